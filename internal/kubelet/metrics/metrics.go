@@ -4,38 +4,60 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// Metrics is one kubelet's counters. A nil one counts nothing, so that parts can be tested alone.
+// Metrics is one kubelet's counters: parts that count, and the registries that show them. A nil one
+// counts nothing, so that components can be tested alone.
 type Metrics struct {
 	registry, probes *prometheus.Registry
-	runtime          runtimeCalls
-	podWork          podWork
-	pleg             pleg
-	sli              startTimes
+	pods             podCounter
+	runtime          callCounter
+	pleg             relistCounter
 	cgroups          *prometheus.HistogramVec
 	probing          probing
 	http             httpWork
 	storage          storageWork
 	resizes          resizeWork
+	admissions       admissions
 	node             nodeWork
-	pods             *podTracker
+}
+
+// podCounter counts what happens to Pods; podMetrics does.
+type podCounter interface {
+	count(ref journal.Ref, fact journal.Fact, now time.Time)
+	workerDone(operation string, took time.Duration)
+	// ref names a Pod that is on the node; ok is false for others.
+	ref(uid string) (ref journal.Ref, ok bool)
+}
+
+// callCounter counts calls to the runtime; runtimeCalls does. method is its name in the protocol.
+type callCounter interface {
+	called(method string, took time.Duration, err error)
+}
+
+// relistCounter counts what pleg does; plegMetrics does.
+type relistCounter interface {
+	relisted(now time.Time, took time.Duration)
+	sinceRelist(now time.Time) time.Duration
+	connected(err error)
 }
 
 // New returns counters at zero.
 func New() *Metrics {
-	m := &Metrics{registry: prometheus.NewRegistry(), probes: prometheus.NewRegistry(), pods: newPodTracker()}
+	m := &Metrics{registry: prometheus.NewRegistry(), probes: prometheus.NewRegistry()}
 	own := factory{m.registry}
+	m.pods = newPodMetrics(own)
 	m.runtime = newRuntimeCalls(own)
-	m.podWork = newPodWork(own)
 	m.pleg = newPLEG(own)
-	m.sli = newStartTimes(own)
 	m.cgroups = own.histogram("kubelet_cgroup_manager_duration_seconds",
 		"[ALPHA] Duration in seconds for cgroup manager operations. Broken down by method.", prometheus.DefBuckets,
 		"operation_type")
 	m.http = newHTTPWork(own)
 	m.storage = newStorageWork(own)
 	m.resizes = newResizeWork(own)
+	m.admissions = newAdmissions(own)
 	m.node = newNodeWork(own)
 	m.probing = newProbing(factory{m.probes}, own)
 	return m
@@ -71,98 +93,6 @@ var (
 		1800, 2700, 3600}
 	pullBuckets = []float64{1, 5, 10, 20, 30, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600}
 )
-
-type runtimeCalls struct {
-	total, failed *prometheus.CounterVec
-	took          *prometheus.HistogramVec
-	sandbox       *prometheus.HistogramVec
-	sandboxFailed *prometheus.CounterVec
-}
-
-func newRuntimeCalls(k factory) runtimeCalls {
-	return runtimeCalls{
-		total: k.counter("kubelet_runtime_operations_total",
-			"[ALPHA] Cumulative number of runtime operations by operation type.", "operation_type"),
-		failed: k.counter("kubelet_runtime_operations_errors_total",
-			"[ALPHA] Cumulative number of runtime operation errors by operation type.", "operation_type"),
-		took: k.histogram("kubelet_runtime_operations_duration_seconds",
-			"[ALPHA] Duration in seconds of runtime operations. Broken down by operation type.", callBuckets,
-			"operation_type"),
-		sandbox: k.histogram("kubelet_run_podsandbox_duration_seconds",
-			"[ALPHA] Duration in seconds of the run_podsandbox operations. Broken down by RuntimeClass.Handler.",
-			prometheus.DefBuckets, "runtime_handler"),
-		sandboxFailed: k.counter("kubelet_run_podsandbox_errors_total",
-			"[ALPHA] Cumulative number of the run_podsandbox operation errors by RuntimeClass.Handler.",
-			"runtime_handler"),
-	}
-}
-
-type podWork struct {
-	worker                      *prometheus.HistogramVec
-	workerStart, start, status  *prometheus.HistogramVec
-	pull                        *prometheus.HistogramVec
-	started, startFailed        *prometheus.CounterVec
-	containers, containerFailed *prometheus.CounterVec
-	terminated                  *prometheus.CounterVec
-	released, refused           *prometheus.CounterVec
-	restarts                    *prometheus.CounterVec
-}
-
-func newPodWork(k factory) podWork {
-	return podWork{
-		worker: k.histogram("kubelet_pod_worker_duration_seconds",
-			"[ALPHA] Duration in seconds to sync a single pod. Broken down by operation type: create, update, or sync",
-			prometheus.DefBuckets, "operation_type"),
-		workerStart: k.histogram("kubelet_pod_worker_start_duration_seconds",
-			"[ALPHA] Duration in seconds from kubelet seeing a pod to starting a worker.", prometheus.DefBuckets),
-		start: k.histogram("kubelet_pod_start_duration_seconds",
-			"[ALPHA] Duration in seconds from kubelet seeing a pod for the first time to the pod starting to run",
-			startBuckets),
-		status: k.histogram("kubelet_pod_status_sync_duration_seconds",
-			"[ALPHA] Duration in seconds to sync a pod status update. Measures time from detection of a change to pod "+
-				"status until the API is successfully updated for that pod, even if multiple intevening changes to "+
-				"pod status occur.", []float64{0.010, 0.050, 0.100, 0.500, 1, 5, 10, 20, 30, 45, 60}),
-		pull: k.histogram("kubelet_image_pull_duration_seconds",
-			"[ALPHA] Duration in seconds to pull an image.", pullBuckets, "image_size_in_bytes"),
-		started: k.counter("kubelet_started_pods_total", "[ALPHA] Cumulative number of pods started"),
-		startFailed: k.counter("kubelet_started_pods_errors_total",
-			"[ALPHA] Cumulative number of errors when starting pods"),
-		containers: k.counter("kubelet_started_containers_total",
-			"[ALPHA] Cumulative number of containers started", "container_type"),
-		containerFailed: k.counter("kubelet_started_containers_errors_total",
-			"[ALPHA] Cumulative number of errors when starting containers", "code", "container_type"),
-		terminated: k.counter("kubelet_terminated_containers_total",
-			"[ALPHA] Cumulative number of container terminations.", "container_type", "exit_code", "reason"),
-		released: k.counter("kubelet_released_pods_total",
-			"Cumulative number of Pods of which nothing is left on the node"),
-		refused: k.counter("kubelet_admission_rejections_total",
-			"[ALPHA] Cumulative number pod admission rejections by the Kubelet.", "reason"),
-		restarts: k.counter("kubelet_container_restarts_total",
-			"Cumulative number of starts of containers that had run before"),
-	}
-}
-
-type pleg struct {
-	took, interval       *prometheus.HistogramVec
-	lastSeen             *prometheus.GaugeVec
-	connected, connError *prometheus.CounterVec
-}
-
-func newPLEG(k factory) pleg {
-	return pleg{
-		took: k.histogram("kubelet_pleg_relist_duration_seconds",
-			"[ALPHA] Duration in seconds for relisting pods in PLEG.", prometheus.DefBuckets),
-		interval: k.histogram("kubelet_pleg_relist_interval_seconds",
-			"[ALPHA] Interval in seconds between relisting in PLEG.", prometheus.DefBuckets),
-		lastSeen: k.gauge("kubelet_pleg_last_seen_seconds",
-			"[ALPHA] Timestamp in seconds when PLEG was last seen active."),
-		connected: k.counter("kubelet_evented_pleg_connection_success_count",
-			"[ALPHA] The number of times a streaming client was obtained to receive CRI Events."),
-		connError: k.counter("kubelet_evented_pleg_connection_error_count",
-			"[ALPHA] The number of errors encountered during the establishment of streaming connection with the CRI "+
-				"runtime."),
-	}
-}
 
 type probing struct {
 	total *prometheus.CounterVec

@@ -30,9 +30,11 @@ func plugin(kind string) string {
 	return "N/A"
 }
 
-// storageWork counts set-ups of volumes and remembers which stand.
+// storageWork counts set-ups of volumes, and Pods evicted for their local storage, and remembers
+// which volumes stand.
 type storageWork struct {
-	took *prometheus.HistogramVec
+	took      *prometheus.HistogramVec
+	evictions *prometheus.CounterVec
 
 	mu    *sync.Mutex
 	ready map[string]map[string]string // plugin by uid of the Pod and name of the volume
@@ -40,10 +42,32 @@ type storageWork struct {
 
 func newStorageWork(k factory) storageWork {
 	return storageWork{
+		evictions: k.counter("kubelet_evictions", "[ALPHA] Cumulative number of pod evictions by eviction signal",
+			"eviction_signal"),
 		mu: &sync.Mutex{}, ready: map[string]map[string]string{},
 		took: k.histogram("storage_operation_duration_seconds", "[BETA] Storage operation duration",
 			[]float64{.1, .25, .5, 1, 2.5, 5, 10, 15, 25, 50, 120, 300, 600},
 			"volume_plugin", "operation_name", "status", "migrated"),
+	}
+}
+
+// evictionSignals are upstream's words for limits of local storage.
+var evictionSignals = map[string]string{
+	journal.OfVolume: "emptydirfs.limit", journal.OfPod: "ephemeralpodfs.limit",
+	journal.OfContainer: "ephemeralcontainerfs.limit",
+}
+
+// count counts what a fact says of the Pod's volumes.
+func (s storageWork) count(uid string, fact journal.Fact) {
+	switch f := fact.(type) {
+	case journal.VolumeReady:
+		s.mounted(uid, f)
+	case journal.VolumeWaiting:
+		s.failed(f)
+	case journal.StorageExceeded:
+		s.evictions.WithLabelValues(evictionSignals[f.Of]).Inc()
+	case journal.Released:
+		s.forget(uid)
 	}
 }
 

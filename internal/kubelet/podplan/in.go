@@ -1,6 +1,7 @@
 package podplan
 
 import (
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -64,6 +65,9 @@ const (
 	ReleaseTry        = "/release"
 	ResizeTry         = "/resize"
 )
+
+// IsContainerTry tells whether a try is a container's start, and its name the container's.
+func IsContainerTry(name string) bool { return !strings.HasPrefix(name, "/") }
 
 // Limits are the times of back-offs; the zero value means upstream's.
 type Limits struct {

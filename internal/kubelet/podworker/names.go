@@ -114,8 +114,8 @@ func (p *Pool) releaseNameLocked(n types.NamespacedName, uid types.UID) {
 		}
 	}
 	for _, w := range p.workers {
-		if w.name == n {
-			w.wake(wakeRuntime)
+		if w.name() == n {
+			w.mailbox.Wake(wakeRuntime)
 		}
 	}
 }

@@ -136,8 +136,8 @@ func TestMailboxes(t *testing.T) {
 		if waited := time.Since(startedAt); waited != 0 {
 			t.Errorf("telling took %s", waited)
 		}
-		if len(pool.workers) != 2 || cap(pool.workers["busy"].wakeup) != 1 {
-			t.Errorf("%d workers, a bell for %d", len(pool.workers), cap(pool.workers["busy"].wakeup))
+		if len(pool.workers) != 2 || cap(pool.workers["busy"].mailbox.Wakeups()) != 1 {
+			t.Errorf("%d workers, a mailbox for %d", len(pool.workers), cap(pool.workers["busy"].mailbox.Wakeups()))
 		}
 		time.Sleep(2 * time.Hour)
 		synctest.Wait()

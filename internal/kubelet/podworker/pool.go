@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/gantry-project/gantry/internal/kubelet/allocation"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 	"github.com/gantry-project/gantry/internal/pod"
 )
@@ -23,17 +24,19 @@ type Pool struct {
 	leftovers map[types.UID]leftoverPod          // what an earlier kubelet left, until somebody works for it
 	// a static Pod's source has it again while it still leaves the node: it runs again after that
 	pendingRestarts map[types.UID]UpdatePodOptions
-	admission       sync.Mutex                   // admission looks at one Pod at a time
-	pendingResizes  map[types.UID]*pendingResize // wishes for other sizes
-	// all Pods of the node are known: wishes for other sizes are judged
-	sourcesReady bool
+
+	allocations *allocation.Manager
+	steps       *stepTracker
 }
 
 // New returns a Pool; Start makes it work.
 func New(d Deps) *Pool {
-	return &Pool{d: d, workers: map[types.UID]*worker{}, names: map[types.NamespacedName]types.UID{},
+	p := &Pool{d: d, workers: map[types.UID]*worker{}, names: map[types.NamespacedName]types.UID{},
 		leftovers: map[types.UID]leftoverPod{}, pendingRestarts: map[types.UID]UpdatePodOptions{},
-		pendingResizes: map[types.UID]*pendingResize{}}
+		steps: newStepTracker(d.Journal)}
+	p.allocations = allocation.New(allocation.Deps{Admit: d.Admit, Resize: d.Resize, OtherPods: p.otherPods,
+		Store: d.Allocations, Events: d.Events, Journal: d.Journal, Meter: d.Meter})
+	return p
 }
 
 // Start lets workers begin; they end with ctx. Wait waits for them.
@@ -71,11 +74,11 @@ func (p *Pool) UpdatePod(n UpdatePodOptions) {
 	}
 	if n.Gone {
 		delete(p.pendingRestarts, n.Pod.UID)
-	} else if w.desired.Load().Gone && pod.IsStatic(n.Pod) {
+	} else if w.mailbox.Value().Gone && pod.IsStatic(n.Pod) {
 		p.pendingRestarts[n.Pod.UID] = n
 		return
 	}
-	w.update(n)
+	w.mailbox.Update(n, wakeUpdate)
 }
 
 func (p *Pool) startWorker(n UpdatePodOptions) {
@@ -83,11 +86,11 @@ func (p *Pool) startWorker(n UpdatePodOptions) {
 	p.workers[n.Pod.UID] = w
 	if l, was := p.leftovers[w.uid]; was && l.source == "" {
 		// its sandbox may come even if its end is all that is wished
-		w.state.facts.UncertainSandbox = podplan.UncertainSandbox{AbandonedAt: l.since}
+		w.facts.UncertainSandbox = podplan.UncertainSandbox{AbandonedAt: l.since}
 	}
 	delete(p.leftovers, w.uid)
-	if _, isHeld := p.names[w.name]; !isHeld && n.Termination != nil {
-		p.names[w.name] = w.uid // it is not admitted any more, but is there
+	if _, isHeld := p.names[w.name()]; !isHeld && n.Termination != nil {
+		p.names[w.name()] = w.uid // it is not admitted any more, but is there
 	}
 	if p.ctx != nil {
 		p.run(w)
@@ -111,7 +114,7 @@ func (p *Pool) wake(uid types.UID, why wakeReason) bool {
 	if w == nil {
 		return false
 	}
-	w.wake(why)
+	w.mailbox.Wake(why)
 	return true
 }
 
@@ -122,7 +125,7 @@ func (p *Pool) ObjectsChanged(uid types.UID) {
 	w := p.workers[uid]
 	p.mu.Unlock()
 	if w != nil {
-		w.wake(wakeObjects)
+		w.mailbox.Wake(wakeObjects)
 	}
 }
 
@@ -132,7 +135,7 @@ func (p *Pool) TerminatedCh(uid types.UID) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if w := p.workers[uid]; w != nil {
-		return w.terminated
+		return w.published.terminated
 	}
 	none := make(chan struct{})
 	close(none)
@@ -147,8 +150,8 @@ func (p *Pool) KillPod(uid types.UID, end podplan.Termination) bool {
 	if w == nil {
 		return false
 	}
-	now := w.desired.Load()
-	w.update(UpdatePodOptions{Pod: now.Pod, Source: now.Source, Termination: &end})
+	now := w.mailbox.Value()
+	w.mailbox.Update(UpdatePodOptions{Pod: now.Pod, Source: now.Source, Termination: &end}, wakeUpdate)
 	return true
 }
 
@@ -175,7 +178,7 @@ func (p *Pool) View(uid types.UID) (v View, ok bool) {
 	if w == nil {
 		return View{}, false
 	}
-	return w.view(), true
+	return w.published.get(), true
 }
 
 // Views returns all Pods.
@@ -188,7 +191,7 @@ func (p *Pool) Views() []View {
 	p.mu.Unlock()
 	out := make([]View, 0, len(list))
 	for _, w := range list {
-		out = append(out, w.view())
+		out = append(out, w.published.get())
 	}
 	return out
 }
@@ -206,6 +209,27 @@ func (p *Pool) removeWorker(w *worker) {
 		p.startWorker(n)
 	}
 }
+
+// AllocatableChanged judges the resizes that wait again: what the node can give its Pods has
+// changed.
+func (p *Pool) AllocatableChanged() { p.allocations.RetryPendingResizes() }
+
+// SourcesReady tells that all sources have said which Pods they have: resizes are judged from now
+// on, whenever there may be more room.
+func (p *Pool) SourcesReady() { p.allocations.SourcesReady() }
+
+// PublishAllocation shows the Pod with what it was allocated, so that nobody else is given that
+// room; the rest is allocation.Manager's.
+func (w *worker) PublishAllocation(a pod.Allocation) {
+	w.published.change(func(v *View) {
+		if v.Pod != nil {
+			v.Pod = a.ApplyTo(v.Pod)
+		}
+	})
+}
+
+// Wake has the worker look again.
+func (w *worker) Wake() { w.mailbox.Wake(wakeRuntime) }
 
 // otherPods are the Pods that take part of the node: admitted, by this kubelet or the one before
 // it, and not stopped.

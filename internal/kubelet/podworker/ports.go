@@ -9,6 +9,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet/admit"
+	"github.com/gantry-project/gantry/internal/kubelet/allocation"
 	"github.com/gantry-project/gantry/internal/kubelet/events"
 	"github.com/gantry-project/gantry/internal/kubelet/metrics"
 	"github.com/gantry-project/gantry/internal/kubelet/podactions"
@@ -45,13 +46,6 @@ type StatusManager interface {
 	RemoveStatus(uid types.UID)
 }
 
-// AllocationStore keep what resizes granted over restarts of the kubelet;
-// podactions.AllocationStore does.
-type AllocationStore interface {
-	Load(uid types.UID) (g podactions.AllocationRecord, ok bool, err error)
-	Save(uid types.UID, g podactions.AllocationRecord) error
-}
-
 // ProbeManager asks containers how they are; prober.Manager is one.
 type ProbeManager interface {
 	SyncPod(pod *v1.Pod, podIP string, running []prober.Running)
@@ -68,7 +62,7 @@ type Deps struct {
 	// no refusal: let in, once the victims have ended
 	Admit       func(pod *v1.Pod, others []*v1.Pod) (victims []*v1.Pod, refusal *reason.Refusal)
 	Resize      func(r admit.Resize, others []*v1.Pod) *reason.Refusal // nil: grant it
-	Allocations AllocationStore
+	Allocations allocation.Store
 	Node        func() podstatus.Node
 	Events      *events.Recorder
 	Journal     journal.Sink

@@ -2,7 +2,6 @@ package podworker
 
 import (
 	"cmp"
-	"context"
 	"slices"
 	"sync"
 	"time"
@@ -58,15 +57,96 @@ type StuckPod struct {
 	Step
 }
 
-// steps are what is under way for one Pod.
-type steps struct {
+// stepTracker knows what all workers have begun and not ended. Its methods may be called from any
+// goroutine.
+type stepTracker struct {
+	journal journal.Sink
 	mu      sync.Mutex
-	running map[*Step]bool // true: it is stuck
+	running map[*podStep]bool // true: it is stuck
+}
+
+type podStep struct {
+	StuckPod
+	ref journal.Ref
+}
+
+func newStepTracker(j journal.Sink) *stepTracker {
+	return &stepTracker{journal: j, running: map[*podStep]bool{}}
+}
+
+// begin notes a step; the function returned notes that it came back. One that lasts longer than
+// limit is told by name, once; 0 is no limit.
+func (t *stepTracker) begin(s podStep, limit time.Duration) (end func()) {
+	if limit == 0 {
+		return func() {}
+	}
+	s.Since = time.Now()
+	t.mu.Lock()
+	t.running[&s] = false
+	t.mu.Unlock()
+	alarm := time.AfterFunc(limit, func() { t.stuck(&s) })
+	return func() {
+		alarm.Stop()
+		t.end(&s)
+	}
+}
+
+// stuck tells that a step hangs.
+func (t *stepTracker) stuck(s *podStep) {
+	t.mu.Lock()
+	_, still := t.running[s]
+	if still {
+		t.running[s] = true
+	}
+	t.mu.Unlock()
+	if still {
+		t.journal.Put(s.ref, journal.Stuck{Path: string(s.State), Step: s.What, Since: s.Since})
+		klog.InfoS("The Pod is stuck", "pod", klog.KRef(s.Pod.Namespace, s.Pod.Name), "podUID", s.UID, "path", s.State,
+			"step", s.What, "since", s.Since)
+	}
+}
+
+// end notes that a step came back.
+func (t *stepTracker) end(s *podStep) {
+	t.mu.Lock()
+	stuck := t.running[s]
+	delete(t.running, s)
+	t.mu.Unlock()
+	if stuck {
+		t.journal.Put(s.ref, journal.Unstuck{Path: string(s.State), Step: s.What,
+			Took: journal.Took(time.Since(s.Since))})
+	}
+}
+
+// stuckPods are the steps that hang, longest first.
+func (t *stepTracker) stuckPods() (out []StuckPod) {
+	t.mu.Lock()
+	for s, isStuck := range t.running {
+		if isStuck {
+			out = append(out, s.StuckPod)
+		}
+	}
+	t.mu.Unlock()
+	slices.SortFunc(out, func(a, b StuckPod) int {
+		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Pod.String(), b.Pod.String()),
+			cmp.Compare(a.What, b.What))
+	})
+	return out
+}
+
+// StuckPods names the Pods with steps that hang, longest first. The others are not touched by it:
+// each Pod has its own worker.
+func (p *Pool) StuckPods() []StuckPod { return p.steps.stuckPods() }
+
+// beginStep notes that the worker begins something that may hang.
+func (w *worker) beginStep(state PodWorkerState, what string, limit time.Duration) (end func()) {
+	return w.pool.steps.begin(podStep{ref: w.ref, StuckPod: StuckPod{Pod: w.name(), UID: w.uid,
+		Step: Step{State: state, What: what}}}, limit)
 }
 
 // stateFor tells which way the worker goes with these actions.
 func (w *worker) stateFor(desired *UpdatePodOptions, actions []podplan.Action) PodWorkerState {
-	stage := w.state.facts.Stage()
+	stage := w.facts.Stage()
 	released := slices.ContainsFunc(actions, func(a podplan.Action) bool { _, ok := a.(podplan.Release); return ok })
 	switch {
 	case stage >= podplan.Stopped, released:
@@ -75,80 +155,4 @@ func (w *worker) stateFor(desired *UpdatePodOptions, actions []podplan.Action) P
 		return TerminatingPod
 	}
 	return SyncPod
-}
-
-// beginStep notes a step; the function returned notes that it came back. One that lasts longer than
-// limit is told by name, once; 0 is no limit.
-func (w *worker) beginStep(path PodWorkerState, what string, limit time.Duration) (end func()) {
-	if limit == 0 {
-		return func() {}
-	}
-	s := &Step{State: path, What: what, Since: time.Now()}
-	w.steps.mu.Lock()
-	if w.steps.running == nil {
-		w.steps.running = map[*Step]bool{}
-	}
-	w.steps.running[s] = false
-	w.steps.mu.Unlock()
-	alarm := time.AfterFunc(limit, func() { w.reportStuck(s) })
-	return func() {
-		alarm.Stop()
-		w.endStep(s)
-	}
-}
-
-// reportStuck tells that a step hangs.
-func (w *worker) reportStuck(s *Step) {
-	w.steps.mu.Lock()
-	_, still := w.steps.running[s]
-	if still {
-		w.steps.running[s] = true
-	}
-	w.steps.mu.Unlock()
-	if still {
-		w.put(journal.Stuck{Path: string(s.State), Step: s.What, Since: s.Since})
-		klog.FromContext(context.Background()).Info("The Pod is stuck", "pod", klog.KRef(w.name.Namespace, w.name.Name),
-			"podUID", w.uid, "path", s.State, "step", s.What, "since", s.Since)
-	}
-}
-
-// endStep notes that a step came back.
-func (w *worker) endStep(s *Step) {
-	w.steps.mu.Lock()
-	stuck := w.steps.running[s]
-	delete(w.steps.running, s)
-	w.steps.mu.Unlock()
-	if stuck {
-		w.put(journal.Unstuck{Path: string(s.State), Step: s.What, Took: journal.Took(time.Since(s.Since))})
-	}
-}
-
-// stuckSteps are the steps that hang.
-func (w *worker) stuckSteps() (out []Step) {
-	w.steps.mu.Lock()
-	defer w.steps.mu.Unlock()
-	for s, isStuck := range w.steps.running {
-		if isStuck {
-			out = append(out, *s)
-		}
-	}
-	return out
-}
-
-// StuckPods names the Pods with steps that hang, longest first. The others are not touched by it:
-// each Pod has its own worker.
-func (p *Pool) StuckPods() []StuckPod {
-	p.mu.Lock()
-	var out []StuckPod
-	for _, w := range p.workers {
-		for _, s := range w.stuckSteps() {
-			out = append(out, StuckPod{Pod: w.name, UID: w.uid, Step: s})
-		}
-	}
-	p.mu.Unlock()
-	slices.SortFunc(out, func(a, b StuckPod) int {
-		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Pod.String(), b.Pod.String()),
-			cmp.Compare(a.What, b.What))
-	})
-	return out
 }

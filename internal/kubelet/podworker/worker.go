@@ -3,7 +3,6 @@ package podworker
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -12,41 +11,51 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/kubelet/allocation"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
-	"github.com/gantry-project/gantry/internal/kubelet/podstatus"
-	"github.com/gantry-project/gantry/internal/reason"
+	"github.com/gantry-project/gantry/internal/kubelet/podview"
+	"github.com/gantry-project/gantry/internal/kubelet/podworker/mailbox"
 )
 
-// worker is the life of one Pod. Fields below mu are read by others; all else belongs to run's
-// goroutine.
+// worker keeps one Pod as its newest update says. Others talk to it through the mailbox and read
+// what it published; all else belongs to the goroutine of run.
+//
+//	       ┌────────────────────── a plan with actions ◀──────────────────────┐
+//	       ▼                                                                  │
+//	execute: podactions in a goroutine of its own                             │
+//	  │  wake-up: Progressed, the status follows                              │
+//	  │  stricter update: what is under way is cancelled                      │
+//	  ▼                                                                       │
+//	decide: observe the runtime ─▶ learn facts ─▶ refresh volumes ─▶ podplan.Next
+//	  ▲                           (admission, resize, stop)                   │
+//	  │                                                                       ▼
+//	  └── wake-up, or the plan's time, or ResyncInterval ◀── sleep ◀── nothing to do
+//	                                                           └─▶ done and gone: the worker ends
 type worker struct {
-	pool        *Pool
-	uid         types.UID
-	name        types.NamespacedName
-	ref         journal.Ref
-	desired     atomic.Pointer[UpdatePodOptions]
-	wakeup      chan struct{} // capacity one: many rings, one look
-	wakeReasons atomic.Int32  // rung bits since the last look
-	terminated  chan struct{} // closed when nothing of the Pod runs any more and nothing will
+	pool       *Pool
+	ref        journal.Ref
+	uid        types.UID
+	mailbox    *mailbox.Mailbox[UpdatePodOptions]
+	runner     *planRunner
+	allocation *allocation.PodAllocation
+	published  publishedView
 
-	state                 podState
-	steps                 steps
-	journaledObservations int // that were put into the journal
-	// the last action of the plan is under way, alone starts something, and does nothing after that
-	lastAction atomic.Bool
-	mu         sync.Mutex
-	published  View
+	runtime      observation
+	facts        podplan.Facts
+	admission    admission
+	tries        failedTries
+	runningHooks map[string]bool // containers whose postStart hook has not ended, while a plan is carried out
+	view         podview.View
+	volumes      volumeContent
+	done         bool // the last plan was: nothing is left to do for this update
 }
 
-// wakeReason says why the bell rang.
-type wakeReason = int32
-
-const (
-	wakeUpdate  wakeReason = 1 << iota // a wish came
-	wakeRuntime                        // the runtime or a probe has something new
-	wakeObjects                        // an API object that the Pod refers to changed, or a token grew old
-	wakeStarted                        // the runtime has made or started something, which only the worker does
-)
+// observation is what the runtime has of the Pod.
+type observation struct {
+	seen      podplan.Observed
+	fresh     bool // nothing has happened in the runtime since, as far as the worker was woken
+	journaled int  // looks that were put into the journal
+}
 
 // volumeContent is what the Pod's volumes show of objects.
 type volumeContent struct {
@@ -54,89 +63,65 @@ type volumeContent struct {
 	shownFor *v1.Pod // whose labels and annotations they show
 }
 
-// podState is what the worker knows of its Pod.
-type podState struct {
-	observed            podplan.Observed
-	fresh               bool // seen is the runtime's newest state, as far as was rung
-	facts               podplan.Facts
-	refusal             *reason.Refusal
-	tries               map[string]podplan.Try
-	runningHooks        map[string]bool
-	reportedFacts       map[string]bool                    // facts of the last plan that were put
-	waitingReasons      map[string]podstatus.WaitingReason // why containers do not run
-	waitingContainerIDs map[string]string                  // id of the container that is said of; empty for none
-	reported            reportedStatus
-	exits               exitTracking
-	allocation          allocationState
-	victims             []<-chan struct{} // closed when the Pods that had to go for this one have ended
-	volumeContent       volumeContent
-	done                bool // the plan is done: nothing is left to do for this wish
+// publishedView is what others see of the Pod.
+type publishedView struct {
+	terminated chan struct{} // closed when nothing of the Pod runs any more and nothing will
+
+	mu   sync.Mutex
+	view View
 }
 
-// exitTracking is what is known of how containers came to end.
-type exitTracking struct {
-	selfTerminated      bool // this very look found that the last of them have ended by themselves
-	lastContainerKilled bool // the Pod's last container was stopped for its health
-	// the last phase is told only after this very look: what the kubelet itself stopped is shown to
-	// have ended first
-	deferPhase bool
-	restarting map[string]bool // ids of containers that were stopped to be started again however they end
-	// ids of containers of which it was told that they back off, when they were stopped
-	backOffReported map[string]bool
-
-	masked     map[string]podplan.Container // what the plan under way stops and starts again, by id, as it ran
-	lastHealth map[string]podplan.Health    // of the last decision
+func (p *publishedView) get() View {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.view
 }
+
+func (p *publishedView) change(f func(v *View)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f(&p.view)
+}
+
+// wakeReason says why a worker is woken.
+type wakeReason = int32
+
+const (
+	wakeUpdate  wakeReason = 1 << iota // an update came
+	wakeRuntime                        // the runtime or a probe has something new
+	wakeObjects                        // an API object that the Pod refers to changed, or a token grew old
+	wakeStarted                        // the runtime has made or started something, which only the worker does
+)
 
 func newWorker(p *Pool, n UpdatePodOptions) *worker {
 	w := &worker{
-		pool: p, uid: n.Pod.UID, name: types.NamespacedName{Namespace: n.Pod.Namespace, Name: n.Pod.Name},
-		ref:    journal.Ref{Namespace: n.Pod.Namespace, Name: n.Pod.Name, UID: string(n.Pod.UID)},
-		wakeup: make(chan struct{}, 1), terminated: make(chan struct{}),
-		state: podState{tries: map[string]podplan.Try{}, exits: exitTracking{restarting: map[string]bool{},
-			backOffReported: map[string]bool{}}, runningHooks: map[string]bool{}, reportedFacts: map[string]bool{}},
+		pool: p, uid: n.Pod.UID,
+		ref:       journal.Ref{Namespace: n.Pod.Namespace, Name: n.Pod.Name, UID: string(n.Pod.UID)},
+		mailbox:   mailbox.New(n, mergeUpdates),
+		published: publishedView{terminated: make(chan struct{}), view: View{Pod: n.Pod, Source: n.Source}},
+		tries:     failedTries{}, runningHooks: map[string]bool{},
 	}
-	w.desired.Store(&n)
-	w.published = View{Pod: n.Pod, Source: n.Source}
-	w.wake(wakeUpdate)
+	w.runner = newPlanRunner(p.d.Actions, w.beginStep, p.d.Meter.Resized)
+	w.allocation = p.allocations.NewPod(w.ref, w.uid, w)
+	w.mailbox.Wake(wakeUpdate)
 	return w
 }
 
-// update merges a wish into the one there is.
-func (w *worker) update(n UpdatePodOptions) {
-	for old := w.desired.Load(); ; old = w.desired.Load() {
-		merged := mergeUpdates(*old, n)
-		if w.desired.CompareAndSwap(old, &merged) {
-			break
-		}
-	}
-	w.wake(wakeUpdate)
+func (w *worker) name() types.NamespacedName {
+	return types.NamespacedName{Namespace: w.ref.Namespace, Name: w.ref.Name}
 }
 
-func (w *worker) wake(why wakeReason) {
-	w.wakeReasons.Or(why)
-	select {
-	case w.wakeup <- struct{}{}:
-	default:
-	}
-}
-
-func (w *worker) view() View {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.published
-}
-
-// run lives the Pod's life: look, decide, tell, act; sleep when there is nothing to do.
+// run is the worker's goroutine. It returns when ctx ends, or when nothing of the Pod is left and
+// nobody asks for it.
 func (w *worker) run(ctx context.Context) {
-	log := klog.FromContext(ctx).WithValues("pod", klog.KRef(w.name.Namespace, w.name.Name), "podUID", w.uid)
+	log := klog.FromContext(ctx).WithValues("pod", klog.KRef(w.ref.Namespace, w.ref.Name), "podUID", w.uid)
 	ctx = klog.NewContext(ctx, log)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for ctx.Err() == nil {
-		desired := w.desired.Load()
+		desired := w.mailbox.Value()
 		plan := w.decide(ctx, desired)
-		if w.state.done && w.removeIfGone(desired) {
+		if w.done && w.removeIfGone(desired) {
 			return
 		}
 		if len(plan.Do) > 0 {
@@ -151,14 +136,14 @@ func (w *worker) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case <-timer.C:
-		case <-w.wakeup:
+		case <-w.mailbox.Wakeups():
 			w.takeWakeReasons(false)
 		}
 	}
 }
 
-// wakeAfter is how long the worker sleeps when nobody rings: until the plan's time, or its next
-// turn (Deps.Every) when that comes first; 0 for neither.
+// wakeAfter is how long the worker sleeps when nobody wakes it: until the plan's time, or its next
+// turn (Deps.ResyncInterval) when that comes first; 0 for neither.
 func (w *worker) wakeAfter(plan podplan.Plan) time.Duration {
 	turn := wait.Jitter(w.pool.d.ResyncInterval, 0.5) // so that not all Pods take their turns at once
 	if plan.Wake.IsZero() {
@@ -171,17 +156,18 @@ func (w *worker) wakeAfter(plan podplan.Plan) time.Duration {
 	return until
 }
 
-// takeWakeReasons notes why the bell rang, and returns it. What the last action of a plan begins is
-// looked at when the action is done, which is about to come.
+// takeWakeReasons notes why the worker was woken, and returns it. ending tells that the last action
+// of a plan is under way: what that starts is looked at when the action is done, which is about to
+// come.
 func (w *worker) takeWakeReasons(ending bool) wakeReason {
-	why := w.wakeReasons.Swap(0)
+	why := w.mailbox.TakeReasons()
 	if ending {
 		why &^= wakeStarted
 	}
 	if why&(wakeRuntime|wakeStarted) != 0 {
-		w.state.fresh = false
+		w.runtime.fresh = false
 	}
-	w.state.volumeContent.stale = w.state.volumeContent.stale || why&wakeObjects != 0
+	w.volumes.stale = w.volumes.stale || why&wakeObjects != 0
 	return why
 }
 
@@ -190,10 +176,10 @@ func (w *worker) removeIfGone(desired *UpdatePodOptions) bool {
 	if desired.Termination == nil {
 		return false
 	}
-	w.pool.releaseName(w.name, w.uid)
-	w.pool.removePendingResize(w.uid)
+	w.pool.releaseName(w.name(), w.uid)
+	w.pool.allocations.Forget(w.uid)
 	if !desired.Gone {
-		return false // Finish was asked for; the source will say that the Pod is gone
+		return false // the source will say that the Pod is gone
 	}
 	w.pool.d.Statuses.RemoveStatus(w.uid)
 	w.pool.d.Probes.Forget(w.uid)
@@ -202,17 +188,7 @@ func (w *worker) removeIfGone(desired *UpdatePodOptions) bool {
 	return true
 }
 
-// put states a fact about the Pod.
-func (w *worker) put(f journal.Fact) { w.pool.d.Journal.Put(w.ref, f) }
-
-// pod is the wished Pod with the sizes it was granted and the newest status that was told, so that
-// a decision does not depend on how fast the API is.
+// pod is the desired Pod with the resources it was allocated and the newest status that was shown.
 func (w *worker) pod(desired *UpdatePodOptions) *v1.Pod {
-	pod := w.state.allocation.allocated.Allocated.ApplyTo(desired.Pod)
-	if w.state.reported.status == nil {
-		return pod
-	}
-	out := *pod
-	out.Status = w.state.reported.overlay(desired.Pod.Status)
-	return &out
+	return w.view.Overlay(w.allocation.ApplyTo(desired.Pod))
 }

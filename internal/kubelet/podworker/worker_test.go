@@ -353,7 +353,7 @@ func TestSandboxBesideFurnishing(t *testing.T) {
 				p.mu.Lock()
 				defer p.mu.Unlock()
 				var tries []string
-				for name := range p.workers["1"].state.tries {
+				for name := range p.workers["1"].tries {
 					tries = append(tries, name)
 				}
 				if got := strings.Join(tries, ","); got != c.tries {
