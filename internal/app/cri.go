@@ -121,7 +121,7 @@ func (l *listOptions) outputFlag(f *pflag.FlagSet) {
 func (l *listOptions) complete(states ...string) (crictl.ListOptions, error) {
 	l.Labels, l.Now = l.labels, time.Now()
 	if err := l.Check(states...); err != nil {
-		return crictl.ListOptions{}, usageError{err}
+		return crictl.ListOptions{}, usageError(err)
 	}
 	return l.ListOptions, nil
 }
@@ -188,7 +188,7 @@ func (r *criCommand) statuses(c *cobra.Command, one func(ctx context.Context, k 
 	c.Args = cobra.MinimumNArgs(1)
 	c.RunE = func(c *cobra.Command, ids []string) error {
 		if form != "json" && form != "yaml" {
-			return usageError{fmt.Errorf("-o %s: must be json or yaml", form)}
+			return usageError(fmt.Errorf("-o %s: must be json or yaml", form))
 		}
 		return r.withRuntime(c.Context(), func(k *cri.Client) error {
 			var list []crictl.Status

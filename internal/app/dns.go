@@ -79,19 +79,19 @@ func (o *dnsFlags) settings(prefix string) (base plan.Settings, alone bool, err 
 		list, alone = nil, true
 	}
 	if base.Upstreams, err = plan.Servers(list); err != nil {
-		return base, false, usageError{fmt.Errorf("--%supstream: %w", prefix, err)}
+		return base, false, usageError(fmt.Errorf("--%supstream: %w", prefix, err))
 	}
 	domains := map[string][]string{}
 	for _, text := range o.stubs {
 		domain, servers, ok := strings.Cut(text, "=")
 		if !ok {
 			return base, false,
-				usageError{fmt.Errorf("--%sstub-domain %q: must be DOMAIN=address[:port],…", prefix, text)}
+				usageError(fmt.Errorf("--%sstub-domain %q: must be DOMAIN=address[:port],…", prefix, text))
 		}
 		domains[domain] = append(domains[domain], strings.Split(servers, ",")...)
 	}
 	if base.Stubs, err = plan.Stubs(domains); err != nil {
-		return base, false, usageError{fmt.Errorf("--%sstub-domain: %w", prefix, err)}
+		return base, false, usageError(fmt.Errorf("--%sstub-domain: %w", prefix, err))
 	}
 	return base, alone, nil
 }
@@ -175,7 +175,7 @@ func (f *dnsFlags) serve(ctx context.Context, o dns.Options, logf func(string, .
 	if f.bind != "" {
 		list, err := plan.Servers([]string{f.bind})
 		if err != nil {
-			return usageError{fmt.Errorf("--dns-bind-address: %w", err)}
+			return usageError(fmt.Errorf("--dns-bind-address: %w", err))
 		}
 		o.Listen.Bind = list[0]
 	}
@@ -246,10 +246,10 @@ func (d *dnsCommand) run(ctx context.Context, cfg *rest.Config) error {
 		ResolvConf: d.resolv, Node: d.node, Listen: dns.Listen{Link: d.link, Release: true}}
 	if d.cluster != "" {
 		if o.Listen.Cluster, err = netip.ParseAddr(d.cluster); err != nil {
-			return usageError{fmt.Errorf("--cluster-dns: %w", err)}
+			return usageError(fmt.Errorf("--cluster-dns: %w", err))
 		}
 	} else if d.link != "" {
-		return usageError{errors.New("--link needs --cluster-dns, the address that the interface gets")}
+		return usageError(errors.New("--link needs --cluster-dns, the address that the interface gets"))
 	}
 	if o.Node == "" {
 		if o.Node, err = os.Hostname(); err != nil {
@@ -263,14 +263,15 @@ func (d *dnsCommand) run(ctx context.Context, cfg *rest.Config) error {
 	}
 	list, err := plan.Servers([]string{bind})
 	if err != nil {
-		return usageError{fmt.Errorf("--bind-address: %w", err)}
+		return usageError(fmt.Errorf("--bind-address: %w", err))
 	}
 	o.Listen.Bind = list[0]
 	o.Publish = d.publish && d.cluster != ""
 	if o.Publish && o.Listen.Bind.Addr().IsLoopback() {
-		return usageError{
+		return usageError(
 			fmt.Errorf("--bind-address %s: an endpoint may not be a loopback address; choose another, or "+
-				"--publish=false", bind)}
+				"--publish=false", bind))
+
 	}
 	if o.HTTPListener, err = listenAuxiliary("DNS server", d.metrics, dnsMetrics, "metrics-bind-address"); err != nil {
 		return err

@@ -78,7 +78,7 @@ func checkHelp() string {
 
 func (d *doctorCommand) run(ctx context.Context) error {
 	if d.output != "" && d.output != "text" && d.output != "json" {
-		return usageError{fmt.Errorf("-o %s: must be text or json", d.output)}
+		return usageError(fmt.Errorf("-o %s: must be text or json", d.output))
 	}
 	if err := d.instance.complete(); err != nil {
 		return err

@@ -138,7 +138,7 @@ func (e *inspector) writePodTrace(l trace.PodTrace) error {
 	case "json":
 		return writeJSON(e.out, l)
 	}
-	return usageError{fmt.Errorf("output %q: must be timeline, tree or json", e.output)}
+	return usageError(fmt.Errorf("output %q: must be timeline, tree or json", e.output))
 }
 
 func writeJSON(w io.Writer, v any) error {
@@ -173,7 +173,7 @@ func newWhy(io IO) *cobra.Command {
 // back. As JSON, several answers are a stream of objects.
 func (e *inspector) why(ctx context.Context, args []string) error {
 	if e.output != "" && e.output != "text" && e.output != "json" {
-		return usageError{fmt.Errorf("output %q: must be text or json", e.output)}
+		return usageError(fmt.Errorf("output %q: must be text or json", e.output))
 	}
 	var errs []error
 	for i, arg := range args {
@@ -412,6 +412,6 @@ func exactlyOne(what string) cobra.PositionalArgs {
 		if len(args) == 1 {
 			return nil
 		}
-		return usageError{fmt.Errorf("%s wants %s; see %q", c.CommandPath(), what, c.CommandPath()+" --help")}
+		return usageError(fmt.Errorf("%s wants %s; see %q", c.CommandPath(), what, c.CommandPath()+" --help"))
 	}
 }

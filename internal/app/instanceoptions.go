@@ -75,7 +75,7 @@ func (p *instanceOptions) complete() error {
 		p.nodeName = strings.ToLower(host)
 	}
 	if errs := validation.IsDNS1123Subdomain(p.nodeName); len(errs) > 0 {
-		return usageError{fmt.Errorf("--node-name %q: %s", p.nodeName, errs[0])}
+		return usageError(fmt.Errorf("--node-name %q: %s", p.nodeName, errs[0]))
 	}
 	if p.binDir == "" {
 		exe, err := os.Executable()
@@ -89,7 +89,7 @@ func (p *instanceOptions) complete() error {
 		n    int
 	}{{"--secure-port", p.securePort}, {"--kubelet-port", p.kubeletPort}} {
 		if port.n < 0 || port.n > 65535 {
-			return usageError{fmt.Errorf("%s %d: must be between 1 and 65535", port.flag, port.n)}
+			return usageError(fmt.Errorf("%s %d: must be between 1 and 65535", port.flag, port.n))
 		}
 	}
 	if err := p.gates.complete(); err != nil {
@@ -112,12 +112,12 @@ func (p *instanceOptions) completeAddresses() error {
 	}
 	if p.bindAddress != "" {
 		if _, err := netip.ParseAddr(p.bindAddress); err != nil {
-			return usageError{fmt.Errorf("--bind-address %q: not an address", p.bindAddress)}
+			return usageError(fmt.Errorf("--bind-address %q: not an address", p.bindAddress))
 		}
 	}
 	if p.serviceCIDR != "" {
 		if _, err := p.serviceRanges(); err != nil {
-			return usageError{err}
+			return usageError(err)
 		}
 	}
 	return nil
@@ -128,7 +128,7 @@ func (p *instanceOptions) splitNodeIP() error {
 	first, second, two := strings.Cut(p.nodeIP, ",")
 	a, err := netip.ParseAddr(strings.TrimSpace(first))
 	if err != nil {
-		return usageError{fmt.Errorf("--node-ip %q: not an address", p.nodeIP)}
+		return usageError(fmt.Errorf("--node-ip %q: not an address", p.nodeIP))
 	}
 	p.nodeIP = a.String()
 	if !two {
@@ -136,9 +136,10 @@ func (p *instanceOptions) splitNodeIP() error {
 	}
 	b, err := netip.ParseAddr(strings.TrimSpace(second))
 	if err != nil || a.Is4() == b.Is4() {
-		return usageError{
+		return usageError(
 			fmt.Errorf("--node-ip %q: must be one address, or an IPv4 and an IPv6 one with a comma between",
-				first+","+second)}
+				first+","+second))
+
 	}
 	p.otherIP = b.String()
 	return nil

@@ -69,16 +69,25 @@ func Root(io IO) *cobra.Command {
 	root.SetOut(io.Out)
 	root.SetErr(io.Err)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usageError{fmt.Errorf("%w; see %q", err, c.CommandPath()+" --help")}
+		return usageError(fmt.Errorf("%w; see %q", err, c.CommandPath()+" --help"))
 	})
 	root.AddCommand(commands(io)...)
 	return root
 }
 
-// usageError is a wrong call, as opposed to a call that failed.
-type usageError struct{ error }
+// wrongUsage is a wrong call, as opposed to a call that failed.
+type wrongUsage struct{ error }
 
-func (u usageError) Unwrap() error { return u.error }
+func (u wrongUsage) Unwrap() error { return u.error }
+
+// usageError marks err as a wrong call, which ends with its own exit code.
+func usageError(err error) error { return wrongUsage{err} }
+
+// isUsageError tells whether err is a wrong call.
+func isUsageError(err error) bool {
+	var u wrongUsage
+	return errors.As(err, &u)
+}
 
 // errorWithFix is an error that carries what a person can do about it.
 type errorWithFix struct {
@@ -107,8 +116,7 @@ func report(w io.Writer, err error) int {
 	if errors.As(err, &r) {
 		fmt.Fprintf(w, "  → %s\n", r.fix)
 	}
-	var u usageError
-	if errors.As(err, &u) {
+	if isUsageError(err) {
 		return exitUsage
 	}
 	return exitError

@@ -59,7 +59,7 @@ func newManifests(io IO) *cobra.Command {
 
 func (m *manifests) run(out *progress) error {
 	if m.image == "" {
-		return usageError{fmt.Errorf("--image is missing: name an image that holds the program %s", m.program)}
+		return usageError(fmt.Errorf("--image is missing: name an image that holds the program %s", m.program))
 	}
 	if err := m.complete(); err != nil {
 		return err

@@ -26,5 +26,5 @@ func (e *inspector) explainMessage(text string) error {
 	case "json":
 		return writeJSON(e.out, list)
 	}
-	return usageError{fmt.Errorf("output %q: must be text or json", e.output)}
+	return usageError(fmt.Errorf("output %q: must be text or json", e.output))
 }

@@ -48,7 +48,7 @@ func newPacket(io IO) *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if e.output != "" && e.output != "text" && e.output != "json" {
-				return usageError{fmt.Errorf("output %q: must be text or json", e.output)}
+				return usageError(fmt.Errorf("output %q: must be text or json", e.output))
 			}
 			client, err := e.newClient()
 			if err != nil {
@@ -56,10 +56,10 @@ func newPacket(io IO) *cobra.Command {
 			}
 			ask, err := packet.ReadTo(to, e.namespace, protocol)
 			if err != nil {
-				return usageError{err}
+				return usageError(err)
 			}
 			if ask.From, err = packet.ReadFrom(from, e.namespace); err != nil {
-				return usageError{err}
+				return usageError(err)
 			}
 			return e.packet(c.Context(), client, ask, domain)
 		},

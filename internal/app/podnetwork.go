@@ -111,31 +111,33 @@ func (n *podNetworkOptions) check() error {
 	case "", networkGantry:
 	case networkNone:
 		if n.set != nil && n.set.Changed("pod-cidr") {
-			return usageError{
+			return usageError(
 				errors.New("--pod-cidr is for Gantry's own network; with --network=none the other CNI plugin has its " +
-					"own range, or takes spec.podCIDR of the Node that --cluster-cidr gives")}
+					"own range, or takes spec.podCIDR of the Node that --cluster-cidr gives"))
+
 		}
 		if n.cniConfDir == "" {
 			n.cniConfDir = usualCNIConfDir
 		}
 	default:
-		return usageError{fmt.Errorf("--network %q: it is %s or %s", n.network, networkGantry, networkNone)}
+		return usageError(fmt.Errorf("--network %q: it is %s or %s", n.network, networkGantry, networkNone))
 	}
 	if n.routes != "" {
 		if _, err := routes.ParseMode(n.routes); err != nil {
-			return usageError{err}
+			return usageError(err)
 		}
 	}
 	if n.clusterCIDR == "" {
 		return nil
 	}
 	if n.mask != 0 && strings.Contains(n.clusterCIDR, ",") {
-		return usageError{
+		return usageError(
 			errors.New("--node-cidr-mask-size is for one family; with two give --node-cidr-mask-size-ipv4 and " +
-				"--node-cidr-mask-size-ipv6")}
+				"--node-cidr-mask-size-ipv6"))
+
 	}
 	if _, err := nodeipam.NewAllocator(n.clusterCIDR, n.sizes()); err != nil {
-		return usageError{err}
+		return usageError(err)
 	}
 	return nil
 }

@@ -95,8 +95,7 @@ func TestPlaceRefusesWhatCannotBe(t *testing.T) {
 		p := instanceOptions{dataDir: t.TempDir(), nodeName: "n"}
 		set(&p)
 		err := p.complete()
-		var usage usageError
-		if !errors.As(err, &usage) || !strings.Contains(err.Error(), want) {
+		if !isUsageError(err) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}

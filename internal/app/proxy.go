@@ -218,10 +218,11 @@ func newProxy(io IO) *cobra.Command {
 		}
 		if loaded, err := loadProxyConfig(p.file); err != nil || loaded.ClientConnection.Kubeconfig == "" {
 			return errors.Join(err,
-				usageError{errors.New(
-					`gantry proxy wants --kubeconfig, or --config with clientConnection.kubeconfig; see "gantry ` +
-						`proxy ` +
-						`--help"`)})
+				usageError(errors.New(
+					`gantry proxy wants --kubeconfig, or --config with clientConnection.kubeconfig; see "gantry `+
+						`proxy `+
+						`--help"`)),
+			)
 		} else if p.kubeconfig = loaded.ClientConnection.Kubeconfig; true {
 			cfg, _, err := restConfig(p.kubeconfig)
 			if err != nil {
@@ -340,7 +341,7 @@ func (p *proxyCommand) load() (*config.Loaded, error) {
 	}
 	p.node = strings.ToLower(p.node)
 	if err := loaded.Check(); err != nil {
-		return nil, usageError{err}
+		return nil, usageError(err)
 	}
 	return loaded, nil
 }

@@ -60,7 +60,7 @@ func (e *inspector) revisions(ctx context.Context, arg string) error {
 	case "json":
 		return writeJSON(e.out, h.History())
 	}
-	return usageError{fmt.Errorf("output %q: must be timeline or json with --revisions", e.output)}
+	return usageError(fmt.Errorf("output %q: must be timeline or json with --revisions", e.output))
 }
 
 // objectHistoryOf finds the resource that KIND/NAME means.
@@ -70,7 +70,7 @@ func (e *inspector) objectHistoryOf(client kubernetes.Interface, arg string) (*o
 		kind, name = "pods", arg
 	}
 	if name == "" {
-		return nil, usageError{fmt.Errorf("%q names no object: write KIND/NAME", arg)}
+		return nil, usageError(fmt.Errorf("%q names no object: write KIND/NAME", arg))
 	}
 	cached := memory.NewMemCacheClient(client.Discovery())
 	mapper := restmapper.NewShortcutExpander(restmapper.NewDeferredDiscoveryRESTMapper(cached), cached, nil)

@@ -111,7 +111,7 @@ func (r *roleOptions) command(c *cobra.Command, run func(ctx context.Context, cf
 			return r.without(c.Context())
 		}
 		if r.kubeconfig == "" {
-			return usageError{fmt.Errorf("%s wants --kubeconfig; see %q", c.CommandPath(), c.CommandPath()+" --help")}
+			return usageError(fmt.Errorf("%s wants --kubeconfig; see %q", c.CommandPath(), c.CommandPath()+" --help"))
 		}
 		r.toStderr = true
 		if _, err := r.logging.open(""); err != nil {

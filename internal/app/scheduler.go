@@ -78,9 +78,10 @@ func clientOfConfig(file string) (*rest.Config, error) {
 		return nil, withFix(err, configFix)
 	}
 	if cfg.ClientConnection.Kubeconfig == "" {
-		return nil, usageError{
+		return nil, usageError(
 			errors.New(`gantry scheduler wants --kubeconfig, or --config with clientConnection.kubeconfig; see ` +
-				`"gantry scheduler --help"`)}
+				`"gantry scheduler --help"`))
+
 	}
 	client, _, err := restConfig(cfg.ClientConnection.Kubeconfig)
 	return client, err

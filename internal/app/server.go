@@ -71,7 +71,7 @@ func (p *instanceOptions) kubeconfigs(files *pki.Files) error {
 func (p *instanceOptions) newServer(ctx context.Context, files *pki.Files, log *ring.Ring) (*apiserver.Server, error) {
 	services, err := p.serviceRanges()
 	if err != nil {
-		return nil, usageError{err}
+		return nil, usageError(err)
 	}
 	advertise, _ := netip.ParseAddr(p.nodeIP) // checked in complete
 	bind, _ := netip.ParseAddr(p.bindAddress)

@@ -41,10 +41,11 @@ func (k *kubeletCommand) runStandalone(ctx context.Context, out *progress) error
 	}
 	c := k.node.loaded.Config
 	if c.StaticPodPath == "" && c.StaticPodURL == "" {
-		return usageError{
+		return usageError(
 			errors.New("gantry kubelet wants --kubeconfig, or static Pods to run without an API server: " +
 				"staticPodPath " +
-				"or staticPodURL in the file of --config")}
+				"or staticPodURL in the file of --config"))
+
 	}
 	if err := errors.Join(requireRoot("gantry kubelet"), requireKernel("/"),
 		requirePort("", k.kubeletPort, "--kubelet-port")); err != nil {

@@ -43,11 +43,12 @@ func parseSubject(arg string) (kind, name string, err error) {
 	known, ok := kindAliases()[strings.ToLower(kind)]
 	if !ok {
 		return "", "",
-			usageError{fmt.Errorf("why knows nothing of kind %q: ask about pod, deployment, replicaset, statefulset, "+
-				"daemonset, job, cronjob, service, node or pvc", kind)}
+			usageError(fmt.Errorf("why knows nothing of kind %q: ask about pod, deployment, replicaset, statefulset, "+
+				"daemonset, job, cronjob, service, node or pvc", kind))
+
 	}
 	if name == "" || strings.Contains(name, "/") {
-		return "", "", usageError{fmt.Errorf("%q names no object: write %s/NAME", arg, known)}
+		return "", "", usageError(fmt.Errorf("%q names no object: write %s/NAME", arg, known))
 	}
 	return known, name, nil
 }
