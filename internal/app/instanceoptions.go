@@ -26,12 +26,12 @@ type instanceOptions struct {
 	nodeIP      string
 	otherIP     string // the node's address of the other family; empty: it has none
 	serviceCIDR string // one range, or one of each family with a comma between
-	podNetworkOptions
-	binDir  string
-	runtime string
-	storageOptions
-	apiServerOptions
-	cri cri.Options // what the kubelet's configuration says of the runtime's sockets
+	podNetwork  podNetworkOptions
+	binDir      string
+	runtime     string
+	storage     storageOptions
+	apiServer   apiServerOptions
+	cri         cri.Options // what the kubelet's configuration says of the runtime's sockets
 }
 
 func (p *instanceOptions) dataFlag(f *pflag.FlagSet) {
@@ -44,8 +44,8 @@ func (p *instanceOptions) serverFlags(f *pflag.FlagSet) {
 	f.StringVar(&p.serviceCIDR, "service-cluster-ip-range", "10.96.0.0/16",
 		"addresses that Services get: one range, or an IPv4 and an IPv6 one with a comma between; the first is what "+
 			"Services get that do not ask")
-	p.apiServerOptions.flags(f)
-	p.storageOptions.flags(f)
+	p.apiServer.flags(f)
+	p.storage.flags(f)
 }
 
 func (p *instanceOptions) nodeFlags(f *pflag.FlagSet) {
@@ -53,7 +53,7 @@ func (p *instanceOptions) nodeFlags(f *pflag.FlagSet) {
 	f.StringVar(&p.nodeName, "node-name", "", "name of this node (default: the host's name)")
 	f.StringVar(&p.nodeIP, "node-ip", "",
 		"address of this node, or one of each family with a comma between (default: that of the default route)")
-	p.podNetworkOptions.flags(f)
+	p.podNetwork.flags(f)
 	f.StringVar(&p.binDir, "bin-dir", "",
 		"directory of runc, the containerd shim, pause and cni/ (default: where gantry is)")
 	f.StringVar(&p.runtime, "container-runtime-endpoint", "",
@@ -92,13 +92,13 @@ func (p *instanceOptions) complete() error {
 			return usageError(fmt.Errorf("%s %d: must be between 1 and 65535", port.flag, port.n))
 		}
 	}
-	if err := p.gates.complete(); err != nil {
+	if err := p.apiServer.gates.complete(); err != nil {
 		return err
 	}
-	if err := p.storageOptions.complete(); err != nil {
+	if err := p.storage.complete(); err != nil {
 		return err
 	}
-	if err := p.podNetworkOptions.check(); err != nil {
+	if err := p.podNetwork.check(); err != nil {
 		return err
 	}
 	return p.completeAddresses()

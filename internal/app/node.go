@@ -144,7 +144,7 @@ func (e *engine) close() {
 }
 
 func (p *instanceOptions) containerdConfig() containerd.Config {
-	return containerd.Config{DataDir: p.dataDir, BinDir: p.binDir, CNIConfDir: p.cniConfDir}
+	return containerd.Config{DataDir: p.dataDir, BinDir: p.binDir, CNIConfDir: p.podNetwork.cniConfDir}
 }
 
 // cgroupRoot holds every cgroup of the instance.

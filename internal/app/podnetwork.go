@@ -148,15 +148,15 @@ func (n *podNetworkOptions) rangeFromNode() bool {
 }
 
 func (p *instanceOptions) networkConfig() network.Config {
-	c := network.Config{DataDir: p.dataDir, Bridge: p.bridge, PodCIDR: p.podCIDR, ConfDir: p.cniConfDir,
-		BinDir: filepath.Join(p.binDir, "cni"), ClusterCIDR: p.clusterCIDR}
-	if p.clusterCIDR != "" && p.routes != string(routes.Direct) {
+	c := network.Config{DataDir: p.dataDir, Bridge: p.podNetwork.bridge, PodCIDR: p.podNetwork.podCIDR, ConfDir: p.podNetwork.cniConfDir,
+		BinDir: filepath.Join(p.binDir, "cni"), ClusterCIDR: p.podNetwork.clusterCIDR}
+	if p.podNetwork.clusterCIDR != "" && p.podNetwork.routes != string(routes.Direct) {
 		c.TunnelOverhead = routes.VXLANOverhead
 		if strings.Contains(p.nodeIP, ":") {
 			c.TunnelOverhead += 20
 		}
 	}
-	if p.policies {
+	if p.podNetwork.policies {
 		c.PolicySocket = p.policyGatePath()
 	}
 	return c
@@ -180,7 +180,7 @@ func (p *instanceOptions) makeNetwork(ctx context.Context, e *engine, logf func(
 	if err != nil {
 		return err
 	}
-	if foreign != "" || p.networkByOthers(created) {
+	if foreign != "" || p.podNetwork.networkByOthers(created) {
 		e.networkReady = p.checkForeignNetwork
 		if foreign != "" {
 			logf("network of %s", foreign)
@@ -190,12 +190,12 @@ func (p *instanceOptions) makeNetwork(ctx context.Context, e *engine, logf func(
 		return p.removeOwnNetwork(ctx, created, logf)
 	}
 	e.network = true
-	if p.policies {
+	if p.podNetwork.policies {
 		if e.policyListener, err = listenPolicyGate(p.policyGatePath()); err != nil {
 			return err
 		}
 	}
-	if p.rangeFromNode() {
+	if p.podNetwork.rangeFromNode() {
 		return nil
 	}
 	return p.ensureNetwork(ctx, p.networkConfig(), logf)

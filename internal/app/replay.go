@@ -115,13 +115,13 @@ func (r *decisionRecorder) stop() {
 
 // replayCommand is the replay subcommand.
 type replayCommand struct {
-	IO
+	io              IO
 	other           string // path of another configuration
 	differencesOnly bool
 }
 
 func newReplay(io IO) *cobra.Command {
-	r := &replayCommand{IO: io}
+	r := &replayCommand{io: io}
 	c := &cobra.Command{
 		Use:   "replay FILE",
 		Short: "Make recorded decisions of the scheduler again, with the same or another configuration",
@@ -203,7 +203,7 @@ func (r *replayCommand) run(ctx context.Context, path string, in io.Reader) erro
 	if sum.all == 0 {
 		return usageError(fmt.Errorf("%s: no decision is recorded there", path))
 	}
-	fmt.Fprintf(r.Out, "%d decisions: %d same, %d different, %d not replayed\n", sum.all,
+	fmt.Fprintf(r.io.Out, "%d decisions: %d same, %d different, %d not replayed\n", sum.all,
 		sum.all-sum.different-sum.skipped, sum.different, sum.skipped)
 	if sum.different > 0 {
 		return fmt.Errorf("%d of %d decisions are different", sum.different, sum.all)
@@ -242,6 +242,6 @@ func (r *replayCommand) line(ctx context.Context, line []byte, other *schedulerc
 	case r.differencesOnly:
 		return nil
 	}
-	_, err = fmt.Fprintln(r.Out, v.Line())
+	_, err = fmt.Fprintln(r.io.Out, v.Line())
 	return err
 }

@@ -91,7 +91,7 @@ type roleOptions struct {
 	electable   bool                           // has an election of its own
 	without     func(context.Context) error    // what it does without an API server; nil: nothing
 	health      *leaderelection.HealthzAdaptor // is told of the lease; may be nil
-	logging
+	log         logging
 }
 
 func (r *roleOptions) command(c *cobra.Command, run func(ctx context.Context, cfg *rest.Config) error) *cobra.Command {
@@ -101,11 +101,11 @@ func (r *roleOptions) command(c *cobra.Command, run func(ctx context.Context, cf
 	if !r.electable {
 		f.BoolVar(&r.leaderElect, "leader-elect", true, "work only while holding the lease, so that several may run")
 	}
-	r.logging.flags(f)
+	r.log.flags(f)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if r.kubeconfig == "" && r.without != nil {
-			r.toStderr = true
-			if _, err := r.logging.open(""); err != nil {
+			r.log.toStderr = true
+			if _, err := r.log.open(""); err != nil {
 				return err
 			}
 			return r.without(c.Context())
@@ -113,8 +113,8 @@ func (r *roleOptions) command(c *cobra.Command, run func(ctx context.Context, cf
 		if r.kubeconfig == "" {
 			return usageError(fmt.Errorf("%s wants --kubeconfig; see %q", c.CommandPath(), c.CommandPath()+" --help"))
 		}
-		r.toStderr = true
-		if _, err := r.logging.open(""); err != nil {
+		r.log.toStderr = true
+		if _, err := r.log.open(""); err != nil {
 			return err
 		}
 		cfg, _, err := restConfig(r.kubeconfig)

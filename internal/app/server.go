@@ -79,14 +79,14 @@ func (p *instanceOptions) newServer(ctx context.Context, files *pki.Files, log *
 	if advertise.IsLoopback() {
 		advertise = netip.Addr{} // an endpoint may not be a loopback address; the server finds another one
 	}
-	kubelets, insecure, err := kubeletTransports(files, p.kubeletCA)
+	kubelets, insecure, err := kubeletTransports(files, p.apiServer.kubeletCA)
 	if err != nil {
 		return nil, err
 	}
 	c := apiserver.Config{
 		DataDir: p.dataDir,
 		Listen:  apiserver.Listen{Address: p.bindAddress, Port: p.securePort, Advertise: advertise},
-		Etcd:    p.etcd,
+		Etcd:    p.storage.etcd,
 		Files: apiserver.Files{
 			Cert: files.APIServer.Cert, Key: files.APIServer.Key, ClientCA: files.CA.Cert,
 			ProxyCert: files.FrontProxyClient.Cert, ProxyKey: files.FrontProxyClient.Key,
@@ -99,9 +99,9 @@ func (p *instanceOptions) newServer(ctx context.Context, files *pki.Files, log *
 			Addresses: []v1.NodeAddressType{v1.NodeInternalIP, v1.NodeExternalIP, v1.NodeHostName},
 		},
 		Journal: apiserver.Journal{Sink: log.SinkFor("apiserver", ""), Reader: log, Appender: log},
-		Access:  auth.Access(p.auth), Audit: p.audit, Encryption: p.encryption,
-		FlowControl: apiserver.FlowControl{PriorityAndFairness: p.priorityAndFairness, MaxInFlight: p.inFlight()},
-		Features:    p.gates.Features,
+		Access:  auth.Access(p.apiServer.auth), Audit: p.apiServer.audit, Encryption: p.apiServer.encryption,
+		FlowControl: apiserver.FlowControl{PriorityAndFairness: p.apiServer.priorityAndFairness, MaxInFlight: p.apiServer.inFlight()},
+		Features:    p.apiServer.gates.Features,
 	}
 	s, err := apiserver.New(ctx, c)
 	return s, p.serverError(err)
