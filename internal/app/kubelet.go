@@ -83,7 +83,7 @@ func newKubelet(io IO) *cobra.Command {
 		if err := k.instance.complete(); err != nil {
 			return err
 		}
-		return k.instance.bootstrap(c.Context(), k.bootstrapKubeconfig, k.role.kubeconfig)
+		return bootstrap(c.Context(), &k.instance, k.bootstrapKubeconfig, k.role.kubeconfig)
 	}
 	k.node.configSources.Flags = &kubeconfig.Flags{}
 	k.node.configSources.Flags.Register(f)
@@ -136,7 +136,7 @@ func (k *kubeletCommand) run(ctx context.Context, cfg *rest.Config, out *progres
 	defer stop()
 	var renew func(context.Context)
 	if k.node.loaded.Config.RotateCertificates {
-		if cfg, renew, err = k.instance.rotatingConfig(cfg); err != nil {
+		if cfg, renew, err = rotatingConfig(&k.instance, cfg); err != nil {
 			return err
 		}
 	}
@@ -153,7 +153,7 @@ func (k *kubeletCommand) run(ctx context.Context, cfg *rest.Config, out *progres
 	}
 	k.instance.podNetwork.policies = k.instance.podNetwork.policies && k.network != ""
 	k.logf = out.step
-	e, err := k.instance.startEngine(ctx, sink, out.step)
+	e, err := startEngine(ctx, &k.instance, sink, out.step)
 	if err != nil {
 		return err
 	}
@@ -221,7 +221,7 @@ func (k *kubeletCommand) identity(client kubernetes.Interface) (nodeTLS, error) 
 	}
 	if id.pair.Cert == "" && !c.ServerTLSBootstrap {
 		var err error
-		if id.pair, err = k.instance.selfSigned(); err != nil {
+		if id.pair, err = selfSigned(&k.instance); err != nil {
 			return nodeTLS{}, err
 		}
 	}

@@ -14,7 +14,7 @@ func isKubectlMessage(arg string) bool {
 }
 
 // explainMessage says what a text means, without asking a cluster.
-func (e *inspector) explainMessage(text string) error {
+func explainMessage(e *inspector, text string) error {
 	list := phrase.Lookup(text)
 	if len(list) == 0 {
 		return withFix(fmt.Errorf("nothing is known of the phrase %q", text),

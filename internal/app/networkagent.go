@@ -255,7 +255,7 @@ func (a networkAgent) nodeRanges(ctx context.Context) (routes.Node, error) {
 	config := a.instance.networkConfig()
 	config.PodCIDR = strings.Join(ranges, ",")
 	self.Ranges = nodeipam.Parse(ranges)
-	return self, a.instance.ensureNetwork(ctx, config, a.logf)
+	return self, ensureNetwork(ctx, a.instance, config, a.logf)
 }
 
 // rangesOf returns the ranges of a Node as soon as it has some.

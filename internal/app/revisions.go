@@ -30,13 +30,13 @@ type objectHistory struct {
 	name        string
 }
 
-// revisions tells who wrote what of an object.
-func (e *inspector) revisions(ctx context.Context, arg string) error {
+// traceRevisions tells who wrote what of an object.
+func traceRevisions(ctx context.Context, e *inspector, arg string) error {
 	client, err := e.newClient()
 	if err != nil {
 		return err
 	}
-	p, err := e.objectHistoryOf(client, arg)
+	p, err := objectHistoryOf(e, client, arg)
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (e *inspector) revisions(ctx context.Context, arg string) error {
 }
 
 // objectHistoryOf finds the resource that KIND/NAME means.
-func (e *inspector) objectHistoryOf(client kubernetes.Interface, arg string) (*objectHistory, error) {
+func objectHistoryOf(e *inspector, client kubernetes.Interface, arg string) (*objectHistory, error) {
 	kind, name, ok := strings.Cut(arg, "/")
 	if !ok {
 		kind, name = "pods", arg

@@ -28,7 +28,7 @@ func newServer(io IO) *cobra.Command {
 			if err := p.complete(); err != nil {
 				return err
 			}
-			return p.runServer(c.Context(), l, newProgress(io.Out))
+			return runServer(c.Context(), p, l, newProgress(io.Out))
 		},
 	}
 	p.dataFlag(c.Flags())
@@ -41,7 +41,7 @@ func newServer(io IO) *cobra.Command {
 	return c
 }
 
-func (p *instanceOptions) runServer(ctx context.Context, l *logging, out *progress) error {
+func runServer(ctx context.Context, p *instanceOptions, l *logging, out *progress) error {
 	if err := requirePort(p.bindAddress, p.securePort, "--secure-port"); err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (p *instanceOptions) runServer(ctx context.Context, l *logging, out *progre
 	if err := p.kubeconfigs(files); err != nil {
 		return err
 	}
-	server, err := p.newServer(ctx, files, log)
+	server, err := newAPIServer(ctx, p, files, log)
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (p *instanceOptions) runServer(ctx context.Context, l *logging, out *progre
 		case <-ctx.Done():
 		}
 	}()
-	go p.maintain(ctx, server, out)
+	go maintain(ctx, p, server, out)
 	return server.Run(ctx)
 }
 

@@ -67,8 +67,8 @@ func (p *instanceOptions) kubeconfigs(files *pki.Files) error {
 	return nil
 }
 
-// newServer builds the API server of this instance.
-func (p *instanceOptions) newServer(ctx context.Context, files *pki.Files, log *ring.Ring) (*apiserver.Server, error) {
+// newAPIServer builds the API server of this instance.
+func newAPIServer(ctx context.Context, p *instanceOptions, files *pki.Files, log *ring.Ring) (*apiserver.Server, error) {
 	services, err := p.serviceRanges()
 	if err != nil {
 		return nil, usageError(err)
@@ -104,11 +104,11 @@ func (p *instanceOptions) newServer(ctx context.Context, files *pki.Files, log *
 		Features:    p.apiServer.gates.Features,
 	}
 	s, err := apiserver.New(ctx, c)
-	return s, p.serverError(err)
+	return s, serverError(p, err)
 }
 
 // serverError attaches the remedy that belongs to a start that failed.
-func (p *instanceOptions) serverError(err error) error {
+func serverError(p *instanceOptions, err error) error {
 	var port *apiserver.PortTaken
 	var damaged *store.Damaged
 	switch {

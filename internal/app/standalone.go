@@ -67,7 +67,7 @@ func (k *kubeletCommand) runStandalone(ctx context.Context, out *progress) error
 		return err
 	}
 	sink := log.SinkFor("kubelet", k.instance.nodeName)
-	e, err := k.instance.startEngine(ctx, sink, out.step)
+	e, err := startEngine(ctx, &k.instance, sink, out.step)
 	if err != nil {
 		return err
 	}

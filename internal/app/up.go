@@ -119,11 +119,11 @@ func (u *upCommand) check() error {
 func (u *upCommand) serve(ctx context.Context, files *pki.Files, log *ring.Ring) error {
 	engines, engineErr := make(chan *engine, 1), make(chan error, 1)
 	go func() {
-		e, err := u.instance.startEngine(ctx, log.SinkFor("kubelet", u.instance.nodeName), u.out.step)
+		e, err := startEngine(ctx, &u.instance, log.SinkFor("kubelet", u.instance.nodeName), u.out.step)
 		engines <- e
 		engineErr <- err
 	}()
-	server, err := u.instance.newServer(ctx, files, log)
+	server, err := newAPIServer(ctx, &u.instance, files, log)
 	if err != nil {
 		if e := <-engines; e != nil {
 			e.close()
@@ -135,7 +135,7 @@ func (u *upCommand) serve(ctx context.Context, files *pki.Files, log *ring.Ring)
 	defer stopServer()
 	served := make(chan error, 1)
 	go func() { served <- server.Run(serverCtx) }()
-	go u.instance.maintain(serverCtx, server, u.out)
+	go maintain(serverCtx, &u.instance, server, u.out)
 	select {
 	case <-server.Ready():
 		u.out.step("API server ready at %s", u.instance.serverURL())
@@ -154,7 +154,7 @@ func (u *upCommand) serve(ctx context.Context, files *pki.Files, log *ring.Ring)
 	stopServer()
 	err = errors.Join(err, <-served)
 	if u.clean {
-		err = errors.Join(err, u.instance.clean(context.WithoutCancel(ctx), u.out))
+		err = errors.Join(err, clean(context.WithoutCancel(ctx), &u.instance, u.out))
 	}
 	u.out.step("stopped")
 	return err
