@@ -58,7 +58,7 @@ func (r *criCommand) socket() (string, error) {
 	if err := r.instance.complete(); err != nil {
 		return "", err
 	}
-	return (&doctorGatherer{instance: &r.instance}).endpoint(), nil
+	return r.instance.runtimeEndpoint(), nil
 }
 
 // runningInstances names the instances that run on this machine, for who named another one.

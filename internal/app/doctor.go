@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/gantry-project/gantry/internal/doctor"
+	"github.com/gantry-project/gantry/internal/linux/proc"
 )
 
 // doctorTimeout is how long the doctor waits for one answer.
@@ -113,7 +114,7 @@ func (d *doctorCommand) run(ctx context.Context) error {
 // gatherFacts gathers all facts there are from here.
 func (d *doctorCommand) gatherFacts(ctx context.Context) (doctor.Facts, error) {
 	f := doctor.Facts{Now: time.Now()}
-	s := &doctorGatherer{instance: &d.instance, boot: bootID()}
+	s := &doctorGatherer{instance: &d.instance, boot: proc.BootID()}
 	f.Machine = s.machine()
 	f.Runtime = s.runtime(ctx)
 	f.Certificates = s.certificates()

@@ -222,3 +222,11 @@ func (p *instanceOptions) serverURL() string {
 	}
 	return "https://" + net.JoinHostPort(host, fmt.Sprint(p.securePort))
 }
+
+// runtimeEndpoint is the runtime's socket: the named one, or that of the instance's own containerd.
+func (p *instanceOptions) runtimeEndpoint() string {
+	if p.runtime != "" {
+		return p.runtime
+	}
+	return p.containerdConfig().Endpoint()
+}

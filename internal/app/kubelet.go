@@ -37,7 +37,6 @@ type kubeletCommand struct {
 	clientCA            string
 	pair                pki.Pair
 	bootstrapKubeconfig string // kubeconfig to get the own one with
-	root                string // of the conventional files; empty but in tests
 	network             string // kubeconfig of who may see other nodes and network policies
 	logf                func(string, ...any)
 }
@@ -76,7 +75,7 @@ func newKubelet(io IO) *cobra.Command {
 		"kubeconfig with which a client certificate is asked for, and the file of --kubeconfig written, when that is "+
 			"not there yet")
 	c.PreRunE = func(c *cobra.Command, _ []string) error {
-		k.conventionalPaths(c.Flags())
+		conventionalPaths(k, "", c.Flags())
 		if k.bootstrapKubeconfig == "" || k.role.kubeconfig == "" || readable(k.role.kubeconfig) {
 			return nil
 		}
@@ -97,11 +96,11 @@ const (
 )
 
 // conventionalPaths takes the files of the conventional places when they are there and no others
-// are named.
-func (k *kubeletCommand) conventionalPaths(f *pflag.FlagSet) {
+// are named. root is put before them; empty but in tests.
+func conventionalPaths(k *kubeletCommand, root string, f *pflag.FlagSet) {
 	take := func(flag string, to *string, file string) {
-		if !f.Changed(flag) && *to == "" && readable(k.root+file) {
-			*to = k.root + file
+		if !f.Changed(flag) && *to == "" && readable(root+file) {
+			*to = root + file
 		}
 	}
 	take("kubeconfig", &k.role.kubeconfig, kubeletKubeconfig)
