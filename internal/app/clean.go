@@ -88,7 +88,7 @@ func newClean(io IO) *cobra.Command {
 			}
 			defer lock.release()
 			out := newProgress(io.Out)
-			if err := p.clean(c.Context(), out); err != nil {
+			if err := clean(c.Context(), p, out); err != nil {
 				return err
 			}
 			if data {
@@ -107,7 +107,7 @@ func newClean(io IO) *cobra.Command {
 }
 
 // clean takes everything away that is not data. Every step is tried; what failed is joined.
-func (p *instanceOptions) clean(ctx context.Context, out *progress) error {
+func clean(ctx context.Context, p *instanceOptions, out *progress) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	var errs []error
@@ -121,9 +121,9 @@ func (p *instanceOptions) clean(ctx context.Context, out *progress) error {
 	step("containers and containerd", func() error { return containerd.Clean(ctx, p.containerdConfig()) })
 	step("volumes' mounts", func() error { return unmountBelow(filepath.Join(p.dataDir, "kubelet")) })
 	step("Service rules", func() error { return cleanProxy(ctx, instance.ID(p.dataDir)) })
-	step("routes and network policies", func() error { return p.cleanNetwork(ctx) })
+	step("routes and network policies", func() error { return cleanNetwork(ctx, p) })
 	step("network", func() error { return network.Clean(ctx, p.networkConfig()) })
-	step("cgroups", p.cleanCgroups)
+	step("cgroups", func() error { return cleanCgroups(p) })
 	return errors.Join(errs...)
 }
 

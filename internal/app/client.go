@@ -75,7 +75,7 @@ func podName(arg string) (string, error) {
 			return name, nil
 		}
 	}
-	return "", usageError{fmt.Errorf("%q is not a Pod: write pod/NAME", arg)}
+	return "", usageError(fmt.Errorf("%q is not a Pod: write pod/NAME", arg))
 }
 
 // errNoJournal says that an API server keeps no journal: it is not Gantry's.

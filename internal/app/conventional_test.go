@@ -1,7 +1,6 @@
 package app
 
 import (
-	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -28,7 +27,7 @@ func TestConventionalFiles(t *testing.T) {
 		{root, "/other", "/other", root + "/var/lib/kubelet/config.yaml"},
 		{t.TempDir(), "", "", ""},
 	} {
-		k := &kubeletCommand{root: c.root}
+		k := &kubeletCommand{}
 		f := pflag.NewFlagSet("", pflag.ContinueOnError)
 		f.StringVar(&k.role.kubeconfig, "kubeconfig", "", "")
 		f.StringVar(&k.node.configSources.File, "config", "", "")
@@ -37,13 +36,13 @@ func TestConventionalFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		k.conventionalPaths(f)
+		conventionalPaths(k, c.root, f)
 		if k.role.kubeconfig != c.wantKubeconfig || k.node.configSources.File != c.wantConfig {
 			t.Errorf("%q, %q; want %q, %q", k.role.kubeconfig, k.node.configSources.File, c.wantKubeconfig,
 				c.wantConfig)
 		}
 	}
-	if c, _, err := Root(IO{io.Discard, io.Discard}).Find([]string{"kubelet"}); err != nil ||
+	if c, _, err := newRoot(IO{}, newKubelet(IO{})).Find([]string{"kubelet"}); err != nil ||
 		c.Flags().Lookup("kubeconfig") == nil || c.Flags().Lookup("config") == nil {
 		t.Errorf("%v: the flags have other names", err)
 	}

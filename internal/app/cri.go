@@ -21,14 +21,14 @@ import (
 // criCommand asks this machine's container runtime, past API server and kubelet. Names of commands
 // and flags are crictl's.
 type criCommand struct {
-	IO
+	io       IO
 	instance instanceOptions
 	timeout  time.Duration
 	debug    bool
 }
 
 func newCRI(io IO) *cobra.Command {
-	r := &criCommand{IO: io}
+	r := &criCommand{io: io}
 	c := &cobra.Command{
 		Use:   "cri",
 		Short: "Ask this machine's container runtime directly, as crictl does",
@@ -58,7 +58,7 @@ func (r *criCommand) socket() (string, error) {
 	if err := r.instance.complete(); err != nil {
 		return "", err
 	}
-	return (&doctorGatherer{instance: &r.instance}).endpoint(), nil
+	return r.instance.runtimeEndpoint(), nil
 }
 
 // runningInstances names the instances that run on this machine, for who named another one.
@@ -79,9 +79,9 @@ func (r *criCommand) withRuntime(ctx context.Context, do func(*cri.Client) error
 		FailFast: true}
 	if r.debug {
 		o.OnMessage = func(request, answer proto.Message) {
-			fmt.Fprintln(r.Err, crictl.Text(request))
+			fmt.Fprintln(r.io.Err, crictl.Text(request))
 			if answer != nil {
-				fmt.Fprintln(r.Err, crictl.Text(answer))
+				fmt.Fprintln(r.io.Err, crictl.Text(answer))
 			}
 		}
 	}
@@ -121,7 +121,7 @@ func (l *listOptions) outputFlag(f *pflag.FlagSet) {
 func (l *listOptions) complete(states ...string) (crictl.ListOptions, error) {
 	l.Labels, l.Now = l.labels, time.Now()
 	if err := l.Check(states...); err != nil {
-		return crictl.ListOptions{}, usageError{err}
+		return crictl.ListOptions{}, usageError(err)
 	}
 	return l.ListOptions, nil
 }
@@ -135,7 +135,7 @@ func (r *criCommand) pods() *cobra.Command {
 				return err
 			}
 			return r.withRuntime(c.Context(),
-				func(k *cri.Client) error { return crictl.Pods(c.Context(), k.Runtime(), list, r.Out) })
+				func(k *cri.Client) error { return crictl.Pods(c.Context(), k.Runtime(), list, r.io.Out) })
 		}}
 	l.flags(c.Flags(), "Pod")
 	return c
@@ -154,7 +154,7 @@ func (r *criCommand) ps() *cobra.Command {
 				list.State = "running"
 			}
 			return r.withRuntime(c.Context(),
-				func(k *cri.Client) error { return crictl.Containers(c.Context(), k.Runtime(), list, r.Out) })
+				func(k *cri.Client) error { return crictl.Containers(c.Context(), k.Runtime(), list, r.io.Out) })
 		}}
 	l.flags(c.Flags(), "container")
 	c.Flags().BoolVarP(&all, "all", "a", false, "those that do not run too")
@@ -174,7 +174,7 @@ func (r *criCommand) images() *cobra.Command {
 				return err
 			}
 			return r.withRuntime(c.Context(),
-				func(k *cri.Client) error { return crictl.Images(c.Context(), k.Images(), list, r.Out) })
+				func(k *cri.Client) error { return crictl.Images(c.Context(), k.Images(), list, r.io.Out) })
 		}}
 	l.outputFlag(c.Flags())
 	c.Flags().BoolVar(&l.Digests, "digests", false, "show digests")
@@ -188,7 +188,7 @@ func (r *criCommand) statuses(c *cobra.Command, one func(ctx context.Context, k 
 	c.Args = cobra.MinimumNArgs(1)
 	c.RunE = func(c *cobra.Command, ids []string) error {
 		if form != "json" && form != "yaml" {
-			return usageError{fmt.Errorf("-o %s: must be json or yaml", form)}
+			return usageError(fmt.Errorf("-o %s: must be json or yaml", form))
 		}
 		return r.withRuntime(c.Context(), func(k *cri.Client) error {
 			var list []crictl.Status
@@ -199,7 +199,7 @@ func (r *criCommand) statuses(c *cobra.Command, one func(ctx context.Context, k 
 				}
 				list = append(list, s)
 			}
-			return crictl.Inspect(r.Out, form, list...)
+			return crictl.Inspect(r.io.Out, form, list...)
 		})
 	}
 	c.Flags().StringVarP(&form, "output", "o", "json", "json or yaml")
@@ -251,7 +251,7 @@ func (r *criCommand) stats() *cobra.Command {
 				return err
 			}
 			return r.withRuntime(c.Context(),
-				func(k *cri.Client) error { return crictl.Stats(c.Context(), k.Runtime(), list, r.Out) })
+				func(k *cri.Client) error { return crictl.Stats(c.Context(), k.Runtime(), list, r.io.Out) })
 		}}
 	l.outputFlag(c.Flags())
 	c.Flags().StringVarP(&l.Pod, "pod", "p", "", "those of the Pod with this id")
@@ -268,7 +268,7 @@ func (r *criCommand) info() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return crictl.Inspect(r.Out, "json", crictl.Status{Status: s.GetStatus(), Info: s.GetInfo()})
+			return crictl.Inspect(r.io.Out, "json", crictl.Status{Status: s.GetStatus(), Info: s.GetInfo()})
 		})
 	}
 	return c
@@ -280,7 +280,7 @@ func (r *criCommand) version() *cobra.Command {
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		return r.withRuntime(c.Context(), func(k *cri.Client) error {
 			v := k.Version()
-			_, err := fmt.Fprintf(r.Out,
+			_, err := fmt.Fprintf(r.io.Out,
 				"Version:  %s\nRuntimeName:  %s\nRuntimeVersion:  %s\nRuntimeApiVersion:  %s\n", v.Version,
 				v.RuntimeName, v.RuntimeVersion, v.RuntimeApiVersion)
 			return err
@@ -297,7 +297,7 @@ func (r *criCommand) endpoint() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintln(r.Out, endpoint)
+		_, err = fmt.Fprintln(r.io.Out, endpoint)
 		return err
 	}
 	return c

@@ -85,7 +85,8 @@ func newFakeNode(t *testing.T) *fakeNode {
 func (n *fakeNode) gantry(args ...string) (out, errOut string) {
 	n.t.Helper()
 	var o, e bytes.Buffer
-	root := Root(IO{&o, &e})
+	io := IO{Out: &o, Err: &e}
+	root := newRoot(io, newCRI(io))
 	root.SetArgs(append([]string{"cri", "--runtime-endpoint", n.runtime.Endpoint(), "--data-dir", n.t.TempDir()},
 		args...))
 	if err := root.ExecuteContext(n.t.Context()); err != nil {
@@ -223,7 +224,8 @@ func TestWrongCallsOfTheRuntime(t *testing.T) {
 		"logs nothing":        `no container has an id that begins with "nothing"`,
 		"inspect -o table 12": "-o table: must be json or yaml",
 	} {
-		root := Root(IO{&bytes.Buffer{}, &bytes.Buffer{}})
+		io := IO{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}
+		root := newRoot(io, newCRI(io))
 		root.SetArgs(append([]string{"cri", "-r", n.runtime.Endpoint(), "--data-dir", t.TempDir()},
 			strings.Fields(call)...))
 		if err := root.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), want) {

@@ -21,7 +21,7 @@ import (
 )
 
 func newCRIDiff(r *criCommand) *cobra.Command {
-	e := &inspector{out: r.Out}
+	e := &inspector{out: r.io.Out}
 	c := &cobra.Command{
 		Use: "diff", Short: "List Pods that API server, kubelet and runtime do not all know", Args: cobra.NoArgs,
 		Long: "diff asks the API server, the kubelet (through the API server) and this machine's runtime which Pods " +
@@ -70,16 +70,16 @@ func (r *criCommand) diff(ctx context.Context, e *inspector, k *cri.Client, boot
 	sides := []crictl.Source{server, kubeletSide(ctx, client, r.instance.nodeName), runtimeSide(boxes)}
 	for _, s := range sides {
 		if s.Error != "" {
-			fmt.Fprintf(r.Err, "%s could not be asked: %s\n", s.Name, s.Error)
+			fmt.Fprintf(r.io.Err, "%s could not be asked: %s\n", s.Name, s.Error)
 		}
 	}
 	list := crictl.Compare(sides)
 	if len(list) == 0 {
-		_, err := fmt.Fprintf(r.Out, "The API server, the kubelet and the runtime know the same Pods of node %s.\n",
+		_, err := fmt.Fprintf(r.io.Out, "The API server, the kubelet and the runtime know the same Pods of node %s.\n",
 			r.instance.nodeName)
 		return err
 	}
-	if err := crictl.WriteDifferences(r.Out, sides, list); err != nil {
+	if err := crictl.WriteDifferences(r.io.Out, sides, list); err != nil {
 		return err
 	}
 	return fmt.Errorf("API server, kubelet and runtime do not know the same Pods of node %s: %d differ",

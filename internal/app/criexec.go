@@ -50,7 +50,7 @@ func (r *criCommand) readLog(ctx context.Context, k *cri.Client, id string, o lo
 	if s.LogPath == "" {
 		return fmt.Errorf("the runtime keeps no log of container %s", s.Id)
 	}
-	return logs.Read(ctx, logs.Request{Path: s.LogPath, Options: o, Out: r.Out, Err: r.Err,
+	return logs.Read(ctx, logs.Request{Path: s.LogPath, Options: o, Out: r.io.Out, Err: r.io.Err,
 		IsRunning: func(ctx context.Context) (bool, error) {
 			now, err := k.Runtime().ContainerStatus(ctx, s.Id, false)
 			return now.GetStatus().GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING, err
@@ -87,8 +87,8 @@ func (r *criCommand) exec() *cobra.Command {
 
 func (r *criCommand) execSync(ctx context.Context, k *cri.Client, id string, command []string) error {
 	out, errOut, err := k.Runtime().ExecSync(ctx, id, command, r.timeout)
-	_, outErr := r.Out.Write(out)
-	_, errErr := r.Err.Write(errOut)
+	_, outErr := r.io.Out.Write(out)
+	_, errErr := r.io.Err.Write(errOut)
 	return errors.Join(err, outErr, errErr)
 }
 
@@ -106,13 +106,13 @@ func (r *criCommand) stream(ctx context.Context, k *cri.Client, q *runtimeapi.Ex
 	if err != nil {
 		return err
 	}
-	o := remotecommand.StreamOptions{Stdout: r.Out, Tty: q.Tty}
-	t := term.TTY{Out: r.Out, Raw: q.Tty}
+	o := remotecommand.StreamOptions{Stdout: r.io.Out, Tty: q.Tty}
+	t := term.TTY{Out: r.io.Out, Raw: q.Tty}
 	if q.Stdin {
 		o.Stdin, t.In = io.Reader(os.Stdin), os.Stdin
 	}
 	if !q.Tty {
-		o.Stderr = r.Err
+		o.Stderr = r.io.Err
 	} else if size := t.GetSize(); size != nil {
 		o.TerminalSizeQueue = terminalSizes{t.MonitorSize(size)}
 	}

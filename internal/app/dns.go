@@ -79,19 +79,19 @@ func (o *dnsFlags) settings(prefix string) (base plan.Settings, alone bool, err 
 		list, alone = nil, true
 	}
 	if base.Upstreams, err = plan.Servers(list); err != nil {
-		return base, false, usageError{fmt.Errorf("--%supstream: %w", prefix, err)}
+		return base, false, usageError(fmt.Errorf("--%supstream: %w", prefix, err))
 	}
 	domains := map[string][]string{}
 	for _, text := range o.stubs {
 		domain, servers, ok := strings.Cut(text, "=")
 		if !ok {
 			return base, false,
-				usageError{fmt.Errorf("--%sstub-domain %q: must be DOMAIN=address[:port],…", prefix, text)}
+				usageError(fmt.Errorf("--%sstub-domain %q: must be DOMAIN=address[:port],…", prefix, text))
 		}
 		domains[domain] = append(domains[domain], strings.Split(servers, ",")...)
 	}
 	if base.Stubs, err = plan.Stubs(domains); err != nil {
-		return base, false, usageError{fmt.Errorf("--%sstub-domain: %w", prefix, err)}
+		return base, false, usageError(fmt.Errorf("--%sstub-domain: %w", prefix, err))
 	}
 	return base, alone, nil
 }
@@ -121,10 +121,10 @@ func bridgeResolver(own []netip.Prefix, a netip.Addr) netip.AddrPort {
 // address.
 func (u *upCommand) dns(ctx context.Context, c runningCluster) error {
 	f := &u.node.dns
-	at, ok := f.clusterDNS(&u.instanceOptions)
+	at, ok := f.clusterDNS(&u.instance)
 	if !ok {
 		if f.enabled {
-			u.out.step("warning: no DNS: --service-cluster-ip-range %s has no tenth address", u.serviceCIDR)
+			u.out.step("warning: no DNS: --service-cluster-ip-range %s has no tenth address", u.instance.serviceCIDR)
 		}
 		<-ctx.Done()
 		return nil
@@ -132,15 +132,15 @@ func (u *upCommand) dns(ctx context.Context, c runningCluster) error {
 	o := dns.Options{
 		API:    c.server.InProcess(&user.DefaultInfo{Name: "gantry", Groups: []string{user.SystemPrivilegedGroup}}),
 		Domain: u.node.loaded.Config.ClusterDomain,
-		Node:   u.nodeName, Listen: dns.Listen{Cluster: at},
+		Node:   u.instance.nodeName, Listen: dns.Listen{Cluster: at},
 	}
-	if c.engine.network && !u.rangeFromNode() { // a range that the Node will be given is not known yet
-		own, err := network.ParseRanges(u.podCIDR)
+	if c.engine.network && !u.instance.podNetwork.rangeFromNode() { // a range that the Node will be given is not known yet
+		own, err := network.ParseRanges(u.instance.podNetwork.podCIDR)
 		if err != nil {
 			return err
 		}
-		o.Listen.Link, o.Listen.Bind = u.bridge, bridgeResolver(own, at)
-	} else if ip, err := netip.ParseAddr(u.nodeIP); err == nil && !ip.IsLoopback() {
+		o.Listen.Link, o.Listen.Bind = u.instance.podNetwork.bridge, bridgeResolver(own, at)
+	} else if ip, err := netip.ParseAddr(u.instance.nodeIP); err == nil && !ip.IsLoopback() {
 		o.Listen.Bind = netip.AddrPortFrom(ip, dnsPort)
 	}
 	return f.serve(ctx, o, u.out.step)
@@ -162,7 +162,7 @@ func (k *kubeletCommand) serveNames(ctx context.Context, api *rest.Config, own [
 		<-ctx.Done()
 		return nil
 	}
-	return f.serve(ctx, dns.Options{API: api, Domain: config.ClusterDomain, Node: k.nodeName,
+	return f.serve(ctx, dns.Options{API: api, Domain: config.ClusterDomain, Node: k.instance.nodeName,
 		Listen: dns.Listen{Cluster: at, Bind: bridgeResolver(own, at)}, Withdraw: true}, k.logf)
 }
 
@@ -175,7 +175,7 @@ func (f *dnsFlags) serve(ctx context.Context, o dns.Options, logf func(string, .
 	if f.bind != "" {
 		list, err := plan.Servers([]string{f.bind})
 		if err != nil {
-			return usageError{fmt.Errorf("--dns-bind-address: %w", err)}
+			return usageError(fmt.Errorf("--dns-bind-address: %w", err))
 		}
 		o.Listen.Bind = list[0]
 	}
@@ -201,16 +201,16 @@ func (f *dnsFlags) serve(ctx context.Context, o dns.Options, logf func(string, .
 
 // dnsCommand is the DNS server alone.
 type dnsCommand struct {
-	roleOptions
-	dnsFlags
+	role                                roleOptions
+	dns                                 dnsFlags
 	cluster, domain, link, resolv, node string
 	publish                             bool
 }
 
 // newDNS is the DNS server alone.
 func newDNS(io IO) *cobra.Command {
-	d := &dnsCommand{roleOptions: roleOptions{electable: true}}
-	c := d.command(&cobra.Command{
+	d := &dnsCommand{role: roleOptions{electable: true}}
+	c := d.role.command(&cobra.Command{
 		Use: "dns", Short: "Run the cluster's DNS server alone, against any Kubernetes API server",
 		Long: "dns answers the cluster's names with CoreDNS's kubernetes plugin and asks upstream about others. The " +
 			"ConfigMap kube-system/kube-dns\n" +
@@ -223,8 +223,8 @@ func newDNS(io IO) *cobra.Command {
 			"--upstream 192.0.2.53",
 	}, d.run)
 	f := c.Flags()
-	d.dnsFlags.flags(f, "")
-	f.StringVar(&d.bind, "bind-address", "", "address[:port] to answer at (default: the node's, port 53)")
+	d.dns.flags(f, "")
+	f.StringVar(&d.dns.bind, "bind-address", "", "address[:port] to answer at (default: the node's, port 53)")
 	f.StringVar(&d.cluster, "cluster-dns", "", "DNS address of the cluster, as kubelets have it in clusterDNS")
 	f.StringVar(&d.domain, "cluster-domain", "cluster.local", "domain of the cluster")
 	f.StringVar(&d.link, "link", "",
@@ -238,7 +238,7 @@ func newDNS(io IO) *cobra.Command {
 }
 
 func (d *dnsCommand) run(ctx context.Context, cfg *rest.Config) error {
-	base, alone, err := d.settings("")
+	base, alone, err := d.dns.settings("")
 	if err != nil {
 		return err
 	}
@@ -246,10 +246,10 @@ func (d *dnsCommand) run(ctx context.Context, cfg *rest.Config) error {
 		ResolvConf: d.resolv, Node: d.node, Listen: dns.Listen{Link: d.link, Release: true}}
 	if d.cluster != "" {
 		if o.Listen.Cluster, err = netip.ParseAddr(d.cluster); err != nil {
-			return usageError{fmt.Errorf("--cluster-dns: %w", err)}
+			return usageError(fmt.Errorf("--cluster-dns: %w", err))
 		}
 	} else if d.link != "" {
-		return usageError{errors.New("--link needs --cluster-dns, the address that the interface gets")}
+		return usageError(errors.New("--link needs --cluster-dns, the address that the interface gets"))
 	}
 	if o.Node == "" {
 		if o.Node, err = os.Hostname(); err != nil {
@@ -257,22 +257,23 @@ func (d *dnsCommand) run(ctx context.Context, cfg *rest.Config) error {
 		}
 	}
 	o.Node = strings.ToLower(o.Node)
-	bind := d.bind
+	bind := d.dns.bind
 	if bind == "" {
 		bind = hostAddress()
 	}
 	list, err := plan.Servers([]string{bind})
 	if err != nil {
-		return usageError{fmt.Errorf("--bind-address: %w", err)}
+		return usageError(fmt.Errorf("--bind-address: %w", err))
 	}
 	o.Listen.Bind = list[0]
 	o.Publish = d.publish && d.cluster != ""
 	if o.Publish && o.Listen.Bind.Addr().IsLoopback() {
-		return usageError{
+		return usageError(
 			fmt.Errorf("--bind-address %s: an endpoint may not be a loopback address; choose another, or "+
-				"--publish=false", bind)}
+				"--publish=false", bind))
+
 	}
-	if o.HTTPListener, err = listenAuxiliary("DNS server", d.metrics, dnsMetrics, "metrics-bind-address"); err != nil {
+	if o.HTTPListener, err = listenAuxiliary("DNS server", d.dns.metrics, dnsMetrics, "metrics-bind-address"); err != nil {
 		return err
 	}
 	s, err := dns.New(ctx, o)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/gantry-project/gantry/internal/doctor"
+	"github.com/gantry-project/gantry/internal/linux/proc"
 )
 
 // doctorTimeout is how long the doctor waits for one answer.
@@ -78,7 +79,7 @@ func checkHelp() string {
 
 func (d *doctorCommand) run(ctx context.Context) error {
 	if d.output != "" && d.output != "text" && d.output != "json" {
-		return usageError{fmt.Errorf("-o %s: must be text or json", d.output)}
+		return usageError(fmt.Errorf("-o %s: must be text or json", d.output))
 	}
 	if err := d.instance.complete(); err != nil {
 		return err
@@ -113,7 +114,7 @@ func (d *doctorCommand) run(ctx context.Context) error {
 // gatherFacts gathers all facts there are from here.
 func (d *doctorCommand) gatherFacts(ctx context.Context) (doctor.Facts, error) {
 	f := doctor.Facts{Now: time.Now()}
-	s := &doctorGatherer{instance: &d.instance, boot: bootID()}
+	s := &doctorGatherer{instance: &d.instance, boot: proc.BootID()}
 	f.Machine = s.machine()
 	f.Runtime = s.runtime(ctx)
 	f.Certificates = s.certificates()

@@ -48,9 +48,9 @@ func (s *doctorGatherer) execHops(ctx context.Context, client kubernetes.Interfa
 		}))
 	}
 	var runtime *cri.Client
-	out = append(out, try(doctor.ExecHop{Name: "container runtime", Response: "CRI over gRPC on " + s.endpoint(),
+	out = append(out, try(doctor.ExecHop{Name: "container runtime", Response: "CRI over gRPC on " + s.instance.runtimeEndpoint(),
 		Fix: "start the runtime"}, func(ctx context.Context) (err error) {
-		runtime, err = cri.Dial(ctx, cri.Options{Endpoint: s.endpoint(), Timeout: doctorTimeout, FailFast: true})
+		runtime, err = cri.Dial(ctx, cri.Options{Endpoint: s.instance.runtimeEndpoint(), Timeout: doctorTimeout, FailFast: true})
 		return err
 	}))
 	if runtime == nil {

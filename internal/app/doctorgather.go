@@ -36,14 +36,6 @@ type doctorGatherer struct {
 	boot     string // id of this machine's boot; a node that reports it is this machine
 }
 
-func bootID() string {
-	m, err := proc.Read("/")
-	if err != nil {
-		return ""
-	}
-	return m.BootID
-}
-
 func (s *doctorGatherer) machine() *doctor.Machine {
 	m := &doctor.Machine{}
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
@@ -65,17 +57,9 @@ func (s *doctorGatherer) machine() *doctor.Machine {
 	return m
 }
 
-// endpoint is the runtime's socket: the named one, or the instance's.
-func (s *doctorGatherer) endpoint() string {
-	if s.instance.runtime != "" {
-		return s.instance.runtime
-	}
-	return s.instance.containerdConfig().Endpoint()
-}
-
 // runtime asks the runtime of this machine; nil when there is none here, or it is not ours to ask.
 func (s *doctorGatherer) runtime(ctx context.Context) *doctor.Runtime {
-	r := &doctor.Runtime{Endpoint: s.endpoint()}
+	r := &doctor.Runtime{Endpoint: s.instance.runtimeEndpoint()}
 	path, err := cri.SocketPath(r.Endpoint)
 	if err != nil {
 		r.Err = err

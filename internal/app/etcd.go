@@ -20,7 +20,7 @@ type etcdCommand struct {
 	io      IO
 	dataDir string
 	json    bool
-	storageOptions
+	storage storageOptions
 }
 
 func newEtcd(io IO) *cobra.Command {
@@ -35,7 +35,7 @@ func newEtcd(io IO) *cobra.Command {
 	}
 	f := c.PersistentFlags()
 	f.StringVar(&e.dataDir, "data-dir", defaultDataDir, "directory of the instance")
-	e.etcdFlags(f)
+	e.storage.etcdFlags(f)
 	c.AddCommand(e.snapshot(), e.status(), e.compact(), e.defrag(), e.upgrade())
 	return c
 }
@@ -45,10 +45,10 @@ func (e *etcdCommand) dir() string { return filepath.Join(e.dataDir, "etcd") }
 
 // withStore runs do on the store.
 func (e *etcdCommand) withStore(ctx context.Context, do func(*store.Store) error) error {
-	if err := e.complete(); err != nil {
+	if err := e.storage.complete(); err != nil {
 		return err
 	}
-	o := e.etcd
+	o := e.storage.etcd
 	o.Dir = e.dir()
 	s, err := store.Attach(ctx, o)
 	if err != nil {
@@ -116,7 +116,7 @@ func (e *etcdCommand) restore() *cobra.Command {
 		Example: "  sudo gantry etcd snapshot restore /backup/monday.db\n  sudo gantry etcd snapshot restore " +
 			"/backup/monday.db --data-dir /tmp/two",
 		RunE: func(_ *cobra.Command, args []string) error {
-			if len(e.etcd.Servers) > 0 {
+			if len(e.storage.etcd.Servers) > 0 {
 				return withFix(errors.New("an external etcd cannot be restored from here"),
 					"run etcdutl snapshot restore on each of its servers")
 			}

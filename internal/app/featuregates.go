@@ -35,13 +35,13 @@ func (g *featureGateOptions) flags(f *pflag.FlagSet) {
 // complete reads the flags.
 func (g *featureGateOptions) complete() (err error) {
 	if g.Features, err = features.Parse(g.enabled); err != nil {
-		return usageError{fmt.Errorf("--feature-gates: %w", err)}
+		return usageError(fmt.Errorf("--feature-gates: %w", err))
 	}
 	if err := g.Serve(g.served); err != nil {
-		return usageError{fmt.Errorf("--runtime-config: %w", err)}
+		return usageError(fmt.Errorf("--runtime-config: %w", err))
 	}
 	if err := g.Emulate(g.emulated); err != nil {
-		return usageError{fmt.Errorf("--emulated-version: %w", err)}
+		return usageError(fmt.Errorf("--emulated-version: %w", err))
 	}
 	return nil
 }

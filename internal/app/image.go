@@ -67,6 +67,6 @@ func oneOrMore(what string) cobra.PositionalArgs {
 		if len(args) > 0 {
 			return nil
 		}
-		return usageError{fmt.Errorf("%s wants %s; see %q", c.CommandPath(), what, c.CommandPath()+" --help")}
+		return usageError(fmt.Errorf("%s wants %s; see %q", c.CommandPath(), what, c.CommandPath()+" --help"))
 	}
 }

@@ -29,7 +29,8 @@ func TestSeveralImageArchivesAreImported(t *testing.T) {
 
 func TestImageImportWantsAFile(t *testing.T) {
 	var out, errOut bytes.Buffer
-	if code := Main(t.Context(), []string{"gantry", "image", "import"}, &out, &errOut); code != exitUsage ||
+	io := IO{Out: &out, Err: &errOut}
+	if code := execute(t.Context(), newRoot(io, newImage(io)), []string{"image", "import"}, &errOut); code != 2 ||
 		!strings.Contains(errOut.String(), "wants the path of an image archive") {
 		t.Errorf("%d: %s", code, errOut.String())
 	}

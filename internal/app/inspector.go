@@ -72,9 +72,9 @@ func newTrace(io IO) *cobra.Command {
 		Args: exactlyOne("a Pod: pod/NAME"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if revisions {
-				return e.revisions(c.Context(), args[0])
+				return traceRevisions(c.Context(), e, args[0])
 			}
-			podTraces, err := e.podTraces(c.Context(), args[0])
+			podTraces, err := podTraces(c.Context(), e, args[0])
 			if err != nil {
 				return err
 			}
@@ -87,7 +87,7 @@ func newTrace(io IO) *cobra.Command {
 						return withFix(err, "check that a collector takes OTLP over gRPC at %s", endpoint)
 					}
 				}
-				if err := e.writePodTrace(l); err != nil {
+				if err := writePodTrace(e, l); err != nil {
 					return err
 				}
 			}
@@ -105,7 +105,7 @@ func newTrace(io IO) *cobra.Command {
 	return c
 }
 
-func (e *inspector) podTraces(ctx context.Context, arg string) ([]trace.PodTrace, error) {
+func podTraces(ctx context.Context, e *inspector, arg string) ([]trace.PodTrace, error) {
 	name, err := podName(arg)
 	if err != nil {
 		return nil, err
@@ -129,7 +129,7 @@ func (e *inspector) podTraces(ctx context.Context, arg string) ([]trace.PodTrace
 	return podTraces, nil
 }
 
-func (e *inspector) writePodTrace(l trace.PodTrace) error {
+func writePodTrace(e *inspector, l trace.PodTrace) error {
 	switch e.output {
 	case "", "timeline":
 		return l.WriteTimeline(e.out)
@@ -138,7 +138,7 @@ func (e *inspector) writePodTrace(l trace.PodTrace) error {
 	case "json":
 		return writeJSON(e.out, l)
 	}
-	return usageError{fmt.Errorf("output %q: must be timeline, tree or json", e.output)}
+	return usageError(fmt.Errorf("output %q: must be timeline, tree or json", e.output))
 }
 
 func writeJSON(w io.Writer, v any) error {
@@ -163,7 +163,7 @@ func newWhy(io IO) *cobra.Command {
 		Example: "  gantry why pod/web\n  gantry why deployment/web -n prod -o json\n  gantry why node/node-1\n  " +
 			"gantry why '0/12 nodes are available: 12 Insufficient cpu'",
 		Args: oneOrMore("an object or several: pod/NAME, deployment/NAME, …"),
-		RunE: func(c *cobra.Command, args []string) error { return e.why(c.Context(), args) },
+		RunE: func(c *cobra.Command, args []string) error { return why(c.Context(), e, args) },
 	}
 	e.flags(c, "text (default), json")
 	return c
@@ -171,9 +171,9 @@ func newWhy(io IO) *cobra.Command {
 
 // why answers about each object in turn; one that cannot be asked about does not keep the others
 // back. As JSON, several answers are a stream of objects.
-func (e *inspector) why(ctx context.Context, args []string) error {
+func why(ctx context.Context, e *inspector, args []string) error {
 	if e.output != "" && e.output != "text" && e.output != "json" {
-		return usageError{fmt.Errorf("output %q: must be text or json", e.output)}
+		return usageError(fmt.Errorf("output %q: must be text or json", e.output))
 	}
 	var errs []error
 	for i, arg := range args {
@@ -183,10 +183,10 @@ func (e *inspector) why(ctx context.Context, args []string) error {
 			}
 		}
 		if isKubectlMessage(arg) {
-			errs = append(errs, e.explainMessage(arg))
+			errs = append(errs, explainMessage(e, arg))
 			continue
 		}
-		a, now, err := e.answer(ctx, arg)
+		a, now, err := answer(ctx, e, arg)
 		switch {
 		case err != nil:
 		case e.output == "json":
@@ -201,7 +201,7 @@ func (e *inspector) why(ctx context.Context, args []string) error {
 
 // gatherInput reads what an answer is made from. Without a journal (another Kubernetes) the Pod,
 // its node and its events have to do.
-func (e *inspector) gatherInput(ctx context.Context, arg string) (explain.In, error) {
+func gatherInput(ctx context.Context, e *inspector, arg string) (explain.In, error) {
 	in := explain.In{Now: time.Now()}
 	name, err := podName(arg)
 	if err != nil {
@@ -215,7 +215,7 @@ func (e *inspector) gatherInput(ctx context.Context, arg string) (explain.In, er
 	if in.Pod, err = findPod(ctx, client, e.namespace, name); err != nil {
 		return in, err
 	}
-	if err := e.readJournalFacts(ctx, client, &in); err != nil {
+	if err := readJournalFacts(ctx, e, client, &in); err != nil {
 		return in, err
 	}
 	if in.Pod == nil && len(in.Entries) == 0 {
@@ -223,7 +223,7 @@ func (e *inspector) gatherInput(ctx context.Context, arg string) (explain.In, er
 			name, e.namespace), "check name and namespace (-n)")
 	}
 	in.LastLogs = readLastLogs(ctx, client, in.Pod)
-	return in, e.readPodObjects(ctx, client, &in)
+	return in, readPodObjects(ctx, e, client, &in)
 }
 
 // readLastLogs reads what containers said before they failed, as far as the asker may read logs.
@@ -246,7 +246,7 @@ func readLastLogs(ctx context.Context, client kubernetes.Interface, p *corev1.Po
 
 // readJournalFacts reads the journal of a Pod's life. Roles of their own send their facts in
 // batches: those of a Pod that was just placed are waited for, two seconds at most.
-func (e *inspector) readJournalFacts(ctx context.Context, client kubernetes.Interface, in *explain.In) error {
+func readJournalFacts(ctx context.Context, e *inspector, client kubernetes.Interface, in *explain.In) error {
 	deadline := time.Now().Add(2 * time.Second)
 	for {
 		entries, err := readJournal(ctx, client, in.Ref.Namespace, in.Ref.Name)
@@ -304,7 +304,7 @@ func justScheduled(in *explain.In) bool {
 }
 
 // readPodObjects reads node and events of a Pod that is there.
-func (e *inspector) readPodObjects(ctx context.Context, client kubernetes.Interface, in *explain.In) error {
+func readPodObjects(ctx context.Context, e *inspector, client kubernetes.Interface, in *explain.In) error {
 	if in.Pod == nil {
 		if explain.NeedsNamespaceContext(*in) {
 			in.ClusterContext = readClusterContext(ctx, client)
@@ -412,6 +412,6 @@ func exactlyOne(what string) cobra.PositionalArgs {
 		if len(args) == 1 {
 			return nil
 		}
-		return usageError{fmt.Errorf("%s wants %s; see %q", c.CommandPath(), what, c.CommandPath()+" --help")}
+		return usageError(fmt.Errorf("%s wants %s; see %q", c.CommandPath(), what, c.CommandPath()+" --help"))
 	}
 }

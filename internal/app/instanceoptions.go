@@ -26,12 +26,12 @@ type instanceOptions struct {
 	nodeIP      string
 	otherIP     string // the node's address of the other family; empty: it has none
 	serviceCIDR string // one range, or one of each family with a comma between
-	podNetworkOptions
-	binDir  string
-	runtime string
-	storageOptions
-	apiServerOptions
-	cri cri.Options // what the kubelet's configuration says of the runtime's sockets
+	podNetwork  podNetworkOptions
+	binDir      string
+	runtime     string
+	storage     storageOptions
+	apiServer   apiServerOptions
+	cri         cri.Options // what the kubelet's configuration says of the runtime's sockets
 }
 
 func (p *instanceOptions) dataFlag(f *pflag.FlagSet) {
@@ -44,8 +44,8 @@ func (p *instanceOptions) serverFlags(f *pflag.FlagSet) {
 	f.StringVar(&p.serviceCIDR, "service-cluster-ip-range", "10.96.0.0/16",
 		"addresses that Services get: one range, or an IPv4 and an IPv6 one with a comma between; the first is what "+
 			"Services get that do not ask")
-	p.apiServerOptions.flags(f)
-	p.storageOptions.flags(f)
+	p.apiServer.flags(f)
+	p.storage.flags(f)
 }
 
 func (p *instanceOptions) nodeFlags(f *pflag.FlagSet) {
@@ -53,7 +53,7 @@ func (p *instanceOptions) nodeFlags(f *pflag.FlagSet) {
 	f.StringVar(&p.nodeName, "node-name", "", "name of this node (default: the host's name)")
 	f.StringVar(&p.nodeIP, "node-ip", "",
 		"address of this node, or one of each family with a comma between (default: that of the default route)")
-	p.podNetworkOptions.flags(f)
+	p.podNetwork.flags(f)
 	f.StringVar(&p.binDir, "bin-dir", "",
 		"directory of runc, the containerd shim, pause and cni/ (default: where gantry is)")
 	f.StringVar(&p.runtime, "container-runtime-endpoint", "",
@@ -75,7 +75,7 @@ func (p *instanceOptions) complete() error {
 		p.nodeName = strings.ToLower(host)
 	}
 	if errs := validation.IsDNS1123Subdomain(p.nodeName); len(errs) > 0 {
-		return usageError{fmt.Errorf("--node-name %q: %s", p.nodeName, errs[0])}
+		return usageError(fmt.Errorf("--node-name %q: %s", p.nodeName, errs[0]))
 	}
 	if p.binDir == "" {
 		exe, err := os.Executable()
@@ -89,16 +89,16 @@ func (p *instanceOptions) complete() error {
 		n    int
 	}{{"--secure-port", p.securePort}, {"--kubelet-port", p.kubeletPort}} {
 		if port.n < 0 || port.n > 65535 {
-			return usageError{fmt.Errorf("%s %d: must be between 1 and 65535", port.flag, port.n)}
+			return usageError(fmt.Errorf("%s %d: must be between 1 and 65535", port.flag, port.n))
 		}
 	}
-	if err := p.gates.complete(); err != nil {
+	if err := p.apiServer.gates.complete(); err != nil {
 		return err
 	}
-	if err := p.storageOptions.complete(); err != nil {
+	if err := p.storage.complete(); err != nil {
 		return err
 	}
-	if err := p.podNetworkOptions.check(); err != nil {
+	if err := p.podNetwork.check(); err != nil {
 		return err
 	}
 	return p.completeAddresses()
@@ -112,12 +112,12 @@ func (p *instanceOptions) completeAddresses() error {
 	}
 	if p.bindAddress != "" {
 		if _, err := netip.ParseAddr(p.bindAddress); err != nil {
-			return usageError{fmt.Errorf("--bind-address %q: not an address", p.bindAddress)}
+			return usageError(fmt.Errorf("--bind-address %q: not an address", p.bindAddress))
 		}
 	}
 	if p.serviceCIDR != "" {
 		if _, err := p.serviceRanges(); err != nil {
-			return usageError{err}
+			return usageError(err)
 		}
 	}
 	return nil
@@ -128,7 +128,7 @@ func (p *instanceOptions) splitNodeIP() error {
 	first, second, two := strings.Cut(p.nodeIP, ",")
 	a, err := netip.ParseAddr(strings.TrimSpace(first))
 	if err != nil {
-		return usageError{fmt.Errorf("--node-ip %q: not an address", p.nodeIP)}
+		return usageError(fmt.Errorf("--node-ip %q: not an address", p.nodeIP))
 	}
 	p.nodeIP = a.String()
 	if !two {
@@ -136,9 +136,10 @@ func (p *instanceOptions) splitNodeIP() error {
 	}
 	b, err := netip.ParseAddr(strings.TrimSpace(second))
 	if err != nil || a.Is4() == b.Is4() {
-		return usageError{
+		return usageError(
 			fmt.Errorf("--node-ip %q: must be one address, or an IPv4 and an IPv6 one with a comma between",
-				first+","+second)}
+				first+","+second))
+
 	}
 	p.otherIP = b.String()
 	return nil
@@ -220,4 +221,12 @@ func (p *instanceOptions) serverURL() string {
 		host = "127.0.0.1"
 	}
 	return "https://" + net.JoinHostPort(host, fmt.Sprint(p.securePort))
+}
+
+// runtimeEndpoint is the runtime's socket: the named one, or that of the instance's own containerd.
+func (p *instanceOptions) runtimeEndpoint() string {
+	if p.runtime != "" {
+		return p.runtime
+	}
+	return p.containerdConfig().Endpoint()
 }

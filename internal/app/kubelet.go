@@ -31,13 +31,12 @@ func nodeServing(p *instanceOptions, client kubernetes.Interface, files *pki.Fil
 
 // kubeletCommand is a node of any cluster.
 type kubeletCommand struct {
-	instanceOptions
+	instance            instanceOptions
 	node                nodeFlags
 	role                roleOptions
 	clientCA            string
 	pair                pki.Pair
 	bootstrapKubeconfig string // kubeconfig to get the own one with
-	root                string // of the conventional files; empty but in tests
 	network             string // kubeconfig of who may see other nodes and network policies
 	logf                func(string, ...any)
 }
@@ -56,8 +55,8 @@ func newKubelet(io IO) *cobra.Command {
 			"unix:///run/containerd/containerd.sock",
 	}, func(ctx context.Context, cfg *rest.Config) error { return k.run(ctx, cfg, newProgress(io.Err)) })
 	f := c.Flags()
-	k.dataFlag(f)
-	k.instanceOptions.nodeFlags(f)
+	k.instance.dataFlag(f)
+	k.instance.nodeFlags(f)
 	k.node.kubeletFlags(f)
 	k.node.dns.nodeFlags(f)
 	f.StringVar(&k.network, "network-kubeconfig", "",
@@ -65,7 +64,7 @@ func newKubelet(io IO) *cobra.Command {
 			"reached, policies enforced and names answered here; a file that is not there is written when the request "+
 			"for its certificate is approved (default: neither)")
 	k.node.configFlags(f, "")
-	f.StringVar(&k.nodeName, "hostname-override", "", "name of this node")
+	f.StringVar(&k.instance.nodeName, "hostname-override", "", "name of this node")
 	f.StringVar(&k.clientCA, "client-ca-file", "",
 		"authorities of client certificates for the kubelet's port (default: tokens only)")
 	f.StringVar(&k.pair.Cert, "tls-cert-file", "",
@@ -75,14 +74,14 @@ func newKubelet(io IO) *cobra.Command {
 		"kubeconfig with which a client certificate is asked for, and the file of --kubeconfig written, when that is "+
 			"not there yet")
 	c.PreRunE = func(c *cobra.Command, _ []string) error {
-		k.conventionalPaths(c.Flags())
+		conventionalPaths(k, "", c.Flags())
 		if k.bootstrapKubeconfig == "" || k.role.kubeconfig == "" || readable(k.role.kubeconfig) {
 			return nil
 		}
-		if err := k.complete(); err != nil {
+		if err := k.instance.complete(); err != nil {
 			return err
 		}
-		return k.bootstrap(c.Context(), k.bootstrapKubeconfig, k.role.kubeconfig)
+		return bootstrap(c.Context(), &k.instance, k.bootstrapKubeconfig, k.role.kubeconfig)
 	}
 	k.node.configSources.Flags = &kubeconfig.Flags{}
 	k.node.configSources.Flags.Register(f)
@@ -96,11 +95,11 @@ const (
 )
 
 // conventionalPaths takes the files of the conventional places when they are there and no others
-// are named.
-func (k *kubeletCommand) conventionalPaths(f *pflag.FlagSet) {
+// are named. root is put before them; empty but in tests.
+func conventionalPaths(k *kubeletCommand, root string, f *pflag.FlagSet) {
 	take := func(flag string, to *string, file string) {
-		if !f.Changed(flag) && *to == "" && readable(k.root+file) {
-			*to = k.root + file
+		if !f.Changed(flag) && *to == "" && readable(root+file) {
+			*to = root + file
 		}
 	}
 	take("kubeconfig", &k.role.kubeconfig, kubeletKubeconfig)
@@ -108,10 +107,10 @@ func (k *kubeletCommand) conventionalPaths(f *pflag.FlagSet) {
 }
 
 func (k *kubeletCommand) run(ctx context.Context, cfg *rest.Config, out *progress) error {
-	if err := k.complete(); err != nil {
+	if err := k.instance.complete(); err != nil {
 		return err
 	}
-	if err := k.node.loadConfig(&k.instanceOptions); err != nil {
+	if err := k.node.loadConfig(&k.instance); err != nil {
 		return err
 	}
 	if err := requireRoot("gantry kubelet"); err != nil {
@@ -120,22 +119,22 @@ func (k *kubeletCommand) run(ctx context.Context, cfg *rest.Config, out *progres
 	if err := requireKernel("/"); err != nil {
 		return err
 	}
-	if err := requirePort("", k.kubeletPort, "--kubelet-port"); err != nil {
+	if err := requirePort("", k.instance.kubeletPort, "--kubelet-port"); err != nil {
 		return err
 	}
-	lock, err := lockDataDir(k.dataDir)
+	lock, err := lockDataDir(k.instance.dataDir)
 	if err != nil {
 		return err
 	}
 	defer lock.release()
-	sink, stop, err := newRemoteJournal(ctx, cfg, journalSource{"kubelet", k.nodeName})
+	sink, stop, err := newRemoteJournal(ctx, cfg, journalSource{"kubelet", k.instance.nodeName})
 	if err != nil {
 		return err
 	}
 	defer stop()
 	var renew func(context.Context)
 	if k.node.loaded.Config.RotateCertificates {
-		if cfg, renew, err = k.rotatingConfig(cfg); err != nil {
+		if cfg, renew, err = rotatingConfig(&k.instance, cfg); err != nil {
 			return err
 		}
 	}
@@ -150,14 +149,14 @@ func (k *kubeletCommand) run(ctx context.Context, cfg *rest.Config, out *progres
 	if renew != nil {
 		identity.run = append(identity.run, renew)
 	}
-	k.policies = k.policies && k.network != ""
+	k.instance.podNetwork.policies = k.instance.podNetwork.policies && k.network != ""
 	k.logf = out.step
-	e, err := k.startEngine(ctx, sink, out.step)
+	e, err := startEngine(ctx, &k.instance, sink, out.step)
 	if err != nil {
 		return err
 	}
 	defer e.close()
-	role, err := k.node.role(ctx, &k.instanceOptions, e, client)
+	role, err := k.node.role(ctx, &k.instance, e, client)
 	if err != nil {
 		return err
 	}
@@ -169,12 +168,12 @@ func (k *kubeletCommand) run(ctx context.Context, cfg *rest.Config, out *progres
 	go func() {
 		select {
 		case <-x.report.Ready():
-			out.step("node ready: %s (%s)", k.nodeName, k.nodeIP)
+			out.step("node ready: %s (%s)", k.instance.nodeName, k.instance.nodeIP)
 		case <-ctx.Done():
 		}
 	}()
 	return runAll(ctx, x.run, func(ctx context.Context) error {
-		return k.podNetwork(ctx, networkAgent{instance: &k.instanceOptions, engine: e, own: client, facts: sink,
+		return k.podNetwork(ctx, networkAgent{instance: &k.instance, engine: e, own: client, facts: sink,
 			logf: out.step}, cfg)
 	})
 }
@@ -211,7 +210,7 @@ func (k *kubeletCommand) podNetwork(ctx context.Context, a networkAgent, cfg *re
 // identity is what the port is served with: the named pair, or a self-signed one.
 func (k *kubeletCommand) identity(client kubernetes.Interface) (nodeTLS, error) {
 	c := k.node.loaded.Config
-	id := portIdentity{instance: &k.instanceOptions, client: client, config: c, pair: k.pair, ca: k.clientCA}
+	id := portIdentity{instance: &k.instance, client: client, config: c, pair: k.pair, ca: k.clientCA}
 	if id.pair.Cert == "" {
 		id.pair = pki.Pair{Cert: c.TLSCertFile, Key: c.TLSPrivateKeyFile}
 	}
@@ -220,7 +219,7 @@ func (k *kubeletCommand) identity(client kubernetes.Interface) (nodeTLS, error) 
 	}
 	if id.pair.Cert == "" && !c.ServerTLSBootstrap {
 		var err error
-		if id.pair, err = k.selfSigned(); err != nil {
+		if id.pair, err = selfSigned(&k.instance); err != nil {
 			return nodeTLS{}, err
 		}
 	}

@@ -105,18 +105,19 @@ func (l *lintCommand) run(ctx context.Context, args []string) error {
 func (l *lintCommand) validateFlags(args []string) error {
 	switch {
 	case len(l.files) > 0 && (len(args) > 0 || l.all):
-		return usageError{fmt.Errorf("files (-f) and Pods of the API server cannot be judged in one call")}
+		return usageError(fmt.Errorf("files (-f) and Pods of the API server cannot be judged in one call"))
 	case len(l.files) == 0 && len(args) == 0 && !l.all:
-		return usageError{
-			fmt.Errorf("nothing to judge: name files with -f, a Pod as pod/NAME, or --all; see \"gantry lint --help\"")}
+		return usageError(
+			fmt.Errorf("nothing to judge: name files with -f, a Pod as pod/NAME, or --all; see \"gantry lint --help\""))
+
 	case len(args) > 0 && l.all:
-		return usageError{fmt.Errorf("--all and Pods by name exclude each other")}
+		return usageError(fmt.Errorf("--all and Pods by name exclude each other"))
 	case l.failOn != "none" && probelint.Severity(l.failOn).Rank() == 0:
-		return usageError{fmt.Errorf("--fail-on %q: must be error, warning, info or none", l.failOn)}
+		return usageError(fmt.Errorf("--fail-on %q: must be error, warning, info or none", l.failOn))
 	case l.output != "" && l.output != "text" && l.output != "json":
-		return usageError{fmt.Errorf("output %q: must be text or json", l.output)}
+		return usageError(fmt.Errorf("output %q: must be text or json", l.output))
 	case l.measured.Start < 0 || l.measured.P99 < 0:
-		return usageError{fmt.Errorf("--startup-time and --p99 must not be negative")}
+		return usageError(fmt.Errorf("--startup-time and --p99 must not be negative"))
 	}
 	return nil
 }

@@ -66,7 +66,8 @@ func TestLintFiles(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var out bytes.Buffer
-			root := Root(IO{&out, &out})
+			io := IO{Out: &out, Err: &out}
+			root := newRoot(io, newLint(io))
 			root.SetIn(strings.NewReader(tc.stdin))
 			root.SetArgs(append([]string{"lint"}, tc.args...))
 			if code := report(&out, root.ExecuteContext(t.Context())); code != tc.code ||
@@ -79,7 +80,8 @@ func TestLintFiles(t *testing.T) {
 
 func TestLintJSON(t *testing.T) {
 	var out bytes.Buffer
-	root := Root(IO{&out, &out})
+	io := IO{Out: &out, Err: &out}
+	root := newRoot(io, newLint(io))
 	root.SetIn(strings.NewReader(shared))
 	root.SetArgs([]string{"lint", "-f", "-", "-o", "json", "--fail-on", "none"})
 	if err := root.ExecuteContext(t.Context()); err != nil {

@@ -29,8 +29,12 @@ func Main(ctx context.Context, argv []string, out, errOut io.Writer) int {
 	if code, ok := otherProgram(argv); ok {
 		return code
 	}
-	root := Root(IO{out, errOut})
-	root.SetArgs(argv[1:])
+	return execute(ctx, Root(IO{Out: out, Err: errOut}), argv[1:], errOut)
+}
+
+// execute runs the verb that args name, says its error on errOut and returns the exit code.
+func execute(ctx context.Context, root *cobra.Command, args []string, errOut io.Writer) int {
+	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	klog.Flush()
 	return report(errOut, err)
@@ -50,7 +54,10 @@ func otherProgram(argv []string) (int, bool) {
 }
 
 // Root is the command tree.
-func Root(io IO) *cobra.Command {
+func Root(io IO) *cobra.Command { return newRoot(io, commands(io)...) }
+
+// newRoot is gantry itself with these verbs.
+func newRoot(io IO, verbs ...*cobra.Command) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "gantry",
 		Short: "Kubernetes' Pod machinery in one binary, so that a person can see it think",
@@ -69,16 +76,25 @@ func Root(io IO) *cobra.Command {
 	root.SetOut(io.Out)
 	root.SetErr(io.Err)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usageError{fmt.Errorf("%w; see %q", err, c.CommandPath()+" --help")}
+		return usageError(fmt.Errorf("%w; see %q", err, c.CommandPath()+" --help"))
 	})
-	root.AddCommand(commands(io)...)
+	root.AddCommand(verbs...)
 	return root
 }
 
-// usageError is a wrong call, as opposed to a call that failed.
-type usageError struct{ error }
+// wrongUsage is a wrong call, as opposed to a call that failed.
+type wrongUsage struct{ error }
 
-func (u usageError) Unwrap() error { return u.error }
+func (u wrongUsage) Unwrap() error { return u.error }
+
+// usageError marks err as a wrong call, which ends with its own exit code.
+func usageError(err error) error { return wrongUsage{err} }
+
+// isUsageError tells whether err is a wrong call.
+func isUsageError(err error) bool {
+	var u wrongUsage
+	return errors.As(err, &u)
+}
 
 // errorWithFix is an error that carries what a person can do about it.
 type errorWithFix struct {
@@ -107,8 +123,7 @@ func report(w io.Writer, err error) int {
 	if errors.As(err, &r) {
 		fmt.Fprintf(w, "  → %s\n", r.fix)
 	}
-	var u usageError
-	if errors.As(err, &u) {
+	if isUsageError(err) {
 		return exitUsage
 	}
 	return exitError

@@ -19,7 +19,7 @@ import (
 
 // manifests makes a control plane that a kubelet runs as static Pods.
 type manifests struct {
-	instanceOptions
+	instance            instanceOptions
 	image, out, program string
 	schedulerPort       int
 }
@@ -42,12 +42,12 @@ func newManifests(io IO) *cobra.Command {
 		RunE: func(*cobra.Command, []string) error { return m.run(newProgress(io.Out)) },
 	}
 	f := c.Flags()
-	m.dataFlag(f)
-	f.StringVar(&m.bindAddress, "bind-address", "0.0.0.0", "address the API server listens on")
-	f.IntVar(&m.securePort, "secure-port", 6443, "port of the API server")
-	f.StringVar(&m.serviceCIDR, "service-cluster-ip-range", "10.96.0.0/16", "addresses that Services get")
-	f.StringVar(&m.nodeName, "node-name", "", "name of the node that runs them (default: the host's name)")
-	f.StringVar(&m.nodeIP, "advertise-address", "",
+	m.instance.dataFlag(f)
+	f.StringVar(&m.instance.bindAddress, "bind-address", "0.0.0.0", "address the API server listens on")
+	f.IntVar(&m.instance.securePort, "secure-port", 6443, "port of the API server")
+	f.StringVar(&m.instance.serviceCIDR, "service-cluster-ip-range", "10.96.0.0/16", "addresses that Services get")
+	f.StringVar(&m.instance.nodeName, "node-name", "", "name of the node that runs them (default: the host's name)")
+	f.StringVar(&m.instance.nodeIP, "advertise-address", "",
 		"address under which Pods and nodes reach the server (default: that of the default route)")
 	f.StringVar(&m.image, "image", "", "image with the program gantry (required)")
 	f.StringVar(&m.program, "program", "/gantry", "path of the program in the image")
@@ -59,19 +59,19 @@ func newManifests(io IO) *cobra.Command {
 
 func (m *manifests) run(out *progress) error {
 	if m.image == "" {
-		return usageError{fmt.Errorf("--image is missing: name an image that holds the program %s", m.program)}
+		return usageError(fmt.Errorf("--image is missing: name an image that holds the program %s", m.program))
 	}
-	if err := m.complete(); err != nil {
+	if err := m.instance.complete(); err != nil {
 		return err
 	}
-	files, err := m.certificates()
+	files, err := m.instance.certificates()
 	if err != nil {
 		return err
 	}
-	if err := m.kubeconfigs(files); err != nil {
+	if err := m.instance.kubeconfigs(files); err != nil {
 		return err
 	}
-	out.step("certificates and kubeconfigs in %s", m.dataDir)
+	out.step("certificates and kubeconfigs in %s", m.instance.dataDir)
 	if err := os.MkdirAll(m.out, 0o755); err != nil {
 		return withFix(fmt.Errorf("manifests: %w", err), "choose a writable directory with --out")
 	}
@@ -95,7 +95,7 @@ func (m *manifests) run(out *progress) error {
 
 // pods are the static Pods of the control plane.
 func (m *manifests) pods() []*v1.Pod {
-	in := func(name string) string { return filepath.Join(m.dataDir, name) }
+	in := func(name string) string { return filepath.Join(m.instance.dataDir, name) }
 	health := func(port int, scheme v1.URIScheme, path string) *v1.Probe {
 		return &v1.Probe{
 			ProbeHandler: v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{Host: "127.0.0.1", Port: intstr.FromInt(port),
@@ -103,14 +103,14 @@ func (m *manifests) pods() []*v1.Pod {
 			PeriodSeconds: 10, TimeoutSeconds: 15, FailureThreshold: 8,
 		}
 	}
-	server := m.pod("gantry-apiserver", "server", "--data-dir", m.dataDir, "--bind-address", m.bindAddress,
-		"--secure-port", strconv.Itoa(m.securePort),
-		"--service-cluster-ip-range", m.serviceCIDR, "--node-name", m.nodeName, "--advertise-address", m.nodeIP)
+	server := m.pod("gantry-apiserver", "server", "--data-dir", m.instance.dataDir, "--bind-address", m.instance.bindAddress,
+		"--secure-port", strconv.Itoa(m.instance.securePort),
+		"--service-cluster-ip-range", m.instance.serviceCIDR, "--node-name", m.instance.nodeName, "--advertise-address", m.instance.nodeIP)
 	c := &server.Spec.Containers[0]
-	c.LivenessProbe, c.StartupProbe = health(m.securePort, v1.URISchemeHTTPS, "/livez"),
-		health(m.securePort, v1.URISchemeHTTPS, "/livez")
+	c.LivenessProbe, c.StartupProbe = health(m.instance.securePort, v1.URISchemeHTTPS, "/livez"),
+		health(m.instance.securePort, v1.URISchemeHTTPS, "/livez")
 	c.StartupProbe.FailureThreshold = 24
-	c.ReadinessProbe = health(m.securePort, v1.URISchemeHTTPS, "/readyz")
+	c.ReadinessProbe = health(m.instance.securePort, v1.URISchemeHTTPS, "/readyz")
 	c.ReadinessProbe.PeriodSeconds, c.ReadinessProbe.FailureThreshold = 1, 3
 	scheduler := m.pod("gantry-scheduler", "scheduler", "--kubeconfig", in("scheduler.kubeconfig"), "--secure-port",
 		strconv.Itoa(m.schedulerPort))
@@ -137,11 +137,11 @@ func (m *manifests) pod(name string, args ...string) *v1.Pod {
 				Command: append([]string{m.program}, args...),
 				Resources: v1.ResourceRequirements{
 					Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("100m")}},
-				VolumeMounts: []v1.VolumeMount{{Name: "data", MountPath: m.dataDir}},
+				VolumeMounts: []v1.VolumeMount{{Name: "data", MountPath: m.instance.dataDir}},
 			}},
 			Volumes: []v1.Volume{
 				{Name: "data",
-					VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: m.dataDir,
+					VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: m.instance.dataDir,
 						Type: ptr.To(v1.HostPathDirectory)}}}},
 		},
 	}

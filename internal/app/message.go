@@ -14,7 +14,7 @@ func isKubectlMessage(arg string) bool {
 }
 
 // explainMessage says what a text means, without asking a cluster.
-func (e *inspector) explainMessage(text string) error {
+func explainMessage(e *inspector, text string) error {
 	list := phrase.Lookup(text)
 	if len(list) == 0 {
 		return withFix(fmt.Errorf("nothing is known of the phrase %q", text),
@@ -26,5 +26,5 @@ func (e *inspector) explainMessage(text string) error {
 	case "json":
 		return writeJSON(e.out, list)
 	}
-	return usageError{fmt.Errorf("output %q: must be text or json", e.output)}
+	return usageError(fmt.Errorf("output %q: must be text or json", e.output))
 }

@@ -61,8 +61,8 @@ const (
 
 func (u *upCommand) runNetworkAgent(ctx context.Context, c runningCluster, own kubernetes.Interface) error {
 	wide := c.server.InProcess(controllersUser())
-	return networkAgent{instance: &u.instanceOptions, engine: c.engine, own: own,
-		clusterClient: func() (*rest.Config, error) { return wide, nil }, facts: c.log.SinkFor("kubelet", u.nodeName),
+	return networkAgent{instance: &u.instance, engine: c.engine, own: own,
+		clusterClient: func() (*rest.Config, error) { return wide, nil }, facts: c.log.SinkFor("kubelet", u.instance.nodeName),
 		logf: u.out.step}.run(ctx)
 }
 
@@ -77,7 +77,7 @@ func (a networkAgent) run(ctx context.Context) error {
 		return nil
 	}
 	runs := []func(context.Context) error{a.audit}
-	if a.instance.clusterCIDR != "" {
+	if a.instance.podNetwork.clusterCIDR != "" {
 		runs = append(runs, a.nodes)
 		if a.clusterClient == nil {
 			a.logf("warning: Pods of other nodes are not reached, as this node may not see the others; give " +
@@ -213,7 +213,7 @@ func (a networkAgent) nodes(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cluster, err := network.ParseRanges(a.instance.clusterCIDR)
+	cluster, err := network.ParseRanges(a.instance.podNetwork.clusterCIDR)
 	if err != nil {
 		return err
 	}
@@ -244,8 +244,8 @@ func (a networkAgent) nodeRanges(ctx context.Context) (routes.Node, error) {
 		return self, fmt.Errorf("--node-ip: %w", err)
 	}
 	self.OtherAddress, _ = netip.ParseAddr(a.instance.otherIP) // checked in complete
-	if !a.instance.rangeFromNode() {
-		self.Ranges, err = network.ParseRanges(a.instance.podCIDR)
+	if !a.instance.podNetwork.rangeFromNode() {
+		self.Ranges, err = network.ParseRanges(a.instance.podNetwork.podCIDR)
 		return self, err
 	}
 	ranges, err := rangesOf(ctx, a.own, a.instance.nodeName)
@@ -255,7 +255,7 @@ func (a networkAgent) nodeRanges(ctx context.Context) (routes.Node, error) {
 	config := a.instance.networkConfig()
 	config.PodCIDR = strings.Join(ranges, ",")
 	self.Ranges = nodeipam.Parse(ranges)
-	return self, a.instance.ensureNetwork(ctx, config, a.logf)
+	return self, ensureNetwork(ctx, a.instance, config, a.logf)
 }
 
 // rangesOf returns the ranges of a Node as soon as it has some.

@@ -32,7 +32,7 @@ import (
 // the node asks for a certificate of the user gantry-network, and somebody approves, as a node by
 // itself must not see other nodes' Pods. It returns when the file is written.
 func networkCredentials(ctx context.Context, node *rest.Config, k *kubeletCommand, logf func(string, ...any)) error {
-	dir := k.pkiDir()
+	dir := k.instance.pkiDir()
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func networkCredentials(ctx context.Context, node *rest.Config, k *kubeletComman
 	if err := waitForAPIServer(ctx, client, apiServerRetryPeriod); err != nil {
 		return err
 	}
-	name := requestName(k.nodeName, keyPEM)
+	name := requestName(k.instance.nodeName, keyPEM)
 	// The usages of a key that is not RSA: it encrypts no others.
 	usages := []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth}
 	name, uid, err := csr.RequestCertificateWithContext(ctx, client, request, name,
@@ -156,7 +156,7 @@ func (k *kubeletCommand) lacksCredentials(now time.Time) bool {
 	if !readable(k.network) {
 		return true
 	}
-	file := certs.AgentFile(k.pkiDir())
+	file := certs.AgentFile(k.instance.pkiDir())
 	if _, err := os.Stat(file); err != nil {
 		return false // a kubeconfig that was brought here
 	}
@@ -168,11 +168,11 @@ func (k *kubeletCommand) lacksCredentials(now time.Time) bool {
 // asked for, as the node itself; somebody approves it as the first. The clients that show it read
 // its file again. A kubeconfig that was brought here is not the node's to renew: nil.
 func (k *kubeletCommand) renewal(node *rest.Config, logf func(string, ...any)) (*certs.CSRCertificate, error) {
-	dir := k.pkiDir()
+	dir := k.instance.pkiDir()
 	if _, err := os.Stat(certs.AgentFile(dir)); err != nil {
 		return nil, nil
 	}
-	return certs.Agent(certs.CSROptions{NodeName: k.nodeName, Dir: dir,
+	return certs.Agent(certs.CSROptions{NodeName: k.instance.nodeName, Dir: dir,
 		Client: func(*tls.Certificate) (kubernetes.Interface, error) {
 			logf("the network agent asks for a new certificate, as its own is about to end: see kubectl get csr, " +
 				"then " +

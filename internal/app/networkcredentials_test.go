@@ -24,7 +24,7 @@ import (
 func TestWhenANodeAsksForNetworkCredentials(t *testing.T) {
 	dir := t.TempDir()
 	k := &kubeletCommand{network: filepath.Join(dir, "network.kubeconfig")}
-	k.dataDir = dir
+	k.instance.dataDir = dir
 	now := time.Now()
 	if !k.lacksCredentials(now) {
 		t.Error("without a kubeconfig it does not ask")

@@ -54,13 +54,13 @@ type engine struct {
 
 // startEngine starts or adopts containerd, makes the Pod network and shakes hands over CRI. say is
 // told each step.
-func (p *instanceOptions) startEngine(ctx context.Context, sink journal.Sink,
+func startEngine(ctx context.Context, p *instanceOptions, sink journal.Sink,
 	logf func(string, ...any)) (*engine, error) {
 	e := &engine{metrics: metrics.New(), images: newImportQueue(), logf: logf}
 	sink = e.metrics.Sink(sink)
 	endpoint := p.runtime
 	if endpoint == "" {
-		if err := p.ownEngine(ctx, e, logf); err != nil {
+		if err := ownEngine(ctx, p, e, logf); err != nil {
 			return nil, err
 		}
 		endpoint = e.child.Endpoint()
@@ -82,9 +82,9 @@ func (p *instanceOptions) startEngine(ctx context.Context, sink journal.Sink,
 }
 
 // ownEngine makes network and containerd side by side.
-func (p *instanceOptions) ownEngine(ctx context.Context, e *engine, logf func(string, ...any)) error {
+func ownEngine(ctx context.Context, p *instanceOptions, e *engine, logf func(string, ...any)) error {
 	created := make(chan error, 1)
-	go func() { created <- p.makeNetwork(ctx, e, logf) }()
+	go func() { created <- makeNetwork(ctx, p, e, logf) }()
 	cfg := p.containerdConfig()
 	cfg.OnEvent = func(ev containerd.Event) {
 		switch {
@@ -144,7 +144,7 @@ func (e *engine) close() {
 }
 
 func (p *instanceOptions) containerdConfig() containerd.Config {
-	return containerd.Config{DataDir: p.dataDir, BinDir: p.binDir, CNIConfDir: p.cniConfDir}
+	return containerd.Config{DataDir: p.dataDir, BinDir: p.binDir, CNIConfDir: p.podNetwork.cniConfDir}
 }
 
 // cgroupRoot holds every cgroup of the instance.

@@ -102,7 +102,7 @@ func (c cgroupManager) Remove(path string) error {
 func (c cgroupManager) List(parent string) ([]string, error) { return c.tree.List(parent) }
 
 // cleanCgroups removes the instance's cgroups, whichever driver made them.
-func (p *instanceOptions) cleanCgroups() error {
+func cleanCgroups(p *instanceOptions) error {
 	for _, driver := range []kubeletresource.Driver{kubeletresource.Cgroupfs, kubeletresource.Systemd} {
 		top := kubeletresource.Options{Driver: driver, Root: p.cgroupRoot()}.RootCgroup()
 		tree, err := cgroup.Open(cgroup.Options{Root: top})

@@ -38,7 +38,7 @@ func (n *nodeFlags) configFlags(f *pflag.FlagSet, prefix string) {
 // loadConfig reads the configuration and lets it fill in what the command line left open. It is
 // called once, before anything starts.
 func (n *nodeFlags) loadConfig(p *instanceOptions) error {
-	own, err := p.ownKubeletConfig()
+	own, err := ownKubeletConfig(p)
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (n *nodeFlags) logIgnoredFields() {
 
 // ownKubeletConfig is what an instance prefers to upstream's defaults: it lives in its own
 // directory and leaves the host alone.
-func (p *instanceOptions) ownKubeletConfig() (*kubeletconfig.KubeletConfiguration, error) {
+func ownKubeletConfig(p *instanceOptions) (*kubeletconfig.KubeletConfiguration, error) {
 	adj, err := os.ReadFile("/proc/self/oom_score_adj")
 	if err != nil {
 		return nil, fmt.Errorf("out-of-memory score of this process: %w", err)

@@ -71,7 +71,7 @@ func (n *nodeFlags) role(ctx context.Context, p *instanceOptions, e *engine,
 		return nil, err
 	}
 	if n.housekeeping <= 0 {
-		return nil, usageError{fmt.Errorf("--pod-housekeeping-period %s: must be more than 0", n.housekeeping)}
+		return nil, usageError(fmt.Errorf("--pod-housekeeping-period %s: must be more than 0", n.housekeeping))
 	}
 	taints, err := parseTaints(n.taints)
 	if err != nil {
@@ -79,11 +79,11 @@ func (n *nodeFlags) role(ctx context.Context, p *instanceOptions, e *engine,
 	}
 	for k, v := range n.labels {
 		if errs := append(validation.IsQualifiedName(k), validation.IsValidLabelValue(v)...); len(errs) > 0 {
-			return nil, usageError{fmt.Errorf("--node-labels %s=%s: %s", k, v, errs[0])}
+			return nil, usageError(fmt.Errorf("--node-labels %s=%s: %s", k, v, errs[0]))
 		}
 	}
 	if n.cloudProvider != "" && n.cloudProvider != "external" {
-		return nil, usageError{fmt.Errorf("--cloud-provider %q: must be external or empty", n.cloudProvider)}
+		return nil, usageError(fmt.Errorf("--cloud-provider %q: must be external or empty", n.cloudProvider))
 	}
 	taints = append(taints, n.loaded.Config.RegisterWithTaints...)
 	return &nodeRole{instance: p, engine: e, config: n.loaded.Config, client: client, slices: slices,
@@ -99,12 +99,13 @@ func parseTaints(texts []string) ([]v1.Taint, error) {
 		key, value, _ := strings.Cut(head, "=")
 		e := v1.TaintEffect(effect)
 		if !ok || e != v1.TaintEffectNoSchedule && e != v1.TaintEffectPreferNoSchedule && e != v1.TaintEffectNoExecute {
-			return nil, usageError{
+			return nil, usageError(
 				fmt.Errorf("--register-with-taints %q: must be key=value:effect with effect NoSchedule, "+
-					"PreferNoSchedule or NoExecute", text)}
+					"PreferNoSchedule or NoExecute", text))
+
 		}
 		if errs := append(validation.IsQualifiedName(key), validation.IsValidLabelValue(value)...); len(errs) > 0 {
-			return nil, usageError{fmt.Errorf("--register-with-taints %q: %s", text, errs[0])}
+			return nil, usageError(fmt.Errorf("--register-with-taints %q: %s", text, errs[0]))
 		}
 		out = append(out, v1.Taint{Key: key, Value: value, Effect: e})
 	}

@@ -50,7 +50,7 @@ func (a networkAgent) syncRoutes(ctx context.Context, client kubernetes.Interfac
 	if err != nil {
 		return err
 	}
-	mode, err := routes.ParseMode(a.instance.routes)
+	mode, err := routes.ParseMode(a.instance.podNetwork.routes)
 	if err != nil {
 		return err
 	}

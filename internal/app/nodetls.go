@@ -120,7 +120,7 @@ func (p portIdentity) requested() (*certs.CSRCertificate, error) {
 
 // selfSigned is a pair that is kept below the data directory, as upstream's kubelet does without a
 // configured one. It is for the node's name and addresses, and made anew when they change.
-func (p *instanceOptions) selfSigned() (pki.Pair, error) {
+func selfSigned(p *instanceOptions) (pki.Pair, error) {
 	dir := filepath.Join(p.dataDir, "kubelet-pki")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return pki.Pair{}, err
@@ -158,7 +158,7 @@ func certificateValidFor(file, name string, ips []net.IP) bool {
 // rotatingConfig is the API server's client configuration with a certificate that is renewed before
 // it ends (rotateCertificates), and what renews it. A kubeconfig without a certificate stays as it
 // is.
-func (p *instanceOptions) rotatingConfig(cfg *rest.Config) (*rest.Config, func(context.Context), error) {
+func rotatingConfig(p *instanceOptions, cfg *rest.Config) (*rest.Config, func(context.Context), error) {
 	own := rest.CopyConfig(cfg)
 	if err := rest.LoadTLSFiles(own); err != nil {
 		return nil, nil, err
@@ -186,7 +186,7 @@ func (p *instanceOptions) rotatingConfig(cfg *rest.Config) (*rest.Config, func(c
 
 // bootstrap makes the kubeconfig of a new node with the credentials of another
 // (--bootstrap-kubeconfig): it has a client certificate signed and names it.
-func (p *instanceOptions) bootstrap(ctx context.Context, from, to string) error {
+func bootstrap(ctx context.Context, p *instanceOptions, from, to string) error {
 	cfg, _, err := restConfig(from)
 	if err != nil {
 		return err

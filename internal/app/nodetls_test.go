@@ -13,7 +13,7 @@ func TestTheSelfSignedCertificateIsForTheNodesAddresses(t *testing.T) {
 	p := &instanceOptions{dataDir: t.TempDir(), nodeName: "node-1", nodeIP: "10.1.2.3", otherIP: "fd00::3"}
 	created := func() string {
 		t.Helper()
-		pair, err := p.selfSigned()
+		pair, err := selfSigned(p)
 		if err != nil {
 			t.Fatal(err)
 		}

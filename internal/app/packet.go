@@ -48,7 +48,7 @@ func newPacket(io IO) *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if e.output != "" && e.output != "text" && e.output != "json" {
-				return usageError{fmt.Errorf("output %q: must be text or json", e.output)}
+				return usageError(fmt.Errorf("output %q: must be text or json", e.output))
 			}
 			client, err := e.newClient()
 			if err != nil {
@@ -56,12 +56,12 @@ func newPacket(io IO) *cobra.Command {
 			}
 			ask, err := packet.ReadTo(to, e.namespace, protocol)
 			if err != nil {
-				return usageError{err}
+				return usageError(err)
 			}
 			if ask.From, err = packet.ReadFrom(from, e.namespace); err != nil {
-				return usageError{err}
+				return usageError(err)
 			}
-			return e.packet(c.Context(), client, ask, domain)
+			return packetCommand{e, client, domain}.trace(c.Context(), ask)
 		},
 	}
 	e.flags(c, "text (default), json")
@@ -73,12 +73,20 @@ func newPacket(io IO) *cobra.Command {
 	return c
 }
 
-func (e *inspector) packet(ctx context.Context, client kubernetes.Interface, ask packet.Request, domain string) error {
+// packetCommand answers one call of `gantry trace packet`.
+type packetCommand struct {
+	inspector *inspector
+	client    kubernetes.Interface
+	domain    string // of the cluster's names; empty: cluster.local
+}
+
+func (c packetCommand) trace(ctx context.Context, ask packet.Request) error {
+	e, client := c.inspector, c.client
 	w, err := readPacketState(ctx, client)
 	if err != nil {
 		return withFix(err, "be somebody who may list pods, services, endpointslices and nodes")
 	}
-	w.Domain = domain
+	w.Domain = c.domain
 	reported := packetAnswer{Result: packet.Trace(w, ask)}
 	if readSockets(ctx, client, &w, reported.Pods) {
 		reported.Result = packet.Trace(w, ask)
@@ -86,7 +94,7 @@ func (e *inspector) packet(ctx context.Context, client kubernetes.Interface, ask
 	if namespace, name, ok := strings.Cut(reported.Service, "/"); ok && reported.Reason == packet.NoEndpoints {
 		other := *e
 		other.namespace = namespace
-		if why, _, err := other.answer(ctx, "service/"+name); err == nil {
+		if why, _, err := answer(ctx, &other, "service/"+name); err == nil {
 			reported.Why = &why
 		}
 	}

@@ -1,77 +1,18 @@
 package app
 
 import (
-	"net/http"
-	"net/http/httptest"
 	"os"
-	"path/filepath"
-	"strings"
 	"testing"
-
-	"k8s.io/client-go/rest"
 )
 
-// doctor asks the scheduler of the instance in --data-dir, wherever it serves, and never another
-// one's on the usual port.
-func TestDoctorAsksTheSchedulerOfItsOwnInstance(t *testing.T) {
-	requested := 0
-	s := httptest.NewTLSServer(
-		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { requested++; w.WriteHeader(http.StatusOK) }))
-	defer s.Close()
-	own := strings.TrimPrefix(s.URL, "https://")
-	const usual = "127.0.0.1:10259"
+func TestPartAddressesThatWereCutOff(t *testing.T) {
 	dir := t.TempDir()
-	if got := schedulerAddress(dir, usual); got != usual {
-		t.Errorf("no instance: asks %q, want the usual port", got)
+	recordPartAddress(dir, schedulerPart, "127.0.0.1:1")
+	if got := readPartAddresses(dir)[schedulerPart]; got != "127.0.0.1:1" {
+		t.Errorf("got %q, want what was recorded", got)
 	}
-	recordPartAddress(dir, schedulerPart, own)
-	recordPartAddress(dir, "other", "127.0.0.1:1")
-	if got := schedulerAddress(dir, usual); got != own {
-		t.Errorf("asks %q, want %q", got, own)
-	}
-	found := (&doctorGatherer{instance: &instanceOptions{dataDir: dir}}).scheduler(t.Context(), &rest.Config{})
-	if found == nil || found.Address != own || requested != 1 {
-		t.Errorf("asked %d times, found %+v", requested, found)
-	}
-	recordPartAddress(dir, schedulerPart, "")
-	if got := schedulerAddress(dir, usual); got != "" {
-		t.Errorf("a scheduler without a port: asks %q", got)
-	}
-	if (&doctorGatherer{instance: &instanceOptions{dataDir: dir}}).scheduler(t.Context(), &rest.Config{}) != nil {
-		t.Error("a scheduler that serves nothing was found")
-	}
-	server := t.TempDir() // of `gantry server`, whose scheduler is elsewhere
-	if err := os.WriteFile(filepath.Join(server, "kubeconfig"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if got := schedulerAddress(server, usual); got != "" {
-		t.Errorf("an instance without scheduler: asks %q", got)
-	}
-	if err := os.WriteFile(partAddressesFile(dir), []byte("{"), 0o600); err != nil || readPartAddresses(dir) != nil {
-		t.Error("a file that was cut off is read")
-	}
-}
-
-// The instance that --data-dir names is asked, not the one that $KUBECONFIG or the usual directory
-// has; --kubeconfig overrules.
-func TestDoctorAsksTheAPIServerOfItsOwnInstance(t *testing.T) {
-	dir := t.TempDir()
-	own := kubeconfigIn(dir)
-	d := &doctorCommand{instance: instanceOptions{dataDir: dir}}
-	if got := d.kubeconfigPath(true); got != "" {
-		t.Errorf("no kubeconfig in the directory: %q", got)
-	}
-	if err := os.WriteFile(own, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if got := d.kubeconfigPath(true); got != own {
-		t.Errorf("--data-dir given: %q, want %q", got, own)
-	}
-	if got := d.kubeconfigPath(false); got != "" {
-		t.Errorf("--data-dir not given: %q, want what every command takes", got)
-	}
-	d.kubeconfig = "other"
-	if got := d.kubeconfigPath(true); got != "other" {
-		t.Errorf("--kubeconfig given: %q", got)
+	err := os.WriteFile(partAddressesFile(dir), []byte("{"), 0o600)
+	if got := readPartAddresses(dir); err != nil || got != nil {
+		t.Errorf("got %v of a file that was cut off (%v), want nothing", got, err)
 	}
 }

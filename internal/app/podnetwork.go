@@ -111,31 +111,33 @@ func (n *podNetworkOptions) check() error {
 	case "", networkGantry:
 	case networkNone:
 		if n.set != nil && n.set.Changed("pod-cidr") {
-			return usageError{
+			return usageError(
 				errors.New("--pod-cidr is for Gantry's own network; with --network=none the other CNI plugin has its " +
-					"own range, or takes spec.podCIDR of the Node that --cluster-cidr gives")}
+					"own range, or takes spec.podCIDR of the Node that --cluster-cidr gives"))
+
 		}
 		if n.cniConfDir == "" {
 			n.cniConfDir = usualCNIConfDir
 		}
 	default:
-		return usageError{fmt.Errorf("--network %q: it is %s or %s", n.network, networkGantry, networkNone)}
+		return usageError(fmt.Errorf("--network %q: it is %s or %s", n.network, networkGantry, networkNone))
 	}
 	if n.routes != "" {
 		if _, err := routes.ParseMode(n.routes); err != nil {
-			return usageError{err}
+			return usageError(err)
 		}
 	}
 	if n.clusterCIDR == "" {
 		return nil
 	}
 	if n.mask != 0 && strings.Contains(n.clusterCIDR, ",") {
-		return usageError{
+		return usageError(
 			errors.New("--node-cidr-mask-size is for one family; with two give --node-cidr-mask-size-ipv4 and " +
-				"--node-cidr-mask-size-ipv6")}
+				"--node-cidr-mask-size-ipv6"))
+
 	}
 	if _, err := nodeipam.NewAllocator(n.clusterCIDR, n.sizes()); err != nil {
-		return usageError{err}
+		return usageError(err)
 	}
 	return nil
 }
@@ -146,15 +148,15 @@ func (n *podNetworkOptions) rangeFromNode() bool {
 }
 
 func (p *instanceOptions) networkConfig() network.Config {
-	c := network.Config{DataDir: p.dataDir, Bridge: p.bridge, PodCIDR: p.podCIDR, ConfDir: p.cniConfDir,
-		BinDir: filepath.Join(p.binDir, "cni"), ClusterCIDR: p.clusterCIDR}
-	if p.clusterCIDR != "" && p.routes != string(routes.Direct) {
+	c := network.Config{DataDir: p.dataDir, Bridge: p.podNetwork.bridge, PodCIDR: p.podNetwork.podCIDR, ConfDir: p.podNetwork.cniConfDir,
+		BinDir: filepath.Join(p.binDir, "cni"), ClusterCIDR: p.podNetwork.clusterCIDR}
+	if p.podNetwork.clusterCIDR != "" && p.podNetwork.routes != string(routes.Direct) {
 		c.TunnelOverhead = routes.VXLANOverhead
 		if strings.Contains(p.nodeIP, ":") {
 			c.TunnelOverhead += 20
 		}
 	}
-	if p.policies {
+	if p.podNetwork.policies {
 		c.PolicySocket = p.policyGatePath()
 	}
 	return c
@@ -169,7 +171,7 @@ func policyTable(id string) string { return "gantry_policy_" + id }
 
 // makeNetwork makes the Pod network, or opens what it needs and leaves the rest until the Node has
 // a range.
-func (p *instanceOptions) makeNetwork(ctx context.Context, e *engine, logf func(string, ...any)) error {
+func makeNetwork(ctx context.Context, p *instanceOptions, e *engine, logf func(string, ...any)) error {
 	foreign, err := network.Foreign(p.networkConfig())
 	if err != nil {
 		return err
@@ -178,30 +180,30 @@ func (p *instanceOptions) makeNetwork(ctx context.Context, e *engine, logf func(
 	if err != nil {
 		return err
 	}
-	if foreign != "" || p.networkByOthers(created) {
-		e.networkReady = p.checkForeignNetwork
+	if foreign != "" || p.podNetwork.networkByOthers(created) {
+		e.networkReady = func() error { return checkForeignNetwork(p) }
 		if foreign != "" {
 			logf("network of %s", foreign)
 		} else {
 			logf("no Pod network: %v", e.networkReady())
 		}
-		return p.removeOwnNetwork(ctx, created, logf)
+		return removeOwnNetwork(ctx, p, created, logf)
 	}
 	e.network = true
-	if p.policies {
+	if p.podNetwork.policies {
 		if e.policyListener, err = listenPolicyGate(p.policyGatePath()); err != nil {
 			return err
 		}
 	}
-	if p.rangeFromNode() {
+	if p.podNetwork.rangeFromNode() {
 		return nil
 	}
-	return p.ensureNetwork(ctx, p.networkConfig(), logf)
+	return ensureNetwork(ctx, p, p.networkConfig(), logf)
 }
 
 // checkForeignNetwork says what a node waits for whose network another CNI plugin makes; nil when
 // that is there.
-func (p *instanceOptions) checkForeignNetwork() error {
+func checkForeignNetwork(p *instanceOptions) error {
 	c := p.networkConfig()
 	foreign, err := network.Foreign(c)
 	if err == nil && foreign == "" {
@@ -213,13 +215,13 @@ func (p *instanceOptions) checkForeignNetwork() error {
 
 // removeOwnNetwork takes Gantry's own network away, which lies in made, if there is one: two
 // bridges would have one address, and rules for one range.
-func (p *instanceOptions) removeOwnNetwork(ctx context.Context, created string, logf func(string, ...any)) error {
+func removeOwnNetwork(ctx context.Context, p *instanceOptions, created string, logf func(string, ...any)) error {
 	if created == "" {
 		return nil
 	}
 	c := p.networkConfig()
 	c.ConfDir = created
-	if err := p.cleanNetworkOf(ctx, c); err != nil {
+	if err := cleanNetworkOf(ctx, p, c); err != nil {
 		return err
 	}
 	if err := network.Uninstall(ctx, c); err != nil {
@@ -229,7 +231,7 @@ func (p *instanceOptions) removeOwnNetwork(ctx context.Context, created string, 
 	return nil
 }
 
-func (p *instanceOptions) ensureNetwork(ctx context.Context, c network.Config, logf func(string, ...any)) error {
+func ensureNetwork(ctx context.Context, p *instanceOptions, c network.Config, logf func(string, ...any)) error {
 	state, err := network.Ensure(ctx, c)
 	if err != nil {
 		return err
@@ -258,16 +260,16 @@ func listenPolicyGate(path string) (net.Listener, error) {
 }
 
 // cleanNetwork takes away what leads to other nodes and what policies left.
-func (p *instanceOptions) cleanNetwork(ctx context.Context) error {
+func cleanNetwork(ctx context.Context, p *instanceOptions) error {
 	c := p.networkConfig()
 	created, err := network.InstalledConfDir(c)
 	if created != "" {
 		c.ConfDir = created
 	}
-	return errors.Join(err, p.cleanNetworkOf(ctx, c))
+	return errors.Join(err, cleanNetworkOf(ctx, p, c))
 }
 
-func (p *instanceOptions) cleanNetworkOf(ctx context.Context, c network.Config) error {
+func cleanNetworkOf(ctx context.Context, p *instanceOptions, c network.Config) error {
 	id := instance.ID(p.dataDir)
 	table, err := networkpolicy.Open(policyTable(id))
 	if err == nil {

@@ -73,7 +73,9 @@ func TestOneInstancePerDataDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = lockDataDir(dir)
-	if got := printed(err); !strings.Contains(got, "in use by process") || !strings.Contains(got, "--data-dir") {
+	var b bytes.Buffer
+	report(&b, err)
+	if got := b.String(); !strings.Contains(got, "in use by process") || !strings.Contains(got, "--data-dir") {
 		t.Error(got)
 	}
 	first.release()
@@ -95,8 +97,7 @@ func TestPlaceRefusesWhatCannotBe(t *testing.T) {
 		p := instanceOptions{dataDir: t.TempDir(), nodeName: "n"}
 		set(&p)
 		err := p.complete()
-		var usage usageError
-		if !errors.As(err, &usage) || !strings.Contains(err.Error(), want) {
+		if !isUsageError(err) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
@@ -118,7 +119,7 @@ func TestEverySubcommandHasHelpWithAnExample(t *testing.T) {
 func TestEachWriteOfKubectlTellsHowItWent(t *testing.T) {
 	for _, line := range []string{"apply", "create", "create configmap", "create secret generic",
 		"create service clusterip"} {
-		c, rest, err := Root(IO{}).Find(append([]string{"trace"}, strings.Fields(line)...))
+		c, rest, err := newRoot(IO{}, newTrace(IO{})).Find(append([]string{"trace"}, strings.Fields(line)...))
 		if err != nil || len(rest) > 0 || c.RunE == nil || c.Run != nil {
 			t.Errorf("trace %s runs as kubectl does and tells nothing (%q, %v)", line, rest, err)
 		}

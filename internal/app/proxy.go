@@ -137,20 +137,20 @@ func (u *upCommand) proxy(ctx context.Context, c runningCluster) error {
 	if err != nil {
 		return err
 	}
-	if loaded.ByNode() && c.engine.network && !u.rangeFromNode() {
-		loaded.NodeRanges, err = network.ParseRanges(u.podCIDR)
+	if loaded.ByNode() && c.engine.network && !u.instance.podNetwork.rangeFromNode() {
+		loaded.NodeRanges, err = network.ParseRanges(u.instance.podNetwork.podCIDR)
 	} else {
-		err = nodeRanges(ctx, loaded, client, u.nodeName)
+		err = nodeRanges(ctx, loaded, client, u.instance.nodeName)
 	}
 	if err != nil {
 		return err
 	}
-	tables, err := proxyTables(instance.ID(u.dataDir), func(f rules.Family) rules.Settings {
+	tables, err := proxyTables(instance.ID(u.instance.dataDir), func(f rules.Family) rules.Settings {
 		s := loaded.Settings(f)
 		if c.engine.network {
-			s.ConfineInterfaces = []string{u.bridge}
+			s.ConfineInterfaces = []string{u.instance.podNetwork.bridge}
 			if loaded.DetectLocalMode == "" && loaded.ClusterCIDR == "" {
-				s.LocalDetector = rules.LocalTrafficDetector{Interface: u.bridge}
+				s.LocalDetector = rules.LocalTrafficDetector{Interface: u.instance.podNetwork.bridge}
 			}
 		}
 		return s
@@ -162,7 +162,7 @@ func (u *upCommand) proxy(ctx context.Context, c runningCluster) error {
 		return err
 	}
 	o := proxyOptions(loaded)
-	o.Client, o.Node, o.Tables, o.Journal = client, u.nodeName, tables, c.log.SinkFor("proxy", u.nodeName)
+	o.Client, o.Node, o.Tables, o.Journal = client, u.instance.nodeName, tables, c.log.SinkFor("proxy", u.instance.nodeName)
 	u.node.proxy.addresses(loaded)
 	if err := u.node.proxy.listen(&o); err != nil {
 		return err
@@ -200,8 +200,8 @@ func loadProxyConfig(file string) (*config.Loaded, error) {
 
 // proxyCommand is the proxy alone.
 type proxyCommand struct {
-	roleOptions
-	proxyFlags
+	role          roleOptions
+	proxy         proxyFlags
 	node, dataDir string
 	clusterCIDR   string
 	nodePorts     []string
@@ -211,19 +211,20 @@ type proxyCommand struct {
 
 // newProxy is the proxy alone; its flags are named as upstream's.
 func newProxy(io IO) *cobra.Command {
-	p := &proxyCommand{roleOptions: roleOptions{electable: true}}
-	p.without = func(ctx context.Context) error {
+	p := &proxyCommand{role: roleOptions{electable: true}}
+	p.role.without = func(ctx context.Context) error {
 		if p.clean {
 			return p.cleanUp(ctx, newProgress(io.Out))
 		}
-		if loaded, err := loadProxyConfig(p.file); err != nil || loaded.ClientConnection.Kubeconfig == "" {
+		if loaded, err := loadProxyConfig(p.proxy.file); err != nil || loaded.ClientConnection.Kubeconfig == "" {
 			return errors.Join(err,
-				usageError{errors.New(
-					`gantry proxy wants --kubeconfig, or --config with clientConnection.kubeconfig; see "gantry ` +
-						`proxy ` +
-						`--help"`)})
-		} else if p.kubeconfig = loaded.ClientConnection.Kubeconfig; true {
-			cfg, _, err := restConfig(p.kubeconfig)
+				usageError(errors.New(
+					`gantry proxy wants --kubeconfig, or --config with clientConnection.kubeconfig; see "gantry `+
+						`proxy `+
+						`--help"`)),
+			)
+		} else if p.role.kubeconfig = loaded.ClientConnection.Kubeconfig; true {
+			cfg, _, err := restConfig(p.role.kubeconfig)
 			if err != nil {
 				return err
 			}
@@ -231,7 +232,7 @@ func newProxy(io IO) *cobra.Command {
 		}
 		return nil
 	}
-	c := p.command(&cobra.Command{
+	c := p.role.command(&cobra.Command{
 		Use: "proxy", Short: "Run the Service proxy alone, against any Kubernetes API server",
 		Long: "proxy leads what is sent to Services to their endpoints, by nftables. What it put there stays when it " +
 			"stops, and is taken over at the next start;\n" +
@@ -247,15 +248,15 @@ func newProxy(io IO) *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&p.dataDir, "data-dir", defaultDataDir,
 		"directory of the instance whose tables these are; it need not exist")
-	f.StringVar(&p.file, "config", "", "KubeProxyConfiguration file; flags come after it")
+	f.StringVar(&p.proxy.file, "config", "", "KubeProxyConfiguration file; flags come after it")
 	f.StringVar(&p.node, "hostname-override", "", "name of this node (default: the host's name)")
 	f.StringVar(&p.clusterCIDR, "cluster-cidr", "",
 		"addresses of the cluster's Pods; what comes to a cluster IP from elsewhere is masqueraded")
 	f.StringSliceVar(&p.nodePorts, "nodeport-addresses", nil,
 		"ranges of this node's addresses that have node ports (default: all of its addresses)")
 	f.BoolVar(&p.masqueradeAll, "masquerade-all", false, "masquerade everything that comes to a cluster IP")
-	f.StringVar(&p.healthz, "healthz-bind-address", proxyHealthz, "address of the health server; empty serves none")
-	f.StringVar(&p.metrics, "metrics-bind-address", proxyMetrics, "address of the metrics server; empty serves none")
+	f.StringVar(&p.proxy.healthz, "healthz-bind-address", proxyHealthz, "address of the health server; empty serves none")
+	f.StringVar(&p.proxy.metrics, "metrics-bind-address", proxyMetrics, "address of the metrics server; empty serves none")
 	f.BoolVar(&p.clean, "cleanup", false, "take this proxy's tables away and exit")
 	f.BoolVar(&p.clean, "clean", false, "the same as --cleanup")
 	return c
@@ -305,7 +306,7 @@ func (p *proxyCommand) run(ctx context.Context, cfg *rest.Config) error {
 	}
 	o := proxyOptions(loaded)
 	o.Client, o.Node, o.Tables, o.Journal = client, p.node, tables, sink
-	if err := p.listen(&o); err != nil {
+	if err := p.proxy.listen(&o); err != nil {
 		return err
 	}
 	one, err := proxy.New(o)
@@ -318,7 +319,7 @@ func (p *proxyCommand) run(ctx context.Context, cfg *rest.Config) error {
 
 // load is the file with the flags laid over it.
 func (p *proxyCommand) load() (*config.Loaded, error) {
-	loaded, err := loadProxyConfig(p.file)
+	loaded, err := loadProxyConfig(p.proxy.file)
 	if err != nil {
 		return nil, err
 	}
@@ -329,7 +330,7 @@ func (p *proxyCommand) load() (*config.Loaded, error) {
 		loaded.NodePortAddresses = p.nodePorts
 	}
 	loaded.NFTables.MasqueradeAll = loaded.NFTables.MasqueradeAll || p.masqueradeAll
-	p.addresses(loaded)
+	p.proxy.addresses(loaded)
 	if p.node == "" {
 		p.node = loaded.HostnameOverride
 	}
@@ -340,7 +341,7 @@ func (p *proxyCommand) load() (*config.Loaded, error) {
 	}
 	p.node = strings.ToLower(p.node)
 	if err := loaded.Check(); err != nil {
-		return nil, usageError{err}
+		return nil, usageError(err)
 	}
 	return loaded, nil
 }

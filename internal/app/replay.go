@@ -47,7 +47,7 @@ func (r *decisionRecorder) openFile() (func(*replay.Decision), error) {
 	}
 	limit, err := resource.ParseQuantity(r.limit)
 	if err != nil || limit.Value() <= 0 {
-		return nil, usageError{fmt.Errorf("%s-limit %q: must be a size above zero, like 64Mi", r.flag, r.limit)}
+		return nil, usageError(fmt.Errorf("%s-limit %q: must be a size above zero, like 64Mi", r.flag, r.limit))
 	}
 	if r.file, err = os.OpenFile(r.path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600); err != nil {
 		return nil, withFix(fmt.Errorf("%s: %w", r.flag, err),
@@ -115,13 +115,13 @@ func (r *decisionRecorder) stop() {
 
 // replayCommand is the replay subcommand.
 type replayCommand struct {
-	IO
+	io              IO
 	other           string // path of another configuration
 	differencesOnly bool
 }
 
 func newReplay(io IO) *cobra.Command {
-	r := &replayCommand{IO: io}
+	r := &replayCommand{io: io}
 	c := &cobra.Command{
 		Use:   "replay FILE",
 		Short: "Make recorded decisions of the scheduler again, with the same or another configuration",
@@ -146,9 +146,10 @@ func newReplay(io IO) *cobra.Command {
 			"844, n2 791)",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usageError{
+				return usageError(
 					fmt.Errorf("want one file of recorded decisions, got %d arguments; see \"gantry scheduler replay "+
-						"--help\"", len(args))}
+						"--help\"", len(args)))
+
 			}
 			return nil
 		},
@@ -166,13 +167,13 @@ func (r *replayCommand) run(ctx context.Context, path string, in io.Reader) erro
 	if r.other != "" {
 		var err error
 		if other, err = server.ReadConfig(r.other); err != nil {
-			return withFix(usageError{err}, configFix)
+			return withFix(usageError(err), configFix)
 		}
 	}
 	if path != "-" {
 		f, err := os.Open(path)
 		if err != nil {
-			return usageError{fmt.Errorf("recorded decisions: %w", err)}
+			return usageError(fmt.Errorf("recorded decisions: %w", err))
 		}
 		defer func() { _ = f.Close() }() // only read
 		in = f
@@ -182,16 +183,16 @@ func (r *replayCommand) run(ctx context.Context, path string, in io.Reader) erro
 	for n := 1; ; n++ {
 		line, err := lines.ReadBytes('\n')
 		if err != nil && !errors.Is(err, io.EOF) {
-			return usageError{fmt.Errorf("recorded decisions: line %d: %w", n, err)}
+			return usageError(fmt.Errorf("recorded decisions: line %d: %w", n, err))
 		}
 		end := err != nil
 		if len(bytes.TrimSpace(line)) > 0 {
 			err := r.line(ctx, line, other, &sum)
 			if bad := (replay.OtherConfigError{}); errors.As(err, &bad) {
-				return withFix(usageError{fmt.Errorf("--config %s: %w", r.other, bad)}, configFix)
+				return withFix(usageError(fmt.Errorf("--config %s: %w", r.other, bad)), configFix)
 			}
 			if err != nil {
-				return withFix(usageError{fmt.Errorf("%s: line %d: %w", path, n, err)},
+				return withFix(usageError(fmt.Errorf("%s: line %d: %w", path, n, err)),
 					"take the line out, or record anew with gantry scheduler --record-decisions")
 			}
 		}
@@ -200,9 +201,9 @@ func (r *replayCommand) run(ctx context.Context, path string, in io.Reader) erro
 		}
 	}
 	if sum.all == 0 {
-		return usageError{fmt.Errorf("%s: no decision is recorded there", path)}
+		return usageError(fmt.Errorf("%s: no decision is recorded there", path))
 	}
-	fmt.Fprintf(r.Out, "%d decisions: %d same, %d different, %d not replayed\n", sum.all,
+	fmt.Fprintf(r.io.Out, "%d decisions: %d same, %d different, %d not replayed\n", sum.all,
 		sum.all-sum.different-sum.skipped, sum.different, sum.skipped)
 	if sum.different > 0 {
 		return fmt.Errorf("%d of %d decisions are different", sum.different, sum.all)
@@ -241,6 +242,6 @@ func (r *replayCommand) line(ctx context.Context, line []byte, other *schedulerc
 	case r.differencesOnly:
 		return nil
 	}
-	_, err = fmt.Fprintln(r.Out, v.Line())
+	_, err = fmt.Fprintln(r.io.Out, v.Line())
 	return err
 }

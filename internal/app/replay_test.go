@@ -2,12 +2,12 @@ package app
 
 import (
 	"bytes"
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,17 +45,29 @@ func decided(t *testing.T) *replay.Decision {
 	return replay.Record(taken)
 }
 
-func TestReplay(t *testing.T) {
-	dir := t.TempDir()
-	file := filepath.Join(dir, "decisions")
-	r := &decisionRecorder{path: file, limit: "1Mi"}
+// recorder writes decisions to a file, until stop is called.
+func recorder(t *testing.T, file string) (put func(*replay.Decision), stop func()) {
+	t.Helper()
+	var r decisionRecorder
+	f := pflag.NewFlagSet("", pflag.ContinueOnError)
+	r.flags(f, "record-decisions")
+	if err := f.Set("record-decisions", file); err != nil {
+		t.Fatal(err)
+	}
 	put, err := r.openFile()
 	if err != nil {
 		t.Fatal(err)
 	}
+	return put, r.stop
+}
+
+func TestReplay(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "decisions")
+	put, stop := recorder(t, file)
 	put(decided(t))
 	put(decided(t))
-	r.stop()
+	stop()
 	put(decided(t)) // nothing is written any more
 	whole, err := os.ReadFile(file)
 	if err != nil {
@@ -100,7 +112,9 @@ func TestReplay(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			var out bytes.Buffer
-			code := Main(context.Background(), append([]string{"gantry", "scheduler", "replay"}, c.args...), &out, &out)
+			streams := IO{Out: &out, Err: &out}
+			code := execute(t.Context(), newRoot(streams, newScheduler(streams)),
+				append([]string{"scheduler", "replay"}, c.args...), &out)
 			if code != c.code {
 				t.Errorf("exit code %d, want %d", code, c.code)
 			}
@@ -111,42 +125,10 @@ func TestReplay(t *testing.T) {
 			}
 		})
 	}
-	again := &decisionRecorder{path: cut, limit: "1Mi"} // what is cut off stays in its line
-	if put, err = again.openFile(); err != nil {
-		t.Fatal(err)
-	}
+	put, stop = recorder(t, cut) // what is cut off stays in its line
 	put(decided(t))
-	again.stop()
+	stop()
 	if raw, err := os.ReadFile(cut); err != nil || strings.Count(string(raw), "\n") != 3 {
 		t.Errorf("want the cut line ended and one more: %q, %v", raw, err)
-	}
-}
-
-func TestRecordingStopsAtItsLimit(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "decisions")
-	d := decided(t)
-	line, err := d.Line()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &decisionRecorder{path: file, limit: resource.NewQuantity(int64(2*len(line)+1), resource.DecimalSI).String()}
-	put, err := r.openFile()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 4 {
-		put(d)
-	}
-	if raw, err := os.ReadFile(file); err != nil || len(raw) != 2*len(line) || r.file != nil {
-		t.Errorf("%d bytes of two decisions with %d, open: %v, %v", len(raw), 2*len(line), r.file != nil, err)
-	}
-	for _, limit := range []string{"", "-1", "much"} {
-		if _, err := (&decisionRecorder{flag: "--record-decisions", path: file, limit: limit}).openFile(); err == nil ||
-			!strings.Contains(err.Error(), "--record-decisions-limit") {
-			t.Errorf("%q: %v", limit, err)
-		}
-	}
-	if put, err := (&decisionRecorder{}).openFile(); put != nil || err != nil {
-		t.Errorf("without a file: %v", err)
 	}
 }

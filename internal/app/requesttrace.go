@@ -116,7 +116,7 @@ func (l *requestTraceListener) traceCommand(c *cobra.Command, out IO) {
 	c.Run = nil
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
 		if l.form != "text" && l.form != "all" && l.form != "json" {
-			return usageError{fmt.Errorf("story %q: must be text, all or json", l.form)}
+			return usageError(fmt.Errorf("story %q: must be text, all or json", l.form))
 		}
 		cmdutil.BehaviorOnFatal(func(text string, code int) { panic(refusal{text, code}) })
 		defer cmdutil.DefaultBehaviorOnFatal()

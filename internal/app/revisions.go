@@ -30,13 +30,13 @@ type objectHistory struct {
 	name        string
 }
 
-// revisions tells who wrote what of an object.
-func (e *inspector) revisions(ctx context.Context, arg string) error {
+// traceRevisions tells who wrote what of an object.
+func traceRevisions(ctx context.Context, e *inspector, arg string) error {
 	client, err := e.newClient()
 	if err != nil {
 		return err
 	}
-	p, err := e.objectHistoryOf(client, arg)
+	p, err := objectHistoryOf(e, client, arg)
 	if err != nil {
 		return err
 	}
@@ -60,17 +60,17 @@ func (e *inspector) revisions(ctx context.Context, arg string) error {
 	case "json":
 		return writeJSON(e.out, h.History())
 	}
-	return usageError{fmt.Errorf("output %q: must be timeline or json with --revisions", e.output)}
+	return usageError(fmt.Errorf("output %q: must be timeline or json with --revisions", e.output))
 }
 
 // objectHistoryOf finds the resource that KIND/NAME means.
-func (e *inspector) objectHistoryOf(client kubernetes.Interface, arg string) (*objectHistory, error) {
+func objectHistoryOf(e *inspector, client kubernetes.Interface, arg string) (*objectHistory, error) {
 	kind, name, ok := strings.Cut(arg, "/")
 	if !ok {
 		kind, name = "pods", arg
 	}
 	if name == "" {
-		return nil, usageError{fmt.Errorf("%q names no object: write KIND/NAME", arg)}
+		return nil, usageError(fmt.Errorf("%q names no object: write KIND/NAME", arg))
 	}
 	cached := memory.NewMemCacheClient(client.Discovery())
 	mapper := restmapper.NewShortcutExpander(restmapper.NewDeferredDiscoveryRESTMapper(cached), cached, nil)

@@ -28,7 +28,7 @@ func newServer(io IO) *cobra.Command {
 			if err := p.complete(); err != nil {
 				return err
 			}
-			return p.runServer(c.Context(), l, newProgress(io.Out))
+			return runServer(c.Context(), p, l, newProgress(io.Out))
 		},
 	}
 	p.dataFlag(c.Flags())
@@ -41,7 +41,7 @@ func newServer(io IO) *cobra.Command {
 	return c
 }
 
-func (p *instanceOptions) runServer(ctx context.Context, l *logging, out *progress) error {
+func runServer(ctx context.Context, p *instanceOptions, l *logging, out *progress) error {
 	if err := requirePort(p.bindAddress, p.securePort, "--secure-port"); err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (p *instanceOptions) runServer(ctx context.Context, l *logging, out *progre
 	if err := p.kubeconfigs(files); err != nil {
 		return err
 	}
-	server, err := p.newServer(ctx, files, log)
+	server, err := newAPIServer(ctx, p, files, log)
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (p *instanceOptions) runServer(ctx context.Context, l *logging, out *progre
 		case <-ctx.Done():
 		}
 	}()
-	go p.maintain(ctx, server, out)
+	go maintain(ctx, p, server, out)
 	return server.Run(ctx)
 }
 
@@ -91,7 +91,7 @@ type roleOptions struct {
 	electable   bool                           // has an election of its own
 	without     func(context.Context) error    // what it does without an API server; nil: nothing
 	health      *leaderelection.HealthzAdaptor // is told of the lease; may be nil
-	logging
+	log         logging
 }
 
 func (r *roleOptions) command(c *cobra.Command, run func(ctx context.Context, cfg *rest.Config) error) *cobra.Command {
@@ -101,20 +101,20 @@ func (r *roleOptions) command(c *cobra.Command, run func(ctx context.Context, cf
 	if !r.electable {
 		f.BoolVar(&r.leaderElect, "leader-elect", true, "work only while holding the lease, so that several may run")
 	}
-	r.logging.flags(f)
+	r.log.flags(f)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if r.kubeconfig == "" && r.without != nil {
-			r.toStderr = true
-			if _, err := r.logging.open(""); err != nil {
+			r.log.toStderr = true
+			if _, err := r.log.open(""); err != nil {
 				return err
 			}
 			return r.without(c.Context())
 		}
 		if r.kubeconfig == "" {
-			return usageError{fmt.Errorf("%s wants --kubeconfig; see %q", c.CommandPath(), c.CommandPath()+" --help")}
+			return usageError(fmt.Errorf("%s wants --kubeconfig; see %q", c.CommandPath(), c.CommandPath()+" --help"))
 		}
-		r.toStderr = true
-		if _, err := r.logging.open(""); err != nil {
+		r.log.toStderr = true
+		if _, err := r.log.open(""); err != nil {
 			return err
 		}
 		cfg, _, err := restConfig(r.kubeconfig)

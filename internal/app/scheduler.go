@@ -78,9 +78,10 @@ func clientOfConfig(file string) (*rest.Config, error) {
 		return nil, withFix(err, configFix)
 	}
 	if cfg.ClientConnection.Kubeconfig == "" {
-		return nil, usageError{
+		return nil, usageError(
 			errors.New(`gantry scheduler wants --kubeconfig, or --config with clientConnection.kubeconfig; see ` +
-				`"gantry scheduler --help"`)}
+				`"gantry scheduler --help"`))
+
 	}
 	client, _, err := restConfig(cfg.ClientConnection.Kubeconfig)
 	return client, err
@@ -113,7 +114,7 @@ func (u *upCommand) schedule(ctx context.Context, c runningCluster) error {
 		}
 	}
 	o := server.Options{KubeConfig: c.server.InProcess(schedulerUser()), Config: cfg, NoLeaderElection: true,
-		Journal: c.log.SinkFor("scheduler", ""), ShadowCheck: u.node.shadowCheck, Features: u.gates.Features}
+		Journal: c.log.SinkFor("scheduler", ""), ShadowCheck: u.node.shadowCheck, Features: u.instance.apiServer.gates.Features}
 	if o.Record, err = u.node.record.openFile(); err != nil {
 		return err
 	}
@@ -124,9 +125,9 @@ func (u *upCommand) schedule(ctx context.Context, c runningCluster) error {
 		}
 	}
 	if o.Serving != nil {
-		recordPartAddress(u.dataDir, schedulerPart, o.Serving.Listener.Addr().String())
+		recordPartAddress(u.instance.dataDir, schedulerPart, o.Serving.Listener.Addr().String())
 	} else {
-		recordPartAddress(u.dataDir, schedulerPart, "")
+		recordPartAddress(u.instance.dataDir, schedulerPart, "")
 	}
 	return server.Run(ctx, o)
 }

@@ -68,11 +68,12 @@ func (p *instanceOptions) kubeconfigs(files *pki.Files) error {
 	return nil
 }
 
-// newServer builds the API server of this instance.
-func (p *instanceOptions) newServer(ctx context.Context, files *pki.Files, log *ring.Ring) (*apiserver.Server, error) {
+// newAPIServer builds the API server of this instance.
+func newAPIServer(ctx context.Context, p *instanceOptions, files *pki.Files,
+	log *ring.Ring) (*apiserver.Server, error) {
 	services, err := p.serviceRanges()
 	if err != nil {
-		return nil, usageError{err}
+		return nil, usageError(err)
 	}
 	advertise, _ := netip.ParseAddr(p.nodeIP) // checked in complete
 	bind, _ := netip.ParseAddr(p.bindAddress)
@@ -80,14 +81,14 @@ func (p *instanceOptions) newServer(ctx context.Context, files *pki.Files, log *
 	if advertise.IsLoopback() {
 		advertise = netip.Addr{} // an endpoint may not be a loopback address; the server finds another one
 	}
-	kubelets, insecure, err := kubeletTransports(files, p.kubeletCA)
+	kubelets, insecure, err := kubeletTransports(files, p.apiServer.kubeletCA)
 	if err != nil {
 		return nil, err
 	}
 	c := apiserver.Config{
 		DataDir: p.dataDir,
 		Listen:  apiserver.Listen{Address: p.bindAddress, Port: p.securePort, Advertise: advertise},
-		Etcd:    p.etcd,
+		Etcd:    p.storage.etcd,
 		Files: apiserver.Files{
 			Cert: files.APIServer.Cert, Key: files.APIServer.Key, ClientCA: files.CA.Cert,
 			ProxyCert: files.FrontProxyClient.Cert, ProxyKey: files.FrontProxyClient.Key,
@@ -100,17 +101,18 @@ func (p *instanceOptions) newServer(ctx context.Context, files *pki.Files, log *
 			Addresses: []v1.NodeAddressType{v1.NodeInternalIP, v1.NodeExternalIP, v1.NodeHostName},
 		},
 		Journal: apiserver.Journal{Sink: log.SinkFor("apiserver", ""), Reader: log, Appender: log},
-		Access:  auth.Access(p.auth), Audit: p.audit, Encryption: p.encryption,
-		FlowControl: apiserver.FlowControl{PriorityAndFairness: p.priorityAndFairness, MaxInFlight: p.inFlight()},
-		Features:    p.gates.Features,
+		Access:  auth.Access(p.apiServer.auth), Audit: p.apiServer.audit, Encryption: p.apiServer.encryption,
+		FlowControl: apiserver.FlowControl{PriorityAndFairness: p.apiServer.priorityAndFairness,
+			MaxInFlight: p.apiServer.inFlight()},
+		Features:    p.apiServer.gates.Features,
 		Controllers: storecontrollers.All(),
 	}
 	s, err := apiserver.New(ctx, c)
-	return s, p.serverError(err)
+	return s, serverError(p, err)
 }
 
 // serverError attaches the remedy that belongs to a start that failed.
-func (p *instanceOptions) serverError(err error) error {
+func serverError(p *instanceOptions, err error) error {
 	var port *apiserver.PortTaken
 	var damaged *store.Damaged
 	switch {

@@ -33,29 +33,30 @@ func (noAPIServer) RoundTrip(*http.Request) (*http.Response, error) { return nil
 // runStandalone is a node without an API server: it runs static Pods and answers on its port and on
 // a socket in its data directory.
 func (k *kubeletCommand) runStandalone(ctx context.Context, out *progress) error {
-	if err := k.complete(); err != nil {
+	if err := k.instance.complete(); err != nil {
 		return err
 	}
-	if err := k.node.loadConfig(&k.instanceOptions); err != nil {
+	if err := k.node.loadConfig(&k.instance); err != nil {
 		return err
 	}
 	c := k.node.loaded.Config
 	if c.StaticPodPath == "" && c.StaticPodURL == "" {
-		return usageError{
+		return usageError(
 			errors.New("gantry kubelet wants --kubeconfig, or static Pods to run without an API server: " +
 				"staticPodPath " +
-				"or staticPodURL in the file of --config")}
+				"or staticPodURL in the file of --config"))
+
 	}
 	if err := errors.Join(requireRoot("gantry kubelet"), requireKernel("/"),
-		requirePort("", k.kubeletPort, "--kubelet-port")); err != nil {
+		requirePort("", k.instance.kubeletPort, "--kubelet-port")); err != nil {
 		return err
 	}
-	lock, err := lockDataDir(k.dataDir)
+	lock, err := lockDataDir(k.instance.dataDir)
 	if err != nil {
 		return err
 	}
 	defer lock.release()
-	log, err := ring.Open(ring.Options{Dir: filepath.Join(k.dataDir, "journal")})
+	log, err := ring.Open(ring.Options{Dir: filepath.Join(k.instance.dataDir, "journal")})
 	if err != nil {
 		return err
 	}
@@ -65,26 +66,26 @@ func (k *kubeletCommand) runStandalone(ctx context.Context, out *progress) error
 	if err != nil {
 		return err
 	}
-	sink := log.SinkFor("kubelet", k.nodeName)
-	e, err := k.startEngine(ctx, sink, out.step)
+	sink := log.SinkFor("kubelet", k.instance.nodeName)
+	e, err := startEngine(ctx, &k.instance, sink, out.step)
 	if err != nil {
 		return err
 	}
 	defer e.close()
-	role, err := k.node.role(ctx, &k.instanceOptions, e, client)
+	role, err := k.node.role(ctx, &k.instance, e, client)
 	if err != nil {
 		return err
 	}
 	role.journal, role.standalone = sink, true
-	if role.tls.options, err = standaloneServing(k.nodeName, k.nodeIP, k.standaloneCA()); err != nil {
+	if role.tls.options, err = standaloneServing(k.instance.nodeName, k.instance.nodeIP, k.standaloneCA()); err != nil {
 		return err
 	}
 	x, err := role.build()
 	if err != nil {
 		return err
 	}
-	socket := filepath.Join(k.dataDir, "kubelet.sock")
-	out.step("node %s runs without an API server; ask it: curl --unix-socket %s http://kubelet/pods", k.nodeName,
+	socket := filepath.Join(k.instance.dataDir, "kubelet.sock")
+	out.step("node %s runs without an API server; ask it: curl --unix-socket %s http://kubelet/pods", k.instance.nodeName,
 		socket)
 	return runAll(ctx, x.run, func(ctx context.Context) error { return serveSocket(ctx, socket, x.server.Handler()) })
 }

@@ -29,11 +29,11 @@ func (k *storageOptions) flags(f *pflag.FlagSet) {
 
 func (k *storageOptions) complete() error {
 	if k.quota < 0 {
-		return usageError{fmt.Errorf("--quota-backend-bytes %d: must not be negative", k.quota)}
+		return usageError(fmt.Errorf("--quota-backend-bytes %d: must not be negative", k.quota))
 	}
 	k.etcd.Quota = k.quota
 	if (k.etcd.CertFile == "") != (k.etcd.KeyFile == "") {
-		return usageError{fmt.Errorf("--etcd-certfile and --etcd-keyfile belong together: give both or none")}
+		return usageError(fmt.Errorf("--etcd-certfile and --etcd-keyfile belong together: give both or none"))
 	}
 	return nil
 }

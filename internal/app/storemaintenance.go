@@ -21,7 +21,7 @@ const (
 
 // maintain tells when the store stops taking writes and when it does again, and renews
 // certificates, until ctx ends.
-func (p *instanceOptions) maintain(ctx context.Context, server *apiserver.Server, out *progress) {
+func maintain(ctx context.Context, p *instanceOptions, server *apiserver.Server, out *progress) {
 	look, renew := time.NewTicker(storeCheckPeriod), time.NewTicker(certificateRenewPeriod)
 	defer look.Stop()
 	defer renew.Stop()

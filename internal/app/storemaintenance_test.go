@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gantry-project/gantry/internal/apiserver"
 	"github.com/gantry-project/gantry/internal/apiserver/store"
 )
 
@@ -17,32 +16,5 @@ func TestStoreNews(t *testing.T) {
 		if got := storeErrorText(err); !strings.Contains(got, want) {
 			t.Errorf("%v: %q lacks %q", err, got, want)
 		}
-	}
-}
-
-// The flags of the server are upstream's, and pairs that make no sense alone are refused by name.
-func TestServerFlags(t *testing.T) {
-	c := newServer(IO{})
-	for _, name := range []string{
-		"authentication-config", "oidc-issuer-url", "authorization-config", "authorization-mode",
-		"authentication-token-webhook-config-file", "enable-bootstrap-token-auth",
-		"audit-policy-file", "audit-log-path", "audit-log-maxage", "audit-log-maxbackup", "audit-log-maxsize",
-		"audit-webhook-config-file",
-		"encryption-provider-config", "encryption-provider-config-automatic-reload", "etcd-servers", "etcd-cafile",
-		"etcd-certfile", "etcd-keyfile",
-		"max-requests-inflight", "max-mutating-requests-inflight",
-	} {
-		if c.Flags().Lookup(name) == nil {
-			t.Errorf("no --%s", name)
-		}
-	}
-	if got := (&apiServerOptions{maxReadsInFlight: 7}).inFlight(); got != (apiserver.MaxInFlight{NonMutating: 7,
-		Mutating: -1}) {
-		t.Errorf("a bound of reads alone: %+v", got)
-	}
-	k := storageOptions{}
-	k.etcd.CertFile = "c.crt"
-	if err := k.complete(); err == nil || !strings.Contains(err.Error(), "--etcd-keyfile") {
-		t.Errorf("a certificate without key: %v", err)
 	}
 }

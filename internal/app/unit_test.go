@@ -35,7 +35,7 @@ func TestUnitFile(t *testing.T) {
 		t.Fatal("ExecStart is missing")
 	}
 	start, _, _ = strings.Cut(start, "\n")
-	c, rest, err := Root(IO{io.Discard, io.Discard}).Find(strings.Fields(start))
+	c, rest, err := newRoot(IO{}, newKubelet(IO{})).Find(strings.Fields(start))
 	if err != nil || c.Name() != "kubelet" {
 		t.Fatalf("%v: %v", c, err)
 	}
@@ -52,7 +52,8 @@ func TestUnitFile(t *testing.T) {
 func printedUnit(t *testing.T, flags ...string) string {
 	t.Helper()
 	var out bytes.Buffer
-	c := Root(IO{&out, io.Discard})
+	streams := IO{Out: &out, Err: io.Discard}
+	c := newRoot(streams, withUnit(streams, newKubelet(streams)))
 	c.SetArgs(append([]string{"kubelet", "--print-unit"}, flags...))
 	if err := c.Execute(); err != nil {
 		t.Fatal(err)

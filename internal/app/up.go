@@ -20,8 +20,8 @@ import (
 
 // upCommand is everything on this machine.
 type upCommand struct {
-	instanceOptions
-	logging
+	instance instanceOptions
+	log      logging
 	node     nodeFlags
 	stopPods bool
 	clean    bool
@@ -51,11 +51,11 @@ func newUpCommand(io IO) *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	u.dataFlag(f)
-	u.serverFlags(f)
-	u.instanceOptions.nodeFlags(f)
+	u.instance.dataFlag(f)
+	u.instance.serverFlags(f)
+	u.instance.nodeFlags(f)
 	u.node.flags(f)
-	u.logging.flags(f)
+	u.log.flags(f)
 	f.BoolVar(&u.clean, "clean", false,
 		"take everything but the data away when gantry stops: Pods, container runtime, mounts, network, cgroups")
 	f.BoolVar(&u.stopPods, "stop-pods", false,
@@ -67,36 +67,36 @@ func (u *upCommand) run(ctx context.Context) error {
 	if err := u.check(); err != nil {
 		return err
 	}
-	lock, err := lockDataDir(u.dataDir)
+	lock, err := lockDataDir(u.instance.dataDir)
 	if err != nil {
 		return err
 	}
 	defer lock.release()
-	closeLog, err := u.open(u.dataDir)
+	closeLog, err := u.log.open(u.instance.dataDir)
 	if err != nil {
 		return err
 	}
 	defer closeLog()
 	runGCPacer(ctx)
-	log, err := ring.Open(ring.Options{Dir: filepath.Join(u.dataDir, "journal")})
+	log, err := ring.Open(ring.Options{Dir: filepath.Join(u.instance.dataDir, "journal")})
 	if err != nil {
 		return withFix(err, "make it writable, or remove it: it only explains the past")
 	}
 	defer log.Close()
-	files, err := u.certificates()
+	files, err := u.instance.certificates()
 	if err != nil {
 		return err
 	}
-	if err := u.kubeconfigs(files); err != nil {
+	if err := u.instance.kubeconfigs(files); err != nil {
 		return err
 	}
-	u.out.step("certificates and kubeconfig %s", kubeconfigIn(u.dataDir))
+	u.out.step("certificates and kubeconfig %s", kubeconfigIn(u.instance.dataDir))
 	return u.serve(ctx, files, log)
 }
 
 // check refuses early what would fail late.
 func (u *upCommand) check() error {
-	if err := u.complete(); err != nil {
+	if err := u.instance.complete(); err != nil {
 		return err
 	}
 	if err := requireRoot("gantry up"); err != nil {
@@ -105,13 +105,13 @@ func (u *upCommand) check() error {
 	if err := requireKernel("/"); err != nil {
 		return err
 	}
-	if err := requirePort(u.bindAddress, u.securePort, "--secure-port"); err != nil {
+	if err := requirePort(u.instance.bindAddress, u.instance.securePort, "--secure-port"); err != nil {
 		return err
 	}
-	if err := u.node.loadConfig(&u.instanceOptions); err != nil {
+	if err := u.node.loadConfig(&u.instance); err != nil {
 		return err
 	}
-	return requirePort(u.bindAddress, u.kubeletPort, "--kubelet-port")
+	return requirePort(u.instance.bindAddress, u.instance.kubeletPort, "--kubelet-port")
 }
 
 // serve brings the parts up side by side, runs them, and takes them down in order: node, scheduler
@@ -119,11 +119,11 @@ func (u *upCommand) check() error {
 func (u *upCommand) serve(ctx context.Context, files *pki.Files, log *ring.Ring) error {
 	engines, engineErr := make(chan *engine, 1), make(chan error, 1)
 	go func() {
-		e, err := u.startEngine(ctx, log.SinkFor("kubelet", u.nodeName), u.out.step)
+		e, err := startEngine(ctx, &u.instance, log.SinkFor("kubelet", u.instance.nodeName), u.out.step)
 		engines <- e
 		engineErr <- err
 	}()
-	server, err := u.newServer(ctx, files, log)
+	server, err := newAPIServer(ctx, &u.instance, files, log)
 	if err != nil {
 		if e := <-engines; e != nil {
 			e.close()
@@ -135,10 +135,10 @@ func (u *upCommand) serve(ctx context.Context, files *pki.Files, log *ring.Ring)
 	defer stopServer()
 	served := make(chan error, 1)
 	go func() { served <- server.Run(serverCtx) }()
-	go u.maintain(serverCtx, server, u.out)
+	go maintain(serverCtx, &u.instance, server, u.out)
 	select {
 	case <-server.Ready():
-		u.out.step("API server ready at %s", u.serverURL())
+		u.out.step("API server ready at %s", u.instance.serverURL())
 	case err := <-served:
 		return errors.Join(err, closeEngine(<-engines))
 	case <-ctx.Done():
@@ -154,7 +154,7 @@ func (u *upCommand) serve(ctx context.Context, files *pki.Files, log *ring.Ring)
 	stopServer()
 	err = errors.Join(err, <-served)
 	if u.clean {
-		err = errors.Join(err, u.instanceOptions.clean(context.WithoutCancel(ctx), u.out))
+		err = errors.Join(err, clean(context.WithoutCancel(ctx), &u.instance, u.out))
 	}
 	u.out.step("stopped")
 	return err
@@ -180,16 +180,16 @@ type runningCluster struct {
 // runComponents runs what stands on the API server until ctx ends or one of them fails.
 func (u *upCommand) runComponents(ctx context.Context, c runningCluster) error {
 	server, files, log, served := c.server, c.files, c.log, c.served
-	nodeClient, err := clientFor(server.InProcess(nodeUser(u.nodeName)), "kubelet")
+	nodeClient, err := clientFor(server.InProcess(nodeUser(u.instance.nodeName)), "kubelet")
 	if err != nil {
 		return err
 	}
-	role, err := u.node.role(ctx, &u.instanceOptions, c.engine, nodeClient)
+	role, err := u.node.role(ctx, &u.instance, c.engine, nodeClient)
 	if err != nil {
 		return err
 	}
-	role.journal = log.SinkFor("kubelet", u.nodeName)
-	if role.tls, err = nodeServing(&u.instanceOptions, nodeClient, files, u.node.loaded.Config); err != nil {
+	role.journal = log.SinkFor("kubelet", u.instance.nodeName)
+	if role.tls, err = nodeServing(&u.instance, nodeClient, files, u.node.loaded.Config); err != nil {
 		return err
 	}
 	x, err := role.build()
@@ -207,7 +207,7 @@ func (u *upCommand) runComponents(ctx context.Context, c runningCluster) error {
 
 			return runControllers(ctx, controllersOptions{config: server.InProcess(controllersUser()),
 				configFor: inProcessConfig(server), caFile: files.CA.Cert, signer: files.CA,
-				ranges: u.podNetworkOptions.ranges(u.serviceCIDR), journal: log.SinkFor("controllers", ""),
+				ranges: u.instance.podNetwork.ranges(u.instance.serviceCIDR), journal: log.SinkFor("controllers", ""),
 				without: u.node.proxy.balancers.without(), pods: server.ListerWatcher("", "pods")})
 
 		},
@@ -233,8 +233,8 @@ func (u *upCommand) runComponents(ctx context.Context, c runningCluster) error {
 func (u *upCommand) reportReady(ctx context.Context, x *nodeComponents) error {
 	select {
 	case <-x.report.Ready():
-		u.out.step("node ready: %s (%s)", u.nodeName, u.nodeIP)
-		u.out.step("use it: export KUBECONFIG=%s; kubectl get pods -A", kubeconfigIn(u.dataDir))
+		u.out.step("node ready: %s (%s)", u.instance.nodeName, u.instance.nodeIP)
+		u.out.step("use it: export KUBECONFIG=%s; kubectl get pods -A", kubeconfigIn(u.instance.dataDir))
 	case <-ctx.Done():
 	}
 	return nil

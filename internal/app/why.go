@@ -43,24 +43,25 @@ func parseSubject(arg string) (kind, name string, err error) {
 	known, ok := kindAliases()[strings.ToLower(kind)]
 	if !ok {
 		return "", "",
-			usageError{fmt.Errorf("why knows nothing of kind %q: ask about pod, deployment, replicaset, statefulset, "+
-				"daemonset, job, cronjob, service, node or pvc", kind)}
+			usageError(fmt.Errorf("why knows nothing of kind %q: ask about pod, deployment, replicaset, statefulset, "+
+				"daemonset, job, cronjob, service, node or pvc", kind))
+
 	}
 	if name == "" || strings.Contains(name, "/") {
-		return "", "", usageError{fmt.Errorf("%q names no object: write %s/NAME", arg, known)}
+		return "", "", usageError(fmt.Errorf("%q names no object: write %s/NAME", arg, known))
 	}
 	return known, name, nil
 }
 
 // answer asks about a Pod or an object that makes Pods.
-func (e *inspector) answer(ctx context.Context, arg string) (explain.Answer, time.Time, error) {
+func answer(ctx context.Context, e *inspector, arg string) (explain.Answer, time.Time, error) {
 	now := time.Now()
 	kind, name, err := parseSubject(arg)
 	if err != nil {
 		return explain.Answer{}, now, err
 	}
 	if kind == "pod" {
-		in, err := e.gatherInput(ctx, name)
+		in, err := gatherInput(ctx, e, name)
 		if err != nil {
 			return explain.Answer{}, now, err
 		}
@@ -71,14 +72,14 @@ func (e *inspector) answer(ctx context.Context, arg string) (explain.Answer, tim
 		return explain.Answer{}, now, err
 	}
 	s := explain.Subject{Now: now, Kind: kind, Name: name, Namespace: e.namespace}
-	if err := e.readSubject(ctx, client, &s); err != nil {
+	if err := readSubject(ctx, e, client, &s); err != nil {
 		return explain.Answer{}, now, err
 	}
 	return explain.WhyObject(s), now, nil
 }
 
 // readSubject reads an object, what it made and what is around it.
-func (e *inspector) readSubject(ctx context.Context, client kubernetes.Interface, s *explain.Subject) error {
+func readSubject(ctx context.Context, e *inspector, client kubernetes.Interface, s *explain.Subject) error {
 	var err error
 	if s.Object, err = readObject(ctx, client, s); apierrors.IsNotFound(err) {
 		where := ""
@@ -91,7 +92,7 @@ func (e *inspector) readSubject(ctx context.Context, client kubernetes.Interface
 	}
 	s.ClusterContext, s.NamespaceContext = readClusterContext(ctx, client),
 		readNamespaceContext(ctx, client, s.Namespace)
-	e.readOwned(ctx, client, s)
+	readOwned(ctx, e, client, s)
 	if list, err := client.StorageV1().StorageClasses().List(ctx, metav1.ListOptions{}); err == nil && s.Kind == "pvc" {
 		for i := range list.Items {
 			s.Classes = append(s.Classes, &list.Items[i])
@@ -102,10 +103,10 @@ func (e *inspector) readSubject(ctx context.Context, client kubernetes.Interface
 	}
 	if p := explain.WorstPod(s.Pods); p != nil && s.Kind != "node" && s.Kind != "pvc" {
 		in := explain.In{Now: s.Now, Pod: p, Ref: journal.Ref{Namespace: p.Namespace, Name: p.Name}}
-		if err := e.readJournalFacts(ctx, client, &in); err != nil {
+		if err := readJournalFacts(ctx, e, client, &in); err != nil {
 			return err
 		}
-		if err := e.readPodObjects(ctx, client, &in); err != nil {
+		if err := readPodObjects(ctx, e, client, &in); err != nil {
 			return err
 		}
 		in.LastLogs = readLastLogs(ctx, client, p)
@@ -142,7 +143,7 @@ func readObject(ctx context.Context, client kubernetes.Interface, s *explain.Sub
 
 // readOwned finds what the object made, down to its Pods, and the events about them. What the asker
 // may not see is left out.
-func (e *inspector) readOwned(ctx context.Context, client kubernetes.Interface, s *explain.Subject) {
+func readOwned(ctx context.Context, e *inspector, client kubernetes.Interface, s *explain.Subject) {
 	object, err := metav1Object(s.Object)
 	if err != nil {
 		return
