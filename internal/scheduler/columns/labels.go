@@ -11,7 +11,7 @@ type Labels struct {
 }
 
 // Labels gives the column of a key.
-func (t *Table) Labels(key string) *Labels {
+func (t *Rows) Labels(key string) *Labels {
 	l := t.labels[key]
 	if l == nil {
 		l = &Labels{Numbers: make([]int32, t.Len()), Values: []string{""}, rows: []int32{int32(t.Len())},
@@ -62,7 +62,7 @@ type LabelTest struct {
 }
 
 // LabelTest makes a test of a key's values.
-func (t *Table) Test(key string, ask func(value string, has bool) bool) *LabelTest {
+func (t *Rows) Test(key string, ask func(value string, has bool) bool) *LabelTest {
 	return &LabelTest{labels: t.Labels(key), matches: ask}
 }
 

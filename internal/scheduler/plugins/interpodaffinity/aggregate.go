@@ -15,9 +15,11 @@ import (
 var _ schedule.AggregatingPlugin = (*Plugin)(nil)
 
 // AppendAggregateKey is namespace, labels and terms.
-func (pl *Plugin) AppendAggregateKey(to []byte, p *v1.Pod) ([]byte, bool) {
+func (pl *Plugin) AppendAggregateKey(to []byte, p *v1.Pod) ([]byte, schedule.NewAggregate) {
 	to = snapshot.AppendLabels(schedule.AppendString(to, p.Namespace), p.Labels)
-	return snapshot.AppendTerms(to, p), true
+	return snapshot.AppendTerms(to, p), func(rows *columns.Rows) schedule.Aggregate {
+		return pl.newAggregate(p, rows)
+	}
 }
 
 // countKind is what is counted.
@@ -37,7 +39,7 @@ type aggregate struct {
 	plugin          *Plugin
 	pod             *v1.Pod
 	podInfo         *snapshot.PodInfo
-	table           *columns.Table
+	table           *columns.Rows
 	namespaceLabels map[string]labels.Set // namespaces as they were when they counted
 	topologies      []*topology
 	keys            []*columns.Labels // of over
@@ -102,8 +104,8 @@ func (s *aggregate) countOf(k countKind, d domain) int64 {
 	return 0
 }
 
-// NewAggregate begins without any node; nil when a term cannot be read: PreFilter says which.
-func (pl *Plugin) NewAggregate(p *v1.Pod, t *columns.Table) schedule.Aggregate {
+// newAggregate begins without any node; nil when a term cannot be read: PreFilter says which.
+func (pl *Plugin) newAggregate(p *v1.Pod, t *columns.Rows) schedule.Aggregate {
 	own, err := snapshot.NewPodInfo(p)
 	if err != nil {
 		return nil
