@@ -161,7 +161,7 @@ func (n *NodeRefusal) appendJSON(to []byte) []byte {
 	to = appendString(append(to, `,"plugin":`...), n.Plugin)
 	to = appendString(append(to, `,"code":`...), n.Code)
 	if n.Reason != "" {
-		to = appendString(append(to, `,"reason":`...), n.Reason)
+		to = appendString(append(to, `,"reason":`...), string(n.Reason))
 	}
 	if to = append(to, `,"messages":`...); n.Messages == nil {
 		to = append(to, "null"...)

@@ -6,7 +6,18 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/gantry-project/gantry/internal/reason"
 )
+
+// TestRefusalsOfOlderJournalsAreRead: a stored refusal with a renamed code is read by its new name.
+func TestRefusalsOfOlderJournalsAreRead(t *testing.T) {
+	var got NodeRefusal
+	stored := `{"node":"n1","plugin":"InterPodAffinity","code":"Unschedulable","reason":"PodMinded","messages":null}`
+	if err := json.Unmarshal([]byte(stored), &got); err != nil || got.Reason != reason.AntiAffinity {
+		t.Errorf("got reason %q (error %v), want %q", got.Reason, err, reason.AntiAffinity)
+	}
+}
 
 // TestAppendedEntriesAreAsMarshalled: what is shipped reads as if it had been written by
 // reflection.
@@ -37,7 +48,7 @@ func TestAppendedEntriesAreAsMarshalled(t *testing.T) {
 		})
 		refusal := rapid.Custom(func(t *rapid.T) NodeRefusal {
 			n := NodeRefusal{Node: word.Draw(t, "node"), Plugin: word.Draw(t, "plugin"), Code: word.Draw(t, "code"),
-				Reason: word.Draw(t, "reason"),
+				Reason: reason.Code(word.Draw(t, "reason")),
 				Detail: word.Draw(t, "detail"), Fix: word.Draw(t, "fix"), Shortages: rapid.SliceOfN(short, 0, 2).Draw(t,
 					"short")}
 			if rapid.Bool().Draw(t, "says") {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/gantry-project/gantry/internal/reason"
 )
 
 // Queued says which queue of the scheduler a Pod stands in and what put it there.
@@ -39,14 +41,14 @@ func (f Queued) Line() string {
 
 // NodeRefusal is one node's first refusal of a Pod.
 type NodeRefusal struct {
-	Node      string     `json:"node"`
-	Plugin    string     `json:"plugin"`
-	Code      string     `json:"code"`             // Unschedulable, UnschedulableAndUnresolvable, Error, …
-	Reason    string     `json:"reason,omitempty"` // stable code of package reason
-	Messages  []string   `json:"messages"`         // upstream's texts, as counted in FailedScheduling
-	Detail    string     `json:"detail,omitempty"` // the numbers behind it: "asks cpu 2, 1.4 left of 8"
-	Fix       string     `json:"fix,omitempty"`    // smallest change that lifts this refusal, if the plugin knows one
-	Shortages []Shortage `json:"short,omitempty"`  // resources that are missing
+	Node      string      `json:"node"`
+	Plugin    string      `json:"plugin"`
+	Code      string      `json:"code"`             // Unschedulable, UnschedulableAndUnresolvable, Error, …
+	Reason    reason.Code `json:"reason,omitempty"` // codes of older journals are read by their new names
+	Messages  []string    `json:"messages"`         // upstream's texts, as counted in FailedScheduling
+	Detail    string      `json:"detail,omitempty"` // the numbers behind it: "asks cpu 2, 1.4 left of 8"
+	Fix       string      `json:"fix,omitempty"`    // smallest change that lifts this refusal, if the plugin knows one
+	Shortages []Shortage  `json:"short,omitempty"`  // resources that are missing
 }
 
 // CountedRefusal sums up nodes that gave the same refusal and are not listed one by one.

@@ -1,7 +1,7 @@
 package reason
 
-// Refusals of furnishing: images and volumes. The code is the container's waiting reason or the
-// event's reason.
+// Refusals while the kubelet pulls images and mounts volumes. The code is the container's waiting
+// reason or the event's reason.
 const (
 	// the pull failed; Detail is what the registry or runtime said
 	ErrImagePull      Code = "ErrImagePull"

@@ -1,6 +1,6 @@
 package reason
 
-// Why a node is no place for a Pod. Each is one plugin's refusal, with the remedy in its Fix.
+// Why a Filter plugin rejects a node for a Pod. Each code belongs to one plugin; the remedy is in Fix.
 const (
 	// a resource does not suffice: request less, free some, or add a node
 	NoRoom         Code = "NoRoom"
@@ -14,9 +14,12 @@ const (
 	PortTaken            Code = "PortTaken"         // a host port is taken
 	SpreadExceeded       Code = "SpreadExceeded"    // a topology spread constraint would be broken
 	SpreadKeyMissing     Code = "SpreadKeyMissing"  // the node lacks a label a topology spread constraint needs
-	Affinity             Code = "PodWanted"         // no Pod that required affinity asks for is near
-	AntiAffinity         Code = "PodMinded"         // a Pod that required anti-affinity keeps away from is near
-	ExistingAntiAffinity Code = "PodUnwelcome"      // the required anti-affinity of a Pod near keeps this one out
+	// no Pod that required affinity asks for is in the node's domain
+	Affinity Code = "Affinity"
+	// a Pod that required anti-affinity keeps away from is in the node's domain
+	AntiAffinity Code = "AntiAffinity"
+	// the required anti-affinity of a Pod in the node's domain keeps this one out
+	ExistingAntiAffinity Code = "ExistingAntiAffinity"
 	VolumeElsewhere      Code = "VolumeElsewhere"   // a bound volume cannot follow to the node
 	VolumeGone           Code = "VolumeGone"        // a claim is bound to a volume that is not there
 	VolumeNotFound       Code = "VolumeNotFound"    // no free volume for a claim, and none can be made

@@ -11,7 +11,7 @@ type Labels struct {
 }
 
 // Labels gives the column of a key.
-func (t *Table) Labels(key string) *Labels {
+func (t *Rows) Labels(key string) *Labels {
 	l := t.labels[key]
 	if l == nil {
 		l = &Labels{Numbers: make([]int32, t.Len()), Values: []string{""}, rows: []int32{int32(t.Len())},
@@ -51,29 +51,6 @@ func (l *Labels) Version() int64 { return l.version }
 func (l *Labels) Unique(row int32) bool {
 	id := l.Numbers[row]
 	return id != 0 && l.rows[id] == 1 && l.Values[id] != ""
-}
-
-// LabelTest answers a question about the values of a key: asked once for each value, known for each
-// row. Values that come later are asked when they are met.
-type LabelTest struct {
-	labels  *Labels
-	matches func(value string, has bool) bool
-	known   []bool
-}
-
-// LabelTest makes a test of a key's values.
-func (t *Table) Test(key string, ask func(value string, has bool) bool) *LabelTest {
-	return &LabelTest{labels: t.Labels(key), matches: ask}
-}
-
-// Valid answers for a row.
-func (q *LabelTest) Valid(row int32) bool {
-	id := q.labels.Numbers[row]
-	for int(id) >= len(q.known) {
-		k := len(q.known)
-		q.known = append(q.known, q.matches(q.labels.Values[k], k > 0))
-	}
-	return q.known[id]
 }
 
 // Number gives a value's number; values not met yet get one.

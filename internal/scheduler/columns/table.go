@@ -22,11 +22,30 @@ type Evaluator struct {
 // Capacity is a resource: what the node has and what is taken, by row.
 type Capacity struct{ Allocatable, Requested []int64 }
 
-// Table is the cluster by columns. It follows a World's snapshots, one goroutine at a time; readers
-// hold it for one ruling.
+// Rows are nodes by their place in a list, with the columns of those labels that were asked for.
+// They belong to one goroutine; once every column is made, several may read.
+type Rows struct {
+	Nodes       []framework.NodeInfo // by row; the list of all nodes for callers that want one
+	NodeObjects []*v1.Node
+	labels      map[string]*Labels
+}
+
+// RowsOf makes the rows of a list of nodes, which they keep.
+func RowsOf(nodes []framework.NodeInfo) *Rows {
+	r := &Rows{Nodes: nodes, NodeObjects: make([]*v1.Node, len(nodes)), labels: map[string]*Labels{}}
+	for i, n := range nodes {
+		r.NodeObjects[i] = n.Node()
+	}
+	return r
+}
+
+// Len is the number of rows.
+func (r *Rows) Len() int { return len(r.Nodes) }
+
+// Table is the cluster by columns. It follows the snapshots of one snapshot.Cache, one goroutine at
+// a time; readers hold it for one scheduling cycle.
 type Table struct {
-	Nodes         []framework.NodeInfo // by row; a list of all nodes for whom wants one
-	NodeObjects   []*v1.Node
+	Rows
 	Unschedulable []bool
 	HasImages     []bool   // has images
 	CPU           Capacity // in thousandths
@@ -37,7 +56,7 @@ type Table struct {
 	NonZeroMemory []int64
 	TaintSet      []int32 // index into Taints
 	Taints        [][]v1.Taint
-	derivedColumns
+	scalars       map[v1.ResourceName]*Capacity // made on demand, kept up from then on
 	position
 }
 
@@ -46,15 +65,6 @@ type position struct {
 	layout, generation int64
 	rows               []int32
 }
-
-// derivedColumns are columns made for who asks, kept up from then on.
-type derivedColumns struct {
-	scalars map[v1.ResourceName]*Capacity
-	labels  map[string]*Labels
-}
-
-// Len is the number of rows.
-func (t *Table) Len() int { return len(t.Nodes) }
 
 // Layout is that of the snapshot followed; 0 before the first.
 func (t *Table) Layout() int64 { return t.layout }
@@ -90,12 +100,12 @@ func (t *Table) Sync(s *snapshot.Snapshot) {
 func (t *Table) reset(n int) {
 	ints := func() []int64 { return make([]int64, n) }
 	*t = Table{
-		Nodes: make([]framework.NodeInfo, n), NodeObjects: make([]*v1.Node, n), Unschedulable: make([]bool, n),
+		Rows: Rows{Nodes: make([]framework.NodeInfo, n), NodeObjects: make([]*v1.Node, n),
+			labels: map[string]*Labels{}}, Unschedulable: make([]bool, n),
 		HasImages: make([]bool, n), TaintSet: make([]int32, n),
 		CPU: Capacity{ints(), ints()}, Memory: Capacity{ints(), ints()}, Storage: Capacity{ints(), ints()},
 		Pods: Capacity{ints(), ints()}, NonZeroCPU: ints(), NonZeroMemory: ints(),
-		Taints: [][]v1.Taint{nil}, derivedColumns: derivedColumns{scalars: map[v1.ResourceName]*Capacity{},
-			labels: map[string]*Labels{}}, position: position{rows: t.rows},
+		Taints: [][]v1.Taint{nil}, scalars: map[v1.ResourceName]*Capacity{}, position: position{rows: t.rows},
 	}
 }
 

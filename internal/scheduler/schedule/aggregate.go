@@ -11,13 +11,15 @@ import (
 // that read the same sums, and changes them as nodes change.
 type AggregatingPlugin interface {
 	framework.Plugin
-	// AppendAggregateKey appends what the judge reads of the Pod; false: for this Pod it must be
-	// asked anew each time.
-	AppendAggregateKey(to []byte, p *v1.Pod) ([]byte, bool)
-	// NewAggregate begins sums for Pods like this one, over no node yet; nil: it must be asked anew
-	// each time after all.
-	NewAggregate(p *v1.Pod, t *columns.Table) Aggregate
+	// AppendAggregateKey appends what the plugin reads of the Pod, which Pods share that share the
+	// sums, and returns what makes such sums; nil: for this Pod the plugin is called anew each
+	// time.
+	AppendAggregateKey(to []byte, p *v1.Pod) ([]byte, NewAggregate)
 }
+
+// NewAggregate makes the sums for the Pod that it was returned for, over no node yet; nil: the
+// plugin is called anew each time after all. It is called at once or not at all.
+type NewAggregate func(rows *columns.Rows) Aggregate
 
 // Aggregate is a judge's sums.
 type Aggregate interface {
@@ -73,8 +75,8 @@ type cachedAggregate struct {
 // it keeps none.
 func (m *EquivalenceCache) aggregateOf(in *Input, plugin AggregatingPlugin) *cachedAggregate {
 	m.key = append(AppendString(m.key[:0], plugin.Name()), 0xff)
-	key, ok := plugin.AppendAggregateKey(m.key, in.Pod)
-	if m.key = key; !ok {
+	key, newAggregate := plugin.AppendAggregateKey(m.key, in.Pod)
+	if m.key = key; newAggregate == nil {
 		return nil
 	}
 	if m.aggregatesByKey == nil {
@@ -88,7 +90,7 @@ func (m *EquivalenceCache) aggregateOf(in *Input, plugin AggregatingPlugin) *cac
 		case len(m.aggregatesByKey) >= maxAggregates:
 			m.evictAggregate()
 		}
-		aggregates := plugin.NewAggregate(in.Pod, &m.Table)
+		aggregates := newAggregate(&m.Table.Rows)
 		if aggregates == nil {
 			return nil
 		}

@@ -89,7 +89,7 @@ func (r *Result) explainRefusal(e Explainer, no refusal) journal.NodeRefusal {
 		Messages: no.status.Reasons()}
 	if e != nil {
 		why := e.Explain(r.ctx, r.State, r.Pod, no.node)
-		entry.Reason, entry.Detail, entry.Fix, entry.Shortages = string(why.Code), why.Detail, why.Fix, why.Short
+		entry.Reason, entry.Detail, entry.Fix, entry.Shortages = why.Code, why.Detail, why.Fix, why.Short
 	}
 	return entry
 }

@@ -17,19 +17,19 @@ const maxNodesPerCycle = 64
 
 // AppendAggregateKey is the shape of claims that have no devices yet, where verdicts on them are
 // kept and no device is reached from several nodes.
-func (pl *Plugin) AppendAggregateKey(to []byte, p *v1.Pod) ([]byte, bool) {
+func (pl *Plugin) AppendAggregateKey(to []byte, p *v1.Pod) ([]byte, schedule.NewAggregate) {
 	if pl.nodeCache.pools == nil || len(p.Spec.ResourceClaims) == 0 || !pl.nodeCache.pools.AllNodeLocal() {
-		return to, false
+		return to, nil
 	}
 	w, s := pl.newCycleState(p)
 	if s != nil || !pl.nodeCache.isCacheable(w) {
-		return to, false
+		return to, nil
 	}
 	key, err := shapeKeyOf(w)
 	if err != nil || pl.nodeCache.countUncached(key) > maxNodesPerCycle {
-		return to, false
+		return to, nil
 	}
-	return schedule.AppendString(to, key), true
+	return schedule.AppendString(to, key), pl.newAggregate
 }
 
 // countUncached counts the looks that some node had when a snapshot was followed last, and about
@@ -44,10 +44,7 @@ func (k *nodeCache) countUncached(shape string) (n int) {
 	return n
 }
 
-// NewAggregate begins with no Pod.
-func (pl *Plugin) NewAggregate(*v1.Pod, *columns.Table) schedule.Aggregate {
-	return &aggregate{plugin: pl}
-}
+func (pl *Plugin) newAggregate(*columns.Rows) schedule.Aggregate { return &aggregate{plugin: pl} }
 
 // aggregate lets a ruling ask about one node of each look.
 type aggregate struct {

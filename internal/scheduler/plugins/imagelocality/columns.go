@@ -28,13 +28,12 @@ func (*Plugin) AppendShape(to []byte, p *v1.Pod) ([]byte, bool) {
 	return to, true
 }
 
-// Evaluator asks rows that have images at all.
+// Evaluator is Score by columns.
 func (pl *Plugin) Evaluator(p *v1.Pod, t *columns.Table) *columns.Evaluator {
-	return &columns.Evaluator{Score: func(rows []int32, raw []int64) {
-		for i, row := range rows {
-			if t.HasImages[row] {
-				raw[i] = score(p, t.Nodes[row], t.Len())
-			}
+	return &columns.Evaluator{Score: columns.ScoreEach(func(row int32) int64 {
+		if !t.HasImages[row] {
+			return 0
 		}
-	}}
+		return score(p, t.Nodes[row], t.Len())
+	})}
 }

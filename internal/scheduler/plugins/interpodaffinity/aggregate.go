@@ -15,51 +15,80 @@ import (
 var _ schedule.AggregatingPlugin = (*Plugin)(nil)
 
 // AppendAggregateKey is namespace, labels and terms.
-func (pl *Plugin) AppendAggregateKey(to []byte, p *v1.Pod) ([]byte, bool) {
+func (pl *Plugin) AppendAggregateKey(to []byte, p *v1.Pod) ([]byte, schedule.NewAggregate) {
 	to = snapshot.AppendLabels(schedule.AppendString(to, p.Namespace), p.Labels)
-	return snapshot.AppendTerms(to, p), true
+	return snapshot.AppendTerms(to, p), func(rows *columns.Rows) schedule.Aggregate {
+		own, err := snapshot.NewPodInfo(p)
+		if err != nil {
+			return nil // PreFilter says which term cannot be read
+		}
+		return pl.newAggregate(own, rows)
+	}
 }
 
-// countKind is what is counted.
-type countKind int
-
-const (
-	affinityCount             countKind = iota // Pods that all of the Pod's required affinity terms mean
-	antiAffinityCount                          // Pods that a required anti-affinity term of the Pod means
-	existingAntiAffinityCount                  // required anti-affinity terms of others that mean the Pod
-	scoreCount                                 // what preferred terms, and others' required affinity, weigh
-	countKinds
-)
-
-// aggregate is what PreFilter and PreScore count, kept while nodes and Pods come and go.
+// aggregate is what the plugin counts for Pods of one shape: PreFilter, PreScore, Filter and Score
+// answer from it. The plain path makes one for one Pod over the nodes that matter to it; the
+// scheduler's cache keeps it while nodes and Pods come and go.
 type aggregate struct {
-	Plugin          // with namespaces replaced by look
+	Plugin          // with namespaces replaced by labelsOfNamespace
 	plugin          *Plugin
-	pod             *v1.Pod
 	podInfo         *snapshot.PodInfo
-	table           *columns.Table
+	rows            *columns.Rows
 	namespaceLabels map[string]labels.Set // namespaces as they were when they counted
-	topologies      []*topology
-	keys            []*columns.Labels // of over
-	entries         [countKinds]int64 // domains with a number; of weights: terms that weigh anything anywhere
-	columnEvaluator
+	topologies      []*topology           // keys of the Pod's required affinity and of whatever was counted
+	keys            []*columns.Labels     // of topologies
+	entries         [countKinds]int64     // domains with a count; of scoreCount: terms that weigh anything anywhere
+	evaluator       columns.Evaluator
+
+	affinityTopologies     []*topology // of the Pod's required affinity terms, in their order
+	antiAffinityTopologies []*topology // of its anti-affinity terms
+	matchesItself          bool        // the affinity terms match the Pod itself
 }
 
-// topology is the numbers of one key, by number of its value.
-type topology struct {
-	key    string
-	labels *columns.Labels
-	counts [countKinds][]int64
+// newAggregate begins without any node.
+func (pl *Plugin) newAggregate(own *snapshot.PodInfo, rows *columns.Rows) *aggregate {
+	s := &aggregate{Plugin: *pl, plugin: pl, podInfo: own, rows: rows, namespaceLabels: map[string]labels.Set{}}
+	s.Plugin.namespaces = s.labelsOfNamespace
+	terms := own.GetRequiredAffinityTerms()
+	s.matchesItself = s.matchesAll(terms, own.GetPod())
+	for i := range terms {
+		s.affinityTopologies = append(s.affinityTopologies, s.topology(terms[i].TopologyKey))
+	}
+	for _, term := range own.GetRequiredAntiAffinityTerms() {
+		s.antiAffinityTopologies = append(s.antiAffinityTopologies, s.findOrMake(term.TopologyKey))
+	}
+	s.evaluator = columns.Evaluator{Filter: s.filterRows, Score: s.scoreRows}
+	return s
 }
 
-func (s *aggregate) topology(key string) *topology {
-	for _, t := range s.topologies {
+func findTopology(list []*topology, key string) *topology {
+	for _, t := range list {
 		if t.key == key {
 			return t
 		}
 	}
-	t := &topology{key: key, labels: s.table.Labels(key)}
-	s.topologies, s.keys = append(s.topologies, t), append(s.keys, t.labels)
+	return nil
+}
+
+// findOrMake finds or makes the topology of a key; rows are not told apart by a new one.
+func (s *aggregate) findOrMake(key string) *topology {
+	if t := findTopology(s.topologies, key); t != nil {
+		return t
+	}
+	if t := findTopology(s.antiAffinityTopologies, key); t != nil {
+		return t
+	}
+	return &topology{key: key, labels: s.rows.Labels(key)}
+}
+
+// topology finds or makes the topology of a key that something is counted by, or that the Pod's
+// affinity needs: rows are told apart by it from now on.
+func (s *aggregate) topology(key string) *topology {
+	t := findTopology(s.topologies, key)
+	if t == nil {
+		t = s.findOrMake(key)
+		s.topologies, s.keys = append(s.topologies, t), append(s.keys, t.labels)
+	}
 	return t
 }
 
@@ -75,43 +104,10 @@ func (s *aggregate) AppendRowState(to []byte, n int, row int32) []byte {
 	}
 	to = append(to, 1)
 	for k := range t.counts {
-		sum, _ := t.at(countKind(k), row)
+		sum, _ := t.ofRow(countKind(k), row)
 		to = schedule.AppendInt(to, sum)
 	}
 	return to
-}
-
-// at is the number of the row's domain; false when the node has no such label.
-func (t *topology) at(k countKind, row int32) (int64, bool) {
-	id := t.labels.Numbers[row]
-	if int(id) >= len(t.counts[k]) {
-		return 0, id != 0
-	}
-	return t.counts[k][id], id != 0
-}
-
-// countOf is the number of a domain.
-func (s *aggregate) countOf(k countKind, d domain) int64 {
-	for _, t := range s.topologies {
-		if t.key == d.key {
-			if id, known := t.labels.Find(d.value); known && int(id) < len(t.counts[k]) {
-				return t.counts[k][id]
-			}
-		}
-	}
-	return 0
-}
-
-// NewAggregate begins without any node; nil when a term cannot be read: PreFilter says which.
-func (pl *Plugin) NewAggregate(p *v1.Pod, t *columns.Table) schedule.Aggregate {
-	own, err := snapshot.NewPodInfo(p)
-	if err != nil {
-		return nil
-	}
-	s := &aggregate{Plugin: *pl, plugin: pl, pod: p, podInfo: own, table: t, namespaceLabels: map[string]labels.Set{}}
-	s.Plugin.namespaces = s.labelsOfNamespace
-	s.compile()
-	return s
 }
 
 // labelsOfNamespace finds a namespace's labels and remembers them.
@@ -134,49 +130,25 @@ func (s *aggregate) Valid() bool {
 	return true
 }
 
-// countedRow is a node, its row while the columns show it as it is (else -1), and whether a Pod
-// comes (1) or goes (-1).
-type countedRow struct {
-	node *v1.Node
-	row  int32
-	sign int64
-}
-
 // UpdateRow counts Pods that left out and Pods that came in.
 func (s *aggregate) UpdateRow(row int32, was, is framework.NodeInfo) {
 	schedule.ChangedPods(was, is, func(other framework.PodInfo, node *v1.Node, sign int64) {
 		at := countedRow{node, -1, sign}
-		if s.table.NodeObjects[row] == node {
+		if s.rows.NodeObjects[row] == node {
 			at.row = row
 		}
-		s.count(other, at)
+		s.addCounts(other, at)
+		s.addScores(other, at)
 	})
 }
 
-func (s *aggregate) count(other framework.PodInfo, at countedRow) {
-	terms := other.GetRequiredAntiAffinityTerms()
-	for i := range terms {
-		if s.matches(&terms[i], s.pod) {
-			s.add(existingAntiAffinityCount, terms[i].TopologyKey, at)
+// addCounts counts one Pod for PreFilter and Filter.
+func (s *aggregate) addCounts(other framework.PodInfo, at countedRow) {
+	s.eachCount(s.podInfo, other, func(k countKind, key string) {
+		n := s.domain(k, key, at)
+		if n == nil {
+			return
 		}
-	}
-	terms = s.podInfo.GetRequiredAffinityTerms()
-	if s.matchesAll(terms, other.GetPod()) {
-		for i := range terms {
-			s.add(affinityCount, terms[i].TopologyKey, at)
-		}
-	}
-	terms = s.podInfo.GetRequiredAntiAffinityTerms()
-	for i := range terms {
-		if s.matches(&terms[i], other.GetPod()) {
-			s.add(antiAffinityCount, terms[i].TopologyKey, at)
-		}
-	}
-	s.addScores(other, at)
-}
-
-func (s *aggregate) add(k countKind, key string, at countedRow) {
-	if n := s.domain(k, key, at); n != nil {
 		was := *n
 		*n += at.sign
 		switch {
@@ -185,101 +157,70 @@ func (s *aggregate) add(k countKind, key string, at countedRow) {
 		case *n == 0:
 			s.entries[k]--
 		}
-	}
+	})
 }
 
-// domain finds where the number of a node's domain stands; nil when the node has no such label.
+// addScores counts one Pod for PreScore and Score.
+func (s *aggregate) addScores(other framework.PodInfo, at countedRow) {
+	s.eachScore(s.podInfo, other, func(key string, weight int64) {
+		if n := s.domain(scoreCount, key, at); n != nil {
+			*n += weight * at.sign
+			s.entries[scoreCount] += at.sign
+		}
+	})
+}
+
+// domain is where the count of a node's domain stands; nil when the node has no such label.
 func (s *aggregate) domain(k countKind, key string, at countedRow) *int64 {
 	if at.row < 0 {
 		if _, has := at.node.Labels[key]; !has {
 			return nil
 		}
 	}
-	t := s.topology(key)
-	id := int32(0)
-	if at.row >= 0 {
-		if id = t.labels.Numbers[at.row]; id == 0 {
-			return nil
-		}
-	} else {
-		id = t.labels.Number(at.node.Labels[key])
-	}
-	for int(id) >= len(t.counts[k]) {
-		t.counts[k] = append(t.counts[k], 0)
-	}
-	return &t.counts[k][id]
+	return s.topology(key).domain(k, at)
 }
 
-// addScores does for one Pod what PreScore does for all.
-func (s *aggregate) addScores(other framework.PodInfo, at countedRow) {
-	s.addTermScores(s.podInfo.GetPreferredAffinityTerms(), other.GetPod(), weightedRow{at, 1})
-	s.addTermScores(s.podInfo.GetPreferredAntiAffinityTerms(), other.GetPod(), weightedRow{at, -1})
-	if s.hardWeight > 0 {
-		terms := other.GetRequiredAffinityTerms()
-		for i := range terms {
-			s.addTermScore(&terms[i], s.pod, weightedRow{at, s.hardWeight})
-		}
-	}
-	s.addTermScores(other.GetPreferredAffinityTerms(), s.pod, weightedRow{at, 1})
-	s.addTermScores(other.GetPreferredAntiAffinityTerms(), s.pod, weightedRow{at, -1})
-}
-
-// weightedRow is where a term weighs, and what.
-type weightedRow struct {
-	countedRow
-	by int64
-}
-
-func (s *aggregate) addTermScores(terms []framework.WeightedAffinityTerm, meant *v1.Pod, w weightedRow) {
-	for i := range terms {
-		s.addTermScore(&terms[i].AffinityTerm, meant, weightedRow{w.countedRow, w.by * int64(terms[i].Weight)})
-	}
-}
-
-func (s *aggregate) addTermScore(t *framework.AffinityTerm, meant *v1.Pod, w weightedRow) {
-	if w.by == 0 || !s.matches(t, meant) {
-		return
-	}
-	if n := s.domain(scoreCount, t.TopologyKey, w.countedRow); n != nil {
-		*n += w.by * w.sign
-		s.entries[scoreCount] += w.sign
-	}
-}
-
-// PreFilter gives the sums to this Pod's cycle.
+// PreFilter gives the counts to this Pod's cycle.
 func (s *aggregate) PreFilter(state framework.CycleState, _ *v1.Pod) *framework.Status {
-	if len(s.podInfo.GetRequiredAffinityTerms())+len(s.podInfo.GetRequiredAntiAffinityTerms()) == 0 &&
-		s.entries[existingAntiAffinityCount] == 0 {
+	if len(s.affinityTopologies)+len(s.antiAffinityTopologies) == 0 && s.entries[existingAntiAffinityCount] == 0 {
 		return framework.NewStatus(framework.Skip)
 	}
-	of := func(k countKind) topologyCounts { return topologyCounts{aggregate: s, kind: k, total: s.entries[k]} }
-	state.Write(filterKey, &preFilterState{podInfo: s.podInfo, affinityCounts: of(affinityCount),
-		antiAffinityCounts: of(antiAffinityCount), existingAntiAffinityCounts: of(existingAntiAffinityCount)})
+	state.Write(filterKey, &preFilterState{aggregate: s, entries: s.entries})
 	return nil
 }
 
 // PreScore gives the weights to this Pod's cycle.
 func (s *aggregate) PreScore(state framework.CycleState, _ *v1.Pod, _ schedule.Feasible) *framework.Status {
-	prefers := len(s.podInfo.GetPreferredAffinityTerms())+len(s.podInfo.GetPreferredAntiAffinityTerms()) > 0
-	if s.ignorePreferred && !prefers || s.entries[scoreCount] == 0 {
+	if s.ignorePreferred && !prefers(s.podInfo) || s.entries[scoreCount] == 0 {
 		return framework.NewStatus(framework.Skip)
 	}
-	state.Write(scoreKey, aggregateScores{s})
+	state.Write(scoreKey, preScoreState{s})
 	return nil
 }
 
-// aggregateScores is the weights of a tally in a cycle's notes.
-type aggregateScores struct{ *aggregate }
+// Evaluator looks every row's domains up by number.
+func (s *aggregate) Evaluator() *columns.Evaluator { return &s.evaluator }
 
-// Clone shares, as with pull.
-func (w aggregateScores) Clone() framework.StateData { return w }
-
-// scoreOf sums the weights of a node's domains.
-func (w aggregateScores) scoreOf(node *v1.Node) (sum int64) {
-	for _, t := range w.topologies {
-		if value, has := node.Labels[t.key]; has {
-			sum += w.countOf(scoreCount, domain{t.key, value})
+func (s *aggregate) filterRows(rows []int32, no []*framework.Status) {
+	row := int32(0)
+	near := nearbyCounts{entries: &s.entries,
+		of: func(k countKind, t *topology) (int64, bool) { return t.ofRow(k, row) }}
+	for i := range rows {
+		if row = rows[i]; no[i] == nil {
+			no[i] = s.filter(&near)
 		}
 	}
-	return sum
+}
+
+func (s *aggregate) scoreRows(rows []int32, raw []int64) {
+	for _, t := range s.topologies {
+		if len(t.counts[scoreCount]) == 0 {
+			continue
+		}
+		for i, row := range rows {
+			if n, ok := t.ofRow(scoreCount, row); ok {
+				raw[i] += n
+			}
+		}
+	}
 }

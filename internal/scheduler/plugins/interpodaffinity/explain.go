@@ -26,10 +26,11 @@ func (pl *Plugin) Explain(_ context.Context, state framework.CycleState, p *v1.P
 		return schedule.Explanation{}
 	}
 	node := n.Node()
-	if i := pl.unmetAffinity(s, node); i >= 0 {
+	near := s.near(node)
+	if i := s.unmetAffinity(near); i >= 0 {
 		return s.explainAffinity(i, node)
 	}
-	if i := s.unmetAntiAffinity(node); i >= 0 {
+	if i := s.unmetAntiAffinity(near); i >= 0 {
 		t := &s.podInfo.GetRequiredAntiAffinityTerms()[i]
 		d := domain{t.TopologyKey, node.Labels[t.TopologyKey]}
 		who := s.podsInDomain(state, d, func(other framework.PodInfo) bool { return pl.matches(t, other.GetPod()) })
@@ -39,10 +40,11 @@ func (pl *Plugin) Explain(_ context.Context, state framework.CycleState, p *v1.P
 			Fix: fmt.Sprintf("remove %s, or add a node with another value of %s, or make the term preferred", who,
 				d.key)}
 	}
-	d := s.existingAntiAffinityDomain(node)
-	if d == (domain{}) {
+	key := s.existingAntiAffinityKey(near)
+	if key == "" {
 		return schedule.Explanation{}
 	}
+	d := domain{key, node.Labels[key]}
 	who := s.podsInDomain(state, d, func(other framework.PodInfo) bool {
 		for _, t := range other.GetRequiredAntiAffinityTerms() {
 			if t.TopologyKey == d.key && pl.matches(&t, p) {
@@ -66,7 +68,7 @@ func (s *preFilterState) explainAffinity(i int, node *v1.Node) schedule.Explanat
 			Fix:    fmt.Sprintf("kubectl label node %s %s=VALUE", node.Name, t.TopologyKey)}
 	}
 	detail := fmt.Sprintf("no Pod in %s=%s matches the Pod's affinity (%s)", t.TopologyKey, value, termText(t))
-	if s.affinityCounts.none() {
+	if s.entries[affinityCount] == 0 {
 		return schedule.Explanation{Code: reason.Affinity, Detail: detail + ", nor on any other node",
 			Fix: "start a Pod that matches, or make the term preferred"}
 	}

@@ -4,135 +4,113 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/kube-scheduler/framework"
 
+	"github.com/gantry-project/gantry/internal/scheduler/columns"
+	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// preFilterState is how the Pods already there stand to the Pod, by domain.
+// preFilterState is the counts of one cycle: those of the aggregate, and what AddPod and RemovePod
+// changed.
 type preFilterState struct {
-	podInfo                    *snapshot.PodInfo
-	affinityCounts             topologyCounts // Pods that all of the Pod's required affinity terms mean
-	antiAffinityCounts         topologyCounts // Pods that a required anti-affinity term of the Pod means
-	existingAntiAffinityCounts topologyCounts // required anti-affinity terms of others that mean the Pod
+	*aggregate
+	entries [countKinds]int64 // domains with a count
+	changes [countKinds]map[domain]int64
+	more    []*topology // of changes, where the aggregate counted nothing
 
 	nodes map[string]map[string][]framework.NodeInfo // by key and value: those of domains that were explained
 }
 
-// Clone copies the counts.
+// Clone copies what AddPod and RemovePod change.
 func (s *preFilterState) Clone() framework.StateData {
-	return &preFilterState{podInfo: s.podInfo, affinityCounts: s.affinityCounts.clone(),
-		antiAffinityCounts:         s.antiAffinityCounts.clone(),
-		existingAntiAffinityCounts: s.existingAntiAffinityCounts.clone()}
-}
-
-// topologyCounts are counts by domain: its own, or one kind of a tally's, and how they differ from
-// these.
-type topologyCounts struct {
-	domainCounts
-	aggregate *aggregate
-	kind      countKind
-	total     int64 // domains that have a number, with a tally
-}
-
-func (n *topologyCounts) of(d domain) int64 {
-	if n.aggregate != nil {
-		return n.aggregate.countOf(n.kind, d) + n.domainCounts[d]
+	c := &preFilterState{aggregate: s.aggregate, entries: s.entries, more: slices.Clone(s.more)}
+	for k := range s.changes {
+		c.changes[k] = maps.Clone(s.changes[k])
 	}
-	return n.domainCounts[d]
-}
-
-func (n *topologyCounts) none() bool {
-	if n.aggregate != nil {
-		return n.total == 0
-	}
-	return len(n.domainCounts) == 0
-}
-
-func (n *topologyCounts) clone() topologyCounts {
-	c := *n
-	c.domainCounts = maps.Clone(n.domainCounts)
 	return c
 }
 
-func (n *topologyCounts) add(node *v1.Node, key string, by int64) {
-	if n.domainCounts == nil {
-		n.domainCounts = domainCounts{}
+// add changes a count of the node's domain.
+func (s *preFilterState) add(k countKind, key string, node *v1.Node, by int64) {
+	value, has := node.Labels[key]
+	if !has {
+		return
 	}
-	if value, ok := node.Labels[key]; ok && n.aggregate != nil {
-		switch n.of(domain{key, value}) {
-		case 0:
-			n.total++
-		case -by:
-			n.total--
+	t := findTopology(s.topologies, key)
+	if t == nil {
+		if t = findTopology(s.more, key); t == nil {
+			t = &topology{key: key}
+			s.more = append(s.more, t)
 		}
 	}
-	n.domainCounts.add(node, key, by)
+	if s.changes[k] == nil {
+		s.changes[k] = map[domain]int64{}
+	}
+	d := domain{key, value}
+	switch t.ofValue(k, value) + s.changes[k][d] {
+	case 0:
+		s.entries[k]++
+	case -by:
+		s.entries[k]--
+	}
+	s.changes[k][d] += by
 }
 
-// PreFilter counts once for all nodes; a Pod that neither minds others nor is minded by them is not
-// judged.
+// near reads the counts around a node.
+func (s *preFilterState) near(node *v1.Node) *nearbyCounts {
+	return &nearbyCounts{entries: &s.entries, more: s.more, of: func(k countKind, t *topology) (int64, bool) {
+		value, has := node.Labels[t.key]
+		if !has {
+			return 0, false
+		}
+		n := t.ofValue(k, value)
+		if len(s.changes[k]) > 0 {
+			n += s.changes[k][domain{t.key, value}]
+		}
+		return n, true
+	}}
+}
+
+// PreFilter counts by domain; a Pod is skipped that neither has required terms nor is matched by
+// required anti-affinity of others.
 func (pl *Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1.Pod,
 	nodes []framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
 	own, err := snapshot.NewPodInfo(p)
 	if err != nil {
 		return nil, framework.NewStatus(framework.UnschedulableAndUnresolvable, fmt.Sprintf("parsing pod: %v", err))
 	}
-	s := &preFilterState{podInfo: own}
-	for _, n := range nodesWith(state, nodes, framework.NodeInfoLister.HavePodsWithRequiredAntiAffinityList) {
-		for _, other := range n.GetPodsWithRequiredAntiAffinity() {
-			pl.countAntiAffinity(&s.existingAntiAffinityCounts, other.GetRequiredAntiAffinityTerms(),
-				countedPod{p, n.Node(), 1})
+	pods := framework.NodeInfo.GetPods
+	if len(own.GetRequiredAffinityTerms())+len(own.GetRequiredAntiAffinityTerms()) == 0 {
+		pods = framework.NodeInfo.GetPodsWithRequiredAntiAffinity // no others count
+		if w := schedule.SnapshotOf(state); w != nil {
+			nodes, _ = w.HavePodsWithRequiredAntiAffinityList() // a snapshot's list has no error
 		}
 	}
-	affinity, anti := own.GetRequiredAffinityTerms(), own.GetRequiredAntiAffinityTerms()
-	if len(affinity)+len(anti) > 0 {
-		for _, n := range nodes {
-			for _, other := range n.GetPods() {
-				pl.countAffinity(&s.affinityCounts, affinity, countedPod{other.GetPod(), n.Node(), 1})
-				pl.countAntiAffinity(&s.antiAffinityCounts, anti, countedPod{other.GetPod(), n.Node(), 1})
-			}
+	s := pl.newAggregate(own, columns.RowsOf(nodes))
+	for row, n := range nodes {
+		for _, other := range pods(n) {
+			s.addCounts(other, countedRow{n.Node(), int32(row), 1})
 		}
 	}
-	if len(affinity)+len(anti) == 0 && s.existingAntiAffinityCounts.none() {
-		return nil, framework.NewStatus(framework.Skip)
-	}
-	state.Write(filterKey, s)
-	return nil, nil
+	return nil, s.PreFilter(state, p)
 }
 
-// countAffinity counts a Pod that all terms mean in the domains of the node.
-func (pl *Plugin) countAffinity(c *topologyCounts, terms []framework.AffinityTerm, m countedPod) {
-	if !pl.matchesAll(terms, m.pod) {
-		return
-	}
-	for i := range terms {
-		c.add(m.node, terms[i].TopologyKey, m.sign)
-	}
-}
-
-// countAntiAffinity counts each term that means the Pod in its domain of the node.
-func (pl *Plugin) countAntiAffinity(c *topologyCounts, terms []framework.AffinityTerm, m countedPod) {
-	for i := range terms {
-		if pl.matches(&terms[i], m.pod) {
-			c.add(m.node, terms[i].TopologyKey, m.sign)
-		}
-	}
-}
-
-// PreFilterExtensions follows Pods that are added or removed in thought.
+// PreFilterExtensions returns the plugin, which follows Pods that are added or removed in a dry
+// run.
 func (pl *Plugin) PreFilterExtensions() framework.PreFilterExtensions { return pl }
 
 // AddPod counts a Pod in.
-func (pl *Plugin) AddPod(_ context.Context, state framework.CycleState, p *v1.Pod, other framework.PodInfo,
+func (pl *Plugin) AddPod(_ context.Context, state framework.CycleState, _ *v1.Pod, other framework.PodInfo,
 	n framework.NodeInfo) *framework.Status {
 	return pl.updateCounts(state, other, n.Node(), 1)
 }
 
 // RemovePod counts a Pod out.
-func (pl *Plugin) RemovePod(_ context.Context, state framework.CycleState, p *v1.Pod, other framework.PodInfo,
+func (pl *Plugin) RemovePod(_ context.Context, state framework.CycleState, _ *v1.Pod, other framework.PodInfo,
 	n framework.NodeInfo) *framework.Status {
 	return pl.updateCounts(state, other, n.Node(), -1)
 }
@@ -143,14 +121,7 @@ func (pl *Plugin) updateCounts(state framework.CycleState, other framework.PodIn
 	if err != nil {
 		return framework.AsStatus(err)
 	}
-	if node == nil {
-		return nil
-	}
-	pl.countAntiAffinity(&s.existingAntiAffinityCounts, other.GetRequiredAntiAffinityTerms(),
-		countedPod{s.podInfo.GetPod(), node, by})
-	pl.countAffinity(&s.affinityCounts, s.podInfo.GetRequiredAffinityTerms(), countedPod{other.GetPod(), node, by})
-	pl.countAntiAffinity(&s.antiAffinityCounts, s.podInfo.GetRequiredAntiAffinityTerms(),
-		countedPod{other.GetPod(), node, by})
+	pl.eachCount(s.podInfo, other, func(k countKind, key string) { s.add(k, key, node, by) })
 	return nil
 }
 
@@ -166,71 +137,82 @@ func preFilterStateOf(state framework.CycleState) (*preFilterState, error) {
 	return s, nil
 }
 
-// Filter looks the node's domains up. Only missing company is beyond help by preemption: Pods that
-// are minded could be removed.
+// Filter looks the node's domains up.
 func (pl *Plugin) Filter(_ context.Context, state framework.CycleState, _ *v1.Pod,
 	n framework.NodeInfo) *framework.Status {
 	s, err := preFilterStateOf(state)
 	if err != nil {
 		return framework.AsStatus(err)
 	}
-	switch node := n.Node(); {
-	case pl.unmetAffinity(s, node) >= 0:
-		return pl.affinityStatus
-	case s.unmetAntiAffinity(node) >= 0:
-		return pl.antiAffinityStatus
-	case s.existingAntiAffinityDomain(node) != domain{}:
-		return pl.existingAntiAffinityStatus
+	return s.filter(s.near(n.Node()))
+}
+
+// nearbyCounts reads the counts in the domains of one node, given as an object or by its row.
+type nearbyCounts struct {
+	of      func(k countKind, t *topology) (n int64, has bool) // has: the node has the topology key
+	entries *[countKinds]int64                                 // domains with a count anywhere
+	more    []*topology                                        // beside those of the aggregate
+}
+
+// filter is the rule. Only missing affinity is unresolvable: Pods that anti-affinity keeps apart
+// could be preempted.
+func (s *aggregate) filter(near *nearbyCounts) *framework.Status {
+	switch {
+	case s.unmetAffinity(near) >= 0:
+		return s.affinityStatus
+	case s.unmetAntiAffinity(near) >= 0:
+		return s.antiAffinityStatus
+	case s.existingAntiAffinityKey(near) != "":
+		return s.existingAntiAffinityStatus
 	}
 	return nil
 }
 
 // unmetAffinity is the index of the first affinity term that the node does not meet; -1 when it
-// meets all.
-func (pl *Plugin) unmetAffinity(s *preFilterState, node *v1.Node) int {
-	terms, missing := s.podInfo.GetRequiredAffinityTerms(), -1
-	for i := range terms {
-		value, ok := node.Labels[terms[i].TopologyKey]
-		if !ok {
+// meets all. The first Pod of a group whose terms match itself needs the topology keys alone.
+func (s *aggregate) unmetAffinity(near *nearbyCounts) int {
+	missing := -1
+	for i, t := range s.affinityTopologies {
+		n, has := near.of(affinityCount, t)
+		if !has {
 			return i
 		}
-		if missing < 0 && s.affinityCounts.of(domain{terms[i].TopologyKey, value}) <= 0 {
+		if missing < 0 && n <= 0 {
 			missing = i
 		}
 	}
-	if missing >= 0 && s.affinityCounts.none() && pl.matchesAll(terms, s.podInfo.GetPod()) {
-		return -1 // the first of its own group
+	if missing >= 0 && near.entries[affinityCount] == 0 && s.matchesItself {
+		return -1
 	}
 	return missing
 }
 
 // unmetAntiAffinity is the index of the first anti-affinity term that the node breaks; -1 when it
 // breaks none.
-func (s *preFilterState) unmetAntiAffinity(node *v1.Node) int {
-	if s.antiAffinityCounts.none() {
+func (s *aggregate) unmetAntiAffinity(near *nearbyCounts) int {
+	if near.entries[antiAffinityCount] == 0 {
 		return -1
 	}
-	terms := s.podInfo.GetRequiredAntiAffinityTerms()
-	for i := range terms {
-		if value, ok := node.Labels[terms[i].TopologyKey]; ok &&
-			s.antiAffinityCounts.of(domain{terms[i].TopologyKey, value}) > 0 {
+	for i, t := range s.antiAffinityTopologies {
+		if n, has := near.of(antiAffinityCount, t); has && n > 0 {
 			return i
 		}
 	}
 	return -1
 }
 
-// existingAntiAffinityDomain is the domain of the node where another Pod's anti-affinity keeps the
-// Pod out, of several that of the first key, so that equal rulings name the same; empty when there
-// is none.
-func (s *preFilterState) existingAntiAffinityDomain(node *v1.Node) domain {
-	if s.existingAntiAffinityCounts.none() {
-		return domain{}
+// existingAntiAffinityKey is the topology key in whose domain of the node another Pod's
+// anti-affinity keeps the Pod out, of several the first, so that equal results name the same; empty
+// when there is none.
+func (s *aggregate) existingAntiAffinityKey(near *nearbyCounts) (first string) {
+	if near.entries[existingAntiAffinityCount] == 0 {
+		return ""
 	}
-	var first domain
-	for key, value := range node.Labels {
-		if d := (domain{key, value}); (first.key == "" || key < first.key) && s.existingAntiAffinityCounts.of(d) > 0 {
-			first = d
+	for _, list := range [...][]*topology{s.topologies, near.more} {
+		for _, t := range list {
+			if n, has := near.of(existingAntiAffinityCount, t); has && n > 0 && (first == "" || t.key < first) {
+				first = t.key
+			}
 		}
 	}
 	return first

@@ -4,8 +4,7 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/kube-scheduler/framework"
 
 	"github.com/gantry-project/gantry/internal/scheduler/columns"
@@ -68,122 +67,57 @@ func appendTerm(to []byte, t *v1.NodeSelectorTerm) []byte {
 // NormalizesReversed says that the largest sum is the best.
 func (*Plugin) NormalizesReversed() (reverse bool) { return false }
 
-// allTests is a term: every test must hold; one without tests holds nowhere.
-type allTests []*columns.LabelTest
-
-func (a allTests) match(row int32) bool {
-	for _, t := range a {
-		if !t.Valid(row) {
-			return false
-		}
-	}
-	return len(a) > 0
-}
-
-// operator is the label library's name of an operator; none for one that is not known.
-func operator(o v1.NodeSelectorOperator) selection.Operator {
-	switch o {
-	case v1.NodeSelectorOpIn:
-		return selection.In
-	case v1.NodeSelectorOpNotIn:
-		return selection.NotIn
-	case v1.NodeSelectorOpExists:
-		return selection.Exists
-	case v1.NodeSelectorOpDoesNotExist:
-		return selection.DoesNotExist
-	case v1.NodeSelectorOpGt:
-		return selection.GreaterThan
-	case v1.NodeSelectorOpLt:
-		return selection.LessThan
-	}
-	return ""
-}
-
-// compile makes tests of a term; false when it cannot be read.
-func compile(term *v1.NodeSelectorTerm, t *columns.Table) (allTests, bool) {
-	var out allTests
-	for i := range term.MatchExpressions {
-		e := &term.MatchExpressions[i]
-		r, err := labels.NewRequirement(e.Key, operator(e.Operator), e.Values)
-		if err != nil {
-			return nil, false
-		}
-		out = append(out, t.Test(e.Key, func(value string, has bool) bool {
-			if !has {
-				return r.Matches(labels.Set{})
-			}
-			return r.Matches(labels.Set{e.Key: value})
-		}))
-	}
-	return out, true
-}
-
-// Evaluator tests the value of each label once. What the library would call unreadable, and
-// affinity added by the profile, is asked node by node.
+// Evaluator is Filter and Score by columns; nil where a term reads a field, for nodes differ in name.
 func (pl *Plugin) Evaluator(p *v1.Pod, t *columns.Table) *columns.Evaluator {
-	if pl.addedAffinity != nil || pl.addedPreferences != nil {
+	var filterKeys, scoreKeys labelKeys
+	for key := range p.Spec.NodeSelector {
+		filterKeys.add(key)
+	}
+	filterKeys.addSelector(terms(p))
+	scoreKeys.addPreferences(preferences(p))
+	if pl.added != nil {
+		filterKeys.addSelector(pl.added.RequiredDuringSchedulingIgnoredDuringExecution)
+		scoreKeys.addPreferences(pl.added.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
+	own, err := preferredOf(p)
+	if err != nil || filterKeys.fields || scoreKeys.fields {
 		return nil
 	}
-	var selector allTests
-	for key, want := range p.Spec.NodeSelector {
-		selector = append(selector, t.Test(key, func(value string, has bool) bool { return has && value == want }))
-	}
-	var required []allTests
-	want := terms(p)
-	if want != nil {
-		for i := range want.NodeSelectorTerms {
-			a, ok := compile(&want.NodeSelectorTerms[i], t)
-			if !ok {
-				return nil
-			}
-			required = append(required, a)
-		}
-	}
-	score, ok := scores(p, t)
-	if !ok {
-		return nil
-	}
-	matches := func(row int32) bool {
-		if len(selector) > 0 && !selector.match(row) {
-			return false
-		}
-		return want == nil || slices.ContainsFunc(required, func(a allTests) bool { return a.match(row) })
-	}
-	return &columns.Evaluator{Score: score, Filter: func(rows []int32, no []*framework.Status) {
-		for i, row := range rows {
-			if no[i] == nil && !matches(row) {
-				no[i] = pl.podStatus
-			}
-		}
-	}}
+	want := required{nodeaffinity.GetRequiredNodeAffinity(p)}
+	filter := columns.ByLabels(t, filterKeys.keys, func(n *v1.Node) *framework.Status { return pl.filter(want, n) })
+	score := columns.ByLabels(t, scoreKeys.keys, func(n *v1.Node) int64 { return pl.score(own, n) })
+	return &columns.Evaluator{Filter: columns.FilterEach(filter.Of), Score: columns.ScoreEach(score.Of)}
 }
 
-func scores(p *v1.Pod, t *columns.Table) (func([]int32, []int64), bool) {
-	type preference struct {
-		allTests
-		weight int64
+// labelKeys are the label keys that terms read.
+type labelKeys struct {
+	keys   []string // each once
+	fields bool     // a term reads a field of the node, too
+}
+
+func (k *labelKeys) add(key string) {
+	if !slices.Contains(k.keys, key) {
+		k.keys = append(k.keys, key)
 	}
-	var prefer []preference
-	for _, one := range preferences(p) {
-		if one.Weight == 0 || len(one.Preference.MatchExpressions) == 0 {
-			continue
-		}
-		a, ok := compile(&one.Preference, t)
-		if !ok {
-			return nil, false
-		}
-		prefer = append(prefer, preference{a, int64(one.Weight)})
+}
+
+func (k *labelKeys) addTerm(t *v1.NodeSelectorTerm) {
+	k.fields = k.fields || len(t.MatchFields) > 0
+	for i := range t.MatchExpressions {
+		k.add(t.MatchExpressions[i].Key)
 	}
-	if len(prefer) == 0 {
-		return nil, true
-	}
-	return func(rows []int32, raw []int64) {
-		for i, row := range rows {
-			for k := range prefer {
-				if prefer[k].match(row) {
-					raw[i] += prefer[k].weight
-				}
-			}
+}
+
+func (k *labelKeys) addSelector(s *v1.NodeSelector) {
+	if s != nil {
+		for i := range s.NodeSelectorTerms {
+			k.addTerm(&s.NodeSelectorTerms[i])
 		}
-	}, true
+	}
+}
+
+func (k *labelKeys) addPreferences(all []v1.PreferredSchedulingTerm) {
+	for i := range all {
+		k.addTerm(&all[i].Preference)
+	}
 }

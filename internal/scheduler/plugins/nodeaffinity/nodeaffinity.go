@@ -29,6 +29,7 @@ const (
 
 // Plugin is the judge.
 type Plugin struct {
+	added            *v1.NodeAffinity // the profile's; nil: none
 	addedAffinity    *nodeaffinity.NodeSelector
 	addedPreferences *nodeaffinity.PreferredSchedulingTerms
 
@@ -45,6 +46,7 @@ func New(args *config.NodeAffinityArgs) (*Plugin, error) {
 	if args == nil || args.AddedAffinity == nil {
 		return p, nil
 	}
+	p.added = args.AddedAffinity
 	var err error
 	if req := args.AddedAffinity.RequiredDuringSchedulingIgnoredDuringExecution; req != nil {
 		if p.addedAffinity, err = nodeaffinity.NewNodeSelector(req); err != nil {
@@ -133,15 +135,19 @@ func (*Plugin) PreFilterExtensions() framework.PreFilterExtensions { return nil 
 // Filter refuses nodes that do not match.
 func (pl *Plugin) Filter(_ context.Context, state framework.CycleState, p *v1.Pod,
 	n framework.NodeInfo) *framework.Status {
-	if pl.addedAffinity != nil && !pl.addedAffinity.Match(n.Node()) {
-		return pl.enforcedStatus
-	}
 	v, err := state.Read(filterKey)
 	want, ok := v.(required)
 	if err != nil || !ok {
 		want = required{nodeaffinity.GetRequiredNodeAffinity(p)}
 	}
-	if match, _ := want.Match(n.Node()); !match { // terms that cannot be read match nothing
+	return pl.filter(want, n.Node())
+}
+
+func (pl *Plugin) filter(want required, n *v1.Node) *framework.Status {
+	if pl.addedAffinity != nil && !pl.addedAffinity.Match(n) {
+		return pl.enforcedStatus
+	}
+	if match, _ := want.Match(n); !match { // terms that cannot be read match nothing
 		return pl.podStatus
 	}
 	return nil
@@ -155,11 +161,11 @@ type preferred struct {
 func (p preferred) Clone() framework.StateData { return p }
 
 func preferredOf(p *v1.Pod) (preferred, error) {
-	a := p.Spec.Affinity
-	if a == nil || a.NodeAffinity == nil || len(a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution) == 0 {
+	terms := preferences(p)
+	if len(terms) == 0 {
 		return preferred{}, nil
 	}
-	t, err := nodeaffinity.NewPreferredSchedulingTerms(a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
+	t, err := nodeaffinity.NewPreferredSchedulingTerms(terms)
 	return preferred{t}, err
 }
 
@@ -187,14 +193,17 @@ func (pl *Plugin) Score(_ context.Context, state framework.CycleState, p *v1.Pod
 			return 0, framework.AsStatus(err)
 		}
 	}
-	var score int64
+	return pl.score(own, n.Node()), nil
+}
+
+func (pl *Plugin) score(own preferred, n *v1.Node) (sum int64) {
 	if pl.addedPreferences != nil {
-		score += pl.addedPreferences.Score(n.Node())
+		sum += pl.addedPreferences.Score(n)
 	}
 	if own.PreferredSchedulingTerms != nil {
-		score += own.Score(n.Node())
+		sum += own.Score(n)
 	}
-	return score, nil
+	return sum
 }
 
 // ScoreExtensions normalises.

@@ -21,17 +21,12 @@ func (*Plugin) AppendShape(to []byte, p *v1.Pod) ([]byte, bool) {
 	return schedule.AppendString(to, p.Spec.NodeName), true
 }
 
-// Evaluator refuses rows of other names.
+// Evaluator is Filter by columns.
 func (p *Plugin) Evaluator(pod *v1.Pod, t *columns.Table) *columns.Evaluator {
-	name := pod.Spec.NodeName
-	if name == "" {
+	if pod.Spec.NodeName == "" {
 		return &columns.Evaluator{}
 	}
-	return &columns.Evaluator{Filter: func(rows []int32, no []*framework.Status) {
-		for i, row := range rows {
-			if no[i] == nil && t.NodeObjects[row].Name != name {
-				no[i] = p.status
-			}
-		}
-	}}
+	return &columns.Evaluator{Filter: columns.FilterEach(func(row int32) *framework.Status {
+		return p.filter(pod, t.NodeObjects[row].Name)
+	})}
 }

@@ -44,7 +44,11 @@ func (*Plugin) Name() string { return Name }
 // Filter refuses nodes of another name.
 func (p *Plugin) Filter(_ context.Context, _ framework.CycleState, pod *v1.Pod,
 	n framework.NodeInfo) *framework.Status {
-	if pod.Spec.NodeName == "" || pod.Spec.NodeName == n.Node().Name {
+	return p.filter(pod, n.Node().Name)
+}
+
+func (p *Plugin) filter(pod *v1.Pod, node string) *framework.Status {
+	if pod.Spec.NodeName == "" || pod.Spec.NodeName == node {
 		return nil
 	}
 	return p.status

@@ -24,16 +24,9 @@ func (*Plugin) AppendShape(to []byte, p *v1.Pod) ([]byte, bool) {
 	return append(to, 0), true
 }
 
-// Evaluator refuses cordoned rows.
+// Evaluator is Filter by columns.
 func (p *Plugin) Evaluator(pod *v1.Pod, t *columns.Table) *columns.Evaluator {
-	if tolerates(pod) {
-		return &columns.Evaluator{}
-	}
-	return &columns.Evaluator{Filter: func(rows []int32, no []*framework.Status) {
-		for i, row := range rows {
-			if no[i] == nil && t.Unschedulable[row] {
-				no[i] = p.status
-			}
-		}
-	}}
+	return &columns.Evaluator{Filter: columns.FilterEach(func(row int32) *framework.Status {
+		return p.filter(pod, t.Unschedulable[row])
+	})}
 }

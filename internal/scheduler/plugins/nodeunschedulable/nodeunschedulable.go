@@ -51,7 +51,11 @@ func tolerates(pod *v1.Pod) bool {
 // Filter refuses cordoned nodes.
 func (p *Plugin) Filter(_ context.Context, _ framework.CycleState, pod *v1.Pod,
 	n framework.NodeInfo) *framework.Status {
-	if !n.Node().Spec.Unschedulable || tolerates(pod) {
+	return p.filter(pod, n.Node().Spec.Unschedulable)
+}
+
+func (p *Plugin) filter(pod *v1.Pod, unschedulable bool) *framework.Status {
+	if !unschedulable || tolerates(pod) {
 		return nil
 	}
 	return p.status

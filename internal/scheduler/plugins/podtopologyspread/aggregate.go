@@ -15,18 +15,14 @@ var _ schedule.AggregatingPlugin = (*Plugin)(nil)
 
 // AppendAggregateKey is namespace, labels, constraints, and what decides which nodes are domains:
 // selector, node affinity, tolerations. Default constraints rest on Services and controllers, which
-// come and go: what they select is part of it, and Tally takes the same selector.
-func (pl *Plugin) AppendAggregateKey(to []byte, p *v1.Pod) ([]byte, bool) {
+// come and go: what they select is part of it, and the aggregate takes the same selector.
+func (pl *Plugin) AppendAggregateKey(to []byte, p *v1.Pod) ([]byte, schedule.NewAggregate) {
+	var selector labels.Selector
 	if len(p.Spec.TopologySpreadConstraints) == 0 {
-		if len(pl.defaults) == 0 || pl.selectorOf == nil {
-			return to, false
+		if selector = pl.defaultSelector(p); selector == nil {
+			return to, nil
 		}
-		chosen := &chosenSelector{p, pl.selectorOf(p)}
-		if chosen.Selector == nil || chosen.Empty() {
-			return to, false
-		}
-		pl.lastSelector.Store(chosen)
-		to = append(schedule.AppendString(to, chosen.String()), 0xff)
+		to = append(schedule.AppendString(to, selector.String()), 0xff)
 	}
 	to = snapshot.AppendLabels(schedule.AppendString(to, p.Namespace), p.Labels)
 	to = snapshot.AppendLabels(to, p.Spec.NodeSelector)
@@ -43,9 +39,22 @@ func (pl *Plugin) AppendAggregateKey(to []byte, p *v1.Pod) ([]byte, bool) {
 	to = append(to, 0xff)
 	if a := p.Spec.Affinity; a != nil && a.NodeAffinity != nil {
 		raw, err := a.NodeAffinity.Marshal()
-		return append(to, raw...), err == nil
+		if err != nil {
+			return to, nil
+		}
+		to = append(to, raw...)
 	}
-	return to, true
+	return to, func(rows *columns.Rows) schedule.Aggregate {
+		hard, err := pl.constraintsWith(p, selector, v1.DoNotSchedule)
+		if err != nil {
+			return nil // PreFilter says it
+		}
+		soft, err := pl.constraintsWith(p, selector, v1.ScheduleAnyway)
+		if err != nil {
+			return nil // PreScore says it
+		}
+		return pl.newAggregate(p, rows, hard, soft)
+	}
 }
 
 func appendConstraint(to []byte, c *v1.TopologySpreadConstraint) []byte {
@@ -68,74 +77,47 @@ func appendConstraint(to []byte, c *v1.TopologySpreadConstraint) []byte {
 	return append(to, 0xff)
 }
 
-// chosenSelector is the selector that default constraints have for a Pod.
-type chosenSelector struct {
-	pod *v1.Pod
-	labels.Selector
-}
-
-// aggregateConstraints gives the constraints that Tallied was about.
-func (pl *Plugin) aggregateConstraints(p *v1.Pod, action v1.UnsatisfiableConstraintAction) ([]constraint, error) {
-	chosen := pl.lastSelector.Load()
-	if len(p.Spec.TopologySpreadConstraints) > 0 || chosen == nil || chosen.pod != p {
-		return pl.constraints(p, action)
-	}
-	all, err := compile(pl.defaults, p.Labels, action)
-	for i := range all {
-		all[i].selector = chosen.Selector
-	}
-	return all, err
-}
-
-// aggregate is what PreFilter and PreScore count, kept while nodes and Pods come and go.
+// aggregate is what the plugin counts for Pods of one shape: PreFilter, PreScore and, row by row,
+// Filter and Score answer from it. The plain path makes one for one Pod over all nodes; the
+// scheduler's cache keeps it while nodes and Pods come and go.
 type aggregate struct {
 	plugin                    *Plugin
 	pod                       *v1.Pod
 	required                  nodeaffinity.RequiredNodeAffinity
-	table                     *columns.Table
+	rows                      *columns.Rows
 	filterCounts, scoreCounts []constraintCounts
-	keys                      []*columns.Labels // of hard, then of soft
+	keys                      []*columns.Labels // of filterCounts, then of scoreCounts
 	// nodes that lack a key are scored all the same: the system's default constraints
 	allowsMissingKeys bool
-	weights           []float64 // of soft, for the Pod that is being scored
-	seen              []bool    // by number of a value, while domains are counted
-	maxMatch          []int     // of hard: matching Pods a domain may have
+	scores            *preScoreState // of the Pod that is being scored
+	seen              []bool         // by number of a value, while domains are counted
+	maxMatch          []int          // of filterCounts: matching Pods a domain may have
 	evaluator         columns.Evaluator
 }
 
-// constraintCounts are the matching Pods and the nodes by domain of one constraint.
-type constraintCounts struct {
-	constraint
-	labels        *columns.Labels
-	podsByDomain  []int // matching Pods, by number of the value
-	nodesByDomain []int
-	domainCounts
+// newAggregate begins without any node. hard constraints filter, soft ones score.
+func (pl *Plugin) newAggregate(p *v1.Pod, rows *columns.Rows, hard, soft []constraint) *aggregate {
+	s := &aggregate{plugin: pl, pod: p, required: nodeaffinity.GetRequiredNodeAffinity(p), rows: rows,
+		allowsMissingKeys: pl.systemDefaulting && len(p.Spec.TopologySpreadConstraints) == 0}
+	for _, c := range hard {
+		s.filterCounts = append(s.filterCounts,
+			constraintCounts{constraint: c, labels: rows.Labels(c.key), domainCounts: newDomainCounts()})
+		s.keys = append(s.keys, rows.Labels(c.key))
+	}
+	for _, c := range soft {
+		s.scoreCounts = append(s.scoreCounts, constraintCounts{constraint: c, labels: rows.Labels(c.key)})
+		s.keys = append(s.keys, rows.Labels(c.key))
+	}
+	s.evaluator = columns.Evaluator{Score: s.scoreRows, Filter: s.filterRows}
+	return s
 }
 
-// NewAggregate begins without any node; nil when a constraint cannot be read: PreFilter says which.
-func (pl *Plugin) NewAggregate(p *v1.Pod, t *columns.Table) schedule.Aggregate {
-	s := &aggregate{plugin: pl, pod: p, required: nodeaffinity.GetRequiredNodeAffinity(p), table: t,
-		allowsMissingKeys: pl.systemDefaulting && len(p.Spec.TopologySpreadConstraints) == 0}
-	hard, err := pl.aggregateConstraints(p, v1.DoNotSchedule)
-	if err != nil {
-		return nil
+// newAggregateOver counts all nodes of a list.
+func (pl *Plugin) newAggregateOver(nodes []framework.NodeInfo, p *v1.Pod, hard, soft []constraint) *aggregate {
+	s := pl.newAggregate(p, columns.RowsOf(nodes), hard, soft)
+	for row, n := range nodes {
+		s.UpdateRow(int32(row), nil, n)
 	}
-	soft, err := pl.aggregateConstraints(p, v1.ScheduleAnyway)
-	if err != nil {
-		return nil
-	}
-	of := func(all []constraint) (out []constraintCounts) {
-		for _, c := range all {
-			l := t.Labels(c.key)
-			out = append(out,
-				constraintCounts{constraint: c, labels: l, domainCounts: domainCounts{pods: map[string]int{},
-					domainsByCount: map[int]int{}}})
-			s.keys = append(s.keys, l)
-		}
-		return out
-	}
-	s.filterCounts, s.scoreCounts = of(hard), of(soft)
-	s.evaluator = columns.Evaluator{Score: s.score, Filter: s.refuse}
 	return s
 }
 
@@ -146,48 +128,41 @@ func (*aggregate) Valid() bool { return true }
 func (s *aggregate) UpdateRow(_ int32, was, is framework.NodeInfo) {
 	if was == nil || was.Node() != is.Node() {
 		if was != nil {
-			s.addNode(was.Node(), -1)
+			s.addNode(was, -1)
 		}
-		s.addNode(is.Node(), 1)
+		s.addNode(is, 1)
+		return
 	}
-	schedule.ChangedPods(was, is, func(p framework.PodInfo, node *v1.Node, sign int64) {
-		other := p.GetPod()
-		if other.DeletionTimestamp != nil || other.Namespace != s.pod.Namespace {
-			return
-		}
+	schedule.ChangedPods(was, is, func(other framework.PodInfo, node *v1.Node, sign int64) {
 		s.eachDomain(node, func(c *constraintCounts, id int32) {
-			if !c.selector.Empty() && c.selector.Matches(labels.Set(other.Labels)) {
+			if c.countsPod(other.GetPod(), s.pod.Namespace) {
 				c.update(id, 0, int(sign))
 			}
 		})
 	})
 }
 
-func (s *aggregate) addNode(node *v1.Node, by int) {
-	s.eachDomain(node, func(c *constraintCounts, id int32) { c.update(id, by, 0) })
+func (s *aggregate) addNode(n framework.NodeInfo, sign int) {
+	s.eachDomain(n.Node(), func(c *constraintCounts, id int32) {
+		c.update(id, sign, sign*c.count(n.GetPods(), s.pod.Namespace))
+	})
 }
 
-// eachDomain calls back for the constraints that the node counts for. Scoring by host counts the
+// eachDomain calls do for the constraints that the node counts for. Scoring by host counts the
 // host's Pods whatever the constraint's policies say.
 func (s *aggregate) eachDomain(node *v1.Node, do func(c *constraintCounts, id int32)) {
-	for k, all := range [][]constraintCounts{s.filterCounts, s.scoreCounts} {
-		soft := k == 1
-		if !(soft && s.allowsMissingKeys) && !hasKeys(node, all) {
-			continue
+	if hasKeys(node, s.filterCounts) {
+		for i := range s.filterCounts {
+			if c := &s.filterCounts[i]; c.includes(s.pod, node, s.required) {
+				do(c, c.labels.Number(node.Labels[c.key]))
+			}
 		}
-		for i := range all {
-			c := &all[i]
-			if !(soft && c.key == v1.LabelHostname) && !c.includes(s.pod, node, s.required) {
-				continue
+	}
+	if s.allowsMissingKeys || hasKeys(node, s.scoreCounts) {
+		for i := range s.scoreCounts {
+			if c := &s.scoreCounts[i]; c.key == v1.LabelHostname || c.includes(s.pod, node, s.required) {
+				do(c, c.scoringDomain(node))
 			}
-			id := c.labels.Number(node.Labels[c.key])
-			if soft {
-				id = c.domainOf(node)
-			}
-			for int(id) >= len(c.podsByDomain) {
-				c.podsByDomain, c.nodesByDomain = append(c.podsByDomain, 0), append(c.nodesByDomain, 0)
-			}
-			do(c, id)
 		}
 	}
 }
@@ -199,36 +174,6 @@ func hasKeys(node *v1.Node, all []constraintCounts) bool {
 		}
 	}
 	return true
-}
-
-// update changes how many nodes and matching Pods a domain has, and what follows for the least of
-// any.
-func (c *constraintCounts) update(id int32, nodes, pods int) {
-	wasIn, was := c.nodesByDomain[id] > 0, c.podsByDomain[id]
-	c.nodesByDomain[id] += nodes
-	c.podsByDomain[id] += pods
-	isIn, is := c.nodesByDomain[id] > 0, c.podsByDomain[id]
-	if wasIn {
-		if c.domainsByCount[was]--; c.domainsByCount[was] == 0 {
-			delete(c.domainsByCount, was)
-		}
-		delete(c.pods, c.labels.Values[id])
-	}
-	if isIn {
-		c.domainsByCount[is]++
-		c.pods[c.labels.Values[id]] = is
-	}
-	switch {
-	case isIn && (is < c.minMatch || len(c.pods) == 1):
-		c.minMatch = is
-	case wasIn && was == c.minMatch && c.domainsByCount[was] == 0:
-		c.minMatch = 0
-		for n := range c.domainsByCount {
-			if c.domainsByCount[c.minMatch] == 0 || n < c.minMatch {
-				c.minMatch = n
-			}
-		}
-	}
 }
 
 // TopologyLabels are the topology keys.
@@ -247,7 +192,7 @@ func (s *aggregate) AppendRowState(to []byte, n int, row int32) []byte {
 	id := c.labels.Numbers[row]
 	switch {
 	case soft && c.key == v1.LabelHostname && id != 0:
-		return schedule.AppendInt(append(to, 2), int64(s.matchingPods(c, id, row)))
+		return schedule.AppendInt(append(to, 2), int64(s.podsOnHostOrIn(c, id, row)))
 	case !c.labels.Unique(row):
 		return schedule.AppendDomain(to, c.labels, row)
 	case int(id) >= len(c.nodesByDomain):
@@ -275,40 +220,24 @@ func (s *aggregate) Evaluator() *columns.Evaluator {
 	s.maxMatch = s.maxMatch[:0]
 	for i := range s.filterCounts {
 		c := &s.filterCounts[i]
-		most := int(c.maxSkew)
-		if len(c.pods) >= int(c.minDomains) {
-			most += c.minMatch
-		}
-		if c.selector.Matches(labels.Set(s.pod.Labels)) {
-			most--
-		}
-		s.maxMatch = append(s.maxMatch, most)
+		s.maxMatch = append(s.maxMatch, int(c.maxSkew)-c.skewOfEmptyDomain(&c.constraint, s.pod))
 	}
 	return &s.evaluator
 }
 
-func (s *aggregate) refuse(rows []int32, no []*framework.Status) {
-	for i, row := range rows {
-		if no[i] == nil {
-			no[i] = s.filterRow(row, s.maxMatch)
-		}
-	}
-}
-
-func (s *aggregate) filterRow(row int32, most []int) *framework.Status {
-	for k := range s.filterCounts {
-		c := &s.filterCounts[k]
+func (s *aggregate) filterRows(rows []int32, no []*framework.Status) {
+	row := int32(0)
+	matchingPods := func(i int) (n int, has bool) {
+		c := &s.filterCounts[i]
 		id := c.labels.Numbers[row]
-		if id == 0 {
-			return s.plugin.missingLabelStatus
+		if int(id) >= len(c.nodesByDomain) || c.nodesByDomain[id] == 0 {
+			return 0, id != 0
 		}
-		there := 0
-		if int(id) < len(c.podsByDomain) && c.nodesByDomain[id] > 0 {
-			there = c.podsByDomain[id]
-		}
-		if there > most[k] {
-			return s.plugin.skewStatus
+		return c.podsByDomain[id], true
+	}
+	for k := range rows {
+		if row = rows[k]; no[k] == nil {
+			no[k] = s.plugin.filter(s.maxMatch, matchingPods)
 		}
 	}
-	return nil
 }

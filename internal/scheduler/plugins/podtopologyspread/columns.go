@@ -14,9 +14,5 @@ func (pl *Plugin) Skips(p *v1.Pod, _ *snapshot.Snapshot) bool {
 	if len(p.Spec.TopologySpreadConstraints) > 0 {
 		return false
 	}
-	if len(pl.defaults) == 0 || pl.selectorOf == nil {
-		return true
-	}
-	selector := pl.selectorOf(p)
-	return selector == nil || selector.Empty()
+	return pl.defaultSelector(p) == nil
 }

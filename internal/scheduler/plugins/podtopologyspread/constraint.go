@@ -2,12 +2,12 @@ package podtopologyspread
 
 import (
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
-	"k8s.io/kube-scheduler/framework"
 
 	"github.com/gantry-project/gantry/internal/pod/fit"
 )
@@ -32,21 +32,40 @@ func systemDefaultConstraints() []v1.TopologySpreadConstraint {
 
 // constraints gives those of the Pod with the action, or the defaults when the Pod has none at all.
 func (pl *Plugin) constraints(p *v1.Pod, action v1.UnsatisfiableConstraintAction) ([]constraint, error) {
+	var selector labels.Selector
+	if len(p.Spec.TopologySpreadConstraints) == 0 && slices.ContainsFunc(pl.defaults,
+		func(c v1.TopologySpreadConstraint) bool { return c.WhenUnsatisfiable == action }) {
+		selector = pl.defaultSelector(p)
+	}
+	return pl.constraintsWith(p, selector, action)
+}
+
+// constraintsWith does so for a Pod whose default constraints have the selector; nil: none have.
+func (pl *Plugin) constraintsWith(p *v1.Pod, selector labels.Selector,
+	action v1.UnsatisfiableConstraintAction) ([]constraint, error) {
 	if len(p.Spec.TopologySpreadConstraints) > 0 {
 		return compile(p.Spec.TopologySpreadConstraints, p.Labels, action)
 	}
 	out, err := compile(pl.defaults, p.Labels, action)
-	if err != nil || len(out) == 0 || pl.selectorOf == nil {
+	if err != nil || selector == nil {
 		return nil, err
-	}
-	selector := pl.selectorOf(p)
-	if selector == nil || selector.Empty() {
-		return nil, nil
 	}
 	for i := range out {
 		out[i].selector = selector
 	}
 	return out, nil
+}
+
+// defaultSelector is the selector that default constraints have for a Pod, of its Service or
+// controller; nil when no default applies to it.
+func (pl *Plugin) defaultSelector(p *v1.Pod) labels.Selector {
+	if len(pl.defaults) == 0 || pl.selectorOf == nil {
+		return nil
+	}
+	if selector := pl.selectorOf(p); selector != nil && !selector.Empty() {
+		return selector
+	}
+	return nil
 }
 
 func compile(all []v1.TopologySpreadConstraint, own labels.Set,
@@ -107,20 +126,4 @@ func hasAllKeys(n *v1.Node, all []constraint) bool {
 		}
 	}
 	return true
-}
-
-// count is how many of the Pods match; those on their way out and those of other namespaces do not
-// count, and an empty selector matches none.
-func count(pods []framework.PodInfo, selector labels.Selector, namespace string) int {
-	if selector.Empty() {
-		return 0
-	}
-	n := 0
-	for _, i := range pods {
-		if p := i.GetPod(); p.DeletionTimestamp == nil && p.Namespace == namespace &&
-			selector.Matches(labels.Set(p.Labels)) {
-			n++
-		}
-	}
-	return n
 }

@@ -3,8 +3,6 @@ package podtopologyspread
 import (
 	"context"
 	"fmt"
-	"maps"
-	"sync/atomic" //nolint:depguard // what was chosen for a Pod is kept from one question of a cycle to the next
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -34,8 +32,6 @@ type Plugin struct {
 	selectorOf       func(*v1.Pod) labels.Selector
 
 	skewStatus, missingLabelStatus *framework.Status
-
-	lastSelector atomic.Pointer[chosenSelector] // for the Pod that Tallied was asked about last
 }
 
 // New makes the judge from defaulted arguments. selectorOf finds the selector of the Service or
@@ -69,87 +65,32 @@ var (
 // Name is Name.
 func (*Plugin) Name() string { return Name }
 
-// preFilterState is how matching Pods stand, by constraint.
+// preFilterState is how matching Pods are spread, by constraint.
 type preFilterState struct {
 	constraints []constraint
 	domains     []domainCounts
 }
 
-// domainCounts counts matching Pods by domain of one constraint, and remembers the least count.
-type domainCounts struct {
-	pods           map[string]int
-	domainsByCount map[int]int // number of domains by their count
-	minMatch       int
-}
-
 // Clone copies the counts.
 func (s *preFilterState) Clone() framework.StateData {
 	c := &preFilterState{constraints: s.constraints, domains: make([]domainCounts, len(s.domains))}
-	for i, d := range s.domains {
-		c.domains[i] = domainCounts{pods: maps.Clone(d.pods), domainsByCount: maps.Clone(d.domainsByCount),
-			minMatch: d.minMatch}
+	for i := range s.domains {
+		c.domains[i] = s.domains[i].clone()
 	}
 	return c
-}
-
-// updateMinMatch computes the least count after the domains were filled.
-func (d *domainCounts) updateMinMatch() {
-	d.domainsByCount = map[int]int{}
-	first := true
-	for _, n := range d.pods {
-		d.domainsByCount[n]++
-		if first || n < d.minMatch {
-			d.minMatch, first = n, false
-		}
-	}
-}
-
-// add changes a domain's count by one.
-func (d *domainCounts) add(domain string, by int) {
-	was, ok := d.pods[domain]
-	if !ok {
-		return
-	}
-	is := was + by
-	d.pods[domain] = is
-	d.domainsByCount[was]--
-	d.domainsByCount[is]++
-	if is < d.minMatch || was == d.minMatch && d.domainsByCount[was] == 0 {
-		d.minMatch = is
-	}
 }
 
 // PreFilter counts matching Pods by domain.
 func (pl *Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1.Pod,
 	nodes []framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
-	all, err := pl.constraints(p, v1.DoNotSchedule)
+	hard, err := pl.constraints(p, v1.DoNotSchedule)
 	if err != nil {
 		return nil, framework.AsStatus(err)
 	}
-	if len(all) == 0 {
+	if len(hard) == 0 {
 		return nil, framework.NewStatus(framework.Skip)
 	}
-	s := &preFilterState{constraints: all, domains: make([]domainCounts, len(all))}
-	for i := range all {
-		s.domains[i].pods = map[string]int{}
-	}
-	required := nodeaffinity.GetRequiredNodeAffinity(p)
-	for _, n := range nodes {
-		node := n.Node()
-		if !hasAllKeys(node, all) {
-			continue
-		}
-		for i := range all {
-			if c := &all[i]; c.includes(p, node, required) {
-				s.domains[i].pods[node.Labels[c.key]] += count(n.GetPods(), c.selector, p.Namespace)
-			}
-		}
-	}
-	for i := range s.domains {
-		s.domains[i].updateMinMatch()
-	}
-	state.Write(filterKey, s)
-	return nil, nil
+	return nil, pl.newAggregateOver(nodes, p, hard, nil).PreFilter(state, p)
 }
 
 // PreFilterExtensions follows Pods that are added or removed in thought.
@@ -184,7 +125,9 @@ func (pl *Plugin) updateCounts(state framework.CycleState, p *v1.Pod, m podChang
 	required := nodeaffinity.GetRequiredNodeAffinity(p)
 	for i := range s.constraints {
 		if c := &s.constraints[i]; c.selector.Matches(labels.Set(m.pod.Labels)) && c.includes(p, m.node, required) {
-			s.domains[i].add(m.node.Labels[c.key], m.by)
+			if n, known := s.domains[i].pods[m.node.Labels[c.key]]; known {
+				s.domains[i].set(m.node.Labels[c.key], n+m.by)
+			}
 		}
 	}
 	return nil
@@ -202,39 +145,37 @@ func preFilterStateOf(state framework.CycleState) (*preFilterState, error) {
 	return s, nil
 }
 
-// Filter refuses nodes whose domain would stand out by more than maxSkew.
+// Filter refuses nodes whose domain would have more matching Pods than maxSkew allows.
 func (pl *Plugin) Filter(_ context.Context, state framework.CycleState, p *v1.Pod,
 	n framework.NodeInfo) *framework.Status {
 	s, err := preFilterStateOf(state)
 	if err != nil {
 		return framework.AsStatus(err)
 	}
+	var room [4]int
+	maxMatch := room[:0]
 	for i := range s.constraints {
-		domain, ok := n.Node().Labels[s.constraints[i].key]
-		if !ok {
+		c := &s.constraints[i]
+		maxMatch = append(maxMatch, int(c.maxSkew)-s.domains[i].skewOfEmptyDomain(c, p))
+	}
+	return pl.filter(maxMatch, func(i int) (int, bool) {
+		domain, has := n.Node().Labels[s.constraints[i].key]
+		return s.domains[i].pods[domain], has
+	})
+}
+
+// filter is the rule, of a node or a row: maxMatch is how many matching Pods a domain may have, by
+// constraint, and matchingPods returns how many the node's domain has, and whether the node has the
+// topology key.
+func (pl *Plugin) filter(maxMatch []int, matchingPods func(i int) (n int, has bool)) *framework.Status {
+	for i, most := range maxMatch {
+		if n, has := matchingPods(i); !has {
 			return pl.missingLabelStatus
-		}
-		if skew, _, _ := s.skew(i, domain, p); skew > int(s.constraints[i].maxSkew) {
+		} else if n > most {
 			return pl.skewStatus
 		}
 	}
 	return nil
-}
-
-// skew is that of a domain with the Pod in it: matching Pods there, the Pod itself if it matches,
-// less the least of any domain (0 when there are too few domains).
-func (s *preFilterState) skew(i int, domain string, p *v1.Pod) (skew, there, least int) {
-	d, c := &s.domains[i], &s.constraints[i]
-	least = d.minMatch
-	if len(d.pods) < int(c.minDomains) {
-		least = 0
-	}
-	there = d.pods[domain]
-	skew = there - least
-	if c.selector.Matches(labels.Set(p.Labels)) {
-		skew++
-	}
-	return skew, there, least
 }
 
 // Explain gives the counts behind the skew.
@@ -251,7 +192,8 @@ func (pl *Plugin) Explain(_ context.Context, state framework.CycleState, p *v1.P
 			return schedule.Explanation{Code: reason.SpreadKeyMissing, Detail: "no label " + c.key,
 				Fix: fmt.Sprintf("kubectl label node %s %s=VALUE", n.Node().Name, c.key)}
 		}
-		skew, there, least := s.skew(i, domain, p)
+		there, least := s.domains[i].pods[domain], s.domains[i].globalMinimum(c)
+		skew := there + s.domains[i].skewOfEmptyDomain(c, p)
 		if skew <= int(c.maxSkew) {
 			continue
 		}

@@ -53,7 +53,11 @@ func findUntoleratedTaint(pod *v1.Pod, n *v1.Node) (v1.Taint, bool) {
 // Filter refuses nodes with an untolerated taint.
 func (p *Plugin) Filter(_ context.Context, _ framework.CycleState, pod *v1.Pod,
 	n framework.NodeInfo) *framework.Status {
-	if _, bad := findUntoleratedTaint(pod, n.Node()); bad {
+	return p.filter(pod, n.Node())
+}
+
+func (p *Plugin) filter(pod *v1.Pod, n *v1.Node) *framework.Status {
+	if _, untolerated := findUntoleratedTaint(pod, n); untolerated {
 		return p.status
 	}
 	return nil

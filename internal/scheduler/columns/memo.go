@@ -1,0 +1,86 @@
+package columns
+
+import (
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/kube-scheduler/framework"
+)
+
+// Memo is the column form of a rule that reads a node's object: the rule is called once for all
+// nodes that are alike in what it reads. One goroutine at a time uses it.
+type Memo[V any] struct {
+	rows    *Rows
+	rule    func(n *v1.Node) V
+	numbers []int32               // by row: nodes with equal numbers are alike
+	number  func(row int32) int32 // instead of numbers, where it is not nil
+	known   []memoized[V]         // by number
+}
+
+type memoized[V any] struct {
+	known bool
+	value V
+}
+
+// ByTaints makes the column form of a rule that reads a node's taints only.
+func ByTaints[V any](t *Table, rule func(n *v1.Node) V) *Memo[V] {
+	return &Memo[V]{rows: &t.Rows, rule: rule, numbers: t.TaintSet}
+}
+
+// ByLabels makes the column form of a rule that reads a node's labels of these keys only.
+func ByLabels[V any](t *Table, keys []string, rule func(n *v1.Node) V) *Memo[V] {
+	m := &Memo[V]{rows: &t.Rows, rule: rule}
+	if len(keys) == 1 {
+		m.numbers = t.Labels(keys[0]).Numbers
+		return m
+	}
+	m.number = func(int32) int32 { return 0 }
+	for _, key := range keys {
+		l, before, pairs := t.Labels(key), m.number, map[[2]int32]int32{}
+		m.number = func(row int32) int32 {
+			pair := [2]int32{before(row), l.Numbers[row]}
+			n, known := pairs[pair]
+			if !known {
+				n = int32(len(pairs))
+				pairs[pair] = n
+			}
+			return n
+		}
+	}
+	return m
+}
+
+// Of is what the rule says of the row's node.
+func (m *Memo[V]) Of(row int32) V {
+	var n int32
+	if m.number != nil {
+		n = m.number(row)
+	} else {
+		n = m.numbers[row]
+	}
+	for int(n) >= len(m.known) {
+		m.known = append(m.known, memoized[V]{})
+	}
+	if k := &m.known[n]; !k.known {
+		*k = memoized[V]{true, m.rule(m.rows.NodeObjects[row])}
+	}
+	return m.known[n].value
+}
+
+// FilterEach makes the Filter of an Evaluator from a rule that is called row by row.
+func FilterEach(rule func(row int32) *framework.Status) func(rows []int32, no []*framework.Status) {
+	return func(rows []int32, no []*framework.Status) {
+		for i, row := range rows {
+			if no[i] == nil {
+				no[i] = rule(row)
+			}
+		}
+	}
+}
+
+// ScoreEach makes the Score of an Evaluator from a rule that is called row by row.
+func ScoreEach(rule func(row int32) int64) func(rows []int32, raw []int64) {
+	return func(rows []int32, raw []int64) {
+		for i, row := range rows {
+			raw[i] = rule(row)
+		}
+	}
+}
