@@ -1,16 +1,16 @@
-// Package proxy leads what is sent to a Service to one of its endpoints: it keeps the node's
-// nftables equal to Services and EndpointSlices.
+// Package proxy sends the traffic of Services to their endpoints: it keeps the node's nftables
+// tables equal to what Services and EndpointSlices ask for.
 //
-// A Pod that turns unready stops getting traffic here. One goroutine takes what changed (names,
-// many tells are one look), asks rules for the difference and gives it to kernel in one
-// transaction. The first look, a refusal and the period compare with what the kernel lists; a
-// restart thus adopts the tables, touches what differs, and no connection notices.
+// One goroutine takes the names of changed Services (changeTracker merges changes that come close
+// together), has package rules compute the difference and applies it through package nftables in
+// one transaction. The first sync, a refusal by the kernel and FullSyncPeriod compare with what the
+// kernel lists. So a restart adopts existing tables and changes only what differs; connections are
+// not interrupted.
 //
-// In: Options (client, node, tables, configuration). Out: tables, answers of /healthz, /livez,
-// /metrics and health-check node ports, facts. Decisions are in rules (pure): rules.Ports says who
-// gets a Service port's traffic and is what explainers (`gantry why service/x`, `gantry trace
-// packet`) should call. DNS needs nothing here but its Service. NetworkPolicy belongs in tables of
-// its own, in forward hooks: there Pods are seen by their own addresses, as only hairpins and
-// strangers to cluster IPs are masqueraded. Routes between nodes need none. To take another field
-// of the configuration: config/fields.go.
+// In: Options (client, node, tables, configuration). Out: the tables; /healthz, /livez, /metrics
+// and health-check node ports; journal facts. Decisions are in rules (pure): rules.ServicePorts
+// says which endpoints get a Service port's traffic; `gantry why service/x` and `gantry trace
+// packet` call it too. NetworkPolicy has tables of its own in the forward hook, which sees Pod
+// addresses, because only hairpin traffic and traffic from outside to cluster IPs is masqueraded.
+// To support another configuration field: config/load.go.
 package proxy

@@ -8,8 +8,8 @@ import (
 	"github.com/gantry-project/gantry/internal/proxy/rules"
 )
 
-// observeNetworkProgramming measures a change of endpoints in each family in which the Service had
-// rules or has some.
+// observeNetworkProgramming observes network_programming_duration_seconds in each IP family in
+// which the Service has or had rules.
 func (p *Proxier) observeNetworkProgramming(before, after [][]rules.ServicePort, took time.Duration) {
 	some := func(of [][]rules.ServicePort, i int) bool { return i < len(of) && len(of[i]) > 0 }
 	for i, t := range p.o.Tables {
@@ -19,8 +19,9 @@ func (p *Proxier) observeNetworkProgramming(before, after [][]rules.ServicePort,
 	}
 }
 
-// reportChanges measures how long the told changes took, and puts what is new about endpoints into
-// the journal. What the first look finds is not new.
+// reportChanges observes metrics for applied changes and journals endpoints that were added or
+// removed. was holds the Services' ports before the sync. Changes of the first sync are not
+// reported: the endpoints existed before the proxy started.
 func (p *Proxier) reportChanges(dirty map[string]change, was map[string][][]rules.ServicePort, first bool) {
 	now := time.Now()
 	for key, c := range dirty {
@@ -64,7 +65,7 @@ func (p *Proxier) recordEndpoint(service string, e rules.Endpoint, f journal.Fac
 	p.o.Journal.Put(journal.Ref{Namespace: namespace, Name: e.Pod, UID: e.UID}, f)
 }
 
-// endpoints are those that get traffic by any port, once each.
+// endpoints returns the endpoints that get traffic through any port, by endpointKey.
 func endpoints(tables [][]rules.ServicePort) map[string]rules.Endpoint {
 	out := map[string]rules.Endpoint{}
 	for _, ports := range tables {

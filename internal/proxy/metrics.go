@@ -17,7 +17,7 @@ import (
 	"github.com/gantry-project/gantry/internal/proxy/rules"
 )
 
-// proxyMetrics has the figures, under upstream's names where upstream has them.
+// proxyMetrics holds the metrics, under upstream's names where upstream has them.
 type proxyMetrics struct {
 	registry                                *prometheus.Registry
 	sync, fullSync, partialSync             *prometheus.HistogramVec
@@ -28,14 +28,14 @@ type proxyMetrics struct {
 	counterMetrics
 }
 
-// counterMetrics are what only grows.
+// counterMetrics are the counters.
 type counterMetrics struct {
 	endpointChanges, serviceChanges        prometheus.Counter
 	failures, staleConntrack, transactions *prometheus.CounterVec
 	healthz, livez                         *prometheus.CounterVec
 }
 
-// ipFamily is the label of what there is for each table.
+// ipFamily is the label of metrics per table.
 const ipFamily = "ip_family"
 
 func newMetrics() *proxyMetrics {
@@ -97,7 +97,7 @@ func newMetrics() *proxyMetrics {
 	return m
 }
 
-// programmingBuckets are upstream's, and finer ones below, where a small cluster is.
+// programmingBuckets returns upstream's buckets with finer ones below 1 s, in seconds.
 func programmingBuckets() []float64 {
 	out := []float64{0.01, 0.025, 0.05, 0.1, 0.25, 0.5}
 	out = append(out, prometheus.LinearBuckets(1, 1, 59)...)
@@ -105,7 +105,7 @@ func programmingBuckets() []float64 {
 	return append(out, prometheus.LinearBuckets(120, 30, 7)...)
 }
 
-// registerPending tells of the changes that wait or are being worked on.
+// registerPending registers gauges of changes that are not yet in the kernel.
 func (m *proxyMetrics) registerPending(changes *changeTracker) {
 	for name, kind := range map[string]int{"service": services, "endpoint": endpointSlices} {
 		help := "Pending proxy rules " + map[string]string{"service": "Service", "endpoint": "Endpoint"}[name] +
@@ -116,7 +116,7 @@ func (m *proxyMetrics) registerPending(changes *changeTracker) {
 	}
 }
 
-// familyLabel is the family as upstream writes it.
+// familyLabel returns upstream's label value for f.
 func familyLabel(f rules.Family) string {
 	if f == rules.IPv4 {
 		return "IPv4"
@@ -134,13 +134,13 @@ func (m *proxyMetrics) observeSync(f rules.Family, took time.Duration, full bool
 	}
 }
 
-// serveHTTP answers on the health and metrics listeners until the returned function is called.
+// serveHTTP serves the health and metrics listeners in the background until stop is called.
 func (p *Proxier) serveHTTP(ctx context.Context) (stop func()) {
 	healthz, metrics := http.NewServeMux(), http.NewServeMux()
 	healthz.HandleFunc("/healthz", p.health.healthz)
 	healthz.HandleFunc("/livez", p.health.livez)
 	metrics.Handle("/metrics", promhttp.HandlerFor(p.metrics.registry, promhttp.HandlerOpts{}))
-	// as kube-proxy's: whether it serves; the other port's says whether rules are kept
+	// As kube-proxy's: liveness of the server. The health port says whether rules are up to date.
 	healthchecks.InstallHandler(metrics)
 	slis.SLIMetricsWithReset{}.Install(metrics)
 	metrics.HandleFunc("/proxyMode",

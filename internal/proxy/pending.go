@@ -11,20 +11,22 @@ import (
 	"github.com/gantry-project/gantry/internal/proxy/rules"
 )
 
-// pendingChanges is what looks that failed have left for the next one.
+// pendingChanges is what failed syncs leave to the next one.
 type pendingChanges struct {
-	// dirty are changes that are not all in the kernel, and was what their Services' ports were
-	// when all last was.
+	// dirty are changes that are not all in the kernel; oldPorts is what the ports of their
+	// Services were when everything last was.
 	dirty    map[string]change
 	oldPorts map[string][][]rules.ServicePort
-	// staleConntrackPorts is what the ports were of Services whose old UDP conversations may go on.
+	// staleConntrackPorts is what the ports were of Services that may still have stale UDP flows.
 	staleConntrackPorts map[string][][]rules.ServicePort
 }
 
-// maxTriggerTimes is how many trigger times of a Service wait to be measured.
+// maxTriggerTimes bounds the trigger times kept per Service for
+// network_programming_duration_seconds.
 const maxTriggerTimes = 64
 
-// merge is an earlier change and a later one as one.
+// merge combines c with a later change of the same Service: the earlier time, and the trigger times
+// of both.
 func (c change) merge(later change) change {
 	if c.since.IsZero() {
 		c.since = later.since
@@ -34,23 +36,23 @@ func (c change) merge(later change) change {
 	return c
 }
 
-// merge adds to a look's changes those that are owed.
+// merge adds the pending changes to those of the current sync.
 func (o *pendingChanges) merge(dirty map[string]change) {
 	for key, c := range o.dirty {
 		dirty[key] = c.merge(dirty[key])
 	}
 }
 
-// oldestPorts is was, with what the ports were still earlier where that is owed.
+// oldestPorts returns was, overridden by pending, whose values are older.
 func oldestPorts(was, pending map[string][][]rules.ServicePort) map[string][][]rules.ServicePort {
 	out := maps.Clone(was)
 	maps.Copy(out, pending)
 	return out
 }
 
-// cleanStaleConntrack drops UDP conversations that the changed Services' ports no longer want;
-// false means that some may go on. The kernel is asked only where there may be some, as it goes
-// through all that the machine has.
+// cleanStaleConntrack deletes conntrack entries of UDP flows that the changed Services no longer
+// serve; was holds their earlier ports. It returns false if entries may be left over. The kernel is
+// asked only if there may be stale entries, because it walks the whole table of the machine.
 func (p *Proxier) cleanStaleConntrack(ctx context.Context, was map[string][][]rules.ServicePort) bool {
 	all, again := true, len(p.pending.staleConntrackPorts) > 0
 	for i, t := range p.o.Tables {
@@ -68,7 +70,7 @@ func (p *Proxier) cleanStaleConntrack(ctx context.Context, was map[string][][]ru
 		p.metrics.staleConntrack.WithLabelValues(family).Add(float64(n))
 		if err != nil {
 			all = false
-			if !again { // told when it begins
+			if !again { // log the first failure only
 				klog.FromContext(ctx).Error(err,
 					"UDP conversations with endpoints that went may go on until they are silent; forgetting them is "+
 						"tried again", "family", t.Settings.Family, "every", intactCheckPeriod)

@@ -15,90 +15,91 @@ import (
 	"github.com/gantry-project/gantry/internal/proxy/rules"
 )
 
-// Options say what is proxied, where and how. Client, Node and Tables are required.
+// Options configure a Proxier. Client, Node and Tables are required.
 type Options struct {
 	Client kubernetes.Interface
-	// Node is this node's name.
+	// Node is the name of this node.
 	Node string
-	// Tables are the kernel's tables, one for each family.
+	// Tables are the kernel's tables, one per IP family.
 	Tables []Table
-	// Full is how often the kernel is compared with what is wanted; MinSyncPeriod the least time
-	// between two changes. 0: 1 hour, 50 ms.
+	// FullSyncPeriod is how often the kernel's content is compared with the desired state (default
+	// 1 hour); MinSyncPeriod the least time between two syncs (default 50 ms).
 	FullSyncPeriod, MinSyncPeriod time.Duration
-	// ResyncPeriod is how often every Service is looked at anew, whether or not it changed; 0:
-	// never.
+	// ResyncPeriod is how often all Services are synced whether or not they changed; 0: never.
 	ResyncPeriod time.Duration
-	// Healthz and Metrics are served there; nil: nowhere.
+	// Healthz and Metrics are the listeners for health and metrics; nil: not served.
 	Healthz, Metrics net.Listener
-	// Profiling serves profiles beside the metrics, under /debug/pprof.
+	// Profiling serves /debug/pprof on the metrics listener.
 	Profiling bool
-	// HealthChecks opens the port of a Service's health check; nil: on all addresses.
+	// HealthChecks opens a Service's health-check node port; nil: on all addresses.
 	HealthChecks func(port uint16) (net.Listener, error)
 	Journal      journal.Sink
-	// CleanStaleEntries drops stale UDP conversations; nil: in the kernel.
+	// CleanStaleEntries deletes stale UDP conntrack entries and returns their number; nil: in the
+	// kernel.
 	CleanStaleEntries func(rules.Family, *rules.UDPFlows) (int, error)
 }
 
-// Table is the kernel's table of one family.
+// Table is the kernel table of one IP family with the settings of its rules.
 type Table struct {
 	Settings rules.Settings
 	Kernel   *nftables.Table
 }
 
-// defaults of Options.
+// Defaults of Options.
 const (
 	defaultFullSyncPeriod = time.Hour
 	defaultMinSyncPeriod  = 50 * time.Millisecond
 )
 
-// Proxier is one running proxy.
+// Proxier programs Services into the kernel. New makes it, Run runs it once.
 type Proxier struct {
 	o             Options
 	metrics       *proxyMetrics
 	health        *proxyHealthServer
 	serviceHealth *serviceHealthServer
 	caches        objectCaches
-	synced        chan struct{} // closed when the kernel has everything for the first time
+	synced        chan struct{} // closed after the first successful sync
 
 	changes changeTracker
 
-	// The loop's own.
+	// Fields below are used by the sync loop's goroutine only.
 	node         rules.Node
-	tables       []tableState                     // as Options.Tables
-	ports        map[string][][]rules.ServicePort // by Service, by table
-	needFullSync bool                             // the kernel may differ from the books
-	owners       map[string]rules.Owner           // who is in the books
+	tables       []tableState                     // in the order of Options.Tables
+	ports        map[string][][]rules.ServicePort // by Service (NAMESPACE/NAME), then by table
+	needFullSync bool                             // the kernel may differ from the desired state
+	owners       map[string]rules.Owner           // Services in the desired state
 	healthChecks map[string]healthCheckTarget     // Services with a health-check node port
-	pending      pendingChanges                   // what looks that failed have left
+	pending      pendingChanges                   // left over from failed syncs
 }
 
-// tableState is what the loop knows of one table.
+// tableState is what the sync loop knows of one table.
 type tableState struct {
-	desired      *rules.DesiredState        // what the kernel is to have
-	transactions nftables.TransactionCounts // as last counted
+	desired      *rules.DesiredState        // what the kernel should have
+	transactions nftables.TransactionCounts // as last added to the metrics
 }
 
-// changeTracker gathers what is to be looked at: many tells are one look.
+// changeTracker collects changed Services until the sync loop takes them; several changes of a
+// Service become one sync. It is safe for concurrent use.
 type changeTracker struct {
 	mu         sync.Mutex
 	dirty      map[string]change // by NAMESPACE/NAME
-	full       bool              // everything is to be looked at anew
-	observed   [2]int            // changes that were told of, by kind
-	inProgress [2]int            // of them, those that are worked on
+	full       bool              // sync all Services
+	observed   [2]int            // changes not in the kernel yet, by kind
+	inProgress [2]int            // of observed, those taken by the current sync
 	wakeup     chan struct{}
 }
 
-// Kinds of changes.
+// Kinds of changes, indices of changeTracker.observed.
 const services, endpointSlices = 0, 1
 
-// change is when a Service's next look was asked for, and by which slice changes (their trigger
-// times).
+// change is a pending change of a Service: when the first event arrived, and the trigger times of
+// its EndpointSlice changes.
 type change struct {
 	since    time.Time
 	triggers []time.Time
 }
 
-// New prepares a proxy.
+// New checks o, fills in defaults and returns a Proxier. It opens nothing; Run does.
 func New(o Options) (*Proxier, error) {
 	if o.Client == nil || o.Node == "" || len(o.Tables) == 0 {
 		return nil, fmt.Errorf("a proxy needs a client, a node's name and a table")
@@ -133,11 +134,12 @@ func New(o Options) (*Proxier, error) {
 	return p, nil
 }
 
-// Synced is closed when the kernel has everything for the first time.
+// Synced returns a channel that is closed after the first successful sync of all tables.
 func (p *Proxier) Synced() <-chan struct{} { return p.synced }
 
-// Run proxies until ctx ends. What is in the kernel stays: Services work on while the proxy is
-// away.
+// Run serves health and metrics, watches Services, EndpointSlices and the Node, and syncs rules
+// until ctx ends, whose error it returns. The kernel's tables stay, so Services work while the
+// proxy is down.
 func (p *Proxier) Run(ctx context.Context) error {
 	stop := p.serveHTTP(ctx)
 	defer stop()
@@ -148,7 +150,8 @@ func (p *Proxier) Run(ctx context.Context) error {
 	return p.loop(ctx)
 }
 
-// onServiceChange asks for a look at a Service, and wakes the loop.
+// onServiceChange records a change of a Service and wakes the sync loop. trigger is the
+// EndpointSlice's trigger time, or zero.
 func (p *Proxier) onServiceChange(kind int, service string, trigger time.Time) {
 	p.changes.update(kind, service, trigger)
 	p.health.queuedUpdate()
@@ -172,7 +175,7 @@ func (m *changeTracker) update(kind int, service string, trigger time.Time) {
 	m.dirty[service] = c
 }
 
-// updateAll asks for a look at everything.
+// updateAll marks every Service as changed and wakes the sync loop.
 func (m *changeTracker) updateAll() {
 	m.mu.Lock()
 	m.full = true
@@ -187,7 +190,7 @@ func (m *changeTracker) signal() {
 	}
 }
 
-// takePending empties the mailbox.
+// takePending returns and clears the collected changes; all asks for a sync of every Service.
 func (m *changeTracker) takePending() (dirty map[string]change, all bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -197,7 +200,7 @@ func (m *changeTracker) takePending() (dirty map[string]change, all bool) {
 	return dirty, all
 }
 
-// processed notes that what was taken is in the kernel.
+// processed notes that the changes of the last takePending are in the kernel.
 func (m *changeTracker) processed() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -207,14 +210,14 @@ func (m *changeTracker) processed() {
 	m.inProgress = [2]int{}
 }
 
-// pendingCount is how many changes of a kind are not in the kernel yet.
+// pendingCount returns how many changes of a kind are not in the kernel yet.
 func (m *changeTracker) pendingCount(kind int) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.observed[kind]
 }
 
-// zoneOf is a node's zone.
+// zoneOf returns the node's zone label, or "" if n is nil.
 func zoneOf(n *v1.Node) string {
 	if n == nil {
 		return ""

@@ -11,18 +11,18 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// toBeDeletedTaint is the taint of a node that is about to be taken away: load balancers should
-// send it nothing new (KEP-3836).
+// toBeDeletedTaint marks a node that is about to be removed: load balancers should send it nothing
+// new (KEP-3836).
 const toBeDeletedTaint = "ToBeDeletedByClusterAutoscaler"
 
-// proxyHealthServer knows whether the rules follow what they should, and whether the node wants
-// traffic.
+// proxyHealthServer answers /healthz and /livez: whether rules are up to date, and whether the node
+// is eligible for traffic. It is safe for concurrent use.
 type proxyHealthServer struct {
 	metrics *proxyMetrics
-	timeout time.Duration // how long a change may wait
+	timeout time.Duration // how long a change may wait before the proxy is unhealthy
 
 	mu          sync.Mutex
-	queuedAt    time.Time // since when a change waits; zero: none
+	queuedAt    time.Time // since when a change has waited; zero: none waits
 	lastUpdated time.Time
 	eligible    bool
 }
@@ -31,7 +31,7 @@ func newProxyHealthServer(m *proxyMetrics, grace time.Duration) *proxyHealthServ
 	return &proxyHealthServer{metrics: m, timeout: min(grace, time.Minute), eligible: true}
 }
 
-// queuedUpdate notes that a change waits.
+// queuedUpdate notes that a change waits to be synced.
 func (h *proxyHealthServer) queuedUpdate() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -40,7 +40,7 @@ func (h *proxyHealthServer) queuedUpdate() {
 	}
 }
 
-// updated notes that all that was asked for before is in the kernel.
+// updated notes that every change queued before began is in the kernel.
 func (h *proxyHealthServer) updated(began time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -63,7 +63,7 @@ func (h *proxyHealthServer) syncNode(n *v1.Node) {
 	}
 }
 
-// healthStatus is what upstream's proxy answers.
+// healthStatus is the response body, as kube-proxy's.
 type healthStatus struct {
 	LastUpdated  time.Time `json:"lastUpdated"`
 	CurrentTime  time.Time `json:"currentTime"`
@@ -82,8 +82,8 @@ func (h *proxyHealthServer) status() (s healthStatus, healthy, eligible bool) {
 	return s, healthy, h.eligible
 }
 
-// healthz answers for load balancers: 503 also when the node is leaving. livez answers for who
-// would restart the proxy.
+// healthz answers load balancers: 503 also if the node is not eligible. livez answers probes that
+// restart the proxy and ignores eligibility.
 func (h *proxyHealthServer) healthz(w http.ResponseWriter, _ *http.Request) {
 	s, healthy, eligible := h.status()
 	s.NodeEligible = &eligible
@@ -113,5 +113,5 @@ func writeJSON(w http.ResponseWriter, code int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(code)
-	_, _ = w.Write(raw) // who asked has gone
+	_, _ = w.Write(raw) // the client has gone
 }

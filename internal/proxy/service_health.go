@@ -15,8 +15,9 @@ import (
 	"github.com/gantry-project/gantry/internal/proxy/rules"
 )
 
-// serviceHealthServer answers on the health-check node ports of Services with externalTrafficPolicy
-// Local: load balancers ask there which nodes have endpoints.
+// serviceHealthServer serves the health-check node ports of Services with externalTrafficPolicy
+// Local, where load balancers ask which nodes have endpoints. The sync loop owns it; each
+// instance's mutex guards what its handler reads.
 type serviceHealthServer struct {
 	listen    func(uint16) (net.Listener, error)
 	health    *proxyHealthServer
@@ -30,7 +31,7 @@ type healthCheckInstance struct {
 	localEndpoints int
 }
 
-// healthCheckTarget is one Service's health check.
+// healthCheckTarget is the wanted state of one Service's health-check node port.
 type healthCheckTarget struct {
 	port           uint16
 	localEndpoints int
@@ -40,7 +41,8 @@ func newServiceHealthServer(listen func(uint16) (net.Listener, error), h *proxyH
 	return &serviceHealthServer{listen, h, map[uint16]*healthCheckInstance{}}
 }
 
-// syncServices opens, updates and closes ports, so that they are those of want, by Service.
+// syncServices opens, updates and closes ports so that they match want, by Service. A port that
+// cannot be opened is logged and tried again at the next sync.
 func (c *serviceHealthServer) syncServices(ctx context.Context, want map[string]healthCheckTarget) {
 	wanted := map[uint16]bool{}
 	for name, n := range want {
@@ -57,7 +59,7 @@ func (c *serviceHealthServer) syncServices(ctx context.Context, want map[string]
 			one = &healthCheckInstance{}
 			one.server = &http.Server{Handler: c.newHandler(one), ReadHeaderTimeout: 10 * time.Second}
 			c.instances[n.port] = one
-			go func() { _ = one.server.Serve(l) }() // ends with close
+			go func() { _ = one.server.Serve(l) }() // ends when the server is closed
 		}
 		one.mu.Lock()
 		one.name, one.localEndpoints = name, n.localEndpoints
@@ -92,8 +94,9 @@ func (c *serviceHealthServer) newHandler(one *healthCheckInstance) http.Handler 
 	})
 }
 
-// updateHealthCheck notes how many ready endpoints a Service with a health-check node port has on
-// this node. Ending ones still get what comes here, but load balancers should send nothing new.
+// updateHealthCheck records how many ready endpoints a Service with a health-check node port has on
+// this node. Terminating endpoints do not count: they still get the node's traffic, but load
+// balancers should send nothing new.
 func (p *Proxier) updateHealthCheck(key string, s *v1.Service) {
 	delete(p.healthChecks, key)
 	if s == nil || p.ports[key] == nil || s.Spec.HealthCheckNodePort <= 0 || s.Spec.HealthCheckNodePort > 65535 {
@@ -113,7 +116,7 @@ func (p *Proxier) updateHealthCheck(key string, s *v1.Service) {
 	p.healthChecks[key] = healthCheckTarget{uint16(s.Spec.HealthCheckNodePort), len(pods)}
 }
 
-// endpointKey is the endpoint whatever its ports.
+// endpointKey identifies an endpoint regardless of its port: by Pod UID, else by address.
 func endpointKey(e rules.Endpoint) string {
 	if e.UID != "" {
 		return e.UID

@@ -11,18 +11,21 @@ import (
 	"github.com/gantry-project/gantry/internal/proxy/rules"
 )
 
-// retry is how soon what the kernel refused is tried again; it doubles up to the longest.
+// Delay until a refused change is tried again; it doubles up to maxRetryDelay.
 const (
 	retryDelay    = time.Second
 	maxRetryDelay = time.Minute
-	// intactCheckPeriod is how often the kernel is asked whether the chains are all there.
+	// intactCheckPeriod is how often the chains' names are checked while nobody listens for
+	// changes, and how often deleting stale conntrack entries is retried.
 	intactCheckPeriod = 30 * time.Second
 )
 
-// loop looks whenever told, and compares with the kernel at first, after a refusal and each period.
+// loop calls syncProxyRules when the change tracker or a timer wakes it, at most once per
+// MinSyncPeriod, until ctx ends. It compares with the kernel's content at first, after a refusal
+// and every FullSyncPeriod.
 func (p *Proxier) loop(ctx context.Context) error {
 	defer p.close()
-	hears := p.listen(ctx)
+	listening := p.listen(ctx)
 	p.needFullSync = true
 	p.changes.updateAll()
 	again, first := retryDelay, true
@@ -33,7 +36,7 @@ func (p *Proxier) loop(ctx context.Context) error {
 		if failed {
 			wait, again = again, min(2*again, maxRetryDelay)
 		} else {
-			if hears = hears && p.stillListening(ctx); !hears || len(p.pending.staleConntrackPorts) > 0 {
+			if listening = listening && p.stillListening(ctx); !listening || len(p.pending.staleConntrackPorts) > 0 {
 				wait = min(wait, intactCheckPeriod)
 			}
 			again = retryDelay
@@ -54,7 +57,7 @@ func (p *Proxier) loop(ctx context.Context) error {
 		case <-p.changes.wakeup:
 			timer.Stop()
 		case <-timer.C:
-			p.needFullSync = p.needFullSync || !hears && !p.tablesIntact(ctx)
+			p.needFullSync = p.needFullSync || !listening && !p.tablesIntact(ctx)
 		}
 		if time.Since(listed) >= p.o.FullSyncPeriod {
 			p.needFullSync, listed = true, time.Now()
@@ -62,20 +65,20 @@ func (p *Proxier) loop(ctx context.Context) error {
 	}
 }
 
-// manyServices is from how many Services on the first look takes much more memory than it leaves in
-// use.
+// manyServices is the number of Services above which the first sync takes much more memory than
+// stays in use.
 const manyServices = 500
 
-// freeOSMemory gives back the memory that the first lists and batches took: a proxy at rest
-// collects nothing for hours.
+// freeOSMemory returns the memory of the first lists and batches to the system: an idle proxy may
+// not collect garbage for hours.
 func (p *Proxier) freeOSMemory() {
 	if len(p.owners) >= manyServices {
 		go debug.FreeOSMemory()
 	}
 }
 
-// listen has the loop woken when somebody else changes a table; false means that it has to look now
-// and then.
+// listen wakes the loop when another program changes a table. It returns false if the kernel does
+// not allow that; the loop then polls.
 func (p *Proxier) listen(ctx context.Context) bool {
 	for _, t := range p.o.Tables {
 		if err := t.Kernel.Listen(ctx, p.changes.signal); err != nil {
@@ -87,8 +90,8 @@ func (p *Proxier) listen(ctx context.Context) bool {
 	return true
 }
 
-// stillListening tells whether all tables are listened to still. One that is not any more is told
-// of, and none is asked again.
+// stillListening reports whether all tables are still listened to. It logs the first one that is
+// not; the loop then stops asking and polls.
 func (p *Proxier) stillListening(ctx context.Context) bool {
 	for _, t := range p.o.Tables {
 		if open, err := t.Kernel.Listening(); !open {
@@ -107,7 +110,7 @@ func (p *Proxier) close() {
 	}
 }
 
-// waitForBatch lets changes gather; false means that ctx has ended.
+// waitForBatch waits d, so that changes can gather; false: ctx has ended.
 func waitForBatch(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -119,7 +122,8 @@ func waitForBatch(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// syncProxyRules does what the mailbox asks for and tells whether something failed.
+// syncProxyRules brings the collected changes into all tables, reports them, and returns whether
+// anything failed. first suppresses journal facts for what already existed.
 func (p *Proxier) syncProxyRules(ctx context.Context, first bool) (failed bool) {
 	began := time.Now()
 	dirty, all := p.changes.takePending()
@@ -175,8 +179,8 @@ func (p *Proxier) syncProxyRules(ctx context.Context, first bool) (failed bool) 
 		p.reportChanges(dirty, was, first)
 	}
 	p.serviceHealth.syncServices(ctx, p.healthChecks)
-	// where the kernel refused some, the rest is in force; what it refused is forgotten once more
-	// when it is taken
+	// After a refusal the rest is in force, so stale entries are deleted now, and once more when
+	// the refused part is applied.
 	forgotten := p.cleanStaleConntrack(ctx, stale)
 	p.pending = pendingChanges{}
 	if failed {
@@ -189,7 +193,8 @@ func (p *Proxier) syncProxyRules(ctx context.Context, first bool) (failed bool) 
 	return failed
 }
 
-// allServices is all that are, and those that are in the books alone.
+// allServices returns the keys of all Services in the cache and of those that only the desired
+// state still has.
 func (p *Proxier) allServices() []string {
 	keys := p.caches.services.GetStore().ListKeys()
 	for name := range p.owners {
@@ -200,8 +205,8 @@ func (p *Proxier) allServices() []string {
 	return keys
 }
 
-// planChanges enters what the told Services want into the books; it returns what their ports were,
-// and for each table what changes.
+// planChanges updates the desired state for the dirty Services. It returns their earlier ports and,
+// for each table, what changes.
 func (p *Proxier) planChanges(dirty map[string]change) (was map[string][][]rules.ServicePort, changes []rules.Change) {
 	was = map[string][][]rules.ServicePort{}
 	for range p.o.Tables {
@@ -241,8 +246,8 @@ func (p *Proxier) planChanges(dirty map[string]change) (was map[string][][]rules
 	return was, changes
 }
 
-// applyChange brings the change into the kernel. When the kernel may differ, or refuses, it is
-// listed and everything that differs is put.
+// applyChange applies c to table i. If the kernel may differ or refuses, it lists the table and
+// applies everything that differs; the error then joins one RefusedError per refused unit.
 func (p *Proxier) applyChange(ctx context.Context, i int, c rules.Change) error {
 	t := p.o.Tables[i].Kernel
 	if !p.needFullSync {
@@ -272,7 +277,7 @@ func (p *Proxier) applyChange(ctx context.Context, i int, c rules.Change) error 
 		t.ClearModified()
 		return nil
 	}
-	if have, err = t.List(ctx, want); err != nil { // some pieces may have been taken
+	if have, err = t.List(ctx, want); err != nil { // some transactions may have been applied
 		return err
 	}
 	var errs []error
@@ -285,7 +290,7 @@ func (p *Proxier) applyChange(ctx context.Context, i int, c rules.Change) error 
 	return errors.Join(errs...)
 }
 
-// portsOf are a Service's ports in one table; none of a Service that is not in the books.
+// portsOf returns a Service's ports in one table; nil if it has none.
 func portsOf(all [][]rules.ServicePort, table int) []rules.ServicePort {
 	if all == nil {
 		return nil
@@ -293,8 +298,8 @@ func portsOf(all [][]rules.ServicePort, table int) []rules.ServicePort {
 	return all[table]
 }
 
-// countNoLocal counts ports that a Local policy leaves without endpoint on this node although there
-// are some elsewhere.
+// countNoLocal adds by to sync_proxy_rules_no_local_endpoints_total for each port that a Local
+// traffic policy leaves without an endpoint on this node although others have some.
 func (p *Proxier) countNoLocal(table int, ports []rules.ServicePort, by float64) {
 	family := familyLabel(p.o.Tables[table].Settings.Family)
 	for _, port := range ports {
@@ -310,8 +315,8 @@ func (p *Proxier) countNoLocal(table int, ports []rules.ServicePort, by float64)
 	}
 }
 
-// tablesIntact asks the kernel, cheaply, whether the tables are still as they were left; whoever
-// flushes all rules takes ours too.
+// tablesIntact checks by chain names that the tables are as they were left: a flush of the whole
+// ruleset by another program removes ours too.
 func (p *Proxier) tablesIntact(ctx context.Context) bool {
 	for i, t := range p.o.Tables {
 		if !t.Kernel.Intact(ctx, p.tables[i].desired.All().Chains) {
@@ -327,7 +332,7 @@ func (p *Proxier) reportOtherTables(ctx context.Context, t Table) {
 		"family", t.Settings.Family)
 }
 
-// countTransactions adds to the metrics how the transactions since the last call went.
+// countTransactions adds the transactions since the last call to the metrics.
 func (p *Proxier) countTransactions() {
 	for i, t := range p.o.Tables {
 		now := t.Kernel.TransactionCounts()

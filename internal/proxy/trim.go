@@ -11,10 +11,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// trimmer makes watched objects small: it drops what nobody here reads, has equal values share
-// their memory, and puts the rest of an object's texts into one. A cluster has few nodes and ports,
-// and very many endpoints that name them. Nothing small of an object that came is kept: it would
-// hold the page on which it was decoded among what was dropped.
+// trimmer is an informer transform that makes objects small: it drops fields that nobody here
+// reads, shares equal values, and stores an object's remaining strings in one piece of memory. A
+// cluster has few nodes and ports but very many endpoints that name them. No small part of the
+// decoded object is kept, because that would pin the memory it was decoded into. Safe for
+// concurrent use.
 type trimmer struct {
 	mu                    sync.Mutex
 	names                 map[string]*string
@@ -26,12 +27,12 @@ func newTrimmer() *trimmer {
 	return &trimmer{names: map[string]*string{}, ports: map[int32]*int32{}, trueValue: true}
 }
 
-// maxInterned is how many different values are remembered; then it begins anew, as names of nodes
-// that went would gather.
+// maxInterned bounds the shared names; the map is then emptied, because names of removed nodes
+// would pile up.
 const maxInterned = 20_000
 
-// transform is the informers' transformer. A Service or slice that came is left as it is, another
-// may hold it; of a Node only the managed fields go.
+// transform is the cache.TransformFunc. A Service or EndpointSlice is copied, since others may hold
+// the original; a Node only loses its managed fields, in place.
 func (b *trimmer) transform(o any) (any, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -80,7 +81,7 @@ func (b *trimmer) transform(o any) (any, error) {
 	return o, nil
 }
 
-// trimMeta keeps who it is and one label.
+// trimMeta keeps the identity, timestamps, and one label.
 func (b *trimmer) trimMeta(m metav1.ObjectMeta, label string) metav1.ObjectMeta {
 	out := metav1.ObjectMeta{Name: m.Name, Namespace: *b.internName(&m.Namespace), ResourceVersion: m.ResourceVersion,
 		CreationTimestamp: m.CreationTimestamp, DeletionTimestamp: m.DeletionTimestamp}
@@ -90,7 +91,7 @@ func (b *trimmer) trimMeta(m metav1.ObjectMeta, label string) metav1.ObjectMeta 
 	return out
 }
 
-// internHints are for zones and nodes, of which there are few.
+// internHints copies h with shared names of zones and nodes.
 func (b *trimmer) internHints(h *discoveryv1.EndpointHints) *discoveryv1.EndpointHints {
 	h = h.DeepCopy()
 	if h == nil {
@@ -105,7 +106,7 @@ func (b *trimmer) internHints(h *discoveryv1.EndpointHints) *discoveryv1.Endpoin
 	return h
 }
 
-// internBool is the one copy of an answer.
+// internBool returns the shared copy of v.
 func (b *trimmer) internBool(v *bool) *bool {
 	switch {
 	case v == nil:
@@ -137,7 +138,7 @@ func (b *trimmer) trimSlice(s *discoveryv1.EndpointSlice) {
 		e.Conditions = discoveryv1.EndpointConditions{Ready: b.internBool(e.Conditions.Ready),
 			Serving: b.internBool(e.Conditions.Serving), Terminating: b.internBool(e.Conditions.Terminating)}
 		e.Hints = b.internHints(e.Hints)
-		if len(e.Addresses) > 0 { // the others, if any, are the same endpoint's
+		if len(e.Addresses) > 0 { // further addresses, if any, belong to the same endpoint
 			addresses = append(addresses, e.Addresses[0])
 			e.Addresses = addresses[len(addresses)-1:]
 			texts = append(texts, &e.Addresses[0])
@@ -155,7 +156,7 @@ func (b *trimmer) trimSlice(s *discoveryv1.EndpointSlice) {
 	}
 }
 
-// joinStrings gives texts memory of their own, one piece for all.
+// joinStrings moves all texts into one newly allocated string.
 func joinStrings(texts ...*string) {
 	var b strings.Builder
 	n := 0
@@ -172,7 +173,7 @@ func joinStrings(texts ...*string) {
 	}
 }
 
-// internName is the one copy of a text.
+// internName returns the shared copy of s.
 func (b *trimmer) internName(s *string) *string {
 	if s == nil {
 		return nil

@@ -15,20 +15,21 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// proxiedSelector leaves to others what names another proxy, and headless Services, which have no
-// address.
+// proxiedSelector excludes Services of other proxies, and headless ones, which have no cluster IP.
 const proxiedSelector = "!service.kubernetes.io/headless,!service.kubernetes.io/service-proxy-name"
 
-// byServiceIndex is the index of slices by the Service they belong to.
+// byServiceIndex is the EndpointSlice index by Service (NAMESPACE/NAME).
 const byServiceIndex = "service"
 
-// lastChangeTriggerTime is when the change happened that a slice tells of.
+// lastChangeTriggerTime is the annotation with the time of the change that an EndpointSlice
+// reflects.
 const lastChangeTriggerTime = "endpoints.kubernetes.io/last-change-trigger-time"
 
-// objectCaches are the watched objects.
+// objectCaches are the informers of watched objects.
 type objectCaches struct{ services, slices, nodes cache.SharedIndexInformer }
 
-// watch begins to follow Services, slices and this node, and returns when the first lists are in.
+// watch starts informers for Services, EndpointSlices and this Node, connects them to the change
+// tracker, and returns when the first lists have arrived or with ctx's error.
 func (p *Proxier) watch(ctx context.Context) error {
 	small := newTrimmer().transform
 	shared := informers.NewSharedInformerFactoryWithOptions(p.o.Client, 0, informers.WithTransform(small),
@@ -45,9 +46,9 @@ func (p *Proxier) watch(ctx context.Context) error {
 	}
 	var synced []cache.InformerSynced
 	var errs []error
-	follow := func(i cache.SharedIndexInformer, tell func(any)) {
-		r, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: tell,
-			UpdateFunc: func(_, now any) { tell(now) }, DeleteFunc: func(o any) { tell(unwrapTombstone(o)) }})
+	follow := func(i cache.SharedIndexInformer, notify func(any)) {
+		r, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: notify,
+			UpdateFunc: func(_, now any) { notify(now) }, DeleteFunc: func(o any) { notify(unwrapTombstone(o)) }})
 		errs = append(errs, err)
 		if err == nil {
 			synced = append(synced, r.HasSynced)
@@ -74,7 +75,7 @@ func (p *Proxier) watch(ctx context.Context) error {
 	return nil
 }
 
-// unwrapTombstone is the object of a deletion, seen or guessed.
+// unwrapTombstone returns the deleted object, also from a DeletedFinalStateUnknown.
 func unwrapTombstone(o any) any {
 	if t, ok := o.(cache.DeletedFinalStateUnknown); ok {
 		return t.Obj
@@ -107,7 +108,7 @@ func triggerTimeOf(o any) time.Time {
 	return time.Time{}
 }
 
-// service is the Service with its slices as seen now.
+// service returns the cached Service and its EndpointSlices; nil if there is no such Service.
 func (v objectCaches) service(key string) (*v1.Service, []*discoveryv1.EndpointSlice) {
 	o, there, err := v.services.GetStore().GetByKey(key)
 	if err != nil || !there {

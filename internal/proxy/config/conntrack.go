@@ -7,23 +7,23 @@ import (
 	kubeproxy "k8s.io/kube-proxy/config/v1alpha1"
 )
 
-// Sysctl is a setting of the kernel's connection tracking.
+// Sysctl is one connection-tracking setting of the kernel.
 type Sysctl struct {
-	Path       string // its file, from the root directory
+	Path       string // relative to the root directory
 	Value      int
-	Minimum    bool   // a higher value is left as it is
-	Field      string // what of the configuration asks for it
-	Configured bool   // the configuration says it; else it is upstream's default
+	Minimum    bool   // leave a higher current value as it is
+	Field      string // the configuration field that asks for it, for messages
+	Configured bool   // set in the configuration; false: upstream's default
 }
 
-// Where the settings are: those of the network namespace, and the size of the table that all share.
+// Paths of the settings. Those of nf_conntrack_ belong to the network namespace; the hash table's
+// size is shared by all namespaces.
 const (
 	netfilter = "proc/sys/net/netfilter/nf_conntrack_"
 	hashsize  = "sys/module/nf_conntrack/parameters/hashsize"
 )
 
-// Upstream's defaults. maxConntrackValue is the most that maxPerCore comes to, however many cores
-// there are.
+// Upstream's defaults. maxConntrackValue bounds maxPerCore times the number of cores.
 const (
 	defaultMaxPerCore   = 32 * 1024
 	defaultMinConntrack = 128 * 1024
@@ -32,8 +32,9 @@ const (
 	maxConntrackValue   = 1 << 20
 )
 
-// Conntrack is what the configuration asks of connection tracking on a machine with so many cores,
-// in the order in which it is to be set. What is 0 is left as it is.
+// Conntrack returns the connection-tracking settings for a machine with the given number of cores,
+// in the order in which they must be written. Fields that are 0 leave the kernel's value and yield
+// no Sysctl.
 func (l *Loaded) Conntrack(cores int) []Sysctl {
 	c := &l.KubeProxyConfiguration.Conntrack
 	var out []Sysctl
@@ -62,7 +63,7 @@ func (l *Loaded) Conntrack(cores int) []Sysctl {
 	return out
 }
 
-// maxConntrack is how many connections are to be tracked at least; 0 leaves that as it is.
+// maxConntrack returns the wanted nf_conntrack_max; 0 leaves the kernel's value as it is.
 func maxConntrack(c *kubeproxy.KubeProxyConntrackConfiguration, cores int) int {
 	each, floor := defaultMaxPerCore, defaultMinConntrack
 	if c.MaxPerCore != nil {
@@ -81,7 +82,7 @@ func maxConntrack(c *kubeproxy.KubeProxyConntrackConfiguration, cores int) int {
 	}
 }
 
-// conntrackErrors names the fields whose values cannot be.
+// conntrackErrors reports negative values to bad, by field.
 func conntrackErrors(c *kubeproxy.KubeProxyConntrackConfiguration, bad func(field, format string, args ...any)) {
 	for field, n := range map[string]*int32{"conntrack.maxPerCore": c.MaxPerCore, "conntrack.min": c.Min} {
 		if n != nil && *n < 0 {

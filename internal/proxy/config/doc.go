@@ -1,9 +1,9 @@
-// Package config reads a KubeProxyConfiguration (kubeproxy.config.k8s.io/v1alpha1) as far as it has
-// an effect here, and names what has none.
-//
-// What the proxy is to be like. In: a file. Out: Loaded: the configuration, rules.Settings, the
+// Package config reads a KubeProxyConfiguration (kubeproxy.config.k8s.io/v1alpha1) and lists the
 // fields that are set but have no effect.
 //
-// To make a field effective: use it in Loaded's methods or in app, and add its path to effective in
-// load.go.
+// In: a file. Out: Loaded with the configuration, rules.Settings per IP family, connection-tracking
+// settings, and IgnoredFields.
+//
+// To support another field: use it in Loaded's methods or in app, and add its path to
+// supportedFields in load.go.
 package config

@@ -15,10 +15,10 @@ import (
 	"github.com/gantry-project/gantry/internal/proxy/rules"
 )
 
-// version is what a file must say that it is.
+// The apiVersion and kind that a file must have.
 const version, kind = "kubeproxy.config.k8s.io/v1alpha1", "KubeProxyConfiguration"
 
-// supportedFields are the fields that do what upstream says they do.
+// supportedFields are the fields that work as upstream documents them.
 var supportedFields = []string{
 	"apiVersion", "kind", "clientConnection.kubeconfig", "hostnameOverride", "healthzBindAddress", "metricsBindAddress",
 	"bindAddressHardFail",
@@ -32,16 +32,17 @@ var supportedFields = []string{
 	"clientConnection.acceptContentTypes",
 }
 
-// Loaded is a configuration with what to tell of it.
+// Loaded is a parsed configuration. Its zero value is a configuration with every field unset.
 type Loaded struct {
 	kubeproxy.KubeProxyConfiguration
-	// IgnoredFields are the fields that are set and have no effect, by path, sorted.
+	// IgnoredFields are the paths of fields that are set and have no effect, sorted.
 	IgnoredFields []string
-	// NodeRanges are the Pod ranges of this node's Node, which the caller fills in when ByNode.
+	// NodeRanges are the Pod CIDRs of this node's Node object. The caller sets them if ByNode.
 	NodeRanges []netip.Prefix
 }
 
-// Load reads a file; an empty path is a configuration that says nothing.
+// Load reads and checks the file at path; an empty path yields the zero configuration. Errors name
+// the file and the field.
 func Load(path string) (*Loaded, error) {
 	l := &Loaded{}
 	if path == "" {
@@ -73,7 +74,7 @@ func (l *Loaded) parse(raw []byte) error {
 	return l.Check()
 }
 
-// ignoredFields lists the paths of fields that are set, not to their zero value, and not effective.
+// ignoredFields returns the paths of fields that are set to a non-zero value and not supported.
 func ignoredFields(prefix string, fields map[string]any) []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
@@ -96,7 +97,7 @@ func ignoredFields(prefix string, fields map[string]any) []string {
 	return out
 }
 
-// Check refuses values that cannot be, naming the field.
+// Check returns one error per field with an invalid value, joined.
 func (l *Loaded) Check() error {
 	var errs []error
 	bad := func(field, format string, args ...any) {
@@ -153,11 +154,12 @@ func (l *Loaded) Check() error {
 	return errors.Join(errs...)
 }
 
-// ByNode tells whether Pods of this node are told from others by the ranges of its Node, as
-// upstream's NodeCIDR has it.
+// ByNode reports whether local traffic is detected by the Pod CIDRs of the Node (upstream's
+// detectLocalMode NodeCIDR).
 func (l *Loaded) ByNode() bool { return l.DetectLocalMode == "NodeCIDR" }
 
-// nodePorts leaves out "primary", which means the node's own addresses: all of them here.
+// nodePorts returns nodePortAddresses without "primary": node ports are served on all of the node's
+// addresses.
 func (l *Loaded) nodePorts() []string {
 	return slices.DeleteFunc(slices.Clone(l.NodePortAddresses), func(s string) bool { return s == "primary" })
 }
@@ -177,10 +179,11 @@ func ranges(text string) ([]netip.Prefix, error) {
 	return out, nil
 }
 
-// defaultMasqueradeBit is upstream's.
+// defaultMasqueradeBit is upstream's default.
 const defaultMasqueradeBit = 14
 
-// Settings are what of the configuration shapes the rules of a family.
+// Settings returns the part of the configuration that shapes the rules of family f. Check must have
+// succeeded.
 func (l *Loaded) Settings(f rules.Family) rules.Settings {
 	s := rules.Settings{Family: f, MasqueradeBit: defaultMasqueradeBit, MasqueradeAll: l.NFTables.MasqueradeAll}
 	if b := l.NFTables.MasqueradeBit; b != nil {
@@ -194,8 +197,8 @@ func (l *Loaded) Settings(f rules.Family) rules.Settings {
 	case "NodeCIDR":
 		s.LocalDetector.Ranges = l.NodeRanges
 	default:
-		s.LocalDetector.Ranges, _ = ranges(l.ClusterCIDR) // checked
+		s.LocalDetector.Ranges, _ = ranges(l.ClusterCIDR) // Check has validated it
 	}
-	s.NodePorts, _ = ranges(strings.Join(l.nodePorts(), ",")) // checked
+	s.NodePorts, _ = ranges(strings.Join(l.nodePorts(), ",")) // Check has validated it
 	return s
 }

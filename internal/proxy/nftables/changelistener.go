@@ -9,31 +9,34 @@ import (
 	"github.com/gantry-project/gantry/internal/proxy/nftables/nfnetlink"
 )
 
-// changeListener is what was heard of others' changes of the table.
+// changeListener collects notifications of changes that other programs make to the table. Its mutex
+// guards all fields but modified.
 type changeListener struct {
 	mu             sync.Mutex
 	notifications  []nfnetlink.Notification
-	ownGenerations []generationRange // what the program nft did for us
-	listening      bool              // somebody listens
-	ended          error             // why nobody does any more
-	// chains that others touched since the table was last put right; only List's and Touched's
-	// caller has to do with it
+	ownGenerations []generationRange // generations made by our own runs of nft
+	listening      bool              // a netlink listener is running
+	ended          error             // why the listener stopped
+	// Chains that others changed since the table was last repaired. Only the goroutine that calls
+	// List and ModifiedByOthers uses it.
 	modified map[string]bool
 }
 
-// maxOwnGenerations is how many of our own transactions are remembered.
+// maxOwnGenerations is how many of our own transactions are remembered, to ignore their
+// notifications.
 const maxOwnGenerations = 64
 
-// generationRange is the generations after one and up to another.
+// generationRange is the generations in (after, to].
 type generationRange struct{ after, to uint32 }
 
-// Listen rings when somebody else changes the table, until ctx ends. It fails where the kernel does
-// not let it hear; the periodic looks remain.
+// Listen calls ring, from another goroutine, whenever somebody changes the table, until ctx ends.
+// It returns an error if the kernel does not allow listening; the caller then has to poll with
+// Intact.
 func (t *Table) Listen(ctx context.Context, ring func()) error {
 	if t.netlinkTable == nil {
 		return nfnetlink.ErrUnknown
 	}
-	t.listener.setListening(true) // before it begins, so that an end is not overruled
+	t.listener.setListening(true) // before the listener starts: it may report its end at once
 	err := t.netlinkTable.Listen(ctx, func(h nfnetlink.Notification) {
 		t.listener.record(h)
 		ring()
@@ -44,7 +47,7 @@ func (t *Table) Listen(ctx context.Context, ring func()) error {
 	return err
 }
 
-// Listening tells whether the table is listened to; where that has ended, why.
+// Listening reports whether the listener runs and, if it stopped, why.
 func (t *Table) Listening() (bool, error) {
 	t.listener.mu.Lock()
 	defer t.listener.mu.Unlock()
@@ -66,8 +69,8 @@ func (e *changeListener) record(h nfnetlink.Notification) {
 	}
 }
 
-// ModifiedByOthers tells whether somebody else changed the table since it was asked last. What was
-// touched is made anew by what List leaves out.
+// ModifiedByOthers reports whether another program changed the table since the last call. Later
+// calls of List leave out the changed chains, so that they are made anew.
 func (t *Table) ModifiedByOthers() bool {
 	t.listener.mu.Lock()
 	defer t.listener.mu.Unlock()
@@ -88,20 +91,21 @@ func (t *Table) ModifiedByOthers() bool {
 	return touched
 }
 
-// ClearModified forgets who was touched: all is put right.
+// ClearModified forgets the chains that others changed. The caller calls it when the table has been
+// repaired.
 func (t *Table) ClearModified() { t.listener.modified = nil }
 
 func (e *changeListener) isOwnGeneration(generation uint32) bool {
 	for _, s := range e.ownGenerations {
-		if generation-s.after-1 < s.to-s.after { // also where the numbers begin anew
+		if generation-s.after-1 < s.to-s.after { // unsigned arithmetic: also right when generation numbers wrap around
 			return true
 		}
 	}
 	return false
 }
 
-// runNft runs a transaction by nft, and remembers which generations it made, so that hearing of
-// them is no alarm.
+// runNft runs a transaction by the program nft and records the generations it made, so that their
+// notifications are not taken for another program's changes.
 func (t *Table) runNft(ctx context.Context, tx *knftables.Transaction) error {
 	t.counts.Nft++
 	if open, _ := t.Listening(); !open {
@@ -113,7 +117,7 @@ func (t *Table) runNft(ctx context.Context, tx *knftables.Transaction) error {
 	if errBefore == nil && errAfter == nil {
 		t.listener.mu.Lock()
 		t.listener.ownGenerations = append(t.listener.ownGenerations, generationRange{before, after})
-		// what is older was heard of long ago
+		// Notifications of older generations have arrived long ago.
 		t.listener.ownGenerations = t.listener.ownGenerations[max(0, len(t.listener.ownGenerations)-maxOwnGenerations):]
 		t.listener.mu.Unlock()
 	}

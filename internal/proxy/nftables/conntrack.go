@@ -11,9 +11,10 @@ import (
 	"github.com/gantry-project/gantry/internal/proxy/rules"
 )
 
-// CleanStaleEntries drops the kernel's memory of UDP conversations that lead where they no longer
-// should: an endpoint that went, or nowhere although there is an endpoint by now. UDP has no end of
-// its own, so they would live as long as the client sends. It returns how many were dropped.
+// CleanStaleEntries deletes conntrack entries of UDP flows that flows calls stale: they lead to an
+// endpoint that is gone, or to none although there is one now. UDP has no close, so such entries
+// would live as long as the client sends. It returns how many entries were deleted, also with an
+// error.
 func CleanStaleEntries(family rules.Family, flows *rules.UDPFlows) (int, error) {
 	if flows.Empty() {
 		return 0, nil
@@ -31,7 +32,7 @@ func CleanStaleEntries(family rules.Family, flows *rules.UDPFlows) (int, error) 
 
 type staleUDPFilter struct{ flows *rules.UDPFlows }
 
-// MatchConntrackFlow tells which flows are to go.
+// MatchConntrackFlow reports whether the flow is stale and to be deleted. netlink calls it.
 func (s *staleUDPFilter) MatchConntrackFlow(f *netlink.ConntrackFlow) bool {
 	if f.Forward.Protocol != unix.IPPROTO_UDP {
 		return false

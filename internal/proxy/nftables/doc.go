@@ -1,13 +1,13 @@
-// Package nftables puts the proxy's rules into the kernel's tables, reads back what is there, hears
-// who else changes it, and forgets UDP conversations with endpoints that went.
+// Package nftables writes the proxy's rules into kernel tables, lists what is there, listens for
+// changes by other programs, and deletes conntrack entries of stale UDP flows.
 //
-// One transaction holds a whole change; when the kernel refuses one it is halved until what is
-// refused stands alone, so that one bad rule keeps no other Service from its endpoints. Changes go
-// by netlink (wire), which takes the kernel's time and no more; the table's frame, and what netlink
-// has no words for or refuses, goes by the program nft (sigs.k8s.io/knftables), which also says
+// A change is one transaction. If the kernel refuses it, ApplyEach halves it until the refused unit
+// stands alone, so that one bad rule does not keep other Services from their endpoints. Changes go
+// over netlink (package nfnetlink), which is fastest; the table's frame, and whatever netlink
+// cannot encode or refuses, goes through the program nft (sigs.k8s.io/knftables), whose errors say
 // why.
 //
-// In: rules.Frame, rules.Unit, rules.Port. Out: what is in the table (rules.State, chains by name),
-// which units were refused and why. knftables' fake stands in for the kernel in tests; test/proxy
-// holds the fake, nft and netlink to the same answers.
+// In: rules.TableFrame, rules.Unit, rules.UDPFlows. Out: the table's content (rules.State), which
+// units were refused and why. knftables' fake replaces the kernel in tests; test/proxy runs the
+// same cases against the fake, nft and netlink.
 package nftables

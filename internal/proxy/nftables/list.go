@@ -8,9 +8,10 @@ import (
 	"github.com/gantry-project/gantry/internal/proxy/rules"
 )
 
-// List is what Services have in the table: chains without their rules (their names tell), sets,
-// elements. Chains of want that are not as they were made count as absent, so that they are made
-// anew: those that others touched, and those with another number of rules.
+// List returns what Services have in the table: chains by name without their rules, sets, and
+// elements. A chain of want that another program changed, or whose number of uses differs from
+// want, counts as absent, so that the caller makes it anew. It costs one netlink dump, or one run
+// of nft per object type.
 func (t *Table) List(ctx context.Context, want rules.State) (rules.State, error) {
 	if t.netlinkTable == nil {
 		return t.listNft(ctx)
@@ -71,8 +72,8 @@ func (t *Table) listNft(ctx context.Context) (rules.State, error) {
 	return out, nil
 }
 
-// Intact tells whether the table has its frame's chains and exactly the given ones of Services. It
-// costs one listing of names.
+// Intact reports whether the table has its frame's chains and exactly the given chains of Services,
+// by name. It costs one listing of chains.
 func (t *Table) Intact(ctx context.Context, chains map[string][]string) bool {
 	names, err := t.nft.List(ctx, "chain")
 	if err != nil || len(names) != len(chains)+len(t.frame.Chains) {

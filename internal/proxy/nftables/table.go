@@ -13,32 +13,32 @@ import (
 	"github.com/gantry-project/gantry/internal/proxy/rules"
 )
 
-// maxOperations is how many operations one transaction has. The program nft reads all that the
-// kernel has for each, so that few are better; by netlink many cost little, and large ones much
-// memory.
+// Limits of operations per transaction. nft lists the table anew for each transaction, so few large
+// ones are better; with netlink small ones cost little and large ones much memory.
 const maxOperations, maxNetlinkOperations = 20000, 2000
 
-// affinitySize is how many clients one endpoint remembers.
+// affinitySize is how many clients one endpoint's affinity set holds.
 const affinitySize = 65535
 
-// Table is one nftables table of the proxy. Its frame is made by the program nft, all else over
-// netlink where that knows the words.
+// Table is one nftables table of the proxy. Its frame is made by the program nft, everything else
+// over netlink where netlink can encode it. Only Listening and the listener's callback are safe for
+// concurrent use.
 type Table struct {
 	nft          knftables.Interface
 	frame        rules.TableFrame
-	netlinkTable *nfnetlink.Table // nil: nft does everything
+	netlinkTable *nfnetlink.Table // nil: use nft for everything
 	listener     changeListener
 	counts       TransactionCounts
 }
 
-// TransactionCounts counts transactions by how they came into the kernel.
+// TransactionCounts counts transactions by how they reached the kernel.
 type TransactionCounts struct{ Netlink, Nft int }
 
-// TransactionCounts is how many transactions went which way since the table was opened.
+// TransactionCounts returns the number of transactions since the table was opened.
 func (t *Table) TransactionCounts() TransactionCounts { return t.counts }
 
-// Open prepares the table of that family and name, which shares its line with others; nothing
-// changes in the kernel yet. It fails when the nft program is missing or too old.
+// Open returns the table of the given family and name without changing the kernel; line is the
+// netlink connection that tables share. It fails if the nft program is missing or too old.
 func Open(line *nfnetlink.Conn, family rules.Family, name string, frame rules.TableFrame) (*Table, error) {
 	nft, err := knftables.New(knftables.Family(family), name, knftables.UseNetlink)
 	if err != nil {
@@ -51,21 +51,22 @@ func Open(line *nfnetlink.Conn, family rules.Family, name string, frame rules.Ta
 	return t, nil
 }
 
-// NewWithInterface uses an interface of the caller's, such as knftables' fake, for everything.
+// NewWithInterface returns a table that uses nft for everything. Tests pass knftables' fake.
 func NewWithInterface(nft knftables.Interface, frame rules.TableFrame) *Table {
 	return &Table{nft: nft, frame: frame}
 }
 
-// Close lets go of the line's socket; what is in the kernel stays.
+// Close closes the netlink connection. The kernel's table stays.
 func (t *Table) Close() {
 	if t.netlinkTable != nil {
 		t.netlinkTable.Close()
 	}
 }
 
-// EnsureFrame makes the frame, or makes it anew in one transaction, and keeps what Services have. A
-// table that is too different, as an older version may leave it, is replaced: connections that
-// exist stay, the kernel remembers them elsewhere.
+// EnsureFrame creates the table's frame or replaces its rules in one transaction; chains and
+// elements of Services stay. A table that cannot be changed that way, such as one of an older
+// version, is deleted and created anew; established connections survive, because conntrack keeps
+// them.
 func (t *Table) EnsureFrame(ctx context.Context) error {
 	tx := t.nft.NewTransaction()
 	t.addFrame(tx)
@@ -112,19 +113,19 @@ func (t *Table) addFrame(tx *knftables.Transaction) {
 	}
 }
 
-// RefusedError is a unit the kernel would not take.
+// RefusedError is a unit that the kernel refused.
 type RefusedError struct {
 	Unit rules.Unit
 	Err  error
 }
 
-// Error names what was refused.
+// Error names the refused object and the kernel's reason.
 func (r *RefusedError) Error() string {
 	return fmt.Sprintf("nftables refuses %s %s: %v", r.Unit[0].Verb, r.Unit[0].Name, r.Err)
 }
 
-// Apply carries units out, all in one transaction where their number allows. An error means that
-// none or only some were taken.
+// Apply runs units in as few transactions as the operation limit allows. After an error none or
+// some of them have been applied.
 func (t *Table) Apply(ctx context.Context, units []rules.Unit) error {
 	limit := maxOperations
 	if t.netlinkTable != nil {
@@ -144,8 +145,8 @@ func (t *Table) Apply(ctx context.Context, units []rules.Unit) error {
 	return nil
 }
 
-// ApplyEach takes what can be taken: a refused transaction is halved, and its halves again. It
-// returns what was refused alone.
+// ApplyEach applies what the kernel accepts, halving each refused transaction, and returns the
+// units that were refused on their own.
 func (t *Table) ApplyEach(ctx context.Context, units []rules.Unit) []*RefusedError {
 	if len(units) == 0 || ctx.Err() != nil {
 		return nil
@@ -167,8 +168,8 @@ func (t *Table) run(ctx context.Context, units []rules.Unit) error {
 			t.counts.Netlink++
 			return nil
 		}
-		// What netlink has no words for, or is refused: nft says it, or why not, in a person's
-		// words.
+		// netlink cannot encode it or the kernel refused it. nft applies it, or returns a readable
+		// reason.
 	}
 	if err := t.runNft(ctx, t.transaction(units)); err != nil {
 		return oneLine(err)
@@ -176,7 +177,7 @@ func (t *Table) run(ctx context.Context, units []rules.Unit) error {
 	return nil
 }
 
-// DryRun asks the kernel whether it would take units, without doing anything.
+// DryRun returns the error with which the kernel would refuse units; nothing is changed.
 func (t *Table) DryRun(ctx context.Context, units []rules.Unit) error {
 	return t.nft.Check(ctx, t.transaction(units))
 }
@@ -194,14 +195,14 @@ func (t *Table) transaction(units []rules.Unit) *knftables.Transaction {
 func (t *Table) add(tx *knftables.Transaction, op rules.Op) {
 	switch op.Verb {
 	case rules.AddAffinity:
-		// Named by what it holds, so one that is there already is the same.
+		// The name encodes the content, so a set of that name is already the right one.
 		tx.Add(&knftables.Set{Name: op.Name, Type: t.addressType(), Flags: []knftables.SetFlag{knftables.DynamicFlag,
 			knftables.TimeoutFlag},
 			Timeout: knftables.PtrTo(time.Duration(op.Timeout) * time.Second),
 			Size:    knftables.PtrTo(uint64(affinitySize))})
 	case rules.AddChain:
 		tx.Add(&knftables.Chain{Name: op.Name})
-		tx.Flush(&knftables.Chain{Name: op.Name}) // one left by a transaction that this one repeats
+		tx.Flush(&knftables.Chain{Name: op.Name}) // it may be left over from the transaction that this one repeats
 	case rules.AddRule:
 		tx.Add(&knftables.Rule{Chain: op.Name, Rule: op.Text})
 	case rules.AddElement:
@@ -225,7 +226,7 @@ func (t *Table) element(op rules.Op) *knftables.Element {
 	return e
 }
 
-// addressType is that of the set of cluster IPs.
+// addressType returns the nftables type of addresses: that of the set of cluster IPs.
 func (t *Table) addressType() string {
 	for _, d := range t.frame.Sets {
 		if !d.IsMap && !strings.Contains(d.Type, " ") {
@@ -235,7 +236,7 @@ func (t *Table) addressType() string {
 	return ""
 }
 
-// Remove takes the table away. One that is not there is no error.
+// Remove deletes the table. It succeeds if there is none.
 func (t *Table) Remove(ctx context.Context) error {
 	tx := t.nft.NewTransaction()
 	tx.Add(&knftables.Table{})
@@ -246,7 +247,7 @@ func (t *Table) Remove(ctx context.Context) error {
 	return nil
 }
 
-// oneLine is nft's answer without its pictures of the place.
+// oneLine reduces nft's answer to its first error line.
 func oneLine(err error) error {
 	text := err.Error()
 	for line := range strings.Lines(text) {
