@@ -31,6 +31,7 @@ func TestImageImportWantsAFile(t *testing.T) {
 	var out, errOut bytes.Buffer
 	if code := Main(t.Context(), []string{"gantry", "image", "import"}, &out, &errOut); code != exitUsage ||
 		!strings.Contains(errOut.String(), "wants the path of an image archive") {
-		t.Errorf("%d: %s", code, errOut.String())
+		t.Errorf(`%d: got %s, want code %v and errOut with "wants the path of an image archive"`, code, errOut.String(),
+			exitUsage)
 	}
 }

@@ -62,7 +62,7 @@ func TestTakenPortNamesItsFlag(t *testing.T) {
 	port := l.Addr().(*net.TCPAddr).Port
 	if got := printed(requirePort("127.0.0.1", port, "--secure-port")); !strings.Contains(got, "is taken") ||
 		!strings.Contains(got, "--secure-port") {
-		t.Error(got)
+		t.Errorf(`got %v, want it with "is taken" and it with --secure-port`, got)
 	}
 }
 
@@ -74,7 +74,7 @@ func TestOneInstancePerDataDirectory(t *testing.T) {
 	}
 	_, err = lockDataDir(dir)
 	if got := printed(err); !strings.Contains(got, "in use by process") || !strings.Contains(got, "--data-dir") {
-		t.Error(got)
+		t.Errorf(`got %v, want it with "in use by process" and it with --data-dir`, got)
 	}
 	first.release()
 	second, err := lockDataDir(dir)
@@ -97,7 +97,7 @@ func TestPlaceRefusesWhatCannotBe(t *testing.T) {
 		err := p.complete()
 		var usage usageError
 		if !errors.As(err, &usage) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", want, err)
+			t.Errorf("%s: got %v, want an error that is a usage and an error with %v", want, err, want)
 		}
 	}
 }
@@ -142,7 +142,7 @@ func TestBadKubeletConfigurationNamesTheField(t *testing.T) {
 		err := n.loadConfig(p)
 		if got := printed(err); err == nil || !strings.Contains(got, want) && !strings.Contains(got,
 			"KubeletConfiguration") {
-			t.Errorf("%q: %s", content, got)
+			t.Errorf("%q: got %s, want an error with %q or KubeletConfiguration", content, got, want)
 		}
 	}
 }

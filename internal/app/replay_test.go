@@ -143,7 +143,7 @@ func TestRecordingStopsAtItsLimit(t *testing.T) {
 	for _, limit := range []string{"", "-1", "much"} {
 		if _, err := (&decisionRecorder{flag: "--record-decisions", path: file, limit: limit}).openFile(); err == nil ||
 			!strings.Contains(err.Error(), "--record-decisions-limit") {
-			t.Errorf("%q: %v", limit, err)
+			t.Errorf(`%q: got %v, want an error with "--record-decisions-limit"`, limit, err)
 		}
 	}
 	if put, err := (&decisionRecorder{}).openFile(); put != nil || err != nil {
