@@ -184,7 +184,7 @@ func TestWithoutNodesAPodWaitsAndSaysSo(t *testing.T) {
 		"waits", func(p *corev1.Pod) bool { return p != nil && len(p.Status.Conditions) > 0 })
 	if got := p.Status.Conditions[0]; got.Reason != "Unschedulable" ||
 		got.Message != "no nodes available to schedule pods" {
-		t.Errorf("%+v", got)
+		t.Errorf(`got %+v, want Reason Unschedulable and Message "no nodes available to schedule pods"`, got)
 	}
 }
 

@@ -73,7 +73,7 @@ func TestAddedThenModified(t *testing.T) {
 		}
 		close(ch)
 		if err := c.addedThenModified(ch); (err == nil) != e.good {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got error %v, want it accepted: %t", name, err, e.good)
 		}
 	}
 }

@@ -35,7 +35,7 @@ func TestOutcomesAreThoseOfTestsThatRan(t *testing.T) {
 		{"LeafNodeType": "It", "ContainerHierarchyTexts": [], "LeafNodeText": "filtered", "State": "skipped", "NumAttempts": 0},
 		{"LeafNodeType": "SynchronizedBeforeSuite", "State": "passed"}]}]`))
 	if err != nil || len(specs) != 1 || specs[0].Name != "[sig-node] Pods run" {
-		t.Errorf("%+v %v", specs, err)
+		t.Errorf(`got %+v %v, want no error, 1 in specs and Name "[sig-node] Pods run"`, specs, err)
 	}
 	if _, err := outcomes(
 		strings.NewReader(
@@ -54,7 +54,7 @@ func TestVerdict(t *testing.T) {
 	}{{[]spec{pass, pass}, true, true}, {[]spec{pass}, false, true}, {[]spec{pass}, true, false}, {nil, false, false},
 		{[]spec{pass, fail}, true, false}} {
 		if err := suiteError(c.all, 2, c.whole); (err == nil) != c.good {
-			t.Errorf("%+v: %v", c, err)
+			t.Errorf("%+v: got error %v, want it passed: %t", c, err, c.good)
 		}
 	}
 }

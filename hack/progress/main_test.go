@@ -22,7 +22,7 @@ func TestFailuresAreNamedAndKept(t *testing.T) {
 	var out bytes.Buffer
 	failed, said, err := run(strings.NewReader(log), &out, time.Now())
 	if err != nil || !slices.Equal(failed, []string{"m/a\n"}) {
-		t.Errorf("%q %v", failed, err)
+		t.Errorf("got %q %v, want no error and failed %v", failed, err, []string{"m/a\n"})
 	}
 	for _, text := range []string{said, out.String()} {
 		if !strings.Contains(text, "FAIL  m/a") || !strings.Contains(text, "the reason") {

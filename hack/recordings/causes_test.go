@@ -42,7 +42,7 @@ func TestExplain(t *testing.T) {
 		"phases/both":                       {"A back-off ends when its time is over", "phases: other answers"},
 	} {
 		if len(byCase[name]) != len(want) {
-			t.Errorf("%s: %q", name, byCase[name])
+			t.Errorf("%s: got %q, want %v in byCase[name]", name, byCase[name], len(want))
 			continue
 		}
 		all := strings.Join(byCase[name], "; ")

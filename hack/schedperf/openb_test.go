@@ -40,7 +40,7 @@ func TestTraceIsPlacedAlikeFromMemory(t *testing.T) {
 		plain.Cache, plain.Buffers = nil, nil
 		a, b := schedule.SchedulePod(t.Context(), in), schedule.SchedulePod(t.Context(), plain)
 		if different := schedule.Differences(a, b); len(different) > 0 {
-			t.Fatalf("%s: %v", p.Name, different)
+			t.Fatalf("%s: got %v, want no different", p.Name, different)
 		}
 		if !a.Scheduled() {
 			continue

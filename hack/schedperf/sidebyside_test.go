@@ -47,7 +47,7 @@ func TestNeedsAreKeptInMemory(t *testing.T) {
 		}
 		r, err := workloads[i].inMemory(t.Context(), options{pods: x.pods}, 2)
 		if err != nil {
-			t.Errorf("%s: %v", x.name, err)
+			t.Errorf("%s: got error %v, want none", x.name, err)
 		} else if r.Placed != x.want {
 			t.Errorf("%s: %d of %d Pods placed, want %d", x.name, r.Placed, x.pods, x.want)
 		}

@@ -125,7 +125,7 @@ func TestAggregatedServerDiesAndComesBack(t *testing.T) {
 		if err != nil {
 			failed, ok := err.(*discovery.ErrGroupDiscoveryFailed)
 			if !ok {
-				t.Fatal(err)
+				t.Fatalf("got %v, want it to answer again in time", err)
 			}
 			missing = failed.Groups
 		}

@@ -84,14 +84,14 @@ func TestFinalizers(t *testing.T) {
 		`fully qualified`
 	if _, err := c.CoreV1().ConfigMaps(ns).Create(t.Context(), bad, metav1.CreateOptions{}); !apierrors.IsInvalid(
 		err) || !strings.Contains(err.Error(), want) {
-		t.Error(err)
+		t.Errorf("got %v, want error Invalid and an error with %v", err, want)
 	}
 	bad.Finalizers = nil
 	mustCreate[*corev1.ConfigMap](t)(c.CoreV1().ConfigMaps(ns).Create(t.Context(), bad, metav1.CreateOptions{}))
 	_, err := c.CoreV1().ConfigMaps(ns).Patch(t.Context(), "bad", types.MergePatchType,
 		[]byte(`{"metadata":{"finalizers":["nope"]}}`), metav1.PatchOptions{})
 	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), want) {
-		t.Error(err)
+		t.Errorf("got %v, want error Invalid and an error with %v", err, want)
 	}
 }
 

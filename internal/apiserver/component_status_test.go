@@ -17,7 +17,7 @@ func TestComponentStatuses(t *testing.T) {
 	list, err := c.CoreV1().ComponentStatuses().List(t.Context(),
 		metav1.ListOptions{FieldSelector: "metadata.name=etcd-0"})
 	if err != nil || len(list.Items) != 1 || list.Items[0].Conditions[0].Status != corev1.ConditionTrue {
-		t.Errorf("%+v, %v", list, err)
+		t.Errorf("got %+v, %v, want no error, 1 in Items and Status ConditionTrue", list, err)
 	}
 	if _, err := c.CoreV1().ComponentStatuses().Get(t.Context(), "etcd-0", metav1.GetOptions{}); err != nil {
 		t.Error(err)
@@ -32,6 +32,7 @@ func TestComponentStatuses(t *testing.T) {
 	}
 	table, err := sick.ConvertToTable(t.Context(), o, nil)
 	if err != nil || fmt.Sprint(table.Rows[0].Cells...) != fmt.Sprint("etcd-0", "Unhealthy", "", "no leader") {
-		t.Errorf("%v, %v", table.Rows, err)
+		t.Errorf("got %v, %v, want no error and table.Rows[0].Cells %v", table.Rows, err,
+			fmt.Sprint("etcd-0", "Unhealthy", "", "no leader"))
 	}
 }

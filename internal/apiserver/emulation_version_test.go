@@ -32,13 +32,14 @@ func TestV136IsEmulated(t *testing.T) {
 		fill("statefulsets", asked)
 		fill("csidrivers", driver)
 		if r := set.Spec.UpdateStrategy.RollingUpdate; (r.MaxUnavailable == nil) != emulates || r.Partition == nil {
-			t.Errorf("v1.36 %t: %+v", emulates, r)
+			t.Errorf("v1.36 %t: got %+v, want a partition, and maxUnavailable only without emulation", emulates, r)
 		}
 		if r := asked.Spec.UpdateStrategy.RollingUpdate; r.MaxUnavailable == nil || r.MaxUnavailable.IntValue() != 2 {
 			t.Errorf("v1.36 %t: %+v was asked for", emulates, r)
 		}
 		if (driver.Spec.PreventPodSchedulingIfMissing == nil) != emulates || driver.Spec.AttachRequired == nil {
-			t.Errorf("v1.36 %t: %+v", emulates, driver.Spec)
+			t.Errorf("v1.36 %t: got %+v, want attachRequired, and preventPodSchedulingIfMissing only without emulation",
+				emulates, driver.Spec)
 		}
 	}
 }

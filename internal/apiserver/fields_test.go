@@ -45,7 +45,7 @@ func TestEveryField(t *testing.T) {
 		}
 	}
 	var fixed []string
-	for line := range strings.Lines(strings.TrimSpace(some)) {
+	for _, line := range someObjects() {
 		raw, err := yaml.YAMLToJSON([]byte(strings.ReplaceAll(line, "NS", "default")))
 		if err != nil {
 			t.Fatal(err)
@@ -268,7 +268,7 @@ func (m *mutant) check(path string, value any) {
 	ctx := context.Background()
 	defer func() {
 		if p := recover(); p != nil {
-			m.t.Fatalf("%s = %.40v: %v", path, value, p)
+			m.t.Fatalf("%s = %.40v: got panic %v, want none", path, value, p)
 		}
 	}()
 	o := m.created(m.obj)
@@ -309,7 +309,7 @@ func (m *mutant) checkStatus(path string, value any) {
 	ctx := context.Background()
 	defer func() {
 		if p := recover(); p != nil {
-			m.t.Fatalf("%s = %.40v: %v", path, value, p)
+			m.t.Fatalf("%s = %.40v: got panic %v, want none", path, value, p)
 		}
 	}()
 	now := m.obj.DeepCopyObject()
@@ -351,7 +351,7 @@ func (m *mutant) hasNoErrors(path string, value any, errs field.ErrorList) bool 
 		}
 		// upstream's word for two addresses, one of which is none
 		if e.Type == field.ErrorTypeInternal && !strings.Contains(e.Detail, "dual stack") {
-			m.t.Errorf("%s = %.40v: %v", path, value, e)
+			m.t.Errorf("%s = %.40v: got %v, want no internal error", path, value, e)
 		}
 		if !exists(reflect.TypeOf(m.obj), e.Field) && !isUpstreamPath(e.Field) {
 			m.t.Errorf("%s = %.40v: the error names %q, which is no field of the kind", path, value, e.Field)

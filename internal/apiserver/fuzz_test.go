@@ -75,7 +75,7 @@ func (s *fuzzSession) prepare(t *testing.T) {
 		const ns = "fuzz"
 		s.send(http.MethodPost, "/api/v1/namespaces", "application/json", []byte(`{"metadata":{"name":"fuzz"}}`))
 		known := resources(t, c)
-		for line := range strings.Lines(strings.TrimSpace(some)) {
+		for _, line := range someObjects() {
 			obj := &unstructured.Unstructured{}
 			if err := yaml.Unmarshal([]byte(strings.NewReplacer("NS", ns, "x-kinds", "x-fuzz").Replace(line)),
 				&obj.Object); err != nil {
@@ -93,7 +93,7 @@ func (s *fuzzSession) prepare(t *testing.T) {
 			raw, _ := json.Marshal(obj.Object)
 			code, body := s.send(http.MethodPost, list, "application/json", raw)
 			if code != http.StatusCreated && code != http.StatusConflict {
-				t.Fatalf("%s: %d %s", list, code, body)
+				t.Fatalf("%s: got %d %s, want 201 or 409", list, code, body)
 			}
 			s.targets = append(s.targets,
 				target{list + "/" + obj.GetName(), list, obj.GetAPIVersion() + "/" + obj.GetKind(), raw})
@@ -345,7 +345,7 @@ func stable(t *testing.T, s *scheme.Scheme, gvk schema.GroupVersionKind, obj run
 	}
 	first, _, err := s.Codecs.UniversalDecoder(gvk.GroupVersion()).Decode(raw, nil, nil)
 	if err != nil {
-		t.Fatalf("%s\n%v", raw, err)
+		t.Fatalf("got %s, want no error\n%v", raw, err)
 	}
 	for name, codec := range map[string]runtime.Serializer{
 		"protobuf": protobuf.NewSerializer(s.Scheme, s.Scheme), "CBOR": cbor.NewSerializer(s.Scheme, s.Scheme),

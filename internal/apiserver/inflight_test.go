@@ -237,7 +237,7 @@ func TestFairnessRefusesAndQueues(t *testing.T) {
 	for name, g := range map[string]userClient{"another level": clientAs(t, s, "bob"),
 		"exempt": clientAs(t, s, "root", user.SystemPrivilegedGroup)} {
 		if a := g.send(t.Context(), http.MethodGet, "default"); a.code != http.StatusNotFound {
-			t.Errorf("%s: %d", name, a.code)
+			t.Errorf("%s: got %d, want %d", name, a.code, http.StatusNotFound)
 		}
 	}
 	held = append(held, d.fill(t, patient, http.MethodGet, inFlightLimit)...)

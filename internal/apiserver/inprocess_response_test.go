@@ -41,12 +41,12 @@ func TestPipeAnswersAtOnceWhenFlushed(t *testing.T) {
 	defer res.Body.Close()
 	b := make([]byte, 6)
 	if _, err := io.ReadFull(res.Body, b); err != nil || string(b) != "first " || res.Header.Get("X-A") != "1" {
-		t.Fatalf("%q %v %v", b, res.Header, err)
+		t.Fatalf("got %q %v %v, want no error, b first and Get 1", b, res.Header, err)
 	}
 	close(more)
 	rest, err := io.ReadAll(res.Body)
 	if err != nil || string(rest) != "second" {
-		t.Errorf("%q %v", rest, err)
+		t.Errorf("got %q %v, want no error and rest second", rest, err)
 	}
 }
 
@@ -118,7 +118,7 @@ func TestPipePassesNoValuesButTheIdentity(t *testing.T) {
 		}
 	})
 	if err != nil || res.StatusCode != http.StatusOK {
-		t.Errorf("%v %v", res, err)
+		t.Errorf("got %v %v, want no error and StatusCode StatusOK", res, err)
 	}
 }
 
@@ -137,7 +137,7 @@ func TestPipeTurnsAPanicIntoABrokenAnswer(t *testing.T) {
 	}
 	got, err := io.ReadAll(res.Body)
 	if string(got) != "half" || !errors.Is(err, errAborted) {
-		t.Errorf("%q %v", got, err)
+		t.Errorf("got %q %v, want it half and an error %v", got, err, errAborted)
 	}
 }
 
@@ -157,7 +157,7 @@ func TestAWatchWhoseCallerLeavesIsPassedOver(t *testing.T) {
 		}
 		_, err = (&http.Client{Transport: &inProcessTransport{target: e, user: admin()}}).Do(req)
 		if !errors.Is(err, context.Canceled) || utilnet.IsConnectionRefused(err) != want {
-			t.Errorf("%q: %v", query, err)
+			t.Errorf("%q: got %v, want an error Canceled and utilnet.IsConnectionRefused(err) %v", query, err, want)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	_ "embed"
 	"strings"
 	"testing"
 
@@ -15,71 +16,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// some is one small object of each of many kinds.
-const some = `
-{apiVersion: v1, kind: ConfigMap, metadata: {name: x}, data: {a: b}}
-{apiVersion: v1, kind: Secret, metadata: {name: x}, stringData: {a: b}}
-{apiVersion: v1, kind: ServiceAccount, metadata: {name: x}}
-{apiVersion: v1, kind: Service, metadata: {name: x}, spec: {selector: {a: b}, ports: [{port: 80}]}}
-{apiVersion: v1, kind: Endpoints, metadata: {name: x}, subsets: [{addresses: [{ip: 10.1.2.3}], ports: [{port: 80}]}]}
-{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: x}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}
-{apiVersion: v1, kind: ReplicationController, metadata: {name: x}, spec: {selector: {a: b}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}}
-{apiVersion: v1, kind: PodTemplate, metadata: {name: x}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}
-{apiVersion: v1, kind: LimitRange, metadata: {name: x}, spec: {limits: [{type: Pod, max: {cpu: "1"}}]}}
-{apiVersion: v1, kind: ResourceQuota, metadata: {name: x}, spec: {hard: {pods: "3"}}}
-{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {containers: [{name: c, image: i}]}}
-{apiVersion: apps/v1, kind: Deployment, metadata: {name: x}, spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}}
-{apiVersion: apps/v1, kind: ReplicaSet, metadata: {name: x}, spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}}
-{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: x}, spec: {serviceName: x, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}}
-{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: x}, spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}}
-{apiVersion: apps/v1, kind: ControllerRevision, metadata: {name: x}, revision: 1, data: {a: b}}
-{apiVersion: batch/v1, kind: Job, metadata: {name: x}, spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}}
-{apiVersion: batch/v1, kind: CronJob, metadata: {name: x}, spec: {schedule: "* * * * *", jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}}}}
-{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: x}, spec: {minAvailable: 1, selector: {matchLabels: {a: b}}}}
-{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: x}, addressType: IPv4, endpoints: [{addresses: [10.1.2.3]}], ports: [{port: 80}]}
-{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: x}, spec: {holderIdentity: me}}
-{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: x}, spec: {podSelector: {}}}
-{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: x}, spec: {defaultBackend: {service: {name: s, port: {number: 80}}}}}
-{apiVersion: autoscaling/v1, kind: HorizontalPodAutoscaler, metadata: {name: x-old}, spec: {scaleTargetRef: {kind: Deployment, name: x, apiVersion: apps/v1}, maxReplicas: 3}}
-{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, metadata: {name: x}, spec: {scaleTargetRef: {kind: Deployment, name: x, apiVersion: apps/v1}, maxReplicas: 3}}
-{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: x}, rules: [{verbs: [get], apiGroups: [""], resources: [pods]}]}
-{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: x}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: x}, subjects: [{kind: User, name: u}]}
-{apiVersion: events.k8s.io/v1, kind: Event, metadata: {name: x}, regarding: {kind: Pod, name: x, namespace: NS}, reason: R, note: hello, type: Normal, eventTime: "2026-01-01T00:00:00.000000Z", reportingController: a/b, reportingInstance: i, action: A}
-{apiVersion: storage.k8s.io/v1, kind: CSIStorageCapacity, metadata: {name: x}, storageClassName: c, capacity: 1Gi}
-{apiVersion: v1, kind: Node, metadata: {name: x-kinds}}
-{apiVersion: v1, kind: PersistentVolume, metadata: {name: x-kinds}, spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], hostPath: {path: /x}}}
-{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: x-kinds}, value: 7}
-{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: x-kinds}, handler: runc}
-{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: x-kinds}, provisioner: a.b/c}
-{apiVersion: storage.k8s.io/v1, kind: CSIDriver, metadata: {name: x-kinds}, spec: {}}
-{apiVersion: storage.k8s.io/v1, kind: CSINode, metadata: {name: x-kinds}, spec: {drivers: []}}
-{apiVersion: storage.k8s.io/v1, kind: VolumeAttachment, metadata: {name: x-kinds}, spec: {attacher: a.b, nodeName: n1, source: {persistentVolumeName: v}}}
-{apiVersion: networking.k8s.io/v1, kind: IngressClass, metadata: {name: x-kinds}, spec: {controller: a.b/c}}
-{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: x-kinds}, rules: [{verbs: [get], apiGroups: [""], resources: [pods]}]}
-{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: x-kinds}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: x}}
-{apiVersion: resource.k8s.io/v1, kind: ResourceClaim, metadata: {name: x}, spec: {devices: {requests: [{name: r, exactly: {deviceClassName: c}}]}}}
-{apiVersion: resource.k8s.io/v1, kind: ResourceClaimTemplate, metadata: {name: x}, spec: {spec: {devices: {requests: [{name: r, firstAvailable: [{name: s, deviceClassName: c}]}]}}}}
-{apiVersion: resource.k8s.io/v1, kind: DeviceClass, metadata: {name: x-kinds}, spec: {selectors: [{cel: {expression: "device.driver == 'a.b'"}}]}}
-{apiVersion: resource.k8s.io/v1, kind: ResourceSlice, metadata: {name: x-kinds}, spec: {driver: a.b, nodeName: node, pool: {name: node, generation: 1, resourceSliceCount: 1}, devices: [{name: d, attributes: {a: {string: s}}}]}}
-{apiVersion: resource.k8s.io/v1, kind: DeviceTaintRule, metadata: {name: x-kinds}, spec: {deviceSelector: {driver: a.b}, taint: {key: a, effect: NoSchedule}}}
-{apiVersion: flowcontrol.apiserver.k8s.io/v1, kind: FlowSchema, metadata: {name: x-kinds}, spec: {priorityLevelConfiguration: {name: p}, rules: [{subjects: [{kind: User, user: {name: u}}], nonResourceRules: [{verbs: [get], nonResourceURLs: [/x]}]}]}}
-{apiVersion: flowcontrol.apiserver.k8s.io/v1, kind: PriorityLevelConfiguration, metadata: {name: x-kinds}, spec: {type: Limited, limited: {limitResponse: {type: Queue, queuing: {}}}}}
-{apiVersion: networking.k8s.io/v1, kind: ServiceCIDR, metadata: {name: x-kinds}, spec: {cidrs: [10.9.0.0/16]}}
-{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, metadata: {name: x-kinds}}
-{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: x-kinds}}
-{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicyBinding, metadata: {name: x-kinds}, spec: {policyName: none, validationActions: [Audit]}}
-{apiVersion: v1, kind: Namespace, metadata: {name: x-kinds}}
-{apiVersion: storage.k8s.io/v1, kind: VolumeAttributesClass, metadata: {name: x-kinds}, driverName: a.b, parameters: {a: b}}
-{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: x-kinds}, spec: {reinvocationPolicy: IfNeeded, failurePolicy: Ignore, matchConstraints: {resourceRules: [{apiGroups: [none], apiVersions: [v1], operations: [CREATE], resources: [nothings]}]}, variables: [{name: a, expression: "'b'"}], mutations: [{patchType: JSONPatch, jsonPatch: {expression: "[JSONPatch{op: 'add', path: '/a', value: variables.a}]"}}, {patchType: ApplyConfiguration, applyConfiguration: {expression: "Object{metadata: Object.metadata{labels: {'a': 'b'}}}"}}]}}
-{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicyBinding, metadata: {name: x-kinds}, spec: {policyName: none}}
-{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: things.x-kinds.io}, spec: {group: x-kinds.io, scope: Namespaced, names: {plural: things, singular: thing, kind: Thing}, versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, x-kubernetes-validations: [{rule: "self.a > 1"}], properties: {a: {type: integer, default: 3}}}}}}, subresources: {status: {}}, additionalPrinterColumns: [{name: A, type: integer, jsonPath: .spec.a}]}]}}
-{apiVersion: apiregistration.k8s.io/v1, kind: APIService, metadata: {name: v1.nothing.x-kinds.io}, spec: {group: nothing.x-kinds.io, version: v1, groupPriorityMinimum: 10, versionPriority: 10}}
-{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicy, metadata: {name: x-kinds}, spec: {matchConstraints: {resourceRules: [{apiGroups: [none], apiVersions: [v1], operations: [CREATE], resources: [nothings]}]}, variables: [{name: a, expression: "1"}], validations: [{expression: "variables.a == 1", messageExpression: "'x'"}], auditAnnotations: [{key: a, valueExpression: "'b'"}], matchConditions: [{name: a, expression: "true"}]}}
-{apiVersion: storagemigration.k8s.io/v1, kind: StorageVersionMigration, metadata: {name: x-kinds}, spec: {resource: {group: apps, resource: deployments}}}
-{apiVersion: certificates.k8s.io/v1, kind: PodCertificateRequest, metadata: {name: x}, spec: {signerName: a.b/c, podName: p, podUID: '1', serviceAccountName: default, serviceAccountUID: '2', nodeName: n1, nodeUID: '3', stubPKCS10Request: MH8wMwIBADAAMCowBQYDK2VwAyEA5wnpSD4RXiKOdWzNrtOZD6jHRWD0kb7XGPkzpWfjnbagADAFBgMrZXADQQCJdioA6Z2fZZ3aZzjeyuqAd5Vhgc68BmyWd/kg43Oj6g6mnl3OlaNVEIjmyoMeSTzEuuUbyQEaXH1pK3ZBbIQO}}
-{apiVersion: certificates.k8s.io/v1, kind: ClusterTrustBundle, metadata: {name: x-kinds}, spec: {trustBundle: "-----BEGIN CERTIFICATE-----\nMIIBbzCCARWgAwIBAgIUc82g4t8f7ZiQ3GRfLOcTy5yTjb4wCgYIKoZIzj0EAwIw\nDDEKMAgGA1UEAwwBeDAgFw0yNjExMjEyMDA0MDBaGA8yMTI2MTAyODIwMDQwMFow\nDDEKMAgGA1UEAwwBeDBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABMx+tWT46fm0\nhG90sbOObrbt2w0yyiSpwzHMIs9ScfIVSJmrIVVIKKasNNwuOk1MFgF8MD57VPoi\nP+7O8f+jox6jUzBRMB0GA1UdDgQWBBSscD+hqRWdn8FAhiZ/J/FHyMwzHDAfBgNV\nHSMEGDAWgBSscD+hqRWdn8FAhiZ/J/FHyMwzHDAPBgNVHRMBAf8EBTADAQH/MAoG\nCCqGSM49BAMCA0gAMEUCIFPvKn0DlSwI4QmG3RS7j7YsH9obqhxOeKgT7d4lEIYI\nAiEAuEyNa38pBgFDfnSR6EEt8LqZ58GncpEI9vNZqhuFYhA=\n-----END CERTIFICATE-----\n"}}
-{apiVersion: certificates.k8s.io/v1, kind: CertificateSigningRequest, metadata: {name: x-kinds}, spec: {signerName: a.b/c, request: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlISE1HNENBUUF3RERFS01BZ0dBMVVFQXd3QmVEQlpNQk1HQnlxR1NNNDlBZ0VHQ0NxR1NNNDlBd0VIQTBJQQpCTzFOakt1RE1mcml0TFdnR09LaC9Ba3lnMWd0QVVldHhDNkVZZEdmdVJNa281amlhQi8rS2YxSkNBUE55aEhpCnlwanZWZmd4NmJBL1hFK1RSK0R4bG5PZ0FEQUtCZ2dxaGtqT1BRUURBZ05KQURCR0FpRUFzV1dMTFBuZC9vK0MKVWEzc2lkbE11QkUwVkNNVVFuck1QV3h6RGU0WUpXa0NJUUNBaEl3NTY0S0lqb2hyUVVEWUt0cnV2YVRNTkFuTwo1T0xzYU1raVp0TTlrUT09Ci0tLS0tRU5EIENFUlRJRklDQVRFIFJFUVVFU1QtLS0tLQo=, usages: ["client auth"]}}
-`
+// kindsYAML is one small object of each of many kinds, as documents; NS is the test's namespace.
+//
+//go:embed testdata/kinds.yaml
+var kindsYAML string
+
+// someObjects lists the documents of kindsYAML.
+func someObjects() []string { return strings.SplitAfter(kindsYAML, "\n---\n") }
 
 // resources maps kinds to where they are served, as discovery tells.
 func resources(t *testing.T, c kubernetes.Interface) map[schema.GroupVersionKind]metav1.APIResource {
@@ -110,7 +53,7 @@ func TestKinds(t *testing.T) {
 	ns := newNamespace(t, c)
 	known := resources(t, c)
 	dyn := dynamic.NewForConfigOrDie(s.InProcess(admin()))
-	for _, line := range strings.Split(strings.TrimSpace(some), "\n") {
+	for _, line := range someObjects() {
 		obj := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal([]byte(strings.ReplaceAll(line, "NS", ns)), &obj.Object); err != nil {
 			t.Fatal(line, err)

@@ -74,12 +74,12 @@ func TestManagedFields(t *testing.T) {
 	} {
 		code, obj, _ := send(step.method, step.path, []byte(step.body))
 		if code != step.code {
-			t.Fatalf("%s: %d %v", step.name, code, obj["message"])
+			t.Fatalf("%s: got %d %v, want code %v", step.name, code, obj["message"], step.code)
 		}
 		if code == http.StatusConflict {
 			if m := fmt.Sprint(obj["message"]); !strings.Contains(m,
 				`conflict with "one" using apps/v1: .spec.replicas`) {
-				t.Error(m)
+				t.Errorf(`got %v, want m with 'conflict with "one" using apps/v1: .spec.replicas'`, m)
 			}
 			_, obj, _ = send("GET", at, nil)
 		} else if got := owners(obj, replicas, paused, observed); !slices.Equal(got, step.want) {

@@ -72,7 +72,8 @@ func TestStorageVersionMigration(t *testing.T) {
 	if done == nil || ran == nil || done.Reason != "StorageVersionMigrationSucceeded" ||
 		ran.Status != metav1.ConditionFalse || ran.Reason != "StorageVersionMigrationInProgress" ||
 		m.Status.ResourceVersion == "" {
-		t.Errorf("%+v", m.Status)
+		t.Errorf(`got %+v, want Reason "StorageVersionMigrationSucceeded", Status ConditionFalse, Reason `+
+			`"StorageVersionMigrationInProgress" and ResourceVersion other than empty`, m.Status)
 	}
 	if got := form("configmaps"); got != "protobuf v1" {
 		t.Errorf("stored as %s", got)
@@ -112,7 +113,7 @@ func keptAsItEnded(t *testing.T, migrations migrationclient.StorageVersionMigrat
 	if _, err := migrations.Update(t.Context(), bad, metav1.UpdateOptions{}); err == nil ||
 		!strings.Contains(err.Error(),
 			`spec: Invalid value: {"resource":{"group":"","resource":"pods"}}: field is immutable`) {
-		t.Error(err)
+		t.Errorf(`got %v, want an error with 'spec: Invalid value: {"resource":{"group":"","resource…'`, err)
 	}
 }
 
@@ -162,7 +163,7 @@ func TestMigrationToAnotherKey(t *testing.T) {
 	mustCreate[*migrationv1.StorageVersionMigration](t)(migrations.Create(t.Context(), migration("keys", "", "secrets"),
 		metav1.CreateOptions{}))
 	if m := migrated(t, c, "keys"); !meta.IsStatusConditionTrue(m.Status.Conditions, "Succeeded") {
-		t.Errorf("%+v", m.Status)
+		t.Errorf("got %+v, want IsStatusConditionTrue true", m.Status)
 	}
 	if got := form(s); got != "encrypted by aescbc:v1:two" {
 		t.Errorf("afterwards: %s", got)
@@ -172,7 +173,7 @@ func TestMigrationToAnotherKey(t *testing.T) {
 	_, c, _ = startServer(t, config)
 	if got := mustCreate[*corev1.Secret](t)(c.CoreV1().Secrets("default").Get(t.Context(),
 		"b", metav1.GetOptions{})); string(got.Data["k"]) != "b" {
-		t.Errorf("%v", got.Data)
+		t.Errorf("got %v, want Data[k] b", got.Data)
 	}
 	if m := mustCreate[*migrationv1.StorageVersionMigration](t)(c.StoragemigrationV1().StorageVersionMigrations().Get(
 		t.Context(), "unknown", metav1.GetOptions{})); time.Since(m.CreationTimestamp.Time) < time.Minute &&

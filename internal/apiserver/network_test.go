@@ -91,7 +91,7 @@ func TestNetwork(t *testing.T) {
 	}
 	for _, path := range []string{"/healthz", "/livez", "/readyz"} {
 		if _, body := get(t, s, path, "X-Test-User", "root", "X-Test-Groups", "system:masters"); body != "ok" {
-			t.Errorf("%s: %s", path, body)
+			t.Errorf("%s: got %s, want ok", path, body)
 		}
 	}
 }
@@ -128,7 +128,7 @@ func TestNetworkWatch(t *testing.T) {
 			Object corev1.ConfigMap
 		}
 		if err := events.Decode(&e); err != nil || e.Type != "ADDED" || e.Object.Name != name {
-			t.Fatalf("%+v, %v", e, err)
+			t.Fatalf("got %+v, %v, want no error, Type ADDED and Name %v", e, err, name)
 		}
 	}
 }
@@ -227,7 +227,7 @@ func damage(t *testing.T, pattern string) {
 	t.Helper()
 	files, err := filepath.Glob(pattern)
 	if err != nil || len(files) == 0 {
-		t.Fatal(pattern, files, err)
+		t.Fatalf("got %v, %v, %v, want no error and some files", pattern, files, err)
 	}
 	raw, err := os.ReadFile(files[0])
 	if err != nil {
@@ -258,7 +258,7 @@ func TestExternalEtcd(t *testing.T) {
 	}
 	defer direct.Close()
 	if res, err := direct.Get(t.Context(), "/registry/pods/default/p"); err != nil || len(res.Kvs) != 1 {
-		t.Errorf("%v, %v", res, err)
+		t.Errorf("got %v, %v, want no error and 1 in Kvs", res, err)
 	}
 	stop()
 }

@@ -49,7 +49,7 @@ func TestRecordedAnswers(t *testing.T) {
 	} {
 		r.Method = http.MethodPost
 		if code, body := send(r, false); code != http.StatusCreated && code != http.StatusConflict {
-			t.Fatalf("%s: %d %v", r.Path, code, body)
+			t.Fatalf("%s: got %d %v, want 201 or 409", r.Path, code, body)
 		}
 	}
 	const longest = 1 << 20
@@ -152,7 +152,7 @@ func recordedSender(t *testing.T, cfg *restclient.Config) sendRecorded {
 		obj := map[string]any{}
 		if err := json.NewDecoder(res.Body).Decode(&obj); err != nil && res.StatusCode < http.StatusBadRequest &&
 			r.Method != http.MethodGet {
-			t.Fatalf("%s %s: %v", r.Method, r.Path, err)
+			t.Fatalf("%s %s: got error %v, want an answer in JSON", r.Method, r.Path, err)
 		}
 		return res.StatusCode, obj
 	}

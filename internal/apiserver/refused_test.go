@@ -52,7 +52,7 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff(strings.Split(string(raw), "\n"), strings.Split(got.String(), "\n")); diff != "" {
-		t.Error(diff)
+		t.Errorf("the two differ (-want +got):\n%s", diff)
 	}
 }
 
@@ -71,7 +71,7 @@ func (s *fuzzSession) refusal(t *testing.T, small map[string]target, name, line 
 	}
 	var patch map[string]any
 	if err := yaml.Unmarshal([]byte(over), &patch); err != nil {
-		t.Fatalf("%s: %v", line, err)
+		t.Fatalf("%s: got error %v, want none", line, err)
 	}
 	obj = merged(obj, patch).(map[string]any)
 	u := &unstructured.Unstructured{Object: obj}
@@ -86,7 +86,7 @@ func (s *fuzzSession) refusal(t *testing.T, small map[string]target, name, line 
 		return s.requestCauses(t, http.MethodPost, x.list+"?dryRun=All", "application/json", body)
 	}
 	if code, text := s.send(http.MethodPost, x.list, "application/json", body); code != http.StatusCreated {
-		t.Fatalf("%s: %d %s", line, code, text)
+		t.Fatalf("%s: got %d %s, want code StatusCreated", line, code, text)
 	}
 	defer s.send(http.MethodDelete, x.list+"/"+u.GetName()+"?gracePeriodSeconds=0&propagationPolicy=Background",
 		"application/json", nil)
@@ -97,7 +97,7 @@ func (s *fuzzSession) refusal(t *testing.T, small map[string]target, name, line 
 	}
 	update, err := yaml.YAMLToJSON([]byte(then))
 	if err != nil {
-		t.Fatalf("%s: %v", line, err)
+		t.Fatalf("%s: got error %v, want none", line, err)
 	}
 	return s.requestCauses(t, http.MethodPatch, path+"?dryRun=All", "application/merge-patch+json", update)
 }
@@ -128,7 +128,7 @@ func (s *fuzzSession) requestCauses(t *testing.T, method, path, contentType stri
 	}
 	var status metav1.Status
 	if err := json.Unmarshal(text, &status); err != nil {
-		t.Fatalf("%s", text)
+		t.Fatalf("got %s, want no error", text)
 	}
 	if status.Details == nil || len(status.Details.Causes) == 0 {
 		return append(out, fmt.Sprintf("%d %s", status.Code, status.Message))

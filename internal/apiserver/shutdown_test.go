@@ -47,7 +47,7 @@ func TestWhatIsHeldStaysWhicheverEndpointIsWritten(t *testing.T) {
 	}
 	known := resources(t, c)
 	merge := "application/merge-patch+json"
-	for line := range strings.Lines(strings.TrimSpace(some)) {
+	for _, line := range someObjects() {
 		obj := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal([]byte(strings.NewReplacer("NS", ns, "x-kinds", "x-held").Replace(line)),
 			&obj.Object); err != nil {
@@ -71,7 +71,7 @@ func TestWhatIsHeldStaysWhicheverEndpointIsWritten(t *testing.T) {
 		raw, _ := json.Marshal(obj.Object)
 		for _, last := range endpoints[obj.GetAPIVersion()+"/"+r.Name] {
 			if code, text := d.do(http.MethodPost, list, "application/json", string(raw)); code != http.StatusCreated {
-				t.Errorf("%s: %d %s", list, code, text)
+				t.Errorf("%s: got %d %s, want code StatusCreated", list, code, text)
 				break
 			}
 			d.do(http.MethodDelete, item, "application/json", "")
@@ -141,7 +141,7 @@ func TestOrphansAreRemoved(t *testing.T) {
 			`"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`
 	if code, text := send.do(http.MethodPost, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
 		"application/json", definition); code != http.StatusCreated {
-		t.Fatal(code, text)
+		t.Fatalf("got %v, %v, want code StatusCreated", code, text)
 	}
 	things := "/apis/x.io/v1/namespaces/" + ns + "/things"
 	eventually(t, "custom resources are served", func() bool {
@@ -174,7 +174,7 @@ func TestOrphansAreRemoved(t *testing.T) {
 	got := audit()
 	for _, g := range got.Groups {
 		if w := want[g.Resource]; g.Namespace != ns || w != "" && g.Outcome != w || g.Count != 1 {
-			t.Errorf("%+v", g)
+			t.Errorf("got %+v, want one, in namespace %s, outcome %q", g, ns, w)
 		}
 	}
 	if len(got.Groups) != 4 || !got.HasRemaining() {
@@ -243,7 +243,7 @@ func TestTheTrackingOfTokensHasABeginning(t *testing.T) {
 	m := mustCreate[*corev1.ConfigMap](t)(c.CoreV1().ConfigMaps("kube-system").Get(t.Context(), tokenTrackingConfigMap,
 		metav1.GetOptions{}))
 	if _, err := time.Parse(time.DateOnly, m.Data["since"]); err != nil || len(m.Data) != 1 {
-		t.Errorf("%v: %v", m.Data, err)
+		t.Errorf("%v: got %v, want no error and 1 in Data", m.Data, err)
 	}
 	now := time.Date(2026, 3, 1, 23, 0, 0, 0, time.FixedZone("west", -3*3600))
 	for _, tt := range []struct {
@@ -256,7 +256,8 @@ func TestTheTrackingOfTokensHasABeginning(t *testing.T) {
 	} {
 		got, wrong := tokenTrackingData(tt.have, now)
 		if got["since"] != tt.since || wrong != tt.wrong || got["a"] != tt.have["a"] {
-			t.Errorf("%v: %v, %t", tt.have, got, wrong)
+			t.Errorf("%v: got %v, %t, want got[since] %v, wrong %v and got[a] %v", tt.have, got, wrong, tt.since,
+				tt.wrong, tt.have["a"])
 		}
 	}
 }

@@ -58,7 +58,7 @@ func TestUpgradeOfStoredObjects(t *testing.T) {
 		written := 0
 		for _, r := range mustCreate[[]storageversionmigrator.Report](t)(u.Run(t.Context())) {
 			if written += r.Written; r.Failed > 0 || !r.Done {
-				t.Errorf("%+v", r)
+				t.Errorf("got %+v, want Failed at most 0 and Done true", r)
 			}
 		}
 		if got, _ := form("/registry/configmaps/" + ns + "/old"); got != run.form || written != run.written {

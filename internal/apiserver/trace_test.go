@@ -155,7 +155,7 @@ func (d *traceSession) object(r metav1.APIResource, list string, raw []byte) {
 	})
 	current := &unstructured.Unstructured{}
 	if err := json.Unmarshal([]byte(now), &current.Object); err != nil {
-		d.t.Fatal(err, now)
+		d.t.Fatalf("got %v, %v, want no error", err, now)
 	}
 	current.SetLabels(map[string]string{"dry": "run"})
 	put := string(mustCreate[[]byte](d.t)(current.MarshalJSON()))
@@ -271,7 +271,7 @@ func dryRuns(t *testing.T, cfg Config, before func(c kubernetes.Interface, ns st
 	defer klog.SetOutput(discard{})
 	d := newTraceSession(t, s, n)
 	d.waitUntilIdle("Namespace") // what the server writes after its start
-	for line := range strings.Lines(strings.TrimSpace(some)) {
+	for _, line := range someObjects() {
 		obj := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal([]byte(strings.ReplaceAll(line, "NS", ns)), &obj.Object); err != nil {
 			t.Fatal(line, err)
@@ -290,7 +290,7 @@ func dryRuns(t *testing.T, cfg Config, before func(c kubernetes.Interface, ns st
 		list += "/" + r.Name
 		raw := mustCreate[[]byte](t)(obj.MarshalJSON())
 		if code, text := d.do(http.MethodPost, list, "application/json", string(raw)); code != http.StatusCreated {
-			t.Errorf("%s: %d %s", list, code, text)
+			t.Errorf("%s: got %d %s, want code StatusCreated", list, code, text)
 			continue
 		}
 		d.waitUntilIdle(obj.GetKind())

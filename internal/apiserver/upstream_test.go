@@ -117,7 +117,7 @@ func sender(t *testing.T,
 		}
 		obj := map[string]any{}
 		if err := json.Unmarshal(text, &obj); err != nil {
-			t.Fatal(fmt.Errorf("%s %s: %s: %w", method, path, text, err))
+			t.Fatalf("got %v, want no error", fmt.Errorf("%s %s: %s: %w", method, path, text, err))
 		}
 		return res.StatusCode, obj, res.Header.Values("Warning")
 	}

@@ -139,7 +139,7 @@ func TestPatchesOfAllKinds(t *testing.T) {
 	} {
 		got, err := cms.Patch(t.Context(), "x", p.typ, []byte(p.body), metav1.PatchOptions{})
 		if err != nil || got.Data["a"] != p.want {
-			t.Errorf("%s: %v, %v", p.typ, got.Data, err)
+			t.Errorf("%s: got %v, %v, want no error and Data[a] %v", p.typ, got.Data, err, p.want)
 		}
 	}
 }

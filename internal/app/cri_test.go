@@ -190,7 +190,7 @@ func TestInspectTheRuntime(t *testing.T) {
 			}
 		}
 		if err := json.Unmarshal([]byte(out), &got); err != nil || got.Status.State != want {
-			t.Errorf("%s: %v\n%s", command, err, out)
+			t.Errorf("%s: got %v, want no error and State %v\n%s", command, err, want, out)
 		}
 		if command == "info" && (len(got.Status.Conditions) != 2 || got.Status.Conditions[0].Type != "RuntimeReady") {
 			t.Errorf("info: %+v", got)
@@ -304,6 +304,6 @@ func TestSidesCompared(t *testing.T) {
 		t.Fatal(err)
 	}
 	if rows := cells(out.String()); fmt.Sprint(rows[0]) != "[NAMESPACE NAME POD UID API KUBELET RUNTIME]" {
-		t.Errorf("%s", out.String())
+		t.Errorf(`got %s, want rows[0] "[NAMESPACE NAME POD UID API KUBELET RUNTIME]"`, out.String())
 	}
 }

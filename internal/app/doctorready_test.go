@@ -24,6 +24,6 @@ func TestDoctorAsksWhyTheServerIsNotReady(t *testing.T) {
 	defer s.Close()
 	want := []doctor.FailingCheck{{Name: "watch-cache-progress", Reason: "the watch cache of pods has stood still"}}
 	if got := failingChecks(t.Context(), s.Client(), s.URL); !slices.Equal(got, want) {
-		t.Errorf("%+v", got)
+		t.Errorf("got %+v, want %v", got, want)
 	}
 }

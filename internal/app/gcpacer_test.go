@@ -56,14 +56,23 @@ func TestPaceFollowsTheLoad(t *testing.T) {
 	}
 }
 
-// Each collection is noticed once, until the context ends.
+// Each collection is noticed once, until the context ends: then at most by the call that waits for
+// the next one already.
 func TestAfterGC(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
-	reported := make(chan struct{}, 100)
+	reported, others := make(chan struct{}, 100), make(chan struct{}, 100)
 	afterGC(ctx, func() { reported <- struct{}{} })
 	for range 3 {
 		runtime.GC()
 		<-reported
 	}
 	stop()
+	afterGC(t.Context(), func() { others <- struct{}{} })
+	for range 3 {
+		runtime.GC()
+		<-others
+	}
+	if got := len(reported); got > 1 {
+		t.Errorf("3 collections after the end were noticed %d times, want at most once", got)
+	}
 }

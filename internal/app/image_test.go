@@ -32,6 +32,7 @@ func TestImageImportWantsAFile(t *testing.T) {
 	io := IO{Out: &out, Err: &errOut}
 	if code := execute(t.Context(), newRoot(io, newImage(io)), []string{"image", "import"}, &errOut); code != 2 ||
 		!strings.Contains(errOut.String(), "wants the path of an image archive") {
-		t.Errorf("%d: %s", code, errOut.String())
+		t.Errorf(`%d: got %s, want code %v and errOut with "wants the path of an image archive"`, code, errOut.String(),
+			exitUsage)
 	}
 }

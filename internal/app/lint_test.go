@@ -93,7 +93,7 @@ func TestLintJSON(t *testing.T) {
 	}
 	if len(got) != 1 || got[0].Name != "web" || len(got[0].Findings) != 1 ||
 		got[0].Findings[0].Rule != "shared-endpoint" || got[0].Findings[0].Fix == "" {
-		t.Errorf("%+v", got)
+		t.Errorf("got %+v, want 1 in got, Name web, 1 in Findings, Rule shared-endpoint and Fix other than empty", got)
 	}
 }
 
@@ -117,6 +117,7 @@ func TestLintLivePodsByOwner(t *testing.T) {
 	got := distinctWorkloads([]corev1.Pod{of("a", 8*time.Second), of("b", 20*time.Second), alone})
 	if len(got) != 2 || got[0].duplicates != 1 || got[0].Replicas != 2 || got[0].Started["c"] != 20*time.Second ||
 		got[1].Started["c"] != 3*time.Second {
-		t.Errorf("%+v", got)
+		t.Errorf("got %+v, want 2 in got, duplicates 1, Replicas 2, Started[c] %v and Started[c] %v", got,
+			20*time.Second, 3*time.Second)
 	}
 }

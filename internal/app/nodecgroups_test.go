@@ -76,12 +76,13 @@ func TestCgroupDriverAtStart(t *testing.T) {
 		m, err := e.cgroupDriver(t.Context(), c)
 		if x.refuses != "" {
 			if err == nil || !strings.Contains(err.Error(), x.refuses) {
-				t.Errorf("%+v: %v", x, err)
+				t.Errorf("%+v: got %v, want an error with %v", x, err, x.refuses)
 			}
 			continue
 		}
 		if err != nil || c.CgroupDriver != x.want || (m != nil) != (x.want == "systemd") {
-			t.Errorf("%+v: %q, %v, %v", x, c.CgroupDriver, m, err)
+			t.Errorf("%+v: got driver %q, manager %v, error %v; want the driver wanted, and a manager for systemd only",
+				x, c.CgroupDriver, m, err)
 		}
 		if text := strings.Join(*output, "\n"); (text == "") != (x.says == "") || !strings.Contains(text, x.says) {
 			t.Errorf("%+v: said %q", x, text)
@@ -179,7 +180,8 @@ evictionHard: {memory.available: 1Gi, nodefs.available: 10%%, nodefs.inodesFree:
 	box := firstSandbox(t, f)
 	if d := box.GetDnsConfig(); fmt.Sprint(d.GetServers()) != "[10.96.0.53]" ||
 		fmt.Sprint(d.GetSearches()) != "[default.svc.test.example svc.test.example test.example]" {
-		t.Errorf("%v", d)
+		t.Errorf(`got %v, want d.GetServers() [10.96.0.53] and d.GetSearches() "[default.svc.test.example `+
+			`svc.test.example test.example]"`, d)
 	}
 	if got := box.GetLinux().GetCgroupParent(); !strings.HasSuffix(got, "-kubepods-besteffort-pod1_2.slice") ||
 		strings.Contains(got, "/") {

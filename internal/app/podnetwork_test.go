@@ -37,10 +37,10 @@ func TestWhoMakesThePodNetwork(t *testing.T) {
 		switch err := n.check(); {
 		case c.err != "":
 			if err == nil || !strings.HasPrefix(err.Error(), c.err) {
-				t.Errorf("%s: %v", c.args, err)
+				t.Errorf("%s: got %v, want an error beginning with %v", c.args, err, c.err)
 			}
 		case err != nil:
-			t.Errorf("%s: %v", c.args, err)
+			t.Errorf("%s: got %v, want no error", c.args, err)
 		case n.networkByOthers(c.made) != c.waits || n.cniConfDir != c.dir:
 			t.Errorf("%s beside %q: waits %v in %q", c.args, c.made, n.networkByOthers(c.made), n.cniConfDir)
 		}

@@ -62,7 +62,7 @@ func TestTakenPortNamesItsFlag(t *testing.T) {
 	port := l.Addr().(*net.TCPAddr).Port
 	if got := printed(requirePort("127.0.0.1", port, "--secure-port")); !strings.Contains(got, "is taken") ||
 		!strings.Contains(got, "--secure-port") {
-		t.Error(got)
+		t.Errorf(`got %v, want it with "is taken" and it with --secure-port`, got)
 	}
 }
 
@@ -76,7 +76,7 @@ func TestOneInstancePerDataDirectory(t *testing.T) {
 	var b bytes.Buffer
 	report(&b, err)
 	if got := b.String(); !strings.Contains(got, "in use by process") || !strings.Contains(got, "--data-dir") {
-		t.Error(got)
+		t.Errorf(`got %q, want it with "in use by process" and "--data-dir"`, got)
 	}
 	first.release()
 	second, err := lockDataDir(dir)
@@ -98,7 +98,7 @@ func TestPlaceRefusesWhatCannotBe(t *testing.T) {
 		set(&p)
 		err := p.complete()
 		if !isUsageError(err) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", want, err)
+			t.Errorf("got %v, want a usage error with %s", err, want)
 		}
 	}
 }
@@ -143,7 +143,7 @@ func TestBadKubeletConfigurationNamesTheField(t *testing.T) {
 		err := n.loadConfig(p)
 		if got := printed(err); err == nil || !strings.Contains(got, want) && !strings.Contains(got,
 			"KubeletConfiguration") {
-			t.Errorf("%q: %s", content, got)
+			t.Errorf("%q: got %s, want an error with %q or KubeletConfiguration", content, got, want)
 		}
 	}
 }

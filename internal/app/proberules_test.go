@@ -53,9 +53,10 @@ func TestWhatAProbeMayLeaveOut(t *testing.T) {
 	got := p.Spec.Containers[0].LivenessProbe
 	if got.PeriodSeconds != 10 || got.TimeoutSeconds != 1 || got.SuccessThreshold != 1 || got.FailureThreshold != 3 ||
 		got.InitialDelaySeconds != 0 || got.HTTPGet.Scheme != corev1.URISchemeHTTP || got.HTTPGet.Path != "/" {
-		t.Errorf("%+v", got)
+		t.Errorf("got %+v, want PeriodSeconds 10, TimeoutSeconds 1, SuccessThreshold 1, FailureThreshold 3, "+
+			"InitialDelaySeconds 0, Scheme URISchemeHTTP and Path /", got)
 	}
 	if errs := podRules().Validate(p); len(errs) > 0 {
-		t.Error(errs)
+		t.Errorf("got %v, want no errs", errs)
 	}
 }

@@ -24,7 +24,7 @@ clusters: [{name: c, cluster: {server: "https://192.0.2.1:6443"}}], users: [{nam
 	head := "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 	c, err := clientOfConfig(write("named.yaml", head+"clientConnection: {kubeconfig: "+kubeconfig+"}\n"))
 	if err != nil || c.Host != "https://192.0.2.1:6443" || c.BearerToken != "t" {
-		t.Errorf("%+v, %v", c, err)
+		t.Errorf("got %+v, %v, want no error, Host https://192.0.2.1:6443 and BearerToken t", c, err)
 	}
 	for name, want := range map[string]string{write("unnamed.yaml", head): "clientConnection.kubeconfig",
 		filepath.Join(dir, "none.yaml"): "none.yaml"} {

@@ -37,7 +37,7 @@ func TestUnitFile(t *testing.T) {
 	start, _, _ = strings.Cut(start, "\n")
 	c, rest, err := newRoot(IO{}, newKubelet(IO{})).Find(strings.Fields(start))
 	if err != nil || c.Name() != "kubelet" {
-		t.Fatalf("%v: %v", c, err)
+		t.Fatalf("%v: got %v, want no error and c.Name() kubelet", c, err)
 	}
 	if err := c.ParseFlags(rest); err != nil {
 		t.Error(err)
@@ -76,10 +76,10 @@ func TestPrintedUnit(t *testing.T) {
 	start, _, _ = strings.Cut(start, "\n")
 	if want := `/opt/gantry/bin/gantry kubelet --data-dir "/var/lib/my gantry" --node-ip 192.0.2.1 --node-labels a=b ` +
 		`--register-node=false --register-with-taints x=y:NoSchedule`; start != want {
-		t.Errorf("%s", start)
+		t.Errorf("got %s, want %s", start, want)
 	}
 	if got := unitQuote(`50% of $HOME`); got != `"50%% of $$HOME"` {
-		t.Errorf("%s", got)
+		t.Errorf("got %s, want %s", got, `"50%% of $$HOME"`)
 	}
 	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {

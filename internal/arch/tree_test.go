@@ -35,25 +35,10 @@ func root(t *testing.T) string {
 // left out.
 func tree(t *testing.T) []pkg {
 	t.Helper()
-	top := root(t)
 	byPath := map[string]*pkg{}
-	err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		rel, _ := filepath.Rel(top, path)
-		if d.IsDir() {
-			if name := d.Name(); rel != "." && (strings.HasPrefix(name, ".") || name == "testdata" || name == "build" ||
-				name == "docs") {
-				return filepath.SkipDir
-			}
-			if _, err := os.Stat(filepath.Join(path, "go.mod")); err == nil && rel != "." {
-				return filepath.SkipDir
-			}
-			return nil
-		}
+	walk(t, func(rel string) {
 		if !strings.HasSuffix(rel, ".go") || strings.HasSuffix(rel, "_test.go") {
-			return nil
+			return
 		}
 		dir := filepath.Dir(rel)
 		p := byPath[dir]
@@ -61,16 +46,13 @@ func tree(t *testing.T) []pkg {
 			p = &pkg{path: dir, fset: token.NewFileSet(), files: map[string]*ast.File{}}
 			byPath[dir] = p
 		}
-		f, err := parser.ParseFile(p.fset, path, nil, parser.ParseComments|parser.SkipObjectResolution)
+		f, err := parser.ParseFile(p.fset, filepath.Join(root(t), rel), nil,
+			parser.ParseComments|parser.SkipObjectResolution)
 		if err != nil {
-			return err
+			t.Fatal(err)
 		}
 		p.files[rel] = f
-		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	out := make([]pkg, 0, len(byPath))
 	for _, p := range byPath {
 		out = append(out, *p)
@@ -80,3 +62,42 @@ func tree(t *testing.T) []pkg {
 }
 
 func isGenerated(f *ast.File) bool { return ast.IsGenerated(f) }
+
+// testFiles lists the _test.go files of the module by path below the repository.
+func testFiles(t *testing.T) []string {
+	t.Helper()
+	var out []string
+	walk(t, func(rel string) {
+		if strings.HasSuffix(rel, "_test.go") {
+			out = append(out, rel)
+		}
+	})
+	return out
+}
+
+// walk calls do with every file of the module; nested modules and generated folders are left out.
+func walk(t *testing.T, do func(rel string)) {
+	t.Helper()
+	top := root(t)
+	err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(top, path)
+		if !d.IsDir() {
+			do(rel)
+			return nil
+		}
+		if name := d.Name(); rel != "." && (strings.HasPrefix(name, ".") || name == "testdata" || name == "build" ||
+			name == "docs") {
+			return filepath.SkipDir
+		}
+		if _, err := os.Stat(filepath.Join(path, "go.mod")); err == nil && rel != "." {
+			return filepath.SkipDir
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

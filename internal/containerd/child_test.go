@@ -570,7 +570,7 @@ func TestStartNamesWhatIsMissing(t *testing.T) {
 	} {
 		_, err := containerd.Start(t.Context(), c.cfg)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got %v, want an error with %v", name, err, c.want)
 		}
 	}
 }

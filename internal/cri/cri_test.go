@@ -194,7 +194,7 @@ func TestSeparateImageService(t *testing.T) {
 	c := dial(t, cri.Options{Endpoint: runtime.Endpoint(), ImageEndpoint: images.Endpoint()})
 	st, err := c.Images().ImageStatus(t.Context(), &runtimeapi.ImageSpec{Image: "only-here:1"}, false)
 	if err != nil || st.Image == nil {
-		t.Error(st, err)
+		t.Errorf("got %v, %v, want no error and set Image", st, err)
 	}
 }
 
@@ -256,10 +256,11 @@ func TestFeatures(t *testing.T) {
 	f, err := c.Features(t.Context())
 	if err != nil || f.CgroupDriver != "cgroupfs" || !f.SupplementalGroupsPolicy || f.MountOptions ||
 		!f.Handlers[""].RecursiveReadOnlyMounts || f.Handlers["runc"].UserNamespaces {
-		t.Errorf("%+v %v", f, err)
+		t.Errorf("got %+v %v, want no error, CgroupDriver cgroupfs, SupplementalGroupsPolicy true, MountOptions "+
+			"false, RecursiveReadOnlyMounts true and UserNamespaces false", f, err)
 	}
 	if c.Version().GetRuntimeName() != "containerd" {
-		t.Error(c.Version())
+		t.Errorf("got %v, want c.Version().GetRuntimeName() containerd", c.Version())
 	}
 }
 

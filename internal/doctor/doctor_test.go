@@ -157,7 +157,7 @@ func TestChecks(t *testing.T) {
 				}
 				if f.Level != c.level || !strings.Contains(f.Text, c.text) || !strings.Contains(f.Fix, c.fix) ||
 					(c.fix == "") != (f.Fix == "") {
-					t.Errorf("%+v", f)
+					t.Errorf("got %+v, want level %v, text with %q, fix with %q", f, c.level, c.text, c.fix)
 				}
 				return
 			}
@@ -169,7 +169,7 @@ func TestChecks(t *testing.T) {
 // What nobody looked at is not judged.
 func TestNothingLookedAt(t *testing.T) {
 	if got := doctor.Examine(doctor.Facts{Now: now}); len(got) > 0 {
-		t.Errorf("%+v", got)
+		t.Errorf("got %+v, want no got", got)
 	}
 }
 
@@ -209,11 +209,11 @@ func TestGrants(t *testing.T) {
 		grants := append([]doctor.AccessGrant{}, doctor.Grants(roles, []rbacv1.ClusterRoleBinding{c.binding})...)
 		got := doctor.Examine(doctor.Facts{Now: now, Grants: grants})
 		if len(got) != 1 || got[0].Level != c.level || !strings.Contains(got[0].Text, c.text) {
-			t.Errorf("%s: %+v", c.binding.Name, got)
+			t.Errorf("%s: got %+v, want 1 in got, Level %v and Text with %v", c.binding.Name, got, c.level, c.text)
 		}
 		if c.level == doctor.Problem && !strings.Contains(got[0].Fix,
 			"kubectl delete clusterrolebinding "+c.binding.Name) {
-			t.Errorf("%s: %s", c.binding.Name, got[0].Fix)
+			t.Errorf("%s: got fix %s, want one that deletes the binding", c.binding.Name, got[0].Fix)
 		}
 	}
 }

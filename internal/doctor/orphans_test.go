@@ -43,7 +43,8 @@ func TestOrphansAreTold(t *testing.T) {
 		}
 		if len(got) != 1 || got[0].Level != c.level || !strings.Contains(got[0].Text, c.text) ||
 			(got[0].Level > doctor.Note) != (got[0].Fix != "") {
-			t.Errorf("%s: %+v", name, got)
+			t.Errorf("%s: got %+v, want one of level %v, text with %q, and a fix from warnings on", name, got, c.level,
+				c.text)
 		}
 	}
 	if o := doctor.ReadOrphans(strings.NewReader("# TYPE apiserver_up gauge\napiserver_up 1\n")); o != nil {

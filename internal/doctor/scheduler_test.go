@@ -71,9 +71,10 @@ scheduler_scheduling_attempt_duration_seconds_count{profile="p",result="error"} 
 	if s.Err != nil || s.Attempts != 100 || s.P99 != 400*time.Millisecond || s.Pending["active"] != 3 ||
 		s.Pending["gated"] != 1 || s.Percent["default-scheduler"] != 100 ||
 		s.MetricsUpdated["pods"].Unix() != 1_700_000_000 {
-		t.Errorf("%+v", s)
+		t.Errorf("got %+v, want no Err, Attempts 100, P99 %v, Pending[active] 3, Pending[gated] 1, "+
+			"Percent[default-scheduler] 100 and Unix 1_700_000_000", s, 400*time.Millisecond)
 	}
 	if s := doctor.ReadScheduler("a:1", strings.NewReader("{")); s.Err == nil {
-		t.Errorf("%+v", s)
+		t.Errorf("got %+v, want set Err", s)
 	}
 }

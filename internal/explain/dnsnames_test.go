@@ -97,7 +97,7 @@ func TestNamesThatDoNotResolve(t *testing.T) {
 		a := crashLoop(In{Pod: pod, Ref: journal.Ref{Kind: "Pod", Namespace: "default", Name: "app"},
 			NamespaceContext: c.around, LastLogs: map[string]string{"app": c.words}})
 		if a == nil || !strings.Contains(a.Cause, c.cause) {
-			t.Errorf("%s: %+v", c.name, a)
+			t.Errorf("%s: got %+v, want Cause with %v", c.name, a, c.cause)
 			continue
 		}
 		if c.fix != "" && (len(a.Fixes) == 0 || !strings.Contains(a.Fixes[0].Description+strings.Join(a.Fixes[0].Run,
@@ -106,7 +106,7 @@ func TestNamesThatDoNotResolve(t *testing.T) {
 		}
 		if quiet := c.cause == "ends again and again: last with exit code 1"; quiet && strings.Contains(a.Cause,
 			"resolve") {
-			t.Errorf("%s: %s", c.name, a.Cause)
+			t.Errorf("%s: got cause %s, want none of DNS", c.name, a.Cause)
 		}
 	}
 }

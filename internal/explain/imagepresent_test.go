@@ -86,9 +86,9 @@ func TestAnImageThatCannotBePulledIsLookedForOnTheNodes(t *testing.T) {
 func TestPresenceNeedsANameAndNodes(t *testing.T) {
 	if got := imagePresence("NOT a name", withImages("n1", "NOT a name"), nil, nil); got.onNode ||
 		got.otherTags != nil || got.otherNodes != nil {
-		t.Errorf("%+v", got)
+		t.Errorf("got %+v, want onNode false, no otherTags and no otherNodes", got)
 	}
 	if got := imagePresence("web:1", nil, nil, nil); got.onNode {
-		t.Errorf("%+v", got)
+		t.Errorf("got %+v, want onNode false", got)
 	}
 }

@@ -23,7 +23,7 @@ func TestVersionsAreEmulated(t *testing.T) {
 		err := f.Emulate(c.versions)
 		if got := fmt.Sprint(err); c.err != "" && !strings.Contains(got, c.err) ||
 			c.err == "" && (err != nil || f != c.want) {
-			t.Errorf("%v: %+v, %v", c.versions, f, err)
+			t.Errorf("%v: got %+v, %v; want %+v, error %q", c.versions, f, err, c.want, c.err)
 		}
 	}
 }
@@ -66,7 +66,7 @@ func TestGatesAreReadAndUnknownOnesRefused(t *testing.T) {
 			continue
 		}
 		if err != nil || f != c.want {
-			t.Errorf("%v %v: %+v, %v", c.gates, c.api, f, err)
+			t.Errorf("%v %v: got %+v, %v, want no error and f %v", c.gates, c.api, f, err, c.want)
 		}
 	}
 }

@@ -25,7 +25,7 @@ func TestChanges(t *testing.T) {
 	} {
 		var was, now map[string]any
 		if json.Unmarshal([]byte(row.was), &was) != nil || json.Unmarshal([]byte(row.now), &now) != nil {
-			t.Fatal(name)
+			t.Fatalf("got %v, want no Unmarshal and no Unmarshal", name)
 		}
 		var got []string
 		for _, c := range Changes(was, now) {

@@ -15,14 +15,14 @@ func TestEveryFactSurvivesTheWire(t *testing.T) {
 		in := journal.Entry{Seq: 7, At: time.Unix(1, 0).UTC(), Ref: journal.Ref{Name: "x"}, By: "kubelet", Fact: f}
 		raw, err := json.Marshal(in)
 		if err != nil {
-			t.Fatalf("%T: %v", f, err)
+			t.Fatalf("%T: got error %v, want none", f, err)
 		}
 		var out journal.Entry
 		if err := json.Unmarshal(raw, &out); err != nil {
-			t.Fatalf("%T: %v", f, err)
+			t.Fatalf("%T: got error %v, want none", f, err)
 		}
 		if diff := cmp.Diff(in, out); diff != "" {
-			t.Errorf("%T: %s", f, diff)
+			t.Errorf("%T: the two differ (-want +got):\n%s", f, diff)
 		}
 	}
 }

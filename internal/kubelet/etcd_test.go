@@ -57,7 +57,7 @@ func TestStaticEtcd(t *testing.T) {
 	}
 	for _, path := range []string{"var/lib/etcd", "etc/kubernetes/pki/etcd"} {
 		if at, err := os.Stat(filepath.Join(r.root, path)); err != nil || !at.IsDir() {
-			t.Errorf("%s: %v", path, err)
+			t.Errorf("%s: got %v, want no error and at.IsDir() true", path, err)
 		}
 	}
 	if n := r.fake.Count("RunPodSandbox"); n != 1 {

@@ -12,7 +12,8 @@ import (
 
 // goroutineStarters are the packages that may start a program, and which: never a container's.
 var goroutineStarters = map[string]string{
-	"images/credentialprovider": "credential provider plugins", "server/nodelog": "journalctl", "userns/allocations": "getsubids",
+	"images/credentialprovider": "credential provider plugins", "server/nodelog": "journalctl",
+	"userns/allocations": "getsubids",
 }
 
 // The kubelet starts no processes itself, writes no packet rules, hands out no addresses and places

@@ -54,9 +54,10 @@ func TestOnePodFromCreationToDeletion(t *testing.T) {
 			p.Status.HostIP != "192.0.2.1" {
 			t.Errorf("status %+v", p.Status)
 		}
-		if got := conditions(p); got != "PodReadyToStartContainers=True Initialized=True Ready=True "+
-			"ContainersReady=True PodScheduled=True" {
-			t.Error(got)
+		if got, want := conditions(p),
+			"PodReadyToStartContainers=True Initialized=True Ready=True "+
+				"ContainersReady=True PodScheduled=True"; got != want {
+			t.Errorf("conditions(p) = %q, want %q", got, want)
 		}
 		calls := r.fake.Count("RunPodSandbox") + r.fake.Count("CreateContainer") + r.fake.Count("StartContainer")
 		if calls != 3 {
@@ -106,7 +107,8 @@ func TestCrashLoop(t *testing.T) {
 		if st.RestartCount != 1 || st.State.Waiting == nil || st.State.Waiting.Reason != "CrashLoopBackOff" ||
 			st.State.Waiting.Message != "back-off 10s restarting failed container=app pod=loop_default(uid-loop)" ||
 			st.LastTerminationState.Terminated.ExitCode != 1 {
-			t.Fatalf("%+v", st)
+			t.Fatalf(`got %+v, want RestartCount 1, Reason CrashLoopBackOff, Message "back-off 10s restarting failed `+
+				`container=app pod=loop_…" and ExitCode 1`, st)
 		}
 		if n := r.events.count(
 			"BackOff: Back-off restarting failed container app in pod loop_default(uid-loop)"); n != 1 {
@@ -183,15 +185,15 @@ func TestInitContainersRunInOrder(t *testing.T) {
 		got := r.phase("p", v1.PodPending)
 		if c := got.Status.Conditions[1]; c.Status != v1.ConditionFalse ||
 			c.Message != "containers with incomplete status: [i1 i2]" {
-			t.Errorf("%+v", c)
+			t.Errorf(`got %+v, want Status ConditionFalse and Message "containers with incomplete status: [i1 i2]"`, c)
 		}
 		if w := got.Status.ContainerStatuses[0].State.Waiting; w == nil || w.Reason != "PodInitializing" {
-			t.Errorf("%+v", got.Status.ContainerStatuses[0])
+			t.Errorf("got %+v, want Reason PodInitializing", got.Status.ContainerStatuses[0])
 		}
 		r.advance(2 * time.Second)
 		if c := r.phase("p", v1.PodPending).Status.Conditions[1]; c.Message != "containers with incomplete status: "+
 			"[i2]" {
-			t.Errorf("%+v", c)
+			t.Errorf(`got %+v, want Message "containers with incomplete status:"`, c)
 		}
 		r.advance(2 * time.Second)
 		r.phase("p", v1.PodRunning)
@@ -225,13 +227,13 @@ func TestSandboxDies(t *testing.T) {
 		got := r.phase("p", v1.PodRunning)
 		if got.Status.PodIP == ip || got.Status.ContainerStatuses[0].RestartCount != 1 ||
 			got.Status.InitContainerStatuses[0].RestartCount != 1 {
-			t.Errorf("%+v", got.Status)
+			t.Errorf("got %+v, want PodIP other than %v, RestartCount 1 and RestartCount 1", got.Status, ip)
 		}
 		if s := started(r); s != "i1 app i1 app" {
 			t.Errorf("started %s", s)
 		}
 		if r.events.count("Normal SandboxChanged: Pod sandbox changed, it will be killed and re-created.") != 1 {
-			t.Error(r.events.all())
+			t.Errorf(`got %v, want 1 times "Normal SandboxChanged: Pod sandbox changed, it will be…"`, r.events.all())
 		}
 	})
 }
@@ -249,7 +251,7 @@ func TestKubeletRestartTouchesNothing(t *testing.T) {
 		r.advance(10 * time.Second)
 		before := r.phase("p", v1.PodRunning)
 		if !before.Status.ContainerStatuses[0].Ready {
-			t.Fatalf("%+v", before.Status)
+			t.Fatalf("got %+v, want Ready true", before.Status)
 		}
 		r.stop()
 		if err := r.fake.Fault("ExecSync", "delay(5s)"); err != nil {
@@ -344,8 +346,9 @@ func TestSidecarsStopLastAndBackwards(t *testing.T) {
 				order = append(order, strings.Join(strings.Fields(rest)[:2], ""))
 			}
 		}
-		if got := strings.Join(order, " "); got != "app:TERM: app:stopped s2:TERM: s2:stopped s1:TERM: s1:stopped" {
-			t.Error(got)
+		if got, want := strings.Join(order, " "),
+			"app:TERM: app:stopped s2:TERM: s2:stopped s1:TERM: s1:stopped"; got != want {
+			t.Errorf("order = %q, want %q", got, want)
 		}
 	})
 }
@@ -368,7 +371,7 @@ func TestPreStopUsesTheGraceUp(t *testing.T) {
 		r.advance(1500 * time.Millisecond)
 		r.gone("p")
 		if r.events.count("Warning FailedPreStopHook: PreStopHook failed") != 1 {
-			t.Error(r.events.all())
+			t.Errorf(`got %v, want 1 times "Warning FailedPreStopHook: PreStopHook failed"`, r.events.all())
 		}
 	})
 }
@@ -385,7 +388,8 @@ func TestMissingConfigMapIsTakenWhenItComes(t *testing.T) {
 		r.advance(15 * time.Second)
 		w := r.phase("p", v1.PodPending).Status.ContainerStatuses[0].State.Waiting
 		if w == nil || w.Reason != "CreateContainerConfigError" || w.Message != `configmap "cfg" not found` {
-			t.Fatalf("%+v\n%s", w, r.facts.all())
+			t.Fatalf("got %+v, want Reason \"CreateContainerConfigError\" and Message 'configmap \"cfg\" not "+
+				"found'\n%s", w, r.facts.all())
 		}
 		if _, err := r.api.CoreV1().ConfigMaps("default").Create(context.Background(),
 			&v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "cfg"},
@@ -408,10 +412,10 @@ func TestCommandThatIsNotThere(t *testing.T) {
 		r.advance(2 * time.Second)
 		st := r.phase("p", v1.PodFailed).Status.ContainerStatuses[0]
 		if e := st.State.Terminated; e == nil || e.ExitCode != 128 || e.Reason != "StartError" {
-			t.Errorf("%+v", st)
+			t.Errorf("got %+v, want ExitCode 128 and Reason StartError", st)
 		}
 		if r.events.count("Warning Failed: Error: ") != 1 {
-			t.Error(r.events.all())
+			t.Errorf(`got %v, want 1 times "Warning Failed: Error:"`, r.events.all())
 		}
 	})
 }
@@ -465,7 +469,7 @@ func TestLivenessKillsAndRestarts(t *testing.T) {
 			t.Errorf("%d restarts, want 2: the first two are free\n%s", st.RestartCount, r.facts.all())
 		}
 		if n := r.events.count("Normal Killing: Container app failed liveness probe, will be restarted"); n < 2 {
-			t.Errorf("%s", r.events.all())
+			t.Errorf("got %s, want n at least 2", r.events.all())
 		}
 	})
 }
@@ -482,11 +486,12 @@ func TestActiveDeadline(t *testing.T) {
 		got := r.phase("p", v1.PodFailed)
 		if got.Status.Reason != "DeadlineExceeded" ||
 			got.Status.Message != "Pod was active on the node longer than the specified deadline" {
-			t.Errorf("%+v", got.Status)
+			t.Errorf(`got %+v, want Reason DeadlineExceeded and Message "Pod was active on the node longer than the `+
+				`specified d…"`, got.Status)
 		}
 		if r.events.count("Normal DeadlineExceeded: Pod was active on the node longer than the specified "+
 			"deadline") != 3 {
-			t.Error(r.events.all())
+			t.Errorf("got %v, want count 3", r.events.all())
 		}
 	})
 }
@@ -579,7 +584,7 @@ func TestRunningIsReportedAfterPostStart(t *testing.T) {
 		}
 		r.advance(3 * time.Second)
 		if st := r.phase("p", v1.PodRunning).Status.ContainerStatuses[0]; st.State.Running == nil || !st.Ready {
-			t.Errorf("%+v", st)
+			t.Errorf("got %+v, want Ready true", st)
 		}
 	})
 }
@@ -598,7 +603,7 @@ func TestContainerThatIgnoresTERMIsKilledAtTheDeadline(t *testing.T) {
 		r.advance(time.Second)
 		r.gone("p")
 		if !strings.Contains(r.facts.all(), "app exited with code 137") {
-			t.Error(r.facts.all())
+			t.Errorf(`got %v, want r.facts.all() with "app exited with code 137"`, r.facts.all())
 		}
 	})
 }
@@ -631,7 +636,8 @@ func TestTerminalPhaseIsReportedBeforeDeletion(t *testing.T) {
 		states := recording.states()
 		if n := len(states); n < 2 || states[n-1] != "p gone" || !strings.HasPrefix(states[n-2], "p Succeeded") &&
 			!strings.HasPrefix(states[n-2], "p Failed") {
-			t.Errorf("%s", strings.Join(states, "\n"))
+			t.Errorf("got states %s, want p gone at the end and its terminal phase just before",
+				strings.Join(states, "\n"))
 		}
 	})
 }
@@ -652,7 +658,7 @@ func TestOnlyTheChangedContainerIsReplaced(t *testing.T) {
 			t.Errorf("started %s", s)
 		}
 		if r.events.count("Normal Killing: Container a definition changed, will be restarted") != 1 {
-			t.Error(r.events.all())
+			t.Errorf(`got %v, want 1 times "Normal Killing: Container a definition changed, will b…"`, r.events.all())
 		}
 	})
 }

@@ -234,7 +234,7 @@ func (r *rig) life() {
 	r.create(p)
 	r.advance(12 * time.Second)
 	if readyIs(r.phase("web", v1.PodRunning)) != v1.ConditionTrue || a.count()["ready"] == 0 {
-		t.Fatal(r.facts.all())
+		t.Fatalf("got %v, want readyIs ConditionTrue and a.count()[ready] other than 0", r.facts.all())
 	}
 	r.facts.write("-- deleted")
 	r.delete("web", 30)
@@ -279,7 +279,7 @@ func TestUnmountThatHangs(t *testing.T) {
 		r.assertRemoved("free")
 		p = r.get("held")
 		if p == nil || p.DeletionTimestamp == nil || p.Status.ContainerStatuses[0].State.Terminated == nil {
-			t.Fatalf("%+v", p)
+			t.Fatalf("got %+v, want set Terminated", p)
 		}
 		if got := stuckIn(r.k); !strings.Contains(got, "held SyncTerminatedPod: ") || strings.Contains(got, "free") {
 			t.Errorf("stuck: %q", got)

@@ -88,7 +88,7 @@ func TestSourceReports(t *testing.T) {
 			}
 			got := r.since(n, name)
 			if !strings.Contains(got, s.want) || s.not != "" && strings.Contains(got, s.not) {
-				t.Errorf("%s:\n%s", s.op, got)
+				t.Errorf("%s: got\\n%s\\nwant %q and not %q", s.op, got, s.want, s.not)
 			}
 			if !strings.HasPrefix(s.op, "DELETE") {
 				r.advance(5 * time.Second) // let it come to rest
@@ -135,7 +135,7 @@ func TestEachChannelReachesItsPod(t *testing.T) {
 			c.happens()
 			r.advance(c.within)
 			if got := r.since(n, "web"); !strings.Contains(got, c.want) {
-				t.Errorf("%s: %s", c.channel, got)
+				t.Errorf("%s: got %s, want it with %v", c.channel, got, c.want)
 			}
 			if got := r.since(n, "other"); strings.Contains(got, "Planned") {
 				t.Errorf("%s: others are touched: %s", c.channel, got)

@@ -35,7 +35,7 @@ func (r *rig) createNamed(uid string, p *v1.Pod) {
 func (r *rig) assertOneSandbox() {
 	r.t.Helper()
 	for _, duplicates := range r.fake.DuplicateSandboxes() {
-		r.t.Error(duplicates)
+		r.t.Errorf("got %v, want one sandbox for each Pod and attempt", duplicates)
 	}
 	if r.t.Failed() {
 		r.t.Log(r.facts.all() + "\n" + r.fake.Dump())
@@ -270,7 +270,7 @@ func TestPodsOfOneName(t *testing.T) {
 			}
 		})
 		if len(wrong) > 0 {
-			rt.Fatal(strings.Join(wrong, "\n"))
+			rt.Fatalf("got %v, want no wrong", strings.Join(wrong, "\n"))
 		}
 	})
 }
@@ -297,7 +297,7 @@ func TestAPodThatOnlyTheRuntimeHasRunsItsHook(t *testing.T) {
 		r.advance(10 * time.Second)
 		r.gone("web")
 		if !strings.Contains(r.facts.all(), "StopStep: container app: preStop") {
-			t.Error(r.facts.all())
+			t.Errorf(`got %v, want r.facts.all() with "StopStep: container app: preStop"`, r.facts.all())
 		}
 	})
 }

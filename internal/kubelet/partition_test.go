@@ -86,7 +86,7 @@ func TestPartition(t *testing.T) {
 		r.advance(10 * time.Second)
 		for _, name := range []string{"web", "killed", "evicted"} {
 			if p := r.phase(name, v1.PodRunning); readyIs(p) != v1.ConditionTrue {
-				t.Fatalf("%+v", p.Status)
+				t.Fatalf("got %+v, want readyIs(p) ConditionTrue", p.Status)
 			}
 		}
 		l.disconnect()

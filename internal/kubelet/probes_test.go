@@ -71,7 +71,7 @@ func TestContainerWithoutProbesIsReadyAsSoonAsItRuns(t *testing.T) {
 		p := r.phase("p", v1.PodRunning)
 		if st := p.Status.ContainerStatuses[0]; !st.Ready || st.Started == nil || !*st.Started ||
 			readyIs(p) != v1.ConditionTrue {
-			t.Errorf("%+v", p.Status)
+			t.Errorf("got %+v, want Ready true, Started true and readyIs(p) ConditionTrue", p.Status)
 		}
 	})
 }
@@ -89,7 +89,7 @@ func TestFailedReadinessOnlyEndsTheTraffic(t *testing.T) {
 		a.fail()
 		r.advance(5 * time.Second)
 		if p := r.phase("p", v1.PodRunning); readyIs(p) != v1.ConditionTrue {
-			t.Fatalf("%+v", p.Status)
+			t.Fatalf("got %+v, want readyIs(p) ConditionTrue", p.Status)
 		}
 		a.fail("ready")
 		r.advance(11 * time.Second)
@@ -100,7 +100,7 @@ func TestFailedReadinessOnlyEndsTheTraffic(t *testing.T) {
 		p := r.phase("p", v1.PodRunning)
 		if st := p.Status.ContainerStatuses[0]; readyIs(p) != v1.ConditionFalse || st.Ready || st.RestartCount != 0 ||
 			st.State.Running == nil {
-			t.Errorf("%+v", p.Status)
+			t.Errorf("got %+v, want readyIs(p) ConditionFalse, Ready false, RestartCount 0 and set Running", p.Status)
 		}
 	})
 }
@@ -178,14 +178,15 @@ func TestTheProbesOwnGracePeriod(t *testing.T) {
 				r.create(pod("p", c))
 				r.advance(7 * time.Second)
 				if r.events.count("Normal Killing: Container app failed liveness probe, will be restarted") != 1 {
-					t.Error(r.events.all())
+					t.Errorf(`got %v, want 1 times "Normal Killing: Container app failed liveness probe, w…"`,
+						r.events.all())
 				}
 				if deleted {
 					r.delete("p", 3)
 					r.advance(6 * time.Second)
 					r.gone("p")
 					if r.events.count("Normal Killing: Stopping container app") != 1 {
-						t.Error(r.events.all())
+						t.Errorf(`got %v, want 1 times "Normal Killing: Stopping container app"`, r.events.all())
 					}
 					return
 				}
@@ -196,7 +197,7 @@ func TestTheProbesOwnGracePeriod(t *testing.T) {
 				r.advance(3 * time.Second)
 				if st := r.get("p").Status.ContainerStatuses[0]; st.RestartCount != 1 ||
 					st.LastTerminationState.Terminated == nil || st.LastTerminationState.Terminated.ExitCode != 137 {
-					t.Errorf("%+v", st)
+					t.Errorf("got %+v, want RestartCount 1 and ExitCode 137", st)
 				}
 			})
 		})
@@ -232,7 +233,7 @@ func TestVerdictsSurviveARestartOfTheKubelet(t *testing.T) {
 				r.advance(20 * time.Second)
 				before := r.phase("p", v1.PodRunning).Status.ContainerStatuses[0]
 				if before.Ready != tc.before {
-					t.Fatalf("%+v", before)
+					t.Fatalf("got %+v, want Ready %v", before, tc.before)
 				}
 				r.stop()
 				a.fail(tc.badThen...)

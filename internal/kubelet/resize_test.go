@@ -143,7 +143,8 @@ func TestResizeThatNeedsARestart(t *testing.T) {
 		r.wantSize("web", "300m 48Mi", "300m 48Mi", "300m 96Mi")
 		if r.events.count("Killing: Container app resize requires restart") != 1 ||
 			r.events.count("ResizeCompleted") != 2 || condition(p, v1.PodResizeInProgress) != nil {
-			t.Error(r.events.all())
+			t.Errorf(`got %v, want 1 times "Killing: Container app resize requires restart", 2 times ResizeCompleted `+
+				`and no condition`, r.events.all())
 		}
 	})
 }
@@ -159,13 +160,14 @@ func TestResizeBelowUse(t *testing.T) {
 			`current usage (8388608)`
 		if c == nil || c.Status != v1.ConditionTrue || c.Reason != v1.PodReasonError || c.Message != why ||
 			c.ObservedGeneration != 2 {
-			t.Fatalf("%+v", c)
+			t.Fatalf("got %+v, want Status ConditionTrue, Reason PodReasonError, Message %v and ObservedGeneration 2",
+				c, why)
 		}
 		r.wantSize("web", "0 4Mi", "0 16Mi", "0 96Mi")
 		r.advance(time.Minute)
 		if n := r.events.count("Warning ResizeError: Pod resize error: "); n != 1 ||
 			r.fake.Count("UpdateContainerResources") != 0 {
-			t.Error(r.events.all())
+			t.Errorf(`got %v, want n 1 and 0 times "UpdateContainerResources"`, r.events.all())
 		}
 		r.resize("web", "app", amounts("", "16Mi"), amounts("", "32Mi"))
 		if c := condition(r.get("web"), v1.PodResizeInProgress); c != nil {
@@ -183,11 +185,12 @@ func TestResizeThatTheNodeCannotHold(t *testing.T) {
 		if c == nil || c.Reason != v1.PodReasonDeferred ||
 			c.Message != "Node didn't have enough resource: cpu, requested: 3000, used: 0, capacity: 2000" ||
 			c.ObservedGeneration != 2 {
-			t.Fatalf("%+v\n%s", c, r.facts.all())
+			t.Fatalf("got %+v, want Reason PodReasonDeferred, Message \"Node didn't have enough resource: cpu, "+
+				"requested: 3000…\" and ObservedGeneration 2\n%s", c, r.facts.all())
 		}
 		r.wantSize("web", "500m", "500m", "0")
 		if r.events.count("Warning ResizeDeferred: Pod resize Deferred: ") != 1 {
-			t.Error(r.events.all())
+			t.Errorf(`got %v, want 1 times "Warning ResizeDeferred: Pod resize Deferred:"`, r.events.all())
 		}
 		r.resize("web", "app", amounts("1", ""), nil)
 		if c := condition(r.get("web"), v1.PodResizePending); c != nil {
@@ -213,10 +216,11 @@ func TestDeferredResizes(t *testing.T) {
 		c := condition(r.get("high"), v1.PodResizePending)
 		if c == nil || c.Reason != v1.PodReasonDeferred ||
 			c.Message != "Node didn't have enough resource: cpu, requested: 1500, used: 1400, capacity: 2000" {
-			t.Fatalf("%+v\n%s", c, r.facts.all())
+			t.Fatalf("got %+v, want Reason PodReasonDeferred and Message \"Node didn't have enough resource: cpu, "+
+				"requested: 1500…\"\n%s", c, r.facts.all())
 		}
 		if r.events.count("Warning ResizeDeferred: Pod resize Deferred: ") != 2 {
-			t.Error(r.events.all())
+			t.Errorf(`got %v, want 2 times "Warning ResizeDeferred: Pod resize Deferred:"`, r.events.all())
 		}
 		r.stop()
 		r.start()
@@ -251,16 +255,17 @@ func TestResizeOfThePodAsAWhole(t *testing.T) {
 		p = r.get("web")
 		if got := p.Status.Resources.Limits; !got.Cpu().Equal(resource.MustParse("600m")) ||
 			!got.Memory().Equal(resource.MustParse("256Mi")) {
-			t.Errorf("%v\n%s", got, r.facts.all())
+			t.Errorf("got %v, want cpu %v and memory %v\n%s", got, resource.MustParse("600m"),
+				resource.MustParse("256Mi"), r.facts.all())
 		}
 		if got := p.Status.AllocatedResources; !got.Cpu().Equal(resource.MustParse("300m")) {
 			t.Errorf("allocated %v", got)
 		}
 		if got := r.groups.log("poduid-web"); !strings.HasSuffix(got, "memory=268435456 quota=60000") {
-			t.Error(got)
+			t.Errorf(`got %v, want it ending in "memory=268435456 quota=60000"`, got)
 		}
 		if r.events.count("ResizeCompleted") != 1 || condition(p, v1.PodResizeInProgress) != nil {
-			t.Error(r.events.all())
+			t.Errorf("got %v, want 1 times ResizeCompleted and no condition", r.events.all())
 		}
 	})
 }
@@ -283,10 +288,11 @@ func TestCriticalPodMakesRoom(t *testing.T) {
 		c := condition(p, v1.DisruptionTarget)
 		if c == nil || c.Status != v1.ConditionTrue || c.Reason != v1.PodReasonTerminationByKubelet ||
 			c.Message != "Pod was preempted by Kubelet to accommodate a critical pod." {
-			t.Errorf("%+v", c)
+			t.Errorf(`got %+v, want Status ConditionTrue, Reason PodReasonTerminationByKubelet and Message "Pod was `+
+				`preempted by Kubelet to accommodate a critical pod."`, c)
 		}
 		if r.events.count("low  Warning Preempting: Preempted in order to admit critical pod") != 1 {
-			t.Error(r.events.all())
+			t.Errorf(`got %v, want 1 times "low  Warning Preempting: Preempted in order to admit c…"`, r.events.all())
 		}
 	})
 }

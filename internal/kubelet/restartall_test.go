@@ -39,7 +39,7 @@ func TestRestartAllContainers(t *testing.T) {
 			t.Error("the sandbox was not kept")
 		}
 		if c := condition(p, v1.AllContainersRestarting); c == nil || c.Status != v1.ConditionFalse {
-			t.Errorf("%+v", c)
+			t.Errorf("got %+v, want Status ConditionFalse", c)
 		}
 		message := strings.Join(recording.states(), "\n")
 		for _, want := range []string{
@@ -64,7 +64,7 @@ func TestRestartAllContainers(t *testing.T) {
 			t.Errorf("%d restarts after %d and a restart of the kubelet\n%s", n, before, r.facts.all())
 		}
 		if r.events.count("Warning BackOff") != 0 || r.events.count("Normal Killing: killing") == 0 {
-			t.Error(r.events.all())
+			t.Errorf(`got %v, want 0 times "Warning BackOff" and count other than 0`, r.events.all())
 		}
 	})
 }

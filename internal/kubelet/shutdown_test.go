@@ -83,7 +83,7 @@ func TestGracefulNodeShutdown(t *testing.T) {
 		if !target || s.ContainerStatuses[0].State.Terminated == nil ||
 			s.Phase == v1.PodFailed &&
 				(s.Reason != "Terminated" || s.Message != "Pod was terminated in response to imminent node shutdown.") {
-			t.Errorf("%s: %+v", name, s)
+			t.Errorf("%s: got %+v, want it terminated, Failed only by the shutdown", name, s)
 		}
 	}
 	if plain, last := ended(r.get("plain")), ended(r.get("critical")); last.Before(plain) {

@@ -136,10 +136,12 @@ func TestFileOfADirectoryRunsAndIsMirrored(t *testing.T) {
 	own, _ := r.k.PodByName("default", "web-n1")
 	if m.Spec.NodeName != "n1" || m.Annotations["kubernetes.io/config.mirror"] != string(own.UID) ||
 		m.Annotations["kubernetes.io/config.source"] != "file" || m.UID == own.UID {
-		t.Errorf("%+v", m.ObjectMeta)
+		t.Errorf("got %+v, want NodeName n1, Annotations[kubernetes.io/config.mirror] %v, "+
+			"Annotations[kubernetes.io/config.source] file and UID other than %v", m.ObjectMeta, string(own.UID),
+			own.UID)
 	}
 	if o := m.OwnerReferences; len(o) != 1 || o[0].Kind != "Node" || o[0].UID != "uid-n1" || !*o[0].Controller {
-		t.Errorf("%+v", o)
+		t.Errorf("got %+v, want 1 in o, Kind Node, UID uid-n1 and Controller true", o)
 	}
 	if err := os.Remove(filepath.Join(dir, "web.yaml")); err != nil {
 		t.Fatal(err)
@@ -270,7 +272,7 @@ func TestPodsOfAURL(t *testing.T) {
 	one := r.running("one-n1")
 	if p, _ := r.k.PodByName("default", "one-n1"); p.Annotations["kubernetes.io/config.source"] != "http" ||
 		len(p.Spec.Tolerations) != 0 {
-		t.Errorf("%+v", p)
+		t.Errorf("got %+v, want Annotations[kubernetes.io/config.source] http and no Tolerations", p)
 	}
 	indent := func(m string) string { return "- " + strings.ReplaceAll(strings.TrimSpace(m), "\n", "\n  ") + "\n" }
 	answer.Store("apiVersion: v1\nkind: PodList\nitems:\n" + indent(manifest("one", "")) + indent(manifest("two", "")))

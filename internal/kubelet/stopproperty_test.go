@@ -119,7 +119,7 @@ func TestKilledAnyTimeInAStop(t *testing.T) {
 		wrong := ""
 		runTest(t, func(r *rig) { wrong = e.play(r) })
 		if wrong != "" {
-			rt.Fatal(wrong)
+			rt.Fatalf("wrong = %q, want nothing", wrong)
 		}
 	})
 }

@@ -66,7 +66,7 @@ func TestStuckPodIsNamedAndHoldsNobodyUp(t *testing.T) {
 				_, step, _ := strings.Cut(c.says, ": ")
 				if facts := r.facts.all(); strings.Count(facts,
 					"stuck Stuck: stuck in SyncPod: "+step+" has not come back since ") != 1 {
-					t.Error(facts)
+					t.Errorf("got %v, want Count 1", facts)
 				}
 				r.create(pod("later", scriptContainer("app", runs)))
 				r.phase("later", v1.PodRunning)
@@ -79,7 +79,7 @@ func TestStuckPodIsNamedAndHoldsNobodyUp(t *testing.T) {
 				if got := stuckIn(r.k); got != "" ||
 					strings.Count(r.facts.all(),
 						"stuck Unstuck: no longer stuck in SyncPod: "+step+" came back after ") == 0 {
-					t.Errorf("%q\n%s", got, r.facts.all())
+					t.Errorf("got %q, want it empty and Count other than 0\n%s", got, r.facts.all())
 				}
 			})
 		})
@@ -128,7 +128,8 @@ func TestDeletionInterruptsACallThatHangs(t *testing.T) {
 		r.advance(3 * time.Second)
 		if r.get("stuck") == nil || !strings.Contains(r.facts.all(),
 			"Waiting: waits for the runtime to drop the sandbox it was making, or to have made it after all") {
-			t.Errorf("%+v\n%s", r.get("stuck"), r.facts.all())
+			t.Errorf("got %+v, want r.facts.all() with \"Waiting: waits for the runtime to drop the sandbox it …\"\n%s",
+				r.get("stuck"), r.facts.all())
 		}
 		r.advance(podplan.UncertainFor)
 		r.gone("stuck")

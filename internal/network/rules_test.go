@@ -59,7 +59,7 @@ func TestConfigSaysWhatIsWrong(t *testing.T) {
 			`Pod ranges "10.0.0.0/24,10.0.1.0/24": one range, or one IPv4 and one IPv6 range`},
 	} {
 		if _, err := c.in.settings(); err == nil || err.Error() != c.want {
-			t.Errorf("%s: %v", c.name, err)
+			t.Errorf("%s: got %v, want error %v", c.name, err, c.want)
 		}
 	}
 }

@@ -137,7 +137,7 @@ func (b *fixture) until(what, text string, there bool) {
 			return
 		}
 		if time.Now().After(end) {
-			b.t.Fatalf("%s:\n%s", what, b.dump())
+			b.t.Fatalf("not in time: %s\n%s", what, b.dump())
 		}
 	}
 }

@@ -72,13 +72,13 @@ func TestEveryCertificateIsSignedByItsAuthorityAndNamesItsHolder(t *testing.T) {
 		}
 		if _, err := c.Verify(x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
 			CurrentTime: now}); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got error %v, want none", name, err)
 		}
 		if got := append([]string{c.Subject.CommonName}, c.Subject.Organization...); !slices.Equal(got, who[name]) {
 			t.Errorf("%s speaks for %v, want %v", name, got, who[name])
 		}
 		if _, err := tls.LoadX509KeyPair(pair.Cert, pair.Key); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got error %v, want none", name, err)
 		}
 	}
 	serving := cert(t, f.APIServer.Cert)
@@ -159,7 +159,7 @@ func TestRenewal(t *testing.T) {
 					got = append(got, name)
 				}
 				if _, err := tls.LoadX509KeyPair(p.Cert, p.Key); err != nil {
-					t.Errorf("%s: %v", name, err)
+					t.Errorf("%s: got error %v, want none", name, err)
 				}
 			}
 			slices.Sort(got)

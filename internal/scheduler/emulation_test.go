@@ -31,10 +31,10 @@ func TestWordsOfEarlierVersions(t *testing.T) {
 			framework.NewStatus(framework.Error, "broken").WithPlugin("DynamicResources"), "broken", "broken"},
 	} {
 		if got := unresolvableMessage(true, c.pod, c.status); got != c.v136 {
-			t.Errorf("%s, v1.36: %q", name, got)
+			t.Errorf("%s, v1.36: got %q, want %q", name, got, c.v136)
 		}
 		if got := unresolvableMessage(false, c.pod, c.status); got != c.now {
-			t.Errorf("%s: %q", name, got)
+			t.Errorf("%s: got %q, want %q", name, got, c.now)
 		}
 	}
 }

@@ -289,7 +289,7 @@ func TestACordonLeavesPodsWhereTheyAre(t *testing.T) {
 	c.await("late", "refused", waits)
 	if p, err := c.CoreV1().Pods("default").Get(t.Context(), "stays", metav1.GetOptions{}); err != nil ||
 		p.DeletionTimestamp != nil || p.Spec.NodeName != "n1" {
-		t.Errorf("%+v, %v", p, err)
+		t.Errorf("got %+v, %v, want no error, no DeletionTimestamp and NodeName n1", p, err)
 	}
 	for _, a := range c.Actions() {
 		if a.GetVerb() == "delete" || a.GetSubresource() == "eviction" {

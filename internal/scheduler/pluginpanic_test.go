@@ -244,7 +244,7 @@ func TestAPluginThatRefusesWithNonsenseIsToldAsItIs(t *testing.T) {
 	for _, name := range []string{"preenqueue-panics", "preenqueue-hangs"} {
 		facts := fmt.Sprint(c.notes.of(name))
 		if !strings.Contains(facts, "gated") || !strings.Contains(facts, "Bad") || strings.Contains(facts, "Ruled") {
-			t.Errorf("%s: %s", name, facts)
+			t.Errorf("%s: got %s, want facts with gated, facts with Bad and facts without Ruled", name, facts)
 		}
 	}
 }

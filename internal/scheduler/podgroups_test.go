@@ -270,7 +270,7 @@ func TestAGangPreemptsForAllOfItsPods(t *testing.T) {
 			break
 		}
 		if time.Now().After(end) {
-			t.Fatal(short)
+			t.Fatalf("got %v in short, want none in time", short)
 		}
 	}
 }

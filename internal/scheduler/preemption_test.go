@@ -156,7 +156,7 @@ func TestAVictimsJournalTellsWhy(t *testing.T) {
 		t.Errorf("the victim's journal says %s, want %s", got, want)
 	}
 	if line := f.Line(); !strings.Contains(line, "against budget db (0 disruptions allowed)") {
-		t.Error(line)
+		t.Errorf(`got %v, want line with "against budget db (0 disruptions allowed)"`, line)
 	}
 }
 

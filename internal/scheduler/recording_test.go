@@ -52,7 +52,7 @@ func TestTheSchedulerRecordsWhatCanBeReplayed(t *testing.T) {
 		}
 		v, err := again.Replay(t.Context())
 		if err != nil || !v.Equal() || v.Skipped != "" {
-			t.Errorf("%s, %v", v.Line(), err)
+			t.Errorf("got %s, %v, want no error, v.Equal() true and Skipped empty", v.Line(), err)
 		}
 		if fits := p.Name == "first" || p.Name == "second"; fits != (v.Replayed.Winner != "") {
 			t.Errorf("%s: winner %q", p.Name, v.Replayed.Winner)

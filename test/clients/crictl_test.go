@@ -29,7 +29,8 @@ func (b both) say(program []string, args ...string) string {
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {
-		b.Fatalf("%s %s: %v\n%s%s", filepath.Base(program[0]), strings.Join(args, " "), err, &out, &errs)
+		b.Fatalf("%s %s: got %v, want no error\n%s%s", filepath.Base(program[0]), strings.Join(args, " "), err, &out,
+			&errs)
 	}
 	return out.String()
 }

@@ -70,10 +70,10 @@ func TestHelm(t *testing.T) {
 			}
 			s, err := shops.Get(t.Context(), name, metav1.GetOptions{})
 			if err != nil {
-				t.Fatalf("%s: %v", when, err)
+				t.Fatalf("%s: got error %v, want none", when, err)
 			}
 			if spec := s.Object["spec"].(map[string]any); spec["size"] != size || spec["open"] != true {
-				t.Errorf("%s: %v", when, spec)
+				t.Errorf("%s: got %v, want spec[size] %v and spec[open] true", when, spec, size)
 			}
 		}
 		install := action.NewInstall(hc)

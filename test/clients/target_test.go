@@ -89,7 +89,7 @@ func until(t *testing.T, what string, ask func() bool) {
 		select {
 		case <-time.After(20 * time.Millisecond):
 		case <-t.Context().Done():
-			t.Fatal(what)
+			t.Fatalf("did not happen in time: %s", what)
 		}
 	}
 }

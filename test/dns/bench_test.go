@@ -41,7 +41,7 @@ func BenchmarkQueries(b *testing.B) {
 					return
 				}
 				if r, err := c.ReadMsg(); err != nil || len(r.Answer) != 1 {
-					b.Errorf("%v %v", r, err)
+					b.Errorf("got %v %v, want no error and 1 in Answer", r, err)
 					return
 				}
 				took[k] = append(took[k], time.Since(asked))

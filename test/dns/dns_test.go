@@ -254,7 +254,7 @@ func TestNothingPanics(t *testing.T) {
 func TestOptions(t *testing.T) {
 	for _, o := range []dns.Options{{}, {Domain: "x"}} {
 		if _, err := dns.New(t.Context(), o); err == nil || !strings.HasPrefix(err.Error(), "dns: ") {
-			t.Errorf("%+v: %v", o, err)
+			t.Errorf("%+v: got %v, want an error beginning with dns:", o, err)
 		}
 	}
 }

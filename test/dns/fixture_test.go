@@ -78,7 +78,7 @@ func (w *fixture) ask(name string, kind uint16) *miekg.Msg {
 	c := miekg.Client{Timeout: 8 * time.Second}
 	r, _, err := c.Exchange(q, w.server.Address().String())
 	if err != nil {
-		w.t.Fatalf("%s: %v", name, err)
+		w.t.Fatalf("%s: got error %v, want none", name, err)
 	}
 	return r
 }

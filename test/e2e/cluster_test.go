@@ -251,7 +251,7 @@ func (c *cluster) eventually(within time.Duration, what string, ok func() (strin
 		}
 		if c.proc != nil {
 			if err := c.proc.Failed(); err != nil {
-				c.t.Fatalf("%s: %v", what, err)
+				c.t.Fatalf("%s: got error %v, want none", what, err)
 			}
 		}
 		<-time.After(50 * time.Millisecond)

@@ -373,13 +373,13 @@ func TestRefusesWithoutRoot(t *testing.T) {
 		}
 	}
 	if out, err := exec.Command("cp", filepath.Join(dir, "gantry"), copied).CombinedOutput(); err != nil {
-		t.Fatalf("%v %s", err, out)
+		t.Fatalf("got %v %s, want no error", err, out)
 	}
 	cmd := exec.Command(copied, "up", "--data-dir", "/tmp/gantry-e2e-nobody")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	out, err := cmd.CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "needs root") || !strings.Contains(string(out), "sudo") {
-		t.Errorf("%v %s", err, out)
+		t.Errorf(`got %v %s, want out with "needs root" and out with sudo`, err, out)
 	}
 }
 

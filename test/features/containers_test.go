@@ -113,14 +113,14 @@ func gracePeriods(n *node) {
 	n.run("kubectl", "delete", "pod", "own-grace", "--wait=false", "--grace-period=7")
 	for name, want := range map[string]string{"default-grace": "30", "own-grace": "7"} {
 		if got := n.field(name, ".metadata.deletionGracePeriodSeconds"); got != want {
-			n.t.Errorf("%s: %s s", name, got)
+			n.t.Errorf("%s: got %s s, want %v", name, got, want)
 		}
 	}
 	// With both flags the object is gone at once, and its process is seen to later.
 	begun := time.Now()
 	if out := n.run("kubectl", "delete", "pod", "forced", "--force", "--grace-period=0"); !strings.Contains(out,
 		"force deleted") {
-		n.t.Error(out)
+		n.t.Errorf(`got %v, want out with "force deleted"`, out)
 	}
 	if out, err := n.try("", "kubectl", "get", "pod", "forced"); err == nil || !strings.Contains(out, "NotFound") {
 		n.t.Errorf("still there after %s: %s", time.Since(begun), out)
@@ -129,7 +129,7 @@ func gracePeriods(n *node) {
 	uid := n.field("without-force", ".metadata.uid")
 	if out := n.run("kubectl", "delete", "pod", "without-force", "--grace-period=0"); strings.Contains(out,
 		"force deleted") {
-		n.t.Error(out)
+		n.t.Errorf(`got %v, want out without "force deleted"`, out)
 	}
 	if left, _ := filepath.Glob("/sys/fs/cgroup/*/gantry-*/kubepods/besteffort/pod" + uid + "/*/cgroup.procs"); len(
 		left) > 0 {

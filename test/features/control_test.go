@@ -198,7 +198,7 @@ func jobRuns(w *fixture) {
 	w.job("hello", batchv1.JobSpec{Completions: ptr(int32(3)), Parallelism: ptr(int32(2)),
 		Template: v1.PodTemplateSpec{Spec: spec}})
 	if j := w.jobEnds("hello", batchv1.JobComplete); j.Status.Succeeded != 3 || len(w.pods("job-name=hello")) != 3 {
-		w.t.Errorf("%+v", j.Status)
+		w.t.Errorf("got %+v, want Succeeded 3 and len 3", j.Status)
 	}
 	spec = one("", "exit 3").Spec
 	spec.RestartPolicy = v1.RestartPolicyNever
@@ -206,7 +206,7 @@ func jobRuns(w *fixture) {
 	j := w.jobEnds("fails", batchv1.JobFailed)
 	if last := j.Status.Conditions[len(j.Status.Conditions)-1]; last.Reason != batchv1.JobReasonBackoffLimitExceeded ||
 		j.Status.Failed != 1 {
-		w.t.Errorf("%+v", j.Status)
+		w.t.Errorf("got %+v, want Reason JobReasonBackoffLimitExceeded and Failed 1", j.Status)
 	}
 }
 
@@ -218,7 +218,7 @@ func jobWithSidecar(w *fixture) {
 	spec.InitContainers = []v1.Container{side}
 	w.job("myjob", batchv1.JobSpec{Template: v1.PodTemplateSpec{Spec: spec}})
 	if j := w.jobEnds("myjob", batchv1.JobComplete); j.Status.Succeeded != 1 {
-		w.t.Errorf("%+v", j.Status)
+		w.t.Errorf("got %+v, want Succeeded 1", j.Status)
 	}
 }
 
@@ -277,7 +277,7 @@ func evictedStays(w *fixture) {
 		return apierrors.IsNotFound(err) && len(w.pods("job-name=brief")) == 0
 	})
 	if p := w.get("left-over"); p.Status.Reason != "Evicted" || p.DeletionTimestamp != nil {
-		w.t.Errorf("%+v", p.Status)
+		w.t.Errorf("got %+v, want Reason Evicted and no DeletionTimestamp", p.Status)
 	}
 	_, err = w.Client.CoreV1().Pods("default").Patch(w.ctx, "evicted", types.MergePatchType,
 		[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
@@ -317,7 +317,7 @@ func taintedOut(w *fixture) {
 	w.must(err)
 	p := w.wait("driven-out", func(p *v1.Pod) bool { return p.DeletionTimestamp != nil })
 	if c := condition(p, v1.DisruptionTarget); c.Status != v1.ConditionTrue || c.Reason != "DeletionByTaintManager" {
-		w.t.Errorf("%+v", c)
+		w.t.Errorf("got %+v, want Status ConditionTrue and Reason DeletionByTaintManager", c)
 	}
 }
 

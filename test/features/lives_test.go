@@ -228,7 +228,7 @@ func initStatuses(w *fixture) {
 	}
 	if s := p.Status.InitContainerStatuses; len(s) == 3 && (s[0].State.Terminated == nil || s[1].State.Running == nil ||
 		s[2].State.Terminated == nil) {
-		w.t.Errorf("%+v", s)
+		w.t.Errorf("got %+v, want the sidecar running, the other two terminated", s)
 	}
 }
 
@@ -324,7 +324,7 @@ func together(w *fixture) {
 	})
 	for _, s := range p.Status.ContainerStatuses { // by name: quick, slow
 		if s.State.Running == nil || (s.Name == "quick") != s.Ready {
-			w.t.Errorf("%s: %+v", s.Name, s.State)
+			w.t.Errorf("%s: got %+v ready %t, want it running, and ready unless it is quick", s.Name, s.State, s.Ready)
 		}
 	}
 }

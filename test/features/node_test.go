@@ -117,7 +117,7 @@ func (n *node) run(args ...string) string {
 	n.t.Helper()
 	out, err := n.try("", args...)
 	if err != nil {
-		n.t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
+		n.t.Fatalf("%s: got %v, want no error\n%s", strings.Join(args, " "), err, out)
 	}
 	return out
 }
@@ -157,7 +157,7 @@ func (n *node) soon(what string, ok func() (string, bool)) {
 			n.t.Fatalf("%s: not within a minute; last seen:\n%s", what, state)
 		}
 		if err := n.proc.Failed(); err != nil {
-			n.t.Fatalf("%s: %v", what, err)
+			n.t.Fatalf("%s: got error %v, want none", what, err)
 		}
 		<-time.After(50 * time.Millisecond)
 	}

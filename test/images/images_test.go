@@ -17,10 +17,10 @@ func TestImagesAreWellFormedAndRepeatable(t *testing.T) {
 		"agnhost": Agnhost} {
 		first, err := make()
 		if err != nil {
-			t.Fatalf("%s: %v", name, err)
+			t.Fatalf("%s: got error %v, want none", name, err)
 		}
 		if err := validate.Image(first); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got error %v, want none", name, err)
 		}
 		second, err := make()
 		if err != nil {
@@ -45,7 +45,7 @@ func TestEveryStandardNameHasContentOfItsOwn(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := validate.Image(img); err != nil {
-			t.Errorf("%s: %v", tag, err)
+			t.Errorf("%s: got error %v, want none", tag, err)
 		}
 		id, err := img.ConfigName()
 		if err != nil {

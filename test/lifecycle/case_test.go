@@ -107,7 +107,7 @@ func (l *podLife) create(doc string) {
 	}
 	obj, _, err := serializer.NewCodecFactory(scheme.Scheme).UniversalDeserializer().Decode(raw, nil, nil)
 	if err != nil {
-		l.Fatalf("%v\n%s", err, doc)
+		l.Fatalf("got %v, want no error\n%s", err, doc)
 	}
 	switch o := obj.(type) {
 	case *corev1.ConfigMap:
@@ -128,7 +128,7 @@ func (l *podLife) pod(spec string) {
 	spec = strings.NewReplacer("{marks}", l.marks, "{registry}", l.registry).Replace(spec)
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Labels: map[string]string{"app": "p"}}}
 	if err := yaml.UnmarshalStrict([]byte(spec), &p.Spec); err != nil {
-		l.Fatalf("%v\n%s", err, spec)
+		l.Fatalf("got %v, want no error\n%s", err, spec)
 	}
 	for _, list := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
 		for i := range list {
@@ -161,7 +161,7 @@ func (l *podLife) eventually(what string, f func() error) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			l.Fatalf("%s: %v", what, err)
+			l.Fatalf("%s: still got error %v, want none", what, err)
 		}
 	}
 }

@@ -134,7 +134,8 @@ var startCases = []Case{
 			p := l.phase(corev1.PodFailed)
 			if p.Status.Reason != "DeadlineExceeded" ||
 				p.Status.Message != "Pod was active on the node longer than the specified deadline" {
-				l.Errorf("%s: %s", p.Status.Reason, p.Status.Message)
+				l.Errorf(`%s: got %s, want Reason DeadlineExceeded and Message "Pod was active on the node longer `+
+					`than the specified d…"`, p.Status.Reason, p.Status.Message)
 			}
 			l.event("", "DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
 			l.state("app", "ended 0 Completed")

@@ -195,7 +195,7 @@ func (l *podLife) sh(container, text string) string {
 	l.Helper()
 	out, stderr, err := l.runtime.ExecSync(l.ctx, l.id(container), []string{"sh", "-c", text}, 20*time.Second)
 	if err != nil {
-		l.Fatalf("%s: %v\n%s%s", text, err, out, stderr)
+		l.Fatalf("%s: got %v, want no error\n%s%s", text, err, out, stderr)
 	}
 	return strings.TrimSpace(string(out))
 }

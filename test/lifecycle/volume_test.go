@@ -74,7 +74,7 @@ var volumeCases = []Case{
 			l.prints("app", "cat /etc/color", "blue")
 			l.sh("app", "echo here > /mine/file")
 			if raw, err := os.ReadFile(filepath.Join(l.marks, "of-p/file")); string(raw) != "here\n" {
-				l.Errorf("%q, %v", raw, err)
+				l.Errorf("got %q, %v, want raw here", raw, err)
 			}
 		},
 		expected: expected{conditions: allTrue},

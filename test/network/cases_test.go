@@ -144,7 +144,7 @@ func (c aCase) in(t *testing.T) rules.In {
 		}
 		p := &networkingv1.NetworkPolicy{}
 		if err := yaml.UnmarshalStrict([]byte(doc), p); err != nil {
-			t.Fatalf("%s: %v", c.name, err)
+			t.Fatalf("%s: got error %v, want none", c.name, err)
 		}
 		in.Policies = append(in.Policies, p)
 	}

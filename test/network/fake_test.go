@@ -18,11 +18,11 @@ func TestCasesOnTheFake(t *testing.T) {
 	for _, c := range cases {
 		want := rules.Build(c.in(t))
 		if err := going.Set(t.Context(), want); err != nil {
-			t.Fatalf("%s: %v", c.name, err)
+			t.Fatalf("%s: got error %v, want none", c.name, err)
 		}
 		fresh := knftables.NewFake(knftables.InetFamily, "gantry_policy_test")
 		if err := networkpolicy.NewWithInterface(fresh).Set(t.Context(), want); err != nil {
-			t.Fatalf("%s: %v", c.name, err)
+			t.Fatalf("%s: got error %v, want none", c.name, err)
 		}
 		if a, b := fake.Dump(), fresh.Dump(); !sameLines(a, b) {
 			t.Errorf("%s: by what differs\n%s\nanew\n%s", c.name, a, b)
@@ -48,7 +48,7 @@ func FuzzPolicies(f *testing.F) {
 		in.Pods[0].Ports[0].Name = named
 		fake := knftables.NewFake(knftables.InetFamily, "gantry_policy_test")
 		if err := networkpolicy.NewWithInterface(fake).Set(t.Context(), rules.Build(in)); err != nil {
-			t.Fatalf("%v\n%s", err, fmt.Sprint(p.Spec))
+			t.Fatalf("got %v, want no error\n%s", err, fmt.Sprint(p.Spec))
 		}
 	})
 }

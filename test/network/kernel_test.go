@@ -78,7 +78,7 @@ func newNS(t testing.TB) ns.NetNS {
 func (w *fixture) on(name string, f func() error) {
 	w.t.Helper()
 	if err := w.places[name].ns.Do(func(ns.NetNS) error { return f() }); err != nil {
-		w.t.Fatalf("%s: %v", name, err)
+		w.t.Fatalf("%s: got error %v, want none", name, err)
 	}
 }
 

@@ -56,7 +56,7 @@ func (m *machine) join(first *machine, given bool) {
 			"--certificate-authority=" + filepath.Join(first.dir, "pki/ca.crt")}} {
 		if out, err := m.in(append([]string{"kubectl", "--kubeconfig", in("bootstrap.kubeconfig"), "config"},
 			args...)...).CombinedOutput(); err != nil {
-			m.lab.t.Fatalf("%v: %v %s", args, err, out)
+			m.lab.t.Fatalf("%v: got %v %s, want no error", args, err, out)
 		}
 	}
 	copied := []string{"proxy.kubeconfig"}

@@ -245,7 +245,7 @@ func (l *testLab) eventually(within time.Duration, what string, f func() (string
 		for _, m := range l.nodes {
 			for _, p := range m.all {
 				if err := p.Failed(); err != nil {
-					l.t.Fatalf("%s: %s: %v", what, m.name, err)
+					l.t.Fatalf("%s: %s: got error %v, want none", what, m.name, err)
 				}
 			}
 		}

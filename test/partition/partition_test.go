@@ -121,7 +121,7 @@ func (w *fixture) eventually(what string, within time.Duration, holds func() boo
 		}
 		for _, p := range w.all {
 			if err := p.Failed(); err != nil {
-				w.t.Fatalf("%s: %v", what, err)
+				w.t.Fatalf("%s: got error %v, want none", what, err)
 			}
 		}
 	}
@@ -321,14 +321,14 @@ func (w *fixture) examined(kubeconfig string) {
 		"--exec", "pod/stays", "-o", "json").Output()
 	var found []struct{ Check, About, Level, Text string }
 	if bad := json.Unmarshal(out, &found); bad != nil {
-		w.t.Fatalf("%v, %v:\n%s", err, bad, out)
+		w.t.Fatalf("got %v, %v:, want no bad\n%s", err, bad, out)
 	}
 	well := map[string]int{}
 	for _, f := range found {
 		if f.Level == "ok" {
 			well[f.Check]++
 		} else if f.Check != "disk" && f.Level != "note" {
-			w.t.Errorf("%+v", f)
+			w.t.Errorf("got %+v, want a note (other levels only for the disk)", f)
 		}
 	}
 	for check, n := range map[string]int{"runtime": 1, "cgroup-driver": 1, "api-server": 1, "clock": 1, "nodes": 1,

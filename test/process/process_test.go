@@ -68,11 +68,11 @@ func TestAProgramThatRuns(t *testing.T) {
 	defer cancel()
 	for _, err := range []error{p.WaitOutput(ctx, "more"), p.Await(ctx, time.Millisecond, never)} {
 		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "node ready") {
-			t.Error(err)
+			t.Errorf(`got %v, want an error DeadlineExceeded and an error with "node ready"`, err)
 		}
 	}
 	if !strings.Contains(p.Report(), "(runs)") {
-		t.Error(p.Report())
+		t.Errorf("got %v, want p.Report() with (runs)", p.Report())
 	}
 	n := 0
 	if err := p.Await(t.Context(), time.Millisecond, func(context.Context) error {
@@ -95,7 +95,7 @@ func TestAProgramThatDoesNotEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := p.End(10 * time.Millisecond); err == nil || !strings.Contains(err.Error(), "did not end") {
-		t.Error(err)
+		t.Errorf(`got %v, want an error with "did not end"`, err)
 	}
 	if err := p.Failed(); err != nil {
 		t.Errorf("it was asked to end: %v", err)
@@ -107,7 +107,7 @@ func TestAProgramThatEndedByItselfHasFailed(t *testing.T) {
 	p := shell(t, "read x; echo reason")
 	<-p.Exited()
 	if err := p.Failed(); err == nil || !strings.Contains(err.Error(), "reason") {
-		t.Error(err)
+		t.Errorf("got %v, want an error with reason", err)
 	}
 	if err := shell(t, "exec sleep 1000").Failed(); err != nil {
 		t.Error(err)

@@ -117,7 +117,7 @@ func never(t *rapid.T, s rules.Settings, tables ...*nftables.Table) {
 	ctx := context.Background()
 	fatal := func(what string, err error) {
 		if err != nil {
-			t.Fatalf("%s: %v", what, err)
+			t.Fatalf("%s: got error %v, want none", what, err)
 		}
 	}
 	for _, table := range tables {

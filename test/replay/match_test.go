@@ -53,11 +53,11 @@ func TestCompareNamesThePlace(t *testing.T) {
 	} {
 		var w, g any
 		if json.Unmarshal([]byte(c.want), &w) != nil || json.Unmarshal([]byte(c.got), &g) != nil {
-			t.Fatal(c.name)
+			t.Fatalf("got %v, want no Unmarshal and no Unmarshal", c.name)
 		}
 		diffs := Compare("", w, g)
 		if len(diffs) != len(c.places) {
-			t.Errorf("%s: %v", c.name, diffs)
+			t.Errorf("%s: got %v, want %v in diffs", c.name, diffs, len(c.places))
 			continue
 		}
 		for i, d := range diffs {

@@ -147,7 +147,7 @@ func (c *cluster) eventually(within time.Duration, what string, ok func(ctx cont
 			return
 		}
 		if err := c.proc.Failed(); err != nil {
-			c.t.Fatalf("%s: %v", what, err)
+			c.t.Fatalf("%s: got error %v, want none", what, err)
 		}
 		select {
 		case <-ctx.Done():

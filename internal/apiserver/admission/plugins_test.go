@@ -252,7 +252,8 @@ func TestPriority(t *testing.T) {
 			o := pod(c.change)
 			expect(t, run(t, p, attributesCase{obj: o}), c.want)
 			if c.want == "" && (*o.Spec.Priority != c.value || *o.Spec.PreemptionPolicy != c.policy) {
-				t.Errorf("%d %s", *o.Spec.Priority, *o.Spec.PreemptionPolicy)
+				t.Errorf("got %d %s, want Priority %v and PreemptionPolicy %v", *o.Spec.Priority,
+					*o.Spec.PreemptionPolicy, c.value, c.policy)
 			}
 		})
 	}
@@ -281,7 +282,7 @@ func TestServiceAccountMounts(t *testing.T) {
 	expect(t, run(t, p, attributesCase{obj: o}), "")
 	if o.Spec.ServiceAccountName != "default" || o.Spec.DeprecatedServiceAccount != "default" ||
 		o.Spec.ImagePullSecrets[0].Name != "pull" {
-		t.Errorf("%+v", o.Spec)
+		t.Errorf("got %+v, want ServiceAccountName default, DeprecatedServiceAccount default and Name pull", o.Spec)
 	}
 	v := o.Spec.Volumes[0]
 	if !strings.HasPrefix(v.Name, "kube-api-access-") || len(v.Name) != len("kube-api-access-")+5 ||
@@ -289,7 +290,9 @@ func TestServiceAccountMounts(t *testing.T) {
 		*v.Projected.Sources[0].ServiceAccountToken.ExpirationSeconds != 3607 ||
 		v.Projected.Sources[1].ConfigMap.Name != "kube-root-ca.crt" ||
 		v.Projected.Sources[2].DownwardAPI.Items[0].FieldRef.FieldPath != "metadata.namespace" {
-		t.Errorf("%+v", v)
+		t.Errorf("got %+v, want Name beginning with kube-api-access-, %v in Name, DefaultMode 0o644, "+
+			"ExpirationSeconds 3607, Name kube-root-ca.crt and FieldPath metadata.namespace", v,
+			len("kube-api-access-")+5)
 	}
 	for _, c := range []corev1.Container{o.Spec.InitContainers[0], o.Spec.Containers[0]} {
 		if len(c.VolumeMounts) != 1 || c.VolumeMounts[0].Name != v.Name || !c.VolumeMounts[0].ReadOnly {
@@ -435,7 +438,7 @@ func TestRuntimeClass(t *testing.T) {
 	expect(t, run(t, p, attributesCase{obj: o}), "")
 	if q := o.Spec.Overhead["memory"]; q.String() != "64Mi" || o.Spec.NodeSelector["vm"] != "yes" ||
 		len(o.Spec.Tolerations) != 1 {
-		t.Errorf("%+v", o.Spec)
+		t.Errorf("got %+v, want q 64Mi, NodeSelector[vm] yes and 1 in Tolerations", o.Spec)
 	}
 	for name, c := range map[string]struct {
 		obj  *corev1.Pod
@@ -504,7 +507,9 @@ func TestStorage(t *testing.T) {
 	if !slices.Equal(o.Finalizers, []string{"kubernetes.io/pvc-protection"}) || !slices.Equal(pv.Finalizers,
 		[]string{"kubernetes.io/pv-protection"}) ||
 		!slices.Equal(attributes.Finalizers, []string{"kubernetes.io/vac-protection"}) {
-		t.Errorf("%v %v %v", o.Finalizers, pv.Finalizers, attributes.Finalizers)
+		t.Errorf("got %v %v %v, want Finalizers %v, Finalizers %v and Finalizers %v", o.Finalizers, pv.Finalizers,
+			attributes.Finalizers, []string{"kubernetes.io/pvc-protection"}, []string{"kubernetes.io/pv-protection"},
+			[]string{"kubernetes.io/vac-protection"})
 	}
 }
 

@@ -191,7 +191,8 @@ func anonymous(t *testing.T, s *server) {
 		!strings.Contains(body,
 			`nodes is forbidden: User \"alice\" cannot list resource \"nodes\" in API group \"\" at the cluster `+
 				`scope`) {
-		t.Errorf("%d %s", code, body)
+		t.Errorf(`got %d %s, want code 403 and body with "nodes is forbidden: User \\\"alice\\\" cannot list resourc…"`,
+			code, body)
 	}
 }
 
@@ -203,12 +204,13 @@ func reviews(t *testing.T, s *server) {
 		metav1.CreateOptions{})
 	if err != nil || !r.Status.Authenticated || r.Status.User.Username != "alice" ||
 		strings.Join(r.Status.User.Groups, ",") != "dev,test,system:authenticated" {
-		t.Errorf("%+v, %v", r, err)
+		t.Errorf(`got %+v, %v, want no error, Authenticated true, Username alice and r.Status.User.Groups "dev,test,`+
+			`system:authenticated"`, r, err)
 	}
 	r, err = c.AuthenticationV1().TokenReviews().Create(t.Context(),
 		&authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: "nope"}}, metav1.CreateOptions{})
 	if err != nil || r.Status.Authenticated || r.Status.Error != "invalid bearer token" {
-		t.Errorf("%+v, %v", r, err)
+		t.Errorf(`got %+v, %v, want no error, Authenticated false and Error "invalid bearer token"`, r, err)
 	}
 	may := func(u string, groups []string, a authorizationv1.ResourceAttributes) bool {
 		t.Helper()
@@ -230,7 +232,7 @@ func reviews(t *testing.T, s *server) {
 			Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: "default"},
 		}, metav1.CreateOptions{})
 	if err != nil || len(rules.Status.ResourceRules) != 2 || len(rules.Status.NonResourceRules) != 2 {
-		t.Errorf("%+v, %v", rules, err)
+		t.Errorf("got %+v, %v, want no error, 2 in ResourceRules and len 2", rules, err)
 	}
 }
 
@@ -618,7 +620,8 @@ func aggregatedRoles(t *testing.T, s *server) {
 	for name, most := range map[string]int{"view": 40, "edit": 80, "admin": 90} {
 		r, err := s.as(t, master()).RbacV1().ClusterRoles().Get(t.Context(), name, metav1.GetOptions{})
 		if err != nil || len(r.Rules) < 10 || len(r.Rules) > most || r.AggregationRule == nil {
-			t.Errorf("%s: %+v, %v", name, r, err)
+			t.Errorf("%s: got %+v, %v, want no error, at least 10 in Rules, at most %v in Rules and set "+
+				"AggregationRule", name, r, err, most)
 		}
 	}
 }
@@ -673,7 +676,7 @@ func discovery(t *testing.T, s *server) {
 			t.Errorf("%s as alice: %d, want 403", path, code)
 		}
 		if code, body := s.ask(t, "GET", path, "admin-token", ""); code != 200 || !strings.Contains(body, "ES256") {
-			t.Errorf("%s: %d %s", path, code, body)
+			t.Errorf("%s: got %d %s, want code 200 and body with ES256", path, code, body)
 		}
 	}
 	_, doc := s.ask(t, "GET", "/openapi/v2", "admin-token", "")
@@ -703,7 +706,7 @@ func hostile(t *testing.T, s *server) {
 			"/api/v1/namespaces/default/serviceaccounts/default/token",
 		} {
 			if code, out := s.ask(t, "POST", path, "admin-token", body); code >= 500 {
-				t.Errorf("%s %.20q: %d %s", path, body, code, out)
+				t.Errorf("%s %.20q: got %d %s, want code below 500", path, body, code, out)
 			}
 		}
 	}

@@ -35,7 +35,7 @@ func TestRememberer(t *testing.T) {
 		before := asked
 		res, ok, err := r.AuthenticateRequest(req)
 		if !errors.Is(err, refuse) || ok != (refuse == nil) || ok && res.User.GetName() != "ann" {
-			t.Fatalf("%s: %v %t %v", purpose, res, ok, err)
+			t.Fatalf("%s: got %v %t %v, want ann unless it is refused, error %v", purpose, res, ok, err, refuse)
 		}
 		if asked-before != calls {
 			t.Errorf("%s: verified %d times, want %d", purpose, asked-before, calls)

@@ -76,7 +76,8 @@ func TestBootstrapTokenLetsIn(t *testing.T) {
 	who, err := s.whoami(t, "abcdef.0123456789abcdef")
 	if err != nil || who.Username != "system:bootstrap:abcdef" || !strings.Contains(fmt.Sprint(who.Groups),
 		"system:bootstrappers") {
-		t.Errorf("%+v, %v", who, err)
+		t.Errorf("got %+v, %v, want no error, Username system:bootstrap:abcdef and who.Groups with "+
+			"system:bootstrappers", who, err)
 	}
 	if _, err := s.whoami(t, "abcdef.0123456789abcdee"); err == nil {
 		t.Error("a wrong secret was taken")
@@ -190,7 +191,8 @@ anonymous:
 	who := s.eventually(t, token(map[string]any{"roles": []string{"dev"}, "team": "red"}))
 	if who.Username != "ext:carol" || !strings.Contains(fmt.Sprint(who.Groups), "ext:dev") || who.UID != "carol" ||
 		fmt.Sprint(who.Extra["example.com/team"]) != "[red]" {
-		t.Errorf("%+v", who)
+		t.Errorf("got %+v, want Username ext:carol, who.Groups with ext:dev, UID carol and Extra[example.com/team] "+
+			"[red]", who)
 	}
 	for name, token := range map[string]string{
 		"other audience":         token(map[string]any{"aud": "else"}),
@@ -220,7 +222,7 @@ func TestIssuerByFlags(t *testing.T) {
 	s := serve(t, auth.Options{OIDC: oidc.Options{Flags: f}})
 	who := s.eventually(t, i.token(t, map[string]any{"groups": []string{"ops"}, "hd": "example.com"}))
 	if who.Username != i.URL+"#carol" || !strings.Contains(fmt.Sprint(who.Groups), "ops") {
-		t.Errorf("%+v", who)
+		t.Errorf("got %+v, want Username %v and who.Groups with ops", who, i.URL+"#carol")
 	}
 	if _, err := s.whoami(t, i.token(t, nil)); err == nil {
 		t.Error("a token without the required claim was taken")
@@ -345,7 +347,7 @@ authorizers:
 		Authorization: webhook.AuthorizationOptions{File: file}})
 	who, err := s.whoami(t, "dave-token") // RBAC allows it
 	if err != nil || who.Username != "dave" || !strings.Contains(fmt.Sprint(who.Groups), "hooked") {
-		t.Fatalf("%+v, %v", who, err)
+		t.Fatalf("got %+v, %v, want no error, Username dave and who.Groups with hooked", who, err)
 	}
 	dave := s.bearing(t, "dave-token").CoreV1()
 	if _, err := dave.ConfigMaps("default").List(t.Context(), metav1.ListOptions{}); err != nil {

@@ -71,7 +71,7 @@ func TestHostileRequests(t *testing.T) {
 	s.pod(t, podNamed("victim"))
 	if code, out := s.ask(t, "POST", "/api/v1/namespaces/kube-system/secrets", "admin-token",
 		`{"metadata":{"name":"treasure"},"stringData":{"a":"open-sesame"}}`); code != 201 {
-		t.Fatalf("%d %s", code, out)
+		t.Fatalf("got %d %s, want code 201", code, out)
 	}
 	t.Run("paths", func(t *testing.T) { trickyPaths(t, s) })
 	t.Run("headers", func(t *testing.T) { smuggled(t, s) })
@@ -90,7 +90,7 @@ func TestHostileRequests(t *testing.T) {
 func refused(t *testing.T, purpose string, code int, body string) {
 	t.Helper()
 	if code >= 500 || code >= 200 && code < 300 || code == 101 {
-		t.Errorf("%.120q: %d %.200s", purpose, code, body)
+		t.Errorf("%.120q: got %d %.200s, want it refused: 3xx or 4xx", purpose, code, body)
 	}
 	if strings.Contains(body, "b3Blbi1zZXNhbWU") || strings.Contains(body, "open-sesame") {
 		t.Errorf("%.120q gave the secret away", purpose)
@@ -239,7 +239,8 @@ func queries(t *testing.T, s *server) {
 		for _, path := range []string{"/api/v1/pods", "/api/v1/namespaces/default/secrets"} {
 			code, body := s.raw(t, request("GET", path+"?"+q, "admin-token", ""))
 			if code >= 500 && !strings.Contains(body, "resourceVersion") && !strings.Contains(body, "Timeout") {
-				t.Errorf("%.120s: %d %.300s", q, code, body)
+				t.Errorf("%.120s: got %d %.300s, want below 500, or a text that names the resourceVersion or the "+
+					"timeout", q, code, body)
 			}
 			code, body = s.raw(t, request("GET", path+"?"+q, "bob-token", ""))
 			refused(t, "bob "+q, code, body)
@@ -356,7 +357,7 @@ func bodies(t *testing.T, s *server) {
 		}
 		code, body := s.raw(t, request(c.method, c.path, "admin-token", c.body, head...))
 		if code == 0 || code >= 500 {
-			t.Errorf("%s: %d %.300s", name, code, body)
+			t.Errorf("%s: got %d %.300s, want code other than 0 and code below 500", name, code, body)
 		}
 		code, body = s.raw(t, request(c.method, c.path, "bob-token", c.body, head...))
 		refused(t, "bob: "+name, code, body)

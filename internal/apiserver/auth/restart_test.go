@@ -76,7 +76,7 @@ func (k *restartableServer) reads(t testing.TB, name, want string) {
 	t.Helper()
 	s, err := k.client.CoreV1().Secrets("default").Get(t.Context(), name, metav1.GetOptions{})
 	if err != nil || string(s.Data["k"]) != want {
-		t.Errorf("%s: %v", name, err)
+		t.Errorf("%s: got %v, want no error and Data[k] %v", name, err, want)
 	}
 }
 
@@ -90,7 +90,7 @@ func (k *restartableServer) stored(t testing.TB, name string) string {
 	defer c.Close()
 	res, err := c.Get(t.Context(), "/registry/secrets/default/"+name)
 	if err != nil || len(res.Kvs) != 1 {
-		t.Fatalf("%v, %v", res, err)
+		t.Fatalf("got %v, %v, want no error and 1 in Kvs", res, err)
 	}
 	return string(res.Kvs[0].Value)
 }
@@ -236,7 +236,7 @@ rules:
 			ObjectRef   struct{ Resource, Name string }
 		}
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
-			t.Fatalf("%s: %v", line, err)
+			t.Fatalf("%s: got error %v, want none", line, err)
 		}
 		if e.User.Username == "admin" {
 			levels[e.Verb+" "+e.ObjectRef.Resource+"/"+e.ObjectRef.Name] = e.Level

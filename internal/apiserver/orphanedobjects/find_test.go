@@ -52,7 +52,7 @@ func TestKeysAreTakenApart(t *testing.T) {
 		"": nil} {
 		namespace, name, err := SplitKey(key)
 		if want == nil != (err != nil) || err == nil && (namespace != want[0] || name != want[1]) {
-			t.Errorf("%q: %q, %q, %v", key, namespace, name, err)
+			t.Errorf("%q: got %q, %q, %v; want %q (an error if empty)", key, namespace, name, err, want)
 		}
 	}
 }
@@ -69,6 +69,6 @@ func TestAReportCountsOutcomes(t *testing.T) {
 	r.Add(of("pods", "a", "4"), Terminating, "finalizers x/z")
 	want := []Group{{"a", "pods", Removed, 2, ""}, {"a", "pods", Terminating, 2, "finalizers x/y"}}
 	if !slices.Equal(r.Groups, want) || !r.HasRemaining() {
-		t.Errorf("%+v", r.Groups)
+		t.Errorf("got %+v, want Groups %v and r.HasRemaining() true", r.Groups, want)
 	}
 }

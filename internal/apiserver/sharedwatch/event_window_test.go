@@ -76,7 +76,7 @@ func TestObjectIsEncodedOnce(t *testing.T) {
 				_, err := io.WriteString(w, "format "+id)
 				return err
 			}, &b); err != nil || b.String() != "format "+id {
-				t.Errorf("%q, %v", b.String(), err)
+				t.Errorf("got %q, %v, want no error and b %v", b.String(), err, "format "+id)
 			}
 		})
 	}

@@ -48,11 +48,12 @@ func TestFamiliesArePassedOn(t *testing.T) {
 	to.MustRegister(gathererFilter{from, isEtcdFamily})
 	families, err := to.Gather()
 	if err != nil || len(families) != 2 {
-		t.Fatal(families, err)
+		t.Fatalf("got %v, %v, want no error and 2 in families", families, err)
 	}
 	if y, x := families[0].GetMetric()[0], families[1].GetMetric()[0]; y.GetHistogram().GetSampleSum() != 3 ||
 		x.GetCounter().GetValue() != 7 ||
 		x.GetLabel()[0].GetName() != "a" || x.GetLabel()[0].GetValue() != "1" || families[1].GetHelp() != "x" {
-		t.Error(families)
+		t.Errorf("got %v, want y.GetHistogram().GetSampleSum() 3, x.GetCounter().GetValue() 7, "+
+			"x.GetLabel()[0].GetName() a, x.GetLabel()[0].GetValue() 1 and families[1].GetHelp() x", families)
 	}
 }

@@ -108,7 +108,7 @@ func TestBadSnapshotIsRefused(t *testing.T) {
 		}
 		_, err := Restore(RestoreOptions{Snapshot: file, Dir: dir, Now: time.Now()})
 		if e, ok := errors.AsType[*BadSnapshot](err); !ok || !strings.Contains(e.Error(), file) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got %v, want found true and e with %v", name, err, file)
 		}
 	}
 	if v, _ := get(t, openStore(t, dir), "k"); v != "value" {

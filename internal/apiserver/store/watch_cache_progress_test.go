@@ -220,14 +220,14 @@ func TestMuteWatchIsFoundAndOpenedAnew(t *testing.T) {
 	select {
 	case e := <-w.ResultChan():
 		if e.Type != watch.Added {
-			t.Errorf("%s %v", e.Type, e.Object)
+			t.Errorf("got %s %v, want Type Added", e.Type, e.Object)
 		}
 	case <-time.After(time.Minute):
 		t.Fatal("the event never came")
 	}
 	for end := time.Now().Add(time.Minute); s.CheckCaches() != nil; compare(1) {
 		if time.Now().After(end) {
-			t.Fatal(s.CheckCaches())
+			t.Fatalf("got %v, want no error in time", s.CheckCaches())
 		}
 	}
 }

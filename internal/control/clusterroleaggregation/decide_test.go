@@ -26,6 +26,6 @@ func TestGather(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]rbacv1.PolicyRule{rule("get"), rule("list")}, got); diff != "" {
-		t.Fatal(diff)
+		t.Fatalf("the two differ (-want +got):\n%s", diff)
 	}
 }

@@ -36,7 +36,7 @@ func TestDecide(t *testing.T) {
 		{"no authority is known", " \n", []*certificatesv1.ClusterTrustBundle{right}, Plan{}},
 	} {
 		if diff := cmp.Diff(c.want, Decide(Signer, c.anchors, c.have)); diff != "" {
-			t.Errorf("%s: %s", c.what, diff)
+			t.Errorf("%s: the two differ (-want +got):\n%s", c.what, diff)
 		}
 	}
 }

@@ -30,11 +30,11 @@ func TestATemplateIsKeptOnceAndFoundAgain(t *testing.T) {
 	one := find(t, owner("a:1"))
 	if !one.Create || one.Revision.Revision != 1 || one.Revision.Labels["app"] != "a" ||
 		one.Revision.Labels[HashLabel] == "" {
-		t.Fatalf("%+v", one)
+		t.Fatalf("got %+v, want Create true, Revision 1, Labels[app] a and Labels[HashLabel] other than empty", one)
 	}
 	two := find(t, owner("a:2"), one.Revision)
 	if !two.Create || two.Revision.Revision != 2 || two.Revision.Name == one.Revision.Name {
-		t.Fatalf("%+v", two)
+		t.Fatalf("got %+v, want Create true, Revision 2 and Name other than %v", two, one.Revision.Name)
 	}
 	if again := find(t, owner("a:2"), two.Revision, one.Revision); again.Create || again.Renumber ||
 		again.Revision != two.Revision {
@@ -47,7 +47,7 @@ func TestATemplateIsKeptOnceAndFoundAgain(t *testing.T) {
 	}
 	template, err := Template(one.Revision)
 	if err != nil || template.Spec.Containers[0].Image != "a:1" {
-		t.Errorf("%+v %v", template, err)
+		t.Errorf("got %+v %v, want no error and Image a:1", template, err)
 	}
 	collided := owner("a:1")
 	collided.Collisions = 1
@@ -63,9 +63,9 @@ func TestOnlyIdleRevisionsGoAndTheOldestFirst(t *testing.T) {
 	}
 	deleted := ToDelete(all, map[string]bool{"a": true, "d": true}, 1)
 	if len(deleted) != 1 || deleted[0].Name != "b" {
-		t.Errorf("%v", deleted)
+		t.Errorf("got %v, want 1 in deleted and Name b", deleted)
 	}
 	if deleted = ToDelete(all, nil, 10); len(deleted) != 0 {
-		t.Errorf("%v", deleted)
+		t.Errorf("got %v, want no deleted", deleted)
 	}
 }

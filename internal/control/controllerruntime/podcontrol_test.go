@@ -65,7 +65,7 @@ func TestCreateInBatches(t *testing.T) {
 				func(int) *corev1.Pod { return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n"}} })
 			if (controllerruntime.IgnoreNamespaceTerminating(err) != nil) != c.fails ||
 				(err == nil) != (c.with == nil) {
-				t.Error(err)
+				t.Errorf("got error %v, want one: %t", err, c.with != nil)
 			}
 			if int(tries.Load()) != c.tried || len(recorder.Events) != c.events {
 				t.Errorf("%d creations and %d events, want %d and %d", tries.Load(), len(recorder.Events), c.tried,

@@ -114,14 +114,14 @@ func TestHistoryAndActiveList(t *testing.T) {
 	}
 	if len(p.Status.Active) != 1 || p.Status.Active[0].Name != "r" || !p.Status.LastSuccessfulTime.Equal(
 		at(-59*time.Second)) {
-		t.Errorf("%+v", p.Status)
+		t.Errorf("got %+v, want 1 in Active, Name r and LastSuccessfulTime %v", p.Status, at(-59*time.Second))
 	}
 	var message []string
 	for _, e := range p.Events {
 		message = append(message, e.Reason)
 	}
-	if got := strings.Join(message, " "); got != "SawCompletedJob MissingJob UnexpectedJob" {
-		t.Error(got)
+	if got, want := strings.Join(message, " "), "SawCompletedJob MissingJob UnexpectedJob"; got != want {
+		t.Errorf("message = %q, want %q", got, want)
 	}
 }
 
@@ -131,6 +131,7 @@ func TestTheJobTellsItsTime(t *testing.T) {
 	j := Job(cj, time.Date(2026, 1, 2, 10, 0, 0, 0, time.UTC))
 	if got := j.Annotations["batch.kubernetes.io/cronjob-scheduled-timestamp"]; got != "2026-01-02T15:30:00+05:30" ||
 		!metav1.IsControlledBy(j, cj) {
-		t.Errorf("%q %+v", got, j.OwnerReferences)
+		t.Errorf(`got %q %+v, want "2026-01-02T15:30:00+05:30" and metav1.IsControlledBy(j, cj) true`, got,
+			j.OwnerReferences)
 	}
 }

@@ -129,7 +129,7 @@ func TestOnDeleteWaits(t *testing.T) {
 	s.Spec.UpdateStrategy = appsv1.DaemonSetUpdateStrategy{Type: appsv1.OnDeleteDaemonSetStrategyType}
 	if got := planText(Next(In{Set: s, Nodes: []*corev1.Node{node("n1")}, Pods: []*corev1.Pod{pod("a", "n1", "old")},
 		Hash: "new", Now: t0})); got != "" {
-		t.Error(got)
+		t.Errorf("planText = %q, want nothing", got)
 	}
 }
 
@@ -141,7 +141,7 @@ func TestStatus(t *testing.T) {
 	got := fmt.Sprint(s.DesiredNumberScheduled, s.CurrentNumberScheduled, s.NumberMisscheduled, s.NumberReady,
 		s.NumberAvailable, s.NumberUnavailable, s.UpdatedNumberScheduled)
 	if got != "2 2 1 1 1 1 1" {
-		t.Error(got)
+		t.Errorf(`got %q, want "2 2 1 1 1 1 1"`, got)
 	}
 }
 
@@ -152,7 +152,8 @@ func TestPodIsForItsNodeOnly(t *testing.T) {
 	p := Pod(s, "n7", "h")
 	if TargetNode(p) != "n7" || p.Spec.NodeName != "" || p.Labels[appsv1.DefaultDaemonSetUniqueLabelKey] != "h" ||
 		p.Labels[generationLabel] != "3" || len(p.Spec.Tolerations) != 7 {
-		t.Errorf("%+v", p)
+		t.Errorf("got %+v, want TargetNode(p) n7, NodeName empty, Labels h, Labels[generationLabel] 3 and 7 in "+
+			"Tolerations", p)
 	}
 }
 

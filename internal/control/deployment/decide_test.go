@@ -93,14 +93,14 @@ func TestRecreateWaitsForTheOldPods(t *testing.T) {
 	d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
 	old := rs(d, "old", 1, 3, 3)
 	if got := show(Next(In{Deployment: d, Sets: []*appsv1.ReplicaSet{old}})); got != "web-1=0" {
-		t.Fatal(got)
+		t.Fatalf(`show = %q, want "web-1=0"`, got)
 	}
 	old = rs(d, "old", 1, 0, 0)
 	if got := show(Next(In{Deployment: d, Sets: []*appsv1.ReplicaSet{old}, OldPods: true})); got != "" {
-		t.Fatal(got)
+		t.Fatalf("show = %q, want nothing", got)
 	}
 	if got := show(Next(In{Deployment: d, Sets: []*appsv1.ReplicaSet{old}})); got != "create 3" {
-		t.Fatal(got)
+		t.Fatalf(`show = %q, want "create 3"`, got)
 	}
 }
 
@@ -122,7 +122,7 @@ func TestPausedScalesButDoesNotRoll(t *testing.T) {
 	d := deploy(3, "1", "0")
 	d.Spec.Paused = true
 	if got := show(Next(In{Deployment: d, Sets: []*appsv1.ReplicaSet{rs(d, "old", 1, 5, 5)}})); got != "web-1=3" {
-		t.Fatal(got)
+		t.Fatalf(`show = %q, want "web-1=3"`, got)
 	}
 }
 
@@ -132,7 +132,7 @@ func TestHistoryLimit(t *testing.T) {
 	d.Spec.RevisionHistoryLimit = &limit
 	sets := []*appsv1.ReplicaSet{rs(d, "a", 1, 0, 0), rs(d, "b", 2, 0, 0), rs(d, "new", 3, 1, 1)}
 	if got := show(Next(In{Deployment: d, Sets: sets})); got != "delete web-1" {
-		t.Fatal(got)
+		t.Fatalf(`show = %q, want "delete web-1"`, got)
 	}
 }
 
@@ -149,26 +149,27 @@ func TestProgressConditions(t *testing.T) {
 	reason := func(s appsv1.DeploymentStatus) string { return getCondition(&s, appsv1.DeploymentProgressing).Reason }
 	s, _ := Status(In{Deployment: d, Sets: []*appsv1.ReplicaSet{rs(d, "new", 1, 2, 0)}, Now: t0}, "web-1", nil)
 	if reason(s) != "NewReplicaSetCreated" {
-		t.Fatal(s.Conditions)
+		t.Fatalf("got %v, want reason(s) NewReplicaSetCreated", s.Conditions)
 	}
 	d.Status = s
 	s, again := Status(In{Deployment: d, Sets: []*appsv1.ReplicaSet{rs(d, "new", 1, 2, 1)}, Now: t0.Add(time.Second)},
 		"", nil)
 	if reason(s) != "ReplicaSetUpdated" || again != 600*time.Second {
-		t.Fatal(again, s.Conditions)
+		t.Fatalf("got %v, %v, want reason(s) ReplicaSetUpdated and again %v", again, s.Conditions, 600*time.Second)
 	}
 	d.Status = s
 	late, _ := Status(In{Deployment: d, Sets: []*appsv1.ReplicaSet{rs(d, "new", 1, 2, 1)},
 		Now: t0.Add(700 * time.Second)}, "", nil)
 	if reason(late) != "ProgressDeadlineExceeded" ||
 		getCondition(&late, appsv1.DeploymentProgressing).Message != `ReplicaSet "web-1" has timed out progressing.` {
-		t.Fatal(late.Conditions)
+		t.Fatalf(`got %v, want reason(late) "ProgressDeadlineExceeded" and Message 'ReplicaSet "web-1" has timed out `+
+			`progressing.'`, late.Conditions)
 	}
 	done, _ := Status(In{Deployment: d, Sets: []*appsv1.ReplicaSet{rs(d, "new", 1, 2, 2)},
 		Now: t0.Add(2 * time.Second)}, "", nil)
 	if reason(done) != "NewReplicaSetAvailable" ||
 		getCondition(&done, appsv1.DeploymentAvailable).Status != corev1.ConditionTrue {
-		t.Fatal(done.Conditions)
+		t.Fatalf("got %v, want reason(done) NewReplicaSetAvailable and Status ConditionTrue", done.Conditions)
 	}
 }
 

@@ -95,7 +95,7 @@ func TestTwoControllersAddUpAndOneIsNone(t *testing.T) {
 	in.Scales = map[string]Scale{"a": {"x", 2}, "b": {"y", 3}}
 	r, err := ComputeStatus(in)
 	if err != nil || r.Status.ExpectedPods != 5 || len(r.Unmanaged) != 1 || r.Unmanaged[0].Name != "c" {
-		t.Fatalf("%+v %v", r, err)
+		t.Fatalf("got %+v %v, want no error, ExpectedPods 5, 1 in Unmanaged and Name c", r, err)
 	}
 }
 
@@ -127,7 +127,8 @@ func TestFailureAllowsNothingAndSaysWhy(t *testing.T) {
 	s := FailureStatus(in, errors.New(`found no controllers for pod "a"`))
 	if s.DisruptionsAllowed != 0 || s.Conditions[0].Reason != policyv1.SyncFailedReason ||
 		s.Conditions[0].Message != `found no controllers for pod "a"` {
-		t.Fatalf("%+v", s)
+		t.Fatalf(`got %+v, want DisruptionsAllowed 0, Reason SyncFailedReason and Message 'found no controllers for `+
+			`pod "a"'`, s)
 	}
 }
 
@@ -137,7 +138,7 @@ func TestUnchangedStatusIsNotWritten(t *testing.T) {
 	in.Budget.Status = r.Status
 	in.Now = t0.Add(time.Hour)
 	if again, _ := ComputeStatus(in); !Same(r.Status, again.Status) {
-		t.Fatalf("%+v\n%+v", r.Status, again.Status)
+		t.Fatalf("got %+v, want Same(r.Status, again.Status) true\n%+v", r.Status, again.Status)
 	}
 }
 
@@ -166,6 +167,6 @@ func TestStaleDisruptionTarget(t *testing.T) {
 	if s := WithoutDisruptionTarget(marked("EvictionByEvictionAPI", time.Hour),
 		t0); s.Conditions[1].Status != corev1.ConditionFalse || s.Conditions[1].Reason != "" ||
 		s.Conditions[0].Status != corev1.ConditionTrue {
-		t.Errorf("%+v", s.Conditions)
+		t.Errorf("got %+v, want Status ConditionFalse, Reason empty and Status ConditionTrue", s.Conditions)
 	}
 }

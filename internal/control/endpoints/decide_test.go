@@ -51,12 +51,12 @@ func TestReadyAndUnreadyAreApart(t *testing.T) {
 		pod("h", "127.0.0.1", true),
 	}, nil)
 	if len(e.Subsets) != 1 || e.Labels["own"] != "x" || e.Labels[managedBy] != manager {
-		t.Fatalf("%+v", e)
+		t.Fatalf("got %+v, want 1 in Subsets, Labels[own] x and Labels[managedBy] %v", e, manager)
 	}
 	s := e.Subsets[0]
 	if len(s.Addresses) != 2 || s.Addresses[0].IP != "10.1.0.2" || s.Addresses[1].TargetRef.Name != "b" ||
 		len(s.NotReadyAddresses) != 1 || s.NotReadyAddresses[0].IP != "10.1.0.4" {
-		t.Errorf("%+v", s)
+		t.Errorf("got %+v, want 2 in Addresses, IP 10.1.0.2, Name b, 1 in NotReadyAddresses and IP 10.1.0.4", s)
 	}
 	if len(s.Ports) != 1 || s.Ports[0].Port != 8080 || s.Ports[0].Name != "http" {
 		t.Errorf("ports %+v", s.Ports)
@@ -69,6 +69,6 @@ func TestUnreadyMayBePublishedAndHeadlessIsSaid(t *testing.T) {
 	}), []*corev1.Pod{pod("a", "10.1.0.2", false)}, nil)
 	if _, headless := e.Labels[corev1.IsHeadlessService]; !headless || len(e.Subsets) != 1 ||
 		len(e.Subsets[0].Addresses) != 1 {
-		t.Errorf("%+v", e)
+		t.Errorf("got %+v, want headless true, 1 in Subsets and 1 in Addresses", e)
 	}
 }

@@ -19,12 +19,12 @@ func TestHandWrittenEndpointsAreFollowed(t *testing.T) {
 	plan := Next(service, e, nil)
 	if len(plan.Create) != 2 || plan.Create[0].AddressType != discoveryv1.AddressTypeIPv4 ||
 		plan.Create[1].AddressType != discoveryv1.AddressTypeIPv6 {
-		t.Fatalf("%+v", plan)
+		t.Fatalf("got %+v, want 2 in Create, AddressType AddressTypeIPv4 and AddressType AddressTypeIPv6", plan)
 	}
 	v4 := plan.Create[0]
 	if len(v4.Endpoints) != 2 || !*v4.Endpoints[0].Conditions.Ready || *v4.Endpoints[1].Conditions.Ready ||
 		*v4.Ports[0].Port != 5432 || v4.Labels["x"] != "y" || v4.Labels[discoveryv1.LabelServiceName] != "db" {
-		t.Errorf("%+v", v4)
+		t.Errorf("got %+v, want 2 in Endpoints, Ready true, Ready false, Port 5432, Labels[x] y and Labels db", v4)
 	}
 	if again := Next(service, e, plan.Create); len(again.Create)+len(again.Update)+len(again.Delete) != 0 {
 		t.Errorf("what is right is written again: %+v", again)
@@ -33,7 +33,7 @@ func TestHandWrittenEndpointsAreFollowed(t *testing.T) {
 	e.Subsets[0].NotReadyAddresses = nil
 	if next := Next(service, e, plan.Create); len(next.Update) != 1 || len(next.Update[0].Endpoints) != 1 ||
 		len(next.Delete) != 1 || next.Delete[0].AddressType != discoveryv1.AddressTypeIPv6 {
-		t.Errorf("%+v", next)
+		t.Errorf("got %+v, want 1 in Update, 1 in Endpoints, 1 in Delete and AddressType AddressTypeIPv6", next)
 	}
 }
 

@@ -45,7 +45,7 @@ func TestJudge(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if diff := cmp.Diff(c.want, Decide(&c.object, c.owners, c.dependents)); diff != "" {
-				t.Fatal(diff)
+				t.Fatalf("the two differ (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -58,7 +58,7 @@ func TestGraphTellsWhomToLookAt(t *testing.T) {
 		t.Fatalf("an object without owners is looked at: %v", enqueue)
 	}
 	if diff := cmp.Diff([]types.UID{"b"}, g.Put(&Object{UID: "b", Owners: ref("a")})); diff != "" {
-		t.Fatal(diff)
+		t.Fatalf("the two differ (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]types.UID{"a", "b"},
 		g.Put(&Object{UID: "a", Deleting: true, Finalizers: []string{metav1.FinalizerDeleteDependents}})); diff != "" {
@@ -69,7 +69,7 @@ func TestGraphTellsWhomToLookAt(t *testing.T) {
 	}
 	g.Put(&Object{UID: "c", Owners: ref("a")})
 	if diff := cmp.Diff([]types.UID{"c"}, g.Drop("a")); diff != "" {
-		t.Fatal(diff)
+		t.Fatalf("the two differ (-want +got):\n%s", diff)
 	}
 }
 

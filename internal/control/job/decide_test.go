@@ -115,7 +115,7 @@ func (w *fixture) end(name string, code int32) {
 func (w *fixture) want(t *testing.T, state string) {
 	t.Helper()
 	if diff := cmp.Diff(state, w.state()); diff != "" {
-		t.Fatal(diff)
+		t.Fatalf("the two differ (-want +got):\n%s", diff)
 	}
 }
 
@@ -209,7 +209,8 @@ func TestIndexes(t *testing.T) {
 	w.end("p3", 0)
 	w.want(t, "live 0 succeeded 2 failed 1 FailureTarget=True(FailedIndexes) Failed=True(FailedIndexes)")
 	if w.job.Status.CompletedIndexes != "0,2" || *w.job.Status.FailedIndexes != "1" {
-		t.Fatalf("%q %q", w.job.Status.CompletedIndexes, *w.job.Status.FailedIndexes)
+		t.Fatalf("got %q %q, want CompletedIndexes 0,2 and FailedIndexes 1", w.job.Status.CompletedIndexes,
+			*w.job.Status.FailedIndexes)
 	}
 }
 
@@ -241,7 +242,7 @@ func TestFailurePolicy(t *testing.T) {
 	w.want(t, "live 0 succeeded 0 failed 1 FailureTarget=True(PodFailurePolicy) Failed=True(PodFailurePolicy)")
 	if m := find(w.job.Status.Conditions, batchv1.JobFailed).Message; !strings.Contains(m,
 		"exit code 42 matching FailJob rule at index 1") {
-		t.Fatal(m)
+		t.Fatalf(`got %v, want m with "exit code 42 matching FailJob rule at index 1"`, m)
 	}
 }
 

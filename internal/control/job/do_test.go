@@ -49,7 +49,7 @@ func TestPodsThatNoJobCountsAreSetFree(t *testing.T) {
 		"set free, Jobs with other labels are": {pod("", held), []*batchv1.Job{others}, true},
 	} {
 		if got := uncounted(c.pod, c.jobs); got != c.want {
-			t.Errorf("%s: %v", name, got)
+			t.Errorf("%s: got %v, want %v", name, got, c.want)
 		}
 	}
 }

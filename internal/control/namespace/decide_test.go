@@ -96,7 +96,7 @@ func TestPodsGoFirst(t *testing.T) {
 		"nothing seen": {RemainingContent{}, false},
 	} {
 		if got := c.found.PodsRemain(); got != c.want {
-			t.Errorf("%s: %t", name, got)
+			t.Errorf("%s: got %t, want %t", name, got, c.want)
 		}
 	}
 	if got := (RemainingContent{Contents: []Content{{Grace: 30}, {Grace: 5}}}).Grace(); got != 30 {

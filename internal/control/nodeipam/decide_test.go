@@ -78,14 +78,14 @@ func TestPartsOfOthersAreLeftAlone(t *testing.T) {
 	b.Occupy("by hand", Parse([]string{"10.244.1.0/25"}))
 	b.Occupy("wider", Parse([]string{"10.244.2.0/23", "192.168.0.0/24"}))
 	if got, err := b.Allocate("a"); err != nil || text(got) != "[10.244.0.0/24]" {
-		t.Errorf("%v %v", got, err)
+		t.Errorf("got %v %v, want no error and text(got) [10.244.0.0/24]", got, err)
 	}
 	if got, err := b.Allocate("b"); err == nil {
 		t.Errorf("got %v of a range in use", got)
 	}
 	b.Occupy("by hand", nil)
 	if got, err := b.Allocate("b"); err != nil || text(got) != "[10.244.1.0/24]" {
-		t.Errorf("%v %v", got, err)
+		t.Errorf("got %v %v, want no error and text(got) [10.244.1.0/24]", got, err)
 	}
 }
 
@@ -110,7 +110,7 @@ func TestSettingsThatCannotBe(t *testing.T) {
 				"--node-cidr-mask-size-ipv4"},
 	} {
 		if _, err := NewAllocator(c.cluster, c.sizes); err == nil || err.Error() != c.want {
-			t.Errorf("%s %v: %v", c.cluster, c.sizes, err)
+			t.Errorf("%s %v: got %v, want error %v", c.cluster, c.sizes, err, c.want)
 		}
 	}
 }

@@ -17,7 +17,7 @@ func TestSilenceIsMeasuredByOurOwnClock(t *testing.T) {
 	// the same beat again is no sign of life
 	h = UpdateHealth(h, Heartbeat{Renewed: "beat-1", StatusPosted: true}, t0.Add(30*time.Second))
 	if silent, again := IsUnreachable(h, t0.Add(30*time.Second)); silent || again != 20*time.Second {
-		t.Fatal(silent, again)
+		t.Fatalf("got %v, %v, want silent false and again %v", silent, again, 20*time.Second)
 	}
 	if silent, _ := IsUnreachable(h, t0.Add(MonitorGracePeriod)); !silent {
 		t.Fatal("silent for the whole grace period and not noticed")
@@ -36,7 +36,8 @@ func TestUnknownConditions(t *testing.T) {
 	got, changed := UnknownConditions(n, metav1.NewTime(t0))
 	if !changed || len(got) != 4 || got[0].Status != corev1.ConditionUnknown || got[0].Reason != "NodeStatusUnknown" ||
 		got[0].Message != "Kubelet stopped posting node status." || got[1].Reason != "NodeStatusNeverUpdated" {
-		t.Fatalf("%+v", got)
+		t.Fatalf(`got %+v, want changed true, 4 in got, Status ConditionUnknown, Reason NodeStatusUnknown, Message `+
+			`"Kubelet stopped posting node status." and Reason NodeStatusNeverUpdated`, got)
 	}
 	n.Status.Conditions = got
 	if _, changed := UnknownConditions(n, metav1.NewTime(t0)); changed {
@@ -61,7 +62,7 @@ func TestTaintsFollowConditionsAndKeepOthers(t *testing.T) {
 	want := []string{"dedicated:NoSchedule", "node.kubernetes.io/unreachable:NoSchedule",
 		"node.kubernetes.io/unreachable:NoExecute"}
 	if diff := cmp.Diff(want, keys(got)); diff != "" || !changed {
-		t.Fatal(diff)
+		t.Fatalf("the two differ (-want +got):\n%s", diff)
 	}
 	n.Spec.Taints = got
 	if _, changed := Taints(n, metav1.NewTime(t0), true); changed {
@@ -71,7 +72,7 @@ func TestTaintsFollowConditionsAndKeepOthers(t *testing.T) {
 	got, _ = Taints(n, metav1.NewTime(t0), true)
 	if diff := cmp.Diff([]string{"dedicated:NoSchedule", "node.kubernetes.io/unschedulable:NoSchedule"},
 		keys(got)); diff != "" {
-		t.Fatal(diff)
+		t.Fatalf("the two differ (-want +got):\n%s", diff)
 	}
 }
 
@@ -90,14 +91,14 @@ func TestPodsAreDrivenOutInTurn(t *testing.T) {
 		return out
 	}
 	if diff := cmp.Diff([]corev1.TaintEffect{corev1.TaintEffectNoSchedule}, effects(false)); diff != "" {
-		t.Fatal(diff)
+		t.Fatalf("the two differ (-want +got):\n%s", diff)
 	}
 	if wanted, done := OutOfServiceDrain(n); !wanted || done {
 		t.Fatal("Pods are to be driven out, and are not yet:", wanted, done)
 	}
 	if diff := cmp.Diff([]corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute},
 		effects(true)); diff != "" {
-		t.Fatal(diff)
+		t.Fatalf("the two differ (-want +got):\n%s", diff)
 	}
 	if got := effects(false); len(got) != 2 {
 		t.Fatal("a taint that is there was taken back:", got)
@@ -105,7 +106,7 @@ func TestPodsAreDrivenOutInTurn(t *testing.T) {
 	// it answers, and is not ready: its Pods are being driven out already
 	n.Status.Conditions[0].Status = corev1.ConditionFalse
 	if wanted, done := OutOfServiceDrain(n); !wanted || !done {
-		t.Fatal(wanted, done)
+		t.Fatalf("got %v, %v, want wanted true and done true", wanted, done)
 	}
 	n.Status.Conditions[0].Status = corev1.ConditionTrue
 	if wanted, _ := OutOfServiceDrain(n); wanted || len(effects(true)) != 0 {
@@ -145,7 +146,7 @@ func TestRates(t *testing.T) {
 	apart.Labels[excludeDisruptionLabel] = ""
 	nodes = append(nodes, apart)
 	if diff := cmp.Diff(map[string]Zone{ZoneOf(nodes[0]): {1, 1}, ZoneOf(nodes[2]): {0, 2}}, Zones(nodes)); diff != "" {
-		t.Error(diff)
+		t.Errorf("the two differ (-want +got):\n%s", diff)
 	}
 }
 

@@ -16,7 +16,7 @@ func TestNodeMustBeMissingForAWhile(t *testing.T) {
 	in := In{Pods: []*corev1.Pod{p}, Now: t0, Quarantine: QuarantineTime}
 	got, missing := Next(in)
 	if len(got) != 0 || !missing["gone"].Equal(t0) {
-		t.Fatal(got, missing)
+		t.Fatalf("got %v, %v, want no got and missing[gone] %v", got, missing, t0)
 	}
 	if got := wait(in, missing); got != gcCheckPeriod {
 		t.Errorf("next look in %s", got)
@@ -27,7 +27,7 @@ func TestNodeMustBeMissingForAWhile(t *testing.T) {
 	}
 	in.Missing, in.Now = missing, t0.Add(QuarantineTime)
 	if got, _ = Next(in); len(got) != 1 || got[0].Reason != "DeletionByPodGC" || !got[0].Fail {
-		t.Fatal(got)
+		t.Fatalf("got %v, want 1 in got, Reason DeletionByPodGC and Fail true", got)
 	}
 	in.Nodes = map[string]*corev1.Node{"gone": {}}
 	if got, missing = Next(in); len(got) != 0 || len(missing) != 0 {
@@ -40,7 +40,7 @@ func TestUnplacedAndEndingGoes(t *testing.T) {
 	now := metav1.NewTime(t0)
 	if got, _ := Next(In{Pods: []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &now}}}, Now: t0}); len(
 		got) != 1 || got[0].Fail {
-		t.Fatal(got)
+		t.Fatalf("got %v, want 1 in got and Fail false", got)
 	}
 }
 
@@ -55,7 +55,7 @@ func TestOldestEndedGoBeyondTheThreshold(t *testing.T) {
 	}
 	got, _ := Next(In{Pods: pods, TerminatedThreshold: 3, Now: t0})
 	if len(got) != 2 || got[0].Pod.Name != "4" || got[1].Pod.Name != "3" {
-		t.Fatal(got)
+		t.Fatalf("got %v, want 2 in got, Name 4 and Name 3", got)
 	}
 }
 
@@ -86,12 +86,13 @@ func TestEndingPodsOfANodeOutOfServiceGo(t *testing.T) {
 			Spec: corev1.PodSpec{NodeName: "n"}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
 		got, _ := Next(In{Pods: []*corev1.Pod{p}, Nodes: map[string]*corev1.Node{"n": c.node}, Now: t0})
 		if (len(got) == 1) != c.goes {
-			t.Errorf("%s: %+v", c.name, got)
+			t.Errorf("%s: got %+v, want one Pod deleted: %t", c.name, got, c.goes)
 		}
 		if c.goes && len(got) == 1 &&
 			(got[0].Reason != "DeletionByPodGC" || got[0].Message != "PodGC: node has the out-of-service taint" ||
 				!got[0].Fail) {
-			t.Errorf("%s: %+v", c.name, got[0])
+			t.Errorf("%s: got %+v, want it to fail with DeletionByPodGC, PodGC: node has the out-of-service taint",
+				c.name, got[0])
 		}
 	}
 }

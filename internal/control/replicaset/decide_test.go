@@ -104,7 +104,8 @@ func TestStatusCountsAndWaitsForAvailability(t *testing.T) {
 	s, again := Status(in, nil)
 	if s.Replicas != 3 || s.ReadyReplicas != 2 || s.AvailableReplicas != 1 || s.FullyLabeledReplicas != 2 ||
 		*s.TerminatingReplicas != 1 || s.ObservedGeneration != 3 {
-		t.Fatalf("%+v", s)
+		t.Fatalf("got %+v, want Replicas 3, ReadyReplicas 2, AvailableReplicas 1, FullyLabeledReplicas 2, "+
+			"TerminatingReplicas 1 and ObservedGeneration 3", s)
 	}
 	if again != 6*time.Second {
 		t.Fatalf("looks again after %s, the Pod becomes available in 6s", again)
@@ -114,7 +115,7 @@ func TestStatusCountsAndWaitsForAvailability(t *testing.T) {
 func TestFailureIsACondition(t *testing.T) {
 	s, _ := Status(In{Set: set(1), Now: t0}, errors.New("quota"))
 	if len(s.Conditions) != 1 || s.Conditions[0].Reason != "FailedCreate" || s.Conditions[0].Message != "quota" {
-		t.Fatalf("%+v", s.Conditions)
+		t.Fatalf("got %+v, want 1 in Conditions, Reason FailedCreate and Message quota", s.Conditions)
 	}
 	rs := set(1)
 	rs.Status = s

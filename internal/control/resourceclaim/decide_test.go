@@ -80,7 +80,8 @@ func TestMadeIsFoundAgain(t *testing.T) {
 			Annotations: map[string]string{"c": "d"}}}}
 	c := NewClaim(p, "gpu", template)
 	if c.GenerateName != "p-gpu-" || c.Labels["a"] != "b" || c.Annotations["c"] != "d" || !metav1.IsControlledBy(c, p) {
-		t.Errorf("%+v", c.ObjectMeta)
+		t.Errorf("got %+v, want GenerateName p-gpu-, Labels[a] b, Annotations[c] d and metav1.IsControlledBy(c, p) "+
+			"true", c.ObjectMeta)
 	}
 	if FindClaim(p, "gpu", []*resourceapi.ResourceClaim{c}) != c ||
 		FindClaim(p, "other", []*resourceapi.ResourceClaim{c}) != nil {

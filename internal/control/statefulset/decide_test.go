@@ -177,7 +177,8 @@ func TestStatusCountsAndFinishesAnUpdate(t *testing.T) {
 	s, _ := Status(in, 0)
 	if s.Replicas != 2 || s.ReadyReplicas != 1 || s.CurrentReplicas != 1 || s.UpdatedReplicas != 1 ||
 		s.CurrentRevision != "old" || s.ObservedGeneration != 2 || *s.CollisionCount != 0 {
-		t.Errorf("%+v", s)
+		t.Errorf("got %+v, want Replicas 2, ReadyReplicas 1, CurrentReplicas 1, UpdatedReplicas 1, CurrentRevision "+
+			"old, ObservedGeneration 2 and CollisionCount 0", s)
 	}
 	in.Pods = []*corev1.Pod{pod(0, "new"), pod(1, "new")}
 	if s, _ = Status(in, 0); s.CurrentRevision != "new" || s.CurrentReplicas != 2 {
@@ -197,7 +198,8 @@ func TestIdentity(t *testing.T) {
 	p := Pod(s, template, Replica{3, "rev"})
 	if p.Name != "db-3" || p.Spec.Hostname != "db-3" || p.Spec.Subdomain != "db" ||
 		p.Labels["apps.kubernetes.io/pod-index"] != "3" || !IdentityMatches(s, p) || Revision(p) != "rev" {
-		t.Errorf("%+v", p)
+		t.Errorf("got %+v, want Name db-3, Hostname db-3, Subdomain db, Labels[apps.kubernetes.io/pod-index] 3, "+
+			"IdentityMatches(s, p) true and Revision(p) rev", p)
 	}
 	if len(p.Spec.Volumes) != 2 || p.Spec.Volumes[0].PersistentVolumeClaim.ClaimName != "data-db-3" ||
 		p.Spec.Volumes[1].Name != "tmp" {

@@ -51,7 +51,7 @@ func TestJudge(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			v := Decide(&corev1.Pod{Spec: corev1.PodSpec{Tolerations: c.tol}}, c.taints, nil, now)
 			if v.Evict != c.leave || !v.At.Equal(c.at) {
-				t.Fatalf("%+v", v)
+				t.Fatalf("got %+v, want Evict %v and At %v", v, c.leave, c.at)
 			}
 		})
 	}

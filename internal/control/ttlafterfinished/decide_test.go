@@ -31,7 +31,7 @@ func TestLeft(t *testing.T) {
 			left, ends := TimeLeft(&batchv1.Job{Spec: batchv1.JobSpec{TTLSecondsAfterFinished: c.ttl},
 				Status: batchv1.JobStatus{Conditions: c.cond}}, c.at)
 			if left != c.left || ends != c.ends {
-				t.Fatal(left, ends)
+				t.Fatalf("got %v, %v, want left %v and ends %v", left, ends, c.left, c.ends)
 			}
 		})
 	}

@@ -116,7 +116,7 @@ func TestFinalizersGoWithTheLastUse(t *testing.T) {
 		}
 		stop()
 		if err != nil || runner == nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got %v, want no error and set runner", name, err)
 		}
 		updated := false
 		for _, a := range client.Actions() {

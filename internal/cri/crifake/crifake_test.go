@@ -183,11 +183,11 @@ func TestWhereScriptsComeFrom(t *testing.T) {
 		n.f.On(crifake.Match{Image: "img"}, crifake.Script{StartError: `exec: "x": executable file not found in $PATH`})
 		id, err := n.run("unstartable", nil)
 		if err == nil || !strings.Contains(err.Error(), "executable file not found") {
-			t.Error(err)
+			t.Errorf(`got %v, want an error with "executable file not found"`, err)
 		}
 		if st := n.status(id); st.ExitCode != 128 || st.Reason != "StartError" ||
 			st.State != runtimeapi.ContainerState_CONTAINER_EXITED {
-			t.Errorf("%v", st)
+			t.Errorf("got %v, want ExitCode 128, Reason StartError and State ContainerState_CONTAINER_EXITED", st)
 		}
 	})
 }
@@ -271,7 +271,7 @@ func TestLivenessExample(t *testing.T) {
 		time.Sleep(31 * time.Second)
 		if err := probe(); err == nil || !strings.Contains(err.Error(),
 			"can't open '/tmp/healthy': No such file or directory") {
-			t.Error(err)
+			t.Errorf(`got %v, want an error with "can't open '/tmp/healthy': No such file or directory"`, err)
 		}
 	})
 }
@@ -289,15 +289,16 @@ func TestImages(t *testing.T) {
 			return time.Since(began), err
 		}
 		if took, err := pull("registry.example/slow:1", nil); err != nil || took != time.Minute {
-			t.Error(took, err)
+			t.Errorf("got %v, %v, want no error and took Minute", took, err)
 		}
 		if _, err := pull("registry.example/none:1", nil); status.Code(err) != codes.NotFound ||
 			!strings.HasSuffix(err.Error(), "registry.example/none:1: not found") {
-			t.Error(err)
+			t.Errorf(`got %v, want status.Code(err) NotFound and an error ending in "registry.example/none:1: not `+
+				`found"`, err)
 		}
 		if _, err := pull("registry.example/private:1", nil); err == nil || !strings.Contains(err.Error(),
 			"no basic auth credentials") {
-			t.Error(err)
+			t.Errorf(`got %v, want an error with "no basic auth credentials"`, err)
 		}
 		if _, err := pull("registry.example/private:1",
 			&runtimeapi.AuthConfig{Username: "user", Password: "pass"}); err != nil {
@@ -305,13 +306,13 @@ func TestImages(t *testing.T) {
 		}
 		if _, err := pull("registry.example/broken:1", nil); err == nil || !strings.Contains(err.Error(),
 			"unexpected EOF") {
-			t.Error(err)
+			t.Errorf(`got %v, want an error with "unexpected EOF"`, err)
 		}
 		ctx, cancel := context.WithTimeout(n.Context(), time.Second)
 		defer cancel()
 		if _, err := n.c.Images().PullImage(ctx, &runtimeapi.ImageSpec{Image: "registry.example/slow:1"}, nil,
 			nil); status.Code(err) != codes.DeadlineExceeded {
-			t.Error(err)
+			t.Errorf("got %v, want status.Code(err) DeadlineExceeded", err)
 		}
 	})
 }
@@ -392,11 +393,11 @@ func TestPortsOfAPod(t *testing.T) {
 		b, _ := io.ReadAll(resp.Body)
 		_ = resp.Body.Close()
 		if resp.StatusCode != 503 || string(b) != "not yet\n" {
-			t.Errorf("%d %q", resp.StatusCode, b)
+			t.Errorf(`got %d %q, want StatusCode 503 and b "not yet"`, resp.StatusCode, b)
 		}
 		if _, err := client.Get("http://10.88.0.2:81/"); err == nil || !strings.Contains(err.Error(),
 			"connection refused") {
-			t.Error(err)
+			t.Errorf(`got %v, want an error with "connection refused"`, err)
 		}
 	})
 }
@@ -417,7 +418,7 @@ func TestFaultOfOnePodsPull(t *testing.T) {
 			t.Error(err)
 		}
 		if err := pull("a"); err == nil || !strings.Contains(err.Error(), "no route") {
-			t.Errorf("%v", err)
+			t.Errorf(`got %v, want an error with "no route"`, err)
 		}
 		if err := pull("a"); err != nil {
 			t.Error(err)
@@ -439,7 +440,7 @@ func TestWhatComesLate(t *testing.T) {
 		}
 		_ = n.f.Fault("RunPodSandbox", "1*late(3s)->ok")
 		if err := run("late"); status.Code(err) != codes.DeadlineExceeded {
-			t.Error(err)
+			t.Errorf("got %v, want status.Code(err) DeadlineExceeded", err)
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -447,13 +448,13 @@ func TestWhatComesLate(t *testing.T) {
 			t.Errorf("too early:\n%s", d)
 		}
 		if err := run("other"); err != nil || len(n.f.DuplicateSandboxes()) != 0 {
-			t.Error(err, n.f.DuplicateSandboxes())
+			t.Errorf("got %v, %v, want no error and no n.f.DuplicateSandboxes()", err, n.f.DuplicateSandboxes())
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		if got := n.f.DuplicateSandboxes(); len(got) != 1 ||
 			got[0] != "web_default_other_0 was ready when web_default_late_0 was made" {
-			t.Errorf("%q", got)
+			t.Errorf(`got %q, want 1 in got and got[0] "web_default_other_0 was ready when web_default_late_0 …"`, got)
 		}
 		_ = n.f.Fault("RunPodSandbox", "late(3s)")
 		if err := run("killed"); err == nil {

@@ -117,7 +117,7 @@ func TestBytesOfAPull(t *testing.T) {
 	s.under["layer-sha256:2"] = 50
 	ask("1050 1235 true")
 	if s.filter != `labels."containerd.io/distribution.source.r.test"` {
-		t.Error(s.filter)
+		t.Errorf(`got %v, want filter 'labels."containerd.io/distribution.source.r.test"'`, s.filter)
 	}
 	s.add("sha256:newer", manifestOf("team/app", "sha256:2"))
 	ask("0 0 false") // two pulls of the repository share what is under way: nobody can tell them apart

@@ -32,7 +32,7 @@ func TestMetricsAreFoundByTheService(t *testing.T) {
 	at := netip.MustParseAddrPort("10.72.0.1:53")
 	if ports := Slice(Server{Node: "n1", At: at, Metrics: 40001}).Ports; len(ports) != 3 ||
 		*ports[2].Name != "metrics" || *ports[2].Port != 40001 {
-		t.Errorf("%+v", ports)
+		t.Errorf("got %+v, want 3 in ports, Name metrics and Port 40001", ports)
 	}
 	if ports := Slice(Server{Node: "n1", At: at}).Ports; len(ports) != 2 {
 		t.Errorf("a server without metrics: %+v", ports)

@@ -91,7 +91,7 @@ func TestObjects(t *testing.T) {
 		slice.OwnerReferences[0].Kind, slice.Name, slice.Labels["kubernetes.io/service-name"]}
 	if diff := cmp.Diff([]string{"IPv6", "fd00::1", "n1", "Node", "kube-dns-n1", "kube-dns"}, got); diff != "" ||
 		*slice.Ports[1].Port != 5353 {
-		t.Error(diff)
+		t.Errorf("the two differ (-want +got):\n%s", diff)
 	}
 }
 
@@ -110,11 +110,11 @@ func TestOverlayTakesAnything(t *testing.T) {
 		base := Settings{Upstreams: servers("192.0.2.1:53")}
 		got, err := Overlay(base, data)
 		if err != nil && (!got.Equal(base) || !strings.HasPrefix(err.Error(), "data[")) {
-			t.Fatalf("%v %+v", err, got)
+			t.Fatalf("got %v %+v, want %v and an error beginning with data[", err, got, base)
 		}
 		for _, s := range got.Stubs {
 			if len(s.Servers) == 0 || !strings.HasSuffix(s.Zone, ".") {
-				t.Fatalf("%+v", s)
+				t.Fatalf("got %+v, want some Servers and Zone ending in .", s)
 			}
 		}
 	})

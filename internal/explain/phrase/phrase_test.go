@@ -38,7 +38,8 @@ func TestPhrases(t *testing.T) {
 		}
 		if m := list[0]; m.Component != c.component || !strings.Contains(m.Rule, c.rule) || !strings.Contains(m.Fix,
 			c.fix) || !strings.Contains(c.text, m.Part) {
-			t.Errorf("%s: %+v", c.text, m)
+			t.Errorf("%s: got %+v, want Component %v, Rule with %v, Fix with %v and text with %v", c.text, m,
+				c.component, c.rule, c.fix, m.Part)
 		}
 	}
 }
@@ -62,9 +63,9 @@ func TestPartsOfAPhrase(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.HasPrefix(b.String(), "Insufficient cpu\n  said by: scheduler\n  rule:    NodeResourcesFit") {
-		t.Error(b.String())
+		t.Errorf(`got %v, want b beginning with "Insufficient cpu   said by: scheduler   rule:    NodeR…"`, b.String())
 	}
 	if got := phrase.Lookup("all is well"); len(got) != 0 {
-		t.Errorf("%+v", got)
+		t.Errorf("got %+v, want no got", got)
 	}
 }

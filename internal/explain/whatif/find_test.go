@@ -333,10 +333,10 @@ func TestAWishInsistsOnNoDomains(t *testing.T) {
 	q := p.DeepCopy()
 	changes[0].pod(q)
 	if c := q.Spec.TopologySpreadConstraints[0]; c.WhenUnsatisfiable != v1.ScheduleAnyway || c.MinDomains != nil {
-		t.Errorf("%+v", c)
+		t.Errorf("got %+v, want WhenUnsatisfiable ScheduleAnyway and no MinDomains", c)
 	}
 	if got := strings.Join(podCommands(Owner{}, p, q), ""); !strings.Contains(got,
 		`"whenUnsatisfiable":"ScheduleAnyway"`) || strings.Contains(got, `"minDomains":3`) {
-		t.Error(got)
+		t.Errorf(`got %v, want it with '"whenUnsatisfiable":"ScheduleAnyway"' and it without '"minDomains":3'`, got)
 	}
 }

@@ -62,14 +62,20 @@ func TestFactsArriveAfterAnOutage(t *testing.T) {
 	})
 }
 
+// An API server without a journal is sent nothing, and Run returns by itself.
 func TestAnotherKubernetesIsLeftAlone(t *testing.T) {
-	p := &poster{get: apierrors.NewNotFound(schema.GroupResource{}, "")}
-	s := New(p, "kubelet", "n1")
-	s.Put(journal.Ref{Namespace: "a", Name: "x"}, journal.Bound{Node: "n1"})
-	s.Run(t.Context()) // returns by itself
-	if p.posts != 0 {
-		t.Errorf("%d batches were sent to an API server without a journal", p.posts)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		p := &poster{get: apierrors.NewNotFound(schema.GroupResource{}, "")}
+		s := New(p, "kubelet", "n1")
+		s.Put(journal.Ref{Namespace: "a", Name: "x"}, journal.Bound{Node: "n1"})
+		returned := false
+		go func() { s.Run(t.Context()); returned = true }()
+		time.Sleep(time.Minute) // virtual
+		synctest.Wait()
+		if !returned || p.posts != 0 {
+			t.Errorf("after a minute Run has returned: %t, after %d batches; want true and 0", returned, p.posts)
+		}
+	})
 }
 
 // An API server that serves the journal is sent further entries though it refuses some: those of a

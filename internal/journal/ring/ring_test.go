@@ -39,7 +39,7 @@ func TestReadSeesWhatWasPut(t *testing.T) {
 	s.Put(web, journal.Bound{Node: "n1"})
 	got := r.Read(journal.Query{Name: "web"})
 	if diff := cmp.Diff([]string{"received by the kubelet from source api", "bound to n1"}, lines(got)); diff != "" {
-		t.Fatal(diff)
+		t.Fatalf("the two differ (-want +got):\n%s", diff)
 	}
 	if got[0].By != "kubelet" || got[0].Node != "n1" || got[0].At.IsZero() || got[1].Seq <= got[0].Seq {
 		t.Fatalf("circumstances lost: %+v", got)
@@ -64,7 +64,7 @@ func TestSurvivesRestartAndDamage(t *testing.T) {
 	second.SinkFor("a", "").Put(ref, journal.Bound{Node: "n2"})
 	if diff := cmp.Diff([]string{"bound to n1", "bound to n2"}, lines(second.Read(journal.Query{Name: "web"}))); diff !=
 		"" {
-		t.Fatal(diff)
+		t.Fatalf("the two differ (-want +got):\n%s", diff)
 	}
 	if s := second.Stats(); s.Damaged != 1 {
 		t.Fatalf("want 1 damaged line, have %+v", s)

@@ -110,7 +110,8 @@ func TestAdmission(t *testing.T) {
 			case refusal == nil && c.code != "":
 				t.Error("let in")
 			case refusal != nil && (string(refusal.Code) != c.code || refusal.Detail != c.message):
-				t.Errorf("%s: %s", refusal.Code, refusal.Detail)
+				t.Errorf("%s: got %s, want refusal.Code %v and Detail %v", refusal.Code, refusal.Detail, c.code,
+					c.message)
 			}
 		})
 	}

@@ -32,7 +32,7 @@ func TestDeclaredFeatures(t *testing.T) {
 		refusal := admit.Admit(admit.In{Pod: c.pod, Node: node(), Features: c.has})
 		if c.want == "" && refusal != nil ||
 			c.want != "" && (refusal == nil || refusal.Code != "PodFeatureUnsupported" || refusal.Detail != c.want) {
-			t.Errorf("%s: %+v", c.name, refusal)
+			t.Errorf("%s: got %+v, want PodFeatureUnsupported with %q (admitted if empty)", c.name, refusal, c.want)
 		}
 	}
 }

@@ -103,7 +103,7 @@ func TestOrderOfResizes(t *testing.T) {
 		got += r.Pod.Name + " "
 	}
 	if got != "less sure high low " {
-		t.Error(got)
+		t.Errorf(`got %q, want "less sure high low "`, got)
 	}
 }
 

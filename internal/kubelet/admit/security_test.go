@@ -43,9 +43,9 @@ func TestSecurity(t *testing.T) {
 		refusal := admit.Admit(c.in)
 		switch {
 		case c.code == "" && refusal != nil:
-			t.Errorf("%s: %v", c.name, refusal)
+			t.Errorf("%s: got refusal %v, want none", c.name, refusal)
 		case c.code != "" && (refusal == nil || string(refusal.Code) != c.code || refusal.Detail != c.detail):
-			t.Errorf("%s: %v", c.name, refusal)
+			t.Errorf("%s: got %v, want refusal.Code %v and Detail %v", c.name, refusal, c.code, c.detail)
 		}
 	}
 }

@@ -81,7 +81,7 @@ func TestPairIsReadAgain(t *testing.T) {
 		return leaf(t, c).DNSNames[0]
 	}
 	if name() != "one" || p.Expiry().Before(time.Now()) {
-		t.Error(name(), p.Expiry())
+		t.Errorf("got %v, %v, want name() one and p.Expiry() not before %v", name(), p.Expiry(), time.Now())
 	}
 	eventually(t, "the new certificate is served", func() bool { self(t, dir, "two"); return name() == "two" })
 	if err := os.WriteFile(filepath.Join(dir, "tls.crt"), []byte("broken"), 0o600); err != nil {
@@ -125,7 +125,8 @@ func TestServingTemplate(t *testing.T) {
 	if r.Subject.CommonName != "system:node:n1" || !slices.Equal(r.Subject.Organization, []string{"system:nodes"}) ||
 		len(r.IPAddresses) != 2 || r.IPAddresses[0].String() != "10.0.0.1" || !slices.Equal(r.DNSNames,
 		[]string{"n1"}) {
-		t.Errorf("%+v", r)
+		t.Errorf("got %+v, want CommonName system:node:n1, Organization %v, 2 in IPAddresses, IPAddresses[0] 10.0.0.1 "+
+			"and DNSNames %v", r, []string{"system:nodes"}, []string{"n1"})
 	}
 }
 
@@ -161,7 +162,7 @@ func TestServingIsRequested(t *testing.T) {
 	})
 	if asked.Spec.SignerName != certificatesv1.KubeletServingSignerName || !slices.Equal(asked.Spec.Usages,
 		[]certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth}) {
-		t.Errorf("%+v", asked.Spec)
+		t.Errorf("got %+v, want SignerName KubeletServingSignerName and Equal true", asked.Spec)
 	}
 	if _, err := parse(asked.Spec.Request); err != nil {
 		t.Error(err)

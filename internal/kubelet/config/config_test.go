@@ -59,13 +59,14 @@ func TestDefaults(t *testing.T) {
 	c := l.Config
 	if diff := cmp.Diff(map[string]string{"memory.available": "100Mi", "nodefs.available": "10%",
 		"nodefs.inodesFree": "5%", "imagefs.available": "15%"}, c.EvictionHard); diff != "" {
-		t.Error(diff)
+		t.Errorf("the two differ (-want +got):\n%s", diff)
 	}
 	if c.MaxPods != 110 || *c.RegistryPullQPS != 5 || c.RegistryBurst != 10 || !*c.SerializeImagePulls ||
 		c.ImageMinimumGCAge.Duration != 2*time.Minute ||
 		*c.ImageGCHighThresholdPercent != 85 || c.NodeStatusReportFrequency.Duration != 5*time.Minute ||
 		c.ImagePullCredentialsVerificationPolicy != kubelet.NeverVerifyPreloadedImages {
-		t.Errorf("%+v", c)
+		t.Errorf("got %+v, want upstream's defaults (110 Pods, 5 pulls/s in bursts of 10, serial, images kept 2m, GC "+
+			"at 85 %%, reports each 5m)", c)
 	}
 	if len(l.Inert) != 0 {
 		t.Errorf("defaults are reported: %v", l.Inert)
@@ -101,11 +102,11 @@ func TestLayers(t *testing.T) {
 			c.RegistryBurst, *c.FailSwapOn)
 	}
 	if diff := cmp.Diff([]string{"10.0.0.3"}, c.ClusterDNS); diff != "" {
-		t.Error(diff)
+		t.Errorf("the two differ (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(map[string]string{"memory.available": "400Mi", "nodefs.available": "7%"},
 		c.EvictionHard); diff != "" {
-		t.Error(diff)
+		t.Errorf("the two differ (-want +got):\n%s", diff)
 	}
 	if !flags.Given("registryBurst") || flags.Given("maxPods") {
 		t.Error("what the command line named is not known")
@@ -173,7 +174,7 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 	if _, err := Load(Sources{Preset: "seed-9"}); err == nil || !strings.Contains(err.Error(), "seed-000, seed-001") {
-		t.Error(err)
+		t.Errorf(`got %v, want an error with "seed-000, seed-001"`, err)
 	}
 }
 
@@ -182,13 +183,17 @@ func TestPresets(t *testing.T) {
 	if c.EvictionHard["memory.available"] != "200Mi" || c.EvictionHard["imagefs.available"] != "10%" ||
 		c.EvictionHard["pid.available"] != "5%" || len(c.EvictionSoft) != 6 ||
 		c.EvictionSoftGracePeriod["memory.available"] != "2m" {
-		t.Errorf("%v %v %v", c.EvictionHard, c.EvictionSoft, c.EvictionSoftGracePeriod)
+		t.Errorf("got %v %v %v, want EvictionHard[memory.available] 200Mi, EvictionHard[imagefs.available] 10%%, "+
+			"EvictionHard[pid.available] 5%%, 6 in EvictionSoft and EvictionSoftGracePeriod[memory.available] 2m",
+			c.EvictionHard, c.EvictionSoft, c.EvictionSoftGracePeriod)
 	}
 	c = load(t, Sources{Preset: "seed-000"}).Config
 	if c.EvictionHard["memory.available"] != "100Mi" || len(c.EvictionSoft) != 2 ||
 		c.EvictionSoftGracePeriod["memory.available"] != "1m30s" ||
 		c.EvictionMinimumReclaim["nodefs.available"] != "500Mi" {
-		t.Errorf("%v %v", c.EvictionHard, c.EvictionSoft)
+		t.Errorf("got %v %v, want EvictionHard[memory.available] 100Mi, 2 in EvictionSoft, "+
+			"EvictionSoftGracePeriod[memory.available] 1m30s and EvictionMinimumReclaim[nodefs.available] 500Mi",
+			c.EvictionHard, c.EvictionSoft)
 	}
 	over := write(t, t.TempDir(), "c.yaml", "evictionHard: {memory.available: 1Gi}\n")
 	if c := load(t, Sources{Preset: "seed-001", File: over}).Config; c.EvictionHard["memory.available"] != "1Gi" ||
@@ -217,7 +222,8 @@ func TestMergeDefaultEvictionSettings(t *testing.T) {
 		Sources{File: write(t, t.TempDir(), "c.yaml",
 			"mergeDefaultEvictionSettings: true\nevictionHard: {memory.available: 1Gi}\n")}).Config
 	if c.EvictionHard["memory.available"] != "1Gi" || c.EvictionHard["imagefs.available"] != "15%" {
-		t.Error(c.EvictionHard)
+		t.Errorf("got %v, want EvictionHard[memory.available] 1Gi and EvictionHard[imagefs.available] 15%%",
+			c.EvictionHard)
 	}
 }
 

@@ -57,7 +57,8 @@ func TestLocalStorageEviction(t *testing.T) {
 			t.Errorf("%s: not evicted", tc.name)
 		case end != nil && (end.Message != tc.want || end.Reason != "Evicted" || end.Grace != time.Second ||
 			end.Victim != ""):
-			t.Errorf("%s: %+v", tc.name, *end)
+			t.Errorf("%s: got %+v, want Message %v, Reason Evicted, Grace Second and Victim empty", tc.name, *end,
+				tc.want)
 		}
 	}
 }

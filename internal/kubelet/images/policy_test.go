@@ -105,7 +105,7 @@ func TestCredentials(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got, bad := images.Credentials(tc.image, []*v1.Secret{secret("s", tc.host, "u")})
 			if len(bad) > 0 {
-				t.Fatal(bad)
+				t.Fatalf("got %v, want no bad", bad)
 			}
 			if (len(got) == 1) != tc.fits {
 				t.Fatalf("%d credentials for %s from %s", len(got), tc.image, tc.host)

@@ -102,7 +102,7 @@ func TestAbsentFile(t *testing.T) {
 	err := logs.Read(t.Context(), logs.Request{Path: "/nowhere/0.log", Options: logs.Options{Tail: -1, Bytes: -1},
 		Out: &bytes.Buffer{}})
 	if err == nil || !strings.Contains(err.Error(), `failed to open log file "/nowhere/0.log"`) {
-		t.Error(err)
+		t.Errorf(`got %v, want an error with 'failed to open log file "/nowhere/0.log"'`, err)
 	}
 }
 

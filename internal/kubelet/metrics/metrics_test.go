@@ -21,7 +21,7 @@ func scrape(t *testing.T, h http.Handler) string {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
 	if w.Code != http.StatusOK {
-		t.Fatalf("%d: %s", w.Code, w.Body)
+		t.Fatalf("%d: got %s, want Code StatusOK", w.Code, w.Body)
 	}
 	return w.Body.String()
 }
@@ -175,6 +175,6 @@ func TestAlive(t *testing.T) {
 	}
 	if err := m.PLEGHealthy(at.Add(4 * time.Minute)); err == nil ||
 		err.Error() != "pleg was last seen active 4m0s ago; threshold is 3m0s" {
-		t.Error(err)
+		t.Errorf(`got %v, want error "pleg was last seen active 4m0s ago; threshold is 3m0s"`, err)
 	}
 }

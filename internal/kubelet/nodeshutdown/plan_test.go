@@ -62,7 +62,7 @@ func TestPlan(t *testing.T) {
 	}
 	want := "0/1m0s: below 30s low 5s bare 1m0s\n10000/3m0s: mid 30s\n100000/10s: top 10s"
 	if got := strings.Join(lines, "\n"); got != want {
-		t.Errorf("%s", got)
+		t.Errorf("got %s, want %s", got, want)
 	}
 	if Plan(nil, pods) != nil {
 		t.Error("a plan without steps")

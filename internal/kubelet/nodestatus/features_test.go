@@ -77,7 +77,7 @@ func TestRuntimeHandlers(t *testing.T) {
 		for _, h := range s.RuntimeHandlers {
 			names = append(names, h.Name)
 			if h.Features == nil || h.Features.UserNamespaces == nil || h.Features.RecursiveReadOnlyMounts == nil {
-				t.Errorf("%s: %+v", h.Name, h.Features)
+				t.Errorf("%s: got %+v, want set RecursiveReadOnlyMounts", h.Name, h.Features)
 			}
 		}
 		if len(names) == 0 || !slices.IsSorted(names) {

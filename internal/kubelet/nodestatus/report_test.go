@@ -296,7 +296,7 @@ func TestNetworkNotReady(t *testing.T) {
 		const want = "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady " +
 			"message:Network plugin returns error: cni plugin not initialized"
 		if c.Status != v1.ConditionFalse || c.Reason != "KubeletNotReady" || c.Message != want {
-			t.Errorf("%+v", c)
+			t.Errorf("got %+v, want Status ConditionFalse, Reason KubeletNotReady and Message %v", c, want)
 		}
 		writes := w.patches()
 		if writes > 2 {
@@ -385,7 +385,7 @@ func TestHungRuntime(t *testing.T) {
 				time.Sleep(c.within - 29*time.Second)
 				if c := w.condition(v1.NodeReady); c.Status != v1.ConditionFalse ||
 					c.Message != "container runtime is down" {
-					t.Errorf("%+v", c)
+					t.Errorf(`got %+v, want Status ConditionFalse and Message "container runtime is down"`, c)
 				}
 				w.runtime.Fault("Status", "")         //nolint:errcheck // an empty fault is a fault
 				w.runtime.Fault("ListContainers", "") //nolint:errcheck // likewise
@@ -424,7 +424,7 @@ func TestNetworkLost(t *testing.T) {
 		time.Sleep(time.Second)
 		if c := w.condition(v1.NodeReady); c.Status != v1.ConditionFalse || !strings.Contains(c.Message,
 			"NetworkPluginNotReady") {
-			t.Errorf("%+v", c)
+			t.Errorf("got %+v, want Status ConditionFalse and Message with NetworkPluginNotReady", c)
 		}
 		w.runtime.SetNetworkReady(true, "", "")
 		time.Sleep(6 * time.Second)
@@ -481,10 +481,10 @@ func TestPressureIsPostedAtOnce(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		if c := w.condition(v1.NodeMemoryPressure); c.Status != v1.ConditionTrue ||
 			c.Reason != "KubeletHasInsufficientMemory" {
-			t.Errorf("%+v", c)
+			t.Errorf(`got %+v, want Status ConditionTrue and Reason "KubeletHasInsufficientMemory"`, c)
 		}
 		if c := w.condition(v1.NodeReady); c.Status != v1.ConditionFalse || c.Message != "PLEG is not healthy" {
-			t.Errorf("%+v", c)
+			t.Errorf(`got %+v, want Status ConditionFalse and Message "PLEG is not healthy"`, c)
 		}
 	})
 }
@@ -549,13 +549,13 @@ func TestServerAwayAtStart(t *testing.T) {
 		w.mu.Unlock()
 		time.Sleep(10 * time.Second)
 		if c := w.condition(v1.NodeReady); c.Status != v1.ConditionTrue {
-			t.Errorf("%+v", c)
+			t.Errorf("got %+v, want Status ConditionTrue", c)
 		}
 	})
 }
 
 func TestMissingOptions(t *testing.T) {
 	if _, err := nodestatus.New(nodestatus.Options{}); err == nil || !strings.Contains(err.Error(), "Options.Client") {
-		t.Error(err)
+		t.Errorf("got %v, want an error with Options.Client", err)
 	}
 }

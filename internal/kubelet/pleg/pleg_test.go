@@ -113,12 +113,12 @@ func TestEventsNotifyAndGetPodStatusReads(t *testing.T) {
 		synctest.Wait()
 		o, err := r.w.GetPodStatus(t.Context(), "u1")
 		if err != nil || len(o.Sandboxes) != 1 || !o.Sandboxes[0].Ready || len(o.Sandboxes[0].IPs) == 0 {
-			t.Fatalf("%+v %v", o, err)
+			t.Fatalf("got %+v %v, want no error, 1 in Sandboxes, Ready true and some IPs", o, err)
 		}
 		c := o.Latest("c")
 		if c == nil || c.State != podplan.Running || c.Attempt != 3 || c.Annotations.CrashDelay != 40*time.Second ||
 			c.Annotations.Hash != "abc" {
-			t.Fatalf("%+v", c)
+			t.Fatalf("got %+v, want State Running, Attempt 3, CrashDelay %v and Hash abc", c, 40*time.Second)
 		}
 		before := r.notifications("u1")
 		time.Sleep(6 * time.Second)
@@ -128,7 +128,7 @@ func TestEventsNotifyAndGetPodStatusReads(t *testing.T) {
 		}
 		if o, _ = r.w.GetPodStatus(t.Context(), "u1"); o.Latest("c").State != podplan.Exited ||
 			o.Latest("c").Exit.Code != 7 {
-			t.Errorf("%+v", o.Latest("c"))
+			t.Errorf("got %+v, want State Exited and Code 7", o.Latest("c"))
 		}
 	})
 }
@@ -200,13 +200,13 @@ func TestTerminationMessage(t *testing.T) {
 			podplan.MessagePolicyAnnotation: "FallbackToLogsOnError"},
 	}
 	if got := terminationMessage(s); !strings.HasSuffix(got, "old\npartial\n") || strings.Count(got, "old") != 78 {
-		t.Errorf("%q", got)
+		t.Errorf(`got %q, want it ending in "old partial" and 78 times old`, got)
 	}
 	if err := os.WriteFile(file, []byte("bye"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if got := terminationMessage(s); got != "bye" {
-		t.Errorf("%q", got)
+		t.Errorf("got %q, want bye", got)
 	}
 	s.ExitCode = 0
 	if err := os.Truncate(file, 0); err != nil {

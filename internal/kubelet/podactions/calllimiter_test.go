@@ -41,7 +41,7 @@ func TestCallLimiterPrefersContainers(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if got := strings.Join(order, " "); got != "s1 c1 c2 s2" {
-			t.Error(got)
+			t.Errorf(`order = %q, want "s1 c1 c2 s2"`, got)
 		}
 		if g.free != 1 {
 			t.Errorf("%d places free", g.free)
@@ -59,7 +59,7 @@ func TestCallLimiterDoesNotWaitForHungCalls(t *testing.T) {
 		startedAt := time.Now()
 		if err := g.run(ctx, sandboxPriority, func() error { return nil }); err != nil ||
 			time.Since(startedAt) != maxQueueWait {
-			t.Error(err, time.Since(startedAt))
+			t.Errorf("got %v, %v, want no error and time.Since(startedAt) %v", err, time.Since(startedAt), maxQueueWait)
 		}
 		cancel()
 		synctest.Wait()
@@ -81,7 +81,7 @@ func TestCallLimiterDropsCancelledCalls(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		if err := <-errs; !errors.Is(err, context.Canceled) {
-			t.Error(err)
+			t.Errorf("got %v, want an error Canceled", err)
 		}
 		close(hold)
 		synctest.Wait()

@@ -37,7 +37,7 @@ func TestExpand(t *testing.T) {
 		}
 	}
 	if _, err := expandStrict("a/$(NONE)", lookup); err == nil || err.Error() != "missing value for NONE" {
-		t.Error(err)
+		t.Errorf(`got %v, want error "missing value for NONE"`, err)
 	}
 }
 
@@ -120,7 +120,7 @@ func TestEnvFromTakesAnyKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"1bad", "ok", "with-dash", "with.dot"}, env.names); diff != "" {
-		t.Error(diff)
+		t.Errorf("the two differ (-want +got):\n%s", diff)
 	}
 }
 
@@ -154,19 +154,20 @@ func TestImageVolumesArePulledBeforeTheContainersImage(t *testing.T) {
 	ref, err := call.ensureImages(t.Context(), m, nil)
 	if err != nil || ref != "sha256:own" || call.images["i"].Image != "sha256:data" ||
 		call.images["i"].UserSpecifiedImage != "data" {
-		t.Errorf("%q %v %v", ref, call.images, err)
+		t.Errorf("got %q %v %v, want no error, ref sha256:own, Image sha256:data and UserSpecifiedImage data", ref,
+			call.images, err)
 	}
 	if diff := cmp.Diff([]string{"data Always", "own spec.containers{c}"}, pulls.asked); diff != "" {
-		t.Error(diff)
+		t.Errorf("the two differ (-want +got):\n%s", diff)
 	}
 	pulls.missing = "data"
 	var refusal *reason.Refusal
 	if _, err := call.ensureImages(t.Context(), m, nil); !errors.As(err, &refusal) ||
 		refusal.Code != reason.ErrImagePull {
-		t.Error(err)
+		t.Errorf("got %v, want an error that is a refusal and Code ErrImagePull", err)
 	}
 	if diff := cmp.Diff([]string{"Failed: Error: ErrImagePull"}, p.events); diff != "" {
-		t.Error(diff)
+		t.Errorf("the two differ (-want +got):\n%s", diff)
 	}
 }
 
@@ -217,7 +218,7 @@ func TestEnvironment(t *testing.T) {
 		"KUBERNETES_SERVICE_PORT_HTTPS=443",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
+		t.Errorf("the two differ (-want +got):\n%s", diff)
 	}
 	for key, text := range map[string]string{"gone": `couldn't find key gone in ConfigMap ns/cm`} {
 		call.pod.Spec.Containers[0].Env = []v1.EnvVar{
@@ -226,7 +227,7 @@ func TestEnvironment(t *testing.T) {
 					Key: key}}}}
 		m, _ = podplan.MemberOf(call.pod, "c")
 		if _, err := call.env(t.Context(), m); err == nil || err.Error() != text {
-			t.Error(err)
+			t.Errorf("got %v, want error %v", err, text)
 		}
 	}
 }
@@ -234,7 +235,7 @@ func TestEnvironment(t *testing.T) {
 func TestEnvFile(t *testing.T) {
 	got, err := parseEnvFile(strings.NewReader("# c\n\nA='x y'\nB='two\nlines' # c\nC=''\n"))
 	if diff := cmp.Diff(map[string]string{"A": "x y", "B": "two\nlines", "C": ""}, got); diff != "" || err != nil {
-		t.Error(diff, err)
+		t.Errorf("got %v, %v, want diff empty and no error", diff, err)
 	}
 	for _, bad := range []string{"A", "A=x", "A='x", "A='x' y"} {
 		if _, err := parseEnvFile(strings.NewReader(bad)); err == nil {
@@ -307,7 +308,7 @@ func TestDNS(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got.String() != c.want.String() || warned != c.warned {
-				t.Errorf("%v %s", got, warned)
+				t.Errorf("got %v %s, want %v and warned %v", got, warned, c.want.String(), c.warned)
 			}
 		})
 	}
@@ -371,11 +372,12 @@ func TestSecurity(t *testing.T) {
 	}
 	if s.RunAsUser.Value != 8 || s.RunAsGroup.Value != 7 || !s.ReadonlyRootfs || !s.NoNewPrivs ||
 		len(s.SupplementalGroups) != 2 || s.Capabilities.DropCapabilities[0] != "ALL" || len(s.MaskedPaths) == 0 {
-		t.Errorf("%+v", s)
+		t.Errorf("got %+v, want Value 8, Value 7, ReadonlyRootfs true, NoNewPrivs true, 2 in SupplementalGroups, "+
+			"DropCapabilities[0] ALL and some MaskedPaths", s)
 	}
 	if s.Seccomp.ProfileType != runtimeapi.SecurityProfile_Localhost ||
 		s.Seccomp.LocalhostRef != filepath.Join(call.executor.d.Node.RootDir, "seccomp", "p.json") {
-		t.Errorf("%+v", s.Seccomp)
+		t.Errorf("got %+v, want Localhost with seccomp/p.json of the root directory", s.Seccomp)
 	}
 	if d := call.seccomp(nil, false); d.ProfileType != runtimeapi.SecurityProfile_RuntimeDefault {
 		t.Errorf("the default is %v", d)
@@ -388,7 +390,7 @@ func TestSecurity(t *testing.T) {
 	m, _ = podplan.MemberOf(call.pod, "c")
 	if _, err := call.securityContext(t.Context(), m, "img"); err == nil ||
 		err.Error() != `container's runAsUser breaks non-root policy (pod: "p_ns(u)", container: c)` {
-		t.Error(err)
+		t.Errorf(`got %v, want error "container's runAsUser breaks non-root policy (pod: \"p_…"`, err)
 	}
 }
 
@@ -412,7 +414,8 @@ func TestMounts(t *testing.T) {
 	}
 	if len(got) != 5 || !got[0].Readonly || got[1].HostPath != "/vol/a/x" || got[2].Image.Image != "img" ||
 		got[2].ImageSubPath != "in" || got[4].ContainerPath != "/dev/termination-log" {
-		t.Errorf("%v", got)
+		t.Errorf("got %v, want 5 in got, Readonly true, HostPath /vol/a/x, Image img, ImageSubPath in and "+
+			"ContainerPath /dev/termination-log", got)
 	}
 	if st, err := os.Stat(got[4].HostPath); err != nil || st.Mode().Perm() != 0o666 {
 		t.Error("the container cannot write its last words", err)

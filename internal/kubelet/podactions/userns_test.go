@@ -58,12 +58,13 @@ func TestUserNamespaceInSandboxContainerAndMounts(t *testing.T) {
 	} {
 		if u == nil || u.Mode != runtimeapi.NamespaceMode_POD || len(u.Uids) != 1 || u.Uids[0].HostId != 131072 ||
 			u.Uids[0].ContainerId != 0 || u.Uids[0].Length != 65536 || u.Gids[0].HostId != 131072 {
-			t.Errorf("%s: %v", name, u)
+			t.Errorf("%s: got %v, want Mode NamespaceMode_POD, 1 in Uids, HostId 131072, ContainerId 0, Length 65536 "+
+				"and HostId 131072", name, u)
 		}
 	}
 	mounts, err := call.mounts(t.Context(), m, &environment{})
 	if err != nil || len(mounts) != 2 {
-		t.Fatal(mounts, err)
+		t.Fatalf("got %v, %v, want no error and 2 in mounts", mounts, err)
 	}
 	for _, mount := range mounts {
 		if len(mount.UidMappings) != 1 || mount.UidMappings[0].HostId != 131072 || len(mount.GidMappings) != 1 {
@@ -132,7 +133,7 @@ func TestRecursiveReadOnly(t *testing.T) {
 		call.executor.d.Runtime = fakeRuntime{readOnly: c.can}
 		got, err := call.recursiveReadOnly(t.Context(), &c.mount)
 		if got != c.want || (err == nil) != (c.err == "") || err != nil && err.Error() != c.err {
-			t.Errorf("%s: %v %v", c.name, got, err)
+			t.Errorf("%s: got %v %v, want %v, error %q", c.name, got, err, c.want, c.err)
 		}
 	}
 }
@@ -144,10 +145,11 @@ func TestDevices(t *testing.T) {
 	call.state.mounted = map[string]volume.Mounted{"b": {Path: "/dev/loop9", Device: true, ReadOnly: true}}
 	if d, err := call.devices(m); err != nil || len(d) != 1 || d[0].HostPath != "/dev/loop9" ||
 		d[0].ContainerPath != "/dev/x" || d[0].Permissions != "r" {
-		t.Error(d, err)
+		t.Errorf("got %v, %v, want no error, 1 in d, HostPath /dev/loop9, ContainerPath /dev/x and Permissions r", d,
+			err)
 	}
 	call.state.mounted["b"] = volume.Mounted{Path: "/vol"}
 	if _, err := call.devices(m); err == nil || err.Error() != `cannot find volume "b" to pass into container "c"` {
-		t.Error(err)
+		t.Errorf(`got %v, want error 'cannot find volume "b" to pass into container "c"'`, err)
 	}
 }

@@ -178,7 +178,7 @@ func check(t *rapid.T, w *simulation, lines []string) {
 		t.Fatalf("not settled: %+v\n%s", one, script())
 	}
 	if script := script(); strings.Contains(script, "DOES NOT SETTLE") {
-		t.Fatal(script)
+		t.Fatalf(`got %v, want script without "DOES NOT SETTLE"`, script)
 	}
 }
 
@@ -215,6 +215,6 @@ func TestStageOnlyGrows(t *testing.T) {
 		}
 	}
 	if last != podplan.Gone {
-		t.Error(last)
+		t.Errorf("last = %v, want %v", last, podplan.Gone)
 	}
 }

@@ -65,7 +65,7 @@ func play(t *testing.T, text string) string {
 			continue
 		}
 		if err := w.command(words); err != nil {
-			t.Fatalf("%q: %v", line, err)
+			t.Fatalf("%q: got error %v, want none", line, err)
 		}
 	}
 	return strings.Join(w.lines, "\n") + "\n"

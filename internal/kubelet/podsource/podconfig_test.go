@@ -25,7 +25,7 @@ func (s *updateRecorder) take(c PodUpdate) {
 func (s *updateRecorder) expect(t *testing.T, want ...string) {
 	t.Helper()
 	if got := strings.Join(s.list, ", "); got != strings.Join(want, ", ") {
-		t.Errorf("%s", got)
+		t.Errorf("got %s, want %s", got, strings.Join(want, ", "))
 	}
 	s.list = nil
 }

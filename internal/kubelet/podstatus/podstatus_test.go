@@ -59,7 +59,8 @@ func TestRunning(t *testing.T) {
 	s := podstatus.Generate(running(testPod("b", "a")))
 	if s.Phase != v1.PodRunning || s.PodIP != "10.0.0.9" || len(s.PodIPs) != 2 || s.HostIP != "192.0.2.1" ||
 		s.ObservedGeneration != 2 || s.QOSClass != v1.PodQOSBestEffort {
-		t.Errorf("%+v", s)
+		t.Errorf("got %+v, want Phase PodRunning, PodIP 10.0.0.9, 2 in PodIPs, HostIP 192.0.2.1, ObservedGeneration 2 "+
+			"and QOSClass PodQOSBestEffort", s)
 	}
 	if s.ContainerStatuses[0].Name != "a" || s.ContainerStatuses[0].ContainerID != "containerd://id-a" {
 		t.Errorf("statuses stand by name: %+v", s.ContainerStatuses)
@@ -67,7 +68,7 @@ func TestRunning(t *testing.T) {
 	for _, k := range []v1.PodConditionType{v1.PodReadyToStartContainers, v1.PodInitialized, v1.ContainersReady,
 		v1.PodReady, v1.PodScheduled} {
 		if c := condition(s, k); c.Status != v1.ConditionTrue || c.ObservedGeneration != 2 {
-			t.Errorf("%+v", c)
+			t.Errorf("got %+v, want Status ConditionTrue and ObservedGeneration 2", c)
 		}
 	}
 }
@@ -83,7 +84,7 @@ func TestConditionsKeepTheirTime(t *testing.T) {
 	in.Health["a"] = podplan.Health{Started: true}
 	if c := condition(podstatus.Generate(in), v1.PodReady); c.Status != v1.ConditionFalse ||
 		!c.LastTransitionTime.Time.Equal(in.Now) {
-		t.Errorf("%+v", c)
+		t.Errorf("got %+v, want Status ConditionFalse and Time %v", c, in.Now)
 	}
 }
 
@@ -101,10 +102,10 @@ func TestReadinessGates(t *testing.T) {
 	want := `corresponding condition of pod readiness gate "example.com/g1" does not exist., the status of pod ` +
 		`readiness gate "example.com/g2" is not "True", but False`
 	if c.Status != v1.ConditionFalse || c.Reason != "ReadinessGatesNotReady" || c.Message != want {
-		t.Errorf("%+v", c)
+		t.Errorf("got %+v, want Status ConditionFalse, Reason ReadinessGatesNotReady and Message %v", c, want)
 	}
 	if c := condition(s, v1.ContainersReady); c.Status != v1.ConditionTrue {
-		t.Errorf("%+v", c)
+		t.Errorf("got %+v, want Status ConditionTrue", c)
 	}
 	if c := condition(s, "example.com/g2"); c.Status != v1.ConditionFalse {
 		t.Error("another owner's condition is lost")
@@ -123,7 +124,8 @@ func TestBeforeAnythingRuns(t *testing.T) {
 	if s.Phase != v1.PodPending || w == nil || w.Reason != "ErrImagePull" ||
 		condition(s, v1.PodInitialized).Status != v1.ConditionTrue ||
 		condition(s, v1.PodReadyToStartContainers).Status != v1.ConditionFalse {
-		t.Errorf("%+v", s)
+		t.Errorf("got %+v, want Phase PodPending, Reason ErrImagePull, Status ConditionTrue and Status "+
+			"ConditionFalse", s)
 	}
 	if s.ContainerStatuses[0].Started == nil || *s.ContainerStatuses[0].Started {
 		t.Error("started is not false")
@@ -143,14 +145,15 @@ func TestEnds(t *testing.T) {
 		t.Errorf("phase %s while the sandbox is there", s.Phase)
 	}
 	if c := condition(s, v1.PodReady); c.Reason != "PodFailed" {
-		t.Errorf("%+v", c)
+		t.Errorf("got %+v, want Reason PodFailed", c)
 	}
 	in.Facts.ContainersStopped = now
 	s = podstatus.Generate(in)
 	e := s.ContainerStatuses[0].State.Terminated
 	if s.Phase != v1.PodFailed || e == nil || e.ExitCode != 137 || e.Reason != "OOMKilled" || e.FinishedAt.IsZero() ||
 		e.ContainerID != "containerd://id-a" {
-		t.Errorf("%+v", s)
+		t.Errorf("got %+v, want Phase PodFailed, ExitCode 137, Reason OOMKilled, e.FinishedAt.IsZero() false and "+
+			"ContainerID containerd://id-a", s)
 	}
 }
 
@@ -166,11 +169,12 @@ func TestEvicted(t *testing.T) {
 	s := podstatus.Generate(in)
 	if c := s.Conditions[len(s.Conditions)-1]; s.Phase != v1.PodSucceeded || s.Reason != "" ||
 		c.Type != v1.DisruptionTarget || c.Message != in.End.Victim {
-		t.Errorf("%+v", s)
+		t.Errorf("got %+v, want Phase PodSucceeded, Reason empty, Type DisruptionTarget and Message %v", s,
+			in.End.Victim)
 	}
 	in.Observed.Containers[0].Exit.Code = 137
 	if s := podstatus.Generate(in); s.Phase != v1.PodFailed || s.Reason != "Evicted" || s.Message != in.End.Message {
-		t.Errorf("%+v", s)
+		t.Errorf("got %+v, want Phase PodFailed, Reason Evicted and Message %v", s, in.End.Message)
 	}
 }
 
@@ -197,12 +201,12 @@ func TestEndedInBackOff(t *testing.T) {
 		s := podstatus.Generate(in).ContainerStatuses[0]
 		if d := cmp.Diff(c.state, s.State); d != "" || s.LastTerminationState.Terminated == nil ||
 			s.LastTerminationState.Terminated.ExitCode != 1 || s.RestartCount != 1 {
-			t.Errorf("%s\n%+v", d, s)
+			t.Errorf("got %s, want d empty, ExitCode 1 and RestartCount 1\n%+v", d, s)
 		}
 	}
 	in.BackOffs = nil // somebody deleted it
 	if s := podstatus.Generate(in).ContainerStatuses[0]; s.State.Terminated == nil || s.State.Terminated.ExitCode != 1 {
-		t.Errorf("%+v", s)
+		t.Errorf("got %+v, want ExitCode 1", s)
 	}
 }
 
@@ -295,7 +299,8 @@ func TestRefusedPodStatus(t *testing.T) {
 	if s.Phase != v1.PodFailed || s.Reason != "NodeAffinity" ||
 		s.Message != "Pod was rejected: Predicate NodeAffinity failed: x" ||
 		len(s.Conditions)+len(s.ContainerStatuses) != 0 || s.StartTime == nil {
-		t.Errorf("%+v", s)
+		t.Errorf("got %+v, want PodFailed, NodeAffinity, the message of the refusal, a start time and no container or "+
+			"condition", s)
 	}
 	in.Pod.Status, in.Refusal, in.Facts = s, nil, podplan.Facts{Accepted: now, ContainersStopped: now}
 	if diff := cmp.Diff(s, podstatus.Generate(in)); diff != "" {
@@ -318,13 +323,13 @@ func TestRecordsOnlyTheAPIHas(t *testing.T) {
 		podplan.Observed{Containers: []podplan.Container{{ID: "4", Name: "there", State: podplan.Running}}}, status)
 	if c := seen.Latest("ran"); c == nil || c.Exit.Code != 137 || c.Exit.Reason != podstatus.StatusUnknown ||
 		c.Attempt != 2 {
-		t.Errorf("%+v", c)
+		t.Errorf("got %+v, want Code 137, Reason StatusUnknown and Attempt 2", c)
 	}
 	if c := seen.Latest("ended"); c == nil || c.Exit.Code != 4 || c.Exit.Message != "m" {
-		t.Errorf("%+v", c)
+		t.Errorf("got %+v, want Code 4 and Message m", c)
 	}
 	if seen.Latest("never") != nil || seen.Latest("there").State != podplan.Running {
-		t.Errorf("%+v", seen)
+		t.Errorf("got %+v, want no Latest and State Running", seen)
 	}
 }
 
@@ -347,15 +352,15 @@ func TestResourcesOfThePodAreThoseOfItsCgroup(t *testing.T) {
 	in.End = &podplan.Termination{Cause: "deleted"}
 	s = podstatus.Generate(in)
 	if diff := cmp.Diff(&v1.ResourceRequirements{Requests: held, Limits: held}, s.Resources); diff != "" {
-		t.Error(diff)
+		t.Errorf("the two differ (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(all, s.AllocatedResources); diff != "" {
-		t.Error(diff)
+		t.Errorf("the two differ (-want +got):\n%s", diff)
 	}
 	in.Pod.Spec.Containers[0].Resources = v1.ResourceRequirements{Requests: list("example.com/widget")}
 	if s := podstatus.Generate(in); s.Resources.Requests != nil || s.Resources.Limits != nil ||
 		len(s.AllocatedResources) != 1 {
-		t.Errorf("%+v", s)
+		t.Errorf("got %+v, want no Requests, no Limits and 1 in AllocatedResources", s)
 	}
 }
 

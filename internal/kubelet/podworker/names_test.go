@@ -83,7 +83,7 @@ func TestLeftoverPodHoldsItsName(t *testing.T) {
 				}
 				if ended := slices.Contains(w.all(), "old stop sandbox s "); ended !=
 					(name == "another of its source comes" || name == "it is swept") {
-					t.Errorf("%q", w.all())
+					t.Errorf("got calls %q, want the sandbox stopped: %t", w.all(), !ended)
 				}
 			})
 		})

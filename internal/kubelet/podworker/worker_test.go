@@ -123,7 +123,7 @@ func TestNewestUpdateWins(t *testing.T) {
 		got := w.all()
 		want := []string{"1 furnish 0", "1 create sandbox 0", "1 start c 5"} // the first two are one plan
 		if len(got) != 3 || got[0] != want[0] || got[1] != want[1] || got[2] != want[2] {
-			t.Errorf("%q", got)
+			t.Errorf("got %q, want 3 in got, got[0] %v, got[1] %v and got[2] %v", got, want[0], want[1], want[2])
 		}
 	})
 }
@@ -145,12 +145,12 @@ func TestStopInterruptsAndNothingStartsAfterwards(t *testing.T) {
 		}
 		acts := w.all()
 		if last := acts[len(acts)-1]; last != "1 release with logs " {
-			t.Errorf("%q", acts)
+			t.Errorf(`got %q, want last "1 release with logs"`, acts)
 		}
 		after := false
 		for _, a := range acts {
 			if after && a == "1 start c " {
-				t.Errorf("%q", acts)
+				t.Errorf("got calls %q, want container c not started after the stop", acts)
 			}
 			after = after || a == "1 start c "
 		}
@@ -217,7 +217,7 @@ func TestLateUpdateOfRemovedPodIsIgnored(t *testing.T) {
 			Termination: &podplan.Termination{}})
 		synctest.Wait()
 		if p.IsKnown("1") || len(w.all()) != 0 {
-			t.Errorf("%q", w.all())
+			t.Errorf("got %q, want IsKnown false and no w.all()", w.all())
 		}
 	})
 }
@@ -239,7 +239,7 @@ func TestMergeUpdates(t *testing.T) {
 		old := UpdatePodOptions{Pod: testPod("1", "old"), Termination: a, Gone: rapid.Bool().Draw(t, "gone")}
 		merged := mergeUpdates(old, UpdatePodOptions{Pod: testPod("1", "new"), Termination: b})
 		if merged.Pod.Labels["rev"] != "new" || old.Gone && !merged.Gone {
-			t.Fatalf("%+v", merged)
+			t.Fatalf("got %+v, want revision new, and gone once it was", merged)
 		}
 		for _, e := range []*podplan.Termination{a, b} {
 			if e != nil && (merged.Termination == nil || merged.Termination.Deadline().After(e.Deadline())) {
@@ -276,7 +276,7 @@ func TestAContainerIsShownToRunWhileTheNextStarts(t *testing.T) {
 		p.UpdatePod(UpdatePodOptions{Pod: pod, Source: "api"})
 		synctest.Wait()
 		if acts := w.all(); acts[len(acts)-1] != "1 start d " {
-			t.Fatalf("%q", acts)
+			t.Fatalf(`got %q, want acts[len(acts) - 1] "1 start d"`, acts)
 		}
 		p.WakeForStart("1")
 		synctest.Wait()

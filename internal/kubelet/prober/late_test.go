@@ -54,7 +54,7 @@ func TestLateProbesAreReportedOnce(t *testing.T) {
 		for _, x := range answers {
 			late = append(late, x.Late)
 			if x.Result != "success" || x.Key != key {
-				t.Errorf("%+v", x)
+				t.Errorf("got %+v, want Result success and Key %v", x, key)
 			}
 		}
 		if len(late) != 6 || late[0] != 0 || late[1] != 900*time.Millisecond || late[3] != 3*time.Second {

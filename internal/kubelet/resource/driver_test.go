@@ -34,7 +34,7 @@ func TestDriverOf(t *testing.T) {
 	}
 	for _, x := range [][3]string{{"runc", "", "cgroupDriver"}, {"", "cgroup2", "RuntimeConfig"}} {
 		if _, _, err := r.DriverOf(x[0], x[1]); err == nil || !strings.Contains(err.Error(), x[2]) {
-			t.Errorf("%q: %v", x, err)
+			t.Errorf("%q: got %v, want an error with %v", x, err, x[2])
 		}
 	}
 }

@@ -112,7 +112,7 @@ func TestPaths(t *testing.T) {
 	}
 	want := []string{"/kubepods", "/kubepods/burstable", "/kubepods/besteffort"}
 	if d := cmp.Diff(want, r.Options{}.Tree()); d != "" {
-		t.Error(d)
+		t.Errorf("the two differ (-want +got):\n%s", d)
 	}
 }
 
@@ -166,7 +166,7 @@ func TestPodValues(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if d := cmp.Diff(tc.want, r.ForPod(tc.pod, tc.o)); d != "" {
-				t.Error(d)
+				t.Errorf("the two differ (-want +got):\n%s", d)
 			}
 		})
 	}
@@ -177,20 +177,20 @@ func TestMemoryQoS(t *testing.T) {
 	on := r.Options{Unified: true, MemoryQoS: true}
 	p := podOf(container("c", list("memory", "100Mi"), list("memory", "200Mi")))
 	if d := cmp.Diff(map[string]string{"memory.min": "104857600"}, r.ForPod(p, on).Unified); d != "" {
-		t.Error(d)
+		t.Errorf("the two differ (-want +got):\n%s", d)
 	}
 	// request + 0.9 × (limit − request), whole pages
 	want := map[string]string{"memory.min": "104857600", "memory.high": "199229440"}
 	if d := cmp.Diff(want, r.ForContainer(p, &p.Spec.Containers[0], r.Node{MemoryBytes: 1 << 30}, on).Unified); d !=
 		"" {
-		t.Error(d)
+		t.Errorf("the two differ (-want +got):\n%s", d)
 	}
 	for name, o := range map[string]r.Options{"gate off": {Unified: true}, "cgroup v1": {MemoryQoS: true}} {
 		if v := r.ForPod(p, o).Unified; v != nil {
-			t.Errorf("%s: %v", name, v)
+			t.Errorf("%s: got error %v, want none", name, v)
 		}
 		if v := r.ForContainer(p, &p.Spec.Containers[0], r.Node{MemoryBytes: 1 << 30}, o).Unified; v != nil {
-			t.Errorf("%s: %v", name, v)
+			t.Errorf("%s: got error %v, want none", name, v)
 		}
 	}
 }
@@ -246,16 +246,16 @@ func TestOOMScore(t *testing.T) {
 
 func TestTiers(t *testing.T) {
 	if d := cmp.Diff(r.Values{Shares: ptr(uint64(2))}, r.ForBestEffort()); d != "" {
-		t.Error(d)
+		t.Errorf("the two differ (-want +got):\n%s", d)
 	}
 	pods := []*v1.Pod{burstable, guaranteed, bestEffort, podOf(container("c", list("cpu", "900m"), nil))}
 	if d := cmp.Diff(r.Values{Shares: ptr(uint64(1024))}, r.ForBurstable(pods)); d != "" {
-		t.Error(d)
+		t.Errorf("the two differ (-want +got):\n%s", d)
 	}
 	got := r.ForPods(list("cpu", "4", "memory", "8Gi"), r.Reserved{System: list("cpu", "500m", "memory", "1Gi"),
 		Kube: list("cpu", "500m"), Eviction: list("memory", "100Mi")})
 	if d := cmp.Diff(r.Values{Shares: ptr(uint64(3072)), Memory: ptr(int64(7 << 30))}, got); d != "" {
-		t.Error(d)
+		t.Errorf("the two differ (-want +got):\n%s", d)
 	}
 }
 

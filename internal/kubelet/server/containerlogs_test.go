@@ -111,7 +111,7 @@ func TestFollowSeesLinesAsTheyCome(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := <-response; got != "hello" {
-		t.Errorf("%q", got)
+		t.Errorf("got %q, want hello", got)
 	}
 	w.fake.Close()
 	for range response { //nolint:revive // until the stream ends

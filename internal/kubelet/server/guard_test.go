@@ -59,7 +59,7 @@ func TestWhatIsAllowed(t *testing.T) {
 		}
 		if path == "/pods" &&
 			body != "Forbidden (user=sa:logs-only, verb=get, resource=nodes, subresource(s)=[pods proxy])" {
-			t.Errorf("%s: %s", path, body)
+			t.Errorf("%s: got %s, want it forbidden for nodes/pods and nodes/proxy", path, body)
 		}
 	}
 	asked := w.reviews.Load()
@@ -74,7 +74,7 @@ func TestWhatIsAllowed(t *testing.T) {
 
 func TestMissingParts(t *testing.T) {
 	if _, err := server.New(server.Options{}); err == nil || !strings.Contains(err.Error(), "Options.TLS") {
-		t.Error(err)
+		t.Errorf("got %v, want an error with Options.TLS", err)
 	}
 }
 

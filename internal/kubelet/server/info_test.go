@@ -15,20 +15,21 @@ import (
 func TestHealthz(t *testing.T) {
 	w := newTestServer(t)
 	if code, body := w.get("/healthz"); code != 200 || body != "ok" {
-		t.Errorf("%d %s", code, body)
+		t.Errorf("got %d %s, want code 200 and body ok", code, body)
 	}
 	text := "sync Loop took longer than expected"
 	w.unhealthy.Store(&text)
 	if code, body := w.get("/healthz"); code != 500 || !strings.Contains(body,
 		"[+]ping ok\n[+]log ok\n[-]syncloop failed: reason withheld\nhealthz check failed") {
-		t.Errorf("%d %s", code, body)
+		t.Errorf(`got %d %s, want code 500 and body with "[+]ping ok [+]log ok [-]syncloop failed: reason withhe…"`,
+			code, body)
 	}
 	if code, body := w.get("/healthz/syncloop"); code != 500 || !strings.Contains(body, text) {
-		t.Errorf("%d %s", code, body)
+		t.Errorf("got %d %s, want code 500 and body with %v", code, body, text)
 	}
 	for _, check := range []string{"ping", "log"} {
 		if code, body := w.get("/healthz/" + check); code != 200 || body != "ok" {
-			t.Errorf("%s: %d %s", check, code, body)
+			t.Errorf("%s: got %d %s, want code 200 and body ok", check, code, body)
 		}
 	}
 }
@@ -41,7 +42,7 @@ func TestPods(t *testing.T) {
 		code, body := w.get(path)
 		var l v1.PodList
 		if err := json.Unmarshal([]byte(body), &l); code != 200 || err != nil || l.Kind != "PodList" {
-			t.Fatalf("%s: %d %v %s", path, code, err, body)
+			t.Fatalf("%s: got %d %v %s, want code 200, no error and Kind PodList", path, code, err, body)
 		}
 		return l
 	}
@@ -57,7 +58,7 @@ func TestPods(t *testing.T) {
 func TestConfigz(t *testing.T) {
 	w := newTestServer(t)
 	if code, body := w.get("/configz"); code != 200 || body != `{"kubeletconfig":{"kind":"KubeletConfiguration"}}` {
-		t.Errorf("%d %s", code, body)
+		t.Errorf(`got %d %s, want code 200 and body '{"kubeletconfig":{"kind":"KubeletConfiguration"}}'`, code, body)
 	}
 }
 
@@ -79,7 +80,7 @@ func TestSummary(t *testing.T) {
 	var s statsapi.Summary
 	if err := json.Unmarshal([]byte(body), &s); code != 200 || err != nil || s.Node.NodeName != "node-1" ||
 		s.Pods == nil || w.usage.brief {
-		t.Error(code, err, body)
+		t.Errorf("got %v, %v, %v, want code 200, no error, NodeName node-1 and brief false", code, err, body)
 	}
 	if code, _ := w.get("/stats/summary?only_cpu_and_memory=true"); code != 200 || !w.usage.brief {
 		t.Error("only_cpu_and_memory is not heeded")

@@ -134,7 +134,7 @@ func TestNodeLogs(t *testing.T) {
 	}
 	for _, path := range []string{"/logs/out", "/logs/none", "/logs/..%2fsecret"} {
 		if code, body := w.get(path); code == 200 || strings.Contains(body, "secret\n") {
-			t.Errorf("%s: %d %s", path, code, body)
+			t.Errorf("%s: got %d %s, want code other than 200 and body without secret", path, code, body)
 		}
 	}
 	on := newTestServer(t,
@@ -204,7 +204,7 @@ func TestRequestsAreCounted(t *testing.T) {
 	defer mu.Unlock()
 	if want := []string{"GET pods", "GET metrics/resource", "GET other"}; !slices.Equal(startedAt, want) ||
 		len(ended) != 3 {
-		t.Errorf("%v, %v", startedAt, ended)
+		t.Errorf("got %v, %v, want startedAt %v and 3 in ended", startedAt, ended, want)
 	}
 }
 
@@ -240,7 +240,7 @@ func TestHealthHandlerNeedsNoAuth(t *testing.T) {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != 200 {
-		t.Error(resp.Status)
+		t.Errorf("got %v, want StatusCode 200", resp.Status)
 	}
 }
 

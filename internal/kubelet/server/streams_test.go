@@ -106,7 +106,8 @@ func TestExecOverWebSocketVersion4(t *testing.T) {
 	err = e.StreamWithContext(t.Context(), remotecommand.StreamOptions{Stdout: &out, Stderr: &errOut})
 	var code utilexec.CodeExitError
 	if !errors.As(err, &code) || code.Code != 3 || out.String() != "out\n" || errOut.String() != "err\n" {
-		t.Errorf("%q %q %v", out.String(), errOut.String(), err)
+		t.Errorf("got %q %q %v, want an error that is a code, Code 3, out out and errOut err", out.String(),
+			errOut.String(), err)
 	}
 }
 
@@ -120,7 +121,7 @@ func TestExecWithTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out.String() != "x\n" {
-		t.Errorf("%q", out.String())
+		t.Errorf("got %q, want %q", out.String(), "x\n")
 	}
 }
 
@@ -192,7 +193,7 @@ func TestRun(t *testing.T) {
 	w.run("web", map[string]string{"app": "run"})
 	if code, body := w.request(w.config, http.MethodPost, "/run/default/web/app?cmd=echo+hello+there"); code != 200 ||
 		body != "hello there" {
-		t.Errorf("%d %q", code, body)
+		t.Errorf(`got %d %q, want code 200 and body "hello there"`, code, body)
 	}
 }
 
@@ -230,7 +231,7 @@ func TestPortForward(t *testing.T) {
 			}
 			defer resp.Body.Close()
 			if b, _ := io.ReadAll(resp.Body); string(b) != "hello\n" {
-				t.Errorf("%q", b)
+				t.Errorf("got %q, want b hello", b)
 			}
 		})
 	}

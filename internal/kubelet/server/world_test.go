@@ -303,7 +303,7 @@ func (w *testServer) request(config *rest.Config, method, path string) (int, str
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		w.Fatalf("%s %s: %v", method, path, err)
+		w.Fatalf("%s %s: got error %v, want none", method, path, err)
 	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)

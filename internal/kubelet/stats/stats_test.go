@@ -203,7 +203,7 @@ func TestVolumesAreMeasuredByTheirKind(t *testing.T) {
 		"raw a/c2 capacity 4096 available 0 used false inodes 0 free 0 used 0",
 	}
 	if d := cmp.Diff(want, got); d != "" {
-		t.Error(d)
+		t.Errorf("the two differ (-want +got):\n%s", d)
 	}
 }
 

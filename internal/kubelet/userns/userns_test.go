@@ -13,17 +13,17 @@ import (
 func TestDefault(t *testing.T) {
 	p, err := Default(Config{MaxPods: 110})
 	if err != nil || p != (Pool{First: 65536, Length: 7208960, PerPod: 65536}) {
-		t.Errorf("%+v %v", p, err)
+		t.Errorf("got %+v %v, want no error and p %v", p, err, Pool{First: 65536, Length: 7208960, PerPod: 65536})
 	}
 	twice := int64(131072)
 	if p, err := Default(Config{MaxPods: 10, IDsPerPod: &twice}); err != nil ||
 		p != (Pool{First: 131072, Length: 1310720, PerPod: 131072}) {
-		t.Errorf("%+v %v", p, err)
+		t.Errorf("got %+v %v, want no error and p %v", p, err, Pool{First: 131072, Length: 1310720, PerPod: 131072})
 	}
 	for _, bad := range []int64{0, -65536, 65537, 1 << 32} {
 		if _, err := Default(Config{MaxPods: 1, IDsPerPod: &bad}); err == nil || !strings.Contains(err.Error(),
 			"userNamespaces.idsPerPod") {
-			t.Errorf("%d: %v", bad, err)
+			t.Errorf(`%d: got %v, want an error with "userNamespaces.idsPerPod"`, bad, err)
 		}
 	}
 	huge := int64(1 << 30)
@@ -63,9 +63,10 @@ func TestSubordinate(t *testing.T) {
 		p, err := Subordinate(Config{MaxPods: 110}, c.uids, c.gids)
 		switch {
 		case c.want == "" && (err != nil || p != Pool{First: 65536, Length: 7208960, PerPod: 65536}):
-			t.Errorf("%s: %+v %v", c.name, p, err)
+			t.Errorf("%s: got %+v %v, want no error and p %v", c.name, p, err,
+				Pool{First: 65536, Length: 7208960, PerPod: 65536})
 		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
-			t.Errorf("%s: %v", c.name, err)
+			t.Errorf("%s: got %v, want an error with %v", c.name, err, c.want)
 		}
 	}
 }
@@ -110,14 +111,14 @@ func TestPickPassesRangesOfAnotherLength(t *testing.T) {
 	p := Pool{First: 131072, Length: 4 * 131072, PerPod: 131072}
 	r, err := p.Pick([]Range{{131072 + 65536, 65536}, {65536, 65536}})
 	if err != nil || r != (Range{262144, 131072}) {
-		t.Errorf("%v %v", r, err)
+		t.Errorf("got %v %v, want no error and r %v", r, err, Range{262144, 131072})
 	}
 }
 
 func TestParse(t *testing.T) {
 	want := Range{131072, 65536}
 	if r, err := Parse(Format(want)); err != nil || r != want {
-		t.Errorf("%v %v", r, err)
+		t.Errorf("got %v %v, want no error and r %v", r, err, want)
 	}
 	for _, c := range []struct{ raw, want string }{
 		{``, "unexpected end"},
@@ -134,7 +135,7 @@ func TestParse(t *testing.T) {
 			`"containerId":0,"length":131072}]}`, "32 bits"},
 	} {
 		if _, err := Parse([]byte(c.raw)); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v", c.raw, err)
+			t.Errorf("%s: got %v, want an error with %v", c.raw, err, c.want)
 		}
 	}
 }
@@ -152,7 +153,7 @@ func TestCheck(t *testing.T) {
 		}
 		pod.Spec.HostUsers = &no
 		if err := Check(pod); err == nil || !strings.Contains(err.Error(), field) {
-			t.Errorf("%s: %v", field, err)
+			t.Errorf("%s: got %v, want an error with %v", field, err, field)
 		}
 	}
 }

@@ -35,7 +35,7 @@ func TestHugePage(t *testing.T) {
 	} {
 		got, err := HugePage(c.pod, c.medium)
 		if got != c.want || (err == nil) != (c.err == "") || err != nil && err.Error() != c.err {
-			t.Errorf("%s: %q %v", c.medium, got, err)
+			t.Errorf("%s: got %q %v, want %q, error %q", c.medium, got, err, c.want, c.err)
 		}
 	}
 }

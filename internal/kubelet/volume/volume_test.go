@@ -42,7 +42,7 @@ func TestPlan(t *testing.T) {
 	}
 	want := []string{"tear-down other a", "tear-down kind gone", "set-up  c", "set-up  b", "set-up  a"}
 	if d := cmp.Diff(want, got); d != "" {
-		t.Error(d)
+		t.Errorf("the two differ (-want +got):\n%s", d)
 	}
 	if n := len(volume.Plan(nil, onDisk, nil)); n != 3 {
 		t.Errorf("a Pod that is gone wants nothing, %d of 3 torn down", n)
@@ -79,7 +79,7 @@ func TestRefs(t *testing.T) {
 		want[volume.Ref{Kind: "ConfigMap", Namespace: "ns", Name: s}] = true
 	}
 	if d := cmp.Diff(want, volume.Refs(p)); d != "" {
-		t.Error(d)
+		t.Errorf("the two differ (-want +got):\n%s", d)
 	}
 }
 
@@ -105,7 +105,7 @@ func TestKeys(t *testing.T) {
 			volume.MissingConfigKey)
 		if d := cmp.Diff(tc.want, got); d != "" || (err == nil) != (tc.err == "") ||
 			err != nil && err.Error() != tc.err {
-			t.Errorf("%s: %v %s", name, err, d)
+			t.Errorf("%s: got error %v, want %q; keys differ (-want +got):\\n%s", name, err, tc.err, d)
 		}
 	}
 }
@@ -114,7 +114,7 @@ func TestPayloadCheck(t *testing.T) {
 	for name, ok := range map[string]bool{"a": true, "a/b": true, ".hidden": true, "a/..b": true, "": false,
 		"/a": false, "../a": false, "a/../b": false, "..data": false, "..2024/x": false, "a//b": false} {
 		if err := (volume.Payload{name: {}}).Check(); (err == nil) != ok {
-			t.Errorf("%q: %v", name, err)
+			t.Errorf("%q: got error %v, want it valid: %t", name, err, ok)
 		}
 	}
 }
@@ -193,7 +193,7 @@ func TestNeeded(t *testing.T) {
 		{Kind: "ConfigMap", Namespace: "ns", Name: "c"}: true, {Kind: "ConfigMap", Namespace: "ns", Name: "pc"}: true,
 		{Kind: "Secret", Namespace: "ns", Name: "ps"}: true}
 	if d := cmp.Diff(want, volume.RequiredRefs(p)); d != "" {
-		t.Error(d)
+		t.Errorf("the two differ (-want +got):\n%s", d)
 	}
 	if len(volume.Refs(p)) != 9 {
 		t.Errorf("asking what is needed changed the Pod: %v", volume.Refs(p))

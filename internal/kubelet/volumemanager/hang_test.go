@@ -120,7 +120,7 @@ func TestMissingVolumesAreListed(t *testing.T) {
 		const text = `Unable to attach or mount volumes: unmounted volumes=[data], unattached volumes=[], failed to ` +
 			`process volumes=[data]: ` + why
 		if _, err := n.MountVolumes(t.Context(), p); err == nil || !strings.Contains(err.Error(), text) {
-			t.Errorf("%v", err)
+			t.Errorf("got %v, want an error with %v", err, text)
 		}
 		n.expect(t, "fact volume data (persistentVolumeClaim) waits: "+why, "fact ready e", "Warning FailedMount "+text)
 		p = podOf(v1.Volume{Name: "far",

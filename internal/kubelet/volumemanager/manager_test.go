@@ -71,7 +71,7 @@ func (n *testNode) expect(t *testing.T, want ...string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if d := cmp.Diff(want, n.events); d != "" {
-		t.Error(d)
+		t.Errorf("the two differ (-want +got):\n%s", d)
 	}
 	n.events = nil
 }
@@ -161,7 +161,7 @@ func TestLife(t *testing.T) {
 			Size: volume.SizeOfFiles},
 	}
 	if d := cmp.Diff(want, got); d != "" {
-		t.Error(d)
+		t.Errorf("the two differ (-want +got):\n%s", d)
 	}
 	if d := cmp.Diff(want, n.MountedVolumes(p.UID)); d != "" {
 		t.Error("told of as mounted: " + d)
@@ -329,7 +329,7 @@ func TestSubPath(t *testing.T) {
 		var r *reason.Refusal
 		switch {
 		case tc.ok && err != nil:
-			t.Errorf("%s: %v", tc.path, err)
+			t.Errorf("%s: got %v, want found false", tc.path, err)
 		case tc.ok:
 			must(t, os.WriteFile(filepath.Join(at, "f"), nil, 0o600))
 			if _, err := os.Stat(filepath.Join(vol, tc.path, "f")); err != nil {
@@ -337,7 +337,8 @@ func TestSubPath(t *testing.T) {
 			}
 		case !errors.As(err, &r) || r.Code != reason.CreateContainerConfigError ||
 			r.Detail != `failed to prepare subPath for volumeMount "v" of container "c"`:
-			t.Errorf("%s: %v", tc.path, err)
+			t.Errorf(`%s: got %v, want an error that is a r, Code CreateContainerConfigError and Detail 'failed to `+
+				`prepare subPath for volumeMount "v" of conta…'`, tc.path, err)
 		}
 	}
 	if e, _ := os.ReadDir(outside); len(e) != 0 {
@@ -445,7 +446,7 @@ func TestManyPodsSideBySide(t *testing.T) {
 	wg.Wait()
 	for _, line := range n.events {
 		if strings.Contains(line, "Warning") {
-			t.Error(line)
+			t.Errorf("got %v, want line without Warning", line)
 		}
 	}
 }

@@ -15,7 +15,7 @@ func TestFixesOfCertificates(t *testing.T) {
 			"podCertificate",
 	} {
 		if got := remedy(nil, errors.New(text)); !strings.Contains(got, want) {
-			t.Errorf("%s: %q", text, got)
+			t.Errorf("%s: got %q, want it with %v", text, got, want)
 		}
 	}
 }

@@ -56,7 +56,7 @@ func TestOpen(t *testing.T) {
 	}
 	tree, err := cgroup.Open(cgroup.Options{Mount: v2, Root: "kubepods"})
 	if err != nil || tree.Version() != 2 || tree.Root() != "/kubepods" {
-		t.Error(tree, err)
+		t.Errorf("got %v, %v, want no error, tree.Version() 2 and tree.Root() /kubepods", tree, err)
 	}
 	if _, err := cgroup.Open(cgroup.Options{Mount: t.TempDir(), Root: "/kubepods"}); err == nil ||
 		!strings.Contains(err.Error(), "mount -t cgroup") {
@@ -68,7 +68,7 @@ func TestOpen(t *testing.T) {
 	}
 	if tree, err := cgroup.Open(cgroup.Options{Mount: fixture(t, v1), Root: "/kubepods"}); err != nil ||
 		tree.Version() != 1 {
-		t.Error(tree, err)
+		t.Errorf("got %v, %v, want no error and tree.Version() 1", tree, err)
 	}
 }
 
@@ -121,7 +121,7 @@ func TestVersion2(t *testing.T) {
 	want := map[string]string{"cpu.weight": "100", "cpu.max": "50000 100000", "memory.max": "67108864",
 		"memory.min": "1048576", "pids.max": "max", "hugetlb.2MB.max": "4194304"}
 	if d := cmp.Diff(want, got); d != "" {
-		t.Error(d)
+		t.Errorf("the two differ (-want +got):\n%s", d)
 	}
 	// A file keeps the last write only: pids is the last controller that was missing.
 	for _, level := range []string{".", "gantry-1", "gantry-1/kubepods", pod} {
@@ -151,10 +151,10 @@ func TestVersion2Usage(t *testing.T) {
 	want := cgroup.Usage{CPUNanos: 1500000, MemoryBytes: 10000, WorkingSetBytes: 7500, RSSBytes: 6000, PageFaults: 70,
 		MajorPageFaults: 7, Pids: 3}
 	if d := cmp.Diff(want, got); d != "" || err != nil {
-		t.Error(d, err)
+		t.Errorf("got %v, %v, want d empty and no error", d, err)
 	}
 	if _, err := tree.Usage("/none"); !errors.Is(err, os.ErrNotExist) {
-		t.Error(err)
+		t.Errorf("got %v, want an error ErrNotExist", err)
 	}
 }
 
@@ -232,10 +232,10 @@ func TestVersion1ForReal(t *testing.T) {
 		t.Error(err)
 	}
 	if names, err := tree.List(root + "/kubepods/burstable"); err != nil || len(names) != 1 || names[0] != "podx" {
-		t.Error(names, err)
+		t.Errorf("got %v, %v, want no error, 1 in names and names[0] podx", names, err)
 	}
 	if names, err := tree.List(root + "/none"); err != nil || len(names) != 0 {
-		t.Error(names, err)
+		t.Errorf("got %v, %v, want no error and no names", names, err)
 	}
 }
 
@@ -309,7 +309,7 @@ func TestUsageForReal(t *testing.T) {
 	}
 	u, err := tree.Usage(root + "/a")
 	if err != nil || u.MemoryLimitBytes != 32<<20 {
-		t.Errorf("%+v %v", u, err)
+		t.Errorf("got %+v %v, want no error and MemoryLimitBytes %v", u, err, 32<<20)
 	}
 	if u, err := tree.Usage(root); err != nil || tree.Version() == 1 && u.MemoryLimitBytes != 0 {
 		t.Errorf("no limit reads as %d, %v", u.MemoryLimitBytes, err)

@@ -76,7 +76,7 @@ func TestMeasureVersion2(t *testing.T) {
 		Pressure: usage.Pressure{CPU: stalls(), Memory: stalls(), IO: stalls()}, Processes: 2, Threads: 6,
 	}
 	if d := cmp.Diff(want, got); d != "" {
-		t.Error(d)
+		t.Errorf("the two differ (-want +got):\n%s", d)
 	}
 }
 
@@ -120,7 +120,7 @@ func TestMeasureVersion1(t *testing.T) {
 		Pressure: usage.Pressure{CPU: stalls()}, Processes: 1, Threads: 6,
 	}
 	if d := cmp.Diff(want, got); d != "" {
-		t.Error(d)
+		t.Errorf("the two differ (-want +got):\n%s", d)
 	}
 }
 

@@ -34,21 +34,21 @@ func TestMaxDelayIsReadAndRaised(t *testing.T) {
 	s, c, conf := dial(t)
 	s.OnLoad = func(s *logindfake.Service) { s.SetDelay(90_000_000) }
 	if d, err := c.CurrentInhibitDelay(t.Context()); err != nil || d != 5*time.Second {
-		t.Fatal(d, err)
+		t.Fatalf("got %v, %v, want no error and d %v", d, err, 5*time.Second)
 	}
 	if err := c.OverrideInhibitDelay(t.Context(), 90*time.Second); err != nil {
 		t.Fatal(err)
 	}
 	raw, err := os.ReadFile(filepath.Join(conf, "99-kubelet.conf"))
 	if err != nil || !strings.Contains(string(raw), "[Login]\nInhibitDelayMaxSec=90\n") {
-		t.Errorf("%q %v", raw, err)
+		t.Errorf(`got %q %v, want no error and raw with "[Login] InhibitDelayMaxSec=90"`, raw, err)
 	}
 	if d, err := c.CurrentInhibitDelay(t.Context()); err != nil || d != 90*time.Second {
-		t.Error(d, err)
+		t.Errorf("got %v, %v, want no error and d %v", d, err, 90*time.Second)
 	}
 	s.SetDelay(1<<64 - 1)
 	if d, err := c.CurrentInhibitDelay(t.Context()); err != nil || d < 1<<62 {
-		t.Error(d, err)
+		t.Errorf("got %v, %v, want no error and d at least %v", d, err, 1<<62)
 	}
 }
 
@@ -61,14 +61,14 @@ func TestLockIsHeldUntilReleased(t *testing.T) {
 	}
 	held, taken, changed := s.Locks()
 	if held != 1 || taken != 1 {
-		t.Fatal(held, taken)
+		t.Fatalf("got %v, %v, want held 1 and taken 1", held, taken)
 	}
 	if err := release(); err != nil {
 		t.Fatal(err)
 	}
 	<-changed
 	if held, _, _ := s.Locks(); held != 0 {
-		t.Error(held)
+		t.Errorf("got %v, want held 0", held)
 	}
 }
 
@@ -82,14 +82,14 @@ func TestWordOfAShutdown(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p, err := c.PreparingForShutdown(ctx); err != nil || p {
-		t.Error(p, err)
+		t.Errorf("got %v, %v, want no error and p false", p, err)
 	}
 	for _, active := range []bool{true, false} {
 		if err := s.EmitPrepareForShutdown(active); err != nil {
 			t.Fatal(err)
 		}
 		if got, open := <-signals; !open || got != active {
-			t.Errorf("%v %v", got, open)
+			t.Errorf("got %v %v, want open true and %v", got, open, active)
 		}
 	}
 	s.DropConnections()
@@ -105,6 +105,6 @@ func TestNoBus(t *testing.T) {
 	t.Parallel()
 	if _, err := logind.Dial(t.Context(), logind.Options{Address: "unix:path=/nowhere/bus"}); err == nil ||
 		!strings.Contains(err.Error(), "/nowhere/bus") {
-		t.Error(err)
+		t.Errorf("got %v, want an error with /nowhere/bus", err)
 	}
 }

@@ -30,13 +30,13 @@ func TestTmpfs(t *testing.T) {
 	m, dir := needRoot(t), t.TempDir()
 	t.Cleanup(func() { must(t, m.Unmount(dir)) })
 	if on, err := m.IsMountPoint(dir); on || err != nil {
-		t.Fatal(on, err)
+		t.Fatalf("got %v, %v, want on false and no error", on, err)
 	}
 	if err := m.Tmpfs(dir, 1<<20, os.ModeSticky|0o777); err != nil {
 		t.Fatal(err)
 	}
 	if on, err := m.IsMountPoint(dir); !on || err != nil {
-		t.Fatal(on, err)
+		t.Fatalf("got %v, %v, want on true and no error", on, err)
 	}
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(dir, &st); err != nil || st.Type != unix.TMPFS_MAGIC ||
@@ -94,7 +94,7 @@ func TestBindAndUnder(t *testing.T) {
 		t.Errorf("by a link: %v %v", points, err)
 	}
 	if points, err := m.MountPoints(root + "/none"); err != nil || len(points) != 0 {
-		t.Error(points, err)
+		t.Errorf("got %v, %v, want no error and no points", points, err)
 	}
 }
 
@@ -133,7 +133,7 @@ func TestOpenBeneath(t *testing.T) {
 				continue
 			}
 			if err != nil {
-				t.Errorf("%s: %s: %v", name, tc.sub, err)
+				t.Errorf("%s: %s: got error %v, want none", name, tc.sub, err)
 				continue
 			}
 			var got, want unix.Stat_t

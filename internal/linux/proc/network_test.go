@@ -36,7 +36,7 @@ func TestCards(t *testing.T) {
 	want := []usage.NetworkInterface{{Name: "eth0", RxBytes: 1000, RxPackets: 10, RxErrors: 1, RxDropped: 2,
 		TxBytes: 2000, TxPackets: 20, TxErrors: 3, TxDropped: 4}}
 	if d := cmp.Diff(want, got); d != "" {
-		t.Error(d)
+		t.Errorf("the two differ (-want +got):\n%s", d)
 	}
 	put(t, filepath.Join(root, "proc/self/net/route"),
 		"Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\nens3\t00000000\t0101A8C0\t0003\t0\t0\t0\t00000000\n")

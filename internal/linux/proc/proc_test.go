@@ -45,7 +45,7 @@ func TestRead(t *testing.T) {
 		BootID: "b00t", KernelVersion: "6.1.0-13-amd64", OSImage: "Debian GNU/Linux 12 (bookworm)",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
+		t.Errorf("the two differ (-want +got):\n%s", diff)
 	}
 }
 
@@ -67,7 +67,8 @@ func TestSample(t *testing.T) {
 	}
 	if u.CPUNanoseconds != 170*1e7 || u.MemoryWorkingSet != 400<<10 || u.MemoryUsed != 700<<10 ||
 		u.MemoryRSS != 50<<10 || u.Processes != 80 || u.MaxProcesses != 4194304 {
-		t.Errorf("%+v", u)
+		t.Errorf("got %+v, want CPUNanoseconds %v, MemoryWorkingSet %v, MemoryUsed %v, MemoryRSS %v, Processes 80 and "+
+			"MaxProcesses 4194304", u, 170*1e7, 400<<10, 700<<10, 50<<10)
 	}
 }
 
@@ -77,12 +78,13 @@ func TestThisMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	if m.CPUs < 1 || m.MemoryBytes == 0 || m.KernelVersion == "" || m.BootID == "" {
-		t.Errorf("%+v", m)
+		t.Errorf("got %+v, want CPUs at least 1, MemoryBytes other than 0, KernelVersion other than empty and BootID "+
+			"other than empty", m)
 	}
 	if _, err := proc.Sample("/"); err != nil {
 		t.Error(err)
 	}
 	if d, err := proc.StatFS(t.TempDir()); err != nil || d.CapacityBytes == 0 {
-		t.Error(d, err)
+		t.Errorf("got %v, %v, want no error and CapacityBytes other than 0", d, err)
 	}
 }

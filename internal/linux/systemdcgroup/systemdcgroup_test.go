@@ -121,7 +121,7 @@ func TestSystemdOwnsSlices(t *testing.T) {
 			t.Fatal(err)
 		}
 		if d := cmp.Diff(x.want, m.unit(name)); d != "" {
-			t.Error(d)
+			t.Errorf("the two differ (-want +got):\n%s", d)
 		}
 		// one that is there gets new values
 		if err := s.Ensure(pod, cgroup.Values{Memory: ptr[int64](-1)}); err != nil {
@@ -129,7 +129,7 @@ func TestSystemdOwnsSlices(t *testing.T) {
 		}
 		got := m.unit(name)
 		if got["MemoryMax"] != uint64(math.MaxUint64) && got["MemoryLimit"] != uint64(math.MaxUint64) {
-			t.Errorf("%v", got)
+			t.Errorf("got %v, want MemoryMax or MemoryLimit without limit", got)
 		}
 		if err := s.Ensure(pod, cgroup.Values{}); err != nil {
 			t.Fatal(err)
@@ -140,7 +140,7 @@ func TestSystemdOwnsSlices(t *testing.T) {
 			}
 		}
 		if got := m.unit(name); got != nil {
-			t.Errorf("%v", got)
+			t.Errorf("got error %v, want none", got)
 		}
 		s.Close()
 	}
@@ -165,7 +165,7 @@ func TestConnectionLost(t *testing.T) {
 func TestSystemdRefuses(t *testing.T) {
 	if _, err := systemdcgroup.Dial(systemdcgroup.Options{Address: "unix:path=" + filepath.Join(t.TempDir(),
 		"bus")}); err == nil || !strings.Contains(err.Error(), "systemd does not answer") {
-		t.Error(err)
+		t.Errorf(`got %v, want an error with "systemd does not answer"`, err)
 	}
 	m, address := start(t)
 	m.result = "failed"
@@ -175,7 +175,7 @@ func TestSystemdRefuses(t *testing.T) {
 	}
 	defer s.Close()
 	if err := s.Ensure(pod, cgroup.Values{}); err == nil || !strings.Contains(err.Error(), "journalctl -u "+name) {
-		t.Error(err)
+		t.Errorf("got %v, want an error with %v", err, "journalctl -u "+name)
 	}
 	if err := s.Remove(pod); err == nil {
 		t.Error("a stop that failed is told as done")
@@ -186,7 +186,7 @@ func TestSystemdRefuses(t *testing.T) {
 		}
 	}
 	if len(m.units) > 1 {
-		t.Errorf("%v", slices.Collect(maps.Keys(m.units)))
+		t.Errorf("got %v, want at most 1 in units", slices.Collect(maps.Keys(m.units)))
 	}
 }
 

@@ -470,7 +470,7 @@ func TestARoutersAdvertisementsAreHeardOn(t *testing.T) {
 				"link add quiet type veth peer name silent; sysctl -qw net.ipv6.conf.quiet.accept_ra=1; ip link set "+
 				"quiet up").CombinedOutput()
 		if err != nil {
-			t.Fatalf("%v: %s", err, out)
+			t.Fatalf("got error %v, want none: %s", err, out)
 		}
 		return nil
 	})

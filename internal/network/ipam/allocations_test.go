@@ -109,7 +109,7 @@ func TestStoreForgetsAnotherBootAndKeepsThisOne(t *testing.T) {
 			t.Fatal(err)
 		}
 		if allocations, err := s.View(); err != nil || len(allocations.Leases) != 0 {
-			t.Errorf("%s: %v, %v", name, allocations, err)
+			t.Errorf("%s: got %v, %v, want no error and no Leases", name, allocations, err)
 		}
 	}
 	if err := os.WriteFile(file, raw[:len(raw)-3], 0o600); err != nil {

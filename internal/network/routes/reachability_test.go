@@ -77,12 +77,12 @@ func TestWhichAddressesAreOnLink(t *testing.T) {
 	for a, want := range map[string]bool{"10.1.0.1": true, "10.1.0.8": false, "10.1.0.9": true, "10.2.0.1": false,
 		"fd10::1": true, "fd11::1": false} {
 		if got := w.onLink(netip.MustParseAddr(a)); got != want {
-			t.Errorf("%s: %v", a, got)
+			t.Errorf("%s: got %v, want %v", a, got, want)
 		}
 	}
 	for _, bad := range []string{"", "soon", "auto 10.1.0.0", "auto !"} {
 		if _, err := ParseReachability(bad); err == nil || !strings.Contains(err.Error(), ReachabilityAnnotation) {
-			t.Errorf("%q: %v", bad, err)
+			t.Errorf("%q: got %v, want an error with %v", bad, err, ReachabilityAnnotation)
 		}
 	}
 	p := netip.MustParsePrefix
@@ -104,7 +104,7 @@ func TestDisagreementsAreTold(t *testing.T) {
 		if (want == "") != (len(got) == 0) || !slices.ContainsFunc(append(got, want),
 			func(s string) bool { return strings.HasPrefix(s, want) }) ||
 			want != "" && !strings.HasPrefix(got[0], want) {
-			t.Errorf("%v: %q", says, got)
+			t.Errorf("%v: got %q, want one beginning with %q (none if empty)", says, got, want)
 		}
 	}
 	if got := Disagreements(map[string]string{"a": "", "b": ""}); len(got) != 0 {

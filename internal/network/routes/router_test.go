@@ -64,7 +64,7 @@ func (l *testLAN) sh(name, script string) string {
 		return err
 	})
 	if err != nil {
-		l.t.Fatalf("%s: %s: %v: %s", name, script, err, out)
+		l.t.Fatalf("%s: %s: %v: got %s, want no error", name, script, err, out)
 	}
 	return string(out)
 }
@@ -89,7 +89,7 @@ func (l *testLAN) apply(name string, mode Mode, others ...Node) DesiredState {
 		return l.links.Apply(w, self)
 	})
 	if err != nil {
-		l.t.Fatalf("%s: %v", name, err)
+		l.t.Fatalf("%s: got error %v, want none", name, err)
 	}
 	return w
 }
@@ -104,7 +104,7 @@ func (l *testLAN) reach(from, to string) {
 		return err
 	})
 	if err != nil {
-		l.t.Fatalf("%s: %v", to, err)
+		l.t.Fatalf("%s: got error %v, want none", to, err)
 	}
 	defer heard.Close()
 	err = l.nodes[from].Do(func(ns.NetNS) error {

@@ -71,7 +71,8 @@ func TestWhichSourcesAreThisNodesPods(t *testing.T) {
 		}
 		if l.NodeRanges = own; fmt.Sprint(l.Settings(rules.IPv4).LocalDetector) != c.want ||
 			l.ByNode() != strings.Contains(c.body, "NodeCIDR") {
-			t.Errorf("%s: %v", c.body, l.Settings(rules.IPv4).LocalDetector)
+			t.Errorf("%s: got %v, want l.Settings(rules.IPv4).LocalDetector %v and l.ByNode() %v", c.body,
+				l.Settings(rules.IPv4).LocalDetector, c.want, strings.Contains(c.body, "NodeCIDR"))
 		}
 	}
 }

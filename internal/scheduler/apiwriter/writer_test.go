@@ -232,6 +232,6 @@ func TestEncodedAsTheAPITakesIt(t *testing.T) {
 	raw, err := Encode(v1.SchemeGroupVersion.WithKind("Binding"), &v1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "p"},
 		Target: v1.ObjectReference{Kind: "Node", Name: "n"}})
 	if err != nil || !strings.HasPrefix(string(raw), "k8s\x00") {
-		t.Fatalf("%q, %v", raw, err)
+		t.Fatalf("got %q, %v, want no error and raw beginning with k8s\\x00", raw, err)
 	}
 }

@@ -148,7 +148,7 @@ func TestPatchesGrantWishes(t *testing.T) {
 		}
 		merged, err := strategicpatch.StrategicMergePatch(raw, patch, &v1.Pod{})
 		if err != nil {
-			t.Errorf("%s: %s: %v", name, patch, err)
+			t.Errorf("%s: %s: got error %v, want none", name, patch, err)
 			continue
 		}
 		var now v1.Pod

@@ -95,10 +95,10 @@ func TestSetConditionKeepsTheTimeOfTheLastTransition(t *testing.T) {
 		LastTransitionTime: then, Message: "old"}}}
 	SetCondition(status, v1.PodCondition{Type: v1.PodScheduled, Status: v1.ConditionFalse, Message: "new"})
 	if c := status.Conditions[0]; !c.LastTransitionTime.Equal(&then) || c.Message != "new" {
-		t.Errorf("%+v", c)
+		t.Errorf("got %+v, want LastTransitionTime %v and Message new", c, &then)
 	}
 	SetCondition(status, v1.PodCondition{Type: v1.PodScheduled, Status: v1.ConditionTrue})
 	if c := status.Conditions[0]; c.LastTransitionTime.Equal(&then) || len(status.Conditions) != 1 {
-		t.Errorf("%+v", c)
+		t.Errorf("got %+v, want LastTransitionTime other than %v and 1 in Conditions", c, &then)
 	}
 }

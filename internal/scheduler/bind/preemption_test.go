@@ -70,7 +70,7 @@ func newPreemptionProfile(t *testing.T, m *switchingFilter,
 		Snapshot: &frameworkruntime.CurrentSnapshot{}, Hooks: hook,
 	})
 	if err != nil || own == nil {
-		t.Fatal(own, err)
+		t.Fatalf("got %v, %v, want no error and set own", own, err)
 	}
 	return own, p
 }

@@ -52,7 +52,8 @@ func TestDefaults(t *testing.T) {
 		p := cfg.Profiles[0]
 		if *p.SchedulerName != "default-scheduler" || *cfg.Parallelism != 16 || *cfg.PodInitialBackoffSeconds != 1 ||
 			*cfg.PodMaxBackoffSeconds != 10 || cfg.PercentageOfNodesToScore != nil {
-			t.Errorf("%+v", cfg)
+			t.Errorf("got %+v, want SchedulerName default-scheduler, Parallelism 16, PodInitialBackoffSeconds 1, "+
+				"PodMaxBackoffSeconds 10 and no PercentageOfNodesToScore", cfg)
 		}
 		if e := cfg.LeaderElection; !*e.LeaderElect || e.ResourceName != "kube-scheduler" ||
 			e.ResourceNamespace != "kube-system" || e.LeaseDuration.Seconds() != 15 {

@@ -193,7 +193,7 @@ func TestInterPodAffinityNamesTheSameDomainEachTime(t *testing.T) {
 	for range 30 {
 		got := statusText(schedulePod(newPod("p", withPodLabels("app=web")), pl, snapshot.Of(nodes, pods)), "a")
 		if !strings.Contains(got, "rack=7 has Pod ns/y") {
-			t.Fatal(got)
+			t.Fatalf(`got %v, want it with "rack=7 has Pod ns/y"`, got)
 		}
 	}
 }

@@ -162,7 +162,7 @@ func TestOtherThingsAreLeftToTheOrdinaryDecoder(t *testing.T) {
 	d := newDecoder()
 	o, _, err := d.Decode(encoded(t, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, "Node"), nil, nil)
 	if n, ok := o.(*v1.Node); err != nil || !ok || n.Name != "n" {
-		t.Errorf("%v, %v", o, err)
+		t.Errorf("got %v, %v, want no error, found true and Name n", o, err)
 	}
 	raw := encoded(t, &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}}, "Pod")
 	for size := range raw {

@@ -86,14 +86,14 @@ func TestAFeedTellsWhatAnInformerTells(t *testing.T) {
 	ended := make(chan struct{})
 	go func() { defer close(ended); f.RunWithContext(ctx) }()
 	if got := c.next(t, 2); !slices.Equal(got, []string{"add a first=true", "add b first=true"}) {
-		t.Errorf("%q", got)
+		t.Errorf("got %q, want %v", got, []string{"add a first=true", "add b first=true"})
 	}
 	<-r.HasSyncedChecker().Done()
 	first.Add(podNamed("c", "6"))
 	first.Modify(podNamed("a", "7"))
 	first.Delete(podNamed("b", "8"))
 	if got := c.next(t, 3); !slices.Equal(got, []string{"add c first=false", "update a 1 to 7", "delete b"}) {
-		t.Errorf("%q", got)
+		t.Errorf("got %q, want %v", got, []string{"add c first=false", "update a 1 to 7", "delete b"})
 	}
 	late := make(eventLog, 100)
 	if _, err := f.AddEventHandler(late); err != nil || len(late.next(t, 2)) != 2 {
@@ -102,7 +102,7 @@ func TestAFeedTellsWhatAnInformerTells(t *testing.T) {
 	lists <- &v1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "9"}, Items: []v1.Pod{*podNamed("a", "9")}}
 	first.Error(&metav1.Status{Status: metav1.StatusFailure, Code: 410, Reason: metav1.StatusReasonExpired})
 	if got := c.next(t, 2); !slices.Equal(got, []string{"update a 7 to 9", "gone ns/c"}) {
-		t.Errorf("%q", got)
+		t.Errorf("got %q, want %v", got, []string{"update a 7 to 9", "gone ns/c"})
 	}
 	if err := f.RemoveEventHandler(r); err != nil {
 		t.Error(err)
@@ -115,7 +115,7 @@ func TestAFeedTellsWhatAnInformerTells(t *testing.T) {
 	obj, there, err := f.GetStore().GetByKey("ns/a")
 	if err != nil || !there || obj.(*v1.Pod).ResourceVersion != "10" ||
 		len(f.ListIndexFuncValues(cache.NamespaceIndex)) != 1 {
-		t.Errorf("%v, %v", obj, err)
+		t.Errorf("got %v, %v, want no error, there true, ResourceVersion 10 and len 1", obj, err)
 	}
 	cancel()
 	<-ended

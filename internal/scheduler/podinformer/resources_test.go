@@ -51,12 +51,12 @@ func TestVolumesAndClaimsAreDecodedWhole(t *testing.T) {
 			}
 			got, as, err := d.Decode(raw, nil, nil)
 			if err != nil || *as != *kind {
-				t.Fatalf("%s %s: %v, %v", r.Kind, what, as, err)
+				t.Fatalf("%s %s: got %v, %v, want no error and as %v", r.Kind, what, as, err, *kind)
 			}
 			objects := []runtime.Object{want}
 			if apimeta.IsListType(want) {
 				if objects, err = apimeta.ExtractList(want); err != nil || len(objects) != 3 {
-					t.Fatal(len(objects), err)
+					t.Fatalf("got %v, %v, want no error and 3 in objects", len(objects), err)
 				}
 			}
 			for _, o := range objects {
@@ -69,7 +69,7 @@ func TestVolumesAndClaimsAreDecodedWhole(t *testing.T) {
 			}
 			want.GetObjectKind().SetGroupVersionKind(got.GetObjectKind().GroupVersionKind())
 			if !equality.Semantic.DeepEqual(got, want) {
-				t.Fatalf("%s %s:\n%s", r.Kind, what, cmp.Diff(want, got))
+				t.Fatalf("got %s %s:, want %v\n%s", r.Kind, what, want, cmp.Diff(want, got))
 			}
 		}
 		var all []runtime.Object
@@ -315,7 +315,7 @@ func TestOnlyWhatIsAskedForIsWatched(t *testing.T) {
 	f.Start(ctx.Done())
 	f.WaitForCacheSync(ctx.Done())
 	if all, err := nodes.Lister().Get("n"); err != nil || all.Name != "n" {
-		t.Errorf("%v, %v", all, err)
+		t.Errorf("got %v, %v, want no error and Name n", all, err)
 	}
 	f.Core().V1().PersistentVolumes().Informer()
 	f.Start(ctx.Done())

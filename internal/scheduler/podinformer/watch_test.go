@@ -71,7 +71,7 @@ func TestABrokenStreamEnds(t *testing.T) {
 		"too long":               {0xff, 0xff, 0xff, 0xff, 1},
 	} {
 		if got := read(t, raw); len(got) != 1 || got[0].Type != watch.Error {
-			t.Errorf("%s: %v", name, got)
+			t.Errorf("%s: got %v, want 1 in got and Type Error", name, got)
 		}
 	}
 	status := &metav1.Status{Status: metav1.StatusFailure, Code: 410}
@@ -79,6 +79,6 @@ func TestABrokenStreamEnds(t *testing.T) {
 	raw := encoded(t, status, "Status")
 	if got := read(t, framed(t, watch.Error, raw)); len(got) != 1 || got[0].Type != watch.Error ||
 		got[0].Object.(*metav1.Status).Code != 410 {
-		t.Errorf("%v", got)
+		t.Errorf("got %v, want 1 in got, Type Error and Code 410", got)
 	}
 }

@@ -119,7 +119,7 @@ func TestSearch(t *testing.T) {
 		got, err := preemption.Preempt(context.Background(), preemption.Input{Input: in, NodeToStatus: r.NodeToStatus(),
 			Budgets: c.budgets, Percent: 10, Absolute: 100})
 		if err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got error %v, want none", name, err)
 		}
 		if text := show(got); text != c.want {
 			t.Errorf("%s: %s, want %s", name, text, c.want)

@@ -77,7 +77,8 @@ func TestAChangedRulingIsFound(t *testing.T) {
 			}
 			v, err := open(t, []byte(strings.Replace(line, c.from, c.to, 1))).Replay(t.Context())
 			if err != nil || !strings.Contains(v.Line(), c.want) || v.Equal() != (c.name == "nothing") {
-				t.Errorf("%s, %v", v.Line(), err)
+				t.Errorf("got %s, %v, want no error, v.Line() with %v and v.Equal() %v", v.Line(), err, c.want,
+					c.name == "nothing")
 			}
 		})
 	}
@@ -103,7 +104,7 @@ func TestAnotherConfigurationMovesPods(t *testing.T) {
 			}
 			v, err := open(t, transcript(t)).CompareConfig(t.Context(), other)
 			if err != nil || !strings.HasPrefix(v.Line(), c.want) {
-				t.Errorf("%s, %v", v.Line(), err)
+				t.Errorf("got %s, %v, want no error and v.Line() beginning with %v", v.Line(), err, c.want)
 			}
 		})
 	}
@@ -119,7 +120,8 @@ func TestWhatIsNotRecordedIsPassedOver(t *testing.T) {
 	line := strings.Replace(string(transcript(t)), `"choice":`, `"extenders":true,"choice":`, 1)
 	v, err := open(t, []byte(line)).Replay(t.Context())
 	if err != nil || v.Skipped == "" || !strings.Contains(v.Line(), "shop/web: not replayed: extenders") {
-		t.Errorf("%s, %v", v.Line(), err)
+		t.Errorf(`got %s, %v, want no error, Skipped other than empty and v.Line() with "shop/web: not replayed: `+
+			`extenders"`, v.Line(), err)
 	}
 }
 

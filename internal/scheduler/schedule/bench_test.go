@@ -51,7 +51,7 @@ func benchmarkSchedule(b *testing.B, nodes int, each func(int, func(int))) {
 		r := schedule.SchedulePod(context.Background(), schedule.Input{Pod: p, Snapshot: w.UpdateSnapshot(),
 			Plugins: pluginSet, Parallel: each, Buffers: buffers})
 		if !r.Scheduled() {
-			b.Fatal(r.Message())
+			b.Fatalf("got %v, want r.Scheduled() true", r.Message())
 		}
 		if err := w.AssumePod(p, r.SuggestedHost); err != nil {
 			b.Fatal(err)
@@ -72,7 +72,7 @@ func BenchmarkRefuse(b *testing.B) {
 		r := schedule.SchedulePod(context.Background(), schedule.Input{Pod: p, Snapshot: w.UpdateSnapshot(),
 			Plugins: pluginSet, Buffers: buffers})
 		if f := r.Fact(); len(f.Refusals) != schedule.MaxRefusals {
-			b.Fatal(f)
+			b.Fatalf("got %v, want MaxRefusals in Refusals", f)
 		}
 	}
 }

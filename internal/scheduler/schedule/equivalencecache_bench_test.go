@@ -31,7 +31,7 @@ func benchmarkCache(b *testing.B, nodes, shapes int) {
 		r := schedule.SchedulePod(context.Background(), schedule.Input{Pod: p, Snapshot: w.UpdateSnapshot(),
 			Plugins: pluginSet, Buffers: buffers, Cache: memory})
 		if !r.Scheduled() {
-			b.Fatal(r.Message())
+			b.Fatalf("got %v, want r.Scheduled() true", r.Message())
 		}
 		if err := w.AssumePod(p, r.SuggestedHost); err != nil {
 			b.Fatal(err)
@@ -46,7 +46,7 @@ func benchmarkCache(b *testing.B, nodes, shapes int) {
 		one(shapes + i)
 	}
 	if c := memory.Counts(); c.Bypassed > 0 || c.Misses != int64(shapes) {
-		b.Fatalf("%+v", c)
+		b.Fatalf("got %+v, want Bypassed at most 0 and Misses %v", c, int64(shapes))
 	}
 }
 
@@ -63,7 +63,7 @@ func BenchmarkNewShape(b *testing.B) {
 		p := pod("p", fmt.Sprintf("%dm", 1+i), "200Mi")
 		if r := schedule.SchedulePod(context.Background(), schedule.Input{Pod: p, Snapshot: s, Plugins: pluginSet,
 			Buffers: buffers, Cache: memory}); !r.Scheduled() {
-			b.Fatal(r.Message())
+			b.Fatalf("got %v, want r.Scheduled() true", r.Message())
 		}
 	}
 }

@@ -379,7 +379,7 @@ func TestMindedPodsAreRuledByGroups(t *testing.T) {
 		last = p
 	}
 	if c := memory.Counts(); c.Bypassed+c.RowsFiltered > 0 || c.Hits == 0 {
-		t.Errorf("%+v", c)
+		t.Errorf("got %+v, want hits, and no Pod bypassed or row filtered", c)
 	}
 }
 
@@ -406,7 +406,7 @@ func TestNodesThatDifferTooMuchAreNotPartedEachTime(t *testing.T) {
 			plain := schedule.SchedulePod(t.Context(), in)
 			in.Cache, in.Buffers = memory, buffers
 			for _, d := range schedule.Differences(plain, schedule.SchedulePod(t.Context(), in)) {
-				t.Fatal(d)
+				t.Fatalf("got %v, want no difference between the two schedulers", d)
 			}
 		}
 	}

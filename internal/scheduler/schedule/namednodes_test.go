@@ -40,7 +40,7 @@ func TestNamed(t *testing.T) {
 		c := &cycle{
 			Input: Input{Pod: p, Plugins: &PluginSet{PreFilter: []framework.PreFilterPlugin{namedPlugin(tc.plugin)}}}}
 		if got := c.hasNamedNodes(); got != tc.want {
-			t.Errorf("%s: %v", tc.name, got)
+			t.Errorf("%s: got %v, want %v", tc.name, got, tc.want)
 		}
 	}
 	if (&cycle{Input: Input{Pod: &v1.Pod{}, Plugins: &PluginSet{}}}).hasNamedNodes() {

@@ -92,7 +92,7 @@ func TestPromisesAreAskedAboutWhenTheyChange(t *testing.T) {
 			t.Errorf("%d questions about single nodes, want at most %d", called, most)
 		}
 		for _, d := range schedule.Differences(other, quick) {
-			t.Error(d)
+			t.Errorf("got %v, want no difference between the two schedulers", d)
 		}
 		if quick.SuggestedHost != want {
 			t.Errorf("on %q, want %q", quick.SuggestedHost, want)

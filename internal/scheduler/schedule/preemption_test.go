@@ -212,7 +212,7 @@ func benchmarkPreemption(b *testing.B, nodes, shapes int) {
 			Percent: 10, Absolute: 100, SearchCache: &tried})
 		searching += time.Since(began)
 		if err != nil || c.Node == "" {
-			b.Fatal(c, err)
+			b.Fatalf("got %v, %v, want no error and Node other than empty", c, err)
 		}
 		w.RemovePod(c.Victims[0].UID)
 		if err := w.AssumePod(c.Victims[0], c.Node); err != nil {

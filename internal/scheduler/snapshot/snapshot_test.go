@@ -175,7 +175,7 @@ func TestAssumptions(t *testing.T) {
 	w.SetNode(node("b", ""))
 	p := pod("p", "", "1")
 	if err := w.AssumePod(p, "a"); err != nil || !w.IsAssumedPod("p") {
-		t.Fatal(err)
+		t.Fatalf("got %v, want no error and IsAssumedPod true", err)
 	}
 	if err := w.AssumePod(p, "b"); err == nil || err.Error() != "Pod ns/p already stands on a" {
 		t.Errorf("assumed twice: %v", err)

@@ -291,7 +291,8 @@ func TestPoliciesAreJudgedByTheirRules(t *testing.T) {
 		if (got.Outcome == packet.Delivered) != c.passes ||
 			!c.passes && (got.Reason != packet.PolicyDenies || !strings.Contains(got.Cause,
 				"NetworkPolicy walls isolates")) {
-			t.Errorf("%s: %s (%s)", c.name, got.Outcome, got.Cause)
+			t.Errorf("%s: got %s (%s), want delivered: %t; else PolicyDenies by NetworkPolicy walls", c.name,
+				got.Outcome, got.Cause, c.passes)
 		}
 	}
 }

@@ -24,7 +24,7 @@ func TestRecordingsEqualThemselves(t *testing.T) {
 	for _, c := range load(t) {
 		diffs, near := Compare(&c, c.Recorded)
 		if len(diffs) > 0 || !near {
-			t.Errorf("%s: %v", c.Name, diffs)
+			t.Errorf("%s: got %v, want no diffs and near true", c.Name, diffs)
 		}
 		if c.Stability.History == "" || len(c.Steps) == 0 {
 			t.Errorf("%s: stability %q, %d steps", c.Name, c.Stability.History, len(c.Steps))
@@ -129,7 +129,7 @@ func TestAlignMergesWhatASlowerWatcherWouldMiss(t *testing.T) {
 	} {
 		diffs := differences("x", snapshots(c.want), snapshots(c.got))
 		if (len(diffs) == 0) != c.same {
-			t.Errorf("%s: %v", c.name, diffs)
+			t.Errorf("%s: got differences %v, want none: %t", c.name, diffs, c.same)
 		}
 	}
 }
@@ -189,7 +189,7 @@ func TestDescribeBetweenStates(t *testing.T) {
 			Describe: text("3", "a"), End: 4.9}, 1},
 	} {
 		if diffs := describesDiffer(want, c.got, true); len(diffs) != c.n {
-			t.Errorf("%s: %v", c.name, diffs)
+			t.Errorf("%s: got %v, want %v in diffs", c.name, diffs, c.n)
 		}
 	}
 }
@@ -201,15 +201,16 @@ func TestTurns(t *testing.T) {
 		switch c.Name {
 		case "phase-exit1-always-loop":
 			if turn["p"] != "Running c terminated Error restarted 2" || stay < 10e9 || stay > 12e9 {
-				t.Errorf("%s: %v, %s", c.Name, turn, stay)
+				t.Errorf(`%s: got %v, %s, want turn[p] "Running c terminated Error restarted 2", stay at least 10e9 `+
+					`and stay at most 12e9`, c.Name, turn, stay)
 			}
 		case "phase-container-slow-stop-restart":
 			if turn["p"] != "Running c running <nil> restarted 2" {
-				t.Errorf("%s: %v", c.Name, turn)
+				t.Errorf(`%s: got %v, want turn[p] "Running c running <nil> restarted 2"`, c.Name, turn)
 			}
 		case "qos-guaranteed":
 			if len(turn) != 0 {
-				t.Errorf("%s: %v", c.Name, turn)
+				t.Errorf("%s: got %v, want no turn", c.Name, turn)
 			}
 		}
 	}

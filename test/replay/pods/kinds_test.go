@@ -34,7 +34,8 @@ func TestEveryServedKindHasAPath(t *testing.T) {
 		apiVersion, kind, _ := strings.Cut(key, " ")
 		p, err := k.path(apiVersion, kind, "ns")
 		if err != nil || strings.HasSuffix(p, "/status") || !strings.Contains(p, "/"+apiVersion+"/") {
-			t.Errorf("%s: %q %v", key, p, err)
+			t.Errorf("%s: got %q %v, want no error, p not ending in /status and p with %v", key, p, err,
+				"/"+apiVersion+"/")
 		}
 	}
 	for kind, want := range map[string]string{
@@ -65,7 +66,7 @@ func TestUnknownFormsAreRefused(t *testing.T) {
 		`{"patch": {"name": "web", "body": [{"op": "add"}], "type": "json"}}`, `{"get": {"kind": "Job", "name": "j"}}`,
 	} {
 		if err := checkStep([]byte(known)); err != nil {
-			t.Errorf("%s: %v", known, err)
+			t.Errorf("%s: got error %v, want none", known, err)
 		}
 	}
 	for unknown, want := range map[string]string{

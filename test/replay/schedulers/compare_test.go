@@ -85,7 +85,7 @@ func TestTwoSchedulersAgree(t *testing.T) {
 	number := func(name string, otherwise uint64) uint64 {
 		n, err := strconv.ParseUint(cmp.Or(os.Getenv(name), fmt.Sprint(otherwise)), 10, 64)
 		if err != nil {
-			t.Fatalf("%s: %v", name, err)
+			t.Fatalf("%s: got error %v, want none", name, err)
 		}
 		return n
 	}

@@ -13,7 +13,7 @@ func stepOf(t *testing.T, text string) Step {
 	t.Helper()
 	var s Step
 	if err := yaml.Unmarshal([]byte(text), &s); err != nil {
-		t.Fatalf("%s: %v", text, err)
+		t.Fatalf("%s: got error %v, want none", text, err)
 	}
 	return s
 }
@@ -42,7 +42,7 @@ func TestANameIsOfWhatTheDeedIsDoneTo(t *testing.T) {
 			t.Errorf("%s: %q, want %q", text, got, want)
 		}
 		if err := s.check(); err != nil {
-			t.Errorf("%s: %v", text, err)
+			t.Errorf("%s: got error %v, want none", text, err)
 		}
 	}
 }
@@ -111,7 +111,7 @@ func TestSeveral(t *testing.T) {
 	} {
 		a, each, err := amountOf(until)
 		if err != nil {
-			t.Errorf("%s: %v", until, err)
+			t.Errorf("%s: got error %v, want none", until, err)
 			continue
 		}
 		if err := a.check(some, each); (err == nil) != want {

@@ -34,7 +34,7 @@ func TestNewest(t *testing.T) {
 	} {
 		got, ok := NewestDefault(c.list, "now", "once")
 		if ok != (c.want != "") || ok && got.Name != c.want {
-			t.Errorf("%s: %v, %v", c.name, got, ok)
+			t.Errorf("%s: got %v, found %v; want %q (not found if empty)", c.name, got, ok, c.want)
 		}
 	}
 }

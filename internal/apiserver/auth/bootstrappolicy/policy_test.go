@@ -65,7 +65,7 @@ func TestAdminIsTheSumUpstreamHas(t *testing.T) {
 		&user.DefaultInfo{Name: "alice", Groups: []string{"dev", "test", "system:authenticated"}})
 	err = rbac.ConfirmNoEscalation(ctx, fakeRules{}, "rec", defaults(t).Rules("admin"))
 	if diff := cmp.Diff(string(want), fmt.Sprintln(err)); diff != "" {
-		t.Error(diff)
+		t.Errorf("the two differ (-want +got):\n%s", diff)
 	}
 }
 

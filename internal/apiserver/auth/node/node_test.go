@@ -188,7 +188,7 @@ func TestOthersAreNobodysNode(t *testing.T) {
 		r := authorizeCase{verb: "get", resource: "/secrets", namespace: "ns", name: "vol"}.record()
 		r.User = u
 		if d, _, _ := z.Authorize(t.Context(), r); d != authorizer.DecisionNoOpinion {
-			t.Errorf("%v: %v", u, d)
+			t.Errorf("%v: got %v, want %v", u, d, authorizer.DecisionNoOpinion)
 		}
 	}
 }

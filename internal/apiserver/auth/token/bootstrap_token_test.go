@@ -76,7 +76,7 @@ func TestBootstrapTokens(t *testing.T) {
 			res, ok, err := NewBootstrapAuthenticator(oneSecret{secret: s},
 				func() time.Time { return now }).AuthenticateToken(t.Context(), raw)
 			if err != nil || ok != (tt.want != nil) {
-				t.Fatalf("%v, %v", ok, err)
+				t.Fatalf("got %v, %v, want no error and ok %v", ok, err, tt.want != nil)
 			}
 			if ok && (res.User.GetName() != "system:bootstrap:abcdef" ||
 				fmt.Sprint(res.User.GetGroups()) != fmt.Sprint(tt.want)) {

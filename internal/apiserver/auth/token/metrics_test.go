@@ -40,7 +40,7 @@ func TestUsesOfProjectedTokensAreCounted(t *testing.T) {
 		valid, stale = counter(t, "serviceaccount_valid_tokens_total"), counter(t, "serviceaccount_stale_tokens_total")
 		if _, ok, err := v.AuthenticateToken(authenticator.WithAudiences(t.Context(), authenticator.Audiences{issuer}),
 			raw); !ok || err != nil {
-			t.Fatal(ok, err)
+			t.Fatalf("got %v, %v, want found true and no error", ok, err)
 		}
 		return counter(t, "serviceaccount_valid_tokens_total") - valid,
 			counter(t, "serviceaccount_stale_tokens_total") - stale

@@ -209,7 +209,7 @@ func TestATokenSaysWhoAndWhere(t *testing.T) {
 	resp, ok, err := v.AuthenticateToken(authenticator.WithAudiences(t.Context(), authenticator.Audiences{"vault"}),
 		raw)
 	if err != nil || !ok {
-		t.Fatal(ok, err)
+		t.Fatalf("got %v, %v, want no error and found true", ok, err)
 	}
 	if len(resp.Audiences) != 1 || resp.Audiences[0] != "vault" {
 		t.Errorf("audiences %v", resp.Audiences)
@@ -303,7 +303,7 @@ func TestKeysAndDocuments(t *testing.T) {
 	}
 	pubs, err := ReadPublic(write("rsa", "RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(rs)))
 	if err != nil || len(pubs) != 1 {
-		t.Fatal(pubs, err)
+		t.Fatalf("got %v, %v, want no error and 1 in pubs", pubs, err)
 	}
 	for _, bad := range []string{write("cat", "CAT", []byte("x")), write("broken", "EC PRIVATE KEY", []byte("x")),
 		filepath.Join(dir, "absent")} {

@@ -98,14 +98,14 @@ func TestBindings(t *testing.T) {
 	k.Rules.Default(b)
 	if b.Spec.ParamRef.ParameterNotFoundAction != nil || *b.Spec.MatchResources.MatchPolicy != admissionv1.Equivalent ||
 		b.Spec.MatchResources.NamespaceSelector == nil {
-		t.Error(b.Spec)
+		t.Errorf("got %v, want no ParameterNotFoundAction, MatchPolicy Equivalent and set NamespaceSelector", b.Spec)
 	}
 	want := "spec.paramRef: Required value: one of name or selector must be specified\n" +
 		"spec.paramRef.parameterNotFoundAction: Required value\n" +
 		`spec.validationActions: Invalid value: ["Deny","Warn"]: must not contain both Deny and Warn (repeating the ` +
 		`same validation failure information in the API response and headers serves no purpose)`
 	if got := errorTexts(k.Rules.Validate(t.Context(), b)); got != want {
-		t.Error(got)
+		t.Errorf("k.Rules.Validate(t.Context(), b) = %v, want %v", got, want)
 	}
 }
 

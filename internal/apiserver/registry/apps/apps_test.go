@@ -55,22 +55,23 @@ func TestClaimTemplatesAreVolumes(t *testing.T) {
 		return s
 	}
 	if got := errorTexts(checkStatefulSet(set("data", "data"), nil)); got != "" {
-		t.Error(got)
+		t.Errorf("checkStatefulSet = %q, want nothing", got)
 	}
-	if got := errorTexts(checkStatefulSet(set("data", "other"), nil)); got !=
-		`spec.template.spec.containers[0].volumeMounts[0].name: Not found: "other"` {
-		t.Error(got)
+	if got, want := errorTexts(checkStatefulSet(set("data", "other"), nil)),
+		`spec.template.spec.containers[0].volumeMounts[0].name: Not found: "other"`; got != want {
+		t.Errorf("checkStatefulSet = %q, want %q", got, want)
 	}
 	s := set("data", "data")
 	if c := s.Spec.VolumeClaimTemplates[0]; c.Kind != "PersistentVolumeClaim" || c.APIVersion != "v1" ||
 		c.Status.Phase != corev1.ClaimPending {
-		t.Error(c)
+		t.Errorf("got %v, want Kind PersistentVolumeClaim, APIVersion v1 and Phase ClaimPending", c)
 	}
 	previous := s.DeepCopy()
 	s.Spec.VolumeClaimTemplates[0].Labels = map[string]string{"z": "z"}
 	if got := errorTexts(checkStatefulSet(s, previous)); !strings.HasPrefix(got,
 		"spec.volumeClaimTemplates: Invalid value: ") || !strings.HasSuffix(got, "field is immutable") {
-		t.Error(got)
+		t.Errorf(`got %v, want it beginning with "spec.volumeClaimTemplates: Invalid value:" and it ending in "field `+
+			`is immutable"`, got)
 	}
 }
 
@@ -103,12 +104,12 @@ func TestAnnotationsOfADeploymentCount(t *testing.T) {
 	now := previous.DeepCopy()
 	rules.PrepareUpdate(context.Background(), now, previous)
 	if now.Generation != 3 {
-		t.Error(now.Generation)
+		t.Errorf("now.Generation = %v, want 3", now.Generation)
 	}
 	now.Annotations = map[string]string{"a": "b"}
 	rules.PrepareUpdate(context.Background(), now, previous)
 	if now.Generation != 4 {
-		t.Error(now.Generation)
+		t.Errorf("now.Generation = %v, want 4", now.Generation)
 	}
 	now.Labels = map[string]string{"by": "status"}
 	if rules.PrepareStatus(context.Background(), now, previous); now.Labels != nil {
@@ -148,7 +149,7 @@ func TestCollisionsNeverDecrease(t *testing.T) {
 		"readyReplicas\nstatus.collisionCount: " +
 		"Invalid value: 1: cannot be decremented"
 	if got := errorTexts(checkDeploymentStatus(now, previous)); got != want {
-		t.Error(got)
+		t.Errorf("checkDeploymentStatus = %v, want %v", got, want)
 	}
 }
 
@@ -158,13 +159,14 @@ func TestRevisionDataIsKept(t *testing.T) {
 		c.Data.Raw = []byte(raw)
 		return c
 	}
-	if got := errorTexts(checkRevision(rev(""), nil)); got != "data: Required value: data is mandatory" {
-		t.Error(got)
+	if got, want := errorTexts(checkRevision(rev(""), nil)),
+		"data: Required value: data is mandatory"; got != want {
+		t.Errorf("checkRevision = %q, want %q", got, want)
 	}
 	if got := errorTexts(checkRevision(rev(`{"a":2}`), rev(`{"a":1}`))); !strings.HasSuffix(got, "field is immutable") {
-		t.Error(got)
+		t.Errorf(`got %v, want it ending in "field is immutable"`, got)
 	}
 	if got := errorTexts(checkRevision(rev(`{"a":1}`), rev(`{"a":1}`))); got != "" {
-		t.Error(got)
+		t.Errorf("checkRevision = %q, want nothing", got)
 	}
 }

@@ -68,14 +68,15 @@ func TestV1CarriesAllOfV2(t *testing.T) {
 	}
 	if *old.Spec.TargetCPUUtilizationPercentage != 50 || *old.Status.CurrentCPUUtilizationPercentage != 40 ||
 		len(old.Annotations) != 5 {
-		t.Error(old)
+		t.Errorf("got %v, want TargetCPUUtilizationPercentage 50, CurrentCPUUtilizationPercentage 40 and 5 in "+
+			"Annotations", old)
 	}
 	var back autoscalingv2.HorizontalPodAutoscaler
 	if err := fromV1(&old, &back); err != nil {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(h, &back); d != "" {
-		t.Error(d)
+		t.Errorf("the two differ (-want +got):\n%s", d)
 	}
 }
 
@@ -84,6 +85,6 @@ func TestBrokenAnnotationIsNamed(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{metricsNote: "{"}}}
 	err := fromV1(old, &autoscalingv2.HorizontalPodAutoscaler{})
 	if err == nil || err.Error() != "annotation "+metricsNote+": unexpected end of JSON input" {
-		t.Error(err)
+		t.Errorf("got %v, want error %v", err, "annotation "+metricsNote+": unexpected end of JSON input")
 	}
 }

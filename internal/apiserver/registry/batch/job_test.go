@@ -142,7 +142,7 @@ func TestSuspendedJobMayBePlacedAnew(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			got := errorTexts(checkJob(job(c.suspend, c.edit), job(c.suspend, nil)))
 			if strings.Contains(got, "field is immutable") != c.refused || !c.refused && got != "" {
-				t.Error(got)
+				t.Errorf("got %q, want it refused as immutable: %t", got, c.refused)
 			}
 		})
 	}
@@ -158,7 +158,8 @@ func TestForeignLabelsAreRefused(t *testing.T) {
 	generateSelector(j)
 	if got := errorTexts(checkJob(j, nil)); !strings.HasPrefix(got,
 		`spec.template.metadata.labels[job-name]: Invalid value: `) || !strings.HasSuffix(got, "must be 'x'") {
-		t.Error(got)
+		t.Errorf(`got %v, want it beginning with "spec.template.metadata.labels[job-name]: Invalid value:" and it `+
+			`ending in "must be 'x'"`, got)
 	}
 }
 

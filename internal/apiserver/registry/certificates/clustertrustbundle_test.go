@@ -58,7 +58,7 @@ func TestValidateBundle(t *testing.T) {
 			Spec: certificatesv1.ClusterTrustBundleSpec{SignerName: c.signer, TrustBundle: c.text}}
 		err := append(bundleMeta(b), validateBundle(b, nil)...).ToAggregate()
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
-			t.Errorf("%s: %v", c.name, err)
+			t.Errorf("%s: got %v, want an error with %q (none if empty)", c.name, err, c.want)
 		}
 		if err := validateBundle(b, b).ToAggregate(); err != nil && strings.Contains(err.Error(), "entry") {
 			t.Errorf("%s: what stays as it is was judged again: %v", c.name, err)
@@ -70,6 +70,6 @@ func TestValidateBundle(t *testing.T) {
 	is.Spec.SignerName, is.Name = "example.com/bar", "example.com:bar:v1"
 	if err := validateBundle(is, previous).ToAggregate(); err == nil || !strings.Contains(err.Error(),
 		"spec.signerName: Invalid value: \"example.com/bar\": field is immutable") {
-		t.Errorf("%v", err)
+		t.Errorf(`got %v, want an error with 'spec.signerName: Invalid value: "example.com/bar": fie…'`, err)
 	}
 }

@@ -18,14 +18,15 @@ func TestNamespace(t *testing.T) {
 	defaultNamespace(ns)
 	prepareNamespace(ns)
 	if ns.Labels[v1.LabelMetadataName] != "a" || ns.Status.Phase != v1.NamespaceActive || len(ns.Spec.Finalizers) != 1 {
-		t.Errorf("%+v", ns)
+		t.Errorf("got %+v, want Labels a, Phase NamespaceActive and 1 in Finalizers", ns)
 	}
 	now := metav1.NewTime(time.Unix(5, 0))
 	foreground := metav1.DeletePropagationForeground
 	terminate(ns, &metav1.DeleteOptions{PropagationPolicy: &foreground}, now)
 	if ns.Status.Phase != v1.NamespaceTerminating || ns.DeletionTimestamp == nil || len(ns.Finalizers) != 1 ||
 		ns.Finalizers[0] != metav1.FinalizerDeleteDependents {
-		t.Errorf("%+v", ns)
+		t.Errorf("got %+v, want Phase NamespaceTerminating, 1 in Finalizers and Finalizers[0] "+
+			"FinalizerDeleteDependents", ns)
 	}
 	if namespaceIsEmpty(context.Background(), "", ns, ns) {
 		t.Error("spec.finalizers holds the namespace")
@@ -40,15 +41,15 @@ func TestSecret(t *testing.T) {
 	s := &v1.Secret{Data: map[string][]byte{"a": []byte("old"), "b": nil}, StringData: map[string]string{"a": "new"}}
 	defaultSecret(s)
 	if string(s.Data["a"]) != "new" || s.StringData != nil || s.Type != v1.SecretTypeOpaque {
-		t.Errorf("%+v", s)
+		t.Errorf("got %+v, want Data[a] new, no StringData and Type SecretTypeOpaque", s)
 	}
 	s.Immutable = new(true)
 	now := s.DeepCopy()
 	now.Data["c"], now.Type = nil, "x"
-	if got := fmt.Sprint(validateSecretUpdate(now, s)); got !=
+	if got, want := fmt.Sprint(validateSecretUpdate(now, s)),
 		`[type: Invalid value: "x": field is immutable data: Forbidden: field is immutable when `+"`immutable`"+
-			` is set]` {
-		t.Error(got)
+			` is set]`; got != want {
+		t.Errorf("validateSecretUpdate(now, s) = %q, want %q", got, want)
 	}
 }
 

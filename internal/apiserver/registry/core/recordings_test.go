@@ -285,7 +285,7 @@ func TestDefaultingRecordings(t *testing.T) {
 				}
 				errs, warn, err := create(k, obj)
 				if err != nil || len(errs) > 0 {
-					t.Fatal(errs, err)
+					t.Fatalf("got %v, %v, want no error and no errs", errs, err)
 				}
 				if got, want := warnings(warn), wanted(c); got != want {
 					t.Errorf("warnings: got %s, want %s", got, want)

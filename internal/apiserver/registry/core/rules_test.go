@@ -69,19 +69,20 @@ func TestVolumeRules(t *testing.T) {
 	now.Spec.NodeAffinity, now.Spec.CSI.ControllerExpandSecretRef = zone(v1.LabelTopologyZone),
 		&v1.SecretReference{Name: "a", Namespace: "b"}
 	if got := errorText(validateVolumeUpdate(now, old)); got != "" {
-		t.Error(got)
+		t.Errorf("validateVolumeUpdate(now, old) = %q, want nothing", got)
 	}
 	now.Spec.NodeAffinity, now.Spec.VolumeAttributesClassName = zone(v1.LabelTopologyRegion), nil
 	if got := errorText(validateVolumeUpdate(now, old)); !strings.Contains(got, "nodeAffinity: Invalid value: ") ||
 		!strings.Contains(got, ": field is immutable, except for updating from beta label to GA") ||
 		!strings.Contains(got,
 			"spec.volumeAttributesClassName: Forbidden: update from non-nil value to nil is forbidden") {
-		t.Error(got)
+		t.Errorf(`got %v, want it with "nodeAffinity: Invalid value:", it with ": field is immutable, except for `+
+			`updating from beta la…" and it with "spec.volumeAttributesClassName: Forbidden: update from…"`, got)
 	}
 	inline := errorText(ValidateInlineVolume(&old.Spec, field.NewPath("spec")))
 	if inline != "spec.capacity: Forbidden: may not be specified in the context of inline volumes\nspec.nodeAffinity: "+
 		"Forbidden: may not be specified in the context of inline volumes" {
-		t.Error(inline)
+		t.Errorf(`got %v, want inline "spec.capacity: Forbidden: may not be specified in the …"`, inline)
 	}
 }
 
@@ -99,12 +100,13 @@ func TestClaimRules(t *testing.T) {
 	annotated := claim(func(c *v1.PersistentVolumeClaim) { c.Annotations = map[string]string{key: "fast"} })
 	moved := claim(func(c *v1.PersistentVolumeClaim) { c.Spec.StorageClassName = new("fast") })
 	if got := errorText(validateClaimUpdate(moved, annotated)); got != "" {
-		t.Error(got)
+		t.Errorf("validateClaimUpdate = %q, want nothing", got)
 	}
 	other := claim(func(c *v1.PersistentVolumeClaim) { c.Annotations = map[string]string{key: "slow"} })
-	if got := errorText(validateClaimUpdate(other, annotated)); got !=
-		`metadata.annotations.volume.beta.kubernetes.io/storage-class: Invalid value: "slow": field is immutable` {
-		t.Error(got)
+	if got, want := errorText(validateClaimUpdate(other, annotated)),
+		`metadata.annotations.volume.beta.kubernetes.io/storage-class: Invalid value: "slow": field is `+
+			`immutable`; got != want {
+		t.Errorf("validateClaimUpdate = %q, want %q", got, want)
 	}
 	bound := claim(func(c *v1.PersistentVolumeClaim) {
 		c.Status.Phase, c.Spec.VolumeAttributesClassName = v1.ClaimBound, new("a")
@@ -112,12 +114,13 @@ func TestClaimRules(t *testing.T) {
 	now := bound.DeepCopy()
 	now.Spec.VolumeAttributesClassName = new("b")
 	if got := errorText(validateClaimUpdate(now, bound)); got != "" {
-		t.Error(got)
+		t.Errorf("validateClaimUpdate(now, bound) = %q, want nothing", got)
 	}
 	now.Spec.VolumeAttributesClassName = new("")
-	if got := errorText(validateClaimUpdate(now, bound)); got != "spec.volumeAttributesClassName: Forbidden: update "+
-		"from non-nil value to an empty string is forbidden" {
-		t.Error(got)
+	if got, want := errorText(validateClaimUpdate(now, bound)),
+		"spec.volumeAttributesClassName: Forbidden: update "+
+			"from non-nil value to an empty string is forbidden"; got != want {
+		t.Errorf("validateClaimUpdate(now, bound) = %q, want %q", got, want)
 	}
 	now = bound.DeepCopy()
 	now.Status.AllocatedResourceStatuses = map[v1.ResourceName]v1.ClaimResourceStatus{"cpu": "Odd"}
@@ -126,7 +129,8 @@ func TestClaimRules(t *testing.T) {
 		`status.allocatedResourceStatuses: Unsupported value: "cpu": supported values: "storage"`) ||
 		!strings.HasSuffix(got,
 			"status.allocatedResources[storage]: Invalid value: -1: must be a valid resource quantity") {
-		t.Error(got)
+		t.Errorf(`got %v, want it beginning with 'status.allocatedResourceStatuses: Unsupported value: "…' and it `+
+			`ending in "status.allocatedResources[storage]: Invalid value: -1:…"`, got)
 	}
 }
 
@@ -135,17 +139,17 @@ func TestLimitsAndQuotas(t *testing.T) {
 		Type: v1.LimitTypeContainer, Default: v1.ResourceList{"example.com/gpu": resource.MustParse("2")},
 		DefaultRequest: v1.ResourceList{"example.com/gpu": resource.MustParse("1")},
 	}}}}
-	if got := errorText(validateLimitRange(l)); got !=
+	if got, want := errorText(validateLimitRange(l)),
 		`spec.limits[0].defaultRequest[example.com/gpu]: Invalid value: "1": default value 2 must equal to `+
-			`defaultRequest value 1 in example.com/gpu` {
-		t.Error(got)
+			`defaultRequest value 1 in example.com/gpu`; got != want {
+		t.Errorf("validateLimitRange(l) = %q, want %q", got, want)
 	}
 	q := &v1.ResourceQuota{Spec: v1.ResourceQuotaSpec{Scopes: []v1.ResourceQuotaScope{v1.ResourceQuotaScopeBestEffort,
 		v1.ResourceQuotaScopeTerminating}}}
 	now := q.DeepCopy()
 	now.Spec.Scopes[0], now.Spec.Scopes[1] = now.Spec.Scopes[1], now.Spec.Scopes[0]
 	if got := errorText(validateQuota(now, q)); got != "" {
-		t.Error(got)
+		t.Errorf("validateQuota(now, q) = %q, want nothing", got)
 	}
 	exists := func(s v1.ResourceQuotaScope) v1.ScopedResourceSelectorRequirement {
 		return v1.ScopedResourceSelectorRequirement{ScopeName: s, Operator: v1.ScopeSelectorOpExists}
@@ -156,7 +160,7 @@ func TestLimitsAndQuotas(t *testing.T) {
 				exists(v1.ResourceQuotaScopeTerminating), exists(v1.ResourceQuotaScopeNotTerminating),
 			}}}}
 	if got := errorText(validateQuota(now, nil)); !strings.HasSuffix(got, "conflicting scopes") {
-		t.Error(got)
+		t.Errorf(`got %v, want it ending in "conflicting scopes"`, got)
 	}
 }
 
@@ -174,15 +178,16 @@ func TestEventsStay(t *testing.T) {
 	fresh := request.WithRequestInfo(context.Background(), &request.RequestInfo{APIGroup: "events.k8s.io"})
 	if got := errorText(validateEvent(fresh, now, old)); !strings.HasPrefix(got,
 		`reason: Invalid value: "Other": field is immutable`) || strings.Contains(got, "series") {
-		t.Error(got)
+		t.Errorf(`got %v, want it beginning with 'reason: Invalid value: "Other": field is immutable' and it without `+
+			`series`, got)
 	}
 	if got := errorText(validateEvent(request.WithRequestInfo(context.Background(), &request.RequestInfo{}), now,
 		old)); got != "" {
-		t.Error(got)
+		t.Errorf("validateEvent = %q, want nothing", got)
 	}
 	now.Reason, now.Series.Count = "R", 1
-	if got := errorText(validateEvent(fresh, now, old)); got !=
-		`series.count: Invalid value: "": should be at least 2` {
-		t.Error(got)
+	if got, want := errorText(validateEvent(fresh, now, old)),
+		`series.count: Invalid value: "": should be at least 2`; got != want {
+		t.Errorf("validateEvent(fresh, now, old) = %q, want %q", got, want)
 	}
 }

@@ -13,20 +13,20 @@ import (
 func TestBootstrapObjects(t *testing.T) {
 	for _, s := range append(bootstrap.SuggestedFlowSchemas, bootstrap.MandatoryFlowSchemas...) {
 		if errs := checkSchema(s, nil); len(errs) > 0 {
-			t.Error(s.Name, errs)
+			t.Errorf("got %v, %v, want no errs", s.Name, errs)
 		}
 	}
 	for _, l := range append(bootstrap.SuggestedPriorityLevelConfigurations,
 		bootstrap.MandatoryPriorityLevelConfigurations...) {
 		if errs := checkLevel(l, nil); len(errs) > 0 {
-			t.Error(l.Name, errs)
+			t.Errorf("got %v, %v, want no errs", l.Name, errs)
 		}
 	}
 	other := bootstrap.MandatoryPriorityLevelConfigurationCatchAll.DeepCopy()
 	other.Spec.Limited.NominalConcurrencyShares = new(int32)
 	if errs := checkLevel(other, nil); len(errs) != 1 || !strings.Contains(errs[0].Error(),
 		"spec of 'catch-all' must equal the fixed value") {
-		t.Error(errs)
+		t.Errorf(`got %v, want 1 in errs and errs[0] with "spec of 'catch-all' must equal the fixed value"`, errs)
 	}
 }
 

@@ -48,20 +48,21 @@ func TestIPAddresses(t *testing.T) {
 	for name, good := range map[string]bool{"10.0.0.1": true, "fd00::1": true, "10.0.0.01": false, "FD00::1": false,
 		"x": false} {
 		if got := rules.ValidateName(name, false); (len(got) == 0) != good {
-			t.Errorf("%s: %v", name, got)
+			t.Errorf("%s: got faults %v, want it valid: %t", name, got, good)
 		}
 	}
 	a := &networkingv1.IPAddress{ObjectMeta: metav1.ObjectMeta{Name: "10.0.0.1"}}
-	if got := rules.Validate(t.Context(), a).ToAggregate().Error(); got != "spec.parentRef: Required value" {
-		t.Error(got)
+	if got, want := rules.Validate(t.Context(), a).ToAggregate().Error(),
+		"spec.parentRef: Required value"; got != want {
+		t.Errorf("rules.Validate(t.Context(), a) = %q, want %q", got, want)
 	}
 	a.Spec.ParentRef = &networkingv1.ParentReference{Resource: "services", Namespace: "n", Name: "s"}
 	if errs := rules.Validate(t.Context(), a); len(errs) > 0 {
-		t.Error(errs)
+		t.Errorf("got %v, want no errs", errs)
 	}
 	b := a.DeepCopy()
 	b.Spec.ParentRef.Name = "other"
 	if errs := rules.ValidateUpdate(t.Context(), b, a); len(errs) != 1 || errs[0].Field != "spec.parentRef" {
-		t.Error(errs)
+		t.Errorf("got %v, want 1 in errs and Field spec.parentRef", errs)
 	}
 }

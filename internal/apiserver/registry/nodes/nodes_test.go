@@ -50,6 +50,6 @@ func TestUpdateRules(t *testing.T) {
 spec.providerID: Forbidden: node updates may not change providerID except from "" to valid
 metadata.taints[0].effect: Unsupported value: "Sometimes": supported values: "NoSchedule", "PreferNoSchedule", "NoExecute"`
 	if strings.Join(got, "\n") != want {
-		t.Error(strings.Join(got, "\n"))
+		t.Errorf("got %v, want %v", strings.Join(got, "\n"), want)
 	}
 }

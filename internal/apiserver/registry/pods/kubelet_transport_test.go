@@ -68,10 +68,11 @@ func TestARefusedKubeletCertificateSaysWhatToGive(t *testing.T) {
 		for how, err := range map[string]error{"plain": plain, "stream": stream} {
 			switch {
 			case c.words == "" && err != nil:
-				t.Errorf("%s, %s: %v", name, how, err)
+				t.Errorf("%s, %s: got error %v, want none", name, how, err)
 			case c.words != "" && (err == nil || !strings.Contains(err.Error(), c.words) ||
 				!strings.Contains(err.Error(), "--kubelet-certificate-authority")):
-				t.Errorf("%s, %s: %v", name, how, err)
+				t.Errorf(`%s, %s: got %v, want an error with %v and an error with "--kubelet-certificate-authority"`,
+					name, how, err, c.words)
 			}
 		}
 	}

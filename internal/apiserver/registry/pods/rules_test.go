@@ -181,7 +181,8 @@ func TestStatusRules(t *testing.T) {
 	got := causes(ValidateStatusUpdate(now, old))
 	if !strings.HasPrefix(got, `status.conditions[0].Type: Invalid value: "a b": name part must consist of`) ||
 		!strings.HasSuffix(got, `status.qosClass: Invalid value: "Guaranteed": field is immutable`) {
-		t.Error(got)
+		t.Errorf(`got %v, want it beginning with 'status.conditions[0].Type: Invalid value: "a b": name …' and it `+
+			`ending in 'status.qosClass: Invalid value: "Guaranteed": field is…'`, got)
 	}
 }
 
@@ -196,7 +197,7 @@ func TestStatusKeeps(t *testing.T) {
 	PrepareStatus(now, old)
 	if now.Spec.NodeName != "" || len(now.OwnerReferences) != 1 || now.Status.QOSClass != v1.PodQOSBestEffort ||
 		now.Status.PodIPs[0].IP != "10.0.0.1" {
-		t.Errorf("%+v", now)
+		t.Errorf("got %+v, want NodeName empty, 1 in OwnerReferences, QOSClass PodQOSBestEffort and IP 10.0.0.1", now)
 	}
 	main := old.DeepCopy()
 	main.Status.Phase = v1.PodRunning
@@ -290,7 +291,8 @@ func TestBudget(t *testing.T) {
 	b.Status.ObservedGeneration = 2
 	if err := CheckAndDecrement(b, "p", at(0)); err != nil || b.Status.DisruptionsAllowed != 0 ||
 		b.Status.DisruptedPods["p"] != at(0) || len(b.Status.Conditions) != 1 {
-		t.Errorf("%v, %+v", err, b.Status)
+		t.Errorf("got %v, %+v, want no error, DisruptionsAllowed 0, DisruptedPods[p] %v and 1 in Conditions", err,
+			b.Status, at(0))
 	}
 	refusal("The disruption budget x needs 1 healthy pods and has 2 currently", 0)
 
@@ -333,12 +335,13 @@ func TestResizeRules(t *testing.T) {
 		t.Error("a resize changed more than sizes")
 	}
 	if got := causes(r.validate(now, old)); got != "" {
-		t.Error(got)
+		t.Errorf("r.validate(now, old) = %q, want nothing", got)
 	}
 	delete(now.Spec.Containers[0].Resources.Requests, v1.ResourceCPU)
-	if got := causes(r.validate(now, old)); got != "spec.containers[0].resources.requests: Forbidden: resource "+
-		"requests cannot be removed" {
-		t.Error(got)
+	if got, want := causes(r.validate(now, old)),
+		"spec.containers[0].resources.requests: Forbidden: resource "+
+			"requests cannot be removed"; got != want {
+		t.Errorf("r.validate(now, old) = %q, want %q", got, want)
 	}
 }
 

@@ -40,7 +40,7 @@ func TestBinding(t *testing.T) {
 	now := get(t, ns)
 	if now.Spec.NodeName != "n" || now.Generation != 1 || now.Labels[v1.LabelTopologyZone] != "z1" ||
 		now.Status.Conditions[0].Type != v1.PodScheduled {
-		t.Errorf("%+v", now)
+		t.Errorf("got %+v, want NodeName n, Generation 1, Labels z1 and Type PodScheduled", now)
 	}
 	err := bind(t, ns, p)
 	if want := `Operation cannot be fulfilled on pods/binding "p": pod p is already assigned to node "n"`; err == nil ||
@@ -216,11 +216,11 @@ func TestEviction(t *testing.T) {
 	got := get(t, ns)
 	if n := len(got.Status.Conditions); got.DeletionTimestamp == nil ||
 		got.Status.Conditions[n-1].Reason != "EvictionByEvictionAPI" {
-		t.Errorf("%+v", got.Status.Conditions)
+		t.Errorf("got %+v, want Reason EvictionByEvictionAPI", got.Status.Conditions)
 	}
 	if b, err = c.PolicyV1().PodDisruptionBudgets(ns).Get(t.Context(), "b", metav1.GetOptions{}); err != nil ||
 		b.Status.DisruptionsAllowed != 0 || len(b.Status.DisruptedPods) != 1 {
-		t.Errorf("%+v %v", b.Status, err)
+		t.Errorf("got %+v %v, want no error, DisruptionsAllowed 0 and 1 in DisruptedPods", b.Status, err)
 	}
 }
 
@@ -308,7 +308,8 @@ func TestStreams(t *testing.T) {
 		}
 		if err := e.StreamWithContext(t.Context(), o); err != nil || out.String() != want ||
 			name != "attach" && stderr.String() != "to stderr" {
-			t.Errorf("%s: %q %q %v", name, out.String(), stderr.String(), err)
+			t.Errorf(`%s: got %q on stdout, %q on stderr, error %v; want %q, "to stderr" and none`, name, out.String(),
+				stderr.String(), err, want)
 		}
 	}
 	forward(t, request("portforward"))

@@ -96,10 +96,10 @@ func TestRow(t *testing.T) {
 		})
 	}
 	if r := Row(podOf(), at(100)); fmt.Sprint(r[4:]) != "[<unknown> <none> <none> <none> <none>]" {
-		t.Error(r)
+		t.Errorf(`got %v, want r[4:] "[<unknown> <none> <none> <none> <none>]"`, r)
 	}
 	if c := RowConditions(podOf(func(p *v1.Pod) { p.Status.Phase = v1.PodFailed })); len(c) != 1 ||
 		c[0].Message != "The pod failed." {
-		t.Error(c)
+		t.Errorf(`got %v, want 1 in c and Message "The pod failed."`, c)
 	}
 }

@@ -98,7 +98,7 @@ func TestPodLevelDefaults(t *testing.T) {
 	r := p.Spec.Resources
 	if cpu, mem, huge := r.Requests["cpu"], r.Requests["memory"], r.Limits["hugepages-2Mi"]; cpu.String() != "1" ||
 		mem.String() != "1Gi" || huge.String() != "4Mi" {
-		t.Errorf("%+v", r)
+		t.Errorf("got %+v, want cpu 1, mem 1Gi and huge 4Mi", r)
 	}
 }
 
@@ -118,7 +118,7 @@ func TestDropped(t *testing.T) {
 	DropDisabled(s, nil)
 	if s.SchedulingGroup != nil || s.Containers[0].Lifecycle != nil ||
 		s.Containers[0].VolumeMounts[0].BindMountOptions != nil || s.Volumes[0].EmptyDir.Mode != nil {
-		t.Errorf("%+v", s)
+		t.Errorf("got %+v, want no SchedulingGroup, no Lifecycle, no BindMountOptions and no Mode", s)
 	}
 	s = spec()
 	DropDisabled(s, spec())
@@ -137,8 +137,9 @@ func TestMergeMatchLabelKeys(t *testing.T) {
 		}},
 	}
 	MergeMatchLabelKeys(p)
-	if got := metav1.FormatLabelSelector(p.Spec.TopologySpreadConstraints[0].LabelSelector); got != "app=a,rev in (1)" {
-		t.Error(got)
+	if got, want := metav1.FormatLabelSelector(p.Spec.TopologySpreadConstraints[0].LabelSelector),
+		"app=a,rev in (1)"; got != want {
+		t.Errorf("FormatLabelSelector = %q, want %q", got, want)
 	}
 }
 

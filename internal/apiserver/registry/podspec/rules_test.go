@@ -187,7 +187,7 @@ func TestAnnotationsAgree(t *testing.T) {
 	want := `metadata.annotations.container.seccomp.security.alpha.kubernetes.io/c: Invalid value: "../x": must not contain '..'
 metadata.annotations.seccomp.security.alpha.kubernetes.io/pod: Invalid value: "bogus": must be a valid seccomp profile`
 	if got != want {
-		t.Error(got)
+		t.Errorf("got %v, want %v", got, want)
 	}
 	s := valid(func(s *v1.PodSpec) {
 		s.SecurityContext = &v1.PodSecurityContext{
@@ -202,7 +202,7 @@ metadata.annotations.seccomp.security.alpha.kubernetes.io/pod: Invalid value: "b
 	want = `spec.securityContext.seccompProfile.type: Forbidden: seccomp type in annotation and field must match
 spec.containers[0].securityContext.appArmorProfile.localhostProfile: Forbidden: apparmor profile in annotation and field must match`
 	if got != want {
-		t.Error(got)
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 

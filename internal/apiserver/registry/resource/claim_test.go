@@ -86,7 +86,7 @@ func TestClaims(t *testing.T) {
 	c.Spec.Devices.Requests = many
 	if got := messages(checkClaim(c, nil).ToAggregate()); !strings.Contains(got,
 		"spec.devices.requests: Too many: 33: must have at most 32 items") {
-		t.Error(got)
+		t.Errorf(`got %v, want it with "spec.devices.requests: Too many: 33: must have at most…"`, got)
 	}
 }
 
@@ -106,11 +106,11 @@ func TestAdmin(t *testing.T) {
 	const want = "spec.devices.requests.adminAccess: Forbidden: admin access to devices requires the " +
 		"`resource.kubernetes.io/admin-access: true` label on the containing namespace"
 	if got := messages(rules.Validate(t.Context(), c).ToAggregate()); got != want {
-		t.Error(got)
+		t.Errorf("rules.Validate(t.Context(), c) = %v, want %v", got, want)
 	}
 	labels[resourcev1.DRAAdminNamespaceLabelKey] = "true"
 	if got := messages(rules.Validate(t.Context(), c).ToAggregate()); got != "" {
-		t.Error(got)
+		t.Errorf("rules.Validate(t.Context(), c) = %q, want nothing", got)
 	}
 	if failed = errors.New("away"); messages(rules.Validate(t.Context(), c).ToAggregate()) == "" {
 		t.Error("an unreadable namespace gave admin access")

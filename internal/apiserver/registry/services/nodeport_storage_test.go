@@ -120,7 +120,8 @@ func TestMendPorts(t *testing.T) {
 	r := RepairNodePorts(all, m, map[int]time.Time{30003: now.Add(-time.Hour), 30002: now.Add(-time.Hour)}, now)
 	if !slices.Equal(r.Allocate, []int{30002}) || !slices.Equal(r.Release, []int{30003}) || len(r.Leaked) != 1 ||
 		!r.Leaked[30004].Equal(now) {
-		t.Errorf("%+v", r)
+		t.Errorf("got %+v, want Allocate %v, Release %v, 1 in Leaked and Leaked[30004] %v", r, []int{30002},
+			[]int{30003}, now)
 	}
 	expectFindings(t, r.Findings, []string{
 		"twin PortAlreadyAllocated Port 30000 was assigned to multiple services; please recreate service",

@@ -155,7 +155,7 @@ func TestUpdate(t *testing.T) {
 		}
 		dropTypeDependentFields(s, old)
 		if errs := ValidateUpdate(s, old); len(errs) > 0 {
-			t.Fatal(errs)
+			t.Fatalf("got %v, want no errs", errs)
 		}
 		done(true)
 		return s
@@ -165,13 +165,15 @@ func TestUpdate(t *testing.T) {
 	})
 	if update(again); again.Spec.ClusterIP != old.Spec.ClusterIP ||
 		again.Spec.Ports[0].NodePort != old.Spec.Ports[0].NodePort {
-		t.Errorf("%+v", again.Spec)
+		t.Errorf("got %+v, want ClusterIP %v and NodePort %v", again.Spec, old.Spec.ClusterIP,
+			old.Spec.Ports[0].NodePort)
 	}
 	plain := old.DeepCopy()
 	plain.Spec.Type = v1.ServiceTypeClusterIP
 	if update(plain); plain.Spec.Ports[0].NodePort != 0 || plain.Spec.ExternalTrafficPolicy != "" ||
 		plain.Spec.ClusterIP != old.Spec.ClusterIP {
-		t.Errorf("%+v", plain.Spec)
+		t.Errorf("got %+v, want NodePort 0, ExternalTrafficPolicy empty and ClusterIP %v", plain.Spec,
+			old.Spec.ClusterIP)
 	}
 	if err := a.ports.allocate(int(old.Spec.Ports[0].NodePort)); err != nil {
 		t.Errorf("the node port was not given back: %v", err)
@@ -185,7 +187,7 @@ func TestUpdate(t *testing.T) {
 	}
 	if errs := ValidateUpdate(moved, old); len(errs) != 1 ||
 		errs[0].Error() != `spec.clusterIPs[0]: Invalid value: ["10.96.9.9"]: may not change once set` {
-		t.Error(errs)
+		t.Errorf(`got %v, want 1 in errs and errs[0] 'spec.clusterIPs[0]: Invalid value: ["10.96.9.9"]: may …'`, errs)
 	}
 	done(false)
 	if err := a.pools[0].allocate("10.96.9.9"); err != nil {
@@ -234,19 +236,20 @@ func TestRange(t *testing.T) {
 	}
 	six := newIPPool(netip.MustParsePrefix("fd00::/108"), func(int) int { return 0 })
 	if got, err := six.allocateNext(); err != nil || netip.MustParseAddr(got).Is4() {
-		t.Error(got, err)
+		t.Errorf("got %v, %v, want no error and netip.MustParseAddr(got).Is4() false", got, err)
 	}
 }
 
 func TestRow(t *testing.T) {
 	s := service(nodePort)
 	s.Spec.ClusterIPs, s.Spec.Ports[0].NodePort = []string{"10.96.0.5"}, 30007
-	if got := fmt.Sprint(Row(s, metav1.Time{})[1:5]); got != "[NodePort 10.96.0.5 <none> 80:30007/TCP]" {
-		t.Error(got)
+	if got, want := fmt.Sprint(Row(s, metav1.Time{})[1:5]),
+		"[NodePort 10.96.0.5 <none> 80:30007/TCP]"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 	s.Spec.Type = v1.ServiceTypeLoadBalancer
 	if got := Row(s, metav1.Time{})[3]; got != "<pending>" {
-		t.Error(got)
+		t.Errorf(`got %q, want "<pending>"`, got)
 	}
 }
 

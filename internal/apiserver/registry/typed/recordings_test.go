@@ -236,7 +236,7 @@ func decodeWithoutMetadata(t *testing.T, raw []byte) map[string]any {
 	var m map[string]any
 	if err := json.Unmarshal([]byte(strings.NewReplacer("abcde", "<random>", uid, "<uid>").Replace(string(raw))),
 		&m); err != nil {
-		t.Fatalf("%s: %v", raw, err)
+		t.Fatalf("%s: got error %v, want none", raw, err)
 	}
 	for _, k := range []string{"apiVersion", "kind"} {
 		delete(m, k)

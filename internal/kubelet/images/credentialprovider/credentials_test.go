@@ -109,10 +109,10 @@ func TestPluginMatchImages(t *testing.T) {
 		t.Errorf("%d runs", got)
 	}
 	w.credentials(p, "eu.example.com/a:1", nil)
-	if got := w.read("asked"); got !=
+	if got, want := w.read("asked"),
 		`{"kind":"CredentialProviderRequest","apiVersion":"credentialprovider.kubelet.k8s.io/v1",`+
-			`"image":"eu.example.com/a:1"}` {
-		t.Error(got)
+			`"image":"eu.example.com/a:1"}`; got != want {
+		t.Errorf("read = %q, want %q", got, want)
 	}
 }
 
@@ -126,7 +126,7 @@ func TestCacheDuration(t *testing.T) {
 		for _, image := range []string{"eu.example.com/a:1", "eu.example.com/a:2", "eu.example.com/b",
 			"us.example.com/a", "eu.example.com/a@sha256:" + strings.Repeat("0", 64)} {
 			if got := w.credentials(p, image, nil); got != "u:secret" {
-				t.Errorf("%s %s: %s", key, image, got)
+				t.Errorf("%s %s: got %s, want u:secret", key, image, got)
 			}
 		}
 		if got := strings.Count(w.read("runs"), "run"); got != runs {
@@ -157,7 +157,7 @@ func TestPluginFailuresAreReported(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := w.credentials(p, "eu.example.com/a", nil); !strings.Contains(got, want) {
-			t.Errorf("%s: %s", script, got)
+			t.Errorf("%s: got %s, want it with %v", script, got, want)
 		}
 	}
 }
@@ -192,10 +192,10 @@ func TestServiceAccountTokens(t *testing.T) {
 	pod.Spec.ServiceAccountName = "default"
 	got, bad := p.Credentials(t.Context(), "eu.example.com/a", pod)
 	if len(got) != 1 || len(bad) != 0 || got[0].Origin.NodeWide() || got[0].Origin.ServiceAccount.UID != "sa-uid" {
-		t.Fatalf("%+v %v", got, bad)
+		t.Fatalf("got %+v %v, want 1 in got, no bad, got[0].Origin.NodeWide() false and UID sa-uid", got, bad)
 	}
 	if got := w.read("asked"); !strings.Contains(got, `"serviceAccountToken":"token of web for registry","serviceAccountAnnotations":{"example.com/role":"reader"}}`) {
-		t.Error(got)
+		t.Errorf(`got %v, want it with '"serviceAccountToken":"token of web for registry","ser…'`, got)
 	}
 	other := pod.DeepCopy()
 	other.Name, other.UID = "db", "2"
@@ -219,7 +219,7 @@ func TestNodesDockerConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := w.credentials(p, "registry.test:5000/app", nil); got != "me:word" {
-		t.Error(got)
+		t.Errorf(`credentials = %q, want "me:word"`, got)
 	}
 }
 
@@ -241,6 +241,6 @@ func TestBadConfiguration(t *testing.T) {
 		}
 	}
 	if _, err := credentialprovider.New(credentialprovider.Deps{Files: credentialprovider.Files{File: "x"}}); err == nil || !strings.Contains(err.Error(), "go together") {
-		t.Error(err)
+		t.Errorf(`got %v, want an error with "go together"`, err)
 	}
 }

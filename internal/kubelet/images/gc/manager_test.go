@@ -121,12 +121,12 @@ func TestOldImagesGoWithoutNeed(t *testing.T) {
 		time.Sleep(11 * time.Minute)
 		synctest.Wait()
 		if len(n.removed) != 0 {
-			t.Fatal(n.removed)
+			t.Fatalf("got %v, want no removed", n.removed)
 		}
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
 		if !slices.Equal(n.removed, []string{"sha256:a"}) {
-			t.Fatal(n.removed)
+			t.Fatalf("got %v, want removed %v", n.removed, []string{"sha256:a"})
 		}
 	})
 }
@@ -140,12 +140,13 @@ func TestSecondFailureInARowIsReported(t *testing.T) {
 		time.Sleep(gc.Period + time.Second)
 		synctest.Wait()
 		if len(n.events) != 0 {
-			t.Fatal(n.events)
+			t.Fatalf("got %v, want no events", n.events)
 		}
 		time.Sleep(gc.Period)
 		synctest.Wait()
 		if len(n.events) != 1 || n.events[0] != "n1 Warning ImageGCFailed: list of images: runtime is away" {
-			t.Fatal(n.events)
+			t.Fatalf(`got %v, want 1 in events and events[0] "n1 Warning ImageGCFailed: list of images: runtime is `+
+				`away"`, n.events)
 		}
 	})
 }
@@ -156,6 +157,6 @@ func TestFreeTakesAllThatNobodyUses(t *testing.T) {
 	n.containers = []*runtimeapi.Container{{ImageId: "sha256:b"}}
 	got, err := n.manager(images.GCPolicy{High: 85, Low: 80, MinAge: time.Hour}).DeleteUnusedImages(t.Context())
 	if err != nil || got != 10 || !slices.Equal(n.removed, []string{"sha256:a"}) {
-		t.Fatal(got, err, n.removed)
+		t.Fatalf("got %v, %v, %v, want no error, it 10 and removed %v", got, err, n.removed, []string{"sha256:a"})
 	}
 }

@@ -116,7 +116,7 @@ func TestPulledOnce(t *testing.T) {
 		w, p := newFakeRegistry(1)
 		ref, err := p.EnsureImageExists(t.Context(), pullRequest("1", "app:1", v1.PullIfNotPresent))
 		if err != nil || ref != "ref-app:1" {
-			t.Fatal(ref, err)
+			t.Fatalf("got %v, %v, want no error and ref ref-app:1", ref, err)
 		}
 		expect(t, w,
 			`spec.containers{c} Normal Pulling Pulling image "app:1"`, "Pulling",
@@ -124,7 +124,7 @@ func TestPulledOnce(t *testing.T) {
 				`size: 1234 bytes.`, "Pulled")
 		ref, err = p.EnsureImageExists(t.Context(), pullRequest("2", "app:1", v1.PullIfNotPresent))
 		if err != nil || ref != "id-app:1" || w.pulls != 1 {
-			t.Fatal(ref, err, w.pulls)
+			t.Fatalf("got %v, %v, %v, want no error, ref id-app:1 and pulls 1", ref, err, w.pulls)
 		}
 		// recordings/pods/image-one-good-one-missing
 		expect(t, w,
@@ -189,7 +189,7 @@ func TestRefusals(t *testing.T) {
 		var r *reason.Refusal
 		_, err := p.EnsureImageExists(t.Context(), pullRequest("1", "registry.example/absent:1", v1.PullNever))
 		if !errors.As(err, &r) || r.Code != reason.ErrImageNeverPull {
-			t.Fatal(err)
+			t.Fatalf("got %v, want an error that is a r and Code ErrImageNeverPull", err)
 		}
 		expect(t, w, // recordings/pods/image-never-missing
 			`spec.containers{c} Warning ErrImageNeverPull Container image "registry.example/absent:1" is not present `+
@@ -197,11 +197,12 @@ func TestRefusals(t *testing.T) {
 			`spec.containers{c} Warning Failed Error: ErrImageNeverPull`, "PullFailed")
 		if _, err = p.EnsureImageExists(t.Context(), pullRequest("1", "Bad::x", v1.PullAlways)); !errors.As(err, &r) ||
 			r.Code != reason.InvalidImageName {
-			t.Fatal(err)
+			t.Fatalf("got %v, want an error that is a r and Code InvalidImageName", err)
 		}
 		if s := w.recorded(); !strings.Contains(s, "Warning InspectFailed Failed to apply default image tag") ||
 			!strings.Contains(s, "Error: InvalidImageName") {
-			t.Error(s)
+			t.Errorf(`got %v, want s with "Warning InspectFailed Failed to apply default image tag" and s with `+
+				`"Error: InvalidImageName"`, s)
 		}
 		w.refuse["app:1"] = status.Error(codes.Unknown, "no such host")
 		if _, err = p.EnsureImageExists(t.Context(), pullRequest("1", "app:1", v1.PullAlways)); !errors.As(err, &r) ||
@@ -212,7 +213,8 @@ func TestRefusals(t *testing.T) {
 		if _, err = p.EnsureImageExists(t.Context(), pullRequest("1", "app:2", v1.PullAlways)); !errors.As(err, &r) ||
 			r.Code != reason.RegistryUnavailable ||
 			r.Detail != "image pull failed for app:2 because the registry is unavailable: 503" {
-			t.Error(err)
+			t.Errorf(`got %v, want an error that is a r, Code RegistryUnavailable and Detail "image pull failed for `+
+				`app:2 because the registry is un…"`, err)
 		}
 	})
 }

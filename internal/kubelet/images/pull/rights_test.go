@@ -60,7 +60,7 @@ func TestNodeAndSecretsBothOpenRegistries(t *testing.T) {
 		x.d.Images, x.d.Recorder, x.d.Journal = w, w, w
 		_, err := pull.New(x.d).EnsureImageExists(t.Context(), x.r)
 		if x.want == "" && err != nil || x.want != "" && (err == nil || !strings.Contains(err.Error(), x.want)) {
-			t.Errorf("%s: %v", x.name, err)
+			t.Errorf("%s: got %v, want an error with %q (none if empty)", x.name, err, x.want)
 		}
 	}
 }

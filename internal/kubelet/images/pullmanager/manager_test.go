@@ -143,7 +143,7 @@ func TestPullCutOffByTheEndOfTheKubelet(t *testing.T) {
 	}
 	left, err := os.ReadDir(filepath.Join(dir, "image_manager", "pulling"))
 	if err != nil || len(left) != 0 {
-		t.Error(left, err)
+		t.Errorf("got %v, %v, want no error and no left", left, err)
 	}
 	if err := b.Forget(id); err != nil {
 		t.Fatal(err)
@@ -157,7 +157,7 @@ func TestBadAllowlist(t *testing.T) {
 	for _, pattern := range []string{"", "r.test/*/x", "r.test/app:1", "*"} {
 		if _, err := pullmanager.Open(t.TempDir(), pullmanager.Policy{Allow: []string{pattern}}); err == nil ||
 			!strings.Contains(err.Error(), "preloadedImagesVerificationAllowlist") {
-			t.Errorf("%q: %v", pattern, err)
+			t.Errorf(`%q: got %v, want an error with "preloadedImagesVerificationAllowlist"`, pattern, err)
 		}
 	}
 }

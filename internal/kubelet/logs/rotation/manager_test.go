@@ -43,7 +43,7 @@ func TestRotation(t *testing.T) {
 	} {
 		if d := cmp.Diff(c.want, planRotation("0.log", c.files, Policy{MaxFiles: c.max}, at),
 			cmp.AllowUnexported(rotationSteps{})); d != "" {
-			t.Errorf("%s: %s", c.name, d)
+			t.Errorf("%s: the two differ (-want +got):\n%s", c.name, d)
 		}
 	}
 	if got := unreachable([]string{"0.log", "1.log", "1.log.20260102-150405.gz", "2.log", "3.log", "note"},
@@ -58,7 +58,7 @@ func TestRotation(t *testing.T) {
 func TestPolicy(t *testing.T) {
 	c := kubeletconfig.KubeletConfiguration{}
 	if p, err := PolicyOf(&c); err != nil || p != (Policy{10 << 20, 5, 1, 10 * time.Second}) {
-		t.Error(p, err)
+		t.Errorf("got %v, %v, want no error and p %v", p, err, Policy{10 << 20, 5, 1, 10 * time.Second})
 	}
 	for want, change := range map[string]func(*kubeletconfig.KubeletConfiguration){
 		"containerLogMaxSize": func(c *kubeletconfig.KubeletConfiguration) { c.ContainerLogMaxSize = "ten" },
@@ -75,7 +75,7 @@ func TestPolicy(t *testing.T) {
 		c := kubeletconfig.KubeletConfiguration{}
 		change(&c)
 		if _, err := PolicyOf(&c); err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("%s: %v", want, err)
+			t.Errorf("%s: got %v, want an error beginning with %v", want, err, want)
 		}
 	}
 }
@@ -157,7 +157,7 @@ func TestRound(t *testing.T) {
 	k.RotateAll(t.Context())
 	got := names(t, dir)
 	if len(got) != 4 || got[0] != "1.log" || got[1] != "2.log" || got[2] != "2.log.20200101-000000.gz" {
-		t.Fatalf("%v", got)
+		t.Fatalf(`got %v, want 4 in got, got[0] 1.log, got[1] 2.log and got[2] "2.log.20200101-000000.gz"`, got)
 	}
 	f, err := os.Open(filepath.Join(dir, got[2]))
 	if err != nil {
@@ -169,7 +169,7 @@ func TestRound(t *testing.T) {
 		t.Fatal(err)
 	}
 	if b, err := io.ReadAll(z); string(b) != "before" || err != nil {
-		t.Errorf("%q %v", b, err)
+		t.Errorf("got %q %v, want b before and no error", b, err)
 	}
 	if b, err := os.ReadFile(filepath.Join(dir, got[3])); string(b) != "more than ten bytes" || err != nil {
 		t.Errorf("what was rotated: %q %v", b, err)
@@ -200,7 +200,7 @@ func TestLogThatIsNotThere(t *testing.T) {
 	k, r, dir := newTestManager(t, 100)
 	k.RotateAll(t.Context())
 	if got := names(t, dir); r.status != 1 || r.asked != 1 || !slices.Equal(got, []string{"2.log"}) {
-		t.Errorf("%d %d %v", r.status, r.asked, got)
+		t.Errorf("got %d %d %v, want status 1, asked 1 and %v", r.status, r.asked, got, []string{"2.log"})
 	}
 }
 

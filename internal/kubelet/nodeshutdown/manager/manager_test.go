@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -116,11 +117,11 @@ func TestPodsEndInOrderBeforeTheMachineDoes(t *testing.T) {
 	want := []string{"Shutdown: Shutdown manager detected shutdown event", "healthy: node is shutting down",
 		"end plain in 20s: " + text, "end critical in 10s: " + text}
 	if got := m.recorded(); !slices.Equal(got, want) {
-		t.Errorf("%q", got)
+		t.Errorf("got %q, want %v", got, want)
 	}
 	if no := m.k.Admit(); no == nil || no.Code != "NodeShutdown" ||
 		no.Detail != "Pod was rejected as the node is shutting down." {
-		t.Errorf("%v", no)
+		t.Errorf(`got %v, want Code NodeShutdown and Detail "Pod was rejected as the node is shutting down."`, no)
 	}
 	if err := m.bus.EmitPrepareForShutdown(false); err != nil {
 		t.Fatal(err)
@@ -142,7 +143,7 @@ func TestAGroupWaitsNoLongerThanItsPeriod(t *testing.T) {
 	}
 	m.locks(0, 1)
 	if got := m.recorded(); len(got) != 4 {
-		t.Errorf("%q", got)
+		t.Errorf("got %q, want 4 in got", got)
 	}
 }
 
@@ -157,12 +158,19 @@ func TestShutdownThatBeganUnheard(t *testing.T) {
 	}
 	m.locks(0, 2)
 	if got := m.recorded(); len(got) != 3 || !m.k.ShuttingDown() {
-		t.Errorf("%q", got)
+		t.Errorf("got %q, want 3 in got and m.k.ShuttingDown() true", got)
 	}
 }
 
+// Without a period to wait for, Run returns at once, and the node never shuts down.
 func TestNothingToWaitFor(t *testing.T) {
-	t.Parallel()
-	k := manager.New(manager.Deps{})
-	k.Run(t.Context()) // returns at once
+	synctest.Test(t, func(t *testing.T) {
+		k := manager.New(manager.Deps{})
+		returned := false
+		go func() { k.Run(t.Context()); returned = true }()
+		synctest.Wait()
+		if !returned || k.ShuttingDown() {
+			t.Errorf("Run has returned: %t, shutting down: %t; want true and false", returned, k.ShuttingDown())
+		}
+	})
 }

@@ -74,7 +74,7 @@ func TestImage(t *testing.T) {
 	if m.UID != "" || m.Annotations[v1.MirrorPodAnnotationKey] != "a" || len(o) != 1 || o[0].Kind != "Node" ||
 		o[0].Name != "n1" || o[0].UID != "uid-n1" || !*o[0].Controller || !mirror.IsMirrorOf(m, own("a")) ||
 		mirror.IsMirrorOf(m, own("b")) {
-		t.Errorf("%+v", m.ObjectMeta)
+		t.Errorf("got %+v, want a mirror with hash a of the static Pod, owned by Node n1 alone", m.ObjectMeta)
 	}
 }
 
@@ -93,7 +93,8 @@ func TestOnto(t *testing.T) {
 	c := got.Conditions
 	if !got.StartTime.Equal(&early) || got.QOSClass != v1.PodQOSBurstable || len(c) != 3 ||
 		!c[0].LastTransitionTime.Equal(&early) || !c[1].LastTransitionTime.Equal(&late) || c[2].Type != "theirs" {
-		t.Errorf("%+v", got)
+		t.Errorf("got %+v, want StartTime %v, QOSClass PodQOSBurstable, 3 in c, LastTransitionTime %v, "+
+			"LastTransitionTime %v and Type theirs", got, &early, &early, &late)
 	}
 }
 

@@ -61,7 +61,7 @@ func TestWhatAManifestBecomes(t *testing.T) {
 	}
 	if own := read(t, strings.Replace(manifest(""), "name: etcd", "name: etcd, uid: mine, namespace: kube-system", 1),
 		file); own.UID != "mine" || own.Namespace != "kube-system" {
-		t.Errorf("%s %s", own.UID, own.Namespace)
+		t.Errorf("got %s %s, want UID mine and Namespace kube-system", own.UID, own.Namespace)
 	}
 }
 
@@ -132,7 +132,7 @@ func TestAcceptedVolumes(t *testing.T) {
 	for _, v := range []string{"emptyDir: {}", "hostPath: {path: /x}", "downwardAPI: {}", "nfs: {server: s, path: /p}",
 		"image: {reference: r}", "projected: {sources: [{downwardAPI: {}}]}"} {
 		if _, err := static.ParsePod([]byte(manifest("volumes: [{name: v, "+v+"}]")), file, rules, now); err != nil {
-			t.Errorf("%s: %v", v, err)
+			t.Errorf("%s: got error %v, want none", v, err)
 		}
 	}
 }
@@ -169,7 +169,8 @@ func TestUnknownFieldsAreReportedAndDropped(t *testing.T) {
 	m, err := static.ParsePod([]byte(manifest("hostNetwrk: true")), file, rules, now)
 	if err != nil || len(m.UnknownFields) != 1 || !strings.Contains(m.UnknownFields[0], "hostNetwrk") ||
 		m.Pod.Spec.HostNetwork {
-		t.Errorf("%v %v", m.UnknownFields, err)
+		t.Errorf("got %v %v, want no error, 1 in UnknownFields, UnknownFields[0] with hostNetwrk and HostNetwork false",
+			m.UnknownFields, err)
 	}
 }
 

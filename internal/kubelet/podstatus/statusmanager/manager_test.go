@@ -65,7 +65,8 @@ func TestWritesOnceAndOnlyChanges(t *testing.T) {
 			t.Fatal(err)
 		}
 		if a.GetSubresource() != "status" || body.Metadata.UID != "u" || body.Status["phase"] != "Running" {
-			t.Errorf("%s %s", a.GetSubresource(), a.GetPatch())
+			t.Errorf("got %s %s, want a.GetSubresource() status, UID u and Status[phase] Running", a.GetSubresource(),
+				a.GetPatch())
 		}
 	})
 }
@@ -79,11 +80,11 @@ func TestFinishComesAfterTheLastStatus(t *testing.T) {
 		synctest.Wait()
 		acts := api.Actions()
 		if len(acts) != 2 || acts[0].GetVerb() != "patch" || acts[1].GetVerb() != "delete" {
-			t.Fatalf("%v", acts)
+			t.Fatalf("got %v, want 2 in acts, acts[0].GetVerb() patch and acts[1].GetVerb() delete", acts)
 		}
 		o := acts[1].(clienttesting.DeleteAction).GetDeleteOptions()
 		if *o.GracePeriodSeconds != 0 || string(*o.Preconditions.UID) != "u" {
-			t.Errorf("%+v", o)
+			t.Errorf("got %+v, want GracePeriodSeconds 0 and *o.Preconditions.UID u", o)
 		}
 	})
 }
@@ -108,7 +109,7 @@ func TestFailedWritesAreRepeatedWithTheNewestStatus(t *testing.T) {
 		synctest.Wait()
 		got, err := api.CoreV1().Pods("default").Get(t.Context(), "p", metav1.GetOptions{})
 		if err != nil || got.Status.Phase != v1.PodFailed {
-			t.Errorf("%v %v", got.Status.Phase, err)
+			t.Errorf("got %v %v, want no error and Phase PodFailed", got.Status.Phase, err)
 		}
 	})
 }

@@ -101,6 +101,6 @@ func TestTexts(t *testing.T) {
 		}
 	}
 	if got := a.Probe(t.Context(), away); !strings.HasSuffix(got.Output, " within 200ms: context deadline exceeded") {
-		t.Error(got.Output)
+		t.Errorf(`got %v, want Output ending in "within 200ms: context deadline exceeded"`, got.Output)
 	}
 }

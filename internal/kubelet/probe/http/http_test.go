@@ -103,7 +103,7 @@ func TestRequest(t *testing.T) {
 	server := serve(t, func(_ http.ResponseWriter, r *http.Request) { seen = r })
 	to := target(t, server, "/healthz?deep=1")
 	if o := prober.Probe(t.Context(), to); o.Result != probe.Success {
-		t.Fatal(o)
+		t.Fatalf("got %v, want Result Success", o)
 	}
 	host := strings.TrimPrefix(server, "http://")
 	if seen.Host != host || seen.URL.String() != "/healthz?deep=1" || seen.ContentLength != 0 ||

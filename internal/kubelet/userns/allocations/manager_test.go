@@ -43,7 +43,7 @@ func TestConcurrentAllocationsAreDisjointAndStable(t *testing.T) {
 	wg.Wait()
 	before, err := l.Allocated()
 	if err != nil || len(before) != 20 {
-		t.Fatal(before, err)
+		t.Fatalf("got %v, %v, want no error and 20 in before", before, err)
 	}
 	firsts := map[uint32]bool{}
 	for _, r := range before {
@@ -91,10 +91,10 @@ func TestDamagedFileIsRepairedFromRuntime(t *testing.T) {
 		t.Errorf("%v %v: the range of a running Pod was given away", other, err)
 	}
 	if r, err := l.GetOrCreate(t.Context(), "runs"); err != nil || r != has {
-		t.Errorf("%v %v", r, err)
+		t.Errorf("got %v %v, want no error and r %v", r, err, has)
 	}
 	if r, err := l.GetOrCreate(t.Context(), "sleeps"); err != nil || r == has || r == other {
-		t.Errorf("%v %v", r, err)
+		t.Errorf("got %v %v, want no error, r other than %v and r other than %v", r, err, has, other)
 	}
 	damage("runs")
 	noRuntime := New(root, pool(t, 3), func(context.Context, types.UID) (userns.Range, bool, error) {

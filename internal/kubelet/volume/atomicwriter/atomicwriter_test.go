@@ -86,7 +86,7 @@ func TestWrite(t *testing.T) {
 		t.Error("the first write changes nothing")
 	}
 	if d := cmp.Diff(map[string]string{"a": "1", "sub/b": "2", "sub/deep/c": "3"}, seen(t, dir)); d != "" {
-		t.Error(d)
+		t.Errorf("the two differ (-want +got):\n%s", d)
 	}
 	before, _ := os.Readlink(filepath.Join(dir, "..data"))
 	if write(t, dir, files("a", "1", "sub/b", "2", "sub/deep/c", "3")) {
@@ -99,7 +99,7 @@ func TestWrite(t *testing.T) {
 		t.Error("other files are no change")
 	}
 	if d := cmp.Diff(map[string]string{"a": "1", "d": "4"}, seen(t, dir)); d != "" {
-		t.Error(d)
+		t.Errorf("the two differ (-want +got):\n%s", d)
 	}
 	modes := files("a", "1", "d", "4")
 	modes["d"] = volume.File{Data: []byte("4"), Mode: 0o400}
@@ -128,7 +128,7 @@ func TestReadersSeeAllOrNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(map[string]string{"a": "new", "b": "new"}, seen(t, dir)); d != "" {
-		t.Error(d)
+		t.Errorf("the two differ (-want +got):\n%s", d)
 	}
 }
 
@@ -137,10 +137,10 @@ func TestFailedFinishChangesNothing(t *testing.T) {
 	write(t, dir, files("a", "old"))
 	no := errors.New("no")
 	if _, err := atomicwriter.Write(dir, files("a", "new"), func(string) error { return no }); !errors.Is(err, no) {
-		t.Fatal(err)
+		t.Fatalf("got %v, want an error %v", err, no)
 	}
 	if d := cmp.Diff(map[string]string{"a": "old"}, seen(t, dir)); d != "" || len(ownFiles(t, dir)) != 2 {
-		t.Error(d, ownFiles(t, dir))
+		t.Errorf("got %v, %v, want d empty and 2 in ownFiles(t, dir)", d, ownFiles(t, dir))
 	}
 }
 
@@ -185,7 +185,7 @@ func TestAfterACrash(t *testing.T) {
 				want[n] = string(f.Data)
 			}
 			if d := cmp.Diff(want, seen(t, dir)); d != "" {
-				t.Errorf("%s: %s", name, d)
+				t.Errorf("%s: the two differ (-want +got):\n%s", name, d)
 			}
 		}
 	}
@@ -221,13 +221,13 @@ func TestEscape(t *testing.T) {
 		attack(dir)
 		write(t, dir, files("a", "new"))
 		if b, err := os.ReadFile(precious); err != nil || string(b) != "mine" {
-			t.Fatalf("%s: %q %v", name, b, err)
+			t.Fatalf("%s: got %q %v, want no error and b mine", name, b, err)
 		}
 		if e, _ := os.ReadDir(outside); len(e) != 1 {
 			t.Errorf("%s: written outside: %v", name, e)
 		}
 		if d := cmp.Diff(map[string]string{"a": "new"}, seen(t, dir)); d != "" {
-			t.Errorf("%s: %s", name, d)
+			t.Errorf("%s: the two differ (-want +got):\n%s", name, d)
 		}
 	}
 	if _, err := atomicwriter.Write(t.TempDir(), files("../x", "1"), nil); err == nil {

@@ -127,7 +127,7 @@ func TestServersDirectoryIsMountedWithItsOptions(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "v")
 	m, err := typ.SetUp(t.Context(), volume.MounterArgs{Pod: volumetest.Pod(), Volume: v, Dir: dir})
 	if err != nil || m.Path != dir || !m.ReadOnly {
-		t.Errorf("%+v %v", m, err)
+		t.Errorf("got %+v %v, want no error, Path %v and ReadOnly true", m, err, dir)
 	}
 	if !slices.Equal(s.asked, []string{"nfs [fd00::1]:/export hard nfsvers=4.2 ro"}) {
 		t.Errorf("mounted %q", s.asked)

@@ -61,7 +61,7 @@ func TestBundles(t *testing.T) {
 	} {
 		got, err := b.TrustAnchors(t.Context(), "uid", &c.p)
 		if c.err == "" && err != nil || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
-			t.Errorf("%s: %v", c.name, err)
+			t.Errorf("%s: got %v, want an error with %q (none if empty)", c.name, err, c.err)
 			continue
 		}
 		if n := strings.Count(string(got), "BEGIN CERTIFICATE"); n != len(c.want) {
@@ -83,13 +83,13 @@ func TestBundles(t *testing.T) {
 	select {
 	case uid := <-notified:
 		if uid != "uid" {
-			t.Error(uid)
+			t.Errorf(`uid = %q, want "uid"`, uid)
 		}
 	case <-time.After(time.Minute):
 		t.Fatal("nobody is told of a new bundle")
 	}
 	if got, err := b.TrustAnchors(t.Context(), "uid", &v1.ClusterTrustBundleProjection{Name: ptr("b")}); err != nil ||
 		string(got) != block("4") {
-		t.Errorf("%s %v", got, err)
+		t.Errorf("got %s %v, want no error and %v", got, err, block("4"))
 	}
 }

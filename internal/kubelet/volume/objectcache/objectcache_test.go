@@ -153,7 +153,7 @@ func TestPushed(t *testing.T) {
 		c.RegisterPod(podOf("b", "cfg"))
 		got, err := c.GetConfigMap(t.Context(), "ns", "cfg")
 		if err != nil || got.Data["k"] != "1" {
-			t.Fatal(got, err)
+			t.Fatalf("got %v, %v, want no error and Data[k] 1", got, err)
 		}
 		synctest.Wait()
 		if s.watching("cfg") != 1 || c.WatchedObjects() != 1 || s.notified() != "[]" {
@@ -193,7 +193,7 @@ func TestComesAndGoes(t *testing.T) {
 		_, err := c.GetConfigMap(t.Context(), "ns", "cfg")
 		// recordings/pods/env-configmap-missing
 		if !apierrors.IsNotFound(err) || err.Error() != `configmap "cfg" not found` {
-			t.Fatal(err)
+			t.Fatalf(`got %v, want error NotFound and error 'configmap "cfg" not found'`, err)
 		}
 		synctest.Wait()
 		s.put("cfg", data("1"))
@@ -210,7 +210,7 @@ func TestComesAndGoes(t *testing.T) {
 			t.Errorf("told %s when it went", got)
 		}
 		if _, err := c.GetConfigMap(t.Context(), "ns", "cfg"); !apierrors.IsNotFound(err) {
-			t.Error(err)
+			t.Errorf("got %v, want error NotFound", err)
 		}
 		c.UnregisterPod("a")
 	})
@@ -262,7 +262,7 @@ func TestImmutableIsNotWatched(t *testing.T) {
 		s.put("cfg", d)
 		c.RegisterPod(podOf("a", "cfg"))
 		if got, err := c.GetConfigMap(t.Context(), "ns", "cfg"); err != nil || got.Data["k"] != "1" {
-			t.Fatal(got, err)
+			t.Fatalf("got %v, %v, want no error and Data[k] 1", got, err)
 		}
 		synctest.Wait()
 		if s.watching("cfg") != 0 {

@@ -72,7 +72,7 @@ func TestACertificateIsRenewed(t *testing.T) {
 		for range 2 { // to look again is not to ask again
 			if _, err := c.Credential(ctx, pod, "v", want); err == nil || !strings.Contains(err.Error(),
 				"waiting for signer example.com/s to answer PodCertificateRequest n/req-p-1") {
-				t.Fatal(err)
+				t.Fatalf(`got %v, want an error with "waiting for signer example.com/s to answer PodCertific…"`, err)
 			}
 			synctest.Wait()
 		}

@@ -19,7 +19,7 @@ func TestHangTimesOutAndIsMeasuredOnce(t *testing.T) {
 		for range 3 {
 			if _, err := a.Measure("/far"); err == nil || !strings.Contains(err.Error(),
 				"measuring /far hangs since ") {
-				t.Errorf("%v", err)
+				t.Errorf(`got %v, want an error with "measuring /far hangs since"`, err)
 			}
 			if n, err := a.Measure("/near"); n != 5 || err != nil {
 				t.Errorf("a neighbour: %d %v", n, err)

@@ -133,7 +133,7 @@ func TestSecretsStayInMemory(t *testing.T) {
 		if _, err := tc.t.SetUp(t.Context(),
 			volume.MounterArgs{Pod: volumetest.Pod(), Volume: &v1.Volume{Name: "v", VolumeSource: tc.v}, Dir: dir,
 				Node: node}); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got error %v, want none", name, err)
 			continue
 		}
 		var st syscall.Statfs_t
@@ -148,7 +148,7 @@ func TestSecretsStayInMemory(t *testing.T) {
 			t.Errorf("%s may grow to %d, want %d", name, size, want)
 		}
 		if err := tc.t.TearDown(t.Context(), dir); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got error %v, want none", name, err)
 		}
 	}
 }

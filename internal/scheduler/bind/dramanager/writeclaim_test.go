@@ -89,7 +89,7 @@ func TestClaimsAreWrittenOverTheLine(t *testing.T) {
 		if c.Status.Allocation == nil || c.Status.Allocation.AllocationTimestamp == nil ||
 			len(c.Status.ReservedFor) != 1 || c.Status.ReservedFor[0].UID != "pod" || !slices.Contains(c.Finalizers,
 			resourceapi.Finalizer) || c.ManagedFields != nil {
-			t.Errorf("%+v", c)
+			t.Errorf("got %+v, want 1 in ReservedFor, UID pod, Finalizers with Finalizer and no ManagedFields", c)
 		}
 		if known, err := claims.Get("ns", "c"); err != nil || known != c {
 			t.Errorf("what was written is not what counts: %v, %v", known, err)

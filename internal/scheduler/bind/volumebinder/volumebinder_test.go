@@ -123,7 +123,7 @@ func TestWhatIsAssumedIsTaken(t *testing.T) {
 		newVolume("large", "5Gi"), podWith("one"), podWith("two"))
 	first, no := b.reserve(podWith("one"))
 	if no != "" {
-		t.Fatal(no)
+		t.Fatalf("no = %q, want nothing", no)
 	}
 	if s := b.plugin.PreBind(cancelledContext(t), first, podWith("one"), "a"); s.IsSuccess() {
 		t.Error("PreBind did not wait")
@@ -133,7 +133,7 @@ func TestWhatIsAssumedIsTaken(t *testing.T) {
 	}
 	second, no := b.reserve(podWith("two"))
 	if no != "" {
-		t.Fatal(no)
+		t.Fatalf("no = %q, want nothing", no)
 	}
 	b.plugin.Unreserve(t.Context(), second, podWith("two"), "a")
 	if _, no := b.reserve(podWith("two")); no != "" {
@@ -168,7 +168,7 @@ func (b *fixture) claim(name string) *v1.PersistentVolumeClaim {
 func TestOneVolumeServesOneClaim(t *testing.T) {
 	b := start(t, 60, newClaim("one", "local"), newClaim("two", "local"), newVolume("only", "1Gi"))
 	if _, no := b.reserve(podWith("one")); no != "" {
-		t.Fatal(no)
+		t.Fatalf("got %v, want no empty", no)
 	}
 	if _, no := b.reserve(podWith("two")); no != "0/1 nodes are available: 1 node(s) didn't find available persistent "+
 		"volumes to bind." {
@@ -180,7 +180,7 @@ func TestPreBindWaitsForTheBinder(t *testing.T) {
 	b := start(t, 60, newClaim("one", "local"), newVolume("only", "1Gi"), podWith("one"))
 	state, no := b.reserve(podWith("one"))
 	if no != "" {
-		t.Fatal(no)
+		t.Fatalf("no = %q, want nothing", no)
 	}
 	done := make(chan *framework.Status)
 	go func() { done <- b.plugin.PreBind(context.Background(), state, podWith("one"), "a") }()
@@ -204,7 +204,7 @@ func TestPreBindGivesUp(t *testing.T) {
 	b := start(t, 0, newClaim("one", "local"), newVolume("only", "1Gi"), podWith("one"))
 	state, no := b.reserve(podWith("one"))
 	if no != "" {
-		t.Fatal(no)
+		t.Fatalf("no = %q, want nothing", no)
 	}
 	if s := b.plugin.PreBind(t.Context(), state, podWith("one"), "a"); s.Message() != "binding volumes: context "+
 		"deadline exceeded" {
@@ -216,7 +216,7 @@ func TestProvisioningThatFails(t *testing.T) {
 	b := start(t, 60, newClaim("one", "made"), podWith("one"))
 	state, no := b.reserve(podWith("one"))
 	if no != "" {
-		t.Fatal(no)
+		t.Fatalf("no = %q, want nothing", no)
 	}
 	done := make(chan *framework.Status)
 	go func() { done <- b.plugin.PreBind(context.Background(), state, podWith("one"), "a") }()

@@ -178,10 +178,11 @@ func TestWithoutAManagerClaimsAreRefused(t *testing.T) {
 	pl := dynamicresources.New(nil, nil, nil)
 	if s := pl.PreEnqueue(context.Background(), podUsing("a")); s.Code() != framework.UnschedulableAndUnresolvable ||
 		!strings.Contains(s.Message(), "does not serve resource.k8s.io/v1") {
-		t.Error(s)
+		t.Errorf(`got %v, want s.Code() UnschedulableAndUnresolvable and s.Message() with "does not serve `+
+			`resource.k8s.io/v1"`, s)
 	}
 	if s := pl.PreEnqueue(context.Background(), podUsing()); !s.IsSuccess() {
-		t.Error(s)
+		t.Errorf("got %v, want s.IsSuccess() true", s)
 	}
 }
 
@@ -202,7 +203,7 @@ func TestHints(t *testing.T) {
 	} {
 		got, err := pl.IsSchedulableAfterClaimChange(logr.Discard(), c.pod, c.before, c.after)
 		if err != nil || got != c.want {
-			t.Errorf("%s: %v, %v", name, got, err)
+			t.Errorf("%s: got %v, %v, want no error and %v", name, got, err, c.want)
 		}
 	}
 }

@@ -375,7 +375,7 @@ func TestDevicesGoneBeforeReserveAreNotGivenTwice(t *testing.T) {
 	in := schedule.Input{Pod: podUsing("a"), Snapshot: y.snapshot.UpdateSnapshot(),
 		Plugins: schedule.NewPluginSet("test", schedule.WeightedPlugin{Plugin: pl}), State: schedule.NewCycleState()}
 	if r := schedule.SchedulePod(t.Context(), in); r.SuggestedHost != "n0" {
-		t.Fatal(r.Message())
+		t.Fatalf("got %v, want SuggestedHost n0", r.Message())
 	}
 	y.setClaim(allocatedTo(claim("b", exactly("gpu", 1)), "n0", "gpu-0"))
 	if s := pl.Reserve(t.Context(), in.State, in.Pod, "n0"); s.IsSuccess() || len(y.allocations) > 0 {

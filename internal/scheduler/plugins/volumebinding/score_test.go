@@ -142,7 +142,7 @@ func TestNodesAreScoredByHowFullTheirStorageWouldBe(t *testing.T) {
 			New(&config.VolumeBindingArgs{Shape: c.shape}, volumelisters.Of(c.facts...), nil)
 		if _, s := pl.PreFilter(t.Context(), state, p, w.All()); !s.IsSkip() {
 			if !s.IsSuccess() {
-				t.Errorf("%s: %v", name, s)
+				t.Errorf("%s: got %v, want s.IsSuccess() true", name, s)
 				continue
 			}
 			for _, n := range w.All() {
@@ -155,7 +155,7 @@ func TestNodesAreScoredByHowFullTheirStorageWouldBe(t *testing.T) {
 				got[node], _ = pl.Score(t.Context(), state, p, w.Node(node))
 			}
 		} else if s.Code() != framework.Skip {
-			t.Errorf("%s: %v", name, s)
+			t.Errorf("%s: got %v, want s.Code() Skip", name, s)
 		}
 		if got["a"] != c.a || got["b"] != c.b {
 			t.Errorf("%s: %v, want a %d, b %d", name, got, c.a, c.b)
