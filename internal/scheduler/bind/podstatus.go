@@ -103,10 +103,10 @@ func (s *PodStatusWriter) removePending(uid types.UID) {
 	}
 }
 
-// ClearNominatedNodeName writes the node that a Pod is going to be bound to into
+// SetNominatedNodeName writes the node that a Pod is going to be bound to into
 // status.nominatedNodeName, for whoever looks after the room of nodes meanwhile (KEP-5278). A
 // failure is logged: the binding goes on without it.
-func (s *PodStatusWriter) ClearNominatedNodeName(ctx context.Context, p *v1.Pod, node string) {
+func (s *PodStatusWriter) SetNominatedNodeName(ctx context.Context, p *v1.Pod, node string) {
 	if err := s.write(ctx, StatusUpdate{Pod: p, Nominated: &node}); err != nil && ctx.Err() == nil {
 		klog.FromContext(ctx).Error(err, "Failed to update the nominated node name in the binding cycle",
 			"pod", klog.KObj(p), "nominatedNodeName", node)
