@@ -27,11 +27,11 @@ type customResources struct {
 	client  dynamic.Interface
 	pods    cache.SharedIndexInformer
 	watched map[schema.GroupVersionResource]bool
-	synced  *[]cache.InformerSynced
+	synced  []cache.InformerSynced
 }
 
-func newCustomResources(o Options) (customResources, error) {
-	c := customResources{watched: map[schema.GroupVersionResource]bool{}, synced: &[]cache.InformerSynced{}}
+func newCustomResources(o Options) (*customResources, error) {
+	c := &customResources{watched: map[schema.GroupVersionResource]bool{}}
 	client := o.Dynamic
 	if client == nil && o.KubeConfig != nil {
 		var err error
@@ -56,7 +56,8 @@ func customResource(r framework.EventResource) (schema.GroupVersionResource, boo
 	return *gvr, true
 }
 
-func (c customResources) watch(gvr schema.GroupVersionResource, changed func(before, after any)) error {
+// watch has changed called with an object before and after each change of a resource.
+func (c *customResources) watch(gvr schema.GroupVersionResource, changed func(before, after any)) error {
 	if c.watched[gvr] {
 		return nil
 	}
@@ -69,12 +70,12 @@ func (c customResources) watch(gvr schema.GroupVersionResource, changed func(bef
 	if err != nil {
 		return fmt.Errorf("watching %s: %w", gvr, err)
 	}
-	*c.synced = append(*c.synced, reg.HasSynced)
+	c.synced = append(c.synced, reg.HasSynced)
 	return nil
 }
 
 // start lists and watches; it returns when all is listed, or after a while.
-func (c customResources) start(ctx context.Context) {
+func (c *customResources) start(ctx context.Context) {
 	if c.factory == nil || len(c.watched) == 0 {
 		return
 	}
@@ -85,5 +86,5 @@ func (c customResources) start(ctx context.Context) {
 	c.factory.Start(ctx.Done())
 	wait, cancel := context.WithTimeout(ctx, customResourceSyncTimeout)
 	defer cancel()
-	cache.WaitForCacheSync(wait.Done(), *c.synced...)
+	cache.WaitForCacheSync(wait.Done(), c.synced...)
 }

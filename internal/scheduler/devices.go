@@ -10,12 +10,14 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/frameworkruntime"
 )
 
-// devices follows devices: claims, classes, slices.
+// devices are the objects of dynamic resource allocation: ResourceClaims, DeviceClasses,
+// ResourceSlices.
 type devices struct {
 	manager *dramanager.Manager // nil: the API server serves none
 	cancel  context.CancelFunc
 }
 
+// start makes what plugins see of devices and of CSI drivers. recorder is that of a profile.
 func (g *devices) start(o Options,
 	recorder func(profile string) events.EventRecorderLogger) (frameworkruntime.SharedState, error) {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -38,9 +40,9 @@ func (g *devices) stop() {
 	}
 }
 
-// watchDevices registers for what becomes of devices. Slices come through the manager, which lays
-// taint rules over them first.
-func (s *Scheduler) watchDevices() error {
+// watchDevices adds the handlers of devices. Slices come through the manager, which applies taint
+// rules to them first.
+func (s *eventHandlers) watchDevices() error {
 	m := s.devices.manager
 	if m == nil {
 		return nil
@@ -48,6 +50,6 @@ func (s *Scheduler) watchDevices() error {
 	s.synced = append(s.synced, m.HasSynced,
 		m.AddSliceHandler(eventHandlerFuncs(s.handlerFor(framework.ResourceSlice))),
 		m.AddClaimHandler(s.handlerFor(framework.ResourceClaim)))
-	return s.addEventHandler(s.Informers.Resource().V1().DeviceClasses().Informer(),
+	return s.add(s.informers.Resource().V1().DeviceClasses().Informer(),
 		s.handlerFor(framework.DeviceClass))
 }

@@ -1,26 +1,70 @@
 package scheduler
 
 import (
+	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/kube-scheduler/framework"
 
 	"github.com/gantry-project/gantry/internal/pod"
+	"github.com/gantry-project/gantry/internal/scheduler/frameworkruntime"
+	"github.com/gantry-project/gantry/internal/scheduler/metrics"
 	"github.com/gantry-project/gantry/internal/scheduler/queue"
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// addAllEventHandlers registers for nodes and Pods, and for the other resources whose events
-// plugins asked for.
-func (s *Scheduler) addAllEventHandlers() error {
-	core, storage := s.Informers.Core().V1(), s.Informers.Storage().V1()
-	if err := s.addEventHandler(core.Nodes().Informer(), s.nodeChanged); err != nil {
+// eventHandlers feed the cache and the queue with what informers tell. Each informer calls its
+// handlers from a goroutine of its own.
+type eventHandlers struct {
+	informers   informers.SharedInformerFactory
+	profiles    map[string]*frameworkruntime.Profile // by scheduler name
+	state       *cacheAndQueue
+	waitingPods *frameworkruntime.WaitingPods
+	custom      *customResources
+	devices     *devices
+	metrics     *metrics.Metrics
+
+	synced []cache.InformerSynced // of the informers that have handlers
+	listed atomic.Bool            // nodes and Pods have been listed
+}
+
+func newEventHandlers(w *wiring) *eventHandlers {
+	return &eventHandlers{informers: w.o.Informers, profiles: w.profiles, state: w.state, waitingPods: w.waitingPods,
+		custom: w.custom, devices: w.devices, metrics: w.metrics}
+}
+
+// start starts the informers and waits until what they list has been handled; false: ctx ended
+// before.
+func (s *eventHandlers) start(ctx context.Context) bool {
+	s.informers.Start(ctx.Done())
+	if !cache.WaitForCacheSync(ctx.Done(), s.synced...) {
+		return false
+	}
+	s.informers.WaitForCacheSync(ctx.Done()) // those that plugins look up and get no events of
+	s.custom.start(ctx)
+	s.listed.Store(true)
+	return true
+}
+
+// stop ends what start's ctx does not end.
+func (s *eventHandlers) stop() { s.devices.stop() }
+
+// ready tells whether start has returned true.
+func (s *eventHandlers) ready() bool { return s.listed.Load() }
+
+// addAll registers handlers for nodes and Pods, and for the other resources whose events plugins
+// registered for (EventsToRegister). It is called once, before start.
+func (s *eventHandlers) addAll() error {
+	core, storage := s.informers.Core().V1(), s.informers.Storage().V1()
+	if err := s.add(core.Nodes().Informer(), s.nodeChanged); err != nil {
 		return err
 	}
-	if err := s.addEventHandler(core.Pods().Informer(), s.podChanged); err != nil {
+	if err := s.add(core.Pods().Informer(), s.podChanged); err != nil {
 		return err
 	}
 	if err := s.watchDevices(); err != nil {
@@ -57,7 +101,7 @@ func (s *Scheduler) addAllEventHandlers() error {
 				continue
 			}
 			delete(others, h.Event.Resource)
-			if err := s.addEventHandler(informer(), s.handlerFor(h.Event.Resource)); err != nil {
+			if err := s.add(informer(), s.handlerFor(h.Event.Resource)); err != nil {
 				return err
 			}
 		}
@@ -65,8 +109,8 @@ func (s *Scheduler) addAllEventHandlers() error {
 	return nil
 }
 
-// addEventHandler calls changed with the object before (nil: added) and after (nil: deleted).
-func (s *Scheduler) addEventHandler(informer cache.SharedIndexInformer, changed func(before, after any)) error {
+// add has changed called with an object before (nil: added) and after (nil: deleted) each change.
+func (s *eventHandlers) add(informer cache.SharedIndexInformer, changed func(before, after any)) error {
 	reg, err := informer.AddEventHandler(eventHandlerFuncs(changed))
 	if err != nil {
 		return fmt.Errorf("watching: %w", err)
@@ -88,18 +132,12 @@ func eventHandlerFuncs(changed func(before, after any)) cache.ResourceEventHandl
 	}
 }
 
-// moveAllToActiveOrBackoffQueue wakes whom an event may help; mu is held.
-func (s *Scheduler) moveAllToActiveOrBackoffQueue(e framework.ClusterEvent, before, after any) {
-	began := time.Now()
-	s.recordMoves(s.queue.MoveAllToActiveOrBackoffQueue(queue.Event{ClusterEvent: e, Old: before, New: after}, began))
-	s.metrics.observeEvent(e, began)
-}
-
-func (s *Scheduler) handlerFor(r framework.EventResource) func(before, after any) {
+// handlerFor moves the Pods that a change of a resource may help, and does nothing else.
+func (s *eventHandlers) handlerFor(r framework.EventResource) func(before, after any) {
 	return func(before, after any) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.moveAllToActiveOrBackoffQueue(framework.ClusterEvent{Resource: r, ActionType: actionOf(before, after)},
+		s.state.mu.Lock()
+		defer s.state.mu.Unlock()
+		s.state.moveAllToActiveOrBackoffQueue(framework.ClusterEvent{Resource: r, ActionType: actionOf(before, after)},
 			before, after)
 	}
 }
@@ -114,25 +152,28 @@ func actionOf(before, after any) framework.ActionType {
 	return framework.Update
 }
 
-func (s *Scheduler) nodeChanged(before, after any) {
-	s.metrics.setLastEvent("nodes")
+// nodeChanged updates the cache with a Node and moves the Pods that the change may help.
+func (s *eventHandlers) nodeChanged(before, after any) {
+	s.metrics.Cluster.SetLastEvent("nodes")
 	was, had := before.(*v1.Node)
 	is, has := after.(*v1.Node)
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.state.mu.Lock()
+	defer s.state.mu.Unlock()
 	switch {
 	case has && !had:
-		s.cache.SetNode(is)
-		s.moveAllToActiveOrBackoffQueue(framework.ClusterEvent{Resource: framework.Node, ActionType: framework.Add},
+		s.state.cache.SetNode(is)
+		s.state.moveAllToActiveOrBackoffQueue(framework.ClusterEvent{Resource: framework.Node,
+			ActionType: framework.Add},
 			nil, is)
 	case has:
-		s.cache.SetNode(is)
+		s.state.cache.SetNode(is)
 		for _, e := range queue.NodeSchedulingPropertiesChange(was, is) {
-			s.moveAllToActiveOrBackoffQueue(e, was, is)
+			s.state.moveAllToActiveOrBackoffQueue(e, was, is)
 		}
 	case had:
-		s.cache.RemoveNode(was.Name)
-		s.moveAllToActiveOrBackoffQueue(framework.ClusterEvent{Resource: framework.Node, ActionType: framework.Delete},
+		s.state.cache.RemoveNode(was.Name)
+		s.state.moveAllToActiveOrBackoffQueue(framework.ClusterEvent{Resource: framework.Node,
+			ActionType: framework.Delete},
 			was, nil)
 	}
 }
@@ -142,11 +183,11 @@ type podStage int
 
 const (
 	notOurs     podStage = iota // absent, ended, or another scheduler's
-	unscheduled                 // wants a node from one of our profiles
+	unscheduled                 // waits for a node from one of our profiles
 	assigned                    // is on a node
 )
 
-func (s *Scheduler) podStageOf(obj any) (*v1.Pod, podStage) {
+func (s *eventHandlers) podStageOf(obj any) (*v1.Pod, podStage) {
 	p, ok := obj.(*v1.Pod)
 	switch {
 	case !ok || pod.IsTerminal(p):
@@ -159,53 +200,55 @@ func (s *Scheduler) podStageOf(obj any) (*v1.Pod, podStage) {
 	return p, notOurs
 }
 
-func (s *Scheduler) podChanged(before, after any) {
-	s.metrics.setLastEvent("pods")
+// podChanged updates cache, queue and nominator with a Pod and moves the Pods that the change may
+// help.
+func (s *eventHandlers) podChanged(before, after any) {
+	s.metrics.Cluster.SetLastEvent("pods")
 	was, from := s.podStageOf(before)
 	is, to := s.podStageOf(after)
-	if was != nil && is != nil && was.UID != is.UID { // deleted and made anew between two looks
+	if was != nil && is != nil && was.UID != is.UID { // deleted and created again between two events
 		s.podChanged(before, nil)
 		s.podChanged(nil, after)
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.state.mu.Lock()
+	defer s.state.mu.Unlock()
 	now := time.Now()
-	s.podGroups.podChanged(was, is, to)
+	s.state.podGroups.podChanged(was, is, to)
 	if from == unscheduled && to != unscheduled {
 		s.removeFromQueue(was, to)
 	}
 	if from == assigned && to != assigned {
-		s.cache.RemovePod(was.UID)
-		s.moveAllToActiveOrBackoffQueue(framework.ClusterEvent{Resource: framework.AssignedPod,
+		s.state.cache.RemovePod(was.UID)
+		s.state.moveAllToActiveOrBackoffQueue(framework.ClusterEvent{Resource: framework.AssignedPod,
 			ActionType: framework.Delete}, was, nil)
 	}
 	switch {
 	case to == unscheduled:
-		if !s.cache.IsAssumedPod(is.UID) { // else it is being bound, and what changed is our own doing
-			if is.Status.NominatedNodeName != "" || s.nominator.NominatedNodeName(is.UID) != "" {
+		if !s.state.cache.IsAssumedPod(is.UID) { // else it is being bound, and what changed is our own doing
+			if is.Status.NominatedNodeName != "" || s.state.nominator.NominatedNodeName(is.UID) != "" {
 				info, _ := snapshot.NewPodInfo(is)
-				s.nominator.UpdateNominatedPod(was, info)
+				s.state.nominator.UpdateNominatedPod(was, info)
 			}
-			s.recordMoves(s.queue.Update(was, is, now))
+			s.state.recordMoves(s.state.queue.Update(was, is, now))
 			if from == unscheduled {
 				s.observeUnusedUpdate(framework.UnscheduledPod,
 					queue.PodSchedulingPropertiesChange(framework.UnscheduledPod, was, is), now)
 			}
 			if was == nil {
-				s.moveAllToActiveOrBackoffQueue(framework.ClusterEvent{Resource: framework.UnscheduledPod,
+				s.state.moveAllToActiveOrBackoffQueue(framework.ClusterEvent{Resource: framework.UnscheduledPod,
 					ActionType: framework.Add}, nil, is)
 			}
 		}
 	case to == assigned && from != assigned:
-		s.cache.SetPod(is)
-		s.moveAllToActiveOrBackoffQueue(framework.ClusterEvent{Resource: framework.AssignedPod,
+		s.state.cache.SetPod(is)
+		s.state.moveAllToActiveOrBackoffQueue(framework.ClusterEvent{Resource: framework.AssignedPod,
 			ActionType: framework.Add}, nil, is)
 	case to == assigned:
-		s.cache.SetPod(is)
+		s.state.cache.SetPod(is)
 		kinds := queue.PodSchedulingPropertiesChange(framework.AssignedPod, was, is)
 		for _, e := range kinds {
-			s.moveAllToActiveOrBackoffQueue(e, was, is)
+			s.state.moveAllToActiveOrBackoffQueue(e, was, is)
 		}
 		if len(kinds) == 0 {
 			s.observeUnusedUpdate(framework.AssignedPod, nil, now)
@@ -213,31 +256,32 @@ func (s *Scheduler) podChanged(before, after any) {
 	}
 }
 
-// observeUnusedUpdate counts a Pod's update that is no event to anybody, or that the queue has
-// taken in.
-func (s *Scheduler) observeUnusedUpdate(r framework.EventResource, kinds []framework.ClusterEvent, began time.Time) {
+// observeUnusedUpdate counts a Pod's update that moves no Pod, or that the queue itself took in.
+func (s *eventHandlers) observeUnusedUpdate(r framework.EventResource, kinds []framework.ClusterEvent,
+	began time.Time) {
 	if len(kinds) == 0 {
 		kinds = []framework.ClusterEvent{{Resource: r, ActionType: framework.Update}}
 	}
 	for _, e := range kinds {
-		s.metrics.observeEvent(e, began)
+		s.metrics.Events.Observe(e, began)
 	}
 }
 
-// removeFromQueue forgets a Pod that no longer wants a node: it was bound, deleted, or ended.
-func (s *Scheduler) removeFromQueue(was *v1.Pod, to podStage) {
-	defer s.metrics.observeEvent(framework.ClusterEvent{Resource: framework.UnscheduledPod,
+// removeFromQueue takes a Pod out of the queue that no longer waits for a node: it was bound,
+// deleted, or ended. mu is held.
+func (s *eventHandlers) removeFromQueue(was *v1.Pod, to podStage) {
+	defer s.metrics.Events.Observe(framework.ClusterEvent{Resource: framework.UnscheduledPod,
 		ActionType: framework.Delete}, time.Now())
-	s.queue.Delete(was.UID)
-	nominated := s.nominator.NominatedNodeName(was.UID) != ""
-	s.nominator.DeleteNominatedPodIfExists(was.UID)
+	s.state.queue.Delete(was.UID)
+	nominated := s.state.nominator.NominatedNodeName(was.UID) != ""
+	s.state.nominator.DeleteNominatedPodIfExists(was.UID)
 	if to == assigned {
 		return
 	}
 	if w := s.waitingPods.Get(was.UID); w != nil {
 		w.Reject("", "the Pod was deleted")
 	} else if nominated {
-		s.moveAllToActiveOrBackoffQueue(framework.ClusterEvent{Resource: framework.UnscheduledPod,
+		s.state.moveAllToActiveOrBackoffQueue(framework.ClusterEvent{Resource: framework.UnscheduledPod,
 			ActionType: framework.Delete}, was, nil)
 	}
 }

@@ -13,15 +13,16 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/gangscheduling"
 )
 
-// podGroups are the PodGroups of scheduling.k8s.io/v1beta1; nil without the gate GenericWorkload,
-// and then nothing of this costs anything.
+// podGroups are the PodGroups of scheduling.k8s.io/v1beta1 with their Pods, and who writes their
+// statuses. nil without the gate GenericWorkload: all methods take a nil receiver. The scheduler's
+// lock is held.
 type podGroups struct {
 	states   *frameworkruntime.PodGroups
 	statuses *bind.PodGroupStatusWriter
 }
 
-// newPodGroups asks the API server whether it serves PodGroups. One that cannot be asked now counts
-// as one that does.
+// newPodGroups gives nil without the gate. The error is that the API server does not serve
+// PodGroups; one that cannot be asked now counts as one that does.
 func newPodGroups(o Options) (*podGroups, error) {
 	if !o.GenericWorkload {
 		return nil, nil
@@ -37,7 +38,7 @@ func newPodGroups(o Options) (*podGroups, error) {
 		groups.Lister())}, nil
 }
 
-// podGroupStates is what plugins are given; nil without the gate.
+// podGroupStates are the groups as plugins see them; nil without the gate.
 func (g *podGroups) podGroupStates() *frameworkruntime.PodGroups {
 	if g == nil {
 		return nil
@@ -45,15 +46,15 @@ func (g *podGroups) podGroupStates() *frameworkruntime.PodGroups {
 	return g.states
 }
 
-// setAssumed notes that a Pod stands on a node by assumption, or no longer does.
+// setAssumed notes that a Pod is assumed on a node, or no longer is.
 func (g *podGroups) setAssumed(p *v1.Pod, assumed bool) {
 	if g != nil {
 		g.states.SetAssumed(p, assumed)
 	}
 }
 
-// podChanged keeps count of a group's Pods. One that ends or is being deleted is no longer to be
-// reckoned with.
+// podChanged keeps count of a group's Pods as one of them changes; to is the stage of is. A Pod
+// that ends or is being deleted counts no longer.
 func (g *podGroups) podChanged(was, is *v1.Pod, to podStage) {
 	switch {
 	case g == nil:
@@ -66,7 +67,7 @@ func (g *podGroups) podChanged(was, is *v1.Pod, to podStage) {
 	}
 }
 
-// keyFunc is of; nil without the gate.
+// keyFunc is keyOf; nil without the gate.
 func (g *podGroups) keyFunc() func(*v1.Pod) string {
 	if g == nil {
 		return nil
@@ -82,25 +83,26 @@ func (g *podGroups) keyOf(p *v1.Pod) string {
 	return gangscheduling.PodGroupNameOf(p)
 }
 
-func (s *Scheduler) watchPodGroups() error {
-	if s.podGroups == nil {
+func (s *eventHandlers) watchPodGroups() error {
+	if s.state.podGroups == nil {
 		return nil
 	}
-	return s.addEventHandler(s.Informers.Scheduling().V1beta1().PodGroups().Informer(), s.podGroupChanged)
+	return s.add(s.informers.Scheduling().V1beta1().PodGroups().Informer(), s.podGroupChanged)
 }
 
-func (s *Scheduler) podGroupChanged(before, after any) {
+func (s *eventHandlers) podGroupChanged(before, after any) {
 	was, _ := before.(*schedulingv1beta1.PodGroup)
 	is, ok := after.(*schedulingv1beta1.PodGroup)
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.state.mu.Lock()
+	defer s.state.mu.Unlock()
+	groups := s.state.podGroups
 	switch {
 	case ok:
-		s.podGroups.states.Set(is)
+		groups.states.Set(is)
 	case was != nil:
-		s.podGroups.states.Delete(was)
-		s.podGroups.statuses.Delete(was.UID)
+		groups.states.Delete(was)
+		groups.statuses.Delete(was.UID)
 	}
-	s.moveAllToActiveOrBackoffQueue(framework.ClusterEvent{Resource: framework.PodGroup,
+	s.state.moveAllToActiveOrBackoffQueue(framework.ClusterEvent{Resource: framework.PodGroup,
 		ActionType: actionOf(before, after)}, before, after)
 }

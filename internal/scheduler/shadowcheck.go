@@ -10,24 +10,37 @@ import (
 
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/scheduler/frameworkruntime"
+	schedulermetrics "github.com/gantry-project/gantry/internal/scheduler/metrics"
 	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 )
 
-// shadowCheck rules, and searches for victims, a second time without memory and tells when the two
-// differ. It costs what the memory saves, and more.
-type shadowCheck struct {
-	checks, differences *metrics.Counter
+// uncheckedResults is the resultChecker of a scheduler without ShadowCheck.
+type uncheckedResults struct{}
+
+// schedulePod implements resultChecker.
+func (uncheckedResults) schedulePod(ctx context.Context, in schedule.Input) *schedule.Result {
+	return schedule.SchedulePod(ctx, in)
 }
 
-func newShadowCheck(r metrics.KubeRegistry) *shadowCheck {
+// shadowCheck is the resultChecker that schedules each Pod a second time without cached results, by
+// asking every plugin about every node, and reports when the two differ. It costs what the cache
+// saves, and more.
+type shadowCheck struct {
+	checks, differences *metrics.Counter
+	journal             journal.Sink
+}
+
+func newShadowCheck(r metrics.KubeRegistry, j journal.Sink) *shadowCheck {
 	if r == nil {
 		r = metrics.NewKubeRegistry()
 	}
 	count := func(name, help string) *metrics.Counter {
-		return metrics.NewCounter(&metrics.CounterOpts{Namespace: "gantry", Subsystem: subsystem, Name: name,
+		return metrics.NewCounter(&metrics.CounterOpts{Namespace: "gantry", Subsystem: schedulermetrics.Subsystem,
+			Name: name,
 			Help: help, StabilityLevel: metrics.ALPHA})
 	}
 	s := &shadowCheck{
+		journal: j,
 		checks: count("shadow_checks_total",
 			"Rulings, and searches for victims, that were made a second time by asking every plugin about every node."),
 		differences: count("shadow_differences_total", "Of these, those that differed from the one made from memory."),
@@ -36,28 +49,22 @@ func newShadowCheck(r metrics.KubeRegistry) *shadowCheck {
 	return s
 }
 
-// reporter counts a check and tells of the differences it found.
-func (s *shadowCheck) reporter(j journal.Sink) func(context.Context, *v1.Pod, []string) {
-	return func(ctx context.Context, p *v1.Pod, different []string) {
-		s.checks.Inc()
-		if len(different) == 0 {
-			return
-		}
-		s.differences.Inc()
-		text := strings.Join(different, "; ")
-		klog.FromContext(ctx).Error(nil, "What comes from memory differs from the plain way, which is used",
-			"pod", klog.KObj(p), "differences", text)
-		j.Put(podRef(p), journal.Acted{Controller: "scheduler", Action: "shadow check failed", Message: text})
+// report counts a check and states the differences it found. Any goroutine may call it: searches
+// for victims are checked too.
+func (s *shadowCheck) report(ctx context.Context, p *v1.Pod, different []string) {
+	s.checks.Inc()
+	if len(different) == 0 {
+		return
 	}
+	s.differences.Inc()
+	text := strings.Join(different, "; ")
+	klog.FromContext(ctx).Error(nil, "What comes from memory differs from the plain way, which is used",
+		"pod", klog.KObj(p), "differences", text)
+	s.journal.Put(podRef(p), journal.Acted{Controller: "scheduler", Action: "shadow check failed", Message: text})
 }
 
-// schedulePodChecked rules from memory; with ShadowCheck also without, and the plain ruling counts
-// when they differ.
-func (s *Scheduler) schedulePodChecked(ctx context.Context, in schedule.Input) *schedule.Result {
-	in.Cache = &s.eqCache
-	if s.shadowCheck == nil {
-		return schedule.SchedulePod(ctx, in)
-	}
+// schedulePod implements resultChecker: the result without cached results counts when they differ.
+func (s *shadowCheck) schedulePod(ctx context.Context, in schedule.Input) *schedule.Result {
 	picked := 0
 	pick := in.PickTie
 	in.PickTie = func(n int) int {
@@ -71,7 +78,7 @@ func (s *Scheduler) schedulePodChecked(ctx context.Context, in schedule.Input) *
 	again.PickTie = func(n int) int { return min(picked, n-1) }
 	plain := schedule.SchedulePod(ctx, again)
 	different := schedule.Differences(quick, plain)
-	s.shadowCheck.reporter(s.Journal)(ctx, in.Pod, different)
+	s.report(ctx, in.Pod, different)
 	if len(different) == 0 {
 		return quick
 	}

@@ -15,22 +15,22 @@ import (
 )
 
 const (
-	// bytes that the other side may send for one answer, and for all together without being told of
-	// room
+	// bytes that the API server may send for one answer, and for all together, before it is granted
+	// more
 	receiveWindow = 1 << 20
-	// without a word while answers are due, after which it is asked whether anybody is there; twice
-	// that, and the connection counts as lost
+	// silence, while answers are due, after which a ping is sent; after twice that the connection
+	// counts as lost
 	pingAfter         = 15 * time.Second
-	initialFrameSize  = 16 << 10 // of frames, until the other side allows more
+	initialFrameSize  = 16 << 10 // of frames, until the API server allows more
 	initialBufferSize = 65535    // of windows (RFC 9113, 6.9.2)
-	maxOpenCalls      = 100      // streams at once, until the other side says how many
+	maxOpenCalls      = 100      // streams at once, until the API server says how many
 
-	// whatever the other side says: API servers turn away more than 200 writes at once of all
+	// whatever the API server allows: it turns away more than 200 writes at once of all
 	// clients together, by default
 	maxStreams = 160
 )
 
-// protobuf is the type of bodies that say nothing else, and of answers.
+// protobuf is the content type of answers, and of bodies that name no other.
 const protobuf = "application/vnd.kubernetes.protobuf"
 
 // call is one request.
@@ -46,35 +46,42 @@ type call struct {
 // commonHeaders is the same for all calls.
 type commonHeaders struct{ authority, prefix, agent string }
 
-// connection is one connection: callers add frames to out, one goroutine writes them, one reads
-// answers.
+// unreadInput tells whether bytes were read from the socket that nobody has asked for yet
+// (batchedConn): answers to hand out before queued calls leave.
+type unreadInput interface{ hasUnread() bool }
+
+// connection is one HTTP/2 connection to the API server. Callers append frames to writeBuffer under
+// mu; writeLoop writes them, responseReader reads answers and calls back, pingWhenIdle finds that
+// nobody is there any more. When the connection ends, by an error or closeWith, every call that has
+// no answer ends with ErrLost or ErrNotSent.
 type connection struct {
 	conn         net.Conn
-	batchedConn  *batchedConn // under conn
+	unread       unreadInput // under conn
 	headersOfAll commonHeaders
 	wake         chan struct{} // capacity one: something is to be written
 	closed       chan struct{} // closed when the connection has ended
 
 	mu          sync.Mutex
 	writeBuffer []byte
-	writing     bool          // answers are being handed out; what is called for meanwhile leaves when that is done
-	framer      *http2.Framer // writes into out
+	writing     bool          // answers are being handed out; calls made meanwhile leave when that is done
+	framer      *http2.Framer // writes into writeBuffer
 	block       bytes.Buffer
 	headers     *hpack.Encoder
 	openCalls
 	peerSettings
 }
 
-// openCalls are those without an answer.
+// openCalls are the calls without an answer. A call waits until the API server allows another
+// stream, is active until its answer is complete, and is called back once.
 type openCalls struct {
 	nextStreamID uint32 // number of the next stream
 	active       map[uint32]*call
 	waiting      [2][]*call // for a stream; those that go first, then the others
-	err          error      // why the line takes no more
+	err          error      // why the connection takes no more calls; nil: it does
 	idleWaiters  []chan struct{}
 }
 
-// peerSettings is what the other side allows and when it was last heard of.
+// peerSettings is what the API server allows and when it was last heard of.
 type peerSettings struct {
 	maxStreams   int
 	sendWindow   int64 // bytes that may be sent
@@ -84,8 +91,8 @@ type peerSettings struct {
 	pinged       bool
 }
 
-func newConnection(conn net.Conn, from *batchedConn, same commonHeaders) (*connection, error) {
-	l := &connection{conn: conn, batchedConn: from, headersOfAll: same, wake: make(chan struct{}, 1),
+func newConnection(conn net.Conn, from unreadInput, same commonHeaders) (*connection, error) {
+	l := &connection{conn: conn, unread: from, headersOfAll: same, wake: make(chan struct{}, 1),
 		closed:    make(chan struct{}),
 		openCalls: openCalls{nextStreamID: 1, active: map[uint32]*call{}},
 		peerSettings: peerSettings{maxStreams: maxOpenCalls, sendWindow: initialBufferSize,
@@ -105,7 +112,7 @@ func newConnection(conn net.Conn, from *batchedConn, same commonHeaders) (*conne
 	return l, nil
 }
 
-// bufferWriter appends to out; mu is held.
+// bufferWriter appends to writeBuffer; mu is held.
 type bufferWriter connection
 
 // Write appends.
@@ -127,7 +134,8 @@ func (l *connection) isOpen() bool {
 	return l.err == nil
 }
 
-// startOrQueue starts a call or lets it wait for a stream.
+// startOrQueue starts a call or lets it wait for a stream. It does not block; a call that the
+// connection cannot take is called back with ErrNotSent at once.
 func (l *connection) startOrQueue(c *call) {
 	l.mu.Lock()
 	err := l.err
@@ -135,7 +143,7 @@ func (l *connection) startOrQueue(c *call) {
 	case err != nil:
 	case len(c.Body) > l.frameSize || int64(len(c.Body)) > l.streamWindow:
 		err = fmt.Errorf("%d bytes are too many for one frame", len(c.Body))
-	case len(l.waiting[0])+len(l.waiting[1]) >= maxRetryDelay:
+	case len(l.waiting[0])+len(l.waiting[1]) >= maxWaitingCalls:
 		err = errors.New("too many calls wait")
 	default:
 		k := 1
@@ -154,7 +162,7 @@ func (l *connection) startOrQueue(c *call) {
 	}
 }
 
-// startQueued starts what waits, as far as the other side allows; mu is held.
+// startQueued starts waiting calls as far as the API server allows; mu is held.
 func (l *connection) startQueued() {
 	for k := range l.waiting {
 		for len(l.waiting[k]) > 0 && len(l.active) < l.maxStreams && int64(len(l.waiting[k][0].Body)) <= l.sendWindow &&
@@ -202,7 +210,7 @@ func (l *connection) start(c *call) {
 	_ = l.framer.WriteData(id, true, c.Body)
 }
 
-// flush lets leave what has been gathered.
+// flush has writeLoop write the frames that batched calls left in writeBuffer.
 func (l *connection) flush() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -211,7 +219,7 @@ func (l *connection) flush() {
 	}
 }
 
-// writeLoop puts on the wire what has been gathered.
+// writeLoop writes writeBuffer to the socket whenever it is woken, until the connection ends.
 func (l *connection) writeLoop() {
 	var spare []byte
 	for {
@@ -234,7 +242,8 @@ func (l *connection) writeLoop() {
 	}
 }
 
-// closeWith ends the line. Calls that were not started may be made elsewhere.
+// closeWith ends the connection and all its calls: those under way with ErrLost, those not started
+// with ErrNotSent. err is the reason; only the first call has an effect.
 func (l *connection) closeWith(err error) {
 	l.mu.Lock()
 	if l.err == nil {
@@ -265,7 +274,7 @@ func failNotSent(waiting [2][]*call, err error) {
 	}
 }
 
-// idle is closed when no call is without an answer.
+// idle gives a channel that is closed when no call is without an answer.
 func (l *connection) idle() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -275,7 +284,7 @@ func (l *connection) idle() <-chan struct{} {
 	return c
 }
 
-// signalIdle tells who waits for it that there is nothing left to do; mu is held.
+// signalIdle closes the channels of idle when every call has its answer; mu is held.
 func (l *connection) signalIdle() {
 	if len(l.active)+len(l.waiting[0])+len(l.waiting[1]) > 0 {
 		return
@@ -286,8 +295,8 @@ func (l *connection) signalIdle() {
 	l.idleWaiters = nil
 }
 
-// pingWhenIdle asks whether anybody is there when answers are due and nothing was heard for a
-// while.
+// pingWhenIdle sends a ping when answers are due and nothing was read for pingAfter, and ends the
+// connection when nothing was read for twice that.
 func (l *connection) pingWhenIdle() {
 	tick := time.NewTicker(pingAfter / 3)
 	defer tick.Stop()

@@ -12,16 +12,17 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// errGoAway ends a line whose other side wants no more calls.
+// errGoAway ends a connection on which the API server takes no more calls.
 var errGoAway = errors.New("the API server takes no more calls on this connection")
 
-// responseReader hands out answers.
+// responseReader reads the answers of a connection and calls the callers back. One goroutine runs
+// it (readLoop); what it changes of the connection it changes under the connection's mu.
 type responseReader struct {
-	*connection
+	conn      *connection
 	decoder   *hpack.Decoder
-	current   *call // whose headers are read; nil: nobody waits for them
+	current   *call // whose headers are read; nil: of a call that has ended
 	endStream bool  // the answer has nothing but headers
-	bytesRead int   // bytes received since the other side was told of room
+	bytesRead int   // bytes received since the API server was granted more
 	ended     []endedCall
 }
 
@@ -32,13 +33,13 @@ type endedCall struct {
 }
 
 func (l *connection) readLoop() {
-	r := &responseReader{connection: l}
+	r := &responseReader{conn: l}
 	r.decoder = hpack.NewDecoder(4096, r.readHeader)
 	from := bufio.NewReaderSize(l.conn, 64<<10)
 	frames := http2.NewFramer(nil, from)
 	frames.SetReuseFrames()
 	for {
-		if from.Buffered() == 0 && !l.batchedConn.hasUnread() {
+		if from.Buffered() == 0 && !l.unread.hasUnread() {
 			r.flushQueued()
 		}
 		f, err := frames.ReadFrame()
@@ -52,30 +53,31 @@ func (l *connection) readLoop() {
 	}
 }
 
-// flushQueued lets leave what was called for while answers were handed out: all that came in has
-// been.
+// flushQueued has the calls written that were made while answers were handed out. It is called when
+// everything that came in has been handed out.
 func (r *responseReader) flushQueued() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.writing = false
-	if len(r.writeBuffer) > 0 {
-		r.wakeWriter()
+	r.conn.mu.Lock()
+	defer r.conn.mu.Unlock()
+	r.conn.writing = false
+	if len(r.conn.writeBuffer) > 0 {
+		r.conn.wakeWriter()
 	}
 }
 
-// handleFrame takes in one frame and tells whose call ended with it; an error ends the line.
+// handleFrame takes in one frame and calls back the callers whose calls ended with it; an error
+// ends the connection.
 func (r *responseReader) handleFrame(f http2.Frame) error {
-	r.mu.Lock()
-	r.lastReadAt, r.pinged, r.writing = time.Now(), false, true
+	r.conn.mu.Lock()
+	r.conn.lastReadAt, r.conn.pinged, r.conn.writing = time.Now(), false, true
 	err := r.handleControlFrame(f)
 	if len(r.ended) > 0 {
-		r.startQueued()
-		r.signalIdle()
+		r.conn.startQueued()
+		r.conn.signalIdle()
 	}
-	if r.err != nil && len(r.active) == 0 {
-		err = errors.Join(err, r.err)
+	if r.conn.err != nil && len(r.conn.active) == 0 {
+		err = errors.Join(err, r.conn.err)
 	}
-	r.mu.Unlock()
+	r.conn.mu.Unlock()
 	for i, e := range r.ended {
 		e.done(e.response, e.err)
 		r.ended[i] = endedCall{}
@@ -87,7 +89,7 @@ func (r *responseReader) handleFrame(f http2.Frame) error {
 func (r *responseReader) handleControlFrame(f http2.Frame) error {
 	switch f := f.(type) {
 	case *http2.HeadersFrame:
-		r.current, r.endStream = r.active[f.StreamID], f.StreamEnded()
+		r.current, r.endStream = r.conn.active[f.StreamID], f.StreamEnded()
 		return r.readHeaders(f.StreamID, f.HeaderBlockFragment(), f.HeadersEnded())
 	case *http2.ContinuationFrame:
 		return r.readHeaders(f.StreamID, f.HeaderBlockFragment(), f.HeadersEnded())
@@ -105,13 +107,13 @@ func (r *responseReader) handleControlFrame(f http2.Frame) error {
 		return r.handleSettings(f)
 	case *http2.WindowUpdateFrame:
 		if f.StreamID == 0 {
-			r.sendWindow += int64(f.Increment)
-			r.startQueued()
+			r.conn.sendWindow += int64(f.Increment)
+			r.conn.startQueued()
 		}
 	case *http2.PingFrame:
 		if !f.IsAck() {
-			r.wakeWriter()
-			return r.framer.WritePing(true, f.Data)
+			r.conn.wakeWriter()
+			return r.conn.framer.WritePing(true, f.Data)
 		}
 	}
 	return nil
@@ -143,19 +145,19 @@ func (r *responseReader) readHeader(f hpack.HeaderField) {
 }
 
 func (r *responseReader) readData(f *http2.DataFrame) error {
-	if c := r.active[f.StreamID]; c != nil {
+	if c := r.conn.active[f.StreamID]; c != nil {
 		c.response.Body = append(c.response.Body, f.Data()...)
 	}
 	var err error
 	if n := f.Header().Length; n > 0 {
 		if r.bytesRead += int(n); r.bytesRead > receiveWindow/2 {
-			err = r.framer.WriteWindowUpdate(0, uint32(r.bytesRead))
+			err = r.conn.framer.WriteWindowUpdate(0, uint32(r.bytesRead))
 			r.bytesRead = 0
-			r.wakeWriter()
+			r.conn.wakeWriter()
 		}
 		if !f.StreamEnded() {
-			err = errors.Join(err, r.framer.WriteWindowUpdate(f.StreamID, n))
-			r.wakeWriter()
+			err = errors.Join(err, r.conn.framer.WriteWindowUpdate(f.StreamID, n))
+			r.conn.wakeWriter()
 		}
 	}
 	if f.StreamEnded() {
@@ -164,29 +166,29 @@ func (r *responseReader) readData(f *http2.DataFrame) error {
 	return err
 }
 
-// endCall takes a call out that has its answer.
+// endCall ends a call: with its answer when err is nil. mu is held.
 func (r *responseReader) endCall(id uint32, err error) {
-	if c := r.active[id]; c != nil {
-		delete(r.active, id)
+	if c := r.conn.active[id]; c != nil {
+		delete(r.conn.active, id)
 		r.ended = append(r.ended, endedCall{c, err})
 	}
 }
 
-// handleGoAway keeps the calls that the other side still answers.
+// handleGoAway keeps the calls that the API server still answers; the others end with ErrNotSent.
 func (r *responseReader) handleGoAway(f *http2.GoAwayFrame) {
-	if r.err == nil {
-		r.err = errGoAway
+	if r.conn.err == nil {
+		r.conn.err = errGoAway
 	}
 	err := fmt.Errorf("%w: %w", ErrNotSent, errGoAway)
-	for id := range r.active {
+	for id := range r.conn.active {
 		if id > f.LastStreamID {
 			r.endCall(id, err)
 		}
 	}
-	for _, c := range slices.Concat(r.waiting[0], r.waiting[1]) {
+	for _, c := range slices.Concat(r.conn.waiting[0], r.conn.waiting[1]) {
 		r.ended = append(r.ended, endedCall{c, err})
 	}
-	r.waiting = [2][]*call{}
+	r.conn.waiting = [2][]*call{}
 }
 
 func (r *responseReader) handleSettings(f *http2.SettingsFrame) error {
@@ -196,17 +198,17 @@ func (r *responseReader) handleSettings(f *http2.SettingsFrame) error {
 	err := f.ForeachSetting(func(s http2.Setting) error {
 		switch s.ID {
 		case http2.SettingMaxConcurrentStreams:
-			r.maxStreams = int(min(s.Val, maxStreams))
+			r.conn.maxStreams = int(min(s.Val, maxStreams))
 		case http2.SettingInitialWindowSize:
-			r.streamWindow = int64(s.Val)
+			r.conn.streamWindow = int64(s.Val)
 		case http2.SettingMaxFrameSize:
-			r.frameSize = int(s.Val)
+			r.conn.frameSize = int(s.Val)
 		case http2.SettingHeaderTableSize:
-			r.headers.SetMaxDynamicTableSizeLimit(s.Val)
+			r.conn.headers.SetMaxDynamicTableSizeLimit(s.Val)
 		}
 		return nil
 	})
-	r.wakeWriter()
-	r.startQueued()
-	return errors.Join(err, r.framer.WriteSettingsAck())
+	r.conn.wakeWriter()
+	r.conn.startQueued()
+	return errors.Join(err, r.conn.framer.WriteSettingsAck())
 }

@@ -24,19 +24,19 @@ var ErrNotSent = errors.New("not sent")
 var ErrLost = errors.New("connection lost before the answer came")
 
 const (
-	dialTimeout   = 10 * time.Second // to connect
-	redialDelay   = time.Second      // between attempts to connect
-	maxRetryDelay = 1 << 14          // calls that wait for a stream
+	dialTimeout     = 10 * time.Second // to connect
+	redialDelay     = time.Second      // between attempts to connect
+	maxWaitingCalls = 1 << 14          // most calls that wait for a stream
 )
 
-// Request is a write that Post, which creates objects, is not for.
+// Request is any write to the API server.
 type Request struct {
 	Method, Path string
 	Type         string // of the body; empty: protobuf
 	Body         []byte
 }
 
-// Response is what the API server said.
+// Response is the API server's answer to a write.
 type Response struct {
 	method     string
 	Code       int
@@ -44,7 +44,8 @@ type Response struct {
 	RetryAfter string // Retry-After, as sent
 }
 
-// Writer posts. All its methods may be called at once.
+// Writer makes writes over one connection, which it opens when it is needed. Any goroutine may call
+// its methods.
 type Writer struct {
 	cfg   *rest.Config
 	url   *url.URL
@@ -56,7 +57,8 @@ type Writer struct {
 	lastFailure time.Time // when connecting failed last
 }
 
-// New gives nil for configurations that want what only the ordinary client does.
+// New makes a Writer for the API server of a client configuration; nil when the configuration asks
+// for something that only the ordinary client does (see the package).
 func New(cfg *rest.Config) *Writer {
 	switch {
 	case cfg == nil, cfg.Transport != nil, cfg.WrapTransport != nil, cfg.Dial != nil, cfg.Proxy != nil,
@@ -88,12 +90,13 @@ func New(cfg *rest.Config) *Writer {
 	return p
 }
 
-// Create waits for the answer. Calls wait for nobody's answer but their own.
+// Create posts an object (protobuf, see Encode) to a path and waits for the answer. The error is
+// ErrNotSent, ErrLost or the end of ctx; what the API server refused is in the Response.
 func (p *Writer) Create(ctx context.Context, path string, body []byte) (Response, error) {
 	return p.Do(ctx, Request{Method: http.MethodPost, Path: path, Body: body})
 }
 
-// Do is Post for any request.
+// Do makes any request and waits for the answer, as Create does.
 func (p *Writer) Do(ctx context.Context, r Request) (Response, error) {
 	type result struct {
 		a   Response
@@ -109,13 +112,14 @@ func (p *Writer) Do(ctx context.Context, r Request) (Response, error) {
 	}
 }
 
-// CreateAsync is Post for who does not wait; calls of Post go before. then must not block.
+// CreateAsync posts an object and calls then with the answer, from a goroutine that then must not
+// block. Calls of Create, Do and Queue go first.
 func (p *Writer) CreateAsync(ctx context.Context, path string, body []byte, then func(Response, error)) {
 	p.send(ctx, &call{Request: Request{Method: http.MethodPost, Path: path, Body: body}, done: then})
 }
 
-// Queue is Post for who does not wait, where a connection is open; false: nothing was done. The
-// call leaves with Flush, or sooner. then must not block.
+// Queue posts an object with the next Flush, or sooner, and calls then with the answer, from a
+// goroutine that then must not block. False: no connection is open and nothing was done.
 func (p *Writer) Queue(path string, body []byte, then func(Response, error)) bool {
 	l := p.openConnection()
 	if l == nil || !l.isOpen() {
@@ -126,14 +130,14 @@ func (p *Writer) Queue(path string, body []byte, then func(Response, error)) boo
 	if p.token != nil {
 		var err error
 		if c.token, err = p.token(); err != nil {
-			return false // Post says what is wrong
+			return false // Create says what is wrong
 		}
 	}
 	l.startOrQueue(c)
 	return true
 }
 
-// Flush lets offered calls leave.
+// Flush writes the calls of Queue to the connection.
 func (p *Writer) Flush() {
 	if l := p.openConnection(); l != nil {
 		l.flush()

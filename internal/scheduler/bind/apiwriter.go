@@ -28,15 +28,16 @@ var (
 	eventKind   = eventsv1.SchemeGroupVersion.WithKind("Event")
 )
 
-// APIWriter makes the writes that many Pods need over a connection made for that: bindings,
-// statuses, deletions of victims, and the events of Pods that were bound or made to leave. The zero
-// value writes nothing and says so, or leaves it to the ordinary client where it is given one.
+// APIWriter makes the writes that many Pods need over one connection (package apiwriter): bindings,
+// statuses, deletions of victims, and the Events of Pods that were bound or preempted. The zero
+// value leaves each write to the ordinary client, or returns apiwriter.ErrNotSent where it is not
+// given one. Any goroutine may call it.
 type APIWriter struct {
 	writer *apiwriter.Writer
 	host   string // this machine, in events
 }
 
-// NewAPIWriter writes with a Poster; nil: all is left to the ordinary client.
+// NewAPIWriter writes with p; nil: everything is left to the ordinary client.
 func NewAPIWriter(p *apiwriter.Writer) APIWriter {
 	host, err := os.Hostname()
 	if err != nil {
@@ -52,7 +53,7 @@ func (q APIWriter) Close(ctx context.Context) {
 	}
 }
 
-// Bind writes a binding; apiwriter.ErrNotSent when the ordinary client must.
+// Bind posts a binding and waits; apiwriter.ErrNotSent when the ordinary client must post it.
 func (q APIWriter) Bind(ctx context.Context, b *v1.Binding) error {
 	body, err := apiwriter.Encode(bindingKind, b)
 	if err != nil {
@@ -61,7 +62,8 @@ func (q APIWriter) Bind(ctx context.Context, b *v1.Binding) error {
 	return q.do(ctx, apiwriter.Request{Method: http.MethodPost, Path: bindingPath(b), Body: body})
 }
 
-// PatchStatus patches the status of a Pod (strategic merge).
+// PatchStatus patches a Pod's status (strategic merge) and waits. What is not sent, or may not have
+// been taken, otherwise patches.
 func (q APIWriter) PatchStatus(ctx context.Context, otherwise kubernetes.Interface, p *v1.Pod, patch []byte) error {
 	err := q.do(ctx, apiwriter.Request{Method: http.MethodPatch, Path: podPath(p.Namespace, p.Name) + "/status",
 		Type: string(types.StrategicMergePatchType), Body: patch})
@@ -72,7 +74,8 @@ func (q APIWriter) PatchStatus(ctx context.Context, otherwise kubernetes.Interfa
 	return err
 }
 
-// DeletePod deletes a Pod, and none that was made anew under its name.
+// DeletePod deletes a Pod, by its UID, and waits. What is not sent, or may not have been taken,
+// otherwise deletes.
 func (q APIWriter) DeletePod(ctx context.Context, otherwise kubernetes.Interface, p *v1.Pod) error {
 	o := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(p.UID))}
 	body, err := apiwriter.Encode(optionsKind, &o)
@@ -86,7 +89,7 @@ func (q APIWriter) DeletePod(ctx context.Context, otherwise kubernetes.Interface
 	return err
 }
 
-// do makes a request; apiwriter.ErrNotSent when the ordinary client must.
+// do makes a request and waits; apiwriter.ErrNotSent when the ordinary client must make it.
 func (q APIWriter) do(ctx context.Context, r apiwriter.Request) error {
 	if q.writer == nil {
 		return apiwriter.ErrNotSent
@@ -101,10 +104,9 @@ func (q APIWriter) do(ctx context.Context, r apiwriter.Request) error {
 	return a.Err()
 }
 
-// QueueBinding writes a binding where a connection is open, and does not wait: then is told how it
-// ended, by a goroutine that must not be held up, and is given apiwriter.ErrNotSent when the
-// ordinary client must write. False: nothing was done. What is offered leaves with Flush, or
-// sooner.
+// QueueBinding posts a binding with the next Flush, or sooner, and does not wait. then is called
+// with how it ended, by a goroutine that it must not hold up; apiwriter.ErrNotSent means that the
+// ordinary client must post it. False: no connection is open and nothing was done.
 func (q APIWriter) QueueBinding(b *v1.Binding, then func(error)) bool {
 	if q.writer == nil {
 		return false
@@ -125,7 +127,7 @@ func (q APIWriter) QueueBinding(b *v1.Binding, then func(error)) bool {
 	})
 }
 
-// Flush lets what was offered leave.
+// Flush writes the bindings of QueueBinding.
 func (q APIWriter) Flush() {
 	if q.writer != nil {
 		q.writer.Flush()
@@ -138,7 +140,7 @@ func podPath(namespace, name string) string {
 	return "/api/v1/namespaces/" + url.PathEscape(namespace) + "/pods/" + url.PathEscape(name)
 }
 
-// pause waits and leaves the call to the ordinary client.
+// pause waits for d and then leaves the call to the ordinary client.
 func pause(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -150,8 +152,8 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// ScheduledEvent records the event of a bound Pod, which comes once in a Pod's life: nothing is
-// there to count up. otherwise records it in the ordinary way, with its patience.
+// ScheduledEvent records the Event of a bound Pod and does not wait. It comes once in a Pod's life,
+// so no series is counted up. otherwise records it with the ordinary recorder and its retries.
 func (q APIWriter) ScheduledEvent(ctx context.Context, profile string, c frameworkruntime.PodCycle, otherwise func()) {
 	q.createEvent(ctx, &eventsv1.Event{
 		ReportingController: profile, Action: "Binding", Reason: "Scheduled", Regarding: objectReferenceOf(c.Pod),
@@ -159,8 +161,8 @@ func (q APIWriter) ScheduledEvent(ctx context.Context, profile string, c framewo
 	}, otherwise)
 }
 
-// PreemptedEvent records the event of a victim, which comes once in its life too. Its words are the
-// caller's.
+// PreemptedEvent records the Event of a victim, which comes once in a Pod's life too; e has all but
+// action and reason.
 func (q APIWriter) PreemptedEvent(ctx context.Context, e *eventsv1.Event, otherwise func()) {
 	e.Action, e.Reason = "Preempting", "Preempted"
 	q.createEvent(ctx, e, otherwise)
@@ -171,7 +173,8 @@ func objectReferenceOf(p *v1.Pod) v1.ObjectReference {
 		ResourceVersion: p.ResourceVersion}
 }
 
-// createEvent completes an ordinary event and records it.
+// createEvent fills in what all Events share and posts it; otherwise is called when that cannot be
+// done.
 func (q APIWriter) createEvent(ctx context.Context, e *eventsv1.Event, otherwise func()) {
 	if q.writer == nil {
 		otherwise()
@@ -202,5 +205,5 @@ func (q APIWriter) createEvent(ctx context.Context, e *eventsv1.Event, otherwise
 // isOutcomeUnknown tells whether the ordinary client must make a write that may be made twice.
 func isOutcomeUnknown(err error) bool { return isNotSent(err) || errors.Is(err, apiwriter.ErrLost) }
 
-// isNotSent tells whether the ordinary client must write.
+// isNotSent tells whether the ordinary client must make the write.
 func isNotSent(err error) bool { return errors.Is(err, apiwriter.ErrNotSent) }

@@ -10,14 +10,15 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/frameworkruntime"
 )
 
-// AssumeCache keeps the claims on nodes.
+// AssumeCache is the scheduler cache as the binder assumes Pods in it. Any goroutine may call it.
 type AssumeCache interface {
-	// AssumePod takes a node's room for a Pod before the API server knows.
+	// AssumePod counts a Pod on a node before the API server knows of it. The error is that it
+	// stands on a node already.
 	AssumePod(p *v1.Pod, node string) error
-	// ForgetPod takes that back; a Pod that the API server has confirmed stays.
+	// ForgetPod takes that back and moves Pods that the room may help; a Pod that the API server
+	// has confirmed stays.
 	ForgetPod(p *v1.Pod)
-	// ForgetPodQuietly takes an assumption back that was made in thought: nobody was refused
-	// because of it, so nobody is woken.
+	// ForgetPodQuietly takes an assumption back that refused no other Pod, so that none is moved.
 	ForgetPodQuietly(p *v1.Pod)
 }
 
@@ -27,30 +28,44 @@ type BindFailure struct {
 	Status *framework.Status
 }
 
-// Rejected tells whether a plugin turned the Pod away, as against an error.
+// Rejected tells whether a plugin refused the Pod, as against an error.
 func (f *BindFailure) Rejected() bool { return f.Status.IsRejected() }
 
-// Binder carries out choices.
+// Binder takes a Pod from the chosen node to the binding. Whatever fails, at any point, is rolled
+// back in reverse order before the BindFailure is returned:
+//
+//	scheduling cycle           AssumeAndReserve = Reserve, RunPermit
+//	  AssumePod ─► Reserve plugins ─► Permit plugins ─┐
+//	                                                  │ the Pod may wait at Permit
+//	binding cycle              BindingCycle           ▼
+//	  PostBind ◄─ Bind ◄─ slot ◄─ Done ◄─ PreBind ◄─ WaitOnPermit
+//	                │
+//	any failure     ▼
+//	  rollBack: Unreserve of all Reserve plugins, ForgetPod (moves Pods that the room may help)
+//
+// The inline path skips WaitOnPermit and PreBind, which have nothing to do there, and calls
+// HandleBindFailure when the API server refuses the binding. The caller puts the Pod back into the
+// queue. Any goroutine may call its methods, one at a time for each Pod.
 type Binder struct {
 	// as many bindings are written at once as it has capacity, so that the API server is not
 	// flooded; nil: any number
 	Slots chan struct{}
 	Cache AssumeCache
-	// the Pod's fate is decided as far as other Pods can know: its events need not be kept for it
-	// any longer; may be nil
+	// called before Bind: events need not be kept for the Pod any longer, because a failed binding
+	// is retried whatever happened; may be nil
 	Done func(p *v1.Pod)
 }
 
 // WithNodeName gives the Pod as it will be on the node. Only spec.nodeName differs; all else is
-// shared.
+// shared with p.
 func WithNodeName(p *v1.Pod, node string) *v1.Pod {
 	c := *p
 	c.Spec.NodeName = node
 	return &c
 }
 
-// AssumeAndReserve takes the node's room and asks Reserve and Permit plugins. c.Pod must be
-// WithNodeName the node.
+// AssumeAndReserve assumes the Pod on the node and runs Reserve and Permit plugins; nil when the
+// binding cycle may begin. c.Pod must be WithNodeName the node.
 func (b *Binder) AssumeAndReserve(ctx context.Context, p *frameworkruntime.Profile,
 	c frameworkruntime.PodCycle) *BindFailure {
 	if f := b.Reserve(ctx, p, c); f != nil {
@@ -59,7 +74,8 @@ func (b *Binder) AssumeAndReserve(ctx context.Context, p *frameworkruntime.Profi
 	return b.RunPermit(ctx, p, c)
 }
 
-// Reserve is the first half of Claim: it takes the node's room and asks Reserve plugins.
+// Reserve is the first half of AssumeAndReserve: it assumes the Pod and runs Reserve plugins. A
+// failed Reserve is rolled back.
 func (b *Binder) Reserve(ctx context.Context, p *frameworkruntime.Profile, c frameworkruntime.PodCycle) *BindFailure {
 	if err := b.Cache.AssumePod(c.Pod, c.Node); err != nil {
 		return &BindFailure{"Assume", framework.AsStatus(err)}
@@ -70,13 +86,14 @@ func (b *Binder) Reserve(ctx context.Context, p *frameworkruntime.Profile, c fra
 	return nil
 }
 
-// Unreserve takes Hold back: a group that cannot be complete holds nothing.
+// Unreserve takes Reserve back and moves no other Pods: a PodGroup that cannot be complete gives
+// its members' nodes back.
 func (b *Binder) Unreserve(ctx context.Context, p *frameworkruntime.Profile, c frameworkruntime.PodCycle) {
 	p.RunReservePluginsUnreserve(ctx, c)
 	b.Cache.ForgetPodQuietly(c.Pod)
 }
 
-// RunPermit is the second half of Claim.
+// RunPermit is the second half of AssumeAndReserve. A refusal is rolled back.
 func (b *Binder) RunPermit(ctx context.Context, p *frameworkruntime.Profile, c frameworkruntime.PodCycle) *BindFailure {
 	if s := p.RunPermitPlugins(ctx, c); !s.IsSuccess() {
 		return b.rollBack(ctx, p, c, &BindFailure{"Permit", s})
@@ -84,7 +101,8 @@ func (b *Binder) RunPermit(ctx context.Context, p *frameworkruntime.Profile, c f
 	return nil
 }
 
-// BindingCycle waits for Permit, prepares and binds.
+// BindingCycle waits on Permit, runs PreBind, Bind and PostBind, and blocks until the API server
+// has answered. nil when the Pod is bound.
 func (b *Binder) BindingCycle(ctx context.Context, p *frameworkruntime.Profile,
 	c frameworkruntime.PodCycle) *BindFailure {
 	if s := p.WaitOnPermit(ctx, c.Pod); !s.IsSuccess() {
@@ -103,13 +121,13 @@ func (b *Binder) BindingCycle(ctx context.Context, p *frameworkruntime.Profile,
 	return nil
 }
 
-// HandleBindFailure undoes everything for a Pod whose binding was refused.
+// HandleBindFailure rolls back a Pod whose inline binding ended with s.
 func (b *Binder) HandleBindFailure(ctx context.Context, p *frameworkruntime.Profile, c frameworkruntime.PodCycle,
 	s *framework.Status) *BindFailure {
 	return b.rollBack(ctx, p, c, &BindFailure{"Bind", s})
 }
 
-// bind writes when a slot is free.
+// bind runs Bind plugins when a slot is free.
 func (b *Binder) bind(ctx context.Context, p *frameworkruntime.Profile, c frameworkruntime.PodCycle) *framework.Status {
 	if b.Slots != nil {
 		select {
@@ -122,7 +140,7 @@ func (b *Binder) bind(ctx context.Context, p *frameworkruntime.Profile, c framew
 	return p.RunBindPlugins(ctx, c)
 }
 
-// preBind can be cut short by preemption until it is over.
+// preBind runs PreBind plugins; preemption may cancel them until they are over.
 func (b *Binder) preBind(ctx context.Context, p *frameworkruntime.Profile,
 	c frameworkruntime.PodCycle) *framework.Status {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -138,6 +156,8 @@ func (b *Binder) preBind(ctx context.Context, p *frameworkruntime.Profile,
 	return nil
 }
 
+// rollBack gives the node back after a failed binding: Unreserve of every Reserve plugin, in
+// reverse order, then ForgetPod. It returns f.
 func (b *Binder) rollBack(ctx context.Context, p *frameworkruntime.Profile, c frameworkruntime.PodCycle,
 	f *BindFailure) *BindFailure {
 	p.RunReservePluginsUnreserve(ctx, c)

@@ -64,7 +64,7 @@ func podGroupIndexFunc(obj any) ([]string, error) {
 	return nil, nil
 }
 
-// Group finds a PodGroup; one that cannot be read is as good as none.
+// Group finds a PodGroup; one that cannot be read counts as missing.
 func (g *podGroupLister) Group(namespace, name string) *coscheduling.Group {
 	obj, err := g.groups.ByNamespace(namespace).Get(name)
 	if err != nil {
@@ -96,14 +96,14 @@ func (g *podGroupLister) Members(namespace, group string) ([]*v1.Pod, error) {
 	return out, nil
 }
 
-// Backoff makes a group rest.
+// Backoff keeps a group from being scheduled for a while.
 func (g *podGroupLister) Backoff(group *coscheduling.Group, d time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.backoffUntil[group.Namespace+"/"+group.Name] = time.Now().Add(d)
 }
 
-// InBackoff tells whether it still does.
+// InBackoff tells whether that while lasts.
 func (g *podGroupLister) InBackoff(group *coscheduling.Group) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

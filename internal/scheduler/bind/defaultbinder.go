@@ -37,8 +37,8 @@ func newDefaultBinder(q APIWriter) plugins.Factory {
 // Name is DefaultBinder.
 func (defaultBinder) Name() string { return plugins.DefaultBinder }
 
-// Bind posts the binding; the UID in it makes sure that a Pod made anew under the same name is not
-// bound.
+// Bind posts the binding and waits. The UID in it keeps a Pod that was deleted and created again
+// under the same name from being bound.
 func (b defaultBinder) Bind(ctx context.Context, _ framework.CycleState, p *v1.Pod, node string) *framework.Status {
 	klog.FromContext(ctx).V(5).Info("Attempting to bind pod to node", "pod", klog.KObj(p), "node", node)
 	binding, began := bindingOf(p, node), time.Now()
@@ -52,7 +52,7 @@ func (b defaultBinder) Bind(ctx context.Context, _ framework.CycleState, p *v1.P
 	return bindStatus(err)
 }
 
-// BindInline posts the binding and does not wait.
+// BindInline implements frameworkruntime.InlineBindPlugin with a binding that leaves with others.
 func (b defaultBinder) BindInline(p *v1.Pod, node string, then func(done bool, s *framework.Status)) bool {
 	began := time.Now()
 	b.apiCalls.AddPending(frameworkruntime.CallBinding, 1)
@@ -76,8 +76,8 @@ func bindingOf(p *v1.Pod, node string) *v1.Binding {
 	}
 }
 
-// bindStatus says what the API server said, and nothing besides: it is read in conditions and
-// events, where upstream's words are looked for.
+// bindStatus is the API server's error and nothing besides: conditions and Events show it in
+// upstream's words.
 func bindStatus(err error) *framework.Status {
 	if err != nil {
 		return framework.AsStatus(err)

@@ -17,7 +17,7 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/plugins"
 )
 
-// pendingEviction is a preemption decided and to be carried out.
+// pendingEviction is a preemption that is decided and whose victims are to be evicted.
 type pendingEviction struct {
 	preemptor        *v1.Pod
 	podGroup         bool // the preemptor is one Pod of a PodGroup
@@ -27,7 +27,7 @@ type pendingEviction struct {
 	nominatedToClear []*v1.Pod           // Pods of lower priority that were promised the node
 }
 
-// prepareCandidate makes the victims leave. The last one goes alone: its end wakes the preemptor.
+// prepareCandidate evicts the victims. The last one is evicted alone: its end moves the preemptor.
 func (p *defaultPreemption) prepareCandidate(ctx context.Context, eviction pendingEviction) {
 	began := time.Now()
 	last := len(eviction.victims) - 1
@@ -61,8 +61,8 @@ func (p *defaultPreemption) prepareCandidate(ctx context.Context, eviction pendi
 	}
 }
 
-// clearNominatedNodeNames takes the node back from Pods of lower priority that were promised it:
-// they may fit elsewhere now.
+// clearNominatedNodeNames ends the nominations of Pods of lower priority to the node: they may fit
+// elsewhere now.
 func (p *defaultPreemption) clearNominatedNodeNames(ctx context.Context, pods []*v1.Pod) error {
 	var errs []error
 	for _, o := range pods {
@@ -78,8 +78,8 @@ func (p *defaultPreemption) clearNominatedNodeNames(ctx context.Context, pods []
 	return errors.Join(errs...)
 }
 
-// evictVictim ends a victim: a Pod still waiting to be bound is turned back, any other gets its
-// DisruptionTarget condition and is deleted. It tells whether no deletion will be seen.
+// evictVictim evicts a victim: a Pod that still waits at Permit is rejected, any other gets the
+// condition DisruptionTarget and is deleted. True: no deletion of it will be seen.
 func (p *defaultPreemption) evictVictim(ctx context.Context, eviction pendingEviction, i int) (silent bool, err error) {
 	victim := eviction.victims[i]
 	if w := p.handle.GetWaitingPod(victim.UID); w != nil {
@@ -110,7 +110,7 @@ func (p *defaultPreemption) evictVictim(ctx context.Context, eviction pendingEvi
 	return false, nil
 }
 
-// recordEviction tells that a victim was made to leave.
+// recordEviction states that a victim was evicted.
 func (p *defaultPreemption) recordEviction(ctx context.Context, eviction pendingEviction, i int) {
 	victim := eviction.victims[i]
 	klog.FromContext(ctx).V(2).Info("Preemptor Pod preempted victim Pod", "preemptor", klog.KObj(eviction.preemptor),

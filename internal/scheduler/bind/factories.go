@@ -8,11 +8,12 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/coscheduling"
 )
 
-// Factories gives every plugin factory there is: built-in judges, the plugins that act, and extra
-// ones, which must not take a built-in name.
+// Factories gives every plugin factory by name: built-in plugins, those that write to the API
+// server (here), and extra ones, which must not take the name of a built-in plugin but
+// Coscheduling.
 func Factories(extra map[string]plugins.Factory, q APIWriter) map[string]plugins.Factory {
 	all := map[string]plugins.Factory{coscheduling.Name: newCoscheduling}
-	maps.Copy(all, extra) // an own Coscheduling takes the place of this one
+	maps.Copy(all, extra) // an extra Coscheduling replaces this one
 	for _, row := range plugins.Registry() {
 		if row.New != nil {
 			all[row.Name] = row.New

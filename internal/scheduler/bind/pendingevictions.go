@@ -8,20 +8,20 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// maxForgotten is how long after its victims were asked to leave a preemption is remembered whose
-// Pod never came back.
+// maxForgotten is how long after its victims were evicted a preemption is remembered whose Pod
+// never came back.
 const maxForgotten = time.Minute
 
-// pendingEvictions knows for whom victims are being made to leave, by the preemptor's UID.
+// pendingEvictions are the preemptions whose victims are being evicted, by the preemptor's UID.
 type pendingEvictions struct {
 	mu          sync.Mutex
 	byPreemptor map[types.UID]*evictionProgress
 	finished    []types.UID // until the next Pod goes
 }
 
-// evictionProgress is one preemption. It is over when the scheduler itself has seen the last victim
-// go: a Pod that is tried earlier finds the victims still standing where it wants to be, and would
-// ask for them, or others, once more.
+// evictionProgress is one preemption. It is over when the scheduler has seen the last victim go: a
+// preemptor that is tried earlier finds the victims still on the node and would evict them, or
+// others, once more.
 type evictionProgress struct {
 	lastVictim     types.UID // the victim that goes last; empty: others are being made to leave before it
 	lastDeletedAt  time.Time // when it had been asked to leave; zero: not yet
@@ -43,7 +43,7 @@ func (u *pendingEvictions) begin(preemptor types.UID, now time.Time) {
 	u.byPreemptor[preemptor] = &evictionProgress{}
 }
 
-// setLastVictim is called before the last victim is asked.
+// setLastVictim is called before the last victim is evicted.
 func (u *pendingEvictions) setLastVictim(preemptor, victim types.UID) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -52,7 +52,7 @@ func (u *pendingEvictions) setLastVictim(preemptor, victim types.UID) {
 	}
 }
 
-// markAllDeleted is called when all victims have been asked.
+// markAllDeleted is called when all victims have been evicted.
 func (u *pendingEvictions) markAllDeleted(preemptor types.UID, now time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -63,8 +63,8 @@ func (u *pendingEvictions) markAllDeleted(preemptor types.UID, now time.Time) {
 	}
 }
 
-// preemptorsOf names those whose wait may be over now that a Pod went: it was their last victim, or
-// that one is seen leaving, or they were forgotten.
+// preemptorsOf lists the preemptors whose wait may be over now that a Pod went: it was their last
+// victim, or that one is seen terminating, or they were forgotten.
 func (u *pendingEvictions) preemptorsOf(gone types.UID, standing func(types.UID) *v1.Pod) []types.UID {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -78,18 +78,18 @@ func (u *pendingEvictions) preemptorsOf(gone types.UID, standing func(types.UID)
 	return out
 }
 
-// isStillRunning tells whether a Pod stands on a node and is not seen leaving.
+// isStillRunning tells whether a Pod is on a node and not seen terminating.
 func isStillRunning(p *v1.Pod) bool { return p != nil && p.DeletionTimestamp == nil }
 
-// end forgets a preemption, because it failed.
+// end forgets a preemption that failed.
 func (u *pendingEvictions) end(preemptor types.UID) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	delete(u.byPreemptor, preemptor)
 }
 
-// isBlocked tells whether a Pod's victims are still to be waited for; standing gives a Pod that
-// stands on a node, nil for others.
+// isBlocked tells whether a Pod still waits for its victims; standing gives a Pod that is on a
+// node, nil for others.
 func (u *pendingEvictions) isBlocked(preemptor types.UID, standing func(types.UID) *v1.Pod) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()

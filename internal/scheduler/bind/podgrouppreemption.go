@@ -21,8 +21,8 @@ import (
 
 var _ frameworkruntime.PodGroupPostFilterPlugin = (*defaultPreemption)(nil)
 
-// PostFilterPodGroup searches for Pods whose leaving gives a group room, nominates its Pods and
-// makes the victims leave beside the next cycles.
+// PostFilterPodGroup searches for victims whose eviction gives a group room, nominates its Pods and
+// evicts the victims beside the next cycles.
 func (p *defaultPreemption) PostFilterPodGroup(ctx context.Context,
 	g frameworkruntime.UnschedulablePodGroup) (_ map[types.UID]string, status *framework.Status) {
 	hunt := frameworkruntime.PreemptionAttempt{PodGroup: true}
@@ -59,7 +59,7 @@ func (p *defaultPreemption) PostFilterPodGroup(ctx context.Context,
 	return choice.NodeOf, nil
 }
 
-// priorityOf is the group's own; without one that of its least Pod.
+// priorityOf is the group's own priority; without one, the lowest of its Pods.
 func priorityOf(g frameworkruntime.UnschedulablePodGroup) int32 {
 	if n := g.Object.Spec.Priority; n != nil {
 		return *n
@@ -68,8 +68,8 @@ func priorityOf(g frameworkruntime.UnschedulablePodGroup) int32 {
 		func(a, b *v1.Pod) int { return cmp.Compare(pod.Priority(a), pod.Priority(b)) }))
 }
 
-// disruptedTogether names the Pods that can only be disrupted with a Pod: those of its group, when
-// the group says so.
+// disruptedTogether lists the Pods that can only be disrupted with a Pod: those of its group, when
+// the group's disruption mode says so.
 func (p *defaultPreemption) disruptedTogether(o *v1.Pod) []types.UID {
 	name := gangscheduling.PodGroupNameOf(o)
 	if name == "" {
@@ -90,8 +90,8 @@ func isDisruptedAsGroup(g *schedulingv1beta1.PodGroup) bool {
 	return g.Spec.DisruptionMode != nil && g.Spec.DisruptionMode.All != nil
 }
 
-// evictionsOf gives every victim to a Pod of the group that gets its node; one whose node nobody
-// gets leaves for the first.
+// evictionsOf gives every victim to the Pod of the group that gets its node as preemptor; a victim
+// whose node no Pod gets, to the first.
 func (p *defaultPreemption) evictionsOf(g frameworkruntime.UnschedulablePodGroup, c preemption.PodGroupCandidate,
 	node func(string) framework.NodeInfo) []pendingEviction {
 	var out []pendingEviction
@@ -115,7 +115,7 @@ func (p *defaultPreemption) evictionsOf(g frameworkruntime.UnschedulablePodGroup
 	return slices.DeleteFunc(out, func(e pendingEviction) bool { return len(e.victims) == 0 })
 }
 
-// nodeOf is a victim's node; one that is only assumed there has it in its copy.
+// nodeOf is a victim's node; an assumed Pod has it in its copy.
 func nodeOf(v *v1.Pod, node func(string) framework.NodeInfo) string {
 	if n := v.Spec.NodeName; node(n) != nil {
 		return n

@@ -19,8 +19,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/coscheduling"
 )
 
-// PodGroupController keeps status of PodGroups (scheduling.x-k8s.io): phase and counts of members,
-// from what the API shows.
+// PodGroupController keeps the status of PodGroups of scheduling.x-k8s.io, phase and counts of
+// members, from Pods and PodGroups as informers have them.
 type PodGroupController struct {
 	client dynamic.Interface
 	groups cache.Indexer
@@ -29,7 +29,7 @@ type PodGroupController struct {
 	err    error
 }
 
-// NewPodGroupController registers with the informers, which somebody else starts.
+// NewPodGroupController registers with the informers, which the caller starts.
 func NewPodGroupController(client dynamic.Interface, groups, pods cache.SharedIndexInformer) *PodGroupController {
 	k := &PodGroupController{client: client, groups: groups.GetIndexer(), pods: pods.GetIndexer(),
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](

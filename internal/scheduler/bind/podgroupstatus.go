@@ -17,7 +17,7 @@ import (
 )
 
 // PodGroupStatusWriter writes conditions of PodGroups beside the scheduling cycles: one write at a
-// time, and of several conditions of a group the newest.
+// time, and for each group the newest condition only. Any goroutine may call its methods.
 type PodGroupStatusWriter struct {
 	client kubernetes.Interface
 	groups schedulinglisters.PodGroupLister
@@ -25,7 +25,7 @@ type PodGroupStatusWriter struct {
 	mu        sync.Mutex
 	order     []types.UID
 	pending   map[types.UID]podGroupStatusUpdate
-	scheduled map[types.UID]bool // told that it is scheduled, which is for good
+	scheduled map[types.UID]bool // Put said that it is scheduled, which is final
 	wake      chan struct{}
 }
 
@@ -35,14 +35,15 @@ type podGroupStatusUpdate struct {
 	condition       metav1.Condition
 }
 
-// NewPodGroupStatusWriter makes a writer; Run must run for anything to be written.
+// NewPodGroupStatusWriter makes a writer; nothing is written until Run runs.
 func NewPodGroupStatusWriter(client kubernetes.Interface,
 	groups schedulinglisters.PodGroupLister) *PodGroupStatusWriter {
 	return &PodGroupStatusWriter{client: client, groups: groups, pending: map[types.UID]podGroupStatusUpdate{},
 		scheduled: map[types.UID]bool{}, wake: make(chan struct{}, 1)}
 }
 
-// Put takes a condition. One that was True stays so, whatever becomes of further Pods of the group.
+// Put takes a condition and does not wait. One that was True stays so, whatever becomes of further
+// Pods of the group.
 func (s *PodGroupStatusWriter) Put(g *schedulingv1beta1.PodGroup, c metav1.Condition) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,7 +63,7 @@ func (s *PodGroupStatusWriter) Put(g *schedulingv1beta1.PodGroup, c metav1.Condi
 	}
 }
 
-// Delete is told of a PodGroup that is gone.
+// Delete forgets a PodGroup that is gone.
 func (s *PodGroupStatusWriter) Delete(uid types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -18,15 +18,15 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/frameworkruntime"
 )
 
-// StatusUpdate is what the scheduler wants to say in a Pod's status.
+// StatusUpdate is a change to a Pod's status.
 type StatusUpdate struct {
 	Pod       *v1.Pod
 	Condition v1.PodCondition // without its transition time; an empty Type says nothing
 	Nominated *string         // nil leaves status.nominatedNodeName as it is
 }
 
-// PodStatusWriter writes Pod statuses beside the scheduling cycles: one write at a time, and of
-// several wishes for a Pod the newest.
+// PodStatusWriter patches statuses of Pods beside the scheduling cycles: one patch at a time, and
+// for each Pod the newest update only. Any goroutine may call its methods.
 type PodStatusWriter struct {
 	Client    kubernetes.Interface
 	LatestPod func(*v1.Pod) *v1.Pod // the Pod as the informer has it; nil when gone
@@ -41,13 +41,15 @@ type PodStatusWriter struct {
 	wake    chan struct{}
 }
 
-// NewPodStatusWriter makes a writer; Run must run for anything to be written.
+// NewPodStatusWriter makes a writer; nothing is written until Run runs. latest gives a Pod as the
+// informer has it, nil when it is gone.
 func NewPodStatusWriter(client kubernetes.Interface, latest func(*v1.Pod) *v1.Pod) *PodStatusWriter {
 	return &PodStatusWriter{Client: client, LatestPod: latest, pending: map[types.UID]StatusUpdate{},
 		wake: make(chan struct{}, 1)}
 }
 
-// Put takes a wish. A wish about the condition alone keeps an older one about the nominated node.
+// Put takes an update and does not wait. An update without a nominated node, or without a
+// condition, keeps that of the update it replaces.
 func (s *PodStatusWriter) Put(w StatusUpdate) {
 	s.mu.Lock()
 	if old, ok := s.pending[w.Pod.UID]; ok {
@@ -69,8 +71,8 @@ func (s *PodStatusWriter) Put(w StatusUpdate) {
 	}
 }
 
-// WaitForWrite forgets a Pod's wish and waits for a write under way: what was said of an earlier
-// attempt must not arrive after the binding of this one.
+// WaitForWrite drops a Pod's update and waits for a write under way, until ctx ends: the status of
+// an earlier attempt must not be written after the binding.
 func (s *PodStatusWriter) WaitForWrite(ctx context.Context, uid types.UID) {
 	s.mu.Lock()
 	s.removePending(uid)
@@ -87,7 +89,8 @@ func (s *PodStatusWriter) WaitForWrite(ctx context.Context, uid types.UID) {
 	}
 }
 
-// WritesNothing is Settle for who does not wait: false when a write is under way.
+// WritesNothing drops a Pod's update as WaitForWrite does, and does not wait: false when a write is
+// under way.
 func (s *PodStatusWriter) WritesNothing(uid types.UID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,7 +98,7 @@ func (s *PodStatusWriter) WritesNothing(uid types.UID) bool {
 	return s.writing != uid
 }
 
-// removePending forgets a wish; mu is held.
+// removePending drops an update; mu is held.
 func (s *PodStatusWriter) removePending(uid types.UID) {
 	if _, ok := s.pending[uid]; ok {
 		delete(s.pending, uid)
@@ -103,17 +106,17 @@ func (s *PodStatusWriter) removePending(uid types.UID) {
 	}
 }
 
-// ClearNominatedNodeName writes the node that a Pod is going to be bound to into
-// status.nominatedNodeName, for whoever looks after the room of nodes meanwhile (KEP-5278). A
+// SetNominatedNodeName writes the node that a Pod is about to be bound to into
+// status.nominatedNodeName, for whoever counts the room of nodes meanwhile (KEP-5278), and waits. A
 // failure is logged: the binding goes on without it.
-func (s *PodStatusWriter) ClearNominatedNodeName(ctx context.Context, p *v1.Pod, node string) {
+func (s *PodStatusWriter) SetNominatedNodeName(ctx context.Context, p *v1.Pod, node string) {
 	if err := s.write(ctx, StatusUpdate{Pod: p, Nominated: &node}); err != nil && ctx.Err() == nil {
 		klog.FromContext(ctx).Error(err, "Failed to update the nominated node name in the binding cycle",
 			"pod", klog.KObj(p), "nominatedNodeName", node)
 	}
 }
 
-// Run writes until ctx ends.
+// Run writes updates until ctx ends.
 func (s *PodStatusWriter) Run(ctx context.Context) {
 	for {
 		w, ok := s.next()
@@ -173,8 +176,8 @@ func (s *PodStatusWriter) write(ctx context.Context, w StatusUpdate) error {
 	return err
 }
 
-// conditionPatch is a condition with each field said, so that what the one before had and this one
-// has not goes.
+// conditionPatch is a condition with every field present: a null removes what the condition had
+// before.
 type conditionPatch struct {
 	LastProbeTime      *metav1.Time        `json:"lastProbeTime"`
 	LastTransitionTime metav1.Time         `json:"lastTransitionTime"`
@@ -185,9 +188,9 @@ type conditionPatch struct {
 	Type               v1.PodConditionType `json:"type"`
 }
 
-// patchOf is the strategic merge patch that grants the wish; nil when it is granted already. It is
-// written by hand, as finding the difference of two whole statuses costs more than all else about a
-// write.
+// patchOf is the strategic merge patch that brings p to the update; nil when it is there already.
+// It is built by hand: a patch from the difference of two whole statuses costs more than the rest
+// of a write.
 func patchOf(p *v1.Pod, w StatusUpdate) ([]byte, error) {
 	status := map[string]any{}
 	if w.Nominated != nil && *w.Nominated != p.Status.NominatedNodeName {
@@ -219,7 +222,7 @@ func patchOf(p *v1.Pod, w StatusUpdate) ([]byte, error) {
 	return patch, nil
 }
 
-// orNull is nothing for a zero value, which takes a field away.
+// orNull is nil for a zero value, which removes a field.
 func orNull[T comparable](v T) *T {
 	if v == *new(T) {
 		return nil
@@ -227,8 +230,8 @@ func orNull[T comparable](v T) *T {
 	return &v
 }
 
-// SetCondition puts a condition into a status; its transition time is now unless its status stays
-// as it was.
+// SetCondition sets a condition of a status. Its transition time is now unless its status stays as
+// it was.
 func SetCondition(status *v1.PodStatus, c v1.PodCondition) {
 	c.LastTransitionTime = metav1.Now()
 	for i := range status.Conditions {

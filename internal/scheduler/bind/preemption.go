@@ -20,7 +20,7 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/preemption"
 )
 
-// defaultPreemption makes Pods of lower priority leave for one that fits nowhere.
+// defaultPreemption evicts Pods of lower priority for one that fits nowhere.
 type defaultPreemption struct {
 	handle           *frameworkruntime.Handle
 	writer           APIWriter
@@ -55,8 +55,8 @@ func newPreemption(q APIWriter) plugins.Factory {
 // Name is DefaultPreemption.
 func (*defaultPreemption) Name() string { return plugins.DefaultPreemption }
 
-// PreEnqueue keeps a Pod out of the queue while its victims are being made to leave: it could only
-// fail again.
+// PreEnqueue keeps a Pod out of the queue while its victims are being evicted: it could only fail
+// again.
 func (p *defaultPreemption) PreEnqueue(_ context.Context, pod *v1.Pod) *framework.Status {
 	if p.pendingEvictions.isBlocked(pod.UID, p.handle.AssignedPod) {
 		return framework.NewStatus(framework.UnschedulableAndUnresolvable,
@@ -65,15 +65,15 @@ func (p *defaultPreemption) PreEnqueue(_ context.Context, pod *v1.Pod) *framewor
 	return nil
 }
 
-// EventsToRegister opens the gate of PreEnqueue when the last victim goes. Of refusals the filters
-// know themselves when victims are gone.
+// EventsToRegister has PreEnqueue asked again when the last victim goes. The Filter plugins
+// themselves register for the end of victims.
 func (*defaultPreemption) EventsToRegister(context.Context) ([]framework.ClusterEventWithHint, error) {
 	return []framework.ClusterEventWithHint{
 		{Event: framework.ClusterEvent{Resource: framework.AssignedPod, ActionType: framework.Delete}}}, nil
 }
 
-// ConcernedPods names the Pods whose last victim went, so that not every deletion has all gates
-// asked.
+// ConcernedPods lists the Pods whose last victim went, so that not every deletion has PreEnqueue
+// asked about all gated Pods.
 func (p *defaultPreemption) ConcernedPods(before, _ any) []types.UID {
 	gone, ok := before.(*v1.Pod)
 	if !ok {
@@ -82,8 +82,8 @@ func (p *defaultPreemption) ConcernedPods(before, _ any) []types.UID {
 	return p.pendingEvictions.preemptorsOf(gone.UID, p.handle.AssignedPod)
 }
 
-// PostFilter searches and, when it finds a node, nominates it and makes its victims leave beside
-// the next cycles.
+// PostFilter searches for victims and, when it finds a node, nominates the Pod to it and evicts the
+// victims beside the next cycles.
 func (p *defaultPreemption) PostFilter(ctx context.Context, state framework.CycleState, preemptor *v1.Pod,
 	refused framework.NodeToStatusReader) (_ *framework.PostFilterResult, status *framework.Status) {
 	var hunt frameworkruntime.PreemptionAttempt
@@ -129,11 +129,10 @@ func (p *defaultPreemption) PostFilter(ctx context.Context, state framework.Cycl
 				choice.Node, len(choice.Victims)))
 }
 
-// errSearchAborted is how a search ends that never says how: it panicked, and whoever asked for it
-// catches that.
+// errSearchAborted is the status of a search that panicked; the caller of PostFilter recovers.
 var errSearchAborted = framework.NewStatus(framework.Error, "the search for victims broke off")
 
-// reportSearch tells how a search ended.
+// reportSearch calls the hook with how a search ended.
 func (p *defaultPreemption) reportSearch(began time.Time, h *frameworkruntime.PreemptionAttempt,
 	status **framework.Status) {
 	if hook := p.handle.Hooks().PreemptionSearched; hook != nil {
@@ -142,8 +141,8 @@ func (p *defaultPreemption) reportSearch(began time.Time, h *frameworkruntime.Pr
 	}
 }
 
-// searchChecked looks for victims from memory; when the scheduler doubts that, also without, and
-// then the plain choice counts.
+// searchChecked searches for victims with cached results; with ShadowCheck also without, and then
+// the choice without counts.
 func (p *defaultPreemption) searchChecked(ctx context.Context, in preemption.Input) (preemption.Candidate, error) {
 	in.SearchCache = &p.dryRunCache
 	doubted := p.handle.Hooks().ShadowCheckFailed

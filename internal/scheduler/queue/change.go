@@ -10,9 +10,9 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// PodSchedulingPropertiesChange names what changed between two versions of a Pod that may matter to
-// scheduling: one event each, about the given resource (AssignedPod or TargetPod). With no earlier
-// version everything may have changed.
+// PodSchedulingPropertiesChange lists as events what changed between two versions of a Pod that may
+// matter to scheduling, about a resource: AssignedPod, UnscheduledPod or TargetPod. Without an old
+// version everything counts as changed.
 func PodSchedulingPropertiesChange(about framework.EventResource, old, p *v1.Pod) []framework.ClusterEvent {
 	if old == nil {
 		return []framework.ClusterEvent{{Resource: about, ActionType: framework.Update}}
@@ -51,8 +51,8 @@ func requestsChange(old, p *v1.Pod) (less, more bool) {
 	return less, more
 }
 
-// NodeSchedulingPropertiesChange names what changed between two versions of a node that may matter
-// to scheduling, one event each. Heartbeats are no change.
+// NodeSchedulingPropertiesChange lists as events what changed between two versions of a Node that
+// may matter to scheduling. Heartbeats do not.
 func NodeSchedulingPropertiesChange(old, n *v1.Node) []framework.ClusterEvent {
 	var out []framework.ClusterEvent
 	add := func(changed bool, a framework.ActionType) {

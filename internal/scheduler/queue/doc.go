@@ -1,12 +1,12 @@
-// Package queue decides who is next, and for everybody else which event would wake them.
+// Package queue is the scheduling queue and the nominator: which Pod is scheduled next, which
+// cluster events move which other Pods back to the active queue, and which node each nominated Pod
+// waits for.
 //
-// A Pod stands in one of four places: active (next by the profile's order), backoff (failed lately,
-// its time not yet over), unschedulable (until an event that a plugin which refused it thinks
-// helpful, or five minutes), gated (until the gates are gone). A Pod taken by Pop is in flight:
-// events that happen meanwhile are kept and looked at when it comes back. When nothing is active,
-// Pop takes from backoff rather than idle; Pods that failed by an error wait.
+// Queue draws the stages of a Pod. A Pod taken by Pop is in flight: events that happen meanwhile
+// are kept and looked at when it comes back.
 //
-// In: Pods, cluster events, the time. Out: the next Entry, and Moves that say who was moved where,
-// by which event and which plugin's hint. Pure: no lock, no clock; the loop guards it and holds the
-// one timer (Wake). To add a reason to wake: the plugin's EventsToRegister; nothing changes here.
+// In: Pods, cluster events, the time. Out: the next Entry, and Moves that say which Pod came to
+// which stage, by which event and which plugin's hint. Pure: no lock, no clock; the scheduler's
+// lock guards it and its one timer waits until NextFlush. To have an event move Pods: the plugin's
+// EventsToRegister; nothing changes here.
 package queue

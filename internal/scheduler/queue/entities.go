@@ -5,9 +5,9 @@ import v1 "k8s.io/api/core/v1"
 // EntityCounts counts what is scheduled as one: Pods that stand alone, and PodGroups.
 type EntityCounts struct{ Pods, Groups int }
 
-// EntityCounts counts by place. A group stands where the first of its Pods will be tried soonest;
-// of names a Pod's group within its namespace, empty for a Pod that stands alone. A nil of: there
-// are no groups.
+// EntityCounts counts by stage. A group counts at the stage where the first of its Pods will be
+// tried soonest. of names a Pod's group within its namespace, empty for a Pod that stands alone; a
+// nil of means that there are no groups.
 func (q *Queue) EntityCounts(of func(*v1.Pod) string) map[Stage]EntityCounts {
 	if of == nil {
 		n := q.StageCounts()

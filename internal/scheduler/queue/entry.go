@@ -11,10 +11,10 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// Stage is where an entry stands.
+// Stage is where an entry waits.
 type Stage string
 
-// The places, named as in the journal.
+// The stages, named as in the journal.
 const (
 	Active        Stage = "active"
 	Backoff       Stage = "backoff"
@@ -23,7 +23,8 @@ const (
 	InFlight      Stage = "in flight"
 )
 
-// Entry is a Pod in the queue.
+// Entry is a Pod in the queue, or in flight (framework.QueuedEntityInfo). Who popped it owns it
+// until it comes back.
 type Entry struct {
 	Info  *snapshot.PodInfo
 	Stage Stage
@@ -43,18 +44,18 @@ type Entry struct {
 	unschedulableEntry
 }
 
-// unschedulableEntry is what only matters while a Pod is parked.
+// unschedulableEntry matters while the Pod is among the unschedulable pods.
 type unschedulableEntry struct {
-	gatingEvents []framework.ClusterEvent // that may open a closed gate
+	gatingEvents []framework.ClusterEvent // that may have GatingPlugin let it in
 
-	FlushedFromUnschedulable bool            // it was woken by the passing of time, not by an event
-	refusers                 []refuserKey    // under which the parked Pod is found
-	gateCheckedAt            time.Time       // when a gated Pod's gate was last found closed after a long time
-	reportedIgnored          map[string]bool // plugin and kind of event: said that it does not help
+	FlushedFromUnschedulable bool            // MaxUnschedulableTime, not an event, moved it last
+	refusers                 []refuserKey    // under which unschedulablePods finds it
+	gateCheckedAt            time.Time       // when PreEnqueue last refused it after MaxUnschedulableTime
+	reportedIgnored          map[string]bool // plugin and event label: an ignored Move said so
 }
 
-// firstIgnored tells whether it has not been said yet that a plugin expects nothing of a kind of
-// event.
+// firstIgnored tells whether this is the first event of a label that a plugin expects nothing of,
+// since the last attempt, and notes it.
 func (e *Entry) firstIgnored(plugin, label string) bool {
 	k := plugin + " " + label
 	if e.reportedIgnored[k] {
@@ -69,7 +70,7 @@ func (e *Entry) firstIgnored(plugin, label string) bool {
 
 var _ framework.QueuedEntityInfo = (*Entry)(nil)
 
-// Pod is the Pod as last seen.
+// Pod is the Pod as the informer gave it last.
 func (e *Entry) Pod() *v1.Pod { return e.Info.GetPod() }
 
 // Type is that of a single Pod.
@@ -81,37 +82,37 @@ func (e *Entry) GetPod() *v1.Pod { return e.Info.GetPod() }
 // GetPriority is spec.priority.
 func (e *Entry) GetPriority() int32 { return pod.Priority(e.Pod()) }
 
-// GetTimestamp is Since.
+// GetTimestamp is when the Pod last came into the queue.
 func (e *Entry) GetTimestamp() time.Time { return e.Timestamp }
 
-// GetAttempts is Attempts.
+// GetAttempts is how often the Pod was popped.
 func (e *Entry) GetAttempts() int { return e.Attempts }
 
-// GetBackoffExpiration is BackoffExpiration.
+// GetBackoffExpiration is when the back-off ends.
 func (e *Entry) GetBackoffExpiration() time.Time { return e.BackoffExpiration }
 
-// GetUnschedulableCount is Misses.
+// GetUnschedulableCount is how many attempts plugins rejected.
 func (e *Entry) GetUnschedulableCount() int { return e.UnschedulableCount }
 
-// GetConsecutiveErrorsCount is Errors.
+// GetConsecutiveErrorsCount is how many attempts in a row failed by an error.
 func (e *Entry) GetConsecutiveErrorsCount() int { return e.ConsecutiveErrors }
 
-// GetInitialAttemptTimestamp is First.
+// GetInitialAttemptTimestamp is when the Pod was popped first; nil before.
 func (e *Entry) GetInitialAttemptTimestamp() *time.Time { return e.InitialAttemptTimestamp }
 
-// GetUnschedulablePlugins is Rejectors.
+// GetUnschedulablePlugins are the plugins that rejected the last attempt.
 func (e *Entry) GetUnschedulablePlugins() sets.Set[string] { return e.UnschedulablePlugins }
 
-// GetPendingPlugins is PendingPlugins.
+// GetPendingPlugins are the plugins that asked the Pod to wait in the last attempt.
 func (e *Entry) GetPendingPlugins() sets.Set[string] { return e.PendingPlugins }
 
-// GetGatingPlugin is GatingPlugin.
+// GetGatingPlugin is the plugin whose PreEnqueue refused the Pod; empty when none did.
 func (e *Entry) GetGatingPlugin() string { return e.GatingPlugin }
 
-// GetGatingPluginEvents are the events that may open the gate.
+// GetGatingPluginEvents are the events that may have the gating plugin let the Pod in.
 func (e *Entry) GetGatingPluginEvents() []framework.ClusterEvent { return e.gatingEvents }
 
-// entryHeap is a heap of entries in some order.
+// entryHeap is a heap of entries ordered by less, then by arrival.
 type entryHeap struct {
 	list []*Entry
 	less func(a, b *Entry) bool

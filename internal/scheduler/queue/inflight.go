@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// inFlightEvents remembers Pods in flight and the events since the first of them took off: one list
-// in order of time, holding take-offs (types.UID) and events.
+// inFlightEvents keeps the Pods in flight and the events since the first of them was popped: one
+// list in order of time, of popped Pods (types.UID) and events.
 type inFlightEvents struct {
 	events       *list.List
 	inFlightPods map[types.UID]*list.Element
@@ -23,14 +23,14 @@ func (f *inFlightEvents) len() int { return len(f.inFlightPods) }
 
 func (f *inFlightEvents) addPod(uid types.UID) { f.inFlightPods[uid] = f.events.PushBack(uid) }
 
-// addEvent keeps an event if anybody is in flight.
+// addEvent keeps an event while any Pod is in flight.
 func (f *inFlightEvents) addEvent(ev Event) {
 	if len(f.inFlightPods) > 0 {
 		f.events.PushBack(ev)
 	}
 }
 
-// eventsSince lists the events since a Pod's take-off.
+// eventsSince lists the events since a Pod was popped.
 func (f *inFlightEvents) eventsSince(uid types.UID) []Event {
 	start := f.inFlightPods[uid]
 	if start == nil {
@@ -45,7 +45,7 @@ func (f *inFlightEvents) eventsSince(uid types.UID) []Event {
 	return out
 }
 
-// removePod forgets a Pod, and the events nobody in flight needs any more.
+// removePod forgets a Pod, and the events that no other Pod in flight needs.
 func (f *inFlightEvents) removePod(uid types.UID) {
 	el := f.inFlightPods[uid]
 	if el == nil {
@@ -61,7 +61,7 @@ func (f *inFlightEvents) removePod(uid types.UID) {
 	}
 }
 
-// counts gives the events kept by kind, and the Pods in flight as PodPopped.
+// counts gives the number of kept events by label, and of Pods in flight as PodPopped.
 func (f *inFlightEvents) counts() map[string]int {
 	out := map[string]int{}
 	for el := f.events.Front(); el != nil; el = el.Next() {
@@ -75,6 +75,6 @@ func (f *inFlightEvents) counts() map[string]int {
 	return out
 }
 
-// InFlightEvents counts by kind the events that are kept for Pods in flight; those Pods themselves
-// count as PodPopped, as upstream names them.
+// InFlightEvents counts the events that are kept for Pods in flight by label; those Pods count as
+// PodPopped, as upstream's metric has it.
 func (q *Queue) InFlightEvents() map[string]int { return q.inFlight.counts() }

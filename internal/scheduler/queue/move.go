@@ -7,7 +7,8 @@ import (
 	"k8s.io/kube-scheduler/framework"
 )
 
-// moveRequest is how a Pod should be woken, why, and which plugin thinks so.
+// moveRequest is how a Pod is to be moved (hint), the event that is the cause, the plugin that says
+// so (by), and the object of the event.
 type moveRequest struct {
 	hint   hintResult
 	cause  string
@@ -15,7 +16,8 @@ type moveRequest struct {
 	object any
 }
 
-// moveToActiveOrBackoff puts a Pod where the wish says; not worth waking, it is parked.
+// moveToActiveOrBackoff moves an entry to activeQ or, while its back-off lasts, to backoffQ, as the
+// hint says; to the unschedulable pods when it says skip.
 func (q *Queue) moveToActiveOrBackoff(e *Entry, w moveRequest, now time.Time) Move {
 	switch {
 	case w.hint == queueSkip:
@@ -26,7 +28,8 @@ func (q *Queue) moveToActiveOrBackoff(e *Entry, w moveRequest, now time.Time) Mo
 	return q.moveTo(e, Active, w)
 }
 
-// moveTo moves an entry; one whose gate is closed is parked instead of queued.
+// moveTo moves an entry to a stage; to Gated instead of Active or Backoff when PreEnqueue refuses
+// it.
 func (q *Queue) moveTo(e *Entry, to Stage, w moveRequest) Move {
 	q.removeFromStage(e)
 	if to == Active || to == Backoff {
@@ -49,7 +52,7 @@ func (q *Queue) moveTo(e *Entry, to Stage, w moveRequest) Move {
 	return Move{Entry: e, Stage: to, Cause: w.cause, Plugin: w.by, Object: w.object}
 }
 
-// removeFromStage takes an entry out of the place it stands in.
+// removeFromStage takes an entry out of the stage it waits in.
 func (q *Queue) removeFromStage(e *Entry) {
 	switch e.Stage {
 	case Active:
@@ -62,7 +65,7 @@ func (q *Queue) removeFromStage(e *Entry) {
 	e.Stage = ""
 }
 
-// runPreEnqueue asks the gate; nil when it is open.
+// runPreEnqueue asks the PreEnqueue plugins; nil when they let the Pod in.
 func (q *Queue) runPreEnqueue(e *Entry) *framework.Status {
 	if q.PreEnqueue == nil {
 		return nil
@@ -76,18 +79,18 @@ func (q *Queue) runPreEnqueue(e *Entry) *framework.Status {
 	return s
 }
 
-// isUngated tells whether the gate of a gated Pod is open now; another gate may have closed
-// instead.
+// isUngated tells whether PreEnqueue lets a gated Pod in now; it notes which plugin gates it
+// otherwise.
 func (q *Queue) isUngated(e *Entry) bool {
 	q.unschedulable.remove(e)
 	defer q.unschedulable.add(e, q.MaxUnschedulableTime)
 	return q.runPreEnqueue(e) == nil
 }
 
-// StageCounts gives how many Pods stand where.
+// StageCounts are how many Pods wait where.
 type StageCounts struct{ Active, Backoff, Unschedulable, Gated, InFlight int }
 
-// StageCounts counts.
+// StageCounts counts the Pods by stage.
 func (q *Queue) StageCounts() StageCounts {
 	return StageCounts{
 		Active: q.activeQ.n, Backoff: q.backoffQ.n + q.errorBackoffQ.n, InFlight: q.inFlight.len(),
@@ -95,10 +98,10 @@ func (q *Queue) StageCounts() StageCounts {
 	}
 }
 
-// Find gives a Pod's entry; nil when the Pod is not waiting here.
+// Find is a Pod's entry; nil when the Pod does not wait here.
 func (q *Queue) Find(uid types.UID) *Entry { return q.entries[uid] }
 
-// PendingPods lists all waiting Pods by arrival.
+// PendingPods lists all waiting entries by arrival.
 func (q *Queue) PendingPods() []*Entry {
 	out := make([]*Entry, 0, len(q.entries))
 	for _, e := range q.entries {

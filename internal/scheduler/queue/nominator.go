@@ -11,8 +11,9 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/nodechanges"
 )
 
-// Nominator remembers which node each Pod was promised when others were asked to leave for it. What
-// it hands out it never changes: whoever asks again while nothing changed is given the same list.
+// Nominator keeps which node each Pod is nominated to (status.nominatedNodeName, or the result of
+// PostFilter while its write is under way). The lists it gives are never changed: who asks twice
+// while nothing changed gets the same list. The caller serializes all calls.
 type Nominator struct {
 	nodeOf    map[types.UID]string
 	podsOn    map[string][]framework.PodInfo // by node, in order of UID
@@ -20,12 +21,12 @@ type Nominator struct {
 	changeLog nodechanges.Log
 }
 
-// NewNominator is empty.
+// NewNominator makes an empty one.
 func NewNominator() *Nominator {
 	return &Nominator{nodeOf: map[types.UID]string{}, podsOn: map[string][]framework.PodInfo{}}
 }
 
-// AddNominatedPod promises a node to a Pod; an empty name takes the promise back.
+// AddNominatedPod nominates a Pod to a node; an empty name ends its nomination.
 func (n *Nominator) AddNominatedPod(p framework.PodInfo, node string) {
 	uid := p.GetPod().UID
 	if n.nodeOf[uid] != node {
@@ -59,7 +60,7 @@ func findPod(pods []framework.PodInfo, uid types.UID) (at int, found bool) {
 		func(p framework.PodInfo, uid types.UID) int { return cmp.Compare(p.GetPod().UID, uid) })
 }
 
-// DeleteNominatedPodIfExists takes a promise back.
+// DeleteNominatedPodIfExists ends a nomination.
 func (n *Nominator) DeleteNominatedPodIfExists(uid types.UID) {
 	node, ok := n.nodeOf[uid]
 	if !ok {
@@ -77,8 +78,8 @@ func (n *Nominator) DeleteNominatedPodIfExists(uid types.UID) {
 	n.changeLog.Note(node)
 }
 
-// UpdateNominatedPod takes in a changed Pod. A promise made here is kept when neither version of
-// the Pod names a node: the write of it is still under way.
+// UpdateNominatedPod takes in a changed Pod. A nomination made by AddNominatedPod stays when
+// neither version of the Pod names a node: its write is still under way.
 func (n *Nominator) UpdateNominatedPod(old *v1.Pod, p framework.PodInfo) {
 	node := p.GetPod().Status.NominatedNodeName
 	if node == "" && (old == nil || old.Status.NominatedNodeName == "") {
@@ -87,16 +88,16 @@ func (n *Nominator) UpdateNominatedPod(old *v1.Pod, p framework.PodInfo) {
 	n.AddNominatedPod(p, node)
 }
 
-// NominatedPodsForNode lists the Pods promised a node, by UID.
+// NominatedPodsForNode lists the Pods nominated to a node, by UID.
 func (n *Nominator) NominatedPodsForNode(node string) []framework.PodInfo { return n.podsOn[node] }
 
-// NominatedNodeName gives the node promised to a Pod.
+// NominatedNodeName is the node a Pod is nominated to; empty when it is not.
 func (n *Nominator) NominatedNodeName(uid types.UID) string { return n.nodeOf[uid] }
 
-// Empty tells whether no promise stands.
+// Empty tells whether no Pod is nominated.
 func (n *Nominator) Empty() bool { return len(n.nodeOf) == 0 }
 
-// NominatedNodes lists the nodes that are promised to somebody, sorted; nil when none is.
+// NominatedNodes lists the nodes that Pods are nominated to, sorted; nil when there are none.
 func (n *Nominator) NominatedNodes() []string {
 	if len(n.names) == 0 {
 		return nil
@@ -104,7 +105,7 @@ func (n *Nominator) NominatedNodes() []string {
 	return n.names
 }
 
-// Since lists the nodes whose promises changed after a time, as nodechanges.Source does.
+// Since lists the nodes whose nominated Pods changed after clock, as nodechanges.Source does.
 func (n *Nominator) Since(clock int64) (nodes []string, now int64, known bool) {
 	return n.changeLog.Since(clock)
 }

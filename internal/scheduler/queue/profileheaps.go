@@ -6,18 +6,18 @@ import (
 	"k8s.io/kube-scheduler/framework"
 )
 
-// ProfileLess is how the Pods of a profile are sorted. Profiles whose orders have the same name
-// share one lane.
+// ProfileLess is the order of a QueueSort plugin. Profiles whose orders have the same name share a
+// heap.
 type ProfileLess struct {
 	Name string // of the queue sort plugin
 	Less framework.LessFunc
 }
 
-// profileHeaps is a queue of queues: within a lane its own order holds, among the heads of lanes a
-// common one. A comparison that mixes orders would be none.
+// profileHeaps is a queue with a heap for each order: within a heap its own order holds, among the
+// heads of heaps a common one. Comparing by two orders in one heap would be no order.
 type profileHeaps struct {
 	profileOf func(*Entry) ProfileLess
-	// an order in force before that of a lane; nil: none
+	// puts another order before that of a heap; nil: none
 	wrapLess   func(less func(a, b *Entry) bool) func(a, b *Entry) bool
 	lessAcross func(a, b *Entry) bool
 	heaps      map[string]*entryHeap
@@ -52,7 +52,7 @@ func (l *profileHeaps) remove(e *Entry) {
 
 func (l *profileHeaps) fix(e *Entry) { heap.Fix(l.heapOf(e), e.heapIndex) }
 
-// peek is the head that goes before all other heads; nil when all lanes are empty.
+// peek is the head that goes before all other heads; nil when all heaps are empty.
 func (l *profileHeaps) peek() *Entry {
 	var best *Entry
 	for _, name := range l.names {

@@ -18,33 +18,35 @@ const (
 	DefaultMaxBackoff           = 10 * time.Second
 	DefaultMaxUnschedulableTime = 5 * time.Minute // after this an unschedulable Pod is tried again whatever happened
 
-	backoffWindow = time.Second // Pods whose back-off ends in the same window go by the active order
+	backoffWindow = time.Second // Pods whose back-off ends in the same window go by the order of activeQ
 )
 
 // Options are the rules of a queue.
 type Options struct {
-	Less framework.LessFunc // the active order, and that among the heads of lanes
-	// by scheduler name: profiles that sort in another way; each order has a lane of its own
+	Less framework.LessFunc // the order of activeQ, and that among the heads of heaps
+	// by scheduler name: profiles that sort in another way; each order has a heap of its own
 	ProfileLess map[string]ProfileLess
-	// asked before a Pod goes to active or backoff; nil: always open
-	PreEnqueue           func(p *v1.Pod) *framework.Status
-	QueueingHints        map[string][]QueueingHint // by scheduler name: which events wake whom
-	InitialBackoff       time.Duration             // 0: DefaultInitialBackoff
-	MaxBackoff           time.Duration             // 0: DefaultMaxBackoff
-	MaxUnschedulableTime time.Duration             // 0: DefaultMaxUnschedulableTime
-	Log                  logr.Logger               // handed to hint functions
+	// asked before a Pod goes to activeQ or backoffQ; success or nil lets it in; a nil func lets
+	// all in
+	PreEnqueue func(p *v1.Pod) *framework.Status
+	// by scheduler name: which events may help Pods that a plugin refused
+	QueueingHints        map[string][]QueueingHint
+	InitialBackoff       time.Duration // 0: DefaultInitialBackoff
+	MaxBackoff           time.Duration // 0: DefaultMaxBackoff
+	MaxUnschedulableTime time.Duration // 0: DefaultMaxUnschedulableTime
+	Log                  logr.Logger   // handed to hint functions
 }
 
-// Move says that a Pod was put somewhere.
+// Move says that an entry came to a stage, or (Ignored) why an event left it where it is.
 type Move struct {
 	Entry  *Entry
 	Stage  Stage
 	Cause  string // event label as upstream names it: PodAdd, NodeAdd, ScheduleAttemptFailure, …
-	Plugin string // plugin whose hint found the event helpful, or whose gate is closed
+	Plugin string // plugin whose hint says that the event helps, or whose PreEnqueue refused the Pod
 	Object any    // the object the event was about; nil when none
 
-	// the Pod stays: the plugin (By) does not think that the event helps. Told once for each plugin
-	// and kind of event
+	// the Pod stays unschedulable: the plugin expects nothing of the event; said once for each
+	// plugin and event label
 	Ignored bool
 }
 
@@ -58,7 +60,29 @@ const (
 	CauseActivation = "ForceActivate"
 )
 
-// Queue holds all Pods that want a node.
+// Queue is the scheduling queue: all Pods that wait for a node.
+//
+//	Add ──► PreEnqueue ──────► activeQ ──Pop──► in flight ──Done──► assumed, bound, or gone
+//	            │ refuses        ▲                  │
+//	            ▼                │                  │ AddUnschedulableIfNotPresent:
+//	          gated ─────────────┤                  │ the attempt failed
+//	            an event opens   │                  ▼
+//	            the gate         ├───────── errorBackoffQ   by an error
+//	                             │ back-off
+//	                             │ is over
+//	                             ├───────── backoffQ        a plugin refused it, but an event since
+//	                             │ back-off    ▲            then may help
+//	                             │ is over     │ while the back-off lasts
+//	                             └─────────────┴─── unschedulable   a plugin refused it
+//	                                           an event may help (queueing hint), Activate, or
+//	                                           MaxUnschedulableTime is over
+//
+// Every move to activeQ or a back-off queue runs PreEnqueue; an entry that it refuses is gated.
+// When activeQ is empty, Pop takes from backoffQ rather than idle, never from errorBackoffQ. Events
+// that come while Pods are in flight are kept and looked at when they come back.
+//
+// It has no lock and no clock: the caller serializes all calls, passes the time, and calls Flush
+// when NextFlush says so.
 type Queue struct {
 	Options
 	activeQ       profileHeaps
@@ -85,21 +109,22 @@ func New(o Options) *Queue {
 	q := &Queue{Options: o, unschedulable: newUnschedulablePods(), entries: map[types.UID]*Entry{},
 		inFlight: newInFlightEvents()}
 	common := func(a, b *Entry) bool { return o.Less(a, b) }
-	lane := func(e *Entry) ProfileLess {
+	orderOf := func(e *Entry) ProfileLess {
 		if own, ok := o.ProfileLess[e.Pod().Spec.SchedulerName]; ok {
 			return own
 		}
 		return ProfileLess{Less: o.Less}
 	}
-	q.activeQ = profileHeaps{profileOf: lane, lessAcross: common, heaps: map[string]*entryHeap{}}
-	q.backoffQ = profileHeaps{profileOf: lane, wrapLess: lessByBackoffWindow, lessAcross: lessByBackoffWindow(common),
-		heaps: map[string]*entryHeap{}}
-	q.errorBackoffQ = profileHeaps{profileOf: lane, wrapLess: lessByBackoffWindow,
+	q.activeQ = profileHeaps{profileOf: orderOf, lessAcross: common, heaps: map[string]*entryHeap{}}
+	q.backoffQ = profileHeaps{profileOf: orderOf, wrapLess: lessByBackoffWindow,
+		lessAcross: lessByBackoffWindow(common),
+		heaps:      map[string]*entryHeap{}}
+	q.errorBackoffQ = profileHeaps{profileOf: orderOf, wrapLess: lessByBackoffWindow,
 		lessAcross: lessByBackoffWindow(common), heaps: map[string]*entryHeap{}}
 	return q
 }
 
-// lessByBackoffWindow puts the end of the back-off before another order.
+// lessByBackoffWindow orders by the end of the back-off, in windows of backoffWindow, then by less.
 func lessByBackoffWindow(less func(a, b *Entry) bool) func(a, b *Entry) bool {
 	return func(a, b *Entry) bool {
 		if x, y := a.BackoffExpiration.Truncate(backoffWindow), b.BackoffExpiration.Truncate(backoffWindow); !x.Equal(
@@ -110,7 +135,7 @@ func lessByBackoffWindow(less func(a, b *Entry) bool) func(a, b *Entry) bool {
 	}
 }
 
-// backoffQOf is the queue a Pod in back-off stands in.
+// backoffQOf is the back-off queue that an entry belongs to.
 func (q *Queue) backoffQOf(e *Entry) *profileHeaps {
 	if e.ConsecutiveErrors > 0 {
 		return &q.errorBackoffQ
@@ -118,12 +143,12 @@ func (q *Queue) backoffQOf(e *Entry) *profileHeaps {
 	return &q.backoffQ
 }
 
-// Add takes in a Pod that wants a node. A Pod already known is updated.
+// Add takes in a Pod that waits for a node. A Pod that is known is updated.
 func (q *Queue) Add(p *v1.Pod, now time.Time) []Move {
 	if q.entries[p.UID] != nil || q.inFlight.has(p.UID) {
 		return q.Update(nil, p, now)
 	}
-	info, _ := snapshot.NewPodInfo(p) // an affinity term that cannot be read is reported when the Pod is judged
+	info, _ := snapshot.NewPodInfo(p) // an affinity term that cannot be read is reported when the Pod is scheduled
 	q.seq++
 	e := &Entry{Info: info, Timestamp: now, AddedAt: now, seq: q.seq, UnschedulablePlugins: sets.Set[string]{},
 		PendingPlugins: sets.Set[string]{}}
@@ -131,7 +156,8 @@ func (q *Queue) Add(p *v1.Pod, now time.Time) []Move {
 	return []Move{q.moveTo(e, Active, moveRequest{cause: CausePodAdd})}
 }
 
-// Update takes in a change of a Pod that wants a node; old may be nil. It may wake the Pod itself.
+// Update takes in a changed Pod that waits for a node; old may be nil. The change may move the Pod
+// itself. Of a Pod in flight the change is kept as an event.
 func (q *Queue) Update(old, p *v1.Pod, now time.Time) []Move {
 	changes := PodSchedulingPropertiesChange(framework.TargetPod, old, p)
 	if q.inFlight.has(p.UID) {
@@ -164,7 +190,8 @@ func (q *Queue) Update(old, p *v1.Pod, now time.Time) []Move {
 	return nil
 }
 
-// Delete forgets a Pod.
+// Delete forgets a Pod that does not wait for a node any more. Pods in flight are not touched: Done
+// ends their flight.
 func (q *Queue) Delete(uid types.UID) {
 	e := q.entries[uid]
 	if e == nil {
@@ -174,12 +201,12 @@ func (q *Queue) Delete(uid types.UID) {
 	delete(q.entries, uid)
 }
 
-// Pop takes the next Pod; nil when nobody may be tried now. Done must be called when its fate is
-// known.
+// Pop takes the next entry; nil when there is none to try now. The Pod is in flight until Done or
+// AddUnschedulableIfNotPresent is called for it, exactly once.
 func (q *Queue) Pop(now time.Time) *Entry {
 	e := q.activeQ.peek()
 	if e == nil {
-		e = q.backoffQ.peek() // idling would help nobody
+		e = q.backoffQ.peek() // better than to idle
 	}
 	if e == nil {
 		return nil
@@ -188,8 +215,8 @@ func (q *Queue) Pop(now time.Time) *Entry {
 	return e
 }
 
-// PopPod takes a Pod out of its turn, whatever it waits for but gates: its group is tried now. nil
-// when it does not wait here. Done must be called as after Pop.
+// PopPod takes the entry of a Pod out of its turn, whatever it waits for but gates: its PodGroup is
+// scheduled now. nil when it does not wait here. The Pod is in flight, as after Pop.
 func (q *Queue) PopPod(uid types.UID, now time.Time) *Entry {
 	e := q.entries[uid]
 	if e == nil || e.Stage == Gated || q.inFlight.has(uid) {
@@ -199,7 +226,7 @@ func (q *Queue) PopPod(uid types.UID, now time.Time) *Entry {
 	return e
 }
 
-// markInFlight puts an entry into flight.
+// markInFlight moves an entry out of the queue and begins to keep events for it.
 func (q *Queue) markInFlight(e *Entry, now time.Time) {
 	q.removeFromStage(e)
 	delete(q.entries, e.Pod().UID)
@@ -211,18 +238,20 @@ func (q *Queue) markInFlight(e *Entry, now time.Time) {
 	q.inFlight.addPod(e.Pod().UID)
 }
 
-// Done ends a Pod's flight: it was bound, is gone, or came back.
+// Done ends the flight of a Pod that was assumed or bound, or is gone. A second call has no effect.
 func (q *Queue) Done(uid types.UID) { q.inFlight.removePod(uid) }
 
-// Failure is why an attempt failed; with neither set it was an error.
+// Failure names the plugins that refused a Pod (UnschedulablePlugins) or asked it to wait
+// (PendingPlugins); with neither set the attempt failed by an error.
 type Failure struct{ UnschedulablePlugins, PendingPlugins sets.Set[string] }
 
-// AddUnschedulableIfNotPresent takes back a popped Pod that could not be placed. Events of the
-// meantime may wake it at once. It ends the flight.
+// AddUnschedulableIfNotPresent takes a popped entry back whose Pod got no node, and ends its
+// flight. It goes to the unschedulable pods; after an error, or when an event of the meantime may
+// help, to backoffQ or activeQ. No move when the Pod was added again meanwhile.
 func (q *Queue) AddUnschedulableIfNotPresent(e *Entry, f Failure, now time.Time) []Move {
 	defer q.Done(e.Pod().UID)
 	if q.entries[e.Pod().UID] != nil {
-		return nil // made anew meanwhile
+		return nil // added again meanwhile
 	}
 	e.UnschedulablePlugins, e.PendingPlugins, e.Timestamp = f.UnschedulablePlugins, f.PendingPlugins, now
 	switch {
@@ -248,7 +277,8 @@ func (q *Queue) AddUnschedulableIfNotPresent(e *Entry, f Failure, now time.Time)
 	return []Move{q.moveToActiveOrBackoff(e, w, now)}
 }
 
-// backoffDuration doubles from InitialBackoff with each failure up to MaxBackoff.
+// backoffDuration doubles from InitialBackoff with each failure up to MaxBackoff. Failures by
+// errors in a row count by themselves.
 func (q *Queue) backoffDuration(e *Entry) time.Duration {
 	count := e.UnschedulableCount
 	if e.ConsecutiveErrors > 0 {
@@ -266,7 +296,8 @@ func (q *Queue) backoffDuration(e *Entry) time.Duration {
 	return min(d, q.MaxBackoff)
 }
 
-// MoveAllToActiveOrBackoffQueue takes in a cluster event and wakes every Pod it may help.
+// MoveAllToActiveOrBackoffQueue moves every unschedulable Pod that a cluster event may help by the
+// queueing hints of the plugins that refused it, and keeps the event for Pods in flight.
 func (q *Queue) MoveAllToActiveOrBackoffQueue(ev Event, now time.Time) []Move {
 	if !q.isRegistered(ev) {
 		return nil
@@ -295,7 +326,7 @@ func (q *Queue) MoveAllToActiveOrBackoffQueue(ev Event, now time.Time) []Move {
 	return moves
 }
 
-// Activate moves Pods to active, whatever they wait for but gates; those in flight are moved when
+// Activate moves Pods to activeQ, whatever they wait for but gates; Pods in flight are moved when
 // they come back.
 func (q *Queue) Activate(uids []types.UID, now time.Time) []Move {
 	var moves []Move
@@ -312,7 +343,8 @@ func (q *Queue) Activate(uids []types.UID, now time.Time) []Move {
 	return moves
 }
 
-// Flush moves Pods whose time has come: back-off over, or unschedulable for MaxUnschedulableTime.
+// Flush moves the Pods whose back-off ended by now to activeQ, and those that have been
+// unschedulable for MaxUnschedulableTime to activeQ or backoffQ.
 func (q *Queue) Flush(now time.Time) []Move {
 	var moves []Move
 	for _, l := range []*profileHeaps{&q.backoffQ, &q.errorBackoffQ} {
@@ -339,7 +371,7 @@ func (q *Queue) Flush(now time.Time) []Move {
 	return moves
 }
 
-// NextFlush is when Flush has something to do next; zero when nothing waits for time.
+// NextFlush is the earliest time at which Flush moves a Pod; zero when none waits for time.
 func (q *Queue) NextFlush() time.Time {
 	var at time.Time
 	earlier := func(t time.Time) {

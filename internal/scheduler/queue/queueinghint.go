@@ -7,8 +7,8 @@ import (
 	"k8s.io/kube-scheduler/framework"
 )
 
-// QueueingHint says that an event may help a Pod that a plugin refused; Fn has the last word, nil
-// means yes.
+// QueueingHint is an event that a plugin registered for (EventsToRegister): it may help a Pod that
+// the plugin refused. Fn decides; nil: it always helps.
 type QueueingHint struct {
 	Plugin string
 	Event  framework.ClusterEvent
@@ -19,14 +19,13 @@ type QueueingHint struct {
 	ConcernedPods func(before, after any) []types.UID
 }
 
-// Event is something that happened in the cluster, with the object before and after; either may be
-// nil.
+// Event is a cluster event with the object before and after; either may be nil.
 type Event struct {
 	framework.ClusterEvent
 	Old, New any
 }
 
-// Object gives the object the event is about, as it is now if it still is; nil when there is none.
+// Object is the object the event is about, as it is now or was last; nil when there is none.
 func (e Event) Object() any {
 	if e.New != nil {
 		return e.New
@@ -34,7 +33,7 @@ func (e Event) Object() any {
 	return e.Old
 }
 
-// hintResult is how eagerly a Pod should be retried.
+// hintResult is what the hints of all plugins come to, in order of eagerness.
 type hintResult int
 
 const (
@@ -43,8 +42,8 @@ const (
 	queueImmediately                    // at once: the plugin had said "not yet"
 )
 
-// runQueueingHints asks the plugins that refused the Pod whether the event helps, and tells whose
-// word decided; with leave, who was asked and saw no help.
+// runQueueingHints asks the plugins that refused a Pod whether an event helps it, and names the
+// plugin that decided; with queueSkip, one that was asked and expects no help.
 func (q *Queue) runQueueingHints(e *Entry, ev Event) (hintResult, string) {
 	if ev.Resource == framework.WildCard || len(e.UnschedulablePlugins)+len(e.PendingPlugins) == 0 {
 		return queueAfterBackoff, ""
@@ -76,7 +75,7 @@ func (q *Queue) runQueueingHints(e *Entry, ev Event) (hintResult, string) {
 	return best, by
 }
 
-// EventInHand is the event that hints are asked about; for them to tell.
+// EventInHand is the event that hints are being asked about, for the metrics of hints.
 func (q *Queue) EventInHand() framework.ClusterEvent { return q.eventInHand }
 
 // eventMatches tells whether a registered event includes one that happened.

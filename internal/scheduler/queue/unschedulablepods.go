@@ -9,17 +9,17 @@ import (
 	"k8s.io/kube-scheduler/framework"
 )
 
-// unschedulablePods holds unschedulable and gated Pods, found by who refused them: an event that
-// helps nobody else touches nobody else.
+// unschedulablePods are the unschedulable and gated entries, found by the plugins that refused
+// them: an event looks only at the entries that it may help.
 type unschedulablePods struct {
 	all       map[types.UID]*Entry
 	byRefuser map[refuserKey]map[*Entry]struct{}
 	gated     int
-	nextFlush time.Time // no Pod here is tried anew before, whatever happens; zero when nobody is here
+	nextFlush time.Time // no earlier than this is any Pod here tried again by time; zero when there is none
 }
 
-// refuserKey is a plugin of a profile; the empty plugin stands for Pods that nobody is known to
-// have refused.
+// refuserKey is a plugin of a profile; the empty plugin stands for entries that no plugin is known
+// to have refused.
 type refuserKey struct{ profile, plugin string }
 
 func newUnschedulablePods() unschedulablePods {
@@ -59,7 +59,7 @@ func (p *unschedulablePods) remove(e *Entry) {
 	}
 }
 
-// flushTime is when a parked Pod is tried anew whatever happened.
+// flushTime is when an entry is tried again whatever happened; limit is MaxUnschedulableTime.
 func (e *Entry) flushTime(limit time.Duration) time.Time {
 	if e.gateCheckedAt.After(e.Timestamp) {
 		return e.gateCheckedAt.Add(limit)
@@ -67,6 +67,7 @@ func (e *Entry) flushTime(limit time.Duration) time.Time {
 	return e.Timestamp.Add(limit)
 }
 
+// refuserKeys are the plugins that keep an entry here.
 func refuserKeys(e *Entry) []refuserKey {
 	profile := e.Pod().Spec.SchedulerName
 	if e.Stage == Gated {
@@ -96,7 +97,7 @@ func (p *unschedulablePods) sorted() []*Entry {
 	return sortByArrival(out)
 }
 
-// concernedEntries lists by arrival the entries that an event may concern.
+// concernedEntries lists by arrival the entries whose refusing plugins registered for an event.
 func (q *Queue) concernedEntries(ev Event) []*Entry {
 	if len(q.unschedulable.all) == 0 {
 		return nil
@@ -128,13 +129,14 @@ func (q *Queue) concernedEntries(ev Event) []*Entry {
 	return sortByArrival(out)
 }
 
+// registered tells whether a plugin registered for an event (EventsToRegister).
 func (q *Queue) registered(k refuserKey, ev framework.ClusterEvent) bool {
 	return slices.ContainsFunc(q.QueueingHints[k.profile],
 		func(h QueueingHint) bool { return h.Plugin == k.plugin && eventMatches(h.Event, ev) })
 }
 
-// concernedPods is how a plugin tells which of the Pods that it keeps out an event may concern; nil
-// when it does not.
+// concernedPods is the function by which a plugin names the gated Pods that an event may concern;
+// nil when it names none, and all are looked at.
 func (q *Queue) concernedPods(k refuserKey, ev framework.ClusterEvent) func(before, after any) []types.UID {
 	for _, h := range q.QueueingHints[k.profile] {
 		if h.Plugin == k.plugin && h.ConcernedPods != nil && eventMatches(h.Event, ev) {

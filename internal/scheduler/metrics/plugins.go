@@ -1,4 +1,4 @@
-package scheduler
+package metrics
 
 import (
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -7,13 +7,13 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 )
 
-// pluginMetrics counts which plugins took part in rulings: once for each attempt and point, however
-// many nodes there are. The counters of a profile are looked up once.
-type pluginMetrics struct {
+// Plugins counts which plugins took part in scheduling cycles: once for each cycle and extension
+// point, however many nodes there are. Only the scheduling goroutine may call it.
+type Plugins struct {
 	total       *counterVec
 	batch       *counterVec
 	cacheCounts schedule.CacheCounts
-	evaluations map[*schedule.PluginSet]*profileEvaluations
+	evaluations map[*schedule.PluginSet]*profileEvaluations // looked up once
 }
 
 type profileEvaluations struct{ preFilter, filter, preScore, score []pluginEvaluation }
@@ -23,22 +23,23 @@ type pluginEvaluation struct {
 	evaluations metrics.CounterMetric
 }
 
-func newPluginMetrics(r metrics.KubeRegistry) pluginMetrics {
-	v := metrics.NewCounterVec(&metrics.CounterOpts{Subsystem: subsystem, Name: "plugin_evaluation_total",
-		Help: "Attempts to schedule Pods that a plugin took part in, at PreFilter, Filter, PreScore and " +
-			"Score.",
-		StabilityLevel: metrics.BETA},
-		[]string{"plugin", "extension_point", "profile"})
-	m := pluginMetrics{evaluations: map[*schedule.PluginSet]*profileEvaluations{},
-		total: newCachedVec[metrics.CounterMetric](v, v.WithLabelValues)}
-	m.batch = alphaCounter("batch_attempts_total",
+func newPlugins(r metrics.KubeRegistry) *Plugins {
+	m := &Plugins{evaluations: map[*schedule.PluginSet]*profileEvaluations{},
+		total: counter("plugin_evaluation_total",
+			"Attempts to schedule Pods that a plugin took part in, at PreFilter, Filter, PreScore and Score.",
+			metrics.BETA, "plugin", "extension_point", "profile")}
+	m.batch = counter("batch_attempts_total",
 		"Rulings by the use of verdicts kept from Pods of the same shape: hint_used, no_hint when the shape is new or "+
-			"the Pod is nominated for a node, hint_not_used when they do not suffice.", "profile", "result")
+			"the Pod is nominated for a node, hint_not_used when they do not suffice.",
+		metrics.ALPHA, "profile", "result")
 	r.MustRegister(m.total, m.batch)
 	return m
 }
 
-func (m pluginMetrics) evaluationsOf(j *schedule.PluginSet) *profileEvaluations {
+// Init looks up the counters of a set of plugins, so that they are served as 0 from the start.
+func (m *Plugins) Init(j *schedule.PluginSet) { m.evaluationsOf(j) }
+
+func (m *Plugins) evaluationsOf(j *schedule.PluginSet) *profileEvaluations {
 	if s := m.evaluations[j]; s != nil {
 		return s
 	}
@@ -62,9 +63,9 @@ func (m pluginMetrics) evaluationsOf(j *schedule.PluginSet) *profileEvaluations 
 	return s
 }
 
-// observe takes in a ruling; it is called by the scheduling goroutine alone. Plugins that skipped
-// were not asked.
-func (m pluginMetrics) observe(j *schedule.PluginSet, r *schedule.Result) {
+// Observe counts a result of scheduling with a set of plugins. Plugins that PreFilter or PreScore
+// skipped took no part.
+func (m *Plugins) Observe(j *schedule.PluginSet, r *schedule.Result) {
 	s := m.evaluationsOf(j)
 	noFilter, noScore := r.State.GetSkipFilterPlugins(), r.State.GetSkipScorePlugins()
 	inc := func(all []pluginEvaluation, skip sets.Set[string]) {
@@ -85,11 +86,12 @@ func (m pluginMetrics) observe(j *schedule.PluginSet, r *schedule.Result) {
 	}
 }
 
-// setCacheCounts counts how a ruling used the verdicts that are kept.
-func (m *pluginMetrics) setCacheCounts(profile string, now schedule.CacheCounts) {
+// SetCacheCounts counts whether the last cycle of a profile used cached results. now are the counts
+// of the equivalence cache after it.
+func (m *Plugins) SetCacheCounts(profile string, now schedule.CacheCounts) {
 	was := m.cacheCounts
 	if m.cacheCounts = now; now.Hits < was.Hits || now.Misses < was.Misses || now.Bypassed < was.Bypassed {
-		was = schedule.CacheCounts{} // another memory, after a ruling that broke
+		was = schedule.CacheCounts{} // another cache, after a cycle that broke
 	}
 	result := "no_hint"
 	switch {
