@@ -6,18 +6,19 @@ import (
 	"time"
 )
 
-// Queued says which queue of the scheduler a Pod stands in and what put it there.
+// Queued says in which queue of the scheduler a Pod is and what moved it there.
 type Queued struct {
 	Queue   string    `json:"queue"`             // active, backoff, unschedulable, gated
 	Cause   string    `json:"cause"`             // the event that moved it, as upstream names it (PodAdd, NodeAdd, …)
 	Attempt int       `json:"attempt,omitempty"` // scheduling attempts so far
-	Until   time.Time `json:"until,omitzero"`    // end of the back-off
-	By      string    `json:"by,omitempty"`      // plugin that found the event helpful, or whose gate is closed
-	Object  string    `json:"object,omitempty"`  // what the event was about: node/NAME, pod/NAMESPACE/NAME
-	Ignored bool      `json:"ignored,omitempty"` // the Pod stays: the plugin (By) does not expect the event to help
+	Until   time.Time `json:"until,omitzero"`    // end of the backoff
+	// plugin whose QueueingHint moved the Pod, or whose PreEnqueue gates it
+	By      string `json:"by,omitempty"`
+	Object  string `json:"object,omitempty"`  // object of the event: node/NAME, pod/NAMESPACE/NAME
+	Ignored bool   `json:"ignored,omitempty"` // the Pod stays: the plugin's (By) QueueingHint returned QueueSkip
 }
 
-// Line prints the place in the queue.
+// Line prints the queue and the cause.
 func (f Queued) Line() string {
 	cause := f.Cause
 	if f.Object != "" {
@@ -37,19 +38,19 @@ func (f Queued) Line() string {
 	return s
 }
 
-// NodeRefusal is one node's first refusal of a Pod.
+// NodeRefusal is the first Filter status by which a node is infeasible for a Pod.
 type NodeRefusal struct {
 	Node      string     `json:"node"`
 	Plugin    string     `json:"plugin"`
 	Code      string     `json:"code"`             // Unschedulable, UnschedulableAndUnresolvable, Error, …
 	Reason    string     `json:"reason,omitempty"` // stable code of package reason
-	Messages  []string   `json:"messages"`         // upstream's texts, as counted in FailedScheduling
-	Detail    string     `json:"detail,omitempty"` // the numbers behind it: "asks cpu 2, 1.4 left of 8"
+	Messages  []string   `json:"messages"`         // the plugin's messages, as counted in FailedScheduling
+	Detail    string     `json:"detail,omitempty"` // the numbers: "asks cpu 2, 1.4 left of 8"
 	Fix       string     `json:"fix,omitempty"`    // smallest change that lifts this refusal, if the plugin knows one
-	Shortages []Shortage `json:"short,omitempty"`  // resources that are missing
+	Shortages []Shortage `json:"short,omitempty"`  // missing resources
 }
 
-// CountedRefusal sums up nodes that gave the same refusal and are not listed one by one.
+// CountedRefusal counts nodes with the same refusal that are not listed one by one.
 type CountedRefusal struct {
 	Plugin   string   `json:"plugin"`
 	Code     string   `json:"code"`
@@ -57,8 +58,7 @@ type CountedRefusal struct {
 	Nodes    int      `json:"nodes"`
 }
 
-// Shortage is a shortfall of one resource, in the resource's base unit (milli for cpu, bytes for
-// memory).
+// Shortage is a shortfall of one resource, in milli for cpu, bytes for memory, else in units.
 type Shortage struct {
 	Resource  string `json:"resource"`
 	Requested int64  `json:"asked"`
@@ -66,7 +66,7 @@ type Shortage struct {
 	Available int64  `json:"available"` // allocatable of the node
 }
 
-// PluginScore is one plugin's opinion of one node.
+// PluginScore is one plugin's score of one node: raw, normalized (0 to 100) and weighted.
 type PluginScore struct {
 	Plugin   string `json:"plugin"`
 	Raw      int64  `json:"raw"`
@@ -75,25 +75,25 @@ type PluginScore struct {
 	Weighted int64  `json:"weighted"`
 }
 
-// NodeScore is one feasible node's total and its parts.
+// NodeScore is a feasible node's total score and its parts.
 type NodeScore struct {
 	Node  string        `json:"node"`
 	Total int64         `json:"total"`
 	Parts []PluginScore `json:"parts,omitempty"`
 }
 
-// Ruled is the outcome of one scheduling attempt: every node's refusal or score.
+// Ruled is the outcome of one scheduling attempt: each node's refusal or score.
 type Ruled struct {
 	Attempt  int              `json:"attempt"`
 	Profile  string           `json:"profile"`
 	Nodes    int              `json:"nodes"` // nodes in the snapshot
-	Sample                    // of the nodes
-	Feasible int              `json:"feasible"`           // nodes that passed every filter
-	Winner   string           `json:"winner,omitempty"`   // empty when no node fits
+	Sample                    // evaluated nodes
+	Feasible int              `json:"feasible"`           // nodes that passed all Filter plugins
+	Winner   string           `json:"winner,omitempty"`   // empty if no node fits
 	RunnerUp string           `json:"runnerUp,omitempty"` // second best
 	Ties     int              `json:"ties,omitempty"`     // nodes that shared the top score
 	Message  string           `json:"message,omitempty"`  // text of the FailedScheduling event
-	By       string           `json:"by,omitempty"`       // plugin that ended the attempt before nodes were judged
+	By       string           `json:"by,omitempty"`       // plugin that ended the attempt before nodes were filtered
 	Refusals []NodeRefusal    `json:"refusals,omitempty"`
 	Counted  []CountedRefusal `json:"counted,omitempty"` // refusals of nodes beyond those listed
 	Scores   []NodeScore      `json:"scores,omitempty"`
@@ -101,12 +101,11 @@ type Ruled struct {
 	Took     Took             `json:"took"`
 }
 
-// Sample is which nodes were looked at: with a percentage of nodes to score the search ends once
-// enough fit.
+// Sample says which nodes were evaluated: with percentageOfNodesToScore the search ends once enough
+// nodes fit.
 type Sample struct {
-	Visited int `json:"visited"` // nodes judged
-	// nodes that were not, as enough others fit before their turn came; a better one may be among
-	// them
+	Visited int `json:"visited"` // nodes evaluated
+	// nodes not evaluated because enough others fit; a better one may be among them
 	Left    int      `json:"left,omitempty"`
 	LeftOut []string `json:"leftOut,omitempty"` // the first of these by name
 }
@@ -119,7 +118,7 @@ func (f Ruled) Line() string {
 	s := fmt.Sprintf("attempt %d: %s chosen, %d of %d nodes fit", f.Attempt, f.Winner, max(f.Feasible, len(f.Scores)),
 		f.Nodes)
 	for _, n := range f.Scores {
-		if n.Node == f.Winner && len(n.Parts) > 0 { // a single node that fits is not scored
+		if n.Node == f.Winner && len(n.Parts) > 0 { // a single feasible node is not scored
 			parts := make([]string, 0, len(n.Parts))
 			for _, p := range n.Parts {
 				parts = append(parts, fmt.Sprintf("%s=%d", p.Plugin, p.Weighted))
@@ -130,12 +129,12 @@ func (f Ruled) Line() string {
 	return s
 }
 
-// Bound says that the API server took the binding.
+// Bound says that the API server acknowledged the binding.
 type Bound struct {
 	Node string `json:"node"`
 	Next string `json:"next,omitempty"` // runner-up
-	Lead int64  `json:"lead,omitempty"` // points ahead of it
-	Took Took   `json:"took"`           // from queue to acknowledged binding
+	Lead int64  `json:"lead,omitempty"` // difference of their scores
+	Took Took   `json:"took"`           // from entering the queue to the acknowledged binding
 }
 
 // Line prints the binding.
@@ -159,10 +158,10 @@ func (f BindFailed) Line() string {
 	return fmt.Sprintf("binding to %s failed in %s: %s", f.Node, f.Point, f.Error)
 }
 
-// Preempting says which Pods were asked to leave for this one.
+// Preempting says which Pods were preempted for this one.
 type Preempting struct {
 	Node    string   `json:"node"`
-	Victims []string `json:"victims"` // namespace/name
+	Victims []string `json:"victims"` // NAMESPACE/NAME
 }
 
 // Line prints node and victims.
@@ -170,28 +169,28 @@ func (f Preempting) Line() string {
 	return fmt.Sprintf("nominated to %s, preempting %s", f.Node, strings.Join(f.Victims, ", "))
 }
 
-// Preempted says of a Pod that the scheduler made it leave for another, and why.
+// Preempted says that the scheduler preempted this Pod, for which other one, and why.
 type Preempted struct {
-	By       string `json:"by"`              // namespace/name of the Pod it left for
+	By       string `json:"by"`              // NAMESPACE/NAME of the preemptor
 	Class    string `json:"class,omitempty"` // priority class of that Pod
 	Priority int32  `json:"priority"`        // of that Pod
 	Own      int32  `json:"own"`             // priority of this Pod
 	Node     string `json:"node"`
-	// nodes that would have become free enough by preemption and were compared
+	// candidate nodes that were compared
 	Candidates int              `json:"candidates"`
-	Victims    int              `json:"victims"`           // Pods that had to leave, this one included
-	Shortages  []Shortage       `json:"short,omitempty"`   // what the other Pod lacked on the node
+	Victims    int              `json:"victims"`           // victims, this Pod included
+	Shortages  []Shortage       `json:"short,omitempty"`   // what the preemptor lacked on the node
 	Budgets    []ViolatedBudget `json:"budgets,omitempty"` // PodDisruptionBudgets that allowed no more disruptions
 }
 
-// ViolatedBudget is a PodDisruptionBudget that preemption did not keep: it keeps budgets only where
-// another choice is left.
+// ViolatedBudget is a PodDisruptionBudget that preemption violated: budgets are respected only if
+// there is another candidate.
 type ViolatedBudget struct {
 	Name    string `json:"name"`
 	Allowed int32  `json:"allowed"` // status.disruptionsAllowed at that time
 }
 
-// Line prints who came first, and why.
+// Line prints the preemptor and why it came first.
 func (f Preempted) Line() string {
 	s := fmt.Sprintf("preempted on %s (priority %d) for pod %s (priority %d)", f.Node, f.Own, f.By, f.Priority)
 	for _, b := range f.Budgets {
