@@ -19,8 +19,8 @@ type API struct {
 // FailingCheck is a failing check of /readyz.
 type FailingCheck struct{ Name, Reason string }
 
-// maxClockSkew: a new certificate or token is refused by a clock that is behind; controllers judge
-// a node's Lease by their own clock only.
+// maxClockSkew is the difference from which clocks are reported: a new certificate or token is
+// refused by a clock that is behind; controllers judge a node's Lease by their own clock only.
 const maxClockSkew = 5 * time.Second
 
 func apiServer(f Facts) []Finding {
