@@ -1,5 +1,5 @@
-// Package reason says why not: the catalogue of refusals, each with a stable code, the text an
-// operator reads and a remedy.
+// Package reason is the catalogue of refusals, each with a stable code, the text an operator reads
+// and a remedy.
 //
 // A refusal's code becomes condition reason, event reason, metric label and documentation anchor.
 // In: nothing. Out: *Refusal values. To add one: a constant and a row in the file of its area.
@@ -15,11 +15,11 @@ type Refusal struct {
 	Code   Code   // stable, CamelCase
 	By     string // who refused: plugin/NodeResourcesFit, kubelet/admit, …
 	Detail string // with quantities
-	Fix    string // what a person can do, empty when nothing
+	Fix    string // remedy; empty if there is none
 	Err    error  // underlying error, if any
 }
 
-// Error prints code, speaker, detail, and the cause.
+// Error returns code, By, Detail, and the cause.
 func (r *Refusal) Error() string {
 	var b strings.Builder
 	b.WriteString(string(r.Code))

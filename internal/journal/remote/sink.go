@@ -17,8 +17,8 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// flushInterval is the time between batches, maxPending the number of facts kept, the last the
-// number in one request.
+// flushInterval is the time between batches, maxQueued the number of facts kept at most, maxBatch
+// the number in one request.
 const (
 	flushInterval = 500 * time.Millisecond
 	maxQueued     = 1 << 14
