@@ -12,12 +12,12 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// errKilled is the end of a containerd by a signal: nothing is wrong with it, and the next one may
-// live.
+// errKilled means that a signal ended containerd: that is no fault of its configuration, so a retry
+// may succeed.
 var errKilled = errors.New("it was killed")
 
-// ended says that a process that was to answer has ended; errKilled is wrapped when a signal did
-// it, or when nobody can know.
+// ended returns an error that says how the process ended; it wraps errKilled if a signal ended it,
+// or if that is not known.
 func (c Config) ended(proc *process) error {
 	how := errKilled
 	if proc.exit != nil {
@@ -30,13 +30,13 @@ func (c Config) ended(proc *process) error {
 	return fmt.Errorf("containerd ended while it started: %w; its log is %s", how, c.logFile())
 }
 
-// away tells that an error means that nobody answers at the socket now.
+// away reports whether err means that nothing answers on the socket now.
 func away(err error) bool {
 	return errdefs.IsUnavailable(err) || status.Code(err) == codes.Unavailable
 }
 
-// begin has containerd running with all that Start promises, and sets c.proc. It begins again when
-// containerd dies.
+// begin starts or adopts containerd with everything that Start promises, and sets c.proc. It
+// retries while containerd is killed.
 func (c *Child) begin(ctx context.Context, config []byte) (EventKind, error) {
 	delay := noRestartYet
 	for born := time.Now(); ; born = time.Now() {
@@ -54,7 +54,7 @@ func (c *Child) begin(ctx context.Context, config []byte) (EventKind, error) {
 	}
 }
 
-// attempt is one try of begin; again tells that the next may succeed.
+// attempt is one try of begin; if it returns true another one may succeed.
 func (c *Child) attempt(ctx context.Context, config []byte) (what EventKind, rescan bool, err error) {
 	proc, err := c.cfg.adopt(ctx, config)
 	if err != nil {
@@ -81,7 +81,7 @@ func (c *Child) attempt(ctx context.Context, config []byte) (what EventKind, res
 	return what, false, err
 }
 
-// over tells whether the process has ended.
+// over reports whether the process has ended.
 func (p *process) over() bool {
 	select {
 	case <-p.exited:

@@ -15,10 +15,9 @@ import (
 	"github.com/gantry-project/gantry/internal/instance"
 )
 
-// Clean removes what an instance left behind, and nothing of anybody else: its containerd, its
-// containers with their cgroups, its shims, mounts, network namespaces, images and state. It may be
-// called again after a failure and when there is nothing to do. Every step is tried; what failed is
-// joined.
+// Clean removes everything that an instance left behind: its containerd, containers with their
+// cgroups, shims, mounts, network namespaces, images and state, and nothing of others. It tries
+// every step and joins the errors. It may be repeated, and does nothing if there is nothing to do.
 func Clean(ctx context.Context, cfg Config) error {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -35,12 +34,12 @@ func Clean(ctx context.Context, cfg Config) error {
 	}
 	err = errors.Join(os.RemoveAll(cfg.StateDir), os.RemoveAll(cfg.root()))
 	if cfg.StateDir == instance.StateDir(cfg.DataDir) {
-		_ = os.Remove(filepath.Dir(cfg.StateDir)) // goes only when no other instance has its state there
+		_ = os.Remove(filepath.Dir(cfg.StateDir)) // fails if another instance has its state there
 	}
 	return err
 }
 
-// deleteContainers kills what runs and removes its cgroups, by runc's own records.
+// deleteContainers kills the instance's containers and removes their cgroups, from runc's records.
 func (c Config) deleteContainers(ctx context.Context) error {
 	records, err := filepath.Glob(filepath.Join(c.runcDir(), "*", "*", "state.json"))
 	if err != nil {
@@ -59,7 +58,7 @@ func (c Config) deleteContainers(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// killShims ends the shims that report to this instance's socket.
+// killShims kills the shims that report to this instance's socket.
 func (c Config) killShims() error {
 	var errs []error
 	for _, pid := range pids() {
@@ -68,7 +67,7 @@ func (c Config) killShims() error {
 		}
 		p, err := openProcess(pid)
 		if err != nil {
-			continue // gone meanwhile
+			continue // it is gone
 		}
 		if err := p.signal(unix.SIGKILL); err != nil {
 			errs = append(errs, fmt.Errorf("kill shim %d: %w", pid, err))
@@ -84,7 +83,7 @@ func (c Config) killShims() error {
 	return errors.Join(errs...)
 }
 
-// unmountAll detaches every mount at or below the instance's own directories, last mounted first.
+// unmountAll detaches all mounts at or below the instance's directories, the latest first.
 func (c Config) unmountAll() error {
 	raw, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -113,7 +112,7 @@ func (c Config) unmountAll() error {
 	return errors.Join(errs...)
 }
 
-// realPath resolves links, as the kernel's list of mounts does.
+// realPath resolves symbolic links, as paths in mountinfo are resolved.
 func realPath(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real
@@ -121,5 +120,5 @@ func realPath(path string) string {
 	return path
 }
 
-// unescape undoes the kernel's octal escapes in mountinfo.
+// unescape decodes the octal escapes of mountinfo.
 var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)

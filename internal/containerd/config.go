@@ -11,68 +11,68 @@ import (
 	"github.com/gantry-project/gantry/internal/instance"
 )
 
-// PauseImage is the name of the image that holds a Pod's namespaces. It is made from BinDir/pause
-// at the first start and never pulled.
+// PauseImage is the name of the sandbox image. It is made from BinDir/pause at the first start and
+// never pulled.
 const PauseImage = "gantry.invalid/pause:1"
 
-// Config says where one containerd lives. Only DataDir is required.
+// Config configures one containerd. Only DataDir is required.
 type Config struct {
-	// DataDir is Gantry's data directory; images and containers are kept below it, in "containerd".
+	// DataDir is Gantry's data directory; images and containers are in its subdirectory containerd.
 	DataDir string
-	// StateDir holds sockets, bundles and network namespaces; default instance.StateDir(DataDir),
-	// kept short for unix sockets.
+	// StateDir has sockets, bundles and network namespaces; default instance.StateDir(DataDir),
+	// which is short because of the limit for unix sockets.
 	StateDir string
-	// BinDir has containerd-shim-runc-v2, runc and pause; default: where the executable is.
+	// BinDir has containerd-shim-runc-v2, runc and pause; default: the executable's directory.
 	BinDir string
 	// Executable is started as "Executable containerd --config FILE"; default: this binary.
 	Executable string
-	// CNIConfDir and CNIBinDir are where containerd looks for networks; defaults DataDir/cni/net.d
-	// and BinDir/cni. Programs are looked for in /opt/cni/bin and /usr/lib/cni too, where other CNI
-	// plugins install them.
+	// CNIConfDir and CNIBinDir are containerd's CNI directories; defaults DataDir/cni/net.d and
+	// BinDir/cni. Plugins are also searched in /opt/cni/bin and /usr/lib/cni, where others are
+	// installed.
 	CNIConfDir, CNIBinDir string
 	// RegistryDir has one directory per registry host with its hosts.toml; default
 	// DataDir/containerd/certs.d.
 	RegistryDir string
-	// ImagesDir has image archives that are imported at the start, and while FollowImages runs;
+	// ImagesDir has image archives that are imported at the start and while FollowImages runs;
 	// default DataDir/images.
 	ImagesDir string
 	// Snapshotter is "overlayfs" or "native"; default: overlayfs where the file system of DataDir
 	// supports it.
 	Snapshotter string
-	// LogLevel is containerd's; default "info".
+	// LogLevel is containerd's log level; default "info".
 	LogLevel string
-	// ReadyTimeout bounds the wait for the first CRI answer; default 30 s.
+	// ReadyTimeout bounds the wait for the first CRI response; default 30 s.
 	ReadyTimeout time.Duration
-	// OnEvent is told what happens to the child; it must not block. May be nil.
+	// OnEvent is called with events of the child; it must not block. May be nil.
 	OnEvent func(Event)
-	// OnImport is told of each archive of ImagesDir that was imported or could not be; it must not
+	// OnImport is called for each archive of ImagesDir that was imported or failed; it must not
 	// block. May be nil.
 	OnImport func(ImportedArchive)
 }
 
-// Event is something that happened to containerd.
+// Event is an event of containerd's life.
 type Event struct {
 	Kind EventKind
 	PID  int
-	// Took is the time from start to the first CRI answer (Started, Adopted, Restarted).
+	// Took is the time from the start to the first CRI response (Started, Adopted, Restarted).
 	Took time.Duration
-	// Err says why (Died, Failed).
+	// Err is the reason (Died, Failed).
 	Err error
 }
 
 // EventKind names an Event.
 type EventKind string
 
-// What can happen to the child.
+// Kinds of events.
 const (
 	Started   EventKind = "started"
 	Adopted   EventKind = "adopted"
 	Died      EventKind = "died"
 	Restarted EventKind = "restarted"
-	Failed    EventKind = "failed" // a restart that did not succeed; the next attempt follows
+	Failed    EventKind = "failed" // a failed restart; another attempt follows
 )
 
-// withDefaults fills in what is empty and makes the paths absolute.
+// withDefaults fills in defaults and makes paths absolute.
 func (c Config) withDefaults() (Config, error) {
 	if c.DataDir == "" {
 		return c, fmt.Errorf("containerd needs a data directory")
@@ -121,7 +121,7 @@ func (c Config) pidFile() string { return filepath.Join(c.StateDir, "containerd.
 func (c Config) socket() string  { return filepath.Join(c.StateDir, "containerd.sock") }
 func (c Config) runcDir() string { return filepath.Join(c.StateDir, "runc") }
 
-// Endpoint is the CRI socket as a URL. It can be told before containerd runs.
+// Endpoint returns the URL of the CRI socket, also before containerd runs.
 func (c Config) Endpoint() string {
 	if full, err := c.withDefaults(); err == nil {
 		c = full
@@ -129,15 +129,14 @@ func (c Config) Endpoint() string {
 	return "unix://" + c.socket()
 }
 
-// host is what of the machine the configuration depends on.
+// host is what the configuration depends on, besides Config.
 type host struct {
 	// mayLowerOOMScore: the kernel allows a negative oom_score_adj (CAP_SYS_RESOURCE).
 	mayLowerOOMScore bool
 	snapshotter      string
 }
 
-// render writes the configuration as a pure function of where containerd lives and what the host
-// can do.
+// render returns containerd's configuration file. It is a pure function.
 func (c Config) render(h host) ([]byte, error) {
 	var b bytes.Buffer
 	score := 0

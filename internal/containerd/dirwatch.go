@@ -11,19 +11,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dirWatch tells when a file of a directory may be complete. The directory need not exist yet, and
-// may be removed and made again; its parent must exist.
+// dirWatch signals when a file of a directory may be complete. The directory need not exist, and
+// may be removed and created again; its parent must exist.
 type dirWatch struct {
 	dir       string
 	file      *os.File
-	changed   chan error // nil: look now; an error ends it; at most one waits
+	changed   chan error // nil: scan now; an error: the watch has ended; capacity 1
 	closeOnce sync.Once
 
-	selfWatch, parentWatch int // watches; own is -1 while the directory is not there
+	selfWatch, parentWatch int // watch descriptors; selfWatch is -1 while the directory does not exist
 }
 
-// writeCompleteMask are the events after which a file may be whole. IN_CREATE is for links; a file
-// that is only begun is still open, and its end is told by IN_CLOSE_WRITE.
+// writeCompleteMask are the events after which a file may be complete. IN_CREATE is for links; a
+// file being written ends with IN_CLOSE_WRITE.
 const writeCompleteMask = unix.IN_CLOSE_WRITE | unix.IN_MOVED_TO | unix.IN_CREATE | unix.IN_ATTRIB
 
 func newDirWatch(dir string) (*dirWatch, error) {
@@ -43,7 +43,7 @@ func newDirWatch(dir string) (*dirWatch, error) {
 
 func (w *dirWatch) close() { w.closeOnce.Do(func() { _ = w.file.Close() }) }
 
-// addWatch watches the directory itself, if it is there.
+// addWatch watches the directory itself, if it exists.
 func (w *dirWatch) addWatch(fd int) {
 	own, err := unix.InotifyAddWatch(fd, w.dir, writeCompleteMask|unix.IN_ONLYDIR)
 	if err != nil {
@@ -66,13 +66,13 @@ func (w *dirWatch) read(fd int) {
 		if w.handleEvents(fd, buffer[:n]) {
 			select {
 			case w.changed <- nil:
-			default: // a look is asked for already
+			default: // a scan is requested already
 			}
 		}
 	}
 }
 
-// handleEvents reads events; it is true when one of them asks for a look.
+// handleEvents decodes events and returns whether one of them requests a scan.
 func (w *dirWatch) handleEvents(fd int, raw []byte) (look bool) {
 	for len(raw) >= unix.SizeofInotifyEvent {
 		watch, mask := int(int32(binary.NativeEndian.Uint32(raw))), binary.NativeEndian.Uint32(raw[4:])

@@ -20,11 +20,11 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// namespace is where CRI keeps its images inside containerd.
+// namespace is the containerd namespace of CRI's images.
 const namespace = "k8s.io"
 
-// ImportImage loads an OCI or docker archive, plain or gzipped, unpacks it and returns the image
-// names once CRI knows them.
+// ImportImage imports an OCI or docker archive, plain or gzipped, unpacks it and returns the image
+// names once CRI lists them.
 func (c *Child) ImportImage(ctx context.Context, path string) ([]string, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -38,13 +38,12 @@ func (c *Child) ImportImage(ctx context.Context, path string) ([]string, error) 
 	return names, nil
 }
 
-// Import is ImportImage from a stream.
+// Import is ImportImage from a reader.
 func (c *Child) Import(ctx context.Context, archive io.Reader) ([]string, error) {
 	return importArchive(ctx, c.cfg, c.snapshotter, archive)
 }
 
-// ImportFile loads an archive into the containerd of the given configuration, which another process
-// keeps running.
+// ImportFile imports an archive into the containerd of cfg, which another process runs.
 func ImportFile(ctx context.Context, cfg Config, path string) ([]string, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -90,7 +89,7 @@ func importArchive(ctx context.Context, cfg Config, snapshotter string, archive 
 	return names, cfg.awaitImages(ctx, names)
 }
 
-// awaitImages waits until CRI, which learns of images by events, lists them.
+// awaitImages waits until CRI, which learns of images from events, lists them.
 func (c Config) awaitImages(ctx context.Context, names []string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -145,7 +144,7 @@ func (c *Child) ensurePause(ctx context.Context) error {
 	return nil
 }
 
-// pauseArchive packs one static program as a docker archive; equal programs give equal bytes.
+// pauseArchive packs one static program as a docker archive. It is deterministic.
 func pauseArchive(program []byte) ([]byte, error) {
 	var layer bytes.Buffer
 	w := tar.NewWriter(&layer)

@@ -14,19 +14,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ImportedArchive is what became of an archive of ImagesDir.
+// ImportedArchive is the result of importing an archive of ImagesDir.
 type ImportedArchive struct {
 	File  string
-	Names []string // of the images; empty when Err says why there are none
+	Names []string // of the images; empty if Err is set
 	Err   error
 }
 
-// archiveImporter imports what stands in ImagesDir. It is used by one goroutine at a time.
+// archiveImporter imports the archives of ImagesDir. It is not safe for concurrent use.
 type archiveImporter struct {
 	dir, recordFile string
 	load            func(ctx context.Context, path string) ([]string, error)
 	onImport        func(ImportedArchive)
-	failed          map[string]string // stamps of archives that could not be imported
+	failed          map[string]string // fingerprints of archives whose import failed
 }
 
 func (c *Child) archives() *archiveImporter {
@@ -40,10 +40,10 @@ func (c Config) notifyImport(i ImportedArchive) {
 	}
 }
 
-// scan imports the archives (*.tar, *.tar.gz, *.tgz) that are new or changed since they were last
-// imported; those that somebody still writes are left for later. A machine without a registry gets
-// its images this way. A containerd that is away is an error: scan again when it is back. An
-// archive that is broken is told, and tried again when it has changed or at the next start.
+// scan imports archives (*.tar, *.tar.gz, *.tgz) that are new or changed since their last import;
+// those still open for writing are left for later. It returns an error if containerd is away; the
+// caller scans again when it is back. A broken archive is reported to onImport, and retried when it
+// changes or at the next start.
 func (a *archiveImporter) scan(ctx context.Context) error {
 	entries, err := os.ReadDir(a.dir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -54,7 +54,7 @@ func (a *archiveImporter) scan(ctx context.Context) error {
 	}
 	before, after := map[string]string{}, map[string]string{}
 	if raw, err := os.ReadFile(a.recordFile); err == nil && json.Unmarshal(raw, &before) != nil {
-		before = map[string]string{} // cut off by a crash: import again
+		before = map[string]string{} // truncated by a crash: import again
 	}
 	for _, e := range entries {
 		path := filepath.Join(a.dir, e.Name())
@@ -63,7 +63,7 @@ func (a *archiveImporter) scan(ctx context.Context) error {
 		}
 		stamp, ok := fingerprintOf(path)
 		switch {
-		case !ok: // went meanwhile, or is no file
+		case !ok: // it is gone, or not a file
 		case before[e.Name()] == stamp:
 			after[e.Name()] = stamp
 		case a.failed[e.Name()] == stamp || beingWritten(path):
@@ -83,7 +83,7 @@ func (a *archiveImporter) scan(ctx context.Context) error {
 			default:
 				a.failed[e.Name()] = stamp
 			}
-			a.onImport(imported) // once it is recorded: who hears of it finds it imported
+			a.onImport(imported) // after it is recorded, so that a callback finds it imported
 		}
 	}
 	if maps.Equal(before, after) {
@@ -92,7 +92,7 @@ func (a *archiveImporter) scan(ctx context.Context) error {
 	return a.record(after)
 }
 
-// record writes down which archives are imported, by name with their fingerprints.
+// record stores the fingerprints of imported archives by name.
 func (a *archiveImporter) record(imported map[string]string) error {
 	raw, err := json.MarshalIndent(imported, "", "  ")
 	if err != nil {
@@ -101,8 +101,8 @@ func (a *archiveImporter) record(imported map[string]string) error {
 	return os.WriteFile(a.recordFile, raw, 0o600)
 }
 
-// importOne imports an archive and returns what became of it. Nothing became of it yet when
-// containerd is away (away(err)) or ctx ended.
+// importOne imports an archive. Its error is set only if containerd is away (away(err)) or ctx has
+// ended, so that there is no result yet.
 func (a *archiveImporter) importOne(ctx context.Context, path string) (ImportedArchive, error) {
 	names, err := a.load(ctx, path)
 	if err != nil && !away(err) && ctx.Err() == nil {
@@ -116,8 +116,8 @@ func isArchive(name string) bool {
 		strings.HasSuffix(name, ".tgz"))
 }
 
-// fingerprintOf changes with a file's content; ok is false for what is no regular file. Links are
-// followed.
+// fingerprintOf returns a value that changes with the file's content; ok is false if it is not a
+// regular file. Symbolic links are followed.
 func fingerprintOf(path string) (stamp string, ok bool) {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() {
@@ -126,24 +126,24 @@ func fingerprintOf(path string) (stamp string, ok bool) {
 	return fmt.Sprintf("%d bytes, %s", info.Size(), info.ModTime().UTC().Format("2006-01-02T15:04:05.000000000Z")), true
 }
 
-// beingWritten tells whether somebody has the file open for writing: the kernel refuses a read
-// lease then. Where there are no leases (other file systems) it is false.
+// beingWritten reports whether a process has the file open for writing: the kernel then refuses a
+// read lease. On file systems without leases it returns false.
 func beingWritten(path string) bool {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return false
 	}
-	defer f.Close() // gives the lease back too
+	defer f.Close() // releases the lease too
 	_, err = unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_RDLCK)
 	return errors.Is(err, unix.EAGAIN)
 }
 
-// retryScan is when a directory that could not be read is looked at again.
+// retryScan is when a directory that could not be read is scanned again.
 const retryScan = 10 * time.Second
 
-// follow scans whenever something in the directory is complete, until ctx ends. It sees files by
-// inotify when they are closed, moved in or linked; the directory itself may come and go. fault is
-// told of what keeps it from looking.
+// follow scans whenever a file in the directory is complete, until ctx ends. inotify reports files
+// when they are closed, moved in or linked; the directory may be removed and created again. fault
+// is called with errors that prevent scanning.
 func (a *archiveImporter) follow(ctx context.Context, fault func(error)) error {
 	w, err := newDirWatch(a.dir)
 	if err != nil {
@@ -152,7 +152,7 @@ func (a *archiveImporter) follow(ctx context.Context, fault func(error)) error {
 	defer w.close()
 	stop := context.AfterFunc(ctx, w.close)
 	defer stop()
-	rescan := time.NewTimer(0) // what came before the watch stood
+	rescan := time.NewTimer(0) // for files from before the watch
 	defer rescan.Stop()
 	for {
 		select {
@@ -174,8 +174,8 @@ func (a *archiveImporter) follow(ctx context.Context, fault func(error)) error {
 	}
 }
 
-// FollowImages imports archives that are put into ImagesDir from now on, until ctx ends; OnImport
-// is told of each. fault is told of what keeps it from looking. It runs once at a time.
+// FollowImages imports archives that are added to ImagesDir, until ctx ends; OnImport is called for
+// each, fault with errors that prevent scanning. Only one call at a time.
 func (c *Child) FollowImages(ctx context.Context, fault func(error)) error {
 	return c.images.follow(ctx, fault)
 }

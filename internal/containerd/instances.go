@@ -10,15 +10,14 @@ import (
 	"github.com/gantry-project/gantry/internal/instance"
 )
 
-// RunningInstances are the data directories of the instances on this machine whose containerd takes
-// connections from this user, sorted. Those with a state directory of their own choice are not
-// found.
+// RunningInstances returns the data directories of the instances on this machine whose containerd
+// accepts connections from this user, sorted. Instances with a StateDir of their own are not found.
 func RunningInstances() []string { return runningIn(filepath.Dir(instance.StateDir("/"))) }
 
 func runningIn(dir string) []string {
 	files, err := filepath.Glob(filepath.Join(dir, "*", "containerd.toml"))
 	if err != nil {
-		return nil // only a bad pattern fails
+		return nil // the only error is a bad pattern
 	}
 	var out []string
 	for _, file := range files {
@@ -26,7 +25,7 @@ func runningIn(dir string) []string {
 		if err != nil {
 			continue
 		}
-		_ = conn.Close() // it was only to see whether somebody is there
+		_ = conn.Close() // it only tested whether something listens
 		raw, err := os.ReadFile(file)
 		if err != nil {
 			continue

@@ -7,8 +7,8 @@ import (
 
 	"github.com/containerd/containerd/v2/cmd/containerd/command"
 
-	// What a Kubernetes node needs of containerd, and no more: its own list
-	// (cmd/containerd/builtins) costs 4 MB and more memory.
+	// The plugins a Kubernetes node needs; containerd's own list (cmd/containerd/builtins) costs 4
+	// MB and more memory.
 	_ "github.com/containerd/containerd/api/types/runc/options"
 	_ "github.com/containerd/containerd/v2/core/metrics/cgroups"
 	_ "github.com/containerd/containerd/v2/core/metrics/cgroups/v2"
@@ -51,7 +51,7 @@ import (
 	_ "github.com/containerd/containerd/v2/plugins/transfer"
 )
 
-// Main is containerd's own command line; args are what follows "gantry containerd". It returns the
+// Main runs containerd's command line with the arguments after "gantry containerd". It returns the
 // exit code.
 func Main(args []string) int {
 	if err := command.App().Run(context.Background(), append([]string{"containerd"}, args...)); err != nil {

@@ -11,8 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PreflightError is something the machine or the installation lacks; Fix is what a person does
-// about it.
+// PreflightError is a missing prerequisite of the machine or installation; Fix is the remedy.
 type PreflightError struct {
 	What string
 	Fix  string
@@ -32,7 +31,7 @@ func (m *PreflightError) Unwrap() error { return m.Err }
 // hex digits>".
 const maxSocketPath = 107
 
-// preflight checks everything that would otherwise fail later and darker.
+// preflight checks prerequisites whose lack would cause less clear errors later.
 func (c Config) preflight() (host, error) {
 	checks := []func() error{
 		checkPrivileges,
@@ -114,8 +113,8 @@ func checkCgroups() error {
 	return nil
 }
 
-// chooseSnapshotter takes overlayfs where it works (6 ms per container) and copies (70 ms) where it
-// does not.
+// chooseSnapshotter returns overlayfs if it works (6 ms per container), otherwise native, which
+// copies (70 ms).
 func (c Config) chooseSnapshotter() (string, error) {
 	switch c.Snapshotter {
 	case "overlayfs", "native":

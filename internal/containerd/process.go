@@ -16,16 +16,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// process is a running containerd, started by us or found. The pidfd names it even after its number
-// is used again.
+// process is a running containerd, started or adopted. Its pidfd stays valid when the pid is
+// reused.
 type process struct {
 	pid    int
 	fd     *os.File
 	exited chan struct{}
-	exit   <-chan *os.ProcessState // how it ended; nil for a process that was found
+	exit   <-chan *os.ProcessState // how it ended; nil for an adopted process
 }
 
-// openProcess takes hold of a pid. It fails when there is no such process.
+// openProcess opens a pid. It fails if there is no such process.
 func openProcess(pid int) (*process, error) {
 	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
 	if err != nil {
@@ -36,7 +36,7 @@ func openProcess(pid int) (*process, error) {
 	return p, nil
 }
 
-// wait closes gone when the process has ended. release ends it too, without closing gone.
+// wait closes exited when the process has ended. release ends it without closing exited.
 func (p *process) wait() {
 	raw, err := p.fd.SyscallConn()
 	if err != nil {
@@ -69,7 +69,7 @@ func (p *process) signal(s syscall.Signal) error {
 	return sent
 }
 
-// terminate asks the process to stop and kills it when ctx is over or after grace.
+// terminate sends TERM, and KILL after grace or when ctx ends.
 func (p *process) terminate(ctx context.Context, grace time.Duration) error {
 	if err := p.signal(unix.SIGTERM); err != nil {
 		return fmt.Errorf("stop containerd (process %d): %w", p.pid, err)
@@ -94,8 +94,8 @@ func (p *process) terminate(ctx context.Context, grace time.Duration) error {
 	}
 }
 
-// spawn starts containerd in a session of its own, so that it outlives us, with its log appended to
-// a file.
+// spawn starts containerd in a session of its own, so that it outlives Gantry; its log is appended
+// to a file.
 func (c Config) spawn() (*process, error) {
 	log, err := c.openLog()
 	if err != nil {
@@ -113,7 +113,7 @@ func (c Config) spawn() (*process, error) {
 	if err != nil {
 		return nil, errors.Join(err, cmd.Process.Kill(), cmd.Wait())
 	}
-	// before it is reaped: its start time can be read even when it is killed at once
+	// before it is reaped, while its start time can still be read
 	if err := c.writePID(p.pid); err != nil {
 		p.release()
 		return nil, errors.Join(err, cmd.Process.Kill(), cmd.Wait())
@@ -121,13 +121,13 @@ func (c Config) spawn() (*process, error) {
 	exit := make(chan *os.ProcessState, 1)
 	p.exit = exit
 	go func() {
-		_ = cmd.Wait() // reaps it; what it says of its end stands in its log
+		_ = cmd.Wait() // reaps it; its log says why it ended
 		exit <- cmd.ProcessState
 	}()
 	return p, nil
 }
 
-// environment is what containerd is given of ours: with the instance's own shim and runc first in
+// environment returns containerd's environment: ours, with the instance's shim and runc first in
 // PATH.
 func (c Config) environment(overrides []string) []string {
 	path := c.BinDir
@@ -159,7 +159,7 @@ func (c Config) openLog() (*os.File, error) {
 	return f, nil
 }
 
-// writePID keeps the pid with the process's start time: together they name it for good.
+// writePID stores the pid with the process's start time; together they identify it.
 func (c Config) writePID(pid int) error {
 	start, err := startTime(pid)
 	if err != nil {
@@ -172,7 +172,7 @@ func (c Config) writePID(pid int) error {
 	return os.Rename(tmp, c.pidFile())
 }
 
-// startTime is field 22 of /proc/PID/stat, in clock ticks since boot.
+// startTime returns field 22 of /proc/PID/stat, in clock ticks since boot.
 func startTime(pid int) (string, error) {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -185,8 +185,8 @@ func startTime(pid int) (string, error) {
 	return fields[19], nil
 }
 
-// running finds this instance's containerd, by its pid file or, when that is lost, by its command
-// line. nil means none runs.
+// running returns this instance's containerd, found by its pid file or else by its command line;
+// nil if none runs.
 func (c Config) running() *process {
 	if raw, err := os.ReadFile(c.pidFile()); err == nil {
 		fields := strings.Fields(string(raw))
@@ -208,8 +208,8 @@ func (c Config) running() *process {
 	return nil
 }
 
-// adoptProcess opens a process if it is the one meant: it started at start (or start is empty) and
-// still runs.
+// adoptProcess opens a process if it is the recorded one: it started at start (or start is empty)
+// and still runs.
 func (c Config) adoptProcess(pid int, start string) *process {
 	p, err := openProcess(pid)
 	if err != nil {
@@ -237,7 +237,7 @@ func pids() []int {
 	return out
 }
 
-// hasArgument tells whether the process was started with this flag and this value.
+// hasArgument reports whether the process was started with this flag and value.
 func hasArgument(pid int, flag, value string) bool {
 	raw, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
 	return err == nil && bytes.Contains(raw, []byte("\x00"+flag+"\x00"+value+"\x00"))

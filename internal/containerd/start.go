@@ -20,7 +20,7 @@ import (
 // stopGrace is how long containerd may take to end by itself; it needs up to 1.5 s.
 const stopGrace = 5 * time.Second
 
-// Child is a containerd that is watched and, when it dies, started again.
+// Child is a supervised containerd. Its methods are safe for concurrent use.
 type Child struct {
 	cfg         Config
 	snapshotter string
@@ -33,10 +33,10 @@ type Child struct {
 }
 
 // Start adopts this instance's containerd if a healthy one runs, and starts one otherwise. When it
-// returns, CRI answers and the pause image is there. A containerd that dies meanwhile is started
-// again for as long as ctx lasts, and OnEvent is told of each Failed attempt; one that ends by
-// itself before CRI answers is an error. ctx bounds the start alone; the child runs on until Stop.
-// Errors of type *PreflightError name what the machine lacks.
+// returns, CRI answers and the pause image exists. A containerd that is killed meanwhile is started
+// again until ctx ends, and OnEvent gets each Failed attempt; one that exits by itself before CRI
+// answers is an error. ctx bounds the start only; the child runs until Stop. Errors of type
+// *PreflightError name missing prerequisites.
 func Start(ctx context.Context, cfg Config) (*Child, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -68,20 +68,20 @@ func Start(ctx context.Context, cfg Config) (*Child, error) {
 	return c, nil
 }
 
-// Endpoint is the CRI socket as a URL.
+// Endpoint returns the URL of the CRI socket.
 func (c *Child) Endpoint() string { return "unix://" + c.cfg.socket() }
 
-// RegistryDir has one directory per registry host with its hosts.toml.
+// RegistryDir returns the directory with one subdirectory per registry host with its hosts.toml.
 func (c *Child) RegistryDir() string { return c.cfg.RegistryDir }
 
-// PID is the process that runs now.
+// PID returns the pid of the current process.
 func (c *Child) PID() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.proc.pid
 }
 
-// Close stops watching and leaves containerd and all containers running, for the next Start to
+// Close stops supervising and leaves containerd and all containers running, for the next Start to
 // adopt.
 func (c *Child) Close() {
 	c.cancel()
@@ -91,8 +91,8 @@ func (c *Child) Close() {
 	c.proc.release()
 }
 
-// Stop ends containerd: TERM, then KILL after 5 s or at the end of ctx. Containers that still run
-// are left to their shims.
+// Stop ends containerd: TERM, then KILL after 5 s or when ctx ends. Running containers are left to
+// their shims.
 func (c *Child) Stop(ctx context.Context) error {
 	c.cancel()
 	c.watching.Wait()
@@ -128,8 +128,8 @@ func (c Config) makeDirs() error {
 	return nil
 }
 
-// adopt returns the containerd that runs already, if it answers and has this configuration; one
-// that does not is ended. Its containers run on.
+// adopt returns the running containerd if it answers and has this configuration; otherwise it ends
+// it, and its containers run on.
 func (c Config) adopt(ctx context.Context, config []byte) (*process, error) {
 	proc := c.running()
 	if proc == nil {
@@ -152,7 +152,7 @@ func (c Config) adopt(ctx context.Context, config []byte) (*process, error) {
 	return nil, proc.terminate(ctx, stopGrace)
 }
 
-// launch starts containerd and waits until CRI answers.
+// launch starts containerd and returns when CRI answers.
 func (c Config) launch(ctx context.Context, config []byte) (*process, error) {
 	if err := os.WriteFile(c.file(), config, 0o600); err != nil {
 		return nil, fmt.Errorf("containerd's configuration: %w", err)
@@ -175,7 +175,7 @@ func (c Config) launch(ctx context.Context, config []byte) (*process, error) {
 	return proc, nil
 }
 
-// waitReady asks for CRI's version until it is told, the process ends or ctx is over.
+// waitReady requests CRI's version until it answers, the process ends or ctx ends.
 func (c Config) waitReady(ctx context.Context, proc *process) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -198,7 +198,7 @@ func (c Config) waitReady(ctx context.Context, proc *process) error {
 			return nil
 		}
 		select {
-		case <-proc.exited: // ctx is over then, too
+		case <-proc.exited: // ctx may be over then, too
 			return c.ended(proc)
 		default:
 		}
@@ -208,7 +208,7 @@ func (c Config) waitReady(ctx context.Context, proc *process) error {
 		case <-ctx.Done():
 			return fmt.Errorf("containerd does not answer on %s (%w); its log is %s; another process may hold %s",
 				c.socket(), err, c.logFile(), c.root())
-		case <-time.After(3 * time.Millisecond): // the socket is open before CRI is
+		case <-time.After(3 * time.Millisecond): // the socket accepts connections before CRI is ready
 		}
 	}
 }
@@ -226,7 +226,7 @@ func (c Config) dial() (*grpc.ClientConn, error) {
 	return conn, nil
 }
 
-// lastLogLines are the errors containerd logged since the offset.
+// lastLogLines returns the errors that containerd logged since the offset.
 func (c Config) lastLogLines(since int64) string {
 	f, err := os.Open(c.logFile())
 	if err != nil {
@@ -243,8 +243,8 @@ func (c Config) lastLogLines(since int64) string {
 	return failureReason(string(raw), c.root())
 }
 
-// failureReason is the cause in containerd's log: the first part that did not load drags the others
-// with it.
+// failureReason returns the cause in containerd's log: the first plugin that failed to load causes
+// the other errors.
 func failureReason(log, root string) string {
 	var last string
 	for line := range strings.Lines(log) {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A containerd that keeps dying young is started again after a growing pause; one that lived this
-// long is started again at once.
+// Delays between restarts of a containerd that keeps dying early; one that lived at least this long
+// is restarted at once.
 const (
 	stableAge         = 10 * time.Second
 	firstRestartDelay = 100 * time.Millisecond
@@ -15,7 +15,7 @@ const (
 	noRestartYet      = time.Duration(-1)
 )
 
-// watch starts containerd again whenever it dies, until ctx ends.
+// watch restarts containerd whenever it dies, until ctx ends.
 func (c *Child) watch(ctx context.Context, config []byte) {
 	defer c.watching.Done()
 	born, delay := time.Now(), noRestartYet
@@ -44,8 +44,8 @@ func (c *Child) watch(ctx context.Context, config []byte) {
 	}
 }
 
-// nextRestartDelay is the pause before a restart: none after a ripe age or the first death, then
-// growing.
+// nextRestartDelay returns the delay before a restart: none after a long life or the first death,
+// then growing.
 func nextRestartDelay(last, age time.Duration) time.Duration {
 	switch {
 	case age >= stableAge || last == noRestartYet:
@@ -57,7 +57,7 @@ func nextRestartDelay(last, age time.Duration) time.Duration {
 	}
 }
 
-// restart tries until containerd runs again; nil when ctx ended first.
+// restart tries until containerd runs; nil if ctx ended first.
 func (c *Child) restart(ctx context.Context, config []byte, delay time.Duration) *process {
 	for {
 		timer := time.NewTimer(delay)
@@ -68,7 +68,7 @@ func (c *Child) restart(ctx context.Context, config []byte, delay time.Duration)
 		case <-timer.C:
 		}
 		startedAt := time.Now()
-		// Not cut short by ctx: a containerd that is half up is left running for the next Gantry.
+		// Not cancelled by ctx: a containerd that is starting is left for the next Gantry.
 		proc, err := c.cfg.launch(context.WithoutCancel(ctx), config)
 		if err == nil {
 			c.cfg.notify(Event{Kind: Restarted, PID: proc.pid, Took: time.Since(startedAt)})

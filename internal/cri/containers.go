@@ -13,7 +13,7 @@ import (
 	utilexec "k8s.io/utils/exec"
 )
 
-// CreateContainer makes a container in the sandbox and returns its id; it does not run yet.
+// CreateContainer creates a container in the sandbox and returns its id; it is not started.
 func (s *runtimeService) CreateContainer(ctx context.Context, sandbox string, config *runtimeapi.ContainerConfig,
 	sandboxConfig *runtimeapi.PodSandboxConfig) (string, error) {
 	ctx, cancel := s.withTimeout(ctx)
@@ -52,8 +52,8 @@ func (s *runtimeService) StartContainer(ctx context.Context, id string) error {
 	})
 }
 
-// StopContainer sends the stop signal, waits up to grace seconds, and kills. A stopped or unknown
-// container is no error.
+// StopContainer sends the stop signal, waits up to grace seconds, and kills. Stopped and unknown
+// containers are not an error.
 func (s *runtimeService) StopContainer(ctx context.Context, id string, grace int64) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout+time.Duration(grace)*time.Second)
 	defer cancel()
@@ -63,7 +63,8 @@ func (s *runtimeService) StopContainer(ctx context.Context, id string, grace int
 	})
 }
 
-// RemoveContainer removes the container, killing it first if it runs. An unknown one is no error.
+// RemoveContainer removes the container, killing it first if it runs. An unknown one is not an
+// error.
 func (s *runtimeService) RemoveContainer(ctx context.Context, id string) error {
 	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
@@ -77,7 +78,7 @@ func (s *runtimeService) RemoveContainer(ctx context.Context, id string) error {
 	return err
 }
 
-// ListContainers lists the containers that pass filter, all for nil.
+// ListContainers lists the containers that match filter; nil matches all.
 func (s *runtimeService) ListContainers(ctx context.Context,
 	filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
 	ctx, cancel := s.withTimeout(ctx)
@@ -90,7 +91,7 @@ func (s *runtimeService) ListContainers(ctx context.Context,
 	return r.Containers, nil
 }
 
-// ContainerStatus returns the container; an unknown id is an error of code NotFound.
+// ContainerStatus returns the container's status; NotFound for an unknown id.
 func (s *runtimeService) ContainerStatus(ctx context.Context, id string,
 	verbose bool) (*runtimeapi.ContainerStatusResponse, error) {
 	ctx, cancel := s.withTimeout(ctx)
@@ -120,9 +121,8 @@ func (s *runtimeService) UpdateContainerResources(ctx context.Context, id string
 	})
 }
 
-// ExecSync runs a command to its end and returns its output. A non-zero exit is a
-// utilexec.CodeExitError; running out of time (whole seconds, 0 is no limit) wraps cri-client's
-// ErrCommandTimedOut.
+// ExecSync runs a command to its end and returns its output. A non-zero exit code is a
+// utilexec.CodeExitError; a timeout (whole seconds, 0: none) wraps cri-client's ErrCommandTimedOut.
 func (s *runtimeService) ExecSync(ctx context.Context, id string, cmd []string,
 	timeout time.Duration) (stdout, stderr []byte, err error) {
 	if timeout != 0 {
@@ -156,7 +156,7 @@ func (s *runtimeService) ExecSync(ctx context.Context, id string, cmd []string,
 	return stdout, stderr, err
 }
 
-// Exec returns the URL under which the runtime runs a command with streams.
+// Exec returns the streaming URL of a command.
 func (s *runtimeService) Exec(ctx context.Context,
 	req *runtimeapi.ExecRequest) (r *runtimeapi.ExecResponse, err error) {
 	ctx, cancel := s.withTimeout(ctx)
@@ -168,7 +168,7 @@ func (s *runtimeService) Exec(ctx context.Context,
 	return r, err
 }
 
-// Attach returns the URL under which the runtime attaches to the container's own streams.
+// Attach returns the streaming URL of the container's own streams.
 func (s *runtimeService) Attach(ctx context.Context,
 	req *runtimeapi.AttachRequest) (r *runtimeapi.AttachResponse, err error) {
 	ctx, cancel := s.withTimeout(ctx)
@@ -196,8 +196,8 @@ func (s *runtimeService) CheckpointContainer(ctx context.Context, req *runtimeap
 	})
 }
 
-// GetContainerEvents passes events on until the stream breaks; opened is called once it is open.
-// Client.Events reconnects as well.
+// GetContainerEvents sends events to out until the stream breaks; opened is called once it is open.
+// Client.Events also reconnects.
 func (s *runtimeService) GetContainerEvents(ctx context.Context, out chan *runtimeapi.ContainerEventResponse,
 	opened func(runtimeapi.RuntimeService_GetContainerEventsClient)) error {
 	stream, err := s.api.GetContainerEvents(ctx, &runtimeapi.GetEventsRequest{})

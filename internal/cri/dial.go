@@ -24,27 +24,27 @@ import (
 )
 
 const (
-	// bytes of one answer; a node with many containers lists more than gRPC's 4 MiB
+	// bytes of one response; a node with many containers exceeds gRPC's 4 MiB
 	maxMessage      = 64 << 20
 	defaultTimeout  = 2 * time.Minute        // KubeletConfiguration.runtimeRequestTimeout
-	firstRetryDelay = 20 * time.Millisecond  // first pause before dialling a lost runtime again
-	maxRetryDelay   = 500 * time.Millisecond // longest pause; containerd is back 0.2 s after it was killed
+	firstRetryDelay = 20 * time.Millisecond  // first delay before reconnecting
+	maxRetryDelay   = 500 * time.Millisecond // longest delay; containerd is back 0.2 s after it was killed
 )
 
-// Options say where the runtime is and how it is spoken to.
+// Options configure a Client.
 type Options struct {
 	Endpoint       string        // unix:///path or /path; required
-	ImageEndpoint  string        // the same form, for a runtime with a separate image service; empty means Endpoint
-	Journal        journal.Sink  // receives a journal.Called per changing call; nil writes nothing
-	Timeout        time.Duration // of one call; 0 means 2 minutes
-	ConnectTimeout time.Duration // how long Dial waits for the first answer; 0 means Timeout
-	// Dial fails at once where nobody listens; else it waits for a runtime that is starting
+	ImageEndpoint  string        // for a runtime with a separate image service; empty: Endpoint
+	Journal        journal.Sink  // gets a journal.Called per changing call; nil: none
+	Timeout        time.Duration // of one call; 0: 2 minutes
+	ConnectTimeout time.Duration // how long Dial waits for the first response; 0: Timeout
+	// Dial fails at once if nothing listens; otherwise it waits for a runtime that is starting
 	FailFast bool
 
-	// OnCall is told of every call but streams, reading ones too: for metrics. nil: nobody counts.
+	// OnCall is called after each unary call, reading ones too, for metrics; may be nil.
 	OnCall func(method string, took time.Duration, err error)
-	// OnMessage is shown the request of every call but streams, and its answer, nil for an error:
-	// for people who debug. They hold secrets (image credentials, environments). nil: nobody looks.
+	// OnMessage is called with the request of each unary call and its response, nil after an error,
+	// for debugging. They contain secrets (image credentials, environments). May be nil.
 	OnMessage func(request, answer proto.Message)
 
 	// Dialer opens the connection; nil dials the unix socket at the given path. Tests pass an
@@ -52,19 +52,19 @@ type Options struct {
 	Dialer func(ctx context.Context, path string) (net.Conn, error)
 }
 
-// Client is a connection to one runtime (and its image service). It reconnects by itself for as
-// long as it is open.
+// Client is a connection to one runtime (and its image service). It reconnects until it is closed,
+// and is safe for concurrent use.
 type Client struct {
 	conns   []*grpc.ClientConn
 	runtime runtimeService
 	images  imageService
 	version *runtimeapi.VersionResponse
 	signals signals
-	cancel  context.CancelFunc // ends following the connections
+	cancel  context.CancelFunc // stops watching the connections
 }
 
-// Dial connects and shakes hands. The error names the endpoint and says whether nothing listens
-// there, nothing answers, or another API is spoken.
+// Dial connects and checks the API version. Its error names the endpoint and says whether nothing
+// listens there, nothing answers, or another API is served. The caller closes the Client.
 func Dial(ctx context.Context, o Options) (*Client, error) {
 	o = withDefaults(o)
 	if o.FailFast {
@@ -142,7 +142,7 @@ func connect(endpoint string, o Options, signs signals) (connection, error) {
 	return connection{conn}, nil
 }
 
-// instrument tells Calls and Messages of a call.
+// instrument calls OnCall and OnMessage for a call.
 func (o Options) instrument(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn,
 	call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	if o.OnCall == nil && o.OnMessage == nil {
@@ -163,8 +163,8 @@ func (o Options) instrument(ctx context.Context, method string, req, reply any, 
 	return err
 }
 
-// SocketPath reads an endpoint: unix:///path or an absolute path. The error names the endpoint and
-// the form expected.
+// SocketPath parses an endpoint: unix:///path or an absolute path. Its error names the endpoint and
+// the expected form.
 func SocketPath(endpoint string) (string, error) {
 	path, found := strings.CutPrefix(endpoint, "unix://")
 	switch {
@@ -215,7 +215,7 @@ func (c *Client) negotiateVersion(ctx context.Context, o Options) (*runtimeapi.V
 	return v, nil
 }
 
-// until asks again for as long as ctx lasts while the runtime dies over the question.
+// until repeats ask while the runtime dies during the call, until ctx ends.
 func until(ctx context.Context, ask func() error) error {
 	for {
 		err := ask()
@@ -230,8 +230,8 @@ func until(ctx context.Context, ask func() error) error {
 	}
 }
 
-// Away tells that an error of Dial or of a call means that nobody answers at the runtime's socket
-// now; it may come back.
+// Away reports whether an error of Dial or of a call means that nothing answers on the runtime's
+// socket now; it may come back.
 func Away(err error) bool {
 	switch status.Code(err) {
 	case codes.Unavailable, codes.DeadlineExceeded:
@@ -240,13 +240,13 @@ func Away(err error) bool {
 	return false
 }
 
-// waitListening connects once to each socket; the error says why that failed.
+// waitListening connects once to each socket; it returns why that failed.
 func (o Options) waitListening(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, o.ConnectTimeout)
 	defer cancel()
 	for _, endpoint := range []string{o.Endpoint, o.ImageEndpoint} {
 		if endpoint == "" && o.Endpoint != "" {
-			continue // no image service of its own
+			continue // there is no separate image service
 		}
 		path, err := SocketPath(endpoint)
 		if err != nil {
@@ -255,7 +255,7 @@ func (o Options) waitListening(ctx context.Context) error {
 		conn, err := o.Dialer(ctx, path)
 		switch {
 		case err == nil:
-			_ = conn.Close() // it was only to see whether somebody is there
+			_ = conn.Close() // it only tested whether something listens
 		case errors.Is(err, os.ErrNotExist):
 			return fmt.Errorf("container runtime endpoint %q: there is no socket: is the container runtime running? %w",
 				endpoint, err)
@@ -272,7 +272,7 @@ func (o Options) waitListening(ctx context.Context) error {
 	return nil
 }
 
-// describeDialError turns a failed handshake into a sentence with a remedy.
+// describeDialError turns a failed Dial into a sentence with a remedy.
 func describeDialError(endpoint, service string, err error) error {
 	path, _ := SocketPath(endpoint)
 	switch status.Code(err) {
@@ -291,11 +291,11 @@ func describeDialError(endpoint, service string, err error) error {
 	}
 }
 
-// Runtime returns the RuntimeService; its changing calls are journaled, ExecSync among them.
+// Runtime returns the RuntimeService; its changing calls and ExecSync are journaled.
 func (c *Client) Runtime() internalapi.RuntimeService { return &c.runtime }
 
-// ProbeRuntime returns the same RuntimeService without ExecSync in the journal: probes tell their
-// verdicts themselves.
+// ProbeRuntime returns the same RuntimeService without ExecSync in the journal: probes journal
+// their results.
 func (c *Client) ProbeRuntime() internalapi.RuntimeService {
 	p := c.runtime
 	p.unlogged = true
@@ -305,11 +305,11 @@ func (c *Client) ProbeRuntime() internalapi.RuntimeService {
 // Images returns the ImageManagerService.
 func (c *Client) Images() internalapi.ImageManagerService { return &c.images }
 
-// Version returns what the runtime said of itself at Dial.
+// Version returns the runtime's answer at Dial.
 func (c *Client) Version() *runtimeapi.VersionResponse { return c.version }
 
-// Close ends the connections. The services' own Close does nothing, so that no holder of one can
-// close it for the others.
+// Close closes the connections. The services' own Close does nothing, so that one user of a service
+// cannot close it for others.
 func (c *Client) Close() error {
 	c.cancel()
 	var errs []error

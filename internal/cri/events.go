@@ -13,10 +13,10 @@ import (
 
 // Events subscribes to the runtime's container events until ctx ends; then the channel is closed.
 //
-// A nil event means: the stream was opened (at first or again), so what happened before it may be
-// missing; list everything now. A runtime without events (containerd before 1.7) never sends one;
-// the channel then carries nothing and the observer's own audit must do. The reader must not
-// dawdle: containerd stops delivering to everybody after 100 events that nobody took.
+// A nil event means that the stream was opened (again), so earlier events may be missing: the
+// caller must list everything now. A runtime without events (containerd before 1.7) never sends
+// one; the channel then carries nothing and the caller must relist periodically. The caller must
+// read promptly: containerd stops delivering to all clients after 100 unread events.
 func (c *Client) Events(ctx context.Context) <-chan *runtimeapi.ContainerEventResponse {
 	out := make(chan *runtimeapi.ContainerEventResponse, 256)
 	go func() {
@@ -43,7 +43,7 @@ func (c *Client) Events(ctx context.Context) <-chan *runtimeapi.ContainerEventRe
 	return out
 }
 
-// streamOnce opens the stream, says so, and passes events on until it breaks.
+// streamOnce opens the stream, sends a nil event, and passes events on until the stream breaks.
 func (c *Client) streamOnce(ctx context.Context, out chan<- *runtimeapi.ContainerEventResponse) error {
 	stream, err := c.runtime.api.GetContainerEvents(ctx, &runtimeapi.GetEventsRequest{}, grpc.WaitForReady(true))
 	if err != nil {

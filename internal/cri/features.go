@@ -8,26 +8,25 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Features is what the runtime can do, asked once per start. A field a runtime does not answer is
-// false or empty.
+// Features is what the runtime supports, read once per start. A field that a runtime does not
+// report is false or empty.
 type Features struct {
-	// cgroupfs or systemd; empty when the runtime does not say (containerd before 2.0): take the
-	// configured one
+	// cgroupfs or systemd; empty: not reported (containerd before 2.0), use the configured one
 	CgroupDriver string
 	Handlers     map[string]HandlerFeature // runtime handler name, "" for the default one
 
-	SupplementalGroupsPolicy  bool // SecurityContext.supplementalGroupsPolicy is obeyed
-	UserNamespacesHostNetwork bool // hostUsers=false together with hostNetwork works
-	MountOptions              bool // Mount.mount_options is obeyed
+	SupplementalGroupsPolicy  bool // SecurityContext.supplementalGroupsPolicy is supported
+	UserNamespacesHostNetwork bool // hostUsers=false together with hostNetwork is supported
+	MountOptions              bool // Mount.mount_options is supported
 }
 
-// HandlerFeature is what one runtime handler can do.
+// HandlerFeature is what one runtime handler supports.
 type HandlerFeature struct {
 	RecursiveReadOnlyMounts bool
 	UserNamespaces          bool
 }
 
-// Features asks the runtime for its cgroup driver and features.
+// Features returns the runtime's cgroup driver and features.
 func (c *Client) Features(ctx context.Context) (Features, error) {
 	f := Features{Handlers: map[string]HandlerFeature{}}
 	cfg, err := c.runtime.RuntimeConfig(ctx)

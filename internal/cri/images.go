@@ -21,7 +21,7 @@ type imageService struct {
 
 var _ internalapi.ImageManagerService = (*imageService)(nil)
 
-// ListImages lists the images that pass filter, all for nil.
+// ListImages lists the images that match filter; nil matches all.
 func (s *imageService) ListImages(ctx context.Context, filter *runtimeapi.ImageFilter) ([]*runtimeapi.Image, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
@@ -29,7 +29,7 @@ func (s *imageService) ListImages(ctx context.Context, filter *runtimeapi.ImageF
 	return r.GetImages(), err
 }
 
-// ImageStatus returns the image; an answer without an image means it is not there.
+// ImageStatus returns the image; a response without image means that it does not exist.
 func (s *imageService) ImageStatus(ctx context.Context, image *runtimeapi.ImageSpec,
 	verbose bool) (*runtimeapi.ImageStatusResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
@@ -44,8 +44,8 @@ func (s *imageService) ImageStatus(ctx context.Context, image *runtimeapi.ImageS
 	return r, nil
 }
 
-// PullImage pulls and returns the reference to start containers with. It has no time limit of its
-// own. An error of code Unknown loses its code, as it says nothing.
+// PullImage pulls and returns the reference for CreateContainer. It has no timeout of its own. An
+// error of code Unknown is returned without its code, which carries no information.
 func (s *imageService) PullImage(ctx context.Context, image *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig,
 	sandbox *runtimeapi.PodSandboxConfig) (string, error) {
 	req := &runtimeapi.PullImageRequest{Image: image, Auth: auth, SandboxConfig: sandbox}
@@ -62,7 +62,7 @@ func (s *imageService) PullImage(ctx context.Context, image *runtimeapi.ImageSpe
 	return r.GetImageRef(), err
 }
 
-// RemoveImage removes the image with all its tags; an absent one is removed already.
+// RemoveImage removes the image with all its tags; an unknown one is not an error.
 func (s *imageService) RemoveImage(ctx context.Context, image *runtimeapi.ImageSpec) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()

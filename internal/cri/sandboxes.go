@@ -10,8 +10,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// runtimeService is internalapi.RuntimeService over gRPC. Every call has the time limit upstream's
-// kubelet gives it.
+// runtimeService is internalapi.RuntimeService over gRPC. Each call has the timeout of upstream's
+// kubelet.
 type runtimeService struct {
 	api      runtimeapi.RuntimeServiceClient
 	timeout  time.Duration
@@ -32,7 +32,7 @@ func (s *runtimeService) Version(ctx context.Context, apiVersion string) (*runti
 	return s.api.Version(ctx, &runtimeapi.VersionRequest{Version: apiVersion})
 }
 
-// RunPodSandbox makes the Pod's sandbox and returns its id. It has twice the usual time.
+// RunPodSandbox creates and starts the sandbox and returns its id. It has twice the usual timeout.
 func (s *runtimeService) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig,
 	handler string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*s.timeout)
@@ -53,8 +53,8 @@ func (s *runtimeService) RunPodSandbox(ctx context.Context, config *runtimeapi.P
 	return id, err
 }
 
-// StopPodSandbox kills what runs in the sandbox and takes its network down. Stopping twice, or an
-// unknown one, is no error.
+// StopPodSandbox kills the sandbox's containers and tears its network down. Stopped and unknown
+// ones are not an error.
 func (s *runtimeService) StopPodSandbox(ctx context.Context, id string) error {
 	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
@@ -64,7 +64,7 @@ func (s *runtimeService) StopPodSandbox(ctx context.Context, id string) error {
 	})
 }
 
-// RemovePodSandbox removes the sandbox and its containers. An unknown one is no error.
+// RemovePodSandbox removes the sandbox and its containers. An unknown one is not an error.
 func (s *runtimeService) RemovePodSandbox(ctx context.Context, id string) error {
 	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
@@ -78,7 +78,7 @@ func (s *runtimeService) RemovePodSandbox(ctx context.Context, id string) error 
 	return err
 }
 
-// PodSandboxStatus returns the sandbox; an unknown id is an error of code NotFound.
+// PodSandboxStatus returns the sandbox's status; NotFound for an unknown id.
 func (s *runtimeService) PodSandboxStatus(ctx context.Context, id string,
 	verbose bool) (*runtimeapi.PodSandboxStatusResponse, error) {
 	ctx, cancel := s.withTimeout(ctx)
@@ -95,7 +95,7 @@ func (s *runtimeService) PodSandboxStatus(ctx context.Context, id string,
 	return r, nil
 }
 
-// ListPodSandbox lists the sandboxes that pass filter, all for nil.
+// ListPodSandbox lists the sandboxes that match filter; nil matches all.
 func (s *runtimeService) ListPodSandbox(ctx context.Context,
 	filter *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error) {
 	ctx, cancel := s.withTimeout(ctx)
@@ -108,7 +108,7 @@ func (s *runtimeService) ListPodSandbox(ctx context.Context,
 	return r.Items, nil
 }
 
-// PortForward returns the URL under which the runtime forwards ports into the sandbox.
+// PortForward returns the streaming URL for ports of the sandbox.
 func (s *runtimeService) PortForward(ctx context.Context,
 	req *runtimeapi.PortForwardRequest) (*runtimeapi.PortForwardResponse, error) {
 	ctx, cancel := s.withTimeout(ctx)
@@ -121,7 +121,7 @@ func (s *runtimeService) PortForward(ctx context.Context,
 	return r, err
 }
 
-// UpdatePodSandboxResources tells the runtime of the Pod's new resources; the kubelet has written
+// UpdatePodSandboxResources reports the Pod's new resources to the runtime; the kubelet has written
 // the Pod's cgroup itself.
 func (s *runtimeService) UpdatePodSandboxResources(ctx context.Context,
 	req *runtimeapi.UpdatePodSandboxResourcesRequest) (*runtimeapi.UpdatePodSandboxResourcesResponse, error) {
@@ -149,7 +149,7 @@ func (s *runtimeService) RestorePod(ctx context.Context,
 	return s.api.RestorePod(ctx, req)
 }
 
-// UpdateRuntimeConfig passes the node's Pod CIDR to the runtime's network.
+// UpdateRuntimeConfig passes the node's Pod CIDR to the runtime.
 func (s *runtimeService) UpdateRuntimeConfig(ctx context.Context, config *runtimeapi.RuntimeConfig) error {
 	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
@@ -157,8 +157,7 @@ func (s *runtimeService) UpdateRuntimeConfig(ctx context.Context, config *runtim
 	return err
 }
 
-// Status returns the runtime's conditions; an answer with fewer than the two every runtime has is
-// an error.
+// Status returns the runtime's conditions; a response without the two required ones is an error.
 func (s *runtimeService) Status(ctx context.Context, verbose bool) (*runtimeapi.StatusResponse, error) {
 	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()

@@ -11,26 +11,25 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// suspectAfter is how long a call may go without an answer before the runtime is doubted.
+// suspectAfter is how long a call may take before the runtime is suspected to be unhealthy.
 const suspectAfter = 5 * time.Second
 
-// Signals are what the traffic with a runtime tells of it without a question of its own. Each
-// channel holds one token at most, and one reader takes it. A runtime that is well is asked for its
-// status once a minute; these have it asked at once. A network that fails in silence shows at the
-// next sandbox, or at the audit.
+// Signals report conditions derived from calls, without extra requests. Each channel has capacity 1
+// and one reader. The status of a healthy runtime is polled once a minute; these cause a check at
+// once. A network that fails silently shows at the next sandbox, or the next poll.
 type Signals struct {
-	// the connection broke or came back, a call failed as it does where the runtime is not well, or
-	// one has no answer for five seconds
+	// the connection broke or came back, a call failed in a way that suggests an unhealthy runtime,
+	// or one takes longer than five seconds
 	RuntimeSuspect <-chan struct{}
-	ImagesChanged  <-chan struct{} // a call of this client brought or removed an image
+	ImagesChanged  <-chan struct{} // a call of this client added or removed an image
 }
 
-// Signals returns the client's; they are the same each time.
+// Signals returns the client's channels, always the same ones.
 func (c *Client) Signals() Signals {
 	return Signals{RuntimeSuspect: c.signals.runtimeSuspect, ImagesChanged: c.signals.imagesChanged}
 }
 
-// signals are the writing ends.
+// signals are the sending ends.
 type signals struct{ runtimeSuspect, imagesChanged chan struct{} }
 
 func newSignals() signals { return signals{make(chan struct{}, 1), make(chan struct{}, 1)} }
@@ -42,8 +41,7 @@ func notify(c chan struct{}) {
 	}
 }
 
-// intercept looks at a call. Those by which the runtime is asked for its state are left out: who
-// asks knows.
+// intercept watches a call. Status calls are left out: their caller sees the result.
 func (s signals) intercept(ctx context.Context, path string, req, reply any, cc *grpc.ClientConn,
 	call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	method := path[strings.LastIndexByte(path, '/')+1:]
@@ -63,13 +61,13 @@ func (s signals) intercept(ctx context.Context, path string, req, reply any, cc 
 	return err
 }
 
-// isLongRunning are calls whose time is up to a registry or a container.
+// isLongRunning reports whether a call's duration depends on a registry or a container.
 func isLongRunning(method string) bool {
 	return method == "PullImage" || method == "ExecSync" || method == "StopContainer"
 }
 
-// suggestsFailure says whether a call that ended so is a reason to ask how the runtime is. A
-// sandbox mostly fails for its network, which is part of the runtime's state.
+// suggestsFailure reports whether the error of a call is a reason to check the runtime's status. A
+// sandbox mostly fails because of its network, which is part of that status.
 func suggestsFailure(method string, code codes.Code) bool {
 	switch code {
 	case codes.OK, codes.Canceled:
@@ -82,8 +80,8 @@ func suggestsFailure(method string, code codes.Code) bool {
 	return method == "RunPodSandbox"
 }
 
-// watchConnection doubts whenever the connection breaks and whenever it is there again, until ctx
-// ends.
+// watchConnection signals RuntimeSuspect whenever the connection breaks or is re-established, until
+// ctx ends.
 func (s signals) watchConnection(ctx context.Context, conn *grpc.ClientConn) {
 	was := conn.GetState()
 	for conn.WaitForStateChange(ctx, was) {

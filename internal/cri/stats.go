@@ -6,7 +6,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// ContainerStats returns one container's use of resources.
+// ContainerStats returns one container's resource use.
 func (s *runtimeService) ContainerStats(ctx context.Context, id string) (*runtimeapi.ContainerStats, error) {
 	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
@@ -14,7 +14,7 @@ func (s *runtimeService) ContainerStats(ctx context.Context, id string) (*runtim
 	return r.GetStats(), err
 }
 
-// ListContainerStats returns the use of all running containers that pass filter.
+// ListContainerStats returns the use of all running containers that match filter.
 func (s *runtimeService) ListContainerStats(ctx context.Context,
 	filter *runtimeapi.ContainerStatsFilter) ([]*runtimeapi.ContainerStats, error) {
 	ctx, cancel := s.withTimeout(ctx)
@@ -23,7 +23,7 @@ func (s *runtimeService) ListContainerStats(ctx context.Context,
 	return r.GetStats(), err
 }
 
-// PodSandboxStats returns one Pod's use of resources.
+// PodSandboxStats returns one Pod's resource use.
 func (s *runtimeService) PodSandboxStats(ctx context.Context, id string) (*runtimeapi.PodSandboxStats, error) {
 	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
@@ -31,7 +31,7 @@ func (s *runtimeService) PodSandboxStats(ctx context.Context, id string) (*runti
 	return r.GetStats(), err
 }
 
-// ListPodSandboxStats returns the use of all running Pods that pass filter.
+// ListPodSandboxStats returns the use of all running Pods that match filter.
 func (s *runtimeService) ListPodSandboxStats(ctx context.Context,
 	filter *runtimeapi.PodSandboxStatsFilter) ([]*runtimeapi.PodSandboxStats, error) {
 	ctx, cancel := s.withTimeout(ctx)
@@ -48,8 +48,8 @@ func (s *runtimeService) ListMetricDescriptors(ctx context.Context) ([]*runtimea
 	return r.GetDescriptors(), err
 }
 
-// ListPodSandboxMetrics returns metrics of all Pods. containerd answers for ten Pods a second only:
-// do not build on it.
+// ListPodSandboxMetrics returns metrics of all Pods. containerd manages only about ten Pods a
+// second, so do not use it regularly.
 func (s *runtimeService) ListPodSandboxMetrics(ctx context.Context) ([]*runtimeapi.PodSandboxMetrics, error) {
 	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()

@@ -9,7 +9,7 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// Labels the kubelet puts on sandboxes and containers; they tell whose they are, also after a
+// Labels that the kubelet sets on sandboxes and containers; they identify the Pod, also after a
 // restart.
 const (
 	labelPodName   = "io.kubernetes.pod.name"
@@ -18,14 +18,14 @@ const (
 	labelContainer = "io.kubernetes.container.name"
 )
 
-// callLog writes one journal.Called per changing call.
+// callLog journals one journal.Called per changing call.
 type callLog struct {
 	sink journal.Sink
 	refs *refs
 }
 
-// call runs do and journals it for ref. A ref without a name (an id nobody ever listed) is not
-// worth an entry.
+// call runs do and journals it for ref. Calls with an unknown id, whose ref has no name, are not
+// journaled.
 func (l *callLog) call(method string, ref journal.Ref, target string, do func() error) error {
 	start := time.Now()
 	err := do()
@@ -40,14 +40,14 @@ func (l *callLog) call(method string, ref journal.Ref, target string, do func() 
 	return err
 }
 
-// owner is whose a sandbox or container is; container is empty for a sandbox.
+// owner is the Pod of a sandbox or container; container is empty for a sandbox.
 type owner struct {
 	ref       journal.Ref
 	container string
 }
 
-// refs maps sandbox and container ids to their Pods; it learns from what is created and from what
-// is listed.
+// refs maps sandbox and container ids to their Pods, learned from creations and listings. It is
+// safe for concurrent use.
 type refs struct {
 	mu     sync.RWMutex
 	owners map[string]owner
@@ -92,8 +92,8 @@ func (r *refs) rememberContainers(list []*runtimeapi.Container) {
 	}
 }
 
-// containerOwner prefers the kubelet's labels and falls back on the sandbox, which other clients'
-// containers have as well.
+// containerOwner returns the owner by the kubelet's labels, else by the sandbox, which containers
+// of other clients have as well.
 func (r *refs) containerOwner(sandbox, name string, labels map[string]string) owner {
 	if n := labels[labelContainer]; n != "" {
 		name = n

@@ -10,7 +10,7 @@ import (
 	"github.com/coredns/caddy"
 	"github.com/coredns/coredns/core/dnsserver"
 	"github.com/coredns/coredns/plugin"
-	_ "github.com/coredns/coredns/plugin/cache" // its directive
+	_ "github.com/coredns/coredns/plugin/cache" // registers its directive
 	"github.com/coredns/coredns/plugin/forward"
 	"github.com/coredns/coredns/plugin/kubernetes"
 	miekg "github.com/miekg/dns"
@@ -22,24 +22,24 @@ import (
 	"github.com/gantry-project/gantry/internal/dns/plan"
 )
 
-// cacheStanza keeps upstream's answers for half a minute at most, failures for five seconds.
+// cacheStanza caches upstream's answers for at most 30 seconds, failures for 5 seconds.
 const cacheStanza = "cache 30 ."
 
-// cacheExcept is cached with nothing kept of zones, whose names change at once. As in CoreDNS's
-// usual configuration every query passes it, and is counted there.
+// cacheExcept is cacheStanza that caches nothing of zones, whose names change at once. As in
+// CoreDNS's usual configuration every query passes the cache plugin, which counts it.
 func cacheExcept(zones []string) string {
 	own := strings.Join(zones, " ")
 	return cacheStanza + " {\n  disable success " + own + "\n  disable denial " + own + "\n}"
 }
 
-// handlerChain answers by one state of the settings.
+// handlerChain answers queries by one version of the settings.
 type handlerChain struct {
 	mux      *dnsserver.Server
 	forwards []*forward.Forward
 }
 
-// newHandlerChain puts the handlers of settings together: the cluster's names first, then stub
-// domains and upstreams, behind caches.
+// newHandlerChain builds the handlers: the cluster's names first, then stub domains and upstreams
+// behind caches. The caller closes the chain.
 func newHandlerChain(cluster *kubernetes.Kubernetes, s plan.Settings, watch *upstreamMonitor) (*handlerChain, error) {
 	c := &handlerChain{}
 	last := plugin.Handler(nxdomainHandler{})
@@ -49,7 +49,7 @@ func newHandlerChain(cluster *kubernetes.Kubernetes, s plan.Settings, watch *ups
 			return nil, err
 		}
 	}
-	own := *cluster // the handlers of an older chain may still be at work
+	own := *cluster // handlers of an older chain may still use cluster
 	own.Next = last
 	first, err := directive("cache", cacheExcept(own.Zones), &own)
 	if err != nil {
@@ -76,7 +76,7 @@ func zone(name string, h plugin.Handler) *dnsserver.Config {
 	return &dnsserver.Config{Zone: name, Plugin: []plugin.Plugin{func(plugin.Handler) plugin.Handler { return h }}}
 }
 
-// newForwarder makes a forwarder.
+// newForwarder returns a started forwarder to servers.
 func (c *handlerChain) newForwarder(servers []netip.AddrPort, watch *upstreamMonitor) (plugin.Handler, error) {
 	h, err := directive("forward", plan.Forwarding(servers), nil)
 	if err != nil {
@@ -93,7 +93,7 @@ func (c *handlerChain) newForwarder(servers []netip.AddrPort, watch *upstreamMon
 	return monitoredForward{f, watch}, nil
 }
 
-// directive sets a plugin of CoreDNS up by its stanza, without any server of its own.
+// directive sets up a CoreDNS plugin from its stanza, without a CoreDNS server.
 func directive(name, stanza string, next plugin.Handler) (plugin.Handler, error) {
 	setup, err := caddy.DirectiveAction("dns", name)
 	if err != nil {
@@ -110,10 +110,10 @@ func directive(name, stanza string, next plugin.Handler) (plugin.Handler, error)
 	return created[0](next), nil
 }
 
-// close stops what the chain keeps going.
+// close stops the chain's background work.
 func (c *handlerChain) close() {
 	for _, f := range c.forwards {
-		_ = f.OnShutdown() // stops health checks; it has no way to fail
+		_ = f.OnShutdown() // stops health checks; it cannot fail
 	}
 }
 
@@ -123,8 +123,7 @@ func (c *handlerChain) ServeDNS(w miekg.ResponseWriter, r *miekg.Msg) {
 	c.mux.ServeDNS(context.WithValue(ctx, dnsserver.LoopKey{}, 0), w, r)
 }
 
-// nxdomainHandler is asked when there is no upstream: what the cluster does not know does not
-// exist.
+// nxdomainHandler answers when there is no upstream: names outside of the cluster do not exist.
 type nxdomainHandler struct{}
 
 func (nxdomainHandler) Name() string { return "nowhere" }
@@ -136,10 +135,10 @@ func (nxdomainHandler) ServeDNS(_ context.Context, w miekg.ResponseWriter, r *mi
 	return miekg.RcodeNameError, w.WriteMsg(m)
 }
 
-// upstreamMonitor tells in the log when upstreams begin and cease to fail.
+// upstreamMonitor logs when upstreams start and stop failing.
 type upstreamMonitor struct{ failing atomic.Bool }
 
-// monitoredForward passes a forwarder's answers on and its failures to the watch.
+// monitoredForward passes a forwarder's answers on and reports its failures to the monitor.
 type monitoredForward struct {
 	*forward.Forward
 	monitor *upstreamMonitor
@@ -158,7 +157,7 @@ func (w monitoredForward) ServeDNS(ctx context.Context, out miekg.ResponseWriter
 	return code, err
 }
 
-// clusterNames is CoreDNS's kubernetes plugin over an API server.
+// clusterNames returns CoreDNS's kubernetes plugin over an API server.
 func clusterNames(api *rest.Config, domain string) (*kubernetes.Kubernetes, error) {
 	c := caddy.NewTestController("dns", plan.Corefile(domain))
 	c.Next()
@@ -172,7 +171,7 @@ func clusterNames(api *rest.Config, domain string) (*kubernetes.Kubernetes, erro
 	return k, nil
 }
 
-// staticClientConfig is a client configuration that is there already.
+// staticClientConfig is a clientcmd.ClientConfig with a given configuration.
 type staticClientConfig struct{ *rest.Config }
 
 func (g staticClientConfig) ClientConfig() (*rest.Config, error) { return g.Config, nil }

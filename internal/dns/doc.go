@@ -1,13 +1,12 @@
-// Package dns answers names: those of the cluster from what the API server has, others by asking
-// upstream.
+// Package dns answers DNS queries: the cluster's names from the API server's objects, others from
+// upstream servers.
 //
-// A Pod finds others by name here. CoreDNS's kubernetes, cache and forward plugins do the answering
-// (docs/adr/0008); around them this package holds sockets, follows the ConfigMap
-// kube-system/kube-dns and the node's resolver file, and keeps the Service and the EndpointSlice by
-// which other nodes find this server. Answers about the cluster are never cached: a change shows as
-// soon as it is seen.
+// CoreDNS's kubernetes, cache and forward plugins answer queries (docs/adr/0008). This package adds
+// sockets, follows the ConfigMap kube-system/kube-dns and the node's resolver file, and maintains
+// the Service and the EndpointSlice through which other nodes reach this server. Answers about the
+// cluster are never cached, so that changes show at once.
 //
 // In: Options (API server, addresses, upstreams). Out: answers on the cluster DNS address, /health,
-// /ready, /metrics, a Service, a slice. What is decided (settings, upstreams, objects) is in plan,
-// which is pure. To take another key of the ConfigMap: plan/settings.go.
+// /ready, /metrics, a Service, an EndpointSlice. Decisions (settings, upstreams, objects) are in
+// plan, which is pure. To support another key of the ConfigMap: plan/settings.go.
 package dns

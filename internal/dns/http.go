@@ -19,11 +19,11 @@ import (
 	"github.com/gantry-project/gantry/internal/dns/plan"
 )
 
-// metricPrefixes begin the names of what the metrics show: CoreDNS's, and the process's. The
-// library's registry is the process's, in which etcd and others may count too.
+// metricPrefixes select the metrics to serve: CoreDNS's and the process's. The library's registry
+// is global, and etcd and others may use it too.
 var metricPrefixes = []string{"coredns_", "go_", "process_"}
 
-// metricsPage serves /metrics alone.
+// metricsPage serves /metrics only.
 func metricsPage() http.Handler {
 	chosen := prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
 		all, err := prometheus.DefaultGatherer.Gather()
@@ -37,14 +37,14 @@ func metricsPage() http.Handler {
 	return mux
 }
 
-// pages are /health (the process lives), /ready (the cluster's names are known) and CoreDNS's
-// metrics.
+// pages serves /health (the process lives), /ready (the cluster's names are loaded) and /metrics.
 func (s *Server) pages() http.Handler {
 	mux := http.NewServeMux()
 	say := func(ok func() bool) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			if !ok() {
-				http.Error(w, "kubernetes", http.StatusServiceUnavailable) // CoreDNS names the plugin that is not ready
+				// as CoreDNS: the name of the plugin that is not ready
+				http.Error(w, "kubernetes", http.StatusServiceUnavailable)
 				return
 			}
 			_, _ = fmt.Fprint(w, "OK")
@@ -56,8 +56,9 @@ func (s *Server) pages() http.Handler {
 	return mux
 }
 
-// listenMetrics opens the port of the Service's metrics at an address, or, where another server has
-// that, any port: the slice says which. Nil when there is none; names are answered all the same.
+// listenMetrics opens the Service's metrics port at an address, or any port if that one is taken;
+// the EndpointSlice has the actual one. It returns nil if that fails, which does not keep the
+// server from answering.
 func listenMetrics(ctx context.Context, at netip.Addr) net.Listener {
 	var errs []error
 	for _, port := range []uint16{plan.MetricsPort, 0} {
@@ -72,7 +73,7 @@ func listenMetrics(ctx context.Context, at netip.Addr) net.Listener {
 	return nil
 }
 
-// metricsPort is where the metrics are at the server's address; 0: nowhere.
+// metricsPort returns the port of the metrics at the server's address; 0: none.
 func (s *Server) metricsPort() uint16 {
 	if s.metrics == nil {
 		return 0
@@ -83,7 +84,7 @@ func (s *Server) metricsPort() uint16 {
 	return 0
 }
 
-// servePages serves pages on a listener until ctx ends; a nil one serves nothing.
+// servePages serves pages on l until ctx ends; if l is nil it returns at once.
 func servePages(ctx context.Context, l net.Listener, pages http.Handler) error {
 	if l == nil {
 		<-ctx.Done()
@@ -95,7 +96,7 @@ func servePages(ctx context.Context, l net.Listener, pages http.Handler) error {
 	select {
 	case <-ctx.Done():
 		_ = server.Close()
-		_ = <-ended // that it was closed
+		_ = <-ended // http.ErrServerClosed
 		return nil
 	case err := <-ended:
 		if errors.Is(err, http.ErrServerClosed) {

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stopTimeout is what queries on their way get at the end.
+// stopTimeout is how long queries in flight may take when the server stops.
 const stopTimeout = 2 * time.Second
 
 // socket is one address, in UDP and TCP.
@@ -27,8 +27,8 @@ type socket struct {
 	tcp net.Listener
 }
 
-// open listens on an address, on one link alone if one is named: several instances on one machine
-// may have the same cluster DNS address.
+// open listens on an address, only on one link if given: several instances on one machine may have
+// the same cluster DNS address.
 func open(ctx context.Context, at netip.AddrPort, link string) (socket, error) {
 	c := net.ListenConfig{}
 	if link != "" {
@@ -49,7 +49,7 @@ func open(ctx context.Context, at netip.AddrPort, link string) (socket, error) {
 	return socket{udp, tcp}, nil
 }
 
-// address is what the socket listens on at a.
+// address returns where the socket listens, at a.
 func (s socket) address(a netip.Addr) netip.AddrPort {
 	if own, ok := s.udp.LocalAddr().(*net.UDPAddr); ok {
 		return netip.AddrPortFrom(a, uint16(own.Port))
@@ -57,7 +57,7 @@ func (s socket) address(a netip.Addr) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// serve answers until ctx ends or the socket breaks.
+// serve answers until ctx ends or a listener fails, whose error it returns.
 func (s socket) serve(ctx context.Context, h miekg.Handler) error {
 	at := s.udp.LocalAddr().String()
 	h = instrumentedHandler{h, "dns://" + at}
@@ -76,15 +76,15 @@ func (s socket) serve(ctx context.Context, h miekg.Handler) error {
 		}
 	case <-ctx.Done():
 	}
-	_ = s.udp.SetReadDeadline(time.Now()) // a server that has not begun cannot be shut down; this one will not wait
+	_ = s.udp.SetReadDeadline(time.Now()) // Shutdown does not end a server that has not started; the deadline does
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
 	for _, one := range servers {
-		_ = one.ShutdownContext(stop) // a server that ended by itself says so
+		_ = one.ShutdownContext(stop) // a server that ended earlier returns an error
 	}
 	s.close()
 	for range left {
-		_ = <-ended // the first error is told
+		_ = <-ended // the first error is returned
 	}
 	return err
 }
@@ -106,7 +106,7 @@ func (m instrumentedHandler) ServeDNS(w miekg.ResponseWriter, r *miekg.Msg) {
 	vars.Report(m.at, request.Request{W: w, Req: r}, ".", "", rcode.ToString(out.Rcode), "", out.Len, out.Start)
 }
 
-// addAddress gives a link an address of its own; one that it has already is well.
+// addAddress adds the address to the link; it succeeds if the link has it.
 func addAddress(link string, a netip.Addr) error {
 	l, err := netlink.LinkByName(link)
 	if err != nil {
@@ -118,11 +118,11 @@ func addAddress(link string, a netip.Addr) error {
 	return nil
 }
 
-// removeAddress takes the address off again.
+// removeAddress removes the address from the link.
 func removeAddress(link string, a netip.Addr) error {
 	l, err := netlink.LinkByName(link)
 	if err != nil {
-		return nil // the link went, and the address with it
+		return nil // the link is gone, and the address with it
 	}
 	if err := netlink.AddrDel(l, address(a)); err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
 		return fmt.Errorf("dns: address %s off link %s: %w", a, link, err)

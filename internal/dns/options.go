@@ -10,35 +10,35 @@ import (
 	"github.com/gantry-project/gantry/internal/dns/plan"
 )
 
-// Options are what a server needs.
+// Options configure a Server.
 type Options struct {
-	API    *rest.Config // of the cluster whose names these are
-	Domain string       // of the cluster, such as cluster.local
+	API    *rest.Config // of the cluster whose names are served
+	Domain string       // the cluster domain, such as cluster.local
 	Listen Listen
-	// Base are the settings below the ConfigMap's. Without upstreams those of ResolvConf count,
-	// unless Alone.
+	// Base are the settings that the ConfigMap overrides. Without upstreams the nameservers of
+	// ResolvConf are used, unless NoUpstreams.
 	Base        plan.Settings
 	ResolvConf  string // the node's resolver file; empty: none
-	NoUpstreams bool   // asks nobody
-	// Node is where the server is. Publish keeps the Service and the slice of this node, so that
-	// others find it.
+	NoUpstreams bool   // do not ask other servers
+	// Node is the name of this node. Publish maintains the Service and this node's EndpointSlice,
+	// so that others find the server.
 	Node    string
 	Publish bool
-	// Withdraw takes the slice away at the end, so that Pods of this node ask other nodes' servers
-	// while this one is away.
+	// Withdraw deletes the EndpointSlice at the end, so that clients use the servers of other nodes
+	// while this one is down.
 	Withdraw     bool
 	HTTPListener net.Listener // health and metrics; nil: not served
 }
 
 // Listen are the addresses of a server.
 type Listen struct {
-	// Cluster is the DNS address of the cluster. With a Link, the link gets it, and what comes in
-	// by the link is answered there.
+	// Cluster is the cluster's DNS address. With a Link it is added to the link, and only queries
+	// that arrive there are answered.
 	Cluster netip.Addr
 	Link    string
-	// Release takes Cluster off the link at the end.
+	// Release removes Cluster from the link at the end.
 	Release bool
-	// Bind is an address of the node where other nodes and the node itself ask; port 0 takes any.
+	// Bind is the node's address at which other nodes and the node itself ask; port 0 takes any.
 	Bind netip.AddrPort
 }
 

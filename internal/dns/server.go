@@ -19,31 +19,31 @@ import (
 	"github.com/gantry-project/gantry/internal/dns/plan"
 )
 
-// resyncPeriod is how often the node's resolver file and the link's address are looked at: the file
-// is often a link into another directory that network daemons replace, so that its directory tells
-// nothing.
+// resyncPeriod is how often the node's resolver file and the link's address are checked. The file
+// is often a symbolic link to one that network daemons replace, so watching its directory does not
+// help.
 const resyncPeriod = 10 * time.Second
 
-// maxQueryDuration is more than a query can take: CoreDNS forwards for five seconds at most.
+// maxQueryDuration is longer than any query: CoreDNS forwards for at most five seconds.
 const maxQueryDuration = 6 * time.Second
 
-// Server answers queries.
+// Server answers DNS queries. It is safe for concurrent use.
 type Server struct {
 	o         Options
 	client    k8s.Interface
 	sockets   []socket
-	at        netip.AddrPort // where others reach it
-	metrics   net.Listener   // at the same address, for who scrapes the Service; nil: not served
+	at        netip.AddrPort // at which others reach it
+	metrics   net.Listener   // at the same address, for scrapers of the Service; nil: not served
 	names     *kubernetes.Kubernetes
 	upstreams upstreamMonitor
 	current   atomic.Pointer[handlerChain]
-	// Of the goroutine that follows:
+	// Fields below are used by runSync's goroutine only.
 	settings        plan.Settings
 	data            map[string]string // of the ConfigMap
-	lastConfigError string            // the last complaint about it
+	lastConfigError string            // the last error logged about it
 }
 
-// New opens the sockets; Run serves them.
+// New opens the sockets; Run serves them. On an error nothing stays open.
 func New(ctx context.Context, o Options) (_ *Server, err error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -82,7 +82,8 @@ func New(ctx context.Context, o Options) (_ *Server, err error) {
 	return s, nil
 }
 
-// Address is where other nodes and the node itself reach the server; invalid without Listen.Bind.
+// Address returns where other nodes and the node itself reach the server; invalid without
+// Listen.Bind.
 func (s *Server) Address() netip.AddrPort { return s.at }
 
 func (s *Server) open(ctx context.Context, at netip.AddrPort, link string) error {
@@ -102,8 +103,8 @@ func (s *Server) close() {
 	}
 }
 
-// Run answers until ctx ends. Names of the cluster fail (SERVFAIL) until the API server has told
-// all of them once.
+// Run answers until ctx ends. Names of the cluster fail with SERVFAIL until the first lists from
+// the API server have arrived.
 func (s *Server) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -119,7 +120,7 @@ func (s *Server) Run(ctx context.Context) error {
 	defer func() { s.current.Load().close() }()
 	runs := []func(context.Context) error{
 		func(ctx context.Context) error {
-			go func() { <-ctx.Done(); _ = stop() }() // its only error is to be called twice
+			go func() { <-ctx.Done(); _ = stop() }() // its only error is a second call
 			s.names.APIConn.Run()
 			return nil
 		},
@@ -154,11 +155,11 @@ func (s *Server) Run(ctx context.Context) error {
 	return err
 }
 
-// ServeDNS answers by the settings of now.
+// ServeDNS answers by the current settings.
 func (s *Server) ServeDNS(w miekg.ResponseWriter, r *miekg.Msg) { s.current.Load().ServeDNS(w, r) }
 
-// applySettings makes the settings what the ConfigMap, the options and the node's resolver file say
-// now. What the ConfigMap says wrong changes nothing.
+// applySettings computes the settings from the ConfigMap, the options and the node's resolver file
+// and applies them. An invalid ConfigMap changes nothing.
 func (s *Server) applySettings() error {
 	base := s.o.Base
 	if len(base.Upstreams) == 0 && !s.o.NoUpstreams && s.o.ResolvConf != "" {
@@ -191,7 +192,7 @@ func (s *Server) applySettings() error {
 	}
 	s.settings = next
 	if before := s.current.Swap(created); before != nil {
-		time.AfterFunc(maxQueryDuration, before.close) // queries on their way still use it
+		time.AfterFunc(maxQueryDuration, before.close) // queries in flight still use it
 	}
 	klog.Background().Info("DNS settings", "upstreams", next.Upstreams, "stubDomains", len(next.Stubs))
 	return nil

@@ -17,13 +17,13 @@ import (
 	"github.com/gantry-project/gantry/internal/dns/plan"
 )
 
-// writeTimeout bounds one look at the Service and the slice.
+// writeTimeout bounds one sync of the Service and the EndpointSlice.
 const writeTimeout = 10 * time.Second
 
-// runSync takes over what changes: the ConfigMap, the node's resolver file, the link's address; and
-// keeps the Service and the slice as they should be.
+// runSync follows the ConfigMap, the node's resolver file and the link's address, and maintains the
+// Service and the EndpointSlice, until ctx ends.
 func (s *Server) runSync(ctx context.Context) error {
-	wakeup := make(chan struct{}, 1) // capacity one: many tells are one look
+	wakeup := make(chan struct{}, 1) // capacity 1: several signals become one sync
 	tell := func(any) {
 		select {
 		case wakeup <- struct{}{}:
@@ -92,7 +92,7 @@ func (s *Server) reconcile(ctx context.Context, maps cache.Store) {
 	}
 }
 
-// watchObject follows one object by its name.
+// watchObject watches one object by name.
 func (s *Server) watchObject(ctx context.Context, name string,
 	of func(informers.SharedInformerFactory) cache.SharedIndexInformer, tell func(any)) (cache.Store, error) {
 	f := informers.NewSharedInformerFactoryWithOptions(s.client, 0, informers.WithNamespace(metav1.NamespaceSystem),
@@ -108,7 +108,7 @@ func (s *Server) watchObject(ctx context.Context, name string,
 	return i.GetStore(), nil
 }
 
-// publish writes the slice and then the Service, so that the Service never stands without an
+// publish writes the EndpointSlice and then the Service, so that the Service never lacks an
 // endpoint, and only what differs.
 func (s *Server) publish(ctx context.Context) error {
 	services, at := s.client.CoreV1().Services(metav1.NamespaceSystem), s.o.Listen.Cluster
@@ -130,12 +130,12 @@ func (s *Server) publish(ctx context.Context) error {
 	if missing {
 		_, err = services.Create(ctx, plan.Service(at), metav1.CreateOptions{})
 		if apierrors.IsAlreadyExists(err) {
-			return nil // another server was first
+			return nil // another server created it
 		}
 	} else if more := plan.WithDefaults(have); more != nil {
 		_, err = services.Update(ctx, more, metav1.UpdateOptions{})
 		if apierrors.IsConflict(err) || apierrors.IsForbidden(err) {
-			return nil // the next look sees what it became; a node that may not do it leaves it to others
+			return nil // the next sync sees the change; a node without permission leaves it to others
 		}
 	}
 	if err != nil {
@@ -144,10 +144,10 @@ func (s *Server) publish(ctx context.Context) error {
 	return nil
 }
 
-// withdrawTimeout bounds the end: an API server that is away does not hold it up.
+// withdrawTimeout bounds the deletion at the end, in case the API server is down.
 const withdrawTimeout = 2 * time.Second
 
-// withdraw takes the slice away, though ctx has ended.
+// withdraw deletes the EndpointSlice; ctx may have ended.
 func (s *Server) withdraw(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), withdrawTimeout)
 	defer cancel()
@@ -176,7 +176,7 @@ func (s *Server) publishSlice(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if have.AddressType != slice.AddressType { // it cannot change
+	if have.AddressType != slice.AddressType { // the address type is immutable
 		return slices.Delete(ctx, slice.Name, metav1.DeleteOptions{})
 	}
 	if equality.Semantic.DeepEqual(have.Endpoints, slice.Endpoints) && equality.Semantic.DeepEqual(have.Ports,

@@ -8,26 +8,26 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// AccessGrant is a right on kubelets' ports that a crowd has.
+// AccessGrant is a right on the kubelet API that a broad group of users has.
 type AccessGrant struct {
 	Binding, Role string   // names of ClusterRoleBinding and ClusterRole
 	Subject       string   // user or group
 	What          []string // subresources of nodes
 }
 
-// wideGroups are subjects that nobody in particular needs to be to have them; those of a
-// namespace's accounts are judged by their prefix.
+// wideGroups are broad groups; the groups of a namespace's service accounts are recognized by
+// prefix.
 var wideGroups = map[string]string{
 	"system:anonymous": "everybody, without credentials", "system:unauthenticated": "everybody, without credentials",
 	"system:authenticated": "every user and every Pod", "system:serviceaccounts": "every Pod",
 }
 
-// ports are the subresources of nodes that a kubelet asks for.
+// ports are the subresources of nodes that the kubelet API authorizes.
 // https://kubernetes.io/docs/reference/access-authn-authz/kubelet-authn-authz/
 var ports = []string{"proxy", "pods", "stats", "log", "metrics", "configz", "healthz"}
 
-// Grants finds what crowds may do on the kubelets' ports. Right on nodes/proxy is right to run
-// commands in every container.
+// Grants returns the rights of broad groups on the kubelet API. The right to nodes/proxy is the
+// right to run commands in every container.
 func Grants(roles []rbacv1.ClusterRole, bindings []rbacv1.ClusterRoleBinding) []AccessGrant {
 	rules := map[string][]rbacv1.PolicyRule{}
 	for _, r := range roles {

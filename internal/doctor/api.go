@@ -5,22 +5,22 @@ import (
 	"time"
 )
 
-// API is how the API server answered.
+// API is the API server's answer.
 type API struct {
 	URL     string
 	Err     error
 	Version string
 	Took    time.Duration
-	Date    time.Time // by the server's clock; zero when it did not say
-	Here    time.Time // by this machine's at about that time
+	Date    time.Time // by the server's clock; zero: it sent none
+	Here    time.Time // by this machine's clock at about that time
 	Failing []FailingCheck
 }
 
-// FailingCheck is a check of /readyz that fails.
+// FailingCheck is a failing check of /readyz.
 type FailingCheck struct{ Name, Reason string }
 
-// A certificate or a token that was just made is refused by a clock that is behind; controllers
-// take a node's Lease for late by their own clock only.
+// maxClockSkew is the difference from which clocks are reported: a new certificate or token is
+// refused by a clock that is behind; controllers judge a node's Lease by their own clock only.
 const maxClockSkew = 5 * time.Second
 
 func apiServer(f Facts) []Finding {
@@ -48,7 +48,7 @@ func apiServer(f Facts) []Finding {
 	}
 }
 
-// clock compares dates of a second's precision.
+// clock compares the clocks, to a precision of one second.
 func clock(f Facts) []Finding {
 	a := f.API
 	if a == nil || a.Err != nil || a.Date.IsZero() {

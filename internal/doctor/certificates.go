@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Certificate is one in a file or shown on a port.
+// Certificate is a certificate in a file or presented on a port.
 type Certificate struct {
 	Where               string
-	Use                 string // who shows it to whom
+	Use                 string // who presents it to whom
 	NotBefore, NotAfter time.Time
 	Err                 error
 }
@@ -21,8 +21,7 @@ func certificates(f Facts) []Finding {
 	return out
 }
 
-// certificate warns when a fifth of its life is left: what renews certificates begins earlier than
-// that.
+// certificate warns when a fifth of the lifetime is left: rotation starts earlier than that.
 func certificate(c Certificate, now time.Time) Finding {
 	f := Finding{About: c.Where}
 	if c.Err != nil {

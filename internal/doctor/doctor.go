@@ -7,35 +7,35 @@ import (
 	"time"
 )
 
-// Level is how bad a finding is.
+// Level is the severity of a finding.
 type Level int
 
-// Levels.
+// The levels.
 const (
-	OK      Level = iota // looked at, and as it should be
+	OK      Level = iota // checked, and as it should be
 	Note                 // worth knowing
-	Warning              // hurts some day, or lets in who should not be
-	Problem              // hurts now
+	Warning              // will cause harm some day, or grants access too broadly
+	Problem              // causes harm now
 )
 
 var levels = []string{"ok", "note", "warning", "problem"}
 
-// String is the level's word.
+// String returns the level's name.
 func (l Level) String() string { return levels[l] }
 
-// MarshalText is the level's word.
+// MarshalText returns the level's name.
 func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
-// Finding is what one check says of one thing.
+// Finding is one result of a check.
 type Finding struct {
 	Check string `json:"check"`
-	About string `json:"about,omitempty"` // the node, file, endpoint it is about
+	About string `json:"about,omitempty"` // the node, file or endpoint
 	Level Level  `json:"level"`
 	Text  string `json:"text"`
 	Fix   string `json:"fix,omitempty"`
 }
 
-// Facts is what was looked at. A nil part was not looked at.
+// Facts is what was gathered. A nil part was not gathered.
 type Facts struct {
 	Now          time.Time
 	Machine      *Machine
@@ -43,7 +43,7 @@ type Facts struct {
 	Certificates []Certificate
 	API          *API
 	Nodes        []Node
-	// NodeRoutes is which nodes cannot agree on how to reach each other's Pods, as text.
+	// NodeRoutes are messages about nodes that do not agree on how to reach each other's Pods.
 	NodeRoutes []string
 	Grants     []AccessGrant
 	ExecHops   []ExecHop
@@ -51,14 +51,14 @@ type Facts struct {
 	Orphans    *Orphans
 }
 
-// Check is one row: a question to the facts.
+// Check is one row: a name and a function of Facts.
 type Check struct {
 	Name     string
 	About    string
 	Evaluate func(Facts) []Finding
 }
 
-// Checks are all there are, in the order in which a person would ask: what stands below first.
+// Checks returns all checks, what others depend on first.
 func Checks() []Check {
 	return []Check{
 		{"cgroups", "the kernel has cgroup v2", cgroups},
@@ -81,7 +81,7 @@ func Checks() []Check {
 	}
 }
 
-// Examine asks every check.
+// Examine runs all checks.
 func Examine(f Facts) []Finding {
 	var out []Finding
 	for _, c := range Checks() {
@@ -93,7 +93,7 @@ func Examine(f Facts) []Finding {
 	return out
 }
 
-// Worst is the highest level of the findings; OK when there are none.
+// Worst returns the highest level of the findings; OK if there are none.
 func Worst(list []Finding) Level {
 	worst := OK
 	for _, f := range list {

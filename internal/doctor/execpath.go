@@ -5,19 +5,18 @@ import (
 	"time"
 )
 
-// ExecHop is one stretch of the way of kubectl exec, tried by itself: API server, kubelet, runtime
-// with shim and process. The hops are in that order; each one that is tried skips those before it,
-// so that the runtime is judged without the others (as crictl exec does).
+// ExecHop is one hop of kubectl exec, tested on its own: API server, kubelet, runtime with shim and
+// process. They are in that order; each test bypasses the earlier hops, as crictl exec does for the
+// runtime.
 type ExecHop struct {
-	Name     string // what was asked
+	Name     string // what was requested
 	Response string // protocol
 	Took     time.Duration
 	Err      error
 	Fix      string
 }
 
-// execPath names the first hop that does not answer, seen from the container: what stands before it
-// can do nothing.
+// execPath names the failing hop that is closest to the container: hops before it depend on it.
 func execPath(f Facts) []Finding {
 	var out []Finding
 	broken := ""

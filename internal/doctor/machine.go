@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// Machine is the machine that the doctor runs on.
+// Machine is the machine that doctor runs on.
 type Machine struct {
 	Unified bool // cgroup v2
 	Disks   []Disk
@@ -14,14 +14,14 @@ type Machine struct {
 // Disk is the file system of a path.
 type Disk struct {
 	Path                string
-	Contents            string // what is kept there
+	Contents            string // what is stored there
 	Capacity, Available uint64 // bytes
 	Inodes, InodesFree  uint64
 	Err                 error
 }
 
-// Shares of a disk, from nodefs.available and imagefs.available of KubeletConfiguration's
-// documentation: below 10 % Pods are evicted, from 85 % use on images are collected.
+// Shares of a disk, after nodefs.available and imagefs.available in KubeletConfiguration: Pods are
+// evicted below 10 % available, images are collected from 85 % used.
 const (
 	evictionThreshold = 10
 	imageGCThreshold  = 15
@@ -90,7 +90,7 @@ func percent(part, whole uint64) uint64 {
 	return uint64(float64(part) / float64(whole) * 100)
 }
 
-// bytes is a number of bytes as people read it.
+// bytes formats a number of bytes for people.
 func bytes(n uint64) string {
 	const unit = 1024
 	v, units := float64(n), []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB"}

@@ -13,7 +13,7 @@ type Resolver struct {
 	Err     error // it could not be read
 }
 
-// names judges what Pods are given to find names with.
+// names checks the resolver files of nodes.
 // https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/#pod-s-dns-policy
 func names(f Facts) []Finding {
 	var out []Finding
@@ -52,7 +52,8 @@ func names(f Facts) []Finding {
 	return out
 }
 
-// reachable tells whether one of the servers is not on loopback, which in a Pod is the Pod's own.
+// reachable reports whether one of the servers is not a loopback address, which would be the Pod's
+// own.
 func reachable(servers []string) bool {
 	for _, s := range servers {
 		if a, err := netip.ParseAddr(s); err == nil && !a.IsLoopback() {

@@ -15,17 +15,17 @@ type Node struct {
 	Local      bool // it is this machine
 	Ready      *v1.NodeCondition
 	Address    string                              // host:port of its kubelet
-	Anonymous  Answer                              // to GET /pods by nobody
+	Anonymous  Answer                              // to GET /pods without credentials
 	ReadOnly   Answer                              // to GET /pods on the read-only port, without TLS
-	Config     *kubeletconfig.KubeletConfiguration // what it says on /configz; nil: not asked
-	Goroutines int64                               // go_goroutines of its /metrics; 0: not asked
-	Resolver   *Resolver                           // its resolver file; nil: not looked at
+	Config     *kubeletconfig.KubeletConfiguration // from /configz; nil: not requested
+	Goroutines int64                               // go_goroutines of its /metrics; 0: not requested
+	Resolver   *Resolver                           // its resolver file; nil: not read
 }
 
-// Answer is how a port answered.
+// Answer is the answer of a port.
 type Answer struct {
-	Address string // host:port; empty: not asked
-	Code    int    // of HTTP; 0 when Err is set
+	Address string // host:port; empty: not requested
+	Code    int    // HTTP status; 0 with Err
 	Err     error
 }
 
@@ -75,7 +75,7 @@ func ready(n Node, now time.Time) Finding {
 	return f
 }
 
-// kubeletPort judges what the port answers to a request that says nothing of who asks.
+// kubeletPort checks the answer to a request without credentials.
 // https://kubernetes.io/docs/reference/access-authn-authz/kubelet-authn-authz/
 func kubeletPort(f Facts) []Finding {
 	const closeIt = "set authentication.anonymous.enabled: false and authorization.mode: Webhook in its " +
@@ -133,8 +133,8 @@ func readOnlyPort(f Facts) []Finding {
 	return out
 }
 
-// goroutines are some fifty on a quiet node and several hundred on a busy one; a number that only
-// grows is a leak.
+// goroutines checks the kubelet's number of goroutines: some fifty on a quiet node, several hundred
+// on a busy one; one that only grows is a leak.
 func goroutines(f Facts) []Finding {
 	const many = 5000
 	var out []Finding

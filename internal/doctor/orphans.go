@@ -13,20 +13,21 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// Orphans is what the API server's last audit found of objects whose namespace does not exist.
+// Orphans is the result of the API server's last audit for objects whose namespace does not exist.
 type Orphans struct {
-	Audited time.Time // zero: it has not ended yet
+	Audited time.Time // zero: not finished yet
 	Groups  []OrphanGroup
 	Err     error
 }
 
-// OrphanGroup is objects of one resource in one namespace with one outcome: removed, held, failed.
+// OrphanGroup counts objects of one resource in one namespace with one outcome: removed, held,
+// failed.
 type OrphanGroup struct {
 	Namespace, Resource, Outcome string
 	Count                        int
 }
 
-// ReadOrphans reads what an API server's /metrics says; nil where the server knows no such audit.
+// ReadOrphans parses an API server's /metrics; nil if the server has no such audit.
 func ReadOrphans(text io.Reader) *Orphans {
 	parser := expfmt.NewTextParser(model.LegacyValidation)
 	all, err := parser.TextToMetricFamilies(text)
@@ -63,7 +64,7 @@ func label(m *dto.Metric, name string) string {
 	return ""
 }
 
-// auditOverdue is when an audit should have been made again: it is made each day.
+// auditOverdue is the age from which the audit, which runs daily, is overdue.
 const auditOverdue = 25 * time.Hour
 
 func orphans(f Facts) []Finding {
@@ -93,8 +94,8 @@ func orphans(f Facts) []Finding {
 		case "held":
 			out = append(out, Finding{
 				About: about, Level: Warning,
-				Text: fmt.Sprintf("%d lie in a namespace that does not exist, and something holds them: who makes the "+
-					"namespace again owns them", g.Count),
+				Text: fmt.Sprintf("%d lie in a namespace that does not exist, and something holds them: who makes "+
+					"the namespace again owns them", g.Count),
 				Fix: fmt.Sprintf("`kubectl get %s -n %s -o yaml` shows finalizers and the grace period; the API "+
 					"server's log names them", g.Resource, g.Namespace),
 			})

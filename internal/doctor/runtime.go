@@ -2,17 +2,17 @@ package doctor
 
 import "fmt"
 
-// Runtime is what the container runtime of this machine said.
+// Runtime is what the container runtime of this machine reported.
 type Runtime struct {
 	Endpoint     string
-	Err          error // nobody answered, or not as a runtime does
+	Err          error // the runtime does not answer, or not properly
 	Name         string
 	Version      string
-	CgroupDriver string // cgroupfs or systemd; empty when it does not say
+	CgroupDriver string // cgroupfs or systemd; empty: not reported
 	NotReady     []Condition
 }
 
-// Condition is one that a runtime says is not met.
+// Condition is a condition that the runtime reports as not met.
 type Condition struct{ Type, Reason, Message string }
 
 func runtimeReady(f Facts) []Finding {
@@ -30,7 +30,7 @@ func runtimeReady(f Facts) []Finding {
 	ready := true
 	for _, c := range r.NotReady {
 		fix := "see the runtime's log"
-		// the kubelet needs these two; others are the runtime's own remarks
+		// the kubelet requires these two; others are informational
 		if c.Type != "RuntimeReady" && c.Type != "NetworkReady" {
 			out = append(out, Finding{About: r.Endpoint, Level: Note, Text: fmt.Sprintf("%s is not met: %s: %s", c.Type,
 				c.Reason, c.Message)})
@@ -49,7 +49,7 @@ func runtimeReady(f Facts) []Finding {
 	return out
 }
 
-// cgroupDriver compares this machine's runtime with the kubelet that says it uses it.
+// cgroupDriver compares this machine's runtime with the kubelet that uses it.
 // https://kubernetes.io/docs/setup/production-environment/container-runtimes/#cgroup-drivers
 func cgroupDriver(f Facts) []Finding {
 	if f.Runtime == nil || f.Runtime.CgroupDriver == "" {

@@ -8,27 +8,26 @@ import (
 	"time"
 )
 
-// slowAttemptThreshold is from where on scheduling counts as slow: the 99th percentile of an
-// attempt.
+// slowAttemptThreshold is the 99th percentile of attempts from which scheduling counts as slow.
 const slowAttemptThreshold = 200 * time.Millisecond
 
-// staleAfter is how long a scheduler may hear nothing of Pods or nodes while Pods wait. Nodes that
-// are well say nothing; their leases are not read here.
+// staleAfter is how long a scheduler may get no update of Pods or nodes while Pods are pending.
+// Healthy nodes cause none; their leases are not watched.
 const staleAfter = 5 * time.Minute
 
-// Scheduler is what a scheduler's metrics tell.
+// Scheduler is what a scheduler's metrics say.
 type Scheduler struct {
 	Address        string
 	Err            error
-	P99            time.Duration // of an attempt, from its start to the binding's end
+	P99            time.Duration // of an attempt, from its start to the end of binding
 	Attempts       uint64
 	Pending        map[string]int64     // Pods by queue: active, backoff, unschedulable, gated
 	Percent        map[string]int64     // percentageOfNodesToScore by profile; 0 is the adaptive sample
-	MetricsUpdated map[string]time.Time // when the informer last told of nodes and Pods
+	MetricsUpdated map[string]time.Time // when the informer last got an update of nodes and of Pods
 }
 
-// scheduling tells how long attempts take, and where they are slow what to look at, in the order in
-// which it is most often the cause.
+// scheduling reports how long attempts take, and if they are slow the usual causes, most frequent
+// first.
 func scheduling(f Facts) []Finding {
 	s := f.Scheduler
 	if s == nil {

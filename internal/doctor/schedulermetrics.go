@@ -13,8 +13,8 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// ReadScheduler reads what a scheduler's /metrics says. The percentage of nodes and the age of its
-// view are told by Gantry's alone.
+// ReadScheduler parses a scheduler's /metrics. Only Gantry's has the percentage of nodes and the
+// age of its cache.
 func ReadScheduler(address string, text io.Reader) *Scheduler {
 	s := &Scheduler{Address: address, Pending: map[string]int64{}, Percent: map[string]int64{},
 		MetricsUpdated: map[string]time.Time{}}
@@ -43,8 +43,8 @@ func ReadScheduler(address string, text io.Reader) *Scheduler {
 	return s
 }
 
-// quantile is the end of the histogram's bucket that holds it, over all labels, and how many were
-// observed.
+// quantile returns the upper bound of the histogram's bucket with quantile q over all labels, and
+// the number of observations.
 func quantile(q float64, f *dto.MetricFamily) (time.Duration, uint64) {
 	total, below := uint64(0), map[float64]uint64{}
 	for _, m := range f.GetMetric() {
@@ -72,5 +72,5 @@ func quantile(q float64, f *dto.MetricFamily) (time.Duration, uint64) {
 	if len(buckets) == 0 {
 		return 0, total
 	}
-	return time.Duration(2 * buckets[len(buckets)-1].to * float64(time.Second)), total // longer than the last
+	return time.Duration(2 * buckets[len(buckets)-1].to * float64(time.Second)), total // above the highest bound
 }

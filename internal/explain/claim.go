@@ -6,7 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// claimMissing is a volume whose claim is not there, with the one that was probably meant.
+// claimMissing explains a volume whose PersistentVolumeClaim does not exist, and names a similar
+// one.
 func claimMissing(a *Answer, in In, text string) {
 	m := claimPattern.FindStringSubmatch(text)
 	if m == nil {

@@ -73,15 +73,15 @@ func configFailed(in In) *Answer {
 	return nil
 }
 
-// kubeletFix is what the kubelet said could be done about a failure with this text; empty where it
-// said nothing.
+// kubeletFix returns the remedy that the kubelet gave for a failure with this text; empty if it
+// gave none.
 func kubeletFix(in In, text string) string {
 	w, _, _ := newest[journal.Waiting](in, func(w journal.Waiting) bool { return strings.Contains(w.For, text) })
 	return w.Fix
 }
 
-// subPathFailed is a path in a volume that cannot be mounted: it leads out of the volume, or
-// through a file.
+// subPathFailed explains a subPath that cannot be mounted: it leads out of the volume, or through a
+// file.
 func subPathFailed(a *Answer, in In, c container, volume string) {
 	var paths []string
 	for _, m := range c.spec.VolumeMounts {
@@ -118,10 +118,10 @@ func subPathFailed(a *Answer, in In, c container, volume string) {
 
 var kinds = map[string]string{"configmap": "ConfigMap", "secret": "Secret", "config": "ConfigMap"}
 
-// objectKey is a key of a ConfigMap or Secret, or one as a whole.
+// objectKey is a key of a ConfigMap or Secret; an empty key means the whole object.
 type objectKey struct{ kind, name, key string }
 
-// keys are those the object has; known is false when the asker may not see it.
+// keys returns the object's keys; known is false if the user may not read it.
 func (r objectKey) keys(a *NamespaceContext) (keys []string, known bool) {
 	if a == nil {
 		return nil, false
@@ -136,7 +136,7 @@ func (r objectKey) keys(a *NamespaceContext) (keys []string, known bool) {
 	return keys, known
 }
 
-// keyMissing is a reference to a key that is not there, with the one that was probably meant.
+// keyMissing explains a reference to a key that does not exist, and names a similar one.
 func keyMissing(a *Answer, in In, c container, r objectKey) {
 	who := "it refers"
 	for _, e := range c.spec.Env {
@@ -176,7 +176,7 @@ func keyList(keys []string) string {
 	return "the keys " + joinList(keys)
 }
 
-// keyOf reads the reference of an environment variable.
+// keyOf returns the reference of an environment variable.
 func keyOf(e *corev1.EnvVar) objectKey {
 	switch {
 	case e.ValueFrom == nil:
@@ -188,7 +188,7 @@ func keyOf(e *corev1.EnvVar) objectKey {
 	return objectKey{}
 }
 
-// redirectKey lets every reference to r name another key.
+// redirectKey makes all references to r use another key.
 func redirectKey(c *corev1.Container, r objectKey, key string) {
 	for i := range c.Env {
 		if keyOf(&c.Env[i]) != r {
@@ -202,7 +202,7 @@ func redirectKey(c *corev1.Container, r objectKey, key string) {
 	}
 }
 
-// makeOptional marks references to r optional; an empty key means every reference to the object.
+// makeOptional makes references to r optional; with an empty key all references to the object.
 func makeOptional(c *corev1.Container, r objectKey) {
 	yes := true
 	for i := range c.Env {
@@ -225,7 +225,7 @@ func makeOptional(c *corev1.Container, r objectKey) {
 	}
 }
 
-// copyKey adds the missing key with the value of the near one.
+// copyKey returns the fix that adds the missing key with the value of a similar one.
 func (r objectKey) copyKey(in In, near string) Fix {
 	say, ns := fmt.Sprintf("or add key %s to %s %s with the value of %s", r.key, r.kind, r.name, near), in.Ref.Namespace
 	if r.kind == "Secret" {
@@ -243,7 +243,7 @@ func (r objectKey) copyKey(in In, near string) Fix {
 		whatif.Quoted(fmt.Sprintf(`{"data":{%q:%q}}`, r.key, value))))
 }
 
-// objectMissing is a reference to a ConfigMap or Secret that is not there.
+// objectMissing explains a reference to a ConfigMap or Secret that does not exist.
 func objectMissing(a *Answer, in In, r objectKey) {
 	var names []string
 	if in.NamespaceContext != nil {
@@ -277,7 +277,7 @@ func objectMissing(a *Answer, in In, r objectKey) {
 	a.Fixes = append(a.Fixes, commandFix(say, cmd))
 }
 
-// keysUsed are the keys of the object that the Pod names.
+// keysUsed returns the keys of the object that the Pod refers to.
 func (r objectKey) keysUsed(s *corev1.PodSpec) []string {
 	var out []string
 	add := func(k string) {
@@ -309,7 +309,7 @@ func (r objectKey) keysUsed(s *corev1.PodSpec) []string {
 	return out
 }
 
-// renameObject lets every reference to the object name another one.
+// renameObject makes all references to the object refer to another one.
 func renameObject(s *corev1.PodSpec, r objectKey, to string) {
 	secret := r.kind == "Secret"
 	for _, list := range [][]corev1.Container{s.InitContainers, s.Containers} {
@@ -344,7 +344,7 @@ func renameObject(s *corev1.PodSpec, r objectKey, to string) {
 	}
 }
 
-// namedUser is runAsNonRoot with an image whose user is a name.
+// namedUser explains runAsNonRoot with an image whose user is a name.
 func namedUser(a *Answer, in In, c container, name string) {
 	a.Cause = fmt.Sprintf("Container %s cannot be made: runAsNonRoot is set, and the image %s names its user %q "+
 		"(non-numeric) instead of giving a number, so the kubelet cannot verify that it is another than 0.",
@@ -360,8 +360,8 @@ func namedUser(a *Answer, in In, c container, name string) {
 			"uid=$(kubectl -n %[1]s logs %[2]s) && kubectl -n %[1]s delete pod %[2]s", ns, id, c.spec.Image, name)
 		set := strings.Replace(run[0], fmt.Sprint(int64(mark)), `'"$uid"'`, 1)
 		a.Fixes = append(a.Fixes,
-			commandFix(fmt.Sprintf("say which user by number: ask the image which number %s has, and set runAsUser to "+
-				"it", name), append([]string{ask + " && " + set}, run[1:]...)...))
+			commandFix(fmt.Sprintf("say which user by number: ask the image which number %s has, and set runAsUser "+
+				"to it", name), append([]string{ask + " && " + set}, run[1:]...)...))
 	}
 	a.Fixes = append(a.Fixes,
 		asUser(in, c, 1000,

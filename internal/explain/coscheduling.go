@@ -16,16 +16,16 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/coscheduling"
 )
 
-// coschedulingGroup tells of a Pod that could be placed by itself but whose group cannot: it waits
-// at Permit for the others, or was turned back with them.
+// coschedulingGroup explains a Pod that fits by itself but whose group does not: it waits at
+// Permit, or was rejected with the others.
 func coschedulingGroup(in In) *Answer {
 	if in.Pod == nil || in.Pod.Spec.NodeName != "" || len(in.Pod.Spec.SchedulingGates) > 0 ||
 		coscheduling.PodGroupLabelOf(in.Pod) == "" || in.ClusterContext == nil {
 		return nil
 	}
 	word, since, ok := coschedulingMessage(in)
-	// the journal may lag behind, or there is none: then the group itself tells, unless somebody
-	// else turned the Pod away
+	// the journal may be missing or incomplete: then the group decides, unless another plugin
+	// rejected the Pod
 	if !ok {
 		f, _, known := newest[journal.Ruled](in, nil)
 		if in.ClusterContext.Groups.Labelled == nil || known && f.Winner == "" {
@@ -35,7 +35,7 @@ func coschedulingGroup(in In) *Answer {
 	}
 	group := coscheduling.PodGroupLabelOf(in.Pod)
 	a := &Answer{State: "Pending", Since: since}
-	// else it has been made since, and the Pod is tried again
+	// otherwise the group has been created since, and the Pod will be retried
 	if strings.Contains(word, coscheduling.NoPodGroup) && in.ClusterContext.Groups.Labelled == nil {
 		a.Cause = fmt.Sprintf("The Pod's label %s names the PodGroup %s, which does not exist in namespace %s: "+
 			"Coscheduling turns the Pod away at Permit.", coscheduling.Label, group, in.Pod.Namespace)
@@ -49,8 +49,8 @@ func coschedulingGroup(in In) *Answer {
 		least = len(members) + bound
 	}
 	if len(members)+bound < least {
-		a.Cause = fmt.Sprintf("The Pod is a member of the group %s, which Coscheduling places only with %d members at "+
-			"once, and only %d of its Pods exist.", group, least, len(members)+bound)
+		a.Cause = fmt.Sprintf("The Pod is a member of the group %s, which Coscheduling places only with %d members "+
+			"at once, and only %d of its Pods exist.", group, least, len(members)+bound)
 		a.Fixes = append(textFixes(fmt.Sprintf("create the %d members that are missing, with the label %s=%s",
 			least-len(members)-bound, coscheduling.Label, group)), lowerMinMember(in, group, len(members)+bound))
 		return a
@@ -58,7 +58,8 @@ func coschedulingGroup(in In) *Answer {
 	return groupShortfall(a, in, members[:min(len(members), max(least-bound, 0))], least)
 }
 
-// coschedulingMessage is what Coscheduling said last about the Pod, when its word is what holds it.
+// coschedulingMessage returns Coscheduling's last message about the Pod, if that plugin is what
+// rejects it.
 func coschedulingMessage(in In) (string, time.Time, bool) {
 	for _, e := range slices.Backward(in.Entries) {
 		switch f := e.Fact.(type) {
@@ -75,7 +76,7 @@ func coschedulingMessage(in In) (string, time.Time, bool) {
 	return "", time.Time{}, false
 }
 
-// minMember is minMember, as the group says, or as Coscheduling named it.
+// minMember returns the group's minMember, or the one in Coscheduling's message.
 func minMember(in In) (int, bool) {
 	if g := in.ClusterContext.Groups.Labelled; g != nil {
 		return int(g.Spec.MinMember), true
@@ -95,8 +96,8 @@ func minMember(in In) (int, bool) {
 	return 0, false
 }
 
-// membersOf lists the members of the Pod's group that have no node, the Pod first and then the
-// oldest, and counts those that have one.
+// membersOf returns the members of the Pod's group without a node, the Pod first and then the
+// oldest, and the number of those with one.
 func membersOf(in In, of func(*corev1.Pod) string) (waiting []*corev1.Pod, bound int) {
 	for _, p := range in.ClusterContext.Pods {
 		switch {
@@ -121,8 +122,8 @@ func boolToInt(yes bool) int {
 	return 0
 }
 
-// groupShortfall places the members in thought and tells how many have a place, and what the next
-// one lacks.
+// groupShortfall simulates placing the members and reports how many fit, and what the next one
+// lacks.
 func groupShortfall(a *Answer, in In, members []*corev1.Pod, least int) *Answer {
 	if in.ClusterContext.Plugins == nil || len(members) == 0 {
 		return nil
@@ -131,14 +132,14 @@ func groupShortfall(a *Answer, in In, members []*corev1.Pod, least int) *Answer 
 	defer cancel()
 	w := in.whatifInput()
 	g, err := whatif.PlaceGroup(ctx, w, members)
-	// the Pod itself fits nowhere: that is its own matter
+	// the Pod itself fits nowhere: a later cause explains that
 	if err != nil || g.Unschedulable == nil || g.Nodes[in.Pod.Name] == "" {
 		return nil
 	}
 	group := coscheduling.PodGroupLabelOf(in.Pod)
 	bound := least - len(members)
-	a.Cause = fmt.Sprintf("The Pod itself has a place (%s) and waits at Permit (Coscheduling) for its group %s, which "+
-		"needs %d members at once: only %d can be placed.", g.Nodes[in.Pod.Name], group, least, bound+len(g.Nodes))
+	a.Cause = fmt.Sprintf("The Pod itself has a place (%s) and waits at Permit (Coscheduling) for its group %s, "+
+		"which needs %d members at once: only %d can be placed.", g.Nodes[in.Pod.Name], group, least, bound+len(g.Nodes))
 	groupBlocked(a, in, g, members)
 	a.Next = "placed members give their nodes back when the group's time at Permit is over, and all are tried again " +
 		"when something changes that can help"
@@ -149,7 +150,7 @@ func groupShortfall(a *Answer, in In, members []*corev1.Pod, least int) *Answer 
 	return a
 }
 
-// groupBlocked adds where the members of a group have room now, and why the next one has none.
+// groupBlocked adds where members of a group fit now, and why the next one does not.
 func groupBlocked(a *Answer, in In, g whatif.GroupPlacement, members []*corev1.Pod) {
 	var have []string
 	for _, m := range members {

@@ -14,8 +14,8 @@ import (
 
 var classMissing = regexp.MustCompile(`request (\S+): device class (\S+) does not exist`)
 
-// claimsMissing tells of a Pod that is not judged node by node because its resource claims are not
-// there, are busy, or ask for a class that nobody made.
+// claimsMissing explains a Pod that is not filtered node by node, because its ResourceClaims do not
+// exist, are in use, or ask for a DeviceClass that does not exist.
 func claimsMissing(in In) *Answer {
 	p := in.Pod
 	if p == nil || p.Spec.NodeName != "" || len(p.Spec.SchedulingGates) > 0 || len(p.Spec.ResourceClaims) == 0 {
@@ -77,7 +77,7 @@ func awaitedClaims(a *Answer, in In) *Answer {
 	return a
 }
 
-// claimNameOf is the name of the claim that was made for an entry; empty for none.
+// claimNameOf returns the name of the claim that was created for an entry; empty if there is none.
 func claimNameOf(p *corev1.Pod, entry string) string {
 	for _, s := range p.Status.ResourceClaimStatuses {
 		if s.Name == entry && s.ResourceClaimName != nil {
@@ -87,13 +87,13 @@ func claimNameOf(p *corev1.Pod, entry string) string {
 	return ""
 }
 
-// refusedClaims tells what DynamicResources has against the claims themselves, whatever the node.
+// refusedClaims explains DynamicResources' refusal of the claims themselves, whatever the node.
 func refusedClaims(a *Answer, in In, message string) *Answer {
 	a.Cause = "The Pod's resource claims cannot be allocated on any node: " + strings.TrimSuffix(message, ".") + "."
 	if m := classMissing.FindStringSubmatch(message); m != nil {
 		class := strings.TrimSuffix(m[2], ".")
-		a.Cause = fmt.Sprintf("The Pod's resource claim asks, in request %s, for devices of class %s, and there is no "+
-			"such DeviceClass.", m[1], class)
+		a.Cause = fmt.Sprintf("The Pod's resource claim asks, in request %s, for devices of class %s, and there is "+
+			"no such DeviceClass.", m[1], class)
 		a.Fixes = append(a.Fixes,
 			commandFix("make the DeviceClass "+class+" (usually the driver's installation does), or name one that "+
 				"exists in the claim", "kubectl get deviceclasses"))

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Last words about a name that has no address: who says so, and which name. Those of the second
-// list have had no answer at all.
+// Log lines about a name without address: who prints them, and the name. Those of the second list
+// mean that no server answered.
 var (
 	unknownHost = []*regexp.Regexp{
 		regexp.MustCompile(`lookup (\S+?)(?: on \S+)?: no such host`),                                  // Go
@@ -36,8 +36,8 @@ var (
 	}
 )
 
-// nameUnresolved adds why a name that a container speaks of has no address; false when its words
-// are not about that.
+// nameUnresolved explains why a name in a container's last log lines does not resolve; false if
+// they are not about that.
 func nameUnresolved(a *Answer, in In, c container, failureText string) bool {
 	host, answered := "", true
 	for i, list := range [][]*regexp.Regexp{unknownHost, dnsTimeout} {
@@ -98,8 +98,8 @@ func nearestService(in In, name string) string {
 	return nearestName(name, names)
 }
 
-// serviceNameFailed is a name of the Pod's own namespace: of no Service, of one without addresses
-// yet, or one that the Pod does not ask the right server for.
+// serviceNameFailed explains a name in the Pod's own namespace: it is not a Service's, the Service
+// has no addresses yet, or the Pod does not use the cluster's DNS.
 func serviceNameFailed(a *Answer, in In, q serviceDependency) bool {
 	host, name := q.host, q.service
 	s := in.NamespaceContext.service(name)
@@ -121,8 +121,8 @@ func serviceNameFailed(a *Answer, in In, q serviceDependency) bool {
 		if spec.HostNetwork {
 			policy = corev1.DNSClusterFirstWithHostNet
 		}
-		a.Cause += fmt.Sprintf(" It cannot resolve %s: the Pod asks the node's own name servers and not the cluster's "+
-			"(dnsPolicy %s, hostNetwork %v).", host, spec.DNSPolicy, spec.HostNetwork)
+		a.Cause += fmt.Sprintf(" It cannot resolve %s: the Pod asks the node's own name servers and not the "+
+			"cluster's (dnsPolicy %s, hostNetwork %v).", host, spec.DNSPolicy, spec.HostNetwork)
 		a.Fixes = append(
 			[]Fix{editedPodFix(in, fmt.Sprintf("use dnsPolicy %s", policy),
 				func(x *corev1.PodSpec) { x.DNSPolicy = policy })}, a.Fixes...)
@@ -134,8 +134,8 @@ func serviceNameFailed(a *Answer, in In, q serviceDependency) bool {
 		a.Cause += fmt.Sprintf(" It cannot resolve %s: Service %s is headless, so its name has the addresses of its "+
 			"ready Pods, and none is ready.", host, name)
 		fixes := []Fix{commandFix("see why", fmt.Sprintf("gantry why service/%s -n %s", name, in.Ref.Namespace)),
-			commandFix("or have the name lead to Pods that are not ready, as members that find each other before want "+
-				"it", fmt.Sprintf(`kubectl -n %s patch service %s -p '{"spec":{"publishNotReadyAddresses":true}}'`,
+			commandFix("or have the name lead to Pods that are not ready, as members that find each other before "+
+				"want it", fmt.Sprintf(`kubectl -n %s patch service %s -p '{"spec":{"publishNotReadyAddresses":true}}'`,
 				in.Ref.Namespace, name))}
 		a.Fixes = append(fixes, a.Fixes...)
 	default:
@@ -148,8 +148,8 @@ func serviceNameFailed(a *Answer, in In, q serviceDependency) bool {
 
 const dnsPort = 53
 
-// policiesBlockingDNS finds policies that keep the Pod from every name server: some select it for
-// what it sends, and none of those allows UDP to port 53.
+// policiesBlockingDNS returns a policy that isolates the Pod's egress if no such policy allows UDP
+// port 53; nil otherwise.
 func policiesBlockingDNS(in In) *networkingv1.NetworkPolicy {
 	if in.NamespaceContext == nil || in.Pod.Spec.HostNetwork {
 		return nil
@@ -166,14 +166,14 @@ func policiesBlockingDNS(in In) *networkingv1.NetworkPolicy {
 		}
 		for _, r := range p.Spec.Egress {
 			if len(r.Ports) == 0 || slices.ContainsFunc(r.Ports, allowsDNS) {
-				return nil // whom to is not looked at
+				return nil // peers are not evaluated
 			}
 		}
 	}
 	return first
 }
 
-// allowsDNS tells whether a port of a policy may be that of names.
+// allowsDNS reports whether a port of a policy may be port 53 over UDP.
 func allowsDNS(p networkingv1.NetworkPolicyPort) bool {
 	if p.Protocol != nil && *p.Protocol != corev1.ProtocolUDP {
 		return false
@@ -188,7 +188,7 @@ func allowsDNS(p networkingv1.NetworkPolicyPort) bool {
 	return p.Port.IntVal <= dnsPort && dnsPort <= end
 }
 
-// allowDNSPatch is the patch that lets what a policy selects ask for names.
+// allowDNSPatch returns the patch of a policy that allows DNS.
 func allowDNSPatch(p *networkingv1.NetworkPolicy) string {
 	const rule = `{"ports":[{"port":53,"protocol":"UDP"},{"port":53,"protocol":"TCP"}]}`
 	if len(p.Spec.Egress) == 0 {

@@ -15,10 +15,10 @@ import (
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
-// evictionWindow is how long a refused eviction is what the asker probably asks about.
+// evictionWindow is how long a refused eviction is worth explaining.
 const evictionWindow = 10 * time.Minute
 
-// budgetsOf are the budgets whose selector takes the Pod.
+// budgetsOf returns the PodDisruptionBudgets that select the Pod.
 func (a *NamespaceContext) budgetsOf(p *corev1.Pod) []*policyv1.PodDisruptionBudget {
 	if a == nil {
 		return nil
@@ -32,7 +32,8 @@ func (a *NamespaceContext) budgetsOf(p *corev1.Pod) []*policyv1.PodDisruptionBud
 	return out
 }
 
-// evictionRefused tells why a Pod could not be evicted a short while ago, as the budgets stand now.
+// evictionRefused explains why a Pod could not be evicted a short while ago, by the budgets'
+// current state.
 func evictionRefused(in In) *Answer {
 	if in.Pod == nil {
 		return nil
@@ -64,7 +65,7 @@ func evictionRefused(in In) *Answer {
 	return a
 }
 
-// refusedByBudget counts what one budget counts.
+// refusedByBudget adds the numbers of one budget.
 func refusedByBudget(a *Answer, in In, b *policyv1.PodDisruptionBudget) {
 	var sick, well []string
 	selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
@@ -120,7 +121,7 @@ func refusedByBudget(a *Answer, in In, b *policyv1.PodDisruptionBudget) {
 	a.Fixes = append(a.Fixes, relaxBudget(ns, b)...)
 }
 
-// relaxBudget lowers what the budget wants, and says what that costs.
+// relaxBudget returns fixes that lower what the budget requires, and says what that costs.
 func relaxBudget(ns string, b *policyv1.PodDisruptionBudget) []Fix {
 	s := b.Status
 	if b.Spec.MaxUnavailable != nil {

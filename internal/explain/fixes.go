@@ -9,8 +9,8 @@ import (
 	"github.com/gantry-project/gantry/internal/explain/whatif"
 )
 
-// editedPodFix is a fix that changes the Pod's specification for good: by its owner's template, or
-// by the Pod made anew. change is given a copy of the container's Pod.
+// editedPodFix returns a fix that changes the Pod's spec permanently: by its owner's template, or
+// by recreating the Pod. change edits a copy.
 func editedPodFix(in In, say string, change func(*corev1.PodSpec)) Fix {
 	now := in.Pod.DeepCopy()
 	change(&now.Spec)
@@ -21,8 +21,8 @@ func editedPodFix(in In, say string, change func(*corev1.PodSpec)) Fix {
 	return Fix{Description: say, Run: whatif.Commands(in.Pod, now)}
 }
 
-// recreateJob is the command that makes a Job anew with a changed specification: a Job's template
-// cannot be changed. What the API server gave the old Job to know its Pods by goes.
+// recreateJob returns the command that recreates a Job with a changed spec, since a Job's template
+// is immutable. Generated selector and labels are removed.
 func recreateJob(namespace, name, spec string) string {
 	drop := `{"spec":{"selector":null,"template":{"metadata":{"labels":{"controller-uid":null,` +
 		`"batch.kubernetes.io/controller-uid":null}}}}}`
@@ -31,7 +31,7 @@ func recreateJob(namespace, name, spec string) string {
 		namespace, name, whatif.Quoted(drop), whatif.Quoted(`{"spec":{`+spec+`}}`))
 }
 
-// editedContainer is edited for one container.
+// editedContainer is editedPodFix for one container.
 func editedContainer(in In, name, say string, change func(*corev1.Container)) Fix {
 	return editedPodFix(in, say, func(s *corev1.PodSpec) {
 		for _, list := range [][]corev1.Container{s.InitContainers, s.Containers} {
@@ -52,8 +52,8 @@ type op struct {
 	Value any    `json:"value,omitempty"`
 }
 
-// jsonPatchFix is a fix by a JSON patch of the specification, for what a merge cannot say. Paths
-// begin below spec.
+// jsonPatchFix returns a fix with a JSON patch of the spec, for what a merge patch cannot express.
+// Paths begin below spec.
 func jsonPatchFix(in In, say string, ops ...op) Fix {
 	p, o := in.Pod, whatif.OwnerOf(in.Pod)
 	below := "/spec"
@@ -79,8 +79,8 @@ func jsonPatchFix(in In, say string, ops ...op) Fix {
 		whatif.Quoted(string(patch))))
 }
 
-// commandTarget is what to name in a command that changes the Pod or its template: pod/web,
-// deployment/web.
+// commandTarget returns the object that a command must name to change the Pod or its template:
+// pod/web, deployment/web.
 func commandTarget(p *corev1.Pod) string {
 	if o := whatif.OwnerOf(p); o.Kind != "" {
 		return o.Kind + "/" + o.Name
@@ -88,7 +88,7 @@ func commandTarget(p *corev1.Pod) string {
 	return "pod/" + p.Name
 }
 
-// logsOf is the command that shows what a container said.
+// logsOf returns the fix that shows a container's logs.
 func logsOf(in In, container string) Fix {
 	return commandFix("see what it says", fmt.Sprintf("kubectl -n %s logs %s -c %s", in.Ref.Namespace, in.Ref.Name,
 		container))

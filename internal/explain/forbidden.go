@@ -8,17 +8,17 @@ import (
 	"github.com/gantry-project/gantry/internal/explain/whatif"
 )
 
-// Webhook is an admission webhook, as far as its refusals need it.
+// Webhook is the part of an admission webhook that explains its refusals.
 type Webhook struct {
-	Name          string // of the webhook: pods.guard.example
+	Name          string // of the webhook, such as pods.guard.example
 	Kind          string // validatingwebhookconfiguration or mutatingwebhookconfiguration
-	Configuration string // that it stands in
-	Index         int    // its place there
+	Configuration string // name of its configuration
+	Index         int    // index in the configuration
 	Ignored       bool   // failurePolicy Ignore
-	Service       string // namespace/name of what serves it; empty when it has a URL
+	Service       string // NAMESPACE/NAME of its Service; empty if it has a URL
 }
 
-// Refusals of the API server whose subject an answer can name. The first group is the name.
+// The API server's messages of refusals that name an object. The first group is its name.
 var (
 	noRuntimeClass     = regexp.MustCompile(`RuntimeClass "([^"]+)" not found`)
 	noPriorityClass    = regexp.MustCompile(`no PriorityClass with name (\S+) was found`)
@@ -26,8 +26,7 @@ var (
 	webhookDenied      = regexp.MustCompile(`admission webhook "([^"]+)" denied the request`)
 )
 
-// refused names what the API server's refusal of a Pod speaks of, with what can be done; false when
-// the text is of no known kind.
+// refused explains the API server's refusal of a Pod; false if the message is of no known kind.
 func (s Subject) refused(a *Answer, message string) bool {
 	namespaceContext := s.NamespaceContext
 	if namespaceContext == nil {
@@ -64,8 +63,8 @@ func (s Subject) refused(a *Answer, message string) bool {
 // missingClass is a class that a template names and that does not exist.
 type missingClass struct{ kind, name, field, more string }
 
-// classNotFound says what can be done about a class that is not there; have are those that are, nil
-// where the asker may not see them.
+// classNotFound explains a class that does not exist; have are the existing ones, nil if the user
+// may not list them.
 func (s Subject) classNotFound(a *Answer, c missingClass, have []string) {
 	a.Cause = fmt.Sprintf("No Pod can be made: %s %s does not exist, and the template names it (%s).", c.kind, c.name,
 		c.field)
@@ -86,8 +85,7 @@ func (s Subject) classNotFound(a *Answer, c missingClass, have []string) {
 		edit("name "+near, fmt.Sprintf("%q", near))
 	}
 	without := "without it: the node's default runtime then runs the Pods, with less isolation if the class was " +
-		"meant " +
-		"for that"
+		"meant for that"
 	if c.kind == "PriorityClass" {
 		without = "without it: the Pods then have the default priority"
 	}
@@ -95,7 +93,7 @@ func (s Subject) classNotFound(a *Answer, c missingClass, have []string) {
 	a.Fixes = append(a.Fixes, Fix{Description: fmt.Sprintf("or create the %s %s", c.kind, c.name)})
 }
 
-// webhook finds a webhook by its name.
+// webhook returns a webhook by its name.
 func (a *NamespaceContext) webhook(name string) *Webhook {
 	if a == nil {
 		return nil
@@ -108,7 +106,7 @@ func (a *NamespaceContext) webhook(name string) *Webhook {
 	return nil
 }
 
-// webhookText names a webhook and where it stands.
+// webhookText names a webhook and its configuration.
 func (a *NamespaceContext) webhookText(name string) string {
 	if w := a.webhook(name); w != nil {
 		return fmt.Sprintf("%s (%s %s)", w.Name, w.Kind, w.Configuration)
@@ -116,7 +114,7 @@ func (a *NamespaceContext) webhookText(name string) string {
 	return name
 }
 
-// webhookFailed is a webhook that cannot be asked.
+// webhookFailed explains a webhook that cannot be called.
 func (s Subject) webhookFailed(a *Answer, name, message string) {
 	w := s.NamespaceContext.webhook(name)
 	why := message

@@ -10,7 +10,7 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// hookText says what a lifecycle hook does.
+// hookText describes what a lifecycle hook does.
 func hookText(h *corev1.LifecycleHandler) string {
 	switch {
 	case h.Exec != nil:
@@ -23,8 +23,8 @@ func hookText(h *corev1.LifecycleHandler) string {
 	return "of no known kind"
 }
 
-// postStartRunning is a container whose postStart hook runs: its process lives, and the kubelet
-// calls it started only when the hook is over.
+// postStartRunning explains a container whose postStart hook runs: its process runs, but the
+// kubelet reports it as started only afterwards.
 func postStartRunning(in In) *Answer {
 	if in.Pod == nil || in.Pod.DeletionTimestamp != nil {
 		return nil
@@ -61,14 +61,14 @@ func postStartRunning(in In) *Answer {
 	return nil
 }
 
-// stopStage is how far the stop of a container is.
+// stopStage is how far the stop of a container has come.
 type stopStage struct {
 	preStop  bool          // its preStop hook runs
-	signaled bool          // it was asked to end
-	since    time.Duration // ago: of the hook's begin, or of the request
+	signaled bool          // the stop signal was sent
+	since    time.Duration // since the hook started, or the signal was sent
 }
 
-// stopStageOf reads a container's stop from the journal; the zero value where nothing is known.
+// stopStageOf derives the stage from the journal; the zero value if nothing is known.
 func stopStageOf(in In, c container) stopStage {
 	_, begun, requested := newest[journal.Killing](in,
 		func(k journal.Killing) bool { return k.Container == c.spec.Name })
@@ -82,7 +82,7 @@ func stopStageOf(in In, c container) stopStage {
 	return stopStage{}
 }
 
-// signal is what asks the container to end: its own stop signal, or TERM.
+// signal returns the container's stop signal, by default TERM.
 func (c container) signal() string {
 	if c.status != nil && c.status.StopSignal != nil {
 		return strings.TrimPrefix(string(*c.status.StopSignal), "SIG")
@@ -93,8 +93,8 @@ func (c container) signal() string {
 	return "TERM"
 }
 
-// terminatingContainers tells what the containers of a Pod that was deleted are doing, and when
-// they are killed.
+// terminatingContainers describes what the containers of a deleted Pod do, and when they are
+// killed.
 func terminatingContainers(a *Answer, in In, running []container) {
 	grace := gracePeriod(in.Pod)
 	if g := in.Pod.DeletionGracePeriodSeconds; g != nil {

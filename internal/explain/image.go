@@ -15,13 +15,13 @@ import (
 var imageReasons = []string{"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName",
 	"ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed"}
 
-// imagePull is a container whose image cannot be had, and what is known of it.
+// imagePull is a container whose image cannot be pulled.
 type imagePull struct {
 	input     In
 	container container
-	text      string // what the runtime said last
+	text      string // the runtime's last message
 	secrets   []journal.PullSecret
-	host      string // of the registry
+	host      string // host of the registry
 	repo      string
 	tag       string
 }
@@ -61,7 +61,7 @@ func imagePullFailed(in In) *Answer {
 	return nil
 }
 
-// classify names the cause by what the registry answered.
+// classify finds the cause from the registry's answer.
 func (p imagePull) classify(a *Answer, reason string) {
 	low, of := strings.ToLower(p.text), fmt.Sprintf("The image %s of container %s cannot be had: ",
 		p.container.spec.Image, p.container.spec.Name)
@@ -99,13 +99,13 @@ func (p imagePull) classify(a *Answer, reason string) {
 	}
 }
 
-// innermostError is the innermost of nested errors.
+// innermostError returns the innermost of nested error messages.
 func innermostError(text string) string {
 	parts := strings.Split(text, ": ")
 	return strings.Join(parts[max(0, len(parts)-2):], ": ")
 }
 
-// lowerCaseFixes tries the name in lower case.
+// lowerCaseFixes returns a fix with the name in lower case.
 func (p imagePull) lowerCaseFixes() []Fix {
 	low := strings.ToLower(p.container.spec.Image)
 	if _, err := reference.ParseNormalizedNamed(low); err != nil || low == p.container.spec.Image {
@@ -114,13 +114,13 @@ func (p imagePull) lowerCaseFixes() []Fix {
 	return []Fix{p.setImageFix("write the name in lower case", low)}
 }
 
-// setImageFix gives the container another image.
+// setImageFix returns the fix that sets the container's image.
 func (p imagePull) setImageFix(say, ref string) Fix {
 	return commandFix(say, fmt.Sprintf("kubectl -n %s set image %s %s=%s", p.input.Pod.Namespace,
 		commandTarget(p.input.Pod), p.container.spec.Name, ref))
 }
 
-// notFound is a tag or a repository that is not there.
+// notFound explains a tag or repository that does not exist.
 func (p imagePull) notFound(a *Answer, reason string) {
 	short := strings.TrimPrefix(p.repo, "library/")
 	state := ""
@@ -152,7 +152,7 @@ func (p imagePull) notFound(a *Answer, reason string) {
 	a.Fixes = append(a.Fixes, Fix{Description: "or push the tag " + p.tag + "; the next try finds it"})
 }
 
-// unauthorized is a registry that wants to know who asks.
+// unauthorized explains a registry that requires credentials.
 func (p imagePull) unauthorized(a *Answer, of string) {
 	ns := p.input.Ref.Namespace
 	var fit, other []string
@@ -187,8 +187,8 @@ func (p imagePull) unauthorized(a *Answer, of string) {
 			[]Fix{{Description: "correct user and password in " + joinList(fit) +
 				", or give that user the right to pull " + p.repo}}, a.Fixes...)
 	case len(other) > 0:
-		a.Cause = of + fmt.Sprintf("the registry %s refuses an anonymous pull (401 Unauthorized): the pull secret %s, "+
-			"so none was sent.", p.host, joinList(other))
+		a.Cause = of + fmt.Sprintf("the registry %s refuses an anonymous pull (401 Unauthorized): the pull secret "+
+			"%s, so none was sent.", p.host, joinList(other))
 		a.Fixes = append(a.Fixes, create)
 	default:
 		a.Cause = of + fmt.Sprintf("the registry %s refuses an anonymous pull (401 Unauthorized), and the Pod names "+
@@ -198,8 +198,8 @@ func (p imagePull) unauthorized(a *Answer, of string) {
 	}
 }
 
-// copySecretHost is the command that stores a secret's credentials under another host, without
-// showing them.
+// copySecretHost returns the command that copies a secret's credentials to another host without
+// printing them.
 func copySecretHost(ns, name, was, now string) string {
 	return fmt.Sprintf(
 		`kubectl -n %[1]s get secret %[2]s -o jsonpath='{.data.\.dockerconfigjson}' | base64 -d | sed 's#"%[3]s" `+
@@ -208,7 +208,7 @@ func copySecretHost(ns, name, was, now string) string {
 			`json | kubectl replace -f - && rm /tmp/%[2]s.json`, ns, name, was, now)
 }
 
-// otherSecret proposes pull secrets of the namespace that are for the image's registry.
+// otherSecret returns fixes with pull secrets of the namespace that are for the image's registry.
 func (p imagePull) otherSecret(instead string) []Fix {
 	if p.input.NamespaceContext == nil {
 		return nil

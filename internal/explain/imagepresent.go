@@ -9,15 +9,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// nodeImages is what nodes have of an image that cannot be pulled.
+// nodeImages says which nodes have an image that cannot be pulled.
 type nodeImages struct {
-	onNode     bool     // the Pod's node has the image itself
+	onNode     bool     // the Pod's node has the image
 	otherTags  []string // other tags of the repository that the Pod's node has, sorted
-	otherNodes []string // other nodes that have the image itself, sorted
+	otherNodes []string // other nodes that have the image, sorted
 }
 
-// normalized is a reference in full: docker.io/library/busybox:latest for busybox. One with a
-// digest keeps the digest alone, as that decides. ok is false for what is no name.
+// normalized returns the full reference: docker.io/library/busybox:latest for busybox, and without
+// the tag if there is a digest. ok is false for invalid names.
 func normalized(image string) (ref, repository string, ok bool) {
 	named, err := reference.ParseNormalizedNamed(image)
 	if err != nil {
@@ -29,8 +29,8 @@ func normalized(image string) (ref, repository string, ok bool) {
 	return reference.TagNameOnly(named).String(), named.Name(), true
 }
 
-// imagePresence compares an image with the names that the Pod's node and other nodes have. onNode
-// are further names that the runtime of the Pod's node told.
+// imagePresence compares an image with those of the Pod's node and of other nodes. onNode are
+// further images of the Pod's node, from its runtime.
 func imagePresence(image string, node *corev1.Node, onNode []string, others []*corev1.Node) nodeImages {
 	ref, repository, ok := normalized(image)
 	if !ok {
@@ -74,7 +74,7 @@ func imageNames(n *corev1.Node) []string {
 	return out
 }
 
-// NeedsLocalImages tells whether the answer about a Pod needs to know which images its node has.
+// NeedsLocalImages reports whether Why needs the images of the Pod's node.
 func NeedsLocalImages(p *corev1.Pod) bool {
 	return p != nil && slices.ContainsFunc(containers(p), func(c container) bool {
 		w := c.waiting()
@@ -82,8 +82,7 @@ func NeedsLocalImages(p *corev1.Pod) bool {
 	})
 }
 
-// reportPresence says in the answer what nodes have of the image already, and how that could be
-// used instead of pulling.
+// reportPresence adds which nodes have the image already, and how to use it without pulling.
 func (p imagePull) reportPresence(a *Answer) {
 	var others []*corev1.Node
 	if p.input.ClusterContext != nil {
@@ -128,8 +127,8 @@ func (p imagePull) reportPresence(a *Answer) {
 	}
 }
 
-// pullPolicyDefault tells where the pull policy Always comes from when nobody wrote it, as far as
-// that can be told: the API server sets it for the tag latest.
+// pullPolicyDefault explains a pull policy Always that nobody set, if that can be known: it is the
+// API server's default for the tag latest.
 func (p imagePull) pullPolicyDefault() string {
 	if p.tag == "latest" && !strings.Contains(p.container.spec.Image, "@") {
 		return " (the default for the tag latest)"
@@ -137,7 +136,7 @@ func (p imagePull) pullPolicyDefault() string {
 	return ""
 }
 
-// pullPolicyNote reminds of the policy that would ask the registry all the same.
+// pullPolicyNote mentions a pull policy with which the registry is contacted anyway.
 func (p imagePull) pullPolicyNote() string {
 	if p.container.spec.ImagePullPolicy == corev1.PullAlways {
 		return ", with imagePullPolicy IfNotPresent"

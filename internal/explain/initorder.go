@@ -44,10 +44,10 @@ func initContainersRunning(in In) *Answer {
 	return nil
 }
 
-// hostPort is an address that a command line speaks of.
+// hostPort is an address in a command line.
 type hostPort struct {
 	host string
-	port int // 0: only the name
+	port int // 0: no port
 }
 
 var (
@@ -60,7 +60,7 @@ var (
 	fetchPattern = regexp.MustCompile(`https?://([A-Za-z0-9_][A-Za-z0-9_.-]*)(?:[/\s"']|$)`)
 )
 
-// hostPortsIn are the addresses in a container's command line and environment.
+// hostPortsIn returns the addresses in a container's command line and environment.
 func hostPortsIn(c *corev1.Container) []hostPort {
 	text := commandLine(c)
 	for _, e := range c.Env {
@@ -94,8 +94,8 @@ func hostPortsIn(c *corev1.Container) []hostPort {
 	return out
 }
 
-// initWaitsFor looks for what an init container waits for in what its command line speaks of: a
-// container that comes after it, or a Service.
+// initWaitsFor looks in an init container's command line for what it waits for: a later container,
+// or a Service.
 func initWaitsFor(a *Answer, in In, c container) {
 	for _, d := range hostPortsIn(c.spec) {
 		if d.host == "127.0.0.1" || d.host == "localhost" || d.host == "::1" {
@@ -111,7 +111,7 @@ func initWaitsFor(a *Answer, in In, c container) {
 	}
 }
 
-// initDeadlock is an init container that waits for a container which is started only after it.
+// initDeadlock explains an init container that waits for a container which only starts after it.
 func initDeadlock(a *Answer, in In, c container, d hostPort) bool {
 	spec := &in.Pod.Spec
 	at := slices.IndexFunc(spec.InitContainers, func(x corev1.Container) bool { return x.Name == c.spec.Name })
@@ -156,8 +156,8 @@ func initDeadlock(a *Answer, in In, c container, d hostPort) bool {
 	return false
 }
 
-// declaresPort tells whether a container declares the port or names it in its command line as a
-// number of its own.
+// declaresPort reports whether a container declares the port or has it as a separate number in its
+// command line.
 func declaresPort(c *corev1.Container, port int) bool {
 	for _, p := range c.Ports {
 		if int(p.ContainerPort) == port {

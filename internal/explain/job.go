@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// templateOf is the Pod template of an object.
+// templateOf returns the Pod template of an object.
 func templateOf(o runtime.Object) *corev1.PodTemplateSpec {
 	switch x := o.(type) {
 	case *appsv1.Deployment:
@@ -77,7 +77,7 @@ func (s Subject) job(a *Answer, j *batchv1.Job) {
 	}
 }
 
-// backoffLimit is a Job's backoffLimit; 6 when none is given.
+// backoffLimit returns a Job's backoffLimit, by default 6.
 func backoffLimit(n *int32) int32 {
 	if n == nil {
 		return 6
@@ -97,8 +97,8 @@ func (s Subject) failures(a *Answer, j *batchv1.Job) {
 	a.Fixes = append(a.Fixes, w.Fixes...)
 }
 
-// failuresIgnored is a Job whose failure policy ignores how its Pods fail, so that it goes on for
-// ever.
+// failuresIgnored explains a Job whose failure policy ignores how its Pods fail, so that it never
+// ends.
 func (s Subject) failuresIgnored(a *Answer, j *batchv1.Job) bool {
 	if j.Spec.PodFailurePolicy == nil {
 		return false
@@ -162,7 +162,7 @@ func exitCodesText(r batchv1.PodFailurePolicyRule) string {
 	return joinList(out)
 }
 
-// matchesFailureRule tells whether a failed Pod meets a rule, and by which container's end.
+// matchesFailureRule reports whether a failed Pod matches a rule, and by which container.
 func matchesFailureRule(r batchv1.PodFailurePolicyRule,
 	p *corev1.Pod) (c container, t *corev1.ContainerStateTerminated, ok bool) {
 	if r.OnExitCodes == nil {

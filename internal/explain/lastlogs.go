@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// FailedContainers lists the containers that ended otherwise than with 0, and whether that was the
-// run before the present one.
+// FailedContainers returns the containers that exited with another code than 0; true if that was
+// the previous run.
 func FailedContainers(p *corev1.Pod) map[string]bool {
 	out := map[string]bool{}
 	for _, c := range containers(p) {
@@ -26,12 +26,12 @@ func FailedContainers(p *corev1.Pod) map[string]bool {
 	return out
 }
 
-// unsetVariable are last words about a variable that is wanted.
+// unsetVariable matches log lines about a missing environment variable.
 var unsetVariable = regexp.MustCompile(
 	`\b([A-Z][A-Z0-9_]{2,})\b["':]*(?: (?:is|was|must be|has to be|environment variable|env var|variable))*:? (?:not ` +
 		`set|unset|not defined|undefined|required|missing|set|empty)\b`)
 
-// lastLogs adds what a container said before its end, and what may be read from it.
+// lastLogs adds a container's last log lines, and what can be derived from them.
 func lastLogs(a *Answer, in In, c container) {
 	failureText := strings.TrimSpace(in.LastLogs[c.spec.Name])
 	if failureText == "" {
@@ -61,12 +61,11 @@ func lastLogs(a *Answer, in In, c container) {
 			})}, a.Fixes...)
 }
 
-// readOnlyPattern are last words about a file that could not be written because the file system is
-// read-only; the group is the file.
+// readOnlyPattern matches log lines about a file on a read-only file system; the group is the file.
 var readOnlyPattern = regexp.MustCompile(`(/[^\s:'"]+)['"]?: Read-only file system`)
 
-// readOnlyFile adds why a file could not be written: the image is read-only to the container, or
-// the volume that the file is on.
+// readOnlyFile explains why a file could not be written: the container's root file system is
+// read-only, or its volume.
 func readOnlyFile(a *Answer, in In, c container, failureText string) bool {
 	m := readOnlyPattern.FindStringSubmatch(failureText)
 	if m == nil {
@@ -125,7 +124,7 @@ func readOnlyFile(a *Answer, in In, c container, failureText string) bool {
 	return true
 }
 
-// mountOf is the mount that a file is on: of those that hold it, the deepest.
+// mountOf returns the mount that a file is on: the deepest of those that contain it.
 func mountOf(c container, file string) (on corev1.VolumeMount, ok bool) {
 	for _, v := range c.spec.VolumeMounts {
 		at := strings.TrimSuffix(v.MountPath, "/")
@@ -136,7 +135,7 @@ func mountOf(c container, file string) (on corev1.VolumeMount, ok bool) {
 	return on, ok
 }
 
-// isAPIVolume tells whether a volume holds objects of the API, which no container may write.
+// isAPIVolume reports whether a volume is read-only because it has API objects.
 func isAPIVolume(p *corev1.Pod, volume string) bool {
 	for _, v := range p.Spec.Volumes {
 		if v.Name == volume {

@@ -7,11 +7,11 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// lateProbeThreshold is how long a late probe is worth a word.
+// lateProbeThreshold is how long a late probe is worth mentioning.
 const lateProbeThreshold = 10 * time.Minute
 
-// withLateProbe adds that the node asked a probe late: what looks like a slow container may be a
-// busy node.
+// withLateProbe adds that the kubelet ran a probe late: the cause may be a busy node, not a slow
+// container.
 func withLateProbe(in In, a Answer) Answer {
 	if p, at, ok := newest[journal.Probed](in, func(p journal.Probed) bool { return p.Late > 0 }); ok &&
 		in.Now.Sub(at) <= lateProbeThreshold {

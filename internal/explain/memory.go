@@ -14,10 +14,10 @@ import (
 
 const mebibyte = 1 << 20
 
-// mib prints bytes as a person reads them.
+// mib formats bytes for people.
 func mib(n uint64) string { return journal.Size(int64(n)) }
 
-// memoryLimit is the container's, or 0.
+// memoryLimit returns the container's limit, or 0.
 func memoryLimit(c *corev1.Container) uint64 {
 	q, ok := c.Resources.Limits[corev1.ResourceMemory]
 	if !ok {
@@ -26,7 +26,7 @@ func memoryLimit(c *corev1.Container) uint64 {
 	return uint64(q.Value())
 }
 
-// memoryText sets the Pod's peak against the container's limit.
+// memoryText compares the Pod's peak with the container's limit.
 func memoryText(in In, c container) []string {
 	limit := memoryLimit(c.spec)
 	if limit == 0 {
@@ -44,16 +44,16 @@ func memoryText(in In, c container) []string {
 	return []string{s}
 }
 
-// memoryState is a container in which the kernel killed for memory.
+// memoryState says whether the kernel killed in a container for lack of memory.
 type memoryState struct {
 	oomKilled bool
-	child     bool // not its first process
+	child     bool // not its main process
 	limit     uint64
 	peak      uint64
 }
 
-// memoryStateOf tells whether a run ended because of memory: the runtime says so, or the kernel's
-// count, or a peak at the limit.
+// memoryStateOf reports whether a run ended because of memory: by the runtime's reason, the
+// kernel's count, or a peak at the limit.
 func memoryStateOf(in In, c container, t *corev1.ContainerStateTerminated) memoryState {
 	s := memoryState{limit: memoryLimit(c.spec)}
 	f, _, ok := newest[journal.ContainerExited](in, func(f journal.ContainerExited) bool {
@@ -69,7 +69,7 @@ func memoryStateOf(in In, c container, t *corev1.ContainerStateTerminated) memor
 	return s
 }
 
-// oomText words the end of a container for want of memory.
+// oomText describes the OOM kill of a container.
 func oomText(in In, c container, t *corev1.ContainerStateTerminated, s memoryState) string {
 	limit := "there is no limit of its own, so the node or the Pod had no more"
 	if s.limit > 0 {
@@ -83,7 +83,7 @@ func oomText(in In, c container, t *corev1.ContainerStateTerminated, s memorySta
 		t.Reason, limit)
 }
 
-// killedChild names the program of a shell's command that was probably killed.
+// killedChild returns the program of a shell's command that was probably killed.
 func killedChild(c *corev1.Container) string {
 	for _, word := range strings.Fields(commandLine(c)) {
 		if m := sizePattern.FindStringSubmatch(word); m != nil {
@@ -93,15 +93,15 @@ func killedChild(c *corev1.Container) string {
 	return "a child of it"
 }
 
-// commandLine is all of a container's command line.
+// commandLine returns command and args in one string.
 func commandLine(c *corev1.Container) string {
 	return strings.Join(append(append([]string{}, c.Command...), c.Args...), " ")
 }
 
-// sizePattern are words that name a size: bs=200M, -Xmx512m, --max-memory=2G.
+// sizePattern matches words that name a size: bs=200M, -Xmx512m, --max-memory=2G.
 var sizePattern = regexp.MustCompile(`(?:^|[=a-z])(\d+)([kmgKMG])(?:i?[bB])?["';]*$`)
 
-// sizeInCommand is the greatest size that a command line speaks of, in bytes.
+// sizeInCommand returns the largest size in a command line, in bytes.
 func sizeInCommand(c *corev1.Container) uint64 {
 	var most uint64
 	for _, word := range strings.Fields(commandLine(c)) {
@@ -118,7 +118,8 @@ func sizeInCommand(c *corev1.Container) uint64 {
 	return most
 }
 
-// proposedLimit proposes a limit: a quarter more than the command speaks of, or four times as much.
+// proposedLimit proposes a limit: a quarter above the size in the command, or four times the
+// current one.
 func proposedLimit(limit uint64, c *corev1.Container) (to resource.Quantity, why string) {
 	n, why := 4*limit, "four times as much; how much it wants in all is not known, for it was killed at the limit"
 	if size := sizeInCommand(c); size > limit/2 && size < 64*limit {
@@ -128,7 +129,7 @@ func proposedLimit(limit uint64, c *corev1.Container) (to resource.Quantity, why
 	return *resource.NewQuantity(int64((n+step-1)/step*step), resource.BinarySI), why
 }
 
-// memoryFixes raises the limit.
+// memoryFixes returns fixes that raise the limit.
 func memoryFixes(in In, c container, s memoryState) []Fix {
 	if s.limit == 0 {
 		return []Fix{

@@ -12,23 +12,23 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 )
 
-// NamespaceContext is what the asker may see of the Pod's own namespace.
+// NamespaceContext is the objects of the Pod's namespace, as far as the user may read them.
 type NamespaceContext struct {
 	ConfigMaps map[string][]string // keys by name
 	Secrets    map[string][]string // keys by name
-	Values     map[string]string   // of ConfigMaps, by name/key
-	Registries map[string][]string // registry hosts that pull secrets are for, by secret
+	Values     map[string]string   // of ConfigMaps, by NAME/KEY
+	Registries map[string][]string // hosts of registries that pull secrets are for, by secret
 	Services   []*corev1.Service   //
 	Claims     []string            // names of PersistentVolumeClaims
 	Ready      map[string]int      // ready endpoints by Service
 	Budgets    []*policyv1.PodDisruptionBudget
 	Policies   []*networkingv1.NetworkPolicy
 
-	RuntimeClasses []string  // names, of the whole cluster; nil: the asker may not see them
-	Webhooks       []Webhook // of admission, of the whole cluster
+	RuntimeClasses []string  // names, of the whole cluster; nil: the user may not list them
+	Webhooks       []Webhook // admission webhooks of the whole cluster
 }
 
-// service finds a Service of the namespace.
+// service returns a Service of the namespace.
 func (a *NamespaceContext) service(name string) *corev1.Service {
 	if a == nil {
 		return nil
@@ -41,8 +41,8 @@ func (a *NamespaceContext) service(name string) *corev1.Service {
 	return nil
 }
 
-// nearestName gives the name that was probably meant, empty when none is near: equal but for case
-// and separators first, then by edits, a third of the length at most.
+// nearestName returns the name that was probably meant, "" if none is similar: first one that
+// differs in case and separators only, then by edit distance, at most a third of the length.
 func nearestName(want string, have []string) string {
 	best, least := "", max(1, len(want)/3)+1
 	for _, h := range slices.Sorted(slices.Values(have)) {
@@ -61,7 +61,7 @@ func normalizeName(s string) string {
 	return strings.ToLower(strings.NewReplacer("-", "", "_", "", ".", "").Replace(s))
 }
 
-// editDistance is the distance of Levenshtein.
+// editDistance returns the Levenshtein distance.
 func editDistance(a, b string) int {
 	x, y := []rune(a), []rune(b)
 	row := make([]int, len(y)+1)
@@ -82,8 +82,8 @@ func editDistance(a, b string) int {
 	return row[len(y)]
 }
 
-// closestTags orders tags by how near they are to the one wanted: by edits, then by how little the
-// first number differs that differs at all, then by name.
+// closestTags sorts tags by similarity to want: by edit distance, then by the difference of the
+// first differing number, then by name.
 func closestTags(want string, have []string) []string {
 	out := slices.Clone(have)
 	slices.SortStableFunc(out, func(a, b string) int {
@@ -95,7 +95,7 @@ func closestTags(want string, have []string) []string {
 
 var number = regexp.MustCompile(`\d+`)
 
-// versionDistance is the difference of the first numbers that differ in two versions; earlier
+// versionDistance returns the difference of the first differing number of two versions; earlier
 // numbers weigh more.
 func versionDistance(a, b string) int {
 	x, y := number.FindAllString(a, 4), number.FindAllString(b, 4)
@@ -109,7 +109,7 @@ func versionDistance(a, b string) int {
 	return 0
 }
 
-// joinList joins words as a person does: "a, b and c".
+// joinList joins words as in a sentence: "a, b and c".
 func joinList(failureText []string) string {
 	if len(failureText) < 2 {
 		return strings.Join(failureText, "")

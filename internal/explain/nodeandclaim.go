@@ -10,7 +10,7 @@ import (
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
-// node tells what keeps a node from its work.
+// node explains what keeps a node from being ready or schedulable.
 func (s Subject) node(a *Answer, n *corev1.Node) {
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
@@ -68,7 +68,7 @@ func (s Subject) node(a *Answer, n *corev1.Node) {
 		pods.String(), takenCPU.String(), cpu.String(), takenMemory.String(), memory.String()))
 }
 
-// claim tells what a claim waits for.
+// claim explains what a PersistentVolumeClaim waits for.
 func (s Subject) claim(a *Answer, c *corev1.PersistentVolumeClaim) {
 	a.State, a.Since = string(c.Status.Phase), c.CreationTimestamp.Time
 	var users []string
@@ -138,7 +138,7 @@ func (s Subject) claim(a *Answer, c *corev1.PersistentVolumeClaim) {
 	}
 }
 
-// class is the storage class that makes the claim's volume, and the name the claim gives.
+// class returns the StorageClass that provisions the claim's volume, and the name in the claim.
 func (s Subject) class(c *corev1.PersistentVolumeClaim) (*storagev1.StorageClass, string) {
 	named := ""
 	if c.Spec.StorageClassName != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/gangscheduling"
 )
 
-// podGroup tells of a Pod whose PodGroup (scheduling.k8s.io/v1beta1) cannot be placed as a whole:
-// the group or members are missing, or there is no room for enough.
+// podGroup explains a Pod whose PodGroup (scheduling.k8s.io/v1beta1) cannot be placed as a whole:
+// the group or members do not exist, or there is not enough room.
 func podGroup(in In) *Answer {
 	if in.Pod == nil || in.Pod.Spec.NodeName != "" || len(in.Pod.Spec.SchedulingGates) > 0 ||
 		gangscheduling.PodGroupNameOf(in.Pod) == "" || in.ClusterContext == nil || !in.ClusterContext.Groups.Read {
@@ -32,7 +32,7 @@ func podGroup(in In) *Answer {
 		return a
 	}
 	if g.Spec.SchedulingPolicy.Gang == nil {
-		return nil // its Pods stand alone
+		return nil // its Pods are scheduled one by one
 	}
 	members, bound := membersOf(in, gangscheduling.PodGroupNameOf)
 	var gated []string
@@ -65,12 +65,12 @@ func podGroup(in In) *Answer {
 // groupMembers is a group whose Pods all exist.
 type groupMembers struct {
 	name                     string
-	members                  []*corev1.Pod // without a node, the Pod asked about first
+	members                  []*corev1.Pod // members without a node, the explained Pod first
 	minMembers, boundMembers int
 }
 
-// groupUnschedulable places the members in thought and tells how many have a place, and what the
-// next one lacks.
+// groupUnschedulable simulates placing the members and reports how many fit, and what the next one
+// lacks.
 func groupUnschedulable(a *Answer, in In, c groupMembers) *Answer {
 	if in.ClusterContext.Plugins == nil || len(c.members) == 0 || c.boundMembers >= c.minMembers {
 		return nil
@@ -80,15 +80,15 @@ func groupUnschedulable(a *Answer, in In, c groupMembers) *Answer {
 	w := in.whatifInput()
 	need := c.members[:min(len(c.members), c.minMembers-c.boundMembers)]
 	g, err := whatif.PlaceGroup(ctx, w, need)
-	// the Pod itself fits nowhere: that is its own matter
+	// the Pod itself fits nowhere: a later cause explains that
 	if err != nil || g.Unschedulable == nil || g.Nodes[in.Pod.Name] == "" {
 		return nil
 	}
 	if len(need) < len(c.members) && enoughWithoutBlocked(ctx, w, c) {
 		return nil
 	}
-	a.Cause = fmt.Sprintf("The Pod itself has a place (%s), but its PodGroup %s needs %d Pods at once (minCount), and "+
-		"only %d can be placed: none is bound.", g.Nodes[in.Pod.Name], c.name, c.minMembers,
+	a.Cause = fmt.Sprintf("The Pod itself has a place (%s), but its PodGroup %s needs %d Pods at once (minCount), "+
+		"and only %d can be placed: none is bound.", g.Nodes[in.Pod.Name], c.name, c.minMembers,
 		c.boundMembers+len(g.Nodes))
 	groupBlocked(a, in, g, need)
 	a.Next = "the whole group is tried again when a node, a Pod or a volume changes in a way that can help one of them"
@@ -99,8 +99,7 @@ func groupUnschedulable(a *Answer, in In, c groupMembers) *Answer {
 	return a
 }
 
-// enoughWithoutBlocked tells whether enough members have a place when those that have none are
-// passed over.
+// enoughWithoutBlocked reports whether enough members fit if those that do not are skipped.
 func enoughWithoutBlocked(ctx context.Context, w whatif.In, c groupMembers) bool {
 	left, placed := slices.Clone(c.members), c.boundMembers
 	for len(left) > 0 && ctx.Err() == nil {
@@ -130,7 +129,7 @@ func lowerMinCount(in In, group string, to int) Fix {
 type Groups struct {
 	Read     bool // they were read: a group that is not here does not exist
 	List     []*schedulingv1beta1.PodGroup
-	Labelled *coscheduling.Group // nil: there is none, or the asker may not see it
+	Labelled *coscheduling.Group // nil: it does not exist, or the user may not read it
 }
 
 func (g Groups) find(namespace, name string) *schedulingv1beta1.PodGroup {

@@ -13,11 +13,11 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// portForwardWindow is how long a port-forward is what the asker probably asks about.
+// portForwardWindow is how long a port-forward is worth explaining.
 const portForwardWindow = 10 * time.Minute
 
-// portForwardRefused is a ready Pod whose port was asked for through the kubelet, while its
-// processes listen on the Pod's address only.
+// portForwardRefused explains a failed port-forward to a ready Pod whose processes listen on the
+// Pod's address only, not on localhost.
 func portForwardRefused(in In) *Answer {
 	if in.Pod == nil {
 		return nil
@@ -67,8 +67,8 @@ func portForwardRefused(in In) *Answer {
 	return a
 }
 
-// listenOnAllAddresses edits what makes a container's program listen on the Pod's address: the
-// address in its command line, or the variable that carries it.
+// listenOnAllAddresses returns the fix that makes the container's program listen on all addresses:
+// in its command line, or the variable with the address.
 func listenOnAllAddresses(in In, c corev1.Container, ports []string) (Fix, bool) {
 	var vars []string
 	for _, e := range c.Env {

@@ -10,7 +10,7 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// preempted tells of a Pod that had to leave its node for one of higher priority.
+// preempted explains a Pod that was preempted.
 func preempted(in In) *Answer {
 	if in.Pod != nil && in.Pod.DeletionTimestamp == nil {
 		return nil
@@ -53,7 +53,7 @@ func preempted(in In) *Answer {
 	return a
 }
 
-// overruledBudgets tells which budgets stood against it and why they did not help.
+// overruledBudgets lists the PodDisruptionBudgets that preemption violated, and why.
 func overruledBudgets(f journal.Preempted) string {
 	if len(f.Budgets) == 0 {
 		return ""
@@ -70,7 +70,7 @@ func overruledBudgets(f journal.Preempted) string {
 	return s + fmt.Sprintf(": none of the %d candidate nodes would have done less harm.", f.Candidates)
 }
 
-// avoidPreemption is what would have let the Pod stay.
+// avoidPreemption returns fixes with which the Pod would have stayed.
 func avoidPreemption(in In, f journal.Preempted) []Fix {
 	namespace, name, _ := strings.Cut(f.By, "/")
 	class := classOf(in, f)
@@ -111,7 +111,7 @@ func avoidPreemption(in In, f journal.Preempted) []Fix {
 	return fixes
 }
 
-// manifestOf names an object as kubectl would.
+// manifestOf names an object as kubectl does.
 func manifestOf(kind, name, namespace string) string {
 	if namespace == "default" {
 		return kind + "/" + name
@@ -119,7 +119,7 @@ func manifestOf(kind, name, namespace string) string {
 	return fmt.Sprintf("%s/%s -n %s", kind, name, namespace)
 }
 
-// classOf is the preemptor's class; a class that others may not use for their Pods is not named.
+// classOf names the preemptor's PriorityClass, unless other Pods may not use it.
 func classOf(in In, f journal.Preempted) string {
 	if f.Class != "" {
 		return f.Class
@@ -138,8 +138,7 @@ func classOf(in In, f journal.Preempted) string {
 	return c.Name
 }
 
-// NeedsNamespaceContext tells whether an answer about a Pod that is gone needs the objects around
-// it.
+// NeedsNamespaceContext reports whether Why needs the namespace's objects for a Pod that is gone.
 func NeedsNamespaceContext(in In) bool {
 	_, _, ok := newest[journal.Preempted](in, nil)
 	return ok

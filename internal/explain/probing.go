@@ -13,14 +13,14 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// probeDiagnosis is a probe that fails, in words, and what can be done.
+// probeDiagnosis is why a probe fails, and what to do.
 type probeDiagnosis struct {
-	text     string // what it asks and what comes back, without the container's name
+	text     string // what it checks and the result, without the container's name
 	fixes    []Fix
-	commands []Fix // what shows more, and changes nothing
+	commands []Fix // commands that show more and change nothing
 }
 
-// probeOf is a container's probe of a kind as the journal names it.
+// probeOf returns a container's probe by its kind in the journal.
 func probeOf(c *corev1.Container, kind string) *corev1.Probe {
 	switch kind {
 	case "liveness":
@@ -31,7 +31,7 @@ func probeOf(c *corev1.Container, kind string) *corev1.Probe {
 	return c.ReadinessProbe
 }
 
-// diagnoseProbe says what is wrong with a failing probe.
+// diagnoseProbe explains a failing probe.
 func diagnoseProbe(in In, c *corev1.Container, f journal.Probed) probeDiagnosis {
 	p := probeOf(c, f.Probe)
 	output := strings.TrimSuffix(strings.TrimSpace(f.Message), ".")
@@ -54,8 +54,8 @@ func diagnoseProbe(in In, c *corev1.Container, f journal.Probed) probeDiagnosis 
 			strings.TrimPrefix(output, "HTTP probe failed with "))
 		t.fixes = append(textFixes("correct the probe's path, or what the program answers there"),
 			editedProbe(in, f,
-				fmt.Sprintf("or ask only whether port %d is open (tcpSocket): what the program answers then counts no "+
-					"more", port), func(x *corev1.Probe) {
+				fmt.Sprintf("or ask only whether port %d is open (tcpSocket): what the program answers then counts "+
+					"no more", port), func(x *corev1.Probe) {
 					x.TCPSocket, x.HTTPGet = &corev1.TCPSocketAction{Port: x.HTTPGet.Port, Host: x.HTTPGet.Host}, nil
 				}))
 	case strings.Contains(low, "deadline exceeded"), strings.Contains(low, "timeout"),
@@ -67,7 +67,7 @@ func diagnoseProbe(in In, c *corev1.Container, f journal.Probed) probeDiagnosis 
 	return t
 }
 
-// withSockets gives a failure the sockets that were seen at the newest one that tells them.
+// withSockets adds to a failure the sockets of the newest failure that has them.
 func withSockets(in In, f journal.Probed) journal.Probed {
 	if f.Listening == nil {
 		if with, _, ok := newest[journal.Probed](in, func(p journal.Probed) bool {
@@ -79,7 +79,7 @@ func withSockets(in In, f journal.Probed) journal.Probed {
 	return f
 }
 
-// wrongPort is a probe of a port where nothing listens.
+// wrongPort explains a probe of a port where nothing listens.
 func wrongPort(in In, c *corev1.Container, f journal.Probed, port int) probeDiagnosis {
 	t := probeDiagnosis{text: fmt.Sprintf("asks port %d, where nothing listens (connection refused)", port)}
 	var open, local []string
@@ -122,7 +122,7 @@ func wrongPort(in In, c *corev1.Container, f journal.Probed, port int) probeDiag
 	return t
 }
 
-// declaredFirst puts the ports that the container declares first.
+// declaredFirst sorts the ports that the container declares first.
 func declaredFirst(c *corev1.Container, ports []string) []string {
 	declared := func(p string) bool {
 		return slices.ContainsFunc(c.Ports,
@@ -141,7 +141,7 @@ func declaredFirst(c *corev1.Container, ports []string) []string {
 	return out[:min(2, len(out))]
 }
 
-// probePort is the number of the port a network probe asks.
+// probePort returns the port of a network probe.
 func probePort(c *corev1.Container, p *corev1.Probe) (int, bool) {
 	var port intstr.IntOrString
 	switch {
@@ -176,7 +176,7 @@ func setPort(p *corev1.Probe, n int) {
 	}
 }
 
-// editedProbe changes the probe that f tells of.
+// editedProbe returns the fix that changes the probe of f.
 func editedProbe(in In, f journal.Probed, say string, change func(*corev1.Probe)) Fix {
 	return editedContainer(in, f.Container, say, func(c *corev1.Container) {
 		if p := probeOf(c, f.Probe); p != nil {
@@ -185,16 +185,16 @@ func editedProbe(in In, f journal.Probed, say string, change func(*corev1.Probe)
 	})
 }
 
-// probeKill is a container that the kubelet ended because of a probe.
+// probeKill is a container that the kubelet stopped because of a probe.
 type probeKill struct {
 	probe     journal.Probed
 	grace     int64
 	code      int32
-	sigkilled bool // it did not end on TERM
+	sigkilled bool // TERM did not end it
 	known     bool
 }
 
-// killedByProbe tells whether the kubelet itself ended the container's last run, and why.
+// killedByProbe reports whether the kubelet stopped the container's last run, and why.
 func killedByProbe(in In, c container, t *corev1.ContainerStateTerminated) probeKill {
 	k, at, ok := newest[journal.Killing](in, func(k journal.Killing) bool { return k.Container == c.spec.Name })
 	if !ok || !strings.Contains(k.Cause, "probe") || at.Before(t.StartedAt.Time) ||
@@ -216,8 +216,8 @@ func killedByProbe(in In, c container, t *corev1.ContainerStateTerminated) probe
 	return out
 }
 
-// killedByProbeCause words how a probe ended a container, and what can be done: the fault of the
-// probe's target first, then more time, then no probe.
+// killedByProbeCause explains how a probe ended a container. Fixes: the probe's target first, then
+// more time, then no probe.
 func killedByProbeCause(a *Answer, in In, c container, k probeKill) {
 	w := diagnoseProbe(in, c.spec, withSockets(in, k.probe))
 	p := probeOf(c.spec, k.probe.Probe)
@@ -265,8 +265,8 @@ func killedByProbeCause(a *Answer, in In, c container, k probeKill) {
 			"timeoutSeconds)"})
 }
 
-// wasEverAlive tells whether the liveness probe succeeded once, or was not heard of at all for
-// longer than it takes to be believed.
+// wasEverAlive reports whether the liveness probe succeeded once, or did not fail for longer than
+// its threshold takes.
 func wasEverAlive(in In, c container) bool {
 	p := c.spec.LivenessProbe
 	_, _, ok := newest[journal.Probed](in, func(f journal.Probed) bool {
@@ -276,7 +276,7 @@ func wasEverAlive(in In, c container) bool {
 	if ok || t == nil || p == nil {
 		return true
 	}
-	// A probe that succeeds is not told of before it fails: then the run lasted longer than the
+	// Successes before the first failure are not journaled: then the run lasted longer than the
 	// failures took.
 	return t.FinishedAt.Sub(t.StartedAt.Time) >
 		secondsOf(int64(p.InitialDelaySeconds+p.PeriodSeconds*(p.FailureThreshold+1))+2)+secondsOf(gracePeriod(in.Pod))

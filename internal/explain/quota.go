@@ -16,7 +16,7 @@ import (
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
-// quotaExceeded is a quota that a Pod does not fit, as the API server's refusal says.
+// quotaExceeded is a ResourceQuota that a Pod exceeds, from the API server's message.
 type quotaExceeded struct {
 	quota                 string
 	resource              string
@@ -25,7 +25,7 @@ type quotaExceeded struct {
 
 var quotaPattern = regexp.MustCompile(`exceeded quota: ([^,]+), requested: (.+?), used: (.+?), limited: (.+)$`)
 
-// parseQuota reads the first resource that is over.
+// parseQuota returns the first exceeded resource.
 func parseQuota(message string) (quotaExceeded, bool) {
 	m := quotaPattern.FindStringSubmatch(strings.TrimSpace(message))
 	if m == nil {
@@ -43,16 +43,16 @@ func parseQuota(message string) (quotaExceeded, bool) {
 
 var missingRequests = regexp.MustCompile(`([a-z][\w./-]*) for: ([^;]+)`)
 
-// defaultAmounts are amounts to begin with, where a quota only wants to be told one.
+// defaultAmounts are proposals if a quota only requires that an amount is set.
 var defaultAmounts = map[corev1.ResourceName]string{corev1.ResourceCPU: "100m", corev1.ResourceMemory: "128Mi",
 	corev1.ResourceEphemeralStorage: "1Gi"}
 
-// unstated gives containers the amounts that a quota wants to be told; nothing when that is not
-// what the message is about.
+// unstated returns fixes that set the amounts which a quota requires; none if the message is not
+// about that.
 func (s Subject) unstated(message string) []Fix {
 	t := templateOf(s.Object)
 	_, wants, ok := strings.Cut(message, "must specify ")
-	if t == nil || !ok || s.Kind == "job" || s.Kind == "cronjob" { // whose template cannot be changed, or lies deeper
+	if t == nil || !ok || s.Kind == "job" || s.Kind == "cronjob" { // the template is immutable, or nested deeper
 		return nil
 	}
 	var says []string
@@ -118,7 +118,7 @@ func sortedNames(m map[string]resource.Quantity) []string {
 	return out
 }
 
-// excess is by how much the Pod is over.
+// excess returns by how much the Pod exceeds the quota.
 func (o quotaExceeded) excess() resource.Quantity {
 	e := o.requested.DeepCopy()
 	e.Add(o.used)
@@ -126,7 +126,7 @@ func (o quotaExceeded) excess() resource.Quantity {
 	return e
 }
 
-// resourceOf takes requests.cpu apart: which list of a container counts, and which resource of it.
+// resourceOf splits names such as requests.cpu: the resource, and whether limits count.
 func (o quotaExceeded) resourceOf() (name corev1.ResourceName, limits bool) {
 	if rest, ok := strings.CutPrefix(o.resource, "limits."); ok {
 		return corev1.ResourceName(rest), true
@@ -142,7 +142,7 @@ func (o quotaExceeded) amount(r corev1.ResourceRequirements) resource.Quantity {
 	return r.Requests[name]
 }
 
-// format words a quantity as a person counts: processors in thousandths.
+// format formats a quantity for people: cpu in thousandths.
 func (o quotaExceeded) format(q resource.Quantity) string {
 	if name, _ := o.resourceOf(); name == corev1.ResourceCPU {
 		return fmt.Sprintf("%dm", q.MilliValue())
@@ -150,8 +150,8 @@ func (o quotaExceeded) format(q resource.Quantity) string {
 	return q.String()
 }
 
-// decisiveContainer is the container that makes the Pod's amount, and the sum of those that run
-// together.
+// decisiveContainer returns the container that determines the Pod's amount, and the sum of those
+// that run together.
 func (o quotaExceeded) decisiveContainer(
 	s *corev1.PodSpec) (who *corev1.Container, init bool, together resource.Quantity) {
 	var largest *corev1.Container
@@ -182,8 +182,8 @@ func (o quotaExceeded) decisiveContainer(
 	return who, init, together
 }
 
-// overQuota says whence the amount comes, by how much it is over, who uses the rest, and what would
-// be enough.
+// overQuota explains where the amount comes from, by how much it exceeds the quota, who uses the
+// rest, and what would suffice.
 func (s Subject) overQuota(a *Answer, o quotaExceeded, t *corev1.PodTemplateSpec) {
 	excess := o.excess()
 	who, init, together := o.decisiveContainer(&t.Spec)
@@ -200,8 +200,8 @@ func (s Subject) overQuota(a *Answer, o quotaExceeded, t *corev1.PodTemplateSpec
 			whence = fmt.Sprintf(" (the sum of its containers, %s the largest with %s)", who.Name, o.format(alone))
 		}
 	}
-	a.Cause = fmt.Sprintf("No Pod can be made: the quota %s of namespace %s refuses it. The Pod counts %s of %s%s, %s "+
-		"of %s are used, so it is %s over.",
+	a.Cause = fmt.Sprintf("No Pod can be made: the quota %s of namespace %s refuses it. The Pod counts %s of %s%s, "+
+		"%s of %s are used, so it is %s over.",
 		o.quota, s.Namespace, o.format(o.requested), o.resource, whence, o.format(o.used), o.format(o.hard),
 		o.format(excess))
 	s.lowerRequest(a, o, who)
@@ -213,7 +213,7 @@ func (s Subject) overQuota(a *Answer, o quotaExceeded, t *corev1.PodTemplateSpec
 	s.users(a, o)
 }
 
-// lowerRequest takes the excess off the decisive container.
+// lowerRequest adds the fix that lowers the decisive container's amount by the excess.
 func (s Subject) lowerRequest(a *Answer, o quotaExceeded, who *corev1.Container) {
 	if who == nil || o.resource == "pods" || s.Kind == "job" || s.Kind == "cronjob" {
 		return
@@ -238,14 +238,14 @@ func (s Subject) lowerRequest(a *Answer, o quotaExceeded, who *corev1.Container)
 				list, who.Name, field, name, o.format(now))))))
 }
 
-// isInit tells whether the template's container of that name is an init container.
+// isInit reports whether the template's container of that name is an init container.
 func (s Subject) isInit(name string) bool {
 	t := templateOf(s.Object)
 	return t != nil && slices.ContainsFunc(t.Spec.InitContainers,
 		func(c corev1.Container) bool { return c.Name == name })
 }
 
-// users names the Pods that take most of the quota, and those whose end would be enough.
+// users names the Pods that use most of the quota, and those whose deletion would suffice.
 func (s Subject) users(a *Answer, o quotaExceeded) {
 	if s.ClusterContext == nil {
 		return

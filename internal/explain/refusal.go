@@ -14,8 +14,8 @@ import (
 
 func amount(name string, n int64) string { return whatif.Amount(name, n) }
 
-// noNodeText says in a few sentences why no node takes the Pod: what nobody offers, what rules
-// leave open, and the nearest nodes with their numbers.
+// noNodeText returns a few sentences about why no node fits: what no node offers, what constraints
+// leave, and the closest nodes with numbers.
 func noNodeText(refusals []journal.NodeRefusal, in In) string {
 	if s := resourceMissing(refusals, in); s != "" {
 		return s
@@ -30,7 +30,7 @@ func noNodeText(refusals []journal.NodeRefusal, in In) string {
 	spoken := 0
 	for _, r := range refusals {
 		if output != "" && r.Plugin == "PodTopologySpread" {
-			continue // the standing of the domains tells it
+			continue // spreadDomains covers it
 		}
 		short := len(r.Shortages) > 0
 		if len(refusals) > maxRefusalsShown && (!short || spoken == maxRefusalsShown) {
@@ -55,7 +55,7 @@ func noNodeText(refusals []journal.NodeRefusal, in In) string {
 	return strings.Join(out, " ") + podsInOtherNamespaces(refusals, in) + misspeltLabel(refusals, in)
 }
 
-// refusalText is one node's refusal with its numbers.
+// refusalText describes one node's refusal with its numbers.
 func refusalText(r journal.NodeRefusal, in In) string {
 	if len(r.Shortages) > 0 {
 		parts := make([]string, len(r.Shortages))
@@ -96,7 +96,7 @@ func shortfall(x journal.Shortage) string {
 		amount(x.Resource, free), amount(x.Resource, x.Available), amount(x.Resource, x.Requested))
 }
 
-// deprecatedLabel tells of a node that lacks a label but has its name of former times.
+// deprecatedLabel mentions a node that lacks a label but has its deprecated name.
 func deprecatedLabel(r journal.NodeRefusal, in In) string {
 	n := in.ClusterContext.node(r.Node)
 	if n == nil {
@@ -112,8 +112,7 @@ func deprecatedLabel(r journal.NodeRefusal, in In) string {
 	return ""
 }
 
-// resourceMissing tells of a resource that no node has at all, and what there is of another
-// vendor's.
+// resourceMissing mentions a resource that no node has, and a similar one of another vendor.
 func resourceMissing(refusals []journal.NodeRefusal, in In) string {
 	if in.ClusterContext == nil || len(in.ClusterContext.Nodes) == 0 {
 		return ""
@@ -138,7 +137,7 @@ func resourceMissing(refusals []journal.NodeRefusal, in In) string {
 	return ""
 }
 
-// similarResources lists resources of the same last name.
+// similarResources lists resources with the same last part of the name.
 func similarResources(resource string, nodes []*corev1.Node) string {
 	_, last, ok := strings.Cut(resource, "/")
 	if !ok {
@@ -162,8 +161,8 @@ func similarResources(resource string, nodes []*corev1.Node) string {
 	return " " + strings.Join(have, ", ") + "."
 }
 
-// spreadDomains tells, for spread rules that refuse nodes, how the matching Pods stand and which
-// domains are left.
+// spreadDomains describes, for topology spread constraints that refuse nodes, the Pods per domain
+// and the domains that are left.
 func spreadDomains(refusals []journal.NodeRefusal, in In) string {
 	if in.ClusterContext == nil || !slices.ContainsFunc(refusals,
 		func(r journal.NodeRefusal) bool { return r.Plugin == "PodTopologySpread" }) {
@@ -218,8 +217,8 @@ func mostFrequent(counts map[string]int) string {
 	return best
 }
 
-// podsInOtherNamespaces tells of Pods that a required Pod affinity wants and that are where it does
-// not look.
+// podsInOtherNamespaces mentions Pods that a required Pod affinity selects but that are in a
+// namespace it does not cover.
 func podsInOtherNamespaces(refusals []journal.NodeRefusal, in In) string {
 	if in.ClusterContext == nil || !slices.ContainsFunc(refusals,
 		func(r journal.NodeRefusal) bool { return r.Plugin == "InterPodAffinity" }) {
@@ -228,15 +227,15 @@ func podsInOtherNamespaces(refusals []journal.NodeRefusal, in In) string {
 	var out []string
 	for _, a := range whatif.PodsInOtherNamespaces(in.Pod, in.ClusterContext.Pods) {
 		out = append(out,
-			fmt.Sprintf(" The required Pod affinity looks for %s in namespace %s, and there is none; such Pods are in "+
-				"namespace %s (%s).", a.Selector, strings.Join(a.Searched, ", "), strings.Join(a.Found, ", "),
+			fmt.Sprintf(" The required Pod affinity looks for %s in namespace %s, and there is none; such Pods are "+
+				"in namespace %s (%s).", a.Selector, strings.Join(a.Searched, ", "), strings.Join(a.Found, ", "),
 				strings.Join(a.Pods, ", ")))
 	}
 	return strings.Join(out, "")
 }
 
-// misspeltLabel tells of a Pod that a required Pod affinity may mean: nobody has the label it looks
-// for, and this one's is almost the same.
+// misspeltLabel mentions a Pod that a required Pod affinity may mean: no Pod has the selected
+// label, and this one's is similar.
 func misspeltLabel(refusals []journal.NodeRefusal, in In) string {
 	a := in.Pod.Spec.Affinity
 	if in.ClusterContext == nil || a == nil || a.PodAffinity == nil || !slices.ContainsFunc(refusals,
@@ -263,8 +262,8 @@ func misspeltLabel(refusals []journal.NodeRefusal, in In) string {
 	return strings.Join(out, "")
 }
 
-// nearestLabel is the placed Pod whose value of a label is nearest to the one wanted; empty when
-// somebody has that one, or nobody a similar one.
+// nearestLabel returns the placed Pod whose value of a label is most similar to wanted; empty if a
+// Pod has wanted, or none a similar one.
 func nearestLabel(pods []*corev1.Pod, key, wanted string, among func(*corev1.Pod) bool) (who, value string) {
 	has := map[string]string{}
 	for _, p := range pods {
@@ -283,7 +282,7 @@ func nearestLabel(pods []*corev1.Pod, key, wanted string, among func(*corev1.Pod
 	return has[value], value
 }
 
-// haveSameStem tells whether two words begin alike and differ in how they end, as cache and
+// haveSameStem reports whether two words begin alike and differ in their endings, as cache and
 // caching.
 func haveSameStem(a, b string) bool {
 	n := 0

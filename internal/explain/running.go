@@ -11,7 +11,7 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// exitText says in words how a container ended.
+// exitText describes how a container ended.
 func exitText(c container, t *corev1.ContainerStateTerminated) string {
 	s := fmt.Sprintf("exit code %d (%s)", t.ExitCode, t.Reason)
 	switch {
@@ -72,7 +72,7 @@ func crashLoop(in In) *Answer {
 	return nil
 }
 
-// terminationCause gives the cause of a run's end: a probe, memory, or the program itself.
+// terminationCause adds the cause of a run's end: a probe, memory, or the program itself.
 func terminationCause(a *Answer, in In, c container, t *corev1.ContainerStateTerminated) {
 	again := ""
 	if c.status.RestartCount > 1 {
@@ -96,10 +96,10 @@ func terminationCause(a *Answer, in In, c container, t *corev1.ContainerStateTer
 	a.Fixes = append(a.Fixes, exitFixes(in, c, t)...)
 }
 
-// restartWindow is how long a restarted container's last end is what is asked for.
+// restartWindow is how long a restarted container's last end is worth explaining.
 const restartWindow = 10 * time.Minute
 
-// restarted tells why a container that runs now was started again a short while ago.
+// restarted explains why a running container was restarted a short while ago.
 func restarted(in In) *Answer {
 	if in.Pod == nil || in.Pod.DeletionTimestamp != nil {
 		return nil
@@ -124,9 +124,8 @@ func restarted(in In) *Answer {
 	return nil
 }
 
-// backOffState is how a container ended that is started again only later, and what the journal has
-// of its wait. The status says CrashLoopBackOff towards the end of the wait; before, it says how
-// the container has ended.
+// backOffState returns how a container ended that is restarted later, and the journal's BackingOff.
+// The status has CrashLoopBackOff only towards the end of the wait, and the termination before.
 func backOffState(in In, c container) (*corev1.ContainerStateTerminated, journal.BackingOff) {
 	b, _, _ := newest[journal.BackingOff](in, func(b journal.BackingOff) bool { return b.Container == c.spec.Name })
 	switch w := c.waiting(); {
@@ -141,7 +140,7 @@ func backOffState(in In, c container) (*corev1.ContainerStateTerminated, journal
 	return nil, b
 }
 
-// ready tells why a healthy Pod is where it is.
+// ready explains why a healthy Pod is on its node.
 func ready(in In) *Answer {
 	if in.Pod == nil || in.Pod.Spec.NodeName == "" {
 		return nil

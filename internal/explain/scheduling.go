@@ -17,14 +17,13 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// maxNodesShown bounds the nodes that are listed one by one, maxRefusalsShown those named in the
-// cause.
+// maxNodesShown bounds the nodes listed one by one, maxRefusalsShown those named in the cause.
 const (
 	maxNodesShown    = 20
 	maxRefusalsShown = 4
 )
 
-// searchTimeout bounds the search for changes that would help.
+// searchTimeout bounds the search for remedies.
 const searchTimeout = 3 * time.Second
 
 func schedulingGated(in In) *Answer {
@@ -74,7 +73,7 @@ func unscheduled(in In) *Answer {
 	return a
 }
 
-// nominated tells of a Pod for which others are leaving.
+// nominated explains a Pod that waits for its victims to end.
 func nominated(a *Answer, in In) *Answer {
 	node := in.Pod.Status.NominatedNodeName
 	var victims []string
@@ -122,7 +121,7 @@ func nominated(a *Answer, in In) *Answer {
 	return a
 }
 
-// podsOn lists the Pods bound to a node.
+// podsOn returns the Pods bound to a node.
 func (c *ClusterContext) podsOn(node string) []*corev1.Pod {
 	if c == nil {
 		return nil
@@ -136,8 +135,7 @@ func (c *ClusterContext) podsOn(node string) []*corev1.Pod {
 	return out
 }
 
-// tryRemedies asks the scheduler's plugins now, about the cluster as it is, and about what would
-// help.
+// tryRemedies runs the scheduler's plugins on the current cluster, and searches for remedies.
 func tryRemedies(in In) ([]whatif.Remedy, []journal.NodeRefusal) {
 	if in.ClusterContext == nil || in.ClusterContext.Plugins == nil {
 		return nil, nil
@@ -147,7 +145,7 @@ func tryRemedies(in In) ([]whatif.Remedy, []journal.NodeRefusal) {
 	return whatif.FindRemedies(ctx, in.whatifInput())
 }
 
-// whatifInput is the question of package whatif about this Pod.
+// whatifInput returns the input of package whatif for this Pod.
 func (in In) whatifInput() whatif.In {
 	w := whatif.In{Pod: in.Pod.DeepCopy(), Snapshot: snapshot.Of(in.ClusterContext.Nodes, in.ClusterContext.Pods),
 		Plugins: in.ClusterContext.Plugins, WithoutPods: in.ClusterContext.WithoutPods, Owner: whatif.OwnerOf(in.Pod),
@@ -160,7 +158,7 @@ func (in In) whatifInput() whatif.In {
 	return w
 }
 
-// nodesRefused tells every node's refusal with its numbers, nearest first, and what would lift it.
+// nodesRefused lists every node's refusal with numbers, closest first, and remedies.
 func nodesRefused(a *Answer, in In, r journal.Ruled) {
 	a.Next = "the Pod is tried again when a node, a Pod or a volume changes in a way that can help"
 	remedies, refusals := tryRemedies(in)
@@ -203,7 +201,7 @@ func nodesRefused(a *Answer, in In, r journal.Ruled) {
 	}
 }
 
-// overhead tells what a Pod's runtime class adds to what its containers ask for.
+// overhead describes the overhead of the Pod's RuntimeClass.
 func overhead(p *corev1.Pod) string {
 	if len(p.Spec.Overhead) == 0 || p.Spec.RuntimeClassName == nil {
 		return ""
@@ -228,7 +226,7 @@ func compareRefusals(a, b journal.NodeRefusal) int {
 	return 0
 }
 
-// pluginHints are what the plugins themselves say would lift their refusal; nobody tried it.
+// pluginHints returns the plugins' own remedies, which were not tried.
 func pluginHints(refusals []journal.NodeRefusal) []Fix {
 	var out []Fix
 	seen := map[string]bool{}
@@ -253,7 +251,7 @@ func pluginHints(refusals []journal.NodeRefusal) []Fix {
 	return out
 }
 
-// preemption tells why the Pod takes nobody's place, when somebody's would suffice.
+// preemption explains why the Pod does not preempt others although that would make it fit.
 func preemption(a *Answer, in In) {
 	if in.ClusterContext == nil || in.ClusterContext.Plugins == nil || in.Pod.Spec.PreemptionPolicy == nil ||
 		*in.Pod.Spec.PreemptionPolicy != corev1.PreemptNever {

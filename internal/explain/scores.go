@@ -12,8 +12,8 @@ import (
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
-// whyChosen tells why a node was chosen before the runner-up: the points that made the difference,
-// and what stands behind them.
+// whyChosen explains why a node was chosen before the runner-up: the scores that differ, and their
+// inputs.
 func whyChosen(in In, r journal.Ruled) string {
 	first, second := nodeScore(r, r.Winner), nodeScore(r, r.RunnerUp)
 	if first == nil || second == nil || len(first.Parts) != len(second.Parts) {
@@ -43,8 +43,7 @@ func whyChosen(in In, r journal.Ruled) string {
 	return s
 }
 
-// nodesNotScored names the nodes that were not looked at because enough others fit before their
-// turn came.
+// nodesNotScored names the nodes that were not evaluated because enough others fit.
 func nodesNotScored(r journal.Ruled) []string {
 	if len(r.LeftOut) == 0 {
 		return nil
@@ -80,8 +79,8 @@ func nodesWithScore(r journal.Ruled, total int64, but string) string {
 	return strings.Join(out, ", ")
 }
 
-// scoreInputs gives the figures that a plugin's points come from, where they are known: shares of
-// cpu and memory, or the image.
+// scoreInputs returns the numbers behind a plugin's score, if known: utilization of cpu and memory,
+// or the image.
 func scoreInputs(in In, plugin, node, other string) string {
 	switch plugin {
 	case "NodeResourcesBalancedAllocation", "NodeResourcesFit":
@@ -98,7 +97,7 @@ func scoreInputs(in In, plugin, node, other string) string {
 	return ""
 }
 
-// utilizationText prints how full a node is without and with the Pod: "30/60 % -> 60/65 %".
+// utilizationText formats a node's utilization without and with the Pod: "30/60 % -> 60/65 %".
 func utilizationText(in In, node string) string {
 	n := in.ClusterContext.node(node)
 	if n == nil {
@@ -128,7 +127,7 @@ func milli(l corev1.ResourceList, name corev1.ResourceName) int64 {
 	return q.MilliValue()
 }
 
-// imagesOnNode names the Pod's images that a node has, with their sizes.
+// imagesOnNode names the Pod's images that a node has, with sizes.
 func imagesOnNode(in In, node string) string {
 	n := in.ClusterContext.node(node)
 	if n == nil {
@@ -145,8 +144,8 @@ func imagesOnNode(in In, node string) string {
 	return strings.Join(out, ", ")
 }
 
-// weightFixes are the changes of the scheduler's configuration with which the runner-up would have
-// won, the smallest weight first.
+// weightFixes returns changes of plugin weights with which the runner-up would have won, the
+// smallest first.
 func weightFixes(in In, r journal.Ruled) []Fix {
 	first, second := nodeScore(r, r.Winner), nodeScore(r, r.RunnerUp)
 	if first == nil || second == nil || first.Total <= second.Total || len(first.Parts) != len(second.Parts) {
@@ -185,7 +184,7 @@ func weightFixes(in In, r journal.Ruled) []Fix {
 	return out
 }
 
-// profileFix is a change of the scoring plugins of the profile, after which the Pod is made anew.
+// profileFix returns a change of the profile's score plugins, after which the Pod is recreated.
 func profileFix(in In, list, item, say string) Fix {
 	return Fix{Description: say + ", and make the Pod anew",
 		Config: fmt.Sprintf(

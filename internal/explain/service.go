@@ -14,8 +14,7 @@ import (
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
-// serviceName takes a name of the cluster's DNS apart; full tells whether it carries the cluster's
-// domain.
+// serviceName parses a DNS name of a Service; full: it has the cluster domain.
 func serviceName(host, namespace string) (name string, full, ok bool) {
 	parts := strings.Split(host, ".")
 	if strings.Trim(host, "0123456789.") == "" || strings.Contains(host, "_") {
@@ -32,12 +31,12 @@ func serviceName(host, namespace string) (name string, full, ok bool) {
 	return "", false, false
 }
 
-// serviceDependency is a Service as an init container asks for it.
+// serviceDependency is a Service that an init container waits for.
 type serviceDependency struct {
 	hostPort
 	service       string
 	qualified     bool
-	initContainer string // the init container
+	initContainer string // name of the init container
 }
 
 func (q serviceDependency) String() string {
@@ -47,8 +46,8 @@ func (q serviceDependency) String() string {
 	return fmt.Sprintf("%s:%d", q.host, q.port)
 }
 
-// dependencyFailed looks for what is wrong with a Service that is waited for. It is silent about
-// names that are no Service's and like none.
+// dependencyFailed explains what is wrong with the Service that is waited for. It returns false for
+// names that are not a Service's nor similar to one.
 func dependencyFailed(a *Answer, in In, q serviceDependency) bool {
 	if in.NamespaceContext == nil {
 		return false
@@ -90,8 +89,8 @@ func dependencyFailed(a *Answer, in In, q serviceDependency) bool {
 	return portMissing(a, in, q, s) || noReadyPods(a, in, q, s) || otherNameServers(a, in, q)
 }
 
-// otherNameServers is a Pod that names its own name servers instead of the cluster's, which alone
-// know Services.
+// otherNameServers explains a Pod with name servers of its own instead of the cluster's, which
+// alone resolve Services.
 func otherNameServers(a *Answer, in In, q serviceDependency) bool {
 	spec := &in.Pod.Spec
 	if spec.DNSPolicy != corev1.DNSNone || spec.DNSConfig == nil {
@@ -104,13 +103,13 @@ func otherNameServers(a *Answer, in In, q serviceDependency) bool {
 	return true
 }
 
-// useClusterDNS lets a Pod that names its own name servers ask the cluster's.
+// useClusterDNS returns the fix that makes such a Pod use the cluster's DNS.
 func useClusterDNS(in In) Fix {
 	return editedPodFix(in, "ask the cluster's name server: dnsPolicy ClusterFirst",
 		func(x *corev1.PodSpec) { x.DNSPolicy, x.DNSConfig = corev1.DNSClusterFirst, nil })
 }
 
-// portMissing is a Service that has other ports than the one asked for.
+// portMissing explains a Service that lacks the requested port.
 func portMissing(a *Answer, in In, q serviceDependency, s *corev1.Service) bool {
 	var have []string
 	for _, p := range s.Spec.Ports {
@@ -142,7 +141,7 @@ func replaceText(c *corev1.Container, was, now string) {
 	eachText(c, func(s string) string { return strings.ReplaceAll(s, was, now) })
 }
 
-// eachText changes every text of a container's command line and environment.
+// eachText calls change for each string in a container's command line and environment.
 func eachText(c *corev1.Container, change func(string) string) {
 	for _, list := range [][]string{c.Command, c.Args} {
 		for i := range list {
@@ -154,7 +153,7 @@ func eachText(c *corev1.Container, change func(string) string) {
 	}
 }
 
-// noReadyPods is a Service that is waited for and that no ready Pod stands behind.
+// noReadyPods explains an awaited Service without ready Pods.
 func noReadyPods(a *Answer, in In, q serviceDependency, s *corev1.Service) bool {
 	if in.ClusterContext == nil || in.NamespaceContext.Ready[s.Name] > 0 {
 		return false
@@ -168,8 +167,8 @@ func noReadyPods(a *Answer, in In, q serviceDependency, s *corev1.Service) bool 
 	return true
 }
 
-// whyNoEndpoints says why a Service has no endpoints; empty text when a ready Pod matches, or
-// nothing is selected.
+// whyNoEndpoints explains why a Service has no endpoints; empty if a ready Pod matches, or it has
+// no selector.
 func whyNoEndpoints(s *corev1.Service, pods []*corev1.Pod, but *corev1.Pod) (text string, fixes []Fix) {
 	if len(s.Spec.Selector) == 0 {
 		return "", nil
@@ -183,7 +182,7 @@ func whyNoEndpoints(s *corev1.Service, pods []*corev1.Pod, but *corev1.Pod) (tex
 			ending = append(ending, p)
 		case selector.AsSelector().Matches(labels.Set(p.Labels)):
 			if isReady(p) {
-				return "", nil // it stands behind it in a moment
+				return "", nil // it will have an endpoint in a moment
 			}
 			unready = append(unready, p)
 		case probablySelects(s, p):
@@ -225,8 +224,8 @@ func whyNoEndpoints(s *corev1.Service, pods []*corev1.Pod, but *corev1.Pod) (tex
 		theirs), fixes
 }
 
-// probablySelects tells whether a Pod was probably meant by a Service: it carries every key of the
-// selector with a value like the one wanted, or most of it, or has the Service's name.
+// probablySelects reports whether a Service was probably meant to select the Pod: it has all keys
+// of the selector with similar values, or most of them, or the Service's name.
 func probablySelects(s *corev1.Service, p *corev1.Pod) bool {
 	same, like := 0, 0
 	for k, want := range s.Spec.Selector {
@@ -244,8 +243,8 @@ func probablySelects(s *corev1.Service, p *corev1.Pod) bool {
 	return same+like == len(s.Spec.Selector) || same > 0 && same+1 == len(s.Spec.Selector)
 }
 
-// differingLabels are the labels that part a Service from a Pod: as selected, and as the Pod has
-// them.
+// differingLabels returns the labels in which selector and Pod differ: as selected, and as the Pod
+// has them.
 func differingLabels(s *corev1.Service, p *corev1.Pod) (ours, theirs labels.Set) {
 	ours, theirs = labels.Set{}, labels.Set{}
 	for _, k := range slices.Sorted(maps.Keys(s.Spec.Selector)) {

@@ -9,8 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// serviceCause looks for one thing that keeps a Service from being reached; the first that answers
-// wins.
+// serviceCause is a row of the causes that make a Service unreachable; the first that answers wins.
 type serviceCause struct {
 	name string
 	find func(Subject, *Answer, *corev1.Service) bool
@@ -28,7 +27,7 @@ var serviceCauses = []serviceCause{
 	{"ready", Subject.working},
 }
 
-// service tells whether anybody answers for a Service.
+// service explains whether a Service can be reached.
 func (s Subject) service(a *Answer, x *corev1.Service) {
 	a.Since = x.CreationTimestamp.Time
 	for _, c := range serviceCauses {
@@ -39,7 +38,7 @@ func (s Subject) service(a *Answer, x *corev1.Service) {
 	s.serviceFacts(a, x)
 }
 
-// ready counts the Service's ready endpoints.
+// ready returns the number of the Service's ready endpoints.
 func (s Subject) ready(x *corev1.Service) int {
 	if s.NamespaceContext == nil {
 		return 0
@@ -53,7 +52,7 @@ func (s Subject) kubectl(x *corev1.Service, typ, patch string) string {
 	return fmt.Sprintf("kubectl -n %s patch service %s --type=%s -p '%s'", x.Namespace, x.Name, typ, patch)
 }
 
-// externalName is a Service of type ExternalName: a name for another name.
+// externalName explains a Service of type ExternalName.
 func (s Subject) externalName(a *Answer, x *corev1.Service) bool {
 	if x.Spec.Type != corev1.ServiceTypeExternalName {
 		return false
@@ -78,7 +77,7 @@ func (s Subject) externalName(a *Answer, x *corev1.Service) bool {
 	return true
 }
 
-// noClusterIP is a Service that nothing was allocated for.
+// noClusterIP explains a Service without an allocated cluster IP.
 func (s Subject) noClusterIP(a *Answer, x *corev1.Service) bool {
 	if x.Spec.ClusterIP != "" {
 		return false
@@ -100,14 +99,14 @@ func (s Subject) otherProxy(a *Answer, x *corev1.Service) bool {
 		return false
 	}
 	a.State, a.Cause = "left to another proxy",
-		fmt.Sprintf("The Service carries the label service.kubernetes.io/service-proxy-name=%s: Gantry's proxy leaves "+
-			"it alone, and only a proxy of that name leads its traffic.", other)
+		fmt.Sprintf("The Service carries the label service.kubernetes.io/service-proxy-name=%s: Gantry's proxy "+
+			"leaves it alone, and only a proxy of that name leads its traffic.", other)
 	a.Fixes = []Fix{commandFix("let Gantry's proxy lead it",
 		fmt.Sprintf("kubectl -n %s label service %s service.kubernetes.io/service-proxy-name-", x.Namespace, x.Name))}
 	return true
 }
 
-// noSelector is a Service that selects no Pods and that nobody wrote endpoints for.
+// noSelector explains a Service without selector for which no endpoints exist.
 func (s Subject) noSelector(a *Answer, x *corev1.Service) bool {
 	if len(x.Spec.Selector) > 0 || s.ready(x) > 0 {
 		return false
@@ -118,8 +117,8 @@ func (s Subject) noSelector(a *Answer, x *corev1.Service) bool {
 	return true
 }
 
-// noReadyEndpoints is a Service without ready endpoints: it selects nobody, or none of its Pods is
-// ready, and then the Pod's own why is the answer.
+// noReadyEndpoints explains a Service without ready endpoints: it selects no Pod, or none is ready,
+// and then that Pod's explanation is the answer.
 func (s Subject) noReadyEndpoints(a *Answer, x *corev1.Service) bool {
 	if s.ready(x) > 0 || s.ClusterContext == nil || len(x.Spec.Selector) == 0 {
 		return false
@@ -148,29 +147,29 @@ func (s Subject) noReadyEndpoints(a *Answer, x *corev1.Service) bool {
 	return true
 }
 
-// loopbackEndpoints are ready Pods whose addresses no other host reaches.
+// loopbackEndpoints explains ready Pods whose addresses other hosts cannot reach.
 func (s Subject) loopbackEndpoints(a *Answer) bool {
 	for _, p := range s.runningPods() {
 		ip, err := netip.ParseAddr(p.Status.PodIP)
 		if err != nil || !ip.IsLoopback() && !ip.IsLinkLocalUnicast() {
 			continue
 		}
-		a.Cause = fmt.Sprintf("The Service has no endpoints: Pod %s has the address %s, which nobody outside its node "+
-			"reaches, so that it cannot be an endpoint.", p.Name, ip)
+		a.Cause = fmt.Sprintf("The Service has no endpoints: Pod %s has the address %s, which nobody outside its "+
+			"node reaches, so that it cannot be an endpoint.", p.Name, ip)
 		a.Fixes = textFixes("start the node with an address that others reach (--node-ip), or do without hostNetwork")
 		return true
 	}
 	return false
 }
 
-// runningPods are the selected Pods that have not ended.
+// runningPods returns the selected Pods that have not ended.
 func (s Subject) runningPods() []*corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(s.Pods), func(p *corev1.Pod) bool {
 		return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 	})
 }
 
-// noLoadBalancer is a Service of type LoadBalancer that nobody gave an address.
+// noLoadBalancer explains a Service of type LoadBalancer without address.
 func (s Subject) noLoadBalancer(a *Answer, x *corev1.Service) bool {
 	if x.Spec.Type != corev1.ServiceTypeLoadBalancer || len(x.Status.LoadBalancer.Ingress) > 0 {
 		return false
@@ -198,7 +197,7 @@ func (s Subject) noLoadBalancer(a *Answer, x *corev1.Service) bool {
 	return true
 }
 
-// working is a Service that works.
+// working describes a Service that works.
 func (s Subject) working(a *Answer, x *corev1.Service) bool {
 	n := s.ready(x)
 	a.State, a.Cause = "Ready", fmt.Sprintf("%d ready endpoints stand behind the Service.", n)
@@ -216,8 +215,8 @@ func (s Subject) working(a *Answer, x *corev1.Service) bool {
 	return true
 }
 
-// wrongPortName is a port by a name that no container of the Service's Pods has: with that port it
-// has no endpoints, however ready they are.
+// wrongPortName explains a named target port that no container of the Service's Pods has, so that
+// the port has no endpoints.
 func (s Subject) wrongPortName(a *Answer, x *corev1.Service) bool {
 	for i, port := range x.Spec.Ports {
 		want := port.TargetPort.StrVal
@@ -269,8 +268,8 @@ func protocol(p corev1.Protocol) corev1.Protocol {
 	return p
 }
 
-// portNames are the names of ports of a protocol that the Pods' containers have; initial is an init
-// container that has the name wanted and does not stay, found tells of one that stays.
+// portNames returns the names of the Pods' ports of a protocol; initial is an init container that
+// has the wanted name but ends, found: a lasting container has it.
 func (s Subject) portNames(want string, proto corev1.Protocol) (names []string, initial string, found bool) {
 	for _, p := range s.runningPods() {
 		for _, c := range containers(p) {
@@ -303,7 +302,7 @@ func (s Subject) readyPods() int {
 	return n
 }
 
-// portsText prints a Service's ports.
+// portsText formats a Service's ports.
 func portsText(x *corev1.Service) string {
 	var out []string
 	for _, p := range x.Spec.Ports {

@@ -12,14 +12,13 @@ import (
 	"github.com/gantry-project/gantry/internal/trace/packet"
 )
 
-// ServicePackets are packets from any Pod to each port of a Service: what is asked for to know
-// whether it can be reached.
+// ServicePackets returns requests to trace packets from any Pod to each port of a Service.
 func ServicePackets(x *corev1.Service) []packet.Request {
 	var out []packet.Request
 	for _, p := range x.Spec.Ports {
 		port := fmt.Sprint(p.Port)
 		if number := p.TargetPort.IntValue(); headless(x) && number > 0 {
-			port = fmt.Sprint(number) // nobody translates; who asks has to know the Pods' own port
+			port = fmt.Sprint(number) // not translated: the sender must use the Pods' own port
 		}
 		out = append(out, packet.Request{To: packet.Peer{Kind: "service", Namespace: x.Namespace, Name: x.Name},
 			Port: port, Protocol: string(protocol(p.Protocol))})
@@ -27,7 +26,7 @@ func ServicePackets(x *corev1.Service) []packet.Request {
 	return out
 }
 
-// packetBlocked walks a packet to each port; one that does not arrive is the answer.
+// packetBlocked traces a packet to each port and explains one that is not delivered.
 func (s Subject) packetBlocked(a *Answer, x *corev1.Service) bool {
 	if s.PacketState == nil {
 		return false
@@ -40,7 +39,7 @@ func (s Subject) packetBlocked(a *Answer, x *corev1.Service) bool {
 			continue
 		}
 		if w.Reason == packet.NoLocalEndpoint {
-			continue // from which node is not said; serviceFacts tells of each
+			continue // it depends on the node; serviceFacts lists them
 		}
 		a.State = "not reached"
 		if w.Outcome == packet.SometimesDelivered {
@@ -64,14 +63,14 @@ func (s Subject) packetBlocked(a *Answer, x *corev1.Service) bool {
 	return false
 }
 
-// listeningPort reads the port out of the walk's remedy that names one where a process listens.
+// listeningPort parses the port out of the trace's remedy that names one where a process listens.
 func listeningPort(say string) (string, bool) {
 	_, rest, ok := strings.Cut(say, " be ")
 	port, _, found := strings.Cut(rest, ", where a process listens")
 	return port, ok && found
 }
 
-// setTarget turns the remedy into the command that sets the Service's targetPort.
+// setTarget returns the command that sets the Service's targetPort, from that remedy.
 func (s Subject) setTarget(x *corev1.Service, ask packet.Request, port, say string) Fix {
 	i := slices.IndexFunc(x.Spec.Ports, func(p corev1.ServicePort) bool {
 		return fmt.Sprint(p.Port) == ask.Port && string(protocol(p.Protocol)) == ask.Protocol
@@ -83,7 +82,7 @@ func (s Subject) setTarget(x *corev1.Service, ask packet.Request, port, say stri
 		s.kubectl(x, "json", fmt.Sprintf(`[{"op":"replace","path":"/spec/ports/%d/targetPort","value":%s}]`, i, port)))
 }
 
-// serviceFacts tells what else shapes who gets the Service's traffic.
+// serviceFacts adds what else determines who gets the Service's traffic.
 func (s Subject) serviceFacts(a *Answer, x *corev1.Service) {
 	say := func(format string, args ...any) { a.Facts = append(a.Facts, fmt.Sprintf(format, args...)) }
 	if x.Spec.Type == corev1.ServiceTypeExternalName {
@@ -100,8 +99,8 @@ func (s Subject) serviceFacts(a *Answer, x *corev1.Service) {
 		if c := x.Spec.SessionAffinityConfig; c != nil && c.ClientIP != nil && c.ClientIP.TimeoutSeconds != nil {
 			seconds = *c.ClientIP.TimeoutSeconds
 		}
-		say("sessionAffinity ClientIP: an address stays with its endpoint for %d s after its last connection; clients "+
-			"behind one address share it", seconds)
+		say("sessionAffinity ClientIP: an address stays with its endpoint for %d s after its last connection; "+
+			"clients behind one address share it", seconds)
 	}
 	if x.Spec.PublishNotReadyAddresses {
 		say("publishNotReadyAddresses: Pods get traffic whether they are ready or not")
@@ -110,8 +109,7 @@ func (s Subject) serviceFacts(a *Answer, x *corev1.Service) {
 		say("trafficDistribution %s: near endpoints are used while every ready one has a hint and one is near", *d)
 	}
 	if n := x.Spec.HealthCheckNodePort; n != 0 {
-		say("load balancers ask port %d of each node for /healthz: 200 where there is a local endpoint, 503 "+
-			"elsewhere", n)
+		say("load balancers ask port %d of each node for /healthz: 200 where there is a local endpoint, 503 elsewhere", n)
 	}
 	s.localFacts(say, x)
 	s.policyFacts(say, x)
@@ -125,7 +123,7 @@ func (s Subject) untranslated(say func(string, ...any), x *corev1.Service) {
 	}
 }
 
-// localFacts names the nodes where a traffic policy Local leaves nobody.
+// localFacts names the nodes without endpoints for a Local traffic policy.
 func (s Subject) localFacts(say func(string, ...any), x *corev1.Service) {
 	external := x.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
 	internal := x.Spec.InternalTrafficPolicy != nil &&
@@ -152,7 +150,7 @@ func (s Subject) localFacts(say func(string, ...any), x *corev1.Service) {
 	}
 }
 
-// policyFacts names policies that let only some come in.
+// policyFacts names NetworkPolicies that limit who may connect.
 func (s Subject) policyFacts(say func(string, ...any), x *corev1.Service) {
 	if s.PacketState == nil {
 		return

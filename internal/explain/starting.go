@@ -51,7 +51,7 @@ func volumesWaiting(in In) *Answer {
 	return a
 }
 
-// hostPathFixes lets the kubelet make what a hostPath volume wants to find on the node.
+// hostPathFixes returns fixes that make the kubelet create what a hostPath volume needs.
 func hostPathFixes(in In, volume string) []Fix {
 	creates := map[corev1.HostPathType]corev1.HostPathType{corev1.HostPathDirectory: corev1.HostPathDirectoryOrCreate,
 		corev1.HostPathFile: corev1.HostPathFileOrCreate}
@@ -73,7 +73,7 @@ func hostPathFixes(in In, volume string) []Fix {
 	return nil
 }
 
-// createHint turns the text of a missing object into what to create.
+// createHint returns what to create, from the text about a missing object.
 func createHint(text string) string {
 	switch {
 	case strings.Contains(text, "configmap"):
@@ -130,7 +130,7 @@ func starting(in In) *Answer {
 	return a
 }
 
-// pullingNow says how far the newest pull is: in the queue, or by bytes where the runtime tells
+// pullingNow describes the newest pull: its place in the queue, or the bytes if the runtime reports
 // them.
 func pullingNow(in In, pull journal.Pulling, since time.Time) (cause, next string) {
 	same := func(image string, at time.Time) bool { return image == pull.Image && !at.Before(since) }
@@ -148,18 +148,18 @@ func pullingNow(in In, pull journal.Pulling, since time.Time) (cause, next strin
 	q, at, queued := newest[journal.PullQueued](in, nil)
 	turn := func(w journal.Waited) bool { return w.For == journal.QueuedPullTarget(pull.Image) }
 	if _, begun, ok := newest(in, turn); queued && same(q.Image, at) && (!ok || begun.Before(at)) {
-		return fmt.Sprintf("The image %s of container %s waits for its turn to be pulled, for %s now: place %d in the "+
-				"queue, behind %s.",
+		return fmt.Sprintf("The image %s of container %s waits for its turn to be pulled, for %s now: place %d in "+
+				"the queue, behind %s.",
 				pull.Image, pull.Container, took, q.Position, strings.Join(q.Pulling, ", ")),
-			fmt.Sprintf("it is pulled when one of them has ended; %d may be pulled side by side (serializeImagePulls, "+
-				"maxParallelImagePulls)", q.Limit)
+			fmt.Sprintf("it is pulled when one of them has ended; %d may be pulled side by side "+
+				"(serializeImagePulls, maxParallelImagePulls)", q.Limit)
 	}
 	return fmt.Sprintf("The image %s of container %s is being pulled, for %s now.", pull.Image, pull.Container,
 		took), ""
 }
 
-// pullTimeLeft says how long a pull takes still when it goes on as it went in the given time, up to
-// when it was told last; empty where that cannot be said.
+// pullTimeLeft estimates the remaining time of a pull from its average speed; empty if that is not
+// possible.
 func pullTimeLeft(p journal.PullProgress, took time.Duration, reported, now time.Time) string {
 	if p.Bytes <= 0 || took < time.Second || p.Total <= p.Bytes {
 		return ""

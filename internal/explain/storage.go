@@ -12,8 +12,8 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// localStorageExceeded tells of a Pod that its node ended because it took more local storage than
-// its own limits allow.
+// localStorageExceeded explains a Pod that was evicted because it exceeded its own limits of local
+// storage.
 func localStorageExceeded(in In) *Answer {
 	p := in.Pod
 	if p == nil || p.Status.Phase != corev1.PodFailed || p.Status.Reason != "Evicted" {
@@ -31,8 +31,8 @@ func localStorageExceeded(in In) *Answer {
 			used, limit)
 		a.Facts = append(a.Facts, mountedBy(p, f.Name)...)
 	case journal.OfContainer:
-		a.Cause = fmt.Sprintf("The Pod broke its own limit: container %s took %s for its writable layer and its logs, "+
-			"and its ephemeral-storage limit is %s.", f.Name, used, limit)
+		a.Cause = fmt.Sprintf("The Pod broke its own limit: container %s took %s for its writable layer and its "+
+			"logs, and its ephemeral-storage limit is %s.", f.Name, used, limit)
 	default:
 		a.Cause = fmt.Sprintf("The Pod broke its own limit: it took %s of local storage, and the ephemeral-storage "+
 			"limit of its containers is %s (%s). emptyDirs, writable layers and logs all count.", used, limit,
@@ -53,7 +53,7 @@ func localStorageExceeded(in In) *Answer {
 	return a
 }
 
-// underDiskPressure tells whether the node says that its disk is full.
+// underDiskPressure reports whether the node has DiskPressure.
 func underDiskPressure(n *corev1.Node) bool {
 	return n != nil && slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeDiskPressure && c.Status == corev1.ConditionTrue
@@ -83,8 +83,7 @@ func mountedBy(p *corev1.Pod, volume string) []string {
 	return out
 }
 
-// volumeUsageText says of a volume where it is mounted, and that its own limit is not the one that
-// was met.
+// volumeUsageText says where a volume is mounted, and that its own limit was not the exceeded one.
 func volumeUsageText(p *corev1.Pod, part journal.StoragePart) string {
 	i := slices.IndexFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return part.Name != "" && v.Name == part.Name })
 	if i < 0 {
@@ -101,8 +100,8 @@ func volumeUsageText(p *corev1.Pod, part journal.StoragePart) string {
 	return s
 }
 
-// storageFixes raises the limit that was met, and the containers' limit with it where that would be
-// met next.
+// storageFixes returns fixes that raise the exceeded limit, together with the containers' limit if
+// that would be next.
 func storageFixes(in In, f journal.StorageExceeded) []Fix {
 	p := in.Pod
 	need, why := f.Used, "it took "+journal.Size(f.Used)
@@ -157,7 +156,7 @@ func binaryQuantity(n int64) resource.Quantity { return *resource.NewQuantity(n,
 
 func quantity(n int64) string { q := binaryQuantity(n); return q.String() }
 
-// roundedUp is a quarter more, in round numbers.
+// roundedUp returns a quarter more than n, rounded up.
 func roundedUp(n int64) int64 {
 	n += n / 4
 	step := int64(mebibyte)
@@ -167,8 +166,8 @@ func roundedUp(n int64) int64 {
 	return (n + step - 1) / step * step
 }
 
-// limitedContainer is the container whose limit is raised for what the Pod takes as a whole: one
-// with a limit, best one that mounts what takes most.
+// limitedContainer returns the container whose limit to raise if the Pod as a whole exceeds the
+// sum: one with a limit, preferably one that mounts the largest part.
 func limitedContainer(p *corev1.Pod, f journal.StorageExceeded) string {
 	volume, best, rank := f.Name, "", -1
 	if len(f.Parts) > 0 {
@@ -197,8 +196,8 @@ var (
 	allocated  = regexp.MustCompile(`\b(?:fallocate[^;|&\n]* -l|head -c)\s*(\d+)([kKmMgG]?)`)
 )
 
-// bytesWritten is what the command lines say that they write, in bytes: of the container whose
-// limit was met, or of all. A Pod is measured while it still writes.
+// bytesWritten returns the bytes that command lines say they write: of the container that exceeded
+// its limit, or of all. The measured use is lower, as the Pod was still writing.
 func bytesWritten(p *corev1.Pod, f journal.StorageExceeded) int64 {
 	var sum int64
 	for i := range p.Spec.Containers {
@@ -219,7 +218,7 @@ func bytesWritten(p *corev1.Pod, f journal.StorageExceeded) int64 {
 	return max(sum, 0)
 }
 
-// bytesOf reads a number with dd's suffix; 0 for one that is too great.
+// bytesOf parses a number with dd's suffix; 0 if it is too large.
 func bytesOf(number, suffix string) int64 {
 	q, err := resource.ParseQuantity(number)
 	if err != nil || q.Value() > 1<<30 {

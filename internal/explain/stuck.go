@@ -7,8 +7,8 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// pendingKubeletStep is the step that the Pod's kubelet said to be stuck and that has not come
-// back; a kubelet that plans or takes the Pod in again is past it.
+// pendingKubeletStep returns the step that the kubelet reported as stuck and that has not returned;
+// a later plan or admission shows that it has.
 func pendingKubeletStep(in In) (journal.Stuck, bool) {
 	back := map[string]bool{}
 	for i := len(in.Entries) - 1; i >= 0; i-- {
@@ -26,7 +26,7 @@ func pendingKubeletStep(in In) (journal.Stuck, bool) {
 	return journal.Stuck{}, false
 }
 
-// kubeletBlocked tells of a Pod whose kubelet waits for something that does not come back.
+// kubeletBlocked explains a Pod whose kubelet waits for a call that does not return.
 func kubeletBlocked(in In) *Answer {
 	f, yes := pendingKubeletStep(in)
 	if !yes || in.Pod == nil {

@@ -16,26 +16,26 @@ import (
 	"github.com/gantry-project/gantry/internal/trace/packet"
 )
 
-// Subject is an object that is no Pod, with what it made and what is around it.
+// Subject is an object other than a Pod, with its Pods and related objects.
 type Subject struct {
 	Now              time.Time
-	Kind             string // as asked: deployment, job, …
+	Kind             string // as in the command: deployment, job, …
 	Namespace        string // empty for nodes
 	Name             string
 	Object           runtime.Object
 	Sets             []*appsv1.ReplicaSet // of a Deployment
 	Jobs             []*batchv1.Job       // of a CronJob
-	Pods             []*corev1.Pod        // it made, directly or not; of a node those bound to it
-	WorstPod         *In                  // the Pod that WorstPod picked, with all that is known of it
-	Events           []corev1.Event       // about the object and its Sets, Jobs
+	Pods             []*corev1.Pod        // its Pods, direct or indirect; of a node those bound to it
+	WorstPod         *In                  // the Pod that WorstPod returned, with its input
+	Events           []corev1.Event       // about the object and its Sets and Jobs
 	ClusterContext   *ClusterContext
 	NamespaceContext *NamespaceContext
 	Quotas           []*corev1.ResourceQuota
 	Classes          []*storagev1.StorageClass
-	PacketState      *packet.ClusterState // what packets to a Service meet; nil when the asker may not see it
+	PacketState      *packet.ClusterState // for packets to a Service; nil: the user may not read it
 }
 
-// WorstPod picks the Pod that is asked first: one that is not well, of the newest make.
+// WorstPod returns the Pod to explain first: an unhealthy one of the newest template.
 func WorstPod(pods []*corev1.Pod) *corev1.Pod {
 	sick := slices.DeleteFunc(slices.Clone(pods), func(p *corev1.Pod) bool {
 		return isReady(p) || p.Status.Phase == corev1.PodSucceeded
@@ -55,7 +55,7 @@ func WorstPod(pods []*corev1.Pod) *corev1.Pod {
 	})
 }
 
-// WhyObject names the first blocker of an object.
+// WhyObject explains the state of an object.
 func WhyObject(s Subject) Answer {
 	a := Answer{}
 	switch o := s.Object.(type) {
@@ -132,7 +132,7 @@ func (s Subject) deployment(a *Answer, d *appsv1.Deployment) {
 	s.workload(a, want, d.Status.ReadyReplicas, &d.Spec.Template)
 }
 
-// workload is anything that keeps a number of Pods.
+// workload explains any object with a number of replicas.
 func (s Subject) workload(a *Answer, want, ready int32, template *corev1.PodTemplateSpec) {
 	switch {
 	case want == 0:
@@ -159,7 +159,7 @@ func (s Subject) workload(a *Answer, want, ready int32, template *corev1.PodTemp
 	}
 }
 
-// explainByPod answers with what holds the worst Pod.
+// explainByPod answers with the explanation of the worst Pod.
 func (s Subject) explainByPod(a *Answer, state string, want, ready int32) {
 	w := Why(*s.WorstPod)
 	a.State, a.Since, a.Next = state, w.Since, w.Next
@@ -180,7 +180,7 @@ func (s Subject) newestEvent(reason string) *corev1.Event {
 	return out
 }
 
-// podsRefused is a refusal of the API server to take its Pods.
+// podsRefused explains that the API server refuses its Pods.
 func (s Subject) podsRefused(a *Answer, message string, template *corev1.PodTemplateSpec) {
 	if q, ok := parseQuota(message); ok {
 		s.overQuota(a, q, template)

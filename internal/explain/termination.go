@@ -9,7 +9,7 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// deletedPod tells how a Pod ended that is in the API no more.
+// deletedPod explains how a Pod ended that is no longer in the API.
 func deletedPod(in In) *Answer {
 	if in.Pod != nil || len(in.Entries) == 0 {
 		return nil
@@ -84,8 +84,8 @@ func terminating(in In) *Answer {
 	default:
 		a.Cause = "Its containers have ended; the kubelet releases volumes and cgroups and then removes the object."
 		if w, at, ok := newest[journal.Waiting](in, nil); ok && !at.Before(a.Since) {
-			a.Cause = fmt.Sprintf("Its containers have ended, and the kubelet cannot release what the Pod had on node "+
-				"%s: it waits for %s, for %s now.", p.Spec.NodeName, w.For, ago(in.Now.Sub(w.Since)))
+			a.Cause = fmt.Sprintf("Its containers have ended, and the kubelet cannot release what the Pod had on "+
+				"node %s: it waits for %s, for %s now.", p.Spec.NodeName, w.For, ago(in.Now.Sub(w.Since)))
 			a.Next = w.Next
 			if w.Fix != "" {
 				a.Fixes = textFixes(w.Fix)
@@ -95,15 +95,15 @@ func terminating(in In) *Answer {
 	return a
 }
 
-// nodeDeletedAfterEnd tells of a Pod that no kubelet has to confirm: its node is gone, and the end
-// was written down already.
+// nodeDeletedAfterEnd reports whether no kubelet needs to confirm the Pod's end: its node is gone,
+// and the end was recorded before.
 func nodeDeletedAfterEnd(in In) bool {
 	ended := in.Pod.Status.Phase == corev1.PodFailed || in.Pod.Status.Phase == corev1.PodSucceeded
 	return ended && in.Node == nil && in.Pod.Spec.NodeName != ""
 }
 
-// heldByFinalizers tells of an object that only its finalizers keep, who deleted it, and who waits
-// for it.
+// heldByFinalizers explains an object that only finalizers keep: who deleted it, and who should
+// remove them.
 func heldByFinalizers(a *Answer, in In) {
 	p := in.Pod
 	why := "Its containers have ended"
@@ -144,7 +144,7 @@ func nodeUnreachable(n *corev1.Node) bool {
 	return false
 }
 
-// finishedPod tells of a Pod that succeeded or failed.
+// finishedPod explains a Pod that succeeded or failed.
 func finishedPod(in In) *Answer {
 	p := in.Pod
 	if p == nil || p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {

@@ -9,8 +9,8 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// pendingProbe is the probe that a running container is waited for: the startup probe until it has
-// passed, then the readiness probe.
+// pendingProbe returns the probe that a running container has to pass: the startup probe, then the
+// readiness probe.
 func pendingProbe(c container) (kind string, p *corev1.Probe) {
 	switch {
 	case c.spec.StartupProbe != nil && (c.status == nil || c.status.Started == nil || !*c.status.Started):
@@ -21,13 +21,13 @@ func pendingProbe(c container) (kind string, p *corev1.Probe) {
 	return "", nil
 }
 
-// probePending says how the probe stands that a running container is waited for; lead begins the
-// sentence. It tells whether there is one.
+// probePending describes the probe that a running container has to pass; lead begins the sentence.
+// It returns false if there is none.
 func probePending(a *Answer, in In, c container, lead string) bool {
 	kind, p := pendingProbe(c)
 	pr, at, requested := newest[journal.Probed](in,
 		func(f journal.Probed) bool { return f.Container == c.spec.Name && f.Probe == kind })
-	if !requested { // another status than the journal's: what the container's probes said last counts
+	if !requested { // the journal is about an earlier status: use the container's last probe results
 		pr, at, requested = newest[journal.Probed](in,
 			func(f journal.Probed) bool { return f.Container == c.spec.Name && f.Probe != "liveness" })
 	}
@@ -68,7 +68,7 @@ func probePending(a *Answer, in In, c container, lead string) bool {
 	return true
 }
 
-// notReady tells what keeps a Pod whose containers run from being ready.
+// notReady explains why a Pod with running containers is not ready.
 func notReady(in In) *Answer {
 	p := in.Pod
 	if p == nil || p.Spec.NodeName == "" {
@@ -106,7 +106,7 @@ func notReady(in In) *Answer {
 	return nil
 }
 
-// readinessGateFalse tells of a readiness gate that nobody has opened.
+// readinessGateFalse explains a readiness gate whose condition is not true.
 func readinessGateFalse(a *Answer, p *corev1.Pod) bool {
 	for _, g := range p.Spec.ReadinessGates {
 		if c := condition(p, g.ConditionType); c == nil || c.Status != corev1.ConditionTrue {

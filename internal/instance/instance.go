@@ -1,8 +1,8 @@
-// Package instance names one Gantry on a machine, so that two of them never share a socket, a table
-// or a directory.
+// Package instance identifies one Gantry on a machine, so that two of them never share a socket, a
+// table or a directory.
 //
-// In: the data directory. Out: a short stable id and the directory under /run for what lives no
-// longer than the machine is up.
+// In: the data directory. Out: a short stable id, and the directory under /run for what does not
+// survive a reboot.
 package instance
 
 import (
@@ -11,8 +11,7 @@ import (
 	"path/filepath"
 )
 
-// ID is eight hex digits made of the data directory's absolute path: the same directory is the same
-// instance.
+// ID returns eight hex digits derived from the absolute path of the data directory.
 func ID(dataDir string) string {
 	if abs, err := filepath.Abs(dataDir); err == nil {
 		dataDir = abs
@@ -21,6 +20,6 @@ func ID(dataDir string) string {
 	return hex.EncodeToString(sum[:4])
 }
 
-// StateDir is where the instance keeps sockets, network namespaces and what else ends with the
-// machine's run. It is short: a unix socket's path has at most 107 bytes.
+// StateDir returns the directory for sockets, network namespaces and other state that ends with the
+// boot. It is short: a unix socket's path has at most 107 bytes.
 func StateDir(dataDir string) string { return "/run/gantry/" + ID(dataDir) }

@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// Change is one field that a step of a write changed. Was is nil for a field that was not there,
-// Now for one that is gone.
+// Change is one field that a step of a write changed. Was is nil for an added field, Now for a
+// removed one.
 type Change struct {
-	Path string `json:"path"` // spec.containers[web].image
+	Path string `json:"path"` // such as spec.containers[web].image
 	Was  any    `json:"was,omitempty"`
 	Now  any    `json:"now,omitempty"`
 }
 
-// Line prints the change as a person reads it.
+// Line returns the change as one line for people.
 func (c Change) Line() string {
 	switch {
 	case c.Was == nil:
@@ -27,7 +27,7 @@ func (c Change) Line() string {
 	return "~ " + c.Path + ": " + abbreviate(c.Was) + " → " + abbreviate(c.Now)
 }
 
-// maxValueLength is how much of a value a line shows.
+// maxValueLength bounds the characters of a value that a line shows.
 const maxValueLength = 120
 
 func abbreviate(v any) string {
@@ -56,10 +56,9 @@ func abbreviate(v any) string {
 	return s
 }
 
-// Changes compares two objects as JSON decodes them (maps, lists, strings, numbers). Empty and
-// absent are the same; apiVersion, kind, resourceVersion and managedFields are left out. Elements
-// of lists are matched by name, type, key, ip or the like where all have a distinct one, else by
-// place.
+// Changes compares two objects decoded from JSON and returns the differences by path. Empty and
+// absent are equal; apiVersion, kind, resourceVersion and managedFields are ignored. List elements
+// are matched by name, type, key, ip or the like if all have a distinct one, else by index.
 func Changes(was, now map[string]any) []Change {
 	d := differ{}
 	d.maps("", was, now)
@@ -115,8 +114,8 @@ func (d *differ) value(path string, was, now any) {
 	d.out = append(d.out, Change{Path: path, Was: orNil(was), Now: orNil(now)})
 }
 
-// descends says whether two maps are told field by field: a map that came or went is told whole,
-// but for the large parts of an object.
+// descends reports whether two maps are compared field by field. A map that was added or removed is
+// one change, except for large parts of an object.
 func descends(path string, was, now any) bool {
 	return was != nil && now != nil || path == "metadata" || path == "spec" || path == "status"
 }
@@ -167,7 +166,7 @@ func elementAt(list []any, i int) any {
 	return nil
 }
 
-// keyOf finds the field that names the elements of both lists.
+// keyOf returns the field by which the elements of all lists can be matched.
 func keyOf(lists ...[]any) string {
 next:
 	for _, key := range []string{"mountPath", "name", "type", "uid", "key", "containerPort", "port", "ip",

@@ -1,22 +1,21 @@
 package journal
 
-// Facts is every fact there is, one row each; readers of stored journals find the Go type here by
-// its name.
+// Facts has one value of each type of fact; decoding finds the Go type here by its name.
 var Facts = []Fact{
-	// written
+	// API server: writes and deletion
 	Written{}, Deleting{}, Removed{}, EvictionRefused{},
-	// waiting, judged, bound
+	// scheduler: queue, scheduling cycle, binding cycle, preemption
 	Queued{}, Ruled{}, Bound{}, BindFailed{}, Preempting{}, Preempted{},
-	// received, driven
+	// kubelet: admission, plans, runtime calls, containers
 	Accepted{}, Refused{}, Planned{}, Called{}, Waited{}, ContainerStarted{}, ContainerExited{}, BackingOff{},
 	Killing{}, StopStep{}, Released{}, Resized{}, Stuck{}, Unstuck{}, StorageExceeded{},
-	// furnished
+	// kubelet: images and volumes
 	Pulling{}, PullQueued{}, PullProgress{}, Pulled{}, PullFailed{}, ImageTags{}, VolumeReady{}, VolumeWaiting{},
-	// watched
+	// kubelet: probes, port forwarding, status
 	Probed{}, Forwarded{}, ConditionChanged{}, PhaseChanged{}, StatusWritten{},
-	// led to
+	// network: Services and policies
 	TrafficBegins{}, TrafficEnds{}, RulesChanged{}, PoliciesChanged{},
-	// everywhere
+	// any component
 	Waiting{}, Acted{}, Foreign{},
 }
 

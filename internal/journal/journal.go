@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Ref names the Pod (or other object, see Kind) a fact is about. UID tells one life of a name from
-// the next.
+// Ref identifies the Pod (or another object, see Kind) that a fact is about. UID distinguishes
+// objects that had the same name.
 type Ref struct {
 	Kind      string `json:"kind,omitempty"` // empty means Pod
 	Namespace string `json:"namespace,omitempty"`
@@ -16,31 +16,31 @@ type Ref struct {
 	UID       string `json:"uid,omitempty"`
 }
 
-// Fact is something that became true. Its type is its meaning; Line prints it for a person in one
+// Fact is something that became true. Its type is its meaning; Line describes it for people in one
 // line without a trailing stop.
 type Fact interface{ Line() string }
 
-// Entry is a fact with its circumstances.
+// Entry is a fact with time, object and component.
 type Entry struct {
-	Seq  uint64    `json:"seq"`            // position in the journal that holds it, growing
-	At   time.Time `json:"at"`             // when the fact was put
-	Ref  Ref       `json:"ref"`            // whom it is about
+	Seq  uint64    `json:"seq"`            // position in its journal, growing
+	At   time.Time `json:"at"`             // when Put was called
+	Ref  Ref       `json:"ref"`            // the object
 	By   string    `json:"by"`             // component: apiserver, scheduler, kubelet, controllers
-	Node string    `json:"node,omitempty"` // node whose component spoke, if any
+	Node string    `json:"node,omitempty"` // node of the component, if any
 	Fact Fact      `json:"-"`
 }
 
-// Sink takes facts. Put never blocks and never fails towards the caller: a journal that is full
-// forgets its oldest entries.
+// Sink takes facts. Put never blocks and reports no error: a full journal drops its oldest entries.
+// It is safe for concurrent use.
 type Sink interface{ Put(ref Ref, fact Fact) }
 
 // Discard is the Sink of components that run without a journal.
 type Discard struct{}
 
-// Put forgets the fact.
+// Put does nothing.
 func (Discard) Put(Ref, Fact) {}
 
-// Kind returns the wire name of a fact, its Go type name.
+// Kind returns a fact's name in JSON: its Go type name.
 func Kind(f Fact) string {
 	t := reflect.TypeOf(f)
 	if t.Kind() == reflect.Pointer {
@@ -56,10 +56,10 @@ type wireEntry struct {
 	Fact json.RawMessage `json:"fact"`
 }
 
-// entryFields drops Entry's methods so that it can be embedded in the wire form.
+// entryFields has Entry's fields without its methods, to be embedded for JSON.
 type entryFields Entry
 
-// MarshalJSON writes the entry with its fact's kind, line and fields.
+// MarshalJSON encodes the entry with its fact's kind, line and fields.
 func (e Entry) MarshalJSON() ([]byte, error) {
 	raw, err := json.Marshal(e.Fact)
 	if err != nil {
@@ -68,8 +68,8 @@ func (e Entry) MarshalJSON() ([]byte, error) {
 	return json.Marshal(wireEntry{entryFields(e), Kind(e.Fact), e.Fact.Line(), raw})
 }
 
-// UnmarshalJSON reads an entry. A fact of an unknown kind (written by a newer version) becomes
-// Foreign and keeps its line.
+// UnmarshalJSON decodes an entry. A fact of unknown kind (of a newer version) becomes Foreign and
+// keeps its line.
 func (e *Entry) UnmarshalJSON(b []byte) error {
 	var w wireEntry
 	if err := json.Unmarshal(b, &w); err != nil {
@@ -89,11 +89,11 @@ func (e *Entry) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Foreign is a fact this version does not know.
+// Foreign is a fact of a kind that this version does not know.
 type Foreign struct {
 	Name string `json:"name"`
 	Text string `json:"text"`
 }
 
-// Line prints what the writer of the fact printed.
+// Line returns the line of the version that wrote the fact.
 func (f Foreign) Line() string { return f.Text }

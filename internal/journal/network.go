@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// TrafficBegins says that a node's rules lead a Service's traffic to the Pod, too.
+// TrafficBegins says that a node's rules now send traffic of a Service to the Pod.
 type TrafficBegins struct {
 	Service  string `json:"service"`  // NAMESPACE/NAME
 	Endpoint string `json:"endpoint"` // address
-	Took     Took   `json:"took"`     // from hearing of it to the rule in the kernel
+	Took     Took   `json:"took"`     // from the watch event to the rule in the kernel
 }
 
 // Line prints Service and time.
@@ -17,11 +17,11 @@ func (f TrafficBegins) Line() string {
 	return fmt.Sprintf("gets traffic of Service %s at %s, %s after the node heard of it", f.Service, f.Endpoint, f.Took)
 }
 
-// TrafficEnds says that a node's rules lead no new connection of a Service to the Pod any more.
+// TrafficEnds says that a node's rules no longer send new connections to a Service to the Pod.
 type TrafficEnds struct {
 	Service  string `json:"service"`  // NAMESPACE/NAME
 	Endpoint string `json:"endpoint"` // address
-	Took     Took   `json:"took"`     // from hearing of it to the rule in the kernel
+	Took     Took   `json:"took"`     // from the watch event to the rule in the kernel
 }
 
 // Line prints Service and time.
@@ -30,12 +30,12 @@ func (f TrafficEnds) Line() string {
 		f.Took)
 }
 
-// RulesChanged says of a Service that its rules on a node have other endpoints now.
+// RulesChanged says that a node's rules for a Service have other endpoints now.
 type RulesChanged struct {
-	Endpoints int  `json:"endpoints"` // how many there are now
+	Endpoints int  `json:"endpoints"` // their number now
 	Added     int  `json:"came,omitempty"`
 	Removed   int  `json:"left,omitempty"`
-	Took      Took `json:"took"` // from hearing of it to the rule in the kernel
+	Took      Took `json:"took"` // from the watch event to the rule in the kernel
 }
 
 // Line prints the numbers.
@@ -44,12 +44,12 @@ func (f RulesChanged) Line() string {
 		f.Added, f.Removed, f.Took)
 }
 
-// PoliciesChanged says that a node's rules hold a Pod to other NetworkPolicies now.
+// PoliciesChanged says that other NetworkPolicies select the Pod now, on its node.
 type PoliciesChanged struct {
-	// names of the policies that rule over what it receives; none: nothing does
+	// names of the policies for ingress; none: not isolated
 	Ingress []string `json:"ingress,omitempty"`
-	Egress  []string `json:"egress,omitempty"` // and over what it sends
-	Took    Took     `json:"took"`             // from hearing of it to the rule in the kernel
+	Egress  []string `json:"egress,omitempty"` // for egress
+	Took    Took     `json:"took"`             // from the watch event to the rule in the kernel
 }
 
 // Line prints the policies.

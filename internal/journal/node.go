@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// Accepted says that a node's kubelet took the Pod in.
+// Accepted says that a node's kubelet accepted the Pod.
 type Accepted struct {
 	Source  string    `json:"source"`           // api, file, http
-	Created time.Time `json:"created,omitzero"` // of the object, when an API server gave it
+	Created time.Time `json:"created,omitzero"` // creation time of the object, if it came from an API server
 }
 
 // Line prints the source.
 func (f Accepted) Line() string { return "received by the kubelet from source " + f.Source }
 
-// Refused says that the kubelet will not run the Pod.
+// Refused says that the kubelet does not admit the Pod.
 type Refused struct {
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
@@ -26,7 +26,7 @@ func (f Refused) Line() string {
 	return fmt.Sprintf("refused by the kubelet: %s: %s", f.Reason, f.Message)
 }
 
-// Planned is one decision of podplan: what is to be done now and when to look again.
+// Planned is one decision of podplan: the actions to do now, and when to decide again.
 type Planned struct {
 	Actions []string  `json:"do,omitempty"`
 	WakeAt  time.Time `json:"wake,omitzero"`
@@ -57,8 +57,8 @@ func (f Called) Line() string {
 	return s
 }
 
-// Waited says that something of the Pod had to wait for its turn on the node: the kubelet lets few
-// heavy runtime calls run side by side.
+// Waited says that an operation of the Pod waited for its turn: the kubelet limits how many heavy
+// runtime calls run at once.
 type Waited struct {
 	For  string `json:"for"` // the call that waited
 	Took Took   `json:"took"`
@@ -91,14 +91,14 @@ type ContainerExited struct {
 	Signal    int32  `json:"signal,omitempty"`
 	Reason    string `json:"reason"` // Completed, Error, OOMKilled, …
 	Message   string `json:"message,omitempty"`
-	Memory    Memory `json:"memory,omitzero"` // of the whole Pod up to then
+	Memory    Memory `json:"memory,omitzero"` // of the whole Pod until then
 }
 
-// Memory is what a Pod has taken since it began.
+// Memory is a Pod's use of memory since its start.
 type Memory struct {
 	Peak      uint64 `json:"peak,omitempty"`      // bytes
-	LimitHits uint64 `json:"limitHits,omitempty"` // times the kernel had to make room below the Pod's limit
-	// processes the kernel killed for memory, where the hierarchy counts them (cgroup v2)
+	LimitHits uint64 `json:"limitHits,omitempty"` // times the kernel reclaimed memory to stay below the Pod's limit
+	// processes the kernel killed for lack of memory, with cgroup v2
 	Kills uint64 `json:"kills,omitempty"`
 }
 
@@ -107,7 +107,7 @@ func (f ContainerExited) Line() string {
 	return fmt.Sprintf("container %s exited with code %d (%s)", f.Container, f.ExitCode, f.Reason)
 }
 
-// BackingOff says that the next try of something is put off.
+// BackingOff says that a retry is delayed.
 type BackingOff struct {
 	Container string    `json:"container"`
 	What      string    `json:"what"` // CrashLoopBackOff, ImagePullBackOff, CreateContainerError, …
@@ -121,7 +121,7 @@ func (f BackingOff) Line() string {
 	return fmt.Sprintf("container %s: %s, next try after %s", f.Container, f.What, time.Duration(f.Delay))
 }
 
-// Killing says that the kubelet decided to end a container, or the whole Pod when Container is
+// Killing says that the kubelet decided to stop a container, or the whole Pod if Container is
 // empty.
 type Killing struct {
 	Container string `json:"container,omitempty"`
@@ -138,7 +138,7 @@ func (f Killing) Line() string {
 	return fmt.Sprintf("stopping %s: %s, grace %ds", subject, f.Cause, f.Grace)
 }
 
-// StopStep is one step of ending a container.
+// StopStep is one step of stopping a container.
 type StopStep struct {
 	Container string `json:"container"`
 	Step      string `json:"step"` // preStop, TERM, KILL, stopped
@@ -172,12 +172,12 @@ func (f Pulling) Line() string {
 	return fmt.Sprintf("pulling image %q for container %s", f.Image, f.Container)
 }
 
-// Pulled says that the image is there.
+// Pulled says that the image is on the node.
 type Pulled struct {
 	Image   string `json:"image"`
 	Bytes   uint64 `json:"bytes,omitempty"`
-	Present bool   `json:"present,omitempty"` // it was there already
-	Took    Took   `json:"took,omitempty"`    // of the pull; of an image that was there, of asking the runtime
+	Present bool   `json:"present,omitempty"` // it was on the node already
+	Took    Took   `json:"took,omitempty"`    // duration of the pull; if Present of the check
 }
 
 // Line prints how.
@@ -188,7 +188,7 @@ func (f Pulled) Line() string {
 	return fmt.Sprintf("image %q pulled in %s", f.Image, f.Took)
 }
 
-// PullFailed says why an image could not be had.
+// PullFailed says why an image could not be pulled.
 type PullFailed struct {
 	Image   string    `json:"image"`
 	Reason  string    `json:"reason"` // ErrImagePull, ImagePullBackOff, ErrImageNeverPull, InvalidImageName
@@ -198,16 +198,16 @@ type PullFailed struct {
 	Secrets []PullSecret `json:"secrets,omitempty"` // the Pod's imagePullSecrets
 }
 
-// PullSecret is one of a Pod's imagePullSecrets as the kubelet found it, without what is secret.
+// PullSecret is one of a Pod's imagePullSecrets as the kubelet read it, without the credentials.
 type PullSecret struct {
 	Name  string   `json:"name"`
-	Hosts []string `json:"hosts,omitempty"` // it holds credentials for
-	Error string   `json:"error,omitempty"` // it is not there, or cannot be read
+	Hosts []string `json:"hosts,omitempty"` // registries it has credentials for
+	Error string   `json:"error,omitempty"` // it does not exist or cannot be parsed
 }
 
-// ImageTags are the tags that a registry has of a repository, told when one was not found.
+// ImageTags are a repository's tags, journaled when the wanted one was not found.
 type ImageTags struct {
-	Image string   `json:"image"` // that was not found
+	Image string   `json:"image"` // the image that was not found
 	Tags  []string `json:"tags"`
 }
 
@@ -216,7 +216,7 @@ func (f ImageTags) Line() string {
 	return fmt.Sprintf("the registry answers and has no %s; tags there: %s", f.Image, strings.Join(f.Tags, ", "))
 }
 
-// Forwarded says that somebody asked for ports of the Pod, and where its processes listened then.
+// Forwarded says that a port-forward was requested, and where the Pod's processes listened then.
 type Forwarded struct {
 	Listening []string `json:"listening,omitempty"` // address:port
 }
@@ -231,7 +231,7 @@ func (f PullFailed) Line() string {
 	return fmt.Sprintf("image %q: %s: %s", f.Image, f.Reason, f.Message)
 }
 
-// VolumeReady says that a volume can be mounted into containers.
+// VolumeReady says that a volume is set up for the containers.
 type VolumeReady struct {
 	Volume string `json:"volume"`
 	Type   string `json:"type"`
@@ -249,8 +249,8 @@ type VolumeWaiting struct {
 	Type    string `json:"type"`
 	Message string `json:"message"`
 	Fix     string `json:"fix,omitempty"`
-	Took    Took   `json:"took,omitempty"`    // the try
-	Unmount bool   `json:"unmount,omitempty"` // it is being taken down
+	Took    Took   `json:"took,omitempty"`    // duration of the attempt
+	Unmount bool   `json:"unmount,omitempty"` // the volume is being torn down
 }
 
 // Line prints the wait.
@@ -258,19 +258,19 @@ func (f VolumeWaiting) Line() string {
 	return fmt.Sprintf("volume %s (%s) waits: %s", f.Volume, f.Type, f.Message)
 }
 
-// Probed is a probe's answer that changed its verdict, or a failure on the way to one.
+// Probed is a probe result that changed the container's health, or a failure on the way there.
 type Probed struct {
 	Container string `json:"container"`
 	Probe     string `json:"probe"`  // liveness, readiness, startup
 	Result    string `json:"result"` // success, failure, unknown
 	Message   string `json:"message,omitempty"`
-	Count     int    `json:"count"`     // consecutive answers of this kind
-	Threshold int    `json:"threshold"` // answers needed for a verdict
+	Count     int    `json:"count"`     // consecutive results of this kind
+	Threshold int    `json:"threshold"` // results needed to change the health
 	Took      Took   `json:"took"`
-	// how long after its time the node put the question; told of the first late one
+	// how late the probe ran; only on the first late one
 	Late Took `json:"late,omitempty"`
 
-	// address:port where the Pod's processes listened when a connection was refused
+	// address:port where the Pod's processes listened, if a connection was refused
 	Listening []string `json:"listening,omitempty"`
 }
 
@@ -286,10 +286,10 @@ func (f Probed) Line() string {
 	return s
 }
 
-// Resized says that a container, or the Pod as a whole, was given another size while it runs.
+// Resized says that a container, or the Pod as a whole, was resized in place.
 type Resized struct {
 	Container string `json:"container,omitempty"` // empty for the Pod's cgroup
-	To        string `json:"to"`                  // requests and limits in words
+	To        string `json:"to"`                  // requests and limits as text
 }
 
 // Line prints the new size.
@@ -335,7 +335,7 @@ func (f PhaseChanged) Line() string {
 	return fmt.Sprintf("phase %s (%s)", f.Phase, f.Reason)
 }
 
-// StatusWritten says that the kubelet's view reached the API server.
+// StatusWritten says that the API server acknowledged the kubelet's status.
 type StatusWritten struct {
 	Revision int64 `json:"revision,omitempty"`
 	Took     Took  `json:"took"` // from the change on the node to the acknowledged write

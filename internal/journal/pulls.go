@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// PullProgress says how far a pull is that is under way, where the runtime tells. It is put every
-// few seconds while the pull lasts.
+// PullProgress is the progress of a running pull, if the runtime reports it. It is put every few
+// seconds.
 type PullProgress struct {
 	Image     string `json:"image"`
 	Container string `json:"container,omitempty"`
-	Bytes     int64  `json:"bytes"` // on the node
+	Bytes     int64  `json:"bytes"` // fetched so far
 	Total     int64  `json:"of"`    // in all
 }
 
-// Unpacking tells that all is fetched: the pull lasts because layers are being unpacked.
+// Unpacking reports whether everything is fetched and layers are being unpacked.
 func (f PullProgress) Unpacking() bool { return f.Total > 0 && f.Bytes >= f.Total }
 
 // Line prints both sizes.
@@ -25,25 +25,25 @@ func (f PullProgress) Line() string {
 	return fmt.Sprintf("pulling image %q: %s of %s", f.Image, Megabytes(f.Bytes), Megabytes(f.Total))
 }
 
-// PullQueued says that a pull waits until others have ended.
+// PullQueued says that a pull waits for others to end.
 type PullQueued struct {
 	Image     string `json:"image"`
 	Container string `json:"container,omitempty"`
 	Position  int    `json:"place"` // 1 is next
-	// pulls side by side (maxParallelImagePulls; 1 with serializeImagePulls)
+	// the limit of parallel pulls (maxParallelImagePulls; 1 with serializeImagePulls)
 	Limit   int      `json:"limit"`
-	Pulling []string `json:"pulling,omitempty"` // images that are being pulled
+	Pulling []string `json:"pulling,omitempty"` // images being pulled
 }
 
-// Line prints the place and whom it waits for.
+// Line prints the position and the images it waits for.
 func (f PullQueued) Line() string {
 	return fmt.Sprintf("image %q waits for its turn to be pulled: place %d in the queue, behind %s; %d side by side "+
 		"at most (maxParallelImagePulls)",
 		f.Image, f.Position, strings.Join(f.Pulling, ", "), f.Limit)
 }
 
-// Megabytes prints bytes in millions with one digit, as registries and runtimes count them.
+// Megabytes formats bytes in units of 10⁶ with one digit, as registries and runtimes do.
 func Megabytes(bytes int64) string { return fmt.Sprintf("%.1f MB", float64(bytes)/1e6) }
 
-// QueuedPullTarget is what a Waited is for whose pull was queued and has now begun.
+// QueuedPullTarget returns Waited.For of a pull that was queued and has started.
 func QueuedPullTarget(image string) string { return fmt.Sprintf("pull image %q", image) }

@@ -4,16 +4,16 @@ import "time"
 
 // Query selects entries. Zero fields select everything.
 type Query struct {
-	Kind      string // object kind; empty means Pod
+	Kind      string // object kind; empty: Pod
 	Namespace string
 	Name      string
-	UID       string    // one life of the name
-	Since     time.Time // entries not older
+	UID       string    // empty: all objects of the name
+	Since     time.Time // entries at or after this time
 	After     uint64    // entries with a greater Seq
-	Limit     int       // newest entries first to be kept; 0 means all
+	Limit     int       // the newest entries only; 0: all
 }
 
-// Match tells whether the query selects the entry.
+// Match reports whether the query selects e.
 func (q Query) Match(e *Entry) bool {
 	switch {
 	case q.Kind != e.Ref.Kind && !(isPod(q.Kind) && isPod(e.Ref.Kind)),
@@ -29,8 +29,8 @@ func (q Query) Match(e *Entry) bool {
 
 func isPod(kind string) bool { return kind == "" || kind == "Pod" }
 
-// Reader gives entries, oldest first.
+// Reader returns the entries that q selects, oldest first.
 type Reader interface{ Read(q Query) []Entry }
 
-// Appender takes entries that were written elsewhere, keeping their time and speaker.
+// Appender stores entries of another journal with their time and component.
 type Appender interface{ Append(entries []Entry) }

@@ -6,36 +6,36 @@ import (
 	"strings"
 )
 
-// StorageExceeded says that a Pod takes more of its node's local storage than its own limits allow,
-// with what its message leaves out. Sizes are in bytes.
+// StorageExceeded says that a Pod exceeds its own limits of local ephemeral storage, with details
+// that the eviction message lacks. Sizes are in bytes.
 type StorageExceeded struct {
-	Of    string        `json:"of"`             // whose limit: OfVolume, OfPod, OfContainer
-	Name  string        `json:"name,omitempty"` // the volume's or container's
+	Of    string        `json:"of"`             // kind of limit: OfVolume, OfPod, OfContainer
+	Name  string        `json:"name,omitempty"` // name of the volume or container
 	Used  int64         `json:"used"`
 	Limit int64         `json:"limit"`
-	Parts []StoragePart `json:"parts,omitempty"` // what Used is the sum of, most first; none when it is one thing
+	Parts []StoragePart `json:"parts,omitempty"` // summands of Used, largest first; none if it has only one
 }
 
-// Whose limit of local storage there is.
+// Kinds of limits of local storage.
 const (
 	OfVolume    = "volume"    // sizeLimit of an emptyDir
-	OfPod       = "pod"       // all ephemeral-storage limits of containers together
-	OfContainer = "container" // the ephemeral-storage limit of one: its writable layer and logs
+	OfPod       = "pod"       // sum of the containers' ephemeral-storage limits
+	OfContainer = "container" // ephemeral-storage limit of one container: its writable layer and logs
 )
 
-// StoragePart is what one kind of thing takes.
+// StoragePart is the use of one kind of storage.
 type StoragePart struct {
 	What  string `json:"what"`           // volume, writable layers, logs
-	Name  string `json:"name,omitempty"` // the volume's
+	Name  string `json:"name,omitempty"` // name of the volume
 	Bytes int64  `json:"bytes"`
 }
 
-// String is the part with its size.
+// String returns the part with its size.
 func (p StoragePart) String() string {
 	return strings.Join(strings.Fields(p.What+" "+p.Name+" "+Size(p.Bytes)), " ")
 }
 
-// Line prints use and limit, and what took how much.
+// Line prints use, limit and parts.
 func (f StorageExceeded) Line() string {
 	s := fmt.Sprintf("takes %s of local storage, ", Size(f.Used))
 	switch f.Of {
@@ -52,14 +52,14 @@ func (f StorageExceeded) Line() string {
 	return s
 }
 
-// Size prints bytes as a person reads them: exactly where few digits of a unit are exact (812,
-// 24Ki, 1536Mi, 16Gi), else to three digits and marked so (about 2.7Gi).
+// Size formats bytes for people: exactly if a unit needs few digits (812, 24Ki, 1536Mi, 16Gi), else
+// to three digits with "about" (about 2.7Gi).
 func Size(n int64) string {
 	units := []struct {
 		shift int
 		name  string
 	}{{40, "Ti"}, {30, "Gi"}, {20, "Mi"}, {10, "Ki"}}
-	const few = 10_000 // more than four digits are no longer read at a glance
+	const few = 10_000 // more than four digits are hard to read
 	if -few < n && n < few {
 		return fmt.Sprint(n)
 	}
@@ -83,7 +83,7 @@ func Size(n int64) string {
 	return fmt.Sprint(n)
 }
 
-// formatFloat prints a number with so many digits after the point at most.
+// formatFloat formats v with at most the given number of digits after the point.
 func formatFloat(v float64, digits int) string {
 	s := strconv.FormatFloat(v, 'f', digits, 64)
 	if strings.Contains(s, ".") {

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Took is a duration that is written as a string ("12.3ms") in JSON.
+// Took is a duration that JSON has as a string ("12.3ms").
 type Took time.Duration
 
-// String prints the duration to three significant places.
+// String formats the duration to three significant digits.
 func (t Took) String() string {
 	d := time.Duration(t)
 	switch {
@@ -22,10 +22,10 @@ func (t Took) String() string {
 	}
 }
 
-// MarshalJSON writes the exact duration as Go prints it.
+// MarshalJSON encodes the exact duration as time.Duration prints it.
 func (t Took) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(t).String()) }
 
-// UnmarshalJSON reads what MarshalJSON wrote.
+// UnmarshalJSON decodes what MarshalJSON returned.
 func (t *Took) UnmarshalJSON(b []byte) error {
 	var s string
 	if err := json.Unmarshal(b, &s); err != nil {

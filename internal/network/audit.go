@@ -13,8 +13,8 @@ import (
 	"github.com/gantry-project/gantry/internal/network/ipam"
 )
 
-// Auditor looks for addresses, links and host ports that nobody holds any more, as a plugin or a
-// runtime leaves them that was killed.
+// Auditor finds and releases leaked addresses, links and host ports, as a killed plugin or runtime
+// leaves them. One goroutine may use it at a time.
 type Auditor struct {
 	config                 Config
 	sandboxes              func(context.Context) (map[string]bool, error)
@@ -23,8 +23,8 @@ type Auditor struct {
 	freed                  prometheus.Counter
 }
 
-// NewAuditor makes one for the network that c describes. Sandboxes lists the runtime's, by id, true
-// where they are ready; after an error, or without it, no address is given back.
+// NewAuditor returns an auditor for the network that c describes. sandboxes lists the runtime's
+// sandboxes by id, true if ready; if it is nil or fails, no address is released.
 func NewAuditor(c Config, sandboxes func(context.Context) (map[string]bool, error)) *Auditor {
 	const space = "gantry_network"
 	return &Auditor{
@@ -38,24 +38,24 @@ func NewAuditor(c Config, sandboxes func(context.Context) (map[string]bool, erro
 	}
 }
 
-// Collectors are the auditor's figures.
+// Collectors returns the auditor's metrics.
 func (a *Auditor) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{a.leasesGauge, a.leftGauge, a.freed}
 }
 
-// Report is what one audit did.
+// Report is the result of one audit.
 type Report struct {
 	ipam.Findings
-	// LeaseCount is how many leases are left, Free how many addresses the smallest range has left.
+	// LeaseCount is the number of leases left, Free the number of addresses left in the fullest
+	// range.
 	LeaseCount int
 	Free       float64
-	// Restored tells that somebody had removed the instance's nftables table, and it is there
-	// again.
+	// Restored: another program had removed the instance's nftables table; it exists again.
 	Restored bool
 }
 
-// Audit audits once and gives back what it finds. Without a network of Gantry's there is nothing to
-// look at.
+// Audit audits once and releases what it finds. It does nothing if the network is not Gantry's. Its
+// report is valid also with an error.
 func (a *Auditor) Audit(ctx context.Context) (Report, error) {
 	var r Report
 	s, err := a.config.settings()
@@ -68,11 +68,11 @@ func (a *Auditor) Audit(ctx context.Context) (Report, error) {
 	}
 	s.bridge, s.ranges, s.cluster = installed.Bridge, installed.Ranges, installed.Cluster
 	seen := ipam.HostState{NetnsGone: func(path string) bool { return ns.IsNSorErr(path) != nil }}
-	var unasked, unfree error // what was given back is written down, whatever else failed
+	var unasked, unfree error // releases are stored, whatever else failed
 	if a.sandboxes != nil {
 		seen.Sandboxes, unasked = a.sandboxes(ctx)
 	}
-	lacks := !hasTable(ctx, s.id) // a program: not under the lock, for which each ADD and DEL waits
+	lacks := !hasTable(ctx, s.id) // runs a program: not under the lock, for which ADD and DEL wait
 	err = s.store.Update(func(b *ipam.Allocations) error {
 		if seen.Links, err = bridgePorts(s.bridge); err != nil {
 			return err
@@ -81,7 +81,7 @@ func (a *Auditor) Audit(ctx context.Context) (Report, error) {
 			r.Leases, unfree = releaseFindings(ctx, s, b, r.Findings)
 		}
 		a.freed.Add(float64(len(r.Leases)))
-		if r.LeaseCount = len(b.Leases); lacks && !hasTable(ctx, s.id) { // somebody may have made it since
+		if r.LeaseCount = len(b.Leases); lacks && !hasTable(ctx, s.id) { // it may have been made since
 			r.Restored = true
 			unfree = errors.Join(unfree, nft(ctx, ruleset(s, b.Leases)))
 		}
@@ -93,8 +93,8 @@ func (a *Auditor) Audit(ctx context.Context) (Report, error) {
 	return r, errors.Join(unasked, unfree, err)
 }
 
-// releaseFindings parts what was found, and returns the leases that are free; one that resists is
-// kept for the next audit.
+// releaseFindings detaches what was found and returns the released leases; those that fail are left
+// for the next audit.
 func releaseFindings(ctx context.Context, s settings, b *ipam.Allocations,
 	f ipam.Findings) (freed []ipam.Lease, err error) {
 	var errs []error
@@ -115,8 +115,8 @@ func releaseFindings(ctx context.Context, s settings, b *ipam.Allocations,
 	return freed, nil
 }
 
-// Detach closes a lease's host ports and removes its link. It succeeds when there is nothing left
-// to do.
+// Detach closes a lease's host ports and deletes its link. It succeeds if there is nothing left to
+// do.
 func Detach(ctx context.Context, id string, l ipam.Lease) error {
 	if len(l.Ports) > 0 {
 		if err := ClosePorts(ctx, id, l); err != nil {
@@ -126,7 +126,7 @@ func Detach(ctx context.Context, id string, l ipam.Lease) error {
 	return RemoveLink(l.Link)
 }
 
-// RemoveLink removes an interface of that name; one that is not there is no error.
+// RemoveLink deletes an interface; it succeeds if there is none of that name.
 func RemoveLink(name string) error {
 	link, err := netlink.LinkByName(name)
 	if err == nil {
@@ -139,7 +139,7 @@ func RemoveLink(name string) error {
 	return fmt.Errorf("remove interface %s: %w", name, err)
 }
 
-// bridgePorts are the names of the veth interfaces on the bridge.
+// bridgePorts returns the names of the veth interfaces on the bridge.
 func bridgePorts(bridge string) ([]string, error) {
 	master, err := netlink.LinkByName(bridge)
 	var absent netlink.LinkNotFoundError

@@ -15,8 +15,8 @@ import (
 	"github.com/gantry-project/gantry/internal/network/ipam"
 )
 
-// EnsureBridge returns the bridge, made and configured if it is not there: the gateway of every
-// range, up, with the kernel settings it needs.
+// EnsureBridge returns the bridge and creates and configures it if necessary: the gateway address
+// of every range, up, with the sysctls it needs.
 func EnsureBridge(name string, ranges []netip.Prefix, mtu int) (netlink.Link, error) {
 	link, err := netlink.LinkByName(name)
 	if err == nil {
@@ -57,9 +57,9 @@ func EnsureBridge(name string, ranges []netip.Prefix, mtu int) (netlink.Link, er
 	return link, nil
 }
 
-// bridgeAddresses makes the bridge's addresses within the ranges the ranges' gateways and those
-// that are kept, and no others: a range may have been widened since the bridge was made. New ones
-// come before old ones go, so that Pods do not lose their way out.
+// bridgeAddresses makes the bridge's addresses within the ranges equal to the gateways and the
+// retained addresses; a range may have been widened since the bridge was made. New addresses are
+// added before old ones are removed, so that Pods keep a gateway.
 func bridgeAddresses(link netlink.Link, ranges []netip.Prefix, retained []netip.Addr) error {
 	wanted := map[netip.Prefix]bool{}
 	for _, r := range ranges {
@@ -86,7 +86,7 @@ func bridgeAddresses(link netlink.Link, ranges []netip.Prefix, retained []netip.
 	}
 	for p := range wanted {
 		err := netlink.AddrAdd(link, address(p.Addr(), p.Bits()))
-		if errors.Is(err, unix.EEXIST) { // IPv6 has an address once, with one length
+		if errors.Is(err, unix.EEXIST) { // IPv6 has an address only once, with one prefix length
 			if i := slices.IndexFunc(old, func(a netlink.Addr) bool { return a.IP.Equal(p.Addr().AsSlice()) }); i >= 0 {
 				err = errors.Join(netlink.AddrDel(link, &old[i]), netlink.AddrAdd(link, address(p.Addr(), p.Bits())))
 				old = slices.Delete(old, i, i+1)
@@ -104,8 +104,8 @@ func bridgeAddresses(link netlink.Link, ranges []netip.Prefix, retained []netip.
 	return nil
 }
 
-// address is an IP with its range's length; IPv6 skips the search for duplicates, since nobody else
-// hands these out.
+// address returns an IP with its range's prefix length, without duplicate address detection for
+// IPv6, since nobody else assigns these.
 func address(ip netip.Addr, bits int) *netlink.Addr {
 	a := &netlink.Addr{IPNet: &net.IPNet{IP: ip.AsSlice(), Mask: net.CIDRMask(bits, ip.BitLen())}}
 	if ip.Is6() {
@@ -114,10 +114,10 @@ func address(ip netip.Addr, bits int) *netlink.Addr {
 	return a
 }
 
-// Address is what a Pod's interface gets.
+// Address returns the address of a Pod's interface.
 func Address(ip netip.Addr, bits int) *netlink.Addr { return address(ip, bits) }
 
-// MAC is made from the address, so that a neighbour's cache is right even when an address moves to
+// MAC derives a MAC address from the IP, so that neighbour caches stay right when an IP moves to
 // another Pod.
 func MAC(ip netip.Addr) net.HardwareAddr {
 	b := ip.AsSlice()
@@ -127,14 +127,14 @@ func MAC(ip netip.Addr) net.HardwareAddr {
 func bridgeSettings(name string, ranges []netip.Prefix) error {
 	for _, r := range ranges {
 		if r.Addr().Is4() {
-			// Lets packets of the host's loopback out to a Pod (host ports on 127.0.0.1); the
-			// table's guard chain keeps Pods off the loopback.
+			// Allows packets from the host's loopback to Pods (host ports on 127.0.0.1); the
+			// table's guard chain keeps Pods off the host's loopback.
 			if err := sysctl("net/ipv4/conf/"+name+"/route_localnet", "1"); err != nil {
 				return err
 			}
-			// Pods of the bridge talk through the host on purpose. Telling them the straight way
-			// would be wrong, and uses up the answers (such as "port unreachable") that a host may
-			// send to one address in a second.
+			// Pods of the bridge talk through the host on purpose. Redirects to the direct path
+			// would be wrong, and use up the rate limit of ICMP messages (such as "port
+			// unreachable") that a host sends to an address.
 			if err := sysctl("net/ipv4/conf/"+name+"/send_redirects", "0"); err != nil {
 				return err
 			}
@@ -158,8 +158,8 @@ func forwarding(ranges []netip.Prefix) error {
 			return err
 		}
 		if r.Addr().Is4() {
-			// An interface sends redirects when either its own setting or this one says so; the
-			// others keep theirs.
+			// An interface sends redirects if its own setting or this one is on; other interfaces
+			// keep theirs.
 			if err := sysctl("net/ipv4/conf/all/send_redirects", "0"); err != nil {
 				return err
 			}
@@ -168,9 +168,9 @@ func forwarding(ranges []netip.Prefix) error {
 	return nil
 }
 
-// keepAdvertisedAddresses has the interfaces whose default route came by a router's advertisement
-// go on hearing advertisements: a host that forwards does not, and would lose the route when it
-// runs out.
+// keepAdvertisedAddresses sets accept_ra on interfaces whose default route came from a router
+// advertisement: a forwarding host ignores advertisements otherwise, and would lose the route when
+// it expires.
 func keepAdvertisedAddresses() error {
 	routes, err := DumpWithRetry(func() ([]netlink.Route, error) {
 		return netlink.RouteListFiltered(netlink.FAMILY_V6, &netlink.Route{Protocol: unix.RTPROT_RA},
@@ -206,7 +206,7 @@ func sysctl(name, value string) error {
 	return nil
 }
 
-// checkOverlap refuses a range that another interface uses already: packets would go astray.
+// checkOverlap returns an error if another interface uses a range already.
 func checkOverlap(s settings) error {
 	links, err := DumpWithRetry(netlink.LinkList)
 	if err != nil {
@@ -241,7 +241,7 @@ func checkOverlap(s settings) error {
 	return nil
 }
 
-// defaultMTU is that of the interface with the default route.
+// defaultMTU returns the MTU of the interface with the default route.
 func defaultMTU() int {
 	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
 		routes, err := DumpWithRetry(func() ([]netlink.Route, error) { return netlink.RouteList(nil, family) })

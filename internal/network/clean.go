@@ -15,10 +15,10 @@ import (
 // resultsCache is where libcni keeps the plugins' results; the runtime cannot move it.
 const resultsCache = "/var/lib/cni/results"
 
-// Clean takes the instance's network away: links on the bridge, the bridge, the table, leases and
+// Clean removes the instance's network: links on the bridge, the bridge, the table, leases and
 // configuration. Call it when no Pod runs any more. Of c it needs DataDir and ConfDir; the bridge's
-// name stands in the configuration Ensure wrote. ip_forward stays as it is: by now others may rely
-// on it.
+// name is in the configuration that Ensure wrote. ip_forward stays on, since others may depend on
+// it by now.
 func Clean(ctx context.Context, c Config) error {
 	dir, err := InstalledConfDir(c)
 	if err == nil && dir != "" {
@@ -29,8 +29,8 @@ func Clean(ctx context.Context, c Config) error {
 		return err
 	}
 	var errs []error
-	// Only the bridge that our configuration names is ours: a foreign network may have one of the
-	// name in c.
+	// Only the bridge in our own configuration is ours: another network may have one of the name in
+	// c.
 	file := filepath.Join(s.confDir, confName)
 	if installed, err := configured(file, s.id); err != nil {
 		errs = append(errs, err)
@@ -48,7 +48,7 @@ func Clean(ctx context.Context, c Config) error {
 	return errors.Join(errs...)
 }
 
-// configured is what the conflist says that Ensure wrote for this instance; empty when there is
+// configured returns the plugin configuration that Ensure wrote for this instance; zero if there is
 // none.
 func configured(file, id string) (Plugin, error) {
 	raw, err := os.ReadFile(file)
@@ -91,8 +91,8 @@ func removeBridge(name string) error {
 	return errors.Join(append(errs, deleteLink(bridge))...)
 }
 
-// deleteLink removes an interface. One that is gone already is no error: the kernel takes a Pod's
-// away by itself, a moment after the Pod's name space.
+// deleteLink deletes an interface. It succeeds if it is gone: the kernel deletes a Pod's shortly
+// after its network namespace.
 func deleteLink(l netlink.Link) error {
 	if err := netlink.LinkDel(l); err != nil && !errors.Is(err, unix.ENODEV) {
 		return fmt.Errorf("remove interface %s: %w", l.Attrs().Name, err)

@@ -10,7 +10,7 @@ import (
 	"github.com/gantry-project/gantry/internal/network/ipam"
 )
 
-// Defaults of what Config leaves empty.
+// Defaults of Config.
 const (
 	DefaultBridge  = "gantry0"
 	DefaultPodCIDR = "10.72.0.0/16"
@@ -19,32 +19,33 @@ const (
 
 // Config describes the network of one instance. DataDir and BinDir are required.
 type Config struct {
-	// DataDir is Gantry's data directory; it gives the instance its id.
+	// DataDir is Gantry's data directory; the instance's id is derived from it.
 	DataDir string
-	// StateDir holds the leases; default instance.StateDir(DataDir).
+	// StateDir has the leases; default instance.StateDir(DataDir).
 	StateDir string
 	// Bridge is the bridge's name, at most 15 bytes; default gantry0.
 	Bridge string
-	// PodCIDR is the range of Pod addresses, or an IPv4 and an IPv6 one with a comma between;
+	// PodCIDR is the range of Pod addresses, or an IPv4 and an IPv6 one separated by a comma;
 	// default 10.72.0.0/16.
 	PodCIDR string
-	// ConfDir is where the container runtime looks for networks; default DataDir/cni/net.d.
+	// ConfDir is the container runtime's CNI configuration directory; default DataDir/cni/net.d.
 	ConfDir string
 	// BinDir has the gantry-cni program.
 	BinDir string
-	// MTU of the Pods' links; default: that of the interface with the default route, else 1500.
+	// MTU of the Pods' links in bytes; default: that of the interface with the default route, else
+	// 1500.
 	MTU int
-	// ClusterCIDR is the range of all nodes' Pods, of which PodCIDR is this node's part; empty:
-	// there is one node. Nothing inside it is masqueraded.
+	// ClusterCIDR is the range of all nodes' Pods, which contains PodCIDR; empty: there is one
+	// node. Traffic inside of it is not masqueraded.
 	ClusterCIDR string
-	// TunnelOverhead is what the MTU is less by, for a tunnel between nodes.
+	// TunnelOverhead is subtracted from the MTU, in bytes, for a tunnel between nodes.
 	TunnelOverhead int
-	// PolicySocket is the socket of whoever must have seen a Pod's address before the Pod may run
-	// (network policies); empty: nobody.
+	// PolicySocket is the socket of the NetworkPolicy controller, which must know a Pod's address
+	// before the Pod may run; empty: none.
 	PolicySocket string
 }
 
-// settings is Config, checked and complete. The CNI plugin gets it as its configuration.
+// settings is a checked and completed Config. The CNI plugin gets it as its configuration.
 type settings struct {
 	id             string
 	store          ipam.Store
@@ -100,7 +101,7 @@ func (c Config) settings() (settings, error) {
 	}, nil
 }
 
-// ParseRanges reads --pod-cidr: one range, or one of each family with a comma between.
+// ParseRanges parses --pod-cidr: one range, or one of each IP family separated by a comma.
 func ParseRanges(s string) ([]netip.Prefix, error) {
 	var out []netip.Prefix
 	for _, part := range strings.Split(s, ",") {

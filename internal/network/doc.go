@@ -1,11 +1,11 @@
-// Package network is the Pod network Gantry brings along when the machine has none: one bridge,
+// Package network is the Pod network that Gantry sets up if the machine has none: one bridge,
 // addresses from one range, nftables for the rest.
 //
 // The agent makes what all Pods share (Ensure: bridge, forwarding, one nftables table, the CNI
-// configuration); the CNI plugin (attach, started by the container runtime for each sandbox) joins
-// one Pod to it; lease remembers who has what. Everything carries the instance's id, so that two
-// instances on one machine, and other people's rules, are left alone.
+// configuration); the CNI plugin (cniplugin, run by the container runtime for each sandbox)
+// connects one Pod; ipam records leases. All names contain the instance's id, so that other
+// instances on the machine, and other people's rules, are left alone.
 //
-// In: Config. Out: a conflist, links, rules; Clean takes them away again. rules.go is the table as
-// text; bridge.go the links; to add a rule, add it there and look at rules_test.go's transcript.
+// In: Config. Out: a conflist, links, rules; Clean removes them. rules.go is the table as text;
+// bridge.go the links. To add a rule: rules.go, and check rules_test.go's transcript.
 package network

@@ -6,12 +6,11 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// maxDumpAttempts bounds how often a listing is asked for again that the kernel says changed while
-// it was read.
+// maxDumpAttempts bounds how often a dump that the kernel reports as interrupted is repeated.
 const maxDumpAttempts = 20
 
-// DumpWithRetry asks for a listing until the kernel gives it in one piece: with other instances, or
-// Pods, coming and going a dump may be interrupted.
+// DumpWithRetry calls list until the kernel returns an uninterrupted dump: links and routes that
+// come and go interrupt it.
 func DumpWithRetry[T any](list func() ([]T, error)) ([]T, error) {
 	for range maxDumpAttempts {
 		out, err := list()

@@ -17,28 +17,28 @@ import (
 	"github.com/gantry-project/gantry/internal/network/ipam"
 )
 
-// State is what Ensure found or made.
+// State is the result of Ensure.
 type State struct {
-	// Own tells that Pods use Gantry's network; false means the CNI configuration in ConfFile is
-	// somebody else's, and nothing was touched.
+	// Own: Pods use Gantry's network. False: the CNI configuration in ConfFile is somebody else's,
+	// and nothing was changed.
 	Own bool
 	// ConfFile is the CNI configuration the runtime will use.
 	ConfFile string
-	// Gateways are the bridge's addresses, one per range: where a Pod reaches the host.
+	// Gateways are the bridge's addresses, one per range.
 	Gateways []netip.Addr
-	// Warning is what of the host's own settings stands in the Pods' way, with the remedy; empty
-	// when nothing does.
+	// Warning is a setting of the host that breaks Pod traffic, with the remedy; empty if there is
+	// none.
 	Warning string
 }
 
-// confName sorts before what people usually call theirs.
+// confName sorts before the usual names of others.
 const confName = "10-gantry.conflist"
 
 // PluginType is the CNI plugin's file name.
 const PluginType = "gantry-cni"
 
-// Ensure makes the network ready for Pods, unless ConfDir has somebody else's CNI configuration. It
-// repairs what is missing, keeps what Pods that run already have, and may be called at every start.
+// Ensure sets up the network for Pods, unless ConfDir has somebody else's CNI configuration. It
+// repairs what is missing, keeps running Pods connected, and may be called at every start.
 func Ensure(ctx context.Context, c Config) (State, error) {
 	s, err := c.settings()
 	if err != nil {
@@ -74,9 +74,9 @@ func Ensure(ctx context.Context, c Config) (State, error) {
 	for _, r := range s.ranges {
 		st.Gateways = append(st.Gateways, ipam.Gateway(r))
 	}
-	// Under the book's lock, so that no plugin opens a port between reading the leases and writing
-	// the table. Who is gone only the runtime knows, which may not have started: that is the
-	// audit's.
+	// Under the lock of the leases, so that no plugin opens a port between reading the leases and
+	// writing the table. Leaked leases are left to the audit: only the runtime, which may not run
+	// yet, knows them.
 	err = s.store.Update(func(b *ipam.Allocations) error {
 		b.Gateways = retainedGateways(*b, old, s.ranges)
 		if err := bridgeAddresses(bridge, s.ranges, b.Gateways); err != nil {
@@ -88,14 +88,14 @@ func Ensure(ctx context.Context, c Config) (State, error) {
 		return State{}, err
 	}
 	if why := dropsForwarded(ctx); why != "" {
-		st.Warning = fmt.Sprintf("%s; allow them with `iptables -I FORWARD -i %s -j ACCEPT; iptables -I FORWARD -o %s "+
-			"-j ACCEPT`", why, s.bridge, s.bridge)
+		st.Warning = fmt.Sprintf("%s; allow them with `iptables -I FORWARD -i %s -j ACCEPT; iptables -I FORWARD -o "+
+			"%s -j ACCEPT`", why, s.bridge, s.bridge)
 	}
 	return st, writeConf(s, st.ConfFile)
 }
 
-// retainedGateways are the bridge's addresses that Pods which run may know as their way out, beside
-// the gateways of the ranges: those of the ranges before they were widened, until no Pod is left.
+// retainedGateways returns the bridge's addresses that running Pods may use as gateway besides
+// those of the ranges: gateways of ranges that were widened, until there is no lease.
 func retainedGateways(b ipam.Allocations, old, ranges []netip.Prefix) []netip.Addr {
 	if len(b.Leases) == 0 {
 		return nil
@@ -110,15 +110,15 @@ func retainedGateways(b ipam.Allocations, old, ranges []netip.Prefix) []netip.Ad
 	})
 }
 
-// containsOldRanges tells whether each new range contains the old one of its place, so that Pods
-// that run can keep their addresses.
+// containsOldRanges reports whether each new range contains the old one at its index, so that
+// running Pods keep their addresses.
 func containsOldRanges(ranges, old []netip.Prefix) bool {
 	return slices.EqualFunc(ranges, old,
 		func(r, o netip.Prefix) bool { return r.Bits() <= o.Bits() && r.Contains(o.Addr()) })
 }
 
-// removeOldBridge removes the bridge of an earlier start that had another name or range, and
-// refuses while Pods are on it. Of a bridge that stays it returns the ranges it had.
+// removeOldBridge removes the bridge of an earlier start with another name or range, and returns an
+// error while Pods are on it. If the bridge stays it returns its former ranges.
 func removeOldBridge(s settings) ([]netip.Prefix, error) {
 	old, err := configured(filepath.Join(s.confDir, confName), s.id)
 	if err != nil {
@@ -132,21 +132,21 @@ func removeOldBridge(s settings) ([]netip.Prefix, error) {
 		return nil, err
 	}
 	if held {
-		return nil, fmt.Errorf("%s runs on bridge %s with range %v: keep --bridge, and --pod-cidr as it was or with a "+
-			"range that contains it, or end all Pods with `gantry clean`",
+		return nil, fmt.Errorf("%s runs on bridge %s with range %v: keep --bridge, and --pod-cidr as it was or with "+
+			"a range that contains it, or end all Pods with `gantry clean`",
 			holder.Holder(), old.Bridge, old.Ranges)
 	}
 	return nil, removeBridge(old.Bridge)
 }
 
-// leaseHolder is the lease of a Pod that runs; false when there is none.
+// leaseHolder returns the lease of a running Pod; false if there is none.
 func (s settings) leaseHolder() (ipam.Lease, bool, error) {
 	allocations, err := s.store.View()
 	if err != nil {
 		return ipam.Lease{}, false, err
 	}
 	for _, l := range allocations.Leases {
-		// a namespace may be seen by the runtime alone, the link is here
+		// the namespace may be visible to the runtime only, but the link is here
 		if _, noLink := netlink.LinkByName(l.Link); ns.IsNSorErr(l.Netns) == nil || noLink == nil {
 			return l, true, nil
 		}
@@ -154,8 +154,8 @@ func (s settings) leaseHolder() (ipam.Lease, bool, error) {
 	return ipam.Lease{}, false, nil
 }
 
-// ClusterOf are the ranges of all nodes' Pods that the network was made with; none when it was made
-// for one node.
+// ClusterOf returns the cluster CIDRs that the network was set up with; none if it was set up for
+// one node.
 func ClusterOf(c Config) ([]netip.Prefix, error) {
 	s, err := c.settings()
 	if err != nil {
@@ -165,8 +165,8 @@ func ClusterOf(c Config) ([]netip.Prefix, error) {
 	return installed.Cluster, err
 }
 
-// Foreign returns the CNI configuration that somebody else put where c's would be; empty when there
-// is none.
+// Foreign returns the CNI configuration file of somebody else in c's directory; empty if there is
+// none.
 func Foreign(c Config) (string, error) {
 	s, err := c.settings()
 	if err != nil {
@@ -195,14 +195,15 @@ type Plugin struct {
 	ID           string         `json:"id"`
 	Bridge       string         `json:"bridge"`
 	Ranges       []netip.Prefix `json:"ranges"`
-	Leases       string         `json:"leases"` // directory of the address book
+	Leases       string         `json:"leases"` // directory of the leases
 	MTU          int            `json:"mtu"`
-	PolicySocket string         `json:"gate,omitempty"` // socket that is told of a Pod's address before the Pod may run
-	// Cluster are the ranges of all nodes' Pods.
+	PolicySocket string         `json:"gate,omitempty"` // socket of the NetworkPolicy controller
+	// Cluster is the cluster CIDRs.
 	Cluster []netip.Prefix `json:"cluster,omitempty"`
 }
 
-// Name is the instance's network name, under which libcni caches results in /var/lib/cni/results.
+// Name returns the instance's network name, under which libcni caches results in
+// /var/lib/cni/results.
 func Name(id string) string { return "gantry-" + id }
 
 func writeConf(s settings, file string) error {
@@ -223,8 +224,8 @@ func writeConf(s settings, file string) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return fmt.Errorf("CNI configuration: %w", err)
 	}
-	// The runtime watches the directory: it must see the file whole. The temporary name has no
-	// ending it reads.
+	// The runtime watches the directory and must see the complete file. It ignores the suffix of
+	// the temporary name.
 	tmp := strings.TrimSuffix(file, ".conflist") + ".new"
 	if err := os.WriteFile(tmp, raw, 0o644); err != nil {
 		return fmt.Errorf("CNI configuration: %w", err)

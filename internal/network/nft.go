@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// nft runs a script as one transaction: all of it or nothing.
+// nft runs a script as one transaction: all or nothing.
 func nft(ctx context.Context, script string) error {
 	cmd := exec.CommandContext(ctx, "nft", "-f", "-")
 	cmd.Stdin = strings.NewReader(script)
@@ -22,14 +22,14 @@ func nft(ctx context.Context, script string) error {
 	return nil
 }
 
-// hasTable tells whether the instance's table is loaded.
+// hasTable reports whether the instance's table is loaded.
 func hasTable(ctx context.Context, id string) bool {
 	return exec.CommandContext(ctx, "nft", "list", "table", "inet", Table(id)).Run() == nil
 }
 
-// dropsForwarded looks for a chain of somebody else (Docker and many firewalls have one) that drops
-// what is forwarded unless a rule says otherwise. No rule of ours can overrule it: netfilter asks
-// every table.
+// dropsForwarded returns a chain of another program (such as Docker or a firewall) that drops
+// forwarded packets by default; "" if there is none. No rule of ours can override it: a packet must
+// pass all tables.
 func dropsForwarded(ctx context.Context) string {
 	out, err := exec.CommandContext(ctx, "nft", "list", "chains").Output()
 	if err != nil {
@@ -44,8 +44,8 @@ func dropsForwarded(ctx context.Context) string {
 		case len(fields) >= 2 && fields[0] == "chain":
 			chain = fields[1]
 		case strings.Contains(line, "hook forward") && strings.Contains(line, "policy drop"):
-			return fmt.Sprintf("the host's firewall (nft table %s, chain %s) drops forwarded packets by default: Pods "+
-				"may not reach the world, nor the world their host ports", table, chain)
+			return fmt.Sprintf("the host's firewall (nft table %s, chain %s) drops forwarded packets by default: "+
+				"Pods may not reach the world, nor the world their host ports", table, chain)
 		}
 	}
 	return ""

@@ -10,12 +10,12 @@ import (
 	"github.com/gantry-project/gantry/internal/network/ipam"
 )
 
-// policyTimeout is how long a Pod's start waits until its rules are in force. The runtime tries
-// again after a refusal.
+// policyTimeout is how long the start of a Pod waits until its rules are in force. The runtime
+// retries after an error.
 const policyTimeout = 15 * time.Second
 
-// WaitForPolicies tells the agent at the socket of a lease, and returns when the kernel has the
-// rules for its addresses. Nothing of the Pod runs before.
+// WaitForPolicies announces a lease at the NetworkPolicy controller's socket and returns when the
+// kernel has the rules for its addresses. No process of the Pod runs before.
 func WaitForPolicies(socket string, l ipam.Lease) error {
 	c, err := net.DialTimeout("unix", socket, policyTimeout)
 	if err != nil {
@@ -38,7 +38,7 @@ func WaitForPolicies(socket string, l ipam.Lease) error {
 	return nil
 }
 
-// Leases are those in force, of the instance that c describes.
+// Leases returns the current leases of the instance that c describes.
 func Leases(c Config) ([]ipam.Lease, error) {
 	s, err := c.settings()
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/gantry-project/gantry/internal/network/ipam"
 )
 
-// OpenPorts leads the lease's host ports to its addresses.
+// OpenPorts forwards the lease's host ports to its addresses.
 func OpenPorts(ctx context.Context, id string, l ipam.Lease) error {
 	if err := nft(ctx, openPorts(id, l)); err != nil {
 		return fmt.Errorf("open host ports: %w", err)
@@ -18,7 +18,7 @@ func OpenPorts(ctx context.Context, id string, l ipam.Lease) error {
 	return cleanUDPConntrack(l)
 }
 
-// ClosePorts ends that. Without a table there is nothing to close.
+// ClosePorts undoes OpenPorts. It succeeds if there is no table.
 func ClosePorts(ctx context.Context, id string, l ipam.Lease) error {
 	if err := nft(ctx, closePorts(id, l)); err != nil && hasTable(ctx, id) {
 		return fmt.Errorf("close host ports: %w", err)
@@ -26,8 +26,8 @@ func ClosePorts(ctx context.Context, id string, l ipam.Lease) error {
 	return cleanUDPConntrack(l)
 }
 
-// cleanUDPConntrack drops the kernel's memory of UDP conversations on these ports: they have no end
-// of their own and would stick to the Pod before.
+// cleanUDPConntrack deletes conntrack entries of UDP flows to these ports, which would otherwise
+// lead to the port's former Pod.
 func cleanUDPConntrack(l ipam.Lease) error {
 	for _, p := range l.Ports {
 		if p.Protocol != "udp" {

@@ -8,10 +8,10 @@ import (
 	"github.com/gantry-project/gantry/internal/network/ipam"
 )
 
-// Table is the name of an instance's nftables table, in family inet.
+// Table returns the name of an instance's nftables table, of family inet.
 func Table(id string) string { return "gantry_" + id }
 
-// ruleset writes the whole table as one transaction that replaces what was there, whatever it was.
+// ruleset returns the whole table as a script that replaces an existing one.
 func ruleset(s settings, leases []ipam.Lease) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
@@ -50,12 +50,12 @@ func ruleset(s settings, leases []ipam.Lease) string {
 			near, f.multicast)
 	}
 	line("\t}")
-	// route_localnet, which host ports on 127.0.0.1 need, would otherwise let a Pod reach what
-	// listens on the host's loopback alone.
+	// route_localnet, which host ports on 127.0.0.1 need, would otherwise let Pods reach services
+	// on the host's loopback.
 	line("\tchain guard {\n\t\ttype filter hook prerouting priority raw;")
 	line("\t\tiifname %q ip daddr 127.0.0.0/8 drop", s.bridge)
-	// Pods of one bridge talk through the host, so that what was translated on its way there is
-	// translated back. A redirect would tell them the straight way.
+	// Pods of one bridge talk through the host, so that translated packets are translated back. A
+	// redirect would announce the direct path.
 	line("\t}\n\tchain straight {\n\t\ttype filter hook output priority filter;")
 	line("\t\toifname %q icmp type redirect drop", s.bridge)
 	line("\t\toifname %q icmpv6 type nd-redirect drop", s.bridge)
@@ -83,7 +83,7 @@ func families(ranges []netip.Prefix) []family {
 	return out
 }
 
-// openPorts adds the lease's host ports to the maps; adding them twice is fine.
+// openPorts returns the script that adds the lease's host ports to the maps; it may be repeated.
 func openPorts(id string, l ipam.Lease) string {
 	var b strings.Builder
 	for _, e := range elements(l) {
@@ -95,7 +95,7 @@ func openPorts(id string, l ipam.Lease) string {
 	return b.String()
 }
 
-// closePorts removes them; the table must be there, the elements need not.
+// closePorts returns the script that removes them; the table must exist, the elements need not.
 func closePorts(id string, l ipam.Lease) string {
 	var b strings.Builder
 	b.WriteString(openPorts(id, l)) // deleting what is absent fails the transaction, adding what is present does not

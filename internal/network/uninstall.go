@@ -9,8 +9,8 @@ import (
 	"github.com/gantry-project/gantry/internal/network/ipam"
 )
 
-// InstalledConfDir tells where Ensure wrote the instance's configuration: in c's ConfDir or in the
-// default one, as the directory may be another since. Empty when Gantry's network is not made.
+// InstalledConfDir returns the directory of the configuration that Ensure wrote: c's ConfDir or the
+// default one, as it may have changed since. Empty if Gantry's network is not set up.
 func InstalledConfDir(c Config) (dir string, err error) {
 	s, err := c.settings()
 	if err != nil {
@@ -31,10 +31,9 @@ func InstalledConfDir(c Config) (dir string, err error) {
 	return "", errors.Join(errs...)
 }
 
-// Uninstall takes Gantry's network away for another one: bridge and addresses, nftables table,
-// configuration. The Pods on it have no network any more; their sandboxes are what
-// LeftoverSandboxes returns until ReleaseSandbox is told of each. It may be called again, and does
-// nothing where there is no such network.
+// Uninstall removes Gantry's network in favour of another one: bridge and addresses, nftables
+// table, configuration. Its Pods lose their network; LeftoverSandboxes returns their sandboxes
+// until ReleaseSandbox is called for each. It may be repeated.
 func Uninstall(ctx context.Context, c Config) error {
 	dir, err := InstalledConfDir(c)
 	if err != nil || dir == "" {
@@ -58,11 +57,11 @@ func Uninstall(ctx context.Context, c Config) error {
 			return err
 		}
 	}
-	return os.Remove(file) // last: who is killed before begins again
+	return os.Remove(file) // last, so that an interrupted call can be repeated
 }
 
-// LeftoverSandboxes are the sandboxes that were on Gantry's network when it was left, by id, with
-// the Pod's name.
+// LeftoverSandboxes returns the sandboxes that were on Gantry's network when it was uninstalled: id
+// to the Pod's name.
 func LeftoverSandboxes(c Config) (map[string]string, error) {
 	s, err := c.settings()
 	if err != nil {
@@ -76,7 +75,7 @@ func LeftoverSandboxes(c Config) (map[string]string, error) {
 	return out, err
 }
 
-// ReleaseSandbox drops what a sandbox of LeftoverSandboxes held, when it has ended.
+// ReleaseSandbox removes a LeftoverSandboxes entry, when the sandbox has ended.
 func ReleaseSandbox(c Config, sandbox string) error {
 	s, err := c.settings()
 	if err != nil {

@@ -14,62 +14,62 @@ import (
 	"github.com/gantry-project/gantry/internal/networkpolicy/rules"
 )
 
-// Lease is what a sandbox of this node has.
+// Lease is the Pod and the addresses of one sandbox of this node.
 type Lease struct {
 	Pod string // NAMESPACE/NAME
 	UID string
 	IPs []netip.Addr
 }
 
-// Options say what is put in force and where. All but Gate are required.
+// Options configure a Controller. Client, Table and Leases are required.
 type Options struct {
 	Client kubernetes.Interface
 	Table  *Table
-	// Leases are those of this node's sandboxes now.
+	// Leases returns the leases of this node's current sandboxes.
 	Leases func() ([]Lease, error)
-	// PodListener is where the CNI plugin tells of Pods; nil: nobody does.
+	// PodListener is where the CNI plugin announces Pods before they start; nil: Pods do not wait
+	// for policies.
 	PodListener net.Listener
-	// Journal is told which policies rule over a Pod; nil: nobody is.
+	// Journal gets a fact when other policies select a Pod; nil: none.
 	Journal journal.Sink
-	// MinSyncPeriod is the least time between two changes; 0: 50 ms.
+	// MinSyncPeriod is the least time between two syncs; 0: 50 ms.
 	MinSyncPeriod time.Duration
 }
 
 const (
 	defaultMinSyncPeriod = 50 * time.Millisecond
-	// verifyPeriod is how often the kernel is asked whether the table is whole, and what failed is
-	// tried again.
+	// verifyPeriod is how often the kernel's table is verified.
 	verifyPeriod = 30 * time.Second
 	retryDelay   = time.Second
-	// cacheLag is how long a Pod's start waits for the Pod to be seen here; a static Pod may not be
-	// in the API at all.
+	// cacheLag is how long the start of a Pod waits for the Pod to appear in the cache. A static
+	// Pod may never appear.
 	cacheLag = 3 * time.Second
 )
 
-// Controller is one running enforcer.
+// Controller enforces NetworkPolicies for the Pods of this node. New makes it, Run runs it once.
 type Controller struct {
 	o        Options
 	caches   objectCaches
 	metrics  *policyMetrics
-	wakeup   chan time.Time // when it rang first since it was heard
+	wakeup   chan time.Time // the time of the first signal since the last sync
 	arrivals chan *podArrival
 	synced   chan struct{}
-	// Of the loop only.
+	// Fields below are used by Run's goroutine only.
 	waiting     []*podArrival
-	inForce     bool // the table may be there
+	inForce     bool // the table may exist
 	syncedSince time.Time
-	podPolicies map[rules.PodID]rules.PodPolicies // nil before the first look
+	podPolicies map[rules.PodID]rules.PodPolicies // nil before the first sync
 	localPods   map[rules.PodID]bool
 }
 
-// podArrival is a Pod that waits at the gate.
+// podArrival is a Pod whose start waits for its policies.
 type podArrival struct {
 	lease  Lease
 	until  time.Time
 	answer chan error
 }
 
-// New prepares a keeper.
+// New checks o, fills in defaults and returns a Controller. It opens nothing.
 func New(o Options) (*Controller, error) {
 	if o.Client == nil || o.Table == nil || o.Leases == nil {
 		return nil, fmt.Errorf("network policies need a client, a table and leases")
@@ -81,10 +81,11 @@ func New(o Options) (*Controller, error) {
 		synced: make(chan struct{}), inForce: true}, nil
 }
 
-// Synced is closed when all policies are in force for the first time.
+// Synced returns a channel that is closed when all policies are in force for the first time.
 func (k *Controller) Synced() <-chan struct{} { return k.synced }
 
-// Run keeps policies in force until ctx ends.
+// Run watches policies, answers the CNI plugin and syncs the table until ctx ends, whose error it
+// returns. The kernel's table stays.
 func (k *Controller) Run(ctx context.Context) error {
 	if k.o.PodListener != nil {
 		defer k.o.PodListener.Close()
@@ -140,8 +141,8 @@ func (k *Controller) signal() {
 	}
 }
 
-// sync brings the kernel to what is wanted now and lets those in whose rules are in force. It
-// returns when to look again.
+// sync enforces the current policies, answers the waiting Pods whose rules are in force, and
+// returns when to sync again at the latest.
 func (k *Controller) sync(ctx context.Context) time.Duration {
 	began := time.Now()
 	err := k.enforce(ctx)
@@ -171,7 +172,8 @@ func (k *Controller) sync(ctx context.Context) time.Duration {
 	return again
 }
 
-// enforce makes the table what policies, Pods and leases ask for.
+// enforce makes the table equal to what policies, Pods and leases ask for; without policies it
+// removes the table.
 func (k *Controller) enforce(ctx context.Context) error {
 	policies := k.caches.allPolicies()
 	k.metrics.policies.Set(float64(len(policies)))
@@ -182,7 +184,7 @@ func (k *Controller) enforce(ctx context.Context) error {
 			}
 		}
 		k.inForce = false
-		if len(k.podPolicies) > 0 { // a Pod that went along did not become free
+		if len(k.podPolicies) > 0 { // so that a deleted Pod is not reported as no longer selected
 			leases, err := k.o.Leases()
 			if err != nil {
 				return err
@@ -209,8 +211,7 @@ func (k *Controller) enforce(ctx context.Context) error {
 	return nil
 }
 
-// podKnown tells whether the lease's Pod is the one that is seen here, or whether that does not
-// matter.
+// podKnown reports whether the lease's Pod is in the cache, or there are no policies.
 func (k *Controller) podKnown(l Lease) bool {
 	return len(k.caches.allPolicies()) == 0 || k.caches.pod(l) != nil
 }

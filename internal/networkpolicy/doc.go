@@ -1,12 +1,11 @@
-// Package networkpolicy puts NetworkPolicies in force for the Pods of this node, by one nftables
-// table at the forwarding hook.
+// Package networkpolicy enforces NetworkPolicies for the Pods of this node with one nftables table
+// at the forward hook.
 //
-// One goroutine holds the newest objects, asks rules what the table should have and gives it to the
-// kernel in one transaction. Nothing but policies is watched until the first one comes. A Pod's
-// start passes the gate: the CNI plugin tells the Pod's address and waits until the rules for it
-// are in force, so no packet gets through before. What is in the kernel stays while Gantry is away;
-// no Pod starts then.
+// One goroutine reads the informers' caches, has rules compute the table and applies it in one
+// transaction. Until the first policy exists only policies are watched. The CNI plugin announces a
+// Pod's addresses on a socket before the Pod starts and waits until its rules are in force, so that
+// no packet passes before. The kernel's table stays while Gantry is down; Pods cannot start then.
 //
-// In: Options (client, leases of this node, table, gate). Out: a table, answers at the gate.
-// Decisions are in rules (pure): explainers may call rules.Build for what may reach whom.
+// In: Options (client, leases of this node, table, listener). Out: the table, answers to the CNI
+// plugin. Decisions are in rules (pure); explanations may call rules.Build too.
 package networkpolicy

@@ -9,7 +9,7 @@ import (
 	"github.com/gantry-project/gantry/internal/networkpolicy/rules"
 )
 
-// policyMetrics has the figures of one enforcer.
+// policyMetrics holds the metrics of one Controller.
 type policyMetrics struct {
 	policies     prometheus.Gauge
 	pods         *prometheus.GaugeVec
@@ -41,14 +41,14 @@ func newMetrics() *policyMetrics {
 	}
 }
 
-// Collectors are the enforcer's figures.
+// Collectors returns the metrics to register.
 func (k *Controller) Collectors() []prometheus.Collector {
 	m := k.metrics
 	return []prometheus.Collector{m.policies, m.pods, m.sync, m.policyToRule, m.podWait, m.failures}
 }
 
-// reportPolicies puts into the journal which Pods are held to other policies since the last look.
-// What the first look finds is not new.
+// reportPolicies journals Pods that other policies select than at the last sync. The first sync
+// reports nothing.
 func (k *Controller) reportPolicies(podPolicies map[rules.PodID]rules.PodPolicies) {
 	was, first := k.podPolicies, k.podPolicies == nil
 	k.podPolicies = podPolicies
@@ -86,8 +86,8 @@ func (k *Controller) reportPolicies(podPolicies map[rules.PodID]rules.PodPolicie
 	}
 }
 
-// presentPods are the Pods that are here, by which a Pod that went is told from one that became
-// free.
+// presentPods returns the known Pods of this node: a Pod that is gone is not one that policies no
+// longer select.
 func presentPods(pods []rules.Pod) map[rules.PodID]bool {
 	out := map[rules.PodID]bool{}
 	for _, p := range pods {

@@ -13,11 +13,10 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// admitTimeout is how long the gate keeps a Pod waiting before it is refused; its runtime tries
-// again.
+// admitTimeout is how long the CNI plugin's request waits at most; the runtime retries.
 const admitTimeout = 10 * time.Second
 
-// servePods answers at the gate until it is closed.
+// servePods answers requests of the CNI plugin until the listener is closed.
 func (k *Controller) servePods(ctx context.Context) {
 	go func() { <-ctx.Done(); _ = k.o.PodListener.Close() }()
 	for {
@@ -39,12 +38,13 @@ func (k *Controller) servePods(ctx context.Context) {
 			if err := k.admitPod(ctx, c); err != nil {
 				answer = strings.Join(strings.Fields(err.Error()), " ")
 			}
-			_, _ = fmt.Fprintln(c, answer) // a plugin that went away asks again
+			_, _ = fmt.Fprintln(c, answer) // a plugin that disconnected asks again
 		}()
 	}
 }
 
-// admitPod reads one lease and returns when its rules are in force.
+// admitPod reads one lease from c and returns when its rules are in force, or an error after
+// admitTimeout.
 func (k *Controller) admitPod(ctx context.Context, c net.Conn) error {
 	var said struct {
 		Pod string       `json:"pod"`

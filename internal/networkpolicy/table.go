@@ -10,13 +10,15 @@ import (
 	"github.com/gantry-project/gantry/internal/networkpolicy/rules"
 )
 
-// Table is the instance's nftables table for policies. It is there only while there are policies.
+// Table is the instance's nftables table for policies. It exists only while there are policies. One
+// goroutine at a time may use it.
 type Table struct {
 	nft     knftables.Interface
-	current *rules.State // in force; nil: not known, or no table
+	current *rules.State // what is in force; nil: not known, or no table
 }
 
-// Open prepares the table of that name; nothing changes in the kernel yet.
+// Open returns the table of that name without changing the kernel. It fails if the nft program is
+// missing or too old.
 func Open(name string) (*Table, error) {
 	nft, err := knftables.New(knftables.InetFamily, name, knftables.UseNetlink)
 	if err != nil {
@@ -25,11 +27,11 @@ func Open(name string) (*Table, error) {
 	return NewWithInterface(nft), nil
 }
 
-// NewWithInterface uses an interface of the caller's, such as knftables' fake.
+// NewWithInterface returns a table over nft. Tests pass knftables' fake.
 func NewWithInterface(nft knftables.Interface) *Table { return &Table{nft: nft} }
 
-// Set brings the table to the state, in one transaction: by what differs, or anew when that is
-// refused or what is there is not known.
+// Set makes the table equal to want in one transaction: by the difference, or by replacing the
+// table if that fails or the content is not known. After an error the earlier rules stay in force.
 func (t *Table) Set(ctx context.Context, want rules.State) error {
 	if t.current != nil {
 		if err := t.Change(ctx, want); err == nil {
@@ -46,7 +48,8 @@ func (t *Table) Set(ctx context.Context, want rules.State) error {
 	return nil
 }
 
-// Change brings the table to the state by what differs alone; Set does so where it can.
+// Change applies only the difference to want, or calls Set if the content is not known. Set calls
+// it first.
 func (t *Table) Change(ctx context.Context, want rules.State) error {
 	if t.current == nil {
 		return t.Set(ctx, want)
@@ -64,8 +67,8 @@ func (t *Table) Change(ctx context.Context, want rules.State) error {
 	return nil
 }
 
-// Verify has the next Set replace everything unless the kernel still has the chains that were put
-// there.
+// Verify checks that the kernel still has as many chains as were written. If not it returns true,
+// and the next Set replaces the table.
 func (t *Table) Verify(ctx context.Context) (lost bool) {
 	if t.current == nil {
 		return false
@@ -78,7 +81,7 @@ func (t *Table) Verify(ctx context.Context) (lost bool) {
 	return true
 }
 
-// Remove takes the table away; one that is not there is no error.
+// Remove deletes the table. It succeeds if there is none.
 func (t *Table) Remove(ctx context.Context) error {
 	tx := t.nft.NewTransaction()
 	tx.Add(&knftables.Table{})
@@ -90,8 +93,8 @@ func (t *Table) Remove(ctx context.Context) error {
 	return nil
 }
 
-// replaceTable replaces the table, whatever it was. The kernel changes over at once: no packet sees
-// a table half made.
+// replaceTable replaces the whole table in the transaction. The kernel applies it atomically: no
+// packet sees half a table.
 func replaceTable(tx *knftables.Transaction, want rules.State) {
 	tx.Add(&knftables.Table{})
 	tx.Delete(&knftables.Table{})

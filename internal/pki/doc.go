@@ -1,7 +1,7 @@
-// Package pki keeps the files that prove who is who: certificate authorities, certificates, the key
-// that signs service-account tokens, and the kubeconfigs that carry them.
+// Package pki maintains the cluster's credentials: certificate authorities, certificates, the key
+// that signs service account tokens, and kubeconfigs.
 //
-// Files are made once, renewed in time, and never silently replaced when damaged.
-// In: a directory and what the API server and the node are called. Out: paths of PEM files.
-// To add a certificate: one row in leaves (leaves.go) and a field in Files.
+// Files are created once, renewed in time, and never replaced when damaged. In: a directory, the
+// names of API server and node. Out: paths of PEM files. To add a certificate: one row in
+// leafCertificates (leafcerts.go) and a field in Files.
 package pki

@@ -12,11 +12,11 @@ import (
 	"path/filepath"
 )
 
-// maxPEM bounds what is read of a file that should hold one key or certificate.
+// maxPEM bounds the bytes read of a PEM file.
 const maxPEM = 1 << 20
 
-// readBlock returns the first PEM block of a file, nil when the file is not there, and tightens the
-// file's mode to 0600.
+// readBlock returns the first PEM block of a file, nil if there is no file, and sets the file's
+// mode to 0600.
 func readBlock(path, remedy string) (*pem.Block, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -42,8 +42,7 @@ func readBlock(path, remedy string) (*pem.Block, error) {
 	return block, nil
 }
 
-// readKey returns the private key in a file (SEC 1, PKCS#8 or PKCS#1), nil when the file is not
-// there.
+// readKey returns the private key in a file (SEC 1, PKCS#8 or PKCS#1), nil if there is no file.
 func readKey(path, remedy string) (crypto.Signer, error) {
 	block, err := readBlock(path, remedy)
 	if block == nil || err != nil {
@@ -70,7 +69,7 @@ func readKey(path, remedy string) (crypto.Signer, error) {
 	return signer, nil
 }
 
-// readCert returns the certificate in a file, nil when the file is not there.
+// readCert returns the certificate in a file, nil if there is no file.
 func readCert(path, remedy string) (*x509.Certificate, error) {
 	block, err := readBlock(path, remedy)
 	if block == nil || err != nil {
@@ -90,7 +89,7 @@ func writePEM(path, kind string, der []byte) error {
 	return writeFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
 }
 
-// ensurePEM writes a file whose content follows from another's, unless it is right already.
+// ensurePEM writes a derived file unless it is right already.
 func ensurePEM(path, kind string, der []byte) error {
 	want := pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 	if have, err := os.ReadFile(path); err == nil && bytes.Equal(have, want) {
@@ -99,8 +98,7 @@ func ensurePEM(path, kind string, der []byte) error {
 	return writeFile(path, want)
 }
 
-// writeFile puts data at path, mode 0600, so that a reader sees the old or the new file and never
-// half of one, also after a power cut.
+// writeFile writes data to path atomically and durably, with mode 0600.
 func writeFile(path string, data []byte) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {

@@ -16,15 +16,15 @@ import (
 	"time"
 )
 
-// authority can sign.
+// authority is a certificate authority with its key.
 type authority struct {
 	cert *x509.Certificate
 	key  crypto.Signer
 }
 
-// ensureAuthority returns the authority kept as name.crt and name.key. The key outlives renewals of
-// the certificate; a key without certificate (a first start that was cut short) gets one; a
-// certificate without key, or with another's, is an error.
+// ensureAuthority returns the authority stored as name.crt and name.key. The key survives renewals
+// of the certificate; a key without certificate (an interrupted first start) gets one; a
+// certificate without its key is an error.
 func ensureAuthority(dir, name, commonName string, now time.Time) (*authority, error) {
 	certPath, keyPath := filepath.Join(dir, name+".crt"), filepath.Join(dir, name+".key")
 	remedy := fmt.Sprintf("restore it from a backup, or delete %s and %s to start with a new authority (kubeconfigs "+
@@ -61,8 +61,8 @@ func ensureAuthority(dir, name, commonName string, now time.Time) (*authority, e
 	return &authority{cert, key}, nil
 }
 
-// ensureLeaf keeps name.crt and name.key in order. A pair that does not match is what an
-// interrupted renewal leaves: it is made anew.
+// ensureLeaf creates or renews name.crt and name.key. A pair that does not match is left from an
+// interrupted renewal and made anew.
 func ensureLeaf(dir string, l leaf, by *authority, now time.Time) error {
 	certPath, keyPath := filepath.Join(dir, l.name+".crt"), filepath.Join(dir, l.name+".key")
 	remedy := fmt.Sprintf("delete %s and %s: new ones are made at the next start", certPath, keyPath)
@@ -92,8 +92,7 @@ func ensureLeaf(dir string, l leaf, by *authority, now time.Time) error {
 	return err
 }
 
-// valid tells whether a certificate still says what l asks for, signed by this authority, for long
-// enough.
+// valid reports whether c has l's content, is signed by this authority, and does not expire soon.
 func (l leaf) valid(c *x509.Certificate, by *authority, now time.Time) bool {
 	if now.Before(c.NotBefore) || expiresSoon(c, now) || c.CheckSignatureFrom(by.cert) != nil {
 		return false
@@ -114,12 +113,12 @@ func (l leaf) valid(c *x509.Certificate, by *authority, now time.Time) bool {
 		slices.Equal(have, want) && slices.Equal(dns, l.dns) && slices.Equal(c.ExtKeyUsage, []x509.ExtKeyUsage{l.usage})
 }
 
-// expiresSoon tells that less than a third of a certificate's life is left.
+// expiresSoon reports whether less than a third of a certificate's life is left.
 func expiresSoon(c *x509.Certificate, now time.Time) bool {
 	return now.After(c.NotAfter.Add(-c.NotAfter.Sub(c.NotBefore) / 3))
 }
 
-// setValidity sets the validity, from a little before now since clocks differ.
+// setValidity sets the validity, starting a little before now because clocks differ.
 func setValidity(c *x509.Certificate, now time.Time, life time.Duration) {
 	c.NotBefore, c.NotAfter = now.Add(-5*time.Minute).UTC(), now.Add(life).UTC()
 }
@@ -152,7 +151,7 @@ func newKey(path string) (crypto.Signer, error) {
 	return key, writePEM(path, "EC PRIVATE KEY", der)
 }
 
-// ensureTokenKey keeps sa.key and, derived from it, sa.pub.
+// ensureTokenKey maintains sa.key and, derived from it, sa.pub.
 func ensureTokenKey(dir string) error {
 	path, pub := filepath.Join(dir, "sa.key"), filepath.Join(dir, "sa.pub")
 	key, err := readKey(path,

@@ -9,9 +9,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// WriteKubeconfig writes a kubeconfig with everything inside it, mode 0600, whole or not at all.
-// The server is a URL. The context, cluster and user are all called gantry. An unchanged file is
-// left alone.
+// WriteKubeconfig writes a self-contained kubeconfig atomically, with mode 0600. server is a URL.
+// Context, cluster and user are all called gantry. An unchanged file is not written.
 func WriteKubeconfig(path, server string, m Material) error {
 	c := clientcmdapi.NewConfig()
 	c.Clusters["gantry"] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: m.CA}
@@ -31,10 +30,10 @@ func WriteKubeconfig(path, server string, m Material) error {
 	return writeFile(path, raw)
 }
 
-// Material is what a client proves itself with, PEM.
+// Material is a client's credentials in PEM.
 type Material struct{ CA, Cert, Key []byte }
 
-// Material reads a client's pair and the cluster authority.
+// Material reads a client's pair and the cluster's CA.
 func (f *Files) Material(p Pair) (Material, error) {
 	var m Material
 	for path, into := range map[string]*[]byte{f.CA.Cert: &m.CA, p.Cert: &m.Cert, p.Key: &m.Key} {

@@ -8,8 +8,7 @@ import (
 	"sort"
 )
 
-// leaf is one certificate this package issues: the file name without extension, who signs, and what
-// it says.
+// leaf is one certificate to issue: file name without extension, signer, content.
 type leaf struct {
 	name       string
 	frontProxy bool // signed by the front-proxy CA
@@ -19,8 +18,8 @@ type leaf struct {
 	ips        []net.IP
 }
 
-// NetworkUser is who the network agents of nodes are that join: the ClusterRole gantry:network says
-// what they may see.
+// NetworkUser is the user of network agents on joined nodes; the ClusterRole gantry:network has
+// their rights.
 const NetworkUser = "gantry-network"
 
 func client(name, user string, groups ...string) leaf {
@@ -28,7 +27,7 @@ func client(name, user string, groups ...string) leaf {
 		usage: x509.ExtKeyUsageClientAuth}
 }
 
-// leafCertificates lists every certificate below the two authorities. Names of files and subjects
+// leafCertificates returns all certificates below the two authorities. Names of files and subjects
 // are kubeadm's.
 func leafCertificates(o Options) []leaf {
 	node := "system:node:" + o.NodeName
@@ -53,7 +52,7 @@ func leafCertificates(o Options) []leaf {
 	}
 }
 
-// apiServerNames are the names and addresses clients reach the API server by.
+// apiServerNames returns the names and addresses at which clients reach the API server.
 func (o Options) apiServerNames() ([]string, []net.IP) {
 	domain := o.ClusterDomain
 	names := []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc",
@@ -61,7 +60,7 @@ func (o Options) apiServerNames() ([]string, []net.IP) {
 	return o.splitNames(append(names, "127.0.0.1", "::1", o.BindAddress, o.ServiceIP))
 }
 
-// nodeNames are the names and addresses the API server reaches the node agent by.
+// nodeNames returns the names and addresses at which the API server reaches the kubelet.
 func (o Options) nodeNames() ([]string, []net.IP) {
 	names := []string{o.NodeName, "localhost", "127.0.0.1", "::1", o.BindAddress}
 	if host, err := os.Hostname(); err == nil {
@@ -70,8 +69,8 @@ func (o Options) nodeNames() ([]string, []net.IP) {
 	return o.splitNames(names)
 }
 
-// splitNames adds the extra names, sorts out addresses and drops what is empty, unspecified or
-// double.
+// splitNames adds the extra names, separates addresses and drops empty, unspecified and duplicate
+// ones.
 func (o Options) splitNames(names []string) (dns []string, ips []net.IP) {
 	seen := map[string]bool{"": true}
 	for _, n := range append(names, o.ExtraNames...) {

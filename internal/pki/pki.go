@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// Lifetimes. A certificate is renewed when less than a third of its life is left; an authority
-// keeps its key when renewed, so that what it signed before stays good.
+// Lifetimes. A certificate is renewed when less than a third of its life is left; a renewed
+// authority keeps its key, so that what it signed stays valid.
 const (
 	authorityLife = 10 * 365 * 24 * time.Hour
 	leafLife      = 365 * 24 * time.Hour
 )
 
-// Options say what the certificates must be good for.
+// Options configure the certificates.
 type Options struct {
 	NodeName      string           // name of the Node object; required
 	BindAddress   string           // address the API server listens on; empty or unspecified means loopback only
@@ -45,9 +45,9 @@ type Files struct {
 	ServiceAccount    Pair // public and private key of service-account tokens
 }
 
-// Ensure makes what is missing below dir, renews what is about to expire or no longer carries the
-// right names, and tightens file modes. A file that cannot be read as what it should be is an error
-// which names the file and the remedy; nothing damaged is overwritten.
+// Ensure creates missing files below dir, renews those that expire soon or lack current names, and
+// tightens file modes. A damaged file is an error with its name and the remedy; it is not
+// overwritten.
 func Ensure(dir string, o Options) (*Files, error) {
 	if o.NodeName == "" {
 		return nil, fmt.Errorf("certificates in %s: the node name is empty: give one", dir)

@@ -1,11 +1,9 @@
-// Package probelint reads what a Pod asks for and says where its probes will hurt it, with numbers
-// and a remedy.
+// Package probelint checks the probes of Pods and Pod templates and reports, with numbers and a
+// remedy, where they will cause harm.
 //
-// It judges files before they are applied, and Pods that run, by the same rules; it uses the
-// arithmetic of kubelet/probe.
+// Manifests and running Pods are checked by the same rules, with the arithmetic of kubelet/probe.
+// In: objects with a Pod or a Pod template, the Services that may select them, measured start and
+// response times. Out: Findings, worst first.
 //
-// In: objects that hold a Pod or a Pod template, the Services that may select them, what is known
-// of their speed. Out: Findings, worst first.
-//
-// To add a rule: a function of its area's file, one row in Rules, one case in its table test.
+// To add a rule: a function in its area's file, one row in Rules, one case in its table test.
 package probelint

@@ -12,7 +12,7 @@ import (
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
-// ruleInput is In with what rules ask of it.
+// ruleInput is In with helpers for rules.
 type ruleInput struct{ In }
 
 // containerInput is one container with its place in the object.
@@ -44,7 +44,7 @@ func (l ruleInput) containers() []containerInput {
 	return out
 }
 
-// isLongRunning tells of containers that are meant to stay: probes are theirs.
+// isLongRunning reports whether the container runs for the Pod's lifetime; only those have probes.
 func (b containerInput) isLongRunning() bool { return !b.init || pod.IsSidecar(b.Container) }
 
 // probeOf is the container's probe of a kind.
@@ -56,7 +56,7 @@ func (b containerInput) probeOf(k probe.Kind) (probeInput, bool) {
 	return probeInput{b, k, p, probe.SpecOf(p), b.path + "." + string(k) + "Probe"}, true
 }
 
-// probes are all probes of containers that run.
+// probes returns all probes of such containers.
 func (l ruleInput) probes() []probeInput {
 	var out []probeInput
 	for _, b := range l.containers() {
@@ -77,8 +77,8 @@ func (b containerInput) finding(s Severity, at, message, fix string) Finding {
 	return Finding{Severity: s, Container: b.Name, Field: b.path + at, Message: message, Fix: fix}
 }
 
-// budget is how long a container that does not answer lives: initialDelaySeconds + failureThreshold
-// × periodSeconds.
+// budget returns how long a container that does not respond lives: initialDelaySeconds +
+// failureThreshold × periodSeconds.
 func (a probeInput) budget() time.Duration {
 	return a.spec.InitialDelay + time.Duration(a.spec.FailureThreshold)*a.spec.Period
 }
@@ -91,8 +91,8 @@ func (a probeInput) budgetText() string {
 	return s + " = " + seconds(a.budget())
 }
 
-// startTime is how long the container takes to be ready, and how that is known. Somebody who lets
-// readiness wait knows that the start is slow.
+// startTime returns how long the container takes to be ready, and where that is known from. A
+// readiness delay shows that the author expects a slow start.
 func (l ruleInput) startTime(b containerInput) (took time.Duration, how string) {
 	switch readiness, ok := b.probeOf(probe.Readiness); {
 	case l.Measured.Start > 0:
@@ -107,7 +107,7 @@ func (l ruleInput) startTime(b containerInput) (took time.Duration, how string) 
 	return 0, ""
 }
 
-// target is what a probe asks, without how often.
+// target returns what a probe checks, without its timing.
 func (a probeInput) target() string {
 	switch h := a.probe.ProbeHandler; {
 	case h.HTTPGet != nil:
@@ -129,8 +129,8 @@ func (a probeInput) target() string {
 	return "nothing"
 }
 
-// sameTarget tells whether two probes ask the same; the name and the number of one port are the
-// same port.
+// sameTarget reports whether two probes check the same; name and number of one port are the same
+// port.
 func sameTarget(a, b probeInput) bool {
 	x, y := a.probe.ProbeHandler.DeepCopy(), b.probe.ProbeHandler.DeepCopy()
 	for _, h := range []*v1.ProbeHandler{x, y} {

@@ -35,7 +35,7 @@ type Finding struct {
 	Fix       string   `json:"fix"`
 }
 
-// Measured is what is known of a workload beside its text; zero is unknown.
+// Measured is measured times of a workload; zero is unknown.
 type Measured struct {
 	Start time.Duration // from the start of a container until it can serve
 	P99   time.Duration // 99th percentile of an answer to a probe
@@ -57,7 +57,7 @@ type Workload struct {
 	ParseFindings []Finding // found while it was read: fields that do not exist
 }
 
-// In is what is judged.
+// In is the input of Check.
 type In struct {
 	Workload Workload
 	Services []v1.Service // of every namespace that was read
@@ -70,7 +70,7 @@ type Rule struct {
 	find      func(ruleInput) []Finding
 }
 
-// Rules are all of them, in the order of help.
+// Rules returns all rules, in the order of the help text.
 func Rules() []Rule {
 	return []Rule{
 		{"invalid-probe",
@@ -98,7 +98,7 @@ func Rules() []Rule {
 	}
 }
 
-// Check returns what the rules find, worst first, then by field.
+// Check returns the rules' findings, worst first, then by field.
 func Check(in In) []Finding {
 	out := slices.Clone(in.Workload.ParseFindings)
 	for _, r := range Rules() {
@@ -113,7 +113,7 @@ func Check(in In) []Finding {
 	return out
 }
 
-// seconds prints a duration as a person would: 1.5 s, 90 s.
+// seconds formats a duration for people: 1.5 s, 90 s.
 func seconds(d time.Duration) string {
 	return fmt.Sprintf("%g s", float64(d.Milliseconds())/1000)
 }

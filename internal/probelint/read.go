@@ -13,9 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Read finds the Pods and Pod templates of an object of any kind, lists and custom resources
-// included: whatever has a spec with containers. Services come apart. An object without either is
-// no error.
+// Read finds the Pods and Pod templates in an object of any kind, including lists and custom
+// resources: anything that has a spec with containers. Services are returned separately. An object
+// without either is not an error.
 func Read(source string, object map[string]any) (found []Workload, services []v1.Service, err error) {
 	u := unstructured.Unstructured{Object: object}
 	if items, ok := object["items"].([]any); ok && strings.HasSuffix(u.GetKind(), "List") {
@@ -125,8 +125,7 @@ func isPodSpec(spec map[string]any) bool {
 	return ok && named
 }
 
-// template reads one; fields that a Pod does not have are findings, for a misspelt probe is no
-// probe.
+// template decodes one; unknown fields become findings, because a misspelt probe is none.
 func template(base Workload, m map[string]any, at string) (Workload, error) {
 	w := base
 	w.Path = join(at, "spec")

@@ -11,7 +11,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/probe"
 )
 
-// noReadiness finds containers that a Service's port leads to and that nobody asks.
+// noReadiness finds containers that get a Service's traffic and have no readiness probe.
 func noReadiness(l ruleInput) []Finding {
 	var out []Finding
 	for _, b := range l.containers() {
@@ -41,8 +41,8 @@ func (l ruleInput) selects(s *v1.Service) bool {
 		labels.Set(l.Workload.Labels))
 }
 
-// routesTo tells whether one of the Service's ports is one of the container's. Of a single
-// container every port is.
+// routesTo reports whether one of the Service's ports leads to the container. A single container
+// gets all ports.
 func (l ruleInput) routesTo(s *v1.Service, b containerInput) bool {
 	serving := 0
 	for _, other := range l.containers() {

@@ -8,10 +8,10 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/probe"
 )
 
-// slowStart is from when on a container should have a startup probe.
+// slowStart is the start time from which a container should have a startup probe.
 const slowStart = 5 * time.Second
 
-// needsStartup compares the time a start takes with the time liveness gives.
+// needsStartup compares the start time with the time that the liveness probe allows.
 func needsStartup(l ruleInput) []Finding {
 	var out []Finding
 	for _, b := range l.containers() {
@@ -24,8 +24,8 @@ func needsStartup(l ruleInput) []Finding {
 		case took == 0:
 		case took > live.budget():
 			out = append(out, live.finding(Error,
-				fmt.Sprintf("%s, but liveness gives up after %s: the container is killed before it has started, again "+
-					"and again", how, live.budgetText()), addStartup(live, took)))
+				fmt.Sprintf("%s, but liveness gives up after %s: the container is killed before it has started, "+
+					"again and again", how, live.budgetText()), addStartup(live, took)))
 		case took > slowStart:
 			out = append(out, live.finding(Warning,
 				fmt.Sprintf("%s, over 5 s, and only liveness's own allowance (%s) protects the start; the same "+
@@ -36,7 +36,7 @@ func needsStartup(l ruleInput) []Finding {
 	return out
 }
 
-// addStartup words a startup probe that allows twice the time.
+// addStartup describes a startup probe that allows twice the time.
 func addStartup(a probeInput, took time.Duration) string {
 	period := 10 * time.Second
 	if took < time.Minute {
@@ -88,8 +88,8 @@ func lateReadiness(l ruleInput) []Finding {
 				a.finding(Info,
 					fmt.Sprintf("no traffic comes in the first %s of every container, also when it is ready before",
 						seconds(d)),
-					"drop initialDelaySeconds: a failed readiness probe restarts nothing, so it may be asked from the "+
-						"start"))
+					"drop initialDelaySeconds: a failed readiness probe restarts nothing, so it may be asked from "+
+						"the start"))
 		}
 	}
 	return out

@@ -9,9 +9,9 @@ import (
 	"k8s.io/apiserver/pkg/quota/v1/generic"
 )
 
-// Evaluators know what objects use: Pods, claims and Services by rules of their own, four kinds
-// also by their old short names. list gives the stored objects of a kind, for counting anew; now
-// tells which deleted Pods are over.
+// Evaluators returns the evaluators of all kinds: Pods, claims and Services with rules of their
+// own, four kinds also under their old short names. list returns the stored objects of a kind for
+// recounting; now determines which deleted Pods no longer count.
 func Evaluators(list func(schema.GroupResource) generic.ListFuncByNamespace, now func() time.Time) []quota.Evaluator {
 	out := []quota.Evaluator{pods(list, now), claims(list), services(list)}
 	for _, name := range []corev1.ResourceName{corev1.ResourceConfigMaps, corev1.ResourceQuotas,

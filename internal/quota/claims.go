@@ -16,8 +16,8 @@ import (
 // classSuffix joins a storage class and what is counted of its claims.
 const classSuffix = ".storageclass.storage.k8s.io/"
 
-// claims knows what PersistentVolumeClaims use: their number and the storage they ask for, in all
-// and by class.
+// claims evaluates PersistentVolumeClaims: their number and requested storage, in total and by
+// class.
 func claims(list func(schema.GroupResource) generic.ListFuncByNamespace) quota.Evaluator {
 	gr := schema.GroupResource{Resource: "persistentvolumeclaims"}
 	return &evaluator[*corev1.PersistentVolumeClaim]{
@@ -39,8 +39,8 @@ func claims(list func(schema.GroupResource) generic.ListFuncByNamespace) quota.E
 	}
 }
 
-// claimUsage counts the larger of what is asked for and what was already allocated, so that a
-// failed growth is not forgotten.
+// claimUsage counts the larger of requested and allocated storage, so that a failed expansion still
+// counts.
 func claimUsage(c *corev1.PersistentVolumeClaim) corev1.ResourceList {
 	one := *resource.NewQuantity(1, resource.DecimalSI)
 	out := corev1.ResourceList{"count/persistentvolumeclaims": one, corev1.ResourcePersistentVolumeClaims: one}

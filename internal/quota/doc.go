@@ -1,7 +1,6 @@
-// Package quota says what objects use of a ResourceQuota.
+// Package quota computes what objects use of a ResourceQuota.
 //
-// In: a Pod, a claim, a Service, or any other object by its number. Out: the amounts under their
-// names in quotas, and which quotas are about the object. Admission adds with it, the quota
-// controller counts anew with it. What an object uses is in pods.go, claims.go and services.go;
-// every other kind counts by number (count/<resource>.<group>).
+// In: a Pod, a claim, a Service, or any other object, which counts by number. Out: amounts by quota
+// resource name, and which quotas apply to the object. Admission and the quota controller share it.
+// Kinds: pods.go, claims.go and services.go; every other kind counts as count/<resource>.<group>.
 package quota

@@ -15,19 +15,18 @@ import (
 	"k8s.io/apiserver/pkg/quota/v1/generic"
 )
 
-// evaluator says what objects of a kind T use.
+// evaluator implements quota.Evaluator for objects of kind T.
 type evaluator[T runtime.Object] struct {
 	resource schema.GroupResource
 	list     generic.ListFuncByNamespace
-	// operations are the subresources ("" for none) and operations that may change what an object
-	// uses.
+	// operations are the subresources ("": none) and operations that may change an object's usage.
 	operations map[string][]admission.Operation
-	// counts tells whether a name in a quota is about this kind.
+	// counts reports whether a resource name concerns this kind.
 	counts func(corev1.ResourceName) bool
 	usage  func(T) corev1.ResourceList
-	// scope tells whether an object is in a scope; nil when the kind knows none.
+	// scope reports whether an object is in a scope; nil if the kind has no scopes.
 	scope func(corev1.ScopedResourceSelectorRequirement, T) (bool, error)
-	// constraints refuses an object that does not say how much it uses; nil demands nothing.
+	// constraints refuses an object that does not specify a limited amount; nil: none required.
 	constraints func([]corev1.ResourceName, T) error
 }
 
@@ -41,7 +40,7 @@ func (e *evaluator[T]) of(o runtime.Object) (T, error) {
 	return t, nil
 }
 
-// Constraints refuses an object that does not say what a quota limits.
+// Constraints refuses an object that does not specify what a quota limits.
 func (e *evaluator[T]) Constraints(required []corev1.ResourceName, o runtime.Object) error {
 	t, err := e.of(o)
 	if err != nil || e.constraints == nil {
@@ -50,15 +49,15 @@ func (e *evaluator[T]) Constraints(required []corev1.ResourceName, o runtime.Obj
 	return e.constraints(required, t)
 }
 
-// GroupResource is the kind's.
+// GroupResource returns the kind's resource.
 func (e *evaluator[T]) GroupResource() schema.GroupResource { return e.resource }
 
-// Handles tells whether a write may change what is used.
+// Handles reports whether a write may change usage.
 func (e *evaluator[T]) Handles(a admission.Attributes) bool {
 	return slices.Contains(e.operations[a.GetSubresource()], a.GetOperation())
 }
 
-// Matches tells whether a quota is about the object.
+// Matches reports whether a quota applies to the object.
 func (e *evaluator[T]) Matches(q *corev1.ResourceQuota, o runtime.Object) (bool, error) {
 	return generic.Matches(q, o, e.MatchingResources, e.inScope)
 }
@@ -71,7 +70,7 @@ func (e *evaluator[T]) inScope(s corev1.ScopedResourceSelectorRequirement, o run
 	return e.scope(s, t)
 }
 
-// MatchingScopes are those of the scopes that the object is in.
+// MatchingScopes returns the scopes that the object is in.
 func (e *evaluator[T]) MatchingScopes(o runtime.Object,
 	scopes []corev1.ScopedResourceSelectorRequirement) ([]corev1.ScopedResourceSelectorRequirement, error) {
 	out := []corev1.ScopedResourceSelectorRequirement{}
@@ -87,7 +86,7 @@ func (e *evaluator[T]) MatchingScopes(o runtime.Object,
 	return out, nil
 }
 
-// UncoveredQuotaScopes are the limited scopes that no quota has.
+// UncoveredQuotaScopes returns the limited scopes that no quota covers.
 func (e *evaluator[T]) UncoveredQuotaScopes(
 	limited, matched []corev1.ScopedResourceSelectorRequirement) ([]corev1.ScopedResourceSelectorRequirement, error) {
 	out := []corev1.ScopedResourceSelectorRequirement{}
@@ -100,7 +99,7 @@ func (e *evaluator[T]) UncoveredQuotaScopes(
 	return out, nil
 }
 
-// MatchingResources are the names that are about this kind.
+// MatchingResources returns the resource names that concern this kind.
 func (e *evaluator[T]) MatchingResources(input []corev1.ResourceName) []corev1.ResourceName {
 	out := []corev1.ResourceName{}
 	for _, n := range input {
@@ -111,7 +110,7 @@ func (e *evaluator[T]) MatchingResources(input []corev1.ResourceName) []corev1.R
 	return out
 }
 
-// Usage is what an object uses.
+// Usage returns what an object uses.
 func (e *evaluator[T]) Usage(o runtime.Object) (corev1.ResourceList, error) {
 	t, err := e.of(o)
 	if err != nil {
@@ -120,13 +119,13 @@ func (e *evaluator[T]) Usage(o runtime.Object) (corev1.ResourceList, error) {
 	return e.usage(t), nil
 }
 
-// UsageStats counts what all objects of a namespace use.
+// UsageStats adds up what all objects of a namespace use.
 func (e *evaluator[T]) UsageStats(o quota.UsageStatsOptions) (quota.UsageStats, error) {
 	return generic.CalculateUsageStats(o, e.list, e.inScope, e.Usage)
 }
 
-// named tells whether a scope's selector picks a name, as of a priority class; no name is picked by
-// NotIn and DoesNotExist only.
+// named reports whether a scope's selector matches a name, as of a priority class; an empty name
+// only matches NotIn and DoesNotExist.
 func named(s corev1.ScopedResourceSelectorRequirement, name string) (bool, error) {
 	selector, err := metav1.LabelSelectorAsSelector(
 		&metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{

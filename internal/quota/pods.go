@@ -22,8 +22,7 @@ const (
 	limits   = "limits."
 )
 
-// pods knows what Pods use: their effective requests and limits while they are not over, and one
-// place each.
+// pods evaluates Pods: their effective requests and limits until they end, and their number.
 func pods(list func(schema.GroupResource) generic.ListFuncByNamespace, now func() time.Time) quota.Evaluator {
 	gr := schema.GroupResource{Resource: "pods"}
 	return &evaluator[*corev1.Pod]{
@@ -36,8 +35,7 @@ func pods(list func(schema.GroupResource) generic.ListFuncByNamespace, now func(
 	}
 }
 
-// isComputeResource are the resources that have a plain name in quotas beside those of requests and
-// limits.
+// isComputeResource reports whether quotas have the resource also under its plain name.
 func isComputeResource(n corev1.ResourceName) bool {
 	return n == corev1.ResourceCPU || n == corev1.ResourceMemory || n == corev1.ResourceEphemeralStorage
 }
@@ -46,7 +44,7 @@ func hugePages(n corev1.ResourceName) bool {
 	return strings.HasPrefix(string(n), corev1.ResourceHugePagesPrefix)
 }
 
-// extended are resources with a domain of their own; quotas name only requests of them.
+// extended reports whether it is an extended resource; quotas only limit their requests.
 func extended(n corev1.ResourceName) bool {
 	domain, _, ok := strings.Cut(string(n), "/")
 	return ok && !strings.HasSuffix(domain, "kubernetes.io")
@@ -64,8 +62,8 @@ func isPodResource(n corev1.ResourceName) bool {
 	return ok && isComputeResource(corev1.ResourceName(l))
 }
 
-// podUsage is what a Pod takes from quotas. One that is over, or was to be gone by now, takes
-// nothing but its place among stored objects.
+// podUsage returns a Pod's usage. One that has ended, or whose deletion deadline has passed, only
+// counts as a stored object.
 func podUsage(p *corev1.Pod, now time.Time) corev1.ResourceList {
 	out := corev1.ResourceList{"count/pods": *resource.NewQuantity(1, resource.DecimalSI)}
 	overdue := p.DeletionTimestamp != nil && p.DeletionGracePeriodSeconds != nil &&
@@ -77,7 +75,7 @@ func podUsage(p *corev1.Pod, now time.Time) corev1.ResourceList {
 	return quota.Add(out, byName(ownpod.Requests(p), ownpod.Limits(p)))
 }
 
-// byName writes requests and limits under their names in quotas.
+// byName returns requests and limits under their quota resource names.
 func byName(requested, bound corev1.ResourceList) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	for n, q := range requested {
@@ -96,8 +94,8 @@ func byName(requested, bound corev1.ResourceList) corev1.ResourceList {
 	return out
 }
 
-// podConstraints refuses a Pod with a container that leaves out cpu or memory that a quota limits
-// and the Pod as a whole does not give either.
+// podConstraints refuses a Pod with a container without a cpu or memory amount that a quota limits,
+// unless the Pod level has it.
 func podConstraints(required []corev1.ResourceName, p *corev1.Pod) error {
 	var must []corev1.ResourceName
 	for _, n := range required {
@@ -135,7 +133,7 @@ func podConstraints(required []corev1.ResourceName, p *corev1.Pod) error {
 	return nil
 }
 
-// podScope tells whether a Pod is in a scope.
+// podScope reports whether a Pod is in a scope.
 func podScope(s corev1.ScopedResourceSelectorRequirement, p *corev1.Pod) (bool, error) {
 	ends := p.Spec.ActiveDeadlineSeconds != nil && *p.Spec.ActiveDeadlineSeconds >= 0
 	best := ownpod.QOS(p) == corev1.PodQOSBestEffort
@@ -156,8 +154,7 @@ func podScope(s corev1.ScopedResourceSelectorRequirement, p *corev1.Pod) (bool, 
 	return false, nil
 }
 
-// crossesNamespaces tells whether an affinity or anti-affinity to Pods looks beyond the Pod's own
-// namespace.
+// crossesNamespaces reports whether a Pod affinity or anti-affinity term covers other namespaces.
 func crossesNamespaces(a *corev1.Affinity) bool {
 	if a == nil {
 		return false

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apiserver/pkg/quota/v1/generic"
 )
 
-// services knows what Services use: their number, node ports and load balancers.
+// services evaluates Services: their number, node ports and load balancers.
 func services(list func(schema.GroupResource) generic.ListFuncByNamespace) quota.Evaluator {
 	gr := schema.GroupResource{Resource: "services"}
 	return &evaluator[*corev1.Service]{
@@ -23,8 +23,8 @@ func services(list func(schema.GroupResource) generic.ListFuncByNamespace) quota
 	}
 }
 
-// serviceUsage counts a node port for each port of a Service that gets them, and what was given to
-// a load balancer that wants none.
+// serviceUsage counts a node port for each port of a Service that gets one, also those allocated to
+// a load balancer that does not want any.
 func serviceUsage(s *corev1.Service) corev1.ResourceList {
 	ports, balancers := 0, 0
 	switch s.Spec.Type {

@@ -1,23 +1,23 @@
 package reason
 
-// Why a container waits, or a Pod is not taken in or not kept by its node. The codes are upstream's
+// Reasons why a container waits, or the kubelet refuses or ends a Pod. The codes are upstream's
 // container waiting reasons and event reasons.
 const (
-	CreateContainerError Code = "CreateContainerError" // the runtime would not make it
-	RunContainerError    Code = "RunContainerError"    // the runtime would not start it
+	CreateContainerError Code = "CreateContainerError" // the runtime did not create it
+	RunContainerError    Code = "RunContainerError"    // the runtime did not start it
 	PostStartHookError   Code = "PostStartHookError"   // its postStart hook failed
-	CrashLoopBackOff     Code = "CrashLoopBackOff"     // it keeps ending; the next start waits
-	// the runtime or the network would not make the sandbox
+	CrashLoopBackOff     Code = "CrashLoopBackOff"     // it keeps exiting; the next start is delayed
+	// the runtime or the network did not create the sandbox
 	FailedCreatePodSandBox Code = "FailedCreatePodSandBox"
-	FailedStop             Code = "FailedKillPod" // the runtime would not stop something
+	FailedStop             Code = "FailedKillPod" // the runtime did not stop something
 	FailedRelease          Code = "FailedRelease" // volumes, cgroup or records could not be removed
-	// the devices of a Pod's resource claims were not made ready
+	// devices of the Pod's resource claims were not prepared
 	FailedPrepareDevices Code = "FailedPrepareDynamicResources"
-	FailedCgroup         Code = "FailedCreatePodContainer" // the Pod's cgroup could not be made
+	FailedCgroup         Code = "FailedCreatePodContainer" // the Pod's cgroup could not be created
 
 	ResizeDeferred   Code = "Deferred"    // the node has no room for the new size now
-	ResizeInfeasible Code = "Infeasible"  // the new size can never be had on this node
-	ResizeError      Code = "ResizeError" // the runtime or a cgroup did not take the new size
+	ResizeInfeasible Code = "Infeasible"  // the node can never provide the new size
+	ResizeError      Code = "ResizeError" // the runtime or a cgroup refused the new size
 
 	AdmitOS           Code = "PodOSNotSupported"
 	AdmitOSSelector   Code = "PodOSSelectorNodeLabelDoesNotMatch"

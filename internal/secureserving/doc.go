@@ -1,4 +1,4 @@
-// Package secureserving serves health and metrics of a component that runs alone over HTTPS, as
-// kube-scheduler and kube-controller-manager do on --secure-port: the API server says who a caller
-// is and what he may get.
+// Package secureserving serves health and metrics of a standalone component over HTTPS, as
+// kube-scheduler and kube-controller-manager do on --secure-port; the API server authenticates and
+// authorizes callers.
 package secureserving

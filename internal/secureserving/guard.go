@@ -22,13 +22,13 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Upstream's times and back-off for questions to the API server.
+// Upstream's cache times and backoff for reviews by the API server.
 const (
 	reviewTTL     = 10 * time.Second
 	reviewTimeout = 10 * time.Second
 )
 
-// guard asks the API server who a request is from and what it may do.
+// guard authenticates and authorizes requests through the API server.
 type guard struct {
 	who authenticator.Request
 	may authorizer.UnconditionalAuthorizer
@@ -66,7 +66,7 @@ func (o Options) guard(ctx context.Context) (*guard, error) {
 	return g, nil
 }
 
-// clientCA is whom to trust client certificates from; nil when nobody says.
+// clientCA returns the CA for client certificates; nil if there is none.
 func (o Options) clientCA(ctx context.Context) (dynamiccertificates.CAContentProvider, error) {
 	if o.ClientCA != nil {
 		return dynamiccertificates.NewStaticCAContent("client-ca", o.ClientCA)
@@ -85,8 +85,8 @@ func (o Options) clientCA(ctx context.Context) (dynamiccertificates.CAContentPro
 	return c, nil
 }
 
-// wrap lets those through who may, and answers the others as API servers do. Who shows credentials
-// must be known, on open paths too.
+// wrap passes authorized requests to next and answers others as API servers do. Requests with
+// invalid credentials are refused on open paths too.
 func (g *guard) wrap(next http.Handler) http.Handler {
 	resolver := &request.RequestInfoFactory{}
 	h := filters.WithAuthorization(next, g.may, scheme.Codecs)
@@ -95,10 +95,11 @@ func (g *guard) wrap(next http.Handler) http.Handler {
 	return serving.WithPanicRecovery(filters.WithCacheControl(h), resolver)
 }
 
-// first lets through whom any of them lets through; the last says why not.
+// first allows a request if any of its authorizers does; otherwise the last one's reason is
+// returned.
 type first []authorizer.Authorizer
 
-// Authorize asks one after the other.
+// Authorize asks the authorizers in order.
 func (f first) Authorize(ctx context.Context,
 	a authorizer.Attributes) (decision authorizer.Decision, why string, err error) {
 	for _, one := range f {

@@ -14,23 +14,22 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Options say where a component listens and whom it asks about its callers.
+// Options configure Serve.
 type Options struct {
 	Name     string       // of the component, in errors: scheduler
 	Address  string       // host:port
-	Listener net.Listener // already open at Address; nil: opened at the start
-	CertFile string       // serving certificate and key; empty: signed by itself, new at every start
+	Listener net.Listener // open already at Address; nil: Serve opens it
+	CertFile string       // serving certificate and key; empty: self-signed, new at every start
 	KeyFile  string
-	// PEM of whom to trust client certificates from; nil: as the API server publishes it in
-	// kube-system
+	// PEM of the CA for client certificates; nil: as the API server publishes it in kube-system
 	ClientCA []byte
-	Client   kubernetes.Interface // of the API server, which reviews tokens and rights
-	Open     []string             // paths anybody may ask for
-	Bound    func(address string) // told where it listens; may be nil
+	Client   kubernetes.Interface // of the API server, for token and access reviews
+	Open     []string             // paths without authorization
+	Bound    func(address string) // called with the listening address; may be nil
 }
 
-// Serve answers with handler over HTTPS until ctx ends; the channel is closed when it has ended. An
-// address that is taken is an error that wraps syscall.EADDRINUSE.
+// Serve serves handler over HTTPS until ctx ends; the channel is closed when it has stopped. If the
+// address is in use the error wraps syscall.EADDRINUSE.
 func Serve(ctx context.Context, o Options, handler http.Handler) (<-chan struct{}, error) {
 	cert, err := o.certificate()
 	if err != nil {

@@ -7,19 +7,18 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// StartPhase is a stretch between two milestones and what of it was spent in calls to the runtime,
-// drivers and image pulls.
+// StartPhase is the time between two milestones, and the parts of it that were spent in calls and
+// in init containers.
 type StartPhase struct {
 	Name string        `json:"name"`
 	Took time.Duration `json:"tookNanoseconds"`
-	// wall time in CRI, CSI, CNI and device calls and image pulls, overlaps counted once
+	// time in CRI, CSI, CNI and device calls and image pulls, overlaps counted once
 	Calls time.Duration `json:"callsNanoseconds"`
-	// wall time in which init containers ran and no call was under way
+	// time in which init containers ran and no such call did
 	Init time.Duration `json:"initNanoseconds,omitempty"`
 }
 
-// Own is the share of the stretch that was spent neither in such calls nor by the Pod's init
-// containers.
+// Own returns the time spent neither in calls nor in init containers.
 func (s StartPhase) Own() time.Duration { return s.Took - s.Calls - s.Init }
 
 type startMilestone struct {
@@ -48,8 +47,7 @@ func startBreakdown(entries []journal.Entry) []StartPhase {
 			if !m.is(e.Fact) || e.At.Before(since) {
 				continue
 			}
-			// Between finished or ready and a deletion lies the Pod's own time, which is nobody's
-			// latency.
+			// The time between finished or ready and a deletion is the Pod's run, not latency.
 			if from != "" && m.name != "deletion asked" && m.name != "finished" {
 				calls := covered(callSpans(entries), since, e.At)
 				both := covered(append(initSpans(entries), callSpans(entries)...), since, e.At)
@@ -63,14 +61,14 @@ func startBreakdown(entries []journal.Entry) []StartPhase {
 	return out
 }
 
-// InCalls is the wall time between two moments that was spent in calls to the runtime, drivers and
-// image pulls, overlaps counted once.
+// InCalls returns the time between from and to spent in calls to the runtime, drivers and image
+// pulls, overlaps counted once.
 func (l PodTrace) InCalls(from, to time.Time) time.Duration {
 	return covered(callSpans(l.Entries), from, to)
 }
 
-// InStore is the wall time between two moments that was spent waiting for the store and in no such
-// call, of the writes that leads picks: those on which what comes later depends.
+// InStore returns the time between from and to spent in the store and in no such call, for writes
+// that leads selects: those on which later steps depend.
 func (l PodTrace) InStore(from, to time.Time, leads func(journal.Fact) bool) time.Duration {
 	all := callSpans(l.Entries)
 	calls := covered(all, from, to)
@@ -89,21 +87,21 @@ func (l PodTrace) InStore(from, to time.Time, leads func(journal.Fact) bool) tim
 	return covered(all, from, to) - calls
 }
 
-// interval is a time with a beginning and an end.
+// interval is a time with start and end.
 type interval struct{ from, to time.Time }
 
 func callSpans(entries []journal.Entry) []interval {
 	var out []interval
 	for _, e := range entries {
 		switch f := e.Fact.(type) {
-		case journal.Called, journal.Pulled, journal.Waited: // waiting for a turn is waiting for others' calls
+		case journal.Called, journal.Pulled, journal.Waited: // it waited for calls of other Pods
 			out = append(out, interval{e.At.Add(-time.Duration(tookOf(f))), e.At})
 		}
 	}
 	return out
 }
 
-// initSpans are the runs of init containers: from start to exit.
+// initSpans returns the runs of init containers, from start to exit.
 func initSpans(entries []journal.Entry) []interval {
 	var out []interval
 	started := map[string]time.Time{}
@@ -123,7 +121,7 @@ func initSpans(entries []journal.Entry) []interval {
 	return out
 }
 
-// covered adds up the time between from and to that at least one of the stretches covers.
+// covered returns how much of the time between from and to at least one interval covers.
 func covered(all []interval, from, to time.Time) time.Duration {
 	sort.Slice(all, func(i, j int) bool { return all[i].from.Before(all[j].from) })
 	var sum time.Duration

@@ -1,7 +1,7 @@
-// Package trace reads a Pod's journal and tells it: a time line, a tree of spans, the shares of
-// where the time went. It never recomputes.
+// Package trace renders a Pod's journal: a time line, a tree of spans, a breakdown of where the
+// time went. It recomputes no decision.
 //
-// In: journal entries, oldest first. Out: PodTrace, which prints
-// itself as text and JSON; trace/otlp sends its spans to a collector. To show a new fact: its Line
-// suffices; a fact with a duration becomes a span by one case in spans.go.
+// In: journal entries, oldest first. Out: PodTrace, which prints itself as text and JSON;
+// trace/otlp sends its spans to a collector. A new fact is shown by its Line; one with a duration
+// becomes a span by a case in spans.go.
 package trace

@@ -6,7 +6,7 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// PodTrace is what the journal holds about one Pod, from its first write to its removal.
+// PodTrace is a Pod's journal, from its first write to its removal.
 type PodTrace struct {
 	Ref       journal.Ref     `json:"ref"`
 	Node      string          `json:"node,omitempty"`
@@ -14,11 +14,11 @@ type PodTrace struct {
 	Entries   []journal.Entry `json:"entries"`
 	Spans     []Span          `json:"spans"`
 	Breakdown []StartPhase    `json:"shares,omitempty"`
-	Partial   bool            `json:"partial,omitempty"` // the journal no longer holds the creation
+	Partial   bool            `json:"partial,omitempty"` // the journal no longer has the creation
 }
 
-// PodTraces sorts entries of one name into lives, oldest first. Entries without a UID belong to the
-// life that was going on.
+// PodTraces groups entries of one name by Pod (UID), oldest first. Entries without a UID belong to
+// the Pod that existed then.
 func PodTraces(entries []journal.Entry) []PodTrace {
 	var podTraces []PodTrace
 	at := map[string]int{}
@@ -63,7 +63,7 @@ func (l *PodTrace) markPartial() {
 	l.Breakdown = startBreakdown(l.Entries)
 }
 
-// startOf is when the thing an entry tells began: facts with a duration are put at its end.
+// startOf returns when what the entry describes began: facts with a duration are put at its end.
 func startOf(e journal.Entry) time.Time { return e.At.Add(-time.Duration(tookOf(e.Fact))) }
 
 func tookOf(f journal.Fact) journal.Took {

@@ -12,10 +12,10 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// maxRequestTrace bounds an unpacked story, in bytes.
+// maxRequestTrace bounds a decompressed trace, in bytes.
 const maxRequestTrace = 16 << 20
 
-// DecodeRequestTrace reads the header journal.TraceHeader.
+// DecodeRequestTrace decodes the header journal.TraceHeader.
 func DecodeRequestTrace(header string) (s journal.RequestTrace, err error) {
 	raw, err := base64.StdEncoding.DecodeString(header)
 	if err != nil {
@@ -34,9 +34,9 @@ func DecodeRequestTrace(header string) (s journal.RequestTrace, err error) {
 	return s, nil
 }
 
-// WriteRequestTrace tells how a write went: a line per step with begin and duration, below it what
-// the step changed. Steps that neither changed nor refused anything are counted in one line, unless
-// all is set.
+// WriteRequestTrace prints the trace of a write: a line per step with start and duration, below it
+// what the step changed. Unless all is set, steps that changed and refused nothing are only
+// counted.
 func WriteRequestTrace(w io.Writer, s journal.RequestTrace, all bool) error {
 	p := &printer{w: w}
 	p.line("%s", headline(s))
@@ -138,7 +138,7 @@ func (p *printer) step(s journal.Step) {
 	}
 }
 
-// remedy is what a person can do about a refused write.
+// remedy returns what to do about a refused write.
 func remedy(s journal.RequestTrace) string {
 	by, step := "", ""
 	for _, p := range s.Steps {
@@ -201,8 +201,7 @@ func storageRemedy(code int) string {
 		return "the object is not there: create it, or check name and namespace"
 	case 409:
 		return "it is there already, or somebody changed it meanwhile: read it again and repeat, or let kubectl " +
-			"apply " +
-			"merge"
+			"apply merge"
 	}
 	return "look at the store: gantry etcd status"
 }

@@ -27,14 +27,13 @@ type Revision struct {
 	Sub           string           `json:"subresource,omitempty"`
 	User          string           `json:"user,omitempty"`
 	Agent         string           `json:"agent,omitempty"`
-	Managers      []string         `json:"managers,omitempty"` // field managers whose entries the write touched
+	Managers      []string         `json:"managers,omitempty"` // field managers whose entries the write changed
 	Changes       []journal.Change `json:"changes,omitempty"`
-	Changed       []string         `json:"changed,omitempty"` // fields by name, where their values are compacted away
-	BeforeUnknown bool             `json:"lost,omitempty"`    // what was written is compacted away
+	Changed       []string         `json:"changed,omitempty"` // field names, if the values are compacted
+	BeforeUnknown bool             `json:"lost,omitempty"`    // the state before is compacted
 }
 
-// Manager is what an object itself says of a writer: metadata.managedFields, the last write of
-// each.
+// Manager is an entry of metadata.managedFields: the last write of a field manager.
 type Manager struct {
 	Name   string   `json:"manager"`
 	Verb   string   `json:"operation"`
@@ -43,24 +42,24 @@ type Manager struct {
 	Fields []string `json:"fields,omitempty"`
 }
 
-// History is who wrote what.
+// History lists who wrote what.
 type History struct {
 	What           string     `json:"object"`
-	OldestRevision int64      `json:"kept,omitempty"` // the store's history reaches back to this revision
+	OldestRevision int64      `json:"kept,omitempty"` // first revision of the store's history
 	Revisions      []Revision `json:"revisions"`
 	Managers       []Manager  `json:"managers,omitempty"`
 	Partial        bool       `json:"partial,omitempty"` // the creation is not among the revisions
 }
 
-// HistoryInput is what a history is made of.
+// HistoryInput is what a History is made from.
 type HistoryInput struct {
 	What           string
 	OldestRevision int64
-	States         []State         // oldest first; the first may be the state before the first known write
+	States         []State         // oldest first; the first may precede the first known write
 	Entries        []journal.Entry // of a Pod
 }
 
-// History joins states and journal.
+// History joins states with the journal.
 func (h HistoryInput) History() History {
 	out := History{What: h.What, OldestRevision: h.OldestRevision, Partial: true}
 	at := map[int64]*Revision{}
@@ -111,10 +110,10 @@ func (h HistoryInput) History() History {
 	return out
 }
 
-// older says that a state was written before the history that is kept.
+// older reports whether a state was written before the oldest kept revision.
 func older(s *State, kept int64) bool { return s.Revision <= kept }
 
-// diff fills in what a state tells about the write that made it.
+// diff fills in the changes between two states.
 func (r *Revision) diff(before, now *State) {
 	var was map[string]any
 	if before != nil {
@@ -139,7 +138,7 @@ func (r *Revision) verb(v string) {
 	}
 }
 
-// changedPaths are the managers whose entries differ between two states.
+// changedPaths returns the managers whose entries differ between two states.
 func changedPaths(was, now map[string]any) []string {
 	old := map[string]string{}
 	for _, m := range managers(was) {
@@ -167,7 +166,7 @@ func managers(obj map[string]any) (out []Manager) {
 	return out
 }
 
-// owned lists the fields of a managedFields entry, three deep.
+// owned returns the fields of a managedFields entry, three levels deep.
 func owned(path string, fields map[string]any) (out []string) {
 	for _, k := range slices.Sorted(maps.Keys(fields)) {
 		if k == "." {
@@ -191,7 +190,7 @@ func owned(path string, fields map[string]any) (out []string) {
 	return out
 }
 
-// element is one key of a managedFields entry as a person writes it: f:image, k:{"name":"web"},
+// element returns a key of a managedFields entry as people write it: f:image, k:{"name":"web"},
 // v:"x".
 func element(k string) string {
 	kind, text, _ := strings.Cut(k, ":")
@@ -209,7 +208,7 @@ func element(k string) string {
 	return strings.Join(parts, "/")
 }
 
-// WriteText prints the history, one revision per line, below it what the write changed.
+// WriteText prints the history, one revision per line, below it what it changed.
 func (h History) WriteText(w io.Writer) error {
 	p := &printer{w: w}
 	p.line("%s: %d revisions known", h.What, len(h.Revisions))

@@ -7,7 +7,7 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// Span is a stretch of time with a name, inside another one.
+// Span is a named interval, with the spans inside of it.
 type Span struct {
 	Name     string            `json:"name"`
 	By       string            `json:"by,omitempty"`
@@ -17,13 +17,14 @@ type Span struct {
 	Note     string            `json:"note,omitempty"`
 	Attrs    map[string]string `json:"attributes,omitempty"`
 	Children []Span            `json:"children,omitempty"`
-	Open     bool              `json:"open,omitempty"` // has not ended yet; End is the newest entry's time
+	Open     bool              `json:"open,omitempty"` // not ended; End is the newest entry's time
 }
 
-// Took is the span's length.
+// Took returns the span's duration.
 func (s Span) Took() time.Duration { return s.End.Sub(s.Start) }
 
-// spanStage is a stretch of a life: it opens when open says so and closes when shut does.
+// spanStage is a stage of a Pod's life: it starts with the first entry that open selects and ends
+// with the first later one that shut selects.
 type spanStage struct {
 	name          string
 	opens, closes func(journal.Fact) bool
@@ -61,7 +62,7 @@ func either(fs ...func(journal.Fact) bool) func(journal.Fact) bool {
 	}
 }
 
-// stages are the chapters of a life, in order; one row each.
+// stages are the stages of a Pod's life, in order; one row each.
 var stages = []spanStage{
 	{"waiting and judged", is[journal.Queued], either(is[journal.Bound], is[journal.Removed])},
 	{"starting", is[journal.Accepted], either(phase("Running", "Succeeded", "Failed"), is[journal.Refused],
@@ -106,8 +107,7 @@ func spans(entries []journal.Entry) []Span {
 	return []Span{root}
 }
 
-// stageSpan makes the span of a stage from the first entry that opens it to the first one after
-// that shuts it.
+// stageSpan returns the span of a stage; false if no entry starts it.
 func stageSpan(st spanStage, entries []journal.Entry, last time.Time) (Span, bool) {
 	for i, e := range entries {
 		if !st.opens(e.Fact) {
@@ -134,7 +134,7 @@ func innermost(outer []Span, s Span) int {
 	return -1
 }
 
-// callSpan makes the span of a fact that lasted.
+// callSpan returns the span of a fact with a duration.
 func callSpan(e journal.Entry) (Span, bool) {
 	s := Span{By: e.By, Start: startOf(e), End: e.At}
 	switch f := e.Fact.(type) {
@@ -165,12 +165,12 @@ func callSpan(e journal.Entry) (Span, bool) {
 	return s, true
 }
 
-// pointOrder is the order in which a cycle passes the extension points.
+// pointOrder is the order of extension points in a scheduling cycle.
 var pointOrder = []string{"PreFilter", "Filter", "PostFilter", "PreScore", "Score", "NormalizeScore", "Reserve",
 	"Permit"}
 
-// points lays a cycle's extension points one after the other: the journal keeps their lengths, and
-// a cycle runs them in order.
+// points returns spans of a cycle's extension points one after the other: the journal has their
+// durations, and a cycle runs them in order.
 func points(f journal.Ruled, cycle Span) []Span {
 	var out []Span
 	at := cycle.Start

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// WriteTimeline prints the life line by line, times relative to its start.
+// WriteTimeline prints one line per entry, times relative to the first.
 func (l PodTrace) WriteTimeline(w io.Writer) error {
 	var b strings.Builder
 	l.writeHeader(&b)
@@ -32,7 +32,7 @@ func (l PodTrace) WriteTimeline(w io.Writer) error {
 	return err
 }
 
-// WriteTree prints the spans as a tree with their lengths.
+// WriteTree prints the spans as a tree with their durations.
 func (l PodTrace) WriteTree(w io.Writer) error {
 	var b strings.Builder
 	l.writeHeader(&b)
@@ -76,10 +76,10 @@ func (l PodTrace) writeBranch(b *strings.Builder, s Span, first, rest string) {
 	}
 }
 
-// offset prints a time since the start with milliseconds.
+// offset formats the time since the start with milliseconds.
 func offset(d time.Duration) string { return fmt.Sprintf("+%.3fs", d.Seconds()) }
 
-// round prints a duration with three or so places.
+// round rounds a duration to about three digits.
 func round(d time.Duration) time.Duration {
 	switch {
 	case d >= 10*time.Second:

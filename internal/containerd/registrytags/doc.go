@@ -1,6 +1,6 @@
-// Package registrytags asks a registry which tags there are of an image's repository.
+// Package registrytags lists the tags of an image's repository in its registry.
 //
-// It goes the way containerd goes: mirrors, certificates and plain http as the host's hosts.toml
-// says, credentials as given. In: an image, containerd's directory of registry hosts, perhaps a
-// user. Out: the tags, in the order of the registry.
+// It connects as containerd does: mirrors, certificates and plain http from the host's hosts.toml,
+// with the given credentials. In: an image, containerd's directory of registry hosts, optional
+// credentials. Out: the tags, in the registry's order.
 package registrytags

@@ -14,14 +14,15 @@ import (
 	"github.com/distribution/reference"
 )
 
-// Request says what is asked.
+// Request is the input of List.
 type Request struct {
 	Dir            string // with one directory per registry host (hosts.toml); empty: none
 	Image          string
-	User, Password string // empty: anonymously
+	User, Password string // empty: anonymous
 }
 
-// maxResponse bounds the answer that is read: a repository can have thousands of tags.
+// maxResponse bounds the bytes of the response that are read: a repository may have thousands of
+// tags.
 const maxResponse = 1 << 20
 
 // List returns the tags of the image's repository, from the first host of its registry that
@@ -53,7 +54,7 @@ func List(ctx context.Context, a Request) ([]string, error) {
 	return nil, errors.Join(errs...)
 }
 
-// listFromHost asks one host, a second time with what its first answer wants.
+// listFromHost asks one host, and again with authorization if the first response requires it.
 func listFromHost(ctx context.Context, h docker.RegistryHost, repository string) ([]string, error) {
 	ctx = docker.ContextWithAppendPullRepositoryScope(ctx, repository)
 	var parsed []*http.Response

@@ -6,15 +6,15 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// minTickerPeriod is how often a queue renews its metric of unfinished work. The library does it
-// every half second per queue, which is most of what an idle process would wake for.
+// minTickerPeriod is the least period of a queue's tickers, which update its metric of unfinished
+// work. The library's half second per queue would cause most wakeups of an idle process.
 const minTickerPeriod = 10 * time.Second
 
-// slowTickClock is the real clock with tickers that tick no faster than slowest. Queues use tickers
-// for metrics and as a fallback only; work and delays do not wait for them.
+// slowTickClock is the real clock with tickers of at least minTickerPeriod. Queues use tickers only
+// for metrics and as a fallback; work and delays do not depend on them.
 type slowTickClock struct{ clock.RealClock }
 
-// NewTicker makes a ticker of at least slowest.
+// NewTicker returns a ticker of period d, but at least minTickerPeriod.
 func (p slowTickClock) NewTicker(d time.Duration) clock.Ticker {
 	return p.RealClock.NewTicker(max(d, minTickerPeriod))
 }

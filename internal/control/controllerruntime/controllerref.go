@@ -14,13 +14,13 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// ByControllerIndex is the name of the index from a controller's UID to the objects it controls.
+// ByControllerIndex is the name of the index by controller UID.
 const ByControllerIndex = "controllerUID"
 
-// IndexByController indexes an informer's objects by the UID of their controller; orphans are
-// indexed under their namespace with an empty UID.
+// IndexByController indexes an informer's objects by the UID of their controller, and orphans by
+// namespace. It must be called before the informer runs.
 func IndexByController(informer cache.SharedIndexInformer) {
-	// AddIndexers fails when the index is there already, which is what we want.
+	// AddIndexers only fails if the index exists already, which is fine.
 	_ = informer.AddIndexers(cache.Indexers{ByControllerIndex: func(obj any) ([]string, error) {
 		m, ok := obj.(metav1.Object)
 		if !ok {
@@ -35,36 +35,38 @@ func IndexByController(informer cache.SharedIndexInformer) {
 
 func orphansKey(namespace string) string { return "orphan/" + namespace }
 
-// Owner is an object whose controller claims others.
+// Owner is an object whose controller claims others by selector.
 type Owner struct {
 	Object   metav1.Object
 	Kind     schema.GroupVersionKind
 	Selector labels.Selector
 }
 
-// Adoptable gives an object that whoever selects it may adopt: it is there, stays, and has no
-// controller.
+// Adoptable returns o as T, and ok if a matching owner may adopt it: it has no controller and is
+// not being deleted.
 func Adoptable[T metav1.Object](o runtime.Object) (obj T, ok bool) {
 	obj, ok = o.(T)
 	return obj, ok && metav1.GetControllerOf(obj) == nil && obj.GetDeletionTimestamp() == nil
 }
 
-// Selects tells whether a selector chooses labels. One that is damaged or chooses everything
-// chooses nobody: validation lets no such owner in.
+// Selects reports whether s matches the labels. An invalid or empty selector matches nothing:
+// validation refuses such owners.
 func Selects(s *metav1.LabelSelector, set map[string]string) bool {
 	selector, err := metav1.LabelSelectorAsSelector(s)
 	return err == nil && !selector.Empty() && selector.Matches(labels.Set(set))
 }
 
-// Key is namespace/name of the owner.
+// Key returns NAMESPACE/NAME.
 func (o Owner) Key() string { return o.Object.GetNamespace() + "/" + o.Object.GetName() }
 
-// PatchFunc sends a merge patch to one of the claimed objects.
+// PatchFunc sends a strategic merge patch to one claimed object.
 type PatchFunc func(ctx context.Context, namespace, name string, patch []byte) error
 
-// Claim returns the objects of the informer that belong to the owner: those it controls and that
-// match its selector, and matching orphans, which it adopts. Controlled objects that no longer
-// match are released. The owner must have been read freshly when it adopts.
+// Claim returns the informer's objects that belong to o: those it controls and whose labels match,
+// and matching orphans, which it adopts. Controlled objects that no longer match are released. The
+// caller must have read o from the API server, not from a cache, if there are orphans to adopt. It
+// returns the first error of a patch; orphans that are gone or were adopted by another controller
+// are skipped.
 func Claim[T metav1.Object](ctx context.Context, o Owner, informer cache.SharedIndexInformer,
 	patch PatchFunc) ([]T, error) {
 	var mine []T
@@ -98,7 +100,7 @@ func Claim[T metav1.Object](ctx context.Context, o Owner, informer cache.SharedI
 		}
 		if err := adopt(ctx, o, m, patch); err != nil {
 			if apierrors.IsNotFound(err) || apierrors.IsInvalid(err) || apierrors.IsConflict(err) {
-				continue // gone, or claimed by somebody else meanwhile
+				continue // gone, or adopted by another controller
 			}
 			return nil, err
 		}
@@ -121,8 +123,8 @@ func release(ctx context.Context, o Owner, m metav1.Object, patch PatchFunc) err
 	return IgnoreNotFound(patch(ctx, m.GetNamespace(), m.GetName(), []byte(body)))
 }
 
-// OwnerKeys returns the keys of the controllers of that kind that a change of an object concerns:
-// the old and the new one.
+// OwnerKeys returns a function for Queue.Watch: the keys of the controllers of the given kind that
+// an object has before and after a change.
 func OwnerKeys(kind string) func(old, cur runtime.Object) []string {
 	return func(old, cur runtime.Object) []string {
 		var keys []string
@@ -141,21 +143,22 @@ func OwnerKeys(kind string) func(old, cur runtime.Object) []string {
 	}
 }
 
-// PatchPod is the PatchFunc of Pods.
+// PatchPod is the PatchFunc for Pods.
 func (d ControllerContext) PatchPod(ctx context.Context, namespace, name string, patch []byte) error {
 	_, err := d.Client.CoreV1().Pods(namespace).Patch(ctx, name, types.StrategicMergePatchType, patch,
 		metav1.PatchOptions{})
 	return err
 }
 
-// PatchRevision is the PatchFunc of ControllerRevisions.
+// PatchRevision is the PatchFunc for ControllerRevisions.
 func (d ControllerContext) PatchRevision(ctx context.Context, namespace, name string, patch []byte) error {
 	_, err := d.Client.AppsV1().ControllerRevisions(namespace).Patch(ctx, name, types.StrategicMergePatchType, patch,
 		metav1.PatchOptions{})
 	return err
 }
 
-// NewPodFromTemplate makes the Pod a controller creates: template, generated name, owner.
+// NewPodFromTemplate returns the Pod that a controller creates from t, with generated name and
+// controller reference.
 func NewPodFromTemplate(t *corev1.PodTemplateSpec, o Owner) *corev1.Pod {
 	pod := &corev1.Pod{Spec: *t.Spec.DeepCopy()}
 	pod.Namespace = o.Object.GetNamespace()
@@ -167,12 +170,12 @@ func NewPodFromTemplate(t *corev1.PodTemplateSpec, o Owner) *corev1.Pod {
 	return pod
 }
 
-// maxPrefix leaves room for the five random letters the API server appends to a generated name of
-// at most 63.
+// maxPrefix leaves room for a generated name's five random characters within 63 characters, and one
+// for the dash.
 const maxPrefix = 57
 
-// GeneratePrefix is the name prefix of an owner's Pods: its name and a dash; the dash goes where
-// the prefix would be too long to be a label.
+// GeneratePrefix returns the generateName of an owner's Pods: its name and a dash; without the dash
+// if that would be too long for a label.
 func GeneratePrefix(owner string) string {
 	if len(owner)+1 > maxPrefix {
 		return owner
@@ -191,8 +194,7 @@ func copyMap(m map[string]string) map[string]string {
 	return out
 }
 
-// IgnoreNotFound forgives that an object is not there any more: whoever wanted to change or delete
-// it is content.
+// IgnoreNotFound returns nil for NotFound, otherwise err.
 func IgnoreNotFound(err error) error {
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -200,7 +202,8 @@ func IgnoreNotFound(err error) error {
 	return err
 }
 
-// IgnoreNamespaceTerminating forgives that nothing new is let into a namespace that is going away.
+// IgnoreNamespaceTerminating returns nil if err says that the namespace is terminating, otherwise
+// err.
 func IgnoreNamespaceTerminating(err error) error {
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return nil

@@ -11,14 +11,14 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Disruption is what a Pod's DisruptionTarget condition says of why it is ended (KEP-3329).
+// Disruption is the content of a Pod's DisruptionTarget condition (KEP-3329).
 type Disruption struct {
 	Reason, Message string
-	Failed          bool // the Pod's phase is Failed from now on: nobody else will say how it ended
+	Failed          bool // also set the phase to Failed: no kubelet will report how the Pod ended
 }
 
-// SetCondition writes the condition into the Pod's status. An error of the API is returned as it
-// is; another Pod of the name is left alone (409).
+// SetCondition writes the condition to the Pod's status. It returns the API's error; a Conflict if
+// another Pod has the name now.
 func (d Disruption) SetCondition(ctx context.Context, client kubernetes.Interface, p *corev1.Pod) error {
 	phase := ""
 	if d.Failed {
@@ -33,7 +33,7 @@ func (d Disruption) SetCondition(ctx context.Context, client kubernetes.Interfac
 	return err
 }
 
-// Delete marks the Pod and deletes it with its own grace.
+// Delete sets the condition and deletes the Pod with its own grace period.
 func (d Disruption) Delete(ctx context.Context, client kubernetes.Interface, p *corev1.Pod) error {
 	if err := d.SetCondition(ctx, client, p); err != nil {
 		return err

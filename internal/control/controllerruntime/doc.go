@@ -1,7 +1,7 @@
-// Package controllerruntime is what every controller runs on: a queue of keys, workers, retries
-// with back-off, and the parts a controller is made from.
+// Package controllerruntime is what every controller runs on: a queue of keys with workers and
+// retries, and parts such as expectations, Pod control and claiming.
 //
-// A controller declares what it watches and hands over one function from a key to the next look;
-// loop calls it whenever the key may have changed, never twice at once for one key, and again after
-// a failure.
+// In: a ControllerContext, informers to watch, and a SyncHandler. Out: calls of the SyncHandler for
+// each key that may have changed, never twice at once for one key, and again with back-off after an
+// error.
 package controllerruntime

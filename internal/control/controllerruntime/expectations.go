@@ -8,12 +8,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// expectationsTimeout is after how long an expectation is given up, as a lost watch event would
-// block a controller for ever otherwise.
+// expectationsTimeout is when an expectation expires; a lost watch event would block its controller
+// for ever otherwise.
 const expectationsTimeout = 5 * time.Minute
 
-// Expectations remember the creations and deletions a controller asked for and has not yet seen in
-// its cache, so that it does not ask twice.
+// Expectations records the creations and deletions that a controller requested and has not seen in
+// its cache yet, so that it does not repeat them. It is safe for concurrent use.
 type Expectations struct {
 	mu    sync.Mutex
 	byKey map[string]*podExpectation
@@ -25,11 +25,10 @@ type podExpectation struct {
 	since     time.Time
 }
 
-// NewExpectations makes an empty set.
+// NewExpectations returns an empty set.
 func NewExpectations() *Expectations { return &Expectations{byKey: map[string]*podExpectation{}} }
 
-// SatisfiedExpectations tells whether everything asked for under key has been seen, or was asked
-// for too long ago.
+// SatisfiedExpectations reports whether everything expected for key was observed or has expired.
 func (e *Expectations) SatisfiedExpectations(key string, now time.Time) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -37,7 +36,7 @@ func (e *Expectations) SatisfiedExpectations(key string, now time.Time) bool {
 	return x == nil || x.creations <= 0 && len(x.deletions) == 0 || now.Sub(x.since) > expectationsTimeout
 }
 
-// SetExpectations begins a new set of creations and deletions.
+// SetExpectations replaces the expectations for key. The caller sets them before its requests.
 func (e *Expectations) SetExpectations(key string, creations int, deletions []*corev1.Pod, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -48,7 +47,7 @@ func (e *Expectations) SetExpectations(key string, creations int, deletions []*c
 	e.byKey[key] = x
 }
 
-// CreationObserved notes that n creations were seen, or failed and will not be.
+// CreationObserved notes that n creations were observed, or failed.
 func (e *Expectations) CreationObserved(key string, n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -57,7 +56,7 @@ func (e *Expectations) CreationObserved(key string, n int) {
 	}
 }
 
-// DeletionObserved notes that a deletion was seen, or failed.
+// DeletionObserved notes that the deletion of a Pod, by UID, was observed or failed.
 func (e *Expectations) DeletionObserved(key, what string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -66,8 +65,8 @@ func (e *Expectations) DeletionObserved(key, what string) {
 	}
 }
 
-// ObservePod meets what was expected of owners by what happened to one of their Pods: it came, or
-// it is going or gone.
+// ObservePod lowers the expectations of owners by an event of one of their Pods: added if old is
+// nil, deleted or terminating otherwise.
 func (e *Expectations) ObservePod(owners []string, old, cur runtime.Object) {
 	was, _ := old.(*corev1.Pod)
 	is, _ := cur.(*corev1.Pod)
@@ -81,7 +80,7 @@ func (e *Expectations) ObservePod(owners []string, old, cur runtime.Object) {
 	}
 }
 
-// DeleteExpectations drops what is expected under key.
+// DeleteExpectations drops the expectations for key.
 func (e *Expectations) DeleteExpectations(key string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

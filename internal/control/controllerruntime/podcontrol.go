@@ -12,17 +12,17 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// PodControl make and delete the Pods of owners and say so: events with upstream's reasons, the
-// journal, and expectations, which whoever plans begins with Expectations.Expect.
+// PodControl creates and deletes Pods of owners, with upstream's events and journal facts. It
+// lowers Expectations for failed requests; the caller sets them with SetExpectations beforehand.
 type PodControl struct {
 	ControllerContext ControllerContext
 	Expectations      *Expectations
-	Controller        string // in the journal
+	Controller        string // name in the journal
 }
 
-// CreatePods makes the n Pods that pod(0) … pod(n-1) describe, in batches of 1, 2, 4, …: a template
-// that the API server refuses fails once, not n times. It returns the first error;
-// IgnoreNamespaceTerminating forgives that of a namespace that is going away.
+// CreatePods creates the Pods pod(0) … pod(n-1) in batches of 1, 2, 4, … run in parallel, so that a
+// template the API server refuses fails once, not n times. It returns the first error of the first
+// failing batch; see IgnoreNamespaceTerminating.
 func (h PodControl) CreatePods(ctx context.Context, o Owner, n int, pod func(i int) *corev1.Pod) error {
 	for done, batch := 0, 1; done < n; batch *= 2 {
 		size := min(batch, n-done)
@@ -66,8 +66,8 @@ func (h PodControl) createPod(ctx context.Context, o Owner, p *corev1.Pod) error
 	return nil
 }
 
-// DeletePods deletes Pods at once; why is for the journal. It returns the first error; a Pod that
-// is gone is none.
+// DeletePods deletes pods in parallel; why is the reason for the journal. It returns the first
+// error; NotFound is not one.
 func (h PodControl) DeletePods(ctx context.Context, o Owner, pods []*corev1.Pod, why string) error {
 	errs := make([]error, len(pods))
 	var wg sync.WaitGroup

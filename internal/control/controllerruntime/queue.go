@@ -18,25 +18,25 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// ControllerContext are the parts a controller may use.
+// ControllerContext is what a controller's constructor gets.
 type ControllerContext struct {
 	Client    kubernetes.Interface
 	Metadata  metadata.Interface
 	Informers informers.SharedInformerFactory
 	Recorder  record.EventRecorder
 	Journal   journal.Sink
-	RootCA    []byte // PEM that Pods verify the API server with
-	// NodeRanges are the ranges that nodes get parts of.
+	RootCA    []byte // CA certificate in PEM with which Pods verify the API server
+	// NodeRanges are the ranges from which nodes get Pod CIDRs.
 	NodeRanges NodeRanges
-	// NodeQuarantine is how long a node must have been missing before its Pods are given up; 0 is
-	// upstream's 40 s.
+	// NodeQuarantine is how long a Node object must have been missing before its Pods are deleted;
+	// 0: upstream's 40 s.
 	NodeQuarantine time.Duration
 }
 
-// NodeRanges say what nodes get for their Pods.
+// NodeRanges configures the allocation of Pod CIDRs to nodes.
 type NodeRanges struct {
-	Cluster            string // --cluster-cidr; empty: nodes get none
-	MaskIPv4, MaskIPv6 int    // length of a node's part; 0: 24 and 64
+	Cluster            string // --cluster-cidr; empty: no allocation
+	MaskIPv4, MaskIPv6 int    // prefix length of a node's CIDR; 0: 24 and 64
 	Services           []string
 }
 
@@ -44,18 +44,19 @@ type NodeRanges struct {
 type ControllerDescriptor struct {
 	Name           string
 	EventSource    string // component of its events, as upstream names it
-	ServiceAccount string // service account in kube-system whose role it works under
+	ServiceAccount string // service account in kube-system whose role it has
 	Constructor    func(ControllerContext) Runner
 }
 
-// Runner works until the context ends.
+// Runner runs until ctx ends.
 type Runner interface{ Run(ctx context.Context) }
 
-// SyncHandler looks at one key and brings it nearer to what it should be. A positive duration asks
-// for another look then.
+// SyncHandler reconciles one key. A positive again requests another sync after that time; after an
+// error the queue retries with back-off.
 type SyncHandler func(ctx context.Context, key string) (again time.Duration, err error)
 
-// Queue calls a SyncHandler for each key that was added, one worker per key at a time.
+// Queue calls a SyncHandler for each added key, for one key by one worker at a time. Watch,
+// WatchByKey, WaitForInformers and AddBackground must be called before Run.
 type Queue struct {
 	name        string
 	syncHandler SyncHandler
@@ -65,7 +66,7 @@ type Queue struct {
 	background  []func(ctx context.Context)
 }
 
-// NewQueue makes a queue for a controller of that name.
+// NewQueue returns a queue; name labels its metrics and logs. Retries back off from 5 ms to 30 s.
 func NewQueue(name string, workers int, sync SyncHandler) *Queue {
 	limits := workqueue.NewTypedItemExponentialFailureRateLimiter[string](5*time.Millisecond, 30*time.Second)
 	return &Queue{
@@ -75,24 +76,24 @@ func NewQueue(name string, workers int, sync SyncHandler) *Queue {
 	}
 }
 
-// Add asks for a look at key now.
+// Add requests a sync of key now.
 func (q *Queue) Add(key string) { q.queue.Add(key) }
 
-// AddAfter asks for a look at key after d.
+// AddAfter requests a sync of key after d.
 func (q *Queue) AddAfter(key string, d time.Duration) { q.queue.AddAfter(key, d) }
 
-// AddBackground runs f beside the workers, for as long as the queue runs.
+// AddBackground runs f beside the workers; f must return when ctx ends.
 func (q *Queue) AddBackground(f func(ctx context.Context)) { q.background = append(q.background, f) }
 
-// Watch asks for a look at keys(old, new) on each change that informer reports; old or new is nil
-// on addition and removal.
+// Watch requests a sync of keys(old, cur) on each event of the informer; old is nil on addition,
+// cur on deletion. Workers wait for the informer's first list.
 func (q *Queue) Watch(informer cache.SharedIndexInformer, keys func(old, cur runtime.Object) []string) {
 	q.WatchAfterStart(informer, keys)
 	q.synced = append(q.synced, informer.HasSynced)
 }
 
-// WatchAfterStart is Watch for an informer that begins while the queue runs: the workers do not
-// wait for its first list.
+// WatchAfterStart is Watch for an informer that starts later: workers do not wait for its first
+// list.
 func (q *Queue) WatchAfterStart(informer cache.SharedIndexInformer, keys func(old, cur runtime.Object) []string) {
 	add := func(old, cur any) {
 		o, _ := old.(runtime.Object)
@@ -101,7 +102,8 @@ func (q *Queue) WatchAfterStart(informer cache.SharedIndexInformer, keys func(ol
 			q.queue.Add(k)
 		}
 	}
-	// AddEventHandler fails only on an informer that has stopped, which ends with this process.
+	// AddEventHandler only fails on an informer that has stopped, and then the process is about to
+	// end.
 	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(cur any) { add(nil, cur) },
 		UpdateFunc: func(old, cur any) { add(old, cur) },
@@ -114,14 +116,14 @@ func (q *Queue) WatchAfterStart(informer cache.SharedIndexInformer, keys func(ol
 	})
 }
 
-// WaitForInformers makes the workers wait for the first list of informers that are only read.
+// WaitForInformers makes workers wait for the first list of informers that are only read.
 func (q *Queue) WaitForInformers(informers ...cache.SharedIndexInformer) {
 	for _, i := range informers {
 		q.synced = append(q.synced, i.HasSynced)
 	}
 }
 
-// WatchByKey asks for a look at the object's own key on each change.
+// WatchByKey requests a sync of the object's own key on each event.
 func (q *Queue) WatchByKey(informer cache.SharedIndexInformer) {
 	q.Watch(informer, func(old, cur runtime.Object) []string {
 		if cur == nil {
@@ -135,7 +137,8 @@ func (q *Queue) WatchByKey(informer cache.SharedIndexInformer) {
 	})
 }
 
-// Run works until ctx ends; it begins when the watched informers have their first list.
+// Run starts the workers once the informers have synced, and returns when ctx has ended and all
+// workers have returned.
 func (q *Queue) Run(ctx context.Context) {
 	defer q.queue.ShutDown()
 	if !cache.WaitForCacheSync(ctx.Done(), q.synced...) {
@@ -177,8 +180,8 @@ func (q *Queue) processNextWorkItem(ctx context.Context) bool {
 	return true
 }
 
-// syncRecovering turns a panic of one key into an error of that key: one bad object must not end
-// the process.
+// syncRecovering turns a panic for one key into an error, so that one bad object does not end the
+// process.
 func (q *Queue) syncRecovering(ctx context.Context, key string) (again time.Duration, err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -8,15 +8,15 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// ShareHandlers lets all who listen to an informer before it runs share one listener: the library
-// wakes three goroutines per listener and event, and twenty controllers listen to Pods. Who shares
-// is told one after the other, so handlers must be quick, as those of queues are. Who comes later
-// has a listener of its own.
+// ShareHandlers makes all handlers that are added before the informer runs share one listener: the
+// library wakes three goroutines per listener and event, and twenty controllers listen to Pods.
+// Shared handlers are called one after the other, so they must be quick, like those of queues.
+// Handlers added later have listeners of their own.
 func ShareHandlers(informer cache.SharedIndexInformer) cache.SharedIndexInformer {
 	return &sharedHandlerInformer{SharedIndexInformer: informer}
 }
 
-// errSharedHandler is why a handler cannot be removed.
+// errSharedHandler is returned by RemoveEventHandler for shared handlers.
 var errSharedHandler = errors.New("a handler that shares its listener with others cannot be removed")
 
 type sharedHandlerInformer struct {
@@ -24,12 +24,11 @@ type sharedHandlerInformer struct {
 
 	mu       sync.Mutex
 	started  bool
-	handlers handlers // of those who share; fixed once it runs
+	handlers handlers // the shared handlers; fixed once the informer runs
 	shared   cache.ResourceEventHandlerRegistration
 }
 
-// AddEventHandler implements cache.SharedInformer. What it returns to those who share is one for
-// all of them.
+// AddEventHandler implements cache.SharedInformer. All shared handlers get the same registration.
 func (j *sharedHandlerInformer) AddEventHandler(
 	h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
 	j.mu.Lock()
@@ -48,7 +47,7 @@ func (j *sharedHandlerInformer) AddEventHandler(
 	return j.shared, nil
 }
 
-// RemoveEventHandler implements cache.SharedInformer. Those who share stay until the informer ends.
+// RemoveEventHandler implements cache.SharedInformer. Shared handlers cannot be removed.
 func (j *sharedHandlerInformer) RemoveEventHandler(r cache.ResourceEventHandlerRegistration) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -76,7 +75,7 @@ func (j *sharedHandlerInformer) freezeHandlers() {
 	j.started = true
 }
 
-// handlers are told one after the other.
+// handlers calls its handlers one after the other.
 type handlers []cache.ResourceEventHandler
 
 // OnAdd implements cache.ResourceEventHandler.

@@ -7,31 +7,30 @@ import (
 	"slices"
 )
 
-// PodRecord is one Pod as one side knows it.
+// PodRecord is one Pod as one source reports it.
 type PodRecord struct {
 	UID, Namespace, Name string
-	State                string // the side's own word: a phase, Ready, NotReady
-	// the other sides should know it too: an ended Pod or a sandbox of the past need not be known
-	// anywhere
+	State                string // in the source's terms: a phase, Ready, NotReady
+	// the other sources should report it too; false for ended Pods and old sandboxes
 	Needed bool
 }
 
-// Source is one that knows Pods.
+// Source is a component that lists Pods.
 type Source struct {
-	Name  string // column
+	Name  string // column title
 	Pods  []PodRecord
-	Error string // not empty: the side could not be asked, and is left out
+	Error string // if not empty the source could not be read and is ignored
 }
 
-// Difference is a Pod that not all sides know. States are by column; a side that does not know the
-// Pod has "-", one that was not asked "?".
+// Difference is a Pod that not all sources report. States are by column: "-" if a source does not
+// report the Pod, "?" if it could not be read.
 type Difference struct {
 	UID, Namespace, Name string
 	States               []string
 }
 
-// Compare returns the Pods that at least one side needs known and another does not know, in the
-// order of their names.
+// Compare returns the Pods that at least one source needs reported and another does not report,
+// sorted by name.
 func Compare(sources []Source) []Difference {
 	type pod struct {
 		Difference
@@ -46,7 +45,7 @@ func Compare(sources []Source) []Difference {
 				all[p.UID] = d
 			}
 			d.needed = d.needed || p.Needed
-			if d.States[i] == "" || p.Needed { // of several sandboxes of a Pod the one that is in use counts
+			if d.States[i] == "" || p.Needed { // of several sandboxes of a Pod the current one counts
 				d.States[i] = p.State
 			}
 		}
@@ -72,7 +71,7 @@ func Compare(sources []Source) []Difference {
 	return out
 }
 
-// WriteDifferences prints one row per Pod and a column per side.
+// WriteDifferences prints one row per Pod and a column per source.
 func WriteDifferences(out io.Writer, sources []Source, list []Difference) error {
 	head := []string{"NAMESPACE", "NAME", "POD UID"}
 	for _, s := range sources {

@@ -12,11 +12,11 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// ContainerStates are what ListOptions.State may be for containers.
+// ContainerStates are the values of ListOptions.State for containers.
 var ContainerStates = []string{"created", "running", "exited", "unknown"}
 
-// Containers prints containers, the newest first. The image is the one that is written in the Pod's
-// spec, as far as the runtime tells.
+// Containers prints containers, newest first, with the image of the Pod's spec if the runtime
+// reports it.
 func Containers(ctx context.Context, rt internalapi.RuntimeService, l ListOptions, out io.Writer) error {
 	filter := &runtimeapi.ContainerFilter{Id: l.ID, PodSandboxId: l.Pod, LabelSelector: l.Labels}
 	if l.State != "" {
@@ -58,7 +58,7 @@ func Containers(ctx context.Context, rt internalapi.RuntimeService, l ListOption
 	return table(out, rows)
 }
 
-// ofImage compares with every name the runtime gives for the container's image.
+// ofImage compares image with all names that the runtime gives the container's image.
 func ofImage(c *runtimeapi.Container, image string) bool {
 	for _, have := range []string{c.GetImage().GetImage(), c.GetImage().GetUserSpecifiedImage(), c.GetImageRef(),
 		c.GetImageId()} {

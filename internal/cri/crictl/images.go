@@ -14,8 +14,8 @@ import (
 
 const none = "<none>"
 
-// Images prints images, one row per tag; ListOptions.Image leaves only those that the runtime finds
-// under it.
+// Images prints images, one row per tag; ListOptions.Image selects those that the runtime finds by
+// that name.
 func Images(ctx context.Context, im internalapi.ImageManagerService, l ListOptions, out io.Writer) error {
 	var filter *runtimeapi.ImageFilter
 	if l.Image != "" {
@@ -60,7 +60,7 @@ func Images(ctx context.Context, im internalapi.ImageManagerService, l ListOptio
 	return table(out, rows)
 }
 
-// tags are an image's names with their tags; an image without any has the name it was pulled by.
+// tags returns an image's names and tags; an image without any has the name it was pulled by.
 func tags(i *runtimeapi.Image, repo string) [][2]string {
 	if len(i.RepoTags) == 0 {
 		return [][2]string{{repo, none}}

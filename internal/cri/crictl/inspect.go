@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Status is one answer about one thing: what CRI says, and what the runtime adds on demand.
+// Status is one status response: the CRI message and the runtime's verbose info.
 type Status struct {
 	Status proto.Message
 	Info   map[string]string
@@ -48,7 +48,7 @@ func Inspect(out io.Writer, form string, list ...Status) error {
 	return write(out, form, raw)
 }
 
-// message prints an answer of the runtime.
+// message prints a response of the runtime.
 func message(out io.Writer, form string, m proto.Message) error {
 	raw, err := asJSON(m)
 	if err != nil {
@@ -67,8 +67,8 @@ func write(out io.Writer, form string, raw []byte) (err error) {
 	return err
 }
 
-// asJSON has every field, unset ones too. protojson varies its white space from build to build on
-// purpose; indenting again makes it the same always.
+// asJSON encodes all fields, unset ones too. protojson varies its white space on purpose; indenting
+// again makes it stable.
 func asJSON(m proto.Message) ([]byte, error) {
 	raw, err := protojson.MarshalOptions{EmitUnpopulated: true}.Marshal(m)
 	if err != nil {
@@ -81,8 +81,7 @@ func asJSON(m proto.Message) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Text is a request or an answer in protobuf's text form under its own name, as the documents show
-// the calls of CRI.
+// Text formats a request or response in protobuf's text format under its own name.
 func Text(m proto.Message) string {
 	return fmt.Sprintf("%s {\n%s}", m.ProtoReflect().Descriptor().Name(),
 		prototext.MarshalOptions{Multiline: true, Indent: "    "}.Format(m))

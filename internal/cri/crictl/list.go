@@ -13,34 +13,34 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Labels by which a container's Pod is known.
+// Labels that identify a container's Pod.
 const (
 	labelPodName   = "io.kubernetes.pod.name"
 	labelNamespace = "io.kubernetes.pod.namespace"
 )
 
-const shortID = 13 // characters of an id that tables show
+const shortID = 13 // length of ids in tables
 
-// ListOptions says what is wanted of a listing and how it is printed.
+// ListOptions select what to list and how to print it.
 type ListOptions struct {
-	ID         string            // full id or its beginning
+	ID         string            // full id or a prefix
 	Name       string            // regular expression
 	Namespace  string            // regular expression
-	State      string            // ready, notready; created, running, exited, unknown; empty is all
-	Pod        string            // id of the sandbox, for containers
+	State      string            // ready, notready; created, running, exited, unknown; empty: all
+	Pod        string            // sandbox id, for containers
 	Image      string            // of the containers, or of images
-	Labels     map[string]string // all of them must be there
-	Latest     bool              // the newest only
-	Last       int               // the newest so many; 0 is all
+	Labels     map[string]string // all must match
+	Latest     bool              // only the newest
+	Last       int               // only this many of the newest; 0: all
 	Quiet      bool              // ids only
 	NoTruncate bool              // ids are not shortened
-	Digests    bool              // of images
-	Output     string            // table, json, yaml; empty is table
+	Digests    bool              // show digests of images
+	Output     string            // table, json, yaml; empty: table
 	Now        time.Time
-	Sample     time.Duration // over which use of the processor is measured
+	Sample     time.Duration // interval over which CPU use is measured
 }
 
-// Check names the first option that cannot be obeyed.
+// Check returns an error for the first invalid option.
 func (l ListOptions) Check(states ...string) error {
 	if !slices.Contains([]string{"", "table", "json", "yaml"}, l.Output) {
 		return fmt.Errorf("-o %s: must be table, json or yaml", l.Output)
@@ -56,7 +56,7 @@ func (l ListOptions) Check(states ...string) error {
 	return nil
 }
 
-// named tells whether name and namespace are wanted ones.
+// named reports whether name and namespace match.
 func (l ListOptions) named(name, namespace string) bool {
 	for expr, text := range map[string]string{l.Name: name, l.Namespace: namespace} {
 		if r, err := regexp.Compile(expr); expr != "" && (err != nil || !r.MatchString(text)) {
@@ -66,7 +66,7 @@ func (l ListOptions) named(name, namespace string) bool {
 	return true
 }
 
-// first is how many of n, the newest first, are wanted.
+// first returns how many of n, newest first, to list.
 func (l ListOptions) first(n int) int {
 	switch {
 	case l.Latest:
@@ -77,7 +77,7 @@ func (l ListOptions) first(n int) int {
 	return n
 }
 
-// short is an id as tables show it.
+// short shortens an id for tables.
 func (l ListOptions) short(id string) string {
 	id = strings.TrimPrefix(id, "sha256:")
 	if l.NoTruncate || len(id) <= shortID {
@@ -118,7 +118,7 @@ func orUnknown(labels map[string]string, key string) string {
 	return "unknown"
 }
 
-// FindContainer returns the one container whose id begins so.
+// FindContainer returns the only container whose id has the prefix; otherwise an error.
 func FindContainer(list []*runtimeapi.Container, id string) (*runtimeapi.Container, error) {
 	var found []*runtimeapi.Container
 	for _, c := range list {

@@ -12,10 +12,10 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// PodStates are what ListOptions.State may be for Pods.
+// PodStates are the values of ListOptions.State for Pods.
 var PodStates = []string{"ready", "notready"}
 
-// Pods prints sandboxes, the newest first.
+// Pods prints sandboxes, newest first.
 func Pods(ctx context.Context, rt internalapi.RuntimeService, l ListOptions, out io.Writer) error {
 	filter := &runtimeapi.PodSandboxFilter{Id: l.ID, LabelSelector: l.Labels}
 	switch strings.ToLower(l.State) {

@@ -14,8 +14,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Stats prints what running containers use; the share of a processor is that between two answers
-// which are ListOptions.Sample apart.
+// Stats prints resource use of running containers; CPU use is measured between two responses
+// ListOptions.Sample apart.
 func Stats(ctx context.Context, rt internalapi.RuntimeService, l ListOptions, out io.Writer) error {
 	filter := &runtimeapi.ContainerStatsFilter{Id: l.ID, PodSandboxId: l.Pod, LabelSelector: l.Labels}
 	before, err := rt.ListContainerStats(ctx, filter)
@@ -37,7 +37,7 @@ func Stats(ctx context.Context, rt internalapi.RuntimeService, l ListOptions, ou
 	return table(out, usage(l, before, after))
 }
 
-// usage has a row per container that runs and is in both answers.
+// usage returns a row per running container that is in both responses.
 func usage(l ListOptions, before, after []*runtimeapi.ContainerStats) [][]string {
 	old := map[string]*runtimeapi.ContainerStats{}
 	for _, s := range before {

@@ -49,7 +49,7 @@ func reasonOf(err error) string {
 	return strings.ToUpper(s[:1]) + s[1:]
 }
 
-// operands are the arguments that are not options.
+// operands returns the arguments that are not options.
 func (c *command) operands() (out []string) {
 	for _, a := range c.args[1:] {
 		if !strings.HasPrefix(a, "-") || a == "-" {
@@ -72,7 +72,7 @@ func lookup(name string) (func(*command) int, bool) {
 	return do, known
 }
 
-// runForever stands for a server that stops on TERM.
+// runForever acts as a server that stops on TERM.
 func runForever(c *command) int {
 	if c.run.main {
 		c.run.p.mu.Lock()
@@ -111,7 +111,7 @@ func sleep(c *command) int {
 	}
 }
 
-// seconds reads 5, 0.5, 5s, 2m, 1h, 1d and Go's 100ms.
+// seconds parses 5, 0.5, 5s, 2m, 1h, 1d and Go's 100ms.
 func seconds(s string) (time.Duration, error) {
 	if f, err := strconv.ParseFloat(s, 64); err == nil {
 		return time.Duration(f * float64(time.Second)), nil

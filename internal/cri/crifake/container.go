@@ -14,8 +14,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// container is one container's life: created, started, finished; its state follows from which of
-// these happened. Fake.mu guards it.
+// container is one container: created, started, finished; its state follows from which of these
+// happened. Fake.mu guards it.
 type container struct {
 	fake    *Fake
 	id      string
@@ -28,7 +28,7 @@ type container struct {
 	reason, message            string
 	script                     Script
 	proc                       *process // once started
-	listening                  []int    // ports of the Pod it took
+	listening                  []int    // ports of the Pod it listens on
 }
 
 func (c *container) name() string { return c.config.GetMetadata().GetName() }
@@ -139,7 +139,7 @@ func (c *container) startFailed(text string) error {
 	return status.Error(codes.Unknown, text)
 }
 
-// container finds by id or by an unambiguous beginning of one. Callers hold f.mu.
+// container finds a container by id or unambiguous prefix. Callers hold f.mu.
 func (f *Fake) container(id string) (*container, error) {
 	if c := f.containers[id]; c != nil {
 		return c, nil

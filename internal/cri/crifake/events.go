@@ -8,12 +8,12 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// backlog is how many events are kept while nobody listens; containerd keeps a like number for five
+// backlog is how many events are kept without subscribers; containerd keeps about as many for five
 // minutes.
 const backlog = 100
 
-// eventBus passes events to every subscriber; one that does not read loses its stream rather than
-// holding up the others.
+// eventBus sends events to all subscribers; one that does not read loses its stream instead of
+// delaying others.
 type eventBus struct {
 	mu          sync.Mutex
 	subs        map[chan *runtimeapi.ContainerEventResponse]bool
@@ -58,8 +58,7 @@ func (b *eventBus) unsubscribe(s chan *runtimeapi.ContainerEventResponse) {
 	delete(b.subs, s)
 }
 
-// drop ends all subscriptions and forgets what was kept, as the death of the runtime's process
-// does.
+// drop ends all subscriptions and drops kept events, as the death of the runtime's process does.
 func (b *eventBus) drop() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -75,14 +74,14 @@ func (f *Fake) emit(s *sandbox, id string, kind runtimeapi.ContainerEventType) {
 		ContainerId: id, ContainerEventType: kind, CreatedAt: time.Now().UnixNano(),
 		PodSandboxStatus: s.status(), ContainersStatuses: f.statuses(s),
 	}
-	if f.server == nil { // killed: nobody hears
+	if f.server == nil { // killed: nobody is connected
 		return
 	}
 	f.bus.send(proto.Clone(e).(*runtimeapi.ContainerEventResponse))
 }
 
-// GetContainerEvents streams events until the client leaves; what happened while nobody listened
-// comes first.
+// GetContainerEvents streams events until the client disconnects, first those kept while nobody was
+// subscribed.
 func (f *Fake) GetContainerEvents(_ *runtimeapi.GetEventsRequest,
 	stream runtimeapi.RuntimeService_GetContainerEventsServer) error {
 	ch, undelivered := f.bus.subscribe()

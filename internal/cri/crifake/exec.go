@@ -20,7 +20,7 @@ import (
 	utilexec "k8s.io/utils/exec"
 )
 
-// running finds a running container or says why not, as containerd does.
+// running returns a running container, or containerd's error.
 func (f *Fake) running(id string) (*container, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -34,7 +34,7 @@ func (f *Fake) running(id string) (*container, error) {
 	return c, nil
 }
 
-// errNoCommand is what runc says of a command that is not there.
+// errNoCommand is runc's error for a command that does not exist.
 type errNoCommand struct{ cmd string }
 
 func (e errNoCommand) Error() string {
@@ -50,7 +50,7 @@ func (c *container) exec(ctx context.Context, cmd []string, std stdio) (int, err
 	p := c.proc
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(p.ctx, cancel)() // an exec dies with its container
+	defer context.AfterFunc(p.ctx, cancel)() // an exec ends with its container
 	if c.script.Exec != nil {
 		if code, handled := c.script.Exec(p.api(ctx, std), cmd); handled {
 			return code, nil
@@ -175,7 +175,7 @@ func (f *Fake) PortForward(_ context.Context,
 	return s.GetPortForward(r)
 }
 
-// streams does what the streaming server is asked over its URLs.
+// streams implements the streaming server's runtime.
 type streams struct{ f *Fake }
 
 // Exec runs a command with the client's streams.
@@ -269,8 +269,8 @@ func (f *Fake) connect(sb *sandbox, port int) (net.Conn, error) {
 	handle := sb.ports[port]
 	f.mu.Unlock()
 	if handle == nil {
-		return nil, fmt.Errorf("failed to execute portforward in network namespace: failed to connect to localhost:%d "+
-			"inside namespace %q, IPv4: dial tcp4 127.0.0.1:%d: connect: connection refused", port, sb.id, port)
+		return nil, fmt.Errorf("failed to execute portforward in network namespace: failed to connect to "+
+			"localhost:%d inside namespace %q, IPv4: dial tcp4 127.0.0.1:%d: connect: connection refused", port, sb.id, port)
 	}
 	client, server := net.Pipe()
 	go handle(server)

@@ -15,18 +15,18 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Options say what the runtime is like at its start.
+// Options configure a Fake.
 type Options struct {
-	// holds the socket and the containers' own files; empty makes a temporary directory that Close
+	// directory of the socket and the containers' own files; empty: a temporary one that Close
 	// removes
 	Dir      string
 	InMemory bool         // no socket: Dial through Fake.Dialer; works inside testing/synctest
 	PodCIDR  netip.Prefix // 10.88.0.0/16
 	Images   []Image      // there from the start
-	// Registry holds what can be pulled. Nil lets every name be pulled.
+	// Registry has the images that can be pulled; nil: any name can be pulled.
 	Registry []Image
-	// CgroupDriver is what RuntimeConfig says: cgroupfs when empty, systemd, or "none" for a
-	// runtime that does not know the call.
+	// CgroupDriver is RuntimeConfig's answer: cgroupfs if empty, systemd, or "none" for a runtime
+	// without that call.
 	CgroupDriver string
 }
 
@@ -61,7 +61,7 @@ type state struct {
 	network    condition
 	runtime    condition
 	duplicates []string
-	creating   map[string]creation // sandboxes that come late, by name
+	creating   map[string]creation // sandboxes whose creation is delayed, by name
 }
 
 // Start makes a fake runtime and serves it.
@@ -91,7 +91,7 @@ func Start(o Options) (*Fake, error) {
 	return f, nil
 }
 
-// Endpoint is what Dial takes; in memory, Dialer is needed as well.
+// Endpoint returns the endpoint for Dial; in memory, Dialer is needed as well.
 func (f *Fake) Endpoint() string { return "unix://" + filepath.Join(f.opts.Dir, "cri.sock") }
 
 // Dialer connects to a fake in memory; nil when there is a socket.
@@ -132,8 +132,8 @@ func (f *Fake) serve() error {
 	return nil
 }
 
-// Kill drops every connection, as when the runtime's process is killed. Containers go on; an open
-// event stream ends, and events until Revive are lost.
+// Kill drops all connections, as when the runtime's process is killed. Containers run on; open
+// event streams end, and events until Restart are lost.
 func (f *Fake) Kill() {
 	f.mu.Lock()
 	s := f.server
@@ -145,7 +145,7 @@ func (f *Fake) Kill() {
 	f.bus.drop()
 }
 
-// currentServer is what Kill ends: another one after each Revive.
+// currentServer returns the server that Kill ends; Restart makes a new one.
 func (f *Fake) currentServer() *grpc.Server {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -201,7 +201,7 @@ type condition struct {
 	reason, message string
 }
 
-// addresses hands out Pod addresses, the lowest free one after the last.
+// addresses allocates Pod addresses: the next free one after the last.
 type addresses struct {
 	prefix netip.Prefix
 	last   netip.Addr

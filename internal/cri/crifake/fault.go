@@ -39,7 +39,7 @@ func (f *Fake) Fault(method, terms string) error {
 }
 
 type term struct {
-	remaining int // negative: for good
+	remaining int // negative: for ever
 	action    string
 	arg       string
 }
@@ -95,7 +95,7 @@ func (f *faults) set(method string, list []term) {
 	f.byMethod[method] = list
 }
 
-// next uses up one term.
+// next consumes one term.
 func (f *faults) next(method string) term {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -205,7 +205,7 @@ func (l *callLog) add(method string, req any, err error) {
 	l.list = append(l.list, Call{At: time.Now(), Method: method, Request: m, Err: err})
 }
 
-// isMutation tells RPCs that ask from RPCs that act.
+// isMutation distinguishes RPCs that change something from those that read.
 func isMutation(method string) bool {
 	switch method {
 	case "Version", "Status", "RuntimeConfig", "ImageStatus", "ImageFsInfo", "PodSandboxStatus", "ContainerStatus",
@@ -215,14 +215,14 @@ func isMutation(method string) bool {
 	return !strings.HasPrefix(method, "List")
 }
 
-// Calls returns the last acting RPCs (not those that only ask), oldest first.
+// Calls returns the last changing RPCs, oldest first.
 func (f *Fake) Calls() []Call {
 	f.calls.mu.Lock()
 	defer f.calls.mu.Unlock()
 	return append([]Call(nil), f.calls.list...)
 }
 
-// Count says how often a method was called since the start.
+// Count returns how often a method was called since the start.
 func (f *Fake) Count(method string) int {
 	f.calls.mu.Lock()
 	defer f.calls.mu.Unlock()

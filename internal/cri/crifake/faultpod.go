@@ -6,8 +6,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// FaultPod is Fault for the calls about one Pod only, by its name; it goes before a fault of the
-// method as a whole. Calls that list are nobody's.
+// FaultPod is Fault for calls about one Pod, by its name; it has precedence over a fault of the
+// method. Calls that list concern no Pod.
 func (f *Fake) FaultPod(pod, method, terms string) error {
 	list, err := parseFaults(terms)
 	if err != nil {
@@ -17,7 +17,7 @@ func (f *Fake) FaultPod(pod, method, terms string) error {
 	return nil
 }
 
-// faultOf uses up one term of the faults that concern a call.
+// faultOf consumes one term of the faults that apply to a call.
 func (f *Fake) faultOf(method string, req any) term {
 	if pod := f.podOf(req); pod != "" {
 		if t := f.faults.next(method + " " + pod); t.action != "ok" {
@@ -27,7 +27,7 @@ func (f *Fake) faultOf(method string, req any) term {
 	return f.faults.next(method)
 }
 
-// podOf is the name of the Pod that a request is about; empty when it is about none.
+// podOf returns the name of the Pod that a request is about; empty if there is none.
 func (f *Fake) podOf(req any) string {
 	switch r := req.(type) {
 	case *runtimeapi.RunPodSandboxRequest:

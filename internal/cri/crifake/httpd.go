@@ -57,7 +57,7 @@ func busyboxHttpd(c *command) int {
 	port := f.Int("p", 80, "")
 	dir := f.String("h", c.dir, "")
 	if f.Parse(c.args[1:]) != nil {
-		return 1 // said why
+		return 1 // serve has printed the error
 	}
 	srv, err := c.serve(*port, http.FileServer(http.Dir(c.run.p.hostPath(c.path(*dir)))))
 	if err != nil {

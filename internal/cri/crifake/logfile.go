@@ -101,7 +101,7 @@ type fanOut struct {
 
 func newFanOut(log *logStream) *fanOut { return &fanOut{log: log, attached: map[io.Writer]bool{}} }
 
-// Write never fails: an attached client that went away is forgotten.
+// Write never fails: clients that disconnected are dropped.
 func (f *fanOut) Write(b []byte) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

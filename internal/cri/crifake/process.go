@@ -151,8 +151,8 @@ func (p *process) signal(name string) {
 	}
 }
 
-// handleSignals treats signals as a shell does: trap, or end. A trap that calls exit ends the
-// process, any other lets it go on.
+// handleSignals handles signals as a shell does: trap, or end. A trap that calls exit ends the
+// process, others let it continue.
 func (p *process) handleSignals() {
 	for {
 		select {

@@ -43,7 +43,7 @@ func (s *sandbox) hostNetwork() bool {
 	return s.config.GetLinux().GetSecurityContext().GetNamespaceOptions().GetNetwork() == runtimeapi.NamespaceMode_NODE
 }
 
-// RunPodSandbox refuses a second sandbox of one name, namespace, uid and attempt.
+// RunPodSandbox refuses a second sandbox of the same name, namespace, uid and attempt.
 func (f *Fake) RunPodSandbox(_ context.Context,
 	r *runtimeapi.RunPodSandboxRequest) (*runtimeapi.RunPodSandboxResponse, error) {
 	m := r.GetConfig().GetMetadata()
@@ -90,15 +90,14 @@ func (f *Fake) RunPodSandbox(_ context.Context,
 	return &runtimeapi.RunPodSandboxResponse{PodSandboxId: s.id}, nil
 }
 
-// creation is the request for a sandbox that comes late, and the runtime's life in which it was
-// asked.
+// creation is a delayed request for a sandbox, with the server instance that received it.
 type creation struct {
 	request any
 	server  *grpc.Server
 }
 
-// reserve keeps a sandbox's name until its late making is over, as runtimes do from the moment they
-// are asked; what it returns gives the name back.
+// reserve reserves a sandbox's name until its delayed creation has ended, as runtimes do from the
+// request on; the returned function releases the name.
 func (f *Fake) reserve(req any) func() {
 	r, ok := req.(*runtimeapi.RunPodSandboxRequest)
 	if !ok {
@@ -123,7 +122,8 @@ func (f *Fake) reserve(req any) func() {
 	}
 }
 
-// noteDuplicates notes the sandboxes that are ready while another of their Pod's name is made.
+// noteDuplicates records sandboxes that are ready while another one of the same Pod name is
+// created.
 func (f *Fake) noteDuplicates(s *sandbox) {
 	m := s.config.GetMetadata()
 	for _, o := range f.sandboxes {
@@ -134,8 +134,8 @@ func (f *Fake) noteDuplicates(s *sandbox) {
 	}
 }
 
-// DuplicateSandboxes tells when two sandboxes of one Pod's name were ready at once, however short
-// it was; a kubelet never makes that happen.
+// DuplicateSandboxes returns descriptions of times at which two sandboxes of one Pod name were
+// ready; a correct kubelet never causes that.
 func (f *Fake) DuplicateSandboxes() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -22,10 +22,10 @@ type Script struct {
 	StartError string // StartContainer fails with this text, as for a command that is not there
 }
 
-// Process is what a Go script has around it.
+// Process is the environment of a Go script.
 type Process struct {
 	Context context.Context // ends when the container is killed
-	// TERM and other stop signals; a script that does not look is killed when the grace is over
+	// TERM and other stop signals; a script that ignores it is killed after the grace period
 	Signal    <-chan string
 	Stdin     io.Reader
 	Stdout    io.Writer
@@ -58,8 +58,8 @@ func (f *Fake) On(m Match, s Script) {
 	f.rules = append(f.rules, rule{m, s})
 }
 
-// scriptFor decides what a container does: rule, annotation, its own command, its image's script,
-// run for good. Callers hold f.mu.
+// scriptFor returns what a container does, in order of precedence: rule, annotation, its own
+// command, its image's script, run for ever. Callers hold f.mu.
 func (f *Fake) scriptFor(c *container) Script {
 	for i := len(f.rules) - 1; i >= 0; i-- {
 		if f.rules[i].match.matches(c) {

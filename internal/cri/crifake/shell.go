@@ -16,15 +16,15 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// shell interprets text inside the container and returns its exit code. main is set for the
-// container's own process, not for exec: there, a command nobody knows stands for a server and runs
-// until it is stopped; in exec it is not found.
+// shell interprets text inside the container and returns its exit code. main is true for the
+// container's own process: there an unknown command acts as a server that runs until it is stopped;
+// in an exec it is not found.
 func (p *process) shell(ctx context.Context, text string, std stdio, main bool) int {
 	code, _ := p.interpret(ctx, text, std, main)
 	return code
 }
 
-// trap runs a trap's text; exited says that it called exit.
+// trap runs a trap's text; exited: it called exit.
 func (p *process) trap(text string) (code int, exited bool) {
 	return p.interpret(p.ctx, text, stdio{nil, p.out, p.err}, false)
 }
@@ -68,8 +68,7 @@ func (p *process) interpret(ctx context.Context, text string, std stdio, main bo
 	return code, runner.Exited()
 }
 
-// shellRun is one interpretation: what it asks of the world goes to the container's own files and
-// commands.
+// shellRun is one interpretation: files and commands are the container's own.
 type shellRun struct {
 	p    *process
 	main bool

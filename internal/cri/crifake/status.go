@@ -9,13 +9,13 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Version says containerd, so that whoever looks at the name treats the fake alike.
+// Version returns containerd's name, so that clients that depend on it treat the fake alike.
 func (f *Fake) Version(context.Context, *runtimeapi.VersionRequest) (*runtimeapi.VersionResponse, error) {
 	return &runtimeapi.VersionResponse{Version: "0.1.0", RuntimeName: "containerd", RuntimeVersion: "v2.4.2-fake",
 		RuntimeApiVersion: "v1"}, nil
 }
 
-// Status tells both conditions and one default handler without user namespaces.
+// Status returns both conditions and one default handler without user namespaces.
 func (f *Fake) Status(context.Context, *runtimeapi.StatusRequest) (*runtimeapi.StatusResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -33,7 +33,7 @@ func (f *Fake) Status(context.Context, *runtimeapi.StatusRequest) (*runtimeapi.S
 	}, nil
 }
 
-// RuntimeConfig says Options.CgroupDriver.
+// RuntimeConfig returns Options.CgroupDriver.
 func (f *Fake) RuntimeConfig(context.Context,
 	*runtimeapi.RuntimeConfigRequest) (*runtimeapi.RuntimeConfigResponse, error) {
 	driver := runtimeapi.CgroupDriver_CGROUPFS
@@ -101,7 +101,7 @@ func (f *Fake) ContainerStats(_ context.Context,
 	return &runtimeapi.ContainerStatsResponse{Stats: c.stats()}, nil
 }
 
-// ListContainerStats tells of running containers.
+// ListContainerStats returns statistics of running containers.
 func (f *Fake) ListContainerStats(_ context.Context,
 	r *runtimeapi.ListContainerStatsRequest) (*runtimeapi.ListContainerStatsResponse, error) {
 	f.mu.Lock()
@@ -160,7 +160,7 @@ func (f *Fake) PodSandboxStats(_ context.Context,
 	return &runtimeapi.PodSandboxStatsResponse{Stats: f.podStats(s)}, nil
 }
 
-// ListPodSandboxStats tells of ready sandboxes.
+// ListPodSandboxStats returns statistics of ready sandboxes.
 func (f *Fake) ListPodSandboxStats(_ context.Context,
 	r *runtimeapi.ListPodSandboxStatsRequest) (*runtimeapi.ListPodSandboxStatsResponse, error) {
 	f.mu.Lock()

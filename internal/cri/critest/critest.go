@@ -31,7 +31,7 @@ type Target struct {
 	Adjust func(t testing.TB, config *runtimeapi.PodSandboxConfig)
 }
 
-// Dialer makes a Target and cleans up after it.
+// Dialer returns a Target and cleans up at the end of the test.
 type Dialer func(t testing.TB) Target
 
 // FromEnv dials the runtime at GANTRY_CRI_ENDPOINT with the image GANTRY_CRI_IMAGE, or skips.
@@ -59,7 +59,7 @@ func FromEnv(t testing.TB) Target {
 		Host: host}
 }
 
-// suite is every promise, in the order they are checked.
+// suite is all requirements, in the order in which they are checked.
 var suite = []struct {
 	name string
 	test func(*suiteEnv)
@@ -86,7 +86,7 @@ var suite = []struct {
 	{"stats", statistics},
 }
 
-// Run checks every promise in a subtest of its own.
+// Run checks each requirement in a subtest.
 func Run(t *testing.T, dial Dialer) {
 	target := dial(t)
 	for _, c := range suite {
@@ -98,7 +98,7 @@ func Run(t *testing.T, dial Dialer) {
 	}
 }
 
-// suiteEnv is one subtest with a Pod of its own.
+// suiteEnv is the environment of one subtest, with a Pod of its own.
 type suiteEnv struct {
 	*testing.T
 	Target
@@ -215,7 +215,7 @@ func (b *suiteEnv) waitExit(id string) *runtimeapi.ContainerStatus {
 	return st
 }
 
-// eventually polls until ok, for ten seconds at most.
+// eventually polls until ok returns true, for at most ten seconds.
 func (b *suiteEnv) eventually(what string, ok func() bool) {
 	b.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)

@@ -28,7 +28,7 @@ func execTimeout(b *suiteEnv) {
 	}
 }
 
-// ready waits until a script said that its trap is set.
+// ready waits until a script has printed that its trap is set.
 func (b *suiteEnv) ready(p *pod, name string) {
 	b.Helper()
 	b.eventually("script is set up", func() bool {

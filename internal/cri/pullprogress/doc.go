@@ -1,10 +1,9 @@
-// Package pullprogress tells how much of an image a runtime has fetched so far, where the runtime
-// can tell: containerd, whose content store answers on the socket that also speaks CRI.
+// Package pullprogress reports how much of an image has been fetched, for runtimes that expose it:
+// containerd, whose content store is on the socket that serves CRI.
 //
-// CRI itself says nothing about a pull that is under way. A runtime that does not know the content
-// API is asked once and never again.
+// CRI itself does not report progress of pulls. A runtime without the content API is asked once.
 //
-// In: an endpoint, an image's name. Out: bytes fetched and bytes in all.
+// In: an endpoint, an image's name. Out: bytes fetched, bytes in all.
 //
-// To add a runtime that tells otherwise: a file here and a case in Store.Pulled.
+// To support another runtime: a file here and a case in Store.PullProgress.
 package pullprogress

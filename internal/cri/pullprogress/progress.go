@@ -16,19 +16,17 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Labels that containerd puts on what it fetched: where it came from, and, on manifests, what they
-// refer to.
+// containerd's labels of fetched content: its source and, on manifests, the referenced content.
 const (
 	sourceLabel = "containerd.io/distribution.source."
 	configLabel = "containerd.io/gc.ref.content.config"
 	layerLabel  = "containerd.io/gc.ref.content.l."
 )
 
-// maxManifest bounds what is read as a manifest, in bytes; registries refuse larger ones than 4
-// MiB.
+// maxManifest bounds a manifest, in bytes; registries refuse those above 4 MiB.
 const maxManifest = 4 << 20
 
-// sourceOf is the registry's host, as labels have it, and the repository of an image's full name.
+// sourceOf returns the registry's host, as in the labels, and the repository of a full image name.
 func sourceOf(image string) (host, repository string) {
 	image, _, _ = strings.Cut(image, "@")
 	if i := strings.LastIndexByte(image, ':'); i > strings.LastIndexByte(image, '/') {
@@ -47,8 +45,7 @@ func sourceOf(image string) (host, repository string) {
 	return u.Hostname(), rest
 }
 
-// measure sums up the layers of the one manifest of the image's repository that has something under
-// way.
+// measure adds up the layers of the one manifest of the image's repository that is being fetched.
 func (s *Store) measure(ctx context.Context, image string) (done, total int64, err error) {
 	r, err := s.api.ListStatuses(ctx, &content.ListStatusesRequest{})
 	if err != nil {
@@ -83,8 +80,8 @@ func (s *Store) measure(ctx context.Context, image string) (done, total int64, e
 	return done, total, nil
 }
 
-// manifest finds the manifest from the image's repository that has layers under way; nil when there
-// is none, or two and nobody could tell which is meant.
+// manifest returns the manifest of the image's repository with layers being fetched; nil if there
+// is none, or more than one.
 func (s *Store) manifest(ctx context.Context, image string, under map[string]int64) (*content.Info, error) {
 	host, repository := sourceOf(image)
 	stream, err := s.api.List(ctx,
@@ -125,7 +122,7 @@ func refersTo(info *content.Info, under map[string]int64) bool {
 	return false
 }
 
-// manifest is what an image's manifest says of sizes; Docker's and OCI's are alike in that.
+// manifest is the part of an image manifest with sizes; Docker's and OCI's agree in it.
 type manifest struct {
 	Config descriptor   `json:"config"`
 	Layers []descriptor `json:"layers"`

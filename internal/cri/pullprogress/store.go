@@ -17,26 +17,26 @@ import (
 )
 
 const (
-	namespace    = "k8s.io"        // where containerd's CRI plugin keeps its images
-	idleTimeout  = time.Minute     // without pulls the connection is given up
-	queryTimeout = 2 * time.Second // of one question; nobody waits for the answer but those who ask why
+	namespace    = "k8s.io"        // containerd namespace of CRI's images
+	idleTimeout  = time.Minute     // the connection is closed after this time without pulls
+	queryTimeout = 2 * time.Second // of one request
 )
 
-// Store is a runtime's content store.
+// Store is a containerd content store. It is safe for concurrent use.
 type Store struct {
 	api         content.ContentClient
 	conn        *grpc.ClientConn
-	unsupported atomic.Bool // the runtime does not know the API
+	unsupported atomic.Bool // the runtime lacks the API
 }
 
-// Options say where the runtime is.
+// Options configure a Store.
 type Options struct {
-	Endpoint string // of the image service, as cri.Options have it
+	Endpoint string // of the image service, as in cri.Options
 	// Dialer opens the connection; nil dials the unix socket at the given path.
 	Dialer func(ctx context.Context, path string) (net.Conn, error)
 }
 
-// Open returns the store behind an endpoint. Nothing is dialled before somebody asks.
+// Open returns the store of an endpoint. It connects at the first request.
 func Open(o Options) (*Store, error) {
 	path, err := cri.SocketPath(o.Endpoint)
 	if err != nil {
@@ -58,12 +58,12 @@ func Open(o Options) (*Store, error) {
 	return &Store{api: content.NewContentClient(conn), conn: conn}, nil
 }
 
-// Close ends the connection.
+// Close closes the connection.
 func (s *Store) Close() error { return s.conn.Close() }
 
-// PullProgress returns how many bytes of the image's layers and configuration are on the node, and
-// how many there are in all, while it is being pulled. ok is false when the runtime does not tell,
-// or not yet: the manifest, which has the sizes, has to come first.
+// PullProgress returns how many bytes of the image's layers and configuration are fetched, and
+// their total, while the image is pulled. ok is false if the runtime does not report it, or not
+// yet: the manifest, which has the sizes, comes first.
 func (s *Store) PullProgress(ctx context.Context, image string) (done, total int64, ok bool) {
 	if s.unsupported.Load() {
 		return 0, 0, false

@@ -1,6 +1,6 @@
-// Package plan decides what the cluster's DNS is: which servers it asks about what, and by which
-// objects it is found.
+// Package plan decides the configuration of the cluster's DNS: which servers to ask about which
+// names, and the objects through which it is found.
 //
 // In: the ConfigMap's data, flags, the text of a resolver file. Out: Settings, a Service and an
-// EndpointSlice as they should be.
+// EndpointSlice.
 package plan

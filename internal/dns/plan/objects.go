@@ -13,12 +13,12 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// The names by which a cluster's DNS goes.
+// Names of the DNS objects.
 const (
 	ServiceName   = "kube-dns"
 	ConfigMapName = "kube-dns"
 	managedBy     = "dns.gantry"
-	// MetricsPort is where the Service has the servers' metrics, as upstream's add-on.
+	// MetricsPort is the Service's metrics port, as in upstream's add-on.
 	MetricsPort = 9153
 	metrics     = "metrics"
 )
@@ -28,8 +28,8 @@ func managedLabels() map[string]string {
 		"kubernetes.io/name": "CoreDNS"}
 }
 
-// Service is that of the cluster's DNS at an address. It selects nothing: every server keeps a
-// slice of its own.
+// Service returns the DNS Service at an address. It has no selector: every server maintains its own
+// EndpointSlice.
 func Service(at netip.Addr) *v1.Service {
 	family := v1.IPv4Protocol
 	if at.Is6() {
@@ -47,7 +47,7 @@ func Service(at netip.Addr) *v1.Service {
 	}
 }
 
-// scrapeAnnotations are the annotations by which a Prometheus finds the metrics.
+// scrapeAnnotations returns the annotations by which Prometheus finds the metrics.
 func scrapeAnnotations() map[string]string {
 	return map[string]string{"prometheus.io/port": strconv.Itoa(MetricsPort), "prometheus.io/scrape": "true"}
 }
@@ -56,8 +56,8 @@ func metricsPort() v1.ServicePort {
 	return v1.ServicePort{Name: metrics, Protocol: v1.ProtocolTCP, Port: MetricsPort}
 }
 
-// WithDefaults is a Service of an earlier version of Gantry with the metrics port and its
-// annotations; nil when it lacks nothing. Annotations that somebody set stay.
+// WithDefaults returns a Service of an earlier version of Gantry with metrics port and annotations
+// added; nil if nothing is missing. Existing annotations stay.
 func WithDefaults(have *v1.Service) *v1.Service {
 	out := have.DeepCopy()
 	if !slices.ContainsFunc(out.Spec.Ports, func(p v1.ServicePort) bool {
@@ -76,7 +76,7 @@ func WithDefaults(have *v1.Service) *v1.Service {
 	return out
 }
 
-// Conflict tells why a Service of that name is not to be touched; empty when it is Gantry's.
+// Conflict returns why a Service of that name must not be changed; "" if it is Gantry's.
 func Conflict(have *v1.Service, at netip.Addr) string {
 	switch {
 	case len(have.Spec.Selector) > 0:
@@ -90,15 +90,15 @@ func Conflict(have *v1.Service, at netip.Addr) string {
 // Server is one DNS server as others reach it.
 type Server struct {
 	Node    string
-	NodeUID types.UID // empty: the node is not known, and the slice has no owner
+	NodeUID types.UID // empty: not known, and the slice has no owner
 	At      netip.AddrPort
-	Metrics uint16 // port of its metrics at the same address; 0: not served
+	Metrics uint16 // metrics port at the same address; 0: none
 }
 
-// SliceName is the name of a node's slice.
+// SliceName returns the name of a node's EndpointSlice.
 func SliceName(node string) string { return ServiceName + "-" + node }
 
-// Slice says where a server is. It goes with its Node.
+// Slice returns the EndpointSlice of a server. Its Node owns it.
 func Slice(s Server) *discoveryv1.EndpointSlice {
 	family := discoveryv1.AddressTypeIPv4
 	if s.At.Addr().Is6() {
@@ -130,8 +130,8 @@ func Slice(s Server) *discoveryv1.EndpointSlice {
 	return out
 }
 
-// Corefile is the stanza of CoreDNS's kubernetes plugin: the cluster's domain and both reverse
-// ones, of which others' names are asked upstream.
+// Corefile returns the stanza of CoreDNS's kubernetes plugin: the cluster domain and both reverse
+// zones; reverse names of others are asked upstream.
 func Corefile(domain string) string {
 	return strings.Join([]string{
 		"kubernetes " + domain + " in-addr.arpa ip6.arpa {",
@@ -142,8 +142,8 @@ func Corefile(domain string) string {
 	}, "\n")
 }
 
-// Forwarding is the stanza of CoreDNS's forward plugin. A query fails at once while every server is
-// known to be dead, and a flood is refused.
+// Forwarding returns the stanza of CoreDNS's forward plugin. A query fails at once while all
+// servers are known to be down; more than the maximum of concurrent queries are refused.
 func Forwarding(servers []netip.AddrPort) string {
 	var b strings.Builder
 	b.WriteString("forward .")

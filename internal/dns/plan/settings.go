@@ -10,27 +10,27 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// port is where a server listens when only its address is named.
+// port is the port of a server that is given by address only.
 const port = 53
 
-// maxServers is what CoreDNS's forward plugin takes.
+// maxServers is the limit of CoreDNS's forward plugin.
 const maxServers = 15
 
-// Settings say whom to ask. The zero value asks nobody.
+// Settings are the servers to ask. The zero value asks none.
 type Settings struct {
-	// Upstreams are asked about every name that is nobody else's.
+	// Upstreams are asked about names outside of the cluster and of Stubs.
 	Upstreams []netip.AddrPort
-	// Stubs are domains with servers of their own, ordered by zone.
+	// Stubs are domains with servers of their own, sorted by zone.
 	Stubs []Stub
 }
 
-// Stub is a domain that its own servers are asked about.
+// Stub is a domain with its servers.
 type Stub struct {
 	Zone    string
 	Servers []netip.AddrPort
 }
 
-// Equal tells that nothing changed.
+// Equal reports whether s and o are the same.
 func (s Settings) Equal(o Settings) bool {
 	return slices.Equal(s.Upstreams, o.Upstreams) && slices.EqualFunc(s.Stubs, o.Stubs,
 		func(a, b Stub) bool { return a.Zone == b.Zone && slices.Equal(a.Servers, b.Servers) })
@@ -42,9 +42,10 @@ const (
 	KeyUpstreams = "upstreamNameservers"
 )
 
-// Overlay lays the ConfigMap's data over base: stubDomains is a JSON map from domain to addresses,
-// upstreamNameservers a JSON list. What a key does not say stays as in base; an empty list of
-// upstreams means none. https://kubernetes.io/docs/tasks/administer-cluster/dns-custom-nameservers
+// Overlay returns base overridden by the ConfigMap's data: stubDomains is a JSON map from domain to
+// addresses, upstreamNameservers a JSON list. Missing keys leave base; an empty list of upstreams
+// means none. Errors name the key.
+// https://kubernetes.io/docs/tasks/administer-cluster/dns-custom-nameservers
 func Overlay(base Settings, data map[string]string) (Settings, error) {
 	out := base
 	if text, ok := data[KeyUpstreams]; ok {
@@ -73,7 +74,7 @@ func Overlay(base Settings, data map[string]string) (Settings, error) {
 	return out, nil
 }
 
-// Servers reads addresses, each with or without a port.
+// Servers parses addresses, each with or without port.
 func Servers(list []string) ([]netip.AddrPort, error) {
 	if len(list) > maxServers {
 		return nil, fmt.Errorf("%d servers; %d at most", len(list), maxServers)
@@ -95,7 +96,7 @@ func Servers(list []string) ([]netip.AddrPort, error) {
 	return out, nil
 }
 
-// Stubs reads domains with their servers.
+// Stubs parses domains with their servers.
 func Stubs(domains map[string][]string) ([]Stub, error) {
 	out := make([]Stub, 0, len(domains))
 	for domain, list := range domains {
@@ -116,7 +117,8 @@ func Stubs(domains map[string][]string) ([]Stub, error) {
 	return slices.CompactFunc(out, func(a, b Stub) bool { return a.Zone == b.Zone }), nil
 }
 
-// Nameservers are those of a resolver file but own, which would ask themselves for ever.
+// Nameservers returns the nameservers of a resolver file without own, which would forward queries
+// to themselves.
 func Nameservers(resolvConf string, own []netip.Addr) []netip.AddrPort {
 	var out []netip.AddrPort
 	for line := range strings.Lines(resolvConf) {
@@ -135,8 +137,8 @@ func Nameservers(resolvConf string, own []netip.Addr) []netip.AddrPort {
 	return out
 }
 
-// ClusterAddress is the DNS address of a range of Services: the tenth, as kubeadm gives it; false
-// when the range is too small.
+// ClusterAddress returns the DNS address of a Service range: the tenth, as with kubeadm; false if
+// the range is too small.
 func ClusterAddress(services netip.Prefix) (netip.Addr, bool) {
 	a := services.Masked().Addr()
 	for range 10 {

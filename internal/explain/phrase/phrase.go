@@ -1,10 +1,10 @@
-// Package phrase says what a phrase of `kubectl describe` means: which component said it, by which
-// rule, and what a person can do.
+// Package phrase explains a phrase of `kubectl describe`: which component says it, by which rule,
+// and what to do.
 //
 // It knows texts, not objects: for a phrase without its Pod, from a ticket or another cluster.
 // `gantry why pod/NAME` says more.
 //
-// In: a text. Out: its meanings, the outer one first. To add one: a row in the table of its
+// In: a text. Out: its meanings, the outermost first. To add one: a row in the table of its
 // component.
 package phrase
 
@@ -15,18 +15,17 @@ import (
 	"slices"
 )
 
-// Meaning is what one part of a phrase says.
+// Meaning explains one part of a phrase.
 type Meaning struct {
 	Part      string `json:"part"`      // of the text
-	Component string `json:"component"` // who says it
+	Component string `json:"component"` // which component says it
 	Rule      string `json:"rule"`      // by which decision
 	Fix       string `json:"fix"`
 }
 
 type phraseRule struct{ pattern, component, rule, fix string }
 
-// Lookup returns the meanings of a text in the order in which its parts stand there; none when
-// nothing is known.
+// Lookup returns the meanings of a text in the order of its parts; none if no part is known.
 func Lookup(text string) []Meaning {
 	type hit struct {
 		at int

@@ -9,14 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
-// Owner is the object whose template a Pod was made from. The zero value: the Pod stands alone.
+// Owner is the object with the Pod's template. The zero value: the Pod has none.
 type Owner struct {
 	Kind string // deployment, statefulset, daemonset, replicaset, job
 	Name string
 }
 
-// OwnerOf tells what to edit to change a Pod for good: its controller, or the Deployment of its
-// ReplicaSet, known by the hash in the names.
+// OwnerOf returns what to edit to change a Pod permanently: its controller, or the Deployment of
+// its ReplicaSet, recognized by the pod-template-hash.
 func OwnerOf(p *v1.Pod) Owner {
 	for _, r := range p.OwnerReferences {
 		if r.Controller == nil || !*r.Controller {
@@ -34,8 +34,8 @@ func OwnerOf(p *v1.Pod) Owner {
 	return Owner{}
 }
 
-// podCommands gives the command that turns the Pod's specification into the edited one: a patch of
-// the owner's template, or the Pod made anew.
+// podCommands returns the commands that change the Pod's spec from was to now: a patch of the
+// owner's template, or recreation of the Pod.
 func podCommands(o Owner, was, now *v1.Pod) []string {
 	patch, err := specPatch(was, now)
 	if err != nil {
@@ -44,10 +44,10 @@ func podCommands(o Owner, was, now *v1.Pod) []string {
 	switch o.Kind {
 	case "":
 		return []string{
-			fmt.Sprintf("kubectl -n %s get pod %s -o json | kubectl patch --local -f - --type=strategic -p %s -o json "+
-				"| kubectl replace --force -f -", was.Namespace, was.Name, quoted(`{"spec":`+patch+`}`))}
+			fmt.Sprintf("kubectl -n %s get pod %s -o json | kubectl patch --local -f - --type=strategic -p %s -o "+
+				"json | kubectl replace --force -f -", was.Namespace, was.Name, quoted(`{"spec":`+patch+`}`))}
 	case "job":
-		return nil // its template cannot be changed
+		return nil // the template is immutable
 	}
 	cmd := fmt.Sprintf("kubectl -n %s patch %s %s --type=strategic -p %s", was.Namespace, o.Kind, o.Name,
 		quoted(`{"spec":{"template":{"spec":`+patch+`}}}`))
@@ -57,7 +57,7 @@ func podCommands(o Owner, was, now *v1.Pod) []string {
 	return []string{cmd}
 }
 
-// specPatch is the strategic merge patch between two Pod specifications.
+// specPatch returns the strategic merge patch between two Pod specs.
 func specPatch(was, now *v1.Pod) (string, error) {
 	a, err := json.Marshal(was.Spec)
 	if err != nil {
@@ -74,8 +74,7 @@ func specPatch(was, now *v1.Pod) (string, error) {
 	return string(dropOrderHints(patch)), nil
 }
 
-// dropOrderHints leaves out the hints about order that a patch made by comparison carries: nothing
-// is reordered here.
+// dropOrderHints removes $setElementOrder directives from a patch: nothing is reordered here.
 func dropOrderHints(patch []byte) []byte {
 	var m map[string]any
 	if json.Unmarshal(patch, &m) != nil {
@@ -106,5 +105,5 @@ func dropOrder(v any) {
 	}
 }
 
-// quoted is a text as one word for the shell.
+// quoted quotes s for the shell.
 func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

@@ -2,16 +2,14 @@ package whatif
 
 import v1 "k8s.io/api/core/v1"
 
-// Commands gives the shell commands that turn a Pod's specification into an edited one, in order: a
-// patch of the template it was made from, or the Pod made anew. None when its owner's template
-// cannot be changed.
+// Commands returns the shell commands that change a Pod's spec from was to now, in order: a patch
+// of its template, or recreation of the Pod. None if the owner's template is immutable.
 func Commands(was, now *v1.Pod) []string { return podCommands(OwnerOf(was), was, now) }
 
-// Quoted is a text as one word for the shell.
+// Quoted quotes s for the shell.
 func Quoted(s string) string { return quoted(s) }
 
-// Patch is the strategic merge patch from a Pod's specification to an edited one; empty when there
-// is none.
+// Patch returns the strategic merge patch from was to now; empty if they are equal.
 func Patch(was, now *v1.Pod) string {
 	p, err := specPatch(was, now)
 	if err != nil {

@@ -15,50 +15,50 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// In is what changes are looked for in.
+// In is the input of FindRemedies.
 type In struct {
 	Pod         *v1.Pod
 	Snapshot    *snapshot.Snapshot
 	Plugins     *schedule.PluginSet
 	Owner       Owner               // what to edit instead of the Pod; zero: the Pod itself
-	Classes     map[string]Priority // priority classes by name, as far as known
-	MaxRemedies int                 // remedies wanted; 0 means 6
-	// WithoutPods gives the judges as they are when some Pods are gone and their devices are free;
-	// nil: as Judges.
+	Classes     map[string]Priority // PriorityClasses by name, as far as known
+	MaxRemedies int                 // number of remedies wanted; 0: 6
+	// WithoutPods returns the plugins with the given Pods deleted and their devices free; nil:
+	// Plugins are used.
 	WithoutPods func(deletedPods map[types.UID]bool) *schedule.PluginSet
-	MaxAttempts int // rulings allowed; 0 means 400
+	MaxAttempts int // bound of scheduling attempts; 0: 400
 }
 
-// Priority is what a class gives a Pod.
+// Priority is a PriorityClass.
 type Priority struct {
 	Value int32
 	Never bool // preemptionPolicy: Never
 }
 
-// Remedy is a set of changes after which the plugins chose a node.
+// Remedy is a set of changes with which the plugins chose a node.
 type Remedy struct {
 	Description string   `json:"say"`
 	Run         []string `json:"run,omitempty"` // shell commands, in order
-	Node        string   `json:"node"`          // where the Pod would go
+	Node        string   `json:"node"`          // the chosen node
 	// of its first change: request, toleration, cordon, pod, label, rule, node, …
 	Kind string `json:"kind"`
 
 	cost float64
 }
 
-// change is one edit. pod and world are nil when it leaves them alone; both get copies they may
-// keep.
+// change is one edit. The functions are nil if it does not concern the Pod or the cluster; both get
+// copies that they may keep.
 type change struct {
 	kind        string
 	description string
-	run         []string // empty: the edit of the Pod, rendered in the end
-	cost        float64  // among changes of the same number: lower is nearer
+	run         []string // empty: derived from the edit of the Pod at the end
+	cost        float64  // among remedies of as many changes the lowest wins
 	pod         func(*v1.Pod)
 	snapshot    func(*snapshot.Snapshot) (*snapshot.Snapshot, error)
-	deletedPods []types.UID // Pods that it ends
+	deletedPods []types.UID // Pods that it deletes
 }
 
-// searchState is the cluster after some changes.
+// searchState is the Pod and the cluster after some changes.
 type searchState struct {
 	pod      *v1.Pod
 	snapshot *snapshot.Snapshot
@@ -69,11 +69,11 @@ const (
 	defaultMaxRemedies = 6
 	defaultMaxAttempts = 400
 	maxChanges         = 3  // changes in one remedy
-	maxTargetNodes     = 12 // nodes that are tried to be made to fit
+	maxTargetNodes     = 12 // nodes for which remedies are tried
 	maxPerKind         = 2  // remedies of the same kind
 )
 
-// search is one run.
+// search is one call of FindRemedies.
 type search struct {
 	in       In
 	ctx      context.Context
@@ -82,9 +82,9 @@ type search struct {
 	emitted  map[string]bool
 }
 
-// FindRemedies looks for the smallest changes that let the Pod be placed, and gives what each node
-// says as things are; nothing of either when it fits. It stops when ctx ends or the rulings allowed
-// are used up.
+// FindRemedies returns the smallest changes with which the Pod can be scheduled, and each node's
+// current refusal; neither if it fits. It stops when ctx ends or MaxAttempts is reached, and
+// returns what it has found.
 func FindRemedies(ctx context.Context, in In) ([]Remedy, []journal.NodeRefusal) {
 	if in.MaxRemedies == 0 {
 		in.MaxRemedies = defaultMaxRemedies
@@ -121,8 +121,8 @@ func (s *search) schedule(st searchState) *schedule.Result {
 	return schedule.SchedulePod(s.ctx, schedule.Input{Pod: st.pod, Snapshot: st.snapshot, Plugins: plugins})
 }
 
-// repair tries to make one node take the Pod: it lifts the node's refusal in every way it knows,
-// and goes on with the next refusal.
+// repair tries to make one node fit: it lifts the node's refusal in every known way, and continues
+// with the next refusal.
 func (s *search) repair(st searchState, refusals []journal.NodeRefusal, node string) {
 	i := slices.IndexFunc(refusals, func(r journal.NodeRefusal) bool { return r.Node == node })
 	if i < 0 {
@@ -150,7 +150,7 @@ func (s *search) repair(st searchState, refusals []journal.NodeRefusal, node str
 	}
 }
 
-// deletedPods are the Pods that the changes end.
+// deletedPods returns the Pods that the changes delete.
 func (st searchState) deletedPods() map[types.UID]bool {
 	out := map[types.UID]bool{}
 	for _, c := range st.changes {
@@ -206,7 +206,7 @@ func (s *search) record(st searchState, winner string) {
 	s.found = append(s.found, r)
 }
 
-// best takes the cheapest remedies, a few of each kind.
+// best returns the cheapest remedies, at most maxPerKind of each kind.
 func (s *search) best() []Remedy {
 	slices.SortStableFunc(s.found, func(a, b Remedy) int { return cmp.Compare(a.cost, b.cost) })
 	var out []Remedy
@@ -220,8 +220,8 @@ func (s *search) best() []Remedy {
 	return out
 }
 
-// nearestNodes chooses nodes to work on: those that lack least, and the first of each other
-// refusal.
+// nearestNodes returns nodes to find remedies for: those with the smallest shortfall, and the first
+// of each other refusal.
 func nearestNodes(refusals []journal.NodeRefusal, n int) []string {
 	order := slices.Clone(refusals)
 	slices.SortStableFunc(order, func(a, b journal.NodeRefusal) int { return cmp.Compare(Distance(a), Distance(b)) })
@@ -236,8 +236,8 @@ func nearestNodes(refusals []journal.NodeRefusal, n int) []string {
 	return out
 }
 
-// Distance ranks how far a node is from taking the Pod: the relative shortfalls added up; a refusal
-// that is not about amounts is farther.
+// Distance ranks how far a node is from fitting: the sum of relative shortfalls; other refusals
+// count more.
 func Distance(r journal.NodeRefusal) float64 {
 	if len(r.Shortages) == 0 {
 		return 100

@@ -12,10 +12,10 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// newNode is the name of the node that is added on trial.
+// newNode is the name of the simulated new node.
 const newNode = "a-new-node"
 
-// addNode tries an empty node more, of the shape of each that refused for lack of room.
+// addNode simulates an additional empty node with the shape of each node that lacks resources.
 func (s *search) addNode(st searchState, refusals []journal.NodeRefusal) {
 	tried := map[string]bool{}
 	for _, r := range refusals {
@@ -49,7 +49,7 @@ func (s *search) addNode(st searchState, refusals []journal.NodeRefusal) {
 	}
 }
 
-// shapeOf says what matters of a node to someone who adds one: its zone, its size, its taints.
+// shapeOf describes a node for somebody who adds one: zone, size, taints.
 func shapeOf(n *v1.Node) string {
 	var parts []string
 	if z := n.Labels[v1.LabelTopologyZone]; z != "" {

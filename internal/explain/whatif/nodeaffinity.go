@@ -12,8 +12,8 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// loosenAffinity edits those expressions of a required term that leave the node out, so that they
-// leave out no more than they must. Each term is a way of its own.
+// loosenAffinity edits the expressions of a required term that exclude the node, as little as
+// possible. Each term is an alternative.
 func loosenAffinity(st searchState, r journal.NodeRefusal) []change {
 	n := st.snapshot.Node(r.Node)
 	if n == nil {
@@ -26,7 +26,7 @@ func loosenAffinity(st searchState, r journal.NodeRefusal) []change {
 		cost := 1.1
 		try := func(e v1.NodeSelectorRequirement, value string, has bool, to *[]v1.NodeSelectorRequirement) {
 			keep, say := loosenExpression(e, value, has)
-			// of a field it may hold but one value
+			// matchFields allow only one value
 			if to == &term.MatchFields && e.Operator == v1.NodeSelectorOpIn && say != "" {
 				keep.Values, say = []string{value},
 					fmt.Sprintf("name %s instead of %s", value, strings.Join(e.Values, ", "))
@@ -43,10 +43,10 @@ func loosenAffinity(st searchState, r journal.NodeRefusal) []change {
 			v, has := n.Node().Labels[e.Key]
 			try(e, v, has, &term.MatchExpressions)
 		}
-		for _, e := range t.MatchFields { // of the node's name: there is no other
+		for _, e := range t.MatchFields { // metadata.name: the only supported field
 			try(e, r.Node, true, &term.MatchFields)
 		}
-		// nothing to change, or nothing left: an empty term means no node
+		// nothing to change, or an empty term, which matches no node
 		if len(says) == 0 || len(term.MatchExpressions)+len(term.MatchFields) == 0 {
 			continue
 		}
@@ -58,8 +58,8 @@ func loosenAffinity(st searchState, r journal.NodeRefusal) []change {
 	return out
 }
 
-// refusalsNotNamed are the refusals of nodes that the Pod's required node affinity does not name,
-// when it names none that is there: the plugins are not asked about them then.
+// refusalsNotNamed returns the refusals of nodes that the Pod's required node affinity does not
+// name, if it names no existing one: PreFilter then excludes them.
 func refusalsNotNamed(in In) []journal.NodeRefusal {
 	var names []string
 	for _, t := range requiredTerms(in.Pod) {
@@ -84,8 +84,9 @@ func refusalsNotNamed(in In) []journal.NodeRefusal {
 	return out
 }
 
-// loosenExpression is the expression changed so that it holds for a value, or one that is absent:
-// nil when it has to go. What was done is told, empty when it held before.
+// loosenExpression returns the expression changed so that it holds for value, or for a missing
+// label; nil if it must be removed. It also returns a description, empty if the expression held
+// before.
 func loosenExpression(e v1.NodeSelectorRequirement, value string, has bool) (*v1.NodeSelectorRequirement, string) {
 	keep := e.DeepCopy()
 	bound := func(step int64) (*v1.NodeSelectorRequirement, string) {
@@ -133,8 +134,8 @@ func loosenExpression(e v1.NodeSelectorRequirement, value string, has bool) (*v1
 	return keep, ""
 }
 
-// boundShift is how far a bound was moved, relative to where it was, at most 0.5; dropping an
-// expression is worse.
+// boundShift returns how far a bound was moved, relative to its value, at most 0.5; removing an
+// expression costs more.
 func boundShift(was v1.NodeSelectorRequirement, is *v1.NodeSelectorRequirement) float64 {
 	if is == nil {
 		return 0.6

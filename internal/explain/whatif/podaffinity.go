@@ -14,11 +14,11 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// maxCompetitors is how many Pods a remedy takes away for the sake of anti-affinity.
+// maxCompetitors bounds the Pods that a remedy deletes because of anti-affinity.
 const maxCompetitors = 3
 
-// removePods takes those Pods out of the node's domains that this Pod's anti-affinity, or whose
-// own, keeps apart.
+// removePods deletes the Pods in the node's domains that conflict with the Pod by anti-affinity, in
+// either direction.
 func removePods(st searchState, r journal.NodeRefusal) []change {
 	n := st.snapshot.Node(r.Node)
 	own, err := snapshot.NewPodInfo(st.pod)
@@ -39,9 +39,9 @@ func removePods(st searchState, r journal.NodeRefusal) []change {
 	return []change{deletePods(r.Node, rivals...)}
 }
 
-// antiAffinityConflict tells whether a term of p's required anti-affinity speaks of q, and both
-// nodes are in one domain of it. Labels of namespaces are not known here: a term that selects
-// namespaces may mean any, and the plugins have the last word.
+// antiAffinityConflict reports whether a term of p's required anti-affinity selects q, and both
+// nodes are in the same domain. Namespaces' labels are not known here: a term with a
+// namespaceSelector may select any, and the plugins decide.
 func antiAffinityConflict(p framework.PodInfo, q *v1.Pod, a, b framework.NodeInfo) bool {
 	return slices.ContainsFunc(p.GetRequiredAntiAffinityTerms(), func(t framework.AffinityTerm) bool {
 		x, has := a.Node().Labels[t.TopologyKey]
@@ -55,16 +55,16 @@ func antiAffinityConflict(p framework.PodInfo, q *v1.Pod, a, b framework.NodeInf
 	})
 }
 
-// OtherNamespaces are namespaces where Pods are that a required Pod affinity wants, and where it
-// does not look.
+// OtherNamespaces are namespaces with Pods that a required Pod affinity term selects but does not
+// cover.
 type OtherNamespaces struct {
-	Term            int // of the required terms
+	Term            int // index of the required term
 	Selector        string
 	Searched, Found []string // namespaces
-	Pods            []string // the first few of those there, with their namespaces
+	Pods            []string // the first few Pods found, with their namespaces
 }
 
-// PodsInOtherNamespaces finds such namespaces for the terms that select no namespaces by labels.
+// PodsInOtherNamespaces returns such namespaces for terms without namespaceSelector.
 func PodsInOtherNamespaces(p *v1.Pod, pods []*v1.Pod) []OtherNamespaces {
 	if p.Spec.Affinity == nil || p.Spec.Affinity.PodAffinity == nil {
 		return nil
@@ -102,7 +102,7 @@ func PodsInOtherNamespaces(p *v1.Pod, pods []*v1.Pod) []OtherNamespaces {
 	return out
 }
 
-// reachNamespaces lets a Pod affinity look where the Pods are that it wants.
+// reachNamespaces adds the Pods' namespaces to the Pod affinity term.
 func reachNamespaces(st searchState, _ journal.NodeRefusal) []change {
 	var pods []*v1.Pod
 	for _, n := range st.snapshot.All() {

@@ -14,16 +14,16 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// GroupPlacement is how the members of a group are placed one after the other.
+// GroupPlacement is the simulated placement of a group's members, one after the other.
 type GroupPlacement struct {
-	Nodes         map[string]string // node by name of the member
-	Unschedulable *v1.Pod           // the first member that no node takes; nil: all have a node
+	Nodes         map[string]string // by name of the member
+	Unschedulable *v1.Pod           // the first member that fits on no node; nil: all fit
 	Refusals      []journal.NodeRefusal
-	Snapshot      *snapshot.Snapshot // with the placed members in it
+	Snapshot      *snapshot.Snapshot // with the placed members
 }
 
-// PlaceGroup places members in order, each with those before it on their nodes, until one fits
-// nowhere.
+// PlaceGroup schedules members in order on a copy of the snapshot, each with the earlier ones
+// placed, until one fits nowhere.
 func PlaceGroup(ctx context.Context, in In, members []*v1.Pod) (GroupPlacement, error) {
 	g := GroupPlacement{Nodes: map[string]string{}, Snapshot: in.Snapshot}
 	for _, m := range members {
@@ -46,9 +46,8 @@ func PlaceGroup(ctx context.Context, in In, members []*v1.Pod) (GroupPlacement, 
 	return g, nil
 }
 
-// CompleteGroup looks for changes around a group after which all its members have a node: for the
-// member that is stuck, but at the expense of no other member, and a lower request for all of them.
-// In.Pod is not used.
+// CompleteGroup returns remedies with which all members of a group fit: for the unschedulable
+// member, without deleting other members, and a lower request for all. In.Pod is not used.
 func CompleteGroup(ctx context.Context, in In, members []*v1.Pod, g GroupPlacement) []Remedy {
 	if g.Unschedulable == nil {
 		return nil
@@ -71,8 +70,8 @@ func CompleteGroup(ctx context.Context, in In, members []*v1.Pod, g GroupPlaceme
 	return out
 }
 
-// lowerAllRequests finds the largest request with which every member has a node, when one resource
-// alone is short.
+// lowerAllRequests finds the largest request with which all members fit, if only one resource is
+// short.
 func lowerAllRequests(ctx context.Context, in In, members []*v1.Pod, g GroupPlacement) (Remedy, bool) {
 	name := v1.ResourceName("")
 	for _, r := range g.Refusals {
@@ -115,8 +114,8 @@ func lowerAllRequests(ctx context.Context, in In, members []*v1.Pod, g GroupPlac
 	return Remedy{}, false
 }
 
-// dividingRequests are the requests with which a whole number of members fills a node's free room,
-// the largest first.
+// dividingRequests returns requests of which a whole number fills a node's free room, the largest
+// first.
 func dividingRequests(w *snapshot.Snapshot, name v1.ResourceName, members int, below int64) []int64 {
 	var out []int64
 	for _, n := range w.All() {
@@ -135,8 +134,8 @@ func dividingRequests(w *snapshot.Snapshot, name v1.ResourceName, members int, b
 	return out[:min(len(out), 60)]
 }
 
-// LowerRequests lowers a Pod's requests by what it lacked somewhere, so that it would have fitted
-// there without anybody leaving.
+// LowerRequests lowers a Pod's requests by its shortages on a node, so that it would have fitted
+// there without victims.
 func LowerRequests(p *v1.Pod, short []journal.Shortage) (Remedy, bool) {
 	edited := p.DeepCopy()
 	var says []string

@@ -13,15 +13,13 @@ import (
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
-// Victims are the Pods of lower priority that would have to leave a node for this Pod, were it
-// allowed to preempt.
+// Victims are the Pods of lower priority that would have to leave a node if this Pod could preempt.
 type Victims struct {
 	Node string
 	Pods []*v1.Pod
 }
 
-// CheapestVictims finds the node where the fewest Pods of lower priority would have to leave; no
-// Pods when that helps nowhere.
+// CheapestVictims returns the node with the fewest victims; none if preemption would not help.
 func CheapestVictims(ctx context.Context, in In) Victims {
 	s := &search{in: In{Pod: in.Pod, Snapshot: in.Snapshot, Plugins: in.Plugins, MaxAttempts: 60}, ctx: ctx,
 		emitted: map[string]bool{}}
@@ -59,8 +57,8 @@ func CheapestVictims(ctx context.Context, in In) Victims {
 	return best
 }
 
-// fewestPods takes the smallest Pod that suffices alone, else those that help most, until nothing
-// is short.
+// fewestPods returns the smallest single Pod that suffices, else those that help most, until
+// nothing is short.
 func fewestPods(short []journal.Shortage, from []*v1.Pod) []*v1.Pod {
 	var alone *v1.Pod
 	for _, p := range from {
@@ -89,8 +87,8 @@ func fewestPods(short []journal.Shortage, from []*v1.Pod) []*v1.Pod {
 	return deletedPods
 }
 
-// RaisePriority gives the Pod a class of at least its priority that may preempt; false when there
-// is none.
+// RaisePriority gives the Pod a PriorityClass of at least the needed priority that may preempt;
+// false if there is none.
 func RaisePriority(in In, v Victims) (Remedy, bool) {
 	for _, name := range slices.Sorted(maps.Keys(in.Classes)) {
 		c := in.Classes[name]

@@ -15,7 +15,7 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// Amount prints a quantity of a resource for people: always milli for cpu, bytes as journal.Size.
+// Amount formats a quantity of a resource for people: cpu in milli, bytes as journal.Size.
 func Amount(name string, n int64) string {
 	switch {
 	case name == string(v1.ResourceCPU):
@@ -45,7 +45,7 @@ func quantityValue(name v1.ResourceName, l v1.ResourceList) int64 {
 	return q.Value()
 }
 
-// lowerRequests makes the Pod ask for what the node has left.
+// lowerRequests lowers the Pod's requests to what the node has left.
 func lowerRequests(st searchState, r journal.NodeRefusal) []change {
 	edited := st.pod.DeepCopy()
 	var says []string
@@ -70,8 +70,8 @@ func lowerRequests(st searchState, r journal.NodeRefusal) []change {
 		pod: func(p *v1.Pod) { p.Spec = *spec.DeepCopy() }}}
 }
 
-// lower takes requests down, the largest first, until the whole Pod asks for no more than target;
-// it says what it did.
+// lower lowers requests, the largest first, until the whole Pod requests at most target; it
+// describes what it did.
 func lower(p *v1.Pod, name v1.ResourceName, target int64) ([]string, bool) {
 	var says []string
 	for range 40 {
@@ -90,10 +90,10 @@ func lower(p *v1.Pod, name v1.ResourceName, target int64) ([]string, bool) {
 			part.Limits[name] = quantity(string(name), to)
 		}
 		if quantityValue(name, pod.Requests(p)) == total {
-			return nil, false // somebody else decides: overhead, or the Pod's own level
+			return nil, false // determined elsewhere: overhead, or Pod-level resources
 		}
 		if part == p.Spec.Resources && to < inContainers(p, name) {
-			return nil, false // the Pod as a whole may not ask for less than its containers
+			return nil, false // Pod-level requests must not be below the containers'
 		}
 		exact := Amount(string(name), to)
 		if q := quantity(string(name), to); name != v1.ResourceCPU {
@@ -105,20 +105,20 @@ func lower(p *v1.Pod, name v1.ResourceName, target int64) ([]string, bool) {
 	return nil, false
 }
 
-// isUnbounded tells resources whose request must be their limit: all but those that may be
-// overcommitted.
+// isUnbounded reports whether the resource's request must equal its limit: extended resources
+// cannot be overcommitted.
 func isUnbounded(name v1.ResourceName) bool {
 	return name != v1.ResourceCPU && name != v1.ResourceMemory && name != v1.ResourceEphemeralStorage
 }
 
-// inContainers is what the containers ask for without the Pod's own level.
+// inContainers returns the containers' requests without Pod-level resources.
 func inContainers(p *v1.Pod, name v1.ResourceName) int64 {
 	alone := *p
 	alone.Spec.Resources, alone.Spec.Overhead = nil, nil
 	return quantityValue(name, pod.Requests(&alone))
 }
 
-// decisive finds the requests that make the Pod's total: the Pod's own level, the init container
+// decisive returns the requests that determine the Pod's total: Pod-level ones, the init container
 // that alone exceeds the others, or the largest container.
 func decisive(p *v1.Pod, name v1.ResourceName) (*v1.ResourceRequirements, string) {
 	if p.Spec.Resources != nil {
@@ -156,7 +156,7 @@ func decisive(p *v1.Pod, name v1.ResourceName) (*v1.ResourceRequirements, string
 	return best, what
 }
 
-// freePods removes Pods from the node: the smallest single one that suffices, or a few together.
+// freePods deletes Pods of the node: the smallest single one that suffices, or a few.
 func freePods(st searchState, r journal.NodeRefusal) []change {
 	n := st.snapshot.Node(r.Node)
 	if n == nil || len(r.Shortages) == 0 {
@@ -164,7 +164,7 @@ func freePods(st searchState, r journal.NodeRefusal) []change {
 	}
 	for _, x := range r.Shortages {
 		if x.Requested > x.Available {
-			return nil // not even the empty node
+			return nil // not even an empty node
 		}
 	}
 	var alone []*v1.Pod
@@ -192,7 +192,7 @@ func freePods(st searchState, r journal.NodeRefusal) []change {
 	return out
 }
 
-// priorityOf ranks how hard it is to do without a Pod: a lone one that is not critical first.
+// priorityOf ranks how acceptable it is to delete a Pod: a standalone, not critical one first.
 func priorityOf(p *v1.Pod) int32 {
 	n := pod.Priority(p)
 	if p.Namespace == "kube-system" {
@@ -201,8 +201,7 @@ func priorityOf(p *v1.Pod) int32 {
 	return n
 }
 
-// shortfallWithout is how much of what is short is still short without these Pods, relative to what
-// is asked.
+// shortfallWithout returns the shortfall that remains without these Pods, relative to the requests.
 func shortfallWithout(short []journal.Shortage, deletedPods ...*v1.Pod) float64 {
 	var d float64
 	for _, x := range short {
@@ -232,7 +231,7 @@ func weight(short []journal.Shortage, p *v1.Pod) float64 {
 	return w
 }
 
-// podsByWeight takes the Pods that help most until enough is free; at most four.
+// podsByWeight returns the Pods that help most until enough is free; at most four.
 func podsByWeight(n framework.NodeInfo, short []journal.Shortage) []*v1.Pod {
 	var deletedPods []*v1.Pod
 	for len(deletedPods) < 4 {
@@ -302,7 +301,7 @@ func requestsText(p *v1.Pod) string {
 	return strings.Join(parts, ", ")
 }
 
-// raiseMaxPods raises the node's number of Pods.
+// raiseMaxPods raises the node's maxPods.
 func raiseMaxPods(_ searchState, r journal.NodeRefusal) []change {
 	if len(r.Shortages) != 1 || r.Shortages[0].Resource != string(v1.ResourcePods) {
 		return nil
@@ -318,8 +317,8 @@ func raiseMaxPods(_ searchState, r journal.NodeRefusal) []change {
 			}}}
 }
 
-// otherResource asks for a resource of the same last name that the node does offer: another
-// vendor's.
+// otherResource requests a resource with the same last part of its name that the node offers, from
+// another vendor.
 func otherResource(st searchState, r journal.NodeRefusal) []change {
 	n := st.snapshot.Node(r.Node)
 	if n == nil || len(r.Shortages) != 1 || r.Shortages[0].Available != 0 || !strings.Contains(r.Shortages[0].Resource,

@@ -14,7 +14,7 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// repairsByCode are the changes that may lift a plugin's refusal.
+// repairsByCode are the changes that may lift a refusal, by its code.
 var repairsByCode = map[string][]func(searchState, journal.NodeRefusal) []change{
 	"NodeResourcesFit":  {lowerRequests, freePods, raiseMaxPods, otherResource},
 	"NodeUnschedulable": {uncordon},
@@ -36,7 +36,7 @@ func changes(st searchState, r journal.NodeRefusal) []change {
 	return out
 }
 
-// freeDevices ends a Pod of the node that has devices.
+// freeDevices deletes a Pod of the node that has devices.
 func freeDevices(st searchState, r journal.NodeRefusal) []change {
 	n := st.snapshot.Node(r.Node)
 	if n == nil {
@@ -62,7 +62,7 @@ func uncordon(_ searchState, r journal.NodeRefusal) []change {
 		}}}
 }
 
-// untolerated are the node's taints that keep the Pod out.
+// untolerated returns the node's taints that the Pod does not tolerate.
 func untolerated(p *v1.Pod, n *v1.Node) []v1.Taint {
 	var out []v1.Taint
 	for _, t := range n.Spec.Taints {
@@ -76,7 +76,7 @@ func untolerated(p *v1.Pod, n *v1.Node) []v1.Taint {
 	return out
 }
 
-// Taint prints a taint as kubectl does.
+// Taint formats a taint as kubectl does.
 func Taint(t v1.Taint) string {
 	if t.Value == "" {
 		return t.Key + ":" + string(t.Effect)
@@ -84,8 +84,8 @@ func Taint(t v1.Taint) string {
 	return t.Key + "=" + t.Value + ":" + string(t.Effect)
 }
 
-// isNodeConditionTaint tells taints that the system sets by itself: they go when their reason goes,
-// and are not for tolerating.
+// isNodeConditionTaint reports whether the system manages the taint: it is removed with its cause,
+// and should not be tolerated.
 func isNodeConditionTaint(t v1.Taint) bool { return strings.HasPrefix(t.Key, "node.kubernetes.io/") }
 
 func tolerate(st searchState, r journal.NodeRefusal) []change {
@@ -137,7 +137,7 @@ func untaint(st searchState, r journal.NodeRefusal) []change {
 	return []change{c}
 }
 
-// labelNode is a node given labels.
+// labelNode returns the change that labels a node.
 func labelNode(node string, set map[string]string) change {
 	var failureText []string
 	for _, k := range slices.Sorted(maps.Keys(set)) {
@@ -156,8 +156,8 @@ func labelNode(node string, set map[string]string) change {
 		}}
 }
 
-// labelForAffinity gives the node the labels that the Pod's selector, or one of its required terms,
-// asks for.
+// labelForAffinity labels the node as the Pod's nodeSelector, or one of its required terms,
+// demands.
 func labelForAffinity(st searchState, r journal.NodeRefusal) []change {
 	n := st.snapshot.Node(r.Node)
 	if n == nil {
@@ -190,8 +190,7 @@ func labelForAffinity(st searchState, r journal.NodeRefusal) []change {
 	return out
 }
 
-// satisfyRequirement adds to set what makes labels meet an expression; false when labels cannot be
-// added to that end.
+// satisfyRequirement adds to set labels that satisfy an expression; false if that is not possible.
 func satisfyRequirement(set, have map[string]string, e v1.NodeSelectorRequirement) bool {
 	v, there := have[e.Key]
 	switch e.Operator {
@@ -240,7 +239,7 @@ func dropAffinity(st searchState, _ journal.NodeRefusal) []change {
 	return out
 }
 
-// freePort removes the Pods of the node that hold a host port that this Pod wants.
+// freePort deletes the node's Pods that use a host port of this Pod.
 func freePort(st searchState, r journal.NodeRefusal) []change {
 	n := st.snapshot.Node(r.Node)
 	if n == nil {
@@ -265,8 +264,8 @@ func freePort(st searchState, r journal.NodeRefusal) []change {
 		}}}
 }
 
-// freeClaim ends the Pods that have a claim of the Pod's own, wherever they run: a claim may be for
-// one Pod at a time. Which of several claims is so is not known here: each is tried by itself.
+// freeClaim deletes the Pods that use a claim of this Pod, on any node: a claim may be
+// ReadWriteOncePod. Which of several claims is one is not known here: each is tried.
 func freeClaim(st searchState, _ journal.NodeRefusal) []change {
 	var out []change
 	for _, v := range st.pod.Spec.Volumes {
@@ -280,8 +279,7 @@ func freeClaim(st searchState, _ journal.NodeRefusal) []change {
 	return out
 }
 
-// holdersOf are the Pods with a claim on the first node that has such; a claim for one Pod has no
-// others.
+// holdersOf returns the Pods with a claim on the first node that has any.
 func holdersOf(st searchState, claim string) (node string, holders []*v1.Pod) {
 	has := func(v v1.Volume) bool {
 		return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim

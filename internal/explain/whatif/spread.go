@@ -15,8 +15,7 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// DeprecatedLabel is the name of former times of a label that says the same; empty when it had
-// none.
+// DeprecatedLabel returns the deprecated name of a well-known label; empty if there is none.
 func DeprecatedLabel(label string) string {
 	switch label {
 	case v1.LabelTopologyZone:
@@ -33,8 +32,8 @@ func DeprecatedLabel(label string) string {
 	return ""
 }
 
-// labelForSpread gives the node a topology label it lacks: the value of its old name, else one that
-// other nodes have.
+// labelForSpread labels the node with a missing topology key: with the value of its deprecated
+// name, else with one of other nodes.
 func labelForSpread(st searchState, r journal.NodeRefusal) []change {
 	n := st.snapshot.Node(r.Node)
 	if n == nil {
@@ -87,16 +86,16 @@ func eachSpread(st searchState, make func(i int, c v1.TopologySpreadConstraint) 
 	return out
 }
 
-// Domains counts by domain the Pods that a spread rule of a Pod speaks of, as the rule counts:
-// nodes that lack a key of any rule, that the Pod's node affinity leaves out (unless
-// nodeAffinityPolicy is Ignore) or whose taints it does not tolerate (where nodeTaintsPolicy is
-// Honor) are no part of it.
+// Domains counts, by domain, the Pods that a topology spread constraint selects. As in the plugin,
+// nodes without one of the Pod's topology keys, nodes excluded by its node affinity (unless
+// nodeAffinityPolicy is Ignore) and nodes with untolerated taints (with nodeTaintsPolicy Honor) do
+// not count.
 func Domains(p *v1.Pod, c v1.TopologySpreadConstraint, clusterState *snapshot.Snapshot) map[string]int {
 	selector, err := metav1.LabelSelectorAsSelector(c.LabelSelector)
 	if err != nil {
 		return nil
 	}
-	var same []string // values of the Pod's own that others share, who are counted
+	var same []string // values of matchLabelKeys that other Pods share
 	for _, k := range c.MatchLabelKeys {
 		if _, ok := p.Labels[k]; ok {
 			same = append(same, k)
@@ -121,7 +120,7 @@ func Domains(p *v1.Pod, c v1.TopologySpreadConstraint, clusterState *snapshot.Sn
 	return counts
 }
 
-// countsForSpread tells whether a node is part of what a spread rule counts.
+// countsForSpread reports whether a node counts for a topology spread constraint.
 func countsForSpread(p *v1.Pod, c v1.TopologySpreadConstraint, n *v1.Node) bool {
 	for _, other := range p.Spec.TopologySpreadConstraints {
 		if _, ok := n.Labels[other.TopologyKey]; !ok && other.WhenUnsatisfiable == c.WhenUnsatisfiable {
@@ -137,8 +136,8 @@ func countsForSpread(p *v1.Pod, c v1.TopologySpreadConstraint, n *v1.Node) bool 
 		len(untolerated(p, n)) == 0
 }
 
-// MinDomainCount is the count that the skew is measured from: the smallest, and 0 while there are
-// fewer domains than the rule insists on.
+// MinDomainCount returns the count from which skew is measured: the smallest; 0 if there are fewer
+// domains than minDomains.
 func MinDomainCount(c v1.TopologySpreadConstraint, counts map[string]int) int {
 	least := -1
 	for _, n := range counts {
@@ -152,7 +151,7 @@ func MinDomainCount(c v1.TopologySpreadConstraint, counts map[string]int) int {
 	return max(least, 0)
 }
 
-// widenSpread allows the skew that the Pod would make on the node.
+// widenSpread raises maxSkew to what the Pod would cause on the node.
 func widenSpread(st searchState, r journal.NodeRefusal) []change {
 	n := st.snapshot.Node(r.Node)
 	if n == nil {
@@ -178,7 +177,7 @@ func widenSpread(st searchState, r journal.NodeRefusal) []change {
 	})
 }
 
-// lowerDomains insists on no more domains than there are.
+// lowerDomains lowers minDomains to the number of domains.
 func lowerDomains(st searchState, _ journal.NodeRefusal) []change {
 	return eachSpread(st, func(i int, c v1.TopologySpreadConstraint) (change, bool) {
 		have := int32(len(Domains(st.pod, c, st.snapshot)))
@@ -210,7 +209,8 @@ func softenSpread(st searchState, _ journal.NodeRefusal) []change {
 			description: fmt.Sprintf("make the spread over %s a wish (whenUnsatisfiable: ScheduleAnyway)",
 				c.TopologyKey), cost: 2.5, pod: func(p *v1.Pod) {
 				c := &p.Spec.TopologySpreadConstraints[i]
-				c.WhenUnsatisfiable, c.MinDomains = v1.ScheduleAnyway, nil // a wish may insist on no number of domains
+				// minDomains is not allowed with ScheduleAnyway
+				c.WhenUnsatisfiable, c.MinDomains = v1.ScheduleAnyway, nil
 			}}, true
 	})
 }

@@ -1,8 +1,8 @@
-// Package remote sends the facts of a component that runs apart to the API server's journal.
+// Package remote sends the facts of a component in another process to the API server's journal.
 //
-// In: facts (Put never blocks). Out: batches posted to podjournals, one per namespace and beat.
-// What cannot be sent is kept up to a bound, oldest dropped first; an API server without a journal
-// (any other Kubernetes) is noticed once and left alone.
+// In: facts (Put never blocks). Out: batches posted to podjournals, one per namespace and period.
+// Facts that cannot be sent are kept up to a bound, the oldest are dropped first. An API server
+// without journal (any other Kubernetes) is detected once; sending then stops.
 package remote
 
 import (
@@ -17,25 +17,26 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// beat is the time between batches; bound is how many facts wait at most; batch is how many go in
-// one request.
+// flushInterval is the time between batches, maxQueued the number of facts kept at most, maxBatch
+// the number in one request.
 const (
 	flushInterval = 500 * time.Millisecond
 	maxQueued     = 1 << 14
 	maxBatch      = 2000
 )
 
-// apiPath is where the journal is served.
+// apiPath is the API group version of the journal.
 const apiPath = "/apis/journal.gantry.dev/v1alpha1"
 
-// Poster posts a JSON body to a path of the API server.
+// Poster posts a JSON body to a path of the API server and returns an error for any status but
+// success.
 type Poster interface {
 	Post(ctx context.Context, path string, body []byte) error
-	// Get reads a path; its error is of the API server's answer.
+	// Get requests a path; its error is that of the API server's answer.
 	Get(ctx context.Context, path string) error
 }
 
-// Sink is the Sink of a component.
+// Sink is a journal.Sink that sends facts to the API server. It is safe for concurrent use.
 type Sink struct {
 	poster   Poster
 	by, node string
@@ -44,18 +45,18 @@ type Sink struct {
 	queued []journal.Entry
 	wakeup chan struct{}
 
-	refusalLogged map[string]bool // namespaces whose refusal was logged
+	refusalLogged map[string]bool // namespaces for which a refusal was logged
 
-	bytesPerEntry int // bytes that an entry took in the batch before; only Run's goroutine touches it
+	bytesPerEntry int // average size of an entry in the last batch, in bytes; used by Run's goroutine only
 }
 
-// New makes a shipper that speaks for a component; Run sends.
+// New returns a Sink for component by on node, which may be empty. Run sends.
 func New(p Poster, by, node string) *Sink {
 	return &Sink{poster: p, by: by, node: node, wakeup: make(chan struct{}, 1), refusalLogged: map[string]bool{}}
 }
 
-// Put keeps the fact until the next beat. Facts about what is in no namespace, nodes and images,
-// stay with their component: the API server's journal is kept and read by namespace.
+// Put queues the fact for the next batch. Facts about objects without namespace (nodes, images) are
+// dropped: the API server's journal is stored and read by namespace.
 func (s *Sink) Put(ref journal.Ref, fact journal.Fact) {
 	if ref.Namespace == "" {
 		return
@@ -73,8 +74,8 @@ func (s *Sink) Put(ref journal.Ref, fact journal.Fact) {
 	}
 }
 
-// Run sends until ctx ends, and then once more what is left. It ends by itself when the API server
-// keeps no journal, and says so once.
+// Run sends batches until ctx ends, and then once more. It returns earlier if the API server has no
+// journal, and logs that.
 func (s *Sink) Run(ctx context.Context) {
 	if s.apiAbsent(ctx) {
 		return
@@ -98,7 +99,7 @@ func (s *Sink) Run(ctx context.Context) {
 	}
 }
 
-// send posts what waits; false means that there is no journal to send to.
+// send posts the queued facts; false: the API server has no journal.
 func (s *Sink) send(ctx context.Context) bool {
 	s.mu.Lock()
 	all := s.queued
@@ -137,8 +138,8 @@ func (s *Sink) send(ctx context.Context) bool {
 	return true
 }
 
-// apiAbsent tells whether the API server has no journal, as any other Kubernetes: who may not write
-// one is refused there before it is said that there is none. It is logged.
+// apiAbsent reports whether the API server has no journal and logs it. Any other Kubernetes may
+// answer Forbidden before NotFound, so discovery decides.
 func (s *Sink) apiAbsent(ctx context.Context) bool {
 	if !apierrors.IsNotFound(s.poster.Get(ctx, apiPath)) {
 		return false

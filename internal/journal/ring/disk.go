@@ -11,16 +11,16 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// maxLine bounds one encoded entry on reading; a longer line is damage.
+// maxLine bounds an encoded entry when reading; a longer line counts as damaged.
 const maxLine = 64 << 20
 
-// disk is two segments: the one that grows, and the full one before it.
+// disk stores lines in two segments: the current one and the full one before it.
 type disk struct {
 	dir    string
 	limit  int // bytes of a segment
 	file   *os.File
 	size   int
-	broken bool // a write failed: the journal goes on in memory and said so once
+	broken bool // a write failed: the journal continues in memory; logged once
 }
 
 func openDisk(dir string, limit int) (*disk, error) {
@@ -47,8 +47,8 @@ func (d *disk) open() error {
 	return d.endLine()
 }
 
-// endLine closes a line that a killed process left unfinished, so that the next entry starts a new
-// one.
+// endLine terminates a line that a killed process left incomplete, so that the next entry starts a
+// new one.
 func (d *disk) endLine() error {
 	if d.size == 0 {
 		return nil
@@ -65,7 +65,7 @@ func (d *disk) endLine() error {
 	return err
 }
 
-// replay hands every stored line to take, oldest first.
+// replay calls take for each stored line, oldest first.
 func (d *disk) replay(take func(line []byte)) error {
 	for _, path := range []string{d.previous(), d.current()} {
 		if err := readLines(path, take); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -96,7 +96,7 @@ func readLines(path string, take func([]byte)) error {
 	}
 }
 
-// append writes whole lines, starting a new segment when the current one is full.
+// append writes whole lines and starts a new segment when the current one is full.
 func (d *disk) append(lines []byte) {
 	if d.broken {
 		return

@@ -10,26 +10,26 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// DefaultBytes bounds the encoded entries kept when Options.Bytes is zero.
+// DefaultBytes bounds the encoded entries if Options.Bytes is 0.
 const DefaultBytes = 16 << 20
 
 // maxPending bounds the entries that wait for the writer; beyond it the oldest are dropped and
 // counted.
 const maxPending = 1 << 16
 
-// Options say where and how much.
+// Options configure a Ring.
 type Options struct {
-	Dir   string // folder for the segments; empty keeps the journal in memory only
-	Bytes int    // bound of encoded entries; 0 means DefaultBytes
+	Dir   string // directory of the segments; empty: memory only
+	Bytes int    // bound of encoded entries; 0: DefaultBytes
 }
 
-// slot is one stored entry: what queries look at, and the encoded rest.
+// slot is one stored entry: the fields that queries compare, and the encoded rest.
 type slot struct {
 	header journal.Entry // Fact is nil
 	raw    []byte
 }
 
-// Ring is the journal's store. It is safe for concurrent use.
+// Ring stores entries. It is safe for concurrent use.
 type Ring struct {
 	limit int
 
@@ -39,7 +39,7 @@ type Ring struct {
 	dropped uint64
 	damaged uint64
 
-	storeMu sync.Mutex // held by whoever moves pending into slots
+	storeMu sync.Mutex // held while pending entries move into slots
 	slots   []slot     // oldest first
 	size    int
 	disk    *disk
@@ -49,8 +49,8 @@ type Ring struct {
 	end    sync.Once
 }
 
-// Open reads what an earlier process left in o.Dir and starts the writer. It fails when the folder
-// cannot be used.
+// Open reads the entries that an earlier process stored in o.Dir and starts the writer. It fails if
+// the directory cannot be used. The caller must Close the Ring.
 func Open(o Options) (*Ring, error) {
 	r := &Ring{limit: o.Bytes, wakeup: make(chan struct{}, 1), done: make(chan struct{})}
 	if r.limit <= 0 {
@@ -70,7 +70,7 @@ func Open(o Options) (*Ring, error) {
 	return r, nil
 }
 
-// SinkFor returns the Sink of one component; node may be empty.
+// SinkFor returns the Sink of component by; node may be empty.
 func (r *Ring) SinkFor(by, node string) journal.Sink { return sink{r, by, node} }
 
 type sink struct {
@@ -83,7 +83,7 @@ func (s sink) Put(ref journal.Ref, fact journal.Fact) {
 	s.ring.add(journal.Entry{At: time.Now(), Ref: ref, By: s.by, Node: s.node, Fact: fact})
 }
 
-// Append stores entries of another process; they keep time and speaker.
+// Append stores entries of another process with their time and component.
 func (r *Ring) Append(entries []journal.Entry) { r.add(entries...) }
 
 func (r *Ring) add(entries ...journal.Entry) {
@@ -104,7 +104,8 @@ func (r *Ring) add(entries ...journal.Entry) {
 	}
 }
 
-// Read returns the entries that q selects, oldest first. Everything put before the call is seen.
+// Read returns the entries that q selects, oldest first. It includes everything put before the
+// call.
 func (r *Ring) Read(q journal.Query) []journal.Entry {
 	r.flush()
 	r.storeMu.Lock()
@@ -128,13 +129,13 @@ func (r *Ring) Read(q journal.Query) []journal.Entry {
 	return out
 }
 
-// Stats tells how full the journal is and what it lost.
+// Stats says how full the journal is and how many entries it lost.
 type Stats struct {
 	Entries, Bytes   int
-	Dropped, Damaged uint64 // entries lost to a full queue, and unreadable lines on disk
+	Dropped, Damaged uint64 // entries lost to a full queue; unreadable lines on disk
 }
 
-// Stats returns current figures.
+// Stats returns the current numbers.
 func (r *Ring) Stats() Stats {
 	r.flush()
 	r.storeMu.Lock()
@@ -146,7 +147,7 @@ func (r *Ring) Stats() Stats {
 	return s
 }
 
-// Close writes what is pending and closes the files.
+// Close writes pending entries and closes the files.
 func (r *Ring) Close() error {
 	var err error
 	r.end.Do(func() {
@@ -185,7 +186,7 @@ func (r *Ring) flush() {
 	var lines bytes.Buffer
 	for i := range batch {
 		raw, err := json.Marshal(batch[i])
-		if err != nil { // a fact that cannot be encoded is a defect of its type; keep its line
+		if err != nil { // a fact that cannot be encoded is a bug in its type; store its line
 			batch[i].Fact = journal.Foreign{Name: journal.Kind(batch[i].Fact), Text: batch[i].Fact.Line()}
 			raw, _ = json.Marshal(batch[i])
 		}
@@ -198,7 +199,7 @@ func (r *Ring) flush() {
 	}
 }
 
-// store stores an encoded entry and forgets the oldest beyond the bound.
+// store stores an encoded entry and drops the oldest beyond the bound.
 func (r *Ring) store(e journal.Entry, raw []byte) {
 	e.Fact = nil
 	r.slots = append(r.slots, slot{e, raw})
@@ -212,7 +213,7 @@ func (r *Ring) store(e journal.Entry, raw []byte) {
 	r.slots = r.slots[drop:]
 }
 
-// restore takes one line that an earlier process wrote.
+// restore stores one line that an earlier process wrote.
 func (r *Ring) restore(line []byte) {
 	var e journal.Entry
 	if err := json.Unmarshal(line, &e); err != nil {

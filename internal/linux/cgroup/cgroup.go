@@ -2,8 +2,8 @@ package cgroup
 
 import "errors"
 
-// Values is what one cgroup enforces. Nil leaves the kernel's value alone. kubelet/resource has a
-// type of the same fields.
+// Values are the limits of one cgroup. Nil leaves the kernel's value. kubelet/cm has a type with
+// the same fields.
 type Values struct {
 	Shares    *uint64           // cpu.shares, 2..262144; v2: cpu.weight
 	Quota     *int64            // µs of cpu time per period, -1 is no limit; v1: cpu.cfs_quota_us, v2: cpu.max
@@ -14,13 +14,13 @@ type Values struct {
 	Unified   map[string]string // v2 files written as they are
 }
 
-// Options says where the hierarchies are and which part of them is ours.
+// Options configure a Tree.
 type Options struct {
 	Mount string // where cgroups are mounted; empty means /sys/fs/cgroup
 	Root  string // the only subtree this Tree may write to, like /gantry-1 or /kubepods; never empty nor "/"
 }
 
-// Usage is what a cgroup and everything below it uses.
+// Usage is the use of a cgroup and everything below it.
 type Usage struct {
 	CPUNanos         uint64 // cpu time since the cgroup was made
 	MemoryBytes      uint64 // all memory charged, page cache included
@@ -41,5 +41,5 @@ type Tree struct {
 	hierarchy hierarchy
 }
 
-// Version is 1 (hybrid trees included) or 2.
+// Version returns 1 (hybrid hierarchies included) or 2.
 func (t *Tree) Version() int { return t.hierarchy.version() }

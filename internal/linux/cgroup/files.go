@@ -15,7 +15,7 @@ func read(dir, name string) (string, error) {
 	return strings.TrimSpace(string(b)), err
 }
 
-// write never creates: a file that is not there is a controller that is not there.
+// write never creates a file: one that does not exist means that the controller does not exist.
 func write(dir, name, value string) error {
 	f, err := os.OpenFile(filepath.Join(dir, name), os.O_WRONLY|os.O_TRUNC, 0)
 	if err != nil {
@@ -28,7 +28,7 @@ func write(dir, name, value string) error {
 	return err
 }
 
-// readUint is 0 when the file is missing or says "max".
+// readUint returns 0 if the file does not exist or contains "max".
 func readUint(dir, name string) uint64 {
 	s, err := read(dir, name)
 	if err != nil {
@@ -64,7 +64,7 @@ func subtract(a, b uint64) uint64 {
 	return a - b
 }
 
-// bounded turns v1's "no limit", the largest number of whole pages, into 0.
+// bounded turns v1's "no limit", the largest multiple of the page size, into 0.
 func bounded(n uint64) uint64 {
 	if n >= math.MaxInt64/4096*4096 {
 		return 0
@@ -79,7 +79,7 @@ func orMax(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// pageName writes a huge page size as the kernel's files do: 2MB, 1GB.
+// pageName formats a huge page size as in the kernel's file names: 2MB, 1GB.
 func pageName(bytes int64) string {
 	units := []string{"B", "KB", "MB", "GB"}
 	i := 0

@@ -12,9 +12,9 @@ import (
 	"github.com/gantry-project/gantry/internal/pod/usage"
 )
 
-// Measure reads all that is known of what the cgroup and everything below it uses and of its
-// limits. Any path of the hierarchy can be read, "/" is the node. A file the kernel does not have
-// leaves its fields zero; a cgroup that is not there is an error.
+// Measure reads use and limits of the cgroup at p and everything below it. p may be any path of the
+// hierarchy; "/" is the node. Files that the kernel lacks leave their fields zero; a cgroup that
+// does not exist is an error.
 func (t *Tree) Measure(p string) (usage.Cgroup, error) {
 	p = clean(p)
 	dir := t.hierarchy.mainDir(p)
@@ -128,7 +128,8 @@ func (h v2) measure(p string, c *usage.Cgroup) {
 	c.Pressure = pressure(dir)
 }
 
-// countProcesses is how many are in dir and below; the root, where it would cost, is left out.
+// countProcesses counts the processes in dir and below; 0 for the root, where it would be
+// expensive.
 func countProcesses(dir string) uint64 {
 	if _, err := os.Stat(filepath.Join(filepath.Dir(dir), "cgroup.procs")); err != nil {
 		return 0
@@ -140,7 +141,7 @@ func countProcesses(dir string) uint64 {
 	return uint64(len(pids))
 }
 
-// sharesOf finds the cpu.shares a weight stands for, by the curve Weight goes along.
+// sharesOf returns cpu.shares for a weight, the inverse of Weight.
 func sharesOf(weight uint64) uint64 {
 	if weight == 0 {
 		return 0
@@ -178,7 +179,7 @@ func (d devices) of(name string) *usage.Device {
 	return d[key]
 }
 
-// v1 reads lines such as "8:0 Read 4096".
+// v1 parses lines such as "8:0 Read 4096".
 func (d devices) v1(dir, file string, bytes bool) {
 	text, _ := read(dir, file)
 	for line := range strings.Lines(text) {
@@ -204,7 +205,7 @@ func (d devices) v1(dir, file string, bytes bool) {
 	}
 }
 
-// v2 reads lines such as "8:0 rbytes=4096 wbytes=0 rios=1 wios=0 dbytes=0 dios=0".
+// v2 parses lines such as "8:0 rbytes=4096 wbytes=0 rios=1 wios=0 dbytes=0 dios=0".
 func (d devices) v2(dir string) {
 	text, _ := read(dir, "io.stat")
 	for line := range strings.Lines(text) {
@@ -256,13 +257,13 @@ func pressure(dir string) usage.Pressure {
 		IO: stalls(dir, "io.pressure")}
 }
 
-// Pressure reads the machine's own from a directory like /proc/pressure, whose files have no
-// suffix.
+// Pressure reads the machine's pressure from a directory such as /proc/pressure, whose files have
+// no suffix.
 func Pressure(dir string) usage.Pressure {
 	return usage.Pressure{CPU: stalls(dir, "cpu"), Memory: stalls(dir, "memory"), IO: stalls(dir, "io")}
 }
 
-// stalls reads lines such as "some avg10=0.00 avg60=0.00 avg300=0.00 total=123".
+// stalls parses lines such as "some avg10=0.00 avg60=0.00 avg300=0.00 total=123".
 func stalls(dir, file string) *usage.Stalls {
 	text, err := read(dir, file)
 	if err != nil || text == "" {

@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// The kernel frees a cgroup a moment after its last process is gone; Remove tries again until then.
+// The kernel frees a cgroup shortly after its last process is gone; Remove retries until then.
 const (
 	removePatience = 10 * time.Second
 	removePause    = 5 * time.Millisecond
 )
 
-// Remove kills what still runs in the cgroup or below it and removes all its directories, also
-// those the runtime made in the hybrid unified tree. It is a success when there is nothing.
+// Remove kills all processes in the cgroup and below and removes its directories, also those that
+// the runtime made in the hybrid unified hierarchy. It succeeds if there is nothing.
 func (t *Tree) Remove(p string) error {
 	p, err := t.absolutePath(p)
 	if err != nil {
@@ -46,7 +46,7 @@ func (t *Tree) Remove(p string) error {
 	return nil
 }
 
-// removeTree removes the directories bottom-up; the first one that cannot go is the error.
+// removeTree removes the directories bottom-up and returns the first error.
 func removeTree(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -27,8 +27,8 @@ type hierarchy interface {
 	measure(path string, c *usage.Cgroup)
 }
 
-// Open finds out which version is mounted. It fails when there is no cgroup file system, or when
-// Options.Root would not confine the Tree.
+// Open detects the mounted version. It fails if there is no cgroup file system, or if Options.Root
+// would not confine the Tree.
 func Open(o Options) (*Tree, error) {
 	if o.Mount == "" {
 		o.Mount = Mount
@@ -47,10 +47,10 @@ func Open(o Options) (*Tree, error) {
 	return &Tree{opts: o, hierarchy: h}, nil
 }
 
-// Root is the subtree this Tree may write to.
+// Root returns the subtree that this Tree may write to.
 func (t *Tree) Root() string { return t.opts.Root }
 
-// Ensure makes the cgroup with all its parents, and writes the values. It can be repeated, also
+// Ensure creates the cgroup with all its parents, and writes the values. It may be repeated, also
 // with other values.
 func (t *Tree) Ensure(p string, v Values) error {
 	p, err := t.absolutePath(p)
@@ -63,7 +63,7 @@ func (t *Tree) Ensure(p string, v Values) error {
 	return nil
 }
 
-// Exists tells whether the cgroup is there in any hierarchy.
+// Exists reports whether the cgroup exists in any hierarchy.
 func (t *Tree) Exists(p string) bool {
 	for _, r := range t.hierarchy.roots() {
 		if _, err := os.Stat(filepath.Join(r, clean(p))); err == nil {
@@ -73,8 +73,8 @@ func (t *Tree) Exists(p string) bool {
 	return false
 }
 
-// List returns the names of the cgroups directly below parent, of all hierarchies, sorted. A parent
-// that is not there has none.
+// List returns the names of the cgroups directly below parent in all hierarchies, sorted; none if
+// parent does not exist.
 func (t *Tree) List(parent string) ([]string, error) {
 	var names []string
 	for _, r := range t.hierarchy.roots() {
@@ -95,8 +95,8 @@ func (t *Tree) List(parent string) ([]string, error) {
 	return names, nil
 }
 
-// Usage reads what the cgroup and all below it use. Any path of the hierarchy can be read, "/" is
-// the node. A file the kernel does not have leaves its field zero.
+// Usage reads the use of the cgroup at p and everything below it. p may be any path of the
+// hierarchy; "/" is the node. Files that the kernel lacks leave their fields zero.
 func (t *Tree) Usage(p string) (Usage, error) {
 	u, err := t.hierarchy.usage(clean(p))
 	if err != nil {

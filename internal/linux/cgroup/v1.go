@@ -53,8 +53,7 @@ func (h v1) roots() []string {
 	return slices.Compact(dirs)
 }
 
-// ensure makes the directory in every hierarchy but the unified one, where only the runtime has
-// business.
+// ensure creates the directory in every hierarchy but the unified one, which only the runtime uses.
 func (h v1) ensure(p string, v Values) error {
 	for _, root := range h.roots() {
 		if root == h[unified] {
@@ -70,8 +69,8 @@ func (h v1) ensure(p string, v Values) error {
 	return h.write(p, v)
 }
 
-// fillCpuset copies cpus and memory nodes downwards into members that have none: a task cannot
-// enter such a cgroup.
+// fillCpuset copies cpus and memory nodes down into cgroups that have none: a task cannot enter
+// those.
 func (h v1) fillCpuset(p string) error {
 	for _, level := range levels(p) {
 		dir := filepath.Join(h["cpuset"], level)
@@ -150,7 +149,7 @@ func (h v1) writeQuota(p string, v Values) error {
 	if err := errors.Join(period(), quota()); err == nil {
 		return nil
 	}
-	_ = quota() // lowers the old quota as far as the old period allows; what counts is the last word
+	_ = quota() // lowers the old quota as far as the old period allows; only the last write matters
 	return errors.Join(period(), quota())
 }
 

@@ -116,7 +116,8 @@ func (h v2) usage(p string) (Usage, error) {
 	return u, nil
 }
 
-// kill ends everything below dir at once where the kernel can (5.14), else one by one.
+// kill kills everything below dir, at once if the kernel supports it (5.14), else process by
+// process.
 func (h v2) kill(dir string) error {
 	if err := write(dir, "cgroup.kill", "1"); err == nil {
 		return nil

@@ -1,7 +1,7 @@
-// Package logind speaks with systemd's login service over D-Bus: how long it delays a shutdown, a
-// lock that delays one, and the word that one begins.
+// Package logind is a client of systemd's login service over D-Bus: the maximum delay of a
+// shutdown, inhibitor locks, and the signal that a shutdown begins.
 //
 // In: the address of the system bus. Out: Session. https://systemd.io/INHIBITOR_LOCKS
 //
-// To add a call: a method of Session and its answer in the tests' service.
+// To add a call: a method of Session and its answer in logindfake.
 package logind

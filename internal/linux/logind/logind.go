@@ -56,7 +56,7 @@ func Dial(ctx context.Context, o Options) (*Session, error) {
 	return &Session{opts: o, conn: conn}, nil
 }
 
-// Close ends the connection; locks that were taken over it stay until they are released.
+// Close closes the connection; locks stay until they are released.
 func (s *Session) Close() (err error) {
 	s.once.Do(func() { err = s.conn.Close() })
 	return err
@@ -69,7 +69,7 @@ func (s *Session) property(ctx context.Context, name string) (v dbus.Variant, er
 	return v, err
 }
 
-// CurrentInhibitDelay is InhibitDelayMaxUSec: how long a shutdown waits for those who hold a lock.
+// CurrentInhibitDelay returns InhibitDelayMaxUSec: how long a shutdown waits for lock holders.
 func (s *Session) CurrentInhibitDelay(ctx context.Context) (time.Duration, error) {
 	v, err := s.property(ctx, "InhibitDelayMaxUSec")
 	if err != nil {
@@ -85,7 +85,7 @@ func (s *Session) CurrentInhibitDelay(ctx context.Context) (time.Duration, error
 	return time.Duration(n) * time.Microsecond, nil
 }
 
-// PreparingForShutdown is PreparingForShutdown.
+// PreparingForShutdown returns the property of that name.
 func (s *Session) PreparingForShutdown(ctx context.Context) (bool, error) {
 	v, err := s.property(ctx, "PreparingForShutdown")
 	if err != nil {
@@ -98,8 +98,8 @@ func (s *Session) PreparingForShutdown(ctx context.Context) (bool, error) {
 	return b, nil
 }
 
-// OverrideInhibitDelay writes a drop-in of the service's configuration, with upstream's name so
-// that the two do not pile up, and has the service read it.
+// OverrideInhibitDelay writes a drop-in of logind's configuration, under upstream's file name so
+// that the two replace each other, and makes logind reload.
 func (s *Session) OverrideInhibitDelay(ctx context.Context, d time.Duration) error {
 	dir := s.opts.ConfDir
 	if dir == "" {
@@ -122,7 +122,7 @@ func (s *Session) OverrideInhibitDelay(ctx context.Context, d time.Duration) err
 
 // InhibitShutdown takes a lock that delays a shutdown until it is released.
 func (s *Session) InhibitShutdown(ctx context.Context) (release func() error, err error) {
-	// Not given up half way: the answer carries a descriptor that somebody has to close.
+	// Not cancelled half-way: the answer contains a file descriptor that must be closed.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	var fd dbus.UnixFD
@@ -133,8 +133,8 @@ func (s *Session) InhibitShutdown(ctx context.Context) (release func() error, er
 	return func() error { return syscall.Close(int(fd)) }, nil
 }
 
-// MonitorShutdown says true when a shutdown begins and false when it is called off; it is closed
-// when the connection ends, or with ctx.
+// MonitorShutdown returns a channel that receives true when a shutdown begins and false when it is
+// cancelled; it is closed when the connection or ctx ends.
 func (s *Session) MonitorShutdown(ctx context.Context) (<-chan bool, error) {
 	if err := s.conn.AddMatchSignalContext(ctx, dbus.WithMatchInterface(manager), dbus.WithMatchMember(prepareSignal),
 		dbus.WithMatchObjectPath(loginPath)); err != nil {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openBeneath resolves with openat2, so that nobody can swap a directory for a link between check
-// and use.
+// openBeneath resolves sub with openat2, so that nobody can replace a directory by a link between
+// check and use.
 func openBeneath(root, sub string, mkdir fs.FileMode) (int, error) {
 	if !filepath.IsLocal(sub) {
 		return -1, fmt.Errorf("path %q is not below %s", sub, root)
@@ -29,8 +29,8 @@ func openBeneath(root, sub string, mkdir fs.FileMode) (int, error) {
 	return makeBeneath(top, root, sub, mkdir)
 }
 
-// makeBeneath goes down one name at a time: each is opened, or made in the directory that was
-// opened before.
+// makeBeneath opens one path element after the other, creating it in its opened parent if
+// necessary.
 func makeBeneath(top int, root, sub string, mode fs.FileMode) (int, error) {
 	parent, err := unix.Dup(top)
 	if err != nil {

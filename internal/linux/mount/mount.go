@@ -68,7 +68,7 @@ func (Mounter) Bind(source, target string, readOnly bool) error {
 	return nil
 }
 
-// Unmount takes the topmost mount off target. It is a success when there is none.
+// Unmount unmounts the topmost mount of target. It succeeds if there is none.
 func (Mounter) Unmount(target string) error {
 	err := unix.Unmount(target, unix.UMOUNT_NOFOLLOW)
 	if err == nil || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT) {
@@ -77,11 +77,11 @@ func (Mounter) Unmount(target string) error {
 	return fmt.Errorf("unmount %s: %w", target, err)
 }
 
-// IsMountPoint tells whether path is the root of a mount, bind mounts included. A path that is not
-// there is none.
+// IsMountPoint reports whether path is the root of a mount, bind mounts included; false if it does
+// not exist.
 func (Mounter) IsMountPoint(path string) (bool, error) {
 	var st unix.Statx_t
-	// a file server that is away is not asked
+	// do not contact a file server, which may be down
 	err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW|unix.AT_STATX_DONT_SYNC, 0, &st)
 	if errors.Is(err, unix.ENOENT) {
 		return false, nil
@@ -120,8 +120,8 @@ func (Mounter) MountPoints(dir string) ([]string, error) {
 	return points, nil
 }
 
-// resolved is dir without symbolic links. A mount point is none, and it is not touched: its server
-// may not answer.
+// resolved returns dir without symbolic links. A mount point is not touched, since its server may
+// not answer.
 func resolved(dir string, infos []mountutils.MountInfo) (string, error) {
 	parent, err := filepath.EvalSymlinks(filepath.Dir(dir))
 	if err != nil {
@@ -134,15 +134,15 @@ func resolved(dir string, infos []mountutils.MountInfo) (string, error) {
 	return filepath.EvalSymlinks(real)
 }
 
-// OpenBeneath opens a path below root for naming only (O_PATH). Symbolic links are followed as long
-// as they stay below root. With a mode, missing directories are made. The descriptor is the
-// caller's to close; /proc/self/fd/N names what was opened whatever happens to the path.
+// OpenBeneath opens a path below root with O_PATH. Symbolic links are followed if they stay below
+// root. With a mode, missing directories are created. The caller closes the descriptor;
+// /proc/self/fd/N names the opened file even if the path changes.
 func (Mounter) OpenBeneath(root, sub string, mkdir fs.FileMode) (int, error) {
 	return openBeneath(root, sub, mkdir)
 }
 
-// DirMounter stands in for Mounter where mounting is not allowed, as in tests without privileges: a
-// tmpfs is the directory itself, a bind mount is a symbolic link.
+// DirMounter replaces Mounter where mounting is not allowed, as in unprivileged tests: a tmpfs is
+// the directory itself, a bind mount is a symbolic link.
 type DirMounter struct{}
 
 // Tmpfs sets the directory's mode.
@@ -151,7 +151,7 @@ func (DirMounter) Tmpfs(dir string, _ int64, mode fs.FileMode) error { return os
 // Hugetlbfs sets the directory's mode.
 func (DirMounter) Hugetlbfs(dir, _ string, mode fs.FileMode) error { return os.Chmod(dir, mode) }
 
-// Mount refuses: there is no plain stand-in for a server.
+// Mount returns an error: a network file system has no stand-in.
 func (DirMounter) Mount(source, target, kind string, _ []string) error {
 	return fmt.Errorf("mount %s %s on %s: mounting is not allowed here", kind, source, target)
 }

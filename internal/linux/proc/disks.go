@@ -12,9 +12,8 @@ import (
 // sector is what /proc/diskstats counts in, whatever the disk's own sectors are, in bytes.
 const sector = 512
 
-// Disks are the machine's whole disks with what was read and written since it came up; disks in
-// memory and loop devices are left out, as what goes through them counts elsewhere or never meets a
-// disk. Empty when the kernel does not tell.
+// Disks returns the machine's whole disks with what was read and written since boot, without RAM
+// disks and loop devices. Empty if the kernel does not report it.
 func Disks(root string) []usage.Device {
 	raw, err := os.ReadFile(filepath.Join(root, "proc/diskstats"))
 	if err != nil {

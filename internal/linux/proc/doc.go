@@ -1,7 +1,7 @@
-// Package proc reads what the kernel and the system say of this machine: memory, processors, ids,
-// kernel and distribution.
+// Package proc reads properties and use of this machine from /proc and /sys: memory, processors,
+// ids, kernel and distribution.
 //
-// App reads it once and passes the values on to kubelet/nodestatus and kubelet/serve.
+// App reads them once and passes the values on to kubelet/nodestatus and kubelet/server.
 //
-// In: a root directory ("/" but in tests). Out: a Machine value and a Usage sample.
+// In: a root directory ("/" except in tests). Out: a Machine value and a Usage sample.
 package proc

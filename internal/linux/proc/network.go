@@ -15,8 +15,8 @@ import (
 	"github.com/gantry-project/gantry/internal/pod/usage"
 )
 
-// NetworkInterfaces reads what the network interfaces that process pid sees have carried, the
-// loopback left out. pid 0 is the caller.
+// NetworkInterfaces reads the traffic of the network interfaces in the namespace of process pid,
+// without loopback. pid 0 is the caller.
 func NetworkInterfaces(root string, pid int) ([]usage.NetworkInterface, error) {
 	name := "self"
 	if pid > 0 {
@@ -52,8 +52,8 @@ func DefaultInterface(root string) string {
 	return ""
 }
 
-// Space adds up what dir and everything below it on the same file system takes; what goes away
-// meanwhile is left out. A directory that is not there takes nothing.
+// Space adds up the disk space of dir and everything below it on the same file system; files that
+// vanish meanwhile are left out. 0 if dir does not exist.
 func Space(dir string) (usage.Space, error) {
 	var s usage.Space
 	var root unix.Stat_t
@@ -97,7 +97,7 @@ func Space(dir string) (usage.Space, error) {
 	return s, nil
 }
 
-// BlockSize is how many bytes a block device holds.
+// BlockSize returns the size of a block device in bytes.
 func BlockSize(path string) (uint64, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -111,7 +111,7 @@ func BlockSize(path string) (uint64, error) {
 // CPUs is the shape of the processors.
 type CPUs struct{ Cores, Sockets int64 }
 
-// Topology counts physical cores and sockets; a kernel that does not tell has one of each.
+// Topology counts physical cores and sockets; one of each if the kernel does not report them.
 func Topology(root string) CPUs {
 	cores, sockets := map[string]bool{}, map[string]bool{}
 	dirs, _ := filepath.Glob(filepath.Join(root, "sys/devices/system/cpu/cpu[0-9]*/topology"))

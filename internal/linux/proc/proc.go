@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Machine is what does not change while the machine is up.
+// Machine is what does not change until a reboot.
 type Machine struct {
 	CPUs          int64
 	MemoryBytes   uint64
@@ -26,8 +26,8 @@ type Machine struct {
 	OSImage       string
 }
 
-// Read reads the machine below root, "/" but in tests. What a container or a small image does not
-// have (machine-id, DMI) stays empty; memory and processors are needed.
+// Read reads the machine below root, "/" except in tests. What a container or a small image lacks
+// (machine-id, DMI) stays empty; memory and processors are required.
 func Read(root string) (Machine, error) {
 	mem, err := meminfo(root)
 	if err != nil {

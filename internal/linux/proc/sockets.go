@@ -14,8 +14,8 @@ import (
 // stateListen is the state of a socket that takes connections, as /proc/PID/net/tcp has it.
 const stateListen = "0A"
 
-// Listening are the TCP sockets that take connections in the network of process pid: address:port,
-// with * for every address; sorted, each once.
+// Listening returns the listening TCP sockets in the network namespace of process pid:
+// address:port, with * for all addresses; sorted, without duplicates.
 func Listening(root string, pid int) ([]string, error) {
 	var out []string
 	for _, name := range []string{"tcp", "tcp6"} {
@@ -40,8 +40,8 @@ func Listening(root string, pid int) ([]string, error) {
 	return slices.Compact(out), nil
 }
 
-// parseSocket reads 0100007F:1F90. Addresses stand there as words of 32 bits in the machine's
-// order, which is little endian on every machine Gantry runs on.
+// parseSocket parses 0100007F:1F90. Addresses are 32-bit words in the machine's byte order, which
+// is little endian on all supported machines.
 func parseSocket(text string) (string, bool) {
 	a, p, ok := strings.Cut(text, ":")
 	port, err := strconv.ParseUint(p, 16, 16)

@@ -14,8 +14,8 @@ func property(name string, value any) systemd.Property {
 	return systemd.Property{Name: name, Value: dbus.MakeVariant(value)}
 }
 
-// creationProperties is what a slice has from the beginning: accounting for all that is measured,
-// and nothing that ends it at shutdown before its Pods.
+// creationProperties returns a slice's initial properties: accounting for everything that is
+// measured, and no dependency that would stop it at shutdown before its Pods.
 func creationProperties(name string, unified bool) []systemd.Property {
 	io := "BlockIOAccounting"
 	if unified {
@@ -29,7 +29,7 @@ func creationProperties(name string, unified bool) []systemd.Property {
 	}
 }
 
-// properties are the values as systemd spells them. systemd.resource-control(5)
+// properties returns the values as systemd properties. systemd.resource-control(5)
 func (m *Manager) properties(v cgroup.Values) []systemd.Property {
 	var out []systemd.Property
 	add := func(name string, n uint64) { out = append(out, property(name, n)) }
@@ -69,8 +69,8 @@ func (m *Manager) properties(v cgroup.Values) []systemd.Property {
 	return out
 }
 
-// perSecond is a quota as systemd counts it, in µs of cpu time per second and whole steps of 10 ms
-// as systemd rounds; infinity is no limit.
+// perSecond returns a quota as systemd expresses it, in µs of CPU time per second, rounded to 10
+// ms; infinity is no limit.
 func perSecond(quota int64, period uint64) uint64 {
 	if quota <= 0 || period == 0 {
 		return math.MaxUint64

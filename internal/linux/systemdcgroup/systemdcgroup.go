@@ -19,8 +19,8 @@ import (
 	"github.com/gantry-project/gantry/internal/linux/cgroup"
 )
 
-// jobTimeout is how long a job of systemd's may take; making a slice takes milliseconds, stopping
-// one as long as its processes.
+// jobTimeout bounds a job of systemd's; creating a slice takes milliseconds, stopping one as long
+// as its processes.
 const jobTimeout = 30 * time.Second
 
 // Options say how to reach systemd.
@@ -29,15 +29,15 @@ type Options struct {
 	Unified bool   // cgroup v2, whose properties have other names
 }
 
-// Manager asks systemd for slices. Its methods may be called from many goroutines; a connection
-// that broke is made anew.
+// Manager manages slices through systemd. It is safe for concurrent use; a broken connection is
+// re-established.
 type Manager struct {
 	opts Options
 	mu   sync.Mutex
 	conn *systemd.Conn
 }
 
-// Dial connects. An error says that there is no systemd to ask.
+// Dial connects. It returns an error if systemd cannot be reached.
 func Dial(o Options) (*Manager, error) {
 	m := &Manager{opts: o}
 	if _, err := m.connection(); err != nil {
@@ -46,7 +46,7 @@ func Dial(o Options) (*Manager, error) {
 	return m, nil
 }
 
-// Close ends the connection; slices stay.
+// Close closes the connection; slices stay.
 func (m *Manager) Close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -64,7 +64,7 @@ func (m *Manager) connection() (*systemd.Conn, error) {
 	}
 	var err error
 	if m.opts.Address == "" {
-		// the context would end the connection, not only the dialling
+		// the context would end the connection, not only the dialing
 		m.conn, err = systemd.NewWithContext(context.Background())
 	} else {
 		m.conn, err = systemd.NewConnection(m.dial)
@@ -76,8 +76,8 @@ func (m *Manager) connection() (*systemd.Conn, error) {
 	return m.conn, nil
 }
 
-// withConnection asks over the connection, and a second time over a new one when the first was
-// found to be cut: what is asked is a state, which may be asked for twice.
+// withConnection calls call with the connection, and again with a new one if the first turned out
+// to be broken; calls are idempotent.
 func (m *Manager) withConnection(call func(*systemd.Conn) error) error {
 	conn, err := m.connection()
 	if err != nil {
@@ -98,7 +98,7 @@ func (m *Manager) withConnection(call func(*systemd.Conn) error) error {
 	return call(conn)
 }
 
-// isDisconnected reports whether an error is of the connection, not an answer.
+// isDisconnected reports whether err is about the connection, not an answer.
 func isDisconnected(err error) bool {
 	var socket *net.OpError
 	return errors.Is(err, dbus.ErrClosed) || errors.Is(err, io.EOF) || errors.As(err, &socket)
@@ -111,7 +111,7 @@ func (m *Manager) dial() (*dbus.Conn, error) {
 	}
 	if err = conn.Auth([]dbus.Auth{dbus.AuthExternal(strconv.Itoa(os.Getuid()))}); err == nil && !strings.HasSuffix(
 		m.opts.Address, "/systemd/private") {
-		err = conn.Hello() // systemd's own socket has no bus that says hello
+		err = conn.Hello() // systemd's private socket is not a bus and has no Hello
 	}
 	if err != nil {
 		_ = conn.Close()
@@ -120,8 +120,8 @@ func (m *Manager) dial() (*dbus.Conn, error) {
 	return conn, nil
 }
 
-// Ensure makes the slice that the path ends with, or gives the one that is there the values. Its
-// parents come with it.
+// Ensure creates the slice at the path's end with its parents, or sets the values of an existing
+// one.
 func (m *Manager) Ensure(p string, v cgroup.Values) error {
 	name, err := unitName(p)
 	if err != nil {
@@ -150,7 +150,7 @@ func (m *Manager) ensure(conn *systemd.Conn, name string, v cgroup.Values) error
 	return awaitJob(ctx, name, done)
 }
 
-// Remove stops the slice with all that is in it. It is a success when there is none.
+// Remove stops the slice with everything in it. It succeeds if there is none.
 func (m *Manager) Remove(p string) error {
 	name, err := unitName(p)
 	if err != nil {
@@ -171,7 +171,7 @@ func remove(conn *systemd.Conn, name string) error {
 		err = awaitJob(ctx, name, done)
 	}
 	if err != nil {
-		_ = conn.ResetFailedUnitContext(ctx, name) // or a Pod of the same uid could not have its slice
+		_ = conn.ResetFailedUnitContext(ctx, name) // otherwise a Pod of the same uid could not create its slice
 		return fmt.Errorf("stopping slice %s: %w", name, err)
 	}
 	return nil
@@ -194,7 +194,8 @@ func isDBusError(err error, name string) bool {
 	return errors.As(err, &e) && e.Name == name
 }
 
-// unitName is the name of the slice at a path, which has to lie below the slices its name tells.
+// unitName returns the unit name of the slice at a path; the path must agree with the name's
+// parents.
 func unitName(p string) (string, error) {
 	name := path.Base(p)
 	stem, ok := strings.CutSuffix(name, ".slice")
@@ -207,8 +208,7 @@ func unitName(p string) (string, error) {
 	return name, nil
 }
 
-// parentOf is the slice that systemd puts a slice below: its name up to the last dash.
-// systemd.slice(5)
+// parentOf returns a slice's parent: its name up to the last dash. systemd.slice(5)
 func parentOf(name string) string {
 	stem := strings.TrimSuffix(name, ".slice")
 	if i := strings.LastIndexByte(stem, '-'); i > 0 {

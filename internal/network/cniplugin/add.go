@@ -19,7 +19,7 @@ import (
 	"github.com/gantry-project/gantry/internal/network/ipam"
 )
 
-// Add is CNI's ADD: it joins the sandbox and prints the result.
+// Add implements CNI ADD: it connects the sandbox and prints the result.
 func Add(args *skel.CmdArgs) error {
 	c, err := parseConfig(args.StdinData)
 	if err != nil {
@@ -43,8 +43,8 @@ func Add(args *skel.CmdArgs) error {
 	return types.PrintResult(result, c.CNIVersion)
 }
 
-// withRemedy says what helps where a range is used up: this Pod waits, the others and the node go
-// on.
+// withRemedy adds the remedy to a RangeFullError: this Pod waits, others and the node are not
+// affected.
 func withRemedy(c *pluginConfig, err error) error {
 	var full ipam.RangeFullError
 	switch {
@@ -59,7 +59,7 @@ func withRemedy(c *pluginConfig, err error) error {
 		err, full.Range, netip.PrefixFrom(full.Range.Addr(), full.Range.Bits()-min(4, full.Range.Bits())).Masked())
 }
 
-// setUpInterface makes in the kernel what the lease says.
+// setUpInterface makes the lease's interfaces, addresses and ports in the kernel.
 func setUpInterface(c *pluginConfig, l ipam.Lease) (*current.Result, error) {
 	bridge, err := network.EnsureBridge(c.Bridge, c.Ranges, c.MTU)
 	if err != nil {
@@ -107,7 +107,7 @@ func setUpInterface(c *pluginConfig, l ipam.Lease) (*current.Result, error) {
 	return result(c, l, host.Attrs().HardwareAddr, mac), nil
 }
 
-// configureSandbox gives the sandbox's end its addresses and default routes.
+// configureSandbox adds addresses and default routes to the sandbox's interface.
 func configureSandbox(sandbox netns.NsHandle, ranges []netip.Prefix, l ipam.Lease) error {
 	h, err := netlink.NewHandleAt(sandbox, unix.NETLINK_ROUTE)
 	if err != nil {
@@ -118,9 +118,9 @@ func configureSandbox(sandbox netns.NsHandle, ranges []netip.Prefix, l ipam.Leas
 	if err != nil {
 		return fmt.Errorf("interface %s in %s: %w", l.Interface, l.Netns, err)
 	}
-	// A Pod knows only its gateway: what goes to others of its bridge passes the host's rules, with
-	// or without the bridge's own hooks (br_netfilter). Else answers to a translated connection
-	// would come straight, from an address that was not asked.
+	// A Pod only has a route to its gateway, so that traffic to other Pods of the bridge passes the
+	// host's rules, with or without br_netfilter. Otherwise replies of a translated connection
+	// would take the direct path and come from an address that was not the destination.
 	for _, ip := range l.IPs {
 		if err := h.AddrAdd(link, network.Address(ip, ip.BitLen())); err != nil {
 			return fmt.Errorf("address %s of %s: %w", ip, l.Interface, err)

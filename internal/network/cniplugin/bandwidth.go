@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bandwidthLimits is what the annotations kubernetes.io/ingress-bandwidth and egress-bandwidth say:
-// bits each second, and bits at once. Ingress is what comes to the Pod.
+// bandwidthLimits are the annotations kubernetes.io/ingress-bandwidth and egress-bandwidth: rate in
+// bits per second, burst in bits. Ingress is traffic to the Pod.
 type bandwidthLimits struct {
 	IngressRate  uint64 `json:"ingressRate"`
 	IngressBurst uint64 `json:"ingressBurst"`
@@ -18,8 +18,8 @@ type bandwidthLimits struct {
 	EgressBurst  uint64 `json:"egressBurst"`
 }
 
-// shape holds the Pod to its bandwidth, each way where packets enter its link: no further device is
-// needed.
+// shape limits the Pod's bandwidth, each direction where packets enter its link: no further device
+// is needed.
 func (b bandwidthLimits) shape(sandbox netns.NsHandle, host netlink.Link, inside string) error {
 	if b.IngressRate > 0 {
 		if err := netlink.QdiscReplace(newTokenBucket(host, b.IngressRate, b.IngressBurst)); err != nil {
@@ -44,11 +44,11 @@ func (b bandwidthLimits) shape(sandbox netns.NsHandle, host netlink.Link, inside
 	return nil
 }
 
-// Bounds of a bucket, in bytes: it must hold the largest packet the kernel makes in one piece.
+// Bounds of a bucket: bytes, as it must hold the largest packet of the kernel, and seconds.
 const minBurst, maxQueueTime = 64 << 10, 0.025 // seconds
 
-// newTokenBucket is a token bucket. Runtimes say 2^32-1 bits where nobody named a burst; a tenth of
-// a second's worth is taken then.
+// newTokenBucket returns a token bucket filter. Runtimes pass 2^32-1 bits if no burst is set; a
+// tenth of a second's worth is used then.
 func newTokenBucket(link netlink.Link, rate, burst uint64) *netlink.Tbf {
 	bytes := max(rate/8, 1)
 	size := burst / 8

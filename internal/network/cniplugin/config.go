@@ -15,7 +15,7 @@ import (
 	"github.com/gantry-project/gantry/internal/network/ipam"
 )
 
-// pluginConfig is what the runtime sends on stdin.
+// pluginConfig is the CNI configuration on stdin.
 type pluginConfig struct {
 	types.PluginConf
 	network.Plugin
@@ -46,7 +46,7 @@ func parseConfig(raw []byte) (*pluginConfig, error) {
 
 func (c *pluginConfig) store() ipam.Store { return ipam.Store{Dir: c.Leases} }
 
-// request is the lease an ADD asks for, without addresses.
+// request returns the lease that an ADD requests, without addresses.
 func (c *pluginConfig) request(args *skel.CmdArgs) (ipam.Lease, error) {
 	l := ipam.Lease{Container: args.ContainerID, Interface: args.IfName, Netns: args.Netns, Link: linkName(args),
 		Pod: podName(args.Args), UID: podArg(args.Args, "K8S_POD_UID")}
@@ -78,14 +78,14 @@ func (c *pluginConfig) request(args *skel.CmdArgs) (ipam.Lease, error) {
 	return l, nil
 }
 
-// linkName is the host's end of the pair: stable for an attachment, so that DEL finds it without a
-// lease.
+// linkName returns the name of the host's veth end. It is stable for an attachment, so that DEL
+// finds it without a lease.
 func linkName(args *skel.CmdArgs) string {
 	sum := sha256.Sum256([]byte(args.ContainerID + "/" + args.IfName))
 	return "veth" + hex.EncodeToString(sum[:5])
 }
 
-// podName is namespace/name of CNI_ARGS, where runtimes put it.
+// podName returns NAMESPACE/NAME from CNI_ARGS.
 func podName(args string) string {
 	name := podArg(args, "K8S_POD_NAME")
 	if name == "" {

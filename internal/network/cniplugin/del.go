@@ -15,8 +15,7 @@ import (
 	"github.com/gantry-project/gantry/internal/network/ipam"
 )
 
-// Del is CNI's DEL: it parts the sandbox from the network. It succeeds when there is nothing left
-// to do.
+// Del implements CNI DEL: it disconnects the sandbox. It succeeds if there is nothing left to do.
 func Del(args *skel.CmdArgs) error {
 	c, allocations, err := open(args)
 	if err != nil {
@@ -29,7 +28,7 @@ func Del(args *skel.CmdArgs) error {
 	return detach(c, l)
 }
 
-// open reads the configuration and the leases that were given under it.
+// open reads the configuration and its leases.
 func open(args *skel.CmdArgs) (*pluginConfig, ipam.Allocations, error) {
 	c, err := parseConfig(args.StdinData)
 	if err != nil {
@@ -39,7 +38,7 @@ func open(args *skel.CmdArgs) (*pluginConfig, ipam.Allocations, error) {
 	return c, allocations, err
 }
 
-// detach undoes join; the lease goes last, so that whatever fails is found again.
+// detach undoes Add; the lease is removed last, so that an interrupted DEL can be repeated.
 func detach(c *pluginConfig, l ipam.Lease) error {
 	if err := network.Detach(context.Background(), c.ID, l); err != nil {
 		return err
@@ -47,7 +46,7 @@ func detach(c *pluginConfig, l ipam.Lease) error {
 	return c.store().Update(func(b *ipam.Allocations) error { b.Release(l.Container, l.Interface); return nil })
 }
 
-// GC is CNI's GC: it parts every sandbox the runtime does not name.
+// GC implements CNI GC: it disconnects every sandbox that the runtime does not list.
 func GC(args *skel.CmdArgs) error {
 	c, allocations, err := open(args)
 	if err != nil {
@@ -66,7 +65,7 @@ func GC(args *skel.CmdArgs) error {
 	return errors.Join(errs...)
 }
 
-// Check is CNI's CHECK: the lease, both links and the addresses are as ADD left them.
+// Check implements CNI CHECK: lease, links and addresses are as ADD left them.
 func Check(args *skel.CmdArgs) error {
 	_, allocations, err := open(args)
 	if err != nil {
@@ -109,9 +108,9 @@ func Check(args *skel.CmdArgs) error {
 	return nil
 }
 
-// Status is CNI's STATUS: the network is there for Pods. A range that is used up is no reason to
-// say no: the runtime would call the whole network, and with it the node, not ready, when only the
-// next Pod has to wait.
+// Status implements CNI STATUS: the network exists. A full range is not an error: the runtime would
+// report the whole network, and with it the node, as not ready, although only new Pods have to
+// wait.
 func Status(args *skel.CmdArgs) error {
 	c, err := parseConfig(args.StdinData)
 	if err != nil {

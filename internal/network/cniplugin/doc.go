@@ -1,10 +1,10 @@
-// Package cniplugin joins one sandbox to the Pod network and parts it again: the verbs of the CNI
-// plugin, in one process and over netlink.
+// Package cniplugin implements the CNI plugin: it connects one sandbox to the Pod network and
+// disconnects it, in one process and over netlink.
 //
-// The container runtime starts cmd/gantry-cni inside RunPodSandbox and StopPodSandbox. A lease is
-// written before anything is made in the kernel and dropped after everything is gone, so a plugin
-// killed at any instant leaves nothing that a later DEL or GC does not find.
+// The container runtime runs cmd/gantry-cni during RunPodSandbox and StopPodSandbox. A lease is
+// written before anything is made in the kernel and removed after everything is gone, so that a
+// later DEL or GC finds what a killed plugin leaves.
 //
-// In: CNI's configuration and arguments. Out: a veth pair, addresses, routes, host ports, CNI's
+// In: CNI configuration and arguments. Out: a veth pair, addresses, routes, host ports, CNI's
 // result.
 package cniplugin

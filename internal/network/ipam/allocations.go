@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// Port is one host port that leads to a container's.
+// Port is a mapping of a host port to a container port.
 type Port struct {
-	// HostIP restricts the port to one of the host's addresses; invalid or unspecified means all of
-	// them.
+	// HostIP is the only host address on which the port is open; invalid or unspecified: all
+	// addresses.
 	HostIP        netip.Addr `json:"hostIP,omitzero"`
 	HostPort      uint16     `json:"hostPort"`
 	ContainerPort uint16     `json:"containerPort"`
@@ -19,10 +19,10 @@ type Port struct {
 	Protocol string `json:"protocol"`
 }
 
-// AnyIP tells whether the port is open on all addresses of the host.
+// AnyIP reports whether the port is open on all addresses of the host.
 func (p Port) AnyIP() bool { return !p.HostIP.IsValid() || p.HostIP.IsUnspecified() }
 
-// Collides tells whether both ports cannot be open at once.
+// Collides reports whether p and q cannot both be open.
 func (p Port) Collides(q Port) bool {
 	return p.Protocol == q.Protocol && p.HostPort == q.HostPort && (p.AnyIP() || q.AnyIP() || p.HostIP == q.HostIP)
 }
@@ -34,20 +34,20 @@ func (p Port) String() string {
 	return fmt.Sprintf("%s/%s", netip.AddrPortFrom(p.HostIP, p.HostPort), strings.ToUpper(p.Protocol))
 }
 
-// Lease is what one attachment of one sandbox holds.
+// Lease is the addresses and host ports of one attachment (sandbox and interface).
 type Lease struct {
 	Container string `json:"container"`
 	Interface string `json:"interface"`
-	// Pod is namespace/name where the runtime told it.
+	// Pod is NAMESPACE/NAME, if the runtime passed it.
 	Pod   string       `json:"pod,omitempty"`
-	UID   string       `json:"uid,omitempty"` // the Pod's, as the runtime knows it
+	UID   string       `json:"uid,omitempty"` // the Pod's UID, if the runtime passed it
 	Netns string       `json:"netns"`
-	Link  string       `json:"link"` // the host's end of the veth pair
+	Link  string       `json:"link"` // name of the veth's end on the host
 	IPs   []netip.Addr `json:"ips"`
 	Ports []Port       `json:"ports,omitempty"`
 }
 
-// Holder names the holder for a person.
+// Holder names the owner for messages.
 func (l Lease) Holder() string {
 	if l.Pod != "" {
 		return "Pod " + l.Pod
@@ -55,21 +55,21 @@ func (l Lease) Holder() string {
 	return "sandbox " + l.Container
 }
 
-// Allocations is everything that is leased.
+// Allocations is all leases of the machine. It is a value; Store makes changes atomic.
 type Allocations struct {
-	// Boot is the kernel's boot id: leases of an earlier run of the machine hold nothing.
+	// Boot is the kernel's boot id: leases of an earlier boot are void.
 	Boot         string                      `json:"boot"`
-	LastReserved map[netip.Prefix]netip.Addr `json:"last,omitempty"` // handed out last, per range
+	LastReserved map[netip.Prefix]netip.Addr `json:"last,omitempty"` // last allocated address by range
 	Leases       []Lease                     `json:"leases"`
-	// Gateways are those of ranges that were widened since: the bridge keeps them, as Pods that run
-	// know no other way out.
+	// Gateways are addresses of the gateways of ranges that have since been widened. The bridge
+	// keeps them, because running Pods use them.
 	Gateways []netip.Addr `json:"gateways,omitempty"`
 }
 
-// RangeFullError says that every address of a range is leased.
+// RangeFullError means that every address of a range is leased.
 type RangeFullError struct {
 	Range     netip.Prefix
-	Addresses int // that Pods of the range can have
+	Addresses int // addresses of the range that are leased
 }
 
 func (f RangeFullError) Error() string {
@@ -86,9 +86,9 @@ func (b *Allocations) Find(container, iface string) (Lease, bool) {
 	return Lease{}, false
 }
 
-// Allocate enters a lease with one address of every range, and refuses when a range is used up or a
-// host port is taken. An address that was given back rests until all others of its range had their
-// turn.
+// Allocate adds a lease with one address of each range. It returns an error, RangeFullError for a
+// full range, if the attachment has a lease or a host port is taken; nothing changes then. A
+// released address is used again only after all others of its range.
 func (b *Allocations) Allocate(l Lease, ranges []netip.Prefix) (Lease, error) {
 	if _, taken := b.Find(l.Container, l.Interface); taken {
 		return Lease{}, fmt.Errorf("sandbox %s has an interface %s already; it must be deleted first", l.Container,
@@ -124,17 +124,17 @@ func (b *Allocations) Allocate(l Lease, ranges []netip.Prefix) (Lease, error) {
 	return l, nil
 }
 
-// Release gives a lease back; dropping what is not leased is fine.
+// Release removes a lease, if there is one.
 func (b *Allocations) Release(container, iface string) {
 	b.Leases = slices.DeleteFunc(b.Leases,
 		func(l Lease) bool { return l.Container == container && l.Interface == iface })
 }
 
-// Free is how many addresses the fullest of the ranges has left.
+// Free returns how many addresses are left in the fullest range; +Inf without ranges.
 func (b *Allocations) Free(ranges []netip.Prefix) float64 {
 	left := math.Inf(1)
 	for _, r := range ranges {
-		free := math.Exp2(float64(r.Addr().BitLen()-r.Bits())) - 2 // the range's own address and the gateway
+		free := math.Exp2(float64(r.Addr().BitLen()-r.Bits())) - 2 // the network address and the gateway
 		if r.Addr().Is4() {
 			free-- // broadcast
 		}
@@ -148,10 +148,10 @@ func (b *Allocations) Free(ranges []netip.Prefix) float64 {
 	return left
 }
 
-// Gateway is the first address of a range; the bridge has it.
+// Gateway returns the first address of a range, which the bridge has.
 func Gateway(r netip.Prefix) netip.Addr { return r.Masked().Addr().Next() }
 
-// nextFree is the free address after the one handed out last.
+// nextFree returns the next free address after the last allocated one.
 func (b *Allocations) nextFree(r netip.Prefix) (netip.Addr, error) {
 	r = r.Masked()
 	used := map[netip.Addr]bool{Gateway(r): true, r.Addr(): true}
@@ -171,8 +171,8 @@ func (b *Allocations) nextFree(r netip.Prefix) (netip.Addr, error) {
 	if !r.Contains(ip) {
 		ip = Gateway(r)
 	}
-	// One more try than there are used addresses, and one for the step over the end, finds a free
-	// one if there is one.
+	// Two more tries than used addresses, one of them for wrapping around, suffice to find a free
+	// address.
 	for range len(used) + 2 {
 		if ip = ip.Next(); !isAllocatable(r, ip) {
 			ip = Gateway(r).Next()
@@ -184,7 +184,7 @@ func (b *Allocations) nextFree(r netip.Prefix) (netip.Addr, error) {
 	return netip.Addr{}, RangeFullError{r, taken}
 }
 
-// isAllocatable tells whether a Pod may have the address: inside the range and not IPv4's broadcast
+// isAllocatable reports whether Pods may have ip: it is in the range and not IPv4's broadcast
 // address.
 func isAllocatable(r netip.Prefix, ip netip.Addr) bool {
 	return r.Contains(ip) && (ip.Is6() || r.Contains(ip.Next()))

@@ -5,42 +5,41 @@ import (
 	"slices"
 )
 
-// HostState is what an audit finds on the machine beside the book.
+// HostState is what an audit compares the leases with.
 type HostState struct {
-	// NetnsGone tells that a network namespace is not to be seen from here. That is no proof: a
+	// NetnsGone reports that a network namespace is not visible from here. That proves nothing: a
 	// runtime in another mount namespace has its own.
 	NetnsGone func(netns string) bool
-	// Links are the hosts' ends on the bridge.
+	// Links are the interfaces on the bridge.
 	Links []string
-	// Sandboxes are those the runtime has, true where it lists them as ready; nil: it was not
-	// asked.
+	// Sandboxes are those the runtime lists, true if ready; nil: the runtime was not asked.
 	Sandboxes map[string]bool
 }
 
-// Findings are what is held by nobody.
+// Findings are leaked leases and links.
 type Findings struct {
 	Leases []Lease  // of sandboxes that are gone
-	Links  []string // of no lease
+	Links  []string // without lease
 }
 
-// Empty tells that nothing was found.
+// Empty reports whether nothing is leaked.
 func (f Findings) Empty() bool { return len(f.Leases) == 0 && len(f.Links) == 0 }
 
-// MissedAudits is in how many audits, one after the other, the runtime must not know a sandbox
-// whose namespace is there: one that is being made is not listed yet.
+// MissedAudits is how many audits in a row must miss a sandbox whose namespace exists before its
+// lease counts as leaked: a sandbox that is being created is not listed yet.
 const MissedAudits = 5
 
-// goneMissedAudits is the same for a sandbox whose namespace is not to be seen either.
+// goneMissedAudits is the same for a sandbox whose namespace is not visible either.
 const goneMissedAudits = 2
 
-// vethPattern is the form of the host's ends that the CNI plugin makes.
+// vethPattern matches the host's veth ends that the CNI plugin makes.
 var vethPattern = regexp.MustCompile(`^veth[0-9a-f]{10}$`)
 
-// Audit finds leases and links that nobody holds. A lease is written before its link is made and
-// dropped after the link is gone, so a link without a lease has no owner. Missed counts for each
-// attachment the audits in which the runtime did not know its sandbox; it is returned for the next
-// one. What the runtime lists as ready is kept, whatever is seen of its namespace, and where that
-// is not seen, no namespace's absence counts.
+// Audit finds leaked leases and links. A lease is written before its link is made and removed after
+// the link is gone, so a link without lease is leaked. missed counts, per attachment, the audits in
+// which the runtime did not list its sandbox; the caller passes the returned map to the next audit.
+// A sandbox that the runtime lists as ready keeps its lease; if the namespace of such a one is not
+// visible, missing namespaces prove nothing and are ignored.
 func (b *Allocations) Audit(s HostState, missed map[string]int) (Findings, map[string]int) {
 	var f Findings
 	next, links := map[string]int{}, map[string]bool{}
@@ -56,7 +55,7 @@ func (b *Allocations) Audit(s HostState, missed map[string]int) (Findings, map[s
 		}
 		switch {
 		case s.Sandboxes == nil:
-			next[key] = missed[key] // not asked: what was counted stays
+			next[key] = missed[key] // not asked: counts stay
 		case ready || listed && !missing:
 		case listed || missed[key]+1 >= missedAudits:
 			f.Leases = append(f.Leases, l)

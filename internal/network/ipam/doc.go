@@ -1,7 +1,6 @@
-// Package ipam remembers which Pod has which address and which host ports.
+// Package ipam records which Pod has which addresses and host ports.
 //
-// Allocations is a value with rules (who gets the next address, who collides over a port); Store
-// keeps one Allocations in a file under a lock, for the CNI plugin's many short processes and the
-// agent. The file lives as long as the machine is up, as the network namespaces do. In: requests of
-// the CNI plugin. Out: leases.
+// Allocations is a value with the rules (next address, port conflicts); Store keeps it in a file
+// under a lock, shared by the CNI plugin's short-lived processes and the agent. Leases are valid
+// until the machine restarts, like network namespaces. In: requests of the CNI plugin. Out: leases.
 package ipam

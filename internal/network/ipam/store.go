@@ -10,10 +10,10 @@ import (
 	"syscall"
 )
 
-// Store keeps a Allocations in a directory.
+// Store keeps Allocations in leases.json in a directory. Any number of processes may use it.
 type Store struct{ Dir string }
 
-// View returns the book as it is now.
+// View returns the current allocations, without locking.
 func (s Store) View() (Allocations, error) {
 	boot, err := bootID()
 	if err != nil {
@@ -22,9 +22,9 @@ func (s Store) View() (Allocations, error) {
 	return s.read(boot)
 }
 
-// Update lets f edit the book, alone among all processes, and keeps the result unless f fails. The
-// file is replaced whole, so a process killed at any instant leaves the old book or the new one. It
-// is not synced to disk: a machine that goes down takes the leases with it.
+// Update calls f with the allocations under an exclusive lock among all processes, and stores the
+// result unless f returns an error. The file is replaced atomically, so a killed process leaves the
+// old or the new content. It is not synced to disk: leases do not outlive the machine's boot.
 func (s Store) Update(f func(*Allocations) error) error {
 	if err := os.MkdirAll(s.Dir, 0o755); err != nil {
 		return fmt.Errorf("address book: %w", err)
@@ -78,7 +78,7 @@ func (s Store) read(boot string) (Allocations, error) {
 			return Allocations{}, fmt.Errorf("address book %s is damaged: %w; stop the Pods and remove it", s.file(),
 				err)
 		}
-		return empty, nil // cut off by the crash that ended the last boot
+		return empty, nil // truncated by the crash that ended the last boot
 	}
 	if b.Boot != boot {
 		return empty, nil

@@ -7,8 +7,9 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// WatchLinks rings when an interface of the host, or one of its addresses, changed: the kernel
-// drops the routes of a link that goes down. Many changes are one ring. It ends with ctx.
+// WatchLinks signals when an interface or address of the host changes: the kernel drops the routes
+// of a link that goes down. Several changes may become one signal. It stops when ctx ends; the
+// channel is never closed.
 func WatchLinks(ctx context.Context) (<-chan struct{}, error) {
 	links, addrs := make(chan netlink.LinkUpdate, 16), make(chan netlink.AddrUpdate, 16)
 	if err := netlink.LinkSubscribe(links, ctx.Done()); err != nil {

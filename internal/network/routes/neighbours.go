@@ -13,8 +13,8 @@ import (
 	"github.com/gantry-project/gantry/internal/network"
 )
 
-// syncNeighbours makes the device's entries those wanted: which MAC an end has, and which node a
-// MAC is behind.
+// syncNeighbours makes the device's permanent neighbour and forwarding entries equal to want. It
+// returns the joined errors of entries that could not be changed.
 func syncNeighbours(index int, want []Neighbour) error {
 	macs, nodes := map[string]netlink.Neigh{}, map[string]netlink.Neigh{}
 	for _, n := range want {
@@ -70,7 +70,7 @@ func syncNeighbours(index int, want []Neighbour) error {
 	return errors.Join(errs...)
 }
 
-// ignoreNotFound takes it well that an entry is not there any more.
+// ignoreNotFound returns nil if err says that the entry is gone.
 func ignoreNotFound(err error) error {
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) {
 		return nil

@@ -9,24 +9,24 @@ import (
 	"slices"
 )
 
-// VTEPAnnotation of a Node: the MAC address of its VXLAN end.
+// VTEPAnnotation is the Node annotation with the MAC address of its VXLAN device.
 const VTEPAnnotation = "gantry.dev/vtep-mac"
 
-// VXLANOverhead is what VXLAN takes of a packet: outer Ethernet, IP, UDP and VXLAN headers, in
-// bytes. Over IPv6 it is 20 more.
+// VXLANOverhead is the bytes of outer Ethernet, IPv4, UDP and VXLAN headers. Over IPv6 it is 20
+// more.
 const VXLANOverhead = 50
 
-// Mode says how nodes are reached.
+// Mode is how other nodes are reached.
 type Mode string
 
 // Modes of --node-routes.
 const (
-	Auto   Mode = "auto"   // routes where a node is on the same segment, VXLAN otherwise
-	Direct Mode = "direct" // routes alone; nodes elsewhere are somebody else's to reach
-	VXLAN  Mode = "vxlan"  // everything through VXLAN
+	Auto   Mode = "auto"   // routes to nodes on the same segment, VXLAN to others
+	Direct Mode = "direct" // routes only; nodes on other segments are not handled
+	VXLAN  Mode = "vxlan"  // VXLAN to all nodes
 )
 
-// ParseMode reads --node-routes.
+// ParseMode parses --node-routes.
 func ParseMode(s string) (Mode, error) {
 	switch m := Mode(s); m {
 	case Auto, Direct, VXLAN:
@@ -38,29 +38,29 @@ func ParseMode(s string) (Mode, error) {
 // Node is one node of the cluster.
 type Node struct {
 	Name         string
-	Address      netip.Addr // under which other nodes reach it
-	OtherAddress netip.Addr // its address of the other family; invalid: it has none
+	Address      netip.Addr // at which other nodes reach it
+	OtherAddress netip.Addr // its address of the other IP family; invalid: none
 	Ranges       []netip.Prefix
-	VTEP         net.HardwareAddr // nil: it takes no VXLAN
-	Reachability *Reachability    // nil: it does not say how it reaches others
+	VTEP         net.HardwareAddr // nil: it has no VXLAN device
+	Reachability *Reachability    // nil: it does not publish one
 }
 
-// Route leads a range of Pods to a node.
+// Route is the route to a Pod CIDR of another node.
 type Route struct {
 	Dst    netip.Prefix
 	Via    netip.Addr
 	Tunnel bool
 }
 
-// Neighbour is a node's end of the tunnel: its address there, its MAC, and where packets for it are
-// sent.
+// Neighbour is a node's VXLAN device: its address in the tunnel, its MAC, and the node address to
+// which packets are sent.
 type Neighbour struct {
 	IP   netip.Addr
 	MAC  string
 	Node netip.Addr
 }
 
-// DesiredState is what this node should have.
+// DesiredState is the routes, neighbours and addresses that this node should have.
 type DesiredState struct {
 	Routes     []Route
 	Neighbours []Neighbour
@@ -68,20 +68,20 @@ type DesiredState struct {
 	TunnelAddresses []netip.Addr
 }
 
-// In is what Plan looks at.
+// In is the input of Plan.
 type In struct {
 	Self   Node
 	Others []Node
 	Mode   Mode
-	// Cluster are the ranges of all Pods: what lies outside is nobody's here.
+	// Cluster is the cluster CIDRs; ranges outside of them are ignored.
 	Cluster []netip.Prefix
-	// OnLink are the addresses of nodes on a segment of this one, as it sees them; they count for
-	// nodes that do not say what they see.
+	// OnLink are the node addresses that this node reaches without a gateway. They are used if one
+	// of the two nodes publishes no Reachability.
 	OnLink map[netip.Addr]bool
 }
 
-// Plan decides how each other node's Pods are reached. Of two nodes that claim the same range, as
-// happens while a Node of an old name is still there, the first by name has it.
+// Plan decides how to reach each other node's Pods. If two nodes claim overlapping ranges, as
+// during a node's renaming, the first by name gets it.
 func Plan(in In) DesiredState {
 	var w DesiredState
 	others := slices.Clone(in.Others)
@@ -116,7 +116,7 @@ func Plan(in In) DesiredState {
 
 func (in In) route(n Node, r netip.Prefix) (Route, bool) {
 	mode, near := in.Mode, func(a netip.Addr) bool { return in.OnLink[a] }
-	if in.Self.Reachability != nil && n.Reachability != nil { // both ends come to the same
+	if in.Self.Reachability != nil && n.Reachability != nil { // both ends decide alike
 		mode, near = agreedMode(in.Mode, n.Reachability.Mode),
 			func(a netip.Addr) bool { return mutuallyOnLink(in.Self, n, a) }
 	}
@@ -131,8 +131,8 @@ func (in In) route(n Node, r netip.Prefix) (Route, bool) {
 	return Route{Dst: r, Via: TunnelAddress(r), Tunnel: true}, true
 }
 
-// TunnelAddress is a node's address on the tunnel: the first of its range, which no Pod and no
-// bridge has.
+// TunnelAddress returns a node's address in the tunnel: the network address of its range, which no
+// Pod and no bridge has.
 func TunnelAddress(r netip.Prefix) netip.Addr { return r.Masked().Addr() }
 
 func within(r netip.Prefix, cluster []netip.Prefix) bool {
@@ -150,14 +150,15 @@ func compare(a, b string) int {
 	return 0
 }
 
-// MAC of a node's VXLAN end is made from its name, so that it stays when the device is made anew.
+// MAC returns the MAC address of a node's VXLAN device. It depends only on the name, so it survives
+// recreation of the device.
 func MAC(node string) net.HardwareAddr {
 	sum := sha256.Sum256([]byte("vtep " + node))
 	return append(net.HardwareAddr{0x0e}, sum[:5]...)
 }
 
-// VNI is the cluster's network number, made from its range: clusters that share segments do not
-// mix.
+// VNI returns the cluster's VXLAN network identifier, derived from its CIDRs, so that clusters on
+// one segment do not mix.
 func VNI(cluster []netip.Prefix) int {
 	h := fnv.New32a()
 	fmt.Fprint(h, cluster)

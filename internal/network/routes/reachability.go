@@ -7,25 +7,25 @@ import (
 	"strings"
 )
 
-// ReachabilityAnnotation of a Node: how it reaches other nodes, and which addresses it has on its
-// segments, so that both ends of a way choose the same.
+// ReachabilityAnnotation is the Node annotation with its Reachability, from which both ends of a
+// path choose the same way.
 const ReachabilityAnnotation = "gantry.dev/node-routes"
 
-// Reachability is what a node says of how it reaches others.
+// Reachability is how a node reaches others, as it publishes it.
 type Reachability struct {
 	Mode Mode
-	// OnLink are the prefixes that it reaches without a gateway, and those inside of them that need
-	// one; the longest that fits decides.
+	// OnLink are the prefixes reached without a gateway, and more specific ones that need one; the
+	// longest match decides.
 	OnLink []Segment
 }
 
 // Segment is a prefix of a node's routes.
 type Segment struct {
 	netip.Prefix
-	Gateway bool // it needs one
+	Gateway bool // reached through a gateway
 }
 
-// String is the annotation's value, like "auto 10.0.0.0/24,!10.0.0.8/29".
+// String returns the annotation's value, such as "auto 10.0.0.0/24,!10.0.0.8/29".
 func (w Reachability) String() string {
 	var list []string
 	for _, s := range w.OnLink {
@@ -38,7 +38,7 @@ func (w Reachability) String() string {
 	return strings.TrimSpace(string(w.Mode) + " " + strings.Join(list, ","))
 }
 
-// ParseReachability reads an annotation's value.
+// ParseReachability parses an annotation's value.
 func ParseReachability(text string) (Reachability, error) {
 	mode, list, _ := strings.Cut(text, " ")
 	m, err := ParseMode(mode)
@@ -57,7 +57,7 @@ func ParseReachability(text string) (Reachability, error) {
 	return w, nil
 }
 
-// onLink tells whether a node that says w reaches an address without a gateway.
+// onLink reports whether the node reaches a without a gateway.
 func (w Reachability) onLink(a netip.Addr) bool {
 	best := Segment{Gateway: true}
 	for _, s := range w.OnLink {
@@ -68,8 +68,8 @@ func (w Reachability) onLink(a netip.Addr) bool {
 	return a.IsValid() && !best.Gateway
 }
 
-// segments keeps of a host's routes what decides: those without a gateway, and those with one
-// inside of them. Order and repetition do not count.
+// segments reduces a host's routes to those that matter: without a gateway, and with one inside of
+// those. The result is sorted and without duplicates.
 func segments(routes []Segment) []Segment {
 	var out []Segment
 	for _, s := range routes {
@@ -88,12 +88,12 @@ func segments(routes []Segment) []Segment {
 		}
 		return -1
 	})
-	// of two the one without a gateway
+	// of equal prefixes the one without a gateway stays
 	return slices.CompactFunc(out, func(a, b Segment) bool { return a.Prefix == b.Prefix })
 }
 
-// agreedMode is the mode that both ends of a way use: what one of them asks for by name, and direct
-// where they ask for the opposite.
+// agreedMode returns the mode that both ends use: the one that either asks for explicitly; Direct
+// if they ask for opposites.
 func agreedMode(a, b Mode) Mode {
 	switch {
 	case a == Direct || b == Direct:
@@ -104,8 +104,8 @@ func agreedMode(a, b Mode) Mode {
 	return Auto
 }
 
-// mutuallyOnLink tells whether two nodes reach each other's address of one family without a
-// gateway, by what both say: the same from either side.
+// mutuallyOnLink reports whether each of two nodes reaches the other's address, in a's family,
+// without a gateway. It is symmetric.
 func mutuallyOnLink(self, other Node, a netip.Addr) bool {
 	for _, own := range []netip.Addr{self.Address, self.OtherAddress} {
 		if own.IsValid() && own.Is4() == a.Is4() {
@@ -115,8 +115,8 @@ func mutuallyOnLink(self, other Node, a netip.Addr) bool {
 	return false
 }
 
-// Disagreements tells, by what Nodes say, which of them cannot agree on how to reach each other's
-// Pods, as text for a person.
+// Disagreements returns messages about nodes that cannot agree on how to reach each other's Pods.
+// says maps node names to their ReachabilityAnnotation.
 func Disagreements(says map[string]string) []string {
 	byMode := map[Mode][]string{}
 	var out, silent []string

@@ -13,24 +13,24 @@ import (
 	"github.com/gantry-project/gantry/internal/network"
 )
 
-// Port is where VXLAN packets are sent (RFC 7348).
+// Port is the UDP port of VXLAN (RFC 7348).
 const Port = 4789
 
 // routeProtocol marks our routes in the kernel.
 const routeProtocol = netlink.RouteProtocol(0x47)
 
-// Router keeps one instance's routes and its tunnel.
+// Router programs the routes and the tunnel of one instance. One goroutine may use it at a time.
 type Router struct {
 	ID      string // of the instance
 	Cluster []netip.Prefix
-	MTU     int // of the tunnel; 0: what the way to the other nodes allows
+	MTU     int // of the tunnel in bytes; 0: the underlay's less the overhead
 }
 
-// Device is the name of the tunnel's device.
+// Device returns the name of the tunnel device.
 func (l *Router) Device() string { return "gv" + l.ID }
 
-// OnLink finds which addresses are on a segment of this host: reached without a gateway, and
-// neither our own nor through a tunnel of ours.
+// OnLink returns which of addrs this host reaches without a gateway and not through loopback or the
+// tunnel.
 func (l *Router) OnLink(addrs []netip.Addr) map[netip.Addr]bool {
 	out := map[netip.Addr]bool{}
 	for _, a := range addrs {
@@ -47,8 +47,8 @@ func (l *Router) OnLink(addrs []netip.Addr) map[netip.Addr]bool {
 	return out
 }
 
-// Segments are the prefixes that this host reaches without a gateway, and those inside of them that
-// need one, without Pods' and tunnels'.
+// Segments returns the prefixes that this host reaches without a gateway, and more specific ones
+// that need one, excluding Pod CIDRs and the tunnel.
 func (l *Router) Segments() ([]Segment, error) {
 	var all []Segment
 	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
@@ -86,7 +86,8 @@ func (l *Router) segment(r netlink.Route, family int) (Segment, bool) {
 	return s, true
 }
 
-// Apply makes the kernel's state w. Self is this node's address, which tunnel packets come from.
+// Apply makes the kernel's state equal to w. Tunnel packets are sent from self.Address. Errors are
+// joined; what could be applied stays.
 func (l *Router) Apply(w DesiredState, self Node) error {
 	index := 0
 	if len(w.TunnelAddresses) > 0 {
@@ -107,7 +108,7 @@ func (l *Router) Apply(w DesiredState, self Node) error {
 	return err
 }
 
-// Clean takes everything away.
+// Clean removes routes and tunnel.
 func (l *Router) Clean() error { return errors.Join(l.syncRoutes(nil, 0), l.removeDevice()) }
 
 func (l *Router) ensureDevice(self Node) (netlink.Link, error) {
@@ -157,7 +158,7 @@ func sameVxlan(link netlink.Link, want *netlink.Vxlan) bool {
 		have.MTU == want.MTU && have.HardwareAddr.String() == want.HardwareAddr.String()
 }
 
-// underlay is the interface that has this node's address, and the packets that fit into a tunnel
+// underlay returns the index of the interface with this node's address, and the MTU of a tunnel
 // over it.
 func (l *Router) underlay(self netip.Addr) (mtu, index int, err error) {
 	links, err := network.DumpWithRetry(netlink.LinkList)
@@ -167,7 +168,7 @@ func (l *Router) underlay(self netip.Addr) (mtu, index int, err error) {
 	for _, link := range links {
 		addrs, err := netlink.AddrList(link, netlink.FAMILY_ALL)
 		if err != nil {
-			continue // it went
+			continue // the interface is gone
 		}
 		for _, a := range addrs {
 			if ip, ok := netip.AddrFromSlice(a.IP); !ok || ip.Unmap() != self {
@@ -185,7 +186,7 @@ func (l *Router) underlay(self netip.Addr) (mtu, index int, err error) {
 	return 0, 0, fmt.Errorf("no interface of this host has the node's address %s; correct --node-ip", self)
 }
 
-// syncTunnelAddresses gives the device its addresses and takes others away.
+// syncTunnelAddresses makes the device's addresses equal to want, except link-local ones.
 func (l *Router) syncTunnelAddresses(link netlink.Link, want []netip.Addr) error {
 	have, err := netlink.AddrList(link, netlink.FAMILY_ALL)
 	if err != nil {
@@ -214,7 +215,7 @@ func (l *Router) syncTunnelAddresses(link netlink.Link, want []netip.Addr) error
 	return errors.Join(errs...)
 }
 
-// syncRoutes makes our routes into the cluster's ranges those wanted.
+// syncRoutes makes our routes into the cluster CIDRs equal to want.
 func (l *Router) syncRoutes(want []Route, device int) error {
 	missing := map[netip.Prefix]Route{}
 	for _, r := range want {
@@ -232,7 +233,7 @@ func (l *Router) syncRoutes(want []Route, device int) error {
 		for i, r := range have {
 			dst, ok := prefix(r.Dst)
 			if !ok || !within(dst, l.Cluster) {
-				continue // another instance's
+				continue // of another instance
 			}
 			w, wanted := missing[dst]
 			if wanted && w.Via.Compare(address(r.Gw)) == 0 && (w.Tunnel == (r.LinkIndex == device && device != 0)) {

@@ -11,35 +11,35 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Pod is what policies see of a Pod with addresses of its own.
+// Pod is the part of a Pod with its own addresses that policies depend on.
 type Pod struct {
 	Namespace, Name string
-	UID             string // as the runtime knows it; empty: not known
+	UID             string // as the runtime passed it; empty: not known
 	Labels          map[string]string
 	IPs             []netip.Addr
 	Ports           []v1.ContainerPort
-	// Local tells that it is on this node. Unknown that only its address is known yet: any policy
-	// of its namespace isolates it, none allows anything.
+	// Local: the Pod is on this node. Unknown: only its addresses are known yet; any policy in its
+	// namespace isolates it, and none allows it anything.
 	Local, Unknown bool
 }
 
-// PodID names one Pod.
+// PodID identifies a Pod.
 type PodID struct{ Namespace, Name, UID string }
 
-// In is what Build looks at.
+// In is the input of Build.
 type In struct {
 	Policies   []*networkingv1.NetworkPolicy
-	Namespaces map[string]map[string]string // labels
+	Namespaces map[string]map[string]string // labels by name
 	Pods       []Pod                        // of all nodes
 }
 
-// builder gathers a State.
+// builder collects a State.
 type builder struct {
 	in    In
 	state State
 }
 
-// Build is what the table of this node should have.
+// Build returns the content of this node's table. It does not modify in.
 func Build(in In) State {
 	b := &builder{in: in, state: State{Sets: map[string]Set{}, Chains: map[string][]string{},
 		Pods: map[string]map[string]string{}}}
@@ -87,7 +87,7 @@ func (b *builder) addPod(p Pod, policies []*networkingv1.NetworkPolicy) {
 	}
 }
 
-// dispatch leads the Pod's addresses to its chain.
+// dispatch maps the Pod's addresses to its chain.
 func (b *builder) dispatch(p Pod, d networkingv1.PolicyType, chain string) {
 	for _, ip := range p.IPs {
 		m, self := Ingress4, Local4
@@ -104,7 +104,7 @@ func (b *builder) dispatch(p Pod, d networkingv1.PolicyType, chain string) {
 	}
 }
 
-// applies tells whether a policy rules over that direction.
+// applies reports whether the policy applies to direction d.
 func applies(p *networkingv1.NetworkPolicy, d networkingv1.PolicyType) bool {
 	if len(p.Spec.PolicyTypes) > 0 {
 		return slices.Contains(p.Spec.PolicyTypes, d)
@@ -112,15 +112,14 @@ func applies(p *networkingv1.NetworkPolicy, d networkingv1.PolicyType) bool {
 	return d == networkingv1.PolicyTypeIngress || len(p.Spec.Egress) > 0
 }
 
-// selects tells whether a selector means an object with these labels; one that cannot be read means
-// none.
+// selects reports whether the selector matches the labels; an invalid one matches nothing.
 func selects(s *metav1.LabelSelector, have map[string]string) bool {
 	sel, err := metav1.LabelSelectorAsSelector(s)
 	return err == nil && sel.Matches(labels.Set(have))
 }
 
-// allowed are the lines that let through what a policy allows. A line ends with return: the packet
-// goes on to the other direction's chain.
+// allowed returns rules that accept what the policy allows. They end with return, so that the
+// packet goes on to the chain of the other direction.
 func (b *builder) allowed(p *networkingv1.NetworkPolicy, d networkingv1.PolicyType, pod Pod) []string {
 	var lines []string
 	if d == networkingv1.PolicyTypeIngress {
@@ -135,8 +134,8 @@ func (b *builder) allowed(p *networkingv1.NetworkPolicy, d networkingv1.PolicyTy
 	return lines
 }
 
-// ruleTexts is every peer with every port. Subject is the Pod that ports are of, nil when they are
-// the peers'.
+// ruleTexts returns rules for every combination of peer and port. subject is the Pod whose ports
+// are meant, nil if they are the peers'.
 func (b *builder) ruleTexts(s ruleScope, ports []networkingv1.NetworkPolicyPort, subject *Pod) []string {
 	var lines []string
 	peers := b.peerTexts(s)

@@ -7,15 +7,14 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 )
 
-// ruleScope is the peers of one rule, in the namespace of its policy. Side says which address of a
-// packet is theirs.
+// ruleScope is the peers of one rule, in the namespace of its policy.
 type ruleScope struct {
 	namespace string
-	side      string // saddr or daddr
+	side      string // which address of the packet is the peers': saddr or daddr
 	peers     []networkingv1.NetworkPolicyPeer
 }
 
-// peerTexts are the matches for them; one of them must hold. Nobody named means everybody.
+// peerTexts returns matches, of which one must hold. No peers means everybody.
 func (b *builder) peerTexts(s ruleScope) []string {
 	if len(s.peers) == 0 {
 		return []string{""}
@@ -57,7 +56,7 @@ func (b *builder) peerTexts(s ruleScope) []string {
 	return append(out, "ip "+s.side+" @"+four, "ip6 "+s.side+" @"+six)
 }
 
-// peersMatch tells whether one of the peers selects the Pod.
+// peersMatch reports whether one of the peers' selectors matches the Pod.
 func (b *builder) peersMatch(namespace string, peers []networkingv1.NetworkPolicyPeer, pod Pod) bool {
 	if pod.Unknown {
 		return false
@@ -81,7 +80,8 @@ func (b *builder) peersMatch(namespace string, peers []networkingv1.NetworkPolic
 	return false
 }
 
-// block is a range without its exceptions; false when nothing is left of it.
+// block returns the match of an IPBlock without its exceptions; false if the block is invalid or
+// empty.
 func block(b *networkingv1.IPBlock, side string) (string, bool) {
 	r, except, ok := parseBlock(b)
 	if !ok {
@@ -111,7 +111,7 @@ func parseBlock(b *networkingv1.IPBlock) (netip.Prefix, []netip.Prefix, bool) {
 	for _, text := range b.Except {
 		e, err := netip.ParsePrefix(text)
 		if err != nil || e.Addr().Is4In6() {
-			return r, nil, false // what should have been left out is not known
+			return r, nil, false // an exception cannot be parsed: allow nothing
 		}
 		if e = e.Masked(); e.Bits() <= r.Bits() && e.Overlaps(r) {
 			return r, nil, false
@@ -122,7 +122,7 @@ func parseBlock(b *networkingv1.IPBlock) (netip.Prefix, []netip.Prefix, bool) {
 	return r, except, true
 }
 
-// inBlock tells whether a range with exceptions has the address.
+// inBlock reports whether ip is in the block and not in its exceptions.
 func inBlock(b *networkingv1.IPBlock, ip netip.Addr) bool {
 	r, except, ok := parseBlock(b)
 	if !ok || !r.Contains(ip) {

@@ -15,7 +15,8 @@ func isNamedPort(p networkingv1.NetworkPolicyPort) bool {
 	return p.Port != nil && p.Port.Type == intstr.String
 }
 
-// protocol is the port's, TCP where none is said; false for one the kernel's rules do not know.
+// protocol returns the protocol in lower case, tcp by default; false for one that nftables does not
+// support.
 func protocol(p *v1.Protocol) (string, bool) {
 	if p == nil {
 		return "tcp", true
@@ -29,8 +30,8 @@ func protocol(p *v1.Protocol) (string, bool) {
 	return "", false
 }
 
-// matches are the matches for one port; a name is looked up in the subject's containers. None: no
-// packet has it.
+// matches returns the matches for one port; a named port is looked up in subject's containers.
+// None: no packet matches.
 func matches(p networkingv1.NetworkPolicyPort, subject *Pod) []string {
 	proto, ok := protocol(p.Protocol)
 	switch {
@@ -58,7 +59,7 @@ func matches(p networkingv1.NetworkPolicyPort, subject *Pod) []string {
 	return []string{fmt.Sprintf("%s dport %d-%d", proto, first, last)}
 }
 
-// named are the container ports of that name and protocol.
+// named returns the container ports with that name and protocol.
 func (p Pod) named(name, proto string) []int32 {
 	var out []int32
 	for _, c := range p.Ports {
@@ -70,8 +71,8 @@ func (p Pod) named(name, proto string) []int32 {
 	return out
 }
 
-// namedPeers is a name of a port on the other side: each Pod among the peers may call another
-// number so.
+// namedPeers returns rules for a named port of the peers. Each peer Pod may give the name another
+// number, so a set holds address, protocol and port.
 func (b *builder) namedPeers(s ruleScope, port networkingv1.NetworkPolicyPort) []string {
 	proto, ok := protocol(port.Protocol)
 	text, err := json.Marshal(s.peers)
@@ -101,7 +102,7 @@ func (b *builder) namedPeers(s ruleScope, port networkingv1.NetworkPolicyPort) [
 	return []string{joinMatches("ip" + lookup + four), joinMatches("ip6" + lookup + six)}
 }
 
-// peerMatches tells whether a Pod's address is one of the peers.
+// peerMatches reports whether the Pod's address is one of the peers.
 func (b *builder) peerMatches(s ruleScope, pod Pod, ip netip.Addr) bool {
 	if len(s.peers) == 0 || b.peersMatch(s.namespace, s.peers, pod) {
 		return true

@@ -6,20 +6,20 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 )
 
-// PodPolicies names the policies that rule over a Pod, in each direction, sorted; none: nothing is
-// kept from it.
+// PodPolicies are the names of the policies that select a Pod, by direction, sorted; none: the
+// direction is not isolated.
 type PodPolicies struct{ Ingress, Egress []string }
 
-// Unrestricted tells that no policy rules over the Pod.
+// Unrestricted reports whether no policy selects the Pod.
 func (r PodPolicies) Unrestricted() bool { return len(r.Ingress) == 0 && len(r.Egress) == 0 }
 
-// Equal tells whether both are the same.
+// Equal reports whether r and o are the same.
 func (r PodPolicies) Equal(o PodPolicies) bool {
 	return slices.Equal(r.Ingress, o.Ingress) && slices.Equal(r.Egress, o.Egress)
 }
 
-// PoliciesByPod tells for each Pod that is here and known which policies rule over it: the same
-// choice that Build makes. Free Pods are left out.
+// PoliciesByPod returns the policies that select each known Pod of this node, as Build applies
+// them. Pods that no policy selects are left out.
 func PoliciesByPod(in In) map[PodID]PodPolicies {
 	out := map[PodID]PodPolicies{}
 	for _, p := range in.Pods {

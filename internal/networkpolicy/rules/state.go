@@ -11,37 +11,37 @@ import (
 // Set is a named set of the table.
 type Set struct {
 	Type     string
-	Elements map[string]bool // fields with " . " between
+	Elements map[string]bool // parts joined by " . "
 }
 
-// State is what the table has beside its frame.
+// State is what the table has besides its frame.
 type State struct {
 	Sets   map[string]Set
 	Chains map[string][]string
-	// Pods leads addresses to chains, by map (Ingress4, …).
+	// Pods are the elements of the frame's maps (Ingress4, …): address to verdict.
 	Pods map[string]map[string]string
 }
 
-// Maps of the frame: from the address of an isolated Pod to its chain. Self has pairs of a Pod's
-// own address: nobody is kept from itself.
+// Maps of the frame from the address of an isolated Pod to its chain. Local4 and Local6 hold pairs
+// of a Pod's own address: a Pod may always reach itself.
 const (
 	Ingress4, Ingress6 = "ingress4", "ingress6"
 	Egress4, Egress6   = "egress4", "egress6"
 	Local4, Local6     = "self4", "self6"
 )
 
-// Op is one step; the empty fields of its verb have no meaning.
+// Op is one operation; fields that its verb does not use are empty.
 type Op struct {
 	Verb Verb
 	Name string // of the set, map or chain
 	Key  string
-	Text string // a set's type, a rule, a map's value
+	Text string // the set's type, the rule, or the map's value
 }
 
-// Verb says what an Op does.
+// Verb is the kind of an operation.
 type Verb int
 
-// Verbs in the order in which a Change has them, so that each refers only to what is there.
+// The verbs, in the order in which Diff returns them, so that each refers only to what exists.
 const (
 	AddSet Verb = iota
 	AddElement
@@ -54,7 +54,7 @@ const (
 	DeleteSet
 )
 
-// Diff are the steps from one state to the other; none when they are equal.
+// Diff returns the operations that lead from was to now; none if they are equal.
 func Diff(was, now State) []Op {
 	var ops []Op
 	for _, name := range slices.Sorted(maps.Keys(now.Sets)) {
@@ -119,12 +119,12 @@ type Chain struct {
 	Rules []string
 }
 
-// Base is the chain that is hooked into forwarding: what a node says to its own Pods (probes) does
+// Base is the chain at the forward hook. Traffic from a node to its own Pods, such as probes, does
 // not pass it.
 const Base = "forward"
 
-// Frame are the chains that every table has, each after those it refers to. Conversations that were
-// allowed when they began go on.
+// Frame returns the chains of every table, each after those it refers to. Connections that were
+// allowed when they began continue.
 func Frame() []Chain {
 	return []Chain{
 		{"egress", []string{"ip saddr vmap @" + Egress4, "ip6 saddr vmap @" + Egress6}},
@@ -138,7 +138,7 @@ func Frame() []Chain {
 	}
 }
 
-// name is short and tells what it is of.
+// name returns a short name: kind and a hash of parts.
 func name(kind string, parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\n")))
 	return kind + "-" + hex.EncodeToString(sum[:8])

@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// maxSequentialEndpoints is up to how many endpoints a chain tries one after the other; beyond, one
-// lookup in a map of its own is cheaper. Small Services are most of them, and 10,000 maps would
-// cost the kernel seconds, as it searches all their names for each new one.
+// maxSequentialEndpoints is up to how many endpoints a chain has one rule each; beyond that one
+// lookup in an anonymous map is cheaper. Most Services are small, and 10,000 maps would cost the
+// kernel seconds, because it searches all names for each new one.
 const maxSequentialEndpoints = 8
 
-// State is what the port needs in the table.
+// State returns the chains, sets and elements that the port needs in the table.
 func (p ServicePort) State(s Settings) State {
 	w := &ruleWriter{ServicePort: p, Settings: s, out: NewState()}
 	w.out.Elements[Element{clusterIPs, p.Addresses.Cluster.String()}] = ""
@@ -25,14 +25,14 @@ func (p ServicePort) State(s Settings) State {
 	return w.out
 }
 
-// ruleWriter makes one port's rules.
+// ruleWriter writes the rules of one port.
 type ruleWriter struct {
 	ServicePort
 	Settings
 	out State
 }
 
-// chain adds a chain and returns its name, which its rules determine.
+// chain adds a chain and returns its name, which includes a hash of its rules.
 func (w *ruleWriter) chain(kind string, rules ...string) string {
 	name := w.name(kind, rules...)
 	w.out.Chains[name] = rules
@@ -53,21 +53,22 @@ func (w *ruleWriter) key(ip netip.Addr) string {
 	return fmt.Sprintf("%s . %s . %d", ip, w.Protocol, w.Number)
 }
 
-// addVerdict puts an element into the map of services, or into the map of those without endpoint.
+// addVerdict adds an element to the services map or, if chain is empty, to the map of services
+// without endpoints.
 func (w *ruleWriter) addVerdict(services, none Element, chain string) {
 	switch {
 	case chain != "":
 		w.out.Elements[services] = "goto " + chain
 	case w.AnyEndpoint:
-		// There are endpoints, only not here: whoever asked may be sent elsewhere by a load
-		// balancer, so no answer rather than a wrong one.
+		// There are endpoints, but not on this node: a load balancer may use another node, so drop
+		// rather than reject.
 		w.out.Elements[none] = "drop"
 	default:
 		w.out.Elements[none] = "goto " + rejectChain
 	}
 }
 
-// addInternal is the way in by the cluster IP.
+// addInternal adds the cluster IP.
 func (w *ruleWriter) addInternal() {
 	endpoints, kind := w.ClusterEndpoints, "service"
 	if w.InternalLocal {
@@ -86,15 +87,15 @@ func (w *ruleWriter) addInternal() {
 	w.addVerdict(Element{serviceIPs, key}, Element{noEndpointIPs, key}, chain)
 }
 
-// usesSharedChains tells that the frame's chains do for a port with n endpoints. The kernel walks
-// all chains that packets may reach whenever a rule or a way to a chain is new: a chain for each of
-// 10,000 Services costs every change 30 ms, while elements that hold addresses cost nothing.
+// usesSharedChains reports whether the frame's shared chains serve a port with n endpoints. The
+// kernel validates all reachable chains whenever a rule or a jump is added: a chain for each of
+// 10,000 Services costs every change 30 ms, whereas elements that hold addresses cost nothing.
 func (w *ruleWriter) usesSharedChains(n int) bool {
 	return n <= maxSequentialEndpoints && w.Affinity == 0 && w.NodePort == 0 &&
 		len(w.Addresses.External)+len(w.Addresses.LoadBalancers) == 0
 }
 
-// addExternal is the way in by node ports, external addresses and load balancers.
+// addExternal adds node ports, external IPs and load balancer IPs.
 func (w *ruleWriter) addExternal() {
 	ips := append(append([]netip.Addr(nil), w.Addresses.External...), w.Addresses.LoadBalancers...)
 	if len(ips) == 0 && w.NodePort == 0 {
@@ -122,8 +123,8 @@ func (w *ruleWriter) addExternal() {
 	}
 }
 
-// externalChain is the chain for traffic from outside, empty when there is nowhere to send it; none
-// tells that what the chain leaves over is to be refused.
+// externalChain returns the chain for external traffic; "" if there is no endpoint for it. none:
+// what the chain does not match must be refused.
 func (w *ruleWriter) externalChain() (chain string, none bool) {
 	if !w.ExternalLocal {
 		if len(w.ClusterEndpoints) == 0 {
@@ -134,8 +135,8 @@ func (w *ruleWriter) externalChain() (chain string, none bool) {
 	var rules []string
 	if len(w.ClusterEndpoints) > 0 {
 		all := w.endpointChain("service", w.ClusterEndpoints)
-		// Pods of this cluster, and this node itself, need not go by an outside load balancer: they
-		// may use every endpoint.
+		// Pods of the cluster and this node itself need no external load balancer: they may use
+		// every endpoint.
 		if inside := w.matchPods(); inside != "" {
 			rules = append(rules, inside+" goto "+all)
 		}
@@ -150,7 +151,8 @@ func (w *ruleWriter) externalChain() (chain string, none bool) {
 	return w.chain("external", rules...), len(w.ServicePort.LocalEndpoints) == 0
 }
 
-// matchPods matches Pods' traffic, outside everybody else's; empty when it cannot be told.
+// matchPods returns the rule text that matches Pods' traffic, "" if local traffic cannot be
+// detected.
 func (w *ruleWriter) matchPods() string {
 	if i := w.Settings.LocalDetector.Interface; i != "" {
 		return fmt.Sprintf("iifname %q", i)
@@ -173,7 +175,7 @@ func (w *ruleWriter) matchOutside() string {
 
 func (w *ruleWriter) ranges() string { return prefixes(w.Settings.LocalDetector.Ranges, w.Family) }
 
-// prefixes is a set in braces of those of the family; empty when there is none.
+// prefixes returns the prefixes of family f as an anonymous set; "" if there is none.
 func prefixes(all []netip.Prefix, f Family) string {
 	var own []netip.Prefix
 	for _, r := range all {
@@ -191,7 +193,7 @@ func prefixes(all []netip.Prefix, f Family) string {
 	return "{ " + strings.Join(texts, ", ") + " }"
 }
 
-// endpointChain is the chain that chooses one of the endpoints.
+// endpointChain adds the chain that chooses one of the endpoints and returns its name.
 func (w *ruleWriter) endpointChain(kind string, endpoints []Endpoint) string {
 	var rules []string
 	requested := fmt.Sprintf("%s daddr %s ", w.Family, w.Addresses.Cluster)
@@ -228,8 +230,8 @@ func (w *ruleWriter) numberedMap(endpoints []Endpoint) string {
 	return strings.Join(texts, ", ")
 }
 
-// affinityChains leads a client to where it was before: each endpoint has a set of its clients,
-// which the kernel fills and forgets.
+// affinityChains returns rules that send a client to its earlier endpoint. Each endpoint has a
+// dynamic set of its clients, which the kernel fills and expires.
 func (w *ruleWriter) affinityChains(endpoints []Endpoint) []string {
 	var known, chosen []string
 	for i, e := range endpoints {
@@ -240,11 +242,12 @@ func (w *ruleWriter) affinityChains(endpoints []Endpoint) []string {
 		known = append(known, fmt.Sprintf("%s saddr @%s goto %s", w.Family, set, chain))
 		chosen = append(chosen, fmt.Sprintf("%d : goto %s", i, chain))
 	}
-	// commas apart: knftables' fake takes words for names
+	// spaces around commas: knftables' fake reads tokens as names
 	return append(known, fmt.Sprintf("numgen random mod %d vmap { %s }", len(endpoints), strings.Join(chosen, " , ")))
 }
 
-// addSourceRanges lets only the named ranges to the load balancer's addresses.
+// addSourceRanges drops traffic to the load balancer's addresses from outside
+// loadBalancerSourceRanges.
 func (w *ruleWriter) addSourceRanges() {
 	if w.Addresses.Sources == nil || len(w.Addresses.LoadBalancers) == 0 {
 		return
@@ -259,8 +262,8 @@ func (w *ruleWriter) addSourceRanges() {
 	}
 }
 
-// addHairpins names the endpoints of this node: one that a Service leads back to itself must not
-// see its own address as the client's.
+// addHairpins adds this node's endpoints to the hairpin map: an endpoint that reaches itself
+// through a Service is masqueraded, so that it does not see its own address as the client's.
 func (w *ruleWriter) addHairpins() {
 	for _, e := range append(append([]Endpoint(nil), w.ClusterEndpoints...), w.ServicePort.LocalEndpoints...) {
 		if e.IsLocal {

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Verb is what an operation does.
+// Verb is the kind of an operation.
 type Verb string
 
-// The operations there are, in the order in which a transaction has them.
+// The verbs, in the order in which a transaction has them.
 const (
 	AddAffinity    Verb = "add affinity"
 	AddChain       Verb = "add chain"
@@ -23,16 +23,16 @@ const (
 type Op struct {
 	Verb    Verb
 	Name    string // chain or set
-	Key     string // of an element
-	Text    string // rule, or verdict of an element
-	Timeout int32  // of an affinity set, seconds
+	Key     string // of the element
+	Text    string // the rule, or the element's verdict
+	Timeout int32  // of the affinity set, in seconds
 }
 
-// Unit is operations that only make sense together. Units may be cut into transactions anywhere:
-// what one refers to is made by earlier ones.
+// Unit is operations that must be in one transaction. Transactions may be split between any two
+// units: what a unit refers to is made by earlier ones.
 type Unit []Op
 
-// Delta leads from one state to another. Chains of equal name are equal.
+// Delta returns the operations that lead from have to want. Chains of equal names are equal.
 func Delta(have, want State) []Unit {
 	var out []Unit
 	for _, name := range sorted(want.Affinity) {
@@ -61,8 +61,8 @@ func Delta(have, want State) []Unit {
 	return out
 }
 
-// elements come after the chains: the kernel looks for loops at every rule once a map leads into
-// its chain.
+// elements returns the operations on elements. Additions come after those of chains: once a map
+// leads into a chain, the kernel looks for loops at each rule added to it.
 func elements(have, want State) []Unit {
 	var out []Unit
 	for _, e := range ordered(want.Elements) {
@@ -98,7 +98,7 @@ func ordered(m map[Element]string) []Element {
 	return out
 }
 
-// chainsByLevel lists the chains of a that b lacks, each after those it may refer to.
+// chainsByLevel returns the chains of a that b lacks, each after the chains it refers to.
 func chainsByLevel(a, b map[string][]string) []string {
 	var out []string
 	for name := range a {
@@ -125,8 +125,8 @@ func chainLevel(chain string) int {
 	return 2
 }
 
-// ChainUses is how often the kernel says that each chain of a state is in use: once by each of its
-// rules, once by each verdict that leads to it.
+// ChainUses returns the use count that the kernel reports for each chain of s: one for each of its
+// rules and for each verdict that leads to it.
 func ChainUses(s State) map[string]int {
 	out := make(map[string]int, len(s.Chains))
 	lead := func(verdicts string) {
@@ -142,7 +142,7 @@ func ChainUses(s State) map[string]int {
 	for name, rules := range s.Chains {
 		out[name] += len(rules)
 		for _, r := range rules {
-			if strings.Contains(r, "-") { // a chain's name has one
+			if strings.Contains(r, "-") { // only chain names have a dash
 				lead(r)
 			}
 		}
@@ -153,7 +153,7 @@ func ChainUses(s State) map[string]int {
 	return out
 }
 
-// IsServiceObject tells whether a chain or set is made for a Service, as opposed to the frame.
+// IsServiceObject reports whether a chain or set belongs to a Service, as opposed to the frame.
 func IsServiceObject(name string) bool {
 	if strings.Count(name, "/") < 3 {
 		return false

@@ -6,20 +6,20 @@ import (
 	"slices"
 )
 
-// DesiredState is the wanted state of one table by owner. Two Services may claim one address
-// (externalIPs are anybody's to name): the older has it, and the other gets it when the older goes.
-// It is made to be small: what an owner wants is kept as one text, and an element that one owner
-// alone claims, as nearly all are, as a sum and a number.
+// DesiredState is the desired state of one table by owning Service. If two Services claim one
+// address (anybody may name externalIPs), the older has it, and the other gets it when the older
+// goes. To save memory an owner's state is kept packed, and an element with a single claimant, as
+// nearly all are, as a hash and the owner's number. It is not safe for concurrent use.
 type DesiredState struct {
 	byOwner         map[string]ownerState
-	ownerNumbers    []string // the owner with each number; empty: nobody
-	free            []uint32 // numbers of nobody
+	ownerNumbers    []string // owner by number; empty: free
+	free            []uint32 // numbers without owner
 	soleClaims      map[elementHash]uint32
-	contestedClaims map[Element][]claim // of two claimants or more, the first has it
+	contestedClaims map[Element][]claim // elements with two or more claims; the first has it
 	seeds           [2]maphash.Seed
 }
 
-// Owner is a Service: its name as NAMESPACE/NAME and when it was born, in seconds.
+// Owner is a Service: NAMESPACE/NAME and its creation time in Unix seconds.
 type Owner struct {
 	Name    string
 	Created int64
@@ -37,10 +37,11 @@ type claim struct {
 	verdict string
 }
 
-// elementHash stands for an element: of a million, two have the same with a chance of 1 to 10²⁶.
+// elementHash stands for an element. Among a million elements the chance of a collision is 1 in
+// 10²⁶.
 type elementHash [2]uint64
 
-// NewDesiredState is an empty one.
+// NewDesiredState returns an empty state.
 func NewDesiredState() *DesiredState {
 	return &DesiredState{byOwner: map[string]ownerState{}, soleClaims: map[elementHash]uint32{},
 		contestedClaims: map[Element][]claim{}, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
@@ -50,8 +51,8 @@ func (b *DesiredState) hash(e Element) elementHash {
 	return elementHash{maphash.Comparable(b.seeds[0], e), maphash.Comparable(b.seeds[1], e)}
 }
 
-// Set replaces what an owner wants; an empty state ends it. It returns what was true and what is
-// true now of all that it touches.
+// Set replaces what owner o wants; an empty state removes the owner. It returns the former and the
+// new state of everything that it affects, for Delta.
 func (b *DesiredState) Set(o Owner, wants State) (was, now State) {
 	old := b.byOwner[o.Name].state.unpack()
 	was, now = NewState(), NewState()
@@ -69,7 +70,7 @@ func (b *DesiredState) Set(o Owner, wants State) (was, now State) {
 	return was, now
 }
 
-// store notes what an owner wants; who wants nothing has no number any more.
+// store records what an owner wants; an owner of nothing loses its number.
 func (b *DesiredState) store(o Owner, wants State) {
 	p, known := b.byOwner[o.Name]
 	if len(wants.Chains)+len(wants.Elements)+len(wants.Affinity) == 0 {
@@ -89,7 +90,8 @@ func (b *DesiredState) store(o Owner, wants State) {
 	b.byOwner[o.Name] = p
 }
 
-// stateOfOthers notes in a state what is true of the elements of others; what self has is in own.
+// stateOfOthers adds to in the elements of the given states as other owners hold them; own are
+// those of self.
 func (b *DesiredState) stateOfOthers(self string, own, in State, others ...State) {
 	for _, s := range others {
 		for e := range s.Elements {
@@ -106,13 +108,13 @@ func (b *DesiredState) stateOfOthers(self string, own, in State, others ...State
 	}
 }
 
-// soleClaim is that of the owner with a number.
+// soleClaim returns the claim of the owner with number n on e.
 func (b *DesiredState) soleClaim(n uint32, e Element) claim {
 	p := b.byOwner[b.ownerNumbers[n]]
 	return claim{Owner{b.ownerNumbers[n], p.created}, p.state.unpack().Elements[e]}
 }
 
-// removeClaim takes back an owner's claim on an element. What the owner wants is still kept.
+// removeClaim removes an owner's claim on an element. What the owner wants is still recorded.
 func (b *DesiredState) removeClaim(e Element, owner string) {
 	all, ok := b.contestedClaims[e]
 	if !ok {
@@ -128,7 +130,7 @@ func (b *DesiredState) removeClaim(e Element, owner string) {
 	b.soleClaims[b.hash(e)] = b.byOwner[all[0].Name].number
 }
 
-// addClaim adds a claim to an element. What its owner wants is kept already.
+// addClaim adds a claim on an element. What its owner wants is recorded already.
 func (b *DesiredState) addClaim(e Element, c claim) {
 	all := b.contestedClaims[e]
 	if all == nil {
@@ -147,7 +149,7 @@ func (b *DesiredState) addClaim(e Element, c claim) {
 	b.contestedClaims[e] = all
 }
 
-// All is the whole wanted state.
+// All returns the whole desired state.
 func (b *DesiredState) All() State {
 	out := NewState()
 	for _, p := range b.byOwner {
@@ -159,16 +161,16 @@ func (b *DesiredState) All() State {
 	return out
 }
 
-// Owners lists who is in the book.
+// Owners returns the names of all owners, sorted.
 func (b *DesiredState) Owners() []string { return sorted(b.byOwner) }
 
-// Change sums what several owners' changes come to.
+// Change is the former and the new state of what changed.
 type Change struct{ Was, Now State }
 
-// NewChange is none.
+// NewChange returns an empty change.
 func NewChange() Change { return Change{NewState(), NewState()} }
 
-// Merge adds a change that came after those before; each owner once.
+// Merge adds the change of another owner; each owner at most once.
 func (c Change) Merge(was, now State) {
 	for e := range was.Elements {
 		_, begun := c.Was.Elements[e]

@@ -6,16 +6,17 @@ import (
 	"slices"
 )
 
-// UDPFlows says to whom UDP conversations may lead, by the address asked for.
+// UDPFlows is the endpoints to which UDP flows may lead, by the requested address.
 type UDPFlows struct {
 	at   map[netip.AddrPort]map[netip.AddrPort]bool
 	node map[uint16]map[netip.AddrPort]bool // by node port
 }
 
-// NewUDPFlows looks at the UDP ports among those given.
+// NewUDPFlows collects the UDP ports among ports.
 func NewUDPFlows(ports []ServicePort) *UDPFlows {
 	f := &UDPFlows{at: map[netip.AddrPort]map[netip.AddrPort]bool{}, node: map[uint16]map[netip.AddrPort]bool{}}
-	// an address or node port may have gone from one Service to another: what has endpoints wins
+	// an address or node port may have moved from one Service to another: the one with endpoints
+	// wins
 	for _, there := range []bool{false, true} {
 		for _, p := range ports {
 			if ends := p.endpoints(); p.Protocol == "udp" && there == (len(ends) > 0) {
@@ -40,26 +41,24 @@ func (f *UDPFlows) add(p ServicePort, ends []Endpoint) {
 	}
 }
 
-// Empty tells that there is nothing to look for.
+// Empty reports whether there are no flows to look for.
 func (f *UDPFlows) Empty() bool { return len(f.at)+len(f.node) == 0 }
 
-// Stale tells whether a conversation that was begun with asked and is answered by answers must be
-// forgotten.
+// Stale reports whether a UDP flow sent to requested and answered by answers must be deleted.
 func (f *UDPFlows) Stale(requested, answers netip.AddrPort) bool {
 	if all, ok := f.at[requested]; ok {
 		return !all[answers]
 	}
-	// A node port that was led on: at a node's own address, anything that listens there itself is
-	// left alone.
+	// A node port that was translated: flows to a socket of the node itself are left alone.
 	if all, ok := f.node[requested.Port()]; ok && answers != requested {
 		return !all[answers]
 	}
 	return false
 }
 
-// StaleUDPPorts are the UDP ports of a Service that conversations may be wrong for after a change:
-// ports that lost an endpoint or an address, that have an endpoint for the first time, and those
-// that went, without endpoints and before the others.
+// StaleUDPPorts returns the UDP ports of a Service for which flows may be stale after a change:
+// ports that lost an endpoint or an address, that got their first endpoint, and removed ports,
+// which come first, without endpoints.
 func StaleUDPPorts(was, now []ServicePort) []ServicePort {
 	var out []ServicePort
 	for _, w := range was {
@@ -90,7 +89,7 @@ func (p ServicePort) endpoints() []Endpoint {
 	return slices.Concat(p.ClusterEndpoints, p.LocalEndpoints)
 }
 
-// endpointRemoved tells whether an endpoint went, or the first came.
+// endpointRemoved reports whether an endpoint is gone or the first one appeared.
 func endpointRemoved(was, now []Endpoint) bool {
 	return len(was) == 0 && len(now) > 0 || slices.ContainsFunc(was, func(w Endpoint) bool {
 		return !slices.ContainsFunc(now, func(n Endpoint) bool { return n.AddrPort == w.AddrPort })

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Names of the sets and maps that all Services share, and of chains that their rules go to.
+// Names of the sets and maps that all Services share, and of the chains that use them.
 const (
 	serviceIPs          = "service-ips"
 	serviceNodePorts    = "service-nodeports"
@@ -20,13 +20,13 @@ const (
 	markChain   = "mark-for-masquerade"
 )
 
-// SetDef is a set or map: verdict maps have IsMap.
+// SetDef defines a set, or a map if IsMap.
 type SetDef struct {
 	Name, Type string
 	IsMap      bool
 }
 
-// BaseChain hooks a chain into the packets' way.
+// BaseChain attaches a chain to a netfilter hook.
 type BaseChain struct{ Chain, Type, Hook, Priority string }
 
 // NamedChain is a chain with its rules.
@@ -35,14 +35,14 @@ type NamedChain struct {
 	Rules []string
 }
 
-// TableFrame is what a table has besides Services' own.
+// TableFrame is the part of a table that does not depend on Services.
 type TableFrame struct {
 	Sets       []SetDef
 	BaseChains []BaseChain
-	Chains     []NamedChain // in an order in which each refers only to those before it
+	Chains     []NamedChain // each refers only to earlier ones
 }
 
-// NewTableFrame is the frame of one family.
+// NewTableFrame returns the frame for s.Family.
 func NewTableFrame(s Settings) TableFrame {
 	key := s.Family.addrType() + " . inet_proto . inet_service"
 	mark := uint32(1) << s.MasqueradeBit
@@ -59,8 +59,8 @@ func NewTableFrame(s Settings) TableFrame {
 			{clusterIPs, s.Family.addrType(), false}, {hairpinIPs, s.Family.addrType() + " . " + s.Family.addrType(),
 				false},
 		}...),
-		// Filters come before the translation (-100) where the asked address counts, after it where
-		// what is left over counts.
+		// Filters on the requested address come before DNAT (-100), those on what was not
+		// translated after it.
 		BaseChains: []BaseChain{
 			{"nat-prerouting", "nat", "prerouting", "-100"}, {"nat-output", "nat", "output", "-100"},
 			{"nat-postrouting", "nat", "postrouting", "100"},
@@ -92,8 +92,8 @@ func NewTableFrame(s Settings) TableFrame {
 	}
 }
 
-// sharedChains are the maps that hold Services' first, second, … endpoint, and for each number of
-// endpoints the chain that takes one of them.
+// sharedChains returns the maps of Services' first, second, … endpoint, and for each number of
+// endpoints the chain that chooses among them.
 func sharedChains(s Settings, key string) (slots []SetDef, choices []NamedChain) {
 	w := ruleWriter{Settings: s}
 	var mark []string
@@ -116,19 +116,20 @@ func sharedChains(s Settings, key string) (slots []SetDef, choices []NamedChain)
 	return slots, choices
 }
 
-// slotMap is the map of Services' n-th endpoint.
+// slotMap returns the name of the map of Services' n-th endpoint.
 func slotMap(n int) string { return fmt.Sprintf("endpoints-%d", n) }
 
-// choiceChain is the chain that takes one of n endpoints.
+// choiceChain returns the name of the chain that chooses one of n endpoints.
 func choiceChain(n int) string { return fmt.Sprintf("choose-%d", n) }
 
-// nodePorts looks a node port up. The rule stays right when the node gets or loses an address.
+// nodePorts returns the rules that look up node ports. They stay valid when the node's addresses
+// change.
 func nodePorts(s Settings, in string) []string {
 	only := ""
 	if set := prefixes(s.NodePorts, s.Family); set != "" {
 		only = fmt.Sprintf("%s daddr %s ", s.Family, set)
 	} else if len(s.NodePorts) > 0 {
-		return nil // ranges of the other family alone
+		return nil // only ranges of the other family
 	}
 	return []string{"fib daddr type local " + only + "meta l4proto . th dport vmap @" + in}
 }

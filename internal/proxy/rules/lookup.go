@@ -5,37 +5,37 @@ import (
 	"slices"
 )
 
-// LookupQuery is how a packet comes to a Service port.
+// LookupQuery describes a packet to a Service port.
 type LookupQuery struct {
-	To       netip.Addr // the address asked for
-	NodePort bool       // asked for at a node's own address and the node port
-	// FromCluster: the sender is a Pod, or this node itself. Only they need not heed
-	// externalTrafficPolicy LocalTrafficDetector.
+	To       netip.Addr // destination address
+	NodePort bool       // sent to an address of the node and the node port
+	// FromCluster: the sender is a Pod or this node itself, for which externalTrafficPolicy Local
+	// does not apply.
 	FromCluster bool
-	From        netip.Addr // the sender; invalid when it is not known
+	From        netip.Addr // source address; invalid: not known
 }
 
 // Action is what the rules do with a packet.
 type Action string
 
-// What becomes of a packet.
+// Actions.
 const (
-	Forward Action = "lead"   // to one of the endpoints
-	Reject  Action = "reject" // refused: there is no endpoint at all
-	// no answer: there are endpoints, only not on this node, or the sender's address is not let in
+	Forward Action = "lead"   // sent to one of the endpoints
+	Reject  Action = "reject" // rejected: there is no endpoint at all
+	// dropped: there are endpoints, but not on this node, or the source address is not allowed
 	Drop Action = "drop"
-	Pass Action = "pass" // the rules have nothing to do with it
+	Pass Action = "pass" // not matched by the rules
 )
 
 // LookupResult is the answer to a LookupQuery.
 type LookupResult struct {
 	Action       Action
-	Endpoints    []Endpoint // those that are chosen from, for Forward
-	LocalOnly    bool       // only this node's endpoints count here
+	Endpoints    []Endpoint // the candidates, for Forward
+	LocalOnly    bool       // a traffic policy limits the choice to this node's endpoints
 	SourceDenied bool       // for Drop: by loadBalancerSourceRanges
 }
 
-// Lookup says what the port's rules do with a packet: what State writes, as a value.
+// Lookup returns what the rules written by State do with a packet, for explanations.
 func (p ServicePort) Lookup(w LookupQuery) LookupResult {
 	external := w.NodePort || slices.Contains(p.Addresses.External, w.To) || slices.Contains(p.Addresses.LoadBalancers,
 		w.To)

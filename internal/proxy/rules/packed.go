@@ -5,11 +5,12 @@ import (
 	"strings"
 )
 
-// packedState is a state as one text: a tenth of the memory that maps of small texts take. Names,
-// keys and rules have no control characters.
+// packedState is a State as one string, in a tenth of the memory of its maps. Names, keys and rules
+// contain no control characters.
 type packedState string
 
-// Ends of a part and of a line in a packed text, and what its lines are, by their first part.
+// Separators of parts and lines in a packed state, and the kinds of its lines, which are their
+// first part.
 const (
 	partSeparator, lineSeparator = "\x00", "\x01"
 	chainTag, setTag, elementTag = "c", "s", "e"
@@ -45,7 +46,7 @@ func (p packedState) unpack() State {
 		case chainTag:
 			s.Chains[part[1]] = part[2:]
 		case setTag:
-			timeout, _ := strconv.ParseInt(part[2], 10, 32) // as pack wrote it
+			timeout, _ := strconv.ParseInt(part[2], 10, 32) // pack wrote it, so it parses
 			s.Affinity[part[1]] = int32(timeout)
 		case elementTag:
 			s.Elements[Element{part[1], part[2]}] = part[3]

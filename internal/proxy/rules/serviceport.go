@@ -10,69 +10,68 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Node is the node the rules are for.
+// Node is this node, as far as rules depend on it.
 type Node struct {
 	Name string
-	Zone string // its topology.kubernetes.io/zone
+	Zone string // its label topology.kubernetes.io/zone
 }
 
-// Input is one Service with its slices.
+// Input is one Service with its EndpointSlices.
 type Input struct {
 	Service *v1.Service
 	Slices  []*discoveryv1.EndpointSlice
 	Node    Node
 }
 
-// ServicePort is one port of one Service in one family: where its traffic comes in and who gets it.
+// ServicePort is one port of one Service in one IP family: its addresses and its endpoints.
 type ServicePort struct {
 	Service   types.NamespacedName
-	Name      string // the port's name, may be empty
+	Name      string // may be empty
 	Protocol  string // tcp, udp, sctp
 	Number    uint16
 	NodePort  uint16
 	Addresses Addresses
-	// Affinity is for how many seconds a client stays with its endpoint; 0: not at all.
+	// Affinity is the timeout of ClientIP session affinity in seconds; 0: none.
 	Affinity int32
-	// InternalLocal and ExternalLocal are the traffic policies.
+	// InternalLocal and ExternalLocal: the traffic policy is Local.
 	InternalLocal bool
 	ExternalLocal bool
-	// ClusterEndpoints and LocalTrafficDetector are the endpoints for either policy, sorted. Any
-	// tells that there is an endpoint somewhere.
+	// ClusterEndpoints and LocalEndpoints are the endpoints for the policies Cluster and Local,
+	// sorted. AnyEndpoint: there is an endpoint on some node.
 	ClusterEndpoints []Endpoint
 	LocalEndpoints   []Endpoint
 	AnyEndpoint      bool
-	// LocalEndpointsReady tells that those in LocalTrafficDetector are ready. Else they are ending
-	// ones that still serve, which health-check node ports do not count.
+	// LocalEndpointsReady: LocalEndpoints are ready. Otherwise they are terminating and still
+	// serving, which health-check node ports do not count.
 	LocalEndpointsReady bool
 }
 
-// Addresses are where a Service is reached.
+// Addresses are the addresses of a Service.
 type Addresses struct {
 	Cluster       netip.Addr
 	External      []netip.Addr
 	LoadBalancers []netip.Addr
-	// Sources limits who may use the load balancer's addresses; nil: everybody. An empty slice:
-	// nobody of this family.
+	// Sources is loadBalancerSourceRanges of the family; nil: no limit; empty: nobody of this
+	// family is allowed.
 	Sources []netip.Prefix
 }
 
-// Endpoint is an address that takes connections.
+// Endpoint is one address and port of an EndpointSlice.
 type Endpoint struct {
 	netip.AddrPort
-	IsLocal bool   // it may be on this node
-	Pod     string // name of the Pod behind it, in the Service's namespace, when the slice names one
-	UID     string // the Pod's
+	IsLocal bool   // it is on this node
+	Pod     string // name of its Pod in the Service's namespace; "" if there is none
+	UID     string // the Pod's UID
 }
 
-// Proxied tells whether the proxy has to do with a Service: it has an address, and nobody else
-// proxies it.
+// Proxied reports whether the proxy serves s: it has a cluster IP and no service-proxy-name.
 func Proxied(s *v1.Service) bool {
 	_, other := s.Labels["service.kubernetes.io/service-proxy-name"]
 	return !other && s.Spec.Type != v1.ServiceTypeExternalName && s.Spec.ClusterIP != "" &&
 		s.Spec.ClusterIP != v1.ClusterIPNone
 }
 
-// ServicePorts is the Service as one family sees it; none when it has no address there.
+// ServicePorts returns the ports of the Service in one family; none if it has no address there.
 func ServicePorts(in Input, family Family) []ServicePort {
 	if in.Service == nil || !Proxied(in.Service) {
 		return nil
@@ -91,7 +90,7 @@ func ServicePorts(in Input, family Family) []ServicePort {
 		}
 		number, ok := portNumber(sp.Port)
 		if !ok || protocol != "tcp" && protocol != "udp" && protocol != "sctp" {
-			continue // the API server lets no such Service in
+			continue // the API server does not admit such a Service
 		}
 		p := ServicePort{Service: types.NamespacedName{Namespace: s.Namespace, Name: s.Name}, Name: sp.Name,
 			Protocol: protocol, Number: number, Addresses: at, Affinity: affinity(s)}
@@ -138,7 +137,7 @@ func addresses(s *v1.Service, family Family) Addresses {
 	}
 	for _, in := range s.Status.LoadBalancer.Ingress {
 		if in.IPMode != nil && *in.IPMode == v1.LoadBalancerIPModeProxy {
-			continue // the load balancer wants to see these packets itself
+			continue // ipMode Proxy: the load balancer wants these packets itself
 		}
 		if ip, ok := address(in.IP, family); ok && !slices.Contains(a.LoadBalancers, ip) {
 			a.LoadBalancers = append(a.LoadBalancers, ip)
@@ -148,7 +147,7 @@ func addresses(s *v1.Service, family Family) Addresses {
 	return a
 }
 
-// sources is nil when there is no limit.
+// sources returns the ranges of a family; nil if there is no limit.
 func sources(ranges []string, family Family) []netip.Prefix {
 	if len(ranges) == 0 {
 		return nil
@@ -167,7 +166,7 @@ func sources(ranges []string, family Family) []netip.Prefix {
 	return mergeRanges(out)
 }
 
-// mergeRanges drops ranges inside others, which the kernel's sets refuse, and sorts the rest.
+// mergeRanges sorts ranges and drops those contained in others, which kernel sets refuse.
 func mergeRanges(ranges []netip.Prefix) []netip.Prefix {
 	slices.SortFunc(ranges, func(a, b netip.Prefix) int {
 		if c := a.Addr().Compare(b.Addr()); c != 0 {
@@ -185,8 +184,8 @@ func mergeRanges(ranges []netip.Prefix) []netip.Prefix {
 	return out
 }
 
-// address reads an address of the family; the four-byte form inside IPv6 counts as IPv4, and zones
-// have no place in rules.
+// address parses an address of the family. An IPv4-mapped IPv6 address counts as IPv4; zones are
+// refused.
 func address(text string, family Family) (netip.Addr, bool) {
 	ip, err := netip.ParseAddr(text)
 	if err != nil {

@@ -9,15 +9,15 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 )
 
-// candidate is an endpoint with what its slice says of it.
+// candidate is an endpoint with its conditions and hints.
 type candidate struct {
 	Endpoint
 	ready, serving, terminating bool
 	hints                       *discoveryv1.EndpointHints
 }
 
-// categorizeEndpoints picks the endpoints of a port: those that are ready, near ones where hints
-// say so; when none is ready, those that end but still serve (KEP-1669).
+// categorizeEndpoints sets the port's endpoints: the ready ones, or if none is ready those that
+// terminate but still serve (KEP-1669), filtered by topology hints.
 func (p *ServicePort) categorizeEndpoints(in Input, family Family) {
 	all := candidates(in, p, family)
 	hinted := availableForTopology(all, in.Node)
@@ -43,8 +43,9 @@ func filterEndpoints(all []candidate, take func(*candidate) bool) []Endpoint {
 	return out
 }
 
-// availableForTopology follows the hints of trafficDistribution (KEP-3015, KEP-4444): this node's
-// endpoints, else its zone's, and only when every ready endpoint has a hint and one is for us.
+// availableForTopology returns a filter by the hints of trafficDistribution (KEP-3015, KEP-4444):
+// this node's endpoints, else its zone's, provided that every ready endpoint has a hint and one
+// fits.
 func availableForTopology(all []candidate, node Node) func(*candidate) bool {
 	forNode := func(c *candidate) bool {
 		return c.hints != nil && slices.ContainsFunc(c.hints.ForNodes,
@@ -74,7 +75,7 @@ func availableForTopology(all []candidate, node Node) func(*candidate) bool {
 	return func(*candidate) bool { return true }
 }
 
-// candidates are all endpoints of the port, each address once, sorted.
+// candidates returns all endpoints of the port, one per address, sorted.
 func candidates(in Input, p *ServicePort, family Family) []candidate {
 	var out []candidate
 	for _, slice := range in.Slices {
@@ -98,8 +99,8 @@ func candidates(in Input, p *ServicePort, family Family) []candidate {
 	return slices.CompactFunc(out, func(a, b candidate) bool { return a.AddrPort == b.AddrPort })
 }
 
-// candidateRank puts the best first of what several slices say of one address: a new slice may be
-// seen before the old one is.
+// candidateRank orders what several slices say of one address, best first: an address may briefly
+// be in an old and a new slice.
 func candidateRank(c candidate) int {
 	switch {
 	case c.ready:

@@ -1,7 +1,7 @@
-// Package otlp sends the spans of a Pod's life to an OpenTelemetry collector.
+// Package otlp exports the spans of a Pod to an OpenTelemetry collector.
 //
-// In: a trace.PodTrace and a collector's address. Out: one trace per life, its id made from the
-// Pod's UID, so that sending a life twice gives the same trace.
+// In: a trace.PodTrace and a collector's address. Out: one trace per Pod, with an id derived from
+// the Pod's UID, so that exporting it twice gives the same trace.
 package otlp
 
 import (
@@ -19,8 +19,8 @@ import (
 	"github.com/gantry-project/gantry/internal/trace"
 )
 
-// Send exports the life's spans over OTLP/gRPC to endpoint (host:port, without TLS) and waits until
-// they are taken.
+// Send exports the Pod's spans over OTLP/gRPC to endpoint (host:port, without TLS) and returns when
+// the collector has accepted them, or an error.
 func Send(ctx context.Context, endpoint string, life trace.PodTrace) error {
 	exporter, err := otlptracegrpc.New(ctx, otlptracegrpc.WithEndpoint(endpoint), otlptracegrpc.WithInsecure())
 	if err != nil {
@@ -29,7 +29,7 @@ func Send(ctx context.Context, endpoint string, life trace.PodTrace) error {
 	return Export(ctx, exporter, life)
 }
 
-// Export gives the life's spans to any exporter and shuts it down.
+// Export exports the Pod's spans through exporter and shuts it down.
 func Export(ctx context.Context, exporter sdktrace.SpanExporter, life trace.PodTrace) error {
 	provider := sdktrace.NewTracerProvider(
 		sdktrace.WithBatcher(exporter),
@@ -74,13 +74,13 @@ type spanIDs struct {
 	n    int
 }
 
-// NewIDs makes the ids of a root span.
+// NewIDs returns the ids of a root span.
 func (g *spanIDs) NewIDs(ctx context.Context) (oteltrace.TraceID, oteltrace.SpanID) {
 	sum := sha256.Sum256([]byte("trace " + g.seed))
 	return oteltrace.TraceID(sum[:16]), g.NewSpanID(ctx, oteltrace.TraceID(sum[:16]))
 }
 
-// NewSpanID makes the id of a further span.
+// NewSpanID returns the id of another span.
 func (g *spanIDs) NewSpanID(context.Context, oteltrace.TraceID) oteltrace.SpanID {
 	g.n++
 	sum := sha256.Sum256(fmt.Appendf(nil, "span %s %d", g.seed, g.n))

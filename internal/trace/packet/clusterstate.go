@@ -12,35 +12,34 @@ import (
 	"github.com/gantry-project/gantry/internal/proxy/rules"
 )
 
-// ClusterState is what is known of the cluster. What the asker may not see is left out, and steps
-// that need it say that they do not know.
+// ClusterState is the input of Trace: objects of the cluster. Parts that the user may not read are
+// nil; steps that need them report Unknown.
 type ClusterState struct {
 	Services []*v1.Service
 	Slices   []*discoveryv1.EndpointSlice
 	Pods     []*v1.Pod
 	Nodes    []*v1.Node
-	// Namespaces and Policies are for a PolicyEvaluator; Policies alone tells that there is
-	// something to judge.
+	// Namespaces and Policies are for the PolicyEvaluator; Policies alone says whether there are
+	// any to evaluate.
 	Namespaces []*v1.Namespace
 	Policies   []*networkingv1.NetworkPolicy
-	// Policy rules over policies; nil: nobody can say.
+	// Policy evaluates policies; nil: their effect is not known.
 	Policy PolicyEvaluator
-	// Sockets are where the processes of Pods take TCP connections, ADDRESS:PORT with * for every
-	// address; a Pod that is not in it is not known.
+	// Sockets are where the processes of Pods listen for TCP, as ADDRESS:PORT with * for all
+	// addresses; Pods that it lacks are not known.
 	Sockets map[types.NamespacedName][]string
-	// Domain is the cluster's; empty means cluster.local.
+	// Domain is the cluster domain; empty: cluster.local.
 	Domain string
-	// OpenClusterIPs: cluster IPs are answered from everywhere, not from Pods and the node alone.
+	// OpenClusterIPs: cluster IPs can be reached from everywhere, not from Pods and nodes alone.
 	OpenClusterIPs bool
 }
 
-// PolicyEvaluator says whether NetworkPolicies let a flow through.
+// PolicyEvaluator decides whether NetworkPolicies allow a flow.
 type PolicyEvaluator interface {
 	Evaluate(w ClusterState, f Flow) PolicyResult
 }
 
-// Flow is who sends to whom, after the Service's address was replaced by the endpoint's. Pods are
-// nil for what is none.
+// Flow is sender and receiver after DNAT. The Pods are nil for ends that are not Pods.
 type Flow struct {
 	From, To         *v1.Pod
 	FromAddr, ToAddr netip.Addr
@@ -48,11 +47,11 @@ type Flow struct {
 	Port             uint16
 }
 
-// PolicyResult is a PolicyEvaluator's.
+// PolicyResult is the result of a PolicyEvaluator.
 type PolicyResult struct {
 	Allowed bool
-	By      string // in words: the policy and its rule, or that no policy selects the Pods
-	Fix     Fix    // when not allowed
+	By      string // text: the policy and its rule, or that no policy selects the Pods
+	Fix     Fix    // if not allowed
 }
 
 func (w ClusterState) domain() string {
@@ -89,7 +88,8 @@ func (w ClusterState) node(name string) *v1.Node {
 	return nil
 }
 
-// podAt is the living Pod of the Pod network with an address.
+// podAt returns the running Pod with address ip that does not use the host network; nil if there is
+// none.
 func (w ClusterState) podAt(ip netip.Addr) *v1.Pod {
 	for _, p := range w.Pods {
 		if !p.Spec.HostNetwork && !ended(p) && slices.Contains(podIPs(p), ip) {
@@ -99,7 +99,7 @@ func (w ClusterState) podAt(ip netip.Addr) *v1.Pod {
 	return nil
 }
 
-// nodeAt is the node with an address.
+// nodeAt returns the node with address ip; nil if there is none.
 func (w ClusterState) nodeAt(ip netip.Addr) *v1.Node {
 	for _, n := range w.Nodes {
 		if slices.Contains(nodeIPs(n), ip) {
@@ -119,7 +119,7 @@ func (w ClusterState) slices(s *v1.Service) []*discoveryv1.EndpointSlice {
 	return out
 }
 
-// ports are a Service's as the proxy of a node sees them.
+// ports returns the Service's ports as the proxy of node n sees them.
 func (w ClusterState) ports(s *v1.Service, n *v1.Node, f rules.Family) []rules.ServicePort {
 	in := rules.Input{Service: s, Slices: w.slices(s)}
 	if n != nil {
@@ -148,7 +148,7 @@ func nodeIPs(n *v1.Node) []netip.Addr {
 	return addrs(texts)
 }
 
-// addrs reads addresses, each once; what is none is left out.
+// addrs parses addresses, drops duplicates and invalid ones.
 func addrs(texts []string) []netip.Addr {
 	var out []netip.Addr
 	for _, t := range texts {

@@ -1,12 +1,13 @@
-// Package packet says what would become of a packet, step by step, without sending it.
+// Package packet computes what would happen to a packet, step by step, without sending one.
 //
-// From a name to an address, the Service port that has it, the rule, the endpoints it leads to, and
-// for each of them policy, route and the socket at its end; the first step that fails is the
-// verdict, with its reason and a remedy. Nothing is modelled twice: who gets a Service port's
-// traffic is rules.Ports and rules.Port.Look, which the kernel's rules are made from.
+// The steps: resolve a name, find the Service port with the address, its rule and endpoints, and
+// for each endpoint policies, route and the listening socket. The first step that fails gives the
+// Outcome, with Reason and remedy. The endpoints come from rules.ServicePorts and
+// ServicePort.Lookup, from which the kernel's rules are made, too.
 //
-// In: ClusterState, what the asker may see of the cluster, and Request. Out: Result, which prints
-// itself as text and JSON. prober.go reads what people write; name.go resolves; walk.go goes;
-// arrive.go is the way from the rule to the socket. To add a step: a function on walker and its
-// place in walk. NetworkPolicy comes in through Policies.
+// In: ClusterState, as much of it as the user may read, and Request. Out: Result, which prints
+// itself as text and JSON. request.go parses what users write; resolve.go resolves names; trace.go
+// and service.go go from the sender to the rule; endpoint.go goes from the rule to the socket. To
+// add a step: a method of tracer or endpointTracer and its call in Trace or traceEndpoint.
+// NetworkPolicies are evaluated by ClusterState.Policy.
 package packet

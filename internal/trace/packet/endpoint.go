@@ -15,19 +15,19 @@ import (
 
 type endpointPort = discoveryv1.EndpointPort
 
-// endpointTracer is one endpoint that the packet may arrive at.
+// endpointTracer traces the packet to one endpoint.
 type endpointTracer struct {
 	*tracer
 	at   netip.AddrPort
-	pod  *v1.Pod // nil: none that is known
+	pod  *v1.Pod // nil: not known
 	name string
-	// translated: a Service's port became this one.
+	// translated: the Service's port was replaced by this one.
 	translated bool
 }
 
-// traceEndpoint goes on to one endpoint: is it still there, do policies let the packet in, is there
-// a route, does somebody listen. The first step that fails ends the way to this endpoint, not to
-// others.
+// traceEndpoint traces the packet to one endpoint: does it exist, do policies allow the packet, is
+// there a route, does a process listen. The first step that fails ends the trace to this endpoint
+// only.
 func (x *tracer) traceEndpoint(e rules.Endpoint, p *v1.Pod, translated bool) {
 	d := &endpointTracer{tracer: x, at: e.AddrPort, pod: p, name: e.AddrPort.String(), translated: translated}
 	x.result.Endpoints = append(x.result.Endpoints, d.name)
@@ -54,7 +54,7 @@ func (d *endpointTracer) refuse(s Step, fixes ...Fix) bool {
 	return false
 }
 
-// podExists compares the endpoint with its Pod: a slice may be behind.
+// podExists compares the endpoint with its Pod: the EndpointSlice may be out of date.
 func (d *endpointTracer) podExists(e rules.Endpoint) bool {
 	switch {
 	case e.Pod == "":
@@ -85,7 +85,7 @@ func (d *endpointTracer) checkPolicy() bool {
 		return true
 	}
 	if d.request.From.Kind == "" {
-		return true // it depends on who asks
+		return true // it depends on the sender
 	}
 	if d.pod != nil && d.from == nil && d.fromCluster && d.node != nil && d.node.Name == d.pod.Spec.NodeName {
 		return d.addStep(OK, "policy", "a node may always reach its own Pods")
@@ -101,7 +101,7 @@ func (d *endpointTracer) checkPolicy() bool {
 	return d.addStep(OK, "policy", "%s", r.By)
 }
 
-// checkRoute follows the packet to the endpoint's node.
+// checkRoute traces the packet to the endpoint's node.
 func (d *endpointTracer) checkRoute() bool {
 	if d.at.Addr().IsLoopback() {
 		return d.refuse(Step{Name: "route", Text: fmt.Sprintf("%s is a loopback address: it never leaves the sender",
@@ -129,7 +129,7 @@ func (d *endpointTracer) checkRoute() bool {
 	return d.routeBetween(there)
 }
 
-// routeBetween is the way from node to node.
+// routeBetween traces the packet between two nodes.
 func (d *endpointTracer) routeBetween(there *v1.Node) bool {
 	cidrs := there.Spec.PodCIDRs
 	if len(cidrs) == 0 && there.Spec.PodCIDR != "" {
@@ -149,11 +149,11 @@ func (d *endpointTracer) routeBetween(there *v1.Node) bool {
 	return d.refuse(
 		Step{Name: "route", Text: fmt.Sprintf("node %s has no route to %s: it is not in %s, the Pod CIDR of node %s",
 			d.node.Name, d.at.Addr(), strings.Join(cidrs, ", "), there.Name), Reason: NoRoute, outcome: Dropped},
-		Fix{Description: fmt.Sprintf("let the network plugin of node %s give Pods addresses of its Pod CIDR, and make "+
-			"the Pod anew", there.Name)})
+		Fix{Description: fmt.Sprintf("let the network plugin of node %s give Pods addresses of its Pod CIDR, and "+
+			"make the Pod anew", there.Name)})
 }
 
-// noReply notes a node that is not heard of.
+// noReply adds the route step, uncertain if the Ready condition of node n is Unknown.
 func (d *endpointTracer) noReply(n *v1.Node, way string) bool {
 	for _, c := range n.Status.Conditions {
 		if c.Type == v1.NodeReady && c.Status == v1.ConditionUnknown {
@@ -164,7 +164,7 @@ func (d *endpointTracer) noReply(n *v1.Node, way string) bool {
 	return d.addStep(OK, "route", "%s", way)
 }
 
-// checkSocket asks whether a process takes the connection.
+// checkSocket reports whether a process accepts the connection.
 func (d *endpointTracer) checkSocket() bool {
 	if d.pod == nil {
 		return d.addStep(Uncertain, "socket", "what listens there is not known")
@@ -204,7 +204,7 @@ func (d *endpointTracer) checkSocket() bool {
 		d.listenFixes(listening)...)
 }
 
-// declared says which ports the containers name; that is words for readers and binds nobody.
+// declared returns the containers' declared ports as text; they document and have no effect.
 func (d *endpointTracer) declared() string {
 	var all []string
 	for _, c := range containers(d.pod) {
@@ -239,7 +239,7 @@ func (d *endpointTracer) listenFixes(listening []string) []Fix {
 	return out
 }
 
-// cutLast takes ADDRESS:PORT apart.
+// cutLast splits ADDRESS:PORT.
 func cutLast(s string) (host, port string, ok bool) {
 	i := strings.LastIndexByte(s, ':')
 	if i < 0 {

@@ -14,12 +14,11 @@ import (
 	"github.com/gantry-project/gantry/internal/networkpolicy/rules"
 )
 
-// NetworkPolicies judges by the rules that Gantry's own keeper of NetworkPolicies puts into the
-// kernel: it makes them, and reads them as the kernel does.
+// NetworkPolicies evaluates policies by the rules that Gantry's controller writes into the kernel:
+// it builds them and interprets them as the kernel does.
 type NetworkPolicies struct{}
 
-// Evaluate implements PolicyEvaluator: what may go out of the sender, then what may come into the
-// receiver.
+// Evaluate implements PolicyEvaluator: first egress of the sender, then ingress of the receiver.
 func (NetworkPolicies) Evaluate(w ClusterState, f Flow) PolicyResult {
 	state := rules.Build(policiesIn(w, f))
 	var output []string
@@ -60,7 +59,7 @@ func (NetworkPolicies) Evaluate(w ClusterState, f Flow) PolicyResult {
 	return PolicyResult{Allowed: true, By: strings.Join(output, "; ")}
 }
 
-// otherNamespaceText names the peer as a policy would have to.
+// otherNamespaceText describes the peer as a policy would have to select it.
 func otherNamespaceText(f Flow, own *v1.Pod) string {
 	peer, addr := f.To, f.ToAddr
 	if own == f.To {
@@ -91,7 +90,7 @@ func policiesIn(w ClusterState, f Flow) rules.In {
 	return in
 }
 
-// selecting names the policies that rule over one direction of a Pod.
+// selecting returns the names of the policies that apply to one direction of a Pod.
 func selecting(w ClusterState, p *v1.Pod, d networkingv1.PolicyType) []string {
 	var out []string
 	for _, x := range w.Policies {
@@ -106,8 +105,8 @@ func selecting(w ClusterState, p *v1.Pod, d networkingv1.PolicyType) []string {
 	return out
 }
 
-// chainAccepts reads a chain as the kernel does: the first line whose matches all hold decides; the
-// chain ends with drop.
+// chainAccepts evaluates a chain as the kernel does: the first rule whose matches all hold decides;
+// the chain ends with drop.
 func chainAccepts(s rules.State, chain string, f Flow) bool {
 	for _, line := range s.Chains[chain] {
 		switch fields := strings.Fields(line); {
@@ -119,7 +118,7 @@ func chainAccepts(s rules.State, chain string, f Flow) bool {
 	return false
 }
 
-// ruleMatches reads the matches of one line. What it does not know does not hold: a trace must not
+// ruleMatches evaluates the matches of one rule. An unknown match does not hold: a trace must not
 // promise more than the kernel does.
 func ruleMatches(s rules.State, fields []string, f Flow) bool {
 	protocol := strings.ToLower(f.Protocol)
@@ -163,7 +162,7 @@ func within(text string, ip netip.Addr) bool {
 	return err == nil && r.Contains(ip)
 }
 
-// portIn reads 80 or 80-90.
+// portIn parses 80 or 80-90.
 func portIn(text string, port uint16) bool {
 	var first, last uint16
 	if n, err := fmt.Sscanf(text, "%d-%d", &first, &last); n == 1 {

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// Request is what packet is meant.
+// Request is the packet to trace.
 type Request struct {
 	From     Peer
 	To       Peer
-	Port     string // number or name of the port asked for
+	Port     string // number or name of the destination port
 	Protocol string // TCP, UDP, SCTP
 }
 
@@ -25,7 +25,7 @@ type Peer struct {
 	Addr      netip.Addr
 }
 
-// String prints the place as it is asked for.
+// String returns the peer as ReadFrom and ReadTo accept it.
 func (p Peer) String() string {
 	switch p.Kind {
 	case "":
@@ -43,7 +43,7 @@ func (p Peer) String() string {
 var kinds = map[string]string{"pod": "pod", "pods": "pod", "po": "pod", "service": "service", "services": "service",
 	"svc": "service", "node": "node", "nodes": "node", "no": "node"}
 
-// ReadFrom reads pod/NAME, pod/NAMESPACE/NAME, node/NAME or an address.
+// ReadFrom parses pod/NAME, pod/NAMESPACE/NAME, node/NAME or an address.
 func ReadFrom(text, namespace string) (Peer, error) {
 	p, err := readPeer(text, namespace)
 	switch {
@@ -58,8 +58,8 @@ func ReadFrom(text, namespace string) (Peer, error) {
 	return p, nil
 }
 
-// ReadTo reads a place and a port: service/NAME:80, pod/NAME:http, 10.0.0.1:80, [fd00::1]:80,
-// NAME:80, node/NAME:30080. protocol is TCP, UDP or SCTP in any case, empty for TCP.
+// ReadTo parses a destination and a port: service/NAME:80, pod/NAME:http, 10.0.0.1:80,
+// [fd00::1]:80, NAME:80, node/NAME:30080. protocol is TCP, UDP or SCTP in any case; empty: TCP.
 func ReadTo(text, namespace, protocol string) (Request, error) {
 	a := Request{Protocol: strings.ToUpper(protocol)}
 	switch a.Protocol {
@@ -84,7 +84,7 @@ func ReadTo(text, namespace, protocol string) (Request, error) {
 	return a, nil
 }
 
-// portNumber tells a number in range from other numbers; n is empty for names.
+// portNumber checks a numeric port: ok is false if it is out of range, n is empty for names.
 func portNumber(port string) (n string, ok bool) {
 	v, err := strconv.Atoi(port)
 	if err != nil {

@@ -9,16 +9,16 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// target is an address to send to, with what is known of it.
+// target is an address to send to, with the objects it belongs to.
 type target struct {
 	addr     netip.Addr
 	service  *v1.Service
 	pod      *v1.Pod
 	nodePort bool // the Service's node port at a node's address
-	direct   bool // nobody translates it
+	direct   bool // not translated
 }
 
-// resolve finds the addresses of what is asked for.
+// resolve returns the addresses of the requested peer.
 func (x *tracer) resolve() []target {
 	if x.stopped {
 		return nil
@@ -86,7 +86,7 @@ func (x *tracer) resolvePod(to Peer) []target {
 	return out[:1]
 }
 
-// resolveName resolves a name as the sender would: its search path first, then as it stands.
+// resolveName resolves a name as the sender's resolver would: along its search path, then as it is.
 func (x *tracer) resolveName(name string) []target {
 	if why := x.otherDNS(); why != "" && x.inClusterDomain(name) {
 		x.fail(Step{Name: "name", Text: why, Reason: NotClusterDNS, outcome: Unresolved}, x.dnsFixes()...)
@@ -124,7 +124,7 @@ func (x *tracer) resolveName(name string) []target {
 	return nil
 }
 
-// inClusterDomain tells names that only the cluster's DNS could know.
+// inClusterDomain reports whether only the cluster's DNS can know the name.
 func (x *tracer) inClusterDomain(name string) bool {
 	parts := strings.Split(name, ".")
 	return len(parts) == 1 || strings.HasSuffix(name, "."+x.domain()) || len(parts) > 2 && parts[2] == "svc" ||
@@ -139,7 +139,7 @@ func (x *tracer) namespace() string {
 	return "default"
 }
 
-// otherDNS says why the sender does not ask the cluster's DNS; empty when it does.
+// otherDNS returns why the sender does not use the cluster's DNS; empty if it does.
 func (x *tracer) otherDNS() string {
 	switch p := x.from; {
 	case p == nil && x.request.From.Kind != "":
@@ -149,10 +149,10 @@ func (x *tracer) otherDNS() string {
 		return fmt.Sprintf("Pod %s uses hostNetwork with dnsPolicy ClusterFirst, which then means Default: it asks "+
 			"the node's own name server, which does not know the cluster's names", p.Name)
 	case p.Spec.DNSPolicy == v1.DNSDefault:
-		return fmt.Sprintf("Pod %s has dnsPolicy Default: it asks the node's own name server, which does not know the "+
-			"cluster's names", p.Name)
+		return fmt.Sprintf("Pod %s has dnsPolicy Default: it asks the node's own name server, which does not know "+
+			"the cluster's names", p.Name)
 	}
-	return "" // None: whom it asks stands in dnsConfig, and it may be the cluster's
+	return "" // None: dnsConfig has the servers, which may be the cluster's
 }
 
 func (x *tracer) dnsFixes() []Fix {
@@ -165,7 +165,7 @@ func (x *tracer) dnsFixes() []Fix {
 	return []Fix{{Description: "give the Pod dnsPolicy: ClusterFirst"}}
 }
 
-// candidates are the full names that a name may mean, in the order of the search path.
+// candidates returns the full names to try, in the order of the search path.
 func (x *tracer) candidates(name string) []string {
 	search := []string{x.namespace() + ".svc." + x.domain(), "svc." + x.domain(), x.domain()}
 	var out []string
@@ -178,14 +178,14 @@ func (x *tracer) candidates(name string) []string {
 	return append(out, name)
 }
 
-// serviceTargets are the addresses of a Service's name.
+// serviceTargets returns the addresses of a Service's name.
 func (x *tracer) serviceTargets(s *v1.Service, full string) []target {
 	switch {
 	case s.Spec.Type == v1.ServiceTypeExternalName:
 		x.result.Service = s.Namespace + "/" + s.Name
 		x.fail(Step{Name: "name",
-			Text: fmt.Sprintf("%s is another name of %s (type ExternalName): nothing in the cluster stands behind it, "+
-				"its ports mean nothing, and how it goes on is known outside alone", full, s.Spec.ExternalName),
+			Text: fmt.Sprintf("%s is another name of %s (type ExternalName): nothing in the cluster stands behind "+
+				"it, its ports mean nothing, and how it goes on is known outside alone", full, s.Spec.ExternalName),
 			Reason: ExternalName, outcome: Unknown})
 		return nil
 	case s.Spec.ClusterIP == v1.ClusterIPNone:
@@ -211,7 +211,7 @@ func (x *tracer) serviceTargets(s *v1.Service, full string) []target {
 	return out
 }
 
-// headless names lead straight to the Pods.
+// headless returns the Pods' addresses of a headless Service's name.
 func (x *tracer) headless(s *v1.Service, full string) []target {
 	x.result.Service = s.Namespace + "/" + s.Name
 	var out []target
@@ -247,7 +247,7 @@ func (x *tracer) headless(s *v1.Service, full string) []target {
 	return out
 }
 
-// untranslated warns of ports that a Service with a cluster IP would translate.
+// untranslated warns if the requested port would need a cluster IP to be translated.
 func (x *tracer) untranslated(s *v1.Service) {
 	for _, p := range s.Spec.Ports {
 		if want := p.TargetPort.String(); fmt.Sprint(p.Port) == x.request.Port && want != "0" &&
@@ -259,7 +259,7 @@ func (x *tracer) untranslated(s *v1.Service) {
 	}
 }
 
-// hostTargets is a Pod by its hostname in a headless Service.
+// hostTargets returns the address of a Pod by its hostname in a headless Service.
 func (x *tracer) hostTargets(s *v1.Service, host string) []target {
 	for _, slice := range x.ClusterState.slices(s) {
 		for _, e := range slice.Endpoints {

@@ -13,7 +13,7 @@ import (
 	"github.com/gantry-project/gantry/internal/proxy/rules"
 )
 
-// traceTarget leads a packet to an address that is not known to be a Pod's.
+// traceTarget traces the packet to an address that is not known to be a Pod's.
 func (x *tracer) traceTarget(t target) {
 	if t.service != nil {
 		x.traceService(t.service, t)
@@ -39,7 +39,7 @@ func (x *tracer) traceTarget(t target) {
 	x.stopped = true
 }
 
-// serviceOfIP is the Service with an address; of two the older has it, as in the rules.
+// serviceOfIP returns the Service with an address; of two the older, as in the rules.
 func (x *tracer) serviceOfIP(ip netip.Addr) *v1.Service {
 	var found []*v1.Service
 	for _, s := range x.Services {
@@ -78,14 +78,14 @@ func servicesAddrs(s *v1.Service) []netip.Addr {
 	return addrs(texts)
 }
 
-// traceNode is a node's address: a node port, or a process of the node.
+// traceNode traces the packet to a node's address: a node port, or a process of the node.
 func (x *tracer) traceNode(n *v1.Node, t target) {
 	if x.node == nil || x.request.From.Kind == "address" {
 		x.node = n
 	}
 	for _, s := range x.Services {
 		if rules.Proxied(s) && x.port(s, t.addr, true) != nil {
-			x.node = n // the node that is asked translates, with its own rules
+			x.node = n // the receiving node translates, with its own rules
 			x.result.Service = s.Namespace + "/" + s.Name
 			x.ok("address", "%s is node %s, and %s is a node port of Service %s in %s", t.addr, n.Name, x.request.Port,
 				s.Name, s.Namespace)
@@ -116,7 +116,7 @@ func (x *tracer) traceNode(n *v1.Node, t target) {
 	x.unsure("socket", "what of node %s listens on port %d is not known here", n.Name, number)
 }
 
-// port is the Service's port that is asked for, as the node's proxy sees it; nil when there is
+// port returns the requested port of the Service, as the node's proxy sees it; nil if there is
 // none.
 func (x *tracer) port(s *v1.Service, ip netip.Addr, nodePort bool) *rules.ServicePort {
 	for _, p := range x.ports(s, x.node, family(ip)) {
@@ -135,7 +135,7 @@ func (x *tracer) port(s *v1.Service, ip netip.Addr, nodePort bool) *rules.Servic
 	return nil
 }
 
-// traceService looks a packet up in the proxy's rules, as its node would.
+// traceService looks up the packet in the proxy's rules of x.node.
 func (x *tracer) traceService(s *v1.Service, t target) {
 	if other, yes := s.Labels["service.kubernetes.io/service-proxy-name"]; yes {
 		x.fail(Step{Name: "rule",
@@ -216,7 +216,7 @@ func outsideFix(s *v1.Service) Fix {
 			s.Name)}
 }
 
-// noPort is a Service without the port that is asked for.
+// noPort fails the trace: the Service lacks the requested port.
 func (x *tracer) noPort(s *v1.Service) {
 	var have []string
 	for _, p := range s.Spec.Ports {
@@ -239,7 +239,7 @@ func (x *tracer) noPort(s *v1.Service) {
 		Fix{Description: "ask for a port that the Service has, or add this one to it"})
 }
 
-// noLocalEndpoint is a traffic policy that keeps to this node, where there is no endpoint.
+// noLocalEndpoint fails the trace: a Local traffic policy and no endpoint on this node.
 func (x *tracer) noLocalEndpoint(s *v1.Service, p *rules.ServicePort, t target) {
 	name, where := "this node", "internalTrafficPolicy"
 	if x.node != nil {
@@ -262,7 +262,7 @@ func (x *tracer) noLocalEndpoint(s *v1.Service, p *rules.ServicePort, t target) 
 		Fix{Description: "or have a Pod of it on every node (a DaemonSet), or ask a node that has one"})
 }
 
-// endpointCounts counts the endpoints that are no use, by what they are.
+// endpointCounts counts the unusable endpoints, by reason.
 func (x *tracer) endpointCounts(s *v1.Service, p *rules.ServicePort) string {
 	unready, ending, otherPorts, n := 0, 0, 0, 0
 	for _, slice := range x.ClusterState.slices(s) {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// WriteText prints the way for a person.
+// WriteText prints the trace for people.
 func (w Result) WriteText(out io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s from %s to %s\n\n", w.Protocol, w.From, w.To)

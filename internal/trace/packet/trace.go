@@ -12,40 +12,40 @@ import (
 	"github.com/gantry-project/gantry/internal/proxy/rules"
 )
 
-// Result is a packet's way.
+// Result is the trace of a packet.
 type Result struct {
 	From      string   `json:"from"`
 	To        string   `json:"to"`
 	Protocol  string   `json:"protocol"`
 	Outcome   Outcome  `json:"verdict"`
-	Cause     string   `json:"cause"`            // the verdict in a sentence
-	Reason    Reason   `json:"reason,omitempty"` // why it fails
+	Cause     string   `json:"cause"`            // the outcome in a sentence
+	Reason    Reason   `json:"reason,omitempty"` // why the packet fails
 	Steps     []Step   `json:"steps"`
 	Fixes     []Fix    `json:"fixes,omitempty"`
 	Service   string   `json:"service,omitempty"` // NAMESPACE/NAME of the Service that has the address
-	Endpoints []string `json:"ends,omitempty"`    // where it may arrive
-	// Pods are those it may arrive at, NAMESPACE/NAME: whose sockets are worth knowing.
+	Endpoints []string `json:"ends,omitempty"`    // candidate endpoints
+	// Pods are the candidate Pods, NAMESPACE/NAME, whose sockets the caller should read.
 	Pods []string `json:"pods,omitempty"`
 }
 
-// Outcome is what becomes of the packet.
+// Outcome is what happens to the packet.
 type Outcome string
 
-// The verdicts.
+// The outcomes.
 const (
-	Delivered          Outcome = "delivered"  // a process takes it
+	Delivered          Outcome = "delivered"  // a process accepts it
 	SometimesDelivered Outcome = "sometimes"  // it depends on which endpoint is chosen
-	Refused            Outcome = "refused"    // answered with a refusal: at once
-	Dropped            Outcome = "dropped"    // no answer: the sender waits for its time-out
+	Refused            Outcome = "refused"    // rejected at once
+	Dropped            Outcome = "dropped"    // dropped: the sender waits for its timeout
 	Unresolved         Outcome = "unresolved" // the name has no address
 	NotSent            Outcome = "unsent"     // the sender cannot send
-	Unknown            Outcome = "unknown"    // it leaves what is known
+	Unknown            Outcome = "unknown"    // objects that the outcome depends on are not known
 )
 
-// Reason is a stable code.
+// Reason is a stable code of why a packet fails.
 type Reason string
 
-// Why a packet fails.
+// The reasons.
 const (
 	NoSuchPod           Reason = "NoSuchPod"
 	NoSuchNode          Reason = "NoSuchNode"
@@ -69,46 +69,46 @@ const (
 	ListensOnOtherPort  Reason = "ListensElsewhere"
 )
 
-// State is how a step went.
+// State is the result of a step.
 type State string
 
-// States of steps.
+// The states.
 const (
 	OK        State = "ok"
 	Failed    State = "fails"
 	Uncertain State = "unknown"
 )
 
-// Step is one part of the way.
+// Step is one step of the trace.
 type Step struct {
 	Name     string  `json:"step"`
 	State    State   `json:"state"`
 	Text     string  `json:"says"`
 	Endpoint string  `json:"endpoint,omitempty"` // the endpoint it is about, ADDRESS:PORT
 	Reason   Reason  `json:"reason,omitempty"`
-	outcome  Outcome // what its failure comes to
+	outcome  Outcome // outcome of the packet if the step fails
 	fixes    []Fix
 }
 
-// Fix is one thing a person can do.
+// Fix is one remedy.
 type Fix struct {
 	Description string `json:"say"`
 	Run         string `json:"run,omitempty"` // a shell command that does it
 }
 
-// tracer goes one packet's way.
+// tracer traces one packet.
 type tracer struct {
 	ClusterState
 	request     Request
-	from        *v1.Pod  // nil when the sender is no Pod
-	node        *v1.Node // whose rules the packet meets
+	from        *v1.Pod  // nil: the sender is not a Pod
+	node        *v1.Node // node whose rules apply
 	fromCluster bool     // the sender is a Pod or a node of the cluster
 	addr        netip.Addr
 	result      Result
 	stopped     bool
 }
 
-// Trace walks a packet's way as far as it leads.
+// Trace traces a packet as far as w allows. It modifies neither argument.
 func Trace(w ClusterState, a Request) Result {
 	x := &tracer{ClusterState: w, request: a}
 	if x.request.Protocol == "" {
@@ -133,14 +133,14 @@ func (x *tracer) unsure(name, format string, args ...any) {
 	x.result.Steps = append(x.result.Steps, Step{Name: name, State: Uncertain, Text: fmt.Sprintf(format, args...)})
 }
 
-// fail ends the way.
+// fail adds the failed step and ends the trace.
 func (x *tracer) fail(s Step, fixes ...Fix) {
 	s.State, s.fixes = Failed, fixes
 	x.result.Steps = append(x.result.Steps, s)
 	x.stopped = true
 }
 
-// source finds the sender and the node whose rules it meets.
+// source finds the sender and the node whose rules apply.
 func (x *tracer) source() {
 	p := x.request.From
 	switch p.Kind {
@@ -189,7 +189,7 @@ func (x *tracer) resolveSender(p Peer) {
 	x.ok("sender", "Pod %s on node %s sends from %s", q.Name, q.Spec.NodeName, podIPs(q)[0])
 }
 
-// fromAddr is the sender's address of a family, invalid when it has none or is not known.
+// fromAddr returns the sender's address of a family; invalid if it has none or is not known.
 func (x *tracer) fromAddr(f rules.Family) netip.Addr {
 	var all []netip.Addr
 	switch {
@@ -208,8 +208,8 @@ func (x *tracer) fromAddr(f rules.Family) netip.Addr {
 	return netip.Addr{}
 }
 
-// traceTargets leads the packet to its first address; a name's further ones are tried by the sender
-// only if that one fails, so all are told.
+// traceTargets traces the packet to the first address. A sender tries further addresses of a name
+// only after a failure; they are listed.
 func (x *tracer) traceTargets(targets []target) {
 	usable := slices.DeleteFunc(slices.Clone(targets),
 		func(t target) bool { return x.request.From.Kind != "" && !x.fromAddr(family(t.addr)).IsValid() })
@@ -236,8 +236,8 @@ func (x *tracer) traceTargets(targets []target) {
 	x.traceTarget(t)
 }
 
-// traceDirect are addresses that no Service translates: Pods of a headless Service, or a Pod
-// itself.
+// traceDirect traces the packet to addresses that no Service translates: Pods of a headless
+// Service, or a Pod itself.
 func (x *tracer) traceDirect(targets []target) {
 	if s := targets[0].service; s != nil {
 		x.result.Service = s.Namespace + "/" + s.Name
@@ -251,8 +251,8 @@ func (x *tracer) traceDirect(targets []target) {
 	x.stopped = true
 }
 
-// directPort reads the port asked for; by name it is a container's, or the headless Service's
-// target.
+// directPort returns the port number; a name is that of a container's port, or of the headless
+// Service's target.
 func (x *tracer) directPort(t target) (uint16, bool) {
 	if n, err := strconv.ParseUint(x.request.Port, 10, 16); err == nil {
 		return uint16(n), true
@@ -285,8 +285,8 @@ func joinPorts(all []string) string {
 	return "; there are " + strings.Join(all, ", ")
 }
 
-// containers are those that listen for the Pod's life: containers and sidecars. Other init
-// containers' ports are no part of a Service.
+// containers returns the containers that run for the Pod's lifetime: regular ones and sidecars.
+// Ports of other init containers are not part of a Service.
 func containers(p *v1.Pod) []v1.Container {
 	out := slices.Clone(p.Spec.Containers)
 	for _, c := range p.Spec.InitContainers {
@@ -297,7 +297,7 @@ func containers(p *v1.Pod) []v1.Container {
 	return out
 }
 
-// summarize makes the verdict of the steps.
+// summarize computes the outcome from the steps.
 func (x *tracer) summarize() {
 	o := &x.result
 	var failed []Step
@@ -341,7 +341,7 @@ func (x *tracer) summarize() {
 	}
 }
 
-// capitalize makes words one; names and field names keep their first letter.
+// capitalize returns s with a capital first letter, except for names and field names.
 func capitalize(s string) string {
 	first, _, _ := strings.Cut(s, " ")
 	if s == "" || first[1:] != strings.ToLower(first[1:]) || strings.Contains(first, ".") {

@@ -20,7 +20,7 @@ import (
 // Service is a bus with a login service.
 type Service struct {
 	Address string
-	OnLoad  func(s *Service) // called when the service's settings are to be read anew
+	OnLoad  func(s *Service) // called when the settings are to be reloaded
 	// Other answers calls that the login service does not know; a *dbus.Error keeps its name.
 	Other func(member string, args []any) ([]any, error)
 
@@ -67,7 +67,7 @@ func Start(dir string) (*Service, error) {
 	return s, nil
 }
 
-// Close ends all.
+// Close closes everything.
 func (s *Service) Close() {
 	_ = s.listener.Close()
 	s.DropConnections()
@@ -97,7 +97,7 @@ func (s *Service) SetDelay(us uint64) {
 	s.delay = us
 }
 
-// EmitPrepareForShutdown says that a shutdown begins or is called off.
+// EmitPrepareForShutdown signals that a shutdown begins or is cancelled.
 func (s *Service) EmitPrepareForShutdown(active bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,15 +124,15 @@ func (s *Service) emit(path dbus.ObjectPath, iface, member string, body ...any) 
 			},
 			Body: body,
 		})
-		if !errors.Is(err, net.ErrClosed) { // one that was severed hears nothing
+		if !errors.Is(err, net.ErrClosed) { // a dropped connection gets nothing
 			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// Locks is how many locks are held and were ever taken; changed is closed when that is not true any
-// more.
+// Locks returns how many locks are held and were ever taken; changed is closed when a number
+// changes.
 func (s *Service) Locks() (held, taken int, changed <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -254,7 +254,7 @@ func (s *Service) answer(m *dbus.Message) ([]any, error) {
 	return nil, fmt.Errorf("no method %s", member)
 }
 
-// inhibit gives out one end of a pipe; when that is closed the lock is gone.
+// inhibit returns one end of a pipe; the lock is released when it is closed.
 func (s *Service) inhibit(args []any) ([]any, error) {
 	if fmt.Sprint(args) != "[shutdown kubelet Kubelet needs time to handle node shutdown delay]" {
 		return nil, fmt.Errorf("unexpected arguments %v", args)

@@ -12,30 +12,30 @@ import (
 	"github.com/gantry-project/gantry/internal/proxy/rules"
 )
 
-// ErrUnknown is what operations are refused with that have no translation here.
+// ErrUnknown refuses operations that this package cannot encode. Nothing has been sent.
 var ErrUnknown = errors.New("not known to be said over netlink")
 
-// Numbers of nf_tables' own.
+// Numbers of nf_tables that x/sys/unix lacks.
 const (
 	setDescSize  = 1 // NFTA_SET_DESC_SIZE
 	batchBegin   = unix.NFNL_MSG_BATCH_BEGIN
 	batchEnd     = unix.NFNL_MSG_BATCH_END
 	verdictType  = 0xffffff00 // NFT_DATA_VERDICT
-	affinitySize = 65535      // clients that one endpoint remembers
+	affinitySize = 65535      // clients in one endpoint's affinity set
 )
 
-// batch gathers messages, as they go to the kernel.
+// batch builds the messages of one transaction.
 type batch struct {
 	table    *Table
 	bytes    []byte
-	sequence uint32 // of all messages but the one that is acknowledged, which has the next
-	last     int    // where the last message begins
-	setCount uint32 // given numbers
+	sequence uint32 // of all messages but the acknowledged one, which has the next
+	last     int    // offset of the last message
+	setCount uint32 // set ids given so far
 }
 
 func (b *batch) begin() { b.generationMessage(batchBegin) }
 
-// end closes the batch; the last operation is acknowledged.
+// end closes the batch and asks for an acknowledgement of its last operation.
 func (b *batch) end() {
 	flags := b.bytes[b.last+6:]
 	binary.NativeEndian.PutUint16(flags, binary.NativeEndian.Uint16(flags)|uint16(netlink.Acknowledge))
@@ -48,14 +48,14 @@ func (b *batch) generationMessage(kind uint16) {
 	b.close()
 }
 
-// open begins a message; attributes are appended to bytes until it is closed.
+// open begins a message; callers append attributes to bytes and then close it.
 func (b *batch) open(kind uint16, flags netlink.HeaderFlags, head []byte) {
 	b.last = len(b.bytes)
 	b.bytes = append(b.bytes, 0, 0, 0, 0) // length
 	b.bytes = binary.NativeEndian.AppendUint16(b.bytes, kind)
 	b.bytes = binary.NativeEndian.AppendUint16(b.bytes, uint16(netlink.Request|flags))
 	b.bytes = binary.NativeEndian.AppendUint32(b.bytes, b.sequence)
-	b.bytes = append(b.bytes, 0, 0, 0, 0) // port: the kernel knows
+	b.bytes = append(b.bytes, 0, 0, 0, 0) // port id: the kernel fills it in
 	b.bytes = append(b.bytes, head...)
 }
 
@@ -73,12 +73,13 @@ func (b *batch) add(kind uint16, flags netlink.HeaderFlags, attrs []byte) {
 	b.close()
 }
 
-// addOp adds what an operation needs.
+// addOp appends the messages of one operation. It returns ErrUnknown for rules that cannot be
+// encoded.
 func (b *batch) addOp(op rules.Op) error {
 	switch op.Verb {
 	case rules.AddChain:
 		b.add(unix.NFT_MSG_NEWCHAIN, netlink.Create, b.chainAttr(op.Name))
-		// all of a chain left by a transaction that this one repeats
+		// all rules of a chain that is left over from the transaction that this one repeats
 		b.add(unix.NFT_MSG_DELRULE, 0, b.ruleAttrs(op.Name))
 	case rules.DeleteChain:
 		b.add(unix.NFT_MSG_DELCHAIN, 0, b.chainAttr(op.Name))
@@ -127,7 +128,7 @@ func (b *batch) addRule(op rules.Op) error {
 	return nil
 }
 
-// addAnonSet adds a set that belongs to the rule that follows.
+// addAnonSet appends the anonymous set of the rule that follows.
 func (b *batch) addAnonSet(n *anonSet) {
 	b.setCount++
 	elements, count := b.elements(n)
@@ -158,7 +159,7 @@ func (b *batch) addAnonSet(n *anonSet) {
 		elements))
 }
 
-// elements are those of a nameless set, and their number.
+// elements returns the encoded elements of an anonymous set and their number.
 func (b *batch) elements(n *anonSet) (list []byte, count int) {
 	add := func(key []byte, more func([]byte) []byte) {
 		e := attrValue(nil, unix.NFTA_SET_ELEM_KEY, key)
@@ -179,7 +180,7 @@ func (b *batch) elements(n *anonSet) (list []byte, count int) {
 	for i, p := range n.ranges {
 		start := p.Masked().Addr()
 		if i == 0 && !start.IsUnspecified() {
-			add(make([]byte, start.BitLen()/8), ends) // nothing below the first
+			add(make([]byte, start.BitLen()/8), ends) // the interval before the first range matches nothing
 		}
 		add(start.AsSlice(), nil)
 		if end := addressAfter(p); end.IsValid() {
@@ -189,7 +190,7 @@ func (b *batch) elements(n *anonSet) (list []byte, count int) {
 	return list, count
 }
 
-// address is the type of the family's addresses, and their length.
+// address returns nftables' type number of the family's addresses, and their length in bytes.
 func (b *batch) address() (kind, length uint32) {
 	if b.table.family == rules.IPv6 {
 		return typeIPv6, 16
@@ -197,7 +198,7 @@ func (b *batch) address() (kind, length uint32) {
 	return typeIPv4, 4
 }
 
-// What nft writes beside a set, so that it can print it: the order of its keys' bytes.
+// User data that nft stores with a set to print it: the byte order of its keys.
 const (
 	anonymousMap = "__map%d"
 	anonymousSet = "__set%d"
@@ -250,7 +251,8 @@ func (b *batch) addElement(op rules.Op) error {
 	return nil
 }
 
-// addAffinitySet adds a set of clients' addresses that the kernel fills and forgets.
+// addAffinitySet appends a dynamic set of client addresses; the kernel adds elements and expires
+// them.
 func (b *batch) addAffinitySet(op rules.Op) {
 	b.setCount++
 	t, length := b.address()
@@ -265,7 +267,7 @@ func (b *batch) addAffinitySet(op rules.Op) {
 	b.add(unix.NFT_MSG_NEWSET, netlink.Create, a)
 }
 
-// data is the verdict as an element has it.
+// data returns the verdict encoded as an element's data.
 func (v verdict) data() []byte {
 	code := attrUint32(nil, unix.NFTA_VERDICT_CODE, uint32(v.Kind))
 	if v.Chain != "" {

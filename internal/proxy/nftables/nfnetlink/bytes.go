@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attrBytes appends an attribute.
+// attrBytes appends an attribute with data.
 func attrBytes(to []byte, kind uint16, data []byte) []byte {
 	to = binary.NativeEndian.AppendUint16(to, uint16(len(data)+4))
 	to = binary.NativeEndian.AppendUint16(to, kind)
@@ -34,7 +34,7 @@ func attrUint32(to []byte, kind uint16, n uint32) []byte {
 	return binary.BigEndian.AppendUint32(binary.NativeEndian.AppendUint16(to, kind), n)
 }
 
-// attrValue appends data in the form that sets and registers have it.
+// attrValue appends data nested in NFTA_DATA_VALUE, as set elements and registers have it.
 func attrValue(to []byte, kind uint16, data []byte) []byte {
 	at := len(to)
 	to = attrBytes(openNest(to, kind), unix.NFTA_DATA_VALUE, data)
@@ -42,8 +42,8 @@ func attrValue(to []byte, kind uint16, data []byte) []byte {
 	return to
 }
 
-// openNest appends the head of an attribute of attributes, which follow; closed at the place where
-// it begins gives it its length.
+// openNest appends the header of a nested attribute. The caller appends its content and then closes
+// it, which fills in the length.
 func openNest(to []byte, kind uint16) []byte {
 	return binary.NativeEndian.AppendUint16(append(to, 0, 0), kind|unix.NLA_F_NESTED)
 }
@@ -52,11 +52,10 @@ func closeNest(b []byte, at int) { binary.NativeEndian.PutUint16(b[at:], uint16(
 
 func nativeUint32(n uint32) []byte { return binary.NativeEndian.AppendUint32(nil, n) }
 
-// hostToNetwork is a number of this machine as one whose bytes are read in the order of the
-// network.
+// hostToNetwork converts n from host to network byte order.
 func hostToNetwork(n uint32) uint32 { return binary.BigEndian.Uint32(nativeUint32(n)) }
 
-// nextAttribute takes the first attribute off; what is cut short ends the list.
+// nextAttribute splits the first attribute off b; a truncated one ends the list.
 func nextAttribute(b []byte) (kind uint16, data, rest []byte) {
 	if len(b) < 4 {
 		return 0, nil, nil
@@ -69,10 +68,10 @@ func nextAttribute(b []byte) (kind uint16, data, rest []byte) {
 		b[min((length+3)&^3, len(b)):]
 }
 
-// cString is a text with the zero at its end, without it.
+// cString returns b as a string without its terminating zero.
 func cString(b []byte) string { return string(bytes.TrimSuffix(b, []byte{0})) }
 
-// uint32Of is a number, 0 of nothing.
+// uint32Of decodes a big-endian number; 0 if b is too short.
 func uint32Of(b []byte) uint32 {
 	if len(b) < 4 {
 		return 0

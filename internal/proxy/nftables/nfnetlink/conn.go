@@ -12,37 +12,37 @@ import (
 	"github.com/gantry-project/gantry/internal/proxy/rules"
 )
 
-// replyTimeout is how long an answer of the kernel may take; it answers before a send returns, so
-// that nothing is lost unless memory is short.
+// replyTimeout is how long to wait for the kernel's answer. The kernel answers before send returns,
+// so it is only reached if the answer was lost for lack of memory.
 const replyTimeout = 5 * time.Second
 
-// Conn is a way to the kernel that tables share: one socket for requests and one to hear by, so
-// that what one of them does is no news to any of them and cannot drown what others do. The zero
-// value is ready. Requests of all its tables may be made by one goroutine at a time.
+// Conn is the netlink connection that tables share: one socket for requests and one for
+// notifications. Sharing lets the kernel filter out the notifications of our own changes, whichever
+// table made them. The zero value is ready. Only one goroutine at a time may make requests of any
+// of its tables; listening is independent of that.
 type Conn struct {
-	nl         *netlink.Conn // nil: to be opened
-	sendBuffer int           // of nl, for one batch, in bytes
-	// bytes is room for batches, of which there is one at a time; sequence is the next one's
-	// number.
+	nl         *netlink.Conn // nil: not open
+	sendBuffer int           // send buffer of nl in bytes
+	// bytes is the reused buffer of the batch; sequence is the next batch's number.
 	bytes    []byte
 	sequence uint32
 
 	mu         sync.Mutex
 	listenConn *netlink.Conn // nil: nobody listens
-	listenPort uint32        // nl's port: what it does is not reported
+	listenPort uint32        // nl's port id; notifications of its changes are filtered out
 	listeners  map[*Table]*listener
 }
 
-// Table is one table, seen over netlink.
+// Table is one nftables table over netlink.
 type Table struct {
 	*Conn
 	family   rules.Family
 	name     string
-	setTypes map[string]setType // of the frame, by name
+	setTypes map[string]setType // of the frame's sets, by name
 }
 
-// Open prepares a table; nothing is asked of the kernel. The network namespace is that of the
-// thread of each later call's first need.
+// Open returns a table without asking the kernel. Sockets are opened later, in the network
+// namespace of the thread that first needs them.
 func Open(line *Conn, family rules.Family, name string, frame rules.TableFrame) (*Table, error) {
 	t := &Table{Conn: line, family: family, name: name, setTypes: map[string]setType{}}
 	for _, d := range frame.Sets {
@@ -55,7 +55,7 @@ func Open(line *Conn, family rules.Family, name string, frame rules.TableFrame) 
 	return t, nil
 }
 
-// Close lets go of the socket for requests; the next request opens it anew.
+// Close closes the request socket; the next request opens it again.
 func (l *Conn) Close() {
 	if l.nl != nil {
 		_ = l.nl.Close()
@@ -63,7 +63,7 @@ func (l *Conn) Close() {
 	}
 }
 
-// byteFamily is the family's number.
+// byteFamily returns the number of the address family.
 func (t *Table) byteFamily() byte {
 	if t.family == rules.IPv4 {
 		return unix.NFPROTO_IPV4
@@ -71,7 +71,7 @@ func (t *Table) byteFamily() byte {
 	return unix.NFPROTO_IPV6
 }
 
-// dial gives the socket for requests.
+// dial returns the request socket and opens it if necessary.
 func (l *Conn) dial() (*netlink.Conn, error) {
 	if l.nl != nil {
 		return l.nl, nil
@@ -90,7 +90,8 @@ func (l *Conn) dial() (*netlink.Conn, error) {
 	return nl, err
 }
 
-// reset drops the socket: answers that nobody read must not be taken for those of the next request.
+// reset closes the socket and returns err: unread answers must not be taken for those of the next
+// request.
 func (l *Conn) reset(err error) error {
 	l.Close()
 	var op *netlink.OpError
@@ -100,11 +101,11 @@ func (l *Conn) reset(err error) error {
 	return err
 }
 
-// defaultSendBuffer is a socket's room for sending as Linux has it.
+// defaultSendBuffer is Linux's default send buffer in bytes.
 const defaultSendBuffer = 200 << 10
 
-// Send carries operations out as one batch: all of them or, with an error, none. ErrUnknown means
-// that nothing was sent.
+// Send runs operations as one batch: with an error none is applied. ErrUnknown means that nothing
+// was sent.
 func (t *Table) Send(ops []rules.Op) error {
 	if len(ops) == 0 {
 		return nil
@@ -137,7 +138,7 @@ func (t *Table) Send(ops []rules.Op) error {
 	if err := write(nl, b.bytes); err != nil {
 		return t.reset(err)
 	}
-	// Only the last operation is acknowledged; refusals of others come before it.
+	// Only the last operation is acknowledged; errors of earlier ones arrive before it.
 	for {
 		got, err := nl.Receive()
 		if err != nil {
@@ -151,10 +152,10 @@ func (t *Table) Send(ops []rules.Op) error {
 	}
 }
 
-// maxRetainedBuffer is up to how many bytes the room for a batch is kept for the next.
+// maxRetainedBuffer is the largest batch buffer, in bytes, that is kept for reuse.
 const maxRetainedBuffer = 1 << 20
 
-// write sends bytes as they are: the library copies each message twice.
+// write sends b as it is; the library would copy each message twice.
 func write(nl *netlink.Conn, b []byte) error {
 	raw, err := nl.SyscallConn()
 	if err != nil {
@@ -170,7 +171,7 @@ func write(nl *netlink.Conn, b []byte) error {
 	return failed
 }
 
-// request sends one request and returns the answers.
+// request sends one request and returns the answers. It resets the socket on errors.
 func (t *Table) request(kind uint16, flags netlink.HeaderFlags, attrs []byte) ([]netlink.Message, error) {
 	nl, err := t.dial()
 	if err != nil {
@@ -186,7 +187,7 @@ func (t *Table) request(kind uint16, flags netlink.HeaderFlags, attrs []byte) ([
 	return got, nil
 }
 
-// message is one of nf_tables.
+// message returns an nf_tables message.
 func message(kind uint16, flags netlink.HeaderFlags, family byte, attrs []byte) netlink.Message {
 	return netlink.Message{Header: netlink.Header{Type: netlink.HeaderType(unix.NFNL_SUBSYS_NFTABLES<<8 | kind),
 		Flags: flags}, Data: append([]byte{family, 0, 0, 0}, attrs...)}

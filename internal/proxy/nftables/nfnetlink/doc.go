@@ -1,12 +1,12 @@
-// Package nfnetlink speaks netlink with nf_tables: it sends small changes of one table as one
-// batch, lists the table, and hears who else changes it.
+// Package nfnetlink talks netlink to nf_tables: it sends changes of one table as one batch, lists
+// the table, and listens for changes by other programs.
 //
-// The program nft takes milliseconds for any change, more the more chains there are, as it first
-// reads what the kernel has; one batch of netlink takes what the kernel takes. Operations whose
-// words this package does not know are refused with ErrUnknown before anything is sent: the caller
-// gives them to nft.
+// The program nft takes milliseconds per change, more with more chains, because it reads the
+// kernel's ruleset first; a netlink batch takes only the kernel's time. Operations that this
+// package cannot encode are refused with ErrUnknown before anything is sent; the caller gives them
+// to nft.
 //
-// In: rules.Op with the rules' texts. Out: batches in the kernel (all of one or nothing),
-// TableContents, names of chains that others touched. A new kind of rule: words.go, with a case in
-// test/proxy's table of both ways.
+// In: rules.Op with rules as text. Out: applied batches (all or nothing), TableContents, names of
+// changed chains. To add a kind of rule: parserule.go, with a case in test/proxy's table that runs
+// both ways.
 package nfnetlink

@@ -11,21 +11,21 @@ import (
 	"github.com/gantry-project/gantry/internal/proxy/rules"
 )
 
-// TableContents is what a table has.
+// TableContents is the content of a table.
 type TableContents struct {
-	// ChainUses has each chain with the number of its rules, and of verdicts that lead to it.
+	// ChainUses maps each chain to its use count: its rules plus the verdicts that lead to it.
 	ChainUses map[string]int
-	// Sets are the names of all that have one.
+	// Sets are the names of all named sets and maps.
 	Sets []string
-	// Elements are those of the frame's sets.
+	// Elements are the elements of the frame's sets, with their verdicts.
 	Elements map[rules.Element]string
 }
 
-// List reads the table. One that is not there is empty.
+// List reads the table. A table that does not exist is empty, not an error.
 func (t *Table) List() (TableContents, error) {
 	l := TableContents{ChainUses: map[string]int{}, Elements: map[rules.Element]string{}}
-	// The kernel lists a family's chains; those of a table alone are asked for by its name, which
-	// older ones overlook.
+	// The request names the table; older kernels ignore that and list the chains of the whole
+	// family.
 	got, err := t.request(unix.NFT_MSG_GETCHAIN, netlink.Dump, attrString(nil, unix.NFTA_CHAIN_TABLE, t.name))
 	if err != nil && !isNotExist(err) {
 		return l, fmt.Errorf("list chains: %w", err)
@@ -88,7 +88,7 @@ func (t *Table) elements(set string, k setType, to map[rules.Element]string) err
 
 func isNotExist(err error) bool { return errors.Is(err, unix.ENOENT) }
 
-// attributes are those of a message.
+// attributes returns the attributes of a message.
 func attributes(m netlink.Message) []byte {
 	if len(m.Data) < 4 {
 		return nil
@@ -96,7 +96,7 @@ func attributes(m netlink.Message) []byte {
 	return m.Data[4:]
 }
 
-// findAttribute is the data of the first attribute of a kind; nothing where there is none.
+// findAttribute returns the data of the first attribute of kind want, or nil.
 func findAttribute(b []byte, want uint16) []byte {
 	for len(b) > 0 {
 		var kind uint16

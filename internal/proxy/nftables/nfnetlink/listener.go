@@ -12,21 +12,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Notification is what others did to the table.
+// Notification is one transaction of another program on the table.
 type Notification struct {
-	// Generation is the number that the rules of the network namespace got by it; 0: not known.
+	// Generation is the ruleset generation of the network namespace after the transaction; 0: not
+	// known.
 	Generation uint32
-	// Chains and Sets are those that were made, changed or taken away, by name.
+	// Chains and Sets are the names of those that were added, changed or deleted.
 	Chains, Sets []string
-	// Overrun tells that there was more than could be heard, or that the table itself came or went.
+	// Overrun: notifications were lost, or the table itself was added or deleted.
 	Overrun bool
-	// Err is why nothing more is heard: the last that is told.
+	// Err is why the listener stopped. Such a notification is the last one.
 	Err error
 }
 
-// Listen tells of changes of the table that did not come by its line, until ctx ends. Nothing wakes
-// it for what the line sends; other tables' changes cost a look at their names.
-func (t *Table) Listen(ctx context.Context, tell func(Notification)) error {
+// Listen calls notify, from another goroutine, for each change of the table that was not made
+// through its Conn, until ctx ends. Changes of other tables only cost decoding their names.
+func (t *Table) Listen(ctx context.Context, notify func(Notification)) error {
 	l := t.Conn
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -38,16 +39,16 @@ func (t *Table) Listen(ctx context.Context, tell func(Notification)) error {
 		l.listenConn, l.listeners = listenConn, map[*Table]*listener{}
 		go l.receive(listenConn)
 	}
-	one := &listener{tell}
+	one := &listener{notify}
 	l.listeners[t] = one
 	context.AfterFunc(ctx, func() { l.removeListener(t, one) })
 	return nil
 }
 
-// listener is who is told of a table.
+// listener is a table's subscriber.
 type listener struct{ notify func(Notification) }
 
-// openListener opens a socket that hears of rules. The lock is held.
+// openListener opens a socket that gets nf_tables notifications. The caller holds the lock.
 func (l *Conn) openListener() (*netlink.Conn, error) {
 	listenConn, err := netlink.Dial(unix.NETLINK_NETFILTER, nil)
 	if err != nil {
@@ -63,19 +64,19 @@ func (l *Conn) openListener() (*netlink.Conn, error) {
 	return listenConn, nil
 }
 
-// removeListener tells a table nothing more; the last one closes the ears.
+// removeListener unsubscribes a table; the last one closes the socket.
 func (l *Conn) removeListener(t *Table, one *listener) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.listeners[t] != one {
-		return // somebody listens anew
+		return // there is a newer listener
 	}
 	if delete(l.listeners, t); len(l.listeners) == 0 {
 		l.closeListener()
 	}
 }
 
-// closeListener lets go of the listening socket. The lock is held.
+// closeListener closes the listening socket. The caller holds the lock.
 func (l *Conn) closeListener() {
 	if l.listenConn != nil {
 		_ = l.listenConn.Close()
@@ -83,10 +84,10 @@ func (l *Conn) closeListener() {
 	}
 }
 
-// filterOwnPort drops, in the kernel, what is told of a socket: before it could fill the ears'
-// room.
+// filterOwnPort has the kernel drop notifications of changes made through the request socket, so
+// that they cannot fill the receive buffer.
 func filterOwnPort(listenConn *netlink.Conn, own uint32) error {
-	const port = 12 // of the message that tells: nlmsg_pid
+	const port = 12 // offset of nlmsg_pid in a message
 	filter, err := bpf.Assemble([]bpf.Instruction{
 		bpf.LoadAbsolute{Off: port, Size: 4},
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: hostToNetwork(own), SkipTrue: 1},
@@ -99,20 +100,20 @@ func filterOwnPort(listenConn *netlink.Conn, own uint32) error {
 	return listenConn.SetBPF(filter)
 }
 
-// receive gathers what a transaction changes until the message that ends it, for as long as
-// somebody listens.
+// receive collects the changes of each transaction up to its final message and notifies the tables,
+// until the socket is closed.
 func (l *Conn) receive(listenConn *netlink.Conn) {
 	notifications := map[*Table]*Notification{}
 	for {
 		got, err := listenConn.Receive()
-		if errors.Is(err, unix.ENOBUFS) { // of whom it told is lost too
+		if errors.Is(err, unix.ENOBUFS) { // the tables that the lost messages were about are unknown too
 			l.notifyAll(listenConn, Notification{Overrun: true})
 			clear(notifications)
 			continue
 		}
 		if err != nil {
 			for _, one := range l.stopListening(listenConn) {
-				// what came meanwhile is unknown
+				// changes since then are unknown
 				one.notify(Notification{Overrun: true, Err: fmt.Errorf("hear of changes of rules: %w", err)})
 			}
 			return
@@ -131,8 +132,8 @@ func (l *Conn) receive(listenConn *netlink.Conn) {
 	}
 }
 
-// stopListening is the end of listening at a socket, unless it has been let go of already; it
-// returns who listened. Whoever of them asks anew when told gets another socket.
+// stopListening ends listening at a socket, unless that has happened already, and returns the
+// listeners to notify. One that calls Listen again gets another socket.
 func (l *Conn) stopListening(listenConn *netlink.Conn) []*listener {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -143,7 +144,7 @@ func (l *Conn) stopListening(listenConn *netlink.Conn) []*listener {
 	return slices.Collect(maps.Values(l.listeners))
 }
 
-// notify tells one table, if it listens at this socket still.
+// notify notifies one table if it still listens at this socket.
 func (l *Conn) notify(listenConn *netlink.Conn, t *Table, h Notification) {
 	l.mu.Lock()
 	one, open := l.listeners[t], l.listenConn == listenConn
@@ -165,14 +166,14 @@ func (l *Conn) listening() []*Table {
 	return slices.Collect(maps.Keys(l.listeners))
 }
 
-// collect adds what one message tells to what was heard of its table.
+// collect adds the content of one message to its table's notification.
 func (l *Conn) collect(m netlink.Message, notifications map[*Table]*Notification) {
 	if m.Header.Type>>8 != unix.NFNL_SUBSYS_NFTABLES || len(m.Data) < 4 {
 		return
 	}
 	a := attributes(m)
-	// every kind of message has the table's name in its first attribute; sets and elements have the
-	// set's in the second
+	// each kind of message has the table's name in its first attribute; sets and elements have the
+	// set's name in the second
 	const table, set = 1, 2
 	for _, t := range l.listening() {
 		if m.Data[0] != t.byteFamily() || cString(findAttribute(a, table)) != t.name {
@@ -195,8 +196,8 @@ func (l *Conn) collect(m netlink.Message, notifications map[*Table]*Notification
 	}
 }
 
-// Generation is the number of the rules of the network namespace: each transaction of anybody adds
-// one.
+// Generation returns the ruleset generation of the network namespace; every transaction of any
+// program adds one.
 func (t *Table) Generation() (uint32, error) {
 	got, err := t.request(unix.NFT_MSG_GETGEN, 0, nil)
 	if err != nil {

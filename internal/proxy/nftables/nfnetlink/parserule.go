@@ -12,8 +12,8 @@ import (
 	"github.com/gantry-project/gantry/internal/proxy/rules"
 )
 
-// Registers: the first of sixteen bytes, the second, and the first of four bytes after an address
-// in the first.
+// Registers: the first and second of 16 bytes, and the 4-byte register that follows an address in
+// the first.
 const (
 	reg      = unix.NFT_REG_1
 	reg2     = unix.NFT_REG_2
@@ -21,23 +21,23 @@ const (
 	afterIP6 = unix.NFT_REG32_04
 )
 
-// parsedRule is a rule read from its text: expressions, of which some look up sets of the rule's
-// own.
+// parsedRule is a rule parsed from nft's text: expressions, some of which refer to anonymous sets
+// of the rule.
 type parsedRule struct {
 	list     []expr.Any
 	anonSets []anonSet
 }
 
-// anonSet is a set of a rule's own: a map from 0, 1, … to verdicts or to addresses with ports, or
-// ranges of addresses.
+// anonSet is an anonymous set: a map from 0, 1, … to verdicts or to address and port, or a set of
+// address ranges.
 type anonSet struct {
 	verdicts []verdict
 	values   [][]byte
-	ranges   []netip.Prefix // sorted, apart
+	ranges   []netip.Prefix // sorted, not overlapping nor adjacent
 	lookup   *expr.Lookup
 }
 
-// exprs are the expressions; the last of the rule's sets has the given number in the batch.
+// exprs returns the expressions; last is the batch's id of the rule's last anonymous set.
 func (l *parsedRule) exprs(last uint32) []expr.Any {
 	for i := range l.anonSets {
 		l.anonSets[i].lookup.SetID = last - uint32(len(l.anonSets)-1-i)
@@ -47,13 +47,13 @@ func (l *parsedRule) exprs(last uint32) []expr.Any {
 
 func (l *parsedRule) add(e ...expr.Any) { l.list = append(l.list, e...) }
 
-// ruleReader goes through a rule's words.
+// ruleReader reads a rule token by token.
 type ruleReader struct {
 	tokens []string
 	parsedRule
 }
 
-// accept takes the next words when they are these.
+// accept consumes the next tokens if they are the given ones.
 func (r *ruleReader) accept(tokens ...string) bool {
 	if len(r.tokens) < len(tokens) {
 		return false
@@ -67,7 +67,7 @@ func (r *ruleReader) accept(tokens ...string) bool {
 	return true
 }
 
-// next takes the next word, empty at the end.
+// next consumes the next token; "" at the end.
 func (r *ruleReader) next() string {
 	if len(r.tokens) == 0 {
 		return ""
@@ -77,7 +77,7 @@ func (r *ruleReader) next() string {
 	return w
 }
 
-// parse reads a rule. It knows what package rules writes for Services, and refuses all else.
+// parse parses a rule as package rules writes it for Services; anything else is ErrUnknown.
 func (t *Table) parse(in string) (*parsedRule, error) {
 	r := &ruleReader{tokens: strings.Fields(in)}
 	for len(r.tokens) > 0 {
@@ -128,7 +128,7 @@ func (t *Table) statement(r *ruleReader) error {
 	return nil
 }
 
-// address loads the packet's source or destination.
+// address returns the expression that loads the packet's source or destination address.
 func (t *Table) address(source bool) expr.Any {
 	p := &expr.Payload{DestRegister: reg, Base: expr.PayloadBaseNetworkHeader, Offset: 16, Len: 4}
 	if t.family == rules.IPv6 {
@@ -140,7 +140,7 @@ func (t *Table) address(source bool) expr.Any {
 	return p
 }
 
-// compareAddress holds a loaded address against one, or against a set.
+// compareAddress parses the comparison of a loaded address with an address or a set.
 func (t *Table) compareAddress(r *ruleReader) error {
 	op := expr.CmpOpEq
 	if r.accept("!=") {
@@ -155,7 +155,7 @@ func (t *Table) compareAddress(r *ruleReader) error {
 		if len(r.tokens) < 2 || r.tokens[1] != "}" {
 			return t.compareRanges(r, op == expr.CmpOpNeq)
 		}
-		w = r.next() // one range alone
+		w = r.next() // a single range
 		r.next()
 	}
 	p, err := prefix(w)
@@ -175,7 +175,8 @@ func (t *Table) compareAddress(r *ruleReader) error {
 	return nil
 }
 
-// compareRanges holds a loaded address against several ranges, up to the closing brace.
+// compareRanges parses the comparison of a loaded address with several ranges, up to the closing
+// brace.
 func (t *Table) compareRanges(r *ruleReader, none bool) error {
 	n := anonSet{lookup: &expr.Lookup{SourceRegister: reg, SetName: anonymousSet, Invert: none}}
 	for w := r.next(); w != "}"; w = r.next() {
@@ -184,7 +185,7 @@ func (t *Table) compareRanges(r *ruleReader, none bool) error {
 			return ErrUnknown
 		}
 		if k := len(n.ranges); k > 0 && !addressAfter(n.ranges[k-1]).Less(p.Addr()) {
-			return ErrUnknown // ranges side by side are one in nft's view
+			return ErrUnknown // nft merges adjacent ranges
 		}
 		n.ranges = append(n.ranges, p)
 	}
@@ -193,7 +194,7 @@ func (t *Table) compareRanges(r *ruleReader, none bool) error {
 	return nil
 }
 
-// addressAfter is the first address after a range; invalid where there is none.
+// addressAfter returns the first address after p; invalid if there is none.
 func addressAfter(p netip.Prefix) netip.Addr {
 	last := p.Masked().Addr().AsSlice()
 	for i := p.Bits(); i < len(last)*8; i++ {
@@ -203,7 +204,7 @@ func addressAfter(p netip.Prefix) netip.Addr {
 	return a.Next()
 }
 
-// prefix reads a range or an address.
+// prefix parses a prefix or a single address.
 func prefix(in string) (netip.Prefix, error) {
 	if strings.Contains(in, "/") {
 		return netip.ParsePrefix(in)
@@ -215,7 +216,7 @@ func prefix(in string) (netip.Prefix, error) {
 	return a.Prefix(a.BitLen())
 }
 
-// iifname compares the interface a packet comes from; a star at the end stands for anything.
+// iifname parses the comparison of the input interface; a trailing star matches any suffix.
 func (r *ruleReader) iifname() error {
 	op := expr.CmpOpEq
 	if r.accept("!=") {
@@ -235,7 +236,7 @@ func (r *ruleReader) iifname() error {
 	return nil
 }
 
-// numgen is a random number that must be a given one, or chooses a verdict.
+// numgen parses a random number that is compared, or selects a verdict.
 func (t *Table) numgen(r *ruleReader) error {
 	mod, err := strconv.ParseUint(r.next(), 10, 31)
 	if err != nil || mod == 0 {
@@ -268,11 +269,11 @@ func (t *Table) numgen(r *ruleReader) error {
 	return nil
 }
 
-// maxMapItems is how many elements a rule's own map may have here: one attribute, of 64 KiB at
-// most, holds them all.
+// maxMapItems is how many elements an anonymous map may have here: all must fit into one attribute
+// of 64 KiB.
 const maxMapItems = 500
 
-// mapItems are what the numbers of a map lead to: "0 : x, 1 : y }".
+// mapItems parses the values of a map such as "0 : x, 1 : y }".
 func (r *ruleReader) mapItems(n int) ([]string, error) {
 	if n > maxMapItems || len(r.tokens) == 0 || r.tokens[len(r.tokens)-1] != "}" {
 		return nil, ErrUnknown
@@ -292,7 +293,7 @@ func (r *ruleReader) mapItems(n int) ([]string, error) {
 	return all, nil
 }
 
-// dnat leads to one address and port.
+// dnat parses DNAT to one address and port.
 func (t *Table) dnat(r *ruleReader) error {
 	to, err := netip.ParseAddrPort(r.next())
 	if err != nil || !t.family.Has(to.Addr()) || to.Addr().Zone() != "" {
@@ -305,7 +306,7 @@ func (t *Table) dnat(r *ruleReader) error {
 	return nil
 }
 
-// dnatMap leads to one of many by a random number.
+// dnatMap parses DNAT to one of several endpoints by a random number.
 func (t *Table) dnatMap(r *ruleReader) error {
 	mod, err := strconv.ParseUint(r.next(), 10, 31)
 	if err != nil || mod == 0 || !r.accept("map", "{") {
@@ -340,7 +341,7 @@ func (t *Table) dnatMap(r *ruleReader) error {
 	return nil
 }
 
-// updateSet enters the source into a set: "@SET { ip saddr }".
+// updateSet parses the update of a set with the source address: "@SET { ip saddr }".
 func (t *Table) updateSet(r *ruleReader) error {
 	set, ok := strings.CutPrefix(r.next(), "@")
 	if !ok || !r.accept("{", string(t.family), "saddr", "}") {

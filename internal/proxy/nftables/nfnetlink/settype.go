@@ -20,14 +20,14 @@ const (
 	typeService = 13
 )
 
-// setType is what a set's keys are made of.
+// setType describes the keys and values of a set or map.
 type setType struct {
 	parts        []string // names of nft's data types
 	isVerdictMap bool
-	data         *setType // what a map leads to besides verdicts; nil: nothing
+	data         *setType // what a map's values have besides a verdict; nil: nothing
 }
 
-// parseSetType reads a definition such as "ipv4_addr . inet_proto . inet_service : verdict".
+// parseSetType parses a definition such as "ipv4_addr . inet_proto . inet_service : verdict".
 func parseSetType(d rules.SetDef) (setType, error) {
 	keys, data, isMap := strings.Cut(d.Type, " : ")
 	k, err := typeParts(d.Name, keys)
@@ -42,7 +42,7 @@ func parseSetType(d rules.SetDef) (setType, error) {
 	return k, err
 }
 
-// typeParts reads types such as "ipv4_addr . inet_service".
+// typeParts parses a concatenation of types such as "ipv4_addr . inet_service".
 func typeParts(set, types string) (setType, error) {
 	k := setType{parts: strings.Split(types, " . ")}
 	for _, p := range k.parts {
@@ -55,7 +55,7 @@ func typeParts(set, types string) (setType, error) {
 	return k, nil
 }
 
-// encodeKey is a key's text in bytes. Each part begins at a multiple of four, as in the kernel's
+// encodeKey encodes a key. Each part begins at a multiple of four bytes, as in the kernel's
 // registers.
 func (k setType) encodeKey(in string) ([]byte, error) {
 	texts := strings.Split(in, " . ")
@@ -91,7 +91,7 @@ func (k setType) encodeKey(in string) ([]byte, error) {
 	return out, nil
 }
 
-// decodeKey is the other way.
+// decodeKey is the inverse of encodeKey.
 func (k setType) decodeKey(key []byte) (string, error) {
 	var texts []string
 	take := func(n int) []byte {
@@ -146,7 +146,7 @@ func protocolName(n byte) string {
 	return strconv.Itoa(int(n))
 }
 
-// verdict is what a packet is told.
+// verdict is an nftables verdict.
 type verdict struct{ expr.Verdict }
 
 func verdictOf(in string) (verdict, error) {
@@ -164,7 +164,8 @@ func verdictOf(in string) (verdict, error) {
 	return verdict{}, ErrUnknown
 }
 
-// text is as rules have it; other verdicts are told by number, which equals nothing that is wanted.
+// text returns the verdict as package rules writes it; other verdicts are given by number, which
+// equals no wanted text.
 func (v verdict) text() string {
 	switch v.Kind {
 	case expr.VerdictGoto:
