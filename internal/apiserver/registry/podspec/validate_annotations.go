@@ -16,22 +16,22 @@ import (
 func ValidateAnnotations(a map[string]string, s *v1.PodSpec, path *field.Path) field.ErrorList {
 	j := &validator{spec: s}
 	if mirror, ok := a[v1.MirrorPodAnnotationKey]; ok && s.NodeName == "" {
-		j.invalid(path.Key(v1.MirrorPodAnnotationKey), mirror, "must set spec.nodeName if mirror pod annotation is set")
+		j.Invalid(path.Key(v1.MirrorPodAnnotationKey), mirror, "must set spec.nodeName if mirror pod annotation is set")
 	}
 	if text := a[v1.TolerationsAnnotationKey]; text != "" {
 		var list []v1.Toleration
 		if err := json.Unmarshal([]byte(text), &list); err != nil {
-			j.invalid(path, v1.TolerationsAnnotationKey, err.Error())
+			j.Invalid(path, v1.TolerationsAnnotationKey, err.Error())
 		} else {
 			j.tolerations(list, path.Child(v1.TolerationsAnnotationKey))
 		}
 	}
 	if cost, ok := a[v1.PodDeletionCost]; ok && !parseStrictInt32(cost) {
-		j.invalid(path.Key(v1.PodDeletionCost), cost, "must be a 32bit integer")
+		j.Invalid(path.Key(v1.PodDeletionCost), cost, "must be a 32bit integer")
 	}
 	j.seccompAnnotations(a, path)
 	j.appArmorAnnotations(a, path)
-	return j.list()
+	return j.List()
 }
 
 // parseStrictInt32 reads a number without a plus sign or leading zeros.
@@ -52,7 +52,7 @@ func (j *validator) seccompAnnotations(a map[string]string, path *field.Path) {
 		case strings.HasPrefix(p, v1.SeccompLocalhostProfileNamePrefix):
 			j.localDescendingPath(strings.TrimPrefix(p, v1.SeccompLocalhostProfileNamePrefix), path.Child(k))
 		default:
-			j.invalid(path.Child(k), p, "must be a valid seccomp profile")
+			j.Invalid(path.Child(k), p, "must be a valid seccomp profile")
 		}
 	}
 }
@@ -66,10 +66,10 @@ func (j *validator) appArmorAnnotations(a map[string]string, path *field.Path) {
 			continue
 		}
 		if !names.Has(name) {
-			j.invalid(path.Key(k), name, "container not found")
+			j.Invalid(path.Key(k), name, "container not found")
 		}
 		if v := a[k]; profileOf(v) == nil && v != "" && v != v1.DeprecatedAppArmorBetaProfileNamePrefix {
-			j.invalid(path.Key(k), v, fmt.Sprintf("invalid AppArmor profile name: %q", v))
+			j.Invalid(path.Key(k), v, fmt.Sprintf("invalid AppArmor profile name: %q", v))
 		}
 	}
 }
@@ -89,10 +89,10 @@ func ValidateAnnotationConflicts(a map[string]string, s *v1.PodSpec, spec *field
 		}
 	})
 	if s.OS != nil && s.OS.Name == v1.Windows {
-		return j.list()
+		return j.List()
 	}
 	j.visitContainers(spec, func(c *v1.Container, p *field.Path) { j.validateAppArmorConflict(a, c, p) })
-	return j.list()
+	return j.List()
 }
 
 // securityProfile is a profile by its type, in the words of the fields, and its name.
@@ -106,9 +106,9 @@ type securityProfile struct {
 func (j *validator) validateAnnotationConflict(annotated, p securityProfile, what string, at *field.Path) {
 	switch {
 	case annotated.kind != p.kind:
-		j.forbidden(at.Child("type"), what+" type in annotation and field must match")
+		j.Forbidden(at.Child("type"), what+" type in annotation and field must match")
 	case p.kind == "Localhost" && (p.name == nil || *p.name != *annotated.name):
-		j.forbidden(at.Child("localhostProfile"), what+" profile in annotation and field must match")
+		j.Forbidden(at.Child("localhostProfile"), what+" profile in annotation and field must match")
 	}
 }
 

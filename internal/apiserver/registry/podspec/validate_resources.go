@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	helper "k8s.io/component-helpers/resource"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
 // sorted are the names of a resource list in order.
@@ -32,26 +34,26 @@ func (j *validator) requirementsOf(r v1.ResourceRequirements, path *field.Path,
 		if isHugepage(name) {
 			huge = true
 			if !isMultipleOfPageSize(name, q) {
-				j.invalid(at, q.String(), fmt.Sprintf("%s is not positive integer multiple of %s", q.String(), name))
+				j.Invalid(at, q.String(), fmt.Sprintf("%s is not positive integer multiple of %s", q.String(), name))
 			}
 		}
 		compute = compute || name == v1.ResourceCPU || name == v1.ResourceMemory
 	}
 	for _, name := range sorted(r.Limits) {
 		at := limits.Key(string(name))
-		j.add(named(string(name), at)...)
-		j.add(ValidateQuantity(name, r.Limits[name], at)...)
+		j.Add(named(string(name), at)...)
+		j.Add(ValidateQuantity(name, r.Limits[name], at)...)
 		pages(name, r.Limits[name], at)
 	}
 	for _, name := range sorted(r.Requests) {
 		q, at := r.Requests[name], requests.Key(string(name))
-		j.add(named(string(name), at)...)
-		j.add(ValidateQuantity(name, q, at)...)
+		j.Add(named(string(name), at)...)
+		j.Add(ValidateQuantity(name, q, at)...)
 		j.requestWithinLimit(name, q, r.Limits, path)
 		pages(name, q, at)
 	}
 	if huge && !compute {
-		j.forbidden(path, "HugePages require cpu or memory")
+		j.Forbidden(path, "HugePages require cpu or memory")
 	}
 	j.claimNames(r.Claims, path.Child("claims"))
 }
@@ -63,13 +65,13 @@ func (j *validator) requestWithinLimit(name v1.ResourceName, q resource.Quantity
 	limit, ok := limits[name]
 	switch {
 	case !ok && !IsOvercommitAllowed(name):
-		j.required(path.Child("limits"), "Limit must be set for non overcommitable resources")
+		j.Required(path.Child("limits"), "Limit must be set for non overcommitable resources")
 	case !ok:
 	case q.Cmp(limit) != 0 && !IsOvercommitAllowed(name):
-		j.invalid(path.Child("requests"), q.String(), fmt.Sprintf("must be equal to %s limit of %s", name,
+		j.Invalid(path.Child("requests"), q.String(), fmt.Sprintf("must be equal to %s limit of %s", name,
 			limit.String()))
 	case q.Cmp(limit) > 0:
-		j.invalid(path.Child("requests"), q.String(), fmt.Sprintf("must be less than or equal to %s limit of %s", name,
+		j.Invalid(path.Child("requests"), q.String(), fmt.Sprintf("must be less than or equal to %s limit of %s", name,
 			limit.String()))
 	}
 }
@@ -79,11 +81,11 @@ func (j *validator) claimNames(claims []v1.ResourceClaim, path *field.Path) {
 	for i, c := range claims {
 		at := path.Index(i)
 		if c.Name == "" {
-			j.required(at, "")
+			j.Required(at, "")
 			continue
 		}
 		if seen.Has(c.Name) {
-			j.add(field.Duplicate(at, c.Name))
+			j.Add(field.Duplicate(at, c.Name))
 		} else {
 			seen.Insert(j.claimRequest(c, seen, at))
 		}
@@ -95,7 +97,7 @@ func (j *validator) claimNames(claims []v1.ResourceClaim, path *field.Path) {
 			} else {
 				e.Detail += ": " + strings.Join(sets.List(j.claims), ", ")
 			}
-			j.add(e)
+			j.Add(e)
 		}
 	}
 }
@@ -105,15 +107,15 @@ func (j *validator) claimNames(claims []v1.ResourceClaim, path *field.Path) {
 func (j *validator) claimRequest(c v1.ResourceClaim, seen sets.Set[string], at *field.Path) string {
 	if c.Request != "" {
 		key := c.Name + "/" + c.Request
-		j.label(at.Child("request"), c.Request)
+		j.DNSLabel(at.Child("request"), c.Request)
 		if seen.Has(key) {
-			j.add(field.Duplicate(at, key))
+			j.Add(field.Duplicate(at, key))
 		}
 		return key
 	}
 	for _, key := range sets.List(seen) {
 		if strings.HasPrefix(key, c.Name+"/") {
-			j.add(field.Duplicate(at, c.Name))
+			j.Add(field.Duplicate(at, c.Name))
 		}
 	}
 	return c.Name
@@ -127,11 +129,11 @@ func (j *validator) podResources(spec *field.Path) {
 	}
 	path := spec.Child("resources")
 	if o := j.spec.OS; o != nil && o.Name == v1.Windows {
-		j.forbidden(path, "may not be set for a windows pod")
+		j.Forbidden(path, "may not be set for a windows pod")
 		return
 	}
 	if r.Claims != nil {
-		j.forbidden(path.Child("claims"), "claims may not be set for Resources at pod-level")
+		j.Forbidden(path.Child("claims"), "claims may not be set for Resources at pod-level")
 	}
 	j.requirementsOf(*r, path, podResourceName)
 	j.validatePodLevelResources(spec)
@@ -151,7 +153,7 @@ func podResourceName(name string, path *field.Path) field.ErrorList {
 func ValidateOverhead(list v1.ResourceList, path *field.Path) field.ErrorList {
 	var j validator
 	j.requirements(v1.ResourceRequirements{Limits: list}, path)
-	return j.list()
+	return j.List()
 }
 
 // validatePodLevelResources: the Pod asks for no less than its containers together, and no
@@ -162,7 +164,7 @@ func (j *validator) validatePodLevelResources(spec *field.Path) {
 	for _, name := range sorted(sum) {
 		request, ok := r.Requests[name]
 		if total := sum[name]; ok && total.Cmp(request) > 0 {
-			j.invalid(spec.Child("resources", "requests").Key(string(name)), request.String(),
+			j.Invalid(spec.Child("resources", "requests").Key(string(name)), request.String(),
 				fmt.Sprintf("must be greater than or equal to aggregate container requests of %s", total.String()))
 		}
 	}
@@ -170,7 +172,7 @@ func (j *validator) validatePodLevelResources(spec *field.Path) {
 	for _, name := range sorted(sum) {
 		most, ok := r.Limits[name]
 		if total := sum[name]; ok && isHugepage(name) && total.Cmp(most) > 0 {
-			j.invalid(spec.Child("resources", "limits").Key(string(name)), most.String(),
+			j.Invalid(spec.Child("resources", "limits").Key(string(name)), most.String(),
 				fmt.Sprintf("must be greater than or equal to aggregate container limits of %s", total.String()))
 		}
 	}
@@ -181,7 +183,7 @@ func (j *validator) validatePodLevelResources(spec *field.Path) {
 			if q := limits[name]; ok && q.Cmp(most) > 0 {
 				// Upstream's path hangs below the pod-level resources.
 				at := spec.Child("resources", "containers").Index(i).Key(string(name)).Child("limits")
-				j.invalid(at, q.String(), fmt.Sprintf("must be less than or equal to pod limits of %s", most.String()))
+				j.Invalid(at, q.String(), fmt.Sprintf("must be less than or equal to pod limits of %s", most.String()))
 			}
 		}
 	}
@@ -189,39 +191,40 @@ func (j *validator) validatePodLevelResources(spec *field.Path) {
 
 // ValidateResourceName wants a qualified name, and a known one when it has no domain.
 func ValidateResourceName(name string, path *field.Path) field.ErrorList {
-	var f errorCollector
-	f.invalidEach(path, name, validation.IsQualifiedName(name))
-	if len(f) == 0 && !strings.Contains(name, "/") && !standardResource(name) {
-		f.invalid(path, name, "must be a standard resource type or fully qualified")
+	var f typed.Errors
+	f.InvalidEach(path, name, validation.IsQualifiedName(name))
+	if f.Len() == 0 && !strings.Contains(name, "/") && !standardResource(name) {
+		f.Invalid(path, name, "must be a standard resource type or fully qualified")
 	}
-	return f.list()
+	return f.List()
 }
 
 // ValidateContainerResourceName judges the name of something a container may ask for.
 func ValidateContainerResourceName(name string, path *field.Path) field.ErrorList {
-	f := errorCollector(ValidateResourceName(name, path))
+	var f typed.Errors
+	f.Add(ValidateResourceName(name, path)...)
 	switch {
 	case !strings.Contains(name, "/"):
 		if !containerResource(name) {
-			f.invalid(path, name, "must be a standard resource for containers")
+			f.Invalid(path, name, "must be a standard resource for containers")
 		}
 	case !isNativeResource(name) && !isExtendedResourceName(name):
-		f.invalid(path, name, "doesn't follow extended resource name standard")
+		f.Invalid(path, name, "doesn't follow extended resource name standard")
 	}
-	return f.list()
+	return f.List()
 }
 
 // ValidateQuantity wants a number that is not negative, and whole for what is counted.
 func ValidateQuantity(name v1.ResourceName, q resource.Quantity, path *field.Path) field.ErrorList {
-	var f errorCollector
+	var f typed.Errors
 	if q.Sign() < 0 {
-		f.invalid(path, q.String(), "must be greater than or equal to 0")
+		f.Invalid(path, q.String(), "must be greater than or equal to 0")
 	}
 	const thousand = 1000
 	if (countedResource(string(name)) || isExtendedResourceName(string(name))) && q.MilliValue()%thousand != 0 {
-		f.invalid(path, q.String(), "must be an integer")
+		f.Invalid(path, q.String(), "must be an integer")
 	}
-	return f.list()
+	return f.List()
 }
 
 func containerResource(name string) bool {
