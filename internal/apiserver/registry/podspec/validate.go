@@ -14,7 +14,7 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
-// ValidatePodTemplateSpec judges a Pod template at path.
+// ValidatePodTemplateSpec validates a defaulted Pod template at path.
 func ValidatePodTemplateSpec(t *v1.PodTemplateSpec, path *field.Path) field.ErrorList {
 	var f typed.Errors
 	f.Add(metavalidation.ValidateLabels(t.Labels, path.Child("labels"))...)
@@ -28,22 +28,23 @@ func ValidatePodTemplateSpec(t *v1.PodTemplateSpec, path *field.Path) field.Erro
 	return f.List()
 }
 
-// validator is one validation of one spec: what the checks of containers need to know of the rest.
+// validator validates one spec: it collects the errors and has what checks of one part need to know
+// of others. Its methods append errors; each takes the path of what it validates.
 type validator struct {
 	typed.Errors
 	spec     *v1.PodSpec
-	template bool   // the spec is a template's: what only defaulting of a Pod fills in may be absent
+	template bool   // the spec is a template's: fields that only DefaultPod sets may be unset
 	pod      string // metadata.name; empty for templates
 	vols     map[string]*v1.VolumeSource
 	claims   sets.Set[string]
 }
 
-// ValidatePodSpec judges the spec of a Pod of that name, which has a Pod's defaults.
+// ValidatePodSpec validates the defaulted spec of a Pod with that metadata.name.
 func ValidatePodSpec(s *v1.PodSpec, pod string, path *field.Path) field.ErrorList {
 	return (&validator{spec: s, pod: pod}).podSpec(path)
 }
 
-// podSpec judges what Pods and templates have in common.
+// podSpec validates what Pods and templates have in common and returns all errors.
 func (j *validator) podSpec(path *field.Path) field.ErrorList {
 	s := j.spec
 	j.vols, j.claims = map[string]*v1.VolumeSource{}, sets.New[string]()
@@ -79,7 +80,7 @@ func (j *validator) podSpec(path *field.Path) field.ErrorList {
 	return j.List()
 }
 
-// names judges the single values of a spec.
+// names validates the scalar fields of a spec.
 func (j *validator) names(path *field.Path) {
 	s := j.spec
 	if s.ServiceAccountName != "" {
@@ -110,6 +111,7 @@ func (j *validator) names(path *field.Path) {
 	}
 }
 
+// hostnameOverride validates spec.hostnameOverride.
 func (j *validator) hostnameOverride(path *field.Path) {
 	if j.spec.HostnameOverride == nil {
 		return
@@ -128,6 +130,7 @@ func (j *validator) hostnameOverride(path *field.Path) {
 	j.DNSSubdomain(path, name)
 }
 
+// resourceClaims validates spec.resourceClaims.
 func (j *validator) resourceClaims(path *field.Path) {
 	seen := sets.New[string]()
 	for i := range j.spec.ResourceClaims {

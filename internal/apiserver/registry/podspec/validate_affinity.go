@@ -19,6 +19,7 @@ const (
 	noSelector     = "must not be specified when labelSelector is not set"
 )
 
+// affinity validates node and Pod affinity.
 func (j *validator) affinity(path *field.Path) {
 	a := j.spec.Affinity
 	if a == nil {
@@ -51,7 +52,7 @@ func (j *validator) weight(w int32, path *field.Path) {
 	}
 }
 
-// ValidateNodeSelector judges a node selector: at least one term, each well formed.
+// ValidateNodeSelector validates a node selector: at least one term, each valid.
 func ValidateNodeSelector(s *v1.NodeSelector, path *field.Path) field.ErrorList {
 	var f typed.Errors
 	if len(s.NodeSelectorTerms) == 0 {
@@ -63,8 +64,8 @@ func ValidateNodeSelector(s *v1.NodeSelector, path *field.Path) field.ErrorList 
 	return f.List()
 }
 
-// validateNodeSelectorTerm judges one term. A wish may ask for values that no label can have: a
-// warning is enough there.
+// validateNodeSelectorTerm validates one term. A preferred term may have values that no label can
+// have, for which NodeTermWarnings warns.
 func validateNodeSelectorTerm(t *v1.NodeSelectorTerm, preference bool, path *field.Path) field.ErrorList {
 	var f typed.Errors
 	for i := range t.MatchExpressions {
@@ -98,6 +99,7 @@ func validateNodeSelectorTerm(t *v1.NodeSelectorTerm, preference bool, path *fie
 	return f.List()
 }
 
+// validateFieldTerm validates one requirement of matchFields.
 func validateFieldTerm(r *v1.NodeSelectorRequirement, path *field.Path) field.ErrorList {
 	var f typed.Errors
 	switch r.Operator {
@@ -130,6 +132,7 @@ func (j *validator) podTerms(required []v1.PodAffinityTerm, preferred []v1.Weigh
 	}
 }
 
+// podTerm validates one Pod affinity term.
 func (j *validator) podTerm(t *v1.PodAffinityTerm, path *field.Path) {
 	o := metavalidation.LabelSelectorValidationOptions{}
 	j.Add(metavalidation.ValidateLabelSelector(t.LabelSelector, o, path.Child("labelSelector"))...)
@@ -152,7 +155,8 @@ func (j *validator) podTerm(t *v1.PodAffinityTerm, path *field.Path) {
 	j.Add(metavalidation.ValidateLabelName(t.TopologyKey, path.Child("topologyKey"))...)
 }
 
-// termKeys are those of an affinity term: without a selector nothing else is said of them.
+// termKeys validates the label keys of an affinity term; without a selector there is one error and
+// no more.
 func (j *validator) termKeys(keys []string, s *metav1.LabelSelector, path *field.Path) {
 	if s == nil && len(keys) > 0 {
 		j.Forbidden(path, noSelector)
@@ -161,7 +165,7 @@ func (j *validator) termKeys(keys []string, s *metav1.LabelSelector, path *field
 	j.matchKeys(keys, s, path)
 }
 
-// matchKeys judges keys that stand for the Pod's own labels.
+// matchKeys validates matchLabelKeys or mismatchLabelKeys.
 func (j *validator) matchKeys(keys []string, s *metav1.LabelSelector, path *field.Path) {
 	if len(keys) == 0 {
 		return
@@ -175,8 +179,8 @@ func (j *validator) matchKeys(keys []string, s *metav1.LabelSelector, path *fiel
 	}
 }
 
-// noDuplicateMatchLabelKeys refuses a key of matchLabelKeys that the selector names too: what the
-// key stands for has been added to the selector before.
+// noDuplicateMatchLabelKeys rejects a key of matchLabelKeys that the selector also has, beyond the
+// requirement that MergeMatchLabelKeys has added.
 func (j *validator) noDuplicateMatchLabelKeys(keys []string, s *metav1.LabelSelector, path *field.Path) {
 	if s == nil {
 		return
@@ -193,6 +197,7 @@ func (j *validator) noDuplicateMatchLabelKeys(keys []string, s *metav1.LabelSele
 	}
 }
 
+// topologySpreadConstraints validates spec.topologySpreadConstraints.
 func (j *validator) topologySpreadConstraints(path *field.Path) {
 	for i := range j.spec.TopologySpreadConstraints {
 		c, at := &j.spec.TopologySpreadConstraints[i], path.Index(i)
@@ -242,7 +247,7 @@ func (j *validator) topologySpreadConstraints(path *field.Path) {
 	}
 }
 
-// ValidateTolerations judges a list of tolerations.
+// ValidateTolerations validates a list of tolerations.
 func ValidateTolerations(list []v1.Toleration, path *field.Path) field.ErrorList {
 	var j validator
 	j.tolerations(list, path)

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// ValidateAnnotations judges the annotations that mean something to Pods. path is
+// ValidateAnnotations validates annotations that have a meaning for Pods. path is
 // metadata.annotations.
 func ValidateAnnotations(a map[string]string, s *v1.PodSpec, path *field.Path) field.ErrorList {
 	j := &validator{spec: s}
@@ -34,13 +34,13 @@ func ValidateAnnotations(a map[string]string, s *v1.PodSpec, path *field.Path) f
 	return j.List()
 }
 
-// parseStrictInt32 reads a number without a plus sign or leading zeros.
+// parseStrictInt32 reports whether s is an int32 without a plus sign or leading zeros.
 func parseStrictInt32(s string) bool {
 	_, err := strconv.ParseInt(s, 10, 32)
 	return err == nil && (s == "0" || s[0] == '-' || s[0] >= '1' && s[0] <= '9')
 }
 
-// seccompAnnotations are without effect since v1.27, and still judged.
+// seccompAnnotations validates annotations that have no effect since v1.27, as upstream does.
 func (j *validator) seccompAnnotations(a map[string]string, path *field.Path) {
 	for _, k := range sets.List(sets.KeySet(a)) {
 		if k != v1.SeccompPodAnnotationKey && !strings.HasPrefix(k, v1.SeccompContainerAnnotationKeyPrefix) {
@@ -74,8 +74,8 @@ func (j *validator) appArmorAnnotations(a map[string]string, path *field.Path) {
 	}
 }
 
-// ValidateAnnotationConflicts wants the old annotations and the fields that took their place to say
-// the same, where both are given; spec is the path of the spec.
+// ValidateAnnotationConflicts checks that deprecated annotations and the fields that replaced them
+// agree where both are set. spec is the path of the spec.
 func ValidateAnnotationConflicts(a map[string]string, s *v1.PodSpec, spec *field.Path) field.ErrorList {
 	j := &validator{spec: s}
 	if s.SecurityContext != nil && s.SecurityContext.SeccompProfile != nil {
@@ -95,14 +95,15 @@ func ValidateAnnotationConflicts(a map[string]string, s *v1.PodSpec, spec *field
 	return j.List()
 }
 
-// securityProfile is a profile by its type, in the words of the fields, and its name.
+// securityProfile is a seccomp or AppArmor profile: the field's type and the name of a local
+// profile.
 type securityProfile struct {
 	kind string
 	name *string
 }
 
-// validateAnnotationConflict wants a field to say what the annotation says. what names both in
-// messages.
+// validateAnnotationConflict checks that a field agrees with its annotation; what names the kind of
+// profile in messages.
 func (j *validator) validateAnnotationConflict(annotated, p securityProfile, what string, at *field.Path) {
 	switch {
 	case annotated.kind != p.kind:
@@ -133,8 +134,8 @@ func (j *validator) validateSeccompConflict(a map[string]string, key string, p *
 	}
 }
 
-// validateAppArmorConflict compares a container's annotation with its own profile, or the Pod's
-// where it has none.
+// validateAppArmorConflict compares a container's annotation with its own profile, or the Pod's if
+// it has none.
 func (j *validator) validateAppArmorConflict(a map[string]string, c *v1.Container, path *field.Path) {
 	var p *v1.AppArmorProfile
 	if s := j.spec.SecurityContext; s != nil {

@@ -57,7 +57,7 @@ func (j *validator) initContainers(path *field.Path) {
 		} else if c.Name != "" {
 			names.Insert(c.Name)
 		}
-		// Init containers run one by one: only a container's own ports can collide.
+		// Init containers run one after the other: only ports of one container can conflict.
 		j.hostPorts([]v1.Container{*c}, path)
 		if c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways {
 			j.lifecycleAndProbes(c, at)
@@ -81,7 +81,7 @@ func (j *validator) initContainers(path *field.Path) {
 	}
 }
 
-// container judges what every sort of container has.
+// container validates what app and init containers have in common.
 func (j *validator) container(c *v1.Container, path *field.Path) {
 	if c.Name == "" {
 		j.Required(path.Child("name"), "")
@@ -133,7 +133,7 @@ func (j *validator) ports(ports []v1.ContainerPort, path *field.Path) {
 	}
 }
 
-// hostPorts refuses one host port for two containers that run at once.
+// hostPorts rejects a host port that two containers of the list use.
 func (j *validator) hostPorts(list []v1.Container, path *field.Path) {
 	seen := sets.New[string]()
 	for i := range list {
@@ -153,7 +153,7 @@ func (j *validator) hostPorts(list []v1.Container, path *field.Path) {
 
 const restartRulesWithoutPolicy = "must specify restartPolicy when restart rules are used"
 
-// restart judges a container's own restart policy and rules.
+// restart validates a container's restartPolicy and restartPolicyRules.
 func (j *validator) restart(c *v1.Container, path *field.Path) {
 	if c.RestartPolicy == nil {
 		if len(c.RestartPolicyRules) > 0 {
@@ -229,8 +229,7 @@ func (j *validator) ephemeralContainers(path *field.Path) {
 	}
 }
 
-// ephemeralAllowed are the only fields an ephemeral container may set: no service may come to rely
-// on one.
+// ephemeralAllowed returns the fields that an ephemeral container may set.
 func ephemeralAllowed() sets.Set[string] {
 	return sets.New("Name", "Image", "Command", "Args", "WorkingDir", "EnvFrom", "Env", "VolumeMounts", "VolumeDevices",
 		"TerminationMessagePath",

@@ -90,7 +90,7 @@ func (j *validator) fileRef(r *v1.FileKeySelector, path *field.Path) {
 	}
 }
 
-// fileVolumes wants each volume that a variable is read from to be there and an emptyDir.
+// fileVolumes checks that each volume of a fileKeyRef exists and is an emptyDir.
 func (j *validator) fileVolumes(spec *field.Path) {
 	volumes := map[string]*v1.VolumeSource{}
 	for i := range j.spec.Volumes {
@@ -153,7 +153,8 @@ func (j *validator) envFrom(list []v1.EnvFromSource, path *field.Path) {
 	}
 }
 
-// envFields are the fields that environment variables may take, volumeFields those that files may.
+// envFields returns the field paths that an environment variable may refer to; volumeFields those
+// of a downward API file.
 func envFields() []string {
 	return []string{"metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName",
 		"status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs"}
@@ -163,7 +164,7 @@ func volumeFields() []string {
 	return []string{"metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"}
 }
 
-// fieldRef judges a reference to a field of the Pod.
+// fieldRef validates a reference to a field of the Pod, which must be one of allowed.
 func (j *validator) fieldRef(r *v1.ObjectFieldSelector, path *field.Path, allowed []string) {
 	at := path.Child("fieldPath")
 	if r.APIVersion == "" {
@@ -192,7 +193,7 @@ func (j *validator) fieldRef(r *v1.ObjectFieldSelector, path *field.Path, allowe
 	typed.Supported(&j.Errors, at, name, allowed...)
 }
 
-// downwardLabel says whether the field exists for references at all.
+// downwardLabel returns an error if a field path cannot be referred to at all.
 func downwardLabel(version, path string) error {
 	if version != "v1" {
 		return fmt.Errorf("unsupported pod version: %s", version)
@@ -213,7 +214,8 @@ func downwardLabel(version, path string) error {
 	return fmt.Errorf("field label not supported: %s", path)
 }
 
-// SplitMaybeSubscriptedPath splits metadata.labels['key'] into its path and key.
+// SplitMaybeSubscriptedPath splits metadata.labels['key'] into path and key; false if there is no
+// key.
 func SplitMaybeSubscriptedPath(path string) (name, key string, ok bool) {
 	rest, ok := strings.CutSuffix(path, "']")
 	if !ok {
@@ -226,7 +228,7 @@ func SplitMaybeSubscriptedPath(path string) (name, key string, ok bool) {
 	return name, key, true
 }
 
-// resourceRef judges a reference to a container's request or limit.
+// resourceRef validates a reference to a container's request or limit.
 func (j *validator) resourceRef(r *v1.ResourceFieldSelector, path *field.Path, volume bool) {
 	known := []string{"limits.cpu", "limits.ephemeral-storage", "limits.memory", "requests.cpu",
 		"requests.ephemeral-storage", "requests.memory"}

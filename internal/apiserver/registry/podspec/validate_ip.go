@@ -9,7 +9,7 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
-// ValidateNonSpecialIP refuses addresses that nothing outside can send to: unspecified, loopback,
+// ValidateNonSpecialIP rejects addresses that cannot be an endpoint: unspecified, loopback,
 // link-local.
 func ValidateNonSpecialIP(path *field.Path, text string) field.ErrorList {
 	var f typed.Errors

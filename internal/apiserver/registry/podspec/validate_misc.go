@@ -91,7 +91,7 @@ func (j *validator) schedulingGates(spec *field.Path) {
 	}
 }
 
-// os judges spec.os and what the named system has no notion of.
+// os validates spec.os and rejects fields that the named system does not have.
 func (j *validator) os(spec *field.Path) {
 	o := j.spec.OS
 	if o == nil {
@@ -109,7 +109,7 @@ func (j *validator) os(spec *field.Path) {
 	}
 }
 
-// visitContainers calls f for init and app containers with their paths.
+// visitContainers calls f for init containers, then for containers, with their paths.
 func (j *validator) visitContainers(spec *field.Path, f func(*v1.Container, *field.Path)) {
 	for i := range j.spec.Containers {
 		f(&j.spec.Containers[i], spec.Child("containers").Index(i))
@@ -176,8 +176,8 @@ func (j *validator) noLinuxOptions(spec *field.Path) {
 	})
 }
 
-// ValidateImageWhitespace refuses spaces around an image name, in Pods only: templates in the wild
-// rely on them.
+// ValidateImageWhitespace rejects spaces around an image name. Pods only: existing templates have
+// them.
 func ValidateImageWhitespace(c *v1.Container, path *field.Path) field.ErrorList {
 	if strings.TrimSpace(c.Image) == c.Image {
 		return nil
@@ -185,7 +185,7 @@ func ValidateImageWhitespace(c *v1.Container, path *field.Path) field.ErrorList 
 	return field.ErrorList{field.Invalid(path.Child("image"), c.Image, "must not have leading or trailing whitespace")}
 }
 
-// ValidateFinalizers wants each finalizer to be one of the library's own names or to have a domain.
+// ValidateFinalizers checks that each finalizer is one of Kubernetes' own names or has a domain.
 // path is metadata.finalizers.
 func ValidateFinalizers(list []string, path *field.Path) field.ErrorList {
 	var f typed.Errors

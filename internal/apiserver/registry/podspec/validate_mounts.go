@@ -128,7 +128,7 @@ func (j *validator) devices(c *v1.Container, at *field.Path) {
 	}
 }
 
-// localDescendingPath wants a relative path that stays below where it starts.
+// localDescendingPath checks for a relative path without "..".
 func (j *validator) localDescendingPath(p string, at *field.Path) {
 	if path.IsAbs(p) {
 		j.Invalid(at, p, "must be a relative path")
@@ -151,8 +151,8 @@ func hasBacksteps(p string) bool {
 	return false
 }
 
-// localNonReservedPath also refuses names that start with two dots, which the atomic writer of
-// volumes keeps for itself.
+// localNonReservedPath is localDescendingPath and rejects a leading "..", which the atomic writer
+// of volumes reserves.
 func (j *validator) localNonReservedPath(p string, at *field.Path) {
 	j.localDescendingPath(p, at)
 	if strings.HasPrefix(p, "..") && !strings.HasPrefix(p, "../") {

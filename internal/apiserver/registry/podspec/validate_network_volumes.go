@@ -16,7 +16,7 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
-// requireField wants each of the named texts.
+// requireField checks that values are not empty; pairs are field name and value in turn.
 func (j *validator) requireField(p *field.Path, pairs ...string) {
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if pairs[i+1] == "" {
@@ -25,7 +25,7 @@ func (j *validator) requireField(p *field.Path, pairs ...string) {
 	}
 }
 
-// remoteVolume judges volumes that come over the network, or from a driver.
+// remoteVolume validates network volumes and those of drivers.
 func (j *validator) remoteVolume(s *v1.VolumeSource, p *field.Path) {
 	switch {
 	case s.NFS != nil:
@@ -129,14 +129,14 @@ func (j *validator) lun(n int32, p *field.Path) {
 	}
 }
 
-// The three forms of an iSCSI name (RFC 3720, 3980), as upstream reads them.
+// The three forms of an iSCSI name (RFC 3720, 3980), with upstream's patterns.
 var (
 	iqnName = regexp.MustCompile(`iqn\.\d{4}-\d{2}\.([[:alnum:]-.]+)(:[^,;*&$|\s]+)$`)
 	euiName = regexp.MustCompile(`^eui.[[:alnum:]]{16}$`)
 	naaName = regexp.MustCompile(`^naa.[[:alnum:]]{32}$`)
 )
 
-// target is the name of what is asked, which must be given.
+// target validates the required iSCSI name of a target; started is as for initiator.
 func (j *validator) target(name string, at *field.Path, started string) {
 	if name == "" {
 		j.Required(at, "")
@@ -145,8 +145,8 @@ func (j *validator) target(name string, at *field.Path, started string) {
 	j.initiator(name, at, started)
 }
 
-// initiator judges an iSCSI name; started is what is said of one that begins like none of the
-// forms.
+// initiator validates an iSCSI name; started is the text of the error for a name with an unknown
+// prefix.
 func (j *validator) initiator(name string, at *field.Path, started string) {
 	form := map[string]*regexp.Regexp{"iqn": iqnName, "eui": euiName, "naa": naaName}[name[:min(len(name), len("iqn"))]]
 	switch {
@@ -204,7 +204,7 @@ func (j *validator) quobyte(s *v1.QuobyteVolumeSource, p *field.Path) {
 	j.requireField(p, "volume", s.Volume)
 }
 
-// flex wants options to stay out of Kubernetes' own names.
+// flex checks that options do not use Kubernetes' own names.
 func (j *validator) flex(driver string, options map[string]string, p *field.Path) {
 	j.requireField(p, "driver", driver)
 	for _, k := range slices.Sorted(maps.Keys(options)) {
@@ -254,12 +254,12 @@ func (j *validator) storageOS(volume, namespace string, p *field.Path) {
 func (j *validator) partition(n int32, p *field.Path) {
 	const most = 255
 	if n < 0 || n > most {
-		// 0 is the whole disk; upstream's text leaves it out
+		// 0, the whole disk, is valid, though upstream's text does not say so
 		j.Invalid(p.Child("partition"), n, validation.InclusiveRangeError(1, most))
 	}
 }
 
-// ValidateDriverName judges the name of a CSI driver.
+// ValidateDriverName validates the name of a CSI driver.
 func ValidateDriverName(name string, p *field.Path) field.ErrorList {
 	var f typed.Errors
 	const longest = 63

@@ -5,11 +5,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// ValidatePersistentSource judges the one source of a PersistentVolume. name is the volume's, path
-// that of its spec.
+// ValidatePersistentSource validates the one source of a PersistentVolume with that name. path is
+// spec.
 func ValidatePersistentSource(s *v1.PersistentVolumeSource, name string, path *field.Path) field.ErrorList {
 	j := &validator{}
-	// What Pods can name as well is judged as there.
+	// Sources that Pods can have too are validated as there.
 	alike := &v1.VolumeSource{
 		HostPath: s.HostPath, GCEPersistentDisk: s.GCEPersistentDisk, AWSElasticBlockStore: s.AWSElasticBlockStore,
 		Flocker: s.Flocker, NFS: s.NFS,
@@ -35,8 +35,8 @@ func ValidatePersistentSource(s *v1.PersistentVolumeSource, name string, path *f
 	return j.List()
 }
 
-// persistentOthers are sources that differ from a Pod's by their secrets' namespaces, or a little
-// more.
+// persistentOthers validates the sources that differ from a Pod's, mostly by the namespace of a
+// secret.
 func (j *validator) persistentOthers(s *v1.PersistentVolumeSource, path *field.Path) {
 	switch {
 	case s.Glusterfs != nil:
@@ -102,8 +102,7 @@ func (j *validator) persistentISCSI(s *v1.ISCSIPersistentVolumeSource, name stri
 	}
 }
 
-// persistentCSI judges a driver's volume. The secret for staging is not looked at, as upstream does
-// not.
+// persistentCSI validates a CSI source. Like upstream, it does not check nodeStageSecretRef.
 func (j *validator) persistentCSI(c *v1.CSIPersistentVolumeSource, p *field.Path) {
 	j.Add(ValidateDriverName(c.Driver, p.Child("driver"))...)
 	j.requireField(p, "volumeHandle", c.VolumeHandle)

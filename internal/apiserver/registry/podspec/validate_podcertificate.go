@@ -8,7 +8,7 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
-// podCertificate judges a projection of a key and its certificate (KEP-4317).
+// podCertificate validates a projected podCertificate (KEP-4317).
 func (j *validator) podCertificate(c *v1.PodCertificateProjection, at *field.Path) {
 	j.Add(resourcedef.ValidateSignerName(c.SignerName, at.Child("signerName"))...)
 	j.Add(resourcedef.ValidateSignerAnnotations(c.UserAnnotations, at.Child("userAnnotations"))...)

@@ -55,7 +55,7 @@ func (j *validator) probe(p *v1.Probe, path *field.Path) {
 	}
 }
 
-// handler is what a probe or a hook does.
+// handler is the action of a probe or a lifecycle hook.
 type handler struct {
 	exec  *v1.ExecAction
 	http  *v1.HTTPGetAction
@@ -70,7 +70,7 @@ func lifecycleHook(h *v1.LifecycleHandler) handler {
 
 func (j *validator) handler(h handler, path *field.Path) {
 	n := 0
-	// one counts an action; all but the first are refused without a look inside.
+	// one counts an action; all but the first are rejected without further validation.
 	one := func(set bool, child string, judge func(*field.Path)) {
 		switch {
 		case !set:
@@ -111,7 +111,7 @@ func (j *validator) httpGet(h *v1.HTTPGetAction, path *field.Path) {
 	}
 }
 
-// port wants a port number or a port's name.
+// port validates a port number or a port name.
 func (j *validator) port(p intstr.IntOrString, path *field.Path) {
 	if p.Type == intstr.Int {
 		j.InvalidEach(path, p.IntValue(), validation.IsValidPortNum(p.IntValue()))

@@ -9,7 +9,7 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
-// ValidateAccessModes judges the ways of access to storage; both claims and volumes need one.
+// ValidateAccessModes validates the access modes of a claim or a volume, which needs at least one.
 func ValidateAccessModes(modes []v1.PersistentVolumeAccessMode, path *field.Path) field.ErrorList {
 	var f typed.Errors
 	once, others := false, false
@@ -28,7 +28,7 @@ func ValidateAccessModes(modes []v1.PersistentVolumeAccessMode, path *field.Path
 	return f.List()
 }
 
-// ValidateClaim judges a claim's spec.
+// ValidateClaim validates the spec of a PersistentVolumeClaim.
 func ValidateClaim(s *v1.PersistentVolumeClaimSpec, path *field.Path) field.ErrorList {
 	var f typed.Errors
 	if len(s.AccessModes) == 0 {
@@ -56,6 +56,7 @@ func ValidateClaim(s *v1.PersistentVolumeClaimSpec, path *field.Path) field.Erro
 	return f.List()
 }
 
+// validateDataSource validates dataSource and dataSourceRef, which must agree if both are set.
 func validateDataSource(f *typed.Errors, s *v1.PersistentVolumeClaimSpec, path *field.Path) {
 	look := func(kind, name string, group *string, at *field.Path) {
 		if name == "" {

@@ -16,16 +16,15 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
-// sorted are the names of a resource list in order.
+// sorted returns the names of a resource list in order.
 func sorted(list v1.ResourceList) []v1.ResourceName { return slices.Sorted(maps.Keys(list)) }
 
-// requirements judges a container's requests, limits and claims.
+// requirements validates a container's requests, limits and claims.
 func (j *validator) requirements(r v1.ResourceRequirements, path *field.Path) {
 	j.requirementsOf(r, path, ValidateContainerResourceName)
 }
 
-// requirementsOf judges requests, limits and claims of what may name the resources that named
-// allows.
+// requirementsOf validates requests, limits and claims whose resource names pass the given check.
 func (j *validator) requirementsOf(r v1.ResourceRequirements, path *field.Path,
 	named func(string, *field.Path) field.ErrorList) {
 	limits, requests := path.Child("limits"), path.Child("requests")
@@ -58,8 +57,8 @@ func (j *validator) requirementsOf(r v1.ResourceRequirements, path *field.Path,
 	j.claimNames(r.Claims, path.Child("claims"))
 }
 
-// requestWithinLimit compares one request with its limit; what cannot be over-committed must be
-// limited to what is asked.
+// requestWithinLimit compares a request with its limit, which must equal it for resources that
+// cannot be overcommitted.
 func (j *validator) requestWithinLimit(name v1.ResourceName, q resource.Quantity, limits v1.ResourceList,
 	path *field.Path) {
 	limit, ok := limits[name]
@@ -102,8 +101,8 @@ func (j *validator) claimNames(claims []v1.ResourceClaim, path *field.Path) {
 	}
 }
 
-// claimRequest judges a claim that does not stand in seen as a whole, and returns what it stands
-// for.
+// claimRequest validates one claim of a container that is not in seen yet, and returns its key in
+// seen.
 func (j *validator) claimRequest(c v1.ResourceClaim, seen sets.Set[string], at *field.Path) string {
 	if c.Request != "" {
 		key := c.Name + "/" + c.Request
@@ -121,7 +120,7 @@ func (j *validator) claimRequest(c v1.ResourceClaim, seen sets.Set[string], at *
 	return c.Name
 }
 
-// podResources judges pod-level resources, alone and against the containers'.
+// podResources validates pod-level resources, by themselves and against the containers'.
 func (j *validator) podResources(spec *field.Path) {
 	r := j.spec.Resources
 	if r == nil {
@@ -139,7 +138,7 @@ func (j *validator) podResources(spec *field.Path) {
 	j.validatePodLevelResources(spec)
 }
 
-// podResourceName judges the name of something a Pod as a whole may ask for.
+// podResourceName validates the name of a resource at pod level.
 func podResourceName(name string, path *field.Path) field.ErrorList {
 	errs := ValidateResourceName(name, path)
 	if len(errs) == 0 && !helper.IsSupportedPodLevelResource(v1.ResourceName(name)) {
@@ -148,16 +147,15 @@ func podResourceName(name string, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// ValidateOverhead judges what Pods of a class need beyond their containers, at the path of the
-// overhead.
+// ValidateOverhead validates the overhead of a RuntimeClass. path is that of the overhead.
 func ValidateOverhead(list v1.ResourceList, path *field.Path) field.ErrorList {
 	var j validator
 	j.requirements(v1.ResourceRequirements{Limits: list}, path)
 	return j.List()
 }
 
-// validatePodLevelResources: the Pod asks for no less than its containers together, and no
-// container may use more than the Pod.
+// validatePodLevelResources checks that pod-level requests cover the containers' requests and that
+// no container's limit exceeds the Pod's.
 func (j *validator) validatePodLevelResources(spec *field.Path) {
 	r := j.spec.Resources
 	sum := helper.AggregateContainerRequests(&v1.Pod{Spec: *j.spec}, helper.PodResourcesOptions{})
@@ -181,7 +179,7 @@ func (j *validator) validatePodLevelResources(spec *field.Path) {
 		for _, name := range sorted(limits) {
 			most, ok := r.Limits[name]
 			if q := limits[name]; ok && q.Cmp(most) > 0 {
-				// Upstream's path hangs below the pod-level resources.
+				// Upstream's path is below the pod-level resources.
 				at := spec.Child("resources", "containers").Index(i).Key(string(name)).Child("limits")
 				j.Invalid(at, q.String(), fmt.Sprintf("must be less than or equal to pod limits of %s", most.String()))
 			}
@@ -189,7 +187,7 @@ func (j *validator) validatePodLevelResources(spec *field.Path) {
 	}
 }
 
-// ValidateResourceName wants a qualified name, and a known one when it has no domain.
+// ValidateResourceName checks for a qualified name, which must be a known one if it has no domain.
 func ValidateResourceName(name string, path *field.Path) field.ErrorList {
 	var f typed.Errors
 	f.InvalidEach(path, name, validation.IsQualifiedName(name))
@@ -199,7 +197,7 @@ func ValidateResourceName(name string, path *field.Path) field.ErrorList {
 	return f.List()
 }
 
-// ValidateContainerResourceName judges the name of something a container may ask for.
+// ValidateContainerResourceName validates the name of a resource of a container.
 func ValidateContainerResourceName(name string, path *field.Path) field.ErrorList {
 	var f typed.Errors
 	f.Add(ValidateResourceName(name, path)...)
@@ -214,7 +212,8 @@ func ValidateContainerResourceName(name string, path *field.Path) field.ErrorLis
 	return f.List()
 }
 
-// ValidateQuantity wants a number that is not negative, and whole for what is counted.
+// ValidateQuantity checks for a quantity that is not negative, and an integer for extended and
+// counted resources.
 func ValidateQuantity(name v1.ResourceName, q resource.Quantity, path *field.Path) field.ErrorList {
 	var f typed.Errors
 	if q.Sign() < 0 {
@@ -232,7 +231,7 @@ func containerResource(name string) bool {
 		v1.ResourceHugePagesPrefix)
 }
 
-// countedResource are kinds that quotas count.
+// countedResource reports whether a resource is a number of objects in a quota.
 func countedResource(name string) bool {
 	switch name {
 	case "pods", "resourcequotas", "services", "replicationcontrollers", "secrets", "configmaps",
@@ -256,19 +255,19 @@ func isNativeResource(name string) bool {
 	return !strings.Contains(name, "/") || strings.Contains(name, v1.ResourceDefaultNamespacePrefix)
 }
 
-// isExtendedResourceName says that a name is of a resource outside Kubernetes, as example.com/gpu.
+// isExtendedResourceName reports whether a name is an extended resource's, such as example.com/gpu.
 func isExtendedResourceName(name string) bool {
 	return !isNativeResource(name) && !strings.HasPrefix(name, v1.DefaultResourceRequestsPrefix) &&
 		len(validation.IsQualifiedName(v1.DefaultResourceRequestsPrefix+name)) == 0
 }
 
-// IsOvercommitAllowed says that containers may use more of a resource together than there is.
+// IsOvercommitAllowed reports whether the limit of a resource may exceed its request.
 func IsOvercommitAllowed(name v1.ResourceName) bool {
 	return isNativeResource(string(name)) && !isHugepage(name)
 }
 
-// isMultipleOfPageSize says that a quantity is a positive number of the pages its name tells the
-// size of.
+// isMultipleOfPageSize reports whether a hugepage quantity is a multiple of the page size in its
+// name.
 func isMultipleOfPageSize(name v1.ResourceName, q resource.Quantity) bool {
 	page, err := resource.ParseQuantity(strings.TrimPrefix(string(name), v1.ResourceHugePagesPrefix))
 	if err != nil || page.Sign() <= 0 || page.MilliValue()%1000 != 0 || q.Sign() <= 0 {
@@ -277,5 +276,5 @@ func isMultipleOfPageSize(name v1.ResourceName, q resource.Quantity) bool {
 	return q.Value()%page.Value() == 0
 }
 
-// SortedResources are the names of a resource list in order.
+// SortedResources returns the names of a resource list in order.
 func SortedResources(list v1.ResourceList) []v1.ResourceName { return sorted(list) }

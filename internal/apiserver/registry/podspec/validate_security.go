@@ -20,7 +20,7 @@ const (
 
 var sysctlName = regexp.MustCompile(sysctlPattern)
 
-// security judges a container's security context.
+// security validates a container's securityContext.
 func (j *validator) security(s *v1.SecurityContext, path *field.Path) {
 	if s == nil {
 		return
@@ -55,7 +55,7 @@ func (j *validator) security(s *v1.SecurityContext, path *field.Path) {
 	j.appArmor(s.AppArmorProfile, path.Child("appArmorProfile"))
 }
 
-// podSecurity judges the Pod's security context. path is the spec's.
+// podSecurity validates the Pod's securityContext. spec is the path of the spec.
 func (j *validator) podSecurity(spec *field.Path) {
 	s, path := j.spec.SecurityContext, spec.Child("securityContext")
 	if j.spec.HostPID && j.spec.ShareProcessNamespace != nil && *j.spec.ShareProcessNamespace {
@@ -184,7 +184,7 @@ func (j *validator) appArmor(p *v1.AppArmorProfile, path *field.Path) {
 	}
 }
 
-// hostUsers: a Pod with users of its own shares no other namespace with the host.
+// hostUsers checks that a Pod with a user namespace shares no other namespace with the host.
 func (j *validator) hostUsers(spec *field.Path) {
 	if j.spec.HostUsers == nil || *j.spec.HostUsers {
 		return
@@ -216,8 +216,8 @@ func (j *validator) hostUsers(spec *field.Path) {
 	}
 }
 
-// hostNetwork wants the ports of a host-network Pod's containers to be the host's. A template may
-// leave them out: the Pod made of it gets them. Ports of init containers are not compared.
+// hostNetwork checks that host ports equal container ports in a host-network Pod. A template may
+// leave them unset: DefaultPod sets them. Ports of init containers are not checked, as upstream.
 func (j *validator) hostNetwork(spec *field.Path) {
 	if !j.spec.HostNetwork {
 		return

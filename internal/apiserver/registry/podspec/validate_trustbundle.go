@@ -12,8 +12,8 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
-// trustBundle judges a projection of ClusterTrustBundles: one by its name, or those of a signer
-// that a selector chooses (KEP-3257).
+// trustBundle validates a projected clusterTrustBundle: one by name, or those of a signer by label
+// (KEP-3257).
 func (j *validator) trustBundle(b *v1.ClusterTrustBundleProjection, at *field.Path) {
 	switch {
 	case b.Name != nil && b.SignerName != nil:
@@ -22,7 +22,7 @@ func (j *validator) trustBundle(b *v1.ClusterTrustBundleProjection, at *field.Pa
 		if *b.Name == "" {
 			j.Required(at.Child("name"), "must be a valid object name")
 		}
-		// The signer's name stands in front, with colons for slashes.
+		// The object's name begins with the signer's, with colons for slashes.
 		for _, msg := range validation.NameIsDNSSubdomain((*b.Name)[strings.LastIndexByte(*b.Name, ':')+1:], false) {
 			j.Invalid(at.Child("name"), *b.Name, fmt.Sprintf("not a valid clustertrustbundlename: %v", msg))
 		}

@@ -51,8 +51,8 @@ func (j *validator) volumes(path *field.Path) {
 	}
 }
 
-// sources are the types of volumes in the order they are judged in, of which the first counts, with
-// the names that refuse the others.
+// sources are the volume types in the order of validation, of which the first that is set counts,
+// with the names in the errors about further ones.
 var sources = []struct{ field, name string }{
 	{"EmptyDir", "emptyDir"}, {"HostPath", "hostPath"}, {"GitRepo", "gitRepo"},
 	{"GCEPersistentDisk", "gcePersistentDisk"},
@@ -68,7 +68,7 @@ var sources = []struct{ field, name string }{
 	{"ScaleIO", "scaleIO"}, {"CSI", "csi"}, {"Ephemeral", "ephemeral"}, {"Image", "image"},
 }
 
-// volume judges the first source of a volume and refuses the others.
+// volume validates the first source of a volume and rejects further ones.
 func (j *validator) volume(v *v1.Volume, path *field.Path) {
 	n := 0
 	given := reflect.ValueOf(&v.VolumeSource).Elem()
@@ -98,8 +98,7 @@ func (j *validator) volume(v *v1.Volume, path *field.Path) {
 	}
 }
 
-// localVolume judges volumes made of the cluster's own objects or the node; false means another
-// type.
+// localVolume validates volumes of API objects or of the node; false for other types.
 func (j *validator) localVolume(v *v1.Volume, path *field.Path) bool {
 	switch {
 	case v.EmptyDir != nil:
@@ -155,7 +154,7 @@ func (j *validator) localVolume(v *v1.Volume, path *field.Path) bool {
 	return true
 }
 
-// ValidateHostPath judges a path of the host.
+// ValidateHostPath validates a hostPath source.
 func ValidateHostPath(h *v1.HostPathVolumeSource, path *field.Path) field.ErrorList {
 	var j validator
 	if h.Path == "" {
@@ -177,7 +176,7 @@ func (j *validator) mode(m *int32, path *field.Path) {
 	}
 }
 
-// items judges keys laid out as files.
+// items validates keys and the files they are projected to.
 func (j *validator) items(list []v1.KeyToPath, path *field.Path) {
 	for i := range list {
 		k, at := &list[i], path.Index(i)
@@ -219,7 +218,7 @@ func (j *validator) projected(p *v1.ProjectedVolumeSource, path *field.Path) {
 	}
 }
 
-// projection judges one source; paths are the files that earlier sources make.
+// projection validates one source of a projected volume; paths has the files of earlier sources.
 func (j *validator) projection(s *v1.VolumeProjection, path *field.Path, index int, paths sets.Set[string]) {
 	n, at := 0, path.Child("sources").Index(index)
 	more := func() bool {
@@ -293,8 +292,7 @@ func (j *validator) token(t *v1.ServiceAccountTokenProjection, at, path *field.P
 	j.localNonReservedPath(t.Path, path.Child("path"))
 }
 
-// ValidateClaimMeta judges the metadata in a claim's template: labels and annotations, and nothing
-// else.
+// ValidateClaimMeta validates the metadata of a volume claim template: labels and annotations only.
 func ValidateClaimMeta(m *metav1.ObjectMeta, at *field.Path) field.ErrorList {
 	errs := append(apivalidation.ValidateAnnotations(m.Annotations, at.Child("annotations")),
 		metavalidation.ValidateLabels(m.Labels, at.Child("labels"))...)

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// How long the parts of a Windows user's name may be (Active Directory's own limits), and what they
-// look like.
+// Active Directory's limits on the parts of a Windows user name, and the patterns of the
+// parts.
 const (
 	windowsDomain = 256
 	windowsUser   = 104
@@ -23,7 +23,7 @@ var (
 	dotsAndSpaces = regexp.MustCompile(`^[\. ]+$`)
 )
 
-// windows judges options that Windows nodes read; Gantry's own nodes refuse such Pods.
+// windows validates windowsOptions; Gantry's nodes do not run such Pods.
 func (j *validator) windows(w *v1.WindowsSecurityContextOptions, path *field.Path) {
 	if w == nil {
 		return
@@ -46,7 +46,7 @@ func (j *validator) windows(w *v1.WindowsSecurityContextOptions, path *field.Pat
 	}
 }
 
-// windowsUser judges USER or DOMAIN\\USER.
+// windowsUser validates runAsUserName: USER or DOMAIN\USER.
 func (j *validator) windowsUser(name string, at *field.Path) {
 	domain, user, hasDomain := strings.Cut(name, `\`)
 	switch {
@@ -83,7 +83,8 @@ func (j *validator) windowsUser(name string, at *field.Path) {
 	}
 }
 
-// hostProcess keeps Windows host-process containers together and on the host's network.
+// hostProcess checks that Windows host-process containers are not mixed with others and use the
+// host network.
 func (j *validator) hostProcess(spec *field.Path) {
 	var whole *bool
 	if s := j.spec.SecurityContext; s != nil && s.WindowsOptions != nil {

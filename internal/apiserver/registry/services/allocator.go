@@ -15,26 +15,25 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Allocator hands out cluster addresses and node ports. It is safe for use by many requests at
-// once.
+// Allocator allocates cluster IPs and node ports. Safe for concurrent use.
 type Allocator struct {
 	mu sync.Mutex
-	// the server's own, one per address family, the default family first; then those of
+	// of the configured ranges, one per address family, the default family first; then those of
 	// ServiceCIDRs
 	pools        []*ipPool
-	ownPools     int // how many are the server's own
+	ownPools     int // number of configured ranges
 	ports        *portPool
 	listServices func(context.Context) ([]v1.Service, error)
 	initialized  bool
-	ipStorage    IPAddressStorage // nil writes nothing down
-	portStorage  NodePortStorage  // nil writes nothing down
+	ipStorage    IPAddressStorage // nil: allocations are not stored
+	portStorage  NodePortStorage  // nil: allocations are not stored
 	serviceCIDRs func(context.Context) ([]netip.Prefix, error)
 	pick         func(int) int
 }
 
-// New makes an allocator over one or two service ranges (the first names the default family) and
-// the node ports low to high, both included. list returns all stored Services; it is asked before
-// the first write, so that what is stored is taken.
+// New returns an allocator for one or two service ranges (the first is the default family) and the
+// node ports from low to high inclusive. list returns all stored Services; it is called before the
+// first allocation, so that theirs are taken. Errors name the wrong option.
 func New(cidrs []netip.Prefix, low, high int, list func(context.Context) ([]v1.Service, error)) (*Allocator, error) {
 	if len(cidrs) == 0 || len(cidrs) > 2 {
 		return nil, fmt.Errorf("service ranges: want one, or one per address family, got %d: name them as in "+
@@ -54,8 +53,8 @@ func New(cidrs []netip.Prefix, low, high int, list func(context.Context) ([]v1.S
 	return a, nil
 }
 
-// initialize takes what stored Services hold. Addresses outside the ranges (of an earlier
-// configuration) are left alone.
+// initialize marks what stored Services have as allocated, once. Addresses outside the ranges (of
+// an earlier configuration) are ignored.
 func (a *Allocator) initialize(ctx context.Context) error {
 	if a.initialized {
 		return nil
@@ -76,13 +75,14 @@ func (a *Allocator) initialize(ctx context.Context) error {
 	return nil
 }
 
-// begin gives s what it lacks. The library asks for it before the strategy prepares and judges the
-// object. finish(true) gives back what old had and s has not; finish(false) what was given. What a
-// dry run shows is promised to nobody: it is free again at once.
+// begin allocates what s lacks; old is nil for a create. It is the kind's BeginCreate and
+// BeginUpdate hook, so it runs before the strategy. finish(true) releases what old had and s has
+// not; finish(false) what was allocated. A dry run's allocations are released at once. Errors are
+// API errors.
 func (a *Allocator) begin(ctx context.Context, s, old *v1.Service, dryRun bool) (finish func(ok bool), err error) {
 	prepareAllocation(s, old)
 	wanted := s.DeepCopy()
-	const tries = 100 // addresses and ports that somebody else holds are met once each
+	const tries = 100 // each address or port that another server has allocated costs one try
 	learned := false
 	for range tries {
 		t := &allocationTransaction{Allocator: a}
@@ -94,7 +94,7 @@ func (a *Allocator) begin(ctx context.Context, s, old *v1.Service, dryRun bool) 
 			if !t.conflict || learned || a.ipStorage == nil {
 				return nil, err
 			}
-			learned = true // another server may have given it back since
+			learned = true // another server may have released it meanwhile
 			a.reload()
 			*s = *wanted.DeepCopy()
 			continue
@@ -103,8 +103,8 @@ func (a *Allocator) begin(ctx context.Context, s, old *v1.Service, dryRun bool) 
 			t.revert()
 			return func(bool) {}, nil
 		}
-		leaked, err := t.store(ctx, s)
-		if err == nil && leaked == nil {
+		markAllocated, err := t.store(ctx, s)
+		if err == nil && markAllocated == nil {
 			return func(ok bool) { t.finish(ctx, s, old, ok) }, nil
 		}
 		t.revert()
@@ -112,14 +112,14 @@ func (a *Allocator) begin(ctx context.Context, s, old *v1.Service, dryRun bool) 
 			return nil, errors.NewInternalError(err)
 		}
 		a.mu.Lock()
-		leaked()
+		markAllocated()
 		a.mu.Unlock()
 		*s = *wanted.DeepCopy()
 	}
 	return nil, errors.NewInternalError(fmt.Errorf("failed to allocate a serviceIP: %w", errFull))
 }
 
-// allocateLocked is all that is decided under the lock; on an error nothing is taken.
+// allocateLocked allocates in memory, under the lock; on an error nothing stays allocated.
 func (t *allocationTransaction) allocateLocked(ctx context.Context, s, old *v1.Service) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -139,7 +139,7 @@ func (t *allocationTransaction) allocateLocked(ctx context.Context, s, old *v1.S
 	return nil
 }
 
-// revert gives back all that was taken.
+// revert releases what the transaction has allocated in memory.
 func (t *allocationTransaction) revert() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -147,6 +147,7 @@ func (t *allocationTransaction) revert() {
 	t.updateMetrics()
 }
 
+// finish completes the transaction after the write; see begin.
 func (t *allocationTransaction) finish(ctx context.Context, s, old *v1.Service, ok bool) {
 	switch {
 	case !ok:
@@ -158,13 +159,13 @@ func (t *allocationTransaction) finish(ctx context.Context, s, old *v1.Service, 
 	}
 }
 
-// releaseAll gives back all that a deleted Service held.
+// releaseAll releases what a deleted Service had.
 func (a *Allocator) releaseAll(s *v1.Service) {
 	a.releaseUnused(context.Background(), s, &v1.Service{})
 }
 
-// releaseUnused gives back what s holds and kept does not: first in the ledger, so that nobody
-// finds an address free that is still written down.
+// releaseUnused releases what s has and remaining has not: first in storage, so that nothing is
+// free in memory while it is still stored.
 func (a *Allocator) releaseUnused(ctx context.Context, s, remaining *v1.Service) {
 	var ips []string
 	for _, ip := range s.Spec.ClusterIPs {
@@ -187,7 +188,7 @@ func (a *Allocator) releaseUnused(ctx context.Context, s, remaining *v1.Service)
 	a.updateMetrics()
 }
 
-// allocatedNodePorts are the node ports a Service holds, its health check's included, each once.
+// allocatedNodePorts returns the node ports of a Service, with its health check's, each once.
 func allocatedNodePorts(s *v1.Service) []int {
 	var out []int
 	for _, p := range s.Spec.Ports {
@@ -201,15 +202,16 @@ func allocatedNodePorts(s *v1.Service) []int {
 	return out
 }
 
-// allocationTransaction is one write's allocations, so that they can be undone.
+// allocationTransaction is the allocations of one write, so that they can be reverted.
 type allocationTransaction struct {
 	*Allocator
 	ips      []string
 	ports    []int
 	attempts []attempt
-	conflict bool // it was refused as somebody has what it asked for, or all
+	conflict bool // it failed because what was requested, or everything, is allocated
 }
 
+// revertLocked is revert with the lock held.
 func (t *allocationTransaction) revertLocked() {
 	for _, ip := range t.ips {
 		t.releaseIP(ip)
@@ -219,6 +221,7 @@ func (t *allocationTransaction) revertLocked() {
 	}
 }
 
+// allocateAll allocates cluster IPs and node ports. The lock is held.
 func (t *allocationTransaction) allocateAll(s, old *v1.Service) error {
 	if !needsClusterIP(s) {
 		return nil
@@ -241,7 +244,7 @@ func invalid(s *v1.Service, errs ...*field.Error) error {
 	return errors.NewInvalid(schema.GroupKind{Kind: "Service"}, s.Name, errs)
 }
 
-// allocateClusterIPs takes one address per family: the one asked for, or any.
+// allocateClusterIPs allocates one address per family: the requested one, or any.
 func (t *allocationTransaction) allocateClusterIPs(s, old *v1.Service) error {
 	var had []string
 	if old != nil && needsClusterIP(old) && !headless(old) {
@@ -281,7 +284,7 @@ func (t *allocationTransaction) allocateClusterIPs(s, old *v1.Service) error {
 	return nil
 }
 
-// poolOf is the range of an address, or the first of the family, which then refuses it.
+// poolOf returns the range of an address, or the first of the family, which then rejects it.
 func (a *Allocator) poolOf(family v1.IPFamily, ip string) *ipPool {
 	var first *ipPool
 	for _, p := range a.pools {
@@ -298,8 +301,8 @@ func (a *Allocator) poolOf(family v1.IPFamily, ip string) *ipPool {
 	return first
 }
 
-// allocateNextIP takes a free address of a family, from the server's own range as long as it has
-// one; cidr is the range it is of, or, with an error, the family's first.
+// allocateNextIP allocates a free address of a family, from the configured range while it has one;
+// cidr is its range, or with an error the family's first.
 func (a *Allocator) allocateNextIP(family v1.IPFamily) (ip, cidr string, err error) {
 	for _, p := range a.pools {
 		if p.family != family || p.closed {
@@ -316,8 +319,8 @@ func (a *Allocator) allocateNextIP(family v1.IPFamily) (ip, cidr string, err err
 	return "", cidr, errFull
 }
 
-// allocateNodePorts takes the ports asked for and, where the type wants them, free ones for the
-// rest. NodePortStorage of one number and different protocols share a node port.
+// allocateNodePorts allocates the requested node ports and, if the type needs them, free ones for
+// the other ports. Ports of one number and different protocols share a node port.
 func (t *allocationTransaction) allocateNodePorts(s, old *v1.Service) error {
 	var had []int
 	if old != nil {
@@ -357,8 +360,8 @@ func (t *allocationTransaction) allocateNodePorts(s, old *v1.Service) error {
 	return t.allocateHealthCheckNodePort(s, isOwnPort)
 }
 
-// siblingNodePort is the node port of another protocol's port of the same number; 0 when there is
-// none or this protocol has it.
+// siblingNodePort returns the node port of a port with the same number and another protocol; 0 if
+// there is none or this protocol has it already.
 func siblingNodePort(ports []v1.ServicePort, p *v1.ServicePort) int32 {
 	for _, q := range ports {
 		if q.Port == p.Port && q.Protocol != p.Protocol && q.NodePort != 0 {
