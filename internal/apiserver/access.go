@@ -15,41 +15,41 @@ import (
 	restclient "k8s.io/client-go/rest"
 )
 
-// AccessDeps is what access rules may use. Client and Informers speak to this very server in memory
-// as system:apiserver; they answer once it runs, so use them in hooks and requests, not while
-// building.
+// AccessDeps are the arguments of Config.Access. Client and Informers call this server in memory as
+// system:apiserver and work only once it runs: use them in hooks and while serving requests.
 type AccessDeps struct {
 	Loopback  *restclient.Config
 	Client    kubernetes.Interface
 	Informers informers.SharedInformerFactory
 	Files     Files
-	// Lookup finds the store of a served kind; valid from the time storages are made.
+	// Lookup returns the store of a resource; nil if it is not served, or before storages are made.
 	Lookup func(group, resource string) rest.StandardStorage
 }
 
-// Access is who may do what, made by internal/apiserver/auth and internal/apiserver/admission.
+// Access is authentication, authorization and admission of one server; internal/apiserver/auth
+// makes it.
 type Access struct {
-	Authenticator authenticator.Request // asked after in-process identities
+	Authenticator authenticator.Request // for requests that are not in-process
 	Audiences     authenticator.Audiences
 	RequestHeader *authenticatorfactory.RequestHeaderConfig // front proxies; nil for none
 	Authorizer    authorizer.Authorizer
 	RuleResolver  authorizer.RuleResolver
-	// Plugins are admission plugins beside the library's own.
+	// Plugins are the admission plugins beside the library's own.
 	Plugins []Plugin
-	// Initializers hand plugins what they want beyond the library's initializer.
+	// Initializers initialize plugins beside the library's initializer.
 	Initializers []admission.PluginInitializer
-	// Storages are further endpoints: create-only kinds (tokenreviews) and subresources
+	// Storages returns further endpoints: create-only kinds (tokenreviews) and subresources
 	// (serviceaccounts/token).
 	Storages func() (map[schema.GroupVersionResource]rest.Storage, error)
-	// Wrap puts rules around a kind's store, as RBAC's escalation checks.
+	// Wrap replaces the storage of a resource by one around its store (RBAC escalation checks).
 	Wrap map[schema.GroupResource]func(rest.StandardStorage) rest.Storage
-	// Hooks run when the server is up, each in its own goroutine; readiness waits for them.
+	// Hooks are PostStartHooks: each runs in its own goroutine, and readiness waits for them.
 	Hooks map[string]genericapiserver.PostStartHookFunc
-	// Paths are plain handlers, as the service-account issuer's discovery documents.
+	// Paths are handlers outside the API, such as the service account issuer's discovery documents.
 	Paths []Path
 }
 
-// Plugin is one admission plugin. It runs at its name's place in admissionOrder; an unknown name
+// Plugin is one admission plugin. admissionOrder has its place; a plugin that is not listed there
 // runs before the mutating policies and webhooks.
 type Plugin struct {
 	Name    string
@@ -60,8 +60,8 @@ type Plugin struct {
 type Path struct {
 	Path    string // exact, or a prefix when it ends in a slash
 	Handler http.Handler
-	Doc     *PathDoc // nil for paths that the OpenAPI document does not tell of
+	Doc     *PathDoc // nil for paths without an entry in the OpenAPI document
 }
 
-// PathDoc is what the OpenAPI document tells of a path that answers GET with a text.
+// PathDoc is the OpenAPI entry of a path that answers GET with text.
 type PathDoc struct{ Operation, Text, Produces string }

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 )
 
-// makeAccess asks for the rules of who may do what. In-process identities are always believed, and
-// the server itself may do everything.
+// makeAccess calls Config.Access and sets authentication and authorization. In-process clients are
+// authenticated by their context; the server's own user may do everything.
 func (b *builder) makeAccess() error {
 	a := &Access{}
 	if b.config.Access != nil {
@@ -42,7 +42,7 @@ func (b *builder) makeAccess() error {
 	return nil
 }
 
-// emptyRuleResolver says that nothing can be listed.
+// emptyRuleResolver lists no rules.
 type emptyRuleResolver struct{}
 
 func (emptyRuleResolver) RulesFor(context.Context, user.Info,
@@ -50,8 +50,8 @@ func (emptyRuleResolver) RulesFor(context.Context, user.Info,
 	return nil, nil, true, nil
 }
 
-// privilegedGroups lets the group of masters do everything and asks the rules about all others,
-// whose reasons it passes on unchanged.
+// privilegedGroups allows system:masters everything and passes other requests on to the authorizer,
+// with its reasons unchanged.
 type privilegedGroups struct {
 	authorizer.Authorizer
 	masters authorizer.Authorizer

@@ -17,8 +17,8 @@ import (
 	aggregator "k8s.io/kube-aggregator/pkg/apiserver"
 )
 
-// admissionOrder is the order upstream runs admission plugins in. Mutating halves run first in this
-// order, then validating halves.
+// admissionOrder returns the names of all admission plugins in upstream's order: first all run
+// their mutating half in this order, then their validating half.
 func admissionOrder() []string {
 	return []string{
 		"AlwaysAdmit", "NamespaceAutoProvision", "NamespaceLifecycle", "NamespaceExists",
@@ -39,7 +39,7 @@ func admissionOrder() []string {
 
 const mutatingPolicy = "MutatingAdmissionPolicy"
 
-// makeAdmission chains the library's plugins with those of Access.
+// makeAdmission builds the admission chain of the library's plugins and those of Access.
 func (b *builder) makeAdmission() error {
 	o := options.NewAdmissionOptions()
 	for _, p := range b.access.Plugins {
@@ -63,8 +63,8 @@ func (b *builder) makeAdmission() error {
 	return nil
 }
 
-// sortPlugins sorts plugin names by their place in order; the unknown come before the mutating
-// policies.
+// sortPlugins sorts plugin names by their index in order; names that are not in it come before the
+// mutating policies.
 func sortPlugins(names, order []string) []string {
 	place := func(n string) int {
 		if i := slices.Index(order, n); i >= 0 {
@@ -77,8 +77,8 @@ func sortPlugins(names, order []string) []string {
 	return out
 }
 
-// mutatingPolicies names the mutating policies whose rules name the resource; which of them match
-// an object only the library knows.
+// mutatingPolicies returns the names of the MutatingAdmissionPolicies whose rules match the
+// resource. Other match conditions are not evaluated.
 func (b *builder) mutatingPolicies(gvr schema.GroupVersionResource) (out []string) {
 	all, err := b.informers.Admissionregistration().V1().MutatingAdmissionPolicies().Lister().List(labels.Everything())
 	if err != nil {
@@ -96,19 +96,19 @@ func (b *builder) mutatingPolicies(gvr schema.GroupVersionResource) (out []strin
 	return out
 }
 
-// containsOrWildcard says that a list of a rule has a value or the star.
+// containsOrWildcard reports whether a list of a rule contains value or "*".
 func containsOrWildcard(list []string, value string) bool {
 	return slices.Contains(list, value) || slices.Contains(list, "*") || slices.Contains(list, "*/*") ||
 		slices.Contains(list, value+"/*")
 }
 
-// webhookAuthResolver is how webhooks are authenticated to.
+// webhookAuthResolver returns how the server authenticates to webhooks.
 func (b *builder) webhookAuthResolver() webhook.AuthenticationInfoResolverWrapper {
 	return webhook.NewDefaultAuthenticationInfoResolverWrapper(nil, nil, b.loopback, b.generic.TracerProvider)
 }
 
-// makeServiceResolver finds a ready endpoint behind a Service, for webhooks and aggregated API
-// servers: the API server need not be able to reach cluster addresses.
+// makeServiceResolver makes the resolver from Services to ready endpoints, for webhooks and
+// aggregated API servers: the API server need not reach cluster IPs.
 func (b *builder) makeServiceResolver() error {
 	slices, err := proxy.NewEndpointSliceIndexerGetter(b.informers.Discovery().V1().EndpointSlices())
 	if err != nil {

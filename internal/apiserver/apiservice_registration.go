@@ -22,8 +22,8 @@ import (
 	"k8s.io/kube-aggregator/pkg/controllers/autoregister"
 )
 
-// apiServiceRegistration keeps APIServices: for the group versions built in, from the start; for
-// those of custom resources, as they come and go.
+// apiServiceRegistration keeps APIService objects in sync: those of built-in group versions from
+// the start, those of custom resources as definitions come and go.
 type apiServiceRegistration interface {
 	AddAPIServiceToSyncOnStart(*apiregistrationv1.APIService)
 	AddAPIServiceToSync(*apiregistrationv1.APIService)
@@ -31,7 +31,8 @@ type apiServiceRegistration interface {
 	Run(workers int, stop <-chan struct{})
 }
 
-// priority is where discovery lists a group and a version: higher first. Upstream's numbers.
+// priority is where discovery lists a group and a version; higher comes first. The numbers are
+// upstream's.
 type priority struct{ group, version int32 }
 
 func priorities() map[schema.GroupVersion]priority {
@@ -60,7 +61,7 @@ func priorities() map[schema.GroupVersion]priority {
 	}
 }
 
-// apiService is the registration of a group version that this process serves.
+// apiService returns the APIService of a group version that this process serves.
 func apiService(gv schema.GroupVersion, p priority) *apiregistrationv1.APIService {
 	return &apiregistrationv1.APIService{
 		ObjectMeta: metav1.ObjectMeta{Name: gv.Version + "." + gv.Group},
@@ -70,15 +71,15 @@ func apiService(gv schema.GroupVersion, p priority) *apiregistrationv1.APIServic
 	}
 }
 
-// registerAPIServices puts all group versions of the chain before the aggregator and keeps doing
-// so.
+// registerAPIServices registers all group versions behind the aggregator and adds the hooks that
+// keep them registered.
 func (b *builder) registerAPIServices(agg *aggregator.APIAggregator, own *genericapiserver.GenericAPIServer,
 	crds apiextensionsinformers.SharedInformerFactory) error {
 	client, err := apiregistrationclient.NewForConfig(b.loopback)
 	if err != nil {
 		return err
 	}
-	// the order of aggregated discovery, which knows nothing of APIServices of this process
+	// the order of aggregated discovery, which does not read local APIServices
 	for gv, p := range priorities() {
 		b.generic.AggregatedDiscoveryGroupManager.SetGroupVersionPriority(metav1.GroupVersion(gv), int(p.group),
 			int(p.version))
@@ -110,7 +111,7 @@ func (b *builder) registerAPIServices(agg *aggregator.APIAggregator, own *generi
 	return agg.GenericAPIServer.AddBootSequenceHealthChecks(apiServicesAvailable(agg, services))
 }
 
-// builtInAPIServices are the registrations of the group versions that the servers behind the
+// builtInAPIServices returns the APIServices of the group versions that the servers behind the
 // aggregator list by path.
 func (b *builder) builtInAPIServices(own *genericapiserver.GenericAPIServer) []*apiregistrationv1.APIService {
 	known := priorities()
@@ -129,7 +130,7 @@ func (b *builder) builtInAPIServices(own *genericapiserver.GenericAPIServer) []*
 	return out
 }
 
-// groupVersionOf reads /api/v1 and /apis/GROUP/VERSION.
+// groupVersionOf parses /api/v1 and /apis/GROUP/VERSION; false for other paths.
 func groupVersionOf(path string) (schema.GroupVersion, bool) {
 	if path == "/api/v1" {
 		return schema.GroupVersion{Version: "v1"}, true
@@ -141,7 +142,7 @@ func groupVersionOf(path string) (schema.GroupVersion, bool) {
 	return schema.GroupVersion{Group: part[2], Version: part[3]}, true
 }
 
-// apiServicesAvailable is ready when every built-in group version is registered and said to be
+// apiServicesAvailable is the readiness check that every built-in group version is registered and
 // available.
 func apiServicesAvailable(agg *aggregator.APIAggregator,
 	services []*apiregistrationv1.APIService) healthz.HealthChecker {
@@ -160,8 +161,8 @@ func apiServicesAvailable(agg *aggregator.APIAggregator,
 	})
 }
 
-// syncCustomResourceAPIServices registers the group versions of custom resources; it returns when
-// those stored are known.
+// syncCustomResourceAPIServices starts the registration of custom resources' group versions; it
+// returns when those that are stored are registered.
 func syncCustomResourceAPIServices(ctx context.Context, auto apiServiceRegistration,
 	crds apiextensionsinformers.SharedInformerFactory) {
 	informer := crds.Apiextensions().V1().CustomResourceDefinitions()
@@ -178,7 +179,7 @@ func syncCustomResourceAPIServices(ctx context.Context, auto apiServiceRegistrat
 	cache.WaitForCacheSync(ctx.Done(), reg.HasSynced)
 }
 
-// crdRegistrationController knows which group versions custom resources serve now.
+// crdRegistrationController registers the group versions that CustomResourceDefinitions serve.
 type crdRegistrationController struct {
 	registration apiServiceRegistration
 	lister       func(labels.Selector) ([]*apiextensionsv1.CustomResourceDefinition, error)
@@ -187,7 +188,7 @@ type crdRegistrationController struct {
 	served map[schema.GroupVersion]bool
 }
 
-// sync brings the registrations in line with the definitions there are.
+// sync adds and removes registrations until they match the definitions.
 func (f *crdRegistrationController) sync() {
 	all, err := f.lister(labels.Everything())
 	if err != nil {
@@ -209,7 +210,7 @@ func (f *crdRegistrationController) sync() {
 	f.served = now
 }
 
-// servedGroupVersions are the group versions that definitions serve.
+// servedGroupVersions returns the group versions that definitions serve.
 func servedGroupVersions(all []*apiextensionsv1.CustomResourceDefinition) map[schema.GroupVersion]bool {
 	out := map[schema.GroupVersion]bool{}
 	for _, crd := range all {

@@ -16,7 +16,7 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/flowcontrol"
 )
 
-// addPostStartHooks adds what runs when the server is up: first objects, and what Access asks for.
+// addPostStartHooks adds the hooks that create the first objects, and those of Access.
 func (b *builder) addPostStartHooks() error {
 	first := &startupCheck{name: "first-objects"}
 	b.generic.AddReadyzChecks(first)
@@ -45,7 +45,9 @@ func (b *builder) addPostStartHooks() error {
 	return nil
 }
 
-// createBootstrapObjects makes the objects every cluster has.
+// createBootstrapObjects creates the objects that every cluster has, as far as they are missing:
+// system namespaces, priority classes, the kubernetes Service and its endpoints, and so on. It is
+// repeated until it succeeds.
 func (b *builder) createBootstrapObjects(ctx context.Context) error {
 	for _, name := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic,
 		corev1.NamespaceNodeLease} {
@@ -76,7 +78,8 @@ func (b *builder) createBootstrapObjects(ctx context.Context) error {
 	return b.ensureKubernetesService(ctx)
 }
 
-// systemPriorityClasses are the two classes above all that users may make.
+// systemPriorityClasses returns the PriorityClasses system-node-critical and
+// system-cluster-critical.
 func systemPriorityClasses() []schedulingv1.PriorityClass {
 	return []schedulingv1.PriorityClass{
 		{
@@ -91,7 +94,7 @@ func systemPriorityClasses() []schedulingv1.PriorityClass {
 	}
 }
 
-// serviceIP is the first address of the service range, the kubernetes Service's.
+// serviceIP returns the kubernetes Service's cluster IP: the first address of the service range.
 func (b *builder) serviceIP() string {
 	cidr := netip.MustParsePrefix(defaultServiceCIDR)
 	if c := b.config.Services.CIDRs; len(c) > 0 {

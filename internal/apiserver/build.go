@@ -37,7 +37,8 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/watchbatching"
 )
 
-// builder puts one server together, step by step.
+// builder holds the parts of one server while they are made, one step after the other, by one
+// goroutine.
 type builder struct {
 	config Config
 	server *Server
@@ -57,17 +58,17 @@ type builder struct {
 	requestDeps
 }
 
-// requestDeps are asked while requests are served.
+// requestDeps is what handlers use while they serve requests; it is complete before the first one.
 type requestDeps struct {
 	tracer          *requesttrace.Tracer
 	allocator       *services.Allocator
 	nodePortStorage *portallocator.Storage
-	migrationSignal changeSignal  // a StorageVersionMigration is new
-	bootstrapped    chan struct{} // closed when the first objects are made, or the server ends
+	migrationSignal changeSignal  // a StorageVersionMigration was created
+	bootstrapped    chan struct{} // closed when createBootstrapObjects has succeeded or the server ends
 	watchBatcher    watchbatching.Batcher
 }
 
-// build makes the chain: aggregator, own kinds, custom resources, nothing.
+// build makes the server chain: aggregator, built-in kinds, custom resources, 404.
 func (b *builder) build() error {
 	if err := setFeatureGates(b.config.Features); err != nil {
 		return err
@@ -90,7 +91,7 @@ func (b *builder) makeScheme() (err error) {
 	if b.scheme, err = scheme.New(b.kinds, journal.AddToScheme, autoscaling.AddV1); err != nil {
 		return err
 	}
-	// else its model has no name, and owners of fields cannot be told
+	// without it its model has no name and managed fields cannot be computed
 	b.scheme.Served.AddKnownTypes(journal.GroupVersion, &journal.PodJournal{})
 	if b.config.Features.CBORServingAndStorage {
 		b.scheme.AddCBOR()
@@ -98,7 +99,7 @@ func (b *builder) makeScheme() (err error) {
 	return nil
 }
 
-// lookupStorage is Lookup for those who are made before the stores.
+// lookupStorage is Lookup for parts that are made before the stores; nil until then.
 func (b *builder) lookupStorage(group, resource string) rest.StandardStorage {
 	return b.set.Lookup(group, resource)
 }
@@ -106,7 +107,7 @@ func (b *builder) lookupStorage(group, resource string) rest.StandardStorage {
 func (b *builder) makeClients() (err error) {
 	b.loopback = b.server.inProcess.clientConfig(loopbackUser())
 	b.loopback.UserAgent = "gantry-apiserver"
-	// who writes both forms of an endpoint need not be told each time
+	// the server writes Endpoints too: the deprecation warning is not for its own client
 	b.loopback.WarningHandler = restclient.NoWarnings{}
 	if b.client, err = kubernetes.NewForConfig(b.loopback); err != nil {
 		return err
@@ -115,17 +116,17 @@ func (b *builder) makeClients() (err error) {
 	return nil
 }
 
-// informerName has the first server of the process measure its informers (informer_*); names are
-// the process's.
+// informerName makes the first server of the process export its informers' metrics (informer_*),
+// which are per process.
 func informerName() []informers.SharedInformerOption {
 	name, err := cache.NewInformerName("kube-apiserver")
 	if err != nil {
-		return nil // another server has it
+		return nil // another server of this process exports them
 	}
 	return []informers.SharedInformerOption{informers.WithInformerName(name)}
 }
 
-// makeGeneric fills in what all servers of the chain share.
+// makeGeneric makes the configuration that all servers of the chain share.
 func (b *builder) makeGeneric() error {
 	g := genericapiserver.NewConfig(b.scheme.Codecs)
 	g.EffectiveVersion = newEffectiveVersion(b.config.Features.V136)
@@ -135,7 +136,7 @@ func (b *builder) makeGeneric() error {
 	g.MergedResourceConfig = b.resources
 	g.LongRunningFunc = filters.BasicLongRunningRequestCheck(sets.NewString("watch", "proxy"),
 		sets.NewString("attach", "exec", "proxy", "log", "portforward"))
-	g.ShutdownSendRetryAfter = true // else open watches hold up the end for a minute
+	g.ShutdownSendRetryAfter = true // otherwise open watches delay the shutdown for a minute
 	g.ShutdownWatchTerminationGracePeriod = time.Second
 	g.AggregatedDiscoveryGroupManager = aggregated.NewResourceManager("apis")
 	b.tracer = &requesttrace.Tracer{Authorizer: b.access.Authorizer, MutatingPolicies: b.mutatingPolicies}
@@ -168,15 +169,15 @@ func (b *builder) makeGeneric() error {
 	return audit.Apply(b.config.Audit, g)
 }
 
-// buildHandlerChain is the library's chain; innermost, the client's name is kept for facts about
-// writes of Pods and the events of watches leave together, outermost, writes are followed for those
-// who ask.
+// buildHandlerChain returns the library's handler chain with Gantry's filters: outermost the
+// recording of requests (requesttrace); innermost the User-Agent for the journal, the check of
+// patches' merge keys and the batching of watch events.
 func (b *builder) buildHandlerChain(h http.Handler, c *genericapiserver.Config) http.Handler {
 	return b.tracer.WithRequestTrace(
 		genericapiserver.DefaultBuildHandlerChain(b.withWatchBatching(withUserAgent(b.withMergeKeyCheck(h))), c))
 }
 
-// setExternalAddress settles under which address clients are told to come.
+// setExternalAddress sets the address in URLs that clients get.
 func (b *builder) setExternalAddress(g *genericapiserver.Config) error {
 	b.advertise = b.config.Listen.Advertise
 	if !b.advertise.IsValid() {
@@ -187,7 +188,7 @@ func (b *builder) setExternalAddress(g *genericapiserver.Config) error {
 	return nil
 }
 
-// makeStorage opens the way to etcd and makes the storages of all kinds.
+// makeStorage opens storage and makes the StorageSet of all kinds.
 func (b *builder) makeStorage() error {
 	if err := b.makeEtcdOptions(); err != nil {
 		return err

@@ -20,16 +20,16 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/certreload"
 )
 
-// authenticationConfigMap is the ConfigMap in kube-system by which schedulers and aggregated API
-// servers learn whose client certificates this server trusts and which headers of front proxies
-// count.
+// authenticationConfigMap is the ConfigMap in kube-system from which schedulers and aggregated API
+// servers read which client certificates this server trusts and which headers of front proxies it
+// accepts.
 const authenticationConfigMap = "extension-apiserver-authentication"
 
-// trustResyncPeriod is how often the ConfigMap is looked at, in case somebody removed or changed
-// it. Upstream's figure.
+// trustResyncPeriod is how often the ConfigMap is checked, in case it was removed or changed:
+// upstream's period.
 const trustResyncPeriod = time.Minute
 
-// clusterAuthenticationInfo is what the ConfigMap says, from the files as they are now.
+// clusterAuthenticationInfo returns the ConfigMap's data from the present contents of the files.
 func (b *builder) clusterAuthenticationInfo() (map[string]string, error) {
 	out := map[string]string{}
 	if path := b.config.Files.ClientCA; path != "" {
@@ -59,8 +59,7 @@ func (b *builder) clusterAuthenticationInfo() (map[string]string, error) {
 	return out, nil
 }
 
-// ensureClusterAuthenticationTrust writes the ConfigMap where it is missing or says something else.
-// Keys of others stay.
+// ensureClusterAuthenticationTrust creates or updates the ConfigMap. Keys of others stay.
 func (b *builder) ensureClusterAuthenticationTrust(ctx context.Context) error {
 	want, err := b.clusterAuthenticationInfo()
 	if err != nil || len(want) == 0 {
@@ -87,10 +86,11 @@ func (b *builder) ensureClusterAuthenticationTrust(ctx context.Context) error {
 	return nil
 }
 
-// changeSignal is told of new contents of files, and remembers one untold.
+// changeSignal is a channel of capacity one that receives when something changed; changes that come
+// before it is read are one.
 type changeSignal chan struct{}
 
-// Enqueue implements dynamiccertificates.Listener.
+// Enqueue implements dynamiccertificates.Listener; it never blocks.
 func (c changeSignal) Enqueue() {
 	select {
 	case c <- struct{}{}:
@@ -98,8 +98,8 @@ func (c changeSignal) Enqueue() {
 	}
 }
 
-// syncClusterAuthenticationTrust writes the ConfigMap again when a file of authorities changes, and
-// looks at it once a minute.
+// syncClusterAuthenticationTrust updates the ConfigMap when a file of authorities changes and every
+// trustResyncPeriod, until ctx ends.
 func (b *builder) syncClusterAuthenticationTrust(ctx context.Context) {
 	changed := make(changeSignal, 1)
 	if path := b.config.Files.ClientCA; path != "" {
@@ -129,8 +129,8 @@ func (b *builder) syncClusterAuthenticationTrust(ctx context.Context) {
 	}
 }
 
-// addClusterAuthenticationTrust keeps the ConfigMap as long as the server runs. The first objects
-// contain it already.
+// addClusterAuthenticationTrust adds the hook that keeps the ConfigMap up to date.
+// createBootstrapObjects has created it.
 func (b *builder) addClusterAuthenticationTrust() error {
 	return b.generic.AddPostStartHook("gantry-published-authorities",
 		func(ctx genericapiserver.PostStartHookContext) error {

@@ -17,9 +17,9 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
 )
 
-// componentStatusREST is the old list of what the API server depends on, for `kubectl get cs`. It
-// holds etcd, which is asked anew each time; the scheduler and the controllers run in this process
-// and have no health address of their own to ask.
+// componentStatusREST serves the deprecated ComponentStatus (`kubectl get cs`). It has etcd alone,
+// which each request checks anew; the scheduler and the controllers of this process have no health
+// address.
 type componentStatusREST struct {
 	ping func(context.Context) error
 }
@@ -41,7 +41,7 @@ func (componentStatusREST) NamespaceScoped() bool   { return false }
 func (componentStatusREST) GetSingularName() string { return "componentstatus" }
 func (componentStatusREST) ShortNames() []string    { return []string{"cs"} }
 
-// Get asks one component.
+// Get implements rest.Getter.
 func (s componentStatusREST) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
 	if name != etcdComponent {
 		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "componentstatuses"}, name)
@@ -49,7 +49,7 @@ func (s componentStatusREST) Get(ctx context.Context, name string, _ *metav1.Get
 	return s.etcd(ctx), nil
 }
 
-// List asks all that match.
+// List implements rest.Lister.
 func (s componentStatusREST) List(ctx context.Context, o *metainternalversion.ListOptions) (runtime.Object, error) {
 	out := &corev1.ComponentStatusList{Items: []corev1.ComponentStatus{}}
 	if o != nil && o.LabelSelector != nil && !o.LabelSelector.Matches(labels.Set{}) {
@@ -73,7 +73,7 @@ func (s componentStatusREST) etcd(ctx context.Context) *corev1.ComponentStatus {
 		Conditions: []corev1.ComponentCondition{c}}
 }
 
-// ConvertToTable prints a row per component.
+// ConvertToTable implements rest.TableConvertor.
 func (componentStatusREST) ConvertToTable(_ context.Context, obj, _ runtime.Object) (*metav1.Table, error) {
 	out := &metav1.Table{
 		ColumnDefinitions: []metav1.TableColumnDefinition{

@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ensureDefaultServiceCIDR makes the ServiceCIDR that says which addresses Services get by this
-// server's configuration.
+// ensureDefaultServiceCIDR creates the ServiceCIDR "kubernetes" from the configured ranges, or adds
+// the second family to it.
 func (b *builder) ensureDefaultServiceCIDR(ctx context.Context) error {
 	want := &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: kubernetesService}}
 	for _, c := range b.config.Services.CIDRs {

@@ -9,8 +9,8 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
-// emulate136 makes kinds as v1.36 stored them where v1.37 does otherwise: a StatefulSet's rolling
-// update and a CSIDriver had a default less, and autoscalers no generation.
+// emulate136 changes kinds to what v1.36 stored where v1.37 differs: no default of a StatefulSet's
+// rolling update and of one CSIDriver field, and no generation of autoscalers.
 func emulate136(kinds []resourcedef.Kind) {
 	for i := range kinds {
 		k := &kinds[i]
@@ -42,10 +42,11 @@ func emulate136(kinds []resourcedef.Kind) {
 	}
 }
 
-// undoFunc takes a default back.
+// undoFunc removes a default.
 type undoFunc func()
 
-// undoDefault takes back what defaults set in a field that was empty before.
+// undoDefault wraps r.Default so that a field that was empty before is empty afterwards. empty
+// returns the undoFunc for an object, nil if its field is set.
 func undoDefault(r *resourcedef.Rules, empty func(runtime.Object) undoFunc) {
 	fill := r.Default
 	r.Default = func(o runtime.Object) {

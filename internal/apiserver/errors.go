@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// PortTaken says that another process listens where the server should.
+// PortTaken is New's error when another process listens on the address.
 type PortTaken struct {
 	Address string // host:port
 	Err     error
@@ -18,10 +18,10 @@ func (e *PortTaken) Error() string {
 	return fmt.Sprintf("address %s is taken by another process: stop it, or choose another port", e.Address)
 }
 
-// Unwrap returns what the kernel said.
+// Unwrap returns the kernel's error.
 func (e *PortTaken) Unwrap() error { return e.Err }
 
-// BadFile says that a certificate or key file cannot be used.
+// BadFile is New's error for a certificate or key file that cannot be used.
 type BadFile struct {
 	What, Path string
 	Err        error
@@ -35,7 +35,7 @@ func (e *BadFile) Error() string {
 // Unwrap returns the cause.
 func (e *BadFile) Unwrap() error { return e.Err }
 
-// listen opens the serving port.
+// listen opens the serving port, or returns l.Listener. Errors are *PortTaken or of the kernel.
 func listen(l Listen) (net.Listener, error) {
 	if l.Listener != nil {
 		return l.Listener, nil

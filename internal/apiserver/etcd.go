@@ -20,7 +20,8 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/store"
 )
 
-// resourcePrefixes are the keys of resources that upstream does not keep under their own name.
+// resourcePrefixes returns the etcd keys of resources that upstream does not store under their own
+// name.
 func resourcePrefixes() map[schema.GroupResource]string {
 	return map[schema.GroupResource]string{
 		{Resource: "replicationcontrollers"}:                "controllers",
@@ -31,7 +32,8 @@ func resourcePrefixes() map[schema.GroupResource]string {
 	}
 }
 
-// makeEtcdOptions makes the way from storages to etcd: protobuf values, upstream's keys.
+// makeEtcdOptions configures storage: protobuf values under upstream's keys, encryption, the shared
+// client.
 func (b *builder) makeEtcdOptions() error {
 	backend := storagebackend.NewDefaultConfig(store.Prefix, nil)
 	backend.Transport = b.server.store.Transport
@@ -61,10 +63,10 @@ func (b *builder) makeEtcdOptions() error {
 	return b.checkEncryptionKeys(factory)
 }
 
-// checkEncryptionKeys makes sure that the store's values can be read before anybody is served.
+// checkEncryptionKeys checks that the stored values can be decrypted, before the server serves.
 func (b *builder) checkEncryptionKeys(factory *serverstorage.DefaultStorageFactory) error {
 	if check, ok := b.generic.ResourceTransformers.(healthz.HealthChecker); ok && b.etcd.SkipHealthEndpoints {
-		b.generic.AddHealthChecks(check) // of key services; the library adds it where it adds etcd's
+		b.generic.AddHealthChecks(check) // of KMS plugins; the library adds it together with etcd's
 		b.generic.AddReadyzChecks(check)
 	}
 	client, err := b.server.store.Client()
@@ -84,8 +86,8 @@ func (b *builder) checkEncryptionKeys(factory *serverstorage.DefaultStorageFacto
 		Transformers: b.generic.ResourceTransformers})
 }
 
-// delegateConfig is the shared configuration for one of the other servers of the chain, whose
-// objects are encoded in its own way.
+// delegateConfig returns the shared configuration for another server of the chain, whose objects
+// are encoded with codec.
 func (b *builder) delegateConfig(codec runtime.Codec,
 	versioner runtime.GroupVersioner) (genericapiserver.Config, options.EtcdOptions, error) {
 	g := *b.generic
@@ -102,8 +104,8 @@ func (b *builder) delegateConfig(codec runtime.Codec,
 	return g, etcd, nil
 }
 
-// addEtcdHealthChecks lets the health endpoints ask an embedded etcd through the client there is;
-// for an external one the library dials its own.
+// addEtcdHealthChecks adds the checks of an embedded etcd, through the shared client; for an
+// external one the library adds its own.
 func (b *builder) addEtcdHealthChecks() {
 	if !b.server.store.Embedded() {
 		return

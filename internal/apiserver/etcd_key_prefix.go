@@ -8,11 +8,11 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/store"
 )
 
-// KeyPrefix is where the objects of a resource lie in etcd, as /registry/pods/. custom says that a
-// CustomResourceDefinition defines it.
+// KeyPrefix returns the prefix of a resource's keys in etcd, such as /registry/pods/. custom: a
+// CustomResourceDefinition defines the resource.
 func KeyPrefix(gr schema.GroupResource, custom bool) string {
-	// The servers of definitions and of APIServices keep their kinds under their group, as
-	// upstream's.
+	// CustomResourceDefinitions and APIServices are stored under their group, as
+	// upstream.
 	if custom || gr.Group == "apiextensions.k8s.io" || gr.Group == "apiregistration.k8s.io" {
 		return store.Prefix + "/" + gr.Group + "/" + gr.Resource + "/"
 	}

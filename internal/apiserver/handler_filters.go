@@ -8,7 +8,7 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry"
 )
 
-// withUserAgent keeps the User-Agent of requests that write Pods.
+// withUserAgent keeps the User-Agent of requests that write Pods, for the journal.
 func withUserAgent(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		info, ok := request.RequestInfoFrom(req.Context())
@@ -27,8 +27,8 @@ func isWriteVerb(verb string) bool {
 	return false
 }
 
-// withWatchBatching lets watches over the network answer by way of the outlet. In-process clients
-// read what is written as it is.
+// withWatchBatching batches the events of watches over the network (package watchbatching).
+// In-process clients get each event as it is written.
 func (b *builder) withWatchBatching(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		ctx := req.Context()

@@ -16,11 +16,12 @@ import (
 // inProcessHost is the host of URLs that never leave the process.
 const inProcessHost = "http://gantry.in-process"
 
-// identityKey carries the identity of an in-process client. Nothing that comes over the network can
-// set a context value.
+// identityKey is the context key of an in-process client's user. Requests over the network cannot
+// set context values.
 type identityKey struct{}
 
-// contextAuthenticator authenticates requests of in-process clients and passes on all others.
+// contextAuthenticator authenticates requests of in-process clients by identityKey; it has no
+// opinion on others.
 type contextAuthenticator struct{}
 
 func (contextAuthenticator) AuthenticateRequest(req *http.Request) (*authenticator.Response, bool, error) {
@@ -31,14 +32,15 @@ func (contextAuthenticator) AuthenticateRequest(req *http.Request) (*authenticat
 	return &authenticator.Response{User: u}, true, nil
 }
 
-// errHandlerNotReady is what in-process clients get when the server does not get its handler in
-// time.
+// errHandlerNotReady is the error of in-process requests if the handler chain is not built within
+// handlerWaitTimeout.
 var errHandlerNotReady = errors.New("the API server is not up yet")
 
-// handlerWaitTimeout is how long a request waits for a server that is still being built.
+// handlerWaitTimeout is how long an in-process request waits for the handler chain to be built.
 const handlerWaitTimeout = 5 * time.Second
 
-// inProcessHandler is where in-process requests enter; it opens once, when the handler is complete.
+// inProcessHandler is the handler of in-process requests. Requests wait until set is called. Safe
+// for concurrent use.
 type inProcessHandler struct {
 	handler http.Handler
 	ready   chan struct{}
@@ -46,13 +48,13 @@ type inProcessHandler struct {
 
 func newInProcessHandler() *inProcessHandler { return &inProcessHandler{ready: make(chan struct{})} }
 
-// set lets requests in. Call it once.
+// set sets the handler and lets requests continue. Call it once.
 func (e *inProcessHandler) set(h http.Handler) {
 	e.handler = h
 	close(e.ready)
 }
 
-// wait waits for the handler.
+// wait returns the handler when it is set, or errHandlerNotReady, or ctx's error.
 func (e *inProcessHandler) wait(ctx context.Context) (http.Handler, error) {
 	select {
 	case <-e.ready:
@@ -71,7 +73,7 @@ func (e *inProcessHandler) wait(ctx context.Context) (http.Handler, error) {
 	}
 }
 
-// clientConfig makes client configuration for an identity.
+// clientConfig returns a client configuration for a user.
 func (e *inProcessHandler) clientConfig(u user.Info) *restclient.Config {
 	return &restclient.Config{
 		Host: inProcessHost,
@@ -84,21 +86,21 @@ func (e *inProcessHandler) clientConfig(u user.Info) *restclient.Config {
 	}
 }
 
-// inProcessTransport is a transport that calls the handler chain in this process.
+// inProcessTransport is an http.RoundTripper that calls the handler chain in this process.
 type inProcessTransport struct {
 	target *inProcessHandler
 	user   user.Info
 }
 
-// RoundTrip runs the request through the whole chain. The answer streams: it returns at the first
-// flush, or when the handler has ended.
+// RoundTrip implements http.RoundTripper. The response streams: it is returned at the first flush
+// or when the handler has returned.
 func (t *inProcessTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	h, err := t.target.wait(req.Context())
 	if err != nil {
 		closeBody(req)
 		return nil, err
 	}
-	// As over a network, no value of the caller's context passes; its end does.
+	// As over a network, the caller's context passes its end, but not its values.
 	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), identityKey{}, t.user))
 	unhook := context.AfterFunc(req.Context(), cancel)
 	w := newInProcessResponse(req, cancel)
@@ -116,28 +118,28 @@ func (t *inProcessTransport) RoundTrip(req *http.Request) (*http.Response, error
 	case errors.Is(err, context.Canceled):
 		return nil, callerGoneError{err}
 	case err == nil && res.StatusCode == http.StatusTooManyRequests:
-		// a server that ends asks to come back; the reflector waits by itself and sees when it is
-		// to stop
+		// the server is shutting down and sends Retry-After; the reflector backs off by itself and
+		// notices when it is to stop
 		res.Header.Del("Retry-After")
 	}
 	return res, err
 }
 
-// callerGoneError is what a watch gets whose caller left before it began. It counts as a refused
-// connection too: reflectors pass over those in silence and see that they are to stop, where the
-// bare cancellation would have each of them log an error when the server ends.
+// callerGoneError is the error of a watch whose caller left before it began. It is also
+// ECONNREFUSED: reflectors ignore that and notice that they are to stop, while a bare
+// context.Canceled would make each of them log an error when the server shuts down.
 type callerGoneError struct{ error }
 
-// Unwrap gives both causes.
+// Unwrap returns both errors.
 func (h callerGoneError) Unwrap() []error { return []error{h.error, syscall.ECONNREFUSED} }
 
 func closeBody(req *http.Request) {
 	if req.Body != nil {
-		_ = req.Body.Close() // what the caller sent is not needed any more
+		_ = req.Body.Close() // the rest of the body is not needed
 	}
 }
 
-// serverRequest is the request as a server sees it.
+// serverRequest returns the client request as a server receives it.
 func serverRequest(req *http.Request, ctx context.Context) *http.Request {
 	in := req.Clone(ctx)
 	in.RequestURI = req.URL.RequestURI()
@@ -151,7 +153,8 @@ func serverRequest(req *http.Request, ctx context.Context) *http.Request {
 	return in
 }
 
-// serveRecovered calls the handler; a panic becomes an error, as a closed connection would.
+// serveRecovered calls the handler and returns a panic as an error, as the client of a closed
+// connection would see it.
 func serveRecovered(h http.Handler, w http.ResponseWriter, req *http.Request) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -12,31 +12,31 @@ import (
 )
 
 const (
-	// flushThreshold is how much of an answer is kept before the client gets to see it without a
-	// flush.
+	// flushThreshold is how many bytes of a response are buffered before the client sees them without
+	// a flush.
 	flushThreshold = 256 << 10
-	// unreadLimit is how much a client may leave unread before the handler has to wait.
+	// unreadLimit is how many bytes a client may leave unread before the handler's Write blocks.
 	unreadLimit = 1 << 20
 )
 
-// errAborted is what a client reads when the handler broke off.
+// errAborted is what Read returns when the handler has panicked.
 var errAborted = errors.New("the API server broke off the answer")
 
-// inProcessResponse is the ResponseWriter of an in-process request and the body of its answer: two
-// sides of one buffer.
+// inProcessResponse is both the http.ResponseWriter of an in-process request and the Body of its
+// response: the two ends of one buffer. One goroutine may write while another reads.
 type inProcessResponse struct {
 	method string
 	cancel context.CancelFunc // ends the request when the client closes the body
 
 	mu         sync.Mutex
-	cond       sync.Cond // something was written, read, closed or ended
+	cond       sync.Cond // the buffer, closed or ended has changed
 	header     http.Header
-	sentHeader http.Header // what the client sees, from the first flush or the end on
+	sentHeader http.Header // the copy that the client gets; set at the first flush or at the end
 	status     int
 	buf        bytes.Buffer
 	ended      bool
-	err        error // why it ended, nil for a full answer
-	closed     bool  // the client wants no more
+	err        error // why it ended; nil for a complete response
+	closed     bool  // the client has closed the body
 	headerSent chan struct{}
 }
 
@@ -46,10 +46,10 @@ func newInProcessResponse(req *http.Request, cancel context.CancelFunc) *inProce
 	return p
 }
 
-// Header is what the handler fills in.
+// Header implements http.ResponseWriter.
 func (p *inProcessResponse) Header() http.Header { return p.header }
 
-// WriteHeader fixes status and headers; informational ones are dropped.
+// Write implements http.ResponseWriter. It blocks while more than unreadLimit bytes are unread.
 func (p *inProcessResponse) WriteHeader(status int) {
 	if status >= 100 && status < 200 {
 		return
@@ -65,7 +65,7 @@ func (p *inProcessResponse) setStatus(status int) {
 	}
 }
 
-// sendHeader lets the client see the answer. The lock is held.
+// sendHeader makes the response visible to the client. p.mu is held.
 func (p *inProcessResponse) sendHeader() {
 	select {
 	case <-p.headerSent:
@@ -97,8 +97,8 @@ func (p *inProcessResponse) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Flush lets the client see what was written so far. A client that waits is woken here, once for
-// all the pieces of an event.
+// Flush implements http.Flusher: it makes what was written visible and wakes the client, once for
+// all the writes of an event.
 func (p *inProcessResponse) Flush() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,10 +107,10 @@ func (p *inProcessResponse) Flush() {
 	p.cond.Broadcast()
 }
 
-// CloseNotify is asked for by the library's wrappers; requests end by their context.
+// Close implements io.Closer for the client: it ends the request's context.
 func (p *inProcessResponse) CloseNotify() <-chan bool { return nil }
 
-// finish ends the answer.
+// finish ends the response; err is nil for a complete one.
 func (p *inProcessResponse) finish(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -122,12 +122,12 @@ func (p *inProcessResponse) finish(err error) {
 	p.cond.Broadcast()
 }
 
-// response waits for the answer to begin.
+// response waits until the handler has flushed or returned.
 func (p *inProcessResponse) response(ctx context.Context) (*http.Response, error) {
 	select {
 	case <-p.headerSent:
 	case <-ctx.Done():
-		_ = p.Close() // nobody reads the answer
+		_ = p.Close() // nobody will read the response
 		return nil, ctx.Err()
 	}
 	p.mu.Lock()
@@ -145,7 +145,7 @@ func (p *inProcessResponse) response(ctx context.Context) (*http.Response, error
 	return res, nil
 }
 
-// Read is the client's side.
+// Read implements io.Reader for the client.
 func (p *inProcessResponse) Read(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -9,9 +9,8 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/journal"
 )
 
-// journalNamespaceDecorator lets journal entries pass the plugin that refuses new content in a
-// namespace that ends or is gone: its Pods are spoken about to their end, and nothing of a journal
-// is stored in the namespace.
+// journalNamespaceDecorator exempts podjournals from NamespaceLifecycle: entries about Pods of a
+// terminating or deleted namespace are still accepted. Nothing of them is stored in the namespace.
 type journalNamespaceDecorator struct{}
 
 // Decorate implements admission.Decorator.

@@ -34,10 +34,10 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/storagemigration"
 )
 
-// storageLookup finds another kind's store; nil when it is not served.
+// storageLookup returns the store of another resource; nil if it is not served.
 type storageLookup func(group, resource string) rest.StandardStorage
 
-// newAllocator makes what hands out the addresses and ports of Services.
+// newAllocator returns the allocator of cluster IPs and node ports for the configured ranges.
 func newAllocator(c Config, find storageLookup) (*services.Allocator, error) {
 	low, high := c.Services.NodePortLow, c.Services.NodePortHigh
 	if low == 0 && high == 0 {
@@ -56,8 +56,9 @@ func newAllocator(c Config, find storageLookup) (*services.Allocator, error) {
 	return a, nil
 }
 
-// Kinds are the rows served, in the order discovery lists their groups. A later row replaces an
-// earlier one of the same resource. migrate is called when a StorageVersionMigration was stored.
+// Kinds returns the served resources in the order in which discovery lists their groups. Of two of
+// the same resource, the later counts. migrate is called when a StorageVersionMigration was
+// created.
 func Kinds(c Config, find storageLookup, allocator *services.Allocator, migrate func()) []resourcedef.Kind {
 	var out []resourcedef.Kind
 	for _, area := range [][]resourcedef.Kind{
@@ -89,7 +90,8 @@ func Kinds(c Config, find storageLookup, allocator *services.Allocator, migrate 
 	return out
 }
 
-// listServices lists every stored Service, for the allocator to learn what is taken.
+// listServices returns a function that lists all stored Services, from which the allocator
+// initializes itself.
 func listServices(find storageLookup) func(context.Context) ([]corev1.Service, error) {
 	return func(ctx context.Context) ([]corev1.Service, error) {
 		obj, err := find("", "services").List(request.WithNamespace(ctx, ""), &metainternalversion.ListOptions{})
@@ -100,7 +102,7 @@ func listServices(find storageLookup) func(context.Context) ([]corev1.Service, e
 	}
 }
 
-// namespaceLabels reads the labels of a namespace.
+// namespaceLabels returns a function that reads a namespace's labels.
 func namespaceLabels(find storageLookup) resource.NamespaceLabels {
 	return func(ctx context.Context, namespace string) (map[string]string, error) {
 		obj, err := find("", "namespaces").Get(ctx, namespace, &metav1.GetOptions{})

@@ -18,7 +18,7 @@ const (
 	defaultServiceCIDR = "10.96.0.0/16"
 )
 
-// servingPort is the port this server listens on.
+// servingPort returns the port that this server listens on.
 func (b *builder) servingPort() int32 {
 	if a, ok := b.server.listener.Addr().(*net.TCPAddr); ok {
 		return int32(a.Port)
@@ -26,7 +26,7 @@ func (b *builder) servingPort() int32 {
 	return 443
 }
 
-// ensureKubernetesService makes the kubernetes Service and lets it point at this server.
+// ensureKubernetesService creates the kubernetes Service and points its endpoints at this server.
 func (b *builder) ensureKubernetesService(ctx context.Context) error {
 	labels := map[string]string{"component": "apiserver", "provider": "kubernetes"}
 	svc := &corev1.Service{
@@ -55,7 +55,7 @@ func (b *builder) ensureKubernetesService(ctx context.Context) error {
 		return fmt.Errorf("service %s: %w", kubernetesService, err)
 	}
 	if b.advertise.IsLoopback() {
-		return nil // no Pod could reach it; validation refuses such an endpoint
+		return nil // validation rejects such an endpoint, and no Pod could reach it
 	}
 	if err := b.ensureKubernetesEndpoints(ctx); err != nil {
 		return err
@@ -63,7 +63,7 @@ func (b *builder) ensureKubernetesService(ctx context.Context) error {
 	return b.ensureKubernetesEndpointSlice(ctx)
 }
 
-// ensureKubernetesEndpoints writes the Endpoints of the kubernetes Service.
+// ensureKubernetesEndpoints creates or updates the Endpoints of the kubernetes Service.
 func (b *builder) ensureKubernetesEndpoints(ctx context.Context) error {
 	want := &corev1.Endpoints{ //nolint:staticcheck // upstream writes both forms
 		ObjectMeta: metav1.ObjectMeta{
@@ -90,7 +90,7 @@ func (b *builder) ensureKubernetesEndpoints(ctx context.Context) error {
 	return nil
 }
 
-// ensureKubernetesEndpointSlice writes the EndpointSlice of the kubernetes Service.
+// ensureKubernetesEndpointSlice creates or updates the EndpointSlice of the kubernetes Service.
 func (b *builder) ensureKubernetesEndpointSlice(ctx context.Context) error {
 	family := discoveryv1.AddressTypeIPv4
 	if b.advertise.Is6() {

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// legacyBindingREST is the old way to bind a Pod: a Binding named as the Pod, posted to the
-// namespace. It does what pods/binding does.
+// legacyBindingREST serves POST of a Binding to a namespace, the older form of pods/binding; the
+// Binding has the Pod's name.
 type legacyBindingREST struct{ pods rest.NamedCreater }
 
 var (
@@ -25,7 +25,7 @@ func (legacyBindingREST) Destroy()                {}
 func (legacyBindingREST) NamespaceScoped() bool   { return true }
 func (legacyBindingREST) GetSingularName() string { return "binding" }
 
-// Create binds the Pod of the Binding's name.
+// Create implements rest.Creater.
 func (b legacyBindingREST) Create(ctx context.Context, obj runtime.Object, v rest.ValidateObjectFunc,
 	o *metav1.CreateOptions) (runtime.Object, error) {
 	in, ok := obj.(*corev1.Binding)

@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// tokenTrackingConfigMap is the ConfigMap in kube-system that says since when the use of tokens
-	// in Secrets is noted. Upstream's name.
+	// tokenTrackingConfigMap is the ConfigMap in kube-system with the day since when the use of
+	// Secret-based tokens is tracked: upstream's name.
 	tokenTrackingConfigMap = "kube-apiserver-legacy-service-account-token-tracking"
-	// tokenTrackingSinceKey is its key: a day in UTC.
+	// tokenTrackingSinceKey is its key; the value is a day in UTC.
 	tokenTrackingSinceKey = "since"
 )
 
-// ensureTokenTracking makes the ConfigMap, or gives it today's date when it has none that can be
-// read.
+// ensureTokenTracking creates the ConfigMap, or sets today's date if it has none that can be
+// parsed.
 func (b *builder) ensureTokenTracking(ctx context.Context) error {
 	client := b.client.CoreV1().ConfigMaps(metav1.NamespaceSystem)
 	have, err := client.Get(ctx, tokenTrackingConfigMap, metav1.GetOptions{})
@@ -44,8 +44,8 @@ func (b *builder) ensureTokenTracking(ctx context.Context) error {
 	return nil
 }
 
-// tokenTrackingData is what the ConfigMap should say where it says have: a day that can be read
-// stays. The second result says that they differ.
+// tokenTrackingData returns the data that the ConfigMap should have, and whether it differs from
+// have: a date that can be parsed stays.
 func tokenTrackingData(have map[string]string, now time.Time) (map[string]string, bool) {
 	if _, err := time.Parse(time.DateOnly, have[tokenTrackingSinceKey]); err == nil {
 		return have, false

@@ -14,12 +14,12 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/flowcontrol"
 )
 
-// flowObjectsPeriod is how often the flow objects every cluster has are looked at, in case somebody
-// removed or changed them. Upstream's figure.
+// flowObjectsPeriod is how often the suggested and mandatory FlowSchemas and priority levels are
+// checked, in case they were removed or changed: upstream's period.
 const flowObjectsPeriod = time.Minute
 
-// addMaintenanceHooks runs the controllers that need the store, keeps flow objects and the tracking
-// of tokens right, and removes orphans, as long as the server runs.
+// addMaintenanceHooks adds hooks that run while the server does: the configured controllers, flow
+// control objects, token tracking and the removal of orphaned objects.
 func (b *builder) addMaintenanceHooks() error {
 	return b.generic.AddPostStartHook("gantry-upkeep", func(ctx genericapiserver.PostStartHookContext) error {
 		if err := b.runControllers(ctx); err != nil {
@@ -30,8 +30,8 @@ func (b *builder) addMaintenanceHooks() error {
 	})
 }
 
-// runControllers starts the controllers of the configuration, each in a goroutine of its own; they
-// share a client of the store, which is closed when the last of them ends.
+// runControllers starts the configured controllers, each in its own goroutine. They share an etcd
+// client, which is closed when the last of them returns.
 func (b *builder) runControllers(ctx context.Context) error {
 	if len(b.config.Controllers) == 0 {
 		return nil
@@ -54,8 +54,8 @@ func (b *builder) runControllers(ctx context.Context) error {
 	return nil
 }
 
-// cleanOrphanedObjects looks for objects whose namespace does not exist, once the first namespaces
-// are made.
+// cleanOrphanedObjects deletes objects whose namespace does not exist, once the first namespaces
+// exist.
 func (b *builder) cleanOrphanedObjects(ctx genericapiserver.PostStartHookContext) error {
 	objects, err := metadata.NewForConfig(b.loopback)
 	if err != nil {

@@ -13,15 +13,15 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/journal"
 )
 
-// openAPIDefinitions are the OpenAPI models of the own kinds.
+// openAPIDefinitions returns the OpenAPI models of the built-in kinds.
 func openAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 	out := generated.GetOpenAPIDefinitions(ref)
 	maps.Copy(out, journal.Definitions(ref))
 	return out
 }
 
-// setOpenAPI sets up both documents over the models given. Names come from versioned types only,
-// else each would be listed under the internal version too.
+// setOpenAPI configures OpenAPI v2 and v3 with the given models. Only versioned types get names;
+// otherwise each would be listed under the internal version too.
 func (b *builder) setOpenAPI(g *genericapiserver.Config, models common.GetOpenAPIDefinitions) {
 	namer := openapi.NewDefinitionNamer(b.scheme.Served, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme)
 	g.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(models, namer)

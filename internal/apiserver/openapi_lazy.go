@@ -25,8 +25,8 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// serveOpenAPI serves the documents of the own kinds, each made when first asked for: most runs
-// never need them, and making all takes a quarter of the start.
+// serveOpenAPI serves the OpenAPI documents of the built-in kinds. Each is made at the first
+// request: most servers never need them, and they would take a quarter of the start.
 func serveOpenAPI(s *genericapiserver.GenericAPIServer, paths []Path, c *genericapiserver.Config) error {
 	v2, v3 := c.OpenAPIConfig, c.OpenAPIV3Config
 	services := s.Handler.GoRestfulContainer.RegisteredWebServices()
@@ -63,7 +63,7 @@ func serveOpenAPI(s *genericapiserver.GenericAPIServer, paths []Path, c *generic
 	return nil
 }
 
-// webServiceFor is a path as the documents know it; it is served elsewhere.
+// webServiceFor returns a path as a WebService for the documents; its handler is elsewhere.
 func webServiceFor(p Path) *restful.WebService {
 	ws := new(restful.WebService).Path(p.Path)
 	ws.Doc(p.Doc.Text)
@@ -72,7 +72,8 @@ func webServiceFor(p Path) *restful.WebService {
 	return ws
 }
 
-// groupVersionHandler makes the handler of one group version's document.
+// groupVersionHandler returns the handler of one group version's OpenAPI v3 document, which it
+// makes at the first request.
 func groupVersionHandler(ws *restful.WebService, v3 *common.OpenAPIV3Config) http.Handler {
 	c := restful.NewContainer()
 	c.Add(ws)
@@ -81,14 +82,14 @@ func groupVersionHandler(ws *restful.WebService, v3 *common.OpenAPIV3Config) htt
 	return m
 }
 
-// groupVersionDocuments serves the OpenAPI v3 documents of group versions. The hash in their
-// addresses is the program's: the documents change with it only.
+// groupVersionDocuments serves the OpenAPI v3 documents of group versions. The hash in their URLs
+// is the program's, as the documents change with it only.
 type groupVersionDocuments struct {
 	hash   string
 	groups map[string]func() http.Handler
 }
 
-// index lists the documents.
+// index returns the list of documents.
 func (p *groupVersionDocuments) index() (string, error) {
 	out := handler3.OpenAPIV3Discovery{Paths: map[string]handler3.OpenAPIV3DiscoveryGroupVersion{}}
 	for path := range p.groups {
@@ -99,8 +100,8 @@ func (p *groupVersionDocuments) index() (string, error) {
 	return string(raw), err
 }
 
-// ServeHTTP answers with one document. With the right hash clients may keep it for ever; with
-// another one they are sent to the right one.
+// ServeHTTP implements http.Handler. A request with the current hash gets a document that may be
+// cached forever; another hash is redirected.
 func (p *groupVersionDocuments) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	path := strings.TrimPrefix(req.URL.Path, "/openapi/v3/")
 	document, ok := p.groups[path]
@@ -123,7 +124,7 @@ func (p *groupVersionDocuments) ServeHTTP(w http.ResponseWriter, req *http.Reque
 	document().ServeHTTP(w, bare)
 }
 
-// binaryHash tells one build of the program from another.
+// binaryHash returns a hash that differs between builds of the program.
 func binaryHash() string {
 	id := "unknown"
 	if path, err := os.Executable(); err == nil {

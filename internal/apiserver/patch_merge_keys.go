@@ -12,14 +12,14 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// isUncomparablePanic says that a panic is Go's refusal to compare two lists or objects.
+// isUncomparablePanic reports whether a panic comes from comparing two slices or maps.
 func isUncomparablePanic(p any) bool {
 	text := fmt.Sprint(p)
 	return strings.Contains(text, "comparing uncomparable type") || strings.Contains(text, "hash of unhashable type")
 }
 
-// withMergeKeyCheck answers 400 to strategic merge patches with a list or an object where the key
-// of a list's items belongs: the library compares them and panics, upstream's server answers 500.
+// withMergeKeyCheck answers 400 to strategic merge patches that have a list or an object as a merge
+// key: the library compares them and panics (500 upstream).
 func (b *builder) withMergeKeyCheck(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if req.Method != http.MethodPatch || !strings.HasPrefix(req.Header.Get("Content-Type"),

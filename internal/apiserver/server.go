@@ -18,21 +18,21 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// Server is an API server that is built and can be run once.
+// Server is an API server that New has built. It can be run once.
 type Server struct {
 	inProcess     *inProcessHandler
 	store         *store.Store
 	listener      net.Listener
 	lookupStorage func(group, resource string) rest.StandardStorage
 	run           func(context.Context) error
-	destroy       func() // ends what the storages run; Run does so by itself
+	destroy       func() // stops the storages; Run does so by itself
 	ready         chan struct{}
 	closed        sync.Once
 }
 
 // New opens the store and the port and builds the handler chain. Errors are *PortTaken, *BadFile,
-// *store.InUse, *store.Damaged, *store.Unreachable or name what is wrong. Run or Close the server
-// it returns.
+// *store.InUse, *store.Damaged, *store.Unreachable, or name the wrong option. The caller calls Run
+// or Close.
 func New(ctx context.Context, c Config) (*Server, error) {
 	if c.Journal.Sink == nil {
 		c.Journal.Sink = journal.Discard{}
@@ -61,8 +61,9 @@ func New(ctx context.Context, c Config) (*Server, error) {
 	return s, nil
 }
 
-// Run serves until ctx ends, then stops gracefully: requests in flight are answered, watches end,
-// etcd closes last.
+// Run serves until ctx ends, then shuts down gracefully: requests in flight are answered, watches
+// end, etcd is closed last. It returns an error if serving or the embedded etcd fails. Call it
+// once.
 func (s *Server) Run(ctx context.Context) error {
 	s.destroy = nil
 	defer s.Close()
@@ -85,7 +86,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
-// Close frees what a server that is not run holds. Run does it by itself.
+// Close releases the port and the store of a server that is not run; Run does so by itself.
 func (s *Server) Close() {
 	s.closed.Do(func() {
 		if s.listener != nil {
@@ -100,26 +101,27 @@ func (s *Server) Close() {
 	})
 }
 
-// Ready is closed when /readyz says ok for the first time.
+// Ready returns a channel that is closed when /readyz is ok for the first time.
 func (s *Server) Ready() <-chan struct{} { return s.ready }
 
-// Addr is where the server listens.
+// Addr returns the address that the server listens on.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
-// Store is where objects live, for maintenance.
+// Store returns the server's store, for maintenance.
 func (s *Server) Store() *store.Store { return s.store }
 
-// InProcess is a client configuration that reaches this server without network, as the user given:
-// the whole handler chain runs, and answers stream. Requests made before the server is built wait
-// for it, for five seconds at most.
+// InProcess returns a client configuration that calls this server's handler chain in memory as the
+// given user; responses stream. Requests made before the chain is built wait for it for five
+// seconds at most.
 func (s *Server) InProcess(u user.Info) *restclient.Config { return s.inProcess.clientConfig(u) }
 
-// ListerWatcher lists and watches all objects of a kind, as StorageListerWatcher does.
+// ListerWatcher returns a ListerWatcher of all objects of a resource; see StorageListerWatcher.
 func (s *Server) ListerWatcher(group, resource string) cache.ListerWatcher {
 	return StorageListerWatcher(func() rest.StandardStorage { return s.lookupStorage(group, resource) })
 }
 
-// waitForStoreFailure waits until the embedded etcd dies, or returns nil when ctx ends first.
+// waitForStoreFailure returns the error of an embedded etcd that stops by itself; nil when ctx ends
+// first.
 func (s *Server) waitForStoreFailure(ctx context.Context) error {
 	select {
 	case err := <-s.store.Failed():
@@ -129,7 +131,7 @@ func (s *Server) waitForStoreFailure(ctx context.Context) error {
 	}
 }
 
-// waitUntilReady asks /readyz until it says ok.
+// waitUntilReady polls /readyz until it is ok or ctx ends.
 func (s *Server) waitUntilReady(ctx context.Context) {
 	client, err := restclient.HTTPClientFor(s.InProcess(loopbackUser()))
 	if err != nil {
@@ -159,7 +161,7 @@ func (s *Server) waitUntilReady(ctx context.Context) {
 	}
 }
 
-// loopbackUser is who the server is to itself.
+// loopbackUser returns the user of the server's own client.
 func loopbackUser() user.Info {
 	return &user.DefaultInfo{Name: user.APIServerUser, Groups: []string{user.SystemPrivilegedGroup,
 		user.AllAuthenticated}}

@@ -24,7 +24,8 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/store"
 )
 
-// createServerChain makes the servers of the chain and opens the entrance.
+// createServerChain builds the servers of the chain, from the last to the aggregator, and gives the
+// handler to in-process clients.
 func (b *builder) createServerChain() error {
 	next := genericapiserver.NewEmptyDelegateWithCustomHandler(notfoundhandler.New(b.scheme.Codecs,
 		genericapifilters.NoMuxAndDiscoveryIncompleteKey))
@@ -59,7 +60,7 @@ func (b *builder) createServerChain() error {
 	return nil
 }
 
-// createKubeAPIServer installs the storages of the set.
+// createKubeAPIServer builds the server of the built-in kinds.
 func (b *builder) createKubeAPIServer(
 	next genericapiserver.DelegationTarget) (*genericapiserver.GenericAPIServer, error) {
 	s, err := b.generic.Complete(b.informers).New("gantry", next)
@@ -103,7 +104,7 @@ func (b *builder) createKubeAPIServer(
 	return s, serveOpenAPI(s, b.access.Paths, b.generic)
 }
 
-// noProtobufSerializer offers JSON and YAML for types that have no protobuf form.
+// noProtobufSerializer offers JSON and YAML only, for types without protobuf.
 type noProtobufSerializer struct{ runtime.NegotiatedSerializer }
 
 func (s noProtobufSerializer) SupportedMediaTypes() (out []runtime.SerializerInfo) {
@@ -115,10 +116,10 @@ func (s noProtobufSerializer) SupportedMediaTypes() (out []runtime.SerializerInf
 	return out
 }
 
-// createAPIExtensionsServer is the server of CustomResourceDefinitions and of what they define.
+// createAPIExtensionsServer builds the server of CustomResourceDefinitions and custom resources.
 func (b *builder) createAPIExtensionsServer(
 	next genericapiserver.DelegationTarget) (*apiextensionsapiserver.CustomResourceDefinitions, error) {
-	// stored in the older form, as upstream: it is the smaller one and both can read it
+	// stored as v1beta1, as upstream: it is smaller, and both versions can be read
 	gv := apiextensionsv1beta1.SchemeGroupVersion
 	codec := apiextensionsapiserver.Codecs.LegacyCodec(gv, apiextensionsv1.SchemeGroupVersion)
 	g, etcd, err := b.delegateConfig(codec, runtime.NewMultiGroupVersioner(gv, schema.GroupKind{Group: gv.Group}))
@@ -141,8 +142,8 @@ func (b *builder) createAPIExtensionsServer(
 	return c.Complete().New(next)
 }
 
-// createAggregatorServer is the front of the chain: it knows every group version as an APIService
-// and sends requests to who serves it.
+// createAggregatorServer builds the front of the chain, which has an APIService for every group
+// version and proxies requests to the server of it.
 func (b *builder) createAggregatorServer(own *genericapiserver.GenericAPIServer,
 	crds *apiextensionsapiserver.CustomResourceDefinitions) (*aggregator.APIAggregator, error) {
 	gv := apiregistrationv1.SchemeGroupVersion

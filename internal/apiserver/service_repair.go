@@ -8,9 +8,10 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/services/repair"
 )
 
-// addServiceRepair keeps IPAddresses, node ports and ServiceCIDRs right as long as the server runs.
+// addServiceRepair adds the hook that repairs IPAddresses, node ports and ServiceCIDRs while the
+// server runs.
 func (b *builder) addServiceRepair() error {
-	informer := b.informers.Networking().V1().ServiceCIDRs().Informer() // asked for before the factory starts
+	informer := b.informers.Networking().V1().ServiceCIDRs().Informer() // before the factory starts
 	return b.generic.AddPostStartHook("gantry-service-addresses",
 		func(ctx genericapiserver.PostStartHookContext) error {
 			changed := make(changeSignal, 1)
@@ -30,7 +31,7 @@ func (b *builder) addServiceRepair() error {
 		})
 }
 
-// persistNodePorts lets the allocator write node ports into the store.
+// persistNodePorts makes the allocator store its node ports.
 func (b *builder) persistNodePorts() error {
 	client, err := b.server.store.Client()
 	if err != nil {

@@ -30,8 +30,8 @@ import (
 	"github.com/gantry-project/gantry/internal/features"
 )
 
-// setFeatureGates turns on what is asked for and what the library leaves off. The library's gates
-// are the process's: what one server of it has on, all have.
+// setFeatureGates sets the library's feature gates. They are global: all servers of a process have
+// the same.
 func setFeatureGates(f features.Features) error {
 	if f.CBORServingAndStorage && !utilfeature.DefaultFeatureGate.Enabled(genericfeatures.CBORServingAndStorage) {
 		if err := utilfeature.DefaultMutableFeatureGate.Set(string(genericfeatures.CBORServingAndStorage) +
@@ -43,7 +43,7 @@ func setFeatureGates(f features.Features) error {
 	return nil
 }
 
-// recordFeatureMetrics fills kubernetes_feature_enabled, with the library's gates and Gantry's own,
+// recordFeatureMetrics sets kubernetes_feature_enabled, for the library's gates and Gantry's own,
 // and version_info.
 func recordFeatureMetrics(f features.Features) {
 	utilfeature.DefaultMutableFeatureGate.AddMetrics()
@@ -58,8 +58,8 @@ func recordFeatureMetrics(f features.Features) {
 	compatversion.RecordCompatVersionInfo(ctx, "kube", binary, emulated, least)
 }
 
-// makeSecureServing is how the port answers: the serving pair and whose client certificates count,
-// both re-read when their files change.
+// makeSecureServing returns how the port serves TLS: the serving pair and the authorities of client
+// certificates, both reloaded when their files change. Errors are *BadFile.
 func (b *builder) makeSecureServing() (*genericapiserver.SecureServingInfo, error) {
 	f := b.config.Files
 	out := &genericapiserver.SecureServingInfo{Listener: watchbatching.Listener{Listener: b.server.listener}}
@@ -89,8 +89,8 @@ func (b *builder) makeSecureServing() (*genericapiserver.SecureServingInfo, erro
 	return out, nil
 }
 
-// selfSignedCertificate is a certificate for this run only, for servers that are asked in memory or
-// by tests.
+// selfSignedCertificate returns a certificate for this run only, for servers that only in-process
+// clients and tests use.
 func selfSignedCertificate(addr net.Addr) (dynamiccertificates.CertKeyContentProvider, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -120,7 +120,7 @@ func selfSignedCertificate(addr net.Addr) (dynamiccertificates.CertKeyContentPro
 		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}))
 }
 
-// hostAddress is the address clients on other machines reach this one by.
+// hostAddress returns the address by which other machines reach this one.
 func hostAddress(listen net.Addr) netip.Addr {
 	if a, ok := listen.(*net.TCPAddr); ok && !a.IP.IsUnspecified() {
 		if ip, ok := netip.AddrFromSlice(a.IP); ok {
@@ -135,7 +135,7 @@ func hostAddress(listen net.Addr) netip.Addr {
 	return netip.AddrFrom4([4]byte{127, 0, 0, 1})
 }
 
-// servedVersions are the group versions of the scheme and of the delegates.
+// servedVersions returns the group versions of the scheme and of the other servers of the chain.
 func servedVersions(s *scheme.Scheme) []schema.GroupVersion {
 	return append(s.Served.PrioritizedVersionsAllGroups(),
 		schema.GroupVersion{Group: "apiextensions.k8s.io", Version: "v1"},

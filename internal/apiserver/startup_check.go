@@ -11,15 +11,16 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// startupCheck is a step of the start that is repeated until it succeeds. As a readiness check it
-// fails until then and says why: the reason is at /readyz/<name>, to those who may read it, and in
-// the log; /readyz?verbose names the check and withholds reasons, as the library does for all.
+// startupCheck is a step of the start that is repeated until it succeeds. It is also a readiness
+// check, which fails until then with the step's error: /readyz/<name> has it for those who may read
+// it, and so has the log; /readyz?verbose names the check and withholds the error, as the library
+// does.
 type startupCheck struct {
 	name string
 
 	mu   sync.Mutex
 	done bool
-	err  error // of the last try
+	err  error // of the last attempt
 }
 
 // Name implements healthz.HealthChecker.
@@ -38,12 +39,12 @@ func (t *startupCheck) Check(*http.Request) error {
 	return fmt.Errorf("not written yet: %w", t.err)
 }
 
-// logAfter is how long a step may fail without a word: at first admission refuses writes, until its
-// informers have synced.
+// logAfter is how long a step may fail before it is logged: at first admission refuses writes until
+// its informers have synced.
 const logAfter = 3 * time.Second
 
-// run tries until the step succeeds or ctx ends. A reason is logged when it has lasted for three
-// seconds, and again whenever it changes.
+// run calls step until it succeeds or ctx ends. An error is logged when it has lasted for logAfter,
+// and again whenever it changes.
 func (t *startupCheck) run(ctx context.Context, step func() error) {
 	wait := time.NewTimer(0)
 	defer wait.Stop()
@@ -69,7 +70,7 @@ func (t *startupCheck) run(ctx context.Context, step func() error) {
 	}
 }
 
-// retryDelay is how long to wait after a number of failed tries: 10 ms at first, a quarter more
+// retryDelay returns the delay after a number of failed attempts: 10 ms at first, a quarter more
 // each time, two seconds at most.
 func retryDelay(tries int) time.Duration {
 	const longest = 2 * time.Second

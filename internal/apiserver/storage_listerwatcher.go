@@ -13,12 +13,13 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// errNotServed is what followers of a kind get that the server does not have.
+// errNotServed is the error for a resource that the server does not have.
 var errNotServed = errors.New("this kind is not served")
 
-// StorageListerWatcher lists and watches all objects of a store for a part of this process, without
-// the handler chain: objects are copied where a client would have them encoded and decoded. It
-// knows no selectors. Who follows this way must be one who may read all of them.
+// StorageListerWatcher returns a ListerWatcher of all objects of a store, for parts of this
+// process, without the handler chain: objects are copied instead of encoded and decoded. There is
+// no authorization: use it only for parts that may read all objects of the resource. Selectors are
+// ignored.
 func StorageListerWatcher(find func() rest.StandardStorage) cache.ListerWatcher {
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -30,7 +31,7 @@ func StorageListerWatcher(find func() rest.StandardStorage) cache.ListerWatcher 
 			if err != nil {
 				return nil, err
 			}
-			return list.DeepCopyObject(), nil // the watch cache has parts of it
+			return list.DeepCopyObject(), nil // the watch cache shares parts of it
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			store, in, err := storageAndListOptions(find, &o)
@@ -46,7 +47,7 @@ func StorageListerWatcher(find func() rest.StandardStorage) cache.ListerWatcher 
 	}
 }
 
-// storageAndListOptions finds the store and says what is wanted in the library's form.
+// storageAndListOptions returns the store and the options in the library's internal form.
 func storageAndListOptions(find func() rest.StandardStorage,
 	o *metav1.ListOptions) (rest.StandardStorage, *metainternalversion.ListOptions, error) {
 	store := find()
@@ -61,8 +62,8 @@ func storageAndListOptions(find func() rest.StandardStorage,
 	return store, in, nil
 }
 
-// withOwnObject is an event with an object of one's own in place of one that is shared with other
-// watchers.
+// withOwnObject returns an event with a copy of an object that other watchers share. It is the
+// function of watch.Filter and always returns true.
 func withOwnObject(e watch.Event) (watch.Event, bool) {
 	if shared, ok := e.Object.(runtime.CacheableObject); ok {
 		e.Object = shared.GetObject() // a copy

@@ -13,17 +13,17 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// priorityClassResource are the ones of the scheduling group.
+// priorityClassResource returns scheduling.k8s.io priorityclasses.
 func priorityClassResource() schema.GroupResource { return schedulingv1.Resource("priorityclasses") }
 
-// systemPriorityClassREST does not let the system's own PriorityClasses be deleted.
+// systemPriorityClassREST rejects deletes of the system's PriorityClasses.
 type systemPriorityClassREST struct{ rest.StandardStorage }
 
 func protectSystemPriorityClasses(s rest.StandardStorage) rest.Storage {
 	return systemPriorityClassREST{s}
 }
 
-// Delete removes a class that is not the system's.
+// Delete implements rest.GracefulDeleter.
 func (k systemPriorityClassREST) Delete(ctx context.Context, name string, v rest.ValidateObjectFunc,
 	o *metav1.DeleteOptions) (runtime.Object, bool, error) {
 	own := func(c schedulingv1.PriorityClass) bool { return c.Name == name }

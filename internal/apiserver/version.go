@@ -12,11 +12,11 @@ import (
 const (
 	// APILevel is the Kubernetes minor version whose API is served.
 	APILevel = "1.37"
-	// GitVersion is what /version says when the build did not set component-base's variables.
+	// GitVersion is the version at /version if the build did not set component-base's variables.
 	GitVersion = "v1.37.2"
 )
 
-// effectiveVersion is the version that API lifetimes are counted by and that /version shows.
+// effectiveVersion is the version that determines which APIs are served and that /version returns.
 type effectiveVersion struct {
 	compatibility.MutableEffectiveVersion
 	emulated *apiversion.Info
@@ -32,7 +32,7 @@ func newEffectiveVersion(emulates136 bool) effectiveVersion {
 	return e
 }
 
-// Info is the answer of /version.
+// Info returns the response of /version.
 func (e effectiveVersion) Info() *apiversion.Info {
 	info := *e.MutableEffectiveVersion.Info()
 	if e.emulated != nil {

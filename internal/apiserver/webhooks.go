@@ -8,8 +8,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// webhookSkipDecorator passes by the plugin of mutating webhooks while there is none: the plugin
-// keeps a copy of each object for the next round all the same.
+// webhookSkipDecorator skips MutatingAdmissionWebhook while there are no mutating webhooks: the
+// plugin would copy each object for a possible reinvocation all the same.
 type webhookSkipDecorator struct{ configurations cache.SharedIndexInformer }
 
 // Decorate implements admission.Decorator.
@@ -25,8 +25,8 @@ type skipWithoutWebhooks struct {
 	configurations cache.SharedIndexInformer
 }
 
-// Admit implements admission.MutationInterface. The plugin learns of its webhooks from the same
-// informer, later.
+// Admit implements admission.MutationInterface. The plugin gets its webhooks from the same
+// informer, and not earlier.
 func (b skipWithoutWebhooks) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	if b.configurations.HasSynced() && len(b.configurations.GetIndexer().ListKeys()) == 0 {
 		return nil

@@ -26,32 +26,34 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/serviceaccounts"
 )
 
-// DefaultIssuer names who issues service-account tokens, and is the audience they are for.
+// DefaultIssuer is the default issuer and audience of service account tokens.
 const DefaultIssuer = "https://kubernetes.default.svc.cluster.local"
 
-// Options say how strict and how reachable the server is. The zero value is the secure default.
+// Options configure authentication and authorization. The zero value is the secure default.
 type Options struct {
 	Issuer    string   // DefaultIssuer
-	JWKSURI   string   // where others find the keys; below the issuer when empty
-	Audiences []string // what the server calls itself in tokens; the issuer when empty
-	// TokenKeys are files with further public keys of tokens, as of an earlier signing key.
+	JWKSURI   string   // URL of the public keys in the discovery document; "": below the issuer
+	Audiences []string // audiences of the API server in tokens; empty: the issuer
+	// TokenKeys are files of further public keys that verify tokens, such as a previous signing key's.
 	TokenKeys []string
-	// TokenFile is a file of static tokens: CSV of token, user, uid and, in quotes, groups.
+	// TokenFile is a CSV file of static tokens: token, user, uid and, in quotes, groups.
 	TokenFile string
-	// Anonymous lets requests without credentials through to authorization, as upstream does. Else
-	// only health paths answer them.
+	// Anonymous passes requests without credentials to authorization as system:anonymous on all
+	// paths, upstream's default; otherwise only on the health paths.
 	Anonymous bool
-	// ProtectStorage turns on StorageObjectInUseProtection; the protection controllers must run.
+	// ProtectStorage enables the admission plugin StorageObjectInUseProtection; the protection
+	// controllers must run.
 	ProtectStorage bool
-	// BootstrapTokens lets new nodes in by Secrets of type bootstrap.kubernetes.io/token in
+	// BootstrapTokens accepts bootstrap tokens: Secrets of type bootstrap.kubernetes.io/token in
 	// kube-system.
 	BootstrapTokens bool
-	OIDC            oidc.Options                 // issuers outside
-	TokenWebhook    webhook.TokenOptions         // who is asked about tokens nobody here knows
-	Authorization   webhook.AuthorizationOptions // who decides what one may do
+	OIDC            oidc.Options                 // external token issuers
+	TokenWebhook    webhook.TokenOptions         // TokenReview webhook for all other tokens
+	Authorization   webhook.AuthorizationOptions // the authorizer chain
 }
 
-// Access returns what apiserver.Config.Access wants.
+// Access returns the function for apiserver.Config.Access. It fails on unreadable or invalid files
+// and on options that exclude each other.
 func Access(o Options) func(apiserver.AccessDeps) (*apiserver.Access, error) {
 	return func(d apiserver.AccessDeps) (*apiserver.Access, error) {
 		s, err := newAuthBuilder(o, d)
@@ -62,18 +64,19 @@ func Access(o Options) func(apiserver.AccessDeps) (*apiserver.Access, error) {
 	}
 }
 
-// authBuilder is the parts while they are joined.
+// authBuilder collects the parts of apiserver.Access while one server is built.
 type authBuilder struct {
 	options   Options
 	deps      apiserver.AccessDeps
 	audiences authenticator.Audiences
-	issuer    *token.Issuer // nil without a signing key: no tokens are made or taken
+	issuer    *token.Issuer // nil without a signing key: no service account tokens
 	keys      []crypto.PublicKey
 	roles     *bootstrappolicy.Policy
 	nodeGraph *node.GraphPopulator
-	runners   []func(context.Context) // go routines of the server's life
+	runners   []func(context.Context) // goroutines that run while the server does
 }
 
+// newAuthBuilder sets the defaults of o and reads the keys.
 func newAuthBuilder(o Options, d apiserver.AccessDeps) (*authBuilder, error) {
 	if o.Issuer == "" {
 		o.Issuer = DefaultIssuer
@@ -109,6 +112,8 @@ func newAuthBuilder(o Options, d apiserver.AccessDeps) (*authBuilder, error) {
 	return s, nil
 }
 
+// buildAccess makes authenticators, authorizers, reviews, admission plugins, discovery documents
+// and hooks.
 func (s *authBuilder) buildAccess() (*apiserver.Access, error) {
 	out := &apiserver.Access{Audiences: s.audiences, Hooks: map[string]genericapiserver.PostStartHookFunc{}}
 	if err := s.authenticate(out); err != nil {
@@ -117,13 +122,13 @@ func (s *authBuilder) buildAccess() (*apiserver.Access, error) {
 	if err := s.authorize(out); err != nil {
 		return nil, err
 	}
-	// Reviews of tokens ask these, and never what the server adds later: it believes in-process
-	// clients, whoever's token they ask about.
-	judges := registryauth.Deps{Authenticator: out.Authenticator, Audiences: s.audiences, Authorizer: out.Authorizer,
+	// TokenReviews use this authenticator, not the server's complete one, which trusts in-process
+	// clients whatever token their review holds.
+	reviewDeps := registryauth.Deps{Authenticator: out.Authenticator, Audiences: s.audiences, Authorizer: out.Authorizer,
 		Resolver: out.RuleResolver}
-	out.Wrap = registryrbac.PolicyBased(s.deps.Lookup, judges.Authorizer)
+	out.Wrap = registryrbac.PolicyBased(s.deps.Lookup, reviewDeps.Authorizer)
 	out.Storages = func() (map[schema.GroupVersionResource]rest.Storage, error) {
-		all := registryauth.Storages(judges)
+		all := registryauth.Storages(reviewDeps)
 		if s.issuer != nil {
 			all[corev1.SchemeGroupVersion.WithResource("serviceaccounts/token")] = serviceaccounts.NewTokenREST(
 				serviceaccounts.Deps{
@@ -155,7 +160,8 @@ func (s *authBuilder) buildAccess() (*apiserver.Access, error) {
 	return out, nil
 }
 
-// nodeAuthorizerMaxWait is how long a node agent may be ahead of the node index.
+// nodeAuthorizerMaxWait is how long the Node authorizer waits for its graph to see a Pod that a
+// kubelet has seen already.
 const nodeAuthorizerMaxWait = 200 * time.Millisecond
 
 func (s *authBuilder) rbac() rbac.Authorizer {

@@ -26,11 +26,12 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/certreload"
 )
 
-// tokenCacheTTL is how long a token that was found good is taken without looking again. Upstream's
-// figure.
+// tokenCacheTTL is how long a valid token is accepted without another check: upstream's default.
 const tokenCacheTTL = 10 * time.Second
 
-// authenticate joins the ways to prove who one is. Files are read again when they change.
+// authenticate sets out.Authenticator: the union, in upstream's order, of front proxy headers,
+// client certificates, bearer tokens and anonymous. Files of authorities are reloaded when they
+// change.
 func (s *authBuilder) authenticate(out *own.Access) error {
 	var all []authenticator.Request
 	if path := s.deps.Files.RequestHeaderCA; path != "" {
@@ -75,8 +76,8 @@ func (s *authBuilder) authenticate(out *own.Access) error {
 	return nil
 }
 
-// externalTokenAuthenticators are the authenticators of tokens that something else vouches for:
-// Secrets, issuers outside, a webhook. The issuers may be nil.
+// externalTokenAuthenticators returns the authenticators of bootstrap tokens, OIDC and the token
+// webhook, and the OIDC authenticator by itself; nil if there are no issuers.
 func (s *authBuilder) externalTokenAuthenticators() (out []authenticator.Token, issuers *oidc.Authenticator,
 	err error) {
 	if s.options.BootstrapTokens {
@@ -102,8 +103,8 @@ func (s *authBuilder) externalTokenAuthenticators() (out []authenticator.Token, 
 	return out, issuers, nil
 }
 
-// anonymous lets requests without credentials through, as the file of issuers, the flag or the
-// default has it; nil for none of them.
+// anonymous returns the authenticator of requests without credentials, by the authentication
+// configuration, the flag or the default (health paths only); nil if it is disabled.
 func (s *authBuilder) anonymous(issuers *oidc.Authenticator) (authenticator.Request, error) {
 	var paths []apiserver.AnonymousAuthCondition
 	if issuers != nil && issuers.Anonymous() != nil {
@@ -127,7 +128,7 @@ func (s *authBuilder) anonymous(issuers *oidc.Authenticator) (authenticator.Requ
 
 func healthPaths() []string { return []string{"/healthz", "/livez", "/readyz"} }
 
-// caContent follows a file of certificate authorities.
+// caContent returns a file of certificate authorities that is reloaded while the server runs.
 func (s *authBuilder) caContent(purpose, path string) (*certreload.CAContent, error) {
 	ca, err := certreload.NewCAContent(purpose, path)
 	if err != nil {
@@ -137,8 +138,8 @@ func (s *authBuilder) caContent(purpose, path string) (*certreload.CAContent, er
 	return ca, nil
 }
 
-// frontProxies are who may speak for others by headers: aggregated servers' callers, that is this
-// server itself.
+// frontProxies returns the headers and the client name by which a front proxy passes on a user; the
+// only front proxy is this server's aggregator.
 func frontProxies(ca dynamiccertificates.CAContentProvider) *authenticatorfactory.RequestHeaderConfig {
 	return &authenticatorfactory.RequestHeaderConfig{
 		UsernameHeaders:     headerrequest.StaticStringSlice{"X-Remote-User"},
@@ -150,8 +151,8 @@ func frontProxies(ca dynamiccertificates.CAContentProvider) *authenticatorfactor
 	}
 }
 
-// tokenAuthenticators are the authenticators of bearer tokens. The static one comes first and knows
-// nobody without a file.
+// tokenAuthenticators returns the authenticators of static tokens (first; without a file it knows
+// none) and of service account tokens.
 func (s *authBuilder) tokenAuthenticators() ([]authenticator.Token, error) {
 	static := tokenfile.New(map[string]*user.DefaultInfo{})
 	if path := s.options.TokenFile; path != "" {

@@ -15,7 +15,8 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/auth/webhook"
 )
 
-// authorize joins the authorizers; the first that allows or denies has decided.
+// authorize sets out.Authorizer: the union of system:masters, health paths, the configured chain
+// and the journal's readers; the first that allows or denies decides.
 func (s *authBuilder) authorize(out *own.Access) error {
 	health, err := path.NewAuthorizer(healthPaths())
 	if err != nil {
@@ -43,11 +44,11 @@ func (s *authBuilder) authorize(out *own.Access) error {
 	return err
 }
 
-// chainName is the name of the chain of authorizers that flags or a file name; each of those has a
-// name of its own.
+// chainName is the name of the configured chain in reasons; each authorizer of the chain has a name
+// of its own.
 const chainName = "chain"
 
-// reasonTrimmer leaves out of a refusal that the chain said it.
+// reasonTrimmer removes chainName from the reason of a decision.
 type reasonTrimmer struct{ authorizer.Authorizer }
 
 // Authorize implements authorizer.Authorizer.
@@ -56,10 +57,11 @@ func (u reasonTrimmer) Authorize(ctx context.Context, a authorizer.Attributes) (
 	return decision, strings.TrimPrefix(reason, chainName+": "), err
 }
 
-// noRuleResolver is an authorizer that lists no rules.
+// noRuleResolver adds an empty list of rules to an authorizer.
 type noRuleResolver struct{ authorizer.Authorizer }
 
-// RulesFor implements authorizer.RuleResolver: what a node may do depends on its Pods.
+// RulesFor implements authorizer.RuleResolver. What a node may do depends on its Pods and is no
+// list.
 func (noRuleResolver) RulesFor(context.Context, user.Info,
 	string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
 	return nil, nil, false, nil

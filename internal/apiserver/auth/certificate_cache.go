@@ -10,36 +10,39 @@ import (
 )
 
 const (
-	// certificateCacheTTL is how long a client certificate that was found good is taken without
-	// verifying it again; less where it runs out before.
+	// certificateCacheTTL is how long a verified client certificate is accepted without verifying it
+	// again, but not beyond its expiry.
 	certificateCacheTTL = tokenCacheTTL
-	// maxCachedCertificates is how many are remembered.
+	// maxCachedCertificates bounds the cache.
 	maxCachedCertificates = 4096
 )
 
-// certificateCache verifies a client's certificate once per connection and some seconds: an
-// authority's signature costs more than the rest of who somebody is. What it takes is what the
-// authenticator behind it took, from the same authorities.
+// certificateCache is an authenticator that caches the successful responses of another, the x509
+// authenticator, per connection's certificate: verifying the authority's signature is the largest
+// part of authentication. An entry is valid only for the pool of authorities that verified it. Safe
+// for concurrent use.
 type certificateCache struct {
 	delegate authenticator.Request
 	roots    func() (x509.VerifyOptions, bool)
-	cache    *lru.Cache // of the connection's *x509.Certificate to acquaintance
+	cache    *lru.Cache // from the connection's *x509.Certificate to cachedResponse
 	now      func() time.Time
 }
 
+// cachedResponse is one cached authentication.
 type cachedResponse struct {
-	roots    *x509.CertPool // that vouched
+	roots    *x509.CertPool // that verified it
 	expiry   time.Time
 	response authenticator.Response
 }
 
+// newCertificateCache returns a cache in front of next; roots returns the current authorities.
 func newCertificateCache(next authenticator.Request, roots func() (x509.VerifyOptions, bool)) *certificateCache {
 	return &certificateCache{delegate: next, roots: roots, cache: lru.New(maxCachedCertificates), now: time.Now}
 }
 
 // AuthenticateRequest implements authenticator.Request.
 func (r *certificateCache) AuthenticateRequest(req *http.Request) (*authenticator.Response, bool, error) {
-	if req.TLS == nil || len(req.TLS.PeerCertificates) != 1 { // intermediates differ between connections
+	if req.TLS == nil || len(req.TLS.PeerCertificates) != 1 { // intermediates are not part of the key
 		return r.delegate.AuthenticateRequest(req)
 	}
 	cert, now := req.TLS.PeerCertificates[0], r.now()
@@ -63,8 +66,8 @@ func (r *certificateCache) AuthenticateRequest(req *http.Request) (*authenticato
 	return res, ok, err
 }
 
-// withFrontProxyHeaders asks about the headers of front proxies only where there are some: without
-// them nobody is named, whoever asks.
+// withFrontProxyHeaders calls next only for requests with one of the headers: without a user header
+// the front proxy authenticator authenticates nobody.
 func withFrontProxyHeaders(next authenticator.Request, headers []string) authenticator.Request {
 	return authenticator.RequestFunc(func(req *http.Request) (*authenticator.Response, bool, error) {
 		for _, h := range headers {

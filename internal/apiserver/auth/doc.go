@@ -1,8 +1,9 @@
-// Package auth joins authentication and authorization into what the API server asks: who is this,
-// and may they.
+// Package auth builds the authenticator, the authorizer and the admission plugins of the API
+// server.
 //
-// Certificates, service-account tokens, static tokens and front proxies say who; system:masters,
-// health paths, the node index and RBAC say whether. In: options, and the server's own client,
-// informers and stores. Out: apiserver.Access. To add a way to prove who one is: a line in
-// authenticators.go. To add an authorizer: a line in authorizers.go.
+// Authenticators: front proxy headers, client certificates, static, service account, bootstrap,
+// OIDC and webhook tokens. Authorizers: system:masters, health paths, the configured chain (Node
+// and RBAC by default), readers of the journal. In: Options, and the server's own client, informers
+// and stores. Out: apiserver.Access. To add an authenticator: a line in authenticators.go; an
+// authorizer: a line in authorizers.go.
 package auth

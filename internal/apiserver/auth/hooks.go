@@ -12,8 +12,8 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/auth/bootstrappolicy"
 )
 
-// addPostStartHooks are what runs when the server is up. A hook that returns an error ends the
-// server, so these keep trying until it ends.
+// addPostStartHooks adds the hooks that start the goroutines and reconcile the bootstrap roles. A
+// hook that returns an error ends the server, so they retry until the server ends.
 func (s *authBuilder) addPostStartHooks(out *own.Access) {
 	s.runners = append(s.runners, s.nodeGraph.Run)
 	out.Hooks["gantry/auth"] = func(c genericapiserver.PostStartHookContext) error {
@@ -30,11 +30,11 @@ func (s *authBuilder) addPostStartHooks(out *own.Access) {
 	}
 }
 
-// informerSyncTimeout bounds the wait for informers to tell of what was just written.
+// informerSyncTimeout bounds the wait until informers have what was just written.
 const informerSyncTimeout = 5 * time.Second
 
-// ensureBootstrapPolicy writes the roles a cluster starts with and waits until authorization has
-// seen them.
+// ensureBootstrapPolicy reconciles the bootstrap roles and bindings and waits until the RBAC
+// authorizer's listers have them. It returns when that is done or ctx ends.
 func (s *authBuilder) ensureBootstrapPolicy(ctx context.Context) {
 	log := klog.FromContext(ctx)
 	pause := wait.Backoff{Duration: 20 * time.Millisecond, Factor: 2, Steps: 6, Cap: time.Second}

@@ -6,14 +6,14 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// journalGroup and journalResource are where the journal is served.
+// journalGroup and journalResource are the API resource of the journal.
 const (
 	journalGroup    = "journal.gantry.dev"
 	journalResource = "podjournals"
 )
 
-// journalReaders lets who may read a Pod read its story, and who may list Pods list stories. No
-// role has to know the journal for it.
+// journalReaders authorizes get and list of a Pod's journal for users who may get and list the Pods
+// themselves, so that no role has to name the journal.
 type journalReaders struct{ pods authorizer.Authorizer }
 
 // Authorize implements authorizer.Authorizer.
@@ -32,13 +32,13 @@ func (r journalReaders) Authorize(ctx context.Context, a authorizer.Attributes) 
 	return d, reason, err
 }
 
-// ConditionsAwareAuthorize implements authorizer.Authorizer: there are no conditions.
+// ConditionsAwareAuthorize implements authorizer.Authorizer without conditions.
 func (r journalReaders) ConditionsAwareAuthorize(ctx context.Context,
 	a authorizer.Attributes) authorizer.ConditionsAwareDecision {
 	return authorizer.ConditionsAwareDecisionFromParts(r.Authorize(ctx, a))
 }
 
-// EvaluateConditions implements authorizer.Authorizer: there are none to evaluate.
+// EvaluateConditions implements authorizer.Authorizer; it always fails, as there are no conditions.
 func (journalReaders) EvaluateConditions(context.Context, authorizer.ConditionsAwareDecision,
 	authorizer.ConditionsData) (authorizer.Decision, string, error) {
 	return authorizer.DecisionDeny, "", authorizer.ErrorConditionEvaluationNotSupported

@@ -12,12 +12,13 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// tokenGetter reads what tokens are bound to from the stores themselves: a Pod deleted a moment ago
-// vouches for nothing.
+// tokenGetter reads the objects that tokens are bound to from the stores, not from caches: a token
+// of a Pod that was just deleted is invalid.
 type tokenGetter struct {
 	lookup func(group, resource string) rest.StandardStorage
 }
 
+// get reads an object; NotFound if its resource is not served.
 func (o tokenGetter) get(ctx context.Context, resource, namespace, name string) (runtime.Object, error) {
 	store := o.lookup("", resource)
 	if store == nil {
@@ -26,7 +27,7 @@ func (o tokenGetter) get(ctx context.Context, resource, namespace, name string) 
 	return store.Get(request.WithNamespace(ctx, namespace), name, &metav1.GetOptions{})
 }
 
-// getTyped is get for one Go type.
+// getTyped converts what get returns to one Go type.
 func getTyped[T runtime.Object](obj runtime.Object, err error) (T, error) {
 	var none T
 	if err != nil {

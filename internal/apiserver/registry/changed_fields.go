@@ -14,11 +14,13 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// maxFieldDepth is how far into a Pod the names of changed fields go:
+// maxFieldDepth is how deep the paths of changed fields go into a Pod:
 // status.containerStatuses[web].state.
 const maxFieldDepth = 3
 
-// changedFields names the fields in which two states of a Pod differ, at most journal.MaxChanged.
+// changedFields returns the paths of the fields in which two states of a Pod differ, such as
+// status.containerStatuses[web].state; at most journal.MaxChanged, in the order of the Go fields.
+// resourceVersion, managedFields and generation are left out.
 func changedFields(previous, now *corev1.Pod) []string {
 	var out []string
 	walkValue(&out, "metadata", reflect.ValueOf(previous.ObjectMeta), reflect.ValueOf(now.ObjectMeta))
@@ -29,13 +31,14 @@ func changedFields(previous, now *corev1.Pod) []string {
 
 var timeType, microTimeType = reflect.TypeFor[metav1.Time](), reflect.TypeFor[metav1.MicroTime]()
 
+// walkValue appends the paths below path in which two values of one type differ.
 func walkValue(out *[]string, path string, previous, now reflect.Value) {
 	if len(*out) >= journal.MaxChanged || apiequality.Semantic.DeepEqual(previous.Interface(), now.Interface()) {
 		return
 	}
 	switch {
 	case strings.Count(path, ".") >= maxFieldDepth, previous.Type() == timeType, previous.Type() == microTimeType:
-		// a time is one thing, and its inside cannot be compared
+		// times are compared as a whole: their fields are unexported
 	case previous.Kind() == reflect.Struct && previous.NumField() > 0 && previous.Type().Field(0).IsExported():
 		walkStruct(out, path, previous, now)
 		return
@@ -49,6 +52,7 @@ func walkValue(out *[]string, path string, previous, now reflect.Value) {
 	*out = append(*out, path)
 }
 
+// walkStruct compares structs field by field; inline fields keep the path.
 func walkStruct(out *[]string, path string, previous, now reflect.Value) {
 	for i := range previous.NumField() {
 		name, _, _ := strings.Cut(previous.Type().Field(i).Tag.Get("json"), ",")
@@ -63,8 +67,8 @@ func walkStruct(out *[]string, path string, previous, now reflect.Value) {
 	}
 }
 
-// walkList compares elements of the same Name or Type; lists without such a field differ as a
-// whole.
+// walkList compares the elements of two lists that have the same Name or Type; lists of elements
+// without such a field differ as a whole.
 func walkList(out *[]string, path string, previous, now reflect.Value) {
 	field := ""
 	for _, f := range []string{"Name", "Type"} {
@@ -98,6 +102,7 @@ func walkList(out *[]string, path string, previous, now reflect.Value) {
 	}
 }
 
+// walkMap appends the keys, sorted, whose values differ.
 func walkMap(out *[]string, path string, previous, now reflect.Value) {
 	keys := map[string]bool{}
 	for _, m := range []reflect.Value{previous, now} {

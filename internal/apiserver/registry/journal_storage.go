@@ -13,22 +13,25 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// journalStorage states each acknowledged write of a Pod, whichever endpoint it came through. It
-// changes nothing about the write.
+// journalStorage puts a fact into the journal for each acknowledged write of a Pod, from whichever
+// endpoint. It does not change the write or its result.
 type journalStorage struct {
 	storage.Interface
 	versioner storage.Versioner
 	sink      journal.Sink
 }
 
+// userAgentKey is the context key of WithUserAgent.
 type userAgentKey struct{}
 
-// WithUserAgent keeps the client's User-Agent for facts about its writes.
+// WithUserAgent stores the client's User-Agent, up to the first space, in ctx for the facts about
+// its writes. The handler chain calls it.
 func WithUserAgent(ctx context.Context, userAgent string) context.Context {
 	agent, _, _ := strings.Cut(userAgent, " ")
 	return context.WithValue(ctx, userAgentKey{}, agent)
 }
 
+// Create implements storage.Interface.
 func (w *journalStorage) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
 	given := time.Now()
 	err := w.Interface.Create(ctx, key, obj, out, ttl)
@@ -38,6 +41,7 @@ func (w *journalStorage) Create(ctx context.Context, key string, obj, out runtim
 	return err
 }
 
+// GuaranteedUpdate implements storage.Interface. An update that changes nothing makes no fact.
 func (w *journalStorage) GuaranteedUpdate(ctx context.Context, key string, dst runtime.Object, ignoreNotFound bool,
 	pre *storage.Preconditions, try storage.UpdateFunc, cached runtime.Object) error {
 	var before string
@@ -50,7 +54,7 @@ func (w *journalStorage) GuaranteedUpdate(ctx context.Context, key string, dst r
 			return try(in, m)
 		}
 		before, wasDeleting = p.ResourceVersion, p.DeletionTimestamp != nil
-		previous := p.DeepCopy() // try may write into what it gets
+		previous := p.DeepCopy() // try may change its argument
 		out, ttl, err := try(in, m)
 		if now, ok := out.(*corev1.Pod); ok && err == nil {
 			fields = changedFields(previous, now)
@@ -72,6 +76,7 @@ func (w *journalStorage) GuaranteedUpdate(ctx context.Context, key string, dst r
 	return nil
 }
 
+// Delete implements storage.Interface.
 func (w *journalStorage) Delete(ctx context.Context, key string, out runtime.Object, pre *storage.Preconditions,
 	validate storage.ValidateObjectFunc, cached runtime.Object, o storage.DeleteOptions) error {
 	given := time.Now()
@@ -87,8 +92,8 @@ func (w *journalStorage) Delete(ctx context.Context, key string, out runtime.Obj
 	return nil
 }
 
-// writtenFact says who wrote what, how long the client waited so far, and how much of that since
-// the store was given the object.
+// writtenFact returns the fact of a write: the user, the client, how long the request took so far,
+// and how much of that since storage got the object.
 func (w *journalStorage) writtenFact(ctx context.Context, p *corev1.Pod, given time.Time) journal.Written {
 	f := journal.Written{Verb: "update", User: userName(ctx), Revision: w.revision(p),
 		Stored: journal.Took(time.Since(given))}
@@ -102,6 +107,7 @@ func (w *journalStorage) writtenFact(ctx context.Context, p *corev1.Pod, given t
 	return f
 }
 
+// deletingFact returns the fact that a Pod's deletion has begun.
 func (w *journalStorage) deletingFact(ctx context.Context, p *corev1.Pod) journal.Deleting {
 	f := journal.Deleting{User: userName(ctx)}
 	if g := p.DeletionGracePeriodSeconds; g != nil {
@@ -110,6 +116,7 @@ func (w *journalStorage) deletingFact(ctx context.Context, p *corev1.Pod) journa
 	return f
 }
 
+// revision returns the Pod's resourceVersion; 0 if it has none.
 func (w *journalStorage) revision(p *corev1.Pod) int64 {
 	rv, err := w.versioner.ObjectResourceVersion(p)
 	if err != nil {
@@ -118,6 +125,7 @@ func (w *journalStorage) revision(p *corev1.Pod) int64 {
 	return int64(rv)
 }
 
+// userName returns the authenticated user's name; "" without one.
 func userName(ctx context.Context) string {
 	if u, ok := request.UserFrom(ctx); ok {
 		return u.GetName()

@@ -21,8 +21,8 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
-// scaleREST is the scale endpoint of a kind with replicas: autoscaling/v1 Scale, read from and
-// written to the object.
+// scaleREST is the scale subresource: autoscaling/v1 Scale, read from and written to spec.replicas
+// of the parent object.
 type scaleREST struct {
 	store *Store
 	kind  *resourcedef.Kind
@@ -34,7 +34,7 @@ var (
 	_ rest.GroupVersionKindProvider = &scaleREST{}
 )
 
-// newScaleREST makes the endpoint; nil for kinds without replicas.
+// newScaleREST returns the scale subresource; nil for kinds without replicas.
 func newScaleREST(k *resourcedef.Kind, s *Store) *scaleREST {
 	if _, ok := replicasOf(k.Types.New()); !ok {
 		return nil
@@ -42,14 +42,14 @@ func newScaleREST(k *resourcedef.Kind, s *Store) *scaleREST {
 	return &scaleREST{store: s, kind: k}
 }
 
-// replicaCounts is how many replicas an object wants and has.
+// replicaCounts is the desired and the current number of replicas of an object.
 type replicaCounts struct {
-	want     **int32
-	have     int32
-	selector string
+	want     **int32 // &spec.replicas, to be read and set
+	have     int32   // status.replicas
+	selector string  // of the Pods, as text
 }
 
-// replicasOf finds the replicas of an object; false for kinds without.
+// replicasOf returns the replicas of an object; false for kinds without.
 func replicasOf(obj runtime.Object) (replicaCounts, bool) {
 	switch o := obj.(type) {
 	case *appsv1.Deployment:
@@ -65,6 +65,7 @@ func replicasOf(obj runtime.Object) (replicaCounts, bool) {
 	return replicaCounts{}, false
 }
 
+// selectorText returns a label selector as text; "" if it is invalid.
 func selectorText(s *metav1.LabelSelector) string {
 	sel, err := metav1.LabelSelectorAsSelector(s)
 	if err != nil {
@@ -73,16 +74,18 @@ func selectorText(s *metav1.LabelSelector) string {
 	return sel.String()
 }
 
-// GroupVersionKind says that the endpoint speaks autoscaling/v1 Scale, whatever group it lies in.
+// GroupVersionKind implements rest.GroupVersionKindProvider: autoscaling/v1 Scale in every group.
 func (s *scaleREST) GroupVersionKind(schema.GroupVersion) schema.GroupVersionKind {
 	return autoscalingv1.SchemeGroupVersion.WithKind("Scale")
 }
 
+// New implements rest.Storage.
 func (s *scaleREST) New() runtime.Object { return &autoscalingv1.Scale{} }
 
-// Destroy leaves the shared store to its main endpoint.
+// Destroy implements rest.Storage. The main endpoint destroys the shared store.
 func (s *scaleREST) Destroy() {}
 
+// Get implements rest.Getter.
 func (s *scaleREST) Get(ctx context.Context, name string, o *metav1.GetOptions) (runtime.Object, error) {
 	obj, err := s.store.Get(ctx, name, o)
 	if err != nil {
@@ -91,8 +94,8 @@ func (s *scaleREST) Get(ctx context.Context, name string, o *metav1.GetOptions) 
 	return s.scaleFromObject(obj)
 }
 
-// Update changes the number of replicas through the main store, so that admission, generation and
-// ownership are as for the object.
+// Update implements rest.Updater. It updates the parent object through the main store, so that
+// admission, generation and managed fields are as for any update of it.
 func (s *scaleREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo,
 	create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, _ bool,
 	o *metav1.UpdateOptions) (runtime.Object, bool, error) {
@@ -105,12 +108,13 @@ func (s *scaleREST) Update(ctx context.Context, name string, info rest.UpdatedOb
 	return out, false, err
 }
 
+// ConvertToTable implements rest.TableConvertor.
 func (s *scaleREST) ConvertToTable(ctx context.Context, obj, o runtime.Object) (*metav1.Table, error) {
 	return (&tableConvertor{Table: scaleTable(), resource: autoscalingv1.Resource("scales")}).ConvertToTable(ctx,
 		obj, o)
 }
 
-// scaleFromObject is the Scale of an object.
+// scaleFromObject returns the Scale of a parent object.
 func (s *scaleREST) scaleFromObject(obj runtime.Object) (*autoscalingv1.Scale, error) {
 	m, err := meta.Accessor(obj)
 	if err != nil {
@@ -134,13 +138,14 @@ func (s *scaleREST) scaleFromObject(obj runtime.Object) (*autoscalingv1.Scale, e
 	return out, err
 }
 
-// managedFieldsHandler maps field ownership between the object and its scale.
+// managedFieldsHandler converts managed fields between the parent object and its Scale.
 func (s *scaleREST) managedFieldsHandler(entries []metav1.ManagedFieldsEntry) *managedfields.ScaleHandler {
 	gv := schema.GroupVersion{Group: s.kind.Group, Version: s.kind.Version}
 	return managedfields.NewScaleHandler(entries, gv,
 		managedfields.ResourcePathMappings{gv.String(): fieldpath.MakePathOrDie("spec", "replicas")})
 }
 
+// validateCreate calls f, the admission of the request, with the Scale of the object.
 func (s *scaleREST) validateCreate(f rest.ValidateObjectFunc) rest.ValidateObjectFunc {
 	return func(ctx context.Context, obj runtime.Object) error {
 		sc, err := s.scaleFromObject(obj)
@@ -151,6 +156,7 @@ func (s *scaleREST) validateCreate(f rest.ValidateObjectFunc) rest.ValidateObjec
 	}
 }
 
+// validateUpdate calls f, the admission of the request, with the Scales of the two objects.
 func (s *scaleREST) validateUpdate(f rest.ValidateObjectUpdateFunc) rest.ValidateObjectUpdateFunc {
 	return func(ctx context.Context, obj, old runtime.Object) error {
 		sc, err := s.scaleFromObject(obj)
@@ -165,15 +171,18 @@ func (s *scaleREST) validateUpdate(f rest.ValidateObjectUpdateFunc) rest.Validat
 	}
 }
 
-// scaleUpdatedObjectInfo applies an update of the Scale to the object it belongs to.
+// scaleUpdatedObjectInfo applies an update of the Scale to its parent object.
 type scaleUpdatedObjectInfo struct {
 	scale *scaleREST
 	info  rest.UpdatedObjectInfo
 	name  string
 }
 
+// Preconditions implements rest.UpdatedObjectInfo.
 func (u *scaleUpdatedObjectInfo) Preconditions() *metav1.Preconditions { return u.info.Preconditions() }
 
+// UpdatedObject implements rest.UpdatedObjectInfo. The Scale's resourceVersion and UID, if set,
+// become preconditions of the parent's update.
 func (u *scaleUpdatedObjectInfo) UpdatedObject(ctx context.Context, old runtime.Object) (runtime.Object, error) {
 	obj := old.DeepCopyObject()
 	m, err := meta.Accessor(obj)
@@ -215,6 +224,7 @@ func (u *scaleUpdatedObjectInfo) UpdatedObject(ctx context.Context, old runtime.
 	return obj, nil
 }
 
+// validateScale checks spec.replicas.
 func validateScale(sc *autoscalingv1.Scale) field.ErrorList {
 	if sc.Spec.Replicas < 0 {
 		return field.ErrorList{field.Invalid(field.NewPath("spec", "replicas"), sc.Spec.Replicas,

@@ -9,7 +9,7 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
-// scaleTable is how a Scale prints.
+// scaleTable returns the columns that `kubectl get --subresource=scale` shows.
 func scaleTable() resourcedef.Table {
 	spec, status := autoscalingv1.ScaleSpec{}.SwaggerDoc(), autoscalingv1.ScaleStatus{}.SwaggerDoc()
 	return resourcedef.Table{

@@ -14,8 +14,8 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
-// statusREST is a kind's status endpoint: the main store, written by another strategy. It offers
-// get, update and patch only.
+// statusREST is the status subresource: the main store with statusStrategy for updates. It serves
+// get, update and patch.
 type statusREST struct {
 	store *Store
 	kind  *resourcedef.Kind
@@ -29,48 +29,55 @@ var (
 	_ resourcedef.PartUpdater  = &statusREST{}
 )
 
+// newStatusREST returns the status subresource of a kind over its main store.
 func newStatusREST(k *resourcedef.Kind, s *Store) *statusREST { return &statusREST{store: s, kind: k} }
 
-// writer is the main store as it is now with another strategy for updates. It is made for each
-// write, so that no rule of the main store is missing.
+// writer returns a copy of the main store, as it is now, with another strategy for updates. A copy
+// per write keeps all other rules of the main store.
 func (s *statusREST) writer(update rest.RESTUpdateStrategy) *genericregistry.Store {
 	w := *s.store.Store
 	w.UpdateStrategy = update
-	w.BeginUpdate = nil // holds what a spec asks for, which is not written here
+	w.BeginUpdate = nil // it allocates for the spec (cluster IPs), which this endpoint does not write
 	return &w
 }
 
+// strategy returns the strategy of status updates.
 func (s *statusREST) strategy() *statusStrategy {
 	return &statusStrategy{strategy{ObjectTyper: s.store.CreateStrategy, kind: s.kind}}
 }
 
+// New implements rest.Storage.
 func (s *statusREST) New() runtime.Object { return s.kind.Types.New() }
 
-// Destroy leaves the shared store to its main endpoint.
+// Destroy implements rest.Storage. The main endpoint destroys the shared store.
 func (s *statusREST) Destroy() {}
 
+// Get implements rest.Getter.
 func (s *statusREST) Get(ctx context.Context, name string, o *metav1.GetOptions) (runtime.Object, error) {
 	return s.store.Get(ctx, name, o)
 }
 
-// Update writes the status of an object that exists.
+// Update implements rest.Updater. It never creates the object.
 func (s *statusREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo,
 	create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, _ bool,
 	o *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	return s.writer(s.strategy()).Update(ctx, name, info, create, update, false, o)
 }
 
+// GetResetFields implements rest.ResetFieldsStrategy.
 func (s *statusREST) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	return s.strategy().GetResetFields()
 }
 
+// ConvertToTable implements rest.TableConvertor.
 func (s *statusREST) ConvertToTable(ctx context.Context, obj, o runtime.Object) (*metav1.Table, error) {
 	return s.store.ConvertToTable(ctx, obj, o)
 }
 
-// statusStrategy writes metadata and status, and keeps everything else.
+// statusStrategy updates metadata and status and keeps everything else of the stored object.
 type statusStrategy struct{ strategy }
 
+// PrepareForUpdate implements rest.RESTUpdateStrategy.
 func (s *statusStrategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
 	v, previous := reflect.ValueOf(obj).Elem(), reflect.ValueOf(old.DeepCopyObject()).Elem()
 	for i := range v.NumField() {
@@ -86,6 +93,7 @@ func (s *statusStrategy) PrepareForUpdate(ctx context.Context, obj, old runtime.
 	setGeneration(obj, generation(old))
 }
 
+// ValidateUpdate implements rest.RESTUpdateStrategy.
 func (s *statusStrategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
 	if v := s.kind.Rules.ValidateStatus; v != nil {
 		return v(ctx, obj, old)
@@ -93,27 +101,30 @@ func (s *statusStrategy) ValidateUpdate(ctx context.Context, obj, old runtime.Ob
 	return nil
 }
 
+// WarningsOnUpdate implements rest.RESTUpdateStrategy.
 func (s *statusStrategy) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string {
 	return nil
 }
 
+// GetResetFields implements rest.ResetFieldsStrategy: server-side apply does not own spec here.
 func (s *statusStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	return resetFields(s.kind, "spec")
 }
 
-// UpdatePart writes an object by a rule of the caller's own in place of the status rule.
+// UpdatePart implements resourcedef.PartUpdater.
 func (s *statusREST) UpdatePart(ctx context.Context, u resourcedef.PartUpdate) (runtime.Object, error) {
 	out, _, err := s.writer(&partStrategy{*s.strategy(), u.Prepare}).Update(ctx, u.Name, u.Info, u.Create, u.Update,
 		false, u.Options)
 	return out, err
 }
 
-// partStrategy writes what its rule leaves of an update.
+// partStrategy is statusStrategy with another rule for what an update keeps of the stored object.
 type partStrategy struct {
 	statusStrategy
 	prepare func(obj, old runtime.Object)
 }
 
+// PrepareForUpdate implements rest.RESTUpdateStrategy.
 func (p *partStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
 	p.prepare(obj, old)
 	setGeneration(obj, generation(old))

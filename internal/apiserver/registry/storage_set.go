@@ -15,27 +15,29 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// Options are what storages are made with.
+// Options are the arguments of Build.
 type Options struct {
 	Scheme      *runtime.Scheme
 	RESTOptions generic.RESTOptionsGetter
 	Journal     journal.Sink // facts about writes of Pods; nil drops them
-	// Wrap puts rules around a kind's store (RBAC escalation); the wrapped storage is served,
-	// Lookup still finds the bare store.
+	// Wrap replaces the served storage of a resource by one around its store (RBAC escalation checks);
+	// Lookup still returns the store itself.
 	Wrap map[schema.GroupResource]func(rest.StandardStorage) rest.Storage
-	// Extra is handed to the subresources of rows.
+	// Extra becomes resourcedef.Deps.Extra.
 	Extra any
 }
 
-// StorageSet is the storages of all kinds.
+// StorageSet is the storages of all kinds. Build and Add fill it before the server starts; after
+// that it is safe for concurrent reads.
 type StorageSet struct {
 	stores   map[schema.GroupResource]*Store
 	versions map[schema.GroupVersion]map[string]rest.Storage
 	order    []schema.GroupVersion
 }
 
-// Build makes the storages of the rows. A later row replaces an earlier one of the same group,
-// version and resource.
+// Build makes the storages of all kinds and their subresources. Of kinds with the same group,
+// version and resource the last one counts. A kind whose hub type is another group's
+// (Types.Internal) must follow that kind.
 func Build(kinds []resourcedef.Kind, o Options) (*StorageSet, error) {
 	s := &StorageSet{stores: map[schema.GroupResource]*Store{},
 		versions: map[schema.GroupVersion]map[string]rest.Storage{}}
@@ -56,8 +58,8 @@ func Build(kinds []resourcedef.Kind, o Options) (*StorageSet, error) {
 	return s, nil
 }
 
-// Deduplicate keeps the last row of each group, version and resource, in the order of first
-// appearance.
+// Deduplicate returns the last kind of each group, version and resource, in the order of their
+// first appearance.
 func Deduplicate(kinds []resourcedef.Kind) []resourcedef.Kind {
 	at := map[schema.GroupVersionResource]int{}
 	var out []resourcedef.Kind
@@ -73,7 +75,7 @@ func Deduplicate(kinds []resourcedef.Kind) []resourcedef.Kind {
 	return out
 }
 
-// addStore makes the main store of a kind, or shares that of the kind whose hub type it has.
+// addStore makes the main store of a kind, or uses the store of the kind whose hub type it has.
 func (s *StorageSet) addStore(k *resourcedef.Kind, o Options) error {
 	gr := schema.GroupResource{Group: k.Group, Resource: k.Resource}
 	shared := schema.GroupResource{Group: k.Types.Internal.Group, Resource: k.Resource}
@@ -99,7 +101,8 @@ func (s *StorageSet) addStore(k *resourcedef.Kind, o Options) error {
 	return nil
 }
 
-// addSubresources makes status, scale and the row's own subresources.
+// addSubresources makes the status, scale and further subresources of a kind. It is an error if one
+// of them changes the main store.
 func (s *StorageSet) addSubresources(k *resourcedef.Kind, o Options) error {
 	store := s.stores[schema.GroupResource{Group: k.Group, Resource: k.Resource}]
 	d, complete := resourcedef.Deps{Store: store, Lookup: s.Lookup, Extra: o.Extra}, *store.Store
@@ -127,8 +130,8 @@ func (s *StorageSet) addSubresources(k *resourcedef.Kind, o Options) error {
 	return nil
 }
 
-// differingFields names the fields in which two of the library's stores are not the same. Functions
-// are the same that have the same code.
+// differingFields returns the names of the fields in which two stores differ. Functions are equal
+// if they have the same code.
 func differingFields(a, b *genericregistry.Store) (out []string) {
 	va, vb := reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem()
 	for i := range va.NumField() {
@@ -148,11 +151,13 @@ func differingFields(a, b *genericregistry.Store) (out []string) {
 	return out
 }
 
+// addStorage adds a storage of a kind under a path such as "pods/status".
 func (s *StorageSet) addStorage(k *resourcedef.Kind, path string, storage rest.Storage) {
 	s.Add(schema.GroupVersion{Group: k.Group, Version: k.Version}, path, storage)
 }
 
-// Add puts in a further storage, as a create-only kind; path may name a subresource after a slash.
+// Add adds a storage without a resourcedef.Kind, such as a create-only review; path may name a
+// subresource after a slash.
 func (s *StorageSet) Add(gv schema.GroupVersion, path string, storage rest.Storage) {
 	if s.versions[gv] == nil {
 		s.versions[gv] = map[string]rest.Storage{}
@@ -161,13 +166,13 @@ func (s *StorageSet) Add(gv schema.GroupVersion, path string, storage rest.Stora
 	s.versions[gv][path] = storage
 }
 
-// Versions are the group versions with storages, in the order they were added.
+// Versions returns the group versions with storages, in the order in which they were added.
 func (s *StorageSet) Versions() []schema.GroupVersion { return s.order }
 
-// Storages are those of one group version by resource path.
+// Storages returns the storages of a group version by path.
 func (s *StorageSet) Storages(gv schema.GroupVersion) map[string]rest.Storage { return s.versions[gv] }
 
-// Lookup finds the store of a kind; nil when it is not served.
+// Lookup returns the main store of a resource; nil if it is not served.
 func (s *StorageSet) Lookup(group, resource string) rest.StandardStorage {
 	if store, ok := s.stores[schema.GroupResource{Group: group, Resource: resource}]; ok {
 		return store

@@ -20,24 +20,24 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
-// Store is the main endpoint of a kind.
+// Store is the main endpoint of a kind: the library's store with names for kubectl and the warnings
+// of deletes.
 type Store struct {
 	*genericregistry.Store
 	kind *resourcedef.Kind
 }
 
-// ShortNames are what kubectl may call the kind.
+// ShortNames implements rest.ShortNamesProvider.
 func (s *Store) ShortNames() []string { return s.kind.Names.Short }
 
-// Categories are the groupings the kind is in, as "all".
+// Categories implements rest.CategoriesProvider.
 func (s *Store) Categories() []string { return s.kind.Names.Categories }
 
-// orphanedPodsWarning is what upstream tells those who delete Jobs without saying what becomes of
-// the Pods.
+// orphanedPodsWarning is upstream's warning for deletes of Jobs without a propagation policy.
 const orphanedPodsWarning = "child pods are preserved by default when jobs are deleted; set " +
 	"propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning"
 
-// warnDelete tells a client what it may not expect of a delete.
+// warnDelete adds orphanedPodsWarning to the response where it applies.
 func (s *Store) warnDelete(ctx context.Context, o *metav1.DeleteOptions) {
 	//nolint:staticcheck // OrphanDependents is deprecated and still obeyed
 	if s.kind.Group == "batch" && s.kind.Resource == "jobs" && o != nil && o.PropagationPolicy == nil &&
@@ -46,21 +46,21 @@ func (s *Store) warnDelete(ctx context.Context, o *metav1.DeleteOptions) {
 	}
 }
 
-// Delete removes an object.
+// Delete implements rest.GracefulDeleter.
 func (s *Store) Delete(ctx context.Context, name string, v rest.ValidateObjectFunc,
 	o *metav1.DeleteOptions) (runtime.Object, bool, error) {
 	s.warnDelete(ctx, o)
 	return s.Store.Delete(ctx, name, v, o)
 }
 
-// DeleteCollection removes all objects that match.
+// DeleteCollection implements rest.CollectionDeleter.
 func (s *Store) DeleteCollection(ctx context.Context, v rest.ValidateObjectFunc, o *metav1.DeleteOptions,
 	l *metainternalversion.ListOptions) (runtime.Object, error) {
 	s.warnDelete(ctx, o)
 	return s.Store.DeleteCollection(ctx, v, o, l)
 }
 
-// newStore makes the store of a kind.
+// newStore returns the main store of a kind, with its storage opened.
 func newStore(k *resourcedef.Kind, o Options) (*Store, error) {
 	st := &strategy{ObjectTyper: o.Scheme, kind: k}
 	gr := schema.GroupResource{Group: k.Group, Resource: k.Resource}
@@ -95,8 +95,8 @@ func newStore(k *resourcedef.Kind, o Options) (*Store, error) {
 	return &Store{Store: s, kind: k}, nil
 }
 
-// returnDeletedObject are the kinds whose delete answers with the object instead of a Status, as
-// upstream's.
+// returnDeletedObject lists the resources whose delete returns the object instead of a Status, as
+// upstream.
 var returnDeletedObject = map[schema.GroupResource]bool{
 	{Resource: "pods"}: true, {Resource: "podtemplates"}: true, {Resource: "persistentvolumes"}: true,
 	{Resource: "persistentvolumeclaims"}: true,
@@ -108,7 +108,7 @@ var returnDeletedObject = map[schema.GroupResource]bool{
 	{Group: "storage.k8s.io", Resource: "csistoragecapacities"}: true,
 }
 
-// setHooks hangs a row's Begin and After hooks into the store.
+// setHooks sets the Begin and After hooks of a kind on its store.
 func setHooks(s *genericregistry.Store, r *resourcedef.Rules) {
 	if begin := r.BeginCreate; begin != nil {
 		s.BeginCreate = func(ctx context.Context, obj runtime.Object,
@@ -131,6 +131,7 @@ func setHooks(s *genericregistry.Store, r *resourcedef.Rules) {
 	}
 }
 
+// newFinishFunc adapts what a Begin hook returns.
 func newFinishFunc(end func(ok bool), err error) (genericregistry.FinishFunc, error) {
 	if err != nil {
 		return nil, err
@@ -141,7 +142,7 @@ func newFinishFunc(end func(ok bool), err error) (genericregistry.FinishFunc, er
 	return func(_ context.Context, ok bool) { end(ok) }, nil
 }
 
-// getAttrs gives the labels and fields that selectors match.
+// getAttrs returns the function that gives an object's labels and selectable fields.
 func getAttrs(k *resourcedef.Kind) storage.AttrFunc {
 	return func(obj runtime.Object) (labels.Set, fields.Set, error) {
 		m, err := meta.Accessor(obj)
@@ -163,8 +164,8 @@ func getAttrs(k *resourcedef.Kind) storage.AttrFunc {
 	}
 }
 
-// matchPredicate matches objects; an indexed field is named so that watchers and lists of one value
-// cost nothing to the others.
+// matchPredicate returns the function that makes selection predicates. An indexed field is named in
+// them, so that the watch cache dispatches and lists by its value.
 func matchPredicate(k *resourcedef.Kind,
 	a storage.AttrFunc) func(labels.Selector, fields.Selector) storage.SelectionPredicate {
 	var indexed []string
@@ -176,7 +177,7 @@ func matchPredicate(k *resourcedef.Kind,
 	}
 }
 
-// indexersFor is the watch dispatch and list index over one selectable field.
+// indexersFor returns the watch cache's trigger and indexers for one selectable field.
 func indexersFor(k *resourcedef.Kind, field string) (storage.IndexerFuncs, *cache.Indexers) {
 	value := func(obj runtime.Object) string { return k.Rules.Fields(obj)[field] }
 	return storage.IndexerFuncs{field: value}, &cache.Indexers{

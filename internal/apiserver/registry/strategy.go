@@ -19,7 +19,8 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
-// strategy is how objects of any kind are written; what differs stands in the row.
+// strategy is the create, update and delete strategy of every kind; what differs comes from its
+// resourcedef.Kind. It is stateless and safe for concurrent use.
 type strategy struct {
 	runtime.ObjectTyper
 	kind *resourcedef.Kind
@@ -34,7 +35,7 @@ var (
 	_ rest.DeclarativeValidationStrategy   = &strategy{}
 )
 
-// GenerateName makes a name from metadata.generateName.
+// GenerateName implements names.NameGenerator.
 func (s *strategy) GenerateName(base string) string {
 	return names.SimpleNameGenerator.GenerateName(base)
 }
@@ -46,10 +47,10 @@ func (s *strategy) AllowUnconditionalUpdate(context.Context) bool {
 	return s.kind.Rules.AllowUnconditionalUpdate
 }
 
-// Canonicalize leaves objects as they are.
+// Canonicalize does nothing.
 func (s *strategy) Canonicalize(runtime.Object) {}
 
-// PrepareForCreate empties the status, starts the generation and applies the row's rule.
+// PrepareForCreate clears the status, sets generation 1 and calls the kind's PrepareCreate.
 func (s *strategy) PrepareForCreate(ctx context.Context, obj runtime.Object) {
 	if s.kind.Types.HasStatus && !s.kind.Types.KeepStatus {
 		structField(obj, "Status").SetZero()
@@ -62,8 +63,8 @@ func (s *strategy) PrepareForCreate(ctx context.Context, obj runtime.Object) {
 	}
 }
 
-// PrepareForUpdate keeps the status and counts a generation for each change beyond metadata and
-// status.
+// PrepareForUpdate keeps the stored status, calls the kind's PrepareUpdate and increments the
+// generation if anything but metadata and status changes.
 func (s *strategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
 	if s.kind.Types.HasStatus {
 		structField(obj, "Status").Set(structField(old.DeepCopyObject(), "Status"))
@@ -76,7 +77,7 @@ func (s *strategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object
 	}
 }
 
-// Validate checks metadata, then what the row says.
+// Validate checks metadata, then calls the kind's Validate.
 func (s *strategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
 	errs := s.validateMeta(obj)
 	if v := s.kind.Rules.Validate; v != nil {
@@ -85,8 +86,8 @@ func (s *strategy) Validate(ctx context.Context, obj runtime.Object) field.Error
 	return errs
 }
 
-// ValidateUpdate asks the row's rule for updates, or the one for creation when it has none. The
-// library has checked metadata.
+// ValidateUpdate calls the kind's ValidateUpdate, or Validate if it has none. The library has
+// validated metadata, except for finalizers.
 func (s *strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
 	var errs field.ErrorList
 	if m, err := meta.Accessor(obj); err == nil {
@@ -101,8 +102,8 @@ func (s *strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) 
 	return errs
 }
 
-// ValidateDeclaratively is asked last, with all that was found. Nothing here is declared, but what
-// was found twice in the same words is told once, as upstream does at this point.
+// ValidateDeclaratively is called after Validate with the errors found. There are no declarative
+// rules; it removes duplicate errors, as upstream does at this point.
 func (s *strategy) ValidateDeclaratively(_ context.Context, _, _ runtime.Object, found field.ErrorList,
 	_ operation.Type, _ rest.DeclarativeValidationConfig) field.ErrorList {
 	reported := map[string]bool{}
@@ -116,13 +117,13 @@ func (s *strategy) ValidateDeclaratively(_ context.Context, _, _ runtime.Object,
 	return out
 }
 
-// DeclarativeValidationConfig has nothing to set.
+// DeclarativeValidationConfig returns the zero value.
 func (s *strategy) DeclarativeValidationConfig(context.Context, runtime.Object,
 	runtime.Object) rest.DeclarativeValidationConfig {
 	return rest.DeclarativeValidationConfig{}
 }
 
-// validateMeta checks metadata with the kind's rule for names.
+// validateMeta checks the metadata of a new object, by Types.ValidateMeta if the kind has it.
 func (s *strategy) validateMeta(obj runtime.Object) field.ErrorList {
 	if v := s.kind.Types.ValidateMeta; v != nil {
 		return v(obj)
@@ -139,9 +140,9 @@ func (s *strategy) validateMeta(obj runtime.Object) field.ErrorList {
 	return append(errs, s.finalizers(m)...)
 }
 
-// finalizers are checked beyond what the library does: each is one of the known names, or has a
-// domain. Pods have the check among their own; kinds of some groups are judged by the library
-// alone.
+// finalizers checks that each finalizer is a known name or has a domain, which the library does not
+// check. Pods and Events have the check among their own rules; kinds of some groups have none
+// upstream.
 func (s *strategy) finalizers(m metav1.Object) field.ErrorList {
 	switch {
 	case s.kind.Group == "" && (s.kind.Resource == "pods" || s.kind.Resource == "events"):
@@ -153,7 +154,7 @@ func (s *strategy) finalizers(m metav1.Object) field.ErrorList {
 	return podspec.ValidateFinalizers(m.GetFinalizers(), field.NewPath("metadata", "finalizers"))
 }
 
-// WarningsOnCreate is what the row wants the client told.
+// WarningsOnCreate returns the kind's warnings.
 func (s *strategy) WarningsOnCreate(ctx context.Context, obj runtime.Object) []string {
 	if w := s.kind.Rules.Warn; w != nil {
 		return w(ctx, obj)
@@ -161,8 +162,7 @@ func (s *strategy) WarningsOnCreate(ctx context.Context, obj runtime.Object) []s
 	return nil
 }
 
-// WarningsOnUpdate is the same for an update. Whoever leaves the template of a workload as it is
-// hears nothing about it again.
+// WarningsOnUpdate returns the kind's warnings; for workloads only if the update changes the spec.
 func (s *strategy) WarningsOnUpdate(ctx context.Context, obj, old runtime.Object) []string {
 	if hasTemplate(s.kind) && generation(obj) == generation(old) {
 		return nil
@@ -170,19 +170,18 @@ func (s *strategy) WarningsOnUpdate(ctx context.Context, obj, old runtime.Object
 	return s.WarningsOnCreate(ctx, obj)
 }
 
-// hasTemplate says that a kind's warnings are about a template of Pods.
+// hasTemplate reports whether a kind's warnings are about a Pod template.
 func hasTemplate(k *resourcedef.Kind) bool {
 	return k.Group == "apps" || k.Group == "batch" ||
 		k.Group == "" && (k.Resource == "replicationcontrollers" || k.Resource == "podtemplates")
 }
 
-// CheckGracefulDelete fills in the grace period of kinds that end gracefully.
+// CheckGracefulDelete implements rest.RESTGracefulDeleteStrategy with the kind's rule.
 func (s *strategy) CheckGracefulDelete(ctx context.Context, obj runtime.Object, o *metav1.DeleteOptions) bool {
 	return s.kind.Rules.CheckGracefulDelete != nil && s.kind.Rules.CheckGracefulDelete(ctx, obj, o)
 }
 
-// DefaultGarbageCollectionPolicy is what becomes of dependents when a delete does not say,
-// upstream's choice for each kind.
+// DefaultGarbageCollectionPolicy returns upstream's policy for dependents when a delete names none.
 func (s *strategy) DefaultGarbageCollectionPolicy(context.Context) rest.GarbageCollectionPolicy {
 	switch {
 	case s.kind.Resource == "events":
@@ -194,7 +193,8 @@ func (s *strategy) DefaultGarbageCollectionPolicy(context.Context) rest.GarbageC
 	return rest.DeleteDependents
 }
 
-// GetResetFields names what the main endpoint ignores, so that server-side apply does not own it.
+// GetResetFields implements rest.ResetFieldsStrategy: the main endpoint ignores status, so
+// server-side apply does not own it here.
 func (s *strategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	if !s.kind.Types.HasStatus {
 		return nil
@@ -202,6 +202,7 @@ func (s *strategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	return resetFields(s.kind, "status")
 }
 
+// resetFields returns the set of top-level fields of a kind for GetResetFields.
 func resetFields(k *resourcedef.Kind, names ...string) map[fieldpath.APIVersion]*fieldpath.Set {
 	set := fieldpath.NewSet()
 	for _, n := range names {
@@ -211,13 +212,12 @@ func resetFields(k *resourcedef.Kind, names ...string) map[fieldpath.APIVersion]
 	return map[fieldpath.APIVersion]*fieldpath.Set{fieldpath.APIVersion(gv): set}
 }
 
-// structField is a named field of an API object; every kind that has a status has it as a struct
-// field of this name.
+// structField returns a top-level field of an API object by its Go name.
 func structField(obj runtime.Object, name string) reflect.Value {
 	return reflect.ValueOf(obj).Elem().FieldByName(name)
 }
 
-// sameContent says that two objects differ in metadata and status at most.
+// sameContent reports whether two objects of one kind differ in metadata and status at most.
 func sameContent(a, b runtime.Object) bool {
 	va, vb := reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem()
 	for i := range va.NumField() {
@@ -232,6 +232,7 @@ func sameContent(a, b runtime.Object) bool {
 	return true
 }
 
+// generation returns metadata.generation.
 func generation(obj runtime.Object) int64 {
 	m, err := meta.Accessor(obj)
 	if err != nil {
@@ -240,6 +241,7 @@ func generation(obj runtime.Object) int64 {
 	return m.GetGeneration()
 }
 
+// setGeneration sets metadata.generation.
 func setGeneration(obj runtime.Object, n int64) {
 	if m, err := meta.Accessor(obj); err == nil {
 		m.SetGeneration(n)

@@ -13,13 +13,14 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
-// tableConvertor prints objects as rows for `kubectl get`.
+// tableConvertor makes the Table that `kubectl get` prints, from the kind's columns; a kind without
+// Row gets name and age.
 type tableConvertor struct {
 	resourcedef.Table
 	resource schema.GroupResource
 }
 
-// ConvertToTable prints one object or a list.
+// ConvertToTable implements rest.TableConvertor for an object or a list.
 func (t *tableConvertor) ConvertToTable(ctx context.Context, obj, options runtime.Object) (*metav1.Table, error) {
 	if t.Row == nil {
 		return rest.NewDefaultTableConvertor(t.resource).ConvertToTable(ctx, obj, options)

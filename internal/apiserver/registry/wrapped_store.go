@@ -9,21 +9,21 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// storeWriter is what rules around a store may change.
+// storeWriter is what a storage around a store may replace.
 type storeWriter interface {
 	rest.CreaterUpdater
 	rest.GracefulDeleter
 }
 
-// wrappedStore is a store whose writes go through rules around it; names, reads and tables stay the
+// wrappedStore is a store whose writes go through another storage; names, reads and tables stay the
 // store's.
 type wrappedStore struct {
 	*Store
 	writer storeWriter
 }
 
-// wrapStore serves a kind by its store with the rules given. Rules that delete no collections take
-// that verb away.
+// wrapStore returns the storage to serve for s: writes go through rules, the rest to s. If rules
+// cannot delete collections, the result does not offer that verb.
 func wrapStore(s *Store, rules rest.Storage) rest.Storage {
 	w, ok := rules.(storeWriter)
 	if !ok {
@@ -35,36 +35,40 @@ func wrapStore(s *Store, rules rest.Storage) rest.Storage {
 	return &wrappedStoreWithoutCollections{wrappedStore{s, w}}
 }
 
+// Create implements rest.Creater.
 func (w *wrappedStore) Create(ctx context.Context, obj runtime.Object, v rest.ValidateObjectFunc,
 	o *metav1.CreateOptions) (runtime.Object, error) {
 	return w.writer.Create(ctx, obj, v, o)
 }
 
+// Update implements rest.Updater.
 func (w *wrappedStore) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo,
 	create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, force bool,
 	o *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	return w.writer.Update(ctx, name, info, create, update, force, o)
 }
 
+// Delete implements rest.GracefulDeleter.
 func (w *wrappedStore) Delete(ctx context.Context, name string, v rest.ValidateObjectFunc,
 	o *metav1.DeleteOptions) (runtime.Object, bool, error) {
 	return w.writer.Delete(ctx, name, v, o)
 }
 
-// wrappedStoreDeletingCollections also deletes collections by the rules.
+// wrappedStoreDeletingCollections is a wrappedStore with deletecollection.
 type wrappedStoreDeletingCollections struct {
 	wrappedStore
 	collectionDeleter rest.CollectionDeleter
 }
 
+// DeleteCollection implements rest.CollectionDeleter.
 func (w *wrappedStoreDeletingCollections) DeleteCollection(ctx context.Context, v rest.ValidateObjectFunc,
 	o *metav1.DeleteOptions, l *metainternalversion.ListOptions) (runtime.Object, error) {
 	return w.collectionDeleter.DeleteCollection(ctx, v, o, l)
 }
 
-// wrappedStoreWithoutCollections offers no deletecollection: its method of that name is not the one
-// the library asks for.
+// wrappedStoreWithoutCollections is a wrappedStore without deletecollection: a method of another
+// signature hides that of the embedded Store, so that it does not implement rest.CollectionDeleter.
 type wrappedStoreWithoutCollections struct{ wrappedStore }
 
-// DeleteCollection shadows the store's.
+// DeleteCollection hides the Store's.
 func (*wrappedStoreWithoutCollections) DeleteCollection() {}

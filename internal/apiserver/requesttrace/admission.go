@@ -15,11 +15,14 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// Decorate implements admission.Decorator: each plugin is watched at work.
+// Decorate implements admission.Decorator: it returns h with its calls recorded under the plugin's
+// name.
 func (d *Tracer) Decorate(h admission.Interface, name string) admission.Interface {
 	return &tracedPlugin{Interface: h, name: name, tracer: d}
 }
 
+// tracedPlugin records what one admission plugin changes or refuses. It passes calls on unchanged
+// when the request is not recorded.
 type tracedPlugin struct {
 	admission.Interface
 	name   string
@@ -63,8 +66,8 @@ func (p *tracedPlugin) Validate(ctx context.Context, a admission.Attributes, o a
 	return err
 }
 
-// recordDecoding notes, at the first plugin, what became of the body, and returns the object as it
-// is.
+// recordDecoding adds, at the first mutating plugin, the step that decoded and defaulted the body,
+// and returns the object as it is now.
 func (t *recorder) recordDecoding(a admission.Attributes, o admission.ObjectInterfaces) map[string]any {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -82,7 +85,8 @@ func (t *recorder) recordDecoding(a admission.Attributes, o admission.ObjectInte
 	return t.object
 }
 
-// recordMutation notes what a plugin made of the object.
+// recordMutation adds the step of a mutating plugin: the difference between the object before and
+// after, and the steps of single webhooks and policies that w has collected.
 func (t *recorder) recordMutation(at time.Duration, w *tracedAttributes, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -94,7 +98,7 @@ func (t *recorder) recordMutation(at time.Duration, w *tracedAttributes, err err
 	case len(w.steps) > 0:
 		s.Message = fmt.Sprintf("%d called", len(w.steps))
 		if !w.hasOwnChanges(s) {
-			s.Changes = nil // told by the parts
+			s.Changes = nil // the steps of its webhooks or policies have them
 		}
 	case w.GetReinvocationContext().IsReinvoke():
 		s.Message = "asked again, because a webhook or policy changed the object"
@@ -108,7 +112,7 @@ func (t *recorder) recordMutation(at time.Duration, w *tracedAttributes, err err
 	}
 }
 
-// recordPreparation notes, at the first validating plugin, what the kind's own rules did since
+// recordPreparation adds, at the first validating plugin, what the kind's strategy changed since
 // mutation.
 func (t *recorder) recordPreparation(a admission.Attributes, o admission.ObjectInterfaces) {
 	t.mu.Lock()
@@ -127,9 +131,9 @@ func (t *recorder) recordPreparation(a admission.Attributes, o admission.ObjectI
 	t.object = now
 }
 
-// tracedAttributes passes everything on and hears what single webhooks and policies did: the
-// library says so in annotations for the audit log, and defaults the object after each mutation of
-// a policy.
+// tracedAttributes passes everything on and collects what single webhooks and policies did: the
+// library reports webhooks in audit annotations, and calls the defaulter after each mutation of a
+// policy.
 type tracedAttributes struct {
 	admission.Attributes
 	recorder   *recorder
@@ -141,12 +145,14 @@ type tracedAttributes struct {
 	steps      []journal.Step
 }
 
-// hasOwnChanges says that a step of the whole plugin has changes that none of its parts told.
+// hasOwnChanges reports whether the plugin's step has changes and none of its webhooks' or
+// policies' steps has.
 func (w *tracedAttributes) hasOwnChanges(s journal.Step) bool {
 	return len(s.Changes) > 0 && !slices.ContainsFunc(w.steps, func(p journal.Step) bool { return len(p.Changes) > 0 })
 }
 
-// AddAnnotation implements admission.Attributes.
+// AddAnnotation implements admission.Attributes. A mutation annotation ends the step of one
+// webhook.
 func (w *tracedAttributes) AddAnnotation(key, value string) error {
 	if strings.HasPrefix(key, "mutation.webhook.admission.k8s.io/") {
 		var annotation struct {
@@ -165,7 +171,8 @@ func (w *tracedAttributes) AddAnnotation(key, value string) error {
 	return w.Attributes.AddAnnotation(key, value)
 }
 
-// AddAnnotationWithLevel implements admission.Attributes.
+// AddAnnotationWithLevel implements admission.Attributes. A patch annotation carries a webhook's
+// JSON patch; it comes before the mutation annotation.
 func (w *tracedAttributes) AddAnnotationWithLevel(key, value string, level auditinternal.Level) error {
 	if strings.HasPrefix(key, "patch.webhook.admission.k8s.io/") {
 		var annotation struct{ Patch []jsonPatchOperation }
@@ -179,6 +186,7 @@ func (w *tracedAttributes) AddAnnotationWithLevel(key, value string, level audit
 	return w.Attributes.AddAnnotationWithLevel(key, value, level)
 }
 
+// addPart adds the step of one webhook or policy, which began when the last one ended.
 func (w *tracedAttributes) addPart(s journal.Step) {
 	end := w.recorder.elapsed()
 	s.Name, s.At, s.Took = journal.StepMutation, journal.Took(w.lastEnd), journal.Took(end-w.lastEnd)
@@ -186,12 +194,13 @@ func (w *tracedAttributes) addPart(s journal.Step) {
 	w.steps = append(w.steps, s)
 }
 
-// jsonPatchOperation is one of a JSON patch.
+// jsonPatchOperation is one operation of a JSON patch (RFC 6902).
 type jsonPatchOperation struct {
 	Op, Path string
 	Value    any
 }
 
+// toChange returns the operation as a change with a dotted path; the previous value is unknown.
 func (o jsonPatchOperation) toChange() journal.Change {
 	path := strings.NewReplacer("~1", "/", "~0", "~").Replace(strings.ReplaceAll(strings.TrimPrefix(o.Path, "/"), "/",
 		"."))
@@ -204,7 +213,8 @@ func (o jsonPatchOperation) toChange() journal.Change {
 	return journal.Change{Path: path, Now: o.Value}
 }
 
-// objectInterfaces hears of the mutations of policies.
+// objectInterfaces returns o, for MutatingAdmissionPolicy with a defaulter that records each
+// policy's mutation.
 func (w *tracedAttributes) objectInterfaces(p *tracedPlugin, o admission.ObjectInterfaces) admission.ObjectInterfaces {
 	if p.name != "MutatingAdmissionPolicy" {
 		return o
@@ -216,6 +226,7 @@ func (w *tracedAttributes) objectInterfaces(p *tracedPlugin, o admission.ObjectI
 	return tracedInterfaces{o, w, by}
 }
 
+// tracedInterfaces has the defaulter that records mutations of policies.
 type tracedInterfaces struct {
 	admission.ObjectInterfaces
 	attributes *tracedAttributes
@@ -227,12 +238,13 @@ func (m tracedInterfaces) GetObjectDefaulter() runtime.ObjectDefaulter {
 	return tracedDefaulter{m.ObjectInterfaces.GetObjectDefaulter(), m}
 }
 
+// tracedDefaulter records the difference to the object since its last call.
 type tracedDefaulter struct {
 	runtime.ObjectDefaulter
 	tracedInterfaces
 }
 
-// Default is called with the outcome of each mutation.
+// Default implements runtime.ObjectDefaulter. The plugin calls it with the result of each mutation.
 func (d tracedDefaulter) Default(in runtime.Object) {
 	d.ObjectDefaulter.Default(in)
 	w := d.attributes

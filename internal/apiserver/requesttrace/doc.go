@@ -1,10 +1,12 @@
-// Package requesttrace writes down how one write goes through the server, for a client that asks
-// and may know.
+// Package requesttrace records how one write passes through the API server, and returns the record
+// to a client that asks for it and may read it.
 //
-// A request with the header journal.StoryAsk is followed: who was found to send it, what was
-// decided about it, what each admission plugin, webhook and policy changed or refused, what the
-// kind's own rules changed, what the store did, each with its time. The story goes back in the
-// header journal.StoryTell, whether the write succeeded or was refused, to users who may "explain"
-// the resource (journal.StoryVerb) besides writing it. In: the chain's parts, wrapped by a Tracer.
-// Out: journal.Story. Requests that do not ask cost one load of a counter per wrapped call.
+// A write with the header journal.ExplainHeader is recorded: who authenticated, what was
+// authorized, what each admission plugin, webhook and policy changed or refused, what the kind's
+// strategy changed, and what storage did, each step with its time. The trace returns in the header
+// journal.TraceHeader, whether the write succeeded or not, to users who have the verb
+// journal.ExplainVerb on the resource.
+//
+// In: the parts of the handler chain, wrapped by a Tracer. Out: journal.RequestTrace. A request
+// without the header costs one atomic load per wrapped call.
 package requesttrace

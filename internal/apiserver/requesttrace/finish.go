@@ -12,7 +12,8 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// finish closes the story when the answer begins; nil when it was closed before.
+// finish completes the trace when the response begins, with its status code; nil when it was
+// completed before. Steps added later are dropped.
 func (t *recorder) finish(code int) *journal.RequestTrace {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -45,7 +46,8 @@ func (t *recorder) finish(code int) *journal.RequestTrace {
 	return s
 }
 
-// failedStep is the step at which a write ended that no step refused by itself.
+// failedStep returns the name of the step that must have failed when a request got an error and no
+// recorded step reports one.
 func (t *recorder) failedStep(code int) string {
 	switch {
 	case t.attributes == nil && slices.ContainsFunc(t.trace.Steps,
@@ -61,6 +63,7 @@ func (t *recorder) failedStep(code int) string {
 	return journal.StepValidation
 }
 
+// withheldText says which permission a user lacks to read the trace.
 func withheldText(a authorizer.Attributes) string {
 	what := a.GetResource()
 	if s := a.GetSubresource(); s != "" {
@@ -76,6 +79,7 @@ func withheldText(a authorizer.Attributes) string {
 	return fmt.Sprintf("user %s may not %s %s %s", a.GetUser().GetName(), journal.ExplainVerb, what, where)
 }
 
+// mediaType returns the Content-Type without parameters; "" if it is malformed.
 func mediaType(req *http.Request) string {
 	kind, _, err := mime.ParseMediaType(req.Header.Get("Content-Type"))
 	if err != nil {
@@ -84,8 +88,8 @@ func mediaType(req *http.Request) string {
 	return kind
 }
 
-// credentialKind names what a client shows; authentication takes the token away, so it is looked at
-// before.
+// credentialKind describes the request's credential. It must be called before authentication, which
+// removes the token from the header.
 func credentialKind(req *http.Request) string {
 	switch {
 	case strings.HasPrefix(req.Header.Get("Authorization"), "Bearer "):

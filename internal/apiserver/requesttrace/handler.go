@@ -16,17 +16,17 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// maxBodyBytes is how much of a request's body is kept to compare with what is made of it; upstream
-// takes bodies of 3 MiB.
+// maxBodyBytes is how much of a request's body is kept for the comparison with the decoded object:
+// upstream's limit on a body.
 const maxBodyBytes = 3 << 20
 
-// requestBody is what the client sent.
+// requestBody keeps a copy of what the handlers read.
 type requestBody struct {
 	io.ReadCloser
 	buffer      bytes.Buffer
-	contentType string // Content-Type
-	credential  string // what the client showed to prove who it is
-	dryRun      bool   // a dry run
+	contentType string // media type, without parameters
+	credential  string // see credentialKind
+	dryRun      bool
 }
 
 // Read implements io.Reader.
@@ -38,8 +38,9 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// diff tells what became of the body: of a whole object against what was sent, of a patch against
-// what was stored.
+// diff returns what decoding and defaulting made of the body: for a whole object the changes from
+// the body, for a patch the changes from the stored object. The text says what was compared, or why
+// nothing could be.
 func (b *requestBody) diff(stored, now map[string]any) (string, []journal.Change) {
 	switch b.contentType {
 	case "application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json":
@@ -56,7 +57,8 @@ func (b *requestBody) diff(stored, now map[string]any) (string, []journal.Change
 	return "", journal.Changes(sent, now)
 }
 
-// WithRequestTrace follows the writes of clients that ask. It stands before everything else.
+// WithRequestTrace is the filter that records writes whose clients ask for a trace. It is the
+// outermost filter of the handler chain.
 func (d *Tracer) WithRequestTrace(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if req.Header.Get(journal.ExplainHeader) == "" || !isWriteRequest(req) {
@@ -75,6 +77,7 @@ func (d *Tracer) WithRequestTrace(next http.Handler) http.Handler {
 	})
 }
 
+// isWriteRequest reports whether a request may write; upgrades (exec, attach) do not count.
 func isWriteRequest(req *http.Request) bool {
 	switch req.Method {
 	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
@@ -83,7 +86,7 @@ func isWriteRequest(req *http.Request) bool {
 	return false
 }
 
-// responseWriter puts the story before the answer.
+// responseWriter sets the trace header before the status code is written.
 type responseWriter struct {
 	http.ResponseWriter
 	tracer   *Tracer
@@ -94,7 +97,7 @@ type responseWriter struct {
 // Unwrap implements responsewriter.UserProvidedDecorator.
 func (a *responseWriter) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// WriteHeader tells the story first.
+// WriteHeader implements http.ResponseWriter.
 func (a *responseWriter) WriteHeader(code int) {
 	a.writeTrace(code)
 	a.ResponseWriter.WriteHeader(code)
@@ -106,6 +109,8 @@ func (a *responseWriter) Write(b []byte) (int, error) {
 	return a.ResponseWriter.Write(b)
 }
 
+// writeTrace sets the trace header, once; informational (1xx) codes do not count. A user who may
+// not read the trace gets code, time and the reason.
 func (a *responseWriter) writeTrace(code int) {
 	if code < http.StatusOK {
 		return
@@ -126,7 +131,7 @@ func (a *responseWriter) writeTrace(code int) {
 	a.Header().Set(journal.TraceHeader, raw)
 }
 
-// encodeTrace makes the value of the header.
+// encodeTrace returns the value of the header: JSON, gzip, base64.
 func encodeTrace(s *journal.RequestTrace) (string, error) {
 	raw, err := json.Marshal(s)
 	if err != nil {

@@ -15,36 +15,37 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// Bounds of a story: it travels in a header.
+// Bounds of a trace: it is sent in a header.
 const (
 	maxSteps      = 200
 	maxChanges    = 60  // of one step
 	maxValueBytes = 400 // bytes of a string in a change
 )
 
-// recorder follows one request. Parts of the chain run in several goroutines, one after the other
-// but for a request that was given up.
+// recorder collects the steps of one request. Handlers run in several goroutines one after the
+// other, but a request that timed out may still be running while its response is written: mu guards
+// what follows it.
 type recorder struct {
 	started time.Time
 	method  string
-	body    *requestBody // what the client sent
+	body    *requestBody
 
 	mu                sync.Mutex
-	finished          bool // the answer has begun
+	finished          bool // the response has begun
 	trace             journal.RequestTrace
-	attributes        authorizer.Attributes // of the write itself, once it was judged
+	attributes        authorizer.Attributes // of the write itself; nil before it was authorized
 	lastEnd           time.Duration         // end of the last step
-	oldObject         map[string]any        // the object as stored before, nil for a new one
-	object            map[string]any        // the object as last seen
-	mutationStarted   bool                  // mutation has begun
-	validationStarted bool                  // the last opinions have begun
-	isSecret          bool
+	oldObject         map[string]any        // the object as stored; nil for a create
+	object            map[string]any        // the object after the last recorded step
+	mutationStarted   bool                  // the first mutating plugin was called
+	validationStarted bool                  // the first validating plugin, or storage, was called
+	isSecret          bool                  // values of data are masked
 }
 
-// elapsed is the time since the request came.
+// elapsed returns the time since the request was received.
 func (t *recorder) elapsed() time.Duration { return time.Since(t.started) }
 
-// addStep notes a step that ends now. The caller holds the lock.
+// addStep appends a step that began at the given time after the start and ends now. t.mu is held.
 func (t *recorder) addStep(at time.Duration, s journal.Step) {
 	end := t.elapsed()
 	s.At, s.Took, t.lastEnd = journal.Took(at), journal.Took(end-at), end
@@ -55,6 +56,8 @@ func (t *recorder) addStep(at time.Duration, s journal.Step) {
 	t.trace.Steps = append(t.trace.Steps, s)
 }
 
+// redactChanges masks the values of Secrets, shortens long ones and returns at most maxChanges
+// changes, with the number of those left out.
 func (t *recorder) redactChanges(changes []journal.Change) ([]journal.Change, int) {
 	left := max(0, len(changes)-maxChanges)
 	changes = changes[:len(changes)-left]
@@ -69,7 +72,8 @@ func (t *recorder) redactChanges(changes []journal.Change) ([]journal.Change, in
 	return changes, left
 }
 
-// isSecretPath are the fields of a Secret whose values nobody is shown.
+// isSecretPath reports whether a path of a Secret holds data, or may hold a copy of it (kubectl's
+// last-applied annotation).
 func isSecretPath(path string) bool {
 	return path == "data" || path == "stringData" || strings.HasPrefix(path, "data.") || strings.HasPrefix(path,
 		"data[") ||
@@ -77,6 +81,7 @@ func isSecretPath(path string) bool {
 		"metadata.annotations") || path == "metadata"
 }
 
+// maskValue hides a value, but not whether there is one.
 func maskValue(v any) any {
 	if v == nil {
 		return nil
@@ -84,6 +89,7 @@ func maskValue(v any) any {
 	return "***"
 }
 
+// truncateValue replaces long strings, maps and lists by a summary.
 func truncateValue(v any) any {
 	switch v := v.(type) {
 	case string:
@@ -102,6 +108,7 @@ func truncateValue(v any) any {
 	return v
 }
 
+// recordAuthentication adds the step of the authenticator, which began at the given time.
 func (t *recorder) recordAuthentication(at time.Duration, res *authenticator.Response, ok bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -116,15 +123,17 @@ func (t *recorder) recordAuthentication(at time.Duration, res *authenticator.Res
 	t.addStep(at, s)
 }
 
-// authorizerDecision is one answer of the authorizer.
+// authorizerDecision is one call of the authorizer with its result.
 type authorizerDecision struct {
 	attributes authorizer.Attributes
-	isRequest  bool
+	isRequest  bool // the call is about the request itself, not about something it entails
 	allowed    bool
 	reason     string
 	err        error
 }
 
+// recordAuthorization adds the step of one call of the authorizer. Calls about impersonation and
+// about what the request entails are not refusals of the request.
 func (t *recorder) recordAuthorization(at time.Duration, r authorizerDecision) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -134,11 +143,11 @@ func (t *recorder) recordAuthorization(at time.Duration, r authorizerDecision) {
 		s.Name = journal.StepImpersonation
 		s.Message = fmt.Sprintf("%s %s %s: %s", r.attributes.GetVerb(), r.attributes.GetResource(),
 			r.attributes.GetName(), decisionText(r))
-		s.Refused = false // another of the questions about it may be answered with yes
+		s.Refused = false // another call about the same impersonation may allow it
 	case !r.isRequest:
 		s.Message = fmt.Sprintf("also asked: %s %s %s: %s", r.attributes.GetVerb(), r.attributes.GetResource(),
 			r.attributes.GetName(), decisionText(r))
-		s.Refused = false // what follows from the answer is for who asked
+		s.Refused = false // the caller decides what follows
 	default:
 		t.attributes = r.attributes
 		t.isSecret = r.attributes.GetResource() == "secrets" && r.attributes.GetAPIGroup() == ""
@@ -152,7 +161,7 @@ func (t *recorder) recordAuthorization(at time.Duration, r authorizerDecision) {
 	t.addStep(at, s)
 }
 
-// decisionText is the answer in words.
+// decisionText is the decision for a step's message.
 func decisionText(r authorizerDecision) string {
 	writer := "no"
 	if r.allowed {
@@ -164,6 +173,7 @@ func decisionText(r authorizerDecision) string {
 	return writer + ", " + r.reason
 }
 
+// errorText returns err's text; "" for nil.
 func errorText(err error) string {
 	if err == nil {
 		return ""
@@ -171,7 +181,8 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// toUnstructured is an object as JSON decodes it, in the version of the request.
+// toUnstructured returns the object as JSON decodes it, in the version of the request; nil if it
+// cannot be encoded.
 func toUnstructured(obj runtime.Object, a admission.Attributes, o admission.ObjectInterfaces) map[string]any {
 	if obj == nil {
 		return nil

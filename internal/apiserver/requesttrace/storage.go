@@ -12,15 +12,16 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// WrapStorage makes a storage tell what it writes.
+// WrapStorage returns s with its writes recorded.
 func (d *Tracer) WrapStorage(s storage.Interface) storage.Interface { return &tracedStorage{s, d} }
 
+// tracedStorage records creates, updates and deletes.
 type tracedStorage struct {
 	storage.Interface
 	tracer *Tracer
 }
 
-// Create implements volumelisters.Interface.
+// Create implements storage.Interface.
 func (k *tracedStorage) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
 	t := k.tracer.recorderFrom(ctx)
 	if t == nil {
@@ -33,7 +34,7 @@ func (k *tracedStorage) Create(ctx context.Context, key string, obj, out runtime
 	return err
 }
 
-// Delete implements volumelisters.Interface.
+// Delete implements storage.Interface.
 func (k *tracedStorage) Delete(ctx context.Context, key string, out runtime.Object, pre *storage.Preconditions,
 	validate storage.ValidateObjectFunc,
 	cached runtime.Object, o storage.DeleteOptions) error {
@@ -47,8 +48,8 @@ func (k *tracedStorage) Delete(ctx context.Context, key string, out runtime.Obje
 	return err
 }
 
-// GuaranteedUpdate implements volumelisters.Interface. Most of the write happens inside try; what
-// comes after it is the store's.
+// GuaranteedUpdate implements storage.Interface. Admission and strategy run inside try; only the
+// time after it counts as storage's.
 func (k *tracedStorage) GuaranteedUpdate(ctx context.Context, key string, dst runtime.Object, ignoreNotFound bool,
 	pre *storage.Preconditions,
 	try storage.UpdateFunc, cached runtime.Object) error {
@@ -70,13 +71,14 @@ func (k *tracedStorage) GuaranteedUpdate(ctx context.Context, key string, dst ru
 			return out, ttl, err
 		}, cached)
 	if refused != nil {
-		return err // told where it happened
+		return err // recorded by the step that failed
 	}
 	t.recordStorage(at,
 		storageResult{key: key, out: dst, err: err, unchanged: before != "0" && before == resourceVersion(dst)})
 	return err
 }
 
+// resourceVersion returns obj's resourceVersion; "" without metadata.
 func resourceVersion(obj runtime.Object) string {
 	if m, err := meta.Accessor(obj); err == nil {
 		return m.GetResourceVersion()
@@ -84,15 +86,15 @@ func resourceVersion(obj runtime.Object) string {
 	return ""
 }
 
-// markValidationStarted closes the kind's own rules for writes without validating plugins.
+// markValidationStarted ends the strategy's step for writes that no validating plugin sees.
 func (t *recorder) markValidationStarted() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.validationStarted = true
 }
 
-// recordRetry notes that the object was written, or may have been, between being read and being
-// written.
+// recordRetry adds a step for a conflict: the object that try got was, or may have been, older than
+// the stored one, and try runs again.
 func (t *recorder) recordRetry(at time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -102,14 +104,16 @@ func (t *recorder) recordRetry(at time.Duration) {
 	t.mutationStarted, t.validationStarted = false, false
 }
 
+// storageResult is the result of one call of storage.
 type storageResult struct {
 	key       string
 	out       runtime.Object
 	err       error
-	deleted   bool // deleted
-	unchanged bool // nothing to write
+	deleted   bool
+	unchanged bool // an update that changed nothing, and wrote nothing
 }
 
+// recordStorage adds the step of a storage call that began at the given time.
 func (t *recorder) recordStorage(at time.Duration, w storageResult) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -13,19 +13,20 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// Tracer wraps the parts of one server's chain. The zero value is ready but for Authorizer.
+// Tracer wraps the parts of one server's handler chain and records requests that ask for it. The
+// zero value is ready but for Authorizer; safe for concurrent use once its fields are set.
 type Tracer struct {
-	// Authorizer says who may be told.
+	// Authorizer decides who may read traces; it gets the verb journal.ExplainVerb.
 	Authorizer authorizer.UnconditionalAuthorizer
-	// MutatingPolicies names the mutating policies in force for a resource; nil names none.
+	// MutatingPolicies returns the names of the MutatingAdmissionPolicies for a resource; may be nil.
 	MutatingPolicies func(schema.GroupVersionResource) []string
 
-	active atomic.Int32 // requests that are being followed
+	active atomic.Int32 // requests that are being recorded
 }
 
 type recorderKey struct{}
 
-// recorderFrom returns who follows the request of a context, or nil.
+// recorderFrom returns the recorder of a request's context; nil if the request is not recorded.
 func (d *Tracer) recorderFrom(ctx context.Context) *recorder {
 	if d.active.Load() == 0 {
 		return nil
@@ -34,7 +35,7 @@ func (d *Tracer) recorderFrom(ctx context.Context) *recorder {
 	return t
 }
 
-// WrapAuthenticator notes who was found to send a request.
+// WrapAuthenticator returns a with its results recorded.
 func (d *Tracer) WrapAuthenticator(a authenticator.Request) authenticator.Request {
 	return authenticator.RequestFunc(func(req *http.Request) (*authenticator.Response, bool, error) {
 		t := d.recorderFrom(req.Context())
@@ -48,11 +49,12 @@ func (d *Tracer) WrapAuthenticator(a authenticator.Request) authenticator.Reques
 	})
 }
 
-// WrapAuthorizer notes what was decided about a request.
+// WrapAuthorizer returns a with its decisions recorded.
 func (d *Tracer) WrapAuthorizer(a authorizer.Authorizer) authorizer.Authorizer {
 	return tracedAuthorizer{a, d}
 }
 
+// tracedAuthorizer records decisions.
 type tracedAuthorizer struct {
 	authorizer.Authorizer
 	tracer *Tracer
@@ -71,15 +73,15 @@ func (j tracedAuthorizer) Authorize(ctx context.Context, a authorizer.Attributes
 	return d, reason, err
 }
 
-// isRequestItself says that the question is whether the request itself is allowed, not something it
-// entails.
+// isRequestItself reports whether an authorizer call is about the request itself, not about
+// something it entails (impersonation, or what an admission plugin checks).
 func isRequestItself(ctx context.Context, a authorizer.Attributes) bool {
 	info, ok := request.RequestInfoFrom(ctx)
 	return ok && info.Verb == a.GetVerb() && info.Resource == a.GetResource() &&
 		info.Subresource == a.GetSubresource() && info.Name == a.GetName()
 }
 
-// mayRead asks whether the user may be told.
+// mayRead reports whether the user of a write may read its trace.
 func (d *Tracer) mayRead(ctx context.Context, a authorizer.Attributes) (bool, error) {
 	decision, _, err := d.Authorizer.Authorize(ctx, authorizer.AttributesRecord{
 		User: a.GetUser(), Verb: journal.ExplainVerb, Namespace: a.GetNamespace(), APIGroup: a.GetAPIGroup(),

@@ -10,22 +10,23 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// cachingObject is an object that several watchers are told of, encoded once per format. The watch
-// cache tells of most events in such a way, but not of those that it finds in its history.
+// cachingObject is an object that several watchers receive and that is encoded once per format. The
+// cacher wraps most events' objects in its own, but not those it reads from its history.
 type cachingObject struct {
 	runtime.Object
 	mu             sync.Mutex
 	serializations map[runtime.Identifier]*serializationResult
 }
 
+// serializationResult is the encoding of the object in one format, made by the first that needs it.
 type serializationResult struct {
 	once sync.Once
 	raw  []byte
 	err  error
 }
 
-// newCachingObject returns an object that many may encode at once: that of a shared watch is one
-// for all members, and who encodes it must go through runtime.CacheableObject.
+// newCachingObject returns o as a runtime.CacheableObject, which several watch handlers may encode
+// at once; o must not be changed any more.
 func newCachingObject(o runtime.Object) runtime.Object {
 	if _, ok := o.(runtime.CacheableObject); ok {
 		return o
@@ -33,7 +34,8 @@ func newCachingObject(o runtime.Object) runtime.Object {
 	return &cachingObject{Object: o, serializations: map[runtime.Identifier]*serializationResult{}}
 }
 
-// CacheEncode implements runtime.CacheableObject.
+// CacheEncode implements runtime.CacheableObject. Safe for concurrent use; encode is called once
+// per id.
 func (o *cachingObject) CacheEncode(id runtime.Identifier, encode func(runtime.Object, io.Writer) error,
 	w io.Writer) error {
 	o.mu.Lock()
@@ -45,7 +47,7 @@ func (o *cachingObject) CacheEncode(id runtime.Identifier, encode func(runtime.O
 	o.mu.Unlock()
 	e.once.Do(func() {
 		var b bytes.Buffer
-		e.err = encode(o.GetObject(), &b) // encoders write into what they are given
+		e.err = encode(o.GetObject(), &b) // a copy: encoders set fields of the object
 		e.raw = b.Bytes()
 	})
 	if e.err != nil {
@@ -59,13 +61,14 @@ func (o *cachingObject) CacheEncode(id runtime.Identifier, encode func(runtime.O
 	return err
 }
 
-// GetObject implements runtime.CacheableObject.
+// GetObject implements runtime.CacheableObject: a deep copy.
 func (o *cachingObject) GetObject() runtime.Object { return o.Object.DeepCopyObject() }
 
 // DeepCopyObject implements runtime.Object.
 func (o *cachingObject) DeepCopyObject() runtime.Object { return o.Object.DeepCopyObject() }
 
-// GetObjectMeta implements metav1.ObjectMetaAccessor, for reading; nil for what has no metadata.
+// GetObjectMeta implements metav1.ObjectMetaAccessor. The result is shared and must not be changed;
+// nil if the object has no metadata.
 func (o *cachingObject) GetObjectMeta() metav1.Object {
 	m, err := meta.Accessor(o.Object)
 	if err != nil {

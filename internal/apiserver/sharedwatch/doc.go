@@ -1,16 +1,18 @@
-// Package sharedwatch lets the watchers of one scope share one watch of the library.
+// Package sharedwatch lets watchers of the same objects share one watch of the watch cache.
 //
-// Watchers see a write at the revision it was given. The library's watch cache hands each event to
-// every watcher by itself, through a goroutine and two channels with room for ten, and cuts off
-// whoever has no room left. Here the watchers of one key and one pair of selectors are members of a
-// group: its one watch of the cache fills a window of events, each member has a place in it and a
-// channel that the group fills, many events at once. Who does not keep up is fed from the window by
-// a goroutine of its own until it has caught up again; who falls out of the window, or whose
-// group's watch does not come back, goes on with a watch of its own from where it is, opened anew
-// as often as the cache cuts it off: who reads hears all. In: a storage and its watch cache. Out:
-// the events that a watch of one's own would bring, in the same order and with the same bookmarks.
-// A watcher that begins with the state of things is told it from a list and then joins. One that
-// begins before what the group knows begins with a watch of its own and joins when that has reached
-// the group; before its deadline it leaves for one again, whose last word is a bookmark. What the
-// group knows is window, in window.go; who gets what and when is group.go.
+// The library's cacher delivers each event to every watcher separately, through a goroutine and two
+// channels of ten events, and terminates a watcher whose channel is full. Here, watchers with the
+// same key, namespace and selectors form a watchGroup. The group reads one watch of the cache into
+// a window of recent events (event_window.go) and sends them to the channels of its watchers in
+// batches. A watcher that does not keep up is fed from the window by a goroutine of its own
+// (catchUp) until it has caught up. A watcher that falls out of the window, or whose group loses
+// its watch, continues with a watch of its own at the revision it has reached; that watch is
+// reopened when the cache terminates it. No event is lost or repeated.
+//
+// In: a storage.Interface and its watch cache. Out: the events, in the order and with the
+// bookmarks, that a watch of the cache would deliver. A watch from resourceVersion "" or "0", or
+// with sendInitialEvents, gets its initial state from a list and then joins a group. A watch from a
+// revision before the group's window starts with a watch of its own and joins when that has caught
+// up. Shortly before its deadline each watcher goes back to a watch of its own, which ends with the
+// library's last bookmark. The states of a watcher are drawn at the type watcher.
 package sharedwatch

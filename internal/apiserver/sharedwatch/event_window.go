@@ -7,37 +7,38 @@ import (
 )
 
 const (
-	// maxWindowEvents is how many events a window keeps for members that lag.
+	// maxWindowEvents is how many events a window keeps for watchers that lag.
 	maxWindowEvents = 4096
-	// recentEvents is how many it keeps for those who come later.
+	// recentEvents is how many it keeps for watchers that join later.
 	recentEvents = 128
 )
 
-// entry is an event with its revision.
+// entry is an event with the resourceVersion of its object; 0 for errors.
 type entry struct {
 	watch.Event
 	revision uint64
 }
 
-// eventWindow is what a group knows: all events after low, up to high. Entries are numbered; the
-// first one kept has the number first.
+// eventWindow holds the newest events of a group: all after lowRevision, up to highRevision.
+// Entries are numbered from the group's start; firstIndex is the number of entries[0]. The group's
+// mu guards it.
 type eventWindow struct {
 	entries                   []entry
 	firstIndex                int
 	lowRevision, highRevision uint64
 }
 
-// endIndex is the number that the next entry will have.
+// endIndex returns the number that the next entry will have.
 func (w *eventWindow) endIndex() int { return w.firstIndex + len(w.entries) }
 
-// add appends an entry. An error has no revision of its own.
+// add appends an entry.
 func (w *eventWindow) add(e entry) {
 	w.entries = append(w.entries, e)
 	w.highRevision = max(w.highRevision, e.revision)
 }
 
-// eventsFrom appends to batch what comes from a place on, until the batch is full; false says that
-// the place is not kept any more.
+// eventsFrom appends to batch the entries from number place on, up to batch's capacity; false if
+// that number was trimmed.
 func (w *eventWindow) eventsFrom(place int, batch []entry) ([]entry, bool) {
 	if place < w.firstIndex {
 		return batch, false
@@ -46,11 +47,11 @@ func (w *eventWindow) eventsFrom(place int, batch []entry) ([]entry, bool) {
 	return append(batch, rest[:min(len(rest), cap(batch)-len(batch))]...), true
 }
 
-// trim forgets entries that are neither recent nor at or after the place that somebody needs, and
-// all but the most, give or take some.
+// trim drops entries before the number needed, except the newest recentEvents, and whatever exceeds
+// maxWindowEvents. It drops recentEvents or more at a time, or none.
 func (w *eventWindow) trim(needed int) {
 	n := max(min(needed, w.endIndex()-recentEvents), w.endIndex()-maxWindowEvents) - w.firstIndex
-	if n < recentEvents { // seldom, many at a time
+	if n < recentEvents {
 		return
 	}
 	w.lowRevision = max(w.lowRevision, w.entries[n-1].revision)

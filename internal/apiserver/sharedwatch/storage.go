@@ -15,42 +15,47 @@ import (
 	utilflowcontrol "k8s.io/apiserver/pkg/util/flowcontrol"
 )
 
-// Storage is a storage whose watchers share watches of a cache.
+// Storage is a storage.Interface whose Watch shares watches of a cache; all else is passed on. Safe
+// for concurrent use once WithInitialEvents was called.
 type Storage struct {
-	storage.Interface       // for watches of one's own, and all but watches
-	cache             Cache // for groups
+	storage.Interface       // for watches that are not shared, and all calls but Watch
+	cache             Cache // what groups watch
 	versioner         storage.Versioner
-	newObject         func() runtime.Object // nil where states are not told
+	newObject         func() runtime.Object // nil: initial states come from the Interface's watch
 	newList           func() runtime.Object
-	mu                sync.Mutex // before a group's
+	mu                sync.Mutex // guards groups; locked before a group's mu, never after
 	groups            map[groupKey]*watchGroup
 }
 
-// Cache is where groups watch. It says at once that it does not know a revision.
+// Cache is the watch cache that groups watch. Its Watch, or the first event of its channel, refuses
+// at once a revision that the cache no longer holds.
 type Cache interface {
 	Watch(ctx context.Context, key string, o storage.ListOptions) (watch.Interface, error)
 }
 
-// New shares watches of a cache. A watcher that cannot share, or not yet, watches the storage
-// itself.
+// New returns a Storage over own that shares watches of cache. A watcher that cannot share, or
+// cannot share yet, watches own.
 func New(own storage.Interface, cache Cache) *Storage {
 	return &Storage{Interface: own, cache: cache, versioner: own.Versioner(), groups: map[groupKey]*watchGroup{}}
 }
 
-// WithInitialEvents has watchers that begin with the state of things told it from a list. A watch
-// of their own would be cut off where writes come faster than the state is read.
+// WithInitialEvents makes Watch send the initial state (sendInitialEvents, or a resourceVersion of
+// "" or "0") from a list, with the kind's constructors; it returns s. Without it, or if the list
+// fails, own's watch sends it; the cacher terminates such a watch if writes come faster than the
+// client reads the state. Call it before the first Watch.
 func (s *Storage) WithInitialEvents(newObject, newList func() runtime.Object) *Storage {
 	s.newObject, s.newList = newObject, newList
 	return s
 }
 
-// groupKey is what watchers must have in common to get the same events.
+// groupKey identifies watchers that get the same events: what is watched and by which selectors.
 type groupKey struct {
 	key, namespace string
 	labels, fields string
-	matchesNothing bool // a selector chooses nothing, which is written as the one that chooses everything
+	matchesNothing bool // a selector matches nothing; its text is "", like that of one that matches all
 }
 
+// groupKeyFor returns the key of a watch request; the namespace is that of ctx.
 func groupKeyFor(ctx context.Context, key string, p *storage.SelectionPredicate) groupKey {
 	ns, _ := request.NamespaceFrom(ctx)
 	s := groupKey{key: key, namespace: ns, labels: p.Label.String(), fields: p.Field.String()}
@@ -58,18 +63,18 @@ func groupKeyFor(ctx context.Context, key string, p *storage.SelectionPredicate)
 	return s
 }
 
-// shareMode is whether and how a watcher may share.
+// shareMode says whether a watcher joins a group, and when.
 type shareMode int
 
 const (
 	shareNever      shareMode = iota
-	shareNow                  // from the revision it names
-	shareAfterList            // when it has got the state of things, which a bookmark ends
-	shareAfterState           // when it has got the state of things, which nothing ends for it
+	shareNow                  // at once, from the requested resourceVersion
+	shareAfterList            // after the initial state, which ends with a bookmark
+	shareAfterState           // after the initial state, which ends without a bookmark
 )
 
-// shareMode says how a watcher of many objects shares, and from which revision. Who watches one
-// object, wants a part of the objects by their hash or has little time does not.
+// shareMode returns how a watch request shares, and for shareNow its revision. Watches of a single
+// object, of a shard, with an unparsable resourceVersion or with little time left do not share.
 func (s *Storage) shareMode(ctx context.Context, o *storage.ListOptions) (shareMode, uint64) {
 	p := &o.Predicate
 	if !o.Recursive || p.Label == nil || p.Field == nil || p.ShardSelector != nil && !p.ShardSelector.Empty() {
@@ -80,7 +85,7 @@ func (s *Storage) shareMode(ctx context.Context, o *storage.ListOptions) (shareM
 	}
 	if o.SendInitialEvents != nil {
 		switch {
-		case *o.SendInitialEvents && p.AllowWatchBookmarks: // a bookmark says when the state was told
+		case *o.SendInitialEvents && p.AllowWatchBookmarks: // a bookmark marks the end of the initial state
 			return shareAfterList, 0
 		case *o.SendInitialEvents:
 			return shareAfterState, 0
@@ -90,14 +95,15 @@ func (s *Storage) shareMode(ctx context.Context, o *storage.ListOptions) (shareM
 	switch from, err := s.versioner.ParseResourceVersion(o.ResourceVersion); {
 	case err != nil:
 		return shareNever, 0
-	case from == 0: // the state of things, as the cache has it
+	case from == 0: // the initial state, as the cache has it
 		return shareAfterState, 0
 	default:
 		return shareNow, from
 	}
 }
 
-// Watch implements volumelisters.Interface.
+// Watch implements storage.Interface. An error is that of the underlying storage's Watch; all that
+// goes wrong later arrives as an event or closes the channel.
 func (s *Storage) Watch(ctx context.Context, key string, o storage.ListOptions) (watch.Interface, error) {
 	mode, from := s.shareMode(ctx, &o)
 	var state []runtime.Object
@@ -131,8 +137,9 @@ func (s *Storage) Watch(ctx context.Context, key string, o storage.ListOptions) 
 	return m, nil
 }
 
-// initialState lists what a watcher is told first, and says at which revision; false if it cannot,
-// which a watch of one's own says in the library's words.
+// initialState lists the objects that a watch starts with and returns them with the list's
+// revision. It returns false if it cannot; the caller then opens the underlying watch, which
+// reports the error in the library's words.
 func (s *Storage) initialState(ctx context.Context, key string,
 	o storage.ListOptions) ([]runtime.Object, uint64, bool) {
 	if s.newList == nil {
@@ -161,7 +168,8 @@ func (s *Storage) initialState(ctx context.Context, key string,
 	return state, at, err == nil
 }
 
-// initialEventsEnd is the bookmark that ends the state of things.
+// initialEventsEnd returns the bookmark with the annotation k8s.io/initial-events-end for a
+// revision.
 func (s *Storage) initialEventsEnd(at uint64) (watch.Event, error) {
 	o := s.newObject()
 	if err := s.versioner.UpdateObject(o, at); err != nil {
@@ -170,8 +178,10 @@ func (s *Storage) initialEventsEnd(at uint64) (watch.Event, error) {
 	return watch.Event{Type: watch.Bookmark, Object: o}, storage.AnnotateInitialEventsEndBookmark(o)
 }
 
-// join makes a member of a group that knows all events after a revision, which it may begin; nil if
-// there is none. Who owned the member's channel does not any more then.
+// join adds m, which has seen all events up to the revision from, to the group of its key, and
+// starts the group if there is none. It returns nil if the group's window, or the cache, does not
+// reach back to from, or if m has stopped. On success the group owns m.out: the caller must not
+// send to it or close it any more.
 func (s *Storage) join(m *watcher, from uint64) *watchGroup {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -190,8 +200,9 @@ func (s *Storage) join(m *watcher, from uint64) *watchGroup {
 	return g
 }
 
-// newGroup makes a group that knows all after a revision; nil if the cache does not reach back so
-// far. A member that was refused does not ask again at once.
+// newGroup returns a group that knows all events after the revision from, with its watch opened, or
+// nil if the cache does not reach back that far. A watcher that was refused does not try again
+// within minWatchDuration. s.mu is held.
 func (s *Storage) newGroup(m *watcher, from uint64) *watchGroup {
 	if time.Since(m.refusedAt) < minWatchDuration {
 		return nil

@@ -10,33 +10,34 @@ import (
 )
 
 const (
-	// minWatchDuration is how long a watch that brings nothing must last; it is opened anew so
-	// often when it ends sooner.
+	// minWatchDuration is how long a watch without events must last to count as a success; a watch
+	// is reopened maxReopens times in a row when it ends sooner.
 	minWatchDuration = time.Second
 	maxReopens       = 4
-	// batchSize is how many events a group takes, or a member is fed, at once.
+	// batchSize is how many events a group reads, or catchUp feeds, at once.
 	batchSize = 64
 )
 
-// watchGroup is the members of a scope with the watch that they share.
+// watchGroup is one watch of the cache with the watchers that share it. It lives from the first
+// join until its last watcher leaves or its watch is lost; run is its goroutine.
 type watchGroup struct {
 	storage *Storage
 	key     groupKey
 	options storage.ListOptions
 	ctx     context.Context // of the watch
 	cancel  context.CancelFunc
-	watch   watch.Interface // touched by run alone
-	pending []watch.Event   // taken out of it already
+	watch   watch.Interface // used by run alone once it has started
+	pending []watch.Event   // read from watch by openWatch
 
 	mu       sync.Mutex
 	window   eventWindow
 	watchers map[*watcher]struct{}
-	closed   bool // no event comes any more
-	failed   bool // the last one was an error
+	closed   bool // no watcher may join and no event comes any more
+	failed   bool // the last event was an Error
 }
 
-// openWatch watches the cache from what the group knows on; nil if the cache does not know what
-// comes next.
+// openWatch watches the cache after the window's last revision; nil if the cache no longer holds
+// what comes next. It returns the event, if any, that it had to read to find out.
 func (g *watchGroup) openWatch() (watch.Interface, []watch.Event) {
 	o := g.options
 	o.ResourceVersion = formatRevision(g.window.highRevision)
@@ -56,8 +57,9 @@ func (g *watchGroup) openWatch() (watch.Interface, []watch.Event) {
 	}
 }
 
-// run hands out what comes. When the cache ends the watch, as it does when it has no room for an
-// event, another one goes on from there: the window says where.
+// run dispatches the events of the watch until the group is closed. If the cache terminates the
+// watch, as it does when a channel is full, another one is opened after the window's last revision.
+// When that fails too, the watchers continue with own watches.
 func (g *watchGroup) run() {
 	for failures := 0; g.watch != nil && failures < maxReopens; failures++ {
 		started := time.Now()
@@ -77,8 +79,8 @@ func (g *watchGroup) run() {
 	g.detachWatchers()
 }
 
-// dispatchAll hands out what the watch brings until it ends, and says whether it brought anything,
-// an error last.
+// dispatch adds events to the window, sends them to the live watchers and trims the window to what
+// the lagging ones still need.
 func (g *watchGroup) dispatchAll() (received, failed bool) {
 	batch := make([]entry, 0, batchSize)
 	for ok := true; ok && !failed; {
@@ -97,8 +99,8 @@ func (g *watchGroup) dispatchAll() (received, failed bool) {
 	return received, failed
 }
 
-// readBatch waits for an event unless there is one, and takes what else is there; false says that
-// the watch has ended.
+// readBatch appends events to batch: all that are there, at most cap(batch), and waits for one if
+// batch is empty. false: the watch has ended.
 func (g *watchGroup) readBatch(batch []entry) ([]entry, bool) {
 	in := g.watch.ResultChan()
 	if len(batch) == 0 {
@@ -122,7 +124,7 @@ func (g *watchGroup) readBatch(batch []entry) ([]entry, bool) {
 	return batch, true
 }
 
-// newEntry is an event as the group keeps it. All but errors have a revision.
+// newEntry returns the event as the window stores it. Only Error events have no revision.
 func (g *watchGroup) newEntry(e watch.Event) entry {
 	if e.Type == watch.Error {
 		return entry{Event: e}
@@ -155,8 +157,8 @@ func (g *watchGroup) dispatch(batch []entry) {
 	g.window.trim(needed)
 }
 
-// trySend gives events, the first of which has the number at, to a member that keeps up. If it has
-// no room for them it does not any more.
+// trySend sends events, the first of which has the window index at, to a live watcher without
+// waiting. A watcher whose channel is full becomes lagging. g.mu is held.
 func (g *watchGroup) trySend(m *watcher, at int, batch []entry) {
 	for n := range batch {
 		if !m.matches(&batch[n]) {
@@ -172,7 +174,8 @@ func (g *watchGroup) trySend(m *watcher, at int, batch []entry) {
 	}
 }
 
-// watchEvent is the event as one watcher gets it: what cannot be shared is copied.
+// watchEvent returns the event for one watcher. Bookmarks and errors are copied, as receivers may
+// change them; the others share a cachingObject.
 func (e *entry) watchEvent() watch.Event {
 	if e.Type == watch.Bookmark || e.Type == watch.Error {
 		return watch.Event{Type: e.Type, Object: e.Object.DeepCopyObject()}
@@ -180,7 +183,9 @@ func (e *entry) watchEvent() watch.Event {
 	return e.Event
 }
 
-// addWatcher takes a member who knows all up to a revision, if the window reaches back so far.
+// addWatcher adds a watcher that has seen all events up to the revision from, live or lagging;
+// false if the group is closed, its window does not reach back that far, or the watcher has ended.
+// s.mu is held.
 func (g *watchGroup) addWatcher(m *watcher, from uint64) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -188,7 +193,7 @@ func (g *watchGroup) addWatcher(m *watcher, from uint64) bool {
 		return false
 	}
 	m.group.Store(g)
-	// asked after it is known where the member is, as Stop and leave look there after they say so
+	// checked after m.group is set: onStop and onDeadline load m.group after they set these
 	if m.ctx.Err() != nil || m.nearDeadline.Load() {
 		m.group.Store(nil)
 		return false
@@ -202,8 +207,8 @@ func (g *watchGroup) addWatcher(m *watcher, from uint64) bool {
 	return true
 }
 
-// removeWatcher lets a member go whom the group hands events itself, and returns what it has seen
-// all of; false if somebody else fills its channel.
+// removeWatcher removes a live watcher and returns the revision up to which it has seen all; the
+// caller owns its channel then. ok is false for a lagging one: catchUp owns its channel.
 func (g *watchGroup) removeWatcher(m *watcher) (seen uint64, ok bool) {
 	g.mu.Lock()
 	if ok = m.live; ok {
@@ -216,13 +221,14 @@ func (g *watchGroup) removeWatcher(m *watcher) (seen uint64, ok bool) {
 	return seen, ok
 }
 
-// closeIfEmpty ends the group when nobody is left.
+// closeIfEmpty closes the group if no watcher is left. Neither lock is held.
 func (g *watchGroup) closeIfEmpty() {
 	g.storage.mu.Lock()
 	defer g.storage.mu.Unlock()
 	g.closeIfEmptyLocked()
 }
 
+// closeIfEmptyLocked is closeIfEmpty with the storage's mu held.
 func (g *watchGroup) closeIfEmptyLocked() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -231,8 +237,8 @@ func (g *watchGroup) closeIfEmptyLocked() {
 	}
 }
 
-// detachWatchers lets the group's members go on with watches of their own, those that lag when they
-// have got what there is. After an error they end.
+// detachWatchers closes the group. Live watchers continue with own watches, lagging ones when they
+// have got the rest of the window; after an Error event their channels are closed instead.
 func (g *watchGroup) detachWatchers() {
 	g.storage.mu.Lock()
 	defer g.storage.mu.Unlock()
@@ -252,7 +258,7 @@ func (g *watchGroup) detachWatchers() {
 	}
 }
 
-// closeLocked lets nobody join any more. Both locks are held.
+// closeLocked stops the watch and lets no watcher join any more. Both locks are held.
 func (g *watchGroup) closeLocked() {
 	g.closed = true
 	g.cancel()
@@ -261,21 +267,22 @@ func (g *watchGroup) closeLocked() {
 	}
 }
 
-// catchUpState is what becomes of a member that is fed.
+// catchUpState is how a lagging watcher continues.
 type catchUpState int
 
 const (
-	behind   catchUpState = iota // there is more
-	caughtUp                     // the group hands it events again
-	// it goes on with a watch of its own: it is near its end, has fallen out of the window, or the
-	// group is over
+	behind   catchUpState = iota // there are events to send
+	caughtUp                     // it is live again: the group owns its channel
+	// it continues with an own watch: its deadline is near, it has fallen out of the window, or the
+	// group is closed
 	detached
-	stoppedOrFailed // it was stopped, or got an error
+	stoppedOrFailed // it was stopped, or got an Error event: its channel is closed
 )
 
-// nextBatch takes what a member is fed next. Only when there is nothing is it anything but lagging,
-// unless it was stopped: then it gets nothing more, as what follows an event that it did not get is
-// not for it.
+// nextBatch fills batch with the next events of a lagging watcher. While there are events, and the
+// watcher was not stopped, the state is behind; a stopped watcher gets nothing more, so that it
+// never sees an event after one it missed. The revision is set for detached: where the own watch
+// starts.
 func (g *watchGroup) nextBatch(m *watcher, batch []entry) ([]entry, catchUpState, uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -11,15 +11,33 @@ import (
 )
 
 const (
-	// channelSize is how many events wait for a member before it is fed.
+	// channelSize is how many events a watcher's channel holds; when it is full, catchUp takes over.
 	channelSize = 64
-	// deadlineMargin is how long before its deadline a member leaves for a watch of its own, which
-	// brings a bookmark two seconds before the end.
+	// deadlineMargin is how long before its deadline a watcher leaves its group for an own watch,
+	// which delivers the library's bookmark two seconds before the end.
 	deadlineMargin = 5 * time.Second
 )
 
-// watcher is one watcher. Its channel is filled, and closed, by its group while direct, else by one
-// goroutine of its own: feed or alone.
+// watcher is the watch.Interface of one request. In each state exactly one goroutine sends to its
+// channel and may close it (in parentheses):
+//
+//	           Watch
+//	             |--- wants the initial state: (sendInitialState) --.
+//	             '--- from a revision -------------------------------+
+//	                                                                 v
+//	        .------- the window reaches back to the revision <----- join
+//	        v                                                        |  ^
+//	  .-- live (watchGroup.run) <--.                   it does not   |  | the own watch has
+//	  |                            | caught up                       v  | reached the window
+//	  '--> lagging (catchUp) ------'                        own watch (runOwnWatch)
+//	no room |                                                        ^
+//	        |--- out of the window ----------------------------------|
+//	live or '--- group's watch lost, or deadline near ---------------'
+//	lagging
+//
+//	any state --- Stop, request over, or an Error event was sent ---> ResultChan is closed
+//
+// Near the deadline an own watch does not join any more.
 type watcher struct {
 	storage      *Storage
 	key          string
@@ -27,18 +45,20 @@ type watcher struct {
 	options      storage.ListOptions
 	ctx          context.Context
 	cancel       context.CancelFunc
-	timer        *time.Timer // to the time to leave; nil if nothing is to be said then
+	timer        *time.Timer // calls onDeadline; nil without a deadline or bookmarks
 	out          chan watch.Event
 	group        atomic.Pointer[watchGroup]
 	nearDeadline atomic.Bool
-	refusedAt    time.Time // when the cache did not know its revision; of who opens watches for it
+	refusedAt    time.Time // when newGroup last failed; used by the goroutine that calls join
 
-	startRevision uint64 // events up to here are not for it; fixed when it joins
-	sentRevision  uint64 // up to where it was fed; guarded by the group's lock
-	live          bool   // guarded by the group's lock, as is place
-	position      int    // of the next event it is fed
+	startRevision uint64 // it has seen the events up to here; set when it joins a group
+	sentRevision  uint64 // up to where catchUp has fed it; guarded by the group's mu
+	live          bool   // guarded by the group's mu, like position
+	position      int    // window index of the next event that catchUp feeds
 }
 
+// newWatcher returns a watcher in no state yet: the caller joins it to a group or starts one of its
+// goroutines. It ends when ctx does.
 func newWatcher(ctx context.Context, s *Storage, key string, o storage.ListOptions) *watcher {
 	m := &watcher{storage: s, key: key, groupKey: groupKeyFor(ctx, key, &o.Predicate), options: o,
 		out: make(chan watch.Event, channelSize)}
@@ -53,10 +73,11 @@ func newWatcher(ctx context.Context, s *Storage, key string, o storage.ListOptio
 // ResultChan implements watch.Interface.
 func (m *watcher) ResultChan() <-chan watch.Event { return m.out }
 
-// Stop implements watch.Interface. The channel is closed, soon.
+// Stop implements watch.Interface. The channel is closed soon after, not before it returns.
 func (m *watcher) Stop() { m.cancel() }
 
-// onStop is called once, when the member was stopped or its request is over.
+// onStop runs once, when Stop was called or the request's context has ended. It closes the channel
+// of a live watcher; in the other states the goroutine that owns the channel does.
 func (m *watcher) onStop() {
 	if m.timer != nil {
 		m.timer.Stop()
@@ -68,7 +89,8 @@ func (m *watcher) onStop() {
 	}
 }
 
-// onDeadline is called once, when the deadline is near.
+// onDeadline runs once, deadlineMargin before the deadline. A live watcher changes to an own watch
+// here; the other states see nearDeadline.
 func (m *watcher) onDeadline() {
 	m.nearDeadline.Store(true)
 	if g := m.group.Load(); g != nil {
@@ -78,8 +100,8 @@ func (m *watcher) onDeadline() {
 	}
 }
 
-// resumeOwnWatch goes on from a revision with a watch of one's own. It ends when the member is over
-// or a group goes on for it.
+// resumeOwnWatch continues after the revision seen with an own watch. It owns the channel and
+// returns when the watcher has ended or joined a group.
 func (m *watcher) resumeOwnWatch(seen uint64) {
 	w, err := m.openOwnWatch(seen)
 	if err != nil {
@@ -89,21 +111,21 @@ func (m *watcher) resumeOwnWatch(seen uint64) {
 	m.runOwnWatch(w, seen)
 }
 
-// openOwnWatch opens a watch of one's own from a revision on.
+// openOwnWatch opens a watch of the underlying storage after the revision seen.
 func (m *watcher) openOwnWatch(seen uint64) (watch.Interface, error) {
 	o := m.options
 	o.ResourceVersion, o.ResourceVersionMatch, o.SendInitialEvents = formatRevision(seen), "", nil
 	return m.storage.Interface.Watch(m.ctx, m.key, o)
 }
 
-// matches says whether an event is for the member. As in the library, a bookmark that tells nothing
-// new since the beginning is not.
+// matches reports whether the watcher gets an event. As in the library, it gets bookmarks only if
+// it asked for them and they are newer than its start.
 func (m *watcher) matches(e *entry) bool {
 	return e.Type == watch.Error ||
 		e.revision > m.startRevision && (e.Type != watch.Bookmark || m.options.Predicate.AllowWatchBookmarks)
 }
 
-// send waits until there is room for an event; false if the member was stopped.
+// send waits until there is room for an event; false if the watcher was stopped.
 func (m *watcher) send(e watch.Event) bool {
 	select {
 	case m.out <- e:
@@ -113,10 +135,11 @@ func (m *watcher) send(e watch.Event) bool {
 	}
 }
 
-// runOwnWatch passes on what a watch of one's own brings until the member is over, or until a group
-// goes on where it is. The member knows all up to a revision; 0 is one that begins with the state
-// of things, and cannot join before the bookmark that ends it. A watch that the cache cuts off, as
-// it does when it has no room for an event, is opened anew where it was.
+// runOwnWatch forwards the events of w until the watcher has ended, which closes its channel, or a
+// group has taken over. seen is the revision up to which the watcher has seen all; 0 while w sends
+// the initial state, during which the watcher can neither join a group nor reopen w. If the cache
+// terminates w, as it does when a channel is full, a new one is opened after seen: at most
+// maxReopens times in a row without progress.
 func (m *watcher) runOwnWatch(w watch.Interface, seen uint64) {
 	for failures := 0; ; failures++ {
 		started := time.Now()
@@ -140,16 +163,17 @@ func (m *watcher) runOwnWatch(w watch.Interface, seen uint64) {
 	close(m.out)
 }
 
-// forwardResult is how it ends that a member is passed what a watch of its own brings.
+// forwardResult is why forward returned.
 type forwardResult int
 
 const (
-	watchClosed forwardResult = iota // the watch has ended, though nobody wanted it to
-	joinedGroup                      // a group goes on
-	watcherDone                      // the member was stopped, or got an error
+	watchClosed forwardResult = iota // the cache has terminated the watch
+	joinedGroup                      // a group owns the channel now
+	watcherDone                      // the watcher was stopped, or an Error event was sent
 )
 
-// forward passes on what a watch brings, and says up to where; see alone.
+// forward sends the events of w until w ends or a group takes over, and returns the revision up to
+// which the watcher has seen all; see runOwnWatch.
 func (m *watcher) forward(w watch.Interface, seen uint64) (uint64, forwardResult) {
 	for {
 		select {
@@ -173,7 +197,9 @@ func (m *watcher) forward(w watch.Interface, seen uint64) (uint64, forwardResult
 	}
 }
 
-// sendInitialState tells a member of the state of things at a revision, and goes on from there.
+// sendInitialState sends the objects of a list as Added events, then the closing bookmark if the
+// client wants one, then joins a group after the list's revision or resumes with an own watch. It
+// owns the channel and clears state as it sends.
 func (m *watcher) sendInitialState(state []runtime.Object, at uint64) {
 	for n, o := range state {
 		if !m.send(watch.Event{Type: watch.Added, Object: newCachingObject(o)}) {
@@ -194,7 +220,7 @@ func (m *watcher) sendInitialState(state []runtime.Object, at uint64) {
 	}
 }
 
-// isInitialEventsEnd says that an event ends the state of things.
+// isInitialEventsEnd reports whether e is the bookmark that ends the initial state.
 func isInitialEventsEnd(e watch.Event) bool {
 	if e.Type != watch.Bookmark {
 		return false
@@ -203,7 +229,8 @@ func isInitialEventsEnd(e watch.Event) bool {
 	return err == nil && last
 }
 
-// eventRevision is that of an event; 0 if it has none.
+// eventRevision returns the resourceVersion of an event's object; 0 for errors and where there is
+// none.
 func (m *watcher) eventRevision(e watch.Event) uint64 {
 	if e.Type == watch.Error {
 		return 0
@@ -215,7 +242,8 @@ func (m *watcher) eventRevision(e watch.Event) uint64 {
 	return r
 }
 
-// catchUp gives a member what it lags behind, until it keeps up again.
+// catchUp feeds a lagging watcher from the group's window until nextBatch says how it continues. It
+// owns the channel meanwhile.
 func (m *watcher) catchUp(g *watchGroup) {
 	batch := make([]entry, 0, batchSize)
 	for {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 )
 
-// Missing says that there is no store in the directory.
+// Missing is Attach's error for a directory without a store.
 type Missing struct{ Dir string }
 
 func (e *Missing) Error() string {
@@ -18,9 +18,9 @@ func (e *Missing) Error() string {
 		"servers", e.Dir)
 }
 
-// Attach reaches a store for maintenance: the external servers, the embedded etcd of a process that
-// runs now, or, when none runs, the files, which this process then serves to itself until Close. It
-// never makes a store. Errors are those of Open, and *Missing.
+// Attach opens a store for maintenance (`gantry etcd`): the external servers, the embedded etcd of
+// a running process by its socket, or, if none runs, the files in o.Dir, which this process then
+// serves to itself until Close. It never creates a store. Errors are those of Open, and *Missing.
 func Attach(ctx context.Context, o Options) (*Store, error) {
 	if len(o.Servers) > 0 {
 		return openExternal(ctx, o)
@@ -51,7 +51,7 @@ func Attach(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
-// config of a client for one endpoint.
+// clientConfig returns the configuration of a client of one endpoint.
 func clientConfig(t storagebackend.TransportConfig, endpoint string) (clientv3.Config, error) {
 	t.ServerList = []string{endpoint}
 	return dialConfig(t)

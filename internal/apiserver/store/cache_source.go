@@ -11,20 +11,20 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 )
 
-// cacheSource is the storage that one watch cache is filled from. Its watch has a stream of its own
-// in the shared client, as it has where each kind has a client: etcd tells how far it is only when
-// no watch of a stream lags behind and none begins after the present revision, which other kinds'
-// watches and those that pass by the caches often do.
+// cacheSource is the storage that one watch cache is filled from. Its watch has a gRPC stream of
+// its own within the shared client, as it has upstream, where each resource has a client: etcd
+// answers a progress request only while no watch of the stream lags behind or starts after the
+// current revision, as watches of other resources and uncached ones often do.
 type cacheSource struct {
 	storage.Interface
-	name string // tells the source from all others of the client
+	name string // unique within the client
 
 	mu     sync.Mutex
-	stream int // counts them
-	cancel context.CancelFunc
+	stream int                // number of the current stream
+	cancel context.CancelFunc // ends the current watch
 }
 
-// Watch implements volumelisters.Interface. The cache has one watch at a time.
+// Watch implements storage.Interface. A cache has one watch at a time.
 func (c *cacheSource) Watch(ctx context.Context, key string, o storage.ListOptions) (watch.Interface, error) {
 	c.mu.Lock()
 	ctx, cancel := context.WithCancel(c.onStreamLocked(ctx))
@@ -37,7 +37,7 @@ func (c *cacheSource) Watch(ctx context.Context, key string, o storage.ListOptio
 	return w, err
 }
 
-// RequestWatchProgress implements volumelisters.Interface, on the stream of the watch.
+// RequestWatchProgress implements storage.Interface, on the stream of the cache's watch.
 func (c *cacheSource) RequestWatchProgress(ctx context.Context) error {
 	c.mu.Lock()
 	ctx = c.onStreamLocked(ctx)
@@ -45,7 +45,7 @@ func (c *cacheSource) RequestWatchProgress(ctx context.Context) error {
 	return c.Interface.RequestWatchProgress(ctx)
 }
 
-// reopen ends the watch; the cache opens the next one where it is, on another stream.
+// reopen ends the watch; the cache's reflector opens the next one at its revision, on a new stream.
 func (c *cacheSource) reopen() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -55,13 +55,13 @@ func (c *cacheSource) reopen() {
 	}
 }
 
-// onStreamLocked makes calls go over the source's stream: the client has one for each set of
-// metadata.
+// onStreamLocked returns a context whose calls use the source's stream: the etcd client has one
+// stream for each set of outgoing metadata. c.mu is held.
 func (c *cacheSource) onStreamLocked(ctx context.Context) context.Context {
 	return metadata.NewOutgoingContext(ctx, metadata.Pairs("cache", c.name, "stream", strconv.Itoa(c.stream)))
 }
 
-// newCacheSource makes a storage the source of a cache.
+// newCacheSource returns raw as the source of a new cache.
 func (s *sharedClient) newCacheSource(raw storage.Interface, resource schema.GroupResource) *cacheSource {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,8 +1,8 @@
-// Package store says where API objects live: an etcd embedded in this process, or an external
-// cluster, behind one constructor.
+// Package store opens the etcd that holds the API objects: embedded in this process or an external
+// cluster.
 //
-// Keys and values are upstream's: /registry/pods/NAMESPACE/NAME holding binary protobuf. In:
-// Options. Out: a Store whose Transport the API server's storage dials, and Close. The embedded
-// etcd answers on a unix socket in a 0700 directory and has no peer listener: nobody else reaches
-// it.
+// Keys and values are upstream's: /registry/pods/NAMESPACE/NAME holds binary protobuf. In: Options.
+// Out: a Store, whose Transport (external) or in-process client (embedded, see ShareClient) the
+// registry's storages use, with backup, compaction and health checks. The embedded etcd listens on
+// a unix socket in a 0700 directory and has no peer listener.
 package store

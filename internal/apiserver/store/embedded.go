@@ -16,10 +16,11 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 )
 
-// maxSocketPath is what a sockaddr_un holds, without the closing zero.
+// maxSocketPath is the longest path, in bytes, of a sockaddr_un.
 const maxSocketPath = 107
 
-// startEmbedded runs etcd in this process and waits until it leads itself.
+// startEmbedded starts etcd in this process and returns when it is the leader, ctx ends, or it
+// fails. Errors are *InUse, *Damaged, or etcd's.
 func startEmbedded(ctx context.Context, dir string, o Options) (*Store, error) {
 	socket, release, err := socketPath(dir)
 	if err != nil {
@@ -53,7 +54,7 @@ func startEmbedded(ctx context.Context, dir string, o Options) (*Store, error) {
 	return nil, fmt.Errorf("store: etcd did not start: %w", err)
 }
 
-// embeddedConfig is a single member that only this process reaches.
+// embeddedConfig returns the configuration of a single-member etcd that only this process reaches.
 func embeddedConfig(dir, socket string, o Options) *embed.Config {
 	c := embed.NewConfig()
 	c.Name, c.Dir = "gantry", dir
@@ -68,9 +69,9 @@ func embeddedConfig(dir, socket string, o Options) *embed.Config {
 	}
 	c.TickMs, c.ElectionMs = uint(tick.Milliseconds()), uint(5*tick.Milliseconds())
 	c.EnableGRPCGateway = false
-	c.WatchProgressNotifyInterval = 30 * time.Second // who needs to know sooner asks
-	// What is committed to the database file late is in the log, synced, before anybody hears that
-	// it was written.
+	c.WatchProgressNotifyInterval = 30 * time.Second // watch caches request progress when they need it
+	// Late commits to the database file are safe: the write-ahead log is synced before a write is
+	// acknowledged.
 	c.BackendBatchInterval, c.BackendBatchLimit = time.Second, 100
 	c.UnsafeNoFsync = o.NoFsync
 	// A single member has no slow follower to catch up: keep few raft entries in memory.
@@ -84,8 +85,8 @@ func embeddedConfig(dir, socket string, o Options) *embed.Config {
 	return c
 }
 
-// launchEtcd starts etcd. It panics or exits through its logger on damaged files; both arrive here
-// as Damaged.
+// launchEtcd starts etcd. On damaged files etcd panics or exits through its logger; both are
+// returned as *Damaged. Other errors are *InUse, or etcd's.
 func launchEtcd(c *embed.Config) (e *embed.Etcd, err error) {
 	existed := fileExists(filepath.Join(c.Dir, "member"))
 	defer func() {
@@ -109,8 +110,9 @@ func launchEtcd(c *embed.Config) (e *embed.Etcd, err error) {
 	return e, nil
 }
 
-// socketPath is where etcd listens: in dir, or, where that path is too long for a socket, the same
-// place by way of an open directory.
+// socketPath returns the path of etcd's socket in dir, if necessary by way of an open file
+// descriptor of dir, where the path itself is too long for a socket. The caller calls release when
+// the socket is no longer used.
 func socketPath(dir string) (path string, release func(), err error) {
 	path = filepath.Join(dir, "etcd.sock")
 	if len(path) <= maxSocketPath {
@@ -128,8 +130,9 @@ func fileExists(path string) bool {
 	return err == nil
 }
 
-// checkReadable says whether the database file, if there is one, has sound headers and pages: etcd
-// opens it in goroutines whose panics nobody could catch.
+// checkReadable checks the headers and pages of the database file, if there is one: etcd reads it
+// in goroutines whose panics cannot be recovered. It returns bbolt's ErrTimeout if another process
+// has the file open.
 func checkReadable(db string) (err error) {
 	if !fileExists(db) {
 		return nil
@@ -138,7 +141,7 @@ func checkReadable(db string) (err error) {
 	if err != nil {
 		return fmt.Errorf("database file: %w", err)
 	}
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // a page that points behind the end
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // a page that points past the file's end
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("database file: %v", r)
@@ -147,7 +150,7 @@ func checkReadable(db string) (err error) {
 	}()
 	return b.View(func(tx *bbolt.Tx) error {
 		return tx.ForEach(func(_ []byte, bucket *bbolt.Bucket) error {
-			_ = bucket.Stats() // looks at every page of it
+			_ = bucket.Stats() // reads every page of it
 			return nil
 		})
 	})

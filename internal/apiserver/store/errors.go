@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// InUse says that another process holds the directory.
+// InUse is the error for a data directory that another process has locked.
 type InUse struct{ Dir string }
 
 func (e *InUse) Error() string {
@@ -19,7 +19,7 @@ func (e *InUse) Error() string {
 		e.Dir)
 }
 
-// Damaged says that the embedded etcd cannot read what lies in its directory.
+// Damaged is the error for a data directory that the embedded etcd cannot read.
 type Damaged struct {
 	Dir string
 	Err error
@@ -30,10 +30,10 @@ func (e *Damaged) Error() string {
 		"start empty", e.Dir, e.Err)
 }
 
-// Unwrap returns what etcd said.
+// Unwrap returns etcd's error.
 func (e *Damaged) Unwrap() error { return e.Err }
 
-// Unreachable says that no external etcd server answered.
+// Unreachable is the error when no external etcd server answers.
 type Unreachable struct {
 	Servers []string
 	Err     error
@@ -44,11 +44,11 @@ func (e *Unreachable) Error() string {
 		strings.Join(e.Servers, ", "), e.Err)
 }
 
-// Unwrap returns what the client said.
+// Unwrap returns the client's error.
 func (e *Unreachable) Unwrap() error { return e.Err }
 
-// certificateExpired says that a client certificate is past its time: etcd would only close the
-// connection.
+// certificateExpired returns an error if the client certificate in file has expired or cannot be
+// read: etcd would only close the connection. "" is no certificate.
 func certificateExpired(file string, now time.Time) error {
 	if file == "" {
 		return nil
@@ -73,7 +73,8 @@ func certificateExpired(file string, now time.Time) error {
 	return nil
 }
 
-// lockFile takes a lock file that the kernel releases when the process ends, however it ends.
+// lockFile locks a file until unlock is called or the process ends. It returns *InUse if another
+// process has it.
 func lockFile(path string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

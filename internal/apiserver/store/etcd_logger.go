@@ -10,13 +10,13 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// ignoredWarnings are warnings that a single member on a socket always gives.
+// ignoredWarnings are parts of messages that a single member on a socket always logs.
 var ignoredWarnings = []string{
 	"use of closed network connection",
 	"same port",
 	"single port",
 	"simple token is not cryptographically signed",
-	"applying request took too long", // the API server traces slow requests itself
+	"applying request took too long", // the API server logs slow requests itself
 	"the server is already initialized as member before, starting as etcd member...",
 	"failed to serve",
 	"setting up serving from embedded etcd failed.", // at each close
@@ -24,14 +24,14 @@ var ignoredWarnings = []string{
 	"error encountered",
 }
 
-// newEtcdLogger is etcd's logger: warnings and worse go to klog, the harmless do not, and what
-// would end the process panics instead, so that launch sees it.
+// newEtcdLogger returns etcd's logger: warnings and errors go to klog, ignoredWarnings at V(4)
+// only. What would exit the process panics instead, so that launchEtcd can return it.
 func newEtcdLogger() *zap.Logger {
 	return zap.New(klogCore{}, zap.WithFatalHook(panicHook{}))
 }
 
-// panicHook panics with all that etcd said: it must not go on after a write to its log failed, or
-// it would acknowledge what is not on disk.
+// panicHook panics with etcd's fatal message. etcd must not continue after a failed write to its
+// log: it would acknowledge what is not on disk.
 type panicHook struct{}
 
 // OnWrite implements zapcore.CheckWriteHook.
@@ -43,6 +43,7 @@ func (panicHook) OnWrite(e *zapcore.CheckedEntry, fields []zapcore.Field) {
 	panic(panicMessage(e.Message, enc.Fields["error"]))
 }
 
+// panicMessage returns the text of the panic, with a remedy where the disk is full.
 func panicMessage(message string, cause any) string {
 	text := "etcd cannot go on: " + message
 	if cause != nil {

@@ -9,20 +9,21 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
-// etcdFamilies begin the names of families that etcd's server itself counts. Others that begin with
-// etcd_ are the API server's own, of its requests.
+// etcdFamilies are prefixes of the metrics of etcd's server. Others that begin with etcd_ are the API
+// server's own.
 var etcdFamilies = []string{"etcd_server_", "etcd_disk_", "etcd_mvcc_", "etcd_debugging_", "etcd_network_",
 	"etcd_cluster_", "etcd_grpc_"}
 
 var registerEtcdMetrics sync.Once
 
-// serveEtcdMetrics has the API server's /metrics show what the embedded etcd counts: it has no port
-// of its own where a Prometheus could scrape it, and there its credentials and rights count.
+// serveEtcdMetrics adds the embedded etcd's metrics to the API server's /metrics: the embedded etcd
+// has no port of its own to scrape.
 func serveEtcdMetrics() {
 	registerEtcdMetrics.Do(
 		func() { legacyregistry.RawMustRegister(gathererFilter{prometheus.DefaultGatherer, isEtcdFamily}) })
 }
 
+// isEtcdFamily reports whether a metric of that name is etcd's.
 func isEtcdFamily(name string) bool {
 	for _, p := range etcdFamilies {
 		if strings.HasPrefix(name, p) {
@@ -32,18 +33,19 @@ func isEtcdFamily(name string) bool {
 	return false
 }
 
-// gathererFilter shows families of one registry in another.
+// gathererFilter is a prometheus.Collector of some metric families of another registry.
 type gathererFilter struct {
 	from    prometheus.Gatherer
 	include func(name string) bool
 }
 
-// Describe sends nothing: what there is differs from scrape to scrape.
+// Describe implements prometheus.Collector; it sends nothing, as the metrics differ from scrape to
+// scrape (an unchecked collector).
 func (p gathererFilter) Describe(chan<- *prometheus.Desc) {}
 
-// Collect gathers. A family that cannot be gathered is left out; the others are shown.
+// Collect implements prometheus.Collector. A family that cannot be gathered is left out.
 func (p gathererFilter) Collect(to chan<- prometheus.Metric) {
-	families, _ := p.from.Gather() // what could be gathered is there beside the error
+	families, _ := p.from.Gather() // returns what it could gather beside the error
 	for _, f := range families {
 		if !p.include(f.GetName()) {
 			continue
@@ -58,7 +60,7 @@ func (p gathererFilter) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// gatheredMetric is a metric that was gathered already.
+// gatheredMetric is a metric with the sample that was gathered.
 type gatheredMetric struct {
 	desc   *prometheus.Desc
 	metric *dto.Metric
@@ -66,7 +68,7 @@ type gatheredMetric struct {
 
 func (s gatheredMetric) Desc() *prometheus.Desc { return s.desc }
 
-// Write copies the sample.
+// Write implements prometheus.Metric.
 func (s gatheredMetric) Write(out *dto.Metric) error {
 	out.Label, out.Gauge, out.Counter, out.Summary, out.Untyped, out.Histogram, out.TimestampMs =
 		s.metric.GetLabel(), s.metric.GetGauge(), s.metric.GetCounter(), s.metric.GetSummary(), s.metric.GetUntyped(),

@@ -10,17 +10,17 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// becomeLeader makes the only member of an embedded etcd leader, with the message by which raft
-// hands leadership over. Left to itself the member waits one to five ticks for a leader that cannot
-// come: ticks would have to be short, and short ticks wake an idle process all the time. Should it
-// come to nothing, the member elects itself after some ticks.
+// becomeLeader makes the only member of an embedded etcd the leader, with raft's message for a
+// leadership transfer (MsgTimeoutNow), until it leads, the server stops or ctx ends. By itself the
+// member waits for one to five ticks; short ticks would wake an idle process all the time. If the
+// message has no effect, the member elects itself after that.
 func becomeLeader(ctx context.Context, s *etcdserver.EtcdServer) {
 	self := uint64(s.MemberID())
 	again := time.NewTicker(time.Millisecond)
 	defer again.Stop()
 	for s.Lead() != self {
 		if appliedAll(s) {
-			// an end of the server is seen elsewhere
+			// an error means that the server stops, which the select sees
 			_ = s.Process(ctx, &raftpb.Message{Type: raftpb.MsgTimeoutNow.Enum(), From: &self, To: &self})
 		}
 		select {
@@ -33,10 +33,10 @@ func becomeLeader(ctx context.Context, s *etcdserver.EtcdServer) {
 	}
 }
 
-// appliedAll says that raft knows of all it wrote to the log before as applied. Before that it
-// looks for changes of members in what is not, which the server may have dropped by then. What raft
-// itself takes for applied stands in a variable that etcd publishes; the server's own figures run
-// ahead of it.
+// appliedAll reports whether raft has applied everything in its log. Before that, a campaign reads
+// the entries that are not applied, looking for membership changes, and panics if the server has
+// dropped them. raft's own applied index is read from the expvar that etcd publishes; the server's
+// figures run ahead of it.
 func appliedAll(s *etcdserver.EtcdServer) bool {
 	status, ok := expvar.Get("raft.status").(expvar.Func)
 	if !ok {

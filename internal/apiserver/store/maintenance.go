@@ -12,20 +12,20 @@ import (
 	clientsnapshot "go.etcd.io/etcd/client/v3/snapshot"
 )
 
-// Member is the state of one etcd server. Sizes are bytes.
+// Member is the state of one etcd server. Sizes are in bytes.
 type Member struct {
 	Endpoint string `json:"endpoint"`
 	Version  string `json:"version"`
 	Revision int64  `json:"revision"`
 	Size     int64  `json:"size"`   // of the database file
-	InUse    int64  `json:"inUse"`  // of it; the rest is given back by Defragment
-	Quota    int64  `json:"quota"`  // size at which writes are refused
+	InUse    int64  `json:"inUse"`  // of Size; Defragment frees the rest
+	Quota    int64  `json:"quota"`  // Size at which writes are refused
 	Leader   bool   `json:"leader"` // leads the cluster
 	// Alarms are NOSPACE (writes are refused) and CORRUPT.
 	Alarms []string `json:"alarms,omitempty"`
 }
 
-// forEachEndpoint calls do with a client of each endpoint; a store of one process has one.
+// forEachEndpoint calls visit with a client of each endpoint and stops at the first error.
 func (s *Store) forEachEndpoint(visit func(c *clientv3.Client, endpoint string) error) error {
 	for _, endpoint := range s.Transport.ServerList {
 		cfg, err := clientConfig(s.Transport, endpoint)
@@ -44,7 +44,7 @@ func (s *Store) forEachEndpoint(visit func(c *clientv3.Client, endpoint string) 
 	return nil
 }
 
-// Members tells the state of each server.
+// Members returns the state of each server.
 func (s *Store) Members(ctx context.Context) ([]Member, error) {
 	var out []Member
 	err := s.forEachEndpoint(func(c *clientv3.Client, endpoint string) error {
@@ -72,8 +72,8 @@ func (s *Store) Members(ctx context.Context) ([]Member, error) {
 	return out, err
 }
 
-// Save writes a snapshot of the store to a file, all or nothing, with a checksum, mode 0600. Writes
-// go on meanwhile.
+// Save writes a snapshot with a checksum to a new file of mode 0600, completely or not at all.
+// Writes to the store continue meanwhile. It refuses to replace a file.
 func (s *Store) Save(ctx context.Context, path string) error {
 	if _, err := os.Lstat(path); err == nil {
 		return fmt.Errorf("%s exists: a snapshot never replaces a file; choose another name", path)
@@ -88,8 +88,8 @@ func (s *Store) Save(ctx context.Context, path string) error {
 	return nil
 }
 
-// Compact forgets the history of all keys before a revision, 0 meaning now, and returns the
-// revision. Watches that resume from before are told 410 Gone and list anew.
+// Compact drops the history of all keys before a revision (0: the current one) and returns the
+// revision. Watches that resume from before it get 410 Gone and list again.
 func (s *Store) Compact(ctx context.Context, revision int64) (int64, error) {
 	c, err := dial(s.Transport)
 	if err != nil {
@@ -106,7 +106,7 @@ func (s *Store) Compact(ctx context.Context, revision int64) (int64, error) {
 	_, err = c.Compact(ctx, revision, clientv3.WithCompactPhysical())
 	switch {
 	case errors.Is(err, rpctypes.ErrCompacted):
-		return revision, nil // somebody did so already
+		return revision, nil // compacted already
 	case errors.Is(err, rpctypes.ErrFutureRev):
 		return 0, fmt.Errorf("compact: the store has not reached revision %d yet: name an earlier one, or none for "+
 			"the present one", revision)
@@ -116,8 +116,8 @@ func (s *Store) Compact(ctx context.Context, revision int64) (int64, error) {
 	return revision, nil
 }
 
-// Defragment gives unused space of each server's file back to the file system and, when a server
-// then is below its quota, ends its NOSPACE alarm. A server answers nothing while it is at it.
+// Defragment returns unused space of each server's file to the file system and disarms the NOSPACE
+// alarm of a server that is below its quota then. A server answers no request meanwhile.
 func (s *Store) Defragment(ctx context.Context) error {
 	return s.forEachEndpoint(func(c *clientv3.Client, endpoint string) error {
 		if _, err := c.Defragment(ctx, endpoint); err != nil {

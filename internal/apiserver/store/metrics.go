@@ -7,7 +7,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
-// Beside the library's apiserver_watch_cache_resource_version.
+// These complement the library's apiserver_watch_cache_resource_version.
 var (
 	etcdRevision = metrics.NewGauge(&metrics.GaugeOpts{
 		Name: "gantry_etcd_revision", StabilityLevel: metrics.ALPHA,
@@ -29,10 +29,10 @@ func init() {
 	legacyregistry.MustRegister(etcdRevision, watchCacheLag, watchCacheReopens)
 }
 
-// metricRevision is a revision as the library's metrics show it.
+// metricRevision truncates a revision as the library's metrics do.
 func metricRevision(r uint64) float64 { return float64(r % 1e15) }
 
-// recordLag shows for how long a cache has been behind.
+// recordLag sets the lag of a cache, in seconds.
 func (c *trackedCache) recordLag(now time.Time) {
 	behind := 0.0
 	if c.state.target != 0 {

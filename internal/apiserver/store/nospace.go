@@ -12,11 +12,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// NoSpaceError says that the store has reached its quota. Reads and deletes go on; every other
-// write is refused until space was made.
+// NoSpaceError is the error of writes, and of Ping, when the store has reached its quota. Reads and
+// deletes still work.
 type NoSpaceError struct {
 	Size, Quota int64 // bytes
-	Err         error // what etcd said; nil when it was asked
+	Err         error // etcd's error; nil if the alarm was read
 }
 
 func (e *NoSpaceError) Error() string {
@@ -25,10 +25,10 @@ func (e *NoSpaceError) Error() string {
 		e.Size>>20, e.Quota>>20)
 }
 
-// Unwrap returns what etcd said.
+// Unwrap returns etcd's error.
 func (e *NoSpaceError) Unwrap() error { return e.Err }
 
-// Status is the answer a client gets: upstream's code and reason, with the remedy in the text.
+// Status implements errors.APIStatus: upstream's code and reason, with the remedy in the message.
 func (e *NoSpaceError) Status() metav1.Status {
 	return metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError,
@@ -41,7 +41,8 @@ func (e *NoSpaceError) Status() metav1.Status {
 var errCorrupt = errors.New("etcd found its data corrupt and takes no more writes: restore a snapshot with `gantry " +
 	"etcd snapshot restore`")
 
-// alarmError says why the embedded etcd refuses writes; nil when it does not.
+// alarmError returns why the embedded etcd refuses writes: *NoSpaceError or errCorrupt; nil if it
+// does not.
 func (s *Store) alarmError() error {
 	for _, a := range s.embedded.Server.Alarms() {
 		switch a.Alarm {
@@ -54,12 +55,13 @@ func (s *Store) alarmError() error {
 	return nil
 }
 
+// noSpaceError returns a *NoSpaceError with the present size.
 func (s *Store) noSpaceError(err error) error {
 	return &NoSpaceError{Size: s.embedded.Server.Backend().Size(), Quota: s.embedded.Server.Cfg.QuotaBackendBytes,
 		Err: err}
 }
 
-// noSpaceKV is a KV whose errors of a full store carry figures and the remedy.
+// noSpaceKV is a clientv3.KV whose errors explainNoSpace has completed.
 type noSpaceKV struct {
 	clientv3.KV
 	store *Store
@@ -73,6 +75,7 @@ func (t noSpaceKV) Put(ctx context.Context, key, val string, opts ...clientv3.Op
 	return res, t.store.explainNoSpace(err)
 }
 
+// noSpaceTxn is noSpaceKV for transactions.
 type noSpaceTxn struct {
 	clientv3.Txn
 	store *Store
@@ -92,6 +95,8 @@ func (t noSpaceTxn) Commit() (*clientv3.TxnResponse, error) {
 	return res, t.store.explainNoSpace(err)
 }
 
+// explainNoSpace returns etcd's NOSPACE error as *NoSpaceError and its CORRUPT error as errCorrupt;
+// others as they are.
 func (s *Store) explainNoSpace(err error) error {
 	if errors.Is(err, rpctypes.ErrNoSpace) || errors.Is(err, rpctypes.ErrGRPCNoSpace) {
 		return s.noSpaceError(err)

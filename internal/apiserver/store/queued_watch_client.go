@@ -13,11 +13,11 @@ import (
 	"google.golang.org/grpc"
 )
 
-// newInProcessClient is a client of an embedded etcd whose watch streams cannot block themselves.
-// The library's own has channels without room where a connection has buffers: its goroutine that
-// both sends requests and takes answers waits for a server that waits for its answers to be taken,
-// once some twenty watches are cancelled at a time, and no watch of the stream brings anything ever
-// after. v3client.New must not be used for watches anywhere else.
+// newInProcessClient returns a client of an embedded etcd whose watch streams cannot deadlock.
+// Those of v3client.New can: their channels are unbuffered, so the goroutine that both sends
+// requests and receives responses waits for a server that waits for its responses to be received,
+// once some twenty watches are cancelled at a time; then no watch of the stream ever gets an event
+// again. Do not use v3client.New for watches elsewhere.
 func newInProcessClient(e *embed.Etcd) *clientv3.Client {
 	c := v3client.New(e.Server)
 	watches := adapter.WatchServerToWatchClient(v3rpc.NewWatchServer(e.Server))
@@ -25,10 +25,10 @@ func newInProcessClient(e *embed.Etcd) *clientv3.Client {
 	return c
 }
 
-// queuedWatchClient is a watch client whose streams keep what the server has not taken yet.
+// queuedWatchClient opens streams that queue requests.
 type queuedWatchClient struct{ pb.WatchClient }
 
-// Watch opens a stream.
+// Watch implements pb.WatchClient.
 func (q queuedWatchClient) Watch(ctx context.Context, o ...grpc.CallOption) (pb.Watch_WatchClient, error) {
 	w, err := q.WatchClient.Watch(ctx, o...)
 	if err != nil {
@@ -39,8 +39,8 @@ func (q queuedWatchClient) Watch(ctx context.Context, o ...grpc.CallOption) (pb.
 	return s, nil
 }
 
-// queuedWatchStream is a stream whose Send never waits. What waits is bounded by the watches there
-// are: each is opened and cancelled once, and one request for progress is as good as many.
+// queuedWatchStream is a watch stream whose Send never blocks. The queue is bounded by the number
+// of watches: each is created and cancelled once, and adjacent progress requests become one.
 type queuedWatchStream struct {
 	pb.Watch_WatchClient
 	ready chan struct{} // there is something to deliver
@@ -49,7 +49,7 @@ type queuedWatchStream struct {
 	pending []*pb.WatchRequest
 }
 
-// Send implements pb.Watch_WatchClient.
+// Send implements pb.Watch_WatchClient. It fails only after the stream has ended.
 func (s *queuedWatchStream) Send(r *pb.WatchRequest) error {
 	if err := s.Context().Err(); err != nil {
 		return err
@@ -67,7 +67,7 @@ func (s *queuedWatchStream) Send(r *pb.WatchRequest) error {
 	return nil
 }
 
-// deliver hands requests to the server, in order, until the stream ends.
+// deliver sends the queued requests to the server, in order, until the stream ends.
 func (s *queuedWatchStream) deliver() {
 	for {
 		select {
@@ -80,7 +80,7 @@ func (s *queuedWatchStream) deliver() {
 		s.pending = nil
 		s.mu.Unlock()
 		for _, r := range batch {
-			if s.Watch_WatchClient.Send(r) != nil { // the stream has ended, which who receives sees too
+			if s.Watch_WatchClient.Send(r) != nil { // the stream has ended; Recv returns the error
 				return
 			}
 		}

@@ -10,11 +10,11 @@ import (
 	"go.etcd.io/etcd/etcdutl/v3/snapshot"
 )
 
-// RevisionBump is how far a restored store jumps ahead, so that no client that saw revisions after
-// the snapshot takes an old state for a new one. etcd's documentation advises 1e9 for Kubernetes.
+// RevisionBump is added to the revision of a restored store, so that no client that saw revisions
+// after the snapshot takes an old state for a newer one. etcd recommends 1e9 for Kubernetes.
 const RevisionBump = 1_000_000_000
 
-// BadSnapshot says that a file is not a whole snapshot.
+// BadSnapshot is the error for a file that is not a complete snapshot.
 type BadSnapshot struct {
 	Path string
 	Err  error
@@ -25,10 +25,10 @@ func (e *BadSnapshot) Error() string {
 		"checksum, needs --skip-hash-check", e.Path, e.Err)
 }
 
-// Unwrap returns what the check said.
+// Unwrap returns the error of the check.
 func (e *BadSnapshot) Unwrap() error { return e.Err }
 
-// Snapshot describes a snapshot file. Size is bytes.
+// Snapshot describes a snapshot file. Size is in bytes.
 type Snapshot struct {
 	Hash     string `json:"hash"`
 	Revision int64  `json:"revision"`
@@ -37,7 +37,7 @@ type Snapshot struct {
 	Version  string `json:"version"` // of the etcd that wrote it
 }
 
-// Inspect checks a snapshot file and says what is in it.
+// Inspect checks a snapshot file and describes it. Errors are *BadSnapshot or of the file system.
 func Inspect(path string) (out Snapshot, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -58,17 +58,17 @@ func Inspect(path string) (out Snapshot, err error) {
 		Version: st.Version}, nil
 }
 
-// RestoreOptions says how to restore.
+// RestoreOptions are the arguments of Restore.
 type RestoreOptions struct {
 	Snapshot      string
 	Dir           string // of the embedded etcd
-	SkipHashCheck bool   // the file has no checksum: it was copied, not saved
+	SkipHashCheck bool   // the file is a copied database, which has no checksum
 	Now           time.Time
 }
 
-// Restore puts the state of a snapshot into the directory of an embedded etcd that does not run.
-// What was there is kept beside it, and its path is returned, empty when there was nothing. Nothing
-// changes unless all is well. Errors are *InUse, *BadSnapshot or of the file system.
+// Restore replaces the state of an embedded etcd that does not run by a snapshot. The previous
+// state is kept beside it and its path returned, "" if there was none. On an error nothing has
+// changed. Errors are *InUse, *BadSnapshot or of the file system.
 func Restore(r RestoreOptions) (backup string, err error) {
 	dir, err := filepath.Abs(r.Dir)
 	if err != nil {
@@ -109,6 +109,8 @@ func Restore(r RestoreOptions) (backup string, err error) {
 	return backup, syncDir(dir)
 }
 
+// unpackSnapshot writes the snapshot as an etcd data directory; etcd's panics are returned as
+// errors.
 func unpackSnapshot(r RestoreOptions, target string) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -124,6 +126,7 @@ func unpackSnapshot(r RestoreOptions, target string) (err error) {
 	})
 }
 
+// syncDir makes a rename in dir durable.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -9,16 +9,16 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 )
 
-// resumingStorage is a storage whose watches resume from every revision that etcd keeps. A watch
-// cache knows nothing from before it was filled: after a restart it would send all watchers away
-// with 410 to list anew, though nothing is lost.
+// resumingStorage is a cached storage whose watches resume from every revision that etcd still has.
+// A watch cache has no events from before it was filled: after a restart it would answer all
+// watches with 410 Gone, and each client would list again.
 type resumingStorage struct {
 	storage.Interface
 	raw storage.Interface
 }
 
-// Watch asks the cache first, and etcd itself when the cache does not reach back far enough. What
-// etcd has compacted is 410, as it must be.
+// Watch implements storage.Interface. It opens the watch in the cache, or in etcd if the cache
+// answers 410; a compacted revision gets 410 from etcd.
 func (r resumingStorage) Watch(ctx context.Context, key string, o storage.ListOptions) (watch.Interface, error) {
 	w, err := r.Interface.Watch(ctx, key, o)
 	if err != nil || o.ResourceVersion == "" || o.ResourceVersion == "0" || o.SendInitialEvents != nil {
@@ -34,7 +34,7 @@ func (r resumingStorage) Watch(ctx context.Context, key string, o storage.ListOp
 			return r.raw.Watch(ctx, key, o)
 		}
 		return newPeekedWatch(e, w), nil
-	default: // what is too old is known at once
+	default: // the cache answers 410 at once or not at all
 		return w, nil
 	}
 }
@@ -44,13 +44,14 @@ func isGone(e watch.Event) bool {
 	return ok && e.Type == watch.Error && s.Code == http.StatusGone
 }
 
-// peekedWatch is a watch of which one event was taken out already.
+// peekedWatch is a watch whose first event was read already and is delivered again.
 type peekedWatch struct {
 	watch.Interface
 	out  chan watch.Event
 	stop context.CancelFunc
 }
 
+// newPeekedWatch returns w with the event first in front.
 func newPeekedWatch(first watch.Event, w watch.Interface) *peekedWatch {
 	ctx, stop := context.WithCancel(context.Background())
 	a := &peekedWatch{Interface: w, out: make(chan watch.Event), stop: stop}
@@ -58,6 +59,7 @@ func newPeekedWatch(first watch.Event, w watch.Interface) *peekedWatch {
 	return a
 }
 
+// forward delivers e and what follows until the watch ends or Stop is called.
 func (a *peekedWatch) forward(ctx context.Context, e watch.Event) {
 	defer close(a.out)
 	for ok := true; ok; e, ok = <-a.Interface.ResultChan() {

@@ -25,22 +25,24 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/sharedwatch"
 )
 
-// sharedClient is one client of the embedded etcd for all resources: calls go to the server's
-// functions, without sockets or copies. The library would open a connection per resource.
+// sharedClient is the one client of the embedded etcd for the storages of all resources. Calls go
+// to the server's functions without sockets or copies; upstream opens a connection per resource.
+// Safe for concurrent use.
 type sharedClient struct {
 	client    *kubernetes.Client
 	compactor interface {
 		etcd3.Compactor
 		Stop()
 	}
-	cancel context.CancelFunc // ends what follows the caches
+	cancel context.CancelFunc // ends monitorCaches
 
 	mu      sync.Mutex
-	created int // caches, ever
+	created int // cache sources made so far
 	caches  []*trackedCache
 }
 
-// openSharedClient makes the client and starts compaction of history older than the interval.
+// openSharedClient makes the shared client and starts the compaction of history older than compact
+// and monitorCaches. They run until close, not until ctx ends.
 func (s *Store) openSharedClient(ctx context.Context, compact time.Duration) {
 	c := &kubernetes.Client{Client: newInProcessClient(s.embedded)}
 	c.Kubernetes = c
@@ -48,13 +50,13 @@ func (s *Store) openSharedClient(ctx context.Context, compact time.Duration) {
 	s.shared = &sharedClient{client: c, compactor: etcd3.NewCompactor(c.Client, compact, clock.RealClock{}, nil),
 		cancel: cancel}
 	go s.monitorCaches(following)
-	// The library asks each endpoint whether watches can report progress; an in-process client has
-	// none to ask.
+	// The library checks each endpoint's version for progress requests; an in-process client has no
+	// endpoints, so it gets one.
 	feature.DefaultFeatureSupportChecker.CheckClient(ctx, namedClient{c.Client, s}, storage.RequestWatchProgress)
 	c.KV = noSpaceKV{etcd3.NewETCDLatencyTracker(c.KV), s}
 }
 
-// namedClient is the client under the name of its socket.
+// namedClient is the in-process client with the socket's address as its endpoint.
 type namedClient struct {
 	*clientv3.Client
 	store *Store
@@ -62,8 +64,8 @@ type namedClient struct {
 
 func (v namedClient) Endpoints() []string { return v.store.Transport.ServerList }
 
-// Status is asked beside everything else, until it is answered: also of a store that is being
-// closed, whose database must not be read any more.
+// Status implements clientv3.Maintenance. The library retries it in the background until it
+// succeeds, so it may come while the store closes; the closed database must not be read.
 func (v namedClient) Status(ctx context.Context, endpoint string) (*clientv3.StatusResponse, error) {
 	v.store.statusLock.RLock()
 	defer v.store.statusLock.RUnlock()
@@ -81,8 +83,8 @@ func (s *sharedClient) close() {
 	_ = s.client.Close() // the process or the server ends with it
 }
 
-// Ping asks etcd for a key, as a health check. A store that refuses writes is not healthy; the
-// error is *NoSpaceError or says what etcd said.
+// Ping reads a key, for health checks. It returns *NoSpaceError or errCorrupt if the embedded etcd
+// refuses writes, or etcd's error.
 func (s *Store) Ping(ctx context.Context) error {
 	if s.closed.Load() {
 		return errClosed
@@ -102,8 +104,9 @@ func (s *Store) Ping(ctx context.Context) error {
 	return err
 }
 
-// ShareClient makes the storages of a getter use one in-process client when etcd is embedded.
-// Watchers share watches in any case.
+// ShareClient returns a getter whose storages use the shared client and watch caches, if etcd is
+// embedded. With an external etcd the getter's storages stay the library's. Watchers share watches
+// in both cases (package sharedwatch).
 func (s *Store) ShareClient(g generic.RESTOptionsGetter) generic.RESTOptionsGetter {
 	if s.embedded == nil {
 		return WrapStorage(g, func(s storage.Interface) storage.Interface { return sharedwatch.New(s, s) })
@@ -111,7 +114,7 @@ func (s *Store) ShareClient(g generic.RESTOptionsGetter) generic.RESTOptionsGett
 	return sharingGetter{g, s.shared}
 }
 
-// WrapStorage has every storage of a getter wrapped once it is made.
+// WrapStorage returns a getter that applies wrap to every storage it makes.
 func WrapStorage(g generic.RESTOptionsGetter,
 	wrap func(storage.Interface) storage.Interface) generic.RESTOptionsGetter {
 	return wrappingGetter{g, wrap}
@@ -122,7 +125,7 @@ type wrappingGetter struct {
 	wrap func(storage.Interface) storage.Interface
 }
 
-// GetRESTOptions wraps what the storage is made into.
+// GetRESTOptions implements generic.RESTOptionsGetter.
 func (g wrappingGetter) GetRESTOptions(r schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
 	o, err := g.RESTOptionsGetter.GetRESTOptions(r, example)
 	if inner := o.Decorator; inner != nil {
@@ -145,15 +148,15 @@ type sharingGetter struct {
 	shared *sharedClient
 }
 
-// GetRESTOptions replaces how the storage is made.
+// GetRESTOptions implements generic.RESTOptionsGetter.
 func (g sharingGetter) GetRESTOptions(r schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
 	o, err := g.RESTOptionsGetter.GetRESTOptions(r, example)
 	o.Decorator = g.shared.newStorage
 	return o, err
 }
 
-// newStorage is etcd3 storage over the shared client behind a watch cache. The parameters are the
-// library's.
+// newStorage implements generic.StorageDecorator: etcd3 storage over the shared client behind a
+// watch cache, with shared and resuming watches. Events are not cached, as upstream.
 func (s *sharedClient) newStorage(c *storagebackend.ConfigForResource, prefix string,
 	key func(runtime.Object) (string, error), newFunc, newList func() runtime.Object,
 	attrs storage.AttrFunc, triggers storage.IndexerFuncs,
@@ -169,7 +172,7 @@ func (s *sharedClient) newStorage(c *storagebackend.ConfigForResource, prefix st
 	if err != nil {
 		return nil, nil, err
 	}
-	if c.GroupResource.Resource == "events" { // upstream keeps no cache of them either: many, and hardly read
+	if c.GroupResource.Resource == "events" { // as upstream: there are many, and hardly any is read
 		return raw, raw.Close, nil
 	}
 	source := s.newCacheSource(raw, c.GroupResource)
@@ -186,7 +189,7 @@ func (s *sharedClient) newStorage(c *storagebackend.ConfigForResource, prefix st
 	delegator := cacher.NewCacheDelegator(caching, raw)
 	history, err := historyOf(caching)
 	if err != nil {
-		klog.Error(err, "; what it keeps stays in memory") // a test sees to it that this is not so
+		klog.Error(err, "; what it keeps stays in memory") // TestHistoryIsLetGo fails then
 	}
 	forget := s.addCache(&trackedCache{source: source, resource: c.GroupResource, cache: caching, history: history})
 	var once sync.Once

@@ -19,39 +19,40 @@ import (
 // Prefix is the root of all keys, upstream's default.
 const Prefix = "/registry"
 
-// compaction is how much history watchers and paged lists can count on, upstream's default.
+// compaction is how long history is kept for watches and paged lists: upstream's default.
 const compaction = 5 * time.Minute
 
-// Options choose and tune the store.
+// Options select and tune the store.
 type Options struct {
 	Servers []string // URLs of an external etcd; empty embeds one
-	Dir     string   // state of the embedded etcd; made when missing, mode 0700
+	Dir     string   // data directory of the embedded etcd; created if missing, mode 0700
 	// CAFile, CertFile and KeyFile are the TLS client files for external servers.
 	CAFile, CertFile, KeyFile string
-	// NoFsync lets the embedded etcd skip fsync: a power cut loses acknowledged writes. For tests.
+	// NoFsync makes the embedded etcd skip fsync: a power cut loses acknowledged writes. For tests.
 	NoFsync bool
-	// Tick is the raft tick of the embedded etcd; the only member elects itself after 1 to 5 of
-	// them. 0 means a second, and that the member is made leader at once: right where a process has
-	// one store.
+	// Tick is the raft tick of the embedded etcd, whose only member elects itself after 1 to 5
+	// ticks. 0 means one second with the member made leader at once (becomeLeader), which works
+	// only in a process with one store.
 	Tick time.Duration
-	// Quota is how large the database of the embedded etcd may become, in bytes, before writes are
-	// refused. 0 means 8 GiB, etcd's own advice.
+	// Quota is the size of the embedded etcd's database, in bytes, at which writes are refused. 0
+	// means 8 GiB, the largest that etcd recommends.
 	Quota int64
 }
 
-// Store is an open store.
+// Store is an etcd that is ready for requests, embedded or external. Open and Attach make it; its
+// owner calls Close. Safe for concurrent use.
 type Store struct {
-	// Transport tells the API server's storage how to dial.
+	// Transport is the client configuration for k8s.io/apiserver's storage.
 	Transport  storagebackend.TransportConfig
 	embedded   *embed.Etcd
 	shared     *sharedClient
-	release    func()
+	release    func() // the socket and the lock of the directory
 	closed     atomic.Bool
-	statusLock sync.RWMutex // held for reading while etcd is asked for its status
+	statusLock sync.RWMutex // held for reading during namedClient.Status
 }
 
-// Open makes the store ready for requests. Errors are *InUse, *Damaged, *Unreachable or say which
-// option is wrong.
+// Open starts the embedded etcd, or checks that an external server answers within ten seconds.
+// Errors are *InUse, *Damaged, *Unreachable, or name the wrong option.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	if len(o.Servers) > 0 {
 		return openExternal(ctx, o)
@@ -84,13 +85,12 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
-// Close stops an embedded etcd; call it after the API server has ended. It is safe to call more
-// than once.
+// Close stops an embedded etcd. Call it after the API server has stopped. Further calls do nothing.
 func (s *Store) Close() {
 	if s.closed.Swap(true) {
 		return
 	}
-	s.statusLock.Lock() // who asks now is waited for, who comes later sees that it is closed
+	s.statusLock.Lock() // waits for calls of Status; later ones see closed
 	s.statusLock.Unlock()
 	if s.shared != nil {
 		s.shared.close()
@@ -103,10 +103,11 @@ func (s *Store) Close() {
 	}
 }
 
-// Embedded says that etcd runs in this process.
+// Embedded reports whether etcd runs in this process.
 func (s *Store) Embedded() bool { return s.embedded != nil }
 
-// Failed reports an embedded etcd that stopped by itself; nil for an external one.
+// Failed returns a channel with the error of an embedded etcd that stopped by itself; nil for an
+// external one.
 func (s *Store) Failed() <-chan error {
 	if s.embedded == nil {
 		return nil
@@ -114,8 +115,7 @@ func (s *Store) Failed() <-chan error {
 	return s.embedded.Err()
 }
 
-// Client is an etcd client of the store for maintenance (compaction, snapshots). The caller closes
-// it.
+// Client returns an etcd client for maintenance (compaction, snapshots), which the caller closes.
 func (s *Store) Client() (*clientv3.Client, error) {
 	if s.embedded != nil {
 		return newInProcessClient(s.embedded), nil
@@ -148,7 +148,8 @@ func dialConfig(t storagebackend.TransportConfig) (clientv3.Config, error) {
 	return cfg, nil
 }
 
-// openExternal checks that one of the servers answers and names them for the storage.
+// openExternal returns a store of external servers once one of them answers; otherwise
+// *Unreachable.
 func openExternal(ctx context.Context, o Options) (*Store, error) {
 	t := storagebackend.TransportConfig{ServerList: o.Servers, TrustedCAFile: o.CAFile, CertFile: o.CertFile,
 		KeyFile: o.KeyFile}

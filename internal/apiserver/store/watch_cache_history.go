@@ -13,34 +13,34 @@ import (
 )
 
 const (
-	// historyAge is for how long a watch cache keeps an event at least; the library's own bound.
+	// historyAge is how long a watch cache keeps an event at least: the library's default.
 	historyAge = cacher.DefaultEventFreshDuration
-	// minHistory is how many events a watch cache keeps, however old.
+	// minHistory is how many events a watch cache keeps, whatever their age.
 	minHistory = 100
-	// maxHistory is how many it keeps, however young. Who resumes from before them is served by
-	// etcd.
+	// maxHistory is how many it keeps at most. Watches that resume from before them are served by
+	// etcd (resumingStorage).
 	maxHistory = minHistory << 7
-	// trimPeriod is how often what is too old is let go.
+	// trimPeriod is how often old events are dropped.
 	trimPeriod = 15 * time.Second
 )
 
-// watchCacheHistory is the window of events that a watch cache keeps for those who resume. The
-// library grows it while events come quickly and shrinks it only when they come slowly: when they
-// end, it keeps two objects for each of up to a hundred thousand events for good. Nothing of the
-// window is public, so that it is reached through the library's own fields: after an update of
-// k8s.io/apiserver TestHistoryIsLetGo tells whether they are as here.
+// watchCacheHistory bounds the event history of one of the library's watch caches. The library
+// grows the history while events come quickly and shrinks it only while they come slowly: when
+// events stop, it keeps two objects for each of up to 100,000 events for good. The history is not
+// exported, so it is reached by reflection; after an update of k8s.io/apiserver, TestHistoryIsLetGo
+// shows whether the fields are still as here.
 type watchCacheHistory struct {
-	lock   *sync.RWMutex // of the watch cache
-	events reflect.Value // the ring, a slice of pointers to events
-	// numbers of the first event and of the next one; a place is its number modulo the capacity
+	lock   *sync.RWMutex // the watch cache's own
+	events reflect.Value // ring buffer: a slice of pointers to events
+	// numbers of the first event and of the next one; the index is the number modulo capacity
 	first, end reflect.Value
 	capacity   reflect.Value
-	removed    reflect.Value // something was let go since the list
+	removed    reflect.Value // an event was dropped since the last list
 	snapshots  *cacherstore.WatchCacheStorage
 }
 
-// historyOf finds the window of a watch cache and bounds it; the error says what the library has
-// otherwise than it had.
+// historyOf returns the history of a watch cache and sets its upper bound; the error names the
+// field that the library does not have any more.
 func historyOf(c *cacher.Cacher) (h *watchCacheHistory, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -64,7 +64,8 @@ func historyOf(c *cacher.Cacher) (h *watchCacheHistory, err error) {
 	return h, nil
 }
 
-// structField is a field of an addressable struct, to be read and set whatever its name.
+// structField returns a field of an addressable struct for reading and setting, exported or not. It
+// panics if there is none.
 func structField(of reflect.Value, name string) reflect.Value {
 	f := of.FieldByName(name)
 	if !f.IsValid() {
@@ -73,14 +74,14 @@ func structField(of reflect.Value, name string) reflect.Value {
 	return reflect.NewAt(f.Type(), unsafe.Pointer(f.UnsafeAddr())).Elem()
 }
 
-// event is one of the window: when it was recorded, and its revision.
+// event returns the time and revision of the event with a number. h.lock is held.
 func (h *watchCacheHistory) event(n int64) (time.Time, uint64) {
 	e := h.events.Index(int(n % h.capacity.Int())).Elem()
 	return e.FieldByName("RecordTime").Interface().(time.Time), e.FieldByName("ResourceVersion").Uint()
 }
 
-// TrimHistories has the watch caches of an embedded etcd let go of the events that are too old at a
-// time, as they do by themselves every quarter of a minute.
+// TrimHistories drops the events that are too old at the time now from all watch caches of an
+// embedded etcd. monitorCaches calls it every trimPeriod.
 func (s *Store) TrimHistories(now time.Time) {
 	if s.embedded == nil {
 		return
@@ -95,8 +96,9 @@ func (s *Store) TrimHistories(now time.Time) {
 	}
 }
 
-// trim lets go of events that are too old, with the room that they took and the states of the cache
-// that only they could ask for. Who is being served from them is cut off, and resumes.
+// trim drops events older than historyAge, shrinks the ring buffer and drops the snapshots of the
+// cache that only they could need. Watchers that are being served from dropped events are
+// terminated and resume.
 func (h *watchCacheHistory) trim(now time.Time) {
 	h.lock.Lock()
 	defer h.lock.Unlock()

@@ -12,37 +12,36 @@ import (
 )
 
 const (
-	// progressPeriod is how often watch caches are compared with etcd. A cache that is behind is
-	// told how far etcd is, so that all are at most about that old.
+	// progressPeriod is how often watch caches are compared with etcd. A cache that is behind gets a
+	// progress notification, so that none is staler than about that.
 	progressPeriod = time.Second
-	// reopenAfter is how many comparisons in a row a cache may stand still behind etcd, asked each
-	// time, before its watch is opened anew.
+	// reopenAfter is how many comparisons in a row a cache may stay at one revision behind etcd, with a
+	// progress request each time, before its watch is reopened.
 	reopenAfter = 10
-	// stalledAfter is how many make it one that the server is not ready with: a new watch did not
-	// help.
+	// stalledAfter is after how many of them the server reports itself unready: a new watch has not
+	// helped.
 	stalledAfter = 25
 )
 
-// cacheState is what is known of a watch cache since it last was where etcd is; the zero value of
-// one that is.
+// cacheState is how a watch cache follows etcd; the zero value for one that has caught up.
 type cacheState struct {
-	target    uint64    // the revision that it is to reach
-	since     time.Time // when etcd was seen to have it
-	current   uint64    // where it was last
-	unchanged int       // comparisons in a row at which it had not moved
+	target    uint64    // the revision it has to reach
+	since     time.Time // when etcd was first seen at target
+	current   uint64    // its revision at the last comparison
+	unchanged int       // comparisons in a row without a new revision
 }
 
-// cacheAction is what a comparison has done about a cache.
+// cacheAction is what compareCaches does about a cache.
 type cacheAction int
 
 const (
 	noAction    cacheAction = iota
-	askProgress             // request progress on its watch
+	askProgress             // request a progress notification on its watch
 	reopenWatch             // end its watch and open another
 )
 
-// next says what becomes of a cache that is at a revision while etcd is at another. Comparisons
-// are counted, not timed: a process that was stopped for a while knows of no fault.
+// next returns the state of a cache at revision at while etcd is at revision etcd, and what to do.
+// Pure. Comparisons are counted, not timed: a process that was suspended has not seen a fault.
 func (c cacheState) next(at, etcd uint64, now time.Time) (cacheState, cacheAction) {
 	switch {
 	case at >= etcd:
@@ -59,14 +58,14 @@ func (c cacheState) next(at, etcd uint64, now time.Time) (cacheState, cacheActio
 	return c, askProgress
 }
 
-// stalled says that neither requests for progress nor a new watch have moved the cache.
+// stalled reports whether neither progress requests nor a new watch have moved the cache.
 func (c cacheState) stalled() bool { return c.unchanged >= stalledAfter }
 
-// StalledCaches are kinds whose watch caches do not follow etcd: who lists or watches them may
-// wait, or not hear of changes.
+// StalledCaches is the error of CheckCaches: lists and watches of these resources may wait or miss
+// changes.
 type StalledCaches struct{ Kinds []StalledCache }
 
-// StalledCache is a kind whose watch cache stands still.
+// StalledCache is a resource whose watch cache does not follow etcd.
 type StalledCache struct {
 	Resource schema.GroupResource
 	At, Etcd uint64        // revisions
@@ -86,7 +85,8 @@ func (s *StalledCaches) Error() string {
 	return b.String() + ": restart the API server if it does not go away"
 }
 
-// trackedCache is a watch cache with where it is filled from and what is known of it.
+// trackedCache is a watch cache that monitorCaches compares with etcd. sharedClient.mu guards
+// state.
 type trackedCache struct {
 	source   *cacheSource
 	resource schema.GroupResource
@@ -94,11 +94,12 @@ type trackedCache struct {
 		Ready() bool
 		LastSyncResourceVersion() (uint64, error)
 	}
-	history *watchCacheHistory // nil where it cannot be reached
+	history *watchCacheHistory // nil if historyOf failed
 	state   cacheState
 }
 
-// monitorCaches compares all caches with etcd, and has them let go of what is old, until ctx ends.
+// monitorCaches calls compareCaches every progressPeriod and TrimHistories every trimPeriod until
+// ctx ends.
 func (s *Store) monitorCaches(ctx context.Context) {
 	timer := alignedClock{}.NewTimer(progressPeriod)
 	defer timer.Stop()
@@ -118,7 +119,8 @@ func (s *Store) monitorCaches(ctx context.Context) {
 	}
 }
 
-// compareCaches compares all caches with etcd once. One that is being filled is not judged.
+// compareCaches compares all caches with etcd's revision once and requests progress or reopens
+// watches. A cache that is still being filled is skipped.
 func (s *sharedClient) compareCaches(ctx context.Context, etcd uint64, now time.Time) {
 	s.mu.Lock()
 	all := slices.Clone(s.caches)
@@ -130,7 +132,7 @@ func (s *sharedClient) compareCaches(ctx context.Context, etcd uint64, now time.
 		}
 		at, err := c.cache.LastSyncResourceVersion()
 		if err != nil {
-			continue // it is over
+			continue // the cache was stopped
 		}
 		next, step := c.state.next(at, etcd, now)
 		s.mu.Lock()
@@ -151,14 +153,14 @@ func (s *sharedClient) compareCaches(ctx context.Context, etcd uint64, now time.
 	}
 }
 
-// requestProgress requests progress; not for longer than until the next comparison.
+// requestProgress requests a progress notification; it returns before the next comparison.
 func (c *trackedCache) requestProgress(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, progressPeriod)
 	defer cancel()
-	_ = c.source.RequestWatchProgress(ctx) // whether it came shows at the next comparison
+	_ = c.source.RequestWatchProgress(ctx) // the next comparison shows whether it helped
 }
 
-// addCache makes a cache one that is followed; the function returned takes it away again.
+// addCache adds a cache to those that are compared; remove takes it out again.
 func (s *sharedClient) addCache(c *trackedCache) (remove func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -171,7 +173,7 @@ func (s *sharedClient) addCache(c *trackedCache) (remove func()) {
 	}
 }
 
-// stalledError is nil, or *StalledCaches.
+// stalledError returns *StalledCaches, or nil if no cache is stalled.
 func (s *sharedClient) stalledError(etcd uint64, now time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -188,9 +190,9 @@ func (s *sharedClient) stalledError(etcd uint64, now time.Time) error {
 	return &e
 }
 
-// CheckCaches says whether the watch caches of all kinds follow an embedded etcd: the error is
-// *StalledCaches. A cache that is being filled, one that moves however slowly, and one that has
-// been behind for less than half a minute do follow.
+// CheckCaches returns *StalledCaches if some watch cache of an embedded etcd has not moved for
+// stalledAfter comparisons. A cache that is being filled, or that moves however slowly, passes. The
+// readiness check calls it.
 func (s *Store) CheckCaches() error {
 	if s.embedded == nil || s.closed.Load() {
 		return nil

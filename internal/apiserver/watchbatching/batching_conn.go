@@ -9,24 +9,24 @@ import (
 )
 
 const (
-	// idleThreshold is how long a connection must not have been written to for the next write to go
-	// out by itself.
+	// idleThreshold is how long a connection must not have been written to for the next write to be
+	// sent directly.
 	idleThreshold = time.Millisecond
-	// directWriteSize is a write that is worth a system call.
+	// directWriteSize is the size, in bytes, from which a write is sent directly.
 	directWriteSize = 8 << 10
-	// maxPending is how much may wait before who writes waits too, in bytes.
+	// maxPending is how many bytes may be pending before Write blocks.
 	maxPending = 256 << 10
-	// closeTimeout is how long the peer of a connection that is closed, or written to no more, has
-	// to take what waited.
+	// closeTimeout is how long the peer of a closed connection, or of one whose write deadline has
+	// passed, has to receive the pending bytes.
 	closeTimeout = time.Second
-	// keepAlive is how often an idle connection is tried: the library's, which it can set only on a
-	// connection that it knows.
+	// keepAlive is the period of TCP keep-alive: that of k8s.io/apiserver, which can set it only on a
+	// *net.TCPConn.
 	keepAlive = 3 * time.Minute
 )
 
-// Listener accepts connections whose writes travel together: what is written in a burst is gathered
-// and leaves in one system call. HTTP/2 flushes after 4 KiB, two or three events, and ten watchers
-// of a connection hear of a write at once.
+// Listener accepts connections that join writes: what is written within a burst is sent by one
+// system call. net/http's HTTP/2 flushes every 4 KiB (two or three events), and the watchers of one
+// connection get a write's event at about the same time.
 type Listener struct{ net.Listener }
 
 // Accept implements net.Listener.
@@ -42,29 +42,31 @@ func (l Listener) Accept() (net.Conn, error) {
 	return newBatchingConn(c), nil
 }
 
-// batchingConn gathers what is written. Like TCP it takes bytes before they have left; an error is
-// told at the next write.
+// batchingConn joins writes. Write returns before the bytes are sent, as TCP does; an error of the
+// connection is returned by the next Write. Safe for concurrent use, as net.Conn requires. A
+// goroutine (send) exists only while bytes are pending.
 type batchingConn struct {
 	net.Conn
 
 	mu               sync.Mutex
-	cond             sync.Cond // something left, or cannot
-	pending          []byte
-	reusable         []byte
-	sending          bool // send runs
-	closing          bool
-	deadlineExceeded bool // the deadline of writes was over when it was set
-	err              error
+	cond             sync.Cond // pending bytes were sent, or cannot be
+	pending          []byte    // not sent yet
+	reusable         []byte    // the buffer that was sent last
+	sending          bool      // the goroutine of send exists
+	closing          bool      // Close was called
+	deadlineExceeded bool      // the write deadline had passed when it was set
+	err              error     // of the connection
 	lastWrite        time.Time
 }
 
+// newBatchingConn returns a connection over inner, which it owns.
 func newBatchingConn(inner net.Conn) *batchingConn {
 	c := &batchingConn{Conn: inner}
 	c.cond.L = &c.mu
 	return c
 }
 
-// Write implements net.Conn.
+// Write implements net.Conn. It blocks while more than maxPending bytes are pending.
 func (c *batchingConn) Write(p []byte) (int, error) {
 	now := time.Now()
 	c.mu.Lock()
@@ -96,7 +98,8 @@ func (c *batchingConn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// send writes until nothing waits. Others that have something to say get the processor first.
+// send sends until nothing is pending. It yields the processor first, so that other writers of the
+// burst can append.
 func (c *batchingConn) send() {
 	runtime.Gosched()
 	c.mu.Lock()
@@ -116,12 +119,12 @@ func (c *batchingConn) send() {
 	closing := c.closing
 	c.mu.Unlock()
 	if closing {
-		_ = c.Conn.Close() // Close could not wait to hear of it
+		_ = c.Conn.Close() // Close has returned already: nobody gets the error
 	}
 }
 
-// Close implements net.Conn. What waits is still sent, for a second at most; nothing is read any
-// more.
+// Close implements net.Conn. Pending bytes are still sent, for closeTimeout at most; reads end at
+// once.
 func (c *batchingConn) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -138,7 +141,8 @@ func (c *batchingConn) Close() error {
 	return nil
 }
 
-// SetDeadline implements net.Conn; that of a closed connection stands.
+// SetDeadline implements net.Conn. After Close it returns net.ErrClosed, as all deadlines do: the
+// one that Close has set stays.
 func (c *batchingConn) SetDeadline(t time.Time) error {
 	if err := c.SetReadDeadline(t); err != nil {
 		return err
@@ -156,8 +160,9 @@ func (c *batchingConn) SetReadDeadline(t time.Time) error {
 	return c.Conn.SetReadDeadline(t)
 }
 
-// SetWriteDeadline implements net.Conn. One that is over already refuses writes from now on, as
-// crypto/tls wants it after its last word; what was taken before still has a second to leave.
+// SetWriteDeadline implements net.Conn. A deadline in the past refuses writes from now on, as
+// crypto/tls needs after its close_notify; bytes that are pending still have closeTimeout to be
+// sent.
 func (c *batchingConn) SetWriteDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

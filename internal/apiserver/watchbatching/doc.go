@@ -1,11 +1,13 @@
-// Package watchbatching lets the events of a watch leave together when many watch at once.
+// Package watchbatching sends the events of a watch in batches when many clients watch at once.
 //
-// Watchers see a write at the revision it was given. Each flush of a watcher's answer wakes several
-// goroutines, closes an HTTP/2 frame and a TLS record, and is a system call; before many watchers
-// that is most of what a write costs. After a flush a watcher's handler therefore rests, a few
-// milliseconds at most, and sends what came meanwhile at once. Who watches alone, or hears little,
-// never waits. Beneath, what is written to a connection in a burst is gathered and leaves in one
-// system call. In: the answers of watches over the network, and connections. Out: the same bytes in
-// the same order, in fewer pieces. How long to rest is FlushDelay, a function of figures; watch.go
-// takes them and waits; conn.go gathers.
+// Each flush of a watch response wakes several goroutines, closes an HTTP/2 frame and a TLS record,
+// and is a system call; with a hundred watchers that is a large part of what a write costs. After a
+// flush the watch handler therefore waits a few milliseconds at most (FlushDelay, a pure function
+// of FlushStats), and sends what has come meanwhile in one piece. With few watchers, or on a
+// machine whose processors are busy, it does not wait. Below TLS, Listener makes connections that
+// join the writes of a burst into one system call.
+//
+// In: watch responses over the network, and accepted connections. Out: the same bytes in the same
+// order, in fewer pieces. Files: watch_response.go counts and waits, delay.go decides,
+// batching_conn.go joins writes. docs/adr/0010 has the reasons.
 package watchbatching

@@ -12,33 +12,36 @@ import (
 )
 
 const (
-	// activePeriod is how long a watcher that was flushed counts as busy.
+	// activePeriod is how long a watcher counts as active after a flush.
 	activePeriod = 50 * time.Millisecond
-	// maxBuffer is how much of an answer is kept until it is flushed, in bytes.
+	// maxBuffer is how many bytes of a response are buffered before they are written without a flush.
 	maxBuffer = 64 << 10
-	// frameHeaderSize is the length of what comes before each event of some encodings, in a write
-	// of its own.
+	// frameHeaderSize is the length, in bytes, of the length prefix that the protobuf framer writes
+	// before each event, in a call of its own.
 	frameHeaderSize = 4
 )
 
-// Batcher is shared by the watches of a server. The zero value is ready.
+// Batcher counts the active watches of one server. The zero value is ready; safe for concurrent
+// use.
 type Batcher struct {
-	period atomic.Int64 // the number of the period of lately that now counts
-	// watchers that were flushed in this period and in the one before, by the parity of its number
+	period atomic.Int64 // the current activePeriod, numbered from 1970
+	// watchers that were flushed in this period and in the one before, indexed by the period's parity
 	active    [2]atomic.Int64
-	lateUntil atomic.Int64 // the last period in which nobody rests, as rests ended overdue
+	lateUntil atomic.Int64 // the last period without delays, as timers have fired late
 	buffers   sync.Pool    // of []byte
 }
 
-// ServeWatch answers a watch by way of the outlet.
+// ServeWatch calls next with a ResponseWriter that buffers writes until they are flushed and delays
+// after a flush. It returns when next does. The handler chain calls it for watches over the
+// network.
 func (o *Batcher) ServeWatch(next http.Handler, w http.ResponseWriter, req *http.Request) {
 	a := &watchResponse{ResponseWriter: w, batcher: o, ctx: req.Context(), delayedAt: time.Now()}
 	next.ServeHTTP(responsewriter.WrapForHTTP1Or2(a), req)
 	a.flushBuffer()
 }
 
-// countWatcher notes that a watcher was flushed in a period, once per watcher and period, and
-// returns how many were in the busier of this and the last one.
+// countWatcher counts a flushed watcher in a period, if it is its first flush there, and returns
+// how many watchers were flushed in this period or in the last one, whichever is more.
 func (o *Batcher) countWatcher(period int64, first bool) int {
 	if last := o.period.Load(); last < period && o.period.CompareAndSwap(last, period) {
 		o.active[period&1].Store(0)
@@ -52,26 +55,26 @@ func (o *Batcher) countWatcher(period int64, first bool) int {
 	return int(max(o.active[0].Load(), o.active[1].Load()))
 }
 
-// watchResponse is the answer to one watch. Only the watch's handler touches it.
+// watchResponse is the ResponseWriter of one watch; only the watch's handler uses it.
 type watchResponse struct {
 	http.ResponseWriter
 	batcher          *Batcher
 	ctx              context.Context
-	err              error // of the last write
-	buffer           *[]byte
-	eventsSinceDelay int // since the last rest
-	eventsSinceFlush int // events since the last flush
-	period           int64
-	delayedAt        time.Time // when the last rest began
-	burstAt          time.Time // when more came in a piece than a watch cache and its watch have room for
+	err              error   // of the last write
+	buffer           *[]byte // from the Batcher's pool; nil when empty
+	eventsSinceDelay int     // since delayedAt
+	eventsSinceFlush int
+	period           int64     // of the last flush
+	delayedAt        time.Time // when the last delay began
+	burstAt          time.Time // when a flush last had more events than two channels of the cacher hold
 	timer            *time.Timer
 }
 
 // Unwrap implements responsewriter.UserProvidedDecorator.
 func (a *watchResponse) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// Write keeps what is written until it is flushed, or until it is much. An error is that of an
-// earlier write.
+// Write buffers p until the next Flush, or writes when more than maxBuffer bytes are buffered. An
+// error is that of an earlier write to the connection.
 func (a *watchResponse) Write(p []byte) (int, error) {
 	if a.err != nil {
 		return 0, a.err
@@ -91,7 +94,7 @@ func (a *watchResponse) Write(p []byte) (int, error) {
 	return len(p), a.err
 }
 
-// flushBuffer writes what was kept.
+// flushBuffer writes the buffer to the underlying ResponseWriter and returns it to the pool.
 func (a *watchResponse) flushBuffer() {
 	if a.buffer == nil {
 		return
@@ -104,7 +107,7 @@ func (a *watchResponse) flushBuffer() {
 	a.buffer = nil
 }
 
-// Flush sends what was written, then rests.
+// Flush implements http.Flusher: it sends what is buffered, then delays if it sent anything.
 func (a *watchResponse) Flush() {
 	some := a.buffer != nil
 	a.flushBuffer()
@@ -116,7 +119,7 @@ func (a *watchResponse) Flush() {
 	}
 }
 
-// delay lets events gather.
+// delay waits for FlushDelay or until the request ends, so that events collect.
 func (a *watchResponse) delay(now time.Time) {
 	period := now.UnixNano() / int64(activePeriod)
 	watchers := a.batcher.countWatcher(period, period != a.period)
@@ -149,8 +152,8 @@ func (a *watchResponse) delay(now time.Time) {
 	}
 }
 
-// untilTick is the time to the next point of a raster that all watchers share, so that they wake at
-// once and what they send travels together.
+// untilTick returns the time to the next multiple of d, so that all watchers with that delay wake
+// at once and their writes are joined.
 func untilTick(now time.Time, d time.Duration) time.Duration { return now.Truncate(d).Add(d).Sub(now) }
 
 func processors() int { return runtime.GOMAXPROCS(0) }

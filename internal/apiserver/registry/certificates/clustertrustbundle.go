@@ -19,6 +19,7 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
 // bundles is the row of ClusterTrustBundles: authorities that Pods can mount (KEP-3257).
@@ -27,7 +28,7 @@ func bundles() resourcedef.Kind {
 	k := resourcedef.Kind{
 		Group: certificatesv1.GroupName, Version: "v1", Resource: "clustertrustbundles", Singular: "clustertrustbundle",
 		Kind:  "ClusterTrustBundle",
-		Types: newTypes[certificatesv1.ClusterTrustBundle, certificatesv1.ClusterTrustBundleList](),
+		Types: typed.NewTypes[certificatesv1.ClusterTrustBundle, certificatesv1.ClusterTrustBundleList](),
 		Rules: resourcedef.Rules{
 			Validate: func(_ context.Context, o runtime.Object) field.ErrorList {
 				return validateBundle(o.(*certificatesv1.ClusterTrustBundle), nil)
@@ -42,9 +43,9 @@ func bundles() resourcedef.Kind {
 	k.Table = resourcedef.Table{
 		Columns: []metav1.TableColumnDefinition{printers.NameColumn(),
 			printers.StringColumn("SignerName", certificatesv1.ClusterTrustBundleSpec{}.SwaggerDoc()["signerName"])},
-		Row: rowFunc(func(b *certificatesv1.ClusterTrustBundle, _ resourcedef.RowOptions) []any {
+		Row: typed.RowFunc(func(b *certificatesv1.ClusterTrustBundle, _ resourcedef.RowOptions) []any {
 			name := b.Spec.SignerName
-			orText(&name, "<none>")
+			typed.SetDefaultString(&name, "<none>")
 			return []any{b.Name, name}
 		}),
 	}

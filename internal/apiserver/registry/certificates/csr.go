@@ -13,6 +13,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
 // csrTable are the rows of certificates.k8s.io/v1.
@@ -23,7 +24,7 @@ func csrTable() []resourcedef.Kind {
 		Group: certificatesv1.GroupName, Version: "v1", Resource: "certificatesigningrequests",
 		Singular: "certificatesigningrequest", Kind: "CertificateSigningRequest",
 		Names: resourcedef.Names{Short: []string{"csr"}},
-		Types: newTypes[certificatesv1.CertificateSigningRequest, certificatesv1.CertificateSigningRequestList](),
+		Types: typed.NewTypes[certificatesv1.CertificateSigningRequest, certificatesv1.CertificateSigningRequestList](),
 		Rules: resourcedef.Rules{
 			PrepareCreate: func(ctx context.Context, o runtime.Object) {
 				certificateSigningRequests(ctx, o.(*certificatesv1.CertificateSigningRequest))
@@ -52,7 +53,7 @@ func csrTable() []resourcedef.Kind {
 			printers.StringColumn("Condition",
 				certificatesv1beta1.CertificateSigningRequestStatus{}.SwaggerDoc()["conditions"]),
 		},
-		Row: rowFunc(func(c *certificatesv1.CertificateSigningRequest, o resourcedef.RowOptions) []any {
+		Row: typed.RowFunc(func(c *certificatesv1.CertificateSigningRequest, o resourcedef.RowOptions) []any {
 			life := "<none>"
 			if s := c.Spec.ExpirationSeconds; s != nil {
 				life = printers.TimestampUntil(seconds(*s))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
 // podCertificateRequests is the row of PodCertificateRequests: a kubelet asks a signer for a Pod's
@@ -23,7 +24,7 @@ func podCertificateRequests() resourcedef.Kind {
 	k := resourcedef.Kind{
 		Group: certificatesv1.GroupName, Version: "v1", Resource: "podcertificaterequests",
 		Singular: "podcertificaterequest", Kind: "PodCertificateRequest",
-		Types: newTypes[certificatesv1.PodCertificateRequest, certificatesv1.PodCertificateRequestList](),
+		Types: typed.NewTypes[certificatesv1.PodCertificateRequest, certificatesv1.PodCertificateRequestList](),
 		Rules: resourcedef.Rules{
 			Default: func(o runtime.Object) {
 				if s := &as(o).Spec; s.MaxExpirationSeconds == nil {
@@ -58,7 +59,7 @@ func podCertificateRequests() resourcedef.Kind {
 			printers.StringColumn("State", "Is the request Pending, Issued, Denied, or Failed?"),
 			printers.StringColumn("UnverifiedUserAnnotations", spec["unverifiedUserAnnotations"]),
 		},
-		Row: rowFunc(func(r *certificatesv1.PodCertificateRequest, _ resourcedef.RowOptions) []any {
+		Row: typed.RowFunc(func(r *certificatesv1.PodCertificateRequest, _ resourcedef.RowOptions) []any {
 			s := &r.Spec
 			return []any{r.Name, s.PodName, s.ServiceAccountName, string(s.NodeName), s.SignerName,
 				podCertificateRequestState(r), printers.FormatLabels(s.UnverifiedUserAnnotations)}

@@ -12,10 +12,11 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
 func persistentVolumeClaims() resourcedef.Kind {
-	t := newTypes[v1.PersistentVolumeClaim, v1.PersistentVolumeClaimList]()
+	t := typed.NewNamespacedTypes[v1.PersistentVolumeClaim, v1.PersistentVolumeClaimList]()
 	t.HasStatus, t.NoGenerate = true, true
 	return resourcedef.Kind{
 		Version: "v1", Resource: "persistentvolumeclaims", Singular: "persistentvolumeclaim",
@@ -56,7 +57,7 @@ func persistentVolumeClaims() resourcedef.Kind {
 			},
 			AllowUnconditionalUpdate: true,
 		},
-		Table: resourcedef.Table{Columns: claimColumns(), Row: rowFunc(claimRow)},
+		Table: resourcedef.Table{Columns: claimColumns(), Row: typed.RowFunc(claimRow)},
 	}
 }
 

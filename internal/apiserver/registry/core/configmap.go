@@ -2,6 +2,8 @@ package core
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -12,12 +14,13 @@ import (
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
 const immutableMessage = "field is immutable when `immutable` is set"
 
 func configMaps() resourcedef.Kind {
-	t := newTypes[v1.ConfigMap, v1.ConfigMapList]()
+	t := typed.NewNamespacedTypes[v1.ConfigMap, v1.ConfigMapList]()
 	t.NoGenerate = true
 	return resourcedef.Kind{
 		Version: "v1", Resource: "configmaps", Singular: "configmap", Kind: "ConfigMap",
@@ -35,7 +38,7 @@ func configMaps() resourcedef.Kind {
 		Table: resourcedef.Table{
 			Columns: []metav1.TableColumnDefinition{printers.NameColumn(),
 				printers.StringColumn("Data", v1.ConfigMap{}.SwaggerDoc()["data"]), printers.AgeColumn()},
-			Row: rowFunc(func(c *v1.ConfigMap, opt resourcedef.RowOptions) []any {
+			Row: typed.RowFunc(func(c *v1.ConfigMap, opt resourcedef.RowOptions) []any {
 				return []any{c.Name, int64(len(c.Data) + len(c.BinaryData)),
 					printers.TimestampSince(c.CreationTimestamp, opt.Now)}
 			}),
@@ -46,7 +49,7 @@ func configMaps() resourcedef.Kind {
 func validateConfigMap(c *v1.ConfigMap) field.ErrorList {
 	var errs field.ErrorList
 	size := 0
-	for _, k := range sortedKeys(c.Data) {
+	for _, k := range slices.Sorted(maps.Keys(c.Data)) {
 		errs = append(errs, dataKey(k, field.NewPath("data"))...)
 		if _, both := c.BinaryData[k]; both {
 			errs = append(errs, field.Invalid(field.NewPath("data").Key(k), k,
@@ -54,7 +57,7 @@ func validateConfigMap(c *v1.ConfigMap) field.ErrorList {
 		}
 		size += len(c.Data[k])
 	}
-	for _, k := range sortedKeys(c.BinaryData) {
+	for _, k := range slices.Sorted(maps.Keys(c.BinaryData)) {
 		errs = append(errs, dataKey(k, field.NewPath("binaryData"))...)
 		size += len(c.BinaryData[k])
 	}
@@ -76,8 +79,8 @@ func dataKey(k string, path *field.Path) field.ErrorList {
 
 func validateConfigMapUpdate(c, old *v1.ConfigMap) field.ErrorList {
 	var errs field.ErrorList
-	if isTrue(old.Immutable) {
-		if !isTrue(c.Immutable) {
+	if typed.Deref(old.Immutable) {
+		if !typed.Deref(c.Immutable) {
 			errs = append(errs, field.Forbidden(field.NewPath("immutable"), immutableMessage))
 		}
 		if !apiequality.Semantic.DeepEqual(c.Data, old.Data) {

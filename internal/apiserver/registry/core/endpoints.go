@@ -12,6 +12,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
 // The kind is deprecated for those who write clients, not for who serves them.
@@ -22,7 +23,7 @@ type (
 )
 
 func endpoints() resourcedef.Kind {
-	t := newTypes[endpointsV1, endpointsListV1]()
+	t := typed.NewNamespacedTypes[endpointsV1, endpointsListV1]()
 	t.NoGenerate = true
 	return resourcedef.Kind{
 		Version: "v1", Resource: "endpoints", Singular: "endpoints", Kind: "Endpoints",
@@ -42,7 +43,7 @@ func endpoints() resourcedef.Kind {
 		Table: resourcedef.Table{
 			Columns: []metav1.TableColumnDefinition{printers.NameColumn(),
 				printers.StringColumn("Endpoints", endpointsV1{}.SwaggerDoc()["subsets"]), printers.AgeColumn()},
-			Row: rowFunc(func(e *endpointsV1, opt resourcedef.RowOptions) []any {
+			Row: typed.RowFunc(func(e *endpointsV1, opt resourcedef.RowOptions) []any {
 				const shown = 3
 				return []any{e.Name, printers.JoinLimited(endpointsCell(e), shown),
 					printers.TimestampSince(e.CreationTimestamp, opt.Now)}

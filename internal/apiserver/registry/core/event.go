@@ -19,6 +19,7 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
 const (
@@ -29,7 +30,7 @@ const (
 
 // events is the core Event, kept for an hour.
 func events() resourcedef.Kind {
-	t := newTypes[v1.Event, v1.EventList]()
+	t := typed.NewNamespacedTypes[v1.Event, v1.EventList]()
 	t.NoGenerate, t.EventTTL = true, eventTTLSeconds
 	t.ValidateMeta = func(runtime.Object) field.ErrorList { return nil } // by the library; see validateNewEvent
 	return resourcedef.Kind{
@@ -47,7 +48,7 @@ func events() resourcedef.Kind {
 			AllowCreateOnUpdate:      true,
 			AllowUnconditionalUpdate: true,
 		},
-		Table: resourcedef.Table{Columns: eventColumns(), Row: rowFunc(eventRow)},
+		Table: resourcedef.Table{Columns: eventColumns(), Row: typed.RowFunc(eventRow)},
 	}
 }
 

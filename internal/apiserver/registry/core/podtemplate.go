@@ -12,6 +12,7 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
 func podTemplates() resourcedef.Kind {
@@ -20,7 +21,7 @@ func podTemplates() resourcedef.Kind {
 	}
 	return resourcedef.Kind{
 		Version: "v1", Resource: "podtemplates", Singular: "podtemplate", Kind: "PodTemplate",
-		Types: newTypes[v1.PodTemplate, v1.PodTemplateList](),
+		Types: typed.NewNamespacedTypes[v1.PodTemplate, v1.PodTemplateList](),
 		Rules: resourcedef.Rules{
 			Default: func(o runtime.Object) { podspec.DefaultPodTemplate(&o.(*v1.PodTemplate).Template) },
 			PrepareCreate: func(_ context.Context, o runtime.Object) {
@@ -50,7 +51,7 @@ func podTemplates() resourcedef.Kind {
 				printers.StringColumn("Images", "Images referenced by each container in the template."),
 				printers.StringColumn("Pod Labels", "The labels for the pod template."),
 			},
-			Row: rowFunc(func(p *v1.PodTemplate, _ resourcedef.RowOptions) []any {
+			Row: typed.RowFunc(func(p *v1.PodTemplate, _ resourcedef.RowOptions) []any {
 				names, images := printers.LayoutContainerCells(p.Template.Spec.Containers)
 				return []any{p.Name, names, images, printers.FormatLabels(p.Template.Labels)}
 			}),

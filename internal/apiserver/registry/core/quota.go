@@ -15,10 +15,11 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
 func limitRanges() resourcedef.Kind {
-	t := newTypes[v1.LimitRange, v1.LimitRangeList]()
+	t := typed.NewNamespacedTypes[v1.LimitRange, v1.LimitRangeList]()
 	t.NoGenerate = true
 	validate := func(_ context.Context, o runtime.Object) field.ErrorList {
 		return validateLimitRange(o.(*v1.LimitRange))
@@ -43,7 +44,7 @@ func limitRanges() resourcedef.Kind {
 		},
 		Table: resourcedef.Table{
 			Columns: []metav1.TableColumnDefinition{printers.NameColumn(), printers.CreatedAtColumn()},
-			Row: rowFunc(func(l *v1.LimitRange, _ resourcedef.RowOptions) []any {
+			Row: typed.RowFunc(func(l *v1.LimitRange, _ resourcedef.RowOptions) []any {
 				return []any{l.Name, printers.TimestampCell(l.CreationTimestamp)}
 			}),
 		},
@@ -81,7 +82,7 @@ func withoutEmpty(list, from v1.ResourceList) v1.ResourceList {
 }
 
 func resourceQuotas() resourcedef.Kind {
-	t := newTypes[v1.ResourceQuota, v1.ResourceQuotaList]()
+	t := typed.NewNamespacedTypes[v1.ResourceQuota, v1.ResourceQuotaList]()
 	t.HasStatus, t.NoGenerate = true, true
 	return resourcedef.Kind{
 		Version: "v1", Resource: "resourcequotas", Singular: "resourcequota", Kind: "ResourceQuota",
@@ -117,7 +118,7 @@ func resourceQuotas() resourcedef.Kind {
 					"Limits control the maximum amount of cpu/memory that a container may use independent of "+
 						"contention on the node."), printers.AgeColumn(),
 			},
-			Row: rowFunc(quotaRow),
+			Row: typed.RowFunc(quotaRow),
 		},
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
-	rows "github.com/gantry-project/gantry/internal/apiserver/registry/typed"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
 const scopeMismatchMessage = "unsupported scope applied to resource"
@@ -113,7 +113,7 @@ func quotaSelector(s *v1.ResourceQuotaSpec, path *field.Path) field.ErrorList {
 		}
 		for _, k := range podspec.SortedResources(s.Hard) {
 			if quotaResource(string(k)) && !scopeFits(r.ScopeName, string(k)) {
-				errs = append(errs, field.Invalid(path, rows.GoFields(s.ScopeSelector), scopeMismatchMessage))
+				errs = append(errs, field.Invalid(path, typed.GoFields(s.ScopeSelector), scopeMismatchMessage))
 			}
 		}
 		switch r.ScopeName {

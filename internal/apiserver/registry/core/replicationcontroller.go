@@ -14,10 +14,11 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
 func replicationControllers() resourcedef.Kind {
-	t := newTypes[v1.ReplicationController, v1.ReplicationControllerList]()
+	t := typed.NewNamespacedTypes[v1.ReplicationController, v1.ReplicationControllerList]()
 	t.HasStatus = true
 	return resourcedef.Kind{
 		Version: "v1", Resource: "replicationcontrollers", Singular: "replicationcontroller",
@@ -61,7 +62,7 @@ func replicationControllers() resourcedef.Kind {
 			},
 			AllowUnconditionalUpdate: true,
 		},
-		Table: resourcedef.Table{Columns: controllerColumns(), Row: rowFunc(controllerRow)},
+		Table: resourcedef.Table{Columns: controllerColumns(), Row: typed.RowFunc(controllerRow)},
 	}
 }
 

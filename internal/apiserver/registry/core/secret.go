@@ -5,6 +5,8 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -16,10 +18,11 @@ import (
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
 func secrets() resourcedef.Kind {
-	t := newTypes[v1.Secret, v1.SecretList]()
+	t := typed.NewNamespacedTypes[v1.Secret, v1.SecretList]()
 	t.NoGenerate = true
 	doc := v1.Secret{}.SwaggerDoc()
 	return resourcedef.Kind{
@@ -44,7 +47,7 @@ func secrets() resourcedef.Kind {
 		Table: resourcedef.Table{
 			Columns: []metav1.TableColumnDefinition{printers.NameColumn(), printers.StringColumn("Type", doc["type"]),
 				printers.StringColumn("Data", doc["data"]), printers.AgeColumn()},
-			Row: rowFunc(func(s *v1.Secret, opt resourcedef.RowOptions) []any {
+			Row: typed.RowFunc(func(s *v1.Secret, opt resourcedef.RowOptions) []any {
 				return []any{s.Name, string(s.Type), int64(len(s.Data)), printers.TimestampSince(s.CreationTimestamp,
 					opt.Now)}
 			}),
@@ -70,7 +73,7 @@ func defaultSecret(s *v1.Secret) {
 func validateSecret(s *v1.Secret) field.ErrorList {
 	var errs field.ErrorList
 	data, size := field.NewPath("data"), 0
-	for _, k := range sortedKeys(s.Data) {
+	for _, k := range slices.Sorted(maps.Keys(s.Data)) {
 		errs = append(errs, dataKey(k, data)...)
 		size += len(s.Data[k])
 	}
@@ -125,8 +128,8 @@ func jsonKey(s *v1.Secret, key string) field.ErrorList {
 
 func validateSecretUpdate(s, old *v1.Secret) field.ErrorList {
 	errs := validation.ValidateImmutableField(s.Type, old.Type, field.NewPath("type"))
-	if isTrue(old.Immutable) {
-		if !isTrue(s.Immutable) {
+	if typed.Deref(old.Immutable) {
+		if !typed.Deref(s.Immutable) {
 			errs = append(errs, field.Forbidden(field.NewPath("immutable"), immutableMessage))
 		}
 		if !apiequality.Semantic.DeepEqual(s.Data, old.Data) {

@@ -9,12 +9,13 @@ import (
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
 const mountableAnnotation = "kubernetes.io/enforce-mountable-secrets"
 
 func serviceAccounts() resourcedef.Kind {
-	t := newTypes[v1.ServiceAccount, v1.ServiceAccountList]()
+	t := typed.NewNamespacedTypes[v1.ServiceAccount, v1.ServiceAccountList]()
 	t.NoGenerate = true
 	return resourcedef.Kind{
 		Version: "v1", Resource: "serviceaccounts", Singular: "serviceaccount", Kind: "ServiceAccount",
@@ -36,7 +37,7 @@ func serviceAccounts() resourcedef.Kind {
 		},
 		Table: resourcedef.Table{
 			Columns: []metav1.TableColumnDefinition{printers.NameColumn(), printers.AgeColumn()},
-			Row: rowFunc(func(s *v1.ServiceAccount, opt resourcedef.RowOptions) []any {
+			Row: typed.RowFunc(func(s *v1.ServiceAccount, opt resourcedef.RowOptions) []any {
 				return []any{s.Name, printers.TimestampSince(s.CreationTimestamp, opt.Now)}
 			}),
 		},

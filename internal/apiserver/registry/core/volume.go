@@ -13,10 +13,11 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
 func persistentVolumes() resourcedef.Kind {
-	t := newTypes[v1.PersistentVolume, v1.PersistentVolumeList]()
+	t := typed.NewNamespacedTypes[v1.PersistentVolume, v1.PersistentVolumeList]()
 	t.Namespaced, t.HasStatus, t.NoGenerate = false, true, true
 	return resourcedef.Kind{
 		Version: "v1", Resource: "persistentvolumes", Singular: "persistentvolume", Kind: "PersistentVolume",
@@ -54,7 +55,7 @@ func persistentVolumes() resourcedef.Kind {
 			},
 			AllowUnconditionalUpdate: true,
 		},
-		Table: resourcedef.Table{Columns: volumeColumns(), Row: rowFunc(volumeRow)},
+		Table: resourcedef.Table{Columns: volumeColumns(), Row: typed.RowFunc(volumeRow)},
 	}
 }
 

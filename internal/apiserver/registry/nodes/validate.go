@@ -15,6 +15,7 @@ import (
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
 // Validate judges a Node. Status is optional, and judged where it is given.
@@ -135,7 +136,7 @@ func taints(list []v1.Taint, path *field.Path) field.ErrorList {
 		}
 		k := pair{t.Effect, t.Key}
 		if seen[k] {
-			e := field.Duplicate(at, podspec.GoFields(t))
+			e := field.Duplicate(at, typed.GoFields(t))
 			e.Detail = "taints must be unique by key and effect pair"
 			errs = append(errs, e)
 		}
@@ -166,7 +167,7 @@ func ValidateUpdate(n, old *v1.Node) field.ErrorList {
 	seen := map[v1.NodeAddress]bool{}
 	for i, a := range n.Status.Addresses {
 		if seen[a] {
-			errs = append(errs, field.Duplicate(field.NewPath("status", "addresses").Index(i), podspec.GoFields(a)))
+			errs = append(errs, field.Duplicate(field.NewPath("status", "addresses").Index(i), typed.GoFields(a)))
 		}
 		seen[a] = true
 	}

@@ -7,7 +7,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 )
 
-// SyncAppArmor fills in the AppArmor profile of each container whose profile only the old
+// SyncAppArmor sets the appArmorProfile of each container whose profile only the deprecated
 // annotation names, in Linux Pods.
 func SyncAppArmor(p *v1.Pod) {
 	if p.Spec.OS != nil && p.Spec.OS.Name == v1.Windows {
@@ -33,7 +33,7 @@ func SyncAppArmor(p *v1.Pod) {
 	})
 }
 
-// profileOf reads the annotation's value; nil when it is none of the known forms.
+// profileOf parses the annotation's value; nil for an unknown form.
 func profileOf(text string) *v1.AppArmorProfile {
 	switch {
 	case text == v1.DeprecatedAppArmorBetaProfileNameUnconfined:

@@ -4,7 +4,7 @@ import v1 "k8s.io/api/core/v1"
 
 func ptr[T any](v T) *T { return &v }
 
-// setIfEmpty fills an empty value.
+// setIfEmpty sets *p to v if it is the zero value.
 func setIfEmpty[T comparable](p *T, v T) {
 	var zero T
 	if *p == zero {
@@ -12,25 +12,24 @@ func setIfEmpty[T comparable](p *T, v T) {
 	}
 }
 
-// setDefault fills an absent value.
+// setDefault sets *p to v if it is nil.
 func setDefault[T any](p **T, v T) {
 	if *p == nil {
 		*p = ptr(v) // &v would cost its memory also where nothing is absent
 	}
 }
 
-// DefaultPodTemplate fills in a Pod template as upstream does: the spec alone, no request
-// arithmetic, which belongs to Pods.
+// DefaultPodTemplate sets the defaults of a Pod template: those of the spec, without DefaultPod's.
 func DefaultPodTemplate(t *v1.PodTemplateSpec) { DefaultPodSpec(&t.Spec) }
 
-// DefaultPodSpec fills in what a Pod spec leaves open, in a Pod and in a Pod template alike.
+// DefaultPodSpec sets the defaults that Pods and Pod templates share.
 func DefaultPodSpec(s *v1.PodSpec) {
 	setIfEmpty(&s.DNSPolicy, v1.DNSClusterFirst)
 	setIfEmpty(&s.RestartPolicy, v1.RestartPolicyAlways)
 	setDefault(&s.TerminationGracePeriodSeconds, int64(v1.DefaultTerminationGracePeriodSeconds))
 	setIfEmpty(&s.SchedulerName, v1.DefaultSchedulerName)
 	setDefault(&s.SecurityContext, v1.PodSecurityContext{})
-	// The two names of one field: the older follows the newer, and stands in for it when alone.
+	// Two names of one field: the older follows the newer, and is used if only it is set.
 	if s.ServiceAccountName == "" {
 		s.ServiceAccountName = s.DeprecatedServiceAccount
 	}
@@ -47,8 +46,8 @@ func DefaultPodSpec(s *v1.PodSpec) {
 	canonicalResources(s)
 }
 
-// DefaultPod fills in what belongs to a Pod and not to a template: service links, host ports of a
-// host-network Pod, requests from limits.
+// DefaultPod sets the defaults that Pods have and templates have not: service links, host ports of
+// a host-network Pod, requests from limits.
 func DefaultPod(p *v1.Pod) {
 	DefaultPodSpec(&p.Spec)
 	if p.Spec.HostNetwork {
@@ -59,7 +58,7 @@ func DefaultPod(p *v1.Pod) {
 	defaultPodLevel(&p.Spec)
 }
 
-// visitContainers visits init and app containers.
+// visitContainers calls f for init containers, then for containers.
 func visitContainers(s *v1.PodSpec, f func(*v1.Container)) {
 	for i := range s.InitContainers {
 		f(&s.InitContainers[i])
@@ -69,7 +68,7 @@ func visitContainers(s *v1.PodSpec, f func(*v1.Container)) {
 	}
 }
 
-// defaultHostPorts makes each port of a host-network Pod a host port.
+// defaultHostPorts sets hostPort to containerPort in the ports of a host-network Pod.
 func defaultHostPorts(ports []v1.ContainerPort) {
 	for i := range ports {
 		if ports[i].HostPort == 0 {
@@ -78,7 +77,7 @@ func defaultHostPorts(ports []v1.ContainerPort) {
 	}
 }
 
-// requestsFromLimits copies each limit without a request.
+// requestsFromLimits sets each missing request to the limit.
 func requestsFromLimits(r *v1.ResourceRequirements) {
 	for name, q := range r.Limits {
 		if _, ok := r.Requests[name]; !ok {
@@ -90,7 +89,7 @@ func requestsFromLimits(r *v1.ResourceRequirements) {
 	}
 }
 
-// RoundResources rounds quantities up to whole milli units: anything finer is not kept.
+// RoundResources rounds quantities up to whole milli-units, the finest that are stored.
 func RoundResources(list v1.ResourceList) {
 	for name, q := range list {
 		const milliScale = -3
@@ -99,6 +98,7 @@ func RoundResources(list v1.ResourceList) {
 	}
 }
 
+// canonicalResources applies RoundResources to all resource lists of a spec.
 func canonicalResources(s *v1.PodSpec) {
 	RoundResources(s.Overhead)
 	visitContainers(s, func(c *v1.Container) {

@@ -5,7 +5,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// defaultContainer fills in one container of any sort.
+// defaultContainer sets the defaults of an app, init or ephemeral container.
 func defaultContainer(c *v1.Container) {
 	for i := range c.Ports {
 		setIfEmpty(&c.Ports[i].Protocol, v1.ProtocolTCP)
@@ -13,7 +13,7 @@ func defaultContainer(c *v1.Container) {
 	for i := range c.Env {
 		defaultEnv(&c.Env[i])
 	}
-	// else the name is not taken apart: every object that is read from the store comes by here
+	// parse the image only if needed: every object that is read from etcd passes here
 	if c.ImagePullPolicy == "" {
 		c.ImagePullPolicy = PullPolicy(c.Image)
 	}
@@ -65,9 +65,9 @@ func defaultProbe(p *v1.Probe) {
 	}
 }
 
-// PullPolicy is the default image pull policy of an image name: Always for the tag latest or no tag
-// at all, IfNotPresent otherwise. A name with a digest and no tag counts as fixed; a name that does
-// not parse gets IfNotPresent, and the kubelet says what is wrong with it.
+// PullPolicy returns the default imagePullPolicy of an image: Always for the tag latest or no tag,
+// IfNotPresent otherwise, also for a digest without a tag and for a name that does not parse (the
+// kubelet reports it).
 func PullPolicy(image string) v1.PullPolicy {
 	named, err := reference.ParseNormalizedNamed(image)
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 	helper "k8s.io/component-helpers/resource"
 )
 
-// defaultPodLevel derives pod-level resources where some are given: hugepage limits from the
-// containers' limits, requests first from what the containers ask together, else from the pod-level
-// limit. Only resources that may be given at pod level take part.
+// defaultPodLevel sets pod-level resources where some are set: hugepage limits from the containers'
+// limits; requests from the sum of the containers' requests, else from the pod-level limit. Only
+// resources that are supported at pod level count.
 func defaultPodLevel(s *v1.PodSpec) {
 	r := s.Resources
 	if r == nil || len(r.Limits) == 0 && len(r.Requests) == 0 {
@@ -34,7 +34,7 @@ func defaultPodLevel(s *v1.PodSpec) {
 	}
 }
 
-// addIfMissing puts a quantity where none stands.
+// addIfMissing adds a quantity to a list unless it has the resource.
 func addIfMissing(list *v1.ResourceList, name v1.ResourceName, q resource.Quantity) {
 	if _, ok := (*list)[name]; ok {
 		return

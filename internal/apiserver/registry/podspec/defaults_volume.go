@@ -2,7 +2,7 @@ package podspec
 
 import v1 "k8s.io/api/core/v1"
 
-// DefaultVolume fills in one volume; a volume without a source becomes an emptyDir.
+// DefaultVolume sets the defaults of one volume; a volume without a source becomes an emptyDir.
 func DefaultVolume(v *v1.Volume) {
 	s := &v.VolumeSource
 	if *s == (v1.VolumeSource{}) {
@@ -52,7 +52,7 @@ func defaultDownward(items []v1.DownwardAPIVolumeFile) {
 	}
 }
 
-// defaultRemoteVolume fills in the network volumes that have defaults of their own.
+// defaultRemoteVolume sets the defaults of network volumes.
 func defaultRemoteVolume(s *v1.VolumeSource) {
 	switch {
 	case s.ISCSI != nil:
@@ -66,13 +66,13 @@ func defaultRemoteVolume(s *v1.VolumeSource) {
 	}
 }
 
-// DefaultClaimSpec fills in a PersistentVolumeClaim's spec.
+// DefaultClaimSpec sets the defaults of a PersistentVolumeClaim's spec.
 func DefaultClaimSpec(s *v1.PersistentVolumeClaimSpec) {
 	setDefault(&s.VolumeMode, v1.PersistentVolumeFilesystem)
 }
 
-// CopyDataSource keeps dataSource and dataSourceRef telling the same, when the reference stays in
-// the namespace.
+// CopyDataSource copies dataSource to dataSourceRef or back, where one is missing and the reference
+// names no namespace.
 func CopyDataSource(s *v1.PersistentVolumeClaimSpec) {
 	switch {
 	case s.DataSourceRef == nil && s.DataSource != nil:
@@ -89,7 +89,7 @@ func CopyDataSource(s *v1.PersistentVolumeClaimSpec) {
 	}
 }
 
-// DefaultVolumeSource fills in a PersistentVolume's source.
+// DefaultVolumeSource sets the defaults of a PersistentVolume's source.
 func DefaultVolumeSource(s *v1.PersistentVolumeSource) {
 	switch {
 	case s.HostPath != nil:

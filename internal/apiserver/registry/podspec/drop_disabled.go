@@ -2,8 +2,8 @@ package podspec
 
 import v1 "k8s.io/api/core/v1"
 
-// DropDisabledPod removes fields whose feature is off at this level (v1.37's alpha fields), unless
-// the stored Pod has them already.
+// DropDisabledPod removes fields whose feature gate is off (v1.37's alpha fields), unless the
+// stored Pod uses them; old is nil for a create.
 func DropDisabledPod(p, old *v1.Pod) {
 	var previous *v1.PodSpec
 	if old != nil {
@@ -12,7 +12,7 @@ func DropDisabledPod(p, old *v1.Pod) {
 	DropDisabled(&p.Spec, previous)
 }
 
-// DropDisabledTemplate is DropDisabledPod for a template.
+// DropDisabledTemplate is DropDisabledPod for a Pod template.
 func DropDisabledTemplate(t, old *v1.PodTemplateSpec) {
 	if t == nil {
 		return
@@ -24,14 +24,14 @@ func DropDisabledTemplate(t, old *v1.PodTemplateSpec) {
 	DropDisabled(&t.Spec, previous)
 }
 
-// gatedField is one field behind a gate that is off: whether a spec uses it, and its removal.
+// gatedField is a field behind a gate that is off: whether a spec uses it, and its removal.
 type gatedField struct {
 	used func(*v1.PodSpec) bool
 	drop func(*v1.PodSpec)
 }
 
-// newGatedField makes a gated field from a visitor of its places: visit calls f with "is it set
-// here" and "remove it here".
+// newGatedField makes a gatedField from a function that visits all places of the field in a spec
+// and calls f with whether it is set there and how to clear it.
 func newGatedField(visit func(s *v1.PodSpec, f func(set bool, remove func()))) gatedField {
 	return gatedField{
 		used: func(s *v1.PodSpec) bool {
@@ -49,8 +49,8 @@ func newGatedField(visit func(s *v1.PodSpec, f func(set bool, remove func()))) g
 	}
 }
 
-// DropDisabled removes from a spec what v1.37 keeps behind a gate that is off by default. A field
-// that the stored spec (was) uses stays.
+// DropDisabled clears the fields of a spec whose gate is off by default in v1.37, except those that
+// previous, the stored spec or nil, uses.
 func DropDisabled(s, previous *v1.PodSpec) {
 	for _, g := range []gatedField{
 		newGatedField(func(s *v1.PodSpec, f func(bool, func())) {
@@ -68,7 +68,7 @@ func DropDisabled(s, previous *v1.PodSpec) {
 	}
 }
 
-// visitAllContainers visits init, app and ephemeral containers; changes stick.
+// visitAllContainers calls f for init, app and ephemeral containers; f may change them.
 func visitAllContainers(s *v1.PodSpec, f func(*v1.Container)) {
 	visitContainers(s, f)
 	for i := range s.EphemeralContainers {
@@ -124,7 +124,7 @@ func emptyDirModes(s *v1.PodSpec, f func(bool, func())) {
 	}
 }
 
-// fileOwners are the owners of files in volumes that the kubelet writes.
+// fileOwners visits the owners of files in volumes that the kubelet writes.
 func fileOwners(s *v1.PodSpec, f func(bool, func())) {
 	one := func(p **int64) { f(*p != nil, func() { *p = nil }) }
 	keys := func(list []v1.KeyToPath) {

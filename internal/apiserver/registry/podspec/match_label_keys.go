@@ -5,8 +5,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// MergeMatchLabelKeys writes the labels that matchLabelKeys and mismatchLabelKeys stand for into
-// the selectors of Pod affinity terms and topology spread constraints, at creation, so that the
+// MergeMatchLabelKeys adds, at creation, the Pod's labels named by matchLabelKeys and
+// mismatchLabelKeys to the selectors of affinity terms and topology spread constraints, so that the
 // scheduler reads selectors alone.
 func MergeMatchLabelKeys(p *v1.Pod) {
 	if a := p.Spec.Affinity; a != nil {
@@ -30,6 +30,7 @@ func MergeMatchLabelKeys(p *v1.Pod) {
 	}
 }
 
+// affinityTerms returns pointers to all terms.
 func affinityTerms(required []v1.PodAffinityTerm, preferred []v1.WeightedPodAffinityTerm) []*v1.PodAffinityTerm {
 	var out []*v1.PodAffinityTerm
 	for i := range required {
@@ -41,8 +42,8 @@ func affinityTerms(required []v1.PodAffinityTerm, preferred []v1.WeightedPodAffi
 	return out
 }
 
-// mergeKeys adds one requirement per key that the Pod has a label for; without a selector the keys
-// mean nothing.
+// mergeKeys adds a requirement for each key that the Pod has a label for; nothing without a
+// selector.
 func mergeKeys(s *metav1.LabelSelector, keys []string, op metav1.LabelSelectorOperator, labels map[string]string) {
 	if s == nil {
 		return

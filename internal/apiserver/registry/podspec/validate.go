@@ -10,38 +10,41 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
-// ValidatePodTemplateSpec judges a Pod template at path.
+// ValidatePodTemplateSpec validates a defaulted Pod template at path.
 func ValidatePodTemplateSpec(t *v1.PodTemplateSpec, path *field.Path) field.ErrorList {
-	var f errorCollector
-	f.add(metavalidation.ValidateLabels(t.Labels, path.Child("labels"))...)
-	f.add(apivalidation.ValidateAnnotations(t.Annotations, path.Child("annotations"))...)
-	f.add(ValidateAnnotations(t.Annotations, &t.Spec, path.Child("annotations"))...)
-	f.add((&validator{spec: &t.Spec, template: true}).podSpec(path.Child("spec"))...)
-	f.add(ValidateAnnotationConflicts(t.Annotations, &t.Spec, path.Child("spec"))...)
+	var f typed.Errors
+	f.Add(metavalidation.ValidateLabels(t.Labels, path.Child("labels"))...)
+	f.Add(apivalidation.ValidateAnnotations(t.Annotations, path.Child("annotations"))...)
+	f.Add(ValidateAnnotations(t.Annotations, &t.Spec, path.Child("annotations"))...)
+	f.Add((&validator{spec: &t.Spec, template: true}).podSpec(path.Child("spec"))...)
+	f.Add(ValidateAnnotationConflicts(t.Annotations, &t.Spec, path.Child("spec"))...)
 	if len(t.Spec.EphemeralContainers) > 0 {
-		f.forbidden(path.Child("spec", "ephemeralContainers"), "ephemeral containers not allowed in pod template")
+		f.Forbidden(path.Child("spec", "ephemeralContainers"), "ephemeral containers not allowed in pod template")
 	}
-	return f.list()
+	return f.List()
 }
 
-// validator is one validation of one spec: what the checks of containers need to know of the rest.
+// validator validates one spec: it collects the errors and has what checks of one part need to know
+// of others. Its methods append errors; each takes the path of what it validates.
 type validator struct {
-	errorCollector
+	typed.Errors
 	spec     *v1.PodSpec
-	template bool   // the spec is a template's: what only defaulting of a Pod fills in may be absent
+	template bool   // the spec is a template's: fields that only DefaultPod sets may be unset
 	pod      string // metadata.name; empty for templates
 	vols     map[string]*v1.VolumeSource
 	claims   sets.Set[string]
 }
 
-// ValidatePodSpec judges the spec of a Pod of that name, which has a Pod's defaults.
+// ValidatePodSpec validates the defaulted spec of a Pod with that metadata.name.
 func ValidatePodSpec(s *v1.PodSpec, pod string, path *field.Path) field.ErrorList {
 	return (&validator{spec: s, pod: pod}).podSpec(path)
 }
 
-// podSpec judges what Pods and templates have in common.
+// podSpec validates what Pods and templates have in common and returns all errors.
 func (j *validator) podSpec(path *field.Path) field.ErrorList {
 	s := j.spec
 	j.vols, j.claims = map[string]*v1.VolumeSource{}, sets.New[string]()
@@ -55,11 +58,11 @@ func (j *validator) podSpec(path *field.Path) field.ErrorList {
 	j.ephemeralContainers(path.Child("ephemeralContainers"))
 	j.podResources(path)
 	j.hostNetwork(path)
-	requiredOneOf(&j.errorCollector, path.Child("restartPolicy"), s.RestartPolicy, v1.RestartPolicyAlways,
+	typed.RequiredOneOf(&j.Errors, path.Child("restartPolicy"), s.RestartPolicy, v1.RestartPolicyAlways,
 		v1.RestartPolicyOnFailure, v1.RestartPolicyNever)
-	requiredOneOf(&j.errorCollector, path.Child("dnsPolicy"), s.DNSPolicy, v1.DNSClusterFirstWithHostNet,
+	typed.RequiredOneOf(&j.Errors, path.Child("dnsPolicy"), s.DNSPolicy, v1.DNSClusterFirstWithHostNet,
 		v1.DNSClusterFirst, v1.DNSDefault, v1.DNSNone)
-	j.add(metavalidation.ValidateLabels(s.NodeSelector, path.Child("nodeSelector"))...)
+	j.Add(metavalidation.ValidateLabels(s.NodeSelector, path.Child("nodeSelector"))...)
 	j.podSecurity(path)
 	j.affinity(path.Child("affinity"))
 	j.dns(path.Child("dnsConfig"))
@@ -74,87 +77,89 @@ func (j *validator) podSpec(path *field.Path) field.ErrorList {
 	}
 	j.os(path)
 	j.fileVolumes(path)
-	return j.list()
+	return j.List()
 }
 
-// names judges the single values of a spec.
+// names validates the scalar fields of a spec.
 func (j *validator) names(path *field.Path) {
 	s := j.spec
 	if s.ServiceAccountName != "" {
-		j.subdomain(path.Child("serviceAccountName"), s.ServiceAccountName)
+		j.DNSSubdomain(path.Child("serviceAccountName"), s.ServiceAccountName)
 	}
 	if s.NodeName != "" {
-		j.subdomain(path.Child("nodeName"), s.NodeName)
+		j.DNSSubdomain(path.Child("nodeName"), s.NodeName)
 	}
 	if d := s.ActiveDeadlineSeconds; d != nil && (*d < 1 || *d > math.MaxInt32) {
-		j.invalid(path.Child("activeDeadlineSeconds"), *d, validation.InclusiveRangeError(1, math.MaxInt32))
+		j.Invalid(path.Child("activeDeadlineSeconds"), *d, validation.InclusiveRangeError(1, math.MaxInt32))
 	}
 	if s.Hostname != "" {
-		j.label(path.Child("hostname"), s.Hostname)
+		j.DNSLabel(path.Child("hostname"), s.Hostname)
 	}
 	if s.Subdomain != "" {
-		j.label(path.Child("subdomain"), s.Subdomain)
+		j.DNSLabel(path.Child("subdomain"), s.Subdomain)
 	}
 	j.tolerations(s.Tolerations, path.Child("tolerations"))
 	j.hostAliases(path.Child("hostAliases"))
 	if s.PriorityClassName != "" {
-		j.subdomain(path.Child("priorityClassName"), s.PriorityClassName)
+		j.DNSSubdomain(path.Child("priorityClassName"), s.PriorityClassName)
 	}
 	if s.RuntimeClassName != nil {
-		j.subdomain(path.Child("runtimeClassName"), *s.RuntimeClassName)
+		j.DNSSubdomain(path.Child("runtimeClassName"), *s.RuntimeClassName)
 	}
 	if p := s.PreemptionPolicy; p != nil {
-		requiredOneOf(&j.errorCollector, path.Child("preemptionPolicy"), *p, v1.PreemptLowerPriority, v1.PreemptNever)
+		typed.RequiredOneOf(&j.Errors, path.Child("preemptionPolicy"), *p, v1.PreemptLowerPriority, v1.PreemptNever)
 	}
 }
 
+// hostnameOverride validates spec.hostnameOverride.
 func (j *validator) hostnameOverride(path *field.Path) {
 	if j.spec.HostnameOverride == nil {
 		return
 	}
 	const longest = 64
 	if s := j.spec; s.SetHostnameAsFQDN != nil && *s.SetHostnameAsFQDN {
-		j.forbidden(path, "may not be specified when setHostnameAsFQDN is true")
+		j.Forbidden(path, "may not be specified when setHostnameAsFQDN is true")
 	}
 	if j.spec.HostNetwork {
-		j.forbidden(path, "may not be specified when hostNetwork is true")
+		j.Forbidden(path, "may not be specified when hostNetwork is true")
 	}
 	name := *j.spec.HostnameOverride
 	if len(name) > longest {
-		j.add(field.TooLong(path, name, longest))
+		j.Add(field.TooLong(path, name, longest))
 	}
-	j.subdomain(path, name)
+	j.DNSSubdomain(path, name)
 }
 
+// resourceClaims validates spec.resourceClaims.
 func (j *validator) resourceClaims(path *field.Path) {
 	seen := sets.New[string]()
 	for i := range j.spec.ResourceClaims {
 		c, at := &j.spec.ResourceClaims[i], path.Index(i)
 		switch {
 		case c.Name == "":
-			j.required(at.Child("name"), "")
+			j.Required(at.Child("name"), "")
 		case seen.Has(c.Name):
-			j.add(field.Duplicate(at.Child("name"), c.Name))
+			j.Add(field.Duplicate(at.Child("name"), c.Name))
 		default:
-			j.label(at.Child("name"), c.Name)
+			j.DNSLabel(at.Child("name"), c.Name)
 			seen.Insert(c.Name)
 		}
 		if c.ResourceClaimName != nil && c.ResourceClaimTemplateName != nil {
-			j.invalid(at, goFields{c},
+			j.Invalid(at, typed.GoFields(c),
 				"at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified")
 		}
 		if c.ResourceClaimName == nil && c.ResourceClaimTemplateName == nil {
-			j.invalid(at, goFields{c}, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`")
+			j.Invalid(at, typed.GoFields(c), "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`")
 		}
 		if c.ResourceClaimName != nil {
-			j.subdomain(at.Child("resourceClaimName"), *c.ResourceClaimName)
+			j.DNSSubdomain(at.Child("resourceClaimName"), *c.ResourceClaimName)
 		}
 		if c.ResourceClaimTemplateName != nil {
-			j.subdomain(at.Child("resourceClaimTemplateName"), *c.ResourceClaimTemplateName)
+			j.DNSSubdomain(at.Child("resourceClaimTemplateName"), *c.ResourceClaimTemplateName)
 		}
 		if j.pod != "" && c.ResourceClaimTemplateName != nil {
 			if name := j.pod + "-" + c.Name; len(validation.IsDNS1123Subdomain(name)) > 0 {
-				j.invalidEach(at.Child("name"), c.Name, withPrefix(fmt.Sprintf("final ResourceClaim name %q: ", name),
+				j.InvalidEach(at.Child("name"), c.Name, withPrefix(fmt.Sprintf("final ResourceClaim name %q: ", name),
 					validation.IsDNS1123Subdomain(name)))
 			}
 		}

@@ -11,36 +11,36 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// ValidateAnnotations judges the annotations that mean something to Pods. path is
+// ValidateAnnotations validates annotations that have a meaning for Pods. path is
 // metadata.annotations.
 func ValidateAnnotations(a map[string]string, s *v1.PodSpec, path *field.Path) field.ErrorList {
 	j := &validator{spec: s}
 	if mirror, ok := a[v1.MirrorPodAnnotationKey]; ok && s.NodeName == "" {
-		j.invalid(path.Key(v1.MirrorPodAnnotationKey), mirror, "must set spec.nodeName if mirror pod annotation is set")
+		j.Invalid(path.Key(v1.MirrorPodAnnotationKey), mirror, "must set spec.nodeName if mirror pod annotation is set")
 	}
 	if text := a[v1.TolerationsAnnotationKey]; text != "" {
 		var list []v1.Toleration
 		if err := json.Unmarshal([]byte(text), &list); err != nil {
-			j.invalid(path, v1.TolerationsAnnotationKey, err.Error())
+			j.Invalid(path, v1.TolerationsAnnotationKey, err.Error())
 		} else {
 			j.tolerations(list, path.Child(v1.TolerationsAnnotationKey))
 		}
 	}
 	if cost, ok := a[v1.PodDeletionCost]; ok && !parseStrictInt32(cost) {
-		j.invalid(path.Key(v1.PodDeletionCost), cost, "must be a 32bit integer")
+		j.Invalid(path.Key(v1.PodDeletionCost), cost, "must be a 32bit integer")
 	}
 	j.seccompAnnotations(a, path)
 	j.appArmorAnnotations(a, path)
-	return j.list()
+	return j.List()
 }
 
-// parseStrictInt32 reads a number without a plus sign or leading zeros.
+// parseStrictInt32 reports whether s is an int32 without a plus sign or leading zeros.
 func parseStrictInt32(s string) bool {
 	_, err := strconv.ParseInt(s, 10, 32)
 	return err == nil && (s == "0" || s[0] == '-' || s[0] >= '1' && s[0] <= '9')
 }
 
-// seccompAnnotations are without effect since v1.27, and still judged.
+// seccompAnnotations validates annotations that have no effect since v1.27, as upstream does.
 func (j *validator) seccompAnnotations(a map[string]string, path *field.Path) {
 	for _, k := range sets.List(sets.KeySet(a)) {
 		if k != v1.SeccompPodAnnotationKey && !strings.HasPrefix(k, v1.SeccompContainerAnnotationKeyPrefix) {
@@ -52,7 +52,7 @@ func (j *validator) seccompAnnotations(a map[string]string, path *field.Path) {
 		case strings.HasPrefix(p, v1.SeccompLocalhostProfileNamePrefix):
 			j.localDescendingPath(strings.TrimPrefix(p, v1.SeccompLocalhostProfileNamePrefix), path.Child(k))
 		default:
-			j.invalid(path.Child(k), p, "must be a valid seccomp profile")
+			j.Invalid(path.Child(k), p, "must be a valid seccomp profile")
 		}
 	}
 }
@@ -66,16 +66,16 @@ func (j *validator) appArmorAnnotations(a map[string]string, path *field.Path) {
 			continue
 		}
 		if !names.Has(name) {
-			j.invalid(path.Key(k), name, "container not found")
+			j.Invalid(path.Key(k), name, "container not found")
 		}
 		if v := a[k]; profileOf(v) == nil && v != "" && v != v1.DeprecatedAppArmorBetaProfileNamePrefix {
-			j.invalid(path.Key(k), v, fmt.Sprintf("invalid AppArmor profile name: %q", v))
+			j.Invalid(path.Key(k), v, fmt.Sprintf("invalid AppArmor profile name: %q", v))
 		}
 	}
 }
 
-// ValidateAnnotationConflicts wants the old annotations and the fields that took their place to say
-// the same, where both are given; spec is the path of the spec.
+// ValidateAnnotationConflicts checks that deprecated annotations and the fields that replaced them
+// agree where both are set. spec is the path of the spec.
 func ValidateAnnotationConflicts(a map[string]string, s *v1.PodSpec, spec *field.Path) field.ErrorList {
 	j := &validator{spec: s}
 	if s.SecurityContext != nil && s.SecurityContext.SeccompProfile != nil {
@@ -89,26 +89,27 @@ func ValidateAnnotationConflicts(a map[string]string, s *v1.PodSpec, spec *field
 		}
 	})
 	if s.OS != nil && s.OS.Name == v1.Windows {
-		return j.list()
+		return j.List()
 	}
 	j.visitContainers(spec, func(c *v1.Container, p *field.Path) { j.validateAppArmorConflict(a, c, p) })
-	return j.list()
+	return j.List()
 }
 
-// securityProfile is a profile by its type, in the words of the fields, and its name.
+// securityProfile is a seccomp or AppArmor profile: the field's type and the name of a local
+// profile.
 type securityProfile struct {
 	kind string
 	name *string
 }
 
-// validateAnnotationConflict wants a field to say what the annotation says. what names both in
-// messages.
+// validateAnnotationConflict checks that a field agrees with its annotation; what names the kind of
+// profile in messages.
 func (j *validator) validateAnnotationConflict(annotated, p securityProfile, what string, at *field.Path) {
 	switch {
 	case annotated.kind != p.kind:
-		j.forbidden(at.Child("type"), what+" type in annotation and field must match")
+		j.Forbidden(at.Child("type"), what+" type in annotation and field must match")
 	case p.kind == "Localhost" && (p.name == nil || *p.name != *annotated.name):
-		j.forbidden(at.Child("localhostProfile"), what+" profile in annotation and field must match")
+		j.Forbidden(at.Child("localhostProfile"), what+" profile in annotation and field must match")
 	}
 }
 
@@ -133,8 +134,8 @@ func (j *validator) validateSeccompConflict(a map[string]string, key string, p *
 	}
 }
 
-// validateAppArmorConflict compares a container's annotation with its own profile, or the Pod's
-// where it has none.
+// validateAppArmorConflict compares a container's annotation with its own profile, or the Pod's if
+// it has none.
 func (j *validator) validateAppArmorConflict(a map[string]string, c *v1.Container, path *field.Path) {
 	var p *v1.AppArmorProfile
 	if s := j.spec.SecurityContext; s != nil {

@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
 const (
@@ -20,7 +22,7 @@ const (
 
 func (j *validator) containers(path *field.Path) {
 	if len(j.spec.Containers) == 0 {
-		j.required(path, "")
+		j.Required(path, "")
 		return
 	}
 	names := sets.New[string]()
@@ -28,7 +30,7 @@ func (j *validator) containers(path *field.Path) {
 		c, at := &j.spec.Containers[i], path.Index(i)
 		j.container(c, at)
 		if names.Has(c.Name) {
-			j.add(field.Duplicate(at.Child("name"), c.Name))
+			j.Add(field.Duplicate(at.Child("name"), c.Name))
 		}
 		names.Insert(c.Name)
 		j.lifecycleAndProbes(c, at)
@@ -48,14 +50,14 @@ func (j *validator) initContainers(path *field.Path) {
 		if c.RestartPolicy != nil || len(c.RestartPolicyRules) == 0 {
 			j.restart(c, at)
 		} else {
-			j.required(at.Child("restartPolicy"), restartRulesWithoutPolicy) // the rules themselves are not judged
+			j.Required(at.Child("restartPolicy"), restartRulesWithoutPolicy) // the rules themselves are not judged
 		}
 		if names.Has(c.Name) {
-			j.add(field.Duplicate(at.Child("name"), c.Name))
+			j.Add(field.Duplicate(at.Child("name"), c.Name))
 		} else if c.Name != "" {
 			names.Insert(c.Name)
 		}
-		// Init containers run one by one: only a container's own ports can collide.
+		// Init containers run one after the other: only ports of one container can conflict.
 		j.hostPorts([]v1.Container{*c}, path)
 		if c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways {
 			j.lifecycleAndProbes(c, at)
@@ -67,36 +69,36 @@ func (j *validator) initContainers(path *field.Path) {
 		}{{"lifecycle", c.Lifecycle != nil}, {"livenessProbe", c.LivenessProbe != nil},
 			{"readinessProbe", c.ReadinessProbe != nil}, {"startupProbe", c.StartupProbe != nil}} {
 			if no.set {
-				j.forbidden(at.Child(no.child), sidecarOnly)
+				j.Forbidden(at.Child(no.child), sidecarOnly)
 			}
 		}
 		for i, p := range c.ResizePolicy {
 			if p.RestartPolicy == v1.RestartContainer {
-				j.invalid(at.Child("resizePolicy").Index(i).Child("restartPolicy"), p.RestartPolicy,
+				j.Invalid(at.Child("resizePolicy").Index(i).Child("restartPolicy"), p.RestartPolicy,
 					"must not be set to 'RestartContainer' for non-sidecar initContainers")
 			}
 		}
 	}
 }
 
-// container judges what every sort of container has.
+// container validates what app and init containers have in common.
 func (j *validator) container(c *v1.Container, path *field.Path) {
 	if c.Name == "" {
-		j.required(path.Child("name"), "")
+		j.Required(path.Child("name"), "")
 	} else {
-		j.label(path.Child("name"), c.Name)
+		j.DNSLabel(path.Child("name"), c.Name)
 	}
 	if c.Image == "" {
-		j.required(path.Child("image"), "")
+		j.Required(path.Child("image"), "")
 	}
-	requiredOneOf(&j.errorCollector, path.Child("terminationMessagePolicy"), c.TerminationMessagePolicy,
+	typed.RequiredOneOf(&j.Errors, path.Child("terminationMessagePolicy"), c.TerminationMessagePolicy,
 		v1.TerminationMessageReadFile, v1.TerminationMessageFallbackToLogsOnError)
 	j.ports(c.Ports, path.Child("ports"))
 	j.env(c.Env, path.Child("env"))
 	j.envFrom(c.EnvFrom, path.Child("envFrom"))
 	j.mounts(c, path.Child("volumeMounts"))
 	j.devices(c, path.Child("volumeDevices"))
-	requiredOneOf(&j.errorCollector, path.Child("imagePullPolicy"), c.ImagePullPolicy, v1.PullAlways,
+	typed.RequiredOneOf(&j.Errors, path.Child("imagePullPolicy"), c.ImagePullPolicy, v1.PullAlways,
 		v1.PullIfNotPresent, v1.PullNever)
 	j.requirements(c.Resources, path.Child("resources"))
 	j.resizePolicy(c.ResizePolicy, path.Child("resizePolicy"))
@@ -111,27 +113,27 @@ func (j *validator) ports(ports []v1.ContainerPort, path *field.Path) {
 			messages := validation.IsValidPortName(p.Name)
 			switch {
 			case len(messages) > 0:
-				j.invalidEach(at.Child("name"), p.Name, messages)
+				j.InvalidEach(at.Child("name"), p.Name, messages)
 			case names.Has(p.Name):
-				j.add(field.Duplicate(at.Child("name"), p.Name))
+				j.Add(field.Duplicate(at.Child("name"), p.Name))
 			default:
 				names.Insert(p.Name)
 			}
 		}
 		if p.ContainerPort == 0 {
-			j.required(at.Child("containerPort"), "")
+			j.Required(at.Child("containerPort"), "")
 		} else {
-			j.invalidEach(at.Child("containerPort"), p.ContainerPort, validation.IsValidPortNum(int(p.ContainerPort)))
+			j.InvalidEach(at.Child("containerPort"), p.ContainerPort, validation.IsValidPortNum(int(p.ContainerPort)))
 		}
 		if p.HostPort != 0 {
-			j.invalidEach(at.Child("hostPort"), p.HostPort, validation.IsValidPortNum(int(p.HostPort)))
+			j.InvalidEach(at.Child("hostPort"), p.HostPort, validation.IsValidPortNum(int(p.HostPort)))
 		}
-		requiredOneOf(&j.errorCollector, at.Child("protocol"), p.Protocol, v1.ProtocolSCTP, v1.ProtocolTCP,
+		typed.RequiredOneOf(&j.Errors, at.Child("protocol"), p.Protocol, v1.ProtocolSCTP, v1.ProtocolTCP,
 			v1.ProtocolUDP)
 	}
 }
 
-// hostPorts refuses one host port for two containers that run at once.
+// hostPorts rejects a host port that two containers of the list use.
 func (j *validator) hostPorts(list []v1.Container, path *field.Path) {
 	seen := sets.New[string]()
 	for i := range list {
@@ -142,7 +144,7 @@ func (j *validator) hostPorts(list []v1.Container, path *field.Path) {
 			}
 			key := fmt.Sprintf("%s/%s/%d", p.Protocol, p.HostIP, p.HostPort)
 			if seen.Has(key) {
-				j.add(field.Duplicate(path.Index(i).Child("ports").Index(k).Child("hostPort"), key))
+				j.Add(field.Duplicate(path.Index(i).Child("ports").Index(k).Child("hostPort"), key))
 			}
 			seen.Insert(key)
 		}
@@ -151,32 +153,32 @@ func (j *validator) hostPorts(list []v1.Container, path *field.Path) {
 
 const restartRulesWithoutPolicy = "must specify restartPolicy when restart rules are used"
 
-// restart judges a container's own restart policy and rules.
+// restart validates a container's restartPolicy and restartPolicyRules.
 func (j *validator) restart(c *v1.Container, path *field.Path) {
 	if c.RestartPolicy == nil {
 		if len(c.RestartPolicyRules) > 0 {
-			j.required(path.Child("restartPolicy"), restartRulesWithoutPolicy)
+			j.Required(path.Child("restartPolicy"), restartRulesWithoutPolicy)
 		}
 	} else {
-		supported(&j.errorCollector, path.Child("restartPolicy"), *c.RestartPolicy, v1.ContainerRestartPolicyAlways,
+		typed.Supported(&j.Errors, path.Child("restartPolicy"), *c.RestartPolicy, v1.ContainerRestartPolicyAlways,
 			v1.ContainerRestartPolicyNever, v1.ContainerRestartPolicyOnFailure)
 	}
 	at := path.Child("restartPolicyRules")
 	if n := len(c.RestartPolicyRules); n > maxRestartRules {
-		j.add(field.TooMany(at, n, maxRestartRules))
+		j.Add(field.TooMany(at, n, maxRestartRules))
 	}
 	for i := range c.RestartPolicyRules {
 		r, at := &c.RestartPolicyRules[i], at.Index(i)
-		supported(&j.errorCollector, at.Child("action"), r.Action, v1.ContainerRestartRuleActionRestart,
+		typed.Supported(&j.Errors, at.Child("action"), r.Action, v1.ContainerRestartRuleActionRestart,
 			v1.ContainerRestartRuleActionRestartAllContainers)
 		if r.ExitCodes == nil {
-			j.required(at.Child("exitCodes"), "must be specified")
+			j.Required(at.Child("exitCodes"), "must be specified")
 			continue
 		}
-		supported(&j.errorCollector, at.Child("exitCodes", "operator"), r.ExitCodes.Operator,
+		typed.Supported(&j.Errors, at.Child("exitCodes", "operator"), r.ExitCodes.Operator,
 			v1.ContainerRestartRuleOnExitCodesOpIn, v1.ContainerRestartRuleOnExitCodesOpNotIn)
 		if n := len(r.ExitCodes.Values); n > maxRestartValues {
-			j.add(field.TooMany(at.Child("exitCodes", "values"), n, maxRestartValues))
+			j.Add(field.TooMany(at.Child("exitCodes", "values"), n, maxRestartValues))
 		}
 	}
 }
@@ -185,13 +187,13 @@ func (j *validator) resizePolicy(list []v1.ContainerResizePolicy, path *field.Pa
 	seen := sets.New[v1.ResourceName]()
 	for i, p := range list {
 		if seen.Has(p.ResourceName) {
-			j.add(field.Duplicate(path.Index(i), p.ResourceName))
+			j.Add(field.Duplicate(path.Index(i), p.ResourceName))
 		}
 		seen.Insert(p.ResourceName)
-		requiredOneOf(&j.errorCollector, path, p.ResourceName, v1.ResourceCPU, v1.ResourceMemory)
-		requiredOneOf(&j.errorCollector, path, p.RestartPolicy, v1.NotRequired, v1.RestartContainer)
+		typed.RequiredOneOf(&j.Errors, path, p.ResourceName, v1.ResourceCPU, v1.ResourceMemory)
+		typed.RequiredOneOf(&j.Errors, path, p.RestartPolicy, v1.NotRequired, v1.RestartContainer)
 		if j.spec.RestartPolicy == v1.RestartPolicyNever && p.RestartPolicy != v1.NotRequired {
-			j.invalid(path, p.RestartPolicy, "must be 'NotRequired' when pod `restartPolicy` is 'Never'")
+			j.Invalid(path, p.RestartPolicy, "must be 'NotRequired' when pod `restartPolicy` is 'Never'")
 		}
 	}
 }
@@ -206,29 +208,28 @@ func (j *validator) ephemeralContainers(path *field.Path) {
 		e, at := &j.spec.EphemeralContainers[i], path.Index(i)
 		c := (*v1.Container)(&e.EphemeralContainerCommon)
 		j.container(c, at)
-		j.add(ValidateImageWhitespace(c, at)...)
+		j.Add(ValidateImageWhitespace(c, at)...)
 		if names.Has(e.Name) {
-			j.add(field.Duplicate(at.Child("name"), e.Name))
+			j.Add(field.Duplicate(at.Child("name"), e.Name))
 		}
 		names.Insert(e.Name)
 		if e.TargetContainerName != "" && !others.Has(e.TargetContainerName) {
-			j.add(field.NotFound(at.Child("targetContainerName"), e.TargetContainerName))
+			j.Add(field.NotFound(at.Child("targetContainerName"), e.TargetContainerName))
 		}
 		j.ephemeralFields(e, at)
 		for k := range c.VolumeMounts {
 			m, at := &c.VolumeMounts[k], at.Child("volumeMounts").Index(k)
 			if m.SubPath != "" {
-				j.forbidden(at.Child("subPath"), notEphemeral)
+				j.Forbidden(at.Child("subPath"), notEphemeral)
 			}
 			if m.SubPathExpr != "" {
-				j.forbidden(at.Child("subPathExpr"), notEphemeral)
+				j.Forbidden(at.Child("subPathExpr"), notEphemeral)
 			}
 		}
 	}
 }
 
-// ephemeralAllowed are the only fields an ephemeral container may set: no service may come to rely
-// on one.
+// ephemeralAllowed returns the fields that an ephemeral container may set.
 func ephemeralAllowed() sets.Set[string] {
 	return sets.New("Name", "Image", "Command", "Args", "WorkingDir", "EnvFrom", "Env", "VolumeMounts", "VolumeDevices",
 		"TerminationMessagePath",
@@ -245,6 +246,6 @@ func (j *validator) ephemeralFields(e *v1.EphemeralContainer, path *field.Path) 
 		}
 		r := []rune(name)
 		r[0] = unicode.ToLower(r[0])
-		j.forbidden(path.Child(string(r)), notEphemeral)
+		j.Forbidden(path.Child(string(r)), notEphemeral)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
 const oneSourceOnly = "may not have more than one field specified at a time"
@@ -17,9 +19,9 @@ func (j *validator) env(list []v1.EnvVar, path *field.Path) {
 	for i := range list {
 		e, at := &list[i], path.Index(i)
 		if e.Name == "" {
-			j.required(at.Child("name"), "")
+			j.Required(at.Child("name"), "")
 		} else {
-			j.invalidEach(at.Child("name"), e.Name, validation.IsRelaxedEnvVarName(e.Name))
+			j.InvalidEach(at.Child("name"), e.Name, validation.IsRelaxedEnvVarName(e.Name))
 		}
 		if e.ValueFrom != nil {
 			j.valueFrom(e, at.Child("valueFrom"))
@@ -39,12 +41,12 @@ func (j *validator) valueFrom(e *v1.EnvVar, path *field.Path) {
 	}
 	if r := from.ConfigMapKeyRef; r != nil {
 		n++
-		j.subdomain(path.Child("configMapKeyRef").Child("name"), r.Name)
+		j.DNSSubdomain(path.Child("configMapKeyRef").Child("name"), r.Name)
 		j.dataKey(r.Key, path.Child("configMapKeyRef").Child("key"))
 	}
 	if r := from.SecretKeyRef; r != nil {
 		n++
-		j.subdomain(path.Child("secretKeyRef").Child("name"), r.Name)
+		j.DNSSubdomain(path.Child("secretKeyRef").Child("name"), r.Name)
 		j.dataKey(r.Key, path.Child("secretKeyRef").Child("key"))
 	}
 	if r := from.FileKeyRef; r != nil {
@@ -53,42 +55,42 @@ func (j *validator) valueFrom(e *v1.EnvVar, path *field.Path) {
 	}
 	switch {
 	case n == 0:
-		j.invalid(path, "",
+		j.Invalid(path, "",
 			"must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`")
 	case e.Value != "":
-		j.invalid(path, "", "may not be specified when `value` is not empty")
+		j.Invalid(path, "", "may not be specified when `value` is not empty")
 	case n > 1:
-		j.invalid(path, "", oneSourceOnly)
+		j.Invalid(path, "", oneSourceOnly)
 	}
 }
 
 func (j *validator) dataKey(key string, path *field.Path) {
 	if key == "" {
-		j.required(path, "")
+		j.Required(path, "")
 		return
 	}
-	j.invalidEach(path, key, validation.IsConfigMapKey(key))
+	j.InvalidEach(path, key, validation.IsConfigMapKey(key))
 }
 
 func (j *validator) fileRef(r *v1.FileKeySelector, path *field.Path) {
 	if r.Key == "" {
-		j.required(path.Child("key"), "")
+		j.Required(path.Child("key"), "")
 	} else {
-		j.invalidEach(path.Child("key"), r.Key, validation.IsRelaxedEnvVarName(r.Key))
+		j.InvalidEach(path.Child("key"), r.Key, validation.IsRelaxedEnvVarName(r.Key))
 	}
 	if r.VolumeName == "" {
-		j.required(path.Child("volumeName"), "")
+		j.Required(path.Child("volumeName"), "")
 	} else {
-		j.label(path.Child("volumeName"), r.VolumeName)
+		j.DNSLabel(path.Child("volumeName"), r.VolumeName)
 	}
 	if r.Path == "" {
-		j.required(path.Child("path"), "")
+		j.Required(path.Child("path"), "")
 	} else {
 		j.pathNoBacksteps(r.Path, path.Child("path"))
 	}
 }
 
-// fileVolumes wants each volume that a variable is read from to be there and an emptyDir.
+// fileVolumes checks that each volume of a fileKeyRef exists and is an emptyDir.
 func (j *validator) fileVolumes(spec *field.Path) {
 	volumes := map[string]*v1.VolumeSource{}
 	for i := range j.spec.Volumes {
@@ -103,9 +105,9 @@ func (j *validator) fileVolumes(spec *field.Path) {
 			name, at := from.FileKeyRef.VolumeName, path.Child("env").Index(i).Child("valueFrom", "fileKeyRef",
 				"volumeName")
 			if v, ok := volumes[name]; !ok {
-				j.add(field.NotFound(at, name))
+				j.Add(field.NotFound(at, name))
 			} else if v.EmptyDir == nil {
-				j.invalid(at, name, "referenced volume must be of type emptyDir")
+				j.Invalid(at, name, "referenced volume must be of type emptyDir")
 			}
 		}
 	}
@@ -124,15 +126,15 @@ func (j *validator) fileVolumes(spec *field.Path) {
 func (j *validator) envFrom(list []v1.EnvFromSource, path *field.Path) {
 	name := func(n string, p *field.Path) {
 		if n == "" {
-			j.required(p.Child("name"), "")
+			j.Required(p.Child("name"), "")
 			return
 		}
-		j.subdomain(p.Child("name"), n)
+		j.DNSSubdomain(p.Child("name"), n)
 	}
 	for i := range list {
 		e, at, n := &list[i], path.Index(i), 0
 		if e.Prefix != "" {
-			j.invalidEach(at.Child("prefix"), e.Prefix, validation.IsRelaxedEnvVarName(e.Prefix))
+			j.InvalidEach(at.Child("prefix"), e.Prefix, validation.IsRelaxedEnvVarName(e.Prefix))
 		}
 		if e.ConfigMapRef != nil {
 			n++
@@ -144,14 +146,15 @@ func (j *validator) envFrom(list []v1.EnvFromSource, path *field.Path) {
 		}
 		switch {
 		case n == 0:
-			j.invalid(path, "", "must specify one of: `configMapRef` or `secretRef`")
+			j.Invalid(path, "", "must specify one of: `configMapRef` or `secretRef`")
 		case n > 1:
-			j.invalid(path, "", oneSourceOnly)
+			j.Invalid(path, "", oneSourceOnly)
 		}
 	}
 }
 
-// envFields are the fields that environment variables may take, volumeFields those that files may.
+// envFields returns the field paths that an environment variable may refer to; volumeFields those
+// of a downward API file.
 func envFields() []string {
 	return []string{"metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName",
 		"status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs"}
@@ -161,36 +164,36 @@ func volumeFields() []string {
 	return []string{"metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"}
 }
 
-// fieldRef judges a reference to a field of the Pod.
+// fieldRef validates a reference to a field of the Pod, which must be one of allowed.
 func (j *validator) fieldRef(r *v1.ObjectFieldSelector, path *field.Path, allowed []string) {
 	at := path.Child("fieldPath")
 	if r.APIVersion == "" {
-		j.required(path.Child("apiVersion"), "")
+		j.Required(path.Child("apiVersion"), "")
 		return
 	}
 	if r.FieldPath == "" {
-		j.required(at, "")
+		j.Required(at, "")
 		return
 	}
 	name, subscript, hasSubscript := SplitMaybeSubscriptedPath(r.FieldPath)
 	if err := downwardLabel(r.APIVersion, r.FieldPath); err != nil {
-		j.invalid(at, r.FieldPath, fmt.Sprintf("error converting fieldPath: %v", err))
+		j.Invalid(at, r.FieldPath, fmt.Sprintf("error converting fieldPath: %v", err))
 		return
 	}
 	if hasSubscript {
 		if name == "metadata.annotations" {
 			subscript = strings.ToLower(subscript)
 		}
-		j.invalidEach(path, subscript, validation.IsQualifiedName(subscript))
+		j.InvalidEach(path, subscript, validation.IsQualifiedName(subscript))
 		return
 	}
 	if name == "spec.host" {
 		name = "spec.nodeName"
 	}
-	supported(&j.errorCollector, at, name, allowed...)
+	typed.Supported(&j.Errors, at, name, allowed...)
 }
 
-// downwardLabel says whether the field exists for references at all.
+// downwardLabel returns an error if a field path cannot be referred to at all.
 func downwardLabel(version, path string) error {
 	if version != "v1" {
 		return fmt.Errorf("unsupported pod version: %s", version)
@@ -211,7 +214,8 @@ func downwardLabel(version, path string) error {
 	return fmt.Errorf("field label not supported: %s", path)
 }
 
-// SplitMaybeSubscriptedPath splits metadata.labels['key'] into its path and key.
+// SplitMaybeSubscriptedPath splits metadata.labels['key'] into path and key; false if there is no
+// key.
 func SplitMaybeSubscriptedPath(path string) (name, key string, ok bool) {
 	rest, ok := strings.CutSuffix(path, "']")
 	if !ok {
@@ -224,7 +228,7 @@ func SplitMaybeSubscriptedPath(path string) (name, key string, ok bool) {
 	return name, key, true
 }
 
-// resourceRef judges a reference to a container's request or limit.
+// resourceRef validates a reference to a container's request or limit.
 func (j *validator) resourceRef(r *v1.ResourceFieldSelector, path *field.Path, volume bool) {
 	known := []string{"limits.cpu", "limits.ephemeral-storage", "limits.memory", "requests.cpu",
 		"requests.ephemeral-storage", "requests.memory"}
@@ -232,11 +236,11 @@ func (j *validator) resourceRef(r *v1.ResourceFieldSelector, path *field.Path, v
 		"limits."+v1.ResourceHugePagesPrefix)
 	switch {
 	case volume && r.ContainerName == "":
-		j.required(path.Child("containerName"), "")
+		j.Required(path.Child("containerName"), "")
 	case r.Resource == "":
-		j.required(path.Child("resource"), "")
+		j.Required(path.Child("resource"), "")
 	case !huge:
-		supported(&j.errorCollector, path.Child("resource"), r.Resource, known...)
+		typed.Supported(&j.Errors, path.Child("resource"), r.Resource, known...)
 	}
 	if r.Divisor.Cmp(resource.Quantity{}) == 0 {
 		return
@@ -254,7 +258,7 @@ func (j *validator) resourceRef(r *v1.ResourceFieldSelector, path *field.Path, v
 		what = "hugepages resource"
 	}
 	if what != "" && !units.Has(r.Divisor.String()) {
-		j.invalid(path.Child("divisor"), r.Resource, fmt.Sprintf("only divisor's values %s are supported with the %s",
+		j.Invalid(path.Child("divisor"), r.Resource, fmt.Sprintf("only divisor's values %s are supported with the %s",
 			list, what))
 	}
 }

@@ -5,16 +5,18 @@ import (
 	"net/netip"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
-// ValidateNonSpecialIP refuses addresses that nothing outside can send to: unspecified, loopback,
+// ValidateNonSpecialIP rejects addresses that cannot be an endpoint: unspecified, loopback,
 // link-local.
 func ValidateNonSpecialIP(path *field.Path, text string) field.ErrorList {
-	var f errorCollector
+	var f typed.Errors
 	a, err := netip.ParseAddr(text)
 	if err != nil {
-		f.invalid(path, text, "must be a valid IP address")
-		return f.list()
+		f.Invalid(path, text, "must be a valid IP address")
+		return f.List()
 	}
 	for _, no := range []struct {
 		bad     bool
@@ -26,8 +28,8 @@ func ValidateNonSpecialIP(path *field.Path, text string) field.ErrorList {
 		{a.IsLinkLocalMulticast(), "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)"},
 	} {
 		if no.bad {
-			f.invalid(path, text, no.message)
+			f.Invalid(path, text, no.message)
 		}
 	}
-	return f.list()
+	return f.List()
 }

@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
 const (
@@ -23,11 +25,11 @@ func (j *validator) dns(path *field.Path) {
 	c := j.spec.DNSConfig
 	if j.spec.DNSPolicy == v1.DNSNone {
 		if c == nil {
-			j.required(path, fmt.Sprintf("must provide `dnsConfig` when `dnsPolicy` is %s", v1.DNSNone))
+			j.Required(path, fmt.Sprintf("must provide `dnsConfig` when `dnsPolicy` is %s", v1.DNSNone))
 			return
 		}
 		if len(c.Nameservers) == 0 {
-			j.required(path.Child("nameservers"),
+			j.Required(path.Child("nameservers"),
 				fmt.Sprintf("must provide at least one DNS nameserver when `dnsPolicy` is %s", v1.DNSNone))
 			return
 		}
@@ -36,60 +38,60 @@ func (j *validator) dns(path *field.Path) {
 		return
 	}
 	if len(c.Nameservers) > maxDNSServers {
-		j.invalid(path.Child("nameservers"), c.Nameservers, fmt.Sprintf("must not have more than %v nameservers",
+		j.Invalid(path.Child("nameservers"), c.Nameservers, fmt.Sprintf("must not have more than %v nameservers",
 			maxDNSServers))
 	}
 	for i, ip := range c.Nameservers {
-		j.add(validation.IsValidIPForLegacyField(path.Child("nameservers").Index(i), ip, true, nil)...)
+		j.Add(validation.IsValidIPForLegacyField(path.Child("nameservers").Index(i), ip, true, nil)...)
 	}
 	if len(c.Searches) > maxDNSSearches {
-		j.invalid(path.Child("searches"), c.Searches, fmt.Sprintf("must not have more than %v search paths",
+		j.Invalid(path.Child("searches"), c.Searches, fmt.Sprintf("must not have more than %v search paths",
 			maxDNSSearches))
 	}
 	if len(strings.Join(c.Searches, " ")) > maxDNSSearchLength {
-		j.invalid(path.Child("searches"), c.Searches,
+		j.Invalid(path.Child("searches"), c.Searches,
 			fmt.Sprintf("must not have more than %v characters (including spaces) in the search list",
 				maxDNSSearchLength))
 	}
 	for i, s := range c.Searches {
 		if s != "." {
 			s = strings.TrimSuffix(s, ".")
-			j.invalidEach(path.Child("searches").Index(i), s, validation.IsDNS1123SubdomainWithUnderscore(s))
+			j.InvalidEach(path.Child("searches").Index(i), s, validation.IsDNS1123SubdomainWithUnderscore(s))
 		}
 	}
 	for i, o := range c.Options {
 		if o.Name == "" {
-			j.required(path.Child("options").Index(i), "must not be empty")
+			j.Required(path.Child("options").Index(i), "must not be empty")
 		}
 	}
 }
 
 func (j *validator) hostAliases(path *field.Path) {
 	for i, a := range j.spec.HostAliases {
-		j.add(validation.IsValidIPForLegacyField(path.Index(i).Child("ip"), a.IP, true, nil)...)
+		j.Add(validation.IsValidIPForLegacyField(path.Index(i).Child("ip"), a.IP, true, nil)...)
 		for k, name := range a.Hostnames {
-			j.subdomain(path.Index(i).Child("hostnames").Index(k), name)
+			j.DNSSubdomain(path.Index(i).Child("hostnames").Index(k), name)
 		}
 	}
 }
 
 func (j *validator) schedulingGates(spec *field.Path) {
 	for i, g := range j.spec.ReadinessGates {
-		j.invalidEach(spec.Child("readinessGates").Index(i).Child("conditionType"), string(g.ConditionType),
+		j.InvalidEach(spec.Child("readinessGates").Index(i).Child("conditionType"), string(g.ConditionType),
 			validation.IsQualifiedName(string(g.ConditionType)))
 	}
 	seen := sets.New[string]()
 	for i, g := range j.spec.SchedulingGates {
 		at := spec.Child("schedulingGates").Index(i)
-		j.invalidEach(at, g.Name, validation.IsQualifiedName(g.Name))
+		j.InvalidEach(at, g.Name, validation.IsQualifiedName(g.Name))
 		if seen.Has(g.Name) {
-			j.add(field.Duplicate(at, g.Name))
+			j.Add(field.Duplicate(at, g.Name))
 		}
 		seen.Insert(g.Name)
 	}
 }
 
-// os judges spec.os and what the named system has no notion of.
+// os validates spec.os and rejects fields that the named system does not have.
 func (j *validator) os(spec *field.Path) {
 	o := j.spec.OS
 	if o == nil {
@@ -97,17 +99,17 @@ func (j *validator) os(spec *field.Path) {
 	}
 	switch o.Name {
 	case "":
-		j.required(spec.Child("os").Child("name"), "")
+		j.Required(spec.Child("os").Child("name"), "")
 	case v1.Linux:
 		j.noWindowsOptions(spec)
 	case v1.Windows:
 		j.noLinuxOptions(spec)
 	default:
-		j.add(field.NotSupported(spec.Child("os"), o.Name, []v1.OSName{v1.Linux, v1.Windows}))
+		j.Add(field.NotSupported(spec.Child("os"), o.Name, []v1.OSName{v1.Linux, v1.Windows}))
 	}
 }
 
-// visitContainers calls f for init and app containers with their paths.
+// visitContainers calls f for init containers, then for containers, with their paths.
 func (j *validator) visitContainers(spec *field.Path, f func(*v1.Container, *field.Path)) {
 	for i := range j.spec.Containers {
 		f(&j.spec.Containers[i], spec.Child("containers").Index(i))
@@ -123,11 +125,11 @@ func (j *validator) visitContainers(spec *field.Path, f func(*v1.Container, *fie
 
 func (j *validator) noWindowsOptions(spec *field.Path) {
 	if s := j.spec.SecurityContext; s != nil && s.WindowsOptions != nil {
-		j.forbidden(spec.Child("securityContext").Child("windowsOptions"), linuxOnly)
+		j.Forbidden(spec.Child("securityContext").Child("windowsOptions"), linuxOnly)
 	}
 	j.visitContainers(spec, func(c *v1.Container, p *field.Path) {
 		if c.SecurityContext != nil && c.SecurityContext.WindowsOptions != nil {
-			j.forbidden(p.Child("securityContext").Child("windowsOptions"), linuxOnly)
+			j.Forbidden(p.Child("securityContext").Child("windowsOptions"), linuxOnly)
 		}
 	})
 }
@@ -135,7 +137,7 @@ func (j *validator) noWindowsOptions(spec *field.Path) {
 func (j *validator) noLinuxOptions(spec *field.Path) {
 	no := func(set bool, p *field.Path) {
 		if set {
-			j.forbidden(p, notOnWindows)
+			j.Forbidden(p, notOnWindows)
 		}
 	}
 	if s := j.spec.SecurityContext; s != nil {
@@ -174,8 +176,8 @@ func (j *validator) noLinuxOptions(spec *field.Path) {
 	})
 }
 
-// ValidateImageWhitespace refuses spaces around an image name, in Pods only: templates in the wild
-// rely on them.
+// ValidateImageWhitespace rejects spaces around an image name. Pods only: existing templates have
+// them.
 func ValidateImageWhitespace(c *v1.Container, path *field.Path) field.ErrorList {
 	if strings.TrimSpace(c.Image) == c.Image {
 		return nil
@@ -183,18 +185,18 @@ func ValidateImageWhitespace(c *v1.Container, path *field.Path) field.ErrorList 
 	return field.ErrorList{field.Invalid(path.Child("image"), c.Image, "must not have leading or trailing whitespace")}
 }
 
-// ValidateFinalizers wants each finalizer to be one of the library's own names or to have a domain.
+// ValidateFinalizers checks that each finalizer is one of Kubernetes' own names or has a domain.
 // path is metadata.finalizers.
 func ValidateFinalizers(list []string, path *field.Path) field.ErrorList {
-	var f errorCollector
+	var f typed.Errors
 	for i, name := range list {
 		switch name {
 		case metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents, string(v1.FinalizerKubernetes):
 			continue
 		}
 		if !strings.Contains(name, "/") {
-			f.invalid(path.Index(i), name, "name is neither a standard finalizer name nor is it fully qualified")
+			f.Invalid(path.Index(i), name, "name is neither a standard finalizer name nor is it fully qualified")
 		}
 	}
-	return f.list()
+	return f.List()
 }

@@ -7,6 +7,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
 func (j *validator) mounts(c *v1.Container, at *field.Path) {
@@ -18,30 +20,30 @@ func (j *validator) mounts(c *v1.Container, at *field.Path) {
 	for i := range c.VolumeMounts {
 		m, one := &c.VolumeMounts[i], at.Index(i)
 		if m.Name == "" {
-			j.required(one.Child("name"), "")
+			j.Required(one.Child("name"), "")
 		}
 		if _, ok := j.vols[m.Name]; !ok {
-			j.add(field.NotFound(one.Child("name"), m.Name))
+			j.Add(field.NotFound(one.Child("name"), m.Name))
 		}
 		if m.MountPath == "" {
-			j.required(one.Child("mountPath"), "")
+			j.Required(one.Child("mountPath"), "")
 		}
 		if paths.Has(m.MountPath) {
-			j.invalid(one.Child("mountPath"), m.MountPath, "must be unique")
+			j.Invalid(one.Child("mountPath"), m.MountPath, "must be unique")
 		}
 		paths.Insert(m.MountPath)
 		if devices.Has(m.Name) {
-			j.invalid(one.Child("name"), m.Name, "must not already exist in volumeDevices")
+			j.Invalid(one.Child("name"), m.Name, "must not already exist in volumeDevices")
 		}
 		if devicePaths.Has(m.MountPath) {
-			j.invalid(one.Child("mountPath"), m.MountPath, "must not already exist as a path in volumeDevices")
+			j.Invalid(one.Child("mountPath"), m.MountPath, "must not already exist as a path in volumeDevices")
 		}
 		if m.SubPath != "" {
 			j.localDescendingPath(m.SubPath, at.Child("subPath"))
 		}
 		if m.SubPathExpr != "" {
 			if m.SubPath != "" {
-				j.invalid(one.Child("subPathExpr"), m.SubPathExpr, "subPathExpr and subPath are mutually exclusive")
+				j.Invalid(one.Child("subPathExpr"), m.SubPathExpr, "subPathExpr and subPath are mutually exclusive")
 			}
 			j.localDescendingPath(m.SubPathExpr, at.Child("subPathExpr"))
 		}
@@ -54,11 +56,11 @@ func (j *validator) propagation(m *v1.VolumeMount, c *v1.Container, at *field.Pa
 	if m.MountPropagation == nil {
 		return
 	}
-	supported(&j.errorCollector, at, *m.MountPropagation, v1.MountPropagationBidirectional,
+	typed.Supported(&j.Errors, at, *m.MountPropagation, v1.MountPropagationBidirectional,
 		v1.MountPropagationHostToContainer, v1.MountPropagationNone)
 	privileged := c.SecurityContext != nil && c.SecurityContext.Privileged != nil && *c.SecurityContext.Privileged
 	if *m.MountPropagation == v1.MountPropagationBidirectional && !privileged {
-		j.forbidden(at, "Bidirectional mount propagation is available only to privileged containers")
+		j.Forbidden(at, "Bidirectional mount propagation is available only to privileged containers")
 	}
 }
 
@@ -70,13 +72,13 @@ func (j *validator) recursiveReadOnly(m *v1.VolumeMount, at *field.Path) {
 	case v1.RecursiveReadOnlyDisabled:
 	case v1.RecursiveReadOnlyEnabled, v1.RecursiveReadOnlyIfPossible:
 		if !m.ReadOnly {
-			j.forbidden(at, "may only be specified when readOnly is true")
+			j.Forbidden(at, "may only be specified when readOnly is true")
 		}
 		if m.MountPropagation != nil && *m.MountPropagation != v1.MountPropagationNone {
-			j.forbidden(at, "may only be specified when mountPropagation is None or not specified")
+			j.Forbidden(at, "may only be specified when mountPropagation is None or not specified")
 		}
 	default:
-		supported(&j.errorCollector, at, *m.RecursiveReadOnly, v1.RecursiveReadOnlyDisabled,
+		typed.Supported(&j.Errors, at, *m.RecursiveReadOnly, v1.RecursiveReadOnlyDisabled,
 			v1.RecursiveReadOnlyEnabled, v1.RecursiveReadOnlyIfPossible)
 	}
 }
@@ -91,34 +93,34 @@ func (j *validator) devices(c *v1.Container, at *field.Path) {
 		d, one := &c.VolumeDevices[i], at.Index(i)
 		v, known := j.vols[d.Name]
 		if d.Name == "" {
-			j.required(one.Child("name"), "")
+			j.Required(one.Child("name"), "")
 		}
 		if names.Has(d.Name) {
-			j.invalid(one.Child("name"), d.Name, "must be unique")
+			j.Invalid(one.Child("name"), d.Name, "must be unique")
 		}
 		if known && v.PersistentVolumeClaim == nil && v.Ephemeral == nil {
-			j.invalid(one.Child("name"), d.Name,
+			j.Invalid(one.Child("name"), d.Name,
 				"can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode")
 		}
 		if !known {
-			j.add(field.NotFound(one.Child("name"), d.Name))
+			j.Add(field.NotFound(one.Child("name"), d.Name))
 		}
 		if d.DevicePath == "" {
-			j.required(one.Child("devicePath"), "")
+			j.Required(one.Child("devicePath"), "")
 		}
 		if paths.Has(d.DevicePath) {
-			j.invalid(one.Child("devicePath"), d.DevicePath, "must be unique")
+			j.Invalid(one.Child("devicePath"), d.DevicePath, "must be unique")
 		}
 		if d.DevicePath != "" && hasBacksteps(d.DevicePath) {
-			j.invalid(one.Child("devicePath"), d.DevicePath, "can not contain backsteps ('..')")
+			j.Invalid(one.Child("devicePath"), d.DevicePath, "can not contain backsteps ('..')")
 		} else {
 			paths.Insert(d.DevicePath)
 		}
 		if mounts.Has(d.Name) {
-			j.invalid(one.Child("name"), d.Name, "must not already exist in volumeMounts")
+			j.Invalid(one.Child("name"), d.Name, "must not already exist in volumeMounts")
 		}
 		if mountPaths.Has(d.DevicePath) {
-			j.invalid(one.Child("devicePath"), d.DevicePath, "must not already exist as a path in volumeMounts")
+			j.Invalid(one.Child("devicePath"), d.DevicePath, "must not already exist as a path in volumeMounts")
 		}
 		if d.Name != "" {
 			names.Insert(d.Name)
@@ -126,17 +128,17 @@ func (j *validator) devices(c *v1.Container, at *field.Path) {
 	}
 }
 
-// localDescendingPath wants a relative path that stays below where it starts.
+// localDescendingPath checks for a relative path without "..".
 func (j *validator) localDescendingPath(p string, at *field.Path) {
 	if path.IsAbs(p) {
-		j.invalid(at, p, "must be a relative path")
+		j.Invalid(at, p, "must be a relative path")
 	}
 	j.pathNoBacksteps(p, at)
 }
 
 func (j *validator) pathNoBacksteps(p string, at *field.Path) {
 	if hasBacksteps(p) {
-		j.invalid(at, p, "must not contain '..'")
+		j.Invalid(at, p, "must not contain '..'")
 	}
 }
 
@@ -149,11 +151,11 @@ func hasBacksteps(p string) bool {
 	return false
 }
 
-// localNonReservedPath also refuses names that start with two dots, which the atomic writer of
-// volumes keeps for itself.
+// localNonReservedPath is localDescendingPath and rejects a leading "..", which the atomic writer
+// of volumes reserves.
 func (j *validator) localNonReservedPath(p string, at *field.Path) {
 	j.localDescendingPath(p, at)
 	if strings.HasPrefix(p, "..") && !strings.HasPrefix(p, "../") {
-		j.invalid(at, p, "must not start with '..'")
+		j.Invalid(at, p, "must not start with '..'")
 	}
 }

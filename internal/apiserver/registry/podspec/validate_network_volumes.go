@@ -12,18 +12,20 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
-// requireField wants each of the named texts.
+// requireField checks that values are not empty; pairs are field name and value in turn.
 func (j *validator) requireField(p *field.Path, pairs ...string) {
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if pairs[i+1] == "" {
-			j.required(p.Child(pairs[i]), "")
+			j.Required(p.Child(pairs[i]), "")
 		}
 	}
 }
 
-// remoteVolume judges volumes that come over the network, or from a driver.
+// remoteVolume validates network volumes and those of drivers.
 func (j *validator) remoteVolume(s *v1.VolumeSource, p *field.Path) {
 	switch {
 	case s.NFS != nil:
@@ -32,12 +34,12 @@ func (j *validator) remoteVolume(s *v1.VolumeSource, p *field.Path) {
 		j.iscsi(s.ISCSI, p.Child("iscsi"))
 	case s.CSI != nil:
 		at := p.Child("csi")
-		j.add(ValidateDriverName(s.CSI.Driver, at.Child("driver"))...)
+		j.Add(ValidateDriverName(s.CSI.Driver, at.Child("driver"))...)
 		if r := s.CSI.NodePublishSecretRef; r != nil {
 			if r.Name == "" {
-				j.required(at.Child("nodePublishSecretRef", "name"), "")
+				j.Required(at.Child("nodePublishSecretRef", "name"), "")
 			} else {
-				j.subdomain(at.Child("name"), r.Name)
+				j.DNSSubdomain(at.Child("name"), r.Name)
 			}
 		}
 	case s.GCEPersistentDisk != nil:
@@ -54,11 +56,11 @@ func (j *validator) remoteVolume(s *v1.VolumeSource, p *field.Path) {
 		j.requireField(p.Child("glusterfs"), "endpoints", s.Glusterfs.EndpointsName, "path", s.Glusterfs.Path)
 	case s.CephFS != nil:
 		if len(s.CephFS.Monitors) == 0 {
-			j.required(p.Child("cephfs").Child("monitors"), "")
+			j.Required(p.Child("cephfs").Child("monitors"), "")
 		}
 	case s.RBD != nil:
 		if len(s.RBD.CephMonitors) == 0 {
-			j.required(p.Child("rbd").Child("monitors"), "")
+			j.Required(p.Child("rbd").Child("monitors"), "")
 		}
 		j.requireField(p.Child("rbd"), "image", s.RBD.RBDImage)
 	case s.Flocker != nil:
@@ -103,7 +105,7 @@ func (j *validator) driverVolume(s *v1.VolumeSource, p *field.Path) {
 func (j *validator) nfs(n *v1.NFSVolumeSource, p *field.Path) {
 	j.requireField(p, "server", n.Server, "path", n.Path)
 	if !path.IsAbs(n.Path) {
-		j.invalid(p.Child("path"), n.Path, "must be an absolute path")
+		j.Invalid(p.Child("path"), n.Path, "must be an absolute path")
 	}
 }
 
@@ -113,7 +115,7 @@ func (j *validator) iscsi(s *v1.ISCSIVolumeSource, p *field.Path) {
 	j.target(s.IQN, p.Child("iqn"), started)
 	j.lun(s.Lun, p)
 	if (s.DiscoveryCHAPAuth || s.SessionCHAPAuth) && s.SecretRef == nil {
-		j.required(p.Child("secretRef"), "")
+		j.Required(p.Child("secretRef"), "")
 	}
 	if s.InitiatorName != nil {
 		j.initiator(*s.InitiatorName, p.Child("initiatorname"), started)
@@ -123,50 +125,50 @@ func (j *validator) iscsi(s *v1.ISCSIVolumeSource, p *field.Path) {
 func (j *validator) lun(n int32, p *field.Path) {
 	const most = 255
 	if n < 0 || n > most {
-		j.invalid(p.Child("lun"), n, validation.InclusiveRangeError(0, most))
+		j.Invalid(p.Child("lun"), n, validation.InclusiveRangeError(0, most))
 	}
 }
 
-// The three forms of an iSCSI name (RFC 3720, 3980), as upstream reads them.
+// The three forms of an iSCSI name (RFC 3720, 3980), with upstream's patterns.
 var (
 	iqnName = regexp.MustCompile(`iqn\.\d{4}-\d{2}\.([[:alnum:]-.]+)(:[^,;*&$|\s]+)$`)
 	euiName = regexp.MustCompile(`^eui.[[:alnum:]]{16}$`)
 	naaName = regexp.MustCompile(`^naa.[[:alnum:]]{32}$`)
 )
 
-// target is the name of what is asked, which must be given.
+// target validates the required iSCSI name of a target; started is as for initiator.
 func (j *validator) target(name string, at *field.Path, started string) {
 	if name == "" {
-		j.required(at, "")
+		j.Required(at, "")
 		return
 	}
 	j.initiator(name, at, started)
 }
 
-// initiator judges an iSCSI name; started is what is said of one that begins like none of the
-// forms.
+// initiator validates an iSCSI name; started is the text of the error for a name with an unknown
+// prefix.
 func (j *validator) initiator(name string, at *field.Path, started string) {
 	form := map[string]*regexp.Regexp{"iqn": iqnName, "eui": euiName, "naa": naaName}[name[:min(len(name), len("iqn"))]]
 	switch {
 	case form == nil:
-		j.invalid(at, name, started)
+		j.Invalid(at, name, started)
 	case !form.MatchString(name):
-		j.invalid(at, name, "must be valid format")
+		j.Invalid(at, name, "must be valid format")
 	}
 }
 
 func (j *validator) fc(s *v1.FCVolumeSource, p *field.Path) {
 	switch {
 	case len(s.TargetWWNs) < 1 && len(s.WWIDs) < 1:
-		j.required(p.Child("targetWWNs"), "must specify either targetWWNs or wwids, but not both")
+		j.Required(p.Child("targetWWNs"), "must specify either targetWWNs or wwids, but not both")
 	case len(s.TargetWWNs) != 0 && len(s.WWIDs) != 0:
-		j.invalid(p.Child("targetWWNs"), s.TargetWWNs, "targetWWNs and wwids can not be specified simultaneously")
+		j.Invalid(p.Child("targetWWNs"), s.TargetWWNs, "targetWWNs and wwids can not be specified simultaneously")
 	}
 	if len(s.TargetWWNs) == 0 {
 		return
 	}
 	if s.Lun == nil {
-		j.required(p.Child("lun"), "lun is required if targetWWNs is specified")
+		j.Required(p.Child("lun"), "lun is required if targetWWNs is specified")
 		return
 	}
 	j.lun(*s.Lun, p)
@@ -175,12 +177,12 @@ func (j *validator) fc(s *v1.FCVolumeSource, p *field.Path) {
 func (j *validator) flocker(s *v1.FlockerVolumeSource, p *field.Path) {
 	switch {
 	case s.DatasetName == "" && s.DatasetUUID == "":
-		j.required(p, "one of datasetName and datasetUUID is required")
+		j.Required(p, "one of datasetName and datasetUUID is required")
 	case s.DatasetName != "" && s.DatasetUUID != "":
-		j.invalid(p, "resource", "datasetName and datasetUUID can not be specified simultaneously")
+		j.Invalid(p, "resource", "datasetName and datasetUUID can not be specified simultaneously")
 	}
 	if strings.Contains(s.DatasetName, "/") {
-		j.invalid(p.Child("datasetName"), s.DatasetName, "must not contain '/'")
+		j.Invalid(p.Child("datasetName"), s.DatasetName, "must not contain '/'")
 	}
 }
 
@@ -188,28 +190,28 @@ func (j *validator) quobyte(s *v1.QuobyteVolumeSource, p *field.Path) {
 	const wanted, longest = "must be a host:port pair or multiple pairs separated by commas", 64
 	switch {
 	case s.Registry == "":
-		j.required(p.Child("registry"), wanted)
+		j.Required(p.Child("registry"), wanted)
 	case len(s.Tenant) > longest:
-		j.required(p.Child("tenant"), fmt.Sprintf("must be a UUID and may not exceed a length of %d characters",
+		j.Required(p.Child("tenant"), fmt.Sprintf("must be a UUID and may not exceed a length of %d characters",
 			longest))
 	default:
 		for _, pair := range strings.Split(s.Registry, ",") {
 			if _, _, err := net.SplitHostPort(pair); err != nil {
-				j.invalid(p.Child("registry"), s.Registry, wanted)
+				j.Invalid(p.Child("registry"), s.Registry, wanted)
 			}
 		}
 	}
 	j.requireField(p, "volume", s.Volume)
 }
 
-// flex wants options to stay out of Kubernetes' own names.
+// flex checks that options do not use Kubernetes' own names.
 func (j *validator) flex(driver string, options map[string]string, p *field.Path) {
 	j.requireField(p, "driver", driver)
 	for _, k := range slices.Sorted(maps.Keys(options)) {
 		domain, _, _ := strings.Cut(k, "/")
 		domain = "." + strings.ToLower(domain)
 		if strings.HasSuffix(domain, ".kubernetes.io") || strings.HasSuffix(domain, ".k8s.io") {
-			j.invalid(p.Child("options").Key(k), k, "kubernetes.io and k8s.io namespaces are reserved")
+			j.Invalid(p.Child("options").Key(k), k, "kubernetes.io and k8s.io namespaces are reserved")
 		}
 	}
 }
@@ -222,53 +224,53 @@ func (j *validator) azureDisk(d *v1.AzureDiskVolumeSource, p *field.Path) {
 	uri := p.Child("diskURI")
 	j.requireField(p, "diskName", d.DiskName, "diskURI", d.DataDiskURI)
 	if m := d.CachingMode; m != nil {
-		supported(&j.errorCollector, p.Child("cachingMode"), *m, v1.AzureDataDiskCachingNone,
+		typed.Supported(&j.Errors, p.Child("cachingMode"), *m, v1.AzureDataDiskCachingNone,
 			v1.AzureDataDiskCachingReadOnly, v1.AzureDataDiskCachingReadWrite)
 	}
 	if d.Kind == nil {
 		return
 	}
-	supported(&j.errorCollector, p.Child("kind"), *d.Kind, v1.AzureDedicatedBlobDisk, v1.AzureManagedDisk,
+	typed.Supported(&j.Errors, p.Child("kind"), *d.Kind, v1.AzureDedicatedBlobDisk, v1.AzureManagedDisk,
 		v1.AzureSharedBlobDisk)
 	switch isManaged := *d.Kind == v1.AzureManagedDisk; {
 	case isManaged && !strings.HasPrefix(d.DataDiskURI, "/subscriptions/"):
-		j.add(field.NotSupported(uri, d.DataDiskURI, []string{managed}))
+		j.Add(field.NotSupported(uri, d.DataDiskURI, []string{managed}))
 	case !isManaged && !strings.HasPrefix(d.DataDiskURI, "https://"):
-		j.add(field.NotSupported(uri, d.DataDiskURI, []string{blob}))
+		j.Add(field.NotSupported(uri, d.DataDiskURI, []string{blob}))
 	}
 }
 
 func (j *validator) storageOS(volume, namespace string, p *field.Path) {
 	if volume == "" {
-		j.required(p.Child("volumeName"), "")
+		j.Required(p.Child("volumeName"), "")
 	} else {
-		j.label(p.Child("volumeName"), volume)
+		j.DNSLabel(p.Child("volumeName"), volume)
 	}
 	if namespace != "" {
-		j.label(p.Child("volumeNamespace"), namespace)
+		j.DNSLabel(p.Child("volumeNamespace"), namespace)
 	}
 }
 
 func (j *validator) partition(n int32, p *field.Path) {
 	const most = 255
 	if n < 0 || n > most {
-		// 0 is the whole disk; upstream's text leaves it out
-		j.invalid(p.Child("partition"), n, validation.InclusiveRangeError(1, most))
+		// 0, the whole disk, is valid, though upstream's text does not say so
+		j.Invalid(p.Child("partition"), n, validation.InclusiveRangeError(1, most))
 	}
 }
 
-// ValidateDriverName judges the name of a CSI driver.
+// ValidateDriverName validates the name of a CSI driver.
 func ValidateDriverName(name string, p *field.Path) field.ErrorList {
-	var f errorCollector
+	var f typed.Errors
 	const longest = 63
 	if name == "" {
-		f.required(p, "")
+		f.Required(p, "")
 	}
 	if len(name) > longest {
-		f.add(field.TooLong(p, name, longest))
+		f.Add(field.TooLong(p, name, longest))
 	}
 	if name != "" {
-		f.invalidEach(p, name, validation.IsDNS1123Subdomain(strings.ToLower(name)))
+		f.InvalidEach(p, name, validation.IsDNS1123Subdomain(strings.ToLower(name)))
 	}
-	return f.list()
+	return f.List()
 }

@@ -5,11 +5,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// ValidatePersistentSource judges the one source of a PersistentVolume. name is the volume's, path
-// that of its spec.
+// ValidatePersistentSource validates the one source of a PersistentVolume with that name. path is
+// spec.
 func ValidatePersistentSource(s *v1.PersistentVolumeSource, name string, path *field.Path) field.ErrorList {
 	j := &validator{}
-	// What Pods can name as well is judged as there.
+	// Sources that Pods can have too are validated as there.
 	alike := &v1.VolumeSource{
 		HostPath: s.HostPath, GCEPersistentDisk: s.GCEPersistentDisk, AWSElasticBlockStore: s.AWSElasticBlockStore,
 		Flocker: s.Flocker, NFS: s.NFS,
@@ -19,7 +19,7 @@ func ValidatePersistentSource(s *v1.PersistentVolumeSource, name string, path *f
 	}
 	switch {
 	case s.HostPath != nil:
-		j.add(ValidateHostPath(s.HostPath, path.Child("hostPath"))...)
+		j.Add(ValidateHostPath(s.HostPath, path.Child("hostPath"))...)
 	case *alike != (v1.VolumeSource{}):
 		j.remoteVolume(alike, path)
 	case s.Local != nil:
@@ -32,30 +32,30 @@ func ValidatePersistentSource(s *v1.PersistentVolumeSource, name string, path *f
 	default:
 		j.persistentOthers(s, path)
 	}
-	return j.list()
+	return j.List()
 }
 
-// persistentOthers are sources that differ from a Pod's by their secrets' namespaces, or a little
-// more.
+// persistentOthers validates the sources that differ from a Pod's, mostly by the namespace of a
+// secret.
 func (j *validator) persistentOthers(s *v1.PersistentVolumeSource, path *field.Path) {
 	switch {
 	case s.Glusterfs != nil:
 		at := path.Child("glusterfs")
 		j.requireField(at, "endpoints", s.Glusterfs.EndpointsName, "path", s.Glusterfs.Path)
 		if n := s.Glusterfs.EndpointsNamespace; n != nil && *n == "" {
-			j.invalid(at.Child("endpointsNamespace"), *n,
+			j.Invalid(at.Child("endpointsNamespace"), *n,
 				"if the endpointnamespace is set, it must be a valid namespace name")
 		} else if n != nil {
-			j.label(at.Child("endpointsNamespace"), *n)
+			j.DNSLabel(at.Child("endpointsNamespace"), *n)
 		}
 	case s.RBD != nil:
 		if len(s.RBD.CephMonitors) == 0 {
-			j.required(path.Child("rbd", "monitors"), "")
+			j.Required(path.Child("rbd", "monitors"), "")
 		}
 		j.requireField(path.Child("rbd"), "image", s.RBD.RBDImage)
 	case s.CephFS != nil:
 		if len(s.CephFS.Monitors) == 0 {
-			j.required(path.Child("cephfs", "monitors"), "")
+			j.Required(path.Child("cephfs", "monitors"), "")
 		}
 	case s.Cinder != nil:
 		j.requireField(path.Child("cinder"), "volumeID", s.Cinder.VolumeID)
@@ -85,7 +85,7 @@ func (j *validator) persistentISCSI(s *v1.ISCSIPersistentVolumeSource, name stri
 	const valid, longest = "must be valid format", 64
 	j.requireField(p, "targetPortal", s.TargetPortal)
 	if s.InitiatorName != nil && len(name+":"+s.TargetPortal) > longest {
-		j.invalid(p.Child("targetportal"), s.TargetPortal,
+		j.Invalid(p.Child("targetportal"), s.TargetPortal,
 			"Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is "+
 				"specified.")
 	}
@@ -95,17 +95,16 @@ func (j *validator) persistentISCSI(s *v1.ISCSIPersistentVolumeSource, name stri
 	case r != nil:
 		j.requireField(p.Child("secretRef"), "name", r.Name)
 	case s.DiscoveryCHAPAuth || s.SessionCHAPAuth:
-		j.required(p.Child("secretRef"), "")
+		j.Required(p.Child("secretRef"), "")
 	}
 	if s.InitiatorName != nil {
 		j.initiator(*s.InitiatorName, p.Child("initiatorname"), valid)
 	}
 }
 
-// persistentCSI judges a driver's volume. The secret for staging is not looked at, as upstream does
-// not.
+// persistentCSI validates a CSI source. Like upstream, it does not check nodeStageSecretRef.
 func (j *validator) persistentCSI(c *v1.CSIPersistentVolumeSource, p *field.Path) {
-	j.add(ValidateDriverName(c.Driver, p.Child("driver"))...)
+	j.Add(ValidateDriverName(c.Driver, p.Child("driver"))...)
 	j.requireField(p, "volumeHandle", c.VolumeHandle)
 	for _, r := range []struct {
 		child string
@@ -121,11 +120,11 @@ func (j *validator) persistentCSI(c *v1.CSIPersistentVolumeSource, p *field.Path
 		at := p.Child(r.child)
 		j.requireField(at, "name", r.ref.Name)
 		if r.ref.Name != "" {
-			j.subdomain(at.Child("name"), r.ref.Name)
+			j.DNSSubdomain(at.Child("name"), r.ref.Name)
 		}
 		j.requireField(at, "namespace", r.ref.Namespace)
 		if r.ref.Namespace != "" {
-			j.label(at.Child("namespace"), r.ref.Namespace)
+			j.DNSLabel(at.Child("namespace"), r.ref.Namespace)
 		}
 	}
 }

@@ -5,16 +5,17 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
-// podCertificate judges a projection of a key and its certificate (KEP-4317).
+// podCertificate validates a projected podCertificate (KEP-4317).
 func (j *validator) podCertificate(c *v1.PodCertificateProjection, at *field.Path) {
-	j.add(resourcedef.ValidateSignerName(c.SignerName, at.Child("signerName"))...)
-	j.add(resourcedef.ValidateSignerAnnotations(c.UserAnnotations, at.Child("userAnnotations"))...)
-	supported(&j.errorCollector, at.Child("keyType"), c.KeyType, "RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384",
+	j.Add(resourcedef.ValidateSignerName(c.SignerName, at.Child("signerName"))...)
+	j.Add(resourcedef.ValidateSignerAnnotations(c.UserAnnotations, at.Child("userAnnotations"))...)
+	typed.Supported(&j.Errors, at.Child("keyType"), c.KeyType, "RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384",
 		"ECDSAP521", "ED25519")
 	if s := c.MaxExpirationSeconds; s != nil {
-		j.add(resourcedef.ValidatePodCertificateLifetime(*s, c.SignerName, at.Child("maxExpirationSeconds"))...)
+		j.Add(resourcedef.ValidatePodCertificateLifetime(*s, c.SignerName, at.Child("maxExpirationSeconds"))...)
 	}
 	files := 0
 	for _, f := range []struct{ name, path string }{
@@ -27,6 +28,6 @@ func (j *validator) podCertificate(c *v1.PodCertificateProjection, at *field.Pat
 		}
 	}
 	if files == 0 {
-		j.required(at, "specify at least one of credentialBundlePath, keyPath, and certificateChainPath")
+		j.Required(at, "specify at least one of credentialBundlePath, keyPath, and certificateChainPath")
 	}
 }

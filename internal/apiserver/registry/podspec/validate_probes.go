@@ -7,6 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
 func (j *validator) lifecycleAndProbes(c *v1.Container, path *field.Path) {
@@ -23,37 +25,37 @@ func (j *validator) lifecycleAndProbes(c *v1.Container, path *field.Path) {
 	if p := c.LivenessProbe; p != nil {
 		j.probe(p, path.Child("livenessProbe"))
 		if p.SuccessThreshold != 1 {
-			j.invalid(path.Child("livenessProbe").Child("successThreshold"), p.SuccessThreshold, mustBeOne)
+			j.Invalid(path.Child("livenessProbe").Child("successThreshold"), p.SuccessThreshold, mustBeOne)
 		}
 	}
 	if p := c.ReadinessProbe; p != nil {
 		j.probe(p, path.Child("readinessProbe"))
 		if p.TerminationGracePeriodSeconds != nil {
-			j.invalid(path.Child("readinessProbe").Child("terminationGracePeriodSeconds"),
+			j.Invalid(path.Child("readinessProbe").Child("terminationGracePeriodSeconds"),
 				*p.TerminationGracePeriodSeconds, "must not be set for readinessProbes")
 		}
 	}
 	if p := c.StartupProbe; p != nil {
 		j.probe(p, path.Child("startupProbe"))
 		if p.SuccessThreshold != 1 {
-			j.invalid(path.Child("startupProbe").Child("successThreshold"), p.SuccessThreshold, mustBeOne)
+			j.Invalid(path.Child("startupProbe").Child("successThreshold"), p.SuccessThreshold, mustBeOne)
 		}
 	}
 }
 
 func (j *validator) probe(p *v1.Probe, path *field.Path) {
 	j.handler(handler{exec: p.Exec, http: p.HTTPGet, tcp: p.TCPSocket, grpc: p.GRPC}, path)
-	atLeast(&j.errorCollector, path.Child("initialDelaySeconds"), int64(p.InitialDelaySeconds), 0)
-	atLeast(&j.errorCollector, path.Child("timeoutSeconds"), int64(p.TimeoutSeconds), 0)
-	atLeast(&j.errorCollector, path.Child("periodSeconds"), int64(p.PeriodSeconds), 0)
-	atLeast(&j.errorCollector, path.Child("successThreshold"), int64(p.SuccessThreshold), 0)
-	atLeast(&j.errorCollector, path.Child("failureThreshold"), int64(p.FailureThreshold), 0)
+	j.NotNegative(path.Child("initialDelaySeconds"), int64(p.InitialDelaySeconds))
+	j.NotNegative(path.Child("timeoutSeconds"), int64(p.TimeoutSeconds))
+	j.NotNegative(path.Child("periodSeconds"), int64(p.PeriodSeconds))
+	j.NotNegative(path.Child("successThreshold"), int64(p.SuccessThreshold))
+	j.NotNegative(path.Child("failureThreshold"), int64(p.FailureThreshold))
 	if s := p.TerminationGracePeriodSeconds; s != nil && *s <= 0 {
-		j.invalid(path.Child("terminationGracePeriodSeconds"), *s, "must be greater than 0")
+		j.Invalid(path.Child("terminationGracePeriodSeconds"), *s, "must be greater than 0")
 	}
 }
 
-// handler is what a probe or a hook does.
+// handler is the action of a probe or a lifecycle hook.
 type handler struct {
 	exec  *v1.ExecAction
 	http  *v1.HTTPGetAction
@@ -68,12 +70,12 @@ func lifecycleHook(h *v1.LifecycleHandler) handler {
 
 func (j *validator) handler(h handler, path *field.Path) {
 	n := 0
-	// one counts an action; all but the first are refused without a look inside.
+	// one counts an action; all but the first are rejected without further validation.
 	one := func(set bool, child string, judge func(*field.Path)) {
 		switch {
 		case !set:
 		case n > 0:
-			j.forbidden(path.Child(child), "may not specify more than 1 handler type")
+			j.Forbidden(path.Child(child), "may not specify more than 1 handler type")
 		default:
 			n++
 			judge(path.Child(child))
@@ -81,7 +83,7 @@ func (j *validator) handler(h handler, path *field.Path) {
 	}
 	one(h.exec != nil, "exec", func(p *field.Path) {
 		if len(h.exec.Command) == 0 {
-			j.required(p.Child("command"), "")
+			j.Required(p.Child("command"), "")
 		}
 	})
 	one(h.http != nil, "httpGet", func(p *field.Path) { j.httpGet(h.http, p) })
@@ -89,31 +91,31 @@ func (j *validator) handler(h handler, path *field.Path) {
 	one(h.grpc != nil, "grpc", func(p *field.Path) { j.port(intstr.FromInt32(h.grpc.Port), p.Child("port")) })
 	one(h.sleep != nil, "sleep", func(p *field.Path) {
 		if g := j.spec.TerminationGracePeriodSeconds; g != nil && (h.sleep.Seconds < 0 || h.sleep.Seconds > *g) {
-			j.invalid(p, h.sleep.Seconds,
+			j.Invalid(p, h.sleep.Seconds,
 				fmt.Sprintf("must be non-negative and less than terminationGracePeriodSeconds (%d)", *g))
 		}
 	})
 	if n == 0 {
-		j.required(path, "must specify a handler type")
+		j.Required(path, "must specify a handler type")
 	}
 }
 
 func (j *validator) httpGet(h *v1.HTTPGetAction, path *field.Path) {
 	if h.Path == "" {
-		j.required(path.Child("path"), "")
+		j.Required(path.Child("path"), "")
 	}
 	j.port(h.Port, path.Child("port"))
-	supported(&j.errorCollector, path.Child("scheme"), h.Scheme, v1.URISchemeHTTP, v1.URISchemeHTTPS)
+	typed.Supported(&j.Errors, path.Child("scheme"), h.Scheme, v1.URISchemeHTTP, v1.URISchemeHTTPS)
 	for _, header := range h.HTTPHeaders {
-		j.invalidEach(path.Child("httpHeaders"), header.Name, validation.IsHTTPHeaderName(header.Name))
+		j.InvalidEach(path.Child("httpHeaders"), header.Name, validation.IsHTTPHeaderName(header.Name))
 	}
 }
 
-// port wants a port number or a port's name.
+// port validates a port number or a port name.
 func (j *validator) port(p intstr.IntOrString, path *field.Path) {
 	if p.Type == intstr.Int {
-		j.invalidEach(path, p.IntValue(), validation.IsValidPortNum(p.IntValue()))
+		j.InvalidEach(path, p.IntValue(), validation.IsValidPortNum(p.IntValue()))
 		return
 	}
-	j.invalidEach(path, p.StrVal, validation.IsValidPortName(p.StrVal))
+	j.InvalidEach(path, p.StrVal, validation.IsValidPortName(p.StrVal))
 }

@@ -5,14 +5,16 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
-// ValidateAccessModes judges the ways of access to storage; both claims and volumes need one.
+// ValidateAccessModes validates the access modes of a claim or a volume, which needs at least one.
 func ValidateAccessModes(modes []v1.PersistentVolumeAccessMode, path *field.Path) field.ErrorList {
-	var f errorCollector
+	var f typed.Errors
 	once, others := false, false
 	for _, m := range modes {
-		supported(&f, path, m, v1.ReadOnlyMany, v1.ReadWriteMany, v1.ReadWriteOnce, v1.ReadWriteOncePod)
+		typed.Supported(&f, path, m, v1.ReadOnlyMany, v1.ReadWriteMany, v1.ReadWriteOnce, v1.ReadWriteOncePod)
 		switch m {
 		case v1.ReadWriteOncePod:
 			once = true
@@ -21,52 +23,53 @@ func ValidateAccessModes(modes []v1.PersistentVolumeAccessMode, path *field.Path
 		}
 	}
 	if once && others {
-		f.forbidden(path, "may not use ReadWriteOncePod with other access modes")
+		f.Forbidden(path, "may not use ReadWriteOncePod with other access modes")
 	}
-	return f.list()
+	return f.List()
 }
 
-// ValidateClaim judges a claim's spec.
+// ValidateClaim validates the spec of a PersistentVolumeClaim.
 func ValidateClaim(s *v1.PersistentVolumeClaimSpec, path *field.Path) field.ErrorList {
-	var f errorCollector
+	var f typed.Errors
 	if len(s.AccessModes) == 0 {
-		f.required(path.Child("accessModes"), "at least 1 access mode is required")
+		f.Required(path.Child("accessModes"), "at least 1 access mode is required")
 	}
-	f.add(metavalidation.ValidateLabelSelector(s.Selector, metavalidation.LabelSelectorValidationOptions{},
+	f.Add(metavalidation.ValidateLabelSelector(s.Selector, metavalidation.LabelSelectorValidationOptions{},
 		path.Child("selector"))...)
-	f.add(ValidateAccessModes(s.AccessModes, path.Child("accessModes"))...)
+	f.Add(ValidateAccessModes(s.AccessModes, path.Child("accessModes"))...)
 	size, ok := s.Resources.Requests[v1.ResourceStorage]
 	if !ok {
-		f.required(path.Child("resources").Key(string(v1.ResourceStorage)), "")
+		f.Required(path.Child("resources").Key(string(v1.ResourceStorage)), "")
 	} else if size.Sign() <= 0 {
-		f.invalid(path.Child("resources").Key(string(v1.ResourceStorage)), size.String(), "must be greater than zero")
+		f.Invalid(path.Child("resources").Key(string(v1.ResourceStorage)), size.String(), "must be greater than zero")
 	}
 	if s.StorageClassName != nil && *s.StorageClassName != "" {
-		f.subdomain(path.Child("storageClassName"), *s.StorageClassName)
+		f.DNSSubdomain(path.Child("storageClassName"), *s.StorageClassName)
 	}
 	if m := s.VolumeMode; m != nil {
-		supported(&f, path.Child("volumeMode"), *m, v1.PersistentVolumeBlock, v1.PersistentVolumeFilesystem)
+		typed.Supported(&f, path.Child("volumeMode"), *m, v1.PersistentVolumeBlock, v1.PersistentVolumeFilesystem)
 	}
-	f.dataSource(s, path)
+	validateDataSource(&f, s, path)
 	if c := s.VolumeAttributesClassName; c != nil && *c != "" {
-		f.subdomain(path.Child("volumeAttributesClassName"), *c)
+		f.DNSSubdomain(path.Child("volumeAttributesClassName"), *c)
 	}
-	return f.list()
+	return f.List()
 }
 
-func (f *errorCollector) dataSource(s *v1.PersistentVolumeClaimSpec, path *field.Path) {
+// validateDataSource validates dataSource and dataSourceRef, which must agree if both are set.
+func validateDataSource(f *typed.Errors, s *v1.PersistentVolumeClaimSpec, path *field.Path) {
 	look := func(kind, name string, group *string, at *field.Path) {
 		if name == "" {
-			f.required(at.Child("name"), "")
+			f.Required(at.Child("name"), "")
 		}
 		if kind == "" {
-			f.required(at.Child("kind"), "")
+			f.Required(at.Child("kind"), "")
 		}
 		if (group == nil || *group == "") && kind != "PersistentVolumeClaim" {
-			f.invalid(at, kind, "must be 'PersistentVolumeClaim' when referencing the default apiGroup")
+			f.Invalid(at, kind, "must be 'PersistentVolumeClaim' when referencing the default apiGroup")
 		}
 		if group != nil && *group != "" {
-			f.subdomain(at.Child("apiGroup"), *group)
+			f.DNSSubdomain(at.Child("apiGroup"), *group)
 		}
 	}
 	if d := s.DataSource; d != nil {
@@ -75,9 +78,9 @@ func (f *errorCollector) dataSource(s *v1.PersistentVolumeClaimSpec, path *field
 	if d := s.DataSourceRef; d != nil {
 		look(d.Kind, d.Name, d.APIGroup, path.Child("dataSourceRef"))
 		if d.Namespace != nil && *d.Namespace != "" {
-			f.label(path.Child("dataSourceRef", "namespace"), *d.Namespace)
+			f.DNSLabel(path.Child("dataSourceRef", "namespace"), *d.Namespace)
 			if s.DataSource != nil {
-				f.invalid(path, path.Child("dataSource"),
+				f.Invalid(path, path.Child("dataSource"),
 					"may not be specified when dataSourceRef.namespace is specified")
 			}
 			return
@@ -85,7 +88,7 @@ func (f *errorCollector) dataSource(s *v1.PersistentVolumeClaimSpec, path *field
 	}
 	if a, b := s.DataSource, s.DataSourceRef; a != nil && b != nil {
 		if a.Kind != b.Kind || a.Name != b.Name || !apiequality.Semantic.DeepEqual(a.APIGroup, b.APIGroup) {
-			f.invalid(path, path.Child("dataSource"), "must match dataSourceRef")
+			f.Invalid(path, path.Child("dataSource"), "must match dataSourceRef")
 		}
 	}
 }

@@ -12,18 +12,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	helper "k8s.io/component-helpers/resource"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
-// sorted are the names of a resource list in order.
+// sorted returns the names of a resource list in order.
 func sorted(list v1.ResourceList) []v1.ResourceName { return slices.Sorted(maps.Keys(list)) }
 
-// requirements judges a container's requests, limits and claims.
+// requirements validates a container's requests, limits and claims.
 func (j *validator) requirements(r v1.ResourceRequirements, path *field.Path) {
 	j.requirementsOf(r, path, ValidateContainerResourceName)
 }
 
-// requirementsOf judges requests, limits and claims of what may name the resources that named
-// allows.
+// requirementsOf validates requests, limits and claims whose resource names pass the given check.
 func (j *validator) requirementsOf(r v1.ResourceRequirements, path *field.Path,
 	named func(string, *field.Path) field.ErrorList) {
 	limits, requests := path.Child("limits"), path.Child("requests")
@@ -32,44 +33,44 @@ func (j *validator) requirementsOf(r v1.ResourceRequirements, path *field.Path,
 		if isHugepage(name) {
 			huge = true
 			if !isMultipleOfPageSize(name, q) {
-				j.invalid(at, q.String(), fmt.Sprintf("%s is not positive integer multiple of %s", q.String(), name))
+				j.Invalid(at, q.String(), fmt.Sprintf("%s is not positive integer multiple of %s", q.String(), name))
 			}
 		}
 		compute = compute || name == v1.ResourceCPU || name == v1.ResourceMemory
 	}
 	for _, name := range sorted(r.Limits) {
 		at := limits.Key(string(name))
-		j.add(named(string(name), at)...)
-		j.add(ValidateQuantity(name, r.Limits[name], at)...)
+		j.Add(named(string(name), at)...)
+		j.Add(ValidateQuantity(name, r.Limits[name], at)...)
 		pages(name, r.Limits[name], at)
 	}
 	for _, name := range sorted(r.Requests) {
 		q, at := r.Requests[name], requests.Key(string(name))
-		j.add(named(string(name), at)...)
-		j.add(ValidateQuantity(name, q, at)...)
+		j.Add(named(string(name), at)...)
+		j.Add(ValidateQuantity(name, q, at)...)
 		j.requestWithinLimit(name, q, r.Limits, path)
 		pages(name, q, at)
 	}
 	if huge && !compute {
-		j.forbidden(path, "HugePages require cpu or memory")
+		j.Forbidden(path, "HugePages require cpu or memory")
 	}
 	j.claimNames(r.Claims, path.Child("claims"))
 }
 
-// requestWithinLimit compares one request with its limit; what cannot be over-committed must be
-// limited to what is asked.
+// requestWithinLimit compares a request with its limit, which must equal it for resources that
+// cannot be overcommitted.
 func (j *validator) requestWithinLimit(name v1.ResourceName, q resource.Quantity, limits v1.ResourceList,
 	path *field.Path) {
 	limit, ok := limits[name]
 	switch {
 	case !ok && !IsOvercommitAllowed(name):
-		j.required(path.Child("limits"), "Limit must be set for non overcommitable resources")
+		j.Required(path.Child("limits"), "Limit must be set for non overcommitable resources")
 	case !ok:
 	case q.Cmp(limit) != 0 && !IsOvercommitAllowed(name):
-		j.invalid(path.Child("requests"), q.String(), fmt.Sprintf("must be equal to %s limit of %s", name,
+		j.Invalid(path.Child("requests"), q.String(), fmt.Sprintf("must be equal to %s limit of %s", name,
 			limit.String()))
 	case q.Cmp(limit) > 0:
-		j.invalid(path.Child("requests"), q.String(), fmt.Sprintf("must be less than or equal to %s limit of %s", name,
+		j.Invalid(path.Child("requests"), q.String(), fmt.Sprintf("must be less than or equal to %s limit of %s", name,
 			limit.String()))
 	}
 }
@@ -79,11 +80,11 @@ func (j *validator) claimNames(claims []v1.ResourceClaim, path *field.Path) {
 	for i, c := range claims {
 		at := path.Index(i)
 		if c.Name == "" {
-			j.required(at, "")
+			j.Required(at, "")
 			continue
 		}
 		if seen.Has(c.Name) {
-			j.add(field.Duplicate(at, c.Name))
+			j.Add(field.Duplicate(at, c.Name))
 		} else {
 			seen.Insert(j.claimRequest(c, seen, at))
 		}
@@ -95,31 +96,31 @@ func (j *validator) claimNames(claims []v1.ResourceClaim, path *field.Path) {
 			} else {
 				e.Detail += ": " + strings.Join(sets.List(j.claims), ", ")
 			}
-			j.add(e)
+			j.Add(e)
 		}
 	}
 }
 
-// claimRequest judges a claim that does not stand in seen as a whole, and returns what it stands
-// for.
+// claimRequest validates one claim of a container that is not in seen yet, and returns its key in
+// seen.
 func (j *validator) claimRequest(c v1.ResourceClaim, seen sets.Set[string], at *field.Path) string {
 	if c.Request != "" {
 		key := c.Name + "/" + c.Request
-		j.label(at.Child("request"), c.Request)
+		j.DNSLabel(at.Child("request"), c.Request)
 		if seen.Has(key) {
-			j.add(field.Duplicate(at, key))
+			j.Add(field.Duplicate(at, key))
 		}
 		return key
 	}
 	for _, key := range sets.List(seen) {
 		if strings.HasPrefix(key, c.Name+"/") {
-			j.add(field.Duplicate(at, c.Name))
+			j.Add(field.Duplicate(at, c.Name))
 		}
 	}
 	return c.Name
 }
 
-// podResources judges pod-level resources, alone and against the containers'.
+// podResources validates pod-level resources, by themselves and against the containers'.
 func (j *validator) podResources(spec *field.Path) {
 	r := j.spec.Resources
 	if r == nil {
@@ -127,17 +128,17 @@ func (j *validator) podResources(spec *field.Path) {
 	}
 	path := spec.Child("resources")
 	if o := j.spec.OS; o != nil && o.Name == v1.Windows {
-		j.forbidden(path, "may not be set for a windows pod")
+		j.Forbidden(path, "may not be set for a windows pod")
 		return
 	}
 	if r.Claims != nil {
-		j.forbidden(path.Child("claims"), "claims may not be set for Resources at pod-level")
+		j.Forbidden(path.Child("claims"), "claims may not be set for Resources at pod-level")
 	}
 	j.requirementsOf(*r, path, podResourceName)
 	j.validatePodLevelResources(spec)
 }
 
-// podResourceName judges the name of something a Pod as a whole may ask for.
+// podResourceName validates the name of a resource at pod level.
 func podResourceName(name string, path *field.Path) field.ErrorList {
 	errs := ValidateResourceName(name, path)
 	if len(errs) == 0 && !helper.IsSupportedPodLevelResource(v1.ResourceName(name)) {
@@ -146,23 +147,22 @@ func podResourceName(name string, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// ValidateOverhead judges what Pods of a class need beyond their containers, at the path of the
-// overhead.
+// ValidateOverhead validates the overhead of a RuntimeClass. path is that of the overhead.
 func ValidateOverhead(list v1.ResourceList, path *field.Path) field.ErrorList {
 	var j validator
 	j.requirements(v1.ResourceRequirements{Limits: list}, path)
-	return j.list()
+	return j.List()
 }
 
-// validatePodLevelResources: the Pod asks for no less than its containers together, and no
-// container may use more than the Pod.
+// validatePodLevelResources checks that pod-level requests cover the containers' requests and that
+// no container's limit exceeds the Pod's.
 func (j *validator) validatePodLevelResources(spec *field.Path) {
 	r := j.spec.Resources
 	sum := helper.AggregateContainerRequests(&v1.Pod{Spec: *j.spec}, helper.PodResourcesOptions{})
 	for _, name := range sorted(sum) {
 		request, ok := r.Requests[name]
 		if total := sum[name]; ok && total.Cmp(request) > 0 {
-			j.invalid(spec.Child("resources", "requests").Key(string(name)), request.String(),
+			j.Invalid(spec.Child("resources", "requests").Key(string(name)), request.String(),
 				fmt.Sprintf("must be greater than or equal to aggregate container requests of %s", total.String()))
 		}
 	}
@@ -170,7 +170,7 @@ func (j *validator) validatePodLevelResources(spec *field.Path) {
 	for _, name := range sorted(sum) {
 		most, ok := r.Limits[name]
 		if total := sum[name]; ok && isHugepage(name) && total.Cmp(most) > 0 {
-			j.invalid(spec.Child("resources", "limits").Key(string(name)), most.String(),
+			j.Invalid(spec.Child("resources", "limits").Key(string(name)), most.String(),
 				fmt.Sprintf("must be greater than or equal to aggregate container limits of %s", total.String()))
 		}
 	}
@@ -179,49 +179,51 @@ func (j *validator) validatePodLevelResources(spec *field.Path) {
 		for _, name := range sorted(limits) {
 			most, ok := r.Limits[name]
 			if q := limits[name]; ok && q.Cmp(most) > 0 {
-				// Upstream's path hangs below the pod-level resources.
+				// Upstream's path is below the pod-level resources.
 				at := spec.Child("resources", "containers").Index(i).Key(string(name)).Child("limits")
-				j.invalid(at, q.String(), fmt.Sprintf("must be less than or equal to pod limits of %s", most.String()))
+				j.Invalid(at, q.String(), fmt.Sprintf("must be less than or equal to pod limits of %s", most.String()))
 			}
 		}
 	}
 }
 
-// ValidateResourceName wants a qualified name, and a known one when it has no domain.
+// ValidateResourceName checks for a qualified name, which must be a known one if it has no domain.
 func ValidateResourceName(name string, path *field.Path) field.ErrorList {
-	var f errorCollector
-	f.invalidEach(path, name, validation.IsQualifiedName(name))
-	if len(f) == 0 && !strings.Contains(name, "/") && !standardResource(name) {
-		f.invalid(path, name, "must be a standard resource type or fully qualified")
+	var f typed.Errors
+	f.InvalidEach(path, name, validation.IsQualifiedName(name))
+	if f.Len() == 0 && !strings.Contains(name, "/") && !standardResource(name) {
+		f.Invalid(path, name, "must be a standard resource type or fully qualified")
 	}
-	return f.list()
+	return f.List()
 }
 
-// ValidateContainerResourceName judges the name of something a container may ask for.
+// ValidateContainerResourceName validates the name of a resource of a container.
 func ValidateContainerResourceName(name string, path *field.Path) field.ErrorList {
-	f := errorCollector(ValidateResourceName(name, path))
+	var f typed.Errors
+	f.Add(ValidateResourceName(name, path)...)
 	switch {
 	case !strings.Contains(name, "/"):
 		if !containerResource(name) {
-			f.invalid(path, name, "must be a standard resource for containers")
+			f.Invalid(path, name, "must be a standard resource for containers")
 		}
 	case !isNativeResource(name) && !isExtendedResourceName(name):
-		f.invalid(path, name, "doesn't follow extended resource name standard")
+		f.Invalid(path, name, "doesn't follow extended resource name standard")
 	}
-	return f.list()
+	return f.List()
 }
 
-// ValidateQuantity wants a number that is not negative, and whole for what is counted.
+// ValidateQuantity checks for a quantity that is not negative, and an integer for extended and
+// counted resources.
 func ValidateQuantity(name v1.ResourceName, q resource.Quantity, path *field.Path) field.ErrorList {
-	var f errorCollector
+	var f typed.Errors
 	if q.Sign() < 0 {
-		f.invalid(path, q.String(), "must be greater than or equal to 0")
+		f.Invalid(path, q.String(), "must be greater than or equal to 0")
 	}
 	const thousand = 1000
 	if (countedResource(string(name)) || isExtendedResourceName(string(name))) && q.MilliValue()%thousand != 0 {
-		f.invalid(path, q.String(), "must be an integer")
+		f.Invalid(path, q.String(), "must be an integer")
 	}
-	return f.list()
+	return f.List()
 }
 
 func containerResource(name string) bool {
@@ -229,7 +231,7 @@ func containerResource(name string) bool {
 		v1.ResourceHugePagesPrefix)
 }
 
-// countedResource are kinds that quotas count.
+// countedResource reports whether a resource is a number of objects in a quota.
 func countedResource(name string) bool {
 	switch name {
 	case "pods", "resourcequotas", "services", "replicationcontrollers", "secrets", "configmaps",
@@ -253,19 +255,19 @@ func isNativeResource(name string) bool {
 	return !strings.Contains(name, "/") || strings.Contains(name, v1.ResourceDefaultNamespacePrefix)
 }
 
-// isExtendedResourceName says that a name is of a resource outside Kubernetes, as example.com/gpu.
+// isExtendedResourceName reports whether a name is an extended resource's, such as example.com/gpu.
 func isExtendedResourceName(name string) bool {
 	return !isNativeResource(name) && !strings.HasPrefix(name, v1.DefaultResourceRequestsPrefix) &&
 		len(validation.IsQualifiedName(v1.DefaultResourceRequestsPrefix+name)) == 0
 }
 
-// IsOvercommitAllowed says that containers may use more of a resource together than there is.
+// IsOvercommitAllowed reports whether the limit of a resource may exceed its request.
 func IsOvercommitAllowed(name v1.ResourceName) bool {
 	return isNativeResource(string(name)) && !isHugepage(name)
 }
 
-// isMultipleOfPageSize says that a quantity is a positive number of the pages its name tells the
-// size of.
+// isMultipleOfPageSize reports whether a hugepage quantity is a multiple of the page size in its
+// name.
 func isMultipleOfPageSize(name v1.ResourceName, q resource.Quantity) bool {
 	page, err := resource.ParseQuantity(strings.TrimPrefix(string(name), v1.ResourceHugePagesPrefix))
 	if err != nil || page.Sign() <= 0 || page.MilliValue()%1000 != 0 || q.Sign() <= 0 {
@@ -274,5 +276,5 @@ func isMultipleOfPageSize(name v1.ResourceName, q resource.Quantity) bool {
 	return q.Value()%page.Value() == 0
 }
 
-// SortedResources are the names of a resource list in order.
+// SortedResources returns the names of a resource list in order.
 func SortedResources(list v1.ResourceList) []v1.ResourceName { return sorted(list) }

@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
 const (
@@ -18,32 +20,32 @@ const (
 
 var sysctlName = regexp.MustCompile(sysctlPattern)
 
-// security judges a container's security context.
+// security validates a container's securityContext.
 func (j *validator) security(s *v1.SecurityContext, path *field.Path) {
 	if s == nil {
 		return
 	}
 	if s.RunAsUser != nil {
-		j.invalidEach(path.Child("runAsUser"), *s.RunAsUser, validation.IsValidUserID(*s.RunAsUser))
+		j.InvalidEach(path.Child("runAsUser"), *s.RunAsUser, validation.IsValidUserID(*s.RunAsUser))
 	}
 	if s.RunAsGroup != nil {
-		j.invalidEach(path.Child("runAsGroup"), *s.RunAsGroup, validation.IsValidGroupID(*s.RunAsGroup))
+		j.InvalidEach(path.Child("runAsGroup"), *s.RunAsGroup, validation.IsValidGroupID(*s.RunAsGroup))
 	}
 	if p := s.ProcMount; p != nil {
-		supported(&j.errorCollector, path.Child("procMount"), *p, v1.DefaultProcMount, v1.UnmaskedProcMount)
+		typed.Supported(&j.Errors, path.Child("procMount"), *p, v1.DefaultProcMount, v1.UnmaskedProcMount)
 		if *p == v1.UnmaskedProcMount && (j.spec.HostUsers == nil || *j.spec.HostUsers) {
-			j.invalid(path.Child("procMount"), *p, "`hostUsers` must be false to use `Unmasked`")
+			j.Invalid(path.Child("procMount"), *p, "`hostUsers` must be false to use `Unmasked`")
 		}
 	}
 	j.seccomp(s.SeccompProfile, path.Child("seccompProfile"))
 	if s.AllowPrivilegeEscalation != nil && !*s.AllowPrivilegeEscalation {
 		if s.Privileged != nil && *s.Privileged {
-			j.invalid(path, goFields{s}, "cannot set `allowPrivilegeEscalation` to false and `privileged` to true")
+			j.Invalid(path, typed.GoFields(s), "cannot set `allowPrivilegeEscalation` to false and `privileged` to true")
 		}
 		if s.Capabilities != nil {
 			for _, c := range s.Capabilities.Add {
 				if c == "CAP_SYS_ADMIN" {
-					j.invalid(path, goFields{s},
+					j.Invalid(path, typed.GoFields(s),
 						"cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN")
 				}
 			}
@@ -53,42 +55,42 @@ func (j *validator) security(s *v1.SecurityContext, path *field.Path) {
 	j.appArmor(s.AppArmorProfile, path.Child("appArmorProfile"))
 }
 
-// podSecurity judges the Pod's security context. path is the spec's.
+// podSecurity validates the Pod's securityContext. spec is the path of the spec.
 func (j *validator) podSecurity(spec *field.Path) {
 	s, path := j.spec.SecurityContext, spec.Child("securityContext")
 	if j.spec.HostPID && j.spec.ShareProcessNamespace != nil && *j.spec.ShareProcessNamespace {
-		j.invalid(path.Child("shareProcessNamespace"), *j.spec.ShareProcessNamespace,
+		j.Invalid(path.Child("shareProcessNamespace"), *j.spec.ShareProcessNamespace,
 			"ShareProcessNamespace and HostPID cannot both be enabled")
 	}
 	if s == nil {
 		return
 	}
 	if s.FSGroup != nil {
-		j.invalidEach(path.Child("fsGroup"), *s.FSGroup, validation.IsValidGroupID(*s.FSGroup))
+		j.InvalidEach(path.Child("fsGroup"), *s.FSGroup, validation.IsValidGroupID(*s.FSGroup))
 	}
 	if s.RunAsUser != nil {
-		j.invalidEach(path.Child("runAsUser"), *s.RunAsUser, validation.IsValidUserID(*s.RunAsUser))
+		j.InvalidEach(path.Child("runAsUser"), *s.RunAsUser, validation.IsValidUserID(*s.RunAsUser))
 	}
 	if s.RunAsGroup != nil {
-		j.invalidEach(path.Child("runAsGroup"), *s.RunAsGroup, validation.IsValidGroupID(*s.RunAsGroup))
+		j.InvalidEach(path.Child("runAsGroup"), *s.RunAsGroup, validation.IsValidGroupID(*s.RunAsGroup))
 	}
 	for i, g := range s.SupplementalGroups {
-		j.invalidEach(path.Child("supplementalGroups").Index(i), g, validation.IsValidGroupID(g))
+		j.InvalidEach(path.Child("supplementalGroups").Index(i), g, validation.IsValidGroupID(g))
 	}
 	j.sysctls(s.Sysctls, path.Child("sysctls"))
 	if p := s.FSGroupChangePolicy; p != nil {
-		supported(&j.errorCollector, path.Child("fsGroupChangePolicy"), *p, v1.FSGroupChangeAlways,
+		typed.Supported(&j.Errors, path.Child("fsGroupChangePolicy"), *p, v1.FSGroupChangeAlways,
 			v1.FSGroupChangeOnRootMismatch)
 	}
 	j.seccomp(s.SeccompProfile, path.Child("seccompProfile"))
 	j.windows(s.WindowsOptions, path.Child("windowsOptions"))
 	j.appArmor(s.AppArmorProfile, path.Child("appArmorProfile"))
 	if p := s.SupplementalGroupsPolicy; p != nil {
-		supported(&j.errorCollector, path.Child("supplementalGroupsPolicy"), *p, v1.SupplementalGroupsPolicyMerge,
+		typed.Supported(&j.Errors, path.Child("supplementalGroupsPolicy"), *p, v1.SupplementalGroupsPolicyMerge,
 			v1.SupplementalGroupsPolicyStrict)
 	}
 	if p := s.SELinuxChangePolicy; p != nil {
-		supported(&j.errorCollector, path.Child("seLinuxChangePolicy"), *p, v1.SELinuxChangePolicyMountOption,
+		typed.Supported(&j.Errors, path.Child("seLinuxChangePolicy"), *p, v1.SELinuxChangePolicyMountOption,
 			v1.SELinuxChangePolicyRecursive)
 	}
 }
@@ -100,12 +102,12 @@ func (j *validator) sysctls(list []v1.Sysctl, path *field.Path) {
 		dotted := strings.ReplaceAll(s.Name, "/", ".")
 		switch {
 		case s.Name == "":
-			j.required(at, "")
+			j.Required(at, "")
 		case len(s.Name) > maxSysctlLength || !sysctlName.MatchString(s.Name):
-			j.invalid(at, s.Name, fmt.Sprintf("must have at most %d characters and match regex %s", maxSysctlLength,
+			j.Invalid(at, s.Name, fmt.Sprintf("must have at most %d characters and match regex %s", maxSysctlLength,
 				sysctlPattern))
 		case seen.Has(s.Name):
-			j.add(field.Duplicate(at, s.Name))
+			j.Add(field.Duplicate(at, s.Name))
 		}
 		seen.Insert(s.Name)
 		for _, ns := range []struct {
@@ -118,7 +120,7 @@ func (j *validator) sysctls(list []v1.Sysctl, path *field.Path) {
 		} {
 			for _, prefix := range ns.names {
 				if ns.shared && strings.HasPrefix(dotted, prefix) {
-					j.invalid(at, s.Name, fmt.Sprintf("may not be specified when '%s' is true", ns.field))
+					j.Invalid(at, s.Name, fmt.Sprintf("may not be specified when '%s' is true", ns.field))
 				}
 			}
 		}
@@ -130,19 +132,19 @@ func (j *validator) seccomp(p *v1.SeccompProfile, path *field.Path) {
 		return
 	}
 	if p.Type == "" {
-		j.required(path.Child("type"), "type is required when seccompProfile is set")
+		j.Required(path.Child("type"), "type is required when seccompProfile is set")
 	} else {
-		supported(&j.errorCollector, path.Child("type"), p.Type, v1.SeccompProfileTypeLocalhost,
+		typed.Supported(&j.Errors, path.Child("type"), p.Type, v1.SeccompProfileTypeLocalhost,
 			v1.SeccompProfileTypeRuntimeDefault, v1.SeccompProfileTypeUnconfined)
 	}
 	at := path.Child("localhostProfile")
 	switch {
 	case p.Type != v1.SeccompProfileTypeLocalhost:
 		if p.LocalhostProfile != nil {
-			j.invalid(at, goFields{p}, "can only be set when seccomp type is Localhost")
+			j.Invalid(at, typed.GoFields(p), "can only be set when seccomp type is Localhost")
 		}
 	case p.LocalhostProfile == nil:
-		j.required(at, "must be set when seccomp type is Localhost")
+		j.Required(at, "must be set when seccomp type is Localhost")
 	default:
 		j.localDescendingPath(*p.LocalhostProfile, at)
 	}
@@ -157,65 +159,65 @@ func (j *validator) appArmor(p *v1.AppArmorProfile, path *field.Path) {
 	switch p.Type {
 	case v1.AppArmorProfileTypeLocalhost:
 		if p.LocalhostProfile == nil {
-			j.required(at, mustBeSet)
+			j.Required(at, mustBeSet)
 			return
 		}
 		name := *p.LocalhostProfile
 		switch trimmed := strings.TrimSpace(name); {
 		case trimmed != name:
-			j.invalid(at, name, "must not be padded with whitespace")
+			j.Invalid(at, name, "must not be padded with whitespace")
 		case trimmed == "":
-			j.required(at, mustBeSet)
+			j.Required(at, mustBeSet)
 		}
 		if len(name) > longest {
-			j.add(field.TooLong(at, name, longest))
+			j.Add(field.TooLong(at, name, longest))
 		}
 	case v1.AppArmorProfileTypeRuntimeDefault, v1.AppArmorProfileTypeUnconfined:
 		if p.LocalhostProfile != nil {
-			j.invalid(at, *p.LocalhostProfile, "can only be set when AppArmor type is Localhost")
+			j.Invalid(at, *p.LocalhostProfile, "can only be set when AppArmor type is Localhost")
 		}
 	case "":
-		j.required(path.Child("type"), "type is required when appArmorProfile is set")
+		j.Required(path.Child("type"), "type is required when appArmorProfile is set")
 	default:
-		supported(&j.errorCollector, path.Child("type"), p.Type, v1.AppArmorProfileTypeLocalhost,
+		typed.Supported(&j.Errors, path.Child("type"), p.Type, v1.AppArmorProfileTypeLocalhost,
 			v1.AppArmorProfileTypeRuntimeDefault, v1.AppArmorProfileTypeUnconfined)
 	}
 }
 
-// hostUsers: a Pod with users of its own shares no other namespace with the host.
+// hostUsers checks that a Pod with a user namespace shares no other namespace with the host.
 func (j *validator) hostUsers(spec *field.Path) {
 	if j.spec.HostUsers == nil || *j.spec.HostUsers {
 		return
 	}
 	const message = "when `hostUsers` is false"
 	if j.spec.HostNetwork {
-		j.forbidden(spec.Child("hostNetwork"), message)
+		j.Forbidden(spec.Child("hostNetwork"), message)
 	}
 	if j.spec.HostPID {
-		j.forbidden(spec.Child("HostPID"), message) // upstream's spelling
+		j.Forbidden(spec.Child("HostPID"), message) // upstream's spelling
 	}
 	if j.spec.HostIPC {
-		j.forbidden(spec.Child("HostIPC"), message)
+		j.Forbidden(spec.Child("HostIPC"), message)
 	}
 	for i := range j.spec.InitContainers {
 		if len(j.spec.InitContainers[i].VolumeDevices) > 0 {
-			j.forbidden(spec.Child("initContainers").Index(i).Child("volumeDevices"), message)
+			j.Forbidden(spec.Child("initContainers").Index(i).Child("volumeDevices"), message)
 		}
 	}
 	for i := range j.spec.Containers {
 		if len(j.spec.Containers[i].VolumeDevices) > 0 {
-			j.forbidden(spec.Child("containers").Index(i).Child("volumeDevices"), message)
+			j.Forbidden(spec.Child("containers").Index(i).Child("volumeDevices"), message)
 		}
 	}
 	for i := range j.spec.EphemeralContainers {
 		if len(j.spec.EphemeralContainers[i].VolumeDevices) > 0 {
-			j.forbidden(spec.Child("ephemeralContainers").Index(i).Child("volumeDevices"), message)
+			j.Forbidden(spec.Child("ephemeralContainers").Index(i).Child("volumeDevices"), message)
 		}
 	}
 }
 
-// hostNetwork wants the ports of a host-network Pod's containers to be the host's. A template may
-// leave them out: the Pod made of it gets them. Ports of init containers are not compared.
+// hostNetwork checks that host ports equal container ports in a host-network Pod. A template may
+// leave them unset: DefaultPod sets them. Ports of init containers are not checked, as upstream.
 func (j *validator) hostNetwork(spec *field.Path) {
 	if !j.spec.HostNetwork {
 		return
@@ -226,7 +228,7 @@ func (j *validator) hostNetwork(spec *field.Path) {
 				continue
 			}
 			at := spec.Child("containers").Index(i).Child("ports").Index(k)
-			j.invalid(at.Child("hostPort"), p.HostPort, "must match `containerPort` when `hostNetwork` is true")
+			j.Invalid(at.Child("hostPort"), p.HostPort, "must match `containerPort` when `hostNetwork` is true")
 		}
 	}
 }

@@ -12,35 +12,35 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
-// trustBundle judges a projection of ClusterTrustBundles: one by its name, or those of a signer
-// that a selector chooses (KEP-3257).
+// trustBundle validates a projected clusterTrustBundle: one by name, or those of a signer by label
+// (KEP-3257).
 func (j *validator) trustBundle(b *v1.ClusterTrustBundleProjection, at *field.Path) {
 	switch {
 	case b.Name != nil && b.SignerName != nil:
-		j.invalid(at, b, "only one of name and signerName may be used")
+		j.Invalid(at, b, "only one of name and signerName may be used")
 	case b.Name != nil:
 		if *b.Name == "" {
-			j.required(at.Child("name"), "must be a valid object name")
+			j.Required(at.Child("name"), "must be a valid object name")
 		}
-		// The signer's name stands in front, with colons for slashes.
+		// The object's name begins with the signer's, with colons for slashes.
 		for _, msg := range validation.NameIsDNSSubdomain((*b.Name)[strings.LastIndexByte(*b.Name, ':')+1:], false) {
-			j.invalid(at.Child("name"), *b.Name, fmt.Sprintf("not a valid clustertrustbundlename: %v", msg))
+			j.Invalid(at.Child("name"), *b.Name, fmt.Sprintf("not a valid clustertrustbundlename: %v", msg))
 		}
 		if b.LabelSelector != nil {
-			j.invalid(at.Child("labelSelector"), b.LabelSelector, "labelSelector must be unset if name is specified")
+			j.Invalid(at.Child("labelSelector"), b.LabelSelector, "labelSelector must be unset if name is specified")
 		}
 	case b.SignerName != nil:
 		if *b.SignerName == "" {
-			j.required(at.Child("signerName"), "must be a valid signer name")
+			j.Required(at.Child("signerName"), "must be a valid signer name")
 		}
-		j.add(resourcedef.ValidateSignerName(*b.SignerName, at.Child("signerName"))...)
-		j.add(metav1validation.ValidateLabelSelector(b.LabelSelector, metav1validation.LabelSelectorValidationOptions{},
+		j.Add(resourcedef.ValidateSignerName(*b.SignerName, at.Child("signerName"))...)
+		j.Add(metav1validation.ValidateLabelSelector(b.LabelSelector, metav1validation.LabelSelectorValidationOptions{},
 			at.Child("labelSelector"))...)
 	default:
-		j.required(at, "either name or signerName must be specified")
+		j.Required(at, "either name or signerName must be specified")
 	}
 	if b.Path == "" {
-		j.required(at.Child("path"), "")
+		j.Required(at.Child("path"), "")
 	}
 	j.localNonReservedPath(b.Path, at.Child("path"))
 }

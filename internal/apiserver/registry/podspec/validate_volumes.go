@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
 const (
@@ -28,29 +30,29 @@ func (j *validator) volumes(path *field.Path) {
 		}
 	}
 	for i := range j.spec.Volumes {
-		v, at, before := &j.spec.Volumes[i], path.Index(i), len(j.errorCollector)
+		v, at, before := &j.spec.Volumes[i], path.Index(i), j.Len()
 		j.volume(v, at)
 		if v.Name == "" {
-			j.required(at.Child("name"), "")
+			j.Required(at.Child("name"), "")
 		} else {
-			j.invalidEach(at.Child("name"), v.Name, validation.IsDNS1123Label(v.Name))
+			j.InvalidEach(at.Child("name"), v.Name, validation.IsDNS1123Label(v.Name))
 		}
 		if names.Has(v.Name) {
-			j.add(field.Duplicate(at.Child("name"), v.Name))
+			j.Add(field.Duplicate(at.Child("name"), v.Name))
 		}
-		if len(j.errorCollector) == before { // a volume that is wrong is not there for mounts
+		if j.Len() == before { // a volume that is wrong is not there for mounts
 			names.Insert(v.Name)
 			j.vols[v.Name] = &v.VolumeSource
 		}
 		if c := v.PersistentVolumeClaim; c != nil && created.Has(c.ClaimName) {
-			j.invalid(at.Child("persistentVolumeClaim").Child("claimName"), c.ClaimName,
+			j.Invalid(at.Child("persistentVolumeClaim").Child("claimName"), c.ClaimName,
 				"must not reference a PVC that gets created for an ephemeral volume")
 		}
 	}
 }
 
-// sources are the types of volumes in the order they are judged in, of which the first counts, with
-// the names that refuse the others.
+// sources are the volume types in the order of validation, of which the first that is set counts,
+// with the names in the errors about further ones.
 var sources = []struct{ field, name string }{
 	{"EmptyDir", "emptyDir"}, {"HostPath", "hostPath"}, {"GitRepo", "gitRepo"},
 	{"GCEPersistentDisk", "gcePersistentDisk"},
@@ -66,7 +68,7 @@ var sources = []struct{ field, name string }{
 	{"ScaleIO", "scaleIO"}, {"CSI", "csi"}, {"Ephemeral", "ephemeral"}, {"Image", "image"},
 }
 
-// volume judges the first source of a volume and refuses the others.
+// volume validates the first source of a volume and rejects further ones.
 func (j *validator) volume(v *v1.Volume, path *field.Path) {
 	n := 0
 	given := reflect.ValueOf(&v.VolumeSource).Elem()
@@ -76,7 +78,7 @@ func (j *validator) volume(v *v1.Volume, path *field.Path) {
 			continue
 		}
 		if n++; n > 1 {
-			j.forbidden(path.Child(s.name), oneTypeOnly)
+			j.Forbidden(path.Child(s.name), oneTypeOnly)
 		} else {
 			only := v1.Volume{Name: v.Name}
 			reflect.ValueOf(&only.VolumeSource).Elem().FieldByName(s.field).Set(source)
@@ -86,43 +88,42 @@ func (j *validator) volume(v *v1.Volume, path *field.Path) {
 		}
 		const longest = 64
 		if s.field == "ISCSI" && v.ISCSI.InitiatorName != nil && len(v.Name+":"+v.ISCSI.TargetPortal) > longest {
-			j.invalid(path.Child("name"), v.Name,
+			j.Invalid(path.Child("name"), v.Name,
 				"Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if "+
 					"iscsi.initiatorName is specified.")
 		}
 	}
 	if n == 0 {
-		j.required(path, "must specify a volume type")
+		j.Required(path, "must specify a volume type")
 	}
 }
 
-// localVolume judges volumes made of the cluster's own objects or the node; false means another
-// type.
+// localVolume validates volumes of API objects or of the node; false for other types.
 func (j *validator) localVolume(v *v1.Volume, path *field.Path) bool {
 	switch {
 	case v.EmptyDir != nil:
 		if q := v.EmptyDir.SizeLimit; q != nil && q.Sign() < 0 {
-			j.forbidden(path.Child("emptyDir").Child("sizeLimit"), "SizeLimit field must be a valid resource quantity")
+			j.Forbidden(path.Child("emptyDir").Child("sizeLimit"), "SizeLimit field must be a valid resource quantity")
 		}
 	case v.HostPath != nil:
-		j.add(ValidateHostPath(v.HostPath, path.Child("hostPath"))...)
+		j.Add(ValidateHostPath(v.HostPath, path.Child("hostPath"))...)
 	case v.GitRepo != nil:
 		at := path.Child("gitRepo")
 		if v.GitRepo.Repository == "" {
-			j.required(at.Child("repository"), "")
+			j.Required(at.Child("repository"), "")
 		}
 		j.localDescendingPath(v.GitRepo.Directory, at.Child("directory"))
 	case v.Secret != nil:
 		at := path.Child("secret")
 		if v.Secret.SecretName == "" {
-			j.required(at.Child("secretName"), "")
+			j.Required(at.Child("secretName"), "")
 		}
 		j.mode(v.Secret.DefaultMode, at.Child("defaultMode"))
 		j.items(v.Secret.Items, at.Child("items"))
 	case v.ConfigMap != nil:
 		at := path.Child("configMap")
 		if v.ConfigMap.Name == "" {
-			j.required(at.Child("name"), "")
+			j.Required(at.Child("name"), "")
 		}
 		j.mode(v.ConfigMap.DefaultMode, at.Child("defaultMode"))
 		j.items(v.ConfigMap.Items, at.Child("items"))
@@ -136,16 +137,16 @@ func (j *validator) localVolume(v *v1.Volume, path *field.Path) bool {
 		j.projected(v.Projected, path.Child("projected"))
 	case v.PersistentVolumeClaim != nil:
 		if v.PersistentVolumeClaim.ClaimName == "" {
-			j.required(path.Child("persistentVolumeClaim").Child("claimName"), "")
+			j.Required(path.Child("persistentVolumeClaim").Child("claimName"), "")
 		}
 	case v.Ephemeral != nil:
 		j.ephemeralVolume(v, path)
 	case v.Image != nil:
 		at := path.Child("image")
 		if v.Image.Reference == "" {
-			j.required(at.Child("reference"), "")
+			j.Required(at.Child("reference"), "")
 		}
-		requiredOneOf(&j.errorCollector, at.Child("pullPolicy"), v.Image.PullPolicy, v1.PullAlways, v1.PullIfNotPresent,
+		typed.RequiredOneOf(&j.Errors, at.Child("pullPolicy"), v.Image.PullPolicy, v1.PullAlways, v1.PullIfNotPresent,
 			v1.PullNever)
 	default:
 		return false
@@ -153,37 +154,37 @@ func (j *validator) localVolume(v *v1.Volume, path *field.Path) bool {
 	return true
 }
 
-// ValidateHostPath judges a path of the host.
+// ValidateHostPath validates a hostPath source.
 func ValidateHostPath(h *v1.HostPathVolumeSource, path *field.Path) field.ErrorList {
 	var j validator
 	if h.Path == "" {
-		j.required(path.Child("path"), "")
-		return j.list()
+		j.Required(path.Child("path"), "")
+		return j.List()
 	}
 	j.pathNoBacksteps(h.Path, path.Child("path"))
 	if h.Type != nil {
-		supported(&j.errorCollector, path.Child("type"), *h.Type, v1.HostPathUnset, v1.HostPathBlockDev,
+		typed.Supported(&j.Errors, path.Child("type"), *h.Type, v1.HostPathUnset, v1.HostPathBlockDev,
 			v1.HostPathCharDev, v1.HostPathDirectory, v1.HostPathDirectoryOrCreate,
 			v1.HostPathFile, v1.HostPathFileOrCreate, v1.HostPathSocket)
 	}
-	return j.list()
+	return j.List()
 }
 
 func (j *validator) mode(m *int32, path *field.Path) {
 	if m != nil && (*m < 0 || *m > maxFileMode) {
-		j.invalid(path, *m, fileModeRange)
+		j.Invalid(path, *m, fileModeRange)
 	}
 }
 
-// items judges keys laid out as files.
+// items validates keys and the files they are projected to.
 func (j *validator) items(list []v1.KeyToPath, path *field.Path) {
 	for i := range list {
 		k, at := &list[i], path.Index(i)
 		if k.Key == "" {
-			j.required(at.Child("key"), "")
+			j.Required(at.Child("key"), "")
 		}
 		if k.Path == "" {
-			j.required(at.Child("path"), "")
+			j.Required(at.Child("path"), "")
 		}
 		j.localNonReservedPath(k.Path, at.Child("path"))
 		j.mode(k.Mode, at.Child("mode"))
@@ -192,19 +193,19 @@ func (j *validator) items(list []v1.KeyToPath, path *field.Path) {
 
 func (j *validator) downward(f *v1.DownwardAPIVolumeFile, path *field.Path) {
 	if f.Path == "" {
-		j.required(path.Child("path"), "")
+		j.Required(path.Child("path"), "")
 	}
 	j.localNonReservedPath(f.Path, path.Child("path"))
 	switch {
 	case f.FieldRef != nil:
 		j.fieldRef(f.FieldRef, path.Child("fieldRef"), volumeFields())
 		if f.ResourceFieldRef != nil {
-			j.invalid(path, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously")
+			j.Invalid(path, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously")
 		}
 	case f.ResourceFieldRef != nil:
 		j.resourceRef(f.ResourceFieldRef, path.Child("resourceFieldRef"), true)
 	default:
-		j.required(path, "one of fieldRef and resourceFieldRef is required")
+		j.Required(path, "one of fieldRef and resourceFieldRef is required")
 	}
 	j.mode(f.Mode, path.Child("mode"))
 }
@@ -217,13 +218,13 @@ func (j *validator) projected(p *v1.ProjectedVolumeSource, path *field.Path) {
 	}
 }
 
-// projection judges one source; paths are the files that earlier sources make.
+// projection validates one source of a projected volume; paths has the files of earlier sources.
 func (j *validator) projection(s *v1.VolumeProjection, path *field.Path, index int, paths sets.Set[string]) {
 	n, at := 0, path.Child("sources").Index(index)
 	more := func() bool {
 		n++
 		if n > 1 {
-			j.forbidden(at, oneTypeOnly+" per source")
+			j.Forbidden(at, oneTypeOnly+" per source")
 		}
 		return n == 1
 	}
@@ -232,13 +233,13 @@ func (j *validator) projection(s *v1.VolumeProjection, path *field.Path, index i
 			return
 		}
 		if paths.Has(file) {
-			j.invalid(path, owner, "conflicting duplicate paths")
+			j.Invalid(path, owner, "conflicting duplicate paths")
 		}
 		paths.Insert(file)
 	}
 	keys := func(name string, items []v1.KeyToPath, child string) {
 		if name == "" {
-			j.required(at.Child(child).Child("name"), "")
+			j.Required(at.Child(child).Child("name"), "")
 		}
 		j.items(items, at.Child(child).Child("items"))
 		for _, k := range items {
@@ -278,21 +279,20 @@ func (j *validator) token(t *v1.ServiceAccountTokenProjection, at, path *field.P
 	const least, most = 10 * 60, 1 << 32
 	if s := t.ExpirationSeconds; s != nil {
 		if *s < least {
-			j.invalid(at.Child("expirationSeconds"), *s, "may not specify a duration less than 10 minutes")
+			j.Invalid(at.Child("expirationSeconds"), *s, "may not specify a duration less than 10 minutes")
 		}
 		if *s > most {
-			j.invalid(at.Child("expirationSeconds"), *s, "may not specify a duration larger than 2^32 seconds")
+			j.Invalid(at.Child("expirationSeconds"), *s, "may not specify a duration larger than 2^32 seconds")
 		}
 	}
 	if t.Path == "" {
-		j.required(path.Child("path"), "")
+		j.Required(path.Child("path"), "")
 		return
 	}
 	j.localNonReservedPath(t.Path, path.Child("path"))
 }
 
-// ValidateClaimMeta judges the metadata in a claim's template: labels and annotations, and nothing
-// else.
+// ValidateClaimMeta validates the metadata of a volume claim template: labels and annotations only.
 func ValidateClaimMeta(m *metav1.ObjectMeta, at *field.Path) field.ErrorList {
 	errs := append(apivalidation.ValidateAnnotations(m.Annotations, at.Child("annotations")),
 		metavalidation.ValidateLabels(m.Labels, at.Child("labels"))...)
@@ -311,16 +311,16 @@ func (j *validator) ephemeralVolume(v *v1.Volume, path *field.Path) {
 	at := path.Child("ephemeral").Child("volumeClaimTemplate")
 	t := v.Ephemeral.VolumeClaimTemplate
 	if t == nil {
-		j.required(at, "")
+		j.Required(at, "")
 		return
 	}
 	meta := at.Child("metadata")
-	j.add(ValidateClaimMeta(&t.ObjectMeta, meta)...)
-	j.add(ValidateClaim(&t.Spec, at.Child("spec"))...)
+	j.Add(ValidateClaimMeta(&t.ObjectMeta, meta)...)
+	j.Add(ValidateClaim(&t.Spec, at.Child("spec"))...)
 	if j.pod == "" || v.Name == "" {
 		return
 	}
 	name := j.pod + "-" + v.Name
-	j.invalidEach(path.Child("name"), v.Name, withPrefix(fmt.Sprintf("PVC name %q: ", name),
+	j.InvalidEach(path.Child("name"), v.Name, withPrefix(fmt.Sprintf("PVC name %q: ", name),
 		validation.IsDNS1123Subdomain(name)))
 }

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// How long the parts of a Windows user's name may be (Active Directory's own limits), and what they
-// look like.
+// Active Directory's limits on the parts of a Windows user name, and the patterns of the
+// parts.
 const (
 	windowsDomain = 256
 	windowsUser   = 104
@@ -23,22 +23,22 @@ var (
 	dotsAndSpaces = regexp.MustCompile(`^[\. ]+$`)
 )
 
-// windows judges options that Windows nodes read; Gantry's own nodes refuse such Pods.
+// windows validates windowsOptions; Gantry's nodes do not run such Pods.
 func (j *validator) windows(w *v1.WindowsSecurityContextOptions, path *field.Path) {
 	if w == nil {
 		return
 	}
 	const specKiB = 64
 	if n := w.GMSACredentialSpecName; n != nil {
-		j.subdomain(path.Child("gmsaCredentialSpecName"), *n)
+		j.DNSSubdomain(path.Child("gmsaCredentialSpecName"), *n)
 	}
 	if s := w.GMSACredentialSpec; s != nil {
 		at := path.Child("gmsaCredentialSpec")
 		switch {
 		case *s == "":
-			j.invalid(at, *s, "gmsaCredentialSpec cannot be an empty string")
+			j.Invalid(at, *s, "gmsaCredentialSpec cannot be an empty string")
 		case len(*s) > specKiB*1024:
-			j.invalid(at, *s, fmt.Sprintf("gmsaCredentialSpec size must be under %d KiB", specKiB))
+			j.Invalid(at, *s, fmt.Sprintf("gmsaCredentialSpec size must be under %d KiB", specKiB))
 		}
 	}
 	if w.RunAsUserName != nil {
@@ -46,44 +46,45 @@ func (j *validator) windows(w *v1.WindowsSecurityContextOptions, path *field.Pat
 	}
 }
 
-// windowsUser judges USER or DOMAIN\\USER.
+// windowsUser validates runAsUserName: USER or DOMAIN\USER.
 func (j *validator) windowsUser(name string, at *field.Path) {
 	domain, user, hasDomain := strings.Cut(name, `\`)
 	switch {
 	case name == "":
-		j.invalid(at, name, "runAsUserName cannot be an empty string")
+		j.Invalid(at, name, "runAsUserName cannot be an empty string")
 		return
 	case strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }):
-		j.invalid(at, name, "runAsUserName cannot contain control characters")
+		j.Invalid(at, name, "runAsUserName cannot contain control characters")
 		return
 	case strings.Contains(user, `\`):
-		j.invalid(at, name, "runAsUserName cannot contain more than one backslash")
+		j.Invalid(at, name, "runAsUserName cannot contain more than one backslash")
 		return
 	case !hasDomain:
 		domain, user = "", name
 	}
 	if len(domain) >= windowsDomain {
-		j.invalid(at, name, fmt.Sprintf("runAsUserName's Domain length must be under %d characters", windowsDomain))
+		j.Invalid(at, name, fmt.Sprintf("runAsUserName's Domain length must be under %d characters", windowsDomain))
 	}
 	if hasDomain && !netBIOSName.MatchString(domain) && !dnsName.MatchString(domain) {
-		j.invalid(at, name, "runAsUserName's Domain doesn't match the NetBios nor the DNS format")
+		j.Invalid(at, name, "runAsUserName's Domain doesn't match the NetBios nor the DNS format")
 	}
 	switch {
 	case user == "":
-		j.invalid(at, name, "runAsUserName's User cannot be empty")
+		j.Invalid(at, name, "runAsUserName's User cannot be empty")
 	case len(user) > windowsUser:
-		j.invalid(at, name, fmt.Sprintf("runAsUserName's User length must not be longer than %d characters",
+		j.Invalid(at, name, fmt.Sprintf("runAsUserName's User length must not be longer than %d characters",
 			windowsUser))
 	}
 	if dotsAndSpaces.MatchString(user) {
-		j.invalid(at, name, "runAsUserName's User cannot contain only periods or spaces")
+		j.Invalid(at, name, "runAsUserName's User cannot contain only periods or spaces")
 	}
 	if strings.ContainsAny(user, `"/\:;|=,+*?<>@[]`) {
-		j.invalid(at, name, `runAsUserName's User cannot contain the following characters: "/\:;|=,+*?<>@[]`)
+		j.Invalid(at, name, `runAsUserName's User cannot contain the following characters: "/\:;|=,+*?<>@[]`)
 	}
 }
 
-// hostProcess keeps Windows host-process containers together and on the host's network.
+// hostProcess checks that Windows host-process containers are not mixed with others and use the
+// host network.
 func (j *validator) hostProcess(spec *field.Path) {
 	var whole *bool
 	if s := j.spec.SecurityContext; s != nil && s.WindowsOptions != nil {
@@ -95,7 +96,7 @@ func (j *validator) hostProcess(spec *field.Path) {
 		if s := c.SecurityContext; s != nil && s.WindowsOptions != nil && s.WindowsOptions.HostProcess != nil {
 			is = s.WindowsOptions.HostProcess
 			if whole != nil && *whole != *is {
-				j.invalid(p.Child("securityContext", "windowsOptions", "hostProcess"), *is,
+				j.Invalid(p.Child("securityContext", "windowsOptions", "hostProcess"), *is,
 					fmt.Sprintf("pod hostProcess value must be identical if both are specified, was %v", *whole))
 			}
 		}
@@ -105,11 +106,11 @@ func (j *validator) hostProcess(spec *field.Path) {
 		return
 	}
 	if !all {
-		j.invalid(spec, "",
+		j.Invalid(spec, "",
 			"If pod contains any hostProcess containers then all containers must be HostProcess containers")
 	}
 	if !j.spec.HostNetwork {
-		j.invalid(spec.Child("hostNetwork"), j.spec.HostNetwork,
+		j.Invalid(spec.Child("hostNetwork"), j.spec.HostNetwork,
 			"hostNetwork must be true if pod contains any hostProcess containers")
 	}
 }

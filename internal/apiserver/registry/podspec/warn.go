@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Warnings are what a client should read about a spec that is accepted, in upstream's order. path
-// is where the template lies; nil for a Pod.
+// Warnings returns the warnings about a valid spec in upstream's order. path is that of the
+// template; nil for a Pod.
 func Warnings(s *v1.PodSpec, annotations map[string]string, path *field.Path) []string {
 	w := &warnings{spec: s, template: path != nil, path: path.Child("spec")}
 	notes := path.Child("metadata", "annotations")
@@ -40,15 +40,15 @@ type warnings struct {
 	compared int // pairs of files, and of ports
 }
 
-// Bounds of the work on a Pod whose every port or file clashes with every other, which a few bytes
-// each can say a hundred thousand times: so many pairs are looked at, and no more once so much was
-// said. Clients are told some four thousand characters of warnings at most, by the library.
+// Bounds of the work on a Pod whose ports or files all conflict with each other, of which a request
+// can hold a hundred thousand: how many pairs are compared, and after how many bytes of warnings to
+// stop. The library sends clients about four thousand characters of warnings at most.
 const (
 	maxComparisons = 1 << 17
 	maxWarnings    = 1000
 )
 
-// hasNext tells whether one more pair is to be looked at.
+// hasNext reports whether another pair may be compared, and counts it.
 func (w *warnings) hasNext() bool {
 	w.compared++
 	return w.compared <= maxComparisons && len(w.out) < maxWarnings
@@ -56,8 +56,8 @@ func (w *warnings) hasNext() bool {
 
 const appArmorDeprecated = `deprecated since v1.30; use the "appArmorProfile" field instead`
 
-// AppArmorWarnings are for the annotations of a Pod that stand in for fields; path is that of the
-// annotations. They are asked for before SyncAppArmor, which fills the fields in.
+// AppArmorWarnings returns the warnings about AppArmor annotations of a Pod; path is that of the
+// annotations. Call it before SyncAppArmor, which sets the fields.
 func AppArmorWarnings(s *v1.PodSpec, annotations map[string]string, path *field.Path) []string {
 	w := &warnings{spec: s}
 	for _, k := range HasAppArmorAnnotation(s, annotations) {
@@ -66,8 +66,8 @@ func AppArmorWarnings(s *v1.PodSpec, annotations map[string]string, path *field.
 	return w.out
 }
 
-// HasAppArmorAnnotation are the annotations that name the profile of a container without one in its
-// fields.
+// HasAppArmorAnnotation returns the keys of the annotations that name the profile of a container
+// whose field is unset.
 func HasAppArmorAnnotation(s *v1.PodSpec, annotations map[string]string) []string {
 	var out []string
 	visitAllContainers(s, func(c *v1.Container) {
@@ -79,11 +79,12 @@ func HasAppArmorAnnotation(s *v1.PodSpec, annotations map[string]string) []strin
 	return out
 }
 
+// add appends a warning about a path.
 func (w *warnings) add(p *field.Path, format string, args ...any) {
 	w.out = append(w.out, p.String()+": "+fmt.Sprintf(format, args...))
 }
 
-// visitContainers visits all containers in upstream's order.
+// visitContainers calls f for all containers in upstream's order.
 func (w *warnings) visitContainers(f func(*v1.Container, *field.Path)) {
 	for i := range w.spec.InitContainers {
 		f(&w.spec.InitContainers[i], w.path.Child("initContainers").Index(i))
@@ -97,7 +98,7 @@ func (w *warnings) visitContainers(f func(*v1.Container, *field.Path)) {
 	}
 }
 
-// annotations warns of those that mean nothing any more.
+// annotations warns of annotations without effect.
 func (w *warnings) annotations(a map[string]string, path *field.Path) {
 	for _, old := range []struct{ key, text string }{
 		{"scheduler.alpha.kubernetes.io/critical-pod",
@@ -111,8 +112,8 @@ func (w *warnings) annotations(a map[string]string, path *field.Path) {
 	}
 }
 
-// containers warns of each container's annotations, sizes and variables, and of the Pod's
-// annotation for seccomp.
+// containers warns of each container's annotations, quantities and variables, and of the Pod's
+// seccomp annotation.
 func (w *warnings) containers(a map[string]string, notes *field.Path) {
 	const seccomp = `non-functional in v1.27+; use the "seccompProfile" field instead`
 	pod := w.spec.SecurityContext
@@ -125,7 +126,7 @@ func (w *warnings) containers(a map[string]string, notes *field.Path) {
 		if _, ok := a[key]; ok && (s == nil || s.SeccompProfile == nil) {
 			w.add(notes.Key(key), "%s", seccomp)
 		}
-		// A Pod's own annotations are told of before the fields are filled in: AppArmorWarnings.
+		// For a Pod, AppArmorWarnings has warned already, before SyncAppArmor.
 		key = v1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix + c.Name
 		if _, ok := a[key]; ok && w.template && (pod == nil || pod.AppArmorProfile == nil) &&
 			(s == nil || s.AppArmorProfile == nil) {
@@ -134,12 +135,12 @@ func (w *warnings) containers(a map[string]string, notes *field.Path) {
 		at := p.Child("resources")
 		w.fractions(c.Resources.Limits, at.Child("limits"), v1.ResourceMemory, v1.ResourceEphemeralStorage)
 		w.fractions(c.Resources.Requests, at.Child("requests"), v1.ResourceMemory, v1.ResourceEphemeralStorage)
-		w.emptyImageTags(c.Env, p.Child("env"))
+		w.duplicateEnv(c.Env, p.Child("env"))
 	})
 }
 
-// emptyImageTags warns of a variable that takes the place of an earlier one without building on it.
-func (w *warnings) emptyImageTags(env []v1.EnvVar, path *field.Path) {
+// duplicateEnv warns of a variable that replaces an earlier one without referring to it.
+func (w *warnings) duplicateEnv(env []v1.EnvVar, path *field.Path) {
 	seen := map[string]bool{}
 	for i, e := range env {
 		earlier := "$(" + e.Name + ")"
@@ -151,7 +152,7 @@ func (w *warnings) emptyImageTags(env []v1.EnvVar, path *field.Path) {
 	}
 }
 
-// fractions warns of bytes that are not whole.
+// fractions warns of quantities that are not whole bytes.
 func (w *warnings) fractions(list v1.ResourceList, path *field.Path, names ...v1.ResourceName) {
 	const thousand = 1000
 	for _, n := range names {
@@ -161,7 +162,7 @@ func (w *warnings) fractions(list v1.ResourceList, path *field.Path, names ...v1
 	}
 }
 
-// duplicates warns of what stands twice in lists of names.
+// duplicates warns of duplicate host aliases and image pull secrets.
 func (w *warnings) duplicates() {
 	seen := map[string]bool{}
 	for i, a := range w.spec.HostAliases {
@@ -184,7 +185,7 @@ func (w *warnings) duplicates() {
 	}
 }
 
-// addresses warns of forms of addresses that are on their way out.
+// addresses warns of deprecated forms of IP addresses.
 func (w *warnings) addresses() {
 	if c := w.spec.DNSConfig; c != nil {
 		for i, ip := range c.Nameservers {

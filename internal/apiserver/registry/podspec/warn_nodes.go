@@ -11,7 +11,7 @@ import (
 
 const nullSelector = "a null labelSelector results in matching no pod"
 
-// DeprecatedNodeLabel is what to say of a label of Nodes that was renamed long ago; "" for others.
+// DeprecatedNodeLabel returns the warning about a deprecated label of Nodes; "" for others.
 func DeprecatedNodeLabel(key string) string {
 	switch key {
 	case "beta.kubernetes.io/arch":
@@ -28,8 +28,8 @@ func DeprecatedNodeLabel(key string) string {
 	return ""
 }
 
-// NodeTermWarnings are for one term that selects Nodes. A wish may have values that no label can
-// have: then that is said too.
+// NodeTermWarnings returns the warnings about a node selector term; preference adds those about
+// values that no label can have.
 func NodeTermWarnings(t *v1.NodeSelectorTerm, preference bool, path *field.Path) []string {
 	w := &warnings{}
 	for i, e := range t.MatchExpressions {
@@ -48,7 +48,7 @@ func NodeTermWarnings(t *v1.NodeSelectorTerm, preference bool, path *field.Path)
 	return w.out
 }
 
-// nodes warns of how a spec chooses its Node.
+// nodes warns of the spec's node selector and node affinity.
 func (w *warnings) nodes() {
 	for _, k := range slices.Sorted(maps.Keys(w.spec.NodeSelector)) {
 		if text := DeprecatedNodeLabel(k); text != "" {
@@ -79,7 +79,7 @@ func (w *warnings) nodes() {
 	}
 }
 
-// affinity warns of terms about Pods that match none.
+// affinity warns of Pod affinity terms that match no Pods.
 func (w *warnings) affinity() {
 	a := w.spec.Affinity
 	if a == nil {

@@ -7,13 +7,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// portUse is a port and where it stands.
+// portUse is a port and its path.
 type portUse struct {
 	at   *field.Path
 	port *v1.ContainerPort
 }
 
-// ports warns of ports that are given more than once, and of host addresses that mean nothing.
+// ports warns of duplicate ports and of host addresses without effect.
 func (w *warnings) ports() {
 	seen := map[string][]portUse{}
 	w.visitContainers(func(c *v1.Container, p *field.Path) {
@@ -36,7 +36,7 @@ func (w *warnings) ports() {
 	})
 }
 
-// portsConflict says how two definitions of the same port of the Pod get along.
+// portsConflict returns how two definitions of the same container port conflict; "" if they do not.
 func portsConflict(a, b *v1.ContainerPort) string {
 	switch {
 	case a.HostIP == b.HostIP && a.HostPort == b.HostPort:
@@ -49,7 +49,7 @@ func portsConflict(a, b *v1.ContainerPort) string {
 	return ""
 }
 
-// portNames warns of names that two containers give to ports.
+// portNames warns of port names that two containers use.
 func (w *warnings) portNames() {
 	seen := map[string]*field.Path{}
 	w.visitContainers(func(c *v1.Container, p *field.Path) {
@@ -68,7 +68,7 @@ func (w *warnings) portNames() {
 	})
 }
 
-// quoteNames prints a port as upstream's warning does.
+// quoteNames formats a port as upstream's warning does.
 func quoteNames(p *v1.ContainerPort) string {
 	return fmt.Sprintf("{Name:%s HostPort:%d ContainerPort:%d Protocol:%s HostIP:%s}", p.Name, p.HostPort,
 		p.ContainerPort, p.Protocol, p.HostIP)

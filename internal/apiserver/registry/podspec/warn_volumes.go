@@ -7,7 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// volumes warns of sorts of volumes that are gone or going.
+// volumes warns of deprecated and removed volume types.
 func (w *warnings) volumes() {
 	for i := range w.spec.Volumes {
 		v, at := &w.spec.Volumes[i], w.path.Child("volumes").Index(i)
@@ -36,8 +36,7 @@ func (w *warnings) volumes() {
 	}
 }
 
-// projectedFile is a file that a volume lays out, and what it comes from, where one volume has
-// several sources.
+// projectedFile is a file of a volume, and its source where the volume has several.
 type projectedFile struct{ path, source string }
 
 func (f projectedFile) String() string {
@@ -47,8 +46,8 @@ func (f projectedFile) String() string {
 	return fmt.Sprintf("%q (%s)", f.path, f.source)
 }
 
-// conflictsWith says that one file stands in the way of the other: it is the same, or a folder
-// above it.
+// conflictsWith reports whether two files cannot both exist: same path, or one is a directory of
+// the other.
 func (f projectedFile) conflictsWith(other projectedFile) bool {
 	if f.path == "" || other.path == "" {
 		return false
@@ -72,7 +71,7 @@ func downwardFiles(items []v1.DownwardAPIVolumeFile, source string) []projectedF
 	return out
 }
 
-// projectedFiles are those of one source of a projected volume.
+// projectedFiles returns the files of one source of a projected volume.
 func projectedFiles(p *v1.VolumeProjection) []projectedFile {
 	switch {
 	case p.ConfigMap != nil && p.ConfigMap.Items != nil:
@@ -108,7 +107,7 @@ func projectedFiles(p *v1.VolumeProjection) []projectedFile {
 	return nil
 }
 
-// overlaps warns of files of one volume that stand in each other's way.
+// overlaps warns of files of one volume that conflict.
 func (w *warnings) overlaps() {
 	for i := range w.spec.Volumes {
 		v := &w.spec.Volumes[i]
@@ -136,8 +135,8 @@ func (w *warnings) overlaps() {
 	}
 }
 
-// conflictingFiles warns of each new file that clashes with one before it, and returns all it
-// looked at.
+// conflictingFiles warns of each of the fresh files that conflicts with one before it, and returns
+// all files compared so far.
 func (w *warnings) conflictingFiles(volume, source string, before, fresh []projectedFile) []projectedFile {
 	for _, f := range fresh {
 		f.path = strings.TrimRight(f.path, "/")

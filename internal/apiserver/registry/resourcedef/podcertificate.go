@@ -11,15 +11,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// How long a Pod's certificate may be good, in seconds (KEP-4317): an hour at least, 91 days at
-// most, of signers of kubernetes.io a day at most.
+// The bounds of a Pod certificate's lifetime, in seconds (KEP-4317): at least an hour, at most 91
+// days, from signers of kubernetes.io at most a day.
 const (
 	minPodCertificate        = 3600
 	maxPodCertificate        = 91 * 24 * 3600
 	maxPodCertificateBuiltIn = 24 * 3600
 )
 
-// ValidatePodCertificateLifetime judges the longest life that may be asked of a signer.
+// ValidatePodCertificateLifetime checks maxExpirationSeconds for a signer.
 func ValidatePodCertificateLifetime(seconds int32, signer string, at *field.Path) field.ErrorList {
 	most, wrong := int32(maxPodCertificate), ""
 	if strings.HasPrefix(signer, "kubernetes.io/") {
@@ -36,8 +36,8 @@ func ValidatePodCertificateLifetime(seconds int32, signer string, at *field.Path
 	return field.ErrorList{field.Invalid(at, seconds, wrong)}
 }
 
-// ValidateSignerAnnotations judges what the author of a Pod says to a signer: annotations whose
-// keys have a domain in front.
+// ValidateSignerAnnotations checks the annotations that a Pod's author passes to a signer: their
+// keys need a domain prefix.
 func ValidateSignerAnnotations(m map[string]string, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, k := range slices.Sorted(maps.Keys(m)) {

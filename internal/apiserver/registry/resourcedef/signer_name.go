@@ -8,8 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// ValidateSignerName judges the name of a signer of certificates: a domain of two segments at
-// least, a slash and a path.
+// ValidateSignerName checks spec.signerName: a domain of two segments or more, a slash and a path.
 func ValidateSignerName(name string, at *field.Path) field.ErrorList {
 	if name == "kubernetes.io/legacy-unknown" {
 		return field.ErrorList{field.Invalid(at, name, "the legacy signerName is not allowed via this API version")}
@@ -30,7 +29,7 @@ func ValidateSignerName(name string, at *field.Path) field.ErrorList {
 				errs = append(errs, field.Invalid(at, value, fmt.Sprintf("validating label %q: %s", part, msg)))
 			}
 			if len(messages) > 0 {
-				return // the others would say the same
+				return // one segment's errors are enough, as upstream
 			}
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Default fills in what a Service leaves open, short of what is allocated.
+// Default sets the defaults of a Service, except for what is allocated.
 func Default(s *v1.Service) {
 	p := &s.Spec
 	if p.SessionAffinity == "" {
@@ -50,7 +50,7 @@ func Default(s *v1.Service) {
 	}
 }
 
-// needsClusterIP says that the type has a cluster address at all ("None" counts).
+// needsClusterIP reports whether the type has a cluster IP ("None" counts).
 func needsClusterIP(s *v1.Service) bool {
 	switch s.Spec.Type {
 	case v1.ServiceTypeClusterIP, v1.ServiceTypeNodePort, v1.ServiceTypeLoadBalancer:
@@ -63,7 +63,7 @@ func needsNodePort(s *v1.Service) bool {
 	return s.Spec.Type == v1.ServiceTypeNodePort || s.Spec.Type == v1.ServiceTypeLoadBalancer
 }
 
-// wantsNodePort says that ports without a node port get one.
+// wantsNodePort reports whether ports without a node port get one.
 func wantsNodePort(s *v1.Service) bool {
 	if s.Spec.Type == v1.ServiceTypeLoadBalancer {
 		return s.Spec.AllocateLoadBalancerNodePorts == nil || *s.Spec.AllocateLoadBalancerNodePorts
@@ -76,8 +76,8 @@ func needsHealthPort(s *v1.Service) bool {
 		s.Spec.ExternalTrafficPolicy == v1.ServiceExternalTrafficPolicyLocal
 }
 
-// externallyAccessible says that traffic may come from outside, so that externalTrafficPolicy means
-// something.
+// externallyAccessible reports whether external traffic can reach the Service, so that
+// externalTrafficPolicy applies.
 func externallyAccessible(s *v1.Service) bool {
 	return needsNodePort(s) || s.Spec.Type == v1.ServiceTypeClusterIP && len(s.Spec.ExternalIPs) > 0
 }

@@ -16,16 +16,17 @@ var (
 	errFull       = errors.New("range is full")
 )
 
-// ipPool is one address range: which offsets are taken. The lower part is left to addresses that
-// people choose, as long as the upper has room.
+// ipPool is the allocation bitmap of one address range. Dynamic allocation prefers the upper part
+// and leaves the static band for addresses that users request (KEP-3070). The Allocator's lock
+// guards it.
 type ipPool struct {
 	family    v1.IPFamily
 	prefix    netip.Prefix
 	size      int // usable addresses; offset 0 is the first after the network address
 	allocated bitmap
-	static    int // addresses at the low end that next leaves alone while it can
+	static    int // size of the static band at the low end
 	pick      func(n int) int
-	closed    bool // its ServiceCIDR is gone or going: nothing new is taken
+	closed    bool // its ServiceCIDR is deleted or being deleted: nothing is allocated
 }
 
 const maxPoolSize = 1 << 16
@@ -47,8 +48,8 @@ func newIPPool(cidr netip.Prefix, pick func(int) int) *ipPool {
 	return p
 }
 
-// staticBand is a sixteenth of the range, at least 16 and at most 256, nothing of a range that
-// small.
+// staticBand returns the size of the static band: a sixteenth of the range, at least 16 and at most
+// 256; 0 for ranges of up to 16 addresses.
 func staticBand(size int) int {
 	const least, most, part = 16, 256, 16
 	if size <= least {
@@ -59,7 +60,7 @@ func staticBand(size int) int {
 
 func (p *ipPool) contains(a netip.Addr) bool { return p.prefix.Contains(a) }
 
-// offset of an address, or -1.
+// offset returns the bit of an address; -1 if it is not in the range.
 func (p *ipPool) offset(a netip.Addr) int {
 	if !p.contains(a) {
 		return -1
@@ -72,6 +73,7 @@ func (p *ipPool) offset(a netip.Addr) int {
 	return int(d.Int64()) - 1
 }
 
+// allocate allocates an address: errNotInRange or errAllocated if it cannot.
 func (p *ipPool) allocate(ip string) error {
 	a, err := netip.ParseAddr(ip)
 	if err != nil {
@@ -88,6 +90,7 @@ func (p *ipPool) allocate(ip string) error {
 	return nil
 }
 
+// release frees an address; nothing if it is not in the range.
 func (p *ipPool) release(ip string) {
 	if a, err := netip.ParseAddr(ip); err == nil {
 		if i := p.offset(a); i >= 0 {
@@ -96,6 +99,7 @@ func (p *ipPool) release(ip string) {
 	}
 }
 
+// allocateNext allocates a random free address; errFull if there is none.
 func (p *ipPool) allocateNext() (string, error) {
 	i := p.allocated.free(p.static, p.size, p.pick)
 	if i < 0 {
@@ -111,7 +115,7 @@ func (p *ipPool) allocateNext() (string, error) {
 	return netip.AddrFrom16(b).Unmap().String(), nil
 }
 
-// portPool is the node ports: the same, over numbers.
+// portPool is the allocation bitmap of the node ports.
 type portPool struct {
 	low, high int
 	allocated bitmap
@@ -161,7 +165,7 @@ func (p *portPool) allocateNext() (int, error) {
 	return p.low + i, nil
 }
 
-// bitmap is a bitmap.
+// bitmap is a set of small integers.
 type bitmap []uint64
 
 func (b bitmap) get(i int) bool { return b[i/64]&(1<<(i%64)) != 0 }
@@ -174,7 +178,7 @@ func (b bitmap) set(i int, on bool) {
 	}
 }
 
-// free is a free bit in [from, to), searched from a random place on; -1 when none.
+// free returns a free bit in [from, to), searching from a random position; -1 if there is none.
 func (b bitmap) free(from, to int, pick func(int) int) int {
 	n := to - from
 	if n <= 0 {

@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// IPAddressStorage keeps an object per cluster address that is held, so that nobody else (another
-// API server, a Gateway) gets it too.
+// IPAddressStorage stores an IPAddress object per allocated cluster IP, so that no other API server
+// or Gateway allocates it too.
 type IPAddressStorage interface {
 	// Allocate writes that a Service holds the address. ErrIPAllocated: somebody else does.
 	Allocate(ctx context.Context, address *networkingv1.IPAddress) error
@@ -22,23 +22,23 @@ type IPAddressStorage interface {
 	Release(ctx context.Context, address *networkingv1.IPAddress) error
 }
 
-// ErrIPAllocated says that an address has an entry of somebody else.
+// ErrIPAllocated is Allocate's error when the IPAddress object of another owner exists.
 var ErrIPAllocated = errors.New("the address has an IPAddress object of somebody else")
 
-// Marks of addresses that the API server hands out, upstream's.
+// Labels of IPAddress objects that the API server manages, upstream's.
 const (
 	LabelManagedBy = networkingv1.LabelManagedBy
 	LabelFamily    = networkingv1.LabelIPAddressFamily
 	Manager        = "ipallocator.k8s.io"
 )
 
-// UseIPAddressStorage makes the allocator write down what it hands out, and draw on further ranges
-// (of ServiceCIDRs) beside its own. Call it before the first write.
+// UseIPAddressStorage makes the allocator store its addresses, and allocate from further ranges (of
+// ServiceCIDRs) too. Call it before the first write.
 func (a *Allocator) UseIPAddressStorage(l IPAddressStorage, further func(context.Context) ([]netip.Prefix, error)) {
 	a.ipStorage, a.serviceCIDRs = l, further
 }
 
-// NewIPAddress is the object that says that a Service holds an address.
+// NewIPAddress returns the IPAddress object of a Service's cluster IP.
 func NewIPAddress(ip, namespace, name string) *networkingv1.IPAddress {
 	family := string(v1.IPv4Protocol)
 	if addr, err := netip.ParseAddr(ip); err == nil && addr.Is6() {
@@ -52,8 +52,8 @@ func NewIPAddress(ip, namespace, name string) *networkingv1.IPAddress {
 	}
 }
 
-// addServiceCIDRs adds the ranges that are new, with what stored Services hold of them. The caller
-// holds the lock.
+// addServiceCIDRs adds the ranges of new ServiceCIDRs, with what stored Services have of them. a.mu
+// is held.
 func (a *Allocator) addServiceCIDRs(ctx context.Context) error {
 	if a.serviceCIDRs == nil {
 		return nil
@@ -81,11 +81,11 @@ func (a *Allocator) addServiceCIDRs(ctx context.Context) error {
 	return nil
 }
 
-// releaseTimeout bounds how long giving back may take; what is not given back is found by the next
+// releaseTimeout bounds a release in storage; what stays stored is found by the next
 // repair.
 const releaseTimeout = 5 * time.Second
 
-// releaseStored takes addresses out of the ledger.
+// releaseStored deletes the IPAddress objects of addresses.
 func (a *Allocator) releaseStored(ctx context.Context, s *v1.Service, ips []string) {
 	if a.ipStorage == nil || len(ips) == 0 {
 		return
@@ -97,9 +97,10 @@ func (a *Allocator) releaseStored(ctx context.Context, s *v1.Service, ips []stri
 	}
 }
 
-// store puts addresses and ports into the ledgers. When somebody else holds one, nothing stays
-// written, and lost marks what is held; call it under the lock.
-func (t *allocationTransaction) store(ctx context.Context, s *v1.Service) (leaked func(), err error) {
+// store stores the transaction's addresses and ports. If one of them belongs to another owner,
+// nothing stays stored, and markAllocated, to be called with the lock held, marks it as allocated in
+// memory; otherwise it is nil.
+func (t *allocationTransaction) store(ctx context.Context, s *v1.Service) (markAllocated func(), err error) {
 	if t.ipStorage != nil {
 		for i, ip := range t.ips {
 			if err := t.ipStorage.Allocate(ctx, NewIPAddress(ip, s.Namespace, s.Name)); err != nil {
@@ -125,8 +126,8 @@ func (t *allocationTransaction) store(ctx context.Context, s *v1.Service) (leake
 	return nil, nil
 }
 
-// reload forgets what is taken, so that the next write learns it from the stored Services. Writes
-// that are on their way are guarded by the ledgers.
+// reload makes the next write initialize the allocator from the stored Services again. Storage
+// protects writes that are in progress.
 func (a *Allocator) reload() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -137,15 +138,15 @@ func (a *Allocator) reload() {
 	a.initialized = false
 }
 
-// ReleaseOrphaned frees an address whose entry in the ledger was found to belong to nobody.
+// ReleaseOrphaned frees an address whose IPAddress object the repair has deleted as leaked.
 func (a *Allocator) ReleaseOrphaned(ip string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.releaseIP(ip)
 }
 
-// allocateIP marks an address in every range it lies in, so that ranges may overlap. It fails when
-// the first one refuses it.
+// allocateIP marks an address in every range that contains it, as ranges may overlap. It fails if p
+// rejects it.
 func (a *Allocator) allocateIP(p *ipPool, ip string) error {
 	if err := p.allocate(ip); err != nil {
 		return err

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// initIPFamilyFields settles ipFamilies and ipFamilyPolicy from what is given, what was stored and
-// what the cluster has.
+// initIPFamilyFields sets ipFamilies and ipFamilyPolicy from the request, the stored Service and
+// the cluster's families. Errors are API errors.
 func (t *allocationTransaction) initIPFamilyFields(s, old *v1.Service) error {
 	p := &s.Spec
 	if old != nil && needsClusterIP(old) {
@@ -50,8 +50,8 @@ func (t *allocationTransaction) initIPFamilyFields(s, old *v1.Service) error {
 	return nil
 }
 
-// keepStoredFamilies takes the stored families where the update leaves them out; a change to
-// SingleStack alone drops the second.
+// keepStoredFamilies copies the stored families that an update leaves out; a change to SingleStack
+// alone drops the second.
 func keepStoredFamilies(s, old *v1.Service) {
 	p := &s.Spec
 	if p.IPFamilyPolicy == nil {
@@ -71,8 +71,8 @@ func keepStoredFamilies(s, old *v1.Service) {
 	}
 }
 
-// initHeadlessFamilies: without selector and address nothing is allocated, so both families are
-// allowed everywhere.
+// initHeadlessFamilies sets the families of a headless Service without a selector: nothing is
+// allocated, so both are allowed in every cluster.
 func (t *allocationTransaction) initHeadlessFamilies(s *v1.Service) {
 	p := &s.Spec
 	if p.IPFamilyPolicy == nil {

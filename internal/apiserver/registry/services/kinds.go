@@ -13,8 +13,7 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
-// Kinds are the rows of this package: Services that draw on the allocator's pools. c carries proxy
-// requests.
+// Kinds returns the Service with its subresources, allocating from a. c connects services/proxy.
 func Kinds(a *Allocator, c pods.Connections) []resourcedef.Kind {
 	return []resourcedef.Kind{{
 		Version: "v1", Resource: "services", Singular: "service", Kind: "Service",

@@ -8,13 +8,13 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
-// Scopes of an allocation, as upstream's label has them.
+// Values of the label "scope" of an allocation, upstream's.
 const (
 	scopeStatic  = "static"  // the Service asks for this address or port
 	scopeDynamic = "dynamic" // any free one
 )
 
-// The allocators' metrics, under upstream's names. They are the process's: several servers in one
+// The allocators' metrics, under upstream's names. They are global: several servers in one
 // process share them.
 var (
 	ipsAllocated = metrics.NewGaugeVec(&metrics.GaugeOpts{Namespace: "kube_apiserver", Subsystem: "clusterip_allocator",
@@ -50,7 +50,7 @@ var (
 		Help: "Number of errors trying to allocate NodePort", StabilityLevel: metrics.ALPHA}, []string{"scope"})
 )
 
-// The repair's metrics, under upstream's names.
+// The repair controllers' metrics, under upstream's names.
 var (
 	repairIPErrors = metrics.NewCounterVec(&metrics.CounterOpts{Namespace: "apiserver", Subsystem: "clusterip_repair",
 		Name: "ip_errors_total",
@@ -71,7 +71,7 @@ var (
 		Help: "Number of reconciliation failures on the nodeport repair reconcile loop", StabilityLevel: metrics.ALPHA})
 )
 
-// findingTypes are upstream's types of what a repair finds, by the reason of its event.
+// findingTypes maps the reason of a repair's event to the label value of the metric.
 var findingTypes = map[string]string{
 	"ClusterIPNotValid": "invalid", "ClusterIPOutOfRange": "outOfRange", "ClusterIPNotAllocated": "repair",
 	"ClusterIPAlreadyAllocated": "duplicate",
@@ -79,12 +79,12 @@ var findingTypes = map[string]string{
 	"PortOutOfRange": "outOfRange", "PortNotAllocated": "repair", "PortAlreadyAllocated": "duplicate",
 }
 
-// CountIPRepair counts what a repair of addresses found, or that it failed.
+// CountIPRepair counts the findings of a repair of cluster IPs, or its failure.
 func CountIPRepair(found []Finding, err error) {
 	countRepair(repairIPErrors, repairIPFailures, found, err)
 }
 
-// CountPortRepair counts what a repair of node ports found, or that it failed.
+// CountPortRepair counts the findings of a repair of node ports, or its failure.
 func CountPortRepair(found []Finding, err error) {
 	countRepair(repairPortErrors, repairPortFailures, found, err)
 }
@@ -108,7 +108,7 @@ func init() {
 		portsAvailable, portAllocations, portErrors)
 }
 
-// attempt is one address or port that a write tried to take; a dry run's are not counted.
+// attempt is one address or port that a write tried to allocate; those of dry runs are not counted.
 type attempt struct {
 	port   bool   // else an address
 	cidr   string // of an address
@@ -117,17 +117,17 @@ type attempt struct {
 	took   time.Duration
 }
 
-// recordIP notes an attempt.
+// recordIP adds an attempt at an address.
 func (t *allocationTransaction) recordIP(cidr, scope string, started time.Time, err error) {
 	t.attempts = append(t.attempts, attempt{cidr: cidr, scope: scope, failed: err != nil, took: time.Since(started)})
 }
 
-// recordPort notes an attempt at a node port.
+// recordPort adds an attempt at a node port.
 func (t *allocationTransaction) recordPort(scope string, err error) {
 	t.attempts = append(t.attempts, attempt{port: true, scope: scope, failed: err != nil})
 }
 
-// countAttempts counts what the write tried.
+// countAttempts updates the metrics with the transaction's attempts.
 func (t *allocationTransaction) countAttempts() {
 	for _, a := range t.attempts {
 		switch {
@@ -144,7 +144,7 @@ func (t *allocationTransaction) countAttempts() {
 	}
 }
 
-// updateMetrics says how much of each range is taken. The caller holds the lock.
+// updateMetrics sets the numbers of allocated and available addresses and ports. a.mu is held.
 func (a *Allocator) updateMetrics() {
 	for _, p := range a.pools {
 		cidr := p.prefix.String()
@@ -162,7 +162,7 @@ func (a *Allocator) updateMetrics() {
 	portsAvailable.Set(float64(a.ports.high - a.ports.low + 1 - n))
 }
 
-// count is how many bits are set.
+// count returns the number of bits that are set.
 func (b bitmap) count() (n int) {
 	for _, w := range b {
 		n += mathbits.OnesCount64(w)

@@ -9,7 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// NodePortStorage keeps which node ports are held, for all API servers over one store.
+// NodePortStorage stores the allocated node ports, for all API servers over one etcd.
 type NodePortStorage interface {
 	// Allocate marks ports as held, all or none. The error is a PortAllocatedError when somebody
 	// holds one already.
@@ -17,21 +17,20 @@ type NodePortStorage interface {
 	Release(ctx context.Context, ports []int) error
 }
 
-// PortAllocatedError is a node port that somebody else holds.
+// PortAllocatedError is the error for a node port that another server has allocated.
 type PortAllocatedError int
 
 func (p PortAllocatedError) Error() string {
 	return fmt.Sprintf("node port %d is held by another Service", int(p))
 }
 
-// UseNodePortStorage makes the allocator write down which node ports it hands out. Call it before
-// the first write.
+// UseNodePortStorage makes the allocator store its node ports. Call it before the first write.
 func (a *Allocator) UseNodePortStorage(p NodePortStorage) { a.portStorage = p }
 
-// PortRange is what node ports are taken from, as "30000-32767".
+// PortRange returns the node port range as "30000-32767".
 func (a *Allocator) PortRange() string { return fmt.Sprintf("%d-%d", a.ports.low, a.ports.high) }
 
-// NewPortMap is the map of the allocator's range in which these Services' ports are held.
+// NewPortMap returns a map of the allocator's range with the node ports of the given Services.
 func (a *Allocator) NewPortMap(services []v1.Service) *PortMap {
 	m := &PortMap{low: a.ports.low, high: a.ports.high}
 	for i := range services {
@@ -44,7 +43,7 @@ func (a *Allocator) NewPortMap(services []v1.Service) *PortMap {
 	return m
 }
 
-// ReadPortMap reads what is stored; nil when it is of another range.
+// ReadPortMap decodes the stored map; nil if it is of another range.
 func (a *Allocator) ReadPortMap(r *v1.RangeAllocation) *PortMap {
 	if r.Range != a.PortRange() {
 		return nil
@@ -54,8 +53,8 @@ func (a *Allocator) ReadPortMap(r *v1.RangeAllocation) *PortMap {
 	return m
 }
 
-// PortMap is which ports of a range are held. It is stored as upstream stores it: a bit per port,
-// the first port's the lowest, in big-endian bytes.
+// PortMap is the set of allocated ports of a range. It is stored like upstream's: a bit per port,
+// the first port's the lowest, as a big-endian number.
 type PortMap struct {
 	low, high int
 	allocated big.Int
@@ -63,11 +62,11 @@ type PortMap struct {
 
 func (m *PortMap) within(n int) bool { return n >= m.low && n <= m.high }
 
-// Has says that a port is held.
+// Has reports whether a port is allocated.
 func (m *PortMap) Has(n int) bool { return m.within(n) && m.allocated.Bit(n-m.low) == 1 }
 
-// Set marks a port of the range as held or free; true when that changed it. What lies outside the
-// range has no mark.
+// Set marks a port as allocated or free and reports whether that changed it. Ports outside of the
+// range are ignored.
 func (m *PortMap) Set(n int, held bool) bool {
 	if !m.within(n) || m.Has(n) == held {
 		return false
@@ -80,7 +79,7 @@ func (m *PortMap) Set(n int, held bool) bool {
 	return true
 }
 
-// All are the held ports in order.
+// All returns the allocated ports in order.
 func (m *PortMap) All() (out []int) {
 	for i := range m.allocated.BitLen() {
 		if m.allocated.Bit(i) == 1 {
@@ -90,19 +89,19 @@ func (m *PortMap) All() (out []int) {
 	return out
 }
 
-// Stored is the object to store.
+// Stored returns the object to store.
 func (m *PortMap) Stored() *v1.RangeAllocation {
 	r := &v1.RangeAllocation{Range: fmt.Sprintf("%d-%d", m.low, m.high), Data: m.allocated.Bytes()}
 	r.Kind, r.APIVersion = "RangeAllocation", "v1"
 	return r
 }
 
-// inRange are the ports that have a mark.
+// inRange returns those of the ports that are in the node port range.
 func (a *Allocator) inRange(ports []int) []int {
 	return slices.DeleteFunc(slices.Clone(ports), func(n int) bool { return n < a.ports.low || n > a.ports.high })
 }
 
-// releasePorts takes ports out of the map; what stays is found by the repair.
+// releasePorts removes ports from the stored map; what stays is found by the repair.
 func (a *Allocator) releasePorts(ctx context.Context, ports []int) {
 	if ports = a.inRange(ports); a.portStorage == nil || len(ports) == 0 {
 		return

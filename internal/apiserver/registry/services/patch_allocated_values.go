@@ -7,9 +7,8 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 )
 
-// prepareAllocation completes what a writer left open before anything is allocated, which is before
-// the rules of the row are asked: what was allocated is kept, and the two forms of the address
-// agree.
+// prepareAllocation completes a Service before allocation: it keeps allocated values that the
+// request leaves out, and syncs clusterIP with clusterIPs. The kind's rules run later.
 func prepareAllocation(s, old *v1.Service) {
 	if old != nil {
 		patchAllocatedValues(s, old)
@@ -17,8 +16,8 @@ func prepareAllocation(s, old *v1.Service) {
 	normalizeClusterIPs(s, old)
 }
 
-// patchAllocatedValues fills addresses and ports that the writer left out from the stored Service,
-// so that a PUT of a manifest does not lose them.
+// patchAllocatedValues copies addresses and ports that the request leaves out from the stored
+// Service, so that a PUT of a manifest does not lose them.
 func patchAllocatedValues(s, old *v1.Service) {
 	if needsClusterIP(old) && needsClusterIP(s) {
 		if s.Spec.ClusterIP == "" {
@@ -47,8 +46,7 @@ func patchAllocatedValues(s, old *v1.Service) {
 	}
 }
 
-// normalizeClusterIPs keeps clusterIP and clusterIPs telling the same for clients that know only
-// one of them.
+// normalizeClusterIPs syncs clusterIP and clusterIPs for clients that set only one of them.
 func normalizeClusterIPs(s, old *v1.Service) {
 	p := &s.Spec
 	if old == nil {
@@ -66,8 +64,8 @@ func normalizeClusterIPs(s, old *v1.Service) {
 	}
 }
 
-// dropTypeDependentFields wipes what the old type needed and the new does not, where the writer did
-// not touch it.
+// dropTypeDependentFields clears fields that the old type needed and the new one does not, unless
+// the request changes them.
 func dropTypeDependentFields(s, old *v1.Service) {
 	p, previous := &s.Spec, &old.Spec
 	if needsClusterIP(old) && !needsClusterIP(s) {
@@ -108,7 +106,7 @@ func dropTypeDependentFields(s, old *v1.Service) {
 
 func equalPtr[T any](a, b *T) bool { return apiequality.Semantic.DeepEqual(a, b) }
 
-// sameNodePorts says that no node port was changed.
+// sameNodePorts reports whether no node port changes.
 func sameNodePorts(s, old *v1.Service) bool {
 	set := func(x *v1.Service) map[int32]bool {
 		m := map[int32]bool{}

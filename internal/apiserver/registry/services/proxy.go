@@ -28,7 +28,7 @@ func proxySubresource(a *Allocator, c pods.Connections, d resourcedef.Deps) map[
 		preferredFamily: a.defaultFamily()}}
 }
 
-// defaultFamily is the cluster's default address family.
+// defaultFamily returns the cluster's default address family.
 func (a *Allocator) defaultFamily() v1.IPFamily {
 	if a == nil {
 		return v1.IPv4Protocol
@@ -36,7 +36,7 @@ func (a *Allocator) defaultFamily() v1.IPFamily {
 	return a.pools[0].family
 }
 
-// proxyREST is services/proxy: HTTP to one ready endpoint of the Service.
+// proxyREST is services/proxy: HTTP to a ready endpoint of the Service.
 type proxyREST struct {
 	deps            resourcedef.Deps
 	transport       http.RoundTripper
@@ -45,8 +45,11 @@ type proxyREST struct {
 
 var _ rest.Connecter = &proxyREST{}
 
-func (r *proxyREST) New() runtime.Object      { return &v1.ServiceProxyOptions{} }
-func (r *proxyREST) Destroy()                 {}
+func (r *proxyREST) New() runtime.Object { return &v1.ServiceProxyOptions{} }
+func (r *proxyREST) Destroy()            {}
+
+// Connect implements rest.Connecter. id is [scheme:]NAME[:port name or number]; without a port the
+// Service's unnamed port is used.
 func (r *proxyREST) ConnectMethods() []string { return pods.ProxyMethods() }
 func (r *proxyREST) NewConnectOptions() (runtime.Object, bool, string) {
 	return &v1.ServiceProxyOptions{}, true, "path"
@@ -80,7 +83,7 @@ func (r *proxyREST) Connect(ctx context.Context, id string, options runtime.Obje
 	return pods.ProxyHandler(&url.URL{Scheme: scheme, Host: host}, o.Path, r.transport, responder), nil
 }
 
-// namedPort is the name of the Service's port that is given by name or by number.
+// namedPort returns the name of the Service's port that is given by name or number.
 func (r *proxyREST) namedPort(ctx context.Context, name, port string) (string, error) {
 	number, err := strconv.ParseInt(port, 10, 64)
 	if err != nil {
@@ -123,8 +126,8 @@ func (r *proxyREST) slices(ctx context.Context, service string) ([]*discoveryv1.
 	return out, nil
 }
 
-// isPod says whether an endpoint is a Pod of the request's namespace that has this address: who may
-// write EndpointSlices reaches no other address through the API server.
+// isPod reports whether an endpoint is a Pod of the request's namespace with that address. It keeps
+// users who can write EndpointSlices from reaching other addresses through the API server.
 func (r *proxyREST) isPod(ctx context.Context, e *discoveryv1.Endpoint) bool {
 	store := r.deps.Lookup("", "pods")
 	if store == nil || e.TargetRef == nil || e.TargetRef.Namespace != request.NamespaceValue(ctx) ||

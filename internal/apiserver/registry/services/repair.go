@@ -11,21 +11,21 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// leakGracePeriod is how long an entry of a Service that is not there is left alone: the Service
-// may be about to be stored. Upstream's figure.
+// leakGracePeriod is how long the allocation of a Service that does not exist is kept: the Service
+// may be about to be stored. Upstream's period.
 const leakGracePeriod = time.Minute
 
-// Finding is what an event tells about a Service or an entry. Reasons and texts are upstream's.
+// Finding is an event about a Service or an IPAddress. Reasons and texts are upstream's.
 type Finding struct {
 	Object       runtime.Object
 	Reason, Text string
 }
 
-// Repair is what makes the ledger agree with the Services.
+// Repair is what makes the IPAddress objects match the Services.
 type Repair struct {
-	Create []*networkingv1.IPAddress // addresses that Services hold without an entry
-	Delete []networkingv1.IPAddress  // entries that belong to nobody, or to another Service than holds the address
-	// what was wrong, and what only a person can decide: a Service that holds what another one has
+	Create []*networkingv1.IPAddress // of Services' addresses without an IPAddress object
+	Delete []networkingv1.IPAddress  // leaked, or of another Service than has the address
+	// what was repaired, and what only a user can: two Services with the same address
 	Findings []Finding
 }
 
@@ -33,7 +33,7 @@ func (r *Repair) addFinding(about runtime.Object, reason, format string, args ..
 	r.Findings = append(r.Findings, Finding{about, reason, fmt.Sprintf(format, args...)})
 }
 
-// RepairIPs compares Services with entries.
+// RepairIPs compares the cluster IPs of Services with the IPAddress objects. Pure.
 func RepairIPs(services []v1.Service, w ServiceCIDRState, now time.Time) Repair {
 	var r Repair
 	m := ipRepair{Repair: &r, holders: map[string][]string{}, recorded: map[string]string{},
@@ -58,16 +58,16 @@ func RepairIPs(services []v1.Service, w ServiceCIDRState, now time.Time) Repair 
 	return r
 }
 
-// ipRepair is the work of one RepairIPs.
+// ipRepair is the state of one RepairIPs.
 type ipRepair struct {
 	*Repair
-	holders    map[string][]string // address to the Services (namespace/name) that hold it
-	recorded   map[string]string   // address to the Service whose entry it has, or to another
-	services   map[string]bool     // Services there are
-	mismatched map[string]bool     // addresses whose entry named somebody who does not hold them
+	holders    map[string][]string // address to the Services (namespace/name) that have it
+	recorded   map[string]string   // address to the Service of its IPAddress, or to otherHolder
+	services   map[string]bool     // Services that exist
+	mismatched map[string]bool     // addresses whose IPAddress names a Service that does not have them
 }
 
-// otherHolder stands for a holder that is no Service.
+// otherHolder is the owner of an IPAddress that is not a Service's.
 const otherHolder = "another"
 
 func (m *ipRepair) checkIPAddress(e *networkingv1.IPAddress, now time.Time) {
@@ -80,7 +80,7 @@ func (m *ipRepair) checkIPAddress(e *networkingv1.IPAddress, now time.Time) {
 	switch {
 	case slices.Contains(m.holders[e.Name], owner):
 		m.recorded[e.Name] = owner
-	case len(m.holders[e.Name]) > 0: // told about the Service that holds it
+	case len(m.holders[e.Name]) > 0: // the finding is about the Service that has it
 		m.mismatched[e.Name] = true
 		m.Delete = append(m.Delete, *e)
 	case now.Sub(e.CreationTimestamp.Time) <= leakGracePeriod:
@@ -126,8 +126,8 @@ func (m *ipRepair) checkService(s *v1.Service, ranges []netip.Prefix) {
 	}
 }
 
-// clusterIPs are the cluster addresses of a Service in their canonical form; what is none stays as
-// it is.
+// clusterIPs returns the cluster IPs of a Service in canonical form; texts that are none stay as
+// they are.
 func clusterIPs(s *v1.Service) (out []string) {
 	if !needsClusterIP(s) || headless(s) {
 		return nil
@@ -141,15 +141,15 @@ func clusterIPs(s *v1.Service) (out []string) {
 	return out
 }
 
-// PortRepair is what makes the map of node ports agree with the Services.
+// PortRepair is what makes the stored map of node ports match the Services.
 type PortRepair struct {
 	Allocate, Release []int
-	Leaked            map[int]time.Time // ports that nobody holds, and since when that was seen: In of the next round
+	Leaked            map[int]time.Time // unused ports and since when: the argument of the next call
 	Findings          []Finding
 }
 
-// RepairNodePorts compares Services with the map, which was read after them. A port that nobody
-// holds is given back when that was so for a while.
+// RepairNodePorts compares the node ports of Services with the map, which was read after them. An
+// unused port is released when it has been unused for leakGracePeriod. Pure.
 func RepairNodePorts(services []v1.Service, m *PortMap, leaked map[int]time.Time, now time.Time) PortRepair {
 	r := PortRepair{Leaked: map[int]time.Time{}}
 	seen := map[int]bool{}

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// rangeFinalizer holds a ServiceCIDR while addresses of it are in use, upstream's name.
+// rangeFinalizer protects a ServiceCIDR whose addresses are in use: upstream's name.
 const rangeFinalizer = "networking.k8s.io/service-cidr-finalizer"
 
 // Texts of the condition Ready, upstream's.
@@ -21,20 +21,20 @@ const (
 	terminating = networkingv1.ServiceCIDRReasonTerminating
 )
 
-// ServiceCIDRState is what is there beside one ServiceCIDR.
+// ServiceCIDRState is all ServiceCIDRs and IPAddresses.
 type ServiceCIDRState struct {
 	CIDRs       []networkingv1.ServiceCIDR
 	IPAddresses []networkingv1.IPAddress
 }
 
-// ServiceCIDRUpdate is how a ServiceCIDR is to be written; nil for what is right already.
+// ServiceCIDRUpdate is what to write of a ServiceCIDR; nil fields are up to date.
 type ServiceCIDRUpdate struct {
 	Status     *networkingv1.ServiceCIDR // with another condition
 	Finalizers *networkingv1.ServiceCIDR // with or without the finalizer
 }
 
-// SyncServiceCIDR decides about one ServiceCIDR. blocked says that it is to go and addresses hold
-// it.
+// SyncServiceCIDR returns the update of one ServiceCIDR. blocked: it is being deleted, but
+// addresses of it are in use. Pure.
 func SyncServiceCIDR(c *networkingv1.ServiceCIDR, w ServiceCIDRState,
 	now metav1.Time) (next ServiceCIDRUpdate, blocked bool) {
 	held := slices.Contains(c.Finalizers, rangeFinalizer)
@@ -74,7 +74,8 @@ func withReady(c *networkingv1.ServiceCIDR, ready metav1.Condition) *networkingv
 	return c
 }
 
-// inUse says that an address lies in a range and in no range of another ServiceCIDR that stays.
+// inUse reports whether an address lies in a range of c and in no range of another ServiceCIDR that
+// is not being deleted.
 func inUse(c *networkingv1.ServiceCIDR, w ServiceCIDRState) bool {
 	var others []netip.Prefix
 	for i := range w.CIDRs {
@@ -93,7 +94,7 @@ func inUse(c *networkingv1.ServiceCIDR, w ServiceCIDRState) bool {
 	return false
 }
 
-// Prefixes are the prefixes of a ServiceCIDR.
+// Prefixes returns the valid prefixes of a ServiceCIDR.
 func Prefixes(c *networkingv1.ServiceCIDR) (out []netip.Prefix) {
 	for _, text := range c.Spec.CIDRs {
 		if p, err := netip.ParsePrefix(text); err == nil {

@@ -27,7 +27,7 @@ func table() resourcedef.Table {
 	}
 }
 
-// Row is a Service's line in `kubectl get services -o wide`.
+// Row returns the cells of a Service in `kubectl get services -o wide`.
 func Row(s *v1.Service, now metav1.Time) []any {
 	ip := "<none>"
 	if len(s.Spec.ClusterIPs) > 0 {

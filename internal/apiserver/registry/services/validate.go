@@ -22,7 +22,7 @@ const (
 
 func validateName(name string, prefix bool) []string { return validation.NameIsDNSLabel(name, prefix) }
 
-// Validate judges a Service; old is nil at creation.
+// Validate validates a Service; old is nil for a create.
 func Validate(s, old *v1.Service) field.ErrorList {
 	var errs field.ErrorList
 	spec := field.NewPath("spec")
@@ -66,7 +66,7 @@ func validateLegacyIP(path *field.Path, ip string, old []string) field.ErrorList
 	return utilvalidation.IsValidIPForLegacyField(path, ip, true, old)
 }
 
-// validateType judges what only one type may or must have.
+// validateType validates fields that only some types may or must have.
 func validateType(s *v1.Service) field.ErrorList {
 	var errs field.ErrorList
 	spec := field.NewPath("spec")
@@ -189,7 +189,7 @@ func validateKnownType(s *v1.ServiceSpec, path *field.Path) field.ErrorList {
 			v1.ServiceTypeNodePort})}
 }
 
-// validatePortSet judges the ports together: no node ports on the wrong type, nothing twice.
+// validatePortSet validates the ports together: no node ports for the wrong type, no duplicates.
 func validatePortSet(s *v1.ServiceSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	type pair struct {
@@ -322,7 +322,7 @@ func validatePolicies(s *v1.Service) field.ErrorList {
 	return errs
 }
 
-// servicePort is a port as messages print it: each field, by its Go name.
+// servicePort is a port as errors print it: all fields, by their Go names.
 type servicePort struct {
 	Name        string
 	Protocol    v1.Protocol

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// validateClusterIPs judges clusterIP, clusterIPs, ipFamilies and ipFamilyPolicy together.
+// validateClusterIPs validates clusterIP, clusterIPs, ipFamilies and ipFamilyPolicy together.
 func validateClusterIPs(s *v1.Service) field.ErrorList {
 	if s.Spec.Type == v1.ServiceTypeExternalName {
 		return nil
@@ -85,7 +85,7 @@ func validateFamilies(p *v1.ServiceSpec, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// ValidateUpdate judges a change: addresses once given stay.
+// ValidateUpdate validates an update: allocated addresses are immutable.
 func ValidateUpdate(s, old *v1.Service) field.ErrorList {
 	errs := validateClusterIPsUnchanged(s, old)
 	errs = append(errs, validateFamiliesUnchanged(s, old)...)
@@ -129,8 +129,8 @@ func validateClusterIPsUnchanged(s, old *v1.Service) field.ErrorList {
 	return errs
 }
 
-// validateFamiliesUnchanged: families stay, but that a second one may come, or go with the address
-// of that family. Headless Services may change theirs.
+// validateFamiliesUnchanged checks that families stay, except that a second one may be added, or
+// removed with its address. Headless Services may change theirs.
 func validateFamiliesUnchanged(s, old *v1.Service) field.ErrorList {
 	if !needsClusterIP(s) || !needsClusterIP(old) || headless(s) || headless(old) {
 		return nil
@@ -160,7 +160,7 @@ func validateFamiliesUnchanged(s, old *v1.Service) field.ErrorList {
 	return errs
 }
 
-// validateStatus judges the load balancer's addresses.
+// validateStatus validates status.loadBalancer.
 func validateStatus(s *v1.Service) field.ErrorList {
 	var errs field.ErrorList
 	path := field.NewPath("status", "loadBalancer", "ingress")

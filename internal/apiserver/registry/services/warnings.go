@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// warn says what of a Service is old, or without effect, in upstream's order.
+// warn returns the warnings about deprecated fields and fields without effect, in upstream's order.
 func warn(s *v1.Service) []string {
 	var out []string
 	spec := field.NewPath("spec")
@@ -56,7 +56,7 @@ func warn(s *v1.Service) []string {
 	return out
 }
 
-// legacyAddressWarnings tells of forms of addresses that are on their way out.
+// legacyAddressWarnings returns warnings about deprecated forms of addresses.
 func legacyAddressWarnings(list []string, path *field.Path) []string {
 	var out []string
 	for i, ip := range list {

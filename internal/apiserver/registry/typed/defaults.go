@@ -2,21 +2,21 @@ package typed
 
 import "reflect"
 
-// SetDefault fills in a field that is not set.
+// SetDefault sets *p to v if it is nil.
 func SetDefault[T any](p **T, v T) {
 	if *p == nil {
 		*p = &v
 	}
 }
 
-// SetDefaultString fills in a text that is empty.
+// SetDefaultString sets *p to v if it is empty.
 func SetDefaultString[T ~string](p *T, v T) {
 	if *p == "" {
 		*p = v
 	}
 }
 
-// Deref is what p points to, or the zero value.
+// Deref returns *p, or the zero value for nil.
 func Deref[T any](p *T) T {
 	if p == nil {
 		var zero T

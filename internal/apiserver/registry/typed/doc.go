@@ -1,8 +1,8 @@
-// Package typed builds rows of served kinds from typed parts: constructors, rules, cells, and the
-// checks that many kinds share.
+// Package typed builds a resourcedef.Kind from functions over the kind's own Go type: constructors,
+// rules, table cells, and the checks that many kinds share.
 //
-// A group's directory (registry/apps, registry/batch, …) says what differs; resourcedef.Kind is
-// what comes out. In: functions over one kind's own Go type. Out: the untyped functions of
-// resourcedef.Rules and resourcedef.Table, and lists of findings with upstream's texts. To add a
-// kind: a Rules literal in the group's directory, a case in its tests, a line in its Kinds.
+// In: functions over *appsv1.Deployment and the like. Out: the untyped functions of
+// resourcedef.Rules and resourcedef.Table, and field errors with upstream's texts (Errors,
+// GoFields). To add a kind: a Rules literal in its group's directory (registry/apps, …), a case in
+// the tests there, a line in its Kinds.
 package typed

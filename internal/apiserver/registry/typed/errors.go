@@ -14,65 +14,73 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Errors gathers what is wrong, in the order it is found.
+// Errors collects the field errors of one validation in the order in which the checks run, which is
+// the order in which clients read them. The zero value is empty and ready; not for concurrent use.
+//
+// Each method that checks takes the path of the checked field and appends nothing when the value is
+// valid.
 type Errors struct{ list field.ErrorList }
 
-// List is what was found; nil when all is well.
+// List returns the collected errors; nil if there are none.
 func (f *Errors) List() field.ErrorList { return f.list }
 
-// Add appends findings made elsewhere.
+// Len returns the number of collected errors.
+func (f *Errors) Len() int { return len(f.list) }
+
+// Add appends errors that another validation returned.
 func (f *Errors) Add(errs ...*field.Error) { f.list = append(f.list, errs...) }
 
-// Invalid refuses a value.
+// Invalid appends an "Invalid value" error that prints value; see GoFields for structs.
 func (f *Errors) Invalid(p *field.Path, value any, detail string) {
 	f.Add(field.Invalid(p, value, detail))
 }
 
-// Required misses a value.
+// Required appends a "Required value" error.
 func (f *Errors) Required(p *field.Path, detail string) { f.Add(field.Required(p, detail)) }
 
-// Forbidden refuses that a field is set at all.
+// Forbidden appends a "Forbidden" error: the field may not be set at all.
 func (f *Errors) Forbidden(p *field.Path, detail string) { f.Add(field.Forbidden(p, detail)) }
 
-// InvalidEach adds one finding per message about value.
+// InvalidEach appends one "Invalid value" error for each of the messages about value, as the
+// functions of k8s.io/apimachinery/pkg/util/validation return them.
 func (f *Errors) InvalidEach(p *field.Path, value any, messages []string) {
 	for _, m := range messages {
 		f.Invalid(p, value, m)
 	}
 }
 
-// AtLeast wants n of least or more.
+// AtLeast checks n >= least.
 func (f *Errors) AtLeast(p *field.Path, n, least int64) {
 	if n < least {
 		f.Invalid(p, n, fmt.Sprintf("must be greater than or equal to %d", least))
 	}
 }
 
-// NotNegative wants n of 0 or more.
+// NotNegative checks n >= 0.
 func (f *Errors) NotNegative(p *field.Path, n int64) { f.AtLeast(p, n, 0) }
 
-// NotNegativeIf wants a number of 0 or more, or none.
+// NotNegativeIf checks *n >= 0; nil is valid.
 func (f *Errors) NotNegativeIf(p *field.Path, n *int32) {
 	if n != nil {
 		f.NotNegative(p, int64(*n))
 	}
 }
 
-// Immutable wants a field to stay what it was.
+// Immutable checks that an update leaves a field as it was (semantic equality).
 func (f *Errors) Immutable(p *field.Path, value, previous any) {
 	f.Add(apivalidation.ValidateImmutableField(value, previous, p)...)
 }
 
-// ImmutableWithoutValue is Same for a field whose rule upstream declares at the type: such refusals
-// show null in place of the value.
+// ImmutableWithoutValue is Immutable for a field whose rule upstream declares at the type
+// (declarative validation): such an error prints null in place of the value.
 func (f *Errors) ImmutableWithoutValue(p *field.Path, value, previous any) {
 	if !apiequality.Semantic.DeepEqual(value, previous) {
 		f.Invalid(p, nil, apivalidation.FieldImmutableErrorMsg)
 	}
 }
 
-// ImmutableGoFields is Same for a value that upstream prints by the field names of an internal
-// type.
+// ImmutableGoFields is Immutable for a struct, which upstream prints by the Go field names of its
+// internal type; see GoFields.
 func (f *Errors) ImmutableGoFields(p *field.Path, value, previous any) {
 	for _, e := range apivalidation.ValidateImmutableField(value, previous, p) {
 		e.BadValue = GoFields(value)
@@ -80,32 +88,33 @@ func (f *Errors) ImmutableGoFields(p *field.Path, value, previous any) {
 	}
 }
 
-// NotDecremented wants a counter to stay or grow.
+// NotDecremented checks that an update does not lower a counter; an unset previous value is lower
+// than any.
 func (f *Errors) NotDecremented(p *field.Path, n, previous *int32) {
 	if previous != nil && (n == nil || *n < *previous) {
 		f.Invalid(p, Deref(n), "cannot be decremented")
 	}
 }
 
-// NotGreater wants n of at most most.
+// NotGreater checks n <= most and gives detail as the text if it is not.
 func (f *Errors) NotGreater(p *field.Path, n, most int32, detail string) {
 	if n > most {
 		f.Invalid(p, n, detail)
 	}
 }
 
-// DNSLabel wants a DNS label, Subdomain a DNS subdomain, QualifiedName a qualified name.
+// DNSLabel checks for a DNS label (RFC 1123).
 func (f *Errors) DNSLabel(p *field.Path, s string) { f.InvalidEach(p, s, validation.IsDNS1123Label(s)) }
 
-// DNSSubdomain wants a DNS subdomain.
+// DNSSubdomain checks for a DNS subdomain (RFC 1123).
 func (f *Errors) DNSSubdomain(p *field.Path, s string) {
 	f.InvalidEach(p, s, validation.IsDNS1123Subdomain(s))
 }
 
-// QualifiedName wants a key that labels may have.
+// QualifiedName checks for a key that a label may have: [DNS subdomain/]name.
 func (f *Errors) QualifiedName(p *field.Path, s string) { f.InvalidEach(p, s, content.IsLabelKey(s)) }
 
-// Supported wants one of the known values.
+// Supported checks that v is one of the known values, which an error lists.
 func Supported[T ~string](f *Errors, p *field.Path, v T, known ...T) {
 	for _, k := range known {
 		if v == k {
@@ -115,12 +124,23 @@ func Supported[T ~string](f *Errors, p *field.Path, v T, known ...T) {
 	f.Add(field.NotSupported(p, v, known))
 }
 
-// LabelSelector judges a label selector by upstream's strict rules; nil is fine.
+// RequiredOneOf is Supported for a field that must be set: the empty value is a "Required value"
+// error.
+func RequiredOneOf[T ~string](f *Errors, p *field.Path, v T, known ...T) {
+	if v == "" {
+		f.Required(p, "")
+		return
+	}
+	Supported(f, p, v, known...)
+}
+
+// LabelSelector validates a label selector by upstream's strict rules, which also check values;
+// nil is valid.
 func (f *Errors) LabelSelector(p *field.Path, s *metav1.LabelSelector) {
 	f.Add(metavalidation.ValidateLabelSelector(s, metavalidation.LabelSelectorValidationOptions{}, p)...)
 }
 
-// IntOrPercent wants a whole number of 0 or more, or a percentage.
+// IntOrPercent checks for an integer >= 0 or a percentage such as "25%".
 func (f *Errors) IntOrPercent(p *field.Path, v intstr.IntOrString) {
 	switch v.Type {
 	case intstr.String:
@@ -130,7 +150,7 @@ func (f *Errors) IntOrPercent(p *field.Path, v intstr.IntOrString) {
 	}
 }
 
-// NotMoreThan100Percent refuses percentages above 100.
+// NotMoreThan100Percent checks that a percentage is at most 100; integers are valid.
 func (f *Errors) NotMoreThan100Percent(p *field.Path, v intstr.IntOrString) {
 	const all = 100
 	if n, ok := percent(v); ok && n > all {
@@ -138,7 +158,8 @@ func (f *Errors) NotMoreThan100Percent(p *field.Path, v intstr.IntOrString) {
 	}
 }
 
-// IntOrPercentValue is the number in a number or percentage, for comparing with 0.
+// IntOrPercentValue returns the number in an integer or percentage, to be compared with 0; nil and
+// other texts are 0.
 func IntOrPercentValue(v *intstr.IntOrString) int {
 	if v == nil {
 		return 0
@@ -149,6 +170,7 @@ func IntOrPercentValue(v *intstr.IntOrString) int {
 	return v.IntValue()
 }
 
+// percent returns the number in a percentage; false if v is none.
 func percent(v intstr.IntOrString) (int, bool) {
 	if v.Type != intstr.String || len(validation.IsValidPercent(v.StrVal)) > 0 {
 		return 0, false

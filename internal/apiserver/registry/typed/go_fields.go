@@ -9,19 +9,25 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// GoFields wraps a value for messages: structs print by their Go field names, all of them and at
-// every depth, as upstream prints what it refuses.
+// GoFields wraps the value of a field error so that its structs print by their Go field names: all
+// fields, set or not, at every depth, in slices too. Upstream validates internal types, which have
+// no JSON tags, and field.Error prints values as JSON; clients see `{"Type":"Odd","RollingUpdate":
+// null}`. Types of meta/v1 (which internal types hold as they are) and values that marshal
+// themselves (quantities, times, IntOrString) keep their JSON names. Maps do too: none of those that
+// are printed hold structs. Upstream flattens embedded structs (a template's ObjectMeta); here they
+// print by their type's name.
 func GoFields(v any) any { return goFields{v} }
 
 type goFields struct{ v any }
 
-// MarshalJSON writes structs with Go field names and leaves what marshals itself alone.
+// MarshalJSON implements json.Marshaler, which field.Error.ErrorBody calls.
 func (b goFields) MarshalJSON() ([]byte, error) {
 	var out bytes.Buffer
 	err := writeGoFields(&out, reflect.ValueOf(b.v))
 	return out.Bytes(), err
 }
 
+// writeGoFields appends v as JSON to out.
 func writeGoFields(out *bytes.Buffer, v reflect.Value) error {
 	switch marshaler := reflect.TypeFor[json.Marshaler](); {
 	case !v.IsValid() || (v.Kind() == reflect.Pointer || v.Kind() == reflect.Slice || v.Kind() == reflect.Map) &&
@@ -46,12 +52,14 @@ func writeGoFields(out *bytes.Buffer, v reflect.Value) error {
 	return nil
 }
 
+// writeJSON appends v by its JSON tags.
 func writeJSON(out *bytes.Buffer, v reflect.Value) error {
 	raw, err := json.Marshal(v.Interface())
 	out.Write(raw)
 	return err
 }
 
+// writeParts appends n elements, each written by one, between the two characters of ends.
 func writeParts(out *bytes.Buffer, ends string, n int, one func(int) error) error {
 	out.WriteByte(ends[0])
 	for i := range n {

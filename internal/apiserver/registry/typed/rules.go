@@ -10,13 +10,13 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
-// Object is what both Go types of an object are.
+// Object constrains PT to *T where *T is an API object or list.
 type Object[T any] interface {
 	*T
 	runtime.Object
 }
 
-// NewTypes are the constructors of a kind and its list.
+// NewTypes returns the constructors of a cluster-scoped kind T and its list L.
 func NewTypes[T, L any, PT Object[T], PL Object[L]]() resourcedef.Types {
 	return resourcedef.Types{
 		New:     func() runtime.Object { return PT(new(T)) },
@@ -24,39 +24,41 @@ func NewTypes[T, L any, PT Object[T], PL Object[L]]() resourcedef.Types {
 	}
 }
 
-// NewNamespacedTypes are NewTypes of a namespaced kind.
+// NewNamespacedTypes is NewTypes for a namespaced kind.
 func NewNamespacedTypes[T, L any, PT Object[T], PL Object[L]]() resourcedef.Types {
 	t := NewTypes[T, L, PT, PL]()
 	t.Namespaced = true
 	return t
 }
 
-// RowFunc adapts a typed row function.
+// RowFunc adapts a function that makes the table cells of a T to resourcedef.Table.Row.
 func RowFunc[T any](f func(*T, resourcedef.RowOptions) []any) func(runtime.Object, resourcedef.RowOptions) []any {
 	return func(o runtime.Object, opt resourcedef.RowOptions) []any { return f(cast[T](o), opt) }
 }
 
-// Rules are a kind's decisions about writes over its own Go type; any may be nil. They become
-// resourcedef.Rules with Rules.
+// Rules are resourcedef.Rules over a kind's own Go type; Untyped converts them. Any field may be
+// nil: the generic strategy then does what resourcedef.Rules says for that field. The functions are
+// pure and may be called from many requests at once; those that prepare or default change o and
+// must not change old.
 type Rules[T any] struct {
 	ValidateName     func(name string, prefix bool) []string
 	Default          func(o *T)
 	PrepareForCreate func(ctx context.Context, o *T)
 	PrepareForUpdate func(o, old *T)
-	// Validate judges what is written; old is nil at creation.
+	// Validate checks a create (old is nil) and an update.
 	Validate func(o, old *T) field.ErrorList
-	// PrepareForStatusUpdate keeps of old what the status endpoint may not change beyond the rest
-	// of the object.
+	// PrepareForStatusUpdate copies from old those parts of the status that the status endpoint may
+	// not change; the generic strategy has copied everything outside of the status.
 	PrepareForStatusUpdate func(o, old *T)
 	ValidateStatus         func(o, old *T) field.ErrorList
 	Warn                   func(o *T) []string
 	SelectableFields       func(o *T) fields.Set
-	// Unconditional lets PUT without a resourceVersion through; AllowCreateOnUpdate lets it make
-	// the object.
+	// AllowUnconditionalUpdate accepts PUT without a resourceVersion; AllowCreateOnUpdate lets PUT
+	// create the object.
 	AllowUnconditionalUpdate, AllowCreateOnUpdate bool
 }
 
-// Untyped are the untyped rules.
+// Untyped converts the rules to those of the generic strategy. A nil rule stays nil.
 func (r Rules[T]) Untyped() resourcedef.Rules {
 	return resourcedef.Rules{
 		ValidateName: r.ValidateName,
@@ -86,7 +88,7 @@ func (r Rules[T]) Untyped() resourcedef.Rules {
 	}
 }
 
-// cast is the object a rule was written for; a row is only ever given its own kind.
+// cast panics for another type: the generic strategy only calls a rule with its own kind.
 func cast[T any](o runtime.Object) *T { return any(o).(*T) }
 
 func untypedFunc[T any](f func(*T)) func(runtime.Object) {
@@ -97,7 +99,7 @@ func untypedUpdateFunc[T any](f func(o, old *T)) func(context.Context, runtime.O
 	return ifSet(f, func(_ context.Context, o, old runtime.Object) { f(cast[T](o), cast[T](old)) })
 }
 
-// ifSet is to, unless there is no rule.
+// ifSet returns to, or nil if rule is nil.
 func ifSet[F, G any](rule F, to G) G {
 	if isNil(rule) {
 		var none G
