@@ -99,12 +99,15 @@ func (w *fixture) join(name, link string, ips []netip.Addr) {
 	w.places[name] = p
 	w.sh("node",
 		fmt.Sprintf(
-			`ip link add %s type veth peer name eth0 netns %s; ip addr add 169.254.1.1/32 dev %s; ip addr add fe80::1/64 dev %s nodad; ip link set %s up
+			`ip link add %s type veth peer name eth0 netns %s; ip addr add 169.254.1.1/32 dev %s;
+		ip addr add fe80::1/64 dev %s nodad; ip link set %s up
 		ip route add %s dev %s; ip -6 route add %s dev %s`, link, p.ns.Path(), link, link, link, ips[0], link, ips[1],
 			link))
 	w.sh(name, fmt.Sprintf(
-		`sysctl -qw net.ipv6.conf.eth0.accept_dad=0; ip link set lo up; ip addr add %s/32 dev eth0; ip addr add %s/128 dev eth0 nodad; ip link set eth0 up
-		ip route add 169.254.1.1 dev eth0 scope link; ip route add default via 169.254.1.1; ip -6 route add default via fe80::1 dev eth0`, ips[0], ips[1]))
+		`sysctl -qw net.ipv6.conf.eth0.accept_dad=0; ip link set lo up; ip addr add %s/32 dev eth0;
+		ip addr add %s/128 dev eth0 nodad; ip link set eth0 up
+		ip route add 169.254.1.1 dev eth0 scope link; ip route add default via 169.254.1.1;
+		ip -6 route add default via fe80::1 dev eth0`, ips[0], ips[1]))
 }
 
 // answer listens on every port that a probe asks this place for.

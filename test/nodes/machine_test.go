@@ -75,7 +75,8 @@ func newLab(t *testing.T) *testLab {
 	}
 	l.router = l.newNS()
 	l.sh(l.router, `sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1; ip link set lo up
-		for s in 1 2; do ip link add gxb$s type bridge; ip addr add 10.171.$s.254/24 dev gxb$s; ip addr add fd10:171:$s::254/64 dev gxb$s nodad; ip link set gxb$s up; done`)
+		for s in 1 2; do ip link add gxb$s type bridge; ip addr add 10.171.$s.254/24 dev gxb$s;
+		ip addr add fd10:171:$s::254/64 dev gxb$s nodad; ip link set gxb$s up; done`)
 	return l
 }
 

@@ -75,8 +75,11 @@ func newFixture(t testing.TB) *fixture {
 		return true, one, err
 	})
 	w.sh(w.node,
-		`ip link set lo up; ip link add br0 address 0a:58:0a:c7:00:01 type bridge; ip addr add 10.199.0.1/24 dev br0; ip link set br0 up
-		sysctl -qw net.ipv4.ip_forward=1 net.ipv4.conf.br0.route_localnet=1 net.ipv4.conf.all.send_redirects=0 net.ipv4.conf.br0.send_redirects=0; ip link add uplink type veth peer name up2; ip link set uplink up; ip addr add 192.0.2.1/24 dev uplink`)
+		`ip link set lo up; ip link add br0 address 0a:58:0a:c7:00:01 type bridge; ip addr add 10.199.0.1/24 dev br0;
+		ip link set br0 up
+		sysctl -qw net.ipv4.ip_forward=1 net.ipv4.conf.br0.route_localnet=1
+		sysctl -qw net.ipv4.conf.all.send_redirects=0 net.ipv4.conf.br0.send_redirects=0
+		ip link add uplink type veth peer name up2; ip link set uplink up; ip addr add 192.0.2.1/24 dev uplink`)
 	w.move("up2", w.neighbour)
 	w.sh(w.neighbour,
 		`ip link set lo up; ip link set up2 up; ip addr add 192.0.2.2/24 dev up2; ip route add default via 192.0.2.1`)

@@ -40,7 +40,8 @@ func newTestLAN(t *testing.T) *testLAN {
 		t.Cleanup(func() { _ = n.Close(); _ = testutils.UnmountNS(n) })
 	}
 	l.sh("router",
-		`sysctl -qw net.ipv4.ip_forward=1; ip link set lo up; ip link add br1 type bridge; ip addr add 10.171.1.254/24 dev br1; ip link set br1 up
+		`sysctl -qw net.ipv4.ip_forward=1; ip link set lo up; ip link add br1 type bridge;
+		ip addr add 10.171.1.254/24 dev br1; ip link set br1 up
 		ip link add br2 type bridge; ip addr add 10.171.2.254/24 dev br2; ip link set br2 up`)
 	for i, name := range []string{"a", "b", "c"} {
 		segment := 1 + i/2
@@ -48,7 +49,8 @@ func newTestLAN(t *testing.T) *testLAN {
 			name, name, name, segment))
 		l.move("up-"+name, "router", name)
 		l.sh(name, fmt.Sprintf(
-			`sysctl -qw net.ipv4.ip_forward=1; ip link set lo up; ip addr add 10.171.%d.%d/24 dev up-%s; ip link set up-%s up; ip route add default via 10.171.%d.254
+			`sysctl -qw net.ipv4.ip_forward=1; ip link set lo up; ip addr add 10.171.%d.%d/24 dev up-%s;
+			ip link set up-%s up; ip route add default via 10.171.%d.254
 			ip link add pods type bridge; ip addr add 10.71.%d.1/24 dev pods; ip link set pods up`, segment, i+1, name,
 			name, segment, i))
 		l.all = append(l.all, node(name, fmt.Sprintf("10.171.%d.%d", segment, i+1), fmt.Sprintf("10.71.%d.0/24", i)))

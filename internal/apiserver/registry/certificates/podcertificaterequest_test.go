@@ -66,8 +66,7 @@ func TestPodRequests(t *testing.T) {
 		"no UID": {func(s *certificatesv1.PodCertificateRequestSpec) { s.PodUID = "" },
 			`spec.podUID: Invalid value: "": must not be empty`},
 		"long UID": {func(s *certificatesv1.PodCertificateRequestSpec) {
-			s.NodeUID = "x" + s.NodeUID +
-				"12345678901234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901"
+			s.NodeUID = "x" + s.NodeUID + strings.Repeat("1234567890", 13) + "1"
 		}, "spec.nodeUID: Too long"},
 		"no account": {func(s *certificatesv1.PodCertificateRequestSpec) { s.ServiceAccountName = "" },
 			`spec.serviceAccountName: Invalid value: ""`},
