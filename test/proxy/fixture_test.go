@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -29,6 +28,7 @@ import (
 	"github.com/gantry-project/gantry/internal/proxy/nftables"
 	"github.com/gantry-project/gantry/internal/proxy/nftables/nfnetlink"
 	"github.com/gantry-project/gantry/internal/proxy/rules"
+	"github.com/gantry-project/gantry/test/netns"
 )
 
 const (
@@ -65,7 +65,7 @@ func newFixture(t testing.TB) *fixture {
 	if os.Geteuid() != 0 || os.Getenv("GANTRY_NO_CONTAINERS") != "" {
 		t.Skip("needs root: makes network namespaces")
 	}
-	w := &fixture{t: t, node: newNS(t), neighbour: newNS(t), client: fake.NewClientset(),
+	w := &fixture{t: t, node: netns.New(t), neighbour: netns.New(t), client: fake.NewClientset(),
 		facts: &recordingSink{make(chan string, 1000)}, watches: make(chan struct{}, 100),
 		settings: rules.Settings{Family: rules.IPv4, MasqueradeBit: 14,
 			LocalDetector: rules.LocalTrafficDetector{Interface: bridge}, ConfineInterfaces: []string{bridge}}}
@@ -89,13 +89,7 @@ func newFixture(t testing.TB) *fixture {
 
 func (w *fixture) sh(n ns.NetNS, script string) {
 	w.t.Helper()
-	must(w.t, n.Do(func(ns.NetNS) error {
-		out, err := exec.Command("sh", "-ec", script).CombinedOutput()
-		if err != nil {
-			return fmt.Errorf("%w: %s", err, out)
-		}
-		return nil
-	}))
+	netns.MustRun(w.t, n, script)
 }
 
 func (w *fixture) move(link string, to ns.NetNS) {
@@ -111,7 +105,7 @@ type pod struct {
 func (w *fixture) pod() pod {
 	w.t.Helper()
 	w.pods++
-	p := pod{newNS(w.t), fmt.Sprintf("10.199.0.%d", w.pods+1)}
+	p := pod{netns.New(w.t), fmt.Sprintf("10.199.0.%d", w.pods+1)}
 	w.sh(w.node,
 		fmt.Sprintf("ip link add v%d type veth peer name eth0; ip link set v%d master br0; ip link set v%d type "+
 			"bridge_slave hairpin on; ip link set v%d up", w.pods, w.pods, w.pods, w.pods))
@@ -347,31 +341,6 @@ func (w *fixture) list() string {
 		return err
 	}))
 	return string(out)
-}
-
-func newNS(t testing.TB) ns.NetNS {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "ns")
-	must(t, os.WriteFile(file, nil, 0o600))
-	failed := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread dies with its namespace
-		err := unix.Unshare(unix.CLONE_NEWNET)
-		if err == nil {
-			err = unix.Mount(fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()), file, "", unix.MS_BIND, "")
-		}
-		failed <- err
-	}()
-	must(t, <-failed)
-	n, err := ns.GetNS(file)
-	must(t, err)
-	t.Cleanup(func() {
-		if err := errors.Join(n.Close(), unix.Unmount(file, unix.MNT_DETACH)); err != nil && !strings.Contains(
-			err.Error(), "invalid argument") {
-			t.Error(err)
-		}
-	})
-	return n
 }
 
 func must(t testing.TB, err error) {

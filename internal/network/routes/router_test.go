@@ -5,14 +5,14 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/containernetworking/plugins/pkg/ns"
-	"github.com/containernetworking/plugins/pkg/testutils"
+
+	"github.com/gantry-project/gantry/test/netns"
 )
 
 // testLAN is two nodes on one segment and a third behind a router, each with a Pod's address on a
@@ -32,12 +32,7 @@ func newTestLAN(t *testing.T) *testLAN {
 	l := &testLAN{t: t, nodes: map[string]ns.NetNS{},
 		links: &Router{ID: "0badcafe", Cluster: []netip.Prefix{netip.MustParsePrefix("10.71.0.0/16")}}}
 	for _, name := range []string{"a", "b", "c", "router"} {
-		n, err := testutils.NewNS()
-		if err != nil {
-			t.Fatal(err)
-		}
-		l.nodes[name] = n
-		t.Cleanup(func() { _ = n.Close(); _ = testutils.UnmountNS(n) })
+		l.nodes[name] = netns.New(t)
 	}
 	l.sh("router",
 		`sysctl -qw net.ipv4.ip_forward=1; ip link set lo up; ip link add br1 type bridge;
@@ -60,15 +55,7 @@ func newTestLAN(t *testing.T) *testLAN {
 
 func (l *testLAN) sh(name, script string) string {
 	l.t.Helper()
-	var out []byte
-	err := l.nodes[name].Do(func(ns.NetNS) (err error) {
-		out, err = exec.Command("sh", "-euc", script).CombinedOutput()
-		return err
-	})
-	if err != nil {
-		l.t.Fatalf("%s: %s: %v: got %s, want no error", name, script, err, out)
-	}
-	return string(out)
+	return netns.MustRun(l.t, l.nodes[name], script)
 }
 
 func (l *testLAN) move(link, from, to string) {

@@ -140,8 +140,8 @@ func TestCacheDuration(t *testing.T) {
 	}
 }
 
-// response is a plugin's script that answers in a version of the API.
-func response(version, more string) string {
+// versionedResponse is a plugin's script that answers in a version of the API.
+func versionedResponse(version, more string) string {
 	return `echo '{"kind":"CredentialProviderResponse","apiVersion":"credentialprovider.kubelet.k8s.io/` + version +
 		`"` + more + `}'`
 }
@@ -152,10 +152,10 @@ func TestPluginFailuresAreReported(t *testing.T) {
 			"exit 3": `error execing credential provider plugin plugin for image eu.example.com/a: exit status 3 ` +
 			`("no ` +
 			`luck\n")`,
-		"echo '{}'":                             `unexpected kind: ""`,
-		"echo hello":                            "error decoding credential provider plugin response",
-		response("v1beta1", ""):                 "did not match expected apiVersion",
-		response("v1", `,"cacheKeyType":"Pod"`): `did not return a valid cacheKeyType: "Pod"`,
+		"echo '{}'":                      `unexpected kind: ""`,
+		"echo hello":                     "error decoding credential provider plugin response",
+		versionedResponse("v1beta1", ""): "did not match expected apiVersion",
+		versionedResponse("v1", `,"cacheKeyType":"Pod"`): `did not return a valid cacheKeyType: "Pod"`,
 	} {
 		w := newTestEnv(t, script)
 		p, err := w.open(plugin)
@@ -240,15 +240,21 @@ func TestBadConfiguration(t *testing.T) {
 	w := newTestEnv(t, "exit 1")
 	const fields = "matchImages: [a.b], defaultCacheDuration: 1m"
 	for config, want := range map[string]string{
-		"  []\n":                         "providers: Required value: at least 1 item in plugins is required",
+		"  []\n": "providers: Required value: at least 1 item in plugins is required",
+
 		provider("gone", "v1", fields):   "plugin binary executable " + w.dir + "/bin/gone did not exist",
-		provider("a/b", "v1", fields):    `providers[0].name: Invalid value: "a/b": provider name cannot contain path sep`,
+		provider("a/b", "v1", fields):    `providers[0].name: Invalid value: "a/b": provider name cannot contain path`,
 		provider("plugin", "v2", fields): "providers[0].apiVersion: Unsupported value",
-		provider("plugin", "v1", "matchImages: [], defaultCacheDuration: 1m"): "providers[0].matchImages: Required value",
-		provider("plugin", "v1", "matchImages: [a.b]"):                        "providers[0].defaultCacheDuration: Required value",
-		provider("plugin", "v1", "matchImage: [a.b]"):                         `unknown field "providers[0].matchImage"`,
+
+		provider("plugin", "v1", "matchImages: [], defaultCacheDuration: 1m"): "" +
+			"providers[0].matchImages: Required value: at least 1 item in matchImages is required",
+
+		provider("plugin", "v1", "matchImages: [a.b]"): "providers[0].defaultCacheDuration: Required value",
+		provider("plugin", "v1", "matchImage: [a.b]"):  `unknown field "providers[0].matchImage"`,
+
 		plugin + "  tokenAttributes: {serviceAccountTokenAudience: a, requireServiceAccount: true}\n": "" +
 			"providers[0].tokenAttributes.cacheType: Required value",
+
 		plugin + plugin: `providers[1].name: Duplicate value: "plugin"`,
 	} {
 		if _, err := w.open(config); err == nil || !strings.Contains(err.Error(), want) {
