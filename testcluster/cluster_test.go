@@ -16,14 +16,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/rest"
 
+	"github.com/gantry-project/gantry/test/wrappers"
 	"github.com/gantry-project/gantry/testcluster"
 )
 
 func pod(name, image string) *corev1.Pod {
-	one := int64(1)
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: corev1.PodSpec{TerminationGracePeriodSeconds: &one,
-			Containers: []corev1.Container{{Name: "app", Image: image}}}}
+	return wrappers.MakePod().Name(name).TerminationGracePeriodSeconds(1).Container("app", image).Obj()
 }
 
 func create(t *testing.T, c *testcluster.Cluster, p *corev1.Pod) {

@@ -31,8 +31,10 @@ func TestPageCountsGroupsAndNamesWhatDidNotPass(t *testing.T) {
 
 func TestOutcomesAreThoseOfTestsThatRan(t *testing.T) {
 	specs, err := outcomes(strings.NewReader(`[{"SpecReports": [
-		{"LeafNodeType": "It", "ContainerHierarchyTexts": ["[sig-node] Pods"], "LeafNodeText": "run", "State": "passed", "NumAttempts": 1},
-		{"LeafNodeType": "It", "ContainerHierarchyTexts": [], "LeafNodeText": "filtered", "State": "skipped", "NumAttempts": 0},
+		{"LeafNodeType": "It", "ContainerHierarchyTexts": ["[sig-node] Pods"], "LeafNodeText": "run",
+			"State": "passed", "NumAttempts": 1},
+		{"LeafNodeType": "It", "ContainerHierarchyTexts": [], "LeafNodeText": "filtered",
+			"State": "skipped", "NumAttempts": 0},
 		{"LeafNodeType": "SynchronizedBeforeSuite", "State": "passed"}]}]`))
 	if err != nil || len(specs) != 1 || specs[0].Name != "[sig-node] Pods run" {
 		t.Errorf(`got %+v %v, want no error, 1 in specs and Name "[sig-node] Pods run"`, specs, err)

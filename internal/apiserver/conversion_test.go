@@ -40,14 +40,16 @@ spec:
     served: true
     storage: true
     selectableFields: [{jsonPath: .spec.colour}]
-    subresources: {scale: {specReplicasPath: .spec.size, statusReplicasPath: .status.size, labelSelectorPath: .status.selector}, status: {}}
+    subresources: {scale: {specReplicasPath: .spec.size, statusReplicasPath: .status.size,
+      labelSelectorPath: .status.selector}, status: {}}
     schema: {openAPIV3Schema: {type: object, properties: {
       spec: {type: object, properties: {colour: {type: string}, size: {type: integer}}},
       status: {type: object, properties: {size: {type: integer}, selector: {type: string}}}}}}
   - name: v2
     served: true
     storage: false
-    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {hue: {type: string}, size: {type: integer}}}}}}
+    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {hue: {type: string},
+      size: {type: integer}}}}}}
 `
 
 // conversionHandler is a conversion webhook: what v1 calls colour is hue in v2. It refuses objects

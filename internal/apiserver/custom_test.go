@@ -192,7 +192,8 @@ func TestCustomObjectsArePruned(t *testing.T) {
 		return string(raw)
 	}
 	sent := read(
-		`metadata: {name: a}, top: 1, status: {seen: true}, spec: {odd: 1, port: 80, free: {x: {z: 1}, typed: 2}, closed: {a: b, c: d}, list: [{odd: 1}, {id: own}],
+		`metadata: {name: a}, top: 1, status: {seen: true}, spec: {odd: 1, port: 80, free: {x: {z: 1}, typed: 2},
+		closed: {a: b, c: d}, list: [{odd: 1}, {id: own}],
 		pod: {apiVersion: v1, kind: Pod, metadata: {name: p, odd: 1}, spec: {anything: 1}}}`)
 	const want = `{"spec":{"closed":{"a":"b"},"free":{"typed":2,"x":{"z":1}},"known":"set","list":[{"id":"unnamed"},` +
 		`{"id":"own"}],` +

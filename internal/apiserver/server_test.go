@@ -22,6 +22,7 @@ import (
 	"github.com/gantry-project/gantry/internal/control/bootstrap"
 	"github.com/gantry-project/gantry/internal/control/storageversionmigrator"
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 // sharedServer is one server for all tests that do not stop it; each uses namespaces of its own.
@@ -196,10 +197,7 @@ func newNamespace(t *testing.T, c kubernetes.Interface) string {
 }
 
 func pod(name string) *corev1.Pod {
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "busybox"}}},
-	}
+	return wrappers.MakePod().Name(name).Container("c", "busybox").Obj()
 }
 
 // mustCreate fails the test on an error and passes the value on.

@@ -16,8 +16,8 @@ var (
 	anyWord    = regexp.MustCompile(`[A-Za-z]{2,}`)
 )
 
-// TestFailuresSayWhatTheyWant refuses a format of Errorf and Fatalf in a test that holds verbs only:
-// who reads a failing run does not know which of the values was got, and what was wanted.
+// TestFailuresSayWhatTheyWant refuses a format of Errorf and Fatalf in a test that holds verbs
+// only: who reads a failing run does not know which of the values was got, and what was wanted.
 func TestFailuresSayWhatTheyWant(t *testing.T) {
 	for _, file := range testFiles(t) {
 		fset := token.NewFileSet()

@@ -414,7 +414,8 @@ func TestAnyCNIPluginWorks(t *testing.T) {
 	n.cfg.CNIConfDir, n.cfg.CNIBinDir = filepath.Join(dir, "net.d"), filepath.Join(dir, "bin")
 	plugin := `#!/bin/sh
 cat > ` + dir + `/stdin.$CNI_COMMAND
-echo '{"cniVersion":"1.0.0","interfaces":[{"name":"eth0","sandbox":"'$CNI_NETNS'"}],"ips":[{"address":"203.0.113.7/24","interface":0}]}'
+echo '{"cniVersion":"1.0.0","interfaces":[{"name":"eth0","sandbox":"'$CNI_NETNS'"}],
+ "ips":[{"address":"203.0.113.7/24","interface":0}]}'
 `
 	for file, text := range map[string]string{
 		"bin/theirs":           plugin,

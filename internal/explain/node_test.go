@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 // runs sets the Pod's container running.
@@ -22,9 +23,8 @@ func (in *In) runs() *corev1.ContainerStatus {
 func (in *In) app() *corev1.Container { return &in.Pod.Spec.Containers[0] }
 
 func readyPod(name string, labels map[string]string, ready corev1.ConditionStatus) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Labels: labels},
-		Status: corev1.PodStatus{Phase: corev1.PodRunning,
-			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}}}
+	return wrappers.MakePod().Namespace("shop").Name(name).Labels(labels).Phase(corev1.PodRunning).
+		Condition(corev1.PodReady, ready).Obj()
 }
 
 // Rules about what a node's journal tells: each row is one situation, what the answer must say, and

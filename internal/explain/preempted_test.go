@@ -7,22 +7,15 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 func asks(name, cpu string, set ...func(*corev1.Pod)) *corev1.Pod {
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: "uid-" + "x"},
-		Spec: corev1.PodSpec{SchedulerName: "default-scheduler", Containers: []corev1.Container{{
-			Name: "app",
-			Resources: corev1.ResourceRequirements{
-				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}}}}}}
-	for _, f := range set {
-		f(p)
-	}
-	return p
+	return wrappers.MakePod().Namespace("shop").Name(name).UID("uid-x").SchedulerName("default-scheduler").
+		Container("app", "").Req(map[corev1.ResourceName]string{corev1.ResourceCPU: cpu}).Obj(set...)
 }
 
 func text(t *testing.T, a Answer) string {

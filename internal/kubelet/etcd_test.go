@@ -25,7 +25,8 @@ spec:
   containers:
     - name: etcd
       image: registry.k8s.io/etcd:3.5.13-0
-      command: [etcd, "--advertise-client-urls=https://192.0.2.10:2379", "--listen-client-urls=https://0.0.0.0:2379", --data-dir=/var/lib/etcd]
+      command: [etcd, "--advertise-client-urls=https://192.0.2.10:2379", "--listen-client-urls=https://0.0.0.0:2379",
+        --data-dir=/var/lib/etcd]
       volumeMounts:
         - {name: etcd-data, mountPath: /var/lib/etcd}
         - {name: etcd-certs, mountPath: /etc/kubernetes/pki/etcd}

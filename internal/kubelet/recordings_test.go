@@ -142,7 +142,8 @@ const runc = "failed to create containerd task: failed to create shim task: OCI 
 
 // unplayable cases need a kernel, a network, or a node with a disk.
 var unplayable = regexp.MustCompile(
-	"^oom-|memory-down-below-use|downward-env-resources|-tcp-|sandbox-killed|own-signal|http-refused|workingdir|unscheduled")
+	"^oom-|memory-down-below-use|downward-env-resources|-tcp-|sandbox-killed|own-signal|" +
+		"http-refused|workingdir|unscheduled")
 
 // startErrors are what the runtime said of commands it could not start.
 var startErrors = []struct{ in, container, text string }{

@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
@@ -26,6 +25,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet"
 	kubeletresource "github.com/gantry-project/gantry/internal/kubelet/resource"
 	"github.com/gantry-project/gantry/internal/linux/mount"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 // rig is a node over the fake runtime and client-go's fake API, in virtual time.
@@ -163,15 +163,10 @@ func (r *rig) delete(name string, grace int64) {
 
 // pod makes a Pod that the defaulter has seen.
 func pod(name string, containers ...v1.Container) *v1.Pod {
-	grace := int64(30)
-	p := &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("uid-" + name), Generation: 1},
-		Spec: v1.PodSpec{NodeName: "n1", RestartPolicy: v1.RestartPolicyAlways,
-			TerminationGracePeriodSeconds: &grace, DNSPolicy: v1.DNSDefault, Containers: containers},
-		Status: v1.PodStatus{Phase: v1.PodPending,
-			Conditions: []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionTrue}}},
-	}
-	return p
+	return wrappers.MakePod().Namespace("default").Name(name).UID("uid-"+name).Generation(1).Node("n1").
+		RestartPolicy(v1.RestartPolicyAlways).TerminationGracePeriodSeconds(30).Containers(containers...).
+		Phase(v1.PodPending).Condition(v1.PodScheduled, v1.ConditionTrue).
+		Obj(func(p *v1.Pod) { p.Spec.DNSPolicy = v1.DNSDefault })
 }
 
 func scriptContainer(name, script string) v1.Container {

@@ -14,15 +14,14 @@ import (
 	v1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 // cluster is a scheduler over a clientset in memory, whose binding subresource does what an API
@@ -243,29 +242,17 @@ func (c *cluster) event(pod, reason, note string) *eventsv1.Event {
 }
 
 func aNode(name, cpu string, change ...func(*v1.Node)) *v1.Node {
-	n := &v1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1.LabelHostname: name}},
-		Status: v1.NodeStatus{Allocatable: v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu),
-			v1.ResourceMemory: resource.MustParse("8Gi"), v1.ResourcePods: resource.MustParse("110")}},
-	}
-	for _, f := range change {
-		f(n)
-	}
-	return n
+	return wrappers.MakeNode().Hostname(name).Allocatable(map[v1.ResourceName]string{v1.ResourceCPU: cpu,
+		v1.ResourceMemory: "8Gi", v1.ResourcePods: "110"}).Obj(change...)
 }
 
 func aPod(name, cpu string, change ...func(*v1.Pod)) *v1.Pod {
-	p := &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID("uid-" + name)},
-		Spec:       v1.PodSpec{SchedulerName: "default-scheduler", Containers: []v1.Container{{Name: "c", Image: "i"}}},
-	}
+	p := wrappers.MakePod().Namespace("default").Name(name).UID("uid-"+name).SchedulerName("default-scheduler").
+		Container("c", "i")
 	if cpu != "" {
-		p.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu)}
+		p.Req(map[v1.ResourceName]string{v1.ResourceCPU: cpu})
 	}
-	for _, f := range change {
-		f(p)
-	}
-	return p
+	return p.Obj(change...)
 }
 
 const preemptionEnd = " preemption: "

@@ -74,7 +74,8 @@ endpoints: [{addresses: ["%[1]s"], conditions: {ready: true}}]
 apiVersion: apiregistration.k8s.io/v1
 kind: APIService
 metadata: {name: v1beta1.metrics.k8s.io}
-spec: {group: metrics.k8s.io, version: v1beta1, groupPriorityMinimum: 100, versionPriority: 100, insecureSkipTLSVerify: true, service: {name: metrics-server, namespace: kube-system}}
+spec: {group: metrics.k8s.io, version: v1beta1, groupPriorityMinimum: 100, versionPriority: 100,
+  insecureSkipTLSVerify: true, service: {name: metrics-server, namespace: kube-system}}
 ---
 apiVersion: v1
 kind: Pod
@@ -82,7 +83,8 @@ metadata: {name: busy, namespace: default}
 spec:
   terminationGracePeriodSeconds: 1
   containers:
-  - {name: turns, image: "busybox:1.37", imagePullPolicy: IfNotPresent, command: [sh, -c, "while true; do :; done"], resources: {limits: {cpu: 300m, memory: 32Mi}}}
+  - {name: turns, image: "busybox:1.37", imagePullPolicy: IfNotPresent, command: [sh, -c, "while true; do :; done"],
+      resources: {limits: {cpu: 300m, memory: 32Mi}}}
   - {name: sleeps, image: "busybox:1.37", imagePullPolicy: IfNotPresent, command: [sleep, "3600"]}
 `
 

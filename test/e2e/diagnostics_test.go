@@ -99,7 +99,8 @@ spec:
   initContainers:
   - {name: a, image: "busybox:1.28", command: [sh, -c, "until test -e /tmp/go; do sleep 0.1; done"]}
   - {name: b, image: "busybox:1.28", command: [sh, -c, "until test -e /tmp/go; do sleep 0.1; done"]}
-  containers: [{name: app, image: "busybox:1.28", command: [sleep, "3600"]}, {name: two, image: "busybox:1.28", command: [sleep, "3600"]}]
+  containers: [{name: app, image: "busybox:1.28", command: [sleep, "3600"]}, {name: two, image: "busybox:1.28",
+    command: [sleep, "3600"]}]
 ---
 apiVersion: v1
 kind: Pod
@@ -147,9 +148,11 @@ kind: Pod
 metadata: {name: myapp}
 spec:
   terminationGracePeriodSeconds: 1
-  containers: [{name: myapp-container, image: "busybox:1.28", command: [sh, -c, "echo The app is running! && sleep 3600"]}]
+  containers: [{name: myapp-container, image: "busybox:1.28", command: [sh, -c,
+    "echo The app is running! && sleep 3600"]}]
   initContainers:
-  - {name: init-myservice, image: "busybox:1.28", command: [sh, -c, "until test -e /tmp/go; do echo waiting for myservice; sleep 0.5; done"]}
+  - {name: init-myservice, image: "busybox:1.28", command: [sh, -c,
+      "until test -e /tmp/go; do echo waiting for myservice; sleep 0.5; done"]}
   - {name: init-mydb, image: "busybox:1.28", command: [sh, -c, "echo mydb"]}
 `)
 	c.line("myapp", "0/1 Init:0/2 0")
@@ -190,22 +193,26 @@ func crashLoop(c *cluster) {
 apiVersion: v1
 kind: Pod
 metadata: {name: c-app}
-spec: {terminationGracePeriodSeconds: 1, containers: [{name: app, image: "busybox:1.28", command: [sh, -c, "echo cannot open database; exit 3"], resources: {limits: {memory: 32Mi}}}]}
+spec: {terminationGracePeriodSeconds: 1, containers: [{name: app, image: "busybox:1.28", command: [sh, -c,
+  "echo cannot open database; exit 3"], resources: {limits: {memory: 32Mi}}}]}
 ---
 apiVersion: v1
 kind: Pod
 metadata: {name: c-env}
-spec: {terminationGracePeriodSeconds: 1, containers: [{name: app, image: "busybox:1.28", env: [{name: URL, valueFrom: {configMapKeyRef: {name: nowhere, key: url}}}]}]}
+spec: {terminationGracePeriodSeconds: 1, containers: [{name: app, image: "busybox:1.28", env: [{name: URL,
+  valueFrom: {configMapKeyRef: {name: nowhere, key: url}}}]}]}
 ---
 apiVersion: v1
 kind: Pod
 metadata: {name: c-memory}
-spec: {terminationGracePeriodSeconds: 1, containers: [{name: app, image: "busybox:1.28", command: [sh, -c, "x=a; while true; do x=$x$x; done"], resources: {limits: {memory: 16Mi}}}]}
+spec: {terminationGracePeriodSeconds: 1, containers: [{name: app, image: "busybox:1.28", command: [sh, -c,
+  "x=a; while true; do x=$x$x; done"], resources: {limits: {memory: 16Mi}}}]}
 ---
 apiVersion: v1
 kind: Pod
 metadata: {name: c-probe}
-spec: {terminationGracePeriodSeconds: 1, containers: [{name: app, image: "busybox:1.28", command: [sleep, "3600"], livenessProbe: {tcpSocket: {port: 81}, periodSeconds: 1, failureThreshold: 1}}]}
+spec: {terminationGracePeriodSeconds: 1, containers: [{name: app, image: "busybox:1.28", command: [sleep, "3600"],
+  livenessProbe: {tcpSocket: {port: 81}, periodSeconds: 1, failureThreshold: 1}}]}
 `)
 	c.line("c-app", `0/1 CrashLoopBackOff [1-9]`)
 	if out := c.kubectl("logs", "c-app", "--previous"); out != "cannot open database\n" {
@@ -243,7 +250,8 @@ func debug(c *cluster) {
 apiVersion: v1
 kind: Pod
 metadata: {name: shy}
-spec: {terminationGracePeriodSeconds: 1, shareProcessNamespace: true, containers: [{name: app, image: "busybox:1.28", command: [sleep, "86399"]}, {name: other, image: "busybox:1.28", command: [sleep, "86398"]}]}
+spec: {terminationGracePeriodSeconds: 1, shareProcessNamespace: true, containers: [{name: app, image: "busybox:1.28",
+  command: [sleep, "86399"]}, {name: other, image: "busybox:1.28", command: [sleep, "86398"]}]}
 `)
 	c.waitFor("pod/shy", "condition=Ready", time.Minute)
 	c.kubectl("debug", "shy", "--image=busybox:1.28", "--target=app", "--profile=general", "-c", "look", "--", "sleep",

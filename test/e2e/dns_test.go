@@ -57,7 +57,8 @@ kind: Pod
 metadata: {name: own}
 spec:
   dnsPolicy: None
-  dnsConfig: {nameservers: [10.93.0.10], searches: [kube-system.svc.cluster.local], options: [{name: ndots, value: "2"}, {name: edns0}]}
+  dnsConfig: {nameservers: [10.93.0.10], searches: [kube-system.svc.cluster.local], options: [{name: ndots,
+    value: "2"}, {name: edns0}]}
   terminationGracePeriodSeconds: 0
   containers: [{name: c, image: "docker.io/library/busybox:1.28", command: [sleep, "3600"]}]
 ---
@@ -196,7 +197,8 @@ spec:
     command: [bash, -c, "for i in {1..100}; do sleep 1; if nslookup myservice; then exit 0; fi; done; exit 1"]
   - name: register
     image: docker.io/test/podtools:1
-    command: [bash, -c, "curl -X POST http://$MANAGEMENT_SERVICE_HOST:$MANAGEMENT_SERVICE_PORT/register -d 'instance=$(<POD_NAME>)&ip=$(<POD_IP>)'"]
+    command: [bash, -c, "curl -X POST http://$MANAGEMENT_SERVICE_HOST:$MANAGEMENT_SERVICE_PORT/register -d
+      'instance=$(<POD_NAME>)&ip=$(<POD_IP>)'"]
   containers: [{name: c, image: "docker.io/test/podtools:1", command: [sleep, "3600"]}]
 `
 

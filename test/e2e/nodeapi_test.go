@@ -17,7 +17,8 @@ spec:
   - name: app
     image: docker.io/library/busybox:1.28
     imagePullPolicy: IfNotPresent
-    command: [sh, -c, 'i=0; while [ $i -lt 1200 ]; do echo "line $i with some words that fill it"; i=$((i+1)); [ $((i%100)) = 0 ] && sleep 1; done; exit 3']
+    command: [sh, -c, 'i=0; while [ $i -lt 1200 ]; do echo "line $i with some words that fill it"; i=$((i+1));
+      [ $((i%100)) = 0 ] && sleep 1; done; exit 3']
     resources: {limits: {cpu: 500m, memory: 64Mi}}
     livenessProbe: {exec: {command: ["true"]}, periodSeconds: 1}
     volumeMounts: [{name: data, mountPath: /data}]

@@ -192,7 +192,8 @@ func persistent(c *cluster, host string) {
 apiVersion: v1
 kind: PersistentVolumeClaim
 metadata: {name: %[1]s, annotations: {pv.kubernetes.io/bind-completed: "yes"}}
-spec: {accessModes: [ReadWriteOnce], storageClassName: "", volumeName: %[1]s, volumeMode: %[3]s, resources: {requests: {storage: 1Gi}}}`, pv.name, pv.source, pv.mode))
+spec: {accessModes: [ReadWriteOnce], storageClassName: "", volumeName: %[1]s, volumeMode: %[3]s,
+  resources: {requests: {storage: 1Gi}}}`, pv.name, pv.source, pv.mode))
 		c.apply(fmt.Sprintf(`
 apiVersion: v1
 kind: PersistentVolume
@@ -202,7 +203,8 @@ spec:
   capacity: {storage: 1Gi}
   volumeMode: %[3]s
   claimRef: {namespace: default, name: %[1]s, uid: %[5]s}
-  nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [%[4]s]}]}]}}
+  nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: In,
+    values: [%[4]s]}]}]}}
   %[2]s`, pv.name, pv.source, pv.mode, node, c.field("pvc/"+pv.name, "{.metadata.uid}")))
 		c.kubectl("patch", "pvc", pv.name, "--subresource=status", "-p", `{"status":{"phase":"Bound"}}`)
 		c.kubectl("patch", "pv", pv.name, "--subresource=status", "-p", `{"status":{"phase":"Bound"}}`)

@@ -10,7 +10,8 @@ spec:
     image: nginx:latest
     imagePullPolicy: IfNotPresent
     command: [sh, -c]
-    args: ["sed -i 's#^}#include /site/extra.conf;\\n}#' /etc/nginx/nginx.conf; sed -i 's#root /usr/share/nginx/html#root /site#' /etc/nginx/nginx.conf; exec nginx -g 'daemon off;'"]
+    args: ["sed -i 's#^}#include /site/extra.conf;\\n}#' /etc/nginx/nginx.conf;
+      sed -i 's#root /usr/share/nginx/html#root /site#' /etc/nginx/nginx.conf; exec nginx -g 'daemon off;'"]
     ports: [{name: web, containerPort: 80}]
     startupProbe: {tcpSocket: {port: web}, periodSeconds: 1, failureThreshold: 30}
     livenessProbe: {httpGet: {path: /up, port: 8080}, periodSeconds: 1}

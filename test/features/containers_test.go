@@ -46,7 +46,8 @@ func pod(name, rest string) string {
 func oomKilled(n *node) {
 	n.apply(pod("oom", `
   containers:
-  - {name: greedy, image: "busybox:1.28", command: ["dd", "if=/dev/zero", "of=/dev/null", "bs=200M", "count=1000"], resources: {limits: {memory: 24Mi}}}
+  - {name: greedy, image: "busybox:1.28", command: ["dd", "if=/dev/zero", "of=/dev/null", "bs=200M", "count=1000"],
+      resources: {limits: {memory: 24Mi}}}
   - {name: modest, image: "busybox:1.28", command: ["sh", "-c", "trap 'exit 0' TERM; while true; do sleep 0.2; done"]}
 `))
 	n.is("oom", ".status.containerStatuses[?(@.name=='greedy')].lastState.terminated.reason", "OOMKilled")
@@ -143,7 +144,8 @@ func gracePeriods(n *node) {
 func investigation(n *node) {
 	n.apply(pod("crashes", `
   containers:
-  - {name: app, image: "busybox:1.28", command: ["sh", "-c", "echo cannot open the ledger; exit 3"], resources: {limits: {memory: 64Mi}}}
+  - {name: app, image: "busybox:1.28", command: ["sh", "-c", "echo cannot open the ledger; exit 3"],
+      resources: {limits: {memory: 64Mi}}}
 `))
 	n.is("crashes", ".status.containerStatuses[0].state.waiting.reason", "CrashLoopBackOff")
 	for command, want := range map[string]string{

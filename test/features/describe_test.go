@@ -1,6 +1,7 @@
 package features_test
 
 import (
+	_ "embed"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -21,7 +22,8 @@ spec:
   automountServiceAccountToken: false
   restartPolicy: Never
   initContainers:
-  - {name: prepare, image: "busybox:1.28", command: [sh, -c, "echo ready > /data/x"], volumeMounts: [{name: data, mountPath: /data}]}
+  - {name: prepare, image: "busybox:1.28", command: [sh, -c, "echo ready > /data/x"], volumeMounts: [{name: data,
+      mountPath: /data}]}
   containers:
   - name: app
     image: "busybox:1.28"
@@ -37,118 +39,9 @@ spec:
 
 // describedText is what kubectl writes about it, with times, ids and addresses masked and runs of
 // spaces as one.
-const describedText = `Name: described
-Namespace: default
-Priority: 0
-Service Account: default
-Node: node-1/127.0.0.1
-Start Time: <time>
-Labels: app=described
-Annotations: note: short
-Status: Running
-IP: <ip>
-IPs:
-IP: <ip>
-Init Containers:
-prepare:
-Container ID: containerd://<id>
-Image: busybox:1.28
-Image ID: sha256:<id>
-Port: <none>
-Host Port: <none>
-Command:
-sh
--c
-echo ready > /data/x
-State: Terminated
-Reason: Completed
-Exit Code: 0
-Started: <time>
-Finished: <time>
-Ready: True
-Restart Count: 0
-Environment: <none>
-Mounts:
-/data from data (rw)
-Containers:
-app:
-Container ID: containerd://<id>
-Image: busybox:1.28
-Image ID: sha256:<id>
-Port: 8080/TCP (web)
-Host Port: 0/TCP (web)
-Command:
-sh
--c
-sleep 3600
-State: Running
-Started: <time>
-Ready: True
-Restart Count: 0
-Limits:
-memory: 32Mi
-Requests:
-cpu: 20m
-memory: 16Mi
-Liveness: exec [cat /data/x] delay=0s timeout=20s period=2s successThreshold=1 failureThreshold=3
-Environment:
-COLOR: blue
-MODE: <set to the key 'mode' of config map 'described'> Optional: false
-Mounts:
-/conf from conf (ro)
-/data from data (rw)
-ends:
-Container ID: containerd://<id>
-Image: busybox:1.28
-Image ID: sha256:<id>
-Port: <none>
-Host Port: <none>
-Command:
-sh
--c
-exit 3
-State: Terminated
-Reason: Error
-Exit Code: 3
-Started: <time>
-Finished: <time>
-Ready: False
-Restart Count: 0
-Environment: <none>
-Mounts: <none>
-Conditions:
-Type Status
-PodReadyToStartContainers True
-Initialized True
-Ready False
-ContainersReady False
-PodScheduled True
-Volumes:
-data:
-Type: EmptyDir (a temporary directory that shares a pod's lifetime)
-Medium:
-SizeLimit: 8Mi
-conf:
-Type: ConfigMap (a volume populated by a ConfigMap)
-Name: described
-Optional: false
-QoS Class: Burstable
-Node-Selectors: <none>
-Tolerations: node.kubernetes.io/not-ready:NoExecute op=Exists for 300s
-node.kubernetes.io/unreachable:NoExecute op=Exists for 300s
-Events:
-Type Reason Age From Message
----- ------ ---- ---- -------
-Normal Scheduled <age> default-scheduler Successfully assigned default/described to node-1
-Normal Pulled <age> kubelet spec.initContainers{prepare}: Container image "busybox:1.28" already present on machine and can be accessed by the pod
-Normal Created <age> kubelet spec.initContainers{prepare}: Container created
-Normal Started <age> kubelet spec.initContainers{prepare}: Container started
-Normal Pulled <age> kubelet spec.containers{app}: Container image "busybox:1.28" already present on machine and can be accessed by the pod
-Normal Created <age> kubelet spec.containers{app}: Container created
-Normal Started <age> kubelet spec.containers{app}: Container started
-Normal Pulled <age> kubelet spec.containers{ends}: Container image "busybox:1.28" already present on machine and can be accessed by the pod
-Normal Created <age> kubelet spec.containers{ends}: Container created
-Normal Started <age> kubelet spec.containers{ends}: Container started`
+//
+//go:embed testdata/describe-pod.txt
+var describedText string
 
 // masked takes out of a description what differs from run to run.
 func masked(text string) string {
@@ -169,7 +62,8 @@ func describe(n *node) {
 		out, err := exec.Command(filepath.Join(n.bin, "gantry"), "kubectl", "--kubeconfig",
 			filepath.Join(n.dir, "kubeconfig"), "describe", "pod", "described").CombinedOutput()
 		got := masked(string(out))
-		return firstDifference(got, describedText), err == nil && got == describedText
+		want := strings.TrimSpace(describedText)
+		return firstDifference(got, want), err == nil && got == want
 	})
 	n.run("kubectl", "delete", "pod/described", "configmap/described", "--grace-period=1")
 }

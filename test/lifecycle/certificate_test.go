@@ -21,7 +21,9 @@ import (
 func TestCertificates(t *testing.T) { eachRuntime(t, certificateCases) }
 
 const certified = `volumeMounts: [{name: id, mountPath: /id}]}],
-	volumes: [{name: id, projected: {sources: [{podCertificate: {signerName: example.com/life, keyType: ECDSAP256, credentialBundlePath: both.pem, keyPath: key.pem, certificateChainPath: chain.pem, userAnnotations: {example.com/for: tests}}}]}}]}`
+	volumes: [{name: id, projected: {sources: [{podCertificate: {signerName: example.com/life, keyType: ECDSAP256,
+	credentialBundlePath: both.pem, keyPath: key.pem, certificateChainPath: chain.pem,
+	userAnnotations: {example.com/for: tests}}}]}}]}`
 
 var certificateCases = []Case{
 	{

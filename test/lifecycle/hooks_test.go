@@ -20,7 +20,8 @@ var hookCases = []Case{
 		name: "hooks over http",
 		spec: `{terminationGracePeriodSeconds: 5, ` + served + `, containers: [{name: app, command: ` + runs +
 			`, ports: [{name: web, containerPort: 8080}],
-			lifecycle: {postStart: {httpGet: {port: web, path: /up}}, preStop: {httpGet: {port: 8080, path: /down}}}}]}`,
+			lifecycle: {postStart: {httpGet: {port: web, path: /up}},
+			preStop: {httpGet: {port: 8080, path: /down}}}}]}`,
 		steps: func(l *podLife) { l.ready(); l.delete(5); l.gone() },
 		expected: expected{states: map[string]string{"app": "ended 0 Completed"},
 			events: map[string]string{"app": "Pulled Created Started Killing"}},
@@ -50,7 +51,8 @@ var hookCases = []Case{
 	{
 		name: "the API server's authority by its signer's name",
 		spec: `{containers: [{name: app, command: ` + runs + `, volumeMounts: [{name: ca, mountPath: /ca}]}],
-			volumes: [{name: ca, projected: {sources: [{clusterTrustBundle: {signerName: kubernetes.io/kube-apiserver-serving, labelSelector: {}, path: ca.crt}}]}}]}`,
+			volumes: [{name: ca, projected: {sources: [{clusterTrustBundle: {
+			signerName: kubernetes.io/kube-apiserver-serving, labelSelector: {}, path: ca.crt}}]}}]}`,
 		steps: func(l *podLife) {
 			l.ready()
 			m, err := l.client.CoreV1().ConfigMaps(l.ns).Get(l.ctx, "kube-root-ca.crt", metav1.GetOptions{})

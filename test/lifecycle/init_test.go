@@ -29,7 +29,8 @@ var initCases = []Case{
 		name: "init containers in order",
 		spec: `{initContainers: [{name: one, command: [sh, -c, "echo one >> /m/log"], ` + marksMounted +
 			`}, {name: two, command: [sh, -c, "echo two >> /m/log"], ` + marksMounted + `}],
-			containers: [{name: app, command: [sh, -c, "echo app >> /m/log; trap 'exit 0' TERM; touch /tmp/up; while true; do sleep 0.1; done"], ` + marksMounted + `}], ` + marksVolume + `}`,
+			containers: [{name: app, command: [sh, -c, "echo app >> /m/log; trap 'exit 0' TERM; touch /tmp/up;
+			while true; do sleep 0.1; done"], ` + marksMounted + `}], ` + marksVolume + `}`,
 		steps: func(l *podLife) {
 			p := l.ready()
 			l.wrote("one two app")
@@ -75,11 +76,14 @@ var initCases = []Case{
 	},
 	{
 		name: "sidecar holds up the next until its startup probe succeeds",
-		spec: `{initContainers: [{name: side, restartPolicy: Always, command: [sh, -c, "sleep 2; touch /tmp/up; echo side >> /m/log; trap 'exit 0' TERM; touch /tmp/up; while true; do sleep 0.1; done"],
+		spec: `{initContainers: [{name: side, restartPolicy: Always, command: [sh, -c,
+				"sleep 2; touch /tmp/up; echo side >> /m/log; trap 'exit 0' TERM; touch /tmp/up; while true;
+				do sleep 0.1; done"],
 				startupProbe: {exec: {command: [cat, /tmp/up]}, periodSeconds: 1, failureThreshold: 60}, ` +
 			marksMounted + `},
 				{name: i, command: [sh, -c, "echo i >> /m/log"], ` + marksMounted + `}],
-			containers: [{name: app, command: [sh, -c, "echo app >> /m/log; trap 'exit 0' TERM; touch /tmp/up; while true; do sleep 0.1; done"], ` + marksMounted + `}], ` + marksVolume + `}`,
+			containers: [{name: app, command: [sh, -c, "echo app >> /m/log; trap 'exit 0' TERM; touch /tmp/up;
+			while true; do sleep 0.1; done"], ` + marksMounted + `}], ` + marksVolume + `}`,
 		steps: func(l *podLife) { l.ready(); l.wrote("side i app") },
 		expected: expected{conditions: allTrue, states: map[string]string{"side": "running", "i": "ended 0 Completed",
 			"app": "running"}},
@@ -87,9 +91,15 @@ var initCases = []Case{
 	{
 		name: "sidecars stop last and in reverse",
 		spec: `{terminationGracePeriodSeconds: 20, initContainers: [
-				{name: first, restartPolicy: Always, command: [sh, -c, "trap 'echo first >> /m/log; exit 0' TERM; touch /tmp/up; while true; do sleep 0.1; done"], ` + marksMounted + `},
-				{name: second, restartPolicy: Always, command: [sh, -c, "trap 'sleep 0.5; echo second >> /m/log; exit 0' TERM; touch /tmp/up; while true; do sleep 0.1; done"], ` + marksMounted + `}],
-			containers: [{name: app, command: [sh, -c, "trap 'sleep 1; echo app >> /m/log; exit 0' TERM; touch /tmp/up; while true; do sleep 0.1; done"], ` + marksMounted + `}], ` + marksVolume + `}`,
+				{name: first, restartPolicy: Always, command: [sh, -c,
+				"trap 'echo first >> /m/log; exit 0' TERM; touch /tmp/up; while true; do sleep 0.1; done"], ` +
+			marksMounted + `},
+				{name: second, restartPolicy: Always, command: [sh, -c,
+				"trap 'sleep 0.5; echo second >> /m/log; exit 0' TERM; touch /tmp/up;
+				while true; do sleep 0.1; done"], ` +
+			marksMounted + `}],
+			containers: [{name: app, command: [sh, -c, "trap 'sleep 1; echo app >> /m/log; exit 0' TERM;
+			touch /tmp/up; while true; do sleep 0.1; done"], ` + marksMounted + `}], ` + marksVolume + `}`,
 		steps: func(l *podLife) {
 			l.ready()
 			l.delete(20)

@@ -26,7 +26,9 @@ var killedCases = []Case{
 		name: "nothing happens to what runs",
 		spec: `{initContainers: [{name: i, command: [sh, -c, "echo i >> /m/log"], ` + marksMounted +
 			`}, {name: side, restartPolicy: Always, command: ` + runs + `}],
-			containers: [{name: app, command: [sh, -c, "touch /tmp/ok; trap 'exit 0' TERM; touch /tmp/up; while true; do sleep 0.1; done"], readinessProbe: {exec: {command: [cat, /tmp/ok]}, periodSeconds: 1}}], ` + marksVolume + `}`,
+			containers: [{name: app, command: [sh, -c, "touch /tmp/ok; trap 'exit 0' TERM; touch /tmp/up; while true;
+			do sleep 0.1; done"], readinessProbe: {exec: {command: [cat, /tmp/ok]}, periodSeconds: 1}}], ` +
+			marksVolume + `}`,
 		steps: func(l *podLife) {
 			l.ready()
 			app, side := l.id("app"), l.id("side")

@@ -30,8 +30,10 @@ var probeCases = []Case{
 	},
 	{
 		name: "liveness kills and restarts",
-		spec: `{terminationGracePeriodSeconds: 5, containers: [{name: app, command: [sh, -c, "touch /tmp/ok; trap 'exit 0' TERM; touch /tmp/up; while true; do sleep 0.1; done"],
-			livenessProbe: {exec: {command: [cat, /tmp/ok]}, periodSeconds: 1, failureThreshold: 1, initialDelaySeconds: 1}}]}`,
+		spec: `{terminationGracePeriodSeconds: 5, containers: [{name: app, command: [sh, -c,
+			"touch /tmp/ok; trap 'exit 0' TERM; touch /tmp/up; while true; do sleep 0.1; done"],
+			livenessProbe: {exec: {command: [cat, /tmp/ok]}, periodSeconds: 1, failureThreshold: 1,
+			initialDelaySeconds: 1}}]}`,
 		steps: func(l *podLife) {
 			l.ready()
 			l.sh("app", "rm /tmp/ok")
@@ -98,7 +100,8 @@ var probeCases = []Case{
 		name: "postStart, then preStop, then TERM",
 		spec: `{terminationGracePeriodSeconds: 20, containers: [{name: app, command: [sh, -c, "trap 'echo term >> ` +
 			`/m/log; exit 0' TERM; touch /tmp/up; while true; do sleep 0.1; done"], ` + marksMounted + `,
-			lifecycle: {postStart: {exec: {command: [sh, -c, "sleep 0.5; echo hello >> /m/log"]}}, preStop: {exec: {command: [sh, -c, "sleep 1; echo bye >> /m/log"]}}}}], ` + marksVolume + `}`,
+			lifecycle: {postStart: {exec: {command: [sh, -c, "sleep 0.5; echo hello >> /m/log"]}},
+			preStop: {exec: {command: [sh, -c, "sleep 1; echo bye >> /m/log"]}}}}], ` + marksVolume + `}`,
 		steps: func(l *podLife) {
 			l.ready()
 			l.delete(20)

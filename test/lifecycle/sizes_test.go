@@ -90,9 +90,12 @@ var sizeCases = []Case{
 		name: "a rule restarts all containers",
 		spec: `{restartPolicy: Never, initContainers: [{name: i, command: [sh, -c, "echo i >> /m/log"], ` +
 			marksMounted + `}], containers: [
-			{name: worker, command: [sh, -c, "echo w >> /m/log; touch /d/up; trap 'exit 0' TERM; touch /tmp/up; while true; do sleep 0.1; done"], volumeMounts: [{name: marks, mountPath: /m}, {name: d, mountPath: /d}]},
-			{name: watcher, restartPolicy: Never, restartPolicyRules: [{action: RestartAllContainers, exitCodes: {operator: In, values: [42]}}], volumeMounts: [{name: d, mountPath: /d}],
-				command: [sh, -c, "until test -e /d/up; do sleep 0.1; done; test -e /d/x || { touch /d/x; exit 42; }; trap 'exit 0' TERM; touch /tmp/up; while true; do sleep 0.1; done"]}],
+			{name: worker, command: [sh, -c, "echo w >> /m/log; touch /d/up; trap 'exit 0' TERM; touch /tmp/up;
+			while true; do sleep 0.1; done"], volumeMounts: [{name: marks, mountPath: /m}, {name: d, mountPath: /d}]},
+			{name: watcher, restartPolicy: Never, restartPolicyRules: [{action: RestartAllContainers,
+			exitCodes: {operator: In, values: [42]}}], volumeMounts: [{name: d, mountPath: /d}],
+				command: [sh, -c, "until test -e /d/up; do sleep 0.1; done; test -e /d/x || { touch /d/x; exit 42; };
+				trap 'exit 0' TERM; touch /tmp/up; while true; do sleep 0.1; done"]}],
 			volumes: [{name: marks, hostPath: {path: "{marks}"}}, {name: d, emptyDir: {}}]}`,
 		steps: func(l *podLife) {
 			l.restarted("watcher", 1)

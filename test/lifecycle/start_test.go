@@ -116,7 +116,8 @@ var startCases = []Case{
 		name: "last words",
 		spec: `{restartPolicy: Never, containers: [
 			{name: file, command: [sh, -c, "echo -n goodbye > /dev/termination-log; exit 1"]},
-			{name: log, terminationMessagePolicy: FallbackToLogsOnError, command: [sh, -c, "echo out of luck; exit 1"]}]}`,
+			{name: log, terminationMessagePolicy: FallbackToLogsOnError, command: [sh, -c,
+			"echo out of luck; exit 1"]}]}`,
 		steps: func(l *podLife) {
 			p := l.phase(corev1.PodFailed)
 			for name, want := range map[string]string{"file": "goodbye", "log": "out of luck\n"} {
@@ -144,14 +145,18 @@ var startCases = []Case{
 	},
 	{
 		name: "restart rule of one container",
-		spec: `{restartPolicy: Never, containers: [{name: app, restartPolicy: Never, restartPolicyRules: [{action: Restart, exitCodes: {operator: In, values: [42]}}],
-			command: [sh, -c, "test -e /d/x && exit 1; touch /d/x; exit 42"], volumeMounts: [{name: d, mountPath: /d}]}], volumes: [{name: d, emptyDir: {}}]}`,
+		spec: `{restartPolicy: Never, containers: [{name: app, restartPolicy: Never,
+			restartPolicyRules: [{action: Restart, exitCodes: {operator: In, values: [42]}}],
+			command: [sh, -c, "test -e /d/x && exit 1; touch /d/x; exit 42"], volumeMounts: [{name: d,
+			mountPath: /d}]}], volumes: [{name: d, emptyDir: {}}]}`,
 		steps:    func(l *podLife) { l.phase(corev1.PodFailed) },
 		expected: expected{states: map[string]string{"app": "ended 1 Error x1"}},
 	},
 	{
 		name: "one container always, its Pod never",
-		spec: `{restartPolicy: Never, containers: [{name: app, restartPolicy: Always, command: [sh, -c, "test -e /d/x || { touch /d/x; exit 1; }; trap 'exit 0' TERM; touch /tmp/up; while true; do sleep 0.1; done"],
+		spec: `{restartPolicy: Never, containers: [{name: app, restartPolicy: Always, command: [sh, -c,
+			"test -e /d/x || { touch /d/x; exit 1; }; trap 'exit 0' TERM; touch /tmp/up; while true; do sleep 0.1;
+			done"],
 			volumeMounts: [{name: d, mountPath: /d}]}], volumes: [{name: d, emptyDir: {}}]}`,
 		steps:    func(l *podLife) { l.restarted("app", 1); l.ready() },
 		expected: expected{phases: "Pending Running", states: map[string]string{"app": "running x1"}},

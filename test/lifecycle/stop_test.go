@@ -109,8 +109,11 @@ var stopCases = []Case{
 	},
 	{
 		name: "sandbox killed from outside",
-		spec: `{terminationGracePeriodSeconds: 2, initContainers: [{name: i, command: [sh, -c, "echo i >> /m/log; cat /d/x >> /m/log; echo found > /d/x"], volumeMounts: [{name: marks, mountPath: /m}, {name: d, mountPath: /d}]}],
-			containers: [{name: app, command: [sh, -c, "echo app >> /m/log; trap 'exit 0' TERM; touch /tmp/up; while true; do sleep 0.1; done"], ` + marksMounted + `}],
+		spec: `{terminationGracePeriodSeconds: 2, initContainers: [{name: i, command: [sh, -c,
+			"echo i >> /m/log; cat /d/x >> /m/log; echo found > /d/x"], volumeMounts: [{name: marks, mountPath: /m},
+			{name: d, mountPath: /d}]}],
+			containers: [{name: app, command: [sh, -c, "echo app >> /m/log; trap 'exit 0' TERM; touch /tmp/up;
+			while true; do sleep 0.1; done"], ` + marksMounted + `}],
 			volumes: [{name: marks, hostPath: {path: "{marks}"}}, {name: d, emptyDir: {}}]}`,
 		steps: func(l *podLife) {
 			l.ready()

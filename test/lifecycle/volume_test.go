@@ -26,11 +26,17 @@ var volumeCases = []Case{
 		name:    "configMap, secret, downwardAPI, projected",
 		objects: furnishings,
 		spec: `{containers: [{name: app, command: ` + runs + `, resources: {limits: {cpu: "1"}},
-			env: [{name: COLOR, valueFrom: {configMapKeyRef: {name: cm, key: color}}}, {name: POD, valueFrom: {fieldRef: {fieldPath: metadata.name}}}, {name: CPUS, valueFrom: {resourceFieldRef: {resource: limits.cpu}}}],
+			env: [{name: COLOR, valueFrom: {configMapKeyRef: {name: cm, key: color}}}, {name: POD,
+			valueFrom: {fieldRef: {fieldPath: metadata.name}}}, {name: CPUS,
+			valueFrom: {resourceFieldRef: {resource: limits.cpu}}}],
 			envFrom: [{prefix: S_, secretRef: {name: sec}}],
-			volumeMounts: [{name: cm, mountPath: /cm}, {name: sec, mountPath: /sec}, {name: about, mountPath: /about}, {name: both, mountPath: /both}]}],
-			volumes: [{name: cm, configMap: {name: cm, items: [{key: color, path: deep/color}]}}, {name: sec, secret: {secretName: sec}}, {name: about, downwardAPI: {items: [{path: labels, fieldRef: {fieldPath: metadata.labels}}]}},
-				{name: both, projected: {sources: [{configMap: {name: cm}}, {secret: {name: sec}}, {serviceAccountToken: {path: token, expirationSeconds: 600}}]}}]}`,
+			volumeMounts: [{name: cm, mountPath: /cm}, {name: sec, mountPath: /sec}, {name: about, mountPath: /about},
+			{name: both, mountPath: /both}]}],
+			volumes: [{name: cm, configMap: {name: cm, items: [{key: color, path: deep/color}]}},
+			{name: sec, secret: {secretName: sec}},
+			{name: about, downwardAPI: {items: [{path: labels, fieldRef: {fieldPath: metadata.labels}}]}},
+				{name: both, projected: {sources: [{configMap: {name: cm}}, {secret: {name: sec}},
+				{serviceAccountToken: {path: token, expirationSeconds: 600}}]}}]}`,
 		steps: func(l *podLife) {
 			l.ready()
 			for text, want := range map[string]string{
@@ -67,7 +73,8 @@ var volumeCases = []Case{
 		objects: furnishings,
 		spec: `{containers: [{name: app, command: ` + runs +
 			`, env: [{name: POD, valueFrom: {fieldRef: {fieldPath: metadata.name}}}],
-			volumeMounts: [{name: cm, mountPath: /etc/color, subPath: color}, {name: marks, mountPath: /mine, subPathExpr: "of-$(POD)"}]}],
+			volumeMounts: [{name: cm, mountPath: /etc/color, subPath: color}, {name: marks, mountPath: /mine,
+			subPathExpr: "of-$(POD)"}]}],
 			volumes: [{name: cm, configMap: {name: cm}}, {name: marks, hostPath: {path: "{marks}"}}]}`,
 		steps: func(l *podLife) {
 			l.ready()
@@ -82,7 +89,8 @@ var volumeCases = []Case{
 	{
 		name:    "what an init container sees the app does not",
 		objects: furnishings,
-		spec: `{initContainers: [{name: i, command: [sh, -c, "cat /sec/password > /m/log"], volumeMounts: [{name: sec, mountPath: /sec}, {name: marks, mountPath: /m}]}],
+		spec: `{initContainers: [{name: i, command: [sh, -c, "cat /sec/password > /m/log"], volumeMounts: [{name: sec,
+			mountPath: /sec}, {name: marks, mountPath: /m}]}],
 			containers: [{name: app, command: ` + runs +
 			`}], volumes: [{name: sec, secret: {secretName: sec}}, {name: marks, hostPath: {path: "{marks}"}}]}`,
 		steps: func(l *podLife) {
@@ -128,7 +136,8 @@ var volumeCases = []Case{
 	},
 	{
 		name: "the end of the Pod is the end of its emptyDir",
-		spec: `{restartPolicy: Never, containers: [{name: app, command: [sh, -c, "ls /d > /m/log; touch /d/x"], volumeMounts: [{name: d, mountPath: /d}, {name: marks, mountPath: /m}]}],
+		spec: `{restartPolicy: Never, containers: [{name: app, command: [sh, -c, "ls /d > /m/log; touch /d/x"],
+			volumeMounts: [{name: d, mountPath: /d}, {name: marks, mountPath: /m}]}],
 			volumes: [{name: d, emptyDir: {}}, {name: marks, hostPath: {path: "{marks}"}}]}`,
 		steps: func(l *podLife) { l.phase(corev1.PodSucceeded); l.wrote(""); l.delete(1); l.gone() },
 	},

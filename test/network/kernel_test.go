@@ -6,19 +6,18 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/containernetworking/plugins/pkg/ns"
-	"github.com/containernetworking/plugins/pkg/testutils"
 	networkingv1 "k8s.io/api/networking/v1"
 	"pgregory.net/rapid"
 
 	"github.com/gantry-project/gantry/internal/networkpolicy"
 	"github.com/gantry-project/gantry/internal/networkpolicy/rules"
+	"github.com/gantry-project/gantry/test/netns"
 )
 
 // netnsPod is somewhere a probe starts or ends.
@@ -41,7 +40,7 @@ func newFixture(t testing.TB) *fixture {
 		t.Skip("needs root: makes network namespaces")
 	}
 	w := &fixture{t: t, places: map[string]netnsPod{}}
-	w.places["node"] = netnsPod{ns: newNS(t)}
+	w.places["node"] = netnsPod{ns: netns.New(t)}
 	w.sh("node",
 		"ip link set lo up; sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1 "+
 			"net.ipv6.conf.default.accept_dad=0")
@@ -65,16 +64,6 @@ func newFixture(t testing.TB) *fixture {
 	return w
 }
 
-func newNS(t testing.TB) ns.NetNS {
-	t.Helper()
-	n, err := testutils.NewNS()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = n.Close(); _ = testutils.UnmountNS(n) })
-	return n
-}
-
 func (w *fixture) on(name string, f func() error) {
 	w.t.Helper()
 	if err := w.places[name].ns.Do(func(ns.NetNS) error { return f() }); err != nil {
@@ -84,27 +73,24 @@ func (w *fixture) on(name string, f func() error) {
 
 func (w *fixture) sh(name, script string) {
 	w.t.Helper()
-	w.on(name, func() error {
-		out, err := exec.Command("sh", "-euc", script).CombinedOutput()
-		if err != nil {
-			return fmt.Errorf("%s: %w: %s", script, err, out)
-		}
-		return nil
-	})
+	netns.MustRun(w.t, w.places[name].ns, script)
 }
 
 // join gives a place its addresses and the node a route to each.
 func (w *fixture) join(name, link string, ips []netip.Addr) {
-	p := netnsPod{newNS(w.t), ips}
+	p := netnsPod{netns.New(w.t), ips}
 	w.places[name] = p
 	w.sh("node",
 		fmt.Sprintf(
-			`ip link add %s type veth peer name eth0 netns %s; ip addr add 169.254.1.1/32 dev %s; ip addr add fe80::1/64 dev %s nodad; ip link set %s up
+			`ip link add %s type veth peer name eth0 netns %s; ip addr add 169.254.1.1/32 dev %s;
+		ip addr add fe80::1/64 dev %s nodad; ip link set %s up
 		ip route add %s dev %s; ip -6 route add %s dev %s`, link, p.ns.Path(), link, link, link, ips[0], link, ips[1],
 			link))
 	w.sh(name, fmt.Sprintf(
-		`sysctl -qw net.ipv6.conf.eth0.accept_dad=0; ip link set lo up; ip addr add %s/32 dev eth0; ip addr add %s/128 dev eth0 nodad; ip link set eth0 up
-		ip route add 169.254.1.1 dev eth0 scope link; ip route add default via 169.254.1.1; ip -6 route add default via fe80::1 dev eth0`, ips[0], ips[1]))
+		`sysctl -qw net.ipv6.conf.eth0.accept_dad=0; ip link set lo up; ip addr add %s/32 dev eth0;
+		ip addr add %s/128 dev eth0 nodad; ip link set eth0 up
+		ip route add 169.254.1.1 dev eth0 scope link; ip route add default via 169.254.1.1;
+		ip -6 route add default via fe80::1 dev eth0`, ips[0], ips[1]))
 }
 
 // answer listens on every port that a probe asks this place for.

@@ -16,6 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/gantry-project/gantry/test/netns"
 )
 
 // client speaks to the API server from the node's network.
@@ -71,7 +73,7 @@ func failing(t *testing.T, all []*machine, ips map[string]netip.AddrPort) {
 	for i, m := range all {
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				all, err := try(m.ns, "nft list ruleset")
+				all, err := netns.Run(m.ns, "nft list ruleset")
 				if err != nil {
 					t.Error(err)
 				}

@@ -25,7 +25,8 @@ subjects: [{kind: Group, apiGroup: rbac.authorization.k8s.io, name: "system:boot
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
 metadata: {name: join-approval}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: "system:certificates.k8s.io:certificatesigningrequests:nodeclient"}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole,
+  name: "system:certificates.k8s.io:certificatesigningrequests:nodeclient"}
 subjects: [{kind: Group, apiGroup: rbac.authorization.k8s.io, name: "system:bootstrappers"}]
 `
 

@@ -15,11 +15,11 @@ import (
 	"time"
 
 	"github.com/containernetworking/plugins/pkg/ns"
-	"github.com/containernetworking/plugins/pkg/testutils"
 
 	"github.com/gantry-project/gantry/internal/instance"
 	"github.com/gantry-project/gantry/test/binaries"
 	"github.com/gantry-project/gantry/test/images"
+	"github.com/gantry-project/gantry/test/netns"
 	"github.com/gantry-project/gantry/test/process"
 )
 
@@ -73,42 +73,16 @@ func newLab(t *testing.T) *testLab {
 	if err := images.Archive(l.archive, images.Select(images.Standard(), image)); err != nil {
 		t.Fatal(err)
 	}
-	l.router = l.newNS()
+	l.router = netns.New(l.t)
 	l.sh(l.router, `sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1; ip link set lo up
-		for s in 1 2; do ip link add gxb$s type bridge; ip addr add 10.171.$s.254/24 dev gxb$s; ip addr add fd10:171:$s::254/64 dev gxb$s nodad; ip link set gxb$s up; done`)
+		for s in 1 2; do ip link add gxb$s type bridge; ip addr add 10.171.$s.254/24 dev gxb$s;
+		ip addr add fd10:171:$s::254/64 dev gxb$s nodad; ip link set gxb$s up; done`)
 	return l
-}
-
-func (l *testLab) newNS() ns.NetNS {
-	l.t.Helper()
-	n, err := testutils.NewNS()
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	l.t.Cleanup(func() { _ = n.Close(); _ = testutils.UnmountNS(n) })
-	return n
 }
 
 func (l *testLab) sh(n ns.NetNS, script string) string {
 	l.t.Helper()
-	out, err := try(n, script)
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	return out
-}
-
-// try is sh for goroutines that are not the test's, which must not end it.
-func try(n ns.NetNS, script string) (string, error) {
-	var out []byte
-	err := n.Do(func(ns.NetNS) (err error) {
-		out, err = exec.Command("sh", "-euc", script).CombinedOutput()
-		return err
-	})
-	if err != nil {
-		return "", fmt.Errorf("%s: %w\n%s", script, err, out)
-	}
-	return string(out), nil
+	return netns.MustRun(l.t, n, script)
 }
 
 // machine makes a node on a segment and has it removed, and checked for leftovers, when the test
@@ -116,7 +90,7 @@ func try(n ns.NetNS, script string) (string, error) {
 func (l *testLab) machine(name string, segment, host int) *machine {
 	l.t.Helper()
 	m := &machine{lab: l, name: name, ip: fmt.Sprintf("10.171.%d.%d", segment, host),
-		ip6: fmt.Sprintf("fd10:171:%d::%d", segment, host), dir: filepath.Join(l.dir, name), ns: l.newNS()}
+		ip6: fmt.Sprintf("fd10:171:%d::%d", segment, host), dir: filepath.Join(l.dir, name), ns: netns.New(l.t)}
 	l.nodes[name] = m
 	l.sh(l.router, fmt.Sprintf("ip link add to-%s type veth peer name up0 netns %s; ip link set to-%s master gxb%d up",
 		name, m.ns.Path(), name, segment))

@@ -16,8 +16,10 @@ import (
 
 // theirs is a network of the standard CNI plugins, as a person writes it.
 const theirs = `{"cniVersion": "1.0.0", "name": "theirs", "plugins": [
-	{"type": "bridge", "bridge": "theirs0", "isGateway": true, "ipMasq": true, "ipMasqBackend": "nftables", "hairpinMode": true,
-	 "ipam": {"type": "host-local", "dataDir": %q, "ranges": [[{"subnet": "10.88.0.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}]}},
+	{"type": "bridge", "bridge": "theirs0", "isGateway": true, "ipMasq": true, "ipMasqBackend": "nftables",
+	"hairpinMode": true,
+	 "ipam": {"type": "host-local", "dataDir": %q, "ranges": [[{"subnet": "10.88.0.0/24"}]],
+	 "routes": [{"dst": "0.0.0.0/0"}]}},
 	{"type": "portmap", "backend": "nftables", "capabilities": {"portMappings": true}}]}`
 
 // inPod does f in the network namespace of a Pod, found by a process in its control group.

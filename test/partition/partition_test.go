@@ -155,8 +155,10 @@ func (w *fixture) log(p *v1.Pod) string {
 	return all.String()
 }
 
-const manifest = `{apiVersion: v1, kind: Pod, metadata: {name: NAME}, spec: {terminationGracePeriodSeconds: 1, containers: [{
-  name: app, image: "docker.io/library/busybox:1.28", command: [sh, -c, "trap 'exit 0' TERM; echo begun; while [ ! -e /end/now ]; do sleep 0.1; done; rm /end/now; exit 3"],
+const manifest = `{apiVersion: v1, kind: Pod, metadata: {name: NAME}, spec: {terminationGracePeriodSeconds: 1,
+    containers: [{
+  name: app, image: "docker.io/library/busybox:1.28", command: [sh, -c,
+    "trap 'exit 0' TERM; echo begun; while [ ! -e /end/now ]; do sleep 0.1; done; rm /end/now; exit 3"],
   volumeMounts: [{name: end, mountPath: /end}],
   livenessProbe: {exec: {command: [sh, -c, "echo probed > /proc/1/fd/1"]}, periodSeconds: 1}}],
   volumes: [{name: end, emptyDir: {}}]}}`

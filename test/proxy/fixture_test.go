@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -29,6 +28,7 @@ import (
 	"github.com/gantry-project/gantry/internal/proxy/nftables"
 	"github.com/gantry-project/gantry/internal/proxy/nftables/nfnetlink"
 	"github.com/gantry-project/gantry/internal/proxy/rules"
+	"github.com/gantry-project/gantry/test/netns"
 )
 
 const (
@@ -65,7 +65,7 @@ func newFixture(t testing.TB) *fixture {
 	if os.Geteuid() != 0 || os.Getenv("GANTRY_NO_CONTAINERS") != "" {
 		t.Skip("needs root: makes network namespaces")
 	}
-	w := &fixture{t: t, node: newNS(t), neighbour: newNS(t), client: fake.NewClientset(),
+	w := &fixture{t: t, node: netns.New(t), neighbour: netns.New(t), client: fake.NewClientset(),
 		facts: &recordingSink{make(chan string, 1000)}, watches: make(chan struct{}, 100),
 		settings: rules.Settings{Family: rules.IPv4, MasqueradeBit: 14,
 			LocalDetector: rules.LocalTrafficDetector{Interface: bridge}, ConfineInterfaces: []string{bridge}}}
@@ -75,8 +75,11 @@ func newFixture(t testing.TB) *fixture {
 		return true, one, err
 	})
 	w.sh(w.node,
-		`ip link set lo up; ip link add br0 address 0a:58:0a:c7:00:01 type bridge; ip addr add 10.199.0.1/24 dev br0; ip link set br0 up
-		sysctl -qw net.ipv4.ip_forward=1 net.ipv4.conf.br0.route_localnet=1 net.ipv4.conf.all.send_redirects=0 net.ipv4.conf.br0.send_redirects=0; ip link add uplink type veth peer name up2; ip link set uplink up; ip addr add 192.0.2.1/24 dev uplink`)
+		`ip link set lo up; ip link add br0 address 0a:58:0a:c7:00:01 type bridge; ip addr add 10.199.0.1/24 dev br0;
+		ip link set br0 up
+		sysctl -qw net.ipv4.ip_forward=1 net.ipv4.conf.br0.route_localnet=1
+		sysctl -qw net.ipv4.conf.all.send_redirects=0 net.ipv4.conf.br0.send_redirects=0
+		ip link add uplink type veth peer name up2; ip link set uplink up; ip addr add 192.0.2.1/24 dev uplink`)
 	w.move("up2", w.neighbour)
 	w.sh(w.neighbour,
 		`ip link set lo up; ip link set up2 up; ip addr add 192.0.2.2/24 dev up2; ip route add default via 192.0.2.1`)
@@ -86,13 +89,7 @@ func newFixture(t testing.TB) *fixture {
 
 func (w *fixture) sh(n ns.NetNS, script string) {
 	w.t.Helper()
-	must(w.t, n.Do(func(ns.NetNS) error {
-		out, err := exec.Command("sh", "-ec", script).CombinedOutput()
-		if err != nil {
-			return fmt.Errorf("%w: %s", err, out)
-		}
-		return nil
-	}))
+	netns.MustRun(w.t, n, script)
 }
 
 func (w *fixture) move(link string, to ns.NetNS) {
@@ -108,7 +105,7 @@ type pod struct {
 func (w *fixture) pod() pod {
 	w.t.Helper()
 	w.pods++
-	p := pod{newNS(w.t), fmt.Sprintf("10.199.0.%d", w.pods+1)}
+	p := pod{netns.New(w.t), fmt.Sprintf("10.199.0.%d", w.pods+1)}
 	w.sh(w.node,
 		fmt.Sprintf("ip link add v%d type veth peer name eth0; ip link set v%d master br0; ip link set v%d type "+
 			"bridge_slave hairpin on; ip link set v%d up", w.pods, w.pods, w.pods, w.pods))
@@ -344,31 +341,6 @@ func (w *fixture) list() string {
 		return err
 	}))
 	return string(out)
-}
-
-func newNS(t testing.TB) ns.NetNS {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "ns")
-	must(t, os.WriteFile(file, nil, 0o600))
-	failed := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread dies with its namespace
-		err := unix.Unshare(unix.CLONE_NEWNET)
-		if err == nil {
-			err = unix.Mount(fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()), file, "", unix.MS_BIND, "")
-		}
-		failed <- err
-	}()
-	must(t, <-failed)
-	n, err := ns.GetNS(file)
-	must(t, err)
-	t.Cleanup(func() {
-		if err := errors.Join(n.Close(), unix.Unmount(file, unix.MNT_DETACH)); err != nil && !strings.Contains(
-			err.Error(), "invalid argument") {
-			t.Error(err)
-		}
-	})
-	return n
 }
 
 func must(t testing.TB, err error) {

@@ -28,6 +28,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/apiserver/auth"
 	"github.com/gantry-project/gantry/internal/pki"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 // as makes a client of an identity without network.
@@ -100,8 +101,7 @@ func (s *server) account(t testing.TB, namespace, name string) {
 }
 
 func podNamed(name string) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "nginx:1.27"}}}}
+	return wrappers.MakePod().Name(name).Container("c", "nginx:1.27").Obj()
 }
 
 func (s *server) pod(t testing.TB, p *corev1.Pod) *corev1.Pod {
@@ -191,7 +191,7 @@ func anonymous(t *testing.T, s *server) {
 		!strings.Contains(body,
 			`nodes is forbidden: User \"alice\" cannot list resource \"nodes\" in API group \"\" at the cluster `+
 				`scope`) {
-		t.Errorf(`got %d %s, want code 403 and body with "nodes is forbidden: User \\\"alice\\\" cannot list resourc…"`,
+		t.Errorf(`got %d %s, want code 403 and body with "nodes is forbidden: User alice"`,
 			code, body)
 	}
 }

@@ -12,13 +12,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func node(name string, taints ...corev1.Taint) *corev1.Node {
-	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"disk": name}},
-		Spec: corev1.NodeSpec{Taints: taints}}
+	return wrappers.MakeNode().Name(name).Label("disk", name).Taints(taints...).Obj()
 }
 
 func pod(name, on, hash string, change ...func(*corev1.Pod)) *corev1.Pod {

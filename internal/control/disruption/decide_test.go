@@ -9,18 +9,14 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func pod(name string, isReady bool) *corev1.Pod {
-	s := corev1.ConditionFalse
-	if isReady {
-		s = corev1.ConditionTrue
-	}
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Generation: 4},
-		Status: corev1.PodStatus{Phase: corev1.PodRunning,
-			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: s}}}}
+	return wrappers.MakePod().Name(name).Generation(4).Phase(corev1.PodRunning).Ready(isReady).Obj()
 }
 
 func budget(minAvailable, maxUnavailable string) *policyv1.PodDisruptionBudget {

@@ -6,23 +6,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 func pod(name, ip string, ready bool, change ...func(*corev1.Pod)) *corev1.Pod {
-	s := corev1.ConditionFalse
-	if ready {
-		s = corev1.ConditionTrue
-	}
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns"},
-		Spec: corev1.PodSpec{NodeName: "n", RestartPolicy: corev1.RestartPolicyAlways,
-			Containers: []corev1.Container{
-				{Ports: []corev1.ContainerPort{{Name: "web", ContainerPort: 8080, Protocol: corev1.ProtocolTCP}}}}},
-		Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIP: ip, PodIPs: []corev1.PodIP{{IP: ip}},
-			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: s}}}}
-	for _, c := range change {
-		c(p)
-	}
-	return p
+	web := corev1.ContainerPort{Name: "web", ContainerPort: 8080, Protocol: corev1.ProtocolTCP}
+	return wrappers.MakePod().Namespace("ns").Name(name).Node("n").RestartPolicy(corev1.RestartPolicyAlways).
+		Containers(corev1.Container{Ports: []corev1.ContainerPort{web}}).
+		Phase(corev1.PodRunning).PodIP(ip).Ready(ready).Obj(change...)
 }
 
 func service(change ...func(*corev1.Service)) *corev1.Service {

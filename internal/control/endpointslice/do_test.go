@@ -13,18 +13,12 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/gantry-project/gantry/internal/control/controllerruntime"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 func pod(name, ip string, ready bool) *corev1.Pod {
-	s := corev1.ConditionFalse
-	if ready {
-		s = corev1.ConditionTrue
-	}
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns", ResourceVersion: "1",
-		Labels: map[string]string{"app": "a"}},
-		Spec: corev1.PodSpec{NodeName: "n"},
-		Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIP: ip, PodIPs: []corev1.PodIP{{IP: ip}},
-			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: s}}}}
+	return wrappers.MakePod().Namespace("ns").Name(name).ResourceVersion("1").Label("app", "a").Node("n").
+		Phase(corev1.PodRunning).PodIP(ip).Ready(ready).Obj()
 }
 
 // row: CTL-13

@@ -13,14 +13,11 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/gantry-project/gantry/internal/control/controllerruntime"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 func node(name string, ranges ...string) *corev1.Node {
-	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "uid-" + "x"}}
-	if len(ranges) > 0 {
-		n.Spec.PodCIDR, n.Spec.PodCIDRs = ranges[0], ranges
-	}
-	return n
+	return wrappers.MakeNode().Name(name).UID("uid-x").PodCIDRs(ranges...).Obj()
 }
 
 func TestNodesGetRangesAndGiveThemBack(t *testing.T) {

@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
+
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -16,10 +18,8 @@ var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 type podOption func(*corev1.Pod)
 
 func pod(name string, opts ...podOption) *corev1.Pod {
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(t0.Add(-time.Hour)),
-		Labels: map[string]string{"app": "a"}},
-		Spec: corev1.PodSpec{NodeName: "n1"}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
-	readyFor(time.Hour)(p)
+	p := wrappers.MakePod().Name(name).CreationTimestamp(metav1.NewTime(t0.Add(-time.Hour))).Label("app", "a").
+		Node("n1").Phase(corev1.PodRunning).Obj(readyFor(time.Hour))
 	for _, o := range opts {
 		o(p)
 	}

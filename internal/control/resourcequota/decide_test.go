@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/quota/v1/generic"
 
 	ownquota "github.com/gantry-project/gantry/internal/quota"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 func amounts(kv ...string) corev1.ResourceList {
@@ -24,10 +25,7 @@ func amounts(kv ...string) corev1.ResourceList {
 }
 
 func pod(phase corev1.PodPhase, cpu string) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns"}, Status: corev1.PodStatus{Phase: phase},
-		Spec: corev1.PodSpec{
-			Containers: []corev1.Container{
-				{Name: "c", Resources: corev1.ResourceRequirements{Requests: amounts("cpu", cpu)}}}}}
+	return wrappers.MakePod().Namespace("ns").Phase(phase).Req(map[corev1.ResourceName]string{"cpu": cpu}).Obj()
 }
 
 func stored(objects map[string][]runtime.Object) func(schema.GroupResource) generic.ListFuncByNamespace {

@@ -238,8 +238,10 @@ func TestFilesOfAContainer(t *testing.T) {
 		}
 		n.must(n.run("web", func(_ *runtimeapi.PodSandboxConfig, c *runtimeapi.ContainerConfig) {
 			c.Command = []string{"sh", "-c",
-				`cat /etc/config/key; echo "$A $HOSTNAME"; echo bye > /dev/termination-log; touch /tmp/x && test -e /tmp/x && echo there
-				touch /etc/config/new || echo refused; cat /etc/passwd-of-the-host; ls /etc/config; cat /nowhere/else 2>/dev/null; echo $?`}
+				`cat /etc/config/key; echo "$A $HOSTNAME"; echo bye > /dev/termination-log;
+				touch /tmp/x && test -e /tmp/x && echo there
+				touch /etc/config/new || echo refused; cat /etc/passwd-of-the-host; ls /etc/config;
+				cat /nowhere/else 2>/dev/null; echo $?`}
 			c.Envs = []*runtimeapi.KeyValue{{Key: "A", Value: []byte("hello")}}
 			c.Mounts = []*runtimeapi.Mount{{ContainerPath: "/etc/config", HostPath: host, Readonly: true},
 				{ContainerPath: "/dev/termination-log", HostPath: message}}

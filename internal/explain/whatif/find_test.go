@@ -17,27 +17,17 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/plugins"
 	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 func node(name, cpu, memory string, more ...func(*v1.Node)) *v1.Node {
-	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1.LabelHostname: name}},
-		Status: v1.NodeStatus{Allocatable: v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu),
-			v1.ResourceMemory: resource.MustParse(memory), v1.ResourcePods: resource.MustParse("10")}}}
-	for _, f := range more {
-		f(n)
-	}
-	return n
+	return wrappers.MakeNode().Hostname(name).Allocatable(map[v1.ResourceName]string{v1.ResourceCPU: cpu,
+		v1.ResourceMemory: memory, v1.ResourcePods: "10"}).Obj(more...)
 }
 
 func asking(name, cpu, memory string, more ...func(*v1.Pod)) *v1.Pod {
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)},
-		Spec: v1.PodSpec{Containers: []v1.Container{{Name: "app",
-			Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu),
-				v1.ResourceMemory: resource.MustParse(memory)}}}}}}
-	for _, f := range more {
-		f(p)
-	}
-	return p
+	return wrappers.MakePod().Namespace("default").Name(name).UID(name).Container("app", "").
+		Req(map[v1.ResourceName]string{v1.ResourceCPU: cpu, v1.ResourceMemory: memory}).Obj(more...)
 }
 
 func on(node string) func(*v1.Pod) { return func(p *v1.Pod) { p.Spec.NodeName = node } }

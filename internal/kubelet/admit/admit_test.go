@@ -8,15 +8,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gantry-project/gantry/internal/kubelet/admit"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 func node() *v1.Node {
-	return &v1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{"kubernetes.io/os": "linux",
-			"disk": "ssd"}},
-		Status: v1.NodeStatus{Allocatable: v1.ResourceList{"cpu": resource.MustParse("2"),
-			"memory": resource.MustParse("1Gi"), "pods": resource.MustParse("2")}},
-	}
+	return wrappers.MakeNode().Name("n1").Label("kubernetes.io/os", "linux").Label("disk", "ssd").
+		Allocatable(map[v1.ResourceName]string{"cpu": "2", "memory": "1Gi", "pods": "2"}).Obj()
 }
 
 func tainted(effect v1.TaintEffect) *v1.Node {

@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 	"pgregory.net/rapid"
+
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 func config(total, critical time.Duration, by ...int64) *kubeletconfig.KubeletConfiguration {
@@ -42,8 +44,7 @@ func TestSteps(t *testing.T) {
 }
 
 func testPod(name string, priority int32, grace int64) *v1.Pod {
-	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: v1.PodSpec{Priority: &priority, TerminationGracePeriodSeconds: &grace}}
+	return wrappers.MakePod().Name(name).Priority(priority).TerminationGracePeriodSeconds(grace).Obj()
 }
 
 func TestPlan(t *testing.T) {

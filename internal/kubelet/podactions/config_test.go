@@ -24,6 +24,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
 	"github.com/gantry-project/gantry/internal/kubelet/volumemanager"
 	"github.com/gantry-project/gantry/internal/reason"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 func TestExpand(t *testing.T) {
@@ -104,8 +105,7 @@ func testOperation(t *testing.T, p *fakePorts, pod *v1.Pod) *operation {
 }
 
 func testPod(c v1.Container) *v1.Pod {
-	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "u",
-		Labels: map[string]string{"l": "v"}}, Spec: v1.PodSpec{Containers: []v1.Container{c}}}
+	return wrappers.MakePod().Namespace("ns").Name("p").UID("u").Label("l", "v").Containers(c).Obj()
 }
 
 func TestEnvFromTakesAnyKey(t *testing.T) {

@@ -6,13 +6,12 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
-func pod(name, uid string) *v1.Pod {
-	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(uid)}}
-}
+func pod(name, uid string) *v1.Pod { return wrappers.MakePod().Name(name).UID(uid).Obj() }
 
 type updateRecorder struct{ list []string }
 

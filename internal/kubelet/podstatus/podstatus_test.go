@@ -8,22 +8,21 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 	"github.com/gantry-project/gantry/internal/kubelet/podstatus"
 	"github.com/gantry-project/gantry/internal/reason"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 var now = time.Date(2026, 1, 1, 0, 0, 10, 0, time.UTC)
 
 func testPod(names ...string) *v1.Pod {
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: "u", Generation: 2},
-		Spec: v1.PodSpec{RestartPolicy: v1.RestartPolicyAlways}}
+	p := wrappers.MakePod().Namespace("default").Name("p").UID("u").Generation(2).RestartPolicy(v1.RestartPolicyAlways)
 	for _, n := range names {
-		p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: n, Image: "img"})
+		p.Container(n, "img")
 	}
-	return p
+	return p.Obj()
 }
 
 // running is the input of a Pod whose containers all run and are ready.

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
@@ -25,6 +24,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/probe"
 	"github.com/gantry-project/gantry/internal/kubelet/prober"
 	"github.com/gantry-project/gantry/internal/reason"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 // testRuntime is every port of a Pool: a runtime of values whose actions take as long as the test
@@ -102,11 +102,7 @@ func begin(t *testing.T, takes map[string]time.Duration) (*testRuntime, *Pool) {
 }
 
 func testPod(uid, rev string) *v1.Pod {
-	return &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: types.UID(uid),
-			Labels: map[string]string{"rev": rev}},
-		Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c"}}},
-	}
+	return wrappers.MakePod().Namespace("default").Name("p").UID(uid).Label("rev", rev).Container("c", "").Obj()
 }
 
 // row: PWK-03

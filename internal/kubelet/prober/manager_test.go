@@ -21,6 +21,7 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet/probe"
 	"github.com/gantry-project/gantry/internal/kubelet/prober"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 // testEnv answers probes by a script and notes everything with the second it happened in.
@@ -124,10 +125,8 @@ func exec(word string, period, failures int32) *v1.Probe {
 }
 
 func pod(c v1.Container) *v1.Pod {
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u", Name: "p", Namespace: "ns"}}
 	c.Name = "c"
-	p.Spec.Containers = []v1.Container{c}
-	return p
+	return wrappers.MakePod().Namespace("ns").Name("p").UID("u").Containers(c).Obj()
 }
 
 func running(id string) []prober.Running {

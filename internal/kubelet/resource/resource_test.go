@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	r "github.com/gantry-project/gantry/internal/kubelet/resource"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 // list reads "cpu=1 memory=2Gi".
@@ -25,10 +26,7 @@ func container(name string, requests, limits v1.ResourceList) v1.Container {
 }
 
 func podOf(containers ...v1.Container) *v1.Pod {
-	p := &v1.Pod{}
-	p.UID = "0a1b-2c"
-	p.Spec.Containers = containers
-	return p
+	return wrappers.MakePod().UID("0a1b-2c").Containers(containers...).Obj()
 }
 
 var (

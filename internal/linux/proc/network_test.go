@@ -23,12 +23,11 @@ func put(t *testing.T, path, text string) {
 
 func TestCards(t *testing.T) {
 	root := t.TempDir()
-	put(t, filepath.Join(root, "proc/77/net/dev"),
-		`Inter-|   Receive                                                |  Transmit
- face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed
-    lo:     100       1    0    0    0     0          0         0      100       1    0    0    0     0       0          0
-  eth0:    1000      10    1    2    0     0          0         0     2000      20    3    4    0     0       0          0
-`)
+	table, err := os.ReadFile("testdata/net-dev.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, filepath.Join(root, "proc/77/net/dev"), string(table))
 	got, err := proc.NetworkInterfaces(root, 77)
 	if err != nil {
 		t.Fatal(err)
@@ -39,7 +38,8 @@ func TestCards(t *testing.T) {
 		t.Errorf("the two differ (-want +got):\n%s", d)
 	}
 	put(t, filepath.Join(root, "proc/self/net/route"),
-		"Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\nens3\t00000000\t0101A8C0\t0003\t0\t0\t0\t00000000\n")
+		"Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\n"+
+			"ens3\t00000000\t0101A8C0\t0003\t0\t0\t0\t00000000\n")
 	if got := proc.DefaultInterface(root); got != "ens3" {
 		t.Errorf("default card %q", got)
 	}

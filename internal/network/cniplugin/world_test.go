@@ -3,7 +3,6 @@ package cniplugin_test
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -11,8 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
-	"strings"
 	"testing"
 	"time"
 
@@ -21,10 +18,10 @@ import (
 	"github.com/containernetworking/cni/pkg/version"
 	"github.com/containernetworking/plugins/pkg/ns"
 	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
 
 	"github.com/gantry-project/gantry/internal/network"
 	"github.com/gantry-project/gantry/internal/network/cniplugin"
+	"github.com/gantry-project/gantry/test/netns"
 )
 
 // The test binary is the plugin when CNI calls it.
@@ -57,7 +54,7 @@ func newFixture(t *testing.T, cidr string) *fixture {
 		t.Skip("needs root: makes network namespaces")
 	}
 	dir := t.TempDir()
-	w := &fixture{t: t, host: newNS(t), neighbour: newNS(t), cfg: network.Config{
+	w := &fixture{t: t, host: netns.New(t), neighbour: netns.New(t), cfg: network.Config{
 		DataDir: dir, StateDir: filepath.Join(dir, "run"), Bridge: "gtest0", PodCIDR: cidr,
 		BinDir: filepath.Join(dir, "bin"),
 	}}
@@ -124,7 +121,7 @@ type pod struct {
 // pod makes a sandbox's namespace, not yet joined.
 func (w *fixture) pod(ports ...map[string]any) *pod {
 	w.pods++
-	p := &pod{w: w, ns: newNS(w.t), id: fmt.Sprintf("sandbox%d", w.pods), ports: ports}
+	p := &pod{w: w, ns: netns.New(w.t), id: fmt.Sprintf("sandbox%d", w.pods), ports: ports}
 	w.in(p.ns, func() error {
 		lo, err := netlink.LinkByName("lo")
 		if err == nil {
@@ -287,31 +284,6 @@ func (w *fixture) reaches(n ns.NetNS, proto, addr, from string) {
 	if err != nil || from != "" && got != from {
 		w.t.Errorf("%s %s: the server saw %q, want %q (%v)", proto, addr, got, from, err)
 	}
-}
-
-func newNS(t *testing.T) ns.NetNS {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "ns")
-	must(t, os.WriteFile(file, nil, 0o600))
-	failed := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread dies with its namespace
-		err := unix.Unshare(unix.CLONE_NEWNET)
-		if err == nil {
-			err = unix.Mount(fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()), file, "", unix.MS_BIND, "")
-		}
-		failed <- err
-	}()
-	must(t, <-failed)
-	n, err := ns.GetNS(file)
-	must(t, err)
-	t.Cleanup(func() {
-		if err := errors.Join(n.Close(), unix.Unmount(file, unix.MNT_DETACH)); err != nil && !strings.Contains(
-			err.Error(), "invalid argument") {
-			t.Error(err)
-		}
-	})
-	return n
 }
 
 func must(t *testing.T, err error) {

@@ -5,14 +5,14 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/containernetworking/plugins/pkg/ns"
-	"github.com/containernetworking/plugins/pkg/testutils"
+
+	"github.com/gantry-project/gantry/test/netns"
 )
 
 // testLAN is two nodes on one segment and a third behind a router, each with a Pod's address on a
@@ -32,15 +32,11 @@ func newTestLAN(t *testing.T) *testLAN {
 	l := &testLAN{t: t, nodes: map[string]ns.NetNS{},
 		links: &Router{ID: "0badcafe", Cluster: []netip.Prefix{netip.MustParsePrefix("10.71.0.0/16")}}}
 	for _, name := range []string{"a", "b", "c", "router"} {
-		n, err := testutils.NewNS()
-		if err != nil {
-			t.Fatal(err)
-		}
-		l.nodes[name] = n
-		t.Cleanup(func() { _ = n.Close(); _ = testutils.UnmountNS(n) })
+		l.nodes[name] = netns.New(t)
 	}
 	l.sh("router",
-		`sysctl -qw net.ipv4.ip_forward=1; ip link set lo up; ip link add br1 type bridge; ip addr add 10.171.1.254/24 dev br1; ip link set br1 up
+		`sysctl -qw net.ipv4.ip_forward=1; ip link set lo up; ip link add br1 type bridge;
+		ip addr add 10.171.1.254/24 dev br1; ip link set br1 up
 		ip link add br2 type bridge; ip addr add 10.171.2.254/24 dev br2; ip link set br2 up`)
 	for i, name := range []string{"a", "b", "c"} {
 		segment := 1 + i/2
@@ -48,7 +44,8 @@ func newTestLAN(t *testing.T) *testLAN {
 			name, name, name, segment))
 		l.move("up-"+name, "router", name)
 		l.sh(name, fmt.Sprintf(
-			`sysctl -qw net.ipv4.ip_forward=1; ip link set lo up; ip addr add 10.171.%d.%d/24 dev up-%s; ip link set up-%s up; ip route add default via 10.171.%d.254
+			`sysctl -qw net.ipv4.ip_forward=1; ip link set lo up; ip addr add 10.171.%d.%d/24 dev up-%s;
+			ip link set up-%s up; ip route add default via 10.171.%d.254
 			ip link add pods type bridge; ip addr add 10.71.%d.1/24 dev pods; ip link set pods up`, segment, i+1, name,
 			name, segment, i))
 		l.all = append(l.all, node(name, fmt.Sprintf("10.171.%d.%d", segment, i+1), fmt.Sprintf("10.71.%d.0/24", i)))
@@ -58,15 +55,7 @@ func newTestLAN(t *testing.T) *testLAN {
 
 func (l *testLAN) sh(name, script string) string {
 	l.t.Helper()
-	var out []byte
-	err := l.nodes[name].Do(func(ns.NetNS) (err error) {
-		out, err = exec.Command("sh", "-euc", script).CombinedOutput()
-		return err
-	})
-	if err != nil {
-		l.t.Fatalf("%s: %s: %v: got %s, want no error", name, script, err, out)
-	}
-	return string(out)
+	return netns.MustRun(l.t, l.nodes[name], script)
 }
 
 func (l *testLAN) move(link, from, to string) {

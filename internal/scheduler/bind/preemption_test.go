@@ -9,11 +9,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	policy "k8s.io/api/policy/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	policylisters "k8s.io/client-go/listers/policy/v1"
@@ -27,6 +24,7 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/preemption"
 	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 // switchingFilter is a filter that claims to judge by the Pod's shape and the node, and does not:
@@ -76,17 +74,13 @@ func newPreemptionProfile(t *testing.T, m *switchingFilter,
 }
 
 func podOnNode(name, node, cpu string, priority int32) *v1.Pod {
-	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)},
-		Spec: v1.PodSpec{NodeName: node, Priority: &priority,
-			Containers: []v1.Container{
-				{Name: "c", Resources: v1.ResourceRequirements{
-					Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu)}}}}}}
+	return wrappers.MakePod().Namespace("ns").Name(name).UID(name).Node(node).Priority(priority).
+		Req(map[v1.ResourceName]string{v1.ResourceCPU: cpu}).Obj()
 }
 
 func newNode(name string) *v1.Node {
-	return &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name},
-		Status: v1.NodeStatus{Allocatable: v1.ResourceList{v1.ResourceCPU: resource.MustParse("1"),
-			v1.ResourcePods: resource.MustParse("10")}}}
+	return wrappers.MakeNode().Name(name).
+		Allocatable(map[v1.ResourceName]string{v1.ResourceCPU: "1", v1.ResourcePods: "10"}).Obj()
 }
 
 // A filter that breaks its word makes memory wrong: the shadow check tells, and the search without

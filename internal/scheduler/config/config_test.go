@@ -191,7 +191,9 @@ func TestErrorsNameTheField(t *testing.T) {
 			args("NodeAffinity",
 				"{addedAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: "+
 					"[{matchExpressions: [{key: foo, operator: Is, values: [a]}]}]}}}"),
-			`: profiles[0].pluginConfig[0].args.addedAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0].operator: Unsupported value: "Is": supported values: "In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"`},
+			`: profiles[0].pluginConfig[0].args.addedAffinity.requiredDuringSchedulingIgnoredDuringExecution.` +
+				`nodeSelectorTerms[0].matchExpressions[0].operator: Unsupported value: "Is": ` +
+				`supported values: "In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"`},
 		"added number": {
 			args("NodeAffinity",
 				"{addedAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: "+

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 	config "k8s.io/kube-scheduler/config/v1"
 	"k8s.io/kube-scheduler/framework"
 
@@ -23,24 +22,16 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/tainttoleration"
 	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 func newNode(name string, change ...func(*v1.Node)) *v1.Node {
-	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1.LabelHostname: name}}}
-	n.Status.Allocatable = quantities("cpu=4", "memory=8Gi", "pods=110")
-	for _, f := range change {
-		f(n)
-	}
-	return n
+	return wrappers.MakeNode().Hostname(name).Allocatable(map[v1.ResourceName]string{v1.ResourceCPU: "4",
+		v1.ResourceMemory: "8Gi", v1.ResourcePods: "110"}).Obj(change...)
 }
 
 func newPod(name string, change ...func(*v1.Pod)) *v1.Pod {
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns", UID: types.UID(name)},
-		Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c", Image: "img"}}}}
-	for _, f := range change {
-		f(p)
-	}
-	return p
+	return wrappers.MakePod().Namespace("ns").Name(name).UID(name).Container("c", "img").Obj(change...)
 }
 
 func quantities(pairs ...string) v1.ResourceList {

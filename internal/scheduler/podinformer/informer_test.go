@@ -12,10 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 func podNamed(name, version string) *v1.Pod {
-	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, ResourceVersion: version}}
+	return wrappers.MakePod().Namespace("ns").Name(name).ResourceVersion(version).Obj()
 }
 
 // eventLog writes down what a handler is told.

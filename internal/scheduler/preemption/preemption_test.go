@@ -17,16 +17,12 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/preemption"
 	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 func node(name string, change ...func(*v1.Node)) *v1.Node {
-	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1.LabelHostname: name}}}
-	n.Status.Allocatable = v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"),
-		v1.ResourceMemory: resource.MustParse("8Gi"), v1.ResourcePods: resource.MustParse("110")}
-	for _, f := range change {
-		f(n)
-	}
-	return n
+	return wrappers.MakeNode().Hostname(name).Allocatable(map[v1.ResourceName]string{v1.ResourceCPU: "4",
+		v1.ResourceMemory: "8Gi", v1.ResourcePods: "110"}).Obj(change...)
 }
 
 // pod is "name node priority cpu start", start in seconds.

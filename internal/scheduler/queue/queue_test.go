@@ -16,6 +16,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/prioritysort"
 	"github.com/gantry-project/gantry/internal/scheduler/queue"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 var (
@@ -25,12 +26,7 @@ var (
 )
 
 func pod(name string, priority int32, change ...func(*v1.Pod)) *v1.Pod {
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns", UID: types.UID(name)},
-		Spec: v1.PodSpec{SchedulerName: "s", Priority: &priority}}
-	for _, f := range change {
-		f(p)
-	}
-	return p
+	return wrappers.MakePod().Namespace("ns").Name(name).UID(name).SchedulerName("s").Priority(priority).Obj(change...)
 }
 
 // newQueue has two plugins: "fit" wakes for new nodes of a name the Pod starts with and for Pods

@@ -5,11 +5,10 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gantry-project/gantry/internal/scheduler/plugins"
 	"github.com/gantry-project/gantry/internal/scheduler/schedule"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 // defaultPlugins are the default profile's plugins that judge, made without a handle.
@@ -23,17 +22,8 @@ func defaultPlugins(t testing.TB) *schedule.PluginSet {
 }
 
 func node(name, cpu, memory string, change ...func(*v1.Node)) *v1.Node {
-	n := &v1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1.LabelHostname: name}},
-		Status: v1.NodeStatus{Allocatable: v1.ResourceList{
-			v1.ResourceCPU: resource.MustParse(cpu), v1.ResourceMemory: resource.MustParse(memory),
-			v1.ResourcePods: resource.MustParse("110"),
-		}},
-	}
-	for _, f := range change {
-		f(n)
-	}
-	return n
+	return wrappers.MakeNode().Hostname(name).Allocatable(map[v1.ResourceName]string{v1.ResourceCPU: cpu,
+		v1.ResourceMemory: memory, v1.ResourcePods: "110"}).Obj(change...)
 }
 
 func zone(name string) func(*v1.Node) {
@@ -41,22 +31,15 @@ func zone(name string) func(*v1.Node) {
 }
 
 func pod(name, cpu, memory string, change ...func(*v1.Pod)) *v1.Pod {
-	p := &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID(name)},
-		Spec:       v1.PodSpec{SchedulerName: "default-scheduler", Containers: []v1.Container{{Name: "c", Image: "i"}}},
-	}
-	requests := v1.ResourceList{}
+	requests := map[v1.ResourceName]string{}
 	if cpu != "" {
-		requests[v1.ResourceCPU] = resource.MustParse(cpu)
+		requests[v1.ResourceCPU] = cpu
 	}
 	if memory != "" {
-		requests[v1.ResourceMemory] = resource.MustParse(memory)
+		requests[v1.ResourceMemory] = memory
 	}
-	p.Spec.Containers[0].Resources.Requests = requests
-	for _, f := range change {
-		f(p)
-	}
-	return p
+	return wrappers.MakePod().Namespace("default").Name(name).UID(name).SchedulerName("default-scheduler").
+		Container("c", "i").Req(requests).Obj(change...)
 }
 
 func quantity(n int) *resource.Quantity { return resource.NewQuantity(int64(n), resource.DecimalSI) }

@@ -13,16 +13,16 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 func node(name, zone string) *v1.Node {
-	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}}}
+	n := wrappers.MakeNode().Name(name).
+		Allocatable(map[v1.ResourceName]string{v1.ResourceCPU: "4", v1.ResourcePods: "10"})
 	if zone != "" {
-		n.Labels[v1.LabelTopologyZone] = zone
+		n.Label(v1.LabelTopologyZone, zone)
 	}
-	n.Status.Allocatable = v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"),
-		v1.ResourcePods: resource.MustParse("10")}
-	return n
+	return n.Obj()
 }
 
 func pod(name, node, cpu string) *v1.Pod {

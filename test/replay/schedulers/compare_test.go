@@ -34,23 +34,34 @@ profiles:
 - schedulerName: %[1]s-plain
 - schedulerName: %[1]s-packs
   pluginConfig:
-  - {name: NodeResourcesFit, args: {ignoredResources: [example.com/gpu], scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 3}, {name: memory, weight: 1}, {name: example.com/gpu, weight: 5}]}}}
+  - {name: NodeResourcesFit, args: {ignoredResources: [example.com/gpu], scoringStrategy: {type: MostAllocated,
+      resources: [{name: cpu, weight: 3}, {name: memory, weight: 1}, {name: example.com/gpu, weight: 5}]}}}
   - {name: InterPodAffinity, args: {hardPodAffinityWeight: 40, ignorePreferredTermsOfExistingPods: true}}
-  - {name: NodeAffinity, args: {addedAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: gen, operator: NotIn, values: ["1"]}]}]}}}}
+  - {name: NodeAffinity, args: {addedAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {
+      nodeSelectorTerms: [{matchExpressions: [{key: gen, operator: NotIn, values: ["1"]}]}]}}}}
 - schedulerName: %[1]s-curve
   percentageOfNodesToScore: 100
   pluginConfig:
-  - {name: NodeResourcesFit, args: {ignoredResourceGroups: [example.com], scoringStrategy: {type: RequestedToCapacityRatio, requestedToCapacityRatio: {shape: [{utilization: 0, score: 2}, {utilization: 45, score: 10}, {utilization: 100, score: 1}]}, resources: [{name: cpu, weight: 2}, {name: memory, weight: 1}]}}}
-  - {name: NodeResourcesBalancedAllocation, args: {resources: [{name: cpu, weight: 1}, {name: memory, weight: 1}, {name: ephemeral-storage, weight: 1}]}}
-  - {name: PodTopologySpread, args: {defaultingType: List, defaultConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: ScheduleAnyway}]}}
-  - {name: VolumeBinding, args: {shape: [{utilization: 10, score: 1}, {utilization: 60, score: 9}, {utilization: 100, score: 3}]}}
+  - {name: NodeResourcesFit, args: {ignoredResourceGroups: [example.com],
+      scoringStrategy: {type: RequestedToCapacityRatio, requestedToCapacityRatio: {shape: [{utilization: 0, score: 2},
+        {utilization: 45, score: 10}, {utilization: 100, score: 1}]}, resources: [{name: cpu, weight: 2},
+          {name: memory, weight: 1}]}}}
+  - {name: NodeResourcesBalancedAllocation, args: {resources: [{name: cpu, weight: 1}, {name: memory, weight: 1},
+      {name: ephemeral-storage, weight: 1}]}}
+  - {name: PodTopologySpread, args: {defaultingType: List, defaultConstraints: [{maxSkew: 1,
+      topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: ScheduleAnyway}]}}
+  - {name: VolumeBinding, args: {shape: [{utilization: 10, score: 1}, {utilization: 60, score: 9}, {utilization: 100,
+      score: 3}]}}
 - schedulerName: %[1]s-weighs
   plugins:
-    multiPoint: {enabled: [{name: ImageLocality, weight: 7}, {name: TaintToleration, weight: 11}, {name: VolumeBinding, weight: 4}], disabled: [{name: InterPodAffinity}]}
+    multiPoint: {enabled: [{name: ImageLocality, weight: 7}, {name: TaintToleration, weight: 11},
+      {name: VolumeBinding, weight: 4}], disabled: [{name: InterPodAffinity}]}
     score: {disabled: [{name: NodeResourcesBalancedAllocation}], enabled: [{name: NodeAffinity, weight: 30}]}
 - schedulerName: %[1]s-few
   plugins:
-    multiPoint: {disabled: [{name: "*"}], enabled: [{name: PrioritySort}, {name: DefaultBinder}, {name: NodeResourcesFit, weight: 2}, {name: NodeName}, {name: TaintToleration, weight: 1}, {name: DefaultPreemption}]}
+    multiPoint: {disabled: [{name: "*"}], enabled: [{name: PrioritySort}, {name: DefaultBinder},
+      {name: NodeResourcesFit, weight: 2}, {name: NodeName}, {name: TaintToleration, weight: 1},
+        {name: DefaultPreemption}]}
 `
 
 var profiles = []string{"plain", "plain", "plain", "packs", "curve", "weighs", "few"}

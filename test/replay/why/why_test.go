@@ -32,8 +32,10 @@ func TestAnswersAboutPlacing(t *testing.T) {
 	if os.Getenv("GANTRY_LONG") != "" {
 		all, own = true, nil
 		only = regexp.MustCompile(
-			"^(cpu-here-memory-there|gpu-of-the-other-vendor|image-pulls-it-to-the-busy-node|balance-beats-emptiness|nominated-and-waiting|spread-taint-affinity-triangle|" +
-				"urgent-but-never-preempts|too-many-pods|zone-label-of-another-age|volume-in-the-full-zone|gang-waits-for-its-third|budget-does-not-stop-preemption|quota-counts-the-init-container|" +
+			"^(cpu-here-memory-there|gpu-of-the-other-vendor|image-pulls-it-to-the-busy-node|balance-beats-emptiness|" +
+				"nominated-and-waiting|spread-taint-affinity-triangle|" +
+				"urgent-but-never-preempts|too-many-pods|zone-label-of-another-age|volume-in-the-full-zone|" +
+				"gang-waits-for-its-third|budget-does-not-stop-preemption|quota-counts-the-init-container|" +
 				"backup-finalizer|its-node-was-removed|sick-pods-that-may-not-leave)$")
 	}
 	fixtures, err := Load("../../fixtures/why", only)

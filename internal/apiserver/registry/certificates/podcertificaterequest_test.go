@@ -15,6 +15,7 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -66,8 +67,7 @@ func TestPodRequests(t *testing.T) {
 		"no UID": {func(s *certificatesv1.PodCertificateRequestSpec) { s.PodUID = "" },
 			`spec.podUID: Invalid value: "": must not be empty`},
 		"long UID": {func(s *certificatesv1.PodCertificateRequestSpec) {
-			s.NodeUID = "x" + s.NodeUID +
-				"12345678901234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901"
+			s.NodeUID += types.UID(strings.Repeat("x", 132))
 		}, "spec.nodeUID: Too long"},
 		"no account": {func(s *certificatesv1.PodCertificateRequestSpec) { s.ServiceAccountName = "" },
 			`spec.serviceAccountName: Invalid value: ""`},

@@ -48,7 +48,8 @@ func TestUpdateRules(t *testing.T) {
 	}
 	want := `spec.podCIDRs: Forbidden: node updates may not change podCIDR except from "" to valid
 spec.providerID: Forbidden: node updates may not change providerID except from "" to valid
-metadata.taints[0].effect: Unsupported value: "Sometimes": supported values: "NoSchedule", "PreferNoSchedule", "NoExecute"`
+metadata.taints[0].effect: Unsupported value: "Sometimes": supported values: ` +
+		`"NoSchedule", "PreferNoSchedule", "NoExecute"`
 	if strings.Join(got, "\n") != want {
 		t.Errorf("got %v, want %v", strings.Join(got, "\n"), want)
 	}

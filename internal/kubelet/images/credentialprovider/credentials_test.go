@@ -140,16 +140,22 @@ func TestCacheDuration(t *testing.T) {
 	}
 }
 
+// versionedResponse is a plugin's script that answers in a version of the API.
+func versionedResponse(version, more string) string {
+	return `echo '{"kind":"CredentialProviderResponse","apiVersion":"credentialprovider.kubelet.k8s.io/` + version +
+		`"` + more + `}'`
+}
+
 func TestPluginFailuresAreReported(t *testing.T) {
 	for script, want := range map[string]string{
 		"echo no luck >&2; " +
 			"exit 3": `error execing credential provider plugin plugin for image eu.example.com/a: exit status 3 ` +
 			`("no ` +
 			`luck\n")`,
-		"echo '{}'":  `unexpected kind: ""`,
-		"echo hello": "error decoding credential provider plugin response",
-		`echo '{"kind":"CredentialProviderResponse","apiVersion":"credentialprovider.kubelet.k8s.io/v1beta1"}'`:                 "did not match expected apiVersion",
-		`echo '{"kind":"CredentialProviderResponse","apiVersion":"credentialprovider.kubelet.k8s.io/v1","cacheKeyType":"Pod"}'`: `did not return a valid cacheKeyType: "Pod"`,
+		"echo '{}'":                      `unexpected kind: ""`,
+		"echo hello":                     "error decoding credential provider plugin response",
+		versionedResponse("v1beta1", ""): "did not match expected apiVersion",
+		versionedResponse("v1", `,"cacheKeyType":"Pod"`): `did not return a valid cacheKeyType: "Pod"`,
 	} {
 		w := newTestEnv(t, script)
 		p, err := w.open(plugin)
@@ -165,7 +171,8 @@ func TestPluginFailuresAreReported(t *testing.T) {
 type fakeServiceAccounts struct{ notes map[string]string }
 
 func (a fakeServiceAccounts) GetServiceAccount(_ context.Context, namespace, name string) (*v1.ServiceAccount, error) {
-	return &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: "sa-uid", Annotations: a.notes}}, nil
+	return &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: "sa-uid",
+		Annotations: a.notes}}, nil
 }
 
 func (a fakeServiceAccounts) GetToken(_ context.Context, pod *v1.Pod, audience string) (string, error) {
@@ -194,7 +201,8 @@ func TestServiceAccountTokens(t *testing.T) {
 	if len(got) != 1 || len(bad) != 0 || got[0].Origin.NodeWide() || got[0].Origin.ServiceAccount.UID != "sa-uid" {
 		t.Fatalf("got %+v %v, want 1 in got, no bad, got[0].Origin.NodeWide() false and UID sa-uid", got, bad)
 	}
-	if got := w.read("asked"); !strings.Contains(got, `"serviceAccountToken":"token of web for registry","serviceAccountAnnotations":{"example.com/role":"reader"}}`) {
+	if got := w.read("asked"); !strings.Contains(got, `"serviceAccountToken":"token of web for registry",`+
+		`"serviceAccountAnnotations":{"example.com/role":"reader"}}`) {
 		t.Errorf(`got %v, want it with '"serviceAccountToken":"token of web for registry","ser…'`, got)
 	}
 	other := pod.DeepCopy()
@@ -223,24 +231,38 @@ func TestNodesDockerConfiguration(t *testing.T) {
 	}
 }
 
+// provider is one entry of a configuration in flow style, with more fields.
+func provider(name, version, fields string) string {
+	return "- {name: " + name + ", apiVersion: credentialprovider.kubelet.k8s.io/" + version + ", " + fields + "}\n"
+}
+
 func TestBadConfiguration(t *testing.T) {
 	w := newTestEnv(t, "exit 1")
+	const fields = "matchImages: [a.b], defaultCacheDuration: 1m"
 	for config, want := range map[string]string{
 		"  []\n": "providers: Required value: at least 1 item in plugins is required",
-		"- {name: gone, apiVersion: credentialprovider.kubelet.k8s.io/v1, matchImages: [a.b], defaultCacheDuration: 1m}\n":   "plugin binary executable " + w.dir + "/bin/gone did not exist",
-		"- {name: a/b, apiVersion: credentialprovider.kubelet.k8s.io/v1, matchImages: [a.b], defaultCacheDuration: 1m}\n":    "providers[0].name: Invalid value: \"a/b\": provider name cannot contain path separators",
-		"- {name: plugin, apiVersion: credentialprovider.kubelet.k8s.io/v2, matchImages: [a.b], defaultCacheDuration: 1m}\n": "providers[0].apiVersion: Unsupported value",
-		"- {name: plugin, apiVersion: credentialprovider.kubelet.k8s.io/v1, matchImages: [], defaultCacheDuration: 1m}\n":    "providers[0].matchImages: Required value: at least 1 item in matchImages is required",
-		"- {name: plugin, apiVersion: credentialprovider.kubelet.k8s.io/v1, matchImages: [a.b]}\n":                           "providers[0].defaultCacheDuration: Required value",
-		"- {name: plugin, apiVersion: credentialprovider.kubelet.k8s.io/v1, matchImage: [a.b], defaultCacheDuration: 1m}\n":  `unknown field "providers[0].matchImage"`,
-		plugin + "  tokenAttributes: {serviceAccountTokenAudience: a, requireServiceAccount: true}\n":                        "providers[0].tokenAttributes.cacheType: Required value",
+
+		provider("gone", "v1", fields):   "plugin binary executable " + w.dir + "/bin/gone did not exist",
+		provider("a/b", "v1", fields):    `providers[0].name: Invalid value: "a/b": provider name cannot contain path`,
+		provider("plugin", "v2", fields): "providers[0].apiVersion: Unsupported value",
+
+		provider("plugin", "v1", "matchImages: [], defaultCacheDuration: 1m"): "" +
+			"providers[0].matchImages: Required value: at least 1 item in matchImages is required",
+
+		provider("plugin", "v1", "matchImages: [a.b]"): "providers[0].defaultCacheDuration: Required value",
+		provider("plugin", "v1", "matchImage: [a.b]"):  `unknown field "providers[0].matchImage"`,
+
+		plugin + "  tokenAttributes: {serviceAccountTokenAudience: a, requireServiceAccount: true}\n": "" +
+			"providers[0].tokenAttributes.cacheType: Required value",
+
 		plugin + plugin: `providers[1].name: Duplicate value: "plugin"`,
 	} {
 		if _, err := w.open(config); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v\nwant %s", config, err, want)
 		}
 	}
-	if _, err := credentialprovider.New(credentialprovider.Deps{Files: credentialprovider.Files{File: "x"}}); err == nil || !strings.Contains(err.Error(), "go together") {
+	_, err := credentialprovider.New(credentialprovider.Deps{Files: credentialprovider.Files{File: "x"}})
+	if err == nil || !strings.Contains(err.Error(), "go together") {
 		t.Errorf(`got %v, want an error with "go together"`, err)
 	}
 }

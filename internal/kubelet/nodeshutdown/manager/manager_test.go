@@ -10,7 +10,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gantry-project/gantry/internal/kubelet/nodeshutdown"
@@ -18,6 +17,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 	"github.com/gantry-project/gantry/internal/linux/logind"
 	"github.com/gantry-project/gantry/internal/linux/logind/logindfake"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 // testNode is a node with Pods that end as the test says, and a bus.
@@ -96,9 +96,7 @@ func (m *testNode) locks(held, taken int) {
 }
 
 func testPod(uid string, priority int32) *v1.Pod {
-	grace := int64(30)
-	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: uid, UID: types.UID(uid)},
-		Spec: v1.PodSpec{Priority: &priority, TerminationGracePeriodSeconds: &grace}}
+	return wrappers.MakePod().Name(uid).UID(uid).Priority(priority).TerminationGracePeriodSeconds(30).Obj()
 }
 
 func TestPodsEndInOrderBeforeTheMachineDoes(t *testing.T) {

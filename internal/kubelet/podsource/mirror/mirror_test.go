@@ -20,6 +20,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/podsource"
 	"github.com/gantry-project/gantry/internal/kubelet/podsource/mirror"
 	"github.com/gantry-project/gantry/internal/kubelet/podsource/static"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 func own(hash string) *v1.Pod {
@@ -34,39 +35,7 @@ func of(hash string) *v1.Pod {
 	return p
 }
 
-func node() *v1.Node { return &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "uid-n1"}} }
-
-func TestNext(t *testing.T) {
-	going, leaving := of("a"), node()
-	stamp := metav1.Now()
-	going.DeletionTimestamp, leaving.DeletionTimestamp = &stamp, &stamp
-	all := mirror.State{Static: own("a"), Mirror: of("a"), Node: node(), Synced: true, SourcesReady: true}
-	with := func(f func(*mirror.State)) mirror.State { s := all; f(&s); return s }
-	for _, tc := range []struct {
-		name string
-		s    mirror.State
-		want mirror.Action
-	}{
-		{"it mirrors", all, mirror.Nothing},
-		{"there is none", with(func(s *mirror.State) { s.Mirror = nil }), mirror.Create},
-		{"the API has not told yet", with(func(s *mirror.State) { s.Mirror, s.Synced = nil, false }), mirror.Nothing},
-		{"the node is not known", with(func(s *mirror.State) { s.Mirror, s.Node = nil, nil }), mirror.Nothing},
-		{"the node is being deleted", with(func(s *mirror.State) { s.Mirror, s.Node = nil, leaving }), mirror.Nothing},
-		{"its Pod ends", with(func(s *mirror.State) { s.Terminating = true }), mirror.Nothing},
-		{"its Pod ends, and there is none", with(func(s *mirror.State) { s.Terminating, s.Mirror = true, nil }),
-			mirror.Nothing},
-		{"of another content", with(func(s *mirror.State) { s.Mirror = of("b") }), mirror.Delete},
-		{"somebody deletes it", with(func(s *mirror.State) { s.Mirror = going }), mirror.Delete},
-		{"its Pod is gone", with(func(s *mirror.State) { s.Static = nil }), mirror.Delete},
-		{"its Pod may still come", with(func(s *mirror.State) { s.Static, s.SourcesReady = nil, false }),
-			mirror.Nothing},
-		{"nothing at all", with(func(s *mirror.State) { s.Static, s.Mirror = nil, nil }), mirror.Nothing},
-	} {
-		if got := mirror.Next(tc.s); got != tc.want {
-			t.Errorf("%s: %v, want %v", tc.name, got, tc.want)
-		}
-	}
-}
+func node() *v1.Node { return wrappers.MakeNode().Name("n1").UID("uid-n1").Obj() }
 
 func TestImage(t *testing.T) {
 	m := mirror.NewMirrorPod(own("a"), node())

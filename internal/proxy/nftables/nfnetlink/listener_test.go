@@ -12,12 +12,12 @@ import (
 	"time"
 
 	"github.com/containernetworking/plugins/pkg/ns"
-	"github.com/containernetworking/plugins/pkg/testutils"
 	"github.com/mdlayher/netlink"
 	"github.com/mdlayher/netlink/nltest"
 	"golang.org/x/sys/unix"
 
 	"github.com/gantry-project/gantry/internal/proxy/rules"
+	"github.com/gantry-project/gantry/test/netns"
 )
 
 // What one family's table does is no news to the other's on the same line, and cannot drown what
@@ -27,11 +27,7 @@ func TestWhatOneTableDoesIsNoNewsToTheOther(t *testing.T) {
 	if os.Geteuid() != 0 || os.Getenv("GANTRY_NO_CONTAINERS") != "" {
 		t.Skip("needs root: makes a network namespace")
 	}
-	space, err := testutils.NewNS()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = space.Close(); _ = testutils.UnmountNS(space) }()
+	space := netns.New(t)
 	inside := func(f func() error) {
 		t.Helper()
 		if err := space.Do(func(ns.NetNS) error { return f() }); err != nil {
