@@ -3,7 +3,7 @@ package app
 import (
 	"os"
 
-	"k8s.io/component-base/cli"
+	componentcli "k8s.io/component-base/cli"
 	kubectl "k8s.io/kubectl/pkg/cmd"
 
 	"github.com/gantry-project/gantry/internal/containerd"
@@ -18,7 +18,7 @@ func runKubectl(args []string) int {
 		}
 	}
 	os.Args = append([]string{"kubectl"}, args...)
-	return cli.Run(kubectl.NewDefaultKubectlCommand())
+	return componentcli.Run(kubectl.NewDefaultKubectlCommand())
 }
 
 func runContainerd(args []string) int { return containerd.Main(args) }

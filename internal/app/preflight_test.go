@@ -141,9 +141,9 @@ func TestBadKubeletConfigurationNamesTheField(t *testing.T) {
 		p := &instanceOptions{dataDir: t.TempDir(), kubeletPort: 10250}
 		n := &nodeFlags{configSources: kubeconfig.Sources{File: path}}
 		err := n.loadConfig(p)
-		if got := printed(err); err == nil || !strings.Contains(got, want) && !strings.Contains(got,
+		if err == nil || !strings.Contains(err.Error(), want) && !strings.Contains(err.Error(),
 			"KubeletConfiguration") {
-			t.Errorf("%q: %s", content, got)
+			t.Errorf("%q: got %v, want an error that names %s", content, err, want)
 		}
 	}
 }
