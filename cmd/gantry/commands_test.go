@@ -12,7 +12,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/gantry-project/gantry/internal/app"
+	"github.com/gantry-project/gantry/internal/cli"
+	"github.com/gantry-project/gantry/internal/cmd"
 )
 
 var rewrite = flag.Bool("rewrite", false, "rewrite docs/user/commands.md from the commands")
@@ -23,7 +24,7 @@ const commandsPath = "../../docs/user/commands.md"
 func TestCommandsPage(t *testing.T) {
 	t.Setenv("HOME", "/root")
 	t.Setenv("KUBECONFIG", "")
-	got := commandsPage(app.Root(app.IO{Out: io.Discard, Err: io.Discard}))
+	got := commandsPage(cmd.Root(cli.IO{Out: io.Discard, Err: io.Discard}))
 	if *rewrite {
 		if err := os.WriteFile(commandsPath, got, 0o644); err != nil {
 			t.Fatal(err)

@@ -1,4 +1,4 @@
-// Command gantry is Kubernetes' Pod machinery in one binary; see internal/app for its subcommands.
+// Command gantry is Kubernetes' Pod machinery in one binary; see internal/cmd for its subcommands.
 package main
 
 import (
@@ -7,11 +7,11 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/gantry-project/gantry/internal/app"
+	"github.com/gantry-project/gantry/internal/cmd"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	os.Exit(app.Main(ctx, os.Args, os.Stdout, os.Stderr))
+	os.Exit(cmd.Main(ctx, os.Args, os.Stdout, os.Stderr))
 }

@@ -5,6 +5,8 @@ import (
 	"net"
 
 	"k8s.io/klog/v2"
+
+	"github.com/gantry-project/gantry/internal/cli"
 )
 
 // listenAuxiliary opens a port for who's health or metrics; an empty address is none. The usual
@@ -20,7 +22,7 @@ func listenAuxiliary(who, at, usual, flag string) (net.Listener, error) {
 	}
 	fix := fmt.Sprintf("choose another with --%s, or an empty one for none", flag)
 	if at != usual {
-		return nil, withFix(fmt.Errorf("%s: health and metrics: %w", who, err), "%s", fix)
+		return nil, cli.WithFix(fmt.Errorf("%s: health and metrics: %w", who, err), "%s", fix)
 	}
 	klog.Background().Info("Health or metrics are not served: the port is taken", "of", who, "address", at, "fix", fix)
 	return nil, nil

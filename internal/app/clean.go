@@ -4,20 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/spf13/cobra"
 	internalapi "k8s.io/cri-api/pkg/apis"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/gantry-project/gantry/internal/cli"
 	"github.com/gantry-project/gantry/internal/containerd"
 	"github.com/gantry-project/gantry/internal/instance"
 	"github.com/gantry-project/gantry/internal/linux/mount"
 	"github.com/gantry-project/gantry/internal/network"
+	"github.com/gantry-project/gantry/internal/options"
 )
 
 // stopGrace is what containers get when all Pods are stopped with Gantry, in seconds.
@@ -59,55 +59,8 @@ func stopSandboxes(ctx context.Context, runtime internalapi.RuntimeService) (int
 	return len(boxes), nil
 }
 
-func newClean(io IO) *cobra.Command {
-	p := &instanceOptions{}
-	data := false
-	c := &cobra.Command{
-		Use: "clean",
-		Short: "Remove what an instance left on this machine: containers, containerd, mounts, network, cgroups; with " +
-			"--data its data too",
-		Long: "clean ends the Pods and the container runtime of the instance in DATA-DIR and takes away its mounts, " +
-			"network links, rules and cgroups, and nothing of anybody else's.\n" +
-			"The API's data stays unless --data is given.",
-		Example: "  sudo gantry clean\n  sudo gantry clean --data-dir /tmp/two --data",
-		Args:    cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if err := p.complete(); err != nil {
-				return err
-			}
-			if err := requireRoot("gantry clean"); err != nil {
-				return err
-			}
-			if _, err := os.Stat(p.dataDir); errors.Is(err, os.ErrNotExist) {
-				return withFix(fmt.Errorf("there is no instance in %s", p.dataDir),
-					"name its directory with --data-dir")
-			}
-			lock, err := lockDataDir(p.dataDir)
-			if err != nil {
-				return err
-			}
-			defer lock.release()
-			out := newProgress(io.Out)
-			if err := clean(c.Context(), p, out); err != nil {
-				return err
-			}
-			if data {
-				if err := os.RemoveAll(p.dataDir); err != nil {
-					return err
-				}
-				out.step("data directory %s removed", p.dataDir)
-			}
-			return nil
-		},
-	}
-	p.dataFlag(c.Flags())
-	p.nodeFlags(c.Flags())
-	c.Flags().BoolVar(&data, "data", false, "remove the data directory as well: every object, certificate and image")
-	return c
-}
-
-// clean takes everything away that is not data. Every step is tried; what failed is joined.
-func clean(ctx context.Context, p *instanceOptions, out *progress) error {
+// Clean takes everything away that is not data. Every step is tried; what failed is joined.
+func Clean(ctx context.Context, p *options.Instance, out *cli.Progress) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	var errs []error
@@ -116,13 +69,13 @@ func clean(ctx context.Context, p *instanceOptions, out *progress) error {
 			errs = append(errs, fmt.Errorf("%s: %w", what, err))
 			return
 		}
-		out.step("%s removed", what)
+		out.Step("%s removed", what)
 	}
-	step("containers and containerd", func() error { return containerd.Clean(ctx, p.containerdConfig()) })
-	step("volumes' mounts", func() error { return unmountBelow(filepath.Join(p.dataDir, "kubelet")) })
-	step("Service rules", func() error { return cleanProxy(ctx, instance.ID(p.dataDir)) })
+	step("containers and containerd", func() error { return containerd.Clean(ctx, p.ContainerdConfig()) })
+	step("volumes' mounts", func() error { return unmountBelow(filepath.Join(p.DataDir, "kubelet")) })
+	step("Service rules", func() error { return cleanProxy(ctx, instance.ID(p.DataDir)) })
 	step("routes and network policies", func() error { return cleanNetwork(ctx, p) })
-	step("network", func() error { return network.Clean(ctx, p.networkConfig()) })
+	step("network", func() error { return network.Clean(ctx, p.NetworkConfig()) })
 	step("cgroups", func() error { return cleanCgroups(p) })
 	return errors.Join(errs...)
 }

@@ -29,28 +29,28 @@ import (
 	"github.com/gantry-project/gantry/internal/pki"
 )
 
-// controllersOptions say how the controllers reach the API server.
-type controllersOptions struct {
-	config    *rest.Config // reads everything
-	configFor func(account string) *rest.Config
-	caFile    string   // published to every namespace; empty means the configuration's own
-	signer    pki.Pair // authority that signs certificate requests; empty signs none
-	ranges    controllerruntime.NodeRanges
-	journal   journal.Sink
-	without   []string            // controllers that do not run
+// ControllersOptions say how the controllers reach the API server.
+type ControllersOptions struct {
+	Config    *rest.Config // reads everything
+	ConfigFor func(account string) *rest.Config
+	CAFile    string   // published to every namespace; empty means the configuration's own
+	Signer    pki.Pair // authority that signs certificate requests; empty signs none
+	Ranges    controllerruntime.NodeRanges
+	Journal   journal.Sink
+	Without   []string            // controllers that do not run
 	pods      cache.ListerWatcher // of a server in this process; nil means by the configuration
 }
 
-// runControllers runs every controller until ctx ends.
-func runControllers(ctx context.Context, o controllersOptions) error {
-	client, err := clientFor(o.config, "controllers")
+// RunControllers runs every controller until ctx ends.
+func RunControllers(ctx context.Context, o ControllersOptions) error {
+	client, err := clientFor(o.Config, "controllers")
 	if err != nil {
 		return err
 	}
-	ca := o.config.CAData
-	if file := o.caFile; file != "" || len(ca) == 0 && o.config.CAFile != "" {
+	ca := o.Config.CAData
+	if file := o.CAFile; file != "" || len(ca) == 0 && o.Config.CAFile != "" {
 		if file == "" {
-			file = o.config.CAFile
+			file = o.Config.CAFile
 		}
 		if ca, err = readCA(file); err != nil {
 			return err
@@ -66,24 +66,24 @@ func runControllers(ctx context.Context, o controllersOptions) error {
 	shared.InformerFor(&corev1.Pod{}, o.podInformer)
 	runs := []func(context.Context) error{
 		func(ctx context.Context) error { return o.controllersConfig(ctx, client, shared, ca) }}
-	if o.signer.Key != "" {
+	if o.Signer.Key != "" {
 		requests := shared.Certificates().V1().CertificateSigningRequests()
 		requests.Informer() // known before the factory starts
-		signing, err := kubernetes.NewForConfig(unthrottled(o.configFor("certificate-controller"),
+		signing, err := kubernetes.NewForConfig(unthrottled(o.ConfigFor("certificate-controller"),
 			"certificate-controller"))
 		if err != nil {
 			return err
 		}
 		runs = append(runs, func(ctx context.Context) error {
-			return certificates.Run(ctx, certificates.Options{Client: signing, Informer: requests, Cert: o.signer.Cert,
-				Key: o.signer.Key})
+			return certificates.Run(ctx, certificates.Options{Client: signing, Informer: requests, Cert: o.Signer.Cert,
+				Key: o.Signer.Key})
 		})
 	}
 	return runAll(ctx, runs...)
 }
 
 // podInformer is the Pods that the controllers share.
-func (o controllersOptions) podInformer(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
+func (o ControllersOptions) podInformer(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
 	indexers := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
 	if o.pods == nil {
 		return controllerruntime.ShareHandlers(coreinformers.NewPodInformer(client, metav1.NamespaceAll, resync,
@@ -104,14 +104,14 @@ func stripManagedFields(obj any) (any, error) {
 	return obj, nil
 }
 
-func (o controllersOptions) controllersConfig(ctx context.Context, client kubernetes.Interface,
+func (o ControllersOptions) controllersConfig(ctx context.Context, client kubernetes.Interface,
 	shared informers.SharedInformerFactory, ca []byte) error {
 	return control.Run(ctx, control.Options{
-		Without: o.without,
-		Deps: controllerruntime.ControllerContext{Client: client, Informers: shared, Journal: o.journal, RootCA: ca,
-			NodeRanges: o.ranges},
+		Without: o.Without,
+		Deps: controllerruntime.ControllerContext{Client: client, Informers: shared, Journal: o.Journal, RootCA: ca,
+			NodeRanges: o.Ranges},
 		As: func(account string) (kubernetes.Interface, metadata.Interface, error) {
-			cfg := unthrottled(o.configFor(account), account)
+			cfg := unthrottled(o.ConfigFor(account), account)
 			c, err := kubernetes.NewForConfig(cfg)
 			if err != nil {
 				return nil, nil, err
@@ -132,9 +132,9 @@ func inProcessConfig(server *apiserver.Server) func(account string) *rest.Config
 	}
 }
 
-// tokenConfig gives each controller its own identity by a token of its service account, which is
+// TokenConfig gives each controller its own identity by a token of its service account, which is
 // made when it is missing.
-func tokenConfig(cfg *rest.Config) func(account string) *rest.Config {
+func TokenConfig(cfg *rest.Config) func(account string) *rest.Config {
 	return func(account string) *rest.Config {
 		own := rest.AnonymousClientConfig(cfg)
 		t := &accountToken{config: cfg, account: account}

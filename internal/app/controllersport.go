@@ -22,29 +22,30 @@ import (
 	"k8s.io/component-base/compatibility"
 	"k8s.io/component-base/logs"
 	"k8s.io/component-base/metrics/legacyregistry"
-	_ "k8s.io/component-base/metrics/prometheus/clientgo/leaderelection" // they serve what client-go counts
+	_ "k8s.io/component-base/metrics/prometheus/clientgo/leaderelection"
 	_ "k8s.io/component-base/metrics/prometheus/restclient"
 	"k8s.io/component-base/metrics/prometheus/slis"
 	_ "k8s.io/component-base/metrics/prometheus/version"
 	_ "k8s.io/component-base/metrics/prometheus/workqueue"
 	"k8s.io/klog/v2"
 
+	"github.com/gantry-project/gantry/internal/cli"
 	"github.com/gantry-project/gantry/internal/secureserving"
 )
 
-// controllersPort is where `gantry controllers` serves health and metrics, as
+// ControllersPort is where `gantry controllers` serves health and metrics, as
 // kube-controller-manager does.
-type controllersPort struct {
+type ControllersPort struct {
 	address, cert, key string
 	port               int
 	set                *pflag.FlagSet
 	bound              func(address string)           // told where it listens; may be nil
-	lease              *leaderelection.HealthzAdaptor // nil: none is taken
+	Lease              *leaderelection.HealthzAdaptor // nil: none is taken
 }
 
 const controllersSecurePort = 10257
 
-func (p *controllersPort) flags(f *pflag.FlagSet) {
+func (p *ControllersPort) Flags(f *pflag.FlagSet) {
 	p.set = f
 	f.StringVar(&p.address, "bind-address", "0.0.0.0", "address for health and metrics")
 	f.IntVar(&p.port, "secure-port", controllersSecurePort, "port for health and metrics over HTTPS; 0 serves none")
@@ -52,10 +53,10 @@ func (p *controllersPort) flags(f *pflag.FlagSet) {
 	f.StringVar(&p.key, "tls-private-key-file", "", "its key")
 }
 
-// serve answers until ctx ends; stopped is closed when it has ended. One that waits for the lease
+// Serve answers until ctx ends; stopped is closed when it has ended. One that waits for the lease
 // is served, too. A default port that another cluster on this machine has is no reason not to
 // start.
-func (p *controllersPort) serve(ctx context.Context, cfg *rest.Config) (stopped <-chan struct{}, err error) {
+func (p *ControllersPort) Serve(ctx context.Context, cfg *rest.Config) (stopped <-chan struct{}, err error) {
 	if p.port == 0 {
 		done := make(chan struct{})
 		close(done)
@@ -75,7 +76,7 @@ func (p *controllersPort) serve(ctx context.Context, cfg *rest.Config) (stopped 
 	}
 	const fix = "choose another port with --secure-port, or 0 for none"
 	if p.set.Changed("secure-port") {
-		return nil, withFix(err, fix)
+		return nil, cli.WithFix(err, fix)
 	}
 	klog.FromContext(ctx).Info("The controllers' health and metrics are not served: the port is taken", "err", err,
 		"fix", fix)
@@ -85,12 +86,12 @@ func (p *controllersPort) serve(ctx context.Context, cfg *rest.Config) (stopped 
 }
 
 // handler is all paths of kube-controller-manager but /configz.
-func (p *controllersPort) handler() http.Handler {
+func (p *ControllersPort) handler() http.Handler {
 	const component = "kube-controller-manager"
 	m := mux.NewPathRecorderMux(component)
 	var lease []checks.HealthChecker
-	if p.lease != nil {
-		lease = append(lease, p.lease)
+	if p.Lease != nil {
+		lease = append(lease, p.Lease)
 	}
 	checks.InstallHandler(m, lease...)
 	m.Handle("/metrics", legacyregistry.Handler())
@@ -99,10 +100,10 @@ func (p *controllersPort) handler() http.Handler {
 	routes.DebugFlags{}.Install(m, "v", routes.StringFlagPutHandler(logs.GlogSetter))
 	all := map[string]*pflag.FlagSet{"controllers": p.set}
 	flagz.Install(m, component, flagz.NamedFlagSetsReader{FlagSets: cliflag.NamedFlagSets{FlagSets: all}})
-	version := compatibility.NewEffectiveVersionFromString(kubeVersion.String(), "", "")
+	version := compatibility.NewEffectiveVersionFromString(cli.KubeVersion.String(), "", "")
 	statusz.Install(m, component, statusz.NewRegistry(version, statusz.WithListedPaths(m.ListedPaths())))
 	return m
 }
 
-// leaseTimeout is how long a lost lease may go unnoticed before /healthz says so; upstream's.
-const leaseTimeout = 20 * time.Second
+// LeaseTimeout is how long a lost lease may go unnoticed before /healthz says so; upstream's.
+const LeaseTimeout = 20 * time.Second

@@ -55,14 +55,14 @@ func reviewing(t *testing.T) *rest.Config {
 func TestControllersServeHealthAndMetrics(t *testing.T) {
 	cfg, at := reviewing(t), ""
 	ctx, cancel := context.WithCancel(t.Context())
-	p := controllersPort{bound: func(a string) { at = a }, lease: leaderelection.NewLeaderHealthzAdaptor(leaseTimeout)}
+	p := ControllersPort{bound: func(a string) { at = a }, Lease: leaderelection.NewLeaderHealthzAdaptor(LeaseTimeout)}
 	set := pflag.NewFlagSet("controllers", pflag.ContinueOnError)
-	p.flags(set)
+	p.Flags(set)
 	if p.port != 10257 {
 		t.Errorf("port %d, want 10257", p.port)
 	}
 	p.address, p.port = "127.0.0.1", -1 // the system chooses
-	stopped, err := p.serve(ctx, cfg)
+	stopped, err := p.Serve(ctx, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,18 +104,18 @@ func TestControllersServeHealthAndMetrics(t *testing.T) {
 		}
 	}
 	_, port, _ := net.SplitHostPort(at)
-	taken := controllersPort{}
+	taken := ControllersPort{}
 	set = pflag.NewFlagSet("controllers", pflag.ContinueOnError)
-	taken.flags(set)
+	taken.Flags(set)
 	taken.address = "127.0.0.1"
 	taken.port, _ = strconv.Atoi(port)
-	if _, err := taken.serve(ctx, cfg); err != nil {
+	if _, err := taken.Serve(ctx, cfg); err != nil {
 		t.Errorf("a default port that is taken: %v, want that the controllers go on", err)
 	}
 	if err := set.Set("secure-port", port); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := taken.serve(ctx, cfg); err == nil {
+	if _, err := taken.Serve(ctx, cfg); err == nil {
 		t.Error("a port that was asked for is taken: no error, want one that names --secure-port")
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
+
+	"github.com/gantry-project/gantry/internal/cli"
 )
 
 // healthz serves /healthz on healthzBindAddress:healthzPort until ctx ends; port 0 serves nothing.
@@ -43,7 +45,7 @@ type insecureListener struct {
 func (p insecureListener) serve(ctx context.Context, pages http.Handler) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", p.address)
 	if err != nil {
-		return withFix(fmt.Errorf("%s on %s: %w", p.what, p.address, err), "set another %s, or 0 for none", p.field)
+		return cli.WithFix(fmt.Errorf("%s on %s: %w", p.what, p.address, err), "set another %s, or 0 for none", p.field)
 	}
 	srv := &http.Server{Handler: pages, ReadHeaderTimeout: 10 * time.Second}
 	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })

@@ -3,22 +3,23 @@ package app
 import (
 	"os"
 
-	"k8s.io/component-base/cli"
+	componentcli "k8s.io/component-base/cli"
 	kubectl "k8s.io/kubectl/pkg/cmd"
 
+	"github.com/gantry-project/gantry/internal/cli"
 	"github.com/gantry-project/gantry/internal/containerd"
 )
 
-// runKubectl is kubectl itself, with the kubeconfig that `gantry up` wrote unless another one is
+// RunKubectl is kubectl itself, with the kubeconfig that `gantry up` wrote unless another one is
 // named.
-func runKubectl(args []string) int {
+func RunKubectl(args []string) int {
 	if os.Getenv("KUBECONFIG") == "" {
-		if path := defaultKubeconfig(); path != "" {
+		if path := cli.DefaultKubeconfig(); path != "" {
 			_ = os.Setenv("KUBECONFIG", path) // fails only on a name with '='
 		}
 	}
 	os.Args = append([]string{"kubectl"}, args...)
-	return cli.Run(kubectl.NewDefaultKubectlCommand())
+	return componentcli.Run(kubectl.NewDefaultKubectlCommand())
 }
 
-func runContainerd(args []string) int { return containerd.Main(args) }
+func RunContainerd(args []string) int { return containerd.Main(args) }

@@ -17,18 +17,20 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/klog/v2"
 
+	"github.com/gantry-project/gantry/internal/cli"
 	"github.com/gantry-project/gantry/internal/control/nodeipam"
 	"github.com/gantry-project/gantry/internal/instance"
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/network"
 	"github.com/gantry-project/gantry/internal/network/routes"
 	"github.com/gantry-project/gantry/internal/networkpolicy"
+	"github.com/gantry-project/gantry/internal/options"
 )
 
 // networkAgent keeps the part of the Pod network that follows the API: this node's range, the ways
 // to other nodes, network policies.
 type networkAgent struct {
-	instance      *instanceOptions
+	instance      *options.Instance
 	engine        *engine
 	own           kubernetes.Interface // as this node
 	clusterClient clusterClientFunc    // nil: nothing is done that needs it
@@ -59,11 +61,11 @@ const (
 	routeRecheckPeriod = 30 * time.Second
 )
 
-func (u *upCommand) runNetworkAgent(ctx context.Context, c runningCluster, own kubernetes.Interface) error {
+func (u *Up) runNetworkAgent(ctx context.Context, c runningCluster, own kubernetes.Interface) error {
 	wide := c.server.InProcess(controllersUser())
-	return networkAgent{instance: &u.instance, engine: c.engine, own: own,
-		clusterClient: func() (*rest.Config, error) { return wide, nil }, facts: c.log.SinkFor("kubelet", u.instance.nodeName),
-		logf: u.out.step}.run(ctx)
+	return networkAgent{instance: &u.Instance, engine: c.engine, own: own,
+		clusterClient: func() (*rest.Config, error) { return wide, nil }, facts: c.log.SinkFor("kubelet", u.Instance.NodeName),
+		logf: u.Out.Step}.run(ctx)
 }
 
 // run works until ctx ends. On somebody else's network there is nothing to do but to end what was
@@ -77,7 +79,7 @@ func (a networkAgent) run(ctx context.Context) error {
 		return nil
 	}
 	runs := []func(context.Context) error{a.audit}
-	if a.instance.podNetwork.clusterCIDR != "" {
+	if a.instance.PodNetwork.ClusterCIDR != "" {
 		runs = append(runs, a.nodes)
 		if a.clusterClient == nil {
 			a.logf("warning: Pods of other nodes are not reached, as this node may not see the others; give " +
@@ -94,7 +96,7 @@ func (a networkAgent) run(ctx context.Context) error {
 // that the kubelet makes their Pods anew on the other. The runtime can stop them when the other
 // network is there: until then it is tried again.
 func (a networkAgent) stopLeftoverSandboxes(ctx context.Context) {
-	config := a.instance.networkConfig()
+	config := a.instance.NetworkConfig()
 	for {
 		left, err := network.LeftoverSandboxes(config)
 		if err == nil && len(left) == 0 {
@@ -130,7 +132,7 @@ const leftoverRetryPeriod = 2 * time.Second
 
 // audit gives back, as long as the node runs, what Pods left that are gone.
 func (a networkAgent) audit(ctx context.Context) error {
-	look := network.NewAuditor(a.instance.networkConfig(), func(ctx context.Context) (map[string]bool, error) {
+	look := network.NewAuditor(a.instance.NetworkConfig(), func(ctx context.Context) (map[string]bool, error) {
 		all, err := a.engine.client.Runtime().ListPodSandbox(ctx, nil)
 		if err != nil {
 			return nil, err
@@ -164,7 +166,7 @@ func (a networkAgent) audit(ctx context.Context) error {
 		if len(r.Links) > 0 {
 			log.Info("Interfaces without a Pod are removed", "links", r.Links)
 		}
-		if other, err := network.Foreign(a.instance.networkConfig()); err == nil && other != "" {
+		if other, err := network.Foreign(a.instance.NetworkConfig()); err == nil && other != "" {
 			beside("warning: %s lies beside Gantry's own network; restart Gantry, and it takes its own away", other)
 		}
 		if r.Restored {
@@ -174,11 +176,11 @@ func (a networkAgent) audit(ctx context.Context) error {
 }
 
 func (a networkAgent) policies(ctx context.Context) error {
-	table, err := networkpolicy.Open(policyTable(instance.ID(a.instance.dataDir)))
+	table, err := networkpolicy.Open(policyTable(instance.ID(a.instance.DataDir)))
 	if err != nil {
-		return withFix(err, "install nftables 1.0.1 or newer, or give --network-policy=false")
+		return cli.WithFix(err, "install nftables 1.0.1 or newer, or give --network-policy=false")
 	}
-	config := a.instance.networkConfig()
+	config := a.instance.NetworkConfig()
 	client, err := a.clusterClient.client()
 	if err != nil {
 		return err
@@ -213,14 +215,14 @@ func (a networkAgent) nodes(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cluster, err := network.ParseRanges(a.instance.podNetwork.clusterCIDR)
+	cluster, err := network.ParseRanges(a.instance.PodNetwork.ClusterCIDR)
 	if err != nil {
 		return err
 	}
-	if err := a.annotate(ctx, routes.VTEPAnnotation, routes.MAC(a.instance.nodeName).String()); err != nil {
+	if err := a.annotate(ctx, routes.VTEPAnnotation, routes.MAC(a.instance.NodeName).String()); err != nil {
 		return err
 	}
-	links := &routes.Router{ID: instance.ID(a.instance.dataDir), Cluster: cluster}
+	links := &routes.Router{ID: instance.ID(a.instance.DataDir), Cluster: cluster}
 	runs := []func(context.Context) error{
 		func(ctx context.Context) error { return a.syncRoutes(ctx, client, links, self) }}
 	if a.serveNames != nil {
@@ -238,21 +240,21 @@ func (a networkAgent) nodes(ctx context.Context) error {
 // nodeRanges waits until the Node has its ranges and makes the network with them; a range given by
 // hand is taken as it is.
 func (a networkAgent) nodeRanges(ctx context.Context) (routes.Node, error) {
-	self := routes.Node{Name: a.instance.nodeName, VTEP: routes.MAC(a.instance.nodeName)}
+	self := routes.Node{Name: a.instance.NodeName, VTEP: routes.MAC(a.instance.NodeName)}
 	var err error
-	if self.Address, err = netip.ParseAddr(a.instance.nodeIP); err != nil {
+	if self.Address, err = netip.ParseAddr(a.instance.NodeIP); err != nil {
 		return self, fmt.Errorf("--node-ip: %w", err)
 	}
-	self.OtherAddress, _ = netip.ParseAddr(a.instance.otherIP) // checked in complete
-	if !a.instance.podNetwork.rangeFromNode() {
-		self.Ranges, err = network.ParseRanges(a.instance.podNetwork.podCIDR)
+	self.OtherAddress, _ = netip.ParseAddr(a.instance.OtherIP) // checked in complete
+	if !a.instance.PodNetwork.RangeFromNode() {
+		self.Ranges, err = network.ParseRanges(a.instance.PodNetwork.PodCIDR)
 		return self, err
 	}
-	ranges, err := rangesOf(ctx, a.own, a.instance.nodeName)
+	ranges, err := rangesOf(ctx, a.own, a.instance.NodeName)
 	if err != nil {
 		return self, err
 	}
-	config := a.instance.networkConfig()
+	config := a.instance.NetworkConfig()
 	config.PodCIDR = strings.Join(ranges, ",")
 	self.Ranges = nodeipam.Parse(ranges)
 	return self, ensureNetwork(ctx, a.instance, config, a.logf)

@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/util/keyutil"
 	"k8s.io/klog/v2"
 
+	"github.com/gantry-project/gantry/internal/cli"
 	"github.com/gantry-project/gantry/internal/kubelet/certs"
 	"github.com/gantry-project/gantry/internal/pki"
 )
@@ -31,8 +32,8 @@ import (
 // networkCredentials makes the kubeconfig of a joined node's network agent when it is not there:
 // the node asks for a certificate of the user gantry-network, and somebody approves, as a node by
 // itself must not see other nodes' Pods. It returns when the file is written.
-func networkCredentials(ctx context.Context, node *rest.Config, k *kubeletCommand, logf func(string, ...any)) error {
-	dir := k.instance.pkiDir()
+func networkCredentials(ctx context.Context, node *rest.Config, k *Kubelet, logf func(string, ...any)) error {
+	dir := k.Instance.PKIDir()
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
@@ -41,7 +42,7 @@ func networkCredentials(ctx context.Context, node *rest.Config, k *kubeletComman
 		return err
 	}
 	pemFile := certs.AgentFile(dir)
-	if readable(pemFile) { // its request is used up: a new key makes a new one
+	if cli.Readable(pemFile) { // its request is used up: a new key makes a new one
 		// the key may have gone in a start that was cut short
 		for _, file := range []string{filepath.Join(dir, "network.key"), pemFile} {
 			if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -55,7 +56,7 @@ func networkCredentials(ctx context.Context, node *rest.Config, k *kubeletComman
 	}
 	key, err := keyutil.ParsePrivateKeyPEM(keyPEM)
 	if err != nil {
-		return withFix(fmt.Errorf("key of the network agent: %w", err), "remove %s", filepath.Join(dir, "network.key"))
+		return cli.WithFix(fmt.Errorf("key of the network agent: %w", err), "remove %s", filepath.Join(dir, "network.key"))
 	}
 	request, err := cert.MakeCSRFromTemplate(key,
 		&x509.CertificateRequest{Subject: pkix.Name{CommonName: pki.NetworkUser}})
@@ -65,26 +66,26 @@ func networkCredentials(ctx context.Context, node *rest.Config, k *kubeletComman
 	if err := waitForAPIServer(ctx, client, apiServerRetryPeriod); err != nil {
 		return err
 	}
-	name := requestName(k.instance.nodeName, keyPEM)
+	name := requestName(k.Instance.NodeName, keyPEM)
 	// The usages of a key that is not RSA: it encrypts no others.
 	usages := []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth}
 	name, uid, err := csr.RequestCertificateWithContext(ctx, client, request, name,
 		certificatesv1.KubeAPIServerClientSignerName, nil, usages, key)
 	if err != nil {
-		return withFix(fmt.Errorf("certificate of the network agent: %w", err),
-			"copy network.kubeconfig from the data directory of gantry up to %s", k.network)
+		return cli.WithFix(fmt.Errorf("certificate of the network agent: %w", err),
+			"copy network.kubeconfig from the data directory of gantry up to %s", k.Network)
 	}
 	logf("the network agent waits for its certificate: kubectl certificate approve %s", name)
 	signed, err := csr.WaitForCertificate(ctx, client, name, uid)
 	if err != nil {
-		return withFix(fmt.Errorf("certificate of the network agent: %w", err),
+		return cli.WithFix(fmt.Errorf("certificate of the network agent: %w", err),
 			"kubectl delete csr %s, and approve the next one; or copy network.kubeconfig from the data directory of "+
-				"gantry up to %s", name, k.network)
+				"gantry up to %s", name, k.Network)
 	}
 	if err := certs.SaveAgent(dir, signed, keyPEM); err != nil {
 		return err
 	}
-	return writeNodeConfig(rest.CopyConfig(node), pemFile, k.network)
+	return writeNodeConfig(rest.CopyConfig(node), pemFile, k.Network)
 }
 
 // waitForCredentials gives the client that makes, and asks again after a while where it may not be
@@ -100,9 +101,9 @@ func waitForCredentials[T any](ctx context.Context, every time.Duration,
 		}
 		if text := failed.Error(); text != reported && ctx.Err() == nil {
 			fix := ""
-			var r errorWithFix
+			var r cli.ErrorWithFix
 			if errors.As(failed, &r) {
-				fix = r.fix
+				fix = r.Fix
 			}
 			klog.FromContext(ctx).Error(failed,
 				"The network agent is not let in: network policies are not in force here, and no ways lead to other "+
@@ -152,11 +153,11 @@ func waitForAPIServer(ctx context.Context, client kubernetes.Interface, every ti
 
 // lacksCredentials tells whether the network agent has no credentials: no kubeconfig, or one with a
 // certificate that this node had asked for and that has ended.
-func (k *kubeletCommand) lacksCredentials(now time.Time) bool {
-	if !readable(k.network) {
+func (k *Kubelet) lacksCredentials(now time.Time) bool {
+	if !cli.Readable(k.Network) {
 		return true
 	}
-	file := certs.AgentFile(k.instance.pkiDir())
+	file := certs.AgentFile(k.Instance.PKIDir())
 	if _, err := os.Stat(file); err != nil {
 		return false // a kubeconfig that was brought here
 	}
@@ -167,12 +168,12 @@ func (k *kubeletCommand) lacksCredentials(now time.Time) bool {
 // renewal asks for a new certificate of the network agent before the one ends that this node had
 // asked for, as the node itself; somebody approves it as the first. The clients that show it read
 // its file again. A kubeconfig that was brought here is not the node's to renew: nil.
-func (k *kubeletCommand) renewal(node *rest.Config, logf func(string, ...any)) (*certs.CSRCertificate, error) {
-	dir := k.instance.pkiDir()
+func (k *Kubelet) renewal(node *rest.Config, logf func(string, ...any)) (*certs.CSRCertificate, error) {
+	dir := k.Instance.PKIDir()
 	if _, err := os.Stat(certs.AgentFile(dir)); err != nil {
 		return nil, nil
 	}
-	return certs.Agent(certs.CSROptions{NodeName: k.instance.nodeName, Dir: dir,
+	return certs.Agent(certs.CSROptions{NodeName: k.Instance.NodeName, Dir: dir,
 		Client: func(*tls.Certificate) (kubernetes.Interface, error) {
 			logf("the network agent asks for a new certificate, as its own is about to end: see kubectl get csr, " +
 				"then " +
@@ -180,9 +181,6 @@ func (k *kubeletCommand) renewal(node *rest.Config, logf func(string, ...any)) (
 			return clientFor(node, "gantry-network")
 		}}, pki.NetworkUser)
 }
-
-// pkiDir is where a node's certificates are.
-func (p *instanceOptions) pkiDir() string { return filepath.Join(p.dataDir, "kubelet-pki") }
 
 // requestName is the same for the same key: a node that starts again finds the request it has made.
 func requestName(node string, keyPEM []byte) string {

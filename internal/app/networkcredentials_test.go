@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/cert"
 
+	"github.com/gantry-project/gantry/internal/cli"
 	"github.com/gantry-project/gantry/internal/kubelet/certs"
 )
 
@@ -23,13 +24,13 @@ import (
 // ended; what was brought there is left alone.
 func TestWhenANodeAsksForNetworkCredentials(t *testing.T) {
 	dir := t.TempDir()
-	k := &kubeletCommand{network: filepath.Join(dir, "network.kubeconfig")}
-	k.instance.dataDir = dir
+	k := &Kubelet{Network: filepath.Join(dir, "network.kubeconfig")}
+	k.Instance.DataDir = dir
 	now := time.Now()
 	if !k.lacksCredentials(now) {
 		t.Error("without a kubeconfig it does not ask")
 	}
-	if err := os.WriteFile(k.network, nil, 0o600); err != nil {
+	if err := os.WriteFile(k.Network, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if k.lacksCredentials(now) || k.lacksCredentials(now.AddDate(20, 0, 0)) {
@@ -82,7 +83,7 @@ func TestAnAPIServerThatDoesNotAnswerIsWaitedFor(t *testing.T) {
 // A request that is denied or deleted ends no node: it goes on without policies and routes, says
 // once what to do, and is let in when somebody approves.
 func TestANodeThatIsNotLetInGoesOn(t *testing.T) {
-	refused := withFix(errors.New("denied"), "kubectl delete csr x")
+	refused := cli.WithFix(errors.New("denied"), "kubectl delete csr x")
 	var requested atomic.Int64
 	got, err := waitForCredentials(t.Context(), time.Millisecond, func(context.Context) (string, error) {
 		if requested.Add(1) < 4 {

@@ -19,10 +19,10 @@ import (
 	internalapi "k8s.io/cri-api/pkg/apis"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
+	"github.com/gantry-project/gantry/internal/cli"
 	"github.com/gantry-project/gantry/internal/containerd"
 	"github.com/gantry-project/gantry/internal/cri"
 	"github.com/gantry-project/gantry/internal/cri/pullprogress"
-	"github.com/gantry-project/gantry/internal/instance"
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet"
 	kubeconfig "github.com/gantry-project/gantry/internal/kubelet/config"
@@ -36,6 +36,7 @@ import (
 	"github.com/gantry-project/gantry/internal/linux/mount"
 	"github.com/gantry-project/gantry/internal/linux/proc"
 	"github.com/gantry-project/gantry/internal/linux/systemdcgroup"
+	"github.com/gantry-project/gantry/internal/options"
 )
 
 // engine is the container runtime and the network of a node.
@@ -54,11 +55,11 @@ type engine struct {
 
 // startEngine starts or adopts containerd, makes the Pod network and shakes hands over CRI. say is
 // told each step.
-func startEngine(ctx context.Context, p *instanceOptions, sink journal.Sink,
+func startEngine(ctx context.Context, p *options.Instance, sink journal.Sink,
 	logf func(string, ...any)) (*engine, error) {
 	e := &engine{metrics: metrics.New(), images: newImportQueue(), logf: logf}
 	sink = e.metrics.Sink(sink)
-	endpoint := p.runtime
+	endpoint := p.Runtime
 	if endpoint == "" {
 		if err := ownEngine(ctx, p, e, logf); err != nil {
 			return nil, err
@@ -66,13 +67,13 @@ func startEngine(ctx context.Context, p *instanceOptions, sink journal.Sink,
 		endpoint = e.child.Endpoint()
 	}
 	dial := cri.Options{
-		Endpoint: endpoint, ImageEndpoint: p.cri.ImageEndpoint, Timeout: p.cri.Timeout, Journal: sink,
+		Endpoint: endpoint, ImageEndpoint: p.CRI.ImageEndpoint, Timeout: p.CRI.Timeout, Journal: sink,
 		ConnectTimeout: 30 * time.Second, OnCall: e.metrics.RuntimeCall,
 		OnMessage: sandboxRequests(),
 	}
 	err := e.handshake(ctx, dial)
 	if err == nil {
-		e.store, err = pullprogress.Open(pullprogress.Options{Endpoint: cmp.Or(p.cri.ImageEndpoint, endpoint)})
+		e.store, err = pullprogress.Open(pullprogress.Options{Endpoint: cmp.Or(p.CRI.ImageEndpoint, endpoint)})
 	}
 	if err != nil {
 		e.close()
@@ -82,10 +83,10 @@ func startEngine(ctx context.Context, p *instanceOptions, sink journal.Sink,
 }
 
 // ownEngine makes network and containerd side by side.
-func ownEngine(ctx context.Context, p *instanceOptions, e *engine, logf func(string, ...any)) error {
+func ownEngine(ctx context.Context, p *options.Instance, e *engine, logf func(string, ...any)) error {
 	created := make(chan error, 1)
 	go func() { created <- makeNetwork(ctx, p, e, logf) }()
-	cfg := p.containerdConfig()
+	cfg := p.ContainerdConfig()
 	cfg.OnEvent = func(ev containerd.Event) {
 		switch {
 		case ev.Err != nil:
@@ -114,7 +115,7 @@ func withMissingFix(err error) error {
 		if missing.Err != nil {
 			what += ": " + missing.Err.Error()
 		}
-		return withFix(errors.New(what), "%s", missing.Fix)
+		return cli.WithFix(errors.New(what), "%s", missing.Fix)
 	}
 	return err
 }
@@ -143,16 +144,9 @@ func (e *engine) close() {
 	}
 }
 
-func (p *instanceOptions) containerdConfig() containerd.Config {
-	return containerd.Config{DataDir: p.dataDir, BinDir: p.binDir, CNIConfDir: p.podNetwork.cniConfDir}
-}
-
-// cgroupRoot holds every cgroup of the instance.
-func (p *instanceOptions) cgroupRoot() string { return "/gantry-" + instance.ID(p.dataDir) }
-
 // nodeRole is a kubelet and what it stands on.
 type nodeRole struct {
-	instance         *instanceOptions
+	instance         *options.Instance
 	engine           *engine
 	config           *kubeletconfig.KubeletConfiguration
 	client           kubernetes.Interface
@@ -183,7 +177,7 @@ type nodeComponents struct {
 // resources is how Pods' cgroups are named and sized.
 func (n *nodeRole) resources(tree *cgroup.Tree) kubeletresource.Options {
 	return kubeletresource.Options{
-		Driver: kubeletresource.Driver(n.config.CgroupDriver), Root: n.instance.cgroupRoot(),
+		Driver: kubeletresource.Driver(n.config.CgroupDriver), Root: n.instance.CgroupRoot(),
 		CFSQuota: n.config.CPUCFSQuota == nil || *n.config.CPUCFSQuota, Unified: tree.Version() == 2,
 		PodPids: podPids(n.config), Period: n.config.CPUCFSQuotaPeriod.Duration,
 	}
@@ -200,9 +194,9 @@ func (n *nodeRole) build() (*nodeComponents, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading this machine: %w", err)
 	}
-	disk, err := proc.StatFS(p.dataDir)
+	disk, err := proc.StatFS(p.DataDir)
 	if err != nil {
-		return nil, fmt.Errorf("reading the file system of %s: %w", p.dataDir, err)
+		return nil, fmt.Errorf("reading the file system of %s: %w", p.DataDir, err)
 	}
 	api, err := n.newAPI(tree, machine)
 	if err != nil {
@@ -211,15 +205,15 @@ func (n *nodeRole) build() (*nodeComponents, error) {
 	allocatable := n.allocatable()
 	end := &nodeShutdown{standalone: n.standalone}
 	k, err := kubelet.New(kubelet.Options{
-		Client: n.client, NodeName: p.nodeName, Config: n.config, Runtime: n.engine.client.Runtime(),
+		Client: n.client, NodeName: p.NodeName, Config: n.config, Runtime: n.engine.client.Runtime(),
 		Images:  n.engine.client.Images(),
-		RootDir: filepath.Join(p.dataDir, "kubelet"), LogDir: n.config.PodLogsDir,
+		RootDir: filepath.Join(p.DataDir, "kubelet"), LogDir: n.config.PodLogsDir,
 		RuntimeName: n.engine.client.Version().GetRuntimeName(), Housekeeping: n.housekeeping,
 		Plugins:    n.plugins,
 		Resources:  n.resources(tree),
 		Journal:    api.sink(),
 		StaticPods: kubelet.StaticPods{Rules: podRules(), Standalone: n.standalone},
-		Dependencies: kubelet.Dependencies{HostIPs: p.nodeIPs, Cgroups: cgroupManager{tree, n.slices, api.metrics},
+		Dependencies: kubelet.Dependencies{HostIPs: p.NodeIPs, Cgroups: cgroupManager{tree, n.slices, api.metrics},
 			Mounts: mount.Mounter{}, NodeShutdown: end.admissionRefusal, LocalNode: end.localNode, Disk: diskOf,
 			ProbeRuntime: n.engine.client.ProbeRuntime(), Metrics: api.metrics,
 			Inspector: nodeInspector{tree, n.engine.store, n.engine.registryDir()}},
@@ -227,15 +221,15 @@ func (n *nodeRole) build() (*nodeComponents, error) {
 	if err != nil {
 		return nil, err
 	}
-	recorder, stopEvents := nodeEvents(n.client, p.nodeName, n.config)
+	recorder, stopEvents := nodeEvents(n.client, p.NodeName, n.config)
 	signs := n.engine.client.Signals()
 	report, err := nodestatus.New(nodestatus.Options{
 		Events: recorder, Started: api.startup,
-		Client: n.client, Register: !n.skipRegistration, Journal: n.journal, KubeletPort: int32(p.kubeletPort),
+		Client: n.client, Register: !n.skipRegistration, Journal: n.journal, KubeletPort: int32(p.KubeletPort),
 		MaxPods: n.maxPods(machine.CPUs), MaxImages: int(*n.config.NodeStatusMaxImages),
 		Identity: nodestatus.Identity{
-			Name: p.nodeName, Labels: n.labels, Taints: n.taints, ProviderID: n.config.ProviderID, External: n.external,
-			Addresses: p.nodeAddresses(),
+			Name: p.NodeName, Labels: n.labels, Taints: n.taints, ProviderID: n.config.ProviderID, External: n.external,
+			Addresses: p.NodeAddresses(),
 		},
 		Machine: nodestatus.Machine{
 			CPUs: machine.CPUs, MemoryBytes: machine.MemoryBytes, SwapBytes: machine.SwapBytes,
@@ -260,7 +254,7 @@ func (n *nodeRole) build() (*nodeComponents, error) {
 	api.events = recorder
 	o := n.tls.options
 	o.Address = n.config.Address
-	o.NodeName, o.Port, o.Pods, o.Runtime = p.nodeName, p.kubeletPort, k, n.engine.client.ProbeRuntime()
+	o.NodeName, o.Port, o.Pods, o.Runtime = p.NodeName, p.KubeletPort, k, n.engine.client.ProbeRuntime()
 	o.Configz = func() any { return n.config }
 	api.attach(k, &o)
 	o.Endpoints.PortForwarded, o.Endpoints.Sockets = k.PortForwarded, k.Sockets
@@ -342,7 +336,7 @@ func (x *nodeComponents) run(ctx context.Context) error {
 		},
 		func(ctx context.Context) error { x.shutdown.manager.Run(ctx); <-ctx.Done(); return nil },
 		func(ctx context.Context) error {
-			x.api.n.engine.followImages(ctx, x.api.events, x.api.n.instance.nodeName)
+			x.api.n.engine.followImages(ctx, x.api.events, x.api.n.instance.NodeName)
 			return nil
 		},
 		func(ctx context.Context) error { return x.kubelet.Run(ctx) },

@@ -14,6 +14,7 @@ import (
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
+	"github.com/gantry-project/gantry/internal/cli"
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet"
 	"github.com/gantry-project/gantry/internal/kubelet/eviction/localstorage"
@@ -55,7 +56,7 @@ func (n *nodeRole) newAPI(tree *cgroup.Tree, machine proc.Machine) (*nodeAPI, er
 	})
 	cpus := proc.Topology("/")
 	a.collect = stats.New(stats.Deps{
-		NodeName: n.instance.nodeName, Started: a.started, List: a.pods, Mounted: a.mounted, Runtime: engine,
+		NodeName: n.instance.NodeName, Started: a.started, List: a.pods, Mounted: a.mounted, Runtime: engine,
 		Images: n.engine.client.Images(), Cgroups: tree, Host: machineReader{disks: volumestats.New(statFS)},
 		Machine: stats.Machine{
 			ID: machine.MachineID, SystemUUID: machine.SystemUUID, BootID: machine.BootID,
@@ -64,7 +65,7 @@ func (n *nodeRole) newAPI(tree *cgroup.Tree, machine proc.Machine) (*nodeAPI, er
 			SwapBytes: machine.SwapBytes,
 		},
 		Paths: stats.Paths{
-			Root: filepath.Join(n.instance.dataDir, "kubelet"), Logs: n.config.PodLogsDir, Pods: resources.PodsPath(),
+			Root: filepath.Join(n.instance.DataDir, "kubelet"), Logs: n.config.PodLogsDir, Pods: resources.PodsPath(),
 			PodPath: resources.PodPath,
 		},
 		DiskAge: n.config.VolumeStatsAggPeriod.Duration,
@@ -103,7 +104,7 @@ func (a *nodeAPI) mounted(uid types.UID) map[string]volume.Mounted {
 func (a *nodeAPI) attach(k *kubelet.Kubelet, o *server.Options) {
 	a.kubelet = k
 	a.metrics.Attach(metrics.Sources{
-		NodeName: a.n.instance.nodeName, Version: "v" + kubeVersion.String(), Cgroups: a.cgroups, Pods: a.pods,
+		NodeName: a.n.instance.NodeName, Version: "v" + cli.KubeVersion.String(), Cgroups: a.cgroups, Pods: a.pods,
 		MissedEvents: k.MissedEvents, Stuck: a.stuckSteps, Volumes: a.volumes, Logs: a.logs, Expiry: a.n.tls.expiry,
 	})
 	c := a.n.config
@@ -115,7 +116,7 @@ func (a *nodeAPI) attach(k *kubelet.Kubelet, o *server.Options) {
 	o.Endpoints = server.Endpoints{
 		Cadvisor: stats.Handler(a.collect.Full, stats.Cadvisor), Resource: stats.Handler(a.collect.CPUAndMemory,
 			stats.Resource), Probes: a.metrics.ProbesHandler(),
-		Checkpoints: filepath.Join(a.n.instance.dataDir, "kubelet", "checkpoints"), LogQuery: *c.EnableSystemLogQuery,
+		Checkpoints: filepath.Join(a.n.instance.DataDir, "kubelet", "checkpoints"), LogQuery: *c.EnableSystemLogQuery,
 		Idle:     c.StreamingConnectionIdleTimeout.Duration,
 		Disabled: disabledEndpoints(c), Observe: a.metrics.Request,
 	}
@@ -238,9 +239,13 @@ func (machineReader) Node() (stats.Sample, error) {
 func (machineReader) NetworkInterfaces(pid int) ([]usage.NetworkInterface, error) {
 	return proc.NetworkInterfaces("/", pid)
 }
-func (machineReader) DefaultInterface() string               { return proc.DefaultInterface("/") }
-func (machineReader) Space(dir string) (usage.Space, error)  { return proc.Space(dir) }
-func (machineReader) BlockSize(path string) (uint64, error)  { return proc.BlockSize(path) }
+
+func (machineReader) DefaultInterface() string { return proc.DefaultInterface("/") }
+
+func (machineReader) Space(dir string) (usage.Space, error) { return proc.Space(dir) }
+
+func (machineReader) BlockSize(path string) (uint64, error) { return proc.BlockSize(path) }
+
 func (m machineReader) Disk(path string) (usage.Disk, error) { return m.disks.Measure(path) }
 
 func statFS(path string) (usage.Disk, error) {

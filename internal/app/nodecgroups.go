@@ -8,11 +8,13 @@ import (
 	"k8s.io/klog/v2"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
+	"github.com/gantry-project/gantry/internal/cli"
 	"github.com/gantry-project/gantry/internal/cri"
 	"github.com/gantry-project/gantry/internal/kubelet/metrics"
 	kubeletresource "github.com/gantry-project/gantry/internal/kubelet/resource"
 	"github.com/gantry-project/gantry/internal/linux/cgroup"
 	"github.com/gantry-project/gantry/internal/linux/systemdcgroup"
+	"github.com/gantry-project/gantry/internal/options"
 )
 
 // cgroupDriver writes into the configuration which driver kubelet and runtime work with, says so
@@ -26,7 +28,7 @@ func (e *engine) cgroupDriver(ctx context.Context,
 		return err
 	})
 	if err != nil {
-		return nil, withFix(fmt.Errorf("asking the container runtime what it can do: %w", err),
+		return nil, cli.WithFix(fmt.Errorf("asking the container runtime what it can do: %w", err),
 			"see the runtime's log; `gantry doctor` names what it lacks")
 	}
 	driver, warning, err := kubeletresource.DriverOf(c.CgroupDriver, f.CgroupDriver)
@@ -43,7 +45,7 @@ func (e *engine) cgroupDriver(ctx context.Context,
 	}
 	m, err := systemdcgroup.Dial(systemdcgroup.Options{Unified: unifiedCgroups()})
 	if err != nil {
-		return nil, withFix(
+		return nil, cli.WithFix(
 			fmt.Errorf("the container runtime has systemd keep cgroups (its cgroup driver is systemd), and %w", err),
 			"run where systemd runs, or have the runtime use the cgroupfs driver (containerd: SystemdCgroup = false) "+
 				"and restart it")
@@ -53,14 +55,14 @@ func (e *engine) cgroupDriver(ctx context.Context,
 
 // unifiedCgroups tells cgroup v2.
 func unifiedCgroups() bool {
-	return readable(cgroup.Mount + "/cgroup.controllers")
+	return cli.Readable(cgroup.Mount + "/cgroup.controllers")
 }
 
 // tree is the instance's part of the hierarchy.
 func (n *nodeRole) tree() (*cgroup.Tree, error) {
 	return cgroup.Open(
 		cgroup.Options{Root: kubeletresource.Options{Driver: kubeletresource.Driver(n.config.CgroupDriver),
-			Root: n.instance.cgroupRoot()}.RootCgroup()})
+			Root: n.instance.CgroupRoot()}.RootCgroup()})
 }
 
 // cgroupManager lets the kubelet write to the instance's tree; systemd is asked first where it owns
@@ -102,9 +104,9 @@ func (c cgroupManager) Remove(path string) error {
 func (c cgroupManager) List(parent string) ([]string, error) { return c.tree.List(parent) }
 
 // cleanCgroups removes the instance's cgroups, whichever driver made them.
-func cleanCgroups(p *instanceOptions) error {
+func cleanCgroups(p *options.Instance) error {
 	for _, driver := range []kubeletresource.Driver{kubeletresource.Cgroupfs, kubeletresource.Systemd} {
-		top := kubeletresource.Options{Driver: driver, Root: p.cgroupRoot()}.RootCgroup()
+		top := kubeletresource.Options{Driver: driver, Root: p.CgroupRoot()}.RootCgroup()
 		tree, err := cgroup.Open(cgroup.Options{Root: top})
 		if err != nil {
 			return err

@@ -16,6 +16,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
+	"github.com/gantry-project/gantry/internal/cli"
 	"github.com/gantry-project/gantry/internal/cri"
 	"github.com/gantry-project/gantry/internal/cri/crifake"
 	"github.com/gantry-project/gantry/internal/kubelet"
@@ -24,6 +25,7 @@ import (
 	"github.com/gantry-project/gantry/internal/linux/cgroup"
 	"github.com/gantry-project/gantry/internal/linux/logind/logindfake"
 	"github.com/gantry-project/gantry/internal/linux/mount"
+	"github.com/gantry-project/gantry/internal/options"
 )
 
 // fakeEngine is an engine over a fake runtime of a driver, and what it has said.
@@ -68,7 +70,7 @@ func TestCgroupDriverAtStart(t *testing.T) {
 		{"", "systemd", "unix:path=/nonexistent/bus", "", "", "systemd does not answer over D-Bus"},
 	} {
 		t.Setenv("DBUS_SYSTEM_BUS_ADDRESS", x.bus)
-		if x.refuses != "" && x.bus != "" && readable("/run/systemd/private") {
+		if x.refuses != "" && x.bus != "" && cli.Readable("/run/systemd/private") {
 			continue // the host has a systemd
 		}
 		e, _, output := fakeEngine(t, x.runtime)
@@ -97,8 +99,10 @@ func TestCgroupDriverAtStart(t *testing.T) {
 type flatCgroups struct{}
 
 func (flatCgroups) Ensure(string, kubeletresource.Values) error { return nil }
-func (flatCgroups) Remove(string) error                         { return nil }
-func (flatCgroups) List(string) ([]string, error)               { return nil, nil }
+
+func (flatCgroups) Remove(string) error { return nil }
+
+func (flatCgroups) List(string) ([]string, error) { return nil, nil }
 
 // What a KubeletConfiguration file says of the runtime's socket, cgroups, DNS and eviction is what
 // the runtime is asked for and what is left for Pods.
@@ -125,12 +129,12 @@ evictionHard: {memory.available: 1Gi, nodefs.available: 10%%, nodefs.inodesFree:
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := &instanceOptions{dataDir: t.TempDir(), nodeName: "n1", nodeIP: "192.0.2.1"}
-	n := &nodeFlags{configSources: kubeconfig.Sources{File: file}, housekeeping: time.Second}
+	p := &options.Instance{DataDir: t.TempDir(), NodeName: "n1", NodeIP: "192.0.2.1"}
+	n := &nodeFlags{ConfigSources: kubeconfig.Sources{File: file}, housekeeping: time.Second}
 	if err := n.loadConfig(p); err != nil {
 		t.Fatal(err)
 	}
-	client, err := cri.Dial(t.Context(), cri.Options{Endpoint: p.runtime})
+	client, err := cri.Dial(t.Context(), cri.Options{Endpoint: p.Runtime})
 	if err != nil {
 		t.Fatal(err)
 	}

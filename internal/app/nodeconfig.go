@@ -14,19 +14,21 @@ import (
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 	"k8s.io/utils/ptr"
 
+	"github.com/gantry-project/gantry/internal/cli"
 	"github.com/gantry-project/gantry/internal/cri"
 	kubeconfig "github.com/gantry-project/gantry/internal/kubelet/config"
 	"github.com/gantry-project/gantry/internal/kubelet/images"
 	"github.com/gantry-project/gantry/internal/linux/proc"
+	"github.com/gantry-project/gantry/internal/options"
 )
 
-// configFlags say where a node's KubeletConfiguration comes from; in `gantry up` every name begins
+// ConfigFlags say where a node's KubeletConfiguration comes from; in `gantry up` every name begins
 // with kubelet-.
-func (n *nodeFlags) configFlags(f *pflag.FlagSet, prefix string) {
-	f.StringVar(&n.configSources.File, prefix+"config", "", "KubeletConfiguration file")
-	f.StringVar(&n.configSources.Dir, prefix+"config-dir", "",
+func (n *nodeFlags) ConfigFlags(f *pflag.FlagSet, prefix string) {
+	f.StringVar(&n.ConfigSources.File, prefix+"config", "", "KubeletConfiguration file")
+	f.StringVar(&n.ConfigSources.Dir, prefix+"config-dir", "",
 		"directory of *.conf files merged over the KubeletConfiguration file in lexical order")
-	f.StringVar(&n.configSources.Preset, prefix+"config-preset", "",
+	f.StringVar(&n.ConfigSources.Preset, prefix+"config-preset", "",
 		"settings that ship with Gantry, below the file: "+strings.Join(kubeconfig.Presets(), ", "))
 	f.StringVar(&n.plugins.File, "image-credential-provider-config", "",
 		"CredentialProviderConfig file, or a directory of them")
@@ -37,7 +39,7 @@ func (n *nodeFlags) configFlags(f *pflag.FlagSet, prefix string) {
 
 // loadConfig reads the configuration and lets it fill in what the command line left open. It is
 // called once, before anything starts.
-func (n *nodeFlags) loadConfig(p *instanceOptions) error {
+func (n *nodeFlags) loadConfig(p *options.Instance) error {
 	own, err := ownKubeletConfig(p)
 	if err != nil {
 		return err
@@ -45,26 +47,26 @@ func (n *nodeFlags) loadConfig(p *instanceOptions) error {
 	if n.set != nil && n.set.Changed("register-node") {
 		own.RegisterNode = &n.registerNode
 	}
-	if at, ok := n.dns.clusterDNS(p); ok {
+	if at, ok := n.DNS.clusterDNS(p); ok {
 		own.ClusterDNS = []string{at.String()}
 	}
-	n.configSources.Own = own
-	loaded, err := kubeconfig.Load(n.configSources)
+	n.ConfigSources.Own = own
+	loaded, err := kubeconfig.Load(n.ConfigSources)
 	if err != nil {
-		return withFix(fmt.Errorf("kubelet configuration: %w", err),
+		return cli.WithFix(fmt.Errorf("kubelet configuration: %w", err),
 			"correct what the message names; kubelet.config.k8s.io/v1beta1 documents all fields")
 	}
 	c := loaded.Config
 	if given := n.set != nil && n.set.Changed("kubelet-port"); given {
-		c.Port = int32(p.kubeletPort)
+		c.Port = int32(p.KubeletPort)
 	}
-	p.kubeletPort = int(c.Port)
-	if p.runtime == "" && c.ContainerRuntimeEndpoint != own.ContainerRuntimeEndpoint {
-		p.runtime = c.ContainerRuntimeEndpoint
-	} else if p.runtime != "" {
-		c.ContainerRuntimeEndpoint = p.runtime
+	p.KubeletPort = int(c.Port)
+	if p.Runtime == "" && c.ContainerRuntimeEndpoint != own.ContainerRuntimeEndpoint {
+		p.Runtime = c.ContainerRuntimeEndpoint
+	} else if p.Runtime != "" {
+		c.ContainerRuntimeEndpoint = p.Runtime
 	}
-	p.cri = cri.Options{ImageEndpoint: c.ImageServiceEndpoint, Timeout: c.RuntimeRequestTimeout.Duration}
+	p.CRI = cri.Options{ImageEndpoint: c.ImageServiceEndpoint, Timeout: c.RuntimeRequestTimeout.Duration}
 	n.registerNode = *c.RegisterNode
 	n.loaded = loaded
 	return applyHostSettings(c)
@@ -79,7 +81,7 @@ func (n *nodeFlags) logIgnoredFields() {
 
 // ownKubeletConfig is what an instance prefers to upstream's defaults: it lives in its own
 // directory and leaves the host alone.
-func ownKubeletConfig(p *instanceOptions) (*kubeletconfig.KubeletConfiguration, error) {
+func ownKubeletConfig(p *options.Instance) (*kubeletconfig.KubeletConfiguration, error) {
 	adj, err := os.ReadFile("/proc/self/oom_score_adj")
 	if err != nil {
 		return nil, fmt.Errorf("out-of-memory score of this process: %w", err)
@@ -89,10 +91,10 @@ func ownKubeletConfig(p *instanceOptions) (*kubeletconfig.KubeletConfiguration, 
 		return nil, fmt.Errorf("out-of-memory score of this process: %w", err)
 	}
 	return &kubeletconfig.KubeletConfiguration{
-		ClusterDomain: "cluster.local", Port: int32(p.kubeletPort), HealthzPort: ptr.To[int32](0),
+		ClusterDomain: "cluster.local", Port: int32(p.KubeletPort), HealthzPort: ptr.To[int32](0),
 		OOMScoreAdj:              ptr.To(int32(score)),
-		PodLogsDir:               filepath.Join(p.dataDir, "kubelet", "logs"),
-		ContainerRuntimeEndpoint: p.containerdConfig().Endpoint(), KubeAPIQPS: ptr.To[int32](0),
+		PodLogsDir:               filepath.Join(p.DataDir, "kubelet", "logs"),
+		ContainerRuntimeEndpoint: p.ContainerdConfig().Endpoint(), KubeAPIQPS: ptr.To[int32](0),
 		ResolverConfig: ptr.To(podResolverFile(os.ReadFile)),
 	}, nil
 }
@@ -106,13 +108,13 @@ func applyHostSettings(c *kubeletconfig.KubeletConfiguration) error {
 			return fmt.Errorf("swap of this host: %w", err)
 		}
 		if lines := strings.Split(strings.TrimSpace(string(swaps)), "\n"); len(lines) > 1 {
-			return withFix(
+			return cli.WithFix(
 				fmt.Errorf("running with swap on is not supported, please disable swap or set --fail-swap-on flag to "+
 					"false. /proc/swaps contained: %v", lines), "swapoff -a, or failSwapOn: false")
 		}
 	}
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err != nil && *c.FailCgroupV1 {
-		return withFix(
+		return cli.WithFix(
 			fmt.Errorf("kubelet is configured to not run on a host using cgroup v1. cgroup v1 support is unsupported "+
 				"and will be removed in a future release"), "failCgroupV1: false")
 	}
@@ -122,7 +124,7 @@ func applyHostSettings(c *kubeletconfig.KubeletConfiguration) error {
 		return nil
 	}
 	if err := os.WriteFile(score, []byte(want), 0o644); err != nil {
-		return withFix(fmt.Errorf("oomScoreAdj %s: %w", want, err), "run as root, or leave oomScoreAdj out")
+		return cli.WithFix(fmt.Errorf("oomScoreAdj %s: %w", want, err), "run as root, or leave oomScoreAdj out")
 	}
 	return nil
 }

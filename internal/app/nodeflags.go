@@ -11,15 +11,17 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/gantry-project/gantry/internal/cli"
 	kubeconfig "github.com/gantry-project/gantry/internal/kubelet/config"
 	"github.com/gantry-project/gantry/internal/kubelet/images/credentialprovider"
+	"github.com/gantry-project/gantry/internal/options"
 	"github.com/gantry-project/gantry/internal/scheduler/server"
 )
 
 // nodeFlags are the kubelet's flags beyond where it lives, under upstream's names where upstream
 // has one.
 type nodeFlags struct {
-	configSources   kubeconfig.Sources
+	ConfigSources   kubeconfig.Sources
 	plugins         credentialprovider.Files
 	set             *pflag.FlagSet
 	loaded          *kubeconfig.Loaded // from load on
@@ -30,19 +32,19 @@ type nodeFlags struct {
 	schedulerConfig string
 	schedulerPort   int
 	shadowCheck     bool
-	record          decisionRecorder
+	record          options.DecisionRecorder
 	proxy           proxyFlags
-	dns             dnsFlags
+	DNS             dnsFlags
 	housekeeping    time.Duration
 }
 
-func (n *nodeFlags) flags(f *pflag.FlagSet) {
-	n.kubeletFlags(f)
-	n.configFlags(f, "kubelet-")
+func (n *nodeFlags) Flags(f *pflag.FlagSet) {
+	n.KubeletFlags(f)
+	n.ConfigFlags(f, "kubelet-")
 	f.StringVar(&n.schedulerConfig, "scheduler-config", "", "KubeSchedulerConfiguration file")
-	n.record.flags(f, "scheduler-record")
+	n.record.Flags(f, "scheduler-record")
 	n.proxy.flags(f)
-	n.dns.upFlags(f)
+	n.DNS.upFlags(f)
 	f.BoolVar(&n.shadowCheck, "shadow-check", false,
 		"let the scheduler rule twice, from memory and by asking every plugin about every node, and report any "+
 			"difference")
@@ -50,7 +52,7 @@ func (n *nodeFlags) flags(f *pflag.FlagSet) {
 		"port on 127.0.0.1 for the scheduler's health and metrics; 0 serves none")
 }
 
-func (n *nodeFlags) kubeletFlags(f *pflag.FlagSet) {
+func (n *nodeFlags) KubeletFlags(f *pflag.FlagSet) {
 	f.StringToStringVar(&n.labels, "node-labels", nil, "labels of this node: key=value,…")
 	f.StringSliceVar(&n.taints, "register-with-taints", nil,
 		"taints put on this node at its first registration: key=value:effect,…")
@@ -63,7 +65,7 @@ func (n *nodeFlags) kubeletFlags(f *pflag.FlagSet) {
 }
 
 // role makes the description of a node from the flags.
-func (n *nodeFlags) role(ctx context.Context, p *instanceOptions, e *engine,
+func (n *nodeFlags) role(ctx context.Context, p *options.Instance, e *engine,
 	client kubernetes.Interface) (*nodeRole, error) {
 	n.logIgnoredFields()
 	slices, err := e.cgroupDriver(ctx, n.loaded.Config)
@@ -71,7 +73,7 @@ func (n *nodeFlags) role(ctx context.Context, p *instanceOptions, e *engine,
 		return nil, err
 	}
 	if n.housekeeping <= 0 {
-		return nil, usageError(fmt.Errorf("--pod-housekeeping-period %s: must be more than 0", n.housekeeping))
+		return nil, cli.UsageError(fmt.Errorf("--pod-housekeeping-period %s: must be more than 0", n.housekeeping))
 	}
 	taints, err := parseTaints(n.taints)
 	if err != nil {
@@ -79,11 +81,11 @@ func (n *nodeFlags) role(ctx context.Context, p *instanceOptions, e *engine,
 	}
 	for k, v := range n.labels {
 		if errs := append(validation.IsQualifiedName(k), validation.IsValidLabelValue(v)...); len(errs) > 0 {
-			return nil, usageError(fmt.Errorf("--node-labels %s=%s: %s", k, v, errs[0]))
+			return nil, cli.UsageError(fmt.Errorf("--node-labels %s=%s: %s", k, v, errs[0]))
 		}
 	}
 	if n.cloudProvider != "" && n.cloudProvider != "external" {
-		return nil, usageError(fmt.Errorf("--cloud-provider %q: must be external or empty", n.cloudProvider))
+		return nil, cli.UsageError(fmt.Errorf("--cloud-provider %q: must be external or empty", n.cloudProvider))
 	}
 	taints = append(taints, n.loaded.Config.RegisterWithTaints...)
 	return &nodeRole{instance: p, engine: e, config: n.loaded.Config, client: client, slices: slices,
@@ -99,13 +101,13 @@ func parseTaints(texts []string) ([]v1.Taint, error) {
 		key, value, _ := strings.Cut(head, "=")
 		e := v1.TaintEffect(effect)
 		if !ok || e != v1.TaintEffectNoSchedule && e != v1.TaintEffectPreferNoSchedule && e != v1.TaintEffectNoExecute {
-			return nil, usageError(
+			return nil, cli.UsageError(
 				fmt.Errorf("--register-with-taints %q: must be key=value:effect with effect NoSchedule, "+
 					"PreferNoSchedule or NoExecute", text))
 
 		}
 		if errs := append(validation.IsQualifiedName(key), validation.IsValidLabelValue(value)...); len(errs) > 0 {
-			return nil, usageError(fmt.Errorf("--register-with-taints %q: %s", text, errs[0]))
+			return nil, cli.UsageError(fmt.Errorf("--register-with-taints %q: %s", text, errs[0]))
 		}
 		out = append(out, v1.Taint{Key: key, Value: value, Effect: e})
 	}

@@ -28,7 +28,7 @@ func (a networkAgent) annotate(ctx context.Context, key, value string) error {
 		return err
 	}
 	for {
-		_, err := a.own.CoreV1().Nodes().Patch(ctx, a.instance.nodeName, types.MergePatchType, body,
+		_, err := a.own.CoreV1().Nodes().Patch(ctx, a.instance.NodeName, types.MergePatchType, body,
 			metav1.PatchOptions{})
 		if err == nil || ctx.Err() != nil {
 			return ctx.Err()
@@ -50,7 +50,7 @@ func (a networkAgent) syncRoutes(ctx context.Context, client kubernetes.Interfac
 	if err != nil {
 		return err
 	}
-	mode, err := routes.ParseMode(a.instance.podNetwork.routes)
+	mode, err := routes.ParseMode(a.instance.PodNetwork.Routes)
 	if err != nil {
 		return err
 	}
@@ -190,20 +190,4 @@ func addressesOf(n *v1.Node) []netip.Addr {
 		}
 	}
 	return out
-}
-
-// routeConflicts is which Nodes cannot agree on how to reach each other's Pods; none where they
-// cannot be read.
-func routeConflicts(ctx context.Context, client kubernetes.Interface) []string {
-	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil // the check of the API says why
-	}
-	says := map[string]string{}
-	for i := range list.Items {
-		if n := &list.Items[i]; len(n.Spec.PodCIDRs) > 0 {
-			says[n.Name] = n.Annotations[routes.ReachabilityAnnotation]
-		}
-	}
-	return routes.Disagreements(says)
 }

@@ -36,7 +36,7 @@ func (e *nodeShutdown) localNode() *v1.Node { return e.report.LocalNode(context.
 func (n *nodeRole) attachShutdown(e *nodeShutdown, k *kubelet.Kubelet, recorder record.EventRecorder,
 	report *nodestatus.Reporter) {
 	e.report = report
-	node := &v1.ObjectReference{Kind: "Node", Name: n.instance.nodeName, UID: types.UID(n.instance.nodeName)}
+	node := &v1.ObjectReference{Kind: "Node", Name: n.instance.NodeName, UID: types.UID(n.instance.NodeName)}
 	e.manager = manager.New(manager.Deps{
 		Bus:   func(ctx context.Context) (manager.Session, error) { return logind.Dial(ctx, logind.Options{}) },
 		Steps: nodeshutdown.Steps(n.config), Pods: k.Pods, KillPod: k.KillPod, Changed: report.Trigger,

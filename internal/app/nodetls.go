@@ -18,8 +18,10 @@ import (
 	"k8s.io/client-go/util/cert"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
+	"github.com/gantry-project/gantry/internal/cli"
 	"github.com/gantry-project/gantry/internal/kubelet/certs"
 	"github.com/gantry-project/gantry/internal/kubelet/server"
+	"github.com/gantry-project/gantry/internal/options"
 	"github.com/gantry-project/gantry/internal/pki"
 )
 
@@ -32,7 +34,7 @@ type nodeTLS struct {
 
 // portIdentity is what the kubelet's port stands on.
 type portIdentity struct {
-	instance *instanceOptions
+	instance *options.Instance
 	client   kubernetes.Interface
 	config   *kubeletconfig.KubeletConfiguration
 	pair     pki.Pair // unless the configuration has requests made
@@ -54,7 +56,7 @@ func (p portIdentity) tls() (nodeTLS, error) {
 	} else {
 		pair, err := certs.FromFiles(p.pair.Cert, p.pair.Key)
 		if err != nil {
-			return out, withFix(err,
+			return out, cli.WithFix(err,
 				"name a PEM certificate with --tls-cert-file and its key with --tls-private-key-file")
 		}
 		conf.GetCertificate = pair.Certificate
@@ -75,7 +77,7 @@ func (p portIdentity) tls() (nodeTLS, error) {
 	if p.ca != "" {
 		believed, err := certs.AuthorityFile(p.ca)
 		if err != nil {
-			return out, withFix(err, "name a PEM file with --client-ca-file or authentication.x509.clientCAFile")
+			return out, cli.WithFix(err, "name a PEM file with --client-ca-file or authentication.x509.clientCAFile")
 		}
 		d.ClientCA = believed.Pool
 		out.run = append(out.run, believed.Run)
@@ -103,39 +105,39 @@ func runRenewal(r *certs.CSRCertificate) func(context.Context) {
 
 // requested is a serving certificate for the node's address and name (serverTLSBootstrap).
 func (p portIdentity) requested() (*certs.CSRCertificate, error) {
-	dir := filepath.Join(p.instance.dataDir, "kubelet-pki")
+	dir := filepath.Join(p.instance.DataDir, "kubelet-pki")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
 	return certs.Serving(certs.CSROptions{
-		NodeName: p.instance.nodeName, Dir: dir, Client: func(*tls.Certificate) (kubernetes.Interface, error) {
+		NodeName: p.instance.NodeName, Dir: dir, Client: func(*tls.Certificate) (kubernetes.Interface, error) {
 			return p.client, nil
 		},
 		Addresses: func() []v1.NodeAddress {
-			return append(p.instance.nodeAddresses(),
-				v1.NodeAddress{Type: v1.NodeHostName, Address: p.instance.nodeName})
+			return append(p.instance.NodeAddresses(),
+				v1.NodeAddress{Type: v1.NodeHostName, Address: p.instance.NodeName})
 		},
 	})
 }
 
 // selfSigned is a pair that is kept below the data directory, as upstream's kubelet does without a
 // configured one. It is for the node's name and addresses, and made anew when they change.
-func selfSigned(p *instanceOptions) (pki.Pair, error) {
-	dir := filepath.Join(p.dataDir, "kubelet-pki")
+func selfSigned(p *options.Instance) (pki.Pair, error) {
+	dir := filepath.Join(p.DataDir, "kubelet-pki")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return pki.Pair{}, err
 	}
 	pair := pki.Pair{Cert: filepath.Join(dir, "kubelet.crt"), Key: filepath.Join(dir, "kubelet.key")}
 	var ips []net.IP
-	for _, text := range p.nodeIPs() {
+	for _, text := range p.NodeIPs() {
 		if ip := net.ParseIP(text); ip != nil {
 			ips = append(ips, ip)
 		}
 	}
-	if certificateValidFor(pair.Cert, p.nodeName, ips) {
+	if certificateValidFor(pair.Cert, p.NodeName, ips) {
 		return pair, nil
 	}
-	certPEM, keyPEM, err := cert.GenerateSelfSignedCertKey(p.nodeName, ips, nil)
+	certPEM, keyPEM, err := cert.GenerateSelfSignedCertKey(p.NodeName, ips, nil)
 	if err != nil {
 		return pair, fmt.Errorf("serving certificate: %w", err)
 	}
@@ -158,7 +160,7 @@ func certificateValidFor(file, name string, ips []net.IP) bool {
 // rotatingConfig is the API server's client configuration with a certificate that is renewed before
 // it ends (rotateCertificates), and what renews it. A kubeconfig without a certificate stays as it
 // is.
-func rotatingConfig(p *instanceOptions, cfg *rest.Config) (*rest.Config, func(context.Context), error) {
+func rotatingConfig(p *options.Instance, cfg *rest.Config) (*rest.Config, func(context.Context), error) {
 	own := rest.CopyConfig(cfg)
 	if err := rest.LoadTLSFiles(own); err != nil {
 		return nil, nil, err
@@ -166,13 +168,13 @@ func rotatingConfig(p *instanceOptions, cfg *rest.Config) (*rest.Config, func(co
 	if len(own.CertData) == 0 {
 		return cfg, nil, nil
 	}
-	dir := filepath.Join(p.dataDir, "kubelet-pki")
+	dir := filepath.Join(p.DataDir, "kubelet-pki")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, nil, err
 	}
 	fresh := rest.CopyConfig(cfg)
 	requested, err := certs.Client(certs.CSROptions{
-		NodeName: p.nodeName, Dir: dir, CertPEM: own.CertData, KeyPEM: own.KeyData,
+		NodeName: p.NodeName, Dir: dir, CertPEM: own.CertData, KeyPEM: own.KeyData,
 		Client: func(*tls.Certificate) (kubernetes.Interface, error) { return clientFor(fresh, "kubelet") },
 	})
 	if err != nil {
@@ -184,19 +186,19 @@ func rotatingConfig(p *instanceOptions, cfg *rest.Config) (*rest.Config, func(co
 	return fresh, runRenewal(requested), nil
 }
 
-// bootstrap makes the kubeconfig of a new node with the credentials of another
+// Bootstrap makes the kubeconfig of a new node with the credentials of another
 // (--bootstrap-kubeconfig): it has a client certificate signed and names it.
-func bootstrap(ctx context.Context, p *instanceOptions, from, to string) error {
-	cfg, _, err := restConfig(from)
+func Bootstrap(ctx context.Context, p *options.Instance, from, to string) error {
+	cfg, _, err := cli.RestConfig(from)
 	if err != nil {
 		return err
 	}
-	dir := filepath.Join(p.dataDir, "kubelet-pki")
+	dir := filepath.Join(p.DataDir, "kubelet-pki")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
 	requested, err := certs.Client(certs.CSROptions{
-		NodeName: p.nodeName, Dir: dir, Client: func(*tls.Certificate) (kubernetes.Interface, error) {
+		NodeName: p.NodeName, Dir: dir, Client: func(*tls.Certificate) (kubernetes.Interface, error) {
 			return clientFor(cfg, "kubelet-bootstrap")
 		},
 	})
@@ -211,7 +213,7 @@ func bootstrap(ctx context.Context, p *instanceOptions, from, to string) error {
 		select {
 		case <-look.C:
 		case <-ctx.Done():
-			return withFix(fmt.Errorf("no client certificate was signed for node %s: %w", p.nodeName, ctx.Err()),
+			return cli.WithFix(fmt.Errorf("no client certificate was signed for node %s: %w", p.NodeName, ctx.Err()),
 				"see kubectl get csr; its user needs the ClusterRoles system:node-bootstrapper and "+
 					"system:certificates.k8s.io:certificatesigningrequests:nodeclient")
 		}

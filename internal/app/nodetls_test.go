@@ -5,12 +5,14 @@ import (
 	"testing"
 
 	"k8s.io/client-go/util/cert"
+
+	"github.com/gantry-project/gantry/internal/options"
 )
 
 // A kubelet without a configured pair serves with one for its name and its addresses; another
 // address brings another one.
 func TestTheSelfSignedCertificateIsForTheNodesAddresses(t *testing.T) {
-	p := &instanceOptions{dataDir: t.TempDir(), nodeName: "node-1", nodeIP: "10.1.2.3", otherIP: "fd00::3"}
+	p := &options.Instance{DataDir: t.TempDir(), NodeName: "node-1", NodeIP: "10.1.2.3", OtherIP: "fd00::3"}
 	created := func() string {
 		t.Helper()
 		pair, err := selfSigned(p)
@@ -21,7 +23,7 @@ func TestTheSelfSignedCertificateIsForTheNodesAddresses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, host := range append(p.nodeIPs(), p.nodeName) {
+		for _, host := range append(p.NodeIPs(), p.NodeName) {
 			if err := list[0].VerifyHostname(host); err != nil {
 				t.Error(err)
 			}
@@ -36,7 +38,7 @@ func TestTheSelfSignedCertificateIsForTheNodesAddresses(t *testing.T) {
 	if created() != first {
 		t.Error("made anew without a reason")
 	}
-	p.nodeIP = "10.1.2.4"
+	p.NodeIP = "10.1.2.4"
 	if created() == first {
 		t.Error("kept though the address is another")
 	}

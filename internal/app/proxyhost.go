@@ -17,6 +17,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/cpuset"
 
+	"github.com/gantry-project/gantry/internal/cli"
 	"github.com/gantry-project/gantry/internal/proxy"
 	"github.com/gantry-project/gantry/internal/proxy/config"
 )
@@ -36,8 +37,8 @@ func (f *proxyFlags) addresses(l *config.Loaded) {
 		at          *string
 		usual, six  string
 		fromTheFile string
-	}{{&f.healthz, proxyHealthz, "[::]:10256", l.HealthzBindAddress},
-		{&f.metrics, proxyMetrics, "[::1]:10249", l.MetricsBindAddress}} {
+	}{{&f.Healthz, ProxyHealthz, "[::]:10256", l.HealthzBindAddress},
+		{&f.Metrics, ProxyMetrics, "[::1]:10249", l.MetricsBindAddress}} {
 		switch {
 		case *a.at != a.usual:
 		case a.fromTheFile != "":
@@ -95,7 +96,7 @@ func setOOMScore(score *int32) error {
 		return nil
 	}
 	if err := os.WriteFile("/proc/self/oom_score_adj", []byte(strconv.Itoa(int(*score))), 0o644); err != nil {
-		return withFix(fmt.Errorf("oomScoreAdj %d: %w", *score, err), "run as root, or leave oomScoreAdj out")
+		return cli.WithFix(fmt.Errorf("oomScoreAdj %d: %w", *score, err), "run as root, or leave oomScoreAdj out")
 	}
 	return nil
 }
@@ -115,7 +116,7 @@ func setConntrack(ctx context.Context, root string, l *config.Loaded) error {
 		switch {
 		case err != nil && s.Configured:
 			errs = append(errs,
-				withFix(fmt.Errorf("%s: %w", s.Field, err), "set it on the host, or write 0 to leave it as it is"))
+				cli.WithFix(fmt.Errorf("%s: %w", s.Field, err), "set it on the host, or write 0 to leave it as it is"))
 		case err != nil:
 			log.Info("Connection tracking is left as it is", "field", s.Field, "value", s.Value, "err", err)
 		case changed:

@@ -72,14 +72,14 @@ func TestProxyAddressesComeFromTheFile(t *testing.T) {
 		{"", "192.0.2.1:1", "2001:db8::1", "192.0.2.1:1 192.0.2.1:1"},
 		{"192.0.2.1:2", "192.0.2.1:1", "", "192.0.2.1:2 192.0.2.1:2"},
 	} {
-		f := proxyFlags{healthz: proxyHealthz, metrics: proxyMetrics}
+		f := proxyFlags{Healthz: ProxyHealthz, Metrics: ProxyMetrics}
 		if c.flag != "" {
-			f.healthz, f.metrics = c.flag, c.flag
+			f.Healthz, f.Metrics = c.flag, c.flag
 		}
 		l := &config.Loaded{}
 		l.HealthzBindAddress, l.MetricsBindAddress, l.BindAddress = c.file, c.file, c.bind
-		if f.addresses(l); f.healthz+" "+f.metrics != c.want {
-			t.Errorf("%+v: got %s %s, want %s", c, f.healthz, f.metrics, c.want)
+		if f.addresses(l); f.Healthz+" "+f.Metrics != c.want {
+			t.Errorf("%+v: %s %s", c, f.Healthz, f.Metrics)
 		}
 	}
 }

@@ -10,17 +10,17 @@ import (
 	"github.com/gantry-project/gantry/internal/journal/remote"
 )
 
-// journalSource is the component that facts come from, and its node if it has one.
-type journalSource struct{ component, node string }
+// JournalSource is the component that facts come from, and its node if it has one.
+type JournalSource struct{ Component, node string }
 
-// newRemoteJournal sends facts to the API server's journal where it keeps one. The returned
+// NewRemoteJournal sends facts to the API server's journal where it keeps one. The returned
 // function sends the rest and ends that.
-func newRemoteJournal(ctx context.Context, cfg *rest.Config, who journalSource) (journal.Sink, func(), error) {
-	client, err := kubernetes.NewForConfig(unthrottled(cfg, who.component))
+func NewRemoteJournal(ctx context.Context, cfg *rest.Config, who JournalSource) (journal.Sink, func(), error) {
+	client, err := kubernetes.NewForConfig(unthrottled(cfg, who.Component))
 	if err != nil {
 		return nil, nil, err
 	}
-	s := remote.New(restPoster{client.Discovery().RESTClient()}, who.component, who.node)
+	s := remote.New(restPoster{client.Discovery().RESTClient()}, who.Component, who.node)
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() { s.Run(ctx); close(done) }()

@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"runtime/debug"
 	"strconv"
 
-	"github.com/spf13/cobra"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	extensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
@@ -22,88 +20,43 @@ import (
 	schedulerconfig "k8s.io/kube-scheduler/config/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/gantry-project/gantry/internal/cli"
+	"github.com/gantry-project/gantry/internal/options"
 	"github.com/gantry-project/gantry/internal/scheduler/config"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/coscheduling"
 	"github.com/gantry-project/gantry/internal/scheduler/server"
 )
 
-// newScheduler is the scheduler alone.
-func newScheduler(io IO) *cobra.Command {
-	r, flags, record := &roleOptions{electable: true}, &server.Flags{}, &decisionRecorder{}
-	run := func(ctx context.Context, client *rest.Config) error {
-		o, err := flags.Options()
-		if err != nil {
-			return withFix(err, configFix)
-		}
-		if os.Getenv("GOGC") == "" {
-			debug.SetGCPercent(schedulerShare)
-		}
-		sink, stop, err := newRemoteJournal(ctx, client, journalSource{component: "scheduler"})
-		if err != nil {
-			return err
-		}
-		defer stop()
-		o.KubeConfig, o.Journal = client, sink
-		if o.Record, err = record.openFile(); err != nil {
-			return err
-		}
-		defer record.stop()
-		if err = server.Run(ctx, o); server.IsPortTaken(err) {
-			return withFix(err, "choose another port with --secure-port, or 0 for none")
-		}
-		return err
-	}
-	r.without = func(ctx context.Context) error {
-		client, err := clientOfConfig(flags.File)
-		if err != nil {
-			return err
-		}
-		return run(ctx, client)
-	}
-	c := r.command(&cobra.Command{
-		Use: "scheduler", Short: "Run the scheduler alone, against any Kubernetes API server",
-		Example: "  gantry scheduler --kubeconfig /etc/kubernetes/scheduler.conf --config scheduler.yaml",
-	}, run)
-	flags.Add(c.Flags())
-	record.flags(c.Flags(), "record-decisions")
-	c.AddCommand(newReplay(io))
-	return c
-}
-
-// clientOfConfig reaches the API server that a configuration file names in
+// ClientOfConfig reaches the API server that a configuration file names in
 // clientConnection.kubeconfig.
-func clientOfConfig(file string) (*rest.Config, error) {
+func ClientOfConfig(file string) (*rest.Config, error) {
 	cfg, err := server.ReadConfig(file)
 	if err != nil {
-		return nil, withFix(err, configFix)
+		return nil, cli.WithFix(err, cli.ConfigFix)
 	}
 	if cfg.ClientConnection.Kubeconfig == "" {
-		return nil, usageError(
+		return nil, cli.UsageError(
 			errors.New(`gantry scheduler wants --kubeconfig, or --config with clientConnection.kubeconfig; see ` +
 				`"gantry scheduler --help"`))
 
 	}
-	client, _, err := restConfig(cfg.ClientConnection.Kubeconfig)
+	client, _, err := cli.RestConfig(cfg.ClientConnection.Kubeconfig)
 	return client, err
 }
 
-// schedulerShare is how much a scheduler in its own process may grow between collections, in
+// SchedulerShare is how much a scheduler in its own process may grow between collections, in
 // percent of what it needs: most of what it reads is garbage a moment later, and a larger share
 // spends less time on collecting. GOGC in the environment overrules it.
-const schedulerShare = 300
-
-const configFix = "name a readable file, and correct the field that the message names; " +
-	"kubescheduler.config.k8s.io/v1 " +
-	"documents all"
+const SchedulerShare = 300
 
 // schedule runs the scheduler of `gantry up`: every node is scored unless a file says otherwise,
 // and nobody else schedules.
-func (u *upCommand) schedule(ctx context.Context, c runningCluster) error {
-	cfg, err := server.ReadConfig(u.node.schedulerConfig)
+func (u *Up) schedule(ctx context.Context, c runningCluster) error {
+	cfg, err := server.ReadConfig(u.Node.schedulerConfig)
 	if err != nil {
-		return withFix(err, configFix)
+		return cli.WithFix(err, cli.ConfigFix)
 	}
-	if u.node.schedulerConfig == "" {
+	if u.Node.schedulerConfig == "" {
 		cfg.PercentageOfNodesToScore = new(int32(100))
 	}
 	cfg.LeaderElection.LeaderElect = new(false)
@@ -114,37 +67,37 @@ func (u *upCommand) schedule(ctx context.Context, c runningCluster) error {
 		}
 	}
 	o := server.Options{KubeConfig: c.server.InProcess(schedulerUser()), Config: cfg, NoLeaderElection: true,
-		Journal: c.log.SinkFor("scheduler", ""), ShadowCheck: u.node.shadowCheck, Features: u.instance.apiServer.gates.Features}
-	if o.Record, err = u.node.record.openFile(); err != nil {
+		Journal: c.log.SinkFor("scheduler", ""), ShadowCheck: u.Node.shadowCheck, Features: u.Instance.APIServer.Gates.Features}
+	if o.Record, err = u.Node.record.OpenFile(); err != nil {
 		return err
 	}
-	defer u.node.record.stop()
-	if u.node.schedulerPort != 0 {
+	defer u.Node.record.Stop()
+	if u.Node.schedulerPort != 0 {
 		if o.Serving, err = u.schedulerListen(c); err != nil {
 			return err
 		}
 	}
 	if o.Serving != nil {
-		recordPartAddress(u.instance.dataDir, schedulerPart, o.Serving.Listener.Addr().String())
+		options.RecordPartAddress(u.Instance.DataDir, options.SchedulerPart, o.Serving.Listener.Addr().String())
 	} else {
-		recordPartAddress(u.instance.dataDir, schedulerPart, "")
+		options.RecordPartAddress(u.Instance.DataDir, options.SchedulerPart, "")
 	}
 	return server.Run(ctx, o)
 }
 
 // schedulerListen is where the scheduler of `gantry up` serves. A default port that another cluster
 // on this machine has is no reason not to start.
-func (u *upCommand) schedulerListen(c runningCluster) (*server.ServingOptions, error) {
+func (u *Up) schedulerListen(c runningCluster) (*server.ServingOptions, error) {
 	ca, err := os.ReadFile(c.files.CA.Cert)
 	if err != nil {
 		return nil, err
 	}
-	at := net.JoinHostPort("127.0.0.1", strconv.Itoa(u.node.schedulerPort))
+	at := net.JoinHostPort("127.0.0.1", strconv.Itoa(u.Node.schedulerPort))
 	l, err := net.Listen("tcp", at)
 	if err != nil {
 		fix := "choose another port with --scheduler-port, or 0 for none"
-		if u.node.schedulerPort != server.Port {
-			return nil, withFix(fmt.Errorf("scheduler: health and metrics: %w", err), "%s", fix)
+		if u.Node.schedulerPort != server.Port {
+			return nil, cli.WithFix(fmt.Errorf("scheduler: health and metrics: %w", err), "%s", fix)
 		}
 		klog.Background().Info("The scheduler's health and metrics are not served: the port is taken", "address", at,
 			"fix", fix)

@@ -22,13 +22,13 @@ func TestTheConfigurationNamesTheAPIServer(t *testing.T) {
 		`{apiVersion: v1, kind: Config, current-context: x, contexts: [{name: x, context: {cluster: c, user: u}}],
 clusters: [{name: c, cluster: {server: "https://192.0.2.1:6443"}}], users: [{name: u, user: {token: t}}]}`)
 	head := "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
-	c, err := clientOfConfig(write("named.yaml", head+"clientConnection: {kubeconfig: "+kubeconfig+"}\n"))
+	c, err := ClientOfConfig(write("named.yaml", head+"clientConnection: {kubeconfig: "+kubeconfig+"}\n"))
 	if err != nil || c.Host != "https://192.0.2.1:6443" || c.BearerToken != "t" {
 		t.Errorf("got %+v, %v, want no error, Host https://192.0.2.1:6443 and BearerToken t", c, err)
 	}
 	for name, want := range map[string]string{write("unnamed.yaml", head): "clientConnection.kubeconfig",
 		filepath.Join(dir, "none.yaml"): "none.yaml"} {
-		if _, err := clientOfConfig(name); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := ClientOfConfig(name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want it to name %s", name, err, want)
 		}
 	}

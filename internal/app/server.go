@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
-	"path/filepath"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -18,77 +17,32 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/pods"
 	"github.com/gantry-project/gantry/internal/apiserver/store"
 	"github.com/gantry-project/gantry/internal/app/storecontrollers"
+	"github.com/gantry-project/gantry/internal/cli"
 	"github.com/gantry-project/gantry/internal/journal/ring"
+	"github.com/gantry-project/gantry/internal/options"
 	"github.com/gantry-project/gantry/internal/pki"
 )
 
-// certificates makes or renews everything below DATA-DIR/pki.
-func (p *instanceOptions) certificates() (*pki.Files, error) {
-	files, err := pki.Ensure(filepath.Join(p.dataDir, "pki"), pki.Options{
-		NodeName: p.nodeName, BindAddress: p.bindAddress, ServiceIP: p.firstServiceIP(),
-		ExtraNames: append(p.nodeIPs(), "127.0.0.1", "localhost"),
-	})
-	if err != nil {
-		return nil, fmt.Errorf("certificates: %w", err)
-	}
-	return files, nil
-}
-
-// kubeconfigs writes the administrator's kubeconfig and those of the components, each 0600.
-func (p *instanceOptions) kubeconfigs(files *pki.Files) error {
-	ca, err := os.ReadFile(files.CA.Cert)
-	if err != nil {
-		return err
-	}
-	for _, k := range []struct {
-		path string
-		pair pki.Pair
-		url  string
-	}{
-		{kubeconfigIn(p.dataDir), files.Admin, p.serverURL()},
-		{filepath.Join(p.dataDir, "scheduler.kubeconfig"), files.Scheduler, p.serverURL()},
-		{filepath.Join(p.dataDir, "controllers.kubeconfig"), files.ControllerManager, p.serverURL()},
-		{filepath.Join(p.dataDir, "kubelet.kubeconfig"), files.Node, p.serverURL()},
-		// For nodes that join, to be copied there.
-		{filepath.Join(p.dataDir, "network.kubeconfig"), files.Network, p.advertisedURL()},
-		{filepath.Join(p.dataDir, "proxy.kubeconfig"), files.Proxy, p.advertisedURL()},
-	} {
-		cert, err := os.ReadFile(k.pair.Cert)
-		if err != nil {
-			return err
-		}
-		key, err := os.ReadFile(k.pair.Key)
-		if err != nil {
-			return err
-		}
-		if err := pki.WriteKubeconfig(k.path, k.url, pki.Material{CA: ca, Cert: cert, Key: key}); err != nil {
-			return withFix(fmt.Errorf("kubeconfig %s: %w", k.path, err), "make %s writable", p.dataDir)
-		}
-	}
-	return nil
-}
-
 // newAPIServer builds the API server of this instance.
-func newAPIServer(ctx context.Context, p *instanceOptions, files *pki.Files,
-	log *ring.Ring) (*apiserver.Server, error) {
-	services, err := p.serviceRanges()
+func newAPIServer(ctx context.Context, p *options.Instance, files *pki.Files, log *ring.Ring) (*apiserver.Server, error) {
+	services, err := p.ServiceRanges()
 	if err != nil {
-		return nil, usageError(err)
+		return nil, cli.UsageError(err)
 	}
-	advertise, _ := netip.ParseAddr(p.nodeIP) // checked in complete
-	bind, _ := netip.ParseAddr(p.bindAddress)
+	advertise, _ := netip.ParseAddr(p.NodeIP) // checked in complete
+	bind, _ := netip.ParseAddr(p.BindAddress)
 	alone := advertise.IsLoopback() || bind.IsLoopback() // all of the cluster is on this machine
 	if advertise.IsLoopback() {
 		advertise = netip.Addr{} // an endpoint may not be a loopback address; the server finds another one
 	}
-	kubelets, insecure, err := kubeletTransports(files, p.apiServer.kubeletCA)
+	kubelets, insecure, err := kubeletTransports(files, p.APIServer.KubeletCA)
 	if err != nil {
 		return nil, err
 	}
 	c := apiserver.Config{
-		DataDir: p.dataDir,
-		Listen:  apiserver.Listen{Address: p.bindAddress, Port: p.securePort, Advertise: advertise},
-		Etcd:    p.storage.etcd,
+		DataDir: p.DataDir,
+		Listen:  apiserver.Listen{Address: p.BindAddress, Port: p.SecurePort, Advertise: advertise},
+		Etcd:    p.Storage.Etcd,
 		Files: apiserver.Files{
 			Cert: files.APIServer.Cert, Key: files.APIServer.Key, ClientCA: files.CA.Cert,
 			ProxyCert: files.FrontProxyClient.Cert, ProxyKey: files.FrontProxyClient.Key,
@@ -101,10 +55,9 @@ func newAPIServer(ctx context.Context, p *instanceOptions, files *pki.Files,
 			Addresses: []v1.NodeAddressType{v1.NodeInternalIP, v1.NodeExternalIP, v1.NodeHostName},
 		},
 		Journal: apiserver.Journal{Sink: log.SinkFor("apiserver", ""), Reader: log, Appender: log},
-		Access:  auth.Access(p.apiServer.auth), Audit: p.apiServer.audit, Encryption: p.apiServer.encryption,
-		FlowControl: apiserver.FlowControl{PriorityAndFairness: p.apiServer.priorityAndFairness,
-			MaxInFlight: p.apiServer.inFlight()},
-		Features:    p.apiServer.gates.Features,
+		Access:  auth.Access(p.APIServer.Auth), Audit: p.APIServer.Audit, Encryption: p.APIServer.Encryption,
+		FlowControl: apiserver.FlowControl{PriorityAndFairness: p.APIServer.PriorityAndFairness, MaxInFlight: p.APIServer.InFlight()},
+		Features:    p.APIServer.Gates.Features,
 		Controllers: storecontrollers.All(),
 	}
 	s, err := apiserver.New(ctx, c)
@@ -112,17 +65,17 @@ func newAPIServer(ctx context.Context, p *instanceOptions, files *pki.Files,
 }
 
 // serverError attaches the remedy that belongs to a start that failed.
-func serverError(p *instanceOptions, err error) error {
+func serverError(p *options.Instance, err error) error {
 	var port *apiserver.PortTaken
 	var damaged *store.Damaged
 	switch {
 	case errors.As(err, &port):
-		return withFix(fmt.Errorf("port %d on %s is taken", p.securePort, p.bindAddress),
+		return cli.WithFix(fmt.Errorf("port %d on %s is taken", p.SecurePort, p.BindAddress),
 			"stop the program that listens there (ss -ltnp names it), or choose another port with --secure-port")
 	case errors.As(err, &damaged):
-		return withFix(err,
+		return cli.WithFix(err,
 			"restore a snapshot: gantry etcd snapshot restore FILE --data-dir %s; or start anew with another "+
-				"--data-dir", p.dataDir)
+				"--data-dir", p.DataDir)
 	}
 	return err
 }
@@ -135,7 +88,7 @@ func kubeletTransports(files *pki.Files, more string) (checked, unchecked http.R
 	if err == nil && more != "" {
 		var further []byte
 		if further, err = readCA(more); err != nil {
-			return nil, nil, withFix(fmt.Errorf("--kubelet-certificate-authority: %w", err),
+			return nil, nil, cli.WithFix(fmt.Errorf("--kubelet-certificate-authority: %w", err),
 				"name a PEM file with the authorities of kubelets' serving certificates")
 		}
 		believed = append(append(believed, '\n'), further...)

@@ -19,8 +19,10 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/cert"
 
+	"github.com/gantry-project/gantry/internal/cli"
 	"github.com/gantry-project/gantry/internal/journal/ring"
 	"github.com/gantry-project/gantry/internal/kubelet/server"
+	"github.com/gantry-project/gantry/internal/options"
 )
 
 // errStandalone answers whoever asks for an API server where there is none.
@@ -30,33 +32,33 @@ type noAPIServer struct{}
 
 func (noAPIServer) RoundTrip(*http.Request) (*http.Response, error) { return nil, errStandalone }
 
-// runStandalone is a node without an API server: it runs static Pods and answers on its port and on
+// RunStandalone is a node without an API server: it runs static Pods and answers on its port and on
 // a socket in its data directory.
-func (k *kubeletCommand) runStandalone(ctx context.Context, out *progress) error {
-	if err := k.instance.complete(); err != nil {
+func (k *Kubelet) RunStandalone(ctx context.Context, out *cli.Progress) error {
+	if err := k.Instance.Complete(); err != nil {
 		return err
 	}
-	if err := k.node.loadConfig(&k.instance); err != nil {
+	if err := k.Node.loadConfig(&k.Instance); err != nil {
 		return err
 	}
-	c := k.node.loaded.Config
+	c := k.Node.loaded.Config
 	if c.StaticPodPath == "" && c.StaticPodURL == "" {
-		return usageError(
+		return cli.UsageError(
 			errors.New("gantry kubelet wants --kubeconfig, or static Pods to run without an API server: " +
 				"staticPodPath " +
 				"or staticPodURL in the file of --config"))
 
 	}
-	if err := errors.Join(requireRoot("gantry kubelet"), requireKernel("/"),
-		requirePort("", k.instance.kubeletPort, "--kubelet-port")); err != nil {
+	if err := errors.Join(cli.RequireRoot("gantry kubelet"), cli.RequireKernel("/"),
+		cli.RequirePort("", k.Instance.KubeletPort, "--kubelet-port")); err != nil {
 		return err
 	}
-	lock, err := lockDataDir(k.instance.dataDir)
+	lock, err := options.LockDataDir(k.Instance.DataDir)
 	if err != nil {
 		return err
 	}
-	defer lock.release()
-	log, err := ring.Open(ring.Options{Dir: filepath.Join(k.instance.dataDir, "journal")})
+	defer lock.Release()
+	log, err := ring.Open(ring.Options{Dir: filepath.Join(k.Instance.DataDir, "journal")})
 	if err != nil {
 		return err
 	}
@@ -66,35 +68,35 @@ func (k *kubeletCommand) runStandalone(ctx context.Context, out *progress) error
 	if err != nil {
 		return err
 	}
-	sink := log.SinkFor("kubelet", k.instance.nodeName)
-	e, err := startEngine(ctx, &k.instance, sink, out.step)
+	sink := log.SinkFor("kubelet", k.Instance.NodeName)
+	e, err := startEngine(ctx, &k.Instance, sink, out.Step)
 	if err != nil {
 		return err
 	}
 	defer e.close()
-	role, err := k.node.role(ctx, &k.instance, e, client)
+	role, err := k.Node.role(ctx, &k.Instance, e, client)
 	if err != nil {
 		return err
 	}
 	role.journal, role.standalone = sink, true
-	if role.tls.options, err = standaloneServing(k.instance.nodeName, k.instance.nodeIP, k.standaloneCA()); err != nil {
+	if role.tls.options, err = standaloneServing(k.Instance.NodeName, k.Instance.NodeIP, k.standaloneCA()); err != nil {
 		return err
 	}
 	x, err := role.build()
 	if err != nil {
 		return err
 	}
-	socket := filepath.Join(k.instance.dataDir, "kubelet.sock")
-	out.step("node %s runs without an API server; ask it: curl --unix-socket %s http://kubelet/pods", k.instance.nodeName,
+	socket := filepath.Join(k.Instance.DataDir, "kubelet.sock")
+	out.Step("node %s runs without an API server; ask it: curl --unix-socket %s http://kubelet/pods", k.Instance.NodeName,
 		socket)
 	return runAll(ctx, x.run, func(ctx context.Context) error { return serveSocket(ctx, socket, x.server.Handler()) })
 }
 
-func (k *kubeletCommand) standaloneCA() string {
-	if k.clientCA != "" {
-		return k.clientCA
+func (k *Kubelet) standaloneCA() string {
+	if k.ClientCA != "" {
+		return k.ClientCA
 	}
-	return k.node.loaded.Config.Authentication.X509.ClientCAFile
+	return k.Node.loaded.Config.Authentication.X509.ClientCAFile
 }
 
 // standaloneServing lets in who has a certificate of the authority, and root over the socket; they
@@ -113,7 +115,7 @@ func standaloneServing(name, ip, ca string) (server.Options, error) {
 	if ca != "" {
 		pool, err := cert.NewPool(ca)
 		if err != nil {
-			return server.Options{}, withFix(fmt.Errorf("authorities of client certificates: %w", err),
+			return server.Options{}, cli.WithFix(fmt.Errorf("authorities of client certificates: %w", err),
 				"name a PEM file with --client-ca-file")
 		}
 		o.TLS.ClientCAs = pool

@@ -9,6 +9,8 @@ import (
 
 	"github.com/gantry-project/gantry/internal/apiserver"
 	"github.com/gantry-project/gantry/internal/apiserver/store"
+	"github.com/gantry-project/gantry/internal/cli"
+	"github.com/gantry-project/gantry/internal/options"
 )
 
 // storeCheckPeriod is how often the store is asked for its health, and certificateRenewPeriod how
@@ -21,7 +23,7 @@ const (
 
 // maintain tells when the store stops taking writes and when it does again, and renews
 // certificates, until ctx ends.
-func maintain(ctx context.Context, p *instanceOptions, server *apiserver.Server, out *progress) {
+func maintain(ctx context.Context, p *options.Instance, server *apiserver.Server, out *cli.Progress) {
 	look, renew := time.NewTicker(storeCheckPeriod), time.NewTicker(certificateRenewPeriod)
 	defer look.Stop()
 	defer renew.Stop()
@@ -29,16 +31,16 @@ func maintain(ctx context.Context, p *instanceOptions, server *apiserver.Server,
 	for {
 		if err := pingStore(ctx, server.Store()); (err == nil) != well && ctx.Err() == nil {
 			well = err == nil
-			out.step("%s", storeErrorText(err))
+			out.Step("%s", storeErrorText(err))
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-look.C:
 		case <-renew.C:
-			files, err := p.certificates()
+			files, err := p.EnsureCertificates()
 			if err == nil {
-				err = p.kubeconfigs(files)
+				err = p.WriteKubeconfigs(files)
 			}
 			if err != nil {
 				klog.FromContext(ctx).Error(err, "Certificates could not be renewed; the next try is in 12 hours")

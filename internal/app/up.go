@@ -10,120 +10,84 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/util/version"
-
 	"github.com/gantry-project/gantry/internal/apiserver"
+	"github.com/gantry-project/gantry/internal/cli"
 	"github.com/gantry-project/gantry/internal/journal/ring"
+	"github.com/gantry-project/gantry/internal/options"
 	"github.com/gantry-project/gantry/internal/pki"
 )
 
-// upCommand is everything on this machine.
-type upCommand struct {
-	instance instanceOptions
-	log      logging
-	node     nodeFlags
-	stopPods bool
-	clean    bool
-	out      *progress
+// Up is everything on this machine.
+type Up struct {
+	Instance options.Instance
+	Log      cli.Logging
+	Node     nodeFlags
+	StopPods bool
+	Clean    bool
+	Out      *cli.Progress
 }
 
-func newUpCommand(io IO) *cobra.Command {
-	u := &upCommand{}
-	c := &cobra.Command{
-		Use: "up",
-		Short: "Run a whole cluster on this machine: API server with etcd, scheduler, controllers, kubelet, " +
-			"container " +
-			"runtime",
-		Long: "up runs everything in one process, with containerd as a child that outlives it. It writes a " +
-			"kubeconfig " +
-			"into the data directory and prints each step.\n" +
-			"Ctrl-C or SIGTERM stops it; Pods run on unless --stop-pods is given, and the next `gantry up` with the " +
-			"same data directory takes them over.",
-		Example: "  sudo gantry up\n  sudo gantry up --data-dir /tmp/two --secure-port 7443 --kubelet-port 11250 " +
-			"--bridge two0 --pod-cidr 10.73.0.0/16\n" +
-			"  sudo gantry up --cluster-cidr 10.72.0.0/14 --node-ip 192.0.2.2    # other machines can join: " +
-			"docs/user/joining.md\n  export KUBECONFIG=/var/lib/gantry/kubeconfig; kubectl get nodes",
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			u.out = newProgress(io.Out)
-			return u.run(c.Context())
-		},
-	}
-	f := c.Flags()
-	u.instance.dataFlag(f)
-	u.instance.serverFlags(f)
-	u.instance.nodeFlags(f)
-	u.node.flags(f)
-	u.log.flags(f)
-	f.BoolVar(&u.clean, "clean", false,
-		"take everything but the data away when gantry stops: Pods, container runtime, mounts, network, cgroups")
-	f.BoolVar(&u.stopPods, "stop-pods", false,
-		"stop all Pods and the container runtime when gantry stops; default: they run on")
-	return c
-}
-
-func (u *upCommand) run(ctx context.Context) error {
+func (u *Up) Run(ctx context.Context) error {
 	if err := u.check(); err != nil {
 		return err
 	}
-	lock, err := lockDataDir(u.instance.dataDir)
+	lock, err := options.LockDataDir(u.Instance.DataDir)
 	if err != nil {
 		return err
 	}
-	defer lock.release()
-	closeLog, err := u.log.open(u.instance.dataDir)
+	defer lock.Release()
+	closeLog, err := u.Log.Open(u.Instance.DataDir)
 	if err != nil {
 		return err
 	}
 	defer closeLog()
 	runGCPacer(ctx)
-	log, err := ring.Open(ring.Options{Dir: filepath.Join(u.instance.dataDir, "journal")})
+	log, err := ring.Open(ring.Options{Dir: filepath.Join(u.Instance.DataDir, "journal")})
 	if err != nil {
-		return withFix(err, "make it writable, or remove it: it only explains the past")
+		return cli.WithFix(err, "make it writable, or remove it: it only explains the past")
 	}
 	defer log.Close()
-	files, err := u.instance.certificates()
+	files, err := u.Instance.EnsureCertificates()
 	if err != nil {
 		return err
 	}
-	if err := u.instance.kubeconfigs(files); err != nil {
+	if err := u.Instance.WriteKubeconfigs(files); err != nil {
 		return err
 	}
-	u.out.step("certificates and kubeconfig %s", kubeconfigIn(u.instance.dataDir))
+	u.Out.Step("certificates and kubeconfig %s", cli.KubeconfigIn(u.Instance.DataDir))
 	return u.serve(ctx, files, log)
 }
 
 // check refuses early what would fail late.
-func (u *upCommand) check() error {
-	if err := u.instance.complete(); err != nil {
+func (u *Up) check() error {
+	if err := u.Instance.Complete(); err != nil {
 		return err
 	}
-	if err := requireRoot("gantry up"); err != nil {
+	if err := cli.RequireRoot("gantry up"); err != nil {
 		return err
 	}
-	if err := requireKernel("/"); err != nil {
+	if err := cli.RequireKernel("/"); err != nil {
 		return err
 	}
-	if err := requirePort(u.instance.bindAddress, u.instance.securePort, "--secure-port"); err != nil {
+	if err := cli.RequirePort(u.Instance.BindAddress, u.Instance.SecurePort, "--secure-port"); err != nil {
 		return err
 	}
-	if err := u.node.loadConfig(&u.instance); err != nil {
+	if err := u.Node.loadConfig(&u.Instance); err != nil {
 		return err
 	}
-	return requirePort(u.instance.bindAddress, u.instance.kubeletPort, "--kubelet-port")
+	return cli.RequirePort(u.Instance.BindAddress, u.Instance.KubeletPort, "--kubelet-port")
 }
 
 // serve brings the parts up side by side, runs them, and takes them down in order: node, scheduler
 // and controllers, API server, etcd.
-func (u *upCommand) serve(ctx context.Context, files *pki.Files, log *ring.Ring) error {
+func (u *Up) serve(ctx context.Context, files *pki.Files, log *ring.Ring) error {
 	engines, engineErr := make(chan *engine, 1), make(chan error, 1)
 	go func() {
-		e, err := startEngine(ctx, &u.instance, log.SinkFor("kubelet", u.instance.nodeName), u.out.step)
+		e, err := startEngine(ctx, &u.Instance, log.SinkFor("kubelet", u.Instance.NodeName), u.Out.Step)
 		engines <- e
 		engineErr <- err
 	}()
-	server, err := newAPIServer(ctx, &u.instance, files, log)
+	server, err := newAPIServer(ctx, &u.Instance, files, log)
 	if err != nil {
 		if e := <-engines; e != nil {
 			e.close()
@@ -135,10 +99,10 @@ func (u *upCommand) serve(ctx context.Context, files *pki.Files, log *ring.Ring)
 	defer stopServer()
 	served := make(chan error, 1)
 	go func() { served <- server.Run(serverCtx) }()
-	go maintain(serverCtx, &u.instance, server, u.out)
+	go maintain(serverCtx, &u.Instance, server, u.Out)
 	select {
 	case <-server.Ready():
-		u.out.step("API server ready at %s", u.instance.serverURL())
+		u.Out.Step("API server ready at %s", u.Instance.ServerURL())
 	case err := <-served:
 		return errors.Join(err, closeEngine(<-engines))
 	case <-ctx.Done():
@@ -150,13 +114,13 @@ func (u *upCommand) serve(ctx context.Context, files *pki.Files, log *ring.Ring)
 		err = u.runComponents(ctx, runningCluster{server, files, e, log, served})
 		err = errors.Join(err, u.stopAllPods(ctx, e))
 	}
-	u.out.step("stopping")
+	u.Out.Step("stopping")
 	stopServer()
 	err = errors.Join(err, <-served)
-	if u.clean {
-		err = errors.Join(err, clean(context.WithoutCancel(ctx), &u.instance, u.out))
+	if u.Clean {
+		err = errors.Join(err, Clean(context.WithoutCancel(ctx), &u.Instance, u.Out))
 	}
-	u.out.step("stopped")
+	u.Out.Step("stopped")
 	return err
 }
 
@@ -178,18 +142,18 @@ type runningCluster struct {
 }
 
 // runComponents runs what stands on the API server until ctx ends or one of them fails.
-func (u *upCommand) runComponents(ctx context.Context, c runningCluster) error {
+func (u *Up) runComponents(ctx context.Context, c runningCluster) error {
 	server, files, log, served := c.server, c.files, c.log, c.served
-	nodeClient, err := clientFor(server.InProcess(nodeUser(u.instance.nodeName)), "kubelet")
+	nodeClient, err := clientFor(server.InProcess(nodeUser(u.Instance.NodeName)), "kubelet")
 	if err != nil {
 		return err
 	}
-	role, err := u.node.role(ctx, &u.instance, c.engine, nodeClient)
+	role, err := u.Node.role(ctx, &u.Instance, c.engine, nodeClient)
 	if err != nil {
 		return err
 	}
-	role.journal = log.SinkFor("kubelet", u.instance.nodeName)
-	if role.tls, err = nodeServing(&u.instance, nodeClient, files, u.node.loaded.Config); err != nil {
+	role.journal = log.SinkFor("kubelet", u.Instance.NodeName)
+	if role.tls, err = nodeServing(&u.Instance, nodeClient, files, u.Node.loaded.Config); err != nil {
 		return err
 	}
 	x, err := role.build()
@@ -205,10 +169,10 @@ func (u *upCommand) runComponents(ctx context.Context, c runningCluster) error {
 		},
 		func(ctx context.Context) error {
 
-			return runControllers(ctx, controllersOptions{config: server.InProcess(controllersUser()),
-				configFor: inProcessConfig(server), caFile: files.CA.Cert, signer: files.CA,
-				ranges: u.instance.podNetwork.ranges(u.instance.serviceCIDR), journal: log.SinkFor("controllers", ""),
-				without: u.node.proxy.balancers.without(), pods: server.ListerWatcher("", "pods")})
+			return RunControllers(ctx, ControllersOptions{Config: server.InProcess(controllersUser()),
+				ConfigFor: inProcessConfig(server), CAFile: files.CA.Cert, Signer: files.CA,
+				Ranges: u.Instance.PodNetwork.Ranges(u.Instance.ServiceCIDR), Journal: log.SinkFor("controllers", ""),
+				Without: u.Node.proxy.balancers.Without(), pods: server.ListerWatcher("", "pods")})
 
 		},
 		func(ctx context.Context) error { return u.proxy(ctx, c) },
@@ -230,19 +194,19 @@ func (u *upCommand) runComponents(ctx context.Context, c runningCluster) error {
 	)
 }
 
-func (u *upCommand) reportReady(ctx context.Context, x *nodeComponents) error {
+func (u *Up) reportReady(ctx context.Context, x *nodeComponents) error {
 	select {
 	case <-x.report.Ready():
-		u.out.step("node ready: %s (%s)", u.instance.nodeName, u.instance.nodeIP)
-		u.out.step("use it: export KUBECONFIG=%s; kubectl get pods -A", kubeconfigIn(u.instance.dataDir))
+		u.Out.Step("node ready: %s (%s)", u.Instance.NodeName, u.Instance.NodeIP)
+		u.Out.Step("use it: export KUBECONFIG=%s; kubectl get pods -A", cli.KubeconfigIn(u.Instance.DataDir))
 	case <-ctx.Done():
 	}
 	return nil
 }
 
 // stopAllPods lets Pods run on, or stops them when that was asked for.
-func (u *upCommand) stopAllPods(ctx context.Context, e *engine) error {
-	if !u.stopPods && !u.clean {
+func (u *Up) stopAllPods(ctx context.Context, e *engine) error {
+	if !u.StopPods && !u.Clean {
 		e.close()
 		return nil
 	}
@@ -251,15 +215,12 @@ func (u *upCommand) stopAllPods(ctx context.Context, e *engine) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM) // a second Ctrl-C does not wait for Pods
 	defer stop()
 	n, err := stopSandboxes(ctx, e.client.Runtime())
-	u.out.step("%d Pods stopped", n)
+	u.Out.Step("%d Pods stopped", n)
 	if e.child != nil {
 		err = errors.Join(err, e.child.Stop(ctx))
 	}
 	return errors.Join(err, e.client.Close())
 }
-
-// kubeVersion is the API level.
-var kubeVersion = version.MustParseGeneric("1.37.2")
 
 // readCA reads the certificate authority that Pods get.
 func readCA(path string) ([]byte, error) {

@@ -5,5 +5,5 @@
 // nobody.
 //
 // In: a registry, then calls of Observe and Set methods. Out: metrics. To add a metric: a field,
-// its registration and its method in the part of its subject, and a line of docs/METRICS.md.
+// its registration and its method in the part of its subject, and a line of docs/user/metrics.md.
 package metrics

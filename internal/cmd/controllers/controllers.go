@@ -1,0 +1,59 @@
+package controllers
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection"
+
+	"github.com/gantry-project/gantry/internal/app"
+	"github.com/gantry-project/gantry/internal/cli"
+	"github.com/gantry-project/gantry/internal/options"
+	"github.com/gantry-project/gantry/internal/pki"
+)
+
+func New(io cli.IO) *cobra.Command {
+	r := &cli.Role{}
+	ca, signer, net, services := "", pki.Pair{}, options.PodNetwork{}, ""
+	balancers, port := app.LoadBalancerFlag{}, app.ControllersPort{}
+	c := r.Command(&cobra.Command{
+		Use: "controllers", Short: "Run the controllers alone, against a Kubernetes API server",
+		Example: "  gantry controllers --kubeconfig /var/lib/gantry/controllers.kubeconfig --root-ca-file " +
+			"/var/lib/gantry/pki/ca.crt",
+	}, func(ctx context.Context, cfg *rest.Config) error {
+		if err := net.Check(); err != nil {
+			return err
+		}
+		if r.LeaderElect {
+			r.Health = leaderelection.NewLeaderHealthzAdaptor(app.LeaseTimeout)
+			port.Lease = r.Health
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		stopped, err := port.Serve(ctx, cfg)
+		if err != nil {
+			cancel()
+			return err
+		}
+		defer func() { cancel(); <-stopped }()
+		return r.RunElected(ctx, cfg, "kube-controller-manager", func(ctx context.Context) error {
+			sink, stop, err := app.NewRemoteJournal(ctx, cfg, app.JournalSource{Component: "controllers"})
+			if err != nil {
+				return err
+			}
+			defer stop()
+			return app.RunControllers(ctx, app.ControllersOptions{Config: cfg, ConfigFor: app.TokenConfig(cfg), CAFile: ca,
+				Signer: signer, Ranges: net.Ranges(services), Journal: sink, Without: balancers.Without()})
+		})
+	})
+	balancers.Flags(c.Flags())
+	port.Flags(c.Flags())
+	net.ClusterFlags(c.Flags())
+	c.Flags().StringVar(&services, "service-cluster-ip-range", "", "addresses of Services, which no node's Pods get")
+	c.Flags().StringVar(&signer.Cert, "cluster-signing-cert-file", "",
+		"certificate authority that signs certificate requests (default: none is signed)")
+	c.Flags().StringVar(&signer.Key, "cluster-signing-key-file", "", "its key")
+	c.Flags().StringVar(&ca, "root-ca-file", "",
+		"certificate authority of the API server, published to every namespace (default: the kubeconfig's)")
+	return c
+}

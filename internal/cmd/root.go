@@ -1,0 +1,85 @@
+package cmd
+
+import (
+	"context"
+	"io"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gantry-project/gantry/internal/app"
+	"github.com/gantry-project/gantry/internal/cli"
+	"github.com/gantry-project/gantry/internal/cmd/clean"
+	"github.com/gantry-project/gantry/internal/cmd/controllers"
+	"github.com/gantry-project/gantry/internal/cmd/cri"
+	"github.com/gantry-project/gantry/internal/cmd/dns"
+	"github.com/gantry-project/gantry/internal/cmd/doctor"
+	"github.com/gantry-project/gantry/internal/cmd/etcd"
+	"github.com/gantry-project/gantry/internal/cmd/image"
+	"github.com/gantry-project/gantry/internal/cmd/kubelet"
+	"github.com/gantry-project/gantry/internal/cmd/lint"
+	"github.com/gantry-project/gantry/internal/cmd/manifests"
+	"github.com/gantry-project/gantry/internal/cmd/proxy"
+	"github.com/gantry-project/gantry/internal/cmd/scheduler"
+	"github.com/gantry-project/gantry/internal/cmd/server"
+	"github.com/gantry-project/gantry/internal/cmd/trace"
+	"github.com/gantry-project/gantry/internal/cmd/up"
+	"github.com/gantry-project/gantry/internal/cmd/version"
+	"github.com/gantry-project/gantry/internal/cmd/why"
+)
+
+// commands are Gantry's subcommands; one row each, in the order of help.
+func commands(io cli.IO) []*cobra.Command {
+	return []*cobra.Command{
+		up.New(io),
+		server.New(io),
+		kubelet.WithUnit(io, kubelet.New(io)),
+		manifests.New(io),
+		scheduler.New(io),
+		controllers.New(io),
+		proxy.New(io),
+		dns.New(io),
+		why.New(io),
+		trace.New(io),
+		lint.New(io),
+		doctor.New(io),
+		image.New(io),
+		cri.New(io),
+		etcd.New(io),
+		clean.New(io),
+		version.New(io),
+		program("kubectl", "Run kubectl, with the kubeconfig that `gantry up` wrote", "  gantry kubectl get pods -A"),
+		program("containerd", "Run containerd, as `gantry up` does for itself", "  gantry containerd --version"),
+	}
+}
+
+// program documents a program that lives in this binary; Main runs it before flags are read.
+func program(name, short, example string) *cobra.Command {
+	return &cobra.Command{Use: name + " [args]", Short: short, Example: example, DisableFlagParsing: true,
+		RunE: func(*cobra.Command, []string) error { return nil }}
+}
+
+// Main runs the subcommand that argv names and returns the exit code. The binary is multi-call: a
+// link named kubectl is kubectl.
+func Main(ctx context.Context, argv []string, out, errOut io.Writer) int {
+	if code, ok := otherProgram(argv); ok {
+		return code
+	}
+	return cli.Execute(ctx, Root(cli.IO{Out: out, Err: errOut}), argv[1:], errOut)
+}
+
+// otherProgram runs the programs that live in this binary beside Gantry: containerd and kubectl.
+func otherProgram(argv []string) (int, bool) {
+	switch {
+	case filepath.Base(argv[0]) == "kubectl":
+		return app.RunKubectl(argv[1:]), true
+	case len(argv) > 1 && argv[1] == "kubectl":
+		return app.RunKubectl(argv[2:]), true
+	case len(argv) > 1 && argv[1] == "containerd":
+		return app.RunContainerd(argv[2:]), true
+	}
+	return 0, false
+}
+
+// Root is the command tree.
+func Root(io cli.IO) *cobra.Command { return cli.Root(io, commands(io)...) }

@@ -1,0 +1,88 @@
+package gather
+
+import (
+	"context"
+	"encoding/json"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/gantry-project/gantry/internal/explain"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/coscheduling"
+	rulings "github.com/gantry-project/gantry/internal/scheduler/schedule"
+)
+
+// readClusterContext reads the world that Pods are placed in; nil when the asker may not see all of
+// it, for then no ruling can be trusted.
+func readClusterContext(ctx context.Context, client kubernetes.Interface) *explain.ClusterContext {
+	c := &explain.ClusterContext{}
+	all := metav1.ListOptions{ResourceVersion: "0"}
+	nodes, err := client.CoreV1().Nodes().List(ctx, all)
+	if err != nil {
+		return nil
+	}
+	pods, err := client.CoreV1().Pods("").List(ctx, all)
+	if err != nil {
+		return nil
+	}
+	for i := range nodes.Items {
+		c.Nodes = append(c.Nodes, &nodes.Items[i])
+	}
+	for i := range pods.Items {
+		c.Pods = append(c.Pods, &pods.Items[i])
+	}
+	if classes, err := client.SchedulingV1().PriorityClasses().List(ctx, all); err == nil {
+		for i := range classes.Items {
+			c.Classes = append(c.Classes, &classes.Items[i])
+		}
+	}
+	view := newPluginHandle(ctx, client, all)
+	if c.Plugins, err = plugins.DefaultPluginSet(corev1.DefaultSchedulerName, view); err != nil {
+		c.Plugins = nil // the answer does without trials
+	}
+	c.WithoutPods = func(deleted map[types.UID]bool) *rulings.PluginSet {
+		then := view
+		then.devices = view.devices.Without(deleted)
+		schedulerPlugins, err := plugins.DefaultPluginSet(corev1.DefaultSchedulerName, then)
+		if err != nil {
+			return c.Plugins
+		}
+		return schedulerPlugins
+	}
+	return c
+}
+
+// readPodGroups reads the PodGroups around a Pod that is a member of one, as far as they are served
+// and the asker may see them.
+func readPodGroups(ctx context.Context, client kubernetes.Interface, in *explain.In) {
+	readCoschedulingGroup(ctx, client, in)
+	if in.Pod.Spec.SchedulingGroup == nil || in.ClusterContext == nil {
+		return
+	}
+	groups, err := client.SchedulingV1beta1().PodGroups(in.Ref.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return
+	}
+	in.ClusterContext.Groups.Read = true
+	for i := range groups.Items {
+		in.ClusterContext.Groups.List = append(in.ClusterContext.Groups.List, &groups.Items[i])
+	}
+}
+
+// readCoschedulingGroup reads the PodGroup of scheduling.x-k8s.io that the Pod's label names.
+func readCoschedulingGroup(ctx context.Context, client kubernetes.Interface, in *explain.In) {
+	name := coscheduling.PodGroupLabelOf(in.Pod)
+	if name == "" || in.ClusterContext == nil {
+		return
+	}
+	r := coscheduling.PodGroups
+	raw, err := client.CoreV1().RESTClient().Get().AbsPath("apis", r.Group, r.Version, "namespaces", in.Ref.Namespace,
+		r.Resource, name).DoRaw(ctx)
+	var g coscheduling.Group
+	if err == nil && json.Unmarshal(raw, &g) == nil {
+		in.ClusterContext.Groups.Labelled = &g
+	}
+}

@@ -1,0 +1,138 @@
+package gather
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/gantry-project/gantry/internal/cli"
+	"github.com/gantry-project/gantry/internal/explain"
+	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/trace"
+)
+
+// ErrNoJournal says that an API server keeps no journal: it is not Gantry's.
+var ErrNoJournal = errors.New("this API server keeps no journal")
+
+// ReadJournal asks the API server for the entries of one Pod, oldest first.
+func ReadJournal(ctx context.Context, c kubernetes.Interface, namespace, name string) ([]journal.Entry, error) {
+	raw, err := c.Discovery().RESTClient().Get().AbsPath("/apis/journal.gantry.dev/v1alpha1/namespaces", namespace,
+		"podjournals", name).DoRaw(ctx)
+	if apierrors.IsNotFound(err) {
+		if _, err := c.Discovery().ServerResourcesForGroupVersion("journal.gantry.dev/v1alpha1"); apierrors.IsNotFound(
+			err) {
+			return nil, ErrNoJournal
+		}
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("journal of pod %s/%s: %w", namespace, name, err)
+	}
+	var answer struct {
+		Entries []journal.Entry `json:"entries"`
+	}
+	if err := json.Unmarshal(raw, &answer); err != nil {
+		return nil, fmt.Errorf("journal of pod %s/%s: %w", namespace, name, err)
+	}
+	return answer.Entries, nil
+}
+
+// FindPod returns the Pod, nil when there is none of that name.
+func FindPod(ctx context.Context, c kubernetes.Interface, namespace, name string) (*corev1.Pod, error) {
+	p, err := c.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return p, err
+}
+
+func PodTraces(ctx context.Context, e *cli.Inspector, arg string) ([]trace.PodTrace, error) {
+	name, err := cli.PodName(arg)
+	if err != nil {
+		return nil, err
+	}
+	client, err := e.NewClient()
+	if err != nil {
+		return nil, err
+	}
+	entries, err := ReadJournal(ctx, client, e.Namespace, name)
+	if errors.Is(err, ErrNoJournal) {
+		return nil, cli.WithFix(err, "trace needs Gantry's journal; `gantry why` also works on any Kubernetes")
+	}
+	if err != nil {
+		return nil, err
+	}
+	podTraces := trace.PodTraces(entries)
+	if len(podTraces) == 0 {
+		return nil, cli.WithFix(fmt.Errorf("the journal holds nothing about pod %s in namespace %s", name, e.Namespace),
+			"check name and namespace (-n); the journal keeps the newest entries only")
+	}
+	return podTraces, nil
+}
+
+// readJournalFacts reads the journal of a Pod's life. Roles of their own send their facts in
+// batches: those of a Pod that was just placed are waited for, two seconds at most.
+func readJournalFacts(ctx context.Context, e *cli.Inspector, client kubernetes.Interface, in *explain.In) error {
+	deadline := time.Now().Add(2 * time.Second)
+	for {
+		entries, err := ReadJournal(ctx, client, in.Ref.Namespace, in.Ref.Name)
+		if errors.Is(err, ErrNoJournal) || apierrors.IsForbidden(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for _, l := range trace.PodTraces(entries) {
+			if in.Pod == nil || l.Ref.UID == string(in.Pod.UID) {
+				in.Entries, in.Ref.UID = l.Entries, l.Ref.UID
+			}
+		}
+		if time.Now().After(deadline) || !justScheduled(in) {
+			return nil
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// justScheduled tells of a Pod that a scheduler placed, or took away for another one, within the
+// last seconds, and whose ruling is not in the journal yet.
+func justScheduled(in *explain.In) bool {
+	var ruled, preempted bool
+	var taken time.Time // when the scheduler deleted it
+	for _, e := range in.Entries {
+		switch f := e.Fact.(type) {
+		case journal.Ruled:
+			ruled = true
+		case journal.Preempted:
+			preempted = true
+		case journal.Deleting:
+			if f.User == user.KubeScheduler {
+				taken = e.At
+			}
+		}
+	}
+	if !taken.IsZero() {
+		return !preempted && in.Now.Sub(taken) < 5*time.Second
+	}
+	if ruled || in.Pod == nil || in.Pod.Spec.NodeName == "" {
+		return false
+	}
+	for _, c := range in.Pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled {
+			return in.Now.Sub(c.LastTransitionTime.Time) < 5*time.Second
+		}
+	}
+	return false
+}

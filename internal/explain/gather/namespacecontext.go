@@ -1,0 +1,120 @@
+package gather
+
+import (
+	"context"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/gantry-project/gantry/internal/explain"
+	"github.com/gantry-project/gantry/internal/kubelet/images"
+)
+
+// readNamespaceContext reads what a Pod's namespace holds, each kind as far as the asker may see
+// it. Of Secrets only names, keys and registries are kept.
+func readNamespaceContext(ctx context.Context, client kubernetes.Interface,
+	namespace string) *explain.NamespaceContext {
+	a := &explain.NamespaceContext{Ready: map[string]int{}, Values: map[string]string{}}
+	all := metav1.ListOptions{ResourceVersion: "0"}
+	if list, err := client.CoreV1().ConfigMaps(namespace).List(ctx, all); err == nil {
+		a.ConfigMaps = map[string][]string{}
+		for _, m := range list.Items {
+			a.ConfigMaps[m.Name] = []string{}
+			for k, v := range m.Data {
+				a.ConfigMaps[m.Name] = append(a.ConfigMaps[m.Name], k)
+				a.Values[m.Name+"/"+k] = v
+			}
+			for k := range m.BinaryData {
+				a.ConfigMaps[m.Name] = append(a.ConfigMaps[m.Name], k)
+			}
+		}
+	}
+	if list, err := client.CoreV1().Secrets(namespace).List(ctx, all); err == nil {
+		a.Secrets, a.Registries = map[string][]string{}, map[string][]string{}
+		for i := range list.Items {
+			s := &list.Items[i]
+			a.Secrets[s.Name] = []string{}
+			for k := range s.Data {
+				a.Secrets[s.Name] = append(a.Secrets[s.Name], k)
+			}
+			if hosts, err := images.Registries(s); err == nil {
+				a.Registries[s.Name] = hosts
+			}
+		}
+	}
+	if list, err := client.CoreV1().Services(namespace).List(ctx, all); err == nil {
+		for i := range list.Items {
+			a.Services = append(a.Services, &list.Items[i])
+		}
+	}
+	if list, err := client.CoreV1().PersistentVolumeClaims(namespace).List(ctx, all); err == nil {
+		for i := range list.Items {
+			a.Claims = append(a.Claims, list.Items[i].Name)
+		}
+	}
+	if list, err := client.PolicyV1().PodDisruptionBudgets(namespace).List(ctx, all); err == nil {
+		for i := range list.Items {
+			a.Budgets = append(a.Budgets, &list.Items[i])
+		}
+	}
+	if list, err := client.NetworkingV1().NetworkPolicies(namespace).List(ctx, all); err == nil {
+		for i := range list.Items {
+			a.Policies = append(a.Policies, &list.Items[i])
+		}
+	}
+	if list, err := client.NodeV1().RuntimeClasses().List(ctx, all); err == nil {
+		a.RuntimeClasses = []string{}
+		for i := range list.Items {
+			a.RuntimeClasses = append(a.RuntimeClasses, list.Items[i].Name)
+		}
+	}
+	a.Webhooks = webhooks(ctx, client)
+	if list, err := client.DiscoveryV1().EndpointSlices(namespace).List(ctx, all); err == nil {
+		for i := range list.Items {
+			a.Ready[list.Items[i].Labels[discoveryv1.LabelServiceName]] += readyEndpoints(&list.Items[i])
+		}
+	}
+	return a
+}
+
+// webhooks reads those of admission that the asker may see.
+func webhooks(ctx context.Context, client kubernetes.Interface) []explain.Webhook {
+	var out []explain.Webhook
+	add := func(kind, configuration, name string, i int, policy *admissionv1.FailurePolicyType,
+		at admissionv1.WebhookClientConfig) {
+		w := explain.Webhook{Name: name, Kind: kind, Configuration: configuration, Index: i,
+			Ignored: policy != nil && *policy == admissionv1.Ignore}
+		if at.Service != nil {
+			w.Service = at.Service.Namespace + "/" + at.Service.Name
+		}
+		out = append(out, w)
+	}
+	all := metav1.ListOptions{ResourceVersion: "0"}
+	if list, err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(ctx, all); err == nil {
+		for _, c := range list.Items {
+			for i, w := range c.Webhooks {
+				add("validatingwebhookconfiguration", c.Name, w.Name, i, w.FailurePolicy, w.ClientConfig)
+			}
+		}
+	}
+	if list, err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, all); err == nil {
+		for _, c := range list.Items {
+			for i, w := range c.Webhooks {
+				add("mutatingwebhookconfiguration", c.Name, w.Name, i, w.FailurePolicy, w.ClientConfig)
+			}
+		}
+	}
+	return out
+}
+
+func readyEndpoints(s *discoveryv1.EndpointSlice) int {
+	n := 0
+	for _, e := range s.Endpoints {
+		if e.Conditions.Ready == nil || *e.Conditions.Ready {
+			n++
+		}
+	}
+	return n
+}

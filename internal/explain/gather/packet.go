@@ -1,0 +1,114 @@
+package gather
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/gantry-project/gantry/internal/explain"
+	"github.com/gantry-project/gantry/internal/kubelet/server"
+	"github.com/gantry-project/gantry/internal/trace/packet"
+)
+
+// ReadPacketState reads what packets meet. Of policies and namespaces, what the asker may not see
+// is left out.
+func ReadPacketState(ctx context.Context, client kubernetes.Interface) (packet.ClusterState, error) {
+	var w packet.ClusterState
+	all := metav1.ListOptions{ResourceVersion: "0"}
+	pods, err := client.CoreV1().Pods("").List(ctx, all)
+	if err != nil {
+		return w, err
+	}
+	services, err := client.CoreV1().Services("").List(ctx, all)
+	if err != nil {
+		return w, err
+	}
+	slices, err := client.DiscoveryV1().EndpointSlices("").List(ctx, all)
+	if err != nil {
+		return w, err
+	}
+	nodes, err := client.CoreV1().Nodes().List(ctx, all)
+	if err != nil {
+		return w, err
+	}
+	w.Pods, w.Services, w.Slices, w.Nodes = pointers(pods.Items), pointers(services.Items), pointers(slices.Items),
+		pointers(nodes.Items)
+	if list, err := client.NetworkingV1().NetworkPolicies("").List(ctx, all); err == nil {
+		w.Policies = pointers(list.Items)
+	}
+	if len(w.Policies) > 0 {
+		w.Policy = packet.NetworkPolicies{}
+	}
+	if list, err := client.CoreV1().Namespaces().List(ctx, all); err == nil {
+		w.Namespaces = pointers(list.Items)
+	}
+	return w, nil
+}
+
+func pointers[T any](items []T) []*T {
+	out := make([]*T, len(items))
+	for i := range items {
+		out[i] = &items[i]
+	}
+	return out
+}
+
+// maxSocketQueries is of how many Pods sockets are asked for.
+const maxSocketQueries = 16
+
+// ReadSockets learns from their kubelets where processes of Pods, NAMESPACE/NAME, listen; it tells
+// whether anything was learnt.
+func ReadSockets(ctx context.Context, client kubernetes.Interface, w *packet.ClusterState, names []string) bool {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	if w.Sockets == nil {
+		w.Sockets = map[types.NamespacedName][]string{}
+	}
+	learnt := false
+	for i, full := range names {
+		namespace, name, _ := strings.Cut(full, "/")
+		key := types.NamespacedName{Namespace: namespace, Name: name}
+		if _, known := w.Sockets[key]; known || i >= maxSocketQueries {
+			continue
+		}
+		node := nodeOf(w.Pods, key)
+		if node == "" {
+			continue
+		}
+		raw, err := client.CoreV1().RESTClient().Get().Resource("nodes").Name(node).SubResource("proxy").Suffix(
+			"listening", namespace, name).DoRaw(ctx)
+		var found server.Sockets
+		if err == nil && json.Unmarshal(raw, &found) == nil {
+			w.Sockets[key], learnt = found.Listening, true
+		}
+	}
+	return learnt
+}
+
+func nodeOf(pods []*corev1.Pod, key types.NamespacedName) string {
+	for _, p := range pods {
+		if p.Namespace == key.Namespace && p.Name == key.Name {
+			return p.Spec.NodeName
+		}
+	}
+	return ""
+}
+
+// servicePackets reads what packets to a Service meet, with the sockets of its Pods; nil when the
+// asker may not see it.
+func servicePackets(ctx context.Context, client kubernetes.Interface, x *corev1.Service) *packet.ClusterState {
+	w, err := ReadPacketState(ctx, client)
+	if err != nil {
+		return nil
+	}
+	for _, ask := range explain.ServicePackets(x) {
+		ReadSockets(ctx, client, &w, packet.Trace(w, ask).Pods)
+	}
+	return &w
+}

@@ -1,0 +1,100 @@
+package gather
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/kube-scheduler/framework"
+
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/dynamicresources"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/volumelisters"
+)
+
+// readDevices reads claims, classes and slices; what the asker may not list is taken as absent.
+func readDevices(ctx context.Context, client kubernetes.Interface,
+	all metav1.ListOptions) *dynamicresources.FixedManager {
+	var objects []runtime.Object
+	if l, err := client.ResourceV1().ResourceClaims("").List(ctx, all); err == nil {
+		objects = appendAll(objects, l.Items)
+	}
+	if l, err := client.ResourceV1().DeviceClasses().List(ctx, all); err == nil {
+		objects = appendAll(objects, l.Items)
+	}
+	if l, err := client.ResourceV1().ResourceSlices().List(ctx, all); err == nil {
+		objects = appendAll(objects, l.Items)
+	}
+	return dynamicresources.NewFixedManager(objects...)
+}
+
+// pluginHandle is as much of a scheduler's handle as plugins need that only judge: what is known of
+// volumes and namespaces.
+type pluginHandle struct {
+	framework.Handle
+	facts     volumelisters.Listers
+	informers informers.SharedInformerFactory // never started: its store holds what was read once
+	devices   *dynamicresources.FixedManager
+}
+
+// DeviceAllocation implements plugins.DeviceHolder; nothing is allocated here.
+func (v pluginHandle) DeviceAllocation() (framework.SharedDRAManager, dynamicresources.ClaimWriter) {
+	return v.devices, nil
+}
+
+// VolumeListers implements volumelisters.ListersHolder.
+func (v pluginHandle) VolumeListers() volumelisters.Listers { return v.facts }
+
+// SharedInformerFactory implements framework.Handle.
+func (v pluginHandle) SharedInformerFactory() informers.SharedInformerFactory { return v.informers }
+
+func newPluginHandle(ctx context.Context, client kubernetes.Interface, all metav1.ListOptions) pluginHandle {
+	v := pluginHandle{facts: readStorageFacts(ctx, client, all), informers: informers.NewSharedInformerFactory(client,
+		0), devices: readDevices(ctx, client, all)}
+	if l, err := client.CoreV1().Namespaces().List(ctx, all); err == nil {
+		store := v.informers.Core().V1().Namespaces().Informer().GetStore()
+		for i := range l.Items {
+			_ = store.Add(&l.Items[i]) // a store in memory that keys by name
+		}
+	}
+	return v
+}
+
+// readStorageFacts reads claims, volumes and what belongs to them; what the asker may not list is
+// taken as absent.
+func readStorageFacts(ctx context.Context, client kubernetes.Interface, all metav1.ListOptions) volumelisters.Listers {
+	var objects []runtime.Object
+	if l, err := client.CoreV1().PersistentVolumeClaims("").List(ctx, all); err == nil {
+		objects = appendAll(objects, l.Items)
+	}
+	if l, err := client.CoreV1().PersistentVolumes().List(ctx, all); err == nil {
+		objects = appendAll(objects, l.Items)
+	}
+	if l, err := client.StorageV1().StorageClasses().List(ctx, all); err == nil {
+		objects = appendAll(objects, l.Items)
+	}
+	if l, err := client.StorageV1().CSINodes().List(ctx, all); err == nil {
+		objects = appendAll(objects, l.Items)
+	}
+	if l, err := client.StorageV1().CSIDrivers().List(ctx, all); err == nil {
+		objects = appendAll(objects, l.Items)
+	}
+	if l, err := client.StorageV1().CSIStorageCapacities("").List(ctx, all); err == nil {
+		objects = appendAll(objects, l.Items)
+	}
+	if l, err := client.StorageV1().VolumeAttachments().List(ctx, all); err == nil {
+		objects = appendAll(objects, l.Items)
+	}
+	return volumelisters.Of(objects...)
+}
+
+func appendAll[T any, P interface {
+	*T
+	runtime.Object
+}](out []runtime.Object, items []T) []runtime.Object {
+	for i := range items {
+		out = append(out, P(&items[i]))
+	}
+	return out
+}

@@ -1,0 +1,95 @@
+package gather
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/gantry-project/gantry/internal/cli"
+	"github.com/gantry-project/gantry/internal/explain"
+	"github.com/gantry-project/gantry/internal/journal"
+)
+
+// gatherInput reads what an answer is made from. Without a journal (another Kubernetes) the Pod,
+// its node and its events have to do.
+func gatherInput(ctx context.Context, e *cli.Inspector, arg string) (explain.In, error) {
+	in := explain.In{Now: time.Now()}
+	name, err := cli.PodName(arg)
+	if err != nil {
+		return in, err
+	}
+	client, err := e.NewClient()
+	if err != nil {
+		return in, err
+	}
+	in.Ref = journal.Ref{Namespace: e.Namespace, Name: name}
+	if in.Pod, err = FindPod(ctx, client, e.Namespace, name); err != nil {
+		return in, err
+	}
+	if err := readJournalFacts(ctx, e, client, &in); err != nil {
+		return in, err
+	}
+	if in.Pod == nil && len(in.Entries) == 0 {
+		return in, cli.WithFix(fmt.Errorf("there is no pod %s in namespace %s, and the journal holds nothing about one",
+			name, e.Namespace), "check name and namespace (-n)")
+	}
+	in.LastLogs = readLastLogs(ctx, client, in.Pod)
+	return in, readPodObjects(ctx, e, client, &in)
+}
+
+// readLastLogs reads what containers said before they failed, as far as the asker may read logs.
+func readLastLogs(ctx context.Context, client kubernetes.Interface, p *corev1.Pod) map[string]string {
+	if p == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	out, lines, most := map[string]string{}, int64(3), int64(2000)
+	for name, previous := range explain.FailedContainers(p) {
+		raw, err := client.CoreV1().Pods(p.Namespace).GetLogs(p.Name,
+			&corev1.PodLogOptions{Container: name, Previous: previous, TailLines: &lines, LimitBytes: &most}).DoRaw(ctx)
+		if err == nil {
+			out[name] = string(raw)
+		}
+	}
+	return out
+}
+
+// readPodObjects reads node and events of a Pod that is there.
+func readPodObjects(ctx context.Context, e *cli.Inspector, client kubernetes.Interface, in *explain.In) error {
+	if in.Pod == nil {
+		if explain.NeedsNamespaceContext(*in) {
+			in.ClusterContext = readClusterContext(ctx, client)
+		}
+		return nil
+	}
+	in.ClusterContext, in.NamespaceContext = readClusterContext(ctx, client),
+		readNamespaceContext(ctx, client, in.Ref.Namespace)
+	readPodGroups(ctx, client, in)
+	if node := in.Pod.Spec.NodeName; node != "" {
+		n, err := client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+		if err == nil {
+			in.Node = n
+			if explain.NeedsLocalImages(in.Pod) {
+				in.Images = localImages(ctx, client, n)
+			}
+		} else if apierrors.IsForbidden(err) {
+			in.Node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}} // there, as far as this asker may know
+		} else if !apierrors.IsNotFound(err) {
+			return err
+		}
+	}
+	about := fields.SelectorFromSet(fields.Set{"involvedObject.name": in.Pod.Name,
+		"involvedObject.uid": string(in.Pod.UID)}).String()
+	events, err := client.CoreV1().Events(e.Namespace).List(ctx, metav1.ListOptions{FieldSelector: about})
+	if err == nil {
+		in.Events = events.Items
+	}
+	return nil
+}

@@ -1,0 +1,46 @@
+package options
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/gantry-project/gantry/internal/cli"
+)
+
+func TestOneInstancePerDataDirectory(t *testing.T) {
+	dir := t.TempDir()
+	first, err := LockDataDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = LockDataDir(dir)
+	var b bytes.Buffer
+	cli.Report(&b, err)
+	if got := b.String(); !strings.Contains(got, "in use by process") || !strings.Contains(got, "--data-dir") {
+		t.Error(got)
+	}
+	first.Release()
+	second, err := LockDataDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second.Release()
+}
+
+func TestPlaceRefusesWhatCannotBe(t *testing.T) {
+	for want, set := range map[string]func(*Instance){
+		"--node-name":                func(p *Instance) { p.NodeName = "A_b" },
+		"--node-ip":                  func(p *Instance) { p.NodeIP = "nowhere" },
+		"--bind-address":             func(p *Instance) { p.BindAddress = "all" },
+		"--secure-port":              func(p *Instance) { p.SecurePort = 70000 },
+		"--service-cluster-ip-range": func(p *Instance) { p.ServiceCIDR = "10.96" },
+	} {
+		p := Instance{DataDir: t.TempDir(), NodeName: "n"}
+		set(&p)
+		err := p.Complete()
+		if !cli.IsUsageError(err) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+}
