@@ -62,7 +62,7 @@ func TestTakenPortNamesItsFlag(t *testing.T) {
 	port := l.Addr().(*net.TCPAddr).Port
 	if got := printed(requirePort("127.0.0.1", port, "--secure-port")); !strings.Contains(got, "is taken") ||
 		!strings.Contains(got, "--secure-port") {
-		t.Errorf(`got %v, want it with "is taken" and it with --secure-port`, got)
+		t.Errorf(`got %v, want it with "is taken" and with --secure-port`, got)
 	}
 }
 
@@ -74,7 +74,7 @@ func TestOneInstancePerDataDirectory(t *testing.T) {
 	}
 	_, err = lockDataDir(dir)
 	if got := printed(err); !strings.Contains(got, "in use by process") || !strings.Contains(got, "--data-dir") {
-		t.Errorf(`got %v, want it with "in use by process" and it with --data-dir`, got)
+		t.Errorf(`got %v, want it with "in use by process" and with --data-dir`, got)
 	}
 	first.release()
 	second, err := lockDataDir(dir)

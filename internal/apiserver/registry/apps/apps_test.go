@@ -70,7 +70,7 @@ func TestClaimTemplatesAreVolumes(t *testing.T) {
 	s.Spec.VolumeClaimTemplates[0].Labels = map[string]string{"z": "z"}
 	if got := errorTexts(checkStatefulSet(s, previous)); !strings.HasPrefix(got,
 		"spec.volumeClaimTemplates: Invalid value: ") || !strings.HasSuffix(got, "field is immutable") {
-		t.Errorf(`got %v, want it beginning with "spec.volumeClaimTemplates: Invalid value:" and it ending in "field `+
+		t.Errorf(`got %v, want it beginning with "spec.volumeClaimTemplates: Invalid value:" and ending in "field `+
 			`is immutable"`, got)
 	}
 }
