@@ -62,8 +62,8 @@ func TestATaintedDeviceSendsItsUsersAway(t *testing.T) {
 	}
 	eventually(ctx, t, c, "what the rule would do",
 		says("NoEffect",
-			"2 published devices selected. 2 allocated devices selected. 1 pod would be evicted in 1 namespace if the "+
-				"effect was NoExecute."))
+			"2 published devices selected. 2 allocated devices selected. 1 pod would be evicted in 1 namespace if "+
+				"the effect was NoExecute."))
 
 	rule.Spec.Taint.Effect = resourceapi.DeviceTaintEffectNoExecute
 	if _, err := rules.Update(ctx, rule, metav1.UpdateOptions{}); err != nil {

@@ -43,7 +43,8 @@ func TestCommandsPage(t *testing.T) {
 // commandsPage renders every command that help shows, by name.
 func commandsPage(root *cobra.Command) []byte {
 	var b bytes.Buffer
-	b.WriteString("# Commands\n\nRendered from the commands by `make stories`. `gantry COMMAND --help` says the same.\n\n")
+	b.WriteString("# Commands\n\nRendered from the commands by `make stories`. `gantry COMMAND --help` says the " +
+		"same.\n\n")
 	b.WriteString("| Command | What it does |\n| --- | --- |\n")
 	for _, c := range root.Commands() {
 		if !c.Hidden {

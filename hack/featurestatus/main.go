@@ -1,5 +1,5 @@
-// Command ledger renders docs/compatibility/features.md: every row of test/features/rows.md, whether a test
-// proves it, and which.
+// Command ledger renders docs/compatibility/features.md: every row of test/features/rows.md,
+// whether a test proves it, and which.
 //
 // A test proves a row by naming it in a comment before the test function or the table case: "//
 // row: PRB-10" (several rows: "// row: PRB-10, PRB-11"). With -results FILE, the output of `go test

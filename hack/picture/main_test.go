@@ -24,7 +24,8 @@ func TestPicturesAreDrawn(t *testing.T) {
 			t.Fatal(err)
 		}
 		if want := draw(strings.Split(strings.TrimRight(string(raw), "\n"), "\n")); string(got) != want {
-			t.Errorf("got another picture in %s than its text gives: run `go run ./hack/picture` and commit it", picture)
+			t.Errorf("got another picture in %s than its text gives: run `go run ./hack/picture` and commit it",
+				picture)
 		}
 	}
 }

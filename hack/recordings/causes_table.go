@@ -95,8 +95,8 @@ var causes = []cause{
 		`aggregated-v2-apis)|^protocol/\S+ \.paths\[\]: want nothing, got "\S*(clustertrustbundles|storagemigration|`+
 		`storageversionmigrations|devicetaintrules|workloads|podgroups)`,
 		"Discovery lists the kinds of v1.37",
-		"MutatingAdmissionPolicy is stored as v1; ClusterTrustBundle, DeviceTaintRule and StorageVersionMigration are "+
-			"served as v1 there", ""),
+		"MutatingAdmissionPolicy is stored as v1; ClusterTrustBundle, DeviceTaintRule and StorageVersionMigration "+
+			"are served as v1 there", ""),
 	row(`^protocol/health/root \.paths\[\]: want "/flagz"|^protocol/health/root `,
 		"The paths of the root are those of Gantry's own hooks", "Each name stands for something that exists here", ""),
 	row(`^updates/job/template-image`, "The refused template of a Job is printed by the fields of the published type",

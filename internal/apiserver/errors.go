@@ -28,8 +28,8 @@ type BadFile struct {
 }
 
 func (e *BadFile) Error() string {
-	return fmt.Sprintf("%s %s cannot be used (%v): name a readable PEM file, or remove the instance's certificates to "+
-		"make new ones", e.What, e.Path, e.Err)
+	return fmt.Sprintf("%s %s cannot be used (%v): name a readable PEM file, or remove the instance's certificates "+
+		"to make new ones", e.What, e.Path, e.Err)
 }
 
 // Unwrap returns the cause.

@@ -70,7 +70,8 @@ func TestMetricsOfTheServerAreNamedAsUpstreams(t *testing.T) {
 	}
 }
 
-// The list of the page of metrics is what the server registers, with the families of the embedded etcd.
+// The list of the page of metrics is what the server registers, with the families of the embedded
+// etcd.
 func TestMetricsOfTheServerAreListed(t *testing.T) {
 	shared(t)
 	r, ok := legacyregistry.Registerer().(*prometheus.Registry)
@@ -81,6 +82,8 @@ func TestMetricsOfTheServerAreListed(t *testing.T) {
 	if !ok {
 		t.Fatalf("got a registry of type %T, want *prometheus.Registry", prometheus.DefaultRegisterer)
 	}
-	metriclist.Check(t, "apiserver", false, metriclist.Registered(t, r), metriclist.Named(metriclist.Registered(t, etcd),
-		"etcd_server_", "etcd_disk_", "etcd_mvcc_", "etcd_debugging_", "etcd_network_", "etcd_cluster_", "etcd_grpc_"))
+	metriclist.Check(t, "apiserver", false, metriclist.Registered(t, r),
+		metriclist.Named(metriclist.Registered(t, etcd),
+			"etcd_server_", "etcd_disk_", "etcd_mvcc_", "etcd_debugging_", "etcd_network_", "etcd_cluster_",
+			"etcd_grpc_"))
 }

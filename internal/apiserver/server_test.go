@@ -95,7 +95,8 @@ func testConfig(dir string) Config {
 // controllers are those of internal/app/storecontrollers, which imports this package.
 func controllers() []Controller {
 	return []Controller{
-		{Name: "bootstrap-signer", Run: func(ctx context.Context, e ControllerContext) { bootstrap.Run(ctx, e.Client) }},
+		{Name: "bootstrap-signer",
+			Run: func(ctx context.Context, e ControllerContext) { bootstrap.Run(ctx, e.Client) }},
 		{Name: "storage-version-migrator", Run: func(ctx context.Context, e ControllerContext) {
 			m := storageversionmigrator.Migrator{Etcd: e.Etcd, Discovery: e.Client.Discovery(),
 				Objects: dynamic.NewForConfigOrDie(e.Config), Prefix: KeyPrefix}

@@ -56,7 +56,8 @@ func networkCredentials(ctx context.Context, node *rest.Config, k *Kubelet, logf
 	}
 	key, err := keyutil.ParsePrivateKeyPEM(keyPEM)
 	if err != nil {
-		return cli.WithFix(fmt.Errorf("key of the network agent: %w", err), "remove %s", filepath.Join(dir, "network.key"))
+		return cli.WithFix(fmt.Errorf("key of the network agent: %w", err), "remove %s",
+			filepath.Join(dir, "network.key"))
 	}
 	request, err := cert.MakeCSRFromTemplate(key,
 		&x509.CertificateRequest{Subject: pkix.Name{CommonName: pki.NetworkUser}})
@@ -176,8 +177,7 @@ func (k *Kubelet) renewal(node *rest.Config, logf func(string, ...any)) (*certs.
 	return certs.Agent(certs.CSROptions{NodeName: k.Instance.NodeName, Dir: dir,
 		Client: func(*tls.Certificate) (kubernetes.Interface, error) {
 			logf("the network agent asks for a new certificate, as its own is about to end: see kubectl get csr, " +
-				"then " +
-				"kubectl certificate approve")
+				"then kubectl certificate approve")
 			return clientFor(node, "gantry-network")
 		}}, pki.NetworkUser)
 }

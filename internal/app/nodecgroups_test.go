@@ -63,8 +63,7 @@ func TestCgroupDriverAtStart(t *testing.T) {
 		{"", "systemd", bus.Address, "systemd", "", ""},
 		{"cgroupfs", "systemd", bus.Address, "systemd",
 			"warning: cgroup driver mismatch: the kubelet's configuration says \"cgroupfs\" and the container " +
-				"runtime " +
-				"uses \"systemd\"", ""},
+				"runtime uses \"systemd\"", ""},
 		{"systemd", "cgroupfs", "", "cgroupfs", "SystemdCgroup = true", ""},
 		{"runc", "cgroupfs", "", "", "", "neither cgroupfs nor systemd"},
 		{"", "systemd", "unix:path=/nonexistent/bus", "", "", "systemd does not answer over D-Bus"},

@@ -56,8 +56,8 @@ func checkForeignNetwork(p *options.Instance) error {
 	c := p.NetworkConfig()
 	foreign, err := network.Foreign(c)
 	if err == nil && foreign == "" {
-		err = fmt.Errorf("the Pod network is another CNI plugin's, whose configuration is waited for in %s: apply its "+
-			"manifest, or let Gantry make one with --network=gantry", c.ConfDir)
+		err = fmt.Errorf("the Pod network is another CNI plugin's, whose configuration is waited for in %s: apply "+
+			"its manifest, or let Gantry make one with --network=gantry", c.ConfDir)
 	}
 	return err
 }

@@ -79,7 +79,7 @@ func TestProxyAddressesComeFromTheFile(t *testing.T) {
 		l := &config.Loaded{}
 		l.HealthzBindAddress, l.MetricsBindAddress, l.BindAddress = c.file, c.file, c.bind
 		if f.addresses(l); f.Healthz+" "+f.Metrics != c.want {
-			t.Errorf("%+v: %s %s", c, f.Healthz, f.Metrics)
+			t.Errorf("%+v: got %s %s, want %s", c, f.Healthz, f.Metrics, c.want)
 		}
 	}
 }

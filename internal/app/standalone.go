@@ -45,8 +45,7 @@ func (k *Kubelet) RunStandalone(ctx context.Context, out *cli.Progress) error {
 	if c.StaticPodPath == "" && c.StaticPodURL == "" {
 		return cli.UsageError(
 			errors.New("gantry kubelet wants --kubeconfig, or static Pods to run without an API server: " +
-				"staticPodPath " +
-				"or staticPodURL in the file of --config"))
+				"staticPodPath or staticPodURL in the file of --config"))
 
 	}
 	if err := errors.Join(cli.RequireRoot("gantry kubelet"), cli.RequireKernel("/"),
@@ -87,7 +86,8 @@ func (k *Kubelet) RunStandalone(ctx context.Context, out *cli.Progress) error {
 		return err
 	}
 	socket := filepath.Join(k.Instance.DataDir, "kubelet.sock")
-	out.Step("node %s runs without an API server; ask it: curl --unix-socket %s http://kubelet/pods", k.Instance.NodeName,
+	out.Step("node %s runs without an API server; ask it: curl --unix-socket %s http://kubelet/pods",
+		k.Instance.NodeName,
 		socket)
 	return runAll(ctx, x.run, func(ctx context.Context) error { return serveSocket(ctx, socket, x.server.Handler()) })
 }

@@ -33,8 +33,8 @@ func TestEveryPackageHasADoc(t *testing.T) {
 	for _, p := range tree(t) {
 		file, doc, _ := packageDoc(p)
 		if doc == nil {
-			t.Errorf("%s has no package doc: add doc.go: what it is for, what comes in, what goes out, "+
-				"what it may not do, how to add to it", p.path)
+			t.Errorf("%s has no package doc: add doc.go: what it is for, what comes in, what goes out, what it may "+
+				"not do, how to add to it", p.path)
 			continue
 		}
 		if n := len(doc.List); n > docLines {
@@ -47,8 +47,7 @@ func TestEveryPackageHasADoc(t *testing.T) {
 func TestPagesHoldEveryPackage(t *testing.T) {
 	var b bytes.Buffer
 	b.WriteString("# Packages\n\nThe doc of every package, by directory. Rendered by `make stories`; edit the " +
-		"package " +
-		"docs.\n")
+		"package docs.\n")
 	room := ""
 	for _, p := range tree(t) {
 		if r := roomOf(p.path); r != room {

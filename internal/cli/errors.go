@@ -69,5 +69,4 @@ func Report(w io.Writer, err error) int {
 }
 
 const ConfigFix = "name a readable file, and correct the field that the message names; " +
-	"kubescheduler.config.k8s.io/v1 " +
-	"documents all"
+	"kubescheduler.config.k8s.io/v1 documents all"

@@ -255,9 +255,8 @@ func TestWrite(t *testing.T) {
 	if err := doctor.Write(&b, list); err != nil {
 		t.Fatal(err)
 	}
-	want := "ok      disk           /var: Pods: 50 % free\nproblem runtime        does not " +
-		"answer\n                       " +
-		"→ start it\n"
+	want := "ok      disk           /var: Pods: 50 % free\nproblem runtime        does not answer\n                  " +
+		"     → start it\n"
 	if b.String() != want {
 		t.Errorf("%s\nwant\n%s", b.String(), want)
 	}

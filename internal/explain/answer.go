@@ -190,7 +190,8 @@ func (a Answer) WriteText(w io.Writer, now time.Time) error {
 			if f.Config != "" {
 				fmt.Fprintf(&b,
 					"      # in the file given to --config of the scheduler, or --scheduler-config of gantry up; "+
-						"then start it anew\n      %s\n", strings.ReplaceAll(strings.TrimSpace(f.Config), "\n", "\n      "))
+						"then start it anew\n      %s\n", strings.ReplaceAll(strings.TrimSpace(f.Config), "\n",
+						"\n      "))
 			}
 			if f.ManifestChange != nil {
 				fmt.Fprintf(&b, "      in the manifest of %s: %s\n", f.ManifestChange.Object, f.ManifestChange.Patch)

@@ -139,7 +139,8 @@ func groupShortfall(a *Answer, in In, members []*corev1.Pod, least int) *Answer 
 	group := coscheduling.PodGroupLabelOf(in.Pod)
 	bound := least - len(members)
 	a.Cause = fmt.Sprintf("The Pod itself has a place (%s) and waits at Permit (Coscheduling) for its group %s, "+
-		"which needs %d members at once: only %d can be placed.", g.Nodes[in.Pod.Name], group, least, bound+len(g.Nodes))
+		"which needs %d members at once: only %d can be placed.", g.Nodes[in.Pod.Name], group, least,
+		bound+len(g.Nodes))
 	groupBlocked(a, in, g, members)
 	a.Next = "placed members give their nodes back when the group's time at Permit is over, and all are tried again " +
 		"when something changes that can help"

@@ -263,8 +263,7 @@ func TestWhy(t *testing.T) {
 					Port: intstr.FromInt32(80)}}}
 			in.fact(9*time.Second, "kubelet", journal.ContainerStarted{Container: "app", ID: "c1"})
 		}, "starting",
-			[]string{"Container app was started, and its postStart hook (GET /warm on port 80) still runs, " +
-				"for 9s now", "no time limit of its own"}, []string{"is making the Pod"}},
+			[]string{"Container app was started, and its postStart hook (GET /warm on port 80) still runs, for 9s now", "no time limit of its own"}, []string{"is making the Pod"}},
 		{"the postStart hook has failed", func(in *In) {
 			in.state(waiting("ContainerCreating", ""))
 			in.app().Lifecycle = &corev1.Lifecycle{
@@ -280,8 +279,7 @@ func TestWhy(t *testing.T) {
 				InitialDelaySeconds: 120, PeriodSeconds: 10}
 		}, "not Ready",
 			[]string{"the readiness probe of container app has not been asked yet, because its initialDelaySeconds " +
-				"is " +
-				"120", "asked first in 1m52s, then every 10s", `"initialDelaySeconds":null`}, nil},
+				"is 120", "asked first in 1m52s, then every 10s", `"initialDelaySeconds":null`}, nil},
 		{"the probe has to succeed more than once", func(in *In) {
 			in.state(corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: at(-8 * time.Second)}})
 			in.app().ReadinessProbe = &corev1.Probe{PeriodSeconds: 30, SuccessThreshold: 3}
@@ -312,8 +310,7 @@ func TestWhy(t *testing.T) {
 				Count: 7, Threshold: 300, Message: "connection refused"})
 		}, "Init:0/2",
 			[]string{"Sidecar container proxy (1 of 2) runs but has not started: the startup probe of container " +
-				"proxy " +
-				"asks port 15020, where nothing listens",
+				"proxy asks port 15020, where nothing listens",
 				"Everything after it waits until it has started: migrate and app", "300 failures"}, nil},
 		{"an init container fails again and again", func(in *In) {
 			in.Pod.Spec.InitContainers = []corev1.Container{{Name: "migrate"}}

@@ -109,7 +109,8 @@ func (s Subject) serviceFacts(a *Answer, x *corev1.Service) {
 		say("trafficDistribution %s: near endpoints are used while every ready one has a hint and one is near", *d)
 	}
 	if n := x.Spec.HealthCheckNodePort; n != 0 {
-		say("load balancers ask port %d of each node for /healthz: 200 where there is a local endpoint, 503 elsewhere", n)
+		say("load balancers ask port %d of each node for /healthz: 200 where there is a local endpoint, 503 "+
+			"elsewhere", n)
 	}
 	s.localFacts(say, x)
 	s.policyFacts(say, x)

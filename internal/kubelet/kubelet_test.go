@@ -68,8 +68,7 @@ func TestOnePodFromCreationToDeletion(t *testing.T) {
 		r.gone("web")
 		want := []string{
 			"web spec.containers{app} Normal Pulled: Container image \"busybox:1\" already present on machine and " +
-				"can " +
-				"be accessed by the pod",
+				"can be accessed by the pod",
 			"web spec.containers{app} Normal Created: Container created",
 			"web spec.containers{app} Normal Started: Container started",
 			"web spec.containers{app} Normal Killing: Stopping container app",

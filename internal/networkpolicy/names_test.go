@@ -8,7 +8,8 @@ import (
 	"github.com/gantry-project/gantry/test/metriclist"
 )
 
-// The list of the page of metrics is what the enforcer of NetworkPolicies shows on the kubelet's port.
+// The list of the page of metrics is what the enforcer of NetworkPolicies shows on the kubelet's
+// port.
 func TestMetricsAreListed(t *testing.T) {
 	r := prometheus.NewRegistry()
 	r.MustRegister((&Controller{metrics: newMetrics()}).Collectors()...)

@@ -70,11 +70,11 @@ func (e *APIServer) flags(f *pflag.FlagSet) {
 	f.BoolVar(&e.Encryption.Reload, "encryption-provider-config-automatic-reload", true,
 		"take that file's changes while running")
 	f.BoolVar(&e.PriorityAndFairness, "enable-priority-and-fairness", false,
-		"divide the server among its users by FlowSchemas and PriorityLevelConfigurations; costs each request some 50 "+
-			"µs")
+		"divide the server among its users by FlowSchemas and PriorityLevelConfigurations; costs each request some "+
+			"50 µs")
 	f.UintVar(&e.maxReadsInFlight, "max-requests-inflight", 400,
-		"reads that are worked on at once; 0 is no bound; with priority and fairness the sum with the next is divided "+
-			"among the levels")
+		"reads that are worked on at once; 0 is no bound; with priority and fairness the sum with the next is "+
+			"divided among the levels")
 	f.StringVar(&e.KubeletCA, "kubelet-certificate-authority", "",
 		"PEM file of authorities of kubelets' serving certificates, beside the cluster's own")
 	f.UintVar(&e.maxWritesInFlight, "max-mutating-requests-inflight", 200,

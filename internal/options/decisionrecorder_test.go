@@ -32,7 +32,7 @@ func TestRecordingStopsAtItsLimit(t *testing.T) {
 	for _, limit := range []string{"", "-1", "much"} {
 		if _, err := (&DecisionRecorder{flag: "--record-decisions", path: file, limit: limit}).OpenFile(); err == nil ||
 			!strings.Contains(err.Error(), "--record-decisions-limit") {
-			t.Errorf("%q: %v", limit, err)
+			t.Errorf("%q: got %v, want an error that names the flag", limit, err)
 		}
 	}
 	if put, err := (&DecisionRecorder{}).OpenFile(); put != nil || err != nil {

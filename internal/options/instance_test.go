@@ -40,7 +40,7 @@ func TestPlaceRefusesWhatCannotBe(t *testing.T) {
 		set(&p)
 		err := p.Complete()
 		if !cli.IsUsageError(err) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", want, err)
+			t.Errorf("got %v, want a usage error with %s", err, want)
 		}
 	}
 }

@@ -53,8 +53,8 @@ func (n *PodNetwork) flags(f *pflag.FlagSet) {
 // ClusterFlags are those of the range that nodes get parts of, named as upstream's.
 func (n *PodNetwork) ClusterFlags(f *pflag.FlagSet) {
 	f.StringVar(&n.ClusterCIDR, "cluster-cidr", "",
-		"addresses of all nodes' Pods: one range, or an IPv4 and an IPv6 one with a comma between (default: this node "+
-			"is the only one)")
+		"addresses of all nodes' Pods: one range, or an IPv4 and an IPv6 one with a comma between (default: this "+
+			"node is the only one)")
 	f.BoolVar(&n.allocate, "allocate-node-cidrs", true, "give every Node its part of --cluster-cidr")
 	f.IntVar(&n.mask, "node-cidr-mask-size", 0,
 		"length of a node's part of --cluster-cidr (default: 24 of IPv4, 64 of IPv6)")
@@ -145,8 +145,9 @@ func (n *PodNetwork) RangeFromNode() bool {
 }
 
 func (p *Instance) NetworkConfig() network.Config {
-	c := network.Config{DataDir: p.DataDir, Bridge: p.PodNetwork.Bridge, PodCIDR: p.PodNetwork.PodCIDR, ConfDir: p.PodNetwork.cniConfDir,
-		BinDir: filepath.Join(p.binDir, "cni"), ClusterCIDR: p.PodNetwork.ClusterCIDR}
+	c := network.Config{DataDir: p.DataDir, Bridge: p.PodNetwork.Bridge, PodCIDR: p.PodNetwork.PodCIDR,
+		ConfDir: p.PodNetwork.cniConfDir,
+		BinDir:  filepath.Join(p.binDir, "cni"), ClusterCIDR: p.PodNetwork.ClusterCIDR}
 	if p.PodNetwork.ClusterCIDR != "" && p.PodNetwork.Routes != string(routes.Direct) {
 		c.TunnelOverhead = routes.VXLANOverhead
 		if strings.Contains(p.NodeIP, ":") {

@@ -40,7 +40,7 @@ func TestWhoMakesThePodNetwork(t *testing.T) {
 				t.Errorf("%s: got %v, want an error beginning with %v", c.args, err, c.err)
 			}
 		case err != nil:
-			t.Errorf("%s: %v", c.args, err)
+			t.Errorf("%s: got %v, want no error", c.args, err)
 		case n.NetworkByOthers(c.made) != c.waits || n.cniConfDir != c.dir:
 			t.Errorf("%s beside %q: waits %v in %q", c.args, c.made, n.NetworkByOthers(c.made), n.cniConfDir)
 		}

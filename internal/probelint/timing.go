@@ -40,8 +40,8 @@ func livenessFirst(l ruleInput) []Finding {
 		if kill < leave {
 			out = append(out,
 				live.finding(Warning,
-					fmt.Sprintf("a hung container is restarted after failureThreshold %d × periodSeconds %d = %s, but "+
-						"taken out of traffic only after %d × %d = %s",
+					fmt.Sprintf("a hung container is restarted after failureThreshold %d × periodSeconds %d = %s, "+
+						"but taken out of traffic only after %d × %d = %s",
 						live.spec.FailureThreshold, int(live.spec.Period.Seconds()), seconds(kill),
 						ready.spec.FailureThreshold, int(ready.spec.Period.Seconds()), seconds(leave)),
 					fmt.Sprintf("give liveness a failureThreshold of at least %d, or readiness a shorter periodSeconds",
@@ -57,8 +57,8 @@ func lowFailureThreshold(l ruleInput) []Finding {
 		if a.kind == probe.Liveness && a.spec.FailureThreshold == 1 {
 			out = append(out,
 				a.finding(Warning,
-					fmt.Sprintf("failureThreshold 1: one answer that takes longer than timeoutSeconds %d, or one lost "+
-						"packet, restarts the container", int(a.spec.Timeout.Seconds())),
+					fmt.Sprintf("failureThreshold 1: one answer that takes longer than timeoutSeconds %d, or one "+
+						"lost packet, restarts the container", int(a.spec.Timeout.Seconds())),
 					"set failureThreshold to 3 or more"))
 		}
 	}
@@ -123,8 +123,8 @@ func overPeriod(l ruleInput) []Finding {
 		}
 		out = append(out,
 			a.finding(s,
-				fmt.Sprintf("timeoutSeconds %d is not below periodSeconds %d: the next question waits for the answer, "+
-					"so a hung container is given up after %d × %s = %s instead of %s",
+				fmt.Sprintf("timeoutSeconds %d is not below periodSeconds %d: the next question waits for the "+
+					"answer, so a hung container is given up after %d × %s = %s instead of %s",
 					int(a.spec.Timeout.Seconds()), int(a.spec.Period.Seconds()), a.spec.FailureThreshold,
 					seconds(a.spec.Timeout),
 					seconds(time.Duration(a.spec.FailureThreshold)*a.spec.Timeout),

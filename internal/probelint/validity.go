@@ -168,8 +168,8 @@ func preStopGrace(l ruleInput) []Finding {
 		}
 		if n := b.Lifecycle.PreStop.Sleep.Seconds; n >= l.grace() {
 			out = append(out, b.finding(Warning, ".lifecycle.preStop.sleep",
-				fmt.Sprintf("preStop sleeps %d s of the Pod's %d s of grace: the process gets 2 s after SIGTERM, then "+
-					"SIGKILL", n, l.grace()),
+				fmt.Sprintf("preStop sleeps %d s of the Pod's %d s of grace: the process gets 2 s after SIGTERM, "+
+					"then SIGKILL", n, l.grace()),
 				fmt.Sprintf("set terminationGracePeriodSeconds to %d plus the time the process needs to stop", n)))
 		}
 		for _, k := range []probe.Kind{probe.Startup, probe.Liveness} {

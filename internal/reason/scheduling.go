@@ -1,6 +1,7 @@
 package reason
 
-// Why a Filter plugin rejects a node for a Pod. Each code belongs to one plugin; the remedy is in Fix.
+// Why a Filter plugin rejects a node for a Pod. Each code belongs to one plugin; the remedy is in
+// Fix.
 const (
 	// a resource does not suffice: request less, free some, or add a node
 	NoRoom         Code = "NoRoom"

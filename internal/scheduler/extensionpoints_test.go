@@ -135,9 +135,8 @@ func (e *allPointsPlugin) PostBind(context.Context, framework.CycleState, *v1.Po
 // binder; extra is more configuration of the profile.
 func withPlugin(t *testing.T, e *allPointsPlugin, extra string) func(*Options) {
 	t.Helper()
-	text := "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n- " +
-		"plugins:\n    " +
-		"multiPoint: {enabled: [{name: Everywhere}]}\n    bind: {enabled: [{name: Everywhere}, {name: " +
+	text := "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n- plugins:\n   " +
+		" multiPoint: {enabled: [{name: Everywhere}]}\n    bind: {enabled: [{name: Everywhere}, {name: " +
 		"DefaultBinder}]}\n" + extra
 	cfg, err := config.Load([]byte(text), "Everywhere")
 	if err != nil {

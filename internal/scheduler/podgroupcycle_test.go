@@ -159,8 +159,8 @@ func TestMembersAreTriedTogetherInTheirOrder(t *testing.T) {
 
 func TestAGangIsRejectedForItsMemberThatFitsNowhere(t *testing.T) {
 	text := strings.Replace(twoProfiles, "      permit:\n",
-		"      reserve: {enabled: [{name: Coscheduling}]}\n      postFilter: {enabled: [{name: Coscheduling}]}\n      "+
-			"permit:\n", 1)
+		"      reserve: {enabled: [{name: Coscheduling}]}\n      postFilter: {enabled: [{name: Coscheduling}]}\n     "+
+			" permit:\n", 1)
 	c := startPodGroup(t, text, "2", map[string]any{"minMember": int64(3)})
 	for _, name := range []string{"train-0", "train-1", "train-2"} {
 		c.create(aPod(name, "1", memberPod))

@@ -59,8 +59,8 @@ func New(options ...Option) *cobra.Command {
 		RunE:         func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context()) },
 	}
 	cmd.Flags().StringVar(&c.kubeconfig, "kubeconfig", "",
-		"kubeconfig of the API server (default: clientConnection.kubeconfig of the configuration file, then the Pod's "+
-			"own service account)")
+		"kubeconfig of the API server (default: clientConnection.kubeconfig of the configuration file, then the "+
+			"Pod's own service account)")
 	cmd.Flags().StringVar(&c.master, "master", "", "address of the API server, over that of the kubeconfig")
 	c.flags.Add(cmd.Flags())
 	logs := flag.NewFlagSet("klog", flag.ContinueOnError)

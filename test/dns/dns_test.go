@@ -72,8 +72,7 @@ func TestRecords(t *testing.T) {
 		{"late.set.default.svc.cluster.local", miekg.TypeA, "NXDOMAIN"},
 		{"_http._tcp.set.default.svc.cluster.local", miekg.TypeSRV,
 			"SRV 0 33 8080 10-1-0-4.set.default.svc.cluster.local., SRV 0 33 8080 " +
-				"one.set.default.svc.cluster.local., " +
-				"SRV 0 33 8080 zero.set.default.svc.cluster.local."},
+				"one.set.default.svc.cluster.local., SRV 0 33 8080 zero.set.default.svc.cluster.local."},
 		{"_dns._tcp.set.default.svc.cluster.local", miekg.TypeSRV, "NXDOMAIN"},
 		{"_http._udp.set.default.svc.cluster.local", miekg.TypeSRV, "NXDOMAIN"},
 		{"10-1-0-4.set.default.svc.cluster.local", miekg.TypeA, "A 10.1.0.4"},

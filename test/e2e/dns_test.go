@@ -80,7 +80,7 @@ func TestNames(t *testing.T) {
 			c := newCluster(t, "--proxy="+proxy, "--proxy-healthz-bind-address", "", "--proxy-metrics-bind-address", "",
 				"--dns-metrics-bind-address", "",
 				"--service-cluster-ip-range", "10.93.0.0/16", "--dns-upstream", "none")
-			c.start()
+			c.Start()
 			c.importImages("docker.io/library/busybox:1.28")
 			c.apply(namesYAML)
 			for _, pod := range []string{"web-a", "client", "onhost", "own", "hosts"} {
@@ -208,7 +208,7 @@ spec:
 func TestInClusterClients(t *testing.T) {
 	c := newCluster(t, "--proxy-healthz-bind-address", "", "--proxy-metrics-bind-address", "",
 		"--dns-metrics-bind-address", "", "--service-cluster-ip-range", "10.94.0.0/16")
-	c.start()
+	c.Start()
 	c.podtools()
 	c.apply(inClusterYAML)
 	c.waitFor("pod/lister", "jsonpath={.status.phase}=Succeeded", time.Minute)
@@ -261,7 +261,7 @@ func (c *cluster) podtools() {
 	}}); err != nil {
 		c.t.Fatal(err)
 	}
-	if out, err := exec.Command(filepath.Join(c.bin, "gantry"), "image", "import", "--data-dir", c.dir,
+	if out, err := exec.Command(filepath.Join(c.Bin, "gantry"), "image", "import", "--data-dir", c.Dir,
 		archive).CombinedOutput(); err != nil {
 		c.t.Fatalf("gantry image import: %v\n%s", err, out)
 	}
@@ -311,7 +311,7 @@ spec:
 // the address off at the end.
 func TestDNSAlone(t *testing.T) {
 	c := newCluster(t, "--dns=false", "--proxy=false", "--service-cluster-ip-range", "10.95.0.0/16")
-	c.start()
+	c.Start()
 	c.importImages("docker.io/library/busybox:1.28")
 	c.apply(aloneYAML)
 	c.waitFor("pod/asks", "condition=Ready", time.Minute)
@@ -319,9 +319,10 @@ func TestDNSAlone(t *testing.T) {
 	if out := ask(); strings.Contains(out, "10.95.0.1\n") {
 		t.Fatalf("answered without a DNS server:\n%s", out)
 	}
-	bridge := c.flag("--bridge")
-	gateway := strings.Replace(c.flag("--pod-cidr"), ".0.0/16", ".0.1", 1)
-	cmd := exec.Command(filepath.Join(c.bin, "gantry"), "dns", "--kubeconfig", c.config, "--cluster-dns", "10.95.0.10",
+	bridge := c.Flag("--bridge")
+	gateway := strings.Replace(c.Flag("--pod-cidr"), ".0.0/16", ".0.1", 1)
+	cmd := exec.Command(filepath.Join(c.Bin, "gantry"), "dns", "--kubeconfig", c.Kubeconfig, "--cluster-dns",
+		"10.95.0.10",
 		"--link", bridge, "--bind-address", gateway,
 		"--hostname-override", "node-1", "--upstream", "none", "--metrics-bind-address", "")
 	p, err := process.Start(cmd)

@@ -15,14 +15,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gantry-project/gantry/test/binaries"
 	"github.com/gantry-project/gantry/test/images"
+	"github.com/gantry-project/gantry/test/up"
 )
 
 // Killed processes, Pods deleted in the middle of things, many at once: nothing acknowledged is
 // lost, no container restarts, readiness holds.
 func TestFaults(t *testing.T) {
 	c := newCluster(t)
-	c.start()
+	c.Start()
 	c.importImages("docker.io/library/busybox:1.28")
 	for _, fault := range []struct {
 		name string
@@ -166,12 +168,13 @@ func (c *cluster) watchReadiness(set string) (stop func() []string) {
 	done := make(chan []string, 1)
 	program := "kubectl"
 	if _, err := exec.LookPath(program); err != nil {
-		program = filepath.Join(c.bin, "kubectl")
+		program = filepath.Join(c.Bin, "kubectl")
 	}
 	go func() {
 		var flaps []string
 		for ctx.Err() == nil {
-			cmd := exec.CommandContext(ctx, program, "--kubeconfig", c.config, "get", "pods", "-l", "set="+set, "-w",
+			cmd := exec.CommandContext(ctx, program, "--kubeconfig", c.Kubeconfig, "get", "pods", "-l", "set="+set,
+				"-w",
 				"-o",
 				`jsonpath={.metadata.name} {.status.conditions[?(@.type=="Ready")].status}{"\n"}`)
 			out, _ := cmd.Output()
@@ -246,7 +249,7 @@ func pidsOf(containerID string) []int {
 
 func (c *cluster) containerdPID() int {
 	c.t.Helper()
-	have := c.proc.Output()
+	have := c.Process.Output()
 	all := regexp.MustCompile(`containerd (?:started|adopted|restarted) \(pid (\d+)`).FindAllStringSubmatch(have, -1)
 	if len(all) == 0 {
 		c.t.Fatalf("gantry does not say which containerd it runs:\n%s", have)
@@ -258,7 +261,7 @@ func (c *cluster) containerdPID() int {
 // row: KSL-08
 func TestKilledProcessesCostNothing(t *testing.T) {
 	c := newCluster(t)
-	c.start()
+	c.Start()
 	c.importImages("docker.io/library/busybox:1.28")
 	c.apply(manyPods("stay", 5, true))
 	c.kubectl("wait", "pod", "-l", "set=stay", "--for=condition=Ready", "--timeout=60s")
@@ -273,20 +276,20 @@ func TestKilledProcessesCostNothing(t *testing.T) {
 		name string
 		run  func()
 	}{
-		{"gantry", func() { c.kill(); c.start() }},
+		{"gantry", func() { c.Kill(); c.Start() }},
 		{"containerd", func() {
 			if err := syscall.Kill(c.containerdPID(), syscall.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
-			c.waitOutput("containerd restarted", 20*time.Second)
+			c.WaitOutput("containerd restarted", 20*time.Second)
 		}},
 		{"both", func() {
 			pid := c.containerdPID()
-			c.kill()
+			c.Kill()
 			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
-			c.start()
+			c.Start()
 		}},
 	} {
 		c.kubectl("create", "configmap", "before-"+kill.name)
@@ -317,26 +320,26 @@ func TestKilledProcessesCostNothing(t *testing.T) {
 // Stopping leaves Pods running or stops them, as asked; the next start continues.
 func TestStopAndStartAgain(t *testing.T) {
 	c := newCluster(t)
-	c.start()
+	c.Start()
 	c.importImages("docker.io/library/busybox:1.28")
 	c.apply(manyPods("stay", 2, false))
 	c.kubectl("wait", "pod", "-l", "set=stay", "--for=condition=Ready", "--timeout=60s")
 	before := c.state("stay")
-	if err := c.stop(); err != nil {
+	if err := c.Stop(); err != nil {
 		t.Fatalf("SIGTERM: %v", err)
 	}
-	c.start()
+	c.Start()
 	for pod, is := range c.state("stay") {
 		if is != before[pod] {
 			t.Errorf("%s was %s, is %s", pod, before[pod], is)
 		}
 	}
-	if err := c.stop(); err != nil {
+	if err := c.Stop(); err != nil {
 		t.Fatalf("SIGTERM: %v", err)
 	}
-	c.args = append(c.args, "--stop-pods")
-	c.start()
-	if err := c.stop(); err != nil {
+	c.Args = append(c.Args, "--stop-pods")
+	c.Start()
+	if err := c.Stop(); err != nil {
 		t.Fatalf("SIGTERM with --stop-pods: %v", err)
 	}
 	for _, s := range before {
@@ -351,21 +354,21 @@ func TestStopAndStartAgain(t *testing.T) {
 // clean` here.
 func TestStopAndClean(t *testing.T) {
 	c := newCluster(t, "--clean")
-	c.start()
+	c.Start()
 	c.importImages("docker.io/library/busybox:1.28")
 	c.apply(manyPods("short", 2, false))
 	c.kubectl("wait", "pod", "-l", "set=short", "--for=condition=Ready", "--timeout=60s")
-	if err := c.stop(); err != nil {
+	if err := c.Stop(); err != nil {
 		t.Fatalf("SIGTERM with --clean: %v", err)
 	}
-	for _, left := range c.leftovers() {
+	for _, left := range c.Leftovers() {
 		t.Errorf("left behind: %s", left)
 	}
 }
 
 // Without privileges there is one sentence with the remedy.
 func TestRefusesWithoutRoot(t *testing.T) {
-	dir := binaries(t)
+	dir := binaries.Programs(t)
 	copied := filepath.Join(t.TempDir(), "gantry")
 	for parent := filepath.Dir(copied); parent != "/tmp" && parent != "/"; parent = filepath.Dir(parent) {
 		if err := os.Chmod(parent, 0o755); err != nil {
@@ -386,10 +389,10 @@ func TestRefusesWithoutRoot(t *testing.T) {
 // Two instances on one machine do not see each other.
 func TestTwoInstances(t *testing.T) {
 	a, b := newCluster(t), newCluster(t)
-	a.launch()
-	b.launch()
+	a.Launch()
+	b.Launch()
 	for _, c := range []*cluster{a, b} {
-		c.waitOutput(ready, 60*time.Second)
+		c.WaitOutput(up.NodeReady, 60*time.Second)
 	}
 	for _, c := range []*cluster{a, b} {
 		c.importImages("docker.io/library/busybox:1.28")
@@ -418,19 +421,19 @@ func TestRefusals(t *testing.T) {
 		setup func() []string
 		want  []string
 	}{
-		{"taken port", func() []string { return append(c.args, "--secure-port", port(l)) },
+		{"taken port", func() []string { return append(c.Args, "--secure-port", port(l)) },
 			[]string{"port " + port(l), "is taken", "--secure-port"}},
-		{"bad node name", func() []string { return append(c.args, "--node-name", "A_b") },
+		{"bad node name", func() []string { return append(c.Args, "--node-name", "A_b") },
 			[]string{"--node-name", "A_b"}},
-		{"unknown flag", func() []string { return append(c.args, "--no-such-flag") },
+		{"unknown flag", func() []string { return append(c.Args, "--no-such-flag") },
 			[]string{"--no-such-flag", "--help"}},
 		{"bad configuration", func() []string {
-			return append(c.args, "--kubelet-config",
+			return append(c.Args, "--kubelet-config",
 				c.file("kubelet.yaml",
 					"apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPodz: 3\n"))
 		}, []string{"maxPodz"}},
 		{"damaged store", func() []string {
-			dir := filepath.Join(taken.dir, "etcd", "member", "snap")
+			dir := filepath.Join(taken.Dir, "etcd", "member", "snap")
 			if err := os.MkdirAll(dir, 0o700); err != nil {
 				t.Fatal(err)
 			}
@@ -438,13 +441,13 @@ func TestRefusals(t *testing.T) {
 				0o600); err != nil {
 				t.Fatal(err)
 			}
-			return taken.args
+			return taken.Args
 		}, []string{"etcd", "damaged", "--data-dir"}},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
-			out, err := exec.CommandContext(ctx, filepath.Join(c.bin, "gantry"), x.setup()...).CombinedOutput()
+			out, err := exec.CommandContext(ctx, filepath.Join(c.Bin, "gantry"), x.setup()...).CombinedOutput()
 			if err == nil || ctx.Err() != nil {
 				t.Fatalf("it started:\n%s", out)
 			}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/gantry-project/gantry/test/images"
 	"github.com/gantry-project/gantry/test/process"
+	"github.com/gantry-project/gantry/test/up"
 )
 
 // importImages builds the named standard images and brings them into the cluster's containerd.
@@ -25,7 +26,7 @@ func (c *cluster) importImages(names ...string) {
 	if err := images.Archive(archive, images.Select(images.Standard(), names...)); err != nil {
 		c.t.Fatal(err)
 	}
-	out, err := exec.Command(filepath.Join(c.bin, "gantry"), "image", "import", "--data-dir", c.dir,
+	out, err := exec.Command(filepath.Join(c.Bin, "gantry"), "image", "import", "--data-dir", c.Dir,
 		archive).CombinedOutput()
 	if err != nil {
 		c.t.Fatalf("gantry image import: %v\n%s", err, out)
@@ -33,11 +34,7 @@ func (c *cluster) importImages(names ...string) {
 }
 
 // as returns the cluster for a subtest: failures are reported there.
-func (c *cluster) as(t *testing.T) *cluster {
-	own := *c
-	own.t = t
-	return &own
-}
+func (c *cluster) as(t *testing.T) *cluster { return &cluster{c.Cluster.As(t), t} }
 
 func (c *cluster) field(what, path string) string {
 	c.t.Helper()
@@ -48,7 +45,7 @@ func (c *cluster) field(what, path string) string {
 // real containers.
 func TestExamples(t *testing.T) {
 	c := newCluster(t, "--node-labels", "node.acme.io/pool=general,topology.kubernetes.io/zone=a")
-	c.start()
+	c.Start()
 	c.importImages("docker.io/library/busybox:1.28", "docker.io/library/nginx:1.14.2")
 	for _, example := range []struct {
 		name string
@@ -102,7 +99,7 @@ func (c *cluster) importAs(from, to string) {
 	if err := images.Archive(archive, map[string]images.Make{to: withCommand}); err != nil {
 		c.t.Fatal(err)
 	}
-	if out, err := exec.Command(filepath.Join(c.bin, "gantry"), "image", "import", "--data-dir", c.dir,
+	if out, err := exec.Command(filepath.Join(c.Bin, "gantry"), "image", "import", "--data-dir", c.Dir,
 		archive).CombinedOutput(); err != nil {
 		c.t.Fatalf("gantry image import: %v\n%s", err, out)
 	}
@@ -255,8 +252,8 @@ func exampleStreams(c *cluster) {
 		"cat me") {
 		c.t.Errorf("exec with input: %v %q", err, out)
 	}
-	port := freePort(c.t)
-	forward := exec.Command("kubectl", "--kubeconfig", c.config, "port-forward", "pod/shell",
+	port := up.FreePort(c.t)
+	forward := exec.Command("kubectl", "--kubeconfig", c.Kubeconfig, "port-forward", "pod/shell",
 		fmt.Sprintf("%d:8080", port))
 	if err := forward.Start(); err != nil {
 		c.t.Fatal(err)
@@ -282,7 +279,7 @@ func exampleStreams(c *cluster) {
 // is said in the moment of attaching.
 func (c *cluster) attach(pod string) {
 	c.t.Helper()
-	cmd := exec.Command("kubectl", "--kubeconfig", c.config, "attach", "-i", pod)
+	cmd := exec.Command("kubectl", "--kubeconfig", c.Kubeconfig, "attach", "-i", pod)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		c.t.Fatal(err)
@@ -300,7 +297,7 @@ func (c *cluster) attach(pod string) {
 }
 
 func exampleNetwork(c *cluster) {
-	hostPort := freePort(c.t)
+	hostPort := up.FreePort(c.t)
 	c.apply(strings.Replace(
 		podYAML("serves", `trap 'exit 0' TERM; httpd -p 8080 -h /etc; while true; do sleep 0.2; done`),
 		"    image:", fmt.Sprintf("    ports: [{containerPort: 8080, hostPort: %d}]\n    image:", hostPort), 1))

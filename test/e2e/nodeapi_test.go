@@ -37,7 +37,7 @@ func TestNodeAPI(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := newCluster(t, "--kubelet-config", config)
-	c.start()
+	c.Start()
 	c.importImages("docker.io/library/busybox:1.28")
 	node := c.field("nodes", "{.items[0].metadata.name}")
 	raw := func(page string) string { return c.kubectl("get", "--raw", "/api/v1/nodes/"+node+"/proxy/"+page) }
@@ -76,7 +76,7 @@ func TestNodeAPI(t *testing.T) {
 		if last := out[len(out)-1]; !strings.HasPrefix(last, "line 1199 ") {
 			t.Errorf("the end is %q", last)
 		}
-		files, err := filepath.Glob(filepath.Join(c.dir, "kubelet/logs/default_chatty_*/app/0.log*"))
+		files, err := filepath.Glob(filepath.Join(c.Dir, "kubelet/logs/default_chatty_*/app/0.log*"))
 		if err != nil || len(files) < 2 || len(files) > 3 {
 			t.Errorf("%v, %v: not rotated, or more kept than allowed", files, err)
 		}

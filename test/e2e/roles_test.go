@@ -11,12 +11,13 @@ import (
 	"time"
 
 	"github.com/gantry-project/gantry/test/process"
+	"github.com/gantry-project/gantry/test/up"
 )
 
 // role runs one role of Gantry alone until the test ends.
 func (c *cluster) role(args ...string) *process.Process {
 	c.t.Helper()
-	p, err := process.Start(exec.Command(filepath.Join(c.bin, "gantry"), args...))
+	p, err := process.Start(exec.Command(filepath.Join(c.Bin, "gantry"), args...))
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -41,10 +42,11 @@ func (c *cluster) role(args ...string) *process.Process {
 // scheduler and the controllers under theirs. Their facts reach the journal all the same.
 func TestRolesAlone(t *testing.T) {
 	c := newCluster(t) // prepares directory, ports and clean-up; `gantry up` is not started
-	port, kubeletPort := c.flag("--secure-port"), c.flag("--kubelet-port")
-	server := filepath.Join(c.dir, "server")
-	c.config = filepath.Join(server, "kubeconfig")
-	c.proc = c.role("server", "--data-dir", server, "--secure-port", port, "--bind-address", "127.0.0.1", "--node-name",
+	port, kubeletPort := c.Flag("--secure-port"), c.Flag("--kubelet-port")
+	server := filepath.Join(c.Dir, "server")
+	c.Kubeconfig = filepath.Join(server, "kubeconfig")
+	c.Process = c.role("server", "--data-dir", server, "--secure-port", port, "--bind-address", "127.0.0.1",
+		"--node-name",
 		"node-1")
 	c.eventually(time.Minute, "the API server answers", func() (string, bool) {
 		out, err := c.try("", "get", "--raw", "/readyz")
@@ -52,10 +54,11 @@ func TestRolesAlone(t *testing.T) {
 	})
 	in := func(name string) string { return filepath.Join(server, name) }
 	c.role("controllers", "--kubeconfig", in("controllers.kubeconfig"))
-	c.role("scheduler", "--kubeconfig", in("scheduler.kubeconfig"), "-v", "2", "--secure-port", fmt.Sprint(freePort(t)))
-	node := c.role("kubelet", "--kubeconfig", in("kubelet.kubeconfig"), "--data-dir", c.dir, "--hostname-override",
+	c.role("scheduler", "--kubeconfig", in("scheduler.kubeconfig"), "-v", "2", "--secure-port",
+		fmt.Sprint(up.FreePort(t)))
+	node := c.role("kubelet", "--kubeconfig", in("kubelet.kubeconfig"), "--data-dir", c.Dir, "--hostname-override",
 		"node-1", "--node-ip", "127.0.0.1",
-		"--kubelet-port", kubeletPort, "--bridge", c.flag("--bridge"), "--pod-cidr", c.flag("--pod-cidr"),
+		"--kubelet-port", kubeletPort, "--bridge", c.Flag("--bridge"), "--pod-cidr", c.Flag("--pod-cidr"),
 		"--client-ca-file", in("pki/ca.crt"), "--tls-cert-file", in("pki/kubelet.crt"), "--tls-private-key-file",
 		in("pki/kubelet.key"))
 	c.eventually(time.Minute, "the node registers", func() (string, bool) {

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gantry-project/gantry/test/images"
+	"github.com/gantry-project/gantry/test/up"
 )
 
 const noMkdir = `{"defaultAction":"SCMP_ACT_ALLOW","syscalls":[{"names":["mkdir","mkdirat"],` +
@@ -22,9 +23,9 @@ const noMkdir = `{"defaultAction":"SCMP_ACT_ALLOW","syscalls":[{"names":["mkdir"
 // refused in upstream's words.
 func TestSecurity(t *testing.T) {
 	c := newCluster(t)
-	c.start()
+	c.Start()
 	c.importImages("docker.io/library/busybox:1.28")
-	profiles := filepath.Join(c.dir, "kubelet", "seccomp")
+	profiles := filepath.Join(c.Dir, "kubelet", "seccomp")
 	if err := os.MkdirAll(profiles, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -34,11 +35,7 @@ func TestSecurity(t *testing.T) {
 	c.importMade("example.test/named-user:1", ggcr.Config{User: "app"})
 	c.kubectl("create", "secret", "generic", "login", "--from-literal=password=hunter2")
 	t.Run("contexts", func(t *testing.T) { c.as(t).all(contexts(c)) })
-	t.Run("user namespaces", func(t *testing.T) {
-		own := c.as(t)
-		defer func() { c.proc = own.proc }() // it is started anew
-		userNamespaces(own)
-	})
+	t.Run("user namespaces", func(t *testing.T) { userNamespaces(c.as(t)) })
 }
 
 // importMade brings busybox in under another name and with another configuration.
@@ -55,7 +52,7 @@ func (c *cluster) importMade(name string, config ggcr.Config) {
 	if err := images.Archive(archive, map[string]images.Make{name: made}); err != nil {
 		c.t.Fatal(err)
 	}
-	if out, err := exec.Command(filepath.Join(c.bin, "gantry"), "image", "import", "--data-dir", c.dir,
+	if out, err := exec.Command(filepath.Join(c.Bin, "gantry"), "image", "import", "--data-dir", c.Dir,
 		archive).CombinedOutput(); err != nil {
 		c.t.Fatalf("gantry image import: %v\n%s", err, out)
 	}
@@ -127,7 +124,7 @@ func contexts(c *cluster) []aPod {
 			name:      "seccomp-missing",
 			container: "securityContext: {seccompProfile: {type: Localhost, localhostProfile: nosuch.json}}",
 			expectedOutput: fmt.Sprintf(`Failed: Error: failed to create containerd container: cannot load seccomp `+
-				`profile "%s/kubelet/seccomp/nosuch.json": open `, c.dir),
+				`profile "%s/kubelet/seccomp/nosuch.json": open `, c.Dir),
 		},
 		{
 			name: "read-only-root", container: "securityContext: {readOnlyRootFilesystem: true}",
@@ -221,7 +218,7 @@ func userNamespaces(c *cluster) {
 		`jsonpath={.status.runtimeHandlers[?(@.name=="")].features.userNamespaces}`); out != "true" {
 		c.t.Skip("the runtime says that it has no user namespaces on this kernel")
 	}
-	outside := filepath.Join(c.dir, "outside")
+	outside := filepath.Join(c.Dir, "outside")
 	if err := os.Mkdir(outside, 0o755); err != nil {
 		c.t.Fatal(err)
 	}
@@ -237,8 +234,8 @@ func userNamespaces(c *cluster) {
 		// row: UNS-06
 		{
 			name: "last-id",
-			spec: "hostUsers: false\nsecurityContext: {runAsUser: 65535, runAsGroup: 65535, fsGroup: " +
-				"2000}\nvolumes: [{name: e, emptyDir: {}}]",
+			spec: "hostUsers: false\nsecurityContext: {runAsUser: 65535, runAsGroup: 65535, fsGroup: 2000}\nvolumes: " +
+				"[{name: e, emptyDir: {}}]",
 			container: "volumeMounts: [{name: e, mountPath: /e}]",
 			runs: map[string]string{"id -u": "65535", mapped: "0 65536",
 				"touch /e/f && stat -c '%u %g' /e/f": "65535 2000"},
@@ -285,9 +282,9 @@ func userNamespaces(c *cluster) {
 	if first["one"] == first["two"] {
 		c.t.Errorf("two Pods share user %s of the node", first["one"])
 	}
-	c.kill()
-	c.launch()
-	c.waitOutput(ready, time.Minute)
+	c.Kill()
+	c.Launch()
+	c.WaitOutput(up.NodeReady, time.Minute)
 	c.apply(aPod{name: "three", spec: "hostUsers: false"}.yaml())
 	c.waitFor("pod/three", "condition=Ready", time.Minute)
 	if third := hostUser(c, "three"); third == first["one"] || third == first["two"] {

@@ -48,7 +48,7 @@ spec:
 func TestServices(t *testing.T) {
 	c := newCluster(t, "--proxy-healthz-bind-address", "", "--proxy-metrics-bind-address", "",
 		"--service-cluster-ip-range", "10.97.0.0/16")
-	c.start()
+	c.Start()
 	c.importImages("docker.io/library/busybox:1.28")
 	c.apply(webYAML)
 	c.waitFor("deployment/web", "condition=Available", time.Minute)

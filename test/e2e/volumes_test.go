@@ -9,13 +9,15 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gantry-project/gantry/test/up"
 )
 
 // Every kind of volume a node serves without drivers, as containers find it, and what is refused,
 // in upstream's words.
 func TestVolumes(t *testing.T) {
 	c := newCluster(t)
-	c.start()
+	c.Start()
 	c.importImages("docker.io/library/busybox:1.28")
 	c.kubectl("create", "configmap", "cfg", "--from-literal=a=1", "--from-literal=b=2")
 	c.kubectl("create", "secret", "generic", "login", "--from-literal=password=hunter2")
@@ -269,8 +271,8 @@ func refusedVolumes() []aPod {
 // leftByAnEarlierKubelet: what a killed kubelet has left mounted for a Pod that nobody knows any
 // more is unmounted and removed by the next one.
 func (c *cluster) leftByAnEarlierKubelet() {
-	c.kill()
-	pod := filepath.Join(c.dir, "kubelet", "pods", "11111111-2222-3333-4444-555555555555")
+	c.Kill()
+	pod := filepath.Join(c.Dir, "kubelet", "pods", "11111111-2222-3333-4444-555555555555")
 	at := filepath.Join(pod, "volumes", "kubernetes.io~empty-dir", "v")
 	if err := os.MkdirAll(at, 0o755); err != nil {
 		c.t.Fatal(err)
@@ -278,8 +280,8 @@ func (c *cluster) leftByAnEarlierKubelet() {
 	if err := unix.Mount("tmpfs", at, "tmpfs", 0, ""); err != nil {
 		c.t.Fatal(err)
 	}
-	c.launch()
-	c.waitOutput(ready, time.Minute)
+	c.Launch()
+	c.WaitOutput(up.NodeReady, time.Minute)
 	c.eventually(time.Minute, "removal of an unknown Pod's directory", func() (string, bool) {
 		_, err := os.Stat(pod)
 		raw, _ := os.ReadFile("/proc/self/mountinfo")

@@ -92,7 +92,7 @@ func (c *cluster) check(p aPod) {
 // inside runs a command in container c of a Pod and returns what it printed; kubectl's own remarks
 // are left out.
 func (c *cluster) inside(pod, command string) (string, error) {
-	cmd := exec.Command("kubectl", "--kubeconfig", c.config, "exec", pod, "-c", "c", "--", "sh", "-c",
+	cmd := exec.Command("kubectl", "--kubeconfig", c.Kubeconfig, "exec", pod, "-c", "c", "--", "sh", "-c",
 		"{ "+command+"; } 2>&1; true")
 	out, err := cmd.Output()
 	return string(out), err

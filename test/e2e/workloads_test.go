@@ -15,6 +15,7 @@ import (
 	ggcr "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/gantry-project/gantry/test/images"
+	"github.com/gantry-project/gantry/test/up"
 )
 
 // A web server, a database and a static Go program as their users run them: probes, settings from a
@@ -24,7 +25,7 @@ func TestWorkloads(t *testing.T) {
 	dir := t.TempDir()
 	config := kubeletFile(t, dir)
 	c := newCluster(t, "--kubelet-config", config, "--node-name", "cp-1")
-	c.start()
+	c.Start()
 	c.importImages("docker.io/library/busybox:1.28", "docker.io/library/nginx:latest", "docker.io/library/redis:latest",
 		"registry.k8s.io/e2e-test-images/agnhost:2.63", "registry.k8s.io/etcd:3.5.13-0")
 	// for alpine:latest, which is pulled each time; other content than busybox, which would have to
@@ -35,7 +36,7 @@ func TestWorkloads(t *testing.T) {
 	}
 	defer registry.Close()
 	if err := errors.Join(registry.Push("library/alpine:latest", images.NonRoot),
-		registry.Mirror(filepath.Join(c.dir, "containerd/certs.d"), "docker.io")); err != nil {
+		registry.Mirror(filepath.Join(c.Dir, "containerd/certs.d"), "docker.io")); err != nil {
 		t.Fatal(err)
 	}
 	c.importUnder("registry.k8s.io/e2e-test-images/agnhost:2.63", "ghcr.io/acme/app:1.4.2", "my-org/api:1.4.2")
@@ -75,7 +76,7 @@ func (c *cluster) importUnder(from string, names ...string) {
 	if err := images.Archive(archive, tags); err != nil {
 		c.t.Fatal(err)
 	}
-	if out, err := exec.Command(filepath.Join(c.bin, "gantry"), "image", "import", "--data-dir", c.dir,
+	if out, err := exec.Command(filepath.Join(c.Bin, "gantry"), "image", "import", "--data-dir", c.Dir,
 		archive).CombinedOutput(); err != nil {
 		c.t.Fatalf("gantry image import: %v\n%s", err, out)
 	}
@@ -86,8 +87,9 @@ func nginx(c *cluster) {
 		"--from-literal=extra.conf=server { listen 8080; location = /up { return 204; } }")
 	c.apply(nginxYAML)
 	c.waitFor("pod/site", "condition=Ready", time.Minute)
-	port := freePort(c.t)
-	forward := exec.Command("kubectl", "--kubeconfig", c.config, "port-forward", "pod/site", fmt.Sprintf("%d:80", port))
+	port := up.FreePort(c.t)
+	forward := exec.Command("kubectl", "--kubeconfig", c.Kubeconfig, "port-forward", "pod/site",
+		fmt.Sprintf("%d:80", port))
 	if err := forward.Start(); err != nil {
 		c.t.Fatal(err)
 	}
@@ -212,9 +214,9 @@ func threeProbes(c *cluster) {
 // staticEtcd is E-10 with addresses and directories of the test's own, and without certificates: a
 // real etcd that the API server is not asked about.
 func staticEtcd(c *cluster, dir string) {
-	client := freePort(c.t)
-	peer := freePort(c.t)
-	manifest := strings.NewReplacer("DIR", c.dir, "CLIENT", fmt.Sprint(client), "PEER", fmt.Sprint(peer)).Replace(
+	client := up.FreePort(c.t)
+	peer := up.FreePort(c.t)
+	manifest := strings.NewReplacer("DIR", c.Dir, "CLIENT", fmt.Sprint(client), "PEER", fmt.Sprint(peer)).Replace(
 		exampleE10)
 	file := filepath.Join(dir, "manifests", "etcd.yaml")
 	write(c.t, file, manifest)

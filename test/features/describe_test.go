@@ -59,8 +59,8 @@ func describe(n *node) {
 	n.apply(describedPod)
 	n.soon("the description", func() (string, bool) {
 		// kubectl of this release, which is part of gantry: others write some lines in another way.
-		out, err := exec.Command(filepath.Join(n.bin, "gantry"), "kubectl", "--kubeconfig",
-			filepath.Join(n.dir, "kubeconfig"), "describe", "pod", "described").CombinedOutput()
+		out, err := exec.Command(filepath.Join(n.Bin, "gantry"), "kubectl", "--kubeconfig",
+			n.Kubeconfig, "describe", "pod", "described").CombinedOutput()
 		got := masked(string(out))
 		want := strings.TrimSpace(describedText)
 		return firstDifference(got, want), err == nil && got == want

@@ -72,8 +72,7 @@ func commands() []command {
 			want: `pod/quick created`},
 		{args: "wait pod/quick --for jsonpath={.status.phase}=Succeeded --timeout 60s", want: `condition met`},
 		{args: "run talk --image=docker.io/library/busybox:1.37 --restart=Never --attach --rm -- sh -c 'sleep 1; " +
-			"echo " +
-			"attached'", want: `attached`},
+			"echo attached'", want: `attached`},
 		{args: "create job j --image=docker.io/library/busybox:1.37 -- true", want: `job.batch/j created`},
 		{args: "wait job/j --for condition=Complete --timeout 60s", want: `condition met`},
 		{args: "create quota q --hard=pods=50", want: `created`},

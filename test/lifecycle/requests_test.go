@@ -163,8 +163,8 @@ func TestOnlyTheRuntimeStartsContainers(t *testing.T) {
 		for _, i := range f.Imports {
 			switch what := strings.Trim(i.Path.Value, `"`); {
 			case what == "os/exec" && !slices.Contains(allowed, name):
-				t.Errorf("%s imports os/exec: containers are started through CRI; a program of another kind goes into "+
-					"this test's list with its reason", name)
+				t.Errorf("%s imports os/exec: containers are started through CRI; a program of another kind goes "+
+					"into this test's list with its reason", name)
 			case strings.HasPrefix(what, "github.com/containerd/"),
 				strings.HasPrefix(what, "github.com/opencontainers/runc"),
 				strings.HasPrefix(what, "github.com/containernetworking/"):

@@ -38,8 +38,8 @@ func ReserveNetwork(prefix string) (*Network, error) {
 		}
 		return &Network{Bridge: bridge, PodCIDR: cidr.String(), listener: hold}, nil
 	}
-	return nil, fmt.Errorf("every range of Pod addresses from 10.%d.0.0/16 to 10.%d.0.0/16 is in use on this machine: "+
-		"ip -4 addr names the links that have them", firstNetwork, lastNetwork)
+	return nil, fmt.Errorf("every range of Pod addresses from 10.%d.0.0/16 to 10.%d.0.0/16 is in use on this "+
+		"machine: ip -4 addr names the links that have them", firstNetwork, lastNetwork)
 }
 
 func within(cidr netip.Prefix, addrs []net.Addr) bool {

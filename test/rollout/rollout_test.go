@@ -84,8 +84,8 @@ func TestRollout(t *testing.T) {
 					}
 					return fmt.Sprint(ending, " Pods end"), ending > 0
 				})
-			c.kill()
-			c.start()
+			c.Kill()
+			c.Start()
 		}
 		c.rolled(180 * time.Second)
 		l.end(t, replicas+1)
@@ -95,12 +95,7 @@ func TestRollout(t *testing.T) {
 }
 
 // as reports failures to a subtest; what runs is shared.
-func (c *cluster) as(t *testing.T) *cluster {
-	own := *c
-	own.t = t
-	t.Cleanup(func() { c.proc = own.proc })
-	return &own
-}
+func (c *cluster) as(t *testing.T) *cluster { return &cluster{c.Cluster.As(t), t, c.api} }
 
 // roll changes the Pods' template.
 func (c *cluster) roll(to string) {

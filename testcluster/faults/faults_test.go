@@ -48,8 +48,8 @@ func playFrom(t *testing.T, from uint64, n int) {
 	for i := range n {
 		s, begun := from+uint64(i), time.Now()
 		if w.runSchedule(s, rand.New(rand.NewPCG(s, s))); t.Failed() {
-			t.Fatalf("the schedule of seed %d failed: go test ./testcluster/faults -run TestRandomFaults -schedules 1 "+
-				"-seed %d\n%s\n%s", s, s, w.transcript(), w.c.Dump())
+			t.Fatalf("the schedule of seed %d failed: go test ./testcluster/faults -run TestRandomFaults -schedules "+
+				"1 -seed %d\n%s\n%s", s, s, w.transcript(), w.c.Dump())
 		}
 		t.Logf("seed %d took %s", s, time.Since(begun).Round(time.Millisecond))
 	}

@@ -239,8 +239,8 @@ func TestWrongConfigurations(t *testing.T) {
 		"field": {
 			oidc.Options{
 				File: write(t, "a",
-					"apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\njwt:\n- issuer: {url: "+
-						"'http://x', audiences: [a]}\n")}, "jwt[0].issuer.url"},
+					"apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\njwt:\n- issuer: "+
+						"{url: 'http://x', audiences: [a]}\n")}, "jwt[0].issuer.url"},
 		"unknown": {
 			oidc.Options{
 				File: write(t, "a",
@@ -254,8 +254,8 @@ func TestWrongConfigurations(t *testing.T) {
 		"own": {
 			oidc.Options{
 				File: write(t, "a",
-					"apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\njwt:\n- issuer: {url: "+
-						"'https://own', audiences: [a]}\n"), Disallowed: []string{"https://own"}}, "issuer.url"},
+					"apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\njwt:\n- issuer: "+
+						"{url: 'https://own', audiences: [a]}\n"), Disallowed: []string{"https://own"}}, "issuer.url"},
 		"half": {oidc.Options{Flags: oidc.Flags{IssuerURL: "https://x"}}, "--oidc-client-id"},
 		"both": {oidc.Options{File: "x", Flags: oidc.Flags{IssuerURL: "https://x", ClientID: "c"}},
 			"exclude each other"},

@@ -158,8 +158,8 @@ func smuggled(t *testing.T, s *server) {
 			"4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + "GET " + secrets + " HTTP/1.1\r\nHost: g\r\n\r\n",
 		"two lengths": "POST /version HTTP/1.1\r\nHost: g\r\nConnection: close\r\nContent-Length: " +
 			"4\r\nContent-Length: 40\r\n\r\nabcd",
-		"odd coding": "POST /version HTTP/1.1\r\nHost: g\r\nConnection: close\r\nTransfer-Encoding: " +
-			"chunked, identity\r\n\r\n0\r\n\r\n",
+		"odd coding": "POST /version HTTP/1.1\r\nHost: g\r\nConnection: close\r\nTransfer-Encoding: chunked, " +
+			"identity\r\n\r\n0\r\n\r\n",
 		"negative length":      "POST /version HTTP/1.1\r\nHost: g\r\nConnection: close\r\nContent-Length: -1\r\n\r\n",
 		"header without colon": "GET /version HTTP/1.1\r\nHost: g\r\nConnection: close\r\nbroken\r\n\r\n",
 		"space before colon": "GET /version HTTP/1.1\r\nHost: g\r\nConnection: close\r\nAuthorization : Bearer " +

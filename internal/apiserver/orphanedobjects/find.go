@@ -31,8 +31,8 @@ var protectedNamespaces = []string{metav1.NamespaceDefault, metav1.NamespaceSyst
 func FindOrphans(s Listing) ([]ObjectRef, error) {
 	for _, name := range protectedNamespaces {
 		if !s.Namespaces[name] {
-			return nil, fmt.Errorf("namespace %s is not among the %d stored ones, though every cluster has it: "+
-				"the list is not complete", name, len(s.Namespaces))
+			return nil, fmt.Errorf("namespace %s is not among the %d stored ones, though every cluster has it: the "+
+				"list is not complete", name, len(s.Namespaces))
 		}
 	}
 	var out []ObjectRef

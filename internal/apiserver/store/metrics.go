@@ -11,13 +11,13 @@ import (
 var (
 	etcdRevision = metrics.NewGauge(&metrics.GaugeOpts{
 		Name: "gantry_etcd_revision", StabilityLevel: metrics.ALPHA,
-		Help: "Revision of the embedded etcd, to be compared with apiserver_watch_cache_resource_version. " +
-			"Truncated to the 15 least significant digits, as that is.",
+		Help: "Revision of the embedded etcd, to be compared with apiserver_watch_cache_resource_version. Truncated " +
+			"to the 15 least significant digits, as that is.",
 	})
 	watchCacheLag = metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Name: "gantry_watch_cache_behind_seconds", StabilityLevel: metrics.ALPHA,
-		Help: "For how long etcd has had a revision that the watch cache of a resource has not reached; " +
-			"0 for one that follows.",
+		Help: "For how long etcd has had a revision that the watch cache of a resource has not reached; 0 for one " +
+			"that follows.",
 	}, []string{"group", "resource"})
 	watchCacheReopens = metrics.NewCounterVec(&metrics.CounterOpts{
 		Name: "gantry_watch_cache_watches_reopened_total", StabilityLevel: metrics.ALPHA,

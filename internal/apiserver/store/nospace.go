@@ -20,8 +20,8 @@ type NoSpaceError struct {
 }
 
 func (e *NoSpaceError) Error() string {
-	return fmt.Sprintf("etcdserver: mvcc: database space exceeded: the store holds %d MiB of %d MiB and takes no more "+
-		"writes; make room with `gantry etcd compact` and then `gantry etcd defrag`",
+	return fmt.Sprintf("etcdserver: mvcc: database space exceeded: the store holds %d MiB of %d MiB and takes no "+
+		"more writes; make room with `gantry etcd compact` and then `gantry etcd defrag`",
 		e.Size>>20, e.Quota>>20)
 }
 

@@ -6,13 +6,13 @@ const (
 	// flushCost is what a flush costs in processor time, without the client's side on the same
 	// machine.
 	flushCost = 80 * time.Microsecond
-	// minDelay is the shortest delay that is worth a timer; longer ones are doublings of it, so that
-	// watchers wake at the same moments.
+	// minDelay is the shortest delay that is worth a timer; longer ones are doublings of it, so
+	// that watchers wake at the same moments.
 	minDelay = 500 * time.Microsecond
 	// maxDelay bounds what a delay adds to the latency of an event.
 	maxDelay = 16 * minDelay
-	// maxDelayedEvents is how many events may come during a delay: the cacher's channels hold ten, and
-	// it terminates watches whose channel is full.
+	// maxDelayedEvents is how many events may come during a delay: the cacher's channels hold ten,
+	// and it terminates watches whose channel is full.
 	maxDelayedEvents = 6
 	// burstPeriod is how long a burst switches delays off: writes that etcd syncs together come in
 	// bursts, one after the other.

@@ -14,7 +14,8 @@ import (
 const (
 	// activePeriod is how long a watcher counts as active after a flush.
 	activePeriod = 50 * time.Millisecond
-	// maxBuffer is how many bytes of a response are buffered before they are written without a flush.
+	// maxBuffer is how many bytes of a response are buffered before they are written without a
+	// flush.
 	maxBuffer = 64 << 10
 	// frameHeaderSize is the length, in bytes, of the length prefix that the protobuf framer writes
 	// before each event, in a call of its own.
@@ -25,7 +26,8 @@ const (
 // use.
 type Batcher struct {
 	period atomic.Int64 // the current activePeriod, numbered from 1970
-	// watchers that were flushed in this period and in the one before, indexed by the period's parity
+	// watchers that were flushed in this period and in the one before, indexed by the period's
+	// parity
 	active    [2]atomic.Int64
 	lateUntil atomic.Int64 // the last period without delays, as timers have fired late
 	buffers   sync.Pool    // of []byte

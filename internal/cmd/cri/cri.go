@@ -34,11 +34,9 @@ func New(io cli.IO) *cobra.Command {
 		Use:   "cri",
 		Short: "Ask this machine's container runtime directly, as crictl does",
 		Long: "cri speaks to the container runtime's socket, past the API server and the kubelet, and prints what " +
-			"the " +
-			"runtime says in crictl's columns.\n" +
+			"the runtime says in crictl's columns.\n" +
 			"When the three disagree about what is on a node the runtime is right; `gantry cri diff` lists where " +
-			"they " +
-			"do. crictl itself works on the same socket:\n" +
+			"they do. crictl itself works on the same socket:\n" +
 			"`gantry cri endpoint` prints it.",
 		Example: "  sudo gantry cri pods\n  sudo gantry cri ps -a --name web\n  sudo gantry cri logs -f 3f2a\n  sudo " +
 			"gantry cri exec -it 3f2a sh\n  sudo gantry cri diff",

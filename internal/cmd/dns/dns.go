@@ -19,8 +19,7 @@ func New(io cli.IO) *cobra.Command {
 			"for itself; with --link, that interface gets the address too, and Pods behind it need no Service proxy.",
 		Example: "  sudo gantry dns --kubeconfig /etc/kubernetes/dns.conf --cluster-dns 10.96.0.10\n" +
 			"  sudo gantry dns --kubeconfig dns.conf --cluster-dns 10.96.0.10 --link gantry0 --bind-address " +
-			"10.72.0.1 " +
-			"--upstream 192.0.2.53",
+			"10.72.0.1 --upstream 192.0.2.53",
 	}, d.Run)
 	f := c.Flags()
 	d.DNS.Flags(f, "")

@@ -33,8 +33,7 @@ func New(io cli.IO) *cobra.Command {
 	c := &cobra.Command{
 		Use: "doctor",
 		Short: "Look over this machine, its container runtime and the nodes of the cluster: what is wrong and what " +
-			"to " +
-			"do",
+			"to do",
 		Long: "doctor asks the machine, the container runtime, the API server and every kubelet, and judges what it " +
 			"is told. What cannot be looked at from here is left out:\n" +
 			"without root the runtime, without a kubeconfig the cluster.\n\nChecks:\n" + checkHelp() +
@@ -147,7 +146,8 @@ func (d *doctorCommand) gatherFacts(ctx context.Context) (doctor.Facts, error) {
 		if err != nil {
 			return f, err
 		}
-		f.ExecHops = s.ExecHops(ctx, client, gather.ExecTarget{Namespace: d.Namespace, Pod: name, Container: d.container})
+		f.ExecHops = s.ExecHops(ctx, client, gather.ExecTarget{Namespace: d.Namespace, Pod: name,
+			Container: d.container})
 	}
 	return f, nil
 }

@@ -112,8 +112,7 @@ func (e *etcdCommand) restore() *cobra.Command {
 		Long: "restore makes the state of a snapshot the state of the instance in DATA-DIR. Gantry must not run " +
 			"there. The present store is kept beside the new one,\n" +
 			"and nothing changes unless the snapshot is sound. Revisions jump ahead, so that every client lists " +
-			"anew. " +
-			"Pods that run and are not in the\n" +
+			"anew. Pods that run and are not in the\n" +
 			"snapshot are stopped when Gantry starts. To restore an external etcd use etcdutl on its servers.",
 		Example: "  sudo gantry etcd snapshot restore /backup/monday.db\n  sudo gantry etcd snapshot restore " +
 			"/backup/monday.db --data-dir /tmp/two",

@@ -29,13 +29,11 @@ func (e *etcdCommand) upgrade() *cobra.Command {
 		Long: "upgrade finds objects that are stored in a form the API server no longer writes: JSON instead of " +
 			"protobuf, an older version of the kind, another\n" +
 			"encryption key or none. The running API server writes each of them anew; no other object is touched. " +
-			"Run " +
-			"it after an upgrade, after changing a\n" +
+			"Run it after an upgrade, after changing a\n" +
 			"CustomResourceDefinition's storage version, and after putting a new key first in the encryption " +
 			"configuration, before the old key is removed.\n" +
 			"It may be broken off and run again at any time: what was written is not written twice. With --dry-run " +
-			"it " +
-			"only counts.",
+			"it only counts.",
 		Example: "  sudo gantry etcd upgrade --dry-run\n  sudo gantry etcd upgrade\n  gantry etcd upgrade " +
 			"--etcd-servers https://10.0.0.5:2379 --etcd-cafile ca.crt --etcd-certfile c.crt --etcd-keyfile c.key " +
 			"--kubeconfig admin.conf",

@@ -34,6 +34,7 @@ func TestImageImportWantsAFile(t *testing.T) {
 	io := cli.IO{Out: &out, Err: &errOut}
 	if code := cli.Execute(t.Context(), cli.Root(io, New(io)), []string{"image", "import"}, &errOut); code != 2 ||
 		!strings.Contains(errOut.String(), "wants the path of an image archive") {
-		t.Errorf(`%d: got %s, want code %v and errOut with "wants the path of an image archive"`, code, errOut.String(), 2)
+		t.Errorf(`%d: got %s, want code %v and errOut with "wants the path of an image archive"`, code,
+			errOut.String(), 2)
 	}
 }

@@ -19,7 +19,8 @@ func New(io cli.IO) *cobra.Command {
 		Use: "kubelet", Aliases: []string{"node"}, Short: "Run a node alone, for any Kubernetes API server",
 		Long: "kubelet runs a node. Files that are not named are taken from " + kubeletKubeconfig + " and " +
 			kubeletConfigFile + " when they are there.\n" +
-			"docs/examples/kubelet.service is a unit file for systemd (--print-unit prints one); docs/user/joining.md " +
+			"docs/examples/kubelet.service is a unit file for systemd (--print-unit prints one); " +
+			"docs/user/joining.md " +
 			"says " +
 			"which files a machine needs to join.",
 		Example: "  sudo gantry kubelet --kubeconfig /etc/kubernetes/kubelet.conf --config " +
@@ -33,8 +34,8 @@ func New(io cli.IO) *cobra.Command {
 	k.Node.DNS.NodeFlags(f)
 	f.StringVar(&k.Network, "network-kubeconfig", "",
 		"kubeconfig that may do what docs/examples/network-agent-rbac.yaml says, so that Pods of other nodes are "+
-			"reached, policies enforced and names answered here; a file that is not there is written when the request "+
-			"for its certificate is approved (default: neither)")
+			"reached, policies enforced and names answered here; a file that is not there is written when the "+
+			"request for its certificate is approved (default: neither)")
 	k.Node.ConfigFlags(f, "")
 	f.StringVar(&k.Instance.NodeName, "hostname-override", "", "name of this node")
 	f.StringVar(&k.ClientCA, "client-ca-file", "",

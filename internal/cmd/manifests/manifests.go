@@ -32,8 +32,7 @@ func New(io cli.IO) *cobra.Command {
 		Use:   "manifests",
 		Short: "Write certificates, kubeconfigs and the manifests of a control plane that runs as static Pods",
 		Long: "manifests writes what a node needs to run its own control plane: certificates and kubeconfigs into " +
-			"the " +
-			"data directory, and into the directory of --out one\n" +
+			"the data directory, and into the directory of --out one\n" +
 			"manifest each for the API server (with etcd inside), the scheduler and the controllers. A kubelet with " +
 			"staticPodPath: OUT and the kubeconfig\n" +
 			"DATA-DIR/kubelet.kubeconfig starts them and joins them when they answer.",
@@ -105,9 +104,11 @@ func (m *manifests) pods() []*v1.Pod {
 			PeriodSeconds: 10, TimeoutSeconds: 15, FailureThreshold: 8,
 		}
 	}
-	server := m.pod("gantry-apiserver", "server", "--data-dir", m.instance.DataDir, "--bind-address", m.instance.BindAddress,
+	server := m.pod("gantry-apiserver", "server", "--data-dir", m.instance.DataDir, "--bind-address",
+		m.instance.BindAddress,
 		"--secure-port", strconv.Itoa(m.instance.SecurePort),
-		"--service-cluster-ip-range", m.instance.ServiceCIDR, "--node-name", m.instance.NodeName, "--advertise-address", m.instance.NodeIP)
+		"--service-cluster-ip-range", m.instance.ServiceCIDR, "--node-name", m.instance.NodeName, "--advertise-address",
+		m.instance.NodeIP)
 	c := &server.Spec.Containers[0]
 	c.LivenessProbe, c.StartupProbe = health(m.instance.SecurePort, v1.URISchemeHTTPS, "/livez"),
 		health(m.instance.SecurePort, v1.URISchemeHTTPS, "/livez")

@@ -12,11 +12,9 @@ func New(io cli.IO) *cobra.Command {
 	c := &cobra.Command{
 		Use: "up",
 		Short: "Run a whole cluster on this machine: API server with etcd, scheduler, controllers, kubelet, " +
-			"container " +
-			"runtime",
+			"container runtime",
 		Long: "up runs everything in one process, with containerd as a child that outlives it. It writes a " +
-			"kubeconfig " +
-			"into the data directory and prints each step.\n" +
+			"kubeconfig into the data directory and prints each step.\n" +
 			"Ctrl-C or SIGTERM stops it; Pods run on unless --stop-pods is given, and the next `gantry up` with the " +
 			"same data directory takes them over.",
 		Example: "  sudo gantry up\n  sudo gantry up --data-dir /tmp/two --secure-port 7443 --kubelet-port 11250 " +

@@ -36,8 +36,8 @@ func TestDecide(t *testing.T) {
 	}
 	if len(p.Expired) != 2 || p.Expired[0].Name != "bootstrap-token-gone00" ||
 		p.Expired[1].Name != "bootstrap-token-odd000" || p.NextExpiry != 10*time.Second {
-		t.Errorf("got %+v, want 2 in Expired, Name bootstrap-token-gone00, Name bootstrap-token-odd000 and NextExpiry "+
-			"%v", p, 10*time.Second)
+		t.Errorf("got %+v, want 2 in Expired, Name bootstrap-token-gone00, Name bootstrap-token-odd000 and "+
+			"NextExpiry %v", p, 10*time.Second)
 	}
 	s := p.ClusterInfo.Data[signaturePrefix+"signs0"]
 	parts := strings.Split(s, "..")

@@ -142,8 +142,8 @@ func (c *controller) computeStatus(ctx context.Context, in *In) (Result, error) 
 		c.controllerContext.Recorder.Eventf(b, corev1.EventTypeWarning,
 			"UnmanagedPods", "Pods selected by this PodDisruptionBudget (selector: %v) were found to be unmanaged. "+
 				"As a result, the status of the PDB cannot be calculated correctly, which may result in undefined "+
-				"behavior. "+
-				"To account for these pods please set \".spec.minAvailable\" field of the PDB to an integer value.",
+				"behavior. To account for these pods please set \".spec.minAvailable\" field of the PDB to an "+
+				"integer value.",
 			b.Spec.Selector)
 	}
 	for _, p := range ruling.NotDeleted {

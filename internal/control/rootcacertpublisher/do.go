@@ -27,9 +27,8 @@ const (
 const descriptionKey = "kubernetes.io/description"
 
 const description = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal " +
-	"endpoints " +
-	"such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of " +
-	"Kubernetes clusters."
+	"endpoints such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across " +
+	"distributions of Kubernetes clusters."
 
 type controller struct {
 	controllerContext controllerruntime.ControllerContext

@@ -270,7 +270,8 @@ func (f *Fake) connect(sb *sandbox, port int) (net.Conn, error) {
 	f.mu.Unlock()
 	if handle == nil {
 		return nil, fmt.Errorf("failed to execute portforward in network namespace: failed to connect to "+
-			"localhost:%d inside namespace %q, IPv4: dial tcp4 127.0.0.1:%d: connect: connection refused", port, sb.id, port)
+			"localhost:%d inside namespace %q, IPv4: dial tcp4 127.0.0.1:%d: connect: connection refused", port, sb.id,
+			port)
 	}
 	client, server := net.Pipe()
 	go handle(server)

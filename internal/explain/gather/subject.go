@@ -44,8 +44,9 @@ func parseSubject(arg string) (kind, name string, err error) {
 	known, ok := kindAliases()[strings.ToLower(kind)]
 	if !ok {
 		return "", "",
-			cli.UsageError(fmt.Errorf("why knows nothing of kind %q: ask about pod, deployment, replicaset, statefulset, "+
-				"daemonset, job, cronjob, service, node or pvc", kind))
+			cli.UsageError(
+				fmt.Errorf("why knows nothing of kind %q: ask about pod, deployment, replicaset, statefulset, "+
+					"daemonset, job, cronjob, service, node or pvc", kind))
 
 	}
 	if name == "" || strings.Contains(name, "/") {
@@ -87,7 +88,8 @@ func readSubject(ctx context.Context, e *cli.Inspector, client kubernetes.Interf
 		if s.Kind != "node" {
 			where = " in namespace " + s.Namespace
 		}
-		return cli.WithFix(fmt.Errorf("there is no %s %s%s", s.Kind, s.Name, where), "check kind, name and namespace (-n)")
+		return cli.WithFix(fmt.Errorf("there is no %s %s%s", s.Kind, s.Name, where),
+			"check kind, name and namespace (-n)")
 	} else if err != nil {
 		return err
 	}

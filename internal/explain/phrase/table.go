@@ -77,8 +77,7 @@ func running() []phraseRule {
 			"mend the program, or give it time: timeoutSeconds, periodSeconds, failureThreshold, a startupProbe"},
 		{`readiness probe failed`, kubelet,
 			"probes: after failureThreshold failures in a row the Pod is not Ready and gets no traffic from " +
-				"Services; " +
-				"nothing is restarted", "mend what the probe asks, or its path and port"},
+				"Services; nothing is restarted", "mend what the probe asks, or its path and port"},
 		{`startup probe failed`, kubelet,
 			"probes: until it succeeds the others wait; after failureThreshold failures the container is killed and " +
 				"restarted", "raise failureThreshold: it times periodSeconds is what the start may take"},
@@ -132,8 +131,7 @@ func ending() []phraseRule {
 	return []phraseRule{
 		{`(?:the )?node had condition: ?\[?\w+\]?`, kubelet,
 			"node pressure: a threshold of evictionHard or evictionSoft was crossed; Pods that use more than they " +
-				"ask " +
-				"for go first, by priority, then by excess",
+				"ask for go first, by priority, then by excess",
 			"ask for what the Pod uses (requests), free the resource on the node, or move the threshold"},
 		{`(?:the )?node was low on resource: [\w.-]+`, kubelet,
 			"node pressure: the Pod was chosen by its use over its request and its priority",

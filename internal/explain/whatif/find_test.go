@@ -327,6 +327,6 @@ func TestAWishInsistsOnNoDomains(t *testing.T) {
 	}
 	if got := strings.Join(podCommands(Owner{}, p, q), ""); !strings.Contains(got,
 		`"whenUnsatisfiable":"ScheduleAnyway"`) || strings.Contains(got, `"minDomains":3`) {
-		t.Errorf(`got %v, want it with '"whenUnsatisfiable":"ScheduleAnyway"' and it without '"minDomains":3'`, got)
+		t.Errorf(`got %v, want it with '"whenUnsatisfiable":"ScheduleAnyway"' and without '"minDomains":3'`, got)
 	}
 }

@@ -43,8 +43,7 @@ func PodsToPreempt(in In) (victims []*v1.Pod, refusal *reason.Refusal) {
 		return nil, &reason.Refusal{
 			Code: reason.AdmitUnexpected, By: "kubelet/admit", Fix: refusal.Fix,
 			Detail: "Unexpected error while attempting to recover from admission failure: preemption: error finding " +
-				"a " +
-				"set of pods to preempt: no set of running pods found to reclaim resources: " + remaining.String(),
+				"a set of pods to preempt: no set of running pods found to reclaim resources: " + remaining.String(),
 		}
 	}
 	in.OtherPods = slices.DeleteFunc(slices.Clone(in.OtherPods),

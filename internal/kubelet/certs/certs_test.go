@@ -125,8 +125,8 @@ func TestServingTemplate(t *testing.T) {
 	if r.Subject.CommonName != "system:node:n1" || !slices.Equal(r.Subject.Organization, []string{"system:nodes"}) ||
 		len(r.IPAddresses) != 2 || r.IPAddresses[0].String() != "10.0.0.1" || !slices.Equal(r.DNSNames,
 		[]string{"n1"}) {
-		t.Errorf("got %+v, want CommonName system:node:n1, Organization %v, 2 in IPAddresses, IPAddresses[0] 10.0.0.1 "+
-			"and DNSNames %v", r, []string{"system:nodes"}, []string{"n1"})
+		t.Errorf("got %+v, want CommonName system:node:n1, Organization %v, 2 in IPAddresses, IPAddresses[0] "+
+			"10.0.0.1 and DNSNames %v", r, []string{"system:nodes"}, []string{"n1"})
 	}
 }
 

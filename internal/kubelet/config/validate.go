@@ -114,8 +114,8 @@ func validateImages(p *problems, c *kubelet.KubeletConfiguration, gates Gates) {
 	policy, list := c.ImagePullCredentialsVerificationPolicy, c.PreloadedImagesVerificationAllowlist
 	if !gates.On("KubeletEnsureSecretPulledImages") {
 		p.addIf(policy != "",
-			"`imagePullCredentialsVerificationPolicy` must not be set if KubeletEnsureSecretPulledImages feature gate "+
-				"is not enabled")
+			"`imagePullCredentialsVerificationPolicy` must not be set if KubeletEnsureSecretPulledImages feature "+
+				"gate is not enabled")
 		p.addIf(len(list) > 0,
 			"`preloadedImagesVerificationAllowlist` must not be set if KubeletEnsureSecretPulledImages feature gate "+
 				"is not enabled")

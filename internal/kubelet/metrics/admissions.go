@@ -25,17 +25,15 @@ func newAdmissions(k factory) admissions {
 			"[ALPHA] Total number of images garbage collected by the kubelet, whether through disk usage or image age.",
 			"reason"),
 		levels: k.counter("kubelet_pod_level_resources_admission_total",
-			"[ALPHA] Total number of pods admitted during Kubelet admission, "+
-				"categorized by resource configuration mode (pod_and_container_level, pod_level, container_level, or "+
-				"empty for "+
-				"unconfigured/BestEffort) and QoS class.", "config_mode", "qos_class"),
+			"[ALPHA] Total number of pods admitted during Kubelet admission, categorized by resource configuration "+
+				"mode (pod_and_container_level, pod_level, container_level, or empty for unconfigured/BestEffort) "+
+				"and QoS class.", "config_mode", "qos_class"),
 		perPod: k.histogram("kubelet_containers_per_pod_count", "[ALPHA] The number of containers per pod.",
 			prometheus.ExponentialBuckets(1, 2, 5)),
 		orphans: k.counter("kubelet_orphaned_runtime_pods_total",
-			"[ALPHA] Number of pods that have been detected in the container runtime "+
-				"without being already known to the pod worker. This typically indicates the kubelet was restarted "+
-				"while a pod was force "+
-				"deleted in the API or in the local configuration, which is unusual.").WithLabelValues(),
+			"[ALPHA] Number of pods that have been detected in the container runtime without being already known to "+
+				"the pod worker. This typically indicates the kubelet was restarted while a pod was force deleted in "+
+				"the API or in the local configuration, which is unusual.").WithLabelValues(),
 	}
 }
 

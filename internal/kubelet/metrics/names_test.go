@@ -105,5 +105,6 @@ func attached() *Metrics {
 // The list of the page of metrics is what the kubelet serves at /metrics and /metrics/probes.
 func TestMetricsAreListed(t *testing.T) {
 	m := attached()
-	metriclist.Check(t, "kubelet", true, metriclist.Registered(t, m.registry), metriclist.Gathered(t, m.registry), metriclist.Registered(t, m.probes))
+	metriclist.Check(t, "kubelet", true, metriclist.Registered(t, m.registry), metriclist.Gathered(t, m.registry),
+		metriclist.Registered(t, m.probes))
 }

@@ -143,9 +143,9 @@ func newPodWork(k factory) podWork {
 			"[ALPHA] Duration in seconds from kubelet seeing a pod for the first time to the pod starting to run",
 			startBuckets),
 		status: k.histogram("kubelet_pod_status_sync_duration_seconds",
-			"[ALPHA] Duration in seconds to sync a pod status update. Measures time from detection of a change to pod "+
-				"status until the API is successfully updated for that pod, even if multiple intevening changes to "+
-				"pod status occur.", []float64{0.010, 0.050, 0.100, 0.500, 1, 5, 10, 20, 30, 45, 60}),
+			"[ALPHA] Duration in seconds to sync a pod status update. Measures time from detection of a change to "+
+				"pod status until the API is successfully updated for that pod, even if multiple intevening changes "+
+				"to pod status occur.", []float64{0.010, 0.050, 0.100, 0.500, 1, 5, 10, 20, 30, 45, 60}),
 		pull: k.histogram("kubelet_image_pull_duration_seconds",
 			"[ALPHA] Duration in seconds to pull an image.", pullBuckets, "image_size_in_bytes"),
 		started: k.counter("kubelet_started_pods_total", "[ALPHA] Cumulative number of pods started"),

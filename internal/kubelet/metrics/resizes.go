@@ -10,8 +10,7 @@ import (
 )
 
 const priorityBuckets = "Label 'priority_bucket' classifies the pod priority (system-critical: >=2000000000, high: " +
-	"100000..1999999999, " +
-	"medium: 1..99999, normal: 0/default, low: -999..-1, very-low: <=-1000, unknown: nil pod). "
+	"100000..1999999999, medium: 1..99999, normal: 0/default, low: -999..-1, very-low: <=-1000, unknown: nil pod). "
 
 // resizeWork counts changes of the sizes of Pods that run.
 type resizeWork struct {
@@ -22,10 +21,9 @@ type resizeWork struct {
 func newResizeWork(k factory) resizeWork {
 	return resizeWork{
 		requested: k.counter("kubelet_container_requested_resizes_total",
-			"[ALPHA] Number of requested resizes, counted at the container level. "+
-				"Different resources on the same container are counted separately. The 'requirement' label refers to "+
-				"'memory' or 'limits'; "+
-				"the 'operation' label can be one of 'add', 'remove', 'increase' or 'decrease'.", "resource",
+			"[ALPHA] Number of requested resizes, counted at the container level. Different resources on the same "+
+				"container are counted separately. The 'requirement' label refers to 'memory' or 'limits'; the "+
+				"'operation' label can be one of 'add', 'remove', 'increase' or 'decrease'.", "resource",
 			"requirement", "operation"),
 		infeasible: k.counter("kubelet_pod_infeasible_resizes_total", "[ALPHA] Number of infeasible resizes for pods.",
 			"reason_detail"),

@@ -109,9 +109,9 @@ func (n *collector) Collect(to chan<- prometheus.Metric) {
 	major, rest, _ := strings.Cut(strings.TrimPrefix(n.sources.Version, "v"), ".")
 	minor, _, _ := strings.Cut(rest, ".")
 	gauge(desc("kubernetes_build_info",
-		"[ALPHA] A metric with a constant '1' value labeled by major, minor, git version, git commit, git tree state, "+
-			"build date, Go version, and compiler from which Kubernetes was built, and platform on which it is "+
-			"running.",
+		"[ALPHA] A metric with a constant '1' value labeled by major, minor, git version, git commit, git tree "+
+			"state, build date, Go version, and compiler from which Kubernetes was built, and platform on which it "+
+			"is running.",
 		"build_date", "compiler", "git_commit", "git_tree_state", "git_version", "go_version", "major", "minor",
 		"platform"),
 		1, "", runtime.Compiler, "", "", n.sources.Version, runtime.Version(), major, minor,
@@ -220,8 +220,8 @@ func (n *collector) pods(gauge func(*prometheus.Desc, float64, ...string)) {
 	gauge(desc("kubelet_managed_ephemeral_containers",
 		"[ALPHA] Current number of ephemeral containers in pods managed by this kubelet."), t.ephemeral)
 	desired := desc("kubelet_desired_pods",
-		"[ALPHA] The number of pods the kubelet is being instructed to run. static is true if the pod is not from the "+
-			"apiserver.", "static")
+		"[ALPHA] The number of pods the kubelet is being instructed to run. static is true if the pod is not from "+
+			"the apiserver.", "static")
 	active := desc("kubelet_active_pods",
 		"[ALPHA] The number of pods the kubelet considers active and which are being considered when admitting new "+
 			"pods. static is true if the pod is not from the apiserver.", "static")

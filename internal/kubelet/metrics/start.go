@@ -36,8 +36,8 @@ func newStartTimes(k factory) startTimes {
 	return startTimes{
 		sli: k.histogram("kubelet_pod_start_sli_duration_seconds",
 			"[ALPHA] Duration in seconds to start a pod, excluding time to pull images and run init containers, "+
-				"measured from pod creation timestamp to when all its containers are reported as started and observed "+
-				"via watch", startBuckets),
+				"measured from pod creation timestamp to when all its containers are reported as started and "+
+				"observed via watch", startBuckets),
 		total: k.histogram("kubelet_pod_start_total_duration_seconds",
 			"[ALPHA] Duration in seconds to start a pod since creation, including time to pull images and run init "+
 				"containers, measured from pod creation timestamp to when all its containers are reported as started "+

@@ -201,8 +201,8 @@ func (c *operation) fullHostname(host, domain string) (string, error) {
 	}
 	name := fmt.Sprintf("%s.%s.%s.svc.%s", host, domain, c.pod.Namespace, c.executor.d.Node.ClusterDomain)
 	if len(name) > maxFQDN {
-		return "", fmt.Errorf("failed to construct FQDN from pod hostname and cluster domain, FQDN %s is too long (%d "+
-			"characters is the max, %d characters requested)", name, maxFQDN, len(name))
+		return "", fmt.Errorf("failed to construct FQDN from pod hostname and cluster domain, FQDN %s is too long "+
+			"(%d characters is the max, %d characters requested)", name, maxFQDN, len(name))
 	}
 	return name, nil
 }

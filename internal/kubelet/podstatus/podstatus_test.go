@@ -58,8 +58,8 @@ func TestRunning(t *testing.T) {
 	s := podstatus.Generate(running(testPod("b", "a")))
 	if s.Phase != v1.PodRunning || s.PodIP != "10.0.0.9" || len(s.PodIPs) != 2 || s.HostIP != "192.0.2.1" ||
 		s.ObservedGeneration != 2 || s.QOSClass != v1.PodQOSBestEffort {
-		t.Errorf("got %+v, want Phase PodRunning, PodIP 10.0.0.9, 2 in PodIPs, HostIP 192.0.2.1, ObservedGeneration 2 "+
-			"and QOSClass PodQOSBestEffort", s)
+		t.Errorf("got %+v, want Phase PodRunning, PodIP 10.0.0.9, 2 in PodIPs, HostIP 192.0.2.1, ObservedGeneration "+
+			"2 and QOSClass PodQOSBestEffort", s)
 	}
 	if s.ContainerStatuses[0].Name != "a" || s.ContainerStatuses[0].ContainerID != "containerd://id-a" {
 		t.Errorf("statuses stand by name: %+v", s.ContainerStatuses)
@@ -123,8 +123,7 @@ func TestBeforeAnythingRuns(t *testing.T) {
 	if s.Phase != v1.PodPending || w == nil || w.Reason != "ErrImagePull" ||
 		condition(s, v1.PodInitialized).Status != v1.ConditionTrue ||
 		condition(s, v1.PodReadyToStartContainers).Status != v1.ConditionFalse {
-		t.Errorf("got %+v, want Phase PodPending, Reason ErrImagePull, Status ConditionTrue and Status "+
-			"ConditionFalse", s)
+		t.Errorf("got %+v, want Phase PodPending, Reason ErrImagePull, Status ConditionTrue and Status ConditionFalse", s)
 	}
 	if s.ContainerStatuses[0].Started == nil || *s.ContainerStatuses[0].Started {
 		t.Error("started is not false")
@@ -298,8 +297,8 @@ func TestRefusedPodStatus(t *testing.T) {
 	if s.Phase != v1.PodFailed || s.Reason != "NodeAffinity" ||
 		s.Message != "Pod was rejected: Predicate NodeAffinity failed: x" ||
 		len(s.Conditions)+len(s.ContainerStatuses) != 0 || s.StartTime == nil {
-		t.Errorf("got %+v, want PodFailed, NodeAffinity, the message of the refusal, a start time and no container or "+
-			"condition", s)
+		t.Errorf("got %+v, want PodFailed, NodeAffinity, the message of the refusal, a start time and no container "+
+			"or condition", s)
 	}
 	in.Pod.Status, in.Refusal, in.Facts = s, nil, podplan.Facts{Accepted: now, ContainersStopped: now}
 	if diff := cmp.Diff(s, podstatus.Generate(in)); diff != "" {

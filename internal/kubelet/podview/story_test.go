@@ -73,7 +73,7 @@ func play(t *testing.T, script string) string {
 		line, _, _ = strings.Cut(line, "#")
 		if words := strings.Fields(line); len(words) > 0 {
 			if err := s.command(words); err != nil {
-				t.Fatalf("%q: %v", line, err)
+				t.Fatalf("%q: got %v, want no error", line, err)
 			}
 		}
 	}

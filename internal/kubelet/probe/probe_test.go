@@ -225,8 +225,7 @@ func TestLags(t *testing.T) {
 
 func TestNoEventForGoneContainer(t *testing.T) {
 	for text, want := range map[string]bool{
-		"rpc error: code = Unknown desc = failed to exec in container: container is in CONTAINER_EXITED " +
-			"state": true,
+		"rpc error: code = Unknown desc = failed to exec in container: container is in CONTAINER_EXITED state": true,
 		"rpc error: code = NotFound desc = failed to exec in container: failed to load task: no running task found: " +
 			"not found": true,
 		`rpc error: code = Unknown desc = failed to exec in container: exec: "nosuchbinary": executable file not ` +

@@ -32,8 +32,8 @@ func Cadvisor(s *Snapshot) []*dto.MetricFamily {
 	}
 	m := s.Machine
 	out := []*dto.MetricFamily{family("cadvisor_version_info",
-		"A metric with a constant '1' value labeled by kernel version, OS version, docker version, cadvisor version & "+
-			"cadvisor revision.", gauge,
+		"A metric with a constant '1' value labeled by kernel version, OS version, docker version, cadvisor version "+
+			"& cadvisor revision.", gauge,
 		[]point{{labels: labels{"cadvisorRevision", "", "cadvisorVersion", "", "dockerVersion", "",
 			"kernelVersion", m.Kernel, "osVersion", m.OS}, value: 1}})}
 	subjects := s.subjects()

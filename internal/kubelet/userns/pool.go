@@ -48,8 +48,8 @@ func Default(w Config) (Pool, error) {
 	p := Pool{First: per, Length: uint64(per) * uint64(w.MaxPods), PerPod: per}
 	if uint64(p.First)+p.Length > math.MaxUint32+1 {
 		return Pool{},
-			fmt.Errorf("userNamespaces.idsPerPod: Invalid value: %d: %d Pods (maxPods) of so many ids each do not fit "+
-				"into 32 bits: lower one of the two", per, w.MaxPods)
+			fmt.Errorf("userNamespaces.idsPerPod: Invalid value: %d: %d Pods (maxPods) of so many ids each do not "+
+				"fit into 32 bits: lower one of the two", per, w.MaxPods)
 	}
 	return p, nil
 }

@@ -116,8 +116,7 @@ func remedy(v *v1.Volume, err error) string {
 		return "see whether that signer runs and is called so: kubectl describe podcertificaterequests"
 	case strings.Contains(text, "PodCertificateRequest"):
 		return "the signer's answer is its last for this Pod: change podCertificate in the template as its words " +
-			"ask, " +
-			"and make the Pod anew"
+			"ask, and make the Pod anew"
 	case v != nil && v.HostPath != nil:
 		return "create the path on the node, or correct path and type"
 	case v != nil && v.NFS != nil:

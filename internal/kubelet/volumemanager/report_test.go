@@ -9,8 +9,8 @@ import (
 // Who waits for a signer looks at the signer; whose request was refused has to ask otherwise.
 func TestFixesOfCertificates(t *testing.T) {
 	for text, want := range map[string]string{
-		"waiting for signer example.com/s to answer PodCertificateRequest n/r, made 3s ago": "kubectl " +
-			"describe podcertificaterequests",
+		"waiting for signer example.com/s to answer PodCertificateRequest n/r, made 3s ago": "kubectl describe " +
+			"podcertificaterequests",
 		"signer example.com/s denied PodCertificateRequest n/r: UnsupportedKeyType: ask for ED25519": "change " +
 			"podCertificate",
 	} {

@@ -98,8 +98,8 @@ func TestMeasureVersion1(t *testing.T) {
 		"memory/g/p/memory.limit_in_bytes":   "9223372036854771712\n",
 		"memory/g/p/memory.failcnt":          "4\n",
 		"memory/g/p/memory.oom_control":      "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n",
-		"memory/g/p/memory.stat": "total_rss 300\ntotal_cache 600\ntotal_inactive_file " +
-			"1200\ntotal_active_file 1\ntotal_pgfault 7\n",
+		"memory/g/p/memory.stat": "total_rss 300\ntotal_cache 600\ntotal_inactive_file 1200\ntotal_active_file " +
+			"1\ntotal_pgfault 7\n",
 		"pids/cgroup.procs":     "",
 		"pids/g/p/pids.current": "6\n",
 		"pids/g/p/pids.max":     "100\n",

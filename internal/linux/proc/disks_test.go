@@ -17,8 +17,7 @@ func TestDisksAreReadWhole(t *testing.T) {
 		}
 	}
 	const text = " 254       0 vda 10 1 200 5 30 2 40 9 0 0 0 0 0 0 0 0 0\n 254       1 vda1 10 1 200 5 30 2 40 9 0 " +
-		"0 " +
-		"0\n   7       0 loop0 1 1 1 1 1 1 1 1 1 1 1\n 253 0 zram0 1 1 1 1 1 1 1 1 1 1 1\n  8 0 cut\n"
+		"0 0\n   7       0 loop0 1 1 1 1 1 1 1 1 1 1 1\n 253 0 zram0 1 1 1 1 1 1 1 1 1 1 1\n  8 0 cut\n"
 	if err := os.WriteFile(filepath.Join(root, "proc/diskstats"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -26,8 +26,7 @@ func tree(t *testing.T, files map[string]string) string {
 
 func TestRead(t *testing.T) {
 	root := tree(t, map[string]string{
-		"proc/meminfo": "MemTotal:       16384 kB\nMemFree:  100 kB\nSwapTotal: 8 " +
-			"kB\nHugePages_Total:       3\n",
+		"proc/meminfo":                   "MemTotal:       16384 kB\nMemFree:  100 kB\nSwapTotal: 8 kB\nHugePages_Total:       3\n",
 		"sys/devices/system/cpu/online":  "0-3,6\n",
 		"proc/sys/kernel/random/boot_id": "b00t\n", "proc/sys/kernel/osrelease": "6.1.0-13-amd64\n",
 		"etc/machine-id": "machine\n",
@@ -67,8 +66,8 @@ func TestSample(t *testing.T) {
 	}
 	if u.CPUNanoseconds != 170*1e7 || u.MemoryWorkingSet != 400<<10 || u.MemoryUsed != 700<<10 ||
 		u.MemoryRSS != 50<<10 || u.Processes != 80 || u.MaxProcesses != 4194304 {
-		t.Errorf("got %+v, want CPUNanoseconds %v, MemoryWorkingSet %v, MemoryUsed %v, MemoryRSS %v, Processes 80 and "+
-			"MaxProcesses 4194304", u, 170*1e7, 400<<10, 700<<10, 50<<10)
+		t.Errorf("got %+v, want CPUNanoseconds %v, MemoryWorkingSet %v, MemoryUsed %v, MemoryRSS %v, Processes 80 "+
+			"and MaxProcesses 4194304", u, 170*1e7, 400<<10, 700<<10, 50<<10)
 	}
 }
 

@@ -466,9 +466,9 @@ func TestARoutersAdvertisementsAreHeardOn(t *testing.T) {
 	}
 	w.in(w.host, func() error {
 		out, err := exec.Command("sh", "-ec",
-			"sysctl -qw net.ipv6.conf.uplink.accept_ra=1; ip -6 route add default via fe80::1 dev uplink proto ra; ip "+
-				"link add quiet type veth peer name silent; sysctl -qw net.ipv6.conf.quiet.accept_ra=1; ip link set "+
-				"quiet up").CombinedOutput()
+			"sysctl -qw net.ipv6.conf.uplink.accept_ra=1; ip -6 route add default via fe80::1 dev uplink proto ra; "+
+				"ip link add quiet type veth peer name silent; sysctl -qw net.ipv6.conf.quiet.accept_ra=1; ip link "+
+				"set quiet up").CombinedOutput()
 		if err != nil {
 			t.Fatalf("got error %v, want none: %s", err, out)
 		}

@@ -135,8 +135,7 @@ func TestErrorsNameTheField(t *testing.T) {
 		"two of one name": {"profiles: [{schedulerName: a}, {schedulerName: a}]",
 			`profiles[1].schedulerName: Duplicate value: "a"`},
 		"no name": {"profiles: [{schedulerName: a}, {}]", "profiles[1].schedulerName: Required value"},
-		"strategy": {"profiles: [{pluginConfig: [{name: NodeResourcesFit, args: {scoringStrategy: {type: " +
-			"Best}}}]}]",
+		"strategy": {"profiles: [{pluginConfig: [{name: NodeResourcesFit, args: {scoringStrategy: {type: Best}}}]}]",
 			`profiles[0].pluginConfig[0].args.scoringStrategy.type: Unsupported value: "Best": supported values: ` +
 				`"LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"`},
 		"weight": {"profiles: [{pluginConfig: [{name: NodeResourcesFit, args: {scoringStrategy: {type: " +
@@ -160,10 +159,8 @@ func TestErrorsNameTheField(t *testing.T) {
 			"leaderElection.leaseDuration: Invalid value: \"10s\": must be greater than `RenewDeadline`"},
 		"lock": {"leaderElection: {resourceLock: configmaps}",
 			`leaderElection.resourceLock: Invalid value: "configmaps": resourceLock value must be "leases"`},
-		"gang's wait": {"profiles: [{pluginConfig: [{name: Coscheduling, args: {permitWaitingTimeSeconds: " +
-			"-1}}]}]", "profiles[0].pluginConfig[0].args.permitWaitingTimeSeconds: Invalid value: -1: must be " +
-			"greater " +
-			"than or equal to 0"},
+		"gang's wait": {"profiles: [{pluginConfig: [{name: Coscheduling, args: {permitWaitingTimeSeconds: -1}}]}]", "profiles[0].pluginConfig[0].args.permitWaitingTimeSeconds: Invalid value: -1: must be " +
+			"greater than or equal to 0"},
 		"gang's typo": {"profiles: [{pluginConfig: [{name: Coscheduling, args: {permitWaitSeconds: 1}}]}]",
 			`unknown field "permitWaitSeconds"`},
 		"twice enabled": {"profiles: [{plugins: {score: {enabled: [{name: X}, {name: X}]}}}]",
@@ -173,8 +170,7 @@ func TestErrorsNameTheField(t *testing.T) {
 				"{scoringStrategy: {type: RequestedToCapacityRatio, requestedToCapacityRatio: {shape: [{utilization: "+
 					"50, score: 11}, {utilization: 20, score: 1}]}}}"),
 			"[profiles[0].pluginConfig[0].args.scoringStrategy.requestedToCapacityRatio.shape[1].utilization: " +
-				"Invalid " +
-				"value: 20: values must be sorted in increasing order, " +
+				"Invalid value: 20: values must be sorted in increasing order, " +
 				"profiles[0].pluginConfig[0].args.scoringStrategy.requestedToCapacityRatio.shape[0].score: Invalid " +
 				"value: 11: not in valid range [0, 10]]"},
 		"weight of balance": {args("NodeResourcesBalancedAllocation", "{resources: [{name: cpu, weight: 2}]}"),

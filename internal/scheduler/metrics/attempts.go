@@ -118,8 +118,8 @@ func newExtensionPoints(r metrics.KubeRegistry) *ExtensionPoints {
 			Help: "Duration of all plugins of an extension point.", Buckets: metrics.ExponentialBuckets(0.0001, 2, 12),
 			StabilityLevel: metrics.STABLE}, "extension_point", "status", "profile"),
 		plugin: histogramOf(&metrics.HistogramOpts{Name: "plugin_execution_duration_seconds",
-			Help: "Duration of a plugin at an extension point, in one cycle of ten. At Filter and Score it is " +
-				"that of one node, or of all nodes judged at once from columns.",
+			Help: "Duration of a plugin at an extension point, in one cycle of ten. At Filter and Score it is that " +
+				"of one node, or of all nodes judged at once from columns.",
 			Buckets: metrics.ExponentialBuckets(0.00001, 1.5, 20), StabilityLevel: metrics.BETA}, "plugin",
 			"extension_point", "status"),
 		permit: histogramOf(&metrics.HistogramOpts{Name: "permit_wait_duration_seconds",

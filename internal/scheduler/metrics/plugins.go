@@ -29,8 +29,8 @@ func newPlugins(r metrics.KubeRegistry) *Plugins {
 			"Attempts to schedule Pods that a plugin took part in, at PreFilter, Filter, PreScore and Score.",
 			metrics.BETA, "plugin", "extension_point", "profile")}
 	m.batch = counter("batch_attempts_total",
-		"Rulings by the use of verdicts kept from Pods of the same shape: hint_used, no_hint when the shape is new or "+
-			"the Pod is nominated for a node, hint_not_used when they do not suffice.",
+		"Rulings by the use of verdicts kept from Pods of the same shape: hint_used, no_hint when the shape is new "+
+			"or the Pod is nominated for a node, hint_not_used when they do not suffice.",
 		metrics.ALPHA, "profile", "result")
 	r.MustRegister(m.total, m.batch)
 	return m

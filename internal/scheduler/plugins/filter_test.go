@@ -146,8 +146,7 @@ func TestFilterVerdicts(t *testing.T) {
 
 		"cordoned": {pl: nodeunschedulable.New(), p: newPod("p"), n: newNode("n", cordoned),
 			want: "UnschedulableAndUnresolvable: node(s) were unschedulable | cordoned (spec.unschedulable) | " +
-				"kubectl " +
-				"uncordon n"},
+				"kubectl uncordon n"},
 		"cordoned, tolerated": {pl: nodeunschedulable.New(),
 			p: newPod("p", tolerate(v1.Toleration{Key: v1.TaintNodeUnschedulable, Operator: v1.TolerationOpExists})),
 			n: newNode("n", cordoned), want: "fits"},
@@ -189,8 +188,7 @@ func TestFilterVerdicts(t *testing.T) {
 		"one milli too much": {pl: fit, p: newPod("p", requests("cpu=1001m")), n: newNode("n"),
 			pods: []*v1.Pod{newPod("q", onNode("n"), requests("cpu=3"))},
 			want: "Unschedulable: Insufficient cpu | asks cpu 1001m, 1 left of 4 | request 1m cpu less, free as " +
-				"much, " +
-				"or add a node"},
+				"much, or add a node"},
 		"cpu and memory": {pl: fit, p: newPod("p", requests("cpu=2", "memory=2Gi")), n: newNode("n"),
 			pods: []*v1.Pod{newPod("q", onNode("n"), requests("cpu=3", "memory=7Gi"))},
 			want: "Unschedulable: Insufficient cpu, Insufficient memory | asks cpu 2, 1 left of 4; asks memory 2Gi, " +
@@ -204,16 +202,14 @@ func TestFilterVerdicts(t *testing.T) {
 		"too many Pods": {pl: fit, p: newPod("p"), n: newNode("n", allocatable("pods=1")),
 			pods: []*v1.Pod{newPod("q", onNode("n"))},
 			want: "Unschedulable: Too many pods | 1 of 1 Pods already there | remove a Pod from the node, add a " +
-				"node, " +
-				"or raise the kubelet's maxPods"},
+				"node, or raise the kubelet's maxPods"},
 		"extended, too few": {pl: fit, p: newPod("p", requests("nvidia.com/gpu=2")),
 			n: newNode("n", allocatable("nvidia.com/gpu=1")),
 			want: "UnschedulableAndUnresolvable: Insufficient nvidia.com/gpu | asks nvidia.com/gpu 2, the whole node " +
 				"has 1 | request at most 1 nvidia.com/gpu, or add a larger node"},
 		"extended, none": {pl: fit, p: newPod("p", requests("nvidia.com/gpu=2")), n: newNode("n"),
 			want: "UnschedulableAndUnresolvable: Insufficient nvidia.com/gpu | asks nvidia.com/gpu 2, the node " +
-				"offers " +
-				"none | add a node that offers nvidia.com/gpu"},
+				"offers none | add a node that offers nvidia.com/gpu"},
 		"extended, ignored": {pl: must(noderesources.NewFit(fitArgs(nil, "nvidia.com"))),
 			p: newPod("p", requests("nvidia.com/gpu=2")), n: newNode("n"), want: "fits"},
 		"limits do not count": {pl: fit,

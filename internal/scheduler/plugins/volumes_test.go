@@ -119,12 +119,11 @@ func limit(node, driver string, n int32) *storagev1.CSINode {
 func TestVolumeBindingVerdicts(t *testing.T) {
 	nodes := []*v1.Node{newNode("a", label("zone", "1")), newNode("b", label("zone", "2"))}
 	elsewhere := "UnschedulableAndUnresolvable: node(s) didn't match PersistentVolume's node affinity | claim " +
-		"ns/data " +
-		"is bound to volume pv, which exists only where zone=1 | make room on a node with zone=1, or add one there"
+		"ns/data is bound to volume pv, which exists only where zone=1 | make room on a node with zone=1, or add one " +
+		"there"
 	nothing := "UnschedulableAndUnresolvable: node(s) didn't find available persistent volumes to bind | claim " +
 		"ns/data (1Gi of class local) finds no free volume that this node reaches, and none can be provisioned for " +
-		"it " +
-		"| add a volume of class local with at least 1Gi, or use a class that provisions"
+		"it | add a volume of class local with at least 1Gi, or use a class that provisions"
 	waits, data := newClass("local", noProvisioner, later), newClaim("data", "local", "1Gi")
 	for name, c := range map[string]struct {
 		p       *v1.Pod
@@ -161,9 +160,9 @@ func TestVolumeBindingVerdicts(t *testing.T) {
 				newVolume("pv", "local", "1Gi", only("zone", "1"))}, a: "fits", b: elsewhere},
 		"bound, volume gone": {p: newPod("p", mounts("data")),
 			objects: []runtime.Object{waits, newClaim("data", "local", "1Gi", boundTo("pv"))},
-			a: "UnschedulableAndUnresolvable: node(s) unavailable due to one or more pvc(s) bound to " +
-				"non-existent pv(s) | claim ns/data is bound to volume pv, which is not there any more | restore the " +
-				"volume, or make the claim anew",
+			a: "UnschedulableAndUnresolvable: node(s) unavailable due to one or more pvc(s) bound to non-existent " +
+				"pv(s) | claim ns/data is bound to volume pv, which is not there any more | restore the volume, or " +
+				"make the claim anew",
 			b: "UnschedulableAndUnresolvable: node(s) unavailable due to one or more pvc(s) bound to non-existent " +
 				"pv(s) | claim ns/data is bound to volume pv, which is not there any more | restore the volume, or " +
 				"make the claim anew"},
@@ -252,9 +251,8 @@ func TestVolumeZoneVerdicts(t *testing.T) {
 		volumezone.New(volumelisters.Of(bound,
 			newVolume("pv", "zonal", "1Gi", volumeLabel(v1.LabelTopologyZone, "1")))), snapshot.Of(nodes, nil))
 	want := "UnschedulableAndUnresolvable: node(s) had no available volume zone | claim ns/data is bound to volume " +
-		"pv " +
-		"in topology.kubernetes.io/zone=1, the node has 2 | make room on a node with topology.kubernetes.io/zone=1, " +
-		"or add one there"
+		"pv in topology.kubernetes.io/zone=1, the node has 2 | make room on a node with " +
+		"topology.kubernetes.io/zone=1, or add one there"
 	if got := statusText(r, "b"); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

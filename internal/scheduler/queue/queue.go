@@ -70,7 +70,7 @@ const (
 //	            the gate         ├───────── errorBackoffQ   by an error
 //	                             │ back-off
 //	                             │ is over
-//	                             ├───────── backoffQ        a plugin refused it, but an event since
+//	                             ├───────── backoffQ        a plugin refused it, an event since
 //	                             │ back-off    ▲            then may help
 //	                             │ is over     │ while the back-off lasts
 //	                             └─────────────┴─── unschedulable   a plugin refused it

@@ -195,8 +195,8 @@ func (c *cycle) weigh(p int, s WeightedScorePlugin) *framework.Status {
 	for i := range list {
 		if list[i].Score < framework.MinScore || list[i].Score > framework.MaxScore {
 			return framework.AsStatus(
-				fmt.Errorf("applying score defaultWeights on Score plugins: plugin %q returns an invalid score %v, it "+
-					"should in the range of [%v, %v] after normalizing",
+				fmt.Errorf("applying score defaultWeights on Score plugins: plugin %q returns an invalid score %v, "+
+					"it should in the range of [%v, %v] after normalizing",
 					s.Name(), list[i].Score, framework.MinScore, framework.MaxScore)).WithPlugin(s.Name())
 		}
 		b.totals[i] += list[i].Score * s.Weight

@@ -25,8 +25,8 @@ func (p *Plugin) admitGroup(a admission.Attributes) error {
 	}
 	if n := g.Spec.Priority; n != nil && *n != class.Value {
 		return admission.NewForbidden(a,
-			fmt.Errorf("the integer value of priority (%d) must not be provided in pod group spec; priority admission "+
-				"controller computed %d from the given PriorityClass name", *n, class.Value))
+			fmt.Errorf("the integer value of priority (%d) must not be provided in pod group spec; priority "+
+				"admission controller computed %d from the given PriorityClass name", *n, class.Value))
 	}
 	g.Spec.PriorityClassName, g.Spec.Priority = class.Name, &class.Value
 	return nil

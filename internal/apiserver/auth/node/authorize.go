@@ -291,8 +291,8 @@ func (z *Authorizer) authorizeResourceSlice(ctx context.Context, node string, a 
 		return false, "can only list/watch/deletecollection resourceslices with nodeName field selector"
 	}
 	return false,
-		"only the following verbs are allowed for a ResourceSlice: get, watch, list, create, update, patch, " +
-			"delete, deletecollection"
+		"only the following verbs are allowed for a ResourceSlice: get, watch, list, create, update, patch, delete, " +
+			"deletecollection"
 }
 
 func authorizeCertificate(_ context.Context, node string, a authorizer.Attributes) (bool, string) {

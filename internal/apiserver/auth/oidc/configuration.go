@@ -64,8 +64,7 @@ func configurationFromFlags(f Flags) (*apiserver.AuthenticationConfiguration, er
 	}
 	if f.IssuerURL == "" || f.ClientID == "" {
 		return nil, errors.New("--oidc-issuer-url and --oidc-client-id must be specified together when any OIDC " +
-			"flags " +
-			"are set")
+			"flags are set")
 	}
 	j := apiserver.JWTAuthenticator{Issuer: apiserver.Issuer{URL: f.IssuerURL, Audiences: []string{f.ClientID}}}
 	if f.CAFile != "" {

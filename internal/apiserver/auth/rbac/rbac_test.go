@@ -177,9 +177,8 @@ func TestNobodyGrantsWhatTheyLack(t *testing.T) {
 				`; resolution errors: [roles.rbac.authorization.k8s.io "gone" not found]`},
 		"none": {&user.DefaultInfo{Name: "eve"},
 			"user \"eve\" (groups=[]) is attempting to grant RBAC permissions not currently " +
-				"held:\n{APIGroups:[\"\"], " +
-				"Resources:[\"nodes\"], Verbs:[\"get\" \"list\"]}\n{APIGroups:[\"\"], Resources:[\"pods\"], " +
-				"Verbs:[\"get\" \"list\"]}"},
+				"held:\n{APIGroups:[\"\"], Resources:[\"nodes\"], Verbs:[\"get\" \"list\"]}\n{APIGroups:[\"\"], " +
+				"Resources:[\"pods\"], Verbs:[\"get\" \"list\"]}"},
 		"master": {&user.DefaultInfo{Name: "root", Groups: []string{"system:masters"}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -70,7 +70,7 @@ func TestClaimTemplatesAreVolumes(t *testing.T) {
 	s.Spec.VolumeClaimTemplates[0].Labels = map[string]string{"z": "z"}
 	if got := errorTexts(checkStatefulSet(s, previous)); !strings.HasPrefix(got,
 		"spec.volumeClaimTemplates: Invalid value: ") || !strings.HasSuffix(got, "field is immutable") {
-		t.Errorf(`got %v, want it beginning with "spec.volumeClaimTemplates: Invalid value:" and it ending in "field `+
+		t.Errorf(`got %v, want it beginning with "spec.volumeClaimTemplates: Invalid value:" and ending in "field `+
 			`is immutable"`, got)
 	}
 }
@@ -146,8 +146,7 @@ func TestCollisionsNeverDecrease(t *testing.T) {
 	now := &appsv1.Deployment{Status: appsv1.DeploymentStatus{CollisionCount: new(int32(1)), Replicas: 3,
 		ReadyReplicas: 1, AvailableReplicas: 2}}
 	want := "status.availableReplicas: Invalid value: 2: cannot be greater than " +
-		"readyReplicas\nstatus.collisionCount: " +
-		"Invalid value: 1: cannot be decremented"
+		"readyReplicas\nstatus.collisionCount: Invalid value: 1: cannot be decremented"
 	if got := errorTexts(checkDeploymentStatus(now, previous)); got != want {
 		t.Errorf("checkDeploymentStatus = %v, want %v", got, want)
 	}

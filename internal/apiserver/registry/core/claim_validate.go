@@ -36,8 +36,8 @@ func validateClaimUpdate(c, old *v1.PersistentVolumeClaim) field.ErrorList {
 	}
 	if !apiequality.Semantic.DeepEqual(now.Spec, previous.Spec) {
 		errs = append(errs, field.Forbidden(field.NewPath("spec"),
-			fmt.Sprintf("spec is immutable after creation except resources.requests and volumeAttributesClassName for "+
-				"bound claims\n%v", diff.Diff(previous.Spec, now.Spec))))
+			fmt.Sprintf("spec is immutable after creation except resources.requests and volumeAttributesClassName "+
+				"for bound claims\n%v", diff.Diff(previous.Spec, now.Spec))))
 	}
 	if has := old.Status.Capacity[v1.ResourceStorage]; newSize.Cmp(oldSize) < 0 && newSize.Cmp(has) <= 0 {
 		errs = append(errs, field.Forbidden(field.NewPath("spec", "resources", "requests", "storage"),

@@ -76,12 +76,12 @@ func TestVolumeRules(t *testing.T) {
 		!strings.Contains(got, ": field is immutable, except for updating from beta label to GA") ||
 		!strings.Contains(got,
 			"spec.volumeAttributesClassName: Forbidden: update from non-nil value to nil is forbidden") {
-		t.Errorf(`got %v, want it with "nodeAffinity: Invalid value:", it with ": field is immutable, except for `+
-			`updating from beta la…" and it with "spec.volumeAttributesClassName: Forbidden: update from…"`, got)
+		t.Errorf(`got %v, want it with "nodeAffinity: Invalid value:", with ": field is immutable, except for `+
+			`updating from beta la…" and with "spec.volumeAttributesClassName: Forbidden: update from…"`, got)
 	}
 	inline := errorText(ValidateInlineVolume(&old.Spec, field.NewPath("spec")))
-	if inline != "spec.capacity: Forbidden: may not be specified in the context of inline volumes\nspec.nodeAffinity: "+
-		"Forbidden: may not be specified in the context of inline volumes" {
+	if inline != "spec.capacity: Forbidden: may not be specified in the context of inline "+
+		"volumes\nspec.nodeAffinity: Forbidden: may not be specified in the context of inline volumes" {
 		t.Errorf(`got %v, want inline "spec.capacity: Forbidden: may not be specified in the …"`, inline)
 	}
 }
@@ -178,7 +178,7 @@ func TestEventsStay(t *testing.T) {
 	fresh := request.WithRequestInfo(context.Background(), &request.RequestInfo{APIGroup: "events.k8s.io"})
 	if got := errorText(validateEvent(fresh, now, old)); !strings.HasPrefix(got,
 		`reason: Invalid value: "Other": field is immutable`) || strings.Contains(got, "series") {
-		t.Errorf(`got %v, want it beginning with 'reason: Invalid value: "Other": field is immutable' and it without `+
+		t.Errorf(`got %v, want it beginning with 'reason: Invalid value: "Other": field is immutable' and without `+
 			`series`, got)
 	}
 	if got := errorText(validateEvent(request.WithRequestInfo(context.Background(), &request.RequestInfo{}), now,

@@ -54,9 +54,8 @@ func features(list []string) field.ErrorList {
 			errs = append(errs,
 				field.Invalid(path.Index(i), f,
 					fmt.Sprintf("invalid feature name %q: must start with an UpperCamelCase segment, with subsequent "+
-						"segments separated by '/' "+
-						"(e.g., MyFeature or MyFeature/mySubFeature), and contain only alphanumeric characters and "+
-						"slashes", f)))
+						"segments separated by '/' (e.g., MyFeature or MyFeature/mySubFeature), and contain only "+
+						"alphanumeric characters and slashes", f)))
 		}
 	}
 	return errs

@@ -223,8 +223,8 @@ func preconditions(p *v1.Pod, pre *metav1.Preconditions) error {
 	pods := schema.GroupResource{Resource: "Pod"}
 	if pre.UID != nil && *pre.UID != "" && *pre.UID != p.UID {
 		return errors.NewConflict(pods, p.Name,
-			fmt.Errorf("the UID in the precondition (%s) does not match the UID in record (%s). The object might have "+
-				"been deleted and then recreated", *pre.UID, p.UID))
+			fmt.Errorf("the UID in the precondition (%s) does not match the UID in record (%s). The object might "+
+				"have been deleted and then recreated", *pre.UID, p.UID))
 	}
 	if pre.ResourceVersion != nil && *pre.ResourceVersion != "" && *pre.ResourceVersion != p.ResourceVersion {
 		return errors.NewConflict(pods, p.Name,

@@ -12,9 +12,9 @@ import (
 
 // certificateAdvice is what helps when a kubelet's serving certificate is not believed.
 const certificateAdvice = "have that kubelet ask for a certificate (serverTLSBootstrap: true in its " +
-	"KubeletConfiguration, then `kubectl certificate approve`), " +
-	"or give the API server the authority of its own with --kubelet-certificate-authority (that of a self-signed one " +
-	"is kubelet-pki/kubelet.crt in the kubelet's data directory)"
+	"KubeletConfiguration, then `kubectl certificate approve`), or give the API server the authority of its own with " +
+	"--kubelet-certificate-authority (that of a self-signed one is kubelet-pki/kubelet.crt in the kubelet's data " +
+	"directory)"
 
 // withCertificateAdvice adds to a refusal of a kubelet's serving certificate what to give; other
 // errors stay as they are.

@@ -339,8 +339,7 @@ func TestResizeRules(t *testing.T) {
 	}
 	delete(now.Spec.Containers[0].Resources.Requests, v1.ResourceCPU)
 	if got, want := causes(r.validate(now, old)),
-		"spec.containers[0].resources.requests: Forbidden: resource "+
-			"requests cannot be removed"; got != want {
+		"spec.containers[0].resources.requests: Forbidden: resource requests cannot be removed"; got != want {
 		t.Errorf("r.validate(now, old) = %q, want %q", got, want)
 	}
 }

@@ -139,8 +139,7 @@ func TestSpecRules(t *testing.T) {
 			s.Containers[0].SecurityContext = &v1.SecurityContext{WindowsOptions: &v1.WindowsSecurityContextOptions{
 				HostProcess: new(true)}}
 		}, "spec.containers[0].securityContext.windowsOptions.hostProcess: Invalid value: true: pod hostProcess " +
-			"value " +
-			"must be identical if both are specified, was false"},
+			"value must be identical if both are specified, was false"},
 		"sysctl by two spellings": {func(s *v1.PodSpec) {
 			s.SecurityContext = &v1.PodSecurityContext{Sysctls: []v1.Sysctl{{Name: "kernel.shm_rmid_forced"},
 				{Name: "kernel/shm_rmid_forced"}}}

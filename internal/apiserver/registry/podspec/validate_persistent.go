@@ -86,8 +86,8 @@ func (j *validator) persistentISCSI(s *v1.ISCSIPersistentVolumeSource, name stri
 	j.requireField(p, "targetPortal", s.TargetPortal)
 	if s.InitiatorName != nil && len(name+":"+s.TargetPortal) > longest {
 		j.Invalid(p.Child("targetportal"), s.TargetPortal,
-			"Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is "+
-				"specified.")
+			"Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName "+
+				"is specified.")
 	}
 	j.target(s.IQN, p.Child("iqn"), valid)
 	j.lun(s.Lun, p)

@@ -144,8 +144,8 @@ func checkDevice(f *typed.Errors, d *resourcev1.Device, p *field.Path, perDevice
 func checkDeviceNodes(f *typed.Errors, d *resourcev1.Device, p *field.Path, perDevice bool) {
 	if !perDevice {
 		if d.NodeName != nil || d.NodeSelector != nil || d.AllNodes != nil {
-			f.Invalid(p, nil, "`nodeName`, `nodeSelector` and `allNodes` can only be set "+
-				"if `perDeviceNodeSelection` is set to true in the ResourceSlice spec")
+			f.Invalid(p, nil, "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` "+
+				"is set to true in the ResourceSlice spec")
 		}
 		return
 	}
@@ -169,8 +169,8 @@ func checkDeviceNodes(f *typed.Errors, d *resourcev1.Device, p *field.Path, perD
 	default:
 		f.Invalid(at, false, "must be either unset or set to true")
 	}
-	const one = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required " +
-		"when `perDeviceNodeSelection` is set to true in the ResourceSlice spec"
+	const one = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` " +
+		"is set to true in the ResourceSlice spec"
 	switch {
 	case len(set) == 0:
 		f.Required(p, one)

@@ -51,8 +51,8 @@ func (t *TokenREST) bindToObject(ctx context.Context, ref *authenticationv1.Boun
 	}
 	if ref.UID != "" && ref.UID != uid {
 		return apierrors.NewConflict(schema.GroupResource{Group: gvk.Group, Resource: gvk.Kind}, ref.Name,
-			fmt.Errorf("the UID in the bound object reference (%s) does not match the UID in record. The object might "+
-				"have been deleted and then recreated", ref.UID))
+			fmt.Errorf("the UID in the bound object reference (%s) does not match the UID in record. The object "+
+				"might have been deleted and then recreated", ref.UID))
 	}
 	return nil
 }

@@ -98,8 +98,8 @@ func (a *Allocator) releaseStored(ctx context.Context, s *v1.Service, ips []stri
 }
 
 // store stores the transaction's addresses and ports. If one of them belongs to another owner,
-// nothing stays stored, and markAllocated, to be called with the lock held, marks it as allocated in
-// memory; otherwise it is nil.
+// nothing stays stored, and markAllocated, to be called with the lock held, marks it as allocated
+// in memory; otherwise it is nil.
 func (t *allocationTransaction) store(ctx context.Context, s *v1.Service) (markAllocated func(), err error) {
 	if t.ipStorage != nil {
 		for i, ip := range t.ips {

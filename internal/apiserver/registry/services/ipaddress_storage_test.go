@@ -136,8 +136,7 @@ func TestMend(t *testing.T) {
 		"10.0.0.6 IPAddressWrongReference IPAddress: 10.0.0.6 for Service n/a has a wrong reference; cleaning up",
 		"b ClusterIPNotAllocated Cluster IP [IPv4]: 10.0.0.2 is not allocated; repairing",
 		"twin ClusterIPAlreadyAllocated Cluster IP [IPv4]:10.0.0.1 was assigned to multiple services; please " +
-			"recreate " +
-			"service",
+			"recreate service",
 		"c ClusterIPNotAllocated the ClusterIP [IPv4]: 10.0.0.5 for Service n/c has a wrong reference; repairing",
 		"far ClusterIPOutOfRange Cluster IP [IPv4]: 10.9.9.9 is not within any configured Service CIDR; please " +
 			"recreate service",

@@ -54,13 +54,13 @@ var (
 var (
 	repairIPErrors = metrics.NewCounterVec(&metrics.CounterOpts{Namespace: "apiserver", Subsystem: "clusterip_repair",
 		Name: "ip_errors_total",
-		Help: "Number of errors detected on clusterips by the repair loop broken down by type of error: " +
-			"leak, repair, full, outOfRange, duplicate, unknown, invalid",
+		Help: "Number of errors detected on clusterips by the repair loop broken down by type of error: leak, " +
+			"repair, full, outOfRange, duplicate, unknown, invalid",
 		StabilityLevel: metrics.ALPHA}, []string{"type"})
 	repairPortErrors = metrics.NewCounterVec(&metrics.CounterOpts{Namespace: "apiserver", Subsystem: "nodeport_repair",
 		Name: "port_errors_total",
-		Help: "Number of errors detected on ports by the repair loop broken down by type of error: leak, " +
-			"repair, full, outOfRange, duplicate, unknown",
+		Help: "Number of errors detected on ports by the repair loop broken down by type of error: leak, repair, " +
+			"full, outOfRange, duplicate, unknown",
 		StabilityLevel: metrics.ALPHA}, []string{"type"})
 	repairIPFailures = metrics.NewCounter(&metrics.CounterOpts{Namespace: "apiserver", Subsystem: "clusterip_repair",
 		Name:           "reconcile_errors_total",

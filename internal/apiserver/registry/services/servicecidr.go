@@ -16,8 +16,7 @@ const rangeFinalizer = "networking.k8s.io/service-cidr-finalizer"
 const (
 	readyMessage       = "Kubernetes Service CIDR is ready"
 	terminatingMessage = "There are still IPAddresses referencing the ServiceCIDR, please remove them or create a " +
-		"new " +
-		"ServiceCIDR"
+		"new ServiceCIDR"
 	terminating = networkingv1.ServiceCIDRReasonTerminating
 )
 

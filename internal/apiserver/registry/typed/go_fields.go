@@ -13,9 +13,9 @@ import (
 // fields, set or not, at every depth, in slices too. Upstream validates internal types, which have
 // no JSON tags, and field.Error prints values as JSON; clients see `{"Type":"Odd","RollingUpdate":
 // null}`. Types of meta/v1 (which internal types hold as they are) and values that marshal
-// themselves (quantities, times, IntOrString) keep their JSON names. Maps do too: none of those that
-// are printed hold structs. Upstream flattens embedded structs (a template's ObjectMeta); here they
-// print by their type's name.
+// themselves (quantities, times, IntOrString) keep their JSON names. Maps do too: none of those
+// that are printed hold structs. Upstream flattens embedded structs (a template's ObjectMeta); here
+// they print by their type's name.
 func GoFields(v any) any { return goFields{v} }
 
 type goFields struct{ v any }

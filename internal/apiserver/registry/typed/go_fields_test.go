@@ -19,7 +19,8 @@ func TestGoFieldsPrintAsUpstreamsInternalTypes(t *testing.T) {
 		value any
 		want  string
 	}{
-		"unset fields are printed": {appsv1.StatefulSetUpdateStrategy{Type: "Odd"}, `{"Type":"Odd","RollingUpdate":null}`},
+		"unset fields are printed": {appsv1.StatefulSetUpdateStrategy{Type: "Odd"},
+			`{"Type":"Odd","RollingUpdate":null}`},
 		"structs below pointers": {&corev1.SecurityContext{Capabilities: &corev1.Capabilities{
 			Add: []corev1.Capability{"A"}}}, `"Capabilities":{"Add":["A"],"Drop":null},`},
 		"structs in slices": {corev1.ScopeSelector{MatchExpressions: []corev1.ScopedResourceSelectorRequirement{{

@@ -246,14 +246,14 @@ func TestBadConfiguration(t *testing.T) {
 		provider("a/b", "v1", fields):    `providers[0].name: Invalid value: "a/b": provider name cannot contain path`,
 		provider("plugin", "v2", fields): "providers[0].apiVersion: Unsupported value",
 
-		provider("plugin", "v1", "matchImages: [], defaultCacheDuration: 1m"): "" +
-			"providers[0].matchImages: Required value: at least 1 item in matchImages is required",
+		provider("plugin", "v1", "matchImages: [], defaultCacheDuration: 1m"): "providers[0].matchImages: Required " +
+			"value: at least 1 item in matchImages is required",
 
 		provider("plugin", "v1", "matchImages: [a.b]"): "providers[0].defaultCacheDuration: Required value",
 		provider("plugin", "v1", "matchImage: [a.b]"):  `unknown field "providers[0].matchImage"`,
 
-		plugin + "  tokenAttributes: {serviceAccountTokenAudience: a, requireServiceAccount: true}\n": "" +
-			"providers[0].tokenAttributes.cacheType: Required value",
+		plugin + "  tokenAttributes: {serviceAccountTokenAudience: a, requireServiceAccount: true}\n": "providers[0].tokenAttributes.cacheType: " +
+			"Required value",
 
 		plugin + plugin: `providers[1].name: Duplicate value: "plugin"`,
 	} {

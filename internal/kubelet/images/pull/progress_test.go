@@ -109,7 +109,7 @@ func TestLeavingTheQueueAdvancesOthers(t *testing.T) {
 		synctest.Wait()
 		if got := strings.Join(n.of("p2"), "; "); !strings.Contains(got, "place 2") || !strings.Contains(got,
 			"place 1") {
-			t.Errorf(`got %v, want it with "place 2" and it with "place 1"`, got)
+			t.Errorf(`got %v, want it with "place 2" and with "place 1"`, got)
 		}
 		time.Sleep(20 * time.Second)
 		if w.pulls != 2 {

@@ -40,8 +40,8 @@ func (p Policy) Check() error {
 		switch {
 		case pattern == "":
 			return fmt.Errorf(
-				"invalid configuration: invalid image pattern in `preloadedImagesVerificationAllowlist`: the supplied "+
-					"pattern is empty: %q", pattern)
+				"invalid configuration: invalid image pattern in `preloadedImagesVerificationAllowlist`: the "+
+					"supplied pattern is empty: %q", pattern)
 		case strings.Contains(plain, "*"):
 			return fmt.Errorf(
 				"invalid configuration: invalid image pattern in `preloadedImagesVerificationAllowlist`: wildcards "+

@@ -33,8 +33,8 @@ func setUpLocal(a volume.MounterArgs, m volume.Mounted, name string) error {
 	case m.Device:
 		return nil
 	case !info.IsDir():
-		return fmt.Errorf("path %s of a volume of mode Filesystem is not a directory: block devices are not formatted "+
-			"and mounted by this node, mount it on a directory or use mode Block", m.Path)
+		return fmt.Errorf("path %s of a volume of mode Filesystem is not a directory: block devices are not "+
+			"formatted and mounted by this node, mount it on a directory or use mode Block", m.Path)
 	}
 	pathLocks.LockKey(m.Path)
 	defer func() { _ = pathLocks.UnlockKey(m.Path) }() // never an error: this goroutine holds it

@@ -170,8 +170,8 @@ func TestOneVolumeServesOneClaim(t *testing.T) {
 	if _, no := b.reserve(podWith("one")); no != "" {
 		t.Fatalf("got %v, want no empty", no)
 	}
-	if _, no := b.reserve(podWith("two")); no != "0/1 nodes are available: 1 node(s) didn't find available persistent "+
-		"volumes to bind." {
+	if _, no := b.reserve(podWith("two")); no != "0/1 nodes are available: 1 node(s) didn't find available "+
+		"persistent volumes to bind." {
 		t.Errorf("got %q", no)
 	}
 }

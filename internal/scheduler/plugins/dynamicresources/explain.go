@@ -145,8 +145,8 @@ func claimName(c *resourceapi.ResourceClaim) string {
 func fixText(a deviceRequest, k deviceCount, want int) string {
 	switch {
 	case k.total == 0:
-		return fmt.Sprintf("install a driver that publishes ResourceSlices with devices of class %s for this node, or "+
-			"add a node that has some", a.class)
+		return fmt.Sprintf("install a driver that publishes ResourceSlices with devices of class %s for this node, "+
+			"or add a node that has some", a.class)
 	case k.match == 0:
 		return fmt.Sprintf("change the selectors of request %s or of class %s, or add a node whose devices match",
 			a.name, a.class)
@@ -154,8 +154,8 @@ func fixText(a deviceRequest, k deviceCount, want int) string {
 		return fmt.Sprintf("ask for at most %d in request %s, or add a node with %d such devices", k.match, a.name,
 			want)
 	}
-	return fmt.Sprintf("free %d of the devices that are taken (end a Pod that has the claim, or delete a claim nobody "+
-		"uses), or add a node with devices of class %s", want-k.free(), a.class)
+	return fmt.Sprintf("free %d of the devices that are taken (end a Pod that has the claim, or delete a claim "+
+		"nobody uses), or add a node with devices of class %s", want-k.free(), a.class)
 }
 
 // claimsHolding names the claims that have the devices, at most five.
