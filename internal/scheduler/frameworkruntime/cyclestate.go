@@ -10,8 +10,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 )
 
-// CycleState is a cycle state that plugins may use from several goroutines. Reading, which every
-// plugin does for every node, takes no lock: writers copy.
+// CycleState is the state of one cycle, which several goroutines may use. Read, which every plugin
+// calls for every node, takes no lock: Write copies.
 type CycleState struct {
 	*schedule.CycleState      // which plugins skip
 	RecordPluginMetrics  bool // plugins are timed one by one
@@ -22,14 +22,14 @@ type CycleState struct {
 
 var _ framework.CycleState = (*CycleState)(nil)
 
-// NewCycleState is an empty one.
+// NewCycleState makes an empty one.
 func NewCycleState() *CycleState {
 	s := &CycleState{CycleState: schedule.NewCycleState()}
 	s.entries.Store(&map[framework.StateKey]framework.StateData{})
 	return s
 }
 
-// PodGroupCycleState is the notes of a PodGroup's cycle, for plugins that keep something from Pod
+// PodGroupCycleState is the state of a PodGroup's cycle, for plugins that keep something from Pod
 // to Pod. There is one placement: the whole cluster.
 type PodGroupCycleState struct{ *CycleState }
 
@@ -38,26 +38,26 @@ var (
 	_ framework.PlacementCycleState = (*PodGroupCycleState)(nil)
 )
 
-// NewPodGroupCycleState is an empty one.
+// NewPodGroupCycleState makes an empty one.
 func NewPodGroupCycleState() *PodGroupCycleState { return &PodGroupCycleState{NewCycleState()} }
 
 // GetParentPlacementCycleState is nil: composite groups are not served.
 func (*PodGroupCycleState) GetParentPlacementCycleState() framework.PlacementCycleState { return nil }
 
-// GetPodGroupSchedulingCycle is the group's notes.
+// GetPodGroupSchedulingCycle is g itself.
 func (g *PodGroupCycleState) GetPodGroupSchedulingCycle() framework.PodGroupCycleState { return g }
 
-// SetPodGroupCycle says that the Pod's cycle is a part of its group's; nil ends that, before it is
+// SetPodGroupCycle makes the Pod's cycle a part of its PodGroup's; nil ends that, before the Pod is
 // bound.
 func (s *CycleState) SetPodGroupCycle(g *PodGroupCycleState) { s.podGroup = g }
 
-// IsPodGroupSchedulingCycle tells whether the cycle is a part of a group's.
+// IsPodGroupSchedulingCycle tells whether the cycle is a part of a PodGroup's.
 func (s *CycleState) IsPodGroupSchedulingCycle() bool { return s.podGroup != nil }
 
-// ShouldSkipAllPostFilterPlugins is so in a group's cycle: what can be done is done for the group.
+// ShouldSkipAllPostFilterPlugins is true in a PodGroup's cycle: PostFilter runs for the group.
 func (s *CycleState) ShouldSkipAllPostFilterPlugins() bool { return s.podGroup != nil }
 
-// GetPodGroupSchedulingCycle is the notes of the group's cycle; nil outside one.
+// GetPodGroupSchedulingCycle is the state of the PodGroup's cycle; nil outside one.
 func (s *CycleState) GetPodGroupSchedulingCycle() framework.PodGroupCycleState {
 	if s.podGroup == nil {
 		return nil
@@ -65,7 +65,7 @@ func (s *CycleState) GetPodGroupSchedulingCycle() framework.PodGroupCycleState {
 	return s.podGroup
 }
 
-// GetPlacementCycleState is the same notes: there is one placement.
+// GetPlacementCycleState is the same state: there is one placement.
 func (s *CycleState) GetPlacementCycleState() framework.PlacementCycleState {
 	if s.podGroup == nil {
 		return nil
@@ -73,10 +73,10 @@ func (s *CycleState) GetPlacementCycleState() framework.PlacementCycleState {
 	return s.podGroup
 }
 
-// ShouldRecordPluginMetrics is Measured.
+// ShouldRecordPluginMetrics is RecordPluginMetrics.
 func (s *CycleState) ShouldRecordPluginMetrics() bool { return s.RecordPluginMetrics }
 
-// Read finds a note; framework.ErrNotFound when there is none.
+// Read finds the data of a key; framework.ErrNotFound when there is none.
 func (s *CycleState) Read(key framework.StateKey) (framework.StateData, error) {
 	if v, ok := (*s.entries.Load())[key]; ok {
 		return v, nil
@@ -84,12 +84,12 @@ func (s *CycleState) Read(key framework.StateKey) (framework.StateData, error) {
 	return nil, framework.ErrNotFound
 }
 
-// Write keeps a note.
+// Write keeps data under a key.
 func (s *CycleState) Write(key framework.StateKey, v framework.StateData) {
 	s.update(func(m map[framework.StateKey]framework.StateData) { m[key] = v })
 }
 
-// Delete drops a note.
+// Delete drops the data of a key.
 func (s *CycleState) Delete(key framework.StateKey) {
 	s.update(func(m map[framework.StateKey]framework.StateData) { delete(m, key) })
 }
@@ -102,7 +102,7 @@ func (s *CycleState) update(do func(map[framework.StateKey]framework.StateData))
 	s.entries.Store(&m)
 }
 
-// Clone copies the notes, each by its own Clone.
+// Clone copies the state, each datum by its own Clone.
 func (s *CycleState) Clone() framework.CycleState {
 	if s == nil {
 		return nil

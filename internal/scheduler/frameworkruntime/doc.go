@@ -1,9 +1,11 @@
-// Package frameworkruntime is what framework judges expect around them: a Handle, a cycle state
-// that stands concurrent use, a parallel runner, Pods that wait at Permit, and profiles: the
-// plugins of a configuration, made and seated at their extension points.
+// Package frameworkruntime is what plugins of the scheduling framework expect around them: a
+// Handle, a cycle state that several goroutines may use, a Parallelizer, Pods that wait at Permit,
+// and profiles: the plugins of a configuration at their extension points.
 //
-// In: a completed configuration, factories, a client and informers. Out: *Profile, whose Judges go
-// to place and whose other points are run here by one generic runner, a row per point.
+// In: a completed configuration, factories, a client and informers. Out: *Profile, whose Plugins
+// the package schedule runs at PreFilter, Filter, PreScore and Score, and whose other extension
+// points are run here by one generic runner.
 //
-// To add an extension point: a row in rows (seat.go), a list in Profile, and the call in run.go.
+// To add an extension point: a row in extensionPoints (profile.go), a list in Profile, and its Run
+// method in extensionpoints.go.
 package frameworkruntime

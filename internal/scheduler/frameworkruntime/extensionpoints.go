@@ -16,22 +16,22 @@ import (
 // maxPermitWait bounds how long a Permit plugin can make a Pod wait.
 const maxPermitWait = 15 * time.Minute
 
-// PodCycle is what the points after placing are about.
+// PodCycle is a Pod with its node and cycle state, for the extension points after Score.
 type PodCycle struct {
 	State framework.CycleState
 	Pod   *v1.Pod
 	Node  string
 }
 
-// PermitWait is what a plugin said when it made a Pod wait at Permit.
+// PermitWait is why and how long a Permit plugin makes a Pod wait.
 type PermitWait struct {
 	Plugin  string
 	Timeout time.Duration
 	Message string // may be empty
 }
 
-// runPlugins is the runner of all points: it asks plugins in order until stop says that a status
-// ends it, and names the plugin in that status.
+// runPlugins runs the plugins of an extension point in order until stop says that a status ends it;
+// it names the plugin in that status.
 func runPlugins[P framework.Plugin](clock func(string) func(*framework.Status), list []P,
 	call func(P) *framework.Status, stop func(*framework.Status) bool) *framework.Status {
 	for _, pl := range list {
@@ -51,7 +51,7 @@ func runPlugins[P framework.Plugin](clock func(string) func(*framework.Status), 
 	return nil
 }
 
-// isFailure ends a run at the first status that is not a success.
+// isFailure ends runPlugins at the first status that is not a success.
 func isFailure(s *framework.Status) bool { return !s.IsSuccess() }
 
 // asStatus keeps a rejection and wraps any other status as an error of the point.
@@ -63,12 +63,12 @@ func asStatus(s *framework.Status, point string) *framework.Status {
 		successOrFailure(s).AsError())).WithPlugin(s.Plugin())
 }
 
-// RunPreEnqueuePlugins asks whether a Pod may enter the queue; a status that is not a success gates
-// it.
+// RunPreEnqueuePlugins tells whether a Pod may enter the queue; a status that is not a success
+// gates it. The scheduler's lock is held.
 func (p *Profile) RunPreEnqueuePlugins(ctx context.Context, pod *v1.Pod) *framework.Status {
 	if hook := p.Handle.deps.Hooks.ObservePoint; hook != nil {
 		defer func(began time.Time) {
-			// a closed gate counts as success, as upstream has it
+			// a gated Pod counts as success, as upstream has it
 			hook(PointDuration{Profile: p.Name, Point: "PreEnqueue", Took: time.Since(began)})
 		}(time.Now())
 	}
@@ -81,11 +81,11 @@ func (p *Profile) RunPreEnqueuePlugins(ctx context.Context, pod *v1.Pod) *framew
 	}, isFailure)
 }
 
-// HasPostFilterPlugins tells whether anything can be done for a Pod that fits nowhere.
+// HasPostFilterPlugins tells whether the profile has PostFilter plugins.
 func (p *Profile) HasPostFilterPlugins() bool { return len(p.postFilter) > 0 }
 
-// RunPostFilterPlugins asks what can be done for a Pod that fits nowhere. Reasons of all plugins
-// are joined; the first that succeeds ends it.
+// RunPostFilterPlugins runs PostFilter for a Pod that fits nowhere. The first plugin that succeeds
+// ends it; otherwise the reasons of all are joined.
 func (p *Profile) RunPostFilterPlugins(ctx context.Context, c PodCycle,
 	statuses framework.NodeToStatusReader) (*framework.PostFilterResult, *framework.Status) {
 	var (
@@ -131,7 +131,7 @@ func (p *Profile) RunPostFilterPlugins(ctx context.Context, c PodCycle,
 	return result, framework.NewStatus(framework.Unschedulable, reasons...).WithPlugin(first)
 }
 
-// RunReservePluginsReserve lets plugins claim what they keep for the Pod.
+// RunReservePluginsReserve has plugins reserve what they keep for the Pod.
 func (p *Profile) RunReservePluginsReserve(ctx context.Context, c PodCycle) *framework.Status {
 	return p.observePoint("Reserve", func() *framework.Status {
 		return asStatus(runPlugins(p.pluginTimer("Reserve", c.State), p.reserve,
@@ -146,7 +146,7 @@ func (p *Profile) RunReservePluginsReserve(ctx context.Context, c PodCycle) *fra
 	})
 }
 
-// RunReservePluginsUnreserve takes all claims back, the last made first.
+// RunReservePluginsUnreserve takes all reservations back, in reverse order. It cannot fail.
 func (p *Profile) RunReservePluginsUnreserve(ctx context.Context, c PodCycle) {
 	p.observePoint("Unreserve", func() *framework.Status {
 		p.runReservePluginsUnreserve(ctx, c)
@@ -157,7 +157,7 @@ func (p *Profile) RunReservePluginsUnreserve(ctx context.Context, c PodCycle) {
 func (p *Profile) runReservePluginsUnreserve(ctx context.Context, c PodCycle) {
 	for i := len(p.reserve) - 1; i >= 0; i-- {
 		pl := p.reserve[i]
-		// what went wrong is in the log; the claims of others are taken back all the same
+		// the error is in the log; the other plugins unreserve all the same
 		_, _ = callPlugin(p, pl.Name(), func() any {
 			pl.Unreserve(ctx, c.State, c.Pod, c.Node)
 			return nil
@@ -165,8 +165,8 @@ func (p *Profile) runReservePluginsUnreserve(ctx context.Context, c PodCycle) {
 	}
 }
 
-// RunPermitPlugins asks whether the Pod may be bound now. Plugins that want it to wait make it a
-// waiting Pod: WaitOnPermit then blocks.
+// RunPermitPlugins tells whether the Pod may be bound. When plugins want it to wait it becomes a
+// waiting Pod, for which WaitOnPermit blocks.
 func (p *Profile) RunPermitPlugins(ctx context.Context, c PodCycle) *framework.Status {
 	return p.observePoint("Permit", func() *framework.Status { return p.runPermitPlugins(ctx, c) })
 }
@@ -203,7 +203,8 @@ func (p *Profile) runPermitPlugins(ctx context.Context, c PodCycle) *framework.S
 	return asStatus(s, "Permit")
 }
 
-// WaitOnPermit returns when a waiting Pod was allowed, or why not.
+// WaitOnPermit blocks until a waiting Pod is allowed (nil), rejected, or its time is over; nil at
+// once for a Pod that does not wait.
 func (p *Profile) WaitOnPermit(ctx context.Context, pod *v1.Pod) *framework.Status {
 	s := p.observePermitWait(pod, func() *framework.Status { return p.Handle.deps.WaitingPods.Wait(ctx, pod) })
 	if s.IsSuccess() || s.IsRejected() {
@@ -212,8 +213,8 @@ func (p *Profile) WaitOnPermit(ctx context.Context, pod *v1.Pod) *framework.Stat
 	return framework.AsStatus(fmt.Errorf("waiting on permit for pod: %w", s.AsError())).WithPlugin(s.Plugin())
 }
 
-// RunPreBindPlugins does the work that must be done before binding. Plugins that say so in their
-// pre-flight run beside their neighbours.
+// RunPreBindPlugins prepares what a binding needs and blocks until it is done. Plugins whose
+// PreFlight allows it run in parallel with their neighbours.
 func (p *Profile) RunPreBindPlugins(ctx context.Context, c PodCycle) *framework.Status {
 	return p.observePoint("PreBind", func() *framework.Status { return p.runPreBindPlugins(ctx, c) })
 }
@@ -264,12 +265,12 @@ func (p *Profile) runPreBindPreFlights(ctx context.Context, c PodCycle) (end *fr
 	return asStatus(s, "PreBindPreFlight")
 }
 
-// WaitsBeforeBind tells whether a Pod that has a node will not be bound to it at once: it waits at
-// Permit, or a plugin has something to prepare.
+// WaitsBeforeBind tells whether the binding of a Pod will take time: it waits at Permit, or a
+// plugin has something to prepare in PreBind.
 func (p *Profile) WaitsBeforeBind(ctx context.Context, c PodCycle) bool {
 	return p.Handle.deps.WaitingPods.get(c.Pod.UID) != nil || slices.ContainsFunc(p.preBind,
 		func(pl framework.PreBindPlugin) bool {
-			// one that panics here is asked again when its Pod is bound
+			// a plugin that panics here runs again in RunPreBindPlugins
 			return recoverStatus(pl.Name(), func() *framework.Status {
 				_, s := pl.PreBindPreFlight(ctx, c.State, c.Pod, c.Node)
 				return s
@@ -309,7 +310,8 @@ func (p *Profile) runPreBindInParallel(ctx context.Context, c PodCycle, group []
 	return nil
 }
 
-// RunBindPlugins asks bind plugins until one takes the Pod.
+// RunBindPlugins runs Bind plugins until one does not skip the Pod, and blocks until it is bound or
+// refused.
 func (p *Profile) RunBindPlugins(ctx context.Context, c PodCycle) *framework.Status {
 	return p.observePoint("Bind", func() *framework.Status { return p.runBindPlugins(ctx, c) })
 }
@@ -336,7 +338,7 @@ func (p *Profile) runBindPlugins(ctx context.Context, c PodCycle) *framework.Sta
 	return asStatus(s, "Bind")
 }
 
-// RunPostBindPlugins tells plugins that the Pod is bound.
+// RunPostBindPlugins runs PostBind for a Pod that is bound.
 func (p *Profile) RunPostBindPlugins(ctx context.Context, c PodCycle) {
 	p.observePoint("PostBind", func() *framework.Status {
 		return runPlugins(p.pluginTimer("PostBind", c.State), p.postBind,
@@ -347,7 +349,8 @@ func (p *Profile) RunPostBindPlugins(ctx context.Context, c PodCycle) {
 	})
 }
 
-// RunPreFilterExtensionAddPod tells PreFilter plugins of a Pod added to a node in thought.
+// RunPreFilterExtensionAddPod has PreFilter plugins count a Pod that is added to a node in a
+// simulation.
 func (h *Handle) RunPreFilterExtensionAddPod(ctx context.Context, state framework.CycleState, p *v1.Pod,
 	other framework.PodInfo, n framework.NodeInfo) *framework.Status {
 	return h.runPreFilterExtensions(state, "AddPod", func(e framework.PreFilterExtensions) *framework.Status {
@@ -355,7 +358,7 @@ func (h *Handle) RunPreFilterExtensionAddPod(ctx context.Context, state framewor
 	})
 }
 
-// RunPreFilterExtensionRemovePod tells them of one removed.
+// RunPreFilterExtensionRemovePod has them count one that is removed.
 func (h *Handle) RunPreFilterExtensionRemovePod(ctx context.Context, state framework.CycleState, p *v1.Pod,
 	other framework.PodInfo, n framework.NodeInfo) *framework.Status {
 	return h.runPreFilterExtensions(state, "RemovePod", func(e framework.PreFilterExtensions) *framework.Status {
@@ -383,7 +386,7 @@ func (h *Handle) RunReservePluginsReserve(ctx context.Context, state framework.C
 	return h.profile.RunReservePluginsReserve(ctx, PodCycle{state, p, node})
 }
 
-// RunReservePluginsUnreserve takes the claims back.
+// RunReservePluginsUnreserve runs the profile's Unreserve.
 func (h *Handle) RunReservePluginsUnreserve(ctx context.Context, state framework.CycleState, p *v1.Pod, node string) {
 	h.profile.RunReservePluginsUnreserve(ctx, PodCycle{state, p, node})
 }

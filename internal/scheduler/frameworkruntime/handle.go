@@ -39,21 +39,22 @@ type Deps struct {
 	Activator    framework.PodActivator
 	Snapshot     *CurrentSnapshot
 	Extenders    extender.Extenders
-	// how long a foreign plugin may take at a point that runs once per Pod; 0: for ever
+	// how long a plugin that is not built in may take at an extension point that runs once per Pod;
+	// 0: for ever
 	PluginTimeout time.Duration
 	SelectorOf    func(*v1.Pod) labels.Selector // may be nil
 	Hooks         Hooks
 	SharedState
 }
 
-// PreemptionInputs is what a search for victims takes beside the snapshot. Each may be nil.
+// PreemptionInputs is what a search for victims needs beside the snapshot. Each may be nil.
 type PreemptionInputs struct {
 	PickStart   func(n int) int      // chooses among n; asked by the scheduling goroutine alone
 	Nominations schedule.Nominations // which nodes the Nominator has Pods for
 }
 
-// SharedState is what all plugins are told of devices and volumes' drivers, and what preemption
-// asks.
+// SharedState is what plugins of all profiles see of devices, of volume drivers and of PodGroups,
+// and what a search for victims needs.
 type SharedState struct {
 	PreemptionInputs
 	DRAManager framework.SharedDRAManager // nil: devices are not allocated
@@ -61,20 +62,20 @@ type SharedState struct {
 	PodGroups  *PodGroups // nil: PodGroups are not served
 }
 
-// Hooks is what the scheduler is told by its plugins and points. Each may be nil.
+// Hooks are called by plugins and extension points, from any goroutine. Each may be nil.
 type Hooks struct {
 	WaitingOnPermit func(c PodCycle, w PermitWait) // a plugin makes a Pod wait at Permit
-	// victims were searched a second time without memory, with these differences; nil: they need
-	// not be
+	// called when victims were searched a second time without cached results, with the differences;
+	// nil: no second search
 	ShadowCheckFailed  func(ctx context.Context, p *v1.Pod, differ []string)
-	Preempting         func(preemptor *v1.Pod, node string, victims []*v1.Pod) // Pods are going to be made to leave
-	Preempted          func(victim *v1.Pod, why journal.Preempted)             // one of them was
+	Preempting         func(preemptor *v1.Pod, node string, victims []*v1.Pod) // before the victims are evicted
+	Preempted          func(victim *v1.Pod, why journal.Preempted)             // a victim was evicted
 	PreemptionSearched func(h PreemptionAttempt)                               // a search for victims ended
-	// all of them were, or not, for a PodGroup or a single Pod
+	// the victims of a preemption for a PodGroup or a single Pod were all evicted, or could not be
 	Evicted      func(group bool, err error, took time.Duration)
 	APICalls     APICallHooks
-	ObservePoint func(s PointDuration) // a point, or a plugin at a point, was asked
-	// runs work beside the cycles and waits for it at the end; nil: work is done at once
+	ObservePoint func(s PointDuration) // an extension point, or a plugin at one, ran
+	// runs work in a goroutine that is waited for when the scheduler ends; nil: work runs at once
 	Go func(work func())
 }
 
@@ -88,10 +89,11 @@ type PreemptionAttempt struct {
 	PDBViolations int // victims whose leaving a budget does not allow
 }
 
-// APICallHooks is told of writes to the API that no scheduling cycle waits for. Each may be nil.
+// APICallHooks are called for writes to the API server that no scheduling cycle waits for. Each may
+// be nil.
 type APICallHooks struct {
-	Pending  func(call string, n int)                         // so many more of them wait
-	Executed func(call string, err error, took time.Duration) // one was made
+	Pending  func(call string, n int)                         // n more wait, or fewer
+	Executed func(call string, err error, took time.Duration) // a write was made
 }
 
 // Kinds of such writes, as upstream's labels.
@@ -100,14 +102,14 @@ const (
 	CallBinding     = "pod_binding"
 )
 
-// AddPending tells that n more wait, or fewer.
+// AddPending calls Pending.
 func (c APICallHooks) AddPending(call string, n int) {
 	if c.Pending != nil {
 		c.Pending(call, n)
 	}
 }
 
-// ObserveExecuted tells that one was made.
+// ObserveExecuted calls Executed for a write that began then.
 func (c APICallHooks) ObserveExecuted(call string, err error, began time.Time) {
 	if c.Executed != nil {
 		c.Executed(call, err, time.Since(began))
@@ -117,8 +119,8 @@ func (c APICallHooks) ObserveExecuted(call string, err error, began time.Time) {
 // CurrentSnapshot is the snapshot of the cycle under way, for plugins that ask for it through the
 // Handle.
 type CurrentSnapshot struct {
-	// AssignedPod gives a Pod as it stands on a node by now, nil for others; for
-	// RunPreEnqueuePlugins only, which is asked under the scheduler's lock. May be nil.
+	// AssignedPod gives a Pod as it is on a node now, nil for others; for RunPreEnqueuePlugins
+	// only, because the scheduler's lock must be held. May be nil.
 	AssignedPod   func(types.UID) *v1.Pod
 	PodGroupStore *PodGroups // nil: PodGroups are not served
 
@@ -128,7 +130,7 @@ type CurrentSnapshot struct {
 // Set is called when a cycle begins.
 func (c *CurrentSnapshot) Set(s *snapshot.Snapshot) { c.snapshot.Store(s) }
 
-// Get gives the snapshot; an empty one before the first cycle.
+// Get is the snapshot; an empty one before the first cycle.
 func (c *CurrentSnapshot) Get() *snapshot.Snapshot {
 	if s := c.snapshot.Load(); s != nil {
 		return s
@@ -168,10 +170,10 @@ func (c *CurrentSnapshot) CompositePodGroups() framework.CompositePodGroupLister
 	return c.Get().CompositePodGroups()
 }
 
-// errNoPodGroups is what parts of the framework about Pod groups answer.
+// errNoPodGroups is the error of everything about PodGroups without the gate GenericWorkload.
 var errNoPodGroups = errors.New("pod groups are not served by this scheduler")
 
-// immutableSnapshot refuses mutations of the snapshot, which only Pod group plugins may ask for.
+// immutableSnapshot refuses to change the snapshot, which only PodGroup plugins may ask for.
 type immutableSnapshot struct{ *CurrentSnapshot }
 
 // StartMutations refuses.
@@ -230,13 +232,13 @@ func (h *Handle) GetWaitingPod(uid types.UID) framework.WaitingPod {
 	return h.deps.WaitingPods.Get(uid)
 }
 
-// RejectWaitingPod turns a Pod at Permit away; false when it is not there.
+// RejectWaitingPod rejects a Pod at Permit; false when it is not there.
 func (h *Handle) RejectWaitingPod(uid types.UID) bool {
 	p := h.deps.WaitingPods.get(uid)
 	return p != nil && p.Reject("", "removed")
 }
 
-// AddPodInPreBind remembers how to cancel a Pod's PreBind.
+// AddPodInPreBind keeps how to cancel a Pod's PreBind.
 func (h *Handle) AddPodInPreBind(uid types.UID, cancel context.CancelCauseFunc) {
 	h.deps.WaitingPods.AddPodInPreBind(uid, cancel)
 }
@@ -268,29 +270,29 @@ func (h *Handle) DynamicInformers() dynamicinformer.DynamicSharedInformerFactory
 	return h.deps.Dynamic
 }
 
-// SharedDRAManager knows claims, slices and classes; nil when the API server does not serve
+// SharedDRAManager gives claims, slices and classes; nil when the API server does not serve
 // resource.k8s.io/v1.
 func (h *Handle) SharedDRAManager() framework.SharedDRAManager { return h.deps.DRAManager }
 
-// DeviceAllocation is SharedDRAManager, with its hands when it has any.
+// DeviceAllocation is SharedDRAManager, with its writing side when it has one.
 func (h *Handle) DeviceAllocation() (framework.SharedDRAManager, dynamicresources.ClaimWriter) {
 	claimWriter, _ := h.deps.DRAManager.(dynamicresources.ClaimWriter)
 	return h.deps.DRAManager, claimWriter
 }
 
-// SharedCSIManager knows CSINodes.
+// SharedCSIManager gives CSINodes.
 func (h *Handle) SharedCSIManager() framework.CSIManager { return h.deps.CSIManager }
 
 // Extenders are those of the configuration.
 func (h *Handle) Extenders() []framework.Extender { return h.deps.Extenders }
 
-// ExtendersFor are those that have a say about the Pod.
+// ExtendersFor are those that are interested in the Pod.
 func (h *Handle) ExtendersFor(p *v1.Pod) extender.Extenders { return h.deps.Extenders.Interested(p) }
 
-// Parallelizer runs work beside other work.
+// Parallelizer runs work in parallel.
 func (h *Handle) Parallelizer() framework.Parallelizer { return h.deps.Parallelizer }
 
-// APIDispatcher is nil: writes are made where they are decided.
+// APIDispatcher is nil: who decides a write makes it.
 func (h *Handle) APIDispatcher() framework.APIDispatcher { return nil }
 
 // APICacher is nil, as APIDispatcher.
@@ -299,7 +301,7 @@ func (h *Handle) APICacher() framework.APICacher { return nil }
 // ProfileName is spec.schedulerName of the Pods served.
 func (h *Handle) ProfileName() string { return h.profile.Name }
 
-// PodGroupManager knows PodGroups and their Pods; without the gate GenericWorkload there are none.
+// PodGroupManager gives PodGroups and their Pods; none without the gate GenericWorkload.
 func (h *Handle) PodGroupManager() framework.PodGroupManager {
 	if h.deps.PodGroups != nil {
 		return h.deps.PodGroups
@@ -307,7 +309,7 @@ func (h *Handle) PodGroupManager() framework.PodGroupManager {
 	return noPodGroups{h.deps.Snapshot}
 }
 
-// SelectorOf finds the selector of the Service or controller a Pod belongs to.
+// SelectorOf is the joined selector of the Services and the controller of a Pod.
 func (h *Handle) SelectorOf(p *v1.Pod) labels.Selector {
 	if h.deps.SelectorOf == nil {
 		return nil
@@ -315,7 +317,7 @@ func (h *Handle) SelectorOf(p *v1.Pod) labels.Selector {
 	return h.deps.SelectorOf(p)
 }
 
-// SignPod joins the fragments of all judges; nil when one of them cannot sign the Pod.
+// SignPod joins the signature fragments of all plugins; nil when one of them cannot sign the Pod.
 func (h *Handle) SignPod(ctx context.Context, p *v1.Pod) framework.PodSignature {
 	all := map[string]any{framework.SchedulerNameSignerName: p.Spec.SchedulerName}
 	for _, pl := range h.profile.filterAndScorePlugins() {
@@ -344,28 +346,29 @@ func (h *Handle) RunPreScorePlugins(ctx context.Context, state framework.CycleSt
 	return schedule.RunPreScorePlugins(ctx, schedule.Input{Pod: p, State: state, Plugins: h.profile.Plugins}, nodes)
 }
 
-// RunScorePlugins runs the profile's Score plugins, normalises and weighs.
+// RunScorePlugins runs the profile's Score plugins, normalizes and weighs.
 func (h *Handle) RunScorePlugins(ctx context.Context, state framework.CycleState, p *v1.Pod,
 	nodes []framework.NodeInfo) ([]framework.NodePluginScores, *framework.Status) {
 	return schedule.RunScorePlugins(ctx, schedule.Input{Pod: p, State: state, Plugins: h.profile.Plugins,
 		Parallel: h.deps.Parallelizer.ForEach}, nodes)
 }
 
-// RunFilterPlugins asks the profile's Filter plugins about a node.
+// RunFilterPlugins runs the profile's Filter plugins for a node.
 func (h *Handle) RunFilterPlugins(ctx context.Context, state framework.CycleState, p *v1.Pod,
 	n framework.NodeInfo) *framework.Status {
 	return schedule.PassesFilters(ctx, schedule.Input{Pod: p, State: state, Plugins: h.profile.Plugins}, n)
 }
 
-// RunFilterPluginsWithNominatedPods asks them with and without the Pods nominated to the node.
+// RunFilterPluginsWithNominatedPods runs them with and without the Pods nominated to the node,
+// whose room it so counts (schedule.AddNominatedPods).
 func (h *Handle) RunFilterPluginsWithNominatedPods(ctx context.Context, state framework.CycleState, p *v1.Pod,
 	n framework.NodeInfo) *framework.Status {
 	return schedule.PassesFilters(ctx, schedule.Input{Pod: p, State: state, Plugins: h.profile.Plugins,
 		NominatedPodsForNode: h.NominatedPodsForNode}, n)
 }
 
-// ScheduleInput is what a ruling about a Pod is made from in the cycle under way, with the state
-// its judges have filled.
+// ScheduleInput is what a Pod is scheduled from in the cycle under way, with the state that
+// PreFilter has filled.
 func (h *Handle) ScheduleInput(p *v1.Pod, state framework.CycleState) schedule.Input {
 	in := schedule.Input{Pod: p, Snapshot: h.deps.Snapshot.Get(), Plugins: h.profile.Plugins, State: state,
 		NominatedPodsForNode: h.NominatedPodsForNode, Parallel: h.deps.Parallelizer.ForEach, PickTie: h.deps.PickStart}
@@ -380,10 +383,10 @@ func (h *Handle) ScheduleInput(p *v1.Pod, state framework.CycleState) schedule.I
 	return in
 }
 
-// Hooks is how plugins that act tell the scheduler what they do.
+// Hooks are those of Deps, for plugins that write to the API server.
 func (h *Handle) Hooks() Hooks { return h.deps.Hooks }
 
-// Go runs work beside the cycles.
+// Go runs work with Hooks.Go.
 func (h *Handle) Go(work func()) {
 	if h.deps.Hooks.Go == nil {
 		work()
@@ -392,8 +395,8 @@ func (h *Handle) Go(work func()) {
 	h.deps.Hooks.Go(work)
 }
 
-// AssignedPod gives a Pod as it stands on a node by now, more recent than any snapshot; nil for
-// others. Only RunPreEnqueuePlugins may ask.
+// AssignedPod gives a Pod as it is on a node now, more recent than any snapshot; nil for others.
+// Only PreEnqueue plugins may call it.
 func (h *Handle) AssignedPod(uid types.UID) *v1.Pod {
 	if h.deps.Snapshot.AssignedPod == nil {
 		return nil
@@ -401,5 +404,5 @@ func (h *Handle) AssignedPod(uid types.UID) *v1.Pod {
 	return h.deps.Snapshot.AssignedPod(uid)
 }
 
-// Parallel runs do for 0..n-1 beside each other.
+// Parallel runs do for 0..n-1 in parallel and returns when all are done.
 func (h *Handle) Parallel(n int, do func(int)) { h.deps.Parallelizer.ForEach(n, do) }

@@ -17,7 +17,7 @@ type PointDuration struct {
 	PermitWait bool // the time a Pod waited at Permit
 }
 
-// observePoint tells how long a point took.
+// observePoint calls the hook with how long an extension point took.
 func (p *Profile) observePoint(point string, ask func() *framework.Status) *framework.Status {
 	hook := p.Handle.deps.Hooks.ObservePoint
 	if hook == nil {
@@ -29,8 +29,8 @@ func (p *Profile) observePoint(point string, ask func() *framework.Status) *fram
 	return s
 }
 
-// pluginTimer makes a stop watch for the plugins of a point; nil in cycles whose plugins are not
-// measured (upstream measures one in ten).
+// pluginTimer times the plugins of an extension point; nil in cycles whose plugins are not timed
+// (upstream times one cycle in ten).
 func (p *Profile) pluginTimer(point string, state framework.CycleState) func(plugin string) func(*framework.Status) {
 	hook := p.Handle.deps.Hooks.ObservePoint
 	if hook == nil || state == nil || !state.ShouldRecordPluginMetrics() {
@@ -44,7 +44,7 @@ func (p *Profile) pluginTimer(point string, state framework.CycleState) func(plu
 	}
 }
 
-// observePermitWait tells how long a Pod waited at Permit.
+// observePermitWait calls the hook with how long a Pod waited at Permit.
 func (p *Profile) observePermitWait(pod *v1.Pod, wait func() *framework.Status) *framework.Status {
 	hook := p.Handle.deps.Hooks.ObservePoint
 	if hook == nil || p.Handle.deps.WaitingPods.get(pod.UID) == nil {

@@ -9,10 +9,11 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// minChunk is the piece of work one goroutine takes at a time, at least.
+// minChunk is the least number of pieces that a goroutine takes at a time.
 const minChunk = 16
 
-// Parallelizer runs work on at most Workers goroutines, the caller's among them.
+// Parallelizer runs work on at most Workers goroutines, the caller's among them. A panic is thrown
+// again on the caller's goroutine.
 type Parallelizer struct{ Workers int }
 
 // Until runs do for 0..pieces-1 and returns when all are done or ctx has ended.
@@ -65,7 +66,7 @@ func (p Parallelizer) run(n int, do func(int) bool) {
 		defer func() {
 			if v := recover(); v != nil {
 				broken.CompareAndSwap(nil, NewPluginPanic(v))
-				next.Add(int64(n)) // nobody need go on
+				next.Add(int64(n)) // the others stop
 			}
 		}()
 		work()

@@ -16,14 +16,14 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/prioritysort"
 )
 
-// PluginPanic is a panic of other code, caught. It is thrown again where somebody can name whose
-// fault it is.
+// PluginPanic is a panic that was recovered on another goroutine. It is thrown again on the
+// caller's, which can name the plugin.
 type PluginPanic struct {
 	Value any
 	Stack []byte
 }
 
-// NewPluginPanic makes a PluginPanic of what recover returned.
+// NewPluginPanic makes a PluginPanic of what recover returned, with the stack of the panic.
 func NewPluginPanic(value any) *PluginPanic {
 	if p, ok := value.(*PluginPanic); ok {
 		return p
@@ -54,9 +54,9 @@ func recoverStatus(plugin string, ask func() *framework.Status) (s *framework.St
 	return ask()
 }
 
-// callPlugin asks a plugin at a point that runs once per Pod. A panic becomes an error status that
-// names the plugin; so does a foreign plugin that does not return within the limit: it is left
-// alone then, and what it says later is heard by nobody.
+// callPlugin calls a plugin at an extension point that runs once per Pod. A panic becomes an error
+// status that names the plugin. So does a plugin that is not built in and does not return within
+// the timeout: its goroutine is left, and what it returns later is dropped.
 func callPlugin[T any](p *Profile, plugin string, call func() T) (answer T, failed *framework.Status) {
 	if !p.outOfTreePlugins[plugin] || p.Timeout <= 0 {
 		failed = recoverStatus(plugin, func() *framework.Status {
@@ -89,8 +89,8 @@ func callPlugin[T any](p *Profile, plugin string, call func() T) (answer T, fail
 	}
 }
 
-// pluginGuard stands around a plugin that is not built in: it catches panics and knows whether a
-// call is still under way.
+// pluginGuard wraps a plugin that is not built in: it recovers panics and knows whether a call is
+// still under way.
 type pluginGuard struct {
 	name   string
 	inCall atomic.Int64
@@ -102,7 +102,7 @@ func (g *pluginGuard) call(ask func() *framework.Status) *framework.Status {
 	return recoverStatus(g.name, ask)
 }
 
-// HungPlugins names the foreign plugins that have not returned.
+// HungPlugins lists the plugins that are not built in and have not returned.
 func (p *Profile) HungPlugins() []string {
 	var out []string
 	for _, g := range p.guards {
@@ -113,11 +113,10 @@ func (p *Profile) HungPlugins() []string {
 	return out
 }
 
-// HasOutOfTreePlugins tells whether plugins that are not built in take part.
+// HasOutOfTreePlugins tells whether the profile has plugins that are not built in.
 func (p *Profile) HasOutOfTreePlugins() bool { return len(p.outOfTreePlugins) > 0 }
 
-// validCode turns a status code that is none into an error: such a code has no name, and no metric
-// could count it.
+// validCode turns an unknown status code into an error: it has no name that a metric could count.
 func validCode(s *framework.Status) *framework.Status {
 	if c := s.Code(); c < framework.Success || c > framework.Pending {
 		return framework.AsStatus(fmt.Errorf("it answers with the status code %d, which is none", int(c))).WithPlugin(
@@ -126,8 +125,7 @@ func validCode(s *framework.Status) *framework.Status {
 	return s
 }
 
-// successOrFailure does so too with PermitWait and Skip, for a point where they mean nothing: they
-// carry no error of their own.
+// successOrFailure does so with Wait and Skip too, for extension points where they mean nothing.
 func successOrFailure(s *framework.Status) *framework.Status {
 	if s = validCode(s); s.IsWait() || s.IsSkip() {
 		return framework.AsStatus(fmt.Errorf("it answers %v, which means nothing here", s.Code())).WithPlugin(
@@ -136,21 +134,21 @@ func successOrFailure(s *framework.Status) *framework.Status {
 	return s
 }
 
-// guardedQueueSort is a queue sort plugin that is not built in. Where it does not answer, the
-// ordinary order holds; while it owes an answer it is not asked again, as all Pods wait at each
-// comparison.
+// guardedQueueSort is a QueueSort plugin that is not built in. Where it panics or does not return
+// in time, the order of PrioritySort holds; while a call is under way it is not called again,
+// because all Pods wait at each comparison.
 type guardedQueueSort struct {
 	framework.QueueSortPlugin
 	p          *Profile
 	unanswered *atomic.Int64
 }
 
-// Less asks the plugin.
+// Less implements framework.QueueSortPlugin.
 func (g guardedQueueSort) Less(a, b framework.QueuedEntityInfo) bool {
 	if g.unanswered.Load() > 0 {
 		return prioritysort.New().Less(a, b)
 	}
-	var over atomic.Bool // for whoever comes first: the answer, or the end of patience
+	var over atomic.Bool // set by what comes first: the answer, or the timeout
 	less, broken := callPlugin(g.p, g.Name(), func() bool {
 		defer func() {
 			if !over.CompareAndSwap(false, true) {
@@ -170,8 +168,8 @@ func (g guardedQueueSort) Less(a, b framework.QueuedEntityInfo) bool {
 	return prioritysort.New().Less(a, b)
 }
 
-// guardHint guards a queueing hint of a plugin that is not built in; one that does not answer wakes
-// the Pod, so that none is forgotten.
+// guardHint guards a queueing hint of a plugin that is not built in; when it panics or does not
+// return in time the Pod is queued, so that none is forgotten.
 func (p *Profile) guardHint(plugin string, fn framework.QueueingHintFn) framework.QueueingHintFn {
 	if fn == nil || !p.outOfTreePlugins[plugin] {
 		return fn
@@ -197,7 +195,7 @@ type guardedPreFilter struct {
 	*pluginGuard
 }
 
-// PreFilter asks the plugin.
+// PreFilter calls the plugin.
 func (g guardedPreFilter) PreFilter(ctx context.Context, state framework.CycleState, p *v1.Pod,
 	nodes []framework.NodeInfo) (r *framework.PreFilterResult, s *framework.Status) {
 	s = g.call(func() (s *framework.Status) {
@@ -215,7 +213,7 @@ type guardedFilter struct {
 	*pluginGuard
 }
 
-// Filter asks the plugin.
+// Filter calls the plugin.
 func (g guardedFilter) Filter(ctx context.Context, state framework.CycleState, p *v1.Pod,
 	n framework.NodeInfo) *framework.Status {
 	return successOrFailure(g.call(func() *framework.Status { return g.FilterPlugin.Filter(ctx, state, p, n) }))
@@ -226,7 +224,7 @@ type guardedPreScore struct {
 	*pluginGuard
 }
 
-// PreScore asks the plugin.
+// PreScore calls the plugin.
 func (g guardedPreScore) PreScore(ctx context.Context, state framework.CycleState, p *v1.Pod,
 	nodes []framework.NodeInfo) *framework.Status {
 	s := g.call(func() *framework.Status { return g.PreScorePlugin.PreScore(ctx, state, p, nodes) })
@@ -241,7 +239,7 @@ type guardedScore struct {
 	*pluginGuard
 }
 
-// Score asks the plugin.
+// Score calls the plugin.
 func (g guardedScore) Score(ctx context.Context, state framework.CycleState, p *v1.Pod,
 	n framework.NodeInfo) (score int64, s *framework.Status) {
 	s = g.call(func() (s *framework.Status) {
@@ -251,7 +249,7 @@ func (g guardedScore) Score(ctx context.Context, state framework.CycleState, p *
 	return score, successOrFailure(s)
 }
 
-// ScoreExtensions guards the plugin's own.
+// ScoreExtensions guards those of the plugin.
 func (g guardedScore) ScoreExtensions() framework.ScoreExtensions {
 	if ext := g.ScorePlugin.ScoreExtensions(); ext != nil {
 		return guardedNormalize{ext, g.pluginGuard}
@@ -264,15 +262,15 @@ type guardedNormalize struct {
 	*pluginGuard
 }
 
-// NormalizeScore asks the plugin.
+// NormalizeScore calls the plugin.
 func (g guardedNormalize) NormalizeScore(ctx context.Context, state framework.CycleState, p *v1.Pod,
 	scores framework.NodeScoreList) *framework.Status {
 	return successOrFailure(
 		g.call(func() *framework.Status { return g.ScoreExtensions.NormalizeScore(ctx, state, p, scores) }))
 }
 
-// guardPlugin is the plugin with a guard around the points that judge; built-in plugins go as they
-// are, so that their further abilities stay visible.
+// guardPlugin wraps a plugin at PreFilter, Filter, PreScore and Score; built-in plugins stay as
+// they are, so that their other interfaces stay visible.
 func (p *Profile) guardPlugin(point string, pl framework.Plugin) framework.Plugin {
 	if !p.outOfTreePlugins[pl.Name()] {
 		return pl

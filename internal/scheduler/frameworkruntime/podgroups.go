@@ -14,21 +14,21 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/gangscheduling"
 )
 
-// UnschedulablePodGroup is a PodGroup that could not be placed.
+// UnschedulablePodGroup is a PodGroup that has no room.
 type UnschedulablePodGroup struct {
 	Object   *schedulingv1beta1.PodGroup
 	Pods     []*v1.Pod // without a node, in the order they are tried
 	MinCount int       // so many of them must have one
 }
 
-// PodGroupPostFilterPlugin is a RunPostFilterPlugins plugin that can help a whole group: it says
-// which node each of its Pods may hope for.
+// PodGroupPostFilterPlugin is a PostFilter plugin that can make room for a whole group: it returns
+// the node that each of its Pods is nominated to.
 type PodGroupPostFilterPlugin interface {
 	PostFilterPodGroup(ctx context.Context, g UnschedulablePodGroup) (map[types.UID]string, *framework.Status)
 }
 
-// PostFilterPodGroup asks the first such plugin of the profile; a status that is not a success says
-// why there is no hope.
+// PostFilterPodGroup runs the first such plugin of the profile; a status that is not a success says
+// why there is no room to be made.
 func (p *Profile) PostFilterPodGroup(ctx context.Context,
 	g UnschedulablePodGroup) (map[types.UID]string, *framework.Status) {
 	for _, pl := range p.postFilter {
@@ -39,8 +39,8 @@ func (p *Profile) PostFilterPodGroup(ctx context.Context,
 	return nil, nil
 }
 
-// PodGroups are the PodGroups and their Pods as the scheduler knows them. Composite groups
-// (KEP-6012, alpha) are not served.
+// PodGroups are the PodGroups and their Pods as the scheduler knows them; any goroutine may call
+// its methods. Composite groups (KEP-6012, alpha) are not served.
 type PodGroups struct {
 	mu     sync.RWMutex
 	groups map[framework.EntityKey]*podGroup
@@ -56,7 +56,7 @@ type podGroup struct {
 
 var _ framework.PodGroupManager = (*PodGroups)(nil)
 
-// NewPodGroups knows none.
+// NewPodGroups makes an empty one.
 func NewPodGroups() *PodGroups { return &PodGroups{groups: map[framework.EntityKey]*podGroup{}} }
 
 func (g *PodGroups) getOrCreate(namespace, name string) *podGroup {
@@ -90,7 +90,7 @@ func (g *PodGroups) Delete(o *schedulingv1beta1.PodGroup) {
 	g.removeIfEmpty(o.Namespace, o.Name)
 }
 
-// SetPod takes in a Pod as the API has it; one of no group is passed over.
+// SetPod takes in a Pod as the informer gives it; a Pod of no group is ignored.
 func (g *PodGroups) SetPod(p *v1.Pod) {
 	name := gangscheduling.PodGroupNameOf(p)
 	if name == "" {
@@ -121,7 +121,7 @@ func (g *PodGroups) RemovePod(p *v1.Pod) {
 	g.removeIfEmpty(p.Namespace, name)
 }
 
-// SetAssumed notes that a Pod stands on a node by assumption, or no longer does.
+// SetAssumed notes that a Pod is assumed on a node, or no longer is.
 func (g *PodGroups) SetAssumed(p *v1.Pod, assumed bool) {
 	name := gangscheduling.PodGroupNameOf(p)
 	if name == "" {
@@ -139,10 +139,10 @@ func (g *PodGroups) SetAssumed(p *v1.Pod, assumed bool) {
 	}
 }
 
-// PodGroups gives the objects.
+// PodGroups lists the objects.
 func (g *PodGroups) PodGroups() framework.PodGroupLister { return podGroupObjects{g} }
 
-// PodGroupStates gives what is known of their Pods; an answer follows what happens later.
+// PodGroupStates gives the states of their Pods; a state that was given follows later changes.
 func (g *PodGroups) PodGroupStates() framework.PodGroupStateLister { return podGroupStates{g} }
 
 // CompositePodGroups has none.
@@ -155,8 +155,7 @@ func (*PodGroups) CompositePodGroupStates() framework.CompositePodGroupStateList
 	return (&CurrentSnapshot{}).CompositePodGroupStates()
 }
 
-// BuildHierarchySnapshotFromPod gives the groups themselves: without composite ones every group is
-// a root.
+// BuildHierarchySnapshotFromPod is g itself: without composite groups every group is a root.
 func (g *PodGroups) BuildHierarchySnapshotFromPod(p *v1.Pod) (framework.PodGroupManager, error) {
 	if _, err := g.PodGroups().Get(p.Namespace, gangscheduling.PodGroupNameOf(p)); err != nil {
 		return nil, fmt.Errorf("pod group %s/%s: %w", p.Namespace, gangscheduling.PodGroupNameOf(p), err)
@@ -186,7 +185,7 @@ func (g podGroupObjects) Get(namespace, name string) (*schedulingv1beta1.PodGrou
 
 type podGroupStates struct{ *PodGroups }
 
-// Get finds what is known of a group's Pods.
+// Get finds the state of a group's Pods.
 func (g podGroupStates) Get(namespace, name string) (framework.PodGroupState, error) {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
@@ -201,7 +200,7 @@ type podGroupState struct {
 	*podGroup
 }
 
-// readLocked takes a look under the lock.
+// readLocked reads a group under the lock.
 func readLocked[T any](s podGroupState, f func() T) T {
 	s.all.mu.RLock()
 	defer s.all.mu.RUnlock()

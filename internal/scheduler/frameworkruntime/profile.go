@@ -18,7 +18,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 )
 
-// Profile is one scheduler name's plugins, made and seated.
+// Profile is the plugins of one scheduler name at their extension points. It does not change once
+// it is made.
 type Profile struct {
 	Name                     string
 	PercentageOfNodesToScore *int32 // of nodes to score; nil: as the configuration says for all profiles
@@ -39,15 +40,14 @@ type Profile struct {
 	outOfTree
 }
 
-// outOfTree is what is known of plugins that are not built in.
+// outOfTree are the plugins that are not built in.
 type outOfTree struct {
-	Timeout          time.Duration // a foreign plugin that takes longer is given up; 0: none is
+	Timeout          time.Duration // that a plugin that is not built in may take; 0: for ever
 	outOfTreePlugins map[string]bool
 	guards           []*pluginGuard
 }
 
-// extensionPoint seats a plugin at one extension point; false when the plugin does not implement
-// it.
+// extensionPoint adds plugins to a profile's list of one extension point.
 type extensionPoint struct {
 	implementedBy func(framework.Plugin) bool
 	add           func(*Profile, framework.Plugin, int64)
@@ -106,8 +106,8 @@ func extensionPointOf[P framework.Plugin](seat func(*Profile, P, int64)) extensi
 	}
 }
 
-// NewProfile makes a profile's plugins with the factories and seats them. The error names plugin
-// and point.
+// NewProfile makes a profile's plugins with the factories and adds them to their extension points.
+// The error names plugin and extension point.
 func NewProfile(ctx context.Context, cfg *schedulerconfig.KubeSchedulerProfile, factories map[string]plugins.Factory,
 	deps Deps) (*Profile, error) {
 	p := &Profile{Name: *cfg.SchedulerName, PercentageOfNodesToScore: cfg.PercentageOfNodesToScore}
@@ -156,7 +156,7 @@ func NewProfile(ctx context.Context, cfg *schedulerconfig.KubeSchedulerProfile, 
 	return p, err
 }
 
-// enabledPlugins names every plugin enabled anywhere, once.
+// enabledPlugins lists every plugin enabled at any extension point, once.
 func enabledPlugins(p *schedulerconfig.Plugins) []string {
 	var out []string
 	seen := map[string]bool{}
@@ -188,11 +188,11 @@ func argsOf(cfg *schedulerconfig.KubeSchedulerProfile, name string) runtime.Obje
 	return nil
 }
 
-// allEvents wakes Pods that a plugin refused which does not say what would help.
+// allEvents are the events that may help Pods refused by a plugin that registers for none.
 var allEvents = framework.ClusterEvent{Resource: framework.WildCard, ActionType: framework.All}
 
 func (p *Profile) buildQueueingHints(ctx context.Context) error {
-	if len(p.Handle.deps.Extenders) > 0 { // nobody knows what changes an extender's mind
+	if len(p.Handle.deps.Extenders) > 0 { // any event may change what an extender answers
 		p.QueueingHints = append(p.QueueingHints, queue.QueueingHint{Plugin: extender.PluginName, Event: allEvents})
 	}
 	for _, pl := range p.unreserveOrder {
@@ -216,13 +216,13 @@ func (p *Profile) buildQueueingHints(ctx context.Context) error {
 	return nil
 }
 
-// PreEnqueueWaker is a plugin that keeps Pods out of the queue and knows which of them an event
-// that it registered may concern.
+// PreEnqueueWaker is a PreEnqueue plugin that knows which of the Pods it gates an event that it
+// registered for may concern.
 type PreEnqueueWaker interface {
 	ConcernedPods(before, after any) []types.UID
 }
 
-// setConcernedPods lets such plugins say so.
+// setConcernedPods gives the hints of such a plugin their ConcernedPods.
 func (p *Profile) setConcernedPods() {
 	for i := range p.QueueingHints {
 		for _, pl := range p.unreserveOrder {
@@ -233,7 +233,8 @@ func (p *Profile) setConcernedPods() {
 	}
 }
 
-// mayReject tells whether a plugin can turn a Pod away at a point whose rejections wait for events.
+// mayReject tells whether a plugin is at an extension point where Pods that it rejects wait for
+// events.
 func mayReject(pl framework.Plugin) bool {
 	for _, point := range []string{"PreEnqueue", "PreFilter", "Filter", "Reserve", "Permit"} {
 		if extensionPoints[point].implementedBy(pl) {

@@ -13,14 +13,15 @@ import (
 	"k8s.io/kube-scheduler/framework"
 )
 
-// WaitingPods holds the Pods parked at Permit, and those in PreBind.
+// WaitingPods are the Pods that wait at Permit, and those in PreBind. Any goroutine may call its
+// methods.
 type WaitingPods struct {
 	mu      sync.RWMutex
 	pods    map[types.UID]*waitingPod
 	preBind map[types.UID]*podInPreBind
 }
 
-// NewWaitingPods is empty.
+// NewWaitingPods makes an empty one.
 func NewWaitingPods() *WaitingPods {
 	return &WaitingPods{pods: map[types.UID]*waitingPod{}, preBind: map[types.UID]*podInPreBind{}}
 }
@@ -29,7 +30,7 @@ func NewWaitingPods() *WaitingPods {
 // over.
 type waitingPod struct {
 	pod     *v1.Pod
-	result  chan *framework.Status // capacity one: the first verdict counts
+	result  chan *framework.Status // capacity one: the first answer counts
 	mu      sync.Mutex
 	pending map[string]*time.Timer
 }
@@ -51,8 +52,8 @@ func (w *WaitingPods) Add(p *v1.Pod, plugins map[string]time.Duration) {
 	w.pods[p.UID] = wp
 }
 
-// PermitWait returns when the Pod may go on (nil), or why not. A Pod that is not parked goes on at
-// once.
+// PermitWait blocks until the Pod may be bound (nil), or tells why not; nil at once for a Pod that
+// does not wait.
 func (w *WaitingPods) Wait(ctx context.Context, p *v1.Pod) *framework.Status {
 	wp := w.get(p.UID)
 	if wp == nil {
@@ -121,7 +122,7 @@ func (p *waitingPod) Allow(plugin string) {
 	}
 }
 
-// Reject turns the Pod away as unschedulable; false when it was decided already.
+// Reject rejects the Pod as unschedulable; false when it was decided already.
 func (p *waitingPod) Reject(plugin, msg string) bool {
 	return p.signal(framework.NewStatus(framework.Unschedulable, msg).WithPlugin(plugin))
 }
@@ -176,7 +177,7 @@ func (p *podInPreBind) CancelPod(reason string) bool {
 	return true
 }
 
-// MarkPrebound says that it is too late to cancel; false when it was canceled.
+// MarkPrebound ends the time in which the binding can be canceled; false when it was canceled.
 func (p *podInPreBind) MarkPrebound() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -187,7 +188,7 @@ func (p *podInPreBind) MarkPrebound() bool {
 	return true
 }
 
-// AddPodInPreBind remembers how to cancel a Pod's PreBind.
+// AddPodInPreBind keeps how to cancel a Pod's PreBind.
 func (w *WaitingPods) AddPodInPreBind(uid types.UID, cancel context.CancelCauseFunc) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

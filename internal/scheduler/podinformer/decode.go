@@ -15,14 +15,15 @@ import (
 // protobufMagic begins objects in protobuf (k8s.io/apimachinery/pkg/runtime/serializer/protobuf).
 var protobufMagic = []byte("k8s\x00")
 
-// decoder decodes objects of a row and lists of them itself and leaves all else to an ordinary one.
+// decoder decodes objects of a resourceType and lists of them itself and leaves everything else to
+// the ordinary Serializer. One goroutine uses it at a time.
 type decoder struct {
 	runtime.Serializer
 	*resourceType
 	*valueCache
 }
 
-// valueCache is what Pods share, and room to work in.
+// valueCache are the values that Pods share, and buffers.
 type valueCache struct {
 	mu       sync.Mutex
 	meta     sharedValues[metav1.ObjectMeta]
@@ -52,13 +53,13 @@ func (d decoder) Decode(data []byte, defaults *schema.GroupVersionKind,
 	o, err := read(d.valueCache, raw)
 	d.mu.Unlock()
 	if err != nil {
-		return d.Serializer.Decode(data, defaults, into) // its errors say what is wrong
+		return d.Serializer.Decode(data, defaults, into) // its errors name what is wrong
 	}
 	return o, &of, nil
 }
 
-// envelope gives the kind of an object of a version of the API and its bytes; an empty kind for any
-// other, and for what it cannot read.
+// envelope reads the kind and the bytes of an object of an API version; an empty kind for any other
+// version, and for what it cannot read.
 func envelope(data []byte, of schema.GroupVersion) (kind string, raw []byte) {
 	data, ok := bytes.CutPrefix(data, protobufMagic)
 	if !ok {
@@ -88,7 +89,7 @@ func envelope(data []byte, of schema.GroupVersion) (kind string, raw []byte) {
 	return kind, raw
 }
 
-// sameVersion compares without making strings.
+// sameVersion compares without allocating strings.
 func sameVersion(raw []byte, of schema.GroupVersion) bool {
 	if of.Group == "" {
 		return string(raw) == of.Version
@@ -97,7 +98,7 @@ func sameVersion(raw []byte, of schema.GroupVersion) bool {
 	return ok && string(group) == of.Group && string(version) == of.Version
 }
 
-// eachItem reads a list.
+// eachItem calls back for each item of a list.
 func eachItem(raw []byte, meta *metav1.ListMeta, item func(raw []byte) error) error {
 	return eachField(raw, func(n protowire.Number, _ protowire.Type, _, value []byte) error {
 		switch n {
@@ -133,7 +134,7 @@ func (s *valueCache) decodeObjectMeta(raw []byte, m *metav1.ObjectMeta) error {
 	if s.buffer, err = ownMetaFields.trim(s.buffer[:0], raw); err != nil {
 		return err
 	}
-	return m.Unmarshal(s.buffer) // adds to what is there
+	return m.Unmarshal(s.buffer) // merges into what is there
 }
 
 func (s *valueCache) decodePodSpec(raw []byte, spec *v1.PodSpec) error {
@@ -145,8 +146,8 @@ func (s *valueCache) decodePodSpec(raw []byte, spec *v1.PodSpec) error {
 	return s.decodeOwnSpec(raw, spec)
 }
 
-// decodeOwnSpec reads what Pods of one kind have each for itself: the node, and the affinity of
-// those that name theirs, as a DaemonSet's do.
+// decodeOwnSpec reads the part of a spec that Pods of one controller do not share: the node name,
+// and the affinity of those that name their node in it, as a DaemonSet's do.
 func (s *valueCache) decodeOwnSpec(raw []byte, spec *v1.PodSpec) error {
 	return eachField(raw, func(n protowire.Number, t protowire.Type, _, value []byte) error {
 		switch {
@@ -180,14 +181,14 @@ func (s *valueCache) decodePodStatus(raw []byte, status *v1.PodStatus) error {
 	return nil
 }
 
-// maxSharedValues is how many values a stock remembers, twice over.
+// maxSharedValues is how many values sharedValues keeps in each of its two generations.
 const maxSharedValues = 4096
 
-// sharedValues finds what was decoded from the same bytes before. What was not asked for while
-// maxSharedValues others were is forgotten.
+// sharedValues keeps decoded values by their bytes. A value that is not looked up while
+// maxSharedValues others are is dropped.
 type sharedValues[T any] struct{ current, previous map[string]*T }
 
-// decodeTrimmed decodes what a message keeps of raw, or finds it.
+// decodeTrimmed is the value of what a message's fieldset keeps of raw, decoded or shared.
 func (c *sharedValues[T]) decodeTrimmed(s *valueCache, keep *messageFields, raw []byte,
 	unmarshal func(*T, []byte) error) (*T, error) {
 	var err error
@@ -197,7 +198,7 @@ func (c *sharedValues[T]) decodeTrimmed(s *valueCache, keep *messageFields, raw 
 	return c.decodeShared(s.buffer, unmarshal)
 }
 
-// decodeShared decodes raw, or finds it.
+// decodeShared is the value of raw, decoded or shared.
 func (c *sharedValues[T]) decodeShared(raw []byte, unmarshal func(*T, []byte) error) (*T, error) {
 	if v := c.current[string(raw)]; v != nil {
 		return v, nil

@@ -19,10 +19,10 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// NewFactory gives a factory whose informers of the kinds read here (features.go) keep what
-// scheduling reads of them; all others are those of f. An informer that f was asked for before
-// stays as it is. The client had better speak HTTP/1.1, where who reads an answer reads the
-// connection: with HTTP/2 another goroutine reads it and wakes him for every object.
+// NewFactory makes a factory whose informers of resourceTypes keep what scheduling reads; all other
+// informers are those of f, and one that f has made already stays as it is. The client should speak
+// HTTP/1.1, where the reader of a response reads the connection: with HTTP/2 another goroutine
+// reads it and wakes the reader for every object.
 func NewFactory(f informers.SharedInformerFactory, cfg *rest.Config,
 	client *http.Client) (informers.SharedInformerFactory, error) {
 	out := &factory{SharedInformerFactory: f, sources: map[reflect.Type]listWatcher{}}
@@ -36,13 +36,13 @@ func NewFactory(f informers.SharedInformerFactory, cfg *rest.Config,
 	return out, nil
 }
 
-// factory makes informers of its own for the kinds that it has a source of.
+// factory makes inlineInformers of the resources that it has a source of.
 type factory struct {
 	informers.SharedInformerFactory
 	sources map[reflect.Type]listWatcher
 }
 
-// InformerFor makes an informer when it is asked for first.
+// InformerFor is the informer of a type; the first call makes it.
 func (f *factory) InformerFor(obj runtime.Object,
 	otherwise internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
 	from, ok := f.sources[reflect.TypeOf(obj)]
@@ -84,14 +84,14 @@ func newSource(r *resourceType, cfg *rest.Config, client *http.Client) (listWatc
 	return listWatcher{}, errors.New("nothing decodes protobuf")
 }
 
-// trimmingSerializers are the ordinary ones, but for that of protobuf.
+// trimmingSerializers are the ordinary serializers with another decoder of protobuf.
 type trimmingSerializers struct {
 	runtime.NegotiatedSerializer
 	*resourceType
 	stock *valueCache
 }
 
-// SupportedMediaTypes puts the decoder of a row before that of protobuf.
+// SupportedMediaTypes puts the decoder of a resourceType before that of protobuf.
 func (s trimmingSerializers) SupportedMediaTypes() []runtime.SerializerInfo {
 	all := append([]runtime.SerializerInfo(nil), s.NegotiatedSerializer.SupportedMediaTypes()...)
 	for i := range all {

@@ -11,9 +11,10 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// inlineInformer is an informer whose handlers are called by the goroutine that takes in changes:
-// between the watch and a handler there is no queue and nobody to wake. It suits handlers that are
-// quick and few, as the scheduler's are; what handlers of an ordinary informer may rely on holds.
+// inlineInformer is a cache.SharedIndexInformer whose handlers are called by the goroutine that
+// takes in changes: between the watch and a handler there is no queue and no goroutine to wake. It
+// suits handlers that are quick and few, as the scheduler's are; they may rely on what handlers of
+// an ordinary informer may rely on.
 type inlineInformer struct {
 	cache.Indexer
 	listerWatcher cache.ListerWatcher
@@ -21,7 +22,7 @@ type inlineInformer struct {
 	listed        chan struct{} // closed after the first list
 	once          sync.Once
 
-	mu        sync.Mutex // held while a change is taken in and told of
+	mu        sync.Mutex // held while a change is taken in and handlers are called
 	handlers  []*handlerRegistration
 	transform cache.TransformFunc
 	reflector *cache.Reflector // nil: not started
@@ -36,14 +37,14 @@ func newInlineInformer(from cache.ListerWatcher, kind any) *inlineInformer {
 		listed: make(chan struct{})}
 }
 
-// handlerRegistration is a handler's registration. What was there when it came has been told to it;
-// what the first list brings is told before listed closes.
+// handlerRegistration is a handler's registration. The handler has been called for what the
+// informer held when it was added; for the first list it is called before listed closes.
 type handlerRegistration struct {
 	cache.ResourceEventHandler
 	*inlineInformer
 }
 
-// Name tells what is waited for.
+// Name names what is waited for.
 func (f *inlineInformer) Name() string { return fmt.Sprintf("the first list of %T", f.objectType) }
 
 // Done is closed after the first list.
@@ -60,13 +61,13 @@ func (f *inlineInformer) AddEventHandler(h cache.ResourceEventHandler) (cache.Re
 	return f.AddEventHandlerWithOptions(h, cache.HandlerOptions{})
 }
 
-// AddEventHandlerWithResyncPeriod adds a handler; nothing is told again from time to time.
+// AddEventHandlerWithResyncPeriod adds a handler; there are no resyncs.
 func (f *inlineInformer) AddEventHandlerWithResyncPeriod(h cache.ResourceEventHandler,
 	_ time.Duration) (cache.ResourceEventHandlerRegistration, error) {
 	return f.AddEventHandlerWithOptions(h, cache.HandlerOptions{})
 }
 
-// AddEventHandlerWithOptions adds a handler, which is told of what is there before this returns.
+// AddEventHandlerWithOptions adds a handler and calls it for every object before it returns.
 func (f *inlineInformer) AddEventHandlerWithOptions(h cache.ResourceEventHandler,
 	_ cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
 	f.mu.Lock()
@@ -90,10 +91,10 @@ func (f *inlineInformer) RemoveEventHandler(r cache.ResourceEventHandlerRegistra
 	return nil
 }
 
-// GetStore is what was taken in.
+// GetStore is the store of objects.
 func (f *inlineInformer) GetStore() cache.Store { return f.Indexer }
 
-// GetIndexer is what was taken in.
+// GetIndexer is the store of objects.
 func (f *inlineInformer) GetIndexer() cache.Indexer { return f.Indexer }
 
 // GetController is the informer.
@@ -120,7 +121,7 @@ func (f *inlineInformer) SetTransform(t cache.TransformFunc) error {
 	return nil
 }
 
-// LastSyncResourceVersion is the version that was taken in last.
+// LastSyncResourceVersion is the resource version that was taken in last.
 func (f *inlineInformer) LastSyncResourceVersion() string {
 	f.mu.Lock()
 	r := f.reflector
@@ -152,7 +153,7 @@ func (f *inlineInformer) Run(stop <-chan struct{}) {
 	f.RunWithContext(ctx)
 }
 
-// RunWithContext lists and watches until ctx ends. It is to be called once.
+// RunWithContext lists and watches until ctx ends. It must be called once only.
 func (f *inlineInformer) RunWithContext(ctx context.Context) {
 	f.mu.Lock()
 	if f.reflector != nil {
@@ -169,12 +170,12 @@ func (f *inlineInformer) RunWithContext(ctx context.Context) {
 	f.stopped = true
 }
 
-// reflectorStore is where a reflector puts what it reads.
+// reflectorStore is the store of the reflector: it updates the informer and calls the handlers.
 type reflectorStore inlineInformer
 
 var _ cache.ReflectorStore = (*reflectorStore)(nil)
 
-// Add takes in an object that is new, or was there already.
+// Add takes in an object, new or changed.
 func (in *reflectorStore) Add(obj any) error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -184,7 +185,7 @@ func (in *reflectorStore) Add(obj any) error {
 // Update is Add.
 func (in *reflectorStore) Update(obj any) error { return in.Add(obj) }
 
-// addOrUpdate takes in and tells; mu is held.
+// addOrUpdate takes in an object and calls the handlers; mu is held.
 func (in *reflectorStore) addOrUpdate(obj any) (err error) {
 	if in.transform != nil {
 		if obj, err = in.transform(obj); err != nil {
@@ -230,7 +231,7 @@ func (in *reflectorStore) Delete(obj any) error {
 	return nil
 }
 
-// Replace takes in a list: what is not in it is gone.
+// Replace takes in a list; objects that are not in it are deleted.
 func (in *reflectorStore) Replace(list []any, _ string) error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -251,7 +252,7 @@ func (in *reflectorStore) Replace(list []any, _ string) error {
 		}
 		obj, had, err := in.GetByKey(key)
 		if err != nil || !had {
-			continue // nobody else takes anything out
+			continue // no other goroutine deletes
 		}
 		if err := in.Indexer.Delete(obj); err != nil {
 			return err
@@ -264,5 +265,5 @@ func (in *reflectorStore) Replace(list []any, _ string) error {
 	return nil
 }
 
-// Resync tells nothing again.
+// Resync does nothing.
 func (in *reflectorStore) Resync() error { return nil }

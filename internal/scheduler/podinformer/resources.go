@@ -8,18 +8,18 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// resourceType is a kind of objects that is read here.
+// resourceType is a resource that is read here.
 type resourceType struct {
 	schema.GroupVersionKind
-	resource   string         // in addresses
+	resource   string         // in URLs
 	listKind   string         // kind of a list
-	object     runtime.Object // what an informer is asked for by
+	object     runtime.Object // the type that an informer is asked for by
 	decodeOne  func(s *valueCache, raw []byte) (runtime.Object, error)
 	decodeList func(s *valueCache, raw []byte) (runtime.Object, error)
 }
 
-// resourceTypes are the kinds of which several changes come for each Pod. All of a claim and of a
-// volume matters to somebody, but for who wrote which field.
+// resourceTypes are the resources of which several changes come for each Pod. Plugins read
+// everything of claims and volumes but their managed fields.
 var resourceTypes = []resourceType{
 	resourceTypeOf(v1.SchemeGroupVersion.WithKind("Pod"), "pods", (*valueCache).decodePod,
 		func(l *v1.PodList) (*metav1.ListMeta, *[]v1.Pod) { return &l.ListMeta, &l.Items }),
@@ -46,7 +46,7 @@ type object[T any] interface {
 	runtime.Object
 }
 
-// resourceTypeOf makes a row of how one object is read into, and where a list has its parts.
+// resourceTypeOf makes a row from how an object is decoded, and where its list keeps its items.
 func resourceTypeOf[T, L any, P object[T], Q object[L]](kind schema.GroupVersionKind, resource string,
 	read func(*valueCache, []byte, P) error, parts func(Q) (*metav1.ListMeta, *[]T)) resourceType {
 	return resourceType{
@@ -66,7 +66,7 @@ func resourceTypeOf[T, L any, P object[T], Q object[L]](kind schema.GroupVersion
 	}
 }
 
-// decodeTrimmedObject reads an object without what nobody reads of its metadata.
+// decodeTrimmedObject decodes an object without the metadata that no plugin reads.
 func decodeTrimmedObject[T any, P interface {
 	object[T]
 	Unmarshal([]byte) error

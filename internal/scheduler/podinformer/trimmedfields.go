@@ -20,7 +20,7 @@ func fieldSetOf(all ...int) fieldSet {
 
 func (f fieldSet) has(n protowire.Number) bool { return n < 64 && f&(1<<n) != 0 }
 
-// messageFields says what is kept of a message. Numbers are those of generated.proto in
+// messageFields is what is kept of a message. Numbers are those of generated.proto in
 // k8s.io/api/core/v1 and k8s.io/apimachinery/pkg/apis/meta/v1.
 type messageFields struct {
 	drop   fieldSet                            // left out
@@ -29,24 +29,24 @@ type messageFields struct {
 	dropIf func(value []byte) (bool, error)    // tells whether the whole message is left out; nil: it is not
 }
 
-// What makes a Pod different from its siblings is read from each, the rest is shared. Of other
-// objects all is read (whole) but who wrote it.
+// What differs between Pods of one controller is read from each, the rest is shared. Of other
+// objects everything is read but the managed fields.
 var (
-	// selfLink and managedFields (4, 17) nobody reads
+	// no plugin reads selfLink and managedFields (4, 17)
 	ownMetaFields = &messageFields{drop: fieldSetOf(3, 4, 11, 12, 13, 17)}
 	// namespace, labels, annotations, ownerReferences
 	sharedMetaFields = &messageFields{only: fieldSetOf(3, 11, 12, 13)}
 	allFields        = &messageFields{nested: map[protowire.Number]*messageFields{1: {drop: fieldSetOf(4, 17)}}}
 	podSpecFields    = &messageFields{
-		// nodeName and affinity, which each has for itself; hostname, and ephemeralContainers,
-		// which come to Pods that have a node
+		// nodeName and affinity, which are each Pod's own; hostname, and ephemeralContainers, which
+		// only Pods on nodes get
 		drop:   fieldSetOf(10, 16, 18, 34),
 		nested: map[protowire.Number]*messageFields{1: volumeFields, 2: containerFields, 20: containerFields},
 	}
 	// command, args, workingDir, env, three probes, envFrom, terminationMessagePath and -Policy
 	containerFields = &messageFields{drop: fieldSetOf(3, 4, 5, 7, 10, 11, 13, 19, 20, 22),
 		nested: map[protowire.Number]*messageFields{9: mountFields}}
-	// newer fields can be features that a node must have
+	// newer fields may be features that a node must have
 	mountFields     = &messageFields{dropIf: hasOnly(fieldSetOf(1, 2, 3, 4, 5, 6, 7))}
 	volumeFields    = &messageFields{dropIf: isNodeIndependentVolume}
 	podStatusFields = &messageFields{
@@ -60,7 +60,7 @@ var (
 // configMap, projected.
 var nodeIndependentSources = fieldSetOf(1, 6, 7, 16, 19, 26)
 
-// hasOnly tells whether a message has none but these fields.
+// hasOnly tells whether a message has no other fields than these.
 func hasOnly(known fieldSet) func([]byte) (bool, error) {
 	return func(value []byte) (bool, error) {
 		all := true
@@ -72,7 +72,7 @@ func hasOnly(known fieldSet) func([]byte) (bool, error) {
 	}
 }
 
-// isNodeIndependentVolume tells whether a volume plays no part in finding a node.
+// isNodeIndependentVolume tells whether a volume does not matter to finding a node.
 func isNodeIndependentVolume(value []byte) (bool, error) {
 	plain := false
 	err := eachField(value, func(n protowire.Number, _ protowire.Type, _, source []byte) error {

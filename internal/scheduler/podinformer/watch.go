@@ -18,11 +18,11 @@ import (
 )
 
 const (
-	bufferedEvents = 256      // events that wait to be taken in, so that several are taken in at one waking
+	bufferedEvents = 256      // events that wait to be taken in, so that one wake-up takes in several
 	maxMessageSize = 64 << 20 // of one event; the API server's objects are far smaller
 )
 
-// listWatcher lists and watches objects of a row.
+// listWatcher lists and watches the objects of a resourceType.
 type listWatcher struct {
 	get rest.Interface
 	decoder
@@ -43,7 +43,7 @@ func (s listWatcher) watch(ctx context.Context, o metav1.ListOptions) (watch.Int
 	if err != nil {
 		cancel()
 		if utilnet.IsProbableEOF(err) || utilnet.IsTimeout(err) {
-			return watch.NewEmptyWatch(), nil // as client-go has it: such a watch can be begun again where it was
+			return watch.NewEmptyWatch(), nil // as client-go has it: such a watch can be resumed where it was
 		}
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func (s listWatcher) watch(ctx context.Context, o metav1.ListOptions) (watch.Int
 	return w, nil
 }
 
-// watchStream is a watch: one goroutine reads and decodes.
+// watchStream is a watch.Interface: one goroutine reads and decodes its events.
 type watchStream struct {
 	body io.ReadCloser
 	decoder
@@ -70,7 +70,7 @@ func (w *watchStream) ResultChan() <-chan watch.Event { return w.events }
 func (w *watchStream) Stop() {
 	w.once.Do(func() {
 		w.cancel()
-		_ = w.body.Close() // its reader sees that it ended
+		_ = w.body.Close() // which ends the reader
 	})
 }
 
@@ -108,13 +108,13 @@ func (w *watchStream) send(e watch.Event) bool {
 	}
 }
 
-// errorEvent is the event that ends a watch which cannot be read, worded as client-go words it.
+// errorEvent is the event that ends a watch that cannot be read, in client-go's words.
 func errorEvent(err error) watch.Event {
 	s := apierrors.NewInternalError(fmt.Errorf("unable to decode an event from the watch stream: %w", err)).ErrStatus
 	return watch.Event{Type: watch.Error, Object: &s}
 }
 
-// readFrame reads one message with its length before it, into room where that is enough.
+// readFrame reads one length-prefixed message, into room where it is large enough.
 func readFrame(from io.Reader, buffer []byte) ([]byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(from, head[:]); err != nil {
@@ -131,7 +131,7 @@ func readFrame(from io.Reader, buffer []byte) ([]byte, error) {
 	return buffer[:size], err
 }
 
-// decodeEvent decodes a metav1.WatchEvent. Nothing of it stays in raw.
+// decodeEvent decodes a metav1.WatchEvent and keeps no reference to raw.
 func (w *watchStream) decodeEvent(raw []byte) (watch.Event, error) {
 	var e watch.Event
 	var object []byte
@@ -156,7 +156,7 @@ func (w *watchStream) decodeEvent(raw []byte) (watch.Event, error) {
 	return e, err
 }
 
-// eventTypeOf names the kind of an event without making a string.
+// eventTypeOf is the type of an event, without allocating a string.
 func eventTypeOf(raw []byte) watch.EventType {
 	for _, k := range [...]watch.EventType{watch.Modified, watch.Added, watch.Deleted, watch.Bookmark, watch.Error} {
 		if string(raw) == string(k) {

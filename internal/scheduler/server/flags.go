@@ -20,7 +20,7 @@ import (
 // Port is where schedulers serve health and metrics, as upstream's.
 const Port = 10259
 
-// Flags are those of a scheduler's command, named as upstream's.
+// Flags are the flags of a scheduler's command, named as upstream's.
 type Flags struct {
 	File    string
 	Address string
@@ -35,7 +35,7 @@ type Flags struct {
 	flagSet    *pflag.FlagSet
 }
 
-// Add puts the flags into a set.
+// Add adds the flags to a set.
 func (f *Flags) Add(s *pflag.FlagSet) {
 	f.flagSet = s
 	s.StringVar(&f.File, "config", "", "KubeSchedulerConfiguration file")
@@ -54,8 +54,8 @@ func (f *Flags) Add(s *pflag.FlagSet) {
 		"work only while holding the lease, so that several may run (default: as the configuration file says)")
 }
 
-// Options reads the configuration file and says how to run; known names the out-of-tree plugins
-// compiled in.
+// Options reads the configuration file and gives the options of Run; known are the names of the
+// out-of-tree plugins that are compiled in.
 func (f *Flags) Options(known ...string) (Options, error) {
 	cfg, err := ReadConfig(f.File, known...)
 	if err != nil {

@@ -33,28 +33,30 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/replay"
 )
 
-// healthTimeout is how long a lost lease may go unnoticed before /healthz says so; upstream's.
+// healthTimeout is how long a lost lease may go unnoticed before /healthz fails; upstream's.
 const healthTimeout = 20 * time.Second
 
-// errLeaseLost ends a scheduler whose lease somebody else took (upstream's text).
+// errLeaseLost ends a scheduler that lost its lease (upstream's text).
 var errLeaseLost = errors.New("leaderelection lost")
 
 // Options are what a scheduler process is made from.
 type Options struct {
-	KubeConfig       *rest.Config                       // of the API server
-	Config           *config.KubeSchedulerConfiguration // completed (config.Load, config.Default)
-	NoLeaderElection bool                               // nobody else schedules for this API server: no lease is taken
-	Informers        informers.SharedInformerFactory    // nil: its own
-	Journal          journal.Sink                       // nil: none
-	Plugins          map[string]plugins.Factory         // out-of-tree plugins by name
-	Serving          *ServingOptions                    // nil: no server
+	KubeConfig *rest.Config                       // of the API server
+	Config     *config.KubeSchedulerConfiguration // completed (config.Load, config.Default)
+	// no lease is taken: no other scheduler runs for this API server
+	NoLeaderElection bool
+	Informers        informers.SharedInformerFactory // nil: its own
+	Journal          journal.Sink                    // nil: none
+	Plugins          map[string]plugins.Factory      // out-of-tree plugins by name
+	Serving          *ServingOptions                 // nil: no server
 
 	Features    features.Features      // GenericWorkload schedules Pods of a PodGroup together
-	ShadowCheck bool                   // rule twice and report any difference
-	Record      func(*replay.Decision) // is given every decision with all it was made from; nil: nobody
+	ShadowCheck bool                   // schedule twice and report any difference
+	Record      func(*replay.Decision) // called with every decision and all it was made from; nil: not recorded
 }
 
-// Run schedules until ctx ends or the lease is lost.
+// Run serves, waits for the lease and schedules until ctx ends (nil) or the lease is lost (an
+// error).
 func Run(ctx context.Context, o Options) error {
 	own := withClientLimits(o.KubeConfig, o.Config)
 	client, err := o.createClient(own)
@@ -79,7 +81,7 @@ func Run(ctx context.Context, o Options) error {
 		lease = leaderelection.NewLeaderHealthzAdaptor(healthTimeout)
 	}
 	if o.Serving != nil {
-		// one that waits for the lease is ready to take over
+		// a scheduler that waits for the lease is ready to take over
 		ready := func() bool { return s.Ready() || elects && !began.Load() }
 		server := &server{ServingOptions: *o.Serving, client: client, config: o.Config, metrics: registry,
 			leaseHealth: lease, ready: ready}
@@ -98,12 +100,12 @@ func Run(ctx context.Context, o Options) error {
 	})
 }
 
-// createClient makes the client and, unless there are some, the informers.
+// createClient makes the client and, unless o has some, the informers.
 func (o *Options) createClient(own *rest.Config) (kubernetes.Interface, error) {
 	cfg := own
 	if own.Dial == nil && own.Transport == nil {
 		cfg = rest.CopyConfig(own)
-		// times as those of client-go
+		// with client-go's times
 		cfg.Dial = apiwriter.BatchReads(
 			(&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext)
 	}
@@ -122,8 +124,8 @@ func (o *Options) createClient(own *rest.Config) (kubernetes.Interface, error) {
 	if cfg != own {
 		cfg = rest.CopyConfig(cfg)
 		cfg.NextProtos = []string{"http/1.1"}
-		// The kernel finds within 45 s that nobody is there any more, as client-go's pings do over
-		// HTTP/2; with 30 s between its tries it would take minutes.
+		// With these the kernel finds within 45 s that the API server is gone, as client-go's pings
+		// do over HTTP/2; with client-go's 30 s between probes it would take minutes.
 		alive := net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 10 * time.Second, Count: 3}
 		cfg.Dial = apiwriter.BatchReads((&net.Dialer{Timeout: 30 * time.Second, KeepAliveConfig: alive}).DialContext)
 		if over, err = rest.HTTPClientFor(cfg); err != nil {
@@ -134,13 +136,13 @@ func (o *Options) createClient(own *rest.Config) (kubernetes.Interface, error) {
 	return client, err
 }
 
-// needsFullPods tells whether somebody may read fields of Pods that the plugins at hand do not.
+// needsFullPods tells whether fields of Pods may be read that built-in plugins do not read.
 func (o *Options) needsFullPods() bool {
 	return len(o.Plugins) > 0 || len(o.Config.Extenders) > 0 || o.Record != nil || o.Features.GenericWorkload
 }
 
-// withClientLimits is the client configuration with the throttle of the file; without one there is
-// none.
+// withClientLimits is the client configuration with QPS and burst of the file; without them there
+// is no limit.
 func withClientLimits(c *rest.Config, cfg *config.KubeSchedulerConfiguration) *rest.Config {
 	c = rest.CopyConfig(c)
 	if c.UserAgent == "" || c.UserAgent == "gantry" {
@@ -149,7 +151,7 @@ func withClientLimits(c *rest.Config, cfg *config.KubeSchedulerConfiguration) *r
 	if c.QPS, c.Burst = cfg.ClientConnection.QPS, int(cfg.ClientConnection.Burst); c.QPS == 0 {
 		c.QPS = -1
 	}
-	// the watch of Pods is most of what comes in; packing and unpacking it cost more than its bytes
+	// the watch of Pods is most of the traffic; compressing it costs more than its bytes
 	c.DisableCompression = true
 	if c.ContentType == "" {
 		c.ContentType, c.AcceptContentTypes = cfg.ClientConnection.ContentType, cfg.ClientConnection.AcceptContentTypes
@@ -157,7 +159,8 @@ func withClientLimits(c *rest.Config, cfg *config.KubeSchedulerConfiguration) *r
 	return c
 }
 
-// runWithLeaderElection runs work while this process holds the lease.
+// runWithLeaderElection runs work once this process holds the lease, and returns when work ends or
+// the lease is lost.
 func runWithLeaderElection(ctx context.Context, o Options, health *leaderelection.HealthzAdaptor,
 	work func(context.Context) error) error {
 	e := o.Config.LeaderElection
@@ -210,22 +213,21 @@ func runWithLeaderElection(ctx context.Context, o Options, health *leaderelectio
 	return nil
 }
 
-// ServingOptions is where the server listens and what it shows.
+// ServingOptions are where the server listens and what it serves.
 type ServingOptions struct {
 	Address  string       // host:port
-	Listener net.Listener // already open at Address; nil: opened at the start
-	CertFile string       // serving certificate and key; empty: signed by itself, new at every start
+	Listener net.Listener // open at Address; nil: opened at the start
+	CertFile string       // serving certificate and key; empty: self-signed, new at every start
 	KeyFile  string
 	Flags    *pflag.FlagSet // shown at /flagz; nil: there is no such page
-	// PEM of whom to trust client certificates from; nil: as the API server publishes it in
-	// kube-system
+	// PEM of the CA of client certificates; nil: as the API server publishes it in kube-system
 	ClientCA     []byte
 	ExtraMetrics metrics.Gatherer     // metrics of the whole process; nil: none
-	Bound        func(address string) // told where it listens; may be nil
+	Bound        func(address string) // called with where it listens; may be nil
 }
 
-// trimManagedFields drops what no plugin reads and every object carries, often more of it than of
-// all else.
+// trimManagedFields drops managed fields: no plugin reads them, and they are often more than the
+// rest of an object.
 func trimManagedFields(obj any) (any, error) {
 	if o, ok := obj.(metav1.Object); ok {
 		o.SetManagedFields(nil)

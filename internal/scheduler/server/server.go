@@ -28,7 +28,7 @@ import (
 
 const (
 	componentName = "kube-scheduler" // upstream's name for itself
-	kubeScheduler = "1.37.2"         // whose paths and answers these are
+	kubeScheduler = "1.37.2"         // the version whose paths and answers it has
 )
 
 // server is the scheduler's HTTPS server.
@@ -37,11 +37,11 @@ type server struct {
 	client      kubernetes.Interface
 	config      *config.KubeSchedulerConfiguration
 	metrics     metrics.KubeRegistry
-	leaseHealth *leaderelection.HealthzAdaptor // nil: none is taken
+	leaseHealth *leaderelection.HealthzAdaptor // nil: no lease is taken
 	ready       func() bool
 }
 
-// alwaysAllowPaths are the paths anybody may ask for.
+// alwaysAllowPaths need no authorization.
 var alwaysAllowPaths = []string{"/healthz", "/livez", "/readyz"}
 
 // start serves until ctx ends; the channel is closed when it has ended.
@@ -52,7 +52,7 @@ func (s *server) start(ctx context.Context) (<-chan struct{}, error) {
 	}, s.handler(ctx.Done()))
 }
 
-// handler is all paths.
+// handler serves all paths. stopping is closed when the server ends.
 func (s *server) handler(stopping <-chan struct{}) http.Handler {
 	m := mux.NewPathRecorderMux(componentName)
 	lists := healthz.NamedCheck("sched-handler-sync", func(*http.Request) error {

@@ -8,18 +8,20 @@ import (
 	"k8s.io/kube-scheduler/framework"
 )
 
-// InlineBindPlugin is a bind plugin that can write a binding while nobody waits for the answer.
+// InlineBindPlugin is a Bind plugin that can write a binding while no goroutine waits for the
+// answer.
 type InlineBindPlugin interface {
 	framework.BindPlugin
-	// BindInline begins to bind; false: it did not. then is told how it ended, by a goroutine that
-	// must not be held up; not done means that Bind must be asked.
+	// BindInline begins to bind and does not wait; false: it did nothing. then is called once with
+	// how it ended, by a goroutine that it must not hold up; not done means that Bind must be
+	// called.
 	BindInline(p *v1.Pod, node string, then func(done bool, s *framework.Status)) bool
 }
 
-// RunBindPluginsInline binds a Pod for which nothing is left to do but that: it does not wait at
-// Permit, no plugin has anything to prepare, and the only bind plugin is InlineBindPlugin. False:
-// nothing was done, and the Pod must go from WaitOnPermit to Bind. then is called as Offer calls
-// it.
+// RunBindPluginsInline binds a Pod for which nothing is left to do but Bind: it does not wait at
+// Permit, no plugin has anything to prepare in PreBind, and the only Bind plugin is an
+// InlineBindPlugin. False: nothing was done, and the Pod must go through WaitOnPermit, PreBind and
+// Bind. then is called as BindInline calls it.
 func (p *Profile) RunBindPluginsInline(ctx context.Context, c PodCycle,
 	then func(done bool, s *framework.Status)) bool {
 	if len(p.bind) != 1 || p.HasOutOfTreePlugins() || len(p.Handle.deps.Extenders) > 0 ||
