@@ -12,12 +12,26 @@ import (
 // minutes.
 const backlog = 100
 
+// eventSender passes events on; *eventBus is one.
+type eventSender interface {
+	send(e *runtimeapi.ContainerEventResponse)
+	// subscribe returns the events from now on, closed when they end, and those that nobody heard.
+	subscribe() (events chan *runtimeapi.ContainerEventResponse, undelivered []*runtimeapi.ContainerEventResponse)
+	unsubscribe(events chan *runtimeapi.ContainerEventResponse)
+	// drop ends all subscriptions and forgets what was kept.
+	drop()
+}
+
 // eventBus passes events to every subscriber; one that does not read loses its stream rather than
 // holding up the others.
 type eventBus struct {
 	mu          sync.Mutex
 	subs        map[chan *runtimeapi.ContainerEventResponse]bool
 	undelivered []*runtimeapi.ContainerEventResponse
+}
+
+func newEventBus() *eventBus {
+	return &eventBus{subs: map[chan *runtimeapi.ContainerEventResponse]bool{}}
 }
 
 func (b *eventBus) send(e *runtimeapi.ContainerEventResponse) {
@@ -42,9 +56,6 @@ func (b *eventBus) send(e *runtimeapi.ContainerEventResponse) {
 func (b *eventBus) subscribe() (chan *runtimeapi.ContainerEventResponse, []*runtimeapi.ContainerEventResponse) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.subs == nil {
-		b.subs = map[chan *runtimeapi.ContainerEventResponse]bool{}
-	}
 	s := make(chan *runtimeapi.ContainerEventResponse, 4096)
 	b.subs[s] = true
 	undelivered := b.undelivered
@@ -66,7 +77,8 @@ func (b *eventBus) drop() {
 	for s := range b.subs {
 		close(s)
 	}
-	b.subs, b.undelivered = nil, nil
+	clear(b.subs)
+	b.undelivered = nil
 }
 
 // emit sends an event with the state of the whole sandbox. Callers hold f.mu.

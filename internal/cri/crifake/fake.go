@@ -38,9 +38,9 @@ type Fake struct {
 	opts     Options
 	ownDir   bool
 	listener *bufconn.Listener // in memory only
-	faults   faults
-	calls    callLog
-	bus      eventBus
+	faults   faultPlan
+	calls    callRecorder
+	bus      eventSender
 	streams  streamServer
 
 	mu     sync.Mutex
@@ -56,7 +56,7 @@ type state struct {
 	images     map[string]*Image // by id
 	registry   []Image
 	rules      []rule
-	ips        addresses
+	ips        addressPool
 	serial     int
 	network    condition
 	runtime    condition
@@ -66,7 +66,7 @@ type state struct {
 
 // Start makes a fake runtime and serves it.
 func Start(o Options) (*Fake, error) {
-	f := &Fake{opts: o, state: state{
+	f := &Fake{opts: o, faults: newFaults(), calls: newCallLog(), bus: newEventBus(), state: state{
 		registry:  o.Registry,
 		sandboxes: map[string]*sandbox{}, containers: map[string]*container{}, images: map[string]*Image{},
 		network: condition{true, "", ""}, runtime: condition{true, "", ""},
@@ -81,7 +81,7 @@ func Start(o Options) (*Fake, error) {
 	if !o.PodCIDR.IsValid() {
 		o.PodCIDR = netip.MustParsePrefix("10.88.0.0/16")
 	}
-	f.ips = addresses{prefix: o.PodCIDR, used: map[netip.Addr]bool{}}
+	f.ips = newAddresses(o.PodCIDR)
 	for _, i := range o.Images {
 		f.addImage(i)
 	}
@@ -200,29 +200,3 @@ type condition struct {
 	ready           bool
 	reason, message string
 }
-
-// addresses hands out Pod addresses, the lowest free one after the last.
-type addresses struct {
-	prefix netip.Prefix
-	last   netip.Addr
-	used   map[netip.Addr]bool
-}
-
-func (a *addresses) take() (netip.Addr, error) {
-	first := a.prefix.Addr().Next().Next() // .0 is the network, .1 the gateway
-	if !a.last.IsValid() || !a.prefix.Contains(a.last.Next()) {
-		a.last = a.prefix.Addr().Next()
-	}
-	for range 2 {
-		for ip := a.last.Next(); a.prefix.Contains(ip); ip = ip.Next() {
-			if !a.used[ip] {
-				a.used[ip], a.last = true, ip
-				return ip, nil
-			}
-		}
-		a.last = first.Prev()
-	}
-	return netip.Addr{}, fmt.Errorf("no IP addresses available in range set: %s", a.prefix)
-}
-
-func (a *addresses) free(ip netip.Addr) { delete(a.used, ip) }
