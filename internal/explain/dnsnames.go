@@ -10,6 +10,8 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // Last words about a name that has no address: who says so, and which name. Those of the second
@@ -116,7 +118,7 @@ func serviceNameFailed(a *Answer, in In, q serviceDependency) bool {
 					func(x *corev1.Container) { replaceHost(x, name, near) })}, fixes...)
 		}
 		a.Fixes = append(fixes, a.Fixes...)
-	case spec.DNSPolicy == corev1.DNSDefault || spec.HostNetwork && spec.DNSPolicy == corev1.DNSClusterFirst:
+	case pod.DNSPolicy(spec) == corev1.DNSDefault:
 		policy := corev1.DNSClusterFirst
 		if spec.HostNetwork {
 			policy = corev1.DNSClusterFirstWithHostNet

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // Finished is the cause of a Pod whose containers have ended for good.
@@ -36,7 +38,7 @@ func EffectiveTermination(in In) *Termination {
 	if in.End != nil {
 		add(*in.End)
 	}
-	own := Termination{RequestedAt: requestedAt, Grace: GracePeriod(in.Pod)}
+	own := Termination{RequestedAt: requestedAt, Grace: pod.GracePeriod(&in.Pod.Spec)}
 	if !in.Facts.Refused.IsZero() {
 		own.Cause = "refused"
 		add(own)
