@@ -6,9 +6,12 @@ import (
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
-// Next decides. The order of its parts is the order of a Pod's life: end it if it has to end, see
-// to sick and changed containers, furnish, give it a sandbox, initialise it, start its containers,
-// forget what is old.
+// Next decides. The order of its parts is the order of a Pod's life: end it if it has to end, stop
+// unhealthy and changed containers, prepare its volumes, create its sandbox, run its init
+// containers, start its containers, remove dead ones.
+//
+// Nothing is planned for a Pod that is not accepted yet, and nothing is started once
+// EffectiveTermination is not nil.
 func Next(in In) Plan {
 	var p Plan
 	if end := EffectiveTermination(in); end != nil {

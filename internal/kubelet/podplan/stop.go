@@ -71,8 +71,8 @@ func deadline(in In) (time.Time, bool) {
 	return from.Add(time.Duration(*s) * time.Second), true
 }
 
-// planTermination plans the end: containers in their order, sandboxes, then what was furnished,
-// then the records, each when the one before is seen to be over.
+// planTermination plans the end: containers in their order, sandboxes, then volumes and cgroup,
+// then the records in the runtime, each when the one before is seen to be over.
 func planTermination(in In, end Termination) Plan {
 	var p Plan
 	if kills := terminationKills(in, end); len(kills) > 0 {
