@@ -10,6 +10,8 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // Log lines about a name without address: who prints them, and the name. Those of the second list
@@ -116,7 +118,7 @@ func serviceNameFailed(a *Answer, in In, q serviceDependency) bool {
 					func(x *corev1.Container) { replaceHost(x, name, near) })}, fixes...)
 		}
 		a.Fixes = append(fixes, a.Fixes...)
-	case spec.DNSPolicy == corev1.DNSDefault || spec.HostNetwork && spec.DNSPolicy == corev1.DNSClusterFirst:
+	case pod.DNSPolicy(spec) == corev1.DNSDefault:
 		policy := corev1.DNSClusterFirst
 		if spec.HostNetwork {
 			policy = corev1.DNSClusterFirstWithHostNet

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // hookText describes what a lifecycle hook does.
@@ -96,10 +97,7 @@ func (c container) signal() string {
 // terminatingContainers describes what the containers of a deleted Pod do, and when they are
 // killed.
 func terminatingContainers(a *Answer, in In, running []container) {
-	grace := gracePeriod(in.Pod)
-	if g := in.Pod.DeletionGracePeriodSeconds; g != nil {
-		grace = *g
-	}
+	grace := int64(pod.DeletionGracePeriod(in.Pod) / time.Second)
 	var names, hooks, output []string
 	for _, c := range running {
 		names = append(names, c.spec.Name)

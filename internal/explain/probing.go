@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // probeDiagnosis is why a probe fails, and what to do.
@@ -279,12 +280,5 @@ func wasEverAlive(in In, c container) bool {
 	// Successes before the first failure are not journaled: then the run lasted longer than the
 	// failures took.
 	return t.FinishedAt.Sub(t.StartedAt.Time) >
-		secondsOf(int64(p.InitialDelaySeconds+p.PeriodSeconds*(p.FailureThreshold+1))+2)+secondsOf(gracePeriod(in.Pod))
-}
-
-func gracePeriod(p *corev1.Pod) int64 {
-	if g := p.Spec.TerminationGracePeriodSeconds; g != nil {
-		return *g
-	}
-	return 30
+		secondsOf(int64(p.InitialDelaySeconds+p.PeriodSeconds*(p.FailureThreshold+1))+2)+pod.GracePeriod(&in.Pod.Spec)
 }

@@ -73,7 +73,7 @@ func dependencyFailed(a *Answer, in In, q serviceDependency) bool {
 		a.Fixes = append(a.Fixes, Fix{Description: "or create the Service " + q.service})
 		return true
 	}
-	if in.Pod.Spec.HostNetwork && in.Pod.Spec.DNSPolicy == corev1.DNSClusterFirst {
+	if spec := &in.Pod.Spec; spec.DNSPolicy == corev1.DNSClusterFirst && pod.DNSPolicy(spec) == corev1.DNSDefault {
 		a.Cause = fmt.Sprintf("Init container %s cannot resolve %s because the Pod uses hostNetwork with dnsPolicy "+
 			"ClusterFirst, which then means Default: it asks the node's own name server instead of the cluster's.",
 			q.initContainer, q.host)

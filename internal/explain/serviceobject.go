@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // serviceCause is a row of the causes that make a Service unreachable; the first that answers wins.
@@ -273,8 +275,7 @@ func protocol(p corev1.Protocol) corev1.Protocol {
 func (s Subject) portNames(want string, proto corev1.Protocol) (names []string, initial string, found bool) {
 	for _, p := range s.runningPods() {
 		for _, c := range containers(p) {
-			stays := !c.init ||
-				c.spec.RestartPolicy != nil && *c.spec.RestartPolicy == corev1.ContainerRestartPolicyAlways
+			stays := !c.init || pod.IsSidecar(c.spec)
 			for _, port := range c.spec.Ports {
 				switch {
 				case port.Name == "" || protocol(port.Protocol) != protocol(proto):

@@ -21,6 +21,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/podsource"
 	"github.com/gantry-project/gantry/internal/kubelet/podsource/static"
 	"github.com/gantry-project/gantry/internal/kubelet/podworker"
+	podspec "github.com/gantry-project/gantry/internal/pod"
 )
 
 // terminateOrphanedPods ends Pods that only the runtime has.
@@ -42,7 +43,7 @@ func (k *Kubelet) terminateOrphanedPods(ctx context.Context) error {
 		k.podWorkers.UpdatePod(podworker.UpdatePodOptions{
 			Pod: pod, Source: podworker.SourceRuntime, Gone: true,
 			Termination: &podplan.Termination{Cause: "no source has it any more", RequestedAt: time.Now(),
-				Grace: podplan.GracePeriod(pod)},
+				Grace: podspec.GracePeriod(&pod.Spec)},
 		})
 	}
 	return nil

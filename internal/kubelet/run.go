@@ -16,6 +16,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 	"github.com/gantry-project/gantry/internal/kubelet/podsource"
 	"github.com/gantry-project/gantry/internal/kubelet/podworker"
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // forcedGrace is what a Pod gets that was deleted from the API without grace: TERM, and KILL soon
@@ -80,7 +81,7 @@ func (k *Kubelet) startWriters(ctx context.Context) (stop func()) {
 	}
 }
 
-// handlePodUpdate turns what a source says into a wish.
+// handlePodUpdate brings what a source says to the Pod's worker.
 func (k *Kubelet) handlePodUpdate(c podsource.PodUpdate) {
 	w := podworker.UpdatePodOptions{Pod: c.Pod, Source: c.Source, Gone: c.Removed}
 	now := time.Now()
@@ -89,13 +90,9 @@ func (k *Kubelet) handlePodUpdate(c podsource.PodUpdate) {
 		w.Termination = &podplan.Termination{Cause: "deleted without grace", RequestedAt: now, Grace: forcedGrace}
 	case c.Removed:
 		w.Termination = &podplan.Termination{Cause: "removed from its source", RequestedAt: now,
-			Grace: podplan.GracePeriod(c.Pod)}
+			Grace: pod.GracePeriod(&c.Pod.Spec)}
 	case c.Pod.DeletionTimestamp != nil:
-		grace := podplan.GracePeriod(c.Pod)
-		if s := c.Pod.DeletionGracePeriodSeconds; s != nil {
-			grace = time.Duration(*s) * time.Second
-		}
-		w.Termination = &podplan.Termination{Cause: "deleted", RequestedAt: now, Grace: grace}
+		w.Termination = &podplan.Termination{Cause: "deleted", RequestedAt: now, Grace: pod.DeletionGracePeriod(c.Pod)}
 	}
 	if c.Source != podsource.API {
 		k.mirrorPods.SetStaticPod(c.Pod, c.Removed)

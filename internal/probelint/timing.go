@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/gantry-project/gantry/internal/kubelet/probe"
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 func sharedEndpoint(l ruleInput) []Finding {
@@ -68,10 +69,7 @@ func lowFailureThreshold(l ruleInput) []Finding {
 func endsPod(l ruleInput) []Finding {
 	var out []Finding
 	for _, a := range l.probes() {
-		policy := l.Workload.Spec.RestartPolicy
-		if a.RestartPolicy != nil {
-			policy = v1.RestartPolicy(*a.RestartPolicy)
-		}
+		policy := pod.RestartPolicy(&l.Workload.Spec, a.Container)
 		if a.kind != probe.Readiness && policy == v1.RestartPolicyNever {
 			out = append(out,
 				a.finding(Info,

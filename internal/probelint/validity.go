@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/gantry-project/gantry/internal/kubelet/probe"
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // invalidProbe finds what the API would refuse.
@@ -140,10 +141,7 @@ func foreignHost(l ruleInput) []Finding {
 }
 
 func (l ruleInput) grace() int64 {
-	if g := l.Workload.Spec.TerminationGracePeriodSeconds; g != nil {
-		return *g
-	}
-	return v1.DefaultTerminationGracePeriodSeconds
+	return int64(pod.GracePeriod(&l.Workload.Spec) / time.Second)
 }
 
 func longGrace(l ruleInput) []Finding {

@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 const (
@@ -305,8 +307,7 @@ func containersFinishTime(p *corev1.Pod) time.Time {
 			c := &list[i]
 			if init := slices.IndexFunc(p.Spec.InitContainers,
 				func(k corev1.Container) bool { return k.Name == c.Name }); init >= 0 &&
-				(p.Spec.InitContainers[init].RestartPolicy == nil ||
-					*p.Spec.InitContainers[init].RestartPolicy != corev1.ContainerRestartPolicyAlways) {
+				!pod.IsSidecar(&p.Spec.InitContainers[init]) {
 				continue
 			}
 			if c.State.Terminated == nil || c.State.Terminated.FinishedAt.IsZero() {

@@ -270,7 +270,7 @@ func printEnv(c *command) int {
 }
 
 func hostname(c *command) int {
-	fmt.Fprintln(c.out, c.run.p.c.sandbox.config.GetHostname())
+	fmt.Fprintln(c.out, c.run.p.pod.GetHostname())
 	return 0
 }
 
@@ -280,7 +280,7 @@ func date(c *command) int {
 }
 
 func id(c *command) int {
-	u := c.run.p.c.user().GetLinux()
+	u := c.run.p.host.user().GetLinux()
 	switch {
 	case c.flag("u"):
 		fmt.Fprintln(c.out, u.Uid)

@@ -3,6 +3,7 @@ package crifake
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"sort"
@@ -328,4 +329,30 @@ func (f *Fake) ReopenContainerLog(_ context.Context,
 		return nil, status.Error(codes.Unknown, err.Error())
 	}
 	return &runtimeapi.ReopenContainerLogResponse{}, nil
+}
+
+// rootfs is the directory with the container's own files.
+func (c *container) rootfs() string { return c.fake.rootfs(c.id) }
+
+// listen takes a port of the Pod until the container has exited.
+func (c *container) listen(port int, handle func(net.Conn)) error {
+	c.fake.mu.Lock()
+	defer c.fake.mu.Unlock()
+	if c.sandbox.ports[port] != nil {
+		return fmt.Errorf("listen tcp :%d: bind: address already in use", port)
+	}
+	c.sandbox.ports[port] = handle
+	c.listening = append(c.listening, port)
+	return nil
+}
+
+// exited notes the end of the process, gives the ports back, and sends the event.
+func (c *container) exited(code int32, reason string) {
+	c.fake.mu.Lock()
+	defer c.fake.mu.Unlock()
+	c.finished, c.exit, c.reason = time.Now(), code, reason
+	for _, port := range c.listening {
+		delete(c.sandbox.ports, port)
+	}
+	c.fake.emit(c.sandbox, c.id, runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT)
 }

@@ -8,16 +8,30 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// backlog is how many events are kept without subscribers; containerd keeps about as many for five
+// backlog is how many events are kept while nobody listens; containerd keeps a like number for five
 // minutes.
 const backlog = 100
 
-// eventBus sends events to all subscribers; one that does not read loses its stream instead of
-// delaying others.
+// eventSender passes events on; *eventBus is one.
+type eventSender interface {
+	send(e *runtimeapi.ContainerEventResponse)
+	// subscribe returns the events from now on, closed when they end, and those that nobody heard.
+	subscribe() (events chan *runtimeapi.ContainerEventResponse, undelivered []*runtimeapi.ContainerEventResponse)
+	unsubscribe(events chan *runtimeapi.ContainerEventResponse)
+	// drop ends all subscriptions and forgets what was kept.
+	drop()
+}
+
+// eventBus passes events to every subscriber; one that does not read loses its stream rather than
+// holding up the others.
 type eventBus struct {
 	mu          sync.Mutex
 	subs        map[chan *runtimeapi.ContainerEventResponse]bool
 	undelivered []*runtimeapi.ContainerEventResponse
+}
+
+func newEventBus() *eventBus {
+	return &eventBus{subs: map[chan *runtimeapi.ContainerEventResponse]bool{}}
 }
 
 func (b *eventBus) send(e *runtimeapi.ContainerEventResponse) {
@@ -42,9 +56,6 @@ func (b *eventBus) send(e *runtimeapi.ContainerEventResponse) {
 func (b *eventBus) subscribe() (chan *runtimeapi.ContainerEventResponse, []*runtimeapi.ContainerEventResponse) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.subs == nil {
-		b.subs = map[chan *runtimeapi.ContainerEventResponse]bool{}
-	}
 	s := make(chan *runtimeapi.ContainerEventResponse, 4096)
 	b.subs[s] = true
 	undelivered := b.undelivered
@@ -58,14 +69,16 @@ func (b *eventBus) unsubscribe(s chan *runtimeapi.ContainerEventResponse) {
 	delete(b.subs, s)
 }
 
-// drop ends all subscriptions and drops kept events, as the death of the runtime's process does.
+// drop ends all subscriptions and forgets what was kept, as the death of the runtime's process
+// does.
 func (b *eventBus) drop() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for s := range b.subs {
 		close(s)
 	}
-	b.subs, b.undelivered = nil, nil
+	clear(b.subs)
+	b.undelivered = nil
 }
 
 // emit sends an event with the state of the whole sandbox. Callers hold f.mu.
@@ -74,14 +87,14 @@ func (f *Fake) emit(s *sandbox, id string, kind runtimeapi.ContainerEventType) {
 		ContainerId: id, ContainerEventType: kind, CreatedAt: time.Now().UnixNano(),
 		PodSandboxStatus: s.status(), ContainersStatuses: f.statuses(s),
 	}
-	if f.server == nil { // killed: nobody is connected
+	if f.server == nil { // killed: nobody hears
 		return
 	}
 	f.bus.send(proto.Clone(e).(*runtimeapi.ContainerEventResponse))
 }
 
-// GetContainerEvents streams events until the client disconnects, first those kept while nobody was
-// subscribed.
+// GetContainerEvents streams events until the client leaves; what happened while nobody listened
+// comes first.
 func (f *Fake) GetContainerEvents(_ *runtimeapi.GetEventsRequest,
 	stream runtimeapi.RuntimeService_GetContainerEventsServer) error {
 	ch, undelivered := f.bus.subscribe()

@@ -15,18 +15,18 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Options configure a Fake.
+// Options say what the runtime is like at its start.
 type Options struct {
-	// directory of the socket and the containers' own files; empty: a temporary one that Close
+	// holds the socket and the containers' own files; empty makes a temporary directory that Close
 	// removes
 	Dir      string
 	InMemory bool         // no socket: Dial through Fake.Dialer; works inside testing/synctest
 	PodCIDR  netip.Prefix // 10.88.0.0/16
 	Images   []Image      // there from the start
-	// Registry has the images that can be pulled; nil: any name can be pulled.
+	// Registry holds what can be pulled. Nil lets every name be pulled.
 	Registry []Image
-	// CgroupDriver is RuntimeConfig's answer: cgroupfs if empty, systemd, or "none" for a runtime
-	// without that call.
+	// CgroupDriver is what RuntimeConfig says: cgroupfs when empty, systemd, or "none" for a
+	// runtime that does not know the call.
 	CgroupDriver string
 }
 
@@ -38,9 +38,9 @@ type Fake struct {
 	opts     Options
 	ownDir   bool
 	listener *bufconn.Listener // in memory only
-	faults   faults
-	calls    callLog
-	bus      eventBus
+	faults   faultPlan
+	calls    callRecorder
+	bus      eventSender
 	streams  streamServer
 
 	mu     sync.Mutex
@@ -56,17 +56,17 @@ type state struct {
 	images     map[string]*Image // by id
 	registry   []Image
 	rules      []rule
-	ips        addresses
+	ips        addressPool
 	serial     int
 	network    condition
 	runtime    condition
 	duplicates []string
-	creating   map[string]creation // sandboxes whose creation is delayed, by name
+	creating   map[string]creation // sandboxes that come late, by name
 }
 
 // Start makes a fake runtime and serves it.
 func Start(o Options) (*Fake, error) {
-	f := &Fake{opts: o, state: state{
+	f := &Fake{opts: o, faults: newFaults(), calls: newCallLog(), bus: newEventBus(), state: state{
 		registry:  o.Registry,
 		sandboxes: map[string]*sandbox{}, containers: map[string]*container{}, images: map[string]*Image{},
 		network: condition{true, "", ""}, runtime: condition{true, "", ""},
@@ -81,7 +81,7 @@ func Start(o Options) (*Fake, error) {
 	if !o.PodCIDR.IsValid() {
 		o.PodCIDR = netip.MustParsePrefix("10.88.0.0/16")
 	}
-	f.ips = addresses{prefix: o.PodCIDR, used: map[netip.Addr]bool{}}
+	f.ips = newAddresses(o.PodCIDR)
 	for _, i := range o.Images {
 		f.addImage(i)
 	}
@@ -91,7 +91,7 @@ func Start(o Options) (*Fake, error) {
 	return f, nil
 }
 
-// Endpoint returns the endpoint for Dial; in memory, Dialer is needed as well.
+// Endpoint is what Dial takes; in memory, Dialer is needed as well.
 func (f *Fake) Endpoint() string { return "unix://" + filepath.Join(f.opts.Dir, "cri.sock") }
 
 // Dialer connects to a fake in memory; nil when there is a socket.
@@ -132,8 +132,8 @@ func (f *Fake) serve() error {
 	return nil
 }
 
-// Kill drops all connections, as when the runtime's process is killed. Containers run on; open
-// event streams end, and events until Restart are lost.
+// Kill drops every connection, as when the runtime's process is killed. Containers go on; an open
+// event stream ends, and events until Revive are lost.
 func (f *Fake) Kill() {
 	f.mu.Lock()
 	s := f.server
@@ -145,7 +145,7 @@ func (f *Fake) Kill() {
 	f.bus.drop()
 }
 
-// currentServer returns the server that Kill ends; Restart makes a new one.
+// currentServer is what Kill ends: another one after each Revive.
 func (f *Fake) currentServer() *grpc.Server {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -200,29 +200,3 @@ type condition struct {
 	ready           bool
 	reason, message string
 }
-
-// addresses allocates Pod addresses: the next free one after the last.
-type addresses struct {
-	prefix netip.Prefix
-	last   netip.Addr
-	used   map[netip.Addr]bool
-}
-
-func (a *addresses) take() (netip.Addr, error) {
-	first := a.prefix.Addr().Next().Next() // .0 is the network, .1 the gateway
-	if !a.last.IsValid() || !a.prefix.Contains(a.last.Next()) {
-		a.last = a.prefix.Addr().Next()
-	}
-	for range 2 {
-		for ip := a.last.Next(); a.prefix.Contains(ip); ip = ip.Next() {
-			if !a.used[ip] {
-				a.used[ip], a.last = true, ip
-				return ip, nil
-			}
-		}
-		a.last = first.Prev()
-	}
-	return netip.Addr{}, fmt.Errorf("no IP addresses available in range set: %s", a.prefix)
-}
-
-func (a *addresses) free(ip netip.Addr) { delete(a.used, ip) }

@@ -39,7 +39,7 @@ func (f *Fake) Fault(method, terms string) error {
 }
 
 type term struct {
-	remaining int // negative: for ever
+	remaining int // negative: for good
 	action    string
 	arg       string
 }
@@ -81,21 +81,28 @@ func parseFaults(terms string) ([]term, error) {
 	return list, nil
 }
 
+// faultPlan says how calls go wrong; *faults is one.
+type faultPlan interface {
+	// set has a method's next calls go as the terms say, one after another.
+	set(method string, list []term)
+	next(method string) term
+}
+
+// faults is the faultPlan of tests' scripts.
 type faults struct {
 	mu       sync.Mutex
 	byMethod map[string][]term
 }
 
+func newFaults() *faults { return &faults{byMethod: map[string][]term{}} }
+
 func (f *faults) set(method string, list []term) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.byMethod == nil {
-		f.byMethod = map[string][]term{}
-	}
 	f.byMethod[method] = list
 }
 
-// next consumes one term.
+// next uses up one term.
 func (f *faults) next(method string) term {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -182,18 +189,38 @@ type Call struct {
 
 const maxCalls = 4096
 
+// callRecorder keeps the RPCs that were answered; *callLog is one.
+type callRecorder interface {
+	add(method string, req any, err error)
+	// acting are the last RPCs that did not only ask, oldest first.
+	acting() []Call
+	times(method string) int
+}
+
+// callLog counts all RPCs and keeps the last acting ones.
 type callLog struct {
 	mu    sync.Mutex
 	list  []Call
 	count map[string]int
 }
 
+func newCallLog() *callLog { return &callLog{count: map[string]int{}} }
+
+func (l *callLog) acting() []Call {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]Call(nil), l.list...)
+}
+
+func (l *callLog) times(method string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.count[method]
+}
+
 func (l *callLog) add(method string, req any, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.count == nil {
-		l.count = map[string]int{}
-	}
 	l.count[method]++
 	if !isMutation(method) {
 		return
@@ -205,7 +232,7 @@ func (l *callLog) add(method string, req any, err error) {
 	l.list = append(l.list, Call{At: time.Now(), Method: method, Request: m, Err: err})
 }
 
-// isMutation distinguishes RPCs that change something from those that read.
+// isMutation tells RPCs that ask from RPCs that act.
 func isMutation(method string) bool {
 	switch method {
 	case "Version", "Status", "RuntimeConfig", "ImageStatus", "ImageFsInfo", "PodSandboxStatus", "ContainerStatus",
@@ -215,16 +242,8 @@ func isMutation(method string) bool {
 	return !strings.HasPrefix(method, "List")
 }
 
-// Calls returns the last changing RPCs, oldest first.
-func (f *Fake) Calls() []Call {
-	f.calls.mu.Lock()
-	defer f.calls.mu.Unlock()
-	return append([]Call(nil), f.calls.list...)
-}
+// Calls returns the last acting RPCs (not those that only ask), oldest first.
+func (f *Fake) Calls() []Call { return f.calls.acting() }
 
-// Count returns how often a method was called since the start.
-func (f *Fake) Count(method string) int {
-	f.calls.mu.Lock()
-	defer f.calls.mu.Unlock()
-	return f.calls.count[method]
-}
+// Count says how often a method was called since the start.
+func (f *Fake) Count(method string) int { return f.calls.times(method) }

@@ -42,7 +42,7 @@ func httpd(c *command) int {
 // serve answers on a port of the Pod.
 func (c *command) serve(port int, h http.Handler) (*http.Server, error) {
 	l := newConnListener()
-	if err := c.run.p.listen(port, l.deliver); err != nil {
+	if err := c.run.p.host.listen(port, l.deliver); err != nil {
 		return nil, err
 	}
 	srv := &http.Server{Handler: h}

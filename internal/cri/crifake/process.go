@@ -3,22 +3,34 @@ package crifake
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
-	"time"
 
 	"golang.org/x/sys/unix"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
+// processHost is what a process has of its container and of the node; *container is one.
+type processHost interface {
+	// rootfs is the directory of the host with the container's own files.
+	rootfs() string
+	user() *runtimeapi.ContainerUser
+	// listen takes a port of the Pod until the process has exited.
+	listen(port int, handle func(net.Conn)) error
+	// exited notes the end, gives the ports back, and sends the event.
+	exited(code int32, reason string)
+}
+
 // process is a running container's main process: it starts, may be signalled, and ends once.
 type process struct {
-	c       *container
+	host    processHost
+	script  Script
+	config  *runtimeapi.ContainerConfig
+	pod     *runtimeapi.PodSandboxConfig
 	ctx     context.Context
 	cancel  context.CancelFunc
 	log     *logFile
@@ -29,14 +41,14 @@ type process struct {
 	signals chan string
 	done    chan struct{} // closed when the container is reported exited
 
-	forced chan struct{} // closed by kill and by an exiting trap
-
-	mu sync.Mutex
 	exitState
 }
 
-// exitState is what decides how a process ends; process.mu guards it.
+// exitState is what decides how a process ends.
 type exitState struct {
+	forced chan struct{} // closed by kill and by an exiting trap
+
+	mu       sync.Mutex
 	exited   bool
 	code     int
 	oom      bool
@@ -47,9 +59,10 @@ type exitState struct {
 func newProcess(c *container, log *logFile) *process {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &process{
-		c: c, ctx: ctx, cancel: cancel, log: log, signals: make(chan string, 16), done: make(chan struct{}),
-		exitState: exitState{traps: map[string]string{}}, forced: make(chan struct{}),
-		out: newFanOut(log.stream("stdout")),
+		host: c, script: c.script, config: c.config, pod: c.sandbox.config, ctx: ctx, cancel: cancel, log: log,
+		signals: make(chan string, 16), done: make(chan struct{}),
+		exitState: exitState{traps: map[string]string{}, forced: make(chan struct{})},
+		out:       newFanOut(log.stream("stdout")),
 	}
 	if p.err = p.out; !c.config.GetTty() {
 		p.err = newFanOut(log.stream("stderr"))
@@ -81,15 +94,7 @@ func (p *process) run() {
 	if p.stdinW != nil {
 		_ = p.stdinW.Close()
 	}
-	f := p.c.fake
-	f.mu.Lock()
-	p.c.finished, p.c.exit = time.Now(), int32(code)
-	p.c.reason = exitReason(code, oom)
-	for _, port := range p.c.listening {
-		delete(p.c.sandbox.ports, port)
-	}
-	f.emit(p.c.sandbox, p.c.id, runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT)
-	f.mu.Unlock()
+	p.host.exited(int32(code), exitReason(code, oom))
 	close(p.done)
 }
 
@@ -110,7 +115,7 @@ func (p *process) forcedCode() int {
 }
 
 func (p *process) main() int {
-	s := p.c.script
+	s := p.script
 	switch {
 	case s.Main != nil:
 		return s.Main(p.api(p.ctx, stdio{p.stdin, p.out, p.err}))
@@ -128,12 +133,13 @@ func (p *process) main() int {
 
 // api is the process as Go scripts see it.
 func (p *process) api(ctx context.Context, std stdio) *Process {
-	m := p.c.sandbox.config.GetMetadata()
+	m := p.pod.GetMetadata()
 	return &Process{
 		Context: ctx, Signal: p.signals, Stdin: std.in, Stdout: std.out, Stderr: std.err, Env: p.env(),
 		Pod:       m.GetNamespace() + "/" + m.GetName(),
-		Container: p.c.name(), Attempt: p.c.config.GetMetadata().GetAttempt(), Path: p.hostPath, OOMKilled: p.setOOM,
-		Listen: p.listen,
+		Container: p.config.GetMetadata().GetName(), Attempt: p.config.GetMetadata().GetAttempt(), Path: p.hostPath,
+		OOMKilled: p.setOOM,
+		Listen:    p.host.listen,
 	}
 }
 
@@ -196,8 +202,8 @@ func (p *process) kill() { p.end(137) }
 
 func (p *process) env() []string {
 	env := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-		"HOSTNAME=" + p.c.sandbox.config.GetHostname()}
-	for _, kv := range p.c.config.GetEnvs() {
+		"HOSTNAME=" + p.pod.GetHostname()}
+	for _, kv := range p.config.GetEnvs() {
 		env = append(env, kv.Key+"="+string(kv.Value))
 	}
 	return env
@@ -206,7 +212,7 @@ func (p *process) env() []string {
 // mountOf returns the mount that covers a path in the container, the longest one.
 func (p *process) mountOf(path string) *runtimeapi.Mount {
 	var best *runtimeapi.Mount
-	for _, m := range p.c.config.GetMounts() {
+	for _, m := range p.config.GetMounts() {
 		at := filepath.Clean(m.ContainerPath)
 		if (path == at || strings.HasPrefix(path, strings.TrimSuffix(at, "/")+"/")) && m.HostPath != "" {
 			if best == nil || len(at) > len(filepath.Clean(best.ContainerPath)) {
@@ -223,14 +229,14 @@ func (p *process) hostPath(path string) string {
 	if m := p.mountOf(path); m != nil {
 		return filepath.Join(m.HostPath, strings.TrimPrefix(path, filepath.Clean(m.ContainerPath)))
 	}
-	return filepath.Join(p.c.fake.rootfs(p.c.id), path)
+	return filepath.Join(p.host.rootfs(), path)
 }
 
 func (p *process) readOnly(path string) bool {
 	if m := p.mountOf(path); m != nil {
 		return m.Readonly
 	}
-	return p.c.config.GetLinux().GetSecurityContext().GetReadonlyRootfs()
+	return p.config.GetLinux().GetSecurityContext().GetReadonlyRootfs()
 }
 
 // open opens a path of the container; errors name that path, not the host's.
@@ -251,17 +257,4 @@ func inContainer(err error, path string) error {
 		return &os.PathError{Op: pe.Op, Path: path, Err: pe.Err}
 	}
 	return err
-}
-
-// listen takes a port of the Pod until the process ends.
-func (p *process) listen(port int, handle func(net.Conn)) error {
-	f := p.c.fake
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if p.c.sandbox.ports[port] != nil {
-		return fmt.Errorf("listen tcp :%d: bind: address already in use", port)
-	}
-	p.c.sandbox.ports[port] = handle
-	p.c.listening = append(p.c.listening, port)
-	return nil
 }

@@ -35,7 +35,7 @@ type stdio struct {
 }
 
 func (p *process) interpret(ctx context.Context, text string, std stdio, main bool) (code int, exited bool) {
-	if dir := p.c.config.GetWorkingDir(); dir != "" && dir != "/" {
+	if dir := p.config.GetWorkingDir(); dir != "" && dir != "/" {
 		_ = os.MkdirAll(p.hostPath(dir), 0o755)
 		text = "cd " + quote([]string{dir}) + "\n" + text
 	}

@@ -3,8 +3,8 @@
 //
 // Manager holds the one lock under which room is given away, and the resizes that wait for room. A
 // PodAllocation is what one Pod's worker knows of its resources: what was allocated, what of it is
-// actuated, and what became of its newest wish. Rules are admit's; podactions keeps the record over
-// restarts.
+// actuated, and what became of its newest resize. Rules are admit's; podactions keeps the record
+// over restarts.
 //
 // In: Pods, resizes, what was actuated. Out: refusals, allocations, facts, events and counts. A
 // Manager may be called from any goroutine, a PodAllocation only from its Pod's worker.

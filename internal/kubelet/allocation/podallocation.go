@@ -33,7 +33,7 @@ type PodAllocation struct {
 	checkpointed bool              // the store has the record
 	inProgress   bool              // not all that was allocated is actuated
 	failure      string            // why actuating it failed last; empty when it did not
-	pending      *podstatus.Resize // why the newest wish was not granted; nil when it was
+	pending      *podstatus.Resize // why the newest resize was not granted; nil when it was
 	deferredAt   time.Time         // zero: it is not deferred
 }
 

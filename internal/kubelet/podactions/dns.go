@@ -11,6 +11,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // The resolver's bounds.
@@ -32,10 +34,7 @@ func (c *operation) dns(warn func(reason, message string)) (*runtimeapi.DNSConfi
 		return nil, err
 	}
 	n, out := c.executor.d.Node, &runtimeapi.DNSConfig{}
-	policy := c.pod.Spec.DNSPolicy
-	if policy == v1.DNSClusterFirst && c.pod.Spec.HostNetwork {
-		policy = v1.DNSDefault
-	}
+	policy := pod.DNSPolicy(&c.pod.Spec)
 	if cluster := policy == v1.DNSClusterFirst || policy == v1.DNSClusterFirstWithHostNet; cluster &&
 		len(n.ClusterDNS) == 0 {
 		warn("MissingClusterDNS", fmt.Sprintf(

@@ -16,6 +16,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/images/pull"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
+	"github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/reason"
 )
 
@@ -87,7 +88,7 @@ func (c *operation) runContainer(ctx context.Context, m podplan.Member, a podpla
 	}
 	if err := c.runHook(ctx, m, id, m.Lifecycle.PostStart); err != nil {
 		c.executor.d.Events.Hook(c.pod, a.Name, "FailedPostStartHook", "PostStartHook failed")
-		k := podplan.Kill{ID: id, Name: a.Name, Kind: m.Kind, Grace: podplan.GracePeriod(c.pod),
+		k := podplan.Kill{ID: id, Name: a.Name, Kind: m.Kind, Grace: pod.GracePeriod(&c.pod.Spec),
 			Event: "FailedPostStartHook", Cause: "postStart hook failed", RunPreStop: true}
 		if stopErr := c.killContainers(ctx, podplan.Stop{Kills: []podplan.Kill{k}}); stopErr != nil {
 			err = errors.Join(err, stopErr)

@@ -59,8 +59,8 @@ type Kill struct {
 	ID, Name string
 	Kind     Kind
 	Grace    time.Duration // for preStop and TERM together, from the moment the action begins
-	// the stop begins when all lower waves have ended, or when its grace is used up; its preStop
-	// begins at once
+	// the stop begins when all of lower order have ended, or when its grace is used up; its preStop
+	// hook begins at once
 	Order         int
 	Event         string // text of the Killing event
 	Cause         string // for the journal
@@ -74,7 +74,7 @@ type Kill struct {
 type Stop struct{ Kills []Kill }
 
 // Resize gives running containers the sizes that the Pod's spec has. The Pod's cgroup is widened
-// before and, if Settle says so, brought to its own size after.
+// before and, if FinalizePodCgroup says so, brought to its own size after.
 type Resize struct {
 	Containers        []ResizedContainer
 	FinalizePodCgroup bool
@@ -86,7 +86,7 @@ type ResizedContainer struct{ ID, Name string }
 // RemoveContainer forgets a container that has ended, or one that was never started.
 type RemoveContainer struct{ ID, Name string }
 
-// Release takes volumes, cgroup and directories away.
+// Release takes volumes, cgroup and directories away, and with Logs the Pod's logs.
 type Release struct{ Logs bool } // Logs: the directory of logs too
 
 func (PrepareVolumes) action()  {}

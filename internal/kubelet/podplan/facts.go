@@ -17,10 +17,11 @@ type Facts struct {
 }
 
 // Stage is where a Pod is in its life on the node; stages only grow.
+//
+//	Waiting -> Preparing -> Active -> Stopping -> Stopped -> Gone
+//	   |           '-----------------^             ^
+//	   '-- refused by admission -------------------'
 type Stage int
-
-//	Waiting -> Preparing -> Running -> Stopping -> Stopped -> Gone
-//	   '-----------'-----------'---------^ (refused Pods go straight to Stopped)
 
 // Stages of a Pod's life on the node.
 const (

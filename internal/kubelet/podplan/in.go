@@ -26,7 +26,7 @@ type In struct {
 	Applied Applied // what runs have really been given, while that may differ from the spec
 }
 
-// Termination is a wish that the Pod end.
+// Termination says that the Pod has to end, why and until when.
 type Termination struct {
 	Cause string // for the journal: deleted, evicted, …
 	// status.reason when the Pod fails by it, like Evicted; empty for a deletion. Containers that
@@ -34,7 +34,7 @@ type Termination struct {
 	Reason      string
 	Message     string // status.message
 	RequestedAt time.Time
-	Grace       time.Duration // from Asked
+	Grace       time.Duration // from RequestedAt
 	// message of the condition DisruptionTarget (reason TerminationByKubelet) that comes with the
 	// last phase; empty for none
 	Victim string
@@ -43,7 +43,7 @@ type Termination struct {
 // Deadline is when everything has to be over.
 func (s Termination) Deadline() time.Time { return s.RequestedAt.Add(s.Grace) }
 
-// Health is what probes say of a running container.
+// Health is what the probes of a running container add up to.
 type Health struct {
 	Started     bool   // no startup probe, or it succeeded
 	Ready       bool   // started, and no readiness probe or it succeeds
@@ -102,7 +102,7 @@ func (t Try) Next() time.Time {
 	return t.FailedAt.Add(laterRetry)
 }
 
-// waitsForRetry tells whether a failed try has to rest, and notes when it is due.
+// waitsForRetry tells whether a failed try is not repeated yet, and has the plan wake when it is.
 func (in In) waitsForRetry(p *Plan, name string) bool {
 	t, failed := in.Tries[name]
 	next := t.Next()

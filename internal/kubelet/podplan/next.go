@@ -1,10 +1,17 @@
 package podplan
 
-import "time"
+import (
+	"time"
 
-// Next decides. The order of its parts is the order of a Pod's life: end it if it has to end, see
-// to sick and changed containers, furnish, give it a sandbox, initialise it, start its containers,
-// forget what is old.
+	"github.com/gantry-project/gantry/internal/pod"
+)
+
+// Next decides. The order of its parts is the order of a Pod's life: end it if it has to end, stop
+// unhealthy and changed containers, prepare its volumes, create its sandbox, run its init
+// containers, start its containers, remove dead ones.
+//
+// Nothing is planned for a Pod that is not accepted yet, and nothing is started once
+// EffectiveTermination is not nil.
 func Next(in In) Plan {
 	var p Plan
 	if end := EffectiveTermination(in); end != nil {
@@ -103,7 +110,7 @@ func killsIn(in In, sandbox string) []Kill {
 	for _, c := range in.Observed.Containers {
 		if c.Sandbox == sandbox && c.alive() {
 			m, _ := MemberOf(in.Pod, c.Name)
-			kills = append(kills, Kill{ID: c.ID, Name: c.Name, Kind: m.Kind, Grace: GracePeriod(in.Pod),
+			kills = append(kills, Kill{ID: c.ID, Name: c.Name, Kind: m.Kind, Grace: pod.GracePeriod(&in.Pod.Spec),
 				Event: "Stopping container " + c.Name, Cause: "sandbox changed", Restart: ShouldRestart(in.Pod, m, 1)})
 		}
 	}
@@ -140,7 +147,7 @@ func containersToKill(in In, p *Plan) (kills []Kill, then []Action) {
 		case again && m.Kind == App && cause != unknownState: // of init containers upstream never says it
 			text += ", will be restarted"
 		case last: // the Pod is stopped as a whole
-			text, grace = "Stopping container "+m.Name, GracePeriod(in.Pod)
+			text, grace = "Stopping container "+m.Name, pod.GracePeriod(&in.Pod.Spec)
 		}
 		kills = append(kills, Kill{ID: c.ID, Name: c.Name, Kind: m.Kind, Grace: grace, Event: text, Cause: cause,
 			RunPreStop: true, LastContainer: last})
@@ -180,7 +187,7 @@ const (
 // killReason says what is wrong with a running container: the Killing event's text, the cause, and
 // the grace it gets.
 func killReason(in In, m Member, c *Container) (text, cause string, grace time.Duration) {
-	kind, grace := "Container", GracePeriod(in.Pod)
+	kind, grace := "Container", pod.GracePeriod(&in.Pod.Spec)
 	if m.Kind != App {
 		kind = "Init container"
 	}
@@ -191,15 +198,11 @@ func killReason(in In, m Member, c *Container) (text, cause string, grace time.D
 	case c.Annotations.Hash != "" && c.Annotations.Hash != Hash(m.Container):
 		return subject + " definition changed", "changed", grace
 	case h.FailedProbe == "liveness":
-		if l := m.LivenessProbe; l != nil && l.TerminationGracePeriodSeconds != nil {
-			grace = time.Duration(*l.TerminationGracePeriodSeconds) * time.Second
-		}
-		return subject + " failed liveness probe", "liveness probe failed", grace
+		return subject + " failed liveness probe", "liveness probe failed",
+			pod.ProbeGracePeriod(&in.Pod.Spec, m.LivenessProbe)
 	case h.FailedProbe == "startup":
-		if s := m.StartupProbe; s != nil && s.TerminationGracePeriodSeconds != nil {
-			grace = time.Duration(*s.TerminationGracePeriodSeconds) * time.Second
-		}
-		return subject + " failed startup probe", "startup probe failed", grace
+		return subject + " failed startup probe", "startup probe failed",
+			pod.ProbeGracePeriod(&in.Pod.Spec, m.StartupProbe)
 	case in.restartsForResize(m):
 		return "Container " + m.Name + " resize requires restart", resized, grace
 	}

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // One container's end can start the whole Pod over in its sandbox (restartPolicyRules with action
@@ -78,7 +80,8 @@ func restartAllContainers(in In, p *Plan) bool {
 			case c.Name != m.Name || c.Sandbox != sandbox.ID || c.ID == by.ID:
 			case c.alive():
 				kills = append(kills,
-					Kill{ID: c.ID, Name: c.Name, Kind: m.Kind, Grace: min(RestartAllGrace, GracePeriod(in.Pod)),
+					Kill{ID: c.ID, Name: c.Name, Kind: m.Kind,
+						Grace: min(RestartAllGrace, pod.GracePeriod(&in.Pod.Spec)),
 						Event: "killing", Cause: restartAll})
 			default:
 				forget = append(forget, RemoveContainer{c.ID, c.Name})

@@ -2,7 +2,6 @@ package podplan
 
 import (
 	"slices"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -52,7 +51,7 @@ func MemberOf(pod *v1.Pod, name string) (Member, bool) {
 // first matching rule of the container, else the container's restart policy, else the Pod's; init
 // containers treat Always as OnFailure.
 // https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#restart-policy
-func ShouldRestart(pod *v1.Pod, m Member, code int32) bool {
+func ShouldRestart(p *v1.Pod, m Member, code int32) bool {
 	if m.Kind == Ephemeral {
 		return false
 	}
@@ -64,11 +63,7 @@ func ShouldRestart(pod *v1.Pod, m Member, code int32) bool {
 			return true
 		}
 	}
-	policy := string(pod.Spec.RestartPolicy)
-	if m.RestartPolicy != nil {
-		policy = string(*m.RestartPolicy)
-	}
-	switch v1.RestartPolicy(policy) {
+	switch pod.RestartPolicy(&p.Spec, m.Container) {
 	case v1.RestartPolicyNever:
 		return false
 	case v1.RestartPolicyOnFailure:
@@ -79,12 +74,8 @@ func ShouldRestart(pod *v1.Pod, m Member, code int32) bool {
 
 // restartsUnobserved tells whether a container that is stopped while it runs is to be started
 // again. Its rules, which go by exit codes, have no say; so does upstream.
-func restartsUnobserved(pod *v1.Pod, m Member) bool {
-	policy := string(pod.Spec.RestartPolicy)
-	if m.RestartPolicy != nil {
-		policy = string(*m.RestartPolicy)
-	}
-	return m.Kind != Ephemeral && policy != string(v1.RestartPolicyNever)
+func restartsUnobserved(p *v1.Pod, m Member) bool {
+	return m.Kind != Ephemeral && pod.RestartPolicy(&p.Spec, m.Container) != v1.RestartPolicyNever
 }
 
 // shouldRestart is ShouldRestart of a container that has ended.
@@ -130,14 +121,6 @@ func Outcome(pod *v1.Pod, seen Observed) (phase v1.PodPhase, done bool) {
 		}
 	}
 	return phase, startedAt
-}
-
-// GracePeriod is how long the Pod's containers have to stop.
-func GracePeriod(pod *v1.Pod) time.Duration {
-	if s := pod.Spec.TerminationGracePeriodSeconds; s != nil {
-		return time.Duration(*s) * time.Second
-	}
-	return v1.DefaultTerminationGracePeriodSeconds * time.Second
 }
 
 // Initialized tells whether the init containers' work is done in this sandbox: an app container has

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // Finished is the cause of a Pod whose containers have ended for good.
@@ -36,7 +38,7 @@ func EffectiveTermination(in In) *Termination {
 	if in.End != nil {
 		add(*in.End)
 	}
-	own := Termination{RequestedAt: requestedAt, Grace: GracePeriod(in.Pod)}
+	own := Termination{RequestedAt: requestedAt, Grace: pod.GracePeriod(&in.Pod.Spec)}
 	if !in.Facts.Refused.IsZero() {
 		own.Cause = "refused"
 		add(own)
@@ -69,8 +71,8 @@ func deadline(in In) (time.Time, bool) {
 	return from.Add(time.Duration(*s) * time.Second), true
 }
 
-// planTermination plans the end: containers in their order, sandboxes, then what was furnished,
-// then the records, each when the one before is seen to be over.
+// planTermination plans the end: containers in their order, sandboxes, then volumes and cgroup,
+// then the records in the runtime, each when the one before is seen to be over.
 func planTermination(in In, end Termination) Plan {
 	var p Plan
 	if kills := terminationKills(in, end); len(kills) > 0 {

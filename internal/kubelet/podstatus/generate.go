@@ -34,9 +34,9 @@ type In struct {
 
 // ResizeStatus is what is known of resizes.
 type ResizeStatus struct {
-	Applied podplan.Applied // what runs have really been given; Pod's spec has what was granted
-	Pending *Resize         // a wish that was not granted; nil for none
-	Running *Resize         // a grant that is not yet in force; nil for none
+	Applied podplan.Applied // what runs was really given; the Pod's spec has what was allocated
+	Pending *Resize         // a resize that was not granted; nil for none
+	Running *Resize         // one that was granted and is not yet in force; nil for none
 }
 
 // Resize is the state of a resize: reason and message of its condition, and the generation of the
@@ -96,7 +96,7 @@ func Generate(in In) v1.PodStatus {
 	return s
 }
 
-// refused is the status of a Pod that admission did not let in: a verdict and nothing else.
+// refused is the status of a Pod that admission did not let in: the refusal and nothing else.
 func refused(in In, s v1.PodStatus) v1.PodStatus {
 	return v1.PodStatus{
 		ObservedGeneration: in.Pod.Generation,

@@ -25,7 +25,7 @@ type killStage int
 const (
 	notStopped killStage = iota
 	restarting           // it starts again however it ended
-	// it has to wait before it starts again, and the event of that was told when it was stopped
+	// it has to wait before it starts again, and the event of that came when it was stopped
 	backOffReported
 )
 

@@ -13,8 +13,8 @@ import (
 	"github.com/gantry-project/gantry/internal/reason"
 )
 
-// View is what has been shown and told of one Pod. The zero View is that of a Pod that its worker
-// has just met. Nothing changes a View: Next returns another one.
+// View is what has been shown and reported of one Pod. The zero View is that of a Pod that its
+// worker has just met. Nothing changes a View: Next returns another one.
 type View struct {
 	status *v1.PodStatus // the newest; nil before the first
 	facts  podplan.Facts // at the last look
@@ -29,7 +29,7 @@ type View struct {
 	reported            reported
 }
 
-// reported is what must not be told again.
+// reported is what must not be reported again.
 type reported struct {
 	plan  map[string]bool // facts of the last plan, by their text
 	waits map[string]bool // what the Pod as a whole waited for
@@ -94,7 +94,7 @@ func (s Waits) next(prev View) (View, []Fact) {
 }
 
 // Decided is the step of a look on which a plan was made. Facts of the plan that the plan before
-// had too are not told again.
+// had too are not reported again.
 type Decided struct {
 	Look
 	Plan podplan.Plan

@@ -124,7 +124,7 @@ func (v View) reportPlan(s Decided) (View, []Fact) {
 			continue
 		}
 		if c := s.In.Observed.Latest(b.Container); c != nil && v.killed[c.ID].stage == backOffReported {
-			v.killed = without(v.killed, c.ID) // that was told of one back-off only
+			v.killed = without(v.killed, c.ID) // the event stood for one back-off only
 			continue
 		}
 		facts = append(facts, BackOff{b.Container})

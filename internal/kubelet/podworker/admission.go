@@ -84,7 +84,7 @@ func (w *worker) preempt(v *v1.Pod) {
 	w.pool.KillPod(v.UID, podplan.Termination{
 		Cause: "preempted for " + w.name().String(), Reason: admit.Preempting, Message: admit.PreemptMessage,
 		Victim:      admit.PreemptCondition,
-		RequestedAt: time.Now(), Grace: podplan.GracePeriod(v),
+		RequestedAt: time.Now(), Grace: podvocab.GracePeriod(&v.Spec),
 	})
 }
 

@@ -80,7 +80,7 @@ func (w *worker) showProgress(ctx context.Context, desired *UpdatePodOptions) {
 	w.step(ctx, desired, in.Pod, podview.Progressed{Look: w.look(desired, in)})
 }
 
-// record turns the result of a plan for the Pod p into facts, failed tries, and what was actuated.
+// record turns the result of a plan for the Pod p into facts, failed tries and actuated resources.
 func (w *worker) record(ctx context.Context, p *v1.Pod, r result) {
 	now := time.Now()
 	w.runtime.fresh = w.runtime.fresh && r.runtimeUntouched()

@@ -8,8 +8,8 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/prober"
 )
 
-// syncProbes tells the prober which containers run and asks for its verdicts. A container that ran
-// before this kubelet did begins with what the API says of it.
+// syncProbes has the prober probe the containers that run, and returns their health by name. A
+// container that ran before this kubelet did begins with what the API says of it.
 func (w *worker) syncProbes(in podplan.In) map[string]podplan.Health {
 	out := map[string]podplan.Health{}
 	var running []prober.Running

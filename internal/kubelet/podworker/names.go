@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // leftoverPod is a Pod of an earlier kubelet that keeps its name although nobody works for it yet.
@@ -89,7 +90,7 @@ func (p *Pool) terminateLeftover(holder types.UID, source string) {
 	}
 	p.startWorker(UpdatePodOptions{Pod: l.pod, Source: SourceRuntime, Gone: true,
 		Termination: &podplan.Termination{Cause: "its source has another of its name", RequestedAt: time.Now(),
-			Grace: podplan.GracePeriod(l.pod)}})
+			Grace: pod.GracePeriod(&l.pod.Spec)}})
 }
 
 // releaseName gives a name back and wakes those who may wait for it.

@@ -18,7 +18,7 @@ import (
 type planRunner struct {
 	actions Actions
 	begin   func(state PodWorkerState, what string, limit time.Duration) (end func())
-	resized func(took time.Duration, err error) // told of each resize
+	resized func(took time.Duration, err error) // called after each resize
 	// the last action of the plan is under way, alone starts something, and does nothing after that
 	lastAction atomic.Bool
 }
@@ -117,7 +117,7 @@ func parallelSandbox(actions []podplan.Action) (createSandbox podplan.CreateSand
 
 // prepareInParallel prepares a Pod's volumes and makes its sandbox beside that, as soon as its
 // cgroup is there. When the volumes cannot be prepared the sandbox is given up, and only that
-// failure is told. A runtime that made it nevertheless keeps it for the time when they can be.
+// failure is reported. A runtime that made it nevertheless keeps it for the time when they can be.
 func (p *planRunner) prepareInParallel(ctx context.Context, state PodWorkerState, j podactions.Job,
 	createSandbox podplan.CreateSandbox) result {
 	callCtx, abandon := context.WithCancelCause(ctx)

@@ -12,7 +12,8 @@ import (
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
-// Pool holds the workers, one per uid.
+// Pool holds the workers, one for each Pod's UID. Its methods may be called from any goroutine.
+// Make one with New.
 type Pool struct {
 	d Deps
 
@@ -29,7 +30,7 @@ type Pool struct {
 	steps       *stepTracker
 }
 
-// New returns a Pool; Start makes it work.
+// New returns a Pool that takes updates; its workers begin with Start.
 func New(d Deps) *Pool {
 	p := &Pool{d: d, workers: map[types.UID]*worker{}, names: map[types.NamespacedName]types.UID{},
 		leftovers: map[types.UID]leftoverPod{}, pendingRestarts: map[types.UID]UpdatePodOptions{},
@@ -39,7 +40,7 @@ func New(d Deps) *Pool {
 	return p
 }
 
-// Start lets workers begin; they end with ctx. Wait waits for them.
+// Start has workers begin; they end with ctx. It is called once; Wait waits for them.
 func (p *Pool) Start(ctx context.Context) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -60,7 +61,8 @@ func (p *Pool) run(w *worker) {
 	}()
 }
 
-// UpdatePod brings a wish to its Pod's worker, which begins to exist with its first wish.
+// UpdatePod brings an update to its Pod's worker; the first one makes the worker. A Pod that is
+// gone and has no worker is ignored.
 func (p *Pool) UpdatePod(n UpdatePodOptions) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -85,7 +87,7 @@ func (p *Pool) startWorker(n UpdatePodOptions) {
 	w := newWorker(p, n)
 	p.workers[n.Pod.UID] = w
 	if l, was := p.leftovers[w.uid]; was && l.source == "" {
-		// its sandbox may come even if its end is all that is wished
+		// its sandbox may come even if all that the update wants is its end
 		w.facts.UncertainSandbox = podplan.UncertainSandbox{AbandonedAt: l.since}
 	}
 	delete(p.leftovers, w.uid)
@@ -97,14 +99,15 @@ func (p *Pool) startWorker(n UpdatePodOptions) {
 	}
 }
 
-// SourceRuntime is the source of Pods that only the runtime knows.
+// SourceRuntime is the source of Pods that only the runtime has.
 const SourceRuntime = "runtime"
 
-// Wake tells a worker that something of its Pod may have changed; false when there is no such
-// worker.
+// Wake has a Pod's worker look again: something in the runtime or a probe may have changed. False:
+// there is no such worker.
 func (p *Pool) Wake(uid types.UID) bool { return p.wake(uid, wakeRuntime) }
 
-// WakeForStart is Ring for what only the worker itself does: making and starting.
+// WakeForStart is Wake for what only the worker itself does: making and starting. The worker
+// ignores it while the very action is about to end.
 func (p *Pool) WakeForStart(uid types.UID) bool { return p.wake(uid, wakeStarted) }
 
 func (p *Pool) wake(uid types.UID, why wakeReason) bool {
@@ -118,8 +121,8 @@ func (p *Pool) wake(uid types.UID, why wakeReason) bool {
 	return true
 }
 
-// ObjectsChanged tells a worker that an API object its Pod refers to changed, or that one of its
-// tokens grew old.
+// ObjectsChanged has a Pod's worker bring its volumes up to date: an API object that the Pod refers
+// to changed, or one of its tokens grew old.
 func (p *Pool) ObjectsChanged(uid types.UID) {
 	p.mu.Lock()
 	w := p.workers[uid]
@@ -142,7 +145,8 @@ func (p *Pool) TerminatedCh(uid types.UID) <-chan struct{} {
 	return none
 }
 
-// KillPod asks for the end of a Pod on behalf of the node; false when it is not here.
+// KillPod ends a Pod on behalf of the node: for an eviction, a preemption or a shutdown. False: it
+// is not on this node.
 func (p *Pool) KillPod(uid types.UID, end podplan.Termination) bool {
 	p.mu.Lock()
 	w := p.workers[uid]
@@ -155,14 +159,14 @@ func (p *Pool) KillPod(uid types.UID, end podplan.Termination) bool {
 	return true
 }
 
-// IsKnown tells whether there is a worker for the uid.
+// IsKnown tells whether there is a worker for the UID.
 func (p *Pool) IsKnown(uid types.UID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.workers[uid] != nil
 }
 
-// View is one Pod as its worker sees it.
+// View is one Pod as its worker sees it. It must not be changed.
 type View struct {
 	Pod      *v1.Pod // with the newest status, written or not
 	Source   string
@@ -170,7 +174,7 @@ type View struct {
 	Observed podplan.Observed
 }
 
-// View returns one Pod; ok is false when it is not on this node.
+// View returns one Pod as its worker published it last; ok is false when it is not on this node.
 func (p *Pool) View(uid types.UID) (v View, ok bool) {
 	p.mu.Lock()
 	w := p.workers[uid]
@@ -181,7 +185,7 @@ func (p *Pool) View(uid types.UID) (v View, ok bool) {
 	return w.published.get(), true
 }
 
-// Views returns all Pods.
+// Views returns all Pods of the node, in no order.
 func (p *Pool) Views() []View {
 	p.mu.Lock()
 	list := make([]*worker, 0, len(p.workers))

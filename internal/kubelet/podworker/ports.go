@@ -20,24 +20,24 @@ import (
 	"github.com/gantry-project/gantry/internal/reason"
 )
 
-// RuntimeCache sees the runtime; pleg.PLEG is one.
+// RuntimeCache shows what the runtime has; pleg.PLEG is one.
 type RuntimeCache interface {
 	GetPodStatus(ctx context.Context, uid types.UID) (podplan.Observed, error)
 }
 
-// Actions carry out actions; podactions.Executor are some.
+// Actions carries out actions; podactions.Executor does.
 type Actions interface {
 	// Do performs one action. Errors are *reason.Refusal or wrap one.
 	Do(ctx context.Context, j podactions.Job, a podplan.Action) error
-	// Refresh brings volumes up to date whose content follows API objects.
+	// Refresh updates volumes whose content follows API objects.
 	Refresh(ctx context.Context, pod *v1.Pod) error
-	// Forget drops what the hands remember of a Pod that is gone.
+	// Forget forgets a Pod that is gone.
 	Forget(uid types.UID)
 }
 
-// StatusManager take statuses to the API; statusmanager.Manager is one.
+// StatusManager brings statuses to the API; statusmanager.Manager is one.
 type StatusManager interface {
-	// SetPodStatus makes the status known; it is written when it differs from what the API has.
+	// SetPodStatus has the status written, when it differs from what the API has.
 	SetPodStatus(pod *v1.Pod, status v1.PodStatus)
 	// DeletePod deletes the Pod from the API after its last status, with grace 0 and its uid as
 	// precondition.
@@ -46,7 +46,7 @@ type StatusManager interface {
 	RemoveStatus(uid types.UID)
 }
 
-// ProbeManager asks containers how they are; prober.Manager is one.
+// ProbeManager probes containers; prober.Manager is one.
 type ProbeManager interface {
 	SyncPod(pod *v1.Pod, podIP string, running []prober.Running)
 	Health(k probe.Key) (v probe.Health, ok bool)
@@ -59,7 +59,7 @@ type Deps struct {
 	Actions  Actions
 	Statuses StatusManager
 	Probes   ProbeManager
-	// no refusal: let in, once the victims have ended
+	// a nil refusal lets the Pod in, once the victims have ended
 	Admit       func(pod *v1.Pod, others []*v1.Pod) (victims []*v1.Pod, refusal *reason.Refusal)
 	Resize      func(r admit.Resize, others []*v1.Pod) *reason.Refusal // nil: grant it
 	Allocations allocation.Store
@@ -72,6 +72,7 @@ type Deps struct {
 	ResyncInterval time.Duration
 	Memory         func(pod *v1.Pod) journal.Memory // what the Pod has taken; nil: not known
 	Meter          *metrics.Metrics                 // counts what is admitted and resized; nil: nobody counts
-	// told of each round: create, sync, terminating, terminated; nil: nobody counts
+	// called after each plan, with upstream's word for it: create, sync, terminating, terminated;
+	// nil: nobody counts
 	RoundDone func(operation string, took time.Duration)
 }

@@ -13,11 +13,11 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 )
 
-// PodWorkerState is one of the three ways a worker goes, strictly one after another: keep the Pod
-// as its spec says, stop it, take it off the node.
+// PodWorkerState is what a worker does, strictly one after another: keep the Pod as its spec says,
+// stop it, take it off the node.
 type PodWorkerState string
 
-// Paths of a worker.
+// States of a worker, named as upstream's methods.
 const (
 	SyncPod        PodWorkerState = "SyncPod"
 	TerminatingPod PodWorkerState = "SyncTerminatingPod"
@@ -75,7 +75,7 @@ func newStepTracker(j journal.Sink) *stepTracker {
 }
 
 // begin notes a step; the function returned notes that it came back. One that lasts longer than
-// limit is told by name, once; 0 is no limit.
+// limit is reported by name, once; 0 is no limit.
 func (t *stepTracker) begin(s podStep, limit time.Duration) (end func()) {
 	if limit == 0 {
 		return func() {}
@@ -91,7 +91,7 @@ func (t *stepTracker) begin(s podStep, limit time.Duration) (end func()) {
 	}
 }
 
-// stuck tells that a step hangs.
+// stuck reports that a step hangs.
 func (t *stepTracker) stuck(s *podStep) {
 	t.mu.Lock()
 	_, still := t.running[s]
@@ -144,7 +144,7 @@ func (w *worker) beginStep(state PodWorkerState, what string, limit time.Duratio
 		Step: Step{State: state, What: what}}}, limit)
 }
 
-// stateFor tells which way the worker goes with these actions.
+// stateFor is the state of the worker that carries these actions out.
 func (w *worker) stateFor(desired *UpdatePodOptions, actions []podplan.Action) PodWorkerState {
 	stage := w.facts.Stage()
 	released := slices.ContainsFunc(actions, func(a podplan.Action) bool { _, ok := a.(podplan.Release); return ok })

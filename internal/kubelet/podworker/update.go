@@ -7,11 +7,11 @@ import (
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
-// UpdatePodOptions is what a source wants of one Pod.
+// UpdatePodOptions is what a source, or the node itself, wants of one Pod.
 type UpdatePodOptions struct {
 	Pod         *v1.Pod
 	Source      string               // api, file, http; runtime for a Pod that only the runtime knows
-	Termination *podplan.Termination // nil: let it run
+	Termination *podplan.Termination // nil: keep it running
 	Gone        bool                 // the source does not have it any more: there is nobody to report to
 }
 
@@ -21,8 +21,8 @@ func (w UpdatePodOptions) hasAPIStatus() bool {
 	return w.Source != SourceRuntime && (!w.Gone || pod.IsStatic(w.Pod))
 }
 
-// mergeUpdates merges a newer wish into an older one: the newest Pod counts, an end once asked for
-// stays, and its deadline only moves earlier.
+// mergeUpdates merges a newer update into an older one: the newest Pod counts, a termination once
+// asked for stays, and its deadline only moves earlier.
 func mergeUpdates(old, newer UpdatePodOptions) UpdatePodOptions {
 	out := newer
 	if out.Pod == nil {
@@ -48,7 +48,7 @@ func earlierTermination(old, newer *podplan.Termination) *podplan.Termination {
 	return &out
 }
 
-// stricter tells whether a wish asks for an earlier end than another.
+// stricter tells whether a asks for an earlier end than b.
 func stricter(a, b *podplan.Termination) bool {
 	return a != nil && (b == nil || a.Deadline().Before(b.Deadline()))
 }

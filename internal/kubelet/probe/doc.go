@@ -1,9 +1,10 @@
 // Package probe decides when a container is asked how it is, and what the answers add up to.
 //
-// Probe/ask holds the timers and does the asking, probe/<kind> knows one way to ask.
+// prober holds the timers and asks; probe/<kind> knows one way to ask.
 //
-// In: a container's probes, its start time, answers. Out: the time of the next question, a Health.
+// In: a container's probes, its start time, answers. Out: the time of the next question (Next), a
+// Health and what the journal and the Pod's events say of an answer (Results.Add, EventFor). Pure.
 //
-// To add a kind: a directory probe/<kind> with a value that has Ask(ctx, Target) Outcome, one row
-// in the app's table of kinds, probetest.Run in its test.
+// To add a kind: a directory probe/<kind> whose value implements Prober, its field in
+// prober.Probers, probetest.Run in its test.
 package probe

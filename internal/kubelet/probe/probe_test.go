@@ -192,22 +192,6 @@ func TestExpandStatic(t *testing.T) {
 	}
 }
 
-func TestGrace(t *testing.T) {
-	pod := &v1.Pod{}
-	own, pods := int64(5), int64(60)
-	c := &v1.Container{LivenessProbe: &v1.Probe{TerminationGracePeriodSeconds: &own}, StartupProbe: &v1.Probe{}}
-	if got := probe.Grace(pod, c, probe.Startup); got != 30 {
-		t.Errorf("default %d", got)
-	}
-	pod.Spec.TerminationGracePeriodSeconds = &pods
-	if got := probe.Grace(pod, c, probe.Startup); got != 60 {
-		t.Errorf("the Pod's %d", got)
-	}
-	if got := probe.Grace(pod, c, probe.Liveness); got != 5 {
-		t.Errorf("the probe's own %d", got)
-	}
-}
-
 func TestLags(t *testing.T) {
 	for _, tc := range []struct {
 		late, period time.Duration

@@ -1,8 +1,11 @@
-// Package prober puts probes' questions at their times and keeps the verdicts.
+// Package prober asks running containers how they are, as their probes say.
 //
-// The shell of probe: one timer per probe, nothing ticking while nothing is due; failures become
-// events, verdicts and failures facts.
+// It is the shell of probe, which decides when to ask and what answers add up to: one timer for
+// each probe, nothing that ticks while nothing is due. Answers become metrics, failures events,
+// verdicts and failures facts. podworker turns verdicts into readiness and restarts.
 //
-// In: Pods with their running containers (Sync), answers of the kinds. Out: verdicts, and a call of
-// Changed for each change of one.
+// In: Pods with their running containers (SyncPod), answers of the kinds (Probers). Out: Health,
+// and a call of Deps.Changed for each change of one.
+//
+// To add a kind of probe: see probe; its Prober is a field of Probers.
 package prober

@@ -19,17 +19,19 @@ type Recorder interface {
 	Event(object runtime.Object, eventtype, reason, message string)
 }
 
-// Deps is what an Manager works with.
+// Deps is what a Manager works with.
 type Deps struct {
 	Probers  Probers
 	Recorder Recorder
 	Journal  journal.Sink
 	// called after each change of a verdict, without locks held; must not block
 	Changed func(types.UID)
-	Probed  func(p *v1.Pod, a Measurement)           // told of every answer; nil: nobody counts
-	Jitter  func(period time.Duration) time.Duration // of the first question to an adopted container; nil is random
-	// address:port where the Pod's processes listen, asked when a connection was refused; nil: not
-	// known
+	// called with every answer; nil: nobody counts
+	Probed func(p *v1.Pod, a Measurement)
+	// how long the first question to an adopted container waits, less than period; nil is random
+	Jitter func(period time.Duration) time.Duration
+	// returns address:port where the Pod's processes listen, after a connection was refused; nil:
+	// not known
 	Sockets func(p *v1.Pod) []string
 }
 
@@ -43,7 +45,7 @@ type Measurement struct {
 	Late time.Duration
 }
 
-// Probers holds who asks each kind of probe.
+// Probers asks: one Prober for each kind of probe handler.
 type Probers struct{ HTTP, TCP, Exec, GRPC probe.Prober }
 
 // Running is a container that runs now.
@@ -57,7 +59,8 @@ type Running struct {
 	Adopted, Ready, Started bool
 }
 
-// Manager asks.
+// Manager runs the probes of all Pods on the node: one worker for each probe of a running
+// container. Its methods may be called from any goroutine. Make one with New, end it with Close.
 type Manager struct {
 	d         Deps
 	createdAt time.Time // containers started later are not adopted
@@ -67,7 +70,7 @@ type Manager struct {
 	closed bool
 }
 
-// New returns an Manager.
+// New returns a Manager without probes.
 func New(d Deps) *Manager {
 	if d.Jitter == nil {
 		d.Jitter = rand.N[time.Duration]
@@ -78,8 +81,9 @@ func New(d Deps) *Manager {
 	return &Manager{d: d, createdAt: time.Now(), pods: map[types.UID]map[probe.Key]*worker{}}
 }
 
-// SyncPod tells which containers of the Pod run now. Probes of others end; a stopping Pod keeps
-// only its readiness probes.
+// SyncPod starts the probes of containers that run now and ends all others of the Pod; podIP is
+// whom http, tcp and grpc probes ask. A Pod that is being deleted keeps only its readiness probes.
+// It is called with each look at the Pod, and does nothing when nothing has changed.
 func (a *Manager) SyncPod(pod *v1.Pod, podIP string, running []Running) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -112,7 +116,7 @@ func (a *Manager) SyncPod(pod *v1.Pod, podIP string, running []Running) {
 	}
 }
 
-// Health is the probe's verdict; ok is false when there is no such probe at work.
+// Health is what the probe's answers add up to; ok is false when there is no such probe.
 func (a *Manager) Health(k probe.Key) (v probe.Health, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -120,10 +124,10 @@ func (a *Manager) Health(k probe.Key) (v probe.Health, ok bool) {
 	if w == nil {
 		return probe.Pending, false
 	}
-	return w.health, true
+	return w.results.Health, true
 }
 
-// Forget ends the Pod's probes.
+// Forget ends the Pod's probes: it is gone.
 func (a *Manager) Forget(uid types.UID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -133,22 +137,22 @@ func (a *Manager) Forget(uid types.UID) {
 	delete(a.pods, uid)
 }
 
-// Close ends all probes for good. An answer that is still awaited counts for nothing and is told to
-// nobody.
+// Close ends all probes for good. An answer that is still awaited counts for nothing and makes no
+// event.
 func (a *Manager) Close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.closed = true
 	for _, workers := range a.pods {
 		for _, w := range workers {
-			w.probeAgain = true
+			w.replaced = true
 			w.stop()
 		}
 	}
 	clear(a.pods)
 }
 
-// WorkerCount is how many probes are at work, by kind.
+// WorkerCount is how many probes there are, by kind.
 func (a *Manager) WorkerCount() map[probe.Kind]int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -161,19 +165,19 @@ func (a *Manager) WorkerCount() map[probe.Kind]int {
 	return n
 }
 
-// ensureWorker makes the probe's worker, starts it anew for a new container, or tells it what
-// changed.
+// ensureWorker makes the probe's worker, replaces it when the container is a new one, or gives it
+// the newest Pod. The caller holds a.mu.
 func (a *Manager) ensureWorker(key probe.Key, t probeTarget) {
 	w := a.pods[key.UID][key]
 	if w != nil && w.running.ID != t.running.ID {
-		w.probeAgain = true
+		w.replaced = true
 		w.stop()
 		w = nil
 	}
 	if w != nil {
 		ends := w.pod.DeletionTimestamp == nil && t.pod.DeletionTimestamp != nil
 		w.pod, w.container, w.podIP = t.pod, t.container, t.podIP
-		if ends && w.health != probe.Healthy && probe.ProbeOf(t.container, key.Kind).Exec != nil {
+		if ends && w.results.Health != probe.Healthy && probe.ProbeOf(t.container, key.Kind).Exec != nil {
 			w.probeNow() // as upstream does with each status of a container that is not ready
 		}
 		return

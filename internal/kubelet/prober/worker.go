@@ -3,15 +3,11 @@ package prober
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/gantry-project/gantry/internal/journal"
-	"github.com/gantry-project/gantry/internal/kubelet/events"
 	"github.com/gantry-project/gantry/internal/kubelet/probe"
-	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // maxProbeRetries is how often one question is put when it could not be put.
@@ -31,14 +27,11 @@ type worker struct {
 	key     probe.Key
 	probeTarget
 
-	state      probe.State
-	streak     probe.Streak
-	health     probe.Health
-	lastOutput string // last failure's text that became a fact
+	state   probe.State
+	results probe.Results
 	// it ended because another container took this one's place, or with the Manager: its last
 	// answer is nobody's
-	probeAgain bool
-	late       bool // the last question was late, and a fact says so
+	replaced bool
 
 	ctx   context.Context // ends with the worker
 	end   context.CancelFunc
@@ -47,22 +40,22 @@ type worker struct {
 }
 
 func (a *Manager) newWorker(key probe.Key, t probeTarget) *worker {
-	w, r := &worker{manager: a, key: key, probeTarget: t, health: probe.InitialHealth(key.Kind)}, t.running
+	w, r := &worker{manager: a, key: key, probeTarget: t, results: probe.NewResults(key.Kind)}, t.running
 	w.ctx, w.end = context.WithCancel(context.Background())
 	w.state = probe.State{Kind: key.Kind, StartedAt: r.StartedAt}
 	if r.Adopted && r.StartedAt.Before(a.createdAt) {
 		w.state.Adopted, w.state.Jitter = time.Now(), a.d.Jitter(w.spec().Period)
 		if key.Kind == probe.Readiness && r.Ready {
-			w.health = probe.Healthy
+			w.results.Health = probe.Healthy
 		}
 		if key.Kind == probe.Startup && r.Started {
-			w.health, w.state.Finished = probe.Healthy, true
+			w.results.Health, w.state.Finished = probe.Healthy, true
 		}
 	}
 	// Sync makes the startup probe's worker before its siblings'.
 	if key.Kind != probe.Startup && t.container.StartupProbe != nil {
 		s := a.pods[key.UID][probe.Key{UID: key.UID, Container: key.Container, Kind: probe.Startup}]
-		w.state.AwaitsStartup = s != nil && s.running.ID == r.ID && s.health != probe.Healthy
+		w.state.AwaitsStartup = s != nil && s.running.ID == r.ID && s.results.Health != probe.Healthy
 	}
 	return w
 }
@@ -88,67 +81,74 @@ func (w *worker) stop() {
 	}
 }
 
-// doProbe puts the question once. It runs on the timer's goroutine; the next timer is set when the
-// answer is in.
+// question is one question, as it is put.
+type question struct {
+	probe.Target
+	spec probe.Spec
+	late time.Duration
+}
+
+// doProbe puts the question once: it asks without the Manager's lock, and counts the answer with
+// it. It runs on the timer's goroutine; the next timer is set when the answer is in.
 func (w *worker) doProbe() {
-	w.manager.mu.Lock()
-	if w.ctx.Err() != nil || w.state.AwaitsStartup || w.state.Finished {
-		w.manager.mu.Unlock()
+	q, ok := w.begin()
+	if !ok {
 		return
 	}
 	startedAt := time.Now()
-	w.state.LastProbed = startedAt
-	late := startedAt.Sub(w.dueAt)
-	spec := w.spec()
-	t := probe.Target{
-		Probe: probe.ProbeOf(w.container, w.key.Kind), Pod: w.pod, Container: w.container,
-		ContainerID: w.running.ID, PodIP: w.podIP, Timeout: spec.Timeout,
-	}
-	w.manager.mu.Unlock()
+	a := probe.Answer{Outcome: w.ask(q), Late: q.late}
+	a.Took = time.Since(startedAt)
+	w.manager.report(w.count(q, a))
+}
 
-	ctx := w.probeContext(t)
-	var o probe.Outcome
+// begin notes that the question is put; false: it is not to be put any longer.
+func (w *worker) begin() (q question, ok bool) {
+	w.manager.mu.Lock()
+	defer w.manager.mu.Unlock()
+	if w.ctx.Err() != nil || w.state.AwaitsStartup || w.state.Finished {
+		return question{}, false
+	}
+	now := time.Now()
+	w.state.LastProbed = now
+	q = question{spec: w.spec(), late: now.Sub(w.dueAt)}
+	q.Target = probe.Target{
+		Probe: probe.ProbeOf(w.container, w.key.Kind), Pod: w.pod, Container: w.container,
+		ContainerID: w.running.ID, PodIP: w.podIP, Timeout: q.spec.Timeout,
+	}
+	return q, true
+}
+
+// ask puts the question, again when it could not be put.
+func (w *worker) ask(q question) (o probe.Outcome) {
+	ctx := w.probeContext(q.Target)
 	for range maxProbeRetries {
-		if o = w.manager.d.Probers.probe(ctx, t); o.Err == nil || probe.ContainerGone(o.Err) || w.ctx.Err() != nil ||
-			ctx.Err() != nil {
+		if o = w.manager.d.Probers.probe(ctx, q.Target); o.Err == nil || probe.ContainerGone(o.Err) ||
+			w.ctx.Err() != nil || ctx.Err() != nil {
 			break
 		}
 	}
+	return o
+}
 
+// count counts an answer, sets the timer of the next question, and returns what is to be told of
+// it.
+func (w *worker) count(q question, a probe.Answer) report {
 	w.manager.mu.Lock()
+	defer w.manager.mu.Unlock()
+	r := report{pod: w.pod, key: w.key, answer: a}
 	if w.ctx.Err() != nil { // the container or the Pod is gone: the answer counts for nothing
-		p, again := w.pod, w.probeAgain
-		w.manager.mu.Unlock()
-		if !again {
-			w.recordEvent(p, o)
-		}
-		return
+		r.stopped, r.silent = true, w.replaced
+		return r
 	}
-	changed := w.recordResult(o, spec)
-	took := time.Since(startedAt)
-	fact, news := w.probedFact(o, spec, changed, took)
-	if w.becameLate(late, spec) {
-		fact.Late, news = journal.Took(late), true
+	w.results, r.changed, r.fact = w.results.Add(w.key, a, q.spec)
+	if r.changed && w.results.Decided(w.key.Kind) {
+		w.state.Finished = true
+		if w.key.Kind == probe.Startup && w.results.Health == probe.Healthy {
+			w.releaseOtherProbes()
+		}
 	}
 	w.schedule()
-	p := w.pod
-	w.manager.mu.Unlock()
-	w.manager.d.Probed(p, Measurement{Key: w.key, Result: o.String(), Took: took, Late: late})
-
-	if probe.ContainerGone(o.Err) {
-		return
-	}
-	w.recordEvent(p, o)
-	if news {
-		if w.manager.d.Sockets != nil && fact.Result != "success" && strings.Contains(fact.Message,
-			"connection refused") {
-			fact.Listening = w.manager.d.Sockets(p)
-		}
-		w.manager.d.Journal.Put(pod.Ref(p), fact)
-	}
-	if changed {
-		w.manager.d.Changed(w.key.UID)
-	}
+	return r
 }
 
 // probeContext is how long the question may take to be answered. A command is given up with its
@@ -175,45 +175,12 @@ func (w *worker) probeNow() {
 	}
 }
 
-// becameLate tells whether this question was the first late one after punctual ones.
-func (w *worker) becameLate(late time.Duration, spec probe.Spec) bool {
-	was := w.late
-	w.late = probe.IsLate(late, spec)
-	return w.late && !was
-}
-
 // latest is the time that comes last: a question that was due in the past is due now.
 func latest(a, b time.Time) time.Time {
 	if a.Before(b) {
 		return b
 	}
 	return a
-}
-
-// recordEvent tells of an answer as an event.
-func (w *worker) recordEvent(p *v1.Pod, o probe.Outcome) {
-	if e, ok := probe.EventFor(w.key.Kind, o); ok && !probe.ContainerGone(o.Err) {
-		w.manager.d.Recorder.Event(events.RefOf(p, events.FieldPath(p, w.key.Container)), v1.EventTypeWarning, e.Reason,
-			e.Message)
-	}
-}
-
-// recordResult counts the answer and tells whether the verdict changed by it.
-func (w *worker) recordResult(o probe.Outcome, spec probe.Spec) (changed bool) {
-	count, health := w.streak.Add(o, spec)
-	w.streak = count
-	if health == probe.Pending || health == w.health {
-		return false
-	}
-	w.health = health
-	switch {
-	case w.key.Kind == probe.Startup && health == probe.Healthy:
-		w.state.Finished = true
-		w.releaseOtherProbes()
-	case w.key.Kind != probe.Readiness && health == probe.Unhealthy:
-		w.state.Finished = true // the container will be restarted, and its successor has a worker of its own
-	}
-	return true
 }
 
 // releaseOtherProbes lets the container's other probes begin.
@@ -224,29 +191,6 @@ func (w *worker) releaseOtherProbes() {
 			other.schedule()
 		}
 	}
-}
-
-// probedFact words the answer for the journal. What neither changes nor threatens the verdict, nor
-// says something new, is no news.
-func (w *worker) probedFact(o probe.Outcome, spec probe.Spec, changed bool, took time.Duration) (journal.Probed, bool) {
-	text := o.Output
-	if o.Err != nil {
-		text = o.Err.Error()
-	}
-	f := journal.Probed{
-		Container: w.key.Container, Probe: string(w.key.Kind), Result: o.String(), Message: text,
-		Count: w.streak.Length, Threshold: w.streak.Threshold(spec), Took: journal.Took(took),
-	}
-	if f.Result == "success" {
-		w.lastOutput = ""
-		if o.Result == probe.Success {
-			f.Message = ""
-		}
-		return f, changed
-	}
-	fresh := text != w.lastOutput
-	w.lastOutput = text
-	return f, changed || fresh || o.Err == nil && w.streak.Length <= spec.FailureThreshold
 }
 
 // probe chooses the kind by the probe's handler.

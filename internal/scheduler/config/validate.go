@@ -151,15 +151,3 @@ func find(name string) (plugins.Registration, bool) {
 	}
 	return plugins.Registration{}, false
 }
-
-// QueueSorts names the queue sort plugin that each profile names at that very point, by profile.
-// Upstream refuses profiles that differ; here each has a queue of its own.
-func QueueSorts(cfg *config.KubeSchedulerConfiguration) map[string]string {
-	out := map[string]string{}
-	for _, p := range cfg.Profiles {
-		for _, e := range p.Plugins.QueueSort.Enabled {
-			out[*p.SchedulerName] = e.Name
-		}
-	}
-	return out
-}

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // target is an address to send to, with the objects it belongs to.
@@ -145,7 +147,7 @@ func (x *tracer) otherDNS() string {
 	case p == nil && x.request.From.Kind != "":
 		return fmt.Sprintf("%s does not ask the cluster's DNS, which alone knows the name", x.request.From)
 	case p == nil || p.Spec.DNSPolicy == v1.DNSClusterFirstWithHostNet || p.Spec.DNSPolicy == "":
-	case p.Spec.DNSPolicy == v1.DNSClusterFirst && p.Spec.HostNetwork:
+	case p.Spec.DNSPolicy == v1.DNSClusterFirst && pod.DNSPolicy(&p.Spec) == v1.DNSDefault:
 		return fmt.Sprintf("Pod %s uses hostNetwork with dnsPolicy ClusterFirst, which then means Default: it asks "+
 			"the node's own name server, which does not know the cluster's names", p.Name)
 	case p.Spec.DNSPolicy == v1.DNSDefault:

@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/proxy/rules"
 )
 
@@ -52,7 +53,6 @@ const (
 	NoSuchService       Reason = "NoSuchService"
 	SenderNotRunning    Reason = "SenderNotRunning"
 	NoAddressOfFamily   Reason = "NoAddressOfFamily"
-	NameNotFound        Reason = "NameNotFound"
 	NotClusterDNS       Reason = "NotAskedOfClusterDNS"
 	ExternalName        Reason = "ExternalName"
 	NoSuchPort          Reason = "NoSuchPort"
@@ -289,8 +289,8 @@ func joinPorts(all []string) string {
 // Ports of other init containers are not part of a Service.
 func containers(p *v1.Pod) []v1.Container {
 	out := slices.Clone(p.Spec.Containers)
-	for _, c := range p.Spec.InitContainers {
-		if c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways {
+	for i, c := range p.Spec.InitContainers {
+		if pod.IsSidecar(&p.Spec.InitContainers[i]) {
 			out = append(out, c)
 		}
 	}

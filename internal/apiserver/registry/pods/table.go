@@ -11,6 +11,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 func table() resourcedef.Table {
@@ -105,7 +106,7 @@ func summarize(p *v1.Pod) summary {
 	}
 	sidecars := map[string]bool{}
 	for i := range p.Spec.InitContainers {
-		if rp := p.Spec.InitContainers[i].RestartPolicy; rp != nil && *rp == v1.ContainerRestartPolicyAlways {
+		if pod.IsSidecar(&p.Spec.InitContainers[i]) {
 			sidecars[p.Spec.InitContainers[i].Name] = true
 			s.total++
 		}

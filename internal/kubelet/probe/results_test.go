@@ -1,0 +1,68 @@
+package probe_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/gantry-project/gantry/internal/kubelet/probe"
+)
+
+// What a row of answers adds up to, and which of them the journal is told.
+func TestResults(t *testing.T) {
+	spec := probe.Spec{Period: 10 * time.Second, SuccessThreshold: 1, FailureThreshold: 2}
+	key := probe.Key{UID: "u", Container: "c", Kind: probe.Readiness}
+	ok := probe.Answer{Outcome: probe.Outcome{Result: probe.Success, Output: "fine"}}
+	fails := func(text string) probe.Answer {
+		return probe.Answer{Outcome: probe.Outcome{Result: probe.Failure, Output: text}}
+	}
+	late := ok
+	late.Late = 6 * time.Second
+	r := probe.NewResults(probe.Readiness)
+	for i, c := range []struct {
+		answer  probe.Answer
+		health  probe.Health
+		changed bool
+		fact    string // message of the fact; - for none
+	}{
+		{ok, probe.Healthy, true, ""},
+		{ok, probe.Healthy, false, "-"},
+		{late, probe.Healthy, false, ""},
+		{late, probe.Healthy, false, "-"}, // told once
+		{fails("no"), probe.Healthy, false, "no"},
+		{fails("no"), probe.Unhealthy, true, "no"},
+		{fails("no"), probe.Unhealthy, false, "-"},
+		{fails("no more"), probe.Unhealthy, false, "no more"},
+		{probe.Answer{Outcome: probe.Outcome{Err: errors.New("busy")}}, probe.Unhealthy, false, "busy"},
+		{probe.Answer{Outcome: probe.Outcome{Err: errors.New("busy")}}, probe.Unhealthy, false, "-"},
+		{ok, probe.Healthy, true, ""},
+	} {
+		next, changed, fact := r.Add(key, c.answer, spec)
+		told := "-"
+		if fact != nil {
+			told = fact.Message
+		}
+		if next.Health != c.health || changed != c.changed || told != c.fact {
+			t.Errorf("answer %d: got health %d, changed %t, fact %q; want %d, %t, %q", i, next.Health, changed, told,
+				c.health, c.changed, c.fact)
+		}
+		r = next
+	}
+}
+
+func TestDecided(t *testing.T) {
+	for _, c := range []struct {
+		kind   probe.Kind
+		health probe.Health
+		want   bool
+	}{
+		{probe.Startup, probe.Healthy, true}, {probe.Startup, probe.Unhealthy, true},
+		{probe.Startup, probe.Pending, false}, {probe.Liveness, probe.Unhealthy, true},
+		{probe.Liveness, probe.Healthy, false}, {probe.Readiness, probe.Unhealthy, false},
+		{probe.Readiness, probe.Healthy, false},
+	} {
+		if got := (probe.Results{Health: c.health}).Decided(c.kind); got != c.want {
+			t.Errorf("%s with health %d: got %t, want %t", c.kind, c.health, got, c.want)
+		}
+	}
+}
