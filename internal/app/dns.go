@@ -134,7 +134,8 @@ func (u *Up) dns(ctx context.Context, c runningCluster) error {
 		Domain: u.Node.loaded.Config.ClusterDomain,
 		Node:   u.Instance.NodeName, Listen: dns.Listen{Cluster: at},
 	}
-	if c.engine.network && !u.Instance.PodNetwork.RangeFromNode() { // a range that the Node will be given is not known yet
+	// a range that the Node will be given is not known yet
+	if c.engine.network && !u.Instance.PodNetwork.RangeFromNode() {
 		own, err := network.ParseRanges(u.Instance.PodNetwork.PodCIDR)
 		if err != nil {
 			return err
@@ -243,7 +244,8 @@ func (d *DNS) Run(ctx context.Context, cfg *rest.Config) error {
 				"--publish=false", bind))
 
 	}
-	if o.HTTPListener, err = listenAuxiliary("DNS server", d.DNS.metrics, dnsMetrics, "metrics-bind-address"); err != nil {
+	if o.HTTPListener, err = listenAuxiliary("DNS server", d.DNS.metrics, dnsMetrics, "metrics-bind-address"); err !=
+		nil {
 		return err
 	}
 	s, err := dns.New(ctx, o)

@@ -64,8 +64,9 @@ const (
 func (u *Up) runNetworkAgent(ctx context.Context, c runningCluster, own kubernetes.Interface) error {
 	wide := c.server.InProcess(controllersUser())
 	return networkAgent{instance: &u.Instance, engine: c.engine, own: own,
-		clusterClient: func() (*rest.Config, error) { return wide, nil }, facts: c.log.SinkFor("kubelet", u.Instance.NodeName),
-		logf: u.Out.Step}.run(ctx)
+		clusterClient: func() (*rest.Config, error) { return wide, nil },
+		facts:         c.log.SinkFor("kubelet", u.Instance.NodeName),
+		logf:          u.Out.Step}.run(ctx)
 }
 
 // run works until ctx ends. On somebody else's network there is nothing to do but to end what was

@@ -56,7 +56,8 @@ func networkCredentials(ctx context.Context, node *rest.Config, k *Kubelet, logf
 	}
 	key, err := keyutil.ParsePrivateKeyPEM(keyPEM)
 	if err != nil {
-		return cli.WithFix(fmt.Errorf("key of the network agent: %w", err), "remove %s", filepath.Join(dir, "network.key"))
+		return cli.WithFix(fmt.Errorf("key of the network agent: %w", err), "remove %s",
+			filepath.Join(dir, "network.key"))
 	}
 	request, err := cert.MakeCSRFromTemplate(key,
 		&x509.CertificateRequest{Subject: pkix.Name{CommonName: pki.NetworkUser}})

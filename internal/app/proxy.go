@@ -162,7 +162,8 @@ func (u *Up) proxy(ctx context.Context, c runningCluster) error {
 		return err
 	}
 	o := proxyOptions(loaded)
-	o.Client, o.Node, o.Tables, o.Journal = client, u.Instance.NodeName, tables, c.log.SinkFor("proxy", u.Instance.NodeName)
+	o.Client, o.Node, o.Tables, o.Journal = client, u.Instance.NodeName, tables,
+		c.log.SinkFor("proxy", u.Instance.NodeName)
 	u.Node.proxy.addresses(loaded)
 	if err := u.Node.proxy.listen(&o); err != nil {
 		return err

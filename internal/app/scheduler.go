@@ -67,7 +67,8 @@ func (u *Up) schedule(ctx context.Context, c runningCluster) error {
 		}
 	}
 	o := server.Options{KubeConfig: c.server.InProcess(schedulerUser()), Config: cfg, NoLeaderElection: true,
-		Journal: c.log.SinkFor("scheduler", ""), ShadowCheck: u.Node.shadowCheck, Features: u.Instance.APIServer.Gates.Features}
+		Journal: c.log.SinkFor("scheduler", ""), ShadowCheck: u.Node.shadowCheck,
+		Features: u.Instance.APIServer.Gates.Features}
 	if o.Record, err = u.Node.record.OpenFile(); err != nil {
 		return err
 	}

@@ -23,7 +23,8 @@ import (
 )
 
 // newAPIServer builds the API server of this instance.
-func newAPIServer(ctx context.Context, p *options.Instance, files *pki.Files, log *ring.Ring) (*apiserver.Server, error) {
+func newAPIServer(ctx context.Context, p *options.Instance, files *pki.Files,
+	log *ring.Ring) (*apiserver.Server, error) {
 	services, err := p.ServiceRanges()
 	if err != nil {
 		return nil, cli.UsageError(err)
@@ -55,8 +56,9 @@ func newAPIServer(ctx context.Context, p *options.Instance, files *pki.Files, lo
 		},
 		Journal: apiserver.Journal{Sink: log.SinkFor("apiserver", ""), Reader: log, Appender: log},
 		Access:  auth.Access(p.APIServer.Auth), Audit: p.APIServer.Audit, Encryption: p.APIServer.Encryption,
-		FlowControl: apiserver.FlowControl{PriorityAndFairness: p.APIServer.PriorityAndFairness, MaxInFlight: p.APIServer.InFlight()},
-		Features:    p.APIServer.Gates.Features,
+		FlowControl: apiserver.FlowControl{PriorityAndFairness: p.APIServer.PriorityAndFairness,
+			MaxInFlight: p.APIServer.InFlight()},
+		Features: p.APIServer.Gates.Features,
 	}
 	s, err := apiserver.New(ctx, c)
 	return s, serverError(p, err)

@@ -87,7 +87,8 @@ func (k *Kubelet) RunStandalone(ctx context.Context, out *cli.Progress) error {
 		return err
 	}
 	socket := filepath.Join(k.Instance.DataDir, "kubelet.sock")
-	out.Step("node %s runs without an API server; ask it: curl --unix-socket %s http://kubelet/pods", k.Instance.NodeName,
+	out.Step("node %s runs without an API server; ask it: curl --unix-socket %s http://kubelet/pods",
+		k.Instance.NodeName,
 		socket)
 	return runAll(ctx, x.run, func(ctx context.Context) error { return serveSocket(ctx, socket, x.server.Handler()) })
 }

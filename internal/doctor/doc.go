@@ -8,6 +8,5 @@
 // Nothing is asked here, and the time is a fact.
 //
 // To add a check: a field of Facts if it looks at something new, a function of its area's file, one
-// row in Checks, one case in the table of the test; internal/app looks (a row in sights of
-// doctor.go there).
+// row in Checks, one case in the table of the test; doctor/gather looks, and cmd/doctor asks it to.
 package doctor

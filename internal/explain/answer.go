@@ -79,6 +79,8 @@ type Answer struct {
 	Facts   []string  `json:"facts,omitempty"` // evidence with numbers
 	Next    string    `json:"next,omitempty"`  // what happens by itself
 	Fixes   []Fix     `json:"fixes,omitempty"` // what a person can do, nearest first
+	// what could not be read, with the error: the answer was made without it
+	Unread []string `json:"unread,omitempty"`
 }
 
 // Fix is one thing a person can do.
@@ -175,6 +177,12 @@ func (a Answer) WriteText(w io.Writer, now time.Time) error {
 	fmt.Fprintf(&b, "\n\n%s\n", a.Cause)
 	for _, f := range a.Facts {
 		fmt.Fprintf(&b, "  · %s\n", f)
+	}
+	if len(a.Unread) > 0 {
+		b.WriteString("\nThis could not be read, so the answer does without it:\n")
+		for _, text := range a.Unread {
+			fmt.Fprintf(&b, "  · %s\n", text)
+		}
 	}
 	if a.Next != "" {
 		fmt.Fprintf(&b, "\nNext: %s\n", a.Next)

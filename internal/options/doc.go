@@ -1,5 +1,5 @@
-// Package options is where an instance of Gantry lives on its machine and how it is set: the values,
-// their flags, their checks, and the files that follow from them.
+// Package options is where an instance of Gantry lives on its machine and how it is set: the
+// values, their flags, their checks, and the files that follow from them.
 //
 // Instance is made of parts with flags of their own: PodNetwork, Storage, APIServer with
 // FeatureGates. Complete fills in what was not given and refuses what cannot be, as a wrong call.

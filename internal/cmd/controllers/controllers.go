@@ -42,7 +42,8 @@ func New(io cli.IO) *cobra.Command {
 				return err
 			}
 			defer stop()
-			return app.RunControllers(ctx, app.ControllersOptions{Config: cfg, ConfigFor: app.TokenConfig(cfg), CAFile: ca,
+			return app.RunControllers(ctx, app.ControllersOptions{Config: cfg, ConfigFor: app.TokenConfig(cfg),
+				CAFile: ca,
 				Signer: signer, Ranges: net.Ranges(services), Journal: sink, Without: balancers.Without()})
 		})
 	})

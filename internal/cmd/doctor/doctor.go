@@ -147,7 +147,8 @@ func (d *doctorCommand) gatherFacts(ctx context.Context) (doctor.Facts, error) {
 		if err != nil {
 			return f, err
 		}
-		f.ExecHops = s.ExecHops(ctx, client, gather.ExecTarget{Namespace: d.Namespace, Pod: name, Container: d.container})
+		f.ExecHops = s.ExecHops(ctx, client, gather.ExecTarget{Namespace: d.Namespace, Pod: name,
+			Container: d.container})
 	}
 	return f, nil
 }

@@ -32,7 +32,8 @@ func New(io cli.IO) *cobra.Command {
 			}
 			return importAll(c.Context(), files, io.Out, func(ctx context.Context, file string) ([]string, error) {
 				names, err := containerd.ImportFile(ctx, p.ContainerdConfig(), file)
-				return names, cli.WithFix(err, "check the file, and that `gantry up` runs with --data-dir %s%s", p.DataDir,
+				return names, cli.WithFix(err, "check the file, and that `gantry up` runs with --data-dir %s%s",
+					p.DataDir,
 					options.RunningInstances())
 			})
 		},

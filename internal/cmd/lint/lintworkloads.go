@@ -93,7 +93,8 @@ func (b *lintBatch) read(source string, r io.Reader) error {
 		}
 		found, services, err := probelint.Read(source, object)
 		if err != nil {
-			return cli.WithFix(fmt.Errorf("%s, document %d: %w", source, n, err), "check that it is a Kubernetes object")
+			return cli.WithFix(fmt.Errorf("%s, document %d: %w", source, n, err),
+				"check that it is a Kubernetes object")
 		}
 		for _, w := range found {
 			b.workloads = append(b.workloads, lintWorkload{Workload: w})

@@ -105,9 +105,11 @@ func (m *manifests) pods() []*v1.Pod {
 			PeriodSeconds: 10, TimeoutSeconds: 15, FailureThreshold: 8,
 		}
 	}
-	server := m.pod("gantry-apiserver", "server", "--data-dir", m.instance.DataDir, "--bind-address", m.instance.BindAddress,
+	server := m.pod("gantry-apiserver", "server", "--data-dir", m.instance.DataDir, "--bind-address",
+		m.instance.BindAddress,
 		"--secure-port", strconv.Itoa(m.instance.SecurePort),
-		"--service-cluster-ip-range", m.instance.ServiceCIDR, "--node-name", m.instance.NodeName, "--advertise-address", m.instance.NodeIP)
+		"--service-cluster-ip-range", m.instance.ServiceCIDR, "--node-name", m.instance.NodeName, "--advertise-address",
+		m.instance.NodeIP)
 	c := &server.Spec.Containers[0]
 	c.LivenessProbe, c.StartupProbe = health(m.instance.SecurePort, v1.URISchemeHTTPS, "/livez"),
 		health(m.instance.SecurePort, v1.URISchemeHTTPS, "/livez")

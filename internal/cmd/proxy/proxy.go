@@ -57,8 +57,10 @@ func New(io cli.IO) *cobra.Command {
 	f.StringSliceVar(&p.NodePorts, "nodeport-addresses", nil,
 		"ranges of this node's addresses that have node ports (default: all of its addresses)")
 	f.BoolVar(&p.MasqueradeAll, "masquerade-all", false, "masquerade everything that comes to a cluster IP")
-	f.StringVar(&p.Proxy.Healthz, "healthz-bind-address", app.ProxyHealthz, "address of the health server; empty serves none")
-	f.StringVar(&p.Proxy.Metrics, "metrics-bind-address", app.ProxyMetrics, "address of the metrics server; empty serves none")
+	f.StringVar(&p.Proxy.Healthz, "healthz-bind-address", app.ProxyHealthz,
+		"address of the health server; empty serves none")
+	f.StringVar(&p.Proxy.Metrics, "metrics-bind-address", app.ProxyMetrics,
+		"address of the metrics server; empty serves none")
 	f.BoolVar(&p.Clean, "cleanup", false, "take this proxy's tables away and exit")
 	f.BoolVar(&p.Clean, "clean", false, "the same as --cleanup")
 	return c

@@ -6,5 +6,5 @@
 //
 // In: the two services of CRI, ListOptions, a writer. Out: tables, JSON, YAML; Compare tells which
 // Pods are known to one side and not to another. To add a listing: a function in the file of its
-// thing and its command in internal/app/cri.go.
+// thing and its command in internal/cmd/cri.
 package crictl

@@ -3,5 +3,6 @@
 // exec. Package doctor judges; nothing is judged here.
 //
 // Each method of Gatherer returns one of doctor's facts. A fact is nil where it cannot be seen from
-// here; a read that failed is an error inside the fact. No answer is waited for longer than Timeout.
+// here; a read that failed is an error inside the fact. No answer is waited for longer than
+// Timeout.
 package gather

@@ -48,11 +48,13 @@ func (s *Gatherer) ExecHops(ctx context.Context, client kubernetes.Interface, to
 		}))
 	}
 	var runtime *cri.Client
-	out = append(out, try(doctor.ExecHop{Name: "container runtime", Response: "CRI over gRPC on " + s.Instance.RuntimeEndpoint(),
-		Fix: "start the runtime"}, func(ctx context.Context) (err error) {
-		runtime, err = cri.Dial(ctx, cri.Options{Endpoint: s.Instance.RuntimeEndpoint(), Timeout: Timeout, FailFast: true})
-		return err
-	}))
+	out = append(out,
+		try(doctor.ExecHop{Name: "container runtime", Response: "CRI over gRPC on " + s.Instance.RuntimeEndpoint(),
+			Fix: "start the runtime"}, func(ctx context.Context) (err error) {
+			runtime, err = cri.Dial(ctx, cri.Options{Endpoint: s.Instance.RuntimeEndpoint(), Timeout: Timeout,
+				FailFast: true})
+			return err
+		}))
 	if runtime == nil {
 		return out
 	}
