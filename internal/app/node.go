@@ -162,16 +162,13 @@ type nodeRole struct {
 	housekeeping     time.Duration
 }
 
-// nodeComponents are the running pieces of a node.
+// nodeComponents are the running pieces of a node, each a loop that ends with its context.
 type nodeComponents struct {
-	kubelet  *kubelet.Kubelet
-	server   *server.Server
-	report   *nodestatus.Reporter
-	close    func()
-	config   *kubeletconfig.KubeletConfiguration
-	api      *nodeAPI
-	tls      nodeTLS
-	shutdown *nodeShutdown
+	report *nodestatus.Reporter
+	server *server.Server                // of the kubelet's port
+	close  func()                        // ends the recorder of the node's events
+	renew  []func(context.Context)       // of certificates; they outlive no loop
+	loops  []func(context.Context) error // run side by side
 }
 
 // resources is how Pods' cgroups are named and sized.
@@ -262,7 +259,12 @@ func (n *nodeRole) build() (*nodeComponents, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &nodeComponents{k, server, report, stopEvents, n.config, api, n.tls, end}, nil
+	loops := append(n.loops(k, server, api),
+		func(ctx context.Context) error { end.manager.Run(ctx); <-ctx.Done(); return nil })
+	if !n.standalone {
+		loops = append(loops, report.Run)
+	}
+	return &nodeComponents{report: report, server: server, close: stopEvents, renew: n.tls.run, loops: loops}, nil
 }
 
 // maxPods is how many Pods the node takes: maxPods, or podsPerCore for each processor when that is
@@ -309,38 +311,32 @@ func (n *nodeRole) allocatable() func(v1.ResourceList) v1.ResourceList {
 	}
 }
 
-// run works until ctx ends.
-func (x *nodeComponents) run(ctx context.Context) error {
-	defer x.close()
-	for _, fresh := range x.tls.run {
-		go fresh(ctx)
-	}
-	return runAll(ctx,
+// loops are what a node runs beside its report and its shutdown.
+func (n *nodeRole) loops(k *kubelet.Kubelet, port *server.Server, api *nodeAPI) []func(context.Context) error {
+	out := []func(context.Context) error{
+		func(ctx context.Context) error { return healthz(ctx, n.config, port.HealthHandler()) },
+		func(ctx context.Context) error { return readOnly(ctx, n.config, port.ReadOnlyHandler()) },
+		api.logRotator.Run,
+		func(ctx context.Context) error { api.evict(ctx); return nil },
 		func(ctx context.Context) error {
-			if !*x.config.EnableServer {
-				<-ctx.Done()
-				return nil
-			}
-			return x.server.Run(ctx)
-		},
-		func(ctx context.Context) error { return healthz(ctx, x.config, x.server.HealthHandler()) },
-		func(ctx context.Context) error { return readOnly(ctx, x.config, x.server.ReadOnlyHandler()) },
-		func(ctx context.Context) error { return x.api.logRotator.Run(ctx) },
-		func(ctx context.Context) error { x.api.evict(ctx); return nil },
-		func(ctx context.Context) error {
-			if x.shutdown.standalone {
-				<-ctx.Done()
-				return nil
-			}
-			return x.report.Run(ctx)
-		},
-		func(ctx context.Context) error { x.shutdown.manager.Run(ctx); <-ctx.Done(); return nil },
-		func(ctx context.Context) error {
-			x.api.n.engine.followImages(ctx, x.api.events, x.api.n.instance.NodeName)
+			n.engine.followImages(ctx, api.events, n.instance.NodeName)
 			return nil
 		},
-		func(ctx context.Context) error { return x.kubelet.Run(ctx) },
-	)
+		k.Run,
+	}
+	if *n.config.EnableServer {
+		out = append(out, port.Run)
+	}
+	return out
+}
+
+// run works until ctx ends or a loop fails.
+func (x *nodeComponents) run(ctx context.Context) error {
+	defer x.close()
+	for _, renew := range x.renew {
+		go renew(ctx)
+	}
+	return runAll(ctx, x.loops...)
 }
 
 // runAll runs all until one fails or ctx ends, and then ends the others.

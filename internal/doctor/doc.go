@@ -1,12 +1,12 @@
-// Package doctor checks a machine, its container runtime and the nodes of a cluster: what is wrong,
+// Package doctor judges a machine, its container runtime and the nodes of a cluster: what is wrong,
 // with numbers, and what to do about it.
 //
-// Package explain is about one object, doctor about what all Pods depend on.
+// Explain tells of one Pod, doctor of what all Pods stand on.
 //
-// In: Facts, gathered by the caller. Checks of parts that are nil return nothing. Out: Findings in
-// the order of Checks, each with a remedy if something is to be done. This package does no I/O; the
-// time is one of the Facts.
+// In: Facts, looked at by somebody else. A part that nobody looked at is nil, and its checks are
+// silent. Out: Findings in the order of Checks, each with a remedy when something is to be done.
+// Nothing is asked here, and the time is a fact.
 //
-// To add a check: a field of Facts if it needs something new, a function in its area's file, one
-// row in Checks, one case in the test's table; doctor/gather fills the field.
+// To add a check: a field of Facts if it looks at something new, a function of its area's file, one
+// row in Checks, one case in the table of the test; doctor/gather looks, and cmd/doctor asks it to.
 package doctor

@@ -15,36 +15,36 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 )
 
-// In is the input of Why. Pod is nil if it is gone; Entries are the journal of its last UID, oldest
-// first.
+// In is what an answer is made from. Pod is nil when it is gone; Entries are those of its last
+// life, oldest first.
 type In struct {
 	Now              time.Time
 	Ref              journal.Ref
 	Pod              *corev1.Pod
-	Node             *corev1.Node // the node it is bound to; nil if it is unbound or the node is gone
+	Node             *corev1.Node // the node it is bound to, nil when unbound or gone
 	Entries          []journal.Entry
 	Events           []corev1.Event
-	ClusterContext   *ClusterContext   // nil: the user may not read it
-	NamespaceContext *NamespaceContext // objects of its namespace; nil: the user may not read them
-	// images that the runtime of the Pod's node has, besides those in the Node's status; nil: not
-	// requested
+	ClusterContext   *ClusterContext   // what is around it; nil when the asker may not see it
+	NamespaceContext *NamespaceContext // of its namespace; nil when the asker may not see it
+	// names of images that the runtime of the Pod's node has, beside those of its status; nil: not
+	// asked
 	Images   []string
-	LastLogs map[string]string // last lines of containers that exited with another code than 0, by container
+	LastLogs map[string]string // the last lines of containers that ended otherwise than with 0, by name
 }
 
-// ClusterContext is the objects that scheduling depends on, as far as the user may read them.
+// ClusterContext is the world a Pod is placed in, as far as the asker may see it.
 type ClusterContext struct {
 	Nodes   []*corev1.Node
 	Pods    []*corev1.Pod
 	Classes []*schedulingv1.PriorityClass
-	// the scheduler's own plugins; nil: remedies cannot be tried
+	// the scheduler's own plugins; nil: nothing can be tried
 	Plugins *schedule.PluginSet
-	// the plugins with the given Pods deleted and their devices free; nil: not known
+	// the same when some Pods are gone and their devices free; nil: not known
 	WithoutPods func(deletedPods map[types.UID]bool) *schedule.PluginSet
-	Groups      Groups // read if the Pod is a member of one
+	Groups      Groups // read when the Pod is a member of one
 }
 
-// pod returns a Pod; nil if it is not known.
+// pod finds a Pod around.
 func (c *ClusterContext) pod(namespace, name string) *corev1.Pod {
 	if c == nil {
 		return nil
@@ -57,7 +57,7 @@ func (c *ClusterContext) pod(namespace, name string) *corev1.Pod {
 	return nil
 }
 
-// node returns a node; nil if it is not known.
+// node finds a node around.
 func (c *ClusterContext) node(name string) *corev1.Node {
 	if c == nil {
 		return nil
@@ -70,26 +70,28 @@ func (c *ClusterContext) node(name string) *corev1.Node {
 	return nil
 }
 
-// Answer explains why an object is in its state.
+// Answer is why a Pod is as it is.
 type Answer struct {
 	Subject string    `json:"subject"`
-	State   string    `json:"state"`           // one or two words: Pending, CrashLoopBackOff, Ready, …
-	Cause   string    `json:"cause"`           // one or two sentences
+	State   string    `json:"state"`           // one word or two: Pending, CrashLoopBackOff, Ready, …
+	Cause   string    `json:"cause"`           // a sentence or two
 	Since   time.Time `json:"since,omitzero"`  // since when
 	Facts   []string  `json:"facts,omitempty"` // evidence with numbers
-	Next    string    `json:"next,omitempty"`  // what happens without intervention
-	Fixes   []Fix     `json:"fixes,omitempty"` // what a user can do, most likely first
+	Next    string    `json:"next,omitempty"`  // what happens by itself
+	Fixes   []Fix     `json:"fixes,omitempty"` // what a person can do, nearest first
+	// what could not be read, with the error: the answer was made without it
+	Unread []string `json:"unread,omitempty"`
 }
 
-// Fix is one thing a user can do.
+// Fix is one thing a person can do.
 type Fix struct {
 	Description string   `json:"say"`
-	Run         []string `json:"run,omitempty"` // shell commands, in order
-	// YAML to set in the scheduler's configuration beforehand
+	Run         []string `json:"run,omitempty"` // shell commands that do it, in order
+	// what to set in the scheduler's configuration before, as YAML
 	Config string `json:"config,omitempty"`
-	// for an object that has to be created again: the change of its manifest
+	// what to change in a manifest before it is applied anew: for what is past
 	ManifestChange *ManifestChange `json:"amend,omitempty"`
-	// the scheduler's own plugins accepted it on an edited copy of the cluster
+	// tried on an edited copy of the cluster with the scheduler's own plugins
 	Proven bool `json:"proven,omitempty"`
 }
 
@@ -100,15 +102,15 @@ type ManifestChange struct {
 	Patch  string `json:"patch"`  // JSON
 }
 
-// manifestFix returns a fix for an object that has to be created again with another manifest.
+// manifestFix is a fix of something that is past: the object has to be made with another manifest.
 func manifestFix(say, object, patch string) Fix {
 	return Fix{Description: say, ManifestChange: &ManifestChange{Object: object, Type: "strategic", Patch: patch}}
 }
 
-// commandFix returns a fix with its commands.
+// commandFix is a fix with the command that does it.
 func commandFix(say string, run ...string) Fix { return Fix{Description: say, Run: run} }
 
-// textFixes returns fixes without commands.
+// textFixes are fixes in words only.
 func textFixes(texts ...string) []Fix {
 	out := make([]Fix, len(texts))
 	for i, t := range texts {
@@ -117,13 +119,13 @@ func textFixes(texts ...string) []Fix {
 	return out
 }
 
-// cause is a row of causes. Its function returns nil if this is not the cause.
+// cause looks for one kind of blocker and returns nil when it is not that.
 type cause struct {
 	name string
 	find func(In) *Answer
 }
 
-// causes are tried in order and the first answer wins, so the more final ones come first.
+// causes in the order they are asked; the first answer wins, so the more final ones come first.
 var causes = []cause{
 	{"preempted", preempted},
 	{"gone", deletedPod},
@@ -152,7 +154,7 @@ var causes = []cause{
 	{"ready", ready},
 }
 
-// Why returns the cause of the Pod's state. It does no I/O and does not modify in.
+// Why names the blocker.
 func Why(in In) Answer {
 	for _, c := range causes {
 		if a := c.find(in); a != nil {
@@ -165,7 +167,7 @@ func Why(in In) Answer {
 		Fixes: []Fix{commandFix("check name and namespace", "kubectl get pods -A")}}
 }
 
-// WriteText prints the answer for people; times are relative to now.
+// WriteText prints the answer for a person.
 func (a Answer) WriteText(w io.Writer, now time.Time) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s is %s", a.Subject, a.State)
@@ -175,6 +177,12 @@ func (a Answer) WriteText(w io.Writer, now time.Time) error {
 	fmt.Fprintf(&b, "\n\n%s\n", a.Cause)
 	for _, f := range a.Facts {
 		fmt.Fprintf(&b, "  · %s\n", f)
+	}
+	if len(a.Unread) > 0 {
+		b.WriteString("\nThis could not be read, so the answer does without it:\n")
+		for _, text := range a.Unread {
+			fmt.Fprintf(&b, "  · %s\n", text)
+		}
 	}
 	if a.Next != "" {
 		fmt.Fprintf(&b, "\nNext: %s\n", a.Next)
@@ -189,9 +197,8 @@ func (a Answer) WriteText(w io.Writer, now time.Time) error {
 			fmt.Fprintf(&b, "  → %s%s\n", f.Description, proven)
 			if f.Config != "" {
 				fmt.Fprintf(&b,
-					"      # in the file given to --config of the scheduler, or --scheduler-config of gantry up; "+
-						"then start it anew\n      %s\n", strings.ReplaceAll(strings.TrimSpace(f.Config), "\n",
-						"\n      "))
+					"      # in the file given to --config of the scheduler, or --scheduler-config of gantry up; then "+
+						"start it anew\n      %s\n", strings.ReplaceAll(strings.TrimSpace(f.Config), "\n", "\n      "))
 			}
 			if f.ManifestChange != nil {
 				fmt.Fprintf(&b, "      in the manifest of %s: %s\n", f.ManifestChange.Object, f.ManifestChange.Patch)
@@ -217,7 +224,7 @@ func ago(d time.Duration) string {
 	return d.Round(time.Hour).String()
 }
 
-// newest returns the newest fact of type F that accept returns true for, with its time.
+// newest returns the last fact of type F that accept likes, with its time.
 func newest[F journal.Fact](in In, accept func(F) bool) (F, time.Time, bool) {
 	for i := len(in.Entries) - 1; i >= 0; i-- {
 		if f, ok := in.Entries[i].Fact.(F); ok && (accept == nil || accept(f)) {
@@ -244,7 +251,7 @@ type container struct {
 	init   bool
 }
 
-// title returns the container's kind and name as the start of a sentence.
+// title names the container at the beginning of a sentence, with what it is.
 func (c container) title() string {
 	switch {
 	case c.init && pod.IsSidecar(c.spec):
@@ -255,8 +262,8 @@ func (c container) title() string {
 	return "Container " + c.spec.Name
 }
 
-// blockedContainers returns a sentence, after a space, about containers that start only after this
-// init container has succeeded or this sidecar has started; empty if there are none.
+// blockedContainers is a sentence, with a space before it, about what is not started before an init
+// container has succeeded or a sidecar has started; empty where nothing waits.
 func (c container) blockedContainers(in In) string {
 	if !c.init || c.status != nil && c.status.Started != nil && *c.status.Started && pod.IsSidecar(c.spec) {
 		return ""
@@ -279,7 +286,7 @@ func (c container) blockedContainers(in In) string {
 	return fmt.Sprintf(" Everything after it waits until it %s: %s.", until, joinList(after))
 }
 
-// containers returns init containers first, each with its status if it has one.
+// containers returns init containers first, each with its status if there is one.
 func containers(p *corev1.Pod) []container {
 	var out []container
 	add := func(specs []corev1.Container, statuses []corev1.ContainerStatus, init bool) {

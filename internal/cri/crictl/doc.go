@@ -1,10 +1,10 @@
-// Package crictl reads from a container runtime and prints its answers in crictl's columns and
-// formats.
+// Package crictl asks a container runtime directly and prints what it says, in the columns and
+// forms of crictl.
 //
-// It bypasses API server and kubelet: if the three disagree about what is on a node, the runtime is
-// right. Read only.
+// Past API server and kubelet: when the three disagree about what is on a node, the runtime is
+// right. Reads only.
 //
-// In: CRI's two services, ListOptions, a writer. Out: tables, JSON, YAML; Compare finds Pods that
-// one source reports and another does not. To add a listing: a function in the file of its object
-// and its command in internal/cmd.
+// In: the two services of CRI, ListOptions, a writer. Out: tables, JSON, YAML; Compare tells which
+// Pods are known to one side and not to another. To add a listing: a function in the file of its
+// thing and its command in internal/cmd/cri.
 package crictl

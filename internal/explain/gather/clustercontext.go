@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/gantry-project/gantry/internal/explain"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins"
@@ -17,15 +16,15 @@ import (
 
 // readClusterContext reads the world that Pods are placed in; nil when the asker may not see all of
 // it, for then no ruling can be trusted.
-func readClusterContext(ctx context.Context, client kubernetes.Interface) *explain.ClusterContext {
+func readClusterContext(ctx context.Context, r *reader) *explain.ClusterContext {
 	c := &explain.ClusterContext{}
 	all := metav1.ListOptions{ResourceVersion: "0"}
-	nodes, err := client.CoreV1().Nodes().List(ctx, all)
-	if err != nil {
+	nodes, err := r.client.CoreV1().Nodes().List(ctx, all)
+	if !r.seen("nodes", err) {
 		return nil
 	}
-	pods, err := client.CoreV1().Pods("").List(ctx, all)
-	if err != nil {
+	pods, err := r.client.CoreV1().Pods("").List(ctx, all)
+	if !r.seen("pods", err) {
 		return nil
 	}
 	for i := range nodes.Items {
@@ -34,12 +33,12 @@ func readClusterContext(ctx context.Context, client kubernetes.Interface) *expla
 	for i := range pods.Items {
 		c.Pods = append(c.Pods, &pods.Items[i])
 	}
-	if classes, err := client.SchedulingV1().PriorityClasses().List(ctx, all); err == nil {
+	if classes, err := r.client.SchedulingV1().PriorityClasses().List(ctx, all); r.seen("priorityclasses", err) {
 		for i := range classes.Items {
 			c.Classes = append(c.Classes, &classes.Items[i])
 		}
 	}
-	view := newPluginHandle(ctx, client, all)
+	view := newPluginHandle(ctx, r, all)
 	if c.Plugins, err = plugins.DefaultPluginSet(corev1.DefaultSchedulerName, view); err != nil {
 		c.Plugins = nil // the answer does without trials
 	}
@@ -57,13 +56,13 @@ func readClusterContext(ctx context.Context, client kubernetes.Interface) *expla
 
 // readPodGroups reads the PodGroups around a Pod that is a member of one, as far as they are served
 // and the asker may see them.
-func readPodGroups(ctx context.Context, client kubernetes.Interface, in *explain.In) {
-	readCoschedulingGroup(ctx, client, in)
+func readPodGroups(ctx context.Context, r *reader, in *explain.In) {
+	readCoschedulingGroup(ctx, r, in)
 	if in.Pod.Spec.SchedulingGroup == nil || in.ClusterContext == nil {
 		return
 	}
-	groups, err := client.SchedulingV1beta1().PodGroups(in.Ref.Namespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
+	groups, err := r.client.SchedulingV1beta1().PodGroups(in.Ref.Namespace).List(ctx, metav1.ListOptions{})
+	if !r.seen("podgroups", err) {
 		return
 	}
 	in.ClusterContext.Groups.Read = true
@@ -73,16 +72,16 @@ func readPodGroups(ctx context.Context, client kubernetes.Interface, in *explain
 }
 
 // readCoschedulingGroup reads the PodGroup of scheduling.x-k8s.io that the Pod's label names.
-func readCoschedulingGroup(ctx context.Context, client kubernetes.Interface, in *explain.In) {
+func readCoschedulingGroup(ctx context.Context, r *reader, in *explain.In) {
 	name := coscheduling.PodGroupLabelOf(in.Pod)
 	if name == "" || in.ClusterContext == nil {
 		return
 	}
-	r := coscheduling.PodGroups
-	raw, err := client.CoreV1().RESTClient().Get().AbsPath("apis", r.Group, r.Version, "namespaces", in.Ref.Namespace,
-		r.Resource, name).DoRaw(ctx)
+	of := coscheduling.PodGroups
+	raw, err := r.client.CoreV1().RESTClient().Get().AbsPath("apis", of.Group, of.Version, "namespaces",
+		in.Ref.Namespace, of.Resource, name).DoRaw(ctx)
 	var g coscheduling.Group
-	if err == nil && json.Unmarshal(raw, &g) == nil {
+	if r.seen("podgroups of "+of.Group, err) && json.Unmarshal(raw, &g) == nil {
 		in.ClusterContext.Groups.Labelled = &g
 	}
 }

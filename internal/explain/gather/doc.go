@@ -3,6 +3,7 @@
 // sockets of nodes. Package explain decides from it; nothing is decided here.
 //
 // What the asker may not see, or what is not there (403, 404), is left out of what is gathered, and
-// explain treats it as unknown. Every other failure to read, a timeout for one, ends the call with
-// an error that names what could not be read: an explanation never changes because a read failed.
+// explain treats it as unknown. What could not be read for any other reason, a timeout for one, is
+// named with its error in Answer.Unread, so that nobody takes an answer for whole that is not.
+// Logs, a node's images and its sockets are extras: without them an answer only says less.
 package gather

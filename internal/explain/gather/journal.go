@@ -80,10 +80,10 @@ func PodTraces(ctx context.Context, e *cli.Inspector, arg string) ([]trace.PodTr
 
 // readJournalFacts reads the journal of a Pod's life. Roles of their own send their facts in
 // batches: those of a Pod that was just placed are waited for, two seconds at most.
-func readJournalFacts(ctx context.Context, e *cli.Inspector, client kubernetes.Interface, in *explain.In) error {
+func readJournalFacts(ctx context.Context, r *reader, in *explain.In) error {
 	deadline := time.Now().Add(2 * time.Second)
 	for {
-		entries, err := ReadJournal(ctx, client, in.Ref.Namespace, in.Ref.Name)
+		entries, err := ReadJournal(ctx, r.client, in.Ref.Namespace, in.Ref.Name)
 		if errors.Is(err, ErrNoJournal) || apierrors.IsForbidden(err) {
 			return nil
 		}

@@ -39,14 +39,20 @@ func ReadPacketState(ctx context.Context, client kubernetes.Interface) (packet.C
 	}
 	w.Pods, w.Services, w.Slices, w.Nodes = pointers(pods.Items), pointers(services.Items), pointers(slices.Items),
 		pointers(nodes.Items)
-	if list, err := client.NetworkingV1().NetworkPolicies("").List(ctx, all); err == nil {
-		w.Policies = pointers(list.Items)
+	policies, err := client.NetworkingV1().NetworkPolicies("").List(ctx, all)
+	if err == nil {
+		w.Policies = pointers(policies.Items)
+	} else if !absent(err) {
+		return w, err
 	}
 	if len(w.Policies) > 0 {
 		w.Policy = packet.NetworkPolicies{}
 	}
-	if list, err := client.CoreV1().Namespaces().List(ctx, all); err == nil {
-		w.Namespaces = pointers(list.Items)
+	namespaces, err := client.CoreV1().Namespaces().List(ctx, all)
+	if err == nil {
+		w.Namespaces = pointers(namespaces.Items)
+	} else if !absent(err) {
+		return w, err
 	}
 	return w, nil
 }
@@ -102,13 +108,13 @@ func nodeOf(pods []*corev1.Pod, key types.NamespacedName) string {
 
 // servicePackets reads what packets to a Service meet, with the sockets of its Pods; nil when the
 // asker may not see it.
-func servicePackets(ctx context.Context, client kubernetes.Interface, x *corev1.Service) *packet.ClusterState {
-	w, err := ReadPacketState(ctx, client)
-	if err != nil {
+func servicePackets(ctx context.Context, r *reader, x *corev1.Service) *packet.ClusterState {
+	w, err := ReadPacketState(ctx, r.client)
+	if !r.seen("what packets to the Service meet", err) {
 		return nil
 	}
 	for _, ask := range explain.ServicePackets(x) {
-		ReadSockets(ctx, client, &w, packet.Trace(w, ask).Pods)
+		ReadSockets(ctx, r.client, &w, packet.Trace(w, ask).Pods)
 	}
 	return &w
 }

@@ -6,7 +6,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/kube-scheduler/framework"
 
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/dynamicresources"
@@ -14,16 +13,16 @@ import (
 )
 
 // readDevices reads claims, classes and slices; what the asker may not list is taken as absent.
-func readDevices(ctx context.Context, client kubernetes.Interface,
+func readDevices(ctx context.Context, r *reader,
 	all metav1.ListOptions) *dynamicresources.FixedManager {
 	var objects []runtime.Object
-	if l, err := client.ResourceV1().ResourceClaims("").List(ctx, all); err == nil {
+	if l, err := r.client.ResourceV1().ResourceClaims("").List(ctx, all); r.seen("resourceclaims", err) {
 		objects = appendAll(objects, l.Items)
 	}
-	if l, err := client.ResourceV1().DeviceClasses().List(ctx, all); err == nil {
+	if l, err := r.client.ResourceV1().DeviceClasses().List(ctx, all); r.seen("deviceclasses", err) {
 		objects = appendAll(objects, l.Items)
 	}
-	if l, err := client.ResourceV1().ResourceSlices().List(ctx, all); err == nil {
+	if l, err := r.client.ResourceV1().ResourceSlices().List(ctx, all); r.seen("resourceslices", err) {
 		objects = appendAll(objects, l.Items)
 	}
 	return dynamicresources.NewFixedManager(objects...)
@@ -49,10 +48,10 @@ func (v pluginHandle) VolumeListers() volumelisters.Listers { return v.facts }
 // SharedInformerFactory implements framework.Handle.
 func (v pluginHandle) SharedInformerFactory() informers.SharedInformerFactory { return v.informers }
 
-func newPluginHandle(ctx context.Context, client kubernetes.Interface, all metav1.ListOptions) pluginHandle {
-	v := pluginHandle{facts: readStorageFacts(ctx, client, all), informers: informers.NewSharedInformerFactory(client,
-		0), devices: readDevices(ctx, client, all)}
-	if l, err := client.CoreV1().Namespaces().List(ctx, all); err == nil {
+func newPluginHandle(ctx context.Context, r *reader, all metav1.ListOptions) pluginHandle {
+	v := pluginHandle{facts: readStorageFacts(ctx, r, all), informers: informers.NewSharedInformerFactory(r.client,
+		0), devices: readDevices(ctx, r, all)}
+	if l, err := r.client.CoreV1().Namespaces().List(ctx, all); r.seen("namespaces", err) {
 		store := v.informers.Core().V1().Namespaces().Informer().GetStore()
 		for i := range l.Items {
 			_ = store.Add(&l.Items[i]) // a store in memory that keys by name
@@ -63,27 +62,27 @@ func newPluginHandle(ctx context.Context, client kubernetes.Interface, all metav
 
 // readStorageFacts reads claims, volumes and what belongs to them; what the asker may not list is
 // taken as absent.
-func readStorageFacts(ctx context.Context, client kubernetes.Interface, all metav1.ListOptions) volumelisters.Listers {
+func readStorageFacts(ctx context.Context, r *reader, all metav1.ListOptions) volumelisters.Listers {
 	var objects []runtime.Object
-	if l, err := client.CoreV1().PersistentVolumeClaims("").List(ctx, all); err == nil {
+	if l, err := r.client.CoreV1().PersistentVolumeClaims("").List(ctx, all); r.seen("persistentvolumeclaims", err) {
 		objects = appendAll(objects, l.Items)
 	}
-	if l, err := client.CoreV1().PersistentVolumes().List(ctx, all); err == nil {
+	if l, err := r.client.CoreV1().PersistentVolumes().List(ctx, all); r.seen("persistentvolumes", err) {
 		objects = appendAll(objects, l.Items)
 	}
-	if l, err := client.StorageV1().StorageClasses().List(ctx, all); err == nil {
+	if l, err := r.client.StorageV1().StorageClasses().List(ctx, all); r.seen("storageclasses", err) {
 		objects = appendAll(objects, l.Items)
 	}
-	if l, err := client.StorageV1().CSINodes().List(ctx, all); err == nil {
+	if l, err := r.client.StorageV1().CSINodes().List(ctx, all); r.seen("csinodes", err) {
 		objects = appendAll(objects, l.Items)
 	}
-	if l, err := client.StorageV1().CSIDrivers().List(ctx, all); err == nil {
+	if l, err := r.client.StorageV1().CSIDrivers().List(ctx, all); r.seen("csidrivers", err) {
 		objects = appendAll(objects, l.Items)
 	}
-	if l, err := client.StorageV1().CSIStorageCapacities("").List(ctx, all); err == nil {
+	if l, err := r.client.StorageV1().CSIStorageCapacities("").List(ctx, all); r.seen("csistoragecapacities", err) {
 		objects = appendAll(objects, l.Items)
 	}
-	if l, err := client.StorageV1().VolumeAttachments().List(ctx, all); err == nil {
+	if l, err := r.client.StorageV1().VolumeAttachments().List(ctx, all); r.seen("volumeattachments", err) {
 		objects = appendAll(objects, l.Items)
 	}
 	return volumelisters.Of(objects...)

@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/gantry-project/gantry/internal/cli"
@@ -17,30 +18,33 @@ import (
 )
 
 // gatherInput reads what an answer is made from. Without a journal (another Kubernetes) the Pod,
-// its node and its events have to do.
-func gatherInput(ctx context.Context, e *cli.Inspector, arg string) (explain.In, error) {
-	in := explain.In{Now: time.Now()}
+// its node and its events have to do. unread names what could not be read.
+func gatherInput(ctx context.Context, e *cli.Inspector, arg string) (in explain.In, unread []string, err error) {
+	in.Now = time.Now()
 	name, err := cli.PodName(arg)
 	if err != nil {
-		return in, err
+		return in, nil, err
 	}
 	client, err := e.NewClient()
 	if err != nil {
-		return in, err
+		return in, nil, err
 	}
+	r := &reader{client: client}
 	in.Ref = journal.Ref{Namespace: e.Namespace, Name: name}
 	if in.Pod, err = FindPod(ctx, client, e.Namespace, name); err != nil {
-		return in, err
+		return in, nil, err
 	}
-	if err := readJournalFacts(ctx, e, client, &in); err != nil {
-		return in, err
+	if err := readJournalFacts(ctx, r, &in); err != nil {
+		return in, nil, err
 	}
 	if in.Pod == nil && len(in.Entries) == 0 {
-		return in, cli.WithFix(fmt.Errorf("there is no pod %s in namespace %s, and the journal holds nothing about one",
-			name, e.Namespace), "check name and namespace (-n)")
+		return in, nil,
+			cli.WithFix(fmt.Errorf("there is no pod %s in namespace %s, and the journal holds nothing about one",
+				name, e.Namespace), "check name and namespace (-n)")
 	}
 	in.LastLogs = readLastLogs(ctx, client, in.Pod)
-	return in, readPodObjects(ctx, e, client, &in)
+	err = readPodObjects(ctx, r, &in)
+	return in, r.unread, err
 }
 
 // readLastLogs reads what containers said before they failed, as far as the asker may read logs.
@@ -62,22 +66,22 @@ func readLastLogs(ctx context.Context, client kubernetes.Interface, p *corev1.Po
 }
 
 // readPodObjects reads node and events of a Pod that is there.
-func readPodObjects(ctx context.Context, e *cli.Inspector, client kubernetes.Interface, in *explain.In) error {
+func readPodObjects(ctx context.Context, r *reader, in *explain.In) error {
 	if in.Pod == nil {
 		if explain.NeedsNamespaceContext(*in) {
-			in.ClusterContext = readClusterContext(ctx, client)
+			in.ClusterContext = readClusterContext(ctx, r)
 		}
 		return nil
 	}
-	in.ClusterContext, in.NamespaceContext = readClusterContext(ctx, client),
-		readNamespaceContext(ctx, client, in.Ref.Namespace)
-	readPodGroups(ctx, client, in)
+	in.ClusterContext, in.NamespaceContext = readClusterContext(ctx, r),
+		readNamespaceContext(ctx, r, in.Ref.Namespace)
+	readPodGroups(ctx, r, in)
 	if node := in.Pod.Spec.NodeName; node != "" {
-		n, err := client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+		n, err := r.client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
 		if err == nil {
 			in.Node = n
 			if explain.NeedsLocalImages(in.Pod) {
-				in.Images = localImages(ctx, client, n)
+				in.Images = localImages(ctx, r.client, n)
 			}
 		} else if apierrors.IsForbidden(err) {
 			in.Node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}} // there, as far as this asker may know
@@ -87,8 +91,8 @@ func readPodObjects(ctx context.Context, e *cli.Inspector, client kubernetes.Int
 	}
 	about := fields.SelectorFromSet(fields.Set{"involvedObject.name": in.Pod.Name,
 		"involvedObject.uid": string(in.Pod.UID)}).String()
-	events, err := client.CoreV1().Events(e.Namespace).List(ctx, metav1.ListOptions{FieldSelector: about})
-	if err == nil {
+	events, err := r.client.CoreV1().Events(in.Ref.Namespace).List(ctx, metav1.ListOptions{FieldSelector: about})
+	if r.seen("events", err) {
 		in.Events = events.Items
 	}
 	return nil

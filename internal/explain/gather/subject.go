@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/gantry-project/gantry/internal/cli"
 	"github.com/gantry-project/gantry/internal/explain"
@@ -63,27 +62,32 @@ func Answer(ctx context.Context, e *cli.Inspector, arg string) (explain.Answer, 
 		return explain.Answer{}, now, err
 	}
 	if kind == "pod" {
-		in, err := gatherInput(ctx, e, name)
+		in, unread, err := gatherInput(ctx, e, name)
 		if err != nil {
 			return explain.Answer{}, now, err
 		}
-		return explain.Why(in), in.Now, nil
+		a := explain.Why(in)
+		a.Unread = unread
+		return a, in.Now, nil
 	}
 	client, err := e.NewClient()
 	if err != nil {
 		return explain.Answer{}, now, err
 	}
 	s := explain.Subject{Now: now, Kind: kind, Name: name, Namespace: e.Namespace}
-	if err := readSubject(ctx, e, client, &s); err != nil {
+	r := &reader{client: client}
+	if err := readSubject(ctx, r, &s); err != nil {
 		return explain.Answer{}, now, err
 	}
-	return explain.WhyObject(s), now, nil
+	a := explain.WhyObject(s)
+	a.Unread = r.unread
+	return a, now, nil
 }
 
 // readSubject reads an object, what it made and what is around it.
-func readSubject(ctx context.Context, e *cli.Inspector, client kubernetes.Interface, s *explain.Subject) error {
+func readSubject(ctx context.Context, r *reader, s *explain.Subject) error {
 	var err error
-	if s.Object, err = readObject(ctx, client, s); apierrors.IsNotFound(err) {
+	if s.Object, err = readObject(ctx, r, s); apierrors.IsNotFound(err) {
 		where := ""
 		if s.Kind != "node" {
 			where = " in namespace " + s.Namespace
@@ -93,60 +97,61 @@ func readSubject(ctx context.Context, e *cli.Inspector, client kubernetes.Interf
 	} else if err != nil {
 		return err
 	}
-	s.ClusterContext, s.NamespaceContext = readClusterContext(ctx, client),
-		readNamespaceContext(ctx, client, s.Namespace)
-	readOwned(ctx, e, client, s)
-	if list, err := client.StorageV1().StorageClasses().List(ctx, metav1.ListOptions{}); err == nil && s.Kind == "pvc" {
-		for i := range list.Items {
-			s.Classes = append(s.Classes, &list.Items[i])
+	s.ClusterContext, s.NamespaceContext = readClusterContext(ctx, r),
+		readNamespaceContext(ctx, r, s.Namespace)
+	readOwned(ctx, r, s)
+	if s.Kind == "pvc" {
+		list, err := r.client.StorageV1().StorageClasses().List(ctx, metav1.ListOptions{})
+		if r.seen("storageclasses", err) {
+			s.Classes = pointers(list.Items)
 		}
 	}
 	if x, ok := s.Object.(*corev1.Service); ok {
-		s.PacketState = servicePackets(ctx, client, x)
+		s.PacketState = servicePackets(ctx, r, x)
 	}
 	if p := explain.WorstPod(s.Pods); p != nil && s.Kind != "node" && s.Kind != "pvc" {
 		in := explain.In{Now: s.Now, Pod: p, Ref: journal.Ref{Namespace: p.Namespace, Name: p.Name}}
-		if err := readJournalFacts(ctx, e, client, &in); err != nil {
+		if err := readJournalFacts(ctx, r, &in); err != nil {
 			return err
 		}
-		if err := readPodObjects(ctx, e, client, &in); err != nil {
+		if err := readPodObjects(ctx, r, &in); err != nil {
 			return err
 		}
-		in.LastLogs = readLastLogs(ctx, client, p)
+		in.LastLogs = readLastLogs(ctx, r.client, p)
 		s.WorstPod = &in
 	}
 	return nil
 }
 
-func readObject(ctx context.Context, client kubernetes.Interface, s *explain.Subject) (runtime.Object, error) {
+func readObject(ctx context.Context, r *reader, s *explain.Subject) (runtime.Object, error) {
 	o := metav1.GetOptions{}
 	switch s.Kind {
 	case "deployment":
-		return client.AppsV1().Deployments(s.Namespace).Get(ctx, s.Name, o)
+		return r.client.AppsV1().Deployments(s.Namespace).Get(ctx, s.Name, o)
 	case "replicaset":
-		return client.AppsV1().ReplicaSets(s.Namespace).Get(ctx, s.Name, o)
+		return r.client.AppsV1().ReplicaSets(s.Namespace).Get(ctx, s.Name, o)
 	case "statefulset":
-		return client.AppsV1().StatefulSets(s.Namespace).Get(ctx, s.Name, o)
+		return r.client.AppsV1().StatefulSets(s.Namespace).Get(ctx, s.Name, o)
 	case "daemonset":
-		return client.AppsV1().DaemonSets(s.Namespace).Get(ctx, s.Name, o)
+		return r.client.AppsV1().DaemonSets(s.Namespace).Get(ctx, s.Name, o)
 	case "job":
-		return client.BatchV1().Jobs(s.Namespace).Get(ctx, s.Name, o)
+		return r.client.BatchV1().Jobs(s.Namespace).Get(ctx, s.Name, o)
 	case "cronjob":
-		return client.BatchV1().CronJobs(s.Namespace).Get(ctx, s.Name, o)
+		return r.client.BatchV1().CronJobs(s.Namespace).Get(ctx, s.Name, o)
 	case "service":
-		return client.CoreV1().Services(s.Namespace).Get(ctx, s.Name, o)
+		return r.client.CoreV1().Services(s.Namespace).Get(ctx, s.Name, o)
 	case "pvc":
-		return client.CoreV1().PersistentVolumeClaims(s.Namespace).Get(ctx, s.Name, o)
+		return r.client.CoreV1().PersistentVolumeClaims(s.Namespace).Get(ctx, s.Name, o)
 	case "node":
 		s.Namespace = ""
-		return client.CoreV1().Nodes().Get(ctx, s.Name, o)
+		return r.client.CoreV1().Nodes().Get(ctx, s.Name, o)
 	}
 	return nil, fmt.Errorf("kind %q cannot be read", s.Kind)
 }
 
 // readOwned finds what the object made, down to its Pods, and the events about them. What the asker
 // may not see is left out.
-func readOwned(ctx context.Context, e *cli.Inspector, client kubernetes.Interface, s *explain.Subject) {
+func readOwned(ctx context.Context, r *reader, s *explain.Subject) {
 	object, err := metav1Object(s.Object)
 	if err != nil {
 		return
@@ -154,7 +159,8 @@ func readOwned(ctx context.Context, e *cli.Inspector, client kubernetes.Interfac
 	owners := map[types.UID]bool{object.GetUID(): true}
 	switch s.Kind {
 	case "deployment":
-		if list, err := client.AppsV1().ReplicaSets(s.Namespace).List(ctx, metav1.ListOptions{}); err == nil {
+		if list, err := r.client.AppsV1().ReplicaSets(s.Namespace).List(ctx, metav1.ListOptions{}); r.seen(
+			"replicasets", err) {
 			for i := range list.Items {
 				if x := &list.Items[i]; ownedBy(x, owners) {
 					s.Sets = append(s.Sets, x)
@@ -165,7 +171,7 @@ func readOwned(ctx context.Context, e *cli.Inspector, client kubernetes.Interfac
 			owners[x.UID] = true
 		}
 	case "cronjob":
-		if list, err := client.BatchV1().Jobs(s.Namespace).List(ctx, metav1.ListOptions{}); err == nil {
+		if list, err := r.client.BatchV1().Jobs(s.Namespace).List(ctx, metav1.ListOptions{}); r.seen("jobs", err) {
 			for i := range list.Items {
 				if x := &list.Items[i]; ownedBy(x, owners) {
 					s.Jobs = append(s.Jobs, x)
@@ -176,7 +182,7 @@ func readOwned(ctx context.Context, e *cli.Inspector, client kubernetes.Interfac
 			owners[x.UID] = true
 		}
 	}
-	if events, err := client.CoreV1().Events(s.Namespace).List(ctx, metav1.ListOptions{}); err == nil {
+	if events, err := r.client.CoreV1().Events(s.Namespace).List(ctx, metav1.ListOptions{}); r.seen("events", err) {
 		s.Events = slices.DeleteFunc(events.Items, func(x corev1.Event) bool { return !owners[x.InvolvedObject.UID] })
 	}
 	if s.ClusterContext == nil {
