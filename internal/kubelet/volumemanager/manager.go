@@ -2,7 +2,6 @@ package volumemanager
 
 import (
 	"context"
-	"maps"
 	"sync"
 	"time"
 
@@ -30,10 +29,17 @@ type ObjectCache interface {
 	UnregisterPod(uid types.UID)
 }
 
+// SpecResolver finds what is behind a volume's claim; claim.Resolver does. Errors about claims are
+// volume.Unprocessed.
+type SpecResolver interface {
+	CreateVolumeSpec(ctx context.Context, pod *v1.Pod, v *v1.Volume) (volume.Spec, error)
+}
+
 // Deps is what a Manager works with.
 type Deps struct {
 	Root          string // the kubelet's directory, /var/lib/kubelet upstream
-	Plugins       []volume.Plugin
+	Plugins       volume.PluginMgr
+	Specs         SpecResolver // what is behind claims
 	Objects       ObjectCache
 	Mounts        volume.Mounter
 	Recorder      Recorder
@@ -58,7 +64,7 @@ type Manager struct {
 type podVolumes struct {
 	ref          journal.Ref
 	locked       chan struct{} // a place for one
-	ready        map[string]volume.Mounted
+	ready        map[string]mountedVolume
 	reported     map[string]string // last failure per volume that became a fact
 	since        time.Time         // of the first failure in a row, or of the last event about all of them
 	refreshTimer *time.Timer
@@ -78,10 +84,25 @@ func (f *Manager) MountedVolumes(uid types.UID) map[string]Mounted {
 
 // publish makes what is ready known. The caller holds the state.
 func (f *Manager) publish(s *podVolumes) {
-	shown := maps.Clone(s.ready)
+	shown := s.mounted()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s.published = shown
+}
+
+// mountedVolume is a volume that is ready, with what has to be known to look at it again.
+type mountedVolume struct {
+	volume.Mounted
+	requiresRemount bool
+}
+
+// mounted is a copy of what is ready. The caller holds the state.
+func (s *podVolumes) mounted() map[string]Mounted {
+	out := make(map[string]Mounted, len(s.ready))
+	for name, m := range s.ready {
+		out[name] = m.Mounted
+	}
+	return out
 }
 
 func (s *podVolumes) lock(ctx context.Context) error {

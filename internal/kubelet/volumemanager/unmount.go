@@ -21,7 +21,7 @@ import (
 const (
 	podsDir     = "pods"
 	volumesDir  = "volumes"
-	metaDir     = "plugins"
+	pluginsDir  = "plugins"
 	subpathsDir = "volume-subpaths"
 )
 
@@ -119,10 +119,8 @@ const (
 )
 
 func (f *Manager) tearDown(ctx context.Context, dir, plugin string) error {
-	for _, t := range f.d.Plugins {
-		if t.Dir() == plugin && plugin != "" {
-			return t.TearDown(ctx, dir)
-		}
+	if t := f.d.Plugins.FindPluginByDir(plugin); t != nil {
+		return t.TearDown(ctx, volume.UnmounterArgs{Dir: dir})
 	}
 	return fmt.Errorf("%s: no volume type of this node made it; remove it by hand", dir)
 }
@@ -145,7 +143,7 @@ func (f *Manager) takeVolumes(ctx context.Context, uid types.UID) (journal.Ref, 
 		s.refreshTimer = nil
 	}
 	f.d.Objects.UnregisterPod(uid)
-	s.ready, s.reported = map[string]volume.Mounted{}, map[string]string{}
+	s.ready, s.reported = map[string]mountedVolume{}, map[string]string{}
 	f.publish(s)
 	return s.ref, func() {
 		f.mu.Lock()

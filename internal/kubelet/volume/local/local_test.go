@@ -1,4 +1,4 @@
-package claim
+package local
 
 import (
 	"fmt"
@@ -11,7 +11,6 @@ import (
 
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/volumetest"
-	"github.com/gantry-project/gantry/internal/linux/mount"
 )
 
 // The group of a local volume is set for the first Pod of the node that uses it, and never under
@@ -27,22 +26,19 @@ func TestALocalVolumeIsGivenToTheGroupOfItsFirstPodOnly(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	o := bound(func(_ *v1.PersistentVolumeClaim, pv *v1.PersistentVolume) {
-		pv.Spec.Local = &v1.LocalVolumeSource{Path: disk}
-	})
-	typ := Plugin{Claims: o, Mounts: mount.DirMounter{}}
+	pv := &v1.PersistentVolume{}
+	pv.Name, pv.Spec.Local = "pv", &v1.LocalVolumeSource{Path: disk}
+	typ := Plugin{}
 	use := func(uid string, group int64, readOnly bool, want, says string) {
 		t.Helper()
 		pod := volumetest.Pod()
 		pod.Spec.SecurityContext = &v1.PodSecurityContext{FSGroup: &group}
 		messages := ""
 		_, err := typ.SetUp(t.Context(), volume.MounterArgs{
-			Pod: pod, Dir: filepath.Join(t.TempDir(), "v"),
+			Pod: pod, Dir: filepath.Join(t.TempDir(), "v"), FSGroup: &group,
 			MetaDir: filepath.Join(root, "pods", uid, "plugins", typ.Dir(), "v"),
-			Volume: &v1.Volume{Name: "v", VolumeSource: v1.VolumeSource{
-				PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data", ReadOnly: readOnly},
-			}},
-			Event: func(why, message string) { messages = why + " " + message },
+			Spec:    volume.Spec{Volume: &v1.Volume{Name: "v"}, PersistentVolume: pv, ReadOnly: readOnly},
+			Event:   func(why, message string) { messages = why + " " + message },
 		})
 		if err != nil {
 			t.Fatal(err)
