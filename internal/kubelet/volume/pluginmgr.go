@@ -55,6 +55,16 @@ func (m PluginMgr) FindPluginByDir(dir string) Plugin {
 	return nil
 }
 
+// FindPluginByName is the plugin of that name, nil when there is none.
+func (m PluginMgr) FindPluginByName(name string) Plugin {
+	for i := range m {
+		if m[i].Plugin.Name() == name {
+			return m[i].Plugin
+		}
+	}
+	return nil
+}
+
 // MayBe tells whether a volume found on disk may be the Pod's volume of that name. What is behind a
 // claim is not looked up for that: any type that serves PersistentVolumes may be.
 func (m PluginMgr) MayBe(v *v1.Volume, d DirOnDisk) bool {

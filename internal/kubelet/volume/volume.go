@@ -48,7 +48,7 @@ type Plugin interface {
 	Dir() string
 	// RequiresRemount tells whether the content follows API objects or time, so that SetUp has to
 	// be called again when these change.
-	RequiresRemount() bool
+	RequiresRemount(s Spec) bool
 	// SetUp makes the volume ready for one Pod, and brings it up to date when it is there already.
 	// It can be repeated after any failure. Errors read as upstream's.
 	SetUp(ctx context.Context, a MounterArgs) (Mounted, error)
@@ -65,15 +65,17 @@ type MounterArgs struct {
 	// MetaDir is where the type keeps what it has to know after a restart:
 	// <root>/pods/<uid>/plugins/<Dir()>/<name>. It goes with the volume. Empty keeps nothing.
 	MetaDir      string
-	MountOptions []string // of the PersistentVolume, for mount(8); none unless the plugin's row takes them
-	FSGroup      *int64   // the Pod's; nil when it has none or the plugin's row does not apply it
+	Data         VolumeData // as stored, with the path the volume is staged at
+	MountOptions []string   // of the PersistentVolume, for mount(8); none unless the plugin's row takes them
+	FSGroup      *int64     // the Pod's; nil when it has none or the plugin's row does not apply it
 	Node         NodeView
 	Event        func(why, message string) // tells a Warning event about the Pod; nil is nobody listens
 }
 
 // UnmounterArgs is what a Plugin knows of a volume to tear down.
 type UnmounterArgs struct {
-	Dir string // as in MounterArgs
+	Dir, MetaDir string     // as in MounterArgs
+	Data         VolumeData // as stored before SetUp; of a volume of an older Gantry only its names
 }
 
 // NodeView is what a Pod may learn about its node, and which bounds volumes have.

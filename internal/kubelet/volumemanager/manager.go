@@ -1,6 +1,7 @@
 package volumemanager
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -45,6 +46,7 @@ type Deps struct {
 	Recorder      Recorder
 	Journal       journal.Sink
 	Node          func(pod *v1.Pod) volume.NodeView
+	BootID        string        // of the node; empty asks the kernel
 	HangThreshold time.Duration // after which a step is said to hang; 0 is ten seconds
 	// a volume of the Pod has to be refreshed though no object changed: a token grows old; must not
 	// block
@@ -57,6 +59,9 @@ type Manager struct {
 
 	mu   sync.Mutex
 	pods map[types.UID]*podVolumes
+
+	bootID string
+	actual actualState
 }
 
 // podVolumes is what is known of one Pod's volumes. It is held for the length of a call, so that
@@ -94,6 +99,7 @@ func (f *Manager) publish(s *podVolumes) {
 type mountedVolume struct {
 	volume.Mounted
 	requiresRemount bool
+	data            volume.VolumeData
 }
 
 // mounted is a copy of what is ready. The caller holds the state.
@@ -117,7 +123,10 @@ func (s *podVolumes) lock(ctx context.Context) error {
 func (s *podVolumes) unlock() { <-s.locked }
 
 // New returns a Manager.
-func New(d Deps) *Manager { return &Manager{d: d, pods: map[types.UID]*podVolumes{}} }
+func New(d Deps) *Manager {
+	return &Manager{d: d, pods: map[types.UID]*podVolumes{}, bootID: cmp.Or(d.BootID, bootID()),
+		actual: actualState{staged: map[string]*stagedVolume{}}}
+}
 
 // Objects is the cache of the ConfigMaps and Secrets that held Pods refer to; environment variables
 // are built from it too.

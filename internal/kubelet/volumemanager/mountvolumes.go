@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -81,7 +79,7 @@ func (f *Manager) reconcile(ctx context.Context, pod *v1.Pod,
 
 func (f *Manager) reconcileLocked(ctx context.Context, pod *v1.Pod, s *podVolumes,
 	due func(mountedVolume) bool) (map[string]Mounted, error) {
-	have, err := f.onDisk(pod)
+	have, err := f.volumesOnDisk(pod.UID)
 	if err != nil {
 		return nil, &reason.Refusal{Code: reason.FailedMount, By: "kubelet/volume", Detail: err.Error(),
 			Fix: "look at the kubelet's directory on the node", Err: err}
@@ -94,10 +92,9 @@ func (f *Manager) reconcileLocked(ctx context.Context, pod *v1.Pod, s *podVolume
 		switch step.Verb {
 		case volume.TearDown:
 			delete(s.ready, step.Name)
-			dir := f.dir(pod, step.Plugin, step.Name)
+			dir := f.dir(pod.UID, step.Plugin, step.Name)
 			err = f.withHangReport(s.ref, "tear down of volume "+step.Name, dir, func() error {
-				return errors.Join(f.tearDown(ctx, dir, step.Plugin),
-					os.RemoveAll(f.metaDir(pod.UID, step.Plugin, step.Name)))
+				return f.tearDown(ctx, s.ref, pod.UID, volume.DirOnDisk{Plugin: step.Plugin, Name: step.Name})
 			})
 		case volume.SetUp:
 			if m, ready := s.ready[step.Name]; !ready || due(m) {
@@ -135,6 +132,12 @@ func (f *Manager) setUp(ctx context.Context, pod *v1.Pod, v *v1.Volume, s *podVo
 	}
 	startedAt, t, args := time.Now(), row.Plugin, f.mounterArgs(pod, spec, row)
 	var m volume.Mounted
+	before, again := s.ready[v.Name]
+	if args.Data = before.data; !again {
+		if err := f.prepare(ctx, t, &args); err != nil {
+			return err
+		}
+	}
 	err = f.withHangReport(s.ref, "set-up of volume "+v.Name, args.Dir, func() (err error) {
 		m, err = t.SetUp(ctx, args)
 		return err
@@ -146,10 +149,10 @@ func (f *Manager) setUp(ctx context.Context, pod *v1.Pod, v *v1.Volume, s *podVo
 	if spec.PersistentVolume != nil {
 		m.Type = "persistentVolumeClaim"
 	}
-	if _, before := s.ready[v.Name]; !before {
+	if !again {
 		f.put(pod, journal.VolumeReady{Volume: v.Name, Type: m.Type, Took: journal.Took(time.Since(startedAt))})
 	}
-	s.ready[v.Name] = mountedVolume{m, t.RequiresRemount()}
+	s.ready[v.Name] = mountedVolume{m, t.RequiresRemount(spec), args.Data}
 	delete(s.reported, v.Name)
 	return nil
 }
@@ -166,7 +169,7 @@ func (f *Manager) createVolumeSpec(ctx context.Context, pod *v1.Pod, v *v1.Volum
 func (f *Manager) mounterArgs(pod *v1.Pod, spec volume.Spec, row volume.PluginRow) volume.MounterArgs {
 	plugin, name := row.Plugin.Dir(), spec.Volume.Name
 	a := volume.MounterArgs{
-		Pod: pod, Spec: spec, Dir: f.dir(pod, plugin, name), Node: f.d.Node(pod),
+		Pod: pod, Spec: spec, Dir: f.dir(pod.UID, plugin, name), Node: f.d.Node(pod),
 		MetaDir: f.metaDir(pod.UID, plugin, name),
 		Event: func(why, message string) {
 			f.d.Recorder.Event(events.RefOf(pod, ""), v1.EventTypeWarning, why, message)
@@ -218,36 +221,13 @@ func (f *Manager) volumesOf(p *v1.Pod) *podVolumes {
 	return s
 }
 
-func (f *Manager) dir(pod *v1.Pod, plugin, name string) string {
-	return filepath.Join(f.podDir(pod.UID), volumesDir, plugin, name)
+func (f *Manager) dir(uid types.UID, plugin, name string) string {
+	return filepath.Join(f.podDir(uid), volumesDir, plugin, name)
 }
 
 // metaDir is where the type of a volume keeps what it has to know after a restart.
 func (f *Manager) metaDir(uid types.UID, plugin, name string) string {
 	return filepath.Join(f.podDir(uid), pluginsDir, plugin, name)
-}
-
-// onDisk lists the volume directories below the Pod's.
-func (f *Manager) onDisk(pod *v1.Pod) ([]volume.DirOnDisk, error) {
-	return listVolumeDirs(f.podDir(pod.UID))
-}
-
-func listVolumeDirs(podDir string) ([]volume.DirOnDisk, error) {
-	var out []volume.DirOnDisk
-	plugins, err := os.ReadDir(filepath.Join(podDir, volumesDir))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	for _, p := range plugins {
-		volumes, err := os.ReadDir(filepath.Join(podDir, volumesDir, p.Name()))
-		if err != nil {
-			return nil, err
-		}
-		for _, v := range volumes {
-			out = append(out, volume.DirOnDisk{Plugin: p.Name(), Name: v.Name()})
-		}
-	}
-	return out, nil
 }
 
 func (f *Manager) put(p *v1.Pod, fact journal.Fact) { f.d.Journal.Put(pod.Ref(p), fact) }

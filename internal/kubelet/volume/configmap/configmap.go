@@ -29,7 +29,7 @@ func (Plugin) Name() string { return "configMap" }
 func (Plugin) Dir() string { return "kubernetes.io~configmap" }
 
 // RequiresRemount is true: the files follow the object.
-func (Plugin) RequiresRemount() bool { return true }
+func (Plugin) RequiresRemount(volume.Spec) bool { return true }
 
 // SetUp writes the files.
 func (t Plugin) SetUp(ctx context.Context, a volume.MounterArgs) (volume.Mounted, error) {

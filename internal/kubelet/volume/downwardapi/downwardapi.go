@@ -28,7 +28,7 @@ func (Plugin) Name() string { return "downwardAPI" }
 func (Plugin) Dir() string { return "kubernetes.io~downward-api" }
 
 // RequiresRemount is true: labels and annotations change.
-func (Plugin) RequiresRemount() bool { return true }
+func (Plugin) RequiresRemount(volume.Spec) bool { return true }
 
 // SetUp writes the files.
 func (t Plugin) SetUp(_ context.Context, a volume.MounterArgs) (volume.Mounted, error) {

@@ -29,7 +29,7 @@ func (Plugin) Name() string { return "emptyDir" }
 func (Plugin) Dir() string { return "kubernetes.io~empty-dir" }
 
 // RequiresRemount is false: what is in the volume is the Pod's.
-func (Plugin) RequiresRemount() bool { return false }
+func (Plugin) RequiresRemount(volume.Spec) bool { return false }
 
 // SetUp makes the directory.
 func (t Plugin) SetUp(_ context.Context, a volume.MounterArgs) (volume.Mounted, error) {

@@ -28,7 +28,7 @@ func (Plugin) Name() string { return "hostPath" }
 func (Plugin) Dir() string { return "" }
 
 // RequiresRemount is false.
-func (Plugin) RequiresRemount() bool { return false }
+func (Plugin) RequiresRemount(volume.Spec) bool { return false }
 
 // SetUp checks the path, and makes it for the two types that ask for that.
 func (Plugin) SetUp(_ context.Context, a volume.MounterArgs) (volume.Mounted, error) {

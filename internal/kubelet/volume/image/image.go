@@ -20,7 +20,7 @@ func (Plugin) Name() string { return "image" }
 func (Plugin) Dir() string { return "" }
 
 // RequiresRemount is false: an image volume keeps its content for the life of the container.
-func (Plugin) RequiresRemount() bool { return false }
+func (Plugin) RequiresRemount(volume.Spec) bool { return false }
 
 // SetUp names the image; pulling it is image/pull's part.
 func (Plugin) SetUp(_ context.Context, a volume.MounterArgs) (volume.Mounted, error) {

@@ -23,7 +23,7 @@ func (Plugin) Name() string { return "local" }
 func (Plugin) Dir() string { return "kubernetes.io~local-volume" }
 
 // RequiresRemount is false.
-func (Plugin) RequiresRemount() bool { return false }
+func (Plugin) RequiresRemount(volume.Spec) bool { return false }
 
 // SetUp checks the path, and gives a directory to the Pod's group.
 func (Plugin) SetUp(_ context.Context, a volume.MounterArgs) (volume.Mounted, error) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -73,4 +74,19 @@ func TestALocalVolumeIsGivenToTheGroupOfItsFirstPodOnly(t *testing.T) {
 		ends(uid)
 	}
 	use("b", 3002, false, "3002 660", "")
+
+	// Pods that run since local volumes had no directory of their own are users too.
+	for _, uid := range []string{"b", "old"} {
+		ends(uid)
+	}
+	former := filepath.Join(root, "pods", "old", "plugins", formerDir, "v")
+	if err := os.MkdirAll(former, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(former, pathFile), []byte(disk), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	use("c", 3003, false, "3002 660", strings.ReplaceAll(strings.ReplaceAll(other, "3002", "3003"), "3001", "3002"))
+	ends("c")
+	use("old", 3003, false, "3002 660", "")
 }

@@ -25,7 +25,7 @@ func (Plugin) Name() string { return "nfs" }
 func (Plugin) Dir() string { return "kubernetes.io~nfs" }
 
 // RequiresRemount is false.
-func (Plugin) RequiresRemount() bool { return false }
+func (Plugin) RequiresRemount(volume.Spec) bool { return false }
 
 // SetUp mounts the volume.
 func (t Plugin) SetUp(_ context.Context, a volume.MounterArgs) (volume.Mounted, error) {

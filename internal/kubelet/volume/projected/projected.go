@@ -53,7 +53,7 @@ func (Plugin) Name() string { return "projected" }
 func (Plugin) Dir() string { return "kubernetes.io~projected" }
 
 // RequiresRemount is true.
-func (Plugin) RequiresRemount() bool { return true }
+func (Plugin) RequiresRemount(volume.Spec) bool { return true }
 
 // SetUp writes the files. Sources are read in order, so a later one wins a path.
 func (t Plugin) SetUp(ctx context.Context, a volume.MounterArgs) (volume.Mounted, error) {

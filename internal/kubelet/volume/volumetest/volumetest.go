@@ -47,7 +47,7 @@ func Run(t *testing.T, s Subject) {
 		if _, err := m.FindPluginBySpec(Pod(), s.spec(v)); err != nil {
 			t.Errorf("type %q does not serve its own volume: %v", s.Plugin.Name(), err)
 		}
-		if got := s.Plugin.RequiresRemount(); got != (s.Change != nil) {
+		if got := s.Plugin.RequiresRemount(s.spec(v)); got != (s.Change != nil) {
 			t.Errorf("RequiresRemount is %v, want %v", got, s.Change != nil)
 		}
 	})
