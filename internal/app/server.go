@@ -59,7 +59,7 @@ func newAPIServer(ctx context.Context, p *options.Instance, files *pki.Files,
 		Access:  auth.Access(p.APIServer.Auth), Audit: p.APIServer.Audit, Encryption: p.APIServer.Encryption,
 		FlowControl: apiserver.FlowControl{PriorityAndFairness: p.APIServer.PriorityAndFairness,
 			MaxInFlight: p.APIServer.InFlight()},
-		Features: p.APIServer.Gates.Features,
+		Features: p.APIServer.Gates.Features, Controllers: storecontrollers.All(),
 	}
 	s, err := apiserver.New(ctx, c)
 	return s, serverError(p, err)

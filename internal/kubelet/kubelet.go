@@ -29,6 +29,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/prober"
 	"github.com/gantry-project/gantry/internal/kubelet/userns/allocations"
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/claim"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/objectcache"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/podcertificate"
 	"github.com/gantry-project/gantry/internal/kubelet/volumemanager"
@@ -103,7 +104,8 @@ func (k *Kubelet) initializeModules(ctx context.Context) {
 			Now: time.Now})}
 	k.objectCache = cache.Cache
 	k.volumeManager = volumemanager.New(volumemanager.Deps{
-		Root: o.RootDir, Plugins: volumePlugins(o.Dependencies.Mounts, cache, volumeAPI{o.Client}, k.nodeLabels),
+		Root: o.RootDir, Plugins: volumePlugins(o.Dependencies.Mounts, cache, volumeAPI{o.Client}),
+		Specs:   claim.Resolver{Claims: volumeAPI{o.Client}, Labels: k.nodeLabels},
 		Objects: cache, Mounts: o.Dependencies.Mounts,
 		Recorder: k.events, Journal: o.Journal, Node: k.nodeView,
 		Changed: func(uid types.UID) { k.podWorkers.ObjectsChanged(uid) },

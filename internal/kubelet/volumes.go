@@ -13,12 +13,12 @@ import (
 
 	"github.com/gantry-project/gantry/internal/kubelet/probe/dial"
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
-	"github.com/gantry-project/gantry/internal/kubelet/volume/claim"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/configmap"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/downwardapi"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/emptydir"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/hostpath"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/image"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/local"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/nfs"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/objectcache"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/podcertificate"
@@ -26,19 +26,19 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/volume/secret"
 )
 
-// volumePlugins are the kinds of volumes there are; one row each.
-func volumePlugins(m volume.Mounter, o objectCaches, api volumeAPI,
-	labels func() (map[string]string, bool)) []volume.Plugin {
-	return []volume.Plugin{
-		emptydir.Plugin{Mounts: m},
-		hostpath.Plugin{},
-		configmap.Plugin{Mounts: m, Objects: o},
-		secret.Plugin{Mounts: m, Objects: o},
-		downwardapi.Plugin{Mounts: m},
-		projected.New(m, o, api).WithSources(o.bundles, o.certs),
-		image.Plugin{},
-		nfs.Plugin{Mounts: m},
-		claim.Plugin{Claims: api, Mounts: m, Labels: labels},
+// volumePlugins are the types of volumes that this node serves, one row each: in a Pod's spec
+// (Inline), behind a claim (PersistentVolume), or both.
+func volumePlugins(m volume.Mounter, o objectCaches, api volumeAPI) volume.PluginMgr {
+	return volume.PluginMgr{
+		{Plugin: emptydir.Plugin{Mounts: m}, Inline: true, FSGroup: true},
+		{Plugin: hostpath.Plugin{}, Inline: true, PersistentVolume: true},
+		{Plugin: local.Plugin{}, PersistentVolume: true, FSGroup: true},
+		{Plugin: configmap.Plugin{Mounts: m, Objects: o}, Inline: true, FSGroup: true},
+		{Plugin: secret.Plugin{Mounts: m, Objects: o}, Inline: true, FSGroup: true},
+		{Plugin: downwardapi.Plugin{Mounts: m}, Inline: true, FSGroup: true},
+		{Plugin: projected.New(m, o, api).WithSources(o.bundles, o.certs), Inline: true, FSGroup: true},
+		{Plugin: image.Plugin{}, Inline: true},
+		{Plugin: nfs.Plugin{Mounts: m}, Inline: true, PersistentVolume: true, MountOptions: true},
 	}
 }
 

@@ -29,27 +29,22 @@ type Step struct {
 	Volume *v1.Volume // of SetUp
 }
 
-// Plan lists what takes a Pod's volumes from what is on disk to what the Pod wants: first away with
-// what it wants no longer, so that a name is free before it is used anew, then every volume a
-// container mounts, in the order of the spec. plugin gives the directory of a volume's type, empty
-// when it has none. A nil Pod wants nothing.
-func Plan(pod *v1.Pod, onDisk []DirOnDisk, plugin func(*v1.Volume) string) []Step {
-	var steps []Step
-	var keep []DirOnDisk
+// Plan lists what takes a Pod's volumes from what is on disk (the actual state) to what the Pod
+// wants (the desired state): first away with what it wants no longer, so that a name is free before
+// it is used anew, then every volume a container mounts, in the order of the spec. mayBe tells
+// whether what is on disk may be the volume. A nil Pod wants nothing.
+func Plan(pod *v1.Pod, onDisk []DirOnDisk, mayBe func(*v1.Volume, DirOnDisk) bool) []Step {
+	var desired []*v1.Volume
 	if pod != nil {
-		for _, v := range UsedVolumes(pod) {
-			keep = append(keep, DirOnDisk{plugin(v), v.Name})
+		desired = UsedVolumes(pod)
+	}
+	var steps []Step
+	for _, d := range onDisk {
+		if !slices.ContainsFunc(desired, func(v *v1.Volume) bool { return mayBe(v, d) }) {
+			steps = append(steps, Step{Verb: TearDown, Plugin: d.Plugin, Name: d.Name})
 		}
 	}
-	for _, h := range onDisk {
-		if !slices.Contains(keep, h) {
-			steps = append(steps, Step{Verb: TearDown, Plugin: h.Plugin, Name: h.Name})
-		}
-	}
-	if pod == nil {
-		return steps
-	}
-	for _, v := range UsedVolumes(pod) {
+	for _, v := range desired {
 		steps = append(steps, Step{Verb: SetUp, Name: v.Name, Volume: v})
 	}
 	return steps

@@ -12,8 +12,8 @@ import (
 
 // Mounted is a volume that is ready for containers.
 type Mounted struct {
-	Name       string // as in spec.volumes
-	Type       string // emptyDir, configMap, …
+	Name       string // as in spec.volumes; the volume manager's to fill in, like Type
+	Type       string // emptyDir, configMap, …; persistentVolumeClaim for all that is behind claims
 	Path       string // on the host; empty for an image volume
 	Image      string // reference of an image volume, which the runtime mounts
 	PullPolicy v1.PullPolicy
@@ -37,37 +37,45 @@ const (
 	SizeOfBlock             // the device's capacity
 )
 
-// Plugin makes one kind of volume. Its methods are called for one Pod at a time, for different Pods
-// side by side.
+// Plugin makes one kind of volume for Pods: upstream's VolumePlugin, Mounter and Unmounter in one.
+// A kind that is staged on the node before Pods get it is a DeviceMountableVolumePlugin too. Its
+// methods are called for one Pod at a time, for different Pods side by side.
 type Plugin interface {
-	// Name is the field of v1.VolumeSource, like "configMap".
+	// Name is the field of v1.VolumeSource and of v1.PersistentVolumeSource, like "configMap".
 	Name() string
-	// Dir is the plugin's part of the path under the Pod's volumes, like "kubernetes.io~configmap";
-	// empty when the type keeps nothing there.
+	// Dir is the plugin's part of the path under the Pod's volumes, like "kubernetes.io~configmap",
+	// no other plugin's; empty when the type keeps nothing there.
 	Dir() string
-	// CanSupport tells whether the volume is of this type.
-	CanSupport(v *v1.Volume) bool
 	// RequiresRemount tells whether the content follows API objects or time, so that SetUp has to
 	// be called again when these change.
-	RequiresRemount() bool
-	// SetUp makes the volume ready, and brings it up to date when it is there already. It can be
-	// repeated after any failure. Errors read as upstream's.
+	RequiresRemount(s Spec) bool
+	// SetUp makes the volume ready for one Pod, and brings it up to date when it is there already.
+	// It can be repeated after any failure. Errors read as upstream's.
 	SetUp(ctx context.Context, a MounterArgs) (Mounted, error)
-	// TearDown undoes SetUp; the volume's spec may be forgotten by then. It is a success when there
-	// is nothing.
-	TearDown(ctx context.Context, dir string) error
+	// TearDown undoes SetUp, with what was stored of the volume: the Pod and its spec may be gone,
+	// and the kubelet started anew. It is a success when there is nothing.
+	TearDown(ctx context.Context, a UnmounterArgs) error
 }
 
 // MounterArgs is what a Plugin needs to know to set a volume up.
 type MounterArgs struct {
-	Pod    *v1.Pod
-	Volume *v1.Volume
-	Dir    string // where the volume is to be: <root>/pods/<uid>/volumes/<Dir()>/<name>
+	Pod  *v1.Pod
+	Spec Spec
+	Dir  string // where the volume is to be: <root>/pods/<uid>/volumes/<Dir()>/<name>
 	// MetaDir is where the type keeps what it has to know after a restart:
 	// <root>/pods/<uid>/plugins/<Dir()>/<name>. It goes with the volume. Empty keeps nothing.
-	MetaDir string
-	Node    NodeView
-	Event   func(why, message string) // tells a Warning event about the Pod; nil is nobody listens
+	MetaDir      string
+	Data         VolumeData // as stored, with the path the volume is staged at
+	MountOptions []string   // of the PersistentVolume, for mount(8); none unless the plugin's row takes them
+	FSGroup      *int64     // the Pod's; nil when it has none or the plugin's row does not apply it
+	Node         NodeView
+	Event        func(why, message string) // tells a Warning event about the Pod; nil is nobody listens
+}
+
+// UnmounterArgs is what a Plugin knows of a volume to tear down.
+type UnmounterArgs struct {
+	Dir, MetaDir string     // as in MounterArgs
+	Data         VolumeData // as stored before SetUp; of a volume of an older Gantry only its names
 }
 
 // NodeView is what a Pod may learn about its node, and which bounds volumes have.

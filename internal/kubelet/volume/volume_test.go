@@ -28,16 +28,11 @@ func TestPlan(t *testing.T) {
 	for _, name := range []string{"unused", "c", "b", "a"} {
 		p.Spec.Volumes = append(p.Spec.Volumes, v1.Volume{Name: name})
 	}
-	plugin := func(v *v1.Volume) string {
-		if v.Name == "b" {
-			return "" // keeps nothing below the Pod
-		}
-		return "kind"
-	}
+	kind := func(v *v1.Volume, d volume.DirOnDisk) bool { return d.Name == v.Name && d.Plugin == "kind" }
 	onDisk := []volume.DirOnDisk{{Plugin: "other", Name: "a"}, {Plugin: "kind", Name: "c"},
 		{Plugin: "kind", Name: "gone"}}
 	var got []string
-	for _, s := range volume.Plan(p, onDisk, plugin) {
+	for _, s := range volume.Plan(p, onDisk, kind) {
 		got = append(got, string(s.Verb)+" "+s.Plugin+" "+s.Name)
 	}
 	want := []string{"tear-down other a", "tear-down kind gone", "set-up  c", "set-up  b", "set-up  a"}

@@ -56,9 +56,10 @@ func newHangingNode(t *testing.T, root string, m volume.Mounter) *testNode {
 	n := &testNode{o: volumetest.NewObjects(), root: root}
 	n.Manager = volumemanager.New(volumemanager.Deps{
 		Root: root, Objects: n.o, Mounts: m, Recorder: n, Journal: n,
-		Plugins: []volume.Plugin{emptydir.Plugin{Mounts: m}, nfs.Plugin{Mounts: m},
-			claim.Plugin{Claims: n.o, Mounts: m}},
-		Node: func(*v1.Pod) volume.NodeView { return volume.NodeView{} }, Changed: func(types.UID) {},
+		Plugins: volume.PluginMgr{{Plugin: emptydir.Plugin{Mounts: m}, Inline: true},
+			{Plugin: nfs.Plugin{Mounts: m}, Inline: true, PersistentVolume: true}},
+		Specs: claim.Resolver{Claims: n.o},
+		Node:  func(*v1.Pod) volume.NodeView { return volume.NodeView{} }, Changed: func(types.UID) {},
 	})
 	return n
 }

@@ -1,8 +1,8 @@
 package volumemanager
 
 import (
+	"cmp"
 	"context"
-	"maps"
 	"sync"
 	"time"
 
@@ -30,15 +30,23 @@ type ObjectCache interface {
 	UnregisterPod(uid types.UID)
 }
 
+// SpecResolver finds what is behind a volume's claim; claim.Resolver does. Errors about claims are
+// volume.Unprocessed.
+type SpecResolver interface {
+	CreateVolumeSpec(ctx context.Context, pod *v1.Pod, v *v1.Volume) (volume.Spec, error)
+}
+
 // Deps is what a Manager works with.
 type Deps struct {
 	Root          string // the kubelet's directory, /var/lib/kubelet upstream
-	Plugins       []volume.Plugin
+	Plugins       volume.PluginMgr
+	Specs         SpecResolver // what is behind claims
 	Objects       ObjectCache
 	Mounts        volume.Mounter
 	Recorder      Recorder
 	Journal       journal.Sink
 	Node          func(pod *v1.Pod) volume.NodeView
+	BootID        string        // of the node; empty asks the kernel
 	HangThreshold time.Duration // after which a step is said to hang; 0 is ten seconds
 	// a volume of the Pod has to be refreshed though no object changed: a token grows old; must not
 	// block
@@ -51,6 +59,9 @@ type Manager struct {
 
 	mu   sync.Mutex
 	pods map[types.UID]*podVolumes
+
+	bootID string
+	actual actualState
 }
 
 // podVolumes is what is known of one Pod's volumes. It is held for the length of a call, so that
@@ -58,7 +69,7 @@ type Manager struct {
 type podVolumes struct {
 	ref          journal.Ref
 	locked       chan struct{} // a place for one
-	ready        map[string]volume.Mounted
+	ready        map[string]mountedVolume
 	reported     map[string]string // last failure per volume that became a fact
 	since        time.Time         // of the first failure in a row, or of the last event about all of them
 	refreshTimer *time.Timer
@@ -78,10 +89,26 @@ func (f *Manager) MountedVolumes(uid types.UID) map[string]Mounted {
 
 // publish makes what is ready known. The caller holds the state.
 func (f *Manager) publish(s *podVolumes) {
-	shown := maps.Clone(s.ready)
+	shown := s.mounted()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s.published = shown
+}
+
+// mountedVolume is a volume that is ready, with what has to be known to look at it again.
+type mountedVolume struct {
+	volume.Mounted
+	requiresRemount bool
+	data            volume.VolumeData
+}
+
+// mounted is a copy of what is ready. The caller holds the state.
+func (s *podVolumes) mounted() map[string]Mounted {
+	out := make(map[string]Mounted, len(s.ready))
+	for name, m := range s.ready {
+		out[name] = m.Mounted
+	}
+	return out
 }
 
 func (s *podVolumes) lock(ctx context.Context) error {
@@ -96,7 +123,10 @@ func (s *podVolumes) lock(ctx context.Context) error {
 func (s *podVolumes) unlock() { <-s.locked }
 
 // New returns a Manager.
-func New(d Deps) *Manager { return &Manager{d: d, pods: map[types.UID]*podVolumes{}} }
+func New(d Deps) *Manager {
+	return &Manager{d: d, pods: map[types.UID]*podVolumes{}, bootID: cmp.Or(d.BootID, bootID()),
+		actual: actualState{staged: map[string]*stagedVolume{}}}
+}
 
 // Objects is the cache of the ConfigMaps and Secrets that held Pods refer to; environment variables
 // are built from it too.

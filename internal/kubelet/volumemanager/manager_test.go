@@ -88,10 +88,11 @@ func start(t *testing.T, root string, m volume.Mounter, o *volumetest.Objects) *
 	n := &testNode{o: o, root: root}
 	n.Manager = volumemanager.New(volumemanager.Deps{
 		Root: root, Objects: o, Mounts: m, Recorder: n, Journal: n,
-		Plugins: []volume.Plugin{
-			emptydir.Plugin{Mounts: m}, hostpath.Plugin{}, configmap.Plugin{Mounts: m, Objects: o},
-			secret.Plugin{Mounts: m, Objects: o}, projected.New(m, o, o),
-			downwardapi.Plugin{Mounts: m},
+		Plugins: volume.PluginMgr{
+			{Plugin: emptydir.Plugin{Mounts: m}, Inline: true}, {Plugin: hostpath.Plugin{}, Inline: true},
+			{Plugin: configmap.Plugin{Mounts: m, Objects: o}, Inline: true},
+			{Plugin: secret.Plugin{Mounts: m, Objects: o}, Inline: true},
+			{Plugin: projected.New(m, o, o), Inline: true}, {Plugin: downwardapi.Plugin{Mounts: m}, Inline: true},
 		},
 		Node: func(*v1.Pod) volume.NodeView { return volume.NodeView{} },
 		Changed: func(uid types.UID) {

@@ -4,16 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet/events"
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/fsgroup"
 	"github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/reason"
 )
@@ -23,19 +23,13 @@ import (
 // FailedMount that names what is missing, in upstream's words; volumes that can be made are made
 // nevertheless.
 func (f *Manager) MountVolumes(ctx context.Context, pod *v1.Pod) (map[string]Mounted, error) {
-	return f.reconcile(ctx, pod, func(t volume.Plugin, s *podVolumes, name string) bool {
-		_, done := s.ready[name]
-		return !done
-	})
+	return f.reconcile(ctx, pod, func(mountedVolume) bool { return false })
 }
 
 // RefreshVolumes brings volumes whose content follows API objects, the Pod or time up to date, each
 // at once for its readers.
 func (f *Manager) RefreshVolumes(ctx context.Context, pod *v1.Pod) error {
-	_, err := f.reconcile(ctx, pod, func(t volume.Plugin, s *podVolumes, name string) bool {
-		_, done := s.ready[name]
-		return !done || t.RequiresRemount()
-	})
+	_, err := f.reconcile(ctx, pod, func(m mountedVolume) bool { return m.requiresRemount })
 	return err
 }
 
@@ -59,7 +53,7 @@ func (f *Manager) ObjectsPresent(ctx context.Context, pod *v1.Pod) bool {
 }
 
 func (f *Manager) reconcile(ctx context.Context, pod *v1.Pod,
-	due func(volume.Plugin, *podVolumes, string) bool) (map[string]Mounted, error) {
+	due func(mountedVolume) bool) (map[string]Mounted, error) {
 	f.d.Objects.RegisterPod(pod)
 	s := f.volumesOf(pod)
 	if err := s.lock(ctx); err != nil {
@@ -84,27 +78,26 @@ func (f *Manager) reconcile(ctx context.Context, pod *v1.Pod,
 }
 
 func (f *Manager) reconcileLocked(ctx context.Context, pod *v1.Pod, s *podVolumes,
-	due func(volume.Plugin, *podVolumes, string) bool) (map[string]Mounted, error) {
-	have, err := f.onDisk(pod)
+	due func(mountedVolume) bool) (map[string]Mounted, error) {
+	have, err := f.volumesOnDisk(pod.UID)
 	if err != nil {
 		return nil, &reason.Refusal{Code: reason.FailedMount, By: "kubelet/volume", Detail: err.Error(),
 			Fix: "look at the kubelet's directory on the node", Err: err}
 	}
 	var bad *reason.Refusal
 	var unprocessed []failure
-	for _, step := range volume.Plan(pod, have, f.pluginDir) {
+	for _, step := range volume.Plan(pod, have, f.d.Plugins.MayBe) {
 		var err error
 		startedAt := time.Now()
 		switch step.Verb {
 		case volume.TearDown:
 			delete(s.ready, step.Name)
-			dir := f.dir(pod, step.Plugin, step.Name)
+			dir := f.dir(pod.UID, step.Plugin, step.Name)
 			err = f.withHangReport(s.ref, "tear down of volume "+step.Name, dir, func() error {
-				meta := filepath.Join(f.podDir(pod.UID), metaDir, step.Plugin, step.Name)
-				return errors.Join(f.tearDown(ctx, dir, step.Plugin), os.RemoveAll(meta))
+				return f.tearDown(ctx, s.ref, pod.UID, volume.DirOnDisk{Plugin: step.Plugin, Name: step.Name})
 			})
 		case volume.SetUp:
-			if t := f.pluginFor(step.Volume); t == nil || due(t, s, step.Name) {
+			if m, ready := s.ready[step.Name]; !ready || due(m) {
 				err = f.setUp(ctx, pod, step.Volume, s)
 			}
 		}
@@ -125,40 +118,70 @@ func (f *Manager) reconcileLocked(ctx context.Context, pod *v1.Pod, s *podVolume
 	if bad = f.summarize(pod, s, bad, unprocessed); bad != nil {
 		return nil, bad
 	}
-	out := make(map[string]Mounted, len(s.ready))
-	for name, m := range s.ready {
-		out[name] = m
-	}
-	return out, nil
+	return s.mounted(), nil
 }
 
 func (f *Manager) setUp(ctx context.Context, pod *v1.Pod, v *v1.Volume, s *podVolumes) error {
-	t := f.pluginFor(v)
-	if t == nil {
-		return volume.CheckSupported(v)
+	spec, err := f.createVolumeSpec(ctx, pod, v)
+	if err != nil {
+		return err
 	}
-	startedAt := time.Now()
+	row, err := f.d.Plugins.FindPluginBySpec(pod, spec)
+	if err != nil {
+		return err
+	}
+	startedAt, t, args := time.Now(), row.Plugin, f.mounterArgs(pod, spec, row)
 	var m volume.Mounted
-	args := volume.MounterArgs{
-		Pod: pod, Volume: v, Dir: f.dir(pod, t.Dir(), v.Name), Node: f.d.Node(pod),
-		MetaDir: filepath.Join(f.podDir(pod.UID), metaDir, t.Dir(), v.Name),
-		Event: func(why, message string) {
-			f.d.Recorder.Event(events.RefOf(pod, ""), v1.EventTypeWarning, why, message)
-		},
+	before, again := s.ready[v.Name]
+	if args.Data = before.data; !again {
+		if err := f.prepare(ctx, t, &args); err != nil {
+			return err
+		}
 	}
-	err := f.withHangReport(s.ref, "set-up of volume "+v.Name, args.Dir, func() (err error) {
+	err = f.withHangReport(s.ref, "set-up of volume "+v.Name, args.Dir, func() (err error) {
 		m, err = t.SetUp(ctx, args)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	if _, before := s.ready[v.Name]; !before {
-		f.put(pod, journal.VolumeReady{Volume: v.Name, Type: t.Name(), Took: journal.Took(time.Since(startedAt))})
+	m.Name, m.Type = v.Name, t.Name()
+	if spec.PersistentVolume != nil {
+		m.Type = "persistentVolumeClaim"
 	}
-	s.ready[v.Name] = m
+	if !again {
+		f.put(pod, journal.VolumeReady{Volume: v.Name, Type: m.Type, Took: journal.Took(time.Since(startedAt))})
+	}
+	s.ready[v.Name] = mountedVolume{m, t.RequiresRemount(spec), args.Data}
 	delete(s.reported, v.Name)
 	return nil
+}
+
+// createVolumeSpec is the volume with what is behind its claim.
+func (f *Manager) createVolumeSpec(ctx context.Context, pod *v1.Pod, v *v1.Volume) (volume.Spec, error) {
+	if f.d.Specs == nil {
+		return volume.Spec{Volume: v}, nil
+	}
+	return f.d.Specs.CreateVolumeSpec(ctx, pod, v)
+}
+
+// mounterArgs is what the row's plugin is told of the volume.
+func (f *Manager) mounterArgs(pod *v1.Pod, spec volume.Spec, row volume.PluginRow) volume.MounterArgs {
+	plugin, name := row.Plugin.Dir(), spec.Volume.Name
+	a := volume.MounterArgs{
+		Pod: pod, Spec: spec, Dir: f.dir(pod.UID, plugin, name), Node: f.d.Node(pod),
+		MetaDir: f.metaDir(pod.UID, plugin, name),
+		Event: func(why, message string) {
+			f.d.Recorder.Event(events.RefOf(pod, ""), v1.EventTypeWarning, why, message)
+		},
+	}
+	if row.FSGroup {
+		a.FSGroup = fsgroup.FSGroup(pod)
+	}
+	if row.MountOptions && spec.PersistentVolume != nil {
+		a.MountOptions = spec.PersistentVolume.Spec.MountOptions
+	}
+	return a
 }
 
 // retryRefresh is how soon a volume is looked at again that was due and could not be brought up to
@@ -191,55 +214,20 @@ func (f *Manager) volumesOf(p *v1.Pod) *podVolumes {
 	defer f.mu.Unlock()
 	s := f.pods[p.UID]
 	if s == nil {
-		s = &podVolumes{ready: map[string]volume.Mounted{}, reported: map[string]string{}, ref: pod.Ref(p),
+		s = &podVolumes{ready: map[string]mountedVolume{}, reported: map[string]string{}, ref: pod.Ref(p),
 			locked: make(chan struct{}, 1)}
 		f.pods[p.UID] = s
 	}
 	return s
 }
 
-func (f *Manager) pluginFor(v *v1.Volume) volume.Plugin {
-	for _, t := range f.d.Plugins {
-		if t.CanSupport(v) {
-			return t
-		}
-	}
-	return nil
+func (f *Manager) dir(uid types.UID, plugin, name string) string {
+	return filepath.Join(f.podDir(uid), volumesDir, plugin, name)
 }
 
-// pluginDir is the directory of the volume's type, empty when it keeps none.
-func (f *Manager) pluginDir(v *v1.Volume) string {
-	if t := f.pluginFor(v); t != nil {
-		return t.Dir()
-	}
-	return ""
-}
-
-func (f *Manager) dir(pod *v1.Pod, plugin, name string) string {
-	return filepath.Join(f.podDir(pod.UID), volumesDir, plugin, name)
-}
-
-// onDisk lists the volume directories below the Pod's.
-func (f *Manager) onDisk(pod *v1.Pod) ([]volume.DirOnDisk, error) {
-	return listVolumeDirs(f.podDir(pod.UID))
-}
-
-func listVolumeDirs(podDir string) ([]volume.DirOnDisk, error) {
-	var out []volume.DirOnDisk
-	plugins, err := os.ReadDir(filepath.Join(podDir, volumesDir))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	for _, p := range plugins {
-		volumes, err := os.ReadDir(filepath.Join(podDir, volumesDir, p.Name()))
-		if err != nil {
-			return nil, err
-		}
-		for _, v := range volumes {
-			out = append(out, volume.DirOnDisk{Plugin: p.Name(), Name: v.Name()})
-		}
-	}
-	return out, nil
+// metaDir is where the type of a volume keeps what it has to know after a restart.
+func (f *Manager) metaDir(uid types.UID, plugin, name string) string {
+	return filepath.Join(f.podDir(uid), pluginsDir, plugin, name)
 }
 
 func (f *Manager) put(p *v1.Pod, fact journal.Fact) { f.d.Journal.Put(pod.Ref(p), fact) }

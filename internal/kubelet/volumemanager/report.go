@@ -1,6 +1,7 @@
 package volumemanager
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -21,7 +22,7 @@ import (
 const missingReportInterval = 2*time.Minute + 3*time.Second
 
 // hangThreshold is after what time a step is said to hang.
-const hangThreshold = 10 * time.Second
+func (f *Manager) hangThreshold() time.Duration { return cmp.Or(f.d.HangThreshold, 10*time.Second) }
 
 // failure is a step that did not succeed.
 type failure struct {
@@ -69,6 +70,9 @@ func (f *Manager) failureRefusal(pod *v1.Pod, s *podVolumes, b failure) *reason.
 	what := "MountVolume.SetUp"
 	if b.step.Verb == volume.TearDown {
 		what = "UnmountVolume.TearDown"
+	}
+	if o := (operationError{}); errors.As(b.err, &o) {
+		what = o.operation
 	}
 	text := fmt.Sprintf("%s failed for volume %q : %v", what, b.step.Name, b.err)
 	f.d.Recorder.Event(events.RefOf(pod, ""), v1.EventTypeWarning, string(reason.FailedMount), text)
@@ -140,10 +144,7 @@ func merge(all, one *reason.Refusal) *reason.Refusal {
 
 // withHangReport runs a step and says by name when it hangs: what, where, since when.
 func (f *Manager) withHangReport(ref journal.Ref, what, path string, step func() error) error {
-	startedAt, threshold := time.Now(), f.d.HangThreshold
-	if threshold == 0 {
-		threshold = hangThreshold
-	}
+	startedAt, threshold := time.Now(), f.hangThreshold()
 	timer := time.AfterFunc(threshold, func() {
 		klog.Background().Info("A step of a volume hangs", "pod", klog.KRef(ref.Namespace, ref.Name), "podUID", ref.UID,
 			"step", what, "path", path, "since", startedAt)

@@ -21,7 +21,7 @@ import (
 const (
 	podsDir     = "pods"
 	volumesDir  = "volumes"
-	metaDir     = "plugins"
+	pluginsDir  = "plugins"
 	subpathsDir = "volume-subpaths"
 )
 
@@ -41,7 +41,7 @@ func (f *Manager) UnmountVolumes(ctx context.Context, uid types.UID) error {
 	go func() { // as in bring
 		defer unlock()
 		done <- f.withHangReport(ref, "removal of the Pod's volumes", dir,
-			func() error { return f.release(ctx, uid, dir) })
+			func() error { return f.release(ctx, ref, uid) })
 	}()
 	select {
 	case err := <-done:
@@ -51,17 +51,19 @@ func (f *Manager) UnmountVolumes(ctx context.Context, uid types.UID) error {
 	}
 }
 
-func (f *Manager) release(ctx context.Context, uid types.UID, dir string) error {
+func (f *Manager) release(ctx context.Context, ref journal.Ref, uid types.UID) error {
+	dir := f.podDir(uid)
 	if err := volumedir.Remove(f.d.Mounts, filepath.Join(dir, subpathsDir)); err != nil {
 		return fmt.Errorf("release pod %s: %w", uid, err)
 	}
-	have, err := listVolumeDirs(dir)
+	have, err := f.volumesOnDisk(uid)
 	if err != nil {
 		return fmt.Errorf("release pod %s: %w", uid, err)
 	}
 	var failed []error
 	for _, step := range volume.Plan(nil, have, nil) {
-		failed = append(failed, f.tearDown(ctx, filepath.Join(dir, volumesDir, step.Plugin, step.Name), step.Plugin))
+		failed = append(failed,
+			f.tearDown(ctx, ref, uid, volume.DirOnDisk{Plugin: step.Plugin, Name: step.Name}))
 	}
 	if err := errors.Join(failed...); err != nil {
 		return fmt.Errorf("release pod %s: %w", uid, err)
@@ -73,14 +75,11 @@ func (f *Manager) release(ctx context.Context, uid types.UID, dir string) error 
 }
 
 // CleanupOrphans releases the directories of Pods that known does not have, and returns the uids of
-// those released. They are released side by side: one that hangs is in the error, goes on by
-// itself, and keeps no other.
+// those released; then it unstages the volumes that no Pod uses. They are released side by side:
+// one that hangs is in the error, goes on by itself, and keeps no other.
 func (f *Manager) CleanupOrphans(ctx context.Context, known func(types.UID) bool) ([]types.UID, error) {
 	entries, err := os.ReadDir(filepath.Join(f.d.Root, podsDir))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, orphanTimeout)
@@ -109,6 +108,7 @@ func (f *Manager) CleanupOrphans(ctx context.Context, known func(types.UID) bool
 		})
 	}
 	all.Wait()
+	failed = append(failed, f.cleanupDevices(ctx))
 	slices.Sort(released)
 	return released, errors.Join(failed...)
 }
@@ -118,13 +118,28 @@ const (
 	maxParallelOrphans = 16
 )
 
-func (f *Manager) tearDown(ctx context.Context, dir, plugin string) error {
-	for _, t := range f.d.Plugins {
-		if t.Dir() == plugin && plugin != "" {
-			return t.TearDown(ctx, dir)
-		}
+// tearDown takes one volume of a Pod away by what was stored of it, and then what was stored. A
+// volume of a kubelet that stored nothing is known by its directory.
+func (f *Manager) tearDown(ctx context.Context, ref journal.Ref, uid types.UID, d volume.DirOnDisk) error {
+	a := volume.UnmounterArgs{Dir: f.dir(uid, d.Plugin, d.Name), MetaDir: f.metaDir(uid, d.Plugin, d.Name)}
+	t := f.d.Plugins.FindPluginByDir(d.Plugin)
+	if t == nil {
+		return fmt.Errorf("%s: no volume type of this node made it; remove it by hand", a.Dir)
 	}
-	return fmt.Errorf("%s: no volume type of this node made it; remove it by hand", dir)
+	var err error
+	if a.Data, err = readVolumeData(a.MetaDir); err != nil {
+		if _, staged := t.(volume.DeviceMountableVolumePlugin); staged && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		a.Data = volume.VolumeData{PluginName: t.Name(), VolumeName: d.Name, SpecVolID: d.Name}
+	}
+	if err := t.TearDown(ctx, a); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(a.MetaDir); err != nil {
+		return err
+	}
+	return f.releaseDevice(ctx, ref, podVolume{uid, d.Name}, a.Data)
 }
 
 // takeVolumes drops what is known of the Pod, once nothing is being done for it any more. The
@@ -145,7 +160,7 @@ func (f *Manager) takeVolumes(ctx context.Context, uid types.UID) (journal.Ref, 
 		s.refreshTimer = nil
 	}
 	f.d.Objects.UnregisterPod(uid)
-	s.ready, s.reported = map[string]volume.Mounted{}, map[string]string{}
+	s.ready, s.reported = map[string]mountedVolume{}, map[string]string{}
 	f.publish(s)
 	return s.ref, func() {
 		f.mu.Lock()

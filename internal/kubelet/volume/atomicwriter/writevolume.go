@@ -16,7 +16,7 @@ func WriteVolume(m volume.Mounter, a volume.MounterArgs, memory bool, p volume.P
 	if err := volumedir.Make(m, a.Dir, memory, volume.MemoryLimit(a.Pod, nil, a.Node.Allocatable)); err != nil {
 		return err
 	}
-	group := fsgroup.FSGroup(a.Pod)
+	group := a.FSGroup
 	if _, err := Write(a.Dir, p, func(dir string) error { return fsgroup.ChangeOwnership(dir, group, true) }); err !=
 		nil || group == nil {
 		return err

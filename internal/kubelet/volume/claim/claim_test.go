@@ -1,4 +1,4 @@
-package claim
+package claim_test
 
 import (
 	"os"
@@ -11,6 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/claim"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/local"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/nfs"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/volumetest"
 	"github.com/gantry-project/gantry/internal/linux/mount"
 )
@@ -41,10 +44,28 @@ func (s *fakeNFS) Mount(source, target, kind string, options []string) error {
 	return nil
 }
 
+// setUp finds what is behind the claim and sets it up, as the volume manager does.
+func setUp(t *testing.T, o *volumetest.Objects, m volume.Mounter, a volume.MounterArgs) (volume.Mounted, error) {
+	r := claim.Resolver{Claims: o,
+		Labels: func() (map[string]string, bool) { return map[string]string{"zone": "a"}, true }}
+	spec, err := r.CreateVolumeSpec(t.Context(), a.Pod, a.Spec.Volume)
+	if err != nil {
+		return volume.Mounted{}, err
+	}
+	row, err := volume.PluginMgr{
+		{Plugin: local.Plugin{}, PersistentVolume: true}, {Plugin: nfs.Plugin{Mounts: m}, PersistentVolume: true},
+	}.FindPluginBySpec(a.Pod, spec)
+	if err != nil {
+		return volume.Mounted{}, err
+	}
+	a.Spec, a.MountOptions = spec, spec.PersistentVolume.Spec.MountOptions
+	return row.Plugin.SetUp(t.Context(), a)
+}
+
 func TestVolumes(t *testing.T) {
 	block := v1.PersistentVolumeBlock
 	dir := t.TempDir()
-	local := func(path string) func(*v1.PersistentVolumeClaim, *v1.PersistentVolume) {
+	at := func(path string) func(*v1.PersistentVolumeClaim, *v1.PersistentVolume) {
 		return func(_ *v1.PersistentVolumeClaim, pv *v1.PersistentVolume) {
 			pv.Spec.Local = &v1.LocalVolumeSource{Path: path}
 		}
@@ -67,28 +88,31 @@ func TestVolumes(t *testing.T) {
 		device bool // the container asks for a device
 		want   string
 	}{
-		{"local directory", local(dir), false, ""},
-		{"local, not there", local("/nonexistent"), false, "no such file or directory"},
-		{"local file", local(file), false, "is not a directory"},
+		{"local directory", at(dir), false, ""},
+		{"local, not there", at("/nonexistent"), false, "no such file or directory"},
+		{"local file", at(file), false, "is not a directory"},
 		{"another zone's", zone, false,
 			`storage node affinity check failed for volume "pv" : no matching NodeSelectorTerms`},
 		{"block in volumeMounts", func(c *v1.PersistentVolumeClaim, pv *v1.PersistentVolume) {
-			local(dir)(c, pv)
+			at(dir)(c, pv)
 			pv.Spec.VolumeMode = &block
 		}, false,
 			"volume v has volumeMode Block, but is specified in volumeMounts"},
 		{"directory as block", func(c *v1.PersistentVolumeClaim, pv *v1.PersistentVolume) {
-			local(dir)(c, pv)
+			at(dir)(c, pv)
 			pv.Spec.VolumeMode = &block
 		}, true, "is not a block device"},
-		{"file system in volumeDevices", local(dir), true,
+		{"file system in volumeDevices", at(dir), true,
 			"volume v has volumeMode Filesystem, but is specified in volumeDevices"},
+		{"not there", func(c *v1.PersistentVolumeClaim, _ *v1.PersistentVolume) { c.Name = "other" }, false,
+			`error processing PVC ns/data: failed to fetch PVC from API server: persistentvolumeclaims "data" not ` +
+				`found`},
 		{"not bound", func(c *v1.PersistentVolumeClaim, pv *v1.PersistentVolume) {
-			local(dir)(c, pv)
+			at(dir)(c, pv)
 			c.Status.Phase = v1.ClaimPending
 		}, false, "error processing PVC ns/data: PVC is not bound"},
 		{"bound to another", func(c *v1.PersistentVolumeClaim, pv *v1.PersistentVolume) {
-			local(dir)(c, pv)
+			at(dir)(c, pv)
 			pv.Spec.ClaimRef.UID = "x"
 		}, false, "is not the claim volume pv is bound to"},
 		{"iscsi", func(_ *v1.PersistentVolumeClaim, pv *v1.PersistentVolume) {
@@ -102,12 +126,11 @@ func TestVolumes(t *testing.T) {
 				[]v1.VolumeDevice{{Name: "v"}}
 		}
 		o := bound(c.change)
-		typ := Plugin{Claims: o, Mounts: mount.DirMounter{},
-			Labels: func() (map[string]string, bool) { return map[string]string{"zone": "a"}, true }}
 		v := &v1.Volume{Name: "v",
 			VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{
 				ClaimName: "data"}}}
-		_, err := typ.SetUp(t.Context(), volume.MounterArgs{Pod: pod, Volume: v, Dir: filepath.Join(t.TempDir(), "v")})
+		_, err := setUp(t, o, mount.DirMounter{}, volume.MounterArgs{Pod: pod, Spec: volume.Spec{Volume: v},
+			Dir: filepath.Join(t.TempDir(), "v")})
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
@@ -120,19 +143,18 @@ func TestServersDirectoryIsMountedWithItsOptions(t *testing.T) {
 			[]string{"hard", "nfsvers=4.2"}
 	})
 	s := &fakeNFS{}
-	typ := Plugin{Claims: o, Mounts: s}
 	v := &v1.Volume{Name: "v",
 		VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data",
 			ReadOnly: true}}}
 	dir := filepath.Join(t.TempDir(), "v")
-	m, err := typ.SetUp(t.Context(), volume.MounterArgs{Pod: volumetest.Pod(), Volume: v, Dir: dir})
+	m, err := setUp(t, o, s, volume.MounterArgs{Pod: volumetest.Pod(), Spec: volume.Spec{Volume: v}, Dir: dir})
 	if err != nil || m.Path != dir || !m.ReadOnly {
 		t.Errorf("got %+v %v, want no error, Path %v and ReadOnly true", m, err, dir)
 	}
 	if !slices.Equal(s.asked, []string{"nfs [fd00::1]:/export hard nfsvers=4.2 ro"}) {
 		t.Errorf("mounted %q", s.asked)
 	}
-	if err := typ.TearDown(t.Context(), dir); err != nil {
+	if err := (nfs.Plugin{Mounts: s}).TearDown(t.Context(), volume.UnmounterArgs{Dir: dir}); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {

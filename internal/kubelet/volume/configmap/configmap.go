@@ -28,15 +28,12 @@ func (Plugin) Name() string { return "configMap" }
 // Dir is the plugin's directory.
 func (Plugin) Dir() string { return "kubernetes.io~configmap" }
 
-// CanSupport tells whether the volume is a configMap.
-func (Plugin) CanSupport(v *v1.Volume) bool { return v.ConfigMap != nil }
-
 // RequiresRemount is true: the files follow the object.
-func (Plugin) RequiresRemount() bool { return true }
+func (Plugin) RequiresRemount(volume.Spec) bool { return true }
 
 // SetUp writes the files.
 func (t Plugin) SetUp(ctx context.Context, a volume.MounterArgs) (volume.Mounted, error) {
-	s := a.Volume.ConfigMap
+	s := a.Spec.Volume.ConfigMap
 	mode := v1.ConfigMapVolumeSourceDefaultMode
 	if s.DefaultMode != nil {
 		mode = *s.DefaultMode
@@ -49,12 +46,14 @@ func (t Plugin) SetUp(ctx context.Context, a volume.MounterArgs) (volume.Mounted
 	if err := atomicwriter.WriteVolume(t.Mounts, a, false, p); err != nil {
 		return volume.Mounted{}, err
 	}
-	return volume.Mounted{Name: a.Volume.Name, Type: t.Name(), Path: a.Dir, ReadOnly: true,
+	return volume.Mounted{Path: a.Dir, ReadOnly: true,
 		Size: volume.SizeOfFiles}, nil
 }
 
 // TearDown removes the directory.
-func (t Plugin) TearDown(_ context.Context, dir string) error { return volumedir.Remove(t.Mounts, dir) }
+func (t Plugin) TearDown(_ context.Context, a volume.UnmounterArgs) error {
+	return volumedir.Remove(t.Mounts, a.Dir)
+}
 
 // Read makes the files of a ConfigMap. With Optional an object or key that is not there gives no
 // files.

@@ -27,15 +27,12 @@ func (Plugin) Name() string { return "downwardAPI" }
 // Dir is the plugin's directory.
 func (Plugin) Dir() string { return "kubernetes.io~downward-api" }
 
-// CanSupport tells whether the volume is a downwardAPI.
-func (Plugin) CanSupport(v *v1.Volume) bool { return v.DownwardAPI != nil }
-
 // RequiresRemount is true: labels and annotations change.
-func (Plugin) RequiresRemount() bool { return true }
+func (Plugin) RequiresRemount(volume.Spec) bool { return true }
 
 // SetUp writes the files.
 func (t Plugin) SetUp(_ context.Context, a volume.MounterArgs) (volume.Mounted, error) {
-	s := a.Volume.DownwardAPI
+	s := a.Spec.Volume.DownwardAPI
 	mode := v1.DownwardAPIVolumeSourceDefaultMode
 	if s.DefaultMode != nil {
 		mode = *s.DefaultMode
@@ -47,12 +44,14 @@ func (t Plugin) SetUp(_ context.Context, a volume.MounterArgs) (volume.Mounted, 
 	if err := atomicwriter.WriteVolume(t.Mounts, a, true, p); err != nil {
 		return volume.Mounted{}, err
 	}
-	return volume.Mounted{Name: a.Volume.Name, Type: t.Name(), Path: a.Dir, ReadOnly: true,
+	return volume.Mounted{Path: a.Dir, ReadOnly: true,
 		Size: volume.SizeOfFiles}, nil
 }
 
 // TearDown removes the directory.
-func (t Plugin) TearDown(_ context.Context, dir string) error { return volumedir.Remove(t.Mounts, dir) }
+func (t Plugin) TearDown(_ context.Context, a volume.UnmounterArgs) error {
+	return volumedir.Remove(t.Mounts, a.Dir)
+}
 
 // Read makes the files of downward API items.
 func Read(pod *v1.Pod, allocatable v1.ResourceList, items []v1.DownwardAPIVolumeFile,

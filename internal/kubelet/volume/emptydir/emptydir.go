@@ -28,21 +28,16 @@ func (Plugin) Name() string { return "emptyDir" }
 // Dir is the plugin's directory.
 func (Plugin) Dir() string { return "kubernetes.io~empty-dir" }
 
-// CanSupport tells whether the volume is an emptyDir. A volume without any source is one too.
-func (Plugin) CanSupport(v *v1.Volume) bool {
-	return v.EmptyDir != nil || v.VolumeSource == v1.VolumeSource{}
-}
-
 // RequiresRemount is false: what is in the volume is the Pod's.
-func (Plugin) RequiresRemount() bool { return false }
+func (Plugin) RequiresRemount(volume.Spec) bool { return false }
 
 // SetUp makes the directory.
 func (t Plugin) SetUp(_ context.Context, a volume.MounterArgs) (volume.Mounted, error) {
-	e := a.Volume.EmptyDir
+	e := a.Spec.Volume.EmptyDir
 	if e == nil {
 		e = &v1.EmptyDirVolumeSource{}
 	}
-	out := volume.Mounted{Name: a.Volume.Name, Type: t.Name(), Path: a.Dir, Size: volume.SizeOfFiles}
+	out := volume.Mounted{Path: a.Dir, Size: volume.SizeOfFiles}
 	if done, err := t.ready(a, e.Medium); err != nil || done {
 		return out, err
 	}
@@ -64,14 +59,14 @@ func (t Plugin) SetUp(_ context.Context, a volume.MounterArgs) (volume.Mounted, 
 		return volume.Mounted{}, err
 	}
 	// The volume is new: fsGroupChangePolicy has no say.
-	if err := fsgroup.ChangeOwnership(a.Dir, fsgroup.FSGroup(a.Pod), false); err != nil {
+	if err := fsgroup.ChangeOwnership(a.Dir, a.FSGroup, false); err != nil {
 		return volume.Mounted{}, err
 	}
 	return out, markReady(a)
 }
 
-// readyFile, in the volume's Meta, tells that the volume was set up: from then on groups and modes
-// are the Pod's.
+// readyFile, in the volume's MetaDir, tells that the volume was set up: from then on groups and
+// modes are the Pod's.
 const readyFile = "ready"
 
 // ready tells whether an earlier kubelet has set the volume up, and it is still there.
@@ -100,4 +95,6 @@ func markReady(a volume.MounterArgs) error {
 }
 
 // TearDown removes the directory with all it holds.
-func (t Plugin) TearDown(_ context.Context, dir string) error { return volumedir.Remove(t.Mounts, dir) }
+func (t Plugin) TearDown(_ context.Context, a volume.UnmounterArgs) error {
+	return volumedir.Remove(t.Mounts, a.Dir)
+}

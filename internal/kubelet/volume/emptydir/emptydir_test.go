@@ -28,8 +28,9 @@ func TestAnEmptyDirIsGivenToTheGroupOnce(t *testing.T) {
 		pod.Spec.SecurityContext = &v1.PodSecurityContext{FSGroup: &group, FSGroupChangePolicy: &policy}
 		a := volume.MounterArgs{
 			Pod: pod, Dir: filepath.Join(root, "v"), MetaDir: filepath.Join(root, "meta"),
-			Volume: &v1.Volume{Name: "v",
-				VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: medium}}},
+			FSGroup: &group,
+			Spec: volume.Spec{Volume: &v1.Volume{Name: "v",
+				VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: medium}}}},
 		}
 		typ := Plugin{Mounts: mount.Mounter{}}
 		setUp := func(want string) {
@@ -54,11 +55,11 @@ func TestAnEmptyDirIsGivenToTheGroupOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		setUp("99 drwx------")
-		if err := typ.TearDown(t.Context(), a.Dir); err != nil {
+		if err := typ.TearDown(t.Context(), volume.UnmounterArgs{Dir: a.Dir}); err != nil {
 			t.Fatal(err)
 		}
 		setUp("2345 " + sticky + "rwxrwxrwx") // gone without its mark: made anew
-		if err := typ.TearDown(t.Context(), a.Dir); err != nil {
+		if err := typ.TearDown(t.Context(), volume.UnmounterArgs{Dir: a.Dir}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -40,7 +40,7 @@ func FSGroup(pod *v1.Pod) *int64 {
 // OnRootMismatch finds that its top is the group's already.
 // https://kubernetes.io/docs/tasks/configure-pod-container/security-context/#configure-volume-permission-and-ownership-change-policy-for-pods
 func SetVolumeOwnership(a volume.MounterArgs, dir string, readOnly bool) error {
-	group := FSGroup(a.Pod)
+	group := a.FSGroup
 	if group == nil {
 		return nil
 	}

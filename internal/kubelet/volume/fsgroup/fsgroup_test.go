@@ -41,7 +41,7 @@ func TestPolicy(t *testing.T) {
 		}
 		pod := &v1.Pod{
 			Spec: v1.PodSpec{SecurityContext: &v1.PodSecurityContext{FSGroup: &group, FSGroupChangePolicy: c.policy}}}
-		if err := SetVolumeOwnership(volume.MounterArgs{Pod: pod}, dir, false); err != nil {
+		if err := SetVolumeOwnership(volume.MounterArgs{Pod: pod, FSGroup: &group}, dir, false); err != nil {
 			t.Fatal(err)
 		}
 		got := describe(t, file)

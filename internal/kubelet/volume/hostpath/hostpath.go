@@ -27,23 +27,23 @@ func (Plugin) Name() string { return "hostPath" }
 // Dir is empty: the volume is not below the Pod's directory.
 func (Plugin) Dir() string { return "" }
 
-// CanSupport tells whether the volume is a hostPath.
-func (Plugin) CanSupport(v *v1.Volume) bool { return v.HostPath != nil }
-
 // RequiresRemount is false.
-func (Plugin) RequiresRemount() bool { return false }
+func (Plugin) RequiresRemount(volume.Spec) bool { return false }
 
 // SetUp checks the path, and makes it for the two types that ask for that.
-func (t Plugin) SetUp(_ context.Context, a volume.MounterArgs) (volume.Mounted, error) {
-	h := a.Volume.HostPath
+func (Plugin) SetUp(_ context.Context, a volume.MounterArgs) (volume.Mounted, error) {
+	h := a.Spec.Volume.HostPath
+	if pv := a.Spec.PersistentVolume; pv != nil {
+		h = pv.Spec.HostPath
+	}
 	if err := Check(h.Path, h.Type); err != nil {
 		return volume.Mounted{}, err
 	}
-	return volume.Mounted{Name: a.Volume.Name, Type: t.Name(), Path: h.Path}, nil
+	return volume.Mounted{Path: h.Path, ReadOnly: a.Spec.ReadOnly, Device: a.Spec.Block()}, nil
 }
 
 // TearDown does nothing: the path is the node's.
-func (Plugin) TearDown(context.Context, string) error { return nil }
+func (Plugin) TearDown(context.Context, volume.UnmounterArgs) error { return nil }
 
 // Check verifies that the path is of the type, or makes it. A nil or empty type takes anything,
 // also a path that is not there.

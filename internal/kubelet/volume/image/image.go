@@ -7,8 +7,6 @@ package image
 import (
 	"context"
 
-	v1 "k8s.io/api/core/v1"
-
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
 )
 
@@ -21,18 +19,15 @@ func (Plugin) Name() string { return "image" }
 // Dir is empty.
 func (Plugin) Dir() string { return "" }
 
-// CanSupport tells whether the volume is an image.
-func (Plugin) CanSupport(v *v1.Volume) bool { return v.Image != nil }
-
 // RequiresRemount is false: an image volume keeps its content for the life of the container.
-func (Plugin) RequiresRemount() bool { return false }
+func (Plugin) RequiresRemount(volume.Spec) bool { return false }
 
 // SetUp names the image; pulling it is image/pull's part.
-func (t Plugin) SetUp(_ context.Context, a volume.MounterArgs) (volume.Mounted, error) {
-	i := a.Volume.Image
-	return volume.Mounted{Name: a.Volume.Name, Type: t.Name(), Image: i.Reference, PullPolicy: i.PullPolicy,
+func (Plugin) SetUp(_ context.Context, a volume.MounterArgs) (volume.Mounted, error) {
+	i := a.Spec.Volume.Image
+	return volume.Mounted{Image: i.Reference, PullPolicy: i.PullPolicy,
 		ReadOnly: true}, nil
 }
 
 // TearDown does nothing.
-func (Plugin) TearDown(context.Context, string) error { return nil }
+func (Plugin) TearDown(context.Context, volume.UnmounterArgs) error { return nil }

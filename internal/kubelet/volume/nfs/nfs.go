@@ -11,14 +11,9 @@ import (
 	"net/netip"
 	"os"
 
-	v1 "k8s.io/api/core/v1"
-
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/volumedir"
 )
-
-// Dir is the plugin's directory.
-const Dir = "kubernetes.io~nfs"
 
 // Plugin is nfs.
 type Plugin struct{ Mounts volume.Mounter }
@@ -27,52 +22,55 @@ type Plugin struct{ Mounts volume.Mounter }
 func (Plugin) Name() string { return "nfs" }
 
 // Dir is the plugin's directory.
-func (Plugin) Dir() string { return Dir }
-
-// CanSupport tells whether the volume is of a server.
-func (Plugin) CanSupport(v *v1.Volume) bool { return v.NFS != nil }
+func (Plugin) Dir() string { return "kubernetes.io~nfs" }
 
 // RequiresRemount is false.
-func (Plugin) RequiresRemount() bool { return false }
+func (Plugin) RequiresRemount(volume.Spec) bool { return false }
 
 // SetUp mounts the volume.
 func (t Plugin) SetUp(_ context.Context, a volume.MounterArgs) (volume.Mounted, error) {
-	n := a.Volume.NFS
-	m := volume.Mounted{Name: a.Volume.Name, Type: t.Name(), Path: a.Dir, ReadOnly: n.ReadOnly,
-		Size: volume.SizeOfMount}
-	return m, Mount(t.Mounts, a.Dir, Export{Server: n.Server, Path: n.Path, ReadOnly: n.ReadOnly})
+	n := a.Spec.Volume.NFS
+	if pv := a.Spec.PersistentVolume; pv != nil {
+		n = pv.Spec.NFS
+	}
+	readOnly := n.ReadOnly || a.Spec.ReadOnly
+	m := volume.Mounted{Path: a.Dir, ReadOnly: readOnly, Size: volume.SizeOfMount}
+	return m, mountExport(t.Mounts, a.Dir, export{server: n.Server, path: n.Path, readOnly: readOnly,
+		options: a.MountOptions})
 }
 
 // TearDown unmounts the volume and removes the directory it was mounted on.
-func (t Plugin) TearDown(_ context.Context, dir string) error { return volumedir.Remove(t.Mounts, dir) }
+func (t Plugin) TearDown(_ context.Context, a volume.UnmounterArgs) error {
+	return volumedir.Remove(t.Mounts, a.Dir)
+}
 
-// Export is a directory of a server.
-type Export struct {
-	Server, Path string
-	ReadOnly     bool
-	Options      []string // of mount(8)
+// export is a directory of a server.
+type export struct {
+	server, path string
+	readOnly     bool
+	options      []string // of mount(8)
 }
 
 // source is server:path; a bare IPv6 address stands in brackets.
-func (e Export) source() string {
-	server := e.Server
+func (e export) source() string {
+	server := e.server
 	if ip, err := netip.ParseAddr(server); err == nil && ip.Is6() {
 		server = "[" + server + "]"
 	}
-	return server + ":" + e.Path
+	return server + ":" + e.path
 }
 
-// Mount mounts the export on dir. It can be repeated. The server owns the files: no fsGroup is
-// applied.
-func Mount(m volume.Mounter, dir string, e Export) error {
+// mountExport mounts the export on dir. It can be repeated. The server owns the files: no fsGroup
+// is applied.
+func mountExport(m volume.Mounter, dir string, e export) error {
 	if mounted, err := m.IsMountPoint(dir); err != nil || mounted {
 		return err
 	}
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return err
 	}
-	options := e.Options
-	if e.ReadOnly {
+	options := e.options
+	if e.readOnly {
 		options = append(options[:len(options):len(options)], "ro")
 	}
 	if err := m.Mount(e.source(), dir, "nfs", options); err != nil {

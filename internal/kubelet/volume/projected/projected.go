@@ -2,7 +2,7 @@
 // service-account tokens, authorities and certificates in one directory.
 //
 // In: objects from the cache, tokens from the API server. Out: files in memory that follow their
-// sources; Mounted.Again is when a token has to be renewed.
+// sources; Mounted.RefreshAt is when a token has to be renewed.
 package projected
 
 import (
@@ -21,7 +21,6 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/volume/atomicwriter"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/configmap"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/downwardapi"
-	"github.com/gantry-project/gantry/internal/kubelet/volume/fsgroup"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/secret"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/volumedir"
 )
@@ -53,19 +52,16 @@ func (Plugin) Name() string { return "projected" }
 // Dir is the plugin's directory.
 func (Plugin) Dir() string { return "kubernetes.io~projected" }
 
-// CanSupport tells whether the volume is projected.
-func (Plugin) CanSupport(v *v1.Volume) bool { return v.Projected != nil }
-
 // RequiresRemount is true.
-func (Plugin) RequiresRemount() bool { return true }
+func (Plugin) RequiresRemount(volume.Spec) bool { return true }
 
 // SetUp writes the files. Sources are read in order, so a later one wins a path.
 func (t Plugin) SetUp(ctx context.Context, a volume.MounterArgs) (volume.Mounted, error) {
-	out := volume.Mounted{Name: a.Volume.Name, Type: t.Name(), Path: a.Dir, ReadOnly: true, Size: volume.SizeOfFiles}
+	out := volume.Mounted{Path: a.Dir, ReadOnly: true, Size: volume.SizeOfFiles}
 	p := volume.Payload{}
 	var bad []error
-	for i := range a.Volume.Projected.Sources {
-		files, refreshAt, err := t.source(ctx, a, &a.Volume.Projected.Sources[i])
+	for i := range a.Spec.Volume.Projected.Sources {
+		files, refreshAt, err := t.source(ctx, a, &a.Spec.Volume.Projected.Sources[i])
 		if err != nil {
 			bad = append(bad, err)
 			continue
@@ -82,16 +78,16 @@ func (t Plugin) SetUp(ctx context.Context, a volume.MounterArgs) (volume.Mounted
 }
 
 // TearDown removes the directory and forgets its tokens.
-func (t Plugin) TearDown(_ context.Context, dir string) error {
-	t.tokens.forget(dir)
-	return volumedir.Remove(t.mounts, dir)
+func (t Plugin) TearDown(_ context.Context, a volume.UnmounterArgs) error {
+	t.tokens.forget(a.Dir)
+	return volumedir.Remove(t.mounts, a.Dir)
 }
 
 func (t Plugin) source(ctx context.Context, a volume.MounterArgs,
 	s *v1.VolumeProjection) (volume.Payload, time.Time, error) {
 	mode := v1.ProjectedVolumeSourceDefaultMode
-	if a.Volume.Projected.DefaultMode != nil {
-		mode = *a.Volume.Projected.DefaultMode
+	if a.Spec.Volume.Projected.DefaultMode != nil {
+		mode = *a.Spec.Volume.Projected.DefaultMode
 	}
 	switch {
 	case s.ConfigMap != nil:
@@ -115,7 +111,7 @@ func (t Plugin) source(ctx context.Context, a volume.MounterArgs,
 	case s.PodCertificate != nil:
 		return t.certificate(ctx, a, s.PodCertificate, mode)
 	}
-	return nil, time.Time{}, fmt.Errorf("projected volume %q has a source that names nothing", a.Volume.Name)
+	return nil, time.Time{}, fmt.Errorf("projected volume %q has a source that names nothing", a.Spec.Volume.Name)
 }
 
 // certificate is the files of a key and its chain (KEP-4317).
@@ -126,7 +122,7 @@ func (t Plugin) certificate(ctx context.Context, a volume.MounterArgs, s *v1.Pod
 	}
 	// Paths of a volume are its sources' own.
 	c, err := t.certs.Credential(ctx, a.Pod,
-		strings.Join([]string{a.Volume.Name, s.CredentialBundlePath, s.KeyPath, s.CertificateChainPath}, "|"), s)
+		strings.Join([]string{a.Spec.Volume.Name, s.CredentialBundlePath, s.KeyPath, s.CertificateChainPath}, "|"), s)
 	if err != nil {
 		return nil, time.Time{}, err
 	}
@@ -134,16 +130,16 @@ func (t Plugin) certificate(ctx context.Context, a volume.MounterArgs, s *v1.Pod
 	for path, data := range map[string][]byte{s.CredentialBundlePath: slices.Concat(c.Key, c.Chain), s.KeyPath: c.Key,
 		s.CertificateChainPath: c.Chain} {
 		if path != "" {
-			p[path] = fileForPod(a.Pod, data, mode)
+			p[path] = fileForPod(a, data, mode)
 		}
 	}
 	return p, c.RefreshAt, nil
 }
 
 // fileForPod is a file that only the Pod's user may read where the Pod has one.
-func fileForPod(pod *v1.Pod, data []byte, mode int32) volume.File {
-	f := volume.File{Data: data, Mode: mode, User: volume.TokenOwner(pod)}
-	if f.User != nil || fsgroup.FSGroup(pod) != nil {
+func fileForPod(a volume.MounterArgs, data []byte, mode int32) volume.File {
+	f := volume.File{Data: data, Mode: mode, User: volume.TokenOwner(a.Pod)}
+	if f.User != nil || a.FSGroup != nil {
 		f.Mode = 0o600
 	}
 	return f
@@ -162,7 +158,7 @@ func (t Plugin) trustAnchors(ctx context.Context, a volume.MounterArgs, s *v1.Cl
 	if err != nil {
 		return nil, err
 	}
-	return volume.Payload{s.Path: fileForPod(a.Pod, text, mode)}, nil
+	return volume.Payload{s.Path: fileForPod(a, text, mode)}, nil
 }
 
 func (t Plugin) token(ctx context.Context, a volume.MounterArgs, s *v1.ServiceAccountTokenProjection,
@@ -171,5 +167,5 @@ func (t Plugin) token(ctx context.Context, a volume.MounterArgs, s *v1.ServiceAc
 	if err != nil {
 		return nil, time.Time{}, fmt.Errorf("failed to fetch token: %w", err)
 	}
-	return volume.Payload{s.Path: fileForPod(a.Pod, []byte(text), mode)}, refreshAt, nil
+	return volume.Payload{s.Path: fileForPod(a, []byte(text), mode)}, refreshAt, nil
 }

@@ -14,12 +14,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
-	"github.com/gantry-project/gantry/internal/kubelet/volume/claim"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/configmap"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/downwardapi"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/emptydir"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/fsgroup"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/hostpath"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/image"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/local"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/nfs"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/projected"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/secret"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/volumetest"
@@ -32,6 +34,15 @@ func mounts() volume.Mounter {
 		return mount.Mounter{}
 	}
 	return mount.DirMounter{}
+}
+
+// noServer mounts nothing: what an NFS server would show is the directory itself.
+type noServer struct{ mount.DirMounter }
+
+func (noServer) Mount(string, string, string, []string) error { return nil }
+
+func spec(source v1.VolumeSource) volume.Spec {
+	return volume.Spec{Volume: &v1.Volume{Name: "v", VolumeSource: source}}
 }
 
 func named(name string) v1.LocalObjectReference { return v1.LocalObjectReference{Name: name} }
@@ -52,13 +63,10 @@ func TestTypes(t *testing.T) {
 	o.SetConfig("cfg", "a", "1")
 	o.SetSecret("sec", "s", "2")
 	host := t.TempDir()
-	bound := volumetest.NewObjects()
-	bound.Claims["ns/data"] = &v1.PersistentVolumeClaim{Spec: v1.PersistentVolumeClaimSpec{VolumeName: "pv"},
-		Status: v1.PersistentVolumeClaimStatus{Phase: v1.ClaimBound}}
-	bound.Volumes["pv"] = &v1.PersistentVolume{Spec: v1.PersistentVolumeSpec{
-		ClaimRef:               &v1.ObjectReference{},
-		PersistentVolumeSource: v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: host}},
-	}}
+	behind := func(source v1.PersistentVolumeSource) *v1.PersistentVolume {
+		return &v1.PersistentVolume{Spec: v1.PersistentVolumeSpec{PersistentVolumeSource: source}}
+	}
+	claimed := v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}
 	same := map[string]string{"labels": `app="x"`, "cpu": "2"}
 	for name, s := range map[string]volumetest.Subject{
 		"emptyDir": {Plugin: emptydir.Plugin{Mounts: mounts()},
@@ -69,9 +77,18 @@ func TestTypes(t *testing.T) {
 		"no source": {Plugin: emptydir.Plugin{Mounts: mounts()}, Writable: true, Size: volume.SizeOfFiles},
 		"hostPath": {Plugin: hostpath.Plugin{},
 			Volume: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: host}}, Writable: true},
-		"local claim": {Plugin: claim.Plugin{Claims: bound, Mounts: mounts()},
-			Volume:   v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}},
-			Writable: true, Elsewhere: true, Size: volume.SizeOfMount},
+		"hostPath claim": {Plugin: hostpath.Plugin{}, Volume: claimed,
+			PersistentVolume: behind(v1.PersistentVolumeSource{HostPath: &v1.HostPathVolumeSource{Path: host}}),
+			Writable:         true},
+		"local claim": {Plugin: local.Plugin{}, Volume: claimed,
+			PersistentVolume: behind(v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: host}}),
+			Writable:         true, Elsewhere: true, Size: volume.SizeOfMount},
+		"nfs": {Plugin: nfs.Plugin{Mounts: noServer{}},
+			Volume:   v1.VolumeSource{NFS: &v1.NFSVolumeSource{Server: "s", Path: "/x"}},
+			Writable: true, Size: volume.SizeOfMount},
+		"nfs claim": {Plugin: nfs.Plugin{Mounts: noServer{}}, Volume: claimed,
+			PersistentVolume: behind(v1.PersistentVolumeSource{NFS: &v1.NFSVolumeSource{Server: "s", Path: "/x"}}),
+			Writable:         true, Size: volume.SizeOfMount},
 		"image": {Plugin: image.Plugin{}, Volume: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "app:1"}}},
 		"configMap": {
 			Plugin:  configmap.Plugin{Mounts: mounts(), Objects: o},
@@ -131,7 +148,7 @@ func TestSecretsStayInMemory(t *testing.T) {
 		node := volume.NodeView{Allocatable: v1.ResourceList{v1.ResourceMemory: resource.MustParse("8Mi"),
 			v1.ResourceCPU: resource.MustParse("1")}}
 		if _, err := tc.t.SetUp(t.Context(),
-			volume.MounterArgs{Pod: volumetest.Pod(), Volume: &v1.Volume{Name: "v", VolumeSource: tc.v}, Dir: dir,
+			volume.MounterArgs{Pod: volumetest.Pod(), Spec: spec(tc.v), Dir: dir,
 				Node: node}); err != nil {
 			t.Errorf("%s: got error %v, want none", name, err)
 			continue
@@ -147,7 +164,7 @@ func TestSecretsStayInMemory(t *testing.T) {
 		if size := st.Blocks * uint64(st.Bsize); size != want {
 			t.Errorf("%s may grow to %d, want %d", name, size, want)
 		}
-		if err := tc.t.TearDown(t.Context(), dir); err != nil {
+		if err := tc.t.TearDown(t.Context(), volume.UnmounterArgs{Dir: dir}); err != nil {
 			t.Errorf("%s: got error %v, want none", name, err)
 		}
 	}
@@ -189,21 +206,17 @@ func TestErrorsReadAsUpstreams(t *testing.T) {
 				{ConfigMap: &v1.ConfigMapProjection{LocalObjectReference: named("no")}},
 				{Secret: &v1.SecretProjection{LocalObjectReference: named("no")}},
 			}}}, `[configmap "no" not found, secret "no" not found]`},
-		"unbound claim": {claim.Plugin{Claims: o, Mounts: mounts()},
-			v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}},
-			`error processing PVC ns/data: failed to fetch PVC from API server: persistentvolumeclaims "data" not ` +
-				`found`},
 		"huge pages": {emptydir.Plugin{Mounts: mounts()},
 			v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: "HugePages"}},
 			`hugePages storage requested, but there is no resource request for huge pages`},
 	} {
 		dir := filepath.Join(t.TempDir(), "v")
 		_, err := tc.t.SetUp(t.Context(),
-			volume.MounterArgs{Pod: volumetest.Pod(), Volume: &v1.Volume{Name: "v", VolumeSource: tc.v}, Dir: dir})
+			volume.MounterArgs{Pod: volumetest.Pod(), Spec: spec(tc.v), Dir: dir})
 		if (err == nil) != (tc.err == "") || err != nil && err.Error() != tc.err {
 			t.Errorf("%s: %v, want %s", name, err, tc.err)
 		}
-		if err := tc.t.TearDown(t.Context(), dir); err != nil {
+		if err := tc.t.TearDown(t.Context(), volume.UnmounterArgs{Dir: dir}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -227,8 +240,8 @@ func TestModesAndGroup(t *testing.T) {
 	}}}
 	check := func(when string, want map[string]string) {
 		t.Helper()
-		if _, err := typ.SetUp(t.Context(), volume.MounterArgs{Pod: p, Volume: &v1.Volume{Name: "v", VolumeSource: v},
-			Dir: dir}); err != nil {
+		if _, err := typ.SetUp(t.Context(), volume.MounterArgs{Pod: p, Spec: spec(v), Dir: dir,
+			FSGroup: fsgroup.FSGroup(p)}); err != nil {
 			t.Fatal(err)
 		}
 		for name, text := range want {
@@ -241,7 +254,7 @@ func TestModesAndGroup(t *testing.T) {
 				t.Errorf("%s, %s: %s, want %s", when, name, got, text)
 			}
 		}
-		if err := typ.TearDown(t.Context(), dir); err != nil {
+		if err := typ.TearDown(t.Context(), volume.UnmounterArgs{Dir: dir}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -263,11 +276,11 @@ func TestTokenIsRenewedInTime(t *testing.T) {
 		typ := projected.New(mount.DirMounter{}, o, o)
 		seconds := int64(600)
 		a := volume.MounterArgs{Pod: volumetest.Pod(), Dir: filepath.Join(t.TempDir(), "v"),
-			Volume: &v1.Volume{Name: "v", VolumeSource: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{
+			Spec: spec(v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{
 				Sources: []v1.VolumeProjection{
 					{ServiceAccountToken: &v1.ServiceAccountTokenProjection{Path: "token", Audience: "vault",
 						ExpirationSeconds: &seconds}}},
-			}}}}
+			}})}
 		read := func(want string) volume.Mounted {
 			t.Helper()
 			m, err := typ.SetUp(t.Context(), a)

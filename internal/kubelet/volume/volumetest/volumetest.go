@@ -23,6 +23,8 @@ import (
 type Subject struct {
 	Plugin volume.Plugin
 	Volume v1.VolumeSource
+	// PersistentVolume is what is behind Volume when that is a claim.
+	PersistentVolume *v1.PersistentVolume
 	// Content is what a container reads, by path in the volume; nil when the type does not fill it.
 	Content map[string]string
 	// Change alters what the content comes from and returns the content from then on; nil when the
@@ -40,18 +42,18 @@ type Subject struct {
 // Run proves what all types promise.
 func Run(t *testing.T, s Subject) {
 	v := &v1.Volume{Name: "v", VolumeSource: s.Volume}
-	t.Run("owns its volumes only", func(t *testing.T) {
-		other := &v1.Volume{VolumeSource: v1.VolumeSource{ISCSI: &v1.ISCSIVolumeSource{}}}
-		if s.Plugin.Name() == "" || !s.Plugin.CanSupport(v) || s.Plugin.CanSupport(other) {
-			t.Errorf("type %q owns its volume: %v, one of another type: %v", s.Plugin.Name(), s.Plugin.CanSupport(v),
-				s.Plugin.CanSupport(other))
+	t.Run("is found by its name", func(t *testing.T) {
+		m := volume.PluginMgr{{Plugin: s.Plugin, Inline: true, PersistentVolume: true}}
+		if _, err := m.FindPluginBySpec(Pod(), s.spec(v)); err != nil {
+			t.Errorf("type %q does not serve its own volume: %v", s.Plugin.Name(), err)
 		}
-		if (s.Change != nil) != s.Plugin.RequiresRemount() {
-			t.Errorf("Refreshes is %v", s.Plugin.RequiresRemount())
+		if got := s.Plugin.RequiresRemount(s.spec(v)); got != (s.Change != nil) {
+			t.Errorf("RequiresRemount is %v, want %v", got, s.Change != nil)
 		}
 	})
 	t.Run("tearing down nothing", func(t *testing.T) {
-		if err := s.Plugin.TearDown(t.Context(), filepath.Join(t.TempDir(), "none")); err != nil {
+		if err := s.Plugin.TearDown(t.Context(), volume.UnmounterArgs{Dir: filepath.Join(t.TempDir(), "none")}); err !=
+			nil {
 			t.Error(err)
 		}
 	})
@@ -65,7 +67,7 @@ func Run(t *testing.T, s Subject) {
 				if _, err := s.Plugin.SetUp(t.Context(), a); err != nil {
 					t.Error(err)
 				}
-				if err := s.Plugin.TearDown(t.Context(), a.Dir); err != nil {
+				if err := s.Plugin.TearDown(t.Context(), volume.UnmounterArgs{Dir: a.Dir}); err != nil {
 					t.Error(err)
 				}
 			})
@@ -86,14 +88,14 @@ func (s Subject) lifecycle(t *testing.T, v *v1.Volume) {
 	}
 	m := setUp()
 	t.Cleanup(func() {
-		if err := s.Plugin.TearDown(context.WithoutCancel(t.Context()), a.Dir); err != nil {
+		if err := s.Plugin.TearDown(context.WithoutCancel(t.Context()), volume.UnmounterArgs{Dir: a.Dir}); err != nil {
 			t.Error(err)
 		}
 	})
 	if m.Size != s.Size {
 		t.Errorf("measured by %d, want %d", m.Size, s.Size)
 	}
-	if m.Name != v.Name || m.Path == "" && m.Image == "" {
+	if m.Path == "" && m.Image == "" {
 		t.Errorf("mounted %+v", m)
 	}
 	if s.Plugin.Dir() != "" && !s.Elsewhere && m.Path != a.Dir {
@@ -120,7 +122,7 @@ func (s Subject) lifecycle(t *testing.T, v *v1.Volume) {
 		s.compare(t, m, content)
 	}
 	for range 2 {
-		if err := s.Plugin.TearDown(t.Context(), a.Dir); err != nil {
+		if err := s.Plugin.TearDown(t.Context(), volume.UnmounterArgs{Dir: a.Dir}); err != nil {
 			t.Errorf("tear down: %v", err)
 		}
 	}
@@ -131,10 +133,14 @@ func (s Subject) lifecycle(t *testing.T, v *v1.Volume) {
 
 func (s Subject) args(v *v1.Volume, dir string) volume.MounterArgs {
 	return volume.MounterArgs{
-		Pod: Pod(), Volume: v, Dir: filepath.Join(dir, v.Name),
+		Pod: Pod(), Spec: s.spec(v), Dir: filepath.Join(dir, v.Name),
 		Node: volume.NodeView{Allocatable: v1.ResourceList{v1.ResourceMemory: resource.MustParse("64Mi"),
 			v1.ResourceCPU: resource.MustParse("2")}},
 	}
+}
+
+func (s Subject) spec(v *v1.Volume) volume.Spec {
+	return volume.Spec{Volume: v, PersistentVolume: s.PersistentVolume}
 }
 
 func (s Subject) compare(t *testing.T, m volume.Mounted, want map[string]string) {

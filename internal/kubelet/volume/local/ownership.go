@@ -1,4 +1,4 @@
-package claim
+package local
 
 import (
 	"errors"
@@ -18,46 +18,33 @@ import (
 // other.
 var pathLocks = keymutex.NewHashed(0)
 
-// pathFile, in a volume's Meta, holds the path of a local volume that a Pod uses.
+// pathFile, in a volume's MetaDir, holds the path of a local volume that a Pod uses.
 const pathFile = "path"
 
-// setUpLocal checks a path of this node, and gives a directory to the Pod's group. name is the
-// PersistentVolume's.
-func setUpLocal(a volume.MounterArgs, m volume.Mounted, name string) error {
-	info, err := os.Stat(m.Path)
-	switch {
-	case err != nil:
-		return err
-	case m.Device && (info.Mode()&fs.ModeDevice == 0 || info.Mode()&fs.ModeCharDevice != 0):
-		return fmt.Errorf("path %s of a volume of mode Block is not a block device", m.Path)
-	case m.Device:
-		return nil
-	case !info.IsDir():
-		return fmt.Errorf("path %s of a volume of mode Filesystem is not a directory: block devices are not "+
-			"formatted and mounted by this node, mount it on a directory or use mode Block", m.Path)
-	}
-	pathLocks.LockKey(m.Path)
-	defer func() { _ = pathLocks.UnlockKey(m.Path) }() // never an error: this goroutine holds it
-	return chownIfUnused(a, m, name)
-}
+// formerDir is the directory that marks were kept in before local volumes had one of their own:
+// Pods that run through an upgrade have theirs there.
+const formerDir = "kubernetes.io~nfs"
 
 // chownIfUnused gives the directory to the Pod's group if no other Pod of this node uses it: group
 // and modes are not changed under a Pod that runs. A Pod that comes later and wants another group
 // is told so by an event.
-func chownIfUnused(a volume.MounterArgs, m volume.Mounted, name string) error {
+func chownIfUnused(a volume.MounterArgs, m volume.Mounted) error {
 	if a.MetaDir == "" {
 		return setOwnership(a, m)
 	}
 	mark := filepath.Join(a.MetaDir, pathFile)
-	if path, err := os.ReadFile(mark); err == nil && string(path) == m.Path {
-		return nil // set up before the kubelet was started anew
+	former := filepath.Join(filepath.Dir(filepath.Dir(a.MetaDir)), formerDir, filepath.Base(a.MetaDir), pathFile)
+	for _, file := range []string{mark, former} {
+		if path, err := os.ReadFile(file); err == nil && string(path) == m.Path {
+			return nil // set up before the kubelet was started anew
+		}
 	}
 	shared, err := usedByOther(a.MetaDir, m.Path)
 	if err != nil {
 		return err
 	}
 	if shared {
-		err = warnGroupKept(a, m, name)
+		err = warnGroupKept(a, m)
 	} else {
 		err = setOwnership(a, m)
 	}
@@ -82,9 +69,13 @@ func setOwnership(a volume.MounterArgs, m volume.Mounted) error {
 func usedByOther(meta, path string) (bool, error) {
 	plugin := filepath.Dir(meta)
 	pods := filepath.Dir(filepath.Dir(filepath.Dir(plugin)))
-	marks, err := fs.Glob(os.DirFS(pods), "*/plugins/"+filepath.Base(plugin)+"/*/"+pathFile)
-	if err != nil {
-		return false, err
+	var marks []string
+	for _, dir := range []string{filepath.Base(plugin), formerDir} {
+		found, err := fs.Glob(os.DirFS(pods), "*/plugins/"+dir+"/*/"+pathFile)
+		if err != nil {
+			return false, err
+		}
+		marks = append(marks, found...)
 	}
 	for _, mark := range marks {
 		other, err := os.ReadFile(filepath.Join(pods, mark))
@@ -99,8 +90,8 @@ func usedByOther(meta, path string) (bool, error) {
 }
 
 // warnGroupKept tells that the volume keeps another group than the Pod asks for.
-func warnGroupKept(a volume.MounterArgs, m volume.Mounted, name string) error {
-	want := fsgroup.FSGroup(a.Pod)
+func warnGroupKept(a volume.MounterArgs, m volume.Mounted) error {
+	want := a.FSGroup
 	if want == nil {
 		return nil
 	}
@@ -112,7 +103,7 @@ func warnGroupKept(a volume.MounterArgs, m volume.Mounted, name string) error {
 	if ok && int64(st.Gid) != *want && a.Event != nil {
 		a.Event("AlreadyMountedVolume",
 			fmt.Sprintf("The requested fsGroup is %d, but the volume %s has GID %d. The volume may not be shareable.",
-				*want, name, st.Gid))
+				*want, a.Spec.Name(), st.Gid))
 	}
 	return nil
 }

@@ -1,9 +1,10 @@
-package claim
+package local
 
 import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -11,7 +12,6 @@ import (
 
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/volumetest"
-	"github.com/gantry-project/gantry/internal/linux/mount"
 )
 
 // The group of a local volume is set for the first Pod of the node that uses it, and never under
@@ -27,22 +27,19 @@ func TestALocalVolumeIsGivenToTheGroupOfItsFirstPodOnly(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	o := bound(func(_ *v1.PersistentVolumeClaim, pv *v1.PersistentVolume) {
-		pv.Spec.Local = &v1.LocalVolumeSource{Path: disk}
-	})
-	typ := Plugin{Claims: o, Mounts: mount.DirMounter{}}
+	pv := &v1.PersistentVolume{}
+	pv.Name, pv.Spec.Local = "pv", &v1.LocalVolumeSource{Path: disk}
+	typ := Plugin{}
 	use := func(uid string, group int64, readOnly bool, want, says string) {
 		t.Helper()
 		pod := volumetest.Pod()
 		pod.Spec.SecurityContext = &v1.PodSecurityContext{FSGroup: &group}
 		messages := ""
 		_, err := typ.SetUp(t.Context(), volume.MounterArgs{
-			Pod: pod, Dir: filepath.Join(t.TempDir(), "v"),
+			Pod: pod, Dir: filepath.Join(t.TempDir(), "v"), FSGroup: &group,
 			MetaDir: filepath.Join(root, "pods", uid, "plugins", typ.Dir(), "v"),
-			Volume: &v1.Volume{Name: "v", VolumeSource: v1.VolumeSource{
-				PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data", ReadOnly: readOnly},
-			}},
-			Event: func(why, message string) { messages = why + " " + message },
+			Spec:    volume.Spec{Volume: &v1.Volume{Name: "v"}, PersistentVolume: pv, ReadOnly: readOnly},
+			Event:   func(why, message string) { messages = why + " " + message },
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -77,4 +74,19 @@ func TestALocalVolumeIsGivenToTheGroupOfItsFirstPodOnly(t *testing.T) {
 		ends(uid)
 	}
 	use("b", 3002, false, "3002 660", "")
+
+	// Pods that run since local volumes had no directory of their own are users too.
+	for _, uid := range []string{"b", "old"} {
+		ends(uid)
+	}
+	former := filepath.Join(root, "pods", "old", "plugins", formerDir, "v")
+	if err := os.MkdirAll(former, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(former, pathFile), []byte(disk), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	use("c", 3003, false, "3002 660", strings.ReplaceAll(strings.ReplaceAll(other, "3002", "3003"), "3001", "3002"))
+	ends("c")
+	use("old", 3003, false, "3002 660", "")
 }

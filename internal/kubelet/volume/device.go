@@ -1,0 +1,59 @@
+package volume
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// DeviceMountableVolumePlugin is a Plugin whose volumes are staged on the node before Pods get them
+// (CSI's NodeStageVolume): once, however many Pods of the node use the volume. A Plugin that does
+// not implement it has no staging. Its methods are called for one volume at a time.
+type DeviceMountableVolumePlugin interface {
+	Plugin
+	// VolumeID names the volume as its driver knows it. It is stored before anything is mounted.
+	VolumeID(pod *v1.Pod, s Spec) (VolumeID, error)
+	// CanDeviceMount tells whether this volume is staged; false goes straight to SetUp.
+	CanDeviceMount(s Spec) bool
+	// MountDevice waits until the volume is attached, if it has to be (WaitForAttach upstream), and
+	// stages it at the global mount path a.Data.DeviceMountPath, whose parent
+	// directory exists. It can be repeated after any failure. SetUp follows for each Pod.
+	MountDevice(ctx context.Context, a DeviceMounterArgs) error
+	// UnmountDevice undoes MountDevice, after the TearDown for the last Pod, with what was stored:
+	// no Pod, no spec, maybe another kubelet. It can be repeated, and is a success when there is
+	// nothing.
+	UnmountDevice(ctx context.Context, d VolumeData) error
+}
+
+// VolumeID is a volume as its driver knows it: volumes of equal VolumeID are one.
+type VolumeID struct {
+	DriverName   string // without "/"; empty is the plugin's Name
+	VolumeHandle string // any text that is unique within the driver
+}
+
+// DeviceMounterArgs is what a DeviceMountableVolumePlugin needs to know to stage a volume.
+type DeviceMounterArgs struct {
+	Spec         Spec
+	Data         VolumeData
+	MountOptions []string // as in MounterArgs
+	FSGroup      *int64   // of the Pod that comes first
+	Event        func(why, message string)
+}
+
+// VolumeData is what the kubelet stores of a volume (vol_data.json, as upstream's CSI plugin)
+// before it mounts it: all there is to take it away by when the Pod is gone and the kubelet is
+// another. One is stored for each volume of a Pod, one for each volume that is staged.
+type VolumeData struct {
+	PluginName   string `json:"pluginName"`
+	VolumeName   string `json:"volumeName,omitempty"` // as in the Pod's spec.volumes; none of a staged volume
+	SpecVolID    string `json:"specVolID"`            // Spec.Name: the PersistentVolume's name, else VolumeName
+	DriverName   string `json:"driverName,omitempty"`
+	VolumeHandle string `json:"volumeHandle,omitempty"`
+	// DeviceMountPath is the global mount path,
+	// <root>/plugins/kubernetes.io/<plugin>/<driver>/<hash of the handle>/globalmount; empty when
+	// the volume is not staged.
+	DeviceMountPath string `json:"deviceMountPath,omitempty"`
+	// MountedInBoot is the boot of the node in which MountDevice succeeded; only of a staged
+	// volume.
+	MountedInBoot string `json:"mountedInBoot,omitempty"`
+}

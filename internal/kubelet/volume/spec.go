@@ -1,0 +1,64 @@
+package volume
+
+import (
+	"reflect"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// Spec is a volume of a Pod together with what is behind it, as upstream's volume.Spec.
+type Spec struct {
+	Volume           *v1.Volume           // as in the Pod's spec.volumes
+	PersistentVolume *v1.PersistentVolume // what its claim is bound to; nil for a volume without claim
+	ReadOnly         bool                 // the Pod uses the claim for reading only
+}
+
+// Name is the PersistentVolume's, or the volume's own when it has no claim.
+func (s Spec) Name() string {
+	if s.PersistentVolume != nil {
+		return s.PersistentVolume.Name
+	}
+	return s.Volume.Name
+}
+
+// Block tells whether the volume is a block device (volumeMode Block).
+func (s Spec) Block() bool {
+	return s.PersistentVolume != nil && s.PersistentVolume.Spec.VolumeMode != nil &&
+		*s.PersistentVolume.Spec.VolumeMode == v1.PersistentVolumeBlock
+}
+
+// IsClaim tells whether a claim stands between the Pod and the volume.
+func IsClaim(v *v1.Volume) bool { return v.PersistentVolumeClaim != nil || v.Ephemeral != nil }
+
+// ClaimName is the name of the claim of a volume that IsClaim, in the Pod's namespace.
+func ClaimName(pod *v1.Pod, v *v1.Volume) string {
+	if c := v.PersistentVolumeClaim; c != nil {
+		return c.ClaimName
+	}
+	return pod.Name + "-" + v.Name
+}
+
+// Kind is the field of the volume's source, like configMap; emptyDir when it has none.
+func Kind(v *v1.Volume) string {
+	if k := sourceField(v.VolumeSource); k != "" {
+		return k
+	}
+	return "emptyDir"
+}
+
+// sourceField is the JSON name of the first field of a struct of pointers that is set.
+func sourceField(source any) string {
+	s := reflect.ValueOf(source)
+	for i := range s.NumField() {
+		if f := s.Field(i); f.Kind() == reflect.Pointer && !f.IsNil() {
+			name := s.Type().Field(i).Tag.Get("json")
+			for j := range name {
+				if name[j] == ',' {
+					return name[:j]
+				}
+			}
+			return name
+		}
+	}
+	return ""
+}

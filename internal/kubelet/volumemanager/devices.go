@@ -1,0 +1,186 @@
+package volumemanager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/kubelet/volume"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/volumedir"
+	"github.com/gantry-project/gantry/internal/pod"
+)
+
+// unmountDeviceTimeout is how long UnmountDevice may take; the Pod that was the last user does not
+// wait for it longer than a step may hang.
+const unmountDeviceTimeout = 2 * time.Minute
+
+// operationError is the failure of a step that is not the Pod's own part of it.
+type operationError struct {
+	operation string // upstream's name of it
+	err       error
+}
+
+func (e operationError) Error() string { return e.err.Error() }
+func (e operationError) Unwrap() error { return e.err }
+
+// bootID is the running boot of the node; mounts of another are gone.
+func bootID() string {
+	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // none: everything is staged again
+	return strings.TrimSpace(string(id))
+}
+
+// prepare stores what there is to know of a volume before it is mounted, so that it can be taken
+// away whatever happens, and stages it. What is stored stays until the volume is torn down.
+func (f *Manager) prepare(ctx context.Context, t volume.Plugin, a *volume.MounterArgs) (err error) {
+	if a.Data, err = f.newVolumeData(a.Pod, a.Spec, t); err != nil || t.Dir() == "" {
+		return err // without a directory there is nothing to take away
+	}
+	if old, err := readVolumeData(a.MetaDir); err == nil && (old == a.Data || old.DeviceMountPath != "") {
+		a.Data = old
+	} else if err := writeVolumeData(a.MetaDir, a.Data); err != nil {
+		return err
+	}
+	return f.mountDevice(ctx, t, a)
+}
+
+// mountDevice stages the Pod's volume on the node, unless it is staged already, and counts the
+// Pod's volume as a user. What is there was staged by an earlier kubelet if the node did not boot
+// since.
+func (f *Manager) mountDevice(ctx context.Context, t volume.Plugin, a *volume.MounterArgs) error {
+	m, ok := t.(volume.DeviceMountableVolumePlugin)
+	data := a.Data
+	if !ok || data.DeviceMountPath == "" {
+		return nil
+	}
+	d, err := f.addUser(data, podVolume{a.Pod.UID, data.VolumeName})
+	if err != nil {
+		return err
+	}
+	if err := d.lock(ctx); err != nil {
+		return err
+	}
+	defer d.unlock()
+	if d.mounted {
+		return nil
+	}
+	if err := writeVolumeData(filepath.Dir(data.DeviceMountPath), d.data); err != nil {
+		return err
+	}
+	err = f.withHangReport(pod.Ref(a.Pod), "staging of volume "+data.VolumeName, data.DeviceMountPath, func() error {
+		return m.MountDevice(ctx, volume.DeviceMounterArgs{Spec: a.Spec, Data: d.data, MountOptions: a.MountOptions,
+			FSGroup: a.FSGroup, Event: a.Event})
+	})
+	if err != nil {
+		return operationError{"MountVolume.MountDevice", err}
+	}
+	done := d.data
+	done.MountedInBoot = f.bootID
+	if err := writeVolumeData(filepath.Dir(data.DeviceMountPath), done); err != nil {
+		return err
+	}
+	d.mounted = true
+	return nil
+}
+
+// releaseDevice ends the use of a staged volume by a Pod's, and unstages it if that was the last.
+// As upstream has it, this never keeps the Pod: what fails is said and tried again by the next
+// sweep.
+func (f *Manager) releaseDevice(ctx context.Context, ref journal.Ref, u podVolume, data volume.VolumeData) error {
+	if data.DeviceMountPath == "" {
+		return nil
+	}
+	d, err := f.removeUser(data, u)
+	if err != nil {
+		return err
+	}
+	done := make(chan struct{})
+	startedAt := time.Now()
+	go func() {
+		defer close(done)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unmountDeviceTimeout)
+		defer cancel()
+		if err := f.unmountDevice(ctx, ref, d); err != nil {
+			klog.Background().Error(err, "A volume is not unstaged, trying again", "pod",
+				klog.KRef(ref.Namespace, ref.Name), "podUID", ref.UID, "volume", u.name)
+			f.d.Journal.Put(ref, journal.VolumeWaiting{Volume: u.name, Type: data.PluginName, Message: err.Error(),
+				Fix: fmt.Sprintf("look at the driver %s on this node", data.DriverName), Unmount: true,
+				Took: journal.Took(time.Since(startedAt))})
+		}
+	}()
+	select {
+	case <-done:
+	case <-time.After(f.hangThreshold()):
+	}
+	return nil
+}
+
+// unmountDevice unstages a volume that no Pod's volume uses, and removes what was stored of it.
+func (f *Manager) unmountDevice(ctx context.Context, ref journal.Ref, d *stagedVolume) error {
+	if err := d.lock(ctx); err != nil {
+		return err
+	}
+	defer d.unlock()
+	if f.inUse(d) {
+		return nil
+	}
+	dir, what := filepath.Dir(d.data.DeviceMountPath), "UnmountDevice failed for volume %q : %w"
+	m, ok := f.d.Plugins.FindPluginByName(d.data.PluginName).(volume.DeviceMountableVolumePlugin)
+	if !ok {
+		return fmt.Errorf("%s: no volume type of this node staged it; remove it by hand", dir)
+	}
+	d.mounted = false // whatever comes of it: a Pod that comes for it now has it staged anew
+	err := f.withHangReport(ref, "unstaging of volume "+d.data.SpecVolID, d.data.DeviceMountPath, func() error {
+		if err := forgetMounted(dir, d.data); err != nil {
+			return err
+		}
+		if err := m.UnmountDevice(ctx, d.data); err != nil {
+			return err
+		}
+		return volumedir.Remove(f.d.Mounts, dir)
+	})
+	if err != nil {
+		return fmt.Errorf(what, d.data.SpecVolID, err)
+	}
+	f.forgetUnused(d)
+	return nil
+}
+
+// forgetMounted takes back, for kubelets to come, that the volume is staged.
+func forgetMounted(dir string, data volume.VolumeData) error {
+	if _, err := readVolumeData(dir); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return writeVolumeData(dir, data)
+}
+
+// cleanupDevices unstages what no Pod's volume uses: what could not be unstaged before, or was left
+// by an earlier kubelet. Each goes by itself; one that hangs is in the error.
+func (f *Manager) cleanupDevices(ctx context.Context) error {
+	unused, err := f.unusedStagedVolumes()
+	if err != nil {
+		return err
+	}
+	failed := make([]error, len(unused))
+	var all sync.WaitGroup
+	for i, d := range unused {
+		all.Go(func() {
+			done := make(chan error, 1)
+			go func() { done <- f.unmountDevice(ctx, journal.Ref{}, d) }()
+			select {
+			case failed[i] = <-done:
+			case <-ctx.Done():
+				failed[i] = fmt.Errorf("UnmountDevice of volume %q: %w", d.data.SpecVolID, ctx.Err())
+			}
+		})
+	}
+	all.Wait()
+	return errors.Join(failed...)
+}
