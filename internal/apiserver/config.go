@@ -39,8 +39,8 @@ type Config struct {
 	// Features are the feature gates.
 	Features features.Features
 	Omit
-	// Controllers run inside the server, as they need its store. They start when the bootstrap objects
-	// exist and run until the server ends.
+	// Controllers run inside the server, as they need its store. They start when the bootstrap
+	// objects exist and run until the server ends.
 	Controllers []Controller
 }
 

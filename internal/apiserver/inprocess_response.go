@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// flushThreshold is how many bytes of a response are buffered before the client sees them without
-	// a flush.
+	// flushThreshold is how many bytes of a response are buffered before the client sees them
+	// without a flush.
 	flushThreshold = 256 << 10
 	// unreadLimit is how many bytes a client may leave unread before the handler's Write blocks.
 	unreadLimit = 1 << 20

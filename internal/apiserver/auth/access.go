@@ -34,7 +34,8 @@ type Options struct {
 	Issuer    string   // DefaultIssuer
 	JWKSURI   string   // URL of the public keys in the discovery document; "": below the issuer
 	Audiences []string // audiences of the API server in tokens; empty: the issuer
-	// TokenKeys are files of further public keys that verify tokens, such as a previous signing key's.
+	// TokenKeys are files of further public keys that verify tokens, such as a previous signing
+	// key's.
 	TokenKeys []string
 	// TokenFile is a CSV file of static tokens: token, user, uid and, in quotes, groups.
 	TokenFile string
@@ -124,8 +125,9 @@ func (s *authBuilder) buildAccess() (*apiserver.Access, error) {
 	}
 	// TokenReviews use this authenticator, not the server's complete one, which trusts in-process
 	// clients whatever token their review holds.
-	reviewDeps := registryauth.Deps{Authenticator: out.Authenticator, Audiences: s.audiences, Authorizer: out.Authorizer,
-		Resolver: out.RuleResolver}
+	reviewDeps := registryauth.Deps{Authenticator: out.Authenticator, Audiences: s.audiences,
+		Authorizer: out.Authorizer,
+		Resolver:   out.RuleResolver}
 	out.Wrap = registryrbac.PolicyBased(s.deps.Lookup, reviewDeps.Authorizer)
 	out.Storages = func() (map[schema.GroupVersionResource]rest.Storage, error) {
 		all := registryauth.Storages(reviewDeps)

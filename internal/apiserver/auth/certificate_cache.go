@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// certificateCacheTTL is how long a verified client certificate is accepted without verifying it
-	// again, but not beyond its expiry.
+	// certificateCacheTTL is how long a verified client certificate is accepted without verifying
+	// it again, but not beyond its expiry.
 	certificateCacheTTL = tokenCacheTTL
 	// maxCachedCertificates bounds the cache.
 	maxCachedCertificates = 4096

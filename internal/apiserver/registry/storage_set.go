@@ -20,8 +20,8 @@ type Options struct {
 	Scheme      *runtime.Scheme
 	RESTOptions generic.RESTOptionsGetter
 	Journal     journal.Sink // facts about writes of Pods; nil drops them
-	// Wrap replaces the served storage of a resource by one around its store (RBAC escalation checks);
-	// Lookup still returns the store itself.
+	// Wrap replaces the served storage of a resource by one around its store (RBAC escalation
+	// checks); Lookup still returns the store itself.
 	Wrap map[schema.GroupResource]func(rest.StandardStorage) rest.Storage
 	// Extra becomes resourcedef.Deps.Extra.
 	Extra any

@@ -18,7 +18,8 @@ import (
 type Tracer struct {
 	// Authorizer decides who may read traces; it gets the verb journal.ExplainVerb.
 	Authorizer authorizer.UnconditionalAuthorizer
-	// MutatingPolicies returns the names of the MutatingAdmissionPolicies for a resource; may be nil.
+	// MutatingPolicies returns the names of the MutatingAdmissionPolicies for a resource; may be
+	// nil.
 	MutatingPolicies func(schema.GroupVersionResource) []string
 
 	active atomic.Int32 // requests that are being recorded

@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	// channelSize is how many events a watcher's channel holds; when it is full, catchUp takes over.
+	// channelSize is how many events a watcher's channel holds; when it is full, catchUp takes
+	// over.
 	channelSize = 64
 	// deadlineMargin is how long before its deadline a watcher leaves its group for an own watch,
 	// which delivers the library's bookmark two seconds before the end.

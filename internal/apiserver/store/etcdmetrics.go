@@ -9,8 +9,8 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
-// etcdFamilies are prefixes of the metrics of etcd's server. Others that begin with etcd_ are the API
-// server's own.
+// etcdFamilies are prefixes of the metrics of etcd's server. Others that begin with etcd_ are the
+// API server's own.
 var etcdFamilies = []string{"etcd_server_", "etcd_disk_", "etcd_mvcc_", "etcd_debugging_", "etcd_network_",
 	"etcd_cluster_", "etcd_grpc_"}
 

@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// progressPeriod is how often watch caches are compared with etcd. A cache that is behind gets a
-	// progress notification, so that none is staler than about that.
+	// progressPeriod is how often watch caches are compared with etcd. A cache that is behind gets
+	// a progress notification, so that none is staler than about that.
 	progressPeriod = time.Second
-	// reopenAfter is how many comparisons in a row a cache may stay at one revision behind etcd, with a
-	// progress request each time, before its watch is reopened.
+	// reopenAfter is how many comparisons in a row a cache may stay at one revision behind etcd,
+	// with a progress request each time, before its watch is reopened.
 	reopenAfter = 10
 	// stalledAfter is after how many of them the server reports itself unready: a new watch has not
 	// helped.

@@ -40,7 +40,8 @@ func (j *validator) security(s *v1.SecurityContext, path *field.Path) {
 	j.seccomp(s.SeccompProfile, path.Child("seccompProfile"))
 	if s.AllowPrivilegeEscalation != nil && !*s.AllowPrivilegeEscalation {
 		if s.Privileged != nil && *s.Privileged {
-			j.Invalid(path, typed.GoFields(s), "cannot set `allowPrivilegeEscalation` to false and `privileged` to true")
+			j.Invalid(path, typed.GoFields(s),
+				"cannot set `allowPrivilegeEscalation` to false and `privileged` to true")
 		}
 		if s.Capabilities != nil {
 			for _, c := range s.Capabilities.Add {

@@ -68,7 +68,8 @@ type Rules struct {
 	Validate       func(ctx context.Context, obj runtime.Object) field.ErrorList
 	ValidateUpdate func(ctx context.Context, obj, old runtime.Object) field.ErrorList
 	ValidateStatus func(ctx context.Context, obj, old runtime.Object) field.ErrorList
-	// PrepareStatus is called for status updates, after everything but metadata and status was kept.
+	// PrepareStatus is called for status updates, after everything but metadata and status was
+	// kept.
 	PrepareStatus func(ctx context.Context, obj, old runtime.Object)
 	Warn          func(ctx context.Context, obj runtime.Object) []string
 	// ValidateName checks metadata.name, or generateName as a prefix; nil means DNS subdomain.

@@ -24,8 +24,8 @@ import (
 // Lookup finds the store of a kind; nil when it is not served.
 type Lookup func(group, resource string) rest.StandardStorage
 
-// Storage writes the cluster IPs that the allocator gives out down as IPAddress objects, so that every
-// API server sees them. It implements services.IPAddressStorage; safe for concurrent use.
+// Storage writes the cluster IPs that the allocator gives out down as IPAddress objects, so that
+// every API server sees them. It implements services.IPAddressStorage; safe for concurrent use.
 type Storage struct{ lookup Lookup }
 
 // NewStorage returns a Storage over the stores of this server.

@@ -1,8 +1,8 @@
 // Package portallocator keeps the node ports that Services hold as a RangeAllocation in the store
 // (upstream: pkg/registry/core/service/portallocator).
 //
-// In: a client of etcd, the allocator's form of the map. Out: a services.NodePortStorage. Which port a
-// Service gets is the allocator's choice, in registry/services.
+// In: a client of etcd, the allocator's form of the map. Out: a services.NodePortStorage. Which
+// port a Service gets is the allocator's choice, in registry/services.
 package portallocator
 
 import (
@@ -74,8 +74,8 @@ func (p *Storage) Release(ctx context.Context, ports []int) error {
 	})
 }
 
-// Update applies f to the map as it is stored at that moment. It is called again when another server
-// wrote meanwhile; its error ends the update.
+// Update applies f to the map as it is stored at that moment. It is called again when another
+// server wrote meanwhile; its error ends the update.
 func (p *Storage) Update(ctx context.Context, f func(*services.PortMap) error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -102,8 +102,8 @@ func (p *Storage) Update(ctx context.Context, f func(*services.PortMap) error) e
 	}
 }
 
-// Load returns what is stored, and at which revision (0: nothing is). Without a map of this range the
-// stored Services tell what is held.
+// Load returns what is stored, and at which revision (0: nothing is). Without a map of this range
+// the stored Services tell what is held.
 func (p *Storage) Load(ctx context.Context) (*services.PortMap, int64, error) {
 	res, err := p.Client.Get(ctx, RangeKey)
 	if err != nil {

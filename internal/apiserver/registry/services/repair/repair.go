@@ -1,9 +1,9 @@
-// Package repair compares the cluster IPs and node ports that Services hold with what is written down
-// about them, and puts right what differs (upstream: the repair controllers of ipallocator and
+// Package repair compares the cluster IPs and node ports that Services hold with what is written
+// down about them, and puts right what differs (upstream: the repair controllers of ipallocator and
 // portallocator, and the ServiceCIDR controller).
 //
-// In: a client, the allocator, the map of node ports. Out: IPAddresses, the map, events, conditions and
-// finalizers of ServiceCIDRs. The decisions are functions of registry/services (RepairIPs,
+// In: a client, the allocator, the map of node ports. Out: IPAddresses, the map, events, conditions
+// and finalizers of ServiceCIDRs. The decisions are functions of registry/services (RepairIPs,
 // RepairNodePorts, SyncServiceCIDR).
 package repair
 
@@ -40,8 +40,8 @@ type NodePorts interface {
 	Update(ctx context.Context, f func(*services.PortMap) error) error
 }
 
-// Repairer compares what Services hold with what is written down: IPAddress objects, the map of node
-// ports, the conditions and finalizers of ServiceCIDRs. One goroutine, Run, uses it.
+// Repairer compares what Services hold with what is written down: IPAddress objects, the map of
+// node ports, the conditions and finalizers of ServiceCIDRs. One goroutine, Run, uses it.
 type Repairer struct {
 	Client    kubernetes.Interface
 	Allocator *services.Allocator
@@ -53,8 +53,8 @@ type Repairer struct {
 	leaked                       map[int]time.Time // node ports that nobody holds
 }
 
-// Run compares at once, when Changed receives and every three minutes, until ctx ends. What fails is
-// logged and tried again after a second.
+// Run compares at once, when Changed receives and every three minutes, until ctx ends. What fails
+// is logged and tried again after a second.
 func (r *Repairer) Run(ctx context.Context) {
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	defer broadcaster.Shutdown()
