@@ -1,17 +1,14 @@
-// Package defaultingressclass gives an Ingress that names no class the default one.
+// Package defaultingressclass is the admission plugin DefaultIngressClass: an Ingress that names no
+// class gets the default one.
 //
 // In: an Ingress being created, the IngressClasses. Out: spec.ingressClassName.
 package defaultingressclass
 
 import (
-	"context"
-	"errors"
-
 	networkingv1 "k8s.io/api/networking/v1"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
-	networkinglisters "k8s.io/client-go/listers/networking/v1"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/gantry-project/gantry/internal/apiserver/admission/defaultclass"
 )
@@ -19,49 +16,28 @@ import (
 // ingressClassAnnotation named the class before there was a field for it.
 const ingressClassAnnotation = "kubernetes.io/ingress.class"
 
-// Plugin is the mutating plugin DefaultIngressClass.
-type Plugin struct {
-	*admission.Handler
-	classes networkinglisters.IngressClassLister
+// New returns the plugin.
+func New() *defaultclass.Plugin[*networkingv1.IngressClass] {
+	return defaultclass.NewPlugin(defaultclass.Rule[*networkingv1.IngressClass]{
+		NoInformer: "default ingress class admission: no informer of IngressClasses",
+		Classes: func(f informers.SharedInformerFactory) (defaultclass.Lister[*networkingv1.IngressClass],
+			cache.SharedIndexInformer) {
+			i := f.Networking().V1().IngressClasses()
+			return i.Lister(), i.Informer()
+		},
+		ClassName:   className,
+		Annotations: []string{networkingv1.AnnotationIsDefaultIngressClass},
+	})
 }
 
-// New makes it.
-func New() *Plugin { return &Plugin{Handler: admission.NewHandler(admission.Create)} }
-
-// SetExternalKubeInformerFactory implements initializer.WantsExternalKubeInformerFactory.
-func (p *Plugin) SetExternalKubeInformerFactory(f informers.SharedInformerFactory) {
-	i := f.Networking().V1().IngressClasses()
-	p.classes = i.Lister()
-	p.SetReadyFunc(i.Informer().HasSynced)
-}
-
-// ValidateInitialization implements admission.InitializationValidator.
-func (p *Plugin) ValidateInitialization() error {
-	if p.classes == nil {
-		return errors.New("default ingress class admission: no informer of IngressClasses")
-	}
-	return nil
-}
-
-// Admit implements admission.MutationInterface.
-func (p *Plugin) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	ingress, ok := a.GetObject().(*networkingv1.Ingress)
-	if !ok || a.GetSubresource() != "" || ingress.Spec.IngressClassName != nil {
+// className returns the field of an Ingress that names its class; nil if the class is named.
+func className(obj runtime.Object) **string {
+	ingress, ok := obj.(*networkingv1.Ingress)
+	if !ok || ingress.Spec.IngressClassName != nil {
 		return nil
 	}
 	if _, named := ingress.Annotations[ingressClassAnnotation]; named {
 		return nil
 	}
-	if !p.WaitForReady() {
-		return admission.NewForbidden(a, errors.New("not yet ready to handle request"))
-	}
-	list, err := p.classes.List(labels.Everything())
-	if err != nil {
-		return admission.NewForbidden(a, err)
-	}
-	if c, ok := defaultclass.NewestDefault(list, networkingv1.AnnotationIsDefaultIngressClass); ok {
-		name := c.Name
-		ingress.Spec.IngressClassName = &name
-	}
-	return nil
+	return &ingress.Spec.IngressClassName
 }

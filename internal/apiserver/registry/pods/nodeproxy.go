@@ -9,62 +9,43 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
-// NodeProxy is nodes/proxy: the kubelet's own API, under the API server's authorization of
-// nodes/proxy.
+// NodeProxy returns nodes/proxy: the kubelet's API under the API server's authorization of
+// nodes/proxy, and other ports of the node.
 func (c Connections) NodeProxy(d resourcedef.Deps) map[string]rest.Storage {
-	return map[string]rest.Storage{"proxy": &nodeProxyREST{kubelets: &kubeletLocator{Connections: c, lookup: d.Lookup},
-		transport: c.ProxyTransport()}}
+	l := &nodeProxyLocator{kubelets: &kubeletLocator{Connections: c, lookup: d.Lookup}, transport: c.ProxyTransport()}
+	return map[string]rest.Storage{"proxy": &ProxyREST[v1.NodeProxyOptions, *v1.NodeProxyOptions]{Resource: "node",
+		Path: func(o *v1.NodeProxyOptions) string { return o.Path }, Locate: l.locate}}
 }
 
-type nodeProxyREST struct {
-	noDestroy
+// nodeProxyLocator finds the target of nodes/proxy.
+type nodeProxyLocator struct {
 	kubelets  *kubeletLocator
 	transport http.RoundTripper // to ports that are not the kubelet's
 }
 
-var _ rest.Connecter = &nodeProxyREST{}
-
-func (r *nodeProxyREST) New() runtime.Object      { return &v1.NodeProxyOptions{} }
-func (r *nodeProxyREST) ConnectMethods() []string { return ProxyMethods() }
-func (r *nodeProxyREST) NewConnectOptions() (runtime.Object, bool, string) {
-	return &v1.NodeProxyOptions{}, true, "path"
-}
-
-// Connect proxies to the kubelet of NODE or NODE:PORT with the kubelet's port, else to
+// locate returns the kubelet for NODE and for NODE:PORT with the kubelet's port, otherwise
 // [scheme:]NODE:PORT.
-func (r *nodeProxyREST) Connect(ctx context.Context, id string, options runtime.Object,
-	responder rest.Responder) (http.Handler, error) {
-	o, ok := options.(*v1.NodeProxyOptions)
-	if !ok {
-		return nil, fmt.Errorf("invalid options object: %#v", options)
-	}
-	scheme, name, port, valid := utilnet.SplitSchemeNamePort(id)
-	if !valid {
-		return nil, errors.NewBadRequest(fmt.Sprintf("invalid node request %q", id))
-	}
-	u, err := r.kubelets.location(ctx, name)
+func (r *nodeProxyLocator) locate(ctx context.Context, n ProxyName) (*url.URL, http.RoundTripper, error) {
+	u, err := r.kubelets.location(ctx, n.Name)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := r.proxyable(ctx, u.Hostname()); err != nil {
-		return nil, errors.NewBadRequest(err.Error())
+		return nil, nil, errors.NewBadRequest(err.Error())
 	}
-	if port == "" || port == u.Port() {
-		return ProxyHandler(u, o.Path, kubeletTransport{r.kubelets.Kubelet, u.Hostname()}, responder), nil
+	if n.Port == "" || n.Port == u.Port() {
+		return u, kubeletTransport{r.kubelets.Kubelet, u.Hostname()}, nil
 	}
-	u = &url.URL{Scheme: scheme, Host: net.JoinHostPort(u.Hostname(), port)}
-	return ProxyHandler(u, o.Path, r.transport, responder), nil
+	return &url.URL{Scheme: n.Scheme, Host: net.JoinHostPort(u.Hostname(), n.Port)}, r.transport, nil
 }
 
-// proxyable refuses a host that has no address, or one that may not be proxied to.
-func (r *nodeProxyREST) proxyable(ctx context.Context, host string) error {
+// proxyable returns an error for a host without an address, or with one that may not be proxied to.
+func (r *nodeProxyLocator) proxyable(ctx context.Context, host string) error {
 	all, err := net.DefaultResolver.LookupIPAddr(ctx, host)
 	if err != nil {
 		return err

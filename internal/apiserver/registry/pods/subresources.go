@@ -26,7 +26,7 @@ func (c Connections) subresources(d resourcedef.Deps) map[string]rest.Storage {
 		"exec":                &streamREST{pods: p, kubelets: k, verb: "exec"},
 		"attach":              &streamREST{pods: p, kubelets: k, verb: "attach"},
 		"portforward":         &streamREST{pods: p, kubelets: k, verb: "portForward"},
-		"proxy":               &proxyREST{pods: p, transport: c.ProxyTransport()},
+		"proxy":               newProxyREST(p, c.ProxyTransport()),
 	}
 }
 

@@ -16,9 +16,9 @@ import (
 // IPAddressStorage stores an IPAddress object per allocated cluster IP, so that no other API server
 // or Gateway allocates it too.
 type IPAddressStorage interface {
-	// Allocate writes that a Service holds the address. ErrIPAllocated: somebody else does.
+	// Allocate creates the object; ErrIPAllocated if that of another owner exists.
 	Allocate(ctx context.Context, address *networkingv1.IPAddress) error
-	// Release removes the entry if it is still this Service's.
+	// Release deletes the object if it is still this Service's.
 	Release(ctx context.Context, address *networkingv1.IPAddress) error
 }
 
@@ -119,7 +119,7 @@ func (t *allocationTransaction) store(ctx context.Context, s *v1.Service) (markA
 		t.releaseStored(ctx, s, t.ips)
 		var held PortAllocatedError
 		if errors.As(err, &held) {
-			return func() { _ = t.Allocator.ports.allocate(int(held)) }, nil // taken by now, or not of the range
+			return func() { _ = t.Allocator.ports.allocate(int(held)) }, nil // may be allocated by now, or out of range
 		}
 		return nil, fmt.Errorf("failed to allocate a nodePort: %w", err)
 	}
@@ -157,7 +157,7 @@ func (a *Allocator) allocateIP(p *ipPool, ip string) error {
 
 func (a *Allocator) markIP(ip string) {
 	for _, p := range a.pools {
-		_ = p.allocate(ip) // taken there already, or not its address
+		_ = p.allocate(ip) // may be allocated there already, or out of range
 	}
 }
 

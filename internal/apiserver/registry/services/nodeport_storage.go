@@ -11,9 +11,10 @@ import (
 
 // NodePortStorage stores the allocated node ports, for all API servers over one etcd.
 type NodePortStorage interface {
-	// Allocate marks ports as held, all or none. The error is a PortAllocatedError when somebody
-	// holds one already.
+	// Allocate marks ports as allocated, all or none. The error is a PortAllocatedError if one
+	// of them is allocated already.
 	Allocate(ctx context.Context, ports []int) error
+	// Release marks ports as free.
 	Release(ctx context.Context, ports []int) error
 }
 

@@ -13,8 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/util/proxy"
@@ -23,9 +21,11 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
+// proxySubresource returns services/proxy: HTTP to a ready endpoint of the Service.
 func proxySubresource(a *Allocator, c pods.Connections, d resourcedef.Deps) map[string]rest.Storage {
-	return map[string]rest.Storage{"proxy": &proxyREST{deps: d, transport: c.ProxyTransport(),
-		preferredFamily: a.defaultFamily()}}
+	l := &proxyLocator{deps: d, transport: c.ProxyTransport(), preferredFamily: a.defaultFamily()}
+	return map[string]rest.Storage{"proxy": &pods.ProxyREST[v1.ServiceProxyOptions, *v1.ServiceProxyOptions]{
+		Resource: "service", Path: func(o *v1.ServiceProxyOptions) string { return o.Path }, Locate: l.locate}}
 }
 
 // defaultFamily returns the cluster's default address family.
@@ -36,55 +36,34 @@ func (a *Allocator) defaultFamily() v1.IPFamily {
 	return a.pools[0].family
 }
 
-// proxyREST is services/proxy: HTTP to a ready endpoint of the Service.
-type proxyREST struct {
+// proxyLocator finds the target of services/proxy.
+type proxyLocator struct {
 	deps            resourcedef.Deps
 	transport       http.RoundTripper
 	preferredFamily v1.IPFamily
 }
 
-var _ rest.Connecter = &proxyREST{}
-
-func (r *proxyREST) New() runtime.Object { return &v1.ServiceProxyOptions{} }
-func (r *proxyREST) Destroy()            {}
-
-// Connect implements rest.Connecter. id is [scheme:]NAME[:port name or number]; without a port the
-// Service's unnamed port is used.
-func (r *proxyREST) ConnectMethods() []string { return pods.ProxyMethods() }
-func (r *proxyREST) NewConnectOptions() (runtime.Object, bool, string) {
-	return &v1.ServiceProxyOptions{}, true, "path"
-}
-
-// Connect proxies to [scheme:]NAME[:port name or number]; without a port the Service's unnamed port
-// is meant.
-func (r *proxyREST) Connect(ctx context.Context, id string, options runtime.Object,
-	responder rest.Responder) (http.Handler, error) {
-	o, ok := options.(*v1.ServiceProxyOptions)
-	if !ok {
-		return nil, fmt.Errorf("invalid options object: %#v", options)
-	}
-	scheme, name, port, valid := utilnet.SplitSchemeNamePort(id)
-	if !valid {
-		return nil, errors.NewBadRequest(fmt.Sprintf("invalid service request %q", id))
-	}
-	port, err := r.namedPort(ctx, name, port)
+// locate returns the address of a random ready endpoint for [scheme:]NAME[:port name or number];
+// without a port the Service's unnamed port is used.
+func (r *proxyLocator) locate(ctx context.Context, n pods.ProxyName) (*url.URL, http.RoundTripper, error) {
+	port, err := r.namedPort(ctx, n.Name, n.Port)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	slices, err := r.slices(ctx, name)
+	slices, err := r.slices(ctx, n.Name)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	host, err := proxy.RandomEndpoint(name, slices, port, r.preferredFamily,
+	host, err := proxy.RandomEndpoint(n.Name, slices, port, r.preferredFamily,
 		func(e *discoveryv1.Endpoint) bool { return r.isPod(ctx, e) })
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return pods.ProxyHandler(&url.URL{Scheme: scheme, Host: host}, o.Path, r.transport, responder), nil
+	return &url.URL{Scheme: n.Scheme, Host: host}, r.transport, nil
 }
 
 // namedPort returns the name of the Service's port that is given by name or number.
-func (r *proxyREST) namedPort(ctx context.Context, name, port string) (string, error) {
+func (r *proxyLocator) namedPort(ctx context.Context, name, port string) (string, error) {
 	number, err := strconv.ParseInt(port, 10, 64)
 	if err != nil {
 		return port, nil
@@ -105,7 +84,8 @@ func (r *proxyREST) namedPort(ctx context.Context, name, port string) (string, e
 	return "", errors.NewServiceUnavailable(fmt.Sprintf("no service port %d found for service %q", number, name))
 }
 
-func (r *proxyREST) slices(ctx context.Context, service string) ([]*discoveryv1.EndpointSlice, error) {
+// slices returns the EndpointSlices of a Service.
+func (r *proxyLocator) slices(ctx context.Context, service string) ([]*discoveryv1.EndpointSlice, error) {
 	store := r.deps.Lookup(discoveryv1.GroupName, "endpointslices")
 	if store == nil {
 		return nil, errors.NewServiceUnavailable("endpointslices are not served here")
@@ -128,7 +108,7 @@ func (r *proxyREST) slices(ctx context.Context, service string) ([]*discoveryv1.
 
 // isPod reports whether an endpoint is a Pod of the request's namespace with that address. It keeps
 // users who can write EndpointSlices from reaching other addresses through the API server.
-func (r *proxyREST) isPod(ctx context.Context, e *discoveryv1.Endpoint) bool {
+func (r *proxyLocator) isPod(ctx context.Context, e *discoveryv1.Endpoint) bool {
 	store := r.deps.Lookup("", "pods")
 	if store == nil || e.TargetRef == nil || e.TargetRef.Namespace != request.NamespaceValue(ctx) ||
 		len(e.Addresses) == 0 {

@@ -11,11 +11,13 @@ import (
 
 // GoFields wraps the value of a field error so that its structs print by their Go field names: all
 // fields, set or not, at every depth, in slices too. Upstream validates internal types, which have
-// no JSON tags, and field.Error prints values as JSON; clients see `{"Type":"Odd","RollingUpdate":
-// null}`. Types of meta/v1 (which internal types hold as they are) and values that marshal
-// themselves (quantities, times, IntOrString) keep their JSON names. Maps do too: none of those
-// that are printed hold structs. Upstream flattens embedded structs (a template's ObjectMeta); here
-// they print by their type's name.
+// no JSON tags, and field.Error prints values as JSON, so that clients see
+// {"Type":"Odd","RollingUpdate":null}.
+//
+// Types of meta/v1 (which internal types hold as they are) and values that marshal themselves
+// (quantities, times, IntOrString) keep their JSON names. Maps do too: none of those that are
+// printed hold structs. Upstream flattens embedded structs (a template's ObjectMeta); here they
+// print under their type's name.
 func GoFields(v any) any { return goFields{v} }
 
 type goFields struct{ v any }
