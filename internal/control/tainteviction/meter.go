@@ -15,15 +15,14 @@ var (
 	latency = metrics.NewHistogram(&metrics.HistogramOpts{
 		Subsystem: "taint_eviction_controller", Name: "pod_deletion_duration_seconds", StabilityLevel: metrics.ALPHA,
 		Help: "Latency, in seconds, between the time when a taint effect has been activated for the Pod and its " +
-			"deletion " +
-			"via TaintEvictionController.",
+			"deletion via TaintEvictionController.",
 		Buckets: []float64{0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 60, 120, 180, 240},
 	})
 )
 
 func init() { legacyregistry.MustRegister(deletions, latency) }
 
-// count counts a Pod that left for a taint; due is when it was to.
+// count counts an evicted Pod; due is when it was to be evicted.
 func count(due time.Time) {
 	deletions.Inc()
 	if !due.IsZero() {
