@@ -14,7 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// Lifetimes of certificates. A request may ask for less than the default, down to the shortest.
+// Lifetimes of certificates. A request may ask for one in between.
 const (
 	maxDuration = 365 * 24 * time.Hour
 	minDuration = 10 * time.Minute

@@ -101,7 +101,7 @@ func BlockingDependents(owner types.UID, dependents []*Object) []*Object {
 	return out
 }
 
-// Graph is the owners and dependents of all objects. It is safe for concurrent use.
+// Graph is the owners and dependents of all objects. It has no lock; the controller has one.
 type Graph struct {
 	objects    map[types.UID]*Object
 	dependents map[types.UID]map[types.UID]bool

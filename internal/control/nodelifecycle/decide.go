@@ -117,7 +117,7 @@ func OutOfServiceDrain(n *corev1.Node) (wanted, done bool) {
 	return wanted, done
 }
 
-// readiness returns the status of every condition; Ready is Unknown if the node has not reported.
+// readiness returns the status of every condition; Ready is False if the node has not reported.
 func readiness(n *corev1.Node) map[corev1.NodeConditionType]corev1.ConditionStatus {
 	status := map[corev1.NodeConditionType]corev1.ConditionStatus{corev1.NodeReady: corev1.ConditionFalse}
 	for _, c := range n.Status.Conditions {

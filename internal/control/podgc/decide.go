@@ -21,7 +21,7 @@ type In struct {
 	Missing             map[string]time.Time // since when a node that Pods name does not exist
 	TerminatedThreshold int
 	Now                 time.Time
-	// Quarantine overrides QuarantineTime.
+	// Quarantine is how long a node must have been missing, usually QuarantineTime.
 	Quarantine time.Duration
 }
 
