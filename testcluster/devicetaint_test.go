@@ -13,8 +13,8 @@ import (
 	"github.com/gantry-project/gantry/testcluster"
 )
 
-// TestATaintedDeviceSendsItsUsersAway taints all devices by a rule, first without effect, then for
-// good: the Pod whose claim tolerates that stays.
+// TestATaintedDeviceSendsItsUsersAway taints all devices by a rule, first without effect, then with
+// NoExecute: the Pod whose claim tolerates that stays.
 func TestATaintedDeviceSendsItsUsersAway(t *testing.T) {
 	t.Parallel()
 	c := testcluster.Start(t)
@@ -31,7 +31,7 @@ func TestATaintedDeviceSendsItsUsersAway(t *testing.T) {
 		p := pod(name, "app")
 		p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: &name}}
 		p.Spec.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "gpu"}}
-		// so that what is said of it can be read when it has been sent away
+		// so that its conditions can be read after the eviction
 		p.Finalizers = []string{"example.com/looked-at"}
 		create(t, c, p)
 		c.WaitPod(ctx, "default", name, bound)
@@ -62,8 +62,8 @@ func TestATaintedDeviceSendsItsUsersAway(t *testing.T) {
 	}
 	eventually(ctx, t, c, "what the rule would do",
 		says("NoEffect",
-			"2 published devices selected. 2 allocated devices selected. 1 pod would be evicted in 1 namespace if the "+
-				"effect was NoExecute."))
+			"2 published devices selected. 2 allocated devices selected. 1 pod would be evicted in 1 namespace if "+
+				"the effect was NoExecute."))
 
 	rule.Spec.Taint.Effect = resourceapi.DeviceTaintEffectNoExecute
 	if _, err := rules.Update(ctx, rule, metav1.UpdateOptions{}); err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/gantry-project/gantry/test/replay/instance"
 )
 
-// turn is how long one server is loaded before the next one has its turn.
+// turn is how long one server is loaded before the next one.
 const turn = time.Second
 
 // server is an API server that takes writes.
@@ -56,8 +56,8 @@ func (b *bench) api(ctx context.Context) ([]result.Figure, error) {
 	return figures, nil
 }
 
-// servers starts `gantry up` and `gantry server`, and adds the server that the flags name. The
-// function it returns ends what was started.
+// servers starts `gantry up` and `gantry server`, and adds the server that the flags name; end
+// stops those it started.
 func (b *bench) servers(ctx context.Context) (all []*server, end func(), err error) {
 	var started []*instance.Instance
 	end = func() {
@@ -129,8 +129,7 @@ func (c created) figures(name string) []result.Figure {
 	}
 }
 
-// inTurns loads the servers one after the other, again and again, and returns what each took in
-// all.
+// inTurns loads the servers one after the other, repeatedly, and returns what each took in all.
 func (b *bench) inTurns(ctx context.Context, servers []*server, clients, rounds int) ([]created, error) {
 	all := make([]created, len(servers))
 	for _, t := range servers {

@@ -13,7 +13,7 @@ import (
 	"github.com/gantry-project/gantry/hack/bench/result"
 )
 
-// counts is how often the kubelet has called the runtime, by operation.
+// counts is the kubelet's calls to the runtime, by operation.
 type counts map[string]float64
 
 // counts reads the kubelet's own metric, kubelet_runtime_operations_total.

@@ -161,7 +161,7 @@ func (b *bench) runPart(ctx context.Context, p part) error {
 	return r.Write(file)
 }
 
-// times is how often something is repeated.
+// times returns how often to repeat something.
 func (b *bench) times(n int) int {
 	if b.short {
 		return max(1, n/5)

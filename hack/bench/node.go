@@ -204,8 +204,7 @@ func (n *nodeBench) counted(ctx context.Context, many int) error {
 	return err
 }
 
-// note adds to a sum what was called since some counts, and returns the new ones; nothing while
-// nobody counts.
+// note adds to sum the calls since some counts, and returns the new counts; nothing if sum is nil.
 func (n *nodeBench) note(ctx context.Context, sum, since counts) (counts, error) {
 	if n.start == nil {
 		return nil, nil

@@ -25,7 +25,7 @@ type nodeBench struct {
 	filled, made   int
 	settle, window time.Duration
 	figures        []result.Figure
-	start, end     counts // of the calls for Pods that are being counted; nil: nobody counts
+	start, end     counts // calls for Pods that are being counted; nil: not counted
 	unwatch        func()
 }
 
@@ -89,7 +89,7 @@ type podEvents struct {
 	mu      sync.Mutex
 	when    [3]map[string]time.Time
 	changed chan struct{}                                // closed and made anew with each event
-	why     func(ctx context.Context, pod string) string // what can be said of a Pod that does not come so far
+	why     func(ctx context.Context, pod string) string // describes why a Pod does not get further
 }
 
 // watching follows the Pods until ctx ends.
@@ -191,7 +191,7 @@ func (l *podEvents) left(names []string, what int) ([]string, chan struct{}) {
 	return out, l.changed
 }
 
-// all waits until it was seen of all Pods, as long as some come so far within two minutes.
+// all waits until all Pods were seen in a state; it fails if none gets there for two minutes.
 func (l *podEvents) all(ctx context.Context, names []string, what int) error {
 	most := len(names) + 1
 	deadline := time.NewTimer(2 * time.Minute)

@@ -126,7 +126,7 @@ func cut(l trace.PodTrace, from time.Time, marks []mark) []stage {
 	return out
 }
 
-// leads says of a write whether what comes next waits for it; statuses on the way hold up nothing.
+// leads reports whether what comes next waits for a write; intermediate statuses delay nothing.
 func leads(f journal.Fact) bool {
 	w, ok := f.(journal.Written)
 	if !ok || w.Subresource != "status" {

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// perConnection is how many watchers share a connection, as client-go's of one process do.
+	// perConnection is how many watchers share a connection, as those of one client-go process do.
 	perConnection = 10
 	// roomEach and roomAll are what a server may send ahead to a watcher and to a connection, as
 	// Go's client allows it.
@@ -47,8 +47,8 @@ type watchers struct {
 	verified chan error // by client-go
 }
 
-// watchConn is a connection with its watchers, which stand for clients on other machines and have
-// to cost little on this one: one goroutine reads HTTP/2 frames and takes from each event its
+// watchConn is a connection with its watchers, which stand for clients on other machines and must
+// cost little on this one: one goroutine reads HTTP/2 frames and takes from each event its
 // revision, which must rise, and when its write was sent; nothing is decoded, and the windows are
 // those of client-go.
 type watchConn struct {
@@ -256,7 +256,7 @@ func (r *watchConn) event(s *stream, raw []byte, now time.Time) error {
 	return nil
 }
 
-// pass hands over what was noted.
+// pass sends the recorded events to the collector.
 func (r *watchConn) pass(atEnd bool) {
 	const batch = 500
 	if len(r.own) >= batch || atEnd && len(r.own) > 0 {

@@ -161,7 +161,7 @@ func suiteError(all []spec, certified int, whole bool) error {
 	return nil
 }
 
-// about says what is judged by what.
+// about says what was tested with what.
 func (o options) about(ctx context.Context, t *tools) (about, error) {
 	listed, err := output(ctx, "", t.path("e2e.test"), "--list-conformance-tests")
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command ledger renders docs/compatibility/features.md: every row of test/features/rows.md, whether a test
-// proves it, and which.
+// Command featurestatus renders docs/compatibility/features.md: every row of test/features/rows.md,
+// whether a test proves it, and which.
 //
 // A test proves a row by naming it in a comment before the test function or the table case: "//
 // row: PRB-10" (several rows: "// row: PRB-10, PRB-11"). With -results FILE, the output of `go test
@@ -83,7 +83,7 @@ func readRows(path string) ([]row, error) {
 	area := ""
 	for _, line := range strings.Split(string(raw), "\n") {
 		if strings.HasPrefix(line, "# ") {
-			area = "" // the chapters after the areas have tables of their own
+			area = "" // the sections after the areas have tables of their own
 		}
 		if m := areaLine.FindStringSubmatch(line); m != nil {
 			area = m[1]

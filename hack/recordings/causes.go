@@ -13,9 +13,9 @@ import (
 // follow from it.
 type cause struct {
 	match, covers *regexp.Regexp
-	what          string // what is otherwise
-	why           string // why it is meant so; empty when it is not done yet
-	where         string // who has to do it
+	what          string // the difference
+	why           string // why it is intended; empty if it is not done yet
+	where         string // the component to change
 }
 
 func row(match, what, why, where string) cause {

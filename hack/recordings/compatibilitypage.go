@@ -190,7 +190,7 @@ func sum(r *replay.Report, meant int) string {
 	return fmt.Sprintf("\n%d of %d are the same, and %d more differ only as meant.\n", t.Same, t.All, meant)
 }
 
-// coveredElsewhere are the areas of lives that others than the node decide.
+// coveredElsewhere are the areas of life cycles that components other than the kubelet decide.
 var coveredElsewhere = regexp.MustCompile(
 	`^(controllers|drain|endpoints|eviction|scheduling)/|^preemption/preempt-(equal|never)$|^security/sec-pod-security`)
 

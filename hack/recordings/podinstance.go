@@ -247,8 +247,8 @@ func sendOne(ctx context.Context, cluster *pods.Cluster, method, path, kind, bod
 	return nil
 }
 
-// killProcess sends KILL to the first process of a container, or of the sandbox, behind everybody's
-// back.
+// killProcess sends KILL to the first process of a container, or of the sandbox, bypassing runtime
+// and kubelet.
 func killProcess(runtime internalapi.RuntimeService) func(ctx context.Context, podUID, container string) error {
 	return func(ctx context.Context, podUID, container string) error {
 		labels := map[string]string{"io.kubernetes.pod.uid": podUID}

@@ -34,7 +34,7 @@ leaderElection: {leaderElect: false}
 clientConnection: {kubeconfig: %q, qps: 5000, burst: 5000}
 `
 
-// contender is a scheduler's program with what it is started with.
+// contender is a scheduler's program and its arguments.
 type contender struct {
 	name    string
 	program string
@@ -167,8 +167,7 @@ func (b *testbed) with(ctx context.Context, who contender, do func(context.Conte
 	return err
 }
 
-// warmUp returns when the scheduler has read what there is: it bound a Pod and has nothing more to
-// do.
+// warmUp returns when the scheduler has read the cluster: it bound a Pod and is idle.
 func (b *testbed) warmUp(ctx context.Context, turn int) error {
 	p := makePod("sched-0", fmt.Sprintf("warm-%d", turn))
 	if err := b.create(ctx, p); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/gantry-project/gantry/test/metriclist"
 )
 
-// The list of the page of metrics is what the enforcer of NetworkPolicies shows on the kubelet's port.
+// The metrics page lists the NetworkPolicy controller's metrics on the kubelet's port.
 func TestMetricsAreListed(t *testing.T) {
 	r := prometheus.NewRegistry()
 	r.MustRegister((&Controller{metrics: newMetrics()}).Collectors()...)

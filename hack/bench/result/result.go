@@ -1,9 +1,9 @@
-// Package result keeps what a benchmark measured: one JSON file for a run, with one line for a
+// Package result stores what a benchmark measured: one JSON file for a run, with one line for a
 // figure.
 //
 // hack/bench and hack/schedperf write such files into docs/performance; hack/bench renders the page
 // docs/performance/README.md from them. A file holds its part's last run: a new run replaces it,
-// and docs/performance/controllerrevision.md has a line for what a change of the code changed.
+// and docs/performance/history.md has a line for what a change of the code changed.
 package result
 
 import (

@@ -54,8 +54,8 @@ func schedulerPlugins(t interface {
 	return j
 }
 
-// Of several claims one is for one Pod at a time: each is freed by itself, so that Pods that only
-// share another are left alone.
+// Of several claims one is ReadWriteOncePod: each is freed by itself, so that Pods that only share
+// another are left alone.
 func TestEachClaimIsFreedByItself(t *testing.T) {
 	uses := func(claims ...string) func(*v1.Pod) {
 		return func(p *v1.Pod) {
@@ -321,7 +321,7 @@ func TestCommandsEditTheOwner(t *testing.T) {
 	}
 }
 
-// A wish that insisted on domains would be refused by the API server.
+// ScheduleAnyway with minDomains would be refused by the API server.
 func TestAWishInsistsOnNoDomains(t *testing.T) {
 	p := asking("p", "1", "1Gi", spread(1, 3))
 	changes := softenSpread(
