@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// namespaces makes network namespaces and takes them away.
+// namespaces creates network namespaces and removes them.
 type namespaces struct {
 	dir string
 	all []ns.NetNS
@@ -24,7 +24,7 @@ func newNamespaces() (*namespaces, error) {
 	return &namespaces{dir: dir}, err
 }
 
-// add makes one, with its loopback up.
+// add creates one, with its loopback up.
 func (s *namespaces) add() (ns.NetNS, error) {
 	file := filepath.Join(s.dir, fmt.Sprint(len(s.all)))
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -53,14 +53,14 @@ func (s *namespaces) add() (ns.NetNS, error) {
 func (s *namespaces) remove() {
 	for i, n := range s.all {
 		at := filepath.Join(s.dir, fmt.Sprint(i))
-		_ = errors.Join(n.Close(), unix.Unmount(at, unix.MNT_DETACH)) // the directory's removal says so
+		_ = errors.Join(n.Close(), unix.Unmount(at, unix.MNT_DETACH)) // removing the directory reports it
 	}
 	if err := os.RemoveAll(s.dir); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 	}
 }
 
-// ready asks a health server.
+// ready checks a health server.
 func ready(url string) error {
 	r, err := http.Get(url)
 	if err != nil {

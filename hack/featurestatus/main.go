@@ -99,7 +99,7 @@ func readRows(path string) ([]row, error) {
 }
 
 // readMarks finds the rows that test files name. A mark belongs to the next test function, or to
-// the one it stands in.
+// the one that contains it.
 func readMarks(top string) (map[string][]proof, error) {
 	proofs := map[string][]proof{}
 	err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
@@ -164,7 +164,7 @@ func fileMarks(path string, proofs map[string][]proof) error {
 	return nil
 }
 
-// readResults returns which tests passed, by package and name; nil when there is no file to ask.
+// readResults returns which tests passed, by package and name; nil without a file.
 func readResults(path string) (map[proof]bool, error) {
 	if path == "" {
 		return nil, nil
@@ -237,7 +237,7 @@ func good(ps []proof, passed map[proof]bool) []proof {
 	return out
 }
 
-// list names at most three tests.
+// list returns the names of at most three tests.
 func list(ps []proof) string {
 	var names []string
 	for i, p := range ps {

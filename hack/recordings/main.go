@@ -98,7 +98,7 @@ func run(ctx context.Context, o options, what string) error {
 	if err != nil {
 		return err
 	}
-	if o.only.String() != "" { // a part is no basis for the page
+	if o.only.String() != "" { // a partial run is not written
 		return o.show(report, what)
 	}
 	path := o.reportPath(what)

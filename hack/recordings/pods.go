@@ -17,9 +17,8 @@ import (
 	"github.com/gantry-project/gantry/test/replay/pods"
 )
 
-// runPods replays test/recordings/pods: up to o.parallel cases at once, then those that touch the
-// node alone, then those that stop the kubelet, on a cluster whose roles are processes of their
-// own.
+// runPods replays test/recordings/pods: up to o.parallel cases at once, then those that need the
+// node alone, then those that stop the kubelet, on a cluster with separate processes.
 func runPods(ctx context.Context, o options, log io.Writer) (*replay.Report, error) {
 	all, err := pods.Load(filepath.Join(o.recordings, "pods"))
 	if err != nil {
@@ -61,7 +60,7 @@ type podReplay struct {
 	deferred []pods.Case // to be run again
 }
 
-// replayOn starts a cluster, runs cases at once and then one by one, and removes it.
+// replayOn starts a cluster, runs cases concurrently and then one by one, and removes it.
 func (r *podReplay) replayOn(ctx context.Context, split bool, together, alone []pods.Case) error {
 	p, err := r.newInstance(ctx, split)
 	if err != nil {

@@ -34,7 +34,7 @@ func (s *fixtureHandle) ClientSet() kubernetes.Interface { return s.client }
 // VolumeListers returns the listers of volumes.
 func (s *fixtureHandle) VolumeListers() volumelisters.Listers { return s.volumeBinder }
 
-// VolumeBinder would bind volumes; those of a measurement are bound.
+// VolumeBinder returns the binder; measured volumes are bound already.
 func (s *fixtureHandle) VolumeBinder() volumebinding.Binder { return s.volumeBinder }
 
 // DeviceAllocation returns the DRA manager and the claim writer.
@@ -60,7 +60,7 @@ func (s *workload) createFixture(ctx context.Context, nodes, pods int) (h framew
 		}
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	all := informers.NewSharedInformerFactory(client, 0) // all there is was made before: the first lists have it
+	all := informers.NewSharedInformerFactory(client, 0) // everything was created before: the first lists have it
 	own := &fixtureHandle{fakeHandle: fakeHandle{informers: all}, client: client}
 	if own.volumeBinder, err = volumebinder.New(own); err == nil {
 		own.manager, err = dramanager.New(ctx, client, all)

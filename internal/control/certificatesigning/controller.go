@@ -80,17 +80,17 @@ func (o Options) sync(ctx context.Context, name string) error {
 		return ignoreNotFound(err)
 	}
 	r := stored.DeepCopy()
-	switch ruling := Decide(r, o.Now()); {
-	case ruling.Approve != "":
-		return o.approve(ctx, r, ruling.Approve)
-	case ruling.Fail != "":
+	switch decision := Decide(r, o.Now()); {
+	case decision.Approve != "":
+		return o.approve(ctx, r, decision.Approve)
+	case decision.Fail != "":
 		r.Status.Conditions = append(r.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
 			Type: certificatesv1.CertificateFailed, Status: corev1.ConditionTrue, Reason: "SignerValidationFailure",
-			Message:        ruling.Fail,
+			Message:        decision.Fail,
 			LastUpdateTime: metav1.NewTime(o.Now()),
 		})
-	case ruling.Sign != nil:
-		if r.Status.Certificate, err = o.sign(ruling.Sign); err != nil {
+	case decision.Sign != nil:
+		if r.Status.Certificate, err = o.sign(decision.Sign); err != nil {
 			return err
 		}
 	default:

@@ -72,11 +72,11 @@ func Next(in In) Plan {
 	}
 	t := countPods(in)
 	var p Plan
-	verdict := t.evaluateFinished()
+	finished := t.evaluateFinished()
 	suspended := in.Job.Spec.Suspend != nil && *in.Job.Spec.Suspend
 	switch {
-	case verdict != nil:
-		t.addInterimCondition(*verdict)
+	case finished != nil:
+		t.addInterimCondition(*finished)
 		p.Delete = t.stopAll()
 	case suspended:
 		p.Delete = t.stopAll()
@@ -84,10 +84,10 @@ func Next(in In) Plan {
 		t.start()
 		p.Create, p.Delete, p.RequeueAfter = t.manage()
 	}
-	if verdict == nil {
+	if finished == nil {
 		t.suspension(suspended, &p)
 	}
-	t.terminatePods(&p, verdict != nil)
+	t.terminatePods(&p, finished != nil)
 	p.Release = t.release(in.Job)
 	t.finalize(&p)
 	p.Status, p.Failed = t.status, t.lastFailure
