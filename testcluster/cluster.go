@@ -33,17 +33,17 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler"
 )
 
-// Script is what a container does: shell text or Go. Match says which containers a script is for.
-// Process is what a Go script has around it.
+// Script is what a container does: shell text or Go. Match selects containers. Process is the
+// environment of a Go script.
 type (
 	Script  = crifake.Script
 	Match   = crifake.Match
 	Process = crifake.Process
 )
 
-// Cluster is a running cluster. Its methods may be called from several goroutines.
+// Cluster is a running cluster. Its methods are safe for concurrent use.
 type Cluster struct {
-	// Config reaches the API server as an administrator, in memory: no port is open.
+	// Config connects to the API server as an administrator, in memory.
 	Config *rest.Config
 	// Client is a clientset over Config.
 	Client kubernetes.Interface
@@ -73,11 +73,10 @@ type options struct {
 	nodeQuarantine time.Duration
 }
 
-// Option changes what Start makes.
+// Option configures Start.
 type Option func(*options)
 
-// WithNodes names the nodes; without it there is one, node-1. No name at all makes a cluster
-// without nodes.
+// WithNodes names the nodes; the default is one, node-1. No name makes a cluster without nodes.
 func WithNodes(names ...string) Option { return func(o *options) { o.nodes = names } }
 
 // WithScheduler replaces the scheduler's default configuration.
@@ -85,12 +84,12 @@ func WithScheduler(c *schedulerconfig.KubeSchedulerConfiguration) Option {
 	return func(o *options) { o.scheduler = c }
 }
 
-// WithNodeQuarantine is how long a node must have been missing before its Pods are given up;
-// without it that takes upstream's 40 s.
+// WithNodeQuarantine sets how long a node must have been missing before its Pods are deleted;
+// default: upstream's 40 s.
 func WithNodeQuarantine(d time.Duration) Option { return func(o *options) { o.nodeQuarantine = d } }
 
-// Start makes a cluster for the test and waits until its nodes are Ready. The test fails when that
-// does not succeed; everything ends with the test.
+// Start starts a cluster and waits until its nodes are Ready. It fails the test if that does not
+// succeed; the cluster stops at the end of the test.
 func Start(t testing.TB, opts ...Option) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t, o: options{nodes: []string{"node-1"}}, nodes: map[string]*node{}}
@@ -103,12 +102,11 @@ func Start(t testing.TB, opts ...Option) *Cluster {
 	return c
 }
 
-// startTimeout is how long a part may take to come up on a busy machine; it takes a second on an
-// idle one.
+// startTimeout bounds the start of a component on a busy machine; it takes a second on an idle one.
 const startTimeout = 2 * time.Minute
 
 func (c *Cluster) start() error {
-	dir, err := os.MkdirTemp("", "testcluster") // short: unix sockets live below it
+	dir, err := os.MkdirTemp("", "testcluster") // short: unix sockets are created in it
 	if err != nil {
 		return err
 	}
@@ -124,7 +122,8 @@ func (c *Cluster) start() error {
 	}
 	c.t.Cleanup(func() {
 		c.connection.disconnect()
-		if c.stopServer != nil { // also of a server that was not ready in time: its etcd must not outlive its files
+		// also a server that was not ready in time: its etcd must stop before its files are removed
+		if c.stopServer != nil {
 			c.stopServer()
 		}
 	})
@@ -149,8 +148,7 @@ func (c *Cluster) start() error {
 	return c.waitNodes()
 }
 
-// background runs f until the test ends, and waits for its end then. What ends first was started
-// last.
+// background runs f until the end of the test, and waits for it; the last started ends first.
 func (c *Cluster) background(what string, f func(ctx context.Context) error) (stop func()) {
 	stop = c.runBackground(what, f)
 	c.t.Cleanup(stop)
@@ -203,7 +201,7 @@ func (c *Cluster) startServer() error {
 	}
 }
 
-// configFor reaches the API server as one of the cluster's own users.
+// configFor returns the client configuration of one of the cluster's own users.
 func (c *Cluster) configFor(name string, groups ...string) *rest.Config {
 	return c.connection.config(context.Background(),
 		&user.DefaultInfo{Name: name, Groups: append(groups, user.AllAuthenticated)})
@@ -254,9 +252,9 @@ func (c *Cluster) startControllers() error {
 	return nil
 }
 
-// On gives every container that matches this script, from its next start on, on all nodes. Later
-// scripts win. A container without one does what its command says, as far as the fake's shell knows
-// it, or runs until it is stopped.
+// On gives all matching containers this script, from their next start on, on all nodes. Later
+// scripts have precedence. A container without one runs its command, as far as the fake's shell
+// supports it, or runs until it is stopped.
 func (c *Cluster) On(m Match, s Script) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

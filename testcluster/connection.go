@@ -14,16 +14,16 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver"
 )
 
-// apiConnection leads to the API server that runs now. When that is killed, what is under way over
-// it breaks off.
+// apiConnection connects clients to the current API server. When that is killed, requests in flight
+// fail.
 type apiConnection struct {
 	mu      sync.Mutex
-	server  *apiserver.Server // nil while none runs
+	server  *apiserver.Server // nil: none is running
 	context context.Context   // of server
 	cancel  context.CancelFunc
 }
 
-// connect leads to a server from now on.
+// connect sets the current server.
 func (w *apiConnection) connect(s *apiserver.Server) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -31,7 +31,7 @@ func (w *apiConnection) connect(s *apiserver.Server) {
 	w.context, w.cancel = context.WithCancel(context.Background())
 }
 
-// disconnect breaks everything off and leads nowhere.
+// disconnect aborts all requests and unsets the server.
 func (w *apiConnection) disconnect() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -47,15 +47,14 @@ func (w *apiConnection) current() (*apiserver.Server, context.Context) {
 	return w.server, w.context
 }
 
-// apiTransport is one identity's way over the wire. It can be cut by itself for as long as its
-// owner lives.
+// apiTransport is the http.RoundTripper of one identity. It fails when its owner's context ends.
 type apiTransport struct {
 	connection *apiConnection
 	user       user.Info
 	context    context.Context
 }
 
-// config makes client configuration for an identity whose owner lives as long as life.
+// config returns the client configuration for an identity whose owner lives as long as life.
 func (w *apiConnection) config(life context.Context, u user.Info) *rest.Config {
 	s, _ := w.current()
 	cfg := s.InProcess(u)
@@ -63,8 +62,7 @@ func (w *apiConnection) config(life context.Context, u user.Info) *rest.Config {
 	return cfg
 }
 
-// RoundTrip carries a request to the server that runs now, or is refused as by a host on which
-// nothing listens.
+// RoundTrip sends a request to the current server, or returns connection refused.
 func (l *apiTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	server, life := l.connection.current()
 	if server == nil || life.Err() != nil || l.context.Err() != nil {
@@ -93,13 +91,13 @@ func (l *apiTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// trackedBody is a body that lets go of the line when it is closed.
+// trackedBody is a response body that ends its request when it is closed.
 type trackedBody struct {
 	io.ReadCloser
 	release func()
 }
 
-// Close ends the answer.
+// Close ends the request.
 func (a *trackedBody) Close() error {
 	defer a.release()
 	return a.ReadCloser.Close()

@@ -18,7 +18,7 @@ import (
 	"github.com/gantry-project/gantry/testcluster"
 )
 
-// eventually asks until the answer is yes; what says what was waited for.
+// eventually polls until ok returns true; what describes it.
 func eventually(ctx context.Context, t *testing.T, c *testcluster.Cluster, what string, ok func() bool) {
 	t.Helper()
 	for !ok() {
@@ -39,8 +39,8 @@ func selector(app string) *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}
 }
 
-// Five replicas of which four must stay: one voluntary disruption at a time, however many are asked
-// for; deleting asks nobody.
+// Five replicas of which four must stay: one voluntary disruption at a time, however many are
+// requested; deletion ignores the budget.
 // row: PDB-01
 // row: PDB-02
 // row: PDB-05

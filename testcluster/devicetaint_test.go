@@ -13,8 +13,8 @@ import (
 	"github.com/gantry-project/gantry/testcluster"
 )
 
-// TestATaintedDeviceSendsItsUsersAway taints all devices by a rule, first without effect, then for
-// good: the Pod whose claim tolerates that stays.
+// TestATaintedDeviceSendsItsUsersAway taints all devices by a rule, first without effect, then with
+// NoExecute: the Pod whose claim tolerates that stays.
 func TestATaintedDeviceSendsItsUsersAway(t *testing.T) {
 	t.Parallel()
 	c := testcluster.Start(t)
@@ -31,7 +31,7 @@ func TestATaintedDeviceSendsItsUsersAway(t *testing.T) {
 		p := pod(name, "app")
 		p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: &name}}
 		p.Spec.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "gpu"}}
-		// so that what is said of it can be read when it has been sent away
+		// so that its conditions can be read after the eviction
 		p.Finalizers = []string{"example.com/looked-at"}
 		create(t, c, p)
 		c.WaitPod(ctx, "default", name, bound)

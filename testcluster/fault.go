@@ -10,14 +10,14 @@ import (
 	"github.com/gantry-project/gantry/internal/cri/crifake"
 )
 
-// KillNode ends a node's kubelet as SIGKILL does: nothing is written any more. Its runtime and
-// containers go on.
+// KillNode kills a node's kubelet as SIGKILL does: it writes nothing more. Its runtime and
+// containers run on.
 func (c *Cluster) KillNode(node string) {
 	c.t.Helper()
 	c.node(node).kill()
 }
 
-// StartNode starts a node's kubelet again, over what runtime and disk hold.
+// StartNode starts a node's kubelet again, with the runtime and the files left.
 func (c *Cluster) StartNode(node string) {
 	c.t.Helper()
 	if err := c.startNode(c.node(node)); err != nil {
@@ -25,8 +25,8 @@ func (c *Cluster) StartNode(node string) {
 	}
 }
 
-// KillRuntime ends a node's container runtime as SIGKILL does: calls under way break off,
-// containers go on, their events are lost.
+// KillRuntime kills a node's container runtime as SIGKILL does: calls in flight fail, containers
+// run on, their events are lost.
 func (c *Cluster) KillRuntime(node string) {
 	c.t.Helper()
 	c.node(node).runtime.Kill()
@@ -40,14 +40,14 @@ func (c *Cluster) StartRuntime(node string) {
 	}
 }
 
-// KillAPI ends the API server: requests and watches under way break off, and nobody answers.
+// KillAPI kills the API server: requests and watches in flight fail.
 func (c *Cluster) KillAPI() {
 	c.t.Helper()
 	c.connection.disconnect()
 	c.stopServer()
 }
 
-// StartAPI starts the API server again, over what etcd has written.
+// StartAPI starts the API server again, with etcd's files.
 func (c *Cluster) StartAPI() {
 	c.t.Helper()
 	if err := c.startServer(); err != nil {
@@ -55,7 +55,7 @@ func (c *Cluster) StartAPI() {
 	}
 }
 
-// KillControllers ends the controllers; what they knew is lost.
+// KillControllers stops the controllers; their state is lost.
 func (c *Cluster) KillControllers() {
 	if c.stopControllers != nil {
 		c.stopControllers()
@@ -78,8 +78,8 @@ func (c *Cluster) FaultPod(node, pod, method, terms string) {
 	}
 }
 
-// LeftoverCgroups names what a node holds for Pods: sandboxes and containers, addresses, cgroups,
-// directories of volumes and logs.
+// LeftoverCgroups names everything a node has for Pods: sandboxes and containers, addresses,
+// cgroups, directories of volumes and logs.
 func (c *Cluster) LeftoverCgroups(node string) ([]string, error) {
 	c.t.Helper()
 	n := c.node(node)
@@ -109,8 +109,7 @@ func (c *Cluster) LeftoverCgroups(node string) ([]string, error) {
 	return out, nil
 }
 
-// Runtime is a node's fake runtime, for what the methods here do not reach: images and registries,
-// the requests it received.
+// Runtime returns a node's fake runtime, for images, registries and the requests it received.
 func (c *Cluster) Runtime(node string) *crifake.Fake {
 	c.t.Helper()
 	return c.node(node).runtime

@@ -25,14 +25,14 @@ import (
 	"github.com/gantry-project/gantry/internal/linux/mount"
 )
 
-// node is one kubelet over its own fake runtime.
+// node is one kubelet with its fake runtime.
 type node struct {
 	name, root string
 	runtime    *crifake.Fake
 	cgroups    *fakeCgroups
 	report     *nodestatus.Reporter
-	stop       func() // ends the kubelet; it writes what it still has to say
-	kill       func() // ends it in the middle of things
+	stop       func() // stops the kubelet; it writes pending statuses
+	kill       func() // kills it
 }
 
 // addNode starts a kubelet and its runtime.
@@ -57,8 +57,9 @@ func (c *Cluster) addNode(name string, number int) error {
 // startNode starts the node's kubelet.
 func (c *Cluster) startNode(n *node) error {
 	sink := c.log.SinkFor("kubelet", n.name)
-	hands, err := cri.Dial(context.Background(), cri.Options{Endpoint: n.runtime.Endpoint(), Dialer: n.runtime.Dialer(),
-		Journal: sink})
+	runtime, err := cri.Dial(context.Background(),
+		cri.Options{Endpoint: n.runtime.Endpoint(), Dialer: n.runtime.Dialer(),
+			Journal: sink})
 	if err != nil {
 		return err
 	}
@@ -69,7 +70,7 @@ func (c *Cluster) startNode(n *node) error {
 		cut()
 		return err
 	}
-	k, err := c.newKubelet(n, client, hands)
+	k, err := c.newKubelet(n, client, runtime)
 	if err != nil {
 		cut()
 		return err
@@ -79,8 +80,8 @@ func (c *Cluster) startNode(n *node) error {
 		Identity: nodestatus.Identity{Name: n.name,
 			Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "127.0.0.1"}}},
 		Machine: nodestatus.Machine{CPUs: 8, MemoryBytes: 32 << 30, EphemeralBytes: 100 << 30, OSImage: "testcluster"},
-		Sources: nodestatus.Sources{Runtime: hands.ProbeRuntime(), Images: hands.Images(),
-			RuntimeSuspect: hands.Signals().RuntimeSuspect, ImagesChanged: hands.Signals().ImagesChanged},
+		Sources: nodestatus.Sources{Runtime: runtime.ProbeRuntime(), Images: runtime.Images(),
+			RuntimeSuspect: runtime.Signals().RuntimeSuspect, ImagesChanged: runtime.Signals().ImagesChanged},
 	})
 	if err != nil {
 		cut()
@@ -92,32 +93,32 @@ func (c *Cluster) startNode(n *node) error {
 		stopKubelet()
 		stopReport()
 		cut()
-		_ = hands.Close() // nobody uses it any more
+		_ = runtime.Close() // unused from here on
 	}
 	stop := n.stop
 	n.kill = func() {
 		cut()
-		_ = hands.Close() // what is under way breaks off
+		_ = runtime.Close() // calls in flight fail
 		stop()
 	}
 	c.t.Cleanup(stop)
 	return nil
 }
 
-func (c *Cluster) newKubelet(n *node, client kubernetes.Interface, hands *cri.Client) (*kubelet.Kubelet, error) {
+func (c *Cluster) newKubelet(n *node, client kubernetes.Interface, runtime *cri.Client) (*kubelet.Kubelet, error) {
 	return kubelet.New(kubelet.Options{
 		Client: client, NodeName: n.name, Config: &kubeletconfig.KubeletConfiguration{MaxPods: 110,
 			ClusterDomain: "cluster.local"},
-		Runtime: hands.Runtime(), Images: hands.Images(), RootDir: n.root, LogDir: filepath.Join(n.root, "logs"),
+		Runtime: runtime.Runtime(), Images: runtime.Images(), RootDir: n.root, LogDir: filepath.Join(n.root, "logs"),
 		Resources: resource.Options{Root: "/" + n.name}, Journal: c.log.SinkFor("kubelet", n.name),
 		Dependencies: kubelet.Dependencies{HostIPs: func() []string { return []string{"127.0.0.1"} },
-			Cgroups: n.cgroups, Mounts: mount.DirMounter{}, ProbeRuntime: hands.ProbeRuntime(),
+			Cgroups: n.cgroups, Mounts: mount.DirMounter{}, ProbeRuntime: runtime.ProbeRuntime(),
 			Dial: n.runtime.DialPod},
 	})
 }
 
-// waitNodes waits until every node is Ready and free of the taints that keep Pods away, and Pods
-// can be created.
+// waitNodes waits until every node is Ready without taints that repel Pods, and Pods can be
+// created.
 func (c *Cluster) waitNodes() error {
 	deadline := time.After(startTimeout)
 	for name, n := range c.nodes {
@@ -135,7 +136,7 @@ func (c *Cluster) waitNodes() error {
 	})
 }
 
-// until asks every few milliseconds: what it waits for comes within some hundred.
+// until polls every few milliseconds: what it waits for takes less than a second.
 func (c *Cluster) until(ctx context.Context, what string, ok func() (bool, error)) error {
 	tick := time.NewTicker(3 * time.Millisecond)
 	defer tick.Stop()
@@ -152,8 +153,8 @@ func (c *Cluster) until(ctx context.Context, what string, ok func() (bool, error
 	}
 }
 
-// WaitPod waits until the Pod is as ok says and returns it; nil means that it is gone. The test
-// fails when ctx ends first.
+// WaitPod waits until ok returns true and returns the Pod; nil means that it is gone. The test
+// fails if ctx ends first.
 func (c *Cluster) WaitPod(ctx context.Context, namespace, name string, ok func(*corev1.Pod) bool) *corev1.Pod {
 	c.t.Helper()
 	selector := metav1.ListOptions{FieldSelector: "metadata.name=" + name}
@@ -194,13 +195,13 @@ func (c *Cluster) Fault(node, method, terms string) {
 	}
 }
 
-// StopNode ends a node's kubelet; its containers run on, and the API hears nothing of it any more.
+// StopNode stops a node's kubelet; its containers run on, and the API gets no more statuses.
 func (c *Cluster) StopNode(node string) {
 	c.t.Helper()
 	c.node(node).stop()
 }
 
-// Dump prints what the runtimes hold, for failure messages.
+// Dump returns the runtimes' state, for failure messages.
 func (c *Cluster) Dump() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -211,7 +212,7 @@ func (c *Cluster) Dump() string {
 	return b.String()
 }
 
-// fakeCgroups is a cgroup tree that only knows which cgroups there are.
+// fakeCgroups is a cgroup tree that only has names.
 type fakeCgroups struct {
 	mu      sync.Mutex
 	created map[string]bool
@@ -235,7 +236,7 @@ func (g *fakeCgroups) Remove(path string) error {
 	return nil
 }
 
-// all are the cgroups there are.
+// all returns the names of the cgroups.
 func (g *fakeCgroups) all() []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 	"github.com/gantry-project/gantry/testcluster"
 )
 
-// bindByHand posts a Binding as a person would, with kubectl create --raw, and gives the code of
-// the answer.
+// bindByHand posts a Binding as a user would, with kubectl create --raw, and returns the status
+// code.
 func bindByHand(t *testing.T, c *testcluster.Cluster, pod, more string) int {
 	t.Helper()
 	code := 0

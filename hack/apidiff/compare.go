@@ -15,7 +15,7 @@ import (
 	"sync"
 )
 
-// masked are texts that differ from run to run.
+// masked are texts that differ between runs.
 var masked = []struct {
 	find *regexp.Regexp
 	put  string
@@ -33,10 +33,10 @@ var masked = []struct {
 	{regexp.MustCompile(`(?s)Invalid value: \{.*\}: field is immutable`), "Invalid value: …: field is immutable"},
 }
 
-// dropped are fields of every object that differ from run to run.
+// dropped are fields that differ between runs, in every object.
 var dropped = []string{"uid", "resourceVersion", "creationTimestamp", "time"}
 
-// mask takes out of an answer what differs from run to run.
+// mask removes from an answer what differs between runs.
 func mask(v any) any {
 	switch x := v.(type) {
 	case map[string]any:
@@ -76,16 +76,16 @@ type finding struct {
 	records  []record
 }
 
-// record is a request that was answered otherwise, with what theirs said: a case for go test.
+// record is a request with different answers and the reference's answer: a case for go test.
 type record struct {
-	Setup *recorded `json:"setup,omitempty"` // an object to create first; one that is there already is fine
+	Setup *recorded `json:"setup,omitempty"` // an object to create first; it may exist already
 	recorded
 	Table bool            `json:"table,omitempty"`
 	Code  int             `json:"code"`
 	Want  json.RawMessage `json:"want"`
 }
 
-// recorded is a request as it stands in a file.
+// recorded is a request as stored in a file.
 type recorded struct {
 	Method string          `json:"method"`
 	Path   string          `json:"path"`
@@ -93,7 +93,7 @@ type recorded struct {
 	Body   json.RawMessage `json:"body,omitempty"`
 }
 
-// recordOf makes a case of a request; what belongs to one server's object is taken out of the body.
+// recordOf makes a case of a request; fields of one server's object are removed from the body.
 func recordOf(r request, theirs answer, setup *recorded) *record {
 	out := &record{Setup: setup, Table: r.Headers["Accept"] == asTable, Code: theirs.code}
 	out.recorded = recorded{Method: r.Method, Path: r.Path, Type: r.Headers["Content-Type"]}
@@ -127,7 +127,7 @@ func recordOf(r request, theirs answer, setup *recorded) *record {
 	return out
 }
 
-// findings are those of a run.
+// findings are the findings of a run. Safe for concurrent use.
 type findings struct {
 	mu       sync.Mutex
 	byCause  map[string]*finding
@@ -135,7 +135,7 @@ type findings struct {
 	unequal  int
 }
 
-// add notes a comparison; no causes: the answers were equal.
+// add records a comparison; no causes: the answers were equal.
 func (f *findings) add(causes []string, example string, rec *record) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -162,7 +162,7 @@ func (f *findings) add(causes []string, example string, rec *record) {
 	}
 }
 
-// write adds the recorded cases to a file, one a line, each once.
+// write adds the recorded cases to a file, one a line, without duplicates.
 func (f *findings) write(path string) error {
 	seen := map[string]bool{}
 	raw, err := os.ReadFile(path)
@@ -220,7 +220,7 @@ func first(s string, n int) string {
 	return s
 }
 
-// differences tell by what two answers differ, as patterns.
+// differences returns patterns of how two answers differ.
 func differences(ours, theirs answer) []string {
 	var out []string
 	a, b := decode(ours), decode(theirs)
@@ -261,7 +261,7 @@ func responseText(v any, a answer) string {
 	return "accepts"
 }
 
-// refusals compares two Status objects: cause by cause, so that a group is one rule.
+// refusals compares two Status objects cause by cause, so that each group is one rule.
 func refusals(a, b any) []string {
 	if reflect.DeepEqual(a, b) {
 		return nil
@@ -303,7 +303,7 @@ func causes(v any) []string {
 	return out
 }
 
-// compare walks two values and reports where they differ.
+// compare walks two values and reports differences.
 func compare(path string, a, b any, report func(path, a, b string)) {
 	switch x := a.(type) {
 	case map[string]any:

@@ -134,7 +134,7 @@ func dial(kubeconfig string) (*server, error) {
 	return &server{strings.TrimSuffix(cfg.Host, "/"), client}, nil
 }
 
-// request is what both get.
+// request is sent to both servers.
 type request struct {
 	Method  string
 	Path    string
@@ -142,7 +142,7 @@ type request struct {
 	Body    string
 }
 
-// answer is what one of them said.
+// answer is the response of one server.
 type answer struct {
 	code    int
 	headers http.Header
@@ -176,7 +176,7 @@ func (s *server) send(ctx context.Context, r request) (answer, error) {
 	return a, err
 }
 
-// both sends a request to the two at once.
+// both sends a request to both servers at once.
 func (p *pair) both(ctx context.Context, r request) (ours, theirs answer, err error) {
 	done := make(chan error, 1)
 	go func() {

@@ -18,7 +18,7 @@ import (
 //go:embed seeds.yaml
 var seeds string
 
-// mutator are changed objects of each kind.
+// mutator changes objects of each kind.
 type mutator struct {
 	options
 	pair    *pair
@@ -26,7 +26,7 @@ type mutator struct {
 	lists   map[string]list // by apiVersion/kind
 }
 
-// list is where objects of a kind are.
+// list is the path of a kind's objects.
 type list struct {
 	path   string
 	status bool
@@ -55,7 +55,7 @@ func newMutator(ctx context.Context, o options, p *pair) (*mutator, error) {
 	return m, nil
 }
 
-// discover reads where each kind is from theirs.
+// discover reads the paths of all kinds from the reference server.
 func (m *mutator) discover(ctx context.Context) error {
 	for _, root := range []string{"/api", "/apis"} {
 		a, err := m.pair.reference.send(ctx,
@@ -111,7 +111,7 @@ type job struct {
 	what   string // create, update, status
 	list   list
 	change []change
-	table  bool // the answer is asked for as a table
+	table  bool // request a table
 }
 
 // run tries the changes of every seed.
@@ -173,7 +173,7 @@ func (m *mutator) run(ctx context.Context, what string, found *findings) error {
 	return err
 }
 
-// giveStatus writes the status that a seed has, which creation has left out.
+// giveStatus writes a seed's status, which creation drops.
 func (m *mutator) giveStatus(ctx context.Context, l list, name string, obj map[string]any) error {
 	if obj["status"] == nil || !l.status {
 		return nil
@@ -188,7 +188,7 @@ func (m *mutator) giveStatus(ctx context.Context, l list, name string, obj map[s
 	return err
 }
 
-// draw takes cases from all changes: each for itself, or several at once.
+// draw picks cases from all changes: single ones, or several at once.
 func (m *mutator) draw(rng *rand.Rand, all []change) [][]change {
 	var out [][]change
 	if m.faults < 2 {
@@ -237,7 +237,7 @@ func (m *mutator) eachSeed(do func(raw string, obj map[string]any) error) error 
 	return nil
 }
 
-// try sends one changed object to both and compares.
+// try sends one changed object to both servers and compares the answers.
 func (m *mutator) try(ctx context.Context, j job) (causes []string, example string, rec *record, err error) {
 	var ours, theirs answer
 	var sent request

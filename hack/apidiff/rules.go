@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// asTable asks for what kubectl get prints.
+// asTable requests what kubectl get prints.
 const asTable = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
-// watchOpen is how long a watch is listened to: its code is what is compared.
+// watchOpen is how many seconds a watch lasts: only its status code is compared.
 const watchOpen = "1"
 
-// runSelectors sends field selectors of every kind: all scalar fields that its schema has, all that
-// any kind can select by, and odd ones; with list, watch and deletecollection.
+// runSelectors sends field selectors for every kind: all scalar fields of its schema, all that any
+// kind supports, and invalid ones; with list, watch and deletecollection.
 func (m *mutator) runSelectors(ctx context.Context, found *findings) error {
 	known := []string{
 		"metadata.name", "metadata.namespace", "metadata.uid", "metadata.labels", "name", "type", "reason", "source",
@@ -61,7 +61,7 @@ func (m *mutator) runSelectors(ctx context.Context, found *findings) error {
 	return m.sendAll(ctx, "selector", jobs, found)
 }
 
-// scalars are the dotted paths of the fields of a type that are no objects or lists.
+// scalars returns the dotted paths of the scalar fields of a type.
 func (s *schemas) scalars(x *schema, at string, depth int) []string {
 	const deepest = 3
 	x = s.follow(x)
@@ -83,8 +83,8 @@ func (s *schemas) scalars(x *schema, at string, depth int) []string {
 	return out
 }
 
-// runPuts writes objects that are not there, by PUT and by patches, with and without a version and
-// a uid, and objects that are, without a version.
+// runPuts writes objects that do not exist, by PUT and by patches, with and without resourceVersion
+// and uid, and existing ones without resourceVersion.
 func (m *mutator) runPuts(ctx context.Context, found *findings) error {
 	var jobs []request
 	err := m.eachSeed(func(raw string, obj map[string]any) error {
@@ -128,8 +128,8 @@ func (m *mutator) runPuts(ctx context.Context, found *findings) error {
 	return m.sendAll(ctx, "put", jobs, found)
 }
 
-// locate is where a seed's objects are, and its name; false when its kind is not served or not
-// asked for.
+// locate returns the path of a seed's objects and its name; false if its kind is not served or not
+// selected.
 func (m *mutator) locate(obj map[string]any) (list, string, bool) {
 	kind, _ := obj["kind"].(string)
 	version, _ := obj["apiVersion"].(string)
@@ -139,7 +139,7 @@ func (m *mutator) locate(obj map[string]any) (list, string, bool) {
 	return l, name, ok && m.only.MatchString(kind)
 }
 
-// sendAll sends requests to both, some at once, and compares.
+// sendAll sends requests to both servers, several at once, and compares the answers.
 func (m *mutator) sendAll(ctx context.Context, what string, jobs []request, found *findings) error {
 	work := make(chan request)
 	done := make(chan struct{})
@@ -176,7 +176,7 @@ func (m *mutator) sendAll(ctx context.Context, what string, jobs []request, foun
 	return ctx.Err()
 }
 
-// kindIn is the plural in a path.
+// kindIn returns the plural in a path.
 func kindIn(path string) string {
 	path, _, _ = strings.Cut(path, "?")
 	parts := strings.Split(strings.Trim(path, "/"), "/")

@@ -62,7 +62,7 @@ func (s *schemas) follow(x *schema) *schema {
 	return x
 }
 
-// sampleStrings are values that fields of a name take.
+// sampleStrings are valid values by field name.
 var sampleStrings = map[string]any{
 	"ip": "10.1.2.3", "podIP": "10.1.2.3", "hostIP": "10.1.2.3", "clusterIP": "10.96.9.9", "path": "/x",
 	"mountPath": "/x", "devicePath": "/x", "port": 80, "containerPort": 80, "cidr": "10.0.0.0/8",
@@ -74,7 +74,7 @@ var sampleStrings = map[string]any{
 	"resources": []any{"pods"}, "operations": []any{"CREATE"}, "signerName": "a.b/c", "reference": "registry/x:1",
 }
 
-// plausible makes a value that a field of this type could have, with what is required below it.
+// plausible returns a value for a field of this type, with its required fields.
 func (s *schemas) plausible(x *schema, name string, depth int) any {
 	x = s.follow(x)
 	if x == nil || depth > 9 {
@@ -131,10 +131,10 @@ func kindOf(v any) string {
 	return "object"
 }
 
-// absent as a change takes the field away.
+// absent as a change removes the field.
 type absent struct{}
 
-// values are what a field is set to, odd ones among them.
+// values returns what to set a field to, including unusual values.
 func (s *schemas) values(x *schema, name string, now any) []any {
 	p := s.plausible(x, name, 0)
 	out := []any{absent{}}
@@ -180,15 +180,14 @@ func (s *schemas) values(x *schema, name string, now any) []any {
 	return out
 }
 
-// change sets one place of an object to a value; places before it that are not there are made
-// first.
+// change sets one path of an object to a value; missing parents are created first.
 type change struct {
 	path  []any // keys and indexes
 	value any
 	make  *change // what is set before
 }
 
-// changes are all that are worth trying below a value of a type.
+// changes returns all changes worth trying below a value of a type.
 func (s *schemas) changes(x *schema, now any, at change) []change {
 	x = s.follow(x)
 	if x == nil || len(at.path) > 16 {
@@ -218,7 +217,7 @@ func (s *schemas) changes(x *schema, now any, at change) []change {
 				n == 1 && at.path[0] == "metadata" && key == "namespace" {
 				continue
 			}
-			if depthOf(at.path, key) > 1 { // a type that holds itself
+			if depthOf(at.path, key) > 1 { // a recursive type
 				continue
 			}
 			out = append(out, s.changes(x.Properties[key], v[key], change{join(at.path, key), nil, at.make})...)
@@ -248,7 +247,7 @@ func depthOf(path []any, key string) int {
 
 func join(path []any, key any) []any { return append(slices.Clone(path), key) }
 
-// apply makes the change in an object.
+// apply applies the change to an object.
 func (c *change) apply(obj any) any {
 	if c.make != nil {
 		obj = c.make.apply(obj)

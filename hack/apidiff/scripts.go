@@ -25,7 +25,7 @@ type step struct {
 	Text    string            `json:"text"`   // body as it stands
 	Keep    map[string]string `json:"keep"`   // name: dotted path in the answer; ${name} later
 	Silent  bool              `json:"silent"` // only prepares: the answer is not compared
-	// sent again until it has this code, for some seconds: for what a server learns by watching
+	// repeated until it has this code, for some seconds: for what a server learns by watching
 	Until int `json:"until"`
 }
 
@@ -89,7 +89,7 @@ func (s *step) body() string {
 
 var variable = regexp.MustCompile(`\$\{(\w+)\}`)
 
-// settleTimeout is how long a server may take to hear of what was written to it.
+// settleTimeout is how long a server may take to see what was written to it.
 const settleTimeout = 10 * time.Second
 
 func (s *step) sendUntil(ctx context.Context, to *server, vars map[string]string) (answer, error) {

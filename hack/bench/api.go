@@ -20,10 +20,10 @@ import (
 	"github.com/gantry-project/gantry/test/replay/instance"
 )
 
-// turn is how long one server is loaded before the next one has its turn.
+// turn is how long one server is loaded before the next one.
 const turn = time.Second
 
-// server is an API server that takes writes.
+// server is an API server under load.
 type server struct {
 	*cluster
 	name     string // as figures name it
@@ -56,8 +56,8 @@ func (b *bench) api(ctx context.Context) ([]result.Figure, error) {
 	return figures, nil
 }
 
-// servers starts `gantry up` and `gantry server`, and adds the server that the flags name. The
-// function it returns ends what was started.
+// servers starts `gantry up` and `gantry server`, and adds the server that the flags name; end
+// stops those it started.
 func (b *bench) servers(ctx context.Context) (all []*server, end func(), err error) {
 	var started []*instance.Instance
 	end = func() {
@@ -98,10 +98,10 @@ func (b *bench) servers(ctx context.Context) (all []*server, end func(), err err
 	return all, end, err
 }
 
-// other is a server that somebody else started and that is measured beside Gantry.
+// other is a running server that is measured beside Gantry.
 type other struct{ name, kubeconfig, pids string }
 
-// processes are those whose CPU time counts.
+// processes returns the processes whose CPU time counts.
 func (o other) processes() ([]int, error) {
 	var all []int
 	for pid := range strings.SplitSeq(o.pids, ",") {
@@ -114,7 +114,7 @@ func (o other) processes() ([]int, error) {
 	return all, nil
 }
 
-// created is what a server took of creations in all its turns.
+// created is the sum of a server's turns of creations.
 type created struct {
 	pods      int
 	took, cpu time.Duration
@@ -129,8 +129,7 @@ func (c created) figures(name string) []result.Figure {
 	}
 }
 
-// inTurns loads the servers one after the other, again and again, and returns what each took in
-// all.
+// inTurns loads the servers one after the other, repeatedly, and returns what each took in all.
 func (b *bench) inTurns(ctx context.Context, servers []*server, clients, rounds int) ([]created, error) {
 	all := make([]created, len(servers))
 	for _, t := range servers {
@@ -157,7 +156,7 @@ func (b *bench) inTurns(ctx context.Context, servers []*server, clients, rounds 
 	return all, nil
 }
 
-// cpu is the CPU time of the server's processes so far.
+// cpu returns the CPU time of the server's processes so far.
 func (s *server) cpu() (sum time.Duration) {
 	for _, pid := range s.pids {
 		sum += read(fmt.Sprintf("/proc/%d", pid)).cpu
@@ -165,8 +164,8 @@ func (s *server) cpu() (sum time.Duration) {
 	return sum
 }
 
-// prepare makes the namespace of a first Pod and, as a server alone has no controllers, its service
-// account.
+// prepare creates the namespace of a first Pod and, as a server alone has no controllers, its
+// service account.
 func (s *server) prepare(ctx context.Context, first *v1.Pod) error {
 	namespace := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: first.Namespace}}
 	if _, err := s.client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
@@ -177,7 +176,7 @@ func (s *server) prepare(ctx context.Context, first *v1.Pod) error {
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return err
 	}
-	return s.create(ctx, first) // waits until admission knows the account
+	return s.create(ctx, first) // waits until admission has the account
 }
 
 func gated(clients int, name string) *v1.Pod {
@@ -187,7 +186,7 @@ func gated(clients int, name string) *v1.Pod {
 	return p
 }
 
-// createPods creates Pods from several clients for a turn and returns how long each call took.
+// createPods creates Pods from several clients for one turn and returns how long each call took.
 func createPods(ctx context.Context, c *cluster, clients int, next *atomic.Int64) ([]time.Duration, error) {
 	end := time.Now().Add(turn)
 	var mu sync.Mutex

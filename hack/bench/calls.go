@@ -13,10 +13,10 @@ import (
 	"github.com/gantry-project/gantry/hack/bench/result"
 )
 
-// counts is how often the kubelet has called the runtime, by operation.
+// counts is the kubelet's calls to the runtime, by operation.
 type counts map[string]float64
 
-// counts reads the kubelet's own metric, kubelet_runtime_operations_total.
+// counts reads the kubelet's metric kubelet_runtime_operations_total.
 func (c *cluster) counts(ctx context.Context) (counts, error) {
 	nodes, err := c.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -33,7 +33,7 @@ func (c *cluster) counts(ctx context.Context) (counts, error) {
 	return readCounts(string(raw)), nil
 }
 
-// readCounts finds the metric in the text format of Prometheus.
+// readCounts parses the metric in Prometheus' text format.
 func readCounts(text string) counts {
 	out := counts{}
 	for line := range strings.Lines(text) {
@@ -49,10 +49,10 @@ func readCounts(text string) counts {
 	return out
 }
 
-// ofNode are the operations by which the kubelet asks after runtime and images, Pods or not.
+// ofNode are the operations by which the kubelet checks runtime and images, regardless of Pods.
 var ofNode = []string{"version", "status", "runtime_config", "list_images", "image_fs_info"}
 
-// grown adds what was called between two counts.
+// grown adds the calls between two counts.
 func (c counts) grown(before, after counts) {
 	for name, n := range after {
 		if d := n - before[name]; d > 0 {
@@ -61,7 +61,7 @@ func (c counts) grown(before, after counts) {
 	}
 }
 
-// figures are how many calls there were for each of so many, in all and by operation.
+// figures returns the calls divided by each, in total and by operation.
 func (c counts) figures(name string, each float64, leave ...string) []result.Figure {
 	total := 0.0
 	var parts []result.Figure

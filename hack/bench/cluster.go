@@ -47,7 +47,7 @@ func (c *cluster) nodeReady(ctx context.Context) error {
 	return fmt.Errorf("the node did not become ready: %w", ctx.Err())
 }
 
-// sleeper is a Pod that does nothing.
+// sleeper returns a Pod that sleeps.
 func sleeper(name string) *v1.Pod {
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", Labels: map[string]string{"bench": "yes"}},
@@ -59,7 +59,7 @@ func sleeper(name string) *v1.Pod {
 	}
 }
 
-// create creates a Pod, again and again while its service account is not there yet.
+// create creates a Pod and retries while its service account does not exist.
 func (c *cluster) create(ctx context.Context, p *v1.Pod) error {
 	return instance.Poll(ctx, 2*time.Millisecond, func() error {
 		_, err := c.client.CoreV1().Pods(p.Namespace).Create(ctx, p, metav1.CreateOptions{})

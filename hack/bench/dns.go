@@ -54,7 +54,7 @@ func (b *bench) dns(ctx context.Context) ([]result.Figure, error) {
 	return figures, nil
 }
 
-// dnsServer is where the DNS server listens by its own word: the slice of kube-dns.
+// dnsServer returns the DNS server's address from the EndpointSlice of kube-dns.
 func (c *cluster) dnsServer(ctx context.Context) (string, error) {
 	ofDNS := metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=kube-dns"}
 	list, err := c.client.DiscoveryV1().EndpointSlices("kube-system").List(ctx, ofDNS)

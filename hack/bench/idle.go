@@ -12,7 +12,7 @@ import (
 	"github.com/gantry-project/gantry/hack/bench/result"
 )
 
-// usage is what /proc shows of a process.
+// usage is what /proc reports of a process.
 type usage struct {
 	name      string
 	rss, anon int64 // KiB
@@ -53,7 +53,7 @@ func (b *bench) idle(ctx context.Context) ([]result.Figure, error) {
 	return figures, nil
 }
 
-// figures are what a process took over a window of time.
+// figures returns a process's figures over a window of time.
 func (u usage) figures(name string, window time.Duration) []result.Figure {
 	return []result.Figure{
 		result.Value(name+"/CPU", "% of a core", float64(u.cpu)/float64(window)*100),
@@ -72,13 +72,13 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// processes are those whose command line names one of the instance's directories.
-func processes(traces []string) map[string]usage {
+// processes returns the processes whose command line contains one of the instance's directories.
+func processes(dirs []string) map[string]usage {
 	out := map[string]usage{}
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, f := range files {
 		raw, err := os.ReadFile(f)
-		if err != nil || !slices.ContainsFunc(traces,
+		if err != nil || !slices.ContainsFunc(dirs,
 			func(dir string) bool { return strings.Contains(string(raw), dir) }) {
 			continue
 		}
@@ -93,7 +93,7 @@ func processes(traces []string) map[string]usage {
 	return out
 }
 
-// read reads one process; fields that cannot be read stay zero.
+// read reads one process; fields that cannot be read are zero.
 func read(proc string) usage {
 	var u usage
 	status, _ := os.ReadFile(filepath.Join(proc, "status"))

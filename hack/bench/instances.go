@@ -10,10 +10,10 @@ import (
 	"github.com/gantry-project/gantry/test/replay/instance"
 )
 
-// newInstance makes an instance with the image ready to be imported at its first start.
+// newInstance returns an instance that imports the image at its first start.
 func (b *bench) newInstance(o instance.Options) (*instance.Instance, error) {
 	o.Binary, o.BinDir, o.Number = b.binary, b.binDir, b.number
-	if !o.Split { // a server alone proxies to no kubelet on loopback
+	if !o.Split { // a server alone has no kubelet on loopback to proxy to
 		o.NodeIP = "127.0.0.1"
 	}
 	i, err := instance.New(o)
@@ -31,7 +31,7 @@ func (b *bench) newInstance(o instance.Options) (*instance.Instance, error) {
 	return i, os.WriteFile(filepath.Join(at, "busybox.tar"), raw, 0o644)
 }
 
-// remove takes an instance away; what could not be removed is printed, the figures stand.
+// remove removes an instance; errors are printed, the figures stay valid.
 func (b *bench) remove(i *instance.Instance) {
 	if err := i.Remove(); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)

@@ -18,8 +18,8 @@ import (
 	"github.com/gantry-project/gantry/internal/trace"
 )
 
-// scheduled is what one Pod's journal says of its way through the scheduler: from the client's call
-// to its place in the queue, the decision, and from the queue to the acknowledged binding.
+// scheduled is one Pod's times in the scheduler, from its journal: from the client's call to the
+// queue, the attempt, and from the queue to the acknowledged binding.
 type scheduled struct{ queued, decided, bound time.Duration }
 
 func scheduledOf(l trace.PodTrace, called time.Time) (scheduled, error) {
@@ -59,7 +59,7 @@ func (b *bench) latencies(ctx context.Context) ([]result.Figure, error) {
 	}, err
 }
 
-// schedule runs a Pod and returns what the journal says of its scheduling.
+// schedule runs a Pod and returns its times in the scheduler.
 func (n *nodeBench) schedule(ctx context.Context, name string) (scheduled, error) {
 	called := time.Now()
 	if err := n.create(ctx, sleeper(name)); err != nil {
@@ -84,8 +84,8 @@ func (n *nodeBench) schedule(ctx context.Context, name string) (scheduled, error
 
 const gate = "bench.gantry.dev/open"
 
-// departures closes and opens the readiness gate of a Pod behind a Service and returns how long
-// each closing took to reach the EndpointSlice.
+// departures closes and opens the readiness gate of a Service's Pod and returns how long each
+// closing took to reach the EndpointSlice.
 func (n *nodeBench) departures(ctx context.Context, many int) ([]time.Duration, error) {
 	p := sleeper("gated")
 	p.Labels = map[string]string{"app": "gated"}
@@ -145,7 +145,7 @@ func (n *nodeBench) setGate(ctx context.Context, pod string, to v1.ConditionStat
 	return err
 }
 
-// until waits for a slice with one endpoint that is ready, or is not, and returns when it came.
+// until waits for a slice with one endpoint that is ready, or not, and returns when it arrived.
 func until(ctx context.Context, slices watch.Interface, ready bool) (time.Time, error) {
 	for {
 		select {

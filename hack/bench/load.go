@@ -24,9 +24,9 @@ import (
 )
 
 const (
-	// watcherCount is how many follow all writes.
+	// watcherCount is the number of watchers.
 	watcherCount = 100
-	// sentAt is the annotation by which watchers know when a write was sent.
+	// sentAt is the annotation with the time at which a write was sent.
 	sentAt = "bench.gantry/sent"
 )
 
@@ -85,7 +85,7 @@ func (b *bench) load(ctx context.Context) ([]result.Figure, error) {
 	return figures, nil
 }
 
-// loadOwn measures on an instance of its own.
+// loadOwn measures an instance of its own.
 func (b *bench) loadOwn(ctx context.Context, p pace) ([]result.Figure, error) {
 	i, _, err := b.running(ctx)
 	if i != nil {
@@ -98,7 +98,7 @@ func (b *bench) loadOwn(ctx context.Context, p pace) ([]result.Figure, error) {
 	return (&server{name: "gantry up", pids: []int{i.PID("up")}, instance: i}).loaded(ctx, p)
 }
 
-// loaded measures writes before watchers on a server.
+// loaded measures writes to a server with watchers.
 func (s *server) loaded(ctx context.Context, p pace) ([]result.Figure, error) {
 	var err error
 	if s.cluster, err = connect(ctx, s.instance); err != nil {
@@ -140,8 +140,8 @@ func (s *server) loaded(ctx context.Context, p pace) ([]result.Figure, error) {
 		result.Value(name+"/watchers cut off", "watchers", float64(seen.cut.Load()))), nil
 }
 
-// latenciesOf are the figures of the writes' answers, by the time each was sent at, and of the
-// events that watchers got.
+// latenciesOf returns the figures of the writes' responses, by send time, and of the watchers'
+// events.
 func latenciesOf(name string, answers map[int64]time.Duration, events []arrived) []result.Figure {
 	var watch, after []time.Duration
 	for _, e := range events {
@@ -153,7 +153,7 @@ func latenciesOf(name string, answers map[int64]time.Duration, events []arrived)
 	}
 }
 
-// rss is the memory of the server's processes in KiB.
+// rss returns the memory of the server's processes in KiB.
 func (s *server) rss() (sum int64) {
 	for _, pid := range s.pids {
 		sum += read(fmt.Sprintf("/proc/%d", pid)).rss
@@ -167,8 +167,7 @@ func (w *writers) pod(name string) *v1.Pod {
 	return p
 }
 
-// write creates all Pods, then patches them; it returns how long each call took, by the time it was
-// sent at.
+// write creates all Pods, then patches them; it returns each call's duration by send time.
 func (w *writers) write(ctx context.Context) (map[int64]time.Duration, error) {
 	pods := w.client.CoreV1().Pods(w.namespace)
 	create := func(n, now int64) error {
@@ -186,7 +185,7 @@ func (w *writers) write(ctx context.Context) (map[int64]time.Duration, error) {
 	return all, errors.Join(w.each(ctx, create, all), w.each(ctx, patch, all))
 }
 
-// each calls once per Pod, from all clients, and adds how long it took.
+// each calls once per Pod, from all clients, and records durations.
 func (w *writers) each(ctx context.Context, call func(n, now int64) error, all map[int64]time.Duration) error {
 	var next atomic.Int64
 	var mu sync.Mutex
@@ -240,8 +239,8 @@ func (w *writers) watch(ctx context.Context) (*watchers, error) {
 	return a, w.verify(ctx, a, now.ResourceVersion)
 }
 
-// verify lets one more watcher follow as client-go does, and fails the watchers unless each Pod is
-// added once and then modified once.
+// verify runs one more watcher through client-go, and reports an error to the watchers unless each
+// Pod is added once and then modified once.
 func (w *writers) verify(ctx context.Context, a *watchers, from string) error {
 	open := func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 		return w.client.CoreV1().Pods(w.namespace).Watch(ctx, o)

@@ -36,7 +36,7 @@ const (
 	resultsDir = "docs/performance"
 )
 
-// bench is one run.
+// bench is one run of the benchmark.
 type bench struct {
 	binary, binDir string
 	archive        string // the image, made once
@@ -48,13 +48,13 @@ type bench struct {
 	out            string // directory of the results
 }
 
-// part is what can be measured alone.
+// part is a part that can be measured alone.
 type part struct {
 	name    string // as -only takes it
 	measure func(context.Context) ([]result.Figure, error)
 }
 
-// parts are all of them, in the order in which they run.
+// parts returns all parts in the order in which they run.
 func (b *bench) parts() []part {
 	return []part{
 		{"start", b.start}, {"idle", b.idle}, {"pods", b.pods}, {"latencies", b.latencies}, {"node", b.node},
@@ -102,7 +102,7 @@ func names(parts []part) (all []string) {
 	return all
 }
 
-// chosen are the parts that -only names.
+// chosen returns the parts selected by -only.
 func (b *bench) chosen() ([]part, error) {
 	if b.only == "" {
 		return b.parts(), nil
@@ -143,7 +143,7 @@ func (b *bench) run(ctx context.Context) error {
 	return nil
 }
 
-// runPart measures a part, prints its figures and writes them to its file.
+// runPart measures a part, prints its figures and writes its file.
 func (b *bench) runPart(ctx context.Context, p part) error {
 	begin := time.Now()
 	fmt.Fprintf(os.Stderr, "bench: %s …\n", p.name)
@@ -161,7 +161,7 @@ func (b *bench) runPart(ctx context.Context, p part) error {
 	return r.Write(file)
 }
 
-// times is how often something is repeated.
+// times returns how often to repeat something.
 func (b *bench) times(n int) int {
 	if b.short {
 		return max(1, n/5)

@@ -79,7 +79,7 @@ func (b *bench) attachments(ctx context.Context) ([]result.Figure, error) {
 	return figures, nil
 }
 
-// attacher adds sandboxes to a network and deletes them from it.
+// attacher adds sandboxes to a network and deletes them.
 type attacher struct {
 	*namespaces
 	host ns.NetNS

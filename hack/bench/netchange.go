@@ -64,8 +64,8 @@ type proxied struct {
 	made   int          // Services
 }
 
-// begin starts the server. Its Services' addresses are nobody else's on this machine, as the
-// proxy's rules hold for all of it.
+// begin starts the server. Its Service range is unique on this machine, because the proxy's rules
+// affect all of it.
 func (p *proxied) begin(ctx context.Context) (err error) {
 	if p.dir, err = os.MkdirTemp("", "gantry-bench-proxy-"); err != nil {
 		return err
@@ -105,8 +105,7 @@ func (p *proxied) run(verb string, args ...string) (*exec.Cmd, error) {
 	return c, c.Start()
 }
 
-// startProxy starts the proxy; the figures are how long it took until its rules were in force, and
-// the CPU time.
+// startProxy starts the proxy and returns the time until its rules were in force, and the CPU time.
 func (p *proxied) startProxy(ctx context.Context, name string) (figures []result.Figure, err error) {
 	began := time.Now()
 	p.proxy, err = p.run("proxy", "--kubeconfig", filepath.Join(p.dir, "server/kubeconfig"), "--data-dir", p.dir,
@@ -131,7 +130,7 @@ func (p *proxied) end(c *exec.Cmd) {
 	if c == nil || c.Process == nil {
 		return
 	}
-	_ = c.Process.Signal(syscall.SIGTERM) // one that has ended is what is wanted
+	_ = c.Process.Signal(syscall.SIGTERM) // it may have ended
 	_ = c.Wait()
 }
 
@@ -178,7 +177,7 @@ func (p *proxied) at(ctx context.Context, n int) ([]result.Figure, error) {
 	return slices.Concat(figures, rest, again), err
 }
 
-// rest measures the proxy while nothing changes.
+// rest measures the idle proxy.
 func (p *proxied) rest(ctx context.Context, name string) ([]result.Figure, error) {
 	settle, window := 20*time.Second, 30*time.Second
 	if p.short {
@@ -197,7 +196,7 @@ func (p *proxied) rest(ctx context.Context, name string) ([]result.Figure, error
 	return u.figures(name, window), nil
 }
 
-// grow makes Services until there are n.
+// grow creates Services until there are n.
 func (p *proxied) grow(ctx context.Context, n int) error {
 	work, failed := make(chan int), make(chan error, 16)
 	for range cap(failed) {
@@ -234,7 +233,7 @@ func (p *proxied) service(ctx context.Context, k int) error {
 	return err
 }
 
-// sliceOf is a Service's slice with so many endpoints.
+// sliceOf returns a Service's EndpointSlice with the given number of endpoints.
 func sliceOf(k, ends int) *discoveryv1.EndpointSlice {
 	service := fmt.Sprintf("s%d", k)
 	labels := map[string]string{discoveryv1.LabelServiceName: service}
@@ -255,8 +254,8 @@ func sliceOf(k, ends int) *discoveryv1.EndpointSlice {
 	return s
 }
 
-// change takes and gives endpoints and waits for each change's rules; it returns how long each
-// took, and the processor time of one.
+// change removes and adds endpoints and waits for each change's rules; it returns how long each
+// took, and the CPU time of one.
 func (p *proxied) change(ctx context.Context, n, many int) (took []time.Duration, cpu time.Duration, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -271,10 +270,10 @@ func (p *proxied) change(ctx context.Context, n, many int) (took []time.Duration
 	pid := p.proxy.Process.Pid
 	before := spent(pid)
 	for i := range many {
-		k := i * 7919 % n // all over
+		k := i * 7919 % n // spread over all Services
 		s := sliceOf(k, 5)
 		if i/n%2 == 0 {
-			s = sliceOf(k, 4-slices.Index(p.sizes, n)) // none that it has from an earlier size
+			s = sliceOf(k, 4-slices.Index(p.sizes, n)) // none left from an earlier size
 		}
 		began := time.Now()
 		_, err := p.client.client.DiscoveryV1().EndpointSlices("default").Update(ctx, s, metav1.UpdateOptions{})
@@ -282,7 +281,7 @@ func (p *proxied) change(ctx context.Context, n, many int) (took []time.Duration
 			return nil, 0, err
 		}
 		at, late := time.Time{}, time.After(30*time.Second)
-		for !at.After(began) { // what was notified before is of an earlier change
+		for !at.After(began) { // earlier notifications are of an earlier change
 			select {
 			case at = <-notified:
 			case <-late:
@@ -297,7 +296,7 @@ func (p *proxied) change(ctx context.Context, n, many int) (took []time.Duration
 	return took, (spent(pid) - before) / time.Duration(many), nil
 }
 
-// spent is the processor time of a process and of those it has waited for.
+// spent returns the CPU time of a process and of its reaped children.
 func spent(pid int) time.Duration {
 	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, rest, _ := strings.Cut(string(stat), ") ")

@@ -96,7 +96,7 @@ func (b *bench) connections(ctx context.Context) ([]result.Figure, error) {
 	return append(figures, result.Value(name, "ms", result.Milliseconds(took))), err
 }
 
-// bridged is a node with a bridge and two Pods on it.
+// bridged creates a node with a bridge and two Pods on it.
 func bridged(s *namespaces) (node, server, client ns.NetNS, err error) {
 	if node, err = s.add(); err != nil {
 		return nil, nil, nil, err
@@ -127,7 +127,7 @@ func bridged(s *namespaces) (node, server, client ns.NetNS, err error) {
 	return node, server, client, err
 }
 
-// servicesOf are n Services with five endpoints each, and the target.
+// servicesOf returns the rules of n Services with five endpoints each, the target among them.
 func servicesOf(n int, s rules.Settings) rules.State {
 	all := rules.NewState()
 	add := func(name string, at netip.Addr, ends ...netip.AddrPort) {
@@ -142,7 +142,7 @@ func servicesOf(n int, s rules.Settings) rules.State {
 			}
 			all.Add(p.State(s))
 			if len(ends) > 1 {
-				return // the others have TCP alone
+				return // the others have TCP only
 			}
 		}
 	}
@@ -158,7 +158,7 @@ func servicesOf(n int, s rules.Settings) rules.State {
 	return all
 }
 
-// answerConnections sends one byte to whoever connects.
+// answerConnections sends one byte on each connection.
 func answerConnections(in ns.NetNS, port uint16) (stop func(), err error) {
 	var l net.Listener
 	if err := in.Do(func(ns.NetNS) error {
@@ -173,7 +173,7 @@ func answerConnections(in ns.NetNS, port uint16) (stop func(), err error) {
 			if err != nil {
 				return
 			}
-			_, _ = c.Write([]byte("!")) // who asks would miss it
+			_, _ = c.Write([]byte("!")) // the client would miss it
 			c.Close()
 		}
 	}()
@@ -203,7 +203,7 @@ func connectTimes(from ns.NetNS, at string, many int) (took []time.Duration, rat
 	return took, rate, err
 }
 
-// deleteFlows begins UDP conversations with the Service and deletes their conntrack entries.
+// deleteFlows creates UDP flows through the Service and deletes their conntrack entries.
 func (b *bench) deleteFlows(node, client ns.NetNS) (time.Duration, error) {
 	at := net.UDPAddrFromAddrPort(netip.AddrPortFrom(targetService, 80))
 	if err := client.Do(func(ns.NetNS) error {

@@ -63,7 +63,7 @@ func (b *bench) node(ctx context.Context) ([]result.Figure, error) {
 	return slices.Concat(n.figures, alone, fakes), err
 }
 
-// kubeletAlone measures a full node whose kubelet is a process of its own.
+// kubeletAlone measures a full node whose kubelet is a separate process.
 func (b *bench) kubeletAlone(ctx context.Context) ([]result.Figure, error) {
 	i, err := b.newInstance(instance.Options{Split: true})
 	if err != nil {
@@ -134,7 +134,7 @@ func (b *bench) fakePods(ctx context.Context) ([]result.Figure, error) {
 	return n.figures, err
 }
 
-// fill creates Pods until there are so many and waits until all run.
+// fill creates Pods up to a number and waits until all run.
 func (n *nodeBench) fill(ctx context.Context, many int) error {
 	var names []string
 	for ; n.filled < many; n.filled++ {
@@ -184,7 +184,7 @@ func sumOf(kind string, before, after map[string]usage) (sum usage) {
 	return sum
 }
 
-// group measures lives of Pods, so many at once, so many times.
+// group measures life cycles of Pods, atOnce at a time.
 func (n *nodeBench) group(ctx context.Context, what string, rounds, atOnce int) error {
 	l, err := n.lives(ctx, rounds, atOnce)
 	n.figures = append(n.figures,
@@ -194,7 +194,7 @@ func (n *nodeBench) group(ctx context.Context, what string, rounds, atOnce int) 
 	return err
 }
 
-// counted measures lives one by one, and what they cost in calls to the runtime.
+// counted measures life cycles one by one, and their calls to the runtime.
 func (n *nodeBench) counted(ctx context.Context, many int) error {
 	n.start, n.end = counts{}, counts{}
 	err := n.group(ctx, "one by one", many, 1)
@@ -204,8 +204,7 @@ func (n *nodeBench) counted(ctx context.Context, many int) error {
 	return err
 }
 
-// note adds to a sum what was called since some counts, and returns the new ones; nothing while
-// nobody counts.
+// note adds to sum the calls since some counts, and returns the new counts; nothing if sum is nil.
 func (n *nodeBench) note(ctx context.Context, sum, since counts) (counts, error) {
 	if n.start == nil {
 		return nil, nil
@@ -217,13 +216,13 @@ func (n *nodeBench) note(ctx context.Context, sum, since counts) (counts, error)
 	return now, err
 }
 
-// lived is when what of a Pod was asked and seen by the client.
+// lived is when a Pod's steps were requested and observed by the client.
 type lived struct {
 	name                        string
 	created, ran, deleted, gone time.Time
 }
 
-// life creates Pods side by side, waits until they run, deletes them and waits until they are gone.
+// life creates Pods concurrently, waits until they run, deletes them and waits until they are gone.
 func (n *nodeBench) life(ctx context.Context, names []string) ([]lived, error) {
 	out := make([]lived, len(names))
 	for i, name := range names {
@@ -250,7 +249,7 @@ func (n *nodeBench) life(ctx context.Context, names []string) ([]lived, error) {
 	if err := n.seen.all(ctx, names, running); err != nil {
 		return nil, err
 	}
-	if err := sleep(ctx, 200*time.Millisecond); err != nil { // a shell that has only begun to run has not set its trap
+	if err := sleep(ctx, 200*time.Millisecond); err != nil { // a shell that just started has not set its trap
 		return nil, err
 	}
 	if since, err = n.note(ctx, n.start, since); err != nil {
@@ -312,7 +311,7 @@ func (n *nodeBench) exit(ctx context.Context, dir, name string) (time.Duration, 
 	if err := n.seen.all(ctx, []string{name}, running); err != nil {
 		return 0, err
 	}
-	w, err := os.OpenFile(pipe, os.O_WRONLY, 0) // waits for the reader; the end of what is written ends it
+	w, err := os.OpenFile(pipe, os.O_WRONLY, 0) // blocks until there is a reader; EOF ends it
 	if err != nil {
 		return 0, err
 	}

@@ -31,7 +31,7 @@ func writePage(dir string) error {
 	return os.WriteFile(filepath.Join(dir, pageFile), []byte(text), 0o644)
 }
 
-// renderPage is the page of a directory of results.
+// renderPage renders the page of a directory of results.
 func renderPage(dir string) (string, error) {
 	runs, err := readRuns(dir)
 	if err != nil {
@@ -54,7 +54,7 @@ type fileRun struct {
 	file string
 }
 
-// readRuns reads the results of a directory, the newest first.
+// readRuns reads the results of a directory, newest first.
 func readRuns(dir string) ([]fileRun, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil {
@@ -72,10 +72,10 @@ func readRuns(dir string) ([]fileRun, error) {
 	return runs, nil
 }
 
-// page is what one rendering refers to.
+// page is the state of one rendering.
 type page struct {
 	runs     []fileRun
-	used     []fileRun // from which a figure was taken, in the order of the page
+	used     []fileRun // runs with a figure on the page, in its order
 	machines []string  // of these
 }
 
@@ -96,16 +96,14 @@ func (p *page) row(text string) (string, error) {
 	return "| " + strings.Join(cells, " | ") + " |", nil
 }
 
-// found is what a row shows: the run that has its figure, the value and the one that it is divided
-// by.
+// found is what a row shows: the run with its figure, the value and the value it is divided by.
 type found struct {
 	run             fileRun
 	unit            string
 	measured, other *float64
 }
 
-// find looks for a row's figure, and for the one that it is divided by, in the newest run that has
-// both.
+// find returns a row's figure, and the one it is divided by, from the newest run that has both.
 func (p *page) find(r row) (found, bool) {
 	for _, run := range p.runs {
 		if run.Part != r.part {
@@ -121,7 +119,7 @@ func (p *page) find(r row) (found, bool) {
 	return found{}, false
 }
 
-// use notes that the page has a figure of a run, and returns the letter of the run's machine.
+// use records that the page uses a run, and returns the letter of its machine.
 func (p *page) use(r fileRun) string {
 	if !slices.ContainsFunc(p.used, func(o fileRun) bool { return o.file == r.file }) {
 		p.used = append(p.used, r)
@@ -133,7 +131,7 @@ func (p *page) use(r fileRun) string {
 	return string(rune('A' + i))
 }
 
-// Files are the lines of the files that the page took figures from.
+// Files returns lines about the files that the page used.
 func (p *page) Files() (out []string) {
 	for _, r := range p.used {
 		commit := shortCommit(r.Commit)
@@ -146,7 +144,7 @@ func (p *page) Files() (out []string) {
 	return out
 }
 
-// Notes say what the machines are, and which programs were measured beside Gantry.
+// Notes describes the machines, and the programs measured beside Gantry.
 func (p *page) Notes() (out []string) {
 	for i, m := range p.machines {
 		out = append(out, fmt.Sprintf("Machine %c: %s.", 'A'+i, m))
@@ -163,7 +161,7 @@ func (p *page) Notes() (out []string) {
 	return out
 }
 
-// shortCommit is the first seven letters of a commit, with "+" where the source was changed since.
+// shortCommit returns the first seven digits of a commit, with "+" if the source was changed.
 func shortCommit(c string) string {
 	hash, _, changed := strings.Cut(c, "+")
 	if hash = hash[:min(7, len(hash))]; changed {

@@ -16,9 +16,8 @@ type row struct {
 	other        string // the figure of the same run that this one is divided by
 }
 
-// parseRow reads WHAT | BUDGET | PART | FIGURE, or with | OTHER. The other figure has the same name
-// but for its first part, which is OTHER. A budget is a sign, ≤ or ≥, a number and a unit, or
-// nothing.
+// parseRow parses WHAT | BUDGET | PART | FIGURE, optionally | OTHER. The other figure has the same
+// name with its first part replaced by OTHER. A budget is ≤ or ≥, a number and a unit, or empty.
 func parseRow(text string) (row, error) {
 	cells := strings.Split(text, "|")
 	for i := range cells {
@@ -39,7 +38,7 @@ func parseRow(text string) (row, error) {
 	return r, nil
 }
 
-// value is what the row shows of a figure; nil where that was not measured.
+// value returns what the row shows of a figure; nil if it was not measured.
 func (r row) value(f result.Figure) *float64 {
 	switch {
 	case strings.HasSuffix(r.what, "p99"):
@@ -50,7 +49,7 @@ func (r row) value(f result.Figure) *float64 {
 	return f.Value
 }
 
-// budget is what the design wants of a figure, or of a ratio where the unit is ×.
+// budget is the goal for a figure, or for a ratio if the unit is ×.
 type budget struct {
 	text, unit string
 	least      bool // ≥
@@ -69,7 +68,7 @@ func parseBudget(text string) (budget, error) {
 	return budget{text: text, unit: words[2], least: words[0] == "≥", limit: limit}, err
 }
 
-// convert is a value in the budget's unit, where that is another one for the same quantity.
+// convert returns v in the budget's unit, if that is another unit of the same quantity.
 func (b budget) convert(v float64, unit string) (float64, string) {
 	switch {
 	case unit == "MiB" && b.unit == "MB":
@@ -80,13 +79,13 @@ func (b budget) convert(v float64, unit string) (float64, string) {
 	return v, unit
 }
 
-// kept says whether a value, or a ratio, is within the budget; no budget is always kept.
+// kept reports whether a value, or a ratio, is within the budget; true without budget.
 func (b budget) kept(v float64) bool {
 	return b.text == "" || b.least && v >= b.limit || !b.least && v <= b.limit
 }
 
-// ratio is the cell of a measured value: to the other figure, or else to the budget; bold where the
-// budget is missed. It is empty where there is neither.
+// ratio returns the cell with the ratio to the other figure, or else to the budget; bold if the
+// budget is missed, empty if there is neither.
 func (r row) ratio(v float64, other *float64) string {
 	by, kept := r.budget.limit, r.budget.kept(v)
 	if other != nil {

@@ -39,14 +39,14 @@ func (b *bench) pods(ctx context.Context) ([]result.Figure, error) {
 	return figures, nil
 }
 
-// lives are those of some Pods, started and ended alike.
+// lives is the life cycles of some Pods.
 type lives struct {
-	start, end    []time.Duration // as the client saw them
+	start, end    []time.Duration // as observed by the client
 	starts, ends  [][]stage
 	traced, calls []time.Duration // own share and calls of starts, as gantry trace has them
 }
 
-// lives starts and ends Pods, so many at once, so many times, and reads their journals.
+// lives runs life cycles, atOnce at a time, and reads their journals.
 func (n *nodeBench) lives(ctx context.Context, rounds, atOnce int) (lives, error) {
 	all := lives{}
 	for range rounds {
@@ -68,7 +68,7 @@ func (n *nodeBench) lives(ctx context.Context, rounds, atOnce int) (lives, error
 	return all, nil
 }
 
-// add reads the journal of a Pod that is gone. The watch may bring that before the journal has it.
+// add reads the journal of a deleted Pod. The watch event may come before the journal entry.
 func (l *lives) add(ctx context.Context, c *cluster, p lived) error {
 	var life trace.PodTrace
 	var start, end []stage
@@ -94,8 +94,7 @@ func (l *lives) add(ctx context.Context, c *cluster, p lived) error {
 	return err
 }
 
-// shares are what a Pod's journal says of created → running: what was spent in calls, and what was
-// not.
+// shares splits created → running, by the journal, into calls and the rest.
 func shares(l trace.PodTrace) (own, calls time.Duration, err error) {
 	reached := false
 	for _, s := range l.Breakdown {
@@ -110,7 +109,7 @@ func shares(l trace.PodTrace) (own, calls time.Duration, err error) {
 	return own, calls, nil
 }
 
-// owns are the own shares of whole starts or ends.
+// owns returns the own shares of whole starts or ends.
 func owns(pods [][]stage) (out []time.Duration) {
 	for _, p := range pods {
 		out = append(out, sum(p).own)
@@ -125,7 +124,7 @@ func inCalls(pods [][]stage) (out []time.Duration) {
 	return out
 }
 
-// figures are those of the whole lives and of their stages.
+// figures returns the figures of whole life cycles and of their stages.
 func (l lives) figures(name string) []result.Figure {
 	return slices.Concat([]result.Figure{
 		result.Durations(name+"/start, client", l.start), result.Durations(name+"/start, own", owns(l.starts)),

@@ -16,7 +16,7 @@ import (
 	"github.com/gantry-project/gantry/test/replay/instance"
 )
 
-// nodeBench is an instance whose node is filled, and what was measured of it.
+// nodeBench is an instance whose node is filled, and its measurements.
 type nodeBench struct {
 	*cluster
 	instance       *instance.Instance
@@ -25,17 +25,17 @@ type nodeBench struct {
 	filled, made   int
 	settle, window time.Duration
 	figures        []result.Figure
-	start, end     counts // of the calls for Pods that are being counted; nil: nobody counts
+	start, end     counts // calls for Pods that are being counted; nil: not counted
 	unwatch        func()
 }
 
-// remove ends the watch and takes the instance away.
+// remove ends the watch and removes the instance.
 func (n *nodeBench) remove(b *bench) {
 	n.unwatch()
 	b.remove(n.instance)
 }
 
-// newNode starts an instance and follows its Pods.
+// newNode starts an instance and watches its Pods.
 func (b *bench) newNode(ctx context.Context, flags []string) (*nodeBench, error) {
 	i, c, err := b.running(ctx, flags...)
 	if err != nil {
@@ -47,7 +47,7 @@ func (b *bench) newNode(ctx context.Context, flags []string) (*nodeBench, error)
 	return b.watched(ctx, i, c)
 }
 
-// watched follows the Pods of an instance that runs.
+// watched watches the Pods of a running instance.
 func (b *bench) watched(ctx context.Context, i *instance.Instance, c *cluster) (*nodeBench, error) {
 	n := &nodeBench{cluster: c, instance: i, role: "up", settle: 20 * time.Second, window: time.Minute}
 	if b.short {
@@ -67,7 +67,7 @@ func (b *bench) watched(ctx context.Context, i *instance.Instance, c *cluster) (
 	return n, nil
 }
 
-// termSleeper is a Pod that sleeps until SIGTERM.
+// termSleeper returns a Pod that sleeps until SIGTERM.
 func termSleeper(name string) *v1.Pod {
 	p := sleeper(name)
 	p.Spec.TerminationGracePeriodSeconds = new(int64(5))
@@ -75,7 +75,7 @@ func termSleeper(name string) *v1.Pod {
 	return p
 }
 
-// What may be seen of a Pod.
+// Observed states of a Pod.
 const (
 	running = iota
 	exited
@@ -84,15 +84,15 @@ const (
 
 var eventNames = [3]string{running: "running", exited: "exited", gone: "gone"}
 
-// podEvents note when what of each Pod was first seen.
+// podEvents records when each Pod was first seen in each state.
 type podEvents struct {
 	mu      sync.Mutex
 	when    [3]map[string]time.Time
 	changed chan struct{}                                // closed and made anew with each event
-	why     func(ctx context.Context, pod string) string // what can be said of a Pod that does not come so far
+	why     func(ctx context.Context, pod string) string // describes why a Pod does not get further
 }
 
-// watching follows the Pods until ctx ends.
+// watching watches the Pods until ctx ends.
 func (c *cluster) watching(ctx context.Context) (*podEvents, error) {
 	l := &podEvents{changed: make(chan struct{}), why: func(context.Context, string) string { return "" }}
 	for i := range l.when {
@@ -109,8 +109,8 @@ func (c *cluster) watching(ctx context.Context) (*podEvents, error) {
 					l.note(p, e.Type == watch.Deleted, time.Now())
 				}
 			}
-			// The server ends a watch that it finds too slow: what happened meanwhile is seen late.
-			// A busy one may take more than one try.
+			// The server ends a watch that is too slow; what happened meanwhile is seen late. A
+			// busy server may need more than one attempt.
 			for w = nil; w == nil; {
 				if err := sleep(ctx, 100*time.Millisecond); err != nil {
 					return
@@ -122,7 +122,7 @@ func (c *cluster) watching(ctx context.Context) (*podEvents, error) {
 	return l, nil
 }
 
-// again begins a watch anew where it was ended; nil when that failed.
+// again restarts a watch that ended; nil if that failed.
 func (c *cluster) again(ctx context.Context, l *podEvents) watch.Interface {
 	pods := c.client.CoreV1().Pods("default")
 	list, err := pods.List(ctx, metav1.ListOptions{})
@@ -138,7 +138,7 @@ func (c *cluster) again(ctx context.Context, l *podEvents) watch.Interface {
 	return w
 }
 
-// missed notes what a list shows after a watch was ended: Pods it does not have are gone.
+// missed records what a list shows after a watch ended: missing Pods are gone.
 func (l *podEvents) missed(pods []v1.Pod, now time.Time) {
 	there := map[string]bool{}
 	for i := range pods {
@@ -178,7 +178,8 @@ func (l *podEvents) at(name string, what int) time.Time {
 	return l.when[what][name]
 }
 
-// left are those of the Pods of which it was not seen yet, and what is closed with the next event.
+// left returns the Pods that were not seen in a state yet, and a channel closed with the next
+// event.
 func (l *podEvents) left(names []string, what int) ([]string, chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -191,7 +192,7 @@ func (l *podEvents) left(names []string, what int) ([]string, chan struct{}) {
 	return out, l.changed
 }
 
-// all waits until it was seen of all Pods, as long as some come so far within two minutes.
+// all waits until all Pods were seen in a state; it fails if none gets there for two minutes.
 func (l *podEvents) all(ctx context.Context, names []string, what int) error {
 	most := len(names) + 1
 	deadline := time.NewTimer(2 * time.Minute)

@@ -15,9 +15,8 @@ import (
 	"github.com/gantry-project/gantry/test/replay/instance"
 )
 
-// profile keeps a profile of some seconds of an instance's processor time in a file NAME.pprof,
-// where the flag asks for it; the function it returns waits for the file. What goes wrong is
-// printed, the figures stand.
+// profile writes a CPU profile of an instance to NAME.pprof, if the flag asks for it; the returned
+// function waits for the file. Errors are printed, the figures stay valid.
 func (b *bench) profile(ctx context.Context, i *instance.Instance, name string, lasting time.Duration) func() {
 	if b.profiles == "" {
 		return func() {}

@@ -12,7 +12,7 @@ import (
 	"github.com/gantry-project/gantry/internal/trace"
 )
 
-// lifeOf reads what the journal holds of a Pod that had the name; of several, of the last one.
+// lifeOf returns the journal of the last Pod that had the name.
 func (c *cluster) lifeOf(ctx context.Context, pod string) (trace.PodTrace, error) {
 	at := "/apis/journal.gantry.dev/v1alpha1/namespaces/default/podjournals/" + pod
 	get := c.client.Discovery().RESTClient().Get().AbsPath(at).SetHeader("Accept", "application/json")
@@ -31,21 +31,21 @@ func (c *cluster) lifeOf(ctx context.Context, pod string) (trace.PodTrace, error
 	return lives[len(lives)-1], nil
 }
 
-// mark is a moment at which a Pod's start or end passes from one part of Gantry to the next, and
-// the name of the stage that ends there.
+// mark is the moment at which a Pod's start or end passes from one component to the next, and the
+// name of the stage that ends there.
 type mark struct {
 	stage string
 	at    time.Time
 }
 
-// stage is one stage of one Pod: what of it was spent in calls to the runtime, what not, and what
-// of the latter was waiting for the store.
+// stage is one stage of one Pod: time in calls to the runtime, the rest, and the part of the rest
+// that waited for the store.
 type stage struct {
 	name              string
 	calls, own, store time.Duration
 }
 
-// entries of a life that match are narrowed to one: the first or the last.
+// first returns the first entry of a trace that matches, last the last one.
 func first(l trace.PodTrace, is func(journal.Fact) bool) (journal.Entry, bool) {
 	i := slices.IndexFunc(l.Entries, func(e journal.Entry) bool { return is(e.Fact) })
 	if i < 0 {
@@ -81,9 +81,9 @@ func began(e journal.Entry) time.Time {
 	return e.At
 }
 
-// startStages cut a Pod's start, from the client's call to the event that shows it Running. The
-// waits for the store are those of the writes on the way, from the object as it is to be written to
-// etcd's acknowledgement, a sync to disk.
+// startStages splits a Pod's start, from the client's call to the event that shows it Running.
+// Waits for the store are those of the writes on the way, from the final object to etcd's
+// acknowledgement, with a sync to disk.
 func startStages(l trace.PodTrace, from, seen time.Time) ([]stage, error) {
 	created, a := first(l, wrote("create", ""))
 	bound, b := first(l, wrote("create", "binding"))
@@ -98,7 +98,7 @@ func startStages(l trace.PodTrace, from, seen time.Time) ([]stage, error) {
 	}), nil
 }
 
-// endStages cut a Pod's end, from the client's call to the event that it is gone.
+// endStages splits a Pod's end, from the client's call to the event that it is gone.
 func endStages(l trace.PodTrace, from, seen time.Time) ([]stage, error) {
 	marked, a := first(l, func(f journal.Fact) bool { _, ok := f.(journal.Deleting); return ok })
 	stop, b := first(l, called("StopContainer"))
@@ -126,7 +126,7 @@ func cut(l trace.PodTrace, from time.Time, marks []mark) []stage {
 	return out
 }
 
-// leads says of a write whether what comes next waits for it; statuses on the way hold up nothing.
+// leads reports whether what comes next waits for a write; intermediate statuses delay nothing.
 func leads(f journal.Fact) bool {
 	w, ok := f.(journal.Written)
 	if !ok || w.Subresource != "status" {
@@ -144,8 +144,8 @@ func sum(parts []stage) stage {
 	return total
 }
 
-// stageFigures are those of each stage of many Pods, and of all stages: the own share of each, and
-// what of that was waiting for the store. Quantiles of stages do not add up to those of all.
+// stageFigures returns the figures of each stage of many Pods, and of all stages: the own share,
+// and the part of it that waited for the store. Quantiles of stages do not add up to those of all.
 func stageFigures(name string, pods [][]stage) []result.Figure {
 	if len(pods) == 0 {
 		return nil

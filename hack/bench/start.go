@@ -46,8 +46,8 @@ func (b *bench) start(ctx context.Context) ([]result.Figure, error) {
 	return figures, nil
 }
 
-// threeStarts starts an instance in a new directory, again while its Pods run on, and again after
-// they were stopped.
+// threeStarts starts an instance in a new directory, again while its Pods run, and again after they
+// were stopped.
 func (b *bench) threeStarts(ctx context.Context, i *instance.Instance, n int) (of [3]milestones, err error) {
 	if of[0], err = b.startOnce(ctx, i, fmt.Sprintf("first-%d", n)); err != nil {
 		return of, err
@@ -65,7 +65,7 @@ func (b *bench) threeStarts(ctx context.Context, i *instance.Instance, n int) (o
 	return of, err
 }
 
-// startOnce starts an instance and returns when it came to each milestone.
+// startOnce starts an instance and returns when it reached each milestone.
 func (b *bench) startOnce(ctx context.Context, i *instance.Instance, pod string) (milestones, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -96,7 +96,7 @@ func (b *bench) startOnce(ctx context.Context, i *instance.Instance, pod string)
 	return m, nodeErr
 }
 
-// stopAll ends Gantry, its Pods and its containerd, as `gantry up --stop-pods` does at its end.
+// stopAll stops Gantry, its Pods and its containerd, as `gantry up --stop-pods` does at its end.
 func (b *bench) stopAll(ctx context.Context, i *instance.Instance) error {
 	if err := i.Stop(); err != nil {
 		return err

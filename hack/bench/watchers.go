@@ -20,25 +20,25 @@ import (
 )
 
 const (
-	// perConnection is how many watchers share a connection, as client-go's of one process do.
+	// perConnection is how many watchers share a connection, as those of one client-go process do.
 	perConnection = 10
-	// roomEach and roomAll are what a server may send ahead to a watcher and to a connection, as
-	// Go's client allows it.
+	// roomEach and roomAll are the flow control windows of a stream and of a connection, as Go's
+	// client has them.
 	roomEach, roomAll = 4 << 20, 1 << 30
-	// headLength is the length of what comes before an event: its own length.
+	// headLength is the length of an event's length prefix.
 	headLength = 4
-	// envelope is how the library begins what it encodes as protobuf.
+	// envelope is the length of the prefix of protobuf encoded objects.
 	envelope = 4
 )
 
-// arrived is an event that a watcher got: when its write was sent, in nanoseconds since 1970, and
-// how long after.
+// arrived is an event that a watcher received: when its write was sent, in Unix nanoseconds, and
+// how much later it arrived.
 type arrived struct {
 	sent  int64
 	after time.Duration
 }
 
-// watchers are all watchers of a server, and what they saw.
+// watchers are all watchers of a server, and what they received.
 type watchers struct {
 	got    chan []arrived // of one connection, some at a time
 	failed chan error
@@ -47,8 +47,8 @@ type watchers struct {
 	verified chan error // by client-go
 }
 
-// watchConn is a connection with its watchers, which stand for clients on other machines and have
-// to cost little on this one: one goroutine reads HTTP/2 frames and takes from each event its
+// watchConn is a connection with its watchers, which stand for clients on other machines and must
+// cost little on this one: one goroutine reads HTTP/2 frames and takes from each event its
 // revision, which must rise, and when its write was sent; nothing is decoded, and the windows are
 // those of client-go.
 type watchConn struct {
@@ -57,26 +57,25 @@ type watchConn struct {
 	frames  *http2.Framer
 	answers *hpack.Decoder
 	request request
-	streams map[uint32]*stream // by number
+	streams map[uint32]*stream // by stream id
 	next    uint32             // stream
-	open    int                // watchers that were answered
-	used    uint32             // bytes that came since the last window update
+	open    int                // watchers that got a response
+	used    uint32             // bytes received since the last window update
 	own     []arrived
 }
 
-// request is what all watchers of a connection ask.
+// request is the watch request of all watchers of a connection.
 type request struct{ authority, path, token string }
 
 // stream is a watcher.
 type stream struct {
 	status    string
 	from      uint64 // the revision of its last event
-	startedAt []byte // an event whose end has not come
+	startedAt []byte // an incomplete event
 	used      uint32
 }
 
-// connect opens a connection with watchers that want what comes after a revision, and returns when
-// all are answered.
+// connect opens a connection with watchers from a revision on, and returns when all have responses.
 func (a *watchers) connect(ctx context.Context, cfg *rest.Config, path string, from uint64) error {
 	at, err := url.Parse(cfg.Host)
 	if err != nil {
@@ -123,7 +122,7 @@ func (a *watchers) connect(ctx context.Context, cfg *rest.Config, path string, f
 	return nil
 }
 
-// ask asks for a watch on a stream of its own.
+// ask requests a watch on a new stream.
 func (r *watchConn) ask(s *stream) error {
 	var block bytes.Buffer
 	headers := hpack.NewEncoder(&block)
@@ -148,7 +147,7 @@ func (r *watchConn) ask(s *stream) error {
 	})
 }
 
-// read takes in one frame.
+// read reads one frame.
 func (r *watchConn) read() error {
 	f, err := r.frames.ReadFrame()
 	if err != nil {
@@ -175,7 +174,7 @@ func (r *watchConn) read() error {
 	return nil
 }
 
-// answer takes in the head of an answer.
+// answer handles a response's headers.
 func (r *watchConn) answer(f *http2.HeadersFrame) error {
 	s := r.streams[f.StreamID]
 	if !f.HeadersEnded() {
@@ -200,7 +199,7 @@ func (r *watchConn) answer(f *http2.HeadersFrame) error {
 	return nil
 }
 
-// data takes in a piece of a watcher's stream.
+// data handles a piece of a watcher's stream.
 func (r *watchConn) data(f *http2.DataFrame) error {
 	s := r.streams[f.StreamID]
 	if s == nil {
@@ -227,7 +226,7 @@ func (r *watchConn) data(f *http2.DataFrame) error {
 	return r.room(s, f)
 }
 
-// room lets the server send more, now and then.
+// room updates flow control windows now and then.
 func (r *watchConn) room(s *stream, f *http2.DataFrame) error {
 	n := f.Header().Length
 	var err error
@@ -242,8 +241,8 @@ func (r *watchConn) room(s *stream, f *http2.DataFrame) error {
 	return err
 }
 
-// event notes when an event came. Revisions rise from event to event: none comes twice or out of
-// turn, and collect counts them.
+// event records when an event arrived. Revisions rise from event to event; collect counts
+// duplicates and wrong order.
 func (r *watchConn) event(s *stream, raw []byte, now time.Time) error {
 	revision, ok := revisionOf(raw)
 	if !ok || revision <= s.from {
@@ -256,7 +255,7 @@ func (r *watchConn) event(s *stream, raw []byte, now time.Time) error {
 	return nil
 }
 
-// pass hands over what was noted.
+// pass sends the recorded events to the collector.
 func (r *watchConn) pass(atEnd bool) {
 	const batch = 500
 	if len(r.own) >= batch || atEnd && len(r.own) > 0 {
@@ -265,7 +264,7 @@ func (r *watchConn) pass(atEnd bool) {
 	}
 }
 
-// again lets a watcher that was cut off go on from its last event, as clients do.
+// again restarts a watcher that was cut off from its last event, as clients do.
 func (r *watchConn) again(number uint32) error {
 	s := r.streams[number]
 	if s == nil {
@@ -276,7 +275,7 @@ func (r *watchConn) again(number uint32) error {
 	return r.ask(s)
 }
 
-// revisionOf is the resourceVersion of the object in an event.
+// revisionOf returns the resourceVersion of the object in an event.
 func revisionOf(event []byte) (uint64, bool) {
 	const ( // numbers of fields
 		eventObject, rawExtension, unknownRaw, metadata, resourceVersion = 2, 1, 2, 1, 6
@@ -293,7 +292,7 @@ func revisionOf(event []byte) (uint64, bool) {
 	return n, err == nil
 }
 
-// within goes into a message by the numbers of fields that hold bytes.
+// within returns the field at a path of field numbers in an encoded message.
 func within(message []byte, path ...protowire.Number) ([]byte, bool) {
 	for _, want := range path {
 		found := false
@@ -325,7 +324,7 @@ func within(message []byte, path ...protowire.Number) ([]byte, bool) {
 
 var sentAtBytes = []byte(sentAt)
 
-// sentTime is when the write of an event was sent: the annotation's value follows its name, after
+// sentTime returns when an event's write was sent: the annotation's value follows its name, after
 // two bytes of protobuf.
 func sentTime(event []byte) (int64, bool) {
 	const digits = 19

@@ -13,11 +13,11 @@ import (
 // module.
 const module = "hack/conformance/upstream"
 
-// packages are what Debian has to give beside what `make deps` installs.
+// packages are the Debian packages needed besides those of `make deps`.
 var packages = map[string]string{"ip": "iproute2", "nsenter": "util-linux", "bash-static": "bash-static",
 	"dpkg-deb": "dpkg"}
 
-// programs are built of the module, into files of the name that the path ends with.
+// programs are built from the module, each into a file named after the path's last element.
 var programs = []string{
 	"k8s.io/kubernetes/cmd/kubectl", "k8s.io/kubernetes/test/images/agnhost",
 	"k8s.io/kubernetes/test/images/nonewprivs", "k8s.io/sample-apiserver", "./etcd",
@@ -32,7 +32,7 @@ type tools struct {
 
 func (t *tools) path(name string) string { return filepath.Join(t.dir, name) }
 
-// install has apt-get bring the programs that are missing.
+// install installs missing programs with apt-get.
 func install(ctx context.Context) error {
 	var missing []string
 	for program, name := range packages {
@@ -55,7 +55,7 @@ func install(ctx context.Context) error {
 	return err
 }
 
-// build makes the suite and the programs of its images in dir; what is there and unchanged is kept.
+// build builds the suite and the programs of its images in dir, unless they are up to date.
 func build(ctx context.Context, dir string) (*tools, error) {
 	var about []string
 	for _, format := range []string{"{{.Version}}", "{{.Dir}}"} {
@@ -97,8 +97,7 @@ func build(ctx context.Context, dir string) (*tools, error) {
 	return t, err
 }
 
-// output runs a program to its end and returns what it printed; an error has what it said. No C
-// compiler is asked for.
+// output runs a program and returns its output, which an error contains too. cgo is off.
 func output(ctx context.Context, dir, program string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "CGO_ENABLED=0", "DEBIAN_FRONTEND=noninteractive")

@@ -22,7 +22,7 @@ const (
 	registryPort = "5050" // 5000 is what tests give to a registry of their own
 )
 
-// kubeletConfig is that of the node that joins; see docs/user/joining.md.
+// kubeletConfig is the configuration of the joining node; see docs/user/joining.md.
 const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 serverTLSBootstrap: true
@@ -30,8 +30,8 @@ authentication: {x509: {clientCAFile: %s}}
 clusterDNS: [10.96.0.10]
 `
 
-// cluster is two nodes, each in a network namespace of its own with a cable between them, so that
-// nothing collides with what else runs on the machine.
+// cluster is two nodes, each in a network namespace, with a veth between them, so that nothing
+// conflicts with the rest of the machine.
 type cluster struct {
 	bin, logs    string
 	first, other *node
@@ -44,7 +44,7 @@ type node struct {
 	processes     []*process
 }
 
-// process is a role of Gantry that runs on a node.
+// process is a component of Gantry that runs on a node.
 type process struct {
 	cmd    *exec.Cmd
 	exited chan struct{}
@@ -57,18 +57,18 @@ func (c *cluster) gantry() string        { return filepath.Join(c.bin, "gantry")
 func (c *cluster) nodes() []*node        { return []*node{c.first, c.other} }
 func (c *cluster) bridge(n *node) string { return "gx" + n.name }
 
-// command is a program in a node's network; all else it shares with the machine.
+// command returns a command in a node's network namespace.
 func (n *node) command(ctx context.Context, program string, args ...string) *exec.Cmd {
 	return exec.CommandContext(ctx, "nsenter", append([]string{"--net=" + n.netns(), "--", program}, args...)...)
 }
 
-// start makes the namespaces, serves the images on both nodes' loopback, and runs both nodes until
-// they are Ready. What it leaves after an error remove takes away.
+// start creates the namespaces, serves the images on both nodes' loopback, and runs both nodes
+// until they are Ready. After an error the caller calls remove.
 func start(ctx context.Context, bin, logs string, images http.Handler) (*cluster, error) {
 	c := &cluster{bin: bin, logs: logs}
 	c.first = &node{cluster: c, name: "conf-1", ip: "10.171.250.1", dir: filepath.Join(dataDirs, "1")}
 	c.other = &node{cluster: c, name: "conf-2", ip: "10.171.250.2", dir: filepath.Join(dataDirs, "2")}
-	if err := c.remove(); err != nil { // what a killed run left
+	if err := c.remove(); err != nil { // left over from a killed run
 		return c, err
 	}
 	for _, n := range c.nodes() {
@@ -143,7 +143,7 @@ func (n *node) prepare(images http.Handler) error {
 	return nil
 }
 
-// run starts a role of Gantry on the node; its log is NODE-NAME.log.
+// run starts a component on the node; its log is NODE-NAME.log.
 func (n *node) run(name string, args ...string) error {
 	log, err := os.Create(filepath.Join(n.cluster.logs, n.name+"-"+name+".log"))
 	if err != nil {
@@ -153,7 +153,7 @@ func (n *node) run(name string, args ...string) error {
 	p := &process{cmd: n.command(context.Background(), n.cluster.gantry(), append(args, "--data-dir", n.dir)...),
 		exited: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = log, log
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for this program, which ends them in order
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for this program, which stops them in order
 	if err := p.cmd.Start(); err != nil {
 		return err
 	}
@@ -201,7 +201,7 @@ func (c *cluster) join(ctx context.Context) error {
 		"--cluster-cidr", clusterCIDR)
 }
 
-// approve signs what the second node asks for.
+// approve approves the second node's certificate requests.
 func (c *cluster) approve(ctx context.Context) {
 	out, _ := c.kubectl(ctx, "get", "csr", "-o",
 		`jsonpath={range .items[*]}{.metadata.name} {.status.conditions[*].type}{"\n"}{end}`)
@@ -218,7 +218,7 @@ func (c *cluster) kubectl(ctx context.Context, args ...string) (string, error) {
 	return output(ctx, "", cmd.Args[0], cmd.Args[1:]...)
 }
 
-// until asks until it is so, or until a role of Gantry has ended.
+// until polls so until it returns true, a component of Gantry ends, or the time is over.
 func (c *cluster) until(ctx context.Context, within time.Duration, what string, so func() bool) error {
 	end := time.Now().Add(within)
 	for !so() {
@@ -243,7 +243,7 @@ func (c *cluster) until(ctx context.Context, within time.Duration, what string, 
 	return nil
 }
 
-// remove ends the nodes and takes away what they made, also what a killed run left: Pods, mounts,
+// remove stops the nodes and removes everything they made, also of a killed run: Pods, mounts,
 // interfaces, namespaces, data.
 func (c *cluster) remove() error {
 	var all []error

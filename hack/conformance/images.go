@@ -20,20 +20,20 @@ import (
 	"github.com/gantry-project/gantry/test/images"
 )
 
-// host is where the suite's images come from; the nodes ask the registry on loopback instead.
+// host is the registry of the suite's images; the nodes use the one on loopback instead.
 const host = "registry.k8s.io"
 
 const environment = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// imageSet makes the images that certified tests use, of Debian's packages and upstream's programs.
+// imageSet makes the images of certified tests from Debian's packages and upstream's programs.
 type imageSet struct {
 	tools   *tools
 	pause   string // the program
 	agnhost v1.Image
 }
 
-// makers are what is made, by the last part of an image's name. Names and tags are those that the
-// suite lists. The last two are for tests of Services that are not certified.
+// makers returns what to make, by the last part of an image's name. Names and tags are those of the
+// suite. The last two are for tests of Services that are not certified.
 func (a *imageSet) makers() map[string]images.Make {
 	return map[string]images.Make{
 		"agnhost": a.base, "busybox": a.busybox, "nginx": images.Nginx, "nonroot": images.NonRoot,
@@ -54,13 +54,13 @@ func (a *imageSet) makers() map[string]images.Make {
 	}
 }
 
-// read is a file of the machine as one of an image.
+// read returns a file of the machine as one of an image.
 func read(from, to string, mode os.FileMode) (images.File, error) {
 	body, err := os.ReadFile(from)
 	return images.File{Path: strings.TrimPrefix(to, "/"), Mode: mode, Body: body}, err
 }
 
-// program is Busybox with one of upstream's programs.
+// program returns a maker: Busybox with one of upstream's programs.
 func (a *imageSet) program(name, at string, bits os.FileMode, config v1.Config) images.Make {
 	return func() (v1.Image, error) {
 		f, err := read(a.tools.path(name), at, bits|0o755)
@@ -71,7 +71,7 @@ func (a *imageSet) program(name, at string, bits os.FileMode, config v1.Config) 
 	}
 }
 
-// withLayer is an image with files on top and a configuration of its own.
+// withLayer returns an image with additional files and its own configuration.
 func withLayer(base images.Make, files []images.File, config v1.Config) (v1.Image, error) {
 	img, err := base()
 	if err != nil {
@@ -116,7 +116,7 @@ func (a *imageSet) glibc() (v1.Image, error) {
 		[]images.File{bash, names}, v1.Config{Cmd: []string{"sh"}, Env: []string{environment}})
 }
 
-// base is agnhost, which kitten and nautilus build on.
+// base makes agnhost, which kitten and nautilus build on.
 func (a *imageSet) base() (v1.Image, error) {
 	if a.agnhost != nil {
 		return a.agnhost, nil
@@ -152,12 +152,12 @@ func (a *imageSet) base() (v1.Image, error) {
 	return a.agnhost, err
 }
 
-// programPath is a file of upstream's images.
+// programPath returns the path of a file for upstream's images.
 func (a *imageSet) programPath(file string) string {
 	return filepath.Join(a.tools.source, "test/images", file)
 }
 
-// page is agnhost with a picture and a JSON file.
+// page makes agnhost with a picture and a JSON file.
 func (a *imageSet) page(name string) images.Make {
 	return func() (v1.Image, error) {
 		var files []images.File
@@ -173,8 +173,8 @@ func (a *imageSet) page(name string) images.Make {
 	}
 }
 
-// registryFiles are what agnhost's own registry serves: the pause image, each blob below the first
-// two digits of its digest.
+// registryFiles returns what agnhost's own registry serves: the pause image, each blob below the
+// first two digits of its digest.
 func (a *imageSet) registryFiles() ([]images.File, error) {
 	img, err := a.pauseImage()
 	if err != nil {
@@ -226,8 +226,8 @@ func (a *imageSet) registryFiles() ([]images.File, error) {
 	return files, nil
 }
 
-// registryHandler makes the images that the suite lists and returns a registry that serves them, in
-// memory. Images that no certified test uses are left out.
+// registryHandler makes the suite's images and returns a registry that serves them from memory,
+// without images that no certified test uses.
 func (a *imageSet) registryHandler(ctx context.Context) (http.Handler, error) {
 	listed, err := output(ctx, "", a.tools.path("e2e.test"), "--list-images")
 	if err != nil {
@@ -267,8 +267,8 @@ func (a *imageSet) registryHandler(ctx context.Context) (http.Handler, error) {
 	return readOnly(handler), nil
 }
 
-// withTag gives an image its name as a label: images of one content would have one identity and
-// each other's names.
+// withTag adds its name to an image as a label: images of equal content would have one id and each
+// other's names.
 func withTag(img v1.Image, tag string) (v1.Image, error) {
 	file, err := img.ConfigFile()
 	if err != nil {
@@ -279,7 +279,7 @@ func withTag(img v1.Image, tag string) (v1.Image, error) {
 	return images.WithConfig(img, config)
 }
 
-// readOnly refuses what would change the registry.
+// readOnly refuses requests that would change the registry.
 func readOnly(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {

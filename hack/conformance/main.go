@@ -48,7 +48,7 @@ const certified = "Conformance"
 
 type options struct{ focus, skip, labels, bin, out string }
 
-// run does everything and takes away what it made. Tests that fail are an error.
+// run runs everything and removes what it made. Failed tests are an error.
 func (o options) run(ctx context.Context) (err error) {
 	if os.Geteuid() != 0 {
 		return errors.New("nodes run real containers and need root: sudo make conformance")
@@ -90,7 +90,7 @@ func (o options) run(ctx context.Context) (err error) {
 	return o.evaluate(ctx, &suite{tools: t, cluster: c, logs: logs, focus: o.focus, skip: o.skip})
 }
 
-// lockMachine refuses a second run on this machine: both would have the same namespaces.
+// lockMachine prevents a second run on this machine, which would use the same namespaces.
 func lockMachine() (unlock func(), err error) {
 	f, err := os.OpenFile("/run/gantry-conformance.lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -141,8 +141,7 @@ func (o options) evaluate(ctx context.Context, s *suite) error {
 	return suiteError(all, about.Certified, whole)
 }
 
-// suiteError is an error when a test did not pass, when none ran, or when a whole run left some
-// out.
+// suiteError returns an error if a test did not pass, none ran, or a whole run left some out.
 func suiteError(all []spec, certified int, whole bool) error {
 	failed := 0
 	for _, s := range all {
@@ -161,7 +160,7 @@ func suiteError(all []spec, certified int, whole bool) error {
 	return nil
 }
 
-// about says what is judged by what.
+// about says what was tested with what.
 func (o options) about(ctx context.Context, t *tools) (about, error) {
 	listed, err := output(ctx, "", t.path("e2e.test"), "--list-conformance-tests")
 	if err != nil {

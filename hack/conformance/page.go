@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// about is what a result is of.
+// about is what a result is about.
 type about struct {
 	Commit, Version string // Gantry's commit, and the version of Kubernetes that the suite is of
 	Date            time.Time

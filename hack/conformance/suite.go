@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-// part is a run of the suite: the specs of a filter over labels, by so many processes.
+// part is a run of the suite: a label filter, and the number of processes.
 type part struct {
 	name, labels string
 	processes    int
 }
 
-// parts are the two runs: tests that disturb others run alone, after the others.
+// parts returns the two runs: tests that disturb others run alone, after the others.
 func parts(labels string) []part {
 	return []part{
 		{"parallel", "(" + labels + ") && !(Serial || Disruptive)", 4},
@@ -28,14 +28,14 @@ func parts(labels string) []part {
 	}
 }
 
-// spec is what became of one test.
+// spec is the result of one test.
 type spec struct {
 	Name   string
 	State  string // passed, failed, panicked, timedout, interrupted, skipped …
 	Reason string // why it did not pass
 }
 
-// report is what of ginkgo's JSON report is read.
+// report is the part of ginkgo's JSON report that is read.
 type report struct {
 	SpecReports []struct {
 		ContainerHierarchyTexts           []string
@@ -53,7 +53,7 @@ type suite struct {
 	focus, skip string
 }
 
-// run runs one part and returns what became of each test that ran. Failed tests are no error.
+// run runs one part and returns the result of each test that ran. Failed tests are not an error.
 func (s *suite) run(ctx context.Context, p part) ([]spec, error) {
 	out := p.name + ".json"
 	args := []string{fmt.Sprintf("--procs=%d", p.processes), "--timeout=4h", "--no-color", "--json-report=" + out,
@@ -89,8 +89,7 @@ func (s *suite) run(ctx context.Context, p part) ([]spec, error) {
 	return outcomes(f)
 }
 
-// outcomes reads the tests that ran out of ginkgo's report. An error means that the suite itself
-// could not begin.
+// outcomes parses ginkgo's report. An error means that the suite itself could not start.
 func outcomes(r io.Reader) ([]spec, error) {
 	var all []report
 	if err := json.NewDecoder(r).Decode(&all); err != nil {

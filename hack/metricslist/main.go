@@ -27,7 +27,7 @@ import (
 // library has the constructors of metrics, and what only wraps them.
 const library = "k8s.io/component-base/metrics"
 
-// source is a package: its files, and the values of its names.
+// source is a package: its files, and the values of its constants.
 type source struct {
 	files  []*ast.File
 	values map[string]ast.Expr

@@ -54,7 +54,7 @@ func drawFile(path string) error {
 	return os.WriteFile(strings.TrimSuffix(path, ".txt")+".svg", []byte(draw(lines)), 0o644)
 }
 
-// draw is the picture of lines of text.
+// draw renders lines of text as SVG.
 func draw(lines []string) string {
 	columns := 0
 	for _, l := range lines {
@@ -77,7 +77,7 @@ func draw(lines []string) string {
 	return b.String()
 }
 
-// colourOf tells typed lines, remedies and asides from the rest.
+// colourOf returns a line's colour: typed lines, remedies and asides differ.
 func colourOf(line string) string {
 	switch l := strings.TrimSpace(line); {
 	case strings.HasPrefix(line, "$ "):

@@ -48,7 +48,7 @@ func main() {
 	}
 }
 
-// run returns the packages that failed, each with a newline, and what it wrote of them.
+// run returns the packages that failed, one a line, and their output.
 func run(in io.Reader, out io.Writer, start time.Time) (failed []string, failures string, err error) {
 	var kept strings.Builder
 	bad := io.MultiWriter(out, &kept)

@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// printOrder reads packages, one a line, and prints them in the order in which they shall start:
-// those that took longest in the run whose log is given first. Without a log, and for packages that
-// it does not have, those that run real containers come first, as they take longest.
+// printOrder reads packages, one a line, and prints them in the order in which to start them:
+// longest first by the given log. Unknown packages with real containers come first, as they take
+// longest.
 func printOrder(in io.Reader, out io.Writer, log string) error {
 	took := map[string]float64{}
 	if f, err := os.Open(log); err == nil {
@@ -37,7 +37,7 @@ func printOrder(in io.Reader, out io.Writer, log string) error {
 	return nil
 }
 
-// times are the seconds of each package's last run in a log of `go test -json`.
+// times returns the seconds of each package's last run in a log of `go test -json`.
 func times(log io.Reader) (map[string]float64, error) {
 	took := map[string]float64{}
 	lines := bufio.NewReader(log)
@@ -56,7 +56,7 @@ func times(log io.Reader) (map[string]float64, error) {
 	}
 }
 
-// unknown is what a package with real containers is taken to need before it has run.
+// unknown is the seconds assumed for a package with real containers before its first run.
 const unknown = 60
 
 func order(packages []string, took map[string]float64) []string {

@@ -14,7 +14,7 @@ import (
 	"github.com/gantry-project/gantry/test/replay/api"
 )
 
-// runAPI replays test/recordings/api, one case after the other: they use the same names on purpose.
+// runAPI replays test/recordings/api, one case after the other: they share names on purpose.
 func runAPI(ctx context.Context, o options) (*replay.Report, error) {
 	prelude, families, err := api.Load(filepath.Join(o.recordings, "api"))
 	if err != nil {
@@ -73,7 +73,7 @@ func replayAPI(ctx context.Context, o options, s *server, prelude []api.Request,
 	return nil
 }
 
-// compact forgets the store's history, as it had been before the recorded list and watch cases.
+// compact compacts the store's history, as it was before the recorded list and watch cases.
 func compact(ctx context.Context, etcd func() (*clientv3.Client, error)) error {
 	client, err := etcd()
 	if err != nil {

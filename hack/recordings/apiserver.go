@@ -37,24 +37,24 @@ import (
 	"github.com/gantry-project/gantry/test/replay/api"
 )
 
-// recordedControllers ran beside the recorded API server, and no others. Names that Gantry does not
-// have yet are passed over.
+// recordedControllers are the controllers that ran beside the recorded API server. Unknown names
+// are skipped.
 var recordedControllers = []string{"namespace", "serviceaccount", "rootca", "clusterroleaggregation"}
 
-// tokens are the recorded users that came with static tokens: token,user,uid,groups.
+// tokens are the recorded users with static tokens: token,user,uid,groups.
 const tokens = `admin-token,admin,admin-id,"system:masters"
 alice-token,alice,alice-id,"dev,test"
 bob-token,bob,bob-id,""
 `
 
-// server is an API server as the recorded one was set up, with its store and its clients.
+// server is an API server configured as the recorded one, with its store and clients.
 type server struct {
 	api.Server
 	client func() (*clientv3.Client, error) // of its etcd
 	stop   func() error
 }
 
-// startServer runs it in this process below dir.
+// startServer runs it in this process, with files below dir.
 func startServer(ctx context.Context, dir string) (*server, error) {
 	files, err := pki.Ensure(filepath.Join(dir, "pki"), pki.Options{NodeName: "node-1", ServiceIP: "10.96.0.1",
 		ExtraNames: []string{"127.0.0.1"}})
@@ -149,7 +149,7 @@ func runControllers(ctx context.Context, cfg *rest.Config, files *pki.Files) err
 	return nil
 }
 
-// users makes one client per recorded user.
+// users returns one client per recorded user.
 func users(files *pki.Files) (map[string]*http.Client, error) {
 	pool := x509.NewCertPool()
 	pem, err := os.ReadFile(files.CA.Cert)
@@ -185,7 +185,7 @@ func client(pool *x509.CertPool, cert *tls.Certificate, token string) *http.Clie
 	}
 }
 
-// bearer adds a token unless the recorded request brings credentials of its own.
+// bearer adds a token unless the recorded request has credentials.
 type bearer struct {
 	next  http.RoundTripper
 	token string
@@ -200,7 +200,7 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.next.RoundTrip(r)
 }
 
-// clientCertificate signs a client certificate that is good for a day.
+// clientCertificate signs a client certificate valid for a day.
 func clientCertificate(ca pki.Pair, name, organization string) (tls.Certificate, error) {
 	authority, err := tls.LoadX509KeyPair(ca.Cert, ca.Key)
 	if err != nil {

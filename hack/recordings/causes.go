@@ -13,9 +13,9 @@ import (
 // follow from it.
 type cause struct {
 	match, covers *regexp.Regexp
-	what          string // what is otherwise
-	why           string // why it is meant so; empty when it is not done yet
-	where         string // who has to do it
+	what          string // the difference
+	why           string // why it is intended; empty if it is not done yet
+	where         string // the component to change
 }
 
 func row(match, what, why, where string) cause {
@@ -34,8 +34,8 @@ type found struct {
 	cases []string
 }
 
-// explain sorts the differences of all unequal cases by cause. What no row explains goes by where
-// it shows. alone counts the cases that meant causes explain completely.
+// explain groups the differences of all unequal cases by cause; unexplained ones by where they are.
+// alone counts the cases that intended causes explain completely.
 func explain(unequal []replay.Unequal) (list []found, alone int) {
 	byWhat := map[string]*found{}
 	note := func(c cause, name string) {
@@ -70,7 +70,7 @@ func explain(unequal []replay.Unequal) (list []found, alone int) {
 	return list, alone
 }
 
-// causesOf names every cause of one unequal case once.
+// causesOf returns the causes of one unequal case without duplicates.
 func causesOf(u replay.Unequal) []cause {
 	var lines []string
 	if u.Err != nil {
@@ -117,8 +117,8 @@ func findCause(line string) *cause {
 	return nil
 }
 
-// unexplained makes a cause of a difference that no row knows: the family, and what kind of
-// difference it is.
+// unexplained returns a cause for a difference without a row: the family, and the kind of
+// difference.
 func unexplained(name, line string) cause {
 	family := name[:strings.LastIndex(name, "/")]
 	switch {

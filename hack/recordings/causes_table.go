@@ -1,8 +1,8 @@
 package main
 
-// causes are tried in order. A row with a why is a decision; a row without is work that waits.
+// causes are tried in order. A row with a why is intended; a row without is not done yet.
 var causes = []cause{
-	// Meant: API.
+	// Intended: API.
 	row(`^protocol/(authorization/anonymous-version|discovery/legacy-version\S*) `,
 		"The version is v1.37, its texts and fields too",
 		"Gantry implements the API level of v1.37; the recordings are of v1.36.3", ""),
@@ -20,7 +20,7 @@ var causes = []cause{
 	row(`^protocol/health/root \.paths\[\]: want ("/(healthz|livez|readyz)/|nothing)`,
 		"The list of checks in verbose health answers has Gantry's own start hooks",
 		"Each name stands for something that exists here; the codes and the form are the same", ""),
-	// Meant: Pods.
+	// Intended: Pods.
 	row(`no new claims to deallocate, preemption: |preemption: found a potential placement for pod on node `,
 		"FailedScheduling is told in the words of v1.37",
 		"v1.37 no longer says that no claim helps, and names the node and the number of victims where preemption helps",
@@ -101,12 +101,12 @@ var causes = []cause{
 		"The paths of the root are those of Gantry's own hooks", "Each name stands for something that exists here", ""),
 	row(`^updates/job/template-image`, "The refused template of a Job is printed by the fields of the published type",
 		"Upstream prints an internal type that no client ever sees", ""),
-	// Not yet: API.
+	// Not done yet: API.
 	row(`^protocol/openapi/v2 `, "The OpenAPI v2 document has the paths of kinds that v1.37 serves",
 		"Paths follow what is served", ""),
 	row(`^protocol/(health/root|discovery/\S+) `, "Some paths are missing or otherwise in discovery", "",
 		"internal/apiserver/kinds.go"),
-	// Not yet: Pods.
+	// Not done yet: Pods.
 	row(`^controllers/job-backoff-limit-onfailure events Warning BackOff`,
 		"The end of a container is seen at once, so its back-off is told before the Job ends the Pod",
 		"Upstream's kubelet looks at the runtime once a second: by then the Pod was being deleted", ""),

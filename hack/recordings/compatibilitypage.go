@@ -15,7 +15,7 @@ import (
 	"github.com/gantry-project/gantry/test/replay"
 )
 
-// savedReport is a report as it lies between runs.
+// savedReport is a report as stored between runs.
 type savedReport struct {
 	Areas   map[string]*replay.AreaCount
 	Unequal []savedCase
@@ -32,7 +32,7 @@ func (o options) reportPath(what string) string {
 	return filepath.Join(o.out, "recordings-"+what+".json")
 }
 
-// save keeps a report for docs.
+// save stores a report for docs.
 func save(r *replay.Report, path string) error {
 	k := savedReport{Areas: r.Areas}
 	for _, u := range r.Unequal {
@@ -146,8 +146,8 @@ repeated events may differ by a third.
 //go:embed newer.json
 var newerTemplate []byte
 
-// compareNewer says how many of the answers that differ from what was recorded are those of
-// v1.37.2, and how many of its own differ.
+// compareNewer writes how many of the differing answers are those of v1.37.2, and how many of its
+// own differ.
 func compareNewer(b *strings.Builder, api *replay.Report) error {
 	var k savedReport
 	if err := json.Unmarshal(newerTemplate, &k); err != nil {
@@ -190,11 +190,11 @@ func sum(r *replay.Report, meant int) string {
 	return fmt.Sprintf("\n%d of %d are the same, and %d more differ only as meant.\n", t.Same, t.All, meant)
 }
 
-// coveredElsewhere are the areas of lives that others than the node decide.
+// coveredElsewhere are the areas of life cycles that components other than the kubelet decide.
 var coveredElsewhere = regexp.MustCompile(
 	`^(controllers|drain|endpoints|eviction|scheduling)/|^preemption/preempt-(equal|never)$|^security/sec-pod-security`)
 
-// nodeSide sums up the lives that are the kubelet's.
+// nodeSide sums up the life cycles that the kubelet decides.
 func nodeSide(r *replay.Report) string {
 	all, mine := 0, []replay.Unequal{}
 	for area, t := range r.Areas {

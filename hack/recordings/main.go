@@ -1,8 +1,8 @@
-// Command recordings replays what upstream Kubernetes was asked (test/recordings) against Gantry
-// and prints, per area, the share of equal answers.
+// Command recordings replays requests that were recorded against upstream Kubernetes
+// (test/recordings) against Gantry and prints, per area, the share of equal answers.
 //
 //	recordings api            API requests, against an API server in this process
-//	recordings pods           lives of Pods, against `gantry up` (root)
+//	recordings pods           life cycles of Pods, against `gantry up` (root)
 //	recordings docs           docs/compatibility/differences.md from the last run of both
 //	recordings -kube-apiserver PROGRAM -etcd PROGRAM api
 //	                          the same requests to a kube-apiserver: what it answers otherwise than was recorded goes to hack/recordings/newer.json
@@ -98,7 +98,7 @@ func run(ctx context.Context, o options, what string) error {
 	if err != nil {
 		return err
 	}
-	if o.only.String() != "" { // a part is no basis for the page
+	if o.only.String() != "" { // a partial run is not written
 		return o.show(report, what)
 	}
 	path := o.reportPath(what)

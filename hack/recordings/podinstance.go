@@ -27,7 +27,7 @@ import (
 	"github.com/gantry-project/gantry/test/replay/pods"
 )
 
-// podInstance is a cluster for Pods with what the recorded cases expect around them.
+// podInstance is a cluster for Pods with what the recorded cases expect.
 type podInstance struct {
 	cluster  *pods.Cluster
 	instance *instance.Instance
@@ -49,7 +49,7 @@ func (p *podInstance) remove() error {
 	return errors.Join(errs...)
 }
 
-// newInstance takes the running cluster that was named, or starts one.
+// newInstance returns the running cluster that was named, or starts one.
 func (r *podReplay) newInstance(ctx context.Context, split bool) (*podInstance, error) {
 	p := &podInstance{}
 	var cfg *rest.Config
@@ -76,7 +76,7 @@ func (r *podReplay) newInstance(ctx context.Context, split bool) (*podInstance, 
 	return p, nil
 }
 
-// start runs a Gantry with the node, images and registry that the recorded cluster had.
+// start starts a Gantry with the node, images and registry of the recorded cluster.
 func (r *podReplay) start(ctx context.Context, p *podInstance, split bool) (*rest.Config, error) {
 	number := r.options.number
 	if split {
@@ -175,8 +175,8 @@ func kubeletConfig(dir string) (string, error) {
 	return path, os.WriteFile(path, []byte(text), 0o644)
 }
 
-// images puts the recorded node's images where Gantry imports them, and opens the registry that has
-// registry.example/fresh:1 and nothing else.
+// images puts the recorded node's images where Gantry imports them, and starts a registry with
+// registry.example/fresh:1 only.
 func (r *podReplay) images(p *podInstance) error {
 	archive := filepath.Join(p.instance.Dir, "images", "recorded.tar")
 	if err := os.MkdirAll(filepath.Dir(archive), 0o755); err != nil {
@@ -197,8 +197,8 @@ func (r *podReplay) images(p *podInstance) error {
 	return p.registry.Mirror(filepath.Join(p.instance.Dir, "containerd", "certs.d"), "registry.example")
 }
 
-// createDefaults makes what every case expects: priority classes, a file on the node, a node that
-// is ready.
+// createDefaults creates what every case expects: priority classes, a file on the node, a ready
+// node.
 func createDefaults(ctx context.Context, cluster *pods.Cluster) error {
 	for _, c := range []struct {
 		name, policy string
@@ -247,8 +247,8 @@ func sendOne(ctx context.Context, cluster *pods.Cluster, method, path, kind, bod
 	return nil
 }
 
-// killProcess sends KILL to the first process of a container, or of the sandbox, behind everybody's
-// back.
+// killProcess sends KILL to the first process of a container, or of the sandbox, bypassing runtime
+// and kubelet.
 func killProcess(runtime internalapi.RuntimeService) func(ctx context.Context, podUID, container string) error {
 	return func(ctx context.Context, podUID, container string) error {
 		labels := map[string]string{"io.kubernetes.pod.uid": podUID}

@@ -17,9 +17,8 @@ import (
 	"github.com/gantry-project/gantry/test/replay/pods"
 )
 
-// runPods replays test/recordings/pods: up to o.parallel cases at once, then those that touch the
-// node alone, then those that stop the kubelet, on a cluster whose roles are processes of their
-// own.
+// runPods replays test/recordings/pods: up to o.parallel cases at once, then those that need the
+// node alone, then those that stop the kubelet, on a cluster with separate processes.
 func runPods(ctx context.Context, o options, log io.Writer) (*replay.Report, error) {
 	all, err := pods.Load(filepath.Join(o.recordings, "pods"))
 	if err != nil {
@@ -58,10 +57,10 @@ type podReplay struct {
 
 	mu       sync.Mutex
 	report   *replay.Report
-	deferred []pods.Case // to be lived again
+	deferred []pods.Case // to be run again
 }
 
-// replayOn starts a cluster, runs cases at once and then one by one, and removes it.
+// replayOn starts a cluster, runs cases concurrently and then one by one, and removes it.
 func (r *podReplay) replayOn(ctx context.Context, split bool, together, alone []pods.Case) error {
 	p, err := r.newInstance(ctx, split)
 	if err != nil {
@@ -92,7 +91,7 @@ func (r *podReplay) replayOn(ctx context.Context, split bool, together, alone []
 	return nil
 }
 
-// atOnce lives cases side by side.
+// atOnce runs cases concurrently.
 func (r *podReplay) atOnce(ctx context.Context, cluster *pods.Cluster, cases []pods.Case, parallel int, last bool) {
 	slots := make(chan struct{}, parallel)
 	var wg sync.WaitGroup
@@ -106,9 +105,8 @@ func (r *podReplay) atOnce(ctx context.Context, cluster *pods.Cluster, cases []p
 	wg.Wait()
 }
 
-// replayOne lives a case and tells whether it was equal, and notes how equal. One that was not is
-// not noted but lived again later, unless this is its last time: a busy machine delays some steps
-// of a life more than others.
+// replayOne runs a case and returns whether it was equal, and records how equal. An unequal one is
+// not recorded but run again later, unless last: a busy machine delays some steps more than others.
 func (r *podReplay) replayOne(ctx context.Context, cluster *pods.Cluster, c pods.Case, last bool) (same bool) {
 	if ctx.Err() != nil {
 		return false
@@ -146,7 +144,7 @@ func (r *podReplay) replayOne(ctx context.Context, cluster *pods.Cluster, c pods
 	return same
 }
 
-// saveRecording writes what was seen, for people who look into a difference.
+// saveRecording writes what was observed, to investigate a difference.
 func saveRecording(dir string, got pods.Recording) {
 	if os.MkdirAll(dir, 0o755) != nil {
 		return

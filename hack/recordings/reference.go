@@ -19,11 +19,11 @@ import (
 	"github.com/gantry-project/gantry/test/ports"
 )
 
-// referenceProgram is another API server's, with the etcd that it needs.
+// referenceProgram is the program of another API server and its etcd.
 type referenceProgram struct{ server, etcd string }
 
-// startReference runs a kube-apiserver as the recorded one was set up, with its etcd, below dir.
-// Its log lies there too until it has ended well.
+// startReference runs a kube-apiserver configured as the recorded one, with its etcd, below dir,
+// where its log stays unless it ends well.
 func startReference(ctx context.Context, dir string, p referenceProgram) (*server, error) {
 	files, err := pki.Ensure(filepath.Join(dir, "pki"), pki.Options{NodeName: "node-1", ServiceIP: "10.96.0.1",
 		ExtraNames: []string{"127.0.0.1"}})
@@ -123,7 +123,7 @@ func ready(ctx context.Context, c *http.Client, url string) error {
 			return errors.Join(err, last)
 		}
 		select {
-		case <-time.After(200 * time.Millisecond): // nobody tells when a program's port opens
+		case <-time.After(200 * time.Millisecond): // nothing signals when a program's port opens
 		case <-ctx.Done():
 			return errors.Join(ctx.Err(), last)
 		}

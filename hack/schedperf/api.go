@@ -57,7 +57,7 @@ func throughAPI(ctx context.Context, o options) ([]row, error) {
 	return rows, err
 }
 
-// openTestbed starts an API server and a scheduler of its own, or reaches those that run.
+// openTestbed starts an API server and a scheduler, or connects to running ones.
 func (o options) openTestbed(ctx context.Context) (*testbed, error) {
 	b := &testbed{o: o, pid: o.pid, end: func() error { return nil }}
 	var cfg *rest.Config
@@ -147,8 +147,8 @@ func (b *testbed) attach(ctx context.Context, i *instance.Instance) error {
 	return nil
 }
 
-// run measures one shape: nodes and first Pods are made, then the measured Pods created and
-// awaited.
+// run measures one shape: it creates nodes and initial Pods, then the measured Pods, and waits for
+// them.
 func (b *testbed) run(ctx context.Context, s workload, nodes int) (row, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*timeout)
 	defer cancel()
@@ -161,7 +161,7 @@ func (b *testbed) run(ctx context.Context, s workload, nodes int) (row, error) {
 // part are the Pods of one measurement: n of them, the first with the number from.
 type part struct{ nodes, from, n int }
 
-// count is how many Pods of a shape are measured.
+// count returns how many Pods of a shape are measured.
 func (s *workload) count(o options, nodes int) int {
 	n := s.measured(nodes)
 	if o.pods > 0 {
@@ -173,7 +173,7 @@ func (s *workload) count(o options, nodes int) int {
 	return n
 }
 
-// measure creates the measured Pods and awaits that they are bound.
+// measure creates the measured Pods and waits until they are bound.
 func (b *testbed) measure(ctx context.Context, s workload, of part) (row, error) {
 	stop, err := b.churn(ctx, s, of)
 	if err != nil {
@@ -211,22 +211,22 @@ func (b *testbed) measure(ctx context.Context, s workload, of part) (row, error)
 	return r, nil
 }
 
-// usage is when a measurement began, and the scheduler's processor time then.
+// usage is the start of a measurement, and the scheduler's CPU time then.
 type usage struct {
 	began time.Time
 	cpu   time.Duration
 }
 
-// moments are when Pods were created, by number from that of the first, and when they were bound,
-// by name.
+// moments are when Pods were created, by number from the first one's, and when they were bound, by
+// name.
 type moments struct {
 	from    int
 	created []time.Time
 	bound   map[string]time.Time
 }
 
-// measured sums up when Pods were created and when they were bound. What the scheduler does after
-// the last one is bound counts as its work too.
+// measured sums up creation and binding times. The scheduler's work after the last binding counts,
+// too.
 func (b *testbed) measured(ctx context.Context, name string, at moments, from usage) row {
 	n := len(at.created)
 	r := row{Case: name, Pods: n, Placed: len(at.bound)}
@@ -248,8 +248,8 @@ func (b *testbed) measured(ctx context.Context, name string, at moments, from us
 	return r
 }
 
-// waitIdle returns when a process has had little to do for half a second, a hundredth of a core;
-// after five seconds it is given up, as it may have work that never ends.
+// waitIdle returns when a process was nearly idle (a hundredth of a core) for half a second; after
+// five seconds it gives up.
 func waitIdle(ctx context.Context, pid int) {
 	const look = 500 * time.Millisecond
 	tick := time.NewTicker(look)
@@ -336,7 +336,7 @@ func (b *testbed) create(ctx context.Context, p *v1.Pod) error {
 	return err
 }
 
-// each runs do for 0..n-1 from several clients; the first error ends it.
+// each calls do for 0..n-1 from several clients; the first error ends it.
 func (b *testbed) each(ctx context.Context, n int, do func(int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

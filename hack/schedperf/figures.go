@@ -10,9 +10,9 @@ import (
 // ours is how figures name Gantry's scheduler; any other one is "other".
 const ours = "gantry"
 
-// figures are what is kept of rows, named SCHEDULER/CASE, N nodes/QUANTITY; latency is the quantity
-// of p50 and p99. Turns of a case are one: its rate is that of all Pods in all CPU time, other
-// figures are those of the best turn, as what else the machine does only makes them worse.
+// figures returns the figures of rows, named SCHEDULER/CASE, N nodes/QUANTITY; latency is the
+// quantity of p50 and p99. Turns of a case are combined: the rate is all Pods over all CPU time,
+// other figures are those of the best turn, since other load only makes them worse.
 func figures(rows []row, latency string) (all []result.Figure) {
 	var order []string
 	turns := map[string][]row{}

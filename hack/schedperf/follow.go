@@ -20,13 +20,13 @@ import (
 // stallTimeout is how long nothing may be bound before the rest is given up.
 const stallTimeout = 30 * time.Second
 
-// follower watches Pods of a namespace being bound, from when it is made.
+// follower watches Pods of a namespace being bound, from its creation on.
 type follower struct {
 	mu      sync.Mutex
-	old     map[string]time.Time // bound before: of no concern
+	old     map[string]time.Time // bound before: ignored
 	bound   map[string]time.Time
 	refused map[string]bool // refused, and not bound since
-	changed chan struct{}   // capacity one: another was bound
+	changed chan struct{}   // capacity 1: another Pod was bound
 
 	running sync.WaitGroup
 	stop    func()
@@ -45,7 +45,7 @@ func (b *testbed) watch(ctx context.Context, namespace string) (*follower, error
 			return pods.Watch(ctx, o)
 		},
 	}
-	// a watch that a busy server ends is taken up again
+	// restarts a watch that a busy server ends
 	informer := cache.NewSharedIndexInformer(list, &v1.Pod{}, 0, cache.Indexers{})
 	handler, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: f.onPod,
 		UpdateFunc: func(_, is any) { f.onPod(is) }})
@@ -91,15 +91,15 @@ func refused(c v1.PodCondition) bool {
 	return c.Type == v1.PodScheduled && c.Status == v1.ConditionFalse
 }
 
-// answered is how many Pods were bound or refused.
+// answered returns how many Pods were bound or refused.
 func (f *follower) answered() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.bound) + len(f.refused)
 }
 
-// waitStable returns when n Pods were bound or refused, with those that were bound; when nothing
-// happens any more, what there is.
+// waitStable returns when n Pods were bound or refused, with the bound ones; if there is no
+// progress any more, those there are.
 func (f *follower) waitStable(ctx context.Context, n int) map[string]time.Time {
 	timer := time.NewTimer(stallTimeout)
 	defer timer.Stop()
@@ -124,7 +124,7 @@ func (f *follower) count() int {
 	return len(f.bound)
 }
 
-// wait returns when n Pods were bound, with those that were; an error when it takes too long.
+// wait returns when n Pods were bound, with the bound ones; an error after a timeout.
 func (f *follower) wait(ctx context.Context, n int) (bound map[string]time.Time, err error) {
 	timer := time.NewTimer(stallTimeout)
 	defer timer.Stop()
@@ -143,8 +143,8 @@ func (f *follower) wait(ctx context.Context, n int) (bound map[string]time.Time,
 	return f.bound, err
 }
 
-// churn makes and removes a node and a Service and adds a Pod that fits nowhere, once a second,
-// until stopped; also what Pods of the shape need.
+// churn creates and deletes a node and a Service and adds a Pod that fits nowhere, once a second,
+// until stop is called; also what Pods of the shape need.
 func (b *testbed) churn(ctx context.Context, s workload, of part) (stop func(), err error) {
 	if s.evicts {
 		_, err = b.client.SchedulingV1().PriorityClasses().Create(ctx,

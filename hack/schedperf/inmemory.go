@@ -19,15 +19,15 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// evaluator is Gantry's judges and a cluster in memory.
+// evaluator is Gantry's plugins and a cluster in memory.
 type evaluator struct {
 	snapshot        *snapshot.Cache
 	plugins         *schedule.PluginSet
 	scoreboards     schedule.Buffers
 	cache           *schedule.EquivalenceCache // nil: plain
-	reservePlugins  []framework.ReservePlugin  // what a winner's volumes and devices are kept with
+	reservePlugins  []framework.ReservePlugin  // what reserves a winner's volumes and devices
 	preemptionCache preemption.DryRunCache
-	rng             *rand.Rand // where a search for victims begins
+	rng             *rand.Rand // random start of a search for victims
 }
 
 func newEvaluator(plain bool) (*evaluator, error) {
@@ -76,8 +76,8 @@ func newFakeHandle() (framework.Handle, error) {
 	return fakeHandle{informers: f}, nil
 }
 
-// decide makes one ruling and the fact for the journal, and assumes the Pod where it is to go;
-// false when it fits nowhere.
+// decide makes one scheduling attempt and its journal fact, and assumes the Pod on its node; false
+// if it fits nowhere.
 func (m *evaluator) decide(ctx context.Context, p *v1.Pod) (bool, error) {
 	in := m.in(p)
 	if m.reservePlugins != nil {
@@ -99,8 +99,8 @@ func (m *evaluator) decide(ctx context.Context, p *v1.Pod) (bool, error) {
 	return true, m.snapshot.AssumePod(p, r.SuggestedHost)
 }
 
-// evict decides for a Pod that others must leave for: a ruling, the search for victims, their
-// leaving, the second ruling.
+// evict schedules a Pod that needs preemption: an attempt, the search for victims, their deletion,
+// a second attempt.
 func (m *evaluator) evict(ctx context.Context, p *v1.Pod) (bool, error) {
 	in := m.in(p)
 	in.State = schedule.NewCycleState()
@@ -140,7 +140,7 @@ func inMemory(ctx context.Context, o options) ([]row, error) {
 	return rows, err
 }
 
-// newEvaluator is a mind that knows what Pods of the shape need; end stops what runs for it.
+// newEvaluator returns an evaluator with what Pods of the shape need; end stops its informers.
 func (s *workload) newEvaluator(ctx context.Context, o options, of part) (m *evaluator, end func(), err error) {
 	if s.setup == nil {
 		m, err = newEvaluator(o.shadow)

@@ -48,7 +48,7 @@ type options struct {
 	out      string
 }
 
-// running is a scheduler, and its API server, that somebody else started.
+// running is a running scheduler and its API server.
 type running struct {
 	kubeconfig string
 	scheduler  string // spec.schedulerName of the Pods
@@ -107,7 +107,7 @@ func main() {
 	kept := result.Here(o.part(verb), o.gantry)
 	rows, err := run(ctx, o)
 	fmt.Print(table(rows))
-	if o.out != "" && len(rows) > 0 { // what was measured before a failure stands
+	if o.out != "" && len(rows) > 0 { // what was measured before a failure is kept
 		err = errors.Join(err, o.keep(kept, rows))
 	}
 	if err != nil {
@@ -116,7 +116,7 @@ func main() {
 	}
 }
 
-// keep writes the rows to the file that -o names.
+// keep writes the rows to the file of -o.
 func (o options) keep(run result.Run, rows []row) error {
 	latency := "create → bound"
 	if o.inMemory(run.Part) {
@@ -130,7 +130,7 @@ func (o options) keep(run result.Run, rows []row) error {
 	return run.Write(o.out)
 }
 
-// part is how a verb's results are named.
+// part returns the name of a verb's results.
 func (o options) part(verb string) string {
 	switch {
 	case verb == "api" && o.compared.program != "":
@@ -141,12 +141,12 @@ func (o options) part(verb string) string {
 	return verb
 }
 
-// inMemory says whether a part asks no API server.
+// inMemory reports whether a part uses no API server.
 func (o options) inMemory(part string) bool {
 	return part == "memory" || part == "openb" && o.gantry == "" && o.kubeconfig == ""
 }
 
-// chosen are the shapes and sizes asked for.
+// chosen calls each for the selected shapes and sizes.
 func (o options) chosen(each func(s workload, nodes int) error) error {
 	for _, size := range strings.Split(o.nodes, ",") {
 		n, err := strconv.Atoi(size)

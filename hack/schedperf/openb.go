@@ -143,7 +143,7 @@ func tracePod(f map[string]string) (*v1.Pod, error) {
 	return p, nil
 }
 
-// grown repeats nodes and Pods under new names until there are so many nodes.
+// grown repeats nodes and Pods under new names until there are that many nodes.
 func (t *trace) grown(nodes int) *trace {
 	out := &trace{}
 	for round := 0; len(out.nodes) < nodes; round++ {
@@ -218,8 +218,8 @@ func (t *trace) inMemory(ctx context.Context, o options, name string) (row, erro
 	return r, nil
 }
 
-// fragments gives the share of all GPU that is free, and the share of that on nodes where less than
-// one CPU is left, which nobody can use.
+// fragments returns the share of all GPUs that is free, and the share of that on nodes with less
+// than one CPU left, which is unusable.
 func (m *evaluator) fragments() (free, stranded float64) {
 	var all, left, lost int64
 	for _, n := range m.snapshot.UpdateSnapshot().All() {

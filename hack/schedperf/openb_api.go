@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// throughAPI lets a scheduler place the trace through an API server. Pods are created in the order
-// of the trace by one client: the order decides what fits.
+// throughAPI has a scheduler place the trace through an API server. One client creates Pods in the
+// order of the trace, which decides what fits.
 func (t *trace) throughAPI(ctx context.Context, o options) (r row, err error) {
 	b, err := o.openTestbed(ctx)
 	if err != nil {
@@ -46,7 +46,7 @@ func (t *trace) throughAPI(ctx context.Context, o options) (r row, err error) {
 	return r, err
 }
 
-// fragments reads how the Pods stand and says what is left of the GPUs.
+// fragments describes what is left of the GPUs.
 func (b *testbed) fragments(ctx context.Context, t *trace) (string, error) {
 	m, err := newEvaluator(false)
 	if err != nil {

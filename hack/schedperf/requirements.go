@@ -19,12 +19,12 @@ const (
 	limit  = 39
 )
 
-// drivers lets every node say how many volumes of the driver it takes.
+// drivers sets the volume limit of the driver on every node.
 func drivers(ctx context.Context, b *testbed, nodes int) error {
 	return csiNodes(ctx, b, nodes, func(*storagev1.CSINode) {})
 }
 
-// csiMigration lets every node say so of the driver that took an in-tree plugin over.
+// csiMigration does so for the driver that replaces an in-tree plugin.
 func csiMigration(ctx context.Context, b *testbed, nodes int) error {
 	return csiNodes(ctx, b, nodes, func(n *storagev1.CSINode) {
 		n.Annotations = map[string]string{v1.MigratedPluginsAnnotationKey: "kubernetes.io/aws-ebs"}
@@ -47,7 +47,7 @@ func csiNodes(ctx context.Context, b *testbed, nodes int, change func(*storagev1
 // perNode is how many devices a node has.
 const perNode = 10
 
-// withDevices lets every node offer devices of one class.
+// withDevices publishes devices of one class on every node.
 func withDevices(ctx context.Context, b *testbed, nodes int) error {
 	class := &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "test-class"},
 		Spec: resourceapi.DeviceClassSpec{
@@ -70,8 +70,8 @@ func withDevices(ctx context.Context, b *testbed, nodes int) error {
 	})
 }
 
-// deviceClaim makes the claim of a Pod, as the controller makes it from a template. A real API
-// gives it a UID of its own.
+// deviceClaim creates a Pod's claim, as the controller does from a template. A real API gives it
+// its own UID.
 func deviceClaim(ctx context.Context, b *testbed, name string) error {
 	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "sched-1", Name: name,
 		UID: types.UID(name)}, Spec: resourceapi.ResourceClaimSpec{
@@ -84,13 +84,13 @@ func deviceClaim(ctx context.Context, b *testbed, name string) error {
 	return err
 }
 
-// volume makes a volume of a CSI driver and a claim bound to it.
+// volume creates a CSI volume and a claim bound to it.
 func volume(ctx context.Context, b *testbed, name string) error {
 	return bound(ctx, b, name,
 		v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: name}})
 }
 
-// inTree makes a volume of an in-tree plugin and a claim bound to it.
+// inTree creates a volume of an in-tree plugin and a claim bound to it.
 func inTree(ctx context.Context, b *testbed, name string) error {
 	return bound(ctx, b, name,
 		v1.PersistentVolumeSource{AWSElasticBlockStore: &v1.AWSElasticBlockStoreVolumeSource{VolumeID: "vol-" + name}})

@@ -16,17 +16,18 @@ type workload struct {
 	name     string
 	zones    int                 // of the nodes; 0: no zone label
 	node     func(*v1.Node, int) // changes a node of the common template
-	init     func(nodes int) int // Pods that stand there before the measurement
+	init     func(nodes int) int // number of initial Pods
 	initPod  func(*v1.Pod, int)  // changes a Pod of the common template
 	measured func(nodes int) int // Pods measured
-	// most Pods that can be measured on so many nodes; nil: no bound
+	// maximum of measured Pods on that many nodes; nil: none
 	room    func(nodes int) int
-	pod     func(p *v1.Pod, i, nodes int)                           // changes a Pod of the common template
-	waiting bool                                                    // the Pods that stand there first never get a node
-	evicts  bool                                                    // measured Pods need others to leave
-	churn   bool                                                    // nodes, Pods and Services come and go meanwhile
-	before  func(ctx context.Context, b *testbed, nodes int) error  // makes what nodes offer
-	setup   func(ctx context.Context, b *testbed, pod string) error // makes what a Pod needs
+	pod     func(p *v1.Pod, i, nodes int) // changes a Pod of the common template
+	waiting bool                          // the initial Pods are never bound
+	evicts  bool                          // measured Pods need preemption
+	// nodes, Pods and Services are created and deleted meanwhile
+	churn  bool
+	before func(ctx context.Context, b *testbed, nodes int) error  // creates what nodes offer
+	setup  func(ctx context.Context, b *testbed, pod string) error // creates what a Pod needs
 }
 
 func per(share float64) func(int) int {
@@ -110,7 +111,7 @@ var (
 	}
 )
 
-// mounting mounts the claim of the Pod's name.
+// mounting mounts the claim with the Pod's name.
 func mounting(p *v1.Pod, _ int) {
 	p.Spec.Volumes = []v1.Volume{
 		{Name: "v", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{
@@ -166,7 +167,7 @@ var workloads = []workload{
 
 func nodeName(i int) string { return fmt.Sprintf("node-%d", i) }
 
-// makeNode is scheduler_perf's node: 4 CPU, 32 GiB, 110 Pods.
+// makeNode returns scheduler_perf's node: 4 CPU, 32 GiB, 110 Pods.
 func (s *workload) makeNode(i int) *v1.Node {
 	room := v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"), v1.ResourceMemory: resource.MustParse("32Gi"),
 		v1.ResourcePods: resource.MustParse("110")}
@@ -184,7 +185,7 @@ func (s *workload) makeNode(i int) *v1.Node {
 	return n
 }
 
-// makePod is scheduler_perf's Pod: 100m, 500 MB.
+// makePod returns scheduler_perf's Pod: 100m, 500 MB.
 func makePod(namespace, name string) *v1.Pod {
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(name),

@@ -18,31 +18,31 @@ import (
 	"github.com/gantry-project/gantry/test/replay/instance"
 )
 
-// comparedScheduler is another scheduler's program that is measured beside ours.
+// comparedScheduler is another scheduler's program that is measured beside Gantry's.
 type comparedScheduler struct {
 	program string
 	name    string // for the results
 	rounds  int
-	logs    string // directory; empty: nobody wants them
+	logs    string // directory; empty: not written
 }
 
-// comparedConfig is a KubeSchedulerConfiguration without a client's throttle of its own and without
-// election; all else is the program's default.
+// comparedConfig is a KubeSchedulerConfiguration without client throttling and leader election; all
+// else is the default.
 const comparedConfig = `apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 leaderElection: {leaderElect: false}
 clientConnection: {kubeconfig: %q, qps: 5000, burst: 5000}
 `
 
-// contender is a scheduler's program with what it is started with.
+// contender is a scheduler's program and its arguments.
 type contender struct {
 	name    string
 	program string
 	args    []string
 }
 
-// contenders are ours and the other one, as programs for this API server, with their configurations
-// written.
+// contenders returns Gantry's scheduler and the other one, as programs for this API server, with
+// their configurations written.
 func (o options) contenders(i *instance.Instance) ([]contender, error) {
 	kubeconfig := filepath.Join(i.Dir, "server", "scheduler.kubeconfig")
 	own, theirs := cmp.Or(o.config, filepath.Join(i.Dir, "ours.yaml")), filepath.Join(i.Dir, "theirs.yaml")
@@ -58,8 +58,8 @@ func (o options) contenders(i *instance.Instance) ([]contender, error) {
 }
 
 // sideBySide measures each shape with both schedulers in turns, each turn with a new process, on
-// one API server with the same nodes and first Pods. Every other round is in reverse order, so that
-// what grows from turn to turn meets both alike.
+// one API server with the same nodes and initial Pods. Every other round is in reverse order, so
+// that growth affects both alike.
 func sideBySide(ctx context.Context, o options) ([]row, error) {
 	if o.kubeconfig != "" {
 		return nil, errors.New("-other starts an API server of its own: leave -kubeconfig out")
@@ -69,7 +69,7 @@ func sideBySide(ctx context.Context, o options) ([]row, error) {
 		of, err := o.compareOn(ctx, s, nodes)
 		rows = append(rows, of...)
 		fmt.Fprint(os.Stderr, table(of))
-		if ctx.Err() == nil && err != nil { // one case that fails is a line without a figure, not the end of the others
+		if ctx.Err() == nil && err != nil { // a failing case is a line without figures and does not end the others
 			fmt.Fprintf(os.Stderr, "%s at %d nodes: %v\n", s.name, nodes, err)
 			return nil
 		}
@@ -102,7 +102,7 @@ func (o options) compareOn(ctx context.Context, s workload, nodes int) (rows []r
 	if b.client, err = kubernetes.NewForConfig(cfg); err != nil {
 		return nil, err
 	}
-	// the first Pods are placed by ours for both
+	// Gantry's scheduler binds the initial Pods for both
 	if err := b.with(ctx, both[0], func(ctx context.Context) error { return b.prepare(ctx, s, nodes) }); err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func (o options) compareOn(ctx context.Context, s workload, nodes int) (rows []r
 			rows = append(rows, r)
 			return err
 		})
-		if err == nil && !s.evicts { // who made room stays: the next turn has other nodes
+		if err == nil && !s.evicts { // victims are gone: the next turn has other nodes
 			err = b.empty(ctx, "sched-1")
 		}
 		if err != nil {
@@ -131,7 +131,7 @@ func (o options) compareOn(ctx context.Context, s workload, nodes int) (rows []r
 	return rows, nil
 }
 
-// with runs do while a scheduler runs; its context ends when the scheduler does.
+// with calls do while a scheduler runs; its context ends with the scheduler.
 func (b *testbed) with(ctx context.Context, who contender, do func(context.Context) error) error {
 	logs := os.DevNull
 	if dir := b.o.compared.logs; dir != "" {
@@ -167,8 +167,7 @@ func (b *testbed) with(ctx context.Context, who contender, do func(context.Conte
 	return err
 }
 
-// warmUp returns when the scheduler has read what there is: it bound a Pod and has nothing more to
-// do.
+// warmUp returns when the scheduler has read the cluster: it bound a Pod and is idle.
 func (b *testbed) warmUp(ctx context.Context, turn int) error {
 	p := makePod("sched-0", fmt.Sprintf("warm-%d", turn))
 	if err := b.create(ctx, p); err != nil {

@@ -19,8 +19,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/volumelisters"
 )
 
-// fixtureHandle is a Handle that knows volumes and devices as the scheduler's does, by informers;
-// the objects come from an API that is a fake.
+// fixtureHandle is a Handle with volumes and devices, like the scheduler's, over informers of a
+// fake API.
 type fixtureHandle struct {
 	fakeHandle
 	client       kubernetes.Interface
@@ -31,19 +31,19 @@ type fixtureHandle struct {
 // ClientSet is the fake API.
 func (s *fixtureHandle) ClientSet() kubernetes.Interface { return s.client }
 
-// VolumeListers is what is known of volumes.
+// VolumeListers returns the listers of volumes.
 func (s *fixtureHandle) VolumeListers() volumelisters.Listers { return s.volumeBinder }
 
-// VolumeBinder would bind volumes; those of a measurement are bound.
+// VolumeBinder returns the binder; measured volumes are bound already.
 func (s *fixtureHandle) VolumeBinder() volumebinding.Binder { return s.volumeBinder }
 
-// DeviceAllocation is what is known of devices, and who allocates them.
+// DeviceAllocation returns the DRA manager and the claim writer.
 func (s *fixtureHandle) DeviceAllocation() (framework.SharedDRAManager, dynamicresources.ClaimWriter) {
 	return s.manager, s.manager
 }
 
-// createFixture makes what nodes offer and what measured Pods need, and a Handle that has seen all
-// of it; end stops what runs for it.
+// createFixture creates what nodes offer and what measured Pods need, and a Handle whose caches
+// have it; end stops its informers.
 func (s *workload) createFixture(ctx context.Context, nodes, pods int) (h framework.Handle, end func(), err error) {
 	client := fake.NewClientset()
 	client.Resources = []*metav1.APIResourceList{{GroupVersion: resourceapi.SchemeGroupVersion.String(),
@@ -60,7 +60,7 @@ func (s *workload) createFixture(ctx context.Context, nodes, pods int) (h framew
 		}
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	all := informers.NewSharedInformerFactory(client, 0) // all there is was made before: the first lists have it
+	all := informers.NewSharedInformerFactory(client, 0) // everything was created before: the first lists have it
 	own := &fixtureHandle{fakeHandle: fakeHandle{informers: all}, client: client}
 	if own.volumeBinder, err = volumebinder.New(own); err == nil {
 		own.manager, err = dramanager.New(ctx, client, all)

@@ -11,7 +11,7 @@ import (
 	"github.com/gantry-project/gantry/internal/containerd"
 )
 
-// A containerd that is killed while it starts is started again, and each attempt is told.
+// A containerd that is killed while it starts is started again, and each attempt is an event.
 func TestAContainerdThatIsKilledWhileItStartsIsStartedAgain(t *testing.T) {
 	n := newNode(t)
 	self, err := os.Executable()

@@ -128,8 +128,8 @@ func TestArchivesAreImportedOnceTheyAreComplete(t *testing.T) {
 	s.expect("again.tar", "")
 }
 
-// A broken archive is named once, until it is mended; what is there already is not imported again,
-// not after a restart either, and a broken one is named by each start.
+// A broken archive is reported once, until it changes; images present are not imported again, not
+// after a restart either, and a broken archive is reported by each start.
 func TestABrokenArchiveIsNamedOnce(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "images")
 	if err := os.Mkdir(dir, 0o755); err != nil {

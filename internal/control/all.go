@@ -1,9 +1,8 @@
-// Package control runs the controllers around a Pod: one directory each, decisions in decide.go,
-// acts in do.go.
+// Package control runs the controllers: one directory each, decisions in decide.go, API calls in
+// do.go.
 //
-// In: API objects by shared watches. Out: writes through the API like any other client's. To add
-// one: a directory, a row in All, the resources it reads and writes; see
-// docs/contributing/adding/controller.md.
+// In: API objects from shared informers. Out: writes through the API like any other client's. To
+// add one: a directory and a row in All; see docs/contributing/adding/controller.md.
 package control
 
 import (
@@ -50,7 +49,7 @@ import (
 	"github.com/gantry-project/gantry/internal/control/volumeprotection"
 )
 
-// All is every controller, one row each; the order has no meaning.
+// All is every controller, one row each, in no particular order.
 var All = []controllerruntime.ControllerDescriptor{
 	{Name: "serviceaccount", ServiceAccount: "service-account-controller", EventSource: "serviceaccount-controller",
 		Constructor: serviceaccount.New},
@@ -120,18 +119,19 @@ var All = []controllerruntime.ControllerDescriptor{
 		Constructor: servicelb.New},
 }
 
-// Options say what the controllers run with.
+// Options configure Run.
 type Options struct {
-	Deps controllerruntime.ControllerContext // Client and Informers read; each controller writes as its own account
-	// As makes the clients of a service account in kube-system, so that each controller may do what
-	// its role allows and no more. nil lets all of them use Deps.Client and Deps.Metadata.
+	// Client and Informers are for reading; each controller writes with its own account
+	Deps controllerruntime.ControllerContext
+	// As returns the clients of a service account in kube-system, so that each controller has the
+	// rights of its role and no more. nil: all use Deps.Client and Deps.Metadata.
 	As func(account string) (kubernetes.Interface, metadata.Interface, error)
-	// Only names the controllers to run; empty means all. Without names those that are left out.
+	// Only names the controllers to run; empty: all. Without names those to leave out.
 	Only, Without []string
 }
 
-// Run runs the controllers until ctx ends. Deps.Recorder may be nil; events are then written by
-// each controller's own client.
+// Run runs the controllers until ctx ends. Deps.Recorder may be nil; each controller then writes
+// events with its own client. An error means that none was started.
 func Run(ctx context.Context, o Options) error {
 	var runners []controllerruntime.Runner
 	for _, c := range All {

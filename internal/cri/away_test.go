@@ -7,7 +7,7 @@ import (
 	"github.com/gantry-project/gantry/internal/cri"
 )
 
-// Dial asks again when the runtime dies over one of its questions.
+// Dial retries if the runtime dies during one of its calls.
 func TestDialAsksAgainWhenTheRuntimeDiesOverTheQuestion(t *testing.T) {
 	for _, method := range []string{"Version", "ImageFsInfo"} {
 		f := start(t)

@@ -114,8 +114,7 @@ func TestChangingCallsAreJournaled(t *testing.T) {
 		t.Errorf("journal %q, want %q", got, want)
 	}
 
-	// A new client, as after a restart of the kubelet, learns whose ids are whose from what it
-	// lists.
+	// A new client, as after a restart of the kubelet, learns the owners of ids from listings.
 	again := dial(t, cri.Options{Endpoint: f.Endpoint(), Journal: &notes})
 	if _, err := again.Runtime().ListPodSandbox(ctx, nil); err != nil {
 		t.Fatal(err)
@@ -272,7 +271,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// receivedSignals tells which tokens there are, and takes them.
+// receivedSignals takes the pending signals.
 func receivedSignals(c *cri.Client) (doubt, images bool) {
 	take := func(ch <-chan struct{}) bool {
 		select {
@@ -352,7 +351,7 @@ func TestSigns(t *testing.T) {
 	}
 }
 
-// A connection that breaks is a sign, and so is one that is there again.
+// A broken connection is a signal, and so is a re-established one.
 func TestSignsOfTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, err := crifake.Start(crifake.Options{Dir: t.TempDir(), InMemory: true})

@@ -12,8 +12,7 @@ import (
 	"github.com/gantry-project/gantry/internal/cri/crifake"
 )
 
-// A tool is told at once that nobody listens, and does not wait for a runtime to come; the image
-// service counts as well.
+// With FailFast, Dial returns at once if nothing listens; the image service counts as well.
 func TestFailFastDoesNotWaitForARuntime(t *testing.T) {
 	dir := t.TempDir()
 	stale := filepath.Join(dir, "stale.sock")

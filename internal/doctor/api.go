@@ -20,7 +20,7 @@ type API struct {
 type FailingCheck struct{ Name, Reason string }
 
 // maxClockSkew is the difference from which clocks are reported: a new certificate or token is
-// refused by a clock that is behind; controllers judge a node's Lease by their own clock only.
+// refused by a clock that is behind. Controllers evaluate Leases by their own clock only.
 const maxClockSkew = 5 * time.Second
 
 func apiServer(f Facts) []Finding {

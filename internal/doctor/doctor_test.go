@@ -63,8 +63,7 @@ func node(n doctor.Node) doctor.Facts {
 
 var errNone = errors.New("no answer")
 
-// Each check says what is wrong with its numbers, and what to do; and nothing of what is well but
-// that it is.
+// Each check says what is wrong, with numbers and a remedy; if all is well only that.
 func TestChecks(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -166,7 +165,7 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-// What nobody looked at is not judged.
+// A check without facts returns nothing.
 func TestNothingLookedAt(t *testing.T) {
 	if got := doctor.Examine(doctor.Facts{Now: now}); len(got) > 0 {
 		t.Errorf("got %+v, want no got", got)
@@ -186,7 +185,7 @@ func binding(role, kind, subject string) rbacv1.ClusterRoleBinding {
 	}
 }
 
-// Rights on kubelets' ports that a crowd has are found with the binding that gives them.
+// Rights of broad groups on the kubelet API are found with their bindings.
 // row: KAP-16
 func TestGrants(t *testing.T) {
 	roles := []rbacv1.ClusterRole{role("proxy", "nodes/proxy"), role("all", "*"),
@@ -218,8 +217,7 @@ func TestGrants(t *testing.T) {
 	}
 }
 
-// The hop nearest the container that does not answer is the one to blame, whatever those before it
-// say.
+// The failing hop closest to the container is named, whatever the others say.
 // row: KAP-09
 // row: KAP-10
 func TestExecPathNamesTheHop(t *testing.T) {

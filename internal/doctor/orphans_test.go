@@ -9,8 +9,8 @@ import (
 	"github.com/gantry-project/gantry/internal/doctor"
 )
 
-// What the API server's audit found is told with its numbers; what is left asks for something to be
-// done, and an audit that was not made is told too.
+// The audit's result is reported with its numbers; leftovers need a remedy, and a missing audit is
+// reported too.
 func TestOrphansAreTold(t *testing.T) {
 	at := fmt.Sprintf(
 		"# TYPE gantry_apiserver_orphan_audit_timestamp_seconds "+

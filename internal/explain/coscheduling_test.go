@@ -70,8 +70,8 @@ func TestWhyAMemberWaitsForItsGroup(t *testing.T) {
 	answers(t, Why(in), nil, []string{"has a place"})
 }
 
-// The scheduler saw the Pods before their group: what it said then is no answer once the group is
-// there.
+// The scheduler tried the Pods before their group existed: its message is outdated once the group
+// exists.
 func TestAGroupThatIsThereByNowIsCounted(t *testing.T) {
 	in := groupFixture(t, 3)
 	in.fact(time.Second, "scheduler", journal.BindFailed{Point: "Permit", Plugin: "Coscheduling",
@@ -83,8 +83,8 @@ func TestAGroupThatIsThereByNowIsCounted(t *testing.T) {
 		[]string{"does not exist"})
 }
 
-// A Pod at Permit has its node in status.nominatedNodeName already, and the journal has not said
-// yet that it waits: nobody is leaving for it.
+// A Pod at Permit has status.nominatedNodeName before the journal says that it waits: it has no
+// victims.
 func TestAGroupIsToldOfBeforeTheJournalDoes(t *testing.T) {
 	in := groupFixture(t, 3)
 	in.Pod.Status.NominatedNodeName = "node-2"

@@ -26,7 +26,7 @@ func egress(ports ...int) *networkingv1.NetworkPolicy {
 	return p
 }
 
-// Why a name that a container complains of has no address, by what is around it.
+// Why a name in a container's log does not resolve, by the objects around it.
 func TestNamesThatDoNotResolve(t *testing.T) {
 	service := func(name, ip string) *corev1.Service {
 		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{ClusterIP: ip}}

@@ -65,8 +65,8 @@ func imagePullFailed(in In) *Answer {
 func (p imagePull) classify(a *Answer, reason string) {
 	low, of := strings.ToLower(p.text), fmt.Sprintf("The image %s of container %s cannot be had: ",
 		p.container.spec.Image, p.container.spec.Name)
-	has := func(failureText ...string) bool {
-		return slices.ContainsFunc(failureText, func(w string) bool { return strings.Contains(low, w) })
+	has := func(phrases ...string) bool {
+		return slices.ContainsFunc(phrases, func(w string) bool { return strings.Contains(low, w) })
 	}
 	switch {
 	case reason == "ErrImageNeverPull":

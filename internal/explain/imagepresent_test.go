@@ -82,7 +82,7 @@ func TestAnImageThatCannotBePulledIsLookedForOnTheNodes(t *testing.T) {
 	}
 }
 
-// A Pod without a node's state in sight, and a name that is none, are answered as before.
+// Without node information, and for an invalid name, the answer is as before.
 func TestPresenceNeedsANameAndNodes(t *testing.T) {
 	if got := imagePresence("NOT a name", withImages("n1", "NOT a name"), nil, nil); got.onNode ||
 		got.otherTags != nil || got.otherNodes != nil {

@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// A file that could not be written is told with what seals it, and the volume or setting that would
-// open it.
+// A file that could not be written is explained by the mount or setting that makes it read-only,
+// with a fix.
 func TestWordsAboutAFileSystemThatIsSealed(t *testing.T) {
 	sealing, mount := true, corev1.VolumeMount{Name: "conf", MountPath: "/etc/app", ReadOnly: true}
 	for failureText, want := range map[string][2]string{
@@ -40,8 +40,7 @@ func TestWordsAboutAFileSystemThatIsSealed(t *testing.T) {
 	}
 }
 
-// What a container said before it ended stands in the answer, and a variable that it asks for can
-// be set.
+// A container's last log lines are in the answer, and a missing variable can be set.
 func TestLastWords(t *testing.T) {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "x"}}},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{

@@ -110,9 +110,9 @@ func versionDistance(a, b string) int {
 }
 
 // joinList joins words as in a sentence: "a, b and c".
-func joinList(failureText []string) string {
-	if len(failureText) < 2 {
-		return strings.Join(failureText, "")
+func joinList(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
 	}
-	return strings.Join(failureText[:len(failureText)-1], ", ") + " and " + failureText[len(failureText)-1]
+	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
 }

@@ -27,8 +27,8 @@ func readyPod(name string, labels map[string]string, ready corev1.ConditionStatu
 		Condition(corev1.PodReady, ready).Obj()
 }
 
-// Rules about what a node's journal tells: each row is one situation, what the answer must say, and
-// what its cause must not claim.
+// Causes from a node's journal: each row is one situation, what the answer must contain, and what
+// its cause must not.
 func TestWhyOnTheNode(t *testing.T) {
 	shopDB := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "mq"},
 		Spec: corev1.ServiceSpec{Selector: map[string]string{"role": "queue"},

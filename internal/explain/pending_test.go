@@ -10,7 +10,7 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// kubectl says Pending of all three; they wait for different people.
+// kubectl shows Pending for all three; they wait for different things.
 //
 // row: OPS-15
 func TestThreeKindsOfPending(t *testing.T) {

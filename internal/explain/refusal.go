@@ -168,13 +168,13 @@ func spreadDomains(refusals []journal.NodeRefusal, in In) string {
 		func(r journal.NodeRefusal) bool { return r.Plugin == "PodTopologySpread" }) {
 		return ""
 	}
-	clusterState := in.whatifInput().Snapshot
+	snap := in.whatifInput().Snapshot
 	var out []string
 	for _, c := range in.Pod.Spec.TopologySpreadConstraints {
 		if c.WhenUnsatisfiable != corev1.DoNotSchedule {
 			continue
 		}
-		counts := whatif.Domains(in.Pod, c, clusterState)
+		counts := whatif.Domains(in.Pod, c, snap)
 		if len(counts) == 0 || len(counts) == 1 && c.MinDomains == nil {
 			continue
 		}

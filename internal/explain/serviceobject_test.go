@@ -15,7 +15,7 @@ import (
 	"github.com/gantry-project/gantry/internal/trace/packet"
 )
 
-// shopFixture is Service web with Pods on n1, ready or not, as the asker sees it.
+// shopFixture is Service web with Pods on n1, ready or not.
 func shopFixture(change func(*corev1.Service), pods ...*corev1.Pod) Subject {
 	x := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
 		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, ClusterIP: "10.96.0.9",

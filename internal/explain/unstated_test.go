@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// A quota that wants amounts to be told gets them by a command.
+// A quota that requires amounts gets a command that sets them.
 func TestAmountsThatAQuotaWantsToBeTold(t *testing.T) {
 	d := &appsv1.Deployment{
 		Spec: appsv1.DeploymentSpec{

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Changes are told by the path a person would write.
+// Changes have paths as people write them.
 func TestChanges(t *testing.T) {
 	for name, row := range map[string]struct{ was, now, want string }{
 		"scalar": {`{"spec":{"a":1}}`, `{"spec":{"a":2}}`, `~ spec.a: 1 → 2`},

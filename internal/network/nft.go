@@ -27,9 +27,9 @@ func hasTable(ctx context.Context, id string) bool {
 	return exec.CommandContext(ctx, "nft", "list", "table", "inet", Table(id)).Run() == nil
 }
 
-// dropsForwarded returns a chain of another program (such as Docker or a firewall) that drops
-// forwarded packets by default; "" if there is none. No rule of ours can override it: a packet must
-// pass all tables.
+// dropsForwarded returns a warning if a chain of another program (such as Docker or a firewall)
+// drops forwarded packets by default; "" if there is none. No rule of ours can override such a
+// chain: a packet must pass all tables.
 func dropsForwarded(ctx context.Context) string {
 	out, err := exec.CommandContext(ctx, "nft", "list", "chains").Output()
 	if err != nil {

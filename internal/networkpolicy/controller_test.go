@@ -26,7 +26,7 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// fixture is a keeper over a fake API and a fake kernel.
+// fixture is a controller with a fake API and a fake kernel.
 type fixture struct {
 	t          *testing.T
 	client     *fake.Clientset
@@ -40,7 +40,7 @@ type fixture struct {
 	leases []Lease
 }
 
-// recordingSink keeps what the journal is told, a line each.
+// recordingSink records the journal's facts, a line each.
 type recordingSink chan string
 
 func (f recordingSink) Put(ref journal.Ref, fact journal.Fact) {
@@ -101,7 +101,7 @@ func (b *fixture) pod(name, uid string, labels map[string]string) {
 	}
 }
 
-// start leases an address and passes the gate, as the CNI plugin does.
+// start leases an address and asks for admission, as the CNI plugin does.
 func (b *fixture) start(pod, uid, ip string) (answer chan string) {
 	b.t.Helper()
 	l := Lease{Pod: "x/" + pod, UID: uid, IPs: []netip.Addr{netip.MustParseAddr(ip)}}
@@ -178,8 +178,8 @@ func TestPodPassesTheGateWithItsRules(t *testing.T) {
 	}
 }
 
-// A Pod of the same name that was there before had other labels: its successor waits until it is
-// seen itself.
+// An earlier Pod of the same name had other labels: its successor waits until it is in the cache
+// itself.
 func TestSuccessorIsNotTakenForItsPredecessor(t *testing.T) {
 	b := newFixture(t)
 	b.policy("deny")
@@ -250,7 +250,7 @@ func TestChangesAreFollowed(t *testing.T) {
 
 func TestGateWithoutAnAPIServer(t *testing.T) {
 	b := newFixture(t)
-	go b.controller.servePods(t.Context()) // nobody has listed policies
+	go b.controller.servePods(t.Context()) // policies have not been listed yet
 	l, err := net.Dial("unix", b.socket)
 	if err != nil {
 		t.Fatal(err)
@@ -265,7 +265,7 @@ func TestGateWithoutAnAPIServer(t *testing.T) {
 	}
 }
 
-// A Pod that goes together with the last policy is not told that it is free; one that stays is.
+// A Pod deleted together with the last policy is not reported as unrestricted; one that stays is.
 func TestAPodThatGoesWithTheLastPolicyIsNotFree(t *testing.T) {
 	b := newFixture(t)
 	k := b.controller

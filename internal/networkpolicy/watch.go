@@ -20,17 +20,18 @@ import (
 // configHash is a static Pod's uid on its node; the mirror in the API server has another.
 const configHash = "kubernetes.io/config.hash"
 
-// objectCaches are the watched objects; Pods and namespaces from the first policy on.
+// objectCaches are the informers; those of Pods and namespaces are nil until the first policy
+// exists.
 type objectCaches struct{ policies, pods, namespaces cache.SharedIndexInformer }
 
-// watch begins to follow policies and returns when the first list is in.
+// watch starts the informer of policies and returns when its first list has arrived.
 func (k *Controller) watch(ctx context.Context) error {
 	f := informers.NewSharedInformerFactoryWithOptions(k.o.Client, 0, informers.WithTransform(trimObject))
 	k.caches.policies = f.Networking().V1().NetworkPolicies().Informer()
 	return k.startInformers(ctx, f, k.caches.policies)
 }
 
-// watchPods begins to follow Pods and namespaces, once.
+// watchPods starts the informers of Pods and namespaces, once.
 func (k *Controller) watchPods(ctx context.Context) error {
 	if k.caches.pods != nil {
 		return nil
@@ -68,7 +69,7 @@ func (k *Controller) startInformers(ctx context.Context, f informers.SharedInfor
 	return nil
 }
 
-// equalForPolicies tells that nothing changed that rules depend on.
+// equalForPolicies reports whether rules depend on nothing that changed.
 func equalForPolicies(old, cur any) bool {
 	switch a := old.(type) {
 	case *v1.Pod:
@@ -85,7 +86,7 @@ func equalForPolicies(old, cur any) bool {
 	return false
 }
 
-// trimObject keeps of an object what is read here; there may be very many Pods.
+// trimObject is an informer transform that keeps what is read here; there may be very many Pods.
 func trimObject(o any) (any, error) {
 	switch x := o.(type) {
 	case *v1.Pod:
@@ -134,8 +135,8 @@ func (v objectCaches) allNamespaces() map[string]map[string]string {
 	return out
 }
 
-// pod is the lease's Pod when it is seen; one of the same name that was there before it does not
-// count.
+// pod returns the cached Pod of the lease; nil if there is none, or only an earlier Pod of the same
+// name.
 func (v objectCaches) pod(l Lease) *v1.Pod {
 	if v.pods == nil {
 		return nil
@@ -148,9 +149,8 @@ func (v objectCaches) pod(l Lease) *v1.Pod {
 	return p
 }
 
-// allPods are the Pods with addresses of their own. Of this node's, the leases know the addresses
-// before the API does; an address that is leased belongs to nobody else, whatever an old status
-// says.
+// allPods returns the Pods with addresses of their own. Leases have the addresses of this node's
+// Pods before the API does; a leased address belongs to no other Pod, whatever an old status says.
 func (v objectCaches) allPods(leases []Lease) []rules.Pod {
 	var out []rules.Pod
 	leased, localPods := map[netip.Addr]bool{}, map[string]bool{}

@@ -15,8 +15,8 @@ import (
 	"github.com/gantry-project/gantry/internal/proxy/rules"
 )
 
-// BenchmarkMemory tells how many bytes of the heap's pages a Service with five endpoints takes: as
-// a watched object, and in what the proxy keeps to see differences.
+// BenchmarkMemory measures the heap bytes of a Service with five endpoints: as a watched object,
+// and in the proxy's desired state.
 func BenchmarkMemory(b *testing.B) {
 	const n = 10_000
 	for b.Loop() {
@@ -30,7 +30,7 @@ func BenchmarkMemory(b *testing.B) {
 		var s []*v1.Service
 		var e []*discoveryv1.EndpointSlice
 		began := inUse()
-		came := decoded(b, n) // all of a list are there before the first is made small
+		came := decoded(b, n) // the whole list is decoded before the first object is trimmed
 		for _, one := range came {
 			o, _ := small.transform(one)
 			switch o := o.(type) {
@@ -68,7 +68,7 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
-// decoded are n Services and their slices as they come from an API server.
+// decoded returns n Services and their slices as decoded from an API server's response.
 func decoded(b *testing.B, n int) []any {
 	var out []any
 	for i := range n {
@@ -88,7 +88,7 @@ func decoded(b *testing.B, n int) []any {
 	return out
 }
 
-// sample is a Service as an API server gives it, with the slice that its controller makes.
+// sample returns a Service as an API server returns it, with the slice of its controller.
 func sample(i int) (*v1.Service, *discoveryv1.EndpointSlice) {
 	name := fmt.Sprintf("s%d", i)
 	ip := netip.AddrFrom4([4]byte{10, 96, byte(i >> 8), byte(i)}).String()
@@ -117,7 +117,7 @@ func sample(i int) (*v1.Service, *discoveryv1.EndpointSlice) {
 	return s, e
 }
 
-// managed are what every object comes with and nobody here reads.
+// managed returns metadata of every object that nobody here reads.
 func managed() []metav1.ManagedFieldsEntry {
 	return []metav1.ManagedFieldsEntry{{Manager: "m", Operation: "Update", APIVersion: "v1", FieldsType: "FieldsV1",
 		FieldsV1: &metav1.FieldsV1{Raw: make([]byte, 600)}}}

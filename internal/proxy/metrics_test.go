@@ -12,7 +12,7 @@ import (
 	"github.com/gantry-project/gantry/internal/proxy/rules"
 )
 
-// The figures that upstream's documents name for a proxy by nftables (KEP-3866) are all there.
+// All metrics that upstream documents for the nftables proxy (KEP-3866) exist.
 // row: NET-12
 func TestFiguresHaveUpstreamsNames(t *testing.T) {
 	s := rules.Settings{Family: rules.IPv4, MasqueradeBit: 14}

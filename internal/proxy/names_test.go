@@ -17,8 +17,8 @@ var upstreamMetrics string
 
 var described = regexp.MustCompile(`fqName: "([^"]+)".*variableLabels: \{([^}]*)\}`)
 
-// The families are named and labelled as those of kube-proxy v1.37.2, but for those that the page
-// of metrics says are not served; and none of those.
+// Metrics have the names and labels of kube-proxy v1.37.2, except those that the metrics page lists
+// as not served.
 //
 // row: NET-12
 func TestMetricsAreNamedAsUpstreams(t *testing.T) {
@@ -50,7 +50,7 @@ func TestMetricsAreNamedAsUpstreams(t *testing.T) {
 	}
 }
 
-// The list of the page of metrics is what the proxy serves.
+// The metrics page lists what the proxy serves.
 func TestMetricsAreListed(t *testing.T) {
 	m := newMetrics()
 	m.registerPending(&changeTracker{})

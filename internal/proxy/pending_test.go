@@ -21,7 +21,7 @@ import (
 	"github.com/gantry-project/gantry/internal/proxy/rules"
 )
 
-// refusingTable is a kernel that takes nothing as long as it is told so.
+// refusingTable is a kernel that refuses everything while refuses is set.
 type refusingTable struct {
 	*knftables.Fake
 	refuses bool
@@ -40,16 +40,15 @@ func (f *recordingSink) Put(_ journal.Ref, fact journal.Fact) {
 	*f = append(*f, fmt.Sprintf("%T", fact))
 }
 
-// testProxier is a proxy for one UDP Service, whose kernel and memory of conversations refuse when
-// told so.
+// testProxier is a proxy for one UDP Service, whose kernel and conntrack fail on demand.
 type testProxier struct {
 	*Proxier
 	t       *testing.T
 	client  *fake.Clientset
 	kernel  *refusingTable
 	logs    recordingSink
-	queued  []string // who was forgotten: of a and b, those whose conversations are stale
-	unready error    // what forgetting fails with
+	queued  []string // of a and b, those whose flows were deleted as stale
+	unready error    // error of deleting stale entries
 }
 
 func newTestProxier(t *testing.T) *testProxier {
@@ -91,7 +90,7 @@ func newTestProxier(t *testing.T) *testProxier {
 	return x
 }
 
-// endpoint makes that the only one, and waits until it is seen.
+// endpoint makes ip the only endpoint, and waits until the cache has it.
 func (x *testProxier) endpoint(ip string) {
 	x.t.Helper()
 	slice := &discoveryv1.EndpointSlice{
@@ -119,8 +118,8 @@ func (x *testProxier) endpoint(ip string) {
 	}
 }
 
-// What the kernel refuses at first is told when it takes it, and the conversations that the old
-// rules led on are forgotten then.
+// What the kernel refuses at first is reported when it is applied, and stale flows are deleted
+// then.
 func TestWhatSucceedsAtTheRetryIsToldAndForgotten(t *testing.T) {
 	x := newTestProxier(t)
 	x.kernel.refuses = true
@@ -143,8 +142,8 @@ func TestWhatSucceedsAtTheRetryIsToldAndForgotten(t *testing.T) {
 	}
 }
 
-// Conversations that could not be forgotten are at the next look, though nothing else is to do;
-// what was told is not told again.
+// Flows that could not be deleted are at the next sync, although nothing else changes; nothing is
+// reported twice.
 func TestForgettingIsTriedAgain(t *testing.T) {
 	x := newTestProxier(t)
 	x.unready = errors.New("not now")

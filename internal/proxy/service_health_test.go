@@ -57,8 +57,8 @@ func TestHealthCheckNodePorts(t *testing.T) {
 	}
 }
 
-// TestHealthCheckNodePortsCountReadyEndpoints: an endpoint that ends, or is not ready, is not
-// counted, though ending ones still get what comes to the node.
+// TestHealthCheckNodePortsCountReadyEndpoints: terminating and unready endpoints do not count,
+// although terminating ones still get the node's traffic.
 func TestHealthCheckNodePortsCountReadyEndpoints(t *testing.T) {
 	endpoint := func(ip, node string, ready, serving, ending bool) discoveryv1.Endpoint {
 		return discoveryv1.Endpoint{

@@ -14,8 +14,8 @@ import (
 	"github.com/gantry-project/gantry/internal/proxy/rules"
 )
 
-// What is kept of a Service and its slice gives the same rules as all of it, when it was asked for
-// stays known, and the objects that came stay whole.
+// A trimmed Service and slice give the same rules as whole ones, the trigger time is kept, and the
+// originals are not modified.
 func TestBareObjectsGiveTheSameRules(t *testing.T) {
 	when := "2026-11-21T20:00:00.5Z"
 	s := &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web",

@@ -9,8 +9,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 )
 
-// TestResyncLooksAtEveryServiceAnew: with a period (configSyncPeriod) all is looked at, whether or
-// not anything changed.
+// TestResyncLooksAtEveryServiceAnew: with ResyncPeriod (configSyncPeriod) all Services are synced,
+// whether or not they changed.
 func TestResyncLooksAtEveryServiceAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -18,8 +18,8 @@ func object(t *testing.T, text string) map[string]any {
 	return m
 }
 
-// What the store keeps is told with its values, what it has compacted with the names the journal
-// kept, and nothing is made up.
+// The history has values from the store, field names from the journal for compacted revisions, and
+// nothing else.
 // row: OPS-14
 func TestRevisionsTellWhoWroteWhat(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -59,7 +59,8 @@ func TestRevisionsTellWhoWroteWhat(t *testing.T) {
 	}
 }
 
-// A story is told with what each step changed and with a remedy when the write was refused.
+// A request trace is printed with what each step changed and with a remedy if the write was
+// refused.
 func TestStoryText(t *testing.T) {
 	s := journal.RequestTrace{
 		Verb: "create", Resource: "pods", Namespace: "default", Name: "web", User: "ann", Code: 403,

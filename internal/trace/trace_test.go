@@ -95,7 +95,7 @@ func TestForgottenBeginningIsSaid(t *testing.T) {
 	}
 }
 
-// Waiting for the store counts only where it is on the way and no call covers it.
+// Time in the store counts only where later steps depend on it and no call covers it.
 func TestWaitsForTheStore(t *testing.T) {
 	start := time.Now()
 	at := func(n int) time.Time { return start.Add(time.Duration(n) * time.Millisecond) }

@@ -16,7 +16,7 @@ import (
 
 func running(p *v1.Pod) bool { return p != nil && p.Status.Phase == v1.PodRunning }
 
-// wait asks until the Pod is as ok says; nil is one that is not there.
+// wait polls until ok returns true; nil is a Pod that does not exist.
 func (w *fixture) wait(name string, ok func(*v1.Pod) bool) *v1.Pod {
 	w.t.Helper()
 	deadline := time.Now().Add(90 * time.Second)
@@ -38,7 +38,7 @@ func (w *fixture) wait(name string, ok func(*v1.Pod) bool) *v1.Pod {
 	}
 }
 
-// life is what is known of a Pod.
+// life describes what is known of a Pod.
 func (w *fixture) life(p *v1.Pod, name string) string {
 	var b strings.Builder
 	if p != nil {
@@ -51,7 +51,7 @@ func (w *fixture) life(p *v1.Pod, name string) string {
 	return b.String()
 }
 
-// once checks what must hold at any instant: one ready sandbox per name, no container twice.
+// once checks the invariants: one ready sandbox per name, no container twice.
 func (w *fixture) once() {
 	twins := w.c.Runtime(node).DuplicateSandboxes()
 	for _, pair := range twins[w.twins:] {
@@ -66,8 +66,8 @@ func (w *fixture) once() {
 	w.broken = nil
 }
 
-// settled waits until every Pod is where it belongs, and checks that the ones that stay have not
-// felt anything.
+// settled waits until every Pod is in its final state, and checks that those that stay were not
+// affected.
 func (w *fixture) settled() {
 	ctx, cancel := w.ctx()
 	defer cancel()
@@ -91,7 +91,7 @@ func (w *fixture) settled() {
 			w.t.Errorf("%s was container %s, is %+v", name, id, st)
 		}
 	}
-	ctx, done := w.ctx() // the first one's time went with the waiting
+	ctx, done := w.ctx() // the first one's time was spent waiting
 	defer done()
 	for _, name := range w.baseline {
 		if _, err := w.c.Client.CoreV1().ConfigMaps("default").Get(ctx, name, metav1.GetOptions{}); err != nil {
@@ -102,7 +102,7 @@ func (w *fixture) settled() {
 	w.orders(list.Items)
 }
 
-// orders checks in the journal that no container of a Pod started after its stop was asked for.
+// orders checks in the journal that no container of a Pod started after its stop was requested.
 func (w *fixture) orders(list []v1.Pod) {
 	seen := map[string]bool{}
 	for i := range names {
@@ -149,7 +149,7 @@ func (w *fixture) clear() {
 	w.lines = append(w.lines, "")
 }
 
-// kinds forgets faults of the runtime that nobody has used up.
+// kinds removes unused faults of the runtime.
 func (w *fixture) kinds() {
 	for _, method := range []string{"RunPodSandbox", "CreateContainer", "StartContainer", "StopContainer",
 		"StopPodSandbox", "RemovePodSandbox"} {
@@ -157,8 +157,8 @@ func (w *fixture) kinds() {
 	}
 }
 
-// only waits until the node holds nothing but n Pods: what a Pod leaves is swept some time after it
-// is gone from the API.
+// only waits until the node has nothing but n Pods: leftovers of a Pod are removed some time after
+// its API object.
 func (w *fixture) only(n int) {
 	deadline := time.Now().Add(30 * time.Second)
 	tick := time.NewTicker(5 * time.Millisecond)

@@ -14,13 +14,13 @@ var (
 		"of the first schedule; 0 takes one from the clock. The next schedules have the next seeds")
 )
 
-// perCluster is how many schedules one cluster goes through. Few: client-go's watches come back
-// ever later to an API server that dies often, up to a minute.
+// perCluster is how many schedules one cluster runs. Few: client-go's watches back off up to a
+// minute from an API server that dies often.
 const perCluster = 3
 
-// Whatever is killed in the middle of whatever: one identity never runs twice, nothing starts after
-// its stop was asked for, what was acknowledged stays, no container is restarted by it, every Pod
-// that is to end ends, and nothing is left of it.
+// Whatever is killed at whatever moment: one identity never runs twice, nothing starts after its
+// stop was requested, acknowledged writes stay, no container restarts because of it, every Pod to
+// end ends, and nothing is left of it.
 //
 // row: PWK-26
 // row: KSL-08
@@ -35,8 +35,8 @@ func TestRandomFaults(t *testing.T) {
 	t.Logf("seeds %d to %d", first, first+uint64(*schedules)-1)
 	for done := 0; done < *schedules && !t.Failed(); done += perCluster {
 		from := first + uint64(done)
-		// A subtest, so that its cluster ends before the next one begins: sixty of them at once
-		// leave no time for anybody.
+		// A subtest, so that its cluster ends before the next one starts: sixty at once would be
+		// too slow.
 		t.Run(fmt.Sprintf("from seed %d", from),
 			func(t *testing.T) { playFrom(t, from, min(perCluster, *schedules-done)) })
 	}

@@ -18,12 +18,12 @@ import (
 
 const (
 	node  = "node-1"
-	stays = 5  // Pods that nobody touches: faults may not cost them anything
+	stays = 5  // Pods that nobody touches: faults must not affect them
 	names = 25 // Pods that come and go
 	steps = 24
 )
 
-// fixture is a cluster, what was done to it, and what must hold.
+// fixture is a cluster, what was done to it, and the invariants.
 type fixture struct {
 	t        *testing.T
 	c        *testcluster.Cluster
@@ -32,7 +32,7 @@ type fixture struct {
 	lines    []string
 	begun    time.Time
 	down     map[string]bool // parts that are killed now
-	twins    int             // pairs of sandboxes that were told of
+	twins    int             // pairs of sandboxes reported as ready at once
 	died     bool            // the API server was killed in this schedule: once is enough, see perCluster
 
 	mu      sync.Mutex
@@ -55,7 +55,7 @@ func newFixture(t *testing.T) *fixture {
 	return w
 }
 
-// main is what every container does. It sees to it that one identity runs once.
+// main is what every container does. It checks that one identity runs once.
 func (w *fixture) main(p *testcluster.Process) int {
 	uid := ""
 	for _, e := range p.Env {
@@ -108,7 +108,7 @@ func (w *fixture) leave(p *testcluster.Process, uid string) {
 	}
 }
 
-// logf notes a step.
+// logf logs a step.
 func (w *fixture) logf(format string, args ...any) {
 	w.lines = append(w.lines, fmt.Sprintf("%8s  ", time.Since(w.begun).Round(time.Millisecond))+fmt.Sprintf(format,
 		args...))
@@ -118,14 +118,14 @@ func (w *fixture) transcript() string {
 	return strings.Join(w.lines[max(0, len(w.lines)-3*steps):], "\n")
 }
 
-// runSchedule goes through one schedule and checks what must hold after it.
+// runSchedule runs one schedule and checks the invariants.
 func (w *fixture) runSchedule(seed uint64, r *rand.Rand) {
 	w.logf("--- seed %d", seed)
 	w.died = false
 	for range steps {
 		w.step(r)
 		w.once()
-		<-time.After(time.Duration(r.IntN(25)) * time.Millisecond) // what is under way gets somewhere
+		<-time.After(time.Duration(r.IntN(25)) * time.Millisecond) // lets operations in flight progress
 	}
 	w.restore()
 	w.settled()
@@ -136,7 +136,7 @@ func (w *fixture) runSchedule(seed uint64, r *rand.Rand) {
 	w.kinds()
 }
 
-// step does one thing.
+// step does one random thing.
 func (w *fixture) step(r *rand.Rand) {
 	name := fmt.Sprintf("p-%d", r.IntN(names))
 	switch r.IntN(16) {
@@ -169,16 +169,16 @@ func (w *fixture) step(r *rand.Rand) {
 	}
 }
 
-// kill ends a part, or starts it when it is down already.
+// kill kills a component, or starts it if it is down.
 func (w *fixture) kill(part string, kill, start func()) {
 	switch {
 	case w.down[part]:
 		w.logf("start %s", part)
 		if part == "kubelet" && w.down["API server"] {
-			return // its client is made when there is a server
+			return // its client needs a server
 		}
 		if part == "kubelet" && w.down["runtime"] {
-			return // it shakes hands first
+			return // its Dial needs a server
 		}
 		start()
 	default:
@@ -213,7 +213,7 @@ func (w *fixture) ctx() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), limit)
 }
 
-// createBaseline writes something whose acknowledgement has to hold.
+// createBaseline writes an object whose acknowledged creation must persist.
 func (w *fixture) createBaseline() {
 	ctx, cancel := w.ctx()
 	defer cancel()

@@ -12,9 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Here begins a run of a part on this machine: all but the figures is filled in. What is measured
-// is a program of gantry's, or the source in the working directory where program is empty. What
-// cannot be read is said to be unknown.
+// Here returns a run of a part on this machine without figures. The measured program is a gantry,
+// or the source in the working directory if program is empty. What cannot be read is "unknown".
 func Here(part, program string) Run {
 	c := commit()
 	if program != "" {
@@ -26,13 +25,13 @@ func Here(part, program string) Run {
 	}
 }
 
-// commandLine is the command as somebody would type it: `go run` builds programs under other paths.
+// commandLine returns the command as typed: `go run` builds programs under other paths.
 func commandLine(args []string) []string {
 	name := args[0][strings.LastIndex(args[0], "/")+1:]
 	return append([]string{"hack/" + name}, args[1:]...)
 }
 
-// commitOf is the commit that a gantry was built from; `gantry version` prints "gantry COMMIT,
+// commitOf returns the commit of a gantry binary; `gantry version` prints "gantry COMMIT,
 // Kubernetes VERSION".
 func commitOf(program string) string {
 	out, err := exec.Command(program, "version").Output()
@@ -43,7 +42,7 @@ func commitOf(program string) string {
 	return strings.TrimSuffix(fields[1], ",")
 }
 
-// commit is that of the working directory, with "+changes" where the source was changed since.
+// commit returns that of the working directory, with "+changes" if the source was changed.
 func commit() string {
 	hash, err := exec.Command("git", "rev-parse", "--short=12", "HEAD").Output()
 	if err != nil {
@@ -73,7 +72,7 @@ func machine() string {
 	return strings.Join(parts, ", ")
 }
 
-// field is the value of the first line "name: value" of a file of /proc.
+// field returns the value of the first line "name: value" of a file in /proc.
 func field(file, name string) string {
 	raw, err := os.ReadFile(file)
 	if err != nil {

@@ -1,9 +1,9 @@
-// Package result keeps what a benchmark measured: one JSON file for a run, with one line for a
+// Package result stores what a benchmark measured: one JSON file for a run, with one line for a
 // figure.
 //
 // hack/bench and hack/schedperf write such files into docs/performance; hack/bench renders the page
 // docs/performance/README.md from them. A file holds its part's last run: a new run replaces it,
-// and docs/performance/controllerrevision.md has a line for what a change of the code changed.
+// and docs/performance/history.md has a line for what a change of the code changed.
 package result
 
 import (
@@ -28,9 +28,8 @@ type Run struct {
 	Command string `json:"command"`
 	Beside  string `json:"beside,omitempty"` // the program whose figures begin with "other/", measured in the same run
 
-	// Transcribed says that no run wrote the file in this form: its figures were taken over once
-	// from a page or from an older file, and commit and date are those of the commit that recorded
-	// them. Source names that page or file.
+	// Transcribed: no run wrote this file. Its figures were copied once from a page or an older
+	// file, which Source names; commit and date are those of the commit that recorded them.
 	Transcribed bool   `json:"transcribed,omitempty"`
 	Source      string `json:"source,omitempty"`
 
@@ -50,12 +49,12 @@ type Figure struct {
 	Note    string   `json:"note,omitempty"`
 }
 
-// Value is a figure that was measured once, or counted.
+// Value returns a figure that was measured once, or counted.
 func Value(name, unit string, v float64) Figure {
 	return Figure{Name: name, Unit: unit, Value: new(Round(v))}
 }
 
-// Round leaves the five digits that count most.
+// Round rounds to five significant digits.
 func Round(v float64) float64 {
 	if v == 0 || math.IsInf(v, 0) || math.IsNaN(v) {
 		return 0
@@ -64,7 +63,7 @@ func Round(v float64) float64 {
 	return math.Round(v*unit) / unit
 }
 
-// Durations is a figure of samples, in milliseconds. Without samples it has no values.
+// Durations returns a figure of samples, in milliseconds; without samples it has no values.
 func Durations(name string, samples []time.Duration) Figure {
 	f := Figure{Name: name, Unit: "ms", Samples: len(samples)}
 	if len(samples) == 0 {
@@ -78,7 +77,7 @@ func Durations(name string, samples []time.Duration) Figure {
 	return f
 }
 
-// Milliseconds is a duration as a number of milliseconds.
+// Milliseconds returns a duration in milliseconds.
 func Milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // Find returns the figure of that name.
@@ -90,7 +89,7 @@ func (r Run) Find(name string) (Figure, bool) {
 	return r.Figures[i], true
 }
 
-// Write writes the run to a file, whose directory it makes where it is missing.
+// Write writes the run to a file and creates its directory if necessary.
 func (r Run) Write(file string) error {
 	raw, err := r.encode()
 	if err != nil {
@@ -102,7 +101,7 @@ func (r Run) Write(file string) error {
 	return os.WriteFile(file, raw, 0o644)
 }
 
-// encode is the run as JSON, a figure a line.
+// encode returns the run as JSON, a figure a line.
 func (r Run) encode() ([]byte, error) {
 	figures := r.Figures
 	r.Figures = []Figure{}
@@ -124,7 +123,7 @@ func (r Run) encode() ([]byte, error) {
 	return []byte(strings.TrimSuffix(head, "[]\n}") + "[\n" + strings.Join(lines, ",\n") + "\n  ]\n}\n"), nil
 }
 
-// encodeJSON is JSON with "<" and "&" as they are.
+// encodeJSON encodes JSON without escaping "<" and "&".
 func encodeJSON(v any, indent string) (string, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -147,7 +146,7 @@ func Read(file string) (Run, error) {
 	return r, nil
 }
 
-// Table is the run's figures for a terminal.
+// Table formats the run's figures for a terminal.
 func (r Run) Table() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-64s %12s %12s %12s\n", r.Part, "min", "median", "p99")
@@ -167,7 +166,7 @@ func (r Run) Table() string {
 	return b.String()
 }
 
-// Number prints a figure with about three digits that count: 0.0123, 1.23, 12.3, 123, 12,345.
+// Number formats a figure with about three significant digits: 0.0123, 1.23, 12.3, 123, 12,345.
 func Number(v float64) string {
 	switch size := max(v, -v); {
 	case size == 0:
@@ -182,7 +181,7 @@ func Number(v float64) string {
 	return thousands(fmt.Sprintf("%.0f", v))
 }
 
-// thousands puts a comma before every third digit.
+// thousands inserts a comma before every third digit.
 func thousands(digits string) string {
 	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {
 		digits = digits[:i] + "," + digits[i:]

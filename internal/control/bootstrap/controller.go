@@ -16,7 +16,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Run keeps tokens and signatures right until ctx ends.
+// Run maintains tokens and signatures until ctx ends.
 func Run(ctx context.Context, c kubernetes.Interface) {
 	wake := make(chan struct{}, 1)
 	poke := func() {
@@ -30,7 +30,7 @@ func Run(ctx context.Context, c kubernetes.Interface) {
 	maps := newInformerFactory(c, metav1.NamespacePublic,
 		fields.OneTermEqualSelector("metadata.name", clusterInfoConfigMap)).Core().V1().ConfigMaps().Informer()
 	for _, i := range []cache.SharedIndexInformer{secrets, maps} {
-		// fails only after its end
+		// AddEventHandler only fails on a stopped informer
 		_, _ = i.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) { poke() },
 			UpdateFunc: func(_, _ any) { poke() }, DeleteFunc: func(any) { poke() }})
 		go i.RunWithContext(ctx)
@@ -64,7 +64,7 @@ func newInformerFactory(c kubernetes.Interface, namespace string,
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.FieldSelector = selector.String() }))
 }
 
-// sync does what is to be done now and says how long until the next token runs out.
+// sync does what is due and returns the time until the next token expires.
 func sync(ctx context.Context, c kubernetes.Interface, secrets, maps cache.Store) (time.Duration, error) {
 	var all []*corev1.Secret
 	for _, o := range secrets.List() {

@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The words of token Secrets and of the ConfigMap. Source:
+// Keys of token Secrets and of the ConfigMap. Source:
 // kubernetes.io/docs/reference/access-authn-authz/bootstrap-tokens.
 const (
 	clusterInfoConfigMap = "cluster-info"
@@ -22,14 +22,14 @@ const (
 	secretPrefix         = "bootstrap-token-"
 )
 
-// Plan is what is to be done about the tokens.
+// Plan is the outcome of Decide.
 type Plan struct {
 	Expired     []*corev1.Secret
-	NextExpiry  time.Duration     // until the next one runs out; 0 for never
-	ClusterInfo *corev1.ConfigMap // cluster-info with the right signatures; nil when it has them or is not there
+	NextExpiry  time.Duration     // until the next one expires; 0: none does
+	ClusterInfo *corev1.ConfigMap // cluster-info with the right signatures; nil if it has them or does not exist
 }
 
-// Decide looks at all token Secrets and at cluster-info, which may be nil.
+// Decide evaluates all token Secrets and cluster-info, which may be nil.
 func Decide(secrets []*corev1.Secret, info *corev1.ConfigMap, now time.Time) (Plan, error) {
 	var p Plan
 	keys := map[string]string{}
@@ -39,7 +39,7 @@ func Decide(secrets []*corev1.Secret, info *corev1.ConfigMap, now time.Time) (Pl
 		}
 		if end := string(s.Data["expiration"]); end != "" {
 			at, err := time.Parse(time.RFC3339, end)
-			if err != nil || !now.Before(at) { // a time that cannot be read counts as past, as upstream has it
+			if err != nil || !now.Before(at) { // a time that cannot be parsed counts as past, as upstream
 				p.Expired = append(p.Expired, s)
 				continue
 			}
@@ -70,8 +70,8 @@ func Decide(secrets []*corev1.Secret, info *corev1.ConfigMap, now time.Time) (Pl
 	return p, nil
 }
 
-// sign makes a detached JWS with HMAC SHA-256: header and signature without the content. Libraries
-// refuse keys as short as a token's secret.
+// sign returns a detached JWS with HMAC SHA-256: header and signature without the content.
+// Libraries refuse keys as short as a token's secret.
 func sign(content, id, secret string) (string, error) {
 	header, err := json.Marshal(struct {
 		Algorithm string `json:"alg"`

@@ -1,8 +1,7 @@
-// Package bootstrap takes away bootstrap tokens that have run out, and signs
-// kube-public/cluster-info with those that may sign, so that a new node which knows only a token
-// can trust what it reads there.
+// Package bootstrap deletes expired bootstrap tokens, and signs kube-public/cluster-info with those
+// for signing, so that a new node which only has a token can trust it.
 //
 // In: the token Secrets of kube-system, the ConfigMap cluster-info. Out: deleted Secrets,
-// signatures in the ConfigMap. The rules are upstream's controllers token-cleaner and
-// bootstrap-signer; who comes in with a token is auth/token's to say.
+// signatures in the ConfigMap. The rules are those of upstream's controllers token-cleaner and
+// bootstrap-signer; authentication with tokens is in apiserver/auth.
 package bootstrap

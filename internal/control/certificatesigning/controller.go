@@ -24,18 +24,18 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Options are what Run needs. The client must be allowed what the ClusterRole
-// system:controller:certificate-controller allows.
+// Options configure Run. The client needs the rights of the ClusterRole
+// system:controller:certificate-controller.
 type Options struct {
 	Client   kubernetes.Interface
 	Informer certinformers.CertificateSigningRequestInformer
-	// Cert and Key are the PEM files of the authority; read at each signing, so a renewed one is
+	// Cert and Key are the PEM files of the CA; they are read at each signing, so a renewed CA is
 	// used at once.
 	Cert, Key string
 	Now       func() time.Time // default time.Now
 }
 
-// Run approves and signs until the context ends.
+// Run approves and signs until ctx ends.
 func Run(ctx context.Context, o Options) error {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -80,17 +80,17 @@ func (o Options) sync(ctx context.Context, name string) error {
 		return ignoreNotFound(err)
 	}
 	r := stored.DeepCopy()
-	switch ruling := Decide(r, o.Now()); {
-	case ruling.Approve != "":
-		return o.approve(ctx, r, ruling.Approve)
-	case ruling.Fail != "":
+	switch decision := Decide(r, o.Now()); {
+	case decision.Approve != "":
+		return o.approve(ctx, r, decision.Approve)
+	case decision.Fail != "":
 		r.Status.Conditions = append(r.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
 			Type: certificatesv1.CertificateFailed, Status: corev1.ConditionTrue, Reason: "SignerValidationFailure",
-			Message:        ruling.Fail,
+			Message:        decision.Fail,
 			LastUpdateTime: metav1.NewTime(o.Now()),
 		})
-	case ruling.Sign != nil:
-		if r.Status.Certificate, err = o.sign(ruling.Sign); err != nil {
+	case decision.Sign != nil:
+		if r.Status.Certificate, err = o.sign(decision.Sign); err != nil {
 			return err
 		}
 	default:
@@ -100,7 +100,7 @@ func (o Options) sync(ctx context.Context, name string) error {
 	return ignoreNotFound(err)
 }
 
-// approve approves a node's request when who made it is allowed to have such requests approved.
+// approve approves a node's request if its user may create the given subresource.
 func (o Options) approve(ctx context.Context, r *certificatesv1.CertificateSigningRequest, subresource string) error {
 	extra := map[string]authorizationv1.ExtraValue{}
 	for k, v := range r.Spec.Extra {
@@ -131,7 +131,7 @@ func (o Options) approve(ctx context.Context, r *certificatesv1.CertificateSigni
 	return ignoreNotFound(err)
 }
 
-// ignoreNotFound drops errors that a newer version of the object makes moot: its event comes.
+// ignoreNotFound drops NotFound and Conflict: another event of the object follows.
 func ignoreNotFound(err error) error {
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil

@@ -14,24 +14,23 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// Lives of what is signed. A request may ask for less than the longest, not for less than the
-// shortest.
+// Lifetimes of certificates. A request may ask for one in between.
 const (
 	maxDuration = 365 * 24 * time.Hour
 	minDuration = 10 * time.Minute
 	backdate    = 5 * time.Minute // clocks differ
 )
 
-// Decision is what to do about one request. At most one field is set; none means leave it alone.
+// Decision is what to do about one request. At most one field is set; none: nothing.
 type Decision struct {
-	Sign *CertificateTemplate // make this certificate
-	Fail string               // the request can never be signed: the message of its condition Failed
-	// subresource (selfnodeclient, nodeclient) whose creation its user must be allowed, to be
-	// approved unseen
+	Sign *CertificateTemplate // sign this certificate
+	Fail string               // the request can never be signed: message of its condition Failed
+	// subresource (selfnodeclient, nodeclient) whose creation the user must be allowed for
+	// automatic approval
 	Approve string
 }
 
-// CertificateTemplate is a certificate to make.
+// CertificateTemplate is a certificate to sign.
 type CertificateTemplate struct {
 	Request   *x509.CertificateRequest
 	Usages    []certificatesv1.KeyUsage
@@ -45,7 +44,7 @@ type signerRules struct {
 	check  func(*certificatesv1.CertificateSigningRequest, *x509.CertificateRequest) error
 }
 
-// signers are the names this package signs for. Rules are upstream's.
+// signers are the signers of this package, with upstream's rules.
 var signers = map[string]signerRules{
 	certificatesv1.KubeAPIServerClientSignerName: {check: validateClient},
 	certificatesv1.KubeAPIServerClientKubeletSignerName: {
@@ -64,7 +63,7 @@ var signers = map[string]signerRules{
 	},
 }
 
-// Decide rules over a request.
+// Decide returns what to do about a request.
 func Decide(r *certificatesv1.CertificateSigningRequest, now time.Time) Decision {
 	s, ours := signers[r.Spec.SignerName]
 	if !ours || len(r.Status.Certificate) > 0 || hasCondition(r, certificatesv1.CertificateDenied) || hasCondition(r,
@@ -200,8 +199,8 @@ func validateNodeSubject(req *x509.CertificateRequest) error {
 	return nil
 }
 
-// approvalSubresource names what a user must be allowed to create for a node's client certificate
-// to be approved unseen.
+// approvalSubresource returns what a user must be allowed to create so that a node's client
+// certificate is approved automatically; "" if it never is.
 func approvalSubresource(r *certificatesv1.CertificateSigningRequest, req *x509.CertificateRequest) string {
 	if r.Spec.Username == req.Subject.CommonName {
 		return "selfnodeclient"
@@ -209,7 +208,7 @@ func approvalSubresource(r *certificatesv1.CertificateSigningRequest, req *x509.
 	return "nodeclient"
 }
 
-// signerNames are the signers, for logs.
+// signerNames returns the signers, for logs.
 func signerNames() []string {
 	var out []string
 	for n := range signers {

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// AggregateRules returns the rules of all roles that the aggregation rule of role selects, in the
-// order of their names, each rule once.
+// AggregateRules returns the rules of all roles that role's aggregationRule selects, sorted by role
+// name, without duplicates.
 func AggregateRules(role *rbacv1.ClusterRole, all []*rbacv1.ClusterRole) ([]rbacv1.PolicyRule, error) {
 	var rules []rbacv1.PolicyRule
 	sorted := append([]*rbacv1.ClusterRole(nil), all...)

@@ -1,6 +1,7 @@
-// Package clusterroleaggregation fills ClusterRoles that aggregate others with the rules of those.
+// Package clusterroleaggregation fills aggregating ClusterRoles with the rules of the selected
+// ones.
 //
-// Admin, edit and view grow with the kinds a cluster serves. In: ClusterRoles. Out: the rules of
+// So admin, edit and view cover all kinds that a cluster serves. In: ClusterRoles. Out: rules of
 // the aggregating ones.
 package clusterroleaggregation
 
@@ -28,7 +29,7 @@ type controller struct {
 	roles             rbaclisters.ClusterRoleLister
 }
 
-// New makes the controller.
+// New returns the controller.
 func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	roles := d.Informers.Rbac().V1().ClusterRoles()
 	c := &controller{d, roles.Lister()}
@@ -37,8 +38,8 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	return q
 }
 
-// aggregatingRoles names every role that gathers others: any change may concern each of them, and
-// there are few.
+// aggregatingRoles returns all aggregating roles: any change may affect each of them, and there are
+// few.
 func (c *controller) aggregatingRoles(_, _ runtime.Object) []string {
 	all, _ := c.roles.List(labels.Everything())
 	var names []string
@@ -66,7 +67,7 @@ func (c *controller) syncClusterRole(ctx context.Context, name string) (time.Dur
 	if err != nil || equality.Semantic.DeepEqual(role.Rules, rules) {
 		return 0, err
 	}
-	// Server-side apply owns the rules field alone, so that others may label the role.
+	// Server-side apply owns only the rules field, so that others may label the role.
 	body, err := yaml.Marshal(map[string]any{"apiVersion": rbacv1.SchemeGroupVersion.String(), "kind": "ClusterRole",
 		"metadata": map[string]any{"name": name}, "rules": rules})
 	if err != nil {

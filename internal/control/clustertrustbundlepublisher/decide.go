@@ -9,16 +9,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Plan is what brings a signer's bundles to what they should be.
+// Plan is the writes for a signer's bundles.
 type Plan struct {
 	Create *certificatesv1.ClusterTrustBundle
 	Update *certificatesv1.ClusterTrustBundle
-	Delete []string // names of bundles that say something else; they go after the right one is there
+	Delete []string // names of outdated bundles; deleted after the right one exists
 }
 
-// Decide compares the bundles there are with the one that a signer should have. A signer without
-// anchors publishes nothing and leaves alone what there is. The name carries a hash of the content,
-// so that a change of authorities makes a new bundle beside the old one before that goes.
+// Decide compares the existing bundles with the one that a signer should have. A signer without
+// trust anchors publishes and changes nothing. The name contains a hash of the content, so that a
+// new bundle exists before the old one is deleted.
 func Decide(signer, anchors string, have []*certificatesv1.ClusterTrustBundle) Plan {
 	if strings.TrimSpace(anchors) == "" {
 		return Plan{}
@@ -46,8 +46,7 @@ func Decide(signer, anchors string, have []*certificatesv1.ClusterTrustBundle) P
 	return p
 }
 
-// Name is what upstream's publisher calls a signer's bundle: the signer, and 96 bits of the
-// content's hash.
+// Name returns upstream's name of a signer's bundle: the signer, and 96 bits of the content's hash.
 func Name(signer, anchors string) string {
 	sum := sha256.Sum256([]byte(anchors))
 	return fmt.Sprintf("%s:%x", strings.ReplaceAll(signer, "/", ":"), sum[:12])

@@ -1,9 +1,9 @@
-// Package clustertrustbundlepublisher publishes the authority that vouches for the API server as a
+// Package clustertrustbundlepublisher publishes the CA of the API server's certificate as a
 // ClusterTrustBundle of its signer (KEP-3257).
 //
-// Pods that mount it by a projected volume verify the API server without the ConfigMap of their
-// namespace. In: the authority, ClusterTrustBundles. Out: one bundle, repaired; others of the same
-// signer go.
+// Pods that mount it in a projected volume verify the API server without the ConfigMap of their
+// namespace. In: the CA, ClusterTrustBundles. Out: one bundle, repaired; others of the same signer
+// are deleted.
 package clustertrustbundlepublisher
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 )
 
-// Signer is who signs the API server's serving certificates.
+// Signer is the signer of the API server's serving certificates.
 const Signer = "kubernetes.io/kube-apiserver-serving"
 
 type controller struct {
@@ -29,7 +29,7 @@ type controller struct {
 	bundles           certificateslisters.ClusterTrustBundleLister
 }
 
-// New makes the controller.
+// New returns the controller.
 func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	bundles := d.Informers.Certificates().V1().ClusterTrustBundles()
 	c := &controller{d, bundles.Lister()}
@@ -56,7 +56,7 @@ func (c *controller) syncBundle(ctx context.Context, signer string) (time.Durati
 	api := c.controllerContext.Client.CertificatesV1().ClusterTrustBundles()
 	if p.Create != nil {
 		if _, err := api.Create(ctx, p.Create, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-			return 0, err // of one that is there already the watch will tell
+			return 0, err // if it exists already, its watch event follows
 		}
 	}
 	if p.Update != nil {

@@ -1,8 +1,8 @@
-// Package controllerrevision knows the revisions of a Pod template that StatefulSets and DaemonSets
-// keep as ControllerRevisions.
+// Package controllerrevision manages the ControllerRevisions in which StatefulSets and DaemonSets
+// store their Pod templates.
 //
-// In: a template, the revisions there are. Out: the revision of the template, new or found again;
-// which of the old ones go. Pure; package statefulset and package daemonset write what it says.
+// In: a template, the existing revisions. Out: the template's revision, new or existing; which old
+// ones to delete. write.go has the API calls, the rest is pure; statefulset and daemonset use it.
 package controllerrevision
 
 import (
@@ -21,27 +21,27 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 )
 
-// HashLabel is the label of a ControllerRevision that holds the hash of its data.
+// HashLabel is the ControllerRevision label with the hash of its data.
 const HashLabel = "controller.kubernetes.io/hash"
 
-// Owner is whose template is kept.
+// Owner is the object with the template.
 type Owner struct {
 	Object     metav1.Object
 	Kind       schema.GroupVersionKind
 	Template   *corev1.PodTemplateSpec
 	Collisions int32
-	Label      string // of a revision that holds its hash; HashLabel when empty
+	Label      string // label with the hash; empty: HashLabel
 }
 
-// Match is the revision of a template, and what is to be written for it to be so.
+// Match is the revision of a template, and what to write.
 type Match struct {
 	Revision *appsv1.ControllerRevision
-	Create   bool // there is none yet
-	Renumber bool // it is there and not the newest: its number is raised
+	Create   bool // it does not exist yet
+	Renumber bool // it exists but is not the newest: raise its number
 }
 
-// Find returns the revision of the owner's template: one of those there are, or a new one. Numbers
-// begin at 1.
+// Find returns the revision of the owner's template: an existing one or a new one. Numbers start at
+// 1.
 func Find(o Owner, have []*appsv1.ControllerRevision) (Match, error) {
 	data, err := patch(o.Template)
 	if err != nil {
@@ -82,10 +82,10 @@ func Find(o Owner, have []*appsv1.ControllerRevision) (Match, error) {
 	return Match{Revision: r, Create: true}, nil
 }
 
-// Same tells whether two revisions hold the same template.
+// Same reports whether two revisions hold the same template.
 func Same(a, b *appsv1.ControllerRevision) bool { return sameData(a.Data.Raw, b.Data.Raw) }
 
-// Sort puts revisions in order of their numbers, the newest last.
+// Sort sorts revisions by number, the newest last.
 func Sort(all []*appsv1.ControllerRevision) {
 	sort.SliceStable(all, func(i, j int) bool {
 		a, b := all[i], all[j]
@@ -99,7 +99,7 @@ func Sort(all []*appsv1.ControllerRevision) {
 	})
 }
 
-// ToDelete are the oldest revisions beyond the limit; those in use do not count and stay.
+// ToDelete returns the oldest revisions beyond the limit; those in use do not count and are kept.
 func ToDelete(all []*appsv1.ControllerRevision, inUse map[string]bool, limit int) []*appsv1.ControllerRevision {
 	Sort(all)
 	var idle []*appsv1.ControllerRevision
@@ -111,7 +111,7 @@ func ToDelete(all []*appsv1.ControllerRevision, inUse map[string]bool, limit int
 	return idle[:max(len(idle)-max(limit, 0), 0)]
 }
 
-// Template is what a revision keeps.
+// Template returns the stored template.
 func Template(r *appsv1.ControllerRevision) (*corev1.PodTemplateSpec, error) {
 	var retained struct {
 		Spec struct {
@@ -124,7 +124,7 @@ func Template(r *appsv1.ControllerRevision) (*corev1.PodTemplateSpec, error) {
 	return &retained.Spec.Template, nil
 }
 
-// patch is the template as kubectl rollout undo applies it: a patch that replaces the whole.
+// patch returns the template as the patch that kubectl rollout undo applies: it replaces the whole.
 func patch(t *corev1.PodTemplateSpec) ([]byte, error) {
 	raw, err := json.Marshal(t)
 	if err != nil {

@@ -11,16 +11,16 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Collision says that another template has the same hash: the count of collisions is to be raised,
-// and the next look tries again.
+// Collision means that another template has the same hash: the caller raises the collision count,
+// and the next sync tries again.
 type Collision struct{ Name string }
 
-// Error names the revision in the way.
+// Error names the conflicting revision.
 func (c Collision) Error() string {
 	return fmt.Sprintf("ControllerRevision %s holds another template with the same hash", c.Name)
 }
 
-// Ensure writes what Find found wanting and returns the revision as stored.
+// Ensure writes what Find returned and returns the stored revision.
 func Ensure(ctx context.Context, client typedappsv1.ControllerRevisionInterface, o Owner,
 	have []*appsv1.ControllerRevision) (*appsv1.ControllerRevision, error) {
 	found, err := Find(o, have)
@@ -47,14 +47,14 @@ func Ensure(ctx context.Context, client typedappsv1.ControllerRevisionInterface,
 	return nil, Collision{r.Name}
 }
 
-// Retention is what there is of an owner's revisions.
+// Retention is the revisions of an owner and their limit.
 type Retention struct {
 	Revisions    []*appsv1.ControllerRevision
 	InUse        map[string]bool // by name
-	HistoryLimit *int32          // of those that are not in use; 10 where the owner gives none
+	HistoryLimit *int32          // of those not in use; nil: 10
 }
 
-// Truncate deletes the oldest revisions beyond the limit. An error is the API's.
+// Truncate deletes the oldest revisions beyond the limit. It returns the API's error.
 func Truncate(ctx context.Context, client typedappsv1.ControllerRevisionInterface, p Retention) error {
 	for _, r := range ToDelete(p.Revisions, p.InUse, int(ptr.Deref(p.HistoryLimit, 10))) {
 		if err := client.Delete(ctx, r.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {

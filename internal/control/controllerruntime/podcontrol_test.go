@@ -21,7 +21,7 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// recordingSink keeps what the journal is told.
+// recordingSink records the journal's facts.
 type recordingSink struct{ lines []string }
 
 func (n *recordingSink) Put(r journal.Ref, f journal.Fact) {

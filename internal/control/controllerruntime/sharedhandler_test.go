@@ -23,8 +23,8 @@ func (c *countingInformer) AddEventHandler(
 	return c.SharedIndexInformer.AddEventHandler(h)
 }
 
-// All who listen before the start are told of everything, in the order in which they came, by one
-// listener; who comes later is told too, and can leave.
+// Handlers added before the start get every event, in the order in which they were added, through
+// one listener; later ones get them too and can be removed.
 func TestJoint(t *testing.T) {
 	pod := func(name string) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}

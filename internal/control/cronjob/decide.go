@@ -13,26 +13,26 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// tooManyMissed is from how many missed starts on the controller says so.
+// tooManyMissed is the number of missed starts from which an event is recorded.
 const tooManyMissed = 100
 
-// In is what the controller looks at: a CronJob, the Jobs it controls, and the time.
+// In is the input of Next: a CronJob, the Jobs it controls, and the time.
 type In struct {
 	CronJob *batchv1.CronJob
 	Jobs    []*batchv1.Job
 	Now     time.Time
 }
 
-// Event is one to record on the CronJob.
+// Event is an event to record on the CronJob.
 type Event struct{ Type, Reason, Message string }
 
-// Plan is what is to be done.
+// Plan is the outcome of Next.
 type Plan struct {
 	Status       batchv1.CronJobStatus
-	Delete       []*batchv1.Job // history beyond the limits, and what a replacement replaces
-	Start        *batchv1.Job   // to create now
+	Delete       []*batchv1.Job // history beyond the limits, and replaced Jobs
+	Start        *batchv1.Job   // the Job to create
 	At           time.Time      // the scheduled time of Start
-	RequeueAfter time.Duration  // until the next scheduled time; zero when only a change brings one
+	RequeueAfter time.Duration  // until the next scheduled time; zero: only after a change
 	Events       []Event
 }
 
@@ -40,9 +40,9 @@ func (p *Plan) addEvent(kind, reason, format string, args ...any) {
 	p.Events = append(p.Events, Event{kind, reason, fmt.Sprintf(format, args...)})
 }
 
-// Next plans one look (upstream's rules): Jobs that ended leave the active list, old ones go, and
-// the latest scheduled time that has passed starts a Job unless it is too late or the concurrency
-// policy is against it.
+// Next plans one sync by upstream's rules: finished Jobs leave the active list, history is trimmed,
+// and the latest scheduled time that has passed starts a Job unless it is too late or the
+// concurrency policy forbids it.
 func Next(in In) Plan {
 	plan := Plan{Status: *in.CronJob.Status.DeepCopy()}
 	in.countActive(&plan)
@@ -91,8 +91,8 @@ func Next(in In) Plan {
 	return plan
 }
 
-// countActive keeps the active list: what ended leaves it, what is gone too; a Job nobody listed is
-// said.
+// countActive updates the active list: finished and deleted Jobs leave it; a running Job that is
+// not listed gets an event.
 func (in In) countActive(plan *Plan) {
 	there := map[string]*batchv1.Job{}
 	for _, j := range in.Jobs {
@@ -128,7 +128,7 @@ func (in In) countActive(plan *Plan) {
 	}
 }
 
-// finishedStatus is the condition a Job ended with; empty while it runs.
+// finishedStatus returns the condition with which a Job finished; empty while it runs.
 func finishedStatus(j *batchv1.Job) batchv1.JobConditionType {
 	for _, c := range j.Status.Conditions {
 		if (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue {
@@ -138,7 +138,7 @@ func finishedStatus(j *batchv1.Job) batchv1.JobConditionType {
 	return ""
 }
 
-// trimHistory deletes the oldest ended Jobs beyond the limits of history.
+// trimHistory deletes the oldest finished Jobs beyond the history limits.
 func (in In) trimHistory(plan *Plan) {
 	for _, side := range []struct {
 		how   batchv1.JobConditionType
@@ -208,12 +208,12 @@ func (in In) startJob(plan *Plan, at time.Time) {
 	plan.Start, plan.At = Job(cj, at), at
 }
 
-// Name is the name of the Job of a scheduled time; the same time never gets two.
+// Name returns the name of the Job of a scheduled time; it is unique per time.
 func Name(cj *batchv1.CronJob, at time.Time) string {
 	return fmt.Sprintf("%s-%d", cj.Name, at.Unix()/60)
 }
 
-// Job is the Job of a scheduled time.
+// Job returns the Job of a scheduled time.
 func Job(cj *batchv1.CronJob, at time.Time) *batchv1.Job {
 	t := cj.Spec.JobTemplate
 	j := &batchv1.Job{Spec: *t.Spec.DeepCopy()}
@@ -232,8 +232,8 @@ func Job(cj *batchv1.CronJob, at time.Time) *batchv1.Job {
 	return j
 }
 
-// parse reads the schedule in the CronJob's zone; a zone inside the schedule wins, as upstream lets
-// it.
+// parse parses the schedule in the CronJob's time zone; a zone inside the schedule has precedence,
+// as upstream.
 func parse(cj *batchv1.CronJob) (cron.Schedule, error) {
 	s := cj.Spec.Schedule
 	if cj.Spec.TimeZone != nil && !strings.Contains(s, "TZ") {
@@ -242,8 +242,8 @@ func parse(cj *batchv1.CronJob) (cron.Schedule, error) {
 	return cron.ParseStandard(s)
 }
 
-// earliestTime is from when on scheduled times count: the last one that was used, or the creation;
-// not before the starting deadline reaches back.
+// earliestTime returns when scheduled times start to count: the last used one, or the creation; not
+// before the starting deadline.
 func earliestTime(in In) time.Time {
 	cj := in.CronJob
 	from := cj.CreationTimestamp.Time
@@ -258,9 +258,9 @@ func earliestTime(in In) time.Time {
 	return from
 }
 
-// mostRecentScheduleTime is the last scheduled time after from and not after now, and how many
-// there were; zero for none. Long pasts are skipped by halves, so that a CronJob that slept for
-// years costs no more than one that slept for minutes.
+// mostRecentScheduleTime returns the last scheduled time after from and not after now, and how many
+// there were; zero if none. It bisects long intervals, so that a CronJob suspended for years costs
+// no more than one suspended for minutes.
 func mostRecentScheduleTime(s cron.Schedule, from, now time.Time) (at time.Time, n int) {
 	for {
 		t := s.Next(from)

@@ -1,8 +1,7 @@
-// Package cronjob starts Jobs by the clock.
+// Package cronjob starts Jobs on a schedule.
 //
-// In: CronJobs, the Jobs they control, the time. Out: Jobs, each named by the minute it was
-// scheduled for, so that none starts twice; history within its limits; status and events as
-// upstream's.
+// In: CronJobs, the Jobs they control, the time. Out: Jobs, each named by its scheduled minute, so
+// that none starts twice; history within its limits; status and events as upstream's.
 package cronjob
 
 import (
@@ -30,7 +29,7 @@ type controller struct {
 	jobs              cache.SharedIndexInformer
 }
 
-// New makes the controller.
+// New returns the controller.
 func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	batch := d.Informers.Batch().V1()
 	c := &controller{controllerContext: d, cronJobs: batch.CronJobs().Lister(), jobs: batch.Jobs().Informer()}
@@ -55,8 +54,7 @@ func (c *controller) syncCronJob(ctx context.Context, key string) (time.Duration
 	for _, raw := range owned {
 		in.Jobs = append(in.Jobs, raw.(*batchv1.Job))
 	}
-	// What the status lists and the cache does not have yet is asked for: a Job just made is not
-	// missing.
+	// A Job in the status that the cache lacks is read from the API: it may have just been created.
 	for _, ref := range cj.Status.Active {
 		if slices.ContainsFunc(in.Jobs, func(j *batchv1.Job) bool { return j.UID == ref.UID }) {
 			continue
@@ -99,8 +97,8 @@ func (c *controller) do(ctx context.Context, cj *batchv1.CronJob, plan *Plan) er
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return nil
 	case apierrors.IsAlreadyExists(err):
-		// Made by an earlier look whose status was not written, or somebody else's of that name,
-		// which then stands for this time.
+		// Created by an earlier sync whose status was not written, or another object of that name,
+		// which then counts for this time.
 		if created, err = jobs.Get(ctx, plan.Start.Name, metav1.GetOptions{}); err != nil {
 			return err
 		}

@@ -9,16 +9,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// How long a request is kept, as upstream does: one that was answered from the answer on, others
-// from their creation.
+// How long a request is kept, as upstream: an answered one from its answer on, others from their
+// creation.
 const (
 	approvedExpiration   = time.Hour
 	pendingExpiration    = 24 * time.Hour
 	podRequestExpiration = 15 * time.Minute
 )
 
-// TimeLeft returns how long a CertificateSigningRequest may still stay; 0 is no longer. One whose
-// certificate has run out goes at once.
+// TimeLeft returns how long to keep a CertificateSigningRequest; 0: delete it. One with an expired
+// certificate is deleted at once.
 func TimeLeft(r *certificatesv1.CertificateSigningRequest, now time.Time) time.Duration {
 	until, done := r.CreationTimestamp.Add(pendingExpiration), false
 	for i := range r.Status.Conditions {
@@ -27,10 +27,10 @@ func TimeLeft(r *certificatesv1.CertificateSigningRequest, now time.Time) time.D
 			continue
 		}
 		if c.Type == certificatesv1.CertificateApproved && len(r.Status.Certificate) == 0 {
-			continue // a signer may still come
+			continue // it may still be signed
 		}
 		if c.LastUpdateTime.IsZero() {
-			continue // as upstream: an answer without a time is no older than any
+			continue // as upstream: an answer without a time counts as new
 		}
 		if at := c.LastUpdateTime.Add(approvedExpiration); !done || at.Before(until) {
 			until, done = at, true
@@ -42,7 +42,7 @@ func TimeLeft(r *certificatesv1.CertificateSigningRequest, now time.Time) time.D
 	return max(until.Sub(now), 0)
 }
 
-// notAfter is when the first certificate ends; zero without one.
+// notAfter returns when the first certificate expires; zero without one.
 func notAfter(chain []byte) time.Time {
 	block, _ := pem.Decode(chain)
 	if block == nil {
@@ -55,8 +55,8 @@ func notAfter(chain []byte) time.Time {
 	return c.NotAfter
 }
 
-// PodRequestTimeLeft returns how long a PodCertificateRequest may still stay: its kubelet has read
-// the answer, or asks anew.
+// PodRequestTimeLeft returns how long to keep a PodCertificateRequest: the kubelet has read the
+// answer by then, or creates a new one.
 func PodRequestTimeLeft(r *certificatesv1.PodCertificateRequest, now time.Time) time.Duration {
 	return max(r.CreationTimestamp.Add(podRequestExpiration).Sub(now), 0)
 }

@@ -1,5 +1,5 @@
-// Package csrcleaner removes requests for certificates that nobody needs any more: answered ones
-// after an hour, forgotten ones after a day, those of Pods after a quarter of an hour.
+// Package csrcleaner deletes old certificate requests: answered ones after an hour, unanswered ones
+// after a day, those of Pods after a quarter of an hour.
 //
 // In: CertificateSigningRequests, PodCertificateRequests. Out: their deletion.
 package csrcleaner
@@ -15,7 +15,7 @@ import (
 	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 )
 
-// New makes the controller of CertificateSigningRequests.
+// New returns the controller for CertificateSigningRequests.
 func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	requests := d.Informers.Certificates().V1().CertificateSigningRequests()
 	q := controllerruntime.NewQueue("certcleaner", 1, func(ctx context.Context, name string) (time.Duration, error) {
@@ -33,7 +33,7 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	return q
 }
 
-// NewPodCertificateRequestCleaner makes the controller of PodCertificateRequests (KEP-4317).
+// NewPodCertificateRequestCleaner returns the controller for PodCertificateRequests (KEP-4317).
 func NewPodCertificateRequestCleaner(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	requests := d.Informers.Certificates().V1().PodCertificateRequests()
 	q := controllerruntime.NewQueue("podcertcleaner", 1, func(ctx context.Context, key string) (time.Duration, error) {

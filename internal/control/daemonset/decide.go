@@ -12,11 +12,10 @@ import (
 	"github.com/gantry-project/gantry/internal/pod/fit"
 )
 
-// burst is how many Pods one look may create or delete at most.
+// burst bounds the Pods that one sync creates or deletes.
 const burst = 250
 
-// In is what the controller looks at: a set, all nodes, the Pods it controls, and the hash of its
-// template.
+// In is the input of Next: a set, all nodes, the Pods it controls, and the hash of its template.
 type In struct {
 	Set   *appsv1.DaemonSet
 	Nodes []*corev1.Node
@@ -25,16 +24,16 @@ type In struct {
 	Now   time.Time
 }
 
-// Plan is what is to be done.
+// Plan is the outcome of Next.
 type Plan struct {
 	Create []string      // nodes that lack a Pod
-	Delete []*corev1.Pod // too many, misplaced, or of an old template
-	// failed or done: deleted to make room for a new one, with a pause between the tries of a node
+	Delete []*corev1.Pod // surplus, misplaced, or of an old template
+	// failed or succeeded: deleted to be replaced, with backoff per node
 	Finished []*corev1.Pod
 }
 
-// Next plans one step: first the right number of Pods on each node, then, when that is so, the
-// update to the template.
+// Next plans one step: first the right number of Pods on each node; if that is so, the update to
+// the current template.
 func Next(in In) Plan {
 	var plan Plan
 	if in.Set.DeletionTimestamp != nil {
@@ -49,7 +48,7 @@ func Next(in In) Plan {
 	}
 	for _, p := range in.Pods {
 		if node := TargetNode(p); p.Spec.NodeName == "" && node != "" && !known[node] && p.DeletionTimestamp == nil {
-			plan.Delete = append(plan.Delete, p) // never to be bound
+			plan.Delete = append(plan.Delete, p) // it will never be bound
 		}
 	}
 	if len(plan.Create)+len(plan.Delete)+len(plan.Finished) == 0 &&
@@ -65,7 +64,7 @@ func Next(in In) Plan {
 	return plan
 }
 
-// planNode compares what is on one node with what should be.
+// planNode compares the Pods on one node with the wanted ones.
 func (in In) planNode(plan *Plan, n *corev1.Node, pods []*corev1.Pod, surging bool) {
 	should, may := NodeShouldRunDaemonPod(in.Set, n)
 	switch {
@@ -92,8 +91,8 @@ func (in In) planNode(plan *Plan, n *corev1.Node, pods []*corev1.Pod, surging bo
 	}
 }
 
-// deleteSurplus deletes all but the oldest Pod of a node; where updates surge, an old Pod stays
-// beside a new one until the new one is available.
+// deleteSurplus deletes all but the oldest Pod of a node; with maxSurge an old Pod is kept until
+// the new one is available.
 func (in In) deleteSurplus(plan *Plan, live []*corev1.Pod, surging bool) {
 	if len(live) < 2 {
 		return
@@ -119,8 +118,8 @@ func (in In) deleteSurplus(plan *Plan, live []*corev1.Pod, surging bool) {
 	}
 }
 
-// rollingUpdate deletes old Pods: those that are not available at once, of the others as many as
-// may be unavailable.
+// rollingUpdate deletes old Pods: unavailable ones at once, of the others as many as may be
+// unavailable.
 func (in In) rollingUpdate(plan *Plan, byNode map[string][]*corev1.Pod, most int) {
 	toDelete := 0
 	var unavailablePods, availablePods []*corev1.Pod
@@ -147,8 +146,7 @@ func (in In) rollingUpdate(plan *Plan, byNode map[string][]*corev1.Pod, most int
 	plan.Delete = append(plan.Delete, availablePods[:min(len(availablePods), max(most-toDelete, 0))]...)
 }
 
-// surgeUpdate puts new Pods beside old ones, as many as may be too many; where the old one is not
-// available anyway, at once.
+// surgeUpdate creates new Pods beside old ones, up to maxSurge; beside unavailable ones at once.
 func (in In) surgeUpdate(plan *Plan, byNode map[string][]*corev1.Pod, most int) {
 	under := 0
 	var unavailablePods, availablePods []string
@@ -188,8 +186,8 @@ func (in In) oldAndNew(pods []*corev1.Pod) (was, is *corev1.Pod) {
 	return was, is
 }
 
-// limits are maxSurge and maxUnavailable of the nodes that want a Pod, percents rounded up; where
-// both come to nothing one may be unavailable.
+// limits returns maxSurge and maxUnavailable for the nodes that should run a Pod, percentages
+// rounded up; if both are 0 one may be unavailable.
 func (in In) limits() (surge, unavailable int) {
 	wanted := 0
 	for _, n := range in.Nodes {
@@ -214,8 +212,8 @@ func (in In) limits() (surge, unavailable int) {
 	return surge, unavailable
 }
 
-// NodeShouldRunDaemonPod tells whether a Pod of the set should run on the node, and whether one
-// that is there may stay: a taint NoSchedule alone drives none away.
+// NodeShouldRunDaemonPod reports whether a Pod of the set should run on the node, and whether an
+// existing one may stay: a NoSchedule taint alone evicts none.
 func NodeShouldRunDaemonPod(set *appsv1.DaemonSet, n *corev1.Node) (should, mayStay bool) {
 	spec := set.Spec.Template.Spec
 	if spec.NodeName != "" && spec.NodeName != n.Name {
@@ -233,8 +231,8 @@ func NodeShouldRunDaemonPod(set *appsv1.DaemonSet, n *corev1.Node) (should, mayS
 	return !reducesAvailability, true
 }
 
-// Tolerations are those every daemon gets: it stays where others are driven away, and starts where
-// others may not.
+// Tolerations returns the tolerations of every daemon Pod: it stays on nodes that evict others, and
+// starts on nodes closed to others.
 func Tolerations(spec *corev1.PodSpec) []corev1.Toleration {
 	var out []corev1.Toleration
 	add := func(key string, effect corev1.TaintEffect) {
@@ -252,7 +250,7 @@ func Tolerations(spec *corev1.PodSpec) []corev1.Toleration {
 	return out
 }
 
-// TargetNode is the node a daemon is bound to, or the one its affinity names.
+// TargetNode returns the node that a daemon Pod is bound to, or the one that its affinity names.
 func TargetNode(p *corev1.Pod) string {
 	if p.Spec.NodeName != "" {
 		return p.Spec.NodeName
@@ -271,7 +269,7 @@ func TargetNode(p *corev1.Pod) string {
 	return ""
 }
 
-// ByNode are the Pods by their target.
+// ByNode groups Pods by TargetNode.
 func ByNode(pods []*corev1.Pod) map[string][]*corev1.Pod {
 	out := map[string][]*corev1.Pod{}
 	for _, p := range pods {
@@ -282,7 +280,7 @@ func ByNode(pods []*corev1.Pod) map[string][]*corev1.Pod {
 	return out
 }
 
-// Status counts nodes and Pods, and says in how long a ready Pod becomes available.
+// Status returns the set's status, and the time until a ready Pod becomes available.
 func Status(in In, collisions int32) (appsv1.DaemonSetStatus, time.Duration) {
 	s := *in.Set.Status.DeepCopy()
 	s = appsv1.DaemonSetStatus{ObservedGeneration: in.Set.Generation, Conditions: s.Conditions,
@@ -334,8 +332,8 @@ func oldestFirst(pods []*corev1.Pod) {
 	})
 }
 
-// updated tells whether a Pod is of the template as it is now: by its hash, or by the generation
-// that older clients count.
+// updated reports whether a Pod has the current template: by its hash, or by the generation that
+// old clients use.
 func (in In) updated(p *corev1.Pod) bool {
 	if h := p.Labels[appsv1.DefaultDaemonSetUniqueLabelKey]; h != "" {
 		return h == in.Hash
@@ -344,7 +342,7 @@ func (in In) updated(p *corev1.Pod) bool {
 	return g != "" && p.Labels[generationLabel] == g
 }
 
-// generationLabel is what the template's generation is called on Pods.
+// generationLabel is the Pod label with the template's generation.
 const generationLabel = "pod-template-generation"
 
 func ready(p *corev1.Pod) *corev1.PodCondition {
@@ -365,12 +363,12 @@ func (in In) untilAvailable(p *corev1.Pod) time.Duration {
 	}
 	wait := time.Duration(in.Set.Spec.MinReadySeconds) * time.Second
 	if c.LastTransitionTime.IsZero() {
-		return wait // as upstream: while nobody tells since when it is ready it is not available
+		return wait // as upstream: without transition time it is not available
 	}
 	return wait - in.Now.Sub(c.LastTransitionTime.Time)
 }
 
-// backoffKey names the tries of a set on a node.
+// backoffKey returns the backoff key of a set on a node.
 func backoffKey(set *appsv1.DaemonSet, p *corev1.Pod) string {
 	return fmt.Sprintf("%s/%d/%s", set.UID, set.Generation, TargetNode(p))
 }

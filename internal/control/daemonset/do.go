@@ -1,7 +1,7 @@
-// Package daemonset keeps one Pod on each node that its template fits.
+// Package daemonset runs one Pod on each eligible node.
 //
-// The scheduler binds its Pods like all others, by an affinity that names the node. In: DaemonSets,
-// nodes, Pods, revisions. Out: Pods, ControllerRevisions, status.
+// The scheduler binds its Pods, by an affinity that names the node. In: DaemonSets, nodes, Pods,
+// revisions. Out: Pods, ControllerRevisions, status.
 package daemonset
 
 import (
@@ -29,8 +29,7 @@ import (
 
 var kind = appsv1.SchemeGroupVersion.WithKind("DaemonSet")
 
-// A node whose daemon ends again and again gets the next one after a pause from the first to the
-// second.
+// Backoff between replacements of a daemon Pod that keeps failing on a node.
 const initialBackoff, maxBackoff = time.Second, 15 * time.Minute
 
 type controller struct {
@@ -43,7 +42,7 @@ type controller struct {
 	failedPodsBackoff *flowcontrol.Backoff
 }
 
-// New makes the controller.
+// New returns the controller.
 func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	apps, core := d.Informers.Apps().V1(), d.Informers.Core().V1()
 	c := &controller{
@@ -79,7 +78,7 @@ func (c *controller) podChanged(old, cur runtime.Object) []string {
 	return keys
 }
 
-// nodeChanged wakes every set when what decides about placement has changed.
+// nodeChanged returns every set if the change affects placement.
 func (c *controller) nodeChanged(old, cur runtime.Object) []string {
 	was, _ := old.(*corev1.Node)
 	is, _ := cur.(*corev1.Node)
@@ -155,7 +154,7 @@ func (c *controller) syncDaemonSet(ctx context.Context, key string) (time.Durati
 	return again, errors.Join(failure, c.writeStatus(ctx, set, status), c.truncateHistory(ctx, in, revision.Name, have))
 }
 
-// do carries out the plan; pause says in how long an ended Pod may be replaced that may not be now.
+// do carries out the plan; it returns when a failed Pod in backoff may be replaced.
 func (c *controller) do(ctx context.Context, o controllerruntime.Owner, in In,
 	plan Plan) (backoff time.Duration, err error) {
 	toDelete := plan.Delete
@@ -191,7 +190,7 @@ func (c *controller) do(ctx context.Context, o controllerruntime.Owner, in In,
 	return backoff, errors.Join(deleted, controllerruntime.IgnoreNamespaceTerminating(created))
 }
 
-// Pod makes the Pod of a node: the scheduler may place it there only.
+// Pod returns the Pod for a node: the scheduler may place it there only.
 func Pod(set *appsv1.DaemonSet, node, hash string) *corev1.Pod {
 	p := controllerruntime.NewPodFromTemplate(&set.Spec.Template, controllerruntime.Owner{Object: set, Kind: kind})
 	if p.Labels == nil {
@@ -216,7 +215,7 @@ func Pod(set *appsv1.DaemonSet, node, hash string) *corev1.Pod {
 	if p.Spec.Affinity.NodeAffinity == nil {
 		p.Spec.Affinity.NodeAffinity = &corev1.NodeAffinity{}
 	}
-	// The template's own terms were judged by the controller; only the node is left to say.
+	// The controller has evaluated the template's own terms; only the node is left.
 	p.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = &corev1.NodeSelector{
 		NodeSelectorTerms: []corev1.NodeSelectorTerm{{
 			MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn,
@@ -225,7 +224,7 @@ func Pod(set *appsv1.DaemonSet, node, hash string) *corev1.Pod {
 	return p
 }
 
-// truncateHistory deletes revisions beyond the limit that no Pod is of.
+// truncateHistory deletes revisions beyond the limit that no Pod uses.
 func (c *controller) truncateHistory(ctx context.Context, in In, current string,
 	have []*appsv1.ControllerRevision) error {
 	hashes := map[string]bool{}

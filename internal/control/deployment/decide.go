@@ -22,30 +22,30 @@ const (
 	maxKey      = "deployment.kubernetes.io/max-replicas"
 )
 
-// In is what the controller looks at: a Deployment and the ReplicaSets it controls.
+// In is the input of Next: a Deployment and the ReplicaSets it controls.
 type In struct {
 	Deployment *appsv1.Deployment
 	Sets       []*appsv1.ReplicaSet
-	OldPods    bool // Pods of earlier revisions still run; Recreate waits for them
+	OldPods    bool // Pods of earlier revisions exist; Recreate waits for them
 	Now        time.Time
 }
 
-// Scale is one change of a ReplicaSet's size.
+// Scale is a new size of a ReplicaSet.
 type Scale struct {
 	Set *appsv1.ReplicaSet
 	To  int32
 }
 
-// Plan is what is to be done, in order.
+// Plan is the outcome of Next, in order.
 type Plan struct {
-	Create   bool  // make the ReplicaSet of the current template, with Size
-	Size     int32 // its first size
+	Create   bool  // create the ReplicaSet of the current template, with Size
+	Size     int32 // its initial size
 	Scale    []Scale
-	Annotate []*appsv1.ReplicaSet // sets whose size stays but whose notes of the wanted size are out of date
+	Annotate []*appsv1.ReplicaSet // sets of unchanged size with outdated size annotations
 	Delete   []*appsv1.ReplicaSet // history beyond the limit
 }
 
-// Next decides one step of a rollout, a scaling or a clean-up (upstream's rules).
+// Next plans one step of a rollout, a scaling or a clean-up, by upstream's rules.
 func Next(in In) Plan {
 	d := in.Deployment
 	cur, old := FindReplicaSets(in)
@@ -64,7 +64,7 @@ func Next(in In) Plan {
 	return rollout(d, cur, old)
 }
 
-// FindReplicaSets returns the ReplicaSet of the current template, nil when there is none, and the
+// FindReplicaSets returns the ReplicaSet of the current template, nil if there is none, and the
 // others, oldest first.
 func FindReplicaSets(in In) (*appsv1.ReplicaSet, []*appsv1.ReplicaSet) {
 	sets := append([]*appsv1.ReplicaSet(nil), in.Sets...)
@@ -94,12 +94,12 @@ func sameTemplate(a, b *corev1.PodTemplateSpec) bool {
 	return equality.Semantic.DeepEqual(x, y)
 }
 
-// PodTemplateHash names a template; collisions is raised when the name turns out to be taken by
-// another template.
+// PodTemplateHash returns the hash of a template; collisions is raised if another template has the
+// hash already.
 func PodTemplateHash(t *corev1.PodTemplateSpec, collisions *int32) string {
 	h := fnv.New32a()
 	if err := json.NewEncoder(h).Encode(t); err != nil {
-		return "invalid" // a template that came from JSON always goes back
+		return "invalid" // a template decoded from JSON can always be encoded
 	}
 	if collisions != nil {
 		fmt.Fprintf(h, "/%d", *collisions)
@@ -133,7 +133,7 @@ func sum(sets []*appsv1.ReplicaSet, of func(*appsv1.ReplicaSet) int32) int32 {
 
 func available(rs *appsv1.ReplicaSet) int32 { return rs.Status.AvailableReplicas }
 
-// Limits are how many Pods more and fewer than wanted a rolling update may have; never both zero.
+// Limits returns maxSurge and maxUnavailable as numbers; never both zero.
 func Limits(d *appsv1.Deployment) (surge, unavailable int32) {
 	if d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType || d.Spec.Strategy.RollingUpdate == nil ||
 		replicasOf(d) == 0 {
@@ -160,8 +160,8 @@ func activeReplicaSets(sets []*appsv1.ReplicaSet) []*appsv1.ReplicaSet {
 	return out
 }
 
-// scaled tells whether the wanted size changed since the sets were last sized: they are then
-// resized in proportion before a rollout goes on.
+// scaled reports whether the wanted size changed since the sets were last sized: they are then
+// resized in proportion before a rollout continues.
 func scaled(d *appsv1.Deployment, cur *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) bool {
 	return len(staleAnnotations(d, cur, old)) > 0
 }
@@ -176,7 +176,7 @@ func staleAnnotations(d *appsv1.Deployment, cur *appsv1.ReplicaSet, old []*appsv
 	return out
 }
 
-// reconcileOldReplicaSets spreads a changed size: over the only set, else in proportion to the
+// reconcileOldReplicaSets distributes a changed size: to the only set, else in proportion to the
 // sets' sizes, larger and newer ones first.
 func reconcileOldReplicaSets(d *appsv1.Deployment, cur *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) []Scale {
 	all := append(append([]*appsv1.ReplicaSet{}, old...), cur)
@@ -282,7 +282,7 @@ func rollout(d *appsv1.Deployment, cur *appsv1.ReplicaSet, old []*appsv1.Replica
 	return Plan{Delete: rolloutComplete(d, cur, old)}
 }
 
-// scaleUpLimit is the size of the new set: as large as wanted, within wanted plus surge for all
+// scaleUpLimit returns the size of the new set: the wanted one, within wanted plus surge for all
 // sets together.
 func scaleUpLimit(d *appsv1.Deployment, now, others int32) int32 {
 	if now >= replicasOf(d) {
@@ -296,8 +296,8 @@ func scaleUpLimit(d *appsv1.Deployment, now, others int32) int32 {
 	return now + min(room, replicasOf(d)-now)
 }
 
-// scaleDownOldReplicaSets takes Pods from the old sets: first those that are not available anyway,
-// then as many as availability allows.
+// scaleDownOldReplicaSets scales old sets down: first unavailable Pods, then as many as
+// availability allows.
 func scaleDownOldReplicaSets(d *appsv1.Deployment, cur *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) []Scale {
 	_, unavailable := Limits(d)
 	floor := replicasOf(d) - unavailable
@@ -327,8 +327,8 @@ func scaleDownOldReplicaSets(d *appsv1.Deployment, cur *appsv1.ReplicaSet, old [
 	return out
 }
 
-// Complete tells whether the rollout is done: all Pods are new and available, and no old one is
-// left.
+// Complete reports whether the rollout is complete: all Pods are updated and available, and no old
+// one is left.
 func Complete(d *appsv1.Deployment, s appsv1.DeploymentStatus) bool {
 	return s.UpdatedReplicas == replicasOf(d) && s.Replicas == replicasOf(d) && s.AvailableReplicas == replicasOf(d) &&
 		s.ObservedGeneration >= d.Generation
@@ -360,14 +360,14 @@ func revisionsToDelete(d *appsv1.Deployment, old []*appsv1.ReplicaSet) []*appsv1
 	return nil
 }
 
-// Revision is the number a set's template was rolled out under last.
+// Revision returns the revision under which a set's template was last rolled out.
 func Revision(rs *appsv1.ReplicaSet) int64 {
 	n, _ := strconv.ParseInt(rs.Annotations[revisionKey], 10, 64)
 	return n
 }
 
-// NextRevision is the revision the current template's set must carry: one above all others, or its
-// own when that is highest already.
+// NextRevision returns the revision of the current set: one above all others, or its own if that is
+// the highest already.
 func NextRevision(cur *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) int64 {
 	var most int64
 	for _, rs := range old {

@@ -34,7 +34,7 @@ type controller struct {
 	pods              cache.SharedIndexInformer
 }
 
-// New makes the controller.
+// New returns the controller.
 func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	apps, pods := d.Informers.Apps().V1(), d.Informers.Core().V1().Pods().Informer()
 	c := &controller{d, apps.Deployments().Lister(), apps.ReplicaSets().Informer(), pods}
@@ -62,8 +62,8 @@ func (c *controller) setChanged(old, cur runtime.Object) []string {
 	return keys
 }
 
-// podDeleted wakes a Deployment that recreates: it waits for the Pods of earlier revisions to be
-// gone.
+// podDeleted returns the Deployment if its strategy is Recreate: it waits for Pods of earlier
+// revisions to be gone.
 func (c *controller) podDeleted(old, cur runtime.Object) []string {
 	p, ok := old.(*corev1.Pod)
 	if !ok || cur != nil {
@@ -124,7 +124,7 @@ func (c *controller) patchSet(ctx context.Context, namespace, name string, patch
 	return err
 }
 
-// hasPods tells whether Pods of these sets still run.
+// hasPods reports whether Pods of these sets exist.
 func (c *controller) hasPods(sets []*appsv1.ReplicaSet) bool {
 	for _, rs := range sets {
 		pods, _ := c.pods.GetIndexer().ByIndex(controllerruntime.ByControllerIndex, string(rs.UID))
@@ -137,7 +137,7 @@ func (c *controller) hasPods(sets []*appsv1.ReplicaSet) bool {
 	return false
 }
 
-// do carries out the plan and returns the set it made, if any.
+// do carries out the plan and returns the created set, if any.
 func (c *controller) do(ctx context.Context, in In, p Plan) (*appsv1.ReplicaSet, error) {
 	d := in.Deployment
 	if p.Create {
@@ -211,8 +211,8 @@ func (c *controller) create(ctx context.Context, in In, n int32) (*appsv1.Replic
 	return created, nil
 }
 
-// handleHashCollision tells a set that is ours already (the cache is behind) from one of another
-// template with the same hash, which raises the count.
+// handleHashCollision distinguishes a set that is ours already (the cache is behind) from one of
+// another template with the same hash, for which it raises the count.
 func (c *controller) handleHashCollision(ctx context.Context, d *appsv1.Deployment, name string) error {
 	there, err := c.controllerContext.Client.AppsV1().ReplicaSets(d.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
@@ -232,8 +232,8 @@ func (c *controller) handleHashCollision(ctx context.Context, d *appsv1.Deployme
 	return err
 }
 
-// annotations are the Deployment's own, without those that belong to it alone, and the controller's
-// notes.
+// annotations returns the Deployment's annotations for its ReplicaSet, without those that concern
+// only the Deployment, and with the controller's own.
 func annotations(d *appsv1.Deployment, have map[string]string, revision string) map[string]string {
 	out := map[string]string{}
 	for k, v := range have {
@@ -275,8 +275,8 @@ func (c *controller) write(ctx context.Context, d *appsv1.Deployment, rs *appsv1
 	return err
 }
 
-// recordRevision gives the current set the highest revision, so that going back to an old template
-// counts as a new one.
+// recordRevision gives the current set the highest revision, so that a rollback counts as a new
+// one.
 func (c *controller) recordRevision(ctx context.Context, d *appsv1.Deployment, cur *appsv1.ReplicaSet,
 	revision string) error {
 	if cur.Annotations[revisionKey] != revision || cur.Spec.MinReadySeconds != d.Spec.MinReadySeconds {
@@ -295,8 +295,8 @@ func (c *controller) recordRevision(ctx context.Context, d *appsv1.Deployment, c
 	return nil
 }
 
-// writeStatus writes the status and, with it, the revision's annotation: by the status endpoint it
-// is no change of the Deployment's generation.
+// writeStatus writes the status and, with it, the revision annotation: the status subresource does
+// not change the generation.
 func (c *controller) writeStatus(ctx context.Context, d *appsv1.Deployment, s appsv1.DeploymentStatus,
 	revision string) error {
 	if equality.Semantic.DeepEqual(d.Status, s) && (revision == "" || d.Annotations[revisionKey] == revision) {
@@ -310,7 +310,7 @@ func (c *controller) writeStatus(ctx context.Context, d *appsv1.Deployment, s ap
 		return err
 	}
 	if fresh.UID != d.UID || !equality.Semantic.DeepEqual(fresh.Status, d.Status) {
-		return nil // another Deployment; or the cache is behind, and what it will tell wakes this one again
+		return nil // another Deployment; or the cache is behind, and the next event causes another sync
 	}
 	fresh.Status = s
 	if revision != "" {

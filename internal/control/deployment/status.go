@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Status counts the Pods of all sets and tells progress. made names a set that was just created,
-// failure why it could not be. When the progress deadline lies ahead it says in how long.
+// Status returns the status. created names a set that was just created, failure says why creation
+// failed. The duration is the time until the progress deadline.
 func Status(in In, created string, failure error) (appsv1.DeploymentStatus, time.Duration) {
 	d := in.Deployment
 	cur, old := FindReplicaSets(in)
@@ -46,7 +46,7 @@ func Status(in In, created string, failure error) (appsv1.DeploymentStatus, time
 	return s, again
 }
 
-// syncProgress keeps the Progressing condition and returns the time left to the deadline.
+// syncProgress updates the Progressing condition and returns the time until the deadline.
 func syncProgress(in In, s *appsv1.DeploymentStatus, cur *appsv1.ReplicaSet, created string) time.Duration {
 	d, now := in.Deployment, metav1.NewTime(in.Now)
 	if d.Spec.ProgressDeadlineSeconds == nil || *d.Spec.ProgressDeadlineSeconds == 1<<31-1 {
@@ -71,7 +71,7 @@ func syncProgress(in In, s *appsv1.DeploymentStatus, cur *appsv1.ReplicaSet, cre
 	case have != nil && have.Reason == "DeploymentPaused":
 		say(corev1.ConditionUnknown, "DeploymentResumed", "Deployment is resumed")
 	case have != nil && have.Reason == "NewReplicaSetAvailable" && created == "" && s.Replicas == s.UpdatedReplicas:
-		return 0 // this rollout is over; Pods that come and go since then are no progress of it
+		return 0 // this rollout is complete; later changes of Pods are not progress
 	case created != "":
 		say(corev1.ConditionTrue, "NewReplicaSetCreated", fmt.Sprintf("Created new replica set %q", created))
 	case Complete(d, *s):
@@ -89,7 +89,7 @@ func syncProgress(in In, s *appsv1.DeploymentStatus, cur *appsv1.ReplicaSet, cre
 	case have != nil && cur != nil && cur.Annotations[revisionKey] != "" && have.Reason == "NewReplicaSetAvailable" &&
 		d.Status.ObservedGeneration < d.Generation && !Complete(d, *s):
 		if !cur.CreationTimestamp.Before(&have.LastUpdateTime) {
-			// Made since the last rollout ended, by a look whose status was not written.
+			// Created since the last rollout by a sync whose status was not written.
 			say(corev1.ConditionTrue, "NewReplicaSetCreated", fmt.Sprintf("Created new replica set %q", name))
 			break
 		}
@@ -114,14 +114,14 @@ func deadline(in In, s *appsv1.DeploymentStatus, name string) time.Duration {
 	return 0
 }
 
-// progressed tells whether a rollout came nearer to its end.
+// progressed reports whether a rollout came closer to its end.
 func progressed(was, is appsv1.DeploymentStatus) bool {
 	oldWas, oldIs := was.Replicas-was.UpdatedReplicas, is.Replicas-is.UpdatedReplicas
 	return is.UpdatedReplicas > was.UpdatedReplicas || oldIs < oldWas || is.ReadyReplicas > was.ReadyReplicas ||
 		is.AvailableReplicas > was.AvailableReplicas
 }
 
-// replicaFailure passes on that Pods could not be created.
+// replicaFailure sets or removes the ReplicaFailure condition.
 func replicaFailure(s *appsv1.DeploymentStatus, sets []*appsv1.ReplicaSet, failure error, now metav1.Time) {
 	if failure != nil {
 		setCondition(s, appsv1.DeploymentCondition{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue,
@@ -162,8 +162,8 @@ func removeCondition(s *appsv1.DeploymentStatus, typ appsv1.DeploymentConditionT
 	s.Conditions = retained
 }
 
-// setCondition replaces a condition unless status and reason are as before; the transition time
-// changes with the status only. A replaced one moves to the end.
+// setCondition replaces a condition unless status and reason are unchanged; the transition time
+// changes only with the status. A replaced one moves to the end.
 func setCondition(s *appsv1.DeploymentStatus, c appsv1.DeploymentCondition, now metav1.Time) {
 	c.LastUpdateTime, c.LastTransitionTime = now, now
 	if have := getCondition(s, c.Type); have != nil {

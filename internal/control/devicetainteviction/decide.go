@@ -16,7 +16,7 @@ import (
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
-// State is what is judged from.
+// State is the input of Decide.
 type State struct {
 	Rules  []*resourceapi.DeviceTaintRule
 	Slices func(Pool) []*resourceapi.ResourceSlice // of all generations
@@ -26,24 +26,23 @@ type State struct {
 // Pool is a driver's pool of devices.
 type Pool struct{ Driver, Name string }
 
-// Decision says whether and when a Pod must leave because of its devices.
+// Decision says whether and when a Pod is evicted because of its devices.
 type Decision struct {
 	Evict  bool
 	At     time.Time
-	Causes []Cause // every taint that asks, rules first
+	Causes []Cause // every taint that evicts, those of rules first
 }
 
-// Cause is a taint that is not tolerated, or not for ever.
+// Cause is a taint that is not tolerated, or only for a time.
 type Cause struct {
-	Rule   types.UID // of the DeviceTaintRule; empty when the driver put the taint into its slice
-	Device string    // the rule, or slice, device and place in its list
+	Rule   types.UID // UID of the DeviceTaintRule; empty if the driver put the taint into its slice
+	Device string    // the rule, or slice, device and index of the taint
 }
 
-// Decide compares the taints of a Pod's devices with the tolerations of the claims it got them by.
-// A taint that is not tolerated asks to leave when it was added; one that is tolerated for a time
-// that long after. One that does not tell its time counts from when the object that has it was
-// made, which no look changes. An empty effect of a toleration matches all effects, as the API
-// documents.
+// Decide compares the taints of a Pod's devices with the tolerations of the claims that allocated
+// them. An untolerated taint evicts from its timeAdded on; one tolerated for a time that long
+// after. A taint without timeAdded counts from its object's creation. An empty effect of a
+// toleration matches all effects, as the API documents.
 func Decide(p *corev1.Pod, k State) Decision {
 	var v Decision
 	if p.Spec.NodeName == "" || pod.IsTerminal(p) {
@@ -73,7 +72,7 @@ func order(c Cause) int {
 	return 1
 }
 
-// add takes in the taints of one device.
+// add adds the taints of one device.
 func (v *Decision) add(r *resourceapi.DeviceRequestAllocationResult, k State) {
 	consider := func(t *resourceapi.DeviceTaint, created metav1.Time, c Cause) {
 		at, leaves := evictionTime(r.Tolerations, t, created.Time)
@@ -100,11 +99,11 @@ func (v *Decision) add(r *resourceapi.DeviceRequestAllocationResult, k State) {
 	}
 }
 
-// maxToleration is how many seconds of toleration a time.Duration has room for, 292 years.
+// maxToleration is the most seconds of toleration that a time.Duration can hold, 292 years.
 const maxToleration = int64(math.MaxInt64 / time.Second)
 
-// evictionTime is when one taint drives a device's users out: never when a toleration without time
-// limit covers it, else the shortest limit counts.
+// evictionTime returns when one taint evicts the device's users; false if a toleration without
+// limit covers it, otherwise the shortest limit counts.
 func evictionTime(tolerations []resourceapi.DeviceToleration, t *resourceapi.DeviceTaint,
 	created time.Time) (time.Time, bool) {
 	if t.Effect != resourceapi.DeviceTaintEffectNoExecute {
@@ -130,7 +129,7 @@ func evictionTime(tolerations []resourceapi.DeviceToleration, t *resourceapi.Dev
 	return since.Add(max(limit, 0)), true
 }
 
-// device finds a device in the slices of its pool's newest generation.
+// device returns a device from the slices of its pool's newest generation.
 func device(all []*resourceapi.ResourceSlice, name string) (*resourceapi.ResourceSlice, *resourceapi.Device) {
 	for _, s := range newest(all) {
 		for i := range s.Spec.Devices {
@@ -142,7 +141,7 @@ func device(all []*resourceapi.ResourceSlice, name string) (*resourceapi.Resourc
 	return nil, nil
 }
 
-// newest keeps the slices of the newest generation; older ones do not count any more.
+// newest returns the slices of the newest generation; older ones are void.
 func newest(all []*resourceapi.ResourceSlice) []*resourceapi.ResourceSlice {
 	var out []*resourceapi.ResourceSlice
 	for _, s := range all {
@@ -156,7 +155,7 @@ func newest(all []*resourceapi.ResourceSlice) []*resourceapi.ResourceSlice {
 	return out
 }
 
-// Selects tells whether a rule is about a device. Without a selector it is about none.
+// Selects reports whether a rule selects a device. Without a selector it selects none.
 func Selects(rule *resourceapi.DeviceTaintRule, driver, pool, device string) bool {
 	s := rule.Spec.DeviceSelector
 	if s == nil {

@@ -23,7 +23,7 @@ import (
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
-// Keys say what has to be looked at.
+// Prefixes of queue keys.
 const (
 	podKey  = "pod:"
 	ruleKey = "rule:"
@@ -37,22 +37,22 @@ type controller struct {
 	pods              corelisters.PodLister
 	claims            cache.Indexer
 	slices            cache.Indexer
-	rules             resourcelisters.DeviceTaintRuleLister // nil: the API server serves none
+	rules             resourcelisters.DeviceTaintRuleLister // nil: the API server does not serve them
 	evictionState
 }
 
-// evictionState is what the API does not tell.
+// evictionState is state that the API does not have.
 type evictionState struct {
 	mu      sync.Mutex
-	pending map[types.UID]bool // Pods that were going to be sent away
-	evicted map[types.UID]int  // by rule
+	pending map[types.UID]bool // Pods to be evicted later
+	evicted map[types.UID]int  // number by rule
 }
 
-// New makes the controller.
+// New returns the controller.
 func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	pods, r := d.Informers.Core().V1().Pods(), d.Informers.Resource().V1()
 	claims, slices := r.ResourceClaims().Informer(), r.ResourceSlices().Informer()
-	// Adding fails only on an informer that has stopped, which ends with this process.
+	// AddIndexers only fails on a stopped informer, when the process is about to end.
 	_ = claims.AddIndexers(cache.Indexers{byPoolIndex: poolsOfClaim})
 	_ = slices.AddIndexers(
 		cache.Indexers{byPoolIndex: func(o any) ([]string, error) {
@@ -72,8 +72,7 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	return c.queue
 }
 
-// rulesServed asks the API server; one that cannot be asked now counts as one that does, as
-// Gantry's.
+// rulesServed asks the API server for the resource; if discovery fails it is assumed to exist.
 func rulesServed(d controllerruntime.ControllerContext) bool {
 	list, err := d.Client.Discovery().ServerResourcesForGroupVersion(resourceapi.SchemeGroupVersion.String())
 	if err != nil {
@@ -103,7 +102,7 @@ func poolsOfClaim(o any) ([]string, error) {
 	return keys, nil
 }
 
-// keysOfPod looks at Pods that have claims when they come to their node or get other claims.
+// keysOfPod returns a Pod with claims when it is bound or its claims change.
 func (c *controller) keysOfPod(old, cur runtime.Object) []string {
 	p, ok := cur.(*corev1.Pod)
 	if !ok {
@@ -123,7 +122,7 @@ func (c *controller) keysOfPod(old, cur runtime.Object) []string {
 	return []string{podKey + p.Namespace + "/" + p.Name}
 }
 
-// podKeysOfClaim are the Pods that a claim is reserved for.
+// podKeysOfClaim returns the Pods that a claim is reserved for.
 func podKeysOfClaim(c *resourceapi.ResourceClaim) (keys []string) {
 	if c == nil {
 		return nil
@@ -147,7 +146,7 @@ func keysOfClaim(old, cur runtime.Object) []string {
 	return append(podKeysOfClaim(was), podKeysOfClaim(is)...)
 }
 
-// keysOfSlice looks at the users of a pool where a taint came or went.
+// keysOfSlice returns the users of a pool if a NoExecute taint was added or removed.
 func (c *controller) keysOfSlice(old, cur runtime.Object) []string {
 	var keys []string
 	for _, o := range []runtime.Object{old, cur} {
@@ -173,8 +172,8 @@ func hasNoExecuteTaint(s *resourceapi.ResourceSlice) bool {
 	return false
 }
 
-// executesPods tells whether any slice of a pool has such a taint, one of an older generation among
-// them: a newer one may end it.
+// executesPods reports whether any slice of a pool has such a taint, including older generations,
+// which a newer one may end.
 func (c *controller) executesPods(key string) bool {
 	all, _ := c.slices.ByIndex(byPoolIndex, key)
 	for _, o := range all {
@@ -193,7 +192,8 @@ func (c *controller) podKeysOfPool(pool string) (keys []string) {
 	return keys
 }
 
-// keysOfRule looks at all users of devices, as rules seldom change, and at the rule's own status.
+// keysOfRule returns all users of devices, as rules seldom change, and the rule itself for its
+// status.
 func (c *controller) keysOfRule(old, cur runtime.Object) []string {
 	was, _ := old.(*resourceapi.DeviceTaintRule)
 	is, _ := cur.(*resourceapi.DeviceTaintRule)
@@ -279,8 +279,8 @@ func (c *controller) syncHandler(ctx context.Context, key string) (time.Duration
 	return 0, nil
 }
 
-// evict says why and deletes the Pod; false when it is another by now or on its way out without our
-// doing.
+// evict sets the condition and deletes the Pod; false if it is another one by now or is being
+// deleted by somebody else.
 func (c *controller) evict(ctx context.Context, p *corev1.Pod, v Decision) (bool, error) {
 	pods := c.controllerContext.Client.CoreV1().Pods(p.Namespace)
 	if is, err := pods.Get(ctx, p.Name, metav1.GetOptions{}); err != nil || is.UID != p.UID ||
@@ -305,7 +305,7 @@ func (m *evictionState) expectEviction(uid types.UID) {
 	m.pending[uid] = true
 }
 
-// dropPod tells whether the Pod was going to be sent away.
+// dropPod reports whether an eviction of the Pod was pending, and forgets it.
 func (m *evictionState) dropPod(uid types.UID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -314,7 +314,7 @@ func (m *evictionState) dropPod(uid types.UID) bool {
 	return was
 }
 
-// countEvictions notes who was sent away by which rules.
+// countEvictions counts an eviction for its rules.
 func (m *evictionState) countEvictions(uid types.UID, v Decision) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -17,14 +17,14 @@ import (
 	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 )
 
-// ruleStatusPeriod is the shortest time between two writes of a rule's status that are about the
-// same spec (upstream's).
+// ruleStatusPeriod is the least time between two writes of a rule's status for the same spec, as
+// upstream.
 const ruleStatusPeriod = 10 * time.Second
 
-// manager owns the condition, as upstream's controller does.
+// manager is the field manager of the condition, as upstream's.
 const manager = "device-taint-eviction-controller"
 
-// notifyRules asks for a look at the status of the rules behind a verdict.
+// notifyRules requests a status sync of the rules behind a decision.
 func (c *controller) notifyRules(k State, v Decision, after time.Duration) {
 	for _, r := range k.Rules {
 		if slices.ContainsFunc(v.Causes, func(b Cause) bool { return b.Rule == r.UID }) {
@@ -68,7 +68,7 @@ func (c *controller) syncRule(ctx context.Context, name string) (time.Duration, 
 	return 0, nil
 }
 
-// countRule counts what a rule does. One without effect is counted as if it sent Pods away.
+// countRule counts what a rule does. A rule with effect None is counted as if it evicted.
 func (c *controller) countRule(rule *resourceapi.DeviceTaintRule) (Count, error) {
 	k, err := c.readState()
 	if err != nil {
@@ -105,7 +105,7 @@ func (c *controller) countRule(rule *resourceapi.DeviceTaintRule) (Count, error)
 	return n, nil
 }
 
-// selected counts the devices a rule is about, as published and as allocated.
+// selected counts the devices that a rule selects, published and allocated ones.
 func (c *controller) selected(rule *resourceapi.DeviceTaintRule) (published, allocated int) {
 	for _, key := range c.slices.ListIndexFuncValues(byPoolIndex) {
 		var pool []*resourceapi.ResourceSlice

@@ -9,12 +9,12 @@ import (
 
 // Count is what a rule does, or would do.
 type Count struct {
-	Pods, Namespaces     int // that have to leave, and where
-	Published, Allocated int // devices it selects; only counted for a rule without effect
-	Evicted              int // Pods sent away since the controller began
+	Pods, Namespaces     int // to be evicted, and their namespaces
+	Published, Allocated int // selected devices; only counted for a rule with effect None
+	Evicted              int // Pods evicted since the controller started
 }
 
-// Condition is a rule's EvictionInProgress, without a time (upstream's reasons and texts).
+// Condition returns a rule's EvictionInProgress without time, with upstream's reasons and texts.
 func Condition(rule *resourceapi.DeviceTaintRule, n Count) metav1.Condition {
 	c := metav1.Condition{Type: resourceapi.DeviceTaintConditionEvictionInProgress, Status: metav1.ConditionFalse,
 		ObservedGeneration: rule.Generation}

@@ -13,31 +13,30 @@ import (
 )
 
 const (
-	// deletionTimeout is after how long an evicted Pod that was not deleted counts as staying
-	// (upstream's two minutes).
+	// deletionTimeout is when an evicted Pod that was not deleted counts as staying, as upstream.
 	deletionTimeout = 2 * time.Minute
-	// staleDisruptionTimeout is after how long a DisruptionTarget condition of a Pod that nobody
-	// deleted is taken back (upstream's two minutes).
+	// staleDisruptionTimeout is when the DisruptionTarget condition of a Pod that was not deleted
+	// is reset, as upstream.
 	staleDisruptionTimeout = 2 * time.Minute
 )
 
-// Scale is a Pod's controller and how many Pods that wants.
+// Scale is a Pod's controller and its wanted number of Pods.
 type Scale struct {
 	UID      string
 	Replicas int32
 }
 
-// In is what the controller looks at: a budget, the Pods it selects, and per Pod the scale of its
-// controller; a Pod without a controller has none.
+// In is the input of ComputeStatus: a budget, the Pods it selects, and the scale of each Pod's
+// controller.
 type In struct {
 	Budget *policyv1.PodDisruptionBudget
 	Pods   []*corev1.Pod
-	Scales map[string]Scale // by Pod name
+	Scales map[string]Scale // by Pod name; none for Pods without controller
 	Now    time.Time
 }
 
-// Result is what follows: the status, the Pods that no controller counts, those that were evicted
-// and stayed, and when to look again (zero: on change).
+// Result is the new status, the Pods without controller, those that were evicted and stayed, and
+// when to sync again (zero: on change).
 type Result struct {
 	Status       policyv1.PodDisruptionBudgetStatus
 	Unmanaged    []*corev1.Pod
@@ -45,18 +44,18 @@ type Result struct {
 	RequeueAfter time.Duration
 }
 
-// NeedsScales tells whether the budget's numbers are relative to what the Pods' controllers want.
+// NeedsScales reports whether the budget's numbers are relative to the controllers' scale.
 func NeedsScales(b *policyv1.PodDisruptionBudget) bool {
 	return b.Spec.MaxUnavailable != nil || b.Spec.MinAvailable != nil && b.Spec.MinAvailable.Type == intstr.String
 }
 
-// ComputeStatus counts. A percentage that cannot be read is an error.
+// ComputeStatus computes a budget's status. An invalid percentage is an error.
 func ComputeStatus(in In) (Result, error) {
 	expected, unmanaged := int32(len(in.Pods)), []*corev1.Pod(nil)
 	if NeedsScales(in.Budget) {
 		expected, unmanaged = expectedScale(in)
 	} else if in.Budget.Spec.MinAvailable == nil {
-		expected = 0 // a budget that says nothing protects nothing
+		expected = 0 // an empty budget protects nothing
 	}
 	desired, err := desiredHealthy(in.Budget, expected)
 	if err != nil {
@@ -82,7 +81,7 @@ func ComputeStatus(in In) (Result, error) {
 	return r, nil
 }
 
-// FailureStatus is the status when a budget could not be judged: nothing may go, and why.
+// FailureStatus returns the status if ComputeStatus failed: no disruption is allowed, and why.
 func FailureStatus(in In, err error) policyv1.PodDisruptionBudgetStatus {
 	s := *in.Budget.Status.DeepCopy()
 	s.DisruptionsAllowed = 0
@@ -93,7 +92,7 @@ func FailureStatus(in In, err error) policyv1.PodDisruptionBudgetStatus {
 	return s
 }
 
-// Same tells whether writing the status would change nothing.
+// Same reports whether writing the status would change nothing.
 func Same(a, b policyv1.PodDisruptionBudgetStatus) bool {
 	return equality.Semantic.DeepEqual(a, b)
 }
@@ -105,8 +104,8 @@ func condition(in In, c metav1.Condition) []metav1.Condition {
 	return out
 }
 
-// desiredHealthy is how many Pods must stay healthy of those expected; percents are rounded up, on
-// the side of safety for minAvailable and of the eviction for maxUnavailable, as upstream does.
+// desiredHealthy returns how many of the expected Pods must stay healthy; percentages are rounded
+// up, which favours availability for minAvailable and eviction for maxUnavailable, as upstream.
 func desiredHealthy(b *policyv1.PodDisruptionBudget, expected int32) (int32, error) {
 	spec := b.Spec
 	switch {
@@ -126,8 +125,8 @@ func desiredHealthy(b *policyv1.PodDisruptionBudget, expected int32) (int32, err
 	return 0, nil
 }
 
-// expectedScale adds up what the controllers of the Pods want, each once; Pods without one are
-// counted by nobody.
+// expectedScale adds up the scales of the Pods' controllers, each once; it also returns Pods
+// without controller.
 func expectedScale(in In) (int32, []*corev1.Pod) {
 	var unmanaged []*corev1.Pod
 	total, seen := int32(0), map[string]bool{}
@@ -145,8 +144,7 @@ func expectedScale(in In) (int32, []*corev1.Pod) {
 	return total, unmanaged
 }
 
-// disruptedPods keeps the Pods that an eviction took from the budget and that are not yet seen to
-// be ending.
+// disruptedPods returns the Pods that an eviction counted and that are not yet seen terminating.
 func (r *Result) disruptedPods(in In) map[string]metav1.Time {
 	noted := in.Budget.Status.DisruptedPods
 	if noted == nil {
@@ -163,7 +161,7 @@ func (r *Result) disruptedPods(in In) map[string]metav1.Time {
 			r.NotDeleted = append(r.NotDeleted, p)
 			continue
 		}
-		// One moment later, so that the look that follows finds the time over.
+		// One millisecond later, so that the next sync is after the timeout.
 		if left += time.Millisecond; r.RequeueAfter == 0 || left < r.RequeueAfter {
 			r.RequeueAfter = left
 		}
@@ -191,9 +189,9 @@ func ready(p *corev1.Pod) bool {
 	return false
 }
 
-// StaleDisruption tells whether a Pod carries a DisruptionTarget condition though nobody deletes
-// it, and in how long that is to be taken back. What the kubelet set stays: the end it announces
-// may take any time.
+// StaleDisruption reports whether a Pod has a DisruptionTarget condition although it is not being
+// deleted, and when to reset it. Conditions set by the kubelet stay: the announced termination may
+// take any time.
 func StaleDisruption(p *corev1.Pod, now time.Time) (stale bool, in time.Duration) {
 	if p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
 		return false, 0
@@ -207,7 +205,7 @@ func StaleDisruption(p *corev1.Pod, now time.Time) (stale bool, in time.Duration
 	return false, 0
 }
 
-// WithoutDisruptionTarget is the status of a Pod whose DisruptionTarget condition is taken back.
+// WithoutDisruptionTarget returns the Pod's status with the condition reset.
 func WithoutDisruptionTarget(p *corev1.Pod, now time.Time) corev1.PodStatus {
 	s := *p.Status.DeepCopy()
 	for i := range s.Conditions {

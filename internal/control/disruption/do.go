@@ -1,5 +1,5 @@
-// Package disruption keeps the status of PodDisruptionBudgets, which evictions draw on, and takes
-// back DisruptionTarget from Pods that stayed.
+// Package disruption maintains the status of PodDisruptionBudgets, which evictions use, and resets
+// DisruptionTarget on Pods that stayed.
 //
 // In: budgets, Pods, and the scale of the Pods' controllers. Out: budget status, Pod conditions,
 // events.
@@ -35,13 +35,13 @@ type controller struct {
 // queueGroup runs two queues as one controller.
 type queueGroup []*controllerruntime.Queue
 
-// Run runs them until ctx ends.
+// Run runs both queues until ctx ends.
 func (b queueGroup) Run(ctx context.Context) {
 	b[0].AddBackground(b[1].Run)
 	b[0].Run(ctx)
 }
 
-// New makes the controller.
+// New returns the controller.
 func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	budgets, pods := d.Informers.Policy().V1().PodDisruptionBudgets(), d.Informers.Core().V1().Pods()
 	c := &controller{controllerContext: d, budgets: budgets.Lister(), pods: pods.Lister(), scales: newScaleFinder(d)}
@@ -56,8 +56,8 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	return queueGroup{q, c.stale}
 }
 
-// podChanged names the budget of a Pod. A Pod under several budgets cannot be evicted; the first by
-// name counts it, as upstream chooses one.
+// podChanged returns the budget of a Pod. A Pod with several budgets cannot be evicted; the first
+// by name counts it.
 func (c *controller) podChanged(old, cur runtime.Object) []string {
 	var keys []string
 	for i, obj := range []runtime.Object{old, cur} {
@@ -81,7 +81,7 @@ func (c *controller) podChanged(old, cur runtime.Object) []string {
 	return keys
 }
 
-// budgetsFor are the budgets that select the Pod, by name.
+// budgetsFor returns the budgets that select the Pod, sorted by name.
 func (c *controller) budgetsFor(p *corev1.Pod) []*policyv1.PodDisruptionBudget {
 	all, _ := c.budgets.PodDisruptionBudgets(p.Namespace).List(labels.Everything())
 	var out []*policyv1.PodDisruptionBudget
@@ -108,7 +108,7 @@ func (c *controller) syncBudget(ctx context.Context, key string) (time.Duration,
 	if err == nil {
 		return ruling.RequeueAfter, c.write(ctx, b, ruling.Status)
 	}
-	// What cannot be judged lets nothing go until it changes.
+	// Nothing may be disrupted until the error is gone.
 	return 0, c.write(ctx, b, FailureStatus(in, err))
 }
 
@@ -176,7 +176,7 @@ func (c *controller) stalePodKey(_, cur runtime.Object) []string {
 	return nil
 }
 
-// syncStalePod takes back a DisruptionTarget condition whose time is over.
+// syncStalePod resets a DisruptionTarget condition after its timeout.
 func (c *controller) syncStalePod(ctx context.Context, key string) (time.Duration, error) {
 	ns, name, _ := cache.SplitMetaNamespaceKey(key)
 	p, err := c.pods.Pods(ns).Get(name)

@@ -20,8 +20,8 @@ import (
 	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 )
 
-// scaleFinder find out how many Pods the controllers of Pods want: from the cache for the known
-// kinds, by the scale subresource for any other.
+// scaleFinder finds the scale of Pods' controllers: in caches for known kinds, by the scale
+// subresource for others.
 type scaleFinder struct {
 	sets         appslisters.ReplicaSetLister
 	deployments  appslisters.DeploymentLister
@@ -45,7 +45,7 @@ func newScaleFinder(d controllerruntime.ControllerContext) *scaleFinder {
 	return s
 }
 
-// resourcePath is the root of a group's paths.
+// resourcePath returns the root of a group's API paths.
 func resourcePath(kind schema.GroupVersionKind) string {
 	if kind.Group == "" {
 		return "/api"
@@ -53,7 +53,7 @@ func resourcePath(kind schema.GroupVersionKind) string {
 	return "/apis"
 }
 
-// expectedScales returns the scale of each Pod that has a controller, by Pod name.
+// expectedScales returns the scale of each Pod's controller, by Pod name.
 func (s *scaleFinder) expectedScales(ctx context.Context, pods []*corev1.Pod) (map[string]Scale, error) {
 	out, known := map[string]Scale{}, map[types.UID]Scale{}
 	for _, p := range pods {
@@ -76,7 +76,7 @@ func (s *scaleFinder) expectedScales(ctx context.Context, pods []*corev1.Pod) (m
 	return out, nil
 }
 
-// find returns nil when the owner is gone or another of its name.
+// find returns nil if the owner is gone or another object has its name.
 func (s *scaleFinder) find(ctx context.Context, ns string, owner *metav1.OwnerReference) (*Scale, error) {
 	gv, err := schema.ParseGroupVersion(owner.APIVersion)
 	if err != nil {
@@ -124,7 +124,7 @@ func (s *scaleFinder) fetchScale(ctx context.Context, ns string, kind schema.Gro
 	owner *metav1.OwnerReference) (*Scale, error) {
 	mapping, err := s.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	if apimeta.IsNoMatchError(err) {
-		s.mapper.Reset() // the kind may have come since
+		s.mapper.Reset() // the kind may have been added since
 		mapping, err = s.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	}
 	if err != nil {

@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// maxCapacity is how many addresses an Endpoints object holds; the rest is cut off and said so
-	// in an annotation (upstream's number).
+	// maxCapacity bounds the addresses of an Endpoints object; the rest is dropped, with an
+	// annotation, as upstream.
 	maxCapacity = 1000
 	// managedBy is the label that names the writer, and its value for this controller.
 	managedBy, manager = "endpoints.kubernetes.io/managed-by", "endpoint-controller"
 )
 
-// DesiredEndpoints is the Endpoints object of a Service with these Pods; have is what is there, nil
-// for none.
+// DesiredEndpoints returns the Endpoints object of a Service with these Pods; have is the existing
+// one, or nil.
 func DesiredEndpoints(service *corev1.Service, pods []*corev1.Pod, have *corev1.Endpoints) *corev1.Endpoints {
 	out := &corev1.Endpoints{}
 	out.Name, out.Namespace = service.Name, service.Namespace
@@ -50,7 +50,7 @@ func DesiredEndpoints(service *corev1.Service, pods []*corev1.Pod, have *corev1.
 	return out
 }
 
-// portGroup collects the addresses with the same ports.
+// portGroup collects addresses with the same ports.
 type portGroup struct {
 	ports          []corev1.EndpointPort
 	ready, unready []corev1.EndpointAddress
@@ -102,8 +102,8 @@ func byIP(a []corev1.EndpointAddress) {
 	sort.SliceStable(a, func(i, j int) bool { return a[i].IP < a[j].IP })
 }
 
-// portsOf are the Service's ports as the Pod has them, in one group: a port the Pod does not name
-// is left out. A headless Service may have no ports.
+// portsOf returns the Service's ports as the Pod has them: a port that the Pod does not name is
+// left out. A headless Service may have none.
 func portsOf(service *corev1.Service, p *corev1.Pod) map[string][]corev1.EndpointPort {
 	if len(service.Spec.Ports) == 0 {
 		if service.Spec.ClusterIP == corev1.ClusterIPNone {
@@ -129,7 +129,7 @@ func portsOf(service *corev1.Service, p *corev1.Pod) map[string][]corev1.Endpoin
 	return map[string][]corev1.EndpointPort{key.String(): ports}
 }
 
-// addressOf is the Pod's address in the Service's first family.
+// addressOf returns the Pod's address in the Service's first IP family.
 func addressOf(service *corev1.Service, p *corev1.Pod) (corev1.EndpointAddress, bool) {
 	v6 := len(service.Spec.IPFamilies) > 0 && service.Spec.IPFamilies[0] == corev1.IPv6Protocol
 	for _, ip := range p.Status.PodIPs {

@@ -1,5 +1,5 @@
-// Package endpoints keeps the Endpoints object of each Service, which old clients read in place of
-// EndpointSlices.
+// Package endpoints maintains the Endpoints object of each Service, for old clients that do not
+// read EndpointSlices.
 //
 // In: Services with a selector, Pods. Out: one Endpoints object of the same name.
 package endpoints
@@ -30,7 +30,7 @@ type controller struct {
 	triggers          *util.TriggerTimeTracker
 }
 
-// New makes the controller.
+// New returns the controller.
 func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	core := d.Informers.Core().V1()
 	c := &controller{
@@ -95,7 +95,7 @@ func (c *controller) syncService(ctx context.Context, key string) (time.Duration
 	case err == nil, apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return 0, nil
 	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
-		return 0, err // the cache is behind our own last write: nothing to tell anybody
+		return 0, err // the cache is behind our own last write: no event
 	case have == nil:
 		c.controllerContext.Recorder.Eventf(service, corev1.EventTypeWarning, "FailedToCreateEndpoint",
 			"Failed to create endpoint for service %v/%v: %v", ns, name, err)
@@ -106,8 +106,7 @@ func (c *controller) syncService(ctx context.Context, key string) (time.Duration
 	return 0, err
 }
 
-// deleteEndpoints deletes what this controller wrote for a Service that is gone; Endpoints of
-// somebody else's making stay theirs.
+// deleteEndpoints deletes this controller's Endpoints of a deleted Service; those of others stay.
 func (c *controller) deleteEndpoints(ctx context.Context, ns, name string) error {
 	e, err := c.endpoints.Endpoints(ns).Get(name)
 	if err != nil {

@@ -6,9 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// ServablePods are the Pods that can be endpoints. Addresses that no other host could reach are no
-// endpoints (the API refuses loopback and link-local ones), and one such Pod must not keep the
-// others from being listed.
+// ServablePods returns the Pods that can be endpoints. The API refuses loopback and link-local
+// addresses, and one such Pod must not keep the others out.
 func ServablePods(pods []*corev1.Pod) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, p := range pods {

@@ -1,8 +1,8 @@
-// Package endpointslice lists the Pods behind each Service in EndpointSlices: their addresses, and
+// Package endpointslice lists the Pods of each Service in EndpointSlices: their addresses, and
 // whether they are ready, serving, terminating.
 //
-// What the probes find out becomes who gets traffic. In: Services with a selector, Pods, nodes.
-// Out: slices, by upstream's own reconciler (k8s.io/endpointslice).
+// In: Services with a selector, Pods, nodes. Out: slices, computed by upstream's reconciler
+// (k8s.io/endpointslice).
 package endpointslice
 
 import (
@@ -31,7 +31,7 @@ import (
 const (
 	// manager is the managed-by label of this controller's slices.
 	manager = "endpointslice-controller.k8s.io"
-	// perSlice is how many endpoints a slice holds at most (upstream's default).
+	// perSlice bounds the endpoints of a slice, as upstream's default.
 	perSlice = 100
 )
 
@@ -49,7 +49,7 @@ type controller struct {
 	reconciler        *library.Reconciler
 }
 
-// New makes the controller.
+// New returns the controller.
 func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	core, slices := d.Informers.Core().V1(), d.Informers.Discovery().V1().EndpointSlices()
 	c := &controller{
@@ -58,7 +58,7 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 		tracker: util.NewEndpointSliceTracker(), triggers: util.NewTriggerTimeTracker(),
 		topology: topologycache.NewTopologyCache(),
 	}
-	metrics.RegisterMetrics() // what the reconciler counts
+	metrics.RegisterMetrics() // metrics of the reconciler
 	c.reconciler = library.NewReconciler(d.Client, c.nodes, perSlice, c.tracker, c.topology, d.Recorder, manager,
 		library.WithPreferSameTrafficDistributionEnabled(true))
 	q := controllerruntime.NewQueue("endpointslice", 5, c.syncService)
@@ -69,9 +69,9 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	return q
 }
 
-// ServicesOf are the keys of the Services whose endpoints a Pod's change may touch.
+// ServicesOf returns the keys of the Services whose endpoints a change of a Pod may affect.
 func ServicesOf(services corelisters.ServiceLister, old, cur runtime.Object) []string {
-	var o, p any // untyped nil where there is none, as the library asks
+	var o, p any // untyped nil, as the library requires
 	if pod, ok := old.(*corev1.Pod); ok {
 		o = pod
 	}
@@ -85,13 +85,13 @@ func ServicesOf(services corelisters.ServiceLister, old, cur runtime.Object) []s
 	return keys.UnsortedList()
 }
 
-// sliceChanged wakes the Service of a slice that somebody else wrote or deleted.
+// sliceChanged returns the Service of a slice that somebody else wrote or deleted.
 func (c *controller) sliceChanged(old, cur runtime.Object) []string {
 	was, _ := old.(*discoveryv1.EndpointSlice)
 	is, _ := cur.(*discoveryv1.EndpointSlice)
 	switch {
 	case is == nil:
-		// The tracker tells a deletion of our own from one by somebody else.
+		// The tracker distinguishes our own deletions from others'.
 		if was == nil || !managed(was) || !c.tracker.Has(was) || c.tracker.HandleDeletion(was) {
 			return nil
 		}
@@ -122,7 +122,7 @@ func serviceOf(s *discoveryv1.EndpointSlice) []string {
 	return []string{key}
 }
 
-// nodeChanged keeps the hints by zone; Services whose hints no longer hold are looked at.
+// nodeChanged updates topology hints and returns the Services whose hints no longer fit.
 func (c *controller) nodeChanged(old, cur runtime.Object) []string {
 	was, _ := old.(*corev1.Node)
 	is, _ := cur.(*corev1.Node)
@@ -151,7 +151,7 @@ func (c *controller) syncService(ctx context.Context, key string) (time.Duration
 	if apierrors.IsNotFound(err) {
 		c.triggers.DeleteService(ns, name)
 		c.tracker.DeleteService(ns, name)
-		return 0, nil // the slices go with their owner
+		return 0, nil // the slices are garbage collected with their owner
 	}
 	if err != nil {
 		return 0, err

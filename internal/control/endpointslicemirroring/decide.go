@@ -16,24 +16,24 @@ import (
 const (
 	// manager is the managed-by label of mirrored slices.
 	manager = "endpointslicemirroring-controller.k8s.io"
-	// maxEndpointsPerSubset is how many addresses of a subset are mirrored (upstream's default).
+	// maxEndpointsPerSubset bounds the mirrored addresses of a subset, as upstream's default.
 	maxEndpointsPerSubset = 1000
 )
 
-// ShouldMirror tells whether Endpoints are to be mirrored: not those that ask to be left out, nor
-// those of a leader election.
+// ShouldMirror reports whether Endpoints are mirrored: not if they opt out, nor those of a leader
+// election.
 func ShouldMirror(e *corev1.Endpoints) bool {
 	return e.DeletionTimestamp == nil && e.Labels[discoveryv1.LabelSkipMirror] != "true" &&
 		e.Labels["endpoints.kubernetes.io/managed-by"] == "" &&
 		e.Annotations["control-plane.alpha.kubernetes.io/leader"] == ""
 }
 
-// Plan is what is to be done to the slices.
+// Plan is the writes of slices.
 type Plan struct {
 	Create, Update, Delete []*discoveryv1.EndpointSlice
 }
 
-// Next compares the slices of a Service with its own Endpoints: one slice for each subset and
+// Next compares the slices of a Service with its Endpoints: one slice for each subset and IP
 // family.
 func Next(service *corev1.Service, e *corev1.Endpoints, have []*discoveryv1.EndpointSlice) Plan {
 	var plan Plan
@@ -65,7 +65,7 @@ func Next(service *corev1.Service, e *corev1.Endpoints, have []*discoveryv1.Endp
 	return plan
 }
 
-// keyOf is what cannot change in a slice: family and ports.
+// keyOf returns the immutable part of a slice: IP family and ports.
 func keyOf(s *discoveryv1.EndpointSlice) string {
 	key := string(s.AddressType)
 	for _, p := range s.Ports {

@@ -1,7 +1,7 @@
-// Package endpointslicemirroring copies Endpoints that people write by hand, for Services without a
-// selector, into EndpointSlices.
+// Package endpointslicemirroring mirrors manually written Endpoints, of Services without a
+// selector, in EndpointSlices.
 //
-// In: Endpoints, Services without a selector. Out: slices that follow them.
+// In: Endpoints, Services without a selector. Out: slices.
 package endpointslicemirroring
 
 import (
@@ -28,7 +28,7 @@ type controller struct {
 	slices            discoverylisters.EndpointSliceLister
 }
 
-// New makes the controller.
+// New returns the controller.
 func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	core, slices := d.Informers.Core().V1(), d.Informers.Discovery().V1().EndpointSlices()
 	c := &controller{controllerContext: d, services: core.Services().Lister(), endpoints: core.Endpoints().Lister(),

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Object is what the collector knows of one object.
+// Object is one object in the graph.
 type Object struct {
 	Resource   schema.GroupVersionResource
 	Namespace  string
@@ -19,34 +19,34 @@ type Object struct {
 	Deleting   bool
 }
 
-// waitsForDependents tells whether the object stays until its dependents are gone (foreground
+// waitsForDependents reports whether the object waits for its dependents' deletion (foreground
 // deletion).
 func (o *Object) waitsForDependents() bool {
 	return o.Deleting && slices.Contains(o.Finalizers, metav1.FinalizerDeleteDependents)
 }
 
-// orphansDependents tells whether the object stays until its dependents are set free.
+// orphansDependents reports whether the object waits until its dependents are orphaned.
 func (o *Object) orphansDependents() bool {
 	return o.Deleting && slices.Contains(o.Finalizers, metav1.FinalizerOrphanDependents)
 }
 
-// Owner is one owner as it was found.
+// Owner is the state of one owner.
 type Owner struct {
 	Ref                metav1.OwnerReference
 	Exists             bool
-	WaitsForDependents bool // it exists and waits for its dependents to go
+	WaitsForDependents bool // it exists and waits for its dependents' deletion
 }
 
-// Decision is what becomes of an object because of its owners.
+// Decision is what to do with an object because of its owners.
 type Decision struct {
 	Delete          bool
 	Propagation     metav1.DeletionPropagation
-	RemoveOwners    []types.UID // owners to drop from its references instead
-	UnblockDeletion bool        // its reference must stop blocking its owner first, as the two block each other
+	RemoveOwners    []types.UID // remove these owner references instead
+	UnblockDeletion bool        // first set blockOwnerDeletion of its reference to false, as the two block each other
 }
 
 // Decide decides by upstream's rules: an object with at least one solid owner stays and loses
-// references to the others; one whose owners are all gone or waiting goes.
+// references to others; one whose owners are all gone or waiting is deleted.
 func Decide(o *Object, owners []Owner, dependents []*Object) Decision {
 	if o.Deleting || len(owners) == 0 {
 		return Decision{}
@@ -77,7 +77,7 @@ func Decide(o *Object, owners []Owner, dependents []*Object) Decision {
 	return Decision{Delete: true, Propagation: propagation(o)}
 }
 
-// propagation follows the finalizer that an object carries already.
+// propagation returns the policy of the finalizer that an object has already.
 func propagation(o *Object) metav1.DeletionPropagation {
 	switch {
 	case slices.Contains(o.Finalizers, metav1.FinalizerOrphanDependents):
@@ -88,7 +88,7 @@ func propagation(o *Object) metav1.DeletionPropagation {
 	return metav1.DeletePropagationBackground
 }
 
-// BlockingDependents are the dependents that an owner in foreground deletion has to wait for.
+// BlockingDependents returns the dependents that an owner in foreground deletion waits for.
 func BlockingDependents(owner types.UID, dependents []*Object) []*Object {
 	var out []*Object
 	for _, d := range dependents {
@@ -101,7 +101,7 @@ func BlockingDependents(owner types.UID, dependents []*Object) []*Object {
 	return out
 }
 
-// Graph is who owns whom.
+// Graph is the owners and dependents of all objects. It has no lock; the controller has one.
 type Graph struct {
 	objects    map[types.UID]*Object
 	dependents map[types.UID]map[types.UID]bool
@@ -112,8 +112,8 @@ func NewGraph() *Graph {
 	return &Graph{objects: map[types.UID]*Object{}, dependents: map[types.UID]map[types.UID]bool{}}
 }
 
-// Put adds or replaces an object and returns whom to look at: itself, and its dependents when it
-// begins to wait or to set them free.
+// Put adds or replaces an object and returns the objects to process: itself, and its dependents if
+// it starts to wait for or to orphan them.
 func (g *Graph) Put(o *Object) []types.UID {
 	if old := g.objects[o.UID]; old != nil {
 		g.unlink(old)
@@ -135,7 +135,8 @@ func (g *Graph) Put(o *Object) []types.UID {
 	return enqueue
 }
 
-// Drop removes an object and returns whom to look at: those it owned, and those that waited for it.
+// Drop removes an object and returns the objects to process: its dependents, and owners that waited
+// for it.
 func (g *Graph) Drop(uid types.UID) []types.UID {
 	enqueue := g.dependentIDs(uid)
 	if o := g.objects[uid]; o != nil {
@@ -168,7 +169,7 @@ func (g *Graph) dependentIDs(uid types.UID) []types.UID {
 	return out
 }
 
-// Get returns an object and those that name it as owner.
+// Get returns an object and its dependents.
 func (g *Graph) Get(uid types.UID) (*Object, []*Object) {
 	var deps []*Object
 	for _, d := range g.dependentIDs(uid) {

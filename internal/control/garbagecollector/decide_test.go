@@ -73,8 +73,8 @@ func TestGraphTellsWhomToLookAt(t *testing.T) {
 	}
 }
 
-// However objects come, change owners and go, the graph knows exactly the living dependents of each
-// owner.
+// However objects are added, change owners and are deleted, the graph has exactly the living
+// dependents of each owner.
 func TestGraphStaysTrue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g, truth := NewGraph(), map[types.UID]types.UID{}

@@ -1,9 +1,9 @@
-// Package garbagecollector removes what nobody owns any more, and carries out foreground and
+// Package garbagecollector deletes objects whose owners are gone, and carries out foreground and
 // orphaning deletion.
 //
-// In: the metadata of every object of every resource that can be deleted. Out: deletions,
-// references that are dropped, finalizers that are lifted. An owner that the graph does not show is
-// asked for at the API server before anything is deleted because of it.
+// In: the metadata of every object of every deletable resource. Out: deletions, removed owner
+// references and finalizers. An owner that the graph lacks is read from the API server before
+// anything is deleted because of it.
 package garbagecollector
 
 import (
@@ -37,7 +37,7 @@ type controller struct {
 	graph *Graph
 }
 
-// New makes the controller.
+// New returns the controller.
 func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	return newController(d).queue
 }
@@ -92,7 +92,8 @@ func (c *controller) attemptToDeleteItem(ctx context.Context, key string) (time.
 	return 0, c.do(ctx, o, Decide(o, owners, dependents), dependents)
 }
 
-// resolveOwners looks up the owners of an object. A missing one is confirmed by the API server.
+// resolveOwners returns the state of an object's owners. A missing one is confirmed by the API
+// server.
 func (c *controller) resolveOwners(ctx context.Context, o *Object) ([]Owner, error) {
 	out := make([]Owner, 0, len(o.Owners))
 	for _, ref := range o.Owners {
@@ -169,14 +170,14 @@ func (c *controller) do(ctx context.Context, o *Object, v Decision, dependents [
 	return c.deleteObject(ctx, o, v.Propagation)
 }
 
-// deleteObject deletes an object if it still has the owners it was judged by: each resource is
-// watched by itself, so that its owner's end may be heard of before it is heard that the object was
-// set free.
+// deleteObject deletes an object if its owner references are still those that were evaluated:
+// resources are watched separately, so that the event of an owner's deletion may arrive before that
+// of the object's orphaning.
 func (c *controller) deleteObject(ctx context.Context, o *Object, how metav1.DeletionPropagation) error {
 	live, err := c.client(o).Get(ctx, o.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) ||
 		err == nil && (live.UID != o.UID || !slices.EqualFunc(live.OwnerReferences, o.Owners, sameOwner)) {
-		return nil // the watch will tell
+		return nil // its watch event follows
 	}
 	if err != nil {
 		return err
@@ -186,12 +187,13 @@ func (c *controller) deleteObject(ctx context.Context, o *Object, how metav1.Del
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
-	return err // after a conflict it is looked at again
+	return err // a conflict is retried
 }
 
 func sameOwner(a, b metav1.OwnerReference) bool { return a.UID == b.UID }
 
-// orphanDependents drops the object from its dependents' references and lifts the orphan finalizer.
+// orphanDependents removes the object from its dependents' owner references and then the orphan
+// finalizer.
 func (c *controller) orphanDependents(ctx context.Context, o *Object, dependents []*Object) error {
 	for _, d := range dependents {
 		if err := c.removeOwnerReferences(ctx, d, []types.UID{o.UID}); err != nil {
@@ -201,8 +203,8 @@ func (c *controller) orphanDependents(ctx context.Context, o *Object, dependents
 	return c.removeFinalizer(ctx, o, metav1.FinalizerOrphanDependents)
 }
 
-// advanceForeground lifts the finalizer when nothing blocks any more, else sees to it that the
-// dependents are looked at.
+// advanceForeground removes the finalizer if nothing blocks any more; otherwise it has the
+// dependents processed.
 func (c *controller) advanceForeground(ctx context.Context, o *Object, dependents []*Object) error {
 	blocking := BlockingDependents(o.UID, dependents)
 	if len(blocking) == 0 {
@@ -248,8 +250,8 @@ func (c *controller) removeFinalizer(ctx context.Context, o *Object, finalizer s
 	})
 }
 
-// patchMetadata sends a merge patch of metadata made from the live object, guarded by its resource
-// version. change returns nil for nothing to do.
+// patchMetadata sends a merge patch of metadata computed from the live object, with its
+// resourceVersion. change returns nil if there is nothing to do.
 func (c *controller) patchMetadata(ctx context.Context, o *Object,
 	change func(*metav1.PartialObjectMetadata) map[string]any) error {
 	live, err := c.client(o).Get(ctx, o.Name, metav1.GetOptions{})

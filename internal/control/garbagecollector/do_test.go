@@ -19,7 +19,7 @@ import (
 	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 )
 
-// preferring is a fake client that says what is served, which client-go's does not.
+// preferring is a fake client with ServerPreferredResources, which client-go's fake lacks.
 type preferring struct{ *fake.Clientset }
 
 func (p preferring) Discovery() discovery.DiscoveryInterfaces {
@@ -32,8 +32,8 @@ func (s served) ServerPreferredResources() ([]*metav1.APIResourceList, error) {
 	return s.Resources, nil
 }
 
-// Pods are heard of by the informer that all controllers share, other kinds by watches of their
-// metadata; who has lost its owner is deleted.
+// Pods come from the informer that all controllers share, other kinds from metadata watches; an
+// object without owner is deleted.
 func TestPodsAreHeardOfWithTheOthers(t *testing.T) {
 	owned := func(name, owner string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: "ns", Name: name, UID: "uid-of-pod",
@@ -89,7 +89,7 @@ func TestPodsAreHeardOfWithTheOthers(t *testing.T) {
 	}
 }
 
-// Who was set free is not deleted, though the end of the owner is heard of before that.
+// An orphaned object is not deleted, although the event of its owner's deletion arrives first.
 func TestWhoWasSetFreeStays(t *testing.T) {
 	r := corev1.SchemeGroupVersion.WithResource("pods")
 	deleted := []metav1.OwnerReference{{APIVersion: "v1", Kind: "ReplicationController", Name: "gone", UID: "uid-gone"}}

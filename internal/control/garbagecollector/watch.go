@@ -16,14 +16,13 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// rediscoveryPeriod is the time between looks for new resources (CustomResourceDefinitions).
+// rediscoveryPeriod is how often new resources (CustomResourceDefinitions) are discovered.
 const rediscoveryPeriod = 30 * time.Second
 
-// ignoredResources are resources that change often and never own or are owned.
+// ignoredResources change often and never own or are owned.
 var ignoredResources = []string{"events", "podjournals"}
 
-// watchResources keeps one metadata watch per resource that can be deleted, following what the API
-// server serves.
+// watchResources keeps one metadata watch per deletable resource, following discovery.
 func (c *controller) watchResources(ctx context.Context) {
 	running := map[schema.GroupVersionResource]context.CancelFunc{}
 	for {
@@ -88,7 +87,7 @@ func (c *controller) deletableResources() (map[schema.GroupVersionResource]bool,
 
 func (c *controller) watchResource(ctx context.Context, r schema.GroupVersionResource) {
 	if r == corev1.SchemeGroupVersion.WithResource("pods") {
-		// Nothing is written as often as Pods, and other controllers hold them already.
+		// Pods are written most, and other controllers have an informer already.
 		if bonds, err := c.pods.AddEventHandler(c.handlerFor(r)); err == nil {
 			<-ctx.Done()
 			_ = c.pods.RemoveEventHandler(bonds)
@@ -97,12 +96,12 @@ func (c *controller) watchResource(ctx context.Context, r schema.GroupVersionRes
 	}
 	informer := metadatainformer.NewFilteredMetadataInformer(c.controllerContext.Metadata, r, metav1.NamespaceAll, 0,
 		cache.Indexers{}, nil).Informer()
-	_ = informer.SetTransform(trimToOwnerReferences) // fails only on an informer that has started
+	_ = informer.SetTransform(trimToOwnerReferences) // SetTransform only fails on a started informer
 	_, _ = informer.AddEventHandler(c.handlerFor(r))
 	informer.Run(ctx.Done())
 }
 
-// handlerFor puts what is heard of a resource's objects into the graph.
+// handlerFor puts events of a resource's objects into the graph.
 func (c *controller) handlerFor(r schema.GroupVersionResource) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { c.addToGraph(objectOf(r, obj.(metav1.Object))) },
@@ -118,7 +117,7 @@ func (c *controller) handlerFor(r schema.GroupVersionResource) cache.ResourceEve
 	}
 }
 
-// trimToOwnerReferences keeps of an object what the graph needs, so that the cache stays small.
+// trimToOwnerReferences is an informer transform that keeps what the graph needs.
 func trimToOwnerReferences(obj any) (any, error) {
 	m, ok := obj.(*metav1.PartialObjectMetadata)
 	if !ok {
@@ -137,7 +136,7 @@ func objectOf(r schema.GroupVersionResource, m metav1.Object) *Object {
 	}
 }
 
-// removeResource drops every object of a resource that is served no more.
+// removeResource drops every object of a resource that is no longer served.
 func (c *controller) removeResource(r schema.GroupVersionResource) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -20,13 +20,13 @@ const (
 	burst        = 500
 )
 
-// In is what the controller looks at: a Job and the Pods it controls. Settled says that all
-// creations and deletions asked for have been seen.
+// In is the input of Next: a Job and the Pods it controls. Settled: all requested creations and
+// deletions have been observed.
 type In struct {
 	Job             *batchv1.Job
 	Pods            []*corev1.Pod
 	ExpectationsMet bool
-	Failed          time.Time // when a Pod of this Job failed last, as an earlier look saw it: that Pod may be gone
+	Failed          time.Time // when a Pod of this Job last failed, from an earlier sync: that Pod may be gone
 	Now             time.Time
 }
 
@@ -36,19 +36,19 @@ type PodToCreate struct {
 	Failures int // of this index so far
 }
 
-// Plan is what is to be done: the status is written first, then finalizers are lifted and Pods
+// Plan is the outcome of Next: the status is written first, then finalizers are removed and Pods
 // created and deleted.
 type Plan struct {
 	Status       batchv1.JobStatus
 	Release      []*corev1.Pod // whose end is counted, or will be by the status above
 	Create       []PodToCreate
 	Delete       []*corev1.Pod
-	Finished     []batchv1.JobCondition // conditions that became true with this status
+	Finished     []batchv1.JobCondition // conditions that become true with this status
 	RequeueAfter time.Duration          // look again then
-	Failed       time.Time              // to be handed to the next look
+	Failed       time.Time              // to be passed to the next sync
 }
 
-// stopAll are the live Pods, once what was asked for before has been seen.
+// stopAll returns the live Pods, if earlier requests have been observed.
 func (t *syncJobContext) stopAll() []*corev1.Pod {
 	if !t.ExpectationsMet {
 		return nil
@@ -56,7 +56,7 @@ func (t *syncJobContext) stopAll() []*corev1.Pod {
 	return t.active
 }
 
-// syncJobContext is the Job as its Pods show it.
+// syncJobContext is the state of one sync of a Job.
 type syncJobContext struct {
 	In
 	status                          batchv1.JobStatus
@@ -67,18 +67,18 @@ type syncJobContext struct {
 	lastFailure                     time.Time
 }
 
-// Next decides one step (KEP-2307 for the counting, KEP-3329, -3850, -3998 for policies).
+// Next plans one step (KEP-2307 for counting, KEP-3329, -3850, -3998 for policies).
 func Next(in In) Plan {
 	if isFinished(in.Job.Status.Conditions) {
 		return planFinished(in)
 	}
 	t := countPods(in)
 	var p Plan
-	verdict := t.evaluateFinished()
+	finished := t.evaluateFinished()
 	suspended := in.Job.Spec.Suspend != nil && *in.Job.Spec.Suspend
 	switch {
-	case verdict != nil:
-		t.addInterimCondition(*verdict)
+	case finished != nil:
+		t.addInterimCondition(*finished)
 		p.Delete = t.stopAll()
 	case suspended:
 		p.Delete = t.stopAll()
@@ -86,10 +86,10 @@ func Next(in In) Plan {
 		t.start()
 		p.Create, p.Delete, p.RequeueAfter = t.manage()
 	}
-	if verdict == nil {
+	if finished == nil {
 		t.suspension(suspended, &p)
 	}
-	t.terminatePods(&p, verdict != nil)
+	t.terminatePods(&p, finished != nil)
 	p.Release = t.release(in.Job)
 	t.finalize(&p)
 	p.Status, p.Failed = t.status, t.lastFailure
@@ -106,7 +106,7 @@ func isFinished(cs []batchv1.JobCondition) bool {
 	return false
 }
 
-// planFinished lifts finalizers that are left and stops what still runs.
+// planFinished removes remaining finalizers and stops running Pods.
 func planFinished(in In) Plan {
 	p := Plan{Status: in.Job.Status}
 	for _, pod := range in.Pods {
@@ -126,8 +126,8 @@ func isPodFinished(p *corev1.Pod) bool {
 
 func tracked(p *corev1.Pod) bool { return slices.Contains(p.Finalizers, batchv1.JobTrackingFinalizer) }
 
-// uncounted tells whether a Pod has the tracking finalizer though none of the namespace's Jobs will
-// count its end: its Job is gone, or has set it free and no other will take it.
+// uncounted reports whether a Pod has the tracking finalizer although no Job of the namespace will
+// count its end: its Job is gone, or released it and no other will adopt it.
 func uncounted(p *corev1.Pod, jobs []*batchv1.Job) bool {
 	if !tracked(p) {
 		return false
@@ -152,8 +152,8 @@ func completions(j *batchv1.Job) int {
 	return int(*j.Spec.Completions)
 }
 
-// replacesFailedOnly tells whether a Pod is replaced only when it has ended, not already when it is
-// ending.
+// replacesFailedOnly reports whether a Pod is replaced only after it has failed, not already while
+// terminating.
 func replacesFailedOnly(j *batchv1.Job) bool {
 	return j.Spec.PodReplacementPolicy != nil && *j.Spec.PodReplacementPolicy == batchv1.Failed ||
 		j.Spec.PodFailurePolicy != nil && j.Spec.PodReplacementPolicy == nil
@@ -192,8 +192,8 @@ func countPods(in In) *syncJobContext {
 	return t
 }
 
-// countUncounted moves ends whose Pods hold no finalizer any more from the list of uncounted ones
-// to the counts: each end counts once, whatever happens.
+// countUncounted moves Pods without finalizer from uncountedTerminatedPods to the counts, so that
+// each end counts exactly once.
 func (t *syncJobContext) countUncounted(byUID map[types.UID]*corev1.Pod) {
 	keep := func(uids []types.UID, total *int32, into map[types.UID]bool, counts bool) {
 		for _, uid := range uids {
@@ -209,7 +209,7 @@ func (t *syncJobContext) countUncounted(byUID map[types.UID]*corev1.Pod) {
 	keep(u.Failed, &t.status.Failed, t.uncountedBad, true)
 }
 
-// classifyPod puts a Pod where it belongs and notes ends that are not counted yet.
+// classifyPod sorts a Pod by state and records ends that are not counted yet.
 func (t *syncJobContext) classifyPod(p *corev1.Pod) {
 	outside := indexed(t.Job) && (indexOf(p) < 0 || indexOf(p) >= completions(t.Job))
 	switch {
@@ -239,16 +239,16 @@ func (t *syncJobContext) classifyPod(p *corev1.Pod) {
 	}
 }
 
-// completionsReached tells whether the Job has reached its goal: Pods that are stopped since then
-// are no failures.
+// completionsReached reports whether the Job has reached its completions: Pods stopped since then
+// are not failures.
 func (t *syncJobContext) completionsReached() bool {
 	return slices.ContainsFunc(t.Job.Status.Conditions, func(c batchv1.JobCondition) bool {
 		return c.Type == batchv1.JobSuccessCriteriaMet && c.Status == corev1.ConditionTrue
 	})
 }
 
-// suspendedOrFinished tells whether the ending Pods were deleted because of suspension: those are
-// no failures.
+// suspendedOrFinished reports whether terminating Pods were deleted because of suspension: those
+// are not failures.
 func (t *syncJobContext) suspendedOrFinished() bool {
 	return t.Job.Spec.Suspend != nil && *t.Job.Spec.Suspend
 }
@@ -272,7 +272,7 @@ func laterOf(a, b time.Time) time.Time {
 	return a
 }
 
-// deletionRequestTime is when the deletion of a Pod was asked for.
+// deletionRequestTime returns when the deletion of a Pod was requested.
 func deletionRequestTime(p *corev1.Pod) time.Time {
 	at := p.DeletionTimestamp.Time
 	if g := p.DeletionGracePeriodSeconds; g != nil {
@@ -281,8 +281,8 @@ func deletionRequestTime(p *corev1.Pod) time.Time {
 	return at
 }
 
-// podFinishTime is when a Pod ended, by the first that tells it (upstream's order): all its
-// containers, its Ready condition, its deletion; else when it was made.
+// podFinishTime returns when a Pod ended, from the first available of upstream's sources: its
+// containers, its Ready condition, its deletion, its creation.
 func podFinishTime(p *corev1.Pod) time.Time {
 	if end := containersFinishTime(p); !end.IsZero() {
 		return end
@@ -298,8 +298,8 @@ func podFinishTime(p *corev1.Pod) time.Time {
 	return p.CreationTimestamp.Time
 }
 
-// containersFinishTime is when the last of a Pod's containers ended, sidecars among them; zero
-// while one of them does not tell.
+// containersFinishTime returns when the last of a Pod's containers, sidecars included, terminated;
+// zero if one has no time.
 func containersFinishTime(p *corev1.Pod) time.Time {
 	var end time.Time
 	for _, list := range [][]corev1.ContainerStatus{p.Status.ContainerStatuses, p.Status.InitContainerStatuses} {
@@ -357,7 +357,8 @@ func (t *syncJobContext) start() {
 	}
 }
 
-// release are the Pods whose finalizer may go: their end is in the status, or will never count.
+// release returns the Pods whose finalizer may be removed: their end is in the status, or will
+// never count.
 func (t *syncJobContext) release(j *batchv1.Job) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, p := range append(append([]*corev1.Pod(nil), t.finished...), t.terminating...) {

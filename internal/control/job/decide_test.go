@@ -64,7 +64,7 @@ func (w *fixture) sync() Plan {
 	return p
 }
 
-// settle looks until nothing changes any more; Pods that are ending end.
+// settle syncs until nothing changes any more; terminating Pods end.
 func (w *fixture) settle() {
 	for range 20 {
 		before := fmt.Sprint(w.state(), w.job.Status.UncountedTerminatedPods)
@@ -150,8 +150,8 @@ func TestFailuresBackOffAndEnd(t *testing.T) {
 	w.want(t, "live 0 succeeded 0 failed 2 FailureTarget=True(BackoffLimitExceeded) Failed=True(BackoffLimitExceeded)")
 }
 
-// A Pod that somebody deletes counts as failed at once, and its successor waits for the back-off
-// from then, though the Pod itself is gone.
+// A Pod that a client deletes counts as failed at once, and its replacement waits for the backoff
+// from then on, although the Pod itself is gone.
 func TestDeletedPodIsReplacedAfterTheBackOff(t *testing.T) {
 	w := newFixture(nil)
 	w.settle()
@@ -292,9 +292,8 @@ func TestEveryEndCountsOnce(t *testing.T) {
 	})
 }
 
-// A Pod's end is told by the first of its containers, its Ready condition, its deletion and its
-// creation (upstream's order), so that a failure whose containers tell no time still has its
-// back-off.
+// A Pod's end is the first available of its containers' ends, its Ready condition, its deletion and
+// its creation (upstream's order), so that a failure without container times still has its backoff.
 func TestWhenAPodEnded(t *testing.T) {
 	t0 := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	at := func(s int) metav1.Time { return metav1.NewTime(t0.Add(time.Duration(s) * time.Second)) }

@@ -1,8 +1,8 @@
 // Package job runs Pods until enough of them have succeeded, or the Job has failed.
 //
-// Its ends are chapter 10. In: Jobs and the Pods they control. Out: Pods, each held by a finalizer
-// until its end is counted exactly once, status and conditions in upstream's two steps (criterion
-// met, then over).
+// In: Jobs and the Pods they control. Out: Pods, each with a finalizer until its end is counted
+// exactly once; status and conditions in upstream's two steps (criterion met, then complete or
+// failed).
 package job
 
 import (
@@ -40,13 +40,13 @@ type controller struct {
 	queue             *controllerruntime.Queue
 
 	mu               sync.Mutex
-	failed           map[string]time.Time // by key: when a Pod failed last, for the pause before the next one
-	finalizerRemoved map[types.UID]bool   // Pods whose finalizer was lifted and whose change has not been seen yet
-	// by Job: the resource version of the last status written, until the cache has it
+	failed           map[string]time.Time // by key: when a Pod last failed, for the backoff
+	finalizerRemoved map[types.UID]bool   // Pods whose finalizer was removed and whose update has not been observed yet
+	// by Job: resourceVersion of the last written status, until the cache has it
 	lastWritten map[types.UID]string
 }
 
-// New makes the controller.
+// New returns the controller.
 func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	jobs, pods := d.Informers.Batch().V1().Jobs(), d.Informers.Core().V1().Pods().Informer()
 	c := &controller{controllerContext: d, jobs: jobs.Lister(), pods: pods,
@@ -60,12 +60,12 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	return c.queue
 }
 
-// syncBatchPeriod is how long changes of Pods and of the status are gathered before the next look,
-// as upstream does: a Job of many Pods is written once a second, not once per Pod.
+// syncBatchPeriod is how long events of Pods and of the status are collected before the next sync,
+// as upstream: the status of a large Job is written once a second, not once per Pod.
 const syncBatchPeriod = time.Second
 
-// jobChanged looks at once at what a client changed; what changed in the status is mostly this
-// controller's own doing.
+// jobChanged syncs at once after a client's change; changes of the status are mostly this
+// controller's own.
 func (c *controller) jobChanged(old, cur runtime.Object) []string {
 	was, _ := old.(*batchv1.Job)
 	is, _ := cur.(*batchv1.Job)
@@ -78,7 +78,7 @@ func (c *controller) jobChanged(old, cur runtime.Object) []string {
 		delete(c.lastWritten, is.UID)
 		c.mu.Unlock()
 	} else if c.cacheCaughtUp(is) {
-		return []string{key} // a look may wait for it
+		return []string{key} // a sync may wait for it
 	}
 	if was != nil && cur != nil && was.Generation == is.Generation &&
 		(was.DeletionTimestamp == nil) == (is.DeletionTimestamp == nil) {
@@ -88,9 +88,8 @@ func (c *controller) jobChanged(old, cur runtime.Object) []string {
 	return []string{key}
 }
 
-// cacheBehind tells whether a Job from the cache is older than what this controller wrote: ends
-// that were counted and Pods whose finalizer was lifted since then would be taken for none, and
-// their work be done again.
+// cacheBehind reports whether a Job from the cache is older than this controller's last write;
+// counted ends and removed finalizers would then be processed again.
 func (c *controller) cacheBehind(j *batchv1.Job) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,7 +101,7 @@ func (c *controller) cacheBehind(j *batchv1.Job) bool {
 	return err == nil && order < 0
 }
 
-// cacheCaughtUp tells whether the cache has just reached what was written.
+// cacheCaughtUp reports whether the cache has just reached the last write.
 func (c *controller) cacheCaughtUp(j *batchv1.Job) bool {
 	if c.cacheBehind(j) {
 		return false
@@ -114,8 +113,8 @@ func (c *controller) cacheCaughtUp(j *batchv1.Job) bool {
 	return waited
 }
 
-// podChanged gathers what happens to Pods; that a Pod's end was counted is looked at at once, as
-// somebody may wait for the sum.
+// podChanged collects events of Pods; the removal of a finalizer is synced at once, as the next
+// counting may wait for it.
 func (c *controller) podChanged(old, cur runtime.Object) []string {
 	keys := controllerruntime.OwnerKeys(kind.Kind)(old, cur)
 	c.podControl.Expectations.ObservePod(keys, old, cur)
@@ -129,7 +128,7 @@ func (c *controller) podChanged(old, cur runtime.Object) []string {
 	if was != nil && is != nil && tracked(was) && !tracked(is) {
 		return keys
 	}
-	if is != nil && tracked(is) && metav1.GetControllerOf(is) == nil { // set free by its Job
+	if is != nil && tracked(is) && metav1.GetControllerOf(is) == nil { // released by its Job
 		keys = append(keys, is.Namespace+"/")
 	}
 	for _, key := range keys {
@@ -157,7 +156,7 @@ func (c *controller) syncJob(ctx context.Context, key string) (time.Duration, er
 		return 0, nil
 	}
 	if c.cacheBehind(j) {
-		return 0, nil // its change comes and is looked at
+		return 0, nil // its update event follows
 	}
 	settled := c.podControl.Expectations.SatisfiedExpectations(key, time.Now())
 	owner := controllerruntime.Owner{Object: j, Kind: kind, Selector: selector}
@@ -171,8 +170,8 @@ func (c *controller) syncJob(ctx context.Context, key string) (time.Duration, er
 	return p.RequeueAfter, c.do(ctx, owner, p)
 }
 
-// withoutFinalizerRemoved shows Pods whose finalizer was lifted as they are, though the cache may
-// not have them so yet: those that end together count together.
+// withoutFinalizerRemoved returns Pods without the finalizers that were removed, which the cache
+// may still show.
 func (c *controller) withoutFinalizerRemoved(pods []*corev1.Pod) []*corev1.Pod {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -187,7 +186,7 @@ func (c *controller) withoutFinalizerRemoved(pods []*corev1.Pod) []*corev1.Pod {
 	return out
 }
 
-// lastFailureTime returns the time kept for key and replaces it; the zero time forgets.
+// lastFailureTime returns the time stored for key and replaces it; the zero time deletes it.
 func (c *controller) lastFailureTime(key string, failed time.Time) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -199,8 +198,8 @@ func (c *controller) lastFailureTime(key string, failed time.Time) time.Time {
 	return was
 }
 
-// removeOrphanFinalizers lifts the finalizer of Pods that no Job counts any more, so that they can
-// go too.
+// removeOrphanFinalizers removes the finalizer of Pods that no Job will count, so that they can be
+// deleted.
 func (c *controller) removeOrphanFinalizers(ctx context.Context, ns string) error {
 	all, err := c.pods.GetIndexer().ByIndex(cache.NamespaceIndex, ns)
 	if err != nil {
@@ -233,8 +232,8 @@ func (c *controller) do(ctx context.Context, o controllerruntime.Owner, p Plan) 
 		p.Status.Active += int32(len(p.Create))
 	}
 	errCreate = controllerruntime.IgnoreNamespaceTerminating(errCreate)
-	// Before anything is stopped it must be written why: else the next look takes it for a Pod to
-	// replace.
+	// The reason must be written before Pods are stopped: the next sync would replace them
+	// otherwise.
 	if err := c.writeStatus(ctx, j, p); err != nil {
 		return errors.Join(errCreate, err)
 	}
@@ -278,7 +277,7 @@ func (c *controller) writeStatus(ctx context.Context, j *batchv1.Job, p Plan) er
 	return nil
 }
 
-// release lifts the tracking finalizer.
+// release removes the tracking finalizer.
 func (c *controller) release(ctx context.Context, p *corev1.Pod) error {
 	retained := slices.DeleteFunc(slices.Clone(p.Finalizers),
 		func(f string) bool { return f == batchv1.JobTrackingFinalizer })
@@ -296,13 +295,13 @@ func (c *controller) release(ctx context.Context, p *corev1.Pod) error {
 	defer c.mu.Unlock()
 	if raw, there, _ := c.pods.GetStore().GetByKey(p.Namespace + "/" + p.Name); there &&
 		raw.(*corev1.Pod).UID == p.UID && tracked(raw.(*corev1.Pod)) {
-		c.finalizerRemoved[p.UID] = true // until the change is seen
+		c.finalizerRemoved[p.UID] = true // until the update is observed
 	}
 	return nil
 }
 
-// podOf makes a Job's Pod: held by the tracking finalizer, and told its index by annotation, label,
-// host name and environment.
+// podOf returns a Job's Pod, with the tracking finalizer, and its index as annotation, label, host
+// name and environment.
 func podOf(o controllerruntime.Owner, j *batchv1.Job, b PodToCreate) *corev1.Pod {
 	p := controllerruntime.NewPodFromTemplate(&j.Spec.Template, o)
 	p.Finalizers = append(p.Finalizers, batchv1.JobTrackingFinalizer)

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Of whom the tracking finalizer is taken: Pods whose end no Job will count.
+// The tracking finalizer is removed from Pods whose end no Job will count.
 func TestPodsThatNoJobCountsAreSetFree(t *testing.T) {
 	labels := map[string]string{"job": "j"}
 	job := func(uid string, change func(*batchv1.Job)) *batchv1.Job {
@@ -54,8 +54,8 @@ func TestPodsThatNoJobCountsAreSetFree(t *testing.T) {
 	}
 }
 
-// A Job from a cache that lags behind what was written is not worked on; the change that catches up
-// is looked at without delay.
+// A Job from a cache that is behind the last write is not synced; the event that catches up is
+// synced without delay.
 func TestAJobOlderThanWhatWasWrittenWaits(t *testing.T) {
 	c := &controller{lastWritten: map[types.UID]string{}, failed: nil}
 	at := func(version string) *batchv1.Job {

@@ -10,14 +10,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// finishedCondition is that a Job is to end, and why.
+// finishedCondition is the condition with which a Job will finish.
 type finishedCondition struct {
 	interim batchv1.JobConditionType // FailureTarget or SuccessCriteriaMet
 	reason  string
 	message string
 }
 
-// evaluateFinished tells whether the Job has reached its end: a verdict passed earlier stands.
+// evaluateFinished returns the condition with which the Job finishes, nil if it goes on. An interim
+// condition set earlier stands.
 func (t *syncJobContext) evaluateFinished() *finishedCondition {
 	for _, c := range t.status.Conditions {
 		if (c.Type == batchv1.JobFailureTarget || c.Type == batchv1.JobSuccessCriteriaMet) &&
@@ -64,8 +65,8 @@ func (t *syncJobContext) complete() bool {
 	return t.succeeded >= *t.Job.Spec.Completions
 }
 
-// restartsReached counts container restarts where Pods restart in place: they use up the limit like
-// failed Pods.
+// restartsReached counts container restarts if Pods restart in place: they count against
+// backoffLimit like failed Pods.
 func (t *syncJobContext) restartsReached(limit int32) bool {
 	if t.Job.Spec.Template.Spec.RestartPolicy != corev1.RestartPolicyOnFailure {
 		return false
@@ -87,7 +88,7 @@ func (t *syncJobContext) deadlinePassed() bool {
 		t.Now.Sub(t.status.StartTime.Time) >= time.Duration(*d)*time.Second
 }
 
-// deadline is the time left to it.
+// deadline returns the time left until activeDeadlineSeconds.
 func (t *syncJobContext) deadline() time.Duration {
 	d := t.Job.Spec.ActiveDeadlineSeconds
 	if d == nil || t.status.StartTime == nil {
@@ -124,7 +125,7 @@ func (t *syncJobContext) successPolicy() *finishedCondition {
 	return nil
 }
 
-// addInterimCondition writes the interim condition.
+// addInterimCondition sets the interim condition.
 func (t *syncJobContext) addInterimCondition(v finishedCondition) {
 	if find(t.status.Conditions, v.interim) == nil {
 		t.status.Conditions = append(t.status.Conditions, t.condition(v.interim, v.reason, v.message))
@@ -146,8 +147,7 @@ func find(cs []batchv1.JobCondition, typ batchv1.JobConditionType) *batchv1.JobC
 	return nil
 }
 
-// terminatePods moves the Pods that are about to be deleted to the ending ones; when the Job has
-// failed they count as failed.
+// terminatePods counts the Pods to be deleted as terminating; as failed if the Job has failed.
 func (t *syncJobContext) terminatePods(p *Plan, ends bool) {
 	if len(p.Delete) == 0 {
 		return
@@ -169,7 +169,7 @@ func (t *syncJobContext) terminatePods(p *Plan, ends bool) {
 	t.writeCounts()
 }
 
-// finalize writes the last condition when every Pod has ended and is counted.
+// finalize sets the final condition once every Pod has ended and is counted.
 func (t *syncJobContext) finalize(p *Plan) {
 	if len(t.active) > 0 || len(t.terminating) > 0 || len(t.uncountedOK) > 0 || len(t.uncountedBad) > 0 {
 		return
@@ -193,7 +193,7 @@ func (t *syncJobContext) finalize(p *Plan) {
 	p.Finished = append(p.Finished, last)
 }
 
-// suspension keeps the Suspended condition and the start time.
+// suspension updates the Suspended condition and the start time.
 func (t *syncJobContext) suspension(suspended bool, p *Plan) {
 	have := find(t.status.Conditions, batchv1.JobSuspended)
 	now := metav1.NewTime(t.Now)
@@ -220,8 +220,8 @@ func (t *syncJobContext) setCondition(have *batchv1.JobCondition, c batchv1.JobC
 	t.status.Conditions = append(t.status.Conditions, c)
 }
 
-// podFailureAction is what the Pod failure policy says about a failed Pod: empty without a policy,
-// Count when no rule matches.
+// podFailureAction returns the Pod failure policy's action for a failed Pod: empty without a
+// policy, Count if no rule matches.
 func podFailureAction(j *batchv1.Job, p *corev1.Pod) batchv1.PodFailurePolicyAction {
 	action, _, _ := matchPodFailurePolicy(j, p)
 	return action

@@ -10,10 +10,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Indexes is a set of completion indexes, written "0,2-5".
+// Indexes is a set of completion indexes, formatted as "0,2-5".
 type Indexes map[int]bool
 
-// ParseIndexes reads the written form; what is at or beyond completions is left out.
+// ParseIndexes parses the format; indexes at or beyond completions are dropped.
 func ParseIndexes(text string, completions int) Indexes {
 	out := Indexes{}
 	for _, part := range strings.Split(text, ",") {
@@ -35,7 +35,7 @@ func ParseIndexes(text string, completions int) Indexes {
 	return out
 }
 
-// String writes the set, ranges of three and more with a dash.
+// String formats the set; ranges of three and more with a dash.
 func (x Indexes) String() string {
 	list := make([]int, 0, len(x))
 	for i := range x {
@@ -74,7 +74,7 @@ func indexOf(p *corev1.Pod) int {
 	return n
 }
 
-// failuresOf returns how often the index of a Pod had failed before it was made.
+// failuresOf returns how often the Pod's index had failed before the Pod was created.
 func failuresOf(p *corev1.Pod) int {
 	n, _ := strconv.Atoi(p.Annotations[batchv1.JobIndexFailureCountAnnotation])
 	return n

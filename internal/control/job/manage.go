@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// manage compares the live Pods with what parallelism and completions ask for.
+// manage compares the active Pods with parallelism and completions.
 func (t *syncJobContext) manage() ([]PodToCreate, []*corev1.Pod, time.Duration) {
 	parallel := 1
 	if t.Job.Spec.Parallelism != nil {
@@ -45,7 +45,7 @@ func (t *syncJobContext) manage() ([]PodToCreate, []*corev1.Pod, time.Duration) 
 
 func indexedLimits(j *batchv1.Job) bool { return j.Spec.BackoffLimitPerIndex != nil }
 
-// podsToCreate picks the lowest indexes that are neither done, failed nor live.
+// podsToCreate picks the lowest indexes that are neither succeeded, failed nor active.
 func (t *syncJobContext) podsToCreate(n int) ([]PodToCreate, time.Duration) {
 	taken := map[int]bool{}
 	for _, p := range t.active {
@@ -81,7 +81,7 @@ func (t *syncJobContext) podsToCreate(n int) ([]PodToCreate, time.Duration) {
 	return out, again
 }
 
-// backoff is how long no Pod is created after failures: 10 s doubling to 10 minutes.
+// backoff returns how long no Pod is created after failures: 10 s doubling to 10 minutes.
 func (t *syncJobContext) backoff() time.Duration {
 	if t.lastFailure.IsZero() || t.failed == 0 {
 		return 0
@@ -104,8 +104,8 @@ func shorterOf(a, b time.Duration) time.Duration {
 	return a
 }
 
-// activePodsForRemoval orders live Pods by who goes first when there are too many: unplaced, not
-// running, not ready, younger.
+// activePodsForRemoval sorts active Pods, first to be deleted first: unassigned, not running, not
+// ready, younger.
 func activePodsForRemoval(pods []*corev1.Pod) []*corev1.Pod {
 	out := append([]*corev1.Pod(nil), pods...)
 	removalRank := func(p *corev1.Pod) int {

@@ -10,22 +10,22 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Content is what is left of one resource in a namespace that ends.
+// Content is what is left of one resource in a terminating namespace.
 type Content struct {
 	Resource   schema.GroupVersionResource
 	Remaining  int
-	Finalizers map[string]int // how many objects hold each
-	Grace      int64          // longest grace period among Pods that are ending, in seconds
+	Finalizers map[string]int // number of objects with each
+	Grace      int64          // longest grace period of terminating Pods, in seconds
 	Err        error
 }
 
-// RemainingContent is one look at a namespace that ends.
+// RemainingContent is what is left in a terminating namespace.
 type RemainingContent struct {
 	Discovery error
 	Contents  []Content
 }
 
-// Remains tells whether anything remains or is unknown.
+// Remains reports whether anything is left or unknown.
 func (f RemainingContent) Remains() bool {
 	if f.Discovery != nil {
 		return true
@@ -38,8 +38,8 @@ func (f RemainingContent) Remains() bool {
 	return false
 }
 
-// PodsRemain tells whether Pods remain: other content stays until they are gone, so that they keep
-// their Secrets and policies to the end (KEP-5080).
+// PodsRemain reports whether Pods are left: other content is kept until they are gone, so that they
+// have their Secrets and policies to the end (KEP-5080).
 func (f RemainingContent) PodsRemain() bool {
 	for _, c := range f.Contents {
 		if c.Resource.Resource == "pods" && (c.Remaining > 0 || c.Err != nil) {
@@ -49,7 +49,7 @@ func (f RemainingContent) PodsRemain() bool {
 	return false
 }
 
-// Grace is the longest time in seconds that an ending Pod may still take.
+// Grace returns the longest time in seconds that a terminating Pod may take.
 func (f RemainingContent) Grace() int64 {
 	var most int64
 	for _, c := range f.Contents {
@@ -58,7 +58,7 @@ func (f RemainingContent) Grace() int64 {
 	return most
 }
 
-// Conditions tells the finding as upstream's five conditions.
+// Conditions returns upstream's five conditions.
 func Conditions(f RemainingContent) []corev1.NamespaceCondition {
 	var failed, left, held []string
 	holders := map[string]int{}
@@ -120,8 +120,8 @@ func condition(typ corev1.NamespaceConditionType, bad, good, message string) cor
 	return c
 }
 
-// Merge puts the conditions into those the namespace has, keeping the transition time of what did
-// not change. It tells whether anything changed.
+// Merge merges conditions into have, keeping the transition time of unchanged ones. It reports
+// whether anything changed.
 func Merge(have, want []corev1.NamespaceCondition, now metav1.Time) ([]corev1.NamespaceCondition, bool) {
 	out := append([]corev1.NamespaceCondition(nil), have...)
 	changed := false

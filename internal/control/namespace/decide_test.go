@@ -16,8 +16,8 @@ func core(resource string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Version: "v1", Resource: resource}
 }
 
-// What is left of a namespace, who holds it and what failed is told in upstream's five conditions
-// and words.
+// The content left in a namespace, its finalizers and failures are in upstream's five conditions
+// and texts.
 func TestConditions(t *testing.T) {
 	for name, c := range map[string]struct {
 		found RemainingContent

@@ -1,7 +1,7 @@
-// Package namespace empties a namespace that is being deleted and lets it go.
+// Package namespace deletes the content of terminating namespaces and then their finalizer.
 //
-// In: a namespace with a deletion time stamp and the content of every namespaced resource. Out:
-// deletions, Pods first, the conditions that say what is left and who holds it, and at last the
+// In: a namespace with a deletion timestamp and the content of every namespaced resource. Out:
+// deletions, Pods first; conditions that say what is left and which finalizers hold it; finally the
 // removal of the kubernetes finalizer.
 package namespace
 
@@ -19,7 +19,7 @@ import (
 	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 )
 
-// contentRemainingRequeue is the wait between looks while content is held by somebody else.
+// contentRemainingRequeue is the time between syncs while finalizers hold content.
 const contentRemainingRequeue = 2 * time.Second
 
 type controller struct {
@@ -27,7 +27,7 @@ type controller struct {
 	lister            corelisters.NamespaceLister
 }
 
-// New makes the controller.
+// New returns the controller.
 func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	namespaces := d.Informers.Core().V1().Namespaces()
 	c := &controller{d, namespaces.Lister()}
@@ -56,7 +56,7 @@ func (c *controller) syncNamespaceFromKey(ctx context.Context, key string) (time
 	return 0, controllerruntime.IgnoreNotFound(c.finalize(ctx, key))
 }
 
-// deleteAllContent deletes what there is and returns what is left.
+// deleteAllContent deletes the content and returns what is left.
 func (c *controller) deleteAllContent(ctx context.Context, ns string) RemainingContent {
 	resources, err := c.resources()
 	found := RemainingContent{Discovery: err}
@@ -75,7 +75,7 @@ func (c *controller) deleteAllContent(ctx context.Context, ns string) RemainingC
 	return found
 }
 
-// resources lists every namespaced resource whose objects can be listed and deleted.
+// resources returns every namespaced resource that can be listed and deleted.
 func (c *controller) resources() ([]schema.GroupVersionResource, error) {
 	lists, err := c.controllerContext.Client.Discovery().ServerPreferredNamespacedResources()
 	var out []schema.GroupVersionResource
@@ -143,8 +143,7 @@ func (c *controller) deleteEach(ctx context.Context, ns string, r schema.GroupVe
 	return nil
 }
 
-// ignoreNotServed forgives a resource that was discovered but is not served any more, or cannot be
-// listed.
+// ignoreNotServed returns nil if a discovered resource is no longer served, or cannot be listed.
 func ignoreNotServed(err error) error {
 	if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
 		return nil

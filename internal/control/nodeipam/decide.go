@@ -7,35 +7,35 @@ import (
 	"strings"
 )
 
-// Default sizes of a node's ranges, as upstream's (--node-cidr-mask-size-ipv4, -ipv6).
+// Default prefix lengths of node CIDRs, as upstream's (--node-cidr-mask-size-ipv4, -ipv6).
 const (
 	DefaultMaskIPv4 = 24
 	DefaultMaskIPv6 = 64
 )
 
-// maxSubnets is how many bits of a cluster's range may tell nodes apart, as upstream's.
+// maxSubnets bounds the bits between the cluster's and the nodes' prefix lengths, as upstream's.
 const maxSubnets = 16
 
-// CIDRRange is one range of the cluster's Pods that nodes get parts of.
+// CIDRRange is one cluster CIDR from which node CIDRs are allocated.
 type CIDRRange struct {
 	Cluster netip.Prefix
-	Bits    int // length of a node's part
+	Bits    int // prefix length of node CIDRs
 
-	occupied map[int]int // how many holders a part has; foreign ranges may overlap
-	next     int         // where the search goes on: a part that was given back rests
+	occupied map[int]int // number of holders by CIDR index; occupied ranges may overlap
+	next     int         // where the search continues, so that a released CIDR is reused last
 }
 
-// Allocator is who has which parts.
+// Allocator is the allocation of node CIDRs. It is not safe for concurrent use.
 type Allocator struct {
 	Ranges    []*CIDRRange
 	allocated map[string][]netip.Prefix
 }
 
-// MaskSizes are the lengths of nodes' parts; 0 takes the default.
+// MaskSizes are the prefix lengths of node CIDRs; 0: the default.
 type MaskSizes struct{ IPv4, IPv6 int }
 
-// NewAllocator checks a list of cluster ranges with a comma between: one, or one of each family.
-// Reserved ranges (of Services) are given to no node.
+// NewAllocator parses a comma-separated list of cluster CIDRs: one, or one of each IP family.
+// Reserved ranges (Services) are never allocated.
 func NewAllocator(cluster string, sizes MaskSizes, reserved ...netip.Prefix) (*Allocator, error) {
 	b := &Allocator{allocated: map[string][]netip.Prefix{}}
 	for _, text := range strings.Split(cluster, ",") {
@@ -85,10 +85,10 @@ func flag(p netip.Prefix) string {
 	return "--node-cidr-mask-size-ipv4"
 }
 
-// Allocated is what a node has.
+// Allocated returns a node's CIDRs.
 func (b *Allocator) Allocated(node string) []netip.Prefix { return b.allocated[node] }
 
-// Occupy enters that a node has these ranges, wherever it got them, instead of what it had before.
+// Occupy records a node's CIDRs, wherever they come from, replacing earlier ones.
 func (b *Allocator) Occupy(node string, ranges []netip.Prefix) {
 	if slices.Equal(b.allocated[node], ranges) {
 		return
@@ -100,7 +100,7 @@ func (b *Allocator) Occupy(node string, ranges []netip.Prefix) {
 	b.allocated[node] = ranges
 }
 
-// Release takes everything back from a node.
+// Release releases a node's CIDRs.
 func (b *Allocator) Release(node string) {
 	for _, p := range b.allocated[node] {
 		b.mark(p, -1)
@@ -108,8 +108,8 @@ func (b *Allocator) Release(node string) {
 	delete(b.allocated, node)
 }
 
-// Allocate gives a node a part of every range that is free, and the same again until it is
-// released.
+// Allocate returns a free CIDR of each cluster CIDR for the node, the same until it is released;
+// Exhausted if there is none.
 func (b *Allocator) Allocate(node string) ([]netip.Prefix, error) {
 	if have := b.allocated[node]; have != nil {
 		return have, nil
@@ -129,7 +129,7 @@ func (b *Allocator) Allocate(node string) ([]netip.Prefix, error) {
 	return out, nil
 }
 
-// Exhausted tells that no part of a range is free.
+// Exhausted means that no CIDR of a range is free.
 type Exhausted struct {
 	Cluster netip.Prefix
 	Bits    int
@@ -142,7 +142,7 @@ func (e *Exhausted) Error() string {
 		e.Bits, e.Cluster)
 }
 
-// mark counts holders of the parts that p touches.
+// mark adds by to the holders of the CIDRs that p overlaps.
 func (b *Allocator) mark(p netip.Prefix, by int) {
 	for _, r := range b.Ranges {
 		if !r.Cluster.Overlaps(p) {
@@ -175,7 +175,7 @@ func (r *CIDRRange) nextFree() (netip.Prefix, bool) {
 	return netip.Prefix{}, false
 }
 
-// index is the number of the part an address lies in.
+// index returns the index of the CIDR with address a.
 func (r *CIDRRange) index(a netip.Addr) int {
 	n, b := 0, a.AsSlice()
 	for bit := r.Cluster.Bits(); bit < r.Bits; bit++ {
@@ -194,7 +194,7 @@ func (r *CIDRRange) subnet(n int) netip.Prefix {
 	return netip.PrefixFrom(a, r.Bits)
 }
 
-// Parse reads a Node's ranges; what is no range is left out.
+// Parse parses a Node's CIDRs and drops invalid ones.
 func Parse(texts []string) []netip.Prefix {
 	var out []netip.Prefix
 	for _, t := range texts {

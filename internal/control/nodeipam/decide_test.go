@@ -115,8 +115,8 @@ func TestSettingsThatCannotBe(t *testing.T) {
 	}
 }
 
-// Whatever comes and goes, and however often the book is made anew from what Nodes have: no two
-// nodes share an address.
+// Whatever nodes come and go, and however often the allocator is rebuilt from Nodes: no two nodes
+// share an address.
 func TestNoPartIsGivenTwice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const cluster = "10.244.0.0/20,fd00::/60"

@@ -1,8 +1,8 @@
-// Package nodeipam gives every Node its own part of the cluster's Pod range.
+// Package nodeipam allocates a CIDR of the cluster's Pod range to every Node.
 //
-// In: Nodes, the cluster's ranges (--cluster-cidr). Out: spec.podCIDR and spec.podCIDRs, once per
-// Node; the event CIDRNotAvailable when no part is free. What Nodes have is read before anything is
-// given, so a restart gives nothing twice.
+// In: Nodes, the cluster CIDRs (--cluster-cidr). Out: spec.podCIDR and spec.podCIDRs, once per
+// Node; the event CIDRNotAvailable if none is free. Nodes' CIDRs are read before anything is
+// allocated, so that a restart allocates nothing twice.
 package nodeipam
 
 import (
@@ -24,21 +24,20 @@ import (
 	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 )
 
-// retry is when a Node that got no range is looked at again; a part that is given back asks at
-// once.
+// retry is when a Node without CIDR is tried again; a released CIDR triggers that at once.
 const retry = time.Minute
 
 type controller struct {
 	controllerContext controllerruntime.ControllerContext
 	nodes             corelisters.NodeLister
 	queue             *controllerruntime.Queue
-	// Of the one worker only.
+	// Fields below are used by the only worker.
 	allocator   *Allocator
-	initialized bool            // what Nodes have is in the book
-	pending     map[string]bool // Nodes that got none
+	initialized bool            // Nodes' CIDRs have been read
+	pending     map[string]bool // Nodes without CIDR
 }
 
-// New makes the controller. Without ranges it does nothing.
+// New returns the controller. Without cluster CIDRs it does nothing.
 func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	if d.NodeRanges.Cluster == "" {
 		return disabled{}
@@ -62,7 +61,7 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 
 type disabled struct{}
 
-// Run waits.
+// Run waits for ctx.
 func (disabled) Run(ctx context.Context) { <-ctx.Done() }
 
 func (c *controller) syncNode(ctx context.Context, name string) (time.Duration, error) {
@@ -97,7 +96,7 @@ func (c *controller) syncNode(ctx context.Context, name string) (time.Duration, 
 	return c.allocateCIDR(ctx, n)
 }
 
-// releaseCIDR gives a Node's parts to those that wait for some.
+// releaseCIDR releases a Node's CIDRs and syncs Nodes that wait for one.
 func (c *controller) releaseCIDR(name string) {
 	c.allocator.Release(name)
 	delete(c.pending, name)
@@ -135,15 +134,15 @@ func (c *controller) allocateCIDR(ctx context.Context, n *corev1.Node) (time.Dur
 		c.allocator.Release(n.Name)
 		return 0, nil
 	case apierrors.IsConflict(err) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err):
-		// Another Node of that name, or one that has got a range meanwhile: what the watch tells
-		// next counts. A lost answer keeps the grant.
+		// Another Node has the name now, or this one got a CIDR: the next event counts. After a
+		// lost response the allocation is kept.
 		c.allocator.Release(n.Name)
 		c.recordEvent(n, "CIDRAssignmentFailed")
 	}
 	return 0, fmt.Errorf("give node %s the Pod range %v: %w", n.Name, texts, err)
 }
 
-// recordEvent tells of a Node with upstream's text.
+// recordEvent records upstream's event on a Node.
 func (c *controller) recordEvent(n *corev1.Node, what string) {
 	c.controllerContext.Recorder.Eventf(n, corev1.EventTypeNormal, what, "Node %s status is now: %s", n.Name, what)
 }

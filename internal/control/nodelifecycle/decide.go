@@ -7,29 +7,29 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// MonitorGracePeriod is how long a node may be silent before it is held to be unreachable
-// (upstream's --node-monitor-grace-period).
+// MonitorGracePeriod is how long a node may not report before it is unreachable (upstream's
+// --node-monitor-grace-period).
 const MonitorGracePeriod = 50 * time.Second
 
-// startupGracePeriod is how long a node that never reported may take.
+// startupGracePeriod is how long a node that has never reported may take.
 const startupGracePeriod = 60 * time.Second
 
-// NodeHealth is when a node last gave a sign of life, by our own clock.
+// NodeHealth is when a node last reported, by our own clock.
 type NodeHealth struct {
 	ProbeTime    time.Time
-	Heartbeat    string // what the sign was, to notice the next one
-	StatusPosted bool   // it has posted a status at all
+	Heartbeat    string // the last Heartbeat.Renewed
+	StatusPosted bool   // it has posted a status
 }
 
-// Heartbeat is what a node shows of itself.
+// Heartbeat is the last report of a node.
 type Heartbeat struct {
-	Renewed      string    // changes with each sign of life; empty: it never gave one
-	StatusPosted bool      // it has posted a status at all
-	Created      time.Time // when its Node was created
+	Renewed      string    // changes with each report; empty: there was none
+	StatusPosted bool      // it has posted a status
+	Created      time.Time // creation time of the Node
 }
 
-// UpdateHealth returns the updated record: a lease or status that changed is a sign of life now. A
-// node that never gave one counts from when it was made, also for controllers that began later.
+// UpdateHealth returns the updated record: a changed lease or status counts as a report now. A node
+// without any report counts from its creation, also for controllers that started later.
 func UpdateHealth(h NodeHealth, s Heartbeat, now time.Time) NodeHealth {
 	if h.ProbeTime.IsZero() && s.Renewed == "" && !s.StatusPosted && !s.Created.IsZero() && s.Created.Before(now) {
 		return NodeHealth{ProbeTime: s.Created}
@@ -41,7 +41,7 @@ func UpdateHealth(h NodeHealth, s Heartbeat, now time.Time) NodeHealth {
 	return h
 }
 
-// IsUnreachable tells whether the node has been silent too long, and when to ask again.
+// IsUnreachable reports whether the node has not reported for too long, and when to check again.
 func IsUnreachable(h NodeHealth, now time.Time) (bool, time.Duration) {
 	grace := MonitorGracePeriod
 	if !h.StatusPosted {
@@ -56,8 +56,8 @@ func IsUnreachable(h NodeHealth, now time.Time) (bool, time.Duration) {
 var monitoredConditions = []corev1.NodeConditionType{corev1.NodeReady, corev1.NodeMemoryPressure,
 	corev1.NodeDiskPressure, corev1.NodePIDPressure}
 
-// UnknownConditions returns the conditions of a silent node: all that it should report become
-// UnknownConditions.
+// UnknownConditions returns the conditions of an unreachable node: those it should report become
+// Unknown.
 func UnknownConditions(n *corev1.Node, now metav1.Time) ([]corev1.NodeCondition, bool) {
 	out := append([]corev1.NodeCondition(nil), n.Status.Conditions...)
 	changed := false
@@ -88,10 +88,10 @@ type conditionTaint struct {
 	condition corev1.NodeConditionType
 	status    corev1.ConditionStatus
 	key       string
-	execute   bool // NoExecute beside NoSchedule
+	execute   bool // NoExecute besides NoSchedule
 }
 
-// conditionTaints say which condition brings which taint.
+// conditionTaints are the taints of conditions.
 var conditionTaints = []conditionTaint{
 	{corev1.NodeReady, corev1.ConditionFalse, corev1.TaintNodeNotReady, true},
 	{corev1.NodeReady, corev1.ConditionUnknown, corev1.TaintNodeUnreachable, true},
@@ -101,8 +101,8 @@ var conditionTaints = []conditionTaint{
 	{corev1.NodeNetworkUnavailable, corev1.ConditionTrue, corev1.TaintNodeNetworkUnavailable, false},
 }
 
-// OutOfServiceDrain tells whether the node's conditions ask for its Pods to be driven out, and
-// whether a taint does so already, that of another condition included.
+// OutOfServiceDrain reports whether the node's conditions demand eviction of its Pods, and whether
+// it has a taint that does so already, even of another condition.
 func OutOfServiceDrain(n *corev1.Node) (wanted, done bool) {
 	status := readiness(n)
 	for _, row := range conditionTaints {
@@ -117,7 +117,7 @@ func OutOfServiceDrain(n *corev1.Node) (wanted, done bool) {
 	return wanted, done
 }
 
-// readiness is the status of every condition; a node that has told nothing is not ready.
+// readiness returns the status of every condition; Ready is False if the node has not reported.
 func readiness(n *corev1.Node) map[corev1.NodeConditionType]corev1.ConditionStatus {
 	status := map[corev1.NodeConditionType]corev1.ConditionStatus{corev1.NodeReady: corev1.ConditionFalse}
 	for _, c := range n.Status.Conditions {
@@ -126,8 +126,8 @@ func readiness(n *corev1.Node) map[corev1.NodeConditionType]corev1.ConditionStat
 	return status
 }
 
-// Taints returns the node's taints as its conditions and its cordon ask for, keeping all others.
-// Without drive none is added that drives Pods out.
+// Taints returns the node's taints by its conditions and spec.unschedulable, keeping all others.
+// Without drive no NoExecute taint is added.
 func Taints(n *corev1.Node, now metav1.Time, drive bool) ([]corev1.Taint, bool) {
 	wanted := map[corev1.Taint]bool{}
 	status := readiness(n)

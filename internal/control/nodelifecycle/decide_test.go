@@ -14,7 +14,7 @@ var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 // row: CTL-15
 func TestSilenceIsMeasuredByOurOwnClock(t *testing.T) {
 	h := UpdateHealth(NodeHealth{}, Heartbeat{Renewed: "beat-1", StatusPosted: true}, t0)
-	// the same beat again is no sign of life
+	// the same heartbeat again is no report
 	h = UpdateHealth(h, Heartbeat{Renewed: "beat-1", StatusPosted: true}, t0.Add(30*time.Second))
 	if silent, again := IsUnreachable(h, t0.Add(30*time.Second)); silent || again != 20*time.Second {
 		t.Fatalf("got %v, %v, want silent false and again %v", silent, again, 20*time.Second)
@@ -76,8 +76,8 @@ func TestTaintsFollowConditionsAndKeepOthers(t *testing.T) {
 	}
 }
 
-// What keeps new Pods away comes at once; what drives Pods out waits for its turn, and is not taken
-// back for want of one.
+// The NoSchedule taint is added at once; the NoExecute taint waits for its turn, and is not removed
+// while it waits.
 func TestPodsAreDrivenOutInTurn(t *testing.T) {
 	n := &corev1.Node{
 		Status: corev1.NodeStatus{
@@ -103,7 +103,7 @@ func TestPodsAreDrivenOutInTurn(t *testing.T) {
 	if got := effects(false); len(got) != 2 {
 		t.Fatal("a taint that is there was taken back:", got)
 	}
-	// it answers, and is not ready: its Pods are being driven out already
+	// it reports, and is not ready: its Pods are being evicted already
 	n.Status.Conditions[0].Status = corev1.ConditionFalse
 	if wanted, done := OutOfServiceDrain(n); !wanted || !done {
 		t.Fatalf("got %v, %v, want wanted true and done true", wanted, done)
@@ -114,8 +114,8 @@ func TestPodsAreDrivenOutInTurn(t *testing.T) {
 	}
 }
 
-// A zone that loses many nodes at once is drained slowly or not at all, and where nothing is ready
-// nobody is driven anywhere
+// A zone that loses many nodes at once is drained slowly or not at all, and if nothing is ready
+// there are no evictions
 // (https://kubernetes.io/docs/concepts/architecture/nodes/#rate-limits-on-eviction).
 func TestRates(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -141,7 +141,7 @@ func TestRates(t *testing.T) {
 	}
 	nodes := []*corev1.Node{labelled("a", corev1.ConditionTrue), labelled("a", corev1.ConditionUnknown),
 		labelled("b", corev1.ConditionFalse)}
-	nodes = append(nodes, &corev1.Node{ObjectMeta: nodes[2].ObjectMeta}) // has told nothing yet
+	nodes = append(nodes, &corev1.Node{ObjectMeta: nodes[2].ObjectMeta}) // has not reported yet
 	apart := labelled("a", corev1.ConditionFalse)
 	apart.Labels[excludeDisruptionLabel] = ""
 	nodes = append(nodes, apart)
@@ -176,8 +176,8 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// A kubelet that is away for five seconds is not missed: its node stays ready. One that stays away
-// longer than the grace period is: Ready becomes UnknownConditions, and the taints follow.
+// A kubelet that is away for five seconds leaves its node ready. If it is away for longer than the
+// grace period, Ready becomes Unknown and the taints follow.
 //
 // row: KSL-10
 func TestAFlapIsNotSeen(t *testing.T) {
@@ -211,8 +211,8 @@ func TestAFlapIsNotSeen(t *testing.T) {
 	}
 }
 
-// A node that never reported has its minute from when it was made, not from when the controllers
-// began.
+// A node that never reported has its minute from its creation, not from the start of the
+// controllers.
 func TestANodeThatNeverReportedCountsFromItsCreation(t *testing.T) {
 	t0 := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for _, c := range []struct {

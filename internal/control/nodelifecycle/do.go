@@ -1,9 +1,8 @@
-// Package nodelifecycle notices silent nodes: it marks them UnknownConditions, taints nodes as
-// their conditions ask, and marks the Pods of lost nodes not ready.
+// Package nodelifecycle monitors nodes: it sets conditions of unreachable nodes to Unknown, taints
+// nodes by their conditions, and marks Pods of such nodes as not ready.
 //
 // In: nodes and their leases. Out: node conditions and taints, Ready=False on Pods of nodes that
-// are not ready. Times are our own: a node's clock is never trusted, only that its lease or status
-// changed.
+// are not ready. Only our own clock counts: a node's lease or status either changed or did not.
 package nodelifecycle
 
 import (
@@ -30,7 +29,7 @@ import (
 
 const leases = "kube-node-lease"
 
-// ByNode is the index of Pods by the node they are bound to.
+// ByNode is the index of Pods by node name.
 const ByNode = "nodeName"
 
 type controller struct {
@@ -41,13 +40,13 @@ type controller struct {
 
 	mu               sync.Mutex
 	health           map[string]NodeHealth
-	unreachableSince map[string]time.Time // by node: since when its Pods are to be driven out and are not
-	taintedAt        map[string]time.Time // by zone: when a node's Pods were driven out last
+	unreachableSince map[string]time.Time // by node: since when its Pods should be evicted and are not
+	taintedAt        map[string]time.Time // by zone: when a node was last tainted for eviction
 	zones            map[string]Zone
-	zonesCountedAt   time.Time // when zones were
+	zonesCountedAt   time.Time // when zones was computed
 }
 
-// New makes the controller.
+// New returns the controller.
 func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	nodes, lease := d.Informers.Core().V1().Nodes(), d.Informers.Coordination().V1().Leases()
 	c := &controller{controllerContext: d, nodes: nodes.Lister(), leases: lease.Lister(),
@@ -105,8 +104,8 @@ func (c *controller) syncNode(ctx context.Context, name string) (time.Duration, 
 	return again, nil
 }
 
-// evictionTurn tells whether Pods may be driven off the node now, and else when to ask again; 0:
-// never, as things are.
+// evictionTurn reports whether the node's Pods may be evicted now, and otherwise when to check
+// again; 0: not in the present state.
 func (c *controller) evictionTurn(n *corev1.Node, now time.Time) (bool, time.Duration, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -184,8 +183,8 @@ func (c *controller) writeTaints(ctx context.Context, n *corev1.Node, taints []c
 	return err
 }
 
-// markPodsNotReady marks the Pods of a node that is not ready, so that no traffic goes there while
-// nobody watches their probes.
+// markPodsNotReady marks the Pods of a node that is not ready, so that they get no traffic while
+// their probes are not reported.
 func (c *controller) markPodsNotReady(ctx context.Context, node string) error {
 	pods, err := c.pods.GetIndexer().ByIndex(ByNode, node)
 	if err != nil {

@@ -7,39 +7,36 @@ import (
 	"k8s.io/component-helpers/node/topology"
 )
 
-// How fast Pods are driven off nodes that are not ready, as kube-controller-manager has it unless
-// told otherwise.
+// Rates at which nodes are tainted for eviction, as kube-controller-manager's defaults.
 const (
-	evictionRate          = 0.1  // nodes a second of each zone (--node-eviction-rate)
-	secondaryEvictionRate = 0.01 // of a large zone that is disrupted (--secondary-node-eviction-rate)
-	unhealthyThreshold    = 0.55 // share of nodes not ready from which a zone is disrupted (--unhealthy-zone-threshold)
-	minUnhealthyNodes     = 3    // nodes not ready that a disrupted zone has at least
-	largeClusterSize      = 50   // nodes up to which a disrupted zone is left alone (--large-cluster-size-threshold)
+	evictionRate          = 0.1  // nodes per second and zone (--node-eviction-rate)
+	secondaryEvictionRate = 0.01 // in a large disrupted zone (--secondary-node-eviction-rate)
+	unhealthyThreshold    = 0.55 // share of not ready nodes that makes a zone disrupted (--unhealthy-zone-threshold)
+	minUnhealthyNodes     = 3    // least number of not ready nodes in a disrupted zone
+	// up to so many nodes a disrupted zone has no evictions (--large-cluster-size-threshold)
+	largeClusterSize = 50
 
-	// restartGracePeriod is how long after the taint that keeps new Pods away the one follows that
-	// drives out those that are there.
+	// restartGracePeriod is the time between the NoSchedule taint and the NoExecute taint.
 	restartGracePeriod = time.Second
-	// zoneRecountPeriod is how old the count of the zones' nodes may be: a look at each lost node
-	// of many would count all of them.
+	// zoneRecountPeriod is how old the count of zones may be: each sync of many lost nodes would
+	// recount otherwise.
 	zoneRecountPeriod = restartGracePeriod / 4
-	// nodeMonitorPeriod is when a zone that is left alone is looked at again
-	// (--node-monitor-period).
+	// nodeMonitorPeriod is when a zone without evictions is checked again (--node-monitor-period).
 	nodeMonitorPeriod = 5 * time.Second
 )
 
-// Zone is how many nodes of a zone are ready and not.
+// Zone is the number of ready and not ready nodes of a zone.
 type Zone struct{ Ready, NotReady int }
 
-// ZoneOf names the zone of a node by its labels of region and zone; empty without them: such nodes
-// are a zone of their own.
+// ZoneOf returns a node's zone by its labels of region and zone; empty without them: such nodes
+// form a zone.
 func ZoneOf(n *corev1.Node) string { return topology.GetZoneKey(n) }
 
-// excludeDisruptionLabel is the label of nodes that are not counted where a zone is judged by how
-// many of its nodes are ready.
+// excludeDisruptionLabel is the label of nodes that do not count in Zones.
 const excludeDisruptionLabel = "node.kubernetes.io/exclude-disruption"
 
-// Zones counts the nodes of every zone, but for those excluded. A node that has not told whether it
-// is ready is not.
+// Zones counts the nodes of every zone, without excluded ones. A node that has not reported is not
+// ready.
 func Zones(nodes []*corev1.Node) map[string]Zone {
 	out := map[string]Zone{}
 	for _, n := range nodes {
@@ -58,9 +55,9 @@ func Zones(nodes []*corev1.Node) map[string]Zone {
 	return out
 }
 
-// EvictionRate is how many nodes of a zone may have their Pods driven out per second; 0 is none.
-// Where no node of any zone is ready the fault is probably the network's, or the control plane's
-// own, and nobody is driven anywhere.
+// EvictionRate returns how many nodes of a zone may be tainted for eviction per second; 0: none. If
+// no node of any zone is ready the network or the control plane is probably at fault, and there are
+// no evictions.
 func EvictionRate(zones map[string]Zone, name string) float64 {
 	z, alive := zones[name], false
 	for _, other := range zones {
@@ -79,9 +76,9 @@ func EvictionRate(zones map[string]Zone, name string) float64 {
 	return 0
 }
 
-// EvictionTurn tells whether the Pods of a node that is not ready since the given time may be
-// driven out now, and else when to ask again. last is when that was done to a node of its zone; the
-// first node of a zone does not wait for what has happened to others.
+// EvictionTurn reports whether the Pods of a node that is not ready since the given time may be
+// evicted now, and otherwise when to check again. last is when a node of its zone was last tainted;
+// the first node of a zone does not wait for others.
 func EvictionTurn(since, last time.Time, rate float64, now time.Time) (bool, time.Duration) {
 	if left := since.Add(restartGracePeriod).Sub(now); left > 0 {
 		return false, left

@@ -9,16 +9,16 @@ import (
 	"k8s.io/component-helpers/storage/volume"
 )
 
-// In is what the binder looks at besides the object itself.
+// In is what the binder reads besides the object itself.
 type In struct {
 	Volumes map[string]*v1.PersistentVolume                 // all, by name
-	Ordered []*v1.PersistentVolume                          // the same, by name
-	Class   *storagev1.StorageClass                         // of the claim; nil: not there
-	Claim   func(ns, name string) *v1.PersistentVolumeClaim // nil: not there
+	Ordered []*v1.PersistentVolume                          // the same, sorted by name
+	Class   *storagev1.StorageClass                         // of the claim; nil: it does not exist
+	Claim   func(ns, name string) *v1.PersistentVolumeClaim // nil: it does not exist
 }
 
-// Step is the next thing to do for a claim or volume: at most one write, and something to tell.
-// What is written shows up again and leads to the step after.
+// Step is the next thing to do for a claim or volume: at most one write, and an event. The write's
+// watch event causes the next step.
 type Step struct {
 	Volume       *v1.PersistentVolume      // spec and metadata to write
 	VolumeStatus *v1.PersistentVolume      // status to write
@@ -32,7 +32,7 @@ func eventStep(kind, reason, message string) Step {
 	return Step{EventType: kind, Reason: reason, Message: message}
 }
 
-// ForClaim says what a claim needs next to find its volume.
+// ForClaim returns the next step for a claim.
 func ForClaim(c *v1.PersistentVolumeClaim, in In) Step {
 	completed := metav1.HasAnnotation(c.ObjectMeta, volume.AnnBindCompleted)
 	v := in.Volumes[c.Spec.VolumeName]
@@ -49,7 +49,7 @@ func ForClaim(c *v1.PersistentVolumeClaim, in In) Step {
 	case c.Spec.VolumeName == "":
 		return syncUnboundClaim(c, in)
 	case v == nil:
-		return Step{} // it may come
+		return Step{} // it may be created later
 	case v.Spec.ClaimRef == nil:
 		if why := bindingMismatch(v, c); why != "" {
 			return eventStep(v1.EventTypeWarning,
@@ -73,8 +73,7 @@ func lostClaim(c *v1.PersistentVolumeClaim, reason, message string) Step {
 	return s
 }
 
-// bindingMismatch says why a volume that a claim asks for by name cannot serve it; empty when it
-// can.
+// bindingMismatch returns why a volume that a claim names cannot serve it; empty if it can.
 func bindingMismatch(v *v1.PersistentVolume, c *v1.PersistentVolumeClaim) string {
 	want, have := c.Spec.Resources.Requests[v1.ResourceStorage], v.Spec.Capacity[v1.ResourceStorage]
 	switch {
@@ -90,7 +89,7 @@ func bindingMismatch(v *v1.PersistentVolume, c *v1.PersistentVolumeClaim) string
 	return ""
 }
 
-// syncUnboundClaim finds a volume for a claim that names none, or has one made.
+// syncUnboundClaim finds a volume for a claim that names none, or requests provisioning.
 func syncUnboundClaim(c *v1.PersistentVolumeClaim, in In) Step {
 	var candidates []*v1.PersistentVolume
 	for _, v := range in.Ordered {
@@ -123,7 +122,7 @@ func syncUnboundClaim(c *v1.PersistentVolumeClaim, in In) Step {
 	return provisionClaim(c, in.Class.Provisioner)
 }
 
-// provisionClaim asks a provisioner outside for a volume.
+// provisionClaim requests a volume from an external provisioner.
 func provisionClaim(c *v1.PersistentVolumeClaim, provisioner string) Step {
 	s := eventStep(v1.EventTypeNormal,
 		"ExternalProvisioning",
@@ -138,8 +137,8 @@ func provisionClaim(c *v1.PersistentVolumeClaim, provisioner string) Step {
 	return s
 }
 
-// bindVolume is the next write that makes a volume and a claim each other's: the volume first, so
-// that nobody else takes it.
+// bindVolume returns the next write that binds a volume and a claim: the volume first, so that no
+// other claim gets it.
 func bindVolume(v *v1.PersistentVolume, c *v1.PersistentVolumeClaim) Step {
 	changed, dirty, err := volume.GetBindVolumeToClaim(v, c)
 	switch {
@@ -173,8 +172,8 @@ func withPhase(v *v1.PersistentVolume, phase v1.PersistentVolumePhase, message s
 	return d
 }
 
-// ForVolume says what a volume needs next: it is free, somebody's, or its claim is gone. One that
-// is being deleted is followed as well: its protection ends with the phase Bound.
+// ForVolume returns the next step for a volume: it is available, bound, or its claim is gone. A
+// volume that is being deleted is processed as well: its protection ends with the phase Bound.
 func ForVolume(v *v1.PersistentVolume, in In) Step {
 	ref := v.Spec.ClaimRef
 	if ref == nil || ref.UID == "" {
@@ -188,12 +187,12 @@ func ForVolume(v *v1.PersistentVolume, in In) Step {
 	case c == nil || c.UID != ref.UID:
 		return release(v)
 	case c.Spec.VolumeName == "" || c.Spec.VolumeName == v.Name:
-		return Step{} // the claim's steps go on
+		return Step{} // the claim's steps continue
 	case metav1.HasAnnotation(v.ObjectMeta, volume.AnnDynamicallyProvisioned) &&
 		v.Spec.PersistentVolumeReclaimPolicy == v1.PersistentVolumeReclaimDelete:
 		return release(v)
 	}
-	d := v.DeepCopy() // the claim is bound elsewhere
+	d := v.DeepCopy() // the claim is bound to another volume
 	if metav1.HasAnnotation(d.ObjectMeta, volume.AnnBoundByController) {
 		d.Spec.ClaimRef = nil
 		delete(d.Annotations, volume.AnnBoundByController)
@@ -203,9 +202,9 @@ func ForVolume(v *v1.PersistentVolume, in In) Step {
 	return Step{Volume: d}
 }
 
-// release marks a volume whose claim is gone, and reclaims it as far as that is done here: Retain
-// keeps it, a provisioner outside deletes what it made. There is no plugin that deletes or recycles
-// any other volume, which is said.
+// release marks a volume whose claim is gone as Released and handles its reclaim policy: Retain
+// keeps it, an external provisioner deletes its own. No plugin deletes or recycles other volumes,
+// which an event says.
 func release(v *v1.PersistentVolume) Step {
 	switch {
 	case v.Status.Phase == v1.VolumeFailed:
@@ -213,7 +212,7 @@ func release(v *v1.PersistentVolume) Step {
 	case v.Status.Phase != v1.VolumeReleased:
 		return Step{VolumeStatus: withPhase(v, v1.VolumeReleased, "")}
 	case v.DeletionTimestamp != nil:
-		return Step{} // somebody deletes it already
+		return Step{} // it is being deleted
 	}
 	fail := func(reason, message string) Step {
 		s := eventStep(v1.EventTypeWarning, reason, message)

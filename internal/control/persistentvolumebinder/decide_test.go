@@ -52,7 +52,7 @@ func class(provisioner string, mode storagev1.VolumeBindingMode) *storagev1.Stor
 }
 
 // settle takes steps until there is nothing more to write, and prints claim, volumes and the last
-// thing told.
+// event.
 func settle(t interface{ Fatalf(string, ...any) }, c *v1.PersistentVolumeClaim, class *storagev1.StorageClass,
 	volumes ...*v1.PersistentVolume) string {
 	told := ""

@@ -1,10 +1,9 @@
-// Package persistentvolumebinder binds PersistentVolumeClaims to PersistentVolumes, and marks
+// Package persistentvolumebinder binds PersistentVolumeClaims to PersistentVolumes, and releases
 // volumes whose claim is gone.
 //
-// Each look at a claim or volume leads to one write at most (Step);
-// what was written shows up and leads to the next. Claims that wait for a Pod are the scheduler's
-// to give a volume: here only what it began is finished. One worker: two claims never take one
-// volume.
+// Each sync of a claim or volume makes at most one write (Step), whose event causes the next sync.
+// Claims with WaitForFirstConsumer get a volume from the scheduler; here only its bindings are
+// completed. There is one worker, so that two claims never get one volume.
 //
 // In: claims, volumes, classes. Out: claimRef, volumeName, phases, events with upstream's texts.
 package persistentvolumebinder
@@ -30,7 +29,7 @@ import (
 	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 )
 
-// Prefixes of keys.
+// Prefixes of queue keys.
 const (
 	claimKey  = "claim/"
 	volumeKey = "volume/"
@@ -43,7 +42,7 @@ type controller struct {
 	classes           storagelisters.StorageClassLister
 }
 
-// New makes the controller.
+// New returns the controller.
 func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	core, store := d.Informers.Core().V1(), d.Informers.Storage().V1()
 	c := &controller{d, core.PersistentVolumeClaims().Lister(), core.PersistentVolumes().Lister(),
@@ -91,9 +90,9 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	return q
 }
 
-// volumesOf names the volumes given to a claim.
+// volumesOf returns the names of the volumes bound to a claim.
 func (c *controller) volumesOf(claim *v1.PersistentVolumeClaim) []string {
-	all, _ := c.volumes.List(labels.Everything()) // from memory
+	all, _ := c.volumes.List(labels.Everything()) // from the cache
 	var out []string
 	for _, v := range all {
 		if ref := v.Spec.ClaimRef; ref != nil && ref.Namespace == claim.Namespace && ref.Name == claim.Name {
@@ -103,7 +102,7 @@ func (c *controller) volumesOf(claim *v1.PersistentVolumeClaim) []string {
 	return out
 }
 
-// pendingClaims names the claims without a volume that are meant.
+// pendingClaims returns the claims without a volume for which meant is true.
 func (c *controller) pendingClaims(meant func(*v1.PersistentVolumeClaim) bool) []string {
 	all, _ := c.claims.List(labels.Everything())
 	var out []string
@@ -153,7 +152,7 @@ func (c *controller) syncVolume(ctx context.Context, v *v1.PersistentVolume) err
 		if err == nil && claim.UID == v.Spec.ClaimRef.UID {
 			return claim
 		}
-		// The cache may be behind: a volume is not given up on its word.
+		// The cache may be behind: the API decides whether the claim is gone.
 		claim, err = c.controllerContext.Client.CoreV1().PersistentVolumeClaims(ns).Get(ctx, name, metav1.GetOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
 			failed = err
@@ -169,7 +168,8 @@ func (c *controller) syncVolume(ctx context.Context, v *v1.PersistentVolume) err
 	return c.do(ctx, v, step)
 }
 
-// do writes and tells. A conflict means that the object changed: the change leads to another look.
+// do writes the step and records its event. After a conflict the object's new version causes
+// another sync.
 func (c *controller) do(ctx context.Context, about runtime.Object, s Step) error {
 	core, err := c.controllerContext.Client.CoreV1(), error(nil)
 	switch {

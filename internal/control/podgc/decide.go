@@ -7,26 +7,26 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TerminatedPodThreshold is how many ended Pods are kept before the oldest are removed (upstream's
-// --terminated-pod-gc-threshold).
+// TerminatedPodThreshold is how many terminated Pods are kept before the oldest are deleted
+// (upstream's --terminated-pod-gc-threshold).
 const TerminatedPodThreshold = 12500
 
-// QuarantineTime is how long a node must have been missing before its Pods are given up.
+// QuarantineTime is how long a node must have been missing before its Pods are deleted.
 const QuarantineTime = 40 * time.Second
 
-// In is what the collector looks at.
+// In is the input of Next.
 type In struct {
 	Pods                []*corev1.Pod
 	Nodes               map[string]*corev1.Node
 	Missing             map[string]time.Time // since when a node that Pods name does not exist
 	TerminatedThreshold int
 	Now                 time.Time
-	// QuarantineTime of nodes that are missing.
+	// Quarantine is how long a node must have been missing, usually QuarantineTime.
 	Quarantine time.Duration
 }
 
-// Removal is one Pod to remove and why. Fail says that it must be marked Failed first, for whoever
-// counts its end.
+// Removal is one Pod to delete and why. Fail: mark it Failed first, for controllers that count its
+// end.
 type Removal struct {
 	Pod     *corev1.Pod
 	Reason  string
@@ -34,11 +34,10 @@ type Removal struct {
 	Fail    bool
 }
 
-// noNode is the message of a Pod whose node is gone.
+// noNode is the message for a Pod whose node is gone.
 const noNode = "PodGC: node no longer exists"
 
-// Next returns the Pods to remove, each once, and the nodes that are missing now with the time
-// since when.
+// Next returns the Pods to delete, each once, and the missing nodes with the time since when.
 func Next(in In) ([]Removal, map[string]time.Time) {
 	missing := map[string]time.Time{}
 	var out []Removal
@@ -68,7 +67,7 @@ func Next(in In) ([]Removal, map[string]time.Time) {
 	return append(out, oldestTerminated(ended, in.TerminatedThreshold)...), missing
 }
 
-// wait is how long the next look can wait: until a missing node's quarantine ends, at most the
+// wait returns the time until the next sync: until a missing node's quarantine ends, at most the
 // usual period.
 func wait(in In, missing map[string]time.Time) time.Duration {
 	next := gcCheckPeriod

@@ -59,8 +59,8 @@ func TestOldestEndedGoBeyondTheThreshold(t *testing.T) {
 	}
 }
 
-// A Pod that is to end on a node which does not come back goes when somebody says so by the taint;
-// not while the node is ready, nor without the wish.
+// A terminating Pod on a node that does not come back is deleted once the node has the
+// out-of-service taint; not while the node is ready, nor without the taint.
 //
 // row: CTL-21
 func TestEndingPodsOfANodeOutOfServiceGo(t *testing.T) {

@@ -1,8 +1,8 @@
-// Package podgc removes Pods that nobody else will: on nodes that are gone, deleted before they
-// were placed, or ended long ago.
+// Package podgc deletes Pods that no other component will: on nodes that are gone, deleted before
+// they were scheduled, or terminated long ago.
 //
-// In: Pods, nodes. Out: Failed status with its reason where somebody counts the end, then removal
-// with grace zero.
+// In: Pods, nodes. Out: Failed status with its reason if a controller counts the end, then deletion
+// with grace period 0.
 package podgc
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// gcCheckPeriod is the time between looks when nothing else asks for one.
+// gcCheckPeriod is the usual time between syncs.
 const gcCheckPeriod = 20 * time.Second
 
 const gcKey = "all"
@@ -30,10 +30,10 @@ type controller struct {
 	controllerContext controllerruntime.ControllerContext
 	pods              corelisters.PodLister
 	nodes             corelisters.NodeLister
-	missing           map[string]time.Time // written by the one worker only
+	missing           map[string]time.Time // used by the only worker
 }
 
-// New makes the controller.
+// New returns the controller.
 func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	core := d.Informers.Core().V1()
 	c := &controller{controllerContext: d, pods: core.Pods().Lister(), nodes: core.Nodes().Lister()}
@@ -83,7 +83,7 @@ func (c *controller) remove(ctx context.Context, r Removal) error {
 	if r.Fail {
 		if _, err := c.controllerContext.Client.CoreV1().Nodes().Get(ctx, p.Spec.NodeName,
 			metav1.GetOptions{}); err == nil && r.Message == noNode {
-			return nil // the cache was behind: the node is there
+			return nil // the cache was behind: the node exists
 		}
 		if err := controllerruntime.IgnoreNotFound(c.fail(ctx, r)); err != nil {
 			r.count(err)
@@ -96,14 +96,14 @@ func (c *controller) remove(ctx context.Context, r Removal) error {
 	err := c.controllerContext.Client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name,
 		metav1.DeleteOptions{GracePeriodSeconds: &zero, Preconditions: metav1.NewUIDPreconditions(string(p.UID))})
 	if apierrors.IsConflict(err) {
-		return nil // another Pod of that name
+		return nil // another Pod has the name
 	}
 	err = controllerruntime.IgnoreNotFound(err)
 	r.count(err)
 	return err
 }
 
-// fail marks the Pod Failed and says why in its DisruptionTarget condition.
+// fail marks the Pod Failed with the DisruptionTarget condition.
 func (c *controller) fail(ctx context.Context, r Removal) error {
 	p := r.Pod
 	if p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded {

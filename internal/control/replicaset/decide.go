@@ -11,26 +11,26 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// burst is how many Pods one look may create or delete at most.
+// burst bounds the Pods that one sync creates or deletes.
 const burst = 500
 
-// In is what the controller looks at: a ReplicaSet and the Pods it controls.
+// In is the input of Next: a ReplicaSet and the Pods it controls.
 type In struct {
 	Set  *appsv1.ReplicaSet
 	Pods []*corev1.Pod
-	// Siblings is how many Pods of the same workload run on a node; the more, the rather one of
-	// them goes.
+	// Siblings is the number of Pods of the same workload by node; Pods on nodes with more are
+	// deleted first.
 	Siblings map[string]int
 	Now      time.Time
 }
 
-// Plan is what is to be done.
+// Plan is the outcome of Next.
 type Plan struct {
 	Create int
 	Delete []*corev1.Pod
 }
 
-// Next compares the wanted number with the active Pods. An ending set is left alone.
+// Next compares the wanted number with the active Pods. A terminating set is left alone.
 func Next(in In) Plan {
 	if in.Set.DeletionTimestamp != nil {
 		return Plan{}
@@ -53,7 +53,7 @@ func replicas(rs *appsv1.ReplicaSet) int32 {
 	return *rs.Spec.Replicas
 }
 
-// Active are the Pods that count: not ended and not ending.
+// Active returns the Pods that count: neither terminated nor terminating.
 func Active(pods []*corev1.Pod) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, p := range pods {
@@ -64,9 +64,10 @@ func Active(pods []*corev1.Pod) []*corev1.Pod {
 	return out
 }
 
-// rankPodsToDelete orders Pods by who goes first (upstream's order): unassigned, then Pending
-// before Unknown before Running, then not ready, then lower deletion cost, then nodes with more
-// siblings, then ready for a shorter time (by powers of two), then more restarts, then younger.
+// rankPodsToDelete sorts Pods, first to be deleted first, by upstream's order: unassigned, then
+// Pending before Unknown before Running, then not ready, then lower deletion cost, then nodes with
+// more siblings, then ready for a shorter time (by powers of two), then more restarts, then
+// younger.
 func rankPodsToDelete(pods []*corev1.Pod, siblings map[string]int, now time.Time) []*corev1.Pod {
 	out := append([]*corev1.Pod(nil), pods...)
 	sort.SliceStable(out, func(i, j int) bool {
@@ -100,8 +101,8 @@ func boolRank(b bool) int {
 	return 0
 }
 
-// logarithmicRank is the binary logarithm of seconds: ages that differ little rank alike, so that
-// no Pod goes merely for being a moment younger.
+// logarithmicRank returns the binary logarithm of seconds: similar ages rank equal, so that no Pod
+// is deleted for being slightly younger.
 func logarithmicRank(d time.Duration) int {
 	n := 0
 	for s := int64(d / time.Second); s > 0; s >>= 1 {
@@ -126,7 +127,7 @@ func maxRestarts(p *corev1.Pod) int {
 	return most
 }
 
-// Ready tells whether the Pod's Ready condition is true.
+// Ready reports whether the Pod's Ready condition is true.
 func Ready(p *corev1.Pod) bool { return readyCondition(p) != nil }
 
 func readyCondition(p *corev1.Pod) *corev1.PodCondition {
@@ -145,7 +146,7 @@ func readySince(p *corev1.Pod) time.Time {
 	return p.CreationTimestamp.Time
 }
 
-// Status counts the Pods. When a ready Pod has yet to become available it says in how long.
+// Status returns the set's status, and the time until a ready Pod becomes available.
 func Status(in In, failure error) (appsv1.ReplicaSetStatus, time.Duration) {
 	s := *in.Set.Status.DeepCopy()
 	s.ObservedGeneration = in.Set.Generation
@@ -164,7 +165,7 @@ func Status(in In, failure error) (appsv1.ReplicaSetStatus, time.Duration) {
 		}
 		s.ReadyReplicas++
 		left := minReady
-		// as upstream: while nobody tells since when it is ready it is not available
+		// as upstream: without transition time it is not available
 		if !c.LastTransitionTime.IsZero() {
 			left -= in.Now.Sub(c.LastTransitionTime.Time)
 		}

@@ -1,9 +1,7 @@
-// Package replicaset keeps the wanted number of Pods of a ReplicaSet, or of a
-// ReplicationController.
+// Package replicaset maintains the number of Pods of a ReplicaSet, or of a ReplicationController.
 //
-// Most Pods are written by it. In: ReplicaSets, Pods. Out: creations (slowly at first, so that a
-// template that is refused is not tried a thousand times), deletions by upstream's ranking,
-// adoption and release, status.
+// In: ReplicaSets, Pods. Out: creations (in growing batches, so that a refused template is not
+// tried a thousand times), deletions by upstream's ranking, adoption and release, status.
 package replicaset
 
 import (
@@ -30,13 +28,13 @@ type controller struct {
 	podControl        controllerruntime.PodControl
 }
 
-// New makes the controller.
+// New returns the controller.
 func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	informer := d.Informers.Apps().V1().ReplicaSets()
 	return newController(d, "replicaset", replicaSets{d, informer.Lister()}, informer.Informer())
 }
 
-// NewReplicationController makes the controller of the older kind, which works alike.
+// NewReplicationController returns the controller for ReplicationControllers, which works alike.
 func NewReplicationController(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	informer := d.Informers.Core().V1().ReplicationControllers()
 	return newController(d, "replicationcontroller", replicationControllers{d, informer.Lister()}, informer.Informer())
@@ -54,7 +52,7 @@ func newController(d controllerruntime.ControllerContext, name string, f control
 	return q
 }
 
-// podChanged notes what was expected and names the sets that a Pod's change concerns; an orphan
+// podChanged lowers expectations and returns the sets that a Pod's change concerns; an orphan
 // concerns every set that selects it.
 func (c *controller) podChanged(old, cur runtime.Object) []string {
 	keys := controllerruntime.OwnerKeys(c.sets.kind().Kind)(old, cur)
@@ -83,7 +81,7 @@ func (c *controller) syncReplicaSet(ctx context.Context, key string) (time.Durat
 	}
 	selector, err := metav1.LabelSelectorAsSelector(rs.Spec.Selector)
 	if err != nil || selector.Empty() {
-		return 0, nil // validation lets no such set in; one that is there claims nothing
+		return 0, nil // validation refuses such a set; an existing one claims nothing
 	}
 	ready := c.podControl.Expectations.SatisfiedExpectations(key, time.Now())
 	owner := controllerruntime.Owner{Object: rs, Kind: c.sets.kind(), Selector: selector}
@@ -98,7 +96,7 @@ func (c *controller) syncReplicaSet(ctx context.Context, key string) (time.Durat
 	}
 	status, again := Status(in, failure)
 	if c.sets.kind().Kind != "ReplicaSet" {
-		status.TerminatingReplicas = nil // the older kind has no such count
+		status.TerminatingReplicas = nil // ReplicationControllers have no such count
 	}
 	if err := c.writeStatus(ctx, rs, status); err != nil {
 		return 0, errors.Join(failure, err)
@@ -106,7 +104,7 @@ func (c *controller) syncReplicaSet(ctx context.Context, key string) (time.Durat
 	return again, failure
 }
 
-// siblings counts, per node, the active Pods of all sets with the same owner (the revisions of one
+// siblings counts, by node, the active Pods of all sets with the same owner (the revisions of one
 // Deployment).
 func (c *controller) siblings(rs *appsv1.ReplicaSet) map[string]int {
 	out := map[string]int{}

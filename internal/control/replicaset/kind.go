@@ -14,8 +14,8 @@ import (
 	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 )
 
-// controllerKind is a kind that keeps a number of Pods, seen as ReplicaSets: they themselves, or
-// the ReplicationControllers they came from.
+// controllerKind adapts a kind with a number of Pods to ReplicaSets: ReplicaSets themselves, or
+// ReplicationControllers.
 type controllerKind interface {
 	kind() schema.GroupVersionKind
 	get(namespace, name string) (*appsv1.ReplicaSet, error)
@@ -96,8 +96,8 @@ func (r replicationControllers) writeStatus(ctx context.Context, rs *appsv1.Repl
 	return err
 }
 
-// replicaSetOf is the ReplicaSet a ReplicationController would be. Its type says what it is, for
-// the events about it.
+// replicaSetOf converts a ReplicationController to a ReplicaSet. Its TypeMeta names the original
+// kind, for events.
 func replicaSetOf(rc *corev1.ReplicationController) *appsv1.ReplicaSet {
 	rs := &appsv1.ReplicaSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ReplicationController"},

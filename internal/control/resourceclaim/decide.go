@@ -10,10 +10,10 @@ import (
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
-// PodClaimAnnotation says for which of its Pod's entries a claim was made.
+// PodClaimAnnotation names the Pod's entry for which a claim was created.
 const PodClaimAnnotation = "resource.kubernetes.io/pod-claim-name"
 
-// NewClaim is the claim for an entry of a Pod, from its template.
+// NewClaim returns the claim for an entry of a Pod, from its template.
 func NewClaim(p *corev1.Pod, entry string, t *resourceapi.ResourceClaimTemplate) *resourceapi.ResourceClaim {
 	c := &resourceapi.ResourceClaim{Spec: *t.Spec.Spec.DeepCopy(), ObjectMeta: metav1.ObjectMeta{
 		Namespace: p.Namespace, GenerateName: p.Name + "-" + entry + "-", Labels: t.Spec.Labels,
@@ -28,8 +28,8 @@ func NewClaim(p *corev1.Pod, entry string, t *resourceapi.ResourceClaimTemplate)
 	return c
 }
 
-// FindClaim finds, among the claims of the namespace, the one made for an entry of a Pod; nil for
-// none.
+// FindClaim returns, among the claims of the namespace, the one created for an entry of a Pod; nil
+// if there is none.
 func FindClaim(p *corev1.Pod, entry string, all []*resourceapi.ResourceClaim) *resourceapi.ResourceClaim {
 	for _, c := range all {
 		if c.Annotations[PodClaimAnnotation] == entry && c.DeletionTimestamp == nil && metav1.IsControlledBy(c, p) {
@@ -39,21 +39,22 @@ func FindClaim(p *corev1.Pod, entry string, all []*resourceapi.ResourceClaim) *r
 	return nil
 }
 
-// Update is what has to become of a claim. The steps are taken in their order, each on what the one
-// before left.
+// Update is what to do with a claim. The steps are carried out in order.
 type Update struct {
-	Status          bool // write status: ReservedFor, and no allocation when Free
+	Status          bool // write status: ReservedFor, and no allocation with Deallocate
 	ReservedFor     []resourceapi.ResourceClaimConsumerReference
 	Deallocate      bool // the devices are not needed any more
-	RemoveFinalizer bool // take the finalizer off
+	RemoveFinalizer bool // remove the finalizer
 	Delete          bool // its Pod will not use it (again)
 }
 
-// Decide rules over a claim. lives tells whether a Pod of that name and uid still has to run.
+// Decide returns what to do with a claim. lives reports whether a Pod of that name and uid still
+// has to run.
 func Decide(c *resourceapi.ResourceClaim, lives func(name, uid string) bool) Update {
 	var n Update
 	for _, r := range c.Status.ReservedFor {
-		if r.APIGroup != "" || r.Resource != "pods" || lives(r.Name, string(r.UID)) { // others look after their own
+		// other kinds of users maintain their own entries
+		if r.APIGroup != "" || r.Resource != "pods" || lives(r.Name, string(r.UID)) {
 			n.ReservedFor = append(n.ReservedFor, r)
 		}
 	}
@@ -74,7 +75,7 @@ func Decide(c *resourceapi.ResourceClaim, lives func(name, uid string) bool) Upd
 	return n
 }
 
-// NeedsClaims tells whether a Pod still has to run, so that its claims are needed.
+// NeedsClaims reports whether a Pod still has to run, so that its claims are needed.
 func NeedsClaims(p *corev1.Pod) bool {
 	return !pod.IsTerminal(p) && (p.DeletionTimestamp == nil || p.Spec.NodeName != "")
 }

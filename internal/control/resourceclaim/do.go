@@ -23,13 +23,13 @@ import (
 	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 )
 
-// Keys say what has to be looked at.
+// Prefixes of queue keys.
 const (
 	podKey   = "pod:"
 	claimKey = "claim:"
 )
 
-// manager owns status.resourceClaimStatuses, as upstream's controller does.
+// manager is the field manager of status.resourceClaimStatuses, as upstream's.
 const manager = "ResourceClaimController"
 
 type controller struct {
@@ -39,7 +39,7 @@ type controller struct {
 	templates         resourcelisters.ResourceClaimTemplateLister
 }
 
-// New makes the controller.
+// New returns the controller.
 func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	pods, r := d.Informers.Core().V1().Pods(), d.Informers.Resource().V1()
 	c := &controller{d, pods.Lister(), r.ResourceClaims().Lister(), r.ResourceClaimTemplates().Lister()}
@@ -58,7 +58,7 @@ func keysOfPod(old, cur runtime.Object) []string {
 	}
 	var keys []string
 	if was, had := old.(*corev1.Pod); had && is && was.UID != p.UID {
-		keys = keysOfPod(was, nil) // the change hides that a Pod went and another of its name came
+		keys = keysOfPod(was, nil) // the update hides a deletion and a creation with the same name
 	}
 	if p == nil || len(p.Spec.ResourceClaims) == 0 && p.Status.ExtendedResourceClaimStatus == nil {
 		return keys
@@ -78,13 +78,13 @@ func keysOfClaim(old, cur runtime.Object) []string {
 		return []string{claimKey + c.Namespace + "/" + c.Name}
 	}
 	c, _ = old.(*resourceapi.ResourceClaim)
-	if owner := metav1.GetControllerOf(c); owner != nil && owner.Kind == "Pod" { // its Pod gets another
+	if owner := metav1.GetControllerOf(c); owner != nil && owner.Kind == "Pod" { // its Pod gets another one
 		return []string{podKey + c.Namespace + "/" + owner.Name}
 	}
 	return nil
 }
 
-// keysOfTemplate finds the Pods that want claims from a template that came.
+// keysOfTemplate returns the Pods that need claims from an added template.
 func (c *controller) keysOfTemplate(cur runtime.Object) []string {
 	t, ok := cur.(*resourceapi.ResourceClaimTemplate)
 	if !ok {
@@ -113,8 +113,8 @@ func (c *controller) syncHandler(ctx context.Context, key string) (time.Duration
 	return 0, c.syncClaim(ctx, strings.TrimPrefix(key, claimKey))
 }
 
-// syncPod makes the claims that a Pod's templates ask for, and reserves claims for a Pod that came
-// to its node without the scheduler.
+// syncPod creates the claims of a Pod's templates, and reserves claims for a Pod that was bound
+// without the scheduler.
 func (c *controller) syncPod(ctx context.Context, key string) error {
 	ns, name, _ := cache.SplitMetaNamespaceKey(key)
 	p, err := c.pods.Pods(ns).Get(name)
@@ -151,8 +151,8 @@ func (c *controller) syncPod(ctx context.Context, key string) error {
 	return c.reserveForPod(ctx, p)
 }
 
-// ensureClaim gives the name of the claim for an entry: the one the Pod's status names, one that
-// was made before, or a new one.
+// ensureClaim returns the name of the claim for an entry: the one in the Pod's status, one created
+// earlier, or a new one.
 func (c *controller) ensureClaim(ctx context.Context, p *corev1.Pod, e *corev1.PodResourceClaim,
 	known string) (string, error) {
 	if known != "" {
@@ -163,7 +163,7 @@ func (c *controller) ensureClaim(ctx context.Context, p *corev1.Pod, e *corev1.P
 		if !apierrors.IsNotFound(err) {
 			return "", err
 		}
-		// The cache may be behind its making.
+		// The cache may not have it yet.
 		if _, err := c.controllerContext.Client.ResourceV1().ResourceClaims(p.Namespace).Get(ctx, known,
 			metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			return known, err
@@ -176,8 +176,8 @@ func (c *controller) ensureClaim(ctx context.Context, p *corev1.Pod, e *corev1.P
 	if is := FindClaim(p, e.Name, all); is != nil {
 		return is.Name, nil
 	}
-	// A claim that was just made may not be in the cache yet, nor its name in the Pod: ask before
-	// making a second one.
+	// A claim that was just created may neither be in the cache nor in the Pod's status: list
+	// before creating a second one.
 	fresh, err := c.controllerContext.Client.ResourceV1().ResourceClaims(p.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return "", err
@@ -199,7 +199,7 @@ func (c *controller) ensureClaim(ctx context.Context, p *corev1.Pod, e *corev1.P
 	return created.Name, nil
 }
 
-// updatePodStatus writes which claims the Pod has.
+// updatePodStatus writes the Pod's claims.
 func (c *controller) updatePodStatus(ctx context.Context, p *corev1.Pod, names map[string]string) error {
 	status := corev1apply.PodStatus()
 	for i := range p.Spec.ResourceClaims {
@@ -214,7 +214,7 @@ func (c *controller) updatePodStatus(ctx context.Context, p *corev1.Pod, names m
 	return controllerruntime.IgnoreNotFound(err)
 }
 
-// reserveForPod adds a Pod that has its node to the users of claims that are allocated.
+// reserveForPod adds a bound Pod to the users of its allocated claims.
 func (c *controller) reserveForPod(ctx context.Context, p *corev1.Pod) error {
 	if p.Spec.NodeName == "" {
 		return nil
@@ -243,8 +243,7 @@ func (c *controller) reserveForPod(ctx context.Context, p *corev1.Pod) error {
 	return nil
 }
 
-// syncClaim takes users off that are gone, and devices and the claim itself back when nobody needs
-// them.
+// syncClaim removes users that are gone, and deallocates and deletes the claim if it has none.
 func (c *controller) syncClaim(ctx context.Context, key string) error {
 	ns, name, _ := cache.SplitMetaNamespaceKey(key)
 	is, err := c.claims.ResourceClaims(ns).Get(name)
@@ -285,8 +284,8 @@ func (c *controller) syncClaim(ctx context.Context, key string) error {
 	return nil
 }
 
-// podNeedsClaim asks the API about a Pod that the cache does not show: taking devices from a Pod
-// that runs must not happen.
+// podNeedsClaim reads a Pod that the cache lacks from the API: a running Pod must not lose its
+// devices.
 func (c *controller) podNeedsClaim(ctx context.Context, ns, name, uid string) (bool, error) {
 	p, err := c.pods.Pods(ns).Get(name)
 	if err == nil && string(p.UID) == uid {

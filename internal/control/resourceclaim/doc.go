@@ -1,7 +1,7 @@
-// Package resourceclaim makes the ResourceClaims that Pods get from templates, keeps who uses a
-// claim true, and takes devices and claims back when nobody does.
+// Package resourceclaim creates the ResourceClaims that Pods get from templates, maintains their
+// users, and deallocates and deletes unused ones.
 //
-// A Pod from a template waits for its claims before it is judged. In: Pods, templates, claims. Out:
-// claims, Pods' resourceClaimStatuses, claims' reservedFor and allocation. decide.go rules, do.go
+// A Pod with templates is not scheduled before its claims exist. In: Pods, templates, claims. Out:
+// claims, Pods' resourceClaimStatuses, claims' reservedFor and allocation. decide.go decides, do.go
 // reads and writes. KEP-4381.
 package resourceclaim

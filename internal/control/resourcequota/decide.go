@@ -16,16 +16,15 @@ import (
 	ownquota "github.com/gantry-project/gantry/internal/quota"
 )
 
-// In is what the controller looks at: a quota, the stored objects by kind, and the time.
+// In is the input of Count: a quota, the stored objects by kind, and the time.
 type In struct {
 	Quota *corev1.ResourceQuota
 	List  func(schema.GroupResource) generic.ListFuncByNamespace
 	Now   time.Time
 }
 
-// Count is the quota's status: its limits, and what the objects of its namespace use of them. An
-// error says what could not be counted; the rest stands, and what could not be counted keeps its
-// last number.
+// Count returns the quota's status: its limits, and the usage in its namespace. The error joins
+// what could not be counted, which keeps its last number; the rest is valid.
 func Count(in In) (corev1.ResourceQuotaStatus, error) {
 	q := in.Quota
 	hard := quota.Add(corev1.ResourceList{}, q.Spec.Hard)
@@ -35,7 +34,7 @@ func Count(in In) (corev1.ResourceQuotaStatus, error) {
 	return corev1.ResourceQuotaStatus{Hard: hard, Used: quota.Mask(used, quota.ResourceNames(hard))}, err
 }
 
-// registry holds the evaluators of the kinds the quota names.
+// registry returns the evaluators of the kinds that the quota names.
 func (in In) registry() quota.Registry {
 	evaluators := ownquota.Evaluators(in.List, func() time.Time { return in.Now })
 	for _, gr := range Kinds(in.Quota) {
@@ -47,8 +46,8 @@ func (in In) registry() quota.Registry {
 	return generic.NewRegistry(evaluators)
 }
 
-// Kinds are the resources whose number a quota limits: all that it names as count/..., and those
-// with a short name of old.
+// Kinds returns the resources whose number a quota limits: those named as count/..., and those with
+// an old short name.
 func Kinds(q *corev1.ResourceQuota) []schema.GroupResource {
 	var out []schema.GroupResource
 	for name := range q.Spec.Hard {
@@ -69,8 +68,8 @@ func legacyResources() []corev1.ResourceName {
 		corev1.ResourceReplicationControllers, corev1.ResourceSecrets}
 }
 
-// Uncounted tells whether a quota's limits are not those that are enforced yet: such a quota is
-// counted before the others.
+// Uncounted reports whether a quota's spec limits are not those in its status yet: such a quota has
+// priority.
 func Uncounted(q *corev1.ResourceQuota) bool {
 	if !apiequality.Semantic.DeepEqual(q.Spec.Hard, q.Status.Hard) {
 		return true
@@ -83,8 +82,7 @@ func Uncounted(q *corev1.ResourceQuota) bool {
 	return false
 }
 
-// Changed tells whether an object may use other amounts than before. Creation is counted by
-// admission.
+// Changed reports whether an object may use other amounts than before. Admission counts creations.
 func Changed(e quota.Evaluator, old, cur runtime.Object) bool {
 	before, err := e.Usage(old)
 	if err != nil {
@@ -96,17 +94,17 @@ func Changed(e quota.Evaluator, old, cur runtime.Object) bool {
 	}
 	was, isPod := old.(*corev1.Pod)
 	is, _ := cur.(*corev1.Pod)
-	// The scopes Terminating and NotTerminating look at the deadline.
+	// The scopes Terminating and NotTerminating depend on the deadline.
 	return isPod && is != nil && (was.Spec.ActiveDeadlineSeconds == nil) != (is.Spec.ActiveDeadlineSeconds == nil)
 }
 
-// IsLower tells whether less of anything is used than was written.
+// IsLower reports whether less of anything was counted than is written.
 func IsLower(written, counted corev1.ResourceQuotaStatus) bool {
 	less, _ := quota.LessThanOrEqual(written.Used, counted.Used)
 	return !less
 }
 
-// Equal tells whether writing the status would change nothing.
+// Equal reports whether writing the status would change nothing.
 func Equal(a, b corev1.ResourceQuotaStatus) bool {
 	return a.Hard != nil && b.Hard != nil && a.Used != nil && quota.Equals(a.Hard, b.Hard) && quota.Equals(a.Used,
 		b.Used)

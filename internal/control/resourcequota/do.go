@@ -1,8 +1,8 @@
-// Package resourcequota counts anew what a ResourceQuota's namespace uses and writes it, with the
-// limits that are from then on enforced.
+// Package resourcequota recounts the usage of a ResourceQuota's namespace and writes it, with the
+// limits that are enforced from then on.
 //
-// Admission adds, this controller counts. In: quotas; Pods, claims and Services; any other kind a
-// quota limits the number of. Out: quota status. A quota not counted yet goes before the others.
+// Admission adds usage, this controller recounts it. In: quotas; Pods, claims and Services; any
+// other kind whose number a quota limits. Out: quota status. New and changed quotas have priority.
 package resourcequota
 
 import (
@@ -29,12 +29,11 @@ import (
 	ownquota "github.com/gantry-project/gantry/internal/quota"
 )
 
-// resync is after how long a quota is counted anew though nothing seems to have changed (upstream's
-// five minutes).
+// resync is how often an unchanged quota is recounted, as upstream.
 const resync = 5 * time.Minute
 
-// recalculationDelay is after how long a quota whose limits changed is counted once more: what was
-// created before the API server's own cache knew the new limits was not counted by admission.
+// recalculationDelay is when a quota with changed limits is counted once more: admission did not
+// count objects created before the API server's cache had the new limits.
 const recalculationDelay = time.Second
 
 type controller struct {
@@ -45,12 +44,12 @@ type controller struct {
 	priorityQueue, resyncQueue *controllerruntime.Queue
 
 	mu sync.Mutex
-	// only metadata; begun when the first quota names the kind
+	// metadata only; started when the first quota names the kind
 	kinds  map[schema.GroupResource]cache.SharedIndexInformer
 	stopCh <-chan struct{}
 }
 
-// runner runs the queue of uncounted quotas beside that of all.
+// runner runs the queue of uncounted quotas beside the main queue.
 type runner struct{ *controller }
 
 // Run runs both until ctx ends.
@@ -60,7 +59,7 @@ func (r runner) Run(ctx context.Context) {
 	r.priorityQueue.Run(ctx)
 }
 
-// New makes the controller.
+// New returns the controller.
 func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	core := d.Informers.Core().V1()
 	c := &controller{
@@ -91,8 +90,8 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	return runner{c}
 }
 
-// quotaChanged takes new limits; what changes in the status is this controller's and admission's
-// own doing.
+// quotaChanged returns a quota with changed limits; changes of the status are this controller's and
+// admission's own.
 func (c *controller) quotaChanged(old, cur runtime.Object) []string {
 	q, ok := cur.(*corev1.ResourceQuota)
 	if !ok {
@@ -112,8 +111,8 @@ func (c *controller) quotaChanged(old, cur runtime.Object) []string {
 	return nil
 }
 
-// enqueueOverlapping asks for the quotas beside one that is gone: quotas may limit the number of
-// quotas.
+// enqueueOverlapping syncs the other quotas of a deleted one's namespace: quotas may limit the
+// number of quotas.
 func (c *controller) enqueueOverlapping(deleted *corev1.ResourceQuota) {
 	for _, key := range c.inNamespaceOf(deleted) {
 		c.resyncQueue.Add(key)
@@ -141,7 +140,8 @@ func (c *controller) syncResourceQuotaFromKey(ctx context.Context, key string) (
 	}
 	changed := Uncounted(q)
 	status, failure := Count(In{Quota: q, List: c.list, Now: time.Now()})
-	if IsLower(q.Status, status) { // a cache that has not heard yet of what admission counted would let too much in
+	// the cache may lack objects that admission counted, and a lower number would admit too much
+	if IsLower(q.Status, status) {
 		status, failure = Count(In{Quota: q, List: c.listLive(ctx), Now: time.Now()})
 	}
 	if !Equal(q.Status, status) {
@@ -161,8 +161,8 @@ func (c *controller) syncResourceQuotaFromKey(ctx context.Context, key string) (
 	return resync, nil
 }
 
-// listLive gives the objects of a kind as they are stored now; kinds of which only the number
-// counts come from the cache.
+// listLive lists the objects of a kind from the API; kinds that only count by number come from the
+// cache.
 func (c *controller) listLive(ctx context.Context) func(schema.GroupResource) generic.ListFuncByNamespace {
 	core := c.controllerContext.Client.CoreV1()
 	return func(gr schema.GroupResource) generic.ListFuncByNamespace {
@@ -189,7 +189,7 @@ func (c *controller) listLive(ctx context.Context) func(schema.GroupResource) ge
 	}
 }
 
-// list gives the objects of a kind from the cache.
+// list lists the objects of a kind from the cache.
 func (c *controller) list(gr schema.GroupResource) generic.ListFuncByNamespace {
 	return func(namespace string) ([]runtime.Object, error) {
 		informer, ok := c.typed[gr]
@@ -213,14 +213,14 @@ func (c *controller) list(gr schema.GroupResource) generic.ListFuncByNamespace {
 	}
 }
 
-// kind returns the cache of a kind's metadata, begun at the first question and kept.
+// kind returns the metadata cache of a kind, started at the first call.
 func (c *controller) kind(gr schema.GroupResource) (cache.SharedIndexInformer, error) {
 	c.mu.Lock()
 	informer, ok := c.kinds[gr]
 	if !ok {
 		gvr, err := c.mapper.ResourceFor(gr.WithVersion(""))
 		if err != nil {
-			c.mapper.Reset() // the kind may come later
+			c.mapper.Reset() // the kind may be added later
 			c.mu.Unlock()
 			return nil, fmt.Errorf("no such resource %s: %w", gr, err)
 		}

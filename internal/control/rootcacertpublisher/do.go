@@ -1,8 +1,8 @@
-// Package rootcacertpublisher publishes the certificate authority of the API server to every
-// namespace, as ConfigMap kube-root-ca.crt.
+// Package rootcacertpublisher publishes the CA of the API server to every namespace, as ConfigMap
+// kube-root-ca.crt.
 //
-// The projected token volume of every Pod reads it. In: namespaces, ConfigMaps, the authority. Out:
-// the ConfigMap, repaired.
+// The projected token volume of every Pod uses it. In: namespaces, ConfigMaps, the CA. Out: the
+// ConfigMap, repaired.
 package rootcacertpublisher
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 )
 
-// ConfigMapName of the published ConfigMap, and the key in it.
+// ConfigMapName is the name of the published ConfigMap, and the key in it.
 const (
 	ConfigMapName = "kube-root-ca.crt"
 	configMapKey  = "ca.crt"
@@ -36,7 +36,7 @@ type controller struct {
 	maps              corelisters.ConfigMapLister
 }
 
-// New makes the controller.
+// New returns the controller.
 func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	core := d.Informers.Core().V1()
 	c := &controller{d, core.Namespaces().Lister(), core.ConfigMaps().Lister()}

@@ -1,7 +1,6 @@
-// Package serviceaccount keeps a ServiceAccount named default in every namespace.
+// Package serviceaccount maintains the ServiceAccount default in every namespace.
 //
-// A Pod that names no account runs under this one. In: namespaces and accounts. Out: the missing
-// account.
+// A Pod without serviceAccountName uses it. In: namespaces and accounts. Out: the missing account.
 package serviceaccount
 
 import (
@@ -25,7 +24,7 @@ type controller struct {
 	accounts          corelisters.ServiceAccountLister
 }
 
-// New makes the controller.
+// New returns the controller.
 func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	core := d.Informers.Core().V1()
 	c := &controller{d, core.Namespaces().Lister(), core.ServiceAccounts().Lister()}

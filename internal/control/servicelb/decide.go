@@ -11,25 +11,24 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 )
 
-// toBeDeleted is the cluster autoscaler's taint on nodes that will go.
+// toBeDeleted is the cluster autoscaler's taint on nodes about to be removed.
 const toBeDeleted = "ToBeDeletedByClusterAutoscaler"
 
-// Input is what addresses are granted from.
+// Input is the cluster state from which addresses are assigned.
 type Input struct {
 	Services []*corev1.Service
 	Nodes    []*corev1.Node
-	Slices   []*discoveryv1.EndpointSlice // of the Service asked about, and of the API server's own Service
-	Pods     []*corev1.Pod                // those that have ports of their node
+	Slices   []*discoveryv1.EndpointSlice // of the Service, and of the API server's own Service
+	Pods     []*corev1.Pod                // those with host ports
 }
 
-// HandlesService tells whether a Service is for this controller: a load balancer that no other
-// controller is named for.
+// HandlesService reports whether this controller handles a Service: of type LoadBalancer without
+// loadBalancerClass.
 func HandlesService(s *corev1.Service) bool {
 	return s.Spec.Type == corev1.ServiceTypeLoadBalancer && s.Spec.LoadBalancerClass == nil
 }
 
-// Ingress says which addresses a Service gets, sorted; why tells, when there is none, what keeps it
-// from one.
+// Ingress returns a Service's addresses, sorted; if there is none, why says so.
 func Ingress(s *corev1.Service, w Input) (ingress []corev1.LoadBalancerIngress, why string) {
 	if other := w.portOwner(s); other != nil {
 		return nil, fmt.Sprintf("%s is what Service %s/%s has, which is older, and all load balancers share the "+
@@ -71,7 +70,7 @@ func Ingress(s *corev1.Service, w Input) (ingress []corev1.LoadBalancerIngress, 
 	return ingress, ""
 }
 
-// portOwner is the older load balancer that has one of the ports.
+// portOwner returns the older load balancer that uses one of the ports; nil if there is none.
 func (w Input) portOwner(s *corev1.Service) *corev1.Service {
 	var first *corev1.Service
 	for _, o := range w.Services {
@@ -85,13 +84,13 @@ func (w Input) portOwner(s *corev1.Service) *corev1.Service {
 	return first
 }
 
-// older is below zero when b is older than a, zero for the same.
+// older compares creation: negative if b is older, 0 for the same Service.
 func older(a, b *corev1.Service) int {
 	return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time),
 		strings.Compare(b.Namespace+"/"+b.Name, a.Namespace+"/"+a.Name))
 }
 
-// shared is a port that both have, as text.
+// shared returns a port that both use, as text.
 func shared(a, b *corev1.Service) string {
 	for _, p := range a.Spec.Ports {
 		for _, q := range b.Spec.Ports {
@@ -103,10 +102,9 @@ func shared(a, b *corev1.Service) string {
 	return ""
 }
 
-// usable are the nodes that may take the Service's traffic: those that upstream's service
-// controller uses, and with policy Local only those that have a ready endpoint, as nobody asks
-// health checks here. While no node is ready all count, so that addresses do not flap with one
-// node.
+// usable returns the nodes for the Service's traffic: those that upstream's service controller
+// uses, and with policy Local only nodes with a ready endpoint, as nobody checks health check node
+// ports here. If no node is ready all count, so that addresses do not flap with one node.
 func (w Input) usable(s *corev1.Service) []*corev1.Node {
 	var all, ready []*corev1.Node
 	for _, n := range w.Nodes {
@@ -128,7 +126,7 @@ func (w Input) usable(s *corev1.Service) []*corev1.Node {
 	return all
 }
 
-// NodeEligible tells whether a node may have load balancers' addresses at all.
+// NodeEligible reports whether a node may get load balancers' traffic at all.
 func NodeEligible(n *corev1.Node) bool {
 	_, excluded := n.Labels[corev1.LabelNodeExcludeBalancers]
 	return !excluded && n.DeletionTimestamp == nil && !slices.ContainsFunc(n.Spec.Taints,
@@ -141,7 +139,7 @@ func isReady(n *corev1.Node) bool {
 	})
 }
 
-// hasLocalEndpoint tells whether a node has an endpoint of the Service that takes traffic.
+// hasLocalEndpoint reports whether a node has an endpoint of the Service that gets traffic.
 func (w Input) hasLocalEndpoint(s *corev1.Service, node string) bool {
 	for _, slice := range w.Slices {
 		if slice.Namespace != s.Namespace || slice.Labels[discoveryv1.LabelServiceName] != s.Name {
@@ -156,8 +154,8 @@ func (w Input) hasLocalEndpoint(s *corev1.Service, node string) bool {
 	return false
 }
 
-// portConflict says who has one of the Service's ports at the node already; that one must not be
-// cut off.
+// portConflict returns what uses one of the Service's ports on the node already and must not be cut
+// off; empty if nothing does.
 func (w Input) portConflict(s *corev1.Service, n *corev1.Node) string {
 	for _, p := range s.Spec.Ports {
 		if p.Protocol == corev1.ProtocolTCP && p.Port == n.Status.DaemonEndpoints.KubeletEndpoint.Port {
@@ -196,7 +194,7 @@ func (w Input) apiServer(n *corev1.Node, port int32) bool {
 
 const sharedIPDefault = corev1.NamespaceDefault
 
-// HasPort tells whether a living Pod has a port of its node; with port 0 whether it has any.
+// HasPort reports whether a running Pod has a host port; with port 0 whether it has any.
 func HasPort(p *corev1.Pod, port int32, protocol corev1.Protocol) bool {
 	if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
 		return false
@@ -211,8 +209,8 @@ func HasPort(p *corev1.Pod, port int32, protocol corev1.Protocol) bool {
 	return false
 }
 
-// addresses are a node's for the outside: external ones, else internal ones, of the families in
-// their order; no families mean all. Loopback and link-local addresses reach nobody else.
+// addresses returns a node's external addresses, else its internal ones, of the given IP families
+// in their order; no families mean all. Loopback and link-local addresses are left out.
 func addresses(n *corev1.Node, families []corev1.IPFamily) []netip.Addr {
 	for _, kind := range []corev1.NodeAddressType{corev1.NodeExternalIP, corev1.NodeInternalIP} {
 		var all []netip.Addr

@@ -1,10 +1,10 @@
-// Package servicelb grants Services of type LoadBalancer the addresses of the nodes, where no cloud
-// has load balancers to give.
+// Package servicelb assigns nodes' addresses to Services of type LoadBalancer, where there is no
+// cloud provider.
 //
-// The way in from outside. The proxy on each node leads what comes to one of the addresses and the
-// Service's port. Of Services that want the same port the oldest has it, as all share the nodes'
-// addresses. loadBalancerClass leaves a Service to others. In: Services, nodes, EndpointSlices,
-// Pods with host ports. Out: status.loadBalancer, events with upstream's reasons.
+// The proxy on each node handles traffic to such an address and the Service's port. If Services
+// want the same port the oldest gets it, as all share the nodes' addresses. A Service with
+// loadBalancerClass is left to others. In: Services, nodes, EndpointSlices, Pods with host ports.
+// Out: status.loadBalancer, events with upstream's reasons.
 package servicelb
 
 import (
@@ -35,7 +35,7 @@ type controller struct {
 	slices            discoverylisters.EndpointSliceLister
 }
 
-// New makes the controller.
+// New returns the controller.
 func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	core, slices := d.Informers.Core().V1(), d.Informers.Discovery().V1().EndpointSlices()
 	c := &controller{d, core.Services().Lister(), core.Nodes().Lister(), core.Pods().Lister(), slices.Lister()}
@@ -47,7 +47,7 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	return q
 }
 
-// allServices are the keys of the Services that are ours.
+// allServices returns the keys of the Services that this controller handles.
 func (c *controller) allServices() []string {
 	list, err := c.services.List(labels.Everything())
 	if err != nil {
@@ -62,7 +62,7 @@ func (c *controller) allServices() []string {
 	return out
 }
 
-// serviceChanged wakes a load balancer, and with it those that wait for its ports.
+// serviceChanged returns a load balancer, and those that wait for its ports.
 func (c *controller) serviceChanged(old, cur runtime.Object) []string {
 	was, _ := old.(*corev1.Service)
 	is, _ := cur.(*corev1.Service)
@@ -83,7 +83,7 @@ func (c *controller) serviceChanged(old, cur runtime.Object) []string {
 	return keys
 }
 
-// relevantFields are what of a node decides.
+// relevantFields returns the fields of a node that matter.
 func relevantFields(o runtime.Object) any {
 	n, ok := o.(*corev1.Node)
 	if !ok {
@@ -99,7 +99,7 @@ func (c *controller) nodeChanged(old, cur runtime.Object) []string {
 	return c.allServices()
 }
 
-// podChanged looks at Pods with ports of their nodes alone, as they come and go.
+// podChanged returns Services only for Pods with host ports that are added or deleted.
 func (c *controller) podChanged(old, cur runtime.Object) []string {
 	was, is := nodePortsOf(old), nodePortsOf(cur)
 	if was == is {
@@ -108,7 +108,7 @@ func (c *controller) podChanged(old, cur runtime.Object) []string {
 	return c.allServices()
 }
 
-// nodePortsOf is the node on which a Pod has ports, empty when it has none.
+// nodePortsOf returns the node on which a Pod has host ports, empty if it has none.
 func nodePortsOf(o runtime.Object) string {
 	if p, ok := o.(*corev1.Pod); ok && HasPort(p, 0, "") {
 		return p.Spec.NodeName
@@ -175,8 +175,8 @@ func (c *controller) syncService(ctx context.Context, key string) (time.Duration
 	return 0, nil
 }
 
-// clearStatus takes the addresses of nodes from a Service that is no longer a load balancer;
-// addresses that others gave are theirs to take.
+// clearStatus removes nodes' addresses from a Service that is no longer a load balancer; addresses
+// set by others stay.
 func (c *controller) clearStatus(ctx context.Context, s *corev1.Service) error {
 	if s.Spec.Type == corev1.ServiceTypeLoadBalancer || len(s.Status.LoadBalancer.Ingress) == 0 {
 		return nil

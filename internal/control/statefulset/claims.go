@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// updatePod puts a Pod's labels, missing claims and the owners of its claims right.
+// updatePod repairs a Pod's labels, missing claims and the owners of its claims.
 func (c *controller) updatePod(ctx context.Context, set *appsv1.StatefulSet, p *corev1.Pod) error {
 	if p.Status.Phase == corev1.PodPending && p.DeletionTimestamp == nil {
 		if err := c.createClaims(ctx, set, Ordinal(set, p), p.Name); err != nil {
@@ -33,8 +33,8 @@ func (c *controller) updatePod(ctx context.Context, set *appsv1.StatefulSet, p *
 	return nil
 }
 
-// createClaims creates the claims of an ordinal that are not there. One that is being deleted holds
-// the Pod back.
+// createClaims creates missing claims of an ordinal. A claim that is being deleted is an error that
+// delays the Pod.
 func (c *controller) createClaims(ctx context.Context, set *appsv1.StatefulSet, ordinal int, pod string) error {
 	for _, claim := range Claims(set, ordinal) {
 		have, err := c.claims.PersistentVolumeClaims(claim.Namespace).Get(claim.Name)
@@ -62,7 +62,7 @@ func (c *controller) createClaims(ctx context.Context, set *appsv1.StatefulSet, 
 	return nil
 }
 
-// updateClaimOwners gives the claims of a Pod the owners that the retention policy says.
+// updateClaimOwners sets the claims' owner references by the retention policy.
 func (c *controller) updateClaimOwners(ctx context.Context, set *appsv1.StatefulSet, p *corev1.Pod, leaves bool) error {
 	for _, want := range Claims(set, Ordinal(set, p)) {
 		claim, err := c.claims.PersistentVolumeClaims(want.Namespace).Get(want.Name)

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// In is what the controller looks at: a set, the Pods it controls, and the names of two revisions
-// of its template: the one its Pods come from and the one they go to.
+// In is the input of Next: a set, the Pods it controls, and the current and the update revision of
+// its template.
 type In struct {
 	Set             *appsv1.StatefulSet
 	Pods            []*corev1.Pod
@@ -26,18 +26,18 @@ type Replica struct {
 	Revision string
 }
 
-// Plan is what is to be done now. Without a change the controller waits.
+// Plan is the outcome of Next. If it changes nothing the controller waits.
 type Plan struct {
 	Create         []Replica
-	Recreate       []*corev1.Pod // ended; deleted so that the name becomes free
-	UpdateIdentity []*corev1.Pod // identity, storage or claims are to be put right
-	ReleaseClaims  []*corev1.Pod // too many: deleted for good, with what the retention policy says of their claims
-	Replace        []*corev1.Pod // of another revision: deleted, to come back in the new one
+	Recreate       []*corev1.Pod // terminated; deleted so that the name becomes free
+	UpdateIdentity []*corev1.Pod // identity, storage or claims need repair
+	ReleaseClaims  []*corev1.Pod // surplus: deleted for good, claims by the retention policy
+	Replace        []*corev1.Pod // of another revision: deleted and recreated in the new one
 }
 
-// Next plans one step (upstream's order): the lowest ordinal that is missing or not well comes
-// first, then the highest that is too much goes, then the highest of another revision is replaced.
-// The policy Parallel does not wait between Pods.
+// Next plans one step in upstream's order: first the lowest ordinal that is missing or unhealthy,
+// then the highest surplus one is deleted, then the highest of another revision replaced. Parallel
+// does not wait between Pods.
 func Next(in In) Plan {
 	var plan Plan
 	if in.Set.DeletionTimestamp != nil {
@@ -58,8 +58,8 @@ func Next(in In) Plan {
 	return plan
 }
 
-// slotsByOrdinal puts the Pods into the set's slots; those outside of its range come back apart,
-// the highest ordinal first.
+// slotsByOrdinal sorts the Pods into the set's slots; those outside of its range are returned
+// separately, the highest ordinal first.
 func (in In) slotsByOrdinal() (slots, extra []*corev1.Pod) {
 	start := Start(in.Set)
 	slots = make([]*corev1.Pod, replicas(in.Set))
@@ -104,8 +104,8 @@ func (in In) createMissing(plan *Plan, slots []*corev1.Pod, ordered bool) (wait 
 	return wait
 }
 
-// revisionFor says which template a new Pod gets: below the partition, and while an update without
-// a partition runs below it, the current one.
+// revisionFor returns the revision of a new Pod: below the partition, and during an update without
+// partition below the updated ones, the current one.
 func (in In) revisionFor(ordinal int) string {
 	s := in.Set.Spec.UpdateStrategy
 	if s.Type == appsv1.RollingUpdateStatefulSetStrategyType {
@@ -120,8 +120,8 @@ func (in In) revisionFor(ordinal int) string {
 	return in.Update
 }
 
-// scaleDown takes the highest ordinal away. A set in order waits until all others are well, unless
-// the Pod that is not well is the very one to go.
+// scaleDown deletes the highest ordinal. An ordered set waits until all others are healthy, unless
+// the unhealthy Pod is the one to delete.
 func (in In) scaleDown(plan *Plan, slots, extra []*corev1.Pod, ordered bool) (wait bool) {
 	first := in.firstUnhealthy(slots, extra)
 	for _, p := range extra {
@@ -142,7 +142,7 @@ func (in In) scaleDown(plan *Plan, slots, extra []*corev1.Pod, ordered bool) (wa
 	return false
 }
 
-// firstUnhealthy is the lowest ordinal that is not running and ready.
+// firstUnhealthy returns the lowest ordinal that is not running and ready.
 func (in In) firstUnhealthy(slots, extra []*corev1.Pod) *corev1.Pod {
 	var first *corev1.Pod
 	for _, group := range [][]*corev1.Pod{slots, extra} {
@@ -204,7 +204,7 @@ func (in In) rollingUpdate(slots []*corev1.Pod) []*corev1.Pod {
 	return out
 }
 
-// Status counts the Pods, and says in how long a ready one becomes available.
+// Status returns the set's status, and the time until a ready Pod becomes available.
 func Status(in In, collisions int32) (appsv1.StatefulSetStatus, time.Duration) {
 	s := *in.Set.Status.DeepCopy()
 	s.ObservedGeneration, s.CurrentRevision, s.UpdateRevision, s.CollisionCount = in.Set.Generation, in.Current,
@@ -245,7 +245,7 @@ func replicas(s *appsv1.StatefulSet) int32 {
 	return *s.Spec.Replicas
 }
 
-// Start is the first ordinal.
+// Start returns the first ordinal.
 func Start(s *appsv1.StatefulSet) int {
 	if s.Spec.Ordinals == nil {
 		return 0
@@ -253,7 +253,7 @@ func Start(s *appsv1.StatefulSet) int {
 	return int(s.Spec.Ordinals.Start)
 }
 
-// Ordinal is the number at the end of the Pod's name; -1 when the name is not of the set.
+// Ordinal returns the number at the end of the Pod's name; -1 if the name is not the set's.
 func Ordinal(s *appsv1.StatefulSet, p *corev1.Pod) int {
 	n, ok := strings.CutPrefix(p.Name, s.Name+"-")
 	if !ok {
@@ -266,7 +266,7 @@ func Ordinal(s *appsv1.StatefulSet, p *corev1.Pod) int {
 	return i
 }
 
-// Revision is the name of the revision a Pod was made from.
+// Revision returns the name of the revision that a Pod was created from.
 func Revision(p *corev1.Pod) string { return p.Labels[appsv1.StatefulSetRevisionLabel] }
 
 func isTerminated(p *corev1.Pod) bool {
@@ -297,7 +297,7 @@ func (in In) untilAvailable(p *corev1.Pod) time.Duration {
 	}
 	wait := time.Duration(in.Set.Spec.MinReadySeconds) * time.Second
 	if c.LastTransitionTime.IsZero() {
-		return wait // as upstream: while nobody tells since when it is ready it is not available
+		return wait // as upstream: without transition time it is not available
 	}
 	return wait - in.Now.Sub(c.LastTransitionTime.Time)
 }

@@ -241,8 +241,8 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// A Ready condition without lastTransitionTime says nothing of how long: with minReadySeconds the
-// Pod is not available, as upstream has it.
+// A Ready condition without lastTransitionTime does not show since when: with minReadySeconds the
+// Pod is not available, as upstream.
 func TestAPodThatDoesNotTellSinceWhenItIsReadyIsNotAvailable(t *testing.T) {
 	for _, seconds := range []int32{0, 10} {
 		in := In{Set: set(1), Now: t0}

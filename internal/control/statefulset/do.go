@@ -1,9 +1,9 @@
-// Package statefulset keeps Pods with names of their own: db-0, db-1, …, each with its claims,
-// started, stopped and replaced in order.
+// Package statefulset runs Pods with stable names: db-0, db-1, …, each with its claims, started,
+// stopped and replaced in order.
 //
 // In: StatefulSets, their Pods, claims and revisions. Out: Pods and claims by ordinal,
-// ControllerRevisions, status. Never two Pods of one name: an ordinal comes back only when the API
-// object of its last Pod is gone.
+// ControllerRevisions, status. There are never two Pods of one name: an ordinal is recreated only
+// when the API object of its last Pod is gone.
 package statefulset
 
 import (
@@ -41,7 +41,7 @@ type controller struct {
 	expectations      *controllerruntime.Expectations
 }
 
-// New makes the controller.
+// New returns the controller.
 func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	apps, core := d.Informers.Apps().V1(), d.Informers.Core().V1()
 	c := &controller{
@@ -126,8 +126,7 @@ func (c *controller) syncStatefulSet(ctx context.Context, key string) (time.Dura
 	return again, errors.Join(err, c.truncateHistory(ctx, in, have))
 }
 
-// claimPods claims what bears a name of the set; another Pod that its selector matches is left
-// alone.
+// claimPods claims Pods with names of the set; others that its selector matches are left alone.
 func (c *controller) claimPods(ctx context.Context, o controllerruntime.Owner,
 	set *appsv1.StatefulSet) ([]*corev1.Pod, error) {
 	patch := func(ctx context.Context, namespace, name string, body []byte) error {
@@ -216,7 +215,7 @@ func (c *controller) delete(ctx context.Context, set *appsv1.StatefulSet, p *cor
 	return err
 }
 
-// truncateHistory deletes revisions beyond the limit that no Pod and no status names.
+// truncateHistory deletes revisions beyond the limit that no Pod and no status uses.
 func (c *controller) truncateHistory(ctx context.Context, in In, have []*appsv1.ControllerRevision) error {
 	inUse := map[string]bool{in.Current: true, in.Update: true}
 	for _, p := range in.Pods {

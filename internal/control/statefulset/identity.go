@@ -14,8 +14,7 @@ import (
 	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 )
 
-// Pod makes the Pod of an ordinal from a revision's template: its own name, host name, labels and
-// claims.
+// Pod returns the Pod of an ordinal from a revision's template: name, host name, labels and claims.
 func Pod(set *appsv1.StatefulSet, template *corev1.PodTemplateSpec, s Replica) *corev1.Pod {
 	p := controllerruntime.NewPodFromTemplate(template, controllerruntime.Owner{Object: set, Kind: kind})
 	p.GenerateName = ""
@@ -38,7 +37,7 @@ func updateIdentity(set *appsv1.StatefulSet, p *corev1.Pod, ordinal int) {
 	p.Labels[appsv1.PodIndexLabel] = strconv.Itoa(ordinal)
 }
 
-// updateStorage puts the claims in place of volumes of the same name.
+// updateStorage replaces volumes of the same names by the claims.
 func updateStorage(set *appsv1.StatefulSet, p *corev1.Pod, ordinal int) {
 	claims := map[string]bool{}
 	var volumes []corev1.Volume
@@ -61,7 +60,7 @@ func claimName(set *appsv1.StatefulSet, template string, ordinal int) string {
 	return fmt.Sprintf("%s-%s-%d", template, set.Name, ordinal)
 }
 
-// Claims are the claims of an ordinal as they are created.
+// Claims returns the claims of an ordinal to create.
 func Claims(set *appsv1.StatefulSet, ordinal int) []*corev1.PersistentVolumeClaim {
 	var out []*corev1.PersistentVolumeClaim
 	for i := range set.Spec.VolumeClaimTemplates {
@@ -81,15 +80,15 @@ func Claims(set *appsv1.StatefulSet, ordinal int) []*corev1.PersistentVolumeClai
 	return out
 }
 
-// IdentityMatches tells whether a Pod still carries its name and number.
+// IdentityMatches reports whether a Pod has its name and labels.
 func IdentityMatches(set *appsv1.StatefulSet, p *corev1.Pod) bool {
 	return p.Labels[appsv1.StatefulSetPodNameLabel] == p.Name &&
 		p.Labels[appsv1.PodIndexLabel] == strconv.Itoa(Ordinal(set, p))
 }
 
-// ClaimOwnerRefs are the owner references a claim is to have under the retention policy (KEP-1847):
-// the set's where deleting the set deletes it, the Pod's where scaling down deletes it and the Pod
-// leaves. ClaimOwnerRefs of other kinds stay; changed tells whether the claim is to be written.
+// ClaimOwnerRefs returns the owner references of a claim by the retention policy (KEP-1847): the
+// set, if deleting the set deletes it; the Pod, if scaling down deletes it and the Pod leaves.
+// References to other kinds stay. changed: the claim must be written.
 func ClaimOwnerRefs(set *appsv1.StatefulSet, p *corev1.Pod, leaves bool,
 	have []metav1.OwnerReference) (want []metav1.OwnerReference, changed bool) {
 	policy := set.Spec.PersistentVolumeClaimRetentionPolicy

@@ -15,29 +15,29 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Reasons of a migration's conditions, upstream's.
+// Reasons of a migration's conditions, as upstream's.
 const (
 	reasonInProgress = "StorageVersionMigrationInProgress"
 	reasonSucceeded  = "StorageVersionMigrationSucceeded"
 	reasonFailed     = "StorageVersionMigrationFailed"
 )
 
-// discoveryTimeout is how long a migration waits for its resource to be served. Upstream's figure.
+// discoveryTimeout is how long a migration waits for its resource to be served, as upstream.
 const discoveryTimeout = time.Minute
 
-// ErrNotServed says that no resource of this name can be read and written.
+// ErrNotServed means that no resource of this name can be read and patched.
 var ErrNotServed = errors.New("resource not found")
 
-// Controller carries out StorageVersionMigrations, one after the other.
+// Controller runs StorageVersionMigrations, one after the other.
 type Controller struct {
 	Client   migrationclient.StorageVersionMigrationInterface
 	Migrator *Migrator
-	// Created tells of new ones; those of other API servers are found every Period.
+	// Created signals new ones; those of other API servers are found every Period.
 	Created <-chan struct{}
 	Period  time.Duration
 }
 
-// Run works until ctx ends. What a server that ended left half done is taken up again.
+// Run runs migrations until ctx ends. An interrupted one is resumed.
 func (m *Controller) Run(ctx context.Context) {
 	later := time.NewTimer(0)
 	defer later.Stop()
@@ -58,7 +58,7 @@ func (m *Controller) Run(ctx context.Context) {
 	}
 }
 
-// syncAll goes over all that are not finished; one that cannot go on now holds up no other.
+// syncAll processes all unfinished migrations; one that cannot continue does not delay others.
 func (m *Controller) syncAll(ctx context.Context) error {
 	all, err := m.Client.List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -93,7 +93,7 @@ func (m *Controller) sync(ctx context.Context, s *migrationv1.StorageVersionMigr
 		err = fmt.Errorf("migration encountered unhandled error: %d of %d objects could not be written: %s",
 			report.Failed, report.Objects, report.Problems[0])
 	} else if err != nil {
-		return err // the server is away or ends: the next try goes on
+		return err // the server is down or stops: retry
 	}
 	return m.updateStatus(ctx, withResult(s, err, metav1.Now()))
 }
@@ -103,8 +103,8 @@ func (m *Controller) updateStatus(ctx context.Context, s *migrationv1.StorageVer
 	return ignoreConflict(err)
 }
 
-// ignoreConflict leaves out that somebody was quicker: another API server, or who deleted the
-// migration. The next round sees what is.
+// ignoreConflict drops Conflict and NotFound: another API server was faster, or the migration was
+// deleted. The next round sees the current state.
 func ignoreConflict(err error) error {
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return nil
@@ -119,7 +119,7 @@ func finished(s *migrationv1.StorageVersionMigration) bool {
 	return is(migrationv1.MigrationSucceeded) || is(migrationv1.MigrationFailed)
 }
 
-// withRunning is a migration that runs, over what is stored at a revision.
+// withRunning returns the migration as running at a resource version.
 func withRunning(s *migrationv1.StorageVersionMigration, revision string,
 	now metav1.Time) *migrationv1.StorageVersionMigration {
 	s = s.DeepCopy()
@@ -131,7 +131,7 @@ func withRunning(s *migrationv1.StorageVersionMigration, revision string,
 	return s
 }
 
-// withResult is a migration that is over, well when err is nil.
+// withResult returns the migration as finished, successfully if err is nil.
 func withResult(s *migrationv1.StorageVersionMigration, err error,
 	now metav1.Time) *migrationv1.StorageVersionMigration {
 	s = s.DeepCopy()

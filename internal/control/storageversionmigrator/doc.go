@@ -1,13 +1,10 @@
-// Package storageversionmigrator has every stored object written anew that is stored in a form the
-// server no longer writes: JSON instead of protobuf, an older version of its kind, another
-// encryption key or none.
+// Package storageversionmigrator rewrites stored objects whose form the server no longer writes:
+// JSON instead of protobuf, an older version of the kind, another or no encryption key.
 //
-// Values are read from etcd as they lie there; whether a form is the present one is found out by
-// asking the server to write one object of it anew without a change, which it leaves alone exactly
-// when the stored bytes are what it would write. Writes go through the API, with uid and
-// resourceVersion as conditions, so that nothing is lost when others write meanwhile. What was
-// upgraded is not touched again: a run that was broken off is resumed by running once more.
-// Controller does the same for one resource at a time, as StorageVersionMigrations ask for it
-// (KEP-4192). In: etcd, discovery, a client. Out: a Report per resource as it goes on; conditions
-// of migrations.
+// Values are read from etcd directly. To learn whether a form is current, an empty patch makes the
+// server rewrite one object, which it skips exactly if the stored bytes are what it would write.
+// Writes go through the API with uid and resourceVersion as preconditions, so that concurrent
+// writes are not lost. Migrated objects are not touched again, so an interrupted run is resumed by
+// running again. Controller does this for single resources as StorageVersionMigrations (KEP-4192)
+// demand. In: etcd, discovery, a client. Out: a Report per resource; conditions of migrations.
 package storageversionmigrator

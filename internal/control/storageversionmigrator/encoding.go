@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Forms that are known by how a value begins.
+// Prefixes of encoded values.
 const (
 	encryptedForm   = "encrypted"
 	unknownForm     = "unknown"
@@ -16,12 +16,12 @@ const (
 	protobufPrefix  = "k8s\x00"
 )
 
-// StorageForm names how a value is stored: "protobuf v1", "JSON apps/v1beta1", "encrypted by
+// StorageForm describes how a value is stored: "protobuf v1", "JSON apps/v1beta1", "encrypted by
 // aescbc:v1:key1".
 func StorageForm(value []byte) string {
 	switch {
 	case bytes.HasPrefix(value, []byte(encryptedPrefix)):
-		// k8s:enc:<provider>:v1:<key>: and the ciphertext; a KMS of version 2 names its key inside
+		// k8s:enc:<provider>:v1:<key>: and the ciphertext; KMS v2 has its key name inside
 		parts := strings.SplitN(string(value[len(encryptedPrefix):min(len(value), 200)]), ":", 4)
 		if parts[0] == "kms" || len(parts) < 4 {
 			return encryptedForm + " by " + strings.Join(parts[:min(2, len(parts))], ":")
@@ -44,7 +44,8 @@ func StorageForm(value []byte) string {
 	return unknownForm
 }
 
-// isReadable says that the form tells all about a value; what is encrypted may be anything inside.
+// isReadable reports whether the form determines the value's encoding; an encrypted value may
+// contain any.
 func isReadable(form string) bool {
 	return !strings.HasPrefix(form, encryptedForm) && !strings.HasPrefix(form, "CBOR") && form != unknownForm
 }

@@ -17,28 +17,28 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// pageSize is how many values are read at a time.
+// pageSize is how many values are read at once.
 const pageSize = 500
 
-// Migrator writes stored objects anew.
+// Migrator rewrites stored objects. One goroutine may use it at a time.
 type Migrator struct {
 	Etcd      *clientv3.Client
 	Discovery discovery.DiscoveryInterface
 	Objects   dynamic.Interface
-	// Prefix is where the objects of a resource lie, as /registry/pods/; custom says that a
-	// CustomResourceDefinition defines it.
+	// Prefix returns the etcd prefix of a resource, such as /registry/pods/; custom: it is defined
+	// by a CustomResourceDefinition.
 	Prefix func(gr schema.GroupResource, custom bool) string
-	// DryRun only reads.
+	// DryRun does not write.
 	DryRun bool
-	// OnProgress is called after each page and at the end of each resource; nil tells nobody.
+	// OnProgress is called after each page and at the end of each resource; may be nil.
 	OnProgress func(Report)
 }
 
-// Report is what was found and done about one resource.
+// Report is the result for one resource.
 type Report struct {
 	Resource string         `json:"resource"` // deployments.apps
 	Objects  int            `json:"objects"`
-	Forms    map[string]int `json:"forms"` // how many objects are stored how
+	Forms    map[string]int `json:"forms"` // number of objects by form
 	Written  int            `json:"written"`
 	Failed   int            `json:"left"` // could not be written, see Problems
 	Done     bool           `json:"done"`
@@ -48,14 +48,13 @@ type Report struct {
 // maxProblems bounds Report.Problems.
 const maxProblems = 5
 
-// resource is one that is stored here.
+// resource is one stored resource.
 type resource struct {
 	schema.GroupVersionResource
 	namespaced, custom bool
 }
 
-// Run goes through all resources. Single objects that cannot be written are reported and passed
-// over.
+// Run migrates all resources. Objects that cannot be written are reported and skipped.
 func (u *Migrator) Run(ctx context.Context) ([]Report, error) {
 	all, err := u.resources(ctx)
 	if err != nil {
@@ -74,7 +73,7 @@ func (u *Migrator) Run(ctx context.Context) ([]Report, error) {
 	return out, nil
 }
 
-// MigrateResource goes through one resource. ErrNotServed: there is none of this name.
+// MigrateResource migrates one resource; ErrNotServed if there is none of this name.
 func (u *Migrator) MigrateResource(ctx context.Context, gr schema.GroupResource) (Report, error) {
 	r, err := u.find(ctx, gr)
 	if err != nil {
@@ -83,7 +82,7 @@ func (u *Migrator) MigrateResource(ctx context.Context, gr schema.GroupResource)
 	return u.migrateResource(ctx, r)
 }
 
-// Revision is the resource version at which a list of the resource stands now.
+// Revision returns the resourceVersion of a list of the resource now.
 func (u *Migrator) Revision(ctx context.Context, gr schema.GroupResource) (string, error) {
 	r, err := u.find(ctx, gr)
 	if err != nil {
@@ -109,15 +108,14 @@ func (u *Migrator) find(ctx context.Context, gr schema.GroupResource) (resource,
 	return resource{}, ErrNotServed
 }
 
-// resources are the kinds that can be read and patched, each once, in the version the server
-// prefers.
+// resources returns the resources that can be read and patched, in the server's preferred version.
 func (u *Migrator) resources(ctx context.Context) ([]resource, error) {
 	custom, err := u.customResources(ctx)
 	if err != nil {
 		return nil, err
 	}
 	lists, err := u.Discovery.ServerPreferredResources()
-	// an aggregated server that is away keeps its objects elsewhere
+	// an unavailable aggregated server stores its objects elsewhere
 	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
 		return nil, fmt.Errorf("ask which resources are served: %w", err)
 	}
@@ -140,12 +138,12 @@ func (u *Migrator) resources(ctx context.Context) ([]resource, error) {
 	return out, nil
 }
 
-// customResources are the resources that CustomResourceDefinitions define.
+// customResources returns the resources that CustomResourceDefinitions define.
 func (u *Migrator) customResources(ctx context.Context) (map[schema.GroupResource]bool, error) {
 	crds, err := u.Objects.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
 		Resource: "customresourcedefinitions"}).List(ctx, metav1.ListOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil, nil // served without them
+		return nil, nil // CustomResourceDefinitions are not served
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list custom resource definitions: %w", err)
@@ -158,12 +156,12 @@ func (u *Migrator) customResources(ctx context.Context) (map[schema.GroupResourc
 	return out, nil
 }
 
-// resourceMigration is the work on one resource.
+// resourceMigration is the migration of one resource.
 type resourceMigration struct {
 	*Migrator
 	resource
 	report  Report
-	current map[string]bool // forms that were tried: true for one the server still writes
+	current map[string]bool // forms that were tried: true if the server still writes them
 }
 
 func (u *Migrator) migrateResource(ctx context.Context, r resource) (Report, error) {
@@ -200,8 +198,8 @@ func (u *Migrator) migrateResource(ctx context.Context, r resource) (Report, err
 	}
 }
 
-// rewriteObject has one object written anew and learns from it whether its form is the present one.
-// Only the end of ctx and a server that is away end the run.
+// rewriteObject has the server rewrite one object and learns whether its form is current. It only
+// returns an error if ctx ends or the server is down.
 func (p *resourceMigration) rewriteObject(ctx context.Context, key, form string) error {
 	namespace, name := "", key
 	if p.namespaced {
@@ -230,8 +228,8 @@ func (p *resourceMigration) rewriteObject(ctx context.Context, key, form string)
 	return nil
 }
 
-// patchUnchanged patches nothing, on the condition that the object is still the one that was read;
-// true when the server wrote it.
+// patchUnchanged sends an empty patch with uid and resourceVersion; true if the server wrote the
+// object.
 func patchUnchanged(ctx context.Context, objects dynamic.ResourceInterface, name string) (bool, error) {
 	const tries = 5
 	for try := 1; ; try++ {

@@ -9,36 +9,34 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Decision says whether and when a Pod must leave its node because of NoExecute taints.
+// Decision says whether and when a Pod is evicted because of NoExecute taints.
 type Decision struct {
 	Evict bool
 	At    time.Time
-	Taint corev1.Taint // the one that asks first
+	Taint corev1.Taint // the first one that evicts
 }
 
-// taintID names a taint of a node: there is one of a key and an effect, and another value keeps its
-// place.
+// taintID identifies a taint of a node by key and effect, whatever its value.
 type taintID struct {
 	key    string
 	effect corev1.TaintEffect
 }
 
-// TaintTimes is when each NoExecute taint of one node that does not tell its time was first seen.
+// TaintTimes is when each NoExecute taint without timeAdded of one node was first seen.
 type TaintTimes map[taintID]time.Time
 
-// isUndated tells whether a taint drives Pods out and does not tell since when, as those of
-// `kubectl taint`.
+// isUndated reports whether a taint is NoExecute without timeAdded, as those of `kubectl taint`.
 func isUndated(t corev1.Taint) bool {
 	return t.Effect == corev1.TaintEffectNoExecute && t.TimeAdded == nil
 }
 
-// HasUndatedTaint tells whether a node has a NoExecute taint without timeAdded; RecordTaints then
-// wants the node's managedFields too.
+// HasUndatedTaint reports whether a node has a NoExecute taint without timeAdded; RecordTaints then
+// also needs the node's managedFields.
 func HasUndatedTaint(n *corev1.Node) bool { return slices.ContainsFunc(n.Spec.Taints, isUndated) }
 
-// RecordTaints returns what is known of a node's taints at now: what was known of those that are
-// still there, and new ones from now on. Where managedFields tell that the taints have stood
-// unchanged for longer, as after a restart of the controllers, that counts.
+// RecordTaints returns the times for a node's taints at now: those known, and now for new ones. If
+// managedFields show that the taints are older, as after a restart of the controllers, that time
+// counts.
 func RecordTaints(n *corev1.Node, known TaintTimes, now time.Time) TaintTimes {
 	out := TaintTimes{}
 	written := taintsWritten(n)
@@ -58,9 +56,8 @@ func RecordTaints(n *corev1.Node, known TaintTimes, now time.Time) TaintTimes {
 	return out
 }
 
-// taintsWritten is since when the node's list of taints is known to stand as it does: a manager
-// that owns the list wrote it then, and nobody has changed it since, who would own it now. Zero
-// when nobody tells.
+// taintsWritten returns since when the node's list of taints is known to be unchanged: when a
+// manager that owns the whole list wrote it. Zero if unknown.
 func taintsWritten(n *corev1.Node) time.Time {
 	var at time.Time
 	for i := range n.ManagedFields {
@@ -68,7 +65,7 @@ func taintsWritten(n *corev1.Node) time.Time {
 		if e.Time == nil || e.FieldsV1 == nil || e.Subresource != "" || !ownsTaints(e.FieldsV1.Raw) {
 			continue
 		}
-		// objects tell whole seconds: it was written before the next
+		// times have whole seconds: it was written before the next one
 		if whole := e.Time.Time.Add(time.Second); at.IsZero() || whole.Before(at) {
 			at = whole
 		}
@@ -83,8 +80,8 @@ func ownsTaints(fields []byte) bool {
 	return json.Unmarshal(fields, &f) == nil && f.Spec["f:taints"] != nil
 }
 
-// boundAt is since when a Pod is on its node, as far as its object tells: never before it was made,
-// never after now.
+// boundAt returns since when a Pod is bound, as far as its object shows: not before its creation,
+// not after now.
 func boundAt(p *corev1.Pod, now time.Time) time.Time {
 	for _, c := range p.Status.Conditions {
 		if at := c.LastTransitionTime.Time; c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue &&
@@ -95,10 +92,9 @@ func boundAt(p *corev1.Pod, now time.Time) time.Time {
 	return p.CreationTimestamp.Time
 }
 
-// Decide compares the node's NoExecute taints with the Pod's tolerations. A taint that is not
-// tolerated asks to leave now; one that is tolerated for a time asks to leave that long after the
-// taint was added, or after it was first seen where it does not tell; a Pod that was bound later
-// has its time from then on, as upstream gives it.
+// Decide compares the node's NoExecute taints with the Pod's tolerations. An untolerated taint
+// evicts now; one tolerated for a time evicts that long after timeAdded, or after it was first
+// seen; for a Pod that was bound later the time starts then, as upstream.
 func Decide(p *corev1.Pod, taints []corev1.Taint, seen TaintTimes, now time.Time) Decision {
 	var v Decision
 	bound := boundAt(p, now)
@@ -110,7 +106,7 @@ func Decide(p *corev1.Pod, taints []corev1.Taint, seen TaintTimes, now time.Time
 		if t.TimeAdded != nil {
 			since = t.TimeAdded.Time
 		} else if !known {
-			since = now // its node was not noted yet; whoever asks notes it first
+			since = now // the taint is not recorded yet; the caller records before it decides
 		}
 		if bound.After(since) {
 			since = bound
@@ -123,8 +119,8 @@ func Decide(p *corev1.Pod, taints []corev1.Taint, seen TaintTimes, now time.Time
 	return v
 }
 
-// evictionTime is when one taint drives the Pod out: never when a toleration without time limit
-// covers it, else the shortest limit counts.
+// evictionTime returns when one taint evicts the Pod; false if a toleration without limit covers
+// it, otherwise the shortest limit counts.
 func evictionTime(p *corev1.Pod, t corev1.Taint, since time.Time) (time.Time, bool) {
 	tolerated := false
 	var shortest *int64
@@ -146,7 +142,7 @@ func evictionTime(p *corev1.Pod, t corev1.Taint, since time.Time) (time.Time, bo
 	case *shortest <= 0:
 		return since, true
 	default:
-		// 292 years at most: a time.Duration has room for no more
+		// a time.Duration holds at most 292 years
 		return since.Add(time.Duration(min(*shortest, int64(math.MaxInt64/time.Second))) * time.Second), true
 	}
 }

@@ -125,8 +125,8 @@ func TestTaintsWithoutTimeCountFromWhenTheyWereSeen(t *testing.T) {
 	}
 }
 
-// A Pod that came to its node when the taint was there already has its seconds from then on, as
-// upstream gives them.
+// A Pod that was bound when its node had the taint already has its seconds from then on, as
+// upstream.
 //
 // row: CTL-16
 func TestTolerationSecondsOfAPodThatWasBoundLater(t *testing.T) {

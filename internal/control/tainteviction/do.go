@@ -1,5 +1,5 @@
-// Package tainteviction deletes Pods from nodes whose NoExecute taints they do not tolerate, or not
-// for longer.
+// Package tainteviction evicts Pods from nodes whose NoExecute taints they do not tolerate, or no
+// longer.
 //
 // In: Pods, nodes' taints. Out: the condition DisruptionTarget with reason DeletionByTaintManager,
 // then the deletion.
@@ -30,17 +30,17 @@ type controller struct {
 	nodes             corelisters.NodeLister
 
 	mu        sync.Mutex
-	scheduled map[string]bool       // Pods that are to leave later, by namespace/name
+	scheduled map[string]bool       // Pods to be evicted later, by NAMESPACE/NAME
 	taints    map[string]nodeTaints // by node
 }
 
-// nodeTaints is what is known of a node's taints that do not tell their time.
+// nodeTaints is when a node's undated taints were first seen.
 type nodeTaints struct {
 	uid   types.UID // of the node
 	times TaintTimes
 }
 
-// New makes the controller.
+// New returns the controller.
 func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	pods, nodes := d.Informers.Core().V1().Pods(), d.Informers.Core().V1().Nodes()
 	c := &controller{controllerContext: d, pods: pods.Lister(), nodes: nodes.Lister(), scheduled: map[string]bool{},
@@ -113,8 +113,7 @@ func (c *controller) syncPod(ctx context.Context, key string) (time.Duration, er
 	return 0, controllerruntime.IgnoreNotFound(c.evict(ctx, p, v))
 }
 
-// recordTaints keeps when the node's taints were first seen, whether or not a Pod is there that
-// minds.
+// recordTaints records when the node's taints were first seen, whether or not they concern a Pod.
 func (c *controller) recordTaints(n *corev1.Node, now time.Time) TaintTimes {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -137,7 +136,7 @@ func (c *controller) removeNode(node string) {
 	delete(c.taints, node)
 }
 
-// planEviction notes whether a Pod is to leave later, and tells whether it was.
+// planEviction records whether a Pod is to be evicted later, and returns whether it was before.
 func (c *controller) planEviction(pod string, later bool) (before bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

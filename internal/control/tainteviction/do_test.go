@@ -17,8 +17,8 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// A Pod that was to leave later and may stay after all is told so, once; one that was not to leave
-// is told nothing.
+// A Pod whose pending eviction is cancelled gets one event; a Pod without pending eviction gets
+// none.
 func TestCancelledEvictionIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -62,9 +62,8 @@ func TestCancelledEvictionIsTold(t *testing.T) {
 	})
 }
 
-// The seconds of a taint without timeAdded end: though the node and the Pod are looked at again and
-// again meanwhile, and over a restart of the controllers where managedFields tell when the taint
-// was set.
+// The seconds of a taint without timeAdded end, however often node and Pod are synced, and over a
+// restart of the controllers if managedFields show when the taint was set.
 //
 // row: CTL-16
 func TestTolerationSecondsEndWithoutTimeAdded(t *testing.T) {
@@ -104,7 +103,7 @@ func undatedTaint(t *testing.T, restart bool) {
 		_, err := client.CoreV1().Pods("ns").Get(ctx, "p", metav1.GetOptions{})
 		return err == nil
 	}
-	for i := range 5 { // looked at every ten seconds
+	for i := range 5 { // synced every ten seconds
 		time.Sleep(10 * time.Second)
 		n, err := client.CoreV1().Nodes().Get(ctx, "n", metav1.GetOptions{})
 		if err != nil {

@@ -22,7 +22,7 @@ var (
 
 func init() { legacyregistry.MustRegister(deletions, latency) }
 
-// count counts a Pod that left for a taint; due is when it was to.
+// count counts an evicted Pod; due is when it was to be evicted.
 func count(due time.Time) {
 	deletions.Inc()
 	if !due.IsZero() {

@@ -1,6 +1,6 @@
-// Package ttlafterfinished removes finished Jobs when their time to live is over.
+// Package ttlafterfinished deletes finished Jobs when their TTL has expired.
 //
-// In: Jobs. Out: their deletion in the foreground.
+// In: Jobs. Out: their foreground deletion.
 package ttlafterfinished
 
 import (
@@ -19,7 +19,7 @@ type controller struct {
 	jobs              batchlisters.JobLister
 }
 
-// New makes the controller.
+// New returns the controller.
 func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	jobs := d.Informers.Batch().V1().Jobs()
 	c := &controller{d, jobs.Lister()}
@@ -38,7 +38,7 @@ func (c *controller) processJob(ctx context.Context, key string) (time.Duration,
 	if !ends || left > 0 {
 		return left, nil
 	}
-	// The cache may be behind a change of the limit: ask before deleting.
+	// The cache may lack a change of the TTL: read before deleting.
 	fresh, err := c.controllerContext.Client.BatchV1().Jobs(ns).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return 0, controllerruntime.IgnoreNotFound(err)

@@ -1,9 +1,9 @@
-// Package volumeprotection lets PersistentVolumeClaims, PersistentVolumes and
-// VolumeAttributesClasses go when nothing uses them any more.
+// Package volumeprotection removes the protection finalizers of PersistentVolumeClaims,
+// PersistentVolumes and VolumeAttributesClasses that are not in use.
 //
-// Admission puts a finalizer on each; here it is taken off: a claim's when no Pod that has a node
-// uses it, a volume's when it is not bound, a class's when no claim and no volume has it. In:
-// claims, volumes, classes, Pods. Out: the finalizer removed.
+// Admission adds the finalizers. They are removed from a deleted claim if no bound Pod uses it,
+// from a volume if it is not bound, from a class if no claim and no volume has it. In: claims,
+// volumes, classes, Pods. Out: the finalizer removed.
 package volumeprotection
 
 import (
@@ -30,7 +30,7 @@ const (
 	ClassFinalizer  = "kubernetes.io/vac-protection"
 )
 
-// without is the list without the finalizer; false when it is not there.
+// without returns the list without the finalizer; false if it is not there.
 func without(all []string, finalizer string) ([]string, bool) {
 	i := slices.Index(all, finalizer)
 	if i < 0 {
@@ -39,9 +39,9 @@ func without(all []string, finalizer string) ([]string, bool) {
 	return slices.Delete(slices.Clone(all), i, i+1), true
 }
 
-// ClaimsUsedBy lists the claims a Pod uses, when it has a node: until then no volume of it is
-// mounted, and afterwards none that is on its way out. A Pod that the kubelet is done with does not
-// use the claims made for it: they may be what its own finalizer waits for.
+// ClaimsUsedBy returns the claims that a bound Pod uses: before binding no volume is mounted. A
+// terminated Pod does not use ephemeral claims created for it, which its own finalizer may wait
+// for.
 func ClaimsUsedBy(p *v1.Pod) []string {
 	if p.Spec.NodeName == "" {
 		return nil
@@ -58,14 +58,14 @@ func ClaimsUsedBy(p *v1.Pod) []string {
 	return out
 }
 
-// isTerminated tells whether a Pod only waits to be removed: the kubelet is done with it, or it was
-// deleted by force.
+// isTerminated reports whether a Pod only waits to be removed: the kubelet is done with it, or it
+// was force deleted.
 func isTerminated(p *v1.Pod) bool {
 	return p.DeletionTimestamp != nil && p.DeletionGracePeriodSeconds != nil && *p.DeletionGracePeriodSeconds == 0
 }
 
-// FreedClaims lists the claims that a change of a Pod frees: those it used and does not use any
-// more. Behind a change there may be the end of one Pod and the beginning of another of its name.
+// FreedClaims returns the claims that a change of a Pod frees. The change may be the deletion of
+// one Pod and the creation of another with the same name.
 func FreedClaims(old, cur runtime.Object) []string {
 	was, _ := old.(*v1.Pod)
 	if was == nil {
@@ -84,7 +84,7 @@ type pvcProtection struct {
 	list              corelisters.PersistentVolumeClaimLister
 }
 
-// NewPVCProtection makes the controller of claims.
+// NewPVCProtection returns the controller for claims.
 func NewPVCProtection(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	core := d.Informers.Core().V1()
 	c := &pvcProtection{d, core.PersistentVolumeClaims().Lister()}
@@ -104,14 +104,14 @@ func (c *pvcProtection) processPVC(ctx context.Context, key string) (time.Durati
 	if claim.DeletionTimestamp == nil || !has {
 		return 0, nil
 	}
-	// Asked of the API, not of the cache: a Pod that was just given a node must count.
+	// From the API, not the cache: a Pod that was just bound must count.
 	pods, err := c.controllerContext.Client.CoreV1().Pods(ns).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return 0, err
 	}
 	for i := range pods.Items {
 		if slices.Contains(ClaimsUsedBy(&pods.Items[i]), key) {
-			return 0, nil // its end leads to another look
+			return 0, nil // its end causes another sync
 		}
 	}
 	claim = claim.DeepCopy()
@@ -125,7 +125,7 @@ type pvProtection struct {
 	list              corelisters.PersistentVolumeLister
 }
 
-// NewPVProtection makes the controller of volumes.
+// NewPVProtection returns the controller for volumes.
 func NewPVProtection(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	core := d.Informers.Core().V1()
 	c := &pvProtection{d, core.PersistentVolumes().Lister()}
@@ -156,7 +156,7 @@ type vacProtection struct {
 	volumes           corelisters.PersistentVolumeLister
 }
 
-// NewVACProtection makes the controller of VolumeAttributesClasses.
+// NewVACProtection returns the controller for VolumeAttributesClasses.
 func NewVACProtection(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	core, store := d.Informers.Core().V1(), d.Informers.Storage().V1()
 	c := &vacProtection{d, store.VolumeAttributesClasses().Lister(), core.PersistentVolumeClaims().Lister(),
@@ -169,7 +169,8 @@ func NewVACProtection(d controllerruntime.ControllerContext) controllerruntime.R
 	return q
 }
 
-// ClassesOf names the VolumeAttributesClasses that a claim or volume has, wants, or is being given.
+// ClassesOf returns the VolumeAttributesClasses that a claim or volume has, wants, or is being
+// given.
 func ClassesOf(obj runtime.Object) []string {
 	var names []*string
 	switch obj := obj.(type) {

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 )
 
-// fakeContentStore is a content store: what is under way, and what is there.
+// fakeContentStore is a content store with ingests in progress and finished content.
 type fakeContentStore struct {
 	content.UnimplementedContentServer
 	under  map[string]int64 // ref to offset
@@ -120,13 +120,13 @@ func TestBytesOfAPull(t *testing.T) {
 		t.Errorf(`got %v, want filter 'labels."containerd.io/distribution.source.r.test"'`, s.filter)
 	}
 	s.add("sha256:newer", manifestOf("team/app", "sha256:2"))
-	ask("0 0 false") // two pulls of the repository share what is under way: nobody can tell them apart
+	ask("0 0 false") // two pulls of the repository share what is under way and cannot be distinguished
 	delete(s.there, "sha256:newer")
 	s.there["sha256:m"].Labels[host+"r.test"] = "team/apps"
 	ask("0 0 false") // another image's pull
 }
 
-// counter knows nothing but counts who asked.
+// counter implements nothing but counts calls.
 type counter struct{ calls int }
 
 func (c *counter) none(any, grpc.ServerStream) error {

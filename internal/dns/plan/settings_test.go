@@ -95,8 +95,8 @@ func TestObjects(t *testing.T) {
 	}
 }
 
-// Whatever somebody writes into the ConfigMap, the answer is settings or an error that names the
-// key, and never a change by halves.
+// Whatever is in the ConfigMap, the result is settings or an error that names the key, never half
+// of a change.
 func TestOverlayTakesAnything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		data := map[string]string{}

@@ -28,8 +28,8 @@ func (h holder) DeviceAllocation() (framework.SharedDRAManager, dynamicresources
 	return h.devices, nil
 }
 
-// A Pod that waits for a device fits when the Pod that has it is gone: the one whose device is of
-// the class, not the one that has another.
+// A Pod that waits for a device fits when the Pod that uses it is gone: the one whose device is of
+// the class, not another.
 func TestDevicesAreFreedByEndingWhoHasThem(t *testing.T) {
 	claim := func(name, class, device string) *resourceapi.ResourceClaim {
 		c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name,

@@ -44,8 +44,8 @@ func schedulerPlugins(t interface {
 	return j
 }
 
-// Of several claims one is for one Pod at a time: each is freed by itself, so that Pods that only
-// share another are left alone.
+// Of several claims one is ReadWriteOncePod: each is freed by itself, so that Pods that only share
+// another are left alone.
 func TestEachClaimIsFreedByItself(t *testing.T) {
 	uses := func(claims ...string) func(*v1.Pod) {
 		return func(p *v1.Pod) {
@@ -57,13 +57,13 @@ func TestEachClaimIsFreedByItself(t *testing.T) {
 			}
 		}
 	}
-	clusterState := snapshot.Of([]*v1.Node{node("n1", "4", "4Gi"), node("n2", "4", "4Gi")}, []*v1.Pod{
+	snap := snapshot.Of([]*v1.Node{node("n1", "4", "4Gi"), node("n2", "4", "4Gi")}, []*v1.Pod{
 		asking("shares", "1", "1Gi", uses("shared"), on("n1")), asking("has", "1", "1Gi", uses("own"), on("n2")),
 		asking("other", "1", "1Gi", uses("else"), on("n1")),
 	})
 	var deletedPods []types.UID
 	for _, c := range freeClaim(searchState{pod: asking("waits", "1", "1Gi", uses("shared", "own", "nobodys")),
-		snapshot: clusterState}, journal.NodeRefusal{}) {
+		snapshot: snap}, journal.NodeRefusal{}) {
 		if len(c.deletedPods) != 1 {
 			t.Errorf("one change ends %v", c.deletedPods)
 		}
@@ -240,10 +240,10 @@ func cards(n string) func(*v1.Pod) {
 
 // Of two nodes that miss a bound the nearer comes first.
 func TestABoundIsMovedNoFartherThanItMust(t *testing.T) {
-	clusterState := snapshot.Of([]*v1.Node{node("a", "4", "8Gi", tagged("disk", "100")),
+	snap := snapshot.Of([]*v1.Node{node("a", "4", "8Gi", tagged("disk", "100")),
 		node("b", "4", "8Gi", tagged("disk", "250"))}, nil)
 	found, _ := FindRemedies(context.Background(),
-		In{Pod: asking("p", "1", "1Gi", requires("disk", v1.NodeSelectorOpGt, "500")), Snapshot: clusterState,
+		In{Pod: asking("p", "1", "1Gi", requires("disk", v1.NodeSelectorOpGt, "500")), Snapshot: snap,
 			Plugins: schedulerPlugins(t)})
 	if len(found) == 0 || !strings.Contains(found[0].Description, "disk Gt 249") {
 		t.Errorf("found %v", found)
@@ -267,12 +267,12 @@ func TestLoweredRequestsAreTheLargestThatFit(t *testing.T) {
 				on(name)))
 		}
 		p := asking("p", fmt.Sprintf("%dm", rapid.IntRange(4100, 9000).Draw(t, "asked")), "1Gi")
-		clusterState := snapshot.Of(nodes, pods)
+		snap := snapshot.Of(nodes, pods)
 		best := int64(0)
-		for _, n := range clusterState.All() {
+		for _, n := range snap.All() {
 			best = max(best, n.GetAllocatable().GetMilliCPU()-n.GetRequested().GetMilliCPU())
 		}
-		found, _ := FindRemedies(context.Background(), In{Pod: p, Snapshot: clusterState, Plugins: schedulerPlugins(t)})
+		found, _ := FindRemedies(context.Background(), In{Pod: p, Snapshot: snap, Plugins: schedulerPlugins(t)})
 		for _, r := range found {
 			if r.Kind == "request" && strings.Contains(r.Description, fmt.Sprintf("to %dm:", best)) {
 				return
@@ -311,7 +311,7 @@ func TestCommandsEditTheOwner(t *testing.T) {
 	}
 }
 
-// A wish that insisted on domains would be refused by the API server.
+// ScheduleAnyway with minDomains would be refused by the API server.
 func TestAWishInsistsOnNoDomains(t *testing.T) {
 	p := asking("p", "1", "1Gi", spread(1, 3))
 	changes := softenSpread(

@@ -139,11 +139,11 @@ func untaint(st searchState, r journal.NodeRefusal) []change {
 
 // labelNode returns the change that labels a node.
 func labelNode(node string, set map[string]string) change {
-	var failureText []string
+	var labels []string
 	for _, k := range slices.Sorted(maps.Keys(set)) {
-		failureText = append(failureText, k+"="+set[k])
+		labels = append(labels, k+"="+set[k])
 	}
-	say := strings.Join(failureText, " ")
+	say := strings.Join(labels, " ")
 	return change{kind: "label", description: fmt.Sprintf("label node %s %s", node, say),
 		run: []string{fmt.Sprintf("kubectl label node %s %s --overwrite", node, say)}, cost: 1,
 		snapshot: func(w *snapshot.Snapshot) (*snapshot.Snapshot, error) {

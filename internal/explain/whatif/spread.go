@@ -90,7 +90,7 @@ func eachSpread(st searchState, make func(i int, c v1.TopologySpreadConstraint) 
 // nodes without one of the Pod's topology keys, nodes excluded by its node affinity (unless
 // nodeAffinityPolicy is Ignore) and nodes with untolerated taints (with nodeTaintsPolicy Honor) do
 // not count.
-func Domains(p *v1.Pod, c v1.TopologySpreadConstraint, clusterState *snapshot.Snapshot) map[string]int {
+func Domains(p *v1.Pod, c v1.TopologySpreadConstraint, snap *snapshot.Snapshot) map[string]int {
 	selector, err := metav1.LabelSelectorAsSelector(c.LabelSelector)
 	if err != nil {
 		return nil
@@ -102,7 +102,7 @@ func Domains(p *v1.Pod, c v1.TopologySpreadConstraint, clusterState *snapshot.Sn
 		}
 	}
 	counts := map[string]int{}
-	for _, n := range clusterState.All() {
+	for _, n := range snap.All() {
 		if !countsForSpread(p, c, n.Node()) {
 			continue
 		}

@@ -16,7 +16,7 @@ import (
 
 type poster struct {
 	fail  error
-	get   error // what asking for the group brings
+	get   error // result of Get
 	posts int
 	got   map[string]int
 }
@@ -44,12 +44,12 @@ func TestFactsArriveAfterAnOutage(t *testing.T) {
 		done := make(chan struct{})
 		go func() { s.Run(ctx); close(done) }()
 		s.Put(journal.Ref{Namespace: "a", Name: "x"}, journal.Bound{Node: "n1"})
-		s.Put(journal.Ref{Namespace: "c", Name: "z"}, journal.Bound{Node: "n1"}) // not lost with the other's failure
+		s.Put(journal.Ref{Namespace: "c", Name: "z"}, journal.Bound{Node: "n1"}) // not lost by the other's failure
 		time.Sleep(3 * time.Second)                                              // virtual
 		synctest.Wait()
 		p.fail = nil
 		s.Put(journal.Ref{Namespace: "b", Name: "y"}, journal.Bound{Node: "n1"})
-		s.Put(journal.Ref{Kind: "Node", Name: "n1"}, journal.Bound{Node: "n1"}) // no namespace would take it
+		s.Put(journal.Ref{Kind: "Node", Name: "n1"}, journal.Bound{Node: "n1"}) // it has no namespace
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
 		if len(p.got) != 3 || p.got["/apis/journal.gantry.dev/v1alpha1/namespaces/c/podjournals"] != 1 ||
@@ -78,8 +78,8 @@ func TestAnotherKubernetesIsLeftAlone(t *testing.T) {
 	})
 }
 
-// An API server that serves the journal is sent further entries though it refuses some: those of a
-// namespace that is gone, or that are not allowed.
+// An API server with a journal gets further entries although it refuses some: those of a namespace
+// that is gone, or that are not allowed.
 func TestARefusalDoesNotEndTheJournal(t *testing.T) {
 	for name, refusal := range map[string]error{
 		"a namespace that is gone": apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "a"),

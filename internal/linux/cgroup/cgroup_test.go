@@ -88,7 +88,7 @@ func TestOutside(t *testing.T) {
 	}
 }
 
-// The kernel makes a cgroup's files with its directory; the fixture has them beforehand.
+// The kernel creates a cgroup's files with its directory; the fixture has them beforehand.
 //
 // row: QOS-10
 func TestVersion2(t *testing.T) {

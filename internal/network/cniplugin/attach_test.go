@@ -138,10 +138,12 @@ func TestHostPorts(t *testing.T) {
 	w.udpServer(web.ns, ":53")
 	gateway := "10.199.0.1"
 
-	w.reaches(w.host, "tcp", "127.0.0.1:8080", gateway)                  // on the host's loopback
-	w.reaches(w.host, "tcp", hostIP+":8080", "")                         // on the host's address, from the host
-	w.reaches(w.neighbour, "tcp", hostIP+":8080", neighbourIP)           // from elsewhere: the Pod sees who asks
-	w.reaches(other.ns, "tcp", hostIP+":8080", other.ip.String())        // from another Pod: it sees who asks
+	w.reaches(w.host, "tcp", "127.0.0.1:8080", gateway) // on the host's loopback
+	w.reaches(w.host, "tcp", hostIP+":8080", "")        // on the host's address, from the host
+	// from elsewhere: the Pod sees the client's address
+	w.reaches(w.neighbour, "tcp", hostIP+":8080", neighbourIP)
+	// from another Pod: it sees the client's address
+	w.reaches(other.ns, "tcp", hostIP+":8080", other.ip.String())
 	w.reaches(web.ns, "tcp", hostIP+":8080", gateway)                    // from itself
 	w.reaches(w.neighbour, "udp", hostIP+":5353", neighbourIP)           // UDP
 	w.reaches(w.host, "tcp", "127.0.0.1:9090", gateway)                  // only on this address
@@ -149,7 +151,7 @@ func TestHostPorts(t *testing.T) {
 		t.Error("a port with hostIP 127.0.0.1 answers on the host's other address")
 	}
 
-	// A table that somebody flushed comes back at the next start, with the ports of Pods that run.
+	// A flushed table comes back at the next start, with the ports of running Pods.
 	w.in(w.host, func() error { return exec.Command("nft", "flush", "ruleset").Run() })
 	w.ensure()
 	w.reaches(w.neighbour, "tcp", hostIP+":8080", neighbourIP)
@@ -221,8 +223,8 @@ func TestLeftoversAreFound(t *testing.T) {
 	}
 	again := w.joinedPod(tcp(8080, 80)) // so the port is free
 
-	// A sandbox whose namespace is not to be seen may run all the same, as the runtime sees it: a
-	// start takes nothing, the audit asks.
+	// A sandbox whose namespace is not visible may be running, as the runtime knows: a start
+	// releases nothing, the audit asks.
 	must(t, unix.Unmount(again.ns.Path(), unix.MNT_DETACH))
 	if st := w.ensure(); !st.Own || len(w.book().Leases) != 2 {
 		t.Errorf("Ensure: %+v, leases %v", st, w.book().Leases)
@@ -272,9 +274,8 @@ func TestAnotherRangeWaitsForTheLastPod(t *testing.T) {
 	})
 }
 
-// A range of a living node is widened by a start with one that contains it: Pods that run keep
-// their addresses and their way out, and new ones find room, whether or not the gateway is another
-// then.
+// A start with a range that contains the old one widens it: running Pods keep their addresses and
+// gateway, and new ones fit, whether or not the gateway changes.
 //
 // row: NET-03
 func TestARangeIsWidenedWhilePodsRun(t *testing.T) {
@@ -396,7 +397,7 @@ func TestSomebodyElsesNetworkIsLeftAlone(t *testing.T) {
 		}
 		return err
 	})
-	// A second instance with the same range is told so.
+	// A second instance with the same range gets an error.
 	must(t, os.Remove(conf))
 	err := w.host.Do(func(ns.NetNS) error { _, err := network.Ensure(t.Context(), cfg); return err })
 	if err == nil || err.Error() != "the Pod range 10.199.0.0/24 overlaps 10.199.0.0/24, which is behind interface "+
@@ -405,9 +406,9 @@ func TestSomebodyElsesNetworkIsLeftAlone(t *testing.T) {
 	}
 }
 
-// Another CNI plugin takes Gantry's place: bridge, addresses, rules and configuration go, also
-// where the directory is another by now, and the sandboxes that were on it are told until each has
-// ended. Then Gantry's network can be made again.
+// Another CNI plugin takes Gantry's place: bridge, addresses, rules and configuration are removed,
+// also if the directory has changed, and the sandboxes that were on it are returned until each has
+// ended. Then Gantry's network can be set up again.
 //
 // row: NET-02
 func TestGantrysNetworkMakesWayForAnother(t *testing.T) {
@@ -454,8 +455,8 @@ func TestGantrysNetworkMakesWayForAnother(t *testing.T) {
 	w.reaches(next.ns, "tcp", "10.199.0.1:81", next.ip.String())
 }
 
-// A host that forwards IPv6 hears no routers any more, unless told to: its default route, where a
-// router gave it, must not run out.
+// A host that forwards IPv6 ignores router advertisements unless configured: a default route from a
+// router must not expire.
 func TestARoutersAdvertisementsAreHeardOn(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, "10.199.0.0/24")

@@ -21,9 +21,9 @@ import (
 	"github.com/gantry-project/gantry/internal/network/ipam"
 )
 
-// Some of hundreds of additions and removals are killed on the way, and some sandboxes go without a
-// DEL. No address is given twice, and after one audit that knows who runs nothing is held but by
-// who runs.
+// Some of hundreds of ADD and DEL calls are killed, and some sandboxes end without DEL. No address
+// is allocated twice, and after one audit with the runtime's sandboxes only running ones have
+// leases.
 //
 // row: NET-07
 func TestManyPodsComeAndGoAndNothingIsLeft(t *testing.T) {
@@ -76,7 +76,7 @@ func TestManyPodsComeAndGoAndNothingIsLeft(t *testing.T) {
 	}
 }
 
-// churnTest is who runs, as the workers know it.
+// churnTest has the running sandboxes, as the workers know them.
 type churnTest struct {
 	w                       *fixture
 	mu                      sync.Mutex
@@ -84,8 +84,8 @@ type churnTest struct {
 	added, killed, leftover int
 }
 
-// one adds a Pod and removes it again, or is killed at some instant of either. What was killed is
-// removed as a runtime does it, or left to the audit.
+// one adds a Pod and removes it again, or is killed at some moment of either. What was killed is
+// removed as a runtime does, or left to the audit.
 func (c *churnTest) one(p *pod, dice *rand.Rand) {
 	c.mu.Lock()
 	for ip, id := range c.held {
@@ -173,9 +173,9 @@ func (w *fixture) table() string {
 	return string(out)
 }
 
-// While the node runs: what a namespace held that is gone, and that the runtime does not know,
-// comes back with the second audit, a link that no lease names goes, others' links stay, and a
-// table that somebody flushed is made again, with the ports of who runs.
+// On a running node: the second audit releases what a vanished namespace, unknown to the runtime,
+// had; a link without lease is deleted, others' links stay; and a flushed table is restored with
+// the ports of running Pods.
 func TestAuditWhileRunning(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, "10.199.0.0/29")
@@ -217,14 +217,14 @@ func TestAuditWhileRunning(t *testing.T) {
 	if links := w.veths(); len(links) != 2 || !links["veth-my-own"] {
 		t.Errorf("links: %v", links)
 	}
-	w.joinedPod(tcp(8081, 80)) // the port of who is gone is free
+	w.joinedPod(tcp(8081, 80)) // the released port is free
 	if _, err := os.Stat(stays.ns.Path()); err != nil {
 		t.Error(err)
 	}
 }
 
-// An audit that finds all in order runs no program while it holds the address book's lock: each ADD
-// and DEL waits for that.
+// An audit that finds nothing runs no program while it has the lock: each ADD and DEL waits for
+// that.
 func TestAnAuditLooksBeforeItLocks(t *testing.T) { // not parallel: PATH
 	w := newFixture(t, "10.199.0.0/29")
 	w.joinedPod()

@@ -31,7 +31,7 @@ func TestWhatNobodyHoldsIsFound(t *testing.T) {
 		for _, l := range f.Leases {
 			b.Release(l.Container, l.Interface)
 		}
-		if i == 2 { // a runtime that does not answer says nothing of its sandboxes
+		if i == 2 { // a runtime that does not answer proves nothing about its sandboxes
 			asked := seen.Sandboxes
 			seen.Sandboxes = nil
 			if f, missed = b.Audit(seen, missed); len(f.Leases) != 0 || missed["unknown/eth0"] != 2 {
@@ -40,7 +40,7 @@ func TestWhatNobodyHoldsIsFound(t *testing.T) {
 			seen.Sandboxes = asked
 		}
 	}
-	// A sandbox that is listed after all counts from the beginning.
+	// The count of a sandbox that is listed after all starts again.
 	seen.Sandboxes["unknown"] = true
 	if _, missed = b.Audit(seen, map[string]int{"unknown/eth0": MissedAudits - 1}); missed["unknown/eth0"] != 0 {
 		t.Errorf("counted on: %v", missed)
@@ -50,9 +50,9 @@ func TestWhatNobodyHoldsIsFound(t *testing.T) {
 	}
 }
 
-// Beside a runtime whose mount namespace is another, no path is a network namespace: what it lists
-// as ready is kept, and a sandbox that is being made has as long as ever. Where namespaces are
-// seen, one that is listed as not ready and has none is free at once.
+// With a runtime in another mount namespace no path is a network namespace: what it lists as ready
+// is kept, and a sandbox being created has the usual time. If namespaces are visible, one listed as
+// not ready and without namespace is released at once.
 func TestWhatTheRuntimeListsAsReadyIsKept(t *testing.T) {
 	all := Allocations{Leases: []Lease{
 		{Container: "runs", Interface: "eth0", Netns: "1", Link: "veth0000000001"},

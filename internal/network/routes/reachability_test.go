@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever two nodes say, both ends choose the same way: a route both times, the tunnel both times,
-// or none.
+// Whatever two nodes publish, both ends choose the same way: both a route, both the tunnel, or
+// none.
 //
 // row: NET-03
 func TestBothEndsOfAWayChooseTheSame(t *testing.T) {
@@ -55,7 +55,7 @@ func TestBothEndsOfAWayChooseTheSame(t *testing.T) {
 	})
 }
 
-// A node that says nothing, of an earlier version, is reached as this node sees it.
+// A node of an earlier version, which publishes nothing, is reached as this node sees it.
 func TestANodeThatSaysNothingIsReachedAsItIsSeen(t *testing.T) {
 	cluster := []netip.Prefix{netip.MustParsePrefix("10.71.0.0/16")}
 	a, b := node("a", "10.1.0.1", "10.71.0.0/24"), node("b", "10.1.0.2", "10.71.1.0/24")

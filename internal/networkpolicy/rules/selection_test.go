@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Who is told to be ruled over is who has rules, and by the policies that select it.
+// PoliciesByPod has exactly the Pods that have rules, with the policies that select them.
 func TestRulingsAndRulesAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := In{Namespaces: map[string]map[string]string{"x": nil, "y": nil}}

@@ -8,8 +8,8 @@ import (
 	"github.com/gantry-project/gantry/internal/proxy/config"
 )
 
-// TestConntrackIsSetAsUpstreamsKubeProxySetsIt: what the file says, else upstream's defaults; 0
-// leaves a setting as it is.
+// TestConntrackIsSetAsUpstreamsKubeProxySetsIt: the file's value, else upstream's default; 0 leaves
+// a setting as it is.
 func TestConntrackIsSetAsUpstreamsKubeProxySetsIt(t *testing.T) {
 	const times = " tcp_timeout_established=86400 tcp_timeout_close_wait=3600"
 	for _, c := range []struct {

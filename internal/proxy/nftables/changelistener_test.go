@@ -7,7 +7,7 @@ import (
 	"github.com/gantry-project/gantry/internal/proxy/nftables/nfnetlink"
 )
 
-// A table that is not listened to any more says so, and may have been touched.
+// A table that is no longer listened to says so, and counts as modified.
 func TestATableSaysWhetherItHears(t *testing.T) {
 	k := &Table{}
 	if open, err := k.Listening(); open || err != nil {

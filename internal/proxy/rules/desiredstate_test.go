@@ -12,7 +12,7 @@ import (
 	"github.com/gantry-project/gantry/internal/proxy/rules"
 )
 
-// plain is what a book must say, worked out from what all owners want.
+// plain computes the desired state from what all owners want.
 func plain(wants map[rules.Owner]rules.State) rules.State {
 	owners := []rules.Owner{}
 	for o := range wants {
@@ -28,8 +28,9 @@ func plain(wants map[rules.Owner]rules.State) rules.State {
 	return out
 }
 
-// Whoever comes, changes and goes, and whatever they claim of each other's: a book is what the
-// oldest claims of each element come to, and each answer leads from what it was to what it is.
+// Whatever owners are added, change and are removed, and whatever they claim of each other's: the
+// state is that of the oldest claim of each element, and each answer leads from the former to the
+// new state.
 func TestABookIsWhatTheOldestClaim(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b, wants, is := rules.NewDesiredState(), map[rules.Owner]rules.State{}, rules.NewState()

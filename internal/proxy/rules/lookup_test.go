@@ -12,8 +12,7 @@ import (
 	"github.com/gantry-project/gantry/internal/proxy/rules"
 )
 
-// What Look says and what the rules do are the same, whatever the Service and its endpoints are
-// like.
+// Lookup and the rules agree, whatever the Service and its endpoints are.
 func TestLookSaysWhatTheRulesDo(t *testing.T) {
 	settings := rules.Settings{Family: rules.IPv4, LocalDetector: rules.LocalTrafficDetector{Interface: "gx"}}
 	rapid.Check(t, func(r *rapid.T) {

@@ -19,7 +19,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "rewrite testdata")
 
-// service is web with a cluster IP, changed by f.
+// service returns web with a cluster IP, changed by f.
 func service(f func(*v1.Service)) *v1.Service {
 	s := &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}, Spec: v1.ServiceSpec{
 		Type: v1.ServiceTypeClusterIP, ClusterIP: "10.96.0.10", ClusterIPs: []string{"10.96.0.10"},
@@ -251,7 +251,7 @@ func text2(units []rules.Unit) string {
 	return strings.Join(out, ", ")
 }
 
-// A change of endpoints turns map elements over without touching what stays.
+// A change of endpoints replaces map elements without touching what stays.
 func TestAChangeTouchesOnlyWhatChanged(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -316,8 +316,8 @@ func TestStaleConversations(t *testing.T) {
 	}
 }
 
-// A Service that goes and another that takes its address or node port, in one look: the
-// conversations with the other's endpoints go on.
+// A Service is deleted and another gets its address or node port, in one sync: flows to the other's
+// endpoints continue.
 func TestWhatIsThereWinsOverWhatWent(t *testing.T) {
 	removed := rules.ServicePort{Protocol: "udp", Number: 53, NodePort: 30053,
 		Addresses: rules.Addresses{Cluster: netip.MustParseAddr("10.96.0.10")}}
@@ -334,7 +334,7 @@ func TestWhatIsThereWinsOverWhatWent(t *testing.T) {
 	}
 }
 
-// The kernel's memory is gone through only for changes that can make a conversation wrong.
+// The conntrack table is only walked for changes that can make a flow stale.
 func TestOnlySomeChangesOutdateConversations(t *testing.T) {
 	port := func(ends ...string) rules.ServicePort {
 		p := rules.ServicePort{Protocol: "udp", Number: 53,

@@ -216,7 +216,7 @@ func TestPacketStory(t *testing.T) {
 	}
 }
 
-// Each row is policies, and what becomes of TCP 8080 from Pod a to Pod b0, and from b0 to a
+// Each row is policies, and what happens to TCP 8080 from Pod a to Pod b0, and from b0 to a
 // stranger.
 func TestPoliciesAreJudgedByTheirRules(t *testing.T) {
 	ingress := func(f func(*networkingv1.NetworkPolicySpec)) *networkingv1.NetworkPolicy {
@@ -323,7 +323,7 @@ func TestWhatPeopleWrite(t *testing.T) {
 	}
 }
 
-// Whatever the world holds, there is a verdict with a cause, and nothing panics.
+// Whatever the cluster has, there is an outcome with a cause, and nothing panics.
 func TestThereIsAlwaysAVerdict(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		odd := rapid.SampledFrom([]string{"", "10.72.1.3", "10.96.0.9", "fd00::1", "nonsense", "127.0.0.1", "None",

@@ -20,9 +20,9 @@ import (
 	"github.com/gantry-project/gantry/test/netns"
 )
 
-// What one family's table does is no news to the other's on the same line, and cannot drown what
-// others do: with hardly any room to hear in, what is heard first after a large batch is the change
-// that somebody else makes. On a line of its own the batch is too much, and only that is told.
+// One family's changes do not notify the other's table on the same Conn and cannot overrun its
+// buffer: with a minimal buffer the first notification after a large batch is another program's
+// change. On a Conn of its own the batch overruns the buffer, and only that is notified.
 func TestWhatOneTableDoesIsNoNewsToTheOther(t *testing.T) {
 	if os.Geteuid() != 0 || os.Getenv("GANTRY_NO_CONTAINERS") != "" {
 		t.Skip("needs root: makes a network namespace")
@@ -88,7 +88,7 @@ func TestWhatOneTableDoesIsNoNewsToTheOther(t *testing.T) {
 			return h
 		}
 		nft("add element ip6 t ips { fd00::2 }")
-		notifications() // who hears is busy from here on
+		notifications() // the receiver is busy from here on
 		inside(func() error { return four.Send(many) })
 		if shared {
 			nft("add element ip6 t ips { fd00::1 }")
@@ -104,7 +104,7 @@ func TestWhatOneTableDoesIsNoNewsToTheOther(t *testing.T) {
 	}
 }
 
-// An overflow is told, and hearing goes on; another error is told as the end.
+// An overrun is notified, and listening continues; another error is notified as the end.
 func TestAnEndOfListeningIsTold(t *testing.T) {
 	errs := []error{unix.ENOBUFS, unix.EPERM}
 	listenConn := nltest.Dial(func([]netlink.Message) ([]netlink.Message, error) {
