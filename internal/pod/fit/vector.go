@@ -155,6 +155,12 @@ func (s Shortage) Missing() int64 { return s.Requested + s.Used - s.Available }
 // Unresolvable tells whether the Pod asks for more than the empty node has.
 func (s Shortage) Unresolvable() bool { return s.Requested > s.Available }
 
+// Insufficient tells whether a request is more than what is left of a resource, all in its base
+// unit. A request of nothing always fits.
+func Insufficient(request, used, allocatable int64) bool {
+	return request > 0 && request > allocatable-used
+}
+
 // Shortages lists what a Pod asking for ask lacks on a node with allocatable where used is taken:
 // pods first, then cpu, memory, ephemeral storage and scalars by name. skip names scalars that are
 // not checked; it may be nil.
@@ -163,19 +169,19 @@ func Shortages(request, used, allocatable *Vector, skip func(v1.ResourceName) bo
 	check := func(name v1.ResourceName, requested, taken, room int64) {
 		out = append(out, Shortage{Resource: name, Requested: requested, Used: taken, Available: room})
 	}
-	if used.Pods+1 > allocatable.Pods {
+	if Insufficient(1, used.Pods, allocatable.Pods) {
 		check(v1.ResourcePods, 1, used.Pods, allocatable.Pods)
 	}
 	if request.IsEmpty() {
 		return out
 	}
-	if request.MilliCPU > 0 && request.MilliCPU > allocatable.MilliCPU-used.MilliCPU {
+	if Insufficient(request.MilliCPU, used.MilliCPU, allocatable.MilliCPU) {
 		check(v1.ResourceCPU, request.MilliCPU, used.MilliCPU, allocatable.MilliCPU)
 	}
-	if request.Memory > 0 && request.Memory > allocatable.Memory-used.Memory {
+	if Insufficient(request.Memory, used.Memory, allocatable.Memory) {
 		check(v1.ResourceMemory, request.Memory, used.Memory, allocatable.Memory)
 	}
-	if request.EphemeralStorage > 0 && request.EphemeralStorage > allocatable.EphemeralStorage-used.EphemeralStorage {
+	if Insufficient(request.EphemeralStorage, used.EphemeralStorage, allocatable.EphemeralStorage) {
 		check(v1.ResourceEphemeralStorage, request.EphemeralStorage, used.EphemeralStorage,
 			allocatable.EphemeralStorage)
 	}
@@ -187,7 +193,7 @@ func Shortages(request, used, allocatable *Vector, skip func(v1.ResourceName) bo
 		if n == 0 || skip != nil && skip(name) {
 			continue
 		}
-		if n > allocatable.Scalar[name]-used.Scalar[name] {
+		if Insufficient(n, used.Scalar[name], allocatable.Scalar[name]) {
 			check(name, n, used.Scalar[name], allocatable.Scalar[name])
 		}
 	}

@@ -7,7 +7,7 @@ import (
 
 // Memo is the column form of a rule that reads a node's object: the rule is called once for all
 // nodes that are alike in what it reads. One goroutine at a time uses it.
-type Memo[V any] struct {
+type Memo[V comparable] struct {
 	rows    *Rows
 	rule    func(n *v1.Node) V
 	numbers []int32               // by row: nodes with equal numbers are alike
@@ -15,18 +15,18 @@ type Memo[V any] struct {
 	known   []memoized[V]         // by number
 }
 
-type memoized[V any] struct {
+type memoized[V comparable] struct {
 	known bool
 	value V
 }
 
 // ByTaints makes the column form of a rule that reads a node's taints only.
-func ByTaints[V any](t *Table, rule func(n *v1.Node) V) *Memo[V] {
+func ByTaints[V comparable](t *Table, rule func(n *v1.Node) V) *Memo[V] {
 	return &Memo[V]{rows: &t.Rows, rule: rule, numbers: t.TaintSet}
 }
 
 // ByLabels makes the column form of a rule that reads a node's labels of these keys only.
-func ByLabels[V any](t *Table, keys []string, rule func(n *v1.Node) V) *Memo[V] {
+func ByLabels[V comparable](t *Table, keys []string, rule func(n *v1.Node) V) *Memo[V] {
 	m := &Memo[V]{rows: &t.Rows, rule: rule}
 	if len(keys) == 1 {
 		m.numbers = t.Labels(keys[0]).Numbers
@@ -48,21 +48,37 @@ func ByLabels[V any](t *Table, keys []string, rule func(n *v1.Node) V) *Memo[V] 
 	return m
 }
 
-// Of is what the rule says of the row's node.
-func (m *Memo[V]) Of(row int32) V {
-	var n int32
-	if m.number != nil {
-		n = m.number(row)
-	} else {
-		n = m.numbers[row]
+// Fill writes what the rule says of each row's node to out, where nothing was written yet. It is
+// the Filter or the Score of an Evaluator.
+func (m *Memo[V]) Fill(rows []int32, out []V) {
+	var nothing V
+	known, numbers, number := m.known, m.numbers, m.number
+	for i, row := range rows {
+		if out[i] != nothing {
+			continue
+		}
+		var n int32
+		if number == nil {
+			n = numbers[row]
+		} else {
+			n = number(row)
+		}
+		if int(n) >= len(known) || !known[n].known {
+			m.call(n, row)
+			known = m.known
+		}
+		if v := known[n].value; v != nothing {
+			out[i] = v
+		}
 	}
+}
+
+// call notes what the rule says of nodes with a number, from the node of a row that has it.
+func (m *Memo[V]) call(n, row int32) {
 	for int(n) >= len(m.known) {
 		m.known = append(m.known, memoized[V]{})
 	}
-	if k := &m.known[n]; !k.known {
-		*k = memoized[V]{true, m.rule(m.rows.NodeObjects[row])}
-	}
-	return m.known[n].value
+	m.known[n] = memoized[V]{true, m.rule(m.rows.NodeObjects[row])}
 }
 
 // FilterEach makes the Filter of an Evaluator from a rule that is called row by row.

@@ -87,7 +87,7 @@ func (pl *Plugin) Evaluator(p *v1.Pod, t *columns.Table) *columns.Evaluator {
 	want := required{nodeaffinity.GetRequiredNodeAffinity(p)}
 	filter := columns.ByLabels(t, filterKeys.keys, func(n *v1.Node) *framework.Status { return pl.filter(want, n) })
 	score := columns.ByLabels(t, scoreKeys.keys, func(n *v1.Node) int64 { return pl.score(own, n) })
-	return &columns.Evaluator{Filter: columns.FilterEach(filter.Of), Score: columns.ScoreEach(score.Of)}
+	return &columns.Evaluator{Filter: filter.Fill, Score: score.Fill}
 }
 
 // labelKeys are the label keys that terms read.

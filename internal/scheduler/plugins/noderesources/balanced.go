@@ -3,6 +3,7 @@ package noderesources
 import (
 	"context"
 	"math"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	config "k8s.io/kube-scheduler/config/v1"
@@ -40,41 +41,50 @@ func (*Balanced) Name() string { return BalancedName }
 // PreScore skips Pods that ask for none of the resources.
 func (b *Balanced) PreScore(_ context.Context, state framework.CycleState, p *v1.Pod,
 	_ []framework.NodeInfo) *framework.Status {
-	a := &preFilterState{snapshot.Requests(p)}
-	for i := range b.resources {
-		if a.Get(v1.ResourceName(b.resources[i].Name)) > 0 {
-			state.Write(balancedKey, a)
-			return nil
-		}
+	scored := b.scoredFor(p)
+	if !slices.ContainsFunc(scored, func(r scoredResource) bool { return r.request > 0 }) {
+		return framework.NewStatus(framework.Skip)
 	}
-	return framework.NewStatus(framework.Skip)
+	state.Write(balancedKey, scored)
+	return nil
+}
+
+func (b *Balanced) scoredFor(p *v1.Pod) preScoreState {
+	requests := snapshot.Requests(p)
+	return scoredResources(b.resources, &requests)
 }
 
 // Score is 75 when the Pod changes nothing, up to 100 as it evens out the shares of the resources,
 // down to 50 as it makes them uneven.
 func (b *Balanced) Score(_ context.Context, state framework.CycleState, p *v1.Pod,
 	n framework.NodeInfo) (int64, *framework.Status) {
-	v, err := state.Read(balancedKey)
-	a, ok := v.(*preFilterState)
-	if err != nil || !ok {
-		a = &preFilterState{snapshot.Requests(p)}
+	scored, ok := scoredFor(state, balancedKey)
+	if !ok {
+		scored = b.scoredFor(p)
 	}
-	room, used := snapshot.VectorOf(n.GetAllocatable()), snapshot.VectorOf(n.GetRequested())
-	var with, without shares
-	for i := range b.resources {
-		name := v1.ResourceName(b.resources[i].Name)
-		if requested, allocatable, counts := requestedAndAllocatable(name, &a.Vector, used, room); counts {
-			with.add(requested, allocatable)
-			without.add(used.Get(name), allocatable)
-		}
+	has, used := snapshot.VectorOf(n.GetAllocatable()), snapshot.VectorOf(n.GetRequested())
+	var sum balance
+	for i := range scored {
+		r := &scored[i]
+		sum.add(r.request, used.Get(r.name), has.Get(r.name))
 	}
-	return balancedScore(&with, &without), nil
+	return sum.score(), nil
 }
 
-// balancedScore counts in whole points as upstream does: a balance is rounded down before it is
-// compared.
-func balancedScore(with, without *shares) int64 {
-	return minScore + (framework.MaxScore/2+with.balance()-without.balance())/2
+// balance is how evenly the resources of a node are requested, with the Pod there and without.
+type balance struct{ with, without shares }
+
+// add counts a resource of a node, if the node has any of it.
+func (b *balance) add(request, used, allocatable int64) {
+	if allocatable != 0 {
+		b.with.add(used+request, allocatable)
+		b.without.add(used, allocatable)
+	}
+}
+
+// score counts in whole points as upstream does: a balance is rounded down before it is compared.
+func (b *balance) score() int64 {
+	return minScore + (framework.MaxScore/2+b.with.balance()-b.without.balance())/2
 }
 
 // ScoreExtensions has none: scores are absolute.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	config "k8s.io/kube-scheduler/config/v1"
 	"k8s.io/kube-scheduler/framework"
 
 	"github.com/gantry-project/gantry/internal/pod/fit"
@@ -50,144 +51,80 @@ func (*Balanced) AppendShape(to []byte, p *v1.Pod) ([]byte, bool) {
 	return appendVector(to, &requests), true
 }
 
-// requirement is a resource asked for, and its columns.
-type requirement struct {
-	request  int64
-	capacity *columns.Capacity
-}
-
-func (n *requirement) isInsufficient(row int32) (short, never bool) {
-	has := n.capacity.Allocatable[row]
-	return n.request > has-n.capacity.Requested[row], n.request > has
-}
-
-// Evaluator compares the requests with the columns of each resource.
+// Evaluator is Filter and Score by columns.
 func (f *Fit) Evaluator(p *v1.Pod, t *columns.Table) *columns.Evaluator {
-	requests, nonZero := snapshot.Requests(p), snapshot.RequestsNonZero(p)
-	var needs [len(commonResources)]requirement // by place in common; [0] is the Pod itself
-	for i, name := range commonResources {
-		if n := requests.Get(name); i > 0 && n > 0 {
-			needs[i] = requirement{n, t.Resource(name)}
-		}
+	requests, nonZero := snapshot.RequestsAndNonZero(p)
+	asked := commonRequests(&requests)
+	type scalar struct {
+		request int64
+		*columns.Capacity
 	}
-	var scalars []requirement
+	var scalars []scalar
 	for name, n := range requests.Scalar {
 		if n != 0 && !f.isIgnored(name) {
-			scalars = append(scalars, requirement{n, t.Scalar(name)})
+			scalars = append(scalars, scalar{n, t.Scalar(name)})
 		}
 	}
-	nothing := requests.IsEmpty()
-	judge := func(row int32) *framework.Status {
-		mask, never := 0, false
-		if t.Pods.Requested[row]+1 > t.Pods.Allocatable[row] {
-			mask = 1
-		}
-		if !nothing {
-			for i := 1; i < len(needs); i++ {
-				if n := &needs[i]; n.capacity != nil {
-					if short, over := n.isInsufficient(row); short {
-						mask |= 1 << i
-						never = never || over
-					}
-				}
-			}
+	return &columns.Evaluator{Score: f.scoreRows(&nonZero, t),
+		Filter: columns.FilterEach(func(row int32) *framework.Status {
 			for i := range scalars {
-				if short, _ := scalars[i].isInsufficient(row); short {
-					return f.filterNode(&requests, t.Nodes[row])
+				if s := &scalars[i]; fit.Insufficient(s.request, s.Requested[row], s.Allocatable[row]) {
+					return f.filterScalars(&requests, t.Nodes[row])
 				}
 			}
-		}
-		switch {
-		case mask == 0:
-			return nil
-		case never:
-			return f.unresolvableCache[mask]
-		}
-		return f.statusCache[mask]
-	}
-	return &columns.Evaluator{
-		Filter: func(rows []int32, no []*framework.Status) {
-			for i, row := range rows {
-				if no[i] == nil {
-					no[i] = judge(row)
-				}
-			}
-		},
-		Score: f.scores(&nonZero, t),
-	}
+			has := commonAmounts{t.Pods.Allocatable[row], t.CPU.Allocatable[row], t.Memory.Allocatable[row],
+				t.Storage.Allocatable[row]}
+			used := commonAmounts{t.Pods.Requested[row], t.CPU.Requested[row], t.Memory.Requested[row],
+				t.Storage.Requested[row]}
+			return f.filterCommon(&asked, &used, &has)
+		})}
 }
 
-// weightedShare is a resource of the scoring strategy.
-type weightedShare struct {
-	request, weight        int64
+// scoredColumn is a resource that counts for the score, and its columns.
+type scoredColumn struct {
+	scoredResource
 	allocatable, requested []int64
 }
 
-func (s *resourceScorer) scores(requests *fit.Vector, t *columns.Table) func([]int32, []int64) {
-	var shares []weightedShare
-	for i := range s.resources {
-		name := v1.ResourceName(s.resources[i].Name)
-		n := requests.Get(name)
-		if n == 0 && fit.IsScalar(name) {
-			continue
-		}
-		room := t.Resource(name)
-		one := weightedShare{n, s.resources[i].Weight, room.Allocatable, room.Requested}
-		switch name {
-		case v1.ResourceCPU:
-			one.requested = t.NonZeroCPU
-		case v1.ResourceMemory:
-			one.requested = t.NonZeroMemory
-		}
-		shares = append(shares, one)
+func scoredColumns(specs []config.ResourceSpec, requests *fit.Vector, t *columns.Table) (out []scoredColumn) {
+	for _, r := range scoredResources(specs, requests) {
+		has := t.Resource(r.name)
+		out = append(out, scoredColumn{r, has.Allocatable, has.Requested})
 	}
-	return func(rows []int32, raw []int64) {
-		for i, row := range rows {
-			var sum, weights int64
-			for k := range shares {
-				r := &shares[k]
-				has := r.allocatable[row]
-				if has == 0 {
-					continue
-				}
-				one := s.scoreOf(r.requested[row]+r.request, has)
-				if one == 0 && s.skipZero {
-					continue
-				}
-				sum += one * r.weight
-				weights += r.weight
-			}
-			if weights != 0 {
-				raw[i] = s.weightedMean(sum, weights)
-			}
-		}
-	}
+	return out
 }
 
-// Evaluator scores the balance from the columns.
+// scoreRows is score of rows.
+func (s *resourceScorer) scoreRows(requests *fit.Vector, t *columns.Table) func([]int32, []int64) {
+	scored := scoredColumns(s.resources, requests, t)
+	for i := range scored {
+		switch scored[i].name {
+		case v1.ResourceCPU:
+			scored[i].requested = t.NonZeroCPU
+		case v1.ResourceMemory:
+			scored[i].requested = t.NonZeroMemory
+		}
+	}
+	return columns.ScoreEach(func(row int32) int64 {
+		var sum weightedSum
+		for k := range scored {
+			r := &scored[k]
+			s.add(&sum, &r.scoredResource, r.requested[row], r.allocatable[row])
+		}
+		return s.mean(&sum)
+	})
+}
+
+// Evaluator is Score by columns.
 func (b *Balanced) Evaluator(p *v1.Pod, t *columns.Table) *columns.Evaluator {
 	requests := snapshot.Requests(p)
-	var all []requirement
-	for i := range b.resources {
-		name := v1.ResourceName(b.resources[i].Name)
-		n := requests.Get(name)
-		if n == 0 && fit.IsScalar(name) {
-			continue
+	scored := scoredColumns(b.resources, &requests, t)
+	return &columns.Evaluator{Score: columns.ScoreEach(func(row int32) int64 {
+		var sum balance
+		for k := range scored {
+			r := &scored[k]
+			sum.add(r.request, r.requested[row], r.allocatable[row])
 		}
-		all = append(all, requirement{n, t.Resource(name)})
-	}
-	return &columns.Evaluator{Score: func(rows []int32, raw []int64) {
-		for i, row := range rows {
-			var with, without shares
-			for k := range all {
-				r := &all[k]
-				if has := r.capacity.Allocatable[row]; has != 0 {
-					used := r.capacity.Requested[row]
-					with.add(used+r.request, has)
-					without.add(used, has)
-				}
-			}
-			raw[i] = balancedScore(&with, &without)
-		}
-	}}
+		return sum.score()
+	})}
 }

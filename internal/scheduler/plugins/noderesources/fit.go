@@ -128,13 +128,19 @@ func (*Fit) PreFilter(_ context.Context, state framework.CycleState, p *v1.Pod,
 // PreFilterExtensions has none: other Pods' requests are read from the node.
 func (*Fit) PreFilterExtensions() framework.PreFilterExtensions { return nil }
 
-func (f *Fit) shortages(state framework.CycleState, p *v1.Pod, n framework.NodeInfo) []fit.Shortage {
-	v, err := state.Read(filterKey)
-	a, ok := v.(*preFilterState)
-	if err != nil || !ok {
-		a = &preFilterState{snapshot.Requests(p)}
+func (f *Fit) requestsOf(state framework.CycleState, p *v1.Pod) *fit.Vector {
+	if v, err := state.Read(filterKey); err == nil {
+		if s, ok := v.(*preFilterState); ok {
+			return &s.Vector
+		}
 	}
-	return f.shortagesToReport(fit.Shortages(&a.Vector, snapshot.VectorOf(n.GetRequested()),
+	requests := snapshot.Requests(p)
+	return &requests
+}
+
+// shortages lists what is short on a node, as DynamicResources leaves it to this plugin.
+func (f *Fit) shortages(requests *fit.Vector, n framework.NodeInfo) []fit.Shortage {
+	return f.shortagesToReport(fit.Shortages(requests, snapshot.VectorOf(n.GetRequested()),
 		snapshot.VectorOf(n.GetAllocatable()), f.isIgnored))
 }
 
@@ -149,19 +155,44 @@ func (f *Fit) isIgnored(name v1.ResourceName) bool {
 // Filter refuses nodes where something does not suffice. More than the empty node has is beyond
 // help by preemption.
 func (f *Fit) Filter(_ context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) *framework.Status {
-	return f.statusOf(f.shortages(state, p, n))
-}
-
-// filterNode is the verdict on a Pod with these requests.
-func (f *Fit) filterNode(requests *fit.Vector, n framework.NodeInfo) *framework.Status {
-	return f.statusOf(f.shortagesToReport(fit.Shortages(requests, snapshot.VectorOf(n.GetRequested()),
-		snapshot.VectorOf(n.GetAllocatable()), f.isIgnored)))
-}
-
-func (f *Fit) statusOf(short []fit.Shortage) *framework.Status {
-	if len(short) == 0 {
-		return nil
+	requests := f.requestsOf(state, p)
+	if len(requests.Scalar) > 0 {
+		return f.filterScalars(requests, n)
 	}
+	has, used := commonAmountsOf(snapshot.VectorOf(n.GetAllocatable())),
+		commonAmountsOf(snapshot.VectorOf(n.GetRequested()))
+	asked := commonRequests(requests)
+	return f.filterCommon(&asked, &used, &has)
+}
+
+// commonAmounts are amounts of the resources that every node has, as commonResources lists them.
+type commonAmounts [len(commonResources)]int64
+
+func commonAmountsOf(v *fit.Vector) commonAmounts {
+	return commonAmounts{v.Pods, v.MilliCPU, v.Memory, v.EphemeralStorage}
+}
+
+// commonRequests are those of a Pod, which needs a place itself.
+func commonRequests(v *fit.Vector) commonAmounts {
+	return commonAmounts{1, v.MilliCPU, v.Memory, v.EphemeralStorage}
+}
+
+// filterCommon is the rule for Pods that request common resources only: of a node, a row of the
+// columns, or a node of which more or less is used.
+func (f *Fit) filterCommon(asked, used, has *commonAmounts) *framework.Status {
+	mask, never := 0, false
+	for i := range asked {
+		if fit.Insufficient(asked[i], used[i], has[i]) {
+			mask |= 1 << i
+			never = never || i > 0 && asked[i] > has[i]
+		}
+	}
+	return f.commonStatus(mask, never)
+}
+
+// filterScalars is the rule for Pods that request resources accounted by name.
+func (f *Fit) filterScalars(requests *fit.Vector, n framework.NodeInfo) *framework.Status {
+	short := f.shortages(requests, n)
 	mask, never, other := 0, false, false
 	for _, s := range short {
 		never = never || s.Unresolvable() && s.Resource != v1.ResourcePods
@@ -171,9 +202,16 @@ func (f *Fit) statusOf(short []fit.Shortage) *framework.Status {
 			other = true
 		}
 	}
-	switch {
-	case other:
+	if other {
 		return newStatus(short, never)
+	}
+	return f.commonStatus(mask, never)
+}
+
+func (f *Fit) commonStatus(mask int, never bool) *framework.Status {
+	switch {
+	case mask == 0:
+		return nil
 	case never:
 		return f.unresolvableCache[mask]
 	}
@@ -197,7 +235,7 @@ func (f *Fit) Explain(_ context.Context, state framework.CycleState, p *v1.Pod,
 	n framework.NodeInfo) schedule.Explanation {
 	w := schedule.Explanation{Code: reason.NoRoom}
 	var details, fixes []string
-	for _, s := range f.shortages(state, p, n) {
+	for _, s := range f.shortages(f.requestsOf(state, p), n) {
 		w.Short = append(w.Short, journal.Shortage{Resource: string(s.Resource), Requested: s.Requested, Used: s.Used,
 			Available: s.Available})
 		switch {

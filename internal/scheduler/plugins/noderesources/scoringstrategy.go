@@ -88,62 +88,98 @@ func RequestedToCapacityRatio(shape []config.UtilizationShapePoint) func(request
 	}
 }
 
-// score is the weighted mean over the resources that the node has and that count for the Pod.
-func (s *resourceScorer) score(requests *fit.Vector, n framework.NodeInfo) int64 {
-	room, used, nonZero := snapshot.VectorOf(n.GetAllocatable()), snapshot.VectorOf(n.GetRequested()),
-		snapshot.VectorOf(n.GetNonZeroRequested())
-	var sum, weights int64
-	for i := range s.resources {
-		name := v1.ResourceName(s.resources[i].Name)
-		taken := used
-		if name == v1.ResourceCPU || name == v1.ResourceMemory {
-			taken = nonZero
+// scoredResource is a resource that counts for the score of a Pod: what the Pod requests of it, and
+// its weight.
+type scoredResource struct {
+	name            v1.ResourceName
+	request, weight int64
+}
+
+// scoredResources leaves out resources accounted by name that the Pod does not request.
+func scoredResources(specs []config.ResourceSpec, requests *fit.Vector) []scoredResource {
+	out := make([]scoredResource, 0, len(specs))
+	for i := range specs {
+		name := v1.ResourceName(specs[i].Name)
+		if n := requests.Get(name); n != 0 || !fit.IsScalar(name) {
+			out = append(out, scoredResource{name, n, specs[i].Weight})
 		}
-		requested, allocatable, counts := requestedAndAllocatable(name, requests, taken, room)
-		if !counts {
-			continue
-		}
-		one := s.scoreOf(requested, allocatable)
-		if one == 0 && s.skipZero {
-			continue
-		}
-		sum += one * s.resources[i].Weight
-		weights += s.resources[i].Weight
 	}
-	if weights == 0 {
+	return out
+}
+
+// weightedSum adds up what resources score.
+type weightedSum struct{ sum, weights int64 }
+
+// add counts a resource of a node, if the node has any of it.
+func (s *resourceScorer) add(to *weightedSum, r *scoredResource, used, allocatable int64) {
+	if allocatable == 0 {
+		return
+	}
+	one := s.scoreOf(used+r.request, allocatable)
+	if one == 0 && s.skipZero {
+		return
+	}
+	to.sum += one * r.weight
+	to.weights += r.weight
+}
+
+// mean is the score of a node, 0 when it has none of the resources.
+func (s *resourceScorer) mean(of *weightedSum) int64 {
+	if of.weights == 0 {
 		return 0
 	}
-	return s.weightedMean(sum, weights)
+	return s.weightedMean(of.sum, of.weights)
 }
 
-// requestedAndAllocatable gives what would be requested of a resource with the Pod there; false
-// when the node has none of it or the Pod does not ask for a scalar.
-func requestedAndAllocatable(name v1.ResourceName,
-	requests, used, room *fit.Vector) (requested, allocatable int64, counts bool) {
-	n := requests.Get(name)
-	if n == 0 && fit.IsScalar(name) {
-		return 0, 0, false
+// score is the weighted mean over the resources that the node has and that count for the Pod.
+func (s *resourceScorer) score(scored []scoredResource, n framework.NodeInfo) int64 {
+	has, used, nonZero := snapshot.VectorOf(n.GetAllocatable()), snapshot.VectorOf(n.GetRequested()),
+		snapshot.VectorOf(n.GetNonZeroRequested())
+	var sum weightedSum
+	for i := range scored {
+		r := &scored[i]
+		of := used
+		if r.name == v1.ResourceCPU || r.name == v1.ResourceMemory {
+			of = nonZero
+		}
+		s.add(&sum, r, of.Get(r.name), has.Get(r.name))
 	}
-	allocatable = room.Get(name)
-	return used.Get(name) + n, allocatable, allocatable != 0
+	return s.mean(&sum)
 }
 
-// PreScore sums the Pod's requests, defaults for empty ones included, once.
-func (*Fit) PreScore(_ context.Context, state framework.CycleState, p *v1.Pod,
+// preScoreState are the resources that count for a Pod.
+type preScoreState []scoredResource
+
+// Clone shares: nothing changes it.
+func (s preScoreState) Clone() framework.StateData { return s }
+
+// scoredFor reads what PreScore noted.
+func scoredFor(state framework.CycleState, key framework.StateKey) (preScoreState, bool) {
+	v, err := state.Read(key)
+	s, ok := v.(preScoreState)
+	return s, err == nil && ok
+}
+
+func (s *resourceScorer) scoredFor(p *v1.Pod) preScoreState {
+	requests := snapshot.RequestsNonZero(p) // with defaults for containers that request nothing
+	return scoredResources(s.resources, &requests)
+}
+
+// PreScore sums the Pod's requests once.
+func (f *Fit) PreScore(_ context.Context, state framework.CycleState, p *v1.Pod,
 	_ []framework.NodeInfo) *framework.Status {
-	state.Write(fitKey, &preFilterState{snapshot.RequestsNonZero(p)})
+	state.Write(fitKey, f.scoredFor(p))
 	return nil
 }
 
 // Score applies the strategy.
 func (f *Fit) Score(_ context.Context, state framework.CycleState, p *v1.Pod,
 	n framework.NodeInfo) (int64, *framework.Status) {
-	v, err := state.Read(fitKey)
-	a, ok := v.(*preFilterState)
-	if err != nil || !ok {
-		a = &preFilterState{snapshot.RequestsNonZero(p)}
+	scored, ok := scoredFor(state, fitKey)
+	if !ok {
+		scored = f.scoredFor(p)
 	}
-	return f.score(&a.Vector, n), nil
+	return f.score(scored, n), nil
 }
 
 // ScoreExtensions has none: scores are absolute.

@@ -37,5 +37,5 @@ func (p *Plugin) Evaluator(pod *v1.Pod, t *columns.Table) *columns.Evaluator {
 	own := preferNoScheduleTolerations(pod)
 	filter := columns.ByTaints(t, func(n *v1.Node) *framework.Status { return p.filter(pod, n) })
 	score := columns.ByTaints(t, func(n *v1.Node) int64 { return countIntolerableTaints(n.Spec.Taints, own) })
-	return &columns.Evaluator{Filter: columns.FilterEach(filter.Of), Score: columns.ScoreEach(score.Of)}
+	return &columns.Evaluator{Filter: filter.Fill, Score: score.Fill}
 }
