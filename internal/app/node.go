@@ -199,7 +199,6 @@ func (n *nodeRole) build() (*nodeComponents, error) {
 	if err != nil {
 		return nil, err
 	}
-	allocatable := n.allocatable()
 	end := &nodeShutdown{standalone: n.standalone}
 	k, err := kubelet.New(kubelet.Options{
 		Client: n.client, NodeName: p.NodeName, Config: n.config, Runtime: n.engine.client.Runtime(),
@@ -219,31 +218,9 @@ func (n *nodeRole) build() (*nodeComponents, error) {
 		return nil, err
 	}
 	recorder, stopEvents := nodeEvents(n.client, p.NodeName, n.config)
-	signs := n.engine.client.Signals()
-	report, err := nodestatus.New(nodestatus.Options{
-		Events: recorder, Started: api.startup,
-		Client: n.client, Register: !n.skipRegistration, Journal: n.journal, KubeletPort: int32(p.KubeletPort),
-		MaxPods: n.maxPods(machine.CPUs), MaxImages: int(*n.config.NodeStatusMaxImages),
-		Identity: nodestatus.Identity{
-			Name: p.NodeName, Labels: n.labels, Taints: n.taints, ProviderID: n.config.ProviderID, External: n.external,
-			Addresses: p.NodeAddresses(),
-		},
-		Machine: nodestatus.Machine{
-			CPUs: machine.CPUs, MemoryBytes: machine.MemoryBytes, SwapBytes: machine.SwapBytes,
-			HugePages: machine.HugePages, EphemeralBytes: disk.CapacityBytes,
-			MachineID: machine.MachineID, SystemUUID: machine.SystemUUID, BootID: machine.BootID,
-			KernelVersion: machine.KernelVersion, OSImage: machine.OSImage,
-		},
-		Sources: nodestatus.Sources{Runtime: n.engine.client.ProbeRuntime(), Images: n.listedImages(),
-			Allocatable:    allocatable,
-			Healthy:        func() error { return errors.Join(end.notReadyReason(), n.engine.networkNotReady()) },
-			RuntimeSuspect: signs.RuntimeSuspect, ImagesChanged: signs.ImagesChanged},
-		Timing: nodestatus.Timing{
-			StatusEvery:   n.config.NodeStatusUpdateFrequency.Duration,
-			ReportEvery:   n.config.NodeStatusReportFrequency.Duration,
-			LeaseDuration: time.Duration(n.config.NodeLeaseDurationSeconds) * time.Second,
-		},
-	})
+	status := n.statusOptions(machine, disk, end, recorder)
+	status.Started = api.startup
+	report, err := nodestatus.New(status)
 	if err != nil {
 		return nil, err
 	}
@@ -265,6 +242,37 @@ func (n *nodeRole) build() (*nodeComponents, error) {
 		loops = append(loops, report.Run)
 	}
 	return &nodeComponents{report: report, server: server, close: stopEvents, renew: n.tls.run, loops: loops}, nil
+}
+
+// statusOptions are what the Node's object is kept from: machine and disk as they were read at the
+// start, end for the shutdown that makes the node not ready, events for its Events.
+func (n *nodeRole) statusOptions(machine proc.Machine, disk proc.Disk, end *nodeShutdown,
+	events record.EventRecorder) nodestatus.Options {
+	p, signs := n.instance, n.engine.client.Signals()
+	return nodestatus.Options{
+		Events: events,
+		Client: n.client, Register: !n.skipRegistration, Journal: n.journal, KubeletPort: int32(p.KubeletPort),
+		MaxPods: n.maxPods(machine.CPUs), MaxImages: int(*n.config.NodeStatusMaxImages),
+		Identity: nodestatus.Identity{
+			Name: p.NodeName, Labels: n.labels, Taints: n.taints, ProviderID: n.config.ProviderID, External: n.external,
+			Addresses: p.NodeAddresses(),
+		},
+		Machine: nodestatus.Machine{
+			CPUs: machine.CPUs, MemoryBytes: machine.MemoryBytes, SwapBytes: machine.SwapBytes,
+			HugePages: machine.HugePages, EphemeralBytes: disk.CapacityBytes,
+			MachineID: machine.MachineID, SystemUUID: machine.SystemUUID, BootID: machine.BootID,
+			KernelVersion: machine.KernelVersion, OSImage: machine.OSImage,
+		},
+		Sources: nodestatus.Sources{Runtime: n.engine.client.ProbeRuntime(), Images: n.listedImages(),
+			Allocatable:    n.allocatable(),
+			Healthy:        func() error { return errors.Join(end.notReadyReason(), n.engine.networkNotReady()) },
+			RuntimeSuspect: signs.RuntimeSuspect, ImagesChanged: signs.ImagesChanged},
+		Timing: nodestatus.Timing{
+			StatusEvery:   n.config.NodeStatusUpdateFrequency.Duration,
+			ReportEvery:   n.config.NodeStatusReportFrequency.Duration,
+			LeaseDuration: time.Duration(n.config.NodeLeaseDurationSeconds) * time.Second,
+		},
+	}
 }
 
 // maxPods is how many Pods the node takes: maxPods, or podsPerCore for each processor when that is

@@ -390,12 +390,3 @@ func (h *Handle) RunReservePluginsReserve(ctx context.Context, state framework.C
 func (h *Handle) RunReservePluginsUnreserve(ctx context.Context, state framework.CycleState, p *v1.Pod, node string) {
 	h.profile.RunReservePluginsUnreserve(ctx, PodCycle{state, p, node})
 }
-
-// PluginNames lists the plugins at each point, for logs.
-func (p *Profile) PluginNames() []string {
-	seen := map[string]bool{}
-	for _, pl := range p.unreserveOrder {
-		seen[pl.Name()] = true
-	}
-	return sets.List(sets.KeySet(maps.Clone(seen)))
-}

@@ -3,11 +3,13 @@ package frameworkruntime
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	schedulerconfig "k8s.io/kube-scheduler/config/v1"
 	"k8s.io/kube-scheduler/framework"
 
@@ -256,4 +258,13 @@ func (p *Profile) filterAndScorePlugins() []framework.Plugin {
 		}
 	}
 	return out
+}
+
+// PluginNames lists the plugins at each point, for logs.
+func (p *Profile) PluginNames() []string {
+	seen := map[string]bool{}
+	for _, pl := range p.unreserveOrder {
+		seen[pl.Name()] = true
+	}
+	return sets.List(sets.KeySet(maps.Clone(seen)))
 }
