@@ -29,6 +29,11 @@ func TestSizesStayInBudget(t *testing.T) {
 			}
 		}
 	}
+	for key, n := range allowed { // state_test.go looks after these
+		if strings.HasPrefix(key, "flat ") {
+			over[key] = n
+		}
+	}
 	if *rewrite {
 		writeBudgets(t, over)
 		return

@@ -51,7 +51,8 @@ func groupFixture(t *testing.T, members int) In {
 func TestWhyAMemberWaitsForItsGroup(t *testing.T) {
 	want := []string{
 		"has a place",
-		"waits at Permit (Coscheduling) for its group train, which needs 3 members at once: only 2 can be placed", "train-2, fits on no node then",
+		"waits at Permit (Coscheduling) for its group train, which needs 3 members at once: only 2 can be placed",
+		"train-2, fits on no node then",
 		"is 500m short of cpu (1000m free of 4000m, 1500m wanted)", "remove pod shop/svc-b", "delete pod svc-b",
 		"lower the cpu request of each member by 250m to 1250m", `"minMember":2`,
 	}

@@ -263,7 +263,8 @@ func TestWhy(t *testing.T) {
 					Port: intstr.FromInt32(80)}}}
 			in.fact(9*time.Second, "kubelet", journal.ContainerStarted{Container: "app", ID: "c1"})
 		}, "starting",
-			[]string{"Container app was started, and its postStart hook (GET /warm on port 80) still runs, for 9s now", "no time limit of its own"}, []string{"is making the Pod"}},
+			[]string{"Container app was started, and its postStart hook (GET /warm on port 80) still runs, for 9s now",
+				"no time limit of its own"}, []string{"is making the Pod"}},
 		{"the postStart hook has failed", func(in *In) {
 			in.state(waiting("ContainerCreating", ""))
 			in.app().Lifecycle = &corev1.Lifecycle{

@@ -123,7 +123,8 @@ func TestBeforeAnythingRuns(t *testing.T) {
 	if s.Phase != v1.PodPending || w == nil || w.Reason != "ErrImagePull" ||
 		condition(s, v1.PodInitialized).Status != v1.ConditionTrue ||
 		condition(s, v1.PodReadyToStartContainers).Status != v1.ConditionFalse {
-		t.Errorf("got %+v, want Phase PodPending, Reason ErrImagePull, Status ConditionTrue and Status ConditionFalse", s)
+		t.Errorf("got %+v, want Phase PodPending, Reason ErrImagePull, Status ConditionTrue and Status "+
+			"ConditionFalse", s)
 	}
 	if s.ContainerStatuses[0].Started == nil || *s.ContainerStatuses[0].Started {
 		t.Error("started is not false")

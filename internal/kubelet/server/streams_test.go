@@ -163,9 +163,10 @@ func TestStreamRefusals(t *testing.T) {
 	w := newTestServer(t)
 	w.run("web", map[string]string{"app": "exit 0", "waiting": ""})
 	for path, want := range map[string]string{
-		"/exec/default/none/app?output=1&command=ls":          "404 pod does not exist",
-		"/exec/default/web/waiting?output=1&command=ls":       `500 container not found ("waiting")`,
-		"/exec/default/web/app?command=ls":                    "400 you must specify at least 1 of stdin, stdout, stderr",
+		"/exec/default/none/app?output=1&command=ls":    "404 pod does not exist",
+		"/exec/default/web/waiting?output=1&command=ls": `500 container not found ("waiting")`,
+		"/exec/default/web/app?command=ls": "400 you must specify at least 1 of stdin, stdout, " +
+			"stderr",
 		"/portForward/default/none":                           "404 pod does not exist",
 		"/exec/default/web/other-uid/app?output=1&command=ls": "404 pod not found",
 		"/portForward/default/web/other-uid":                  "404 pod not found",

@@ -26,7 +26,8 @@ func tree(t *testing.T, files map[string]string) string {
 
 func TestRead(t *testing.T) {
 	root := tree(t, map[string]string{
-		"proc/meminfo":                   "MemTotal:       16384 kB\nMemFree:  100 kB\nSwapTotal: 8 kB\nHugePages_Total:       3\n",
+		"proc/meminfo": "MemTotal:       16384 kB\nMemFree:  100 kB" +
+			"\nSwapTotal: 8 kB\nHugePages_Total:       3\n",
 		"sys/devices/system/cpu/online":  "0-3,6\n",
 		"proc/sys/kernel/random/boot_id": "b00t\n", "proc/sys/kernel/osrelease": "6.1.0-13-amd64\n",
 		"etc/machine-id": "machine\n",

@@ -159,8 +159,9 @@ func TestErrorsNameTheField(t *testing.T) {
 			"leaderElection.leaseDuration: Invalid value: \"10s\": must be greater than `RenewDeadline`"},
 		"lock": {"leaderElection: {resourceLock: configmaps}",
 			`leaderElection.resourceLock: Invalid value: "configmaps": resourceLock value must be "leases"`},
-		"gang's wait": {"profiles: [{pluginConfig: [{name: Coscheduling, args: {permitWaitingTimeSeconds: -1}}]}]", "profiles[0].pluginConfig[0].args.permitWaitingTimeSeconds: Invalid value: -1: must be " +
-			"greater than or equal to 0"},
+		"gang's wait": {"profiles: [{pluginConfig: [{name: Coscheduling, args: {permitWaitingTimeSeconds: -1}}]}]",
+			"profiles[0].pluginConfig[0].args.permitWaitingTimeSeconds: Invalid value: -1: must be greater than or " +
+				"equal to 0"},
 		"gang's typo": {"profiles: [{pluginConfig: [{name: Coscheduling, args: {permitWaitSeconds: 1}}]}]",
 			`unknown field "permitWaitSeconds"`},
 		"twice enabled": {"profiles: [{plugins: {score: {enabled: [{name: X}, {name: X}]}}}]",

@@ -50,7 +50,8 @@ const (
 
 func elsewhere() map[string]string {
 	return map[string]string{
-		"updates/job/template-image":                  "the refused template is printed by the field names of upstream's internal type",
+		"updates/job/template-image": "the refused template is printed by the field names of " +
+			"upstream's internal type",
 		"updates/endpointslice/address-type":          withoutValue,
 		"updates/runtimeclass/handler":                withoutValue,
 		"updates/storageclass/provisioner":            withoutValue,
@@ -59,7 +60,8 @@ func elsewhere() map[string]string {
 		"updates/volumeattachment/spec":               withoutValue,
 		"validation/endpointslice/no-addresses":       requiredWithoutDetail,
 		"validation/horizontalpodautoscaler/max-zero": requiredWithoutDetail,
-		"defaulting/csinode/minimal":                  "v1.37 added a status, which prints as {}; the recording is one of v1.36",
+		"defaulting/csinode/minimal": "v1.37 added a status, which prints as {}; the recording is " +
+			"one of v1.36",
 		// Asked again of v1.37.2: internal/apiserver/testdata/upstream.json.
 		"defaulting/csidriver/minimal":                        preventsPods,
 		"defaulting/horizontalpodautoscaler/minimal":          countLimits,

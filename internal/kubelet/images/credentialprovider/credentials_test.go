@@ -252,8 +252,8 @@ func TestBadConfiguration(t *testing.T) {
 		provider("plugin", "v1", "matchImages: [a.b]"): "providers[0].defaultCacheDuration: Required value",
 		provider("plugin", "v1", "matchImage: [a.b]"):  `unknown field "providers[0].matchImage"`,
 
-		plugin + "  tokenAttributes: {serviceAccountTokenAudience: a, requireServiceAccount: true}\n": "providers[0].tokenAttributes.cacheType: " +
-			"Required value",
+		plugin + "  tokenAttributes: {serviceAccountTokenAudience: a, requireServiceAccount: " +
+			"true}\n": "providers[0].tokenAttributes.cacheType: Required value",
 
 		plugin + plugin: `providers[1].name: Duplicate value: "plugin"`,
 	} {
