@@ -31,7 +31,7 @@ type claimTracker struct {
 	apiClaims map[types.UID]*resourceapi.ResourceClaim
 	allocated allocatedDevices
 
-	handler func(before, after any) // told of changes of claims, after they count; set before the informers start
+	handler func(before, after any) // called for changes of claims, after they count; set before the informers start
 	synced  cache.InformerSynced
 }
 

@@ -29,7 +29,7 @@ type Manager struct {
 	claims                     *claimTracker
 	sliceTracker               *tracker.Tracker
 	slicesSynced               cache.InformerSynced // of classes by extended resource
-	// told of slices, after they count; set before the informers start
+	// called for changes of slices, after they count; set before the informers start
 	sliceHandler      cache.ResourceEventHandler
 	synced            cache.InformerSynced // of slices
 	classes           resourcelisters.DeviceClassLister
