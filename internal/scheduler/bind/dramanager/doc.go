@@ -3,7 +3,7 @@
 //
 // Manager is the framework's SharedDRAManager over informers: what this scheduler has decided
 // (pending) and written (assumed) covers what the API shows until the API shows something newer.
-// carry.go writes allocations and reservations and waits for devices that have to become ready
+// bindclaims.go writes allocations and reservations and waits for devices that have to become ready
 // first.
 //
 // In: a client, informers, dynamicresources.Plan. Out: writes of ResourceClaims, and of Pods'
