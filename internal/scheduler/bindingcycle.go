@@ -36,7 +36,7 @@ type inFlightQueue interface {
 //	        │      under way, or the bind plugin cannot bind inline ──► bindAsync
 //	        │                                                              │ goroutine
 //	        ▼                                                              ▼
-//	   bindInline ── connection lost, or "try again" ──► bindAsync      WaitOnPermit
+//	   bindInline ── not sent, or "Retry-After" ───────► bindAsync      WaitOnPermit
 //	        │                                                              │
 //	   written with up to maxBindBatch others                           PreBind
 //	        │                                                              │
