@@ -20,7 +20,7 @@ type schedulingAttempt struct {
 	profile        *frameworkruntime.Profile
 	state          *frameworkruntime.CycleState
 	start          time.Time
-	result         *schedule.Result // nil once the Pod is assumed: its memory is the next cycle's
+	result         *schedule.Result // nil once the Pod is assumed: the next cycle uses its buffers
 	fact           journal.Ruled    // of the result
 	pointDurations map[string]journal.Took
 

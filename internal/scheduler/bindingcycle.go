@@ -36,7 +36,7 @@ type inFlightQueue interface {
 //	        │      under way, or the bind plugin cannot bind inline ──► bindAsync
 //	        │                                                              │ goroutine
 //	        ▼                                                              ▼
-//	   bindInline ── connection lost, or "try again" ──► bindAsync      WaitOnPermit
+//	   bindInline ── not sent, or "Retry-After" ───────► bindAsync      WaitOnPermit
 //	        │                                                              │
 //	   written with up to maxBindBatch others                           PreBind
 //	        │                                                              │
@@ -65,7 +65,7 @@ type bindingCycle struct {
 }
 
 // start binds a Pod that has been assumed and reserved on a node, and does not wait for it. f is
-// what the journal is told once it is bound.
+// the journal's fact once it is bound.
 func (b *bindingCycle) start(ctx context.Context, a *schedulingAttempt, c frameworkruntime.PodCycle, f journal.Bound) {
 	if !b.bindInline(ctx, a, c, f) {
 		b.bindAsync(ctx, a, c, f)

@@ -78,8 +78,8 @@ func (s *cacheAndQueue) ForgetPod(p *v1.Pod) {
 		ActionType: framework.Delete}, p, nil)
 }
 
-// ForgetPodQuietly takes an assumption back that refused nobody, so no Pod is moved: a PodGroup's
-// cycle gives its nodes back within the cycle.
+// ForgetPodQuietly takes an assumption back that refused no other Pod, so none is moved: a
+// PodGroup's cycle gives its nodes back within the cycle.
 func (s *cacheAndQueue) ForgetPodQuietly(p *v1.Pod) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

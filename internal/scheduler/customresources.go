@@ -16,8 +16,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/coscheduling"
 )
 
-// customResourceSyncTimeout is how long scheduling waits for custom resources to be listed at the
-// start. Their definition may be missing: plugins see nothing of them then.
+// customResourceSyncTimeout is how long scheduling waits at the start for custom resources to be
+// listed. Their definition may be missing: plugins get no events of them then.
 const customResourceSyncTimeout = 3 * time.Second
 
 // customResources are the informers of resources whose events plugins register for as
@@ -46,9 +46,9 @@ func newCustomResources(o Options) (*customResources, error) {
 	return c, nil
 }
 
-// customResource reads "plural.version.group".
+// customResource parses "plural.version.group"; false for the resources of the framework.
 func customResource(r framework.EventResource) (schema.GroupVersionResource, bool) {
-	// volumelisters.k8s.io/CSINode and the like are known
+	// storage.k8s.io/CSINode and the like have informers of their own
 	if strings.Contains(string(r), "/") || strings.Count(string(r), ".") < 2 {
 		return schema.GroupVersionResource{}, false
 	}
@@ -74,14 +74,15 @@ func (c *customResources) watch(gvr schema.GroupVersionResource, changed func(be
 	return nil
 }
 
-// start lists and watches; it returns when all is listed, or after a while.
+// start lists and watches until ctx ends; it returns when all are listed, or after
+// customResourceSyncTimeout.
 func (c *customResources) start(ctx context.Context) {
 	if c.factory == nil || len(c.watched) == 0 {
 		return
 	}
 	if c.watched[coscheduling.PodGroups] {
-		keeper := bind.NewPodGroupController(c.client, c.factory.ForResource(coscheduling.PodGroups).Informer(), c.pods)
-		go keeper.Run(ctx)
+		groups := bind.NewPodGroupController(c.client, c.factory.ForResource(coscheduling.PodGroups).Informer(), c.pods)
+		go groups.Run(ctx)
 	}
 	c.factory.Start(ctx.Done())
 	wait, cancel := context.WithTimeout(ctx, customResourceSyncTimeout)

@@ -7,25 +7,25 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/dynamicresources"
 )
 
-// unresolvableMessage is what PostFilter plugins said about a Pod, as v1.37 tells it, or as v1.36
-// did: there DynamicResources had a word of its own where it could not help, and a search for
-// victims that found some had none.
+// unresolvableMessage is the message of PostFilter about a Pod in the words of v1.37, or of v1.36:
+// there DynamicResources had a message of its own where it could not help, and a search for victims
+// that found some had none.
 func unresolvableMessage(emulates136 bool, p *v1.Pod, s *framework.Status) string {
-	said := s.Message()
+	message := s.Message()
 	switch {
 	case !emulates136:
-		return said
+		return message
 	case s.IsSuccess():
 		return ""
 	case !s.IsRejected() || s.Plugin() != dynamicresources.Name:
-		return said
+		return message
 	}
-	word := "no new claims to deallocate"
+	own := "no new claims to deallocate"
 	if len(p.Spec.ResourceClaims) > 0 {
-		word = "still not schedulable"
+		own = "still not schedulable"
 	}
-	if said == "" {
-		return word
+	if message == "" {
+		return own
 	}
-	return word + ", " + said
+	return own + ", " + message
 }

@@ -6,8 +6,8 @@ import (
 	config "k8s.io/kube-scheduler/config/v1"
 )
 
-// ignoreExtenderResources has NodeResourcesFit ignore what extenders manage alone
-// (ignoredByScheduler).
+// ignoreExtenderResources has NodeResourcesFit of a profile ignore the resources that extenders
+// manage alone (ignoredByScheduler).
 func ignoreExtenderResources(p *config.KubeSchedulerProfile, extenders []config.Extender) {
 	for i := range p.PluginConfig {
 		args, ok := p.PluginConfig[i].Args.Object.(*config.NodeResourcesFitArgs)

@@ -74,8 +74,8 @@ func TestMetricsCountAttemptsAndQueues(t *testing.T) {
 	}
 }
 
-// TestPluginsAreTimedOneByOne looks for every point at which plugins judge nodes, in a cycle from
-// memory and in one where a plugin is asked node by node.
+// TestPluginsAreTimedOneByOne looks for every extension point at which plugins see nodes, in a
+// cycle with cached results and in one where a plugin runs node by node.
 func TestPluginsAreTimedOneByOne(t *testing.T) {
 	t.Parallel()
 	r := metrics.NewKubeRegistry()

@@ -13,12 +13,13 @@ import (
 )
 
 // nominations are the nominated Pods (status.nominatedNodeName) by node, for plugins
-// (framework.PodNominator), for Filter and for the search for victims (schedule.Nominations). The
-// room of a nominated Pod is counted in three steps: the scheduler's queue.Nominator keeps who is
-// nominated to which node; AddNominatedPod and UpdateNominatedPod tell it so (from PostFilter's
-// result in failure.go, from a Pod's status in eventhandlers.go); and Filter runs once with and
-// once without the Pods of NominatedPodsForNode on the node (schedule, nominated.go). AssumePod and
-// the deletion of the Pod end a nomination.
+// (framework.PodNominator), for Filter and for the search for victims (schedule.Nominations).
+//
+// The room of nominated Pods is counted in three steps. AddNominatedPod and UpdateNominatedPod
+// enter a Pod, from PostFilter's result (failure.go) or from its status (eventhandlers.go).
+// queue.Nominator keeps the Pods by node. Filter runs once with and once without the Pods of
+// NominatedPodsForNode on the node (schedule.AddNominatedPods and schedule/nominated.go). AssumePod
+// and the deletion of the Pod end a nomination.
 //
 // It takes the lock of cacheAndQueue: none of its methods may be called with mu held.
 type nominations struct {
@@ -52,7 +53,7 @@ func (n nominations) DeleteNominatedPodIfExists(p *v1.Pod) {
 	n.nominator.DeleteNominatedPodIfExists(p.UID)
 }
 
-// UpdateNominatedPod takes in a changed Pod; a nomination that its status does not tell of stays.
+// UpdateNominatedPod takes in a changed Pod; a nomination whose write is under way stays.
 func (n nominations) UpdateNominatedPod(_ logr.Logger, old *v1.Pod, p framework.PodInfo) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -233,12 +233,12 @@ func TestAPluginThatRefusesWithNonsenseIsToldAsItIs(t *testing.T) {
 	c.create(misledPod("PreEnqueue-panics", "1"))
 	c.create(misledPod("PreEnqueue-hangs", "1"))
 	c.create(misledPod("PostFilter-nowhere", "100"))
-	c.await("postfilter-nowhere", "promised a node that is not there",
+	c.await("postfilter-nowhere", "nominated to a node that is not there",
 		func(p *v1.Pod) bool { return p.Status.NominatedNodeName == "nowhere" })
 	if _, err := c.CoreV1().Nodes().Create(t.Context(), aNode("n3", "100"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if got := c.bound("postfilter-nowhere"); got != "n3" { // the promise kept it from nothing
+	if got := c.bound("postfilter-nowhere"); got != "n3" { // the nomination kept it from nothing
 		t.Errorf("it is on %s, want n3", got)
 	}
 	for _, name := range []string{"preenqueue-panics", "preenqueue-hangs"} {

@@ -172,7 +172,7 @@ func (s *podGroupCycle) placePodGroup(ctx context.Context, g *podGroupAttempt) {
 			return
 		}
 	}
-	if g.status.IsWait() { // cannot be: with nobody remaining it is either reached or out of reach
+	if g.status.IsWait() { // cannot be: with no member remaining the minimum is reached or out of reach
 		g.status = framework.NewStatus(framework.Unschedulable, g.status.Reasons()...)
 	}
 }
@@ -187,7 +187,7 @@ func (s *podGroupCycle) placeMember(ctx context.Context, g *podGroupAttempt, m *
 	logResult(klog.FromContext(ctx).WithValues("pod", klog.KObj(m.pod())), m.schedulingAttempt)
 	r := m.result
 	if !r.Scheduled() {
-		m.result = nil // its memory is the next member's
+		m.result = nil // the next member's cycle uses its buffers
 		m.failure = failure{status: r.Status, message: r.Message(), unschedulablePlugins: r.UnschedulablePlugins,
 			pendingPlugins: r.PendingPlugins}
 		if r.Failed() {

@@ -160,7 +160,7 @@ func TestAVictimsJournalTellsWhy(t *testing.T) {
 	}
 }
 
-// A Pod of lower priority that was promised the node loses the promise.
+// A Pod of lower priority that was nominated to the node loses its nomination.
 func TestAPromiseGoesToTheMoreImportant(t *testing.T) {
 	t.Parallel()
 	slow := func(p *v1.Pod) { p.Finalizers = []string{"test/stays"} }
@@ -173,7 +173,7 @@ func TestAPromiseGoesToTheMoreImportant(t *testing.T) {
 	c.await("middle", "nominated", func(p *v1.Pod) bool { return p.Status.NominatedNodeName == "n1" })
 	c.create(aPod("high", "1", highPriority))
 	c.await("high", "nominated", func(p *v1.Pod) bool { return p.Status.NominatedNodeName == "n1" })
-	c.await("middle", "without promise", func(p *v1.Pod) bool { return p.Status.NominatedNodeName == "" })
+	c.await("middle", "without nomination", func(p *v1.Pod) bool { return p.Status.NominatedNodeName == "" })
 }
 
 // A victim with two seconds to end: the preemptor is bound when it is gone, and not before.

@@ -59,7 +59,7 @@ func (r *recorder) start(a *schedulingAttempt, in *schedule.Input) (done func())
 	t := replay.Inputs{At: time.Now(), Config: r.configs[a.profile.Name],
 		Selector: a.profile.Handle.SelectorOf(in.Pod).String(), Volumes: replay.VolumeListersOf(in.Plugins)}
 	namespaces, err := r.namespaces.List(labels.Everything())
-	if err == nil { // from memory it does not fail
+	if err == nil { // a lister does not fail
 		t.Namespaces = namespaces
 	}
 	if m := r.devices.manager; m != nil {

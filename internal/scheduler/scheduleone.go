@@ -116,7 +116,7 @@ func (s *schedulingCycle) scheduleOne(ctx context.Context, e *queue.Entry) {
 		return
 	}
 	next, lead := a.result.RunnerUp, a.result.Lead
-	a.result = nil // its memory is the next cycle's
+	a.result = nil // the next cycle uses its buffers
 	s.bindings.start(ctx, a, c, journal.Bound{Node: c.Node, Next: next, Lead: lead})
 }
 

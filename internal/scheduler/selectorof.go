@@ -9,7 +9,7 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 )
 
-// selectorFinder finds what selects a Pod: Services, and the controller it belongs to.
+// selectorFinder finds the selectors of a Pod: those of Services, and of its controller.
 type selectorFinder struct {
 	services    corelisters.ServiceLister
 	controllers corelisters.ReplicationControllerLister
@@ -22,8 +22,8 @@ func newSelectorFinder(f informers.SharedInformerFactory) *selectorFinder {
 		f.Apps().V1().ReplicaSets().Lister(), f.Apps().V1().StatefulSets().Lister()}
 }
 
-// selectorOf joins the selectors of all Services that select the Pod and that of its controller; an
-// empty one when there is none.
+// selectorOf joins the selectors of all Services that select a Pod with that of its controller; an
+// empty selector when there are none.
 func (o *selectorFinder) selectorOf(p *v1.Pod) labels.Selector {
 	set := labels.Set{}
 	if all, err := o.services.Services(p.Namespace).List(labels.Everything()); err == nil {

@@ -33,7 +33,7 @@ type batchedConn struct {
 	tryRead   func(fd uintptr) bool
 	n         int   // by the last turn
 	err       error // of it
-	wakesLate bool  // the kernel tells of nothing less than readDeadline
+	wakesLate bool  // the kernel wakes for nothing less than readDeadline
 	lowWater  int   // bytes in countInterval
 	sleep     func(time.Duration)
 	readBuffer
@@ -113,7 +113,7 @@ func (g *batchedConn) readAvailable() (int, error) {
 	return g.n, nil
 }
 
-// readOnce reads once; false: there is nothing, and the kernel tells of the next byte.
+// readOnce reads once; false: there is nothing, and the kernel wakes for the next byte.
 func (g *batchedConn) readOnce(fd uintptr) bool {
 	for {
 		g.n, g.err = unix.Read(int(fd), g.buffer)
@@ -132,7 +132,7 @@ func (g *batchedConn) readOnce(fd uintptr) bool {
 	}
 }
 
-// raiseLowWater has the kernel tell of nothing until much is there.
+// raiseLowWater has the kernel not wake the process until much is there.
 func (g *batchedConn) raiseLowWater() {
 	if g.raw == nil || g.wakesLate {
 		return

@@ -52,7 +52,7 @@ type unreadInput interface{ hasUnread() bool }
 
 // connection is one HTTP/2 connection to the API server. Callers append frames to writeBuffer under
 // mu; writeLoop writes them, responseReader reads answers and calls back, pingWhenIdle finds that
-// nobody is there any more. When the connection ends, by an error or closeWith, every call that has
+// the API server is gone. When the connection ends, by an error or closeWith, every call that has
 // no answer ends with ErrLost or ErrNotSent.
 type connection struct {
 	conn         net.Conn

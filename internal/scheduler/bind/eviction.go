@@ -24,7 +24,7 @@ type pendingEviction struct {
 	node             string
 	victims          []*v1.Pod
 	reports          []journal.Preempted // one per victim
-	nominatedToClear []*v1.Pod           // Pods of lower priority that were promised the node
+	nominatedToClear []*v1.Pod           // Pods of lower priority that were nominated to the node
 }
 
 // prepareCandidate evicts the victims. The last one is evicted alone: its end moves the preemptor.

@@ -16,8 +16,8 @@ import (
 // row: BND-12
 func TestAPreemptorWaitsUntilItsVictimIsSeenLeaving(t *testing.T) {
 	now := time.Unix(1000, 0)
-	world := map[types.UID]*v1.Pod{"low": {ObjectMeta: metav1.ObjectMeta{UID: "low"}}}
-	standing := func(uid types.UID) *v1.Pod { return world[uid] }
+	onNodes := map[types.UID]*v1.Pod{"low": {ObjectMeta: metav1.ObjectMeta{UID: "low"}}}
+	standing := func(uid types.UID) *v1.Pod { return onNodes[uid] }
 	var u pendingEvictions
 	held := func(step string, want bool) {
 		t.Helper()
@@ -32,15 +32,15 @@ func TestAPreemptorWaitsUntilItsVictimIsSeenLeaving(t *testing.T) {
 	held("the last one is being asked", true)
 	u.markAllDeleted("high", now)
 	held("the last one was deleted, and still stands here", true)
-	world["low"] = &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "low", DeletionTimestamp: &metav1.Time{Time: now}}}
+	onNodes["low"] = &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "low", DeletionTimestamp: &metav1.Time{Time: now}}}
 	held("it is seen leaving", false)
-	delete(world, "low")
+	delete(onNodes, "low")
 	held("it is gone", false)
 	if len(u.byPreemptor) != 0 {
 		t.Errorf("%d preemptions remembered, want none", len(u.byPreemptor))
 	}
 
-	world["low"] = &v1.Pod{}
+	onNodes["low"] = &v1.Pod{}
 	u.begin("high", now)
 	u.setLastVictim("high", "low")
 	u.markAllDeleted("high", now)
@@ -54,9 +54,9 @@ func TestAPreemptorWaitsUntilItsVictimIsSeenLeaving(t *testing.T) {
 // row: BND-12
 func TestADeletionConcernsWhomItWasMadeFor(t *testing.T) {
 	now := time.Unix(1000, 0)
-	world := map[types.UID]*v1.Pod{"a": {}, "b": {},
+	onNodes := map[types.UID]*v1.Pod{"a": {}, "b": {},
 		"c": {ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{Time: now}}}}
-	standing := func(uid types.UID) *v1.Pod { return world[uid] }
+	standing := func(uid types.UID) *v1.Pod { return onNodes[uid] }
 	var u pendingEvictions
 	for preemptor, victim := range map[types.UID]types.UID{"for-a": "a", "for-b": "b", "for-c": "c"} {
 		u.begin(preemptor, now)
@@ -72,7 +72,7 @@ func TestADeletionConcernsWhomItWasMadeFor(t *testing.T) {
 		}
 	}
 	over("another's", "x")
-	delete(world, "a")
+	delete(onNodes, "a")
 	over("the last victim", "a", "for-a")
 	u.markAllDeleted("for-c", now)
 	over("one is asked and leaving", "x", "for-c")

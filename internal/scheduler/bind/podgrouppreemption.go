@@ -25,9 +25,9 @@ var _ frameworkruntime.PodGroupPostFilterPlugin = (*defaultPreemption)(nil)
 // evicts the victims beside the next cycles.
 func (p *defaultPreemption) PostFilterPodGroup(ctx context.Context,
 	g frameworkruntime.UnschedulablePodGroup) (_ map[types.UID]string, status *framework.Status) {
-	hunt := frameworkruntime.PreemptionAttempt{PodGroup: true}
+	search := frameworkruntime.PreemptionAttempt{PodGroup: true}
 	status = errSearchAborted
-	defer p.reportSearch(time.Now(), &hunt, &status)
+	defer p.reportSearch(time.Now(), &search, &status)
 	refuse := func(why string) (map[types.UID]string, *framework.Status) {
 		return nil, framework.NewStatus(framework.Unschedulable, "pod group preemption: "+why)
 	}
@@ -48,7 +48,7 @@ func (p *defaultPreemption) PostFilterPodGroup(ctx context.Context,
 	case len(choice.Victims) == 0:
 		return refuse(preemption.NoGroupVictims)
 	}
-	hunt.Victims, hunt.Units, hunt.PDBViolations = len(choice.Victims), choice.Units, choice.PDBViolations
+	search.Victims, search.Units, search.PDBViolations = len(choice.Victims), choice.Units, choice.PDBViolations
 	for _, eviction := range p.evictionsOf(g, choice, in.Snapshot.Node) {
 		if hook := p.handle.Hooks().Preempting; hook != nil {
 			hook(eviction.preemptor, eviction.node, eviction.victims)

@@ -86,9 +86,9 @@ func (p *defaultPreemption) ConcernedPods(before, _ any) []types.UID {
 // victims beside the next cycles.
 func (p *defaultPreemption) PostFilter(ctx context.Context, state framework.CycleState, preemptor *v1.Pod,
 	refused framework.NodeToStatusReader) (_ *framework.PostFilterResult, status *framework.Status) {
-	var hunt frameworkruntime.PreemptionAttempt
+	var search frameworkruntime.PreemptionAttempt
 	status = errSearchAborted
-	defer p.reportSearch(time.Now(), &hunt, &status)
+	defer p.reportSearch(time.Now(), &search, &status)
 	budgets, err := p.budgets.List(labels.Everything())
 	if err != nil {
 		return nil, framework.AsStatus(err)
@@ -110,7 +110,7 @@ func (p *defaultPreemption) PostFilter(ctx context.Context, state framework.Cycl
 	case choice.Node == "":
 		return nominatedNodeResult(""), framework.NewStatus(framework.Unschedulable, "preemption: "+choice.Message)
 	}
-	hunt.Victims, hunt.Units, hunt.PDBViolations = len(choice.Victims), len(choice.Victims), choice.PDBViolations
+	search.Victims, search.Units, search.PDBViolations = len(choice.Victims), len(choice.Victims), choice.PDBViolations
 	eviction := pendingEviction{preemptor: preemptor, node: choice.Node, victims: choice.Victims,
 		reports: preemption.VictimReports(ctx, in, choice)}
 	if hook := p.handle.Hooks().Preempting; hook != nil {

@@ -92,11 +92,11 @@ func TestADoubtedSearchForVictimsIsMadeTwice(t *testing.T) {
 		frameworkruntime.Hooks{ShadowCheckFailed: func(_ context.Context, _ *v1.Pod, differ []string) {
 			hook = append(hook, differ)
 		}})
-	world := snapshot.Of([]*v1.Node{newNode("n1"), newNode("n2")},
+	snap := snapshot.Of([]*v1.Node{newNode("n1"), newNode("n2")},
 		[]*v1.Pod{podOnNode("least", "n1", "1", 1), podOnNode("less", "n2", "1", 2)})
 	look := func() preemption.Candidate {
 		t.Helper()
-		in := schedule.Input{Pod: podOnNode("high", "", "1", 10), Snapshot: world, Plugins: profile.Plugins,
+		in := schedule.Input{Pod: podOnNode("high", "", "1", 10), Snapshot: snap, Plugins: profile.Plugins,
 			State: schedule.NewCycleState()}
 		r := schedule.SchedulePod(t.Context(), in)
 		c, err := own.searchChecked(t.Context(), preemption.Input{Input: in, NodeToStatus: r.NodeToStatus(),

@@ -2,6 +2,7 @@ package frameworkruntime
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -60,5 +61,44 @@ func (p *Profile) RunBindPluginsInline(ctx context.Context, c PodCycle,
 			}
 		}
 		then(done, s)
+	})
+}
+
+// RunBindPlugins runs Bind plugins until one does not skip the Pod, and blocks until it is bound or
+// refused.
+func (p *Profile) RunBindPlugins(ctx context.Context, c PodCycle) *framework.Status {
+	return p.observePoint("Bind", func() *framework.Status { return p.runBindPlugins(ctx, c) })
+}
+
+func (p *Profile) runBindPlugins(ctx context.Context, c PodCycle) *framework.Status {
+	if done, err := p.Handle.ExtendersFor(c.Pod).Bind(ctx, c.Pod, c.Node); done {
+		if err != nil {
+			return framework.AsStatus(fmt.Errorf("extender: %w", err))
+		}
+		return nil
+	}
+	skipped := 0
+	s := runPlugins(p.pluginTimer("Bind", c.State), p.bind,
+		func(pl framework.BindPlugin) *framework.Status { return pl.Bind(ctx, c.State, c.Pod, c.Node) },
+		func(s *framework.Status) bool {
+			if s.IsSkip() {
+				skipped++
+			}
+			return !s.IsSkip()
+		})
+	if skipped == len(p.bind) {
+		return framework.NewStatus(framework.Error, "all bind plugins skipped the Pod")
+	}
+	return asStatus(s, "Bind")
+}
+
+// RunPostBindPlugins runs PostBind for a Pod that is bound.
+func (p *Profile) RunPostBindPlugins(ctx context.Context, c PodCycle) {
+	p.observePoint("PostBind", func() *framework.Status {
+		return runPlugins(p.pluginTimer("PostBind", c.State), p.postBind,
+			func(pl framework.PostBindPlugin) *framework.Status {
+				pl.PostBind(ctx, c.State, c.Pod, c.Node)
+				return nil
+			}, func(*framework.Status) bool { return false }) // the Pod is bound, whatever happens here
 	})
 }

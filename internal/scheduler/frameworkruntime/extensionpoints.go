@@ -310,45 +310,6 @@ func (p *Profile) runPreBindInParallel(ctx context.Context, c PodCycle, group []
 	return nil
 }
 
-// RunBindPlugins runs Bind plugins until one does not skip the Pod, and blocks until it is bound or
-// refused.
-func (p *Profile) RunBindPlugins(ctx context.Context, c PodCycle) *framework.Status {
-	return p.observePoint("Bind", func() *framework.Status { return p.runBindPlugins(ctx, c) })
-}
-
-func (p *Profile) runBindPlugins(ctx context.Context, c PodCycle) *framework.Status {
-	if done, err := p.Handle.ExtendersFor(c.Pod).Bind(ctx, c.Pod, c.Node); done {
-		if err != nil {
-			return framework.AsStatus(fmt.Errorf("extender: %w", err))
-		}
-		return nil
-	}
-	skipped := 0
-	s := runPlugins(p.pluginTimer("Bind", c.State), p.bind,
-		func(pl framework.BindPlugin) *framework.Status { return pl.Bind(ctx, c.State, c.Pod, c.Node) },
-		func(s *framework.Status) bool {
-			if s.IsSkip() {
-				skipped++
-			}
-			return !s.IsSkip()
-		})
-	if skipped == len(p.bind) {
-		return framework.NewStatus(framework.Error, "all bind plugins skipped the Pod")
-	}
-	return asStatus(s, "Bind")
-}
-
-// RunPostBindPlugins runs PostBind for a Pod that is bound.
-func (p *Profile) RunPostBindPlugins(ctx context.Context, c PodCycle) {
-	p.observePoint("PostBind", func() *framework.Status {
-		return runPlugins(p.pluginTimer("PostBind", c.State), p.postBind,
-			func(pl framework.PostBindPlugin) *framework.Status {
-				pl.PostBind(ctx, c.State, c.Pod, c.Node)
-				return nil
-			}, func(*framework.Status) bool { return false }) // the Pod is bound, whatever happens here
-	})
-}
-
 // RunPreFilterExtensionAddPod has PreFilter plugins count a Pod that is added to a node in a
 // simulation.
 func (h *Handle) RunPreFilterExtensionAddPod(ctx context.Context, state framework.CycleState, p *v1.Pod,

@@ -98,13 +98,13 @@ var extensionPoints = map[string]extensionPoint{
 	}),
 }
 
-func extensionPointOf[P framework.Plugin](seat func(*Profile, P, int64)) extensionPoint {
+func extensionPointOf[P framework.Plugin](add func(*Profile, P, int64)) extensionPoint {
 	return extensionPoint{
 		implementedBy: func(pl framework.Plugin) bool {
 			_, ok := pl.(P)
 			return ok
 		},
-		add: func(p *Profile, pl framework.Plugin, weight int64) { seat(p, pl.(P), weight) },
+		add: func(p *Profile, pl framework.Plugin, weight int64) { add(p, pl.(P), weight) },
 	}
 }
 

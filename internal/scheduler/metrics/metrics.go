@@ -96,7 +96,7 @@ func (c *Cluster) SetCacheSize(nodes, pods, assumed int) {
 	}
 }
 
-// SetLastEvent notes that the informer of a resource (nodes, pods) just told of a change.
+// SetLastEvent notes that the informer of a resource (nodes, pods) called a handler now.
 func (c *Cluster) SetLastEvent(resource string) {
 	c.lastEvent.WithLabelValues(resource).SetToCurrentTime()
 }

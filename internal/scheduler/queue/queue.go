@@ -53,6 +53,7 @@ type Move struct {
 // Causes that are no cluster events.
 const (
 	CausePodAdd     = "PodAdd"
+	CausePodUpdate  = "PodUpdate"
 	CauseFailure    = "ScheduleAttemptFailure"
 	CauseBackoff    = "BackoffComplete"
 	CauseTimeout    = "UnschedulableTimeout"
@@ -69,8 +70,8 @@ const (
 //	            the gate         ├───────── errorBackoffQ   by an error
 //	                             │ back-off
 //	                             │ is over
-//	                             ├───────── backoffQ        a plugin refused it, an event since
-//	                             │ back-off    ▲            then may help
+//	                             ├───────── backoffQ        a plugin refused it, but a later
+//	                             │ back-off    ▲            event may help
 //	                             │ is over     │ while the back-off lasts
 //	                             └─────────────┴─── unschedulable   a plugin refused it
 //	                                           an event may help (queueing hint), Activate, or

@@ -8,8 +8,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/dynamicresources"
 )
 
-// allocatedDevices counts what claims have, claim by claim as they change, so that a cycle need not
-// sum all of them up.
+// allocatedDevices counts the devices of claims, claim by claim as they change, so that no cycle
+// sums them up.
 type allocatedDevices struct {
 	byClaim map[types.UID]*resourceapi.AllocationResult
 	pools   *dynamicresources.Pools
@@ -19,8 +19,8 @@ func newAllocatedDevices() allocatedDevices {
 	return allocatedDevices{map[types.UID]*resourceapi.AllocationResult{}, dynamicresources.NewPools()}
 }
 
-// set says what a claim has now; nil for nothing. The same devices, once decided, then written,
-// then shown by the API, are no change.
+// set sets the allocation of a claim; nil: none. The same devices, first decided, then written,
+// then seen from the API server, are no change.
 func (t *allocatedDevices) set(claim types.UID, a *resourceapi.AllocationResult) {
 	was := t.byClaim[claim]
 	if was == a {

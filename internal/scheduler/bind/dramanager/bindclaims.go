@@ -23,8 +23,8 @@ import (
 
 var _ dynamicresources.ClaimWriter = (*Manager)(nil)
 
-// BindClaims writes the plan's claims one after another and waits for devices that have to become
-// ready. What was written stays in the plan when it fails.
+// BindClaims writes the plan's claims one after another and blocks until devices that have to
+// become ready are. When it fails, what was written stays in the plan.
 func (m *Manager) BindClaims(ctx context.Context, p *v1.Pod, plan *dynamicresources.Plan) error {
 	for i := range plan.Claims {
 		item := &plan.Claims[i]
@@ -39,7 +39,7 @@ func (m *Manager) BindClaims(ctx context.Context, p *v1.Pod, plan *dynamicresour
 				return err
 			}
 			item.Claim = is
-			_ = m.claims.AssumeClaimAfterAPICall(is) // only remembers
+			_ = m.claims.AssumeClaimAfterAPICall(is) // cannot fail: it only keeps the claim
 		}
 		if item.Create {
 			if err := m.patchExtendedResourceClaimStatus(ctx, p, item.Claim.Name, plan.Mapping); err != nil {
@@ -63,7 +63,8 @@ func (m *Manager) createClaim(ctx context.Context, item *dynamicresources.ClaimA
 	return nil
 }
 
-// bindClaim writes allocation and reservation, again on what is there after a conflict.
+// bindClaim writes allocation and reservation of a claim; after a conflict again, on the claim as
+// it is then.
 func (m *Manager) bindClaim(ctx context.Context, p *v1.Pod,
 	item dynamicresources.ClaimAllocation) (*resourceapi.ResourceClaim, error) {
 	c := item.Claim.DeepCopy()
@@ -112,8 +113,8 @@ func (m *Manager) bindClaim(ctx context.Context, p *v1.Pod,
 	return c, err
 }
 
-// patchExtendedResourceClaimStatus writes into the Pod's status which claim serves its extended
-// resources.
+// patchExtendedResourceClaimStatus writes the claim of a Pod's extended resources into the Pod's
+// status.
 func (m *Manager) patchExtendedResourceClaimStatus(ctx context.Context, p *v1.Pod, claim string,
 	mapping []v1.ContainerExtendedResourceRequest) error {
 	patch, err := json.Marshal(map[string]any{
@@ -133,8 +134,8 @@ func (m *Manager) patchExtendedResourceClaimStatus(ctx context.Context, p *v1.Po
 }
 
 // waitForDevices waits until every device with binding conditions has them (KEP-5007). When one
-// fails or takes too long, the claims that were allocated for this Pod lose their devices, so that
-// others can be tried.
+// fails or takes too long, the claims that were allocated for this Pod are deallocated, so that
+// other devices can be tried.
 func (m *Manager) waitForDevices(ctx context.Context, p *v1.Pod, plan *dynamicresources.Plan) error {
 	if done, err := m.allDevicesReady(plan); done && err == nil {
 		return nil

@@ -19,8 +19,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/dynamicresources"
 )
 
-// claimTracker are ResourceClaims as the API shows them, with what this scheduler knows better laid
-// over.
+// claimTracker are the ResourceClaims as the informer has them, covered by what this scheduler has
+// written or decided since. Any goroutine may call its methods.
 type claimTracker struct {
 	lister resourcelisters.ResourceClaimLister
 
@@ -31,7 +31,7 @@ type claimTracker struct {
 	apiClaims map[types.UID]*resourceapi.ResourceClaim
 	allocated allocatedDevices
 
-	handler func(before, after any) // told of changes of claims, after they count; set before the informers start
+	handler func(before, after any) // called for changes of claims, after they count; set before the informers start
 	synced  cache.InformerSynced
 }
 
@@ -70,7 +70,7 @@ func newClaimTracker(informer resourceinformers.ResourceClaimInformer) (*claimTr
 	return c, nil
 }
 
-// notify passes a change on, now that it counts: who is woken by it finds the devices free.
+// notify calls the handler, now that the change counts: Pods that it moves find the devices free.
 func (c *claimTracker) notify(before, after any) {
 	if c.handler != nil {
 		c.handler(before, after)
@@ -85,8 +85,8 @@ func isNewer(a, b *resourceapi.ResourceClaim) bool {
 	return a.UID == b.UID && err == nil && order > 0
 }
 
-// claimChanged drops what was assumed when the API shows it, or something newer, or the claim is
-// gone.
+// claimChanged drops what was assumed of a claim when the informer has it, or something newer, or
+// the claim is gone.
 func (c *claimTracker) claimChanged(obj any, gone bool) {
 	is, ok := obj.(*resourceapi.ResourceClaim)
 	if !ok {
@@ -106,8 +106,8 @@ func (c *claimTracker) claimChanged(obj any, gone bool) {
 	c.changed = make(chan struct{})
 }
 
-// updateAllocated takes in what a claim has now: what was written here if the API does not show it
-// yet, what the API shows, or what is only decided.
+// updateAllocated counts the devices that a claim has now: as written here if the informer has not
+// seen it yet, as the informer has it, or as only decided.
 func (c *claimTracker) updateAllocated(claim *resourceapi.ResourceClaim) {
 	is := c.apiClaims[claim.UID]
 	if ours := c.assumed[keyOf(claim)]; ours != nil && ours.UID == claim.UID && (is == nil || isNewer(ours, is)) {
@@ -176,7 +176,7 @@ func (c *claimTracker) List() ([]*resourceapi.ResourceClaim, error) {
 		delete(left, keyOf(is))
 		out = append(out, is)
 	}
-	for _, ours := range left { // made here, and not seen yet
+	for _, ours := range left { // created here, and not seen yet
 		out = append(out, ours)
 	}
 	return out, nil
@@ -206,8 +206,8 @@ func (c *claimTracker) ListAllAllocatedDevices() (sets.Set[structured.DeviceID],
 	return state.AllocatedDevices, nil
 }
 
-// GatherAllocatedState gives what claims have, those included that are only decided. It is for
-// reading.
+// GatherAllocatedState gives the devices that claims have, those included that are only decided.
+// The caller must not change it.
 func (c *claimTracker) GatherAllocatedState() (*structured.AllocatedState, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -230,7 +230,7 @@ func (c *claimTracker) SignalClaimPendingAllocation(uid types.UID, claim *resour
 	return nil
 }
 
-// GetPendingAllocation gives what is kept for a claim; nil for nothing.
+// GetPendingAllocation is the allocation kept for a claim; nil when there is none.
 func (c *claimTracker) GetPendingAllocation(uid types.UID) *resourceapi.AllocationResult {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -251,7 +251,8 @@ func (c *claimTracker) inFlightAllocations() map[types.UID]resourceapi.Allocatio
 	return out
 }
 
-// MaybeRemoveClaimPendingAllocation lets it go when nobody else uses it, or in any case.
+// MaybeRemoveClaimPendingAllocation drops the allocation kept for a claim when no other Pod shares
+// it, or in any case.
 func (c *claimTracker) MaybeRemoveClaimPendingAllocation(uid types.UID, force bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -267,7 +268,7 @@ func (c *claimTracker) MaybeRemoveClaimPendingAllocation(uid types.UID, force bo
 	return true
 }
 
-// AssumeClaimAfterAPICall shows a claim as the API answered it.
+// AssumeClaimAfterAPICall has the claim seen as the API server answered, until the informer has it.
 func (c *claimTracker) AssumeClaimAfterAPICall(claim *resourceapi.ResourceClaim) error {
 	is, err := c.lister.ResourceClaims(claim.Namespace).Get(claim.Name)
 	c.mu.Lock()
@@ -280,7 +281,7 @@ func (c *claimTracker) AssumeClaimAfterAPICall(claim *resourceapi.ResourceClaim)
 	return nil
 }
 
-// AssumedClaimRestore shows the claim as the API has it again.
+// AssumedClaimRestore has the claim seen as the informer has it again.
 func (c *claimTracker) AssumedClaimRestore(namespace, name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

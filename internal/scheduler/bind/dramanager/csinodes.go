@@ -15,7 +15,7 @@ type CSIManager struct {
 
 var _ framework.CSIManager = (*CSIManager)(nil)
 
-// NewCSIManager makes it; the informers' owner starts them.
+// NewCSIManager makes one; the caller starts the informers.
 func NewCSIManager(all informers.SharedInformerFactory) *CSIManager {
 	return &CSIManager{all.Storage().V1().CSINodes().Lister()}
 }

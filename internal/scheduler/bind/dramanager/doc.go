@@ -1,9 +1,9 @@
-// Package dramanager is what the scheduler knows of claims, classes and devices, and its hands for
-// them.
+// Package dramanager gives plugins ResourceClaims, DeviceClasses and devices, and writes
+// allocations.
 //
 // Manager is the framework's SharedDRAManager over informers: what this scheduler has decided
-// (pending) and written (assumed) lies over what the API shows until the API shows something newer.
-// carry.go writes allocations and reservations and waits for devices that have to become ready
+// (pending) and written (assumed) covers what the API shows until the API shows something newer.
+// bindclaims.go writes allocations and reservations and waits for devices that have to become ready
 // first.
 //
 // In: a client, informers, dynamicresources.Plan. Out: writes of ResourceClaims, and of Pods'

@@ -29,7 +29,7 @@ type Manager struct {
 	claims                     *claimTracker
 	sliceTracker               *tracker.Tracker
 	slicesSynced               cache.InformerSynced // of classes by extended resource
-	// told of slices, after they count; set before the informers start
+	// called for changes of slices, after they count; set before the informers start
 	sliceHandler      cache.ResourceEventHandler
 	synced            cache.InformerSynced // of slices
 	classes           resourcelisters.DeviceClassLister
@@ -43,9 +43,8 @@ type Manager struct {
 
 var _ framework.SharedDRAManager = (*Manager)(nil)
 
-// ServedResources tells what of resource.k8s.io/v1 the API server serves: claims, slices and
-// classes at all, and taint rules. A server that cannot be asked now counts as one that serves all,
-// as Gantry's does.
+// ServedResources tells whether the API server serves resource.k8s.io/v1, and whether it serves
+// taint rules. One that cannot be asked now counts as one that serves both, as Gantry's does.
 func ServedResources(client kubernetes.Interface) (claims, rules bool) {
 	list, err := client.Discovery().ServerResourcesForGroupVersion(resourceapi.SchemeGroupVersion.String())
 	if err != nil {
@@ -63,8 +62,8 @@ func ServedResources(client kubernetes.Interface) (claims, rules bool) {
 	return claims, rules
 }
 
-// New makes a manager; nil without an error when the API server serves no claims. The informers'
-// owner starts them.
+// New makes a manager; nil without an error when the API server serves no claims. The caller starts
+// the informers.
 func New(ctx context.Context, client kubernetes.Interface, all informers.SharedInformerFactory) (*Manager, error) {
 	served, rules := ServedResources(client)
 	if !served {
@@ -99,15 +98,16 @@ func New(ctx context.Context, client kubernetes.Interface, all informers.SharedI
 	return m, nil
 }
 
-// HasSynced tells whether all that is followed has been listed.
+// HasSynced tells whether all resources have been listed.
 func (m *Manager) HasSynced() bool {
 	return m.slicesSynced() && m.sliceTracker.HasSynced() && m.synced()
 }
 
-// Stop ends what runs beside the informers.
+// Stop ends the goroutines of the manager.
 func (m *Manager) Stop() { m.sliceTracker.Stop() }
 
-// sliceHandlerFuncs takes slices in and passes them on: who is woken by one finds it counted.
+// sliceHandlerFuncs counts slices and then calls the handler: Pods that it moves find the slice
+// counted.
 func (m *Manager) sliceHandlerFuncs() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(obj any, listed bool) {

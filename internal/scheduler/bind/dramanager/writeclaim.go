@@ -22,9 +22,9 @@ var (
 
 const statusSubresource = "status"
 
-// updateClaim replaces a claim, or its status, and gives what the API server made of it. What the
-// line does not do the ordinary client does: the claim's version keeps a write that was made after
-// all from being made twice.
+// updateClaim replaces a claim, or its status, and returns it as the API server answers. What
+// Writer does not send the ordinary client writes: the claim's resource version keeps a write that
+// was made after all from being made twice.
 func (m *Manager) updateClaim(ctx context.Context, c *resourceapi.ResourceClaim,
 	subresource string) (*resourceapi.ResourceClaim, error) {
 	is, err := m.updateClaimWithWriter(ctx, c, subresource)
@@ -38,8 +38,7 @@ func (m *Manager) updateClaim(ctx context.Context, c *resourceapi.ResourceClaim,
 	return client.Update(ctx, c, metav1.UpdateOptions{})
 }
 
-// updateClaimWithWriter is put over the line of bindings; apiwriter.ErrNotSent when the ordinary
-// client must write.
+// updateClaimWithWriter writes with Writer; apiwriter.ErrNotSent when the ordinary client must.
 func (m *Manager) updateClaimWithWriter(ctx context.Context, c *resourceapi.ResourceClaim,
 	subresource string) (*resourceapi.ResourceClaim, error) {
 	if m.Writer == nil {

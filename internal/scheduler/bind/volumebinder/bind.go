@@ -18,8 +18,8 @@ import (
 
 func keyOf(c *v1.PersistentVolumeClaim) string { return c.Namespace + "/" + c.Name }
 
-// AssumePodVolumes writes the plan's changes into copies and shows these to the next Pods. The plan
-// then carries the copies.
+// AssumePodVolumes makes the plan's changes on copies of claims and volumes, which later cycles
+// see, and puts the copies into the plan.
 func (l *VolumeBinder) AssumePodVolumes(p *volumebinding.PodVolumes) error {
 	bind, provision := slices.Clone(p.StaticBindings), slices.Clone(p.DynamicProvisions)
 	for i, pair := range bind {
@@ -45,8 +45,8 @@ func (l *VolumeBinder) AssumePodVolumes(p *volumebinding.PodVolumes) error {
 	return nil
 }
 
-// RevertAssumedPodVolumes shows the next Pods what the API says again. What was written stays
-// written: the API shows it.
+// RevertAssumedPodVolumes drops the plan's copies: later cycles see what the API server has. What
+// was written stays written.
 func (l *VolumeBinder) RevertAssumedPodVolumes(p *volumebinding.PodVolumes) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -58,8 +58,8 @@ func (l *VolumeBinder) RevertAssumedPodVolumes(p *volumebinding.PodVolumes) {
 	}
 }
 
-// BindPodVolumes writes the plan and waits until its claims are bound. Waiting ends with an error
-// when the Pod is gone, a volume was taken back, provisioning failed, or the context ended.
+// BindPodVolumes writes the plan and blocks until its claims are bound. The error is that the Pod
+// is gone, a volume was taken back, provisioning failed, or ctx ended.
 func (l *VolumeBinder) BindPodVolumes(ctx context.Context, pod *v1.Pod, p *volumebinding.PodVolumes) error {
 	if err := l.writePlan(ctx, p); err != nil {
 		return err
@@ -106,8 +106,8 @@ func (l *VolumeBinder) writePlan(ctx context.Context, p *volumebinding.PodVolume
 	return nil
 }
 
-// checkBindings looks at what the API shows, not at what is assumed: another cycle may have assumed
-// anew.
+// checkBindings reads what the API server has, not what is assumed: another cycle may have assumed
+// the same claims again.
 func (l *VolumeBinder) checkBindings(pod *v1.Pod, p *volumebinding.PodVolumes) (bool, error) {
 	node, err := l.nodes.Get(p.Node)
 	if err != nil {
@@ -139,7 +139,7 @@ func (l *VolumeBinder) isVolumeBound(pair volumebinding.BindingInfo, node *v1.No
 		return false, fmt.Errorf("failed to check binding: %w", err)
 	}
 	if isNewer(pair.Volume.ResourceVersion, v.ResourceVersion) {
-		return false, nil // what was written is still on its way here
+		return false, nil // the informer has not seen the write yet
 	}
 	if err := l.checkNodeAffinity(v, node); err != nil {
 		return false, err
@@ -161,14 +161,14 @@ func (l *VolumeBinder) isClaimProvisioned(want *v1.PersistentVolumeClaim, node *
 	if c.Annotations == nil {
 		return false, fmt.Errorf("selectedNode annotation reset for PVC %q", c.Name)
 	}
-	// a provisioner that fails takes it off, to have another node chosen
+	// a provisioner that fails removes it, so that another node is chosen
 	if c.Annotations[volume.AnnSelectedNode] != node.Name {
 		return false, fmt.Errorf("provisioning failed for PVC %q", c.Name)
 	}
 	if c.Spec.VolumeName != "" {
 		v, err := l.volumeLister.Get(c.Spec.VolumeName)
 		if apierrors.IsNotFound(err) {
-			return false, nil // on its way here, or the claim will be unbound
+			return false, nil // the informer has not seen it yet, or the claim will be unbound
 		}
 		if err != nil {
 			return false, fmt.Errorf("failed to get pv %q from cache: %w", c.Spec.VolumeName, err)

@@ -1,5 +1,5 @@
-// Package volumebinder is the hands of the volume judges: it knows claims and volumes from
-// informers, lays what this scheduler has decided over them, and writes it.
+// Package volumebinder is the writing side of the volume plugins: it has claims and volumes from
+// informers, with what this scheduler has assumed over them, and writes it.
 //
 // A volume given to a claim gets its claimRef, a claim to be provisioned gets the selected node;
 // the cluster's binder and the provisioner do the rest, and Carry waits for them. What was assumed

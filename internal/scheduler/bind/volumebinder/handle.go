@@ -12,7 +12,7 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/volumelisters"
 )
 
-// handle is a framework.Handle that knows volumes.
+// handle is a framework.Handle with a VolumeBinder.
 type handle struct {
 	framework.Handle
 	binder *VolumeBinder
@@ -23,20 +23,20 @@ var (
 	_ plugins.VolumeBinderHolder  = handle{}
 )
 
-// VolumeListers is the ledger.
+// VolumeListers is the VolumeBinder, for plugins that read.
 func (h handle) VolumeListers() volumelisters.Listers { return h.binder }
 
-// VolumeBinder is the ledger.
+// VolumeBinder is the VolumeBinder, for plugins that write.
 func (h handle) VolumeBinder() volumebinding.Binder { return h.binder }
 
-// SharedBinder makes plugins on one ledger, however many profiles have them: what one assumes the
+// SharedBinder makes the volume plugins of all profiles with one VolumeBinder: what one assumes the
 // others must see.
 type SharedBinder struct {
 	mu     sync.Mutex
 	binder *VolumeBinder
 }
 
-// Factory lets a factory's plugins see and use the ledger.
+// Factory wraps a factory so that its plugins get the VolumeBinder through the Handle.
 func (s *SharedBinder) Factory(make plugins.Factory) plugins.Factory {
 	return func(ctx context.Context, args runtime.Object, h framework.Handle) (framework.Plugin, error) {
 		l, err := s.binderFor(h)

@@ -29,7 +29,8 @@ const (
 	byDriverLimitIndex = "volumes/limit"
 )
 
-// VolumeBinder is what is known of volumes and what is being done about them.
+// VolumeBinder lists claims, volumes, classes and CSI objects with what this scheduler has assumed,
+// and binds volumes. Any goroutine may call its methods.
 type VolumeBinder struct {
 	client         kubernetes.Interface
 	pods           corelisters.PodLister
@@ -50,7 +51,7 @@ type assumedObjects struct {
 	mu        sync.Mutex
 	claims    map[string]*v1.PersistentVolumeClaim // as assumed or written, by namespace/name
 	volumes   map[string]*v1.PersistentVolume
-	changed   chan struct{}   // closed and made anew when a claim, volume or Pod changes
+	changed   chan struct{}   // closed and replaced when a claim, volume or Pod changes
 	changeLog nodechanges.Log // of CSINodes and VolumeAttachments, by node
 }
 
@@ -60,7 +61,7 @@ var (
 	_ volumebinding.Binder  = (*VolumeBinder)(nil)
 )
 
-// New makes a ledger on a Handle's client and informers, before the informers start.
+// New makes a VolumeBinder on a Handle's client and informers, before the informers start.
 func New(h framework.Handle) (*VolumeBinder, error) {
 	f := h.SharedInformerFactory()
 	core, store := f.Core().V1(), f.Storage().V1()
@@ -152,8 +153,8 @@ func nodeOfAttachment(obj any) string {
 	return ""
 }
 
-// changeRecorder notes which node an object is about whenever it changes; every node for one that
-// went unseen, of which an informer may have the key alone.
+// changeRecorder notes the node that an object is about whenever it changes; every node when the
+// deletion was missed and the informer has the key alone.
 func (l *VolumeBinder) changeRecorder(node func(obj any) string) cache.ResourceEventHandler {
 	note := func(obj any) {
 		if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
@@ -177,7 +178,7 @@ func (l *VolumeBinder) Since(clock int64) (nodes []string, now int64, known bool
 	return l.changeLog.Since(clock)
 }
 
-// signalChange wakes all who wait for claims.
+// signalChange wakes every goroutine that waits for claims.
 func (l *VolumeBinder) signalChange() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -192,8 +193,8 @@ func (l *VolumeBinder) changeSignal() <-chan struct{} {
 	return l.changed
 }
 
-// isNewer tells whether version a is later than b; versions that cannot be compared are taken for
-// it, so that nothing stale is kept.
+// isNewer tells whether resource version a is later than b; true when they cannot be compared, so
+// that nothing stale is kept.
 func isNewer(a, b string) bool {
 	c, err := resourceversion.CompareResourceVersion(a, b)
 	return err != nil && a != b || err == nil && c > 0
@@ -246,7 +247,7 @@ func (l *VolumeBinder) withAssumed(is *v1.PersistentVolume) *v1.PersistentVolume
 // VolumesOfClass lists the volumes of a class, as assumed.
 func (l *VolumeBinder) VolumesOfClass(class string) []*v1.PersistentVolume {
 	found, err := l.volumesByClass.ByIndex(byClassIndex, class)
-	if err != nil { // only of an index that is not there
+	if err != nil { // only when the index does not exist
 		return nil
 	}
 	out := make([]*v1.PersistentVolume, 0, len(found))
@@ -266,9 +267,9 @@ func (l *VolumeBinder) Class(name string) (*storagev1.StorageClass, error) {
 	return l.classes.Get(name)
 }
 
-// CSINode finds what the drivers on a node say; nil when they say nothing.
+// CSINode finds the CSINode of a node; nil when there is none.
 func (l *VolumeBinder) CSINode(node string) *storagev1.CSINode {
-	// asked once per node: making an error of what is not there would cost more than the look
+	// called once per node: an error for a missing object would cost more than the look-up
 	obj, there, err := l.csiNodes.GetByKey(node)
 	if err != nil || !there {
 		return nil
@@ -291,7 +292,7 @@ func (l *VolumeBinder) Driver(name string) *storagev1.CSIDriver {
 	return d
 }
 
-// Capacities lists what drivers can still provision.
+// Capacities lists the CSIStorageCapacities.
 func (l *VolumeBinder) Capacities() []*storagev1.CSIStorageCapacity {
 	all, err := l.capacities.List(labels.Everything())
 	if err != nil {
