@@ -1,11 +1,12 @@
-// Package kubelet wires one node: it joins the parts that receive, drive, furnish and watch Pods.
-// It has no behaviour of its own.
+// Package kubelet wires one node: it joins the parts that receive, keep, prepare and probe Pods. It
+// has no behaviour of its own.
 //
-// Intake receives Pods and admit judges them; podworker drives each with what observe sees, podplan
-// decides and podexec does; volume/furnish, image/pull and resource furnish it; probe/ask watches
-// it; podstatus and its patch tell the API.
+// podsource receives Pods, admit and allocation let them in; podworker keeps each of them with what
+// pleg sees, podplan decides and podactions does; volumemanager, images and resource prepare it;
+// prober probes it; podview and podstatus say what is shown of it, and podstatus/statusmanager
+// writes that to the API.
 //
-// In: a client of the API, a runtime's CRI services, the kernel's hands (Dependencies),
+// In: a client of the API, a runtime's CRI services, the kernel's interfaces (Dependencies),
 // KubeletConfiguration. Out: Pods that run, their statuses, events and facts.
 //
 // To add a part: a package below this one, a field of Kubelet, its line in New.

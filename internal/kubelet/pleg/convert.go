@@ -55,7 +55,7 @@ func stateOf(s runtimeapi.ContainerState) podplan.State {
 	return podplan.Unknown
 }
 
-// crashDelay reads the note podexec writes; -1 when there is none.
+// crashDelay reads the note that podactions writes; -1 when there is none.
 func crashDelay(notes map[string]string) time.Duration {
 	d, err := time.ParseDuration(notes[podplan.CrashDelayAnnotation])
 	if err != nil {

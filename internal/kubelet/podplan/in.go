@@ -19,7 +19,7 @@ type In struct {
 	// forget containers, sandboxes and logs too once it has stopped: the API wants the Pod gone
 	Remove bool
 	Health map[string]Health // by container name, of running containers
-	Tries  map[string]Try    // what failed lately, by container name, or SandboxTry, PrepareVolumesTry, ReleaseTry
+	Tries  Tries
 	Limits Limits
 	Now    time.Time
 

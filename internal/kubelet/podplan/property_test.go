@@ -96,7 +96,8 @@ func drawEvent(t *rapid.T, w *simulation) {
 		}
 	case 1:
 		w.log("! kubelet restarts")
-		// of a doubt it knows nothing, and holds the name instead (podworker.MayCome)
+		// of a doubt it knows nothing, and holds the name instead
+		// (Pool.ReserveNameForUncertainSandbox)
 		w.facts = podplan.Facts{Accepted: epoch, UncertainSandbox: w.facts.UncertainSandbox}
 		if w.end != nil {
 			w.facts.StopRequested = w.now

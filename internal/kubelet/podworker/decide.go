@@ -12,6 +12,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 	"github.com/gantry-project/gantry/internal/kubelet/podstatus"
 	"github.com/gantry-project/gantry/internal/kubelet/podview"
+	"github.com/gantry-project/gantry/internal/kubelet/podworker/planrunner"
 )
 
 // decide looks at the Pod, learns facts, shows its status, and plans.
@@ -79,7 +80,8 @@ func (w *worker) observe(ctx context.Context) error {
 	if w.runtime.fresh {
 		return nil
 	}
-	defer w.beginStep(w.stateFor(w.mailbox.Value(), nil), "asking the runtime for the Pod's state", stepTimeout)()
+	defer w.beginStep(w.stateFor(w.mailbox.Value(), nil), "asking the runtime for the Pod's state",
+		planrunner.StepTimeout)()
 	startedAt := time.Now()
 	seen, err := w.pool.d.Runtime.GetPodStatus(ctx, w.uid)
 	if err != nil {
@@ -162,7 +164,7 @@ func (w *worker) refreshVolumes(ctx context.Context, in podplan.In) {
 		return
 	}
 	w.volumes.stale = false
-	w.tries.retryAll() // what failed for a missing object may succeed now
+	w.tries.RetryAll() // what failed for a missing object may succeed now
 	if in.Facts.Stage() != podplan.Active {
 		return
 	}

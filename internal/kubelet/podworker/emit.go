@@ -10,6 +10,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/admit"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 	"github.com/gantry-project/gantry/internal/kubelet/podview"
+	"github.com/gantry-project/gantry/internal/kubelet/podworker/planrunner"
 )
 
 // emit states a fact about the Pod p. It is the only call that does: journal, event, log line and
@@ -65,7 +66,7 @@ func (w *worker) emitPreempts(victim *v1.Pod) {
 }
 
 // emitFailed tells that an action failed, otherwise than it did last.
-func (w *worker) emitFailed(ctx context.Context, p *v1.Pod, r result, why journal.Waiting) {
-	klog.FromContext(ctx).Info("Cannot go on with the Pod", "action", r.failed.Line(), "err", r.err)
+func (w *worker) emitFailed(ctx context.Context, p *v1.Pod, r planrunner.Result, why journal.Waiting) {
+	klog.FromContext(ctx).Info("Cannot go on with the Pod", "action", r.Failed.Line(), "err", r.Err)
 	w.emit(ctx, p, why)
 }

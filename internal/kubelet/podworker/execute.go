@@ -10,6 +10,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/podactions"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 	"github.com/gantry-project/gantry/internal/kubelet/podview"
+	"github.com/gantry-project/gantry/internal/kubelet/podworker/planrunner"
 )
 
 // execute has a plan carried out and listens to the mailbox meanwhile: a stricter update cancels
@@ -27,19 +28,22 @@ func (w *worker) execute(ctx context.Context, desired *UpdatePodOptions, plan po
 	hooks := make(chan hookEvent)
 	job := podactions.Job{Pod: p, Observed: w.runtime.seen, Applied: w.allocation.Applied(),
 		HookRunning: func(c string, runs bool) { hooks <- hookEvent{c, runs} }}
-	results := w.runner.start(ctx, w.stateFor(desired, plan.Do), job, plan.Do)
+	state := w.stateFor(desired, plan.Do)
+	run := planrunner.Start(ctx, planrunner.Plan{Do: plan.Do, Job: job, Actions: w.pool.d.Actions,
+		Begin:   func(what string, limit time.Duration) func() { return w.beginStep(state, what, limit) },
+		Resized: w.pool.d.Meter.Resized})
 	for {
 		select {
 		case h := <-hooks:
 			w.runningHooks[h.container] = h.running
-		case r := <-results:
+		case r := <-run.Result():
 			w.record(ctx, job.Pod, r)
 			return
 		case <-w.mailbox.Wakeups():
-			why, newer := w.takeWakeReasons(w.runner.lastAction.Load()), w.mailbox.Value()
+			why, newer := w.takeWakeReasons(run.LastAction()), w.mailbox.Value()
 			if stricter(newer.Termination, desired.Termination) {
 				cancel()
-				defer w.beginStep(TerminatingPod, "the end of what was under way", stepTimeout)()
+				defer w.beginStep(TerminatingPod, "the end of what was under way", planrunner.StepTimeout)()
 				desired = newer
 				continue
 			}
@@ -81,12 +85,12 @@ func (w *worker) showProgress(ctx context.Context, desired *UpdatePodOptions) {
 }
 
 // record turns the result of a plan for the Pod p into facts, failed tries and actuated resources.
-func (w *worker) record(ctx context.Context, p *v1.Pod, r result) {
+func (w *worker) record(ctx context.Context, p *v1.Pod, r planrunner.Result) {
 	now := time.Now()
-	w.runtime.fresh = w.runtime.fresh && r.runtimeUntouched()
+	w.runtime.fresh = w.runtime.fresh && r.RuntimeUntouched()
 	clear(w.runningHooks)
-	for _, a := range r.done {
-		w.tries.succeeded(a)
+	for _, a := range r.Done {
+		w.tries.Succeeded(a)
 		switch a := a.(type) {
 		case podplan.PrepareVolumes:
 			w.facts.VolumesReady = now
@@ -97,17 +101,17 @@ func (w *worker) record(ctx context.Context, p *v1.Pod, r result) {
 			}
 		}
 	}
-	if !r.uncertainSandbox.AbandonedAt.IsZero() {
-		w.facts.UncertainSandbox = r.uncertainSandbox
+	if !r.UncertainSandbox.AbandonedAt.IsZero() {
+		w.facts.UncertainSandbox = r.UncertainSandbox
 	}
-	if r.failed != nil && ctx.Err() == nil {
-		if refusal, news := w.tries.failed(r.failed, r.err, now); news {
-			w.emitFailed(ctx, p, r, journal.Waiting{For: r.failed.Line() + ": " + refusal.Error(), Since: now,
+	if r.Failed != nil && ctx.Err() == nil {
+		if refusal, news := w.tries.Failed(r.Failed, r.Err, now); news {
+			w.emitFailed(ctx, p, r, journal.Waiting{For: r.Failed.Line() + ": " + refusal.Error(), Since: now,
 				Next: "tries again", Fix: refusal.Fix})
 		}
 	}
 	var facts []podview.Fact
-	w.view, facts = podview.Next(w.view, podview.PlanEnded{Done: r.done})
+	w.view, facts = podview.Next(w.view, podview.PlanEnded{Done: r.Done})
 	w.emitAll(ctx, w.mailbox.Value(), p, facts)
-	w.allocation.Actuated(p, r.done)
+	w.allocation.Actuated(p, r.Done)
 }

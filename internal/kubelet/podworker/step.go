@@ -24,25 +24,6 @@ const (
 	TerminatedPod  PodWorkerState = "SyncTerminatedPod"
 )
 
-// stepTimeout is how long a step may take before it is called stuck.
-const stepTimeout = 10 * time.Second
-
-// stepTimeoutFor is how long an action may take. What lasts as long as others like (pulls, hooks),
-// or is one call to the runtime, has no limit as a whole; each call in it has.
-func stepTimeoutFor(a podplan.Action) time.Duration {
-	switch a := a.(type) {
-	case podplan.Start, podplan.CreateSandbox, podplan.StopSandbox:
-		return 0
-	case podplan.Stop:
-		longest := time.Duration(0)
-		for _, k := range a.Kills {
-			longest = max(longest, k.Grace)
-		}
-		return longest + 2*time.Second + stepTimeout
-	}
-	return stepTimeout
-}
-
 // Step is something a worker has begun for its Pod and that has not come back.
 type Step struct {
 	State PodWorkerState

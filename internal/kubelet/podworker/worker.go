@@ -36,14 +36,13 @@ type worker struct {
 	ref        journal.Ref
 	uid        types.UID
 	mailbox    *mailbox.Mailbox[UpdatePodOptions]
-	runner     *planRunner
 	allocation *allocation.PodAllocation
 	published  publishedView
 
 	runtime      observation
 	facts        podplan.Facts
 	admission    admission
-	tries        failedTries
+	tries        podplan.Tries
 	runningHooks map[string]bool // containers whose postStart hook has not ended, while a plan is carried out
 	view         podview.View
 	volumes      volumeContent
@@ -99,9 +98,8 @@ func newWorker(p *Pool, n UpdatePodOptions) *worker {
 		ref:       journal.Ref{Namespace: n.Pod.Namespace, Name: n.Pod.Name, UID: string(n.Pod.UID)},
 		mailbox:   mailbox.New(n, mergeUpdates),
 		published: publishedView{terminated: make(chan struct{}), view: View{Pod: n.Pod, Source: n.Source}},
-		tries:     failedTries{}, runningHooks: map[string]bool{},
+		tries:     podplan.Tries{}, runningHooks: map[string]bool{},
 	}
-	w.runner = newPlanRunner(p.d.Actions, w.beginStep, p.d.Meter.Resized)
 	w.allocation = p.allocations.NewPod(w.ref, w.uid, w)
 	w.mailbox.Wake(wakeUpdate)
 	return w
