@@ -129,8 +129,8 @@ evictionHard: {memory.available: 1Gi, nodefs.available: 10%%, nodefs.inodesFree:
 		t.Fatal(err)
 	}
 	p := &options.Instance{DataDir: t.TempDir(), NodeName: "n1", NodeIP: "192.0.2.1"}
-	n := &nodeFlags{ConfigSources: kubeconfig.Sources{File: file}, housekeeping: time.Second}
-	if err := n.loadConfig(p); err != nil {
+	n := &kubeletFlags{ConfigSources: kubeconfig.Sources{File: file}, housekeeping: time.Second}
+	if err := n.load(p, nil); err != nil {
 		t.Fatal(err)
 	}
 	client, err := cri.Dial(t.Context(), cri.Options{Endpoint: p.Runtime})

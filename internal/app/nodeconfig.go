@@ -24,7 +24,7 @@ import (
 
 // ConfigFlags say where a node's KubeletConfiguration comes from; in `gantry up` every name begins
 // with kubelet-.
-func (n *nodeFlags) ConfigFlags(f *pflag.FlagSet, prefix string) {
+func (n *kubeletFlags) ConfigFlags(f *pflag.FlagSet, prefix string) {
 	f.StringVar(&n.ConfigSources.File, prefix+"config", "", "KubeletConfiguration file")
 	f.StringVar(&n.ConfigSources.Dir, prefix+"config-dir", "",
 		"directory of *.conf files merged over the KubeletConfiguration file in lexical order")
@@ -37,9 +37,9 @@ func (n *nodeFlags) ConfigFlags(f *pflag.FlagSet, prefix string) {
 	n.set = f
 }
 
-// loadConfig reads the configuration and lets it fill in what the command line left open. It is
-// called once, before anything starts.
-func (n *nodeFlags) loadConfig(p *options.Instance) error {
+// load reads the configuration and lets it fill in what the command line left open; dns are the
+// servers of clusterDNS that it does not name itself. It is called once, before anything starts.
+func (n *kubeletFlags) load(p *options.Instance, dns []string) error {
 	own, err := ownKubeletConfig(p)
 	if err != nil {
 		return err
@@ -47,8 +47,8 @@ func (n *nodeFlags) loadConfig(p *options.Instance) error {
 	if n.set != nil && n.set.Changed("register-node") {
 		own.RegisterNode = &n.registerNode
 	}
-	if at, ok := n.DNS.clusterDNS(p); ok {
-		own.ClusterDNS = []string{at.String()}
+	if len(dns) > 0 {
+		own.ClusterDNS = dns
 	}
 	n.ConfigSources.Own = own
 	loaded, err := kubeconfig.Load(n.ConfigSources)
@@ -73,7 +73,7 @@ func (n *nodeFlags) loadConfig(p *options.Instance) error {
 }
 
 // logIgnoredFields names in the log what is set without effect; it is called when the log is open.
-func (n *nodeFlags) logIgnoredFields() {
+func (n *kubeletFlags) logIgnoredFields() {
 	if len(n.loaded.Inert) > 0 {
 		klog.InfoS("Set in the kubelet's configuration, without effect yet", "fields", n.loaded.Inert)
 	}

@@ -23,8 +23,8 @@ func TestBadKubeletConfigurationNamesTheField(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := &options.Instance{DataDir: t.TempDir(), KubeletPort: 10250}
-		n := &nodeFlags{ConfigSources: kubeconfig.Sources{File: path}}
-		err := n.loadConfig(p)
+		n := &kubeletFlags{ConfigSources: kubeconfig.Sources{File: path}}
+		err := n.load(p, nil)
 		if err == nil || !strings.Contains(err.Error(), want) && !strings.Contains(err.Error(),
 			"KubeletConfiguration") {
 			t.Errorf("%q: got %v, want an error that names %s", content, err, want)

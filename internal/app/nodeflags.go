@@ -1,41 +1,21 @@
 package app
 
 import (
-	"context"
-	"fmt"
-	"strings"
-	"time"
-
 	"github.com/spf13/pflag"
-	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/client-go/kubernetes"
 
-	"github.com/gantry-project/gantry/internal/cli"
-	kubeconfig "github.com/gantry-project/gantry/internal/kubelet/config"
-	"github.com/gantry-project/gantry/internal/kubelet/images/credentialprovider"
 	"github.com/gantry-project/gantry/internal/options"
 	"github.com/gantry-project/gantry/internal/scheduler/server"
 )
 
-// nodeFlags are the kubelet's flags beyond where it lives, under upstream's names where upstream
-// has one.
+// nodeFlags are those of a node and of what runs beside its kubelet.
 type nodeFlags struct {
-	ConfigSources   kubeconfig.Sources
-	plugins         credentialprovider.Files
-	set             *pflag.FlagSet
-	loaded          *kubeconfig.Loaded // from load on
-	labels          map[string]string
-	taints          []string
-	registerNode    bool
-	cloudProvider   string
+	kubeletFlags
 	schedulerConfig string
 	schedulerPort   int
 	shadowCheck     bool
 	record          options.DecisionRecorder
 	proxy           proxyFlags
 	DNS             dnsFlags
-	housekeeping    time.Duration
 }
 
 func (n *nodeFlags) Flags(f *pflag.FlagSet) {
@@ -52,64 +32,11 @@ func (n *nodeFlags) Flags(f *pflag.FlagSet) {
 		"port on 127.0.0.1 for the scheduler's health and metrics; 0 serves none")
 }
 
-func (n *nodeFlags) KubeletFlags(f *pflag.FlagSet) {
-	f.StringToStringVar(&n.labels, "node-labels", nil, "labels of this node: key=value,…")
-	f.StringSliceVar(&n.taints, "register-with-taints", nil,
-		"taints put on this node at its first registration: key=value:effect,…")
-	f.StringVar(&n.cloudProvider, "cloud-provider", "",
-		"external: a cloud controller manager gives addresses and takes off the taint that the node is registered "+
-			"with; empty: there is none")
-	f.DurationVar(&n.housekeeping, "pod-housekeeping-period", 2*time.Second,
-		"how often volumes, cgroups and logs that no Pod owns are looked for and cleared away")
-	f.BoolVar(&n.registerNode, "register-node", true, "create the Node object")
-}
-
-// role makes the description of a node from the flags.
-func (n *nodeFlags) role(ctx context.Context, p *options.Instance, e *engine,
-	client kubernetes.Interface) (*nodeRole, error) {
-	n.logIgnoredFields()
-	slices, err := e.cgroupDriver(ctx, n.loaded.Config)
-	if err != nil {
-		return nil, err
+// loadConfig reads the kubelet's configuration; Pods ask this cluster's DNS server where there is one.
+func (n *nodeFlags) loadConfig(p *options.Instance) error {
+	var servers []string
+	if at, ok := n.DNS.clusterDNS(p); ok {
+		servers = []string{at.String()}
 	}
-	if n.housekeeping <= 0 {
-		return nil, cli.UsageError(fmt.Errorf("--pod-housekeeping-period %s: must be more than 0", n.housekeeping))
-	}
-	taints, err := parseTaints(n.taints)
-	if err != nil {
-		return nil, err
-	}
-	for k, v := range n.labels {
-		if errs := append(validation.IsQualifiedName(k), validation.IsValidLabelValue(v)...); len(errs) > 0 {
-			return nil, cli.UsageError(fmt.Errorf("--node-labels %s=%s: %s", k, v, errs[0]))
-		}
-	}
-	if n.cloudProvider != "" && n.cloudProvider != "external" {
-		return nil, cli.UsageError(fmt.Errorf("--cloud-provider %q: must be external or empty", n.cloudProvider))
-	}
-	taints = append(taints, n.loaded.Config.RegisterWithTaints...)
-	return &nodeRole{instance: p, engine: e, config: n.loaded.Config, client: client, slices: slices,
-		housekeeping: n.housekeeping, labels: n.labels, taints: taints, skipRegistration: !n.registerNode,
-		plugins: n.plugins, external: n.cloudProvider != ""}, nil
-}
-
-// parseTaints reads key=value:effect, key:effect.
-func parseTaints(texts []string) ([]v1.Taint, error) {
-	var out []v1.Taint
-	for _, text := range texts {
-		head, effect, ok := strings.Cut(text, ":")
-		key, value, _ := strings.Cut(head, "=")
-		e := v1.TaintEffect(effect)
-		if !ok || e != v1.TaintEffectNoSchedule && e != v1.TaintEffectPreferNoSchedule && e != v1.TaintEffectNoExecute {
-			return nil, cli.UsageError(
-				fmt.Errorf("--register-with-taints %q: must be key=value:effect with effect NoSchedule, "+
-					"PreferNoSchedule or NoExecute", text))
-
-		}
-		if errs := append(validation.IsQualifiedName(key), validation.IsValidLabelValue(value)...); len(errs) > 0 {
-			return nil, cli.UsageError(fmt.Errorf("--register-with-taints %q: %s", text, errs[0]))
-		}
-		out = append(out, v1.Taint{Key: key, Value: value, Effect: e})
-	}
-	return out, nil
+	return n.load(p, servers)
 }
