@@ -18,8 +18,7 @@ import (
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
-// unmountDeviceTimeout is how long UnmountDevice may take; the Pod that was the last user does not
-// wait for it longer than a step may hang.
+// unmountDeviceTimeout is how long UnmountDevice may take.
 const unmountDeviceTimeout = 2 * time.Minute
 
 // operationError is the failure of a step that is not the Pod's own part of it.
@@ -91,8 +90,8 @@ func (f *Manager) mountDevice(ctx context.Context, t volume.Plugin, a *volume.Mo
 }
 
 // releaseDevice ends the use of a staged volume by a Pod's, and unstages it if that was the last.
-// As upstream has it, this never keeps the Pod: what fails is said and tried again by the next
-// sweep.
+// As upstream has it, this does not keep the Pod: what fails is said and tried again by the next
+// sweep, what takes half as long as a hang goes on by itself.
 func (f *Manager) releaseDevice(ctx context.Context, ref journal.Ref, u podVolume, data volume.VolumeData) error {
 	if data.DeviceMountPath == "" {
 		return nil
@@ -117,7 +116,7 @@ func (f *Manager) releaseDevice(ctx context.Context, ref journal.Ref, u podVolum
 	}()
 	select {
 	case <-done:
-	case <-time.After(f.hangThreshold()):
+	case <-time.After(f.hangThreshold() / 2):
 	}
 	return nil
 }

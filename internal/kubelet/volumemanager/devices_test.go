@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
@@ -29,9 +32,9 @@ type stagedNode struct {
 }
 
 // newStagedNode has one PersistentVolume, data, that Pods may claim.
-func newStagedNode(t *testing.T) *stagedNode {
+func newStagedNode(t *testing.T, root string) *stagedNode {
 	n := &stagedNode{t: t, driver: volumetest.NewDriver(), boot: "boot-1",
-		testNode: &testNode{o: volumetest.NewObjects(), root: t.TempDir()}}
+		testNode: &testNode{o: volumetest.NewObjects(), root: root}}
 	n.o.Claims["ns/data"] = &v1.PersistentVolumeClaim{Spec: v1.PersistentVolumeClaimSpec{VolumeName: "pv"},
 		Status: v1.PersistentVolumeClaimStatus{Phase: v1.ClaimBound}}
 	pv := &v1.PersistentVolume{}
@@ -72,7 +75,7 @@ func (n *stagedNode) unmount(uid types.UID) {
 // sweep clears away all but the Pods that are known.
 func (n *stagedNode) sweep(known ...types.UID) error {
 	_, err := n.CleanupOrphans(n.t.Context(),
-		func(uid types.UID) bool { return fmt.Sprint(known) == fmt.Sprint([]types.UID{uid}) })
+		func(uid types.UID) bool { return slices.Contains(known, uid) })
 	return err
 }
 
@@ -107,7 +110,7 @@ const (
 )
 
 func TestAVolumeIsStagedOncePerNode(t *testing.T) {
-	n := newStagedNode(t)
+	n := newStagedNode(t, t.TempDir())
 	got := n.mount("a")
 	n.expectCalls("the first Pod", stage, publish)
 	want := filepath.Join(n.root, "pods/a/volumes/kubernetes.io~csi/v/mount")
@@ -127,7 +130,7 @@ func TestAVolumeIsStagedOncePerNode(t *testing.T) {
 }
 
 func TestStagedVolumesSurviveARestart(t *testing.T) {
-	n := newStagedNode(t)
+	n := newStagedNode(t, t.TempDir())
 	n.mount("a")
 	n.mount("b")
 	n.driver.Calls()
@@ -148,7 +151,7 @@ func TestStagedVolumesSurviveARestart(t *testing.T) {
 }
 
 func TestVolumesAreStagedAgainAfterABoot(t *testing.T) {
-	n := newStagedNode(t)
+	n := newStagedNode(t, t.TempDir())
 	n.mount("a")
 	n.driver.Calls()
 	n.driver.Reboot()
@@ -160,7 +163,7 @@ func TestVolumesAreStagedAgainAfterABoot(t *testing.T) {
 }
 
 func TestAFailedStagingIsNamedAndRepeated(t *testing.T) {
-	n := newStagedNode(t)
+	n := newStagedNode(t, t.TempDir())
 	n.driver.Fail("NodeStageVolume", errors.New("no such disk"))
 	const text = `MountVolume.MountDevice failed for volume "v" : no such disk`
 	if _, err := n.MountVolumes(t.Context(), claiming("a")); err == nil || !strings.Contains(err.Error(), text) {
@@ -185,7 +188,7 @@ func TestAFailedStagingIsNamedAndRepeated(t *testing.T) {
 
 // As upstream has it, the Pod is not kept by the node's part.
 func TestAFailedUnstagingIsNamedAndRepeated(t *testing.T) {
-	n := newStagedNode(t)
+	n := newStagedNode(t, t.TempDir())
 	n.mount("a")
 	n.driver.Calls()
 	n.testNode.expect(t, "fact ready v")
@@ -204,20 +207,53 @@ func TestAFailedUnstagingIsNamedAndRepeated(t *testing.T) {
 	}
 	n.expectCalls("each tries", unpublish, unstage, unstage, unstage)
 
-	// A Pod that comes while the volume is half unstaged has it staged anew, and keeps it.
+	// A Pod that comes while the volume is half unstaged has it staged anew, by a kubelet that
+	// tried to unstage it as well as by the next one, and keeps it.
 	n.mount("b")
-	n.driver.Fail("NodeUnstageVolume", nil)
-	if err := n.sweep("b"); err != nil {
-		t.Error(err)
-	}
 	n.expectCalls("in use again", stage, publish)
 	n.unmount("b")
+	n.mount("c")
+	n.expectCalls("in use again after one more try", unpublish, unstage, stage, publish)
+	n.driver.Fail("NodeUnstageVolume", nil)
+	if err := n.sweep("c"); err != nil {
+		t.Error(err)
+	}
+	n.expectCalls("a sweep while it is in use")
+	n.unmount("c")
 	n.expectCalls("at last", unpublish, unstage)
 	n.expectNothingStaged()
 }
 
+func TestAnUnstagingThatHangsKeepsNoPod(t *testing.T) {
+	root := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		n := newStagedNode(t, root)
+		n.mount("a")
+		n.driver.Calls()
+		n.expect(t, "fact ready v")
+		until := make(chan struct{})
+		n.driver.Hang("NodeUnstageVolume", until)
+		n.unmount("a")
+		if _, err := os.Stat(filepath.Join(n.root, "pods/a")); !os.IsNotExist(err) {
+			t.Errorf("the Pod's directory: %v, want it gone", err)
+		}
+		time.Sleep(10 * time.Second)
+		n.mu.Lock()
+		said := strings.Join(n.events, "; ")
+		n.mu.Unlock()
+		const want = "fact waits for the kernel: unstaging of volume pv at "
+		if !strings.HasPrefix(said, want) || !strings.HasSuffix(said, "globalmount takes longer than 10s") {
+			t.Errorf("said %q, want %q…", said, want)
+		}
+		close(until)
+		synctest.Wait()
+		n.expectCalls("it ends by itself", unpublish, unstage)
+		n.expectNothingStaged()
+	})
+}
+
 func TestAFailedTearDownKeepsTheVolumeStaged(t *testing.T) {
-	n := newStagedNode(t)
+	n := newStagedNode(t, t.TempDir())
 	n.mount("a")
 	n.driver.Calls()
 	n.driver.Fail("NodeUnpublishVolume", errors.New("target is busy"))
@@ -233,7 +269,7 @@ func TestAFailedTearDownKeepsTheVolumeStaged(t *testing.T) {
 
 // An inline volume is not staged, and still torn down by its driver and handle.
 func TestAVolumeWithoutStaging(t *testing.T) {
-	n := newStagedNode(t)
+	n := newStagedNode(t, t.TempDir())
 	p := podOf(v1.Volume{Name: "v", VolumeSource: v1.VolumeSource{CSI: &v1.CSIVolumeSource{Driver: "d"}}})
 	p.UID = "a"
 	if _, err := n.MountVolumes(t.Context(), p); err != nil {
@@ -245,7 +281,7 @@ func TestAVolumeWithoutStaging(t *testing.T) {
 }
 
 func TestManyPodsOfOneStagedVolume(t *testing.T) {
-	n := newStagedNode(t)
+	n := newStagedNode(t, t.TempDir())
 	done := make(chan error)
 	const pods = 20
 	for i := range pods {

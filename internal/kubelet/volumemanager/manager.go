@@ -23,7 +23,7 @@ type Recorder interface {
 }
 
 // ObjectCache is the object cache the Manager keeps filled: what a held Pod refers to is watched
-// until it is dropped. volume/objects implements it.
+// until it is dropped. objectcache implements it.
 type ObjectCache interface {
 	volume.Objects
 	RegisterPod(pod *v1.Pod)

@@ -90,9 +90,9 @@ func start(t *testing.T, root string, m volume.Mounter, o *volumetest.Objects) *
 		Root: root, Objects: o, Mounts: m, Recorder: n, Journal: n,
 		Plugins: volume.PluginMgr{
 			{Plugin: emptydir.Plugin{Mounts: m}, Inline: true}, {Plugin: hostpath.Plugin{}, Inline: true},
-			{Plugin: configmap.Plugin{Mounts: m, Objects: o}, Inline: true},
-			{Plugin: secret.Plugin{Mounts: m, Objects: o}, Inline: true},
-			{Plugin: projected.New(m, o, o), Inline: true}, {Plugin: downwardapi.Plugin{Mounts: m}, Inline: true},
+			{Plugin: configmap.New(m, o), Inline: true},
+			{Plugin: secret.New(m, o), Inline: true},
+			{Plugin: projected.New(m, o, o), Inline: true}, {Plugin: downwardapi.New(m), Inline: true},
 		},
 		Node: func(*v1.Pod) volume.NodeView { return volume.NodeView{} },
 		Changed: func(uid types.UID) {

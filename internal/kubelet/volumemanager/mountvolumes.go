@@ -77,6 +77,35 @@ func (f *Manager) reconcile(ctx context.Context, pod *v1.Pod,
 	}
 }
 
+// reconcileLocked takes the Pod's volumes down the left side of this drawing, UnmountVolumes and
+// CleanupOrphans take them further. The left is one Pod's (podVolumes, <root>/pods/<uid>), the
+// right the node's (actualState, <root>/plugins/kubernetes.io); CSI's words stand in brackets.
+//
+//	wanted by the Pod's spec
+//	   | createVolumeSpec: claim -> PersistentVolume
+//	   | FindPluginBySpec: the row that serves it
+//	   v
+//	vol_data.json is stored ---- mountDevice ----> a Pod more uses it; vol_data.json is stored
+//	   |                                              | MountDevice [NodeStageVolume], unless done
+//	   |                                              v
+//	   | <----------------------------------------- staged at the global mount path, for all Pods
+//	   | SetUp [NodePublishVolume]                    |
+//	   v                                              |
+//	ready ---+ SetUp again when content changes       |
+//	   | ^---+ (RequiresRemount)                      |
+//	   |                                              |
+//	   | TearDown [NodeUnpublishVolume]               |
+//	   v                                              v
+//	vol_data.json is removed -- releaseDevice ---> a Pod less uses it
+//	   |                                              | after the last: UnmountDevice
+//	   v                                              |   [NodeUnstageVolume]
+//	the Pod's directory is removed                    v
+//	                                               its directory is removed
+//
+// A step that fails leaves the volume where it is: the Pod tries again, or CleanupOrphans does when
+// there is no Pod. After a restart of the kubelet the files say where each volume is. A type that
+// is no DeviceMountableVolumePlugin has the left side only; one without a directory of its own
+// (hostPath, image) has nothing but SetUp.
 func (f *Manager) reconcileLocked(ctx context.Context, pod *v1.Pod, s *podVolumes,
 	due func(mountedVolume) bool) (map[string]Mounted, error) {
 	have, err := f.volumesOnDisk(pod.UID)

@@ -38,7 +38,7 @@ func (f *Manager) UnmountVolumes(ctx context.Context, uid types.UID) error {
 		return fmt.Errorf("release pod %s: %w", uid, err)
 	}
 	done := make(chan error, 1)
-	go func() { // as in bring
+	go func() { // as in reconcile
 		defer unlock()
 		done <- f.withHangReport(ref, "removal of the Pod's volumes", dir,
 			func() error { return f.release(ctx, ref, uid) })

@@ -10,49 +10,22 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
 
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/atomicwriter"
-	"github.com/gantry-project/gantry/internal/kubelet/volume/volumedir"
 )
 
-// Plugin is configMap.
-type Plugin struct {
-	Mounts  volume.Mounter
-	Objects volume.Objects
-}
-
-// Name is the field of v1.VolumeSource.
-func (Plugin) Name() string { return "configMap" }
-
-// Dir is the plugin's directory.
-func (Plugin) Dir() string { return "kubernetes.io~configmap" }
-
-// RequiresRemount is true: the files follow the object.
-func (Plugin) RequiresRemount(volume.Spec) bool { return true }
-
-// SetUp writes the files.
-func (t Plugin) SetUp(ctx context.Context, a volume.MounterArgs) (volume.Mounted, error) {
-	s := a.Spec.Volume.ConfigMap
-	mode := v1.ConfigMapVolumeSourceDefaultMode
-	if s.DefaultMode != nil {
-		mode = *s.DefaultMode
+// New returns the type configMap.
+func New(m volume.Mounter, o volume.Objects) atomicwriter.Plugin {
+	read := func(ctx context.Context, a volume.MounterArgs) (volume.Payload, error) {
+		s := a.Spec.Volume.ConfigMap
+		return Read(ctx, o, a.Pod.Namespace, volume.Source{Name: s.Name, Items: s.Items,
+			Mode:     ptr.Deref(s.DefaultMode, v1.ConfigMapVolumeSourceDefaultMode),
+			Optional: ptr.Deref(s.Optional, false)})
 	}
-	p, err := Read(ctx, t.Objects, a.Pod.Namespace, volume.Source{Name: s.Name, Items: s.Items, Mode: mode,
-		Optional: s.Optional != nil && *s.Optional})
-	if err != nil {
-		return volume.Mounted{}, err
-	}
-	if err := atomicwriter.WriteVolume(t.Mounts, a, false, p); err != nil {
-		return volume.Mounted{}, err
-	}
-	return volume.Mounted{Path: a.Dir, ReadOnly: true,
-		Size: volume.SizeOfFiles}, nil
-}
-
-// TearDown removes the directory.
-func (t Plugin) TearDown(_ context.Context, a volume.UnmounterArgs) error {
-	return volumedir.Remove(t.Mounts, a.Dir)
+	return atomicwriter.NewPlugin(m, atomicwriter.PluginOptions{Name: "configMap", Dir: "kubernetes.io~configmap",
+		Read: read})
 }
 
 // Read makes the files of a ConfigMap. With Optional an object or key that is not there gives no

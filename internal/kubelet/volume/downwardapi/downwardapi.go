@@ -6,51 +6,26 @@ package downwardapi
 
 import (
 	"context"
-
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/utils/ptr"
 
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/atomicwriter"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/fieldpath"
-	"github.com/gantry-project/gantry/internal/kubelet/volume/volumedir"
 )
 
-// Plugin is downwardAPI.
-type Plugin struct{ Mounts volume.Mounter }
-
-// Name is the field of v1.VolumeSource.
-func (Plugin) Name() string { return "downwardAPI" }
-
-// Dir is the plugin's directory.
-func (Plugin) Dir() string { return "kubernetes.io~downward-api" }
-
-// RequiresRemount is true: labels and annotations change.
-func (Plugin) RequiresRemount(volume.Spec) bool { return true }
-
-// SetUp writes the files.
-func (t Plugin) SetUp(_ context.Context, a volume.MounterArgs) (volume.Mounted, error) {
-	s := a.Spec.Volume.DownwardAPI
-	mode := v1.DownwardAPIVolumeSourceDefaultMode
-	if s.DefaultMode != nil {
-		mode = *s.DefaultMode
+// New returns the type downwardAPI.
+func New(m volume.Mounter) atomicwriter.Plugin {
+	read := func(_ context.Context, a volume.MounterArgs) (volume.Payload, error) {
+		s := a.Spec.Volume.DownwardAPI
+		return Read(a.Pod, a.Node.Allocatable, s.Items,
+			ptr.Deref(s.DefaultMode, v1.DownwardAPIVolumeSourceDefaultMode))
 	}
-	p, err := Read(a.Pod, a.Node.Allocatable, s.Items, mode)
-	if err != nil {
-		return volume.Mounted{}, err
-	}
-	if err := atomicwriter.WriteVolume(t.Mounts, a, true, p); err != nil {
-		return volume.Mounted{}, err
-	}
-	return volume.Mounted{Path: a.Dir, ReadOnly: true,
-		Size: volume.SizeOfFiles}, nil
-}
-
-// TearDown removes the directory.
-func (t Plugin) TearDown(_ context.Context, a volume.UnmounterArgs) error {
-	return volumedir.Remove(t.Mounts, a.Dir)
+	return atomicwriter.NewPlugin(m, atomicwriter.PluginOptions{Name: "downwardAPI",
+		Dir: "kubernetes.io~downward-api", Memory: true, Read: read})
 }
 
 // Read makes the files of downward API items.

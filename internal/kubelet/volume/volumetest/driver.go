@@ -21,11 +21,13 @@ type Driver struct {
 	published map[string]string // staging path by target path
 	calls     []string
 	fail      map[string]error
+	hang      map[string]chan struct{}
 }
 
 // NewDriver returns a driver that has nothing staged.
 func NewDriver() *Driver {
-	return &Driver{staged: map[string]bool{}, published: map[string]string{}, fail: map[string]error{}}
+	return &Driver{staged: map[string]bool{}, published: map[string]string{}, fail: map[string]error{},
+		hang: map[string]chan struct{}{}}
 }
 
 // Fail makes a call, like NodeStageVolume, fail from now on; nil ends that.
@@ -33,6 +35,13 @@ func (d *Driver) Fail(call string, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.fail[call] = err
+}
+
+// Hang keeps calls from now on until the channel is closed.
+func (d *Driver) Hang(call string, until chan struct{}) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.hang[call] = until
 }
 
 // Reboot forgets all mounts, as a node does that boots.
@@ -57,6 +66,11 @@ func (d *Driver) call(name, handle string, do func() error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.calls = append(d.calls, name+" "+handle)
+	if until := d.hang[name]; until != nil {
+		d.mu.Unlock()
+		<-until
+		d.mu.Lock()
+	}
 	if err := d.fail[name]; err != nil {
 		return err
 	}

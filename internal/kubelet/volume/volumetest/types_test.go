@@ -54,8 +54,8 @@ func items() []v1.DownwardAPIVolumeFile {
 	}
 }
 
-// Every type is a row. The Pod's labels cannot change under the suite, so downward types change
-// nothing in Change.
+// Every type is a row: a type of volumes that is not here is not proven. The Pod's labels cannot
+// change under the suite, so downward types change nothing in Change.
 //
 // row: CSI-16
 func TestTypes(t *testing.T) {
@@ -89,28 +89,36 @@ func TestTypes(t *testing.T) {
 		"nfs claim": {Plugin: nfs.Plugin{Mounts: noServer{}}, Volume: claimed,
 			PersistentVolume: behind(v1.PersistentVolumeSource{NFS: &v1.NFSVolumeSource{Server: "s", Path: "/x"}}),
 			Writable:         true, Size: volume.SizeOfMount},
+		"staged": {Plugin: volumetest.StagedPlugin{Driver: volumetest.NewDriver()}, Volume: claimed,
+			PersistentVolume: behind(v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{Driver: "d",
+				VolumeHandle: "h"}}),
+			Writable: true, Elsewhere: true, Size: volume.SizeOfMount},
+		"not staged": {Plugin: volumetest.StagedPlugin{Driver: volumetest.NewDriver()},
+			Volume:   v1.VolumeSource{CSI: &v1.CSIVolumeSource{Driver: "d"}},
+			Writable: true, Elsewhere: true, Size: volume.SizeOfMount},
 		"image": {Plugin: image.Plugin{}, Volume: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "app:1"}}},
 		"configMap": {
-			Plugin:  configmap.Plugin{Mounts: mounts(), Objects: o},
+			Plugin:  configmap.New(mounts(), o),
 			Volume:  v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: named("cfg")}},
 			Content: map[string]string{"a": "1"},
 			Change:  func() map[string]string { o.SetConfig("cfg", "b", "new"); return map[string]string{"b": "new"} },
 			Size:    volume.SizeOfFiles,
 		},
 		"secret": {
-			Plugin:  secret.Plugin{Mounts: mounts(), Objects: o},
+			Plugin:  secret.New(mounts(), o),
 			Volume:  v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "sec"}},
 			Content: map[string]string{"s": "2"},
 			Change:  func() map[string]string { o.SetSecret("sec", "s", "new"); return map[string]string{"s": "new"} },
 			Size:    volume.SizeOfFiles,
 		},
 		"downwardAPI": {
-			Plugin:  downwardapi.Plugin{Mounts: mounts()},
+			Plugin:  downwardapi.New(mounts()),
 			Volume:  v1.VolumeSource{DownwardAPI: &v1.DownwardAPIVolumeSource{Items: items()}},
 			Content: same, Change: func() map[string]string { return same }, Size: volume.SizeOfFiles,
 		},
 		"projected": {
-			Plugin: projected.New(mounts(), o, o),
+			Plugin:  projected.New(mounts(), o, o),
+			Restart: func() volume.Plugin { return projected.New(mounts(), o, o) },
 			Volume: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
 				{DownwardAPI: &v1.DownwardAPIProjection{Items: items()}},
 				{ServiceAccountToken: &v1.ServiceAccountTokenProjection{Path: "sa/token"}},
@@ -133,9 +141,9 @@ func TestSecretsStayInMemory(t *testing.T) {
 		t volume.Plugin
 		v v1.VolumeSource
 	}{
-		"secret": {secret.Plugin{Mounts: mounts(), Objects: o},
+		"secret": {secret.New(mounts(), o),
 			v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "sec"}}},
-		"downwardAPI": {downwardapi.Plugin{Mounts: mounts()},
+		"downwardAPI": {downwardapi.New(mounts()),
 			v1.VolumeSource{DownwardAPI: &v1.DownwardAPIVolumeSource{Items: items()}}},
 		"projected": {projected.New(mounts(), o, o), v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{
 			Sources: []v1.VolumeProjection{{ServiceAccountToken: &v1.ServiceAccountTokenProjection{Path: "token"}}},
@@ -183,23 +191,23 @@ func TestErrorsReadAsUpstreams(t *testing.T) {
 		v   v1.VolumeSource
 		err string
 	}{
-		"configMap": {configmap.Plugin{Mounts: mounts(), Objects: o},
+		"configMap": {configmap.New(mounts(), o),
 			v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: named("no")}},
 			`configmap "no" not found`},
-		"secret": {secret.Plugin{Mounts: mounts(), Objects: o},
+		"secret": {secret.New(mounts(), o),
 			v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "no"}}, `secret "no" not found`},
 		"key": {
-			configmap.Plugin{Mounts: mounts(), Objects: o},
+			configmap.New(mounts(), o),
 			v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: named("cfg"), Items: key}},
 			"configmap references non-existent config key: nokey",
 		},
-		"secret key": {secret.Plugin{Mounts: mounts(), Objects: o},
+		"secret key": {secret.New(mounts(), o),
 			v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "sec", Items: key}},
 			"references non-existent secret key: nokey"},
-		"optional object": {configmap.Plugin{Mounts: mounts(), Objects: o},
+		"optional object": {configmap.New(mounts(), o),
 			v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: named("no"), Optional: &yes}},
 			""},
-		"optional key": {secret.Plugin{Mounts: mounts(), Objects: o},
+		"optional key": {secret.New(mounts(), o),
 			v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "sec", Items: key, Optional: &yes}}, ""},
 		"two of a projection": {projected.New(mounts(), o, o),
 			v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
