@@ -19,8 +19,8 @@ const (
 	// closeTimeout is how long the peer of a closed connection, or of one whose write deadline has
 	// passed, has to receive the pending bytes.
 	closeTimeout = time.Second
-	// keepAlive is the period of TCP keep-alive: that of k8s.io/apiserver, which can set it only on a
-	// *net.TCPConn.
+	// keepAlive is the period of TCP keep-alive: that of k8s.io/apiserver, which can set it only on
+	// a *net.TCPConn.
 	keepAlive = 3 * time.Minute
 )
 
