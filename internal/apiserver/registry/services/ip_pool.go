@@ -31,6 +31,8 @@ type ipPool struct {
 
 const maxPoolSize = 1 << 16
 
+// newIPPool returns the pool of a range, of which the first 65,536 addresses at most are used; pick
+// chooses random positions.
 func newIPPool(cidr netip.Prefix, pick func(int) int) *ipPool {
 	cidr = cidr.Masked()
 	p := &ipPool{prefix: cidr, pick: pick, family: v1.IPv6Protocol}
@@ -123,6 +125,7 @@ type portPool struct {
 	pick      func(int) int
 }
 
+// newPortPool returns the pool of the ports from low to high inclusive; pick is as for newIPPool.
 func newPortPool(low, high int, pick func(int) int) *portPool {
 	size := high - low + 1
 	const least, most, part = 16, 128, 32
@@ -133,6 +136,7 @@ func newPortPool(low, high int, pick func(int) int) *portPool {
 	return &portPool{low: low, high: high, allocated: make(bitmap, (size+63)/64), static: static, pick: pick}
 }
 
+// allocate allocates a port. The error has upstream's text: out of range or allocated already.
 func (p *portPool) allocate(n int) error {
 	switch {
 	case n < p.low || n > p.high:
@@ -144,12 +148,14 @@ func (p *portPool) allocate(n int) error {
 	return nil
 }
 
+// release frees a port; nothing if it is out of range.
 func (p *portPool) release(n int) {
 	if n >= p.low && n <= p.high {
 		p.allocated.set(n-p.low, false)
 	}
 }
 
+// allocateNext allocates a random free port; errFull if there is none.
 func (p *portPool) allocateNext() (int, error) {
 	size := p.high - p.low + 1
 	i := p.allocated.free(p.static, size, p.pick)
