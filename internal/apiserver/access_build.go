@@ -45,6 +45,7 @@ func (b *builder) makeAccess() error {
 // emptyRuleResolver lists no rules.
 type emptyRuleResolver struct{}
 
+// RulesFor implements authorizer.RuleResolver.
 func (emptyRuleResolver) RulesFor(context.Context, user.Info,
 	string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
 	return nil, nil, true, nil
@@ -57,6 +58,7 @@ type privilegedGroups struct {
 	masters authorizer.Authorizer
 }
 
+// Authorize implements authorizer.Authorizer.
 func (m privilegedGroups) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	if d, reason, err := m.masters.Authorize(ctx, a); d == authorizer.DecisionAllow {
 		return d, reason, err
@@ -64,6 +66,7 @@ func (m privilegedGroups) Authorize(ctx context.Context, a authorizer.Attributes
 	return m.Authorizer.Authorize(ctx, a)
 }
 
+// ConditionsAwareAuthorize implements authorizer.Authorizer.
 func (m privilegedGroups) ConditionsAwareAuthorize(ctx context.Context,
 	a authorizer.Attributes) authorizer.ConditionsAwareDecision {
 	if d, _, _ := m.masters.Authorize(ctx, a); d == authorizer.DecisionAllow {

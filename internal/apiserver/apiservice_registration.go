@@ -35,6 +35,7 @@ type apiServiceRegistration interface {
 // upstream's.
 type priority struct{ group, version int32 }
 
+// priorities returns upstream's priorities of the built-in group versions.
 func priorities() map[schema.GroupVersion]priority {
 	return map[schema.GroupVersion]priority{
 		{Group: "", Version: "v1"}:                             {18000, 1},

@@ -82,6 +82,7 @@ func (b *builder) build() error {
 	return b.createServerChain()
 }
 
+// makeScheme makes the allocator of Services, the built-in kinds and their scheme.
 func (b *builder) makeScheme() (err error) {
 	if b.allocator, err = newAllocator(b.config, b.lookupStorage); err != nil {
 		return err
@@ -104,6 +105,7 @@ func (b *builder) lookupStorage(group, resource string) rest.StandardStorage {
 	return b.set.Lookup(group, resource)
 }
 
+// makeClients makes the server's own client and its informers, which call the server in memory.
 func (b *builder) makeClients() (err error) {
 	b.loopback = b.server.inProcess.clientConfig(loopbackUser())
 	b.loopback.UserAgent = "gantry-apiserver"

@@ -62,6 +62,7 @@ func (s componentStatusREST) List(ctx context.Context, o *metainternalversion.Li
 	return out, nil
 }
 
+// etcd returns the status of etcd, checked now.
 func (s componentStatusREST) etcd(ctx context.Context) *corev1.ComponentStatus {
 	c := corev1.ComponentCondition{Type: corev1.ComponentHealthy, Status: corev1.ConditionTrue, Message: "ok"}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)

@@ -19,6 +19,7 @@ func withUserAgent(next http.Handler) http.Handler {
 	})
 }
 
+// isWriteVerb reports whether requests with the verb change objects.
 func isWriteVerb(verb string) bool {
 	switch verb {
 	case "create", "update", "patch", "delete", "deletecollection":

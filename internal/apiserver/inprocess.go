@@ -24,6 +24,7 @@ type identityKey struct{}
 // opinion on others.
 type contextAuthenticator struct{}
 
+// AuthenticateRequest implements authenticator.Request.
 func (contextAuthenticator) AuthenticateRequest(req *http.Request) (*authenticator.Response, bool, error) {
 	u, ok := req.Context().Value(identityKey{}).(user.Info)
 	if !ok {

@@ -40,6 +40,7 @@ type inProcessResponse struct {
 	headerSent chan struct{}
 }
 
+// newInProcessResponse returns the response of a request; cancel ends the request's context.
 func newInProcessResponse(req *http.Request, cancel context.CancelFunc) *inProcessResponse {
 	p := &inProcessResponse{method: req.Method, cancel: cancel, header: http.Header{}, headerSent: make(chan struct{})}
 	p.cond.L = &p.mu

@@ -21,6 +21,7 @@ func (journalNamespaceDecorator) Decorate(p admission.Interface, name string) ad
 	return p
 }
 
+// journalExempt is a mutating plugin that skips podjournals.
 type journalExempt struct{ admission.MutationInterface }
 
 // Admit implements admission.MutationInterface.

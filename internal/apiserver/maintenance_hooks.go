@@ -89,6 +89,8 @@ func (b *builder) cleanOrphanedObjects(ctx genericapiserver.PostStartHookContext
 	return nil
 }
 
+// ensureFlowObjects restores the suggested and mandatory flow control objects every
+// flowObjectsPeriod until ctx ends.
 func (b *builder) ensureFlowObjects(ctx context.Context) {
 	tick := time.NewTicker(flowObjectsPeriod)
 	defer tick.Stop()

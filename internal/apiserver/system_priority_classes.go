@@ -19,6 +19,7 @@ func priorityClassResource() schema.GroupResource { return schedulingv1.Resource
 // systemPriorityClassREST rejects deletes of the system's PriorityClasses.
 type systemPriorityClassREST struct{ rest.StandardStorage }
 
+// protectSystemPriorityClasses returns s without deletes of the system's classes.
 func protectSystemPriorityClasses(s rest.StandardStorage) rest.Storage {
 	return systemPriorityClassREST{s}
 }

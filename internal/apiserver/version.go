@@ -22,6 +22,7 @@ type effectiveVersion struct {
 	emulated *apiversion.Info
 }
 
+// newEffectiveVersion returns v1.37, or v1.36 if that is emulated.
 func newEffectiveVersion(emulates136 bool) effectiveVersion {
 	e := effectiveVersion{MutableEffectiveVersion: compatibility.NewEffectiveVersionFromString(APILevel, "", "")}
 	if emulates136 {

@@ -20,6 +20,7 @@ func (u webhookSkipDecorator) Decorate(p admission.Interface, name string) admis
 	return p
 }
 
+// skipWithoutWebhooks is the plugin behind the check for webhook configurations.
 type skipWithoutWebhooks struct {
 	admission.MutationInterface
 	configurations cache.SharedIndexInformer

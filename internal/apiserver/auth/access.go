@@ -166,6 +166,7 @@ func (s *authBuilder) buildAccess() (*apiserver.Access, error) {
 // kubelet has seen already.
 const nodeAuthorizerMaxWait = 200 * time.Millisecond
 
+// rbac returns the RBAC authorizer over the informers' listers.
 func (s *authBuilder) rbac() rbac.Authorizer {
 	r := s.deps.Informers.Rbac().V1()
 	return rbac.Authorizer{Rules: rbac.Listers{
@@ -174,6 +175,7 @@ func (s *authBuilder) rbac() rbac.Authorizer {
 	}}
 }
 
+// wrapError prefixes err with its purpose; nil stays nil.
 func wrapError(purpose string, err error) error {
 	if err == nil {
 		return nil

@@ -126,6 +126,7 @@ func (s *authBuilder) anonymous(issuers *oidc.Authenticator) (authenticator.Requ
 	return anonymous.NewAuthenticator(paths), nil
 }
 
+// healthPaths returns the paths that need no authentication.
 func healthPaths() []string { return []string{"/healthz", "/livez", "/readyz"} }
 
 // caContent returns a file of certificate authorities that is reloaded while the server runs.

@@ -133,6 +133,7 @@ func userName(ctx context.Context) string {
 	return ""
 }
 
+// podRef returns the Pod's identity in the journal.
 func podRef(p *corev1.Pod) journal.Ref {
 	return journal.Ref{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)}
 }

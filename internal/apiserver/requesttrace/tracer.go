@@ -25,6 +25,7 @@ type Tracer struct {
 	active atomic.Int32 // requests that are being recorded
 }
 
+// recorderKey is the context key of a request's recorder.
 type recorderKey struct{}
 
 // recorderFrom returns the recorder of a request's context; nil if the request is not recorded.

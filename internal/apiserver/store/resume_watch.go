@@ -39,6 +39,7 @@ func (r resumingStorage) Watch(ctx context.Context, key string, o storage.ListOp
 	}
 }
 
+// isGone reports whether an event is the error 410 Gone.
 func isGone(e watch.Event) bool {
 	s, ok := e.Object.(*metav1.Status)
 	return ok && e.Type == watch.Error && s.Code == http.StatusGone

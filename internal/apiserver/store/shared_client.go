@@ -77,6 +77,7 @@ func (v namedClient) Status(ctx context.Context, endpoint string) (*clientv3.Sta
 
 var errClosed = errors.New("the store is closed")
 
+// close stops monitorCaches, compaction and the client. The embedded etcd must still run.
 func (s *sharedClient) close() {
 	s.cancel()
 	s.compactor.Stop()
@@ -120,6 +121,7 @@ func WrapStorage(g generic.RESTOptionsGetter,
 	return wrappingGetter{g, wrap}
 }
 
+// wrappingGetter is WrapStorage's getter.
 type wrappingGetter struct {
 	generic.RESTOptionsGetter
 	wrap func(storage.Interface) storage.Interface
@@ -143,6 +145,7 @@ func (g wrappingGetter) GetRESTOptions(r schema.GroupResource, example runtime.O
 	return o, err
 }
 
+// sharingGetter is ShareClient's getter for an embedded etcd.
 type sharingGetter struct {
 	generic.RESTOptionsGetter
 	shared *sharedClient

@@ -123,6 +123,7 @@ func (s *Store) Client() (*clientv3.Client, error) {
 	return dial(s.Transport)
 }
 
+// dial returns a client of external servers, or of an embedded etcd's socket. The caller closes it.
 func dial(t storagebackend.TransportConfig) (*clientv3.Client, error) {
 	cfg, err := dialConfig(t)
 	if err != nil {
@@ -131,6 +132,8 @@ func dial(t storagebackend.TransportConfig) (*clientv3.Client, error) {
 	return clientv3.New(cfg)
 }
 
+// dialConfig returns the client configuration; errors name the certificate file that is wrong or
+// expired.
 func dialConfig(t storagebackend.TransportConfig) (clientv3.Config, error) {
 	cfg := clientv3.Config{Endpoints: t.ServerList, DialTimeout: 5 * time.Second, Logger: newEtcdLogger()}
 	if t.TrustedCAFile != "" || t.CertFile != "" {

@@ -153,13 +153,13 @@ func (j *validator) envFrom(list []v1.EnvFromSource, path *field.Path) {
 	}
 }
 
-// envFields returns the field paths that an environment variable may refer to; volumeFields those
-// of a downward API file.
+// envFields returns the field paths that an environment variable may refer to.
 func envFields() []string {
 	return []string{"metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName",
 		"status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs"}
 }
 
+// volumeFields returns the field paths that a downward API file may refer to.
 func volumeFields() []string {
 	return []string{"metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"}
 }

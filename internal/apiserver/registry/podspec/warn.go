@@ -32,6 +32,7 @@ func Warnings(s *v1.PodSpec, annotations map[string]string, path *field.Path) []
 	return w.out
 }
 
+// warnings collects the warnings about one spec; its methods append.
 type warnings struct {
 	spec     *v1.PodSpec
 	template bool

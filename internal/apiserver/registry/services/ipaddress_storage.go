@@ -155,12 +155,14 @@ func (a *Allocator) allocateIP(p *ipPool, ip string) error {
 	return nil
 }
 
+// markIP marks an address as allocated in every range that contains it.
 func (a *Allocator) markIP(ip string) {
 	for _, p := range a.pools {
 		_ = p.allocate(ip) // may be allocated there already, or out of range
 	}
 }
 
+// releaseIP frees an address in every range that contains it.
 func (a *Allocator) releaseIP(ip string) {
 	for _, p := range a.pools {
 		p.release(ip)

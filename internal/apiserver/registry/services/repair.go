@@ -29,6 +29,7 @@ type Repair struct {
 	Findings []Finding
 }
 
+// addFinding appends an event about an object.
 func (r *Repair) addFinding(about runtime.Object, reason, format string, args ...any) {
 	r.Findings = append(r.Findings, Finding{about, reason, fmt.Sprintf(format, args...)})
 }
@@ -70,6 +71,7 @@ type ipRepair struct {
 // otherHolder is the owner of an IPAddress that is not a Service's.
 const otherHolder = "another"
 
+// checkIPAddress compares one IPAddress object with the Services.
 func (m *ipRepair) checkIPAddress(e *networkingv1.IPAddress, now time.Time) {
 	p := e.Spec.ParentRef
 	if p == nil || p.Group != "" || p.Resource != "services" || e.Labels[LabelManagedBy] != Manager {
@@ -95,6 +97,7 @@ func (m *ipRepair) checkIPAddress(e *networkingv1.IPAddress, now time.Time) {
 	}
 }
 
+// checkService compares the addresses of one Service with the IPAddress objects and the ranges.
 func (m *ipRepair) checkService(s *v1.Service, ranges []netip.Prefix) {
 	me := s.Namespace + "/" + s.Name
 	for _, ip := range clusterIPs(s) {
