@@ -13,7 +13,7 @@ import (
 	"github.com/gantry-project/gantry/internal/trace"
 )
 
-// Calls are read from the kubelet's metrics and counted for each Pod.
+// Calls are parsed from the kubelet's metrics and divided by the number of Pods.
 func TestCountsOfCalls(t *testing.T) {
 	line := func(operation string, n int) string {
 		return fmt.Sprintf("kubelet_runtime_operations_total{operation_type=%q} %d\n", operation, n)
@@ -32,8 +32,8 @@ func TestCountsOfCalls(t *testing.T) {
 	}
 }
 
-// Stages end where the next begin; calls and the store's writes that hold something up are told
-// apart from the rest.
+// Stages end where the next begin; calls, and writes that later steps wait for, are separated from
+// the rest.
 func TestStages(t *testing.T) {
 	begun := time.Now()
 	at := func(n int) time.Time { return begun.Add(time.Duration(n) * time.Millisecond) }
@@ -45,7 +45,7 @@ func TestStages(t *testing.T) {
 		e(5, journal.Written{Verb: "create", Stored: took(3)}),
 		e(9, journal.Written{Verb: "create", Subresource: "binding", Stored: took(2)}),
 		e(12, journal.Called{Method: "List", Took: took(2)}),
-		e(20, journal.Written{Verb: "patch", Subresource: "status", Stored: took(9)}), // tells others, holds up nothing
+		e(20, journal.Written{Verb: "patch", Subresource: "status", Stored: took(9)}), // no later step waits for it
 		e(115, journal.Called{Method: "RunPodSandbox", Took: took(100)}),
 		e(215, journal.Called{Method: "StartContainer", Took: took(90)}),
 		e(222, journal.Written{Verb: "patch", Subresource: "status", Stored: took(4),
@@ -70,7 +70,7 @@ func TestStages(t *testing.T) {
 	}
 }
 
-// After a watch that was ended a list shows what it would have brought.
+// After a watch has ended a list shows what it would have sent.
 func TestPodEventsSurviveTheEndOfAWatch(t *testing.T) {
 	l := &podEvents{changed: make(chan struct{}), when: [3]map[string]time.Time{{}, {}, {}}}
 	pod := func(name string) v1.Pod {
@@ -88,8 +88,8 @@ func TestPodEventsSurviveTheEndOfAWatch(t *testing.T) {
 	}
 }
 
-// The figures that documents state of a healthy cluster are read from the journal. Their bounds are
-// rows of the page.
+// The latencies that Kubernetes documents for a healthy cluster are read from the journal. Their
+// bounds are rows of the page.
 //
 // row: API-18
 // row: OPS-08

@@ -18,7 +18,7 @@ const (
 	mostColumn = 100
 )
 
-// readDoc is a page of docs/performance; none of its lines is too wide.
+// readDoc returns a page of docs/performance and checks the width of its lines.
 func readDoc(t *testing.T, name string) (text string, lines []string) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(results, name))
@@ -34,7 +34,7 @@ func readDoc(t *testing.T, name string) (text string, lines []string) {
 	return string(raw), lines
 }
 
-// The page is what its JSON files say, and short enough to be read.
+// The page is rendered from its JSON files, and short.
 func TestPageIsRendered(t *testing.T) {
 	got, lines := readDoc(t, pageFile)
 	want, err := renderPage(results)
@@ -49,8 +49,7 @@ func TestPageIsRendered(t *testing.T) {
 	}
 }
 
-// Every file says what was measured, where, when and how, and has a name by which its part is
-// found.
+// Every file says what was measured, where, when and how, and is named after its part.
 func TestResultsSayWhereTheyAreFrom(t *testing.T) {
 	runs, err := readRuns(results)
 	if err != nil || len(runs) == 0 {

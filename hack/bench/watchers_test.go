@@ -28,8 +28,8 @@ func encoded(t *testing.T, p *v1.Pod) []byte {
 	return event
 }
 
-// Of an event the cheap watchers read the revision and when its write was sent; what is cut short
-// is not readable, and never a panic.
+// The cheap watchers read the revision of an event and when its write was sent; a truncated event
+// is unreadable, without panic.
 func TestWhatWatchersReadOfAnEvent(t *testing.T) {
 	p := gated(1, "p")
 	p.ResourceVersion = "4711"
@@ -54,7 +54,7 @@ func TestWhatWatchersReadOfAnEvent(t *testing.T) {
 	}
 }
 
-// The watcher that decodes wants each Pod added once, then modified once.
+// The decoding watcher requires each Pod to be added once, then modified once.
 func TestAddedThenModified(t *testing.T) {
 	c := writers{pace: pace{pods: 2}}
 	for name, e := range map[string]struct {

@@ -17,7 +17,7 @@ const log = `{"Action":"output","Package":"m/a","Test":"TestX","Output":"the rea
 {"Action":"pass","Package":"m/c","Elapsed":0.1}
 `
 
-// What failed is named, and what it printed is kept, so that it can be told when the run is over.
+// What failed is named, and its output is kept until the end of the run.
 func TestFailuresAreNamedAndKept(t *testing.T) {
 	var out bytes.Buffer
 	failed, said, err := run(strings.NewReader(log), &out, time.Now())
@@ -34,7 +34,7 @@ func TestFailuresAreNamedAndKept(t *testing.T) {
 	}
 }
 
-// What took longest starts first; what is not known comes by what it is.
+// What took longest starts first; unknown packages are ordered by kind.
 func TestOrder(t *testing.T) {
 	took, err := times(strings.NewReader(log))
 	if err != nil {

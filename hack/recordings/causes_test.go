@@ -54,7 +54,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// A decision has a reason; what waits has none and says where it waits.
+// An intended difference has a reason; one to be done has none and names its component.
 func TestCausesAreComplete(t *testing.T) {
 	for _, c := range causes {
 		if c.what == "" || c.why == "" && c.where == "" {

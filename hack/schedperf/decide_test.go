@@ -7,8 +7,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// BenchmarkDecide is one decision about a shape that is known, at 5,000 nodes: the snapshot, the
-// ruling, the fact for the journal and the assumption.
+// BenchmarkDecide is one scheduling attempt for a known Pod shape at 5,000 nodes: the snapshot, the
+// decision, the journal fact and the assumption.
 func BenchmarkDecide(b *testing.B) {
 	for i := range workloads {
 		s := &workloads[i]
@@ -46,7 +46,7 @@ func deciding(b *testing.B, s *workload, nodes int) {
 			for _, p := range pods {
 				m.snapshot.RemovePod(p.UID)
 			}
-			if _, err := m.decide(b.Context(), pods[0]); err != nil { // the nodes they left are judged anew
+			if _, err := m.decide(b.Context(), pods[0]); err != nil { // evaluates the emptied nodes again
 				b.Fatal(err)
 			}
 			m.snapshot.RemovePod(pods[0].UID)

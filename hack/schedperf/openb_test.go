@@ -8,7 +8,7 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// sample is the trace that GANTRY_OPENB names, or the part of it that lies here.
+// sample returns the trace in GANTRY_OPENB, or the part of it in this directory.
 func sample(t *testing.T) *trace {
 	t.Helper()
 	dir := "testdata/openb"
@@ -22,8 +22,8 @@ func sample(t *testing.T) *trace {
 	return all
 }
 
-// TestTraceIsPlacedAlikeFromMemory: every Pod of a real trace goes where it goes when every judge
-// is asked about every node, and no node is given more than it has.
+// TestTraceIsPlacedAlikeFromMemory: every Pod of a real trace gets the node that it gets without
+// caches, and no node is overcommitted.
 func TestTraceIsPlacedAlikeFromMemory(t *testing.T) {
 	all := sample(t)
 	quick, err := newEvaluator(false)

@@ -8,8 +8,8 @@ import (
 	"github.com/gantry-project/gantry/hack/bench/result"
 )
 
-// Side by side, what counts is all Pods by all processor time of a scheduler's turns, however the
-// turns differ; turns in which Pods were left over say so.
+// Side by side, a scheduler's rate is all Pods over all CPU time of its turns, however they differ;
+// turns with unscheduled Pods are marked.
 func TestVersusSumsTurns(t *testing.T) {
 	of := func(who string, turn, placed int, cpu float64) row {
 		return row{Case: "A", Nodes: 500, Pods: 100, Placed: placed, Scheduler: who, Turn: turn, CPU: cpu,
@@ -29,8 +29,8 @@ func TestVersusSumsTurns(t *testing.T) {
 	}
 }
 
-// In memory, volumes and devices are taken: no node gets more of them than it has, and every Pod
-// for which there are some is placed.
+// In memory, volumes and devices are accounted: no node gets more than it has, and every Pod for
+// which there are some is placed.
 func TestNeedsAreKeptInMemory(t *testing.T) {
 	for _, x := range []struct {
 		name       string
@@ -54,8 +54,8 @@ func TestNeedsAreKeptInMemory(t *testing.T) {
 	}
 }
 
-// The turns of a case are one set of figures: the rate of all Pods in all CPU time, the best of
-// what the clock says.
+// The turns of a case are one set of figures: the rate of all Pods in all CPU time, and the best
+// times.
 func TestFiguresSumTurns(t *testing.T) {
 	of := func(who string, turn int, cpu float64) row {
 		return row{

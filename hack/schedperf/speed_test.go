@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// pace places Pods one after another and gives the processor time of each cycle: other work on the
-// machine may delay a cycle, but does not count as its cost.
+// pace places Pods one after another and returns the CPU time of each cycle: other work on the
+// machine may delay a cycle, but is not part of its cost.
 func pace(t *testing.T, name string, nodes, pods int) []time.Duration {
 	t.Helper()
 	m, err := newEvaluator(false)

@@ -16,9 +16,9 @@ import (
 type row struct {
 	Case      string
 	Nodes     int
-	Pods      int // measured
+	Pods      int // number of measured Pods
 	Placed    int
-	PerSecond float64 // Pods
+	PerSecond float64 // Pods per second
 	// Pods per second of the scheduler's CPU time; in memory decisions, those that no node fits
 	// included
 	PerCore   float64
@@ -26,8 +26,8 @@ type row struct {
 	P50, P99  float64 // ms; in memory: one decision; through the API: create to bound
 	RSS       int64   // MiB
 	Note      string
-	Scheduler string  // side by side: who
-	Turn      int     // side by side: when, from 1
+	Scheduler string  // side by side: its name
+	Turn      int     // side by side: number of the turn, from 1
 	CPU       float64 // seconds
 }
 
@@ -45,7 +45,7 @@ func table(rows []row) string {
 	return b.String()
 }
 
-// comparisonTable sets each scheduler's turns of a case side by side, with the ratio of all their
+// comparisonTable formats each scheduler's turns of a case side by side, with the ratio of their
 // Pods per core-second.
 func comparisonTable(rows []row) string {
 	var b strings.Builder
@@ -76,9 +76,9 @@ func comparisonTable(rows []row) string {
 	return b.String()
 }
 
-// schedulerResult is what one scheduler did of a case in all its turns.
+// schedulerResult is one scheduler's turns of a case.
 type schedulerResult struct {
-	rates, notes []string // a turn each; what went wrong
+	rates, notes []string // one rate per turn; errors
 	placed       int
 	cpu          float64
 	p50, p99     []float64
@@ -101,7 +101,7 @@ func resultsOf(rows []row, who string) schedulerResult {
 	return s
 }
 
-// rate is Pods per second of processor time.
+// rate returns Pods per second of CPU time.
 func (s schedulerResult) rate() float64 {
 	if s.cpu == 0 {
 		return 0
@@ -109,7 +109,7 @@ func (s schedulerResult) rate() float64 {
 	return float64(s.placed) / s.cpu
 }
 
-// clock are the cells of times and memory: of several turns the least.
+// clock returns the cells of times and memory: the least of several turns.
 func (s schedulerResult) clock() string {
 	if len(s.p50) == 0 {
 		return "- | - | -"
@@ -124,7 +124,7 @@ func ms(v float64) string {
 	return fmt.Sprintf("%.1f", v)
 }
 
-// took fills in times.
+// took sets the times.
 func (r *row) took(each []time.Duration, wall, cpu time.Duration) {
 	slices.Sort(each)
 	at := func(share float64) float64 {
@@ -142,7 +142,7 @@ func (r *row) took(each []time.Duration, wall, cpu time.Duration) {
 	}
 }
 
-// ownCPU is the processor time of this process, garbage collection included.
+// ownCPU returns the CPU time of this process, garbage collection included.
 func ownCPU() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -156,7 +156,7 @@ func ownRSS() int64 {
 	return rssOf(os.Getpid())
 }
 
-// rssOf is the resident memory of a process in MiB; 0 when it cannot be read.
+// rssOf returns the resident memory of a process in MiB; 0 if it cannot be read.
 func rssOf(pid int) int64 {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	if err != nil {
@@ -169,11 +169,12 @@ func rssOf(pid int) int64 {
 	return resident * int64(os.Getpagesize()) >> 20
 }
 
-// cpuOf is the processor time of a process, by its own clock, which the kernel keeps in
-// nanoseconds; 0 when it cannot be read.
+// cpuOf returns the CPU time of a process from its own clock, which has nanoseconds; 0 if it cannot
+// be read.
 func cpuOf(pid int) time.Duration {
 	var t unix.Timespec
-	if err := unix.ClockGettime(int32(^pid<<3|2), &t); err != nil { // what clock_getcpuclockid(3) makes of a process
+	// the clock id of a process, as clock_getcpuclockid(3) computes it
+	if err := unix.ClockGettime(int32(^pid<<3|2), &t); err != nil {
 		return 0
 	}
 	return time.Duration(t.Nano())

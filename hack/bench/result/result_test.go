@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What is written is read again, with one line for a figure.
+// A written run is read back, with one line per figure.
 func TestRunsAreReadAsTheyWereWritten(t *testing.T) {
 	want := Here("start", "")
 	want.Figures = []Figure{

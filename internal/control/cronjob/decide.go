@@ -242,8 +242,8 @@ func parse(cj *batchv1.CronJob) (cron.Schedule, error) {
 	return cron.ParseStandard(s)
 }
 
-// earliestTime returns when scheduled times start to count: the last used one, or the creation; not
-// before the starting deadline.
+// earliestTime returns when scheduled times start to count: the last used one, or the creation; at
+// most startingDeadlineSeconds ago.
 func earliestTime(in In) time.Time {
 	cj := in.CronJob
 	from := cj.CreationTimestamp.Time

@@ -62,7 +62,8 @@ func (c *controller) allServices() []string {
 	return out
 }
 
-// serviceChanged returns a load balancer, and those that wait for its ports.
+// serviceChanged returns all load balancers if one changed, since others may wait for its ports,
+// and a Service that is no longer one but has addresses.
 func (c *controller) serviceChanged(old, cur runtime.Object) []string {
 	was, _ := old.(*corev1.Service)
 	is, _ := cur.(*corev1.Service)
@@ -99,7 +100,7 @@ func (c *controller) nodeChanged(old, cur runtime.Object) []string {
 	return c.allServices()
 }
 
-// podChanged returns Services only for Pods with host ports that are added or deleted.
+// podChanged returns all load balancers if a Pod gets or loses host ports on a node.
 func (c *controller) podChanged(old, cur runtime.Object) []string {
 	was, is := nodePortsOf(old), nodePortsOf(cur)
 	if was == is {

@@ -104,8 +104,8 @@ func (in In) createMissing(plan *Plan, slots []*corev1.Pod, ordered bool) (wait 
 	return wait
 }
 
-// revisionFor returns the revision of a new Pod: below the partition, and during an update without
-// partition below the updated ones, the current one.
+// revisionFor returns the revision of a new Pod: the current one below the partition or, without
+// partition, for as many ordinals as status.currentReplicas; otherwise the update revision.
 func (in In) revisionFor(ordinal int) string {
 	s := in.Set.Spec.UpdateStrategy
 	if s.Type == appsv1.RollingUpdateStatefulSetStrategyType {

@@ -224,7 +224,7 @@ func (f *Fake) RemoveImage(_ context.Context,
 	return &runtimeapi.RemoveImageResponse{}, nil
 }
 
-// ImageFsInfo tells of one file system that holds images and writable layers.
+// ImageFsInfo returns one file system with images and writable layers.
 func (f *Fake) ImageFsInfo(context.Context, *runtimeapi.ImageFsInfoRequest) (*runtimeapi.ImageFsInfoResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -95,7 +95,7 @@ func Domains(p *v1.Pod, c v1.TopologySpreadConstraint, snap *snapshot.Snapshot) 
 	if err != nil {
 		return nil
 	}
-	var same []string // values of matchLabelKeys that other Pods share
+	var same []string // matchLabelKeys that the Pod has: only Pods with equal values count
 	for _, k := range c.MatchLabelKeys {
 		if _, ok := p.Labels[k]; ok {
 			same = append(same, k)
