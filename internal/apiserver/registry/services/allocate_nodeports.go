@@ -23,13 +23,12 @@ func (t *allocationTransaction) allocateNodePorts(s, old *v1.Service) error {
 		if !needsNodePort(s) || p.NodePort == 0 || isOwnPort(int(p.NodePort)) {
 			continue
 		}
-		err := t.Allocator.ports.allocate(int(p.NodePort))
+		err := t.allocatePort(int(p.NodePort))
 		t.recordPort(scopeStatic, err)
 		if err != nil {
 			t.conflict = true
 			return invalid(s, field.Invalid(path.Index(i).Child("nodePort"), p.NodePort, err.Error()))
 		}
-		t.ports = append(t.ports, int(p.NodePort))
 	}
 	for i := range s.Spec.Ports {
 		p := &s.Spec.Ports[i]
@@ -75,13 +74,14 @@ func (t *allocationTransaction) allocateHealthCheckNodePort(s *v1.Service, isOwn
 	case n != 0 && isOwnPort(n):
 		return nil
 	case n != 0:
-		err := t.Allocator.ports.allocate(n)
+		err := t.allocatePort(n)
 		t.recordPort(scopeStatic, err)
 		if err != nil {
 			t.conflict = true
 			return errors.NewInternalError(fmt.Errorf("failed to allocate requested HealthCheck NodePort %v: %w", n,
 				err))
 		}
+		return nil
 	default:
 		var err error
 		n, err = t.Allocator.ports.allocateNext()
