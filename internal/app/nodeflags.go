@@ -32,7 +32,8 @@ func (n *nodeFlags) Flags(f *pflag.FlagSet) {
 		"port on 127.0.0.1 for the scheduler's health and metrics; 0 serves none")
 }
 
-// loadConfig reads the kubelet's configuration; Pods ask this cluster's DNS server where there is one.
+// loadConfig reads the kubelet's configuration; Pods ask this cluster's DNS server where there is
+// one.
 func (n *nodeFlags) loadConfig(p *options.Instance) error {
 	var servers []string
 	if at, ok := n.DNS.clusterDNS(p); ok {
