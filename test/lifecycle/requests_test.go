@@ -146,9 +146,9 @@ func TestNetworkThatFailsIsTriedAgain(t *testing.T) {
 func TestOnlyTheRuntimeStartsContainers(t *testing.T) {
 	t.Parallel()
 	allowed := []string{
-		"image/credentials/plugin.go", // credential provider plugins
-		"serve/nodelog/run.go",        // journalctl
-		"userns/ledger/subids.go",     // getsubids
+		"images/credentialprovider/plugin.go", // credential provider plugins
+		"server/nodelog/run.go",               // journalctl
+		"userns/allocations/subids.go",        // getsubids
 	}
 	top := filepath.Join(binaries.Root(), "internal/kubelet")
 	err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
