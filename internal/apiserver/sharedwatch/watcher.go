@@ -19,26 +19,26 @@ const (
 	deadlineMargin = 5 * time.Second
 )
 
-// watcher is the watch.Interface of one request. In each state exactly one goroutine sends to its
-// channel and may close it (in parentheses):
+// watcher is the watch.Interface of one request. Its states, and in parentheses the goroutine that
+// alone sends to its channel and may close it:
 //
-//	           Watch
-//	             |--- wants the initial state: (sendInitialState) --.
-//	             '--- from a revision -------------------------------+
-//	                                                                 v
-//	        .------- the window reaches back to the revision <----- join
-//	        v                                                        |  ^
-//	  .-- live (watchGroup.run) <--.                   it does not   |  | the own watch has
-//	  |                            | caught up                       v  | reached the window
-//	  '--> lagging (catchUp) ------'                        own watch (runOwnWatch)
-//	no room |                                                        ^
-//	        |--- out of the window ----------------------------------|
-//	live or '--- group's watch lost, or deadline near ---------------'
-//	lagging
+//	Watch --- wants the initial state ---> initial state (sendInitialState)
+//	  |                                      |
+//	  '------ from a revision --------> join <------------ caught up ----------.
+//	                                   |    |                                  |
+//	            window reaches back to |    | it does not, or                   |
+//	            the revision           |    | no group can be made              |
+//	                                   v    '-------------------> own watch ---'
+//	  .--- channel full --- live (watchGroup.run) ---.          (runOwnWatch)
+//	  v                      ^                       |                ^
+//	lagging (catchUp) --- caught up                  |                |
+//	  |                                              |                |
+//	  '--- out of the window ------------------------+----------------'
+//	                        deadline near, or the group's watch lost
 //
-//	any state --- Stop, request over, or an Error event was sent ---> ResultChan is closed
+//	any state --- stopped, request over, or an Error event sent ---> channel closed
 //
-// Near the deadline an own watch does not join any more.
+// Near the deadline an own watch stays one.
 type watcher struct {
 	storage      *Storage
 	key          string

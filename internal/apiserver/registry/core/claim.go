@@ -6,7 +6,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
@@ -23,40 +22,32 @@ func persistentVolumeClaims() resourcedef.Kind {
 		Kind:  "PersistentVolumeClaim",
 		Names: resourcedef.Names{Short: []string{"pvc"}},
 		Types: t,
-		Rules: resourcedef.Rules{
-			Default: func(o runtime.Object) { defaultClaim(o.(*v1.PersistentVolumeClaim)) },
-			PrepareCreate: func(_ context.Context, o runtime.Object) {
-				c := o.(*v1.PersistentVolumeClaim)
+		Rules: typed.Rules[v1.PersistentVolumeClaim]{
+			Default: defaultClaim,
+			PrepareForCreate: func(_ context.Context, c *v1.PersistentVolumeClaim) {
 				c.Status = v1.PersistentVolumeClaimStatus{Phase: v1.ClaimPending}
 				dropCrossNamespace(c, nil)
 				dropCrossNamespaceSource(&c.Spec)
 				podspec.CopyDataSource(&c.Spec)
 			},
-			PrepareUpdate: func(_ context.Context, o, old runtime.Object) {
-				c, previous := o.(*v1.PersistentVolumeClaim), old.(*v1.PersistentVolumeClaim)
-				dropCrossNamespace(c, previous)
-				if previous.Spec.DataSource == nil && previous.Spec.DataSourceRef == nil {
+			PrepareForUpdate: func(c, old *v1.PersistentVolumeClaim) {
+				dropCrossNamespace(c, old)
+				if old.Spec.DataSource == nil && old.Spec.DataSourceRef == nil {
 					dropCrossNamespaceSource(&c.Spec)
 				}
 				podspec.CopyDataSource(&c.Spec)
 			},
-			Validate: func(_ context.Context, o runtime.Object) field.ErrorList {
-				return podspec.ValidateClaim(&o.(*v1.PersistentVolumeClaim).Spec, field.NewPath("spec"))
+			Validate: func(c, old *v1.PersistentVolumeClaim) field.ErrorList {
+				if old == nil {
+					return podspec.ValidateClaim(&c.Spec, field.NewPath("spec"))
+				}
+				return validateClaimUpdate(c, old)
 			},
-			ValidateUpdate: func(_ context.Context, o, old runtime.Object) field.ErrorList {
-				return validateClaimUpdate(o.(*v1.PersistentVolumeClaim), old.(*v1.PersistentVolumeClaim))
-			},
-			ValidateStatus: func(_ context.Context, o, old runtime.Object) field.ErrorList {
-				return validateClaimStatus(o.(*v1.PersistentVolumeClaim), old.(*v1.PersistentVolumeClaim))
-			},
-			Warn: func(_ context.Context, o runtime.Object) []string {
-				return warnClaim(o.(*v1.PersistentVolumeClaim))
-			},
-			Fields: func(o runtime.Object) fields.Set {
-				return fields.Set{"name": o.(*v1.PersistentVolumeClaim).Name}
-			},
+			ValidateStatus:           validateClaimStatus,
+			Warn:                     warnClaim,
+			SelectableFields:         func(c *v1.PersistentVolumeClaim) fields.Set { return fields.Set{"name": c.Name} },
 			AllowUnconditionalUpdate: true,
-		},
+		}.Untyped(),
 		Table: resourcedef.Table{Columns: claimColumns(), Row: typed.RowFunc(claimRow)},
 	}
 }

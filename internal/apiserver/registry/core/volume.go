@@ -7,7 +7,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
@@ -23,15 +22,14 @@ func persistentVolumes() resourcedef.Kind {
 		Version: "v1", Resource: "persistentvolumes", Singular: "persistentvolume", Kind: "PersistentVolume",
 		Names: resourcedef.Names{Short: []string{"pv"}},
 		Types: t,
-		Rules: resourcedef.Rules{
-			Default: func(o runtime.Object) { defaultVolume(o.(*v1.PersistentVolume)) },
-			PrepareCreate: func(_ context.Context, o runtime.Object) {
+		Rules: typed.Rules[v1.PersistentVolume]{
+			Default: defaultVolume,
+			PrepareForCreate: func(_ context.Context, p *v1.PersistentVolume) {
 				now := metav1.Now()
-				o.(*v1.PersistentVolume).Status = v1.PersistentVolumeStatus{Phase: v1.VolumePending,
-					LastPhaseTransitionTime: &now}
+				p.Status = v1.PersistentVolumeStatus{Phase: v1.VolumePending, LastPhaseTransitionTime: &now}
 			},
-			PrepareStatus: func(_ context.Context, o, old runtime.Object) {
-				s, previous := &o.(*v1.PersistentVolume).Status, &old.(*v1.PersistentVolume).Status
+			PrepareForStatusUpdate: func(p, old *v1.PersistentVolume) {
+				s, previous := &p.Status, &old.Status
 				switch {
 				case s.Phase == previous.Phase && s.LastPhaseTransitionTime == nil:
 					s.LastPhaseTransitionTime = previous.LastPhaseTransitionTime
@@ -41,20 +39,16 @@ func persistentVolumes() resourcedef.Kind {
 					s.LastPhaseTransitionTime = &now
 				}
 			},
-			Validate: func(_ context.Context, o runtime.Object) field.ErrorList {
-				return validateVolume(o.(*v1.PersistentVolume))
+			Validate: func(p, old *v1.PersistentVolume) field.ErrorList {
+				if old == nil {
+					return validateVolume(p)
+				}
+				return validateVolumeUpdate(p, old)
 			},
-			ValidateUpdate: func(_ context.Context, o, old runtime.Object) field.ErrorList {
-				return validateVolumeUpdate(o.(*v1.PersistentVolume), old.(*v1.PersistentVolume))
-			},
-			Warn: func(_ context.Context, o runtime.Object) []string {
-				return warnVolume(o.(*v1.PersistentVolume))
-			},
-			Fields: func(o runtime.Object) fields.Set {
-				return fields.Set{"name": o.(*v1.PersistentVolume).Name}
-			},
+			Warn:                     warnVolume,
+			SelectableFields:         func(p *v1.PersistentVolume) fields.Set { return fields.Set{"name": p.Name} },
 			AllowUnconditionalUpdate: true,
-		},
+		}.Untyped(),
 		Table: resourcedef.Table{Columns: volumeColumns(), Row: typed.RowFunc(volumeRow)},
 	}
 }
