@@ -21,7 +21,7 @@ import (
 // unmountDeviceTimeout is how long UnmountDevice may take.
 const unmountDeviceTimeout = 2 * time.Minute
 
-// operationError is the failure of a step that is not the Pod's own part of it.
+// operationError is the failure of the node's part of mounting a volume.
 type operationError struct {
 	operation string // upstream's name of it
 	err       error
@@ -130,7 +130,7 @@ func (f *Manager) unmountDevice(ctx context.Context, ref journal.Ref, d *stagedV
 	if f.inUse(d) {
 		return nil
 	}
-	dir, what := filepath.Dir(d.data.DeviceMountPath), "UnmountDevice failed for volume %q : %w"
+	dir := filepath.Dir(d.data.DeviceMountPath)
 	m, ok := f.d.Plugins.FindPluginByName(d.data.PluginName).(volume.DeviceMountableVolumePlugin)
 	if !ok {
 		return fmt.Errorf("%s: no volume type of this node staged it; remove it by hand", dir)
@@ -146,7 +146,7 @@ func (f *Manager) unmountDevice(ctx context.Context, ref journal.Ref, d *stagedV
 		return volumedir.Remove(f.d.Mounts, dir)
 	})
 	if err != nil {
-		return fmt.Errorf(what, d.data.SpecVolID, err)
+		return fmt.Errorf("UnmountDevice failed for volume %q : %w", d.data.SpecVolID, err)
 	}
 	f.forgetUnused(d)
 	return nil

@@ -150,7 +150,9 @@ func (f *Manager) reconcileLocked(ctx context.Context, pod *v1.Pod, s *podVolume
 	return s.mounted(), nil
 }
 
+// setUp makes one volume of the Pod ready, or brings one that is ready up to date.
 func (f *Manager) setUp(ctx context.Context, pod *v1.Pod, v *v1.Volume, s *podVolumes) error {
+	startedAt := time.Now()
 	spec, err := f.createVolumeSpec(ctx, pod, v)
 	if err != nil {
 		return err
@@ -159,7 +161,7 @@ func (f *Manager) setUp(ctx context.Context, pod *v1.Pod, v *v1.Volume, s *podVo
 	if err != nil {
 		return err
 	}
-	startedAt, t, args := time.Now(), row.Plugin, f.mounterArgs(pod, spec, row)
+	t, args := row.Plugin, f.mounterArgs(pod, spec, row)
 	var m volume.Mounted
 	before, again := s.ready[v.Name]
 	if args.Data = before.data; !again {

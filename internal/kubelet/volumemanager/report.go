@@ -114,6 +114,8 @@ func remedy(v *v1.Volume, err error) string {
 	switch {
 	case errors.As(err, &u):
 		return u.Fix
+	case errors.As(err, &operationError{}):
+		return "look at the driver of the volume on this node"
 	case strings.Contains(text, "non-existent"):
 		return "add the key to the object, or correct the volume's items, or mark it optional"
 	case strings.Contains(text, "waiting for signer"):

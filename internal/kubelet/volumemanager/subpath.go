@@ -15,7 +15,7 @@ import (
 
 // PrepareSubPath returns the host path to mount for a subPath. The path is opened without following
 // symbolic links out of the volume, directories that are missing are made, and what was opened is
-// pinned by a bind mount below the Pod's directory, which Release removes. The error is a
+// pinned by a bind mount below the Pod's directory, which UnmountVolumes removes. The error is a
 // *reason.Refusal CreateContainerConfigError.
 func (f *Manager) PrepareSubPath(ctx context.Context, s SubPath) (string, error) {
 	at := filepath.Join(f.podDir(s.Pod.UID), subpathsDir, s.Volume.Name, s.Container, strconv.Itoa(s.Index))
