@@ -156,13 +156,13 @@ func (s *dryRunSearch) samePDBViolations(t *dryRunResult) bool {
 	} else if len(s.budgets) == 0 {
 		return true
 	}
-	if t.pdbState != nil && before.pdbGeneration == s.SearchCache.pdbGeneration {
+	if t.pdbState != nil && before.pdbGeneration == s.in.SearchCache.pdbGeneration {
 		return true
 	}
 	breaking := markPDBViolations(t.potentialVictims, s.budgets, make([]bool, len(t.potentialVictims)))
 	if !slices.Equal(breaking, before.violating) {
 		return false
 	}
-	t.pdbState = &pdbState{breaking, s.SearchCache.pdbGeneration}
+	t.pdbState = &pdbState{breaking, s.in.SearchCache.pdbGeneration}
 	return true
 }

@@ -40,7 +40,7 @@ func pluginsBefore(all, others []framework.FilterPlugin, at int) int {
 
 // rowFilter judges rows by the class and by the judges that do not share.
 type rowFilter struct {
-	*cycle
+	cycle                *cycle
 	shape                *podShape
 	nodePlugins          []framework.FilterPlugin
 	pluginsBeforeRefusal []int // by verdict of the class: how many of the others speak before it
@@ -65,8 +65,8 @@ func (c *cycle) newRowFilter(shape *podShape, others []framework.FilterPlugin) *
 }
 
 func (m *rowFilter) filterRow(row int) *framework.Status {
-	node := m.Cache.Table.Nodes[row]
-	if m.hasNominated && len(m.Cache.nominated.pods[row]) > 0 {
+	node := m.cycle.Cache.Table.Nodes[row]
+	if m.hasNominated && len(m.cycle.Cache.nominated.pods[row]) > 0 {
 		return m.filterWithNominatedPods(row)
 	}
 	no := m.shape.refusalNumbers[row]
@@ -75,7 +75,7 @@ func (m *rowFilter) filterRow(row int) *framework.Status {
 			if s := m.statusesByPlugin[k][row]; s != nil {
 				return s
 			}
-		} else if s := RunFilterPlugins(m.ctx, m.Input, m.nodePlugins[k:k+1], node); s != nil {
+		} else if s := RunFilterPlugins(m.cycle.ctx, m.cycle.Input, m.nodePlugins[k:k+1], node); s != nil {
 			return s
 		}
 	}
@@ -86,14 +86,14 @@ func (m *rowFilter) filterRow(row int) *framework.Status {
 func (m *rowFilter) filterAllRows() {
 	m.statusesByPlugin = make([][]*framework.Status, len(m.nodePlugins))
 	for k, f := range m.nodePlugins {
-		o := m.evaluatorOf(f.Name())
+		o := m.cycle.evaluatorOf(f.Name())
 		if o == nil {
 			continue
 		}
-		rows := m.Cache.everyRow()
+		rows := m.cycle.Cache.everyRow()
 		m.statusesByPlugin[k] = make([]*framework.Status, len(rows))
 		if o.Filter != nil {
-			done := m.PluginTimer.start(f, "Filter")
+			done := m.cycle.PluginTimer.start(f, "Filter")
 			o.Filter(rows, m.statusesByPlugin[k])
 			done(nil)
 		}

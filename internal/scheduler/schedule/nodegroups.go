@@ -30,7 +30,7 @@ type nodeGroups struct {
 	free         []int32
 	index        map[string]int32
 	lastRefused
-	groupScores
+	scored *groupScores // by the cycle that used the groups last
 }
 
 // lastRefused is the group that a refused row was put into last, by its verdict alone.
@@ -77,7 +77,7 @@ func (m *EquivalenceCache) nodeGroupsOf(c *cycle, by nodeGroupsKey) *nodeGroups 
 			m.nodeGroups = map[nodeGroupsKey]*nodeGroups{}
 		}
 		p = &nodeGroups{shape: by.shape, aggregates: slices.Clone(by.aggregates[:]), nominatedScope: by.nominatedScope,
-			lastRefused: lastRefused{group: -1}}
+			lastRefused: lastRefused{group: -1}, scored: &groupScores{}}
 		p.aggregates = slices.DeleteFunc(p.aggregates, func(k *cachedAggregate) bool { return k == nil })
 		m.nodeGroups[by] = p
 	}
@@ -172,7 +172,7 @@ func (p *nodeGroups) aggregateBeforeRefusal(no uint16) bool {
 
 // aggregateBefore tells whether a judge with sums is asked before a place in the list of filters.
 func (p *nodeGroups) aggregateBefore(at int) bool {
-	return slices.ContainsFunc(p.shape.Filter[:max(at, 0)], func(f framework.FilterPlugin) bool {
+	return slices.ContainsFunc(p.shape.set.Filter[:max(at, 0)], func(f framework.FilterPlugin) bool {
 		return slices.ContainsFunc(p.aggregates, func(s *cachedAggregate) bool { return s.plugin == f.Name() })
 	})
 }

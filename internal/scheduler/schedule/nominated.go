@@ -91,24 +91,24 @@ const maxNominatedStatuses = 1 << 16
 // filterWithNominatedPods judges a row that is promised to others, with them and without. Where all
 // judges share, the verdict is the same until the node or the promises change.
 func (m *rowFilter) filterWithNominatedPods(row int) *framework.Status {
-	node := m.Cache.Table.Nodes[row]
+	node := m.cycle.Cache.Table.Nodes[row]
 	if len(m.nodePlugins) > 0 {
-		return m.runFilterPlugins(m.all, node)
+		return m.cycle.runFilterPlugins(m.all, node)
 	}
-	rivals := m.Cache.nominated.pods[row]
+	rivals := m.cycle.Cache.nominated.pods[row]
 	// it is its own promise
-	if slices.ContainsFunc(rivals, func(p framework.PodInfo) bool { return p.GetPod().UID == m.Pod.UID }) {
-		return m.runFilterPlugins(m.all, node)
+	if slices.ContainsFunc(rivals, func(p framework.PodInfo) bool { return p.GetPod().UID == m.cycle.Pod.UID }) {
+		return m.cycle.runFilterPlugins(m.all, node)
 	}
-	at := nominatedKey{m.shape, pod.Priority(m.Pod), row}
-	if b, ok := m.Cache.nominatedStatuses[at]; ok && b.node == node && slices.Equal(b.nominated, rivals) {
+	at := nominatedKey{m.shape, pod.Priority(m.cycle.Pod), row}
+	if b, ok := m.cycle.Cache.nominatedStatuses[at]; ok && b.node == node && slices.Equal(b.nominated, rivals) {
 		return b.status
 	}
-	if m.Cache.nominatedStatuses == nil || len(m.Cache.nominatedStatuses) >= maxNominatedStatuses {
-		m.Cache.nominatedStatuses = map[nominatedKey]nominatedStatus{}
+	if m.cycle.Cache.nominatedStatuses == nil || len(m.cycle.Cache.nominatedStatuses) >= maxNominatedStatuses {
+		m.cycle.Cache.nominatedStatuses = map[nominatedKey]nominatedStatus{}
 	}
-	status := m.runFilterPlugins(m.all, node)
-	m.Cache.nominatedStatuses[at] = nominatedStatus{node, rivals, status}
+	status := m.cycle.runFilterPlugins(m.all, node)
+	m.cycle.Cache.nominatedStatuses[at] = nominatedStatus{node, rivals, status}
 	return status
 }
 

@@ -68,16 +68,16 @@ func newPodShape(p *shapePlugins, local uint64, m *EquivalenceCache) *podShape {
 	}
 	c.refusals = refusals{statuses: []*framework.Status{nil}, refusedBy: []int{-1},
 		numberOf: map[*framework.Status]uint16{}, numberByText: map[string]uint16{}}
-	for _, pl := range c.PreFilter {
+	for _, pl := range c.set.PreFilter {
 		c.nodePlugin(pl).preFilter = pl
 	}
-	for _, pl := range c.Filter {
+	for _, pl := range c.set.Filter {
 		c.nodePlugin(pl)
 	}
-	for _, pl := range c.PreScore {
+	for _, pl := range c.set.PreScore {
 		c.nodePlugin(pl).preScore = pl
 	}
-	for _, pl := range c.Score {
+	for _, pl := range c.set.Score {
 		c.nodePlugin(pl.ScorePlugin).scores = true
 	}
 	c.uncacheable = len(c.nodePlugins) > 64
@@ -174,7 +174,7 @@ func (r *stateRecorder) Write(key framework.StateKey, v framework.StateData) {
 // prepare lets the judges that share prepare for the shape.
 func (c *podShape) prepare(ctx context.Context, in *Input) {
 	rec := &stateRecorder{CycleState: in.State}
-	for _, p := range c.PreFilter {
+	for _, p := range c.set.PreFilter {
 		if !c.sharedPlugins[p.Name()] {
 			continue
 		}
@@ -187,7 +187,7 @@ func (c *podShape) prepare(ctx context.Context, in *Input) {
 			return
 		}
 	}
-	for _, p := range c.PreScore {
+	for _, p := range c.set.PreScore {
 		if !c.sharedPlugins[p.Name()] {
 			continue
 		}
@@ -211,12 +211,12 @@ func (c *podShape) compile(in *Input) {
 		}
 		return nil
 	}
-	for i, f := range c.Filter {
+	for i, f := range c.set.Filter {
 		if c.sharedPlugins[f.Name()] && !c.skipFilter.Has(f.Name()) {
 			c.filters = append(c.filters, compiledPlugin[framework.FilterPlugin]{f, i, evaluator(f)})
 		}
 	}
-	for i, s := range c.Score {
+	for i, s := range c.set.Score {
 		if !c.sharedPlugins[s.Name()] || c.skipScore.Has(s.Name()) {
 			continue
 		}
@@ -232,7 +232,7 @@ func (c *podShape) compile(in *Input) {
 		c.compiledScorers = append(c.compiledScorers, o)
 	}
 	var most float64
-	for _, s := range c.Score {
+	for _, s := range c.set.Score {
 		most += float64(s.Weight) * float64(framework.MaxScore)
 	}
 	c.uncacheable = c.uncacheable || most > math.MaxInt32

@@ -41,7 +41,9 @@ type diagnosis struct {
 	chosen     int                  // the winner's place in feasible; with groups its row
 	visitOrder []framework.NodeInfo // in the order of looking; nil when that order does not matter
 	visitStart int                  // place of the first that was looked at
-	groups     *nodeGroups          // set when refusals and scores are those of groups, and no and feasible are empty
+	// set when refusals and scores are those of groups, and refusals and feasible are empty
+	groups      *nodeGroups
+	groupScores *groupScores
 }
 
 type refusal struct {
@@ -66,7 +68,7 @@ func (r *Result) Nodes() int { return r.snapshot.Len() }
 // Feasible is the number of nodes that passed.
 func (r *Result) Feasible() int {
 	if r.groups != nil {
-		return r.groups.feasible
+		return r.groupScores.feasible
 	}
 	return len(r.feasible)
 }

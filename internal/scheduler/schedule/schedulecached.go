@@ -151,7 +151,7 @@ func (c *podShape) explainRefusal(r *Result, row int32, no uint16) journal.NodeR
 	node := c.cache.Table.Nodes[row]
 	e, known := c.explanations[row]
 	if !known || e.node != node || e.refusalNumber != no {
-		plugin, _ := c.Filter[max(c.refusedBy[no], 0)].(Explainer)
+		plugin, _ := c.set.Filter[max(c.refusedBy[no], 0)].(Explainer)
 		e = explanation{node, no, r.explainRefusal(plugin, refusal{node, c.statuses[no]})}
 		if c.explanations == nil {
 			c.explanations = map[int32]explanation{}

@@ -59,14 +59,14 @@ func AppendDomain(to []byte, l *columns.Labels, row int32) []byte {
 
 // shapePlugins is a profile's judges, sorted into those that share verdicts and the others.
 type shapePlugins struct {
-	*PluginSet
+	set          *PluginSet
 	isLocal      map[string]bool // by plugin name
 	localPlugins []NodeLocal     // each once
 	names        []string        // of all
 }
 
 func newShapePlugins(j *PluginSet) *shapePlugins {
-	p := &shapePlugins{PluginSet: j, isLocal: map[string]bool{}}
+	p := &shapePlugins{set: j, isLocal: map[string]bool{}}
 	add := func(name string, plugin any) {
 		l, ok := plugin.(NodeLocal)
 		if !ok || p.isLocal[name] {

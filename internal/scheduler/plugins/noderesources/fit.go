@@ -155,13 +155,15 @@ func (f *Fit) isIgnored(name v1.ResourceName) bool {
 // Filter refuses nodes where something does not suffice. More than the empty node has is beyond
 // help by preemption.
 func (f *Fit) Filter(_ context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) *framework.Status {
-	requests := f.requestsOf(state, p)
+	return f.filter(f.requestsOf(state, p), n)
+}
+
+func (f *Fit) filter(requests *fit.Vector, n framework.NodeInfo) *framework.Status {
 	if len(requests.Scalar) > 0 {
 		return f.filterScalars(requests, n)
 	}
-	has, used := commonAmountsOf(snapshot.VectorOf(n.GetAllocatable())),
-		commonAmountsOf(snapshot.VectorOf(n.GetRequested()))
-	asked := commonRequests(requests)
+	asked, used := commonRequests(requests), commonAmountsOf(snapshot.VectorOf(n.GetRequested()))
+	has := commonAmountsOf(snapshot.VectorOf(n.GetAllocatable()))
 	return f.filterCommon(&asked, &used, &has)
 }
 
@@ -177,8 +179,8 @@ func commonRequests(v *fit.Vector) commonAmounts {
 	return commonAmounts{1, v.MilliCPU, v.Memory, v.EphemeralStorage}
 }
 
-// filterCommon is the rule for Pods that request common resources only: of a node, a row of the
-// columns, or a node of which more or less is used.
+// filterCommon is the rule for Pods that request common resources only, of a node, or of one of
+// which more or less is used.
 func (f *Fit) filterCommon(asked, used, has *commonAmounts) *framework.Status {
 	mask, never := 0, false
 	for i := range asked {
