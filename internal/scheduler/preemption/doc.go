@@ -12,6 +12,6 @@
 // DryRunCache also keeps each node's Pods in order of importance, and a new shape is tried by
 // adding up instead of asking every filter about every return.
 //
-// Input: the Pod, the ruling's refusals, snapshot, judges, budgets. Out: Candidate, with the node,
+// Input: the Pod, the cycle's refusals, snapshot, plugins, budgets. Out: Candidate, with the node,
 // its victims and a message in upstream's words. Pure: carrying it out is scheduler/bind's.
 package preemption

@@ -76,7 +76,7 @@ type dryRunSearch struct {
 	budgets         []pdb
 	cached          *shapeCandidates  // tries that may still hold; nil: none are kept for this Pod
 	resourceFilters resourceFilters   // nil: nodes are tried by taking Pods away and asking the filters
-	hasNominated    bool              // Tried says who is promised which row
+	hasNominated    bool              // SearchCache lists the nominated Pods of each row
 	statuses        rowStatuses       // nil: what was said of a node is not looked up
 	lastRefusal     *framework.Status // looked up last
 	passedFilters   int               // filters that were heard before it
@@ -130,8 +130,8 @@ func (s *dryRunSearch) victimRowsBuffer(n int) []int32 {
 	return s.victimRowsPool[len(s.victimRowsPool) : len(s.victimRowsPool) : len(s.victimRowsPool)+n]
 }
 
-// nominatedOn are the Pods promised a node whose priority is not lower, for which it must have room
-// too.
+// nominatedOn are the Pods nominated to a node whose priority is not lower, for which it must have
+// room too.
 func (s *dryRunSearch) nominatedOn(row int32, node framework.NodeInfo) []framework.PodInfo {
 	switch {
 	case s.in.NominatedPodsForNode == nil:
@@ -142,7 +142,7 @@ func (s *dryRunSearch) nominatedOn(row int32, node framework.NodeInfo) []framewo
 	return s.nominatedWithPriority(s.in.NominatedPodsForNode(node.Node().Name))
 }
 
-// nominatedWithPriority are those of the Pods promised a node whose priority is not lower.
+// nominatedWithPriority are those of the Pods nominated to a node whose priority is not lower.
 func (s *dryRunSearch) nominatedWithPriority(all []framework.PodInfo) []framework.PodInfo {
 	counts := func(i framework.PodInfo) bool {
 		return i.GetPod().UID != s.in.Pod.UID && pod.Priority(i.GetPod()) >= pod.Priority(s.in.Pod)

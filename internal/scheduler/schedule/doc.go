@@ -2,15 +2,15 @@
 // Result: the suggested host, the runner-up, and for each other node the first refusal with its
 // reason and numbers.
 //
-//	in := schedule.Input{Pod: p, World: snapshot, PluginSet: plugins}
+//	in := schedule.Input{Pod: p, Snapshot: snap, Plugins: plugins}
 //	result := schedule.SchedulePod(ctx, in)
-//	in.World = snapshot.Without("node-3")
+//	in.Snapshot = snap.Without("node-3")
 //	refusals := schedule.SchedulePod(ctx, in).Refusals(100)
 //
 // In: a Pod, a snapshot (live, recorded or edited), the PluginSet of a profile. Optional: a cycle
-// state, nominated Pods, a parallel runner, a sample of nodes, a tie breaker, a stop watch.
-// Out: *Result, which prints upstream's FailedScheduling text (Message), names the plugins whose
-// events may make the Pod schedulable (Rejectors), and becomes a journal fact (Fact).
+// state, nominated Pods, a parallel runner, a sample of nodes, a tie breaker, a timer. Out:
+// *Result, which prints upstream's FailedScheduling text (Message), names the plugins whose events
+// may make the Pod schedulable (Rejectors), and becomes a journal fact (Fact).
 //
 // With an EquivalenceCache Pods of equal shape share results. NodeLocal plugins run again only on
 // nodes that changed, from columns where they are a ColumnPlugin; an AggregatingPlugin keeps its

@@ -14,8 +14,8 @@ type groupScores struct {
 	rows         []int32               // one row of each
 	times        []int32               // for how many it stands
 	groupTotals  []int32               // by group: what all of a group's rows get; Out for those not in the running
-	scorers      []WeightedScorePlugin // of the ruling
-	shapeScorers []*compiledScorer     // by scorer: the class's; nil: a judge's with sums
+	scorers      []WeightedScorePlugin // of the cycle
+	shapeScorers []*compiledScorer     // by scorer: the podShape's; nil: an aggregating plugin's
 	raw          [][]int64             // by scorer that says the same of a whole group, by place in asked
 	normalized   []framework.NodeScoreList
 	scorerIndex  []int32 // by group: place in asked
@@ -23,8 +23,8 @@ type groupScores struct {
 	topRows      []int32 // rows after the winner, the best first
 }
 
-// scheduleByGroup rules by asking every judge about one row of each group; false when it cannot,
-// and nothing is decided.
+// scheduleByGroup calls every plugin for one row of each group; false when it cannot, and nothing
+// is decided.
 func (c *cycle) scheduleByGroup(by nodeGroupsKey, activePlugins []*nodePlugin) bool {
 	for i, o := range activePlugins {
 		k := c.aggregateOf(o.Name())
@@ -56,7 +56,7 @@ func (c *cycle) scheduleByGroup(by nodeGroupsKey, activePlugins []*nodePlugin) b
 	return true
 }
 
-// filterByGroup finds the groups in the running and what the others are refused for, by the judge
+// filterByGroup finds the groups in the running and what the others are refused for, by the plugin
 // that is first in the profile's list.
 func (c *cycle) filterByGroup(p *nodeGroups) {
 	defer c.TimePoint("Filter")()
@@ -95,7 +95,7 @@ func (c *cycle) filterByGroup(p *nodeGroups) {
 	p.scored.asked, p.scored.rows = p.scored.asked[:in], p.scored.rows[:in]
 }
 
-// filterGroupsByAggregates asks judges with sums about each group unless one before them refused
+// filterGroupsByAggregates asks aggregating plugins about each group unless one before them refused
 // it.
 func (c *cycle) filterGroupsByAggregates(p *nodeGroups) {
 	for i, f := range c.Plugins.Filter {
@@ -113,7 +113,7 @@ func (c *cycle) filterGroupsByAggregates(p *nodeGroups) {
 	}
 }
 
-// preScoreByGroup lets judges with sums prepare; those that share have.
+// preScoreByGroup lets aggregating plugins prepare; those that share have.
 func (c *cycle) preScoreByGroup(p *nodeGroups, activePlugins []*nodePlugin) {
 	defer c.TimePoint("PreScore")()
 	h := skipKey{active: pluginBits(activePlugins), scoring: true}
@@ -130,7 +130,7 @@ func (c *cycle) preScoreByGroup(p *nodeGroups, activePlugins []*nodePlugin) {
 	c.State.SetSkipScorePlugins(p.shape.skipSet(h))
 }
 
-// scoreByGroup finds what every group's rows get; false when a judge must be asked in another way.
+// scoreByGroup finds what every group's rows get; false when a plugin must be asked in another way.
 func (c *cycle) scoreByGroup(p *nodeGroups) bool {
 	if p.scored.feasible == 1 {
 		p.scored.scorers = nil
@@ -174,7 +174,8 @@ func (p *nodeGroups) scoreBuffers(i int) (raw []int64, normalized framework.Node
 	return p.scored.raw[i], p.scored.normalized[i]
 }
 
-// normalizeScores normalises raw scores of the class by the largest among the rows in the running.
+// normalizeScores normalises raw scores of the podShape by the largest among the rows in the
+// running.
 func (p *nodeGroups) normalizeScores(i int) {
 	s := p.scored.shapeScorers[i]
 	raw, normalized := p.scoreBuffers(i)
@@ -188,7 +189,7 @@ func (p *nodeGroups) normalizeScores(i int) {
 	}
 }
 
-// runScorePluginByGroup asks a judge with sums to score one row of each group.
+// runScorePluginByGroup asks an aggregating plugin to score one row of each group.
 func (c *cycle) runScorePluginByGroup(p *nodeGroups, i int) bool {
 	s := p.scored.scorers[i]
 	o := c.evaluatorOf(s.Name())

@@ -54,7 +54,7 @@ func (p *nodeGroups) refusals(r *Result, n int) []journal.NodeRefusal {
 	return out
 }
 
-// scores gives the winner and the best of the others with every judge's opinion.
+// scores gives the winner and the best of the others with every plugin's score.
 func (p *nodeGroups) scores(r *Result, n int) []journal.NodeScore {
 	if n == 0 {
 		return []journal.NodeScore{}

@@ -10,32 +10,33 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// ErrNoNodes is the ruling's error when the cluster has no node (upstream's text).
+// ErrNoNodes is the error of a Result when the cluster has no node (upstream's text).
 var ErrNoNodes = errors.New("no nodes available to schedule pods")
 
-// Input is what a ruling is made from.
+// Input is what a scheduling cycle reads.
 type Input struct {
 	Pod      *v1.Pod
 	Snapshot *snapshot.Snapshot
 	Plugins  *PluginSet
 
 	State                framework.CycleState                  // nil: a new CycleState
-	NominatedPodsForNode func(node string) []framework.PodInfo // Pods promised room on a node by preemption; nil: none
+	NominatedPodsForNode func(node string) []framework.PodInfo // Pods nominated to a node; nil: none
 	// runs do for 0..n-1, in any order or at once; nil: in order
 	Parallel func(n int, do func(i int))
 	Sample   Sample // zero: every node
 	// chooses among n nodes that share the top score; nil: the first
 	PickTie   func(n int) int
-	TimePoint func(point string) (stop func()) // stop watch around an extension point; nil: none
-	Buffers   *Buffers                         // memory reused from ruling to ruling; nil: new
-	// columns and verdicts kept from ruling to ruling; nil: every judge is asked about every node
+	TimePoint func(point string) (stop func()) // timer around an extension point; nil: none
+	Buffers   *Buffers                         // memory reused from cycle to cycle; nil: new
+	// columns and statuses kept from cycle to cycle; nil: every plugin is asked about every node
 	Cache       *EquivalenceCache
-	Extenders   Extenders   // has a say after the plugins; nil: nobody
-	PluginTimer PluginTimer // stop watch for single plugins; nil: they are not timed
-	// nodes that Nominated has Pods for; read with a EquivalenceCache only, which is not used when
-	// it is nil but Nominated is not
+	Extenders   Extenders   // filter and score after the plugins; nil: none
+	PluginTimer PluginTimer // timer for single plugins; nil: they are not timed
+	// nodes that NominatedPodsForNode has Pods for; read with an EquivalenceCache only, which is
+	// not used when it is nil but Nominated is not
 	NominatedNodes []string
-	// where Nominated and Promised come from, and what changed there; nil: that is not known
+	// where NominatedPodsForNode and NominatedNodes come from, and what changed there; nil: that is
+	// not known
 	Nominations Nominations
 }
 
@@ -74,7 +75,8 @@ func (s Sample) NumFeasibleNodesToFind(n int) int {
 	return max(n*percent/100, floor)
 }
 
-// SchedulePod rules about one Pod. It never fails: what went wrong is in the ruling.
+// SchedulePod runs one scheduling cycle for one Pod. It never fails: what went wrong is in the
+// Result.
 func SchedulePod(ctx context.Context, in Input) *Result {
 	if in.State == nil {
 		in.State = NewCycleState()
@@ -95,7 +97,7 @@ func SchedulePod(ctx context.Context, in Input) *Result {
 	c.run()
 	r := c.result
 	in.Buffers.refusals = r.refusals
-	*c = cycle{} // nothing of this ruling is kept for the next
+	*c = cycle{} // nothing of this cycle is kept for the next
 	return r
 }
 
@@ -135,9 +137,9 @@ type cycle struct {
 	result *Result
 
 	feasible []framework.NodeInfo
-	rows     []int32 // of feasible, in a mixed ruling
+	rows     []int32 // of feasible, where some plugins are called node by node
 
-	aggregates []*cachedAggregate // of judges that keep some
+	aggregates []*cachedAggregate // of plugins that keep some
 }
 
 func sequential(n int, do func(int)) {

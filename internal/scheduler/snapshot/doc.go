@@ -1,4 +1,4 @@
-// Package snapshot is the cluster held still: nodes with what stands on them, as the judges of
+// Package snapshot is the cluster held still: nodes with what stands on them, as the plugins of
 // k8s.io/kube-scheduler/framework want to see them.
 //
 // Cache is the moving picture, fed with nodes and Pods (it has no lock: the loop guards it); Freeze

@@ -15,7 +15,7 @@ import (
 // nodes are asked beside each other.
 const maxNodesPerCycle = 64
 
-// AppendAggregateKey is the shape of claims that have no devices yet, where verdicts on them are
+// AppendAggregateKey is the shape of claims that have no devices yet, where statuses on them are
 // kept and no device is reached from several nodes.
 func (pl *Plugin) AppendAggregateKey(to []byte, p *v1.Pod) ([]byte, schedule.NewAggregate) {
 	if pl.nodeCache.pools == nil || len(p.Spec.ResourceClaims) == 0 || !pl.nodeCache.pools.AllNodeLocal() {
@@ -122,7 +122,7 @@ func (t *aggregate) Evaluator() *columns.Evaluator {
 	}
 }
 
-// AppendRowState is the verdict.
+// AppendRowState is the result.
 func (t *aggregate) AppendRowState(to []byte, _ int, row int32) []byte {
 	v := t.resultOfRow(row)
 	switch v.status {

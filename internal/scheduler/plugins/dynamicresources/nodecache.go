@@ -18,7 +18,7 @@ import (
 // words for each look that was asked about.
 const maxShapes = 64
 
-// nodeCache are the verdicts, by shape of claims and look of nodes.
+// nodeCache are the statuses, by shape of claims and look of nodes.
 type nodeCache struct {
 	pools  NodePools // nil: nothing is kept
 	shapes map[string]*shapeCache
@@ -71,7 +71,7 @@ func (k *nodeCache) cachedShapeOf(w *cycleState, snap *snapshot.Snapshot) *shape
 	return s
 }
 
-// isCacheable tells whether verdicts on claims like these can be kept at all.
+// isCacheable tells whether statuses on claims like these can be kept at all.
 func (k *nodeCache) isCacheable(w *cycleState) bool {
 	return k.pools != nil && w.extended == nil && len(w.unallocated) > 0 && !w.isAllocated()
 }
@@ -157,7 +157,7 @@ func isCacheableStatus(s *framework.Status) bool {
 	return s.IsSuccess() || s == statusNotAll || s == statusPools
 }
 
-// Verdicts that are the same about every node. They are shared and must not be changed.
+// Statuses that are the same about every node. They are shared and must not be changed.
 var (
 	statusNotAll = unresolvable(textNotAll).WithPlugin(Name)
 	statusPools  = unresolvable(textPools).WithPlugin(Name)

@@ -34,7 +34,7 @@ func appendVector(to []byte, v *fit.Vector) []byte {
 }
 
 // AppendShape is the requests, and those with defaults for containers that request nothing. Device
-// classes come and go, so verdicts on resources that they serve are not kept.
+// classes come and go, so statuses on resources that they serve are not kept.
 func (f *Fit) AppendShape(to []byte, p *v1.Pod) ([]byte, bool) {
 	requests, nonZero := snapshot.RequestsAndNonZero(p)
 	to = schedule.AppendInt(appendVector(to, &requests), nonZero.MilliCPU)

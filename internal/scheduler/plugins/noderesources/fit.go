@@ -29,7 +29,7 @@ const (
 	fitKey    framework.StateKey = "PreScore" + FitName
 )
 
-// Fit is the judge of room.
+// Fit is NodeResourcesFit.
 type Fit struct {
 	ignored, ignoredGroups []string
 	// by a device class, on nodes without a device plugin for it; nil: none is
@@ -41,7 +41,7 @@ type Fit struct {
 	unresolvableCache [16]*framework.Status // the same when it cannot
 }
 
-// NewFit makes the judge from defaulted arguments.
+// NewFit makes the plugin from defaulted arguments.
 func NewFit(args *config.NodeResourcesFitArgs) (*Fit, error) {
 	s, err := newResourceScorer(args.ScoringStrategy)
 	if err != nil {
@@ -62,11 +62,11 @@ func NewFit(args *config.NodeResourcesFitArgs) (*Fit, error) {
 	return f, nil
 }
 
-// SetServedByDevices makes the judge pass over resources that a node does not offer and a device
-// class serves: DynamicResources judges these (KEP-5004).
+// SetServedByDevices makes the plugin pass over resources that a node does not offer and a device
+// class serves: DynamicResources checks these (KEP-5004).
 func (f *Fit) SetServedByDevices(served func(v1.ResourceName) bool) { f.servedByDevices = served }
 
-// shortagesToReport takes out what DynamicResources judges.
+// shortagesToReport takes out what DynamicResources checks.
 func (f *Fit) shortagesToReport(short []fit.Shortage) []fit.Shortage {
 	if f.servedByDevices == nil {
 		return short
