@@ -10,8 +10,8 @@ import (
 	"github.com/gantry-project/gantry/internal/reason"
 )
 
-// PluginSet are the plugins of one profile that decide about nodes, each list in the order they are
-// called.
+// PluginSet holds the plugins of one profile that filter and score nodes, each list in the order
+// they are called.
 type PluginSet struct {
 	Profile   string
 	PreFilter []framework.PreFilterPlugin

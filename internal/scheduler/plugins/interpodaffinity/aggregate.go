@@ -203,7 +203,7 @@ func (s *aggregate) Evaluator() *columns.Evaluator { return &s.evaluator }
 
 func (s *aggregate) filterRows(rows []int32, no []*framework.Status) {
 	row := int32(0)
-	near := nearbyCounts{entries: &s.entries,
+	near := nodeCounts{entries: &s.entries,
 		of: func(k countKind, t *topology) (int64, bool) { return t.ofRow(k, row) }}
 	for i := range rows {
 		if row = rows[i]; no[i] == nil {

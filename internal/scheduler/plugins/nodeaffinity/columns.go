@@ -67,7 +67,8 @@ func appendTerm(to []byte, t *v1.NodeSelectorTerm) []byte {
 // NormalizesReversed says that the largest sum is the best.
 func (*Plugin) NormalizesReversed() (reverse bool) { return false }
 
-// Evaluator is Filter and Score by columns; nil where a term reads a field, for nodes differ in name.
+// Evaluator is Filter and Score by columns; nil where a term reads a field, for nodes differ in
+// name.
 func (pl *Plugin) Evaluator(p *v1.Pod, t *columns.Table) *columns.Evaluator {
 	var filterKeys, scoreKeys labelKeys
 	for key := range p.Spec.NodeSelector {
