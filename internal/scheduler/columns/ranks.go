@@ -13,8 +13,8 @@ const rowsPerSpan = 64
 
 // Ranks are rows in groups. A row's total is its own points and what its group adds, so that what
 // is said of a whole group costs nothing per row; the best are found without looking at all rows.
-// What groups add is told with each question: by number of the group, NotFeasible for those that
-// are not in the running.
+// What groups add is given with each call: by number of the group, NotFeasible for those that are
+// not in the running.
 type Ranks struct {
 	points   []int32
 	group    []int32 // of each row; -1: none

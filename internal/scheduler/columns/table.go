@@ -10,12 +10,13 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// Evaluator is what a judge says about many rows at once, for one shape of Pods.
+// Evaluator is the column form of a plugin: Filter and Score for many rows at once, compiled for
+// one shape of Pods.
 type Evaluator struct {
-	// Filter writes a refusal for each row it refuses that nobody refused before (no[i] is nil and
-	// is about rows[i]); nil: the judge refuses nothing.
+	// Filter writes a refusal for each row it refuses that no plugin refused before (no[i] is nil
+	// and is about rows[i]); nil: the plugin refuses nothing.
 	Filter func(rows []int32, no []*framework.Status)
-	// Score gives raw scores; nil: the judge scores 0 everywhere, or does not score.
+	// Score gives raw scores; nil: the plugin scores 0 everywhere, or does not score.
 	Score func(rows []int32, raw []int64)
 }
 

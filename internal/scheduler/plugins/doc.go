@@ -4,5 +4,5 @@
 // defaulted and validated. Plugins that act (DefaultBinder, DefaultPreemption) have their row here
 // and their factory in scheduler/bind.
 //
-// To add a plugin: a directory here, a row in InTree, a verdict table as test.
+// To add a plugin: a directory here, a row in InTree, a table of statuses as test.
 package plugins

@@ -100,7 +100,7 @@ func fitArgs(s *config.ScoringStrategy, ignored ...string) *config.NodeResources
 	return &config.NodeResourcesFitArgs{ScoringStrategy: s, IgnoredResourceGroups: ignored}
 }
 
-// schedulePod gives the ruling of one plugin.
+// schedulePod gives the Result of one plugin.
 func schedulePod(p *v1.Pod, pl framework.Plugin, w *snapshot.Snapshot) *schedule.Result {
 	return schedule.SchedulePod(context.Background(),
 		schedule.Input{Pod: p, Snapshot: w,

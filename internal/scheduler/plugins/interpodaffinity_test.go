@@ -258,7 +258,7 @@ func TestInterPodAffinityScores(t *testing.T) {
 	}
 }
 
-// A verdict is the same whether Pods were there from the beginning or came and went in thought, and
+// A status is the same whether Pods were there from the beginning or came and went in thought, and
 // it is what the definition says, term by term and Pod by Pod.
 func TestInterPodAffinityProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -20,7 +20,7 @@ func TestEveryFilterOfUpstreamsDefaultProfileIsBuiltIn(t *testing.T) {
 	for _, f := range pluginSet.Filter {
 		filters = append(filters, framework.Plugin(f).Name())
 	}
-	for _, r := range plugins.Registry() { // where no device is served, DynamicResources judges nothing
+	for _, r := range plugins.Registry() { // where no device is served, DynamicResources filters nothing
 		if r.Name == "DynamicResources" && !slices.Contains(filters, r.Name) {
 			filters = append(filters, r.Name)
 		}

@@ -151,7 +151,7 @@ func newInterPodAffinity(_ context.Context, args runtime.Object, h framework.Han
 	return interpodaffinity.New(own, namespacesOf(h)), nil
 }
 
-// VolumePlugins names the plugins that judge by volumelisters.Listers; a Handle that is a
+// VolumePlugins names the plugins that filter by volumelisters.Listers; a Handle that is a
 // volumelisters.ListersHolder gives them these.
 var VolumePlugins = []string{volumerestrictions.Name, nodevolumelimits.Name, volumebinding.Name, volumezone.Name}
 
@@ -210,9 +210,9 @@ func namespacesOf(h framework.Handle) interpodaffinity.Namespaces {
 	}
 }
 
-// DefaultPluginSet makes the default profile's plugins that judge nodes, for `why`, simulations and
-// tests: the same opinions as the scheduler's, without any that act. h may be nil; with one that is
-// a SelectorFinder, default spreading is scored too.
+// DefaultPluginSet makes the default profile's plugins that filter and score nodes, for `why`,
+// simulations and tests: the same as the scheduler's, without any that act. h may be nil; with one
+// that is a SelectorFinder, default spreading is scored too.
 func DefaultPluginSet(profile string, h framework.Handle) (*schedule.PluginSet, error) {
 	var seats []schedule.WeightedPlugin
 	for _, r := range InTree {

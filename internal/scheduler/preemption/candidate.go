@@ -23,7 +23,7 @@ type dryRunResult struct {
 // is the try.
 type dryRunInputs struct {
 	node             framework.NodeInfo
-	nominated        []framework.PodInfo // promised the node, of no lower priority
+	nominated        []framework.PodInfo // nominated to the node, of no lower priority
 	potentialVictims []framework.PodInfo // of lower priority, who may have to leave, the most important first
 	pdbState         *pdbState           // nil: there were no budgets
 }

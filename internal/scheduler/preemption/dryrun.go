@@ -72,11 +72,11 @@ func dryRun(ctx context.Context, in *Input, budgets []pdb) (results, candidates 
 
 // dryRunSearch is one search for victims.
 type dryRunSearch struct {
-	*Input
+	in              *Input
 	budgets         []pdb
 	cached          *shapeCandidates  // tries that may still hold; nil: none are kept for this Pod
 	resourceFilters resourceFilters   // nil: nodes are tried by taking Pods away and asking the filters
-	hasNominated    bool              // Tried says who is promised which row
+	hasNominated    bool              // SearchCache lists the nominated Pods of each row
 	statuses        rowStatuses       // nil: what was said of a node is not looked up
 	lastRefusal     *framework.Status // looked up last
 	passedFilters   int               // filters that were heard before it
@@ -85,7 +85,7 @@ type dryRunSearch struct {
 }
 
 func newDryRunSearch(in *Input, budgets []pdb) *dryRunSearch {
-	s := &dryRunSearch{Input: in, budgets: budgets}
+	s := &dryRunSearch{in: in, budgets: budgets}
 	if s.cached = in.SearchCache.candidatesOf(in); s.cached != nil {
 		s.resourceFilters = newResourceFilters(in)
 	}
@@ -130,22 +130,22 @@ func (s *dryRunSearch) victimRowsBuffer(n int) []int32 {
 	return s.victimRowsPool[len(s.victimRowsPool) : len(s.victimRowsPool) : len(s.victimRowsPool)+n]
 }
 
-// nominatedOn are the Pods promised a node whose priority is not lower, for which it must have room
-// too.
+// nominatedOn are the Pods nominated to a node whose priority is not lower, for which it must have
+// room too.
 func (s *dryRunSearch) nominatedOn(row int32, node framework.NodeInfo) []framework.PodInfo {
 	switch {
-	case s.NominatedPodsForNode == nil:
+	case s.in.NominatedPodsForNode == nil:
 		return nil
 	case s.hasNominated:
-		return s.nominatedWithPriority(s.SearchCache.nominated.Pods(row))
+		return s.nominatedWithPriority(s.in.SearchCache.nominated.Pods(row))
 	}
-	return s.nominatedWithPriority(s.NominatedPodsForNode(node.Node().Name))
+	return s.nominatedWithPriority(s.in.NominatedPodsForNode(node.Node().Name))
 }
 
-// nominatedWithPriority are those of the Pods promised a node whose priority is not lower.
+// nominatedWithPriority are those of the Pods nominated to a node whose priority is not lower.
 func (s *dryRunSearch) nominatedWithPriority(all []framework.PodInfo) []framework.PodInfo {
 	counts := func(i framework.PodInfo) bool {
-		return i.GetPod().UID != s.Pod.UID && pod.Priority(i.GetPod()) >= pod.Priority(s.Pod)
+		return i.GetPod().UID != s.in.Pod.UID && pod.Priority(i.GetPod()) >= pod.Priority(s.in.Pod)
 	}
 	for n, i := range all {
 		if counts(i) {
@@ -167,7 +167,7 @@ func (s *dryRunSearch) candidatesOf(ctx context.Context, rows []int32) []*dryRun
 	out := make([]*dryRunResult, len(rows))
 	var stale []int
 	for i, row := range rows {
-		node := s.Snapshot.At(int(row))
+		node := s.in.Snapshot.At(int(row))
 		basis := dryRunInputs{node: node, nominated: s.nominatedOn(row, node)}
 		if s.cached != nil {
 			if t := s.cached.candidates[row]; t != nil && s.isCurrent(t, &basis) {
@@ -183,20 +183,20 @@ func (s *dryRunSearch) candidatesOf(ctx context.Context, rows []int32) []*dryRun
 		for _, i := range stale {
 			s.selectVictimsByRequests(ctx, out[i], rows[i])
 		}
-	} else if s.Parallel != nil && len(stale) > 1 {
-		s.Parallel(len(stale), one)
+	} else if s.in.Parallel != nil && len(stale) > 1 {
+		s.in.Parallel(len(stale), one)
 	} else {
 		for i := range stale {
 			one(i)
 		}
 	}
 	if s.cached != nil && ctx.Err() == nil {
-		s.SearchCache.counts.Misses += int64(len(stale))
-		s.SearchCache.counts.Hits += int64(len(out) - len(stale))
+		s.in.SearchCache.counts.Misses += int64(len(stale))
+		s.in.SearchCache.counts.Hits += int64(len(out) - len(stale))
 		for _, i := range stale {
 			if t := out[i]; !t.status.IsError() {
 				if t.pdbState != nil {
-					t.pdbState.pdbGeneration = s.SearchCache.pdbGeneration
+					t.pdbState.pdbGeneration = s.in.SearchCache.pdbGeneration
 				}
 				s.cached.candidates[rows[i]] = t
 			}
@@ -208,7 +208,7 @@ func (s *dryRunSearch) candidatesOf(ctx context.Context, rows []int32) []*dryRun
 // selectVictimsOnNode takes all Pods of lower priority off a node and puts back as many as the Pod
 // leaves room for.
 func (s *dryRunSearch) selectVictimsOnNode(ctx context.Context, t *dryRunResult) {
-	in := *s.Input
+	in := *s.in
 	in.State = in.State.Clone()
 	for _, other := range t.node.GetPods() {
 		if pod.Priority(other.GetPod()) < pod.Priority(in.Pod) {

@@ -19,7 +19,7 @@ const (
 
 // DryRunCache keeps, from search to search, what came of taking Pods away, by shape of the Pod they
 // would leave for, so that only nodes that changed are tried again: in their Pods, in who is
-// promised them, or in what budgets say of those who would leave. The choices are the same as
+// nominated to them, or in what budgets say of those who would leave. The choices are the same as
 // without it. It belongs to one goroutine.
 type DryRunCache struct {
 	plugins       *schedule.PluginSet
@@ -156,13 +156,13 @@ func (s *dryRunSearch) samePDBViolations(t *dryRunResult) bool {
 	} else if len(s.budgets) == 0 {
 		return true
 	}
-	if t.pdbState != nil && before.pdbGeneration == s.SearchCache.pdbGeneration {
+	if t.pdbState != nil && before.pdbGeneration == s.in.SearchCache.pdbGeneration {
 		return true
 	}
 	breaking := markPDBViolations(t.potentialVictims, s.budgets, make([]bool, len(t.potentialVictims)))
 	if !slices.Equal(breaking, before.violating) {
 		return false
 	}
-	t.pdbState = &pdbState{breaking, s.SearchCache.pdbGeneration}
+	t.pdbState = &pdbState{breaking, s.in.SearchCache.pdbGeneration}
 	return true
 }

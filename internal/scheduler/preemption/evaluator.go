@@ -25,10 +25,10 @@ const (
 
 // Input is what a search is made from.
 type Input struct {
-	// Pod, World, Judges, State after PreFilter, Nominated and Promised, Each; Pick chooses the
-	// node to look from
+	// Pod, Snapshot, Plugins, State after PreFilter, NominatedPodsForNode and NominatedNodes,
+	// Parallel; PickTie chooses the node to look from
 	schedule.Input
-	NodeToStatus framework.NodeToStatusReader // what the ruling said of each node
+	NodeToStatus framework.NodeToStatusReader // what the cycle said of each node
 	Budgets      []*policy.PodDisruptionBudget
 	Percent      int32        // of the nodes where preemption may help: enough candidates
 	Absolute     int32        // at least so many

@@ -101,8 +101,8 @@ func PreemptForPodGroup(ctx context.Context, in PodGroupInput) (PodGroupCandidat
 	return c, nil
 }
 
-// hasTerminatingVictims tells whether victims of an earlier search still leave the node promised to
-// a Pod.
+// hasTerminatingVictims tells whether victims of an earlier search still leave the node that a Pod
+// is nominated to.
 func hasTerminatingVictims(in PodGroupInput, p *v1.Pod) bool {
 	n := in.Snapshot.Node(p.Status.NominatedNodeName)
 	return n != nil && slices.ContainsFunc(n.GetPods(), func(other framework.PodInfo) bool {
@@ -218,7 +218,7 @@ func (in PodGroupInput) placePods(ctx context.Context, w *snapshot.Snapshot) (ma
 		standing.Spec.NodeName = r.SuggestedHost
 		info, err := snapshot.NewPodInfo(&standing)
 		if err != nil {
-			continue // it was judged with such a term, which no node fits
+			continue // it was evaluated with such a term, which no node fits
 		}
 		if w, err = w.WithPod(info, r.SuggestedHost); err != nil {
 			return nil, false

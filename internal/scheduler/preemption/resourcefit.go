@@ -115,7 +115,7 @@ func (l resourceFilters) runFilters(ctx context.Context, t *arithmeticDryRun,
 		case e.check != nil:
 			s = e.check(used, t.node)
 		case i >= t.filtersPassed:
-			s = schedule.RunFilterPlugins(ctx, t.Input.Input, e.filters, t.node)
+			s = schedule.RunFilterPlugins(ctx, t.in.Input, e.filters, t.node)
 		}
 		if s != nil {
 			return s
@@ -143,8 +143,8 @@ type arithmeticDryRun struct {
 
 // selectVictimsByRequests is attempt by adding up.
 func (s *dryRunSearch) selectVictimsByRequests(ctx context.Context, t *dryRunResult, row int32) {
-	all := s.SearchCache.nodeVictims.at(row, t.node)
-	first, used := all.lowerPriority(pod.Priority(s.Pod))
+	all := s.in.SearchCache.nodeVictims.at(row, t.node)
+	first, used := all.lowerPriority(pod.Priority(s.in.Pod))
 	if t.potentialVictims = all.pods[first:]; len(t.potentialVictims) == 0 {
 		t.status = framework.NewStatus(framework.UnschedulableAndUnresolvable, NoVictims)
 		return

@@ -60,7 +60,7 @@ func missingResources(ctx context.Context, in Input, node string) []journal.Shor
 	return e.Explain(ctx, in.State, in.Pod, n).Short
 }
 
-// LowerPriorityNominatedPods lists the Pods of those promised a node that have a lower priority
+// LowerPriorityNominatedPods lists the Pods of those nominated to a node that have a lower priority
 // than the Pod: when it takes the node they may fit elsewhere.
 func LowerPriorityNominatedPods(p *v1.Pod, nominated []framework.PodInfo) []*v1.Pod {
 	var out []*v1.Pod

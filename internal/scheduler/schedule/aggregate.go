@@ -7,8 +7,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/columns"
 )
 
-// AggregatingPlugin is a judge whose verdicts come from sums over all nodes. It keeps them for Pods
-// that read the same sums, and changes them as nodes change.
+// AggregatingPlugin is a plugin whose statuses come from sums over all nodes. It keeps them for
+// Pods that read the same sums, and changes them as nodes change.
 type AggregatingPlugin interface {
 	framework.Plugin
 	// AppendAggregateKey appends what the plugin reads of the Pod, which Pods share that share the
@@ -21,7 +21,7 @@ type AggregatingPlugin interface {
 // plugin is called anew each time after all. It is called at once or not at all.
 type NewAggregate func(rows *columns.Rows) Aggregate
 
-// Aggregate is a judge's sums.
+// Aggregate is the sums of an aggregating plugin.
 type Aggregate interface {
 	// Valid tells whether what the sums rest on besides nodes is as it was; if not they are begun
 	// anew.
@@ -29,16 +29,17 @@ type Aggregate interface {
 	// UpdateRow takes out what a row's node added, and adds what it adds now; was is nil at first.
 	// The columns show it as it is now.
 	UpdateRow(row int32, was, is framework.NodeInfo)
-	// PreFilter does what the judge's PreFilter does.
+	// PreFilter does what the plugin's PreFilter does.
 	PreFilter(state framework.CycleState, p *v1.Pod) *framework.Status
-	// RunPreScorePlugins does what the judge's RunPreScorePlugins does.
+	// PreScore does what the plugin's PreScore does.
 	PreScore(state framework.CycleState, p *v1.Pod, feasible Feasible) *framework.Status
-	// Evaluator judges rows by the sums as they are. Of rows with equal looks it says the same.
+	// Evaluator filters and scores rows by the sums as they are, rows with equal row states
+	// equally.
 	Evaluator() *columns.Evaluator
 	// TopologyLabels are the labels by whose values sums are kept. There may be more of them later,
 	// at the end.
 	TopologyLabels() []*columns.Labels
-	// AppendRowState appends what the judge sees of a row by the nth key: the domain, or the sums
+	// AppendRowState appends what the plugin sees of a row by the nth key: the domain, or the sums
 	// of one that is the row's alone. It changes with the row's node and the keys' columns only.
 	AppendRowState(to []byte, n int, row int32) []byte
 }
@@ -49,7 +50,7 @@ type Feasible struct {
 	times []int32 // for how many a row stands; nil: each for itself
 }
 
-// Times tells for how many rows the nth stands: those that look like it to a judge with sums.
+// Times tells for how many rows the nth stands: those that look like it to an aggregating plugin.
 func (f *Feasible) Times(n int) int {
 	if f.times == nil {
 		return 1
@@ -68,11 +69,11 @@ type cachedAggregate struct {
 	nodes      []framework.NodeInfo
 	generation int64
 	used       int64
-	evaluator  *columns.Evaluator // for the ruling under way
+	evaluator  *columns.Evaluator // for the cycle under way
 }
 
-// aggregateOf finds or begins the sums of a judge for the Pod, brought up to the snapshot; nil when
-// it keeps none.
+// aggregateOf finds or begins the sums of a plugin for the Pod, brought up to the snapshot; nil
+// when it keeps none.
 func (m *EquivalenceCache) aggregateOf(in *Input, plugin AggregatingPlugin) *cachedAggregate {
 	m.key = append(AppendString(m.key[:0], plugin.Name()), 0xff)
 	key, newAggregate := plugin.AppendAggregateKey(m.key, in.Pod)

@@ -13,7 +13,7 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// inParallel is the runner a shell would pass.
+// inParallel is the runner the scheduler passes.
 func inParallel(n int, do func(int)) {
 	workers := runtime.GOMAXPROCS(0)
 	var wg sync.WaitGroup

@@ -1,6 +1,6 @@
 package schedule
 
-// ChangeSource is a Aggregate that sees more of a row than its node and columns. It has no keys,
+// ChangeSource is an Aggregate that sees more of a row than its node and columns. It has no keys,
 // and is asked for one look.
 type ChangeSource interface {
 	// Since lists the nodes that may look different after a time, some more than once; false: any
@@ -8,14 +8,14 @@ type ChangeSource interface {
 	Since(clock int64) (nodes []string, now int64, known bool)
 }
 
-// changeClocks is until when a partition knows what changed beside the nodes.
+// changeClocks is until when the groups know what changed beside the nodes.
 type changeClocks struct {
 	clocks           []int64 // of sums that shift
-	nominations      int64   // of promises
-	ownNominatedRows []int32 // rows promised to the Pod that was ruled about last
+	nominations      int64   // of nominations
+	ownNominatedRows []int32 // rows nominated to the Pod that was scheduled last
 }
 
-// rowsWithChangedAggregates lists the rows that look different to judges with sums though their
+// rowsWithChangedAggregates lists the rows whose state changed for aggregating plugins though their
 // nodes may have not changed; false when it may be any.
 func (p *nodeGroups) rowsWithChangedAggregates(c *cycle) (rows []int32, known bool) {
 	if p.clocks == nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// CycleState is the notes of one cycle. It is for judges that write before nodes are asked and only
-// read while they are; a shell whose plugins do otherwise passes its own.
+// CycleState holds the entries of one cycle. It is for plugins that write before nodes are asked
+// and only read while they are; a caller whose plugins do otherwise passes its own.
 type CycleState struct {
 	entries         []stateEntry // few: searching is quicker than a map
 	skipFilter      sets.Set[string]
@@ -21,17 +21,17 @@ type CycleState struct {
 
 var _ framework.CycleState = (*CycleState)(nil)
 
-// NewCycleState is an empty notebook.
+// NewCycleState is empty.
 func NewCycleState() *CycleState { return &CycleState{} }
 
-// usualEntries is room for the notes of most cycles.
+// usualEntries is room for the entries of most cycles.
 const usualEntries = 8
 
 func (s *CycleState) indexOf(key framework.StateKey) int {
 	return slices.IndexFunc(s.entries, func(n stateEntry) bool { return n.key == key })
 }
 
-// Read finds a note; framework.ErrNotFound when there is none.
+// Read finds an entry; framework.ErrNotFound when there is none.
 func (s *CycleState) Read(key framework.StateKey) (framework.StateData, error) {
 	if i := s.indexOf(key); i >= 0 {
 		return s.entries[i].value, nil
@@ -39,7 +39,7 @@ func (s *CycleState) Read(key framework.StateKey) (framework.StateData, error) {
 	return nil, framework.ErrNotFound
 }
 
-// Write keeps a note.
+// Write keeps an entry.
 func (s *CycleState) Write(key framework.StateKey, v framework.StateData) {
 	if i := s.indexOf(key); i >= 0 {
 		s.entries[i].value = v
@@ -51,12 +51,12 @@ func (s *CycleState) Write(key framework.StateKey, v framework.StateData) {
 	s.entries = append(s.entries, stateEntry{key, v})
 }
 
-// Delete drops a note.
+// Delete drops an entry.
 func (s *CycleState) Delete(key framework.StateKey) {
 	s.entries = slices.DeleteFunc(s.entries, func(n stateEntry) bool { return n.key == key })
 }
 
-// Clone copies the notes, each by its own Clone.
+// Clone copies the entries, each by its own Clone.
 func (s *CycleState) Clone() framework.CycleState {
 	if s == nil {
 		return nil
@@ -69,7 +69,7 @@ func (s *CycleState) Clone() framework.CycleState {
 	return &c
 }
 
-// ShouldRecordPluginMetrics is false: nobody measures here.
+// ShouldRecordPluginMetrics is false: nothing is measured here.
 func (s *CycleState) ShouldRecordPluginMetrics() bool { return false }
 
 // GetSkipFilterPlugins names plugins that skipped at PreFilter.
@@ -108,7 +108,7 @@ func (s *CycleState) GetPodGroupSchedulingCycle() framework.PodGroupCycleState {
 // GetPlacementCycleState is nil: placements of Pod groups are not served.
 func (s *CycleState) GetPlacementCycleState() framework.PlacementCycleState { return nil }
 
-// snapshotKey is where SchedulePod leaves the snapshot for judges that need more than the node
+// snapshotKey is where SchedulePod leaves the snapshot for plugins that need more than the node
 // before them.
 const snapshotKey framework.StateKey = "place/world"
 
@@ -120,8 +120,8 @@ type snapshotEntry struct {
 // Clone shares the snapshot, which never changes.
 func (w snapshotEntry) Clone() framework.StateData { return w }
 
-// ConsidersNominatedPods tells whether nodes may be judged with Pods on them that are only promised
-// to come: with more than the snapshot shows.
+// ConsidersNominatedPods tells whether nodes may be evaluated with Pods on them that are only
+// nominated to come: with more than the snapshot shows.
 func ConsidersNominatedPods(s framework.CycleState) bool {
 	v, err := s.Read(snapshotKey)
 	w, ok := v.(snapshotEntry)

@@ -5,7 +5,7 @@ import (
 	"reflect"
 )
 
-// Differences says in which points two rulings about one Pod differ: choice, sample, reasons with
+// Differences says in which points two Results for one Pod differ: choice, sample, reasons with
 // their numbers, scores; none when they are equal. It reads both at length, for tests and for the
 // shadow check.
 func Differences(a, b *Result) []string {

@@ -6,25 +6,25 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/columns"
 )
 
-// cacheBudget bounds the bytes that a EquivalenceCache's classes take, roughly.
+// cacheBudget bounds the bytes that the podShapes of an EquivalenceCache take, roughly.
 const cacheBudget = 256 << 20
 
-// bytesPerNode is what a class takes per node, roughly: verdict, two raw scores, points, group;
+// bytesPerNode is what a podShape takes per node, roughly: status, two raw scores, points, group;
 // scores that are 0 everywhere take none.
 const bytesPerNode = 24
 
 // minPodShapes are kept however large the cluster is.
 const minPodShapes = 16
 
-// EquivalenceCache keeps, from ruling to ruling, columns of the nodes and the verdicts of each
-// shape of Pods; only nodes that changed are judged again. The rulings are the same as without it.
-// It belongs to one goroutine and one World.
+// EquivalenceCache keeps, from cycle to cycle, columns of the nodes and the statuses of each shape
+// of Pods; only nodes that changed are evaluated again. The Results are the same as without it. It
+// belongs to one goroutine and the snapshots of one snapshot.Cache.
 type EquivalenceCache struct {
 	Table           columns.Table
 	shapePlugins    map[*PluginSet]*shapePlugins
 	podShapes       map[*shapePlugins]map[string]*podShape
 	usedRows        int
-	clock           int64 // counts rulings, for the choice of whom to forget
+	clock           int64 // counts cycles, for the choice of whom to forget
 	counts          CacheCounts
 	aggregatesByKey map[aggregateKey]*cachedAggregate
 
@@ -39,13 +39,13 @@ type EquivalenceCache struct {
 	nominatedCache
 }
 
-// CacheCounts tell how a EquivalenceCache was used since it was made.
+// CacheCounts tell how an EquivalenceCache was used since it was made.
 type CacheCounts struct {
-	Hits          int64 // rulings about a shape that was known
-	Misses        int64 // rulings about a new shape
-	Bypassed      int64 // rulings the memory could not help with
-	RowsFiltered  int64 // rulings about a shape for which judges were asked about every node that is left
-	NodesFiltered int64 // verdicts renewed, one per node and shape
+	Hits          int64 // cycles of a shape that was known
+	Misses        int64 // cycles of a new shape
+	Bypassed      int64 // cycles that the cache could not help with
+	RowsFiltered  int64 // cycles of a known shape in which plugins were called for every node that was left
+	NodesFiltered int64 // statuses renewed, one per node and shape
 	PodShapes     int   // shapes held now
 }
 
@@ -56,7 +56,7 @@ func (m *EquivalenceCache) Counts() CacheCounts {
 	return c
 }
 
-// sync brings columns up to the snapshot of a ruling; false when the memory cannot help.
+// sync brings columns up to the snapshot of a cycle; false when the cache cannot help.
 func (m *EquivalenceCache) sync(in *Input) bool {
 	if in.Snapshot.Layout() == 0 || in.Snapshot.Len() == 0 {
 		return false
@@ -69,7 +69,7 @@ func (m *EquivalenceCache) sync(in *Input) bool {
 	return true
 }
 
-// podShapeOf finds or makes the class of the Pod; nil when its judges cannot be shared.
+// podShapeOf finds or makes the podShape of the Pod; nil when its plugins share no results.
 func (m *EquivalenceCache) podShapeOf(ctx context.Context, in *Input) *podShape {
 	if m.shapePlugins == nil {
 		m.shapePlugins = map[*PluginSet]*shapePlugins{}
@@ -104,7 +104,7 @@ func (m *EquivalenceCache) podShapeOf(ctx context.Context, in *Input) *podShape 
 	return c
 }
 
-// evictPodShape drops the class not used for longest when the budget is full.
+// evictPodShape drops the podShape not used for longest when the budget is full.
 func (m *EquivalenceCache) evictPodShape(rows int) {
 	if m.usedRows < max(cacheBudget/(rows*bytesPerNode), minPodShapes) {
 		return

@@ -9,8 +9,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// BenchmarkMemory is a whole decision in memory with every node in the running: ruling, fact for
-// the journal, assumption, next snapshot.
+// BenchmarkMemory is a whole decision in memory with every node in the running: cycle, fact for the
+// journal, assumption, next snapshot.
 func BenchmarkMemory(b *testing.B) {
 	for _, nodes := range []int{500, 5000, 100000} {
 		for _, shapes := range []int{1, 150} {

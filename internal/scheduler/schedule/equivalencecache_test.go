@@ -25,7 +25,7 @@ type randomCluster struct {
 	cache           *snapshot.Cache
 	pods            []*v1.Pod
 	nominator       *queue.Nominator
-	withNominations bool // memories are told which promises changed
+	withNominations bool // caches learn which nominations changed
 	podsMade        int
 	sample          schedule.Sample
 }
@@ -208,8 +208,8 @@ func (t *randomCluster) input(p *v1.Pod, j *schedule.PluginSet, s *snapshot.Snap
 	return in
 }
 
-// TestMemoryRulesAsWithout: through any history, a ruling from columns and kept verdicts equals the
-// one that asks every judge about every node: winner, runner-up, ties, every refusal with its
+// TestMemoryRulesAsWithout: through any history, a cycle from columns and kept statuses equals the
+// one that asks every plugin about every node: winner, runner-up, ties, every refusal with its
 // numbers, every score. No node is ever given more than it has.
 func TestMemoryRulesAsWithout(t *testing.T) {
 	rounds := 10 // of 100 clusters

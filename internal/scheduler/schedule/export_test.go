@@ -1,6 +1,6 @@
 package schedule
 
-// RetryInterval is for how many rulings nodes that differ too much are not parted again.
+// RetryInterval is for how many cycles nodes that differ too much are not grouped again.
 const RetryInterval = retryInterval
 
 // Resting is how many partitions wait for that, with the groups they hold all the same.

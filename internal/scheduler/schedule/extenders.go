@@ -16,7 +16,7 @@ type Extenders interface {
 	Prioritize(ctx context.Context, p *v1.Pod, feasible []framework.NodeInfo) map[string]int64
 }
 
-// findNodesThatPassExtenders lets Extenders take nodes away; false ends the ruling.
+// findNodesThatPassExtenders lets Extenders take nodes away; false ends the cycle.
 func (c *cycle) findNodesThatPassExtenders() bool {
 	if c.Extenders == nil {
 		return true

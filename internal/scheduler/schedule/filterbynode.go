@@ -9,8 +9,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/columns"
 )
 
-// scheduleByNode rules by the class where judges share and by asking the others about the nodes
-// that are left. It always ends the ruling.
+// scheduleByNode takes the podShape's results where plugins share them and calls the others for the
+// nodes that are left. It always ends the cycle.
 func (c *cycle) scheduleByNode(shape *podShape, activePlugins []*nodePlugin) bool {
 	c.Cache.counts.RowsFiltered++
 	var others []framework.FilterPlugin
@@ -26,7 +26,7 @@ func (c *cycle) scheduleByNode(shape *podShape, activePlugins []*nodePlugin) boo
 	return true
 }
 
-// pluginsBefore tells how many of the others are asked before a judge's place in the list of
+// pluginsBefore tells how many of the others are asked before a plugin's place in the list of
 // filters.
 func pluginsBefore(all, others []framework.FilterPlugin, at int) int {
 	n := 0
@@ -38,16 +38,16 @@ func pluginsBefore(all, others []framework.FilterPlugin, at int) int {
 	return n
 }
 
-// rowFilter judges rows by the class and by the judges that do not share.
+// rowFilter filters rows by the podShape and by the plugins that share no results.
 type rowFilter struct {
-	*cycle
+	cycle                *cycle
 	shape                *podShape
 	nodePlugins          []framework.FilterPlugin
-	pluginsBeforeRefusal []int // by verdict of the class: how many of the others speak before it
-	// rows may be promised to other Pods: every judge is asked about these, in both ways
+	pluginsBeforeRefusal []int // by refusal number of the podShape: how many of the others come before it
+	// rows may be nominated for other Pods: every plugin filters these, with them and without
 	hasNominated     bool
 	all              []framework.FilterPlugin // for these
-	statusesByPlugin [][]*framework.Status    // by place in others: verdicts by row; nil: the judge is asked
+	statusesByPlugin [][]*framework.Status    // by place in others: statuses by row; nil: the plugin is asked
 }
 
 func (c *cycle) newRowFilter(shape *podShape, others []framework.FilterPlugin) *rowFilter {
@@ -65,8 +65,8 @@ func (c *cycle) newRowFilter(shape *podShape, others []framework.FilterPlugin) *
 }
 
 func (m *rowFilter) filterRow(row int) *framework.Status {
-	node := m.Cache.Table.Nodes[row]
-	if m.hasNominated && len(m.Cache.nominated.pods[row]) > 0 {
+	node := m.cycle.Cache.Table.Nodes[row]
+	if m.hasNominated && len(m.cycle.Cache.nominated.pods[row]) > 0 {
 		return m.filterWithNominatedPods(row)
 	}
 	no := m.shape.refusalNumbers[row]
@@ -75,25 +75,25 @@ func (m *rowFilter) filterRow(row int) *framework.Status {
 			if s := m.statusesByPlugin[k][row]; s != nil {
 				return s
 			}
-		} else if s := RunFilterPlugins(m.ctx, m.Input, m.nodePlugins[k:k+1], node); s != nil {
+		} else if s := RunFilterPlugins(m.cycle.ctx, m.cycle.Input, m.nodePlugins[k:k+1], node); s != nil {
 			return s
 		}
 	}
 	return m.shape.statuses[no]
 }
 
-// filterAllRows lets judges with sums judge all rows at once.
+// filterAllRows lets aggregating plugins filter all rows at once.
 func (m *rowFilter) filterAllRows() {
 	m.statusesByPlugin = make([][]*framework.Status, len(m.nodePlugins))
 	for k, f := range m.nodePlugins {
-		o := m.evaluatorOf(f.Name())
+		o := m.cycle.evaluatorOf(f.Name())
 		if o == nil {
 			continue
 		}
-		rows := m.Cache.everyRow()
+		rows := m.cycle.Cache.everyRow()
 		m.statusesByPlugin[k] = make([]*framework.Status, len(rows))
 		if o.Filter != nil {
-			done := m.PluginTimer.start(f, "Filter")
+			done := m.cycle.PluginTimer.start(f, "Filter")
 			o.Filter(rows, m.statusesByPlugin[k])
 			done(nil)
 		}
@@ -108,12 +108,12 @@ func (m *EquivalenceCache) everyRow() []int32 {
 	return m.allRows[:m.Table.Len()]
 }
 
-// hasNodePlugins tells whether a judge is asked node by node, which is worth doing in parallel.
+// hasNodePlugins tells whether a plugin is asked node by node, which is worth doing in parallel.
 func (m *rowFilter) hasNodePlugins() bool {
 	return slices.ContainsFunc(m.statusesByPlugin, func(s []*framework.Status) bool { return s == nil })
 }
 
-// filterByNode finds feasible nodes in the order of the sample; false ends the ruling.
+// filterByNode finds feasible nodes in the order of the sample; false ends the cycle.
 func (c *cycle) filterByNode(shape *podShape, others []framework.FilterPlugin) bool {
 	defer c.TimePoint("Filter")()
 	r, nodes, m := c.result, c.Cache.Table.Nodes, c.newRowFilter(shape, others)
@@ -234,7 +234,8 @@ func (m *EquivalenceCache) scoreRows(rows []int32, o *columns.Evaluator) []int64
 	return m.scores
 }
 
-// scorerOf finds what the class knows of a judge's scores; nil when the judge does not share.
+// scorerOf finds what the podShape knows of a plugin's scores; nil when the plugin shares no
+// results.
 func (c *podShape) scorerOf(name string) *compiledScorer {
 	for i := range c.compiledScorers {
 		if c.compiledScorers[i].plugin.Name() == name {

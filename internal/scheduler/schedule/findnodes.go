@@ -11,11 +11,11 @@ import (
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
-// filterChunk is how many nodes are judged before the sample is looked at again; it bounds the
+// filterChunk is how many nodes are evaluated before the sample is looked at again; it bounds the
 // waste of a small sample, not its result.
 const filterChunk = 256
 
-// runPreFilterPlugins asks the plugins about the Pod; false ends the ruling.
+// runPreFilterPlugins asks the plugins about the Pod; false ends the cycle.
 func (c *cycle) preFilter() bool {
 	defer c.TimePoint("PreFilter")()
 	result, named, end := runPreFilterPlugins(c.ctx, c.Input, c.nodes)
@@ -95,7 +95,7 @@ func runPreFilterPlugins(ctx context.Context, in Input,
 	return result, named, end
 }
 
-// findNodesThatFitPod finds the feasible nodes; false ends the ruling.
+// findNodesThatFitPod finds the feasible nodes; false ends the cycle.
 func (c *cycle) findNodesThatFitPod() bool {
 	defer c.TimePoint("Filter")()
 	filters := notSkipped(c.Plugins.Filter, c.State.GetSkipFilterPlugins())

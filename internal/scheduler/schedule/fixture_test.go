@@ -11,7 +11,7 @@ import (
 	"github.com/gantry-project/gantry/test/wrappers"
 )
 
-// defaultPlugins are the default profile's plugins that judge, made without a handle.
+// defaultPlugins are the default profile's plugins that filter and score, made without a handle.
 func defaultPlugins(t testing.TB) *schedule.PluginSet {
 	t.Helper()
 	pluginSet, err := plugins.DefaultPluginSet("default-scheduler", nil)

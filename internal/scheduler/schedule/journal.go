@@ -9,7 +9,7 @@ import (
 
 // Bounds of a journal fact: beyond ManyNodes nodes only the first MaxRefusals refusals are written
 // and the others counted (maxRefusalsScheduled when a node was chosen: then they are not what is
-// asked for, and writing them out would cost more than the ruling), and only the MaxScores nodes'
+// asked for, and writing them out would cost more than the cycle), and only the MaxScores nodes'
 // scores.
 const (
 	ManyNodes            = 100
@@ -19,7 +19,7 @@ const (
 	MaxNodesLeftOut      = 20 // nodes outside the sample
 )
 
-// Fact is the ruling for the journal; the caller adds attempt and times.
+// Fact is the Result for the journal; the caller adds attempt and times.
 func (r *Result) Fact() journal.Ruled {
 	f := journal.Ruled{
 		Profile: r.plugins.Profile, Nodes: r.Nodes(), Sample: journal.Sample{Visited: r.EvaluatedNodes,
@@ -127,8 +127,8 @@ func (r *Result) countStatusesFrom(from int) []statusCount {
 	return r.groups.countStatusesFrom(from)
 }
 
-// Scores gives the n best nodes with every plugin's opinion, the winner first; nothing when there
-// was nothing to compare.
+// Scores gives the n best nodes with every plugin's score, the winner first; nothing when there was
+// nothing to compare.
 func (r *Result) Scores(n int) []journal.NodeScore {
 	if r.buffers == nil || r.Status != nil {
 		if r.SuggestedHost == "" {

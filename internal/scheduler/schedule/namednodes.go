@@ -12,8 +12,8 @@ import (
 const nodeAffinityPlugin = "NodeAffinity"
 
 // hasNamedNodes tells whether the Pod's required affinity names its nodes, as a DaemonSet's Pods
-// do. It is judged on these alone, by the plain path: what is remembered of all nodes, which would
-// have to be brought up to date and asked first, is of no use for that.
+// do. It is evaluated on these alone, by the plain path: what is remembered of all nodes, which
+// would have to be brought up to date and asked first, is of no use for that.
 func (c *cycle) hasNamedNodes() bool {
 	a := c.Pod.Spec.Affinity
 	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {

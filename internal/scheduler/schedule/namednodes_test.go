@@ -8,7 +8,7 @@ import (
 	"k8s.io/kube-scheduler/framework"
 )
 
-// Only Pods each of whose terms names nodes are judged on these alone, and only where somebody
+// Only Pods each of whose terms names nodes are evaluated on these alone, and only where somebody
 // narrows the nodes to them.
 func TestNamed(t *testing.T) {
 	term := func(key string, op v1.NodeSelectorOperator) v1.NodeSelectorTerm {

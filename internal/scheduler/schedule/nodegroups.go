@@ -10,17 +10,17 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/columns"
 )
 
-// nodeGroups parts the rows of a class into groups of which every judge says the same, but for
-// points that come from the row alone: rows with the same verdict of the class and raw scores that
-// are scaled, in the same domains or, where a row is its domain's only one, in domains with the
-// same sums. A ruling asks about one row of each group; a row moves to another group when its node
-// changes.
+// nodeGroups divides the rows of a podShape into groups for which every plugin returns the same,
+// but for points that come from the row alone: rows with the same status of the podShape and raw
+// scores that are scaled, in the same domains or, where a row is its domain's only one, in domains
+// with the same sums. A cycle calls plugins for one row of each group; a row moves to another group
+// when its node changes.
 type nodeGroups struct {
 	shape          *podShape
-	aggregates     []*cachedAggregate // what judges keep over all nodes, for this Pod's shape
+	aggregates     []*cachedAggregate // what plugins keep over all nodes, for this Pod's shape
 	nominatedScope nominatedScope
 	changeClocks
-	mayBeEarlier []bool // by verdict of the class: one of those judges may speak before it
+	mayBeEarlier []bool // by refusal number of the podShape: one of those plugins may refuse before it
 	generation   int64  // of the snapshot that the groups are about; 0: none yet
 	version      int64  // of the columns that the groups are made by
 	used         int64
@@ -30,10 +30,10 @@ type nodeGroups struct {
 	free         []int32
 	index        map[string]int32
 	lastRefused
-	groupScores
+	scored *groupScores // by the cycle that used the groups last
 }
 
-// lastRefused is the group that a refused row was put into last, by its verdict alone.
+// lastRefused is the group that a refused row was put into last, by its status alone.
 type lastRefused struct {
 	group         int32 // -1: none
 	refusalNumber uint16
@@ -42,22 +42,22 @@ type lastRefused struct {
 // nodeGroup is rows that look alike.
 type nodeGroup struct {
 	key           string
-	refusalNumber uint16            // the class's verdict
+	refusalNumber uint16            // the podShape's
 	row           int32             // one of them
-	status        *framework.Status // in this ruling; nil: they pass
+	status        *framework.Status // in this cycle; nil: they pass
 }
 
-// Partitions are bounded in number and, roughly, in the bytes that all take together.
+// Groupings are bounded in number and, roughly, in the bytes that all of them take together.
 const (
 	maxNodeGroupings = 256
 	nodeGroupsBudget = 128 << 20
 )
 
-// retryInterval is for how many rulings it is not tried again to part a class whose rows differ too
-// much: to find that out costs as much as asking about each of them.
+// retryInterval is for how many cycles it is not tried again to divide a podShape whose rows differ
+// too much: to find that out costs as much as asking about each of them.
 const retryInterval = 256
 
-// nodeGroupsKey is what a partition is made by.
+// nodeGroupsKey is what groups are made by.
 type nodeGroupsKey struct {
 	shape          *podShape
 	aggregates     [4]*cachedAggregate
@@ -77,7 +77,7 @@ func (m *EquivalenceCache) nodeGroupsOf(c *cycle, by nodeGroupsKey) *nodeGroups 
 			m.nodeGroups = map[nodeGroupsKey]*nodeGroups{}
 		}
 		p = &nodeGroups{shape: by.shape, aggregates: slices.Clone(by.aggregates[:]), nominatedScope: by.nominatedScope,
-			lastRefused: lastRefused{group: -1}}
+			lastRefused: lastRefused{group: -1}, scored: &groupScores{}}
 		p.aggregates = slices.DeleteFunc(p.aggregates, func(k *cachedAggregate) bool { return k == nil })
 		m.nodeGroups[by] = p
 	}
@@ -94,7 +94,7 @@ func (m *EquivalenceCache) nodeGroupsOf(c *cycle, by nodeGroupsKey) *nodeGroups 
 }
 
 // evictNodeGroups drops those not used for longest while there are too many, or they take too much;
-// that of the ruling under way stays.
+// that of the cycle under way stays.
 func (m *EquivalenceCache) evictNodeGroups() {
 	bytes := 0
 	for _, p := range m.nodeGroups {
@@ -151,7 +151,7 @@ func (p *nodeGroups) sync(c *cycle) bool {
 	return true
 }
 
-// columnsVersion tells which state of the columns rows are told apart by.
+// columnsVersion tells which state of the columns rows are distinguished by.
 func (p *nodeGroups) columnsVersion() int64 {
 	v := int64(1)
 	for _, s := range p.aggregates {
@@ -162,7 +162,8 @@ func (p *nodeGroups) columnsVersion() int64 {
 	return v
 }
 
-// aggregateBeforeRefusal tells whether a judge with sums may speak before a verdict of the class.
+// aggregateBeforeRefusal tells whether an aggregating plugin may refuse before a status of the
+// podShape.
 func (p *nodeGroups) aggregateBeforeRefusal(no uint16) bool {
 	for len(p.mayBeEarlier) < len(p.shape.refusedBy) {
 		p.mayBeEarlier = append(p.mayBeEarlier, p.aggregateBefore(p.shape.refusedBy[len(p.mayBeEarlier)]))
@@ -170,9 +171,10 @@ func (p *nodeGroups) aggregateBeforeRefusal(no uint16) bool {
 	return p.mayBeEarlier[no]
 }
 
-// aggregateBefore tells whether a judge with sums is asked before a place in the list of filters.
+// aggregateBefore tells whether an aggregating plugin is asked before a place in the list of
+// filters.
 func (p *nodeGroups) aggregateBefore(at int) bool {
-	return slices.ContainsFunc(p.shape.Filter[:max(at, 0)], func(f framework.FilterPlugin) bool {
+	return slices.ContainsFunc(p.shape.set.Filter[:max(at, 0)], func(f framework.FilterPlugin) bool {
 		return slices.ContainsFunc(p.aggregates, func(s *cachedAggregate) bool { return s.plugin == f.Name() })
 	})
 }
@@ -196,7 +198,7 @@ func (p *nodeGroups) assignRow(c *cycle, row int32) bool {
 		}
 		g = p.newGroup(nodeGroup{key: string(m.key), refusalNumber: no, row: row})
 	}
-	if p.group = -1; no != 0 && !p.aggregateBeforeRefusal(no) { // rows with this verdict are one group
+	if p.group = -1; no != 0 && !p.aggregateBeforeRefusal(no) { // rows with this status are one group
 		p.group, p.refusalNumber = g, no
 	}
 	p.moveRow(row, was, g)

@@ -7,7 +7,7 @@ import (
 )
 
 // countRefused is the number of rows that are not in the running.
-func (p *nodeGroups) countRefused() int { return len(p.shape.refusalNumbers) - p.feasible }
+func (p *nodeGroups) countRefused() int { return len(p.shape.refusalNumbers) - p.scored.feasible }
 
 // countStatuses counts the rows of the groups that were refused.
 func (p *nodeGroups) countStatuses() []statusCount { return p.countStatusesFrom(0) }
@@ -43,7 +43,7 @@ func (p *nodeGroups) refusals(r *Result, n int) []journal.NodeRefusal {
 			out = append(out, p.shape.explainRefusal(r, row, g.refusalNumber))
 		default:
 			var plugin Explainer
-			for _, f := range p.shape.Filter {
+			for _, f := range p.shape.set.Filter {
 				if called && f.Name() == g.status.Plugin() {
 					plugin, _ = f.(Explainer)
 				}
@@ -54,31 +54,31 @@ func (p *nodeGroups) refusals(r *Result, n int) []journal.NodeRefusal {
 	return out
 }
 
-// scores gives the winner and the best of the others with every judge's opinion.
+// scores gives the winner and the best of the others with every plugin's score.
 func (p *nodeGroups) scores(r *Result, n int) []journal.NodeScore {
 	if n == 0 {
 		return []journal.NodeScore{}
 	}
-	others := p.topRows
+	others := p.scored.topRows
 	if n-1 > len(others) {
-		others = p.ranks.Top(nil, p.groupTotals, n-1, int32(r.chosen))
+		others = p.ranks.Top(nil, p.scored.groupTotals, n-1, int32(r.chosen))
 	}
 	rows := append(make([]int32, 0, n), int32(r.chosen))
 	rows = append(rows, others[:min(n-1, len(others))]...)
 	out := make([]journal.NodeScore, 0, len(rows))
-	parts := make([]journal.PluginScore, len(rows)*len(p.scorers))
+	parts := make([]journal.PluginScore, len(rows)*len(p.scored.scorers))
 	for _, row := range rows {
 		s := journal.NodeScore{Node: p.shape.nodeName(row), Total: int64(p.totalScore(row)),
-			Parts: parts[:len(p.scorers):len(p.scorers)]}
-		parts = parts[len(p.scorers):]
-		k := p.scorerIndex[p.ranks.Group(row)]
-		for i, plugin := range p.scorers {
+			Parts: parts[:len(p.scored.scorers):len(p.scored.scorers)]}
+		parts = parts[len(p.scored.scorers):]
+		k := p.scored.scorerIndex[p.ranks.Group(row)]
+		for i, plugin := range p.scored.scorers {
 			raw, normalized := int64(0), int64(0)
-			if own := p.shapeScorers[i]; own != nil && !own.scaled {
+			if own := p.scored.shapeScorers[i]; own != nil && !own.scaled {
 				raw = int64(own.rawScore(row))
 				normalized = raw
 			} else {
-				raw, normalized = p.raw[i][k], p.normalized[i][k].Score
+				raw, normalized = p.scored.raw[i][k], p.scored.normalized[i][k].Score
 			}
 			s.Parts[i] = journal.PluginScore{Plugin: plugin.Name(), Raw: raw, Norm: normalized, Weight: plugin.Weight,
 				Weighted: normalized * plugin.Weight}

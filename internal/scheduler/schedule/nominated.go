@@ -9,21 +9,22 @@ import (
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
-// Nominations tells who is promised which node, and where that changed. Lists that it gives are
-// never changed.
+// Nominations tells which Pod is nominated to which node, and where that changed. Lists that it
+// gives are never changed.
 type Nominations interface {
-	// NominatedNodes lists the nodes that are promised to somebody.
+	// NominatedNodes lists the nodes that are nominated for somebody.
 	NominatedNodes() []string
-	// NominatedPodsForNode lists the Pods promised a node.
+	// NominatedPodsForNode lists the Pods nominated to a node.
 	NominatedPodsForNode(node string) []framework.PodInfo
-	// NominatedNodeName gives the node promised to a Pod; empty: none.
+	// NominatedNodeName gives the node that a Pod is nominated to; empty: none.
 	NominatedNodeName(uid types.UID) string
-	// Since lists the nodes whose promises changed after a time, some more than once; false: any
+	// Since lists the nodes whose nominations changed after a time, some more than once; false: any
 	// may have. now is the time to ask with next.
 	Since(clock int64) (nodes []string, now int64, known bool)
 }
 
-// NominatedByRow are the Pods promised each row. Where it is told what changed, only that is read.
+// NominatedByRow are the Pods nominated to each row. Where what changed is known, only that is
+// read.
 type NominatedByRow struct {
 	source   Nominations
 	layout   int64
@@ -32,7 +33,7 @@ type NominatedByRow struct {
 	notEmpty bool // some of these may not be nil
 }
 
-// Sync reads what is promised by now on the nodes of a snapshot.
+// Sync reads what is nominated by now on the nodes of a snapshot.
 func (p *NominatedByRow) Sync(in *Input) {
 	if p.layout != in.Snapshot.Layout() || len(p.pods) != in.Snapshot.Len() || p.source != in.Nominations {
 		*p = NominatedByRow{source: in.Nominations, layout: in.Snapshot.Layout(),
@@ -62,17 +63,17 @@ func (p *NominatedByRow) Sync(in *Input) {
 	}
 }
 
-// Pods lists the Pods promised a row.
+// Pods lists the Pods nominated to a row.
 func (p *NominatedByRow) Pods(row int32) []framework.PodInfo { return p.pods[row] }
 
-// nominatedCache are verdicts about rows that are promised to others, as they were given last. They
-// hold while node and promises are the same.
+// nominatedCache are statuses about rows that are nominated for others, as they were given last.
+// They hold while node and nominations are the same.
 type nominatedCache struct {
 	nominated         NominatedByRow
 	nominatedStatuses map[nominatedKey]nominatedStatus
 }
 
-// nominatedKey is a row, as Pods of one class and priority see it.
+// nominatedKey is a row, as Pods of one podShape and priority see it.
 type nominatedKey struct {
 	shape    *podShape
 	priority int32
@@ -88,31 +89,31 @@ type nominatedStatus struct {
 // maxNominatedStatuses bounds them; then they are made anew.
 const maxNominatedStatuses = 1 << 16
 
-// filterWithNominatedPods judges a row that is promised to others, with them and without. Where all
-// judges share, the verdict is the same until the node or the promises change.
+// filterWithNominatedPods filters a row that is nominated for others, with them and without. Where
+// all plugins share results, the status is the same until the node or the nominations change.
 func (m *rowFilter) filterWithNominatedPods(row int) *framework.Status {
-	node := m.Cache.Table.Nodes[row]
+	node := m.cycle.Cache.Table.Nodes[row]
 	if len(m.nodePlugins) > 0 {
-		return m.runFilterPlugins(m.all, node)
+		return m.cycle.runFilterPlugins(m.all, node)
 	}
-	rivals := m.Cache.nominated.pods[row]
-	// it is its own promise
-	if slices.ContainsFunc(rivals, func(p framework.PodInfo) bool { return p.GetPod().UID == m.Pod.UID }) {
-		return m.runFilterPlugins(m.all, node)
+	rivals := m.cycle.Cache.nominated.pods[row]
+	// it is its own nomination
+	if slices.ContainsFunc(rivals, func(p framework.PodInfo) bool { return p.GetPod().UID == m.cycle.Pod.UID }) {
+		return m.cycle.runFilterPlugins(m.all, node)
 	}
-	at := nominatedKey{m.shape, pod.Priority(m.Pod), row}
-	if b, ok := m.Cache.nominatedStatuses[at]; ok && b.node == node && slices.Equal(b.nominated, rivals) {
+	at := nominatedKey{m.shape, pod.Priority(m.cycle.Pod), row}
+	if b, ok := m.cycle.Cache.nominatedStatuses[at]; ok && b.node == node && slices.Equal(b.nominated, rivals) {
 		return b.status
 	}
-	if m.Cache.nominatedStatuses == nil || len(m.Cache.nominatedStatuses) >= maxNominatedStatuses {
-		m.Cache.nominatedStatuses = map[nominatedKey]nominatedStatus{}
+	if m.cycle.Cache.nominatedStatuses == nil || len(m.cycle.Cache.nominatedStatuses) >= maxNominatedStatuses {
+		m.cycle.Cache.nominatedStatuses = map[nominatedKey]nominatedStatus{}
 	}
-	status := m.runFilterPlugins(m.all, node)
-	m.Cache.nominatedStatuses[at] = nominatedStatus{node, rivals, status}
+	status := m.cycle.runFilterPlugins(m.all, node)
+	m.cycle.Cache.nominatedStatuses[at] = nominatedStatus{node, rivals, status}
 	return status
 }
 
-// hasNominatedPods tells whether a node of the snapshot is promised to others.
+// hasNominatedPods tells whether a node of the snapshot is nominated for others.
 func (c *cycle) hasNominatedPods() bool {
 	return c.NominatedPodsForNode != nil && slices.ContainsFunc(c.NominatedNodes, func(name string) bool {
 		_, ok := c.Snapshot.Index(name)
@@ -120,21 +121,22 @@ func (c *cycle) hasNominatedPods() bool {
 	})
 }
 
-// nominatedScope is which promises count for the Pods of a partition: those to Pods of no lower
-// priority. The zero value knows of no promises.
+// nominatedScope is which nominations count for the Pods of one grouping: those to Pods of no lower
+// priority. The zero value knows of no nominations.
 type nominatedScope struct {
 	enabled  bool
 	priority int32
 }
 
-// rowsWithChangedNominations lists rows to part anew because promises changed, or because one is or
-// was the Pod's own, which keeps no place from it; false when it is not known which these are.
+// rowsWithChangedNominations lists rows to group anew because nominations changed, or because one
+// is or was the Pod's own, which keeps no place from it; false when it is not known which these
+// are.
 func (p *nodeGroups) rowsWithChangedNominations(c *cycle) (rows []int32, known bool) {
 	if !p.nominatedScope.enabled {
 		return nil, true
 	}
 	since := p.nominations
-	p.nominations = c.Cache.nominated.clock // what changed since is told again
+	p.nominations = c.Cache.nominated.clock // what changed since is listed again
 	rows, p.ownNominatedRows = p.ownNominatedRows, nil
 	if row, ok := c.Snapshot.Index(c.Nominations.NominatedNodeName(c.Pod.UID)); ok {
 		p.ownNominatedRows = []int32{int32(row)}
@@ -152,8 +154,8 @@ func (p *nodeGroups) rowsWithChangedNominations(c *cycle) (rows []int32, known b
 	return rows, known
 }
 
-// refusalOfRow is the class's about a row, or that of all judges with the Pods beside it that are
-// promised the row; false when there is none that can be shared.
+// refusalOfRow is the podShape's of a row, or that of all plugins with the Pods beside it that are
+// nominated to the row; false when there is none that can be shared.
 func (p *nodeGroups) refusalOfRow(c *cycle, row int32) (uint16, bool) {
 	if !p.nominatedScope.enabled || len(c.Cache.nominated.pods[row]) == 0 {
 		return p.shape.refusalNumbers[row], true

@@ -25,7 +25,7 @@ func (c countingFilter) Filter(ctx context.Context, s framework.CycleState, p *v
 	return c.FilterPlugin.Filter(ctx, s, p, n)
 }
 
-// countingResourceChecker is counted for a filter that shares its verdicts.
+// countingResourceChecker is counted for a filter that shares its statuses.
 type countingResourceChecker struct {
 	schedule.ResourceChecker
 	schedule.ColumnPlugin
@@ -43,9 +43,9 @@ func (s countingResourceChecker) Filter(ctx context.Context, st framework.CycleS
 	return s.countingFilter.Filter(ctx, st, p, n)
 }
 
-// TestPromisesAreAskedAboutWhenTheyChange: with half of the nodes promised to others, a ruling goes
-// by groups, and asks node by node only about those whose promises, or which themselves, changed
-// since.
+// TestPromisesAreAskedAboutWhenTheyChange: with half of the nodes nominated for others, a cycle
+// goes by groups, and asks node by node only about those whose nominations, or which themselves,
+// changed since.
 func TestPromisesAreAskedAboutWhenTheyChange(t *testing.T) {
 	const nodes = 200
 	w := snapshot.NewCache()
@@ -109,7 +109,7 @@ func TestPromisesAreAskedAboutWhenTheyChange(t *testing.T) {
 	rule(1, "n3", 0)
 	promise(3)
 	rule(1, "", 2)
-	made = -1 // p0 is promised n8 itself beside the other
+	made = -1 // p0 is nominated to n8 itself beside the other
 	w.SetNode(node("n8", "2", "8Gi"))
 	self := pod("p0", "1", "")
 	self.Spec.Priority = new(int32(1))
@@ -122,7 +122,7 @@ func TestPromisesAreAskedAboutWhenTheyChange(t *testing.T) {
 	made = 100
 	rule(0, "", nodes*2)
 	rule(1, "", 8)         // beside p0 there is no room
-	rule(6, "n8", nodes*2) // the promises to less important Pods are of no concern
+	rule(6, "n8", nodes*2) // the nominations to less important Pods are of no concern
 	if c := memory.Counts(); c.RowsFiltered+c.Bypassed > 0 {
 		t.Errorf("%+v: rulings that were not by groups", c)
 	}

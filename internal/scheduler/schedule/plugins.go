@@ -10,8 +10,8 @@ import (
 	"github.com/gantry-project/gantry/internal/reason"
 )
 
-// PluginSet are the plugins of one profile that decide about nodes, each list in its order of
-// asking.
+// PluginSet holds the plugins of one profile that filter and score nodes, each list in the order
+// they are called.
 type PluginSet struct {
 	Profile   string
 	PreFilter []framework.PreFilterPlugin
@@ -20,7 +20,7 @@ type PluginSet struct {
 	Score     []WeightedScorePlugin
 }
 
-// WeightedScorePlugin is a score plugin and the weight of its opinion.
+// WeightedScorePlugin is a score plugin and the weight of its scores.
 type WeightedScorePlugin struct {
 	framework.ScorePlugin
 	Weight int64
@@ -32,7 +32,7 @@ type WeightedPlugin struct {
 	Weight int64
 }
 
-// NewPluginSet seats plugins at every point they implement, in the order given.
+// NewPluginSet lists plugins at every point they implement, in the order given.
 func NewPluginSet(profile string, seats ...WeightedPlugin) *PluginSet {
 	j := &PluginSet{Profile: profile}
 	for _, s := range seats {
@@ -52,8 +52,8 @@ func NewPluginSet(profile string, seats ...WeightedPlugin) *PluginSet {
 	return j
 }
 
-// Explainer is what a judge implements to give its refusal of a node with numbers and a remedy. It
-// is asked only after its RunFilterPlugins refused that node, with the same state.
+// Explainer is what a plugin implements to give its refusal of a node with numbers and a remedy. It
+// is called only after its Filter refused that node, with the same state.
 type Explainer interface {
 	Explain(ctx context.Context, state framework.CycleState, p *v1.Pod, node framework.NodeInfo) Explanation
 }

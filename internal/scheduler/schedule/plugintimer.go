@@ -8,7 +8,7 @@ type PluginTimer func(plugin, point string) (done func(*framework.Status))
 
 func ignoreStatus(*framework.Status) {}
 
-// start starts the stop watch, if there is one.
+// start starts the timer, if there is one.
 func (c PluginTimer) start(plugin framework.Plugin, point string) func(*framework.Status) {
 	if c == nil {
 		return ignoreStatus

@@ -12,14 +12,14 @@ import (
 )
 
 // podShape is what is known of the Pods of one shape: for every node the first refusal of the
-// judges that share, or their raw scores and the sum.
+// plugins that share results, or their raw scores and the sum.
 type podShape struct {
 	*shapePlugins
 	cache           *EquivalenceCache
-	sharedPlugins   map[string]bool // judges that are local for this shape
+	sharedPlugins   map[string]bool // plugins that are local for this shape
 	uncacheable     bool            // something of it cannot be shared: its Pods take the plain path
 	used            int64
-	generation      int64 // of the snapshot the verdicts are about; 0: none yet
+	generation      int64 // of the snapshot the statuses are about; 0: none yet
 	stateEntries    []stateEntry
 	skipFilter      sets.Set[string]
 	skipScore       sets.Set[string]
@@ -35,7 +35,7 @@ type stateEntry struct {
 	value framework.StateData
 }
 
-// compiledPlugin is a judge with what it compiled for the shape; nil: it is asked node by node.
+// compiledPlugin is a plugin with what it compiled for the shape; nil: it is asked node by node.
 type compiledPlugin[P any] struct {
 	plugin      P
 	filterIndex int // place in the profile's list
@@ -68,23 +68,23 @@ func newPodShape(p *shapePlugins, local uint64, m *EquivalenceCache) *podShape {
 	}
 	c.refusals = refusals{statuses: []*framework.Status{nil}, refusedBy: []int{-1},
 		numberOf: map[*framework.Status]uint16{}, numberByText: map[string]uint16{}}
-	for _, pl := range c.PreFilter {
+	for _, pl := range c.set.PreFilter {
 		c.nodePlugin(pl).preFilter = pl
 	}
-	for _, pl := range c.Filter {
+	for _, pl := range c.set.Filter {
 		c.nodePlugin(pl)
 	}
-	for _, pl := range c.PreScore {
+	for _, pl := range c.set.PreScore {
 		c.nodePlugin(pl).preScore = pl
 	}
-	for _, pl := range c.Score {
+	for _, pl := range c.set.Score {
 		c.nodePlugin(pl.ScorePlugin).scores = true
 	}
 	c.uncacheable = len(c.nodePlugins) > 64
 	return c
 }
 
-// nodePlugin is a judge that does not share, and what else it is.
+// nodePlugin is a plugin that shares no results, and what else it is.
 type nodePlugin struct {
 	framework.Plugin
 	bit              uint64 // its own among the others
@@ -96,7 +96,7 @@ type nodePlugin struct {
 	followsPreFilter bool // does not score whom it skips at PreFilter
 }
 
-// nodePlugin finds or adds the judge; one that nobody reads for judges that share.
+// nodePlugin finds or adds the plugin; one that nobody reads for plugins that share results.
 func (c *podShape) nodePlugin(pl framework.Plugin) *nodePlugin {
 	if c.sharedPlugins[pl.Name()] {
 		return &nodePlugin{}
@@ -119,8 +119,8 @@ type skipKey struct {
 	scoring         bool
 }
 
-// skipSet are the judges that skip a point: those that share and do, the others that are not loud,
-// and those that skipped when they were asked. The set is shared.
+// skipSet are the plugins that skip a point: those that share and do, the others that are not
+// active, and those that skipped when they were asked. The set is shared.
 func (c *podShape) skipSet(h skipKey) sets.Set[string] {
 	out, known := c.skipSets[h]
 	if known {
@@ -159,22 +159,22 @@ func findNodePlugin(all []*nodePlugin, name string) *nodePlugin {
 	return nil
 }
 
-// stateRecorder keeps what judges write.
+// stateRecorder keeps what plugins write.
 type stateRecorder struct {
 	framework.CycleState
 	entries []stateEntry
 }
 
-// Write keeps a note here and in the state.
+// Write keeps an entry here and in the state.
 func (r *stateRecorder) Write(key framework.StateKey, v framework.StateData) {
 	r.entries = append(r.entries, stateEntry{key, v})
 	r.CycleState.Write(key, v)
 }
 
-// prepare lets the judges that share prepare for the shape.
+// prepare lets the plugins that share results prepare for the shape.
 func (c *podShape) prepare(ctx context.Context, in *Input) {
 	rec := &stateRecorder{CycleState: in.State}
-	for _, p := range c.PreFilter {
+	for _, p := range c.set.PreFilter {
 		if !c.sharedPlugins[p.Name()] {
 			continue
 		}
@@ -187,7 +187,7 @@ func (c *podShape) prepare(ctx context.Context, in *Input) {
 			return
 		}
 	}
-	for _, p := range c.PreScore {
+	for _, p := range c.set.PreScore {
 		if !c.sharedPlugins[p.Name()] {
 			continue
 		}
@@ -211,12 +211,12 @@ func (c *podShape) compile(in *Input) {
 		}
 		return nil
 	}
-	for i, f := range c.Filter {
+	for i, f := range c.set.Filter {
 		if c.sharedPlugins[f.Name()] && !c.skipFilter.Has(f.Name()) {
 			c.filters = append(c.filters, compiledPlugin[framework.FilterPlugin]{f, i, evaluator(f)})
 		}
 	}
-	for i, s := range c.Score {
+	for i, s := range c.set.Score {
 		if !c.sharedPlugins[s.Name()] || c.skipScore.Has(s.Name()) {
 			continue
 		}
@@ -232,22 +232,22 @@ func (c *podShape) compile(in *Input) {
 		c.compiledScorers = append(c.compiledScorers, o)
 	}
 	var most float64
-	for _, s := range c.Score {
+	for _, s := range c.set.Score {
 		most += float64(s.Weight) * float64(framework.MaxScore)
 	}
 	c.uncacheable = c.uncacheable || most > math.MaxInt32
 	c.refusalNumbers = make([]uint16, c.cache.Table.Len())
 }
 
-// restoreState writes the notes of the judges that share into the state of a cycle.
+// restoreState writes the entries of the plugins that share results into the state of a cycle.
 func (c *podShape) restoreState(state framework.CycleState) {
 	for _, n := range c.stateEntries {
 		state.Write(n.key, n.value.Clone())
 	}
 }
 
-// refresh judges the nodes that changed since the class was last used. It may find that the class
-// is odd.
+// refresh filters and scores the nodes that changed since the podShape was last used. It may find
+// that the podShape is uncacheable.
 func (c *podShape) refresh(ctx context.Context, in *Input) {
 	if c.generation == in.Snapshot.Generation() {
 		return
@@ -261,7 +261,7 @@ func (c *podShape) refresh(ctx context.Context, in *Input) {
 	}
 }
 
-// scratch is memory reused from ruling to ruling.
+// scratch is memory reused from cycle to cycle.
 type scratch struct {
 	rowStatuses   []*framework.Status
 	passed        []int32
@@ -314,7 +314,7 @@ func (c *podShape) filter(ctx context.Context, in *Input, rows []int32) {
 	}
 }
 
-// intern gives a status its number. Too many different ones make the class odd.
+// intern gives a status its number. Too many different ones make the podShape uncacheable.
 func (c *podShape) intern(s *framework.Status) uint16 {
 	if s == nil {
 		return 0

@@ -60,7 +60,7 @@ func (s *compiledScorer) rawScore(row int32) int32 {
 	return s.raw[row]
 }
 
-// normalize is what the judge's normalisation makes of a raw score when top is the largest.
+// normalize is what the plugin's normalisation makes of a raw score when top is the largest.
 func (s *compiledScorer) normalize(v, top int64) int64 {
 	if top > 0 {
 		v = framework.MaxScore * v / top

@@ -124,8 +124,8 @@ func (f *randomPreemptions) newPreemptor() *v1.Pod {
 	return p
 }
 
-// TestVictimsAreChosenAsWithoutMemory: through any history of nodes, Pods, promises and budgets, a
-// search that remembers earlier ones chooses the same node and the same victims as one that tries
+// TestVictimsAreChosenAsWithoutMemory: through any history of nodes, Pods, nominations and budgets,
+// a search that remembers earlier ones chooses the same node and the same victims as one that tries
 // every node anew. With GANTRY_LONG on 10,000 random clusters.
 func TestVictimsAreChosenAsWithoutMemory(t *testing.T) {
 	rounds := 5 // of 100 clusters
@@ -175,7 +175,7 @@ func TestVictimsAreChosenAsWithoutMemory(t *testing.T) {
 }
 
 // BenchmarkVictims searches among full nodes for Pods of one shape, where one node changes between
-// two searches, and for Pods of ever new shapes; in these, ruling included, and the search alone.
+// two searches, and for Pods of ever new shapes; in these, cycle included, and the search alone.
 func BenchmarkVictims(b *testing.B) {
 	for _, nodes := range []int{1000, 5000} {
 		for _, shapes := range []int{1, 1 << 20} {

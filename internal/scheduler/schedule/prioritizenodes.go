@@ -9,8 +9,8 @@ import (
 	"k8s.io/kube-scheduler/framework"
 )
 
-// Buffers is memory that rulings reuse. A Result's scores and refusals live in it: take what you
-// need (Fact, Scores, Refusals) before the next ruling.
+// Buffers is memory that cycles reuse. A Result's scores and refusals live in it: take what you
+// need (Fact, Scores, Refusals) before the next cycle.
 type Buffers struct {
 	statusBuffer []*framework.Status
 	feasible     []framework.NodeInfo
@@ -48,14 +48,14 @@ func (b *Buffers) resizeScores(plugins int, nodes []framework.NodeInfo) {
 	for p := range plugins {
 		b.normalized[p], b.raw[p] = resized(b.normalized[p], len(nodes)), resized(b.raw[p], len(nodes))
 		for i, name := range b.names {
-			if b.normalized[p][i].Name != name { // most often it is the name of the ruling before
+			if b.normalized[p][i].Name != name { // most often it is the name of the cycle before
 				b.normalized[p][i].Name = name
 			}
 		}
 	}
 }
 
-// preScore lets plugins prepare; false ends the ruling. With a single feasible node nothing is
+// preScore lets plugins prepare; false ends the cycle. With a single feasible node nothing is
 // scored.
 func (c *cycle) preScore() bool {
 	if len(c.feasible) == 1 || len(c.Plugins.PreScore) == 0 {
@@ -69,8 +69,8 @@ func (c *cycle) preScore() bool {
 	return s.IsSuccess()
 }
 
-// RunPreScorePlugins runs the RunPreScorePlugins plugins on feasible nodes; those that skip are not
-// scored with.
+// RunPreScorePlugins runs the PreScore plugins on feasible nodes; those that skip are not scored
+// with.
 func RunPreScorePlugins(ctx context.Context, in Input, nodes []framework.NodeInfo) *framework.Status {
 	skip := sets.Set[string]{}
 	for _, p := range in.Plugins.PreScore {
@@ -88,8 +88,7 @@ func RunPreScorePlugins(ctx context.Context, in Input, nodes []framework.NodeInf
 	return nil
 }
 
-// RunScorePlugins runs the RunScorePlugins plugins on nodes, normalises and weighs, in the
-// framework's form.
+// RunScorePlugins runs the Score plugins on nodes, normalises and weighs, in the framework's form.
 func RunScorePlugins(ctx context.Context, in Input,
 	nodes []framework.NodeInfo) ([]framework.NodePluginScores, *framework.Status) {
 	in.Buffers = &Buffers{}
@@ -113,7 +112,7 @@ func RunScorePlugins(ctx context.Context, in Input,
 	return out, nil
 }
 
-// prioritizeNodes asks for scores, normalises and weighs them; false ends the ruling.
+// prioritizeNodes asks for scores, normalises and weighs them; false ends the cycle.
 func (c *cycle) prioritizeNodes() bool {
 	c.result.feasible = c.feasible
 	if len(c.feasible) == 1 {

@@ -33,7 +33,7 @@ type ResourceCheck func(used RequestTotals, n framework.NodeInfo) *framework.Sta
 // most, and refuses none for less that is used.
 type ResourceChecker interface {
 	NodeLocal
-	// ResourceCheck compiles what RunFilterPlugins would say; nil: for this Pod it reads more.
+	// ResourceCheck compiles what Filter would say; nil: for this Pod it reads more.
 	ResourceCheck(p *v1.Pod) ResourceCheck
 }
 

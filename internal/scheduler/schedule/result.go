@@ -13,8 +13,8 @@ import (
 // Result is the outcome of asking about one Pod.
 type Result struct {
 	Pod                  *v1.Pod
-	State                framework.CycleState // the judges' notes, for the points after
-	EvaluatedNodes       int                  // nodes judged
+	State                framework.CycleState // the plugins' entries, for the points after
+	EvaluatedNodes       int                  // nodes evaluated
 	SuggestedHost        string               // empty when no node was chosen
 	RunnerUp             string
 	Lead                 int64             // points ahead of it
@@ -25,7 +25,7 @@ type Result struct {
 	PostFilterMsg        string            // what the PostFilter plugins said; set by who ran them
 
 	preFilterMsg string
-	absent       *framework.Status // said of nodes that were not judged one by one
+	absent       *framework.Status // said of nodes that were not evaluated one by one
 	diagnosis
 }
 
@@ -41,7 +41,9 @@ type diagnosis struct {
 	chosen     int                  // the winner's place in feasible; with groups its row
 	visitOrder []framework.NodeInfo // in the order of looking; nil when that order does not matter
 	visitStart int                  // place of the first that was looked at
-	groups     *nodeGroups          // set when refusals and scores are those of groups, and no and feasible are empty
+	// set when refusals and scores are those of groups, and refusals and feasible are empty
+	groups      *nodeGroups
+	groupScores *groupScores
 }
 
 type refusal struct {
@@ -66,7 +68,7 @@ func (r *Result) Nodes() int { return r.snapshot.Len() }
 // Feasible is the number of nodes that passed.
 func (r *Result) Feasible() int {
 	if r.groups != nil {
-		return r.groups.feasible
+		return r.groupScores.feasible
 	}
 	return len(r.feasible)
 }
@@ -103,10 +105,10 @@ type statusCount struct {
 	nodes  int
 }
 
-// Failed tells whether the ruling broke off by an error rather than a rejection.
+// Failed tells whether the cycle broke off by an error rather than a rejection.
 func (r *Result) Failed() bool { return r.Status != nil && !r.Status.IsRejected() }
 
-// addRefusal remembers a node's no; false when it is an error, which ends the ruling.
+// addRefusal remembers a node's no; false when it is an error, which ends the cycle.
 func (r *Result) addRefusal(n framework.NodeInfo, s *framework.Status) bool {
 	if !s.IsRejected() {
 		return false
@@ -140,7 +142,7 @@ func (r *Result) addUnschedulablePlugins(by ...string) {
 }
 
 // NodeToStatus gives the refusals as PostFilter plugins want them. It may be read until the next
-// ruling.
+// cycle.
 func (r *Result) NodeToStatus() framework.NodeToStatusReader {
 	absent := r.absent
 	if absent == nil {
@@ -212,7 +214,7 @@ func (r *Result) refusedInVisitOrder() bool {
 	return true
 }
 
-// visitOrderStatuses reads the refusals of a ruling that every node refused, in the order of
+// visitOrderStatuses reads the refusals of a cycle that every node refused, in the order of
 // looking.
 type visitOrderStatuses struct {
 	refusals []refusal

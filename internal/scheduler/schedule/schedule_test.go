@@ -23,7 +23,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "rewrite the transcripts in testdata")
 
-// print renders a ruling as a person would want to read it.
+// print renders a Result as a person would want to read it.
 func print(r *schedule.Result) string {
 	var b bytes.Buffer
 	f := r.Fact()

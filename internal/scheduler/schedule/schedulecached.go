@@ -8,8 +8,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/columns"
 )
 
-// scheduleFromCache rules from memory; false when this Pod must take the plain path, which then
-// starts from the beginning.
+// scheduleFromCache schedules from the cache; false when this Pod must take the plain path, which
+// then starts from the beginning.
 func (c *cycle) scheduleFromCache() bool {
 	m := c.Cache
 	if c.Pod.Status.NominatedNodeName != "" || c.NominatedPodsForNode != nil && c.NominatedNodes == nil ||
@@ -58,7 +58,7 @@ func (c *cycle) refreshPodShape(shape *podShape) bool {
 	return !shape.uncacheable
 }
 
-// pluginsToRun are the judges that neither share nor are quiet about this Pod.
+// pluginsToRun are the plugins that neither share results nor skip this Pod.
 func (c *cycle) pluginsToRun(shape *podShape) []*nodePlugin {
 	out := c.Cache.activePlugins[:0]
 	for _, o := range shape.nodePlugins {
@@ -70,9 +70,9 @@ func (c *cycle) pluginsToRun(shape *podShape) []*nodePlugin {
 	return out
 }
 
-// runPreFilterOfNodePlugins recalls what the judges that share noted and asks the others about the
-// Pod; those that may still speak are left. False when one refuses the Pod or narrows the nodes,
-// which the plain path says in full.
+// runPreFilterOfNodePlugins recalls what the plugins that share results noted and asks the others
+// about the Pod; those that may still speak are left. False when one refuses the Pod or narrows the
+// nodes, which the plain path says in full.
 func (c *cycle) runPreFilterOfNodePlugins(shape *podShape, activePlugins []*nodePlugin) ([]*nodePlugin, bool) {
 	defer c.TimePoint("PreFilter")()
 	shape.restoreState(c.State)
@@ -102,7 +102,7 @@ func (c *cycle) runPreFilterOfNodePlugins(shape *podShape, activePlugins []*node
 	return left, true
 }
 
-// runPreFilterPlugin asks a judge about the Pod, from its sums where it keeps any.
+// runPreFilterPlugin asks a plugin about the Pod, from its sums where it keeps any.
 func (c *cycle) runPreFilterPlugin(o *nodePlugin) (_ *framework.PreFilterResult, s *framework.Status) {
 	done := c.PluginTimer.start(o, "PreFilter")
 	defer func() { done(s) }()
@@ -118,7 +118,7 @@ func (c *cycle) runPreFilterPlugin(o *nodePlugin) (_ *framework.PreFilterResult,
 	return o.preFilter.PreFilter(c.ctx, c.State, c.Pod, c.Cache.Table.Nodes)
 }
 
-// aggregateOf finds the sums of a judge for this ruling; nil when it keeps none.
+// aggregateOf finds the sums of a plugin for this cycle; nil when it keeps none.
 func (c *cycle) aggregateOf(plugin string) *cachedAggregate {
 	for _, k := range c.aggregates {
 		if k.plugin == plugin {
@@ -128,7 +128,7 @@ func (c *cycle) aggregateOf(plugin string) *cachedAggregate {
 	return nil
 }
 
-// evaluatorOf is what a judge with sums thinks of rows; nil when it keeps none.
+// evaluatorOf is the column form of an aggregating plugin; nil when it keeps none.
 func (c *cycle) evaluatorOf(plugin string) *columns.Evaluator {
 	if k := c.aggregateOf(plugin); k != nil {
 		return k.evaluator
@@ -151,7 +151,7 @@ func (c *podShape) explainRefusal(r *Result, row int32, no uint16) journal.NodeR
 	node := c.cache.Table.Nodes[row]
 	e, known := c.explanations[row]
 	if !known || e.node != node || e.refusalNumber != no {
-		plugin, _ := c.Filter[max(c.refusedBy[no], 0)].(Explainer)
+		plugin, _ := c.set.Filter[max(c.refusedBy[no], 0)].(Explainer)
 		e = explanation{node, no, r.explainRefusal(plugin, refusal{node, c.statuses[no]})}
 		if c.explanations == nil {
 			c.explanations = map[int32]explanation{}

@@ -10,32 +10,66 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// ErrNoNodes is the ruling's error when the cluster has no node (upstream's text).
+// SchedulePod goes one of three ways. They give the same Result; each costs a fraction of the next.
+// A row is a node by its place in the snapshot's list.
+//
+//	SchedulePod
+//	  |
+//	  |  scheduleFromCache, when Input.Cache is set, without extenders, and not for a Pod that is
+//	  |  nominated itself or names its nodes
+//	  |    podShape     by what the NodeLocal plugins read of the Pod (AppendShape): for each row
+//	  |                 its refusal or raw scores. refresh runs them only on rows whose node
+//	  |                 changed: by columns (ColumnPlugin, columns.Table), else node by node.
+//	  |    aggregates   of an AggregatingPlugin, by what it reads of the Pod (AppendAggregateKey):
+//	  |                 sums by topology domain. UpdateRow follows changed rows; PreFilter and
+//	  |                 PreScore hand them to the cycle, Evaluator filters and scores rows.
+//	  |    other plugins that do not skip this Pod: called anew each time (nodePlugin)
+//	  |
+//	  +-- 1. scheduleByGroup   no other plugins, and every node is wanted
+//	  |        nodeGroups     rows with the same refusal, the same scaled scores and the same row
+//	  |                       states of the aggregates are one group. Plugins run on one row of
+//	  |                       each; columns.Ranks finds the best by group total and row points.
+//	  |
+//	  +-- 2. scheduleByNode    other plugins, a sample of nodes, or too many groups
+//	  |        rowFilter      statuses from podShape and aggregates; other plugins, and where Pods
+//	  |                       are nominated every plugin, run node by node
+//	  |
+//	  +-- 3. the plain path   preFilter, findNodesThatFitPod, findNodesThatPassExtenders,
+//	           preScore, prioritizeNodes, selectHost: every plugin on every node
+//
+// A plugin states its rule once. Of NodeLocal plugins, Evaluator derives the columns from the rule
+// about one node (columns.Memo, columns.FilterEach, columns.ScoreEach); of aggregating plugins,
+// PreFilter, Filter, PreScore and Score make an aggregate over the snapshot for this one Pod.
+
+// ErrNoNodes is the error of a Result when the cluster has no node (upstream's text).
 var ErrNoNodes = errors.New("no nodes available to schedule pods")
 
-// Input is what a ruling is made from.
+// Input is what a scheduling cycle reads. Pod, Snapshot and Plugins are set by every caller: the
+// scheduler, preemption, `why`, simulations. Buffers and Cache belong to one goroutine; all else
+// may be shared by cycles that run at once.
 type Input struct {
 	Pod      *v1.Pod
 	Snapshot *snapshot.Snapshot
 	Plugins  *PluginSet
 
 	State                framework.CycleState                  // nil: a new CycleState
-	NominatedPodsForNode func(node string) []framework.PodInfo // Pods promised room on a node by preemption; nil: none
+	NominatedPodsForNode func(node string) []framework.PodInfo // Pods nominated to a node; nil: none
 	// runs do for 0..n-1, in any order or at once; nil: in order
 	Parallel func(n int, do func(i int))
 	Sample   Sample // zero: every node
 	// chooses among n nodes that share the top score; nil: the first
 	PickTie   func(n int) int
-	TimePoint func(point string) (stop func()) // stop watch around an extension point; nil: none
-	Buffers   *Buffers                         // memory reused from ruling to ruling; nil: new
-	// columns and verdicts kept from ruling to ruling; nil: every judge is asked about every node
+	TimePoint func(point string) (stop func()) // timer around an extension point; nil: none
+	Buffers   *Buffers                         // memory reused from cycle to cycle; nil: new
+	// columns and statuses kept from cycle to cycle; nil: every plugin runs on every node
 	Cache       *EquivalenceCache
-	Extenders   Extenders   // has a say after the plugins; nil: nobody
-	PluginTimer PluginTimer // stop watch for single plugins; nil: they are not timed
-	// nodes that Nominated has Pods for; read with a EquivalenceCache only, which is not used when
-	// it is nil but Nominated is not
+	Extenders   Extenders   // filter and score after the plugins; nil: none
+	PluginTimer PluginTimer // timer for single plugins; nil: they are not timed
+	// nodes that NominatedPodsForNode has Pods for; read with an EquivalenceCache only, which is
+	// not used when it is nil but NominatedPodsForNode is not
 	NominatedNodes []string
-	// where Nominated and Promised come from, and what changed there; nil: that is not known
+	// where NominatedPodsForNode and NominatedNodes come from, and what changed there; nil: that is
+	// not known
 	Nominations Nominations
 }
 
@@ -74,7 +108,10 @@ func (s Sample) NumFeasibleNodesToFind(n int) int {
 	return max(n*percent/100, floor)
 }
 
-// SchedulePod rules about one Pod. It never fails: what went wrong is in the ruling.
+// SchedulePod runs one scheduling cycle for one Pod, up to the choice of a node; it assumes and
+// binds nothing. It never fails: what went wrong is in Result.Status. The Result reads Buffers and
+// Cache until the next cycle that uses them. Plugins run on the caller's goroutine, or where
+// in.Parallel runs them.
 func SchedulePod(ctx context.Context, in Input) *Result {
 	if in.State == nil {
 		in.State = NewCycleState()
@@ -95,7 +132,7 @@ func SchedulePod(ctx context.Context, in Input) *Result {
 	c.run()
 	r := c.result
 	in.Buffers.refusals = r.refusals
-	*c = cycle{} // nothing of this ruling is kept for the next
+	*c = cycle{} // nothing of this cycle is kept for the next
 	return r
 }
 
@@ -135,9 +172,9 @@ type cycle struct {
 	result *Result
 
 	feasible []framework.NodeInfo
-	rows     []int32 // of feasible, in a mixed ruling
+	rows     []int32 // of feasible, where some plugins are called node by node
 
-	aggregates []*cachedAggregate // of judges that keep some
+	aggregates []*cachedAggregate // of plugins that keep some
 }
 
 func sequential(n int, do func(int)) {

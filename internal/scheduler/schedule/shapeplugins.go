@@ -9,36 +9,36 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// NodeLocal is a judge whose verdict on a node, and raw score of it, come from the Pod's shape and
+// NodeLocal is a plugin whose status on a node, and raw score of it, come from the Pod's shape and
 // that node alone, so that Pods of equal shape share them until the node changes. Its PreFilter and
-// RunPreScorePlugins neither fail nor narrow the nodes on account of anything but the shape, and do
-// not look at the nodes given.
+// PreScore neither fail nor narrow the nodes on account of anything but the shape, and do not look
+// at the nodes given.
 type NodeLocal interface {
-	// AppendShape appends what the judge reads of the Pod; false: for this Pod the judge must be
+	// AppendShape appends what the plugin reads of the Pod; false: for this Pod the plugin must be
 	// asked anew each time.
 	AppendShape(to []byte, p *v1.Pod) ([]byte, bool)
 }
 
-// ColumnPlugin is a NodeLocal judge that judges many nodes at once.
+// ColumnPlugin is a NodeLocal plugin that filters and scores many nodes at once.
 type ColumnPlugin interface {
 	NodeLocal
-	// Evaluator compiles what the judge thinks of Pods of this shape; nil: ask node by node.
+	// Evaluator compiles the plugin for Pods of this shape; nil: it is called node by node.
 	Evaluator(p *v1.Pod, t *columns.Table) *columns.Evaluator
 }
 
-// MaxNormalized is a score judge whose normalisation is Normalize over the feasible nodes: it
+// MaxNormalized is a score plugin whose normalisation is Normalize over the feasible nodes: it
 // depends on the largest raw score alone.
 type MaxNormalized interface {
 	// NormalizesReversed tells whether the largest raw score is the worst.
 	NormalizesReversed() (reverse bool)
 }
 
-// SkipsPreScoreWithPreFilter is a judge that skips RunPreScorePlugins for every Pod for which it
-// skips PreFilter.
+// SkipsPreScoreWithPreFilter is a plugin that skips PreScore for every Pod for which it skips
+// PreFilter.
 type SkipsPreScoreWithPreFilter interface{ SkipsPreScoreWithPreFilter() }
 
-// Skipper is a judge that is not NodeLocal but can tell when it has nothing to say about a Pod:
-// then its PreFilter and RunPreScorePlugins would skip.
+// Skipper is a plugin that is not NodeLocal but can tell when it has nothing to say about a Pod:
+// then its PreFilter and PreScore would skip.
 type Skipper interface {
 	Skips(p *v1.Pod, w *snapshot.Snapshot) bool
 }
@@ -57,16 +57,16 @@ func AppendDomain(to []byte, l *columns.Labels, row int32) []byte {
 	return AppendInt(append(to, 0), int64(l.Numbers[row]))
 }
 
-// shapePlugins is a profile's judges, sorted into those that share verdicts and the others.
+// shapePlugins is a profile's plugins, sorted into those that share statuses and the others.
 type shapePlugins struct {
-	*PluginSet
+	set          *PluginSet
 	isLocal      map[string]bool // by plugin name
 	localPlugins []NodeLocal     // each once
 	names        []string        // of all
 }
 
 func newShapePlugins(j *PluginSet) *shapePlugins {
-	p := &shapePlugins{PluginSet: j, isLocal: map[string]bool{}}
+	p := &shapePlugins{set: j, isLocal: map[string]bool{}}
 	add := func(name string, plugin any) {
 		l, ok := plugin.(NodeLocal)
 		if !ok || p.isLocal[name] {
@@ -90,8 +90,8 @@ func newShapePlugins(j *PluginSet) *shapePlugins {
 	return p
 }
 
-// shapeKey is the key of a Pod's class. The first bytes tell which judges are local for it: more
-// than 64 are never shared.
+// shapeKey is the key of a Pod's podShape. The first bytes tell which plugins are local for it:
+// more than 64 are never shared.
 func (p *shapePlugins) shapeKey(to []byte, pod *v1.Pod) (key []byte, local uint64) {
 	start := len(to)
 	to = append(to, 0, 0, 0, 0, 0, 0, 0, 0)

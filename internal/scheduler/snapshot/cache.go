@@ -103,7 +103,7 @@ func (w *Cache) SetPod(p *v1.Pod) {
 }
 
 // isConfirmedBy tells whether the API shows what was assumed and nothing else, so that nobody has
-// to judge the node anew. Pods that share their containers' memory were decoded from one spec
+// to evaluate the node anew. Pods that share their containers' memory were decoded from one spec
 // (wire) and differ in nothing of it but the node; Pods that do not are compared by nobody.
 func (r *podState) isConfirmedBy(p *v1.Pod) bool {
 	was := r.info.pod

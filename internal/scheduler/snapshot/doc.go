@@ -1,9 +1,9 @@
-// Package snapshot is the cluster held still: nodes with what stands on them, as the judges of
-// k8s.io/kube-scheduler/framework want to see them.
+// Package snapshot holds nodes and their Pods as the plugins of k8s.io/kube-scheduler/framework
+// read them.
 //
-// Cache is the moving picture, fed with nodes and Pods (it has no lock: the loop guards it); Freeze
-// gives a Snapshot that never changes afterwards and costs one pointer per node plus the nodes that
-// changed since the last one.
+// Cache follows nodes and Pods; it has no lock, its owner guards it. UpdateSnapshot returns a
+// Snapshot that never changes afterwards and costs one pointer per node plus the nodes that changed
+// since the last one.
 //
 // In: v1.Node and v1.Pod. Out: framework.NodeInfo, framework.SharedLister, and edits: With...,
 // Without... return a new Snapshot sharing all that is not edited, so that preemption, `why` and

@@ -88,7 +88,7 @@ func TestASnapshotNeverChanges(t *testing.T) {
 	}
 }
 
-// However the world came about, a snapshot of it equals one built from its objects.
+// However the cache came about, a snapshot of it equals one built from its objects.
 func TestIncrementalEqualsAnew(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := snapshot.NewCache()
@@ -242,7 +242,7 @@ func TestEdits(t *testing.T) {
 }
 
 // The API's word that an assumed Pod is where it was assumed to be changes nothing, so that no
-// judge is asked again; any difference does.
+// plugin is asked again; any difference does.
 func TestAConfirmedAssumptionChangesNoNode(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(p *v1.Pod)

@@ -15,7 +15,7 @@ import (
 // nodes are asked beside each other.
 const maxNodesPerCycle = 64
 
-// AppendAggregateKey is the shape of claims that have no devices yet, where verdicts on them are
+// AppendAggregateKey is the shape of claims that have no devices yet, where statuses on them are
 // kept and no device is reached from several nodes.
 func (pl *Plugin) AppendAggregateKey(to []byte, p *v1.Pod) ([]byte, schedule.NewAggregate) {
 	if pl.nodeCache.pools == nil || len(p.Spec.ResourceClaims) == 0 || !pl.nodeCache.pools.AllNodeLocal() {
@@ -46,10 +46,10 @@ func (k *nodeCache) countUncached(shape string) (n int) {
 
 func (pl *Plugin) newAggregate(*columns.Rows) schedule.Aggregate { return &aggregate{plugin: pl} }
 
-// aggregate lets a ruling ask about one node of each look.
+// aggregate lets a scheduling cycle ask about one node of each nodeState.
 type aggregate struct {
 	plugin *Plugin
-	*cycleState
+	shape  *shapeCache // of the claims of all its Pods; nil before the first PreFilter
 }
 
 var (
@@ -76,7 +76,7 @@ func (t *aggregate) PreFilter(state framework.CycleState, p *v1.Pod) *framework.
 		return s
 	}
 	if w.cachedShape = t.plugin.nodeCache.cachedShapeOf(w, schedule.SnapshotOf(state)); w.cachedShape == nil ||
-		!w.cachedShape.allNodeLocal {
+		!w.cachedShape.nodes.allNodeLocal {
 		return framework.AsStatus(errNotEvaluated)
 	}
 	l := &t.plugin.nodeCache.nodeStates
@@ -90,7 +90,7 @@ func (t *aggregate) PreFilter(state framework.CycleState, p *v1.Pod) *framework.
 			return framework.AsStatus(errNotEvaluated)
 		}
 	}
-	t.cycleState = w
+	t.shape = w.cachedShape
 	state.Write(stateKey, w)
 	return nil
 }
@@ -101,7 +101,7 @@ func (t *aggregate) PreScore(state framework.CycleState, p *v1.Pod, _ schedule.F
 }
 
 func (t *aggregate) resultOfRow(row int32) *nodeResult {
-	return t.cachedShape.results[t.cachedShape.nodeStates.stateOfRow[row]].Load()
+	return t.shape.results[t.shape.nodes.stateOfRow[row]].Load()
 }
 
 // Evaluator is what the allocator said of the rows' looks.
@@ -122,7 +122,7 @@ func (t *aggregate) Evaluator() *columns.Evaluator {
 	}
 }
 
-// AppendRowState is the verdict.
+// AppendRowState is the result.
 func (t *aggregate) AppendRowState(to []byte, _ int, row int32) []byte {
 	v := t.resultOfRow(row)
 	switch v.status {

@@ -9,7 +9,7 @@
 // (kept.go); pools.go keeps such a stock. Pure: claims, slices and classes come through
 // framework.SharedDRAManager, ClaimWriter write.
 //
-// In: a Pod, a node, claims, device classes, resource slices. Out: verdicts, scores by how early in
+// In: a Pod, a node, claims, device classes, resource slices. Out: statuses, scores by how early in
 // prioritized lists the choices stand, a Plan for ClaimWriter. To add a feature of the allocator: a
 // field in allocatorFeatures.
 package dynamicresources

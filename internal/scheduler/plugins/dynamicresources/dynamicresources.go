@@ -58,18 +58,18 @@ type ClaimWriter interface {
 	BindClaims(ctx context.Context, p *v1.Pod, plan *Plan) error
 }
 
-// Plugin is the judge.
+// Plugin implements the extension points of this package.
 type Plugin struct {
 	draManager     framework.SharedDRAManager // nil: devices are not allocated here
-	claimWriter    ClaimWriter                // nil: judges only
+	claimWriter    ClaimWriter                // nil: filters and scores only
 	celCache       *cel.Cache
 	filterTimeout  time.Duration // of one node's search; 0: none
 	bindingTimeout time.Duration // with devices that have to become ready
 	nodeCache      nodeCache
 }
 
-// New makes the judge. Without a manager it refuses Pods with claims; without hands it judges only.
-// A manager that is a NodePools spares it most questions.
+// New makes the plugin. Without a manager it refuses Pods with claims; without hands it filters and
+// scores only. A manager that is a NodePools spares it most questions.
 func New(args *config.DynamicResourcesArgs, draManager framework.SharedDRAManager, claimWriter ClaimWriter) *Plugin {
 	pl := &Plugin{draManager: draManager, claimWriter: claimWriter,
 		celCache: cel.NewCache(celCacheSize, cel.Features{EnableConsumableCapacity: true})}
@@ -110,7 +110,7 @@ type cycleState struct {
 	unallocated []int                        // claims to allocate
 	classes     []*resourceapi.DeviceClass   // that these name, in their order
 	extended    *extendedResources           // nil: no extended resource of the Pod is served by a device class
-	// verdicts kept from earlier Pods; nil: every node is asked, and sits in seats
+	// statuses kept from earlier Pods; nil: every node is asked, and sits in seats
 	cachedShape *shapeCache
 	// of everything there is; nil: nothing has to be allocated, or one is made for each node asked
 	allocator   structured.Allocator

@@ -50,8 +50,8 @@ func ClaimNotFound(namespace, name string) error {
 
 var errFixed = errors.New("these claims are only looked at")
 
-// FixedManager is a manager of given objects that nothing changes, for whoever judges and does not
-// act.
+// FixedManager is a manager of given objects that nothing changes, for callers that filter and do
+// not act.
 type FixedManager struct {
 	claims  []*resourceapi.ResourceClaim
 	slices  []*resourceapi.ResourceSlice

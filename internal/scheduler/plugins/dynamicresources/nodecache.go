@@ -18,7 +18,7 @@ import (
 // words for each look that was asked about.
 const maxShapes = 64
 
-// nodeCache are the verdicts, by shape of claims and look of nodes.
+// nodeCache are the statuses, by shape of claims and look of nodes.
 type nodeCache struct {
 	pools  NodePools // nil: nothing is kept
 	shapes map[string]*shapeCache
@@ -28,7 +28,7 @@ type nodeCache struct {
 
 // shapeCache is what was found out for claims of one shape.
 type shapeCache struct {
-	*nodeCache
+	nodes   *nodeCache
 	builtAt int64                        // of the numbers
 	results []atomic.Pointer[nodeResult] // by look; nil: not known
 	used    int64
@@ -58,7 +58,7 @@ func (k *nodeCache) cachedShapeOf(w *cycleState, snap *snapshot.Snapshot) *shape
 		if len(k.shapes) >= maxShapes {
 			k.evict()
 		}
-		s = &shapeCache{nodeCache: k}
+		s = &shapeCache{nodes: k}
 		k.shapes[key] = s
 	}
 	s.used = k.turn
@@ -71,7 +71,7 @@ func (k *nodeCache) cachedShapeOf(w *cycleState, snap *snapshot.Snapshot) *shape
 	return s
 }
 
-// isCacheable tells whether verdicts on claims like these can be kept at all.
+// isCacheable tells whether statuses on claims like these can be kept at all.
 func (k *nodeCache) isCacheable(w *cycleState) bool {
 	return k.pools != nil && w.extended == nil && len(w.unallocated) > 0 && !w.isAllocated()
 }
@@ -120,7 +120,7 @@ func (k *nodeCache) evict() {
 
 // resultOf gives what is known about a node; nil for nothing.
 func (s *shapeCache) resultOf(n *v1.Node) *nodeResult {
-	if at, ok := s.stateOfNode(n); ok {
+	if at, ok := s.nodes.stateOfNode(n); ok {
 		return s.results[at].Load()
 	}
 	return nil
@@ -129,8 +129,8 @@ func (s *shapeCache) resultOf(n *v1.Node) *nodeResult {
 // store remembers what was said about a node with what was looked at then, which may be newer than
 // the node's number. Nodes are asked beside each other.
 func (s *shapeCache) store(n *v1.Node, seen *deviceState, v *nodeResult) {
-	at, ok := s.stateOfNode(n)
-	if !ok || s.hashes[at] != noNodeState && s.hashes[at] != nodeStateOf(seen) {
+	at, ok := s.nodes.stateOfNode(n)
+	if !ok || s.nodes.hashes[at] != noNodeState && s.nodes.hashes[at] != nodeStateOf(seen) {
 		return
 	}
 	s.results[at].Store(v)
@@ -157,7 +157,7 @@ func isCacheableStatus(s *framework.Status) bool {
 	return s.IsSuccess() || s == statusNotAll || s == statusPools
 }
 
-// Verdicts that are the same about every node. They are shared and must not be changed.
+// Statuses that are the same about every node. They are shared and must not be changed.
 var (
 	statusNotAll = unresolvable(textNotAll).WithPlugin(Name)
 	statusPools  = unresolvable(textPools).WithPlugin(Name)

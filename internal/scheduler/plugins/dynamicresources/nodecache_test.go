@@ -236,7 +236,7 @@ func anonymous(a *resourceapi.AllocationResult) *resourceapi.AllocationResult {
 	return a
 }
 
-// scheduleResult is all that a judge says about a Pod.
+// scheduleResult is all that a plugin says about a Pod.
 type scheduleResult struct {
 	Statuses    map[string]string
 	Score       map[string]int64
@@ -272,7 +272,7 @@ func (t trackingClaims) SignalClaimPendingAllocation(_ types.UID, c *resourceapi
 	return nil
 }
 
-// pluginRunner is a judge, and what is remembered of its verdicts from ruling to ruling; nil:
+// pluginRunner is a plugin, and what is remembered of its statuses from cycle to cycle; nil:
 // nothing.
 type pluginRunner struct {
 	*dynamicresources.Plugin
@@ -285,7 +285,7 @@ func newPluginRunner(draManager framework.SharedDRAManager, memory *schedule.Equ
 	return pluginRunner{pl, schedule.NewPluginSet("test", schedule.WeightedPlugin{Plugin: pl}), memory}
 }
 
-// schedule lets a judge rule over every node, choose the node, and reserve there.
+// schedule lets a plugin filter every node, choose the node, and reserve there.
 func (y *fixture) schedule(t *rapid.T, pl pluginRunner, w *snapshot.Snapshot, p *v1.Pod) scheduleResult {
 	state := schedule.NewCycleState()
 	r := schedule.SchedulePod(t.Context(), schedule.Input{Pod: p, Snapshot: w, Plugins: pl.pluginSet, State: state,
@@ -310,8 +310,8 @@ func (y *fixture) schedule(t *rapid.T, pl pluginRunner, w *snapshot.Snapshot, p 
 	return a
 }
 
-// What is kept from earlier Pods never shows: verdicts, numbers, scores and devices are those of a
-// judge that asks the allocator about every node for every Pod, whatever changes in between.
+// What is kept from earlier Pods never shows: statuses, numbers, scores and devices are those of a
+// plugin that asks the allocator about every node for every Pod, whatever changes in between.
 func TestKeptVerdictsAreTheAllocators(t *testing.T) {
 	cases, looks, parted := 0, 0, 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -363,7 +363,7 @@ func TestKeptVerdictsAreTheAllocators(t *testing.T) {
 	}
 }
 
-// Devices that another scheduler's claim got between verdict and Reserve are not given away again,
+// Devices that another scheduler's claim got between Filter and Reserve are not given away again,
 // and the node is asked anew.
 func TestDevicesGoneBeforeReserveAreNotGivenTwice(t *testing.T) {
 	y := newFixture()

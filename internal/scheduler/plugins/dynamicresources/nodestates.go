@@ -32,8 +32,8 @@ type nodeStates struct {
 	generation      int64 // counts how often numbers were given anew
 }
 
-// nodeState is a sum of all that the allocator reads of a node and its devices but names that tell
-// nodes apart.
+// nodeState is a sum of all that the allocator reads of a node and its devices but names, which
+// differ from node to node.
 type nodeState [sha256.Size]byte
 
 // noNodeState is what nodes have that are like no other.

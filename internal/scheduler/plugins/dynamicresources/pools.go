@@ -11,7 +11,7 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/nodechanges"
 )
 
-// NodePools is a manager of devices that knows which nodes a change is about. With it, verdicts
+// NodePools is a manager of devices that knows which nodes a change is about. With it, statuses
 // about a node are kept until something changes there.
 type NodePools interface {
 	nodechanges.Source // of devices, and of what is taken of them

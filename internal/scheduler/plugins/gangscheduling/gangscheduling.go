@@ -78,7 +78,7 @@ func (p *Plugin) PreEnqueue(_ context.Context, pod *v1.Pod) *framework.Status {
 // Progress is how far the cycle of a group has come.
 type Progress struct {
 	Scheduled int // Pods that have a node, bound or in thought
-	Remaining int // Pods not judged yet
+	Remaining int // Pods not evaluated yet
 }
 
 // Feasible tells whether a group can go with so many Pods: success, Wait while more must be placed,

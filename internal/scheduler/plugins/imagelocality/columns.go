@@ -9,7 +9,7 @@ import (
 
 var _ schedule.ColumnPlugin = (*Plugin)(nil)
 
-// AppendShape is the image names. How many nodes there are counts too, but rows are judged anew
+// AppendShape is the image names. How many nodes there are counts too, but rows are evaluated anew
 // when that changes.
 func (*Plugin) AppendShape(to []byte, p *v1.Pod) ([]byte, bool) {
 	for i := range p.Spec.InitContainers {

@@ -24,10 +24,10 @@ const (
 	maxContainerThreshold       = 1000 * mb // per image: the score is full at this size
 )
 
-// Plugin is the judge.
+// Plugin implements the extension points of this package.
 type Plugin struct{}
 
-// New makes the judge.
+// New makes the plugin.
 func New() *Plugin { return &Plugin{} }
 
 var (

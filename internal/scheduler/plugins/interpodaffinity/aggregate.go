@@ -70,7 +70,7 @@ func findTopology(list []*topology, key string) *topology {
 	return nil
 }
 
-// findOrMake finds or makes the topology of a key; rows are not told apart by a new one.
+// findOrMake finds or makes the topology of a key; rows are not distinguished by a new one.
 func (s *aggregate) findOrMake(key string) *topology {
 	if t := findTopology(s.topologies, key); t != nil {
 		return t
@@ -82,7 +82,7 @@ func (s *aggregate) findOrMake(key string) *topology {
 }
 
 // topology finds or makes the topology of a key that something is counted by, or that the Pod's
-// affinity needs: rows are told apart by it from now on.
+// affinity needs: rows are distinguished by it from now on.
 func (s *aggregate) topology(key string) *topology {
 	t := findTopology(s.topologies, key)
 	if t == nil {
@@ -203,7 +203,7 @@ func (s *aggregate) Evaluator() *columns.Evaluator { return &s.evaluator }
 
 func (s *aggregate) filterRows(rows []int32, no []*framework.Status) {
 	row := int32(0)
-	near := domainCounts{entries: &s.entries,
+	near := nodeCounts{entries: &s.entries,
 		of: func(k countKind, t *topology) (int64, bool) { return t.ofRow(k, row) }}
 	for i := range rows {
 		if row = rows[i]; no[i] == nil {

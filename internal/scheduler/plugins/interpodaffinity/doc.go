@@ -3,8 +3,8 @@
 // of both sides score.
 //
 // Near means in the same domain: nodes that share the value of a term's topology key. What counts
-// is kept by domain, so a verdict about a node is a look at its labels. The first Pod of a group
-// that wants to stand near itself may stand anywhere that has the keys.
+// is kept by domain, so the status of a node is a look at its labels. The first Pod of a group that
+// wants to stand near itself may stand anywhere that has the keys.
 //
 // In: InterPodAffinityArgs, and how namespaces are labelled. Out: refusals naming term and Pods,
 // scores equal to upstream's formulas. Pure.

@@ -61,8 +61,8 @@ func (s *preFilterState) add(k countKind, key string, node *v1.Node, by int64) {
 }
 
 // near reads the counts around a node.
-func (s *preFilterState) near(node *v1.Node) *domainCounts {
-	return &domainCounts{entries: &s.entries, more: s.more, of: func(k countKind, t *topology) (int64, bool) {
+func (s *preFilterState) near(node *v1.Node) *nodeCounts {
+	return &nodeCounts{entries: &s.entries, more: s.more, of: func(k countKind, t *topology) (int64, bool) {
 		value, has := node.Labels[t.key]
 		if !has {
 			return 0, false
@@ -147,8 +147,8 @@ func (pl *Plugin) Filter(_ context.Context, state framework.CycleState, _ *v1.Po
 	return s.filter(s.near(n.Node()))
 }
 
-// domainCounts reads the counts in the domains of one node, given as an object or by its row.
-type domainCounts struct {
+// nodeCounts reads the counts in the domains of one node, given as an object or by its row.
+type nodeCounts struct {
 	of      func(k countKind, t *topology) (n int64, has bool) // has: the node has the topology key
 	entries *[countKinds]int64                                 // domains with a count anywhere
 	more    []*topology                                        // beside those of the aggregate
@@ -156,7 +156,7 @@ type domainCounts struct {
 
 // filter is the rule. Only missing affinity is unresolvable: Pods that anti-affinity keeps apart
 // could be preempted.
-func (s *aggregate) filter(near *domainCounts) *framework.Status {
+func (s *aggregate) filter(near *nodeCounts) *framework.Status {
 	switch {
 	case s.unmetAffinity(near) >= 0:
 		return s.affinityStatus
@@ -170,7 +170,7 @@ func (s *aggregate) filter(near *domainCounts) *framework.Status {
 
 // unmetAffinity is the index of the first affinity term that the node does not meet; -1 when it
 // meets all. The first Pod of a group whose terms match itself needs the topology keys alone.
-func (s *aggregate) unmetAffinity(near *domainCounts) int {
+func (s *aggregate) unmetAffinity(near *nodeCounts) int {
 	missing := -1
 	for i, t := range s.affinityTopologies {
 		n, has := near.of(affinityCount, t)
@@ -189,7 +189,7 @@ func (s *aggregate) unmetAffinity(near *domainCounts) int {
 
 // unmetAntiAffinity is the index of the first anti-affinity term that the node breaks; -1 when it
 // breaks none.
-func (s *aggregate) unmetAntiAffinity(near *domainCounts) int {
+func (s *aggregate) unmetAntiAffinity(near *nodeCounts) int {
 	if near.entries[antiAffinityCount] == 0 {
 		return -1
 	}
@@ -204,7 +204,7 @@ func (s *aggregate) unmetAntiAffinity(near *domainCounts) int {
 // existingAntiAffinityKey is the topology key in whose domain of the node another Pod's
 // anti-affinity keeps the Pod out, of several the first, so that equal results name the same; empty
 // when there is none.
-func (s *aggregate) existingAntiAffinityKey(near *domainCounts) (first string) {
+func (s *aggregate) existingAntiAffinityKey(near *nodeCounts) (first string) {
 	if near.entries[existingAntiAffinityCount] == 0 {
 		return ""
 	}

@@ -24,7 +24,7 @@ const (
 // Namespaces gives the labels of a namespace; none for one that is not known.
 type Namespaces func(name string) labels.Set
 
-// Plugin is the judge.
+// Plugin implements the extension points of this package.
 type Plugin struct {
 	hardWeight      int64 // what a required affinity term of a Pod already there counts when it matches
 	ignorePreferred bool  // preferred terms of Pods already there do not count for Pods without such terms
@@ -33,8 +33,8 @@ type Plugin struct {
 	affinityStatus, antiAffinityStatus, existingAntiAffinityStatus *framework.Status
 }
 
-// New makes the judge from defaulted arguments. namespaces may be nil: selectors of namespaces then
-// see no labels.
+// New makes the plugin from defaulted arguments. namespaces may be nil: selectors of namespaces
+// then see no labels.
 func New(args *config.InterPodAffinityArgs, namespaces Namespaces) *Plugin {
 	if namespaces == nil {
 		namespaces = func(string) labels.Set { return nil }

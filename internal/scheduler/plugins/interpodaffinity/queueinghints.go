@@ -86,8 +86,8 @@ func (pl *Plugin) isSchedulableAfterNodeChange(_ logr.Logger, p *v1.Pod,
 	return framework.QueueSkip, nil
 }
 
-// SignPod signs what others' terms look at; Pods with terms of their own are not signed, for a
-// verdict on them depends on the Pods around.
+// SignPod signs what others' terms look at; Pods with terms of their own are not signed, for their
+// status depends on the Pods around.
 func (*Plugin) SignPod(_ context.Context, p *v1.Pod) ([]framework.SignFragment, *framework.Status) {
 	if a := p.Spec.Affinity; a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil) {
 		return nil, framework.NewStatus(framework.Unschedulable, "inter-Pod affinity is not signed")

@@ -27,7 +27,7 @@ const (
 	scoreKey  framework.StateKey = "PreScore" + Name
 )
 
-// Plugin is the judge.
+// Plugin implements the extension points of this package.
 type Plugin struct {
 	added            *v1.NodeAffinity // the profile's; nil: none
 	addedAffinity    *nodeaffinity.NodeSelector
@@ -36,7 +36,7 @@ type Plugin struct {
 	podStatus, enforcedStatus *framework.Status
 }
 
-// New makes the judge; args may be nil. The error is about a term of addedAffinity that cannot be
+// New makes the plugin; args may be nil. The error is about a term of addedAffinity that cannot be
 // read.
 func New(args *config.NodeAffinityArgs) (*Plugin, error) {
 	refuse := func(text string) *framework.Status {

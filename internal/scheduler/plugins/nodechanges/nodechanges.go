@@ -1,8 +1,8 @@
-// Package nodechanges remembers for which nodes something changed, and when, so that a judge looks
+// Package nodechanges remembers for which nodes something changed, and when, so that a plugin looks
 // again only there.
 //
-// In: names of nodes, as what their verdicts rest on changes. Out: the nodes changed since a time.
-// Pure.
+// In: names of nodes, as what their statuses depend on changes. Out: the nodes changed since a
+// time. Pure.
 package nodechanges
 
 import "slices"
@@ -24,7 +24,7 @@ type Log struct {
 
 var _ Source = (*Log)(nil)
 
-// maxNodes bounds the log: who has not asked for longer is told that anything may have changed.
+// maxNodes bounds the log: who has not asked for longer learns that anything may have changed.
 const maxNodes = 1 << 14
 
 // Note says that something changed for a node.

@@ -29,13 +29,13 @@ const (
 	stateKey framework.StateKey = "PreFilter" + Name
 )
 
-// Plugin is the judge.
+// Plugin implements the extension points of this package.
 type Plugin struct {
 	framework *ndf.Framework
 	release   *version.Version
 }
 
-// New makes the judge of release 1.37.
+// New makes the plugin of release 1.37.
 func New() *Plugin {
 	return &Plugin{framework: ndf.DefaultFramework, release: version.MajorMinor(1, 37)}
 }

@@ -1,6 +1,6 @@
 // Package nodename refuses every node but the one that spec.nodeName names.
 //
-// Pods that name a node are not queued by this scheduler, so the judge speaks in simulations, in
+// Pods that name a node are not queued by this scheduler, so the plugin matters in simulations, in
 // `why` and for other callers of the framework. Pure.
 package nodename
 
@@ -23,10 +23,10 @@ const (
 	Reason = "node(s) didn't match the requested node name"
 )
 
-// Plugin is the judge.
+// Plugin implements the extension points of this package.
 type Plugin struct{ status *framework.Status }
 
-// New makes the judge.
+// New makes the plugin.
 func New() *Plugin {
 	return &Plugin{status: framework.NewStatus(framework.UnschedulableAndUnresolvable, Reason).WithPlugin(Name)}
 }

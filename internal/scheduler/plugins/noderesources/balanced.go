@@ -21,10 +21,10 @@ const (
 	minScore = framework.MaxScore / 2 // what remains when the Pod spoils the balance altogether
 )
 
-// Balanced is the judge of balance.
+// Balanced is NodeResourcesBalancedAllocation.
 type Balanced struct{ resources []config.ResourceSpec }
 
-// NewBalanced makes the judge from defaulted arguments.
+// NewBalanced makes the plugin from defaulted arguments.
 func NewBalanced(args *config.NodeResourcesBalancedAllocationArgs) *Balanced {
 	return &Balanced{resources: args.Resources}
 }

@@ -34,7 +34,7 @@ func appendVector(to []byte, v *fit.Vector) []byte {
 }
 
 // AppendShape is the requests, and those with defaults for containers that request nothing. Device
-// classes come and go, so verdicts on resources that they serve are not kept.
+// classes come and go, so statuses on resources that they serve are not kept.
 func (f *Fit) AppendShape(to []byte, p *v1.Pod) ([]byte, bool) {
 	requests, nonZero := snapshot.RequestsAndNonZero(p)
 	to = schedule.AppendInt(appendVector(to, &requests), nonZero.MilliCPU)
@@ -51,33 +51,38 @@ func (*Balanced) AppendShape(to []byte, p *v1.Pod) ([]byte, bool) {
 	return appendVector(to, &requests), true
 }
 
-// Evaluator is Filter and Score by columns.
-func (f *Fit) Evaluator(p *v1.Pod, t *columns.Table) *columns.Evaluator {
-	requests, nonZero := snapshot.RequestsAndNonZero(p)
-	asked := commonRequests(&requests)
-	type scalar struct {
-		request int64
-		*columns.Capacity
-	}
-	var scalars []scalar
-	for name, n := range requests.Scalar {
-		if n != 0 && !f.isIgnored(name) {
-			scalars = append(scalars, scalar{n, t.Scalar(name)})
+// requirement is a resource that the Pod requests, and its columns.
+type requirement struct {
+	request int64
+	*columns.Capacity
+}
+
+// requirements are all that Filter looks at, the Pod's own place first.
+func (f *Fit) requirements(requests *fit.Vector, t *columns.Table) []requirement {
+	out := []requirement{{1, &t.Pods}}
+	for _, name := range names(requests) {
+		if n := requests.Get(name); n > 0 && !f.isIgnored(name) {
+			out = append(out, requirement{n, t.Resource(name)})
 		}
 	}
-	return &columns.Evaluator{Score: f.scoreRows(&nonZero, t),
-		Filter: columns.FilterEach(func(row int32) *framework.Status {
-			for i := range scalars {
-				if s := &scalars[i]; fit.Insufficient(s.request, s.Requested[row], s.Allocatable[row]) {
-					return f.filterScalars(&requests, t.Nodes[row])
+	return out
+}
+
+// Evaluator finds the rows where something does not suffice, of which filter says what, and scores
+// by columns.
+func (f *Fit) Evaluator(p *v1.Pod, t *columns.Table) *columns.Evaluator {
+	requests, nonZero := snapshot.RequestsAndNonZero(p)
+	required := f.requirements(&requests, t)
+	return &columns.Evaluator{Score: f.scoreRows(&nonZero, t), Filter: func(rows []int32, no []*framework.Status) {
+		for i, row := range rows {
+			for k := range required {
+				r := &required[k]
+				if no[i] == nil && fit.Insufficient(r.request, r.Requested[row], r.Allocatable[row]) {
+					no[i] = f.filter(&requests, t.Nodes[row])
 				}
 			}
-			has := commonAmounts{t.Pods.Allocatable[row], t.CPU.Allocatable[row], t.Memory.Allocatable[row],
-				t.Storage.Allocatable[row]}
-			used := commonAmounts{t.Pods.Requested[row], t.CPU.Requested[row], t.Memory.Requested[row],
-				t.Storage.Requested[row]}
-			return f.filterCommon(&asked, &used, &has)
-		})}
+		}
+	}}
 }
 
 // scoredColumn is a resource that counts for the score, and its columns.

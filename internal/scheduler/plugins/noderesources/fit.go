@@ -29,7 +29,7 @@ const (
 	fitKey    framework.StateKey = "PreScore" + FitName
 )
 
-// Fit is the judge of room.
+// Fit is NodeResourcesFit.
 type Fit struct {
 	ignored, ignoredGroups []string
 	// by a device class, on nodes without a device plugin for it; nil: none is
@@ -41,7 +41,7 @@ type Fit struct {
 	unresolvableCache [16]*framework.Status // the same when it cannot
 }
 
-// NewFit makes the judge from defaulted arguments.
+// NewFit makes the plugin from defaulted arguments.
 func NewFit(args *config.NodeResourcesFitArgs) (*Fit, error) {
 	s, err := newResourceScorer(args.ScoringStrategy)
 	if err != nil {
@@ -62,11 +62,11 @@ func NewFit(args *config.NodeResourcesFitArgs) (*Fit, error) {
 	return f, nil
 }
 
-// SetServedByDevices makes the judge pass over resources that a node does not offer and a device
-// class serves: DynamicResources judges these (KEP-5004).
+// SetServedByDevices makes the plugin pass over resources that a node does not offer and a device
+// class serves: DynamicResources checks these (KEP-5004).
 func (f *Fit) SetServedByDevices(served func(v1.ResourceName) bool) { f.servedByDevices = served }
 
-// shortagesToReport takes out what DynamicResources judges.
+// shortagesToReport takes out what DynamicResources checks.
 func (f *Fit) shortagesToReport(short []fit.Shortage) []fit.Shortage {
 	if f.servedByDevices == nil {
 		return short
@@ -155,13 +155,15 @@ func (f *Fit) isIgnored(name v1.ResourceName) bool {
 // Filter refuses nodes where something does not suffice. More than the empty node has is beyond
 // help by preemption.
 func (f *Fit) Filter(_ context.Context, state framework.CycleState, p *v1.Pod, n framework.NodeInfo) *framework.Status {
-	requests := f.requestsOf(state, p)
+	return f.filter(f.requestsOf(state, p), n)
+}
+
+func (f *Fit) filter(requests *fit.Vector, n framework.NodeInfo) *framework.Status {
 	if len(requests.Scalar) > 0 {
 		return f.filterScalars(requests, n)
 	}
-	has, used := commonAmountsOf(snapshot.VectorOf(n.GetAllocatable())),
-		commonAmountsOf(snapshot.VectorOf(n.GetRequested()))
-	asked := commonRequests(requests)
+	asked, used := commonRequests(requests), commonAmountsOf(snapshot.VectorOf(n.GetRequested()))
+	has := commonAmountsOf(snapshot.VectorOf(n.GetAllocatable()))
 	return f.filterCommon(&asked, &used, &has)
 }
 
@@ -177,8 +179,8 @@ func commonRequests(v *fit.Vector) commonAmounts {
 	return commonAmounts{1, v.MilliCPU, v.Memory, v.EphemeralStorage}
 }
 
-// filterCommon is the rule for Pods that request common resources only: of a node, a row of the
-// columns, or a node of which more or less is used.
+// filterCommon is the rule for Pods that request common resources only, of a node, or of one of
+// which more or less is used.
 func (f *Fit) filterCommon(asked, used, has *commonAmounts) *framework.Status {
 	mask, never := 0, false
 	for i := range asked {

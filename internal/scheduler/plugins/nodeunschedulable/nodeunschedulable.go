@@ -25,10 +25,10 @@ const (
 	Reason = "node(s) were unschedulable"
 )
 
-// Plugin is the judge.
+// Plugin implements the extension points of this package.
 type Plugin struct{ status *framework.Status }
 
-// New makes the judge.
+// New makes the plugin.
 func New() *Plugin {
 	return &Plugin{status: framework.NewStatus(framework.UnschedulableAndUnresolvable, Reason).WithPlugin(Name)}
 }

@@ -85,14 +85,14 @@ func (f *changingObjects) change(r *rapid.T, w *snapshot.Cache, i int) {
 	}
 }
 
-// With columns the verdict on every node is the one without, whatever happens to nodes, limits,
-// attachments and Pods in between, and though other Pods are promised nodes.
+// With columns the status of every node is the one without, whatever happens to nodes, limits,
+// attachments and Pods in between, and though other Pods are nominated to nodes.
 func TestColumnsChangeNoVerdict(t *testing.T) {
 	t.Parallel()
 	skipped, cases := 0, 0
 	rapid.Check(t, func(r *rapid.T) {
 		f := &changingObjects{objects: map[string]runtime.Object{}}
-		for i := range 10 { // the last ones are those of promised Pods
+		for i := range 10 { // the last ones are those of nominated Pods
 			name := fmt.Sprintf("v%d", i)
 			claim := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name},
 				Spec: v1.PersistentVolumeClaimSpec{VolumeName: name}}

@@ -33,14 +33,14 @@ const (
 	Reason = "node(s) exceed max volume count"
 )
 
-// Plugin is the judge.
+// Plugin implements the extension points of this package.
 type Plugin struct {
 	listers      volumelisters.Listers
 	status       *framework.Status
 	attachCounts attachCounts
 }
 
-// New makes the judge; without facts it judges nobody. Facts that are a nodechanges.Source, of
+// New makes the plugin; without facts it refuses no node. Facts that are a nodechanges.Source, of
 // CSINodes and VolumeAttachments, spare it most lookups.
 func New(listers volumelisters.Listers) *Plugin {
 	pl := &Plugin{listers: listers, status: framework.NewStatus(framework.Unschedulable, Reason).WithPlugin(Name),
@@ -79,7 +79,7 @@ func (pl *Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1
 		return nil, framework.NewStatus(framework.Skip)
 	}
 	note := &preFilterState{wanted: volumelisters.MaxVolumesByDriver(pl.listers, p)}
-	// volumes of Pods that are promised a node are not counted there
+	// volumes of Pods that are nominated to a node are not counted there
 	if !schedule.ConsidersNominatedPods(state) && pl.attachCounts.sync(schedule.SnapshotOf(state)) {
 		note.driversNearLimit = pl.attachCounts.driversNearLimit(note.wanted)
 		if len(note.driversNearLimit) == 0 {

@@ -25,7 +25,7 @@ const (
 	scoreKey  framework.StateKey = "PreScore" + Name
 )
 
-// Plugin is the judge.
+// Plugin implements the extension points of this package.
 type Plugin struct {
 	defaults         []v1.TopologySpreadConstraint
 	systemDefaulting bool // defaults are the system's
@@ -34,7 +34,7 @@ type Plugin struct {
 	skewStatus, missingLabelStatus *framework.Status
 }
 
-// New makes the judge from defaulted arguments. selectorOf finds the selector of the Service or
+// New makes the plugin from defaulted arguments. selectorOf finds the selector of the Service or
 // controller a Pod belongs to, for default constraints; nil: Pods without constraints of their own
 // are left alone.
 func New(args *config.PodTopologySpreadArgs, selectorOf func(*v1.Pod) labels.Selector) *Plugin {

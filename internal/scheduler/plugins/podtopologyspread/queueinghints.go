@@ -62,7 +62,7 @@ func (pl *Plugin) isSchedulableAfterNodeChange(_ logr.Logger, p *v1.Pod,
 	return framework.QueueSkip, nil
 }
 
-// SignPod signs Pods without constraints only: a verdict on others depends on the Pods around.
+// SignPod signs Pods without constraints only: the status of others depends on the Pods around.
 func (pl *Plugin) SignPod(_ context.Context, p *v1.Pod) ([]framework.SignFragment, *framework.Status) {
 	if len(p.Spec.TopologySpreadConstraints) > 0 || pl.selectorOf != nil && len(pl.defaults) > 0 {
 		return nil, framework.NewStatus(framework.Unschedulable, "topology spread is not signed")

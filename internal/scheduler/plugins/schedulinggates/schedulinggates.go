@@ -58,7 +58,7 @@ func (*Plugin) EventsToRegister(context.Context) ([]framework.ClusterEventWithHi
 	}, nil
 }
 
-// SignPod adds nothing: a gated Pod is not judged.
+// SignPod adds nothing: a gated Pod is not scheduled.
 func (*Plugin) SignPod(context.Context, *v1.Pod) ([]framework.SignFragment, *framework.Status) {
 	return nil, nil
 }

@@ -26,10 +26,10 @@ const (
 	scoreKey framework.StateKey = "PreScore" + Name
 )
 
-// Plugin is the judge.
+// Plugin implements the extension points of this package.
 type Plugin struct{ status *framework.Status }
 
-// New makes the judge.
+// New makes the plugin.
 func New() *Plugin {
 	return &Plugin{status: framework.NewStatus(framework.UnschedulableAndUnresolvable, Reason).WithPlugin(Name)}
 }

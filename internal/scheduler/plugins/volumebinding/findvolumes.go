@@ -64,7 +64,7 @@ func (w *claimsToBind) Clone() framework.StateData { return w }
 var errImmediate = errors.New(ReasonImmediate)
 
 // classifyClaims sorts a Pod's claims by how far they are; errImmediate when one must be bound
-// before the Pod can be judged.
+// before the Pod can be scheduled.
 func classifyClaims(f volumelisters.Listers, claims []*v1.PersistentVolumeClaim) (*claimsToBind, error) {
 	w := &claimsToBind{}
 	for _, c := range claims {

@@ -37,7 +37,7 @@ type Binder interface {
 	BindPodVolumes(ctx context.Context, pod *v1.Pod, p *PodVolumes) error
 }
 
-// Plugin is the judge.
+// Plugin implements the extension points of this package.
 type Plugin struct {
 	listers    volumelisters.Listers
 	binder     Binder
@@ -45,12 +45,12 @@ type Plugin struct {
 	shapeScore func(requested, capacity int64) int64 // nil: nodes are not scored
 }
 
-// VolumeListers are what the judge knows of volumes, for whoever writes its verdicts down; nil when
-// it judges nobody.
+// VolumeListers are what the plugin knows of volumes, for callers that explain its statuses; nil
+// when it refuses no node.
 func (p *Plugin) VolumeListers() volumelisters.Listers { return p.listers }
 
-// New makes the judge from defaulted arguments. Without facts it judges nobody; without hands it
-// judges only.
+// New makes the plugin from defaulted arguments. Without facts it refuses no node; without hands it
+// filters and scores only.
 func New(args *config.VolumeBindingArgs, listers volumelisters.Listers, hands Binder) *Plugin {
 	p := &Plugin{listers: listers, binder: hands}
 	if args != nil && args.BindTimeoutSeconds != nil {

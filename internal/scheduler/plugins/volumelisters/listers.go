@@ -1,4 +1,4 @@
-// Package volumelisters is what the volume judges know of claims, volumes and classes, and the
+// Package volumelisters is what the volume plugins know of claims, volumes and classes, and the
 // questions they share: which claims a Pod uses, what a driver must attach.
 //
 // Listers is the seam: the scheduler gives informers with its own pending bindings laid over them

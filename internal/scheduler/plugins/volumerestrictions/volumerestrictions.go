@@ -35,13 +35,13 @@ const (
 	stateKey framework.StateKey = "PreFilter" + Name
 )
 
-// Plugin is the judge.
+// Plugin implements the extension points of this package.
 type Plugin struct {
 	listers                 volumelisters.Listers
 	diskStatus, claimStatus *framework.Status
 }
 
-// New makes the judge; without facts only disks named in Pods are judged.
+// New makes the plugin; without facts only disks named in Pods are checked.
 func New(listers volumelisters.Listers) *Plugin {
 	return &Plugin{
 		listers:     listers,

@@ -2,8 +2,8 @@
 // volumes say.
 //
 // Volumes of old carry their zone as a label, several zones joined by "__"; volumes of today have
-// node affinity, which is volumebinding's to judge. A node without any zone or region label takes
-// every volume. Pure.
+// node affinity, which volumebinding checks. A node without any zone or region label takes every
+// volume. Pure.
 package volumezone
 
 import (
@@ -36,13 +36,13 @@ const (
 	stateKey framework.StateKey = "PreFilter" + Name
 )
 
-// Plugin is the judge.
+// Plugin implements the extension points of this package.
 type Plugin struct {
 	listers volumelisters.Listers
 	status  *framework.Status
 }
 
-// New makes the judge; without facts it judges nobody.
+// New makes the plugin; without facts it refuses no node.
 func New(listers volumelisters.Listers) *Plugin {
 	return &Plugin{listers: listers, status: framework.NewStatus(framework.UnschedulableAndUnresolvable,
 		Reason).WithPlugin(Name)}
