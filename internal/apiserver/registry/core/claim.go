@@ -43,9 +43,11 @@ func persistentVolumeClaims() resourcedef.Kind {
 				}
 				return validateClaimUpdate(c, old)
 			},
-			ValidateStatus:           validateClaimStatus,
-			Warn:                     warnClaim,
-			SelectableFields:         func(c *v1.PersistentVolumeClaim) fields.Set { return fields.Set{"name": c.Name} },
+			ValidateStatus: validateClaimStatus,
+			Warn:           warnClaim,
+			SelectableFields: func(c *v1.PersistentVolumeClaim) fields.Set {
+				return fields.Set{"name": c.Name}
+			},
 			AllowUnconditionalUpdate: true,
 		}.Untyped(),
 		Table: resourcedef.Table{Columns: claimColumns(), Row: typed.RowFunc(claimRow)},

@@ -1,14 +1,12 @@
 package core
 
 import (
-	"context"
 	"maps"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -26,15 +24,15 @@ func configMaps() resourcedef.Kind {
 		Version: "v1", Resource: "configmaps", Singular: "configmap", Kind: "ConfigMap",
 		Names: resourcedef.Names{Short: []string{"cm"}},
 		Types: t,
-		Rules: resourcedef.Rules{
-			Validate: func(_ context.Context, o runtime.Object) field.ErrorList {
-				return validateConfigMap(o.(*v1.ConfigMap))
-			},
-			ValidateUpdate: func(_ context.Context, o, old runtime.Object) field.ErrorList {
-				return validateConfigMapUpdate(o.(*v1.ConfigMap), old.(*v1.ConfigMap))
+		Rules: typed.Rules[v1.ConfigMap]{
+			Validate: func(c, old *v1.ConfigMap) field.ErrorList {
+				if old == nil {
+					return validateConfigMap(c)
+				}
+				return validateConfigMapUpdate(c, old)
 			},
 			AllowUnconditionalUpdate: true,
-		},
+		}.Untyped(),
 		Table: resourcedef.Table{
 			Columns: []metav1.TableColumnDefinition{printers.NameColumn(),
 				printers.StringColumn("Data", v1.ConfigMap{}.SwaggerDoc()["data"]), printers.AgeColumn()},

@@ -8,7 +8,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -21,27 +20,21 @@ import (
 func limitRanges() resourcedef.Kind {
 	t := typed.NewNamespacedTypes[v1.LimitRange, v1.LimitRangeList]()
 	t.NoGenerate = true
-	validate := func(_ context.Context, o runtime.Object) field.ErrorList {
-		return validateLimitRange(o.(*v1.LimitRange))
-	}
 	return resourcedef.Kind{
 		Version: "v1", Resource: "limitranges", Singular: "limitrange", Kind: "LimitRange",
 		Names: resourcedef.Names{Short: []string{"limits"}},
 		Types: t,
-		Rules: resourcedef.Rules{
-			Default: func(o runtime.Object) { defaultLimitRange(o.(*v1.LimitRange)) },
-			PrepareCreate: func(_ context.Context, o runtime.Object) {
-				if l := o.(*v1.LimitRange); l.Name == "" {
+		Rules: typed.Rules[v1.LimitRange]{
+			Default: defaultLimitRange,
+			PrepareForCreate: func(_ context.Context, l *v1.LimitRange) {
+				if l.Name == "" {
 					l.Name = string(uuid.NewUUID()) // the one kind that needs no name
 				}
 			},
-			Validate: validate,
-			ValidateUpdate: func(ctx context.Context, o, _ runtime.Object) field.ErrorList {
-				return validate(ctx, o)
-			},
+			Validate:                 func(l, _ *v1.LimitRange) field.ErrorList { return validateLimitRange(l) },
 			AllowUnconditionalUpdate: true,
 			AllowCreateOnUpdate:      true,
-		},
+		}.Untyped(),
 		Table: resourcedef.Table{
 			Columns: []metav1.TableColumnDefinition{printers.NameColumn(), printers.CreatedAtColumn()},
 			Row: typed.RowFunc(func(l *v1.LimitRange, _ resourcedef.RowOptions) []any {
@@ -88,27 +81,19 @@ func resourceQuotas() resourcedef.Kind {
 		Version: "v1", Resource: "resourcequotas", Singular: "resourcequota", Kind: "ResourceQuota",
 		Names: resourcedef.Names{Short: []string{"quota"}},
 		Types: t,
-		Rules: resourcedef.Rules{
-			Default: func(o runtime.Object) {
-				q := o.(*v1.ResourceQuota)
+		Rules: typed.Rules[v1.ResourceQuota]{
+			Default: func(q *v1.ResourceQuota) {
 				for _, list := range []v1.ResourceList{q.Spec.Hard, q.Status.Hard, q.Status.Used} {
 					podspec.RoundResources(list)
 				}
 			},
-			PrepareCreate: func(_ context.Context, o runtime.Object) {
-				o.(*v1.ResourceQuota).Status = v1.ResourceQuotaStatus{}
-			},
-			Validate: func(_ context.Context, o runtime.Object) field.ErrorList {
-				return validateQuota(o.(*v1.ResourceQuota), nil)
-			},
-			ValidateUpdate: func(_ context.Context, o, old runtime.Object) field.ErrorList {
-				return validateQuota(o.(*v1.ResourceQuota), old.(*v1.ResourceQuota))
-			},
-			ValidateStatus: func(_ context.Context, o, _ runtime.Object) field.ErrorList {
-				return validateQuotaStatus(o.(*v1.ResourceQuota))
+			PrepareForCreate: func(_ context.Context, q *v1.ResourceQuota) { q.Status = v1.ResourceQuotaStatus{} },
+			Validate:         validateQuota,
+			ValidateStatus: func(q, _ *v1.ResourceQuota) field.ErrorList {
+				return validateQuotaStatus(q)
 			},
 			AllowUnconditionalUpdate: true,
-		},
+		}.Untyped(),
 		Table: resourcedef.Table{
 			Columns: []metav1.TableColumnDefinition{
 				printers.NameColumn(),

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"context"
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
@@ -13,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
@@ -28,22 +26,18 @@ func secrets() resourcedef.Kind {
 	return resourcedef.Kind{
 		Version: "v1", Resource: "secrets", Singular: "secret", Kind: "Secret",
 		Types: t,
-		Rules: resourcedef.Rules{
-			Default: func(o runtime.Object) { defaultSecret(o.(*v1.Secret)) },
-			Validate: func(_ context.Context, o runtime.Object) field.ErrorList {
-				return validateSecret(o.(*v1.Secret))
+		Rules: typed.Rules[v1.Secret]{
+			Default: defaultSecret,
+			Validate: func(s, old *v1.Secret) field.ErrorList {
+				if old == nil {
+					return validateSecret(s)
+				}
+				return validateSecretUpdate(s, old)
 			},
-			ValidateUpdate: func(_ context.Context, o, old runtime.Object) field.ErrorList {
-				return validateSecretUpdate(o.(*v1.Secret), old.(*v1.Secret))
-			},
-			Warn: func(_ context.Context, o runtime.Object) []string {
-				return warnSecret(o.(*v1.Secret))
-			},
-			Fields: func(o runtime.Object) fields.Set {
-				return fields.Set{"type": string(o.(*v1.Secret).Type)}
-			},
+			Warn:                     warnSecret,
+			SelectableFields:         func(s *v1.Secret) fields.Set { return fields.Set{"type": string(s.Type)} },
 			AllowUnconditionalUpdate: true,
-		},
+		}.Untyped(),
 		Table: resourcedef.Table{
 			Columns: []metav1.TableColumnDefinition{printers.NameColumn(), printers.StringColumn("Type", doc["type"]),
 				printers.StringColumn("Data", doc["data"]), printers.AgeColumn()},
