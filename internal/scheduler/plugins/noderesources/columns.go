@@ -75,10 +75,14 @@ func (f *Fit) Evaluator(p *v1.Pod, t *columns.Table) *columns.Evaluator {
 	required := f.requirements(&requests, t)
 	return &columns.Evaluator{Score: f.scoreRows(&nonZero, t), Filter: func(rows []int32, no []*framework.Status) {
 		for i, row := range rows {
+			if no[i] != nil {
+				continue
+			}
 			for k := range required {
 				r := &required[k]
-				if no[i] == nil && fit.Insufficient(r.request, r.Requested[row], r.Allocatable[row]) {
+				if fit.Insufficient(r.request, r.Requested[row], r.Allocatable[row]) {
 					no[i] = f.filter(&requests, t.Nodes[row])
+					break
 				}
 			}
 		}
@@ -110,26 +114,30 @@ func (s *resourceScorer) scoreRows(requests *fit.Vector, t *columns.Table) func(
 			scored[i].requested = t.NonZeroMemory
 		}
 	}
-	return columns.ScoreEach(func(row int32) int64 {
-		var sum weightedSum
-		for k := range scored {
-			r := &scored[k]
-			s.add(&sum, &r.scoredResource, r.requested[row], r.allocatable[row])
+	return func(rows []int32, raw []int64) {
+		for i, row := range rows {
+			var sum weightedSum
+			for k := range scored {
+				r := &scored[k]
+				s.add(&sum, &r.scoredResource, r.requested[row], r.allocatable[row])
+			}
+			raw[i] = s.mean(&sum)
 		}
-		return s.mean(&sum)
-	})
+	}
 }
 
 // Evaluator is Score by columns.
 func (b *Balanced) Evaluator(p *v1.Pod, t *columns.Table) *columns.Evaluator {
 	requests := snapshot.Requests(p)
 	scored := scoredColumns(b.resources, &requests, t)
-	return &columns.Evaluator{Score: columns.ScoreEach(func(row int32) int64 {
-		var sum balance
-		for k := range scored {
-			r := &scored[k]
-			sum.add(r.request, r.requested[row], r.allocatable[row])
+	return &columns.Evaluator{Score: func(rows []int32, raw []int64) {
+		for i, row := range rows {
+			var sum balance
+			for k := range scored {
+				r := &scored[k]
+				sum.add(r.request, r.requested[row], r.allocatable[row])
+			}
+			raw[i] = sum.score()
 		}
-		return sum.score()
-	})}
+	}}
 }
