@@ -23,11 +23,14 @@ import (
 const (
 	dnsMetrics = "127.0.0.1:9153"
 	dnsPort    = 53
-	ResolvConf = "/etc/resolv.conf"
-	// resolvedConf is what systemd-resolved knows when /etc/resolv.conf names only its own stub on
-	// loopback, which Pods cannot reach.
-	resolvedConf = "/run/systemd/resolve/resolv.conf"
 )
+
+// ResolvConf is the resolver file of a machine.
+const ResolvConf = "/etc/resolv.conf"
+
+// resolvedConf is what systemd-resolved knows when /etc/resolv.conf names only its own stub on
+// loopback, which Pods cannot reach.
+const resolvedConf = "/run/systemd/resolve/resolv.conf"
 
 // dnsFlags are the DNS server's.
 type dnsFlags struct {

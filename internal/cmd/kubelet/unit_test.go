@@ -17,7 +17,7 @@ import (
 // The unit file that ships starts this program with flags it knows, starts it again whenever it
 // ends, and ends nothing else with it.
 func TestUnitFile(t *testing.T) {
-	raw, err := os.ReadFile("../../docs/examples/kubelet.service")
+	raw, err := os.ReadFile("../../../docs/examples/kubelet.service")
 	if err != nil {
 		t.Fatal(err)
 	}
