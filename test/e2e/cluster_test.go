@@ -68,7 +68,8 @@ var early = regexp.MustCompile(`(?m)^E.* websocket\.go:\d+\] Unknown stream id \
 // gantry runs a subcommand against this cluster.
 func (c *cluster) gantry(args ...string) string {
 	c.t.Helper()
-	out, err := exec.Command(filepath.Join(c.Bin, "gantry"), append(args, "--kubeconfig", c.Kubeconfig)...).CombinedOutput()
+	out, err := exec.Command(filepath.Join(c.Bin, "gantry"),
+		append(args, "--kubeconfig", c.Kubeconfig)...).CombinedOutput()
 	if err != nil {
 		c.t.Fatalf("gantry %s: %v\n%s", strings.Join(args, " "), err, out)
 	}

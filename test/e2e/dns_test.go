@@ -321,7 +321,8 @@ func TestDNSAlone(t *testing.T) {
 	}
 	bridge := c.Flag("--bridge")
 	gateway := strings.Replace(c.Flag("--pod-cidr"), ".0.0/16", ".0.1", 1)
-	cmd := exec.Command(filepath.Join(c.Bin, "gantry"), "dns", "--kubeconfig", c.Kubeconfig, "--cluster-dns", "10.95.0.10",
+	cmd := exec.Command(filepath.Join(c.Bin, "gantry"), "dns", "--kubeconfig", c.Kubeconfig, "--cluster-dns",
+		"10.95.0.10",
 		"--link", bridge, "--bind-address", gateway,
 		"--hostname-override", "node-1", "--upstream", "none", "--metrics-bind-address", "")
 	p, err := process.Start(cmd)

@@ -173,7 +173,8 @@ func (c *cluster) watchReadiness(set string) (stop func() []string) {
 	go func() {
 		var flaps []string
 		for ctx.Err() == nil {
-			cmd := exec.CommandContext(ctx, program, "--kubeconfig", c.Kubeconfig, "get", "pods", "-l", "set="+set, "-w",
+			cmd := exec.CommandContext(ctx, program, "--kubeconfig", c.Kubeconfig, "get", "pods", "-l", "set="+set,
+				"-w",
 				"-o",
 				`jsonpath={.metadata.name} {.status.conditions[?(@.type=="Ready")].status}{"\n"}`)
 			out, _ := cmd.Output()

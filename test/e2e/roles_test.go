@@ -45,7 +45,8 @@ func TestRolesAlone(t *testing.T) {
 	port, kubeletPort := c.Flag("--secure-port"), c.Flag("--kubelet-port")
 	server := filepath.Join(c.Dir, "server")
 	c.Kubeconfig = filepath.Join(server, "kubeconfig")
-	c.Process = c.role("server", "--data-dir", server, "--secure-port", port, "--bind-address", "127.0.0.1", "--node-name",
+	c.Process = c.role("server", "--data-dir", server, "--secure-port", port, "--bind-address", "127.0.0.1",
+		"--node-name",
 		"node-1")
 	c.eventually(time.Minute, "the API server answers", func() (string, bool) {
 		out, err := c.try("", "get", "--raw", "/readyz")
@@ -53,7 +54,8 @@ func TestRolesAlone(t *testing.T) {
 	})
 	in := func(name string) string { return filepath.Join(server, name) }
 	c.role("controllers", "--kubeconfig", in("controllers.kubeconfig"))
-	c.role("scheduler", "--kubeconfig", in("scheduler.kubeconfig"), "-v", "2", "--secure-port", fmt.Sprint(up.FreePort(t)))
+	c.role("scheduler", "--kubeconfig", in("scheduler.kubeconfig"), "-v", "2", "--secure-port",
+		fmt.Sprint(up.FreePort(t)))
 	node := c.role("kubelet", "--kubeconfig", in("kubelet.kubeconfig"), "--data-dir", c.Dir, "--hostname-override",
 		"node-1", "--node-ip", "127.0.0.1",
 		"--kubelet-port", kubeletPort, "--bridge", c.Flag("--bridge"), "--pod-cidr", c.Flag("--pod-cidr"),

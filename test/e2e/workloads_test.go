@@ -88,7 +88,8 @@ func nginx(c *cluster) {
 	c.apply(nginxYAML)
 	c.waitFor("pod/site", "condition=Ready", time.Minute)
 	port := up.FreePort(c.t)
-	forward := exec.Command("kubectl", "--kubeconfig", c.Kubeconfig, "port-forward", "pod/site", fmt.Sprintf("%d:80", port))
+	forward := exec.Command("kubectl", "--kubeconfig", c.Kubeconfig, "port-forward", "pod/site",
+		fmt.Sprintf("%d:80", port))
 	if err := forward.Start(); err != nil {
 		c.t.Fatal(err)
 	}
