@@ -3,13 +3,14 @@ package app
 import (
 	"github.com/spf13/pflag"
 
+	"github.com/gantry-project/gantry/internal/app/noderole"
 	"github.com/gantry-project/gantry/internal/options"
 	"github.com/gantry-project/gantry/internal/scheduler/server"
 )
 
 // nodeFlags are those of a node and of what runs beside its kubelet.
 type nodeFlags struct {
-	kubeletFlags
+	noderole.KubeletOptions
 	schedulerConfig string
 	schedulerPort   int
 	shadowCheck     bool
@@ -32,11 +33,12 @@ func (n *nodeFlags) Flags(f *pflag.FlagSet) {
 		"port on 127.0.0.1 for the scheduler's health and metrics; 0 serves none")
 }
 
-// loadConfig reads the kubelet's configuration; Pods ask this cluster's DNS server where there is one.
+// loadConfig reads the kubelet's configuration; Pods ask this cluster's DNS server where there is
+// one.
 func (n *nodeFlags) loadConfig(p *options.Instance) error {
 	var servers []string
 	if at, ok := n.DNS.clusterDNS(p); ok {
 		servers = []string{at.String()}
 	}
-	return n.load(p, servers)
+	return n.Load(p, servers)
 }
