@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/gantry-project/gantry/internal/apiserver"
+	"github.com/gantry-project/gantry/internal/app/noderole"
 	"github.com/gantry-project/gantry/internal/control"
 	certificates "github.com/gantry-project/gantry/internal/control/certificatesigning"
 	"github.com/gantry-project/gantry/internal/control/controllerruntime"
@@ -43,7 +44,7 @@ type ControllersOptions struct {
 
 // RunControllers runs every controller until ctx ends.
 func RunControllers(ctx context.Context, o ControllersOptions) error {
-	client, err := clientFor(o.Config, "controllers")
+	client, err := noderole.ClientFor(o.Config, "controllers")
 	if err != nil {
 		return err
 	}
@@ -79,7 +80,7 @@ func RunControllers(ctx context.Context, o ControllersOptions) error {
 				Key: o.Signer.Key})
 		})
 	}
-	return runAll(ctx, runs...)
+	return noderole.RunAll(ctx, runs...)
 }
 
 // podInformer is the Pods that the controllers share.

@@ -25,13 +25,6 @@ const (
 	dnsPort    = 53
 )
 
-// ResolvConf is the resolver file of a machine.
-const ResolvConf = "/etc/resolv.conf"
-
-// resolvedConf is what systemd-resolved knows when /etc/resolv.conf names only its own stub on
-// loopback, which Pods cannot reach.
-const resolvedConf = "/run/systemd/resolve/resolv.conf"
-
 // dnsFlags are the DNS server's.
 type dnsFlags struct {
 	enabled   bool
@@ -134,11 +127,11 @@ func (u *Up) dns(ctx context.Context, c runningCluster) error {
 	}
 	o := dns.Options{
 		API:    c.server.InProcess(&user.DefaultInfo{Name: "gantry", Groups: []string{user.SystemPrivilegedGroup}}),
-		Domain: u.Node.loaded.Config.ClusterDomain,
+		Domain: u.Node.Loaded.Config.ClusterDomain,
 		Node:   u.Instance.NodeName, Listen: dns.Listen{Cluster: at},
 	}
 	// a range that the Node will be given is not known yet
-	if c.engine.network && !u.Instance.PodNetwork.RangeFromNode() {
+	if c.engine.Network && !u.Instance.PodNetwork.RangeFromNode() {
 		own, err := network.ParseRanges(u.Instance.PodNetwork.PodCIDR)
 		if err != nil {
 			return err
@@ -154,7 +147,7 @@ func (u *Up) dns(ctx context.Context, c runningCluster) error {
 // kube-dns each node's proxy leads them to their own server, and to another's where that has ended.
 // Its answers go on while the API server is away.
 func (k *Kubelet) serveNames(ctx context.Context, api *rest.Config, own []netip.Prefix) error {
-	f, config := &k.Node.DNS, k.Node.loaded.Config
+	f, config := &k.Node.DNS, k.Node.Loaded.Config
 	at := netip.Addr{}
 	if len(config.ClusterDNS) > 0 {
 		at, _ = netip.ParseAddr(config.ClusterDNS[0]) // checked with the configuration
@@ -183,7 +176,7 @@ func (f *dnsFlags) serve(ctx context.Context, o dns.Options, logf func(string, .
 		}
 		o.Listen.Bind = list[0]
 	}
-	o.ResolvConf = ResolvConf
+	o.ResolvConf = options.ResolvConf
 	o.Publish = o.Listen.Bind.IsValid() && o.Listen.Bind.Addr().Is4() == o.Listen.Cluster.Is4() &&
 		!o.Listen.Bind.Addr().IsLoopback()
 	if o.HTTPListener, err = listenAuxiliary("DNS server", f.metrics, dnsMetrics, "dns-metrics-bind-address"); err !=
@@ -256,22 +249,4 @@ func (d *DNS) Run(ctx context.Context, cfg *rest.Config) error {
 		return cli.WithFix(err, "choose a free address with --bind-address, or run as root")
 	}
 	return s.Run(ctx)
-}
-
-// podResolverFile is the resolver file that Pods get: not one that names only loopback addresses
-// when systemd-resolved has a better one.
-func podResolverFile(read func(string) ([]byte, error)) string {
-	text, err := read(ResolvConf)
-	if err != nil {
-		return ResolvConf
-	}
-	for _, s := range plan.Nameservers(string(text), nil) {
-		if !s.Addr().IsLoopback() {
-			return ResolvConf
-		}
-	}
-	if text, err := read(resolvedConf); err == nil && len(plan.Nameservers(string(text), nil)) > 0 {
-		return resolvedConf
-	}
-	return ResolvConf
 }

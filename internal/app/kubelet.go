@@ -7,26 +7,12 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
+	"github.com/gantry-project/gantry/internal/app/noderole"
 	"github.com/gantry-project/gantry/internal/cli"
 	"github.com/gantry-project/gantry/internal/options"
 	"github.com/gantry-project/gantry/internal/pki"
 )
-
-// nodeServing serves the kubelet's port with the instance's certificate and asks the API server who
-// may do what.
-func nodeServing(p *options.Instance, client kubernetes.Interface, files *pki.Files,
-	c *kubeletconfig.KubeletConfiguration) (nodeTLS, error) {
-	pair, ca := files.NodeServing, files.CA.Cert
-	if c.TLSCertFile != "" {
-		pair = pki.Pair{Cert: c.TLSCertFile, Key: c.TLSPrivateKeyFile}
-	}
-	if c.Authentication.X509.ClientCAFile != "" {
-		ca = c.Authentication.X509.ClientCAFile
-	}
-	return portIdentity{instance: p, client: client, config: c, pair: pair, ca: ca}.tls()
-}
 
 // Kubelet is a node of any cluster.
 type Kubelet struct {
@@ -67,12 +53,12 @@ func (k *Kubelet) Run(ctx context.Context, cfg *rest.Config, out *cli.Progress) 
 	}
 	defer stop()
 	var renew func(context.Context)
-	if k.Node.loaded.Config.RotateCertificates {
-		if cfg, renew, err = rotatingConfig(&k.Instance, cfg); err != nil {
+	if k.Node.Loaded.Config.RotateCertificates {
+		if cfg, renew, err = noderole.RotatingConfig(&k.Instance, cfg); err != nil {
 			return err
 		}
 	}
-	client, err := configuredClient(cfg, k.Node.loaded.Config)
+	client, err := noderole.ConfiguredClient(cfg, k.Node.Loaded.Config)
 	if err != nil {
 		return err
 	}
@@ -81,32 +67,32 @@ func (k *Kubelet) Run(ctx context.Context, cfg *rest.Config, out *cli.Progress) 
 		return err
 	}
 	if renew != nil {
-		identity.run = append(identity.run, renew)
+		identity.Run = append(identity.Run, renew)
 	}
 	k.Instance.PodNetwork.Policies = k.Instance.PodNetwork.Policies && k.Network != ""
 	k.logf = out.Step
-	e, err := startEngine(ctx, &k.Instance, sink, out.Step)
+	e, err := noderole.StartEngine(ctx, &k.Instance, sink, out.Step)
 	if err != nil {
 		return err
 	}
-	defer e.close()
-	role, err := k.Node.role(ctx, &k.Instance, e, client)
+	defer e.Close()
+	role, err := k.Node.Role(ctx, &k.Instance, e, client)
 	if err != nil {
 		return err
 	}
-	role.journal, role.tls = sink, identity
-	x, err := role.build()
+	role.Journal, role.TLS = sink, identity
+	x, err := role.Build()
 	if err != nil {
 		return err
 	}
 	go func() {
 		select {
-		case <-x.report.Ready():
+		case <-x.Report.Ready():
 			out.Step("node ready: %s (%s)", k.Instance.NodeName, k.Instance.NodeIP)
 		case <-ctx.Done():
 		}
 	}()
-	return runAll(ctx, x.run, func(ctx context.Context) error {
+	return noderole.RunAll(ctx, x.Run, func(ctx context.Context) error {
 		return k.podNetwork(ctx, networkAgent{instance: &k.Instance, engine: e, own: client, facts: sink,
 			logf: out.Step}, cfg)
 	})
@@ -132,7 +118,7 @@ func (k *Kubelet) podNetwork(ctx context.Context, a networkAgent, cfg *rest.Conf
 			}
 			again, err := k.renewal(cfg, logf)
 			if again != nil {
-				go runRenewal(again)(ctx)
+				go noderole.RunRenewal(again)(ctx)
 			}
 			return wide, err
 		})
@@ -142,20 +128,20 @@ func (k *Kubelet) podNetwork(ctx context.Context, a networkAgent, cfg *rest.Conf
 }
 
 // identity is what the port is served with: the named pair, or a self-signed one.
-func (k *Kubelet) identity(client kubernetes.Interface) (nodeTLS, error) {
-	c := k.Node.loaded.Config
-	id := portIdentity{instance: &k.Instance, client: client, config: c, pair: k.Pair, ca: k.ClientCA}
-	if id.pair.Cert == "" {
-		id.pair = pki.Pair{Cert: c.TLSCertFile, Key: c.TLSPrivateKeyFile}
+func (k *Kubelet) identity(client kubernetes.Interface) (noderole.NodeTLS, error) {
+	c := k.Node.Loaded.Config
+	id := noderole.PortIdentity{Instance: &k.Instance, Client: client, Config: c, Pair: k.Pair, CA: k.ClientCA}
+	if id.Pair.Cert == "" {
+		id.Pair = pki.Pair{Cert: c.TLSCertFile, Key: c.TLSPrivateKeyFile}
 	}
-	if id.ca == "" {
-		id.ca = c.Authentication.X509.ClientCAFile
+	if id.CA == "" {
+		id.CA = c.Authentication.X509.ClientCAFile
 	}
-	if id.pair.Cert == "" && !c.ServerTLSBootstrap {
+	if id.Pair.Cert == "" && !c.ServerTLSBootstrap {
 		var err error
-		if id.pair, err = selfSigned(&k.Instance); err != nil {
-			return nodeTLS{}, err
+		if id.Pair, err = noderole.SelfSigned(&k.Instance); err != nil {
+			return noderole.NodeTLS{}, err
 		}
 	}
-	return id.tls()
+	return id.TLS()
 }

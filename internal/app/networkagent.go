@@ -17,6 +17,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/klog/v2"
 
+	"github.com/gantry-project/gantry/internal/app/noderole"
 	"github.com/gantry-project/gantry/internal/cli"
 	"github.com/gantry-project/gantry/internal/control/nodeipam"
 	"github.com/gantry-project/gantry/internal/instance"
@@ -31,7 +32,7 @@ import (
 // to other nodes, network policies.
 type networkAgent struct {
 	instance      *options.Instance
-	engine        *engine
+	engine        *noderole.Engine
 	own           kubernetes.Interface // as this node
 	clusterClient clusterClientFunc    // nil: nothing is done that needs it
 	serveNames    serveNamesFunc       // nil: the cluster's names are not served here, or by somebody else
@@ -49,7 +50,7 @@ func (w clusterClientFunc) client() (kubernetes.Interface, error) {
 	if err != nil {
 		return nil, err
 	}
-	return clientFor(cfg, "gantry-network")
+	return noderole.ClientFor(cfg, "gantry-network")
 }
 
 // serveNamesFunc serves the cluster's names to Pods whose addresses are of the ranges.
@@ -72,8 +73,8 @@ func (u *Up) runNetworkAgent(ctx context.Context, c runningCluster, own kubernet
 // run works until ctx ends. On somebody else's network there is nothing to do but to end what was
 // on Gantry's before.
 func (a networkAgent) run(ctx context.Context) error {
-	if !a.engine.network {
-		if a.engine.networkReady != nil {
+	if !a.engine.Network {
+		if a.engine.NetworkReady != nil {
 			a.stopLeftoverSandboxes(ctx)
 		}
 		<-ctx.Done()
@@ -87,10 +88,10 @@ func (a networkAgent) run(ctx context.Context) error {
 				"--network-kubeconfig")
 		}
 	}
-	if a.engine.policyListener != nil && a.clusterClient != nil {
+	if a.engine.PolicyListener != nil && a.clusterClient != nil {
 		runs = append(runs, a.policies)
 	}
-	return runAll(ctx, runs...)
+	return noderole.RunAll(ctx, runs...)
 }
 
 // stopLeftoverSandboxes stops the sandboxes that were on Gantry's network before it was left, so
@@ -105,13 +106,13 @@ func (a networkAgent) stopLeftoverSandboxes(ctx context.Context) {
 		}
 		log := klog.FromContext(ctx)
 		if err == nil {
-			err = a.engine.networkNotReady()
+			err = a.engine.NetworkNotReady()
 		}
 		for id, who := range left {
 			if err != nil {
 				break
 			}
-			if err = a.engine.client.Runtime().StopPodSandbox(ctx, id); err == nil {
+			if err = a.engine.Client.Runtime().StopPodSandbox(ctx, id); err == nil {
 				log.Info("Stopped what ran on the network before; it begins anew on the new one", "was", who)
 				err = network.ReleaseSandbox(config, id)
 			}
@@ -134,7 +135,7 @@ const leftoverRetryPeriod = 2 * time.Second
 // audit gives back, as long as the node runs, what Pods left that are gone.
 func (a networkAgent) audit(ctx context.Context) error {
 	look := network.NewAuditor(a.instance.NetworkConfig(), func(ctx context.Context) (map[string]bool, error) {
-		all, err := a.engine.client.Runtime().ListPodSandbox(ctx, nil)
+		all, err := a.engine.Client.Runtime().ListPodSandbox(ctx, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -144,7 +145,7 @@ func (a networkAgent) audit(ctx context.Context) error {
 		}
 		return out, nil
 	})
-	a.engine.metrics.Add(look.Collectors()...)
+	a.engine.Metrics.Add(look.Collectors()...)
 	every := time.NewTicker(routeRecheckPeriod)
 	defer every.Stop()
 	beside := skipRepeated(a.logf)
@@ -177,7 +178,7 @@ func (a networkAgent) audit(ctx context.Context) error {
 }
 
 func (a networkAgent) policies(ctx context.Context) error {
-	table, err := networkpolicy.Open(policyTable(instance.ID(a.instance.DataDir)))
+	table, err := networkpolicy.Open(noderole.PolicyTable(instance.ID(a.instance.DataDir)))
 	if err != nil {
 		return cli.WithFix(err, "install nftables 1.0.1 or newer, or give --network-policy=false")
 	}
@@ -187,7 +188,7 @@ func (a networkAgent) policies(ctx context.Context) error {
 		return err
 	}
 	k, err := networkpolicy.New(networkpolicy.Options{Client: client, Table: table,
-		PodListener: a.engine.policyListener, Journal: a.facts, Leases: func() ([]networkpolicy.Lease, error) {
+		PodListener: a.engine.PolicyListener, Journal: a.facts, Leases: func() ([]networkpolicy.Lease, error) {
 			all, err := network.Leases(config)
 			var out []networkpolicy.Lease
 			for _, l := range all {
@@ -198,7 +199,7 @@ func (a networkAgent) policies(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.engine.metrics.Add(k.Collectors()...)
+	a.engine.Metrics.Add(k.Collectors()...)
 	return k.Run(ctx)
 }
 
@@ -235,7 +236,7 @@ func (a networkAgent) nodes(ctx context.Context) error {
 			return a.serveNames(ctx, api, self.Ranges)
 		})
 	}
-	return runAll(ctx, runs...)
+	return noderole.RunAll(ctx, runs...)
 }
 
 // nodeRanges waits until the Node has its ranges and makes the network with them; a range given by
@@ -258,7 +259,7 @@ func (a networkAgent) nodeRanges(ctx context.Context) (routes.Node, error) {
 	config := a.instance.NetworkConfig()
 	config.PodCIDR = strings.Join(ranges, ",")
 	self.Ranges = nodeipam.Parse(ranges)
-	return self, ensureNetwork(ctx, a.instance, config, a.logf)
+	return self, noderole.EnsureNetwork(ctx, a.instance, config, a.logf)
 }
 
 // rangesOf returns the ranges of a Node as soon as it has some.

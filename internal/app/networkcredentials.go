@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/util/keyutil"
 	"k8s.io/klog/v2"
 
+	"github.com/gantry-project/gantry/internal/app/noderole"
 	"github.com/gantry-project/gantry/internal/cli"
 	"github.com/gantry-project/gantry/internal/kubelet/certs"
 	"github.com/gantry-project/gantry/internal/pki"
@@ -86,7 +87,7 @@ func networkCredentials(ctx context.Context, node *rest.Config, k *Kubelet, logf
 	if err := certs.SaveAgent(dir, signed, keyPEM); err != nil {
 		return err
 	}
-	return writeNodeConfig(rest.CopyConfig(node), pemFile, k.Network)
+	return noderole.WriteNodeConfig(rest.CopyConfig(node), pemFile, k.Network)
 }
 
 // waitForCredentials gives the client that makes, and asks again after a while where it may not be
@@ -178,7 +179,7 @@ func (k *Kubelet) renewal(node *rest.Config, logf func(string, ...any)) (*certs.
 		Client: func(*tls.Certificate) (kubernetes.Interface, error) {
 			logf("the network agent asks for a new certificate, as its own is about to end: see kubectl get csr, " +
 				"then kubectl certificate approve")
-			return clientFor(node, "gantry-network")
+			return noderole.ClientFor(node, "gantry-network")
 		}}, pki.NetworkUser)
 }
 

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/cert"
 
+	"github.com/gantry-project/gantry/internal/app/noderole"
 	"github.com/gantry-project/gantry/internal/cli"
 	"github.com/gantry-project/gantry/internal/kubelet/certs"
 )
@@ -97,7 +98,7 @@ func TestANodeThatIsNotLetInGoesOn(t *testing.T) {
 	// While it is not, what it runs beside goes on.
 	ctx, cancel := context.WithCancel(t.Context())
 	tries, beside := make(chan struct{}, 100), errors.New("ended by itself")
-	err = runAll(ctx, func(ctx context.Context) error {
+	err = noderole.RunAll(ctx, func(ctx context.Context) error {
 		_, err := waitForCredentials(ctx, time.Millisecond, func(context.Context) (string, error) {
 			select {
 			case tries <- struct{}{}:

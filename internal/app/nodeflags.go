@@ -3,13 +3,14 @@ package app
 import (
 	"github.com/spf13/pflag"
 
+	"github.com/gantry-project/gantry/internal/app/noderole"
 	"github.com/gantry-project/gantry/internal/options"
 	"github.com/gantry-project/gantry/internal/scheduler/server"
 )
 
 // nodeFlags are those of a node and of what runs beside its kubelet.
 type nodeFlags struct {
-	kubeletFlags
+	noderole.KubeletOptions
 	schedulerConfig string
 	schedulerPort   int
 	shadowCheck     bool
@@ -39,5 +40,5 @@ func (n *nodeFlags) loadConfig(p *options.Instance) error {
 	if at, ok := n.DNS.clusterDNS(p); ok {
 		servers = []string{at.String()}
 	}
-	return n.load(p, servers)
+	return n.Load(p, servers)
 }

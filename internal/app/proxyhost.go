@@ -17,6 +17,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/cpuset"
 
+	"github.com/gantry-project/gantry/internal/app/noderole"
 	"github.com/gantry-project/gantry/internal/cli"
 	"github.com/gantry-project/gantry/internal/proxy"
 	"github.com/gantry-project/gantry/internal/proxy/config"
@@ -78,7 +79,7 @@ func proxyClient(cfg *rest.Config, l *config.Loaded, agent string) (kubernetes.I
 		own.AcceptContentTypes = c.AcceptContentTypes
 	}
 	if c.QPS == 0 && c.Burst == 0 {
-		return clientFor(own, agent)
+		return noderole.ClientFor(own, agent)
 	}
 	own.UserAgent, own.QPS, own.Burst = agent, c.QPS, int(c.Burst)
 	if c.QPS == 0 {

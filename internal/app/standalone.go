@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/cert"
 
+	"github.com/gantry-project/gantry/internal/app/noderole"
 	"github.com/gantry-project/gantry/internal/cli"
 	"github.com/gantry-project/gantry/internal/journal/ring"
 	"github.com/gantry-project/gantry/internal/kubelet/server"
@@ -41,7 +42,7 @@ func (k *Kubelet) RunStandalone(ctx context.Context, out *cli.Progress) error {
 	if err := k.Node.loadConfig(&k.Instance); err != nil {
 		return err
 	}
-	c := k.Node.loaded.Config
+	c := k.Node.Loaded.Config
 	if c.StaticPodPath == "" && c.StaticPodURL == "" {
 		return cli.UsageError(
 			errors.New("gantry kubelet wants --kubeconfig, or static Pods to run without an API server: " +
@@ -68,20 +69,20 @@ func (k *Kubelet) RunStandalone(ctx context.Context, out *cli.Progress) error {
 		return err
 	}
 	sink := log.SinkFor("kubelet", k.Instance.NodeName)
-	e, err := startEngine(ctx, &k.Instance, sink, out.Step)
+	e, err := noderole.StartEngine(ctx, &k.Instance, sink, out.Step)
 	if err != nil {
 		return err
 	}
-	defer e.close()
-	role, err := k.Node.role(ctx, &k.Instance, e, client)
+	defer e.Close()
+	role, err := k.Node.Role(ctx, &k.Instance, e, client)
 	if err != nil {
 		return err
 	}
-	role.journal, role.standalone = sink, true
-	if role.tls.options, err = standaloneServing(k.Instance.NodeName, k.Instance.NodeIP, k.standaloneCA()); err != nil {
+	role.Journal, role.Standalone = sink, true
+	if role.TLS.Options, err = standaloneServing(k.Instance.NodeName, k.Instance.NodeIP, k.standaloneCA()); err != nil {
 		return err
 	}
-	x, err := role.build()
+	x, err := role.Build()
 	if err != nil {
 		return err
 	}
@@ -89,14 +90,15 @@ func (k *Kubelet) RunStandalone(ctx context.Context, out *cli.Progress) error {
 	out.Step("node %s runs without an API server; ask it: curl --unix-socket %s http://kubelet/pods",
 		k.Instance.NodeName,
 		socket)
-	return runAll(ctx, x.run, func(ctx context.Context) error { return serveSocket(ctx, socket, x.server.Handler()) })
+	return noderole.RunAll(ctx, x.Run,
+		func(ctx context.Context) error { return serveSocket(ctx, socket, x.Server.Handler()) })
 }
 
 func (k *Kubelet) standaloneCA() string {
 	if k.ClientCA != "" {
 		return k.ClientCA
 	}
-	return k.Node.loaded.Config.Authentication.X509.ClientCAFile
+	return k.Node.Loaded.Config.Authentication.X509.ClientCAFile
 }
 
 // standaloneServing lets in who has a certificate of the authority, and root over the socket; they

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gantry-project/gantry/internal/apiserver"
+	"github.com/gantry-project/gantry/internal/app/noderole"
 	"github.com/gantry-project/gantry/internal/cli"
 	"github.com/gantry-project/gantry/internal/journal/ring"
 	"github.com/gantry-project/gantry/internal/options"
@@ -81,16 +82,16 @@ func (u *Up) check() error {
 // serve brings the parts up side by side, runs them, and takes them down in order: node, scheduler
 // and controllers, API server, etcd.
 func (u *Up) serve(ctx context.Context, files *pki.Files, log *ring.Ring) error {
-	engines, engineErr := make(chan *engine, 1), make(chan error, 1)
+	engines, engineErr := make(chan *noderole.Engine, 1), make(chan error, 1)
 	go func() {
-		e, err := startEngine(ctx, &u.Instance, log.SinkFor("kubelet", u.Instance.NodeName), u.Out.Step)
+		e, err := noderole.StartEngine(ctx, &u.Instance, log.SinkFor("kubelet", u.Instance.NodeName), u.Out.Step)
 		engines <- e
 		engineErr <- err
 	}()
 	server, err := newAPIServer(ctx, &u.Instance, files, log)
 	if err != nil {
 		if e := <-engines; e != nil {
-			e.close()
+			e.Close()
 		}
 		return err
 	}
@@ -124,9 +125,9 @@ func (u *Up) serve(ctx context.Context, files *pki.Files, log *ring.Ring) error 
 	return err
 }
 
-func closeEngine(e *engine) error {
+func closeEngine(e *noderole.Engine) error {
 	if e != nil {
-		e.close()
+		e.Close()
 	}
 	return nil
 }
@@ -136,7 +137,7 @@ func closeEngine(e *engine) error {
 type runningCluster struct {
 	server *apiserver.Server
 	files  *pki.Files
-	engine *engine
+	engine *noderole.Engine
 	log    *ring.Ring
 	served chan error
 }
@@ -144,24 +145,24 @@ type runningCluster struct {
 // runComponents runs what stands on the API server until ctx ends or one of them fails.
 func (u *Up) runComponents(ctx context.Context, c runningCluster) error {
 	server, files, log, served := c.server, c.files, c.log, c.served
-	nodeClient, err := clientFor(server.InProcess(nodeUser(u.Instance.NodeName)), "kubelet")
+	nodeClient, err := noderole.ClientFor(server.InProcess(nodeUser(u.Instance.NodeName)), "kubelet")
 	if err != nil {
 		return err
 	}
-	role, err := u.Node.role(ctx, &u.Instance, c.engine, nodeClient)
+	role, err := u.Node.Role(ctx, &u.Instance, c.engine, nodeClient)
 	if err != nil {
 		return err
 	}
-	role.journal = log.SinkFor("kubelet", u.Instance.NodeName)
-	if role.tls, err = nodeServing(&u.Instance, nodeClient, files, u.Node.loaded.Config); err != nil {
+	role.Journal = log.SinkFor("kubelet", u.Instance.NodeName)
+	if role.TLS, err = noderole.NodeServing(&u.Instance, nodeClient, files, u.Node.Loaded.Config); err != nil {
 		return err
 	}
-	x, err := role.build()
+	x, err := role.Build()
 	if err != nil {
 		return err
 	}
-	return runAll(ctx,
-		func(ctx context.Context) error { return x.run(ctx) },
+	return noderole.RunAll(ctx,
+		func(ctx context.Context) error { return x.Run(ctx) },
 		func(ctx context.Context) error {
 
 			return u.schedule(ctx, c)
@@ -194,9 +195,9 @@ func (u *Up) runComponents(ctx context.Context, c runningCluster) error {
 	)
 }
 
-func (u *Up) reportReady(ctx context.Context, x *nodeComponents) error {
+func (u *Up) reportReady(ctx context.Context, x *noderole.Node) error {
 	select {
-	case <-x.report.Ready():
+	case <-x.Report.Ready():
 		u.Out.Step("node ready: %s (%s)", u.Instance.NodeName, u.Instance.NodeIP)
 		u.Out.Step("use it: export KUBECONFIG=%s; kubectl get pods -A", cli.KubeconfigIn(u.Instance.DataDir))
 	case <-ctx.Done():
@@ -205,21 +206,21 @@ func (u *Up) reportReady(ctx context.Context, x *nodeComponents) error {
 }
 
 // stopAllPods lets Pods run on, or stops them when that was asked for.
-func (u *Up) stopAllPods(ctx context.Context, e *engine) error {
+func (u *Up) stopAllPods(ctx context.Context, e *noderole.Engine) error {
 	if !u.StopPods && !u.Clean {
-		e.close()
+		e.Close()
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM) // a second Ctrl-C does not wait for Pods
 	defer stop()
-	n, err := stopSandboxes(ctx, e.client.Runtime())
+	n, err := noderole.StopSandboxes(ctx, e.Client.Runtime())
 	u.Out.Step("%d Pods stopped", n)
-	if e.child != nil {
-		err = errors.Join(err, e.child.Stop(ctx))
+	if e.Child != nil {
+		err = errors.Join(err, e.Child.Stop(ctx))
 	}
-	return errors.Join(err, e.client.Close())
+	return errors.Join(err, e.Client.Close())
 }
 
 // readCA reads the certificate authority that Pods get.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/app"
 	"github.com/gantry-project/gantry/internal/cli"
+	"github.com/gantry-project/gantry/internal/options"
 )
 
 // New is the DNS server alone.
@@ -28,7 +29,7 @@ func New(io cli.IO) *cobra.Command {
 	f.StringVar(&d.Domain, "cluster-domain", "cluster.local", "domain of the cluster")
 	f.StringVar(&d.Link, "link", "",
 		"interface by which this node's Pods come in; it gets the address of --cluster-dns")
-	f.StringVar(&d.Resolv, "resolv-conf", app.ResolvConf,
+	f.StringVar(&d.Resolv, "resolv-conf", options.ResolvConf,
 		"resolver file whose servers are asked about names outside the cluster")
 	f.StringVar(&d.Node, "hostname-override", "", "name of this node (default: the host's name)")
 	f.BoolVar(&d.Publish, "publish", true,

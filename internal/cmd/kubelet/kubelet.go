@@ -8,6 +8,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/gantry-project/gantry/internal/app"
+	"github.com/gantry-project/gantry/internal/app/noderole"
 	"github.com/gantry-project/gantry/internal/cli"
 	kubeconfig "github.com/gantry-project/gantry/internal/kubelet/config"
 )
@@ -54,7 +55,7 @@ func New(io cli.IO) *cobra.Command {
 		if err := k.Instance.Complete(); err != nil {
 			return err
 		}
-		return app.Bootstrap(c.Context(), &k.Instance, k.BootstrapKubeconfig, k.Role.Kubeconfig)
+		return noderole.Bootstrap(c.Context(), &k.Instance, k.BootstrapKubeconfig, k.Role.Kubeconfig)
 	}
 	k.Node.ConfigSources.Flags = &kubeconfig.Flags{}
 	k.Node.ConfigSources.Flags.Register(f)

@@ -1,4 +1,4 @@
-package app
+package noderole
 
 import (
 	"context"
@@ -33,14 +33,14 @@ func (e *nodeShutdown) notReadyReason() error { return e.manager.Healthy() }
 func (e *nodeShutdown) localNode() *v1.Node { return e.report.LocalNode(context.Background()) }
 
 // attachShutdown makes the keeper; before anything runs.
-func (n *nodeRole) attachShutdown(e *nodeShutdown, k *kubelet.Kubelet, recorder record.EventRecorder,
+func (n *Role) attachShutdown(e *nodeShutdown, k *kubelet.Kubelet, recorder record.EventRecorder,
 	report *nodestatus.Reporter) {
 	e.report = report
 	node := &v1.ObjectReference{Kind: "Node", Name: n.instance.NodeName, UID: types.UID(n.instance.NodeName)}
 	e.manager = manager.New(manager.Deps{
 		Bus:   func(ctx context.Context) (manager.Session, error) { return logind.Dial(ctx, logind.Options{}) },
 		Steps: nodeshutdown.Steps(n.config), Pods: k.Pods, KillPod: k.KillPod, Changed: report.Trigger,
-		Marked: n.engine.metrics.Shutdown,
+		Marked: n.engine.Metrics.Shutdown,
 		Event:  func(why, message string) { recorder.Event(node, v1.EventTypeNormal, why, message) },
 	})
 }

@@ -1,4 +1,4 @@
-package app
+package noderole
 
 import (
 	"os"
@@ -15,7 +15,7 @@ func TestTheSelfSignedCertificateIsForTheNodesAddresses(t *testing.T) {
 	p := &options.Instance{DataDir: t.TempDir(), NodeName: "node-1", NodeIP: "10.1.2.3", OtherIP: "fd00::3"}
 	created := func() string {
 		t.Helper()
-		pair, err := selfSigned(p)
+		pair, err := SelfSigned(p)
 		if err != nil {
 			t.Fatal(err)
 		}

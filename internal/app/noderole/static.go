@@ -1,4 +1,4 @@
-package app
+package noderole
 
 import (
 	v1 "k8s.io/api/core/v1"

@@ -1,4 +1,4 @@
-package app
+package noderole
 
 import (
 	"context"
@@ -20,11 +20,11 @@ import (
 // cgroupDriver writes into the configuration which driver kubelet and runtime work with, says so
 // when the two would differ, and reaches systemd when that is to keep the cgroups; nil with
 // cgroupfs. It waits for a runtime that is away.
-func (e *engine) cgroupDriver(ctx context.Context,
+func (e *Engine) cgroupDriver(ctx context.Context,
 	c *kubeletconfig.KubeletConfiguration) (*systemdcgroup.Manager, error) {
 	var f cri.Features
 	err := e.whileAway(ctx, func() (err error) {
-		f, err = e.client.Features(ctx)
+		f, err = e.Client.Features(ctx)
 		return err
 	})
 	if err != nil {
@@ -59,7 +59,7 @@ func unifiedCgroups() bool {
 }
 
 // tree is the instance's part of the hierarchy.
-func (n *nodeRole) tree() (*cgroup.Tree, error) {
+func (n *Role) tree() (*cgroup.Tree, error) {
 	return cgroup.Open(
 		cgroup.Options{Root: kubeletresource.Options{Driver: kubeletresource.Driver(n.config.CgroupDriver),
 			Root: n.instance.CgroupRoot()}.RootCgroup()})
@@ -103,8 +103,8 @@ func (c cgroupManager) Remove(path string) error {
 // List names the cgroups directly below one.
 func (c cgroupManager) List(parent string) ([]string, error) { return c.tree.List(parent) }
 
-// cleanCgroups removes the instance's cgroups, whichever driver made them.
-func cleanCgroups(p *options.Instance) error {
+// CleanCgroups removes the instance's cgroups, whichever driver made them.
+func CleanCgroups(p *options.Instance) error {
 	for _, driver := range []kubeletresource.Driver{kubeletresource.Cgroupfs, kubeletresource.Systemd} {
 		top := kubeletresource.Options{Driver: driver, Root: p.CgroupRoot()}.RootCgroup()
 		tree, err := cgroup.Open(cgroup.Options{Root: top})

@@ -1,4 +1,4 @@
-package app
+package noderole
 
 import (
 	"context"
@@ -39,9 +39,9 @@ func (s nodeInspector) Tags(ctx context.Context, image string, auth *runtimeapi.
 }
 
 // registryDir is where the runtime reads registry hosts from.
-func (e *engine) registryDir() string {
-	if e.child == nil {
+func (e *Engine) registryDir() string {
+	if e.Child == nil {
 		return ""
 	}
-	return e.child.RegistryDir()
+	return e.Child.RegistryDir()
 }

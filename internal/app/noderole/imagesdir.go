@@ -1,4 +1,4 @@
-package app
+package noderole
 
 import (
 	"context"
@@ -72,12 +72,12 @@ func (n *importQueue) publish(ctx context.Context, events record.EventRecorder, 
 
 // followImages imports archives that are put into DATA-DIR/images, until ctx ends. That it cannot
 // look there is no reason for the node to stop.
-func (e *engine) followImages(ctx context.Context, events record.EventRecorder, node string) {
+func (e *Engine) followImages(ctx context.Context, events record.EventRecorder, node string) {
 	var all sync.WaitGroup
 	all.Go(func() { e.images.publish(ctx, events, node) })
-	if e.child != nil {
+	if e.Child != nil {
 		fault := func(err error) { klog.FromContext(ctx).Error(err, "Image archives wait") }
-		if err := e.child.FollowImages(ctx, fault); err != nil {
+		if err := e.Child.FollowImages(ctx, fault); err != nil {
 			klog.FromContext(ctx).Error(err, "Image archives are imported at the next start only")
 		}
 	}

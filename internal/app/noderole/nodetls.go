@@ -1,4 +1,4 @@
-package app
+package noderole
 
 import (
 	"context"
@@ -25,65 +25,79 @@ import (
 	"github.com/gantry-project/gantry/internal/pki"
 )
 
-// nodeTLS is how the kubelet's own port is served and who may ask it.
-type nodeTLS struct {
-	options server.Options              // TLS, Authenticator and Authorizer are set
-	run     []func(context.Context)     // what keeps certificates fresh
+// NodeServing serves the kubelet's port with the instance's certificate and asks the API server who
+// may do what.
+func NodeServing(p *options.Instance, client kubernetes.Interface, files *pki.Files,
+	c *kubeletconfig.KubeletConfiguration) (NodeTLS, error) {
+	pair, ca := files.NodeServing, files.CA.Cert
+	if c.TLSCertFile != "" {
+		pair = pki.Pair{Cert: c.TLSCertFile, Key: c.TLSPrivateKeyFile}
+	}
+	if c.Authentication.X509.ClientCAFile != "" {
+		ca = c.Authentication.X509.ClientCAFile
+	}
+	return PortIdentity{Instance: p, Client: client, Config: c, Pair: pair, CA: ca}.TLS()
+}
+
+// NodeTLS is how the kubelet's own port is served and who may ask it.
+type NodeTLS struct {
+	Options server.Options              // TLS, Authenticator and Authorizer are set
+	Run     []func(context.Context)     // what keeps certificates fresh
 	expiry  func() map[string]time.Time // of certificates, by use
 }
 
-// portIdentity is what the kubelet's port stands on.
-type portIdentity struct {
-	instance *options.Instance
-	client   kubernetes.Interface
-	config   *kubeletconfig.KubeletConfiguration
-	pair     pki.Pair // unless the configuration has requests made
-	ca       string   // file of the authorities of clients; empty believes no certificate
+// PortIdentity is what the kubelet's port stands on.
+type PortIdentity struct {
+	Instance *options.Instance
+	Client   kubernetes.Interface
+	Config   *kubeletconfig.KubeletConfiguration
+	Pair     pki.Pair // unless the configuration has requests made
+	CA       string   // file of the authorities of clients; empty believes no certificate
 }
 
-// tls joins certificates, whom to believe and whom to ask.
-func (p portIdentity) tls() (nodeTLS, error) {
-	out := nodeTLS{}
+// TLS joins certificates, whom to believe and whom to ask.
+func (p PortIdentity) TLS() (NodeTLS, error) {
+	out := NodeTLS{}
 	conf := &tls.Config{MinVersion: tls.VersionTLS12}
-	if p.config.ServerTLSBootstrap {
+	if p.Config.ServerTLSBootstrap {
 		requested, err := p.requested()
 		if err != nil {
 			return out, err
 		}
 		conf.GetCertificate = requested.Certificate
-		out.run = append(out.run, runRenewal(requested))
+		out.Run = append(out.Run, RunRenewal(requested))
 		out.expiry = func() map[string]time.Time { return certificateExpiry("server", requested.Expiry()) }
 	} else {
-		pair, err := certs.FromFiles(p.pair.Cert, p.pair.Key)
+		pair, err := certs.FromFiles(p.Pair.Cert, p.Pair.Key)
 		if err != nil {
 			return out, cli.WithFix(err,
 				"name a PEM certificate with --tls-cert-file and its key with --tls-private-key-file")
 		}
 		conf.GetCertificate = pair.Certificate
-		out.run = append(out.run, pair.Run)
+		out.Run = append(out.Run, pair.Run)
 		out.expiry = func() map[string]time.Time { return certificateExpiry("server", pair.Expiry()) }
 	}
-	if err := servingFields(conf, p.config); err != nil {
+	if err := servingFields(conf, p.Config); err != nil {
 		return out, err
 	}
-	c := p.config
+	c := p.Config
 	d := server.Delegation{
-		Client: p.client, TokenTTL: c.Authentication.Webhook.CacheTTL.Duration,
+		Client: p.Client, TokenTTL: c.Authentication.Webhook.CacheTTL.Duration,
 		AllowTTL:  c.Authorization.Webhook.CacheAuthorizedTTL.Duration,
 		DenyTTL:   c.Authorization.Webhook.CacheUnauthorizedTTL.Duration,
 		Anonymous: *c.Authentication.Anonymous.Enabled, NoTokens: !*c.Authentication.Webhook.Enabled,
 		AllowAll: c.Authorization.Mode == kubeletconfig.KubeletAuthorizationModeAlwaysAllow,
 	}
-	if p.ca != "" {
-		believed, err := certs.AuthorityFile(p.ca)
+	if p.CA != "" {
+		believed, err := certs.AuthorityFile(p.CA)
 		if err != nil {
 			return out, cli.WithFix(err, "name a PEM file with --client-ca-file or authentication.x509.clientCAFile")
 		}
 		d.ClientCA = believed.Pool
-		out.run = append(out.run, believed.Run)
+		out.Run = append(out.Run, believed.Run)
 	}
-	out.options = server.Options{TLS: conf}
-	out.options.Authenticator, out.options.Authorizer = server.Delegated(d)
+	out.Options = server.Options{TLS: conf}
+	out.Options.Authenticator, out.Options.Authorizer = server.Delegated(d)
 	return out, nil
 }
 
@@ -94,8 +108,8 @@ func certificateExpiry(use string, at time.Time) map[string]time.Time {
 	return map[string]time.Time{use: at}
 }
 
-// runRenewal asks for a certificate and its successors until ctx ends.
-func runRenewal(r *certs.CSRCertificate) func(context.Context) {
+// RunRenewal asks for a certificate and its successors until ctx ends.
+func RunRenewal(r *certs.CSRCertificate) func(context.Context) {
 	return func(ctx context.Context) {
 		r.Start()
 		<-ctx.Done()
@@ -104,25 +118,25 @@ func runRenewal(r *certs.CSRCertificate) func(context.Context) {
 }
 
 // requested is a serving certificate for the node's address and name (serverTLSBootstrap).
-func (p portIdentity) requested() (*certs.CSRCertificate, error) {
-	dir := filepath.Join(p.instance.DataDir, "kubelet-pki")
+func (p PortIdentity) requested() (*certs.CSRCertificate, error) {
+	dir := filepath.Join(p.Instance.DataDir, "kubelet-pki")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
 	return certs.Serving(certs.CSROptions{
-		NodeName: p.instance.NodeName, Dir: dir, Client: func(*tls.Certificate) (kubernetes.Interface, error) {
-			return p.client, nil
+		NodeName: p.Instance.NodeName, Dir: dir, Client: func(*tls.Certificate) (kubernetes.Interface, error) {
+			return p.Client, nil
 		},
 		Addresses: func() []v1.NodeAddress {
-			return append(p.instance.NodeAddresses(),
-				v1.NodeAddress{Type: v1.NodeHostName, Address: p.instance.NodeName})
+			return append(p.Instance.NodeAddresses(),
+				v1.NodeAddress{Type: v1.NodeHostName, Address: p.Instance.NodeName})
 		},
 	})
 }
 
-// selfSigned is a pair that is kept below the data directory, as upstream's kubelet does without a
+// SelfSigned is a pair that is kept below the data directory, as upstream's kubelet does without a
 // configured one. It is for the node's name and addresses, and made anew when they change.
-func selfSigned(p *options.Instance) (pki.Pair, error) {
+func SelfSigned(p *options.Instance) (pki.Pair, error) {
 	dir := filepath.Join(p.DataDir, "kubelet-pki")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return pki.Pair{}, err
@@ -157,10 +171,10 @@ func certificateValidFor(file, name string, ips []net.IP) bool {
 	return !slices.ContainsFunc(ips, func(ip net.IP) bool { return list[0].VerifyHostname(ip.String()) != nil })
 }
 
-// rotatingConfig is the API server's client configuration with a certificate that is renewed before
+// RotatingConfig is the API server's client configuration with a certificate that is renewed before
 // it ends (rotateCertificates), and what renews it. A kubeconfig without a certificate stays as it
 // is.
-func rotatingConfig(p *options.Instance, cfg *rest.Config) (*rest.Config, func(context.Context), error) {
+func RotatingConfig(p *options.Instance, cfg *rest.Config) (*rest.Config, func(context.Context), error) {
 	own := rest.CopyConfig(cfg)
 	if err := rest.LoadTLSFiles(own); err != nil {
 		return nil, nil, err
@@ -175,7 +189,7 @@ func rotatingConfig(p *options.Instance, cfg *rest.Config) (*rest.Config, func(c
 	fresh := rest.CopyConfig(cfg)
 	requested, err := certs.Client(certs.CSROptions{
 		NodeName: p.NodeName, Dir: dir, CertPEM: own.CertData, KeyPEM: own.KeyData,
-		Client: func(*tls.Certificate) (kubernetes.Interface, error) { return clientFor(fresh, "kubelet") },
+		Client: func(*tls.Certificate) (kubernetes.Interface, error) { return ClientFor(fresh, "kubelet") },
 	})
 	if err != nil {
 		return nil, nil, err
@@ -183,7 +197,7 @@ func rotatingConfig(p *options.Instance, cfg *rest.Config) (*rest.Config, func(c
 	// client-go reads named files again by itself, and closes connections made with the old
 	// certificate.
 	fresh.CertData, fresh.KeyData, fresh.CertFile, fresh.KeyFile = nil, nil, requested.Path(), requested.Path()
-	return fresh, runRenewal(requested), nil
+	return fresh, RunRenewal(requested), nil
 }
 
 // Bootstrap makes the kubeconfig of a new node with the credentials of another
@@ -199,7 +213,7 @@ func Bootstrap(ctx context.Context, p *options.Instance, from, to string) error 
 	}
 	requested, err := certs.Client(certs.CSROptions{
 		NodeName: p.NodeName, Dir: dir, Client: func(*tls.Certificate) (kubernetes.Interface, error) {
-			return clientFor(cfg, "kubelet-bootstrap")
+			return ClientFor(cfg, "kubelet-bootstrap")
 		},
 	})
 	if err != nil {
@@ -218,11 +232,11 @@ func Bootstrap(ctx context.Context, p *options.Instance, from, to string) error 
 					"system:certificates.k8s.io:certificatesigningrequests:nodeclient")
 		}
 	}
-	return writeNodeConfig(cfg, requested.Path(), to)
+	return WriteNodeConfig(cfg, requested.Path(), to)
 }
 
-// writeNodeConfig writes a kubeconfig for the same server with the certificate in pem.
-func writeNodeConfig(cfg *rest.Config, pem, to string) error {
+// WriteNodeConfig writes a kubeconfig for the same server with the certificate in pem.
+func WriteNodeConfig(cfg *rest.Config, pem, to string) error {
 	if err := rest.LoadTLSFiles(cfg); err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package app
+package noderole
 
 import (
 	"context"
@@ -15,12 +15,12 @@ import (
 	"github.com/gantry-project/gantry/internal/options"
 )
 
-// policyTable is the name of an instance's table of network policies.
-func policyTable(id string) string { return "gantry_policy_" + id }
+// PolicyTable is the name of an instance's table of network policies.
+func PolicyTable(id string) string { return "gantry_policy_" + id }
 
 // makeNetwork makes the Pod network, or opens what it needs and leaves the rest until the Node has
 // a range.
-func makeNetwork(ctx context.Context, p *options.Instance, e *engine, logf func(string, ...any)) error {
+func makeNetwork(ctx context.Context, p *options.Instance, e *Engine, logf func(string, ...any)) error {
 	foreign, err := network.Foreign(p.NetworkConfig())
 	if err != nil {
 		return err
@@ -30,24 +30,24 @@ func makeNetwork(ctx context.Context, p *options.Instance, e *engine, logf func(
 		return err
 	}
 	if foreign != "" || p.PodNetwork.NetworkByOthers(created) {
-		e.networkReady = func() error { return checkForeignNetwork(p) }
+		e.NetworkReady = func() error { return checkForeignNetwork(p) }
 		if foreign != "" {
 			logf("network of %s", foreign)
 		} else {
-			logf("no Pod network: %v", e.networkReady())
+			logf("no Pod network: %v", e.NetworkReady())
 		}
 		return removeOwnNetwork(ctx, p, created, logf)
 	}
-	e.network = true
+	e.Network = true
 	if p.PodNetwork.Policies {
-		if e.policyListener, err = listenPolicyGate(p.PolicyGatePath()); err != nil {
+		if e.PolicyListener, err = listenPolicyGate(p.PolicyGatePath()); err != nil {
 			return err
 		}
 	}
 	if p.PodNetwork.RangeFromNode() {
 		return nil
 	}
-	return ensureNetwork(ctx, p, p.NetworkConfig(), logf)
+	return EnsureNetwork(ctx, p, p.NetworkConfig(), logf)
 }
 
 // checkForeignNetwork says what a node waits for whose network another CNI plugin makes; nil when
@@ -80,7 +80,7 @@ func removeOwnNetwork(ctx context.Context, p *options.Instance, created string, 
 	return nil
 }
 
-func ensureNetwork(ctx context.Context, p *options.Instance, c network.Config, logf func(string, ...any)) error {
+func EnsureNetwork(ctx context.Context, p *options.Instance, c network.Config, logf func(string, ...any)) error {
 	state, err := network.Ensure(ctx, c)
 	if err != nil {
 		return err
@@ -108,8 +108,8 @@ func listenPolicyGate(path string) (net.Listener, error) {
 	return l, os.Chmod(path, 0o600)
 }
 
-// cleanNetwork takes away what leads to other nodes and what policies left.
-func cleanNetwork(ctx context.Context, p *options.Instance) error {
+// CleanNetwork takes away what leads to other nodes and what policies left.
+func CleanNetwork(ctx context.Context, p *options.Instance) error {
 	c := p.NetworkConfig()
 	created, err := network.InstalledConfDir(c)
 	if created != "" {
@@ -120,7 +120,7 @@ func cleanNetwork(ctx context.Context, p *options.Instance) error {
 
 func cleanNetworkOf(ctx context.Context, p *options.Instance, c network.Config) error {
 	id := instance.ID(p.DataDir)
-	table, err := networkpolicy.Open(policyTable(id))
+	table, err := networkpolicy.Open(PolicyTable(id))
 	if err == nil {
 		err = table.Remove(ctx)
 	}

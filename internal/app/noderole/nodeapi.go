@@ -1,4 +1,4 @@
-package app
+package noderole
 
 import (
 	"context"
@@ -32,7 +32,7 @@ import (
 
 // nodeAPI is what the kubelet's port shows beside Pods: counters, measurements, logs.
 type nodeAPI struct {
-	n          *nodeRole
+	n          *Role
 	metrics    *metrics.Metrics
 	logRotator *rotation.Manager
 	collect    *stats.Collector
@@ -43,13 +43,13 @@ type nodeAPI struct {
 }
 
 // newAPI makes the parts that must hear the node's facts from the beginning.
-func (n *nodeRole) newAPI(tree *cgroup.Tree, machine proc.Machine) (*nodeAPI, error) {
+func (n *Role) newAPI(tree *cgroup.Tree, machine proc.Machine) (*nodeAPI, error) {
 	policy, err := rotation.PolicyOf(n.config)
 	if err != nil {
 		return nil, err
 	}
-	a := &nodeAPI{n: n, metrics: n.engine.metrics, started: time.Now(), cgroups: tree.Version()}
-	engine, resources := n.engine.client.ProbeRuntime(), n.resources(tree)
+	a := &nodeAPI{n: n, metrics: n.engine.Metrics, started: time.Now(), cgroups: tree.Version()}
+	engine, resources := n.engine.Client.ProbeRuntime(), n.resources(tree)
 	a.logRotator = rotation.New(rotation.Deps{
 		Pods: a.pods, Runtime: engine, Dir: n.config.PodLogsDir, Policy: policy,
 		Links: filepath.Join(filepath.Dir(filepath.Clean(n.config.PodLogsDir)), "containers"),
@@ -57,7 +57,7 @@ func (n *nodeRole) newAPI(tree *cgroup.Tree, machine proc.Machine) (*nodeAPI, er
 	cpus := proc.Topology("/")
 	a.collect = stats.New(stats.Deps{
 		NodeName: n.instance.NodeName, Started: a.started, List: a.pods, Mounted: a.mounted, Runtime: engine,
-		Images: n.engine.client.Images(), Cgroups: tree, Host: machineReader{disks: volumestats.New(statFS)},
+		Images: n.engine.Client.Images(), Cgroups: tree, Host: machineReader{disks: volumestats.New(statFS)},
 		Machine: stats.Machine{
 			ID: machine.MachineID, SystemUUID: machine.SystemUUID, BootID: machine.BootID,
 			Kernel: machine.KernelVersion, OS: machine.OSImage,
@@ -84,7 +84,7 @@ func (a *nodeAPI) startup(attempt, registered, ready time.Time) {
 }
 
 // sink has counters and log keeper hear the kubelet's facts on their way to the journal.
-func (a *nodeAPI) sink() journal.Sink { return a.metrics.Sink(a.logRotator.Sink(a.n.journal)) }
+func (a *nodeAPI) sink() journal.Sink { return a.metrics.Sink(a.logRotator.Sink(a.n.Journal)) }
 
 func (a *nodeAPI) pods() []*v1.Pod {
 	if a.kubelet == nil {
@@ -105,7 +105,7 @@ func (a *nodeAPI) attach(k *kubelet.Kubelet, o *server.Options) {
 	a.kubelet = k
 	a.metrics.Attach(metrics.Sources{
 		NodeName: a.n.instance.NodeName, Version: "v" + cli.KubeVersion.String(), Cgroups: a.cgroups, Pods: a.pods,
-		MissedEvents: k.MissedEvents, Stuck: a.stuckSteps, Volumes: a.volumes, Logs: a.logs, Expiry: a.n.tls.expiry,
+		MissedEvents: k.MissedEvents, Stuck: a.stuckSteps, Volumes: a.volumes, Logs: a.logs, Expiry: a.n.TLS.expiry,
 	})
 	c := a.n.config
 	if c.EnableContentionProfiling && *c.EnableProfilingHandler {

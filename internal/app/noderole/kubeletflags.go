@@ -1,4 +1,4 @@
-package app
+package noderole
 
 import (
 	"context"
@@ -17,13 +17,13 @@ import (
 	"github.com/gantry-project/gantry/internal/options"
 )
 
-// kubeletFlags are the kubelet's flags beyond where it lives, under upstream's names where upstream
-// has one.
-type kubeletFlags struct {
+// KubeletOptions are the kubelet's flags beyond where it lives, under upstream's names where
+// upstream has one.
+type KubeletOptions struct {
 	ConfigSources kubeconfig.Sources
 	plugins       credentialprovider.Files
 	set           *pflag.FlagSet
-	loaded        *kubeconfig.Loaded // from load on
+	Loaded        *kubeconfig.Loaded // from load on
 	labels        map[string]string
 	taints        []string
 	registerNode  bool
@@ -31,7 +31,7 @@ type kubeletFlags struct {
 	housekeeping  time.Duration
 }
 
-func (n *kubeletFlags) KubeletFlags(f *pflag.FlagSet) {
+func (n *KubeletOptions) KubeletFlags(f *pflag.FlagSet) {
 	f.StringToStringVar(&n.labels, "node-labels", nil, "labels of this node: key=value,…")
 	f.StringSliceVar(&n.taints, "register-with-taints", nil,
 		"taints put on this node at its first registration: key=value:effect,…")
@@ -43,11 +43,11 @@ func (n *kubeletFlags) KubeletFlags(f *pflag.FlagSet) {
 	f.BoolVar(&n.registerNode, "register-node", true, "create the Node object")
 }
 
-// role makes the description of a node from the flags.
-func (n *kubeletFlags) role(ctx context.Context, p *options.Instance, e *engine,
-	client kubernetes.Interface) (*nodeRole, error) {
+// Role makes the description of a node from the flags.
+func (n *KubeletOptions) Role(ctx context.Context, p *options.Instance, e *Engine,
+	client kubernetes.Interface) (*Role, error) {
 	n.logIgnoredFields()
-	slices, err := e.cgroupDriver(ctx, n.loaded.Config)
+	slices, err := e.cgroupDriver(ctx, n.Loaded.Config)
 	if err != nil {
 		return nil, err
 	}
@@ -66,8 +66,8 @@ func (n *kubeletFlags) role(ctx context.Context, p *options.Instance, e *engine,
 	if n.cloudProvider != "" && n.cloudProvider != "external" {
 		return nil, cli.UsageError(fmt.Errorf("--cloud-provider %q: must be external or empty", n.cloudProvider))
 	}
-	taints = append(taints, n.loaded.Config.RegisterWithTaints...)
-	return &nodeRole{instance: p, engine: e, config: n.loaded.Config, client: client, slices: slices,
+	taints = append(taints, n.Loaded.Config.RegisterWithTaints...)
+	return &Role{instance: p, engine: e, config: n.Loaded.Config, client: client, slices: slices,
 		housekeeping: n.housekeeping, labels: n.labels, taints: taints, skipRegistration: !n.registerNode,
 		plugins: n.plugins, external: n.cloudProvider != ""}, nil
 }

@@ -1,4 +1,4 @@
-package app
+package noderole
 
 import (
 	"os"
@@ -23,8 +23,8 @@ func TestBadKubeletConfigurationNamesTheField(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := &options.Instance{DataDir: t.TempDir(), KubeletPort: 10250}
-		n := &kubeletFlags{ConfigSources: kubeconfig.Sources{File: path}}
-		err := n.load(p, nil)
+		n := &KubeletOptions{ConfigSources: kubeconfig.Sources{File: path}}
+		err := n.Load(p, nil)
 		if err == nil || !strings.Contains(err.Error(), want) && !strings.Contains(err.Error(),
 			"KubeletConfiguration") {
 			t.Errorf("%q: got %v, want an error that names %s", content, err, want)

@@ -1,4 +1,4 @@
-package app
+package noderole
 
 import (
 	"context"
@@ -12,12 +12,12 @@ const runtimeAgain = 100 * time.Millisecond
 
 // handshake connects to the container runtime and sets e.client. A containerd of this process is
 // waited for until ctx ends, as this process starts it again; another runtime for o.ConnectTimeout.
-func (e *engine) handshake(ctx context.Context, o cri.Options) error {
+func (e *Engine) handshake(ctx context.Context, o cri.Options) error {
 	dial := func() (err error) {
-		e.client, err = cri.Dial(ctx, o)
+		e.Client, err = cri.Dial(ctx, o)
 		return err
 	}
-	if e.child == nil {
+	if e.Child == nil {
 		return dial()
 	}
 	return e.whileAway(ctx, dial)
@@ -25,7 +25,7 @@ func (e *engine) handshake(ctx context.Context, o cri.Options) error {
 
 // whileAway asks again until the answer is another than that the runtime is away, or ctx ends. It
 // says what it waits for, each cause once in a row.
-func (e *engine) whileAway(ctx context.Context, ask func() error) error {
+func (e *Engine) whileAway(ctx context.Context, ask func() error) error {
 	output := ""
 	for {
 		err := ask()

@@ -1,4 +1,4 @@
-package app
+package noderole
 
 import (
 	"context"
@@ -29,7 +29,7 @@ import (
 )
 
 // fakeEngine is an engine over a fake runtime of a driver, and what it has said.
-func fakeEngine(t *testing.T, driver string) (*engine, *crifake.Fake, *[]string) {
+func fakeEngine(t *testing.T, driver string) (*Engine, *crifake.Fake, *[]string) {
 	t.Helper()
 	f, err := crifake.Start(crifake.Options{Dir: t.TempDir(), CgroupDriver: driver})
 	if err != nil {
@@ -42,7 +42,7 @@ func fakeEngine(t *testing.T, driver string) (*engine, *crifake.Fake, *[]string)
 	}
 	t.Cleanup(func() { client.Close() })
 	var output []string
-	return &engine{client: client,
+	return &Engine{Client: client,
 		logf: func(format string, args ...any) { output = append(output, fmt.Sprintf(format, args...)) }}, f, &output
 }
 
@@ -129,8 +129,8 @@ evictionHard: {memory.available: 1Gi, nodefs.available: 10%%, nodefs.inodesFree:
 		t.Fatal(err)
 	}
 	p := &options.Instance{DataDir: t.TempDir(), NodeName: "n1", NodeIP: "192.0.2.1"}
-	n := &kubeletFlags{ConfigSources: kubeconfig.Sources{File: file}, housekeeping: time.Second}
-	if err := n.load(p, nil); err != nil {
+	n := &KubeletOptions{ConfigSources: kubeconfig.Sources{File: file}, housekeeping: time.Second}
+	if err := n.Load(p, nil); err != nil {
 		t.Fatal(err)
 	}
 	client, err := cri.Dial(t.Context(), cri.Options{Endpoint: p.Runtime})
@@ -142,7 +142,7 @@ evictionHard: {memory.available: 1Gi, nodefs.available: 10%%, nodefs.inodesFree:
 		v1.ResourceMemory: resource.MustParse("3Gi")}
 	api := fake.NewClientset(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"},
 		Status: v1.NodeStatus{Capacity: room, Allocatable: room}})
-	role, err := n.role(t.Context(), p, &engine{client: client, logf: t.Logf}, api)
+	role, err := n.Role(t.Context(), p, &Engine{Client: client, logf: t.Logf}, api)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package app
+package noderole
 
 import (
 	"crypto/tls"
@@ -24,7 +24,7 @@ import (
 
 // ConfigFlags say where a node's KubeletConfiguration comes from; in `gantry up` every name begins
 // with kubelet-.
-func (n *kubeletFlags) ConfigFlags(f *pflag.FlagSet, prefix string) {
+func (n *KubeletOptions) ConfigFlags(f *pflag.FlagSet, prefix string) {
 	f.StringVar(&n.ConfigSources.File, prefix+"config", "", "KubeletConfiguration file")
 	f.StringVar(&n.ConfigSources.Dir, prefix+"config-dir", "",
 		"directory of *.conf files merged over the KubeletConfiguration file in lexical order")
@@ -37,9 +37,9 @@ func (n *kubeletFlags) ConfigFlags(f *pflag.FlagSet, prefix string) {
 	n.set = f
 }
 
-// load reads the configuration and lets it fill in what the command line left open; dns are the
+// Load reads the configuration and lets it fill in what the command line left open; dns are the
 // servers of clusterDNS that it does not name itself. It is called once, before anything starts.
-func (n *kubeletFlags) load(p *options.Instance, dns []string) error {
+func (n *KubeletOptions) Load(p *options.Instance, dns []string) error {
 	own, err := ownKubeletConfig(p)
 	if err != nil {
 		return err
@@ -68,14 +68,14 @@ func (n *kubeletFlags) load(p *options.Instance, dns []string) error {
 	}
 	p.CRI = cri.Options{ImageEndpoint: c.ImageServiceEndpoint, Timeout: c.RuntimeRequestTimeout.Duration}
 	n.registerNode = *c.RegisterNode
-	n.loaded = loaded
+	n.Loaded = loaded
 	return applyHostSettings(c)
 }
 
 // logIgnoredFields names in the log what is set without effect; it is called when the log is open.
-func (n *kubeletFlags) logIgnoredFields() {
-	if len(n.loaded.Inert) > 0 {
-		klog.InfoS("Set in the kubelet's configuration, without effect yet", "fields", n.loaded.Inert)
+func (n *KubeletOptions) logIgnoredFields() {
+	if len(n.Loaded.Inert) > 0 {
+		klog.InfoS("Set in the kubelet's configuration, without effect yet", "fields", n.Loaded.Inert)
 	}
 }
 
@@ -95,7 +95,7 @@ func ownKubeletConfig(p *options.Instance) (*kubeletconfig.KubeletConfiguration,
 		OOMScoreAdj:              ptr.To(int32(score)),
 		PodLogsDir:               filepath.Join(p.DataDir, "kubelet", "logs"),
 		ContainerRuntimeEndpoint: p.ContainerdConfig().Endpoint(), KubeAPIQPS: ptr.To[int32](0),
-		ResolverConfig: ptr.To(podResolverFile(os.ReadFile)),
+		ResolverConfig: ptr.To(options.PodResolverFile(os.ReadFile)),
 	}, nil
 }
 

@@ -1,4 +1,4 @@
-package app
+package noderole
 
 import (
 	"cmp"
@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -17,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
 	internalapi "k8s.io/cri-api/pkg/apis"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/gantry-project/gantry/internal/cli"
@@ -39,36 +42,75 @@ import (
 	"github.com/gantry-project/gantry/internal/options"
 )
 
-// engine is the container runtime and the network of a node.
-type engine struct {
-	child   *containerd.Child // nil when the runtime is somebody else's
-	client  *cri.Client
+// stopGrace is what containers get when all Pods are stopped with Gantry, in seconds.
+const stopGrace = 10
+
+// StopSandboxes stops every container with grace, then every sandbox, and returns how many Pods
+// that were.
+func StopSandboxes(ctx context.Context, runtime internalapi.RuntimeService) (int, error) {
+	containers, err := runtime.ListContainers(ctx,
+		&runtimeapi.ContainerFilter{
+			State: &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING}})
+	if err != nil {
+		return 0, err
+	}
+	var wg sync.WaitGroup
+	var failed atomic.Pointer[error]
+	note := func(err error) {
+		if err != nil {
+			failed.Store(&err)
+		}
+	}
+	for _, c := range containers {
+		wg.Go(func() { note(runtime.StopContainer(ctx, c.Id, stopGrace)) })
+	}
+	wg.Wait()
+	boxes, err := runtime.ListPodSandbox(ctx,
+		&runtimeapi.PodSandboxFilter{
+			State: &runtimeapi.PodSandboxStateValue{State: runtimeapi.PodSandboxState_SANDBOX_READY}})
+	if err != nil {
+		return 0, err
+	}
+	for _, b := range boxes {
+		wg.Go(func() { note(runtime.StopPodSandbox(ctx, b.Id)) })
+	}
+	wg.Wait()
+	if e := failed.Load(); e != nil {
+		return len(boxes), *e
+	}
+	return len(boxes), nil
+}
+
+// Engine is the container runtime and the network of a node.
+type Engine struct {
+	Child   *containerd.Child // nil when the runtime is somebody else's
+	Client  *cri.Client
 	store   *pullprogress.Store // tells how far pulls are
-	metrics *metrics.Metrics
+	Metrics *metrics.Metrics
 	// network tells that Pods are on Gantry's own network.
-	network        bool
-	networkReady   func() error // says what is waited for where another CNI plugin makes the network; nil: nothing is
-	policyListener net.Listener // where new Pods wait for their network policies; nil: nowhere
+	Network        bool
+	NetworkReady   func() error // says what is waited for where another CNI plugin makes the network; nil: nothing is
+	PolicyListener net.Listener // where new Pods wait for their network policies; nil: nowhere
 	images         *importQueue
 	logf           func(string, ...any)
 }
 
-// startEngine starts or adopts containerd, makes the Pod network and shakes hands over CRI. say is
+// StartEngine starts or adopts containerd, makes the Pod network and shakes hands over CRI. say is
 // told each step.
-func startEngine(ctx context.Context, p *options.Instance, sink journal.Sink,
-	logf func(string, ...any)) (*engine, error) {
-	e := &engine{metrics: metrics.New(), images: newImportQueue(), logf: logf}
-	sink = e.metrics.Sink(sink)
+func StartEngine(ctx context.Context, p *options.Instance, sink journal.Sink,
+	logf func(string, ...any)) (*Engine, error) {
+	e := &Engine{Metrics: metrics.New(), images: newImportQueue(), logf: logf}
+	sink = e.Metrics.Sink(sink)
 	endpoint := p.Runtime
 	if endpoint == "" {
 		if err := ownEngine(ctx, p, e, logf); err != nil {
 			return nil, err
 		}
-		endpoint = e.child.Endpoint()
+		endpoint = e.Child.Endpoint()
 	}
 	dial := cri.Options{
 		Endpoint: endpoint, ImageEndpoint: p.CRI.ImageEndpoint, Timeout: p.CRI.Timeout, Journal: sink,
-		ConnectTimeout: 30 * time.Second, OnCall: e.metrics.RuntimeCall,
+		ConnectTimeout: 30 * time.Second, OnCall: e.Metrics.RuntimeCall,
 		OnMessage: sandboxRequests(),
 	}
 	err := e.handshake(ctx, dial)
@@ -76,14 +118,14 @@ func startEngine(ctx context.Context, p *options.Instance, sink journal.Sink,
 		e.store, err = pullprogress.Open(pullprogress.Options{Endpoint: cmp.Or(p.CRI.ImageEndpoint, endpoint)})
 	}
 	if err != nil {
-		e.close()
+		e.Close()
 		return nil, err
 	}
 	return e, nil
 }
 
 // ownEngine makes network and containerd side by side.
-func ownEngine(ctx context.Context, p *options.Instance, e *engine, logf func(string, ...any)) error {
+func ownEngine(ctx context.Context, p *options.Instance, e *Engine, logf func(string, ...any)) error {
 	created := make(chan error, 1)
 	go func() { created <- makeNetwork(ctx, p, e, logf) }()
 	cfg := p.ContainerdConfig()
@@ -97,12 +139,12 @@ func ownEngine(ctx context.Context, p *options.Instance, e *engine, logf func(st
 	}
 	cfg.OnImport = e.images.add
 	var err error
-	e.child, err = containerd.Start(ctx, cfg)
+	e.Child, err = containerd.Start(ctx, cfg)
 	if networkErr := <-created; networkErr != nil {
 		err = errors.Join(err, fmt.Errorf("Pod network: %w", networkErr))
 	}
 	if err != nil {
-		e.close()
+		e.Close()
 	}
 	return withMissingFix(err)
 }
@@ -120,59 +162,59 @@ func withMissingFix(err error) error {
 	return err
 }
 
-// networkNotReady says what the node's network waits for, nil when for nothing.
-func (e *engine) networkNotReady() error {
-	if e.networkReady == nil {
+// NetworkNotReady says what the node's network waits for, nil when for nothing.
+func (e *Engine) NetworkNotReady() error {
+	if e.NetworkReady == nil {
 		return nil
 	}
-	return e.networkReady()
+	return e.NetworkReady()
 }
 
-// close leaves containerd and all containers running.
-func (e *engine) close() {
-	if e.client != nil {
-		_ = e.client.Close() // what is lost with it is asked again by the next one
+// Close leaves containerd and all containers running.
+func (e *Engine) Close() {
+	if e.Client != nil {
+		_ = e.Client.Close() // what is lost with it is asked again by the next one
 	}
 	if e.store != nil {
 		_ = e.store.Close()
 	}
-	if e.policyListener != nil {
-		_ = e.policyListener.Close()
+	if e.PolicyListener != nil {
+		_ = e.PolicyListener.Close()
 	}
-	if e.child != nil {
-		e.child.Close()
+	if e.Child != nil {
+		e.Child.Close()
 	}
 }
 
-// nodeRole is a kubelet and what it stands on.
-type nodeRole struct {
+// Role is a kubelet and what it stands on.
+type Role struct {
 	instance         *options.Instance
-	engine           *engine
+	engine           *Engine
 	config           *kubeletconfig.KubeletConfiguration
 	client           kubernetes.Interface
-	journal          journal.Sink
-	tls              nodeTLS
+	Journal          journal.Sink
+	TLS              NodeTLS
 	labels           map[string]string
 	taints           []v1.Taint
 	skipRegistration bool // --register-node=false
 	external         bool // --cloud-provider=external
-	standalone       bool // without an API server
+	Standalone       bool // without an API server
 	plugins          credentialprovider.Files
 	slices           *systemdcgroup.Manager // with the systemd driver
 	housekeeping     time.Duration
 }
 
-// nodeComponents are the running pieces of a node, each a loop that ends with its context.
-type nodeComponents struct {
-	report *nodestatus.Reporter
-	server *server.Server                // of the kubelet's port
+// Node are the running pieces of a node, each a loop that ends with its context.
+type Node struct {
+	Report *nodestatus.Reporter
+	Server *server.Server                // of the kubelet's port
 	close  func()                        // ends the recorder of the node's events
 	renew  []func(context.Context)       // of certificates; they outlive no loop
 	loops  []func(context.Context) error // run side by side
 }
 
 // resources is how Pods' cgroups are named and sized.
-func (n *nodeRole) resources(tree *cgroup.Tree) kubeletresource.Options {
+func (n *Role) resources(tree *cgroup.Tree) kubeletresource.Options {
 	return kubeletresource.Options{
 		Driver: kubeletresource.Driver(n.config.CgroupDriver), Root: n.instance.CgroupRoot(),
 		CFSQuota: n.config.CPUCFSQuota == nil || *n.config.CPUCFSQuota, Unified: tree.Version() == 2,
@@ -180,8 +222,8 @@ func (n *nodeRole) resources(tree *cgroup.Tree) kubeletresource.Options {
 	}
 }
 
-// build joins the kubelet with its hands.
-func (n *nodeRole) build() (*nodeComponents, error) {
+// Build joins the kubelet with its hands.
+func (n *Role) Build() (*Node, error) {
 	p := n.instance
 	tree, err := n.tree()
 	if err != nil {
@@ -199,19 +241,19 @@ func (n *nodeRole) build() (*nodeComponents, error) {
 	if err != nil {
 		return nil, err
 	}
-	end := &nodeShutdown{standalone: n.standalone}
+	end := &nodeShutdown{standalone: n.Standalone}
 	k, err := kubelet.New(kubelet.Options{
-		Client: n.client, NodeName: p.NodeName, Config: n.config, Runtime: n.engine.client.Runtime(),
-		Images:  n.engine.client.Images(),
+		Client: n.client, NodeName: p.NodeName, Config: n.config, Runtime: n.engine.Client.Runtime(),
+		Images:  n.engine.Client.Images(),
 		RootDir: filepath.Join(p.DataDir, "kubelet"), LogDir: n.config.PodLogsDir,
-		RuntimeName: n.engine.client.Version().GetRuntimeName(), Housekeeping: n.housekeeping,
+		RuntimeName: n.engine.Client.Version().GetRuntimeName(), Housekeeping: n.housekeeping,
 		Plugins:    n.plugins,
 		Resources:  n.resources(tree),
 		Journal:    api.sink(),
-		StaticPods: kubelet.StaticPods{Rules: podRules(), Standalone: n.standalone},
+		StaticPods: kubelet.StaticPods{Rules: podRules(), Standalone: n.Standalone},
 		Dependencies: kubelet.Dependencies{HostIPs: p.NodeIPs, Cgroups: cgroupManager{tree, n.slices, api.metrics},
 			Mounts: mount.Mounter{}, NodeShutdown: end.admissionRefusal, LocalNode: end.localNode, Disk: diskOf,
-			ProbeRuntime: n.engine.client.ProbeRuntime(), Metrics: api.metrics,
+			ProbeRuntime: n.engine.Client.ProbeRuntime(), Metrics: api.metrics,
 			Inspector: nodeInspector{tree, n.engine.store, n.engine.registryDir()}},
 	})
 	if err != nil {
@@ -226,9 +268,9 @@ func (n *nodeRole) build() (*nodeComponents, error) {
 	}
 	n.attachShutdown(end, k, recorder, report)
 	api.events = recorder
-	o := n.tls.options
+	o := n.TLS.Options
 	o.Address = n.config.Address
-	o.NodeName, o.Port, o.Pods, o.Runtime = p.NodeName, p.KubeletPort, k, n.engine.client.ProbeRuntime()
+	o.NodeName, o.Port, o.Pods, o.Runtime = p.NodeName, p.KubeletPort, k, n.engine.Client.ProbeRuntime()
 	o.Configz = func() any { return n.config }
 	api.attach(k, &o)
 	o.Endpoints.PortForwarded, o.Endpoints.Sockets = k.PortForwarded, k.Sockets
@@ -238,20 +280,20 @@ func (n *nodeRole) build() (*nodeComponents, error) {
 	}
 	loops := append(n.loops(k, server, api),
 		func(ctx context.Context) error { end.manager.Run(ctx); <-ctx.Done(); return nil })
-	if !n.standalone {
+	if !n.Standalone {
 		loops = append(loops, report.Run)
 	}
-	return &nodeComponents{report: report, server: server, close: stopEvents, renew: n.tls.run, loops: loops}, nil
+	return &Node{Report: report, Server: server, close: stopEvents, renew: n.TLS.Run, loops: loops}, nil
 }
 
 // statusOptions are what the Node's object is kept from: machine and disk as they were read at the
 // start, end for the shutdown that makes the node not ready, events for its Events.
-func (n *nodeRole) statusOptions(machine proc.Machine, disk proc.Disk, end *nodeShutdown,
+func (n *Role) statusOptions(machine proc.Machine, disk proc.Disk, end *nodeShutdown,
 	events record.EventRecorder) nodestatus.Options {
-	p, signs := n.instance, n.engine.client.Signals()
+	p, signs := n.instance, n.engine.Client.Signals()
 	return nodestatus.Options{
 		Events: events,
-		Client: n.client, Register: !n.skipRegistration, Journal: n.journal, KubeletPort: int32(p.KubeletPort),
+		Client: n.client, Register: !n.skipRegistration, Journal: n.Journal, KubeletPort: int32(p.KubeletPort),
 		MaxPods: n.maxPods(machine.CPUs), MaxImages: int(*n.config.NodeStatusMaxImages),
 		Identity: nodestatus.Identity{
 			Name: p.NodeName, Labels: n.labels, Taints: n.taints, ProviderID: n.config.ProviderID, External: n.external,
@@ -263,9 +305,9 @@ func (n *nodeRole) statusOptions(machine proc.Machine, disk proc.Disk, end *node
 			MachineID: machine.MachineID, SystemUUID: machine.SystemUUID, BootID: machine.BootID,
 			KernelVersion: machine.KernelVersion, OSImage: machine.OSImage,
 		},
-		Sources: nodestatus.Sources{Runtime: n.engine.client.ProbeRuntime(), Images: n.listedImages(),
+		Sources: nodestatus.Sources{Runtime: n.engine.Client.ProbeRuntime(), Images: n.listedImages(),
 			Allocatable:    n.allocatable(),
-			Healthy:        func() error { return errors.Join(end.notReadyReason(), n.engine.networkNotReady()) },
+			Healthy:        func() error { return errors.Join(end.notReadyReason(), n.engine.NetworkNotReady()) },
 			RuntimeSuspect: signs.RuntimeSuspect, ImagesChanged: signs.ImagesChanged},
 		Timing: nodestatus.Timing{
 			StatusEvery:   n.config.NodeStatusUpdateFrequency.Duration,
@@ -277,7 +319,7 @@ func (n *nodeRole) statusOptions(machine proc.Machine, disk proc.Disk, end *node
 
 // maxPods is how many Pods the node takes: maxPods, or podsPerCore for each processor when that is
 // less.
-func (n *nodeRole) maxPods(cpus int64) int64 {
+func (n *Role) maxPods(cpus int64) int64 {
 	if per := int64(n.config.PodsPerCore); per > 0 {
 		return min(per*cpus, int64(n.config.MaxPods))
 	}
@@ -286,11 +328,11 @@ func (n *nodeRole) maxPods(cpus int64) int64 {
 
 // listedImages is whom to ask for the images of the node's status; nobody when none are to be
 // listed.
-func (n *nodeRole) listedImages() internalapi.ImageManagerService {
+func (n *Role) listedImages() internalapi.ImageManagerService {
 	if *n.config.NodeStatusMaxImages == 0 {
 		return nil
 	}
-	return n.engine.client.Images()
+	return n.engine.Client.Images()
 }
 
 func podPids(c *kubeletconfig.KubeletConfiguration) int64 {
@@ -301,7 +343,7 @@ func podPids(c *kubeletconfig.KubeletConfiguration) int64 {
 }
 
 // allocatable takes what the configuration reserves off a node's capacity.
-func (n *nodeRole) allocatable() func(v1.ResourceList) v1.ResourceList {
+func (n *Role) allocatable() func(v1.ResourceList) v1.ResourceList {
 	list := func(m map[string]string) v1.ResourceList {
 		out := v1.ResourceList{}
 		for name, text := range m {
@@ -320,7 +362,7 @@ func (n *nodeRole) allocatable() func(v1.ResourceList) v1.ResourceList {
 }
 
 // loops are what a node runs beside its report and its shutdown.
-func (n *nodeRole) loops(k *kubelet.Kubelet, port *server.Server, api *nodeAPI) []func(context.Context) error {
+func (n *Role) loops(k *kubelet.Kubelet, port *server.Server, api *nodeAPI) []func(context.Context) error {
 	out := []func(context.Context) error{
 		func(ctx context.Context) error { return healthz(ctx, n.config, port.HealthHandler()) },
 		func(ctx context.Context) error { return readOnly(ctx, n.config, port.ReadOnlyHandler()) },
@@ -338,17 +380,17 @@ func (n *nodeRole) loops(k *kubelet.Kubelet, port *server.Server, api *nodeAPI) 
 	return out
 }
 
-// run works until ctx ends or a loop fails.
-func (x *nodeComponents) run(ctx context.Context) error {
+// Run works until ctx ends or a loop fails.
+func (x *Node) Run(ctx context.Context) error {
 	defer x.close()
 	for _, renew := range x.renew {
 		go renew(ctx)
 	}
-	return runAll(ctx, x.loops...)
+	return RunAll(ctx, x.loops...)
 }
 
-// runAll runs all until one fails or ctx ends, and then ends the others.
-func runAll(ctx context.Context, runs ...func(context.Context) error) error {
+// RunAll runs all until one fails or ctx ends, and then ends the others.
+func RunAll(ctx context.Context, runs ...func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	errs := make(chan error, len(runs))
@@ -370,19 +412,19 @@ func runAll(ctx context.Context, runs ...func(context.Context) error) error {
 	return errors.Join(all...)
 }
 
-// clientFor makes a clientset that is not throttled: the API server has its own ways to defend
+// ClientFor makes a clientset that is not throttled: the API server has its own ways to defend
 // itself.
-func clientFor(cfg *rest.Config, agent string) (kubernetes.Interface, error) {
+func ClientFor(cfg *rest.Config, agent string) (kubernetes.Interface, error) {
 	own := rest.CopyConfig(cfg)
 	own.QPS, own.UserAgent = -1, agent
 	return kubernetes.NewForConfig(own)
 }
 
-// configuredClient is throttled only when the configuration says how much (kubeAPIQPS,
+// ConfiguredClient is throttled only when the configuration says how much (kubeAPIQPS,
 // kubeAPIBurst).
-func configuredClient(cfg *rest.Config, c *kubeletconfig.KubeletConfiguration) (kubernetes.Interface, error) {
+func ConfiguredClient(cfg *rest.Config, c *kubeletconfig.KubeletConfiguration) (kubernetes.Interface, error) {
 	if *c.KubeAPIQPS == 0 {
-		return clientFor(cfg, "kubelet")
+		return ClientFor(cfg, "kubelet")
 	}
 	own := rest.CopyConfig(cfg)
 	own.QPS, own.Burst, own.UserAgent = float32(*c.KubeAPIQPS), int(c.KubeAPIBurst), "kubelet"
