@@ -116,12 +116,7 @@ func (n *Role) Build() (*Node, error) {
 			Name: p.NodeName, Labels: n.labels, Taints: n.taints, ProviderID: n.config.ProviderID, External: n.external,
 			Addresses: p.NodeAddresses(),
 		},
-		Machine: nodestatus.Machine{
-			CPUs: machine.CPUs, MemoryBytes: machine.MemoryBytes, SwapBytes: machine.SwapBytes,
-			HugePages: machine.HugePages, EphemeralBytes: disk.CapacityBytes,
-			MachineID: machine.MachineID, SystemUUID: machine.SystemUUID, BootID: machine.BootID,
-			KernelVersion: machine.KernelVersion, OSImage: machine.OSImage,
-		},
+		Machine: machineStatus(machine, disk.CapacityBytes),
 		Sources: nodestatus.Sources{Runtime: n.engine.Client.ProbeRuntime(), Images: n.listedImages(),
 			Allocatable:    allocatable,
 			Healthy:        func() error { return errors.Join(end.notReadyReason(), n.engine.NetworkNotReady()) },
@@ -153,6 +148,16 @@ func (n *Role) Build() (*Node, error) {
 		loops = append(loops, report.Run)
 	}
 	return &Node{Report: report, Server: server, close: stopEvents, renew: n.TLS.Run, loops: loops}, nil
+}
+
+// machineStatus is what the Node reports of this machine.
+func machineStatus(machine proc.Machine, ephemeralBytes uint64) nodestatus.Machine {
+	return nodestatus.Machine{
+		CPUs: machine.CPUs, MemoryBytes: machine.MemoryBytes, SwapBytes: machine.SwapBytes,
+		HugePages: machine.HugePages, EphemeralBytes: ephemeralBytes,
+		MachineID: machine.MachineID, SystemUUID: machine.SystemUUID, BootID: machine.BootID,
+		KernelVersion: machine.KernelVersion, OSImage: machine.OSImage,
+	}
 }
 
 // maxPods is how many Pods the node takes: maxPods, or podsPerCore for each processor when that is
