@@ -69,18 +69,3 @@ func (n *importQueue) publish(ctx context.Context, events record.EventRecorder, 
 		}
 	}
 }
-
-// followImages imports archives that are put into DATA-DIR/images, until ctx ends. That it cannot
-// look there is no reason for the node to stop.
-func (e *Engine) followImages(ctx context.Context, events record.EventRecorder, node string) {
-	var all sync.WaitGroup
-	all.Go(func() { e.images.publish(ctx, events, node) })
-	if e.Child != nil {
-		fault := func(err error) { klog.FromContext(ctx).Error(err, "Image archives wait") }
-		if err := e.Child.FollowImages(ctx, fault); err != nil {
-			klog.FromContext(ctx).Error(err, "Image archives are imported at the next start only")
-		}
-	}
-	<-ctx.Done()
-	all.Wait()
-}

@@ -1,14 +1,10 @@
 package noderole
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"path/filepath"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -19,19 +15,13 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
 	internalapi "k8s.io/cri-api/pkg/apis"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
-	"github.com/gantry-project/gantry/internal/cli"
-	"github.com/gantry-project/gantry/internal/containerd"
-	"github.com/gantry-project/gantry/internal/cri"
-	"github.com/gantry-project/gantry/internal/cri/pullprogress"
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet"
 	kubeconfig "github.com/gantry-project/gantry/internal/kubelet/config"
 	"github.com/gantry-project/gantry/internal/kubelet/events"
 	"github.com/gantry-project/gantry/internal/kubelet/images/credentialprovider"
-	"github.com/gantry-project/gantry/internal/kubelet/metrics"
 	"github.com/gantry-project/gantry/internal/kubelet/nodestatus"
 	kubeletresource "github.com/gantry-project/gantry/internal/kubelet/resource"
 	"github.com/gantry-project/gantry/internal/kubelet/server"
@@ -41,150 +31,6 @@ import (
 	"github.com/gantry-project/gantry/internal/linux/systemdcgroup"
 	"github.com/gantry-project/gantry/internal/options"
 )
-
-// stopGrace is what containers get when all Pods are stopped with Gantry, in seconds.
-const stopGrace = 10
-
-// StopSandboxes stops every container with grace, then every sandbox, and returns how many Pods
-// that were.
-func StopSandboxes(ctx context.Context, runtime internalapi.RuntimeService) (int, error) {
-	containers, err := runtime.ListContainers(ctx,
-		&runtimeapi.ContainerFilter{
-			State: &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING}})
-	if err != nil {
-		return 0, err
-	}
-	var wg sync.WaitGroup
-	var failed atomic.Pointer[error]
-	note := func(err error) {
-		if err != nil {
-			failed.Store(&err)
-		}
-	}
-	for _, c := range containers {
-		wg.Go(func() { note(runtime.StopContainer(ctx, c.Id, stopGrace)) })
-	}
-	wg.Wait()
-	boxes, err := runtime.ListPodSandbox(ctx,
-		&runtimeapi.PodSandboxFilter{
-			State: &runtimeapi.PodSandboxStateValue{State: runtimeapi.PodSandboxState_SANDBOX_READY}})
-	if err != nil {
-		return 0, err
-	}
-	for _, b := range boxes {
-		wg.Go(func() { note(runtime.StopPodSandbox(ctx, b.Id)) })
-	}
-	wg.Wait()
-	if e := failed.Load(); e != nil {
-		return len(boxes), *e
-	}
-	return len(boxes), nil
-}
-
-// Engine is the container runtime and the network of a node.
-type Engine struct {
-	Child   *containerd.Child // nil when the runtime is somebody else's
-	Client  *cri.Client
-	store   *pullprogress.Store // tells how far pulls are
-	Metrics *metrics.Metrics
-	// network tells that Pods are on Gantry's own network.
-	Network        bool
-	NetworkReady   func() error // says what is waited for where another CNI plugin makes the network; nil: nothing is
-	PolicyListener net.Listener // where new Pods wait for their network policies; nil: nowhere
-	images         *importQueue
-	logf           func(string, ...any)
-}
-
-// StartEngine starts or adopts containerd, makes the Pod network and shakes hands over CRI. say is
-// told each step.
-func StartEngine(ctx context.Context, p *options.Instance, sink journal.Sink,
-	logf func(string, ...any)) (*Engine, error) {
-	e := &Engine{Metrics: metrics.New(), images: newImportQueue(), logf: logf}
-	sink = e.Metrics.Sink(sink)
-	endpoint := p.Runtime
-	if endpoint == "" {
-		if err := ownEngine(ctx, p, e, logf); err != nil {
-			return nil, err
-		}
-		endpoint = e.Child.Endpoint()
-	}
-	dial := cri.Options{
-		Endpoint: endpoint, ImageEndpoint: p.CRI.ImageEndpoint, Timeout: p.CRI.Timeout, Journal: sink,
-		ConnectTimeout: 30 * time.Second, OnCall: e.Metrics.RuntimeCall,
-		OnMessage: sandboxRequests(),
-	}
-	err := e.handshake(ctx, dial)
-	if err == nil {
-		e.store, err = pullprogress.Open(pullprogress.Options{Endpoint: cmp.Or(p.CRI.ImageEndpoint, endpoint)})
-	}
-	if err != nil {
-		e.Close()
-		return nil, err
-	}
-	return e, nil
-}
-
-// ownEngine makes network and containerd side by side.
-func ownEngine(ctx context.Context, p *options.Instance, e *Engine, logf func(string, ...any)) error {
-	created := make(chan error, 1)
-	go func() { created <- makeNetwork(ctx, p, e, logf) }()
-	cfg := p.ContainerdConfig()
-	cfg.OnEvent = func(ev containerd.Event) {
-		switch {
-		case ev.Err != nil:
-			logf("containerd %s: %v", ev.Kind, ev.Err)
-		default:
-			logf("containerd %s (pid %d, %s)", ev.Kind, ev.PID, ev.Took.Round(time.Millisecond))
-		}
-	}
-	cfg.OnImport = e.images.add
-	var err error
-	e.Child, err = containerd.Start(ctx, cfg)
-	if networkErr := <-created; networkErr != nil {
-		err = errors.Join(err, fmt.Errorf("Pod network: %w", networkErr))
-	}
-	if err != nil {
-		e.Close()
-	}
-	return withMissingFix(err)
-}
-
-// withMissingFix turns what the machine lacks into an error with its remedy.
-func withMissingFix(err error) error {
-	var missing *containerd.PreflightError
-	if errors.As(err, &missing) {
-		what := missing.What
-		if missing.Err != nil {
-			what += ": " + missing.Err.Error()
-		}
-		return cli.WithFix(errors.New(what), "%s", missing.Fix)
-	}
-	return err
-}
-
-// NetworkNotReady says what the node's network waits for, nil when for nothing.
-func (e *Engine) NetworkNotReady() error {
-	if e.NetworkReady == nil {
-		return nil
-	}
-	return e.NetworkReady()
-}
-
-// Close leaves containerd and all containers running.
-func (e *Engine) Close() {
-	if e.Client != nil {
-		_ = e.Client.Close() // what is lost with it is asked again by the next one
-	}
-	if e.store != nil {
-		_ = e.store.Close()
-	}
-	if e.PolicyListener != nil {
-		_ = e.PolicyListener.Close()
-	}
-	if e.Child != nil {
-		e.Child.Close()
-	}
-}
 
 // Role is a kubelet and what it stands on.
 type Role struct {

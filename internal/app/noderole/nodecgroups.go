@@ -1,57 +1,15 @@
 package noderole
 
 import (
-	"context"
-	"fmt"
 	"time"
 
-	"k8s.io/klog/v2"
-	kubeletconfig "k8s.io/kubelet/config/v1beta1"
-
 	"github.com/gantry-project/gantry/internal/cli"
-	"github.com/gantry-project/gantry/internal/cri"
 	"github.com/gantry-project/gantry/internal/kubelet/metrics"
 	kubeletresource "github.com/gantry-project/gantry/internal/kubelet/resource"
 	"github.com/gantry-project/gantry/internal/linux/cgroup"
 	"github.com/gantry-project/gantry/internal/linux/systemdcgroup"
 	"github.com/gantry-project/gantry/internal/options"
 )
-
-// cgroupDriver writes into the configuration which driver kubelet and runtime work with, says so
-// when the two would differ, and reaches systemd when that is to keep the cgroups; nil with
-// cgroupfs. It waits for a runtime that is away.
-func (e *Engine) cgroupDriver(ctx context.Context,
-	c *kubeletconfig.KubeletConfiguration) (*systemdcgroup.Manager, error) {
-	var f cri.Features
-	err := e.whileAway(ctx, func() (err error) {
-		f, err = e.Client.Features(ctx)
-		return err
-	})
-	if err != nil {
-		return nil, cli.WithFix(fmt.Errorf("asking the container runtime what it can do: %w", err),
-			"see the runtime's log; `gantry doctor` names what it lacks")
-	}
-	driver, warning, err := kubeletresource.DriverOf(c.CgroupDriver, f.CgroupDriver)
-	if err != nil {
-		return nil, err
-	}
-	if warning != "" {
-		e.logf("warning: %s", warning)
-		klog.FromContext(ctx).Info(warning)
-	}
-	c.CgroupDriver = string(driver)
-	if driver != kubeletresource.Systemd {
-		return nil, nil
-	}
-	m, err := systemdcgroup.Dial(systemdcgroup.Options{Unified: unifiedCgroups()})
-	if err != nil {
-		return nil, cli.WithFix(
-			fmt.Errorf("the container runtime has systemd keep cgroups (its cgroup driver is systemd), and %w", err),
-			"run where systemd runs, or have the runtime use the cgroupfs driver (containerd: SystemdCgroup = false) "+
-				"and restart it")
-	}
-	return m, nil
-}
 
 // unifiedCgroups tells cgroup v2.
 func unifiedCgroups() bool {

@@ -37,11 +37,3 @@ func (s nodeInspector) Tags(ctx context.Context, image string, auth *runtimeapi.
 	return registrytags.List(ctx, registrytags.Request{Dir: s.registries, Image: image, User: auth.GetUsername(),
 		Password: auth.GetPassword()})
 }
-
-// registryDir is where the runtime reads registry hosts from.
-func (e *Engine) registryDir() string {
-	if e.Child == nil {
-		return ""
-	}
-	return e.Child.RegistryDir()
-}
