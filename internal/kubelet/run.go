@@ -100,7 +100,7 @@ func (k *Kubelet) handlePodUpdate(c podsource.PodUpdate) {
 	k.podWorkers.UpdatePod(w)
 }
 
-// podChanged rings a Pod's worker; a Pod that nobody knows is looked into.
+// podChanged notifies a Pod's worker; a Pod that nobody knows is looked into.
 func (k *Kubelet) podChanged(uid types.UID) {
 	if !k.podWorkers.Wake(uid) {
 		k.noteOrphan()

@@ -51,7 +51,7 @@ type PLEG struct {
 	exited  map[string]podplan.Container // by id; what has ended does not change
 	running map[string]podplan.Container // by id, while the list says Running
 	ips     map[string][]string          // by sandbox id
-	records map[types.UID]podRecord      // what was last seen or rung for
+	records map[types.UID]podRecord      // what was last seen or notified for
 }
 
 // podRecord is a fingerprint of a Pod's records, and when somebody was last told of the Pod.
@@ -149,9 +149,9 @@ func unimplemented(err error) bool {
 }
 
 // handleEvent passes an event on, unless all it says is what the last look saw. The event is a
-// hint: the state is read by Look, so that late and replayed events do no harm; and of two events
-// about one Pod the one that was made later tells of both changes, so that nothing is missed by
-// passing over one that is old.
+// hint: the state is read by GetPodStatus, so that late and replayed events do no harm; and of two
+// events about one Pod the one that was made later tells of both changes, so that nothing is missed
+// by passing over one that is old.
 func (w *PLEG) handleEvent(e *runtimeapi.ContainerEventResponse) {
 	s := e.GetPodSandboxStatus()
 	uid := types.UID(s.GetMetadata().GetUid())

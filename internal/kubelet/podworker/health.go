@@ -76,8 +76,8 @@ func sameID(inAPI, id string) bool {
 }
 
 func podIP(in podplan.In) string {
-	if createSandbox := in.Observed.Sandbox(); createSandbox != nil && len(createSandbox.IPs) > 0 {
-		return createSandbox.IPs[0]
+	if sandbox := in.Observed.Sandbox(); sandbox != nil && len(sandbox.IPs) > 0 {
+		return sandbox.IPs[0]
 	}
 	return in.Pod.Status.HostIP
 }

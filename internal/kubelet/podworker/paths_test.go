@@ -173,8 +173,8 @@ func (r *failingActions) Do(ctx context.Context, j podactions.Job, a podplan.Act
 	return r.testRuntime.Do(ctx, j, a)
 }
 
-// A Pod whose work is due is worked on then, though nobody rings: each round ends with the time of
-// the next.
+// A Pod whose work is due is worked on then, though nobody notifies it: each round ends with the
+// time of the next.
 //
 // row: PWK-04
 // row: KSL-23

@@ -52,7 +52,7 @@ func (a *Manager) newWorker(key probe.Key, t probeTarget) *worker {
 			w.results.Health, w.state.Finished = probe.Healthy, true
 		}
 	}
-	// Sync makes the startup probe's worker before its siblings'.
+	// SyncPod makes the startup probe's worker before its siblings'.
 	if key.Kind != probe.Startup && t.container.StartupProbe != nil {
 		s := a.pods[key.UID][probe.Key{UID: key.UID, Container: key.Container, Kind: probe.Startup}]
 		w.state.AwaitsStartup = s != nil && s.running.ID == r.ID && s.results.Health != probe.Healthy

@@ -100,8 +100,8 @@ func (c *cycle) findNodesThatFitPod() bool {
 	defer c.TimePoint("Filter")()
 	filters := notSkipped(c.Plugins.Filter, c.State.GetSkipFilterPlugins())
 	r := c.result
-	if n := c.Snapshot.Node(c.Pod.Status.NominatedNodeName); n != nil && c.filteredOutByPreFilter(n) {
-		if s := c.runFilterPlugins(filters, n); s.IsSuccess() {
+	if n := c.Snapshot.Node(c.Pod.Status.NominatedNodeName); n != nil && c.passedPreFilter(n) {
+		if s := c.runFilterPluginsWithNominatedPods(filters, n); s.IsSuccess() {
 			c.feasible, r.EvaluatedNodes = []framework.NodeInfo{n}, 1
 			return true
 		}
@@ -119,7 +119,7 @@ func (c *cycle) findNodesThatFitPod() bool {
 		if enough < len(c.nodes) {
 			to = min(from+filterChunk, len(c.nodes))
 		}
-		c.Parallel(to-from, func(i int) { status[from+i] = c.runFilterPlugins(filters, at(from+i)) })
+		c.Parallel(to-from, func(i int) { status[from+i] = c.runFilterPluginsWithNominatedPods(filters, at(from+i)) })
 		for ; from < to && len(c.feasible) < enough; from++ {
 			if s := status[from]; s.IsSuccess() {
 				c.feasible = append(c.feasible, at(from))
@@ -137,7 +137,8 @@ func (c *cycle) findNodesThatFitPod() bool {
 	return len(c.feasible) > 0
 }
 
-func (c *cycle) filteredOutByPreFilter(n framework.NodeInfo) bool {
+// passedPreFilter reports whether PreFilter left a node among those to filter.
+func (c *cycle) passedPreFilter(n framework.NodeInfo) bool {
 	if len(c.nodes) == c.Snapshot.Len() {
 		return true
 	}
@@ -149,9 +150,10 @@ func (c *cycle) filteredOutByPreFilter(n framework.NodeInfo) bool {
 	return false
 }
 
-// runFilterPlugins asks the filters about a node, twice when Pods of no lower priority are
-// nominated to it: with them, for they may come, and without, for they may not.
-func (c *cycle) runFilterPlugins(filters []framework.FilterPlugin, n framework.NodeInfo) *framework.Status {
+// runFilterPluginsWithNominatedPods asks the filters about a node, twice when Pods of no lower
+// priority are nominated to it: with them, for they may come, and without, for they may not.
+func (c *cycle) runFilterPluginsWithNominatedPods(filters []framework.FilterPlugin,
+	n framework.NodeInfo) *framework.Status {
 	if c.NominatedPodsForNode != nil {
 		state, with, err := AddNominatedPods(c.ctx, c.Input, n)
 		if err != nil {
@@ -229,5 +231,5 @@ func notSkipped[P framework.Plugin](all []P, skip sets.Set[string]) []P {
 // considered when in names them.
 func PassesFilters(ctx context.Context, in Input, n framework.NodeInfo) *framework.Status {
 	c := &cycle{Input: in, ctx: ctx}
-	return c.runFilterPlugins(notSkipped(in.Plugins.Filter, in.State.GetSkipFilterPlugins()), n)
+	return c.runFilterPluginsWithNominatedPods(notSkipped(in.Plugins.Filter, in.State.GetSkipFilterPlugins()), n)
 }

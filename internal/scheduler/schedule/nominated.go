@@ -94,12 +94,12 @@ const maxNominatedStatuses = 1 << 16
 func (m *rowFilter) filterWithNominatedPods(row int) *framework.Status {
 	node := m.cycle.Cache.Table.Nodes[row]
 	if len(m.nodePlugins) > 0 {
-		return m.cycle.runFilterPlugins(m.all, node)
+		return m.cycle.runFilterPluginsWithNominatedPods(m.all, node)
 	}
 	rivals := m.cycle.Cache.nominated.pods[row]
 	// it is its own nomination
 	if slices.ContainsFunc(rivals, func(p framework.PodInfo) bool { return p.GetPod().UID == m.cycle.Pod.UID }) {
-		return m.cycle.runFilterPlugins(m.all, node)
+		return m.cycle.runFilterPluginsWithNominatedPods(m.all, node)
 	}
 	at := nominatedKey{m.shape, pod.Priority(m.cycle.Pod), row}
 	if b, ok := m.cycle.Cache.nominatedStatuses[at]; ok && b.node == node && slices.Equal(b.nominated, rivals) {
@@ -108,7 +108,7 @@ func (m *rowFilter) filterWithNominatedPods(row int) *framework.Status {
 	if m.cycle.Cache.nominatedStatuses == nil || len(m.cycle.Cache.nominatedStatuses) >= maxNominatedStatuses {
 		m.cycle.Cache.nominatedStatuses = map[nominatedKey]nominatedStatus{}
 	}
-	status := m.cycle.runFilterPlugins(m.all, node)
+	status := m.cycle.runFilterPluginsWithNominatedPods(m.all, node)
 	m.cycle.Cache.nominatedStatuses[at] = nominatedStatus{node, rivals, status}
 	return status
 }
@@ -154,13 +154,15 @@ func (p *nodeGroups) rowsWithChangedNominations(c *cycle) (rows []int32, known b
 	return rows, known
 }
 
-// refusalOfRow is the podShape's of a row, or that of all plugins with the Pods beside it that are
-// nominated to the row; false when there is none that can be shared.
+// refusalOfRow returns the number of the refusal that the nodes of a row's group share: that of the
+// Pod's shape, or, where Pods are nominated to the row's node, what all plugins say with their room
+// counted (AddNominatedPods). It returns false when the row has no refusal that can be shared.
 func (p *nodeGroups) refusalOfRow(c *cycle, row int32) (uint16, bool) {
 	if !p.nominatedScope.enabled || len(c.Cache.nominated.pods[row]) == 0 {
 		return p.shape.refusalNumbers[row], true
 	}
-	status := c.runFilterPlugins(notSkipped(c.Plugins.Filter, c.State.GetSkipFilterPlugins()), c.Cache.Table.Nodes[row])
+	status := c.runFilterPluginsWithNominatedPods(notSkipped(c.Plugins.Filter, c.State.GetSkipFilterPlugins()),
+		c.Cache.Table.Nodes[row])
 	if status.IsSuccess() {
 		return 0, true
 	}

@@ -107,7 +107,7 @@ func (k *Manager) SourcesReady() {
 	k.Trigger()
 }
 
-// Trigger rings: something that decisions depend on may have changed.
+// Trigger asks for a sync: something that decisions depend on may have changed.
 func (k *Manager) Trigger() {
 	select {
 	case k.wakeup <- struct{}{}:
