@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -149,14 +150,22 @@ func (w *fixture) answer(name string, p netnsPod) {
 	}
 }
 
+// udpDials counts UDP conversations, so that each has a source port of its own: the kernel tracks one
+// for 30 s after its end, and a port that comes again goes on with what was allowed then.
+var udpDials atomic.Int32
+
 // dial opens a conversation, and hears its first echo.
 func (w *fixture) dial(probe string, family int, patience time.Duration) (net.Conn, error) {
 	from, rest, _ := strings.Cut(probe, ">")
 	parts := strings.Split(rest, ":")
 	to := net.JoinHostPort(w.places[parts[0]].ips[family].String(), parts[2])
 	var c net.Conn
+	dialer := net.Dialer{Timeout: patience}
+	if parts[1] == "udp" {
+		dialer.LocalAddr = &net.UDPAddr{Port: 20000 + int(udpDials.Add(1))}
+	}
 	err := w.places[from].ns.Do(func(ns.NetNS) (err error) {
-		c, err = net.DialTimeout(parts[1], to, patience)
+		c, err = dialer.Dial(parts[1], to)
 		return err
 	})
 	if err != nil {
