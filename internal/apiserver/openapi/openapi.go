@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -88,6 +89,7 @@ func asSchema(v any) (spec.Schema, error) {
 
 // withRefs copies a schema, with each reference to a definition made by ref.
 func withRefs(s spec.Schema, ref common.ReferenceCallback) spec.Schema {
+	s.Extensions = maps.Clone(s.Extensions) // the builders of documents add and delete some
 	if name, ok := strings.CutPrefix(s.Ref.String(), refPrefix); ok {
 		s.Ref = ref(name)
 	}

@@ -47,6 +47,20 @@ func TestCallersDoNotShareReferences(t *testing.T) {
 	}
 }
 
+// TestCallersOwnExtensions checks that a caller may add and delete extensions, as the builders of the
+// documents do.
+func TestCallersOwnExtensions(t *testing.T) {
+	const quantity = "io.k8s.apimachinery.pkg.api.resource.Quantity"
+	ref := func(string) spec.Ref { return spec.Ref{} }
+	first := GetOpenAPIDefinitions(ref)[quantity]
+	delete(first.Schema.Extensions, common.ExtensionV2Schema)
+	first.Schema.Extensions["x-added"] = true
+	second := GetOpenAPIDefinitions(ref)[quantity].Schema.Extensions
+	if _, ok := second[common.ExtensionV2Schema]; !ok || second["x-added"] != nil {
+		t.Errorf("extensions after another caller's changes: got %v, want them as generated", second)
+	}
+}
+
 // TestV2SchemaIsASchema checks the type of the extension that OpenAPI v2 reads: the library takes a
 // spec.Schema and nothing else.
 func TestV2SchemaIsASchema(t *testing.T) {

@@ -91,12 +91,3 @@ func FilterEach(rule func(row int32) *framework.Status) func(rows []int32, no []
 		}
 	}
 }
-
-// ScoreEach makes the Score of an Evaluator from a rule that is called row by row.
-func ScoreEach(rule func(row int32) int64) func(rows []int32, raw []int64) {
-	return func(rows []int32, raw []int64) {
-		for i, row := range rows {
-			raw[i] = rule(row)
-		}
-	}
-}

@@ -38,7 +38,7 @@ import (
 //	           preScore, prioritizeNodes, selectHost: every plugin on every node
 //
 // A plugin states its rule once. Of NodeLocal plugins, Evaluator derives the columns from the rule
-// about one node (columns.Memo, columns.FilterEach, columns.ScoreEach); of aggregating plugins,
+// about one node (columns.Memo, columns.FilterEach); of aggregating plugins,
 // PreFilter, Filter, PreScore and Score make an aggregate over the snapshot for this one Pod.
 
 // ErrNoNodes is the error of a Result when the cluster has no node (upstream's text).

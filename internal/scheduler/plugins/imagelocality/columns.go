@@ -30,10 +30,12 @@ func (*Plugin) AppendShape(to []byte, p *v1.Pod) ([]byte, bool) {
 
 // Evaluator is Score by columns.
 func (pl *Plugin) Evaluator(p *v1.Pod, t *columns.Table) *columns.Evaluator {
-	return &columns.Evaluator{Score: columns.ScoreEach(func(row int32) int64 {
-		if !t.HasImages[row] {
-			return 0
+	return &columns.Evaluator{Score: func(rows []int32, raw []int64) {
+		for i, row := range rows {
+			raw[i] = 0
+			if t.HasImages[row] {
+				raw[i] = score(p, t.Nodes[row], t.Len())
+			}
 		}
-		return score(p, t.Nodes[row], t.Len())
-	})}
+	}}
 }

@@ -26,7 +26,15 @@ func (*Plugin) AppendShape(to []byte, p *v1.Pod) ([]byte, bool) {
 
 // Evaluator is Filter by columns.
 func (p *Plugin) Evaluator(pod *v1.Pod, t *columns.Table) *columns.Evaluator {
-	return &columns.Evaluator{Filter: columns.FilterEach(func(row int32) *framework.Status {
-		return p.filter(pod, t.Unschedulable[row])
-	})}
+	refusal := p.filter(pod, true)
+	if refusal == nil { // it tolerates the taint
+		return &columns.Evaluator{}
+	}
+	return &columns.Evaluator{Filter: func(rows []int32, no []*framework.Status) {
+		for i, row := range rows {
+			if no[i] == nil && t.Unschedulable[row] {
+				no[i] = refusal
+			}
+		}
+	}}
 }
