@@ -73,7 +73,8 @@ func TestMetricsOfTheServerAreNamedAsUpstreams(t *testing.T) {
 // The list of the page of metrics is what the server registers, with the families of the embedded
 // etcd.
 func TestMetricsOfTheServerAreListed(t *testing.T) {
-	// the last server that starts in the process is asked for the size of its store: it must be running
+	// the last server that starts in the process is asked for the size of its store: it must be
+	// running
 	startServer(t, testConfig(t.TempDir()))
 	shared(t)
 	r, ok := legacyregistry.Registerer().(*prometheus.Registry)

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestOpenAPIDocumentsAtOnce asks a new server for all OpenAPI documents at once: each is complete, and
-// making one changes no other.
+// TestOpenAPIDocumentsAtOnce asks a new server for all OpenAPI documents at once: each is complete,
+// and making one changes no other.
 func TestOpenAPIDocumentsAtOnce(t *testing.T) {
 	_, c, _ := startServer(t, testConfig(t.TempDir()))
 	get := func(path string) []byte {

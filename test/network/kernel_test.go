@@ -150,8 +150,8 @@ func (w *fixture) answer(name string, p netnsPod) {
 	}
 }
 
-// udpDials counts UDP conversations, so that each has a source port of its own: the kernel tracks one
-// for 30 s after its end, and a port that comes again goes on with what was allowed then.
+// udpDials counts UDP conversations, so that each has a source port of its own: the kernel tracks
+// one for 30 s after its end, and a port that comes again goes on with what was allowed then.
 var udpDials atomic.Int32
 
 // dial opens a conversation, and hears its first echo.

@@ -47,8 +47,8 @@ func TestCallersDoNotShareReferences(t *testing.T) {
 	}
 }
 
-// TestCallersOwnExtensions checks that a caller may add and delete extensions, as the builders of the
-// documents do.
+// TestCallersOwnExtensions checks that a caller may add and delete extensions, as the builders of
+// the documents do.
 func TestCallersOwnExtensions(t *testing.T) {
 	const quantity = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 	ref := func(string) spec.Ref { return spec.Ref{} }
