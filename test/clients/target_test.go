@@ -64,7 +64,7 @@ func upInstance(t *testing.T) *instance.Instance {
 		t.Fatal(err)
 	}
 	if err := images.Archive(filepath.Join(at, "busybox.tar"),
-		images.Only(images.Standard(), "docker.io/library/busybox:1.37")); err != nil {
+		images.Select(images.Standard(), "docker.io/library/busybox:1.37")); err != nil {
 		t.Fatal(err)
 	}
 	if err := i.Start(); err != nil {
