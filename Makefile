@@ -65,6 +65,10 @@ stories: ## rewrite every transcript and the docs rendered from code, then show 
 	done
 	@git --no-pager diff --stat -- internal test docs
 
+.PHONY: mutants
+mutants: ## break every feature row and show that its tests notice (ROWS=BND-06,API-1* AREAS=BND SINCE=commit run a part; an hour or two)
+	@go run ./hack/mutants -rows '$(ROWS)' -areas '$(AREAS)' -since '$(SINCE)'
+
 .PHONY: lint
 lint: ## static checks; every message names the fix
 	@hack/lint.sh

@@ -10,14 +10,14 @@ import (
 	"testing"
 )
 
-// Dir is the directory with runc, the shim, the pause program and cni/gantry-cni. The test is
-// skipped without root, with GANTRY_NO_CONTAINERS set, or when they are not built.
+// Dir is the directory (NextToTest) with runc, the shim, the pause program and cni/gantry-cni. The
+// test is skipped without root, with GANTRY_NO_CONTAINERS set, or when they are not built.
 func Dir(t testing.TB) string {
 	t.Helper()
 	if os.Geteuid() != 0 || os.Getenv("GANTRY_NO_CONTAINERS") != "" {
 		t.Skip("needs root: runs real containers")
 	}
-	dir := filepath.Join(Root(), "build/bin")
+	dir := NextToTest()
 	if _, err := os.Stat(filepath.Join(dir, "cni/gantry-cni")); err != nil {
 		t.Skip("runs real containers: build what they need with `make runtime`")
 	}
@@ -34,9 +34,14 @@ func Gantry(t testing.TB) string {
 	return file
 }
 
-// NextToTest is build/bin: where runc, the shim, the pause program and the CNI plugin are for a
-// gantry that was built elsewhere.
-func NextToTest() string { return filepath.Join(Root(), "build/bin") }
+// NextToTest is GANTRY_BIN when it is set, else build/bin: where runc, the shim, the pause program
+// and the CNI plugin are for a gantry that was built elsewhere.
+func NextToTest() string {
+	if dir := os.Getenv("GANTRY_BIN"); dir != "" {
+		return dir
+	}
+	return filepath.Join(Root(), "build/bin")
+}
 
 // Root is the top of the source tree.
 func Root() string {
@@ -52,11 +57,7 @@ func Programs(t testing.TB) string {
 	if os.Geteuid() != 0 || os.Getenv("GANTRY_NO_CONTAINERS") != "" {
 		t.Skip("runs real containers: needs root, and GANTRY_NO_CONTAINERS unset")
 	}
-	dir := os.Getenv("GANTRY_BIN")
-	if dir == "" {
-		dir = NextToTest()
-	}
-	dir, err := filepath.Abs(dir)
+	dir, err := filepath.Abs(NextToTest())
 	if err != nil {
 		t.Fatal(err)
 	}

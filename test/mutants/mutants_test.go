@@ -1,0 +1,176 @@
+package mutants
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func tree(t *testing.T) (string, []Mutation) {
+	t.Helper()
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := Read("rows")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return root, all
+}
+
+// Every mutation still has its place in the product, and every test that it names is there.
+func TestEveryMutationHasItsPlace(t *testing.T) {
+	root, all := tree(t)
+	for _, m := range all {
+		if m.None != "" {
+			continue
+		}
+		if _, err := m.Changed(root); err != nil {
+			t.Error(err)
+		}
+		for _, named := range m.Tests {
+			if !hasTest(t, filepath.Join(root, named.In), named.Run) {
+				t.Errorf("%s names %s.%s: no such test function", m.ID(), named.In, named.Run)
+			}
+		}
+	}
+}
+
+func hasTest(t *testing.T, dir, run string) bool {
+	t.Helper()
+	name, _, _ := strings.Cut(run, "/")
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		raw, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(raw), "\nfunc "+name+"(") {
+			return true
+		}
+	}
+	return false
+}
+
+// A fixed sample of mutations is killed, and those whose packages are not what they were when their
+// result was recorded, as many of them as there is time for.
+func TestSampleIsKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: compiles packages again for each mutation")
+	}
+	root, all := tree(t)
+	results, err := ReadResults("results.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const fixed, most = 30, 60
+	chosen := Sample(all, fixed)
+	changed, err := Stale(root, Choose(all, Choice{}), results, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := map[string]bool{}
+	for _, m := range chosen {
+		in[m.ID()] = true
+	}
+	left := 0
+	for _, m := range Sample(changed, len(changed)) {
+		switch {
+		case in[m.ID()]:
+		case len(chosen) < most:
+			chosen = append(chosen, m)
+		default:
+			left++
+		}
+	}
+	if left > 0 {
+		t.Logf("%d more mutations are in packages that changed: run `make mutants`", left)
+	}
+	r := Runner{Root: root}
+	err = r.RunAll(context.Background(), chosen, 2, func(m Mutation, res Result) {
+		if res.Outcome != Killed {
+			t.Errorf("%s: got %s in %s, want %s:\n%s", m.ID(), res.Outcome, res.Test, Killed, res.Output)
+		}
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestJudge(t *testing.T) {
+	want := Test{In: "p", Run: "TestA/one case", Says: "want 3"}
+	for _, c := range []struct {
+		name   string
+		events []event
+		want   Outcome
+	}{
+		{"failed as expected", []event{{"output", "TestA/one_case", "got 2, want 3\n"}, {"fail", "TestA/one_case", ""}},
+			Killed},
+		{"failed in a subtest", []event{{"output", "TestA/one_case/x", "got 2, want 3\n"},
+			{"fail", "TestA/one_case/x", ""},
+			{"fail", "TestA/one_case", ""}}, Killed},
+		{"another message", []event{{"output", "TestA/one_case", "no room\n"}, {"fail", "TestA/one_case", ""}},
+			WrongMessage},
+		{"another test failed", []event{{"output", "TestB", "want 3\n"}, {"fail", "TestB", ""},
+			{"pass", "TestA/one_case", ""}},
+			Survived},
+		{"skipped", []event{{"skip", "TestA/one_case", ""}}, Skipped},
+		{"not run", []event{{"pass", "TestA", ""}}, NoSuchTest},
+		{"panics", []event{{"output", "TestA/one_case", "panic: want 3\n"}, {"fail", "TestA/one_case", ""}}, Panicked},
+		{"hangs", []event{{"output", "TestA/one_case", "panic: test timed out after 1m0s\n"},
+			{"fail", "TestA/one_case", ""}},
+			TimedOut},
+	} {
+		if got, _ := Judge(c.events, want); got != c.want {
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+func TestChangedNamesTheRowOfATextThatIsGone(t *testing.T) {
+	root := t.TempDir()
+	if err := os.WriteFile(filepath.Join(root, "a.go"), []byte("x := 1\ny := 1\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ find, want string }{
+		{"x := 2", `ABC-01: a.go no longer has the text "x := 2"`},
+		{":= 1", `ABC-01: a.go has the text ":= 1" 2 times`},
+	} {
+		_, err := Mutation{Row: "ABC-01", Edit: Edit{File: "a.go", Find: c.find, Put: "z"}}.Changed(root)
+		if err == nil || !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("find %q: got %v, want an error with %q", c.find, err, c.want)
+		}
+	}
+	texts, err := Mutation{Edit: Edit{File: "a.go", Find: "x := 1", Put: "x := 3"},
+		Also: []Edit{{File: "a.go", Find: "y := 1", Put: "y := 4"}}}.Changed(root)
+	if want := "x := 3\ny := 4\n"; err != nil || texts["a.go"] != want {
+		t.Errorf("two edits of one file: got %q, %v, want %q", texts["a.go"], err, want)
+	}
+}
+
+func TestReadRefuses(t *testing.T) {
+	for _, c := range []struct{ yaml, want string }{
+		{"- row: BND-6x\n  none: later\n", `row "BND-6x": want an ID`},
+		{"- row: BND-06\n", "file, find and a put"},
+		{"- row: BND-06\n  file: a.go\n  find: x\n  put: z\n", "tests are wanted"},
+		{"- row: BND-06\n  file: a.go\n  find: x\n  put: z\n  tests: [{in: p, run: TestA, says: '('}]\n", "says: "},
+		{"- row: BND-06\n  file: a_test.go\n  find: x\n  put: z\n  tests: [{in: p, run: TestA, says: x}]\n",
+			"changes the product"},
+		{"- row: BND-06\n  none: a\n- row: BND-06\n  none: b\n", `"BND-06" is in`},
+		{"- row: BND-06\n  nome: a\n", "unknown field"},
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "a.yaml"), []byte(c.yaml), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Read(dir); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: got %v, want an error with %q", c.yaml, err, c.want)
+		}
+	}
+}
