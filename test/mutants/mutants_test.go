@@ -103,7 +103,7 @@ func TestSampleIsKilled(t *testing.T) {
 	}
 }
 
-func TestJudge(t *testing.T) {
+func TestDecide(t *testing.T) {
 	want := Test{In: "p", Run: "TestA/one case", Says: "want 3"}
 	for _, c := range []struct {
 		name   string
@@ -127,7 +127,7 @@ func TestJudge(t *testing.T) {
 			{"fail", "TestA/one_case", ""}},
 			TimedOut},
 	} {
-		if got, _ := Judge(c.events, want); got != c.want {
+		if got, _ := Decide(c.events, want); got != c.want {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}
 	}

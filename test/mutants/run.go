@@ -73,7 +73,7 @@ func (r Runner) Run(ctx context.Context, m Mutation) (Result, error) {
 		if err != nil {
 			return Result{}, err
 		}
-		out.Outcome, out.Output = Judge(said, t)
+		out.Outcome, out.Output = Decide(said, t)
 		if out.Outcome != Killed {
 			out.Test, out.Output = t.In+"."+t.Run, tail(out.Output)
 			break

@@ -40,9 +40,9 @@ func readEvents(r io.Reader) ([]event, error) {
 	return out, lines.Err()
 }
 
-// Judge says what the run of one test binary means for the test that was to fail, and returns the
+// Decide says what the run of one test binary means for the test that was to fail, and returns the
 // output of that test, or of the whole run where the test has none.
-func Judge(events []event, want Test) (Outcome, string) {
+func Decide(events []event, want Test) (Outcome, string) {
 	name := testName(want.Run)
 	var of, whole strings.Builder
 	action := ""
