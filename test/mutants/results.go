@@ -47,12 +47,12 @@ func Fingerprint(root string, m Mutation) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)[:8]), nil
 }
 
-var dirSums sync.Map // directory: its sum; the tree does not change while a program runs
+var hashes sync.Map // directory: its sum; the tree does not change while a program runs
 
 // dirSum is the sum of the files of a package's directory and of its testdata, without packages
 // below it.
 func dirSum(dir string) (string, error) {
-	if s, ok := dirSums.Load(dir); ok {
+	if s, ok := hashes.Load(dir); ok {
 		return s.(string), nil
 	}
 	sum := sha256.New()
@@ -76,7 +76,7 @@ func dirSum(dir string) (string, error) {
 	})
 	s := hex.EncodeToString(sum.Sum(nil))
 	if err == nil {
-		dirSums.Store(dir, s)
+		hashes.Store(dir, s)
 	}
 	return s, err
 }
