@@ -47,12 +47,12 @@ fi
 if [ "${*:-./...}" = ./... ]; then
 	# Programs that others wrote (Helm, controller-runtime) are a module of their own.
 	say "testing other people's clients"
-	clients() { (cd test/clients && go test -vet=off -timeout 20m "$@" ./... 2>&1); }
-	if ! clients | tee build/clients; then
+	clients() { (cd test/clients && go test -json -vet=off -timeout 20m "$@" ./... 2>&1); }
+	if ! clients | tee -a build/test.json | build/progress "$start" build/clients; then
 		say "once more, alone: test/clients"
-		if clients -count=1; then
+		if clients -count=1 | build/progress "$start"; then
 			unsteady="${unsteady:-} test/clients"
-			cat build/clients >>build/failed.txt
+			cat build/clients.txt >>build/failed.txt
 			[ "$code" = 0 ] && code=3
 		else
 			code=1

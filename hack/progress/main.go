@@ -56,6 +56,7 @@ func run(in io.Reader, out io.Writer, start time.Time) (failed []string, failure
 	said := map[string][]string{} // by package and test; dropped when it passes
 	var passed int                // packages
 	tests := map[string]int{}     // by outcome
+	skipped := skips{}
 	for {
 		line, err := lines.ReadBytes('\n')
 		if len(line) > 0 {
@@ -75,8 +76,11 @@ func run(in io.Reader, out io.Writer, start time.Time) (failed []string, failure
 			case "pass", "skip", "fail":
 				if e.Test != "" {
 					tests[e.Action]++
-					if e.Action == "fail" {
+					switch e.Action {
+					case "fail":
 						show(bad, said[key])
+					case "skip":
+						skipped.add(e, said[key])
 					}
 				} else if e.Action == "fail" {
 					failed = append(failed, e.Package+"\n")
@@ -90,6 +94,7 @@ func run(in io.Reader, out io.Writer, start time.Time) (failed []string, failure
 			}
 		}
 		if err == io.EOF {
+			skipped.print(out)
 			fmt.Fprintf(out, "packages: %d passed, %d failed\ntests:\n%d passed, %d failed, %d skipped\n", passed,
 				len(failed), tests["pass"], tests["fail"], tests["skip"])
 			return failed, kept.String(), nil

@@ -34,6 +34,20 @@ func TestFailuresAreNamedAndKept(t *testing.T) {
 	}
 }
 
+// Skipped tests are told at the end with their reason.
+func TestSkipsAreToldWithTheirReason(t *testing.T) {
+	var out bytes.Buffer
+	_, _, err := run(strings.NewReader(`{"Action":"output","Package":"m/a","Test":"TestX","Output":"=== RUN   TestX\n"}
+{"Action":"output","Package":"m/a","Test":"TestX","Output":"    x_test.go:3: needs root: runs containers\n"}
+{"Action":"skip","Package":"m/a","Test":"TestX"}
+{"Action":"skip","Package":"m/b","Test":"TestY"}
+`), &out, time.Now())
+	want := "skipped on this machine:\n  needs root: runs containers: a.TestX\n  no reason given: b.TestY\n"
+	if err != nil || !strings.Contains(out.String(), want) {
+		t.Errorf("got %v and\n%swant\n%s", err, out.String(), want)
+	}
+}
+
 // What took longest starts first; unknown packages are ordered by kind.
 func TestOrder(t *testing.T) {
 	took, err := times(strings.NewReader(log))
