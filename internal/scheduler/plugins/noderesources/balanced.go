@@ -66,21 +66,17 @@ func (b *Balanced) Score(_ context.Context, state framework.CycleState, p *v1.Po
 	var sum balance
 	for i := range scored {
 		r := &scored[i]
-		sum.add(r.request, used.Get(r.name), has.Get(r.name))
+		if allocatable := has.Get(r.name); allocatable != 0 {
+			sum.with.add(used.Get(r.name)+r.request, allocatable)
+			sum.without.add(used.Get(r.name), allocatable)
+		}
 	}
 	return sum.score(), nil
 }
 
-// balance is how evenly the resources of a node are requested, with the Pod there and without.
+// balance is how evenly the resources of a node are requested, with the Pod there and without. A
+// resource of which the node has none counts in neither.
 type balance struct{ with, without shares }
-
-// add counts a resource of a node, if the node has any of it.
-func (b *balance) add(request, used, allocatable int64) {
-	if allocatable != 0 {
-		b.with.add(used+request, allocatable)
-		b.without.add(used, allocatable)
-	}
-}
 
 // score counts in whole points as upstream does: a balance is rounded down before it is compared.
 func (b *balance) score() int64 {

@@ -51,42 +51,54 @@ func (*Balanced) AppendShape(to []byte, p *v1.Pod) ([]byte, bool) {
 	return appendVector(to, &requests), true
 }
 
-// requirement is a resource that the Pod requests, and its columns.
+// requirement is a resource that the Pod requests, and its columns. index is its place in
+// commonResources, or -1.
 type requirement struct {
 	request int64
+	index   int
 	*columns.Capacity
 }
 
 // requirements are all that Filter looks at, the Pod's own place first.
 func (f *Fit) requirements(requests *fit.Vector, t *columns.Table) []requirement {
-	out := []requirement{{1, &t.Pods}}
+	out := []requirement{{1, 0, &t.Pods}}
 	for _, name := range names(requests) {
 		if n := requests.Get(name); n > 0 && !f.isIgnored(name) {
-			out = append(out, requirement{n, t.Resource(name)})
+			out = append(out, requirement{n, slices.Index(commonResources[:], name), t.Resource(name)})
 		}
 	}
 	return out
 }
 
-// Evaluator finds the rows where something does not suffice, of which filter says what, and scores
-// by columns.
+// Evaluator filters and scores by columns.
 func (f *Fit) Evaluator(p *v1.Pod, t *columns.Table) *columns.Evaluator {
 	requests, nonZero := snapshot.RequestsAndNonZero(p)
-	required := f.requirements(&requests, t)
-	return &columns.Evaluator{Score: f.scoreRows(&nonZero, t), Filter: func(rows []int32, no []*framework.Status) {
-		for i, row := range rows {
-			if no[i] != nil {
-				continue
-			}
-			for k := range required {
-				r := &required[k]
-				if fit.Insufficient(r.request, r.Requested[row], r.Allocatable[row]) {
-					no[i] = f.filter(&requests, t.Nodes[row])
-					break
-				}
+	return &columns.Evaluator{Score: f.scoreRows(&nonZero, t), Filter: f.filterRows(&requests, t)}
+}
+
+// filterRows is filter of rows: resource by resource what is short, then what to say of it.
+func (f *Fit) filterRows(requests *fit.Vector, t *columns.Table) func([]int32, []*framework.Status) {
+	required := f.requirements(requests, t)
+	var short []shortageSet
+	return func(rows []int32, no []*framework.Status) {
+		short = append(short[:0], make([]shortageSet, len(rows))...)
+		for k := range required {
+			r := &required[k]
+			request, index, requested, allocatable := r.request, r.index, r.Requested, r.Allocatable
+			for i, row := range rows {
+				short[i] |= shortageOf(index, request, requested[row], allocatable[row])
 			}
 		}
-	}}
+		for i, row := range rows {
+			switch {
+			case short[i] == 0 || no[i] != nil:
+			case len(requests.Scalar) > 0:
+				no[i] = f.filterScalars(requests, t.Nodes[row])
+			default:
+				no[i] = f.commonStatus(short[i])
+			}
+		}
+	}
 }
 
 // scoredColumn is a resource that counts for the score, and its columns.
@@ -119,7 +131,9 @@ func (s *resourceScorer) scoreRows(requests *fit.Vector, t *columns.Table) func(
 			var sum weightedSum
 			for k := range scored {
 				r := &scored[k]
-				s.add(&sum, &r.scoredResource, r.requested[row], r.allocatable[row])
+				if allocatable := r.allocatable[row]; allocatable != 0 {
+					s.add(&sum, s.scoreOf(r.requested[row]+r.request, allocatable), r.weight)
+				}
 			}
 			raw[i] = s.mean(&sum)
 		}
@@ -135,7 +149,10 @@ func (b *Balanced) Evaluator(p *v1.Pod, t *columns.Table) *columns.Evaluator {
 			var sum balance
 			for k := range scored {
 				r := &scored[k]
-				sum.add(r.request, r.requested[row], r.allocatable[row])
+				if allocatable := r.allocatable[row]; allocatable != 0 {
+					sum.with.add(r.requested[row]+r.request, allocatable)
+					sum.without.add(r.requested[row], allocatable)
+				}
 			}
 			raw[i] = sum.score()
 		}

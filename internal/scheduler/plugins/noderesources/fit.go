@@ -179,42 +179,64 @@ func commonRequests(v *fit.Vector) commonAmounts {
 	return commonAmounts{1, v.MilliCPU, v.Memory, v.EphemeralStorage}
 }
 
+// shortageSet are the resources that do not suffice, a bit for each by its place in
+// commonResources.
+type shortageSet uint8
+
+const (
+	// scalarShort is set for a resource accounted by name.
+	scalarShort shortageSet = 1 << len(commonResources)
+	// neverEnough is set when the empty node does not have enough either, so that preemption does
+	// not help. Places for Pods do not count.
+	neverEnough shortageSet = scalarShort << 1
+)
+
+// shortageOf compares a request with a node's amounts; index is the resource's place in
+// commonResources, or -1. It is small so that it is compiled into the loop over rows.
+func shortageOf(index int, request, used, allocatable int64) shortageSet {
+	if !fit.Insufficient(request, used, allocatable) {
+		return 0
+	}
+	out := scalarShort
+	if index >= 0 {
+		out = 1 << index
+	}
+	if index != 0 && request > allocatable {
+		out |= neverEnough
+	}
+	return out
+}
+
 // filterCommon is the rule for Pods that request common resources only, of a node, or of one of
 // which more or less is used.
 func (f *Fit) filterCommon(asked, used, has *commonAmounts) *framework.Status {
-	mask, never := 0, false
+	var short shortageSet
 	for i := range asked {
-		if fit.Insufficient(asked[i], used[i], has[i]) {
-			mask |= 1 << i
-			never = never || i > 0 && asked[i] > has[i]
-		}
+		short |= shortageOf(i, asked[i], used[i], has[i])
 	}
-	return f.commonStatus(mask, never)
+	return f.commonStatus(short)
 }
 
 // filterScalars is the rule for Pods that request resources accounted by name.
 func (f *Fit) filterScalars(requests *fit.Vector, n framework.NodeInfo) *framework.Status {
-	short := f.shortages(requests, n)
-	mask, never, other := 0, false, false
-	for _, s := range short {
-		never = never || s.Unresolvable() && s.Resource != v1.ResourcePods
-		if i := slices.Index(commonResources[:], s.Resource); i >= 0 {
-			mask |= 1 << i
-		} else {
-			other = true
-		}
+	list := f.shortages(requests, n)
+	var short shortageSet
+	for _, s := range list {
+		short |= shortageOf(slices.Index(commonResources[:], s.Resource), s.Requested, s.Used, s.Available)
 	}
-	if other {
-		return newStatus(short, never)
+	if short&scalarShort != 0 {
+		return newStatus(list, short&neverEnough != 0)
 	}
-	return f.commonStatus(mask, never)
+	return f.commonStatus(short)
 }
 
-func (f *Fit) commonStatus(mask int, never bool) *framework.Status {
+// commonStatus is what Filter says of shortages of common resources, nil where there are none.
+func (f *Fit) commonStatus(short shortageSet) *framework.Status {
+	mask := short &^ neverEnough
 	switch {
 	case mask == 0:
 		return nil
-	case never:
+	case short&neverEnough != 0:
 		return f.unresolvableCache[mask]
 	}
 	return f.statusCache[mask]

@@ -110,17 +110,14 @@ func scoredResources(specs []config.ResourceSpec, requests *fit.Vector) []scored
 // weightedSum adds up what resources score.
 type weightedSum struct{ sum, weights int64 }
 
-// add counts a resource of a node, if the node has any of it.
-func (s *resourceScorer) add(to *weightedSum, r *scoredResource, used, allocatable int64) {
-	if allocatable == 0 {
+// add counts what a resource scores, unless zeros do not count. A resource of which a node has none
+// is not added. It is small so that it is compiled into the loop over rows.
+func (s *resourceScorer) add(to *weightedSum, score, weight int64) {
+	if score == 0 && s.skipZero {
 		return
 	}
-	one := s.scoreOf(used+r.request, allocatable)
-	if one == 0 && s.skipZero {
-		return
-	}
-	to.sum += one * r.weight
-	to.weights += r.weight
+	to.sum += score * weight
+	to.weights += weight
 }
 
 // mean is the score of a node, 0 when it has none of the resources.
@@ -142,7 +139,9 @@ func (s *resourceScorer) score(scored []scoredResource, n framework.NodeInfo) in
 		if r.name == v1.ResourceCPU || r.name == v1.ResourceMemory {
 			of = nonZero
 		}
-		s.add(&sum, r, of.Get(r.name), has.Get(r.name))
+		if allocatable := has.Get(r.name); allocatable != 0 {
+			s.add(&sum, s.scoreOf(of.Get(r.name)+r.request, allocatable), r.weight)
+		}
 	}
 	return s.mean(&sum)
 }
