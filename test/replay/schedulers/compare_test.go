@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/gantry-project/gantry/test/binaries"
 	"github.com/gantry-project/gantry/test/replay/instance"
 )
 
@@ -75,14 +76,14 @@ type schedulerRun struct {
 
 // outcome is what a scheduler did about a Pod.
 type outcome struct {
-	node      string
-	nominated string
-	condition string   // of a refused Pod
-	event     string   // the first FailedScheduling
-	victims   []string // Pods that made room
-	volumes   []string // of the Pod's own claims
-	stuck     bool     // has the promise of a node, and was not bound though the victims are gone
-	scores    scores
+	Node      string   `json:",omitempty"`
+	Nominated string   `json:",omitempty"`
+	Condition string   `json:",omitempty"` // of a refused Pod
+	Event     string   `json:",omitempty"` // the first FailedScheduling
+	Victims   []string `json:",omitempty"` // Pods that made room
+	Volumes   []string `json:",omitempty"` // of the Pod's own claims
+	Stuck     bool     `json:",omitempty"` // has the promise of a node, and was not bound though the victims are gone
+	Scores    scores   `json:",omitempty"`
 }
 
 // scores are weighted points by plugin by node; the empty plugin has the sum.
@@ -93,15 +94,29 @@ func TestTwoSchedulersAgree(t *testing.T) {
 	if other == "" {
 		t.Skip("GANTRY_OTHER names no other scheduler's program")
 	}
-	number := func(name string, otherwise uint64) uint64 {
-		n, err := strconv.ParseUint(cmp.Or(os.Getenv(name), fmt.Sprint(otherwise)), 10, 64)
-		if err != nil {
-			t.Fatalf("%s: got error %v, want none", name, err)
-		}
-		return n
-	}
 	b := start(t, other)
-	first, cases := number("GANTRY_SEED", 1), number("GANTRY_CASES", 20)
+	if os.Getenv("GANTRY_RECORD") != "" {
+		b.record = outcomes{}
+	}
+	b.run(t, number(t, "GANTRY_SEED", 1), number(t, "GANTRY_CASES", 20))
+	if b.record != nil {
+		if err := b.record.write(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// number is an environment variable, or otherwise where it is not set.
+func number(t *testing.T, name string, otherwise uint64) uint64 {
+	t.Helper()
+	n, err := strconv.ParseUint(cmp.Or(os.Getenv(name), fmt.Sprint(otherwise)), 10, 64)
+	if err != nil {
+		t.Fatalf("%s: got error %v, want none", name, err)
+	}
+	return n
+}
+
+func (b *comparison) run(t *testing.T, first, cases uint64) {
 	var told outcomeCounts
 	for seed := first; seed < first+cases && t.Context().Err() == nil; seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { b.compare(t, seed, &told) })
@@ -113,16 +128,20 @@ func TestTwoSchedulersAgree(t *testing.T) {
 // outcomeCounts counts what was compared.
 type outcomeCounts struct{ bound, refused, evicting, gated, scores int }
 
-// comparison is an API server with both schedulers.
+// comparison is an API server with both schedulers, or with ours alone and what was recorded of the
+// other.
 type comparison struct {
-	client kubernetes.Interface
-	both   []*schedulerRun
+	client   kubernetes.Interface
+	both     []*schedulerRun
+	recorded outcomes // instead of the other scheduler
+	record   outcomes // gets what the other did in clusters where both agree; nil: nothing is recorded
 }
 
+// start runs an API server with our scheduler and, unless other is empty, that program.
 func start(t *testing.T, other string) *comparison {
 	t.Helper()
-	i, err := instance.New(instance.Options{Binary: cmp.Or(os.Getenv("GANTRY_BINARY"), "../../../build/bin/gantry"),
-		BinDir: "../../../build/bin", Number: 9, Split: true, NodeIP: "127.0.0.1"})
+	i, err := instance.New(instance.Options{Binary: cmp.Or(os.Getenv("GANTRY_BINARY"), binaries.Gantry(t)),
+		BinDir: binaries.NextToTest(), Number: 9, Split: true, NodeIP: "127.0.0.1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,6 +168,9 @@ func start(t *testing.T, other string) *comparison {
 		args          []string
 	}{{"ours", i.Binary(), []string{"scheduler", "--kubeconfig", kubeconfig, "-v=4"}},
 		{"theirs", other, []string{"-v=10"}}} {
+		if s.program == "" {
+			continue
+		}
 		o := &schedulerRun{name: s.name, log: filepath.Join(i.Dir, s.name+".log")}
 		file := filepath.Join(i.Dir, s.name+".yaml")
 		if err := os.WriteFile(file, fmt.Appendf(nil, config, s.name, kubeconfig), 0o600); err != nil {
@@ -178,8 +200,10 @@ func start(t *testing.T, other string) *comparison {
 	return b
 }
 
+const podsPerCluster = 6
+
 // compare makes a cluster and has both judge some Pods in it, one after the other; a Pod they agree
-// to bind may stay where ours put it.
+// to bind may stay where the other put it.
 func (b *comparison) compare(t *testing.T, seed uint64, told *outcomeCounts) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
@@ -198,29 +222,41 @@ func (b *comparison) compare(t *testing.T, seed uint64, told *outcomeCounts) {
 			t.Fatal(err)
 		}
 	}
-	for n := range 6 {
+	var done []outcome // the other's
+	defer func() {
+		if b.record != nil && !t.Failed() {
+			b.record[seed] = done
+		}
+	}()
+	for n := range podsPerCluster {
 		name := "new"
 		if d.oneIn(15) {
 			name = banned
 		}
 		p := d.newcomer(fmt.Sprintf("%s-%d-%d", name, seed, n), profiles)
 		stays, theirsFirst := d.oneIn(2), d.oneIn(2)
-		ours, theirs, err := b.checkRefusal(ctx, p, theirsFirst)
-		if err != nil {
-			t.Fatal(err)
+		check := func(p *v1.Pod) (ours, theirs outcome) {
+			ours, theirs, err := b.checkRefusal(ctx, p, theirsFirst)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if b.recorded != nil {
+				theirs = b.recorded[seed][n]
+			}
+			return ours, theirs
 		}
+		ours, theirs := check(p)
+		done = append(done, theirs)
 		// kube-scheduler does so when none but the first victims hold a host port that the Pod
 		// wants: it is woken for these while others are still to go
-		if theirs.stuck && !ours.stuck {
-			t.Logf("%s: the other scheduler left it waiting for %s", p.Name, theirs.nominated)
+		if theirs.Stuck && !ours.Stuck {
+			t.Logf("%s: the other scheduler left it waiting for %s", p.Name, theirs.Nominated)
 			continue
 		}
 		if off := differ(ours, theirs); len(off) > 0 {
 			// once more, as what one of them did may have reached the other late
-			again, andTheirs, err := b.checkRefusal(ctx, renamed(p, p.Name+"-again"), theirsFirst)
-			if err != nil {
-				t.Fatal(err)
-			}
+			again, andTheirs := check(renamed(p, p.Name+"-again"))
+			done[n] = andTheirs
 			if still := differ(again, andTheirs); len(still) > 0 {
 				t.Errorf("%s (profile %s):\n%s\n%s", p.Name, p.Spec.SchedulerName, strings.Join(still, "\n"),
 					describe(p))
@@ -229,11 +265,11 @@ func (b *comparison) compare(t *testing.T, seed uint64, told *outcomeCounts) {
 			}
 		}
 		told.count(ours)
-		if stays && ours.node != "" {
+		if stays && done[n].Node != "" {
 			q := renamed(p, p.Name+"-stays")
 			// who has none began just now, whenever that is asked
 			began := metav1.NewTime(began.Add(time.Duration(n) * time.Hour))
-			q.Spec.NodeName, q.Status = ours.node, v1.PodStatus{Phase: v1.PodRunning, StartTime: &began}
+			q.Spec.NodeName, q.Status = done[n].Node, v1.PodStatus{Phase: v1.PodRunning, StartTime: &began}
 			if err := b.create(ctx, q); err != nil {
 				t.Fatal(err)
 			}
@@ -243,17 +279,17 @@ func (b *comparison) compare(t *testing.T, seed uint64, told *outcomeCounts) {
 
 func (c *outcomeCounts) count(o outcome) {
 	switch {
-	case o.node != "":
+	case o.Node != "":
 		c.bound++
-	case strings.HasPrefix(o.condition, "SchedulingGated"):
+	case strings.HasPrefix(o.Condition, "SchedulingGated"):
 		c.gated++
 	default:
 		c.refused++
 	}
-	if len(o.victims) > 0 {
+	if len(o.Victims) > 0 {
 		c.evicting++
 	}
-	for _, parts := range o.scores {
+	for _, parts := range o.Scores {
 		c.scores += len(parts)
 	}
 }
@@ -290,8 +326,8 @@ func (b *comparison) turn(ctx context.Context, o *schedulerRun, p *v1.Pod) (got 
 		return got, err
 	}
 	if got, err = b.watch(ctx, p, own); errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil &&
-		got.nominated != "" {
-		got.stuck = true
+		got.Nominated != "" {
+		got.Stuck = true
 	} else if err != nil {
 		return got, err
 	}
@@ -304,28 +340,28 @@ func (b *comparison) turn(ctx context.Context, o *schedulerRun, p *v1.Pod) (got 
 		metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
 		return got, err
 	}
-	if got.volumes, err = b.release(ctx, p.Namespace, own); err != nil {
+	if got.Volumes, err = b.release(ctx, p.Namespace, own); err != nil {
 		return got, err
 	}
 	for _, key := range slices.Sorted(maps.Keys(before)) {
 		if after[key] == nil {
-			got.victims = append(got.victims, key)
+			got.Victims = append(got.Victims, key)
 			if err := b.create(ctx, before[key]); err != nil {
 				return got, err
 			}
 		}
 	}
-	if got.scores, err = o.scores(p.Namespace + "/" + p.Name); err != nil {
+	if got.Scores, err = o.scores(p.Namespace + "/" + p.Name); err != nil {
 		return got, err
 	}
 	// bound before anybody looked: the event still has what the condition had
-	if len(got.victims) > 0 && got.event == "" {
-		if got.event, err = b.refusal(ctx, p); err != nil {
+	if len(got.Victims) > 0 && got.Event == "" {
+		if got.Event, err = b.refusal(ctx, p); err != nil {
 			return got, err
 		}
 	}
-	got.event = strings.ReplaceAll(got.event, p.Name, "POD")
-	got.condition = strings.ReplaceAll(got.condition, p.Name, "POD")
+	got.Event = strings.ReplaceAll(got.Event, p.Name, "POD")
+	got.Condition = strings.ReplaceAll(got.Condition, p.Name, "POD")
 	return got, nil
 }
 
@@ -342,20 +378,20 @@ func (b *comparison) watch(ctx context.Context, p *v1.Pod, own []string) (got ou
 		if err != nil {
 			return err
 		}
-		got.node = now.Spec.NodeName
-		got.nominated = cmp.Or(got.nominated, now.Status.NominatedNodeName)
+		got.Node = now.Spec.NodeName
+		got.Nominated = cmp.Or(got.Nominated, now.Status.NominatedNodeName)
 		for _, c := range now.Status.Conditions {
 			if c.Type == v1.PodScheduled && c.Status == v1.ConditionFalse {
-				got.condition = cmp.Or(got.condition, c.Reason+": "+c.Message)
+				got.Condition = cmp.Or(got.Condition, c.Reason+": "+c.Message)
 			}
 		}
-		if got.node == "" && (got.condition == "" || now.Status.NominatedNodeName != "") {
+		if got.Node == "" && (got.Condition == "" || now.Status.NominatedNodeName != "") {
 			return errors.New("neither bound nor refused")
 		}
 		return nil
 	})
-	if err == nil && got.condition != "" && !strings.HasPrefix(got.condition, "SchedulingGated") {
-		got.event, err = b.refusal(ctx, p)
+	if err == nil && got.Condition != "" && !strings.HasPrefix(got.Condition, "SchedulingGated") {
+		got.Event, err = b.refusal(ctx, p)
 	}
 	return got, err
 }
@@ -389,30 +425,30 @@ func differ(ours, theirs outcome) (out []string) {
 			out = append(out, fmt.Sprintf("%s:\n   ours %v\n theirs %v", what, a, b))
 		}
 	}
-	say("stuck", ours.stuck, theirs.stuck)
-	say("bound", ours.node != "", theirs.node != "")
+	say("stuck", ours.Stuck, theirs.Stuck)
+	say("bound", ours.Node != "", theirs.Node != "")
 	// who is bound soon after had the others for a moment only
-	if len(ours.victims) == 0 || ours.condition != "" && theirs.condition != "" {
-		say("condition", ours.condition, theirs.condition)
-		if len(ours.volumes)+len(theirs.volumes) == 0 { // who waits for volumes is promised its node for a moment
-			say("promised", ours.nominated, theirs.nominated)
+	if len(ours.Victims) == 0 || ours.Condition != "" && theirs.Condition != "" {
+		say("condition", ours.Condition, theirs.Condition)
+		if len(ours.Volumes)+len(theirs.Volumes) == 0 { // who waits for volumes is promised its node for a moment
+			say("promised", ours.Nominated, theirs.Nominated)
 		}
 	}
-	say("event", ours.event, theirs.event)
-	say("victims", ours.victims, theirs.victims)
-	if ours.node == theirs.node {
-		say("volumes", ours.volumes, theirs.volumes)
+	say("event", ours.Event, theirs.Event)
+	say("victims", ours.Victims, theirs.Victims)
+	if ours.Node == theirs.Node {
+		say("volumes", ours.Volumes, theirs.Volumes)
 	}
-	if len(out) > 0 || len(theirs.victims) > 0 {
+	if len(out) > 0 || len(theirs.Victims) > 0 {
 		return out
 	}
-	if len(theirs.scores) == 0 { // nothing is scored where one node is left
-		say("node", ours.node, theirs.node)
+	if len(theirs.Scores) == 0 { // nothing is scored where one node is left
+		say("node", ours.Node, theirs.Node)
 		return out
 	}
-	say("scored nodes", slices.Sorted(maps.Keys(ours.scores)), slices.Sorted(maps.Keys(theirs.scores)))
-	for _, node := range slices.Sorted(maps.Keys(theirs.scores)) {
-		a, b := ours.scores[node], theirs.scores[node]
+	say("scored nodes", slices.Sorted(maps.Keys(ours.Scores)), slices.Sorted(maps.Keys(theirs.Scores)))
+	for _, node := range slices.Sorted(maps.Keys(theirs.Scores)) {
+		a, b := ours.Scores[node], theirs.Scores[node]
 		names := maps.Clone(a)
 		maps.Copy(names, b)
 		for _, plugin := range slices.Sorted(maps.Keys(names)) {
@@ -420,9 +456,9 @@ func differ(ours, theirs outcome) (out []string) {
 		}
 	}
 	for _, o := range []outcome{ours, theirs} {
-		for node := range theirs.scores {
-			if o.node != "" && theirs.scores[node][""] > theirs.scores[o.node][""] {
-				out = append(out, fmt.Sprintf("%s is better than %s", node, o.node))
+		for node := range theirs.Scores {
+			if o.Node != "" && theirs.Scores[node][""] > theirs.Scores[o.Node][""] {
+				out = append(out, fmt.Sprintf("%s is better than %s", node, o.Node))
 			}
 		}
 	}

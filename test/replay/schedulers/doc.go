@@ -5,5 +5,6 @@
 //
 // In: the program of another scheduler in GANTRY_OTHER (it is no part of this repository), how many
 // clusters in GANTRY_CASES, the first seed in GANTRY_SEED. Out: a failure per Pod that is judged
-// differently. Without GANTRY_OTHER nothing runs.
+// differently. GANTRY_RECORD keeps what the other did in clusters where both agree; TestAsRecorded
+// compares ours with that, without the other program.
 package schedulers

@@ -172,18 +172,23 @@ func merged(p *v1.Pod) {
 // seen returns when a scheduler knows all nodes of this cluster: it bound a Pod that only the last
 // one takes.
 func (b *comparison) seen(ctx context.Context, o *schedulerRun, nodes int, seed uint64) error {
-	name := fmt.Sprintf("n%d", nodes-1)
-	n, err := b.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return err
+	label := fmt.Sprintf("%d-%s", seed, o.name)
+	// Every node changes, the last one last: how many nodes have an image is counted when a node
+	// changes, by both.
+	for i := range nodes {
+		n, err := b.client.CoreV1().Nodes().Get(ctx, fmt.Sprintf("n%d", i), metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		n.Labels["cluster"] = fmt.Sprintf("%s-%d", label, nodes-1-i)
+		if _, err := b.client.CoreV1().Nodes().Update(ctx, n, metav1.UpdateOptions{}); err != nil {
+			return err
+		}
 	}
-	n.Labels["cluster"] = fmt.Sprintf("%d-%s", seed, o.name)
-	if _, err := b.client.CoreV1().Nodes().Update(ctx, n, metav1.UpdateOptions{}); err != nil {
-		return err
-	}
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespaces[0], Name: "seen-" + n.Labels["cluster"]},
+	label += "-0"
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespaces[0], Name: "seen-" + label},
 		Spec: v1.PodSpec{SchedulerName: o.name + "-plain",
-			NodeSelector: ofOne("cluster", n.Labels["cluster"]),
+			NodeSelector: ofOne("cluster", label),
 			Containers:   []v1.Container{{Name: "c", Image: "example.com/none:1"}},
 			Tolerations:  []v1.Toleration{{Operator: v1.TolerationOpExists}}}}
 	if err := b.create(ctx, p); err != nil {
@@ -191,7 +196,7 @@ func (b *comparison) seen(ctx context.Context, o *schedulerRun, nodes int, seed 
 	}
 	// refused or bound: either is an answer about the node with this label, as it says so by name
 	// only when the label is known
-	err = instance.Poll(ctx, 5*time.Millisecond, func() error {
+	err := instance.Poll(ctx, 5*time.Millisecond, func() error {
 		now, err := b.client.CoreV1().Pods(p.Namespace).Get(ctx, p.Name, metav1.GetOptions{})
 		if err != nil {
 			return err
