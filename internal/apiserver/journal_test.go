@@ -17,7 +17,7 @@ import (
 
 // Each acknowledged write of a Pod is one fact, whichever endpoint it came through; what was not
 // written is none.
-func TestWritesOfPodsAreStated(t *testing.T) {
+func TestEachPodWriteIsOneFact(t *testing.T) {
 	_, c := shared(t)
 	ns := newNamespace(t, c)
 	pods := c.CoreV1().Pods(ns)

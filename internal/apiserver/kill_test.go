@@ -254,7 +254,7 @@ func (h *eventLog) all(name string, userName []string, wait time.Duration) (miss
 // However often the server is killed, on a busy machine, each watcher hears of each change: of
 // every kind, listed or with initial events, within the process and over HTTPS.
 // row: API-10
-func TestEveryWatcherHearsAfterAKill(t *testing.T) {
+func TestEveryWatcherResumesAfterAServerKill(t *testing.T) {
 	h := &eventLog{changed: make(chan struct{}), byKind: map[string]map[string]bool{}}
 	v, at := newVictim(t, h.record)
 	log := v.log

@@ -16,7 +16,7 @@ import (
 
 // However often the server is killed, on a busy machine, cluster DNS hears of each Service that is
 // made and deleted.
-func TestDNSHearsAfterAKill(t *testing.T) {
+func TestDNSResumesAfterAServerKill(t *testing.T) {
 	v, at := newVictim(t, func(string, string) {})
 	client := overHTTPSTo(at).CoreV1().Services("default")
 	create := func(name string) {

@@ -23,7 +23,7 @@ import (
 // However often the server is killed, on a busy machine, the proxy hears of each Service and the
 // policy controller of each NetworkPolicy that is made and deleted: both bring them into their
 // tables, which are knftables' fakes here.
-func TestProxyAndPoliciesHearAfterAKill(t *testing.T) {
+func TestProxyAndPoliciesResumeAfterAServerKill(t *testing.T) {
 	v, at := newVictim(t, func(string, string) {})
 	client := overHTTPSTo(at)
 	write := func(f func() error) { t.Helper(); written(t, v.log.Name(), f) }

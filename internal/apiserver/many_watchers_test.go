@@ -113,7 +113,7 @@ func (m *testWatcher) take(e watch.Event, told func()) error {
 // A hundred watchers over HTTPS get what there is, the bookmark that ends it, and then every write
 // once and in the order of revisions, though writes come in bursts and events leave together.
 // row: API-17
-func TestACrowdOverTheNetwork(t *testing.T) {
+func TestHundredWatchersOverHTTPS(t *testing.T) {
 	const watchers, perConnection, before, writers, each = 100, 25, 5, 20, 10
 	config := testConfig(t.TempDir())
 	config.Access = func(AccessDeps) (*Access, error) { return &Access{Authenticator: byHeader{}}, nil }

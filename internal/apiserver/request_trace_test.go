@@ -82,7 +82,7 @@ func lines(p journal.Step) string {
 }
 
 // row: TOO-13
-func TestAWriteTellsHowItWent(t *testing.T) {
+func TestTraceOfAWrite(t *testing.T) {
 	s, plainly := shared(t)
 	ns := newNamespace(t, plainly)
 	c, told := asking(t, s, admin())
@@ -137,7 +137,7 @@ func TestAWriteTellsHowItWent(t *testing.T) {
 }
 
 // A refused write tells which step refused it, and in which words where the step has its own.
-func TestARefusedWriteTellsWhere(t *testing.T) {
+func TestTraceOfARefusedWrite(t *testing.T) {
 	s, plainly := shared(t)
 	ns := newNamespace(t, plainly)
 	c, told := asking(t, s, admin())
@@ -168,7 +168,7 @@ func TestARefusedWriteTellsWhere(t *testing.T) {
 }
 
 // What each webhook and each policy changed is told apart.
-func TestWebhooksAndPoliciesAreToldApart(t *testing.T) {
+func TestTraceNamesEachWebhookAndPolicy(t *testing.T) {
 	s, plainly := shared(t)
 	ns := newNamespace(t, plainly)
 	server := httptest.NewTLSServer(&fakeWebhook{})
@@ -205,7 +205,7 @@ func TestWebhooksAndPoliciesAreToldApart(t *testing.T) {
 }
 
 // Who may write and not explain is told nothing, and values of Secrets are told to nobody.
-func TestStoriesAreForThoseWhoMayKnow(t *testing.T) {
+func TestRequestTraceNeedsPermission(t *testing.T) {
 	s, plainly := shared(t)
 	ns := newNamespace(t, plainly)
 	c, told := asking(t, s, &user.DefaultInfo{Name: "eve"}) // the joint server lets only masters write

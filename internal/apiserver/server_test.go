@@ -226,7 +226,7 @@ func (p *logBuffer) Write(b []byte) (int, error) {
 }
 
 // A server that is told to stop does so without errors in its log: its own watches end with it.
-func TestStopsInSilence(t *testing.T) {
+func TestStopLogsNoErrors(t *testing.T) {
 	p := &logBuffer{}
 	klog.SetOutput(p)
 	defer klog.SetOutput(discard{})

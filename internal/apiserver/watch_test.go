@@ -186,7 +186,7 @@ func TestWatchList(t *testing.T) {
 // that way takes is measured (`hack/bench -only latencies`).
 //
 // row: API-18
-func TestNoticeNeedsNoRequest(t *testing.T) {
+func TestInformerNeedsNoFurtherRequests(t *testing.T) {
 	s, c := shared(t)
 	ns := newNamespace(t, c)
 	cfg := restclient.CopyConfig(s.InProcess(admin()))

@@ -73,7 +73,7 @@ func TestWhyAMemberWaitsForItsGroup(t *testing.T) {
 
 // The scheduler tried the Pods before their group existed: its message is outdated once the group
 // exists.
-func TestAGroupThatIsThereByNowIsCounted(t *testing.T) {
+func TestGroupThatIsCompleteByNow(t *testing.T) {
 	in := groupFixture(t, 3)
 	in.fact(time.Second, "scheduler", journal.BindFailed{Point: "Permit", Plugin: "Coscheduling",
 		Error: "PodGroup not found"})
@@ -86,7 +86,7 @@ func TestAGroupThatIsThereByNowIsCounted(t *testing.T) {
 
 // A Pod at Permit has status.nominatedNodeName before the journal says that it waits: it has no
 // victims.
-func TestAGroupIsToldOfBeforeTheJournalDoes(t *testing.T) {
+func TestGroupIsExplainedWithoutJournal(t *testing.T) {
 	in := groupFixture(t, 3)
 	in.Pod.Status.NominatedNodeName = "node-2"
 	in.ClusterContext.Groups.Labelled = &coscheduling.Group{Spec: coscheduling.Spec{MinMember: 3}}

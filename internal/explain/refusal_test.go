@@ -9,7 +9,7 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-func TestAPodAffinityThatAlmostNamesSomebody(t *testing.T) {
+func TestMisspeltPodAffinityLabel(t *testing.T) {
 	labelled := func(name, namespace, app string) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace,
 			Labels: map[string]string{"app": app}}, Spec: corev1.PodSpec{NodeName: "n1"}}

@@ -120,7 +120,7 @@ func (x *testProxier) endpoint(ip string) {
 
 // What the kernel refuses at first is reported when it is applied, and stale flows are deleted
 // then.
-func TestWhatSucceedsAtTheRetryIsToldAndForgotten(t *testing.T) {
+func TestSuccessfulRetryIsReportedAndConntrackCleared(t *testing.T) {
 	x := newTestProxier(t)
 	x.kernel.refuses = true
 	x.endpoint("10.1.0.2")
@@ -144,7 +144,7 @@ func TestWhatSucceedsAtTheRetryIsToldAndForgotten(t *testing.T) {
 
 // Flows that could not be deleted are at the next sync, although nothing else changes; nothing is
 // reported twice.
-func TestForgettingIsTriedAgain(t *testing.T) {
+func TestConntrackClearIsRetried(t *testing.T) {
 	x := newTestProxier(t)
 	x.unready = errors.New("not now")
 	x.endpoint("10.1.0.2")

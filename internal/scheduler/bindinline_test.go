@@ -79,7 +79,7 @@ func (w *httpCluster) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 }
 
 // Bindings that nobody waits for are written all the same, each once, with their events and facts.
-func TestBindingsOverTheWireAreToldOf(t *testing.T) {
+func TestAPIWriterBindingsAreFacts(t *testing.T) {
 	t.Parallel()
 	const pods = 100
 	w := startHTTPCluster(t, nil, aNode("n1", "64"), aNode("n2", "64"))
@@ -116,7 +116,7 @@ func TestBindingsOverTheWireAreToldOf(t *testing.T) {
 
 // What the API server refuses is rolled back and tried again; what it asks to be brought later is
 // brought in the ordinary way.
-func TestRefusedBindingsOverTheWireAreTriedAgain(t *testing.T) {
+func TestRefusedAPIWriterBindingsAreRetried(t *testing.T) {
 	t.Parallel()
 	w := startHTTPCluster(t, func(n int32, out http.ResponseWriter) bool {
 		switch n % 3 {

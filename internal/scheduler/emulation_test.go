@@ -7,7 +7,7 @@ import (
 	"k8s.io/kube-scheduler/framework"
 )
 
-func TestWordsOfEarlierVersions(t *testing.T) {
+func TestMessagesOfEmulatedVersions(t *testing.T) {
 	plain, claiming := &v1.Pod{}, &v1.Pod{Spec: v1.PodSpec{ResourceClaims: []v1.PodResourceClaim{{Name: "gpu"}}}}
 	refused := func(plugin string, words ...string) *framework.Status {
 		return framework.NewStatus(framework.Unschedulable, words...).WithPlugin(plugin)

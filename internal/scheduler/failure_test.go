@@ -151,9 +151,9 @@ func TestPreemptionThroughAnAPIServerInTroubleTakesNoMoreThanItNeeds(t *testing.
 	}
 }
 
-// TestManyPodsThatFitNowhereDoNotDelayThoseThatFit: many wait for a node of a kind that there is
+// TestUnschedulablePodsDoNotDelayOthers: many wait for a node of a kind that there is
 // none of; 10,000 beside 1,000 with GANTRY_LOAD set.
-func TestManyPodsThatFitNowhereDoNotDelayThoseThatFit(t *testing.T) {
+func TestUnschedulablePodsDoNotDelayOthers(t *testing.T) {
 	t.Parallel()
 	hopeless, hopeful := 1_000, 100
 	if os.Getenv("GANTRY_LOAD") != "" {

@@ -103,10 +103,10 @@ func withHookPlugin(t *testing.T, x *hookPlugin) func(*Options) {
 	}
 }
 
-// TestOnePodIsJudgedAtATimeWhileOthersAreBound: no scheduling cycle begins before the one before it
+// TestOneSchedulingCycleBesideBindingCycles: no scheduling cycle begins before the one before it
 // has chosen a node, but it does not wait for the binding.
 // row: SCH-03
-func TestOnePodIsJudgedAtATimeWhileOthersAreBound(t *testing.T) {
+func TestOneSchedulingCycleBesideBindingCycles(t *testing.T) {
 	t.Parallel()
 	const pods = 20
 	var attempted atomic.Int32
@@ -187,10 +187,10 @@ func TestSlowWorkBeforeBindingDelaysItAndItsFailureGivesTheNodeBack(t *testing.T
 	d.bound("fails") // the node was free again
 }
 
-// TestNobodyAsksTheAPIWhileScoring counts every request between the moments when scoring begins and
+// TestScoringMakesNoAPIRequests counts every request between the moments when scoring begins and
 // when a node is chosen.
 // row: SCH-27
-func TestNobodyAsksTheAPIWhileScoring(t *testing.T) {
+func TestScoringMakesNoAPIRequests(t *testing.T) {
 	t.Parallel()
 	var scoring atomic.Bool
 	var scored, requests atomic.Int32
@@ -227,7 +227,7 @@ func zone(name string) func(*v1.Node) {
 }
 
 // row: SCH-31
-func TestWhatBecomesOfABoundPodStartsNoCycle(t *testing.T) {
+func TestBoundPodUpdatesStartNoCycle(t *testing.T) {
 	t.Parallel()
 	r := metrics.NewKubeRegistry()
 	c := start(t, func(o *Options) { o.Metrics = r }, aNode("n1", "4"))
@@ -394,9 +394,9 @@ func TestAnAPIServerThatIsAwayForAWhile(t *testing.T) {
 	}
 }
 
-// TestWhoIsGoingToBeBoundSaysWhere: while something is prepared for a Pod, its status names the
+// TestNominatedNodeNameIsSetBeforeBinding: while something is prepared for a Pod, its status names the
 // node, whose room is not kept twice. When that fails the status names none.
-func TestWhoIsGoingToBeBoundSaysWhere(t *testing.T) {
+func TestNominatedNodeNameIsSetBeforeBinding(t *testing.T) {
 	t.Parallel()
 	release, tries := make(chan struct{}), atomic.Int32{}
 	c := start(t, withHookPlugin(t, &hookPlugin{preBind: func(p *v1.Pod) *framework.Status {

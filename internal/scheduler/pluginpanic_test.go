@@ -154,7 +154,7 @@ func misledPod(how, cpu string) *v1.Pod {
 	return aPod(strings.ToLower(how), cpu, func(p *v1.Pod) { p.Labels = map[string]string{"bad": how} })
 }
 
-func TestAPluginThatMisbehavesIsNamedAndHurtsNobodyElse(t *testing.T) {
+func TestPanickingPluginIsNamedAndHarmsNoOtherPod(t *testing.T) {
 	t.Parallel()
 	const (
 		hung = `plugin "Bad" has not returned within 50ms`
@@ -209,7 +209,7 @@ func TestAPluginThatMisbehavesIsNamedAndHurtsNobodyElse(t *testing.T) {
 	}
 }
 
-func TestAPluginThatRefusesWithNonsenseIsToldAsItIs(t *testing.T) {
+func TestPluginStatusIsReportedVerbatim(t *testing.T) {
 	t.Parallel()
 	c := startMisbehaving(t)
 	for name, want := range map[string]string{
@@ -262,7 +262,7 @@ func (l *countingSort) Less(framework.QueuedEntityInfo, framework.QueuedEntityIn
 }
 
 // It is waited for once, not at every comparison; the ordinary order holds.
-func TestAPluginThatHangsInTheQueueIsWaitedForOnce(t *testing.T) {
+func TestHangingQueuePluginIsWaitedForOnce(t *testing.T) {
 	t.Parallel()
 	cfg, err := config.Load(
 		[]byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n- plugins: "+
@@ -320,7 +320,7 @@ func (*badSort) EventsToRegister(context.Context) ([]framework.ClusterEventWithH
 }
 
 // Whoever cannot sort or tell whether an event helps loses no Pod.
-func TestAPluginThatPanicsInTheQueueLosesNobody(t *testing.T) {
+func TestPanicInTheQueueLosesNoPod(t *testing.T) {
 	t.Parallel()
 	cfg, err := config.Load(
 		[]byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n"+

@@ -178,7 +178,7 @@ func TestALowerMinCountLetsAGangGo(t *testing.T) {
 	c.awaitFacts("two Pods bound", func() bool { return c.bindingsMade() == 2 })
 }
 
-func TestPodsOfABasicGroupStandAlone(t *testing.T) {
+func TestPodsOfABasicGroupAreScheduledAlone(t *testing.T) {
 	t.Parallel()
 	c := withPodGroups(t, nil, aNode("n1", "2"), newBasicPodGroup("loose"))
 	c.create(aPod("a", "1", of("loose")))

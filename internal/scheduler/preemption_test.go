@@ -134,7 +134,7 @@ func TestAPreemptionThatFailsIsTriedAgain(t *testing.T) {
 }
 
 // row: BND-10, BND-11
-func TestAVictimsJournalTellsWhy(t *testing.T) {
+func TestVictimsJournalNamesThePreemptor(t *testing.T) {
 	t.Parallel()
 	budget := &policy.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "db", Namespace: "default"},
 		Spec: policy.PodDisruptionBudgetSpec{
@@ -161,7 +161,7 @@ func TestAVictimsJournalTellsWhy(t *testing.T) {
 }
 
 // A Pod of lower priority that was nominated to the node loses its nomination.
-func TestAPromiseGoesToTheMoreImportant(t *testing.T) {
+func TestNominationGoesToHigherPriority(t *testing.T) {
 	t.Parallel()
 	slow := func(p *v1.Pod) { p.Finalizers = []string{"test/stays"} }
 	c := start(t, nil, aNode("n1", "1"), aPod("low", "1", onNode("n1", 1), slow))

@@ -11,7 +11,7 @@ import (
 
 // The journal says of an event that did not wake a Pod which plugin saw no help in it, once for
 // each kind, and the Pod is not tried for it.
-func TestAnEventThatDoesNotHelpIsToldOf(t *testing.T) {
+func TestIgnoredEventIsAFact(t *testing.T) {
 	t.Parallel()
 	c := start(t, nil, aNode("n1", "1"))
 	c.create(aPod("web", "2"))

@@ -21,7 +21,7 @@ func object(t *testing.T, text string) map[string]any {
 // The history has values from the store, field names from the journal for compacted revisions, and
 // nothing else.
 // row: OPS-14
-func TestRevisionsTellWhoWroteWhat(t *testing.T) {
+func TestRevisionsNameTheWriter(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	wrote := func(n int64, verb, sub, user string, fields ...string) journal.Entry {
 		return journal.Entry{At: at, Fact: journal.Written{Verb: verb, Subresource: sub, User: user,
@@ -61,7 +61,7 @@ func TestRevisionsTellWhoWroteWhat(t *testing.T) {
 
 // A request trace is printed with what each step changed and with a remedy if the write was
 // refused.
-func TestStoryText(t *testing.T) {
+func TestTraceText(t *testing.T) {
 	s := journal.RequestTrace{
 		Verb: "create", Resource: "pods", Namespace: "default", Name: "web", User: "ann", Code: 403,
 		Took:    journal.Took(3 * time.Millisecond),

@@ -21,7 +21,7 @@ import (
 
 // Lives of Pods on one node: phases, conditions, restarts, init and ephemeral containers, ends.
 // What all of them showed is judged at the end.
-func TestLives(t *testing.T) {
+func TestPodLifecycles(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	states := w.record()

@@ -20,7 +20,7 @@ import (
 )
 
 // What the API server takes and refuses, on a cluster without nodes.
-func TestWritten(t *testing.T) {
+func TestAPIWrites(t *testing.T) {
 	t.Parallel()
 	w := start(t, testcluster.WithNodes())
 	for _, x := range []struct {

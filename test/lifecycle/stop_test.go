@@ -17,7 +17,7 @@ import (
 // row: ISE-12
 // row: CRI-15
 // row: CRI-27
-func TestDeaths(t *testing.T) { eachRuntime(t, stopCases) }
+func TestTermination(t *testing.T) { eachRuntime(t, stopCases) }
 
 var stopCases = []Case{
 	{

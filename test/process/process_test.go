@@ -27,7 +27,7 @@ func never(context.Context) error { return errNotYet }
 
 // Whoever waits for a program that has ended hears it at once, with how it ended and with the ends
 // of its output and its log, however the waiting is done.
-func TestAProgramThatEndsIsToldOfAtOnce(t *testing.T) {
+func TestProgramEndIsReportedAtOnce(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "own.log")
 	if err := os.WriteFile(log, []byte("first line\n"+strings.Repeat("x", maxReportedBytes)+"\nthe reason\n"),
 		0o600); err != nil {

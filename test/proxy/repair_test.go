@@ -75,7 +75,7 @@ func sameLines(a, b string) bool {
 
 // What was done while no proxy ran is found at the start: chains with more or fewer rules than they
 // should have.
-func TestAStartMendsWhatWasEdited(t *testing.T) {
+func TestStartRepairsEditedRules(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
 	w.service(func(s *v1.Service) { s.Spec.SessionAffinity = v1.ServiceAffinityClientIP })
@@ -101,7 +101,7 @@ func TestAStartMendsWhatWasEdited(t *testing.T) {
 
 // A proxy alone makes no alarm of what it does itself: after its first look it is at rest, and
 // stays so after a change.
-func TestOwnChangesAreNoAlarm(t *testing.T) {
+func TestOwnChangesTriggerNoRepair(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
 	w.service(nil)

@@ -861,7 +861,7 @@ func TestNodeRestriction(t *testing.T) {
 	}
 }
 
-func TestPluginsKeepUpstreamsNamesAndStorageProtectionIsAWish(t *testing.T) {
+func TestPluginNamesAreUpstreams(t *testing.T) {
 	var names []string
 	for _, p := range own.Plugins(own.Options{}) {
 		names = append(names, p.Name)

@@ -54,7 +54,7 @@ func watchConfigMaps(ctx context.Context, c kubernetes.Interface, from string, e
 // Many watchers over few connections hear all writes, each once and in order, in JSON and in
 // protobuf.
 // row: API-11
-func TestCrowdOverTheNetwork(t *testing.T) {
+func TestManyWatchersOverFewConnections(t *testing.T) {
 	s := serve(t, auth.Options{})
 	config := func() *rest.Config {
 		return &rest.Config{

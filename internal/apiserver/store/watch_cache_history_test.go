@@ -14,7 +14,7 @@ import (
 // A watch cache lets go of events that are old, though no new ones come; who resumes from before
 // them loses nothing. It never keeps more than it is to.
 // row: API-10
-func TestHistoryIsLetGo(t *testing.T) {
+func TestOldEventsAreDropped(t *testing.T) {
 	s := openStore(t, filepath.Join(t.TempDir(), "etcd"))
 	kinds := kindStorage(t, s, "kinds")
 	c := s.shared.caches[0]

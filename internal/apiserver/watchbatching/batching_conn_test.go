@@ -68,7 +68,7 @@ func TestConnKeepsTheOrder(t *testing.T) {
 }
 
 // Who does not read makes the writer wait; closing ends the wait, and the reading side, at once.
-func TestConnToADeafPeer(t *testing.T) {
+func TestConnToAPeerThatDoesNotRead(t *testing.T) {
 	c, _ := connPair(t)
 	read := make(chan error, 1)
 	go func() {
@@ -155,7 +155,7 @@ func TestConnUnderTLS(t *testing.T) {
 }
 
 // An error is told, if late.
-func TestConnTellsErrors(t *testing.T) {
+func TestConnReturnsErrors(t *testing.T) {
 	c, peer := connPair(t)
 	_ = peer.Close()
 	for end := time.Now().Add(30 * time.Second); ; {

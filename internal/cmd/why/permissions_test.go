@@ -21,7 +21,7 @@ import (
 
 // Whoever sees all is told whom to remove and where; whoever may read the Pods of one namespace
 // hears of no node, no Pod of another and no PriorityClass.
-func TestWhyProposesOnlyWhatTheAskerMaySee(t *testing.T) {
+func TestWhyProposesOnlyWhatTheUserMaySee(t *testing.T) {
 	pod := func(ns, name, node string) corev1.Pod {
 		return corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name},
 			Spec: corev1.PodSpec{NodeName: node, SchedulerName: "default-scheduler",

@@ -25,7 +25,7 @@ func (c *countingInformer) AddEventHandler(
 
 // Handlers added before the start get every event, in the order in which they were added, through
 // one listener; later ones get them too and can be removed.
-func TestJoint(t *testing.T) {
+func TestSharedHandlers(t *testing.T) {
 	pod := func(name string) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
 	}

@@ -20,7 +20,7 @@ func node(name string, ranges ...string) *corev1.Node {
 	return wrappers.MakeNode().Name(name).UID("uid-x").PodCIDRs(ranges...).Obj()
 }
 
-func TestNodesGetRangesAndGiveThemBack(t *testing.T) {
+func TestNodesGetAndReleaseCIDRs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		client := fake.NewClientset(node("old", "10.71.0.0/24"))

@@ -12,7 +12,7 @@ import (
 var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // row: CTL-15
-func TestSilenceIsMeasuredByOurOwnClock(t *testing.T) {
+func TestHeartbeatAgeIsMeasuredByTheLocalClock(t *testing.T) {
 	h := UpdateHealth(NodeHealth{}, Heartbeat{Renewed: "beat-1", StatusPosted: true}, t0)
 	// the same heartbeat again is no report
 	h = UpdateHealth(h, Heartbeat{Renewed: "beat-1", StatusPosted: true}, t0.Add(30*time.Second))
@@ -78,7 +78,7 @@ func TestTaintsFollowConditionsAndKeepOthers(t *testing.T) {
 
 // The NoSchedule taint is added at once; the NoExecute taint waits for its turn, and is not removed
 // while it waits.
-func TestPodsAreDrivenOutInTurn(t *testing.T) {
+func TestNoExecuteTaintsAreRateLimited(t *testing.T) {
 	n := &corev1.Node{
 		Status: corev1.NodeStatus{
 			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}}}
@@ -150,7 +150,7 @@ func TestRates(t *testing.T) {
 	}
 }
 
-func TestTurns(t *testing.T) {
+func TestEvictionOrder(t *testing.T) {
 	for name, c := range map[string]struct {
 		since, last time.Duration // ago; -1: never
 		rate        float64
@@ -180,7 +180,7 @@ func TestTurns(t *testing.T) {
 // grace period, Ready becomes Unknown and the taints follow.
 //
 // row: KSL-10
-func TestAFlapIsNotSeen(t *testing.T) {
+func TestShortAbsenceLeavesTheNodeReady(t *testing.T) {
 	const beat = 10 * time.Second // how often a kubelet renews its lease
 	node := func() *corev1.Node {
 		return &corev1.Node{

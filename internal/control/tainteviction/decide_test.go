@@ -10,7 +10,7 @@ import (
 )
 
 // row: CTL-16
-func TestJudge(t *testing.T) {
+func TestDecide(t *testing.T) {
 	t0 := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	added := metav1.NewTime(t0)
 	now := t0.Add(time.Minute)

@@ -19,7 +19,7 @@ import (
 
 // A Pod whose pending eviction is cancelled gets one event; a Pod without pending eviction gets
 // none.
-func TestCancelledEvictionIsTold(t *testing.T) {
+func TestCancelledEvictionIsAnEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		seconds := int64(300)

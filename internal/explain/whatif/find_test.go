@@ -239,7 +239,7 @@ func cards(n string) func(*v1.Pod) {
 }
 
 // Of two nodes that miss a bound the nearer comes first.
-func TestABoundIsMovedNoFartherThanItMust(t *testing.T) {
+func TestBoundIsMovedToTheNearestNode(t *testing.T) {
 	snap := snapshot.Of([]*v1.Node{node("a", "4", "8Gi", tagged("disk", "100")),
 		node("b", "4", "8Gi", tagged("disk", "250"))}, nil)
 	found, _ := FindRemedies(context.Background(),
@@ -312,7 +312,7 @@ func TestCommandsEditTheOwner(t *testing.T) {
 }
 
 // ScheduleAnyway with minDomains would be refused by the API server.
-func TestAWishInsistsOnNoDomains(t *testing.T) {
+func TestScheduleAnywayHasNoMinDomains(t *testing.T) {
 	p := asking("p", "1", "1Gi", spread(1, 3))
 	changes := softenSpread(
 		searchState{pod: p, snapshot: snapshot.Of([]*v1.Node{node("a", "4", "8Gi", tagged("zone", "1"))}, nil)},

@@ -70,7 +70,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-func TestEveryLivingPodHasOneTurn(t *testing.T) {
+func TestEveryRunningPodIsShutDownOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := config(0, 0)
 		for i := range rapid.IntRange(1, 5).Draw(t, "steps") {

@@ -229,7 +229,7 @@ func TestNext(t *testing.T) {
 	}
 }
 
-func TestTheEarlierEndCounts(t *testing.T) {
+func TestEarlierDeadlineWins(t *testing.T) {
 	at := time.Unix(1000, 0)
 	p := testPod(v1.RestartPolicyAlways)
 	p.Spec.ActiveDeadlineSeconds = new(int64(60))

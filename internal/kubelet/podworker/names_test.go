@@ -91,7 +91,7 @@ func TestLeftoverPodHoldsItsName(t *testing.T) {
 }
 
 // Of a Pod that never was admitted here, because its first wish was its end, the name is held too.
-func TestThatWhichEndsHoldsItsName(t *testing.T) {
+func TestEndingPodHoldsItsName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, p := begin(t, map[string]time.Duration{"stop sandbox s": time.Minute})
 		w.seen["old"] = podplan.Observed{Sandboxes: []podplan.Sandbox{{ID: "s", Ready: true}}}

@@ -306,7 +306,7 @@ func (g cgroupActions) Do(ctx context.Context, j podactions.Job, a podplan.Actio
 
 // The sandbox is made beside the second half of furnishing; it does not begin without ground, and
 // is given up when furnishing fails, of which alone is told.
-func TestSandboxBesideFurnishing(t *testing.T) {
+func TestSandboxBesideVolumes(t *testing.T) {
 	for name, c := range map[string]struct {
 		lacks  bool
 		fails  error

@@ -76,7 +76,7 @@ func outcome(a rune) probe.Outcome {
 }
 
 // A verdict never comes with fewer equal answers in a row than its threshold.
-func TestCountNeverHurries(t *testing.T) {
+func TestResultNeedsItsThreshold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := probe.Spec{SuccessThreshold: rapid.IntRange(1, 4).Draw(t, "success"),
 			FailureThreshold: rapid.IntRange(1, 4).Draw(t, "failure")}

@@ -208,7 +208,7 @@ func TestRequestsAreCounted(t *testing.T) {
 	}
 }
 
-func TestStreamsThatStandStillAreCut(t *testing.T) {
+func TestIdleStreamsAreClosed(t *testing.T) {
 	w := newTestServer(t, func(o *server.Options) { o.Endpoints.Idle = 50 * time.Millisecond })
 	w.run("web", map[string]string{"app": "run"})
 	in, typed := io.Pipe()

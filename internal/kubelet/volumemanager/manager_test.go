@@ -268,7 +268,7 @@ func TestOrphans(t *testing.T) {
 }
 
 // What a hostPath or a stray mount shows must never be deleted with the Pod.
-func TestReleaseSparesWhatIsMounted(t *testing.T) {
+func TestReleaseKeepsMountedVolumes(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("mounting needs root")
 	}
@@ -360,7 +360,7 @@ func TestSubPath(t *testing.T) {
 
 // A volume whose time has come, and that cannot be brought up to date, is asked for now and then,
 // not without end.
-func TestARefreshThatFailsIsTriedNowAndThen(t *testing.T) {
+func TestFailedRefreshIsRetriedWithBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := start(t, t.TempDir(), mount.DirMounter{}, volumetest.NewObjects())
 		p := podOf(v1.Volume{Name: "t", VolumeSource: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{

@@ -23,7 +23,7 @@ func tcp(host, container int) map[string]any {
 	return map[string]any{"hostPort": host, "containerPort": container, "protocol": "tcp"}
 }
 
-func TestPodsReachEachOtherTheHostAndTheWorld(t *testing.T) {
+func TestPodsReachPodsTheHostAndOutside(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, "10.199.0.0/24")
 	a, b := w.joinedPod(), w.joinedPod()
@@ -411,7 +411,7 @@ func TestSomebodyElsesNetworkIsLeftAlone(t *testing.T) {
 // ended. Then Gantry's network can be set up again.
 //
 // row: NET-02
-func TestGantrysNetworkMakesWayForAnother(t *testing.T) {
+func TestGantrysNetworkIsReplacedByAnother(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, "10.199.0.0/24")
 	p := w.joinedPod(tcp(8080, 80))
@@ -457,7 +457,7 @@ func TestGantrysNetworkMakesWayForAnother(t *testing.T) {
 
 // A host that forwards IPv6 ignores router advertisements unless configured: a default route from a
 // router must not expire.
-func TestARoutersAdvertisementsAreHeardOn(t *testing.T) {
+func TestRouterAdvertisementsAreStillAccepted(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, "10.199.0.0/24")
 	heard := func(link string) string {

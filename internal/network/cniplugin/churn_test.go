@@ -225,7 +225,7 @@ func TestAuditWhileRunning(t *testing.T) {
 
 // An audit that finds nothing runs no program while it has the lock: each ADD and DEL waits for
 // that.
-func TestAnAuditLooksBeforeItLocks(t *testing.T) { // not parallel: PATH
+func TestAuditHoldsTheLockBriefly(t *testing.T) { // not parallel: PATH
 	w := newFixture(t, "10.199.0.0/29")
 	w.joinedPod()
 	program, err := exec.LookPath("nft")

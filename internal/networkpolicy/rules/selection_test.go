@@ -11,7 +11,7 @@ import (
 )
 
 // PoliciesByPod has exactly the Pods that have rules, with the policies that select them.
-func TestRulingsAndRulesAgree(t *testing.T) {
+func TestPoliciesByPodMatchTheRules(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := In{Namespaces: map[string]map[string]string{"x": nil, "y": nil}}
 		letters := rapid.SampledFrom([]string{"a", "b"})

@@ -8,7 +8,7 @@ import (
 )
 
 // A table that is no longer listened to says so, and counts as modified.
-func TestATableSaysWhetherItHears(t *testing.T) {
+func TestTableReportsWhetherItListens(t *testing.T) {
 	k := &Table{}
 	if open, err := k.Listening(); open || err != nil {
 		t.Errorf("before: %v, %v", open, err)

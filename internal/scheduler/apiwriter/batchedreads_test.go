@@ -12,7 +12,7 @@ import (
 )
 
 // Much that comes one by one is read together; what comes after a while of quiet is read at once.
-func TestMuchIsReadTogether(t *testing.T) {
+func TestSmallReadsAreBatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const pieces, size = 1000, 100
 		script := &scriptedConn{size: size}

@@ -27,7 +27,7 @@ import (
 // does.
 //
 // row: BND-12
-func TestVictimsAreWrittenToOverTheLine(t *testing.T) {
+func TestVictimsArePatchedByAPIWriter(t *testing.T) {
 	type got struct {
 		method, path, kind, body string
 	}
@@ -91,7 +91,7 @@ func TestVictimsAreWrittenToOverTheLine(t *testing.T) {
 
 // A patch, merged as the API server merges it, gives the status that was wished for, whatever stood
 // there before.
-func TestPatchesGrantWishes(t *testing.T) {
+func TestPatchesGiveTheDesiredStatus(t *testing.T) {
 	then := metav1.NewTime(time.Unix(1, 0))
 	of := func(kind v1.PodConditionType, status v1.ConditionStatus, reason, message string,
 		generation int64) v1.PodCondition {

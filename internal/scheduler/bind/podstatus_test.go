@@ -56,7 +56,7 @@ func TestSettleWaitsForAWriteUnderWay(t *testing.T) {
 	})
 }
 
-func TestOfSeveralWishesTheNewestIsWritten(t *testing.T) {
+func TestNewestStatusUpdateIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "ns", UID: "u"}}
 		client := fake.NewClientset(p)

@@ -85,7 +85,7 @@ func newNode(name string) *v1.Node {
 
 // A filter that breaks its word makes memory wrong: the shadow check tells, and the search without
 // memory counts.
-func TestADoubtedSearchForVictimsIsMadeTwice(t *testing.T) {
+func TestShadowCheckOfPreemption(t *testing.T) {
 	m := &switchingFilter{}
 	var hook [][]string
 	own, profile := newPreemptionProfile(t, m,

@@ -121,7 +121,7 @@ func statusText(r *schedule.Result, node string) string {
 }
 
 // row: FIL-06, FIL-07, FIL-09, FIL-10, FIL-13, FIL-15, FIL-16, FIL-18
-func TestFilterVerdicts(t *testing.T) {
+func TestFilterStatuses(t *testing.T) {
 	fit := must(noderesources.NewFit(fitArgs(nil)))
 	affinity := must(nodeaffinity.New(nil))
 	enforced := must(
@@ -266,7 +266,7 @@ func spread(maxSkew int32, key string, when v1.UnsatisfiableConstraintAction,
 }
 
 // row: FIL-19, FIL-20
-func TestSpreadVerdicts(t *testing.T) {
+func TestPodTopologySpreadStatuses(t *testing.T) {
 	web := withPodLabels("app=web")
 	nodes := []*v1.Node{newNode("a", label("zone", "1")), newNode("b", label("zone", "2")),
 		newNode("c", label("zone", "3")), newNode("d")}

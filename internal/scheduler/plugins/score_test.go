@@ -14,7 +14,7 @@ import (
 // Whole scoreboards of the default profile, as upstream's plugins give them.
 //
 // row: SCO-02
-func TestScoreboards(t *testing.T) {
+func TestDefaultProfileScores(t *testing.T) {
 	pluginSet, err := plugins.DefaultPluginSet(v1.DefaultSchedulerName, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +76,7 @@ func TestScoreboards(t *testing.T) {
 	}
 }
 
-func TestEqualInputsGiveEqualRulings(t *testing.T) {
+func TestEqualInputsGiveEqualResults(t *testing.T) {
 	pluginSet, err := plugins.DefaultPluginSet(v1.DefaultSchedulerName, nil)
 	if err != nil {
 		t.Fatal(err)

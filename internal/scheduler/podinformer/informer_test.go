@@ -55,7 +55,7 @@ func (c eventLog) next(t *testing.T, n int) (out []string) {
 
 // A handler is told of the first list, of what changes, and after a watch that ended of what the
 // next list lacks.
-func TestAFeedTellsWhatAnInformerTells(t *testing.T) {
+func TestPodInformerNotifiesAsAnInformer(t *testing.T) {
 	lists := make(chan *v1.PodList, 2)
 	watches := make(chan *watch.FakeWatcher, 2)
 	from := &cache.ListWatch{

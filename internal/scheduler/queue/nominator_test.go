@@ -15,7 +15,7 @@ import (
 
 // Whoever reads promises only where he is told that they changed knows them all, in order of UID,
 // and no list that was handed out ever changes.
-func TestPromisesAreToldWhereTheyChange(t *testing.T) {
+func TestNominationChangesAreReported(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := queue.NewNominator()
 		want := map[string]map[types.UID]framework.PodInfo{}

@@ -43,10 +43,10 @@ func (s countingResourceChecker) Filter(ctx context.Context, st framework.CycleS
 	return s.countingFilter.Filter(ctx, st, p, n)
 }
 
-// TestPromisesAreAskedAboutWhenTheyChange: with half of the nodes nominated for others, a cycle
+// TestNominationsAreReadWhenTheyChange: with half of the nodes nominated for others, a cycle
 // goes by groups, and asks node by node only about those whose nominations, or which themselves,
 // changed since.
-func TestPromisesAreAskedAboutWhenTheyChange(t *testing.T) {
+func TestNominationsAreReadWhenTheyChange(t *testing.T) {
 	const nodes = 200
 	w := snapshot.NewCache()
 	nominations := queue.NewNominator()

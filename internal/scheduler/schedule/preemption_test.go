@@ -124,10 +124,10 @@ func (f *randomPreemptions) newPreemptor() *v1.Pod {
 	return p
 }
 
-// TestVictimsAreChosenAsWithoutMemory: through any history of nodes, Pods, nominations and budgets,
+// TestVictimsEqualThoseWithoutCache: through any history of nodes, Pods, nominations and budgets,
 // a search that remembers earlier ones chooses the same node and the same victims as one that tries
 // every node anew. With GANTRY_LONG on 10,000 random clusters.
-func TestVictimsAreChosenAsWithoutMemory(t *testing.T) {
+func TestVictimsEqualThoseWithoutCache(t *testing.T) {
 	rounds := 5 // of 100 clusters
 	if os.Getenv("GANTRY_LONG") != "" {
 		rounds = 100

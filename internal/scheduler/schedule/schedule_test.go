@@ -158,7 +158,7 @@ func TestStories(t *testing.T) {
 }
 
 // row: SCO-11, SCO-14
-func TestEnough(t *testing.T) {
+func TestNumFeasibleNodesToFind(t *testing.T) {
 	for _, c := range []struct {
 		sample  schedule.Sample
 		n, want int

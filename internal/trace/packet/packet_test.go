@@ -218,7 +218,7 @@ func TestPacketStory(t *testing.T) {
 
 // Each row is policies, and what happens to TCP 8080 from Pod a to Pod b0, and from b0 to a
 // stranger.
-func TestPoliciesAreJudgedByTheirRules(t *testing.T) {
+func TestPacketFollowsNetworkPolicies(t *testing.T) {
 	ingress := func(f func(*networkingv1.NetworkPolicySpec)) *networkingv1.NetworkPolicy {
 		p := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "walls"},
 			Spec: networkingv1.NetworkPolicySpec{
@@ -324,7 +324,7 @@ func TestWhatPeopleWrite(t *testing.T) {
 }
 
 // Whatever the cluster has, there is an outcome with a cause, and nothing panics.
-func TestThereIsAlwaysAVerdict(t *testing.T) {
+func TestEveryPacketGetsAResult(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		odd := rapid.SampledFrom([]string{"", "10.72.1.3", "10.96.0.9", "fd00::1", "nonsense", "127.0.0.1", "None",
 			"192.0.2.1"})

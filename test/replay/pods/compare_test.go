@@ -34,7 +34,7 @@ func TestRecordingsEqualThemselves(t *testing.T) {
 
 // A Pod that is never seen, a changed reason, a lost event and another exit code are told; and only
 // the message is soft.
-func TestJudgeTells(t *testing.T) {
+func TestCompareReportsDifferences(t *testing.T) {
 	for _, c := range load(t) {
 		if c.Name != "phase-exit1-always-loop" {
 			continue

@@ -163,7 +163,7 @@ func TestRulesForListsEverythingOneMayDo(t *testing.T) {
 	}
 }
 
-func TestNobodyGrantsWhatTheyLack(t *testing.T) {
+func TestEscalationIsRefused(t *testing.T) {
 	rule := rbacv1.PolicyRule{Verbs: []string{"get", "list"}, APIGroups: []string{""},
 		Resources: []string{"pods", "nodes"}}
 	for name, c := range map[string]struct {

@@ -46,7 +46,7 @@ func named(name string) *v1.Service {
 
 // Two allocators over one ledger, as two API servers over one etcd, never give one address twice,
 // lose none, and go on in further ranges.
-func TestTheLedgerGuardsAddresses(t *testing.T) {
+func TestNoAddressIsAllocatedTwice(t *testing.T) {
 	b := &fakeIPAddressStorage{entries: map[string]string{"10.0.0.3": "a Gateway"}}
 	var allocators []*Allocator
 	for range 2 {
@@ -98,7 +98,7 @@ func TestTheLedgerGuardsAddresses(t *testing.T) {
 	}
 }
 
-func TestMend(t *testing.T) {
+func TestRepairIPs(t *testing.T) {
 	now := time.Now()
 	with := func(name, ip string) v1.Service {
 		return v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name},

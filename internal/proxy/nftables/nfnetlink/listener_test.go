@@ -23,7 +23,7 @@ import (
 // One family's changes do not notify the other's table on the same Conn and cannot overrun its
 // buffer: with a minimal buffer the first notification after a large batch is another program's
 // change. On a Conn of its own the batch overruns the buffer, and only that is notified.
-func TestWhatOneTableDoesIsNoNewsToTheOther(t *testing.T) {
+func TestOwnChangesAreNotNotified(t *testing.T) {
 	if os.Geteuid() != 0 || os.Getenv("GANTRY_NO_CONTAINERS") != "" {
 		t.Skip("needs root: makes a network namespace")
 	}
@@ -105,7 +105,7 @@ func TestWhatOneTableDoesIsNoNewsToTheOther(t *testing.T) {
 }
 
 // An overrun is notified, and listening continues; another error is notified as the end.
-func TestAnEndOfListeningIsTold(t *testing.T) {
+func TestEndOfListeningIsReported(t *testing.T) {
 	errs := []error{unix.ENOBUFS, unix.EPERM}
 	listenConn := nltest.Dial(func([]netlink.Message) ([]netlink.Message, error) {
 		err := errs[0]

@@ -22,7 +22,7 @@ import (
 // Claims are written over the line: first the finalizer, then allocation and reservation upon the
 // version that came back. After a conflict it is done again on what is there now; what the server
 // asks to do later, the ordinary client does. What the answer says counts at once.
-func TestClaimsAreWrittenOverTheLine(t *testing.T) {
+func TestClaimsAreWrittenByAPIWriter(t *testing.T) {
 	var calls []string
 	version, refuse := byte('1'), 0
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

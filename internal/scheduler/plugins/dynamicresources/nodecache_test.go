@@ -312,7 +312,7 @@ func (y *fixture) schedule(t *rapid.T, pl pluginRunner, w *snapshot.Snapshot, p 
 
 // What is kept from earlier Pods never shows: statuses, numbers, scores and devices are those of a
 // plugin that asks the allocator about every node for every Pod, whatever changes in between.
-func TestKeptVerdictsAreTheAllocators(t *testing.T) {
+func TestCachedStatusesAreTheAllocators(t *testing.T) {
 	cases, looks, parted := 0, 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		y := newFixture()
@@ -389,7 +389,7 @@ func TestDevicesGoneBeforeReserveAreNotGivenTwice(t *testing.T) {
 
 // Nodes whose devices are alike but for names are asked about once, for claims of any shape; what
 // is taken of them tells them apart, and giving it back makes them alike again.
-func TestNodesThatLookAlikeAreAskedAboutOnce(t *testing.T) {
+func TestNodesWithEqualDevicesAreEvaluatedOnce(t *testing.T) {
 	y := newFixture()
 	const n = 200
 	for i := range n {

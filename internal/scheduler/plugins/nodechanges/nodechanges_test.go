@@ -9,7 +9,7 @@ import (
 
 // Who asks hears of every change since it asked last, or that anything may have changed, however
 // long the log has become.
-func TestNobodyMissesAChange(t *testing.T) {
+func TestEveryNodeChangeIsReturned(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var l Log
 		heard := int64(0)

@@ -87,7 +87,7 @@ func (f *changingObjects) change(r *rapid.T, w *snapshot.Cache, i int) {
 
 // With columns the status of every node is the one without, whatever happens to nodes, limits,
 // attachments and Pods in between, and though other Pods are nominated to nodes.
-func TestColumnsChangeNoVerdict(t *testing.T) {
+func TestColumnsChangeNoStatus(t *testing.T) {
 	t.Parallel()
 	skipped, cases := 0, 0
 	rapid.Check(t, func(r *rapid.T) {
