@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/scheduler/apiwriter"
+	"github.com/gantry-project/gantry/test/expect"
 )
 
 // httpCluster is a cluster whose bindings and events come over a connection, as those of `gantry
@@ -89,7 +89,7 @@ func TestAPIWriterBindingsAreFacts(t *testing.T) {
 	for i := range pods {
 		name := fmt.Sprintf("p%d", i)
 		node := w.bound(name)
-		until(t, name+"'s event and fact", func() bool {
+		expect.Eventually(t, name+"'s event and fact", func() bool {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			if len(w.events[name]) == 0 {
@@ -153,14 +153,5 @@ func TestRefusedAPIWriterBindingsAreRetried(t *testing.T) {
 	defer w.cluster.mu.Unlock()
 	if len(w.bindings) != 6 {
 		t.Errorf("%d bindings for 6 Pods", len(w.bindings))
-	}
-}
-
-func until(t *testing.T, what string, so func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !so(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("never: %s", what)
-		}
 	}
 }

@@ -244,7 +244,7 @@ func TestHealthHandlerNeedsNoAuth(t *testing.T) {
 	}
 }
 
-// The read-only port answers without credentials what only tells, and nothing that acts or shows
+// The read-only port answers without credentials what only reads, and nothing that acts or shows
 // settings.
 func TestReadOnlyPort(t *testing.T) {
 	w := newTestServer(t)
