@@ -20,7 +20,7 @@ import (
 	"github.com/gantry-project/gantry/internal/proxy/rules"
 )
 
-// However often the server is killed, on a busy machine, the proxy hears of each Service and the
+// However often the server is killed, on a busy machine, the proxy learns of each Service and the
 // policy controller of each NetworkPolicy that is made and deleted: both bring them into their
 // tables, which are knftables' fakes here.
 func TestProxyAndPoliciesResumeAfterAServerKill(t *testing.T) {

@@ -236,7 +236,7 @@ func TestAServerThatStartsRemovesOrphans(t *testing.T) {
 	}
 }
 
-// What a cluster notes about tokens in Secrets has a beginning; one that cannot be read is begun
+// The start of tracking tokens in Secrets is recorded; a record that cannot be read is written
 // anew, another stays.
 func TestLegacyTokenTrackingHasAStartDate(t *testing.T) {
 	_, c := shared(t)

@@ -199,7 +199,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// Of those who want to lead by a Lease exactly one does; when it lets go another follows.
+// Of the candidates for a Lease exactly one leads; when it releases the Lease another follows.
 func TestLeaderElectionOfClientGo(t *testing.T) {
 	_, c := shared(t)
 	ns := newNamespace(t, c)

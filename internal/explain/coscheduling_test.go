@@ -18,11 +18,11 @@ import (
 // groupFixture has 1500m free on node-1 and 2500m on node-2, and members that ask for 1500m each.
 func groupFixture(t *testing.T, members int) In {
 	t.Helper()
-	judges, err := plugins.DefaultPluginSet(corev1.DefaultSchedulerName, nil)
+	pluginSet, err := plugins.DefaultPluginSet(corev1.DefaultSchedulerName, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &ClusterContext{Plugins: judges}
+	c := &ClusterContext{Plugins: pluginSet}
 	for _, n := range []string{"node-1", "node-2"} {
 		c.Nodes = append(c.Nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n},
 			Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{

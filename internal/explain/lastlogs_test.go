@@ -60,7 +60,7 @@ func TestLastLogLinesAreInTheAnswer(t *testing.T) {
 	} {
 		a := crashLoop(In{Pod: pod, LastLogs: map[string]string{"app": failureText + "\n"}})
 		if a == nil || !strings.Contains(strings.Join(a.Facts, "\n"), "it said: "+failureText) {
-			t.Fatalf("%q is not told: %+v", failureText, a)
+			t.Fatalf("%q is not in the answer: %+v", failureText, a)
 		}
 		if variable != "" && !strings.Contains(strings.Join(a.Fixes[0].Run, " "), `"name":"`+variable+`"`) {
 			t.Errorf("%q: no fix sets %s: %+v", failureText, variable, a.Fixes)

@@ -138,7 +138,7 @@ func TestSuccessfulRetryIsReportedAndConntrackCleared(t *testing.T) {
 		t.Errorf("forgotten after the retry: %q", x.queued)
 	}
 	if x.syncProxyRules(t.Context(), false); len(x.queued) != 1 || len(x.logs) != 1 {
-		t.Errorf("told or forgotten once more: %q, %q", x.queued, x.logs)
+		t.Errorf("reported or cleared once more: %q, %q", x.queued, x.logs)
 	}
 }
 

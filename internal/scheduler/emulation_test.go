@@ -27,7 +27,7 @@ func TestMessagesOfEmulatedVersions(t *testing.T) {
 		"without devices": {plain, refused("DefaultPreemption", "preemption: none"), "preemption: none",
 			"preemption: none"},
 		"victims are found": {plain, found, "", found.Message()},
-		"a plugin that fails is told": {plain,
+		"a plugin that fails is reported": {plain,
 			framework.NewStatus(framework.Error, "broken").WithPlugin("DynamicResources"), "broken", "broken"},
 	} {
 		if got := unresolvableMessage(true, c.pod, c.status); got != c.v136 {

@@ -31,7 +31,7 @@ func TestAnAPIServerInTroubleLosesNothing(t *testing.T) {
 		o.Config.PodMaxBackoffSeconds = &seconds
 	}, aNode("n1", "64"), aNode("n2", "64"))
 	var mu sync.Mutex
-	dice := rand.New(rand.NewPCG(7, 7))
+	rng := rand.New(rand.NewPCG(7, 7))
 	said := map[string]int{}
 	c.PrependReactor("create", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		if a.GetSubresource() != "binding" {
@@ -40,7 +40,7 @@ func TestAnAPIServerInTroubleLosesNothing(t *testing.T) {
 		name := a.(clienttesting.CreateAction).GetObject().(*v1.Binding).Name
 		resource := schema.GroupResource{Resource: "pods"}
 		mu.Lock()
-		n := dice.IntN(10)
+		n := rng.IntN(10)
 		mu.Unlock()
 		note := func(what string) {
 			mu.Lock()

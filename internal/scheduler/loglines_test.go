@@ -77,7 +77,7 @@ func TestLogLinesPerNodeAreBounded(t *testing.T) {
 	}
 }
 
-// BenchmarkLogInDetail tells what a decision takes at both verbosities, the smaller of each pair
+// BenchmarkLogInDetail measures what a decision takes at both verbosities, the smaller of each pair
 // first: go test -bench LogInDetail -run - ./internal/scheduler
 func BenchmarkLogInDetail(b *testing.B) {
 	for b.Loop() {

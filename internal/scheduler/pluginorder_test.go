@@ -122,7 +122,7 @@ func TestOneSchedulingCycleBesideBindingCycles(t *testing.T) {
 			}
 		},
 		reserve: func(*v1.Pod) { attempted.Add(-1) },
-		preBind: func(*v1.Pod) *framework.Status { // no Pod is bound before every cycle has begun
+		preBind: func(*v1.Pod) *framework.Status { // no Pod is bound before every cycle has started
 			select {
 			case <-all:
 			case <-time.After(time.Minute):
@@ -243,14 +243,14 @@ func TestBoundPodUpdatesStartNoCycle(t *testing.T) {
 	}
 	c.create(aPod("after", "1")) // comes by the same watch: once it is bound, the label has been seen
 	c.bound("after")
-	rulings := 0
+	results := 0
 	for _, f := range c.notes.of("web") {
 		if _, ok := f.(journal.Ruled); ok {
-			rulings++
+			results++
 		}
 	}
-	if rulings != 1 {
-		t.Errorf("%d rulings: %v", rulings, c.notes.of("web"))
+	if results != 1 {
+		t.Errorf("%d results: %v", results, c.notes.of("web"))
 	}
 }
 
@@ -394,8 +394,8 @@ func TestAnAPIServerThatIsAwayForAWhile(t *testing.T) {
 	}
 }
 
-// TestNominatedNodeNameIsSetBeforeBinding: while something is prepared for a Pod, its status names the
-// node, whose room is not kept twice. When that fails the status names none.
+// TestNominatedNodeNameIsSetBeforeBinding: while something is prepared for a Pod, its status names
+// the node, whose room is not kept twice. When that fails the status names none.
 func TestNominatedNodeNameIsSetBeforeBinding(t *testing.T) {
 	t.Parallel()
 	release, tries := make(chan struct{}), atomic.Int32{}
@@ -407,7 +407,8 @@ func TestNominatedNodeNameIsSetBeforeBinding(t *testing.T) {
 		return nil
 	}}), aNode("n1", "4"))
 	c.create(aPod("slow", "2"))
-	p := c.await("slow", "told where it goes", func(p *v1.Pod) bool { return p.Status.NominatedNodeName == "n1" })
+	p := c.await("slow", "its nominated node is set",
+		func(p *v1.Pod) bool { return p.Status.NominatedNodeName == "n1" })
 	if p.Spec.NodeName != "" {
 		t.Error("the Pod is bound before what it needs is prepared")
 	}
@@ -415,7 +416,7 @@ func TestNominatedNodeNameIsSetBeforeBinding(t *testing.T) {
 	c.bound("beside")
 	close(release)
 	c.event("slow", "FailedScheduling", "running PreBind plugin \"Probe\": the volume is not there yet")
-	c.await("slow", "told that it does not go there yet",
+	c.await("slow", "its nominated node is cleared",
 		func(p *v1.Pod) bool { return p.Spec.NodeName == "" && p.Status.NominatedNodeName == "" })
 	c.bound("slow")
 }

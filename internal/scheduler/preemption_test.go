@@ -26,7 +26,7 @@ func onNode(node string, priority int32) func(*v1.Pod) {
 
 func highPriority(p *v1.Pod) { p.Spec.Priority, p.Spec.PriorityClassName = new(int32(1000)), "urgent" }
 
-// slowClient holds the deletion of one Pod until it is let go.
+// slowClient holds the deletion of one Pod until the test releases it.
 type slowClient struct {
 	kubernetes.Interface
 	name    string
@@ -43,7 +43,7 @@ type slowPods struct {
 	c slowClient
 }
 
-// IsWatchListSemanticsUnSupported tells informers to list and watch, as the clientset in memory
+// IsWatchListSemanticsUnSupported makes informers list and watch, as the clientset in memory
 // needs.
 func (c slowClient) IsWatchListSemanticsUnSupported() bool { return true }
 
@@ -122,14 +122,14 @@ func TestAPreemptionThatFailsIsTriedAgain(t *testing.T) {
 	c := runOn(t, t.Context(), clientset, nil)
 	c.create(aPod("high", "1", highPriority))
 	c.bound("high")
-	told := 0
+	preempted := 0
 	for _, f := range c.notes.of("low") {
 		if _, ok := f.(journal.Preempted); ok {
-			told++
+			preempted++
 		}
 	}
-	if told != 1 {
-		t.Errorf("the victim's journal says %d times that it was preempted, want once", told)
+	if preempted != 1 {
+		t.Errorf("the victim's journal says %d times that it was preempted, want once", preempted)
 	}
 }
 

@@ -55,7 +55,7 @@ func TestRevisionsNameTheWriter(t *testing.T) {
         30                            remove
 `
 	if out.String() != want {
-		t.Errorf("told\n%s\nwant\n%s", out.String(), want)
+		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
 	}
 }
 
@@ -86,6 +86,6 @@ func TestTraceText(t *testing.T) {
   → lower the requests or the number of objects, or raise the quota: kubectl describe resourcequota
 `
 	if out.String() != want {
-		t.Errorf("told\n%s\nwant\n%s", out.String(), want)
+		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
 	}
 }

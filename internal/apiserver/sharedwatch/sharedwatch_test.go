@@ -261,7 +261,7 @@ func TestCutGoesOn(t *testing.T) {
 		h.send(added(2, 3)...)
 		expect(t, "member", w, from(2, 3))
 		open := h.openWatches
-		h.openWatches = nil // hears nothing
+		h.openWatches = nil // receives no events
 		h.send(added(4, 5)...)
 		h.openWatches = open
 		h.closeWatches()
@@ -356,7 +356,7 @@ func TestInitialListJoinsAtItsBookmark(t *testing.T) {
 	})
 }
 
-// However often the cache cuts a watcher off that is told the state of things, or its group, it
+// However often the cache cuts a watcher off that receives the initial state, or its group, it
 // gets all, with the bookmark that ends the state if it asked for that.
 func TestCutOffWatchersMissNothing(t *testing.T) {
 	for _, from := range []string{"", "0", "first"} {

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 )
 
-// A watch cache lets go of events that are old, though no new ones come; who resumes from before
+// A watch cache drops old events, though no new ones come; who resumes from before
 // them loses nothing. It never keeps more than it is to.
 // row: API-10
 func TestOldEventsAreDropped(t *testing.T) {

@@ -97,7 +97,7 @@ func TestWatchesThatEndTogetherLeaveOthersAlone(t *testing.T) {
 		select {
 		case <-stays:
 		case <-time.After(time.Minute):
-			t.Fatalf("round %d: the watch that stays hears nothing any more", round)
+			t.Fatalf("round %d: the remaining watch gets no events any more", round)
 		}
 	}
 }

@@ -105,7 +105,7 @@ func TestConnToAPeerThatDoesNotRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := <-wrote; !errors.Is(err, net.ErrClosed) {
-		t.Errorf("the writer hears %v", err)
+		t.Errorf("the writer gets %v", err)
 	}
 	if err := <-read; err == nil {
 		t.Error("a closed connection is read")
@@ -154,7 +154,7 @@ func TestConnUnderTLS(t *testing.T) {
 	}
 }
 
-// An error is told, if late.
+// An error is returned by a later write.
 func TestConnReturnsErrors(t *testing.T) {
 	c, peer := connPair(t)
 	_ = peer.Close()
@@ -163,7 +163,7 @@ func TestConnReturnsErrors(t *testing.T) {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatal("nobody was told")
+			t.Fatal("the error was not returned")
 		}
 	}
 }

@@ -34,7 +34,7 @@ func TestNodesGetAndReleaseCIDRs(t *testing.T) {
 		synctest.Wait()
 		has := func(name string) string {
 			t.Helper()
-			time.Sleep(time.Second) // informers gather for a moment
+			time.Sleep(time.Second) // informers batch events for a while
 			synctest.Wait()
 			n, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 			if err != nil {

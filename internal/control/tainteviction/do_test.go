@@ -52,12 +52,12 @@ func TestCancelledEvictionIsAnEvent(t *testing.T) {
 		<-done
 		shared.Shutdown()
 		close(events.Events)
-		var told []string
+		var recorded []string
 		for e := range events.Events {
-			told = append(told, e)
+			recorded = append(recorded, e)
 		}
-		if len(told) != 1 || told[0] != "Normal TaintManagerEviction Cancelling deletion of Pod ns/p" {
-			t.Errorf("told %v", told)
+		if len(recorded) != 1 || recorded[0] != "Normal TaintManagerEviction Cancelling deletion of Pod ns/p" {
+			t.Errorf("got %v", recorded)
 		}
 	})
 }

@@ -89,7 +89,7 @@ func TestVictimsArePatchedByAPIWriter(t *testing.T) {
 	}
 }
 
-// A patch, merged as the API server merges it, gives the status that was wished for, whatever stood
+// A patch, merged as the API server merges it, gives the desired status, whatever was
 // there before.
 func TestPatchesGiveTheDesiredStatus(t *testing.T) {
 	then := metav1.NewTime(time.Unix(1, 0))
@@ -155,7 +155,7 @@ func TestPatchesGiveTheDesiredStatus(t *testing.T) {
 		if err := json.Unmarshal(merged, &now); err != nil {
 			t.Fatal(err)
 		}
-		// a transition of just now was one a moment ago too
+		// a transition of now and an earlier one compare equal
 		for i := range min(len(now.Status.Conditions), len(want.Conditions)) {
 			if got, at := &now.Status.Conditions[i].LastTransitionTime, want.Conditions[i].LastTransitionTime; at.Sub(
 				got.Time).Abs() < time.Minute {

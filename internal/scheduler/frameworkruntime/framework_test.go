@@ -93,7 +93,7 @@ func TestWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, end := begin()
 		if pod := w.Get("u"); !pod.Preempt("x", "for another") || pod.Reject("y", "too late") {
-			t.Error("the first verdict counts")
+			t.Error("the first decision counts")
 		}
 		if s := <-end; s.IsRejected() || s.Plugin() != "x" {
 			t.Errorf("preempted: %v by %s", s.Code(), s.Plugin())

@@ -99,7 +99,7 @@ func TestEqualInputsGiveEqualResults(t *testing.T) {
 		if now := fmt.Sprintf("%+v", f); first == "" {
 			first = now
 		} else if now != first {
-			t.Fatalf("another ruling of the same:\n%s\n%s", first, now)
+			t.Fatalf("another result of the same input:\n%s\n%s", first, now)
 		}
 	}
 }

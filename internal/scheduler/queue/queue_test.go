@@ -315,12 +315,12 @@ func TestNoPodIsLost(t *testing.T) {
 
 func TestChanges(t *testing.T) {
 	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"a": "b"}}}
-	beat := n.DeepCopy()
-	beat.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue,
+	heartbeat := n.DeepCopy()
+	heartbeat.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue,
 		LastHeartbeatTime: metav1.Now()}}
-	later := beat.DeepCopy()
+	later := heartbeat.DeepCopy()
 	later.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(t0)
-	if got := queue.NodeSchedulingPropertiesChange(beat, later); len(got) != 0 {
+	if got := queue.NodeSchedulingPropertiesChange(heartbeat, later); len(got) != 0 {
 		t.Errorf("a heartbeat is %v", got)
 	}
 	cordoned := later.DeepCopy()

@@ -46,6 +46,6 @@ func TestNodeGroupsAreBounded(t *testing.T) {
 	}
 	m.evictNodeGroups()
 	if !has(now) {
-		t.Error("the partition of the ruling under way is gone")
+		t.Error("the node groups of the cycle under way are gone")
 	}
 }

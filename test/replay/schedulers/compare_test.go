@@ -81,7 +81,7 @@ type outcome struct {
 	event     string   // the first FailedScheduling
 	victims   []string // Pods that made room
 	volumes   []string // of the Pod's own claims
-	stuck     bool     // has the promise of a node, and was not bound though the victims are gone
+	stuck     bool     // is nominated to a node, and was not bound though the victims are gone
 	scores    scores
 }
 
@@ -102,12 +102,12 @@ func TestTwoSchedulersAgree(t *testing.T) {
 	}
 	b := start(t, other)
 	first, cases := number("GANTRY_SEED", 1), number("GANTRY_CASES", 20)
-	var told outcomeCounts
+	var counts outcomeCounts
 	for seed := first; seed < first+cases && t.Context().Err() == nil; seed++ {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) { b.compare(t, seed, &told) })
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { b.compare(t, seed, &counts) })
 	}
-	t.Logf("%d Pods bound, %d refused, %d of them with victims, %d gated; %d scores of plugins equal", told.bound,
-		told.refused, told.evicting, told.gated, told.scores)
+	t.Logf("%d Pods bound, %d refused, %d of them with victims, %d gated; %d scores of plugins equal", counts.bound,
+		counts.refused, counts.evicting, counts.gated, counts.scores)
 }
 
 // outcomeCounts counts what was compared.
@@ -178,9 +178,9 @@ func start(t *testing.T, other string) *comparison {
 	return b
 }
 
-// compare makes a cluster and has both judge some Pods in it, one after the other; a Pod they agree
-// to bind may stay where ours put it.
-func (b *comparison) compare(t *testing.T, seed uint64, told *outcomeCounts) {
+// compare makes a cluster and has both schedule some Pods in it, one after the other; a Pod they
+// agree to bind may stay where ours put it.
+func (b *comparison) compare(t *testing.T, seed uint64, counts *outcomeCounts) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	d := roll(seed)
@@ -228,7 +228,7 @@ func (b *comparison) compare(t *testing.T, seed uint64, told *outcomeCounts) {
 				t.Logf("%s: differed once: %s", p.Name, strings.Join(off, "\n"))
 			}
 		}
-		told.count(ours)
+		counts.count(ours)
 		if stays && ours.node != "" {
 			q := renamed(p, p.Name+"-stays")
 			// who has none began just now, whenever that is asked
@@ -258,7 +258,7 @@ func (c *outcomeCounts) count(o outcome) {
 	}
 }
 
-// checkRefusal has both schedulers judge a Pod; what each did is undone before the other's turn.
+// checkRefusal has both schedulers schedule a Pod; what each did is undone before the other's turn.
 func (b *comparison) checkRefusal(ctx context.Context, p *v1.Pod, theirsFirst bool) (ours, theirs outcome, err error) {
 	turns, out := slices.Clone(b.both), map[string]outcome{}
 	if theirsFirst {
@@ -276,7 +276,7 @@ func (b *comparison) checkRefusal(ctx context.Context, p *v1.Pod, theirsFirst bo
 	return out["ours"], out["theirs"], nil
 }
 
-// turn has one scheduler judge a Pod, removes the Pod and makes its victims anew.
+// turn has one scheduler schedule a Pod, removes the Pod and makes its victims anew.
 func (b *comparison) turn(ctx context.Context, o *schedulerRun, p *v1.Pod) (got outcome, err error) {
 	before, err := b.pods(ctx)
 	if err != nil {
@@ -329,7 +329,7 @@ func (b *comparison) turn(ctx context.Context, o *schedulerRun, p *v1.Pod) (got 
 	return got, nil
 }
 
-// watch polls until a Pod is bound or refused for good; who got a node promised is waited for until
+// watch polls until a Pod is bound or refused for good; a nominated Pod is waited for until
 // its victims have left and it is bound.
 func (b *comparison) watch(ctx context.Context, p *v1.Pod, own []string) (got outcome, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
@@ -391,10 +391,10 @@ func differ(ours, theirs outcome) (out []string) {
 	}
 	say("stuck", ours.stuck, theirs.stuck)
 	say("bound", ours.node != "", theirs.node != "")
-	// who is bound soon after had the others for a moment only
+	// a Pod bound soon after had the others' state only briefly
 	if len(ours.victims) == 0 || ours.condition != "" && theirs.condition != "" {
 		say("condition", ours.condition, theirs.condition)
-		if len(ours.volumes)+len(theirs.volumes) == 0 { // who waits for volumes is promised its node for a moment
+		if len(ours.volumes)+len(theirs.volumes) == 0 { // a Pod that waits for volumes is nominated briefly
 			say("promised", ours.nominated, theirs.nominated)
 		}
 	}

@@ -157,7 +157,7 @@ func TestAuthorizeNamesTheBinding(t *testing.T) {
 func TestRulesForListsEverythingOneMayDo(t *testing.T) {
 	res, paths, incomplete, err := Authorizer{Rules: written()}.RulesFor(t.Context(),
 		&user.DefaultInfo{Name: "alice", Groups: []string{"dev"}}, "ns")
-	if len(res) != 2 || len(paths) != 0 || incomplete || err == nil { // the dangling binding is told
+	if len(res) != 2 || len(paths) != 0 || incomplete || err == nil { // the dangling binding is an error
 		t.Errorf("got %d %d %v %v, want 2 in res, no paths, incomplete false and an error", len(res), len(paths),
 			incomplete, err)
 	}

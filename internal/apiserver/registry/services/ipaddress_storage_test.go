@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// fakeIPAddressStorage is a ledger in memory.
+// fakeIPAddressStorage keeps IPAddress objects in memory.
 type fakeIPAddressStorage struct {
 	mu      sync.Mutex
 	entries map[string]string
@@ -44,8 +44,8 @@ func named(name string) *v1.Service {
 	return service(func(s *v1.Service) { s.Name = name })
 }
 
-// Two allocators over one ledger, as two API servers over one etcd, never give one address twice,
-// lose none, and go on in further ranges.
+// Two allocators over the same IPAddress objects, as two API servers over one etcd, never give one
+// address twice, lose none, and go on in further ranges.
 func TestNoAddressIsAllocatedTwice(t *testing.T) {
 	b := &fakeIPAddressStorage{entries: map[string]string{"10.0.0.3": "a Gateway"}}
 	var allocators []*Allocator
@@ -85,7 +85,7 @@ func TestNoAddressIsAllocatedTwice(t *testing.T) {
 		allocators[i%2].releaseAll(s)
 	}
 	if len(b.entries) != 1 {
-		t.Errorf("left in the ledger: %v", b.entries)
+		t.Errorf("left over: got %v, want none", b.entries)
 	}
 	asked := service(func(s *v1.Service) { s.Name, s.Spec.ClusterIP = "asked", "10.0.0.3" })
 	if err := create(allocators[0], asked); err == nil {

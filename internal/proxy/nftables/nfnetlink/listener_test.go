@@ -66,14 +66,14 @@ func TestOwnChangesAreNotNotified(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			hear := func(h Notification) {
+			notify := func(h Notification) {
 				select {
 				case reported <- h:
 					<-on
 				case <-ctx.Done():
 				}
 			}
-			if err := six.Listen(ctx, hear); err != nil {
+			if err := six.Listen(ctx, notify); err != nil {
 				return err
 			}
 			return other.listenConn.SetReadBuffer(1) // the kernel's least
@@ -83,7 +83,7 @@ func TestOwnChangesAreNotNotified(t *testing.T) {
 			select {
 			case h = <-reported:
 			case <-time.After(time.Minute):
-				t.Errorf("%s: nothing is heard", name)
+				t.Errorf("%s: no notification", name)
 			}
 			return h
 		}
@@ -96,7 +96,7 @@ func TestOwnChangesAreNotNotified(t *testing.T) {
 		close(on)
 		if h := notifications(); h.Overrun == shared ||
 			shared && (h.Generation == 0 || !slices.Equal(h.Sets, []string{"ips"})) {
-			t.Errorf("%s: heard %+v", name, h)
+			t.Errorf("%s: got %+v", name, h)
 		}
 		cancel()
 		line.Close()
@@ -117,12 +117,12 @@ func TestEndOfListeningIsReported(t *testing.T) {
 	line := &Conn{listenConn: listenConn}
 	line.listeners = map[*Table]*listener{{Conn: line, name: "t"}: {func(h Notification) {
 		if reported = append(reported, h); h.Err != nil && line.listenConn != nil {
-			t.Error("whoever listens anew when told of the end is given the socket that ended")
+			t.Error("a new listener after the end gets the socket that ended")
 		}
 	}}}
 	line.receive(listenConn)
 	if len(reported) != 2 || !reported[0].Overrun || reported[0].Err != nil || !reported[1].Overrun ||
 		!errors.Is(reported[1].Err, unix.EPERM) {
-		t.Errorf("told %+v", reported)
+		t.Errorf("got %+v", reported)
 	}
 }
