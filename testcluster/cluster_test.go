@@ -77,15 +77,15 @@ func TestPodsRunSucceedFailAndCrashAsScripted(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.WaitPod(ctx, "default", "runs", gone)
-	var story []string
+	var kinds []string
 	for _, e := range c.Journal("default", "runs") {
-		story = append(story, fmt.Sprintf("%T", e.Fact))
+		kinds = append(kinds, fmt.Sprintf("%T", e.Fact))
 	}
 	for _, fact := range []string{"journal.Written", "journal.Queued", "journal.Ruled", "journal.Bound",
 		"journal.Accepted", "journal.ContainerStarted", "journal.ContainerExited", "journal.Released",
 		"journal.Removed"} {
-		if !strings.Contains(strings.Join(story, " "), fact) {
-			t.Errorf("the journal lacks %s: %v", fact, story)
+		if !strings.Contains(strings.Join(kinds, " "), fact) {
+			t.Errorf("the journal lacks %s: %v", fact, kinds)
 		}
 	}
 }
@@ -246,9 +246,9 @@ func TestNetworkProbesReachTheScripts(t *testing.T) {
 	if p := c.WaitPod(ctx, "default", "sick", phase(corev1.PodRunning)); ready(p) {
 		t.Error("a Pod whose probe is answered with 500 is ready")
 	}
-	for told := false; !told; {
+	for refused := false; !refused; {
 		for _, e := range c.Journal("default", "sick") {
-			told = told || strings.Contains(e.Fact.Line(), "statuscode: 500")
+			refused = refused || strings.Contains(e.Fact.Line(), "statuscode: 500")
 		}
 		select {
 		case <-time.After(5 * time.Millisecond):

@@ -132,11 +132,13 @@ func TestAClassServesAnExtendedResource(t *testing.T) {
 	p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"example.com/gpu": *quantity("1")}
 	create(t, c, p)
 	is := c.WaitPod(ctx, "default", "extended", bound)
-	told := is.Status.ExtendedResourceClaimStatus
-	if told == nil || len(told.RequestMappings) != 1 || told.RequestMappings[0].RequestName != "container-0-request-0" {
-		t.Fatalf("extendedResourceClaimStatus: %+v", told)
+	claimStatus := is.Status.ExtendedResourceClaimStatus
+	if claimStatus == nil || len(claimStatus.RequestMappings) != 1 ||
+		claimStatus.RequestMappings[0].RequestName != "container-0-request-0" {
+		t.Fatalf("extendedResourceClaimStatus: %+v", claimStatus)
 	}
-	claim, err := c.Client.ResourceV1().ResourceClaims("default").Get(ctx, told.ResourceClaimName, metav1.GetOptions{})
+	claim, err := c.Client.ResourceV1().ResourceClaims("default").Get(ctx, claimStatus.ResourceClaimName,
+		metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

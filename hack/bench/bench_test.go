@@ -35,8 +35,8 @@ func TestCountsOfCalls(t *testing.T) {
 // Stages end where the next begin; calls, and writes that later steps wait for, are separated from
 // the rest.
 func TestStages(t *testing.T) {
-	begun := time.Now()
-	at := func(n int) time.Time { return begun.Add(time.Duration(n) * time.Millisecond) }
+	start := time.Now()
+	at := func(n int) time.Time { return start.Add(time.Duration(n) * time.Millisecond) }
 	took := func(n int) journal.Took { return journal.Took(time.Duration(n) * time.Millisecond) }
 	e := func(n int, f journal.Fact) journal.Entry {
 		return journal.Entry{At: at(n), Ref: journal.Ref{Name: "p"}, Fact: f}
@@ -76,12 +76,12 @@ func TestPodEventsSurviveTheEndOfAWatch(t *testing.T) {
 	pod := func(name string) v1.Pod {
 		return v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: v1.PodStatus{Phase: v1.PodRunning}}
 	}
-	begun := time.Now()
+	start := time.Now()
 	a := pod("a")
-	l.note(&a, false, begun)
-	l.missed([]v1.Pod{pod("b")}, begun.Add(time.Second))
-	if at := l.at("a", gone); !at.Equal(begun.Add(time.Second)) || !l.at("a", running).Equal(begun) {
-		t.Errorf("got a running at %s, gone at %s, want %s and a second later", l.at("a", running), at, begun)
+	l.note(&a, false, start)
+	l.missed([]v1.Pod{pod("b")}, start.Add(time.Second))
+	if at := l.at("a", gone); !at.Equal(start.Add(time.Second)) || !l.at("a", running).Equal(start) {
+		t.Errorf("got a running at %s, gone at %s, want %s and a second later", l.at("a", running), at, start)
 	}
 	if l.at("b", running).IsZero() || !l.at("b", gone).IsZero() {
 		t.Errorf("got b running at %s, gone at %s, want it running and not gone", l.at("b", running), l.at("b", gone))

@@ -22,9 +22,9 @@ func sample(t *testing.T) *trace {
 	return all
 }
 
-// TestTraceIsPlacedAlikeFromMemory: every Pod of a real trace gets the node that it gets without
+// TestTraceIsScheduledAlikeWithCaches: every Pod of a real trace gets the node that it gets without
 // caches, and no node is overcommitted.
-func TestTraceIsPlacedAlikeFromMemory(t *testing.T) {
+func TestTraceIsScheduledAlikeWithCaches(t *testing.T) {
 	all := sample(t)
 	quick, err := newEvaluator(false)
 	if err != nil {

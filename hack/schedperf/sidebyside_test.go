@@ -10,7 +10,7 @@ import (
 
 // Side by side, a scheduler's rate is all Pods over all CPU time of its turns, however they differ;
 // turns with unscheduled Pods are marked.
-func TestVersusSumsTurns(t *testing.T) {
+func TestVersusAddsUpRuns(t *testing.T) {
 	of := func(who string, turn, placed int, cpu float64) row {
 		return row{Case: "A", Nodes: 500, Pods: 100, Placed: placed, Scheduler: who, Turn: turn, CPU: cpu,
 			PerCore: float64(placed) / cpu, P50: float64(turn), P99: 10}
@@ -31,7 +31,7 @@ func TestVersusSumsTurns(t *testing.T) {
 
 // In memory, volumes and devices are accounted: no node gets more than it has, and every Pod for
 // which there are some is placed.
-func TestNeedsAreKeptInMemory(t *testing.T) {
+func TestVolumesAndDevicesAreAccounted(t *testing.T) {
 	for _, x := range []struct {
 		name       string
 		pods, want int // on two nodes
@@ -56,7 +56,7 @@ func TestNeedsAreKeptInMemory(t *testing.T) {
 
 // The turns of a case are one set of figures: the rate of all Pods in all CPU time, and the best
 // times.
-func TestFiguresSumTurns(t *testing.T) {
+func TestFiguresAddUpRuns(t *testing.T) {
 	of := func(who string, turn int, cpu float64) row {
 		return row{
 			Case: "A", Nodes: 500, Pods: 100, Placed: 100, Scheduler: who, Turn: turn, CPU: cpu, PerCore: 100 / cpu,

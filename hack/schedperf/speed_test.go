@@ -37,7 +37,7 @@ func pace(t *testing.T, name string, nodes, pods int) []time.Duration {
 }
 
 // At 300 nodes a hundred cycles take less than a second, with every node scored, for Pods whose
-// verdicts are shared and for those with affinity.
+// statuses are shared and for those with affinity.
 //
 // row: SCH-28
 func TestHundredsOfCyclesPerSecond(t *testing.T) {

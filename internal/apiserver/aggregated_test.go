@@ -85,7 +85,7 @@ func publish(t *testing.T, c kubernetes.Interface, ns string, port int32) {
 }
 
 // The server behind a group dies and comes back: its requests are answered 503 meanwhile, its
-// APIService says what was tried, discovery tells that this group alone is missing, and all of it
+// APIService says what was tried, discovery shows that this group alone is missing, and all of it
 // heals by itself.
 func TestAggregatedServerDiesAndComesBack(t *testing.T) {
 	s, c := shared(t)
@@ -119,7 +119,8 @@ func TestAggregatedServerDiesAndComesBack(t *testing.T) {
 	list := func() error {
 		return c.Discovery().RESTClient().Get().AbsPath("/apis/mortal.example.com/v1/things").Do(t.Context()).Error()
 	}
-	// discovered asks as kubectl does, and tells whether the group is there and which are missing.
+	// discovered asks as kubectl does, and reports whether the group is there and which are
+	// missing.
 	discovered := func() (there bool, missing map[schema.GroupVersion]error) {
 		_, lists, err := c.Discovery().ServerGroupsAndResources()
 		if err != nil {

@@ -110,7 +110,7 @@ func TestAuditStages(t *testing.T) {
 	}
 }
 
-// A policy with a parameter judges by the parameter, passes over what its matchConditions leave
+// A policy with a parameter validates by the parameter, passes over what its matchConditions leave
 // out, and writes its annotations to the audit log.
 func TestPolicyWithParameters(t *testing.T) {
 	_, c, events := audited(t, newBlockingAuthorizer().access)
@@ -175,7 +175,7 @@ func TestPolicyWithParameters(t *testing.T) {
 	})
 	mustCreate[*corev1.ConfigMap](t)(c.CoreV1().ConfigMaps("default").Patch(t.Context(), "limit", types.MergePatchType,
 		[]byte(`{"data":{"forbidden":"green"}}`), metav1.PatchOptions{}))
-	eventually(t, "the policy judges by the parameter as it is now", func() bool {
+	eventually(t, "the policy validates by the parameter as it is now", func() bool {
 		err := put("green", "colour", "green")
 		if err == nil {
 			_ = c.CoreV1().ConfigMaps("default").Delete(t.Context(), "green", metav1.DeleteOptions{})

@@ -103,13 +103,13 @@ func (o *warningRecorder) HandleWarningHeader(_ int, _ string, text string) {
 	o.list = append(o.list, text)
 }
 
-// Who leaves a template as it is hears nothing about it again.
+// An unchanged template causes no second warning.
 func TestWarningsOfUpdates(t *testing.T) {
 	s, all := shared(t)
 	ns := newNamespace(t, all)
 	cfg := s.InProcess(admin())
-	heard := &warningRecorder{}
-	cfg.WarningHandler = heard
+	warnings := &warningRecorder{}
+	cfg.WarningHandler = warnings
 	c := kubernetes.NewForConfigOrDie(cfg).AppsV1().Deployments(ns)
 	template := corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}},
@@ -137,12 +137,12 @@ func TestWarningsOfUpdates(t *testing.T) {
 			return err
 		}, 1},
 	} {
-		heard.list = nil
+		warnings.list = nil
 		if err := step.write(); err != nil {
 			t.Fatal(err)
 		}
-		if len(heard.list) != step.want {
-			t.Errorf("%s: warnings %q", step.name, heard.list)
+		if len(warnings.list) != step.want {
+			t.Errorf("%s: warnings %q", step.name, warnings.list)
 		}
 	}
 }

@@ -40,7 +40,7 @@ spec:
           status: {type: object, properties: {seen: {type: boolean}}}
 `
 
-// eventually asks again and again until the answer is yes.
+// eventually polls until the answer is true.
 func eventually(t *testing.T, what string, ask func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

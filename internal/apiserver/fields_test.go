@@ -31,10 +31,10 @@ const (
 	everyTemplated = 9
 )
 
-// TestEveryField sets each field of an object of each kind to odd values, one at a time: no rule
-// may panic, none may find a fault of the server's own, and what a rule refuses it names by a path
-// that the kind has; so with the status and the rules of its endpoint. What an update refuses or
-// ignores of what creation accepts is compared with testdata/updates.txt, which is upstream's:
+// TestEveryField sets each field of an object of each kind to unusual values, one at a time: no
+// rule may panic, none may find a fault of the server's own, and what a rule refuses it names by a
+// path that the kind has; so with the status and the rules of its endpoint. What an update refuses
+// or ignores of what creation accepts is compared with testdata/updates.txt, which is upstream's:
 // GANTRY_UPDATE=1 writes it anew, to be read before it is kept.
 func TestEveryField(t *testing.T) {
 	kinds, s := rows(t)
@@ -211,7 +211,7 @@ func unusualValues(t reflect.Type, now reflect.Value) []any {
 	return nil
 }
 
-// try gives a place each of its odd values, and looks what becomes of the object.
+// try gives a place each of its unusual values, and checks what becomes of the object.
 func (m *mutant) try(v reflect.Value, path string) {
 	m.tried++
 	if strings.Contains(path, "emplate.spec.") && m.k.Kind != "ResourceClaimTemplate" && m.tried%everyTemplated != 0 {

@@ -217,7 +217,7 @@ func (s *fuzzSession) encode(t *testing.T, obj any, contentType string) (body []
 	return text, runtime.ContentTypeJSON
 }
 
-// requestMutator makes odd values.
+// requestMutator makes unusual values.
 type requestMutator struct{ *rand.Rand }
 
 // oddValue are values that fit few fields.

@@ -12,7 +12,7 @@ import (
 // Taking on a user's uid, groups or extra needs the right for each, beside the right to be the
 // user.
 func TestImpersonationNeedsEachRight(t *testing.T) {
-	// The asker's groups are no use here: a right is named by what is impersonated.
+	// The user's own groups do not count here: a right is named by what is impersonated.
 	rights := map[string]bool{}
 	c := testConfig(t.TempDir())
 	c.Access = func(AccessDeps) (*Access, error) {

@@ -167,7 +167,7 @@ func TestRequestsAtOnceAreLimited(t *testing.T) {
 }
 
 // Without bounds there is nothing that fairness could divide.
-func TestFairnessNeedsABound(t *testing.T) {
+func TestPriorityAndFairnessNeedsALimit(t *testing.T) {
 	c := testConfig(t.TempDir())
 	c.PriorityAndFairness, c.MaxInFlight = true, MaxInFlight{NonMutating: -1, Mutating: -1}
 	_, stop, err := launch(c)

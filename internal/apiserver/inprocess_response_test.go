@@ -143,7 +143,7 @@ func TestPipeTurnsAPanicIntoABrokenAnswer(t *testing.T) {
 
 // A reflector that is stopped while its watch begins must not log an error: client-go passes over
 // refused connections only.
-func TestAWatchWhoseCallerLeavesIsPassedOver(t *testing.T) {
+func TestCancelledWatchLogsNoError(t *testing.T) {
 	for query, want := range map[string]bool{"?watch=true": true, "": false} {
 		ctx, cancel := context.WithCancel(t.Context())
 		e := newInProcessHandler()

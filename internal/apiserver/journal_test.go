@@ -17,7 +17,7 @@ import (
 
 // Each acknowledged write of a Pod is one fact, whichever endpoint it came through; what was not
 // written is none.
-func TestWritesOfPodsAreStated(t *testing.T) {
+func TestEachPodWriteIsOneFact(t *testing.T) {
 	_, c := shared(t)
 	ns := newNamespace(t, c)
 	pods := c.CoreV1().Pods(ns)
@@ -83,8 +83,9 @@ func TestPodJournals(t *testing.T) {
 	if len(all) != 2 || all[0].By != "apiserver" || all[1].By != "kubelet" || all[1].Node != "n1" {
 		t.Errorf("entries: %+v", all)
 	}
-	stray := strings.Replace(string(body), `"namespace":"`+ns, `"namespace":"elsewhere`, 1)
-	if _, err := client.Post().AbsPath(base).SetHeader("Content-Type", "application/json").Body([]byte(stray)).DoRaw(
+	otherNamespace := strings.Replace(string(body), `"namespace":"`+ns, `"namespace":"elsewhere`, 1)
+	if _, err := client.Post().AbsPath(base).SetHeader("Content-Type", "application/json").Body(
+		[]byte(otherNamespace)).DoRaw(
 		t.Context()); err == nil {
 		t.Error("an entry about another namespace was taken")
 	}

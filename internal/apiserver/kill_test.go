@@ -28,8 +28,8 @@ import (
 // its data directory. The socket to serve on is its file 3.
 const serverProcessDir = "GANTRY_TEST_VICTIM_DIR"
 
-// runServerProcess serves, and tells on its standard output what watchers within the process hear,
-// until it is killed.
+// runServerProcess serves, and prints to its standard output what watchers within the process
+// receive, until it is killed.
 func runServerProcess(dir string) error {
 	l, err := net.FileListener(os.NewFile(3, "socket"))
 	if err != nil {
@@ -118,15 +118,15 @@ type listFirst struct{ cache.ListerWatcher }
 
 func (listFirst) IsWatchListSemanticsUnSupported() bool { return true }
 
-// watchers are reflectors of all kinds in both ways, which tell of each object that they hear of.
-func watchers(c kubernetes.Interface, how string, heard func(userName, name string)) (all []*cache.Reflector) {
+// watchers are reflectors of all kinds in both ways, which report each object that they receive.
+func watchers(c kubernetes.Interface, how string, received func(userName, name string)) (all []*cache.Reflector) {
 	for kind, k := range watchedKinds(c) {
 		for way, from := range map[string]cache.ListerWatcher{"listed": listFirst{k.from},
 			"with initial events": k.from} {
 			userName := kind + " " + way + " " + how
 			all = append(all, cache.NewReflectorWithOptions(from, k.example, &recordingStore{record: func(o any) {
 				if m, err := meta.Accessor(o); err == nil {
-					heard(userName, m.GetName())
+					received(userName, m.GetName())
 				}
 			}}, cache.ReflectorOptions{Name: userName}))
 		}
@@ -160,7 +160,7 @@ type serverProcess struct {
 }
 
 // newVictim starts a server, which is killed at the test's end, and returns its address.
-func newVictim(t *testing.T, heard func(userName, name string)) (*serverProcess, net.Addr) {
+func newVictim(t *testing.T, received func(userName, name string)) (*serverProcess, net.Addr) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -175,7 +175,7 @@ func newVictim(t *testing.T, heard func(userName, name string)) (*serverProcess,
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := &serverProcess{t: t, socket: socket, dir: t.TempDir(), log: log, events: heard}
+	v := &serverProcess{t: t, socket: socket, dir: t.TempDir(), log: log, events: received}
 	v.start()
 	t.Cleanup(func() { v.kill() })
 	return v, l.Addr()
@@ -210,7 +210,7 @@ func (v *serverProcess) kill() {
 	_ = v.cmd.Wait()
 }
 
-// eventLog is who has heard of what, and waits for it.
+// eventLog records which watcher has received which object, and waits for it.
 type eventLog struct {
 	mu      sync.Mutex
 	changed chan struct{} // closed, and made anew, at each word
@@ -228,7 +228,7 @@ func (h *eventLog) record(userName, name string) {
 	h.changed = make(chan struct{})
 }
 
-// all waits until everybody of a kind has heard of a name, and names who has not.
+// all waits until all watchers of a kind have received a name, and names those that have not.
 func (h *eventLog) all(name string, userName []string, wait time.Duration) (missing []string) {
 	for end := time.After(wait); ; {
 		h.mu.Lock()
@@ -251,10 +251,10 @@ func (h *eventLog) all(name string, userName []string, wait time.Duration) (miss
 	}
 }
 
-// However often the server is killed, on a busy machine, each watcher hears of each change: of
+// However often the server is killed, on a busy machine, each watcher receives each change: of
 // every kind, listed or with initial events, within the process and over HTTPS.
 // row: API-10
-func TestEveryWatcherHearsAfterAKill(t *testing.T) {
+func TestEveryWatcherResumesAfterAServerKill(t *testing.T) {
 	h := &eventLog{changed: make(chan struct{}), byKind: map[string]map[string]bool{}}
 	v, at := newVictim(t, h.record)
 	log := v.log
@@ -281,9 +281,9 @@ func TestEveryWatcherHearsAfterAKill(t *testing.T) {
 			started := time.Now()
 			if missing := h.all(name+"-last", userName, 2*time.Minute); missing != nil {
 				message, _ := os.ReadFile(log.Name())
-				t.Fatalf("round %d: not heard of %s: %s\n%s", round, name, strings.Join(missing, ", "), message)
+				t.Fatalf("round %d: %s not received by %s\n%s", round, name, strings.Join(missing, ", "), message)
 			}
-			t.Logf("round %d: all heard of %s after %s", round, kind, time.Since(started).Round(time.Millisecond))
+			t.Logf("round %d: all received %s after %s", round, kind, time.Since(started).Round(time.Millisecond))
 		}
 		v.kill()
 		v.start()

@@ -14,9 +14,9 @@ import (
 	"github.com/gantry-project/gantry/internal/dns"
 )
 
-// However often the server is killed, on a busy machine, cluster DNS hears of each Service that is
+// However often the server is killed, on a busy machine, cluster DNS learns of each Service that is
 // made and deleted.
-func TestDNSHearsAfterAKill(t *testing.T) {
+func TestDNSResumesAfterAServerKill(t *testing.T) {
 	v, at := newVictim(t, func(string, string) {})
 	client := overHTTPSTo(at).CoreV1().Services("default")
 	create := func(name string) {
@@ -37,7 +37,7 @@ func TestDNSHearsAfterAKill(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	go func() { ended <- names.Run(ctx) }()
 	defer func() { stop(); <-ended }()
-	told := func(name string, want int) {
+	awaitAnswer := func(name string, want int) {
 		t.Helper()
 		q, code := new(miekg.Msg), -1
 		q.SetQuestion(name+".default.svc.cluster.local.", miekg.TypeA)
@@ -52,7 +52,7 @@ func TestDNSHearsAfterAKill(t *testing.T) {
 			}
 		}
 	}
-	told("before", miekg.RcodeSuccess)
+	awaitAnswer("before", miekg.RcodeSuccess)
 	beBusy(t)
 	last := "before"
 	for round := range 4 {
@@ -60,10 +60,10 @@ func TestDNSHearsAfterAKill(t *testing.T) {
 		v.start()
 		name, started := fmt.Sprintf("round-%d", round), time.Now()
 		create(name)
-		told(name, miekg.RcodeSuccess)
+		awaitAnswer(name, miekg.RcodeSuccess)
 		written(t, v.log.Name(), func() error { return client.Delete(t.Context(), last, metav1.DeleteOptions{}) })
-		told(last, miekg.RcodeNameError)
-		t.Logf("round %d: heard of both after %s, the server's start included", round,
+		awaitAnswer(last, miekg.RcodeNameError)
+		t.Logf("round %d: both answered after %s, the server's start included", round,
 			time.Since(started).Round(time.Millisecond))
 		last = name
 	}

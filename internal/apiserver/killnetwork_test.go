@@ -20,10 +20,10 @@ import (
 	"github.com/gantry-project/gantry/internal/proxy/rules"
 )
 
-// However often the server is killed, on a busy machine, the proxy hears of each Service and the
+// However often the server is killed, on a busy machine, the proxy learns of each Service and the
 // policy controller of each NetworkPolicy that is made and deleted: both bring them into their
 // tables, which are knftables' fakes here.
-func TestProxyAndPoliciesHearAfterAKill(t *testing.T) {
+func TestProxyAndPoliciesResumeAfterAServerKill(t *testing.T) {
 	v, at := newVictim(t, func(string, string) {})
 	client := overHTTPSTo(at)
 	write := func(f func() error) { t.Helper(); written(t, v.log.Name(), f) }

@@ -24,7 +24,7 @@ var kindsYAML string
 // someObjects lists the documents of kindsYAML.
 func someObjects() []string { return strings.SplitAfter(kindsYAML, "\n---\n") }
 
-// resources maps kinds to where they are served, as discovery tells.
+// resources maps kinds to where they are served, as discovery lists them.
 func resources(t *testing.T, c kubernetes.Interface) map[schema.GroupVersionKind]metav1.APIResource {
 	t.Helper()
 	_, lists, err := c.Discovery().ServerGroupsAndResources()

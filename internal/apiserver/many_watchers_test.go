@@ -60,8 +60,8 @@ func (m *testWatcher) options() metav1.ListOptions {
 		ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan}
 }
 
-// follow takes events until n objects were seen; told hears of the bookmark.
-func (m *testWatcher) follow(ctx context.Context, n int, told func()) error {
+// follow takes events until n objects were seen; onBookmark is called at the bookmark.
+func (m *testWatcher) follow(ctx context.Context, n int, onBookmark func()) error {
 	for len(m.observed) < n {
 		if !m.marked {
 			clear(m.observed) // the initial events begin anew
@@ -71,7 +71,7 @@ func (m *testWatcher) follow(ctx context.Context, n int, told func()) error {
 			return err
 		}
 		for e := range w.ResultChan() {
-			if err := m.take(e, told); err != nil {
+			if err := m.take(e, onBookmark); err != nil {
 				return err
 			}
 			if len(m.observed) == n {
@@ -83,7 +83,7 @@ func (m *testWatcher) follow(ctx context.Context, n int, told func()) error {
 	return nil
 }
 
-func (m *testWatcher) take(e watch.Event, told func()) error {
+func (m *testWatcher) take(e watch.Event, onBookmark func()) error {
 	o, ok := e.Object.(*corev1.ConfigMap)
 	if !ok {
 		return fmt.Errorf("%s %v", e.Type, e.Object)
@@ -98,7 +98,7 @@ func (m *testWatcher) take(e watch.Event, told func()) error {
 		m.last = revision
 		if !m.marked && o.Annotations[metav1.InitialEventsAnnotationKey] == "true" {
 			m.marked = true
-			told()
+			onBookmark()
 		}
 		return nil
 	case e.Type != watch.Added || m.observed[o.Name]:
@@ -113,7 +113,7 @@ func (m *testWatcher) take(e watch.Event, told func()) error {
 // A hundred watchers over HTTPS get what there is, the bookmark that ends it, and then every write
 // once and in the order of revisions, though writes come in bursts and events leave together.
 // row: API-17
-func TestACrowdOverTheNetwork(t *testing.T) {
+func TestHundredWatchersOverHTTPS(t *testing.T) {
 	const watchers, perConnection, before, writers, each = 100, 25, 5, 20, 10
 	config := testConfig(t.TempDir())
 	config.Access = func(AccessDeps) (*Access, error) { return &Access{Authenticator: byHeader{}}, nil }
@@ -139,9 +139,9 @@ func TestACrowdOverTheNetwork(t *testing.T) {
 		}
 		m := &testWatcher{client: client, space: ns, observed: map[string]bool{}}
 		group.Go(func() error {
-			told := sync.OnceFunc(ready.Done)
-			defer told()
-			if err := m.follow(ctx, before+writers*each, told); err != nil {
+			onBookmark := sync.OnceFunc(ready.Done)
+			defer onBookmark()
+			if err := m.follow(ctx, before+writers*each, onBookmark); err != nil {
 				return fmt.Errorf("watcher %d: %w", n, err)
 			}
 			if !m.marked {

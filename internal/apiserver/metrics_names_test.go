@@ -18,7 +18,7 @@ import (
 //go:embed testdata/metrics-v1.37.2.txt
 var upstreamMetrics string
 
-// metricDesc reads a description, which has no other way to tell its name and labels.
+// metricDesc reads a description, which offers no other access to its name and labels.
 var metricDesc = regexp.MustCompile(`fqName: "([^"]+)".*variableLabels: \{([^}]*)\}`)
 
 // registeredMetrics are the labels of every family that a registry may show, by name.

@@ -24,7 +24,7 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// traceRequester is a client that asks for the story of its writes and keeps the last header.
+// traceRequester is a client that asks for the trace of its writes and keeps the last header.
 type traceRequester struct {
 	next      http.RoundTripper
 	mu        sync.Mutex
@@ -82,15 +82,15 @@ func lines(p journal.Step) string {
 }
 
 // row: TOO-13
-func TestAWriteTellsHowItWent(t *testing.T) {
+func TestTraceOfAWrite(t *testing.T) {
 	s, plainly := shared(t)
 	ns := newNamespace(t, plainly)
-	c, told := asking(t, s, admin())
+	c, gotTrace := asking(t, s, admin())
 	mustCreate[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), pod("p"), metav1.CreateOptions{}))
-	got := told()
+	got := gotTrace()
 	if got.User != "admin" || got.Verb != "create" || got.Resource != "pods" || got.Name != "p" ||
 		got.Code != http.StatusCreated || got.Revision == 0 {
-		t.Errorf("told %+v", got)
+		t.Errorf("got %+v", got)
 	}
 	var order []string
 	for _, p := range got.Steps {
@@ -104,47 +104,48 @@ func TestAWriteTellsHowItWent(t *testing.T) {
 		t.Errorf("steps %q, want %q", order, want)
 	}
 	if p := step(t, got, journal.StepReading, ""); !strings.Contains(lines(p), `+ spec.restartPolicy: "Always"`) {
-		t.Errorf("defaulting told as %s", lines(p))
+		t.Errorf("defaulting got %s", lines(p))
 	}
 	if p := step(t, got, journal.StepStorage, ""); !strings.Contains(p.Message, "/pods/"+ns+"/p at revision ") ||
 		p.Took <= 0 {
-		t.Errorf("storage told as %+v", p)
+		t.Errorf("storage got %+v", p)
 	}
 	mustCreate[*corev1.Pod](t)(c.CoreV1().Pods(ns).Patch(t.Context(), "p", types.MergePatchType,
 		[]byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{}))
-	if got := told(); !strings.Contains(lines(got.Steps[len(got.Steps)-1]), "labels") {
-		t.Errorf("the patch told as %+v", got)
+	if got := gotTrace(); !strings.Contains(lines(got.Steps[len(got.Steps)-1]), "labels") {
+		t.Errorf("the patch got %+v", got)
 	}
 	mustCreate[*corev1.Pod](t)(c.CoreV1().Pods(ns).Patch(t.Context(), "p", types.MergePatchType,
 		[]byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{}))
-	if got := told(); !strings.Contains(got.Steps[len(got.Steps)-1].Message, "not written") {
-		t.Errorf("a patch that changes nothing told as %+v", got)
+	if got := gotTrace(); !strings.Contains(got.Steps[len(got.Steps)-1].Message, "not written") {
+		t.Errorf("a patch that changes nothing got %+v", got)
 	}
 	mustCreate[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), pod("dry"),
 		metav1.CreateOptions{DryRun: []string{"All"}}))
-	if got := told(); !got.DryRun || got.Revision != 0 {
-		t.Errorf("a dry run told as %+v", got)
+	if got := gotTrace(); !got.DryRun || got.Revision != 0 {
+		t.Errorf("a dry run got %+v", got)
 	}
 	if err := c.CoreV1().Pods(ns).Delete(t.Context(), "p", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err !=
 		nil {
 		t.Fatal(err)
 	}
-	if got := told(); !slices.ContainsFunc(got.Steps, func(p journal.Step) bool {
+	if got := gotTrace(); !slices.ContainsFunc(got.Steps, func(p journal.Step) bool {
 		return p.Name == journal.StepStorage && strings.HasPrefix(p.Message, "removed")
 	}) {
-		t.Errorf("a delete told as %+v", got)
+		t.Errorf("a delete got %+v", got)
 	}
 }
 
-// A refused write tells which step refused it, and in which words where the step has its own.
-func TestARefusedWriteTellsWhere(t *testing.T) {
+// The trace of a refused write names the step that refused it, with the step's own message if it
+// has one.
+func TestTraceOfARefusedWrite(t *testing.T) {
 	s, plainly := shared(t)
 	ns := newNamespace(t, plainly)
-	c, told := asking(t, s, admin())
+	c, gotTrace := asking(t, s, admin())
 	bad := pod("bad")
 	bad.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 70000}}
-	lonely := pod("lonely")
-	lonely.Namespace = "nowhere"
+	orphanPod := pod("lonely")
+	orphanPod.Namespace = "nowhere"
 	mustCreate[*corev1.Pod](t)(plainly.CoreV1().Pods(ns).Create(t.Context(), pod("there"), metav1.CreateOptions{}))
 	for name, row := range map[string]struct {
 		pod  *corev1.Pod
@@ -153,22 +154,22 @@ func TestARefusedWriteTellsWhere(t *testing.T) {
 		by   string
 	}{
 		"invalid":      {bad, ns, journal.StepValidation, ""},
-		"no namespace": {lonely, "nowhere", journal.StepMutation, "NamespaceLifecycle"},
+		"no namespace": {orphanPod, "nowhere", journal.StepMutation, "NamespaceLifecycle"},
 		"there":        {pod("there"), ns, journal.StepStorage, ""},
 	} {
 		if _, err := c.CoreV1().Pods(row.ns).Create(t.Context(), row.pod, metav1.CreateOptions{}); err == nil {
 			t.Fatalf("%s: not refused", name)
 		}
-		got := told()
+		got := gotTrace()
 		i := slices.IndexFunc(got.Steps, func(p journal.Step) bool { return p.Refused })
 		if i < 0 || got.Steps[i].Name != row.step || got.Steps[i].By != row.by {
-			t.Errorf("%s: told %+v", name, got)
+			t.Errorf("%s: got %+v", name, got)
 		}
 	}
 }
 
-// What each webhook and each policy changed is told apart.
-func TestWebhooksAndPoliciesAreToldApart(t *testing.T) {
+// The trace has a step for each webhook and each policy, with what it changed.
+func TestTraceNamesEachWebhookAndPolicy(t *testing.T) {
 	s, plainly := shared(t)
 	ns := newNamespace(t, plainly)
 	server := httptest.NewTLSServer(&fakeWebhook{})
@@ -191,40 +192,40 @@ func TestWebhooksAndPoliciesAreToldApart(t *testing.T) {
 					SideEffects: new(registrationv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
 				}},
 			}, metav1.CreateOptions{}))
-	c, told := asking(t, s, admin())
+	c, gotTrace := asking(t, s, admin())
 	eventually(t, "the webhook is told", func() bool {
 		mustCreate[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), pod("x"),
 			metav1.CreateOptions{DryRun: []string{"All"}}))
-		return slices.ContainsFunc(told().Steps,
+		return slices.ContainsFunc(gotTrace().Steps,
 			func(p journal.Step) bool { return strings.HasPrefix(p.By, "m.example.com of "+ns) })
 	})
-	p := step(t, told(), journal.StepMutation, "m.example.com")
+	p := step(t, gotTrace(), journal.StepMutation, "m.example.com")
 	if !strings.Contains(lines(p), `metadata.labels: {mutated: "yes"}`) || p.Took <= 0 {
-		t.Errorf("the webhook told as %+v", p)
+		t.Errorf("the webhook got %+v", p)
 	}
 }
 
-// Who may write and not explain is told nothing, and values of Secrets are told to nobody.
-func TestStoriesAreForThoseWhoMayKnow(t *testing.T) {
+// A user without the permission gets no trace, and no trace has values of Secrets.
+func TestRequestTraceNeedsPermission(t *testing.T) {
 	s, plainly := shared(t)
 	ns := newNamespace(t, plainly)
-	c, told := asking(t, s, &user.DefaultInfo{Name: "eve"}) // the joint server lets only masters write
+	c, gotTrace := asking(t, s, &user.DefaultInfo{Name: "eve"}) // the joint server lets only masters write
 	_, err := c.CoreV1().Pods(ns).Create(t.Context(), pod("p"), metav1.CreateOptions{})
-	if got := told(); err == nil || len(got.Steps) > 0 ||
+	if got := gotTrace(); err == nil || len(got.Steps) > 0 ||
 		got.Withheld != "user eve may not explain pods in namespace "+ns {
-		t.Errorf("%v: told %+v", err, got)
+		t.Errorf("%v: got %+v", err, got)
 	}
-	c, told = asking(t, s, admin())
+	c, gotTrace = asking(t, s, admin())
 	mustCreate[*corev1.Secret](t)(c.CoreV1().Secrets(ns).Create(t.Context(),
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}, StringData: map[string]string{"k": "hush"}},
 		metav1.CreateOptions{}))
-	raw, _ := json.Marshal(told())
+	raw, _ := json.Marshal(gotTrace())
 	mustCreate[*corev1.Secret](t)(c.CoreV1().Secrets(ns).Patch(t.Context(), "s", types.MergePatchType,
 		[]byte(`{"stringData":{"k":"hush, hush"}}`), metav1.PatchOptions{}))
-	more, _ := json.Marshal(told())
+	more, _ := json.Marshal(gotTrace())
 	for _, raw := range []string{string(raw), string(more)} {
 		if strings.Contains(raw, "hush") || strings.Contains(raw, "aHVza") || !strings.Contains(raw, "***") {
-			t.Errorf("told of a Secret: %s", raw)
+			t.Errorf("the trace has values of a Secret: %s", raw)
 		}
 	}
 }

@@ -225,8 +225,8 @@ func (p *logBuffer) Write(b []byte) (int, error) {
 	return p.text.Write(b)
 }
 
-// A server that is told to stop does so without errors in its log: its own watches end with it.
-func TestStopsInSilence(t *testing.T) {
+// A server stops without errors in its log: its own watches end with it.
+func TestStopLogsNoErrors(t *testing.T) {
 	p := &logBuffer{}
 	klog.SetOutput(p)
 	defer klog.SetOutput(discard{})

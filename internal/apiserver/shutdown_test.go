@@ -25,7 +25,7 @@ import (
 // A namespace that ends stays until the last name is off spec.finalizers, whichever endpoint is
 // written meanwhile; so does what others hold by finalizers, of every kind and through each of its
 // endpoints. Through each of them it goes with its last finalizer.
-func TestWhatIsHeldStaysWhicheverEndpointIsWritten(t *testing.T) {
+func TestFinalizersHoldThroughEveryEndpoint(t *testing.T) {
 	s, c := shared(t)
 	ns := newNamespace(t, c)
 	cfg := s.InProcess(admin())
@@ -236,9 +236,9 @@ func TestAServerThatStartsRemovesOrphans(t *testing.T) {
 	}
 }
 
-// What a cluster notes about tokens in Secrets has a beginning; one that cannot be read is begun
+// The start of tracking tokens in Secrets is recorded; a record that cannot be read is written
 // anew, another stays.
-func TestTheTrackingOfTokensHasABeginning(t *testing.T) {
+func TestLegacyTokenTrackingHasAStartDate(t *testing.T) {
 	_, c := shared(t)
 	m := mustCreate[*corev1.ConfigMap](t)(c.CoreV1().ConfigMaps("kube-system").Get(t.Context(), tokenTrackingConfigMap,
 		metav1.GetOptions{}))

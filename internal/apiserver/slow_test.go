@@ -27,7 +27,7 @@ import (
 
 // One watcher of a hundred does not read while all is written. Nobody waits for it. Everybody sees
 // every write, once and in order: who is cut off for being slow goes on from what it saw last.
-func TestASlowWatcherHoldsNobodyUp(t *testing.T) {
+func TestSlowWatcherDelaysNoOther(t *testing.T) {
 	const watchers, writes = 100, 300
 	_, c := shared(t)
 	ns := newNamespace(t, c)
@@ -134,7 +134,7 @@ func TestPagesAcrossACompaction(t *testing.T) {
 }
 
 // Informers of client-go see all that is written, over a connection that breaks again and again.
-func TestInformersOverABrokenLine(t *testing.T) {
+func TestInformersOverABreakingConnection(t *testing.T) {
 	s, c := shared(t)
 	ns := newNamespace(t, c)
 	cfg := restclient.CopyConfig(s.InProcess(admin()))
@@ -199,7 +199,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// Of those who want to lead by a Lease exactly one does; when it lets go another follows.
+// Of the candidates for a Lease exactly one leads; when it releases the Lease another follows.
 func TestLeaderElectionOfClientGo(t *testing.T) {
 	_, c := shared(t)
 	ns := newNamespace(t, c)

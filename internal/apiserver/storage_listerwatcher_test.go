@@ -96,7 +96,7 @@ func TestDirectFeedsAnInformer(t *testing.T) {
 		select {
 		case p = <-seen:
 		case <-time.After(time.Minute):
-			t.Fatalf("%s was not told of within a minute", name)
+			t.Fatalf("%s was not received within a minute", name)
 		}
 		if p.Name != name || p.ManagedFields != nil {
 			t.Fatalf("%s with %v, want %s", p.Name, p.ManagedFields, name)

@@ -91,7 +91,7 @@ func TestTwoServersGiveNoNodePortTwice(t *testing.T) {
 	mustCreate[*corev1.Service](t)(servers[1].CoreV1().Services(ns).Create(t.Context(), asked, metav1.CreateOptions{}))
 }
 
-// What somebody broke in the store is repaired, and the Services tell of it.
+// Allocations that are wrong in the store are repaired, with events of the Services.
 func TestBrokenAllocationsAreRepaired(t *testing.T) {
 	config := testConfig(t.TempDir())
 	s, c, stop := startServer(t, config)
@@ -99,12 +99,13 @@ func TestBrokenAllocationsAreRepaired(t *testing.T) {
 	n := newService("broken")
 	n.Spec.Type = corev1.ServiceTypeNodePort
 	made := mustCreate[*corev1.Service](t)(c.CoreV1().Services(ns).Create(t.Context(), n, metav1.CreateOptions{}))
-	twin := made.DeepCopy()
-	twin.ObjectMeta = metav1.ObjectMeta{Name: "twin", Namespace: ns, UID: "u-twin", CreationTimestamp: metav1.Now()}
-	twin.APIVersion, twin.Kind = "v1", "Service"
+	duplicate := made.DeepCopy()
+	duplicate.ObjectMeta = metav1.ObjectMeta{Name: "twin", Namespace: ns, UID: "u-twin",
+		CreationTimestamp: metav1.Now()}
+	duplicate.APIVersion, duplicate.Kind = "v1", "Service"
 	etcd := mustCreate[*clientv3.Client](t)(s.Store().Client())
 	mustCreate[*clientv3.PutResponse](t)(etcd.Put(t.Context(), "/registry/services/specs/"+ns+"/twin",
-		string(mustCreate[[]byte](t)(json.Marshal(twin)))))
+		string(mustCreate[[]byte](t)(json.Marshal(duplicate)))))
 	mustCreate[*clientv3.DeleteResponse](t)(etcd.Delete(t.Context(), "/registry/ipaddresses/"+made.Spec.ClusterIP))
 	mustCreate[*clientv3.PutResponse](t)(etcd.Put(t.Context(), portallocator.RangeKey,
 		`{"kind":"RangeAllocation","apiVersion":"v1","range":"30000-32767","data":""}`))

@@ -181,12 +181,12 @@ func TestWatchList(t *testing.T) {
 	expect(t, w, watch.Added, "new")
 }
 
-// An informer hears of each write by the watch it has: nothing is asked for between a Pod's
+// An informer receives each write by the watch it has: nothing is asked for between a Pod's
 // creation and its notice, however many come, so that only the way of one event lies between. What
 // that way takes is measured (`hack/bench -only latencies`).
 //
 // row: API-18
-func TestNoticeNeedsNoRequest(t *testing.T) {
+func TestInformerNeedsNoFurtherRequests(t *testing.T) {
 	s, c := shared(t)
 	ns := newNamespace(t, c)
 	cfg := restclient.CopyConfig(s.InProcess(admin()))

@@ -91,9 +91,10 @@ func TestPodGroupsAreServedWithTheGate(t *testing.T) {
 	}
 	grown.Status.Conditions = []metav1.Condition{{Type: schedulingv1beta1.PodGroupInitiallyScheduled,
 		Status: metav1.ConditionTrue, Reason: "Scheduled", LastTransitionTime: metav1.Now()}}
-	told := mustCreate[*schedulingv1beta1.PodGroup](t)(groups.UpdateStatus(t.Context(), grown, metav1.UpdateOptions{}))
-	if len(told.Status.Conditions) != 1 || told.Generation != 2 {
-		t.Errorf("status %+v, generation %d", told.Status, told.Generation)
+	updated := mustCreate[*schedulingv1beta1.PodGroup](t)(groups.UpdateStatus(t.Context(), grown,
+		metav1.UpdateOptions{}))
+	if len(updated.Status.Conditions) != 1 || updated.Generation != 2 {
+		t.Errorf("status %+v, generation %d", updated.Status, updated.Generation)
 	}
 	if p := mustCreate[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), grouped("a"),
 		metav1.CreateOptions{})); p.Spec.SchedulingGroup == nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/store"
 )
 
-func TestStoreNews(t *testing.T) {
+func TestStoreMaintenanceIsLogged(t *testing.T) {
 	for want, err := range map[string]error{
 		"takes writes again": nil, "holds 8192 MiB of 8192 MiB": &store.NoSpaceError{Size: 8 << 30, Quota: 8 << 30},
 		"gantry etcd defrag": &store.NoSpaceError{}, "not well: no route": errors.New("no route"),

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Budgets of STYLE section 2. What is over today stands in budgets.txt with its figure, which may
+// Budgets of STYLE section 2. What is over is listed in budgets.txt with its figure, which may
 // only shrink.
 var budgets = map[string]int{"file": 400, "func": 80, "struct": 15, "params": 4, "results": 3}
 

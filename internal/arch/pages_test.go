@@ -29,7 +29,7 @@ var pageLines = map[string]int{
 	"docs/performance/README.md": 150, "docs/performance/history.md": 1000,
 }
 
-// diary are phrases that tell of the past; what changed when stands in docs/performance/history.md
+// diary are phrases that describe the past; what changed when is in docs/performance/history.md
 // alone.
 var diary = []string{
 	"since then", "hour earlier", "until now", "as of now", "previously", "formerly", "at the last stop",
@@ -145,7 +145,7 @@ func TestLinksLead(t *testing.T) {
 	}
 }
 
-// declares tells whether the Go file declares name, outside of functions.
+// declares reports whether the Go file declares name, outside of functions.
 func declares(t *testing.T, file, name string) bool {
 	t.Helper()
 	f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)

@@ -123,7 +123,7 @@ func typeKey(pkg string, imports map[string]string, typ ast.Expr) string {
 	return ""
 }
 
-// isAPI tells whether a struct is a document: all its fields have tags, as kinds of an API do.
+// isAPI reports whether a struct is a document: all its fields have tags, as kinds of an API do.
 func isAPI(s *ast.StructType) bool {
 	for _, f := range s.Fields.List {
 		if f.Tag == nil {

@@ -32,7 +32,7 @@ func TestLinesAreNotWide(t *testing.T) {
 	}
 }
 
-// Tests are read as code is; what is data and wider stands in testdata.
+// Tests are read as code is; wider data belongs in testdata.
 func TestLinesOfTestsAreNotWide(t *testing.T) {
 	for _, file := range testFiles(t) {
 		fset := token.NewFileSet()
@@ -74,7 +74,7 @@ func longestWord(line string) int {
 	return longest
 }
 
-// rawStrings returns the lines of f that stand in a raw string of several lines.
+// rawStrings returns the lines of f inside a raw string of several lines.
 func rawStrings(fset *token.FileSet, f *ast.File) map[int]bool {
 	out := map[int]bool{}
 	ast.Inspect(f, func(n ast.Node) bool {

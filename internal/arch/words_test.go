@@ -134,7 +134,7 @@ func split(name string) []string {
 	return out
 }
 
-// contains tells whether words stand in name one after the other.
+// contains reports whether words follow each other in name.
 func contains(name, words []string) bool {
 	for i := 0; i+len(words) <= len(name); i++ {
 		same := true

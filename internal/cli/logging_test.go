@@ -10,7 +10,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Every line of every severity stands in gantry.log once.
+// Every line of every severity is in gantry.log once.
 func TestEachLogLineIsWrittenOnce(t *testing.T) {
 	dir := t.TempDir()
 	l := Logging{verbosity: 1}

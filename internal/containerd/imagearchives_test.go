@@ -57,10 +57,10 @@ func (s *testImporter) expect(file, problem string) {
 	case i := <-s.imported:
 		if filepath.Base(i.File) != file || (i.Err == nil) != (problem == "") ||
 			i.Err != nil && !strings.Contains(i.Err.Error(), problem) {
-			s.t.Errorf("%s: told %+v", file, i)
+			s.t.Errorf("%s: got %+v", file, i)
 		}
 	case <-time.After(time.Minute):
-		s.t.Fatalf("%s is not told", file)
+		s.t.Fatalf("%s is not reported", file)
 	}
 }
 
@@ -152,7 +152,7 @@ func TestABrokenArchiveIsNamedOnce(t *testing.T) {
 	s.expect("broken.tar", "")
 	select {
 	case i := <-s.imported:
-		t.Errorf("told besides: %+v", i)
+		t.Errorf("also reported: %+v", i)
 	default:
 	}
 }
@@ -177,7 +177,7 @@ func TestAnArchiveIsImportedWhenContainerdIsBack(t *testing.T) {
 		t.Errorf("a scan while containerd is away: got %v, want that it is away", err)
 	}
 	if got := len(s.imported); got != 0 {
-		t.Errorf("a scan while containerd is away: got %d archives told, want 0", got)
+		t.Errorf("a scan while containerd is away: got %d archives reported, want 0", got)
 	}
 	statErr = false
 	if err := a.scan(t.Context()); err != nil {

@@ -8,7 +8,7 @@ import (
 )
 
 // Dial retries if the runtime dies during one of its calls.
-func TestDialAsksAgainWhenTheRuntimeDiesOverTheQuestion(t *testing.T) {
+func TestDialRetriesWhenTheRuntimeDies(t *testing.T) {
 	for _, method := range []string{"Version", "ImageFsInfo"} {
 		f := start(t)
 		if err := f.Fault(method, "2*drop->ok"); err != nil {

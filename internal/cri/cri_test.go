@@ -284,7 +284,7 @@ func receivedSignals(c *cri.Client) (doubt, images bool) {
 	return take(c.Signals().RuntimeSuspect), take(c.Signals().ImagesChanged)
 }
 
-func TestSigns(t *testing.T) {
+func TestRuntimeSignals(t *testing.T) {
 	call := map[string]func(ctx context.Context, c *cri.Client){
 		"a list": func(ctx context.Context, c *cri.Client) {
 			_, _ = c.Runtime().ListContainers(ctx, nil)
@@ -352,7 +352,7 @@ func TestSigns(t *testing.T) {
 }
 
 // A broken connection is a signal, and so is a re-established one.
-func TestSignsOfTheConnection(t *testing.T) {
+func TestConnectionSignals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, err := crifake.Start(crifake.Options{Dir: t.TempDir(), InMemory: true})
 		if err != nil {

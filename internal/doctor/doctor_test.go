@@ -166,7 +166,7 @@ func TestChecks(t *testing.T) {
 }
 
 // A check without facts returns nothing.
-func TestNothingLookedAt(t *testing.T) {
+func TestNoFactsNoFindings(t *testing.T) {
 	if got := doctor.Examine(doctor.Facts{Now: now}); len(got) > 0 {
 		t.Errorf("got %+v, want no got", got)
 	}

@@ -11,7 +11,7 @@ import (
 
 // The audit's result is reported with its numbers; leftovers need a remedy, and a missing audit is
 // reported too.
-func TestOrphansAreTold(t *testing.T) {
+func TestOrphansAreReported(t *testing.T) {
 	at := fmt.Sprintf(
 		"# TYPE gantry_apiserver_orphan_audit_timestamp_seconds "+
 			"gauge\ngantry_apiserver_orphan_audit_timestamp_seconds %d\n", now.Add(-time.Hour).Unix())

@@ -10,7 +10,7 @@ import (
 )
 
 // row: OPS-16, SCH-29
-func TestASlowSchedulerIsLookedAtInOrder(t *testing.T) {
+func TestSlowSchedulerFindings(t *testing.T) {
 	s := &doctor.Scheduler{Address: "127.0.0.1:10259", P99: 350 * time.Millisecond, Attempts: 900,
 		Pending:        map[string]int64{"active": 40, "gated": 2},
 		Percent:        map[string]int64{"default-scheduler": 100},

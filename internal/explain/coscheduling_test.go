@@ -18,11 +18,11 @@ import (
 // groupFixture has 1500m free on node-1 and 2500m on node-2, and members that ask for 1500m each.
 func groupFixture(t *testing.T, members int) In {
 	t.Helper()
-	judges, err := plugins.DefaultPluginSet(corev1.DefaultSchedulerName, nil)
+	pluginSet, err := plugins.DefaultPluginSet(corev1.DefaultSchedulerName, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &ClusterContext{Plugins: judges}
+	c := &ClusterContext{Plugins: pluginSet}
 	for _, n := range []string{"node-1", "node-2"} {
 		c.Nodes = append(c.Nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n},
 			Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{
@@ -73,7 +73,7 @@ func TestWhyAMemberWaitsForItsGroup(t *testing.T) {
 
 // The scheduler tried the Pods before their group existed: its message is outdated once the group
 // exists.
-func TestAGroupThatIsThereByNowIsCounted(t *testing.T) {
+func TestGroupThatIsCompleteByNow(t *testing.T) {
 	in := groupFixture(t, 3)
 	in.fact(time.Second, "scheduler", journal.BindFailed{Point: "Permit", Plugin: "Coscheduling",
 		Error: "PodGroup not found"})
@@ -86,7 +86,7 @@ func TestAGroupThatIsThereByNowIsCounted(t *testing.T) {
 
 // A Pod at Permit has status.nominatedNodeName before the journal says that it waits: it has no
 // victims.
-func TestAGroupIsToldOfBeforeTheJournalDoes(t *testing.T) {
+func TestGroupIsExplainedWithoutJournal(t *testing.T) {
 	in := groupFixture(t, 3)
 	in.Pod.Status.NominatedNodeName = "node-2"
 	in.ClusterContext.Groups.Labelled = &coscheduling.Group{Spec: coscheduling.Spec{MinMember: 3}}

@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func TestDoors(t *testing.T) {
+func TestInitContainerOrder(t *testing.T) {
 	for text, want := range map[string]hostPort{
 		"until wget -q -T 2 -O - http://db:5432/ok; do sleep 2; done": {"db", 5432},
 		"until nc -z -w 2 cache 6379; do sleep 1; done":               {"cache", 6379},

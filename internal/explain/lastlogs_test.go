@@ -9,7 +9,7 @@ import (
 
 // A file that could not be written is explained by the mount or setting that makes it read-only,
 // with a fix.
-func TestWordsAboutAFileSystemThatIsSealed(t *testing.T) {
+func TestReadOnlyFileSystemIsExplained(t *testing.T) {
 	sealing, mount := true, corev1.VolumeMount{Name: "conf", MountPath: "/etc/app", ReadOnly: true}
 	for failureText, want := range map[string][2]string{
 		"sh: can't create /var/run/app.pid: Read-only file system": {
@@ -41,7 +41,7 @@ func TestWordsAboutAFileSystemThatIsSealed(t *testing.T) {
 }
 
 // A container's last log lines are in the answer, and a missing variable can be set.
-func TestLastWords(t *testing.T) {
+func TestLastLogLinesAreInTheAnswer(t *testing.T) {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "x"}}},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{
 			Name: "app", RestartCount: 2,
@@ -60,7 +60,7 @@ func TestLastWords(t *testing.T) {
 	} {
 		a := crashLoop(In{Pod: pod, LastLogs: map[string]string{"app": failureText + "\n"}})
 		if a == nil || !strings.Contains(strings.Join(a.Facts, "\n"), "it said: "+failureText) {
-			t.Fatalf("%q is not told: %+v", failureText, a)
+			t.Fatalf("%q is not in the answer: %+v", failureText, a)
 		}
 		if variable != "" && !strings.Contains(strings.Join(a.Fixes[0].Run, " "), `"name":"`+variable+`"`) {
 			t.Errorf("%q: no fix sets %s: %+v", failureText, variable, a.Fixes)

@@ -46,7 +46,7 @@ func TestThreeKindsOfPending(t *testing.T) {
 			t.Errorf("%s: %s\nwant %q", name, b.String(), c.says)
 		}
 		if other, taken := seen[a.State]; taken {
-			t.Errorf("%s and %s are both told as %s", name, other, a.State)
+			t.Errorf("%s and %s both got %s", name, other, a.State)
 		}
 		seen[a.State] = name
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-func TestAPodAffinityThatAlmostNamesSomebody(t *testing.T) {
+func TestMisspeltPodAffinityLabel(t *testing.T) {
 	labelled := func(name, namespace, app string) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace,
 			Labels: map[string]string{"app": app}}, Spec: corev1.PodSpec{NodeName: "n1"}}
@@ -19,22 +19,22 @@ func TestAPodAffinityThatAlmostNamesSomebody(t *testing.T) {
 		PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
 			TopologyKey:   "zone",
 			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "cache"}}}}}}
-	lonely := []journal.NodeRefusal{{Node: "n1", Plugin: "InterPodAffinity"}}
+	byAffinity := []journal.NodeRefusal{{Node: "n1", Plugin: "InterPodAffinity"}}
 	for name, c := range map[string]struct {
 		refusals []journal.NodeRefusal
 		pods     []*corev1.Pod
 		want     string
 	}{
-		"another ending": {lonely, []*corev1.Pod{labelled("redis", "default", "caching"),
+		"another ending": {byAffinity, []*corev1.Pod{labelled("redis", "default", "caching"),
 			labelled("db", "default", "db")},
 			" Pod redis is labelled app=caching, not app=cache: perhaps that was meant."},
-		"a typo": {lonely, []*corev1.Pod{labelled("redis", "default", "cashe")},
+		"a typo": {byAffinity, []*corev1.Pod{labelled("redis", "default", "cashe")},
 			" Pod redis is labelled app=cashe, not app=cache: perhaps that was meant."},
-		"the right one is there": {lonely, []*corev1.Pod{labelled("redis", "default", "caching"),
+		"the right one is there": {byAffinity, []*corev1.Pod{labelled("redis", "default", "caching"),
 			labelled("valkey", "default", "cache")}, ""},
-		"another word": {lonely, []*corev1.Pod{labelled("db", "default", "db"), labelled("cat", "default", "cat")},
+		"another word": {byAffinity, []*corev1.Pod{labelled("db", "default", "db"), labelled("cat", "default", "cat")},
 			""},
-		"elsewhere": {lonely, []*corev1.Pod{labelled("redis", "other", "caching")}, ""},
+		"elsewhere": {byAffinity, []*corev1.Pod{labelled("redis", "other", "caching")}, ""},
 		"refused for else": {[]journal.NodeRefusal{{Node: "n1", Plugin: "NodeResourcesFit"}},
 			[]*corev1.Pod{labelled("redis", "default", "caching")}, ""},
 	} {
@@ -43,7 +43,7 @@ func TestAPodAffinityThatAlmostNamesSomebody(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
-	if got := misspeltLabel(lonely, In{Pod: wants}); got != "" {
+	if got := misspeltLabel(byAffinity, In{Pod: wants}); got != "" {
 		t.Errorf("who may not see the Pods around reads %q", got)
 	}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // A quota that requires amounts gets a command that sets them.
-func TestAmountsThatAQuotaWantsToBeTold(t *testing.T) {
+func TestQuotaNeedsRequestsAndLimitsStated(t *testing.T) {
 	d := &appsv1.Deployment{
 		Spec: appsv1.DeploymentSpec{
 			Template: corev1.PodTemplateSpec{

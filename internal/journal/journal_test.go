@@ -10,7 +10,7 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-func TestEveryFactSurvivesTheWire(t *testing.T) {
+func TestEveryFactRoundTrips(t *testing.T) {
 	for _, f := range journal.Facts {
 		in := journal.Entry{Seq: 7, At: time.Unix(1, 0).UTC(), Ref: journal.Ref{Name: "x"}, By: "kubelet", Fact: f}
 		raw, err := json.Marshal(in)

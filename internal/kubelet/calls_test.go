@@ -41,14 +41,14 @@ func (r *rig) counts(before map[string]int) (since string, now map[string]int) {
 	return strings.Join(out, ", "), now
 }
 
-// What a life costs in calls to the runtime: each deed once, and a look, which is a list of
-// sandboxes and one of containers, after each deed and each word from the runtime. At rest nobody
-// asks but the audit, once a minute, however many Pods there are.
+// The calls to the runtime over a Pod's lifecycle: each action once, and a relist, which is a list
+// of sandboxes and one of containers, after each action and each event of the runtime. At rest
+// nobody asks but the audit, once a minute, however many Pods there are.
 func TestCallsToTheRuntime(t *testing.T) {
 	runTest(t, func(r *rig) {
 		r.advance(10 * time.Second)
 		_, n := r.counts(nil)
-		step := func(what string, looks, states int, want string) {
+		step := func(what string, lists, states int, want string) {
 			t.Helper()
 			if got := r.fake.Count("ContainerStatus") - n["ContainerStatus"]; got > states {
 				t.Errorf("%s: %d states of containers, want %d at most", what, got, states)
@@ -57,9 +57,9 @@ func TestCallsToTheRuntime(t *testing.T) {
 				r.fake.Count("ListContainers")-n["ListContainers"]
 			got, now := r.counts(n)
 			n = now
-			if boxes > looks || boxes != containers {
+			if boxes > lists || boxes != containers {
 				t.Errorf("%s: %d lists of sandboxes, %d of containers, want %d of each at most", what, boxes,
-					containers, looks)
+					containers, lists)
 			}
 			if got != want {
 				t.Errorf("%s: %s\nwant %s", what, got, want)

@@ -33,7 +33,7 @@ func (f *facts) write(line string) {
 	f.list = append(f.list, line)
 }
 
-// told groups are a cgroup tree that says what is done to Pods' groups.
+// recorded groups are a cgroup tree that records what is done to Pods' groups.
 type recordingCgroups struct {
 	*groups
 	to *facts
@@ -141,7 +141,7 @@ func sandboxLast(lines []string) []string {
 	return slices.Insert(out, at+n-1, lines[at])
 }
 
-// transcript is the journal of a story, compared with its file in testdata.
+// transcript is the journal of a test, compared with its file in testdata.
 func (r *rig) transcript(file string) {
 	r.t.Helper()
 	// what is seen of the runtime and written to the API has its own pace; its order is looked at
@@ -215,7 +215,7 @@ func TestLifeOfAPod(t *testing.T) {
 	}
 }
 
-// life is the story of TestLifeOfAPod. Sandbox and volumes are made side by side once the Pod's
+// life is the scenario of TestLifeOfAPod. Sandbox and volumes are made side by side once the Pod's
 // cgroup is there; no container is made before both are.
 func (r *rig) life() {
 	t := r.t

@@ -40,9 +40,9 @@ func (r *rig) rewrite(name string, change func(*v1.Pod)) {
 	r.advance(100 * time.Millisecond)
 }
 
-// Whatever a source says of a Pod is compared with what the Pod is: what is new is begun, a change
-// is acted on, a write of others to the status is taken note of and changes nothing, a deletion and
-// a Pod that is left out end it.
+// Whatever a source says of a Pod is compared with what the Pod is: what is new is started, a
+// change is acted on, a write of others to the status is taken note of and changes nothing, a
+// deletion and a Pod that is left out end it.
 //
 // row: KSL-20
 // row: KSL-21
@@ -177,7 +177,7 @@ func TestHousekeeping(t *testing.T) {
 	})
 }
 
-// A Pod of which nothing is heard is decided on again by syncFrequency, without a word to the
+// A Pod without events is synced again by syncFrequency, without a word to the
 // runtime and without a plan.
 //
 // row: KSL-28

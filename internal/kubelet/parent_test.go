@@ -12,7 +12,7 @@ import (
 	kubeletresource "github.com/gantry-project/gantry/internal/kubelet/resource"
 )
 
-// The runtime is told the cgroup that the kubelet made for the Pod, in the words of the driver that
+// The runtime gets the cgroup that the kubelet made for the Pod, in the form of the driver that
 // both use.
 //
 // row: CRI-12

@@ -67,8 +67,8 @@ func (l *connection) reconnect() {
 	l.down = false
 }
 
-// For ten minutes nobody hears from the API server: Pods run on by their last spec, are probed and
-// restarted. Then the node tells what happened, and ends what was deleted meanwhile.
+// For ten minutes the API server is unreachable: Pods run on by their last spec, are probed and
+// restarted. Then the node reports what happened, and ends what was deleted meanwhile.
 //
 // row: KSL-11
 // row: KSL-12
@@ -100,7 +100,7 @@ func TestPartition(t *testing.T) {
 		a.fail("live")
 		r.advance(31 * time.Second)
 		a.fail()
-		// Deleted and evicted from the API while nobody could tell the node.
+		// Deleted and evicted in the API while the node is cut off.
 		pods := v1.SchemeGroupVersion.WithResource("pods")
 		if err := r.api.Tracker().Delete(pods, "default", "evicted"); err != nil {
 			t.Fatal(err)
@@ -122,7 +122,7 @@ func TestPartition(t *testing.T) {
 		for _, name := range []string{"web", "killed"} {
 			if p := r.phase(name, v1.PodRunning); p.Status.ContainerStatuses[0].RestartCount != 1 ||
 				readyIs(p) != v1.ConditionTrue {
-				t.Errorf("%s is told as %+v", name, p.Status)
+				t.Errorf("%s: got %+v", name, p.Status)
 			}
 		}
 		for _, p := range r.k.Pods() {

@@ -163,7 +163,7 @@ func TestProbesThatGiveUp(t *testing.T) {
 }
 
 // A container that ignores TERM is killed after the grace period of the probe that gave it up, and
-// that it is killed is told; when its Pod is deleted meanwhile, that is told as well.
+// that it is killed is reported; when its Pod is deleted meanwhile, that is reported as well.
 //
 // row: PRB-19
 func TestTheProbesOwnGracePeriod(t *testing.T) {

@@ -116,7 +116,7 @@ func replay(t *testing.T, dir string) {
 			}
 		}
 		recording := r.recordStates(c.Namespace)
-		p := &player{rig: r, ns: c.Namespace}
+		p := &stepRunner{rig: r, ns: c.Namespace}
 		for _, s := range c.Steps {
 			p.step(s)
 		}
@@ -152,14 +152,14 @@ var startErrors = []struct{ in, container, text string }{
 	{"phase-command-not-executable", "c", runc + `exec: "/etc": is a directory`},
 }
 
-// player carries recorded steps out.
-type player struct {
+// stepRunner runs recorded steps.
+type stepRunner struct {
 	*rig
 	ns   string
 	uids int
 }
 
-func (p *player) step(s map[string]json.RawMessage) {
+func (p *stepRunner) step(s map[string]json.RawMessage) {
 	for verb, raw := range s {
 		switch verb {
 		case "create":
@@ -200,7 +200,7 @@ func (p *player) step(s map[string]json.RawMessage) {
 	}
 }
 
-func (p *player) createAll(raw json.RawMessage) {
+func (p *stepRunner) createAll(raw json.RawMessage) {
 	var list []json.RawMessage
 	if json.Unmarshal(raw, &list) != nil {
 		list = []json.RawMessage{raw}
@@ -246,7 +246,7 @@ func (p *player) createAll(raw json.RawMessage) {
 }
 
 // patch resizes a Pod.
-func (p *player) patch(raw json.RawMessage) {
+func (p *stepRunner) patch(raw json.RawMessage) {
 	var c struct {
 		Name string
 		Body json.RawMessage
@@ -275,7 +275,7 @@ func (p *player) patch(raw json.RawMessage) {
 
 // remove deletes as the API does: at once what is not bound, has ended, or is deleted without
 // grace.
-func (p *player) remove(name string, grace *int64) {
+func (p *stepRunner) remove(name string, grace *int64) {
 	ctx := context.Background()
 	pod, err := p.api.CoreV1().Pods(p.ns).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
@@ -301,7 +301,7 @@ func (p *player) remove(name string, grace *int64) {
 	synctest.Wait()
 }
 
-func (p *player) cleanup() {
+func (p *stepRunner) cleanup() {
 	list, _ := p.api.CoreV1().Pods(p.ns).List(context.Background(), metav1.ListOptions{})
 	for _, pod := range list.Items {
 		if pod.DeletionTimestamp == nil {
@@ -311,7 +311,7 @@ func (p *player) cleanup() {
 	p.advance(60 * time.Second)
 }
 
-func until(p *player, name, what string) bool {
+func until(p *stepRunner, name, what string) bool {
 	pod, err := p.api.CoreV1().Pods(p.ns).Get(context.Background(), name, metav1.GetOptions{})
 	if err != nil {
 		return what == "gone"
@@ -501,7 +501,7 @@ func mask(s string) string {
 	return ip.ReplaceAllString(s, "IP")
 }
 
-// compare tells whether got is want, where either may have seen states that the other merged.
+// compare reports whether got is want, where either may have seen states that the other merged.
 func compare(want, got []string) (bool, string) {
 	if fmt.Sprint(want) == fmt.Sprint(got) {
 		return true, ""

@@ -43,7 +43,7 @@ type rig struct {
 	with   func(*kubelet.Options) // what is different this time; nil: nothing
 }
 
-// runTest runs a story in virtual time.
+// runTest runs a test in virtual time.
 func runTest(t *testing.T, test func(r *rig)) {
 	t.Helper()
 	root, err := os.MkdirTemp("", "kubelet")

@@ -59,7 +59,7 @@ func TestResizeIsGrantedWhenTheNodeGrows(t *testing.T) {
 }
 
 // After a restart of the kubelet no Pod that runs is refused for what itself or younger ones use,
-// and a new one is told the use of all of them: what has ended is not in it, nor what asks for
+// and a new one gets the use of all of them: what has ended is not in it, nor what asks for
 // nothing but a Pod's place.
 func TestRunningPodsKeepTheirRoomOverARestart(t *testing.T) {
 	runTest(t, func(r *rig) {

@@ -64,7 +64,7 @@ func drawEnding(t *rapid.T) stopScenario {
 	return e
 }
 
-// play lives the end and tells what went wrong; empty: nothing.
+// play runs the termination and returns what went wrong; empty: nothing.
 func (e stopScenario) play(r *rig) string {
 	r.create(e.pod)
 	r.advance(time.Second)

@@ -158,7 +158,7 @@ func TestNothingIsWatchedOrMadeWithoutPolicies(t *testing.T) {
 	}
 }
 
-func TestPodPassesTheGateWithItsRules(t *testing.T) {
+func TestPodIsAdmittedOnceItsRulesAreInForce(t *testing.T) {
 	b := newFixture(t)
 	b.policy("deny")
 	b.pod("web", "1", map[string]string{"app": "web"})
@@ -180,7 +180,7 @@ func TestPodPassesTheGateWithItsRules(t *testing.T) {
 
 // An earlier Pod of the same name had other labels: its successor waits until it is in the cache
 // itself.
-func TestSuccessorIsNotTakenForItsPredecessor(t *testing.T) {
+func TestRecreatedPodWaitsForItsOwnLabels(t *testing.T) {
 	b := newFixture(t)
 	b.policy("deny")
 	b.pod("web", "old", nil)
@@ -248,7 +248,7 @@ func TestChangesAreFollowed(t *testing.T) {
 	}
 }
 
-func TestGateWithoutAnAPIServer(t *testing.T) {
+func TestAdmissionWithoutAnAPIServer(t *testing.T) {
 	b := newFixture(t)
 	go b.controller.servePods(t.Context()) // policies have not been listed yet
 	l, err := net.Dial("unix", b.socket)

@@ -131,7 +131,7 @@ func TestKinds(t *testing.T) {
 	mirror.Annotations = map[string]string{v1.MirrorPodAnnotationKey: "x", "kubernetes.io/config.source": "api"}
 	if !pod.IsStatic(static) || pod.IsStatic(mirror) || !pod.IsMirror(mirror) || !pod.IsCritical(static) ||
 		!pod.IsCritical(mirror) {
-		t.Error("static and mirror Pods are told apart by their annotations, and both are critical")
+		t.Error("static and mirror Pods are distinguished by their annotations, and both are critical")
 	}
 	p := &v1.Pod{Spec: v1.PodSpec{Priority: new(int32(2_000_000_000))}}
 	if !pod.IsCritical(p) || pod.IsCritical(&v1.Pod{}) {

@@ -120,7 +120,7 @@ func (x *testProxier) endpoint(ip string) {
 
 // What the kernel refuses at first is reported when it is applied, and stale flows are deleted
 // then.
-func TestWhatSucceedsAtTheRetryIsToldAndForgotten(t *testing.T) {
+func TestSuccessfulRetryIsReportedAndConntrackCleared(t *testing.T) {
 	x := newTestProxier(t)
 	x.kernel.refuses = true
 	x.endpoint("10.1.0.2")
@@ -138,13 +138,13 @@ func TestWhatSucceedsAtTheRetryIsToldAndForgotten(t *testing.T) {
 		t.Errorf("forgotten after the retry: %q", x.queued)
 	}
 	if x.syncProxyRules(t.Context(), false); len(x.queued) != 1 || len(x.logs) != 1 {
-		t.Errorf("told or forgotten once more: %q, %q", x.queued, x.logs)
+		t.Errorf("reported or cleared once more: %q, %q", x.queued, x.logs)
 	}
 }
 
 // Flows that could not be deleted are at the next sync, although nothing else changes; nothing is
 // reported twice.
-func TestForgettingIsTriedAgain(t *testing.T) {
+func TestConntrackClearIsRetried(t *testing.T) {
 	x := newTestProxier(t)
 	x.unready = errors.New("not now")
 	x.endpoint("10.1.0.2")

@@ -97,7 +97,7 @@ func TestHealthCheckNodePortsCountReadyEndpoints(t *testing.T) {
 		p.updateHealthCheck("d/web", s)
 		if got := p.healthChecks["d/web"]; got != (healthCheckTarget{31000, c.count}) ||
 			len(ports[0].LocalEndpoints) != c.gets {
-			t.Errorf("%s: %+v is told to load balancers, %d get traffic; want %d and %d", name, got,
+			t.Errorf("%s: %+v is reported to load balancers, %d get traffic; want %d and %d", name, got,
 				len(ports[0].LocalEndpoints), c.count, c.gets)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 
 // A trimmed Service and slice give the same rules as whole ones, the trigger time is kept, and the
 // originals are not modified.
-func TestBareObjectsGiveTheSameRules(t *testing.T) {
+func TestTrimmedObjectsGiveTheSameRules(t *testing.T) {
 	when := "2026-11-21T20:00:00.5Z"
 	s := &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web",
 		Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"c": "d"},

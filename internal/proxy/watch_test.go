@@ -9,9 +9,9 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 )
 
-// TestResyncLooksAtEveryServiceAnew: with ResyncPeriod (configSyncPeriod) all Services are synced,
+// TestResyncSyncsEveryService: with ResyncPeriod (configSyncPeriod) all Services are synced,
 // whether or not they changed.
-func TestResyncLooksAtEveryServiceAnew(t *testing.T) {
+func TestResyncSyncsEveryService(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		p, err := New(Options{Client: fake.NewClientset(), Node: "n", Tables: []Table{{}}, ResyncPeriod: time.Hour})

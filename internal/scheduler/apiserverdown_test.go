@@ -111,7 +111,7 @@ func TestAnAPIServerThatIsAwayForAMinute(t *testing.T) {
 		for i := range list.Items {
 			if p := &list.Items[i]; p.Spec.NodeName == "" {
 				if cond := scheduled(p); cond == nil || cond.Reason != v1.PodReasonUnschedulable {
-					t.Errorf("Pod %s waits and is not told why: %v", p.Name, p.Status.Conditions)
+					t.Errorf("Pod %s waits and has no reason: %v", p.Name, p.Status.Conditions)
 				}
 			}
 		}

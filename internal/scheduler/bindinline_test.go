@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/scheduler/apiwriter"
+	"github.com/gantry-project/gantry/test/expect"
 )
 
 // httpCluster is a cluster whose bindings and events come over a connection, as those of `gantry
@@ -79,7 +79,7 @@ func (w *httpCluster) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 }
 
 // Bindings that nobody waits for are written all the same, each once, with their events and facts.
-func TestBindingsOverTheWireAreToldOf(t *testing.T) {
+func TestAPIWriterBindingsAreFacts(t *testing.T) {
 	t.Parallel()
 	const pods = 100
 	w := startHTTPCluster(t, nil, aNode("n1", "64"), aNode("n2", "64"))
@@ -89,7 +89,7 @@ func TestBindingsOverTheWireAreToldOf(t *testing.T) {
 	for i := range pods {
 		name := fmt.Sprintf("p%d", i)
 		node := w.bound(name)
-		until(t, name+"'s event and fact", func() bool {
+		expect.Eventually(t, name+"'s event and fact", func() bool {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			if len(w.events[name]) == 0 {
@@ -116,7 +116,7 @@ func TestBindingsOverTheWireAreToldOf(t *testing.T) {
 
 // What the API server refuses is rolled back and tried again; what it asks to be brought later is
 // brought in the ordinary way.
-func TestRefusedBindingsOverTheWireAreTriedAgain(t *testing.T) {
+func TestRefusedAPIWriterBindingsAreRetried(t *testing.T) {
 	t.Parallel()
 	w := startHTTPCluster(t, func(n int32, out http.ResponseWriter) bool {
 		switch n % 3 {
@@ -153,14 +153,5 @@ func TestRefusedBindingsOverTheWireAreTriedAgain(t *testing.T) {
 	defer w.cluster.mu.Unlock()
 	if len(w.bindings) != 6 {
 		t.Errorf("%d bindings for 6 Pods", len(w.bindings))
-	}
-}
-
-func until(t *testing.T, what string, so func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !so(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("never: %s", what)
-		}
 	}
 }

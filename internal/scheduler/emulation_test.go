@@ -7,7 +7,7 @@ import (
 	"k8s.io/kube-scheduler/framework"
 )
 
-func TestWordsOfEarlierVersions(t *testing.T) {
+func TestMessagesOfEmulatedVersions(t *testing.T) {
 	plain, claiming := &v1.Pod{}, &v1.Pod{Spec: v1.PodSpec{ResourceClaims: []v1.PodResourceClaim{{Name: "gpu"}}}}
 	refused := func(plugin string, words ...string) *framework.Status {
 		return framework.NewStatus(framework.Unschedulable, words...).WithPlugin(plugin)
@@ -27,7 +27,7 @@ func TestWordsOfEarlierVersions(t *testing.T) {
 		"without devices": {plain, refused("DefaultPreemption", "preemption: none"), "preemption: none",
 			"preemption: none"},
 		"victims are found": {plain, found, "", found.Message()},
-		"a plugin that fails is told": {plain,
+		"a plugin that fails is reported": {plain,
 			framework.NewStatus(framework.Error, "broken").WithPlugin("DynamicResources"), "broken", "broken"},
 	} {
 		if got := unresolvableMessage(true, c.pod, c.status); got != c.v136 {

@@ -44,7 +44,7 @@ type apiEvent struct {
 	what  string
 }
 
-// apiHistory is a story that may happen to a scheduler.
+// apiHistory is a random sequence of API events and failures.
 type apiHistory struct {
 	events  []apiEvent
 	answers []apiAnswer
@@ -74,10 +74,10 @@ type faultyAPI struct {
 	answersLeft []apiAnswer
 	disconnects int // how often all watches ended
 	seen        map[schema.GroupVersionResource]int
-	boundAgain  []string // Pods that were to be bound although the scheduler had been told that they are
+	boundAgain  []string // Pods that were to be bound although the scheduler had been notified that they are
 }
 
-// expired tells whether a watch comes with a version from before the last cut, of which this fake
+// expired reports whether a watch comes with a version from before the last cut, of which this fake
 // remembers nothing.
 func (f *faultyAPI) expired(r schema.GroupVersionResource, o *apiOutage) bool {
 	f.answersMu.Lock()
@@ -141,7 +141,7 @@ func (f *faultyAPI) bind(a clienttesting.Action) (bool, runtime.Object, error) {
 	return did, out, err
 }
 
-// run plays a story and tells what went wrong; every Pod fits, so that in the end all must be
+// run plays a history and returns what went wrong; every Pod fits, so that in the end all must be
 // bound, each once.
 func (d apiHistory) run(t *testing.T) error {
 	clientset := fake.NewClientset(aNode("n1", "16"), aNode("n2", "16"))
@@ -214,8 +214,8 @@ func longBackoffConfig() *schedulerconfig.KubeSchedulerConfiguration {
 	return c
 }
 
-// checkBoundOnce tells of a Pod that is bound not at all or more than once, or was tried again
-// after the scheduler had been told that it is bound; nothing runs any more.
+// checkBoundOnce reports a Pod that is bound not at all or more than once, or was tried again
+// after the scheduler had been notified that it is bound; nothing runs any more.
 func (f *faultyAPI) checkBoundOnce(pods int) error {
 	at := map[string][]string{}
 	for _, b := range f.bindings {
@@ -240,7 +240,7 @@ func (f *faultyAPI) checkBoundOnce(pods int) error {
 
 // However an API server answers bindings, goes away, ends watches, and whenever the scheduler
 // starts anew: every Pod that fits is bound, once, and none whose binding was answered is tried
-// again. 100 stories, or 10,000 with GANTRY_LONG (as many as rapid is told to try, times 100).
+// again. 100 histories, or 10,000 with GANTRY_LONG (rapid's number of checks, times 100).
 //
 // row: BND-07
 func TestEveryPodIsBoundOnce(t *testing.T) {

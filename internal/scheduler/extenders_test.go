@@ -74,7 +74,7 @@ func withExtenders(t *testing.T, text string) func(*Options) {
 	return func(o *Options) { o.Config = cfg }
 }
 
-func TestExtendersHaveTheirSay(t *testing.T) {
+func TestExtendersFilterPrioritizeAndBind(t *testing.T) {
 	t.Parallel()
 	var c *cluster
 	var asked atomic.Int64

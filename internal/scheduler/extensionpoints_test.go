@@ -153,7 +153,7 @@ func withPlugin(t *testing.T, e *allPointsPlugin, extra string) func(*Options) {
 }
 
 // row: SCH-04, SCH-15, SCH-16, SCH-26
-func TestPointsRunInTheirOrder(t *testing.T) {
+func TestExtensionPointsRunInOrder(t *testing.T) {
 	t.Parallel()
 	e := &allPointsPlugin{}
 	c := start(t, withPlugin(t, e, "  pluginConfig: [{name: Everywhere, args: {x: 1}}]\n"), aNode("n1", "4"),
@@ -224,7 +224,7 @@ func TestPermitMakesAPodWait(t *testing.T) {
 }
 
 // row: SCH-10, SCH-13
-func TestPermitTimeIsOver(t *testing.T) {
+func TestPermitTimesOut(t *testing.T) {
 	t.Parallel()
 	e := &allPointsPlugin{permit: func() (*framework.Status, time.Duration) {
 		return framework.NewStatus(framework.Wait), 10 * time.Millisecond
@@ -291,7 +291,7 @@ func TestUnknownPluginIsAnError(t *testing.T) {
 }
 
 // row: SCO-17, SCO-18, SCO-19, BND-16
-func TestLogTellsTheScoreboard(t *testing.T) {
+func TestLogHasTheScores(t *testing.T) {
 	t.Parallel()
 	for _, verbosity := range []int{2, 4} {
 		var mu sync.Mutex

@@ -31,7 +31,7 @@ func TestAnAPIServerInTroubleLosesNothing(t *testing.T) {
 		o.Config.PodMaxBackoffSeconds = &seconds
 	}, aNode("n1", "64"), aNode("n2", "64"))
 	var mu sync.Mutex
-	dice := rand.New(rand.NewPCG(7, 7))
+	rng := rand.New(rand.NewPCG(7, 7))
 	said := map[string]int{}
 	c.PrependReactor("create", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		if a.GetSubresource() != "binding" {
@@ -40,7 +40,7 @@ func TestAnAPIServerInTroubleLosesNothing(t *testing.T) {
 		name := a.(clienttesting.CreateAction).GetObject().(*v1.Binding).Name
 		resource := schema.GroupResource{Resource: "pods"}
 		mu.Lock()
-		n := dice.IntN(10)
+		n := rng.IntN(10)
 		mu.Unlock()
 		note := func(what string) {
 			mu.Lock()
@@ -151,9 +151,9 @@ func TestPreemptionThroughAnAPIServerInTroubleTakesNoMoreThanItNeeds(t *testing.
 	}
 }
 
-// TestManyPodsThatFitNowhereDoNotDelayThoseThatFit: many wait for a node of a kind that there is
+// TestUnschedulablePodsDoNotDelayOthers: many wait for a node of a kind that there is
 // none of; 10,000 beside 1,000 with GANTRY_LOAD set.
-func TestManyPodsThatFitNowhereDoNotDelayThoseThatFit(t *testing.T) {
+func TestUnschedulablePodsDoNotDelayOthers(t *testing.T) {
 	t.Parallel()
 	hopeless, hopeful := 1_000, 100
 	if os.Getenv("GANTRY_LOAD") != "" {

@@ -56,7 +56,7 @@ func logged(t testing.TB, verbosity, nodes, pods int) (bytes, lines float64, too
 // than two of those at -v=2.
 //
 // row: SCO-21
-func TestWhatALogInDetailCosts(t *testing.T) {
+func TestLogLinesPerNodeAreBounded(t *testing.T) {
 	t.Parallel()
 	const pods = 20
 	for _, nodes := range []int{1, 3, schedule.ManyNodes + 50} {
@@ -77,7 +77,7 @@ func TestWhatALogInDetailCosts(t *testing.T) {
 	}
 }
 
-// BenchmarkLogInDetail tells what a decision takes at both verbosities, the smaller of each pair
+// BenchmarkLogInDetail measures what a decision takes at both verbosities, the smaller of each pair
 // first: go test -bench LogInDetail -run - ./internal/scheduler
 func BenchmarkLogInDetail(b *testing.B) {
 	for b.Loop() {

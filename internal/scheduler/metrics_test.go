@@ -21,7 +21,7 @@ func TestMetricsCountAttemptsAndQueues(t *testing.T) {
 		"scheduler_schedule_attempts_total/scheduled":     1,
 		"scheduler_schedule_attempts_total/unschedulable": 1,
 		"scheduler_pending_pods/unschedulable":            1,
-		"scheduler_preemption_attempts_total":             1, // in vain
+		"scheduler_preemption_attempts_total":             1, // without success
 
 		"scheduler_async_api_call_execution_total/pod_status_patch": 1,
 		"scheduler_queue_incoming_pods_total/UnscheduledPodAdd":     2,

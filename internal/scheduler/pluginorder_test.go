@@ -103,10 +103,10 @@ func withHookPlugin(t *testing.T, x *hookPlugin) func(*Options) {
 	}
 }
 
-// TestOnePodIsJudgedAtATimeWhileOthersAreBound: no scheduling cycle begins before the one before it
+// TestOneSchedulingCycleBesideBindingCycles: no scheduling cycle begins before the one before it
 // has chosen a node, but it does not wait for the binding.
 // row: SCH-03
-func TestOnePodIsJudgedAtATimeWhileOthersAreBound(t *testing.T) {
+func TestOneSchedulingCycleBesideBindingCycles(t *testing.T) {
 	t.Parallel()
 	const pods = 20
 	var attempted atomic.Int32
@@ -122,7 +122,7 @@ func TestOnePodIsJudgedAtATimeWhileOthersAreBound(t *testing.T) {
 			}
 		},
 		reserve: func(*v1.Pod) { attempted.Add(-1) },
-		preBind: func(*v1.Pod) *framework.Status { // no Pod is bound before every cycle has begun
+		preBind: func(*v1.Pod) *framework.Status { // no Pod is bound before every cycle has started
 			select {
 			case <-all:
 			case <-time.After(time.Minute):
@@ -187,10 +187,10 @@ func TestSlowWorkBeforeBindingDelaysItAndItsFailureGivesTheNodeBack(t *testing.T
 	d.bound("fails") // the node was free again
 }
 
-// TestNobodyAsksTheAPIWhileScoring counts every request between the moments when scoring begins and
+// TestScoringMakesNoAPIRequests counts every request between the moments when scoring begins and
 // when a node is chosen.
 // row: SCH-27
-func TestNobodyAsksTheAPIWhileScoring(t *testing.T) {
+func TestScoringMakesNoAPIRequests(t *testing.T) {
 	t.Parallel()
 	var scoring atomic.Bool
 	var scored, requests atomic.Int32
@@ -227,7 +227,7 @@ func zone(name string) func(*v1.Node) {
 }
 
 // row: SCH-31
-func TestWhatBecomesOfABoundPodStartsNoCycle(t *testing.T) {
+func TestBoundPodUpdatesStartNoCycle(t *testing.T) {
 	t.Parallel()
 	r := metrics.NewKubeRegistry()
 	c := start(t, func(o *Options) { o.Metrics = r }, aNode("n1", "4"))
@@ -243,14 +243,14 @@ func TestWhatBecomesOfABoundPodStartsNoCycle(t *testing.T) {
 	}
 	c.create(aPod("after", "1")) // comes by the same watch: once it is bound, the label has been seen
 	c.bound("after")
-	rulings := 0
+	results := 0
 	for _, f := range c.notes.of("web") {
 		if _, ok := f.(journal.Ruled); ok {
-			rulings++
+			results++
 		}
 	}
-	if rulings != 1 {
-		t.Errorf("%d rulings: %v", rulings, c.notes.of("web"))
+	if results != 1 {
+		t.Errorf("%d results: %v", results, c.notes.of("web"))
 	}
 }
 
@@ -394,9 +394,9 @@ func TestAnAPIServerThatIsAwayForAWhile(t *testing.T) {
 	}
 }
 
-// TestWhoIsGoingToBeBoundSaysWhere: while something is prepared for a Pod, its status names the
-// node, whose room is not kept twice. When that fails the status names none.
-func TestWhoIsGoingToBeBoundSaysWhere(t *testing.T) {
+// TestNominatedNodeNameIsSetBeforeBinding: while something is prepared for a Pod, its status names
+// the node, whose room is not kept twice. When that fails the status names none.
+func TestNominatedNodeNameIsSetBeforeBinding(t *testing.T) {
 	t.Parallel()
 	release, tries := make(chan struct{}), atomic.Int32{}
 	c := start(t, withHookPlugin(t, &hookPlugin{preBind: func(p *v1.Pod) *framework.Status {
@@ -407,7 +407,8 @@ func TestWhoIsGoingToBeBoundSaysWhere(t *testing.T) {
 		return nil
 	}}), aNode("n1", "4"))
 	c.create(aPod("slow", "2"))
-	p := c.await("slow", "told where it goes", func(p *v1.Pod) bool { return p.Status.NominatedNodeName == "n1" })
+	p := c.await("slow", "its nominated node is set",
+		func(p *v1.Pod) bool { return p.Status.NominatedNodeName == "n1" })
 	if p.Spec.NodeName != "" {
 		t.Error("the Pod is bound before what it needs is prepared")
 	}
@@ -415,7 +416,7 @@ func TestWhoIsGoingToBeBoundSaysWhere(t *testing.T) {
 	c.bound("beside")
 	close(release)
 	c.event("slow", "FailedScheduling", "running PreBind plugin \"Probe\": the volume is not there yet")
-	c.await("slow", "told that it does not go there yet",
+	c.await("slow", "its nominated node is cleared",
 		func(p *v1.Pod) bool { return p.Spec.NodeName == "" && p.Status.NominatedNodeName == "" })
 	c.bound("slow")
 }

@@ -154,7 +154,7 @@ func misledPod(how, cpu string) *v1.Pod {
 	return aPod(strings.ToLower(how), cpu, func(p *v1.Pod) { p.Labels = map[string]string{"bad": how} })
 }
 
-func TestAPluginThatMisbehavesIsNamedAndHurtsNobodyElse(t *testing.T) {
+func TestPanickingPluginIsNamedAndHarmsNoOtherPod(t *testing.T) {
 	t.Parallel()
 	const (
 		hung = `plugin "Bad" has not returned within 50ms`
@@ -209,7 +209,7 @@ func TestAPluginThatMisbehavesIsNamedAndHurtsNobodyElse(t *testing.T) {
 	}
 }
 
-func TestAPluginThatRefusesWithNonsenseIsToldAsItIs(t *testing.T) {
+func TestPluginStatusIsReportedVerbatim(t *testing.T) {
 	t.Parallel()
 	c := startMisbehaving(t)
 	for name, want := range map[string]string{
@@ -262,7 +262,7 @@ func (l *countingSort) Less(framework.QueuedEntityInfo, framework.QueuedEntityIn
 }
 
 // It is waited for once, not at every comparison; the ordinary order holds.
-func TestAPluginThatHangsInTheQueueIsWaitedForOnce(t *testing.T) {
+func TestHangingQueuePluginIsWaitedForOnce(t *testing.T) {
 	t.Parallel()
 	cfg, err := config.Load(
 		[]byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n- plugins: "+
@@ -293,7 +293,7 @@ func TestAPluginThatHangsInTheQueueIsWaitedForOnce(t *testing.T) {
 	}
 }
 
-// badSort orders the queue and judges events, and can do neither for Pods that say so.
+// badSort is QueueSort and QueueingHint, and panics in both for Pods that say so.
 type badSort struct{ misbehavingPlugin }
 
 func (*badSort) Less(a, b framework.QueuedEntityInfo) bool {
@@ -319,8 +319,8 @@ func (*badSort) EventsToRegister(context.Context) ([]framework.ClusterEventWithH
 	}}, nil
 }
 
-// Whoever cannot sort or tell whether an event helps loses no Pod.
-func TestAPluginThatPanicsInTheQueueLosesNobody(t *testing.T) {
+// A plugin that panics in QueueSort or QueueingHint loses no Pod.
+func TestPanicInTheQueueLosesNoPod(t *testing.T) {
 	t.Parallel()
 	cfg, err := config.Load(
 		[]byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n"+
@@ -357,7 +357,7 @@ func TestAPluginThatPanicsInTheQueueLosesNobody(t *testing.T) {
 // one.
 func TestFiguresOutOfRange(t *testing.T) {
 	t.Parallel()
-	offers := func(name, cpu, memory string) *v1.Node {
+	nodeWith := func(name, cpu, memory string) *v1.Node {
 		return aNode(name, "4", func(n *v1.Node) {
 			n.Status.Allocatable[v1.ResourceCPU], n.Status.Allocatable[v1.ResourceMemory] = resource.MustParse(cpu),
 				resource.MustParse(memory)
@@ -369,8 +369,8 @@ func TestFiguresOutOfRange(t *testing.T) {
 		return p
 	}
 	on := func(p *v1.Pod) { p.Spec.NodeName = "crowded" }
-	c := start(t, nil, offers("less", "-4", "-8Gi"), offers("far-less", "-9223372036854775807", "-10E"),
-		offers("crowded", "64", "64Gi"))
+	c := start(t, nil, nodeWith("less", "-4", "-8Gi"), nodeWith("far-less", "-9223372036854775807", "-10E"),
+		nodeWith("crowded", "64", "64Gi"))
 	for i := range 3 {
 		// their sum is beyond what an int64 holds
 		c.create(asks(fmt.Sprintf("there-%d", i), "9223372036854775807", "9223372036854775807", on))
@@ -389,7 +389,7 @@ func TestFiguresOutOfRange(t *testing.T) {
 			t.Errorf("%s is on %s", name, p.Spec.NodeName)
 		}
 	}
-	if _, err := c.CoreV1().Nodes().Create(t.Context(), offers("good", "4", "8Gi"), metav1.CreateOptions{}); err !=
+	if _, err := c.CoreV1().Nodes().Create(t.Context(), nodeWith("good", "4", "8Gi"), metav1.CreateOptions{}); err !=
 		nil {
 		t.Fatal(err)
 	}
@@ -401,7 +401,7 @@ func TestFiguresOutOfRange(t *testing.T) {
 	if got := c.bound("small"); got != "good" {
 		t.Errorf("it is on %s, want good", got)
 	}
-	if _, err := c.CoreV1().Nodes().Create(t.Context(), offers("vast", "9223372036854775807", "9223372036854775807"),
+	if _, err := c.CoreV1().Nodes().Create(t.Context(), nodeWith("vast", "9223372036854775807", "9223372036854775807"),
 		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -157,7 +157,7 @@ func TestMembersAreTriedTogetherInTheirOrder(t *testing.T) {
 		func(p *v1.Pod) bool { return waits(p) && strings.Contains(scheduled(p).Message, "1 Insufficient cpu") })
 }
 
-func TestAGangIsRejectedForItsMemberThatFitsNowhere(t *testing.T) {
+func TestGangIsRejectedIfAMemberFitsNowhere(t *testing.T) {
 	text := strings.Replace(twoProfiles, "      permit:\n",
 		"      reserve: {enabled: [{name: Coscheduling}]}\n      postFilter: {enabled: [{name: Coscheduling}]}\n     "+
 			" permit:\n", 1)

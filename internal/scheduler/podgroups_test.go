@@ -178,7 +178,7 @@ func TestALowerMinCountLetsAGangGo(t *testing.T) {
 	c.awaitFacts("two Pods bound", func() bool { return c.bindingsMade() == 2 })
 }
 
-func TestPodsOfABasicGroupStandAlone(t *testing.T) {
+func TestPodsOfABasicGroupAreScheduledAlone(t *testing.T) {
 	t.Parallel()
 	c := withPodGroups(t, nil, aNode("n1", "2"), newBasicPodGroup("loose"))
 	c.create(aPod("a", "1", of("loose")))
@@ -259,7 +259,8 @@ func TestAGangPreemptsForAllOfItsPods(t *testing.T) {
 		"scheduler_preemption_pdb_violations_total/podgroup": 3, "scheduler_preemption_evaluation_duration_seconds": 1,
 		"scheduler_preemption_execution_duration_seconds": 1,
 	}
-	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) { // the last victim's end is told after it
+	// the fact of the last victim's end comes after it
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		got, short := gather(t, r), ""
 		for k, least := range want {
 			if got[k] < least {
@@ -292,8 +293,8 @@ func TestAGangThatPreemptionCannotHelpDisturbsNobody(t *testing.T) {
 	}
 }
 
-// Gangs of random size on random nodes: of each, nobody or at least minCount Pods are bound, and no
-// node holds more than it has.
+// Pod groups of random size on random nodes: of each, nobody or at least minCount Pods are bound,
+// and no node holds more than it has.
 func TestNoGangIsBoundInPart(t *testing.T) {
 	t.Parallel()
 	cases := 0

@@ -26,7 +26,7 @@ func onNode(node string, priority int32) func(*v1.Pod) {
 
 func highPriority(p *v1.Pod) { p.Spec.Priority, p.Spec.PriorityClassName = new(int32(1000)), "urgent" }
 
-// slowClient holds the deletion of one Pod until it is let go.
+// slowClient holds the deletion of one Pod until the test releases it.
 type slowClient struct {
 	kubernetes.Interface
 	name    string
@@ -43,7 +43,7 @@ type slowPods struct {
 	c slowClient
 }
 
-// IsWatchListSemanticsUnSupported tells informers to list and watch, as the clientset in memory
+// IsWatchListSemanticsUnSupported makes informers list and watch, as the clientset in memory
 // needs.
 func (c slowClient) IsWatchListSemanticsUnSupported() bool { return true }
 
@@ -122,19 +122,19 @@ func TestAPreemptionThatFailsIsTriedAgain(t *testing.T) {
 	c := runOn(t, t.Context(), clientset, nil)
 	c.create(aPod("high", "1", highPriority))
 	c.bound("high")
-	told := 0
+	preempted := 0
 	for _, f := range c.notes.of("low") {
 		if _, ok := f.(journal.Preempted); ok {
-			told++
+			preempted++
 		}
 	}
-	if told != 1 {
-		t.Errorf("the victim's journal says %d times that it was preempted, want once", told)
+	if preempted != 1 {
+		t.Errorf("the victim's journal says %d times that it was preempted, want once", preempted)
 	}
 }
 
 // row: BND-10, BND-11
-func TestAVictimsJournalTellsWhy(t *testing.T) {
+func TestVictimsJournalNamesThePreemptor(t *testing.T) {
 	t.Parallel()
 	budget := &policy.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "db", Namespace: "default"},
 		Spec: policy.PodDisruptionBudgetSpec{
@@ -161,7 +161,7 @@ func TestAVictimsJournalTellsWhy(t *testing.T) {
 }
 
 // A Pod of lower priority that was nominated to the node loses its nomination.
-func TestAPromiseGoesToTheMoreImportant(t *testing.T) {
+func TestNominationGoesToHigherPriority(t *testing.T) {
 	t.Parallel()
 	slow := func(p *v1.Pod) { p.Finalizers = []string{"test/stays"} }
 	c := start(t, nil, aNode("n1", "1"), aPod("low", "1", onNode("n1", 1), slow))

@@ -11,7 +11,7 @@ import (
 
 // The journal says of an event that did not wake a Pod which plugin saw no help in it, once for
 // each kind, and the Pod is not tried for it.
-func TestAnEventThatDoesNotHelpIsToldOf(t *testing.T) {
+func TestIgnoredEventIsAFact(t *testing.T) {
 	t.Parallel()
 	c := start(t, nil, aNode("n1", "1"))
 	c.create(aPod("web", "2"))
@@ -22,8 +22,8 @@ func TestAnEventThatDoesNotHelpIsToldOf(t *testing.T) {
 		}
 	}
 	c.create(aPod("after", "1", func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{v1.LabelHostname: "n3"} }))
-	c.bound("after") // so that both nodes have been heard of
-	ignored, rulings := 0, 0
+	c.bound("after") // so that events of both nodes have arrived
+	ignored, results := 0, 0
 	for _, f := range c.notes.of("web") {
 		switch f := f.(type) {
 		case journal.Queued:
@@ -31,10 +31,10 @@ func TestAnEventThatDoesNotHelpIsToldOf(t *testing.T) {
 				ignored++
 			}
 		case journal.Ruled:
-			rulings++
+			results++
 		}
 	}
-	if ignored != 1 || rulings != 1 {
-		t.Errorf("%d times told that the first node does not help, %d rulings: %v", ignored, rulings, c.notes.of("web"))
+	if ignored != 1 || results != 1 {
+		t.Errorf("%d facts that the first node does not help, %d results: %v", ignored, results, c.notes.of("web"))
 	}
 }

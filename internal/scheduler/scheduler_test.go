@@ -340,7 +340,7 @@ func TestGatedPodWaitsForItsGates(t *testing.T) {
 }
 
 // Upstream's words and the API server's, none of ours.
-func TestARefusedBindingIsToldInTheServersWords(t *testing.T) {
+func TestRefusedBindingHasTheServersMessage(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{
 		"conflict": apierrors.NewConflict(v1.Resource("pods/binding"),

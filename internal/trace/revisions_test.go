@@ -21,7 +21,7 @@ func object(t *testing.T, text string) map[string]any {
 // The history has values from the store, field names from the journal for compacted revisions, and
 // nothing else.
 // row: OPS-14
-func TestRevisionsTellWhoWroteWhat(t *testing.T) {
+func TestRevisionsNameTheWriter(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	wrote := func(n int64, verb, sub, user string, fields ...string) journal.Entry {
 		return journal.Entry{At: at, Fact: journal.Written{Verb: verb, Subresource: sub, User: user,
@@ -55,13 +55,13 @@ func TestRevisionsTellWhoWroteWhat(t *testing.T) {
         30                            remove
 `
 	if out.String() != want {
-		t.Errorf("told\n%s\nwant\n%s", out.String(), want)
+		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
 	}
 }
 
 // A request trace is printed with what each step changed and with a remedy if the write was
 // refused.
-func TestStoryText(t *testing.T) {
+func TestTraceText(t *testing.T) {
 	s := journal.RequestTrace{
 		Verb: "create", Resource: "pods", Namespace: "default", Name: "web", User: "ann", Code: 403,
 		Took:    journal.Took(3 * time.Millisecond),
@@ -86,6 +86,6 @@ func TestStoryText(t *testing.T) {
   → lower the requests or the number of objects, or raise the quota: kubectl describe resourcequota
 `
 	if out.String() != want {
-		t.Errorf("told\n%s\nwant\n%s", out.String(), want)
+		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
 	}
 }

@@ -44,7 +44,7 @@ func sampleTrace(uid string, start time.Time) []journal.Entry {
 }
 
 // row: OPS-13
-func TestStoryOfALife(t *testing.T) {
+func TestTraceOfALife(t *testing.T) {
 	podTraces := PodTraces(sampleTrace("u1", time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)))
 	if len(podTraces) != 1 {
 		t.Fatalf("want one life, have %d", len(podTraces))
@@ -77,7 +77,7 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-func TestOneNameTwoLives(t *testing.T) {
+func TestRecreatedPodHasItsOwnTrace(t *testing.T) {
 	now := time.Now()
 	podTraces := PodTraces(append(sampleTrace("u1", now), sampleTrace("u2", now.Add(time.Minute))...))
 	if len(podTraces) != 2 || podTraces[0].Ref.UID != "u1" || podTraces[1].Ref.UID != "u2" {
@@ -88,7 +88,7 @@ func TestOneNameTwoLives(t *testing.T) {
 	}
 }
 
-func TestForgottenBeginningIsSaid(t *testing.T) {
+func TestDroppedFirstFactsAreNamed(t *testing.T) {
 	podTraces := PodTraces(sampleTrace("u1", time.Now())[4:])
 	if !podTraces[0].Partial {
 		t.Fatal("a life without its creation passes as whole")

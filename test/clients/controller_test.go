@@ -15,6 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/gantry-project/gantry/test/expect"
 )
 
 const (
@@ -98,11 +100,11 @@ func TestControllerRuntime(t *testing.T) {
 				return err == nil && string(s.Data["k"]) == value && len(s.OwnerReferences) == 1
 			}
 		}
-		until(t, "the copy is made", holds("one"))
+		expect.Eventually(t, "the copy is made", holds("one"))
 		if _, err := c.CoordinationV1().Leases("runtime").Get(ctx, "copier", metav1.GetOptions{}); err != nil {
 			t.Errorf("the leader's lease: %v", err)
 		}
-		until(t, "the ConfigMap is changed", func() bool {
+		expect.Eventually(t, "the ConfigMap is changed", func() bool {
 			m, err := maps.Get(ctx, "a", metav1.GetOptions{})
 			if err != nil {
 				return false
@@ -111,15 +113,15 @@ func TestControllerRuntime(t *testing.T) {
 			_, err = maps.Update(ctx, m, metav1.UpdateOptions{})
 			return err == nil
 		})
-		until(t, "the copy follows", holds("two"))
+		expect.Eventually(t, "the copy follows", holds("two"))
 		if err := secrets.Delete(ctx, "a", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		until(t, "the copy is made again", holds("two"))
+		expect.Eventually(t, "the copy is made again", holds("two"))
 		if err := maps.Delete(ctx, "a", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		until(t, "the copy goes with its owner", func() bool {
+		expect.Eventually(t, "the copy goes with its owner", func() bool {
 			left, err := secrets.List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=a"})
 			return err == nil && len(left.Items) == 0
 		})

@@ -14,6 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/gantry-project/gantry/test/expect"
 )
 
 // both is crictl, and `gantry cri` which knows its commands, on one socket.
@@ -102,9 +104,9 @@ func TestCrictl(t *testing.T) {
 		}
 		return p.Status.ContainerStatuses[0]
 	}
-	until(t, "the Pods run and end",
+	expect.Eventually(t, "the Pods run and end",
 		func() bool { return status("web").State.Running != nil && status("ended").State.Terminated != nil })
-	until(t, "the sandbox of the one that ended is stopped",
+	expect.Eventually(t, "the sandbox of the one that ended is stopped",
 		func() bool { return strings.Contains(b.say(b.gantry, "pods"), "NotReady") })
 	id := strings.TrimPrefix(status("web").ContainerID, "containerd://")
 
@@ -137,7 +139,7 @@ func TestCrictl(t *testing.T) {
 		}
 	}
 	b.say(b.crictl, "stop", "--timeout", "5", id)
-	until(t, "the kubelet starts what crictl stopped", func() bool {
+	expect.Eventually(t, "the kubelet starts what crictl stopped", func() bool {
 		s := status("web")
 		return s.RestartCount == 1 && s.State.Running != nil && s.ContainerID != "containerd://"+id
 	})

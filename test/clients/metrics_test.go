@@ -23,6 +23,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/metrics-server/cmd/metrics-server/app"
 
+	"github.com/gantry-project/gantry/test/expect"
 	"github.com/gantry-project/gantry/test/ports"
 )
 
@@ -116,7 +117,7 @@ func TestMetricsServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	until(t, "manifests", func() bool {
+	expect.Eventually(t, "manifests", func() bool {
 		out, err := k.run(fmt.Sprintf(rights, bridgeAddress(t), port), "apply", "-f", "-")
 		if err != nil {
 			t.Log(out)
@@ -128,7 +129,7 @@ func TestMetricsServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the Pod", func() bool {
+	expect.Eventually(t, "the Pod", func() bool {
 		p, err := client.CoreV1().Pods("default").Get(t.Context(), "busy", metav1.GetOptions{})
 		return err == nil && p.Status.Phase == corev1.PodRunning
 	})
@@ -136,7 +137,7 @@ func TestMetricsServer(t *testing.T) {
 	top := func(want string, args ...string) []string {
 		t.Helper()
 		var found []string
-		until(t, "kubectl "+strings.Join(args, " "), func() bool {
+		expect.Eventually(t, "kubectl "+strings.Join(args, " "), func() bool {
 			out, _ := k.run("", args...)
 			found = regexp.MustCompile(want).FindStringSubmatch(out)
 			return found != nil

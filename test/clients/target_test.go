@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/gantry-project/gantry/test/expect"
 	"github.com/gantry-project/gantry/test/images"
 	"github.com/gantry-project/gantry/test/replay/instance"
 	"github.com/gantry-project/gantry/testcluster"
@@ -78,22 +79,6 @@ func upInstance(t *testing.T) *instance.Instance {
 	return i
 }
 
-// until asks again and again, for a minute at most.
-func until(t *testing.T, what string, ask func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(time.Minute)
-	for !ask() {
-		if time.Now().After(deadline) {
-			t.Fatalf("not in a minute: %s", what)
-		}
-		select {
-		case <-time.After(20 * time.Millisecond):
-		case <-t.Context().Done():
-			t.Fatalf("did not happen in time: %s", what)
-		}
-	}
-}
-
 // space makes a namespace with its service account.
 func space(t *testing.T, cfg *rest.Config, name string) kubernetes.Interface {
 	t.Helper()
@@ -103,7 +88,7 @@ func space(t *testing.T, cfg *rest.Config, name string) kubernetes.Interface {
 		!apierrors.IsAlreadyExists(err) {
 		t.Fatal(err)
 	}
-	until(t, "the service account", func() bool {
+	expect.Eventually(t, "the service account", func() bool {
 		_, err := c.CoreV1().ServiceAccounts(name).Get(t.Context(), "default", metav1.GetOptions{})
 		return err == nil
 	})

@@ -176,7 +176,7 @@ func (w *watcher) take(e watch.Event) {
 	case e.Type != watch.Added:
 		w.err = fmt.Errorf("%s of %s, which nobody changed", e.Type, o.Name)
 	case w.added[o.UID]:
-		w.err = fmt.Errorf("%s was told of twice", o.Name)
+		w.err = fmt.Errorf("%s was received twice", o.Name)
 	case revision <= w.last:
 		w.err = fmt.Errorf("%s at revision %d came after revision %d", o.Name, revision, w.last)
 	default:
@@ -191,7 +191,7 @@ func (w *watcher) seen() (int, error) {
 }
 
 // Every acknowledged write is there after the server was killed in the middle of writes, none is
-// there twice, and a watcher that resumes misses nothing and hears nothing twice.
+// there twice, and a watcher that resumes misses no event and gets none twice.
 // row: API-10
 func TestKilledInTheMiddleOfWrites(t *testing.T) {
 	s := newServer(t)
@@ -254,7 +254,7 @@ func TestKilledInTheMiddleOfWrites(t *testing.T) {
 	compare(t, client, l, w)
 }
 
-// compare holds what is there against what was acknowledged and what the watcher heard.
+// compare holds what is there against what was acknowledged and what the watcher received.
 func compare(t *testing.T, client kubernetes.Interface, l *ackedWrites, w *watcher) {
 	t.Helper()
 	list, err := client.CoreV1().ConfigMaps(space).List(t.Context(), metav1.ListOptions{LabelSelector: "crash"})
@@ -283,12 +283,12 @@ func compare(t *testing.T, client kubernetes.Interface, l *ackedWrites, w *watch
 			break
 		}
 		if time.Now().After(end) || seen > len(list.Items) {
-			t.Fatalf("the watcher heard of %d objects, there are %d", seen, len(list.Items))
+			t.Fatalf("the watcher received %d objects, there are %d", seen, len(list.Items))
 		}
 	}
 	for _, o := range list.Items {
 		if !w.added[o.UID] {
-			t.Errorf("the watcher never heard of %s", o.Name)
+			t.Errorf("the watcher never received %s", o.Name)
 		}
 	}
 }

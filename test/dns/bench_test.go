@@ -8,6 +8,8 @@ import (
 	"time"
 
 	miekg "github.com/miekg/dns"
+
+	"github.com/gantry-project/gantry/test/expect"
 )
 
 // BenchmarkQueries asks for Services' addresses from eight clients at once, each over a socket of
@@ -18,7 +20,7 @@ func BenchmarkQueries(b *testing.B) {
 	for i := range services {
 		w.service(fmt.Sprintf("s%d", i), nil)
 	}
-	w.eventually("all are known", func() bool {
+	expect.Eventually(w.t, "all are known", func() bool {
 		return w.records(fmt.Sprintf("s%d.default.svc.cluster.local", services-1), miekg.TypeA) != "NXDOMAIN"
 	})
 	took := make([][]time.Duration, clients)

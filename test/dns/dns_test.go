@@ -21,6 +21,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/dns"
 	"github.com/gantry-project/gantry/internal/dns/plan"
+	"github.com/gantry-project/gantry/test/expect"
 )
 
 func headless(s *v1.Service) { s.Spec.ClusterIP = v1.ClusterIPNone }
@@ -50,7 +51,7 @@ func TestRecords(t *testing.T) {
 	w.service("round", external("about.default.svc.cluster.local"))
 	w.service("about", external("round.default.svc.cluster.local"))
 	w.service("lost", external("none.default.svc.cluster.local"))
-	w.eventually("all is known", func() bool {
+	expect.Eventually(w.t, "all is known", func() bool {
 		return w.records("zero.set.default.svc.cluster.local", miekg.TypeA) == "A 10.1.0.1" &&
 			w.records("lost.default.svc.cluster.local", miekg.TypeA) == ""
 	})
@@ -110,14 +111,14 @@ func TestChangesShowAtOnce(t *testing.T) {
 		ip := fmt.Sprintf("10.2.0.%d", i+1)
 		began := time.Now()
 		w.slice("set", endpoint(ip, "", true))
-		w.eventually("the new endpoint is answered",
+		expect.Eventually(w.t, "the new endpoint is answered",
 			func() bool { return strings.Contains(w.records("set.default.svc.cluster.local", miekg.TypeA), ip) })
 		t.Logf("answered after %s", time.Since(began))
 	}
 	if err := w.Client.CoreV1().Services("default").Delete(t.Context(), "set", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	w.eventually("the name is gone",
+	expect.Eventually(w.t, "the name is gone",
 		func() bool { return w.records("set.default.svc.cluster.local", miekg.TypeA) == "NXDOMAIN" })
 }
 
@@ -138,7 +139,7 @@ func TestUpstreamsAndStubDomains(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.eventually("the stub domain is in force",
+	expect.Eventually(w.t, "the stub domain is in force",
 		func() bool { return w.records("x.corp.example", miekg.TypeA) == "A 192.0.2.3" })
 	if got := w.records("b.example.com", miekg.TypeA); got != "A 192.0.2.2" {
 		t.Errorf("the ConfigMap's upstream is not asked: %q", got)
@@ -157,13 +158,13 @@ func TestUpstreamsAndStubDomains(t *testing.T) {
 	if _, err = maps.Update(t.Context(), m, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	w.eventually("nobody is asked", func() bool {
+	expect.Eventually(w.t, "nobody is asked", func() bool {
 		return w.records(fmt.Sprintf("%d.example.com", time.Now().UnixNano()), miekg.TypeA) == "NXDOMAIN"
 	})
 	if err := maps.Delete(t.Context(), m.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	w.eventually("the first upstream is asked again", func() bool {
+	expect.Eventually(w.t, "the first upstream is asked again", func() bool {
 		return w.records(fmt.Sprintf("%d.example.com", time.Now().UnixNano()), miekg.TypeA) == "A 192.0.2.1"
 	})
 }
@@ -191,7 +192,7 @@ func TestDeadUpstream(t *testing.T) {
 		t.Errorf("%q after %s", got, time.Since(began))
 	}
 	up.silent.Store(false)
-	w.eventually("it is asked again when it lives", func() bool {
+	expect.Eventually(w.t, "it is asked again when it lives", func() bool {
 		return w.records(fmt.Sprintf("%d.example.com", time.Now().UnixNano()), miekg.TypeA) == "A 192.0.2.1"
 	})
 }
@@ -215,7 +216,7 @@ func TestNothingPanics(t *testing.T) {
 	w.slice("set", endpoint("10.1.0.1", "zero", true))
 	w.service("bare", func(s *v1.Service) { s.Spec.ClusterIP, s.Spec.Ports = v1.ClusterIPNone, nil })
 	known := func() bool { return w.records("zero.set.default.svc.cluster.local", miekg.TypeA) == "A 10.1.0.1" }
-	w.eventually("all is known", known)
+	expect.Eventually(w.t, "all is known", known)
 	raw, err := net.Dial("udp", w.server.Address().String())
 	if err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/gantry-project/gantry/internal/dns"
+	"github.com/gantry-project/gantry/test/expect"
 	"github.com/gantry-project/gantry/testcluster"
 )
 
@@ -30,7 +31,7 @@ func newFixture(t testing.TB, change func(*dns.Options)) *fixture {
 	t.Helper()
 	w := &fixture{Cluster: testcluster.Start(t), t: t}
 	w.server = w.serve(change)
-	w.eventually("the API server's name is known",
+	expect.Eventually(w.t, "the API server's name is known",
 		func() bool { return len(w.ask("kubernetes.default.svc.cluster.local", miekg.TypeA).Answer) == 1 })
 	return w
 }
@@ -58,17 +59,6 @@ func (w *fixture) serve(change func(*dns.Options)) *dns.Server {
 		}
 	})
 	return s
-}
-
-func (w *fixture) eventually(what string, ok func() bool) {
-	w.t.Helper()
-	deadline := time.Now().Add(time.Minute)
-	for !ok() {
-		if time.Now().After(deadline) {
-			w.t.Fatalf("not within 20 s: %s", what)
-		}
-		<-time.After(5 * time.Millisecond)
-	}
 }
 
 // ask returns the answer; none at all fails the test.
@@ -127,7 +117,7 @@ func (w *fixture) slice(service string, endpoints ...discoveryv1.Endpoint) {
 	}
 }
 
-// upstream is a DNS server that says who it is, or nothing while it is deaf.
+// upstream is a DNS server that says who it is, or does not answer while silent is set.
 type upstream struct {
 	at      netip.AddrPort
 	silent  atomic.Bool

@@ -11,6 +11,8 @@ import (
 	miekg "github.com/miekg/dns"
 	v1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"github.com/gantry-project/gantry/test/expect"
 )
 
 // Whatever Services and endpoints there are, names lead where DNS's specification says: a cluster
@@ -18,27 +20,27 @@ import (
 // another name; and what does not exist has no address.
 func TestRandomServices(t *testing.T) {
 	w := newFixture(t, nil)
-	dice := rand.New(rand.NewPCG(6, 6))
+	rng := rand.New(rand.NewPCG(6, 6))
 	want := map[string]string{}
 	name := func(s string) string { return s + ".default.svc.cluster.local" }
 	for i := range 40 {
 		s := fmt.Sprint("s", i)
-		switch dice.IntN(3) {
+		switch rng.IntN(3) {
 		case 0:
 			want[name(s)] = "A " + w.service(s, nil).Spec.ClusterIP
 		case 1:
-			to := name(fmt.Sprint("s", dice.IntN(60)))
+			to := name(fmt.Sprint("s", rng.IntN(60)))
 			w.service(s,
 				func(x *v1.Service) { x.Spec = v1.ServiceSpec{Type: v1.ServiceTypeExternalName, ExternalName: to} })
 			want[name(s)] = "> " + to
 		default:
-			all := dice.IntN(2) == 0
+			all := rng.IntN(2) == 0
 			w.service(s,
 				func(x *v1.Service) { x.Spec.ClusterIP, x.Spec.PublishNotReadyAddresses = v1.ClusterIPNone, all })
 			var ends []discoveryv1.Endpoint
 			var ips []string
-			for n := range dice.IntN(4) {
-				ip, host, ready := fmt.Sprintf("10.1.%d.%d", i, n+1), fmt.Sprint("h", n), dice.IntN(2) == 0
+			for n := range rng.IntN(4) {
+				ip, host, ready := fmt.Sprintf("10.1.%d.%d", i, n+1), fmt.Sprint("h", n), rng.IntN(2) == 0
 				// The controller of slices says of such a Service's endpoints that all are ready.
 				ends = append(ends, endpoint(ip, host, ready || all))
 				if ready || all {
@@ -60,11 +62,11 @@ func TestRandomServices(t *testing.T) {
 	}
 	w.service("last", nil)
 	w.slice("last", endpoint("10.1.99.1", "", true))
-	w.eventually("the last is known",
+	expect.Eventually(w.t, "the last is known",
 		func() bool { return strings.HasPrefix(w.records(name("last"), miekg.TypeA), "A ") })
 	for _, n := range slices.Sorted(maps.Keys(want)) {
-		expect := want[n]
-		if to, alias := strings.CutPrefix(expect, "> "); alias {
+		answer := want[n]
+		if to, alias := strings.CutPrefix(answer, "> "); alias {
 			// An alias is answered with what it leads to, step by step; one that leads nowhere, or
 			// round in a circle, has no address.
 			end := n
@@ -76,7 +78,7 @@ func TestRandomServices(t *testing.T) {
 				end = next
 			}
 			has := strings.HasPrefix(want[end], "A ")
-			w.eventually(fmt.Sprintf("%s leads to %s, which has an address: %v", n, end, has), func() bool {
+			expect.Eventually(w.t, fmt.Sprintf("%s leads to %s, which has an address: %v", n, end, has), func() bool {
 				got := w.records(n, miekg.TypeA)
 				if !has {
 					return !strings.HasPrefix(got, "A ")
@@ -85,6 +87,7 @@ func TestRandomServices(t *testing.T) {
 			})
 			continue
 		}
-		w.eventually(fmt.Sprintf("%s has %q", n, expect), func() bool { return w.records(n, miekg.TypeA) == expect })
+		expect.Eventually(w.t, fmt.Sprintf("%s has %q", n, answer),
+			func() bool { return w.records(n, miekg.TypeA) == answer })
 	}
 }

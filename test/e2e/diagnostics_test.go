@@ -184,7 +184,7 @@ spec:
 	c.kubectl("delete", "pod", "myapp")
 }
 
-// crashLoop: what one does about a container that crashes, and four causes that why tells apart.
+// crashLoop: what one does about a container that crashes, and four causes that why distinguishes.
 //
 // row: RST-10
 // row: RST-11
@@ -219,7 +219,7 @@ spec: {terminationGracePeriodSeconds: 1, containers: [{name: app, image: "busybo
 		c.t.Errorf("logs --previous: %q", out)
 	}
 	c.eventually(time.Minute, "describe of a crash loop", func() (string, bool) {
-		out := c.kubectl("describe", "pod", "c-app") // in the moment after a try it says Terminated
+		out := c.kubectl("describe", "pod", "c-app") // right after an attempt it says Terminated
 		return out, regexp.MustCompile(
 			`(?s)State: +Waiting\n +Reason: +CrashLoopBackOff\n.*Last State: +Terminated\n +Reason: +Error\n +Exit ` +
 				`Code: +3\n.*Restart Count: +[1-9].*Limits:\n +memory: +32Mi.*BackOff.*Back-off restarting failed ` +

@@ -275,8 +275,8 @@ func exampleStreams(c *cluster) {
 	c.kubectl("delete", "pod", "parrot", "--grace-period=1")
 }
 
-// attach speaks to a container's standard input until it hears the answer: a runtime may drop what
-// is said in the moment of attaching.
+// attach speaks to a container's standard input until the answer comes: a runtime may drop what
+// is sent while attaching.
 func (c *cluster) attach(pod string) {
 	c.t.Helper()
 	cmd := exec.Command("kubectl", "--kubeconfig", c.Kubeconfig, "attach", "-i", pod)
@@ -291,8 +291,8 @@ func (c *cluster) attach(pod string) {
 	defer p.Kill()
 	c.eventually(time.Minute, "the attached container answers", func() (string, bool) {
 		fmt.Fprintln(in, "hello")
-		heard := p.Output()
-		return heard, strings.Contains(heard, "got hello")
+		output := p.Output()
+		return output, strings.Contains(output, "got hello")
 	})
 }
 

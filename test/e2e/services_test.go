@@ -96,7 +96,7 @@ func TestServices(t *testing.T) {
 }
 
 // inCluster finds the API server as client-go in a Pod does, by environment. What speaks without
-// TLS is told so by the server itself.
+// TLS is refused by the server itself.
 func (c *cluster) inCluster() {
 	c.t.Helper()
 	const ask = `printf 'GET /version HTTP/1.0\r\n\r\n' | nc -w 3 $KUBERNETES_SERVICE_HOST $KUBERNETES_SERVICE_PORT`

@@ -38,14 +38,14 @@ func build(t *testing.T, example string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sums, err := os.ReadFile(filepath.Join(root, "go.sum"))
+	goSum, err := os.ReadFile(filepath.Join(root, "go.sum"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	const self = "github.com/gantry-project/gantry"
 	text := strings.Replace(string(mod), "module "+self, "module example.com/"+example, 1) + "\nrequire " + self +
 		" v0.0.0-00010101000000-000000000000\n\nreplace " + self + " => " + root + "\n"
-	for name, data := range map[string]string{"go.mod": text, "go.sum": string(sums)} {
+	for name, data := range map[string]string{"go.mod": text, "go.sum": string(goSum)} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o600); err != nil {
 			t.Fatal(err)
 		}

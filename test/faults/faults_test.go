@@ -71,7 +71,7 @@ func start(t *testing.T, bin string) *fixture {
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	w := &fixture{t: t, i: i, stay: map[string]string{}, begun: time.Now()}
+	w := &fixture{t: t, i: i, stay: map[string]string{}, startedAt: time.Now()}
 	w.must(i.Start())
 	w.must(i.WaitAPI(ctx))
 	w.must(i.StartRoles())

@@ -28,14 +28,14 @@ const (
 
 // fixture is the instance under test and what must hold of it.
 type fixture struct {
-	t        *testing.T
-	i        *instance.Instance
-	client   kubernetes.Interface
-	cri      *cri.Client
-	stay     map[string]string // container ids by Pod
-	baseline []string          // ConfigMaps whose creation was acknowledged
-	lines    []string
-	begun    time.Time
+	t         *testing.T
+	i         *instance.Instance
+	client    kubernetes.Interface
+	cri       *cri.Client
+	stay      map[string]string // container ids by Pod
+	baseline  []string          // ConfigMaps whose creation was acknowledged
+	lines     []string
+	startedAt time.Time
 }
 
 func (w *fixture) must(err error) {
@@ -48,7 +48,7 @@ func (w *fixture) must(err error) {
 func end(s string, n int) string { return s[max(0, len(s)-n):] }
 
 func (w *fixture) logf(format string, args ...any) {
-	w.lines = append(w.lines, fmt.Sprintf("%8s  ", time.Since(w.begun).Round(time.Millisecond))+fmt.Sprintf(format,
+	w.lines = append(w.lines, fmt.Sprintf("%8s  ", time.Since(w.startedAt).Round(time.Millisecond))+fmt.Sprintf(format,
 		args...))
 }
 
@@ -189,7 +189,7 @@ func (w *fixture) churn(r *rand.Rand) {
 	case 0:
 		n := name()
 		w.delete(n, 0)
-		_ = w.create(n, r.IntN(3)) // told in the tale
+		_ = w.create(n, r.IntN(3)) // the error is in the log
 	case 1:
 		w.delete(name(), 1)
 		w.delete(name(), 1)
@@ -197,7 +197,7 @@ func (w *fixture) churn(r *rand.Rand) {
 		w.createBaseline()
 	default:
 		for range 3 {
-			_ = w.create(name(), r.IntN(3)) // told in the tale
+			_ = w.create(name(), r.IntN(3)) // the error is in the log
 		}
 	}
 }

@@ -101,11 +101,11 @@ func leaves(n *node) {
 }
 
 func gracePeriods(n *node) {
-	deaf := "trap '' TERM; while true; do sleep 0.1; done"
+	ignoresTERM := "trap '' TERM; while true; do sleep 0.1; done"
 	for _, name := range []string{"default-grace", "own-grace", "forced", "without-force"} {
 		n.apply(pod(name,
 			fmt.Sprintf("  containers:\n  - {name: app, image: \"busybox:1.28\", command: [\"sh\", \"-c\", %q]}\n",
-				deaf)))
+				ignoresTERM)))
 	}
 	for _, name := range []string{"default-grace", "own-grace", "forced", "without-force"} {
 		n.is(name, ".status.phase", "Running")
@@ -118,13 +118,13 @@ func gracePeriods(n *node) {
 		}
 	}
 	// With both flags the object is gone at once, and its process is seen to later.
-	begun := time.Now()
+	start := time.Now()
 	if out := n.run("kubectl", "delete", "pod", "forced", "--force", "--grace-period=0"); !strings.Contains(out,
 		"force deleted") {
 		n.t.Errorf(`got %v, want out with "force deleted"`, out)
 	}
 	if out, err := n.try("", "kubectl", "get", "pod", "forced"); err == nil || !strings.Contains(out, "NotFound") {
-		n.t.Errorf("still there after %s: %s", time.Since(begun), out)
+		n.t.Errorf("still there after %s: %s", time.Since(start), out)
 	}
 	// Without --force kubectl asks for a second, and waits for the end.
 	uid := n.field("without-force", ".metadata.uid")

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/test/expect"
 	"github.com/gantry-project/gantry/testcluster"
 )
 
@@ -27,7 +28,7 @@ func labelled(key, value string, spec v1.PodSpec) v1.PodTemplateSpec {
 func (w *fixture) pods(selector string) []v1.Pod {
 	w.t.Helper()
 	list, err := w.Client.CoreV1().Pods("default").List(w.ctx, metav1.ListOptions{LabelSelector: selector})
-	w.must(err)
+	expect.NoError(w.t, err)
 	return list.Items
 }
 
@@ -54,7 +55,7 @@ func (w *fixture) deploy(name string, replicas int32, edit ...func(*appsv1.Deplo
 		e(d)
 	}
 	d, err := w.Client.AppsV1().Deployments("default").Create(w.ctx, d, metav1.CreateOptions{})
-	w.must(err)
+	expect.NoError(w.t, err)
 	w.rolled(name, replicas)
 	return d
 }
@@ -64,7 +65,7 @@ func (w *fixture) rolled(name string, replicas int32) {
 	w.t.Helper()
 	w.until("the rollout of "+name, func() bool {
 		d, err := w.Client.AppsV1().Deployments("default").Get(w.ctx, name, metav1.GetOptions{})
-		w.must(err)
+		expect.NoError(w.t, err)
 		s := d.Status
 		return s.ObservedGeneration == d.Generation && s.UpdatedReplicas == replicas &&
 			s.AvailableReplicas == replicas && s.Replicas == replicas
@@ -76,14 +77,14 @@ func (w *fixture) paint(name, colour string) {
 	_, err := w.Client.AppsV1().Deployments("default").Patch(w.ctx, name, types.StrategicMergePatchType,
 		[]byte(`{"spec":{"template":{"spec":{"containers":[{"name":"app","env":[{"name":"COLOUR","value":"`+colour+
 			`"}]}]}}}}`), metav1.PatchOptions{})
-	w.must(err)
+	expect.NoError(w.t, err)
 }
 
 func (w *fixture) job(name string, spec batchv1.JobSpec) {
 	w.t.Helper()
 	_, err := w.Client.BatchV1().Jobs("default").Create(w.ctx, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: spec}, metav1.CreateOptions{})
-	w.must(err)
+	expect.NoError(w.t, err)
 }
 
 func (w *fixture) jobEnds(name string, how batchv1.JobConditionType) (j *batchv1.Job) {
@@ -91,7 +92,7 @@ func (w *fixture) jobEnds(name string, how batchv1.JobConditionType) (j *batchv1
 	w.until("job "+name+" to be "+string(how), func() (ok bool) {
 		var err error
 		j, err = w.Client.BatchV1().Jobs("default").Get(w.ctx, name, metav1.GetOptions{})
-		w.must(err)
+		expect.NoError(w.t, err)
 		return slices.ContainsFunc(j.Status.Conditions,
 			func(c batchv1.JobCondition) bool { return c.Type == how && c.Status == v1.ConditionTrue })
 	})
@@ -123,7 +124,7 @@ func TestControl(t *testing.T) {
 func rollout(w *fixture) {
 	states := w.record()
 	watched, err := w.Client.AppsV1().ReplicaSets("default").Watch(w.ctx, metav1.ListOptions{LabelSelector: "app=web"})
-	w.must(err)
+	expect.NoError(w.t, err)
 	defer watched.Stop()
 	one, none := intstr.FromInt32(1), intstr.FromInt32(0)
 	w.deploy("web", 4, func(d *appsv1.Deployment) {
@@ -144,7 +145,7 @@ func rollout(w *fixture) {
 		}
 	}
 	sets, err := w.Client.AppsV1().ReplicaSets("default").List(w.ctx, metav1.ListOptions{LabelSelector: "app=web"})
-	w.must(err)
+	expect.NoError(w.t, err)
 	if len(sets.Items) != 2 {
 		w.t.Errorf("%d ReplicaSets", len(sets.Items))
 	}
@@ -246,11 +247,11 @@ func jobIgnores(w *fixture) {
 		}
 		return p.Name != ""
 	})
-	w.must(w.Client.PolicyV1().Evictions("default").Evict(w.ctx,
+	expect.NoError(w.t, w.Client.PolicyV1().Evictions("default").Evict(w.ctx,
 		&policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: "default"}}))
 	w.gone(p.Name) // its end was looked at: else its finalizer would hold it
 	j, err := w.Client.BatchV1().Jobs("default").Get(w.ctx, "patient", metav1.GetOptions{})
-	w.must(err)
+	expect.NoError(w.t, err)
 	if len(j.Status.Conditions) > 0 || j.Status.Failed > 0 {
 		w.t.Errorf("one disruption, and the Job is %+v", j.Status)
 	}
@@ -261,14 +262,14 @@ func evictedStays(w *fixture) {
 	w.wait("evicted", running)
 	_, err := w.Client.CoreV1().Pods("default").Patch(w.ctx, "evicted", types.MergePatchType,
 		[]byte(`{"metadata":{"finalizers":["example.com/kept"]}}`), metav1.PatchOptions{})
-	w.must(err)
+	expect.NoError(w.t, err)
 	p := one("left-over", "")
 	p.Spec.SchedulerName = "nobody"
 	w.create(p)
 	_, err = w.Client.CoreV1().Pods("default").Patch(w.ctx, "left-over", types.MergePatchType,
 		[]byte(`{"status":{"phase":"Failed","reason":"Evicted","message":"The node was low on resource: memory."}}`),
 		metav1.PatchOptions{}, "status")
-	w.must(err)
+	expect.NoError(w.t, err)
 	spec := one("", "exit 0").Spec
 	spec.RestartPolicy = v1.RestartPolicyNever
 	w.job("brief", batchv1.JobSpec{TTLSecondsAfterFinished: ptr(int32(0)), Template: v1.PodTemplateSpec{Spec: spec}})
@@ -281,7 +282,7 @@ func evictedStays(w *fixture) {
 	}
 	_, err = w.Client.CoreV1().Pods("default").Patch(w.ctx, "evicted", types.MergePatchType,
 		[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
-	w.must(err)
+	expect.NoError(w.t, err)
 }
 
 // apiServerOnly: whoever makes a Pod, the same request made it, under its own name.
@@ -314,14 +315,14 @@ func taintedOut(w *fixture) {
 	w.wait("driven-out", running)
 	_, err := w.Client.CoreV1().Nodes().Patch(w.ctx, "node-1", types.StrategicMergePatchType,
 		[]byte(`{"spec":{"taints":[{"key":"a","effect":"NoExecute"}]}}`), metav1.PatchOptions{})
-	w.must(err)
+	expect.NoError(w.t, err)
 	p := w.wait("driven-out", func(p *v1.Pod) bool { return p.DeletionTimestamp != nil })
 	if c := condition(p, v1.DisruptionTarget); c.Status != v1.ConditionTrue || c.Reason != "DeletionByTaintManager" {
 		w.t.Errorf("got %+v, want Status ConditionTrue and Reason DeletionByTaintManager", c)
 	}
 }
 
-// A Pod that ended is replaced, also when its end is all the API ever heard of it.
+// A Pod that ended is replaced, also when its end is the only state of it in the API.
 //
 // row: CTL-02
 func TestAnEndedPodIsReplaced(t *testing.T) {
@@ -333,7 +334,7 @@ func TestAnEndedPodIsReplaced(t *testing.T) {
 			Replicas: ptr(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: labelled("app", "set", one("", "").Spec),
 		}}, metav1.CreateOptions{})
-	w.must(err)
+	expect.NoError(w.t, err)
 	seen := sets.New[types.UID]()
 	for _, phase := range []string{"Failed", "Succeeded"} {
 		w.until("a Pod of the set", func() bool { return len(w.live("app=set")) == 1 })
@@ -344,7 +345,7 @@ func TestAnEndedPodIsReplaced(t *testing.T) {
 		seen.Insert(p.UID)
 		_, err := w.Client.CoreV1().Pods("default").Patch(w.ctx, p.Name, types.MergePatchType,
 			[]byte(`{"status":{"phase":"`+phase+`"}}`), metav1.PatchOptions{}, "status")
-		w.must(err)
+		expect.NoError(w.t, err)
 	}
 	w.until("the last replacement", func() bool {
 		live := w.live("app=set")
@@ -371,14 +372,14 @@ func TestControllersStartAgain(t *testing.T) {
 	w.gone(gone.Name)
 	_, err := w.Client.AppsV1().Deployments("default").Patch(w.ctx, "steady", types.MergePatchType,
 		[]byte(`{"spec":{"replicas":5}}`), metav1.PatchOptions{})
-	w.must(err)
+	expect.NoError(w.t, err)
 	w.StartControllers()
 	w.rolled("steady", 5)
 	w.KillControllers()
 	w.StartControllers()
 	_, err = w.Client.AppsV1().Deployments("default").Patch(w.ctx, "steady", types.MergePatchType,
 		[]byte(`{"metadata":{"annotations":{"seen":"again"}},"spec":{"replicas":6}}`), metav1.PatchOptions{})
-	w.must(err)
+	expect.NoError(w.t, err)
 	w.rolled("steady", 6)
 	made := sets.New[string]()
 	for _, p := range states() {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/kubectl/pkg/drain"
 
+	"github.com/gantry-project/gantry/test/expect"
 	"github.com/gantry-project/gantry/testcluster"
 )
 
@@ -33,7 +34,7 @@ func (w *fixture) budget(app string, least int32, policy *policyv1.UnhealthyPodE
 			MinAvailable: &n, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}},
 			UnhealthyPodEvictionPolicy: policy,
 		}}, metav1.CreateOptions{})
-	w.must(err)
+	expect.NoError(w.t, err)
 }
 
 // allows waits until a budget allows so many disruptions with so many healthy Pods.
@@ -41,7 +42,7 @@ func (w *fixture) allows(app string, disruptions, healthy int32) {
 	w.t.Helper()
 	w.until("the budget of "+app, func() bool {
 		b, err := w.Client.PolicyV1().PodDisruptionBudgets("default").Get(w.ctx, app, metav1.GetOptions{})
-		w.must(err)
+		expect.NoError(w.t, err)
 		return b.Status.DisruptionsAllowed == disruptions && b.Status.CurrentHealthy == healthy
 	})
 }
@@ -54,7 +55,7 @@ func (w *fixture) cordon(node string, on bool) {
 	}
 	_, err := w.Client.CoreV1().Nodes().Patch(w.ctx, node, types.StrategicMergePatchType,
 		[]byte(`{"spec":{"unschedulable":`+text+`}}`), metav1.PatchOptions{})
-	w.must(err)
+	expect.NoError(w.t, err)
 }
 
 // drainNode is what `kubectl drain` does, by its own code; it gives up after a while. A selector
@@ -62,12 +63,12 @@ func (w *fixture) cordon(node string, on bool) {
 func (w *fixture) drainNode(node string, patience time.Duration, selector ...string) (string, error) {
 	w.t.Helper()
 	n, err := w.Client.CoreV1().Nodes().Get(w.ctx, node, metav1.GetOptions{})
-	w.must(err)
+	expect.NoError(w.t, err)
 	var said bytes.Buffer
 	h := &drain.Helper{Ctx: w.ctx, Client: w.Client, GracePeriodSeconds: -1, Timeout: patience,
 		EvictErrorRetryDelay: 20 * time.Millisecond, Force: true, PodSelector: strings.Join(selector, ","), Out: &said,
 		ErrOut: &said}
-	w.must(drain.RunCordonOrUncordon(h, n, true))
+	expect.NoError(w.t, drain.RunCordonOrUncordon(h, n, true))
 	err = drain.RunNodeDrain(h, node)
 	return said.String(), err
 }
@@ -104,7 +105,7 @@ func gracefully(w *fixture) {
 	p.Spec.TerminationGracePeriodSeconds = ptr(int64(60))
 	w.create(p)
 	w.wait("slow-end", running)
-	w.must(w.evict("slow-end"))
+	expect.NoError(w.t, w.evict("slow-end"))
 	select {
 	case <-asked:
 	case <-w.ctx.Done():
@@ -168,7 +169,7 @@ func TestFiveReasonsOfDisruption(t *testing.T) {
 	w := start(t, testcluster.WithNodes("a", "b"), testcluster.WithNodeQuarantine(200*time.Millisecond))
 	states := w.record()
 	node, err := w.Client.CoreV1().Nodes().Get(w.ctx, "a", metav1.GetOptions{})
-	w.must(err)
+	expect.NoError(w.t, err)
 	half := resource.NewMilliQuantity(node.Status.Allocatable.Cpu().MilliValue()*6/10, resource.DecimalSI)
 	big := func(name, class string) *v1.Pod {
 		p := one(name, "")
@@ -180,7 +181,7 @@ func TestFiveReasonsOfDisruption(t *testing.T) {
 	w.wait("preempted", running)
 	w.create(big("urgent", "system-cluster-critical"))
 	w.wait("urgent", running)
-	w.must(w.evict("urgent"))
+	expect.NoError(w.t, w.evict("urgent"))
 	w.gone("urgent")
 	w.create(big("in-the-way", ""))
 	w.wait("in-the-way", running)
@@ -199,10 +200,10 @@ func TestFiveReasonsOfDisruption(t *testing.T) {
 	}
 	_, err = w.Client.CoreV1().Nodes().Patch(w.ctx, "b", types.StrategicMergePatchType,
 		[]byte(`{"spec":{"taints":[{"key":"a","effect":"NoExecute"}]}}`), metav1.PatchOptions{})
-	w.must(err)
+	expect.NoError(w.t, err)
 	w.gone("tainted")
 	w.KillNode("b")
-	w.must(w.Client.CoreV1().Nodes().Delete(w.ctx, "b", metav1.DeleteOptions{}))
+	expect.NoError(w.t, w.Client.CoreV1().Nodes().Delete(w.ctx, "b", metav1.DeleteOptions{}))
 	w.gone("orphan")
 	got := map[string]string{}
 	for _, p := range states() {
@@ -215,7 +216,7 @@ func TestFiveReasonsOfDisruption(t *testing.T) {
 		"tainted": "DeletionByTaintManager", "orphan": "DeletionByPodGC",
 	} {
 		if got[name] != want {
-			t.Errorf("%s was told %q, want %s", name, got[name], want)
+			t.Errorf("%s: got %q, want %s", name, got[name], want)
 		}
 	}
 }
@@ -236,7 +237,7 @@ func TestALostNodeCostsTheBudget(t *testing.T) {
 	w.allows("web", 1, 2)
 	w.cordon("a", true) // nobody can come in the place of what is lost
 	w.KillNode("b")
-	w.must(w.Client.CoreV1().Nodes().Delete(w.ctx, "b", metav1.DeleteOptions{}))
+	expect.NoError(w.t, w.Client.CoreV1().Nodes().Delete(w.ctx, "b", metav1.DeleteOptions{}))
 	w.allows("web", 0, 1)
 	for _, p := range w.live("app=web") {
 		if p.Spec.NodeName == "a" {
@@ -258,7 +259,7 @@ func TestNodesAreDrainedOneAfterTheOther(t *testing.T) {
 	w.On(testcluster.Match{Image: "app:1"},
 		testcluster.Script{Sh: "echo yes > /ready; while true; do sleep 0.05; done"})
 	node, err := w.Client.CoreV1().Nodes().Get(w.ctx, "node-1", metav1.GetOptions{})
-	w.must(err)
+	expect.NoError(w.t, err)
 	// two fit a node
 	size := resource.NewMilliQuantity(node.Status.Allocatable.Cpu().MilliValue()*4/10, resource.DecimalSI)
 	shape := func(d *appsv1.Deployment) {
@@ -293,7 +294,7 @@ func TestNodesAreDrainedOneAfterTheOther(t *testing.T) {
 	x := w.live("app=x")[0]
 	w.budget("app", 2, nil)
 	w.allows("app", 1, 3)
-	// what starts from now on is not available until it is told
+	// what starts from now on is not available until its status is set
 	w.On(testcluster.Match{Image: "app:1"}, testcluster.Script{Sh: "while true; do sleep 0.05; done"})
 	if said, err := w.drainNode("node-1", 10*time.Second); err != nil || x.Spec.NodeName != "node-1" {
 		t.Fatalf("pod-x on %s; node-1: %v\n%s", x.Spec.NodeName, err, said)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/klog/v2"
 
+	"github.com/gantry-project/gantry/test/expect"
 	"github.com/gantry-project/gantry/testcluster"
 )
 
@@ -35,18 +36,11 @@ func start(t *testing.T, opts ...testcluster.Option) *fixture {
 	return &fixture{testcluster.Start(t, opts...), t, ctx}
 }
 
-// as is the same world for a subtest, with a patience of its own.
+// as is the same fixture for a subtest, with a timeout of its own.
 func (w *fixture) as(t *testing.T) *fixture {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	return &fixture{w.Cluster, t, ctx}
-}
-
-func (w *fixture) must(err error) {
-	w.t.Helper()
-	if err != nil {
-		w.t.Fatal(err)
-	}
 }
 
 // one is a Pod with a container that does what its script says; no script runs until it is stopped.
@@ -68,20 +62,20 @@ func does(name, script string) v1.Container {
 func (w *fixture) create(p *v1.Pod) *v1.Pod {
 	w.t.Helper()
 	out, err := w.Client.CoreV1().Pods("default").Create(w.ctx, p, metav1.CreateOptions{})
-	w.must(err)
+	expect.NoError(w.t, err)
 	return out
 }
 
 func (w *fixture) get(name string) *v1.Pod {
 	w.t.Helper()
 	p, err := w.Client.CoreV1().Pods("default").Get(w.ctx, name, metav1.GetOptions{})
-	w.must(err)
+	expect.NoError(w.t, err)
 	return p
 }
 
 func (w *fixture) delete(name string, o metav1.DeleteOptions) {
 	w.t.Helper()
-	w.must(w.Client.CoreV1().Pods("default").Delete(w.ctx, name, o))
+	expect.NoError(w.t, w.Client.CoreV1().Pods("default").Delete(w.ctx, name, o))
 }
 
 // wait waits until the Pod is as ok says.
@@ -99,7 +93,7 @@ func (w *fixture) gone(name string) {
 	})
 }
 
-// until waits for what no watch tells.
+// until polls for what no watch shows.
 func (w *fixture) until(what string, ok func() bool) {
 	w.t.Helper()
 	tick := time.NewTicker(3 * time.Millisecond)
@@ -141,14 +135,14 @@ func (w *fixture) taken(p *v1.Pod) {
 	}
 }
 
-// record keeps every state of the namespace's Pods from now on, in the order in which a watch tells
-// them.
+// record keeps every state of the namespace's Pods from now on, in the order in which a watch
+// delivers them.
 func (w *fixture) record() (states func() []*v1.Pod) {
 	w.t.Helper()
 	list, err := w.Client.CoreV1().Pods("default").List(w.ctx, metav1.ListOptions{})
-	w.must(err)
+	expect.NoError(w.t, err)
 	wa, err := w.Client.CoreV1().Pods("default").Watch(w.ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
-	w.must(err)
+	expect.NoError(w.t, err)
 	return func() []*v1.Pod {
 		var out []*v1.Pod
 		for {

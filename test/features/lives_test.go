@@ -16,12 +16,13 @@ import (
 
 	"github.com/gantry-project/gantry/internal/explain"
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/test/expect"
 	"github.com/gantry-project/gantry/testcluster"
 )
 
 // Lives of Pods on one node: phases, conditions, restarts, init and ephemeral containers, ends.
-// What all of them showed is judged at the end.
-func TestLives(t *testing.T) {
+// What all of them showed is checked at the end.
+func TestPodLifecycles(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	states := w.record()
@@ -37,7 +38,7 @@ func TestLives(t *testing.T) {
 			{"one image of an init container", initImage},  // row: ISE-10
 			{"sandbox dies", sandboxDies},                  // row: ISE-09, ISE-12
 			{"together", together},                         // row: ISE-03
-			{"init waits for its surroundings", initWaits}, // row: ISE-04
+			{"init waits for its dependencies", initWaits}, // row: ISE-04
 			{"fields of init containers", initFields},      // row: ISE-06
 			{"debugger ends", debuggerEnds},                // row: ISE-30
 			{"force", force},                               // row: TRM-03
@@ -138,7 +139,7 @@ func reasons(w *fixture, all []*v1.Pod) {
 		}
 	}
 	events, err := w.Client.CoreV1().Events("default").List(w.ctx, metav1.ListOptions{})
-	w.must(err)
+	expect.NoError(w.t, err)
 	for _, e := range events.Items {
 		seen[e.Reason] = true
 	}
@@ -196,10 +197,10 @@ func networkBeforeImages(w *fixture) {
 		w.t.Errorf("phase %s", p.Status.Phase)
 	}
 	w.until("the pull", func() bool { return w.fact("ordered", "Pulling ") >= 0 })
-	box, told, pull := w.fact("ordered", "Called CRI RunPodSandbox"),
+	box, initialized, pull := w.fact("ordered", "Called CRI RunPodSandbox"),
 		w.fact("ordered", "ConditionChanged PodReadyToStartContainers=True"), w.fact("ordered", "Pulling ")
-	if box < 0 || told < box || pull < told {
-		w.t.Errorf("sandbox at %d, condition at %d, pull at %d in the journal", box, told, pull)
+	if box < 0 || initialized < box || pull < initialized {
+		w.t.Errorf("sandbox at %d, condition at %d, pull at %d in the journal", box, initialized, pull)
 	}
 	for _, c := range w.Runtime("node-1").Calls() {
 		if r, ok := c.Request.(*runtimeapi.CreateContainerRequest); ok && r.SandboxConfig.Metadata.Name == "ordered" {
@@ -264,7 +265,7 @@ func initImage(w *fixture) {
 	}
 	w.says(patch(`{"spec":{"initContainers":[{"name":"first","command":["true"]}]}}`),
 		"Forbidden: pod updates may not change fields other than")
-	w.must(patch(`{"spec":{"initContainers":[{"name":"first","image":"app:2"}]}}`))
+	expect.NoError(w.t, patch(`{"spec":{"initContainers":[{"name":"first","image":"app:2"}]}}`))
 	generation := w.get("images").Generation
 	after := w.wait("images", func(p *v1.Pod) bool { return p.Status.ObservedGeneration == generation })
 	if a, b := after.Status,
@@ -289,10 +290,10 @@ func sandboxDies(w *fixture) {
 		&runtimeapi.ListPodSandboxRequest{
 			Filter: &runtimeapi.PodSandboxFilter{
 				LabelSelector: map[string]string{"io.kubernetes.pod.uid": string(before.UID)}}})
-	w.must(err)
+	expect.NoError(w.t, err)
 	_, err = w.Runtime("node-1").StopPodSandbox(w.ctx,
 		&runtimeapi.StopPodSandboxRequest{PodSandboxId: boxes.Items[0].Id})
-	w.must(err)
+	expect.NoError(w.t, err)
 	after := w.wait("revived", func(p *v1.Pod) bool {
 		return p.Status.Phase == v1.PodRunning && p.Status.ContainerStatuses[0].RestartCount == 1 &&
 			p.Status.ContainerStatuses[0].State.Running != nil
@@ -302,7 +303,7 @@ func sandboxDies(w *fixture) {
 			LabelSelector: map[string]string{"io.kubernetes.pod.uid": string(before.UID)},
 			State:         &runtimeapi.PodSandboxStateValue{State: runtimeapi.PodSandboxState_SANDBOX_READY},
 		}})
-	w.must(err)
+	expect.NoError(w.t, err)
 	if len(boxes.Items) != 1 || boxes.Items[0].Metadata.Attempt != 1 ||
 		after.Status.InitContainerStatuses[0].RestartCount != 1 {
 		w.t.Errorf("sandboxes %v, init container %+v", boxes.Items, after.Status.InitContainerStatuses[0])
@@ -354,7 +355,7 @@ func initWaits(w *fixture) {
 	}
 	_, err := w.Client.CoreV1().ConfigMaps("default").Create(w.ctx,
 		&v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "late"}}, metav1.CreateOptions{})
-	w.must(err)
+	expect.NoError(w.t, err)
 	w.until("the network to be missed", func() bool {
 		events, err := w.Client.CoreV1().Events("default").List(w.ctx,
 			metav1.ListOptions{FieldSelector: "involvedObject.name=waits,reason=FailedCreatePodSandBox"})
@@ -419,10 +420,10 @@ func debuggerEnds(w *fixture) {
 			Command: []string{"sh", "-c", "exit 3"}}}}
 	raw, err := json.Marshal(
 		map[string]any{"spec": map[string]any{"ephemeralContainers": before.Spec.EphemeralContainers}})
-	w.must(err)
+	expect.NoError(w.t, err)
 	_, err = w.Client.CoreV1().Pods("default").Patch(w.ctx, "debugged", types.StrategicMergePatchType, raw,
 		metav1.PatchOptions{}, "ephemeralcontainers")
-	w.must(err)
+	expect.NoError(w.t, err)
 	ended := func(p *v1.Pod) bool {
 		return len(p.Status.EphemeralContainerStatuses) == 1 &&
 			p.Status.EphemeralContainerStatuses[0].State.Terminated != nil
@@ -435,7 +436,7 @@ func debuggerEnds(w *fixture) {
 	// Something else of the Pod changes, and the debugger is looked at again.
 	_, err = w.Client.CoreV1().Pods("default").Patch(w.ctx, "debugged", types.StrategicMergePatchType,
 		[]byte(`{"spec":{"containers":[{"name":"app","image":"app:2"}]}}`), metav1.PatchOptions{})
-	w.must(err)
+	expect.NoError(w.t, err)
 	p = w.wait("debugged", func(p *v1.Pod) bool {
 		return p.Status.ContainerStatuses[0].RestartCount == 1 && p.Status.ContainerStatuses[0].State.Running != nil
 	})
@@ -499,7 +500,7 @@ func fourCauses(w *fixture) {
 		w.create(p)
 	}
 	node, err := w.Client.CoreV1().Nodes().Get(w.ctx, "node-1", metav1.GetOptions{})
-	w.must(err)
+	expect.NoError(w.t, err)
 	for name, words := range map[string][]string{
 		"broken": {"exit code 7"}, "greedy": {"memory", "16Mi"}, "misled": {`secret "no-such" not found`},
 		"sick": {"liveness"},
@@ -539,7 +540,7 @@ func otherWriters(w *fixture) {
 		w.t.Helper()
 		_, err := pods.Patch(w.ctx, "tape", types.StrategicMergePatchType, []byte(text), metav1.PatchOptions{},
 			"status")
-		w.must(err)
+		expect.NoError(w.t, err)
 	}
 	status(`{"status":{"conditions":[{"type":"example.com/gate","status":"True","reason":"TestSaysSo",` +
 		`"lastTransitionTime":"2026-01-02T03:04:05Z"}]}}`)
@@ -568,7 +569,7 @@ func cgroupFirst(w *fixture) {
 	uid := string(w.get("grouped").UID)
 	w.until("the cgroup", func() bool {
 		left, err := w.LeftoverCgroups("node-1")
-		w.must(err)
+		expect.NoError(w.t, err)
 		return slices.ContainsFunc(left,
 			func(s string) bool { return strings.HasPrefix(s, "cgroup: ") && strings.HasSuffix(s, "pod"+uid) })
 	})
@@ -579,7 +580,7 @@ func cgroupFirst(w *fixture) {
 	for _, c := range w.Runtime("node-1").Calls() {
 		if r, ok := c.Request.(*runtimeapi.RunPodSandboxRequest); ok && r.Config.Metadata.Name == "grouped" &&
 			!strings.HasSuffix(r.Config.Linux.CgroupParent, "pod"+uid) {
-			w.t.Errorf("the runtime was told %q", r.Config.Linux.CgroupParent)
+			w.t.Errorf("the runtime got %q", r.Config.Linux.CgroupParent)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/gantry-project/gantry/test/expect"
 	"github.com/gantry-project/gantry/testcluster"
 )
 
@@ -22,7 +23,7 @@ func (w *fixture) set(name string, p *v1.Pod) *v1.Pod {
 		Spec: appsv1.ReplicaSetSpec{Replicas: &one, Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: v1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: p.Spec}},
 	}, metav1.CreateOptions{})
-	w.must(err)
+	expect.NoError(w.t, err)
 	return w.other(name, "")
 }
 
@@ -31,7 +32,7 @@ func (w *fixture) other(set, than string) (found *v1.Pod) {
 	w.t.Helper()
 	w.until("a Pod of "+set, func() bool {
 		list, err := w.Client.CoreV1().Pods("default").List(w.ctx, metav1.ListOptions{LabelSelector: "set=" + set})
-		w.must(err)
+		expect.NoError(w.t, err)
 		for i := range list.Items {
 			if p := &list.Items[i]; p.Name != than && p.Spec.NodeName != "" {
 				found = p
@@ -58,7 +59,7 @@ func TestAnEndingPodIsReplacedAtOnce(t *testing.T) {
 		t.Errorf("the old Pod is %s, deleted %v", p.Status.Phase, p.DeletionTimestamp)
 	}
 	s, err := w.Client.AppsV1().ReplicaSets("default").Get(w.ctx, "web", metav1.GetOptions{})
-	w.must(err)
+	expect.NoError(w.t, err)
 	if s.Status.Replicas != 1 {
 		t.Errorf("%d Pods are counted", s.Status.Replicas)
 	}
@@ -77,7 +78,7 @@ func TestPodsOfANodeThatIsGone(t *testing.T) {
 		t.Helper()
 		w.until("cordon of "+node, func() bool {
 			n, err := w.Client.CoreV1().Nodes().Get(w.ctx, node, metav1.GetOptions{})
-			w.must(err)
+			expect.NoError(w.t, err)
 			n.Spec.Unschedulable = on
 			_, err = w.Client.CoreV1().Nodes().Update(w.ctx, n, metav1.UpdateOptions{})
 			return err == nil
@@ -87,14 +88,14 @@ func TestPodsOfANodeThatIsGone(t *testing.T) {
 	ran := w.set("ran", one("", ""))
 	w.wait(ran.Name, running)
 	w.KillNode("a")
-	never := w.set("never", one("", "")) // bound to a node that does not hear of it
+	never := w.set("never", one("", "")) // bound to a node that never learns of it
 	if ran.Spec.NodeName != "a" || never.Spec.NodeName != "a" {
 		t.Fatalf("on %s and %s", ran.Spec.NodeName, never.Spec.NodeName)
 	}
 	states := w.record()
 	cordon("b", false)
-	w.must(w.Client.CoreV1().Nodes().Delete(w.ctx, "a", metav1.DeleteOptions{}))
-	begun := time.Now()
+	expect.NoError(w.t, w.Client.CoreV1().Nodes().Delete(w.ctx, "a", metav1.DeleteOptions{}))
+	startedAt := time.Now()
 	for _, old := range []*v1.Pod{ran, never} {
 		w.gone(old.Name)
 		fresh := w.other(old.Labels["set"], old.Name)
@@ -103,7 +104,7 @@ func TestPodsOfANodeThatIsGone(t *testing.T) {
 		}
 		w.wait(fresh.Name, running)
 	}
-	if took := time.Since(begun); took < quarantine {
+	if took := time.Since(startedAt); took < quarantine {
 		t.Errorf("given up after %s", took)
 	}
 	failed := map[string]bool{}

@@ -11,6 +11,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/test/expect"
 )
 
 // cell is what kubectl get prints of a Pod in a column.
@@ -19,9 +20,9 @@ func (w *fixture) cell(pod, column string) string {
 	raw, err := w.Client.(*kubernetes.Clientset).CoreV1().RESTClient().Get().Namespace("default").Resource("pods").Name(
 		pod).
 		SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").Do(w.ctx).Raw()
-	w.must(err)
+	expect.NoError(w.t, err)
 	var table metav1.Table
-	w.must(json.Unmarshal(raw, &table))
+	expect.NoError(w.t, json.Unmarshal(raw, &table))
 	for i, c := range table.ColumnDefinitions {
 		if c.Name == column && len(table.Rows) == 1 {
 			return fmt.Sprint(table.Rows[0].Cells[i])
@@ -38,6 +39,6 @@ func (w *fixture) exec(p *v1.Pod, command ...string) string {
 	w.t.Helper()
 	_, id, _ := strings.Cut(p.Status.ContainerStatuses[0].ContainerID, "://")
 	r, err := w.Runtime(p.Spec.NodeName).ExecSync(w.ctx, &runtimeapi.ExecSyncRequest{ContainerId: id, Cmd: command})
-	w.must(err)
+	expect.NoError(w.t, err)
 	return string(r.Stdout)
 }

@@ -16,11 +16,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/util/retry"
 
+	"github.com/gantry-project/gantry/test/expect"
 	"github.com/gantry-project/gantry/testcluster"
 )
 
 // What the API server takes and refuses, on a cluster without nodes.
-func TestWritten(t *testing.T) {
+func TestAPIWrites(t *testing.T) {
 	t.Parallel()
 	w := start(t, testcluster.WithNodes())
 	for _, x := range []struct {
@@ -138,7 +139,7 @@ func ephemeral(w *fixture) {
 		err := update(func(p *v1.Pod) { p.Spec.EphemeralContainers = []v1.EphemeralContainer{bad} })
 		w.says(err, "spec.ephemeralContainers[0]."+field, "Forbidden", "cannot be set for an Ephemeral Container")
 	}
-	w.must(update(func(p *v1.Pod) { p.Spec.EphemeralContainers = []v1.EphemeralContainer{debugger} }))
+	expect.NoError(w.t, update(func(p *v1.Pod) { p.Spec.EphemeralContainers = []v1.EphemeralContainer{debugger} }))
 	if got := w.get("debugged").Spec.EphemeralContainers; len(got) != 1 || got[0].Name != "debugger" {
 		w.t.Errorf("added %+v", got)
 	}
@@ -152,7 +153,7 @@ func phaseUnknown(w *fixture) {
 	w.create(one("unknown", ""))
 	_, err := w.Client.CoreV1().Pods("default").Patch(w.ctx, "unknown", types.MergePatchType,
 		[]byte(`{"status":{"phase":"Unknown"}}`), metav1.PatchOptions{}, "status")
-	w.must(err)
+	expect.NoError(w.t, err)
 	if got := w.get("unknown").Status.Phase; got != v1.PodUnknown {
 		w.t.Errorf("phase %q", got)
 	}
@@ -181,7 +182,7 @@ func windowsSecurity(w *fixture) {
 	_, err := w.Client.CoreV1().Namespaces().Create(w.ctx,
 		&v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "strict",
 			Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}, metav1.CreateOptions{})
-	w.must(err)
+	expect.NoError(w.t, err)
 	w.until("the service account of namespace strict", func() bool {
 		_, err := w.Client.CoreV1().ServiceAccounts("strict").Get(w.ctx, "default", metav1.GetOptions{})
 		return err == nil
@@ -218,7 +219,7 @@ func budgetByOwner(w *fixture) {
 		Spec: appsv1.ReplicaSetSpec{Replicas: &four, Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: v1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: one("", "").Spec}},
 	}, metav1.CreateOptions{})
-	w.must(err)
+	expect.NoError(w.t, err)
 	w.until("four Pods", func() bool {
 		s, err := w.Client.AppsV1().ReplicaSets("default").Get(w.ctx, "counted", metav1.GetOptions{})
 		return err == nil && s.Status.Replicas == 4
@@ -228,23 +229,23 @@ func budgetByOwner(w *fixture) {
 	_, err = w.Client.CoreV1().ResourceQuotas("default").Create(w.ctx,
 		&v1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "few"},
 			Spec: v1.ResourceQuotaSpec{Hard: v1.ResourceList{"pods": resource.MustParse("1")}}}, metav1.CreateOptions{})
-	w.must(err)
+	expect.NoError(w.t, err)
 	w.until("the quota to count", func() bool {
 		q, err := w.Client.CoreV1().ResourceQuotas("default").Get(w.ctx, "few", metav1.GetOptions{})
 		return err == nil && len(q.Status.Hard) > 0
 	})
 	defer func() {
-		w.must(w.Client.CoreV1().ResourceQuotas("default").Delete(w.ctx, "few", metav1.DeleteOptions{}))
+		expect.NoError(w.t, w.Client.CoreV1().ResourceQuotas("default").Delete(w.ctx, "few", metav1.DeleteOptions{}))
 	}()
 	_, err = w.Client.AppsV1().ReplicaSets("default").Patch(w.ctx, set.Name, types.MergePatchType,
 		[]byte(`{"spec":{"replicas":12}}`), metav1.PatchOptions{})
-	w.must(err)
+	expect.NoError(w.t, err)
 	half := intstr.FromString("50%")
 	_, err = w.Client.PolicyV1().PodDisruptionBudgets("default").Create(w.ctx, &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Name: "half"}, Spec: policyv1.PodDisruptionBudgetSpec{MinAvailable: &half,
 			Selector: &metav1.LabelSelector{MatchLabels: labels}},
 	}, metav1.CreateOptions{})
-	w.must(err)
+	expect.NoError(w.t, err)
 	w.until("the budget's sums", func() bool {
 		b, err := w.Client.PolicyV1().PodDisruptionBudgets("default").Get(w.ctx, "half", metav1.GetOptions{})
 		return err == nil && b.Status.ExpectedPods == 12 && b.Status.DesiredHealthy == 6
@@ -263,7 +264,7 @@ func (w *fixture) served(p *v1.Pod, address string, target intstr.IntOrString) *
 	p.Spec.NodeName = "elsewhere"
 	if _, err := w.Client.CoreV1().Nodes().Create(w.ctx, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: p.Spec.NodeName}},
 		metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
-		w.must(err)
+		expect.NoError(w.t, err)
 	}
 	p = w.create(p)
 	_, err := w.Client.CoreV1().Services("default").Create(w.ctx, &v1.Service{
@@ -271,7 +272,7 @@ func (w *fixture) served(p *v1.Pod, address string, target intstr.IntOrString) *
 		Spec: v1.ServiceSpec{Selector: p.Labels,
 			Ports: []v1.ServicePort{{Name: "web", Port: 80, TargetPort: target}}},
 	}, metav1.CreateOptions{})
-	w.must(err)
+	expect.NoError(w.t, err)
 	return w.report(p.Name, address, v1.ConditionFalse)
 }
 
@@ -283,7 +284,7 @@ func (w *fixture) report(pod, address string, ready v1.ConditionStatus) *v1.Pod 
 			`"lastTransitionTime":"2026-01-02T03:04:05Z"}]}}`, address, address, ready)
 	p, err := w.Client.CoreV1().Pods("default").Patch(w.ctx, pod, types.StrategicMergePatchType, []byte(text),
 		metav1.PatchOptions{}, "status")
-	w.must(err)
+	expect.NoError(w.t, err)
 	return p
 }
 
@@ -320,7 +321,7 @@ func initPorts(w *fixture) {
 	w.slice("ports", func(s *discoveryv1.EndpointSlice) bool { return len(s.Ports) == 0 })
 	_, err := w.Client.CoreV1().Services("default").Patch(w.ctx, "ports", types.MergePatchType,
 		[]byte(`{"spec":{"ports":[{"name":"web","port":80,"targetPort":"late"}]}}`), metav1.PatchOptions{})
-	w.must(err)
+	expect.NoError(w.t, err)
 	w.slice("ports", func(s *discoveryv1.EndpointSlice) bool {
 		return len(s.Ports) == 1 && *s.Ports[0].Port == 82 && len(s.Endpoints) == 1
 	})

@@ -34,8 +34,8 @@ func TestImagesAreWellFormedAndRepeatable(t *testing.T) {
 	}
 }
 
-// No two names stand for one image: what is told of one (its credentials, its removal) would be
-// told of the other.
+// No two names stand for one image: what happens to one (its credentials, its removal) would
+// happen to the other.
 func TestEveryStandardNameHasContentOfItsOwn(t *testing.T) {
 	names := map[string]string{}
 	for tag, make := range Select(Standard(), "docker.io/library/busybox:1.28", "docker.io/library/busybox:1.37",

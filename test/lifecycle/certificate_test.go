@@ -17,7 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A Pod with a certificate waits for its signer, and is told what the signer says (KEP-4317).
+// A Pod with a certificate waits for its signer, and reports the signer's answer (KEP-4317).
 func TestCertificates(t *testing.T) { eachRuntime(t, certificateCases) }
 
 const certified = `volumeMounts: [{name: id, mountPath: /id}]}],
@@ -86,7 +86,7 @@ func (l *podLife) answer(r *certificatesv1.PodCertificateRequest) {
 	}
 }
 
-// issue does a signer's work with an authority of the moment.
+// issue signs with a CA of its own.
 func (l *podLife) issue(r *certificatesv1.PodCertificateRequest) {
 	l.Helper()
 	csr, err := x509.ParseCertificateRequest(r.Spec.StubPKCS10Request)

@@ -18,7 +18,7 @@ import (
 
 // history is every version of the Pod and every event that was delivered, in order.
 type history struct {
-	begun time.Time
+	startedAt time.Time
 
 	mu     sync.Mutex
 	pods   []*corev1.Pod // nil: deleted
@@ -29,7 +29,7 @@ type history struct {
 
 func watch(ctx context.Context, t testing.TB, client kubernetes.Interface, ns string) *history {
 	t.Helper()
-	h := &history{begun: time.Now(), more: make(chan struct{})}
+	h := &history{startedAt: time.Now(), more: make(chan struct{})}
 	follow := func(open func() (kwatch.Interface, error)) {
 		w, err := open()
 		if err != nil {
@@ -52,7 +52,7 @@ func watch(ctx context.Context, t testing.TB, client kubernetes.Interface, ns st
 func (h *history) record(format string, args ...any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.lines = append(h.lines, fmt.Sprintf("%9s  ", time.Since(h.begun).Round(time.Millisecond))+fmt.Sprintf(format,
+	h.lines = append(h.lines, fmt.Sprintf("%9s  ", time.Since(h.startedAt).Round(time.Millisecond))+fmt.Sprintf(format,
 		args...))
 }
 
@@ -63,7 +63,7 @@ func (h *history) take(w kwatch.Interface) {
 	defer h.record("a watch ended")
 	for e := range w.ResultChan() {
 		h.mu.Lock()
-		at := time.Since(h.begun).Round(time.Millisecond)
+		at := time.Since(h.startedAt).Round(time.Millisecond)
 		switch o := e.Object.(type) {
 		case *corev1.Pod:
 			if e.Type == kwatch.Deleted {

@@ -19,7 +19,7 @@ import (
 	"github.com/gantry-project/gantry/testcluster"
 )
 
-// The requests that the runtime receives for a Pod of one container, their order and what stands in
+// The requests that the runtime receives for a Pod of one container, their order and what is in
 // them.
 //
 // row: CRI-05

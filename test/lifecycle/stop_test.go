@@ -17,7 +17,7 @@ import (
 // row: ISE-12
 // row: CRI-15
 // row: CRI-27
-func TestDeaths(t *testing.T) { eachRuntime(t, stopCases) }
+func TestTermination(t *testing.T) { eachRuntime(t, stopCases) }
 
 var stopCases = []Case{
 	{
@@ -27,9 +27,9 @@ var stopCases = []Case{
 		steps: func(l *podLife) {
 			l.ready()
 			l.delete(2)
-			begun := time.Now()
+			start := time.Now()
 			l.gone()
-			if took := time.Since(begun); took < 2*time.Second {
+			if took := time.Since(start); took < 2*time.Second {
 				l.Errorf("gone after %s, the grace is 2 s", took)
 			}
 		},

@@ -15,7 +15,7 @@ import (
 // row: CSI-20
 // row: CSI-21
 // row: NET-06
-func TestFurnished(t *testing.T) { eachRuntime(t, volumeCases) }
+func TestVolumes(t *testing.T) { eachRuntime(t, volumeCases) }
 
 const furnishings = `{apiVersion: v1, kind: ConfigMap, metadata: {name: cm}, data: {color: blue, size: "10"}}
 ---

@@ -37,7 +37,7 @@ func (f Family) line() string {
 	return strings.Join([]string{f.Name, f.Type, strings.Join(f.Labels, ","), help}, "\t")
 }
 
-// described reads a description, which has no other way to tell its name, help and labels.
+// described reads a description, which offers no other access to its name, help and labels.
 var described = regexp.MustCompile(`fqName: "([^"]+)", help: "((?:[^"\\]|\\.)*)".*variableLabels: \{([^}]*)\}`)
 
 // unquoted takes the quoting of a description's help away.
@@ -91,7 +91,8 @@ func collectorTypes(r *prometheus.Registry) map[uint64]string {
 	return out
 }
 
-// typeByName tells what a collector is from the name of its Go type; what observes is a histogram.
+// typeByName returns the type of a collector from the name of its Go type; what observes is a
+// histogram.
 func typeByName(name string) string {
 	name = strings.ToLower(name)
 	for _, kind := range []string{"counter", "gauge", "histogram", "summary"} {
@@ -105,7 +106,7 @@ func typeByName(name string) string {
 	return ""
 }
 
-// typeByConvention tells a type from the name of a family whose collector has several.
+// typeByConvention returns the type from the name of a family whose collector has several.
 func typeByConvention(family string) string {
 	switch {
 	case strings.HasSuffix(family, "_total"):

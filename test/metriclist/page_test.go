@@ -93,7 +93,7 @@ func TestEveryAbsenceHasAReason(t *testing.T) {
 	}
 }
 
-// named tells whether one of the remarks names the family.
+// named reports whether one of the remarks names the family.
 func named(all []remark, family string) bool {
 	return slices.ContainsFunc(all, func(r remark) bool {
 		return slices.ContainsFunc(r.Names, func(pattern string) bool {

@@ -33,7 +33,7 @@ func cluster() rules.In {
 	}
 }
 
-// probes are all ways that each case is asked for: from, to, protocol and port. "world" is beyond
+// probes are the connections that each case tries: from, to, protocol and port. "world" is beyond
 // the node.
 var probes = []string{
 	"x/web>x/db:tcp:80", "x/web>x/db:tcp:81", "x/web>x/db:udp:53", "x/db>x/web:tcp:80", "x/db>x/web:tcp:81",

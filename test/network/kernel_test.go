@@ -132,7 +132,7 @@ func (w *fixture) answer(name string, p netnsPod) {
 					if err != nil {
 						return
 					}
-					go func() { // says what it hears until the other side has enough
+					go func() { // echoes until the other side closes
 						b := make([]byte, 16)
 						for {
 							n, err := c.Read(b)
@@ -154,7 +154,7 @@ func (w *fixture) answer(name string, p netnsPod) {
 // one for 30 s after its end, and a port that comes again goes on with what was allowed then.
 var udpDials atomic.Int32
 
-// dial opens a conversation, and hears its first echo.
+// dial opens a connection, and reads its first echo.
 func (w *fixture) dial(probe string, family int, patience time.Duration) (net.Conn, error) {
 	from, rest, _ := strings.Cut(probe, ">")
 	parts := strings.Split(rest, ":")
@@ -229,7 +229,7 @@ func TestCasesInTheKernel(t *testing.T) {
 	}
 }
 
-// A conversation that was allowed when it began goes on; its answers come back whatever the asker's
+// A connection that was allowed when it began goes on; its replies come back whatever the client's
 // own ingress says.
 func TestConversationsGoOn(t *testing.T) {
 	w := newFixture(t)

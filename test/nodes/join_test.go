@@ -77,7 +77,7 @@ func (m *machine) join(first *machine, given bool) {
 		"--config", in("kubelet.yaml"), "--network-kubeconfig", in("network.kubeconfig"),
 		"--data-dir", m.dir, "--hostname-override", m.name, "--node-ip", m.addresses(), "--bridge", "gxb"+m.name,
 		"--cluster-cidr", m.lab.cluster, "-v=2")
-	if given { // one proxy tells its Pods by the cluster's ranges, the other by the Node's
+	if given { // one proxy detects its Pods by the cluster's ranges, the other by the Node's
 		must(os.WriteFile(in("proxy.yaml"), []byte(proxyConfig), 0o600))
 		m.run("proxy", "--kubeconfig", in("proxy.kubeconfig"), "--data-dir", m.dir, "--hostname-override", m.name,
 			"--config", in("proxy.yaml"))

@@ -122,7 +122,7 @@ func (m *machine) run(args ...string) *process.Process {
 
 // end asks a process to end, and kills it when it does not.
 func end(p *process.Process) {
-	_ = p.End(time.Minute) // how it ended stands in its report
+	_ = p.End(time.Minute) // its report says how it ended
 }
 
 // addresses are the node's, in the families of the cluster.

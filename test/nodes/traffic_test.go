@@ -70,7 +70,7 @@ func near(t *testing.T, all []*machine) {
 }
 
 // healthChecks: a load balancer asks each node's health-check port whether it has endpoints of its
-// own, and hears how many.
+// own, and counts the answers.
 func healthChecks(t *testing.T, all []*machine) {
 	a := all[0]
 	a.must(`

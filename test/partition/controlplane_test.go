@@ -53,7 +53,7 @@ func imageOf(program []byte) (imagev1.Image, error) {
 }
 
 // A node runs its own control plane, API server with etcd, scheduler and controllers, as static
-// Pods from an image of this program, and joins it: their mirrors stand in the API, and what is
+// Pods from an image of this program, and joins it: their mirror Pods are in the API, and what is
 // created there runs on the node. When the API server's container is killed the kubelet starts it
 // again.
 //

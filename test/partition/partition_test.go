@@ -74,7 +74,7 @@ func (w *fixture) role(args ...string) (kill func()) {
 		if w.t.Failed() {
 			w.t.Log(p.Report())
 		}
-		_ = p.End(time.Minute) // how it ended stands in its report
+		_ = p.End(time.Minute) // its report says how it ended
 	})
 	return p.Kill
 }
@@ -164,8 +164,8 @@ const manifest = `{apiVersion: v1, kind: Pod, metadata: {name: NAME}, spec: {ter
   volumes: [{name: end, emptyDir: {}}]}}`
 
 // The node's API server is killed. Its Pods run on and are probed, a container that ends is started
-// again, and when the server is back it is told of it, and a Pod that is deleted then is taken
-// away. The doctor finds nothing wrong with such a node and tells its goroutines; the node has one
+// again, and when the server is back it learns of it, and a Pod that is deleted then is taken
+// away. The doctor finds nothing wrong with such a node and lists its goroutines; the node has one
 // port and is what its file says.
 //
 // row: KSL-02

@@ -21,7 +21,7 @@ import (
 )
 
 // Ports are handed out from this range; Linux takes local ports of connections from 32768 on unless
-// told otherwise, and node ports begin at 30000.
+// configured otherwise, and node ports begin at 30000.
 const first, last = 15000, 29999
 
 // reserved keeps the sockets of what this process has taken: one that is not referred to would be

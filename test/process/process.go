@@ -1,9 +1,9 @@
 // Package process runs a built program beside a test or a tool and waits for it.
 //
 // In: a command, and files in which the program logs. Out: a process whose output
-// is kept. Whoever waits for something of it hears at once when it has ended, and every error
+// is kept. A wait returns at once when it has ended, and every error
 // carries the end of what the program printed and logged, so that a program that does not come up
-// is told of once, with its reason.
+// is reported once, with its reason.
 package process
 
 import (
@@ -56,7 +56,7 @@ func (t *outputBuffer) read() (string, <-chan struct{}) {
 	return t.buf.String(), t.more
 }
 
-// Start starts cmd and keeps what it prints on both channels. The ends of the files logs stand in
+// Start starts cmd and keeps what it prints on both channels. The ends of the files logs are in
 // reports too; they need not be there yet.
 func Start(cmd *exec.Cmd, logs ...string) (*Process, error) {
 	p := &Process{cmd: cmd, logs: logs, out: outputBuffer{more: make(chan struct{})}, exited: make(chan struct{})}
@@ -107,7 +107,7 @@ func (p *Process) WaitOutput(ctx context.Context, want string) error {
 	}
 }
 
-// Await asks again and again until there is no error. It returns at once with a report when the
+// Await polls until there is no error. It returns at once with a report when the
 // process ends before, and with the last answer when ctx does. What is asked gets a context that
 // ends with either, so a question that hangs does not hold it up.
 func (p *Process) Await(ctx context.Context, every time.Duration, ask func(context.Context) error) error {

@@ -25,9 +25,9 @@ var errNotYet = errors.New("not yet")
 
 func never(context.Context) error { return errNotYet }
 
-// Whoever waits for a program that has ended hears it at once, with how it ended and with the ends
+// A wait for a program that has ended returns at once, with how it ended and with the ends
 // of its output and its log, however the waiting is done.
-func TestAProgramThatEndsIsToldOfAtOnce(t *testing.T) {
+func TestProgramEndIsReportedAtOnce(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "own.log")
 	if err := os.WriteFile(log, []byte("first line\n"+strings.Repeat("x", maxReportedBytes)+"\nthe reason\n"),
 		0o600); err != nil {
@@ -51,7 +51,7 @@ func TestAProgramThatEndsIsToldOfAtOnce(t *testing.T) {
 				}
 			}
 			if strings.Contains(err.Error(), "first line") {
-				t.Errorf("the whole log is told:\n%v", err)
+				t.Errorf("the error has the whole log:\n%v", err)
 			}
 		})
 	}
@@ -88,7 +88,7 @@ func TestAProgramThatRuns(t *testing.T) {
 	}
 }
 
-// A program that does not end when it is asked is killed, and that is told.
+// A program that does not end when it is asked is killed, and that is reported.
 func TestAProgramThatDoesNotEnd(t *testing.T) {
 	p := shell(t, "trap '' TERM; echo deaf; while :; do sleep 0.1; done")
 	if err := p.WaitOutput(t.Context(), "deaf"); err != nil {

@@ -12,6 +12,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gantry-project/gantry/test/expect"
 )
 
 // fill adds n Services with three endpoints each.
@@ -22,7 +24,7 @@ func (w *fixture) fill(n int) {
 		s := &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
 			Spec: v1.ServiceSpec{Type: v1.ServiceTypeClusterIP, ClusterIP: ip, ClusterIPs: []string{ip},
 				Ports: []v1.ServicePort{{Name: "t", Protocol: v1.ProtocolTCP, Port: 80}}}}
-		must(w.t, w.client.Tracker().Add(s))
+		expect.NoError(w.t, w.client.Tracker().Add(s))
 		e := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name + "-1",
 			Labels: map[string]string{discoveryv1.LabelServiceName: name}},
 			AddressType: discoveryv1.AddressTypeIPv4,
@@ -32,7 +34,7 @@ func (w *fixture) fill(n int) {
 			e.Endpoints = append(e.Endpoints,
 				discoveryv1.Endpoint{Addresses: []string{fmt.Sprintf("10.%d.%d.%d", 100+k, i>>8, i&255)}})
 		}
-		must(w.t, w.client.Tracker().Add(e))
+		expect.NoError(w.t, w.client.Tracker().Add(e))
 	}
 }
 
@@ -83,7 +85,7 @@ func BenchmarkConnect(b *testing.B) {
 			if n == 0 {
 				at = net.JoinHostPort(a.ip, "8080")
 			}
-			must(b, client.Do(func(ns.NetNS) error {
+			expect.NoError(b, client.Do(func(ns.NetNS) error {
 				for b.Loop() {
 					c, err := net.Dial("tcp", at)
 					if err != nil {

@@ -28,6 +28,7 @@ import (
 	"github.com/gantry-project/gantry/internal/proxy/nftables"
 	"github.com/gantry-project/gantry/internal/proxy/nftables/nfnetlink"
 	"github.com/gantry-project/gantry/internal/proxy/rules"
+	"github.com/gantry-project/gantry/test/expect"
 	"github.com/gantry-project/gantry/test/netns"
 )
 
@@ -47,7 +48,7 @@ type fixture struct {
 	settings        rules.Settings
 	pods            int
 	facts           *recordingSink
-	// one for each watch that has begun: what comes before would be lost on the fake client
+	// one for each watch that has started: what comes before would be lost on the fake client
 	watches chan struct{}
 }
 
@@ -120,7 +121,7 @@ func (w *fixture) serve(p pod) {
 	w.t.Helper()
 	var l net.Listener
 	var u net.PacketConn
-	must(w.t, p.Do(func(ns.NetNS) (err error) {
+	expect.NoError(w.t, p.Do(func(ns.NetNS) (err error) {
 		if l, err = net.Listen("tcp4", ":8080"); err == nil {
 			u, err = net.ListenPacket("udp4", ":8080")
 		}
@@ -218,7 +219,7 @@ func (w *fixture) dropped(from ns.NetNS, addr string) {
 	}
 }
 
-// table opens the proxy's table of the world's family in the node's namespace.
+// table opens the proxy's table of the fixture's address family in the node's namespace.
 func (w *fixture) table() proxy.Table {
 	w.t.Helper()
 	return w.tables(w.settings.Family)[0]
@@ -231,7 +232,7 @@ func (w *fixture) tables(families ...rules.Family) (out []proxy.Table) {
 	for _, f := range families {
 		s := w.settings
 		s.Family = f
-		must(w.t, w.node.Do(func(ns.NetNS) error {
+		expect.NoError(w.t, w.node.Do(func(ns.NetNS) error {
 			t, err := nftables.Open(line, f, tableName, rules.NewTableFrame(s))
 			out = append(out, proxy.Table{Settings: s, Kernel: t})
 			return err
@@ -245,7 +246,7 @@ func (w *fixture) run() (stop func()) {
 	w.t.Helper()
 	p, err := proxy.New(proxy.Options{Client: w.client, Node: "n1", Tables: []proxy.Table{w.table()},
 		MinSyncPeriod: time.Millisecond, Journal: w.facts})
-	must(w.t, err)
+	expect.NoError(w.t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := w.start(ctx, p)
 	stop = func() {
@@ -287,7 +288,7 @@ func (w *fixture) service(f func(*v1.Service)) *v1.Service {
 	services := w.client.CoreV1().Services("default")
 	if _, err := services.Update(w.t.Context(), s, metav1.UpdateOptions{}); err != nil {
 		_, err = services.Create(w.t.Context(), s, metav1.CreateOptions{})
-		must(w.t, err)
+		expect.NoError(w.t, err)
 	}
 	return s
 }
@@ -315,7 +316,7 @@ func (w *fixture) endpoints(ends ...end) {
 	slices := w.client.DiscoveryV1().EndpointSlices("default")
 	if _, err := slices.Update(w.t.Context(), s, metav1.UpdateOptions{}); err != nil {
 		_, err = slices.Create(w.t.Context(), s, metav1.CreateOptions{})
-		must(w.t, err)
+		expect.NoError(w.t, err)
 	}
 }
 
@@ -336,16 +337,9 @@ func (w *fixture) eventually(what string, f func() bool) time.Duration {
 func (w *fixture) list() string {
 	w.t.Helper()
 	var out []byte
-	must(w.t, w.node.Do(func(ns.NetNS) (err error) {
+	expect.NoError(w.t, w.node.Do(func(ns.NetNS) (err error) {
 		out, err = exec.Command("nft", "list", "table", string(w.settings.Family), tableName).CombinedOutput()
 		return err
 	}))
 	return string(out)
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/containernetworking/plugins/pkg/ns"
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/gantry-project/gantry/test/expect"
 )
 
 const vip = "10.96.0.10:80"
@@ -69,7 +71,7 @@ func TestEveryEndpointGetsItsShare(t *testing.T) {
 	seen := map[string]int{}
 	for range 60 {
 		who, _, err := ask(client, "tcp", vip)
-		must(t, err)
+		expect.NoError(t, err)
 		seen[who]++
 	}
 	if len(seen) != 3 {
@@ -135,7 +137,7 @@ func TestAffinity(t *testing.T) {
 	w.endpoints(end{ip: a.ip, node: "n1"}, end{ip: b.ip, node: "n1"})
 	stop := w.run()
 	first, _, err := ask(client, "tcp", vip)
-	must(t, err)
+	expect.NoError(t, err)
 	for range 20 {
 		w.reaches(client, "tcp", vip, first, client.ip)
 	}
@@ -183,16 +185,16 @@ func TestUDPConversationsFollow(t *testing.T) {
 	w.endpoints(end{ip: a.ip, node: "n1"})
 	defer w.run()()
 	var c net.Conn
-	must(t, client.Do(func(ns.NetNS) (err error) { c, err = net.Dial("udp", vip); return err }))
+	expect.NoError(t, client.Do(func(ns.NetNS) (err error) { c, err = net.Dial("udp", vip); return err }))
 	defer c.Close()
-	must(t, c.SetDeadline(time.Now().Add(30*time.Second)))
+	expect.NoError(t, c.SetDeadline(time.Now().Add(30*time.Second)))
 	if who, _, err := answer(c, "udp"); err != nil || who != a.ip {
 		t.Fatalf("%s answers (%v), want %s", who, err, a.ip)
 	}
 	w.endpoints(end{ip: b.ip, node: "n1"})
 	w.eventually("the same socket hears the other endpoint", func() bool {
 		// a datagram on its way may be lost when the conversation is forgotten
-		must(t, c.SetDeadline(time.Now().Add(200*time.Millisecond)))
+		expect.NoError(t, c.SetDeadline(time.Now().Add(200*time.Millisecond)))
 		who, _, err := answer(c, "udp")
 		return err == nil && who == b.ip
 	})
@@ -207,7 +209,7 @@ func TestRestartAdopts(t *testing.T) {
 	w.serve(a)
 	w.serve(b)
 	var l net.Listener
-	must(t, a.Do(func(ns.NetNS) (err error) { l, err = net.Listen("tcp4", ":9090"); return err }))
+	expect.NoError(t, a.Do(func(ns.NetNS) (err error) { l, err = net.Listen("tcp4", ":9090"); return err }))
 	defer l.Close()
 	w.service(func(s *v1.Service) {
 		s.Spec.Ports = append(s.Spec.Ports, v1.ServicePort{Name: "long", Port: 90})
@@ -233,7 +235,7 @@ func TestRestartAdopts(t *testing.T) {
 	}
 }
 
-// leads tells whether any rule or element leads to the address's port 8080.
+// leads reports whether any rule or element leads to the address's port 8080.
 func (w *fixture) leads(ip string) bool {
 	list := w.list()
 	return strings.Contains(list, ip+":8080") || strings.Contains(list, ip+" . 8080")
@@ -285,7 +287,7 @@ func TestCleanTakesAllAway(t *testing.T) {
 	w.service(nil)
 	w.endpoints(end{ip: "10.199.0.9", node: "n1"})
 	w.run()()
-	must(t, w.node.Do(func(ns.NetNS) error { return w.table().Kernel.Remove(t.Context()) }))
+	expect.NoError(t, w.node.Do(func(ns.NetNS) error { return w.table().Kernel.Remove(t.Context()) }))
 	w.sh(w.node, "! nft list table ip "+tableName+" 2>/dev/null")
 }
 

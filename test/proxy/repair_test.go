@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/gantry-project/gantry/internal/proxy"
+	"github.com/gantry-project/gantry/test/expect"
 )
 
 // What somebody else does to the table is undone at once, without any change of a Service and
@@ -49,7 +50,7 @@ func TestOthersChangesAreUndone(t *testing.T) {
 // listing is the table as nft prints it, empty where there is none.
 func (w *fixture) listing() string {
 	var out []byte
-	must(w.t, w.node.Do(func(ns.NetNS) error {
+	expect.NoError(w.t, w.node.Do(func(ns.NetNS) error {
 		out, _ = exec.Command("nft", "list", "table", string(w.settings.Family), tableName).Output()
 		return nil
 	}))
@@ -75,7 +76,7 @@ func sameLines(a, b string) bool {
 
 // What was done while no proxy ran is found at the start: chains with more or fewer rules than they
 // should have.
-func TestAStartMendsWhatWasEdited(t *testing.T) {
+func TestStartRepairsEditedRules(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
 	w.service(func(s *v1.Service) { s.Spec.SessionAffinity = v1.ServiceAffinityClientIP })
@@ -101,7 +102,7 @@ func TestAStartMendsWhatWasEdited(t *testing.T) {
 
 // A proxy alone makes no alarm of what it does itself: after its first look it is at rest, and
 // stays so after a change.
-func TestOwnChangesAreNoAlarm(t *testing.T) {
+func TestOwnChangesTriggerNoRepair(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
 	w.service(nil)
@@ -109,7 +110,7 @@ func TestOwnChangesAreNoAlarm(t *testing.T) {
 	table := w.table()
 	p, err := proxy.New(proxy.Options{Client: w.client, Node: "n1", Tables: []proxy.Table{table},
 		MinSyncPeriod: time.Millisecond, Journal: w.facts})
-	must(t, err)
+	expect.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	stopped := w.start(ctx, p)
 	<-p.Synced()

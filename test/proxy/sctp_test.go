@@ -15,6 +15,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gantry-project/gantry/test/expect"
 )
 
 // sctp is a socket in n, to listen at or to connect to the address; net takes it for a stream like
@@ -55,7 +57,7 @@ func TestSCTP(t *testing.T) {
 		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{a.ip}, NodeName: new("n1"),
 			Conditions: discoveryv1.EndpointConditions{Ready: new(true), Serving: new(true), Terminating: new(false)}}}}
 	_, err := w.client.DiscoveryV1().EndpointSlices("default").Create(t.Context(), slice, metav1.CreateOptions{})
-	must(t, err)
+	expect.NoError(t, err)
 	defer w.run()()
 	list := w.list()
 	for _, want := range []string{"10.96.0.10 . sctp . 80", "sctp . 30080", "dnat to " + a.ip + ":8080"} {
@@ -63,13 +65,13 @@ func TestSCTP(t *testing.T) {
 			t.Errorf("the kernel has no %q:\n%s", want, list)
 		}
 	}
-	heard, err := sctp(a.NetNS, netip.MustParseAddrPort("0.0.0.0:8080"), true)
+	listener, err := sctp(a.NetNS, netip.MustParseAddrPort("0.0.0.0:8080"), true)
 	if errors.Is(err, unix.EPROTONOSUPPORT) {
 		t.Skip("this kernel does not speak SCTP: the rules are there, traffic is not shown")
 	}
-	must(t, err)
-	l, err := net.FileListener(heard)
-	must(t, err)
+	expect.NoError(t, err)
+	l, err := net.FileListener(listener)
+	expect.NoError(t, err)
 	defer l.Close()
 	go func() {
 		if c, err := l.Accept(); err == nil {
@@ -78,7 +80,7 @@ func TestSCTP(t *testing.T) {
 		}
 	}()
 	f, err := sctp(client.NetNS, netip.MustParseAddrPort(vip), false)
-	must(t, err)
+	expect.NoError(t, err)
 	defer f.Close()
 	timer := time.AfterFunc(10*time.Second, func() { _ = f.Close() })
 	defer timer.Stop()

@@ -2,5 +2,5 @@
 // (test/recordings; its READMEs say how they were made).
 //
 // In: recorded cases. Out: per area the share of equal cases, and the differences of each unequal
-// one. Masked values in a recording ("<uid>", "<time>", …) match whatever stands in their place.
+// one. Masked values in a recording ("<uid>", "<time>", …) match any value in their place.
 package replay

@@ -13,7 +13,7 @@ import (
 )
 
 // masks are the values that differ from run to run, as the recordings write them, and the form of
-// what may stand in their place.
+// what is allowed in their place.
 var masks = map[string]string{
 	"uid": `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`,
 	"rv":  `\d+`,
@@ -48,7 +48,7 @@ var masks = map[string]string{
 	"t":          `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)`,
 }
 
-// mask finds them; a number tells several of a kind apart where the recordings care.
+// mask finds them; a number distinguishes several of a kind where the recordings care.
 var mask = regexp.MustCompile(
 	`<(uid|rv|time|age|clusterIP|nodePort|random|continue|jwt|kid|key|unix time|hash|etag|ca bundle|server|commit|go ` +
 		`version|` +
@@ -85,10 +85,10 @@ type Difference struct {
 // String prints the place and both values on one line.
 func (d Difference) String() string { return fmt.Sprintf("%s: want %s, got %s", d.Path, d.Want, d.Got) }
 
-// Match compares a recorded text with an answer; masks match what may stand in their place.
+// Match compares a recorded text with an answer; masks match what is allowed in their place.
 func Match(want, got string) bool { return matchString(want, got) }
 
-// matchString compares a recorded text with an answer; masks match what may stand in their place.
+// matchString compares a recorded text with an answer; masks match what is allowed in their place.
 func matchString(want, got string) bool {
 	if want == got {
 		return true
@@ -122,7 +122,7 @@ func matchString(want, got string) bool {
 // compiled keeps patterns: histories repeat their texts.
 var compiled sync.Map
 
-// wholeMask tells whether a recorded value is nothing but a mask and so matches a number too.
+// wholeMask reports whether a recorded value is nothing but a mask and so matches a number too.
 func wholeMask(want any) bool {
 	s, ok := want.(string)
 	return ok && s != "" && mask.FindString(s) == s

@@ -53,11 +53,11 @@ func (w *fixture) life(p *v1.Pod, name string) string {
 
 // once checks the invariants: one ready sandbox per name, no container twice.
 func (w *fixture) once() {
-	twins := w.c.Runtime(node).DuplicateSandboxes()
-	for _, pair := range twins[w.twins:] {
+	duplicates := w.c.Runtime(node).DuplicateSandboxes()
+	for _, pair := range duplicates[w.duplicates:] {
 		w.t.Errorf("two ready sandboxes of one name: %s", pair)
 	}
-	w.twins = len(twins)
+	w.duplicates = len(duplicates)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, b := range w.broken {

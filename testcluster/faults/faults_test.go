@@ -18,7 +18,7 @@ var (
 // minute from an API server that dies often.
 const perCluster = 3
 
-// Whatever is killed at whatever moment: one identity never runs twice, nothing starts after its
+// Whatever is killed at any time: one identity never runs twice, nothing starts after its
 // stop was requested, acknowledged writes stay, no container restarts because of it, every Pod to
 // end ends, and nothing is left of it.
 //
@@ -46,12 +46,12 @@ func TestRandomFaults(t *testing.T) {
 func playFrom(t *testing.T, from uint64, n int) {
 	w := newFixture(t)
 	for i := range n {
-		s, begun := from+uint64(i), time.Now()
+		s, startedAt := from+uint64(i), time.Now()
 		if w.runSchedule(s, rand.New(rand.NewPCG(s, s))); t.Failed() {
 			t.Fatalf("the schedule of seed %d failed: go test ./testcluster/faults -run TestRandomFaults -schedules "+
 				"1 -seed %d\n%s\n%s", s, s, w.transcript(), w.c.Dump())
 		}
-		t.Logf("seed %d took %s", s, time.Since(begun).Round(time.Millisecond))
+		t.Logf("seed %d took %s", s, time.Since(startedAt).Round(time.Millisecond))
 	}
 	w.end()
 }

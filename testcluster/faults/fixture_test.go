@@ -25,15 +25,15 @@ const (
 
 // fixture is a cluster, what was done to it, and the invariants.
 type fixture struct {
-	t        *testing.T
-	c        *testcluster.Cluster
-	stay     map[string]string // container ids of the Pods that stay
-	baseline []string          // ConfigMaps whose creation was acknowledged
-	lines    []string
-	begun    time.Time
-	down     map[string]bool // parts that are killed now
-	twins    int             // pairs of sandboxes reported as ready at once
-	died     bool            // the API server was killed in this schedule: once is enough, see perCluster
+	t          *testing.T
+	c          *testcluster.Cluster
+	stay       map[string]string // container ids of the Pods that stay
+	baseline   []string          // ConfigMaps whose creation was acknowledged
+	lines      []string
+	startedAt  time.Time
+	down       map[string]bool // parts that are killed now
+	duplicates int             // pairs of sandboxes reported as ready at once
+	died       bool            // the API server was killed in this schedule: once is enough, see perCluster
 
 	mu      sync.Mutex
 	running map[string]string // by namespace/name: uid of whose containers run
@@ -43,7 +43,7 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	w := &fixture{t: t, c: testcluster.Start(t), stay: map[string]string{}, running: map[string]string{},
-		count: map[string]int{}, begun: time.Now(), down: map[string]bool{}}
+		count: map[string]int{}, startedAt: time.Now(), down: map[string]bool{}}
 	w.c.On(testcluster.Match{}, testcluster.Script{Main: w.main})
 	for i := range stays {
 		w.create(fmt.Sprintf("stay-%d", i), 0)
@@ -110,7 +110,7 @@ func (w *fixture) leave(p *testcluster.Process, uid string) {
 
 // logf logs a step.
 func (w *fixture) logf(format string, args ...any) {
-	w.lines = append(w.lines, fmt.Sprintf("%8s  ", time.Since(w.begun).Round(time.Millisecond))+fmt.Sprintf(format,
+	w.lines = append(w.lines, fmt.Sprintf("%8s  ", time.Since(w.startedAt).Round(time.Millisecond))+fmt.Sprintf(format,
 		args...))
 }
 

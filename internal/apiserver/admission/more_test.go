@@ -23,19 +23,19 @@ func TestIngressClass(t *testing.T) {
 		return &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "i", Annotations: notes},
 			Spec: networkingv1.IngressSpec{IngressClassName: class}}
 	}
-	world := []runtime.Object{class("b", "true"), class("a", "true"), class("c", "false")}
+	objects := []runtime.Object{class("b", "true"), class("a", "true"), class("c", "false")}
 	for name, c := range map[string]struct {
-		world []runtime.Object
-		obj   *networkingv1.Ingress
-		want  string
+		objects []runtime.Object
+		obj     *networkingv1.Ingress
+		want    string
 	}{
-		"none named":  {world, ingress(nil, nil), "a"},
-		"named":       {world, ingress(ptr("c"), nil), "c"},
-		"old way":     {world, ingress(nil, map[string]string{"kubernetes.io/ingress.class": "x"}), ""},
+		"none named":  {objects, ingress(nil, nil), "a"},
+		"named":       {objects, ingress(ptr("c"), nil), "c"},
+		"old way":     {objects, ingress(nil, map[string]string{"kubernetes.io/ingress.class": "x"}), ""},
 		"no standard": {[]runtime.Object{class("c", "false")}, ingress(nil, nil), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			expect(t, run(t, plugin(t, "DefaultIngressClass", c.world...),
+			expect(t, run(t, plugin(t, "DefaultIngressClass", c.objects...),
 				attributesCase{obj: c.obj, resource: "ingresses"}), "")
 			got := ""
 			if n := c.obj.Spec.IngressClassName; n != nil {
@@ -61,7 +61,7 @@ func TestTopologyLabels(t *testing.T) {
 	}
 }
 
-// A node tells of Pods bound to it and of itself, nothing else.
+// A node reports on Pods bound to it and on itself, on nothing else.
 func TestNodeFacts(t *testing.T) {
 	bound := func(name, node string) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: "u-1"},

@@ -42,9 +42,9 @@ import (
 	own "github.com/gantry-project/gantry/internal/apiserver/admission"
 )
 
-// plugin makes a plugin over a world of objects; who holds group "signers" may do everything to
+// plugin makes a plugin over the given API objects; who holds group "signers" may do everything to
 // signers.
-func plugin(t *testing.T, name string, world ...runtime.Object) admission.Interface {
+func plugin(t *testing.T, name string, objects ...runtime.Object) admission.Interface {
 	t.Helper()
 	for _, p := range own.Plugins(own.Options{ProtectStorage: true}) {
 		if p.Name != name {
@@ -54,7 +54,7 @@ func plugin(t *testing.T, name string, world ...runtime.Object) admission.Interf
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := fake.NewSimpleClientset(world...)
+		c := fake.NewSimpleClientset(objects...)
 		f := informers.NewSharedInformerFactory(c, 0)
 		if w, ok := out.(initializer.WantsExternalKubeClientSet); ok {
 			w.SetExternalKubeClientSet(c)
@@ -218,9 +218,9 @@ func TestPriority(t *testing.T) {
 	class := func(name string, value int32, def bool) *schedulingv1.PriorityClass {
 		return &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value, GlobalDefault: def}
 	}
-	calm := class("calm", 5, false)
-	calm.PreemptionPolicy = &never
-	p := plugin(t, "Priority", class("high", 100, false), class("std", 7, true), calm)
+	neverPreempts := class("calm", 5, false)
+	neverPreempts.PreemptionPolicy = &never
+	p := plugin(t, "Priority", class("high", 100, false), class("std", 7, true), neverPreempts)
 	cases := map[string]struct {
 		change func(*corev1.Pod)
 		want   string
@@ -471,19 +471,19 @@ func TestStorage(t *testing.T) {
 				StorageClassName: class, Resources: corev1.VolumeResourceRequirements{Requests: list("storage", size)},
 			}, Status: corev1.PersistentVolumeClaimStatus{Phase: phase}}
 	}
-	world := []runtime.Object{class("b", true, nil), class("a", true, nil), class("grows", false, ptr(true)),
+	objects := []runtime.Object{class("b", true, nil), class("a", true, nil), class("grows", false, ptr(true)),
 		class("fixed", false, ptr(false))}
 	o := claim(nil, "1Gi", "")
-	expect(t, run(t, plugin(t, "DefaultStorageClass", world...), attributesCase{obj: o}), "")
+	expect(t, run(t, plugin(t, "DefaultStorageClass", objects...), attributesCase{obj: o}), "")
 	if o.Spec.StorageClassName == nil || *o.Spec.StorageClassName != "a" {
 		t.Errorf("class %v", o.Spec.StorageClassName)
 	}
 	none := claim(ptr(""), "1Gi", "")
-	expect(t, run(t, plugin(t, "DefaultStorageClass", world...), attributesCase{obj: none}), "")
+	expect(t, run(t, plugin(t, "DefaultStorageClass", objects...), attributesCase{obj: none}), "")
 	if *none.Spec.StorageClassName != "" {
 		t.Error("a claim that wants no class was given one")
 	}
-	resize := plugin(t, "PersistentVolumeClaimResize", world...)
+	resize := plugin(t, "PersistentVolumeClaimResize", objects...)
 	for name, c := range map[string]struct {
 		old, now *corev1.PersistentVolumeClaim
 		want     string
@@ -598,9 +598,9 @@ func TestPodSecurity(t *testing.T) {
 	}
 }
 
-// Each of the three modes has a level and a version of its own: enforce refuses, warn tells the
-// caller, audit tells the log. A template is never refused; of what would be refused later its
-// writer is warned, with or without warn.
+// Each of the three modes has a level and a version of its own: enforce refuses, warn warns the
+// caller, audit annotates the audit event. A template is never refused; of what would be refused
+// later its writer is warned, with or without warn.
 func TestPodSecurityModes(t *testing.T) {
 	const at = "pod-security.kubernetes.io/"
 	ns := func(labels map[string]string) *corev1.Namespace {
@@ -657,13 +657,13 @@ func TestPodSecurityModes(t *testing.T) {
 				`value: "strict": must be one of privileged, baseline, restricted`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			told := &warningRecorder{}
-			ctx := audit.WithAuditContext(warning.WithWarningRecorder(t.Context(), told))
+			recorder := &warningRecorder{}
+			ctx := audit.WithAuditContext(warning.WithWarningRecorder(t.Context(), recorder))
 			_ = audit.AuditContextFrom(ctx).Init(audit.RequestAuditConfig{Level: auditinternal.LevelMetadata}, nil)
 			a := attributesCase{obj: c.obj}.attributes(t)
 			expect(t, plugin(t, "PodSecurity", ns(c.labels)).(admission.ValidationInterface).Validate(ctx, a, nil),
 				c.refused)
-			if got := strings.Join(told.warnings, "\n"); (c.warned == "") != (got == "") || !strings.Contains(got,
+			if got := strings.Join(recorder.warnings, "\n"); (c.warned == "") != (got == "") || !strings.Contains(got,
 				c.warned) {
 				t.Errorf("warned %q, want %q", got, c.warned)
 			}
@@ -731,9 +731,9 @@ func TestNodeRestriction(t *testing.T) {
 	here := []runtime.Object{node("n1"), bound("n1")}
 	elsewhere := []runtime.Object{node("n1"), bound("n2")}
 	for name, c := range map[string]struct {
-		world []runtime.Object
-		write attributesCase
-		want  string
+		objects []runtime.Object
+		write   attributesCase
+		want    string
 	}{
 		"others are free": {here, attributesCase{obj: node("n2"), by: &user.DefaultInfo{Name: "zoe"}}, ""},
 		"own node":        {here, attributesCase{obj: node("n1")}, ""},
@@ -856,12 +856,12 @@ func TestNodeRestriction(t *testing.T) {
 			if c.write.by == nil {
 				c.write.by = agent
 			}
-			expect(t, run(t, plugin(t, "NodeRestriction", c.world...), c.write), c.want)
+			expect(t, run(t, plugin(t, "NodeRestriction", c.objects...), c.write), c.want)
 		})
 	}
 }
 
-func TestPluginsKeepUpstreamsNamesAndStorageProtectionIsAWish(t *testing.T) {
+func TestPluginNamesAreUpstreams(t *testing.T) {
 	var names []string
 	for _, p := range own.Plugins(own.Options{}) {
 		names = append(names, p.Name)

@@ -63,10 +63,10 @@ func TestPodSecurityIsRelaxedInUserNamespaces(t *testing.T) {
 		},
 	} {
 		t.Run(place, func(t *testing.T) {
-			judge := plugin(t, "PodSecurity", restricted)
-			expect(t, run(t, judge, attributesCase{obj: with(ptr(false), change)}), "")
+			podSecurity := plugin(t, "PodSecurity", restricted)
+			expect(t, run(t, podSecurity, attributesCase{obj: with(ptr(false), change)}), "")
 			for _, hostUsers := range []*bool{nil, ptr(true)} {
-				expect(t, run(t, judge, attributesCase{obj: with(hostUsers, change)}),
+				expect(t, run(t, podSecurity, attributesCase{obj: with(hostUsers, change)}),
 					`violates PodSecurity "restricted:latest"`)
 			}
 		})

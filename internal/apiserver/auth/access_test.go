@@ -114,7 +114,7 @@ func (s *server) pod(t testing.TB, p *corev1.Pod) *corev1.Pod {
 	return out
 }
 
-// eventually polls until f is nil; informers follow writes a moment later.
+// eventually polls until f is nil; informers see writes with a delay.
 func eventually(t testing.TB, f func() error) {
 	t.Helper()
 	deadline := time.Now().Add(time.Minute)
@@ -521,8 +521,8 @@ func escalateAndBind(t *testing.T, s *server) {
 	}
 }
 
-// dryToken: a dry run of a token request is judged and answered as upstream does it, with a token,
-// and leaves the account as it is.
+// dryToken: a dry run of a token request is validated and answered as upstream does it, with a
+// token, and leaves the account as it is.
 func dryToken(t *testing.T, s *server) {
 	accounts := s.as(t, master()).CoreV1().ServiceAccounts("default")
 	account, err := accounts.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "dry"}},

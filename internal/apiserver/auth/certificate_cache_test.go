@@ -15,7 +15,7 @@ import (
 
 // A certificate is verified once in a while; anew when the authorities change, when it has run out,
 // when it was refused, and on another connection's copy.
-func TestRememberer(t *testing.T) {
+func TestCertificateCache(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	roots, asked := x509.NewCertPool(), 0
 	var refuse error
@@ -64,7 +64,7 @@ func TestRememberer(t *testing.T) {
 }
 
 // A front proxy's headers are asked about where there are some.
-func TestNamed(t *testing.T) {
+func TestRequestHeaderAuthentication(t *testing.T) {
 	asked := 0
 	n := withFrontProxyHeaders(authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
 		asked++

@@ -20,10 +20,10 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/auth"
 )
 
-// watchConfigMaps follows ConfigMaps after a revision until it has heard so many events, and goes
-// on where it was when it is cut off. Revisions must rise.
+// watchConfigMaps follows ConfigMaps after a revision until it has received so many events, and
+// goes on where it was when it is cut off. Revisions must rise.
 func watchConfigMaps(ctx context.Context, c kubernetes.Interface, from string, events int) error {
-	for last, heard := uint64(0), 0; heard < events; {
+	for last, received := uint64(0), 0; received < events; {
 		w, err := c.CoreV1().ConfigMaps("default").Watch(ctx,
 			metav1.ListOptions{ResourceVersion: from, LabelSelector: "crowd"})
 		if err != nil {
@@ -32,29 +32,29 @@ func watchConfigMaps(ctx context.Context, c kubernetes.Interface, from string, e
 		for e := range w.ResultChan() {
 			m, ok := e.Object.(*corev1.ConfigMap)
 			if !ok || e.Type != watch.Added && e.Type != watch.Modified {
-				return fmt.Errorf("after %d events: %s %v", heard, e.Type, e.Object)
+				return fmt.Errorf("after %d events: %s %v", received, e.Type, e.Object)
 			}
 			rv, err := strconv.ParseUint(m.ResourceVersion, 10, 64)
 			if err != nil || rv <= last {
-				return fmt.Errorf("after %d events: revision %q follows %d", heard, m.ResourceVersion, last)
+				return fmt.Errorf("after %d events: revision %q follows %d", received, m.ResourceVersion, last)
 			}
 			from, last = m.ResourceVersion, rv
-			if heard++; heard == events {
+			if received++; received == events {
 				w.Stop()
 				return nil
 			}
 		}
 		if ctx.Err() != nil {
-			return fmt.Errorf("%d of %d events: %w", heard, events, ctx.Err())
+			return fmt.Errorf("%d of %d events: %w", received, events, ctx.Err())
 		}
 	}
 	return nil
 }
 
-// Many watchers over few connections hear all writes, each once and in order, in JSON and in
+// Many watchers over few connections receive all writes, each once and in order, in JSON and in
 // protobuf.
 // row: API-11
-func TestCrowdOverTheNetwork(t *testing.T) {
+func TestManyWatchersOverFewConnections(t *testing.T) {
 	s := serve(t, auth.Options{})
 	config := func() *rest.Config {
 		return &rest.Config{

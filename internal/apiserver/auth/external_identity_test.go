@@ -325,7 +325,7 @@ func kubeconfig(t testing.TB, url string) string {
 
 // A webhook says who a token is, and one says what he may do; what it denies nobody else allows;
 // RBAC is asked as well.
-func TestWebhooksJudge(t *testing.T) {
+func TestAuthenticationAndAuthorizationWebhooks(t *testing.T) {
 	t.Parallel()
 	url := startWebhookServer(t)
 	file := write(t, "authz.yaml", fmt.Sprintf(`apiVersion: apiserver.config.k8s.io/v1

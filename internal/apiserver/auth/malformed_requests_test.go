@@ -37,7 +37,7 @@ func (s *server) raw(t *testing.T, request string) (int, string) {
 	if err := conn.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
-	go func() { _, _ = io.WriteString(conn, request) }() // a server that has heard enough answers before all is written
+	go func() { _, _ = io.WriteString(conn, request) }() // a server may answer before it has read all
 	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		return 0, err.Error()
@@ -62,7 +62,7 @@ func request(method, path, token, body string, head ...string) string {
 	return strings.Join(lines, "\r\n") + "\r\n\r\n" + body
 }
 
-// TestHostileRequests sends what only somebody who means harm would: nobody gets at what they may
+// TestHostileRequests sends what only an attacker would: nobody gets at what they may
 // not, and the server answers with something else than its own fault, within bounded memory, and
 // goes on.
 func TestHostileRequests(t *testing.T) {

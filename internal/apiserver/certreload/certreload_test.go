@@ -15,7 +15,7 @@ type countingListener struct{ notified int }
 
 func (b *countingListener) Enqueue() { b.notified++ }
 
-// A changed pair is in force five seconds later and listeners are told; half of a new pair, or
+// A changed pair is in force five seconds later and listeners are notified; half of a new pair, or
 // rubbish, changes nothing.
 func TestPairIsFollowed(t *testing.T) {
 	dir := t.TempDir()
@@ -56,20 +56,21 @@ func TestPairIsFollowed(t *testing.T) {
 		go ca.Run(ctx, 1)
 		for _, step := range []struct {
 			path, text string
-			rung       int
+			notified   int
 			want       pair
 		}{{certFile, first[0], 0, first}, {certFile, second[0], 0, first}, {keyFile, second[1], 1, second},
 			{keyFile, "rubbish", 1, second}, {certFile, "", 1, second}, {keyFile, second[1], 1, second}} {
 			write(step.path, step.text)
 			time.Sleep(PollPeriod)
 			synctest.Wait()
-			if c, k := p.CurrentCertKeyContent(); b.notified != step.rung || (pair{string(c), string(k)}) != step.want {
-				t.Errorf("after %q: told %d times, want %d", step.text, b.notified, step.rung)
+			if c, k := p.CurrentCertKeyContent(); b.notified != step.notified ||
+				(pair{string(c), string(k)}) != step.want {
+				t.Errorf("after %q: notified %d times, want %d", step.text, b.notified, step.notified)
 			}
 		}
 		if o, ok := ca.VerifyOptions(); !ok || o.Roots == nil || authorities.notified != 1 ||
 			string(ca.CurrentCABundleContent()) != second[0] {
-			t.Errorf("authorities: told %d times", authorities.notified)
+			t.Errorf("authorities: notified %d times", authorities.notified)
 		}
 		stop()
 		synctest.Wait()

@@ -261,7 +261,7 @@ func TestCutGoesOn(t *testing.T) {
 		h.send(added(2, 3)...)
 		expect(t, "member", w, from(2, 3))
 		open := h.openWatches
-		h.openWatches = nil // hears nothing
+		h.openWatches = nil // receives no events
 		h.send(added(4, 5)...)
 		h.openWatches = open
 		h.closeWatches()
@@ -294,7 +294,7 @@ func TestDeadCache(t *testing.T) {
 }
 
 // Who begins before what the group knows has a watch of its own until it is where the group is.
-func TestLatecomer(t *testing.T) {
+func TestWatcherFromAnOlderRevisionCatchesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &fakeCache{lowRevision: 1, events: added(1, 30)}
 		s := New(h, h)
@@ -332,7 +332,7 @@ func TestBeforeTheCache(t *testing.T) {
 
 // Who begins with the state of things joins at the bookmark that ends it, not at the revision of an
 // object.
-func TestStateFirst(t *testing.T) {
+func TestInitialListJoinsAtItsBookmark(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, cache := &fakeCache{lowRevision: 1, events: []watch.Event{event(watch.Added, 7), event(watch.Added, 3)}},
 			&fakeCache{lowRevision: 1, events: added(4, 9)}
@@ -356,9 +356,9 @@ func TestStateFirst(t *testing.T) {
 	})
 }
 
-// However often the cache cuts a watcher off that is told the state of things, or its group, it
+// However often the cache cuts a watcher off that receives the initial state, or its group, it
 // gets all, with the bookmark that ends the state if it asked for that.
-func TestNobodyIsCutOff(t *testing.T) {
+func TestCutOffWatchersMissNothing(t *testing.T) {
 	for _, from := range []string{"", "0", "first"} {
 		synctest.Test(t, func(t *testing.T) {
 			h := &fakeCache{lowRevision: 1, events: added(1, 30)}
@@ -402,7 +402,7 @@ func (l *fakeLister) GetList(_ context.Context, _ string, _ storage.ListOptions,
 
 // The last word before a deadline is the library's: a watch of one's own from where the group is,
 // with that deadline.
-func TestLastWord(t *testing.T) {
+func TestOwnWatchNearTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &fakeCache{lowRevision: 1}
 		s := New(h, h)

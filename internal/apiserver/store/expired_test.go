@@ -50,7 +50,7 @@ func TestExpiredClientCertificate(t *testing.T) {
 }
 
 // etcd that cannot write says what failed and, on a full disk, what to do.
-func TestHaltSaysWhy(t *testing.T) {
+func TestFailedWriteOfEtcdIsExplained(t *testing.T) {
 	defer func() {
 		text, _ := recover().(string)
 		for _, want := range []string{"failed to save Raft hard state and entries", "no space left on device",

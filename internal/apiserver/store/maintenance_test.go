@@ -117,8 +117,8 @@ func TestBadSnapshotIsRefused(t *testing.T) {
 }
 
 // Compaction forgets history, defragmentation gives the space back; a store at its end refuses
-// writes and says so, and both together mend it.
-func TestFullStoreIsMended(t *testing.T) {
+// writes and says so; compaction and defragmentation repair it.
+func TestFullStoreIsRepaired(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "etcd")
 	s, err := Open(t.Context(), Options{Dir: dir, NoFsync: true, Tick: 10 * time.Millisecond, Quota: 2 << 20})
 	if err != nil {

@@ -192,7 +192,7 @@ func (s *sharedClient) newStorage(c *storagebackend.ConfigForResource, prefix st
 	delegator := cacher.NewCacheDelegator(caching, raw)
 	history, err := historyOf(caching)
 	if err != nil {
-		klog.Error(err, "; what it keeps stays in memory") // TestHistoryIsLetGo fails then
+		klog.Error(err, "; what it keeps stays in memory") // TestOldEventsAreDropped fails then
 	}
 	forget := s.addCache(&trackedCache{source: source, resource: c.GroupResource, cache: caching, history: history})
 	var once sync.Once

@@ -66,7 +66,7 @@ func podStorage(t *testing.T) *sharedwatch.Storage {
 
 func podKey(namespace, name string) string { return "/pods/" + namespace + "/" + name }
 
-// closableWatcher is a watch cache that ends watches when it is told to, as one does that has no
+// closableWatcher is a watch cache that ends watches on request, as one does that has no
 // room for an event.
 type closableWatcher struct {
 	sharedwatch.Cache
@@ -96,7 +96,7 @@ func (c *closableWatcher) closeAll() {
 // receivedEvent is an event as it is compared.
 type receivedEvent struct {
 	typ    watch.EventType
-	object string // but for bookmarks, whose revision is that of the moment
+	object string // but for bookmarks, whose revision is the current one
 	at     uint64
 	marked bool
 }
@@ -314,7 +314,7 @@ func TestSharedWatchesAreAsOnesOwn(t *testing.T) {
 				}
 			},
 		})
-		for _, n := range w.spaces { // everybody hears of the last one, or of the one before
+		for _, n := range w.spaces { // every watcher receives the last one, or of the one before
 			w.write(t, n, "last", func(p *corev1.Pod) { p.Labels, p.Spec.NodeName = map[string]string{"a": "1"}, "n1" })
 		}
 		last := w.revisions[len(w.revisions)-1]

@@ -46,7 +46,7 @@ func TestEmbedded(t *testing.T) {
 	}
 	c.Close()
 	s.Close()
-	s.Close() // again, without harm
+	s.Close() // a second time, without effect
 	c, err = openStore(t, dir).Client()
 	if err != nil {
 		t.Fatal(err)

@@ -11,10 +11,10 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 )
 
-// A watch cache lets go of events that are old, though no new ones come; who resumes from before
+// A watch cache drops old events, though no new ones come; who resumes from before
 // them loses nothing. It never keeps more than it is to.
 // row: API-10
-func TestHistoryIsLetGo(t *testing.T) {
+func TestOldEventsAreDropped(t *testing.T) {
 	s := openStore(t, filepath.Join(t.TempDir(), "etcd"))
 	kinds := kindStorage(t, s, "kinds")
 	c := s.shared.caches[0]

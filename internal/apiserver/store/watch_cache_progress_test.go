@@ -97,7 +97,7 @@ func TestWatchesThatEndTogetherLeaveOthersAlone(t *testing.T) {
 		select {
 		case <-stays:
 		case <-time.After(time.Minute):
-			t.Fatalf("round %d: the watch that stays hears nothing any more", round)
+			t.Fatalf("round %d: the remaining watch gets no events any more", round)
 		}
 	}
 }
@@ -181,7 +181,7 @@ func (d *undecodableTransformer) TransformFromStorage(ctx context.Context, data 
 // A watch of a cache that brings nothing is found, named by the readiness check, and opened anew;
 // a new one that works makes the cache follow again, without the loss of an event.
 // row: API-10
-func TestMuteWatchIsFoundAndOpenedAnew(t *testing.T) {
+func TestUnresponsiveWatchIsReopened(t *testing.T) {
 	s := openStore(t, filepath.Join(t.TempDir(), "etcd"))
 	d := &undecodableTransformer{Transformer: identity.NewEncryptCheckTransformer()}
 	kinds := kindStorage(t, s, "kinds", d)

@@ -68,7 +68,7 @@ func TestConnKeepsTheOrder(t *testing.T) {
 }
 
 // Who does not read makes the writer wait; closing ends the wait, and the reading side, at once.
-func TestConnToADeafPeer(t *testing.T) {
+func TestConnToAPeerThatDoesNotRead(t *testing.T) {
 	c, _ := connPair(t)
 	read := make(chan error, 1)
 	go func() {
@@ -105,7 +105,7 @@ func TestConnToADeafPeer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := <-wrote; !errors.Is(err, net.ErrClosed) {
-		t.Errorf("the writer hears %v", err)
+		t.Errorf("the writer gets %v", err)
 	}
 	if err := <-read; err == nil {
 		t.Error("a closed connection is read")
@@ -154,8 +154,8 @@ func TestConnUnderTLS(t *testing.T) {
 	}
 }
 
-// An error is told, if late.
-func TestConnTellsErrors(t *testing.T) {
+// An error is returned by a later write.
+func TestConnReturnsErrors(t *testing.T) {
 	c, peer := connPair(t)
 	_ = peer.Close()
 	for end := time.Now().Add(30 * time.Second); ; {
@@ -163,7 +163,7 @@ func TestConnTellsErrors(t *testing.T) {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatal("nobody was told")
+			t.Fatal("the error was not returned")
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/gantry-project/gantry/internal/containerd"
 )
 
-// What was imported before anybody listened is told as well, and a broken archive by name.
+// Imports before the first listener are reported too, and a broken archive by name.
 func TestImportsOfTheImagesDirectoryAreEvents(t *testing.T) {
 	n, r := newImportQueue(), record.NewFakeRecorder(10)
 	n.add(containerd.ImportedArchive{File: "/d/images/a.tar", Names: []string{"reg.test/a:1", "reg.test/b:1"}})

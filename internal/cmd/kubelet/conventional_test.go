@@ -11,7 +11,7 @@ import (
 	"github.com/gantry-project/gantry/internal/cli"
 )
 
-// A kubelet that is told nothing takes kubelet.conf and config.yaml from where kubeadm puts them;
+// A kubelet without flags takes kubelet.conf and config.yaml from where kubeadm puts them;
 // what is named counts more.
 //
 // row: KSL-04

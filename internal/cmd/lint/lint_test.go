@@ -99,7 +99,7 @@ func TestLintJSON(t *testing.T) {
 	}
 }
 
-// Pods of one owner are judged once, by the slowest start among them.
+// Pods of one owner are checked once, by the slowest start among them.
 func TestLintLivePodsByOwner(t *testing.T) {
 	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	yes := true

@@ -7,7 +7,7 @@ import (
 	"github.com/gantry-project/gantry/internal/cli"
 )
 
-func TestEachWriteOfKubectlTellsHowItWent(t *testing.T) {
+func TestTraceOfKubectlWrites(t *testing.T) {
 	for _, line := range []string{"apply", "create", "create configmap", "create secret generic",
 		"create service clusterip"} {
 		c, rest, err := cli.Root(cli.IO{}, New(cli.IO{})).Find(append([]string{"trace"}, strings.Fields(line)...))

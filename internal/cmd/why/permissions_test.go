@@ -19,9 +19,9 @@ import (
 	"github.com/gantry-project/gantry/internal/cli"
 )
 
-// Whoever sees all is told whom to remove and where; whoever may read the Pods of one namespace
-// hears of no node, no Pod of another and no PriorityClass.
-func TestWhyProposesOnlyWhatTheAskerMaySee(t *testing.T) {
+// A user who may read everything gets the Pods to remove and their nodes; one who may read the Pods
+// of one namespace gets no node, no Pod of another and no PriorityClass.
+func TestWhyProposesOnlyWhatTheUserMaySee(t *testing.T) {
 	pod := func(ns, name, node string) corev1.Pod {
 		return corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name},
 			Spec: corev1.PodSpec{NodeName: node, SchedulerName: "default-scheduler",
@@ -29,18 +29,18 @@ func TestWhyProposesOnlyWhatTheAskerMaySee(t *testing.T) {
 					Resources: corev1.ResourceRequirements{
 						Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("3")}}}}}}
 	}
-	web, rival := pod("mine", "web", ""), pod("others", "rival", "secret-node")
+	web, victim := pod("mine", "web", ""), pod("others", "rival", "secret-node")
 	web.Status = corev1.PodStatus{Phase: corev1.PodPending,
 		Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
 			Reason: "Unschedulable", Message: "0/1 nodes are available: 1 Insufficient cpu."}}}
-	rival.Status.Phase = corev1.PodRunning
+	victim.Status.Phase = corev1.PodRunning
 	node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "secret-node"},
 		Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4"),
 			corev1.ResourceMemory: resource.MustParse("8Gi"), corev1.ResourcePods: resource.MustParse("110")}}}
 	seen := map[string]any{"/api/v1/namespaces/mine/pods/web": &web,
 		"/api/v1/namespaces/mine/pods": &corev1.PodList{Items: []corev1.Pod{web}}}
 	hidden := map[string]any{"/api/v1/nodes": &corev1.NodeList{Items: []corev1.Node{node}},
-		"/api/v1/nodes/secret-node": &node, "/api/v1/pods": &corev1.PodList{Items: []corev1.Pod{web, rival}},
+		"/api/v1/nodes/secret-node": &node, "/api/v1/pods": &corev1.PodList{Items: []corev1.Pod{web, victim}},
 		"/apis/scheduling.k8s.io/v1/priorityclasses": &schedulingv1.PriorityClassList{
 			Items: []schedulingv1.PriorityClass{{ObjectMeta: metav1.ObjectMeta{Name: "secret-class"}, Value: 1000}}}}
 	ask := func(all bool) string {
@@ -77,15 +77,15 @@ func TestWhyProposesOnlyWhatTheAskerMaySee(t *testing.T) {
 		return out.String()
 	}
 	if reported := ask(true); !strings.Contains(reported, "rival") || !strings.Contains(reported, "secret-node") {
-		t.Errorf("who sees all is told\n%s", reported)
+		t.Errorf("a user who may read everything got\n%s", reported)
 	}
 	reported := ask(false)
 	for _, secret := range []string{"secret-node", "others", "rival", "secret-class"} {
 		if strings.Contains(reported, secret) {
-			t.Errorf("%s is told:\n%s", secret, reported)
+			t.Errorf("the answer has %s:\n%s", secret, reported)
 		}
 	}
 	if !strings.Contains(reported, "Insufficient cpu") {
-		t.Errorf("told\n%s", reported)
+		t.Errorf("got\n%s", reported)
 	}
 }

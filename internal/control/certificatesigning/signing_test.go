@@ -81,7 +81,7 @@ func TestDecide(t *testing.T) {
 	ip := []net.IP{net.ParseIP("10.0.0.1")}
 	cases := []struct {
 		name string
-		wish csrCase
+		csr  csrCase
 		want string // sign, approve WHAT, fail TEXT, nothing
 		life time.Duration
 	}{
@@ -136,7 +136,7 @@ func TestDecide(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			r := Decide(c.wish.object(t), now)
+			r := Decide(c.csr.object(t), now)
 			got := "nothing"
 			switch {
 			case r.Sign != nil:

@@ -71,7 +71,7 @@ func TestCreateInBatches(t *testing.T) {
 				t.Errorf("%d creations and %d events, want %d and %d", tries.Load(), len(recorder.Events), c.tried,
 					c.events)
 			}
-			expect.CreationObserved(owner.Key(), int(min(c.good, 20))) // what the watch will tell
+			expect.CreationObserved(owner.Key(), int(min(c.good, 20))) // what the watch will deliver
 			if !expect.SatisfiedExpectations(owner.Key(), time.Now()) {
 				t.Error("Pods are expected that nobody will make")
 			}
@@ -90,7 +90,7 @@ func TestDelete(t *testing.T) {
 	for _, c := range []struct {
 		with        error
 		event       string
-		fails, left bool // left: the watch has yet to tell
+		fails, left bool // left: the watch event is outstanding
 	}{
 		{nil, "SuccessfulDelete Deleted pod: a", false, true},
 		{apierrors.NewNotFound(corev1.Resource("pods"), "a"), "", false, false},

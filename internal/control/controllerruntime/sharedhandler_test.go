@@ -25,7 +25,7 @@ func (c *countingInformer) AddEventHandler(
 
 // Handlers added before the start get every event, in the order in which they were added, through
 // one listener; later ones get them too and can be removed.
-func TestJoint(t *testing.T) {
+func TestSharedHandlers(t *testing.T) {
 	pod := func(name string) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
 	}
@@ -34,32 +34,32 @@ func TestJoint(t *testing.T) {
 	inner := &countingInformer{SharedIndexInformer: cache.NewSharedIndexInformer(source, &corev1.Pod{}, 0,
 		cache.Indexers{})}
 	j := ShareHandlers(inner)
-	told := make(chan string, 100)
+	events := make(chan string, 100)
 	listen := func(who string) cache.ResourceEventHandlerRegistration {
 		t.Helper()
 		r, err := j.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc:    func(obj any) { told <- who + " add " + obj.(*corev1.Pod).Name },
-			UpdateFunc: func(_, obj any) { told <- who + " update " + obj.(*corev1.Pod).Name },
-			DeleteFunc: func(obj any) { told <- who + " delete " + obj.(*corev1.Pod).Name },
+			AddFunc:    func(obj any) { events <- who + " add " + obj.(*corev1.Pod).Name },
+			UpdateFunc: func(_, obj any) { events <- who + " update " + obj.(*corev1.Pod).Name },
+			DeleteFunc: func(obj any) { events <- who + " delete " + obj.(*corev1.Pod).Name },
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return r
 	}
-	heard := func(want ...string) {
+	expectEvents := func(want ...string) {
 		t.Helper()
 		var got []string
 		for range want {
-			got = append(got, <-told)
+			got = append(got, <-events)
 		}
 		if len(want) == 2 && !slices.Equal(got, want) {
-			t.Fatalf("told %q, want %q", got, want)
+			t.Fatalf("got %q, want %q", got, want)
 		}
 		slices.Sort(got)
 		slices.Sort(want)
 		if !slices.Equal(got, want) {
-			t.Fatalf("told %q, want %q", got, want)
+			t.Fatalf("got %q, want %q", got, want)
 		}
 	}
 	r := listen("a")
@@ -73,14 +73,14 @@ func TestJoint(t *testing.T) {
 	if !cache.WaitForCacheSync(ctx.Done(), r.HasSynced) {
 		t.Fatal("no first list")
 	}
-	heard("a add first", "b add first")
+	expectEvents("a add first", "b add first")
 	late := listen("c")
-	heard("c add first")
+	expectEvents("c add first")
 	if inner.n != 2 {
 		t.Errorf("%d listeners", inner.n)
 	}
 	source.Modify(pod("first"))
-	heard("a update first", "b update first", "c update first")
+	expectEvents("a update first", "b update first", "c update first")
 	if err := j.RemoveEventHandler(late); err != nil {
 		t.Error(err)
 	}
@@ -88,5 +88,5 @@ func TestJoint(t *testing.T) {
 		t.Error("one of several who share was removed")
 	}
 	source.Delete(pod("first"))
-	heard("a delete first", "b delete first")
+	expectEvents("a delete first", "b delete first")
 }

@@ -14,7 +14,7 @@ import (
 
 // Requests stay while somebody may want them: a day unanswered, an hour after the answer, not
 // beyond the end of their certificate.
-func TestLeft(t *testing.T) {
+func TestRequestExpiry(t *testing.T) {
 	created := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	now := created.Add(3 * time.Hour)
 	was := func(kind certificatesv1.RequestConditionType,

@@ -160,7 +160,7 @@ func TestPodIsForItsNodeOnly(t *testing.T) {
 
 // A Ready condition without lastTransitionTime does not show since when: with minReadySeconds the
 // Pod is not available, as upstream.
-func TestAPodThatDoesNotTellSinceWhenItIsReadyIsNotAvailable(t *testing.T) {
+func TestPodReadyWithoutTransitionTimeIsNotAvailable(t *testing.T) {
 	for _, seconds := range []int32{0, 10} {
 		in := In{Set: set("0", "1"), Now: t0}
 		in.Set.Spec.MinReadySeconds = seconds

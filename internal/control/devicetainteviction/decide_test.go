@@ -74,7 +74,7 @@ func (w *fixture) decide() Decision {
 		}})
 }
 
-func TestJudge(t *testing.T) {
+func TestDecide(t *testing.T) {
 	const execute = resourceapi.DeviceTaintEffectNoExecute
 	exists := func(seconds *int64) resourceapi.DeviceToleration {
 		return resourceapi.DeviceToleration{Key: "bad", Operator: resourceapi.DeviceTolerationOpExists, Effect: execute,

@@ -13,7 +13,7 @@ func owner(uid string, exists, waits bool) Owner {
 	return Owner{Ref: metav1.OwnerReference{UID: types.UID(uid)}, Exists: exists, WaitsForDependents: waits}
 }
 
-func TestJudge(t *testing.T) {
+func TestDecide(t *testing.T) {
 	foreground := []string{metav1.FinalizerDeleteDependents}
 	child := []*Object{{UID: "child"}}
 	for _, c := range []struct {
@@ -51,7 +51,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-func TestGraphTellsWhomToLookAt(t *testing.T) {
+func TestGraphReturnsObjectsToCheck(t *testing.T) {
 	g := NewGraph()
 	ref := func(uid string) []metav1.OwnerReference { return []metav1.OwnerReference{{UID: types.UID(uid)}} }
 	if enqueue := g.Put(&Object{UID: "a"}); len(enqueue) != 0 {
@@ -75,7 +75,7 @@ func TestGraphTellsWhomToLookAt(t *testing.T) {
 
 // However objects are added, change owners and are deleted, the graph has exactly the living
 // dependents of each owner.
-func TestGraphStaysTrue(t *testing.T) {
+func TestGraphFollowsEvents(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g, truth := NewGraph(), map[types.UID]types.UID{}
 		ids := []types.UID{"a", "b", "c", "d"}

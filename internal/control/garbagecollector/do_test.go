@@ -34,7 +34,7 @@ func (s served) ServerPreferredResources() ([]*metav1.APIResourceList, error) {
 
 // Pods come from the informer that all controllers share, other kinds from metadata watches; an
 // object without owner is deleted.
-func TestPodsAreHeardOfWithTheOthers(t *testing.T) {
+func TestPodsAndOtherKindsAreCollected(t *testing.T) {
 	owned := func(name, owner string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: "ns", Name: name, UID: "uid-of-pod",
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: owner,
@@ -90,7 +90,7 @@ func TestPodsAreHeardOfWithTheOthers(t *testing.T) {
 }
 
 // An orphaned object is not deleted, although the event of its owner's deletion arrives first.
-func TestWhoWasSetFreeStays(t *testing.T) {
+func TestOrphanedDependentStays(t *testing.T) {
 	r := corev1.SchemeGroupVersion.WithResource("pods")
 	deleted := []metav1.OwnerReference{{APIVersion: "v1", Kind: "ReplicationController", Name: "gone", UID: "uid-gone"}}
 	for name, tt := range map[string]struct {

@@ -316,7 +316,7 @@ func TestWhenAPodEnded(t *testing.T) {
 		"by its sidecar": {
 			corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{ended("a", 9)},
 				InitContainerStatuses: []corev1.ContainerStatus{ended("side", 12), ended("init", 50)}}, true, 12},
-		"a container does not tell": {
+		"a container has no end time": {
 			corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{ended("a", 9), untold}, Conditions: unready},
 			true, 20},
 		"by its condition": {corev1.PodStatus{Conditions: unready}, true, 20},

@@ -21,7 +21,7 @@ func book(t *testing.T, cluster string, s MaskSizes, reserved ...netip.Prefix) *
 
 func text(ps []netip.Prefix) string { return fmt.Sprint(ps) }
 
-func TestEveryNodeGetsItsOwnPart(t *testing.T) {
+func TestEveryNodeGetsItsOwnCIDR(t *testing.T) {
 	for _, c := range []struct {
 		name, cluster string
 		sizes         MaskSizes
@@ -73,7 +73,7 @@ func TestUsedUp(t *testing.T) {
 	}
 }
 
-func TestPartsOfOthersAreLeftAlone(t *testing.T) {
+func TestCIDRsOfOthersAreLeftAlone(t *testing.T) {
 	b := book(t, "10.244.0.0/22", MaskSizes{})
 	b.Occupy("by hand", Parse([]string{"10.244.1.0/25"}))
 	b.Occupy("wider", Parse([]string{"10.244.2.0/23", "192.168.0.0/24"}))
@@ -117,7 +117,7 @@ func TestSettingsThatCannotBe(t *testing.T) {
 
 // Whatever nodes come and go, and however often the allocator is rebuilt from Nodes: no two nodes
 // share an address.
-func TestNoPartIsGivenTwice(t *testing.T) {
+func TestNoCIDRIsAllocatedTwice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const cluster = "10.244.0.0/20,fd00::/60"
 		b, err := NewAllocator(cluster, MaskSizes{})

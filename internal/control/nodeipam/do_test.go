@@ -20,7 +20,7 @@ func node(name string, ranges ...string) *corev1.Node {
 	return wrappers.MakeNode().Name(name).UID("uid-x").PodCIDRs(ranges...).Obj()
 }
 
-func TestNodesGetRangesAndGiveThemBack(t *testing.T) {
+func TestNodesGetAndReleaseCIDRs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		client := fake.NewClientset(node("old", "10.71.0.0/24"))
@@ -34,7 +34,7 @@ func TestNodesGetRangesAndGiveThemBack(t *testing.T) {
 		synctest.Wait()
 		has := func(name string) string {
 			t.Helper()
-			time.Sleep(time.Second) // informers gather for a moment
+			time.Sleep(time.Second) // informers batch events for a while
 			synctest.Wait()
 			n, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 			if err != nil {

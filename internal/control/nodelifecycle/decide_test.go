@@ -12,7 +12,7 @@ import (
 var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // row: CTL-15
-func TestSilenceIsMeasuredByOurOwnClock(t *testing.T) {
+func TestHeartbeatAgeIsMeasuredByTheLocalClock(t *testing.T) {
 	h := UpdateHealth(NodeHealth{}, Heartbeat{Renewed: "beat-1", StatusPosted: true}, t0)
 	// the same heartbeat again is no report
 	h = UpdateHealth(h, Heartbeat{Renewed: "beat-1", StatusPosted: true}, t0.Add(30*time.Second))
@@ -24,7 +24,7 @@ func TestSilenceIsMeasuredByOurOwnClock(t *testing.T) {
 	}
 	h = UpdateHealth(h, Heartbeat{Renewed: "beat-2", StatusPosted: true}, t0.Add(49*time.Second))
 	if silent, _ := IsUnreachable(h, t0.Add(MonitorGracePeriod)); silent {
-		t.Fatal("a new beat is a sign of life")
+		t.Fatal("a renewed lease is a sign of life")
 	}
 }
 
@@ -78,7 +78,7 @@ func TestTaintsFollowConditionsAndKeepOthers(t *testing.T) {
 
 // The NoSchedule taint is added at once; the NoExecute taint waits for its turn, and is not removed
 // while it waits.
-func TestPodsAreDrivenOutInTurn(t *testing.T) {
+func TestNoExecuteTaintsAreRateLimited(t *testing.T) {
 	n := &corev1.Node{
 		Status: corev1.NodeStatus{
 			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}}}
@@ -122,14 +122,14 @@ func TestRates(t *testing.T) {
 		zones map[string]Zone
 		want  float64
 	}{
-		"one of two":                        {map[string]Zone{"a": {1, 1}}, evictionRate},
-		"two of three are too few to judge": {map[string]Zone{"a": {1, 2}}, evictionRate},
-		"54 in a hundred":                   {map[string]Zone{"a": {46, 54}}, evictionRate},
-		"55 in a hundred":                   {map[string]Zone{"a": {45, 55}}, secondaryEvictionRate},
-		"most of a small zone":              {map[string]Zone{"a": {10, 40}}, 0},
-		"most of a zone just large":         {map[string]Zone{"a": {10, 41}}, secondaryEvictionRate},
-		"a whole zone, another one lives":   {map[string]Zone{"a": {0, 9}, "b": {1, 8}}, evictionRate},
-		"everything":                        {map[string]Zone{"a": {0, 9}, "b": {0, 1}}, 0},
+		"one of two":                         {map[string]Zone{"a": {1, 1}}, evictionRate},
+		"two of three are too few to decide": {map[string]Zone{"a": {1, 2}}, evictionRate},
+		"54 in a hundred":                    {map[string]Zone{"a": {46, 54}}, evictionRate},
+		"55 in a hundred":                    {map[string]Zone{"a": {45, 55}}, secondaryEvictionRate},
+		"most of a small zone":               {map[string]Zone{"a": {10, 40}}, 0},
+		"most of a zone just large":          {map[string]Zone{"a": {10, 41}}, secondaryEvictionRate},
+		"a whole zone, another one lives":    {map[string]Zone{"a": {0, 9}, "b": {1, 8}}, evictionRate},
+		"everything":                         {map[string]Zone{"a": {0, 9}, "b": {0, 1}}, 0},
 	} {
 		if got := EvictionRate(c.zones, "a"); got != c.want {
 			t.Errorf("%s: %v a second, want %v", name, got, c.want)
@@ -150,7 +150,7 @@ func TestRates(t *testing.T) {
 	}
 }
 
-func TestTurns(t *testing.T) {
+func TestEvictionOrder(t *testing.T) {
 	for name, c := range map[string]struct {
 		since, last time.Duration // ago; -1: never
 		rate        float64
@@ -180,8 +180,8 @@ func TestTurns(t *testing.T) {
 // grace period, Ready becomes Unknown and the taints follow.
 //
 // row: KSL-10
-func TestAFlapIsNotSeen(t *testing.T) {
-	const beat = 10 * time.Second // how often a kubelet renews its lease
+func TestShortAbsenceLeavesTheNodeReady(t *testing.T) {
+	const renewed = 10 * time.Second // how often a kubelet renews its lease
 	node := func() *corev1.Node {
 		return &corev1.Node{
 			Status: corev1.NodeStatus{
@@ -190,9 +190,9 @@ func TestAFlapIsNotSeen(t *testing.T) {
 	for _, c := range []struct {
 		away time.Duration
 		lost bool
-	}{{5 * time.Second, false}, {30 * time.Second, false}, {MonitorGracePeriod + beat, true}} {
+	}{{5 * time.Second, false}, {30 * time.Second, false}, {MonitorGracePeriod + renewed, true}} {
 		h, lost := UpdateHealth(NodeHealth{}, Heartbeat{Renewed: "1", StatusPosted: true}, t0), false
-		for at := time.Second; at <= beat+c.away; at += time.Second { // the last beat was just before it went away
+		for at := time.Second; at <= renewed+c.away; at += time.Second { // the last beat was just before it went away
 			silent, _ := IsUnreachable(h, t0.Add(at))
 			lost = lost || silent
 		}
@@ -216,11 +216,11 @@ func TestAFlapIsNotSeen(t *testing.T) {
 func TestANodeThatNeverReportedCountsFromItsCreation(t *testing.T) {
 	t0 := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for _, c := range []struct {
-		name   string
-		beat   string
-		posted bool
-		made   time.Time
-		silent bool
+		name    string
+		renewed string
+		posted  bool
+		made    time.Time
+		silent  bool
 	}{
 		{"made long ago", "", false, t0.Add(-time.Hour), true},
 		{"made half a minute ago", "", false, t0.Add(-30 * time.Second), false},
@@ -228,11 +228,11 @@ func TestANodeThatNeverReportedCountsFromItsCreation(t *testing.T) {
 		{"made long ago, with a lease", "lease", false, t0.Add(-time.Hour), false},
 		{"made long ago, with a status", "beat", true, t0.Add(-time.Hour), false},
 	} {
-		h := UpdateHealth(NodeHealth{}, Heartbeat{c.beat, c.posted, c.made}, t0)
+		h := UpdateHealth(NodeHealth{}, Heartbeat{c.renewed, c.posted, c.made}, t0)
 		if silent, _ := IsUnreachable(h, t0); silent != c.silent {
 			t.Errorf("%s: silent %v", c.name, silent)
 		}
-		if again := UpdateHealth(h, Heartbeat{c.beat, c.posted, c.made}, t0.Add(time.Second)); again.ProbeTime !=
+		if again := UpdateHealth(h, Heartbeat{c.renewed, c.posted, c.made}, t0.Add(time.Second)); again.ProbeTime !=
 			h.ProbeTime {
 			t.Errorf("%s: the next look counts from %v, not %v", c.name, again.ProbeTime, h.ProbeTime)
 		}

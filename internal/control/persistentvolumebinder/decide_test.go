@@ -55,7 +55,7 @@ func class(provisioner string, mode storagev1.VolumeBindingMode) *storagev1.Stor
 // event.
 func settle(t interface{ Fatalf(string, ...any) }, c *v1.PersistentVolumeClaim, class *storagev1.StorageClass,
 	volumes ...*v1.PersistentVolume) string {
-	told := ""
+	reason := ""
 	for range 20 {
 		in := In{Volumes: map[string]*v1.PersistentVolume{}, Ordered: volumes, Class: class}
 		for _, v := range volumes {
@@ -63,7 +63,7 @@ func settle(t interface{ Fatalf(string, ...any) }, c *v1.PersistentVolumeClaim, 
 		}
 		s := ForClaim(c, in)
 		if s.Reason != "" {
-			told = s.Reason
+			reason = s.Reason
 		}
 		wrote := true
 		put := func(v *v1.PersistentVolume) {
@@ -96,8 +96,8 @@ func settle(t interface{ Fatalf(string, ...any) }, c *v1.PersistentVolumeClaim, 
 			}
 			out += fmt.Sprintf(", %s %s %q", v.Name, v.Status.Phase, owner)
 		}
-		if told != "" {
-			out += ": " + told
+		if reason != "" {
+			out += ": " + reason
 		}
 		return out
 	}
@@ -214,7 +214,7 @@ func TestVolumesWithoutClaim(t *testing.T) {
 		"elsewhere, by hand": {vol("v", "1Gi", given("data", "u")), elsewhere,
 			"Available for data"},
 	} {
-		told := ""
+		reason := ""
 		for range 5 {
 			s := ForVolume(x.v, In{Claim: func(string, string) *v1.PersistentVolumeClaim { return x.c }})
 			if s.Volume != nil {
@@ -224,14 +224,14 @@ func TestVolumesWithoutClaim(t *testing.T) {
 				x.v = s.VolumeStatus
 			}
 			if s.Reason != "" {
-				told = ": " + s.Reason
+				reason = ": " + s.Reason
 			}
 		}
 		got := string(x.v.Status.Phase)
 		if x.v.Spec.ClaimRef != nil {
 			got += " for " + x.v.Spec.ClaimRef.Name
 		}
-		if got += told; got != x.want {
+		if got += reason; got != x.want {
 			t.Errorf("%s: %s, want %s", name, got, x.want)
 		}
 	}

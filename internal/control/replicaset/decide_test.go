@@ -55,7 +55,7 @@ func set(n int32) *appsv1.ReplicaSet {
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "a"}}}}}
 }
 
-func TestWhoGoesFirst(t *testing.T) {
+func TestDeletionOrder(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		first, then *corev1.Pod
@@ -149,7 +149,7 @@ func TestPlanAlwaysReachesTheWantedNumber(t *testing.T) {
 
 // A Ready condition without lastTransitionTime does not show since when: with minReadySeconds the
 // Pod is not available, as upstream.
-func TestAPodThatDoesNotTellSinceWhenItIsReadyIsNotAvailable(t *testing.T) {
+func TestPodReadyWithoutTransitionTimeIsNotAvailable(t *testing.T) {
 	for _, seconds := range []int32{0, 10} {
 		rs := set(1)
 		rs.Spec.MinReadySeconds = seconds

@@ -73,7 +73,7 @@ func owner(name string) []metav1.OwnerReference {
 	return []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: name, UID: "uid-x", Controller: new(true)}}
 }
 
-func TestMadeIsFoundAgain(t *testing.T) {
+func TestGeneratedClaimIsFoundAgain(t *testing.T) {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "ns", UID: "u"}}
 	template := &resourceapi.ResourceClaimTemplate{
 		Spec: resourceapi.ResourceClaimTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"},
@@ -93,7 +93,7 @@ func TestMadeIsFoundAgain(t *testing.T) {
 	}
 }
 
-func TestLives(t *testing.T) {
+func TestClaimLifecycle(t *testing.T) {
 	now := metav1.Now()
 	for name, c := range map[string]struct {
 		pod  corev1.Pod

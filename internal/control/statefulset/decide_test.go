@@ -243,7 +243,7 @@ func TestRetention(t *testing.T) {
 
 // A Ready condition without lastTransitionTime does not show since when: with minReadySeconds the
 // Pod is not available, as upstream.
-func TestAPodThatDoesNotTellSinceWhenItIsReadyIsNotAvailable(t *testing.T) {
+func TestPodReadyWithoutTransitionTimeIsNotAvailable(t *testing.T) {
 	for _, seconds := range []int32{0, 10} {
 		in := In{Set: set(1), Now: t0}
 		in.Set.Spec.MinReadySeconds = seconds

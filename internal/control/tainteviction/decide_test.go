@@ -10,7 +10,7 @@ import (
 )
 
 // row: CTL-16
-func TestJudge(t *testing.T) {
+func TestDecide(t *testing.T) {
 	t0 := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	added := metav1.NewTime(t0)
 	now := t0.Add(time.Minute)
@@ -58,7 +58,7 @@ func TestJudge(t *testing.T) {
 }
 
 // A taint without timeAdded counts from when it was first seen, whatever else comes and goes, and
-// after a restart from when managedFields tell that the list was written.
+// after a restart from the time in managedFields at which the list was written.
 //
 // row: CTL-16
 func TestTaintsWithoutTimeCountFromWhenTheyWereSeen(t *testing.T) {
@@ -82,7 +82,7 @@ func TestTaintsWithoutTimeCountFromWhenTheyWereSeen(t *testing.T) {
 	dated.TimeAdded = &metav1.Time{Time: at(3)}
 	changed := mine
 	changed.Value = "other"
-	for name, looks := range map[string][]look{
+	for name, steps := range map[string][]look{
 		"kept from look to look": {{[]corev1.Taint{mine}, nil, 10, 10},
 			{[]corev1.Taint{mine}, nil, 20, 10}},
 		"another taint does not begin it anew": {{[]corev1.Taint{mine}, nil, 10, 10},
@@ -107,7 +107,7 @@ func TestTaintsWithoutTimeCountFromWhenTheyWereSeen(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var seen TaintTimes
-			for i, l := range looks {
+			for i, l := range steps {
 				n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{ManagedFields: l.managed},
 					Spec: corev1.NodeSpec{Taints: l.taints}}
 				seen = RecordTaints(n, seen, at(l.now))
@@ -143,12 +143,12 @@ func TestTolerationSecondsOfAPodThatWasBoundLater(t *testing.T) {
 		conditions []corev1.PodCondition
 		leaves     int
 	}{
-		"bound before the taint":          {-20, scheduled(-10), 5},
-		"bound after the taint":           {-20, scheduled(60), 65},
-		"made after it with its node":     {60, nil, 65},
-		"a clock that is ahead of ours":   {60, scheduled(6000), 65},
-		"bound before it was made":        {60, scheduled(10), 65},
-		"made before it, nothing is told": {-20, nil, 5},
+		"bound before the taint":        {-20, scheduled(-10), 5},
+		"bound after the taint":         {-20, scheduled(60), 65},
+		"made after it with its node":   {60, nil, 65},
+		"a clock that is ahead of ours": {60, scheduled(6000), 65},
+		"bound before it was made":      {60, scheduled(10), 65},
+		"created before it, no event":   {-20, nil, 5},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: at(c.created)},

@@ -19,7 +19,7 @@ import (
 
 // A Pod whose pending eviction is cancelled gets one event; a Pod without pending eviction gets
 // none.
-func TestCancelledEvictionIsTold(t *testing.T) {
+func TestCancelledEvictionIsAnEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		seconds := int64(300)
@@ -52,12 +52,12 @@ func TestCancelledEvictionIsTold(t *testing.T) {
 		<-done
 		shared.Shutdown()
 		close(events.Events)
-		var told []string
+		var recorded []string
 		for e := range events.Events {
-			told = append(told, e)
+			recorded = append(recorded, e)
 		}
-		if len(told) != 1 || told[0] != "Normal TaintManagerEviction Cancelling deletion of Pod ns/p" {
-			t.Errorf("told %v", told)
+		if len(recorded) != 1 || recorded[0] != "Normal TaintManagerEviction Cancelling deletion of Pod ns/p" {
+			t.Errorf("got %v", recorded)
 		}
 	})
 }

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestLeft(t *testing.T) {
+func TestTimeLeft(t *testing.T) {
 	t0, ttl := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), int32(60)
 	done := []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue,
 		LastTransitionTime: metav1.NewTime(t0)}}

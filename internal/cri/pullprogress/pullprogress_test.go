@@ -147,7 +147,7 @@ func TestUnsupportedRuntimeIsQueriedOnce(t *testing.T) {
 	}
 	for range 3 {
 		if _, _, ok := s.PullProgress(t.Context(), "app:1"); ok {
-			t.Error("told")
+			t.Error("got a report, want none")
 		}
 	}
 	if c.calls != 1 {

@@ -12,7 +12,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// Of what the asker may not see the answer knows nothing; what could not be read in time is named,
+// The answer has nothing that the user may not read; what could not be read in time is named,
 // so that the answer is not taken for whole.
 func TestATimeoutIsNoMissingPermission(t *testing.T) {
 	client := fake.NewClientset(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "settings"}})

@@ -30,7 +30,7 @@ func (h holder) DeviceAllocation() (framework.SharedDRAManager, dynamicresources
 
 // A Pod that waits for a device fits when the Pod that uses it is gone: the one whose device is of
 // the class, not another.
-func TestDevicesAreFreedByEndingWhoHasThem(t *testing.T) {
+func TestDevicesAreFreedByRemovingTheirPod(t *testing.T) {
 	claim := func(name, class, device string) *resourceapi.ResourceClaim {
 		c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name,
 			UID: types.UID("claim-" + name)}, Spec: resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{

@@ -141,7 +141,8 @@ func TestFindTheSmallestChanges(t *testing.T) {
 			[]*v1.Pod{asking("f", "1", "1Gi", on("a")), asking("x", "1", "1Gi", web, on("b")),
 				asking("y", "1", "1Gi", web, on("b")), asking("z", "1", "1Gi", web, on("b"))},
 			[]string{"raise maxSkew of the spread over zone from 1 to 4", "remove pod f"}, false},
-		{"a rival next door, in another namespace", asking("p", "1", "1Gi", avoids("zone", "db", "other")),
+		{"a conflicting Pod on the next node, in another namespace",
+			asking("p", "1", "1Gi", avoids("zone", "db", "other")),
 			[]*v1.Node{node("a", "4", "8Gi", tagged("zone", "1")), node("b", "4", "8Gi", tagged("zone", "1"))},
 			[]*v1.Pod{asking("x", "1", "1Gi", on("a"),
 				func(p *v1.Pod) { p.Namespace, p.Labels = "other", map[string]string{"app": "db"} })},
@@ -239,7 +240,7 @@ func cards(n string) func(*v1.Pod) {
 }
 
 // Of two nodes that miss a bound the nearer comes first.
-func TestABoundIsMovedNoFartherThanItMust(t *testing.T) {
+func TestBoundIsMovedToTheNearestNode(t *testing.T) {
 	snap := snapshot.Of([]*v1.Node{node("a", "4", "8Gi", tagged("disk", "100")),
 		node("b", "4", "8Gi", tagged("disk", "250"))}, nil)
 	found, _ := FindRemedies(context.Background(),
@@ -312,7 +313,7 @@ func TestCommandsEditTheOwner(t *testing.T) {
 }
 
 // ScheduleAnyway with minDomains would be refused by the API server.
-func TestAWishInsistsOnNoDomains(t *testing.T) {
+func TestScheduleAnywayHasNoMinDomains(t *testing.T) {
 	p := asking("p", "1", "1Gi", spread(1, 3))
 	changes := softenSpread(
 		searchState{pod: p, snapshot: snapshot.Of([]*v1.Node{node("a", "4", "8Gi", tagged("zone", "1"))}, nil)},

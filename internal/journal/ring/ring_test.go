@@ -91,7 +91,7 @@ func TestBoundHoldsInMemoryAndOnDisk(t *testing.T) {
 	}
 }
 
-func TestManySpeakers(t *testing.T) {
+func TestConcurrentWriters(t *testing.T) {
 	r := open(t, Options{})
 	var wg sync.WaitGroup
 	for i := range 8 {

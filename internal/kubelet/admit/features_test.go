@@ -37,7 +37,7 @@ func TestDeclaredFeatures(t *testing.T) {
 	}
 }
 
-// A change that needs a feature is judged by what it changes, not by what the Pod has.
+// A change that needs a feature is admitted by what it changes, not by what the Pod has.
 func TestDeclaredFeaturesOfAChange(t *testing.T) {
 	sized := func(cpu string) *v1.Pod {
 		return pod(func(p *v1.Pod) {

@@ -37,7 +37,7 @@ func younger(p *v1.Pod) *v1.Pod {
 	return p
 }
 
-// Critical Pods make room for themselves with as little harm as possible; texts are upstream's.
+// Critical Pods preempt as little as possible; texts are upstream's.
 func TestMakeRoom(t *testing.T) {
 	big := node()
 	big.Status.Allocatable["pods"] = resource.MustParse("10")
@@ -86,7 +86,7 @@ func TestMakeRoom(t *testing.T) {
 	}
 }
 
-// Resizes are judged in upstream's order: those that ask for no more, priority, class, waiting
+// Resizes are evaluated in upstream's order: those that ask for no more, priority, class, waiting
 // time.
 func TestOrderOfResizes(t *testing.T) {
 	resize := func(name, from, to string, priority int32, guaranteed bool) admit.Resize {

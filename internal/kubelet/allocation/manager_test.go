@@ -25,9 +25,9 @@ import (
 
 // testNode is all that a Manager works with: a node whose room the test sets.
 type testNode struct {
-	room  bool
-	saved map[types.UID]podactions.AllocationRecord
-	told  []string
+	room     bool
+	saved    map[types.UID]podactions.AllocationRecord
+	recorded []string
 }
 
 func (n *testNode) Load(uid types.UID) (podactions.AllocationRecord, bool, error) {
@@ -41,13 +41,13 @@ func (n *testNode) Save(uid types.UID, r podactions.AllocationRecord) error {
 }
 
 func (n *testNode) Event(_ runtime.Object, _, reason, _ string) {
-	n.told = append(n.told, "event "+reason)
+	n.recorded = append(n.recorded, "event "+reason)
 }
-func (n *testNode) Put(_ journal.Ref, f journal.Fact) { n.told = append(n.told, f.Line()) }
-func (n *testNode) Wake()                             { n.told = append(n.told, "wake") }
+func (n *testNode) Put(_ journal.Ref, f journal.Fact) { n.recorded = append(n.recorded, f.Line()) }
+func (n *testNode) Wake()                             { n.recorded = append(n.recorded, "wake") }
 func (n *testNode) PublishAllocation(a pod.Allocation) {
 	cpu := a.Containers["c"].Requests[v1.ResourceCPU]
-	n.told = append(n.told, "publish "+cpu.String())
+	n.recorded = append(n.recorded, "publish "+cpu.String())
 }
 
 func (n *testNode) resize(admit.Resize, []*v1.Pod) *reason.Refusal {
@@ -59,10 +59,10 @@ func (n *testNode) resize(admit.Resize, []*v1.Pod) *reason.Refusal {
 
 func (n *testNode) take(t *testing.T, when string, want ...string) {
 	t.Helper()
-	if !slices.Equal(n.told, want) {
-		t.Errorf("%s: got %q, want %q", when, n.told, want)
+	if !slices.Equal(n.recorded, want) {
+		t.Errorf("%s: got %q, want %q", when, n.recorded, want)
 	}
-	n.told = nil
+	n.recorded = nil
 }
 
 func asking(cpu string) *v1.Pod {
@@ -72,8 +72,8 @@ func asking(cpu string) *v1.Pod {
 	}}}}
 }
 
-// A resize is not judged before all Pods are known, waits for room, is granted when there is some,
-// and is over when the runtime has it.
+// A resize is not evaluated before all Pods are known, waits for room, is granted when there is
+// some, and is over when the runtime has it.
 func TestAResizeWaitsForRoom(t *testing.T) {
 	n := &testNode{saved: map[types.UID]podactions.AllocationRecord{}}
 	m := allocation.New(allocation.Deps{Resize: n.resize, OtherPods: func(types.UID) []*v1.Pod { return nil }, Store: n,
@@ -118,7 +118,7 @@ func TestAResizeWaitsForRoom(t *testing.T) {
 		FinalizePodCgroup: true}})
 	in.Applied = z.Applied()
 	if got := z.Progress(in); !got {
-		t.Errorf("completed: got %t, want true (%s)", got, fmt.Sprint(n.told))
+		t.Errorf("completed: got %t, want true (%s)", got, fmt.Sprint(n.recorded))
 	}
 	n.take(t, "actuated", "event ResizeCompleted")
 }

@@ -18,6 +18,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/util/cert"
+
+	"github.com/gantry-project/gantry/test/expect"
 )
 
 // self writes a self-signed pair for host and returns its certificate.
@@ -48,19 +50,6 @@ func leaf(t *testing.T, c *tls.Certificate) *x509.Certificate {
 	return x
 }
 
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for limit := time.After(time.Minute); !ok(); {
-		select {
-		case <-tick.C:
-		case <-limit:
-			t.Fatal("not within 8 s: " + what)
-		}
-	}
-}
-
 // row: SEC-08
 func TestPairIsReadAgain(t *testing.T) {
 	dir := t.TempDir()
@@ -83,7 +72,7 @@ func TestPairIsReadAgain(t *testing.T) {
 	if name() != "one" || p.Expiry().Before(time.Now()) {
 		t.Errorf("got %v, %v, want name() one and p.Expiry() not before %v", name(), p.Expiry(), time.Now())
 	}
-	eventually(t, "the new certificate is served", func() bool { self(t, dir, "two"); return name() == "two" })
+	expect.Eventually(t, "the new certificate is served", func() bool { self(t, dir, "two"); return name() == "two" })
 	if err := os.WriteFile(filepath.Join(dir, "tls.crt"), []byte("broken"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +139,7 @@ func TestServingIsRequested(t *testing.T) {
 	r.Start()
 	defer r.Stop()
 	var asked *certificatesv1.CertificateSigningRequest
-	eventually(t, "a request is made", func() bool {
+	expect.Eventually(t, "a request is made", func() bool {
 		list, err := api.CertificatesV1().CertificateSigningRequests().List(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)

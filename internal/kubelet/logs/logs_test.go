@@ -197,7 +197,7 @@ func TestFollowEndsWithTheClient(t *testing.T) {
 	}
 }
 
-// Right after a rotation the new file is empty: the last words stand in the one put aside.
+// Right after a rotation the new file is empty: the last lines are in the rotated one.
 func TestTailAfterRotation(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "0.log")

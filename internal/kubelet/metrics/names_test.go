@@ -82,7 +82,7 @@ func TestMetricsAreNamedAsUpstreams(t *testing.T) {
 	}
 }
 
-// attached are the metrics of a kubelet whose node has all that they tell of.
+// attached are the metrics of a kubelet whose node has all that they measure.
 func attached() *Metrics {
 	m := New()
 	now := func() time.Time { return time.Now() }

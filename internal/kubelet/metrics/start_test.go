@@ -11,7 +11,7 @@ import (
 )
 
 // Created 3 s before it came, images pulled for 4 s and 4 s with a second of both, an init
-// container of 5 s, told 1 s after it ran. A static Pod is not measured, and a Pod is measured
+// container of 5 s, reported 1 s after it ran. A static Pod is not measured, and a Pod is measured
 // once.
 //
 // row: OPS-11

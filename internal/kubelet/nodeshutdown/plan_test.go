@@ -50,9 +50,9 @@ func testPod(name string, priority int32, grace int64) *v1.Pod {
 func TestPlan(t *testing.T) {
 	done := testPod("done", 0, 30)
 	done.Status.Phase = v1.PodSucceeded
-	bare := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "bare"}}
+	noPriority := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "bare"}}
 	pods := []*v1.Pod{testPod("mid", 10000, 30), testPod("below", -5, 30), testPod("low", 9999, 5),
-		testPod("top", 2000001000, 600), done, bare}
+		testPod("top", 2000001000, 600), done, noPriority}
 	var lines []string
 	for _, g := range Plan(Steps(config(0, 0, 100000, 10, 0, 60, 10000, 180, 50000, 7)), pods) {
 		line := fmt.Sprintf("%d/%s:", g.Priority, g.Period)
@@ -70,7 +70,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-func TestEveryLivingPodHasOneTurn(t *testing.T) {
+func TestEveryRunningPodIsShutDownOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := config(0, 0)
 		for i := range rapid.IntRange(1, 5).Draw(t, "steps") {

@@ -407,8 +407,8 @@ func (w *testNode) hang(methods ...string) {
 	}
 }
 
-// A network that goes is told by the first sandbox that cannot be made, and one that comes back is
-// seen soon.
+// The loss of the network is reported at the first sandbox that cannot be created, and one that
+// comes back is seen soon.
 func TestNetworkLost(t *testing.T) {
 	runTest(t, func(w *testNode) {
 		defer w.start()()

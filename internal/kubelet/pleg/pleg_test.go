@@ -29,7 +29,7 @@ type rig struct {
 	end      func()
 }
 
-// failingEvents is a runtime whose event stream does as told.
+// failingEvents is a runtime whose event stream is scripted.
 type failingEvents struct {
 	Runtime
 	events func(ctx context.Context) error
@@ -124,7 +124,7 @@ func TestEventsNotifyAndGetPodStatusReads(t *testing.T) {
 		time.Sleep(6 * time.Second)
 		synctest.Wait()
 		if r.notifications("u1") == before {
-			t.Error("nobody was told of the end")
+			t.Error("the end was not notified")
 		}
 		if o, _ = r.w.GetPodStatus(t.Context(), "u1"); o.Latest("c").State != podplan.Exited ||
 			o.Latest("c").Exit.Code != 7 {

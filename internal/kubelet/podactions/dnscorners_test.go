@@ -64,7 +64,7 @@ func TestSearchPathsThatDoNotFitAreLeftOut(t *testing.T) {
 	}
 	if want := "DNSConfigForming: Search Line limits were exceeded, some search paths have been omitted, the applied " +
 		"search line is: ok"; events != want {
-		t.Errorf("told %q, want %q", events, want)
+		t.Errorf("got %q, want %q", events, want)
 	}
 }
 

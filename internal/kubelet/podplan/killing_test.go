@@ -105,7 +105,7 @@ func TestKillMessages(t *testing.T) {
 	}
 }
 
-// A sandbox that dies under a Pod is told of only where the Pod goes on in another.
+// SandboxChanged is emitted only if the Pod goes on in another sandbox.
 func TestASandboxThatDiesUnderAPodThatEndsIsNotChanged(t *testing.T) {
 	for _, x := range []struct {
 		policy  v1.RestartPolicy
@@ -131,7 +131,7 @@ func TestASandboxThatDiesUnderAPodThatEndsIsNotChanged(t *testing.T) {
 			}
 		}
 		if facts != x.changed || anew != x.changed {
-			t.Errorf("%s, %q: told %v, made anew %v, want %v", x.policy, x.seen, facts, anew, x.changed)
+			t.Errorf("%s, %q: got %v, made anew %v, want %v", x.policy, x.seen, facts, anew, x.changed)
 		}
 	}
 }

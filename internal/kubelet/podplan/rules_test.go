@@ -142,7 +142,7 @@ func TestWhenInitIsDone(t *testing.T) {
 	}{
 		{"", true, false}, {"i=run", true, false}, {"i=1", true, false}, {"i=0", true, false},
 		{"i=0 s=run", false, false}, {"i=0 s=run", true, true}, {"i=0 s=1", true, false},
-		{"a=made", false, true}, // an app container was begun: it had been done
+		{"a=made", false, true}, // an app container was created: initialization had been done
 	} {
 		health := map[string]podplan.Health{"s": {Started: x.started}}
 		if got := podplan.Initialized(testPod(v1.RestartPolicyAlways), seen(x.seen), "s0", health); got != x.want {
@@ -229,7 +229,7 @@ func TestNext(t *testing.T) {
 	}
 }
 
-func TestTheEarlierEndCounts(t *testing.T) {
+func TestEarlierDeadlineWins(t *testing.T) {
 	at := time.Unix(1000, 0)
 	p := testPod(v1.RestartPolicyAlways)
 	p.Spec.ActiveDeadlineSeconds = new(int64(60))
@@ -284,7 +284,8 @@ func TestSandboxBesideVolumes(t *testing.T) {
 			want: "furnish"},
 		{what: "a directory of the host", volume: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{}},
 			want: "furnish"},
-		{what: "furnishing has failed", volume: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}, want: "furnish",
+		{what: "volume set-up has failed", volume: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}},
+			want: "furnish",
 			change: func(in *podplan.In) {
 				in.Tries = map[string]podplan.Try{podplan.PrepareVolumesTry: {Count: 1}}
 			}},

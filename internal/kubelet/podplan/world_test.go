@@ -191,8 +191,8 @@ func (w *simulation) perform(a podplan.Action) bool {
 	return true
 }
 
-// abandons tells whether nobody waits for this sandbox any more. While it is on its way its name is
-// taken.
+// abandons reports whether nobody waits for this sandbox any more. While it is on its way its name
+// is taken.
 func (w *simulation) abandons(a podplan.CreateSandbox) bool {
 	if w.lateSandbox.after == 0 && w.lateSandbox.at.IsZero() {
 		return false
@@ -226,7 +226,7 @@ func (w *simulation) revealSandbox() {
 	w.lateSandbox = lateSandbox{}
 }
 
-// refused tells whether a call that is no start fails now, and counts it as the worker does.
+// refused reports whether a call that is no start fails now, and counts it as the worker does.
 func (w *simulation) refused(a podplan.Action) bool {
 	name := ""
 	switch a.(type) {

@@ -17,7 +17,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/podsource/static"
 )
 
-// updateChan hears of Pods by name.
+// updateChan receives updates by the Pods' names.
 type updateChan chan string
 
 func (l updateChan) Put(_ string, p *v1.Pod)            { l <- p.Name }
@@ -42,7 +42,7 @@ func manifest(name string) string {
 			`"i"}]}}`, name)
 }
 
-// Both sources are read periodically, whether somebody tells of a change or not: a directory that
+// Both sources are read periodically, whether a change is notified or not: a directory that
 // was not there when it was to be watched is found, and an answer that changed is seen.
 //
 // row: KSL-27

@@ -164,7 +164,7 @@ func TestEvicted(t *testing.T) {
 	in.End = &podplan.Termination{Cause: "evicted", Reason: "Evicted",
 		Message: "The node was low on resource: memory. ", Victim: "The node was low on resource: memory. "}
 	// As recorded of upstream: what was evicted and ended with 0 has Succeeded, and only the
-	// condition tells (volume-emptydir-over-limit, preempt-admission-critical).
+	// condition says (volume-emptydir-over-limit, preempt-admission-critical).
 	s := podstatus.Generate(in)
 	if c := s.Conditions[len(s.Conditions)-1]; s.Phase != v1.PodSucceeded || s.Reason != "" ||
 		c.Type != v1.DisruptionTarget || c.Message != in.End.Victim {

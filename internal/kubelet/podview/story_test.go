@@ -24,7 +24,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "rewrite the expected transcripts in testdata")
 
-// Each story is a script of what a worker does, and below it what was shown and told after each
+// Each transcript is a script of what a worker does, and below it the view and the facts after each
 // step.
 func TestStories(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
@@ -52,11 +52,11 @@ func TestStories(t *testing.T) {
 	}
 }
 
-// start is when every story begins.
+// start is the time at which every scenario begins.
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// story is a worker without goroutine and runtime.
-type story struct {
+// scenario is a worker without goroutine and runtime.
+type scenario struct {
 	in    podplan.In
 	api   v1.PodStatus
 	view  podview.View
@@ -65,7 +65,7 @@ type story struct {
 }
 
 func play(t *testing.T, script string) string {
-	s := &story{in: podplan.In{Pod: &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "d", UID: "u"}},
+	s := &scenario{in: podplan.In{Pod: &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "d", UID: "u"}},
 		Now: start, Facts: podplan.Facts{Accepted: start, VolumesReady: start}, Tries: map[string]podplan.Try{},
 		Health: map[string]podplan.Health{}}}
 	s.in.Observed.Sandboxes = []podplan.Sandbox{{ID: "s", Ready: true, Created: start, IPs: []string{"10.0.0.1"}}}
@@ -80,7 +80,7 @@ func play(t *testing.T, script string) string {
 	return strings.Join(s.lines, "\n") + "\n"
 }
 
-func (s *story) command(w []string) error {
+func (s *scenario) command(w []string) error {
 	switch w[0] {
 	case "pod": // RESTARTPOLICY CONTAINER…; a name that begins with + is a sidecar's
 		s.in.Pod.Spec.RestartPolicy = v1.RestartPolicy(w[1])
@@ -134,7 +134,7 @@ func (s *story) command(w []string) error {
 	return nil
 }
 
-func (s *story) run(name string) {
+func (s *scenario) run(name string) {
 	c := podplan.Container{ID: name + "0", Name: name, Sandbox: "s", State: podplan.Running, Created: s.in.Now,
 		Started: s.in.Now, Annotations: podplan.Annotations{CrashDelay: -1}} // the back-off goes by the restart count
 	if last := s.in.Observed.Latest(name); last != nil {
@@ -147,7 +147,7 @@ func (s *story) run(name string) {
 	delete(s.in.Tries, name)
 }
 
-func (s *story) exit(name, code string) error {
+func (s *scenario) exit(name, code string) error {
 	n, err := strconv.Atoi(code)
 	s.in.Observed.Containers = slices.Clone(s.in.Observed.Containers)
 	c := s.in.Observed.Latest(name)
@@ -165,7 +165,7 @@ func (s *story) exit(name, code string) error {
 }
 
 // decide learns facts as a worker does, and plans.
-func (s *story) decide() {
+func (s *scenario) decide() {
 	l := s.look()
 	f := &s.in.Facts
 	if podplan.EffectiveTermination(l.In) != nil && f.StopRequested.IsZero() {
@@ -178,14 +178,14 @@ func (s *story) decide() {
 	s.next("decide", podview.Decided{Look: l, Plan: podplan.Next(l.In)})
 }
 
-func (s *story) begin(how, name string) {
+func (s *scenario) begin(how, name string) {
 	c := s.in.Observed.Latest(name)
 	s.under = []podplan.Action{podplan.Stop{Kills: []podplan.Kill{{ID: c.ID, Name: name, Restart: how == "restart",
 		BackOff: how == "back-off", LastContainer: how == "last"}}}}
 	s.next("begin "+how, podview.PlanStarted{Do: s.under, Observed: s.in.Observed})
 }
 
-func (s *story) look() podview.Look {
+func (s *scenario) look() podview.Look {
 	in := s.in
 	pod := *in.Pod
 	pod.Status = s.api
@@ -194,12 +194,13 @@ func (s *story) look() podview.Look {
 	return podview.Look{In: in, API: &s.api, Node: podstatus.Node{Runtime: "fake"}}
 }
 
-// next takes a step, and writes down what is shown after it, and what is told.
-func (s *story) next(what string, step podview.Step) {
+// next takes a step, and writes down the view after it, and the facts.
+func (s *scenario) next(what string, step podview.Step) {
 	before := s.view
 	var facts []podview.Fact
 	s.view, facts = podview.Next(s.view, step)
-	if again, told := podview.Next(before, step); !reflect.DeepEqual(again, s.view) || !reflect.DeepEqual(told, facts) {
+	if again, emitted := podview.Next(before, step); !reflect.DeepEqual(again, s.view) || !reflect.DeepEqual(emitted,
+		facts) {
 		s.lines = append(s.lines, "! the same step on the same view shows something else")
 	}
 	s.lines = append(s.lines, fmt.Sprintf("%-5s %-14s %s", s.in.Now.Sub(start), what, shown(s.view.Status())))

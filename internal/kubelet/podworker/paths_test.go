@@ -17,7 +17,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 )
 
-// concurrencyChecker is a world whose actions take a random while, and that counts how many are
+// concurrencyChecker is a fixture whose actions take a random while, and that counts how many are
 // under way for one Pod.
 type concurrencyChecker struct {
 	*testRuntime
@@ -28,7 +28,7 @@ type concurrencyChecker struct {
 	rand    *rand.Rand
 }
 
-// stateOf tells which of the three ways an action is a step of.
+// stateOf returns the worker state that an action belongs to.
 func stateOf(a podplan.Action) PodWorkerState {
 	switch a.(type) {
 	case podplan.Stop, podplan.StopSandbox:
@@ -117,7 +117,7 @@ func TestAThousandRandomDeletes(t *testing.T) {
 	})
 }
 
-// Whoever tells a worker something never waits for it, however busy it is; each Pod has its own
+// An update never blocks its sender, however busy it is; each Pod has its own
 // mailbox, found by uid, and a full one holds the newest only.
 //
 // row: PWK-02
@@ -156,7 +156,7 @@ func TestMailboxes(t *testing.T) {
 	})
 }
 
-// failingActions is a world where a container cannot be started the first two times.
+// failingActions is a fixture where a container cannot be started the first two times.
 type failingActions struct {
 	*testRuntime
 	left  int

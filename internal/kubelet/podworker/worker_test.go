@@ -153,7 +153,7 @@ func TestStopInterruptsAndNothingStartsAfterwards(t *testing.T) {
 	})
 }
 
-// slowRelease is a world whose containers end with 0 when they are stopped.
+// slowRelease is a fixture whose containers end with 0 when they are stopped.
 type slowRelease struct{ *testRuntime }
 
 func (l slowRelease) Do(ctx context.Context, j podactions.Job, a podplan.Action) error {
@@ -248,7 +248,7 @@ func TestMergeUpdates(t *testing.T) {
 	})
 }
 
-// statusRecorder is a world that keeps the last status.
+// statusRecorder is a fixture that keeps the last status.
 type statusRecorder struct {
 	*testRuntime
 	status v1.PodStatus
@@ -260,7 +260,7 @@ func (s *statusRecorder) SetPodStatus(_ *v1.Pod, status v1.PodStatus) {
 	s.status = status
 }
 
-// What the runtime tells late of one container is shown although the start of the next is under
+// A late event of one container is shown although the start of the next is under
 // way, which may wait for an image for long.
 func TestAContainerIsShownToRunWhileTheNextStarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -284,8 +284,8 @@ func TestAContainerIsShownToRunWhileTheNextStarts(t *testing.T) {
 	})
 }
 
-// cgroupActions is a world that has ground for a sandbox half-way through furnishing, unless it
-// lacks something, and may not be able to furnish.
+// cgroupActions is a fixture that reports Pod directories and cgroup half-way through volume
+// set-up, unless it lacks something, and whose volume set-up may fail.
 type cgroupActions struct {
 	*testRuntime
 	noCgroup bool
@@ -304,9 +304,9 @@ func (g cgroupActions) Do(ctx context.Context, j podactions.Job, a podplan.Actio
 	return g.fails
 }
 
-// The sandbox is made beside the second half of furnishing; it does not begin without ground, and
-// is given up when furnishing fails, of which alone is told.
-func TestSandboxBesideFurnishing(t *testing.T) {
+// The sandbox is created beside the second half of volume set-up; it does not start without Pod
+// directories and cgroup, and is given up when volume set-up fails, which alone is reported.
+func TestSandboxBesideVolumes(t *testing.T) {
 	for name, c := range map[string]struct {
 		lacks  bool
 		fails  error

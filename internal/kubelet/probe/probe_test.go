@@ -32,7 +32,7 @@ func TestInitial(t *testing.T) {
 	}
 }
 
-// Each letter is an answer: s success, w warning, f failure, u unknown, e error. The verdicts are .
+// Each letter is an answer: s success, w warning, f failure, u unknown, e error. The results are .
 // for none, + and -.
 //
 // row: PRB-13
@@ -75,8 +75,8 @@ func outcome(a rune) probe.Outcome {
 		'u': probe.Unknown}[a]}
 }
 
-// A verdict never comes with fewer equal answers in a row than its threshold.
-func TestCountNeverHurries(t *testing.T) {
+// A result never changes with fewer equal answers in a row than its threshold.
+func TestResultNeedsItsThreshold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := probe.Spec{SuccessThreshold: rapid.IntRange(1, 4).Draw(t, "success"),
 			FailureThreshold: rapid.IntRange(1, 4).Draw(t, "failure")}
@@ -92,7 +92,7 @@ func TestCountNeverHurries(t *testing.T) {
 				strings.HasSuffix(tail, strings.Repeat("f", s.FailureThreshold))
 			if a != 'e' && (v == probe.Healthy != good || v == probe.Unhealthy != bad) ||
 				a == 'e' && v != probe.Pending {
-				t.Fatalf("after %s: verdict %v", tail, v)
+				t.Fatalf("after %s: result %v", tail, v)
 			}
 		}
 	})

@@ -8,7 +8,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/probe"
 )
 
-// What a row of answers adds up to, and which of them the journal is told.
+// What a row of answers adds up to, and which of them are facts.
 func TestResults(t *testing.T) {
 	spec := probe.Spec{Period: 10 * time.Second, SuccessThreshold: 1, FailureThreshold: 2}
 	key := probe.Key{UID: "u", Container: "c", Kind: probe.Readiness}
@@ -28,7 +28,7 @@ func TestResults(t *testing.T) {
 		{ok, probe.Healthy, true, ""},
 		{ok, probe.Healthy, false, "-"},
 		{late, probe.Healthy, false, ""},
-		{late, probe.Healthy, false, "-"}, // told once
+		{late, probe.Healthy, false, "-"}, // reported once
 		{fails("no"), probe.Healthy, false, "no"},
 		{fails("no"), probe.Unhealthy, true, "no"},
 		{fails("no"), probe.Unhealthy, false, "-"},
@@ -38,12 +38,12 @@ func TestResults(t *testing.T) {
 		{ok, probe.Healthy, true, ""},
 	} {
 		next, changed, fact := r.Add(key, c.answer, spec)
-		told := "-"
+		message := "-"
 		if fact != nil {
-			told = fact.Message
+			message = fact.Message
 		}
-		if next.Health != c.health || changed != c.changed || told != c.fact {
-			t.Errorf("answer %d: got health %d, changed %t, fact %q; want %d, %t, %q", i, next.Health, changed, told,
+		if next.Health != c.health || changed != c.changed || message != c.fact {
+			t.Errorf("answer %d: got health %d, changed %t, fact %q; want %d, %t, %q", i, next.Health, changed, message,
 				c.health, c.changed, c.fact)
 		}
 		r = next

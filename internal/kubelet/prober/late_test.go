@@ -25,7 +25,7 @@ func (f *healthyProber) Put(_ journal.Ref, fact journal.Fact) {
 	f.facts = append(f.facts, fact.(journal.Probed))
 }
 
-// A busy node asks late: that is measured and told once, and no container pays for it.
+// A busy node probes late: that is measured and reported once, and counts as no failure.
 func TestLateProbesAreReportedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, answers := &healthyProber{}, []Measurement{}
@@ -67,7 +67,7 @@ func TestLateProbesAreReportedOnce(t *testing.T) {
 			}
 		}
 		if len(reported) != 2 || reported[0] != "liveness probe of c: success 3/1 (asked 1.5s late: the node is busy)" {
-			t.Errorf("told %q, want one word for the two late ones and one for the last", reported)
+			t.Errorf("got %q, want one word for the two late ones and one for the last", reported)
 		}
 	})
 }

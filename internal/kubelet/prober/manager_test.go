@@ -157,7 +157,7 @@ func TestLivenessGivesUp(t *testing.T) {
 			30s spec.containers{c} Unhealthy Liveness probe failed: sick
 			30s fact liveness probe of c: failure 2/2: sick`)
 		if healthOf(a, probe.Liveness) != probe.Unhealthy || w.changed != 1 {
-			t.Errorf("verdict %v after %d changes", healthOf(a, probe.Liveness), w.changed)
+			t.Errorf("result %v after %d changes", healthOf(a, probe.Liveness), w.changed)
 		}
 		// The container's successor begins with a clean count.
 		a.SyncPod(p, "10.0.0.1", running("2"))
@@ -231,11 +231,11 @@ func TestReadinessFlips(t *testing.T) {
 			7s ask ready
 			7s fact readiness probe of c: success 1/1`)
 		if w.changed != 3 {
-			t.Errorf("%d changes told, want 3", w.changed)
+			t.Errorf("%d changes reported, want 3", w.changed)
 		}
 		time.Sleep(100 * time.Second)
 		if w.changed != 3 {
-			t.Errorf("equal answers are told as changes: %d", w.changed)
+			t.Errorf("equal answers are reported as changes: %d", w.changed)
 		}
 		a.Forget("u")
 	})
@@ -288,7 +288,7 @@ func TestErrorsCountForNothing(t *testing.T) {
 	})
 }
 
-// When the kubelet ends, nobody is asked any more, and an answer that comes late is told to nobody.
+// When the kubelet ends, no container is probed again, and a late answer is dropped.
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, a := start(t, map[string]string{"live": "f", "ready": "f"})
@@ -352,8 +352,8 @@ func TestWorkers(t *testing.T) {
 	})
 }
 
-// No command is begun in a container that is being stopped: readiness stays what it was, and one
-// that was not ready hears of it at once.
+// No command is started in a container that is being stopped: readiness stays what it was, and one
+// that was not ready is notified at once.
 func TestCommandsOfAnEndingPodAreCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, a := start(t, map[string]string{"ready": "s", "unready": "f"})
@@ -418,7 +418,7 @@ func TestAdopted(t *testing.T) {
 			5s ask live
 			5s ask ready`)
 		if w.changed != 0 {
-			t.Error("a restart changed a verdict")
+			t.Error("a restart changed a result")
 		}
 		a.Forget("u")
 	})

@@ -144,7 +144,7 @@ func spareMemory(p *v1.Pod) int64 {
 		remaining, n = remaining-p.Spec.Containers[i].Resources.Requests.Memory().Value(), n+1
 	}
 	for i := range p.Spec.InitContainers {
-		if c := &p.Spec.InitContainers[i]; isSidecar(p, c.Name) {
+		if c := &p.Spec.InitContainers[i]; pod.IsSidecar(c) {
 			remaining, n = remaining-c.Resources.Requests.Memory().Value(), n+1
 		}
 	}

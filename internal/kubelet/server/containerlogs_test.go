@@ -11,6 +11,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
+
+	"github.com/gantry-project/gantry/test/expect"
 )
 
 // lockedBuffer is written by a stream and read by the test.
@@ -36,7 +38,7 @@ func TestContainerLogs(t *testing.T) {
 	w := newTestServer(t)
 	pod := w.run("web", map[string]string{"app": "echo one; echo two >&2; echo three; exit 1", "pulling": "",
 		"backoff": "", "creating": "", "fresh": ""})
-	w.eventually("container exits", func() bool { return strings.Contains(w.fake.Dump(), "exited") })
+	expect.Eventually(w, "container exits", func() bool { return strings.Contains(w.fake.Dump(), "exited") })
 	wait := func(name, reason string) v1.ContainerStatus {
 		return v1.ContainerStatus{Name: name,
 			State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: reason}}}

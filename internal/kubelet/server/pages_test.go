@@ -208,7 +208,7 @@ func TestRequestsAreCounted(t *testing.T) {
 	}
 }
 
-func TestStreamsThatStandStillAreCut(t *testing.T) {
+func TestIdleStreamsAreClosed(t *testing.T) {
 	w := newTestServer(t, func(o *server.Options) { o.Endpoints.Idle = 50 * time.Millisecond })
 	w.run("web", map[string]string{"app": "run"})
 	in, typed := io.Pipe()
@@ -244,7 +244,7 @@ func TestHealthHandlerNeedsNoAuth(t *testing.T) {
 	}
 }
 
-// The read-only port answers without credentials what only tells, and nothing that acts or shows
+// The read-only port answers without credentials what only reads, and nothing that acts or shows
 // settings.
 func TestReadOnlyPort(t *testing.T) {
 	w := newTestServer(t)

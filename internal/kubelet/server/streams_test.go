@@ -16,6 +16,8 @@ import (
 	"k8s.io/client-go/tools/remotecommand"
 	"k8s.io/client-go/transport/spdy"
 	utilexec "k8s.io/client-go/util/exec"
+
+	"github.com/gantry-project/gantry/test/expect"
 )
 
 var discard = remotecommand.StreamOptions{Stdout: io.Discard}
@@ -149,7 +151,8 @@ func TestAttach(t *testing.T) {
 					Stderr: io.Discard})
 			}()
 			fmt.Fprintln(typed, "one")
-			w.eventually("the line comes back", func() bool { return strings.Contains(out.String(), "got one") })
+			expect.Eventually(w, "the line comes back",
+				func() bool { return strings.Contains(out.String(), "got one") })
 			cancel()
 			_ = typed.Close()
 			if err := <-done; !errors.Is(err, context.Canceled) {
@@ -163,10 +166,9 @@ func TestStreamRefusals(t *testing.T) {
 	w := newTestServer(t)
 	w.run("web", map[string]string{"app": "exit 0", "waiting": ""})
 	for path, want := range map[string]string{
-		"/exec/default/none/app?output=1&command=ls":    "404 pod does not exist",
-		"/exec/default/web/waiting?output=1&command=ls": `500 container not found ("waiting")`,
-		"/exec/default/web/app?command=ls": "400 you must specify at least 1 of stdin, stdout, " +
-			"stderr",
+		"/exec/default/none/app?output=1&command=ls":          "404 pod does not exist",
+		"/exec/default/web/waiting?output=1&command=ls":       `500 container not found ("waiting")`,
+		"/exec/default/web/app?command=ls":                    "400 you must specify at least 1 of stdin, stdout, stderr",
 		"/portForward/default/none":                           "404 pod does not exist",
 		"/exec/default/web/other-uid/app?output=1&command=ls": "404 pod not found",
 		"/portForward/default/web/other-uid":                  "404 pod not found",
@@ -176,7 +178,7 @@ func TestStreamRefusals(t *testing.T) {
 			t.Errorf("%s: %s, want %s", path, got, want)
 		}
 	}
-	w.eventually("container exits", func() bool { return strings.Contains(w.fake.Dump(), "exited") })
+	expect.Eventually(w, "container exits", func() bool { return strings.Contains(w.fake.Dump(), "exited") })
 	if code, body := w.request(w.config, http.MethodPost, "/exec/default/web/app?output=1&command=ls"); code != 500 ||
 		!strings.Contains(body, "CONTAINER_EXITED") {
 		t.Errorf("exec in an exited container: %d %s", code, body)

@@ -141,7 +141,7 @@ type testServer struct {
 	logDir    string
 }
 
-// in is the world as a subtest has it.
+// in is the fixture as a subtest has it.
 func (w *testServer) in(t *testing.T) *testServer {
 	c := *w
 	c.T = t
@@ -316,18 +316,4 @@ func (w *testServer) request(config *rest.Config, method, path string) (int, str
 func (w *testServer) get(path string) (int, string) {
 	w.Helper()
 	return w.request(w.config, http.MethodGet, path)
-}
-
-// eventually polls until ok, for ten seconds at most.
-func (w *testServer) eventually(what string, ok func() bool) {
-	w.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for limit := time.After(time.Minute); !ok(); {
-		select {
-		case <-tick.C:
-		case <-limit:
-			w.Fatalf("not within 10 s: %s", what)
-		}
-	}
 }

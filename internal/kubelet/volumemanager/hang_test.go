@@ -141,7 +141,7 @@ func TestMissingVolumesAreListed(t *testing.T) {
 			}
 		}
 		if count != 2 {
-			t.Errorf("told %d times in 260 s, want 2", count)
+			t.Errorf("reported %d times in 260 s, want 2", count)
 		}
 	})
 }

@@ -30,9 +30,10 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/volumemanager"
 	"github.com/gantry-project/gantry/internal/linux/mount"
 	"github.com/gantry-project/gantry/internal/reason"
+	"github.com/gantry-project/gantry/test/expect"
 )
 
-// testNode is one kubelet's furnishing, and what it told.
+// testNode is one kubelet's volume manager, and what it reported.
 type testNode struct {
 	*volumemanager.Manager
 	o    *volumetest.Objects
@@ -110,13 +111,6 @@ func start(t *testing.T, root string, m volume.Mounter, o *volumetest.Objects) *
 	return n
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func podOf(volumes ...v1.Volume) *v1.Pod {
 	p := volumetest.Pod()
 	p.Spec.Volumes = volumes
@@ -165,14 +159,14 @@ func TestLife(t *testing.T) {
 		t.Errorf("the two differ (-want +got):\n%s", d)
 	}
 	if d := cmp.Diff(want, n.MountedVolumes(p.UID)); d != "" {
-		t.Error("told of as mounted: " + d)
+		t.Error("reported as mounted: " + d)
 	}
 	n.expect(t, "fact ready e", "fact ready c", "fact ready s")
 	if _, err := n.MountVolumes(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
 	n.expect(t)
-	must(t, os.WriteFile(got["e"].Path+"/kept", []byte("x"), 0o600))
+	expect.NoError(t, os.WriteFile(got["e"].Path+"/kept", []byte("x"), 0o600))
 
 	o.SetConfig("cfg", "a", "changed")
 	if err := n.RefreshVolumes(t.Context(), p); err != nil {
@@ -267,14 +261,14 @@ func TestOrphans(t *testing.T) {
 	}
 }
 
-// What a hostPath or a stray mount shows must never be deleted with the Pod.
-func TestReleaseSparesWhatIsMounted(t *testing.T) {
+// What a hostPath or an orphaned mount shows must never be deleted with the Pod.
+func TestReleaseKeepsMountedVolumes(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("mounting needs root")
 	}
 	root, host := t.TempDir(), t.TempDir()
 	precious := filepath.Join(host, "precious")
-	must(t, os.WriteFile(precious, []byte("mine"), 0o600))
+	expect.NoError(t, os.WriteFile(precious, []byte("mine"), 0o600))
 	n := start(t, root, mounts(), volumetest.NewObjects())
 	p := podOf(empty("e"),
 		v1.Volume{Name: "h", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: host}}})
@@ -283,7 +277,7 @@ func TestReleaseSparesWhatIsMounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	inside := filepath.Join(got["e"].Path, "bind")
-	must(t, os.Mkdir(inside, 0o755))
+	expect.NoError(t, os.Mkdir(inside, 0o755))
 	if err := mounts().Bind(host, inside, false); err != nil {
 		t.Fatal(err)
 	}
@@ -316,10 +310,10 @@ func TestSubPath(t *testing.T) {
 	}
 	vol := got["v"].Path
 	outside := t.TempDir()
-	must(t, os.Symlink(outside, filepath.Join(vol, "out")))
-	must(t, os.Symlink("../../../..", filepath.Join(vol, "up")))
-	must(t, os.Symlink("real", filepath.Join(vol, "in")))
-	must(t, os.Mkdir(filepath.Join(vol, "real"), 0o700))
+	expect.NoError(t, os.Symlink(outside, filepath.Join(vol, "out")))
+	expect.NoError(t, os.Symlink("../../../..", filepath.Join(vol, "up")))
+	expect.NoError(t, os.Symlink("real", filepath.Join(vol, "in")))
+	expect.NoError(t, os.Mkdir(filepath.Join(vol, "real"), 0o700))
 	for i, tc := range []struct {
 		path string
 		ok   bool
@@ -332,7 +326,7 @@ func TestSubPath(t *testing.T) {
 		case tc.ok && err != nil:
 			t.Errorf("%s: got %v, want found false", tc.path, err)
 		case tc.ok:
-			must(t, os.WriteFile(filepath.Join(at, "f"), nil, 0o600))
+			expect.NoError(t, os.WriteFile(filepath.Join(at, "f"), nil, 0o600))
 			if _, err := os.Stat(filepath.Join(vol, tc.path, "f")); err != nil {
 				t.Errorf("%s is not what is at %s: %v", tc.path, at, err)
 			}
@@ -360,7 +354,7 @@ func TestSubPath(t *testing.T) {
 
 // A volume whose time has come, and that cannot be brought up to date, is asked for now and then,
 // not without end.
-func TestARefreshThatFailsIsTriedNowAndThen(t *testing.T) {
+func TestFailedRefreshIsRetriedWithBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := start(t, t.TempDir(), mount.DirMounter{}, volumetest.NewObjects())
 		p := podOf(v1.Volume{Name: "t", VolumeSource: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{

@@ -18,6 +18,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/volume/volumetest"
 	"github.com/gantry-project/gantry/internal/kubelet/volumemanager"
 	"github.com/gantry-project/gantry/internal/linux/mount"
+	"github.com/gantry-project/gantry/test/expect"
 )
 
 // mountTable is a kernel that only notes what is mounted where.
@@ -58,11 +59,12 @@ func formerNode(t *testing.T) (n *testNode, m *mountTable, disk string) {
 	m = &mountTable{points: []string{filepath.Join(root, "pods/a/volumes/kubernetes.io~nfs/far")}}
 	for _, dir := range []string{m.points[0], filepath.Join(root, "pods/a/volumes/kubernetes.io~empty-dir/e"),
 		filepath.Join(root, "pods/a/plugins/kubernetes.io~nfs/near")} {
-		must(t, os.MkdirAll(dir, 0o755))
+		expect.NoError(t, os.MkdirAll(dir, 0o755))
 	}
-	must(t, os.WriteFile(filepath.Join(root, "pods/a/plugins/kubernetes.io~nfs/near/path"), []byte(disk), 0o600))
-	must(t, os.WriteFile(filepath.Join(root, "pods/a/volumes/kubernetes.io~empty-dir/e/kept"), nil, 0o600))
-	must(t, os.WriteFile(filepath.Join(disk, "mine"), nil, 0o600))
+	expect.NoError(t, os.WriteFile(filepath.Join(root, "pods/a/plugins/kubernetes.io~nfs/near/path"), []byte(disk),
+		0o600))
+	expect.NoError(t, os.WriteFile(filepath.Join(root, "pods/a/volumes/kubernetes.io~empty-dir/e/kept"), nil, 0o600))
+	expect.NoError(t, os.WriteFile(filepath.Join(disk, "mine"), nil, 0o600))
 	n = &testNode{o: volumetest.NewObjects(), root: root}
 	for name, source := range map[string]v1.PersistentVolumeSource{
 		"far":  {NFS: &v1.NFSVolumeSource{Server: "s", Path: "/x"}},

@@ -14,23 +14,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gantry-project/gantry/internal/linux/cgroup"
+	"github.com/gantry-project/gantry/test/expect"
 )
 
 func ptr[T any](v T) *T { return &v }
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // fixture lays out a directory as the kernel shows a cgroup tree.
 func fixture(t *testing.T, files map[string]string) string {
 	dir := t.TempDir()
 	for name, text := range files {
 		path := filepath.Join(dir, name)
-		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		expect.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -257,7 +251,7 @@ func TestRemoveForReal(t *testing.T) {
 			}
 			inside, bystander := sleeper(t), sleeper(t)
 			for _, dir := range dirs {
-				must(t, os.MkdirAll(dir, 0o755)) // as the runtime does
+				expect.NoError(t, os.MkdirAll(dir, 0o755)) // as the runtime does
 				if err := os.WriteFile(dir+"/cgroup.procs", []byte(strconv.Itoa(inside)), 0); err != nil {
 					t.Fatal(err)
 				}

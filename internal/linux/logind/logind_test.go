@@ -72,7 +72,7 @@ func TestLockIsHeldUntilReleased(t *testing.T) {
 	}
 }
 
-func TestWordOfAShutdown(t *testing.T) {
+func TestPrepareForShutdownSignal(t *testing.T) {
 	t.Parallel()
 	s, c, _ := dial(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gantry-project/gantry/internal/linux/mount"
+	"github.com/gantry-project/gantry/test/expect"
 )
 
 func needRoot(t *testing.T) mount.Mounter {
@@ -19,16 +20,9 @@ func needRoot(t *testing.T) mount.Mounter {
 	return mount.Mounter{}
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestTmpfs(t *testing.T) {
 	m, dir := needRoot(t), t.TempDir()
-	t.Cleanup(func() { must(t, m.Unmount(dir)) })
+	t.Cleanup(func() { expect.NoError(t, m.Unmount(dir)) })
 	if on, err := m.IsMountPoint(dir); on || err != nil {
 		t.Fatalf("got %v, %v, want on false and no error", on, err)
 	}
@@ -62,13 +56,13 @@ func TestTmpfs(t *testing.T) {
 func TestBindAndUnder(t *testing.T) {
 	m, root := needRoot(t), t.TempDir()
 	source, target := filepath.Join(root, "source"), filepath.Join(root, "a/target")
-	must(t, os.Mkdir(source, 0o755))
-	must(t, os.MkdirAll(target, 0o755))
-	must(t, os.WriteFile(source+"/f", []byte("x"), 0o600))
+	expect.NoError(t, os.Mkdir(source, 0o755))
+	expect.NoError(t, os.MkdirAll(target, 0o755))
+	expect.NoError(t, os.WriteFile(source+"/f", []byte("x"), 0o600))
 	t.Cleanup(func() {
 		points, _ := m.MountPoints(root)
 		for _, p := range points {
-			must(t, m.Unmount(p))
+			expect.NoError(t, m.Unmount(p))
 		}
 	})
 	if err := m.Bind(source, target, true); err != nil {
@@ -89,7 +83,7 @@ func TestBindAndUnder(t *testing.T) {
 		t.Errorf("%v %v, want the latest first: %s, %s", points, err, over, target)
 	}
 	link := filepath.Join(t.TempDir(), "link")
-	must(t, os.Symlink(root, link))
+	expect.NoError(t, os.Symlink(root, link))
 	if points, err := m.MountPoints(link); err != nil || len(points) != 2 || points[0] != link+"/a" {
 		t.Errorf("by a link: %v %v", points, err)
 	}
@@ -105,13 +99,13 @@ func TestOpenBeneath(t *testing.T) {
 		OpenBeneath(root, sub string, mkdir os.FileMode) (int, error)
 	}{"kernel": mount.Mounter{}, "plain": mount.DirMounter{}} {
 		root := t.TempDir()
-		must(t, os.MkdirAll(root+"/dir/sub", 0o755))
-		must(t, os.WriteFile(root+"/file", []byte("x"), 0o600))
-		must(t, os.Symlink("dir", root+"/in"))
-		must(t, os.Symlink(outside, root+"/out"))
-		must(t, os.Symlink("../..", root+"/dir/up"))
-		must(t, os.Symlink("/proc/self/root/etc", root+"/magic"))
-		must(t, os.Symlink("loop", root+"/loop"))
+		expect.NoError(t, os.MkdirAll(root+"/dir/sub", 0o755))
+		expect.NoError(t, os.WriteFile(root+"/file", []byte("x"), 0o600))
+		expect.NoError(t, os.Symlink("dir", root+"/in"))
+		expect.NoError(t, os.Symlink(outside, root+"/out"))
+		expect.NoError(t, os.Symlink("../..", root+"/dir/up"))
+		expect.NoError(t, os.Symlink("/proc/self/root/etc", root+"/magic"))
+		expect.NoError(t, os.Symlink("loop", root+"/loop"))
 		for _, tc := range []struct {
 			sub string
 			mk  os.FileMode
@@ -128,7 +122,7 @@ func TestOpenBeneath(t *testing.T) {
 			if tc.is == "" {
 				if err == nil {
 					t.Errorf("%s: %s is opened", name, tc.sub)
-					must(t, unix.Close(fd))
+					expect.NoError(t, unix.Close(fd))
 				}
 				continue
 			}
@@ -137,15 +131,15 @@ func TestOpenBeneath(t *testing.T) {
 				continue
 			}
 			var got, want unix.Stat_t
-			must(t, unix.Fstat(fd, &got))
-			must(t, unix.Stat(filepath.Join(root, tc.is), &want))
+			expect.NoError(t, unix.Fstat(fd, &got))
+			expect.NoError(t, unix.Stat(filepath.Join(root, tc.is), &want))
 			if got.Ino != want.Ino || got.Dev != want.Dev {
 				t.Errorf("%s: %s opens something else than %s", name, tc.sub, tc.is)
 			}
 			if tc.mk != 0 && os.FileMode(got.Mode).Perm() != tc.mk {
 				t.Errorf("%s: %s made with mode %o, want %o", name, tc.sub, got.Mode&0o777, tc.mk)
 			}
-			must(t, unix.Close(fd))
+			expect.NoError(t, unix.Close(fd))
 		}
 		if e, _ := os.ReadDir(outside); len(e) != 0 {
 			t.Errorf("%s: made outside: %v", name, e)
@@ -156,11 +150,11 @@ func TestOpenBeneath(t *testing.T) {
 func TestDescriptorsAreClosed(t *testing.T) {
 	count := func() int { e, _ := os.ReadDir("/proc/self/fd"); return len(e) }
 	root := t.TempDir()
-	must(t, os.Symlink("/", root+"/out"))
+	expect.NoError(t, os.Symlink("/", root+"/out"))
 	before := count()
 	for range 50 {
 		if fd, err := (mount.Mounter{}).OpenBeneath(root, "a/b/c", 0o755); err == nil {
-			must(t, unix.Close(fd))
+			expect.NoError(t, unix.Close(fd))
 		}
 		for _, out := range []string{"a/b/out/../../../out/x", "out/x"} {
 			if _, err := (mount.Mounter{}).OpenBeneath(root, out, 0o755); err == nil {

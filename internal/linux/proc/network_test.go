@@ -21,7 +21,7 @@ func put(t *testing.T, path, text string) {
 	}
 }
 
-func TestCards(t *testing.T) {
+func TestNetworkDevices(t *testing.T) {
 	root := t.TempDir()
 	table, err := os.ReadFile("testdata/net-dev.txt")
 	if err != nil {

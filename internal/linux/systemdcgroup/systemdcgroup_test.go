@@ -178,7 +178,7 @@ func TestSystemdRefuses(t *testing.T) {
 		t.Errorf("got %v, want an error with %v", err, "journalctl -u "+name)
 	}
 	if err := s.Remove(pod); err == nil {
-		t.Error("a stop that failed is told as done")
+		t.Error("a stop that failed is reported as done")
 	}
 	for _, p := range []string{"/kubepods/pod1", "/", "/other.slice/kubepods-pod1.slice"} {
 		if err := s.Ensure(p, cgroup.Values{}); err == nil {

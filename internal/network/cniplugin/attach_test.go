@@ -17,13 +17,14 @@ import (
 
 	"github.com/gantry-project/gantry/internal/network"
 	"github.com/gantry-project/gantry/internal/network/ipam"
+	"github.com/gantry-project/gantry/test/expect"
 )
 
 func tcp(host, container int) map[string]any {
 	return map[string]any{"hostPort": host, "containerPort": container, "protocol": "tcp"}
 }
 
-func TestPodsReachEachOtherTheHostAndTheWorld(t *testing.T) {
+func TestPodsReachPodsTheHostAndOutside(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, "10.199.0.0/24")
 	a, b := w.joinedPod(), w.joinedPod()
@@ -39,7 +40,7 @@ func TestPodsReachEachOtherTheHostAndTheWorld(t *testing.T) {
 	w.reaches(a.ns, "tcp", a.ip.String()+":80", a.ip.String())  // to itself
 	w.reaches(a.ns, "tcp", "10.199.0.1:81", a.ip.String())      // Pod to host
 	w.reaches(w.host, "tcp", a.ip.String()+":80", "10.199.0.1") // host to Pod
-	w.reaches(a.ns, "tcp", neighbourIP+":82", hostIP)           // Pod to the world: masqueraded
+	w.reaches(a.ns, "tcp", neighbourIP+":82", hostIP)           // Pod to the outside: masqueraded
 	if _, err := a.cni("CHECK", nil); err != nil {
 		t.Errorf("CHECK: %v", err)
 	}
@@ -106,7 +107,7 @@ func TestManyPodsAtOnceGetDifferentAddresses(t *testing.T) {
 	wg.Wait()
 	seen := map[netip.Addr]string{}
 	for _, p := range pods {
-		must(t, <-failed)
+		expect.NoError(t, <-failed)
 		if other, ok := seen[p.ip]; ok {
 			t.Errorf("%s and %s both have %s", p.id, other, p.ip)
 		}
@@ -180,7 +181,7 @@ func TestHostPortsCollide(t *testing.T) {
 	if _, err := first.cni("DEL", nil); err != nil {
 		t.Fatal(err)
 	}
-	must(t, second.add())
+	expect.NoError(t, second.add())
 }
 
 func TestPodsStayOffTheHostsLoopback(t *testing.T) {
@@ -190,17 +191,17 @@ func TestPodsStayOffTheHostsLoopback(t *testing.T) {
 	w.tcpServer(w.host, "127.0.0.1:7000")
 	// A Pod that may change its routes sends packets for 127.0.0.1 out to the host.
 	w.in(p.ns, func() error {
-		must(t, os.WriteFile("/proc/sys/net/ipv4/conf/all/route_localnet", []byte("1"), 0))
+		expect.NoError(t, os.WriteFile("/proc/sys/net/ipv4/conf/all/route_localnet", []byte("1"), 0))
 		lo, err := netlink.LinkByName("lo")
-		must(t, err)
-		must(t, netlink.LinkSetDown(lo))
+		expect.NoError(t, err)
+		expect.NoError(t, netlink.LinkSetDown(lo))
 		addrs, err := netlink.AddrList(lo, netlink.FAMILY_V4)
-		must(t, err)
+		expect.NoError(t, err)
 		for _, a := range addrs {
-			must(t, netlink.AddrDel(lo, &a))
+			expect.NoError(t, netlink.AddrDel(lo, &a))
 		}
 		eth, err := netlink.LinkByName("eth0")
-		must(t, err)
+		expect.NoError(t, err)
 		_, dst, _ := net.ParseCIDR("127.0.0.1/32")
 		return netlink.RouteAdd(&netlink.Route{LinkIndex: eth.Attrs().Index, Dst: dst, Gw: net.ParseIP("10.199.0.1"),
 			Src: net.ParseIP(p.ip.String())})
@@ -225,7 +226,7 @@ func TestLeftoversAreFound(t *testing.T) {
 
 	// A sandbox whose namespace is not visible may be running, as the runtime knows: a start
 	// releases nothing, the audit asks.
-	must(t, unix.Unmount(again.ns.Path(), unix.MNT_DETACH))
+	expect.NoError(t, unix.Unmount(again.ns.Path(), unix.MNT_DETACH))
 	if st := w.ensure(); !st.Own || len(w.book().Leases) != 2 {
 		t.Errorf("Ensure: %+v, leases %v", st, w.book().Leases)
 	}
@@ -302,7 +303,7 @@ func TestARangeIsWidenedWhilePodsRun(t *testing.T) {
 			for range 2 { // a start may be killed, and made again
 				w.ensure()
 			}
-			must(t, full.add())
+			expect.NoError(t, full.add())
 			seen := map[netip.Addr]bool{}
 			for _, p := range append(pods, full) {
 				if seen[p.ip] {
@@ -385,8 +386,8 @@ func TestSomebodyElsesNetworkIsLeftAlone(t *testing.T) {
 	cfg := w.cfg
 	cfg.DataDir, cfg.Bridge = t.TempDir(), "gtest1"
 	conf := filepath.Join(cfg.DataDir, "cni/net.d/00-theirs.conflist")
-	must(t, os.MkdirAll(filepath.Dir(conf), 0o755))
-	must(t, os.WriteFile(conf, []byte("{}"), 0o600))
+	expect.NoError(t, os.MkdirAll(filepath.Dir(conf), 0o755))
+	expect.NoError(t, os.WriteFile(conf, []byte("{}"), 0o600))
 	w.in(w.host, func() error {
 		st, err := network.Ensure(t.Context(), cfg)
 		if st.Own || st.ConfFile != conf {
@@ -398,7 +399,7 @@ func TestSomebodyElsesNetworkIsLeftAlone(t *testing.T) {
 		return err
 	})
 	// A second instance with the same range gets an error.
-	must(t, os.Remove(conf))
+	expect.NoError(t, os.Remove(conf))
 	err := w.host.Do(func(ns.NetNS) error { _, err := network.Ensure(t.Context(), cfg); return err })
 	if err == nil || err.Error() != "the Pod range 10.199.0.0/24 overlaps 10.199.0.0/24, which is behind interface "+
 		"gtest0; choose another with --pod-cidr" {
@@ -411,14 +412,14 @@ func TestSomebodyElsesNetworkIsLeftAlone(t *testing.T) {
 // ended. Then Gantry's network can be set up again.
 //
 // row: NET-02
-func TestGantrysNetworkMakesWayForAnother(t *testing.T) {
+func TestGantrysNetworkIsReplacedByAnother(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, "10.199.0.0/24")
 	p := w.joinedPod(tcp(8080, 80))
 	other := w.cfg
 	other.ConfDir, other.Bridge, other.PodCIDR = t.TempDir(), "", ""
 	installed, err := network.InstalledConfDir(other)
-	must(t, err)
+	expect.NoError(t, err)
 	if installed == "" || installed == other.ConfDir {
 		t.Fatalf("made in %q", installed)
 	}
@@ -441,11 +442,11 @@ func TestGantrysNetworkMakesWayForAnother(t *testing.T) {
 		t.Errorf("still made in %q: %v", installed, err)
 	}
 	left, err := network.LeftoverSandboxes(other)
-	must(t, err)
+	expect.NoError(t, err)
 	if len(left) != 1 || left[p.id] != "Pod default/"+p.id {
 		t.Errorf("left: %v", left)
 	}
-	must(t, network.ReleaseSandbox(other, p.id))
+	expect.NoError(t, network.ReleaseSandbox(other, p.id))
 	if left, err := network.LeftoverSandboxes(other); len(left) != 0 || err != nil {
 		t.Errorf("left after it was forgotten: %v, %v", left, err)
 	}
@@ -457,12 +458,12 @@ func TestGantrysNetworkMakesWayForAnother(t *testing.T) {
 
 // A host that forwards IPv6 ignores router advertisements unless configured: a default route from a
 // router must not expire.
-func TestARoutersAdvertisementsAreHeardOn(t *testing.T) {
+func TestRouterAdvertisementsAreStillAccepted(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, "10.199.0.0/24")
-	heard := func(link string) string {
+	acceptRA := func(link string) string {
 		raw, err := os.ReadFile("/proc/sys/net/ipv6/conf/" + link + "/accept_ra")
-		must(t, err)
+		expect.NoError(t, err)
 		return strings.TrimSpace(string(raw))
 	}
 	w.in(w.host, func() error {
@@ -477,7 +478,7 @@ func TestARoutersAdvertisementsAreHeardOn(t *testing.T) {
 	})
 	w.ensure()
 	w.in(w.host, func() error {
-		if got := heard("uplink"); got != "1" {
+		if got := acceptRA("uplink"); got != "1" {
 			t.Errorf("without IPv6 Pods nothing is to be changed: %s", got)
 		}
 		return nil
@@ -485,7 +486,7 @@ func TestARoutersAdvertisementsAreHeardOn(t *testing.T) {
 	w.cfg.PodCIDR = "10.199.0.0/24,fd00:199::/64"
 	w.ensure()
 	w.in(w.host, func() error {
-		if up, other := heard("uplink"), heard("quiet"); up != "2" || other != "1" {
+		if up, other := acceptRA("uplink"), acceptRA("quiet"); up != "2" || other != "1" {
 			t.Errorf("the uplink, whose route a router gave: %s; another: %s", up, other)
 		}
 		return nil

@@ -19,6 +19,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/network"
 	"github.com/gantry-project/gantry/internal/network/ipam"
+	"github.com/gantry-project/gantry/test/expect"
 )
 
 // Some of hundreds of ADD and DEL calls are killed, and some sandboxes end without DEL. No address
@@ -37,10 +38,10 @@ func TestManyPodsComeAndGoAndNothingIsLeft(t *testing.T) {
 	c := churnTest{w: w, held: map[netip.Addr]string{}}
 	var wg sync.WaitGroup
 	for i := range workers {
-		dice := rand.New(rand.NewPCG(1, uint64(i)))
+		rng := rand.New(rand.NewPCG(1, uint64(i)))
 		wg.Go(func() {
 			for n := range each {
-				c.one(installed[i*4+n%4], dice)
+				c.one(installed[i*4+n%4], rng)
 			}
 		})
 	}
@@ -84,9 +85,9 @@ type churnTest struct {
 	added, killed, leftover int
 }
 
-// one adds a Pod and removes it again, or is killed at some moment of either. What was killed is
+// one adds a Pod and removes it again, or is killed in the middle of either. What was killed is
 // removed as a runtime does, or left to the audit.
-func (c *churnTest) one(p *pod, dice *rand.Rand) {
+func (c *churnTest) one(p *pod, rng *rand.Rand) {
 	c.mu.Lock()
 	for ip, id := range c.held {
 		if id == p.id {
@@ -100,19 +101,19 @@ func (c *churnTest) one(p *pod, dice *rand.Rand) {
 		}
 	}
 	del() // of the round before
-	if dice.IntN(3) == 0 {
-		c.w.killedPlugin(p, "ADD", time.Duration(dice.IntN(25_000))*time.Microsecond)
+	if rng.IntN(3) == 0 {
+		c.w.killedPlugin(p, "ADD", time.Duration(rng.IntN(25_000))*time.Microsecond)
 		c.mu.Lock()
 		c.killed++
 		c.mu.Unlock()
-		if dice.IntN(2) == 0 {
+		if rng.IntN(2) == 0 {
 			c.mu.Lock()
 			c.leftover++
 			c.mu.Unlock()
 			return
 		}
-		if dice.IntN(2) == 0 {
-			c.w.killedPlugin(p, "DEL", time.Duration(dice.IntN(15_000))*time.Microsecond)
+		if rng.IntN(2) == 0 {
+			c.w.killedPlugin(p, "DEL", time.Duration(rng.IntN(15_000))*time.Microsecond)
 		}
 		del()
 	}
@@ -147,7 +148,7 @@ func (w *fixture) killedPlugin(p *pod, verb string, after time.Duration) {
 func (w *fixture) book() ipam.Allocations {
 	w.t.Helper()
 	allocations, err := ipam.Store{Dir: w.cfg.StateDir + "/net"}.View()
-	must(w.t, err)
+	expect.NoError(w.t, err)
 	return allocations
 }
 
@@ -181,14 +182,14 @@ func TestAuditWhileRunning(t *testing.T) {
 	w := newFixture(t, "10.199.0.0/29")
 	stays, goes, unknown := w.joinedPod(tcp(8080, 80)), w.joinedPod(tcp(8081, 80)), w.joinedPod()
 	w.tcpServer(stays.ns, ":80")
-	must(t, unix.Unmount(goes.ns.Path(), unix.MNT_DETACH))
+	expect.NoError(t, unix.Unmount(goes.ns.Path(), unix.MNT_DETACH))
 	w.in(w.host, func() error {
 		bridge, err := netlink.LinkByName("gtest0")
-		must(t, err)
+		expect.NoError(t, err)
 		for i, name := range []string{"veth00000000aa", "veth-my-own"} {
 			attrs := netlink.NewLinkAttrs()
 			attrs.Name, attrs.MasterIndex = name, bridge.Attrs().Index
-			must(t, netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: fmt.Sprintf("peer%d", i)}))
+			expect.NoError(t, netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: fmt.Sprintf("peer%d", i)}))
 		}
 		return exec.Command("nft", "flush", "ruleset").Run()
 	})
@@ -225,15 +226,15 @@ func TestAuditWhileRunning(t *testing.T) {
 
 // An audit that finds nothing runs no program while it has the lock: each ADD and DEL waits for
 // that.
-func TestAnAuditLooksBeforeItLocks(t *testing.T) { // not parallel: PATH
+func TestAuditHoldsTheLockBriefly(t *testing.T) { // not parallel: PATH
 	w := newFixture(t, "10.199.0.0/29")
 	w.joinedPod()
 	program, err := exec.LookPath("nft")
-	must(t, err)
+	expect.NoError(t, err)
 	dir := t.TempDir()
 	script := fmt.Sprintf("#!/bin/sh\necho x >>%[1]s/asked\nflock -n %[2]s/net/lock true || echo x "+
 		">>%[1]s/locked\nexec %[3]s \"$@\"\n", dir, w.cfg.StateDir, program)
-	must(t, os.WriteFile(filepath.Join(dir, "nft"), []byte(script), 0o755))
+	expect.NoError(t, os.WriteFile(filepath.Join(dir, "nft"), []byte(script), 0o755))
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	a := network.NewAuditor(w.cfg, func(context.Context) (map[string]bool, error) { return map[string]bool{}, nil })
 	w.in(w.host, func() error { _, err := a.Audit(t.Context()); return err })

@@ -21,6 +21,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/network"
 	"github.com/gantry-project/gantry/internal/network/cniplugin"
+	"github.com/gantry-project/gantry/test/expect"
 	"github.com/gantry-project/gantry/test/netns"
 )
 
@@ -59,9 +60,9 @@ func newFixture(t *testing.T, cidr string) *fixture {
 		BinDir: filepath.Join(dir, "bin"),
 	}}
 	self, err := os.Executable()
-	must(t, err)
-	must(t, os.Mkdir(w.cfg.BinDir, 0o755))
-	must(t, os.Symlink(self, filepath.Join(w.cfg.BinDir, network.PluginType)))
+	expect.NoError(t, err)
+	expect.NoError(t, os.Mkdir(w.cfg.BinDir, 0o755))
+	expect.NoError(t, os.Symlink(self, filepath.Join(w.cfg.BinDir, network.PluginType)))
 	w.in(w.host, func() error {
 		veth := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "uplink"}, PeerName: "uplink",
 			PeerNamespace: netlink.NsFd(w.neighbour.Fd())}
@@ -106,7 +107,7 @@ func (w *fixture) ensure() network.State {
 // in runs f inside a namespace; sockets f makes stay there.
 func (w *fixture) in(n ns.NetNS, f func() error) {
 	w.t.Helper()
-	must(w.t, n.Do(func(ns.NetNS) error { return f() }))
+	expect.NoError(w.t, n.Do(func(ns.NetNS) error { return f() }))
 }
 
 type pod struct {
@@ -136,7 +137,7 @@ func (w *fixture) pod(ports ...map[string]any) *pod {
 func (w *fixture) joinedPod(ports ...map[string]any) *pod {
 	w.t.Helper()
 	p := w.pod(ports...)
-	must(w.t, p.add())
+	expect.NoError(w.t, p.add())
 	return p
 }
 
@@ -283,12 +284,5 @@ func (w *fixture) reaches(n ns.NetNS, proto, addr, from string) {
 	}
 	if err != nil || from != "" && got != from {
 		w.t.Errorf("%s %s: the server saw %q, want %q (%v)", proto, addr, got, from, err)
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

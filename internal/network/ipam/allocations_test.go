@@ -39,7 +39,7 @@ func TestPortsCollide(t *testing.T) {
 	}
 }
 
-func TestAnAddressRestsBeforeItIsUsedAgain(t *testing.T) {
+func TestReleasedAddressIsNotReusedAtOnce(t *testing.T) {
 	var b Allocations
 	for i, want := range []string{"10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5", "10.0.0.6", "10.0.0.2", "10.0.0.3"} {
 		l, err := b.Allocate(Lease{Container: fmt.Sprint(i)}, []netip.Prefix{small})

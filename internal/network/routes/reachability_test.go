@@ -14,7 +14,7 @@ import (
 // none.
 //
 // row: NET-03
-func TestBothEndsOfAWayChooseTheSame(t *testing.T) {
+func TestBothNodesChooseTheSameRoute(t *testing.T) {
 	cluster := []netip.Prefix{netip.MustParsePrefix("10.71.0.0/16")}
 	rapid.Check(t, func(t *rapid.T) {
 		say := func(name, address, pods string) Node {
@@ -93,7 +93,7 @@ func TestWhichAddressesAreOnLink(t *testing.T) {
 	}
 }
 
-func TestDisagreementsAreTold(t *testing.T) {
+func TestConflictingReachabilityIsReported(t *testing.T) {
 	for want, says := range map[string]map[string]string{
 		"": {"a": "auto 10.0.0.0/24", "b": "vxlan", "c": "auto"},
 		"--node-routes is direct on a and vxlan on b, c:": {"a": "direct", "b": "vxlan", "c": "vxlan"},

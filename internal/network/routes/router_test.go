@@ -87,18 +87,18 @@ func (l *testLAN) reach(from, to string) {
 	l.t.Helper()
 	source := l.all[slices.IndexFunc(l.all, func(n Node) bool { return n.Name == from })].Ranges[0].Addr().Next()
 	target := l.all[slices.IndexFunc(l.all, func(n Node) bool { return n.Name == to })].Ranges[0].Addr().Next()
-	var heard net.Listener
+	var listener net.Listener
 	err := l.nodes[to].Do(func(ns.NetNS) (err error) {
-		heard, err = net.Listen("tcp", netip.AddrPortFrom(target, 0).String())
+		listener, err = net.Listen("tcp", netip.AddrPortFrom(target, 0).String())
 		return err
 	})
 	if err != nil {
 		l.t.Fatalf("%s: got error %v, want none", to, err)
 	}
-	defer heard.Close()
+	defer listener.Close()
 	err = l.nodes[from].Do(func(ns.NetNS) error {
 		dialer := net.Dialer{Timeout: 5 * time.Second, LocalAddr: &net.TCPAddr{IP: source.AsSlice()}}
-		c, err := dialer.Dial("tcp", heard.Addr().String())
+		c, err := dialer.Dial("tcp", listener.Addr().String())
 		if err != nil {
 			return err
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 // PoliciesByPod has exactly the Pods that have rules, with the policies that select them.
-func TestRulingsAndRulesAgree(t *testing.T) {
+func TestPoliciesByPodMatchTheRules(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := In{Namespaces: map[string]map[string]string{"x": nil, "y": nil}}
 		letters := rapid.SampledFrom([]string{"a", "b"})
@@ -35,17 +35,17 @@ func TestRulingsAndRulesAgree(t *testing.T) {
 			r := over[PodID{p.Namespace, p.Name, p.UID}]
 			for m, names := range map[string][]string{Ingress4: r.Ingress, Egress4: r.Egress} {
 				if _, has := state.Pods[m][p.IPs[0].String()]; has != (len(names) > 0) {
-					t.Fatalf("%s %s: rules %v, told %v", p.Name, m, has, names)
+					t.Fatalf("%s %s: rules %v, got %v", p.Name, m, has, names)
 				}
 			}
 			for _, policy := range in.Policies {
-				told := false
+				listed := false
 				for _, n := range append(append([]string(nil), r.Ingress...), r.Egress...) {
-					told = told || n == policy.Name
+					listed = listed || n == policy.Name
 				}
 				if want := p.Local && policy.Namespace == p.Namespace &&
-					policy.Spec.PodSelector.MatchLabels["app"] == p.Labels["app"]; told != want {
-					t.Fatalf("%s is told to be ruled over by %s: %v", p.Name, policy.Name, told)
+					policy.Spec.PodSelector.MatchLabels["app"] == p.Labels["app"]; listed != want {
+					t.Fatalf("%s is listed as selected by %s: %v", p.Name, policy.Name, listed)
 				}
 			}
 		}

@@ -8,7 +8,7 @@ import (
 )
 
 // A table that is no longer listened to says so, and counts as modified.
-func TestATableSaysWhetherItHears(t *testing.T) {
+func TestTableReportsWhetherItListens(t *testing.T) {
 	k := &Table{}
 	if open, err := k.Listening(); open || err != nil {
 		t.Errorf("before: %v, %v", open, err)
@@ -16,7 +16,7 @@ func TestATableSaysWhetherItHears(t *testing.T) {
 	k.listener.setListening(true)
 	k.listener.record(nfnetlink.Notification{Chains: []string{"c"}})
 	if open, err := k.Listening(); !open || err != nil || !k.ModifiedByOthers() || k.ModifiedByOthers() {
-		t.Errorf("while it hears: %v, %v", open, err)
+		t.Errorf("while it listens: %v, %v", open, err)
 	}
 	why := errors.New("the socket is gone")
 	k.listener.record(nfnetlink.Notification{Overrun: true, Err: why})

@@ -31,7 +31,7 @@ func plain(wants map[rules.Owner]rules.State) rules.State {
 // Whatever owners are added, change and are removed, and whatever they claim of each other's: the
 // state is that of the oldest claim of each element, and each answer leads from the former to the
 // new state.
-func TestABookIsWhatTheOldestClaim(t *testing.T) {
+func TestDesiredStateIsThatOfTheOldestClaims(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b, wants, is := rules.NewDesiredState(), map[rules.Owner]rules.State{}, rules.NewState()
 		for range rapid.IntRange(1, 20).Draw(t, "steps") {

@@ -13,7 +13,7 @@ import (
 )
 
 // Lookup and the rules agree, whatever the Service and its endpoints are.
-func TestLookSaysWhatTheRulesDo(t *testing.T) {
+func TestLookupAgreesWithTheRules(t *testing.T) {
 	settings := rules.Settings{Family: rules.IPv4, LocalDetector: rules.LocalTrafficDetector{Interface: "gx"}}
 	rapid.Check(t, func(r *rapid.T) {
 		var ends []end

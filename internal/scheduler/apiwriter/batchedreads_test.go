@@ -12,7 +12,7 @@ import (
 )
 
 // Much that comes one by one is read together; what comes after a while of quiet is read at once.
-func TestMuchIsReadTogether(t *testing.T) {
+func TestSmallReadsAreBatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const pieces, size = 1000, 100
 		script := &scriptedConn{size: size}
@@ -114,7 +114,7 @@ func TestNothingIsLeftInTheKernel(t *testing.T) {
 	g := conn.(*batchedConn)
 	for n := 0; !g.wakesLate; n++ { // much comes
 		if n > 100 {
-			t.Fatal("the kernel is not told to wait, however much comes")
+			t.Fatal("SO_RCVLOWAT is not raised, however much comes")
 		}
 		send(busyBytes)
 		expect(busyBytes)
@@ -122,7 +122,7 @@ func TestNothingIsLeftInTheKernel(t *testing.T) {
 	if err := conn.SetReadDeadline(time.Now().Add(3 * readInterval)); err != nil {
 		t.Fatal(err)
 	}
-	var silent net.Error // a read that finds nothing has the kernel tell of the next byte
+	var silent net.Error // after a read that finds nothing the kernel notifies of the next byte
 	if n, err := conn.Read(make([]byte, 1)); !errors.As(err, &silent) || !silent.Timeout() {
 		t.Fatalf("%d bytes and %v where nothing was sent", n, err)
 	}
@@ -130,7 +130,7 @@ func TestNothingIsLeftInTheKernel(t *testing.T) {
 	if err := g.raw.Control(
 		func(fd uintptr) { least, err = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVLOWAT) }); err != nil ||
 		least != 1 {
-		t.Fatalf("who waits is told of %d bytes, want 1", least)
+		t.Fatalf("SO_RCVLOWAT is %d bytes, want 1", least)
 	}
 	if err := conn.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
 		t.Fatal(err)

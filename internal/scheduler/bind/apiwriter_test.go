@@ -27,7 +27,7 @@ import (
 // does.
 //
 // row: BND-12
-func TestVictimsAreWrittenToOverTheLine(t *testing.T) {
+func TestVictimsArePatchedByAPIWriter(t *testing.T) {
 	type got struct {
 		method, path, kind, body string
 	}
@@ -89,9 +89,9 @@ func TestVictimsAreWrittenToOverTheLine(t *testing.T) {
 	}
 }
 
-// A patch, merged as the API server merges it, gives the status that was wished for, whatever stood
+// A patch, merged as the API server merges it, gives the desired status, whatever was
 // there before.
-func TestPatchesGrantWishes(t *testing.T) {
+func TestPatchesGiveTheDesiredStatus(t *testing.T) {
 	then := metav1.NewTime(time.Unix(1, 0))
 	of := func(kind v1.PodConditionType, status v1.ConditionStatus, reason, message string,
 		generation int64) v1.PodCondition {
@@ -155,7 +155,7 @@ func TestPatchesGrantWishes(t *testing.T) {
 		if err := json.Unmarshal(merged, &now); err != nil {
 			t.Fatal(err)
 		}
-		// a transition of just now was one a moment ago too
+		// a transition of now and an earlier one compare equal
 		for i := range min(len(now.Status.Conditions), len(want.Conditions)) {
 			if got, at := &now.Status.Conditions[i].LastTransitionTime, want.Conditions[i].LastTransitionTime; at.Sub(
 				got.Time).Abs() < time.Minute {

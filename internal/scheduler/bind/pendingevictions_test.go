@@ -52,7 +52,7 @@ func TestAPreemptorWaitsUntilItsVictimIsSeenLeaving(t *testing.T) {
 // leaving, or it was forgotten.
 //
 // row: BND-12
-func TestADeletionConcernsWhomItWasMadeFor(t *testing.T) {
+func TestPodDeletionConcernsItsPreemptor(t *testing.T) {
 	now := time.Unix(1000, 0)
 	onNodes := map[types.UID]*v1.Pod{"a": {}, "b": {},
 		"c": {ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{Time: now}}}}

@@ -22,9 +22,9 @@ func TestSettleWaitsForAWriteUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "ns", UID: "u"}}
 		client := fake.NewClientset(p)
-		begun, goOn := make(chan string, 2), make(chan struct{})
+		started, goOn := make(chan string, 2), make(chan struct{})
 		client.PrependReactor("patch", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
-			begun <- string(a.(clienttesting.PatchAction).GetPatch())
+			started <- string(a.(clienttesting.PatchAction).GetPatch())
 			<-goOn
 			return true, p, nil
 		})
@@ -33,7 +33,7 @@ func TestSettleWaitsForAWriteUnderWay(t *testing.T) {
 		defer cancel()
 		go s.Run(ctx)
 		s.Put(statusUpdate(p, "first"))
-		<-begun
+		<-started
 		s.Put(statusUpdate(p, "second")) // never to be written
 		settled := make(chan struct{})
 		go func() {
@@ -49,14 +49,14 @@ func TestSettleWaitsForAWriteUnderWay(t *testing.T) {
 		close(goOn)
 		<-settled
 		synctest.Wait()
-		if len(begun) != 0 {
-			t.Errorf("written after all: %s", <-begun)
+		if len(started) != 0 {
+			t.Errorf("written after all: %s", <-started)
 		}
 		s.WaitForWrite(ctx, p.UID) // nothing under way: returns at once
 	})
 }
 
-func TestOfSeveralWishesTheNewestIsWritten(t *testing.T) {
+func TestNewestStatusUpdateIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "ns", UID: "u"}}
 		client := fake.NewClientset(p)

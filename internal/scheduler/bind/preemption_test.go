@@ -27,8 +27,8 @@ import (
 	"github.com/gantry-project/gantry/test/wrappers"
 )
 
-// switchingFilter is a filter that claims to judge by the Pod's shape and the node, and does not:
-// it refuses a node that it is told to.
+// switchingFilter is a filter that claims to decide by the Pod's shape and the node, and does not:
+// it refuses a node that the test sets.
 type switchingFilter struct{ refuses string }
 
 func (*switchingFilter) Name() string { return nodename.Name }
@@ -43,7 +43,7 @@ func (m *switchingFilter) Filter(_ context.Context, _ framework.CycleState, _ *v
 	return nil
 }
 
-// newPreemptionProfile is the preemption of a default profile in which a moody filter sits, and
+// newPreemptionProfile is the preemption of a default profile with a switchingFilter, and
 // that profile.
 func newPreemptionProfile(t *testing.T, m *switchingFilter,
 	hook frameworkruntime.Hooks) (*defaultPreemption, *frameworkruntime.Profile) {
@@ -83,9 +83,9 @@ func newNode(name string) *v1.Node {
 		Allocatable(map[v1.ResourceName]string{v1.ResourceCPU: "1", v1.ResourcePods: "10"}).Obj()
 }
 
-// A filter that breaks its word makes memory wrong: the shadow check tells, and the search without
-// memory counts.
-func TestADoubtedSearchForVictimsIsMadeTwice(t *testing.T) {
+// A filter that depends on undeclared state makes the cache wrong: the shadow check reports it, and
+// the search without cache counts.
+func TestShadowCheckOfPreemption(t *testing.T) {
 	m := &switchingFilter{}
 	var hook [][]string
 	own, profile := newPreemptionProfile(t, m,
@@ -107,10 +107,10 @@ func TestADoubtedSearchForVictimsIsMadeTwice(t *testing.T) {
 		return c
 	}
 	if c := look(); c.Node != "n1" || len(hook) != 1 || len(hook[0]) != 0 {
-		t.Fatalf("first: %s, told %q; want n1 and a check without differences", c.Node, hook)
+		t.Fatalf("first: %s, got %q; want n1 and a check without differences", c.Node, hook)
 	}
 	if c := look(); c.Node != "n1" || len(hook) != 2 || len(hook[1]) != 0 || own.dryRunCache.Counts().Hits == 0 {
-		t.Fatalf("again: %s, told %q, %+v; want n1 from memory and a check without differences", c.Node, hook,
+		t.Fatalf("again: %s, got %q, %+v; want n1 from memory and a check without differences", c.Node, hook,
 			own.dryRunCache.Counts())
 	}
 	m.refuses = "n1" // nothing about the node has changed: memory holds
@@ -120,7 +120,7 @@ func TestADoubtedSearchForVictimsIsMadeTwice(t *testing.T) {
 	}
 	if len(hook) != 3 || !slices.ContainsFunc(hook[2],
 		func(d string) bool { return strings.HasPrefix(d, "node: n1, other n2") }) {
-		t.Errorf("told %q, want that the nodes differ", hook)
+		t.Errorf("got %q, want that the nodes differ", hook)
 	}
 }
 
@@ -159,7 +159,7 @@ func TestASearchThatBreaksOffIsAnError(t *testing.T) {
 			search()
 		}()
 		if caught == nil || len(hook) != 1 || hook[0].Code != framework.Error {
-			t.Errorf("%s: caught %v, told %v; want the panic and one search that ended with an error", name, caught,
+			t.Errorf("%s: caught %v, got %v; want the panic and one search that ended with an error", name, caught,
 				fmt.Sprint(hook))
 		}
 	}

@@ -16,7 +16,7 @@ type intState struct{ n int }
 
 func (n *intState) Clone() framework.StateData { return &intState{n.n} }
 
-func TestStateCloneIsItsOwn(t *testing.T) {
+func TestCycleStateCloneIsIndependent(t *testing.T) {
 	s := NewCycleState()
 	s.Write("a", &intState{1})
 	c := s.Clone()
@@ -38,7 +38,7 @@ func TestStateCloneIsItsOwn(t *testing.T) {
 	}
 }
 
-func TestEachDoesEveryPieceOnce(t *testing.T) {
+func TestParallelizerRunsEachPieceOnce(t *testing.T) {
 	for _, n := range []int{0, 1, 15, 16, 17, 1000, 4099} {
 		done := make([]atomic.Int32, n)
 		Parallelizer{Workers: 16}.ForEach(n, func(i int) { done[i].Add(1) })
@@ -93,7 +93,7 @@ func TestWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, end := begin()
 		if pod := w.Get("u"); !pod.Preempt("x", "for another") || pod.Reject("y", "too late") {
-			t.Error("the first verdict counts")
+			t.Error("the first decision counts")
 		}
 		if s := <-end; s.IsRejected() || s.Plugin() != "x" {
 			t.Errorf("preempted: %v by %s", s.Code(), s.Plugin())

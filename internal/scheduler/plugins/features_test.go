@@ -21,7 +21,7 @@ func restartsAll(p *v1.Pod) {
 		{Action: v1.ContainerRestartRuleActionRestartAllContainers}}
 }
 
-func TestNodeDeclaredFeaturesVerdicts(t *testing.T) {
+func TestNodeDeclaredFeaturesStatuses(t *testing.T) {
 	const feature = "RestartAllContainersOnContainerExits"
 	nodes := []*v1.Node{newNode("old"), newNode("new", declares(feature))}
 	pl := nodedeclaredfeatures.New()

@@ -22,6 +22,7 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/tainttoleration"
 	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
+	"github.com/gantry-project/gantry/test/expect"
 	"github.com/gantry-project/gantry/test/wrappers"
 )
 
@@ -85,13 +86,6 @@ func hostPort(n int32) func(*v1.Pod) {
 	return func(p *v1.Pod) { p.Spec.Containers[0].Ports = []v1.ContainerPort{{HostPort: n}} }
 }
 
-func must[P any](p P, err error) P {
-	if err != nil {
-		panic(err)
-	}
-	return p
-}
-
 func fitArgs(s *config.ScoringStrategy, ignored ...string) *config.NodeResourcesFitArgs {
 	if s == nil {
 		s = &config.ScoringStrategy{Type: config.LeastAllocated,
@@ -121,10 +115,10 @@ func statusText(r *schedule.Result, node string) string {
 }
 
 // row: FIL-06, FIL-07, FIL-09, FIL-10, FIL-13, FIL-15, FIL-16, FIL-18
-func TestFilterVerdicts(t *testing.T) {
-	fit := must(noderesources.NewFit(fitArgs(nil)))
-	affinity := must(nodeaffinity.New(nil))
-	enforced := must(
+func TestFilterStatuses(t *testing.T) {
+	fit := expect.Value(noderesources.NewFit(fitArgs(nil)))
+	affinity := expect.Value(nodeaffinity.New(nil))
+	enforced := expect.Value(
 		nodeaffinity.New(
 			&config.NodeAffinityArgs{
 				AddedAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{
@@ -210,7 +204,7 @@ func TestFilterVerdicts(t *testing.T) {
 		"extended, none": {pl: fit, p: newPod("p", requests("nvidia.com/gpu=2")), n: newNode("n"),
 			want: "UnschedulableAndUnresolvable: Insufficient nvidia.com/gpu | asks nvidia.com/gpu 2, the node " +
 				"offers none | add a node that offers nvidia.com/gpu"},
-		"extended, ignored": {pl: must(noderesources.NewFit(fitArgs(nil, "nvidia.com"))),
+		"extended, ignored": {pl: expect.Value(noderesources.NewFit(fitArgs(nil, "nvidia.com"))),
 			p: newPod("p", requests("nvidia.com/gpu=2")), n: newNode("n"), want: "fits"},
 		"limits do not count": {pl: fit,
 			p: newPod("p", func(p *v1.Pod) { p.Spec.Containers[0].Resources.Limits = quantities("cpu=64") }),
@@ -240,7 +234,7 @@ func TestNodeAffinityNamesNodesByField(t *testing.T) {
 	}
 	w := snapshot.Of([]*v1.Node{newNode("a"), newNode("b"),
 		newNode("c", func(n *v1.Node) { n.Spec.Unschedulable = true })}, nil)
-	pluginSet := schedule.NewPluginSet("test", schedule.WeightedPlugin{Plugin: must(nodeaffinity.New(nil))},
+	pluginSet := schedule.NewPluginSet("test", schedule.WeightedPlugin{Plugin: expect.Value(nodeaffinity.New(nil))},
 		schedule.WeightedPlugin{Plugin: nodeunschedulable.New()})
 	r := schedule.SchedulePod(t.Context(), schedule.Input{Pod: named("b"), Snapshot: w, Plugins: pluginSet})
 	if r.SuggestedHost != "b" || r.EvaluatedNodes != 1 {
@@ -266,7 +260,7 @@ func spread(maxSkew int32, key string, when v1.UnsatisfiableConstraintAction,
 }
 
 // row: FIL-19, FIL-20
-func TestSpreadVerdicts(t *testing.T) {
+func TestPodTopologySpreadStatuses(t *testing.T) {
 	web := withPodLabels("app=web")
 	nodes := []*v1.Node{newNode("a", label("zone", "1")), newNode("b", label("zone", "2")),
 		newNode("c", label("zone", "3")), newNode("d")}
@@ -362,15 +356,16 @@ func TestScores(t *testing.T) {
 		pods  []*v1.Pod
 		want  map[string][2]int64 // raw and normalised
 	}{
-		"least allocated": {must(noderesources.NewFit(fitArgs(nil))), p, two, []*v1.Pod{half},
+		"least allocated": {expect.Value(noderesources.NewFit(fitArgs(nil))), p, two, []*v1.Pod{half},
 			map[string][2]int64{"a": {25, 25}, "b": {75, 75}}},
-		"most allocated": {must(noderesources.NewFit(fitArgs(most))), p, two, []*v1.Pod{half},
+		"most allocated": {expect.Value(noderesources.NewFit(fitArgs(most))), p, two, []*v1.Pod{half},
 			map[string][2]int64{"a": {75, 75}, "b": {25, 25}}},
 		// (50*3+25)/4 = 43.75
-		"shape, weighted": {must(noderesources.NewFit(fitArgs(shape))), newPod("p", requests("cpu=2", "memory=2Gi")),
+		"shape, weighted": {expect.Value(noderesources.NewFit(fitArgs(shape))),
+			newPod("p", requests("cpu=2", "memory=2Gi")),
 			two, nil, map[string][2]int64{"a": {44, 44}, "b": {44, 44}}},
 		// 100m of 4, 200Mi of 8Gi: (97+97)/2
-		"defaults for empty": {must(noderesources.NewFit(fitArgs(nil))), newPod("p"), two, nil,
+		"defaults for empty": {expect.Value(noderesources.NewFit(fitArgs(nil))), newPod("p"), two, nil,
 			map[string][2]int64{"a": {97, 97}, "b": {97, 97}}},
 		"balance kept": {balanced, p, two, nil, map[string][2]int64{"a": {75, 75}, "b": {75, 75}}},
 		// ±0.25 of deviation
@@ -384,7 +379,7 @@ func TestScores(t *testing.T) {
 			[]*v1.Node{newNode("a", taint("x:PreferNoSchedule"), taint("y:PreferNoSchedule")),
 				newNode("b", taint("x:PreferNoSchedule")), newNode("c")}, nil,
 			map[string][2]int64{"a": {2, 0}, "b": {1, 50}, "c": {0, 100}}},
-		"preferred terms by weight": {must(nodeaffinity.New(nil)), newPod("p", func(p *v1.Pod) {
+		"preferred terms by weight": {expect.Value(nodeaffinity.New(nil)), newPod("p", func(p *v1.Pod) {
 			p.Spec.Affinity = &v1.Affinity{
 				NodeAffinity: &v1.NodeAffinity{
 					PreferredDuringSchedulingIgnoredDuringExecution: []v1.PreferredSchedulingTerm{prefer(80, "ssd"),

@@ -71,7 +71,7 @@ func namespaceLabels(name string) labels.Set {
 	return map[string]labels.Set{"ns": {"team": "a"}, "ns2": {"team": "b"}}[name]
 }
 
-func TestInterPodAffinityVerdicts(t *testing.T) {
+func TestInterPodAffinityStatuses(t *testing.T) {
 	web, db := withPodLabels("app=web"), withPodLabels("app=db")
 	nodes := []*v1.Node{newNode("a1", label("zone", "1")), newNode("a2", label("zone", "1")),
 		newNode("b1", label("zone", "2")), newNode("bare")}

@@ -14,7 +14,7 @@ import (
 // Whole scoreboards of the default profile, as upstream's plugins give them.
 //
 // row: SCO-02
-func TestScoreboards(t *testing.T) {
+func TestDefaultProfileScores(t *testing.T) {
 	pluginSet, err := plugins.DefaultPluginSet(v1.DefaultSchedulerName, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +76,7 @@ func TestScoreboards(t *testing.T) {
 	}
 }
 
-func TestEqualInputsGiveEqualRulings(t *testing.T) {
+func TestEqualInputsGiveEqualResults(t *testing.T) {
 	pluginSet, err := plugins.DefaultPluginSet(v1.DefaultSchedulerName, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +99,7 @@ func TestEqualInputsGiveEqualRulings(t *testing.T) {
 		if now := fmt.Sprintf("%+v", f); first == "" {
 			first = now
 		} else if now != first {
-			t.Fatalf("another ruling of the same:\n%s\n%s", first, now)
+			t.Fatalf("another result of the same input:\n%s\n%s", first, now)
 		}
 	}
 }

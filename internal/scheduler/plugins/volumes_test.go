@@ -116,7 +116,7 @@ func limit(node, driver string, n int32) *storagev1.CSINode {
 				{Name: driver, NodeID: node, Allocatable: &storagev1.VolumeNodeResources{Count: &n}}}}}
 }
 
-func TestVolumeBindingVerdicts(t *testing.T) {
+func TestVolumeBindingStatuses(t *testing.T) {
 	nodes := []*v1.Node{newNode("a", label("zone", "1")), newNode("b", label("zone", "2"))}
 	elsewhere := "UnschedulableAndUnresolvable: node(s) didn't match PersistentVolume's node affinity | claim " +
 		"ns/data is bound to volume pv, which exists only where zone=1 | make room on a node with zone=1, or add one " +
@@ -215,7 +215,7 @@ func TestVolumeBindingVerdicts(t *testing.T) {
 	}
 }
 
-func TestVolumeZoneVerdicts(t *testing.T) {
+func TestVolumeZoneStatuses(t *testing.T) {
 	nodes := []*v1.Node{newNode("a", label(v1.LabelTopologyZone, "1")), newNode("b", label(v1.LabelTopologyZone, "2")),
 		newNode("bare"), newNode("old", label(v1.LabelFailureDomainBetaZone, "1"))}
 	bound := newClaim("data", "zonal", "1Gi", boundTo("pv"))
@@ -258,7 +258,7 @@ func TestVolumeZoneVerdicts(t *testing.T) {
 	}
 }
 
-func TestVolumeRestrictionsVerdicts(t *testing.T) {
+func TestVolumeRestrictionsStatuses(t *testing.T) {
 	nodes := []*v1.Node{newNode("a"), newNode("b")}
 	disk := func(source v1.VolumeSource) func(*v1.Pod) {
 		return func(p *v1.Pod) {
@@ -342,7 +342,7 @@ func TestVolumeRestrictionsFollowPreemption(t *testing.T) {
 	}
 }
 
-func TestNodeVolumeLimitsVerdicts(t *testing.T) {
+func TestNodeVolumeLimitsStatuses(t *testing.T) {
 	n := newNode("a")
 	objects := func(more ...runtime.Object) []runtime.Object {
 		all := []runtime.Object{newClass("c", "csi.example", later), newClass("other", "csi.other", later),

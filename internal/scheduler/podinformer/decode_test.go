@@ -158,7 +158,7 @@ func TestEqualPodsShare(t *testing.T) {
 }
 
 // What does not fit the picture is left to the ordinary decoder, whose error says what is wrong.
-func TestOtherThingsAreLeftToTheOrdinaryDecoder(t *testing.T) {
+func TestUnknownEncodingsGoToTheOrdinaryDecoder(t *testing.T) {
 	d := newDecoder()
 	o, _, err := d.Decode(encoded(t, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, "Node"), nil, nil)
 	if n, ok := o.(*v1.Node); err != nil || !ok || n.Name != "n" {

@@ -20,7 +20,7 @@ func podNamed(name, version string) *v1.Pod {
 	return wrappers.MakePod().Namespace("ns").Name(name).ResourceVersion(version).Obj()
 }
 
-// eventLog writes down what a handler is told.
+// eventLog records what a handler receives.
 type eventLog chan string
 
 func (c eventLog) OnAdd(obj any, first bool) {
@@ -47,15 +47,15 @@ func (c eventLog) next(t *testing.T, n int) (out []string) {
 		case s := <-c:
 			out = append(out, s)
 		case <-time.After(time.Minute):
-			t.Fatalf("told of nothing more after %q", out)
+			t.Fatalf("got nothing more after %q, want more", out)
 		}
 	}
 	return out
 }
 
-// A handler is told of the first list, of what changes, and after a watch that ended of what the
+// A handler receives the first list, what changes, and after a watch that ended what the
 // next list lacks.
-func TestAFeedTellsWhatAnInformerTells(t *testing.T) {
+func TestPodInformerNotifiesAsAnInformer(t *testing.T) {
 	lists := make(chan *v1.PodList, 2)
 	watches := make(chan *watch.FakeWatcher, 2)
 	from := &cache.ListWatch{
@@ -99,7 +99,7 @@ func TestAFeedTellsWhatAnInformerTells(t *testing.T) {
 	}
 	late := make(eventLog, 100)
 	if _, err := f.AddEventHandler(late); err != nil || len(late.next(t, 2)) != 2 {
-		t.Errorf("who comes later is told of what is there: %v", err)
+		t.Errorf("a later handler receives what exists: %v", err)
 	}
 	lists <- &v1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "9"}, Items: []v1.Pod{*podNamed("a", "9")}}
 	first.Error(&metav1.Status{Status: metav1.StatusFailure, Code: 410, Reason: metav1.StatusReasonExpired})

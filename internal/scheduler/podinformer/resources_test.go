@@ -132,7 +132,7 @@ func listOf(t *testing.T, r *resourceType, items []runtime.Object) runtime.Objec
 
 // A row reads its own kind: of another group, version or kind it leaves all to the ordinary
 // decoder.
-func TestARowReadsItsOwnKind(t *testing.T) {
+func TestResourceDecodesItsOwnKind(t *testing.T) {
 	claims := decoderOf(&resourceTypes[3])
 	beta := resourceTypes[3].GroupVersionKind
 	beta.Version = "v1beta1"
@@ -212,7 +212,7 @@ func (a *fakeAPI) event(kind watch.EventType, o runtime.Object) []byte {
 // One goroutine's work from the connection to the handler, for each kind: the first list, what
 // changes, a watch that breaks off in the middle of an event and goes on where it was, one whose
 // version is too old, after which the list is read again and what it lacks is gone.
-func TestEachKindIsFollowedThroughBreaks(t *testing.T) {
+func TestWatchResumesAfterBreaks(t *testing.T) {
 	for i := range resourceTypes {
 		t.Run(resourceTypes[i].Kind, func(t *testing.T) { checkInformer(t, &resourceTypes[i]) })
 	}

@@ -16,7 +16,7 @@ import (
 // and no others; of Pods that it does not keep out it is no matter.
 //
 // row: BND-12
-func TestAGateIsAskedAboutWhomTheEventConcerns(t *testing.T) {
+func TestPreEnqueueRunsForConcernedPodsOnly(t *testing.T) {
 	shut, asked := true, 0
 	q := queue.New(queue.Options{
 		Less: prioritysort.New().Less, Log: logr.Discard(),

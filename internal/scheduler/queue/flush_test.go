@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestWhoWasWokenByTimeIsKnown: an event that should have woken the Pod may be missing.
-func TestWhoWasWokenByTimeIsKnown(t *testing.T) {
+// TestFlushUnschedulableIsTheWakeReason: an event that should have woken the Pod may be missing.
+func TestFlushUnschedulableIsTheWakeReason(t *testing.T) {
 	q := newQueue()
 	q.Add(pod("a", 0), t0)
 	e := q.Pop(t0)

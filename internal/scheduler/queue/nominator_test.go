@@ -13,9 +13,9 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// Whoever reads promises only where he is told that they changed knows them all, in order of UID,
-// and no list that was handed out ever changes.
-func TestPromisesAreToldWhereTheyChange(t *testing.T) {
+// A caller that reads nominations only where their change is reported has them all, in order of
+// UID, and no list that was handed out ever changes.
+func TestNominationChangesAreReported(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := queue.NewNominator()
 		want := map[string]map[types.UID]framework.PodInfo{}

@@ -227,7 +227,7 @@ func TestGates(t *testing.T) {
 		"web to active (TargetPodUpdatePodSchedulingGatesEliminated)")
 }
 
-func TestOwnChangeWakes(t *testing.T) {
+func TestPodUpdateMovesItself(t *testing.T) {
 	q := newQueue()
 	p := pod("web", 0)
 	q.Add(p, at(0))
@@ -240,7 +240,7 @@ func TestOwnChangeWakes(t *testing.T) {
 	expect(t, "a label", moveTexts(q.Update(p, changed, at(1))), "web to active (TargetPodUpdatePodLabel by label)")
 }
 
-func TestNobodyWaitsLongerThanFiveMinutes(t *testing.T) {
+func TestUnschedulablePodsAreFlushedAfterFiveMinutes(t *testing.T) {
 	q := newQueue()
 	q.Add(pod("web", 0), at(0))
 	q.AddUnschedulableIfNotPresent(q.Pop(at(0)), refusedBy("fit"), at(0))
@@ -263,7 +263,7 @@ func TestActivate(t *testing.T) {
 }
 
 // Every Pod is always in exactly one place, and nobody is lost.
-func TestNobodyIsLost(t *testing.T) {
+func TestNoPodIsLost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		q := newQueue()
 		now := t0
@@ -315,12 +315,12 @@ func TestNobodyIsLost(t *testing.T) {
 
 func TestChanges(t *testing.T) {
 	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"a": "b"}}}
-	beat := n.DeepCopy()
-	beat.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue,
+	heartbeat := n.DeepCopy()
+	heartbeat.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue,
 		LastHeartbeatTime: metav1.Now()}}
-	later := beat.DeepCopy()
+	later := heartbeat.DeepCopy()
 	later.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(t0)
-	if got := queue.NodeSchedulingPropertiesChange(beat, later); len(got) != 0 {
+	if got := queue.NodeSchedulingPropertiesChange(heartbeat, later); len(got) != 0 {
 		t.Errorf("a heartbeat is %v", got)
 	}
 	cordoned := later.DeepCopy()
@@ -351,7 +351,7 @@ func TestProfilesMaySortInTheirOwnWay(t *testing.T) {
 	expect(t, "order", strings.Join(got, " "), "urgent web a z") // a is ahead of z in its lane, and later than web
 }
 
-func TestGatedPodsAreLookedAtOnceInALongTime(t *testing.T) {
+func TestGatedPodsAreRarelyReevaluated(t *testing.T) {
 	q := newQueue()
 	q.Add(pod("web", 0, func(p *v1.Pod) { p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "g"}} }), at(0))
 	expect(t, "due", q.NextFlush().String(), at(300).String())

@@ -59,7 +59,7 @@ func open(t *testing.T, line []byte) *replay.ReplayedDecision {
 	return c
 }
 
-func TestAChangedRulingIsFound(t *testing.T) {
+func TestChangedResultIsFound(t *testing.T) {
 	cases := []struct{ name, from, to, want string }{
 		{"nothing", "", "", "shop/web: same: "},
 		{"weight", `"name":"ImageLocality","weight":1`, `"name":"ImageLocality","weight":50`, "ImageLocality"},

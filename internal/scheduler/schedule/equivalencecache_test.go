@@ -19,7 +19,7 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// randomCluster is a cluster that changes at random, ruled about with and without memory.
+// randomCluster is a cluster that changes at random, scheduled with and without the cache.
 type randomCluster struct {
 	*rapid.T
 	cache           *snapshot.Cache
@@ -208,10 +208,10 @@ func (t *randomCluster) input(p *v1.Pod, j *schedule.PluginSet, s *snapshot.Snap
 	return in
 }
 
-// TestMemoryRulesAsWithout: through any history, a cycle from columns and kept statuses equals the
-// one that asks every plugin about every node: winner, runner-up, ties, every refusal with its
-// numbers, every score. No node is ever given more than it has.
-func TestMemoryRulesAsWithout(t *testing.T) {
+// TestCachedResultsEqualUncached: through any history, a cycle from columns and cached statuses
+// equals the one that asks every plugin about every node: winner, runner-up, ties, every refusal
+// with its numbers, every score. No node is ever given more than it has.
+func TestCachedResultsEqualUncached(t *testing.T) {
 	rounds := 10 // of 100 clusters
 	if os.Getenv("GANTRY_LONG") != "" {
 		rounds = 100
@@ -221,9 +221,9 @@ func TestMemoryRulesAsWithout(t *testing.T) {
 	}
 }
 
-// TestMemoryRulesAsWithoutByDefaultConstraints: the same where Pods belong to something that
-// selects them, so that the system's constraints score them.
-func TestMemoryRulesAsWithoutByDefaultConstraints(t *testing.T) {
+// TestCachedResultsEqualUncachedWithDefaultConstraints: the same where Pods belong to something
+// that selects them, so that the system's constraints score them.
+func TestCachedResultsEqualUncachedWithDefaultConstraints(t *testing.T) {
 	pluginSet := defaultPlugins(t)
 	spread := podtopologyspread.New(nil, func(p *v1.Pod) apilabels.Selector {
 		return apilabels.SelectorFromSet(apilabels.Set{"app": p.Labels["app"]})
@@ -277,7 +277,7 @@ func checkRandomCluster(t *testing.T, pluginSet *schedule.PluginSet) {
 				p.UID = types.UID(p.Name)
 			}
 			again = p
-			if c.chance("is it promised a node?", 15) {
+			if c.chance("is it nominated?", 15) {
 				info, err := snapshot.NewPodInfo(p)
 				if err != nil {
 					r.Fatal(err)
@@ -320,13 +320,13 @@ func checkRandomCluster(t *testing.T, pluginSet *schedule.PluginSet) {
 			memory.Counts().RowsFiltered
 	})
 	if known == 0 || grouped <= 0 {
-		t.Errorf("%d shapes were known, %d rulings made by groups: the memory is not tested", known, grouped)
+		t.Errorf("%d shapes were known, %d results by node groups: the cache is not tested", known, grouped)
 	}
 }
 
-// TestMindedPodsAreRuledByGroups: affinity to Pods and topology spread never have every node asked
-// about, while Pods come and go, nodes fill up and keys appear.
-func TestMindedPodsAreRuledByGroups(t *testing.T) {
+// TestPodsWithAffinityAreEvaluatedByNodeGroup: affinity to Pods and topology spread never have
+// every node asked about, while Pods come and go, nodes fill up and keys appear.
+func TestPodsWithAffinityAreEvaluatedByNodeGroup(t *testing.T) {
 	w := snapshot.NewCache()
 	for i := range 200 {
 		w.SetNode(node(fmt.Sprintf("n%d", i), "1", "8Gi", zone(fmt.Sprintf("z%d", i%3))))
@@ -383,9 +383,9 @@ func TestMindedPodsAreRuledByGroups(t *testing.T) {
 	}
 }
 
-// TestNodesThatDifferTooMuchAreNotPartedEachTime: where hardly two nodes look alike each of them is
+// TestNodeGroupsAreNotRetriedEachCycle: where hardly two nodes look alike each of them is
 // asked about, nothing is kept of the attempt to find groups, and the next one waits.
-func TestNodesThatDifferTooMuchAreNotPartedEachTime(t *testing.T) {
+func TestNodeGroupsAreNotRetriedEachCycle(t *testing.T) {
 	const nodes = 300
 	w := snapshot.NewCache()
 	put := func(racks int) {

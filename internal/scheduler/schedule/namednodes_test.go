@@ -10,7 +10,7 @@ import (
 
 // Only Pods each of whose terms names nodes are evaluated on these alone, and only where somebody
 // narrows the nodes to them.
-func TestNamed(t *testing.T) {
+func TestPodsThatNameTheirNodes(t *testing.T) {
 	term := func(key string, op v1.NodeSelectorOperator) v1.NodeSelectorTerm {
 		return v1.NodeSelectorTerm{
 			MatchFields: []v1.NodeSelectorRequirement{{Key: key, Operator: op, Values: []string{"n1"}}}}

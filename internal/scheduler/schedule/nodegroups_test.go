@@ -2,9 +2,9 @@ package schedule
 
 import "testing"
 
-// TestPartitionsAreBounded: those not used for longest go while all together take too much or are
+// TestNodeGroupsAreBounded: those not used for longest go while all together take too much or are
 // too many; the one in use stays.
-func TestPartitionsAreBounded(t *testing.T) {
+func TestNodeGroupsAreBounded(t *testing.T) {
 	const rows, groups = 1 << 14, 1 << 10
 	m := &EquivalenceCache{clock: 100, nodeGroups: map[nodeGroupsKey]*nodeGroups{}}
 	add := func(used int64, groups int) *podShape {
@@ -46,6 +46,6 @@ func TestPartitionsAreBounded(t *testing.T) {
 	}
 	m.evictNodeGroups()
 	if !has(now) {
-		t.Error("the partition of the ruling under way is gone")
+		t.Error("the node groups of the cycle under way are gone")
 	}
 }

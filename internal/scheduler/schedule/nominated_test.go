@@ -43,14 +43,14 @@ func (s countingResourceChecker) Filter(ctx context.Context, st framework.CycleS
 	return s.countingFilter.Filter(ctx, st, p, n)
 }
 
-// TestPromisesAreAskedAboutWhenTheyChange: with half of the nodes nominated for others, a cycle
+// TestNominationsAreReadWhenTheyChange: with half of the nodes nominated for others, a cycle
 // goes by groups, and asks node by node only about those whose nominations, or which themselves,
 // changed since.
-func TestPromisesAreAskedAboutWhenTheyChange(t *testing.T) {
+func TestNominationsAreReadWhenTheyChange(t *testing.T) {
 	const nodes = 200
 	w := snapshot.NewCache()
 	nominations := queue.NewNominator()
-	promise := func(i int) {
+	nominate := func(i int) {
 		p := pod(fmt.Sprintf("promised%d", i), "1", "")
 		p.Spec.Priority = new(int32(5))
 		info, err := snapshot.NewPodInfo(p)
@@ -62,7 +62,7 @@ func TestPromisesAreAskedAboutWhenTheyChange(t *testing.T) {
 	for i := range nodes {
 		w.SetNode(node(fmt.Sprintf("n%d", i), "1", "8Gi"))
 		if i%2 == 0 {
-			promise(i)
+			nominate(i)
 		} else if err := w.AssumePod(pod(fmt.Sprintf("there%d", i), "1", ""), fmt.Sprintf("n%d", i)); err != nil {
 			t.Fatal(err)
 		}
@@ -103,11 +103,11 @@ func TestPromisesAreAskedAboutWhenTheyChange(t *testing.T) {
 	nominations.DeleteNominatedPodIfExists("promised7")
 	nominations.DeleteNominatedPodIfExists("promised8")
 	rule(1, "n8", 0)
-	promise(8)
+	nominate(8)
 	rule(1, "", 2)
 	w.RemovePod("there3")
 	rule(1, "n3", 0)
-	promise(3)
+	nominate(3)
 	rule(1, "", 2)
 	made = -1 // p0 is nominated to n8 itself beside the other
 	w.SetNode(node("n8", "2", "8Gi"))
@@ -124,6 +124,6 @@ func TestPromisesAreAskedAboutWhenTheyChange(t *testing.T) {
 	rule(1, "", 8)         // beside p0 there is no room
 	rule(6, "n8", nodes*2) // the nominations to less important Pods are of no concern
 	if c := memory.Counts(); c.RowsFiltered+c.Bypassed > 0 {
-		t.Errorf("%+v: rulings that were not by groups", c)
+		t.Errorf("%+v: results without node groups", c)
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// randomPreemptions is a town where Pods make others leave.
+// randomPreemptions is a random cluster where Pods preempt others.
 type randomPreemptions struct {
 	*randomCluster
 	plugins     *schedule.PluginSet
@@ -110,7 +110,7 @@ func (f *randomPreemptions) schedulePod(p *v1.Pod, from int, enough [2]int32) {
 	}
 }
 
-// newPreemptor is a Pod of the town, more often than there one that asks for room alone, with a
+// newPreemptor is a Pod of that cluster, more often than there one that asks for room alone, with a
 // time at which it began to run, or none.
 func (f *randomPreemptions) newPreemptor() *v1.Pod {
 	p := f.pod()
@@ -124,10 +124,10 @@ func (f *randomPreemptions) newPreemptor() *v1.Pod {
 	return p
 }
 
-// TestVictimsAreChosenAsWithoutMemory: through any history of nodes, Pods, nominations and budgets,
+// TestVictimsEqualThoseWithoutCache: through any history of nodes, Pods, nominations and budgets,
 // a search that remembers earlier ones chooses the same node and the same victims as one that tries
 // every node anew. With GANTRY_LONG on 10,000 random clusters.
-func TestVictimsAreChosenAsWithoutMemory(t *testing.T) {
+func TestVictimsEqualThoseWithoutCache(t *testing.T) {
 	rounds := 5 // of 100 clusters
 	if os.Getenv("GANTRY_LONG") != "" {
 		rounds = 100
@@ -187,7 +187,7 @@ func BenchmarkVictims(b *testing.B) {
 
 func benchmarkPreemption(b *testing.B, nodes, shapes int) {
 	w := snapshot.NewCache()
-	dice := rand.New(rand.NewPCG(1, 1))
+	rng := rand.New(rand.NewPCG(1, 1))
 	for i := range nodes {
 		w.SetNode(node(fmt.Sprintf("n%d", i), "4", "32Gi"))
 		for k := range 4 {
@@ -205,7 +205,7 @@ func benchmarkPreemption(b *testing.B, nodes, shapes int) {
 		p := pod("high", fmt.Sprintf("%dm", 3000-i%shapes%900), fmt.Sprintf("%dMi", 100+i%shapes/900))
 		p.Spec.Priority = new(int32(10))
 		in := schedule.Input{Pod: p, Snapshot: w.UpdateSnapshot(), Plugins: pluginSet, State: schedule.NewCycleState(),
-			PickTie: dice.IntN, Cache: &memory, Buffers: &buffers}
+			PickTie: rng.IntN, Cache: &memory, Buffers: &buffers}
 		r := schedule.SchedulePod(b.Context(), in)
 		began := time.Now()
 		c, err := preemption.Preempt(b.Context(), preemption.Input{Input: in, NodeToStatus: r.NodeToStatus(),

@@ -158,7 +158,7 @@ func TestStories(t *testing.T) {
 }
 
 // row: SCO-11, SCO-14
-func TestEnough(t *testing.T) {
+func TestNumFeasibleNodesToFind(t *testing.T) {
 	for _, c := range []struct {
 		sample  schedule.Sample
 		n, want int
@@ -200,7 +200,7 @@ func TestSampleIsFairAndTheSameForAnyRunner(t *testing.T) {
 			in.Parallel = inParallel
 			if other := schedule.SchedulePod(t.Context(), in); other.SuggestedHost != r.SuggestedHost ||
 				other.EvaluatedNodes != r.EvaluatedNodes {
-				t.Fatalf("the runner changes the ruling: %s or %s", r.SuggestedHost, other.SuggestedHost)
+				t.Fatalf("the runner changes the result: %s or %s", r.SuggestedHost, other.SuggestedHost)
 			}
 		}
 		for _, s := range r.Scores(400) {
@@ -256,7 +256,7 @@ func TestStatusesAndRanges(t *testing.T) {
 	}
 	r = one(schedule.WeightedPlugin{Plugin: fakePlugin{"Y", framework.Error, 0}})
 	if want := `running "Y" filter plugin: says Y`; !r.Failed() || r.Message() != want {
-		t.Errorf("an error ends the ruling: %q", r.Message())
+		t.Errorf("an error ends the cycle: %q", r.Message())
 	}
 	r = one(schedule.WeightedPlugin{Plugin: fakePlugin{"Z", framework.Success, 101}})
 	if want := `applying score defaultWeights on Score plugins: plugin "Z" returns an invalid score 101, it should ` +
@@ -291,7 +291,7 @@ func TestNeverOvercommits(t *testing.T) {
 			r := schedule.SchedulePod(context.Background(), in)
 			again := schedule.SchedulePod(context.Background(), in)
 			if a, b := journalFact(r), journalFact(again); !reflect.DeepEqual(a, b) {
-				t.Fatalf("equal input, two rulings:\n%s\n%s", a, b)
+				t.Fatalf("equal input, two results:\n%s\n%s", a, b)
 			}
 			if !r.Scheduled() {
 				continue

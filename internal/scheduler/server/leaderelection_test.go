@@ -76,7 +76,7 @@ func TestOneSchedulerWorksAtATime(t *testing.T) {
 		cfg.LeaderElection.RetryPeriod.Duration = 2*time.Second, time.Second, 100*time.Millisecond
 	var mu sync.Mutex
 	at := map[string]bool{}
-	begun := make(chan string, 3)
+	leading := make(chan string, 3)
 	run := func(name string) (stop func(), ended chan error) {
 		server := httptest.NewServer(
 			http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { api.serve(name, w, r) }))
@@ -95,7 +95,7 @@ func TestOneSchedulerWorksAtATime(t *testing.T) {
 						t.Errorf("%v work at once", at)
 					}
 					mu.Unlock()
-					begun <- name
+					leading <- name
 					<-ctx.Done()
 					mu.Lock()
 					delete(at, name)
@@ -108,7 +108,7 @@ func TestOneSchedulerWorksAtATime(t *testing.T) {
 	next := func(want string) {
 		t.Helper()
 		select {
-		case got := <-begun:
+		case got := <-leading:
 			if got != want {
 				t.Fatalf("%s works, want %s", got, want)
 			}

@@ -106,7 +106,7 @@ func startServer(t *testing.T) func(path, token string) (int, string) {
 }
 
 // row: SCH-17, SCH-34, OPS-12
-func TestWhoMaySeeWhat(t *testing.T) {
+func TestEndpointPermissions(t *testing.T) {
 	get := startServer(t)
 	for _, c := range []struct {
 		path, token string

@@ -13,9 +13,9 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// TestAskIsTheLibrarysSum: reading plain Pods without the library gives the library's figures,
+// TestRequestsEqualTheLibrarys: reading plain Pods without the library gives the library's figures,
 // fractions included.
-func TestAskIsTheLibrarysSum(t *testing.T) {
+func TestRequestsEqualTheLibrarys(t *testing.T) {
 	missing := v1.ResourceList{v1.ResourceCPU: resource.MustParse("100m"),
 		v1.ResourceMemory: resource.MustParse("200Mi")}
 	rapid.Check(t, func(t *rapid.T) {

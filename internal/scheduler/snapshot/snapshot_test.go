@@ -196,7 +196,7 @@ func TestAssumptions(t *testing.T) {
 	}
 }
 
-func TestZonesTakeTurns(t *testing.T) {
+func TestNodesAlternateBetweenZones(t *testing.T) {
 	s := snapshot.Of([]*v1.Node{node("a1", "a"), node("a2", "a"), node("a3", "a"), node("b1", "b"), node("c1", "c"),
 		node("c2", "c")}, nil)
 	var got []string

@@ -138,7 +138,7 @@ func TestPacketStory(t *testing.T) {
 		{"sockets not known", "pod/a", "service/b:80", stateFixture(func(w *packet.ClusterState) { w.Sockets = nil })},
 		{"a policy denies", "pod/a", "service/b:80",
 			stateFixture(ends("b1@10.72.2.3@n2"), func(w *packet.ClusterState) { w.Policy = denyAll{"b1"} })},
-		{"policies nobody can judge", "pod/a", "service/b:80", stateFixture(func(w *packet.ClusterState) {
+		{"policies that cannot be evaluated", "pod/a", "service/b:80", stateFixture(func(w *packet.ClusterState) {
 			w.Policies = []*networkingv1.NetworkPolicy{
 				{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "walls"}}}
 		})},
@@ -218,7 +218,7 @@ func TestPacketStory(t *testing.T) {
 
 // Each row is policies, and what happens to TCP 8080 from Pod a to Pod b0, and from b0 to a
 // stranger.
-func TestPoliciesAreJudgedByTheirRules(t *testing.T) {
+func TestPacketFollowsNetworkPolicies(t *testing.T) {
 	ingress := func(f func(*networkingv1.NetworkPolicySpec)) *networkingv1.NetworkPolicy {
 		p := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "walls"},
 			Spec: networkingv1.NetworkPolicySpec{
@@ -324,17 +324,17 @@ func TestWhatPeopleWrite(t *testing.T) {
 }
 
 // Whatever the cluster has, there is an outcome with a cause, and nothing panics.
-func TestThereIsAlwaysAVerdict(t *testing.T) {
+func TestEveryPacketGetsAResult(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		odd := rapid.SampledFrom([]string{"", "10.72.1.3", "10.96.0.9", "fd00::1", "nonsense", "127.0.0.1", "None",
+		address := rapid.SampledFrom([]string{"", "10.72.1.3", "10.96.0.9", "fd00::1", "nonsense", "127.0.0.1", "None",
 			"192.0.2.1"})
 		w := stateFixture()
-		w.Services[0].Spec.ClusterIP = odd.Draw(r, "cluster IP")
+		w.Services[0].Spec.ClusterIP = address.Draw(r, "cluster IP")
 		w.Services[0].Spec.Type = rapid.SampledFrom([]v1.ServiceType{"", v1.ServiceTypeNodePort,
 			v1.ServiceTypeLoadBalancer, v1.ServiceTypeExternalName}).Draw(r, "type")
 		w.Services[0].Spec.Ports[0].NodePort = rapid.Int32Range(-1, 70000).Draw(r, "node port")
-		w.Pods[0].Status.PodIPs = []v1.PodIP{{IP: odd.Draw(r, "sender")}}
-		w.Slices[0].Endpoints[0].Addresses = rapid.SliceOfN(odd, 0, 2).Draw(r, "endpoint")
+		w.Pods[0].Status.PodIPs = []v1.PodIP{{IP: address.Draw(r, "sender")}}
+		w.Slices[0].Endpoints[0].Addresses = rapid.SliceOfN(address, 0, 2).Draw(r, "endpoint")
 		w.Slices[0].Endpoints[0].TargetRef = nil
 		w.Nodes = w.Nodes[:rapid.IntRange(0, 2).Draw(r, "nodes")]
 		from := rapid.SampledFrom([]packet.Peer{{}, {Kind: "pod", Namespace: "shop", Name: "a"}, {Kind: "pod"},
@@ -347,7 +347,7 @@ func TestThereIsAlwaysAVerdict(t *testing.T) {
 		port := rapid.SampledFrom([]string{"", "80", "http", "web", "30080", "99999", "-1"}).Draw(r, "port")
 		if got := packet.Trace(w, packet.Request{From: from, To: to, Port: port}); got.Outcome == "" ||
 			got.Cause == "" {
-			r.Fatalf("no verdict: %+v", got)
+			r.Fatalf("got no result: %+v", got)
 		}
 	})
 }

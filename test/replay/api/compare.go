@@ -196,7 +196,7 @@ func strip(v any, keepManaged bool) any {
 	return out
 }
 
-// startsWithState tells whether a watch begins with the current state, whose objects come in no
+// startsWithState reports whether a watch begins with the current state, whose objects come in no
 // fixed order.
 func startsWithState(path string) bool {
 	u, err := url.Parse(path)

@@ -29,7 +29,7 @@ type Options struct {
 	BinDir string   // runc, shim, CNI plugin; where Binary is when empty
 	Node   string   // name of the node; "node-1" when empty
 	NodeIP string   // address of the node; that of the default route when empty
-	Number int      // tells instances on one machine apart: 1 to 99
+	Number int      // distinguishes instances on one machine: 1 to 99
 	Split  bool     // server, scheduler, controllers and kubelet as processes of their own
 	Config string   // KubeletConfiguration file
 	Sched  string   // KubeSchedulerConfiguration file of a split instance
@@ -102,7 +102,7 @@ func (i *Instance) podCIDR() string {
 	return cmp.Or(i.o.PodCIDR, fmt.Sprintf("10.%d.0.0/16", 122+i.o.Number))
 }
 
-// instanceFlags are the flags that tell this instance's node from others'.
+// instanceFlags are the flags that separate this instance's node from others'.
 func (i *Instance) instanceFlags() []string {
 	flags := []string{"--kubelet-port", fmt.Sprint(i.node), "--bridge", i.bridge(), "--pod-cidr", i.podCIDR(),
 		"--bin-dir", i.o.BinDir}
@@ -137,7 +137,7 @@ func (i *Instance) server() string {
 	return i.Dir
 }
 
-// StartRoles starts what stands beside the API server in a split instance.
+// StartRoles starts the processes beside the API server in a split instance.
 func (i *Instance) StartRoles() error {
 	for _, role := range []string{"scheduler", "controllers"} {
 		if err := i.StartRole(role); err != nil {
@@ -246,7 +246,7 @@ func (i *Instance) End(name string) error {
 	}
 	err := c.End(time.Minute)
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
-		return nil // how it ended stands in its output
+		return nil // its output says how it ended
 	}
 	return err
 }

@@ -76,7 +76,7 @@ func flatten(path string, v any, into map[string]string) {
 		into[path] = v
 	case nil:
 	default:
-		raw, _ := json.Marshal(v) // decoded from JSON a moment ago
+		raw, _ := json.Marshal(v) // it was decoded from JSON
 		into[path] = string(raw)
 	}
 }
@@ -130,7 +130,7 @@ func unequal(want, got snapshot) []string {
 	return out
 }
 
-// transientSnapshots tells for each state where upstream is back at the state before it, when all
+// transientSnapshots says for each state where upstream is back at the state before it, when all
 // between was brief: a slower watcher, or a calmer node, shows one state there. 0 means nowhere.
 func transientSnapshots(list []snapshot) []int {
 	out := make([]int, len(list))
@@ -247,10 +247,10 @@ func align(want, got []snapshot) alignment {
 	return out
 }
 
-// differences tells how two sequences of states differ; one that repeats over states is told once.
-// Times count as a magnitude, as the recordings' README asks: a state may come up to ten times
-// sooner, or sooner by a round of upstream's kubelet, and later by little more than half of the
-// time.
+// differences returns how two sequences of states differ; one that repeats over states is listed
+// once. Times count as a magnitude, as the recordings' README asks: a state may come up to ten
+// times sooner, or sooner by a round of upstream's kubelet, and later by little more than half of
+// the time.
 func differences(prefix string, want, got []snapshot) []replay.Difference {
 	var out []replay.Difference
 	seen := map[string]int{}

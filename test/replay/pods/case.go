@@ -96,12 +96,12 @@ type ManifestFile struct {
 	Remove  bool
 }
 
-// NeedsOwnInstance tells whether the case touches the node and so runs without others.
+// NeedsOwnInstance reports whether the case touches the node and so runs without others.
 func (c *Case) NeedsOwnInstance() bool {
 	return c.Area == "drain" || c.Area == "preemption" || c.Area == "node" || c.Name == "resize-deferred"
 }
 
-// StopsKubelet tells whether the case needs a kubelet that can be stopped while the rest of the
+// StopsKubelet reports whether the case needs a kubelet that can be stopped while the rest of the
 // cluster runs.
 func (c *Case) StopsKubelet() bool {
 	for _, s := range c.Steps {

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// checkStep refuses what Step and Wait cannot hold or this replay cannot do: an unknown deed or
-// field, several deeds, words of a wait that would never come true.
+// checkStep refuses what Step and Wait cannot hold or this replay cannot do: an unknown action or
+// field, several actions, terms of a wait that would never come true.
 func checkStep(raw []byte) error {
 	var keys map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &keys); err != nil {

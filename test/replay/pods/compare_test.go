@@ -32,9 +32,9 @@ func TestRecordingsEqualThemselves(t *testing.T) {
 	}
 }
 
-// A Pod that is never seen, a changed reason, a lost event and another exit code are told; and only
-// the message is soft.
-func TestJudgeTells(t *testing.T) {
+// A Pod that is never seen, a changed reason, a lost event and another exit code are reported; and
+// only the message is soft.
+func TestCompareReportsDifferences(t *testing.T) {
 	for _, c := range load(t) {
 		if c.Name != "phase-exit1-always-loop" {
 			continue

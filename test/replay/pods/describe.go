@@ -47,7 +47,7 @@ func (t Text) split() (about, events []string) {
 	return t.Body[:i], t.Body[i:]
 }
 
-// numbered are masks that a number tells apart.
+// numbered are masks that a number distinguishes.
 var numbered = regexp.MustCompile(`<([a-zA-Z -]+)\d+>`)
 
 // tableDiffers compares tables of events. Repeats that kubectl shows on lines of their own count as
@@ -94,8 +94,8 @@ func withoutVolatile(lines []string) []string {
 	return slices.DeleteFunc(slices.Clone(lines), volatilePattern.MatchString)
 }
 
-// between tells whether the two describes looked at different states that upstream showed within a
-// moment of each other: the states themselves are compared in the history.
+// between reports whether the two describes looked at different states that upstream showed within
+// a short time of each other: the states themselves are compared in the history.
 func between(want, got Recording, wantPod, gotPod string) bool {
 	ws, gs := snapshots(group(want.History, "pod").lines[wantPod], "pod"),
 		snapshots(group(got.History, "pod").lines[gotPod], "pod")
@@ -142,7 +142,7 @@ func (r Recording) withoutEarlyProbes(got Recording) []map[string]any {
 	return slices.DeleteFunc(slices.Clone(r.Events), func(l map[string]any) bool { return r.tooEarly(l, got) })
 }
 
-// tooEarly tells of an Event that it is of a first probe that came before the program listened,
+// tooEarly reports whether an Event is of a first probe that came before the program listened,
 // where the program did listen at the second and ours had it listening at the first.
 func (r Recording) tooEarly(l map[string]any, got Recording) bool {
 	text, _ := l["message"].(string)
@@ -159,7 +159,7 @@ func (r Recording) tooEarly(l map[string]any, got Recording) bool {
 	return !repeated && !slices.ContainsFunc(got.Events, same) && (r.listens(l) || r.becomesReady(l))
 }
 
-// listens tells whether a later probe of the same container got another answer.
+// listens reports whether a later probe of the same container got another answer.
 func (r Recording) listens(l map[string]any) bool {
 	return slices.ContainsFunc(r.Events, func(o map[string]any) bool {
 		return o["reason"] == "Unhealthy" && o["object"] == l["object"] && o["fieldPath"] == l["fieldPath"] &&

@@ -9,7 +9,7 @@ import (
 )
 
 // Every kind that the server serves has its path, with or without a namespace, whichever it is:
-// none stands in a list of this program.
+// none is in a list of this program.
 func TestEveryServedKindHasAPath(t *testing.T) {
 	var lists []*metav1.APIResourceList
 	served := map[string]bool{}
@@ -53,8 +53,8 @@ func TestEveryServedKindHasAPath(t *testing.T) {
 	}
 }
 
-// A step that this replay does not know, one with two deeds, a misspelt field, and a wait for what
-// it cannot tell are refused when the case is read; nothing of it passes or fails silently.
+// A step that this replay does not know, one with two actions, a misspelt field, and a wait for
+// what it cannot check are refused when the case is read; nothing of it passes or fails silently.
 func TestUnknownFormsAreRefused(t *testing.T) {
 	for _, known := range []string{
 		`{"wait": {"pod": "web", "until": "ready", "timeout": 3}}`,

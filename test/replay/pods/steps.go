@@ -26,8 +26,8 @@ func (l *podRun) step(ctx context.Context, i int, s Step) error {
 		return l.create(ctx, i, s.Create)
 	case s.Wait != nil:
 		l.wait(ctx, *s.Wait)
-		// A program that just started needs a moment to set its signal handlers; the recorded steps
-		// were never faster.
+		// A program that just started needs some time to set its signal handlers; the recorded
+		// steps were never faster.
 		return pause(ctx, 400*time.Millisecond)
 	case s.Sleep > 0:
 		return l.sleep(ctx, i, time.Duration(s.Sleep*float64(time.Second)))
@@ -115,7 +115,7 @@ func (l *podRun) create(ctx context.Context, i int, raw json.RawMessage) error {
 		if err := l.sendStep(ctx, i, request{Method: http.MethodPost, Path: at, Body: o}, false); err != nil {
 			return err
 		}
-		// else a wait for its end might come before the watch tells of it
+		// else a wait for its end might come before the watch delivers it
 		if head.Kind == "Pod" && refused == len(l.out.Replies) {
 			l.watch.until(ctx, 5*time.Second,
 				func(s *state) bool { return slices.Contains(s.order, head.Metadata.Name) })

@@ -17,13 +17,13 @@ func (l *podRun) wait(ctx context.Context, s Wait) {
 			return objectIs(st.objects[s.Object], s.Until)
 		}
 		name := st.resolve(s.Pod)
-		// One that has gone since the last deed met the wait, though another of its name has come
+		// One that has gone since the last action met the wait, though another of its name has come
 		// since.
 		return s.Until == "gone" && st.deletions[name] > l.deletions[name] || st.podIs(name, s.Until)
 	})
 }
 
-// podIs tells whether a Pod is what `until` says.
+// podIs reports whether a Pod is what `until` says.
 func (s *state) podIs(name, until string) bool {
 	pod := s.pods[name]
 	if until == "gone" {
@@ -68,7 +68,7 @@ func (s *state) podIs(name, until string) bool {
 	return false
 }
 
-// objectIs tells whether another object is what `until` says.
+// objectIs reports whether another object is what `until` says.
 func objectIs(o map[string]any, until string) bool {
 	if until == "gone" {
 		return o == nil

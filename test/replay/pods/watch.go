@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// state is what the watches know at a moment.
+// state is what the watches know at one time.
 type state struct {
 	pods      map[string]map[string]any // by name, as they are
 	objects   map[string]map[string]any // by Kind/name
@@ -168,7 +168,7 @@ func (w *caseWatch) follow(ctx context.Context, body io.ReadCloser, again func()
 // now is the time since the first step, to 0.1 s.
 func (w *caseWatch) now() float64 { return math.Round(time.Since(w.begin).Seconds()*10) / 10 }
 
-// changed tells whether an object's line differs from the last one of that key.
+// changed reports whether an object's line differs from the last one of that key.
 func (w *caseWatch) changed(key string, line map[string]any) bool {
 	raw, err := json.Marshal(line)
 	if err != nil || w.last[key] == string(raw) {
@@ -270,7 +270,7 @@ func (w *caseWatch) onObject(kind, change string, raw json.RawMessage) {
 	w.notify()
 }
 
-// until waits until ok says yes or the time is over, and tells which.
+// until waits until ok is true or the time is over, and reports which.
 func (w *caseWatch) until(ctx context.Context, within time.Duration, ok func(*state) bool) bool {
 	over := time.NewTimer(within)
 	defer over.Stop()

@@ -111,8 +111,8 @@ func (d objectGenerator) pod(name string) *v1.Pod {
 	return p
 }
 
-// resident is a Pod that runs on a node before anybody is judged.
-func (d objectGenerator) resident(i, nodes int) *v1.Pod {
+// runningPod is a Pod that runs on a node before the compared Pods are scheduled.
+func (d objectGenerator) runningPod(i, nodes int) *v1.Pod {
 	p := d.pod(fmt.Sprintf("resident-%d", i))
 	p.Spec.NodeName = fmt.Sprintf("n%d", d.IntN(nodes))
 	if d.oneIn(4) {
@@ -123,7 +123,7 @@ func (d objectGenerator) resident(i, nodes int) *v1.Pod {
 	return p
 }
 
-// newcomer is a Pod to be judged.
+// newcomer is a Pod to be scheduled.
 func (d objectGenerator) newcomer(name string, profiles []string) *v1.Pod {
 	p := d.pod(name)
 	p.Spec.SchedulerName = pick(d, profiles...)

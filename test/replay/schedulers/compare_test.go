@@ -117,12 +117,12 @@ func number(t *testing.T, name string, otherwise uint64) uint64 {
 }
 
 func (b *comparison) run(t *testing.T, first, cases uint64) {
-	var told outcomeCounts
+	var counts outcomeCounts
 	for seed := first; seed < first+cases && t.Context().Err() == nil; seed++ {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) { b.compare(t, seed, &told) })
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { b.compare(t, seed, &counts) })
 	}
-	t.Logf("%d Pods bound, %d refused, %d of them with victims, %d gated; %d scores of plugins equal", told.bound,
-		told.refused, told.evicting, told.gated, told.scores)
+	t.Logf("%d Pods bound, %d refused, %d of them with victims, %d gated; %d scores of plugins equal", counts.bound,
+		counts.refused, counts.evicting, counts.gated, counts.scores)
 }
 
 // outcomeCounts counts what was compared.
@@ -204,7 +204,7 @@ const podsPerCluster = 6
 
 // compare makes a cluster and has both judge some Pods in it, one after the other; a Pod they agree
 // to bind may stay where the other put it.
-func (b *comparison) compare(t *testing.T, seed uint64, told *outcomeCounts) {
+func (b *comparison) compare(t *testing.T, seed uint64, counts *outcomeCounts) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	d := roll(seed)
@@ -264,7 +264,7 @@ func (b *comparison) compare(t *testing.T, seed uint64, told *outcomeCounts) {
 				t.Logf("%s: differed once: %s", p.Name, strings.Join(off, "\n"))
 			}
 		}
-		told.count(ours)
+		counts.count(ours)
 		if stays && done[n].Node != "" {
 			q := renamed(p, p.Name+"-stays")
 			// who has none began just now, whenever that is asked

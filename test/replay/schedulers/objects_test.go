@@ -109,7 +109,7 @@ func (b *comparison) fill(ctx context.Context, d objectGenerator, nodes int) err
 		}
 	}
 	for i := range d.IntN(4 * nodes) {
-		if err := b.create(ctx, d.resident(i, nodes)); err != nil {
+		if err := b.create(ctx, d.runningPod(i, nodes)); err != nil {
 			return err
 		}
 	}

@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	wants       = "example.com/claims" // annotation: what a Pod's own claims ask for, as class=size by commas
-	counted     = "counted"            // a StorageClass whose driver tells how much room there is
-	anywhere    = "anywhere"           // one whose driver does not
-	driver      = "csi.example.com"
-	volumeShelf = "example.com/shelf" // label of what belongs to one cluster
+	wants              = "example.com/claims" // annotation: what a Pod's own claims ask for, as class=size by commas
+	counted            = "counted"            // a StorageClass whose driver reports its capacity
+	anywhere           = "anywhere"           // one whose driver does not
+	driver             = "csi.example.com"
+	volumeClusterLabel = "example.com/shelf" // label of what belongs to one cluster
 )
 
 // volumeRequest are claims of a Pod's own, which are bound while it is scheduled.
@@ -34,12 +34,12 @@ func (d objectGenerator) volumeRequest() string {
 func (d objectGenerator) size() string { return pick(d, "1Gi", "1500Mi", "2Gi", "3Gi", "7Gi") }
 
 // shelves are free volumes on nodes, and how much room there is for more.
-func (d objectGenerator) shelves(nodes int) (vols []*v1.PersistentVolume, rooms []*storagev1.CSIStorageCapacity) {
+func (d objectGenerator) freeVolumes(nodes int) (vols []*v1.PersistentVolume, rooms []*storagev1.CSIStorageCapacity) {
 	for i := range d.IntN(3 * nodes) {
 		v := localVolume(fmt.Sprintf("disk-%d", i), pick(d, d.size(), "10Gi", "40Gi"), waiting,
 			v1.NodeSelectorRequirement{Key: v1.LabelHostname, Operator: v1.NodeSelectorOpIn,
 				Values: []string{fmt.Sprintf("n%d", d.IntN(nodes))}})
-		v.Labels, v.Status.Phase = ofOne(volumeShelf, "yes"), v1.VolumeAvailable
+		v.Labels, v.Status.Phase = ofOne(volumeClusterLabel, "yes"), v1.VolumeAvailable
 		vols = append(vols, v)
 	}
 	for i := range nodes {
@@ -47,7 +47,7 @@ func (d objectGenerator) shelves(nodes int) (vols []*v1.PersistentVolume, rooms 
 			continue
 		}
 		c := &storagev1.CSIStorageCapacity{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("room-%d", i),
-			Namespace: namespaces[0], Labels: ofOne(volumeShelf, "yes")}, StorageClassName: counted,
+			Namespace: namespaces[0], Labels: ofOne(volumeClusterLabel, "yes")}, StorageClassName: counted,
 			NodeTopology: &metav1.LabelSelector{MatchLabels: ofOne(v1.LabelHostname, fmt.Sprintf("n%d", i))},
 			Capacity:     new(resource.MustParse(pick(d, d.size(), "10Gi", "20Gi", "100Gi")))}
 		if d.oneIn(4) {
@@ -75,7 +75,7 @@ func (b *comparison) drive(ctx context.Context) error {
 }
 
 func (b *comparison) stock(ctx context.Context, d objectGenerator, nodes int) error {
-	vols, rooms := d.shelves(nodes)
+	vols, rooms := d.freeVolumes(nodes)
 	for _, v := range vols {
 		if err := b.place(ctx, v); err != nil {
 			return err
@@ -103,7 +103,7 @@ func (b *comparison) place(ctx context.Context, v *v1.PersistentVolume) error {
 }
 
 func (b *comparison) unstock(ctx context.Context) error {
-	list, err := b.client.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{LabelSelector: volumeShelf})
+	list, err := b.client.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{LabelSelector: volumeClusterLabel})
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (b *comparison) unstock(ctx context.Context) error {
 		err = errors.Join(err, b.discard(ctx, v.Name))
 	}
 	return errors.Join(err, b.client.StorageV1().CSIStorageCapacities(namespaces[0]).DeleteCollection(ctx,
-		metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: volumeShelf}))
+		metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: volumeClusterLabel}))
 }
 
 // unguarded takes the finalizers off, as controllers would that do not run here.
@@ -171,7 +171,7 @@ func (b *comparison) control(ctx context.Context, ns string, claims []string) er
 			v = localVolume("made-"+name, c.Spec.Resources.Requests.Storage().String(), *c.Spec.StorageClassName,
 				v1.NodeSelectorRequirement{Key: v1.LabelHostname, Operator: v1.NodeSelectorOpIn,
 					Values: []string{node}})
-			v.Labels, v.Status.Phase = ofOne(volumeShelf, "yes"), v1.VolumeBound
+			v.Labels, v.Status.Phase = ofOne(volumeClusterLabel, "yes"), v1.VolumeBound
 			v.Spec.ClaimRef = &v1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: ns, Name: name, UID: c.UID}
 			if err := b.place(ctx, v); err != nil {
 				return err

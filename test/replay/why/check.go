@@ -10,7 +10,7 @@ import (
 )
 
 // UnmarshalJSON reads a step; what it has beside the fields of Step is kept to be refused. A `name`
-// is of whatever the deed is done to: the node, the Pod, the component, the host, or with `kind`
+// is of the target of the action: the node, the Pod, the component, the host, or with `kind`
 // and `namespace` the object.
 func (s *Step) UnmarshalJSON(raw []byte) error {
 	type plain Step
@@ -44,7 +44,7 @@ func fields(t reflect.Type) (out []string) {
 	return out
 }
 
-// named puts a step's name where its deed looks for it.
+// named puts a step's name where its action looks for it.
 func (s *Step) named() {
 	if s.Name == "" {
 		return
@@ -81,14 +81,14 @@ func (s *Step) named() {
 	}
 }
 
-// deeds are those of this runner; the others of the format are told to be void.
+// actions are those of this runner; the others of the format are reported as void.
 var (
 	stepKinds = []string{"apply", "create", "wait", "sleep", "patch", "delete", "recreate", "uncordon", "taint",
 		"fake-node", "fake-pod", "evict", "bind", "component", "configure", "registry", "port-forward"}
 	unsupportedSteps = []string{"amend", "csi-driver", "node-stats", "node-disk"}
 )
 
-// check refuses what this runner does not know of a fixture before anything is run: a deed, a
+// check refuses what this runner does not know of a fixture before anything is run: an action, a
 // field, the words of a wait. Nothing of it passes or fails silently.
 func (f Fixture) check() error {
 	for i, s := range f.Setup {
@@ -106,7 +106,7 @@ func (f Fixture) check() error {
 
 func (s Step) check() error {
 	if slices.Contains(unsupportedSteps, s.Do) {
-		return nil // step tells it
+		return nil // step reports it
 	}
 	if !slices.Contains(stepKinds, s.Do) {
 		return fmt.Errorf("`do: %s` is no deed that this runner knows", s.Do)

@@ -18,8 +18,8 @@ func stepOf(t *testing.T, text string) Step {
 	return s
 }
 
-// A step's name is of whatever the deed is done to, as its own field would be.
-func TestANameIsOfWhatTheDeedIsDoneTo(t *testing.T) {
+// A step's name is that of the action's target, as its own field would be.
+func TestStepNameNamesItsTarget(t *testing.T) {
 	for text, get := range map[string]func(Step) string{
 		"{do: component, name: scheduler, state: stopped} # scheduler":    func(s Step) string { return s.Component },
 		"{do: configure, name: X}":                                        func(s Step) string { return s.Component },

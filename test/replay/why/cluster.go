@@ -38,10 +38,10 @@ type Cluster struct {
 	slowNodes    map[string]bool // nodes that use up a Pod's grace
 	unreadyNodes map[string]bool // Pods that are not ready
 	podPhases    map[string]corev1.PodPhase
-	registries   *registries // of a world with a real node
+	registries   *registries // of a fixture with a real node
 }
 
-// Open starts a world for a fixture.
+// Open starts a cluster for a fixture.
 func Open(ctx context.Context, binary string, number int, f Fixture) (*Cluster, error) {
 	i, err := instance.New(instance.Options{Binary: binary, Split: !f.real(), Number: number, NodeIP: "127.0.0.1"})
 	if err != nil {
@@ -107,7 +107,7 @@ func (w *Cluster) open(ctx context.Context) error {
 	})
 }
 
-// fakeNodes starts what stands beside the API server, and the player of the nodes.
+// fakeNodes starts the components beside the API server, and the fake of the nodes.
 func (w *Cluster) fakeNodes(ctx context.Context) error {
 	for _, role := range []string{"scheduler", "controllers"} {
 		if err := w.StartRole(role); err != nil {

@@ -1,4 +1,4 @@
-// Package why sets up broken Pods as fixtures describe them, asks `gantry why`, and judges the
+// Package why sets up broken Pods as fixtures describe them, asks `gantry why`, and scores the
 // answer: cause, facts, wrong claims, and whether a printed remedy helps.
 //
 // In: a directory of fixtures (test/fixtures/why) and the built programs. Out: Score per fixture.

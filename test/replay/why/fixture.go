@@ -41,7 +41,7 @@ type Image struct {
 // Step is one action. Its fields depend on Do.
 type Step struct {
 	Do          string         `json:"do"`
-	Name        string         `json:"name"` // of what the deed is done to
+	Name        string         `json:"name"` // of the action's target
 	Kind        string         `json:"kind"`
 	Namespace   string         `json:"namespace"`
 	Objects     any            `json:"objects"`

@@ -107,7 +107,7 @@ func count(s string) (int, error) {
 	return n, nil
 }
 
-// check tells whether of several objects so many show what each must show.
+// check reports whether of several objects so many show what each must show.
 func (a amount) check(objects []map[string]any, each string) error {
 	if a.absent {
 		if len(objects) > 0 {

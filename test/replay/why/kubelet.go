@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// real tells whether the fixture wants a node that runs containers.
+// real reports whether the fixture wants a node that runs containers.
 func (f Fixture) real() bool { return f.Needs == "runtime" }
 
 // startKubelet writes the kubelet's configuration and serves the images, before Gantry starts.

@@ -14,12 +14,12 @@ import (
 // Options say how fixtures are run.
 type Options struct {
 	Binary   string
-	Number   int  // tells worlds on one machine apart
-	Remedies int  // printed remedies to try, each in a fresh world; 0 leaves the remedy point out
+	Number   int  // distinguishes clusters on one machine
+	Remedies int  // printed remedies to try, each in a fresh cluster; 0 leaves the remedy point out
 	Every    bool // try them all, not only until one helps
 }
 
-// Run sets a fixture up, asks, judges, and tries the printed remedies in order until one helps.
+// Run sets a fixture up, asks, scores, and tries the printed remedies in order until one helps.
 func Run(ctx context.Context, o Options, f Fixture) Score {
 	if err := f.check(); err != nil {
 		return Score{Name: f.Name, Err: fmt.Errorf("%w: %w", ErrFixture, err)}
@@ -52,8 +52,8 @@ func Run(ctx context.Context, o Options, f Fixture) Score {
 // first is chance, and such a run is void, not failed.
 const maxAttempts = 3
 
-// prepared plays the set-up in a world until it comes about; the caller closes the world, which is
-// nil with an error.
+// prepared runs the set-up in a cluster until it comes about; the caller closes the cluster, which
+// is nil with an error.
 func prepared(ctx context.Context, o Options, f Fixture) (*Cluster, error) {
 	for n := 1; ; n++ {
 		w, err := Open(ctx, o.Binary, o.Number, f)
@@ -83,7 +83,7 @@ func evaluateQuestion(ctx context.Context, o Options, f Fixture) (s Score, err e
 	return Evaluate(f, a)
 }
 
-// tryFix applies one remedy, exactly as printed, to a fresh world.
+// tryFix applies one remedy, exactly as printed, to a fresh cluster.
 func tryFix(ctx context.Context, o Options, f Fixture, fix Fix) (err error) {
 	if fix.Amend != nil {
 		w, err := Open(ctx, o.Binary, o.Number, f)

@@ -30,11 +30,11 @@ type Fix struct {
 	Proven bool `json:"proven"`
 }
 
-// Score is the judgement of one fixture.
+// Score is the result of one fixture.
 type Score struct {
 	Name string
-	// every must_mention fact stands in the cause or beside it, and the cause claims nothing wrong:
-	// a stand-in for a reader's judgement
+	// every must_mention fact is in the cause or beside it, and the cause claims nothing wrong:
+	// in place of a reader's judgement
 	Cause       bool
 	Mention     bool
 	Claim       bool
@@ -44,7 +44,7 @@ type Score struct {
 	Tried       []string // remedies that were applied, and how they went
 	Ineffective []string // of these, such as were printed as proven and did not help
 	Answer      Answer
-	Err         error // nothing could be judged
+	Err         error // nothing could be scored
 }
 
 // Points are 0 to 4.

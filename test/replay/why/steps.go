@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// ErrFixture says that a fixture's own set-up did not come about, so nothing was judged.
+// ErrFixture says that a fixture's own set-up did not come about, so nothing was scored.
 var ErrFixture = errors.New("the set-up did not come about")
 
 // errSetupFailed says that playing it again would not help.
@@ -371,7 +371,7 @@ func (w *Cluster) fakePod(ctx context.Context, s Step) error {
 	w.mu.Lock()
 	w.unreadyNodes["default/"+s.Pod] = s.Ready != nil && !*s.Ready
 	w.mu.Unlock()
-	// wakes the player
+	// wakes the fake of the nodes
 	return w.kubectl(ctx, "label", "pod", s.Pod, fmt.Sprintf("fixture/turn=%d", time.Now().UnixNano()))
 }
 

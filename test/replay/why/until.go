@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// predicate tells whether an object shows something, and what it shows instead.
+// predicate reports whether an object shows something, and what it shows instead.
 type predicate func(o map[string]any) (bool, string)
 
 // parsePredicates reads what an object shall show, several in a row: "condition T[=S] [reason R]"
@@ -69,7 +69,7 @@ func parsePredicate(at []string) (predicate, int) {
 	return nil, 0
 }
 
-// conditionMet tells whether an object shows what the words say.
+// conditionMet reports whether an object shows what the words say.
 func conditionMet(o map[string]any, until string) (bool, string) {
 	all, err := parsePredicates(until)
 	if err != nil {
@@ -103,7 +103,7 @@ func counts(o map[string]any) (bool, string) {
 	return len(hard) > 0, "it does not count yet"
 }
 
-// container tells whether a container is in a state, for a reason when one is given.
+// container reports whether a container is in a state, for a reason when one is given.
 func container(o map[string]any, name, state, reason string) (bool, string) {
 	for _, list := range []string{"status.initContainerStatuses", "status.containerStatuses",
 		"status.ephemeralContainerStatuses"} {

@@ -107,7 +107,7 @@ func TestQuotaRefuses(t *testing.T) {
 	two := pod(func(s *corev1.PodSpec) {
 		s.Containers = []corev1.Container{container("c", list("cpu", "2", "memory", "2Gi"), nil)}
 	})
-	bare := pod(func(s *corev1.PodSpec) { s.Containers = []corev1.Container{{Name: "c"}, {Name: "a"}} })
+	noResources := pod(func(s *corev1.PodSpec) { s.Containers = []corev1.Container{{Name: "c"}, {Name: "a"}} })
 	whole := pod(func(s *corev1.PodSpec) {
 		s.Containers = []corev1.Container{{Name: "c"}}
 		s.Resources = &corev1.ResourceRequirements{Requests: list("cpu", "500m")}
@@ -136,7 +136,7 @@ func TestQuotaRefuses(t *testing.T) {
 			"exceeded quota: q, requested: requests.cpu=2,requests.memory=2Gi, used: " +
 				"requests.cpu=0,requests.memory=0, limited: requests.cpu=1,requests.memory=1Gi"},
 		"says nothing": {hard("requests.cpu", "1", "limits.memory", "1Gi"),
-			list("requests.cpu", "0", "limits.memory", "0"), bare,
+			list("requests.cpu", "0", "limits.memory", "0"), noResources,
 			"failed quota: q: must specify limits.memory for: a,c; requests.cpu for: a,c"},
 		"Pod-level requests speak for all": {hard("requests.cpu", "1"), list("requests.cpu", "0"), whole, ""},
 		"Pod-level requests count": {hard("requests.cpu", "1"), list("requests.cpu", "600m"), whole,
@@ -161,7 +161,7 @@ func TestQuotaRefuses(t *testing.T) {
 		"scope of a priority class": {byClass, list("pods", "0"), urgent,
 			"exceeded quota: q, requested: pods=1"},
 		"scope of another priority class":    {byClass, list("pods", "0"), two, ""},
-		"scope of best effort, and it is":    {bestEffort, list("pods", "0"), bare, "exceeded quota"},
+		"scope of best effort, and it is":    {bestEffort, list("pods", "0"), noResources, "exceeded quota"},
 		"scope of best effort, and it isn't": {bestEffort, list("pods", "0"), two, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -179,7 +179,7 @@ func TestANodeReachesWhatItsPodsNeed(t *testing.T) {
 	}
 }
 
-func TestOthersAreNobodysNode(t *testing.T) {
+func TestOtherUsersAreNotNodes(t *testing.T) {
 	z := &Authorizer{Graph: filled()}
 	for _, u := range []user.Info{
 		&user.DefaultInfo{Name: "system:node:n1"}, &user.DefaultInfo{Name: "bob", Groups: []string{user.NodesGroup}},
@@ -193,7 +193,7 @@ func TestOthersAreNobodysNode(t *testing.T) {
 	}
 }
 
-func TestTheIndexForgets(t *testing.T) {
+func TestNodeGraphDropsDeletedObjects(t *testing.T) {
 	x := filled()
 	moved := pod()
 	moved.Spec.Volumes = nil
@@ -215,7 +215,7 @@ func TestTheIndexForgets(t *testing.T) {
 	}
 }
 
-func TestANodeAheadOfTheIndexIsWaitedFor(t *testing.T) {
+func TestAuthorizerWaitsForTheNodeGraph(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := NewGraph()
 		z := &Authorizer{Graph: x, MaxWait: time.Second}

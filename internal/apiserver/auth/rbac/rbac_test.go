@@ -157,13 +157,13 @@ func TestAuthorizeNamesTheBinding(t *testing.T) {
 func TestRulesForListsEverythingOneMayDo(t *testing.T) {
 	res, paths, incomplete, err := Authorizer{Rules: written()}.RulesFor(t.Context(),
 		&user.DefaultInfo{Name: "alice", Groups: []string{"dev"}}, "ns")
-	if len(res) != 2 || len(paths) != 0 || incomplete || err == nil { // the dangling binding is told
+	if len(res) != 2 || len(paths) != 0 || incomplete || err == nil { // the dangling binding is an error
 		t.Errorf("got %d %d %v %v, want 2 in res, no paths, incomplete false and an error", len(res), len(paths),
 			incomplete, err)
 	}
 }
 
-func TestNobodyGrantsWhatTheyLack(t *testing.T) {
+func TestEscalationIsRefused(t *testing.T) {
 	rule := rbacv1.PolicyRule{Verbs: []string{"get", "list"}, APIGroups: []string{""},
 		Resources: []string{"pods", "nodes"}}
 	for name, c := range map[string]struct {

@@ -28,19 +28,19 @@ import (
 
 const issuer = "https://kubernetes.default.svc.cluster.local"
 
-// world is the objects there are.
-type world struct {
+// apiObjects are the objects that exist.
+type apiObjects struct {
 	account *corev1.ServiceAccount
 	pod     *corev1.Pod
 	secret  *corev1.Secret
 	node    *corev1.Node
 }
 
-func noError() *world {
+func noError() *apiObjects {
 	m := func(name, uid string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(uid)}
 	}
-	return &world{
+	return &apiObjects{
 		&corev1.ServiceAccount{ObjectMeta: m("sa", "sa-uid")}, &corev1.Pod{ObjectMeta: m("p", "p-uid")},
 		&corev1.Secret{ObjectMeta: m("s", "s-uid")},
 		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n-uid"}},
@@ -54,16 +54,18 @@ func asResult[T any](o *T, kind string) (*T, error) {
 	return o, nil
 }
 
-func (w *world) ServiceAccount(context.Context, string, string) (*corev1.ServiceAccount, error) {
+func (w *apiObjects) ServiceAccount(context.Context, string, string) (*corev1.ServiceAccount, error) {
 	return asResult(w.account, "serviceaccounts")
 }
-func (w *world) Pod(context.Context, string, string) (*corev1.Pod, error) {
+func (w *apiObjects) Pod(context.Context, string, string) (*corev1.Pod, error) {
 	return asResult(w.pod, "pods")
 }
-func (w *world) Secret(context.Context, string, string) (*corev1.Secret, error) {
+func (w *apiObjects) Secret(context.Context, string, string) (*corev1.Secret, error) {
 	return asResult(w.secret, "secrets")
 }
-func (w *world) Node(context.Context, string) (*corev1.Node, error) { return asResult(w.node, "nodes") }
+func (w *apiObjects) Node(context.Context, string) (*corev1.Node, error) {
+	return asResult(w.node, "nodes")
+}
 
 func key(t testing.TB) *ecdsa.PrivateKey {
 	t.Helper()
@@ -91,53 +93,53 @@ func mint(t testing.TB, k crypto.Signer, by string, w TokenRequest, at time.Time
 func TestTokensAreGoodWhileWhatTheyAreBoundToLives(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	k, other := key(t), key(t)
-	bound := func(w *world) TokenRequest {
+	bound := func(w *apiObjects) TokenRequest {
 		return TokenRequest{Account: w.account, Pod: w.pod, Node: w.node, Audiences: []string{issuer},
 			Lifetime: time.Hour, ID: "id-1"}
 	}
 	soon := metav1.NewTime(now.Add(30 * time.Second))
 	past := metav1.NewTime(now.Add(-2 * time.Minute))
 	cases := []struct {
-		name   string
-		wish   func(*world) TokenRequest
-		by     *ecdsa.PrivateKey
-		issuer string
-		change func(*world)
-		after  time.Duration
-		want   string // part of the error; empty means good, "-" means not ours
+		name    string
+		request func(*apiObjects) TokenRequest
+		by      *ecdsa.PrivateKey
+		issuer  string
+		change  func(*apiObjects)
+		after   time.Duration
+		want    string // part of the error; empty means good, "-" means not ours
 	}{
 		{name: "good"},
 		{name: "expired", after: 2 * time.Hour, want: "expired"},
 		{name: "not valid yet", after: -2 * time.Hour, want: "not valid yet"},
 		{name: "another issuer", issuer: "https://elsewhere", want: "-"},
 		{name: "another key", by: other, want: "invalid signature"},
-		{name: "account gone", change: func(w *world) { w.account = nil }, want: "invalidated"},
-		{name: "account made anew", change: func(w *world) { w.account.UID = "2" },
+		{name: "account gone", change: func(w *apiObjects) { w.account = nil }, want: "invalidated"},
+		{name: "account made anew", change: func(w *apiObjects) { w.account.UID = "2" },
 			want: "UID (2) does not match the claim (sa-uid)"},
-		{name: "account deleted long ago", change: func(w *world) { w.account.DeletionTimestamp = &past },
+		{name: "account deleted long ago", change: func(w *apiObjects) { w.account.DeletionTimestamp = &past },
 			want: "has been deleted"},
-		{name: "pod gone", change: func(w *world) { w.pod = nil }, want: "invalidated"},
-		{name: "pod made anew", change: func(w *world) { w.pod.UID = "2" },
+		{name: "pod gone", change: func(w *apiObjects) { w.pod = nil }, want: "invalidated"},
+		{name: "pod made anew", change: func(w *apiObjects) { w.pod.UID = "2" },
 			want: "does not match service account pod ref claim"},
-		{name: "pod ending still vouches", change: func(w *world) { w.pod.DeletionTimestamp = &soon }},
-		{name: "pod ended a minute ago", change: func(w *world) { w.pod.DeletionTimestamp = &past },
+		{name: "pod ending still vouches", change: func(w *apiObjects) { w.pod.DeletionTimestamp = &soon }},
+		{name: "pod ended a minute ago", change: func(w *apiObjects) { w.pod.DeletionTimestamp = &past },
 			want: "invalidated"},
-		{name: "node beside a pod only informs", change: func(w *world) { w.node = nil }},
-		{name: "node gone", wish: func(w *world) TokenRequest {
+		{name: "node beside a pod only informs", change: func(w *apiObjects) { w.node = nil }},
+		{name: "node gone", request: func(w *apiObjects) TokenRequest {
 			return TokenRequest{Account: w.account, Node: w.node, Audiences: []string{issuer}, Lifetime: time.Hour}
-		}, change: func(w *world) { w.node = nil }, want: "invalidated"},
-		{name: "secret made anew", wish: func(w *world) TokenRequest {
+		}, change: func(w *apiObjects) { w.node = nil }, want: "invalidated"},
+		{name: "secret made anew", request: func(w *apiObjects) TokenRequest {
 			return TokenRequest{Account: w.account, Secret: w.secret, Audiences: []string{issuer}, Lifetime: time.Hour}
-		}, change: func(w *world) { w.secret.UID = "2" }, want: "does not match service account secret ref claim"},
-		{name: "another audience", wish: func(w *world) TokenRequest {
+		}, change: func(w *apiObjects) { w.secret.UID = "2" }, want: "does not match service account secret ref claim"},
+		{name: "another audience", request: func(w *apiObjects) TokenRequest {
 			return TokenRequest{Account: w.account, Audiences: []string{"vault"}, Lifetime: time.Hour}
 		}, want: `token audiences ["vault"] is invalid for the target audiences ["` + issuer + `"]`},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			w := noError()
-			if c.wish == nil {
-				c.wish = bound
+			if c.request == nil {
+				c.request = bound
 			}
 			if c.by == nil {
 				c.by = k
@@ -145,7 +147,7 @@ func TestTokensAreGoodWhileWhatTheyAreBoundToLives(t *testing.T) {
 			if c.issuer == "" {
 				c.issuer = issuer
 			}
-			raw := mint(t, c.by, c.issuer, c.wish(w), now)
+			raw := mint(t, c.by, c.issuer, c.request(w), now)
 			if c.change != nil {
 				c.change(w)
 			}
@@ -254,7 +256,7 @@ func TestATamperedTokenIsRefused(t *testing.T) {
 	}
 }
 
-func mintPayload(t *testing.T, k crypto.Signer, w *world) string {
+func mintPayload(t *testing.T, k crypto.Signer, w *apiObjects) string {
 	w.account.Name = "admin"
 	defer func() { w.account.Name = "sa" }()
 	return strings.Split(mint(t, k, issuer, TokenRequest{Account: w.account, Audiences: []string{issuer},

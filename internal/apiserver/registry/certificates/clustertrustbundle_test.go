@@ -61,7 +61,7 @@ func TestValidateBundle(t *testing.T) {
 			t.Errorf("%s: got %v, want an error with %q (none if empty)", c.name, err, c.want)
 		}
 		if err := validateBundle(b, b).ToAggregate(); err != nil && strings.Contains(err.Error(), "entry") {
-			t.Errorf("%s: what stays as it is was judged again: %v", c.name, err)
+			t.Errorf("%s: an unchanged bundle was validated again: %v", c.name, err)
 		}
 	}
 	previous := &certificatesv1.ClusterTrustBundle{ObjectMeta: metav1.ObjectMeta{Name: "example.com:foo:v1"},

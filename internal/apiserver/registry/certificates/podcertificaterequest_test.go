@@ -105,7 +105,7 @@ func TestPodRequests(t *testing.T) {
 }
 
 // A signer says one last word; a certificate has the key that was asked for and the times that
-// stand beside it.
+// be set beside it.
 func TestAnswersToPodRequests(t *testing.T) {
 	key := newKey(t)
 	chain := func(key crypto.Signer, from time.Time, life time.Duration, names ...string) string {

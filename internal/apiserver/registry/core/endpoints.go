@@ -1,14 +1,11 @@
 package core
 
 import (
-	"context"
 	"net"
 	"strconv"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
@@ -29,17 +26,12 @@ func endpoints() resourcedef.Kind {
 		Version: "v1", Resource: "endpoints", Singular: "endpoints", Kind: "Endpoints",
 		Names: resourcedef.Names{Short: []string{"ep"}},
 		Types: t,
-		Rules: resourcedef.Rules{
-			Default: func(o runtime.Object) { defaultEndpoints(o.(*endpointsV1)) },
-			Validate: func(_ context.Context, o runtime.Object) field.ErrorList {
-				return validateEndpoints(o.(*endpointsV1))
-			},
-			ValidateUpdate: func(_ context.Context, o, _ runtime.Object) field.ErrorList {
-				return validateEndpoints(o.(*endpointsV1))
-			},
+		Rules: typed.Rules[endpointsV1]{
+			Default:                  defaultEndpoints,
+			Validate:                 validateEndpoints,
 			AllowCreateOnUpdate:      true,
 			AllowUnconditionalUpdate: true,
-		},
+		}.Untyped(),
 		Table: resourcedef.Table{
 			Columns: []metav1.TableColumnDefinition{printers.NameColumn(),
 				printers.StringColumn("Endpoints", endpointsV1{}.SwaggerDoc()["subsets"]), printers.AgeColumn()},

@@ -8,7 +8,7 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
 )
 
-func validateEndpoints(e *endpointsV1) field.ErrorList {
+func validateEndpoints(e, _ *endpointsV1) field.ErrorList {
 	var errs field.ErrorList
 	for i := range e.Subsets {
 		s, path := &e.Subsets[i], field.NewPath("subsets").Index(i)

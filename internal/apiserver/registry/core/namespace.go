@@ -7,50 +7,43 @@ import (
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
 func namespaces() resourcedef.Kind {
+	t := typed.NewTypes[v1.Namespace, v1.NamespaceList]()
+	t.HasStatus, t.NoGenerate = true, true
 	return resourcedef.Kind{
 		Version: "v1", Resource: "namespaces", Singular: "namespace", Kind: "Namespace",
 		Names: resourcedef.Names{Short: []string{"ns"}},
-		Types: resourcedef.Types{
-			New:       func() runtime.Object { return &v1.Namespace{} },
-			NewList:   func() runtime.Object { return &v1.NamespaceList{} },
-			HasStatus: true, NoGenerate: true,
-		},
-		Rules: resourcedef.Rules{
-			Default:       func(o runtime.Object) { defaultNamespace(o.(*v1.Namespace)) },
-			PrepareCreate: func(_ context.Context, o runtime.Object) { prepareNamespace(o.(*v1.Namespace)) },
-			PrepareUpdate: func(_ context.Context, o, old runtime.Object) {
-				ns, previous := o.(*v1.Namespace), old.(*v1.Namespace)
-				ns.Spec.Finalizers, ns.Status = previous.Spec.Finalizers, previous.Status
+		Types: t,
+		Rules: typed.Rules[v1.Namespace]{
+			Default:          defaultNamespace,
+			PrepareForCreate: func(_ context.Context, ns *v1.Namespace) { prepareNamespace(ns) },
+			PrepareForUpdate: func(ns, old *v1.Namespace) {
+				ns.Spec.Finalizers, ns.Status = old.Spec.Finalizers, old.Status
 			},
-			Validate: func(_ context.Context, o runtime.Object) field.ErrorList {
-				return validateFinalizers(o.(*v1.Namespace), false)
+			Validate: func(ns, _ *v1.Namespace) field.ErrorList {
+				return validateFinalizers(ns, false)
 			},
-			ValidateStatus: func(_ context.Context, o, _ runtime.Object) field.ErrorList {
-				return validatePhase(o.(*v1.Namespace))
-			},
-			ValidateName: validation.ValidateNamespaceName,
-			Fields: func(o runtime.Object) fields.Set {
-				ns := o.(*v1.Namespace)
+			ValidateStatus: func(ns, _ *v1.Namespace) field.ErrorList { return validatePhase(ns) },
+			ValidateName:   validation.ValidateNamespaceName,
+			SelectableFields: func(ns *v1.Namespace) fields.Set {
 				return fields.Set{"status.phase": string(ns.Status.Phase), "name": ns.Name}
 			},
 			AllowUnconditionalUpdate: true,
-		},
+		}.Untyped(),
 		Stored: resourcedef.Stored{DeleteDuringUpdate: namespaceIsEmpty},
 		Table: resourcedef.Table{
 			Columns: []metav1.TableColumnDefinition{printers.NameColumn(),
 				printers.StringColumn("Status", "The status of the namespace"), printers.AgeColumn()},
-			Row: func(o runtime.Object, opt resourcedef.RowOptions) []any {
-				ns := o.(*v1.Namespace)
+			Row: typed.RowFunc(func(ns *v1.Namespace, opt resourcedef.RowOptions) []any {
 				return []any{ns.Name, string(ns.Status.Phase), printers.TimestampSince(ns.CreationTimestamp, opt.Now)}
-			},
+			}),
 		},
 		Subresources: namespaceSubresources,
 	}

@@ -6,7 +6,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
@@ -16,35 +15,30 @@ import (
 )
 
 func podTemplates() resourcedef.Kind {
-	validate := func(_ context.Context, o runtime.Object) field.ErrorList {
-		return podspec.ValidatePodTemplateSpec(&o.(*v1.PodTemplate).Template, field.NewPath("template"))
-	}
 	return resourcedef.Kind{
 		Version: "v1", Resource: "podtemplates", Singular: "podtemplate", Kind: "PodTemplate",
 		Types: typed.NewNamespacedTypes[v1.PodTemplate, v1.PodTemplateList](),
-		Rules: resourcedef.Rules{
-			Default: func(o runtime.Object) { podspec.DefaultPodTemplate(&o.(*v1.PodTemplate).Template) },
-			PrepareCreate: func(_ context.Context, o runtime.Object) {
-				p := o.(*v1.PodTemplate)
+		Rules: typed.Rules[v1.PodTemplate]{
+			Default: func(p *v1.PodTemplate) { podspec.DefaultPodTemplate(&p.Template) },
+			PrepareForCreate: func(_ context.Context, p *v1.PodTemplate) {
 				p.Generation = 1
 				podspec.DropDisabledTemplate(&p.Template, nil)
 			},
-			PrepareUpdate: func(_ context.Context, o, old runtime.Object) {
-				p, previous := o.(*v1.PodTemplate), old.(*v1.PodTemplate)
-				podspec.DropDisabledTemplate(&p.Template, &previous.Template)
-				p.Generation = previous.Generation
-				if !apiequality.Semantic.DeepEqual(p.Template, previous.Template) {
+			PrepareForUpdate: func(p, old *v1.PodTemplate) {
+				podspec.DropDisabledTemplate(&p.Template, &old.Template)
+				p.Generation = old.Generation
+				if !apiequality.Semantic.DeepEqual(p.Template, old.Template) {
 					p.Generation++
 				}
 			},
-			Validate:       validate,
-			ValidateUpdate: func(ctx context.Context, o, _ runtime.Object) field.ErrorList { return validate(ctx, o) },
-			Warn: func(_ context.Context, o runtime.Object) []string {
-				t := &o.(*v1.PodTemplate).Template
-				return podspec.Warnings(&t.Spec, t.Annotations, field.NewPath("template"))
+			Validate: func(p, _ *v1.PodTemplate) field.ErrorList {
+				return podspec.ValidatePodTemplateSpec(&p.Template, field.NewPath("template"))
+			},
+			Warn: func(p *v1.PodTemplate) []string {
+				return podspec.Warnings(&p.Template.Spec, p.Template.Annotations, field.NewPath("template"))
 			},
 			AllowUnconditionalUpdate: true,
-		},
+		}.Untyped(),
 		Table: resourcedef.Table{
 			Columns: []metav1.TableColumnDefinition{
 				printers.NameColumn(), printers.StringColumn("Containers", "Names of each container in the template."),

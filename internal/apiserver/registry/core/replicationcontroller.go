@@ -8,7 +8,6 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
@@ -25,43 +24,33 @@ func replicationControllers() resourcedef.Kind {
 		Kind:  "ReplicationController",
 		Names: resourcedef.Names{Short: []string{"rc"}, Categories: []string{"all"}},
 		Types: t,
-		Rules: resourcedef.Rules{
-			Default: func(o runtime.Object) { defaultController(o.(*v1.ReplicationController)) },
-			PrepareCreate: func(_ context.Context, o runtime.Object) {
-				rc := o.(*v1.ReplicationController)
+		Rules: typed.Rules[v1.ReplicationController]{
+			Default: defaultController,
+			PrepareForCreate: func(_ context.Context, rc *v1.ReplicationController) {
 				rc.Status, rc.Generation = v1.ReplicationControllerStatus{}, 1
 				podspec.DropDisabledTemplate(rc.Spec.Template, nil)
 			},
-			PrepareUpdate: func(_ context.Context, o, old runtime.Object) {
-				rc, previous := o.(*v1.ReplicationController), old.(*v1.ReplicationController)
-				podspec.DropDisabledTemplate(rc.Spec.Template, previous.Spec.Template)
-				rc.Generation = previous.Generation
-				if !apiequality.Semantic.DeepEqual(rc.Spec, previous.Spec) {
+			PrepareForUpdate: func(rc, old *v1.ReplicationController) {
+				podspec.DropDisabledTemplate(rc.Spec.Template, old.Spec.Template)
+				rc.Generation = old.Generation
+				if !apiequality.Semantic.DeepEqual(rc.Spec, old.Spec) {
 					rc.Generation++
 				}
 			},
-			Validate: func(_ context.Context, o runtime.Object) field.ErrorList {
-				return validateController(o.(*v1.ReplicationController), nil)
-			},
-			ValidateUpdate: func(_ context.Context, o, old runtime.Object) field.ErrorList {
-				return validateController(o.(*v1.ReplicationController), old.(*v1.ReplicationController))
-			},
-			ValidateStatus: func(_ context.Context, o, old runtime.Object) field.ErrorList {
-				return validateControllerStatus(o.(*v1.ReplicationController), old.(*v1.ReplicationController))
-			},
-			Warn: func(_ context.Context, o runtime.Object) []string {
-				t := o.(*v1.ReplicationController).Spec.Template
+			Validate:       validateController,
+			ValidateStatus: validateControllerStatus,
+			Warn: func(rc *v1.ReplicationController) []string {
+				t := rc.Spec.Template
 				if t == nil {
 					return nil
 				}
 				return podspec.Warnings(&t.Spec, t.Annotations, field.NewPath("spec", "template"))
 			},
-			Fields: func(o runtime.Object) fields.Set {
-				rc := o.(*v1.ReplicationController)
+			SelectableFields: func(rc *v1.ReplicationController) fields.Set {
 				return fields.Set{"name": rc.Name, "status.replicas": strconv.Itoa(int(rc.Status.Replicas))}
 			},
 			AllowUnconditionalUpdate: true,
-		},
+		}.Untyped(),
 		Table: resourcedef.Table{Columns: controllerColumns(), Row: typed.RowFunc(controllerRow)},
 	}
 }

@@ -5,7 +5,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
@@ -21,20 +20,18 @@ func serviceAccounts() resourcedef.Kind {
 		Version: "v1", Resource: "serviceaccounts", Singular: "serviceaccount", Kind: "ServiceAccount",
 		Names: resourcedef.Names{Short: []string{"sa"}},
 		Types: t,
-		Rules: resourcedef.Rules{
-			PrepareCreate: func(_ context.Context, o runtime.Object) { cleanSecretReferences(o.(*v1.ServiceAccount)) },
-			PrepareUpdate: func(_ context.Context, o, _ runtime.Object) {
-				cleanSecretReferences(o.(*v1.ServiceAccount))
-			},
-			Warn: func(_ context.Context, o runtime.Object) []string {
-				if _, ok := o.(*v1.ServiceAccount).Annotations[mountableAnnotation]; ok {
+		Rules: typed.Rules[v1.ServiceAccount]{
+			PrepareForCreate: func(_ context.Context, s *v1.ServiceAccount) { cleanSecretReferences(s) },
+			PrepareForUpdate: func(s, _ *v1.ServiceAccount) { cleanSecretReferences(s) },
+			Warn: func(s *v1.ServiceAccount) []string {
+				if _, ok := s.Annotations[mountableAnnotation]; ok {
 					return []string{"metadata.annotations[" + mountableAnnotation +
 						"]: deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets"}
 				}
 				return nil
 			},
 			AllowUnconditionalUpdate: true,
-		},
+		}.Untyped(),
 		Table: resourcedef.Table{
 			Columns: []metav1.TableColumnDefinition{printers.NameColumn(), printers.AgeColumn()},
 			Row: typed.RowFunc(func(s *v1.ServiceAccount, opt resourcedef.RowOptions) []any {

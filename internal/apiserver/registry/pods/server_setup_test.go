@@ -69,7 +69,7 @@ func (f *memorySink) Put(_ journal.Ref, fact journal.Fact) {
 	}
 }
 
-// startServer starts the world once and makes a namespace for the test.
+// startServer starts the API server once and makes a namespace for the test.
 func startServer(t *testing.T) (kubernetes.Interface, string) {
 	t.Helper()
 	testServer.Do(func() { testServer.err = start() })

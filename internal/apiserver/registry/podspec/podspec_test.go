@@ -26,7 +26,8 @@ func TestPullPolicy(t *testing.T) {
 	}
 }
 
-// TestTemplate: a template is judged like a Pod, with its own path and without what only Pods get.
+// TestTemplate: a template is validated like a Pod, with its own path and without what only Pods
+// get.
 //
 // row: API-44
 func TestTemplate(t *testing.T) {

@@ -32,7 +32,7 @@ func errorText(list field.ErrorList) string {
 	return strings.Join(out, "\n")
 }
 
-// TestVolumeRules: sources that Gantry's nodes do not mount are judged as strictly as those they
+// TestVolumeRules: sources that Gantry's nodes do not mount are validated as strictly as those they
 // do.
 func TestVolumeRules(t *testing.T) {
 	iqn := "iqn.2015-02.example.com:test"
@@ -177,7 +177,7 @@ func TestSpecRules(t *testing.T) {
 	}
 }
 
-// TestAnnotationsAgree: annotations that fields replaced are still judged, and may not tell
+// TestAnnotationsAgree: annotations that fields replaced are still validated, and may not say
 // otherwise than the fields.
 func TestAnnotationsAgree(t *testing.T) {
 	path := field.NewPath("metadata", "annotations")

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 const (
@@ -59,7 +60,7 @@ func (j *validator) initContainers(path *field.Path) {
 		}
 		// Init containers run one after the other: only ports of one container can conflict.
 		j.hostPorts([]v1.Container{*c}, path)
-		if c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways {
+		if pod.IsSidecar(c) {
 			j.lifecycleAndProbes(c, at)
 			continue
 		}

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// A projection of a certificate is kept and judged (KEP-4317).
+// A projection of a certificate is kept and validated (KEP-4317).
 func TestPodCertificateProjections(t *testing.T) {
 	good := v1.PodCertificateProjection{SignerName: "example.com/x", KeyType: "ED25519",
 		CredentialBundlePath: "both.pem"}

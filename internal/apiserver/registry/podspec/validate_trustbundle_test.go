@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// A projection of ClusterTrustBundles is kept and judged: one by its name, or a signer's.
+// A projection of ClusterTrustBundles is kept and validated: one by its name, or a signer's.
 func TestTrustBundleProjections(t *testing.T) {
 	for name, c := range map[string]struct {
 		b    v1.ClusterTrustBundleProjection

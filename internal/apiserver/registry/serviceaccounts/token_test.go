@@ -33,7 +33,7 @@ func (s fakeStorage) Get(_ context.Context, name string, _ *metav1.GetOptions) (
 	return nil, apierrors.NewNotFound(corev1.Resource(s.resource), name)
 }
 
-// fakeIssuer remembers the last wish.
+// fakeIssuer records the last request.
 type fakeIssuer struct{ lastRequest token.TokenRequest }
 
 func (p *fakeIssuer) Issue(w token.TokenRequest, _ time.Time) (string, error) {
@@ -45,7 +45,7 @@ func endpoint(p *fakeIssuer) *TokenREST {
 	meta := func(name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: "ns", Name: name, UID: "uid-1"}
 	}
-	world := map[string]map[string]runtime.Object{
+	objects := map[string]map[string]runtime.Object{
 		"serviceaccounts": {"sa": &corev1.ServiceAccount{ObjectMeta: meta("sa")}},
 		"pods": {
 			"p": &corev1.Pod{ObjectMeta: meta("p"), Spec: corev1.PodSpec{ServiceAccountName: "sa",
@@ -57,7 +57,7 @@ func endpoint(p *fakeIssuer) *TokenREST {
 	}
 	return NewTokenREST(Deps{
 		Lookup: func(_, resource string) rest.StandardStorage {
-			return fakeStorage{resource: resource, objects: world[resource]}
+			return fakeStorage{resource: resource, objects: objects[resource]}
 		},
 		Issuer:    p,
 		Audiences: []string{api},

@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// fakeIPAddressStorage is a ledger in memory.
+// fakeIPAddressStorage keeps IPAddress objects in memory.
 type fakeIPAddressStorage struct {
 	mu      sync.Mutex
 	entries map[string]string
@@ -44,9 +44,9 @@ func named(name string) *v1.Service {
 	return service(func(s *v1.Service) { s.Name = name })
 }
 
-// Two allocators over one ledger, as two API servers over one etcd, never give one address twice,
-// lose none, and go on in further ranges.
-func TestTheLedgerGuardsAddresses(t *testing.T) {
+// Two allocators over the same IPAddress objects, as two API servers over one etcd, never give one
+// address twice, lose none, and go on in further ranges.
+func TestNoAddressIsAllocatedTwice(t *testing.T) {
 	b := &fakeIPAddressStorage{entries: map[string]string{"10.0.0.3": "a Gateway"}}
 	var allocators []*Allocator
 	for range 2 {
@@ -85,7 +85,7 @@ func TestTheLedgerGuardsAddresses(t *testing.T) {
 		allocators[i%2].releaseAll(s)
 	}
 	if len(b.entries) != 1 {
-		t.Errorf("left in the ledger: %v", b.entries)
+		t.Errorf("left over: got %v, want none", b.entries)
 	}
 	asked := service(func(s *v1.Service) { s.Name, s.Spec.ClusterIP = "asked", "10.0.0.3" })
 	if err := create(allocators[0], asked); err == nil {
@@ -98,7 +98,7 @@ func TestTheLedgerGuardsAddresses(t *testing.T) {
 	}
 }
 
-func TestMend(t *testing.T) {
+func TestRepairIPs(t *testing.T) {
 	now := time.Now()
 	with := func(name, ip string) v1.Service {
 		return v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name},

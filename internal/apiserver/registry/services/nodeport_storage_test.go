@@ -102,7 +102,7 @@ func TestTwoServersShareAddressesAndPorts(t *testing.T) {
 	})
 }
 
-func TestMendPorts(t *testing.T) {
+func TestRepairNodePorts(t *testing.T) {
 	now := time.Now()
 	with := func(name string, port int32) v1.Service {
 		return v1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.ServiceSpec{Type: v1.ServiceTypeNodePort,

@@ -77,14 +77,14 @@ func TestAPodOverItsLimitEndsOnce(t *testing.T) {
 		}
 		if want := (journal.StorageExceeded{Of: journal.OfVolume, Name: "v", Used: 3 << 20, Limit: 2 << 20}); len(
 			reported) != 1 || !reflect.DeepEqual(reported[0], journal.Fact(want)) {
-			t.Errorf("the journal was told %v", reported)
+			t.Errorf("facts: got %v", reported)
 		}
 		cancel()
 		<-done
 	})
 }
 
-// facts keeps what the journal is told.
+// facts records what is put into the journal.
 type facts []journal.Fact
 
 func (f *facts) Put(_ journal.Ref, x journal.Fact) { *f = append(*f, x) }

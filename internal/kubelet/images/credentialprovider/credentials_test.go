@@ -211,7 +211,7 @@ func TestServiceAccountTokens(t *testing.T) {
 	if got := strings.Count(w.read("runs"), "run"); got != 1 {
 		t.Errorf("%d runs", got)
 	}
-	w.accounts.(fakeServiceAccounts).notes["example.com/zone"] = "z" // what the plugin is told has changed
+	w.accounts.(fakeServiceAccounts).notes["example.com/zone"] = "z" // the plugin's input has changed
 	w.credentials(p, "eu.example.com/b", other)
 	delete(w.accounts.(fakeServiceAccounts).notes, "example.com/role") // the account takes part no more
 	if got := w.credentials(p, "eu.example.com/b", other); got != "" || strings.Count(w.read("runs"), "run") != 2 {

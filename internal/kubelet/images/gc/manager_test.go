@@ -93,7 +93,7 @@ func TestUnusedImagesGoLeastRecentlyUsedFirst(t *testing.T) {
 		if len(n.removed) != 0 || len(n.events) != 1 || !strings.Contains(n.events[0],
 			"n1 Warning FreeDiskSpaceFailed: Insufficient free disk space on the node's image filesystem (70.0% of "+
 				"100B used).") {
-			t.Fatalf("removed %v, told %q", n.removed, n.events)
+			t.Fatalf("removed %v, got %q", n.removed, n.events)
 		}
 		n.containers = n.containers[1:] // a is no longer used
 		time.Sleep(gc.Period)

@@ -22,7 +22,7 @@ import (
 	"github.com/gantry-project/gantry/internal/reason"
 )
 
-// fakeRegistry is a runtime with images, a registry behind it, and everything that was told.
+// fakeRegistry is a runtime with images, a registry behind it, and everything that was reported.
 type fakeRegistry struct {
 	mu      sync.Mutex
 	present map[string]bool
@@ -105,7 +105,7 @@ func pullRequest(uid, ref string, policy v1.PullPolicy) pull.Request {
 func expect(t *testing.T, w *fakeRegistry, lines ...string) {
 	t.Helper()
 	if got, want := w.recorded(), strings.Join(lines, "\n"); got != want {
-		t.Errorf("told:\n%s\nwant:\n%s", got, want)
+		t.Errorf("got:\n%s\nwant:\n%s", got, want)
 	}
 }
 

@@ -145,7 +145,7 @@ func TestAGroupWaitsNoLongerThanItsPeriod(t *testing.T) {
 	}
 }
 
-func TestShutdownThatBeganUnheard(t *testing.T) {
+func TestShutdownThatBeganBeforeTheStart(t *testing.T) {
 	t.Parallel()
 	m := begin(t, []nodeshutdown.Step{{Period: time.Second}}, testPod("p", 0))
 	m.locks(1, 1)

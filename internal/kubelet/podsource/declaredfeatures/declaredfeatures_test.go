@@ -16,7 +16,7 @@ func (s *sink) Put(string, *v1.Pod)          { s.puts++ }
 func (s *sink) Remove(string, *v1.Pod, bool) { s.gone++ }
 func (*sink) Complete(string)                {}
 
-// A change that needs an undeclared feature is told once, and everything is passed on.
+// A change that needs an undeclared feature is reported once, and everything is passed on.
 func TestUnsupportedUpdateIsReported(t *testing.T) {
 	message := []string{}
 	to := &sink{}

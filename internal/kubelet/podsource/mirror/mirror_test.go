@@ -165,7 +165,7 @@ func TestMirrorGoesWithItsPod(t *testing.T) {
 		w.k.SetPodStatus(p, v1.PodStatus{Phase: v1.PodRunning})
 		w.k.SetPodStatus(p, v1.PodStatus{Phase: v1.PodSucceeded})
 		if now := w.written[before:]; len(now) != 1 || !strings.HasSuffix(now[0], "Running") {
-			t.Errorf("told %v: a Pod that its source has no more has no last phase", now)
+			t.Errorf("got %v: a Pod that its source has no more has no last phase", now)
 		}
 		w.k.RemoveStatus(p.UID)
 		synctest.Wait()

@@ -76,7 +76,7 @@ func TestTexts(t *testing.T) {
 		h.SetServingStatus("sick", grpc_health_v1.HealthCheckResponse_NOT_SERVING)
 		grpc_health_v1.RegisterHealthServer(s, h)
 	})
-	bare := serve(t, func(*grpc.Server) {})
+	noHealthService := serve(t, func(*grpc.Server) {})
 	closed, port := listen(t)
 	closed.Close()
 	away := target(port, "")
@@ -90,7 +90,7 @@ func TestTexts(t *testing.T) {
 		{target(healthy, "sick"), probe.Failure, `service unhealthy (responded with "NOT_SERVING")`},
 		{target(healthy, "nosuch"), probe.Failure,
 			"error: health rpc probe failed: rpc error: code = NotFound desc = unknown service"},
-		{target(bare, ""), probe.Failure,
+		{target(noHealthService, ""), probe.Failure,
 			"error: this server does not implement the grpc health protocol (grpc.health.v1.Health): unknown service " +
 				"grpc.health.v1.Health"},
 		{away, probe.Failure, `timeout: failed to connect service "127.0.0.1:`}, // recordings/pods/readiness-grpc-ok

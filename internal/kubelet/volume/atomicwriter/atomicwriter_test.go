@@ -12,14 +12,8 @@ import (
 
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/atomicwriter"
+	"github.com/gantry-project/gantry/test/expect"
 )
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 func files(pairs ...string) volume.Payload {
 	p := volume.Payload{}
@@ -45,7 +39,7 @@ func seen(t *testing.T, dir string) map[string]string {
 		if err != nil {
 			t.Fatalf("a link to nowhere: %v", err)
 		}
-		must(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		expect.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 			if err == nil && !d.IsDir() {
 				b, _ := os.ReadFile(path)
 				rel, _ := filepath.Rel(root, path)
@@ -149,29 +143,29 @@ func TestFailedFinishChangesNothing(t *testing.T) {
 func TestAfterACrash(t *testing.T) {
 	leave := map[string]func(dir string){
 		"files half written": func(dir string) {
-			must(t, os.MkdirAll(filepath.Join(dir, "..2026_01_01_00_00_00.1/sub"), 0o755))
-			must(t, os.WriteFile(filepath.Join(dir, "..2026_01_01_00_00_00.1/a"), []byte("ne"), 0o600))
+			expect.NoError(t, os.MkdirAll(filepath.Join(dir, "..2026_01_01_00_00_00.1/sub"), 0o755))
+			expect.NoError(t, os.WriteFile(filepath.Join(dir, "..2026_01_01_00_00_00.1/a"), []byte("ne"), 0o600))
 		},
 		"link made, not renamed": func(dir string) {
-			must(t, os.Mkdir(filepath.Join(dir, "..2026_01_01_00_00_00.1"), 0o755))
-			must(t, os.Symlink("..2026_01_01_00_00_00.1", filepath.Join(dir, "..data_tmp")))
+			expect.NoError(t, os.Mkdir(filepath.Join(dir, "..2026_01_01_00_00_00.1"), 0o755))
+			expect.NoError(t, os.Symlink("..2026_01_01_00_00_00.1", filepath.Join(dir, "..data_tmp")))
 		},
 		"renamed, readers' links not made": func(dir string) {
 			d := filepath.Join(dir, "..2026_01_01_00_00_00.1")
-			must(t, os.Mkdir(d, 0o755))
+			expect.NoError(t, os.Mkdir(d, 0o755))
 			for name, text := range map[string]string{"a": "old", "z": "new"} {
-				must(t, os.WriteFile(filepath.Join(d, name), []byte(text), 0o644))
+				expect.NoError(t, os.WriteFile(filepath.Join(d, name), []byte(text), 0o644))
 			}
-			must(t, os.Symlink(filepath.Base(d), filepath.Join(dir, "..data_tmp")))
-			must(t, os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")))
+			expect.NoError(t, os.Symlink(filepath.Base(d), filepath.Join(dir, "..data_tmp")))
+			expect.NoError(t, os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")))
 		},
 		"data points to nothing": func(dir string) {
 			os.Remove(filepath.Join(dir, "..data"))
-			must(t, os.Symlink("..gone", filepath.Join(dir, "..data")))
+			expect.NoError(t, os.Symlink("..gone", filepath.Join(dir, "..data")))
 		},
 		"file cut short": func(dir string) {
 			d, _ := filepath.EvalSymlinks(filepath.Join(dir, "..data"))
-			must(t, os.WriteFile(filepath.Join(d, "a"), nil, 0o644))
+			expect.NoError(t, os.WriteFile(filepath.Join(d, "a"), nil, 0o644))
 		},
 	}
 	for name, damage := range leave {
@@ -195,25 +189,25 @@ func TestAfterACrash(t *testing.T) {
 func TestEscape(t *testing.T) {
 	outside := t.TempDir()
 	precious := filepath.Join(outside, "precious")
-	must(t, os.WriteFile(precious, []byte("mine"), 0o600))
+	expect.NoError(t, os.WriteFile(precious, []byte("mine"), 0o600))
 	for name, attack := range map[string]func(dir string){
 		"..data leads out": func(dir string) {
 			os.Remove(filepath.Join(dir, "..data"))
-			must(t, os.Symlink(outside, filepath.Join(dir, "..data")))
+			expect.NoError(t, os.Symlink(outside, filepath.Join(dir, "..data")))
 		},
 		"..data leads up": func(dir string) {
 			os.Remove(filepath.Join(dir, "..data"))
-			must(t, os.Symlink("..", filepath.Join(dir, "..data")))
+			expect.NoError(t, os.Symlink("..", filepath.Join(dir, "..data")))
 		},
 		"a name leads out": func(dir string) {
 			os.Remove(filepath.Join(dir, "a"))
-			must(t, os.Symlink(precious, filepath.Join(dir, "a")))
+			expect.NoError(t, os.Symlink(precious, filepath.Join(dir, "a")))
 		},
 		"a stale directory leads out": func(dir string) {
-			must(t, os.Symlink(outside, filepath.Join(dir, "..2020_01_01_00_00_00.9")))
+			expect.NoError(t, os.Symlink(outside, filepath.Join(dir, "..2020_01_01_00_00_00.9")))
 		},
 		"..data_tmp is a directory": func(dir string) {
-			must(t, os.MkdirAll(filepath.Join(dir, "..data_tmp", "x"), 0o755))
+			expect.NoError(t, os.MkdirAll(filepath.Join(dir, "..data_tmp", "x"), 0o755))
 		},
 	} {
 		dir := t.TempDir()

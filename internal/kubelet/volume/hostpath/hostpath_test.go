@@ -10,14 +10,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/gantry-project/gantry/internal/kubelet/volume/hostpath"
+	"github.com/gantry-project/gantry/test/expect"
 )
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // row: CSI-17
 func TestCheck(t *testing.T) {
@@ -27,8 +21,8 @@ func TestCheck(t *testing.T) {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	at := func(name string) string { return filepath.Join(dir, name) }
-	must(t, os.Mkdir(at("dir"), 0o700))
-	must(t, os.WriteFile(at("file"), []byte("x"), 0o600))
+	expect.NoError(t, os.Mkdir(at("dir"), 0o700))
+	expect.NoError(t, os.WriteFile(at("file"), []byte("x"), 0o600))
 	l, err := net.Listen("unix", at("sock"))
 	if err != nil {
 		t.Fatal(err)

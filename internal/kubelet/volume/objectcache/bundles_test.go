@@ -30,7 +30,7 @@ func bundle(name, signer string, labels map[string]string, text string) *certifi
 func ptr[T any](v T) *T { return &v }
 
 // KEP-3257: by name or by signer and labels, each authority once; what is missing holds the Pod up
-// unless it is optional; readers are told of changes.
+// unless it is optional; readers are notified of changes.
 func TestBundles(t *testing.T) {
 	client := fake.NewClientset(
 		bundle("a", "", nil, "text\n"+block("1")+block("2")+block("1")),
@@ -86,7 +86,7 @@ func TestBundles(t *testing.T) {
 			t.Errorf(`uid = %q, want "uid"`, uid)
 		}
 	case <-time.After(time.Minute):
-		t.Fatal("nobody is told of a new bundle")
+		t.Fatal("a new bundle is not notified")
 	}
 	if got, err := b.TrustAnchors(t.Context(), "uid", &v1.ClusterTrustBundleProjection{Name: ptr("b")}); err != nil ||
 		string(got) != block("4") {

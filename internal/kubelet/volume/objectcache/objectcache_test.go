@@ -90,7 +90,7 @@ func (s *fakeAPI) admit(fields string) (name string, err error) {
 	return name, s.refuse
 }
 
-// put stores and tells the watchers; nil deletes.
+// put stores and notifies the watchers; nil deletes.
 func (s *fakeAPI) put(name string, c *v1.ConfigMap) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,7 +162,7 @@ func TestPushed(t *testing.T) {
 		s.put("cfg", data("2"))
 		synctest.Wait()
 		if got := s.notified(); got != "[a b]" && got != "[b a]" {
-			t.Errorf("told %s", got)
+			t.Errorf("got %s", got)
 		}
 		if got, _ := c.GetConfigMap(t.Context(), "ns", "cfg"); got.Data["k"] != "2" {
 			t.Errorf("after a change %v", got.Data)
@@ -199,7 +199,7 @@ func TestComesAndGoes(t *testing.T) {
 		s.put("cfg", data("1"))
 		synctest.Wait()
 		if got := s.notified(); got != "[a]" {
-			t.Errorf("told %s when it came", got)
+			t.Errorf("got %s when it came", got)
 		}
 		if _, err := c.GetConfigMap(t.Context(), "ns", "cfg"); err != nil {
 			t.Error(err)
@@ -207,7 +207,7 @@ func TestComesAndGoes(t *testing.T) {
 		s.put("cfg", nil)
 		synctest.Wait()
 		if got := s.notified(); got != "[a]" {
-			t.Errorf("told %s when it went", got)
+			t.Errorf("got %s when it went", got)
 		}
 		if _, err := c.GetConfigMap(t.Context(), "ns", "cfg"); !apierrors.IsNotFound(err) {
 			t.Errorf("got %v, want error NotFound", err)
@@ -216,7 +216,7 @@ func TestComesAndGoes(t *testing.T) {
 	})
 }
 
-// The Node authorizer may learn a moment later than we that the Pod is ours; a reader waits for it,
+// The Node authorizer may learn later than the kubelet that the Pod is ours; a reader waits for it,
 // but not for ever.
 func TestRefusedAtFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -247,7 +247,7 @@ func TestRefusedAtFirst(t *testing.T) {
 		s.mu.Unlock()
 		time.Sleep(time.Minute)
 		if got := s.notified(); got != "[a]" {
-			t.Errorf("told %s when it could be read at last", got)
+			t.Errorf("got %s when it could be read at last", got)
 		}
 		c.UnregisterPod("a")
 	})

@@ -18,7 +18,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// A Pod waits for its first certificate and is told when it comes; it is asked for the next one
+// A Pod waits for its first certificate and is notified when it comes; it is asked for the next one
 // when that is due, with another key, and the first is used until the second is there. A Pod that
 // goes leaves no key behind.
 func TestACertificateIsRenewed(t *testing.T) {
@@ -66,10 +66,10 @@ func TestACertificateIsRenewed(t *testing.T) {
 			}
 			synctest.Wait()
 			if notified["pod"] == before {
-				t.Errorf("nobody is told of the answer to %s", name)
+				t.Errorf("the answer to %s is not notified", name)
 			}
 		}
-		for range 2 { // to look again is not to ask again
+		for range 2 { // a second look makes no second request
 			if _, err := c.Credential(ctx, pod, "v", want); err == nil || !strings.Contains(err.Error(),
 				"waiting for signer example.com/s to answer PodCertificateRequest n/req-p-1") {
 				t.Fatalf(`got %v, want an error with "waiting for signer example.com/s to answer PodCertific…"`, err)

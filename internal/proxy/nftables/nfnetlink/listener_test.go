@@ -23,7 +23,7 @@ import (
 // One family's changes do not notify the other's table on the same Conn and cannot overrun its
 // buffer: with a minimal buffer the first notification after a large batch is another program's
 // change. On a Conn of its own the batch overruns the buffer, and only that is notified.
-func TestWhatOneTableDoesIsNoNewsToTheOther(t *testing.T) {
+func TestOwnChangesAreNotNotified(t *testing.T) {
 	if os.Geteuid() != 0 || os.Getenv("GANTRY_NO_CONTAINERS") != "" {
 		t.Skip("needs root: makes a network namespace")
 	}
@@ -66,14 +66,14 @@ func TestWhatOneTableDoesIsNoNewsToTheOther(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			hear := func(h Notification) {
+			notify := func(h Notification) {
 				select {
 				case reported <- h:
 					<-on
 				case <-ctx.Done():
 				}
 			}
-			if err := six.Listen(ctx, hear); err != nil {
+			if err := six.Listen(ctx, notify); err != nil {
 				return err
 			}
 			return other.listenConn.SetReadBuffer(1) // the kernel's least
@@ -83,7 +83,7 @@ func TestWhatOneTableDoesIsNoNewsToTheOther(t *testing.T) {
 			select {
 			case h = <-reported:
 			case <-time.After(time.Minute):
-				t.Errorf("%s: nothing is heard", name)
+				t.Errorf("%s: no notification", name)
 			}
 			return h
 		}
@@ -96,7 +96,7 @@ func TestWhatOneTableDoesIsNoNewsToTheOther(t *testing.T) {
 		close(on)
 		if h := notifications(); h.Overrun == shared ||
 			shared && (h.Generation == 0 || !slices.Equal(h.Sets, []string{"ips"})) {
-			t.Errorf("%s: heard %+v", name, h)
+			t.Errorf("%s: got %+v", name, h)
 		}
 		cancel()
 		line.Close()
@@ -105,7 +105,7 @@ func TestWhatOneTableDoesIsNoNewsToTheOther(t *testing.T) {
 }
 
 // An overrun is notified, and listening continues; another error is notified as the end.
-func TestAnEndOfListeningIsTold(t *testing.T) {
+func TestEndOfListeningIsReported(t *testing.T) {
 	errs := []error{unix.ENOBUFS, unix.EPERM}
 	listenConn := nltest.Dial(func([]netlink.Message) ([]netlink.Message, error) {
 		err := errs[0]
@@ -117,12 +117,12 @@ func TestAnEndOfListeningIsTold(t *testing.T) {
 	line := &Conn{listenConn: listenConn}
 	line.listeners = map[*Table]*listener{{Conn: line, name: "t"}: {func(h Notification) {
 		if reported = append(reported, h); h.Err != nil && line.listenConn != nil {
-			t.Error("whoever listens anew when told of the end is given the socket that ended")
+			t.Error("a new listener after the end gets the socket that ended")
 		}
 	}}}
 	line.receive(listenConn)
 	if len(reported) != 2 || !reported[0].Overrun || reported[0].Err != nil || !reported[1].Overrun ||
 		!errors.Is(reported[1].Err, unix.EPERM) {
-		t.Errorf("told %+v", reported)
+		t.Errorf("got %+v", reported)
 	}
 }

@@ -36,7 +36,7 @@ func someAllocation(t *rapid.T) *resourceapi.AllocationResult {
 // stays as it was.
 func TestTakenDevicesAreWhatTheClaimsHave(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		kept, all := newAllocatedDevices(), map[types.UID]*resourceapi.AllocationResult{}
+		cached, all := newAllocatedDevices(), map[types.UID]*resourceapi.AllocationResult{}
 		var before *structured.AllocatedState
 		devices := 0
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {
@@ -46,14 +46,14 @@ func TestTakenDevicesAreWhatTheClaimsHave(t *testing.T) {
 				a = someAllocation(t)
 			}
 			all[claim] = a
-			kept.set(claim, a)
+			cached.set(claim, a)
 			want := dynamicresources.NoAllocations()
 			for _, a := range all {
 				if a != nil {
 					dynamicresources.AddAllocation(want, a)
 				}
 			}
-			got := kept.pools.Allocated()
+			got := cached.pools.Allocated()
 			if !got.AllocatedDevices.Equal(want.AllocatedDevices) || !got.AllocatedSharedDeviceIDs.Equal(
 				want.AllocatedSharedDeviceIDs) {
 				t.Fatalf("devices %v %v, want %v %v", got.AllocatedDevices, got.AllocatedSharedDeviceIDs,

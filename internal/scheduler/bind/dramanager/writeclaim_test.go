@@ -22,7 +22,7 @@ import (
 // Claims are written over the line: first the finalizer, then allocation and reservation upon the
 // version that came back. After a conflict it is done again on what is there now; what the server
 // asks to do later, the ordinary client does. What the answer says counts at once.
-func TestClaimsAreWrittenOverTheLine(t *testing.T) {
+func TestClaimsAreWrittenByAPIWriter(t *testing.T) {
 	var calls []string
 	version, refuse := byte('1'), 0
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -77,7 +77,7 @@ func TestClaimsAreWrittenOverTheLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := &Manager{client: ordinary, claims: claims, Writer: line}
-	carry := func() *resourceapi.ResourceClaim {
+	bindClaim := func() *resourceapi.ResourceClaim {
 		t.Helper()
 		calls, version = nil, '1'
 		plan := &dynamicresources.Plan{Node: "n",
@@ -97,18 +97,19 @@ func TestClaimsAreWrittenOverTheLine(t *testing.T) {
 		return c
 	}
 	const at = "PUT /apis/resource.k8s.io/v1/namespaces/ns/resourceclaims/c"
-	if c := carry(); c.ResourceVersion != "3" || !slices.Equal(calls, []string{at + " on 1", at + "/status on 2"}) ||
+	if c := bindClaim(); c.ResourceVersion != "3" || !slices.Equal(calls,
+		[]string{at + " on 1", at + "/status on 2"}) ||
 		len(ordinary.Actions()) != 0 {
 		t.Errorf("version %s, calls %q, of the ordinary client %v", c.ResourceVersion, calls, ordinary.Actions())
 	}
 	refuse = http.StatusConflict
-	if carry(); !slices.Equal(calls, []string{at + " on 1", at + " on 1", at + "/status on 2"}) ||
+	if bindClaim(); !slices.Equal(calls, []string{at + " on 1", at + " on 1", at + "/status on 2"}) ||
 		len(ordinary.Actions()) != 1 || ordinary.Actions()[0].GetVerb() != "get" {
 		t.Errorf("after a conflict: calls %q, of the ordinary client %v", calls, ordinary.Actions())
 	}
 	ordinary.ClearActions()
 	refuse = http.StatusTooManyRequests
-	if carry(); len(calls) != 2 || len(ordinary.Actions()) != 1 || ordinary.Actions()[0].GetVerb() != "update" {
-		t.Errorf("after being told to wait: calls %q, of the ordinary client %v", calls, ordinary.Actions())
+	if bindClaim(); len(calls) != 2 || len(ordinary.Actions()) != 1 || ordinary.Actions()[0].GetVerb() != "update" {
+		t.Errorf("after Retry-After: calls %q, of the ordinary client %v", calls, ordinary.Actions())
 	}
 }

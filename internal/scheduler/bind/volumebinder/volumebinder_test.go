@@ -28,7 +28,7 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// fakeHandle is as much of a Handle as the ledger needs.
+// fakeHandle is as much of a Handle as the volume binder needs.
 type fakeHandle struct {
 	framework.Handle
 	client    kubernetes.Interface

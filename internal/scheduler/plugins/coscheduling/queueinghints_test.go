@@ -12,7 +12,7 @@ import (
 
 // What a group asks wakes its members, what became of them does not: woken by that, some would be
 // tried before the others are there.
-func TestWhatOfAGroupWakesItsMembers(t *testing.T) {
+func TestPodGroupQueueingHints(t *testing.T) {
 	member := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "train-0",
 		Labels: map[string]string{Label: "train"}}}
 	group := func(name string, min int64, phase string) *unstructured.Unstructured {

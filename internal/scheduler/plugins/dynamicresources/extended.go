@@ -12,6 +12,7 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 	"k8s.io/kube-scheduler/framework"
 
+	"github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/pod/fit"
 )
 
@@ -209,8 +210,7 @@ func containerRequestsOf(p *v1.Pod, name v1.ResourceName) (staying, passing []co
 				w.order++
 			}
 		}
-		sidecar := all[i].RestartPolicy != nil && *all[i].RestartPolicy == v1.ContainerRestartPolicyAlways
-		if i < len(p.Spec.InitContainers) && !sidecar {
+		if i < len(p.Spec.InitContainers) && !pod.IsSidecar(&all[i]) {
 			passing = append(passing, w)
 		} else {
 			staying = append(staying, w)

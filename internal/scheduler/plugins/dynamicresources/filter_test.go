@@ -102,7 +102,7 @@ func podRequesting(resourceName v1.ResourceName) *v1.Pod {
 	return p
 }
 
-func TestVerdicts(t *testing.T) {
+func TestFilterStatuses(t *testing.T) {
 	two := []runtime.Object{class("gpu"), class("nic"), slice("n1", "gpu-0", "gpu-1"), slice("n2", "nic-0")}
 	with := func(more ...runtime.Object) []runtime.Object {
 		return append(append([]runtime.Object{}, two...), more...)

@@ -312,8 +312,8 @@ func (y *fixture) schedule(t *rapid.T, pl pluginRunner, w *snapshot.Snapshot, p 
 
 // What is kept from earlier Pods never shows: statuses, numbers, scores and devices are those of a
 // plugin that asks the allocator about every node for every Pod, whatever changes in between.
-func TestKeptVerdictsAreTheAllocators(t *testing.T) {
-	cases, looks, parted := 0, 0, 0
+func TestCachedStatusesAreTheAllocators(t *testing.T) {
+	cases, lookups, parted := 0, 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		y := newFixture()
 		for i := range nodeCount {
@@ -346,7 +346,7 @@ func TestKeptVerdictsAreTheAllocators(t *testing.T) {
 			parted += int(remembers.eqCache.Counts().Hits - remembers.eqCache.Counts().RowsFiltered -
 				remembers.eqCache.Counts().Bypassed)
 			cases += w.Len()
-			looks += y.pools.calls - before
+			lookups += y.pools.calls - before
 			if !reflect.DeepEqual(want, got) || !reflect.DeepEqual(want, again) {
 				t.Fatalf("Pod %d, claim %+v\nremembered: %+v\nkept:  %+v\nasked: %+v", i, c.Spec, got, again, want)
 			}
@@ -357,9 +357,9 @@ func TestKeptVerdictsAreTheAllocators(t *testing.T) {
 			}
 		}
 	})
-	t.Logf("%d verdicts compared, devices looked up %d times, %d rulings by groups", cases, looks, parted)
-	if cases < 10000 || looks > 2*cases || parted < 1000 {
-		t.Errorf("%d verdicts compared, devices looked up %d times, %d rulings by groups", cases, looks, parted)
+	t.Logf("%d statuses compared, devices looked up %d times, %d results by node groups", cases, lookups, parted)
+	if cases < 10000 || lookups > 2*cases || parted < 1000 {
+		t.Errorf("%d statuses compared, devices looked up %d times, %d results by node groups", cases, lookups, parted)
 	}
 }
 
@@ -387,9 +387,9 @@ func TestDevicesGoneBeforeReserveAreNotGivenTwice(t *testing.T) {
 	}
 }
 
-// Nodes whose devices are alike but for names are asked about once, for claims of any shape; what
-// is taken of them tells them apart, and giving it back makes them alike again.
-func TestNodesThatLookAlikeAreAskedAboutOnce(t *testing.T) {
+// Nodes whose devices are equal but for names are evaluated once, for claims of any shape; what
+// is allocated of them makes them differ, and releasing it makes them equal again.
+func TestNodesWithEqualDevicesAreEvaluatedOnce(t *testing.T) {
 	y := newFixture()
 	const n = 200
 	for i := range n {
@@ -404,7 +404,7 @@ func TestNodesThatLookAlikeAreAskedAboutOnce(t *testing.T) {
 	y.rebuild()
 	pl := newPluginRunner(poolsManager{plainManager{y}, y.pools}, &schedule.EquivalenceCache{})
 	w := y.snapshot.UpdateSnapshot()
-	looksFor := func(name string, fits int, requests ...resourceapi.DeviceRequest) int {
+	lookupsOf := func(name string, fits int, requests ...resourceapi.DeviceRequest) int {
 		t.Helper()
 		y.setClaim(claim(name, requests...))
 		before := y.pools.calls
@@ -416,31 +416,31 @@ func TestNodesThatLookAlikeAreAskedAboutOnce(t *testing.T) {
 		return y.pools.calls - before
 	}
 	// each to see what it looks like, one for its devices
-	if got := looksFor("first", n, exactly("gpu", 1)); got != n+1 {
+	if got := lookupsOf("first", n, exactly("gpu", 1)); got != n+1 {
 		t.Errorf("devices are looked up %d times at first", got)
 	}
-	if got := looksFor("more", n, exactly("gpu", 2)); got != 1 {
+	if got := lookupsOf("more", n, exactly("gpu", 2)); got != 1 {
 		t.Errorf("another shape looks devices up %d times", got)
 	}
-	if got := looksFor("too-many", 0, exactly("gpu", 3)); got != 1 {
+	if got := lookupsOf("too-many", 0, exactly("gpu", 3)); got != 1 {
 		t.Errorf("a shape that fits nowhere looks devices up %d times", got)
 	}
 	y.setClaim(allocatedTo(claim("held", exactly("gpu", 1)), nodeName(7), "gpu-1"))
 	// of the node that changed: its look, and its devices
-	if got := looksFor("more", n-1, exactly("gpu", 2)); got != 2 {
+	if got := lookupsOf("more", n-1, exactly("gpu", 2)); got != 2 {
 		t.Errorf("after a change devices are looked up %d times", got)
 	}
 	y.setClaim(allocatedTo(claim("held-too", exactly("gpu", 1)), nodeName(9), "gpu-1"))
-	if got := looksFor("more", n-2, exactly("gpu", 2)); got != 1 { // a look that is known
+	if got := lookupsOf("more", n-2, exactly("gpu", 2)); got != 1 { // a look that is known
 		t.Errorf("after the same change elsewhere devices are looked up %d times", got)
 	}
 	y.setClaim(claim("held", exactly("gpu", 1)))
-	if got := looksFor("more", n-1, exactly("gpu", 2)); got != 1 {
+	if got := lookupsOf("more", n-1, exactly("gpu", 2)); got != 1 {
 		t.Errorf("after devices were given back they are looked up %d times", got)
 	}
 	other := slice(nodeName(3), "gpu-0", "nic-0")
 	y.pools.SetSlice(y.slices[other.Name], other)
-	if got := looksFor("more", n-2, exactly("gpu", 2)); got != 2 {
+	if got := lookupsOf("more", n-2, exactly("gpu", 2)); got != 2 {
 		t.Errorf("after a slice changed devices are looked up %d times", got)
 	}
 }

@@ -7,12 +7,12 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Who asks hears of every change since it asked last, or that anything may have changed, however
+// A caller gets every change since its last call, or that anything may have changed, however
 // long the log has become.
-func TestNobodyMissesAChange(t *testing.T) {
+func TestEveryNodeChangeIsReturned(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var l Log
-		heard := int64(0)
+		seen := int64(0)
 		var since []string
 		all := false
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
@@ -21,14 +21,14 @@ func TestNobodyMissesAChange(t *testing.T) {
 				l.NoteAll()
 				all = true
 			case 1:
-				nodes, now, known := l.Since(heard)
+				nodes, now, known := l.Since(seen)
 				if known && (all || !slices.Equal(nodes, since)) {
-					t.Fatalf("heard %v, want %v, all %v", nodes, since, all)
+					t.Fatalf("got %v, want %v, all %v", nodes, since, all)
 				}
 				if !known && !all && len(since) <= maxNodes/2 {
 					t.Fatalf("%d changes were forgotten", len(since))
 				}
-				heard, since, all = now, nil, false
+				seen, since, all = now, nil, false
 			case 2:
 				for range maxNodes/2 + 1 {
 					l.Note("busy")

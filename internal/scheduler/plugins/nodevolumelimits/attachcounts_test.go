@@ -18,6 +18,7 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/volumelisters"
 	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
+	"github.com/gantry-project/gantry/test/expect"
 )
 
 // changingObjects are Facts that change and say for which nodes; lookups counts the volumes looked
@@ -87,7 +88,7 @@ func (f *changingObjects) change(r *rapid.T, w *snapshot.Cache, i int) {
 
 // With columns the status of every node is the one without, whatever happens to nodes, limits,
 // attachments and Pods in between, and though other Pods are nominated to nodes.
-func TestColumnsChangeNoVerdict(t *testing.T) {
+func TestColumnsChangeNoStatus(t *testing.T) {
 	t.Parallel()
 	skipped, cases := 0, 0
 	rapid.Check(t, func(r *rapid.T) {
@@ -119,7 +120,7 @@ func TestColumnsChangeNoVerdict(t *testing.T) {
 					{Name: "d1", Allocatable: &storagev1.VolumeNodeResources{Count: new(int32(2))}},
 					{Name: "d2", Allocatable: &storagev1.VolumeNodeResources{Count: new(int32(3))}}}}})
 		}
-		kept := New(f)
+		cached := New(f)
 		for i := range rapid.IntRange(1, 60).Draw(r, "pods") {
 			f.change(r, w, i)
 			p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprintf("p%d", i),
@@ -136,14 +137,14 @@ func TestColumnsChangeNoVerdict(t *testing.T) {
 					if node != "n1" {
 						return nil
 					}
-					return []framework.PodInfo{must(snapshot.NewPodInfo(other))}
+					return []framework.PodInfo{expect.Value(snapshot.NewPodInfo(other))}
 				}
 			}
 			rule := func(pl *Plugin) *schedule.Result {
 				in.Plugins, in.State = schedule.NewPluginSet("test", schedule.WeightedPlugin{Plugin: pl}), nil
 				return schedule.SchedulePod(t.Context(), in)
 			}
-			want, got := rule(New(f.Objects)), rule(kept)
+			want, got := rule(New(f.Objects)), rule(cached)
 			if d := schedule.Differences(got, want); len(d) > 0 {
 				r.Fatalf("Pod %d: %v", i, d)
 			}
@@ -157,8 +158,8 @@ func TestColumnsChangeNoVerdict(t *testing.T) {
 			}
 		}
 	})
-	if t.Logf("%d verdicts, %d without asking", cases, skipped); cases < 5000 || skipped == 0 {
-		t.Errorf("%d verdicts, %d without asking", cases, skipped)
+	if t.Logf("%d statuses, %d without lookup", cases, skipped); cases < 5000 || skipped == 0 {
+		t.Errorf("%d statuses, %d without lookup", cases, skipped)
 	}
 }
 
@@ -166,13 +167,6 @@ func claimVolume(i int) v1.Volume {
 	name := fmt.Sprintf("v%d", i)
 	return v1.Volume{Name: name,
 		VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: name}}}
-}
-
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
 }
 
 // A node far from its limit costs no lookup, however many volumes are there; one near it is looked

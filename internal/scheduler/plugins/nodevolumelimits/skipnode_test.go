@@ -18,7 +18,7 @@ import (
 
 // What is passed without looking anything up, or skipped altogether, would have passed with
 // looking.
-func TestShortWaysPassNobodyWhoIsOver(t *testing.T) {
+func TestFastPathsRefusePodsOverTheLimit(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
 		var objects []runtime.Object

@@ -12,7 +12,7 @@ import (
 
 // Only volumes that some node may be too far from are asked about node by node: with an affinity of
 // their own, or one that comes with the translation for the driver which took their plugin over.
-func TestVolumesThatReachEveryNodeAreNotAskedAbout(t *testing.T) {
+func TestVolumesOfEveryNodeAreNotEvaluatedPerNode(t *testing.T) {
 	ebs := v1.PersistentVolumeSource{AWSElasticBlockStore: &v1.AWSElasticBlockStoreVolumeSource{VolumeID: "vol-1"}}
 	for name, c := range map[string]struct {
 		source   v1.PersistentVolumeSource

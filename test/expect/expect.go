@@ -1,0 +1,68 @@
+// Package expect has the checks that tests of many packages share: NoError, as the e2e framework's
+// ExpectNoError, and Eventually, as Gomega's, which polls for what no event announces.
+//
+// In: the test and what is expected. Out: a failure that ends the test. All run in the goroutine of
+// the test; in a synctest bubble they take the bubble's time.
+package expect
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+const (
+	timeout  = time.Minute
+	interval = 5 * time.Millisecond
+)
+
+// NoError ends the test if err is not nil.
+func NoError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("got error %v, want none", err)
+	}
+}
+
+// Eventually polls until ok returns true, for a minute at most; what describes it.
+func Eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	EventuallyNoError(t, what, func() error {
+		if !ok() {
+			return fmt.Errorf("got false, want true")
+		}
+		return nil
+	})
+}
+
+// EventuallyNoError polls until f returns nil, for a minute at most, and fails with its last error;
+// what describes it.
+func EventuallyNoError(t testing.TB, what string, f func() error) {
+	t.Helper()
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	limit := time.NewTimer(timeout)
+	defer limit.Stop()
+	for {
+		err := f()
+		if err == nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-limit.C:
+			t.Fatalf("%s: not within %s: %v", what, timeout, err)
+		case <-t.Context().Done():
+			t.Fatalf("%s: the test ended first: %v", what, err)
+		}
+	}
+}
+
+// Value returns v of a call that returned no error; it panics at one, and so also serves where
+// tables of tests are built.
+func Value[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
