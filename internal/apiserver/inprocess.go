@@ -43,11 +43,20 @@ const handlerWaitTimeout = 5 * time.Second
 // inProcessHandler is the handler of in-process requests. Requests wait until set is called. Safe
 // for concurrent use.
 type inProcessHandler struct {
-	handler http.Handler
-	ready   chan struct{}
+	handler  http.Handler
+	ready    chan struct{}
+	stopping context.Context // ends when the server begins to stop, by stop
+	stop     func()
+	stopped  context.Context // ends when the server has stopped, by close
+	close    func()
 }
 
-func newInProcessHandler() *inProcessHandler { return &inProcessHandler{ready: make(chan struct{})} }
+func newInProcessHandler() *inProcessHandler {
+	e := &inProcessHandler{ready: make(chan struct{})}
+	e.stopping, e.stop = context.WithCancel(context.Background())
+	e.stopped, e.close = context.WithCancel(context.Background())
+	return e
+}
 
 // set sets the handler and lets requests continue. Call it once.
 func (e *inProcessHandler) set(h http.Handler) {
@@ -74,6 +83,20 @@ func (e *inProcessHandler) wait(ctx context.Context) (http.Handler, error) {
 	}
 }
 
+// holdEndOfWatch has a watch that ends because the server stops stay silent until its caller leaves
+// (ctx ends) or the server has stopped; it returns at once while the server does not stop. The
+// server ends its watches before it stops its own informers: a reflector that heard of the end
+// would watch again, and log an error when it is stopped while it asks.
+func (e *inProcessHandler) holdEndOfWatch(ctx context.Context) {
+	if e.stopping.Err() == nil {
+		return
+	}
+	select {
+	case <-ctx.Done():
+	case <-e.stopped.Done():
+	}
+}
+
 // clientConfig returns a client configuration for a user.
 func (e *inProcessHandler) clientConfig(u user.Info) *restclient.Config {
 	return &restclient.Config{
@@ -94,8 +117,24 @@ type inProcessTransport struct {
 }
 
 // RoundTrip implements http.RoundTripper. The response streams: it is returned at the first flush
-// or when the handler has returned.
+// or when the handler has returned. The error of a watch whose caller has left before it began is a
+// callerGoneError.
 func (t *inProcessTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	isWatch := req.URL.Query().Get("watch") == "true"
+	res, err := t.roundTrip(req, isWatch)
+	switch {
+	case !isWatch:
+	case errors.Is(err, context.Canceled):
+		return nil, callerGoneError{err}
+	case err == nil && res.StatusCode == http.StatusTooManyRequests:
+		// the server is shutting down and sends Retry-After; the reflector backs off by itself and
+		// notices when it is to stop
+		res.Header.Del("Retry-After")
+	}
+	return res, err
+}
+
+func (t *inProcessTransport) roundTrip(req *http.Request, isWatch bool) (*http.Response, error) {
 	h, err := t.target.wait(req.Context())
 	if err != nil {
 		closeBody(req)
@@ -109,21 +148,13 @@ func (t *inProcessTransport) RoundTrip(req *http.Request) (*http.Response, error
 		defer cancel()
 		defer unhook()
 		defer closeBody(req)
-		w.finish(serveRecovered(h, w, serverRequest(req, ctx)))
+		err := serveRecovered(h, w, serverRequest(req, ctx))
+		if isWatch {
+			t.target.holdEndOfWatch(ctx)
+		}
+		w.finish(err)
 	}()
-	res, err := w.response(req.Context())
-	if req.URL.Query().Get("watch") != "true" {
-		return res, err
-	}
-	switch {
-	case errors.Is(err, context.Canceled):
-		return nil, callerGoneError{err}
-	case err == nil && res.StatusCode == http.StatusTooManyRequests:
-		// the server is shutting down and sends Retry-After; the reflector backs off by itself and
-		// notices when it is to stop
-		res.Header.Del("Retry-After")
-	}
-	return res, err
+	return w.response(req.Context())
 }
 
 // callerGoneError is the error of a watch whose caller left before it began. It is also

@@ -50,7 +50,7 @@ func newInProcessResponse(req *http.Request, cancel context.CancelFunc) *inProce
 // Header implements http.ResponseWriter.
 func (p *inProcessResponse) Header() http.Header { return p.header }
 
-// Write implements http.ResponseWriter. It blocks while more than unreadLimit bytes are unread.
+// WriteHeader implements http.ResponseWriter; informational statuses are left out.
 func (p *inProcessResponse) WriteHeader(status int) {
 	if status >= 100 && status < 200 {
 		return
@@ -75,7 +75,7 @@ func (p *inProcessResponse) sendHeader() {
 	}
 }
 
-// Write adds to the answer and waits while the client leaves too much unread.
+// Write implements http.ResponseWriter. It blocks while more than unreadLimit bytes are unread.
 func (p *inProcessResponse) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,7 +108,8 @@ func (p *inProcessResponse) Flush() {
 	p.cond.Broadcast()
 }
 
-// Close implements io.Closer for the client: it ends the request's context.
+// CloseNotify implements http.CloseNotifier, which handlers of old ask for; the request's context
+// tells that the client left.
 func (p *inProcessResponse) CloseNotify() <-chan bool { return nil }
 
 // finish ends the response; err is nil for a complete one.
@@ -166,7 +167,8 @@ func (p *inProcessResponse) Read(b []byte) (int, error) {
 	return 0, io.EOF
 }
 
-// Close ends the request, as closing a stream does.
+// Close implements io.Closer for the client: it ends the request's context, as closing a stream
+// does.
 func (p *inProcessResponse) Close() error {
 	p.mu.Lock()
 	p.closed = true

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -144,20 +145,100 @@ func TestPipeTurnsAPanicIntoABrokenAnswer(t *testing.T) {
 // A reflector that is stopped while its watch begins must not log an error: client-go passes over
 // refused connections only.
 func TestCancelledWatchLogsNoError(t *testing.T) {
-	for query, want := range map[string]bool{"?watch=true": true, "": false} {
+	for _, tt := range []struct {
+		query string
+		early bool // before the request, not while it is answered
+		want  bool
+	}{{"?watch=true", false, true}, {"?watch=true", true, true}, {"", false, false}, {"", true, false}} {
 		ctx, cancel := context.WithCancel(t.Context())
 		e := newInProcessHandler()
 		e.set(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
 			cancel()
 			<-req.Context().Done()
 		}))
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, inProcessHost+"/x"+query, nil)
+		if tt.early {
+			cancel()
+		}
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, inProcessHost+"/x"+tt.query, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		_, err = (&http.Client{Transport: &inProcessTransport{target: e, user: admin()}}).Do(req)
-		if !errors.Is(err, context.Canceled) || utilnet.IsConnectionRefused(err) != want {
-			t.Errorf("%q: got %v, want an error Canceled and utilnet.IsConnectionRefused(err) %v", query, err, want)
+		if !errors.Is(err, context.Canceled) || utilnet.IsConnectionRefused(err) != tt.want {
+			t.Errorf("%+v: got %v, want an error Canceled and utilnet.IsConnectionRefused(err) %v", tt, err, tt.want)
 		}
+	}
+}
+
+// While the server stops, a watch that it ends, or does not begin, stays silent until its caller
+// leaves or the server has stopped; other requests are answered.
+func TestWatchesOfAStoppingServerAreSilent(t *testing.T) {
+	for name, tt := range map[string]struct {
+		query  string
+		begun  bool // the watch has begun when the server begins to stop
+		leaves bool // its caller leaves; else the server stops
+		held   bool
+	}{
+		"a watch that is ended":                {"?watch=true", true, false, true},
+		"a watch that is ended, caller leaves": {"?watch=true", true, true, true},
+		"a watch that is refused":              {"?watch=true", false, true, true},
+		"another request":                      {"", true, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, leave := context.WithCancel(t.Context())
+				defer leave()
+				e, ends := newInProcessHandler(), make(chan struct{})
+				e.set(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					if !tt.begun {
+						w.WriteHeader(http.StatusTooManyRequests)
+						return
+					}
+					w.(http.Flusher).Flush()
+					<-ends
+				}))
+				over := make(chan struct{})
+				go func() {
+					defer close(over)
+					req, _ := http.NewRequestWithContext(ctx, http.MethodGet, inProcessHost+"/x"+tt.query, nil)
+					res, err := (&inProcessTransport{target: e, user: admin()}).RoundTrip(req)
+					if err != nil {
+						return
+					}
+					go func() { // as client-go does
+						<-ctx.Done()
+						res.Body.Close()
+					}()
+					_, _ = io.ReadAll(res.Body)
+				}()
+				if tt.begun {
+					synctest.Wait()
+				}
+				e.stop()
+				close(ends)
+				synctest.Wait()
+				if isOver := isClosed(over); isOver == tt.held {
+					t.Errorf("got over %t while the server stops, want %t", isOver, !tt.held)
+				}
+				if tt.leaves {
+					leave()
+				} else {
+					e.close()
+				}
+				synctest.Wait()
+				if !isClosed(over) {
+					t.Error("got no end, want one")
+				}
+			})
+		})
+	}
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }

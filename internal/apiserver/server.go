@@ -62,13 +62,19 @@ func New(ctx context.Context, c Config) (*Server, error) {
 }
 
 // Run serves until ctx ends, then shuts down gracefully: requests in flight are answered, watches
-// end, etcd is closed last. It returns an error if serving or the embedded etcd fails. Call it
-// once.
+// end (those of in-process clients when Run returns at the latest), etcd is closed last. It returns
+// an error if serving or the embedded etcd fails. Call it once.
 func (s *Server) Run(ctx context.Context) error {
 	s.destroy = nil
 	defer s.Close()
-	ctx, stop := context.WithCancel(ctx)
+	asked := ctx
+	ctx, cancel := context.WithCancel(context.WithoutCancel(asked))
+	stop := func() {
+		s.inProcess.stop() // before the server ends its watches
+		cancel()
+	}
 	defer stop()
+	defer context.AfterFunc(asked, stop)()
 	failed := make(chan error, 1)
 	go func() {
 		failed <- s.waitForStoreFailure(ctx)
@@ -89,6 +95,7 @@ func (s *Server) Run(ctx context.Context) error {
 // Close releases the port and the store of a server that is not run; Run does so by itself.
 func (s *Server) Close() {
 	s.closed.Do(func() {
+		defer s.inProcess.close()
 		if s.listener != nil {
 			_ = s.listener.Close() // closed already when the server ran
 		}

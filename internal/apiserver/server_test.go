@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"strings"
@@ -239,6 +240,30 @@ func TestStopLogsNoErrors(t *testing.T) {
 		if strings.HasPrefix(line, "E") {
 			t.Errorf("logged %s", line)
 		}
+	}
+}
+
+// A server that stops ends the watches of in-process clients last: their reflectors, which are
+// about to be stopped too, do not begin to ask anew.
+func TestInProcessWatchesEndLast(t *testing.T) {
+	s, c, end := startServer(t, testConfig(t.TempDir()))
+	w, err := c.CoreV1().ConfigMaps("").Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listens := make(chan bool, 1)
+	go func() {
+		for range w.ResultChan() {
+		}
+		conn, err := net.Dial("tcp", s.Addr().String())
+		if err == nil {
+			conn.Close()
+		}
+		listens <- err == nil
+	}()
+	end()
+	if <-listens {
+		t.Error("got the end of a watch while the server listened, want it after that")
 	}
 }
 

@@ -105,7 +105,8 @@ func podOfLogDir(e os.DirEntry) (f pleg.RuntimePod, ok bool) {
 
 // cleanupOrphanedResources removes volumes, cgroups and logs that no Pod owns.
 func (k *Kubelet) cleanupOrphanedResources(ctx context.Context) error {
-	_, errVolumes := k.volumeManager.CleanupOrphans(ctx, k.podWorkers.IsKnown)
+	_, errVolumes := k.volumeManager.CleanupOrphans(ctx,
+		func(uid types.UID) bool { return !k.podWorkers.ShouldPodContentBeRemoved(uid) })
 	return errors.Join(errVolumes, k.cleanupOrphanedPodCgroups(), k.cleanupOrphanedPodLogs())
 }
 
@@ -118,7 +119,8 @@ func (k *Kubelet) cleanupOrphanedPodCgroups() error {
 			continue
 		}
 		for _, name := range names {
-			if uid, ownedByPod := k.opts.Resources.UIDOf(name); ownedByPod && !k.podWorkers.IsKnown(uid) {
+			if uid, ownedByPod := k.opts.Resources.UIDOf(name); ownedByPod && k.podWorkers.ShouldPodContentBeRemoved(
+				uid) {
 				errs = append(errs, k.opts.Dependencies.Cgroups.Remove(filepath.Join(parent, filepath.Base(name))))
 			}
 		}
@@ -133,7 +135,7 @@ func (k *Kubelet) cleanupOrphanedPodLogs() error {
 	}
 	var errs []error
 	for _, e := range entries {
-		if f, ok := podOfLogDir(e); ok && !k.podWorkers.IsKnown(f.UID) {
+		if f, ok := podOfLogDir(e); ok && k.podWorkers.ShouldPodContentBeRemoved(f.UID) {
 			errs = append(errs, os.RemoveAll(filepath.Join(k.opts.LogDir, e.Name())))
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -122,6 +123,81 @@ func TestASandboxThatComesAfterItsKubeletDied(t *testing.T) {
 	}
 }
 
+// The kubelet dies twice while one sandbox is being made, and the second one has been there for
+// long enough to clear away what no Pod owns: the third still keeps the name for what may come.
+func TestASandboxThatComesAfterTwoKubeletsDied(t *testing.T) {
+	for _, late := range []string{"4s", "9s"} {
+		t.Run(late, func(t *testing.T) {
+			runTest(t, func(r *rig) {
+				r.advance(time.Second)
+				r.faultOf("web", "RunPodSandbox", "1*late("+late+")")
+				r.createNamed("uid-first", pod("web", scriptContainer("app", runs)))
+				r.advance(13 * time.Millisecond)
+				r.crash()
+				r.forceDelete("web")
+				r.start()
+				r.advance(2500 * time.Millisecond)
+				r.crash()
+				r.createNamed("uid-second", pod("web", scriptContainer("app", runs)))
+				r.start()
+				r.advance(30 * time.Second)
+				if p := r.phase("web", v1.PodRunning); p.UID != "uid-second" {
+					t.Errorf("got %s running, want uid-second", p.UID)
+				}
+				r.assertOneSandbox()
+				if d := r.fake.Dump(); strings.Count(d, "pod default/web") != 1 {
+					t.Errorf("got\n%s\nin the runtime, want one Pod", d)
+				}
+				if left, _ := filepath.Glob(filepath.Join(r.root, "logs", "*_uid-first")); len(left) != 0 {
+					t.Errorf("got logs %v, want none of a Pod that nobody has", left)
+				}
+			})
+		})
+	}
+}
+
+// A sandbox that comes when nobody reckons with it any more, beside a Pod of its name that runs, is
+// gone within two seconds; nothing ever runs in it, and the other Pod goes on.
+func TestASandboxThatComesTooLate(t *testing.T) {
+	for name, dies := range map[string]bool{"its kubelet died": true, "its kubelet gave it up": false} {
+		t.Run(name, func(t *testing.T) {
+			runTest(t, func(r *rig) {
+				r.advance(time.Second)
+				r.faultOf("web", "RunPodSandbox", "1*late(20s)")
+				r.createNamed("uid-first", pod("web", scriptContainer("app", runs)))
+				r.advance(13 * time.Millisecond)
+				if dies {
+					r.crash()
+				}
+				r.forceDelete("web")
+				if dies {
+					r.start()
+				}
+				r.createNamed("uid-second", pod("web", scriptContainer("app", runs)))
+				r.advance(19 * time.Second)
+				before := r.phase("web", v1.PodRunning).Status.ContainerStatuses[0].ContainerID
+				r.advance(900 * time.Millisecond) // it comes within the next 100 ms
+				if n := r.fake.Count("CreateContainer"); n != 1 {
+					t.Fatalf("got %d containers, want that of the second Pod only", n)
+				}
+				r.advance(2100 * time.Millisecond)
+				if d := r.fake.Dump(); len(r.fake.DuplicateSandboxes()) != 1 ||
+					strings.Count(d, "pod default/web") != 1 {
+					t.Errorf("got duplicates %v and\n%s\nin the runtime, want one that came, and is gone",
+						r.fake.DuplicateSandboxes(), d)
+				}
+				if n := r.fake.Count("CreateContainer"); n != 1 {
+					t.Errorf("got %d containers, want none in the sandbox that came", n)
+				}
+				p := r.phase("web", v1.PodRunning)
+				if got := p.Status.ContainerStatuses[0].ContainerID; p.UID != "uid-second" || got != before {
+					t.Errorf("got container %s of %s, want %s of uid-second", got, p.UID, before)
+				}
+			})
+		})
+	}
+}
+
 // A runtime that does not answer the first question of a new kubelet is asked again soon: no Pod is
 // taken in before.
 func TestFirstQuestionThatHangs(t *testing.T) {
@@ -233,7 +309,9 @@ func (n kubeletRun) live(r *rig, uid string) error {
 }
 
 // Pods of one name are made and deleted at any moment, the runtime loses its answers or comes late,
-// the kubelet dies: never are two of them there at once, each ends, and the last one runs.
+// the kubelet dies: never are two of them there at once, each ends, and the last one runs. No
+// kubelet can promise that of a runtime that comes as late as it likes: here it comes within
+// podplan.UncertainFor, see TestASandboxThatComesTooLate.
 func TestPodsOfOneName(t *testing.T) {
 	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue { // a whole kubelet each
 		if err := checks.Value.Set("40"); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -54,6 +55,64 @@ func TestResizeIsGrantedWhenTheNodeGrows(t *testing.T) {
 			if !strings.Contains(w.Body.String(), "\n"+line+"\n") {
 				t.Errorf("missing: %s", line)
 			}
+		}
+	})
+}
+
+// metricLines are the lines of a kubelet's metrics that begin with one of the names.
+func metricLines(m *metrics.Metrics, names ...string) []string {
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	var out []string
+	for line := range strings.Lines(w.Body.String()) {
+		if slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(line, n) }) {
+			out = append(out, strings.TrimSpace(line))
+		}
+	}
+	return out
+}
+
+// A resize that waits while the kubelet is restarted is counted as requested once, and its wait is
+// measured from its beginning; one that was asked for while no kubelet was there is counted by the
+// next.
+func TestADeferredResizeIsCountedOnceOverARestart(t *testing.T) {
+	runTest(t, func(r *rig) {
+		m := metrics.New()
+		r.stop()
+		r.with = func(o *kubelet.Options) { o.Dependencies.Metrics = m }
+		r.start()
+		r.create(pod("other", asking(scriptContainer("app", runs), amounts("1", ""), nil)))
+		r.create(pod("web", asking(scriptContainer("app", runs), amounts("500m", ""), nil)))
+		r.resize("web", "app", amounts("1500m", ""), nil)
+		if c := condition(r.get("web"), v1.PodResizePending); c == nil || c.Reason != v1.PodReasonDeferred {
+			t.Fatalf("got %+v, want Reason PodReasonDeferred\n%s", c, r.facts.all())
+		}
+		requested := "kubelet_container_requested_resizes_total{"
+		want := func(when string, want ...string) {
+			t.Helper()
+			if got := metricLines(m, requested, "kubelet_pod_deferred_resize_duration_seconds_sum",
+				"kubelet_pod_infeasible"); !slices.Equal(got, want) {
+				t.Errorf("%s: got %q, want %q", when, got, want)
+			}
+		}
+		increase := requested + `operation="increase",requirement="requests",resource="cpu"} `
+		want("asked for", increase+"1")
+		r.stop()
+		time.Sleep(9500 * time.Millisecond)
+		r.start()
+		r.advance(time.Second)
+		want("after a restart", increase+"1")
+		r.stop()
+		r.resize("web", "app", amounts("1400m", ""), nil)
+		r.start()
+		r.advance(time.Second)
+		want("asked for another while no kubelet was there", increase+"2")
+		r.delete("other", 1)
+		r.advance(5 * time.Second)
+		r.wantSize("web", "1400m", "1400m", "0")
+		took := metricLines(m, "kubelet_pod_deferred_resize_duration_seconds_sum")
+		if len(took) != 1 || !strings.Contains(took[0], `resolution="accepted"} 1`) {
+			t.Errorf("got %q, want some ten seconds until it was accepted", took)
 		}
 	})
 }

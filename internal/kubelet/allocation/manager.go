@@ -61,6 +61,7 @@ type Manager struct {
 type pendingResize struct {
 	worker PodWorker
 	admit.Resize
+	resumed bool // a kubelet before this one refused it, and has counted it
 	refusal *reason.Refusal
 	granted bool
 }
@@ -86,21 +87,19 @@ func (m *Manager) Admit(p *v1.Pod, preempt func(victim *v1.Pod), reserve func())
 
 // request judges a resize in its turn among all that wait; no refusal grants it: the room is taken
 // from then on. It is not decided before all Pods of the node are known.
-func (m *Manager) request(w PodWorker, r admit.Resize) (refusal *reason.Refusal, decided bool) {
+func (m *Manager) request(r pendingResize) (refusal *reason.Refusal, decided bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	a := m.pending[r.Pod.UID]
 	if a == nil || !pod.AllocationOf(r.Pod).Matches(a.Pod) {
-		old := a
 		before := r.Allocated
-		if old != nil {
-			before = old.Pod
+		if a != nil {
+			before, r.Since = a.Pod, a.Since
 		}
-		m.d.Meter.ResizeRequested(before, r.Pod)
-		a = &pendingResize{worker: w, Resize: r}
-		if old != nil {
-			a.Since = old.Since
+		if !r.resumed {
+			m.d.Meter.ResizeRequested(before, r.Pod)
 		}
+		a = &r
 		m.pending[r.Pod.UID] = a
 	}
 	a.Resize.Pod, a.Allocated = r.Pod, r.Allocated

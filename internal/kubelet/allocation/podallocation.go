@@ -51,7 +51,8 @@ func (z *PodAllocation) Applied() podplan.Applied { return z.record.Applied }
 func (z *PodAllocation) admitted() bool { return z.record.Applied != nil }
 
 // Admitted learns the resources of a Pod that this kubelet takes in; before tells that a kubelet
-// before this one had taken it in, and may have resized it.
+// before this one had taken it in, and may have resized it. What its status says of a resize that
+// waits is gone on with: it is neither counted nor told of again.
 func (z *PodAllocation) Admitted(ctx context.Context, p *v1.Pod, before bool) {
 	z.record = podactions.AllocationRecord{Allocated: pod.AllocationOf(p), Applied: podplan.Applied{},
 		Generation: p.Generation}
@@ -59,6 +60,9 @@ func (z *PodAllocation) Admitted(ctx context.Context, p *v1.Pod, before bool) {
 		for _, c := range p.Status.Conditions {
 			if c.Type == v1.PodResizePending && c.Status == v1.ConditionTrue {
 				z.pending = &podstatus.Resize{Reason: c.Reason, Message: c.Message, Generation: c.ObservedGeneration}
+				if c.Reason == v1.PodReasonDeferred {
+					z.deferredAt = c.LastTransitionTime.Time
+				}
 			}
 		}
 		g, ok, err := z.m.d.Store.Load(z.uid)
@@ -130,7 +134,9 @@ func (z *PodAllocation) Sync(ctx context.Context, desired *v1.Pod, in podplan.In
 		z.m.Forget(z.uid)
 		return false
 	}
-	refusal, decided := z.m.request(z.worker, admit.Resize{Pod: desired, Allocated: in.Pod, Since: pendingSince(in)})
+	refusal, decided := z.m.request(pendingResize{worker: z.worker,
+		Resize:  admit.Resize{Pod: desired, Allocated: in.Pod, Since: pendingSince(in)},
+		resumed: z.pending != nil && z.pending.Generation == desired.Generation})
 	if !decided {
 		return false
 	}

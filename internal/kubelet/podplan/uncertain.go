@@ -16,8 +16,9 @@ type UncertainSandbox struct {
 }
 
 // UncertainFor is how long a runtime may need to drop what it was told not to make after all. A
-// sandbox that comes later is only removed by the audit; until then it stands beside the Pod that
-// has the name.
+// sandbox that comes later stands beside the Pod that has the name until the runtime's event tells
+// of it, and is stopped then; nothing is started in it. The runtime does not refuse it: the names
+// that it reserves have the uid in them.
 const UncertainFor = 10 * time.Second
 
 // SandboxUncertain tells whether a sandbox that was given up may still come, and until when it is

@@ -149,6 +149,9 @@ func containersReady(in In, s v1.PodStatus, phase v1.PodPhase) v1.PodCondition {
 }
 
 // ready is ContainersReady and every readiness gate; a gate without a condition counts as False.
+// The answers of readiness probes are in ContainersReady already: the prober manager keeps what
+// they add up to (prober.Manager.Health; upstream's results manager), the Pod's worker reads it
+// into In.Health (syncProbes in podworker/health.go), and state makes ContainerStatus.Ready of it.
 func ready(in In, containers v1.PodCondition) v1.PodCondition {
 	c := containers
 	c.Type = v1.PodReady

@@ -66,6 +66,9 @@ func TestLeftoverPodHoldsItsName(t *testing.T) {
 				if started(w) {
 					t.Fatalf("it does not wait: %q", w.all())
 				}
+				if p.ShouldPodContentBeRemoved("old") {
+					t.Error("got its directories and cgroup to be removed, want them kept while its name is held")
+				}
 				if c.frees != nil {
 					c.frees(p)
 				}
@@ -80,6 +83,9 @@ func TestLeftoverPodHoldsItsName(t *testing.T) {
 				synctest.Wait()
 				if !started(w) {
 					t.Errorf("it never begins: %q", w.all())
+				}
+				if !p.ShouldPodContentBeRemoved("old") {
+					t.Error("got its directories and cgroup kept, want them to be removed")
 				}
 				if ended := slices.Contains(w.all(), "old stop sandbox s "); ended !=
 					(name == "another of its source comes" || name == "it is swept") {

@@ -166,6 +166,16 @@ func (p *Pool) IsKnown(uid types.UID) bool {
 	return p.workers[uid] != nil
 }
 
+// ShouldPodContentBeRemoved tells whether nobody owns what is on the node's disk and in its cgroups
+// of a Pod: there is no worker for the UID, and its name is not held for what an earlier kubelet
+// left. The log directory of a Pod whose sandbox may still come is all that tells the next kubelet
+// of it.
+func (p *Pool) ShouldPodContentBeRemoved(uid types.UID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.workers[uid] == nil && p.leftovers[uid].pod == nil
+}
+
 // View is one Pod as its worker sees it. It must not be changed.
 type View struct {
 	Pod      *v1.Pod // with the newest status, written or not

@@ -37,10 +37,27 @@ const protobuf = "application/vnd.kubernetes.protobuf"
 type call struct {
 	Request
 	token    string
-	first    bool // goes before those that are not
-	batched  bool // leaves with others
+	sending  sendMode
 	done     func(Response, error)
 	response Response
+}
+
+// sendMode says when a call's frames are written, and which calls start before it while the API
+// server allows no further stream.
+type sendMode uint8
+
+const (
+	sendNow         sendMode = iota // at once, before calls of sendAfterOthers
+	sendOnFlush                     // with the next flush, or sooner, before calls of sendAfterOthers
+	sendAfterOthers                 // at once when no other call waits
+)
+
+// priority is the index in openCalls.waiting; 0 goes first.
+func (m sendMode) priority() int {
+	if m == sendAfterOthers {
+		return 1
+	}
+	return 0
 }
 
 // commonHeaders is the same for all calls.
@@ -76,7 +93,7 @@ type connection struct {
 type openCalls struct {
 	nextStreamID uint32 // number of the next stream
 	active       map[uint32]*call
-	waiting      [2][]*call // for a stream; those that go first, then the others
+	waiting      [2][]*call // for a stream, by sendMode.priority
 	err          error      // why the connection takes no more calls; nil: it does
 	idleWaiters  []chan struct{}
 }
@@ -146,13 +163,10 @@ func (l *connection) startOrQueue(c *call) {
 	case len(l.waiting[0])+len(l.waiting[1]) >= maxWaitingCalls:
 		err = errors.New("too many calls wait")
 	default:
-		k := 1
-		if c.first {
-			k = 0
-		}
+		k := c.sending.priority()
 		l.waiting[k] = append(l.waiting[k], c)
 		l.startQueued()
-		if !c.batched && !l.writing {
+		if c.sending != sendOnFlush && !l.writing {
 			l.wakeWriter()
 		}
 	}
@@ -210,7 +224,7 @@ func (l *connection) start(c *call) {
 	_ = l.framer.WriteData(id, true, c.Body)
 }
 
-// flush has writeLoop write the frames that batched calls left in writeBuffer.
+// flush has writeLoop write the frames that calls of sendOnFlush left in writeBuffer.
 func (l *connection) flush() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -103,7 +103,7 @@ func (p *Writer) Do(ctx context.Context, r Request) (Response, error) {
 		err error
 	}
 	done := make(chan result, 1)
-	p.send(ctx, &call{Request: r, first: true, done: func(a Response, err error) { done <- result{a, err} }})
+	p.send(ctx, &call{Request: r, sending: sendNow, done: func(a Response, err error) { done <- result{a, err} }})
 	select {
 	case r := <-done:
 		return r.a, r.err
@@ -115,7 +115,8 @@ func (p *Writer) Do(ctx context.Context, r Request) (Response, error) {
 // CreateAsync posts an object and calls then with the answer, from a goroutine that then must not
 // block. Calls of Create, Do and Queue go first.
 func (p *Writer) CreateAsync(ctx context.Context, path string, body []byte, then func(Response, error)) {
-	p.send(ctx, &call{Request: Request{Method: http.MethodPost, Path: path, Body: body}, done: then})
+	p.send(ctx, &call{Request: Request{Method: http.MethodPost, Path: path, Body: body}, sending: sendAfterOthers,
+		done: then})
 }
 
 // Queue posts an object with the next Flush, or sooner, and calls then with the answer, from a
@@ -125,7 +126,7 @@ func (p *Writer) Queue(path string, body []byte, then func(Response, error)) boo
 	if l == nil || !l.isOpen() {
 		return false
 	}
-	c := &call{Request: Request{Method: http.MethodPost, Path: path, Body: body}, first: true, batched: true,
+	c := &call{Request: Request{Method: http.MethodPost, Path: path, Body: body}, sending: sendOnFlush,
 		done: then}
 	if p.token != nil {
 		var err error

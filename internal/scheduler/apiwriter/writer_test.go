@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -194,6 +195,59 @@ func TestAServerThatLeavesAnswersWhatItHas(t *testing.T) {
 	}
 	if err := <-down; err != nil {
 		t.Error(err)
+	}
+}
+
+// While the API server allows no further stream, calls of Create and Queue start before those of
+// CreateAsync that came first.
+func TestCallsOfCreateAsyncWaitForOthers(t *testing.T) {
+	reached, release := make(chan struct{}), make(chan struct{})
+	paths := make(chan string, 4)
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if paths <- r.URL.Path; r.URL.Path == "/first" {
+			close(reached)
+			<-release
+		}
+	}))
+	s.EnableHTTP2 = true
+	s.Config.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: 1}
+	s.StartTLS()
+	defer s.Close()
+	p := writerTo(t, s)
+	over := make(chan error, 4)
+	done := func(_ Response, err error) { over <- err }
+	p.CreateAsync(t.Context(), "/first", nil, done)
+	<-reached
+	l := p.openConnection()
+	waiting := func(streams, calls int) bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.maxStreams == streams && len(l.waiting[0])+len(l.waiting[1]) == calls
+	}
+	for !waiting(1, 0) { // the settings may be read a moment later
+		time.Sleep(time.Millisecond)
+	}
+	p.CreateAsync(t.Context(), "/async", nil, done)
+	go func() {
+		_, err := p.Create(t.Context(), "/create", nil)
+		over <- err
+	}()
+	for !waiting(1, 2) {
+		time.Sleep(time.Millisecond)
+	}
+	if !p.Queue("/queue", nil, done) {
+		t.Fatal("got nothing queued on an open connection")
+	}
+	close(release)
+	var got []string
+	for range 4 {
+		if err := <-over; err != nil {
+			t.Error(err)
+		}
+		got = append(got, <-paths)
+	}
+	if want := []string{"/first", "/create", "/queue", "/async"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 // waste of a small sample, not its result.
 const filterChunk = 256
 
-// runPreFilterPlugins asks the plugins about the Pod; false ends the cycle.
+// preFilter asks the PreFilter plugins about the Pod; false ends the cycle.
 func (c *cycle) preFilter() bool {
 	defer c.TimePoint("PreFilter")()
 	result, named, end := runPreFilterPlugins(c.ctx, c.Input, c.nodes)
@@ -95,7 +95,14 @@ func runPreFilterPlugins(ctx context.Context, in Input,
 	return result, named, end
 }
 
-// findNodesThatFitPod finds the feasible nodes; false ends the cycle.
+// findNodesThatFitPod finds the feasible nodes; false ends the cycle. This is the plain path, node
+// by node as upstream's method of that name. Most Pods do not come here: SchedulePod (drawn in
+// schedulepod.go) first tries its fast paths, which give the same Result. scheduleFromCache
+// (schedulecached.go) takes filter and score results from the EquivalenceCache and ends in
+// scheduleByGroup (filterbygroup.go) or scheduleByNode (filterbynode.go). Here come Pods of
+// profiles with extenders, Pods that are nominated themselves or name their nodes (hasNamedNodes),
+// Pods that a PreFilter plugin refuses or narrows the nodes for, and callers without an
+// Input.Cache: preemption, `why`, simulations.
 func (c *cycle) findNodesThatFitPod() bool {
 	defer c.TimePoint("Filter")()
 	filters := notSkipped(c.Plugins.Filter, c.State.GetSkipFilterPlugins())

@@ -10,7 +10,10 @@ import (
 
 // Message is the text of FailedScheduling and of the PodScheduled condition: "0/3 nodes are
 // available: 1 Insufficient cpu, 2 node(s) were unschedulable. preemption: …". An error prints as
-// itself. Empty with a winner.
+// itself. Empty with a winner. It is what upstream's FitError.Error
+// makes of a Diagnosis; here Result and its diagnosis take their place. The reasons are those that
+// the plugins' Filter gave, counted: "Insufficient cpu" is NodeResourcesFit's
+// (plugins/noderesources).
 func (r *Result) Message() string {
 	switch {
 	case r.Status == nil:
