@@ -6,7 +6,6 @@ import (
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/operation"
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -100,21 +99,6 @@ func (s *strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) 
 		return append(errs, r.Validate(ctx, obj)...)
 	}
 	return errs
-}
-
-// ValidateDeclaratively is called after Validate with the errors found. There are no declarative
-// rules; it removes duplicate errors, as upstream does at this point.
-func (s *strategy) ValidateDeclaratively(_ context.Context, _, _ runtime.Object, found field.ErrorList,
-	_ operation.Type, _ rest.DeclarativeValidationConfig) field.ErrorList {
-	reported := map[string]bool{}
-	var out field.ErrorList
-	for _, e := range found {
-		if text := e.Error(); !reported[text] {
-			reported[text] = true
-			out = append(out, e)
-		}
-	}
-	return out
 }
 
 // DeclarativeValidationConfig returns the zero value.

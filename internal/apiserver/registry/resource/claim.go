@@ -35,6 +35,7 @@ func claims(labels NamespaceLabels) resourcedef.Kind {
 			dropFromStatus(&c.Status, &previous.Status)
 		},
 		Validate:                 checkClaim,
+		ValidateDeclaratively:    declaredClaim,
 		ValidateStatus:           checkStatus,
 		AllowUnconditionalUpdate: true,
 	}.Untyped()
@@ -86,6 +87,7 @@ func templates(labels NamespaceLabels) resourcedef.Kind {
 			dropFromClaim(&t.Spec.Spec, &previous.Spec.Spec)
 		},
 		Validate:                 checkTemplate,
+		ValidateDeclaratively:    declaredTemplate,
 		AllowUnconditionalUpdate: true,
 	}.Untyped()
 	checkAdminAccess(&k, labels, func(o runtime.Object) (string, *resourcev1.ResourceClaimSpec) {

@@ -125,7 +125,8 @@ func checkProvisioner(f *typed.Errors, path *field.Path, name string) {
 		f.Required(path, "")
 		return
 	}
-	f.InvalidEach(path, name, validation.IsQualifiedName(strings.ToLower(name)))
+	name = strings.ToLower(name) // v1.37.2 prints what it checks
+	f.InvalidEach(path, name, validation.IsQualifiedName(name))
 }
 
 func checkParameters(f *typed.Errors, path *field.Path, m map[string]string) {
