@@ -35,8 +35,8 @@ var declarativeFields = map[schema.GroupResource][]declarativeField{
 		{"endpoints[].addresses", []field.ErrorType{required, field.ErrorTypeTooMany}}},
 	{Group: "networking.k8s.io", Resource: "ingressclasses"}: {
 		{"spec.parameters.kind", []field.ErrorType{required}}, {"spec.parameters.name", []field.ErrorType{required}}},
-	{Group: "networking.k8s.io", Resource: "ipaddresses"}: {{"spec.parentRef", []field.ErrorType{required, invalid}},
-		{"spec.parentRef.resource", []field.ErrorType{required}}, {"spec.parentRef.name", []field.ErrorType{required}}},
+	{Group: "networking.k8s.io", Resource: "ipaddresses"}: {{"spec.parentRef.resource", []field.ErrorType{required}},
+		{"spec.parentRef.name", []field.ErrorType{required}}, {"spec.parentRef", []field.ErrorType{required, invalid}}},
 	{Group: "networking.k8s.io", Resource: "networkpolicies"}: {
 		{"spec.ingress[].from[].ipBlock.cidr", []field.ErrorType{required}},
 		{"spec.egress[].to[].ipBlock.cidr", []field.ErrorType{required}}},

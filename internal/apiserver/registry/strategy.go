@@ -86,11 +86,11 @@ func (s *strategy) Validate(ctx context.Context, obj runtime.Object) field.Error
 }
 
 // ValidateUpdate calls the kind's ValidateUpdate, or Validate if it has none. The library has
-// validated metadata, except for finalizers.
+// validated metadata, except for finalizers and, for some kinds, generateName.
 func (s *strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
 	var errs field.ErrorList
 	if m, err := meta.Accessor(obj); err == nil {
-		errs = s.finalizers(m)
+		errs = append(s.updatedGenerateName(obj), s.finalizers(m)...)
 	}
 	switch r := &s.kind.Rules; {
 	case r.ValidateUpdate != nil:
@@ -146,8 +146,12 @@ func (s *strategy) WarningsOnCreate(ctx context.Context, obj runtime.Object) []s
 	return nil
 }
 
-// WarningsOnUpdate returns the kind's warnings; for workloads only if the update changes the spec.
+// WarningsOnUpdate returns the kind's WarnUpdate, or its warnings; those of workloads only if the
+// update changes the spec.
 func (s *strategy) WarningsOnUpdate(ctx context.Context, obj, old runtime.Object) []string {
+	if w := s.kind.Rules.WarnUpdate; w != nil {
+		return w(ctx, obj, old)
+	}
 	if hasTemplate(s.kind) && generation(obj) == generation(old) {
 		return nil
 	}

@@ -50,11 +50,15 @@ func replicationControllers() resourcedef.Kind {
 				return validateControllerStatus(o.(*v1.ReplicationController), old.(*v1.ReplicationController))
 			},
 			Warn: func(_ context.Context, o runtime.Object) []string {
-				t := o.(*v1.ReplicationController).Spec.Template
-				if t == nil {
+				return warnController(o.(*v1.ReplicationController))
+			},
+			// as v1.37.2, which warns about the stored template
+			WarnUpdate: func(_ context.Context, o, old runtime.Object) []string {
+				rc, previous := o.(*v1.ReplicationController), old.(*v1.ReplicationController)
+				if rc.Generation == previous.Generation {
 					return nil
 				}
-				return podspec.Warnings(&t.Spec, t.Annotations, field.NewPath("spec", "template"))
+				return warnController(previous)
 			},
 			Fields: func(o runtime.Object) fields.Set {
 				rc := o.(*v1.ReplicationController)
@@ -64,6 +68,14 @@ func replicationControllers() resourcedef.Kind {
 		},
 		Table: resourcedef.Table{Columns: controllerColumns(), Row: typed.RowFunc(controllerRow)},
 	}
+}
+
+func warnController(rc *v1.ReplicationController) []string {
+	t := rc.Spec.Template
+	if t == nil {
+		return nil
+	}
+	return podspec.Warnings(&t.Spec, t.Annotations, field.NewPath("spec", "template"))
 }
 
 // defaultController takes selector and labels from the template where they are left out.

@@ -49,8 +49,8 @@ func resourceSlices() resourcedef.Kind {
 
 func classes() resourcedef.Kind {
 	k := newKind("deviceclasses", "DeviceClass", typed.NewTypes[resourcev1.DeviceClass, resourcev1.DeviceClassList]())
-	k.Rules = typed.Rules[resourcev1.DeviceClass]{ValidateName: declaredClassName, Validate: checkClass, ValidateDeclaratively: declaredClass,
-		AllowUnconditionalUpdate: true}.Untyped()
+	k.Rules = typed.Rules[resourcev1.DeviceClass]{ValidateName: declaredClassName, Validate: checkClass,
+		ValidateDeclaratively: declaredClass, AllowUnconditionalUpdate: true}.Untyped()
 	k.Table = resourcedef.Table{
 		Columns: []metav1.TableColumnDefinition{printers.NameColumn(), printers.AgeColumn()},
 		Row: typed.RowFunc(func(c *resourcev1.DeviceClass, o resourcedef.RowOptions) []any {

@@ -77,6 +77,8 @@ type Rules struct {
 	// kept.
 	PrepareStatus func(ctx context.Context, obj, old runtime.Object)
 	Warn          func(ctx context.Context, obj runtime.Object) []string
+	// WarnUpdate returns the warnings of updates; nil means Warn.
+	WarnUpdate func(ctx context.Context, obj, old runtime.Object) []string
 	// ValidateName checks metadata.name, or generateName as a prefix; nil means DNS subdomain.
 	ValidateName func(name string, prefix bool) []string
 	// CheckGracefulDelete sets the grace period of a delete in options; false means delete at once.
