@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/operation"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -44,9 +45,16 @@ var declarativeFields = map[schema.GroupResource][]declarativeField{
 	{Group: "rbac.authorization.k8s.io", Resource: "clusterroles"}: {{"rules[].verbs", []field.ErrorType{required}}},
 	{Group: "rbac.authorization.k8s.io", Resource: "roles"}:        {{"rules[].verbs", []field.ErrorType{required}}},
 	{Group: "rbac.authorization.k8s.io", Resource: "clusterrolebindings"}: {
-		{"subjects[].name", []field.ErrorType{required}}, {"roleRef.name", []field.ErrorType{required}}},
+		{"subjects[].name", []field.ErrorType{required}}},
 	{Group: "rbac.authorization.k8s.io", Resource: "rolebindings"}: {
-		{"subjects[].name", []field.ErrorType{required}}, {"roleRef.name", []field.ErrorType{required}}},
+		{"subjects[].name", []field.ErrorType{required}}},
+}
+
+// declarativeOnCreate are such fields of which updates are not validated declaratively.
+var declarativeOnCreate = map[schema.GroupResource][]declarativeField{
+	{Group: "rbac.authorization.k8s.io", Resource: "clusterrolebindings"}: {
+		{"roleRef.name", []field.ErrorType{required}}},
+	{Group: "rbac.authorization.k8s.io", Resource: "rolebindings"}: {{"roleRef.name", []field.ErrorType{required}}},
 }
 
 var indexOrKey = regexp.MustCompile(`\[[^\]]*\]`)
@@ -54,8 +62,12 @@ var indexOrKey = regexp.MustCompile(`\[[^\]]*\]`)
 // splitDeclarative returns the errors of handwritten validation and those of declarative validation,
 // each in upstream's order.
 // Errors marked beta are declarative too.
-func splitDeclarative(gr schema.GroupResource, errs field.ErrorList) (handwritten, declared field.ErrorList) {
+func splitDeclarative(gr schema.GroupResource, t operation.Type,
+	errs field.ErrorList) (handwritten, declared field.ErrorList) {
 	list := declarativeFields[gr]
+	if t == operation.Create {
+		list = slices.Concat(list, declarativeOnCreate[gr])
+	}
 	rank := func(e *field.Error) int {
 		path := indexOrKey.ReplaceAllString(e.Field, "[]")
 		return slices.IndexFunc(list, func(d declarativeField) bool {

@@ -25,7 +25,8 @@ func (s *strategy) ValidateDeclaratively(ctx context.Context, obj, old runtime.O
 	found = slices.DeleteFunc(slices.Clone(found), func(e *field.Error) bool {
 		return slices.ContainsFunc(declared, func(d *field.Error) bool { return covers(d, e) })
 	})
-	handwritten, checked := splitDeclarative(schema.GroupResource{Group: s.kind.Group, Resource: s.kind.Resource}, found)
+	handwritten, checked := splitDeclarative(schema.GroupResource{Group: s.kind.Group, Resource: s.kind.Resource}, t,
+		found)
 	reported := map[string]bool{}
 	return slices.DeleteFunc(slices.Concat(handwritten, checked, declared), func(e *field.Error) bool {
 		text := e.Error()

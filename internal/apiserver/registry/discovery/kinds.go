@@ -52,10 +52,11 @@ func endpointSlices() resourcedef.Kind {
 	}
 }
 
-// prepareUpdate counts changes of labels in the generation, which the strategy counts those of
-// the content in.
+// prepareUpdate counts changes of labels and endpoints in the generation, also those of topologies
+// that dropTopology takes back; the strategy counts those of other content.
 func prepareUpdate(s, old *discoveryv1.EndpointSlice) {
-	if !apiequality.Semantic.DeepEqual(s.Labels, old.Labels) {
+	if !apiequality.Semantic.DeepEqual(s.Labels, old.Labels) ||
+		!apiequality.Semantic.DeepEqual(s.Endpoints, old.Endpoints) {
 		s.Generation = old.Generation + 1
 	}
 	dropTopology(s, old)

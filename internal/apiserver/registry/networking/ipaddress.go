@@ -19,12 +19,11 @@ func addresses() resourcedef.Kind {
 	k.Types.NoGenerate = true
 	k.Rules = typed.Rules[networkingv1.IPAddress]{
 		ValidateName: func(name string, _ bool) []string {
-			if a, err := netip.ParseAddr(name); err != nil {
-				return []string{err.Error()}
-			} else if a.String() != name {
-				return []string{"must be a canonical format IP address"}
+			var out []string
+			for _, e := range validation.IsValidIP(nil, name) {
+				out = append(out, e.Detail)
 			}
-			return nil
+			return out
 		},
 		Validate:                 checkAddress,
 		AllowUnconditionalUpdate: true,
