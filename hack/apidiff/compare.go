@@ -22,6 +22,7 @@ var masked = []struct {
 }{
 	{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`), "<uid>"},
 	{regexp.MustCompile(`202[67]-(1[12]|01)-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`), "<time>"},
+	{regexp.MustCompile(`"resourceVersion":"\d+"`), `"resourceVersion":"<resourceVersion>"`}, // of a watch's events
 	{regexp.MustCompile(`kube-api-access-[a-z0-9]{5}`), "kube-api-access-<random>"},
 	{regexp.MustCompile(`\b10\.96\.\d+\.\d+`), "<address>"},
 	{regexp.MustCompile(`^\d+(s|m(\d+s)?)$`), "<age>"},

@@ -108,7 +108,12 @@ var (
 	runUID  = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 	runTime = regexp.MustCompile(`202\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
 	runAge  = regexp.MustCompile(`"\d+(s|m(\d+s)?)"`)
-	noField = regexp.MustCompile(`,?"(conditions|uid)":(null|"[^"]*")`)
+	// of Services, both taken at random; and the end of a name made from a generateName
+	runIP   = regexp.MustCompile(`\b10\.(9[6-9]|10\d|11[01])\.\d+\.\d+\b`)
+	runPort = regexp.MustCompile(`:3[0-2]\d{3}/`)
+	// printed values, which hack/apidiff masks
+	runValue = regexp.MustCompile(`Invalid value: \{.*?\}: field is immutable`)
+	noField  = regexp.MustCompile(`,?"(conditions|uid)":(null|"[^"]*")`)
 )
 
 // maskRunValues is a part of an answer as text, without what differs from run to run.
@@ -119,6 +124,8 @@ func maskRunValues(v any) string {
 	}
 	text := strings.NewReplacer(`\u003c`, "<", `\u003e`, ">").Replace(noField.ReplaceAllString(string(raw), ""))
 	text = runTime.ReplaceAllString(runUID.ReplaceAllString(text, "<uid>"), "<time>")
+	text = runValue.ReplaceAllString(text, "Invalid value: …: field is immutable")
+	text = runPort.ReplaceAllString(runIP.ReplaceAllString(text, "<address>"), ":<port>/")
 	return runAge.ReplaceAllString(text, `"<age>"`)
 }
 

@@ -37,7 +37,8 @@ func newStatusREST(k *resourcedef.Kind, s *Store) *statusREST { return &statusRE
 func (s *statusREST) writer(update rest.RESTUpdateStrategy) *genericregistry.Store {
 	w := *s.store.Store
 	w.UpdateStrategy = update
-	w.BeginUpdate = nil // it allocates for the spec (cluster IPs), which this endpoint does not write
+	// they allocate for the spec (cluster IPs), which this endpoint does not write
+	w.BeginCreate, w.BeginUpdate = nil, nil
 	return &w
 }
 

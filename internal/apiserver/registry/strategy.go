@@ -6,7 +6,6 @@ import (
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/operation"
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -87,11 +86,11 @@ func (s *strategy) Validate(ctx context.Context, obj runtime.Object) field.Error
 }
 
 // ValidateUpdate calls the kind's ValidateUpdate, or Validate if it has none. The library has
-// validated metadata, except for finalizers.
+// validated metadata, except for finalizers and, for some kinds, generateName.
 func (s *strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
 	var errs field.ErrorList
 	if m, err := meta.Accessor(obj); err == nil {
-		errs = s.finalizers(m)
+		errs = append(s.updatedGenerateName(obj), s.finalizers(m)...)
 	}
 	switch r := &s.kind.Rules; {
 	case r.ValidateUpdate != nil:
@@ -100,21 +99,6 @@ func (s *strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) 
 		return append(errs, r.Validate(ctx, obj)...)
 	}
 	return errs
-}
-
-// ValidateDeclaratively is called after Validate with the errors found. There are no declarative
-// rules; it removes duplicate errors, as upstream does at this point.
-func (s *strategy) ValidateDeclaratively(_ context.Context, _, _ runtime.Object, found field.ErrorList,
-	_ operation.Type, _ rest.DeclarativeValidationConfig) field.ErrorList {
-	reported := map[string]bool{}
-	var out field.ErrorList
-	for _, e := range found {
-		if text := e.Error(); !reported[text] {
-			reported[text] = true
-			out = append(out, e)
-		}
-	}
-	return out
 }
 
 // DeclarativeValidationConfig returns the zero value.
@@ -162,8 +146,12 @@ func (s *strategy) WarningsOnCreate(ctx context.Context, obj runtime.Object) []s
 	return nil
 }
 
-// WarningsOnUpdate returns the kind's warnings; for workloads only if the update changes the spec.
+// WarningsOnUpdate returns the kind's WarnUpdate, or its warnings; those of workloads only if the
+// update changes the spec.
 func (s *strategy) WarningsOnUpdate(ctx context.Context, obj, old runtime.Object) []string {
+	if w := s.kind.Rules.WarnUpdate; w != nil {
+		return w(ctx, obj, old)
+	}
 	if hasTemplate(s.kind) && generation(obj) == generation(old) {
 		return nil
 	}

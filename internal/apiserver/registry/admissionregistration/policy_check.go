@@ -114,13 +114,25 @@ func checkParamKind(f *typed.Errors, p *admissionv1.ParamKind, at *field.Path) {
 		f.Required(at.Child("apiVersion"), "")
 	} else if gv, err := schema.ParseGroupVersion(p.APIVersion); err != nil {
 		f.Invalid(at.Child("apiVersion"), p.APIVersion, err.Error())
-	} else if gv.Version == "" {
-		f.Invalid(at.Child("apiVersion"), p.APIVersion, "version must be specified")
+	} else {
+		checkGroupVersion(f, gv, p.APIVersion, at.Child("apiVersion"))
 	}
 	if p.Kind == "" {
 		f.Required(at.Child("kind"), "")
 	} else if bad := validation.IsDNS1035Label(strings.ToLower(p.Kind)); len(bad) > 0 {
 		f.Invalid(at.Child("kind"), p.Kind, "may have mixed case, but should otherwise match: "+strings.Join(bad, ","))
+	}
+}
+
+// checkGroupVersion wants a group that is a subdomain and a version that is a label.
+func checkGroupVersion(f *typed.Errors, gv schema.GroupVersion, text string, at *field.Path) {
+	if bad := validation.IsDNS1123Subdomain(gv.Group); gv.Group != "" && len(bad) > 0 {
+		f.Invalid(at, gv.Group, strings.Join(bad, ","))
+	}
+	if gv.Version == "" {
+		f.Invalid(at, text, "version must be specified")
+	} else if bad := validation.IsDNS1035Label(gv.Version); len(bad) > 0 {
+		f.Invalid(at, gv.Version, strings.Join(bad, ","))
 	}
 }
 

@@ -30,7 +30,7 @@ func checkStatefulSet(o, previous *appsv1.StatefulSet) field.ErrorList {
 	if s.ServiceName != "" && (previous == nil || previous.Spec.ServiceName != s.ServiceName) {
 		f.DNSLabel(spec().Child("serviceName"), s.ServiceName)
 	}
-	if previous == nil || !apiequality.Semantic.DeepEqual(s.VolumeClaimTemplates, previous.Spec.VolumeClaimTemplates) {
+	if previous == nil {
 		for i := range s.VolumeClaimTemplates {
 			f.Add(podspec.ValidateClaim(&s.VolumeClaimTemplates[i].Spec,
 				spec().Child("volumeClaimTemplates").Index(i).Child("spec"))...)

@@ -21,10 +21,12 @@ func cronJobs() resourcedef.Kind {
 			Default: defaultCronJob,
 			PrepareForCreate: func(_ context.Context, c *batchv1.CronJob) {
 				podspec.DropDisabledTemplate(&c.Spec.JobTemplate.Spec.Template, nil)
+				dropScheduling(&c.Spec.JobTemplate.Spec, nil)
 			},
 			PrepareForUpdate: func(c, previous *batchv1.CronJob) {
 				podspec.DropDisabledTemplate(&c.Spec.JobTemplate.Spec.Template,
 					&previous.Spec.JobTemplate.Spec.Template)
+				dropScheduling(&c.Spec.JobTemplate.Spec, &previous.Spec.JobTemplate.Spec)
 			},
 			Validate:                 checkCronJob,
 			Warn:                     warnCronJob,

@@ -17,6 +17,14 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
+// dropScheduling removes what only the gate WorkloadWithJob keeps, which is off by default, unless
+// it is stored already.
+func dropScheduling(s, previous *batchv1.JobSpec) {
+	if previous == nil || previous.Scheduling == nil {
+		s.Scheduling = nil
+	}
+}
+
 func jobs() resourcedef.Kind {
 	k := resourcedef.Kind{
 		Group: batchv1.GroupName, Version: "v1", Resource: "jobs", Singular: "job", Kind: "Job",
@@ -26,10 +34,12 @@ func jobs() resourcedef.Kind {
 			Default: defaultJob,
 			PrepareForCreate: func(_ context.Context, j *batchv1.Job) {
 				podspec.DropDisabledTemplate(&j.Spec.Template, nil)
+				dropScheduling(&j.Spec, nil)
 				generateSelector(j)
 			},
 			PrepareForUpdate: func(j, previous *batchv1.Job) {
 				podspec.DropDisabledTemplate(&j.Spec.Template, &previous.Spec.Template)
+				dropScheduling(&j.Spec, &previous.Spec)
 			},
 			Validate:       checkJob,
 			ValidateStatus: checkJobStatus,

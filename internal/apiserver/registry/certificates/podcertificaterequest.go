@@ -89,11 +89,11 @@ func isFinal(t string) bool {
 	return false
 }
 
-// stampPodCertificateRequest gives new conditions their time.
+// stampPodCertificateRequest gives new conditions of known types their time.
 func stampPodCertificateRequest(r, old *certificatesv1.PodCertificateRequest) {
 	for i := range r.Status.Conditions {
 		c := &r.Status.Conditions[i]
-		if !c.LastTransitionTime.IsZero() {
+		if !isFinal(c.Type) || !c.LastTransitionTime.IsZero() {
 			continue
 		}
 		c.LastTransitionTime = metav1.Now()

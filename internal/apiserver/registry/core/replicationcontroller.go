@@ -39,12 +39,13 @@ func replicationControllers() resourcedef.Kind {
 			},
 			Validate:       validateController,
 			ValidateStatus: validateControllerStatus,
-			Warn: func(rc *v1.ReplicationController) []string {
-				t := rc.Spec.Template
-				if t == nil {
+			Warn:           warnController,
+			// as v1.37.2, which warns about the stored template
+			WarnUpdate: func(rc, old *v1.ReplicationController) []string {
+				if rc.Generation == old.Generation {
 					return nil
 				}
-				return podspec.Warnings(&t.Spec, t.Annotations, field.NewPath("spec", "template"))
+				return warnController(old)
 			},
 			SelectableFields: func(rc *v1.ReplicationController) fields.Set {
 				return fields.Set{"name": rc.Name, "status.replicas": strconv.Itoa(int(rc.Status.Replicas))}
@@ -53,6 +54,14 @@ func replicationControllers() resourcedef.Kind {
 		}.Untyped(),
 		Table: resourcedef.Table{Columns: controllerColumns(), Row: typed.RowFunc(controllerRow)},
 	}
+}
+
+func warnController(rc *v1.ReplicationController) []string {
+	t := rc.Spec.Template
+	if t == nil {
+		return nil
+	}
+	return podspec.Warnings(&t.Spec, t.Annotations, field.NewPath("spec", "template"))
 }
 
 // defaultController takes selector and labels from the template where they are left out.

@@ -33,7 +33,7 @@ func endpointSlices() resourcedef.Kind {
 		Rules: typed.Rules[discoveryv1.EndpointSlice]{
 			Default:                  defaultSlice,
 			PrepareForCreate:         func(_ context.Context, s *discoveryv1.EndpointSlice) { dropTopology(s, nil) },
-			PrepareForUpdate:         dropTopology,
+			PrepareForUpdate:         prepareUpdate,
 			Validate:                 check,
 			Warn:                     warn,
 			AllowUnconditionalUpdate: true,
@@ -50,6 +50,16 @@ func endpointSlices() resourcedef.Kind {
 			}),
 		},
 	}
+}
+
+// prepareUpdate counts changes of labels and endpoints in the generation, also those of topologies
+// that dropTopology takes back; the strategy counts those of other content.
+func prepareUpdate(s, old *discoveryv1.EndpointSlice) {
+	if !apiequality.Semantic.DeepEqual(s.Labels, old.Labels) ||
+		!apiequality.Semantic.DeepEqual(s.Endpoints, old.Endpoints) {
+		s.Generation = old.Generation + 1
+	}
+	dropTopology(s, old)
 }
 
 func defaultSlice(s *discoveryv1.EndpointSlice) {

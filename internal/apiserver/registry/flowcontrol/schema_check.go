@@ -150,7 +150,7 @@ func checkResourceRule(f *typed.Errors, r *flowcontrolv1.ResourcePolicyRule, p *
 	}
 	for i, n := range r.Namespaces {
 		for _, m := range apivalidation.ValidateNamespaceName(n, false) {
-			f.Invalid(at.Index(i), n, "it should be a valid namespace: "+m)
+			f.Invalid(at.Index(i), n, "each member of this list must be '*' or a DNS-1123 label; "+m)
 		}
 	}
 }

@@ -19,12 +19,11 @@ func addresses() resourcedef.Kind {
 	k.Types.NoGenerate = true
 	k.Rules = typed.Rules[networkingv1.IPAddress]{
 		ValidateName: func(name string, _ bool) []string {
-			if a, err := netip.ParseAddr(name); err != nil {
-				return []string{err.Error()}
-			} else if a.String() != name {
-				return []string{"must be a canonical format IP address"}
+			var out []string
+			for _, e := range validation.IsValidIP(nil, name) {
+				out = append(out, e.Detail)
 			}
-			return nil
+			return out
 		},
 		Validate:                 checkAddress,
 		AllowUnconditionalUpdate: true,
@@ -54,15 +53,18 @@ func addresses() resourcedef.Kind {
 func checkAddress(a, previous *networkingv1.IPAddress) field.ErrorList {
 	var f typed.Errors
 	p := spec().Child("parentRef")
+	if r := a.Spec.ParentRef; r != nil {
+		checkParent(&f, r, p)
+	} else {
+		f.Required(p, "")
+	}
 	if previous != nil {
 		f.ImmutableWithoutValue(p, a.Spec.ParentRef, previous.Spec.ParentRef)
-		return f.List()
 	}
-	r := a.Spec.ParentRef
-	if r == nil {
-		f.Required(p, "")
-		return f.List()
-	}
+	return f.List()
+}
+
+func checkParent(f *typed.Errors, r *networkingv1.ParentReference, p *field.Path) {
 	if r.Group != "" {
 		f.DNSSubdomain(p.Child("group"), r.Group)
 	}
@@ -76,7 +78,6 @@ func checkAddress(a, previous *networkingv1.IPAddress) field.ErrorList {
 			f.Required(p.Child(x.child), "")
 		}
 	}
-	return f.List()
 }
 
 func serviceCIDRs() resourcedef.Kind {

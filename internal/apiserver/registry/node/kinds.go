@@ -65,13 +65,14 @@ func check(r, previous *nodev1.RuntimeClass) field.ErrorList {
 			}
 		}
 	}
-	switch {
-	case previous != nil:
-		f.ImmutableWithoutValue(handler, r.Handler, previous.Handler)
-	case r.Handler == "":
-		f.Required(handler, "")
-	default:
+	if r.Handler != "" {
 		f.InvalidEach(handler, r.Handler, content.IsDNS1123Label(r.Handler))
+	}
+	if previous != nil {
+		f.ImmutableWithoutValue(handler, r.Handler, previous.Handler)
+	}
+	if r.Handler == "" {
+		f.Required(handler, "")
 	}
 	return f.List()
 }

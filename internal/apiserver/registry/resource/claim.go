@@ -35,6 +35,7 @@ func claims(labels NamespaceLabels) resourcedef.Kind {
 			dropFromStatus(&c.Status, &previous.Status)
 		},
 		Validate:                 checkClaim,
+		ValidateDeclaratively:    declaredClaim,
 		ValidateStatus:           checkStatus,
 		AllowUnconditionalUpdate: true,
 	}.Untyped()
@@ -86,6 +87,7 @@ func templates(labels NamespaceLabels) resourcedef.Kind {
 			dropFromClaim(&t.Spec.Spec, &previous.Spec.Spec)
 		},
 		Validate:                 checkTemplate,
+		ValidateDeclaratively:    declaredTemplate,
 		AllowUnconditionalUpdate: true,
 	}.Untyped()
 	checkAdminAccess(&k, labels, func(o runtime.Object) (string, *resourcev1.ResourceClaimSpec) {
@@ -107,19 +109,18 @@ func checkAdminAccess(k *resourcedef.Kind, labels NamespaceLabels,
 	of func(runtime.Object) (string, *resourcev1.ResourceClaimSpec)) {
 	check := k.Rules.Validate
 	k.Rules.Validate = func(ctx context.Context, o runtime.Object) field.ErrorList {
-		errs := check(ctx, o)
 		namespace, s := of(o)
-		return append(errs, adminAccessAllowed(ctx, s, namespace, labels)...)
+		return append(adminAccessAllowed(ctx, s, namespace, labels), check(ctx, o)...)
 	}
 }
 
 func adminAccessAllowed(ctx context.Context, s *resourcev1.ResourceClaimSpec, namespace string,
 	labels NamespaceLabels) field.ErrorList {
-	at := spec().Child("devices", "requests", "adminAccess")
-	for _, r := range s.Devices.Requests {
+	for i, r := range s.Devices.Requests {
 		if r.Exactly == nil || !typed.Deref(r.Exactly.AdminAccess) {
 			continue
 		}
+		at := spec().Child("devices", "requests").Index(i).Child("adminAccess")
 		have, err := labels(ctx, namespace)
 		if err != nil {
 			return field.ErrorList{

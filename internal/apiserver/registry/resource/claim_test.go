@@ -103,7 +103,7 @@ func TestAdmin(t *testing.T) {
 	var failed error
 	rules := claims(func(context.Context, string) (map[string]string, error) { return labels, failed }).Rules
 	c := exact(func(r *resourcev1.ExactDeviceRequest) { r.AdminAccess = ptr.To(true) })
-	const want = "spec.devices.requests.adminAccess: Forbidden: admin access to devices requires the " +
+	const want = "spec.devices.requests[0].adminAccess: Forbidden: admin access to devices requires the " +
 		"`resource.kubernetes.io/admin-access: true` label on the containing namespace"
 	if got := messages(rules.Validate(t.Context(), c).ToAggregate()); got != want {
 		t.Errorf("rules.Validate(t.Context(), c) = %v, want %v", got, want)

@@ -3,8 +3,6 @@ package resource
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	resourcev1 "k8s.io/api/resource/v1"
@@ -86,15 +84,6 @@ func checkReference(f *typed.Errors, name string, known sets.Set[string], p *fie
 	}
 }
 
-// checkLabel wants a DNS label.
-func checkLabel(f *typed.Errors, name string, p *field.Path) {
-	if name == "" {
-		f.Required(p, "")
-		return
-	}
-	f.DNSLabel(p, name)
-}
-
 // deviceRequestCommon is what an exact request and a subrequest have in common.
 type deviceRequestCommon struct {
 	class       string
@@ -102,7 +91,6 @@ type deviceRequestCommon struct {
 	mode        resourcev1.DeviceAllocationMode
 	count       int64
 	tolerations []resourcev1.DeviceToleration
-	capacity    *resourcev1.CapacityRequirements
 }
 
 func checkRequest(f *typed.Errors, r *resourcev1.DeviceRequest, p *field.Path, stored bool) {
@@ -112,9 +100,9 @@ func checkRequest(f *typed.Errors, r *resourcev1.DeviceRequest, p *field.Path, s
 		f.Required(p, exactlyOneRequestKind)
 	case e != nil && len(r.FirstAvailable) > 0:
 		f.Invalid(p, nil, exactlyOneRequestKind+", but multiple fields are set")
+		return
 	case e != nil:
-		asked := deviceRequestCommon{e.DeviceClassName, e.Selectors, e.AllocationMode, e.Count, e.Tolerations,
-			e.Capacity}
+		asked := deviceRequestCommon{e.DeviceClassName, e.Selectors, e.AllocationMode, e.Count, e.Tolerations}
 		checkDeviceRequestCommon(f, asked, p.Child("exactly"), stored)
 		return
 	}
@@ -123,7 +111,7 @@ func checkRequest(f *typed.Errors, r *resourcev1.DeviceRequest, p *field.Path, s
 		func(s *resourcev1.DeviceSubRequest, at *field.Path) {
 			f.DNSLabel(at.Child("name"), s.Name)
 			checkDeviceRequestCommon(f, deviceRequestCommon{s.DeviceClassName, s.Selectors, s.AllocationMode, s.Count,
-				s.Tolerations, s.Capacity}, at, stored)
+				s.Tolerations}, at, stored)
 		})
 }
 
@@ -150,14 +138,6 @@ func checkDeviceRequestCommon(f *typed.Errors, a deviceRequestCommon, p *field.P
 	}
 	checkEach(f, newListChecker(p.Child("tolerations"), a.tolerations, resourcev1.DeviceTolerationsMaxLength),
 		func(t *resourcev1.DeviceToleration, at *field.Path) { checkToleration(f, t, at) })
-	if a.capacity == nil {
-		return
-	}
-	at := p.Child("capacity", "requests")
-	for _, name := range slices.Sorted(maps.Keys(a.capacity.Requests)) {
-		checkName(f, name, at.Key(string(name)))
-		checkAmount(f, a.capacity.Requests[name], at.Key(string(name)))
-	}
 }
 
 func checkAmount(f *typed.Errors, q resource.Quantity, p *field.Path) {
@@ -195,17 +175,12 @@ func checkEffect(f *typed.Errors, e resourcev1.DeviceTaintEffect, p *field.Path)
 
 // checkFullName wants the name of an attribute with the domain it belongs to.
 func checkFullName(f *typed.Errors, name resourcev1.FullyQualifiedName, p *field.Path) {
-	if name == "" {
-		f.Required(p, "name required")
-	}
 	f.Add(validate.ResourceFullyQualifiedName(context.Background(), operation.Operation{}, p, &name, nil)...)
 }
 
 // checkName wants the name of an attribute or a capacity, with or without a domain.
 func checkName(f *typed.Errors, name resourcev1.QualifiedName, p *field.Path) {
 	switch s := string(name); {
-	case s == "":
-		f.Required(p, "name required")
 	case strings.Contains(s, "/"):
 		f.Add(validate.ResourceFullyQualifiedName(context.Background(), operation.Operation{}, p, &s, nil)...)
 	default:

@@ -18,10 +18,11 @@ func resourceSlices() resourcedef.Kind {
 	k := newKind("resourceslices",
 		"ResourceSlice", typed.NewTypes[resourcev1.ResourceSlice, resourcev1.ResourceSliceList]())
 	k.Rules = typed.Rules[resourcev1.ResourceSlice]{
-		Default:          defaultSlice,
-		PrepareForCreate: func(_ context.Context, s *resourcev1.ResourceSlice) { dropFromSlice(&s.Spec, nil) },
-		PrepareForUpdate: func(s, previous *resourcev1.ResourceSlice) { dropFromSlice(&s.Spec, &previous.Spec) },
-		Validate:         checkSlice,
+		Default:               defaultSlice,
+		PrepareForCreate:      func(_ context.Context, s *resourcev1.ResourceSlice) { dropFromSlice(&s.Spec, nil) },
+		PrepareForUpdate:      func(s, previous *resourcev1.ResourceSlice) { dropFromSlice(&s.Spec, &previous.Spec) },
+		Validate:              checkSlice,
+		ValidateDeclaratively: declaredSlice,
 		SelectableFields: func(s *resourcev1.ResourceSlice) fields.Set {
 			return fields.Set{
 				resourcev1.ResourceSliceSelectorNodeName: typed.Deref(s.Spec.NodeName),
@@ -48,7 +49,8 @@ func resourceSlices() resourcedef.Kind {
 
 func classes() resourcedef.Kind {
 	k := newKind("deviceclasses", "DeviceClass", typed.NewTypes[resourcev1.DeviceClass, resourcev1.DeviceClassList]())
-	k.Rules = typed.Rules[resourcev1.DeviceClass]{Validate: checkClass, AllowUnconditionalUpdate: true}.Untyped()
+	k.Rules = typed.Rules[resourcev1.DeviceClass]{ValidateName: declaredClassName, Validate: checkClass,
+		ValidateDeclaratively: declaredClass, AllowUnconditionalUpdate: true}.Untyped()
 	k.Table = resourcedef.Table{
 		Columns: []metav1.TableColumnDefinition{printers.NameColumn(), printers.AgeColumn()},
 		Row: typed.RowFunc(func(c *resourcev1.DeviceClass, o resourcedef.RowOptions) []any {
@@ -58,16 +60,24 @@ func classes() resourcedef.Kind {
 	return k
 }
 
+// declaredClassName checks a generateName only: the name is declared at the type.
+func declaredClassName(name string, prefix bool) []string {
+	if prefix {
+		return resourcedef.ValidatePathSegmentName(name, true)
+	}
+	return nil
+}
+
 func taintRules() resourcedef.Kind {
 	doc := resourcev1.DeviceTaint{}.SwaggerDoc()
 	k := newKind("devicetaintrules",
 		"DeviceTaintRule", typed.NewTypes[resourcev1.DeviceTaintRule, resourcev1.DeviceTaintRuleList]())
 	k.Types.HasStatus = true
 	k.Rules = typed.Rules[resourcev1.DeviceTaintRule]{
-		Default:                  func(r *resourcev1.DeviceTaintRule) { defaultTaint(&r.Spec.Taint) },
-		Validate:                 checkTaintRule,
-		ValidateStatus:           checkTaintRuleStatus,
-		AllowUnconditionalUpdate: true,
+		Default:               func(r *resourcev1.DeviceTaintRule) { defaultTaint(&r.Spec.Taint) },
+		Validate:              checkTaintRule,
+		ValidateDeclaratively: declaredTaintRule,
+		ValidateStatus:        checkTaintRuleStatus,
 	}.Untyped()
 	k.Table = resourcedef.Table{
 		Columns: []metav1.TableColumnDefinition{
@@ -97,7 +107,7 @@ func checkTaintRule(r, _ *resourcev1.DeviceTaintRule) field.ErrorList {
 			checkPool(&f, *s.Pool, at.Child("pool"))
 		}
 		if s.Device != nil {
-			checkLabel(&f, *s.Device, at.Child("device"))
+			f.DNSLabel(at.Child("device"), *s.Device)
 		}
 	}
 	checkTaint(&f, &r.Spec.Taint, spec().Child("taint"))

@@ -47,7 +47,6 @@ func checkSlice(s, previous *resourcev1.ResourceSlice) field.ErrorList {
 	checkUnique(&f, newListChecker(spec().Child("sharedCounters"), x.SharedCounters,
 		resourcev1.ResourceSliceMaxCounterSets), func(c *resourcev1.CounterSet) string { return c.Name },
 		func(c *resourcev1.CounterSet, at *field.Path) {
-			checkLabel(&f, c.Name, at.Child("name"))
 			checkCounters(&f, c.Counters, resourcev1.ResourceSliceMaxCountersPerCounterSet, at.Child("counters"))
 		})
 	checkValueKinds(&f, x.Devices)
@@ -69,10 +68,10 @@ func checkSlicePool(f *typed.Errors, p *resourcev1.ResourcePool) {
 func checkNodeSelection(f *typed.Errors, x *resourcev1.ResourceSliceSpec) {
 	var set []string
 	if x.NodeName != nil {
-		set = append(set, "`nodeName`")
 		if *x.NodeName == "" {
 			f.Invalid(spec().Child("nodeName"), "", "must be either unset or set to a non-empty string")
 		} else {
+			set = append(set, "`nodeName`")
 			f.DNSSubdomain(spec().Child("nodeName"), *x.NodeName)
 		}
 	}
@@ -113,13 +112,13 @@ func checkDevice(f *typed.Errors, d *resourcev1.Device, p *field.Path, perDevice
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.Attributes)) {
 		at := p.Child("attributes").Key(string(name))
-		checkName(f, name, at)
+		checkName(f, name, p.Child("attributes"))
 		a := d.Attributes[name]
 		checkAttribute(f, &a, at)
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.Capacity)) {
 		at := p.Child("capacity").Key(string(name))
-		checkName(f, name, at)
+		checkName(f, name, p.Child("capacity"))
 		c := d.Capacity[name]
 		checkCapacity(f, &c, typed.Deref(d.AllowMultipleAllocations), at)
 	}
@@ -129,7 +128,6 @@ func checkDevice(f *typed.Errors, d *resourcev1.Device, p *field.Path, perDevice
 		resourcev1.ResourceSliceMaxDeviceCounterConsumptionsPerDevice),
 		func(c *resourcev1.DeviceCounterConsumption) string { return c.CounterSet },
 		func(c *resourcev1.DeviceCounterConsumption, at *field.Path) {
-			checkLabel(f, c.CounterSet, at.Child("counterSet"))
 			checkCounters(f, c.Counters, resourcev1.ResourceSliceMaxCountersPerDeviceCounterConsumption,
 				at.Child("counters"))
 		})
@@ -179,16 +177,13 @@ func checkDeviceNodes(f *typed.Errors, d *resourcev1.Device, p *field.Path, perD
 	}
 }
 
+// checkCounters judges the number of counters; their names are declared at the type.
 func checkCounters(f *typed.Errors, m map[string]resourcev1.Counter, most int, p *field.Path) {
 	if len(m) == 0 {
 		f.Required(p, "")
 	}
 	if len(m) > most {
 		f.Add(field.TooMany(p, len(m), most))
-	}
-	for _, name := range slices.Sorted(maps.Keys(m)) {
-		checkLabel(f, name, p.Key(name))
-		checkAmount(f, m[name].Value, p.Key(name))
 	}
 }
 

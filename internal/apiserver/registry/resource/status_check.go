@@ -44,14 +44,11 @@ func checkStatus(c, previous *resourcev1.ResourceClaim) field.ErrorList {
 	for i := range s.Devices {
 		d, at := &s.Devices[i], p.Child("devices").Index(i)
 		id := deviceShareOf(d)
-		checkDeviceStatus(&f, d, at, stored.Has(id.String()))
+		checkDeviceStatus(&f, d, at, deviceStatusRule{given.Has(id), stored.Has(id.String())})
 		if seen.Has(id) {
 			f.Add(field.Duplicate(at, id.String()))
 		}
 		seen.Insert(id)
-		if !given.Has(id) {
-			f.Invalid(at, sharedDevice(id), "must be an allocated device in the claim")
-		}
 	}
 	return f.List()
 }
@@ -109,9 +106,11 @@ func checkAllocation(f *typed.Errors, a *resourcev1.AllocationResult, known sets
 func checkResult(f *typed.Errors, r *resourcev1.DeviceRequestAllocationResult, known sets.Set[string], p *field.Path) {
 	checkReference(f, r.Request, known, p.Child("request"))
 	checkDeclaredDriver(f, r.Driver, p.Child("driver"))
-	checkPool(f, r.Pool, p.Child("pool"))
 	f.DNSLabel(p.Child("device"), r.Device)
 	checkBinding(f, r.BindingConditions, r.BindingFailureConditions, p)
+	for i := range r.Tolerations {
+		checkToleration(f, &r.Tolerations[i], p.Child("tolerations").Index(i))
+	}
 	if r.ShareID != nil {
 		f.Add(validate.UUID(context.Background(), operation.Operation{}, p.Child("shareID"), r.ShareID, nil)...)
 	}
@@ -159,19 +158,27 @@ func (s deviceShare) String() string {
 	return out
 }
 
-func checkDeviceStatus(f *typed.Errors, d *resourcev1.AllocatedDeviceStatus, p *field.Path, stored bool) {
+// deviceStatusRule says whether the claim was given the device, and whether the device's status is
+// stored already.
+type deviceStatusRule struct{ given, stored bool }
+
+func checkDeviceStatus(f *typed.Errors, d *resourcev1.AllocatedDeviceStatus, p *field.Path, rule deviceStatusRule) {
 	checkDriver(f, d.Driver, p.Child("driver"))
 	checkPool(f, d.Pool, p.Child("pool"))
-	checkLabel(f, d.Device, p.Child("device"))
+	f.DNSLabel(p.Child("device"), d.Device)
 	if d.ShareID != nil {
 		f.Add(validate.UUID(context.Background(), operation.Operation{}, p.Child("shareID"), d.ShareID, nil)...)
+	}
+	if !rule.given {
+		f.Invalid(p, sharedDevice(deviceShareOf(d)), "must be an allocated device in the claim")
 	}
 	if n := len(d.Conditions); n > resourcev1.AllocatedDeviceStatusMaxConditions {
 		f.Add(field.TooMany(p.Child("conditions"), n, resourcev1.AllocatedDeviceStatusMaxConditions))
 	}
 	f.Add(metavalidation.ValidateConditions(d.Conditions, p.Child("conditions"))...)
 	if d.Data != nil && len(d.Data.Raw) > 0 {
-		checkRaw(f, *d.Data, p.Child("data"), rawExtensionLimits{resourcev1.AllocatedDeviceStatusDataMaxLength, stored})
+		checkRaw(f, *d.Data, p.Child("data"), rawExtensionLimits{resourcev1.AllocatedDeviceStatusDataMaxLength,
+			rule.stored})
 	}
 	if d.NetworkData != nil {
 		checkNetwork(f, d.NetworkData, p.Child("networkData"))

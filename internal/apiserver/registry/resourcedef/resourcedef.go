@@ -8,6 +8,7 @@ package resourcedef
 import (
 	"context"
 
+	"k8s.io/apimachinery/pkg/api/operation"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -68,10 +69,16 @@ type Rules struct {
 	Validate       func(ctx context.Context, obj runtime.Object) field.ErrorList
 	ValidateUpdate func(ctx context.Context, obj, old runtime.Object) field.ErrorList
 	ValidateStatus func(ctx context.Context, obj, old runtime.Object) field.ErrorList
+	// ValidateDeclaratively returns the errors of upstream's declarative validation (the +k8s: tags of
+	// the kind's type) for creates, updates and status updates; old is nil for a create. The strategy
+	// drops the errors marked alpha, which upstream only counts.
+	ValidateDeclaratively func(ctx context.Context, op operation.Operation, obj, old runtime.Object) field.ErrorList
 	// PrepareStatus is called for status updates, after everything but metadata and status was
 	// kept.
 	PrepareStatus func(ctx context.Context, obj, old runtime.Object)
 	Warn          func(ctx context.Context, obj runtime.Object) []string
+	// WarnUpdate returns the warnings of updates; nil means Warn.
+	WarnUpdate func(ctx context.Context, obj, old runtime.Object) []string
 	// ValidateName checks metadata.name, or generateName as a prefix; nil means DNS subdomain.
 	ValidateName func(name string, prefix bool) []string
 	// CheckGracefulDelete sets the grace period of a delete in options; false means delete at once.

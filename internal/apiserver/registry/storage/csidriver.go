@@ -1,10 +1,13 @@
 package storage
 
 import (
+	"context"
 	"strings"
 
 	storagev1 "k8s.io/api/storage/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -26,8 +29,15 @@ const (
 func csiDrivers() resourcedef.Kind {
 	doc := storagev1.CSIDriverSpec{}.SwaggerDoc()
 	k := newKind("csidrivers", "CSIDriver", typed.NewTypes[storagev1.CSIDriver, storagev1.CSIDriverList]())
-	k.Rules = typed.Rules[storagev1.CSIDriver]{Default: defaultDriver, Validate: checkDriver,
-		Warn: warnDriver}.Untyped()
+	k.Rules = typed.Rules[storagev1.CSIDriver]{Default: defaultDriver, Validate: checkDriver, Warn: warnDriver,
+		PrepareForUpdate: countDriverSpec}.Untyped()
+	k.Rules.WarnUpdate = func(_ context.Context, o, old runtime.Object) []string {
+		d, previous := o.(*storagev1.CSIDriver), old.(*storagev1.CSIDriver)
+		if apiequality.Semantic.DeepEqual(d.Spec.TokenRequests, previous.Spec.TokenRequests) {
+			return nil
+		}
+		return warnDriver(d)
+	}
 	k.Table = resourcedef.Table{
 		Columns: []metav1.TableColumnDefinition{
 			printers.NameColumn(), boolean("AttachRequired", doc["attachRequired"]),
@@ -54,6 +64,13 @@ func defaultDriver(d *storagev1.CSIDriver) {
 	typed.SetDefault(&s.RequiresRepublish, false)
 	typed.SetDefault(&s.SELinuxMount, false)
 	typed.SetDefault(&s.PreventPodSchedulingIfMissing, false)
+}
+
+// countDriverSpec counts the changes of the spec; a new driver has no generation yet.
+func countDriverSpec(d, previous *storagev1.CSIDriver) {
+	if !apiequality.Semantic.DeepEqual(d.Spec, previous.Spec) {
+		d.Generation = previous.Generation + 1
+	}
 }
 
 func warnDriver(d *storagev1.CSIDriver) []string {

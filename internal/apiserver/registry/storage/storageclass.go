@@ -125,7 +125,8 @@ func checkProvisioner(f *typed.Errors, path *field.Path, name string) {
 		f.Required(path, "")
 		return
 	}
-	f.InvalidEach(path, name, validation.IsQualifiedName(strings.ToLower(name)))
+	name = strings.ToLower(name) // v1.37.2 prints what it checks
+	f.InvalidEach(path, name, validation.IsQualifiedName(name))
 }
 
 func checkParameters(f *typed.Errors, path *field.Path, m map[string]string) {
@@ -194,11 +195,6 @@ func attributesClasses() resourcedef.Kind {
 		Validate: func(c, previous *storagev1.VolumeAttributesClass) field.ErrorList {
 			var f typed.Errors
 			driver, parameters := field.NewPath("driverName"), field.NewPath("parameters")
-			checkProvisioner(&f, driver, c.DriverName)
-			if len(c.Parameters) == 0 {
-				f.Required(parameters, "must contain at least one key/value pair")
-			}
-			checkParameters(&f, parameters, c.Parameters)
 			if previous != nil {
 				if c.DriverName != previous.DriverName {
 					f.Forbidden(driver, "updates to driverName are forbidden.")
@@ -207,6 +203,11 @@ func attributesClasses() resourcedef.Kind {
 					f.Forbidden(parameters, "updates to parameters are forbidden.")
 				}
 			}
+			checkProvisioner(&f, driver, c.DriverName)
+			if len(c.Parameters) == 0 {
+				f.Required(parameters, "must contain at least one key/value pair")
+			}
+			checkParameters(&f, parameters, c.Parameters)
 			return f.List()
 		},
 		AllowUnconditionalUpdate: true,

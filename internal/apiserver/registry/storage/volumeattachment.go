@@ -1,15 +1,17 @@
 package storage
 
 import (
+	"context"
 	"math"
 
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/operation"
+	"k8s.io/apimachinery/pkg/api/validate"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/core"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
@@ -66,11 +68,22 @@ func checkAttachment(v, previous *storagev1.VolumeAttachment) field.ErrorList {
 		f.DNSSubdomain(source.Child("persistentVolumeName"), *name)
 	}
 	// declared at v1.37.2's type: judged last
-	f.Add(podspec.ValidateDriverName(s.Attacher, spec().Child("attacher"))...)
+	f.Add(declaredAttacher(s.Attacher, spec().Child("attacher"))...)
 	if previous != nil {
 		f.ImmutableWithoutValue(spec(), s, &previous.Spec)
 	}
 	return f.List()
+}
+
+// declaredAttacher wants the name of a driver, as the type's tags say.
+func declaredAttacher(name string, p *field.Path) field.ErrorList {
+	if name == "" {
+		return field.ErrorList{field.Required(p, "")}
+	}
+	ctx, op := context.Background(), operation.Operation{}
+	const longest = 63
+	return append(validate.LongNameCaseless(ctx, op, p, &name, nil),
+		validate.MaxLength(ctx, op, p, &name, nil, longest)...)
 }
 
 func checkAttachmentStatus(v, _ *storagev1.VolumeAttachment) field.ErrorList {

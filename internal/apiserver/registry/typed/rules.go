@@ -3,6 +3,7 @@ package typed
 import (
 	"context"
 
+	"k8s.io/apimachinery/pkg/api/operation"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -51,8 +52,12 @@ type Rules[T any] struct {
 	// not change; the generic strategy has copied everything outside of the status.
 	PrepareForStatusUpdate func(o, old *T)
 	ValidateStatus         func(o, old *T) field.ErrorList
-	Warn                   func(o *T) []string
-	SelectableFields       func(o *T) fields.Set
+	// ValidateDeclaratively is resourcedef.Rules.ValidateDeclaratively; old is nil for a create.
+	ValidateDeclaratively func(ctx context.Context, op operation.Operation, o, old *T) field.ErrorList
+	Warn                  func(o *T) []string
+	// WarnUpdate is resourcedef.Rules.WarnUpdate; nil: Warn is asked of the new object.
+	WarnUpdate       func(o, old *T) []string
+	SelectableFields func(o *T) fields.Set
 	// AllowUnconditionalUpdate accepts PUT without a resourceVersion; AllowCreateOnUpdate lets PUT
 	// create the object.
 	AllowUnconditionalUpdate, AllowCreateOnUpdate bool
@@ -77,8 +82,16 @@ func (r Rules[T]) Untyped() resourcedef.Rules {
 		ValidateStatus: ifSet(r.ValidateStatus, func(_ context.Context, o, old runtime.Object) field.ErrorList {
 			return r.ValidateStatus(cast[T](o), cast[T](old))
 		}),
+		ValidateDeclaratively: ifSet(r.ValidateDeclaratively,
+			func(ctx context.Context, op operation.Operation, o, old runtime.Object) field.ErrorList {
+				before, _ := any(old).(*T)
+				return r.ValidateDeclaratively(ctx, op, cast[T](o), before)
+			}),
 		Warn: ifSet(r.Warn, func(_ context.Context, o runtime.Object) []string {
 			return r.Warn(cast[T](o))
+		}),
+		WarnUpdate: ifSet(r.WarnUpdate, func(_ context.Context, o, old runtime.Object) []string {
+			return r.WarnUpdate(cast[T](o), cast[T](old))
 		}),
 		Fields: ifSet(r.SelectableFields, func(o runtime.Object) fields.Set {
 			return r.SelectableFields(cast[T](o))
