@@ -22,7 +22,7 @@ const (
 )
 
 type options struct {
-	packages                           string
+	packages, commit                   string
 	number, parallel                   int
 	seed                               int64
 	list, survivors, page, left, again bool
@@ -34,6 +34,7 @@ func main() {
 	flag.IntVar(&o.number, "n", 60, "mutations of a package")
 	flag.Int64Var(&o.seed, "seed", 1, "which mutations are drawn")
 	flag.IntVar(&o.parallel, "parallel", runtime.NumCPU(), "mutations at a time")
+	flag.StringVar(&o.commit, "commit", "", "the commit that the page names; empty: git's HEAD")
 	flag.BoolVar(&o.list, "list", false, "print the drawn mutations and run nothing")
 	flag.BoolVar(&o.survivors, "survivors", false, "print the mutations that survived, and run nothing")
 	flag.BoolVar(&o.page, "page", false, "render "+pageFile+" and run nothing")
@@ -110,7 +111,10 @@ func draw(ctx context.Context, targets []target, o options) ([]*pkg, error) {
 }
 
 // version is the short name of the commit that was measured.
-func version(ctx context.Context) string {
+func version(ctx context.Context, given string) string {
+	if given != "" {
+		return given
+	}
 	out, err := exec.CommandContext(ctx, "git", "rev-parse", "--short=8", "HEAD").Output()
 	if err != nil {
 		return "unknown"

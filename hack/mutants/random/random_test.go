@@ -181,7 +181,7 @@ func TestOutcomes(t *testing.T) {
 		`p.go:29 Of: call left out: sortKinds(out)`:                           killed,
 		`p.go:43 Even: result flipped: true`:                                  notReached,
 		`p.go:52 number.Raise: assignment left out: x.n += by`:                survived,
-		`p.go:57 number.Raise: result to nil: x (2)`:                              survived,
+		`p.go:57 number.Raise: result to nil: x (2)`:                          survived,
 		`p.go:53 number.Raise: bound moved: by < 0`:                           survived,
 	} {
 		if got[m] != want {

@@ -23,7 +23,7 @@ func runAll(ctx context.Context, packages []*pkg, o options, store *results) err
 	if err != nil {
 		return err
 	}
-	commit := version(ctx)
+	commit := version(ctx, o.commit)
 	tests := map[string]*testBinary{}
 	last := lastUse(packages)
 	for i, p := range packages {
