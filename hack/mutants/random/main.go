@@ -15,14 +15,12 @@ import (
 )
 
 const (
-	home        = "hack/mutants/random"
-	resultsFile = "build/random-mutants.json"
-	workDir     = "build/random-mutants"
-	pageFile    = "docs/contributing/mutants.md"
+	home     = "hack/mutants/random"
+	pageFile = "docs/contributing/mutants.md"
 )
 
 type options struct {
-	packages, commit                   string
+	packages, commit, build            string
 	number, parallel                   int
 	seed                               int64
 	list, survivors, page, left, again bool
@@ -34,6 +32,7 @@ func main() {
 	flag.IntVar(&o.number, "n", 60, "mutations of a package")
 	flag.Int64Var(&o.seed, "seed", 1, "which mutations are drawn")
 	flag.IntVar(&o.parallel, "parallel", runtime.NumCPU(), "mutations at a time")
+	flag.StringVar(&o.build, "build", "build", "directory of random-mutants.json and of what is compiled")
 	flag.StringVar(&o.commit, "commit", "", "the commit that the page names; empty: git's HEAD")
 	flag.BoolVar(&o.list, "list", false, "print the drawn mutations and run nothing")
 	flag.BoolVar(&o.survivors, "survivors", false, "print the mutations that survived, and run nothing")
@@ -54,7 +53,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	store, err := openResults(resultsFile)
+	store, err := openResults(filepath.Join(o.build, "random-mutants.json"))
 	if err != nil {
 		return err
 	}

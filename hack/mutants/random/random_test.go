@@ -160,11 +160,11 @@ func TestPlaces(t *testing.T) {
 func TestOutcomes(t *testing.T) {
 	p := module(t)
 	p.drawn, _ = p.compiling(p.mutations())
-	store, err := openResults(resultsFile)
+	store, err := openResults("build/random-mutants.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := runAll(t.Context(), []*pkg{p}, options{parallel: 2}, store); err != nil {
+	if err := runAll(t.Context(), []*pkg{p}, options{parallel: 2, build: "build"}, store); err != nil {
 		t.Fatal(err)
 	}
 	got := map[string]string{}
@@ -188,7 +188,7 @@ func TestOutcomes(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", m, got[m], want)
 		}
 	}
-	again, err := openResults(resultsFile)
+	again, err := openResults("build/random-mutants.json")
 	if err != nil || len(again.Results) != len(p.drawn) {
 		t.Errorf("got %d results from the file, %v, want %d", len(again.Results), err, len(p.drawn))
 	}

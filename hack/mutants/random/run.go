@@ -19,7 +19,7 @@ import (
 
 // runAll runs the drawn mutations of the packages and stores every result.
 func runAll(ctx context.Context, packages []*pkg, o options, store *results) error {
-	overlay, err := writeOverlay(packages)
+	overlay, err := writeOverlay(packages, filepath.Join(o.build, "random-mutants"))
 	if err != nil {
 		return err
 	}
@@ -126,10 +126,10 @@ func isDir(file string) bool {
 	return err == nil && info.IsDir()
 }
 
-// writeOverlay writes the changed files and the file for -overlay, and returns its name. The names
+// writeOverlay writes the changed files into a directory, and the file for -overlay, and returns its name. The names
 // stay the same from run to run, so that the go command's cache serves.
-func writeOverlay(packages []*pkg) (string, error) {
-	dir, err := filepath.Abs(workDir)
+func writeOverlay(packages []*pkg, in string) (string, error) {
+	dir, err := filepath.Abs(in)
 	if err != nil {
 		return "", err
 	}
