@@ -69,6 +69,10 @@ stories: ## rewrite every transcript and the docs rendered from code, then show 
 mutants: ## break every feature row and show that its tests notice (ROWS=BND-06,API-1* AREAS=BND SINCE=commit run a part; an hour or two)
 	@go run ./hack/mutants -rows '$(ROWS)' -areas '$(AREAS)' -since '$(SINCE)'
 
+.PHONY: mutants-random
+mutants-random: ## change the deciding packages at random and count what their tests notice (PACKAGES=podplan,control/ N=60 SEED=1 run a part)
+	@go run ./hack/mutants/random -packages '$(PACKAGES)' $(if $(N),-n $(N)) $(if $(SEED),-seed $(SEED))
+
 .PHONY: lint
 lint: ## static checks; every message names the fix
 	@hack/lint.sh

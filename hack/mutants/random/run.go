@@ -1,0 +1,363 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+)
+
+// runAll runs the drawn mutations of the packages and stores every result.
+func runAll(ctx context.Context, packages []*pkg, o options, store *results) error {
+	overlay, err := writeOverlay(packages, filepath.Join(o.build, "random-mutants"))
+	if err != nil {
+		return err
+	}
+	commit := version(ctx, o.commit)
+	tests := map[string]*testBinary{}
+	last := lastUse(packages)
+	for i, p := range packages {
+		sum := summary{Path: p.Path, Places: p.Places, NotCompiling: p.NotCompiling, Equivalent: p.Equivalent,
+			Date: today(), Commit: commit, Seed: o.seed}
+		for _, m := range p.drawn {
+			sum.Keys = append(sum.Keys, m.key())
+		}
+		digest, err := p.digest()
+		if err != nil {
+			return err
+		}
+		if todo := due(p, o, store, digest); len(todo) > 0 {
+			r := packageRun{pkg: p, parallel: o.parallel, digest: digest, store: store}
+			for _, dir := range p.testDirs() {
+				if tests[dir] == nil {
+					if tests[dir], err = buildTest(ctx, dir, overlay); err != nil {
+						return err
+					}
+				}
+				r.tests = append(r.tests, tests[dir])
+			}
+			if err := r.run(ctx, todo); err != nil {
+				return err
+			}
+		}
+		store.Packages[p.Path] = sum
+		if err := store.save(); err != nil {
+			return err
+		}
+		for dir, at := range last {
+			if at == i && tests[dir] != nil {
+				os.Remove(tests[dir].file)
+			}
+		}
+		fmt.Println(line(sum, store.count(sum)))
+	}
+	return nil
+}
+
+// lastUse is the last package that needs the tests of a directory.
+func lastUse(packages []*pkg) map[string]int {
+	out := map[string]int{}
+	for i, p := range packages {
+		for _, dir := range p.testDirs() {
+			out[dir] = i
+		}
+	}
+	return out
+}
+
+// due is the mutations that have no result that holds still.
+func due(p *pkg, o options, store *results, digest string) []*mutation {
+	var out []*mutation
+	for _, m := range p.drawn {
+		r := store.Results[m.key()]
+		noticed := r != nil && r.Outcome != survived && r.Outcome != notReached
+		if r == nil || o.again || r.Digest != digest && !(o.left && noticed) {
+			out = append(out, m)
+		} else {
+			r.Mutation = m
+		}
+	}
+	return out
+}
+
+// testDirs are the directories whose tests are about the package: its own first.
+func (p *pkg) testDirs() []string {
+	var out []string
+	for _, dir := range append([]string{p.Dir}, p.Tests...) {
+		if files, _ := filepath.Glob(filepath.Join(dir, "*_test.go")); len(files) > 0 && !slices.Contains(out, dir) {
+			out = append(out, dir)
+		}
+	}
+	return out
+}
+
+// digest is of the package's files and of its tests.
+func (p *pkg) digest() (string, error) {
+	h := sha256.New()
+	for _, dir := range append([]string{p.Dir}, p.testDirs()...) {
+		files, _ := filepath.Glob(filepath.Join(dir, "*.go"))
+		data, _ := filepath.Glob(filepath.Join(dir, "testdata", "*"))
+		for _, f := range append(files, data...) {
+			raw, err := os.ReadFile(f)
+			if errors.Is(err, os.ErrNotExist) || err != nil && isDir(f) {
+				continue
+			}
+			if err != nil {
+				return "", err
+			}
+			fmt.Fprintf(h, "%s %d\n%s", f, len(raw), raw)
+		}
+	}
+	return fmt.Sprintf("%x", h.Sum(nil))[:16], nil
+}
+
+func isDir(file string) bool {
+	info, err := os.Stat(file)
+	return err == nil && info.IsDir()
+}
+
+// writeOverlay writes the changed files into a directory, and the file for -overlay, and returns its name. The names
+// stay the same from run to run, so that the go command's cache serves.
+func writeOverlay(packages []*pkg, in string) (string, error) {
+	dir, err := filepath.Abs(in)
+	if err != nil {
+		return "", err
+	}
+	replace := map[string]string{}
+	for _, p := range packages {
+		own := filepath.Join(dir, "overlay", p.Dir)
+		if err := os.MkdirAll(own, 0o755); err != nil {
+			return "", err
+		}
+		abs, err := filepath.Abs(p.Dir)
+		if err != nil {
+			return "", err
+		}
+		for name, text := range p.texts(p.drawn) {
+			file := filepath.Join(own, name)
+			if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+				return "", err
+			}
+			replace[filepath.Join(abs, name)] = file
+		}
+	}
+	raw, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(dir, "overlay.json")
+	return file, os.WriteFile(file, raw, 0o644)
+}
+
+// packageRun runs mutations of one package.
+type packageRun struct {
+	*pkg
+	tests    []*testBinary
+	parallel int
+	digest   string
+	store    *results
+}
+
+func (r packageRun) run(ctx context.Context, todo []*mutation) error {
+	work := make(chan *mutation)
+	var mu sync.Mutex
+	var errs []error
+	var all sync.WaitGroup
+	for range max(1, r.parallel) {
+		all.Go(func() {
+			for m := range work {
+				start := time.Now()
+				outcome, err := r.outcome(ctx, m)
+				mu.Lock()
+				if err != nil {
+					errs = append(errs, err)
+				} else {
+					r.store.Results[m.key()] = &result{Mutation: m, Outcome: outcome, Digest: r.digest,
+						Seconds: float64(time.Since(start).Milliseconds()) / 1000}
+					err = r.store.save()
+				}
+				if err != nil {
+					errs = append(errs, err)
+				}
+				if outcome == survived || outcome == notReached {
+					fmt.Printf("   %s/%s (%s)\n", r.Dir, m, outcome)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for _, m := range todo {
+		if ctx.Err() != nil {
+			break
+		}
+		work <- m
+	}
+	close(work)
+	all.Wait()
+	return errors.Join(append(errs, ctx.Err())...)
+}
+
+// outcome runs the tests that reach the mutation, the quick ones first, until one notices it.
+func (r packageRun) outcome(ctx context.Context, m *mutation) (string, error) {
+	reached := false
+	for _, slow := range []bool{false, true} {
+		for _, t := range r.tests {
+			var names []string
+			took := time.Duration(0)
+			for _, name := range t.reaching(m) {
+				if (t.took[name] >= time.Second) == slow {
+					names = append(names, name)
+					took += t.took[name]
+				}
+			}
+			if len(names) == 0 {
+				continue
+			}
+			reached = true
+			got, err := t.run(ctx, names, "GANTRY_MUTANT="+markOf(m), 5*time.Second+4*took)
+			if err != nil || got != survived {
+				return got, err
+			}
+		}
+	}
+	if !reached {
+		return notReached, nil
+	}
+	return survived, nil
+}
+
+func markOf(m *mutation) string { return fmt.Sprintf("%s#%d", m.Package, m.id) }
+
+// testBinary is the compiled tests of a directory, with the mutations of all packages of the run.
+type testBinary struct {
+	dir, file string
+	flags     []string
+	took      map[string]time.Duration   // by test, of those that pass
+	reach     map[string]map[string]bool // marks of mutations, by test
+}
+
+// buildTest compiles the tests and runs each alone to learn what it reaches. Tests that fail are
+// named and left out.
+func buildTest(ctx context.Context, dir, overlay string) (*testBinary, error) {
+	t := &testBinary{dir: dir, took: map[string]time.Duration{}, reach: map[string]map[string]bool{},
+		file: filepath.Join(filepath.Dir(overlay), strings.ReplaceAll(dir, "/", "_")+".test")}
+	c := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay", overlay, "-o", t.file,
+		"./"+dir)
+	c.Env = environment()
+	if out, err := c.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("compiling the tests of %s: %w\n%s", dir, err, out)
+	}
+	if usesRapid(dir) {
+		t.flags = []string{"-rapid.nofailfile", "-rapid.seed=1"}
+	}
+	c = exec.CommandContext(ctx, t.file, "-test.list", "^Test")
+	c.Dir = dir
+	out, err := c.Output()
+	if err != nil {
+		return nil, fmt.Errorf("listing the tests of %s: %w", dir, err)
+	}
+	for name := range strings.FieldsSeq(string(out)) {
+		if !strings.HasPrefix(name, "Test") {
+			continue
+		}
+		if err := t.learn(ctx, name); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+// learn runs one test without mutations.
+func (t *testBinary) learn(ctx context.Context, name string) error {
+	marks := t.file + ".reached"
+	defer os.Remove(marks)
+	start := time.Now()
+	got, err := t.run(ctx, []string{name}, "GANTRY_MUTANT_REACHED="+marks, 3*time.Minute)
+	if err != nil {
+		return err
+	}
+	if got != survived {
+		fmt.Printf("   %s.%s does not pass without mutations (%s): left out\n", t.dir, name, got)
+		return nil
+	}
+	t.took[name], t.reach[name] = time.Since(start), map[string]bool{}
+	raw, err := os.ReadFile(marks)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	for mark := range strings.FieldsSeq(string(raw)) {
+		t.reach[name][mark] = true
+	}
+	return nil
+}
+
+func (t *testBinary) reaching(m *mutation) []string {
+	var out []string
+	for name, marks := range t.reach {
+		if marks[markOf(m)] {
+			out = append(out, name)
+		}
+	}
+	sort.Strings(out)
+	return out
+}
+
+// run runs tests in their directory with one more environment variable.
+func (t *testBinary) run(ctx context.Context, names []string, env string, within time.Duration) (string, error) {
+	args := append([]string{"-test.failfast", "-test.timeout", within.String(), "-test.run",
+		"^(" + strings.Join(names, "|") + ")$"}, t.flags...)
+	ctx, stop := context.WithTimeout(ctx, within+10*time.Second)
+	defer stop()
+	c := exec.CommandContext(ctx, t.file, args...)
+	ownGroup(c)
+	c.Dir = t.dir
+	c.Env = append(environment(), "GANTRY_NO_CONTAINERS=1", env)
+	var out bytes.Buffer
+	c.Stdout, c.Stderr = &out, &out
+	err := c.Run()
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return "", ctx.Err()
+	}
+	exit := (*exec.ExitError)(nil)
+	switch {
+	case err == nil:
+		return survived, nil
+	case ctx.Err() != nil:
+		return hung, nil
+	case !errors.As(err, &exit):
+		return "", err
+	}
+	return outcomeOf(out.String()), nil
+}
+
+// outcomeOf says how tests failed, by what they printed.
+func outcomeOf(output string) string {
+	switch {
+	case strings.Contains(output, "panic: test timed out after"):
+		return hung
+	case strings.Contains(output, "\npanic: ") || strings.HasPrefix(output, "panic: ") ||
+		strings.Contains(output, "fatal error: "):
+		return panicked
+	}
+	return killed
+}
+
+func usesRapid(dir string) bool {
+	files, _ := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	for _, f := range files {
+		if raw, err := os.ReadFile(f); err == nil && bytes.Contains(raw, []byte(`"pgregory.net/rapid"`)) {
+			return true
+		}
+	}
+	return false
+}
