@@ -314,8 +314,20 @@ func TestLogTellsTheScoreboard(t *testing.T) {
 				t.Errorf("-v=%d: %q is in the log: %v\n%s", verbosity, msg, got, log)
 			}
 		}
+		fields := []string{`"msg"="Successfully bound pod to node" POD "node"="n2"`}
 		if verbosity == 4 {
 			checkTotals(t, log)
+			fields = append(fields, `"msg"="Scheduling pod" POD "attempt"=1`,
+				`"msg"="Filter passed" POD "feasibleNodes"=2 "totalNodes"=2 "sampledFraction"=1`,
+				`"msg"="Score result" POD "node"="n1" "total"=\d+ .*"NodeResourcesFit"=\d+`,
+				`"msg"="Score result" POD "node"="n2" "total"=\d+ .*"TaintToleration"=300`,
+				`"msg"="Selected node" POD "node"="n2" "reason"="highest score"`)
+		}
+		for _, want := range fields {
+			want = strings.Replace(want, "POD", `"pod"={"name"="web" "namespace"="default"}`, 1)
+			if !regexp.MustCompile(want).MatchString(log) {
+				t.Errorf("-v=%d: no line matches %s\n%s", verbosity, want, log)
+			}
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 func TestMetricsCountAttemptsAndQueues(t *testing.T) {
 	t.Parallel()
 	r := metrics.NewKubeRegistry()
+	began := time.Now()
 	c := start(t, func(o *Options) { o.Metrics = r }, aNode("n1", "1"))
 	c.create(aPod("fits", "1"))
 	c.bound("fits")
@@ -72,6 +73,30 @@ func TestMetricsCountAttemptsAndQueues(t *testing.T) {
 			t.Errorf("%s observed nothing", name)
 		}
 	}
+	if n := got["scheduler_scheduling_attempt_duration_seconds"]; n != 2 {
+		t.Errorf("%v durations of 2 attempts", n)
+	}
+	if sum := sumOf(t, r, "scheduler_scheduling_attempt_duration_seconds"); sum <= 0 ||
+		sum > 2*time.Since(began).Seconds() {
+		t.Errorf("the attempts took %v seconds together, of %v", sum, time.Since(began))
+	}
+}
+
+// sumOf is the sum of all that a histogram observed.
+func sumOf(t *testing.T, r metrics.KubeRegistry, name string) (sum float64) {
+	t.Helper()
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == name {
+			for _, m := range f.GetMetric() {
+				sum += m.GetHistogram().GetSampleSum()
+			}
+		}
+	}
+	return sum
 }
 
 // TestPluginsAreTimedOneByOne looks for every extension point at which plugins see nodes, in a

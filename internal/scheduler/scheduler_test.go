@@ -318,24 +318,39 @@ func TestWaitsForRoomAndIsWokenByIt(t *testing.T) {
 	}
 }
 
+// A Pod with two gates is not scheduled before both are gone.
+//
 // row: SCH-33
 func TestGatedPodWaitsForItsGates(t *testing.T) {
 	t.Parallel()
 	c := start(t, nil, aNode("n1", "4"))
-	c.create(aPod("gated", "1",
-		func(p *v1.Pod) { p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "example.com/g"}} }))
-	c.create(aPod("after", "1"))
-	c.bound("after")
-	for _, f := range c.notes.of("gated") {
-		if q, ok := f.(journal.Queued); !ok || q.Queue != "gated" || q.By != "SchedulingGates" {
-			t.Errorf("journal of the gated Pod: %v", f)
+	c.create(aPod("gated", "1", func(p *v1.Pod) {
+		p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "example.com/g"}, {Name: "example.com/h"}}
+	}))
+	keepOnly := func(gates ...v1.PodSchedulingGate) {
+		t.Helper()
+		p := c.await("gated", "found", func(*v1.Pod) bool { return true }).DeepCopy()
+		p.Spec.SchedulingGates = gates
+		if _, err := c.CoreV1().Pods("default").Update(t.Context(), p, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
 		}
 	}
-	p := c.await("gated", "found", func(*v1.Pod) bool { return true }).DeepCopy()
-	p.Spec.SchedulingGates = nil
-	if _, err := c.CoreV1().Pods("default").Update(t.Context(), p, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
+	stillGated := func(gates int) {
+		t.Helper()
+		// comes by the same watch: once it is bound, the gated Pod has been seen
+		after := fmt.Sprintf("after-%d", gates)
+		c.create(aPod(after, "1"))
+		c.bound(after)
+		for _, f := range c.notes.of("gated") {
+			if q, ok := f.(journal.Queued); !ok || q.Queue != "gated" || q.By != "SchedulingGates" {
+				t.Errorf("journal of the Pod with %d gates: %T %v, want it gated by SchedulingGates", gates, f, f)
+			}
+		}
 	}
+	stillGated(2)
+	keepOnly(v1.PodSchedulingGate{Name: "example.com/h"})
+	stillGated(1)
+	keepOnly()
 	c.bound("gated")
 }
 
@@ -399,18 +414,33 @@ func TestPreemptsTheLeastImportant(t *testing.T) {
 	if _, err := c.CoreV1().Pods("default").Get(t.Context(), "low1", metav1.GetOptions{}); err != nil {
 		t.Errorf("low1 should have been left alone: %v", err)
 	}
-	marked := false
-	for _, a := range c.Actions() {
-		if p, ok := a.(clienttesting.PatchAction); ok && p.GetName() == "low2" {
-			marked = marked || strings.Contains(string(p.GetPatch()), "PreemptionByScheduler")
-		}
-	}
-	if !marked {
-		t.Error("the victim got no DisruptionTarget condition")
+	if got, want := c.disruptionOf("low2"), "DisruptionTarget=True PreemptionByScheduler, then deleted"; got != want {
+		t.Errorf("the victim low2: got %q, want %q", got, want)
 	}
 	if got := fmt.Sprint(c.notes.of("high")); !strings.Contains(got, "{n2 [default/low2]}") {
 		t.Errorf("no Preempting in %s", got)
 	}
+}
+
+// disruptionOf tells, in their order, which conditions were written into a Pod's status and that it
+// was deleted.
+func (c *cluster) disruptionOf(name string) string {
+	var out []string
+	for _, a := range c.Actions() {
+		if p, ok := a.(clienttesting.PatchAction); ok && p.GetName() == name && a.GetSubresource() == "status" {
+			var is v1.Pod
+			if err := json.Unmarshal(p.GetPatch(), &is); err != nil {
+				c.t.Fatal(err)
+			}
+			for _, cond := range is.Status.Conditions {
+				out = append(out, fmt.Sprintf("%s=%s %s", cond.Type, cond.Status, cond.Reason))
+			}
+		}
+		if d, ok := a.(clienttesting.DeleteAction); ok && d.GetName() == name {
+			out = append(out, "deleted")
+		}
+	}
+	return strings.Join(out, ", then ")
 }
 
 func TestPreemptionPolicyNever(t *testing.T) {

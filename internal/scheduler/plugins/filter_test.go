@@ -325,6 +325,55 @@ func TestSpreadVerdicts(t *testing.T) {
 	}
 }
 
+// The counts follow Pods that come, go, end and change their labels, whether every cycle counts
+// anew or what was counted is kept.
+//
+// row: FIL-20
+func TestSpreadFollowsWhatHappens(t *testing.T) {
+	for form, kept := range map[string]*schedule.EquivalenceCache{"counted anew": nil, "kept": {}} {
+		t.Run(form, func(t *testing.T) {
+			cache := snapshot.NewCache()
+			for node, zone := range map[string]string{"a": "1", "a2": "1", "b": "2", "c": "3"} {
+				cache.SetNode(newNode(node, label("zone", zone)))
+			}
+			web, db := withPodLabels("app=web"), withPodLabels("app=db")
+			pluginSet := schedule.NewPluginSet("test", schedule.WeightedPlugin{Plugin: podtopologyspread.New(nil, nil)})
+			p := newPod("p", web, spread(1, "zone", v1.DoNotSchedule))
+			fits := func(step, want string) {
+				t.Helper()
+				r := schedule.SchedulePod(t.Context(), schedule.Input{Pod: p, Snapshot: cache.UpdateSnapshot(),
+					Plugins: pluginSet, Cache: kept})
+				var got []string
+				for _, node := range []string{"a", "a2", "b", "c"} {
+					if statusText(r, node) == "fits" {
+						got = append(got, node)
+					}
+				}
+				if strings.Join(got, " ") != want {
+					t.Errorf("%s: fits on %q, want on %q", step, got, want)
+				}
+			}
+			fits("nobody there", "a a2 b c")
+			cache.SetPod(newPod("db", onNode("c"), db))
+			fits("one of other labels in 3", "a a2 b c")
+			cache.SetPod(newPod("w1", onNode("a"), web))
+			fits("1, 0, 0", "b c")
+			cache.SetPod(newPod("w2", onNode("b"), web))
+			fits("1, 1, 0", "c")
+			cache.SetPod(newPod("w3", onNode("c"), web))
+			fits("1, 1, 1", "a a2 b c")
+			cache.SetPod(newPod("w4", onNode("a2"), web))
+			fits("2, 1, 1: both nodes of 1 count", "b c")
+			cache.SetPod(newPod("w4", onNode("a2"), db))
+			fits("1, 1, 1: one has other labels now", "a a2 b c")
+			cache.RemovePod("w2")
+			fits("1, 0, 1: one is gone", "b")
+			cache.SetPod(newPod("w3", onNode("c"), web, func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{} }))
+			fits("1, 0, 0: one is going", "b c")
+		})
+	}
+}
+
 func notZone3() *v1.Affinity {
 	return &v1.Affinity{NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{
 		NodeSelectorTerms: []v1.NodeSelectorTerm{

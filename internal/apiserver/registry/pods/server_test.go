@@ -15,6 +15,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -42,10 +43,20 @@ func TestBinding(t *testing.T) {
 		now.Status.Conditions[0].Type != v1.PodScheduled {
 		t.Errorf("got %+v, want NodeName n, Generation 1, Labels z1 and Type PodScheduled", now)
 	}
-	err := bind(t, ns, p)
-	if want := `Operation cannot be fulfilled on pods/binding "p": pod p is already assigned to node "n"`; err == nil ||
-		err.Error() != want {
-		t.Errorf("got %v", err)
+	for _, node := range []string{"n", "m"} {
+		for _, uid := range []types.UID{p.UID, ""} {
+			err := testServer.client.CoreV1().Pods(ns).Bind(t.Context(), &v1.Binding{
+				ObjectMeta: metav1.ObjectMeta{Name: p.Name, UID: uid},
+				Target:     v1.ObjectReference{Kind: "Node", Name: node}}, metav1.CreateOptions{})
+			want := `Operation cannot be fulfilled on pods/binding "p": pod p is already assigned to node "n"`
+			if !apierrors.IsConflict(err) || err.Error() != want {
+				t.Errorf("a bound Pod, to node %s with UID %q: got %v, want a conflict: %s", node, uid, err, want)
+			}
+		}
+	}
+	if still := get(t, ns); still.ResourceVersion != now.ResourceVersion || still.Spec.NodeName != "n" {
+		t.Errorf("after refused bindings the Pod is on %s at %s, want on n at %s", still.Spec.NodeName,
+			still.ResourceVersion, now.ResourceVersion)
 	}
 	now.Spec.NodeName = "m"
 	if _, err := testServer.client.CoreV1().Pods(ns).Update(t.Context(), now,
