@@ -152,7 +152,7 @@ func withPlugin(t *testing.T, e *allPointsPlugin, extra string) func(*Options) {
 	}
 }
 
-// row: SCH-04, SCH-15, SCH-16, SCH-26
+// row: SCH-04, SCH-05, SCH-07, SCH-15, SCH-16, SCH-24, SCH-26
 func TestPointsRunInTheirOrder(t *testing.T) {
 	t.Parallel()
 	e := &allPointsPlugin{}
@@ -194,6 +194,10 @@ func TestNoNodeGoesToPostFilterOnly(t *testing.T) {
 		strings.Contains(e.Called(), "Score") {
 		t.Errorf("asked %s, want %s", e.Called(), want)
 	}
+	c.awaitFact("web", "among the unschedulable Pods", func(f journal.Fact) bool {
+		q, ok := f.(journal.Queued)
+		return ok && q.Queue == "unschedulable"
+	})
 }
 
 // row: SCH-10, SCH-12
@@ -360,9 +364,13 @@ func checkTotals(t *testing.T, log string) {
 func TestFailingWritesNothingButEventAndCondition(t *testing.T) {
 	t.Parallel()
 	c := start(t, nil, aNode("n1", "1"))
-	c.create(aPod("web", "2"))
-	c.refused("web", "0/1 nodes are available: 1 Insufficient cpu."+preemptionEnd+
-		"0/1 nodes are available: 1 Preemption is not helpful for scheduling.")
+	for i := range 100 {
+		c.create(aPod(fmt.Sprintf("web-%d", i), "2"))
+	}
+	for i := range 100 {
+		c.refused(fmt.Sprintf("web-%d", i), "0/1 nodes are available: 1 Insufficient cpu."+preemptionEnd+
+			"0/1 nodes are available: 1 Preemption is not helpful for scheduling.")
+	}
 	for _, a := range c.Actions() {
 		_, patch := a.(clienttesting.PatchAction)
 		switch r := a.GetResource().Resource; {

@@ -5,15 +5,22 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-base/metrics"
 )
 
-// row: OPS-12, SCH-29
+// row: OPS-12, SCH-29, SCH-34
 func TestMetricsCountAttemptsAndQueues(t *testing.T) {
 	t.Parallel()
 	r := metrics.NewKubeRegistry()
 	began := time.Now()
 	c := start(t, func(o *Options) { o.Metrics = r }, aNode("n1", "1"))
+	heard := time.Now()
+	n := aNode("n1", "1")
+	n.Labels["more"] = "labels"
+	if _, err := c.CoreV1().Nodes().Update(t.Context(), n, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	c.create(aPod("fits", "1"))
 	c.bound("fits")
 	c.create(aPod("waits", "1"))
@@ -71,6 +78,12 @@ func TestMetricsCountAttemptsAndQueues(t *testing.T) {
 		"scheduler_framework_extension_point_duration_seconds", "scheduler_pod_scheduling_sli_duration_seconds"} {
 		if got[name] == 0 {
 			t.Errorf("%s observed nothing", name)
+		}
+	}
+	for _, of := range []string{"nodes", "pods"} {
+		at := got["gantry_scheduler_informer_last_event_timestamp_seconds/"+of]
+		if now := float64(time.Now().Unix() + 1); at < float64(heard.UnixMilli())/1000 || at > now {
+			t.Errorf("the informer last told of %s at %v, want after %v", of, at, heard)
 		}
 	}
 	if n := got["scheduler_scheduling_attempt_duration_seconds"]; n != 2 {

@@ -125,7 +125,8 @@ func TestOnePodIsJudgedAtATimeWhileOthersAreBound(t *testing.T) {
 		preBind: func(*v1.Pod) *framework.Status { // no Pod is bound before every cycle has begun
 			select {
 			case <-all:
-			case <-time.After(time.Minute):
+			case <-time.After(patience):
+				t.Error("no cycle begins while Pods are being bound")
 			}
 			return nil
 		},
@@ -167,7 +168,11 @@ func TestSlowWorkBeforeBindingDelaysItAndItsFailureGivesTheNodeBack(t *testing.T
 	}
 	c := start(t, withHookPlugin(t, x), aNode("n1", "1"))
 	c.create(aPod("slow", "1"))
-	<-inside
+	select {
+	case <-inside:
+	case <-time.After(patience):
+		t.Fatal("PreBind was not called")
+	}
 	c.create(aPod("next", "1"))
 	c.refused("next", "0/1 nodes are available: 1 Insufficient cpu."+preemptionEnd+
 		"0/1 nodes are available: 1 No preemption victims found for incoming pod.")
@@ -181,8 +186,13 @@ func TestSlowWorkBeforeBindingDelaysItAndItsFailureGivesTheNodeBack(t *testing.T
 
 	d := start(t, withHookPlugin(t, x), aNode("n1", "1"))
 	d.create(aPod("fails", "1"))
-	if got := <-given; got != "fails" {
-		t.Errorf("%s gave its node back", got)
+	select {
+	case got := <-given:
+		if got != "fails" {
+			t.Errorf("%s gave its node back", got)
+		}
+	case <-time.After(patience):
+		t.Fatal("PreBind failed, and nobody gave the node back")
 	}
 	d.bound("fails") // the node was free again
 }

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -25,6 +26,7 @@ import (
 	"k8s.io/client-go/transport/spdy"
 )
 
+// row: BND-02
 // row: BND-06
 // row: BND-07
 func TestBinding(t *testing.T) {
@@ -35,10 +37,20 @@ func TestBinding(t *testing.T) {
 	if err := bind(t, ns, other); !apierrors.IsConflict(err) {
 		t.Errorf("another Pod's UID: %v", err)
 	}
+	seen, err := testServer.client.CoreV1().Pods(ns).Watch(t.Context(),
+		metav1.ListOptions{ResourceVersion: p.ResourceVersion})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer seen.Stop()
 	if err := bind(t, ns, p); err != nil {
 		t.Fatal(err)
 	}
 	now := get(t, ns)
+	if e := <-seen.ResultChan(); e.Type != watch.Modified || e.Object.(*v1.Pod).ResourceVersion != now.ResourceVersion {
+		t.Errorf("the binding's first event is %s of %v, want MODIFIED and the Pod as it is in the end, at %s", e.Type,
+			e.Object, now.ResourceVersion)
+	}
 	if now.Spec.NodeName != "n" || now.Generation != 1 || now.Labels[v1.LabelTopologyZone] != "z1" ||
 		now.Status.Conditions[0].Type != v1.PodScheduled {
 		t.Errorf("got %+v, want NodeName n, Generation 1, Labels z1 and Type PodScheduled", now)
@@ -61,7 +73,11 @@ func TestBinding(t *testing.T) {
 	now.Spec.NodeName = "m"
 	if _, err := testServer.client.CoreV1().Pods(ns).Update(t.Context(), now,
 		metav1.UpdateOptions{}); !apierrors.IsInvalid(err) {
-		t.Errorf("a bound Pod was moved: %v", err)
+		t.Errorf("a bound Pod was moved by an update: got %v, want it invalid", err)
+	}
+	if _, err := testServer.client.CoreV1().Pods(ns).Patch(t.Context(), "p", types.MergePatchType,
+		[]byte(`{"spec":{"nodeName":"m"}}`), metav1.PatchOptions{}); !apierrors.IsInvalid(err) {
+		t.Errorf("a bound Pod was moved by a patch: got %v, want it invalid", err)
 	}
 }
 
