@@ -31,6 +31,8 @@ type allPointsPlugin struct {
 	called []string
 	permit func() (*framework.Status, time.Duration)
 	filter framework.Code
+
+	postBind func()
 }
 
 func (e *allPointsPlugin) record(point string) {
@@ -129,6 +131,9 @@ func (e *allPointsPlugin) Bind(context.Context, framework.CycleState, *v1.Pod, s
 
 func (e *allPointsPlugin) PostBind(context.Context, framework.CycleState, *v1.Pod, string) {
 	e.record("PostBind")
+	if e.postBind != nil {
+		e.postBind()
+	}
 }
 
 // withPlugin compiles the plugin in and enables it for the default profile, before the default
@@ -181,6 +186,22 @@ func TestPointsRunInTheirOrder(t *testing.T) {
 			t.Errorf("a read through the API: %v", a)
 		}
 	}
+}
+
+// row: SCH-16
+func TestAnErrorAfterTheBindingUndoesNothing(t *testing.T) {
+	t.Parallel()
+	e := &allPointsPlugin{postBind: func() { panic("no side effect today") }}
+	c := start(t, withPlugin(t, e, ""), aNode("n1", "1"))
+	c.create(aPod("web", "1"))
+	c.bound("web")
+	c.event("web", "Scheduled", "Successfully assigned default/web to n1")
+	if strings.Contains(e.Called(), "Unreserve") {
+		t.Errorf("asked %s, want nothing unreserved", e.Called())
+	}
+	c.create(aPod("next", "1"))
+	c.refused("next", "0/1 nodes are available: 1 Insufficient cpu."+preemptionEnd+
+		"0/1 nodes are available: 1 No preemption victims found for incoming pod., nothing helps")
 }
 
 // row: SCH-05, SCH-08

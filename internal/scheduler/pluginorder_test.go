@@ -206,7 +206,8 @@ func TestNobodyAsksTheAPIWhileScoring(t *testing.T) {
 	var scored, requests atomic.Int32
 	x := &hookPlugin{preScoring: func() { scoring.Store(true) }, score: func() { scored.Add(1) },
 		reserve: func(*v1.Pod) { scoring.Store(false) }}
-	c := start(t, withHookPlugin(t, x), aNode("n1", "4", zone("a")), aNode("n2", "4", zone("b")))
+	c := start(t, withHookPlugin(t, x), aNode("n1", "4", zone("a")), aNode("n2", "4", zone("b")),
+		aPod("there", "1", onNode("n1", 0), func(p *v1.Pod) { p.Namespace = "other" }))
 	c.PrependReactor("*", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		if scoring.Load() && !isWatch(a) {
 			requests.Add(1)
@@ -222,11 +223,16 @@ func TestNobodyAsksTheAPIWhileScoring(t *testing.T) {
 			PodAntiAffinity: &v1.PodAntiAffinity{
 				PreferredDuringSchedulingIgnoredDuringExecution: []v1.WeightedPodAffinityTerm{
 					{Weight: 5, PodAffinityTerm: v1.PodAffinityTerm{TopologyKey: v1.LabelHostname,
-						LabelSelector: same}}}}}
+						LabelSelector: same, NamespaceSelector: same}}}}}
 	}))
 	c.boundAt("web") // which asks the API nothing
 	if scored.Load() != 2 || requests.Load() != 0 {
 		t.Errorf("%d nodes scored, %d requests meanwhile", scored.Load(), requests.Load())
+	}
+	for _, a := range c.Actions() { // nor does what plugins prepare before they score
+		if _, ok := a.(clienttesting.GetAction); ok {
+			t.Errorf("asked the API for %s %v, want informers to be asked", a.GetResource().Resource, a)
+		}
 	}
 }
 

@@ -160,6 +160,22 @@ func TestAVictimsJournalTellsWhy(t *testing.T) {
 	}
 }
 
+// No Pod of equal priority is a victim, beside others that are too few to make room.
+//
+// row: BND-11
+func TestPodsOfEqualPriorityStay(t *testing.T) {
+	t.Parallel()
+	c := start(t, nil, aNode("n1", "3"), aPod("equal", "2", onNode("n1", 1000)), aPod("lower", "1", onNode("n1", 1)))
+	c.create(aPod("high", "2", highPriority))
+	c.refused("high", "0/1 nodes are available: 1 Insufficient cpu."+preemptionEnd+
+		"0/1 nodes are available: 1 Insufficient cpu.")
+	for _, a := range c.Actions() {
+		if d, ok := a.(clienttesting.DeleteAction); ok {
+			t.Errorf("%s is deleted, want nobody deleted", d.GetName())
+		}
+	}
+}
+
 // A Pod of lower priority that was nominated to the node loses its nomination.
 func TestAPromiseGoesToTheMoreImportant(t *testing.T) {
 	t.Parallel()

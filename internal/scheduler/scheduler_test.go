@@ -472,6 +472,7 @@ func TestWithoutNodesAPodWaitsForTheFirst(t *testing.T) {
 	c.bound("web")
 }
 
+// row: SCH-25
 func TestLeavesPodsOfOtherSchedulersAlone(t *testing.T) {
 	t.Parallel()
 	c := start(t, nil, aNode("n1", "4"))

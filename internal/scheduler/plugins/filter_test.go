@@ -140,7 +140,7 @@ func fitsOn(r *schedule.Result, nodes []*v1.Node) string {
 	return strings.Join(fits, " ")
 }
 
-// row: FIL-06, FIL-07, FIL-09, FIL-10, FIL-13, FIL-15, FIL-16, FIL-18
+// row: FIL-06, FIL-07, FIL-09, FIL-10, FIL-11, FIL-13, FIL-15, FIL-16, FIL-17, FIL-18
 func TestFilterVerdicts(t *testing.T) {
 	fit := must(noderesources.NewFit(fitArgs(nil)))
 	affinity := must(nodeaffinity.New(nil))
@@ -205,6 +205,17 @@ func TestFilterVerdicts(t *testing.T) {
 
 		"room for the rest": {pl: fit, p: newPod("p", requests("cpu=1")), n: newNode("n"),
 			pods: []*v1.Pod{newPod("q", onNode("n"), requests("cpu=3"))}, want: "fits"},
+		"init container, too large": {pl: fit, p: newPod("p", requests("cpu=1"), func(p *v1.Pod) {
+			p.Spec.InitContainers = []v1.Container{{Name: "i",
+				Resources: v1.ResourceRequirements{Requests: quantities("cpu=3")}}}
+		}), n: newNode("n"), pods: []*v1.Pod{newPod("q", onNode("n"), requests("cpu=2"))},
+			want: "Unschedulable: Insufficient cpu | asks cpu 3, 2 left of 4 | request 1 cpu less, free as much, or " +
+				"add a node"},
+		"overhead, too large": {pl: fit, p: newPod("p", requests("cpu=1"), func(p *v1.Pod) {
+			p.Spec.Overhead = quantities("cpu=2")
+		}), n: newNode("n"), pods: []*v1.Pod{newPod("q", onNode("n"), requests("cpu=2"))},
+			want: "Unschedulable: Insufficient cpu | asks cpu 3, 2 left of 4 | request 1 cpu less, free as much, or " +
+				"add a node"},
 		"one milli too much": {pl: fit, p: newPod("p", requests("cpu=1001m")), n: newNode("n"),
 			pods: []*v1.Pod{newPod("q", onNode("n"), requests("cpu=3"))},
 			want: "Unschedulable: Insufficient cpu | asks cpu 1001m, 1 left of 4 | request 1m cpu less, free as " +
@@ -355,7 +366,7 @@ func spread(maxSkew int32, key string, when v1.UnsatisfiableConstraintAction,
 	}
 }
 
-// row: FIL-19, FIL-20
+// row: FIL-19, FIL-20, FIL-22
 func TestSpreadVerdicts(t *testing.T) {
 	web := withPodLabels("app=web")
 	nodes := []*v1.Node{newNode("a", label("zone", "1")), newNode("b", label("zone", "2")),
@@ -415,7 +426,7 @@ func TestSpreadVerdicts(t *testing.T) {
 // The counts follow Pods that come, go, end and change their labels, whether every cycle counts
 // anew or what was counted is kept.
 //
-// row: FIL-20
+// row: FIL-19, FIL-20
 func TestSpreadFollowsWhatHappens(t *testing.T) {
 	for form, kept := range map[string]*schedule.EquivalenceCache{"counted anew": nil, "kept": {}} {
 		t.Run(form, func(t *testing.T) {

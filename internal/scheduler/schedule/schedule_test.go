@@ -157,6 +157,41 @@ func TestStories(t *testing.T) {
 	}
 }
 
+// The total of each node is the sum of its weighted parts, and the runner-up is the second best.
+//
+// row: SCO-03, SCO-19, SCO-20
+func TestPartsAddUpToTheTotal(t *testing.T) {
+	soft := tainted(v1.Taint{Key: "busy", Effect: v1.TaintEffectPreferNoSchedule})
+	snap := snapshot.Of([]*v1.Node{node("n1", "4", "8Gi", soft), node("n2", "8", "8Gi"), node("n3", "2", "8Gi"),
+		node("n4", "6", "16Gi", soft)}, []*v1.Pod{pod("old", "2", "1Gi", onNode("n1"))})
+	for form, cache := range map[string]*schedule.EquivalenceCache{"plain": nil, "from memory": {}} {
+		r := schedule.SchedulePod(t.Context(), schedule.Input{Pod: pod("p", "1", "1Gi"), Snapshot: snap,
+			Plugins: defaultPlugins(t), Cache: cache})
+		scores := r.Scores(4)
+		if len(scores) != 4 {
+			t.Fatalf("%s: %d nodes scored, want 4", form, len(scores))
+		}
+		for i, s := range scores {
+			sum := int64(0)
+			for _, part := range s.Parts {
+				sum += part.Weighted
+			}
+			if sum != s.Total {
+				t.Errorf("%s: parts of %s add up to %d, want %d: %+v", form, s.Node, sum, s.Total, s.Parts)
+			}
+			if s.Total > scores[0].Total || i > 1 && s.Total > scores[1].Total {
+				t.Errorf("%s: %s has %d, more than the winner's %d or the runner-up's %d", form, s.Node, s.Total,
+					scores[0].Total, scores[1].Total)
+			}
+		}
+		if r.SuggestedHost != scores[0].Node || r.RunnerUp != scores[1].Node ||
+			r.Lead != scores[0].Total-scores[1].Total {
+			t.Errorf("%s: runner-up %s, %d behind %s, want %s, %d behind %s", form, r.RunnerUp, r.Lead, r.SuggestedHost,
+				scores[1].Node, scores[0].Total-scores[1].Total, scores[0].Node)
+		}
+	}
+}
+
 // row: SCO-11, SCO-14
 func TestEnough(t *testing.T) {
 	for _, c := range []struct {
@@ -181,7 +216,7 @@ func TestEnough(t *testing.T) {
 	}
 }
 
-// row: FIL-26, SCO-12, SCO-13, SCO-15
+// row: FIL-26, SCO-13, SCO-15
 func TestSampleIsFairAndTheSameForAnyRunner(t *testing.T) {
 	var nodes []*v1.Node
 	for i := range 400 {

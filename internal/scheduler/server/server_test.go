@@ -156,8 +156,9 @@ func TestWhoMaySeeWhat(t *testing.T) {
 		if c.path == "/configz" {
 			var all map[string]map[string]any
 			if err := json.Unmarshal([]byte(body), &all); err != nil ||
-				all["componentconfig"]["kind"] != "KubeSchedulerConfiguration" {
-				t.Errorf("/configz: %v %s", err, body)
+				all["componentconfig"]["kind"] != "KubeSchedulerConfiguration" ||
+				all["componentconfig"]["percentageOfNodesToScore"] != 37.0 {
+				t.Errorf("/configz: %v %s, want the configuration with percentageOfNodesToScore 37", err, body)
 			}
 			continue
 		}
