@@ -230,7 +230,7 @@ func TestPermitMakesAPodWait(t *testing.T) {
 	c := start(t, withPlugin(t, e, ""), aNode("n1", "1"))
 	c.create(aPod("web", "1"))
 	var waiting framework.WaitingPod
-	for end := time.Now().Add(time.Minute); waiting == nil && time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience); waiting == nil && time.Now().Before(end); time.Sleep(time.Millisecond) {
 		e.mu.Lock()
 		h := e.handle
 		e.mu.Unlock()

@@ -35,7 +35,7 @@ func TestMetricsCountAttemptsAndQueues(t *testing.T) {
 		"scheduler_queue_incoming_pods_total/UnscheduledPodAdd":     2,
 	}
 	var got map[string]float64
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		got = gather(t, r)
 		same := true
 		for k, v := range want {

@@ -388,7 +388,7 @@ func TestAnAPIServerThatIsAwayForAWhile(t *testing.T) {
 	for i := range pods {
 		c.create(aPod(fmt.Sprintf("p%d", i), "1"))
 	}
-	for end := time.Now().Add(time.Minute); refused.Load() < pods && time.Now().Before(end); {
+	for end := time.Now().Add(patience); refused.Load() < pods && time.Now().Before(end); {
 		time.Sleep(2 * time.Millisecond)
 	}
 	c.mu.Lock()

@@ -144,7 +144,7 @@ func TestAVictimsJournalTellsWhy(t *testing.T) {
 	c.create(aPod("urgent", "2", highPriority))
 	c.bound("urgent")
 	var f journal.Preempted
-	for end := time.Now().Add(time.Minute); f.By == "" && time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience); f.By == "" && time.Now().Before(end); time.Sleep(time.Millisecond) {
 		for _, n := range c.notes.of("db-0") {
 			if p, ok := n.(journal.Preempted); ok {
 				f = p
