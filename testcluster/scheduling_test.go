@@ -2,6 +2,8 @@ package testcluster_test
 
 import (
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,10 +23,14 @@ func bindByHand(t *testing.T, c *testcluster.Cluster, pod, more string) int {
 	code := 0
 	body := `{"apiVersion":"v1","kind":"Binding","metadata":{"name":"` + pod +
 		`"},"target":{"apiVersion":"v1","kind":"Node","name":"node-1"}` + more + `}`
-	err := c.Client.CoreV1().RESTClient().Post().Namespace("default").Resource("pods").Name(pod).SubResource("binding").
-		SetHeader("Content-Type", "application/json").Body([]byte(body)).Do(t.Context()).StatusCode(&code).Error()
+	answer, err := c.Client.CoreV1().RESTClient().Post().Namespace("default").Resource("pods").Name(pod).
+		SubResource("binding").SetHeader("Content-Type", "application/json").SetHeader("Accept", "application/json").
+		Body([]byte(body)).Do(t.Context()).StatusCode(&code).Raw()
 	if err != nil {
 		t.Fatal(err)
+	}
+	if want := `"status":"Success","code":201}`; !strings.Contains(string(answer), want) {
+		t.Errorf("the answer to the binding is %s, want it with %s", answer, want)
 	}
 	return code
 }
@@ -90,6 +96,44 @@ func TestAControllersPodIsBoundByHandAndStaysItsOwn(t *testing.T) {
 	list, err := c.Client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{LabelSelector: "app=web"})
 	if err != nil || len(list.Items) != 1 || list.Items[0].UID != first.UID {
 		t.Errorf("%d Pods, %v", len(list.Items), err)
+	}
+}
+
+// A cordon keeps Pods out and sends none away, though the node gets a taint.
+//
+// row: FIL-08
+func TestACordonSendsNobodyAway(t *testing.T) {
+	t.Parallel()
+	c := testcluster.Start(t)
+	ctx := within(t, 40*time.Second)
+	create(t, c, pod("stays", "anything"))
+	c.WaitPod(ctx, "default", "stays", phase(corev1.PodRunning))
+	if _, err := c.Client.CoreV1().Nodes().Patch(ctx, "node-1", types.StrategicMergePatchType,
+		[]byte(`{"spec":{"unschedulable":true}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	var n *corev1.Node
+	cordoned := func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeUnschedulable }
+	for n == nil || !slices.ContainsFunc(n.Spec.Taints, cordoned) {
+		var err error
+		if n, err = c.Client.CoreV1().Nodes().Get(ctx, "node-1", metav1.GetOptions{}); err != nil {
+			t.Fatalf("the cordoned node never got its taint: %v", err)
+		}
+	}
+	// what a taint does to Pods that run is done by the time that a later taint has done it
+	create(t, c, pod("late", "anything"))
+	c.WaitPod(ctx, "default", "late", func(p *corev1.Pod) bool {
+		return p != nil && p.Spec.NodeName == "" && len(p.Status.Conditions) > 0 &&
+			p.Status.Conditions[0].Reason == corev1.PodReasonUnschedulable
+	})
+	tolerates := pod("tolerates", "anything")
+	tolerates.Spec.Tolerations = []corev1.Toleration{{Key: corev1.TaintNodeUnschedulable,
+		Operator: corev1.TolerationOpExists}}
+	create(t, c, tolerates)
+	c.WaitPod(ctx, "default", "tolerates", phase(corev1.PodRunning))
+	p := c.WaitPod(ctx, "default", "stays", func(p *corev1.Pod) bool { return true })
+	if p == nil || p.DeletionTimestamp != nil || p.Status.Phase != corev1.PodRunning {
+		t.Errorf("the Pod on the cordoned node: got %+v, want it running", p)
 	}
 }
 

@@ -31,6 +31,8 @@ type allPointsPlugin struct {
 	called []string
 	permit func() (*framework.Status, time.Duration)
 	filter framework.Code
+
+	postBind func()
 }
 
 func (e *allPointsPlugin) record(point string) {
@@ -129,6 +131,9 @@ func (e *allPointsPlugin) Bind(context.Context, framework.CycleState, *v1.Pod, s
 
 func (e *allPointsPlugin) PostBind(context.Context, framework.CycleState, *v1.Pod, string) {
 	e.record("PostBind")
+	if e.postBind != nil {
+		e.postBind()
+	}
 }
 
 // withPlugin compiles the plugin in and enables it for the default profile, before the default
@@ -152,7 +157,7 @@ func withPlugin(t *testing.T, e *allPointsPlugin, extra string) func(*Options) {
 	}
 }
 
-// row: SCH-04, SCH-15, SCH-16, SCH-26
+// row: SCH-04, SCH-05, SCH-07, SCH-15, SCH-16, SCH-24, SCH-26
 func TestExtensionPointsRunInOrder(t *testing.T) {
 	t.Parallel()
 	e := &allPointsPlugin{}
@@ -183,6 +188,22 @@ func TestExtensionPointsRunInOrder(t *testing.T) {
 	}
 }
 
+// row: SCH-16
+func TestAnErrorAfterTheBindingUndoesNothing(t *testing.T) {
+	t.Parallel()
+	e := &allPointsPlugin{postBind: func() { panic("no side effect today") }}
+	c := start(t, withPlugin(t, e, ""), aNode("n1", "1"))
+	c.create(aPod("web", "1"))
+	c.bound("web")
+	c.event("web", "Scheduled", "Successfully assigned default/web to n1")
+	if strings.Contains(e.Called(), "Unreserve") {
+		t.Errorf("asked %s, want nothing unreserved", e.Called())
+	}
+	c.create(aPod("next", "1"))
+	c.refused("next", "0/1 nodes are available: 1 Insufficient cpu."+preemptionEnd+
+		"0/1 nodes are available: 1 No preemption victims found for incoming pod., nothing helps")
+}
+
 // row: SCH-05, SCH-08
 func TestNoNodeGoesToPostFilterOnly(t *testing.T) {
 	t.Parallel()
@@ -194,6 +215,10 @@ func TestNoNodeGoesToPostFilterOnly(t *testing.T) {
 		strings.Contains(e.Called(), "Score") {
 		t.Errorf("asked %s, want %s", e.Called(), want)
 	}
+	c.awaitFact("web", "among the unschedulable Pods", func(f journal.Fact) bool {
+		q, ok := f.(journal.Queued)
+		return ok && q.Queue == "unschedulable"
+	})
 }
 
 // row: SCH-10, SCH-12
@@ -205,7 +230,7 @@ func TestPermitMakesAPodWait(t *testing.T) {
 	c := start(t, withPlugin(t, e, ""), aNode("n1", "1"))
 	c.create(aPod("web", "1"))
 	var waiting framework.WaitingPod
-	for end := time.Now().Add(time.Minute); waiting == nil && time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience); waiting == nil && time.Now().Before(end); time.Sleep(time.Millisecond) {
 		e.mu.Lock()
 		h := e.handle
 		e.mu.Unlock()
@@ -314,8 +339,20 @@ func TestLogHasTheScores(t *testing.T) {
 				t.Errorf("-v=%d: %q is in the log: %v\n%s", verbosity, msg, got, log)
 			}
 		}
+		fields := []string{`"msg"="Successfully bound pod to node" POD "node"="n2"`}
 		if verbosity == 4 {
 			checkTotals(t, log)
+			fields = append(fields, `"msg"="Scheduling pod" POD "attempt"=1`,
+				`"msg"="Filter passed" POD "feasibleNodes"=2 "totalNodes"=2 "sampledFraction"=1`,
+				`"msg"="Score result" POD "node"="n1" "total"=\d+ .*"NodeResourcesFit"=\d+`,
+				`"msg"="Score result" POD "node"="n2" "total"=\d+ .*"TaintToleration"=300`,
+				`"msg"="Selected node" POD "node"="n2" "reason"="highest score"`)
+		}
+		for _, want := range fields {
+			want = strings.Replace(want, "POD", `"pod"={"name"="web" "namespace"="default"}`, 1)
+			if !regexp.MustCompile(want).MatchString(log) {
+				t.Errorf("-v=%d: no line matches %s\n%s", verbosity, want, log)
+			}
 		}
 	}
 }
@@ -348,9 +385,13 @@ func checkTotals(t *testing.T, log string) {
 func TestFailingWritesNothingButEventAndCondition(t *testing.T) {
 	t.Parallel()
 	c := start(t, nil, aNode("n1", "1"))
-	c.create(aPod("web", "2"))
-	c.refused("web", "0/1 nodes are available: 1 Insufficient cpu."+preemptionEnd+
-		"0/1 nodes are available: 1 Preemption is not helpful for scheduling.")
+	for i := range 100 {
+		c.create(aPod(fmt.Sprintf("web-%d", i), "2"))
+	}
+	for i := range 100 {
+		c.refused(fmt.Sprintf("web-%d", i), "0/1 nodes are available: 1 Insufficient cpu."+preemptionEnd+
+			"0/1 nodes are available: 1 Preemption is not helpful for scheduling.")
+	}
 	for _, a := range c.Actions() {
 		_, patch := a.(clienttesting.PatchAction)
 		switch r := a.GetResource().Resource; {

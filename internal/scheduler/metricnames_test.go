@@ -56,7 +56,7 @@ func TestMetricsAreNamedAsUpstreams(t *testing.T) {
 		return slices.DeleteFunc(slices.Sorted(maps.Keys(want)),
 			func(name string) bool { return got[name] == want[name] })
 	}
-	for end := time.Now().Add(time.Minute); len(missing()) > 0 && time.Now().Before(end); {
+	for end := time.Now().Add(patience); len(missing()) > 0 && time.Now().Before(end); {
 		time.Sleep(5 * time.Millisecond)
 	}
 	for _, name := range missing() {

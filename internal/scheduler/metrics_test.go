@@ -5,14 +5,22 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-base/metrics"
 )
 
-// row: OPS-12, SCH-29
+// row: OPS-12, SCH-29, SCH-34
 func TestMetricsCountAttemptsAndQueues(t *testing.T) {
 	t.Parallel()
 	r := metrics.NewKubeRegistry()
+	began := time.Now()
 	c := start(t, func(o *Options) { o.Metrics = r }, aNode("n1", "1"))
+	heard := time.Now()
+	n := aNode("n1", "1")
+	n.Labels["more"] = "labels"
+	if _, err := c.CoreV1().Nodes().Update(t.Context(), n, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	c.create(aPod("fits", "1"))
 	c.bound("fits")
 	c.create(aPod("waits", "1"))
@@ -27,7 +35,7 @@ func TestMetricsCountAttemptsAndQueues(t *testing.T) {
 		"scheduler_queue_incoming_pods_total/UnscheduledPodAdd":     2,
 	}
 	var got map[string]float64
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		got = gather(t, r)
 		same := true
 		for k, v := range want {
@@ -72,6 +80,36 @@ func TestMetricsCountAttemptsAndQueues(t *testing.T) {
 			t.Errorf("%s observed nothing", name)
 		}
 	}
+	for _, of := range []string{"nodes", "pods"} {
+		at := got["gantry_scheduler_informer_last_event_timestamp_seconds/"+of]
+		if now := float64(time.Now().Unix() + 1); at < float64(heard.UnixMilli())/1000 || at > now {
+			t.Errorf("the informer last told of %s at %v, want after %v", of, at, heard)
+		}
+	}
+	if n := got["scheduler_scheduling_attempt_duration_seconds"]; n != 2 {
+		t.Errorf("%v durations of 2 attempts", n)
+	}
+	if sum := sumOf(t, r, "scheduler_scheduling_attempt_duration_seconds"); sum <= 0 ||
+		sum > 2*time.Since(began).Seconds() {
+		t.Errorf("the attempts took %v seconds together, of %v", sum, time.Since(began))
+	}
+}
+
+// sumOf is the sum of all that a histogram observed.
+func sumOf(t *testing.T, r metrics.KubeRegistry, name string) (sum float64) {
+	t.Helper()
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == name {
+			for _, m := range f.GetMetric() {
+				sum += m.GetHistogram().GetSampleSum()
+			}
+		}
+	}
+	return sum
 }
 
 // TestPluginsAreTimedOneByOne looks for every extension point at which plugins see nodes, in a

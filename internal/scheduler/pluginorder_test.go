@@ -125,7 +125,8 @@ func TestOneSchedulingCycleBesideBindingCycles(t *testing.T) {
 		preBind: func(*v1.Pod) *framework.Status { // no Pod is bound before every cycle has started
 			select {
 			case <-all:
-			case <-time.After(time.Minute):
+			case <-time.After(patience):
+				t.Error("no cycle begins while Pods are being bound")
 			}
 			return nil
 		},
@@ -167,7 +168,11 @@ func TestSlowWorkBeforeBindingDelaysItAndItsFailureGivesTheNodeBack(t *testing.T
 	}
 	c := start(t, withHookPlugin(t, x), aNode("n1", "1"))
 	c.create(aPod("slow", "1"))
-	<-inside
+	select {
+	case <-inside:
+	case <-time.After(patience):
+		t.Fatal("PreBind was not called")
+	}
 	c.create(aPod("next", "1"))
 	c.refused("next", "0/1 nodes are available: 1 Insufficient cpu."+preemptionEnd+
 		"0/1 nodes are available: 1 No preemption victims found for incoming pod.")
@@ -181,8 +186,13 @@ func TestSlowWorkBeforeBindingDelaysItAndItsFailureGivesTheNodeBack(t *testing.T
 
 	d := start(t, withHookPlugin(t, x), aNode("n1", "1"))
 	d.create(aPod("fails", "1"))
-	if got := <-given; got != "fails" {
-		t.Errorf("%s gave its node back", got)
+	select {
+	case got := <-given:
+		if got != "fails" {
+			t.Errorf("%s gave its node back", got)
+		}
+	case <-time.After(patience):
+		t.Fatal("PreBind failed, and nobody gave the node back")
 	}
 	d.bound("fails") // the node was free again
 }
@@ -196,7 +206,8 @@ func TestScoringMakesNoAPIRequests(t *testing.T) {
 	var scored, requests atomic.Int32
 	x := &hookPlugin{preScoring: func() { scoring.Store(true) }, score: func() { scored.Add(1) },
 		reserve: func(*v1.Pod) { scoring.Store(false) }}
-	c := start(t, withHookPlugin(t, x), aNode("n1", "4", zone("a")), aNode("n2", "4", zone("b")))
+	c := start(t, withHookPlugin(t, x), aNode("n1", "4", zone("a")), aNode("n2", "4", zone("b")),
+		aPod("there", "1", onNode("n1", 0), func(p *v1.Pod) { p.Namespace = "other" }))
 	c.PrependReactor("*", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		if scoring.Load() && !isWatch(a) {
 			requests.Add(1)
@@ -212,11 +223,16 @@ func TestScoringMakesNoAPIRequests(t *testing.T) {
 			PodAntiAffinity: &v1.PodAntiAffinity{
 				PreferredDuringSchedulingIgnoredDuringExecution: []v1.WeightedPodAffinityTerm{
 					{Weight: 5, PodAffinityTerm: v1.PodAffinityTerm{TopologyKey: v1.LabelHostname,
-						LabelSelector: same}}}}}
+						LabelSelector: same, NamespaceSelector: same}}}}}
 	}))
 	c.boundAt("web") // which asks the API nothing
 	if scored.Load() != 2 || requests.Load() != 0 {
 		t.Errorf("%d nodes scored, %d requests meanwhile", scored.Load(), requests.Load())
+	}
+	for _, a := range c.Actions() { // nor does what plugins prepare before they score
+		if _, ok := a.(clienttesting.GetAction); ok && a.GetVerb() == "get" {
+			t.Errorf("asked the API for %s %v, want informers to be asked", a.GetResource().Resource, a)
+		}
 	}
 }
 
@@ -372,7 +388,7 @@ func TestAnAPIServerThatIsAwayForAWhile(t *testing.T) {
 	for i := range pods {
 		c.create(aPod(fmt.Sprintf("p%d", i), "1"))
 	}
-	for end := time.Now().Add(time.Minute); refused.Load() < pods && time.Now().Before(end); {
+	for end := time.Now().Add(patience); refused.Load() < pods && time.Now().Before(end); {
 		time.Sleep(2 * time.Millisecond)
 	}
 	c.mu.Lock()

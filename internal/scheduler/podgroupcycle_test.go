@@ -98,7 +98,7 @@ func TestAGangIsBoundTogether(t *testing.T) {
 func (c *cluster) awaitGroupStatus(phase string, scheduled int64) {
 	c.t.Helper()
 	var status map[string]any
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 		g, err := c.groups.Resource(coscheduling.PodGroups).Namespace("default").Get(context.Background(),
 			"train", metav1.GetOptions{})
 		if err != nil {
@@ -112,19 +112,35 @@ func (c *cluster) awaitGroupStatus(phase string, scheduled int64) {
 	c.t.Fatalf("the group says %v, want %s with %d", status, phase, scheduled)
 }
 
+// Two of three members wait at Permit for as long as the group says, or else the plugin's
+// arguments.
+//
 // row: SCH-20, SCH-23
 func TestAGangWithRoomForTwoIsNotBound(t *testing.T) {
-	c := startPodGroup(t, twoProfiles, "2", map[string]any{"minMember": int64(3), "scheduleTimeoutSeconds": int64(1)})
-	for _, name := range []string{"train-0", "train-1", "train-2"} {
-		c.create(aPod(name, "1", memberPod))
-	}
-	c.awaitUnschedulable("train-0")
-	c.event("train-0", "FailedScheduling",
-		"0/1 nodes are available: 1 rejected due to timeout after waiting 1s at plugin Coscheduling.")
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.bindings) > 0 {
-		t.Errorf("bound %v", c.bindings)
+	for name, c := range map[string]struct {
+		args string
+		spec map[string]any
+		wait string
+	}{
+		"as the group says": {"60",
+			map[string]any{"minMember": int64(3), "scheduleTimeoutSeconds": int64(1)}, "1s"},
+		"as the plugin's arguments say": {"2", map[string]any{"minMember": int64(3)}, "2s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			args := strings.Replace(twoProfiles, "permitWaitingTimeSeconds: 60", "permitWaitingTimeSeconds: "+c.args, 1)
+			s := startPodGroup(t, args, "2", c.spec)
+			for _, name := range []string{"train-0", "train-1", "train-2"} {
+				s.create(aPod(name, "1", memberPod))
+			}
+			s.awaitUnschedulable("train-0")
+			s.event("train-0", "FailedScheduling", "0/1 nodes are available: 1 rejected due to timeout after waiting "+
+				c.wait+" at plugin Coscheduling.")
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if len(s.bindings) > 0 {
+				t.Errorf("bound %v, want none of the members", s.bindings)
+			}
+		})
 	}
 }
 

@@ -144,7 +144,7 @@ func TestVictimsJournalNamesThePreemptor(t *testing.T) {
 	c.create(aPod("urgent", "2", highPriority))
 	c.bound("urgent")
 	var f journal.Preempted
-	for end := time.Now().Add(time.Minute); f.By == "" && time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience); f.By == "" && time.Now().Before(end); time.Sleep(time.Millisecond) {
 		for _, n := range c.notes.of("db-0") {
 			if p, ok := n.(journal.Preempted); ok {
 				f = p
@@ -157,6 +157,22 @@ func TestVictimsJournalNamesThePreemptor(t *testing.T) {
 	}
 	if line := f.Line(); !strings.Contains(line, "against budget db (0 disruptions allowed)") {
 		t.Errorf(`got %v, want line with "against budget db (0 disruptions allowed)"`, line)
+	}
+}
+
+// No Pod of equal priority is a victim, beside others that are too few to make room.
+//
+// row: BND-11
+func TestPodsOfEqualPriorityStay(t *testing.T) {
+	t.Parallel()
+	c := start(t, nil, aNode("n1", "3"), aPod("equal", "2", onNode("n1", 1000)), aPod("lower", "1", onNode("n1", 1)))
+	c.create(aPod("high", "2", highPriority))
+	c.refused("high", "0/1 nodes are available: 1 Insufficient cpu."+preemptionEnd+
+		"0/1 nodes are available: 1 Insufficient cpu.")
+	for _, a := range c.Actions() {
+		if d, ok := a.(clienttesting.DeleteAction); ok {
+			t.Errorf("%s is deleted, want nobody deleted", d.GetName())
+		}
 	}
 }
 

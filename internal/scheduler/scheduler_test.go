@@ -24,6 +24,9 @@ import (
 	"github.com/gantry-project/gantry/test/wrappers"
 )
 
+// patience is how long a test waits for what takes milliseconds.
+const patience = 30 * time.Second
+
 // cluster is a scheduler over a clientset in memory, whose binding subresource does what an API
 // server's does.
 type cluster struct {
@@ -66,7 +69,7 @@ func (n *recordedFacts) next() <-chan struct{} {
 // awaitFacts looks after every fact of the journal until it sees what it waits for.
 func (c *cluster) awaitFacts(what string, ok func() bool) {
 	c.t.Helper()
-	limit := time.NewTimer(time.Minute)
+	limit := time.NewTimer(patience)
 	defer limit.Stop()
 	for {
 		next := c.notes.next()
@@ -168,7 +171,7 @@ func (c *cluster) create(p *v1.Pod) {
 func (c *cluster) await(name, what string, ok func(*v1.Pod) bool) *v1.Pod {
 	c.t.Helper()
 	var p *v1.Pod
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 		var err error
 		if p, err = c.CoreV1().Pods("default").Get(c.t.Context(), name, metav1.GetOptions{}); err == nil && ok(p) {
 			return p
@@ -181,7 +184,7 @@ func (c *cluster) await(name, what string, ok func(*v1.Pod) bool) *v1.Pod {
 
 // boundAt is when a Pod was bound.
 func (c *cluster) boundAt(name string) time.Time {
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		c.mu.Lock()
 		at, ok := c.when[name]
 		c.mu.Unlock()
@@ -220,7 +223,7 @@ func waits(p *v1.Pod) bool { return scheduled(p) != nil && scheduled(p).Status =
 func (c *cluster) event(pod, reason, note string) *eventsv1.Event {
 	c.t.Helper()
 	var seen []string
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 		list, err := c.EventsV1().Events("default").List(c.t.Context(), metav1.ListOptions{})
 		if err != nil {
 			c.t.Fatal(err)
@@ -279,7 +282,10 @@ func TestBindsWithOnePost(t *testing.T) {
 		kinds = append(kinds, journal.Kind(f))
 	}
 	if got := strings.Join(kinds, " "); got != "Queued Ruled Bound" {
-		t.Errorf("journal: %s", got)
+		t.Errorf("journal: got %s, want Queued Ruled Bound", got)
+	}
+	if q, ok := c.notes.of("web")[0].(journal.Queued); !ok || q.Queue != "active" || q.Cause != "PodAdd" {
+		t.Errorf("the new Pod: got %+v, want it in the queue active by PodAdd", c.notes.of("web")[0])
 	}
 }
 
@@ -318,24 +324,39 @@ func TestWaitsForRoomAndIsWokenByIt(t *testing.T) {
 	}
 }
 
+// A Pod with two gates is not scheduled before both are gone.
+//
 // row: SCH-33
 func TestGatedPodWaitsForItsGates(t *testing.T) {
 	t.Parallel()
 	c := start(t, nil, aNode("n1", "4"))
-	c.create(aPod("gated", "1",
-		func(p *v1.Pod) { p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "example.com/g"}} }))
-	c.create(aPod("after", "1"))
-	c.bound("after")
-	for _, f := range c.notes.of("gated") {
-		if q, ok := f.(journal.Queued); !ok || q.Queue != "gated" || q.By != "SchedulingGates" {
-			t.Errorf("journal of the gated Pod: %v", f)
+	c.create(aPod("gated", "1", func(p *v1.Pod) {
+		p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "example.com/g"}, {Name: "example.com/h"}}
+	}))
+	keepOnly := func(gates ...v1.PodSchedulingGate) {
+		t.Helper()
+		p := c.await("gated", "found", func(*v1.Pod) bool { return true }).DeepCopy()
+		p.Spec.SchedulingGates = gates
+		if _, err := c.CoreV1().Pods("default").Update(t.Context(), p, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
 		}
 	}
-	p := c.await("gated", "found", func(*v1.Pod) bool { return true }).DeepCopy()
-	p.Spec.SchedulingGates = nil
-	if _, err := c.CoreV1().Pods("default").Update(t.Context(), p, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
+	stillGated := func(gates int) {
+		t.Helper()
+		// comes by the same watch: once it is bound, the gated Pod has been seen
+		after := fmt.Sprintf("after-%d", gates)
+		c.create(aPod(after, "1"))
+		c.bound(after)
+		for _, f := range c.notes.of("gated") {
+			if q, ok := f.(journal.Queued); !ok || q.Queue != "gated" || q.By != "SchedulingGates" {
+				t.Errorf("journal of the Pod with %d gates: %T %v, want it gated by SchedulingGates", gates, f, f)
+			}
+		}
 	}
+	stillGated(2)
+	keepOnly(v1.PodSchedulingGate{Name: "example.com/h"})
+	stillGated(1)
+	keepOnly()
 	c.bound("gated")
 }
 
@@ -370,13 +391,15 @@ func TestRefusedBindingIsRolledBackAndTriedAgain(t *testing.T) {
 	c.create(aPod("web", "1")) // the node has room for one: the retry fits only if the first claim was taken back
 	c.bound("web")
 	c.event("web", "FailedScheduling", `running Bind plugin "DefaultBinder": the binding is refused`)
-	failed := false
+	failed, backoff := false, false
 	for _, f := range c.notes.of("web") {
 		b, ok := f.(journal.BindFailed)
 		failed = failed || ok && b.Point == "Bind" && b.Node == "n1"
+		q, ok := f.(journal.Queued)
+		backoff = backoff || ok && failed && q.Queue == "backoff"
 	}
-	if !failed {
-		t.Errorf("no BindFailed in %v", c.notes.of("web"))
+	if !failed || !backoff {
+		t.Errorf("BindFailed %v, then in the queue backoff %v, want both: %v", failed, backoff, c.notes.of("web"))
 	}
 }
 
@@ -399,18 +422,33 @@ func TestPreemptsTheLeastImportant(t *testing.T) {
 	if _, err := c.CoreV1().Pods("default").Get(t.Context(), "low1", metav1.GetOptions{}); err != nil {
 		t.Errorf("low1 should have been left alone: %v", err)
 	}
-	marked := false
-	for _, a := range c.Actions() {
-		if p, ok := a.(clienttesting.PatchAction); ok && p.GetName() == "low2" {
-			marked = marked || strings.Contains(string(p.GetPatch()), "PreemptionByScheduler")
-		}
-	}
-	if !marked {
-		t.Error("the victim got no DisruptionTarget condition")
+	if got, want := c.disruptionOf("low2"), "DisruptionTarget=True PreemptionByScheduler, then deleted"; got != want {
+		t.Errorf("the victim low2: got %q, want %q", got, want)
 	}
 	if got := fmt.Sprint(c.notes.of("high")); !strings.Contains(got, "{n2 [default/low2]}") {
 		t.Errorf("no Preempting in %s", got)
 	}
+}
+
+// disruptionOf tells, in their order, which conditions were written into a Pod's status and that it
+// was deleted.
+func (c *cluster) disruptionOf(name string) string {
+	var out []string
+	for _, a := range c.Actions() {
+		if p, ok := a.(clienttesting.PatchAction); ok && p.GetName() == name && a.GetSubresource() == "status" {
+			var is v1.Pod
+			if err := json.Unmarshal(p.GetPatch(), &is); err != nil {
+				c.t.Fatal(err)
+			}
+			for _, cond := range is.Status.Conditions {
+				out = append(out, fmt.Sprintf("%s=%s %s", cond.Type, cond.Status, cond.Reason))
+			}
+		}
+		if d, ok := a.(clienttesting.DeleteAction); ok && d.GetName() == name {
+			out = append(out, "deleted")
+		}
+	}
+	return strings.Join(out, ", then ")
 }
 
 func TestPreemptionPolicyNever(t *testing.T) {
@@ -434,6 +472,7 @@ func TestWithoutNodesAPodWaitsForTheFirst(t *testing.T) {
 	c.bound("web")
 }
 
+// row: SCH-25
 func TestLeavesPodsOfOtherSchedulersAlone(t *testing.T) {
 	t.Parallel()
 	c := start(t, nil, aNode("n1", "4"))
@@ -453,7 +492,7 @@ func TestManyPodsNeverOvercommitANode(t *testing.T) {
 		c.create(aPod(fmt.Sprintf("p%d", i), "1"))
 	}
 	on := map[string]int{}
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		list, err := c.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)

@@ -288,7 +288,13 @@ func scheduler(t *testing.T, s *server) {
 	patch := []byte(`{"spec":{"containers":[{"name":"c","image":"other"}]}}`)
 	if _, err := c.CoreV1().Pods("default").Patch(t.Context(), p.Name, types.StrategicMergePatchType, patch,
 		metav1.PatchOptions{}); !apierrors.IsForbidden(err) {
-		t.Errorf("the scheduler patches an image: %v", err)
+		t.Errorf("the scheduler patches an image: got %v, want it forbidden", err)
+	}
+	changed := p.DeepCopy()
+	changed.Spec.Containers[0].Image = "other"
+	if _, err := c.CoreV1().Pods("default").Update(t.Context(), changed,
+		metav1.UpdateOptions{}); !apierrors.IsForbidden(err) {
+		t.Errorf("the scheduler updates an image: got %v, want it forbidden", err)
 	}
 	b := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: p.Name},
 		Target: corev1.ObjectReference{Kind: "Node", Name: "n9"}}

@@ -24,6 +24,8 @@ func TestShortages(t *testing.T) {
 		"the rest fits":                 {fit.Vector{MilliCPU: 1000}, used, "[]"},
 		"one milli more does not":       {fit.Vector{MilliCPU: 1001}, used, "[{cpu 1001 3000 4000}]"},
 		"nothing fits where it is full": {fit.Vector{}, used, "[]"},
+		"nothing fits where it is more than full": {fit.Vector{}, fit.Vector{MilliCPU: 5000, Memory: 101, Pods: 1},
+			"[]"},
 		"all that is short, in order": {fit.Vector{MilliCPU: 9000, Memory: 1,
 			Scalar: map[v1.ResourceName]int64{"example.com/gpu": 2, "example.com/b": 1}},
 			fit.Vector{Memory: 100, Pods: 2},

@@ -92,6 +92,18 @@ func TestWaiting(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) {
 		w, end := begin()
+		if pod := w.Get("u"); !pod.Reject("b", "no room for its group") {
+			t.Error("a Pod that waits cannot be rejected")
+		}
+		if s := <-end; s.Code() != framework.Unschedulable || s.Plugin() != "b" ||
+			s.Message() != "no room for its group" {
+			t.Errorf("rejected: got %v %q by %s, want Unschedulable \"no room for its group\" by b", s.Code(),
+				s.Message(),
+				s.Plugin())
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		w, end := begin()
 		if pod := w.Get("u"); !pod.Preempt("x", "for another") || pod.Reject("y", "too late") {
 			t.Error("the first decision counts")
 		}

@@ -96,9 +96,18 @@ func fitArgs(s *config.ScoringStrategy, ignored ...string) *config.NodeResources
 
 // schedulePod gives the Result of one plugin.
 func schedulePod(p *v1.Pod, pl framework.Plugin, w *snapshot.Snapshot) *schedule.Result {
-	return schedule.SchedulePod(context.Background(),
-		schedule.Input{Pod: p, Snapshot: w,
-			Plugins: schedule.NewPluginSet("test", schedule.WeightedPlugin{Plugin: pl})})
+	return bothWays(p, pl, w)["node by node"]
+}
+
+// bothWays gives the Result of one plugin that is asked about node by node, and that of its
+// columns.
+func bothWays(p *v1.Pod, pl framework.Plugin, w *snapshot.Snapshot) map[string]*schedule.Result {
+	in := schedule.Input{Pod: p, Snapshot: w,
+		Plugins: schedule.NewPluginSet("test", schedule.WeightedPlugin{Plugin: pl})}
+	plain := schedule.SchedulePod(context.Background(), in)
+	in.Cache = &schedule.EquivalenceCache{}
+	return map[string]*schedule.Result{"node by node": plain, "by columns": schedule.SchedulePod(context.Background(),
+		in)}
 }
 
 // statusText prints a node's first refusal: "Code: reasons | detail | fix", or "fits".
@@ -114,7 +123,18 @@ func statusText(r *schedule.Result, node string) string {
 	return "fits"
 }
 
-// row: FIL-06, FIL-07, FIL-09, FIL-10, FIL-13, FIL-15, FIL-16, FIL-18
+// fitsOn names the nodes that are not refused.
+func fitsOn(r *schedule.Result, nodes []*v1.Node) string {
+	var fits []string
+	for _, n := range nodes {
+		if statusText(r, n.Name) == "fits" {
+			fits = append(fits, n.Name)
+		}
+	}
+	return strings.Join(fits, " ")
+}
+
+// row: FIL-06, FIL-07, FIL-09, FIL-10, FIL-11, FIL-13, FIL-15, FIL-16, FIL-17, FIL-18
 func TestFilterStatuses(t *testing.T) {
 	fit := expect.Value(noderesources.NewFit(fitArgs(nil)))
 	affinity := expect.Value(nodeaffinity.New(nil))
@@ -179,6 +199,17 @@ func TestFilterStatuses(t *testing.T) {
 
 		"room for the rest": {pl: fit, p: newPod("p", requests("cpu=1")), n: newNode("n"),
 			pods: []*v1.Pod{newPod("q", onNode("n"), requests("cpu=3"))}, want: "fits"},
+		"init container, too large": {pl: fit, p: newPod("p", requests("cpu=1"), func(p *v1.Pod) {
+			p.Spec.InitContainers = []v1.Container{{Name: "i",
+				Resources: v1.ResourceRequirements{Requests: quantities("cpu=3")}}}
+		}), n: newNode("n"), pods: []*v1.Pod{newPod("q", onNode("n"), requests("cpu=2"))},
+			want: "Unschedulable: Insufficient cpu | asks cpu 3, 2 left of 4 | request 1 cpu less, free as much, or " +
+				"add a node"},
+		"overhead, too large": {pl: fit, p: newPod("p", requests("cpu=1"), func(p *v1.Pod) {
+			p.Spec.Overhead = quantities("cpu=2")
+		}), n: newNode("n"), pods: []*v1.Pod{newPod("q", onNode("n"), requests("cpu=2"))},
+			want: "Unschedulable: Insufficient cpu | asks cpu 3, 2 left of 4 | request 1 cpu less, free as much, or " +
+				"add a node"},
 		"one milli too much": {pl: fit, p: newPod("p", requests("cpu=1001m")), n: newNode("n"),
 			pods: []*v1.Pod{newPod("q", onNode("n"), requests("cpu=3"))},
 			want: "Unschedulable: Insufficient cpu | asks cpu 1001m, 1 left of 4 | request 1m cpu less, free as " +
@@ -215,21 +246,86 @@ func TestFilterStatuses(t *testing.T) {
 			want: "Unschedulable: Insufficient ephemeral-storage | asks ephemeral-storage 2Gi, 1Gi left of 3Gi | " +
 				"request 1Gi ephemeral-storage less, free as much, or add a node"},
 	} {
-		if got := statusText(schedulePod(c.p, c.pl, snapshot.Of([]*v1.Node{c.n}, c.pods)), "n"); got != c.want {
-			t.Errorf("%s:\n got %s\nwant %s", name, got, c.want)
+		for form, r := range bothWays(c.p, c.pl, snapshot.Of([]*v1.Node{c.n}, c.pods)) {
+			if got := statusText(r, "n"); got != c.want {
+				t.Errorf("%s, %s:\n got %s\nwant %s", name, form, got, c.want)
+			}
+		}
+	}
+}
+
+// Each operator decides about both nodes, terms are ORed, expressions ANDed, and every label of the
+// selector counts.
+//
+// row: FIL-02, FIL-03, FIL-04
+func TestNodeAffinityVerdicts(t *testing.T) {
+	nodes := []*v1.Node{newNode("a", label("disk", "ssd"), label("cpus", "8"), label("rack", "1")),
+		newNode("b", label("disk", "hdd"), label("cpus", "4"))}
+	req := func(key string, op v1.NodeSelectorOperator, values ...string) v1.NodeSelectorRequirement {
+		return v1.NodeSelectorRequirement{Key: key, Operator: op, Values: values}
+	}
+	all := func(r ...v1.NodeSelectorRequirement) v1.NodeSelectorTerm {
+		return v1.NodeSelectorTerm{MatchExpressions: r}
+	}
+	affinity := func(terms ...v1.NodeSelectorTerm) func(*v1.Pod) {
+		return func(p *v1.Pod) {
+			p.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{
+				RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{NodeSelectorTerms: terms}}}
+		}
+	}
+	selector := func(pairs ...string) func(*v1.Pod) {
+		return func(p *v1.Pod) {
+			withPodLabels(pairs...)(p)
+			p.Spec.NodeSelector, p.Labels = p.Labels, nil
+		}
+	}
+	for name, c := range map[string]struct {
+		change func(*v1.Pod)
+		want   string
+	}{
+		"selector":                   {selector("disk=ssd"), "a"},
+		"selector of all labels":     {selector("disk=ssd", "cpus=8"), "a"},
+		"selector, one is different": {selector("disk=ssd", "cpus=4"), ""},
+		"selector, one is missing":   {selector("disk=hdd", "rack=1"), ""},
+		"In":                         {affinity(all(req("disk", v1.NodeSelectorOpIn, "nvme", "ssd"))), "a"},
+		"NotIn":                      {affinity(all(req("disk", v1.NodeSelectorOpNotIn, "ssd"))), "b"},
+		"NotIn of a missing label":   {affinity(all(req("rack", v1.NodeSelectorOpNotIn, "1"))), "b"},
+		"Exists":                     {affinity(all(req("rack", v1.NodeSelectorOpExists))), "a"},
+		"DoesNotExist":               {affinity(all(req("rack", v1.NodeSelectorOpDoesNotExist))), "b"},
+		"Gt":                         {affinity(all(req("cpus", v1.NodeSelectorOpGt, "4"))), "a"},
+		"Lt":                         {affinity(all(req("cpus", v1.NodeSelectorOpLt, "8"))), "b"},
+		"one term of two": {affinity(all(req("disk", v1.NodeSelectorOpIn, "nvme")),
+			all(req("cpus", v1.NodeSelectorOpIn, "4"))), "b"},
+		"a term each": {affinity(all(req("rack", v1.NodeSelectorOpExists)),
+			all(req("disk", v1.NodeSelectorOpIn, "hdd"))), "a b"},
+		"one expression of two": {affinity(all(req("disk", v1.NodeSelectorOpExists),
+			req("cpus", v1.NodeSelectorOpGt, "4"))), "a"},
+		"expressions that exclude each other": {affinity(all(req("disk", v1.NodeSelectorOpIn, "hdd"),
+			req("cpus", v1.NodeSelectorOpGt, "4"))), ""},
+		"selector and affinity": {func(p *v1.Pod) {
+			selector("disk=ssd")(p)
+			affinity(all(req("rack", v1.NodeSelectorOpDoesNotExist)))(p)
+		}, ""},
+	} {
+		for form, r := range bothWays(newPod("p", c.change), expect.Value(nodeaffinity.New(nil)), snapshot.Of(nodes, nil)) {
+			if got := fitsOn(r, nodes); got != c.want {
+				t.Errorf("%s, %s: fits on %q, want on %q", name, form, got, c.want)
+			}
 		}
 	}
 }
 
 // row: FIL-04
 func TestNodeAffinityNamesNodesByField(t *testing.T) {
-	named := func(names ...string) *v1.Pod {
+	named := func(names ...string) *v1.Pod { // one term for each
+		var terms []v1.NodeSelectorTerm
+		for _, name := range names {
+			terms = append(terms, v1.NodeSelectorTerm{MatchFields: []v1.NodeSelectorRequirement{
+				{Key: "metadata.name", Operator: v1.NodeSelectorOpIn, Values: []string{name}}}})
+		}
 		return newPod("p", func(p *v1.Pod) {
-			p.Spec.Affinity = &v1.Affinity{
-				NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{
-					NodeSelectorTerms: []v1.NodeSelectorTerm{
-						{MatchFields: []v1.NodeSelectorRequirement{{Key: "metadata.name", Operator: v1.NodeSelectorOpIn,
-							Values: names}}}}}}}
+			p.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{
+				RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{NodeSelectorTerms: terms}}}
 		})
 	}
 	w := snapshot.Of([]*v1.Node{newNode("a"), newNode("b"),
@@ -239,6 +335,11 @@ func TestNodeAffinityNamesNodesByField(t *testing.T) {
 	r := schedule.SchedulePod(t.Context(), schedule.Input{Pod: named("b"), Snapshot: w, Plugins: pluginSet})
 	if r.SuggestedHost != "b" || r.EvaluatedNodes != 1 {
 		t.Errorf("winner %q after %d nodes, want b alone to be asked", r.SuggestedHost, r.EvaluatedNodes)
+	}
+	r = schedule.SchedulePod(t.Context(), schedule.Input{Pod: named("a", "b"), Snapshot: w, Plugins: pluginSet})
+	if r.Feasible() != 2 || r.EvaluatedNodes != 2 {
+		t.Errorf("two terms: got %d of %d nodes that fit, want a and b: %s", r.Feasible(), r.EvaluatedNodes,
+			r.Message())
 	}
 	r = schedule.SchedulePod(t.Context(), schedule.Input{Pod: named("c"), Snapshot: w, Plugins: pluginSet})
 	if want := "0/3 nodes are available: 1 node(s) were unschedulable, 2 node(s) didn't satisfy plugin(s) " +
@@ -259,7 +360,7 @@ func spread(maxSkew int32, key string, when v1.UnsatisfiableConstraintAction,
 	}
 }
 
-// row: FIL-19, FIL-20
+// row: FIL-19, FIL-20, FIL-22
 func TestPodTopologySpreadStatuses(t *testing.T) {
 	web := withPodLabels("app=web")
 	nodes := []*v1.Node{newNode("a", label("zone", "1")), newNode("b", label("zone", "2")),
@@ -271,7 +372,7 @@ func TestPodTopologySpreadStatuses(t *testing.T) {
 		newPod("leaving", onNode("c"), web, func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{} }),
 	}
 	pl := podtopologyspread.New(nil, nil)
-	r := schedulePod(newPod("p", web, spread(1, "zone", v1.DoNotSchedule)), pl, snapshot.Of(nodes, pods))
+	both := bothWays(newPod("p", web, spread(1, "zone", v1.DoNotSchedule)), pl, snapshot.Of(nodes, pods))
 	full := "Unschedulable: node(s) didn't match pod topology spread constraints | zone=%s has 1 matching Pods, the " +
 		"least of any is 0: skew would be 2, at most 1 allowed | make room in the domains of zone with fewer Pods, " +
 		"raise maxSkew, or use whenUnsatisfiable: ScheduleAnyway"
@@ -280,8 +381,10 @@ func TestPodTopologySpreadStatuses(t *testing.T) {
 		"d": "UnschedulableAndUnresolvable: node(s) didn't match pod topology spread constraints (missing required " +
 			"label) | no label zone | kubectl label node d zone=VALUE",
 	} {
-		if got := statusText(r, node); got != want {
-			t.Errorf("%s:\n got %s\nwant %s", node, got, want)
+		for form, r := range both {
+			if got := statusText(r, node); got != want {
+				t.Errorf("%s, %s:\n got %s\nwant %s", node, form, got, want)
+			}
 		}
 	}
 	for name, c := range map[string]struct {
@@ -306,16 +409,56 @@ func TestPodTopologySpreadStatuses(t *testing.T) {
 			spread(1, "zone", v1.DoNotSchedule,
 				func(c *v1.TopologySpreadConstraint) { c.MatchLabelKeys = []string{"rev"} })), "a b c"},
 	} {
-		r := schedulePod(c.p, pl, snapshot.Of(nodes, pods))
-		var fits []string
-		for _, n := range nodes {
-			if statusText(r, n.Name) == "fits" {
-				fits = append(fits, n.Name)
+		for form, r := range bothWays(c.p, pl, snapshot.Of(nodes, pods)) {
+			if got := fitsOn(r, nodes); got != c.want {
+				t.Errorf("%s, %s: fits on %s, want %s", name, form, got, c.want)
 			}
 		}
-		if got := strings.Join(fits, " "); got != c.want {
-			t.Errorf("%s: fits on %s, want %s", name, got, c.want)
-		}
+	}
+}
+
+// The counts follow Pods that come, go, end and change their labels, whether every cycle counts
+// anew or what was counted is kept.
+//
+// row: FIL-19, FIL-20
+func TestSpreadFollowsWhatHappens(t *testing.T) {
+	for form, kept := range map[string]*schedule.EquivalenceCache{"counted anew": nil, "kept": {}} {
+		t.Run(form, func(t *testing.T) {
+			cache := snapshot.NewCache()
+			nodes := []*v1.Node{newNode("a", label("zone", "1")), newNode("a2", label("zone", "1")),
+				newNode("b", label("zone", "2")), newNode("c", label("zone", "3"))}
+			for _, n := range nodes {
+				cache.SetNode(n)
+			}
+			web, db := withPodLabels("app=web"), withPodLabels("app=db")
+			pluginSet := schedule.NewPluginSet("test", schedule.WeightedPlugin{Plugin: podtopologyspread.New(nil, nil)})
+			p := newPod("p", web, spread(1, "zone", v1.DoNotSchedule))
+			fits := func(step, want string) {
+				t.Helper()
+				r := schedule.SchedulePod(t.Context(), schedule.Input{Pod: p, Snapshot: cache.UpdateSnapshot(),
+					Plugins: pluginSet, Cache: kept})
+				if got := fitsOn(r, nodes); got != want {
+					t.Errorf("%s: fits on %q, want on %q", step, got, want)
+				}
+			}
+			fits("nobody there", "a a2 b c")
+			cache.SetPod(newPod("db", onNode("c"), db))
+			fits("one of other labels in 3", "a a2 b c")
+			cache.SetPod(newPod("w1", onNode("a"), web))
+			fits("1, 0, 0", "b c")
+			cache.SetPod(newPod("w2", onNode("b"), web))
+			fits("1, 1, 0", "c")
+			cache.SetPod(newPod("w3", onNode("c"), web))
+			fits("1, 1, 1", "a a2 b c")
+			cache.SetPod(newPod("w4", onNode("a2"), web))
+			fits("2, 1, 1: both nodes of 1 count", "b c")
+			cache.SetPod(newPod("w4", onNode("a2"), db))
+			fits("1, 1, 1: one has other labels now", "a a2 b c")
+			cache.RemovePod("w2")
+			fits("1, 0, 1: one is gone", "b")
+			cache.SetPod(newPod("w3", onNode("c"), web, func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{} }))
+			fits("1, 0, 0: one is going", "b c")
+		})
 	}
 }
 
@@ -403,16 +546,17 @@ func TestScores(t *testing.T) {
 			newPod("p", withPodLabels("app=web")), two, []*v1.Pod{newPod("w", onNode("a"), withPodLabels("app=web"))},
 			map[string][2]int64{"a": {3, 66}, "b": {2, 100}}},
 	} {
-		r := schedulePod(c.p, c.pl, snapshot.Of(c.nodes, c.pods))
-		got := map[string][2]int64{}
-		for _, s := range r.Scores(len(c.nodes)) {
-			if len(s.Parts) == 1 {
-				got[s.Node] = [2]int64{s.Parts[0].Raw, s.Parts[0].Norm}
+		for form, r := range bothWays(c.p, c.pl, snapshot.Of(c.nodes, c.pods)) {
+			got := map[string][2]int64{}
+			for _, s := range r.Scores(len(c.nodes)) {
+				if len(s.Parts) == 1 {
+					got[s.Node] = [2]int64{s.Parts[0].Raw, s.Parts[0].Norm}
+				}
 			}
-		}
-		for node, want := range c.want {
-			if got[node] != want {
-				t.Errorf("%s: %s scores %v, want %v (%s)", name, node, got[node], want, r.Message())
+			for node, want := range c.want {
+				if got[node] != want {
+					t.Errorf("%s, %s: %s scores %v, want %v (%s)", name, form, node, got[node], want, r.Message())
+				}
 			}
 		}
 	}

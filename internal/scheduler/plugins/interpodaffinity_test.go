@@ -245,14 +245,15 @@ func TestInterPodAffinityScores(t *testing.T) {
 			want: map[string][2]int64{"a": {0, 0}, "b": {7, 100}, "c": {0, 0}}},
 		"nobody around": {p: newPod("p", preferredAffinity(10, affinityTerm("db", "zone")))},
 	} {
-		r := schedulePod(c.p, interpodaffinity.New(c.args, namespaceLabels), snapshot.Of(nodes, c.pods))
-		for _, s := range r.Scores(len(nodes)) {
-			want, scored := c.want[s.Node]
-			if len(s.Parts) == 0 && c.want == nil {
-				continue
-			}
-			if !scored || len(s.Parts) != 1 || s.Parts[0].Raw != want[0] || s.Parts[0].Norm != want[1] {
-				t.Errorf("%s: %s scores %v, want %v", name, s.Node, s.Parts, want)
+		for form, r := range bothWays(c.p, interpodaffinity.New(c.args, namespaceLabels), snapshot.Of(nodes, c.pods)) {
+			for _, s := range r.Scores(len(nodes)) {
+				want, scored := c.want[s.Node]
+				if len(s.Parts) == 0 && c.want == nil {
+					continue
+				}
+				if !scored || len(s.Parts) != 1 || s.Parts[0].Raw != want[0] || s.Parts[0].Norm != want[1] {
+					t.Errorf("%s, %s: %s scores %v, want %v", name, form, s.Node, s.Parts, want)
+				}
 			}
 		}
 	}

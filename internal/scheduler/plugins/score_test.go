@@ -51,29 +51,36 @@ func TestDefaultProfileScores(t *testing.T) {
 			},
 		},
 	} {
-		r := schedule.SchedulePod(t.Context(), schedule.Input{Pod: c.p, Snapshot: snapshot.Of(c.nodes, c.pods),
-			Plugins: pluginSet})
-		var got []string
-		for _, s := range r.Scores(2) {
-			parts := map[string]int64{}
-			for _, part := range s.Parts {
-				if part.Weighted != 0 {
-					parts[part.Plugin] = part.Weighted
-				}
+		for form, cache := range map[string]*schedule.EquivalenceCache{"plain": nil, "from memory": {}} {
+			r := schedule.SchedulePod(t.Context(), schedule.Input{Pod: c.p, Snapshot: snapshot.Of(c.nodes, c.pods),
+				Plugins: pluginSet, Cache: cache})
+			if got := scoreboard(r); fmt.Sprint(got) != fmt.Sprint(c.want) {
+				t.Errorf("%s, %s:\n got %q\nwant %q", name, form, got, c.want)
 			}
-			line := fmt.Sprint(s.Node, " ", s.Total)
-			for _, plugin := range []string{"ImageLocality", "InterPodAffinity", "NodeAffinity",
-				"NodeResourcesBalancedAllocation", "NodeResourcesFit", "PodTopologySpread", "TaintToleration"} {
-				if n := parts[plugin]; n != 0 {
-					line += fmt.Sprintf(" %s=%d", plugin, n)
-				}
-			}
-			got = append(got, line)
-		}
-		if fmt.Sprint(got) != fmt.Sprint(c.want) {
-			t.Errorf("%s:\n got %q\nwant %q", name, got, c.want)
 		}
 	}
+}
+
+// scoreboard is a line for each of the best two nodes: its total, and what plugins gave that gave
+// anything.
+func scoreboard(r *schedule.Result) (out []string) {
+	for _, s := range r.Scores(2) {
+		parts := map[string]int64{}
+		for _, part := range s.Parts {
+			if part.Weighted != 0 {
+				parts[part.Plugin] = part.Weighted
+			}
+		}
+		line := fmt.Sprint(s.Node, " ", s.Total)
+		for _, plugin := range []string{"ImageLocality", "InterPodAffinity", "NodeAffinity",
+			"NodeResourcesBalancedAllocation", "NodeResourcesFit", "PodTopologySpread", "TaintToleration"} {
+			if n := parts[plugin]; n != 0 {
+				line += fmt.Sprintf(" %s=%d", plugin, n)
+			}
+		}
+		out = append(out, line)
+	}
+	return out
 }
 
 func TestEqualInputsGiveEqualResults(t *testing.T) {

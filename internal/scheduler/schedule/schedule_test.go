@@ -157,6 +157,41 @@ func TestStories(t *testing.T) {
 	}
 }
 
+// The total of each node is the sum of its weighted parts, and the runner-up is the second best.
+//
+// row: SCO-03, SCO-19, SCO-20
+func TestPartsAddUpToTheTotal(t *testing.T) {
+	soft := tainted(v1.Taint{Key: "busy", Effect: v1.TaintEffectPreferNoSchedule})
+	snap := snapshot.Of([]*v1.Node{node("n1", "4", "8Gi", soft), node("n2", "8", "8Gi"), node("n3", "2", "8Gi"),
+		node("n4", "6", "16Gi", soft)}, []*v1.Pod{pod("old", "2", "1Gi", onNode("n1"))})
+	for form, cache := range map[string]*schedule.EquivalenceCache{"plain": nil, "from memory": {}} {
+		r := schedule.SchedulePod(t.Context(), schedule.Input{Pod: pod("p", "1", "1Gi"), Snapshot: snap,
+			Plugins: defaultPlugins(t), Cache: cache})
+		scores := r.Scores(4)
+		if len(scores) != 4 {
+			t.Fatalf("%s: %d nodes scored, want 4", form, len(scores))
+		}
+		for i, s := range scores {
+			sum := int64(0)
+			for _, part := range s.Parts {
+				sum += part.Weighted
+			}
+			if sum != s.Total {
+				t.Errorf("%s: parts of %s add up to %d, want %d: %+v", form, s.Node, sum, s.Total, s.Parts)
+			}
+			if s.Total > scores[0].Total || i > 1 && s.Total > scores[1].Total {
+				t.Errorf("%s: %s has %d, more than the winner's %d or the runner-up's %d", form, s.Node, s.Total,
+					scores[0].Total, scores[1].Total)
+			}
+		}
+		if r.SuggestedHost != scores[0].Node || r.RunnerUp != scores[1].Node ||
+			r.Lead != scores[0].Total-scores[1].Total {
+			t.Errorf("%s: runner-up %s, %d behind %s, want %s, %d behind %s", form, r.RunnerUp, r.Lead, r.SuggestedHost,
+				scores[1].Node, scores[0].Total-scores[1].Total, scores[0].Node)
+		}
+	}
+}
+
 // row: SCO-11, SCO-14
 func TestNumFeasibleNodesToFind(t *testing.T) {
 	for _, c := range []struct {
@@ -181,7 +216,7 @@ func TestNumFeasibleNodesToFind(t *testing.T) {
 	}
 }
 
-// row: FIL-26, SCO-12, SCO-13, SCO-15
+// row: FIL-26, SCO-13, SCO-15
 func TestSampleIsFairAndTheSameForAnyRunner(t *testing.T) {
 	var nodes []*v1.Node
 	for i := range 400 {
@@ -236,13 +271,20 @@ func (fakePlugin) ScoreExtensions() framework.ScoreExtensions { return nil }
 
 // row: SCH-06, SCH-07, SCH-08, SCH-09, SCO-01
 func TestStatusesAndRanges(t *testing.T) {
-	w := snapshot.Of([]*v1.Node{node("a", "1", "1Gi"), node("b", "1", "1Gi")}, nil)
+	hostile := func(n *v1.Node) {
+		n.Spec.Unschedulable = true
+		n.Spec.Taints = []v1.Taint{{Key: "gone", Effect: v1.TaintEffectNoExecute},
+			{Key: "no", Effect: v1.TaintEffectNoSchedule}}
+		n.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionFalse}}
+		n.Status.Allocatable[v1.ResourcePods] = *quantity(0)
+	}
+	w := snapshot.Of([]*v1.Node{node("a", "1", "1Gi", hostile), node("b", "1", "1Gi")}, nil)
 	one := func(seats ...schedule.WeightedPlugin) *schedule.Result {
 		return schedule.SchedulePod(t.Context(), schedule.Input{Pod: pod("p", "9", ""), Snapshot: w,
 			Plugins: schedule.NewPluginSet("test", seats...)})
 	}
-	if r := one(); !r.Scheduled() {
-		t.Errorf("without plugins every node fits: %s", r.Message())
+	if r := one(); !r.Scheduled() || r.Feasible() != 2 {
+		t.Errorf("without plugins: got %d of 2 nodes that fit, want both: %s", r.Feasible(), r.Message())
 	}
 	r := one(schedule.WeightedPlugin{Plugin: fakePlugin{"X", framework.Unschedulable, 0}},
 		schedule.WeightedPlugin{Plugin: fakePlugin{"Y", framework.Error, 0}})
@@ -268,6 +310,60 @@ func TestStatusesAndRanges(t *testing.T) {
 		schedule.WeightedPlugin{Plugin: fakePlugin{"B", framework.Success, 1}})
 	if s := r.Scores(1)[0]; s.Total != 36 {
 		t.Errorf("total %d, want 7*5+1", s.Total)
+	}
+}
+
+// skipper skips at PreFilter or PreScore, and refuses or scores where it is asked all the same.
+type skipper struct {
+	fakePlugin
+	preFilter, preScore *framework.Status
+}
+
+func (s skipper) PreFilter(context.Context, framework.CycleState, *v1.Pod,
+	[]framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
+	return nil, s.preFilter
+}
+
+func (skipper) PreFilterExtensions() framework.PreFilterExtensions { return nil }
+
+func (s skipper) PreScore(context.Context, framework.CycleState, *v1.Pod, []framework.NodeInfo) *framework.Status {
+	return s.preScore
+}
+
+// A plugin that skips the Pod before Filter or Score is not asked there, and the others are.
+//
+// row: SCH-07
+func TestSkippedPluginsAreNotAsked(t *testing.T) {
+	w := snapshot.Of([]*v1.Node{node("a", "1", "1Gi"), node("b", "1", "1Gi")}, nil)
+	skip := framework.NewStatus(framework.Skip)
+	other := fakePlugin{"other", framework.Success, 5}
+	for name, c := range map[string]struct {
+		pl   skipper
+		want string
+	}{
+		"success at both": {skipper{fakePlugin{"X", framework.Success, 7}, nil, nil}, "a 12, b 12"},
+		"skips PreFilter": {skipper{fakePlugin{"X", framework.Unschedulable, 7}, skip, nil}, "a 12, b 12"},
+		"skips PreScore":  {skipper{fakePlugin{"X", framework.Success, 7}, nil, skip}, "a 5, b 5"},
+		"skips both":      {skipper{fakePlugin{"X", framework.Unschedulable, 7}, skip, skip}, "a 5, b 5"},
+		"refuses": {skipper{fakePlugin{"X", framework.Unschedulable, 7}, nil, nil},
+			"0/2 nodes are available: 2 says X."},
+	} {
+		for form, cache := range map[string]*schedule.EquivalenceCache{"plain": nil, "from memory": {}} {
+			r := schedule.SchedulePod(t.Context(), schedule.Input{Pod: pod("p", "1", ""), Snapshot: w, Cache: cache,
+				Plugins: schedule.NewPluginSet("test", schedule.WeightedPlugin{Plugin: c.pl, Weight: 1},
+					schedule.WeightedPlugin{Plugin: other, Weight: 1})})
+			got := r.Message()
+			if r.Scheduled() {
+				var parts []string
+				for _, s := range r.Scores(2) {
+					parts = append(parts, fmt.Sprint(s.Node, " ", s.Total))
+				}
+				got = strings.Join(parts, ", ")
+			}
+			if got != c.want {
+				t.Errorf("%s, %s: got %q, want %q", name, form, got, c.want)
+			}
+		}
 	}
 }
 

@@ -4,9 +4,12 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -59,7 +62,7 @@ func startServer(t *testing.T) func(path, token string) (int, string) {
 		t.Fatal(err)
 	}
 	cfg := config.Default()
-	cfg.LeaderElection.LeaderElect = new(false)
+	cfg.LeaderElection.LeaderElect, cfg.PercentageOfNodesToScore = new(false), new(int32(37))
 	registry := metrics.NewKubeRegistry()
 	s, err := scheduler.New(scheduler.Options{Client: fake.NewClientset(), Config: cfg, Metrics: registry})
 	if err != nil {
@@ -132,7 +135,7 @@ func TestEndpointPermissions(t *testing.T) {
 				`"code":403}`},
 		{"/metrics", "wrong", 401, `"reason":"Unauthorized"`},
 		{"/metrics", "good", 200, `scheduler_pending_pods{queue="active"} 0`},
-		{"/metrics", "good", 200, `gantry_scheduler_percentage_of_nodes_to_score{profile="default-scheduler"} 0`},
+		{"/metrics", "good", 200, `gantry_scheduler_percentage_of_nodes_to_score{profile="default-scheduler"} 37`},
 		{"/metrics", "good", 200, `scheduler_cache_size{type="nodes"} 0`},
 		{"/metrics", "good", 200, `gantry_scheduler_informer_last_event_timestamp_seconds`},
 		{"/metrics", "good", 200, `scheduler_queued_entities{queue="gated",type="podgroup"} 0`},
@@ -153,13 +156,58 @@ func TestEndpointPermissions(t *testing.T) {
 		if c.path == "/configz" {
 			var all map[string]map[string]any
 			if err := json.Unmarshal([]byte(body), &all); err != nil ||
-				all["componentconfig"]["kind"] != "KubeSchedulerConfiguration" {
-				t.Errorf("/configz: %v %s", err, body)
+				all["componentconfig"]["kind"] != "KubeSchedulerConfiguration" ||
+				all["componentconfig"]["percentageOfNodesToScore"] != 37.0 {
+				t.Errorf("/configz: %v %s, want the configuration with percentageOfNodesToScore 37", err, body)
 			}
 			continue
 		}
 		if code != c.code || !strings.Contains(body, c.body) {
 			t.Errorf("GET %s with token %q: %d %.300s, want %d %s", c.path, c.token, code, body, c.code, c.body)
 		}
+	}
+}
+
+// The file that --config names is what the scheduler runs with.
+//
+// row: SCH-17
+func TestTheConfigurationFileIsRead(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "scheduler.yaml")
+	const text = `apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {leaderElect: false}
+profiles:
+- schedulerName: default-scheduler
+- schedulerName: batch-scheduler
+  percentageOfNodesToScore: 70
+`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for flags, want := range map[string]string{
+		"":                                     "[default-scheduler] elects true",
+		"--config=" + file:                     "[default-scheduler batch-scheduler] elects false",
+		"--leader-elect=true --config=" + file: "[default-scheduler batch-scheduler] elects true",
+	} {
+		var f Flags
+		set := pflag.NewFlagSet("scheduler", pflag.ContinueOnError)
+		f.Add(set)
+		if err := set.Parse(strings.Fields(flags)); err != nil {
+			t.Fatal(err)
+		}
+		o, err := f.Options()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, p := range o.Config.Profiles {
+			names = append(names, *p.SchedulerName)
+		}
+		if got := fmt.Sprint(names, " elects ", *o.Config.LeaderElection.LeaderElect); got != want {
+			t.Errorf("%q: got %s, want %s", flags, got, want)
+		}
+	}
+	if _, err := ReadConfig(file + ".no"); err == nil || !strings.Contains(err.Error(), file+".no") {
+		t.Errorf("a file that is not there: got error %v, want one that names it", err)
 	}
 }

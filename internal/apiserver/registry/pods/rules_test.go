@@ -2,6 +2,7 @@ package pods
 
 import (
 	"context"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -253,18 +254,33 @@ func TestBindPod(t *testing.T) {
 		c[0].LastTransitionTime != at(3) {
 		t.Errorf("conditions %+v", p.Status.Conditions)
 	}
+	elsewhere := b.DeepCopy()
+	elsewhere.Target.Name = "m"
+	gates := func(names ...string) *v1.Pod {
+		return podOf(func(p *v1.Pod) {
+			for _, name := range names {
+				p.Spec.SchedulingGates = append(p.Spec.SchedulingGates, v1.PodSchedulingGate{Name: name})
+			}
+		})
+	}
 	for _, c := range []struct {
 		pod  *v1.Pod
+		b    *v1.Binding
 		want string
 	}{
-		{p, `pod p is already assigned to node "n"`},
-		{podOf(func(p *v1.Pod) { p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "g"}} }),
-			"pod p has non-empty .spec.schedulingGates"},
-		{podOf(func(p *v1.Pod) { p.DeletionTimestamp = new(at(0)) }),
+		{p, b, `pod p is already assigned to node "n"`},
+		{p, elsewhere, `pod p is already assigned to node "n"`},
+		{gates("g"), b, "pod p has non-empty .spec.schedulingGates"},
+		{gates("g", "h"), b, "pod p has non-empty .spec.schedulingGates"},
+		{podOf(func(p *v1.Pod) { p.DeletionTimestamp = new(at(0)) }), b,
 			"pod p is being deleted, cannot be assigned to a host"},
 	} {
-		if err := bindPod(c.pod, b, at(4)); err == nil || err.Error() != c.want {
-			t.Errorf("got %v, want %s", err, c.want)
+		before := c.pod.DeepCopy()
+		if err := bindPod(c.pod, c.b, at(4)); err == nil || err.Error() != c.want {
+			t.Errorf("to node %s: got %v, want %s", c.b.Target.Name, err, c.want)
+		}
+		if !reflect.DeepEqual(c.pod, before) {
+			t.Errorf("to node %s: the refused binding changed the Pod: %v", c.b.Target.Name, c.pod)
 		}
 	}
 }

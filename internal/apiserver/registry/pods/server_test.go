@@ -15,7 +15,9 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -24,6 +26,7 @@ import (
 	"k8s.io/client-go/transport/spdy"
 )
 
+// row: BND-02
 // row: BND-06
 // row: BND-07
 func TestBinding(t *testing.T) {
@@ -34,23 +37,47 @@ func TestBinding(t *testing.T) {
 	if err := bind(t, ns, other); !apierrors.IsConflict(err) {
 		t.Errorf("another Pod's UID: %v", err)
 	}
+	seen, err := testServer.client.CoreV1().Pods(ns).Watch(t.Context(),
+		metav1.ListOptions{ResourceVersion: p.ResourceVersion})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer seen.Stop()
 	if err := bind(t, ns, p); err != nil {
 		t.Fatal(err)
 	}
 	now := get(t, ns)
+	if e := <-seen.ResultChan(); e.Type != watch.Modified || e.Object.(*v1.Pod).ResourceVersion != now.ResourceVersion {
+		t.Errorf("the binding's first event is %s of %v, want MODIFIED and the Pod as it is in the end, at %s", e.Type,
+			e.Object, now.ResourceVersion)
+	}
 	if now.Spec.NodeName != "n" || now.Generation != 1 || now.Labels[v1.LabelTopologyZone] != "z1" ||
 		now.Status.Conditions[0].Type != v1.PodScheduled {
 		t.Errorf("got %+v, want NodeName n, Generation 1, Labels z1 and Type PodScheduled", now)
 	}
-	err := bind(t, ns, p)
-	if want := `Operation cannot be fulfilled on pods/binding "p": pod p is already assigned to node "n"`; err == nil ||
-		err.Error() != want {
-		t.Errorf("got %v", err)
+	for _, node := range []string{"n", "m"} {
+		for _, uid := range []types.UID{p.UID, ""} {
+			err := testServer.client.CoreV1().Pods(ns).Bind(t.Context(), &v1.Binding{
+				ObjectMeta: metav1.ObjectMeta{Name: p.Name, UID: uid},
+				Target:     v1.ObjectReference{Kind: "Node", Name: node}}, metav1.CreateOptions{})
+			want := `Operation cannot be fulfilled on pods/binding "p": pod p is already assigned to node "n"`
+			if !apierrors.IsConflict(err) || err.Error() != want {
+				t.Errorf("a bound Pod, to node %s with UID %q: got %v, want a conflict: %s", node, uid, err, want)
+			}
+		}
+	}
+	if still := get(t, ns); still.ResourceVersion != now.ResourceVersion || still.Spec.NodeName != "n" {
+		t.Errorf("after refused bindings the Pod is on %s at %s, want on n at %s", still.Spec.NodeName,
+			still.ResourceVersion, now.ResourceVersion)
 	}
 	now.Spec.NodeName = "m"
 	if _, err := testServer.client.CoreV1().Pods(ns).Update(t.Context(), now,
 		metav1.UpdateOptions{}); !apierrors.IsInvalid(err) {
-		t.Errorf("a bound Pod was moved: %v", err)
+		t.Errorf("a bound Pod was moved by an update: got %v, want it invalid", err)
+	}
+	if _, err := testServer.client.CoreV1().Pods(ns).Patch(t.Context(), "p", types.MergePatchType,
+		[]byte(`{"spec":{"nodeName":"m"}}`), metav1.PatchOptions{}); !apierrors.IsInvalid(err) {
+		t.Errorf("a bound Pod was moved by a patch: got %v, want it invalid", err)
 	}
 }
 
