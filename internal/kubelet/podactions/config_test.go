@@ -124,6 +124,41 @@ func TestEnvFromTakesAnyKey(t *testing.T) {
 	}
 }
 
+// A Pod and a node with addresses of both families: the first of each list is the single address.
+//
+// row: DWN-02
+// row: DWN-04
+func TestAddressesInTheEnvironment(t *testing.T) {
+	c := v1.Container{Name: "c"}
+	for _, path := range []string{"status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs", "spec.nodeName",
+		"spec.serviceAccountName"} {
+		c.Env = append(c.Env, v1.EnvVar{Name: path,
+			ValueFrom: &v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: path}}})
+	}
+	p := testPod(c)
+	p.Spec.NodeName, p.Spec.ServiceAccountName = "n1", "builder"
+	call := testOperation(t, &fakePorts{}, p)
+	call.executor.d.Node.HostIPs = func() []string { return []string{"192.0.2.1", "2001:db8::1"} }
+	call.observed.Sandboxes[0].IPs = []string{"fd00::9", "10.0.0.9"}
+	m, _ := podplan.MemberOf(p, "c")
+	for name, host := range map[string]bool{"of its own": false, "the node's": true} {
+		p.Spec.HostNetwork = host
+		pod, pods := "fd00::9", "fd00::9,10.0.0.9"
+		if host {
+			pod, pods = "192.0.2.1", "192.0.2.1,2001:db8::1"
+		}
+		env, err := call.env(t.Context(), m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]string{"status.hostIP": "192.0.2.1", "status.hostIPs": "192.0.2.1,2001:db8::1",
+			"status.podIP": pod, "status.podIPs": pods, "spec.nodeName": "n1", "spec.serviceAccountName": "builder"}
+		if diff := cmp.Diff(want, env.values); diff != "" {
+			t.Errorf("a network %s: the two differ (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
 // puller notes what it is asked for; the images of missing are not there.
 type puller struct {
 	asked   []string

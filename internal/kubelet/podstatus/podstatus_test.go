@@ -87,7 +87,6 @@ func TestConditionsKeepTheirTime(t *testing.T) {
 	}
 }
 
-// row: PST-21
 // row: PST-22
 // row: PST-23
 // row: PST-24
