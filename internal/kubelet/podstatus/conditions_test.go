@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -174,6 +175,7 @@ func TestInitialized(t *testing.T) {
 //
 // row: PST-02
 // row: PST-03
+// row: PST-07
 func TestPendingUntilAllContainersAreStarted(t *testing.T) {
 	in := running(testPod("a", "b"))
 	b := in.Observed.Containers[1]
@@ -181,19 +183,24 @@ func TestPendingUntilAllContainersAreStarted(t *testing.T) {
 		name  string
 		boxes []podplan.Sandbox
 		seen  []podplan.Container
+		waits bool
 		want  v1.PodPhase
 	}{
-		{"no sandbox", nil, nil, v1.PodPending},
-		{"a sandbox without containers", in.Observed.Sandboxes, nil, v1.PodPending},
-		{"one runs, the other's image is pulled", in.Observed.Sandboxes, in.Observed.Containers[:1], v1.PodPending},
-		{"both run", in.Observed.Sandboxes, in.Observed.Containers, v1.PodRunning},
+		{"no sandbox", nil, nil, false, v1.PodPending},
+		{"a sandbox without containers", in.Observed.Sandboxes, nil, false, v1.PodPending},
+		{"one runs, the other's image is pulled", in.Observed.Sandboxes, in.Observed.Containers[:1], true,
+			v1.PodPending},
+		{"both run", in.Observed.Sandboxes, in.Observed.Containers, false, v1.PodRunning},
 		{"one runs, the other has ended and will be restarted", in.Observed.Sandboxes,
 			[]podplan.Container{in.Observed.Containers[0], {ID: b.ID, Name: b.Name, Sandbox: b.Sandbox, Started: now,
-				Finished: now, State: podplan.Exited, Exit: podplan.Exit{Code: 1}}}, v1.PodRunning},
+				Finished: now, State: podplan.Exited, Exit: podplan.Exit{Code: 1}}}, true, v1.PodRunning},
 	} {
 		in := in
 		in.Pod = in.Pod.DeepCopy()
 		in.Pod.Status.Phase = v1.PodPending
+		if c.waits {
+			in.Waiting = map[string]podstatus.WaitingReason{"b": {Reason: "CrashLoopBackOff"}}
+		}
 		in.Observed = podplan.Observed{Sandboxes: c.boxes, Containers: c.seen}
 		if got := podstatus.Generate(in).Phase; got != c.want {
 			t.Errorf("%s: got %s, want %s", c.name, got, c.want)
@@ -206,10 +213,12 @@ func TestPendingUntilAllContainersAreStarted(t *testing.T) {
 //
 // row: PST-26
 // row: PST-27
+// row: PST-28
+// row: PST-29
 func TestContainerStates(t *testing.T) {
 	in := running(testPod("creating", "runs", "ended", "backs-off"))
 	in.Observed.Containers[2].State, in.Observed.Containers[2].Exit.Code = podplan.Exited, 3
-	in.Observed.Containers[2].Exit.Reason = "Error"
+	in.Observed.Containers[2].Exit.Reason, in.Observed.Containers[2].Finished = "Error", now.Add(time.Second)
 	in.Observed.Containers[3].State = podplan.Exited
 	in.Waiting = map[string]podstatus.WaitingReason{"backs-off": {Reason: "CrashLoopBackOff", Message: "back-off 10s"}}
 	in.Observed.Containers = in.Observed.Containers[1:]
@@ -229,6 +238,14 @@ func TestContainerStates(t *testing.T) {
 			out = append(out, st.Name+text)
 		}
 		return strings.Join(out, ", ")
+	}
+	ended := podstatus.Generate(in).ContainerStatuses[2].State.Terminated
+	if ended == nil || ended.ExitCode != 3 || ended.Reason != "Error" || !ended.StartedAt.Time.Equal(now) ||
+		!ended.FinishedAt.Time.Equal(now.Add(time.Second)) {
+		t.Errorf("got %+v, want exit code 3, reason Error, started at %s and finished a second later", ended, now)
+	}
+	if at := podstatus.Generate(in).ContainerStatuses[3].State.Running.StartedAt; !at.Time.Equal(now) {
+		t.Errorf("running since %s, want %s", at, now)
 	}
 	want := "backs-off waiting CrashLoopBackOff, creating waiting ContainerCreating, ended terminated Error, runs " +
 		"running"
