@@ -40,7 +40,7 @@ func TestASliceFollowsReadinessAndTheEnd(t *testing.T) {
 		Recorder: record.NewFakeRecorder(100)})
 	factory.Start(t.Context().Done())
 	go c.Run(t.Context())
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(15 * time.Second)
 	expect := func(want string) {
 		t.Helper()
 		got := ""

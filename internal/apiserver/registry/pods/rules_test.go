@@ -239,6 +239,26 @@ func TestEphemeralContainersRules(t *testing.T) {
 	}
 }
 
+// What is asked of a container by name is asked of any of the Pod's, also of one that runs before
+// the others.
+//
+// row: ISE-18
+func TestContainerByName(t *testing.T) {
+	p := podOf(func(p *v1.Pod) {
+		p.Spec.InitContainers = []v1.Container{{Name: "init-myservice", Image: "i"}, {Name: "init-mydb", Image: "i"}}
+		p.Spec.EphemeralContainers = debuggers("debugger")
+	})
+	for _, c := range []struct{ name, want, err string }{
+		{"", p.Spec.Containers[0].Name, ""}, {"init-myservice", "init-myservice", ""}, {"init-mydb", "init-mydb", ""},
+		{"debugger", "debugger", ""}, {"nosuch", "", "container nosuch is not valid for pod " + p.Name},
+	} {
+		got, err := container(p, c.name)
+		if got != c.want || (err == nil) != (c.err == "") || err != nil && err.Error() != c.err {
+			t.Errorf("%q: got %q, %v, want %q, %q", c.name, got, err, c.want, c.err)
+		}
+	}
+}
+
 // row: API-28
 // row: API-40
 func TestNamesAndSystem(t *testing.T) {
