@@ -39,6 +39,7 @@ func TestLives(t *testing.T) {
 			{"together", together},                         // row: ISE-03
 			{"init waits for its surroundings", initWaits}, // row: ISE-04
 			{"fields of init containers", initFields},      // row: ISE-06
+			{"log shipper", logShipper},                    // row: ISE-26
 			{"debugger ends", debuggerEnds},                // row: ISE-30
 			{"force", force},                               // row: TRM-03
 			{"four causes", fourCauses},                    // row: RST-10
@@ -314,6 +315,30 @@ func sandboxDies(w *fixture) {
 	}
 	if got := w.exec(after, "cat", "/scratch/out"); got != "new\nagain\n" {
 		w.t.Errorf("the runs of the init container left %q", got)
+	}
+}
+
+// logShipper: a sidecar reads what the app writes to a volume that both mount.
+func logShipper(w *fixture) {
+	p := one("ships", "")
+	p.Spec.Volumes = []v1.Volume{{Name: "data", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}}}
+	mounts := []v1.VolumeMount{{Name: "data", MountPath: "/opt"}}
+	shipper, app := does("logshipper", "sleep 1000"), does("app", "echo logging >> /opt/logs.txt; sleep 1000")
+	shipper.RestartPolicy, shipper.VolumeMounts, app.VolumeMounts = ptr(v1.ContainerRestartPolicyAlways), mounts, mounts
+	p.Spec.InitContainers, p.Spec.Containers = []v1.Container{shipper}, []v1.Container{app}
+	w.create(p)
+	p = w.wait("ships", running)
+	_, id, _ := strings.Cut(p.Status.InitContainerStatuses[0].ContainerID, "://")
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(3 * time.Millisecond) {
+		r, err := w.Runtime("node-1").ExecSync(w.ctx, &runtimeapi.ExecSyncRequest{ContainerId: id,
+			Cmd: []string{"cat", "/opt/logs.txt"}})
+		w.must(err)
+		if string(r.Stdout) == "logging\n" {
+			return
+		}
+		if time.Now().After(deadline) {
+			w.t.Fatalf("the sidecar reads %q, want what the app wrote", r.Stdout)
+		}
 	}
 }
 
