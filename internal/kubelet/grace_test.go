@@ -9,7 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-const deaf = "trap '' TERM; while true; do sleep 1; done"
+const ignoresTERM = "trap '' TERM; while true; do sleep 1; done"
 
 // steps are the steps of the stop that were told so far, as container:step.
 func (r *rig) steps() string {
@@ -60,7 +60,7 @@ func TestEachContainerGetsTERMAtOnce(t *testing.T) {
 // row: TRM-09
 func TestPreStopCountsAgainstTheGrace(t *testing.T) {
 	runTest(t, func(r *rig) {
-		c := scriptContainer("app", deaf)
+		c := scriptContainer("app", ignoresTERM)
 		c.Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 5}}}
 		r.create(pod("p", c))
 		r.phase("p", v1.PodRunning)
@@ -90,7 +90,7 @@ func TestPreStopCountsAgainstTheGrace(t *testing.T) {
 // row: TRM-05
 func TestForceRunsNoHookAndGivesASmallGrace(t *testing.T) {
 	runTest(t, func(r *rig) {
-		c := scriptContainer("app", deaf)
+		c := scriptContainer("app", ignoresTERM)
 		c.Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 5}}}
 		r.create(pod("p", c))
 		r.phase("p", v1.PodRunning)
@@ -117,9 +117,9 @@ func TestForceRunsNoHookAndGivesASmallGrace(t *testing.T) {
 // row: TRM-07
 func TestSidecarsWhenTheGraceIsUsedUp(t *testing.T) {
 	runTest(t, func(r *rig) {
-		p := pod("p", scriptContainer("app", deaf))
+		p := pod("p", scriptContainer("app", ignoresTERM))
 		for i := range 3 {
-			c := scriptContainer(fmt.Sprint("s", i), deaf)
+			c := scriptContainer(fmt.Sprint("s", i), ignoresTERM)
 			c.RestartPolicy = new(v1.ContainerRestartPolicyAlways)
 			p.Spec.InitContainers = append(p.Spec.InitContainers, c)
 		}

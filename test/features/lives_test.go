@@ -39,7 +39,7 @@ func TestLives(t *testing.T) {
 			{"together", together},                         // row: ISE-03
 			{"init waits for its surroundings", initWaits}, // row: ISE-04
 			{"fields of init containers", initFields},      // row: ISE-06
-			{"log shipper", logShipper},                    // row: ISE-26
+			{"log shipper", sharedEmptyDir},                // row: ISE-26
 			{"debugger ends", debuggerEnds},                // row: ISE-30
 			{"force", force},                               // row: TRM-03
 			{"four causes", fourCauses},                    // row: RST-10
@@ -318,8 +318,8 @@ func sandboxDies(w *fixture) {
 	}
 }
 
-// logShipper: a sidecar reads what the app writes to a volume that both mount.
-func logShipper(w *fixture) {
+// sharedEmptyDir: a sidecar reads what the app writes to a volume that both mount.
+func sharedEmptyDir(w *fixture) {
 	p := one("ships", "")
 	p.Spec.Volumes = []v1.Volume{{Name: "data", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}}}
 	mounts := []v1.VolumeMount{{Name: "data", MountPath: "/opt"}}

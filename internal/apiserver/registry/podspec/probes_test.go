@@ -17,8 +17,8 @@ func probing(p *v1.Probe) *v1.PodSpec {
 	})
 }
 
-// judge is what validation says of a Pod's spec: nothing, or its errors one per line.
-func judge(s *v1.PodSpec) string { return errorText(ValidatePodSpec(s, "p", field.NewPath("spec"))) }
+// errorsOf is what validation says of a Pod's spec: nothing, or its errors one per line.
+func errorsOf(s *v1.PodSpec) string { return errorText(ValidatePodSpec(s, "p", field.NewPath("spec"))) }
 
 var execTrue = v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"true"}}}
 
@@ -41,7 +41,7 @@ func TestEachProbeHasOneHandler(t *testing.T) {
 		{"four", v1.ProbeHandler{HTTPGet: http.HTTPGet, Exec: execTrue.Exec, TCPSocket: tcp.TCPSocket, GRPC: grpc.GRPC},
 			"may not specify more than 1 handler type"},
 	} {
-		if got := judge(probing(&v1.Probe{ProbeHandler: tc.h})); (got == "") != (tc.says == "") ||
+		if got := errorsOf(probing(&v1.Probe{ProbeHandler: tc.h})); (got == "") != (tc.says == "") ||
 			!strings.Contains(got, tc.says) {
 			t.Errorf("%s: got %q, want %q", tc.name, got, tc.says)
 		}
@@ -58,7 +58,7 @@ func TestWhatAProbeMayLeaveOut(t *testing.T) {
 		t.Errorf("got %+v, want PeriodSeconds 10, TimeoutSeconds 1, SuccessThreshold 1, FailureThreshold 3, "+
 			"InitialDelaySeconds 0, Scheme HTTP and Path /", got)
 	}
-	if got := judge(s); got != "" {
+	if got := errorsOf(s); got != "" {
 		t.Errorf("got %s, want no errors", got)
 	}
 }
@@ -78,7 +78,7 @@ func TestInitContainersHaveNoHooksAndProbes(t *testing.T) {
 	} {
 		for policy, taken := range map[v1.ContainerRestartPolicy]bool{"": false, "Never": false, "OnFailure": false,
 			"Always": true} {
-			got := judge(valid(func(s *v1.PodSpec) {
+			got := errorsOf(valid(func(s *v1.PodSpec) {
 				s.InitContainers = []v1.Container{{Name: "first", Image: "i"}, {Name: "second", Image: "i"}}
 				c := &s.InitContainers[1]
 				if policy != "" {
@@ -96,7 +96,7 @@ func TestInitContainersHaveNoHooksAndProbes(t *testing.T) {
 			}
 		}
 	}
-	got := judge(valid(func(s *v1.PodSpec) {
+	got := errorsOf(valid(func(s *v1.PodSpec) {
 		s.InitContainers = []v1.Container{
 			{Name: "first", Image: "i", RestartPolicy: new(v1.ContainerRestartPolicy("Sometimes"))}}
 	}))
@@ -120,7 +120,7 @@ func TestFieldsThatEphemeralContainersMayNotHave(t *testing.T) {
 			c.Resources.Limits = v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")}
 		},
 	} {
-		got := judge(valid(func(s *v1.PodSpec) {
+		got := errorsOf(valid(func(s *v1.PodSpec) {
 			s.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{
 				Name: "debugger", Image: "i", ImagePullPolicy: v1.PullAlways,
 				TerminationMessagePolicy: v1.TerminationMessageReadFile}}}
@@ -148,13 +148,13 @@ func TestWhereFieldsMayBeSeen(t *testing.T) {
 		"status.phase": "", "spec.restartPolicy": "", "spec.containers": "",
 	} {
 		ref := &v1.ObjectFieldSelector{FieldPath: path}
-		env := judge(valid(func(s *v1.PodSpec) {
+		env := errorsOf(valid(func(s *v1.PodSpec) {
 			s.Containers[0].Env = []v1.EnvVar{{Name: "A", ValueFrom: &v1.EnvVarSource{FieldRef: ref}}}
 		}))
 		file := v1.DownwardAPIVolumeFile{Path: "a", FieldRef: ref}
-		volume := judge(with(v1.VolumeSource{
+		volume := errorsOf(with(v1.VolumeSource{
 			DownwardAPI: &v1.DownwardAPIVolumeSource{Items: []v1.DownwardAPIVolumeFile{file}}}))
-		projected := judge(with(v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
+		projected := errorsOf(with(v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
 			{DownwardAPI: &v1.DownwardAPIProjection{Items: []v1.DownwardAPIVolumeFile{file}}}}}}))
 		for name, got := range map[string]string{"env": env, "volume": volume, "projected volume": projected} {
 			taken := strings.Contains(where, strings.TrimPrefix(name, "projected "))
