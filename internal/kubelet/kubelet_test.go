@@ -323,7 +323,6 @@ func TestSameNameWaitsForTheOldPod(t *testing.T) {
 }
 
 // row: ISE-24
-// row: TRM-08
 func TestSidecarsStopLastAndBackwards(t *testing.T) {
 	runTest(t, func(r *rig) {
 		slow := "trap 'sleep 1; exit 0' TERM; while true; do sleep 1; done"
@@ -375,7 +374,6 @@ func TestPreStopUsesTheGraceUp(t *testing.T) {
 	})
 }
 
-// row: PST-27
 func TestMissingConfigMapIsTakenWhenItComes(t *testing.T) {
 	runTest(t, func(r *rig) {
 		c := scriptContainer("app", runs)
@@ -626,6 +624,7 @@ func TestKubeletRestartGivesTheFullGraceAgain(t *testing.T) {
 }
 
 // row: PST-08
+// row: TRM-12
 func TestTerminalPhaseIsReportedBeforeDeletion(t *testing.T) {
 	runTest(t, func(r *rig) {
 		recording := r.recordStates("default")

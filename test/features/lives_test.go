@@ -40,6 +40,7 @@ func TestPodLifecycles(t *testing.T) {
 			{"together", together},                         // row: ISE-03
 			{"init waits for its dependencies", initWaits}, // row: ISE-04
 			{"fields of init containers", initFields},      // row: ISE-06
+			{"log shipper", sharedEmptyDir},                // row: ISE-26
 			{"debugger ends", debuggerEnds},                // row: ISE-30
 			{"force", force},                               // row: TRM-03
 			{"four causes", fourCauses},                    // row: RST-10
@@ -111,6 +112,11 @@ func conditions(t *testing.T, all []*v1.Pod) {
 			if _, has := got["lastProbeTime"]; !has || c.LastTransitionTime.IsZero() || c.Type == "" ||
 				!slices.Contains([]v1.ConditionStatus{"True", "False", "Unknown"}, c.Status) {
 				t.Errorf("%s lacks what a condition has", raw)
+			}
+			if c.Status == v1.ConditionFalse && (c.Type == v1.PodReady || c.Type == v1.ContainersReady ||
+				c.Type == v1.PodInitialized) && (c.Reason == "" ||
+				strings.HasPrefix(c.Reason, "Containers") && c.Message == "") {
+				t.Errorf("%s is False and does not say why", raw)
 			}
 		}
 	}
@@ -313,6 +319,30 @@ func sandboxDies(w *fixture) {
 	}
 }
 
+// sharedEmptyDir: a sidecar reads what the app writes to a volume that both mount.
+func sharedEmptyDir(w *fixture) {
+	p := one("ships", "")
+	p.Spec.Volumes = []v1.Volume{{Name: "data", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}}}
+	mounts := []v1.VolumeMount{{Name: "data", MountPath: "/opt"}}
+	shipper, app := does("logshipper", "sleep 1000"), does("app", "echo logging >> /opt/logs.txt; sleep 1000")
+	shipper.RestartPolicy, shipper.VolumeMounts, app.VolumeMounts = ptr(v1.ContainerRestartPolicyAlways), mounts, mounts
+	p.Spec.InitContainers, p.Spec.Containers = []v1.Container{shipper}, []v1.Container{app}
+	w.create(p)
+	p = w.wait("ships", running)
+	_, id, _ := strings.Cut(p.Status.InitContainerStatuses[0].ContainerID, "://")
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(3 * time.Millisecond) {
+		r, err := w.Runtime("node-1").ExecSync(w.ctx, &runtimeapi.ExecSyncRequest{ContainerId: id,
+			Cmd: []string{"cat", "/opt/logs.txt"}})
+		w.must(err)
+		if string(r.Stdout) == "logging\n" {
+			return
+		}
+		if time.Now().After(deadline) {
+			w.t.Fatalf("the sidecar reads %q, want what the app wrote", r.Stdout)
+		}
+	}
+}
+
 func together(w *fixture) {
 	p := one("together", "")
 	never := &v1.Probe{ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"sh", "-c", "exit 1"}}},
@@ -330,8 +360,17 @@ func together(w *fixture) {
 	}
 }
 
+// initWaits: one Pod's volume is missing, the other's network; neither's init container is made
+// before it is there.
 func initWaits(w *fixture) {
-	w.FaultPod("node-1", "waits", "RunPodSandbox", "1*error(no network yet)->ok")
+	made := func(pod string) bool {
+		for _, c := range w.Runtime("node-1").Calls() {
+			if r, ok := c.Request.(*runtimeapi.CreateContainerRequest); ok && r.SandboxConfig.Metadata.Name == pod {
+				return true
+			}
+		}
+		return false
+	}
 	p := one("waits", "")
 	p.Spec.Volumes = []v1.Volume{
 		{Name: "settings",
@@ -340,32 +379,34 @@ func initWaits(w *fixture) {
 	p.Spec.InitContainers = []v1.Container{does("first", "exit 0")}
 	p.Spec.InitContainers[0].VolumeMounts = []v1.VolumeMount{{Name: "settings", MountPath: "/settings"}}
 	w.create(p)
-	w.until("the volume to be missed",
-		func() bool { return w.fact("waits", "VolumeWaiting") >= 0 || w.fact("waits", "Waiting") >= 0 })
-	made := func() bool {
-		for _, c := range w.Runtime("node-1").Calls() {
-			if r, ok := c.Request.(*runtimeapi.CreateContainerRequest); ok && r.SandboxConfig.Metadata.Name == "waits" {
-				return true
-			}
-		}
-		return false
-	}
-	if made() {
-		w.t.Error("an init container was made before its volume was there")
+	w.until("the volume to be missed", func() bool { return made("waits") || w.fact("waits", "VolumeWaiting") >= 0 })
+	if made("waits") {
+		w.t.Fatal("an init container was made before its volume was there")
 	}
 	_, err := w.Client.CoreV1().ConfigMaps("default").Create(w.ctx,
 		&v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "late"}}, metav1.CreateOptions{})
-	expect.NoError(w.t, err)
+	w.must(err)
+	w.wait("waits", running)
+	ready, volume, first := w.fact("waits", "ConditionChanged PodReadyToStartContainers=True"),
+		w.fact("waits", "VolumeWaiting"), w.fact("waits", "Called CRI CreateContainer")
+	if ready < 0 || first < ready || first < volume {
+		w.t.Errorf("network ready at %d, volume missed at %d, first container made at %d in the journal", ready, volume,
+			first)
+	}
+	w.FaultPod("node-1", "unplugged", "RunPodSandbox", "1*error(no network yet)->ok")
+	p = one("unplugged", "")
+	p.Spec.InitContainers = []v1.Container{does("first", "exit 0")}
+	w.create(p)
 	w.until("the network to be missed", func() bool {
 		events, err := w.Client.CoreV1().Events("default").List(w.ctx,
-			metav1.ListOptions{FieldSelector: "involvedObject.name=waits,reason=FailedCreatePodSandBox"})
-		return err == nil && len(events.Items) > 0
+			metav1.ListOptions{FieldSelector: "involvedObject.name=unplugged,reason=FailedCreatePodSandBox"})
+		return made("unplugged") || err == nil && len(events.Items) > 0
 	})
-	w.wait("waits", running)
-	ready, first := w.fact("waits", "ConditionChanged PodReadyToStartContainers=True"),
-		w.fact("waits", "Called CRI CreateContainer")
+	w.wait("unplugged", running)
+	ready, first = w.fact("unplugged", "ConditionChanged PodReadyToStartContainers=True"),
+		w.fact("unplugged", "Called CRI CreateContainer")
 	if ready < 0 || first < ready {
-		w.t.Errorf("network and volumes ready at %d, first container made at %d in the journal", ready, first)
+		w.t.Errorf("network ready at %d, first container made at %d in the journal", ready, first)
 	}
 }
 

@@ -143,9 +143,25 @@ func ephemeral(w *fixture) {
 	if got := w.get("debugged").Spec.EphemeralContainers; len(got) != 1 || got[0].Name != "debugger" {
 		w.t.Errorf("added %+v", got)
 	}
-	w.says(update(func(p *v1.Pod) { p.Spec.EphemeralContainers[0].Image = "other:1" }),
-		`existing ephemeral containers "debugger" may not be changed`)
+	second := *debugger.DeepCopy()
+	second.Name = "second"
+	w.must(update(func(p *v1.Pod) { p.Spec.EphemeralContainers = append(p.Spec.EphemeralContainers, second) }))
+	for _, change := range []func(*v1.EphemeralContainer){
+		func(e *v1.EphemeralContainer) { e.Image = "other:1" },
+		func(e *v1.EphemeralContainer) { e.Command = []string{"sh"} },
+		func(e *v1.EphemeralContainer) { e.Env = []v1.EnvVar{{Name: "A", Value: "1"}} },
+		func(e *v1.EphemeralContainer) { e.TTY = true },
+		func(e *v1.EphemeralContainer) { e.TargetContainerName = "app" },
+		func(e *v1.EphemeralContainer) { e.SecurityContext = &v1.SecurityContext{RunAsUser: ptr(int64(0))} },
+	} {
+		w.says(update(func(p *v1.Pod) { change(&p.Spec.EphemeralContainers[1]) }),
+			`existing ephemeral containers "second" may not be changed`)
+	}
+	w.says(update(func(p *v1.Pod) { p.Spec.EphemeralContainers = p.Spec.EphemeralContainers[:1] }),
+		`existing ephemeral containers "second" may not be removed`)
 	w.says(update(func(p *v1.Pod) { p.Spec.EphemeralContainers = nil }),
+		`existing ephemeral containers "debugger" may not be removed`)
+	w.says(update(func(p *v1.Pod) { p.Spec.EphemeralContainers[0].Name = "renamed" }),
 		`existing ephemeral containers "debugger" may not be removed`)
 }
 

@@ -21,7 +21,11 @@ func pod(name, ip string, ready bool) *corev1.Pod {
 		Phase(corev1.PodRunning).PodIP(ip).Ready(ready).Obj()
 }
 
+// A change of readiness is in the slice within a second.
+//
 // row: CTL-13
+// row: PRB-15
+// row: PRB-31
 func TestASliceFollowsReadinessAndTheEnd(t *testing.T) {
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "s", Namespace: "ns", UID: "s"},
 		Spec: corev1.ServiceSpec{
@@ -36,7 +40,7 @@ func TestASliceFollowsReadinessAndTheEnd(t *testing.T) {
 		Recorder: record.NewFakeRecorder(100)})
 	factory.Start(t.Context().Done())
 	go c.Run(t.Context())
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(15 * time.Second)
 	expect := func(want string) {
 		t.Helper()
 		got := ""
@@ -68,6 +72,14 @@ func TestASliceFollowsReadinessAndTheEnd(t *testing.T) {
 	}
 	p := pod("p", "10.1.0.2", true)
 	update(p.DeepCopy(), "2")
+	expect("10.1.0.2 ready true serving true terminating false;")
+	began := time.Now()
+	update(pod("p", "10.1.0.2", false), "2a")
+	expect("10.1.0.2 ready false serving false terminating false;")
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("%s from the Pod's condition to its slice, want less than a second", took)
+	}
+	update(p.DeepCopy(), "2b")
 	expect("10.1.0.2 ready true serving true terminating false;")
 	p.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 	update(p.DeepCopy(), "3")

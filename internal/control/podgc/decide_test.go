@@ -11,6 +11,8 @@ import (
 
 var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
+// row: PST-09
+// row: PST-10
 func TestNodeMustBeMissingForAWhile(t *testing.T) {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: corev1.PodSpec{NodeName: "gone"}}
 	in := In{Pods: []*corev1.Pod{p}, Now: t0, Quarantine: QuarantineTime}

@@ -83,6 +83,7 @@ func TestDeletionOrder(t *testing.T) {
 	}
 }
 
+// row: TRM-16
 func TestOnlyLivePodsCount(t *testing.T) {
 	in := In{Set: set(3), Pods: []*corev1.Pod{pod("a"), pod("b", ending), pod("c", failed)}, Now: t0}
 	if got := Next(in); got.Create != 2 || got.Delete != nil {

@@ -124,6 +124,78 @@ func TestEnvFromTakesAnyKey(t *testing.T) {
 	}
 }
 
+// A Pod and a node with addresses of both families: the first of each list is the single address.
+//
+// row: DWN-02
+// row: DWN-04
+// row: DWN-07
+func TestAddressesInTheEnvironment(t *testing.T) {
+	c := v1.Container{Name: "c"}
+	for _, path := range []string{"status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs", "spec.nodeName",
+		"spec.serviceAccountName"} {
+		c.Env = append(c.Env, v1.EnvVar{Name: path,
+			ValueFrom: &v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: path}}})
+	}
+	p := testPod(c)
+	p.Spec.NodeName, p.Spec.ServiceAccountName = "n1", "builder"
+	register := c
+	register.Name = "register"
+	p.Spec.InitContainers = []v1.Container{register}
+	call := testOperation(t, &fakePorts{}, p)
+	call.executor.d.Node.HostIPs = func() []string { return []string{"192.0.2.1", "2001:db8::1"} }
+	call.observed.Sandboxes[0].IPs = []string{"fd00::9", "10.0.0.9"}
+	for name, host := range map[string]bool{"of its own": false, "the node's": true} {
+		p.Spec.HostNetwork = host
+		pod, pods := "fd00::9", "fd00::9,10.0.0.9"
+		if host {
+			pod, pods = "192.0.2.1", "192.0.2.1,2001:db8::1"
+		}
+		want := map[string]string{"status.hostIP": "192.0.2.1", "status.hostIPs": "192.0.2.1,2001:db8::1",
+			"status.podIP": pod, "status.podIPs": pods, "spec.nodeName": "n1", "spec.serviceAccountName": "builder"}
+		for _, container := range []string{"register", "c"} {
+			m, _ := podplan.MemberOf(p, container)
+			env, err := call.env(t.Context(), m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, env.values); diff != "" {
+				t.Errorf("%s with a network %s: the two differ (-want +got):\n%s", container, name, diff)
+			}
+		}
+	}
+}
+
+// Whose processes a container sees: its own, all of its Pod, the node's, or those of the container
+// that it debugs.
+//
+// row: ISE-31
+func TestProcessNamespaces(t *testing.T) {
+	p := testPod(v1.Container{Name: "app"})
+	p.Spec.EphemeralContainers = []v1.EphemeralContainer{
+		{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "debugger"}, TargetContainerName: "app"}}
+	call := testOperation(t, &fakePorts{}, p)
+	call.observed.Containers = []podplan.Container{{ID: "app-id", Name: "app", Sandbox: "s", State: podplan.Running}}
+	for _, c := range []struct {
+		name, container string
+		set             func(*v1.PodSpec)
+		want            string
+	}{
+		{"alone", "app", func(*v1.PodSpec) {}, "CONTAINER "},
+		{"shared", "app", func(s *v1.PodSpec) { s.ShareProcessNamespace = new(true) }, "POD "},
+		{"not shared", "app", func(s *v1.PodSpec) { s.ShareProcessNamespace = new(false) }, "CONTAINER "},
+		{"the node's", "app", func(s *v1.PodSpec) { s.HostPID = true }, "NODE "},
+		{"debugger of app", "debugger", func(*v1.PodSpec) {}, "TARGET app-id"},
+	} {
+		p.Spec.ShareProcessNamespace, p.Spec.HostPID = nil, false
+		c.set(&p.Spec)
+		m, _ := podplan.MemberOf(p, c.container)
+		n := call.namespacesOf(m)
+		if got := n.Pid.String() + " " + n.TargetId; got != c.want {
+			t.Errorf("%s: got %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
 // puller notes what it is asked for; the images of missing are not there.
 type puller struct {
 	asked   []string

@@ -20,9 +20,11 @@ var rewrite = flag.Bool("rewrite", false, "rewrite the expected transcripts in t
 
 // row: RST-04
 // row: RST-05
+// row: ISE-01
+// row: ISE-09
 // row: ISE-21
 // row: ISE-22
-// row: ISE-25
+// row: ISE-30
 // row: PWK-14
 // row: PWK-15
 // row: PWK-17

@@ -87,10 +87,10 @@ func TestConditionsKeepTheirTime(t *testing.T) {
 	}
 }
 
-// row: PST-21
 // row: PST-22
 // row: PST-23
 // row: PST-24
+// row: PST-32
 func TestReadinessGates(t *testing.T) {
 	in := running(testPod("a"))
 	in.Pod.Spec.ReadinessGates = []v1.PodReadinessGate{{ConditionType: "example.com/g1"},
@@ -108,6 +108,15 @@ func TestReadinessGates(t *testing.T) {
 	}
 	if c := condition(s, "example.com/g2"); c.Status != v1.ConditionFalse {
 		t.Error("another owner's condition is lost")
+	}
+	in.Pod.Status.Conditions = []v1.PodCondition{{Type: "example.com/g2", Status: v1.ConditionTrue}}
+	if c := condition(podstatus.Generate(in), v1.PodReady); c.Status != v1.ConditionFalse {
+		t.Errorf("one gate of two is True: got Ready %s, want False", c.Status)
+	}
+	in.Pod.Status.Conditions = []v1.PodCondition{{Type: "example.com/g2", Status: v1.ConditionTrue},
+		{Type: "example.com/g1", Status: v1.ConditionTrue}}
+	if c := condition(podstatus.Generate(in), v1.PodReady); c.Status != v1.ConditionTrue {
+		t.Errorf("both gates are True: got Ready %s %q, want True", c.Status, c.Message)
 	}
 }
 

@@ -14,6 +14,8 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/probe"
 )
 
+// row: PRB-21
+// row: PRB-22
 func TestDefaults(t *testing.T) {
 	got := probe.SpecOf(&v1.Probe{})
 	want := probe.Spec{Period: 10 * time.Second, Timeout: time.Second, SuccessThreshold: 1, FailureThreshold: 3}

@@ -54,8 +54,6 @@ func (*lateProber) Event(runtime.Object, string, string, string) {}
 
 // BenchmarkThousandProbes asks a thousand containers over HTTP once a second and reports how late
 // the questions come.
-//
-// row: PRB-26
 func BenchmarkThousandProbes(b *testing.B) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()

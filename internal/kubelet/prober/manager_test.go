@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet/probe"
@@ -316,6 +318,136 @@ func TestWarning(t *testing.T) {
 			0s spec.containers{c} ProbeWarning Readiness probe warning: moved
 			0s fact readiness probe of c: success 1/1: moved`)
 		a.Forget("u")
+	})
+}
+
+// Each probe keeps its own period, and a delay holds back only the probe that has it.
+//
+// row: PRB-01
+// row: PRB-23
+func TestEachProbeHasItsOwnTimer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, a := start(t, map[string]string{"start": "s", "live": "s", "ready": "s", "late": "s"})
+		p := pod(v1.Container{StartupProbe: exec("start", 1, 3), LivenessProbe: exec("live", 5, 3),
+			ReadinessProbe: exec("ready", 3, 3)})
+		late := exec("late", 4, 3)
+		late.InitialDelaySeconds = 7
+		p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: "d", ReadinessProbe: late})
+		a.SyncPod(p, "", append(running("1"), prober.Running{Name: "d", ID: "2", StartedAt: time.Now()}))
+		time.Sleep(12 * time.Second)
+		w.mu.Lock()
+		var asked []string
+		for _, l := range w.lines {
+			if strings.Contains(l, " ask ") {
+				asked = append(asked, l)
+			}
+		}
+		w.lines = asked
+		w.mu.Unlock()
+		w.expect(`
+			1s ask start
+			1s ask ready
+			4s ask ready
+			6s ask live
+			7s ask ready
+			7s ask late
+			10s ask ready
+			11s ask live
+			11s ask late`)
+		a.Forget("u")
+	})
+}
+
+// Each handler is asked by its own prober, which hears whom to ask.
+//
+// row: PRB-02
+// row: PRB-04
+func TestEachHandlerHasItsProber(t *testing.T) {
+	for name, h := range map[string]v1.ProbeHandler{
+		"exec":      {Exec: &v1.ExecAction{Command: []string{"true"}}},
+		"httpGet":   {HTTPGet: &v1.HTTPGetAction{Path: "/live", Port: intstr.FromInt32(80)}},
+		"tcpSocket": {TCPSocket: &v1.TCPSocketAction{Port: intstr.FromInt32(80)}},
+		"grpc":      {GRPC: &v1.GRPCAction{Port: 80}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var mu sync.Mutex
+			asked := map[string]probe.Target{}
+			as := func(name string) probe.Prober {
+				return proberFunc(func(t probe.Target) probe.Outcome {
+					mu.Lock()
+					defer mu.Unlock()
+					asked[name] = t
+					return probe.Outcome{Result: probe.Success}
+				})
+			}
+			a := prober.New(prober.Deps{Probers: prober.Probers{Exec: as("exec"), HTTP: as("httpGet"),
+				TCP: as("tcpSocket"), GRPC: as("grpc")}, Journal: journal.Discard{}, Changed: func(types.UID) {}})
+			a.SyncPod(pod(v1.Container{ReadinessProbe: &v1.Probe{ProbeHandler: h, TimeoutSeconds: 7}}), "10.0.0.1",
+				running("id-1"))
+			synctest.Wait()
+			a.Forget("u")
+			mu.Lock()
+			defer mu.Unlock()
+			got, ok := asked[name]
+			if !ok || len(asked) != 1 {
+				t.Fatalf("a probe with %s asked by %v", name, slices.Collect(maps.Keys(asked)))
+			}
+			if got.PodIP != "10.0.0.1" || got.ContainerID != "id-1" || got.Container.Name != "c" ||
+				got.Timeout != 7*time.Second || got.Probe.ProbeHandler != h {
+				t.Errorf("%s asks %+v, want 10.0.0.1, id-1, container c, 7s and its own handler", name, got)
+			}
+		})
+	}
+}
+
+type proberFunc func(probe.Target) probe.Outcome
+
+func (f proberFunc) Probe(_ context.Context, t probe.Target) probe.Outcome { return f(t) }
+
+// A thousand probes with a period of a second, each of which takes nearly that long to be answered,
+// are all asked in each period and none is asked late.
+//
+// row: PRB-26
+func TestAThousandProbesAreAskedOnTime(t *testing.T) {
+	const count = 1000
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		asked, worst := map[types.UID]int{}, time.Duration(0)
+		slow := proberFunc(func(to probe.Target) probe.Outcome {
+			mu.Lock()
+			asked[to.Pod.UID]++
+			mu.Unlock()
+			time.Sleep(900 * time.Millisecond)
+			return probe.Outcome{Result: probe.Success}
+		})
+		a := prober.New(prober.Deps{Probers: prober.Probers{HTTP: slow}, Journal: journal.Discard{},
+			Changed: func(types.UID) {}, Probed: func(_ *v1.Pod, m prober.Measurement) {
+				mu.Lock()
+				defer mu.Unlock()
+				worst = max(worst, m.Late)
+			}})
+		for i := range count {
+			p := pod(v1.Container{ReadinessProbe: &v1.Probe{PeriodSeconds: 1,
+				ProbeHandler: v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{Port: intstr.FromInt32(80)}}}})
+			p.UID = types.UID(strconv.Itoa(i))
+			a.SyncPod(p, "10.0.0.1", running("1"))
+		}
+		time.Sleep(3050 * time.Millisecond) // asked at 0, 1, 2 and 3 s
+		synctest.Wait()
+		mu.Lock()
+		few := 0
+		for _, n := range asked {
+			if n != 4 {
+				few++
+			}
+		}
+		if len(asked) != count || few > 0 || worst > 0 {
+			t.Errorf("%d of %d probes asked, %d of them not four times in four periods, the latest late by %s",
+				len(asked), count, few, worst)
+		}
+		mu.Unlock()
+		a.Close()
+		time.Sleep(time.Minute) // the last answers
 	})
 }
 

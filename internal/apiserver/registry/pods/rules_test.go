@@ -89,14 +89,33 @@ const noOther = "spec: Forbidden: pod updates may not change fields other than "
 // row: API-26
 // row: API-27
 // row: BND-07
+// row: ISE-10
+// row: ISE-27
+// row: ISE-32
 func TestUpdateRules(t *testing.T) {
 	n := func(v int64) *int64 { return &v }
+	first := func(change func(*v1.Container)) func(*v1.Pod) {
+		return func(p *v1.Pod) {
+			p.Spec.InitContainers = []v1.Container{{Name: "first", Image: "nginx:1", TerminationMessagePolicy: "File",
+				ImagePullPolicy: "Always"}}
+			change(&p.Spec.InitContainers[0])
+		}
+	}
 	for _, c := range []struct {
 		name     string
 		old, new func(*v1.Pod)
 		want     string
 	}{
 		{name: "image", new: func(p *v1.Pod) { p.Spec.Containers[0].Image = "nginx:2" }},
+		{name: "image of an init container", old: first(func(*v1.Container) {}),
+			new: first(func(c *v1.Container) { c.Image = "nginx:2" })},
+		{name: "command of an init container", old: first(func(*v1.Container) {}),
+			new: first(func(c *v1.Container) { c.Command = []string{"true"} }), want: noOther},
+		{name: "env of an init container", old: first(func(*v1.Container) {}),
+			new:  first(func(c *v1.Container) { c.Env = []v1.EnvVar{{Name: "A", Value: "1"}} }),
+			want: noOther},
+		{name: "ephemeral container", new: func(p *v1.Pod) { p.Spec.EphemeralContainers = debuggers("debugger") },
+			want: noOther},
 		{name: "env", new: func(p *v1.Pod) { p.Spec.Containers[0].Env = []v1.EnvVar{{Name: "A", Value: "1"}} },
 			want: noOther},
 		{name: "another node", old: func(p *v1.Pod) { p.Spec.NodeName = "a" },
@@ -158,6 +177,89 @@ func TestUpdateRules(t *testing.T) {
 	}
 }
 
+func debuggers(names ...string) (out []v1.EphemeralContainer) {
+	for _, n := range names {
+		out = append(out, v1.EphemeralContainer{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: n,
+			Image: "debug:1", TerminationMessagePolicy: "File", ImagePullPolicy: "Always"}})
+	}
+	return out
+}
+
+// Ephemeral containers are added, and stay as they were added.
+//
+// row: ISE-27
+// row: ISE-28
+func TestEphemeralContainersRules(t *testing.T) {
+	edit := func(change func(*v1.EphemeralContainer)) []v1.EphemeralContainer {
+		list := debuggers("a", "b")
+		change(&list[1])
+		return list
+	}
+	const changed = `spec.ephemeralContainers: Forbidden: existing ephemeral containers "b" may not be changed`
+	const removed = `spec.ephemeralContainers: Forbidden: existing ephemeral containers "b" may not be removed`
+	for _, c := range []struct {
+		name string
+		list []v1.EphemeralContainer
+		want string
+	}{
+		{"nothing", debuggers("a", "b"), ""},
+		{"one more", debuggers("a", "b", "d"), ""},
+		{"another order", debuggers("b", "a"), ""},
+		{"image", edit(func(e *v1.EphemeralContainer) { e.Image = "other:1" }), changed},
+		{"command", edit(func(e *v1.EphemeralContainer) { e.Command = []string{"sh"} }), changed},
+		{"env", edit(func(e *v1.EphemeralContainer) { e.Env = []v1.EnvVar{{Name: "A", Value: "1"}} }), changed},
+		{"tty", edit(func(e *v1.EphemeralContainer) { e.TTY = true }), changed},
+		{"target", edit(func(e *v1.EphemeralContainer) { e.TargetContainerName = "c" }), changed},
+		{"securityContext", edit(func(e *v1.EphemeralContainer) {
+			e.SecurityContext = &v1.SecurityContext{Privileged: new(true)}
+		}), changed},
+		{"renamed", debuggers("a", "d"), removed},
+		{"dropped", debuggers("a"), removed},
+		{"dropped, another added", debuggers("a", "d"), removed},
+	} {
+		old := podOf(func(p *v1.Pod) { p.Spec.EphemeralContainers = debuggers("a", "b") })
+		now := podOf(func(p *v1.Pod) { p.Spec.EphemeralContainers = c.list })
+		got := causes(ephemeralContainersRules{}.validate(now, old))
+		if !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+		}
+	}
+	// What else such a request says of the Pod is not written, and the main endpoint takes none at
+	// its creation.
+	old, now := podOf(), podOf(func(p *v1.Pod) { p.Spec.EphemeralContainers = debuggers("a") })
+	now.Spec.Containers[0].Image, now.Labels = "other:1", map[string]string{"a": "b"}
+	ephemeralContainersRules{}.prepareForUpdate(now, old)
+	if got := now.Spec.EphemeralContainers; len(got) != 1 || now.Spec.Containers[0].Image == "other:1" ||
+		len(now.Labels) != len(old.Labels) {
+		t.Errorf("got %+v of %+v, want the stored Pod with one ephemeral container", now, old)
+	}
+	if got := causes(
+		Validate(podOf(func(p *v1.Pod) { p.Spec.EphemeralContainers = debuggers("a") }))); !strings.Contains(
+		got, "spec.ephemeralContainers: Forbidden: cannot be set on create") {
+		t.Errorf("at creation: got %q, want cannot be set on create", got)
+	}
+}
+
+// What is asked of a container by name is asked of any of the Pod's, also of one that runs before
+// the others.
+//
+// row: ISE-18
+func TestContainerByName(t *testing.T) {
+	p := podOf(func(p *v1.Pod) {
+		p.Spec.InitContainers = []v1.Container{{Name: "init-myservice", Image: "i"}, {Name: "init-mydb", Image: "i"}}
+		p.Spec.EphemeralContainers = debuggers("debugger")
+	})
+	for _, c := range []struct{ name, want, err string }{
+		{"", p.Spec.Containers[0].Name, ""}, {"init-myservice", "init-myservice", ""}, {"init-mydb", "init-mydb", ""},
+		{"debugger", "debugger", ""}, {"nosuch", "", "container nosuch is not valid for pod " + p.Name},
+	} {
+		got, err := container(p, c.name)
+		if got != c.want || (err == nil) != (c.err == "") || err != nil && err.Error() != c.err {
+			t.Errorf("%q: got %q, %v, want %q, %q", c.name, got, err, c.want, c.err)
+		}
+	}
+}
+
 // row: API-28
 // row: API-40
 func TestNamesAndSystem(t *testing.T) {
@@ -210,6 +312,8 @@ func TestStatusKeeps(t *testing.T) {
 
 // row: API-32
 // row: API-33
+// row: TRM-01
+// row: TRM-02
 func TestGrace(t *testing.T) {
 	n := func(v int64) *int64 { return &v }
 	bound := func(p *v1.Pod) { p.Spec.NodeName = "n" }
@@ -238,6 +342,7 @@ func TestGrace(t *testing.T) {
 
 // row: BND-02
 // row: BND-06
+// row: PST-16
 func TestBindPod(t *testing.T) {
 	b := &v1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "p", Annotations: map[string]string{"a": "b"}},
 		Target: v1.ObjectReference{Name: "n"}}

@@ -21,6 +21,11 @@ func running() v1.ContainerState {
 }
 
 // TestRow holds READY, STATUS and RESTARTS as upstream prints them.
+//
+// row: ISE-16
+// row: PST-06
+// row: PST-07
+// row: PST-11
 func TestRow(t *testing.T) {
 	inits := func(p *v1.Pod, states ...v1.ContainerStatus) {
 		for i := range states {
@@ -82,11 +87,21 @@ func TestRow(t *testing.T) {
 			p.Spec.InitContainers[0].RestartPolicy = new(v1.ContainerRestartPolicyAlways)
 			app(p, v1.ContainerStatus{State: running(), Ready: true})
 		}, "2/2 Running 1"},
+		{"init containers are behind it", func(p *v1.Pod) {
+			inits(p, v1.ContainerStatus{State: ended(0, "Completed")}, v1.ContainerStatus{State: ended(0, "Completed")})
+			app(p, v1.ContainerStatus{State: waiting("PodInitializing")})
+			p.Status.Phase = v1.PodPending
+		}, "0/1 PodInitializing 0"},
+		{"unknown", func(p *v1.Pod) { p.Status.Phase = v1.PodUnknown }, "0/1 Unknown 0"},
 		{"evicted", func(p *v1.Pod) { p.Status.Phase, p.Status.Reason = v1.PodFailed, "Evicted" }, "0/1 Evicted 0"},
 		{"deleting", func(p *v1.Pod) {
 			app(p, v1.ContainerStatus{State: running(), Ready: true})
 			p.DeletionTimestamp = &metav1.Time{}
 		}, "1/1 Terminating 0"},
+		{"deleting in its init containers", func(p *v1.Pod) {
+			inits(p, v1.ContainerStatus{State: running()})
+			p.DeletionTimestamp = &metav1.Time{}
+		}, "0/1 Terminating 0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := Row(podOf(c.edit), at(100))

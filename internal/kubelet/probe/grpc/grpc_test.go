@@ -74,6 +74,7 @@ func TestTexts(t *testing.T) {
 	healthy := serve(t, func(s *grpc.Server) {
 		h := health.NewServer()
 		h.SetServingStatus("sick", grpc_health_v1.HealthCheckResponse_NOT_SERVING)
+		h.SetServingStatus("unsure", grpc_health_v1.HealthCheckResponse_UNKNOWN)
 		grpc_health_v1.RegisterHealthServer(s, h)
 	})
 	noHealthService := serve(t, func(*grpc.Server) {})
@@ -88,6 +89,7 @@ func TestTexts(t *testing.T) {
 	}{
 		{target(healthy, ""), probe.Success, "service healthy"},
 		{target(healthy, "sick"), probe.Failure, `service unhealthy (responded with "NOT_SERVING")`},
+		{target(healthy, "unsure"), probe.Failure, `service unhealthy (responded with "UNKNOWN")`},
 		{target(healthy, "nosuch"), probe.Failure,
 			"error: health rpc probe failed: rpc error: code = NotFound desc = unknown service"},
 		{target(noHealthService, ""), probe.Failure,

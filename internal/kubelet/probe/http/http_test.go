@@ -1,6 +1,7 @@
 package http_test
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -179,22 +180,54 @@ func TestTLS(t *testing.T) {
 	}
 }
 
+// The timeout covers the whole request, from the first packet to the last byte of the answer.
+//
 // row: PRB-09
 func TestTimeout(t *testing.T) {
 	block := make(chan struct{})
-	server := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/endless" {
+			w.WriteHeader(http.StatusOK)
+			w.(http.Flusher).Flush()
+		}
 		select {
 		case <-block:
 		case <-r.Context().Done():
 		}
 	})
 	defer close(block)
-	to := target(t, server, "/shell?cmd=sleep%208")
-	to.Timeout = 50 * time.Millisecond
-	// recordings/pods/liveness-http-timeout
-	want := fmt.Sprintf("Get %q: context deadline exceeded (Client.Timeout exceeded while awaiting headers)",
-		server+"/shell?cmd=sleep%208")
-	if o := prober.Probe(t.Context(), to); o.Result != probe.Failure || o.Output != want {
-		t.Errorf("got %+v, want %s", o, want)
+	slowAccept := prober
+	slowAccept.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
+		select {
+		case <-block:
+		case <-ctx.Done():
+		}
+		return nil, context.Cause(ctx)
+	}
+	for _, tc := range []struct {
+		name, path, want string
+		prober           probehttp.Prober
+	}{
+		{"a connection that is not taken", "/", "context deadline exceeded", slowAccept},
+		// recordings/pods/liveness-http-timeout
+		{"headers that do not come", "/shell?cmd=sleep%208",
+			"context deadline exceeded (Client.Timeout exceeded while awaiting headers)", prober},
+		{"a body that does not end", "/endless", "", prober},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			to := target(t, server, tc.path)
+			to.Timeout = 50 * time.Millisecond
+			answer := make(chan probe.Outcome, 1)
+			go func() { answer <- tc.prober.Probe(t.Context(), to) }()
+			select {
+			case o := <-answer:
+				if o.Result != probe.Failure || !strings.Contains(o.Output, tc.want) ||
+					tc.want != "" && !strings.HasPrefix(o.Output, fmt.Sprintf("Get %q: ", server+tc.path)) {
+					t.Errorf("got %+v, want a failure that says %q", o, tc.want)
+				}
+			case <-time.After(5 * time.Second):
+				t.Errorf("no answer after 5 s with a timeout of %s", to.Timeout)
+			}
+		})
 	}
 }

@@ -1,0 +1,140 @@
+package kubelet_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+const ignoresTERM = "trap '' TERM; while true; do sleep 1; done"
+
+// steps are the steps of the stop that were told so far, as container:step.
+func (r *rig) steps() string {
+	var out []string
+	for _, l := range strings.Split(r.facts.all(), "\n") {
+		if _, rest, ok := strings.Cut(l, "StopStep: container "); ok {
+			out = append(out, strings.TrimSuffix(strings.Join(strings.Fields(rest)[:2], ""), ":"))
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+// said fails unless a fact has the text.
+func (r *rig) said(text string) {
+	r.t.Helper()
+	if !strings.Contains(r.facts.all(), text) {
+		r.t.Errorf("no fact %q in\n%s", text, r.facts.all())
+	}
+}
+
+// All containers get TERM as soon as the Pod is deleted, at the same time, and the slow one holds
+// up nothing but its own end.
+//
+// row: TRM-04
+// row: TRM-08
+func TestEachContainerGetsTERMAtOnce(t *testing.T) {
+	runTest(t, func(r *rig) {
+		slow := "trap 'sleep 5; exit 0' TERM; while true; do sleep 1; done"
+		r.create(pod("p", scriptContainer("a", slow), scriptContainer("b", slow), scriptContainer("c", runs)))
+		r.phase("p", v1.PodRunning)
+		r.delete("p", 30)
+		r.advance(500 * time.Millisecond)
+		got := r.steps()
+		for _, c := range []string{"a", "b", "c"} {
+			if !strings.Contains(got, c+":TERM") {
+				t.Errorf("half a second after the deletion: got %q, want TERM for %s", got, c)
+			}
+		}
+		r.advance(7 * time.Second)
+		r.gone("p")
+	})
+}
+
+// The hook's time is the grace period's: what is left of it comes between TERM and KILL.
+//
+// row: TRM-05
+// row: TRM-06
+// row: TRM-09
+func TestPreStopCountsAgainstTheGrace(t *testing.T) {
+	runTest(t, func(r *rig) {
+		c := scriptContainer("app", ignoresTERM)
+		c.Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 5}}}
+		r.create(pod("p", c))
+		r.phase("p", v1.PodRunning)
+		r.delete("p", 10)
+		r.advance(4900 * time.Millisecond)
+		if got := r.steps(); got != "" {
+			t.Errorf("got %q while the hook runs, want no TERM", got)
+		}
+		r.advance(200 * time.Millisecond)
+		if got := r.steps(); got != "app:preStop app:TERM" {
+			t.Errorf("got %q after the hook, want TERM", got)
+		}
+		r.said("app: TERM: KILL after 5 s")
+		r.advance(4800 * time.Millisecond)
+		if r.get("p") == nil {
+			t.Error("killed before the grace period was over")
+		}
+		r.advance(time.Second)
+		r.gone("p")
+		r.said("app exited with code 137")
+	})
+}
+
+// Without a grace period there is no hook, and TERM is followed by KILL after two seconds.
+//
+// row: TRM-03
+// row: TRM-05
+func TestForceRunsNoHookAndGivesASmallGrace(t *testing.T) {
+	runTest(t, func(r *rig) {
+		c := scriptContainer("app", ignoresTERM)
+		c.Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 5}}}
+		r.create(pod("p", c))
+		r.phase("p", v1.PodRunning)
+		r.delete("p", 0)
+		r.forceDelete("p")
+		r.advance(500 * time.Millisecond)
+		if got := r.steps(); got != "app:TERM" {
+			t.Errorf("half a second after it was forced: got %q, want TERM and no hook", got)
+		}
+		r.advance(time.Second)
+		if strings.Contains(r.facts.all(), "app exited") {
+			t.Error("killed without a small grace")
+		}
+		r.advance(2 * time.Second)
+		r.said("app exited with code 137")
+		r.gone("p")
+	})
+}
+
+// Sidecars whose turn has not come when the grace period is used up are all ended then, at the same
+// time and with two seconds each.
+//
+// row: ISE-25
+// row: TRM-07
+func TestSidecarsWhenTheGraceIsUsedUp(t *testing.T) {
+	runTest(t, func(r *rig) {
+		p := pod("p", scriptContainer("app", ignoresTERM))
+		for i := range 3 {
+			c := scriptContainer(fmt.Sprint("s", i), ignoresTERM)
+			c.RestartPolicy = new(v1.ContainerRestartPolicyAlways)
+			p.Spec.InitContainers = append(p.Spec.InitContainers, c)
+		}
+		r.create(p)
+		r.phase("p", v1.PodRunning)
+		r.delete("p", 4)
+		r.advance(3900 * time.Millisecond)
+		if got := r.steps(); got != "app:TERM" {
+			t.Errorf("got %q while the app has grace left, want its TERM only", got)
+		}
+		r.advance(300 * time.Millisecond)
+		for i := range 3 {
+			r.said(fmt.Sprintf("s%d: TERM: KILL after 2 s", i))
+		}
+		r.advance(2500 * time.Millisecond)
+		r.gone("p")
+	})
+}

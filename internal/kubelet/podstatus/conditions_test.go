@@ -1,0 +1,261 @@
+package podstatus_test
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/gantry-project/gantry/internal/kubelet/podplan"
+	"github.com/gantry-project/gantry/internal/kubelet/podstatus"
+)
+
+// A Pod that cannot be used says why in each condition that is False: with a reason, and where
+// containers are the reason with their names.
+//
+// row: PST-13
+// row: PST-21
+func TestContainersThatAreNotReady(t *testing.T) {
+	for name, c := range map[string]struct {
+		unready []string
+		want    string
+	}{
+		"one":        {[]string{"b"}, "[b]"},
+		"the others": {[]string{"a", "c"}, "[a c]"},
+		"all":        {[]string{"a", "b", "c"}, "[a b c]"},
+	} {
+		in := running(testPod("a", "b", "c"))
+		for _, u := range c.unready {
+			in.Health[u] = podplan.Health{Started: true}
+		}
+		s := podstatus.Generate(in)
+		for _, kind := range []v1.PodConditionType{v1.ContainersReady, v1.PodReady} {
+			got := condition(s, kind)
+			if got.Status != v1.ConditionFalse || got.Reason != "ContainersNotReady" ||
+				got.Message != "containers with unready status: "+c.want {
+				t.Errorf("%s unready: got %s %s %q %q, want False ContainersNotReady with %s", name, kind, got.Status,
+					got.Reason, got.Message, c.want)
+			}
+		}
+	}
+	in := running(testPod("a", "b"))
+	s := podstatus.Generate(in)
+	if c := condition(s, v1.ContainersReady); c.Status != v1.ConditionTrue || c.Reason != "" || c.Message != "" {
+		t.Errorf("all ready: got %+v, want True without reason and message", c)
+	}
+}
+
+// A sidecar that is not ready keeps its Pod from being ready; an init container does not.
+//
+// row: ISE-23
+func TestReadinessOfSidecars(t *testing.T) {
+	always := v1.ContainerRestartPolicyAlways
+	in := running(testPod("app"))
+	in.Pod.Spec.InitContainers = []v1.Container{{Name: "side", RestartPolicy: &always}, {Name: "init"}}
+	in.Observed.Containers = append(in.Observed.Containers,
+		podplan.Container{ID: "1", Name: "side", Sandbox: "s", State: podplan.Running, Started: now},
+		podplan.Container{ID: "2", Name: "init", Sandbox: "s", State: podplan.Exited, Started: now, Finished: now})
+	in.Health["side"] = podplan.Health{Started: true}
+	c := condition(podstatus.Generate(in), v1.PodReady)
+	if c.Status != v1.ConditionFalse || c.Message != "containers with unready status: [side]" {
+		t.Errorf("sidecar unready: got Ready %s %q, want False that names side", c.Status, c.Message)
+	}
+	in.Health["side"] = podplan.Health{Started: true, Ready: true}
+	if c := condition(podstatus.Generate(in), v1.PodReady); c.Status != v1.ConditionTrue {
+		t.Errorf("sidecar ready: got Ready %s %q, want True", c.Status, c.Message)
+	}
+}
+
+// Each condition has exactly the fields of the API that its state asks for.
+//
+// row: PST-13
+func TestFieldsOfConditions(t *testing.T) {
+	in := running(testPod("a"))
+	in.Pod.Spec.InitContainers = []v1.Container{{Name: "first"}}
+	in.Observed.Containers, in.Health = nil, map[string]podplan.Health{}
+	const plain = "lastProbeTime lastTransitionTime observedGeneration status type"
+	const why = "lastProbeTime lastTransitionTime message observedGeneration reason status type"
+	for kind, want := range map[v1.PodConditionType]string{
+		v1.PodReadyToStartContainers: plain, v1.PodInitialized: why, v1.ContainersReady: why, v1.PodReady: why,
+		v1.PodScheduled: plain,
+	} {
+		raw, err := json.Marshal(condition(podstatus.Generate(in), kind))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var fields map[string]any
+		if err := json.Unmarshal(raw, &fields); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(slices.Sorted(maps.Keys(fields)), " "); got != want {
+			t.Errorf("%s: got fields %s, want %s", kind, got, want)
+		}
+		if fields["lastTransitionTime"] != "2026-01-01T00:00:10Z" {
+			t.Errorf("%s: got lastTransitionTime %v, want the time of the change", kind, fields["lastTransitionTime"])
+		}
+	}
+}
+
+// A Pod whose sandbox is there but has no network, or is not ready any more, cannot start
+// containers.
+//
+// row: PST-17
+func TestReadyToStartContainers(t *testing.T) {
+	for name, c := range map[string]struct {
+		boxes []podplan.Sandbox
+		host  bool
+		want  v1.ConditionStatus
+	}{
+		"no sandbox": {nil, false, v1.ConditionFalse},
+		"a sandbox with an address": {[]podplan.Sandbox{{ID: "s", Ready: true, IPs: []string{"10.0.0.9"}}}, false,
+			v1.ConditionTrue},
+		"a sandbox without a network": {[]podplan.Sandbox{{ID: "s", Ready: true}}, false, v1.ConditionFalse},
+		"on the node's network":       {[]podplan.Sandbox{{ID: "s", Ready: true}}, true, v1.ConditionTrue},
+		"a sandbox that died": {[]podplan.Sandbox{{ID: "s", IPs: []string{"10.0.0.9"}}}, false,
+			v1.ConditionFalse},
+		"a sandbox that died, host": {[]podplan.Sandbox{{ID: "s"}}, true, v1.ConditionFalse},
+		"dead, and an older one is left": {
+			[]podplan.Sandbox{{ID: "t"}, {ID: "s", Ready: true, IPs: []string{"10.0.0.9"}}}, false, v1.ConditionFalse},
+	} {
+		in := running(testPod("a"))
+		in.Observed.Sandboxes, in.Pod.Spec.HostNetwork = c.boxes, c.host
+		if got := condition(podstatus.Generate(in), v1.PodReadyToStartContainers).Status; got != c.want {
+			t.Errorf("%s: got %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// A Pod is initialized before its sandbox is there when it has no init containers, and with them
+// not before the last of them has succeeded.
+//
+// row: PST-19
+func TestInitialized(t *testing.T) {
+	ended := func(name string, code int32) podplan.Container {
+		return podplan.Container{ID: name, Name: name, Sandbox: "s", State: podplan.Exited, Started: now, Finished: now,
+			Exit: podplan.Exit{Code: code}}
+	}
+	runs := ended("two", 0)
+	runs.State = podplan.Running
+	for _, c := range []struct {
+		name  string
+		inits []v1.Container
+		seen  []podplan.Container
+		want  string
+	}{
+		{"no init containers, no sandbox", nil, nil, "True "},
+		{"none has run", []v1.Container{{Name: "one"}, {Name: "two"}}, nil, "False [one two]"},
+		{"the first has succeeded", []v1.Container{{Name: "one"}, {Name: "two"}}, []podplan.Container{ended("one", 0)},
+			"False [two]"},
+		{"the last runs", []v1.Container{{Name: "one"}, {Name: "two"}}, []podplan.Container{runs, ended("one", 0)},
+			"False [two]"},
+		{"the last has failed", []v1.Container{{Name: "one"}, {Name: "two"}},
+			[]podplan.Container{ended("two", 1), ended("one", 0)}, "False [two]"},
+		{"all have succeeded", []v1.Container{{Name: "one"}, {Name: "two"}},
+			[]podplan.Container{ended("two", 0), ended("one", 0)}, "True "},
+	} {
+		in := running(testPod("a"))
+		in.Pod.Spec.InitContainers, in.Observed.Containers = c.inits, c.seen
+		if c.inits == nil {
+			in.Observed.Sandboxes = nil
+		}
+		got := condition(podstatus.Generate(in), v1.PodInitialized)
+		_, names, _ := strings.Cut(got.Message, "containers with incomplete status: ")
+		if said := string(got.Status) + " " + names; said != c.want {
+			t.Errorf("%s: got Initialized %s, want %s", c.name, said, c.want)
+		}
+	}
+}
+
+// A Pod is Running once all its containers have been started, not before: one that runs is not
+// enough.
+//
+// row: PST-02
+// row: PST-03
+// row: PST-07
+func TestPendingUntilAllContainersAreStarted(t *testing.T) {
+	in := running(testPod("a", "b"))
+	b := in.Observed.Containers[1]
+	for _, c := range []struct {
+		name  string
+		boxes []podplan.Sandbox
+		seen  []podplan.Container
+		waits bool
+		want  v1.PodPhase
+	}{
+		{"no sandbox", nil, nil, false, v1.PodPending},
+		{"a sandbox without containers", in.Observed.Sandboxes, nil, false, v1.PodPending},
+		{"one runs, the other's image is pulled", in.Observed.Sandboxes, in.Observed.Containers[:1], true,
+			v1.PodPending},
+		{"both run", in.Observed.Sandboxes, in.Observed.Containers, false, v1.PodRunning},
+		{"one runs, the other has ended and will be restarted", in.Observed.Sandboxes,
+			[]podplan.Container{in.Observed.Containers[0], {ID: b.ID, Name: b.Name, Sandbox: b.Sandbox, Started: now,
+				Finished: now, State: podplan.Exited, Exit: podplan.Exit{Code: 1}}}, true, v1.PodRunning},
+	} {
+		in := in
+		in.Pod = in.Pod.DeepCopy()
+		in.Pod.Status.Phase = v1.PodPending
+		if c.waits {
+			in.Waiting = map[string]podstatus.WaitingReason{"b": {Reason: "CrashLoopBackOff"}}
+		}
+		in.Observed = podplan.Observed{Sandboxes: c.boxes, Containers: c.seen}
+		if got := podstatus.Generate(in).Phase; got != c.want {
+			t.Errorf("%s: got %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+// Exactly one state is set, and a container that waits says for what: for its Pod's init containers
+// when there are any, else for its creation, or for what the kubelet told of it.
+//
+// row: PST-26
+// row: PST-27
+// row: PST-28
+// row: PST-29
+func TestContainerStates(t *testing.T) {
+	in := running(testPod("creating", "runs", "ended", "backs-off"))
+	in.Observed.Containers[2].State, in.Observed.Containers[2].Exit.Code = podplan.Exited, 3
+	in.Observed.Containers[2].Exit.Reason, in.Observed.Containers[2].Finished = "Error", now.Add(time.Second)
+	in.Observed.Containers[3].State = podplan.Exited
+	in.Waiting = map[string]podstatus.WaitingReason{"backs-off": {Reason: "CrashLoopBackOff", Message: "back-off 10s"}}
+	in.Observed.Containers = in.Observed.Containers[1:]
+	states := func(in podstatus.In) string {
+		var out []string
+		for _, st := range podstatus.Generate(in).ContainerStatuses {
+			s, text := st.State, ""
+			if s.Waiting != nil {
+				text += " waiting " + s.Waiting.Reason
+			}
+			if s.Running != nil {
+				text += " running"
+			}
+			if s.Terminated != nil {
+				text += " terminated " + s.Terminated.Reason
+			}
+			out = append(out, st.Name+text)
+		}
+		return strings.Join(out, ", ")
+	}
+	ended := podstatus.Generate(in).ContainerStatuses[2].State.Terminated
+	if ended == nil || ended.ExitCode != 3 || ended.Reason != "Error" || !ended.StartedAt.Time.Equal(now) ||
+		!ended.FinishedAt.Time.Equal(now.Add(time.Second)) {
+		t.Errorf("got %+v, want exit code 3, reason Error, started at %s and finished a second later", ended, now)
+	}
+	if at := podstatus.Generate(in).ContainerStatuses[3].State.Running.StartedAt; !at.Time.Equal(now) {
+		t.Errorf("running since %s, want %s", at, now)
+	}
+	want := "backs-off waiting CrashLoopBackOff, creating waiting ContainerCreating, ended terminated Error, runs " +
+		"running"
+	if got := states(in); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	in = running(testPod("app"))
+	in.Observed.Containers = nil
+	in.Pod.Spec.InitContainers = []v1.Container{{Name: "first"}}
+	if got, want := states(in), "app waiting PodInitializing"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
