@@ -455,15 +455,20 @@ func TestDeletionInterruptsThePull(t *testing.T) {
 }
 
 // row: KSL-29
+// row: PWK-19
 func TestLivenessKillsAndRestarts(t *testing.T) {
 	runTest(t, func(r *rig) {
 		c := scriptContainer("app", runs)
 		c.LivenessProbe = &v1.Probe{
 			ProbeHandler:  v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"sh", "-c", "exit 1"}}},
 			PeriodSeconds: 1, TimeoutSeconds: 1, SuccessThreshold: 1, FailureThreshold: 2}
-		r.create(pod("p", c))
+		r.create(pod("p", c, scriptContainer("healthy", runs)))
 		r.advance(6 * time.Second)
-		st := r.phase("p", v1.PodRunning).Status.ContainerStatuses[0]
+		all := r.phase("p", v1.PodRunning).Status.ContainerStatuses
+		if other := all[1]; other.RestartCount != 0 || other.State.Running == nil {
+			t.Errorf("a healthy container became %+v", other)
+		}
+		st := all[0]
 		if st.RestartCount != 2 {
 			t.Errorf("%d restarts, want 2: the first two are free\n%s", st.RestartCount, r.facts.all())
 		}
