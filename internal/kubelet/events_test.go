@@ -17,6 +17,7 @@ import (
 //
 // row: PLG-03
 // row: KSL-30
+// row: PWK-22
 func TestEventOfADeadContainerLeadsToItsRestart(t *testing.T) {
 	for policy, restarts := range map[v1.RestartPolicy]int32{v1.RestartPolicyAlways: 1, v1.RestartPolicyOnFailure: 1,
 		v1.RestartPolicyNever: 0} {
@@ -26,13 +27,13 @@ func TestEventOfADeadContainerLeadsToItsRestart(t *testing.T) {
 				p.Spec.RestartPolicy = policy
 				r.create(p)
 				r.advance(5 * time.Minute)
-				r.phase("web", v1.PodRunning)
+				before := r.phase("web", v1.PodRunning).Status.ContainerStatuses[0].ContainerID
 				r.kill("web")
 				r.advance(100 * time.Millisecond)
 				phase := map[int32]v1.PodPhase{1: v1.PodRunning, 0: v1.PodFailed}[restarts]
 				if st := r.phase("web", phase).Status.ContainerStatuses[0]; st.RestartCount != restarts ||
-					restarts > 0 && st.State.Running == nil {
-					t.Errorf("%+v a moment after it was killed, want %d restarts", st, restarts)
+					restarts > 0 && st.State.Running == nil || (st.ContainerID == before) != (restarts == 0) {
+					t.Errorf("%+v a moment after %s was killed, want %d restarts", st, before, restarts)
 				}
 			})
 		})

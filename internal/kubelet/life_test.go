@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -272,6 +273,8 @@ func TestUnmountThatHangs(t *testing.T) {
 	runTest(t, func(r *rig) {
 		m := r.watched()
 		m.blocked = make(chan struct{})
+		unblock := sync.OnceFunc(func() { close(m.blocked) })
+		defer unblock()
 		p := pod("held", scriptContainer("app", runs))
 		p.Spec.Volumes = []v1.Volume{
 			{Name: "scratch",
@@ -294,7 +297,7 @@ func TestUnmountThatHangs(t *testing.T) {
 		r.phase("later", v1.PodRunning)
 		r.delete("later", 1)
 		r.advance(5 * time.Second)
-		close(m.blocked)
+		unblock()
 		r.advance(time.Minute)
 		r.gone("held")
 	})

@@ -24,6 +24,7 @@ import (
 // A kubelet that is told nothing takes kubelet.conf and config.yaml from where kubeadm puts them;
 // what is named counts more.
 //
+// row: KSL-02
 // row: KSL-04
 func TestConventionalFiles(t *testing.T) {
 	root := t.TempDir()

@@ -98,6 +98,7 @@ func (r *rig) pod(t *testing.T, uid, script string) (sandbox, container string) 
 	return sandbox, container
 }
 
+// row: PLG-01
 func TestEventsNotifyAndGetPodStatusReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := begin(t)

@@ -21,6 +21,10 @@ func rule(action v1.ContainerRestartRuleAction, op v1.ContainerRestartRuleOnExit
 }
 
 // https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#restart-policy, KEP-5307
+//
+// row: RST-02
+// row: RST-03
+// row: RST-04
 func TestWhatIsStartedAgain(t *testing.T) {
 	again := v1.ContainerRestartRuleActionRestart
 	in, notIn := v1.ContainerRestartRuleOnExitCodesOpIn, v1.ContainerRestartRuleOnExitCodesOpNotIn
@@ -104,6 +108,7 @@ func testPod(p v1.RestartPolicy) *v1.Pod {
 	}}
 }
 
+// row: RST-05
 func TestHowAPodEnds(t *testing.T) {
 	never, onFailure, always := v1.RestartPolicyNever, v1.RestartPolicyOnFailure, v1.RestartPolicyAlways
 	for _, x := range []struct {
@@ -161,6 +166,7 @@ func TestWhenInitIsDone(t *testing.T) {
 // row: PWK-19
 // row: PWK-20
 // row: PWK-21
+// row: PWK-22
 func TestNext(t *testing.T) {
 	at := time.Unix(1000, 0)
 	refusal := map[string]podplan.Try{podplan.SandboxTry: {Count: 2, FailedAt: at}}
