@@ -62,7 +62,7 @@ func TestPeriodicLookMakesUpForLostEvents(t *testing.T) {
 		r.start()
 		r.create(pod("web", scriptContainer("app", runs)))
 		r.create(pod("other", scriptContainer("app", runs)))
-		r.advance(5 * time.Minute)
+		r.advance(4 * time.Minute)
 		r.phase("web", v1.PodRunning)
 		r.kill("web")
 		r.advance(61 * time.Second)

@@ -148,7 +148,7 @@ func TestAttach(t *testing.T) {
 				done <- e.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: in, Stdout: &out,
 					Stderr: io.Discard})
 			}()
-			fmt.Fprintln(typed, "one")
+			go fmt.Fprintln(typed, "one") // it waits for somebody to read it
 			w.eventually("the line comes back", func() bool { return strings.Contains(out.String(), "got one") })
 			cancel()
 			_ = typed.Close()
