@@ -144,6 +144,7 @@ func TestChecks(t *testing.T) {
 						Mode: "AlwaysAllow"}}}}}, "kubelet-port", doctor.Problem, "AlwaysAllow", "Webhook"},
 		{"read-only port", doctor.Facts{Nodes: []doctor.Node{{ReadOnly: doctor.Answer{Address: "a:10255", Code: 200}}}},
 			"read-only-port", doctor.Warning, "anybody", "readOnlyPort: 0"},
+		// row: KSL-34
 		{"few goroutines", node(doctor.Node{Goroutines: 52}), "goroutines", doctor.OK, "52 goroutines", ""},
 		{"many goroutines", node(doctor.Node{Goroutines: 50000}), "goroutines", doctor.Warning, "50000 goroutines",
 			"kubelet_stuck_pod_seconds"},

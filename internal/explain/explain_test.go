@@ -140,10 +140,12 @@ func TestWhy(t *testing.T) {
 			in.fact(2*time.Second, "kubelet", journal.Called{Service: "CRI", Method: "RunPodSandbox",
 				Error: "no address left in 10.72.0.0/30"})
 		}, "ContainerCreating", []string{"no address left in 10.72.0.0/30"}, nil},
+		// row: RST-10
 		{"image's user is a name", func(in *In) {
 			in.state(waiting("CreateContainerConfigError",
 				"container has runAsNonRoot and image has non-numeric user (app), cannot verify user is non-root"))
 		}, "CreateContainerConfigError", []string{"runAsUser"}, nil},
+		// row: RST-10
 		{"crashing", func(in *In) {
 			s := in.state(waiting("CrashLoopBackOff", "back-off"))
 			s.RestartCount, s.LastTerminationState.Terminated = 4, ended0(3, "Error")
@@ -151,12 +153,14 @@ func TestWhy(t *testing.T) {
 				Until: t0.Add(30 * time.Second)})
 		}, "CrashLoopBackOff", []string{"exit code 3", "4 restarts", "it last ran for 10s", "started again in 30s",
 			"--previous"}, []string{"memory"}},
+		// row: RST-10
 		{"killed for memory", func(in *In) {
 			in.Pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{
 				corev1.ResourceMemory: resource.MustParse("64Mi")}
 			s := in.state(waiting("CrashLoopBackOff", "back-off"))
 			s.LastTerminationState.Terminated = ended0(137, "OOMKilled")
 		}, "CrashLoopBackOff", []string{"limit 64Mi", "raise the container's memory limit"}, nil},
+		// row: RST-10
 		{"killed by its liveness probe, not for memory", func(in *In) {
 			s := in.state(waiting("CrashLoopBackOff", "back-off"))
 			s.LastTerminationState.Terminated = ended0(137, "Error")

@@ -42,8 +42,7 @@ func (r *rig) gone(name string) {
 	}
 }
 
-// row: KSL-06
-// row: PWK-23
+// row: KSL-07
 // row: TRM-10
 func TestOnePodFromCreationToDeletion(t *testing.T) {
 	runTest(t, func(r *rig) {
@@ -176,6 +175,7 @@ func TestRestartPolicies(t *testing.T) {
 // row: ISE-01
 // row: ISE-02
 // row: PST-20
+// row: PWK-23
 func TestInitContainersRunInOrder(t *testing.T) {
 	runTest(t, func(r *rig) {
 		p := pod("p", scriptContainer("app", runs))
@@ -230,6 +230,10 @@ func TestSandboxDies(t *testing.T) {
 		}
 		if s := started(r); s != "i1 app i1 app" {
 			t.Errorf("started %s", s)
+		}
+		if d := r.fake.Dump(); !strings.Contains(d, "pod default/p attempt=1 ready") ||
+			!strings.Contains(d, "pod default/p attempt=0 stopped") {
+			t.Errorf("got sandboxes\n%s\nwant attempt 1 ready after attempt 0", d)
 		}
 		if r.events.count("Normal SandboxChanged: Pod sandbox changed, it will be killed and re-created.") != 1 {
 			t.Errorf(`got %v, want 1 times "Normal SandboxChanged: Pod sandbox changed, it will be…"`, r.events.all())
@@ -429,8 +433,8 @@ func TestCreatedButNotStarted(t *testing.T) {
 		r.start()
 		r.advance(5 * time.Second)
 		st := r.phase("p", v1.PodRunning).Status.ContainerStatuses[0]
-		if n := strings.Count(r.fake.Dump(), "container "); st.RestartCount != 0 {
-			t.Errorf("restarts %d, %d containers\n%s", st.RestartCount, n, r.fake.Dump())
+		if n := strings.Count(r.fake.Dump(), "app attempt="); st.RestartCount != 0 || n != 1 {
+			t.Errorf("restarts %d, %d containers, want 0 and 1\n%s", st.RestartCount, n, r.fake.Dump())
 		}
 	})
 }
@@ -453,15 +457,20 @@ func TestDeletionInterruptsThePull(t *testing.T) {
 }
 
 // row: KSL-29
+// row: PWK-19
 func TestLivenessKillsAndRestarts(t *testing.T) {
 	runTest(t, func(r *rig) {
 		c := scriptContainer("app", runs)
 		c.LivenessProbe = &v1.Probe{
 			ProbeHandler:  v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"sh", "-c", "exit 1"}}},
 			PeriodSeconds: 1, TimeoutSeconds: 1, SuccessThreshold: 1, FailureThreshold: 2}
-		r.create(pod("p", c))
+		r.create(pod("p", c, scriptContainer("healthy", runs)))
 		r.advance(6 * time.Second)
-		st := r.phase("p", v1.PodRunning).Status.ContainerStatuses[0]
+		all := r.phase("p", v1.PodRunning).Status.ContainerStatuses
+		if other := all[1]; other.RestartCount != 0 || other.State.Running == nil {
+			t.Errorf("a healthy container became %+v", other)
+		}
+		st := all[0]
 		if st.RestartCount != 2 {
 			t.Errorf("%d restarts, want 2: the first two are free\n%s", st.RestartCount, r.facts.all())
 		}

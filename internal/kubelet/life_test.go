@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -236,6 +237,9 @@ func (r *rig) life() {
 	if readyIs(r.phase("web", v1.PodRunning)) != v1.ConditionTrue || a.count()["ready"] == 0 {
 		t.Fatalf("got %v, want readyIs ConditionTrue and a.count()[ready] other than 0", r.facts.all())
 	}
+	if taken := r.fake.Addresses(); len(taken) != 1 || taken[0].String() != r.get("web").Status.PodIP {
+		t.Errorf("addresses %v are taken, want that of the Pod alone", taken)
+	}
 	r.facts.write("-- deleted")
 	r.delete("web", 30)
 	r.advance(2 * time.Second)
@@ -245,6 +249,9 @@ func (r *rig) life() {
 		t.Errorf("asked %d times after its container ended", n)
 	}
 	r.gone("web")
+	if taken := r.fake.Addresses(); len(taken) != 0 {
+		t.Errorf("addresses %v are still taken after the Pod has gone", taken)
+	}
 	r.transcript("life.txt")
 	lines := strings.Split(r.facts.all(), "\n")
 	inOrder(t, lines, "kernel: cgroup /kubepods/burstable/poduid-web made", "RunPodSandbox", "CreateContainer setup")
@@ -266,6 +273,8 @@ func TestUnmountThatHangs(t *testing.T) {
 	runTest(t, func(r *rig) {
 		m := r.watched()
 		m.blocked = make(chan struct{})
+		unblock := sync.OnceFunc(func() { close(m.blocked) })
+		defer unblock()
 		p := pod("held", scriptContainer("app", runs))
 		p.Spec.Volumes = []v1.Volume{
 			{Name: "scratch",
@@ -288,7 +297,7 @@ func TestUnmountThatHangs(t *testing.T) {
 		r.phase("later", v1.PodRunning)
 		r.delete("later", 1)
 		r.advance(5 * time.Second)
-		close(m.blocked)
+		unblock()
 		r.advance(time.Minute)
 		r.gone("held")
 	})

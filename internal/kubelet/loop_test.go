@@ -181,6 +181,7 @@ func TestHousekeeping(t *testing.T) {
 // runtime and without a plan.
 //
 // row: KSL-28
+// row: KSL-31
 func TestSyncFrequency(t *testing.T) {
 	runTest(t, func(r *rig) {
 		r.stop()
@@ -241,6 +242,7 @@ func TestLostAnswersMakeNothingTwice(t *testing.T) {
 
 // The API is asked for the Pods of this node only, and the watch begins where the list ended.
 //
+// row: KSL-06
 // row: KSL-13
 func TestWatchIsLimitedToThisNode(t *testing.T) {
 	runTest(t, func(r *rig) {

@@ -3,12 +3,14 @@ package kubelet_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -81,7 +83,11 @@ func TestPartition(t *testing.T) {
 		web := scriptContainer("app", runs)
 		web.LivenessProbe, web.ReadinessProbe = probeSpec("live", 10, 3), probeSpec("ready", 5, 3)
 		r.create(pod("web", web))
-		r.create(pod("killed", scriptContainer("app", runs)))
+		limited := scriptContainer("app", runs)
+		limited.Resources.Limits = v1.ResourceList{v1.ResourceMemory: resource.MustParse("16Mi"),
+			v1.ResourceCPU: resource.MustParse("100m")}
+		limited.Resources.Requests = limited.Resources.Limits
+		r.create(pod("killed", limited))
 		r.create(pod("evicted", scriptContainer("app", runs)))
 		r.advance(10 * time.Second)
 		for _, name := range []string{"web", "killed", "evicted"} {
@@ -117,6 +123,12 @@ func TestPartition(t *testing.T) {
 				t.Errorf("%s after ten minutes alone: %+v", name, p)
 			}
 		}
+		if got, want := r.limits("killed"), "memory 16777216 quota 10000; memory 16777216 quota 10000"; got != want {
+			t.Errorf("limits of the container that was killed and of the one after it: %s, want %s", got, want)
+		}
+		if got, want := r.groups.log("poduid-killed"), "memory=16777216 quota=10000"; got != want {
+			t.Errorf("the Pod's cgroup was given %q, want once %q", got, want)
+		}
 		l.reconnect()
 		r.advance(2 * time.Minute) // the watch's own back-off is under a minute
 		for _, name := range []string{"web", "killed"} {
@@ -134,6 +146,29 @@ func TestPartition(t *testing.T) {
 			t.Errorf("the runtime still has it\n%s", r.fake.Dump())
 		}
 	})
+}
+
+// limits are those that the runtime has of a Pod's containers, whether they run or have ended.
+func (r *rig) limits(name string) string {
+	r.t.Helper()
+	ctx := context.Background()
+	list, err := r.cri.Runtime().ListContainers(ctx, nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var out []string
+	for _, c := range list {
+		if c.Labels["io.kubernetes.pod.name"] != name {
+			continue
+		}
+		s, err := r.cri.Runtime().ContainerStatus(ctx, c.Id, false)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		l := s.GetStatus().GetResources().GetLinux()
+		out = append(out, fmt.Sprintf("memory %d quota %d", l.GetMemoryLimitInBytes(), l.GetCpuQuota()))
+	}
+	return strings.Join(out, "; ")
 }
 
 // kill ends a Pod's containers behind the kubelet's back.

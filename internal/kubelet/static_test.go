@@ -87,7 +87,7 @@ func manifest(name, more string) string {
 // eventually waits until something holds.
 func (r *rig) eventually(what string, holds func() bool) {
 	r.t.Helper()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if holds() {
 			return
 		}
@@ -116,20 +116,21 @@ func (r *rig) running(name string) string {
 // row: STA-07
 // row: STA-12
 // row: KSL-14
+// row: KSL-16
 func TestFileOfADirectoryRunsAndIsMirrored(t *testing.T) {
 	t.Parallel()
 	r, dir := live(t, nil)
-	r.begin()
-	startedAt := time.Now()
-	put(t, dir, "web.yaml", manifest("web", ""))
 	put(t, dir, "api.json",
 		`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"api"},"spec":{"terminationGracePeriodSeconds":1,`+
 			`"containers":[{"name":"c","image":"busybox:1","command":["sh","-c","`+runs+`"]}]}}`)
+	r.begin()
+	r.running("api-n1") // the directory has been read
+	startedAt := time.Now()
+	put(t, dir, "web.yaml", manifest("web", ""))
 	r.running("web-n1")
-	if took := time.Since(startedAt); took > 15*time.Second { // the directory is read every 20 s besides
+	if took := time.Since(startedAt); took > 10*time.Second { // the directory is read every 20 s besides
 		t.Errorf("took %v", took)
 	}
-	r.running("api-n1")
 	r.eventually("mirror with its status",
 		func() bool { p := r.get("web-n1"); return p != nil && p.Status.Phase == v1.PodRunning })
 	m := r.get("web-n1")
@@ -156,6 +157,9 @@ func TestFileOfADirectoryRunsAndIsMirrored(t *testing.T) {
 		}
 	}
 	r.running("api-n1")
+	if facts := r.facts.all(); strings.Contains(facts, "StaticPodInvalid") {
+		t.Errorf("a source that is not configured is asked: %s", facts)
+	}
 }
 
 // row: STA-04
@@ -185,6 +189,9 @@ func TestMirrorIsOneWay(t *testing.T) {
 	})
 	if now := r.container("web-n1"); now != id {
 		t.Errorf("container %s became %s", id, now)
+	}
+	if all := r.k.Pods(); len(all) != 1 || all[0].Spec.Containers[0].Image != "busybox:1" || all[0].Labels["a"] != "" {
+		t.Errorf("the node has %+v, want the Pod of the file alone, as it was", all)
 	}
 }
 
@@ -249,7 +256,6 @@ func TestStaticContainerIsRestarted(t *testing.T) {
 }
 
 // row: KSL-15
-// row: KSL-16
 func TestPodsOfAURL(t *testing.T) {
 	t.Parallel()
 	answer, asked := atomic.Value{}, atomic.Int64{}
@@ -305,6 +311,8 @@ func TestWithoutAnAPIServer(t *testing.T) {
 	r.eventually("the same container", func() bool { return r.container("a-n1") == id })
 }
 
+// row: STA-01
+// row: KSL-08
 func TestAPIServerAwayAtStart(t *testing.T) {
 	t.Parallel()
 	away := atomic.Bool{}

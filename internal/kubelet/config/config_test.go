@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -54,6 +55,10 @@ func TestEveryFieldHasItsRow(t *testing.T) {
 	}
 }
 
+// row: KSL-15
+// row: KSL-16
+// row: KSL-27
+// row: KSL-28
 func TestDefaults(t *testing.T) {
 	l := load(t, Sources{})
 	c := l.Config
@@ -67,6 +72,10 @@ func TestDefaults(t *testing.T) {
 		c.ImagePullCredentialsVerificationPolicy != kubelet.NeverVerifyPreloadedImages {
 		t.Errorf("got %+v, want upstream's defaults (110 Pods, 5 pulls/s in bursts of 10, serial, images kept 2m, GC "+
 			"at 85 %%, reports each 5m)", c)
+	}
+	if got := fmt.Sprint(c.SyncFrequency.Duration, c.FileCheckFrequency.Duration, c.HTTPCheckFrequency.Duration,
+		c.StaticPodURL); got != "1m0s 20s 20s" {
+		t.Errorf("got %s, want each Pod once a minute, files and URL each 20s, and no URL", got)
 	}
 	if len(l.Inert) != 0 {
 		t.Errorf("defaults are reported: %v", l.Inert)

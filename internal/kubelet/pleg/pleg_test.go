@@ -98,8 +98,7 @@ func (r *rig) pod(t *testing.T, uid, script string) (sandbox, container string) 
 	return sandbox, container
 }
 
-// row: PLG-02
-// row: PLG-03
+// row: PLG-01
 func TestEventsNotifyAndGetPodStatusReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := begin(t)
@@ -134,8 +133,6 @@ func TestEventsNotifyAndGetPodStatusReads(t *testing.T) {
 }
 
 // row: PLG-01
-// row: PLG-04
-// row: KSL-26
 func TestRuntimeWithoutEventsIsListedEachSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := begin(t)
@@ -164,6 +161,63 @@ func TestRuntimeWithoutEventsIsListedEachSecond(t *testing.T) {
 	})
 }
 
+// An event says whether something was made or started, or has changed otherwise, and of which Pod;
+// one that tells what the last look saw of this container is dropped, one about another container
+// is not.
+//
+// row: PLG-02
+func TestWhatAnEventSays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := begin(t)
+		defer r.end()
+		heard := ""
+		r.w.d.Started = func(uid types.UID) { heard += "started " + string(uid) }
+		r.w.d.Changed = func(uid types.UID) { heard += "changed " + string(uid) }
+		sandbox, container := r.pod(t, "u1", "sleep 500")
+		if o, err := r.w.GetPodStatus(t.Context(), "u1"); err != nil || o.Latest("c").ID != container {
+			t.Fatalf("got %+v %v, want container %s", o, err, container)
+		}
+		of := func(id string, state runtimeapi.ContainerState) []*runtimeapi.ContainerStatus {
+			return []*runtimeapi.ContainerStatus{{Id: id, State: state,
+				Labels: map[string]string{"io.kubernetes.pod.uid": "u2"}}}
+		}
+		running, exited := runtimeapi.ContainerState_CONTAINER_RUNNING, runtimeapi.ContainerState_CONTAINER_EXITED
+		status := &runtimeapi.PodSandboxStatus{Id: sandbox, Metadata: &runtimeapi.PodSandboxMetadata{Uid: "u1"}}
+		for _, c := range []struct {
+			what  string
+			event *runtimeapi.ContainerEventResponse
+			want  string
+		}{
+			{"started", &runtimeapi.ContainerEventResponse{PodSandboxStatus: status,
+				ContainerEventType: runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT,
+				ContainersStatuses: of("new", running)}, "started u1"},
+			{"created", &runtimeapi.ContainerEventResponse{PodSandboxStatus: status,
+				ContainerEventType: runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT,
+				ContainersStatuses: of("new", runtimeapi.ContainerState_CONTAINER_CREATED)}, "started u1"},
+			{"stopped", &runtimeapi.ContainerEventResponse{PodSandboxStatus: status,
+				ContainerEventType: runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT,
+				ContainersStatuses: of(container, exited)}, "changed u1"},
+			{"deleted", &runtimeapi.ContainerEventResponse{PodSandboxStatus: status,
+				ContainerEventType: runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT}, "changed u1"},
+			{"known", &runtimeapi.ContainerEventResponse{PodSandboxStatus: status,
+				ContainerEventType: runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT,
+				ContainersStatuses: of(container, running)}, ""},
+			{"of a sandbox that is gone", &runtimeapi.ContainerEventResponse{
+				ContainerEventType: runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT,
+				ContainersStatuses: of("old", exited)}, "changed u2"},
+			{"of no Pod", &runtimeapi.ContainerEventResponse{
+				ContainerEventType: runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT}, ""},
+		} {
+			heard = ""
+			if r.w.handleEvent(c.event); heard != c.want {
+				t.Errorf("%s: heard %q, want %q", c.what, heard, c.want)
+			}
+		}
+	})
+}
+
+// row: PLG-04
+// row: KSL-26
 func TestAuditCountsWhatEventsMissed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := begin(t)

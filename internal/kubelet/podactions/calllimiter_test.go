@@ -49,7 +49,6 @@ func TestCallLimiterPrefersContainers(t *testing.T) {
 	})
 }
 
-// row: PWK-01
 func TestCallLimiterDoesNotWaitForHungCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newCallLimiter(1)

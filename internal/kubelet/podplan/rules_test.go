@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
+	"github.com/gantry-project/gantry/internal/reason"
 )
 
 func policy(p v1.ContainerRestartPolicy) *v1.ContainerRestartPolicy { return &p }
@@ -20,6 +21,10 @@ func rule(action v1.ContainerRestartRuleAction, op v1.ContainerRestartRuleOnExit
 }
 
 // https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#restart-policy, KEP-5307
+//
+// row: RST-02
+// row: RST-03
+// row: RST-04
 func TestWhatIsStartedAgain(t *testing.T) {
 	again := v1.ContainerRestartRuleActionRestart
 	in, notIn := v1.ContainerRestartRuleOnExitCodesOpIn, v1.ContainerRestartRuleOnExitCodesOpNotIn
@@ -103,6 +108,7 @@ func testPod(p v1.RestartPolicy) *v1.Pod {
 	}}
 }
 
+// row: RST-05
 func TestHowAPodEnds(t *testing.T) {
 	never, onFailure, always := v1.RestartPolicyNever, v1.RestartPolicyOnFailure, v1.RestartPolicyAlways
 	for _, x := range []struct {
@@ -152,6 +158,15 @@ func TestWhenInitIsDone(t *testing.T) {
 }
 
 // What one look leads to: a row per rule of Next.
+//
+// row: PWK-14
+// row: PWK-15
+// row: PWK-16
+// row: PWK-17
+// row: PWK-19
+// row: PWK-20
+// row: PWK-21
+// row: PWK-22
 func TestNext(t *testing.T) {
 	at := time.Unix(1000, 0)
 	refusal := map[string]podplan.Try{podplan.SandboxTry: {Count: 2, FailedAt: at}}
@@ -172,6 +187,12 @@ func TestNext(t *testing.T) {
 		{"a sidecar that has not started holds the others up", "i=0 s=run", func(in *podplan.In) { in.Health = nil },
 			""},
 		{"then all app containers", "i=0 s=run", nil, "start a; start b"},
+		{"of three app containers the one that does not run", "i=0 s=run a=run b=run", addContainer("c"), "start c"},
+		{"and the one whose start failed does not hold it up", "i=0 s=run a=run", func(in *podplan.In) {
+			addContainer("c")(in)
+			in.Tries = map[string]podplan.Try{"b": {Count: 2, FailedAt: at,
+				Refusal: &reason.Refusal{Code: reason.ErrImagePull}}}
+		}, "start c"},
 		{"a container made by a kubelet that died is made again", "i=0 s=run a=made b=run", nil,
 			"remove container a a-0; start a"},
 		{"a settled Pod is left alone", "i=0 s=run a=run b=run", nil, ""},
@@ -226,6 +247,13 @@ func TestNext(t *testing.T) {
 		if text := strings.Join(got, "; "); text != x.do {
 			t.Errorf("%s: %q\nwant %q", x.rule, text, x.do)
 		}
+	}
+}
+
+// addContainer gives the Pod one more app container.
+func addContainer(name string) func(*podplan.In) {
+	return func(in *podplan.In) {
+		in.Pod.Spec.Containers = append(in.Pod.Spec.Containers, v1.Container{Name: name})
 	}
 }
 

@@ -24,12 +24,7 @@ var rewrite = flag.Bool("rewrite", false, "rewrite the expected transcripts in t
 // row: ISE-09
 // row: ISE-21
 // row: ISE-22
-// row: ISE-30
-// row: PWK-14
-// row: PWK-15
-// row: PWK-17
-// row: PWK-20
-// row: PWK-21
+// row: ISE-25
 // row: PWK-22
 func TestStories(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -31,10 +32,18 @@ func (l updateChan) expect(t *testing.T, want string) {
 		if got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(20 * time.Second):
 		t.Fatalf("nothing, want %s", want)
 	}
 }
+
+// firstReading tells when its source has been read once.
+type firstReading struct {
+	updateChan
+	done func()
+}
+
+func (r firstReading) Complete(string) { r.done() }
 
 func manifest(name string) string {
 	return fmt.Sprintf(
@@ -55,8 +64,12 @@ func TestSourcesAreReadPeriodically(t *testing.T) {
 		dir, received := filepath.Join(t.TempDir(), "later"), make(updateChan, 10)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
-		go func() { defer close(done); WatchFiles(ctx, dir, s(received)) }()
+		read := make(chan struct{})
+		options := s(received)
+		options.Receiver = firstReading{received, sync.OnceFunc(func() { close(read) })}
+		go func() { defer close(done); WatchFiles(ctx, dir, options) }()
 		defer func() { cancel(); <-done }()
+		<-read
 		made := dir + ".new" // with its file, so that nothing happens in it after it is there
 		if err := os.Mkdir(made, 0o755); err != nil {
 			t.Fatal(err)

@@ -33,18 +33,26 @@ func (s *updateRecorder) expect(t *testing.T, want ...string) {
 // row: KSL-18
 func TestMergeLetsTheStrongerSourceWin(t *testing.T) {
 	var s updateRecorder
-	m := NewPodConfig(s.take, API, File)
+	m := NewPodConfig(s.take, API, File, HTTP)
 	m.Put(API, pod("a", "1"))
 	m.Put(File, pod("a", "1"))
 	m.Put(API, pod("a", "1"))
 	m.Remove(API, pod("a", "1"), false)
 	m.Put(API, pod("b", "2"))
 	s.expect(t, "api a/1", "file a/1", "api b/2")
-	m.Complete(API)
-	select {
-	case <-m.Synced():
-		t.Error("synced before the files were read")
-	default:
+	m.Put(API, pod("c", "3"))
+	m.Put(HTTP, pod("c", "3"))
+	m.Put(API, pod("c", "3"))
+	m.Put(File, pod("c", "3"))
+	m.Put(HTTP, pod("c", "3"))
+	s.expect(t, "api c/3", "http c/3", "file c/3")
+	for _, source := range []string{API, HTTP} {
+		m.Complete(source)
+		select {
+		case <-m.Synced():
+			t.Fatal("synced before the files were read")
+		default:
+		}
 	}
 	m.Complete(File)
 	<-m.Synced()

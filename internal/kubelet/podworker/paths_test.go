@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/kubelet/podactions"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
+	"github.com/gantry-project/gantry/internal/kubelet/podstatus"
 )
 
 // concurrencyChecker is a fixture whose actions take a random while, and that counts how many are
@@ -56,6 +58,7 @@ func (p *concurrencyChecker) Do(ctx context.Context, j podactions.Job, a podplan
 	select {
 	case <-time.After(d):
 	case <-ctx.Done():
+		time.Sleep(10 * time.Millisecond) // what is interrupted needs a while to end
 		return ctx.Err()
 	}
 	return p.testRuntime.Do(ctx, j, a)
@@ -188,12 +191,46 @@ func TestDueWorkIsDone(t *testing.T) {
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if len(actions.times) != 3 {
-			t.Errorf("tried %d times, want 3: two that fail and one that does not", len(actions.times))
+			t.Fatalf("tried %d times, want 3: two that fail and one that does not", len(actions.times))
 		}
-		for i := 1; i < len(actions.times); i++ {
-			if gap := actions.times[i].Sub(actions.times[i-1]); gap < time.Second || gap > time.Minute {
-				t.Errorf("%s between tries", gap)
+		for i, want := range []time.Duration{time.Second, 10 * time.Second} {
+			if gap := actions.times[i+1].Sub(actions.times[i]); gap != want {
+				t.Errorf("%s between tries %d and %d, want %s", gap, i+1, i+2, want)
 			}
+		}
+	})
+}
+
+// A Pod that nobody notifies of anything is decided on again, each round after the one before, as
+// long as it is there.
+//
+// row: PWK-04
+func TestEachRoundIsFollowedByAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, pool := begin(t, nil)
+		rounds := atomic.Int64{}
+		pool.d.ResyncInterval = time.Minute
+		pool.d.Node = func() podstatus.Node { rounds.Add(1); return podstatus.Node{} } // asked once a round
+		pool.UpdatePod(UpdatePodOptions{Pod: testPod("1", ""), Source: "api"})
+		time.Sleep(time.Second)
+		synctest.Wait()
+		for range 3 {
+			before := rounds.Load()
+			time.Sleep(59 * time.Second)
+			synctest.Wait()
+			time.Sleep(31 * time.Second) // a minute, and up to half of it more
+			synctest.Wait()
+			if rounds.Load() == before {
+				t.Fatal("no round follows within a minute and a half")
+			}
+		}
+		pool.UpdatePod(UpdatePodOptions{Pod: testPod("1", ""), Source: "api", Gone: true,
+			Termination: &podplan.Termination{RequestedAt: time.Now()}})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		before := rounds.Load()
+		if time.Sleep(10 * time.Minute); rounds.Load() != before {
+			t.Errorf("%d rounds of a Pod that is gone", rounds.Load()-before)
 		}
 	})
 }

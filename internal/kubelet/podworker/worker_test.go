@@ -209,11 +209,30 @@ func TestContainerStoppedWithItsSandboxRunsAgain(t *testing.T) {
 func TestLateUpdateOfRemovedPodIsIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, p := begin(t, nil)
-		p.UpdatePod(UpdatePodOptions{Pod: testPod("1", ""), Source: "api", Gone: true,
-			Termination: &podplan.Termination{}})
+		gone := UpdatePodOptions{Pod: testPod("1", ""), Source: "api", Gone: true, Termination: &podplan.Termination{}}
+		p.UpdatePod(gone)
 		synctest.Wait()
 		if p.IsKnown("1") || len(w.all()) != 0 {
 			t.Errorf("got %q, want IsKnown false and no w.all()", w.all())
+		}
+		p.UpdatePod(UpdatePodOptions{Pod: testPod("1", ""), Source: "api"})
+		synctest.Wait()
+		deleted := UpdatePodOptions{Pod: testPod("1", ""), Source: "api",
+			Termination: &podplan.Termination{Cause: "deleted", RequestedAt: time.Now()}}
+		p.UpdatePod(deleted)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		before := w.all()
+		late := deleted
+		late.Pod, late.Termination = testPod("1", "late"), nil // as of a watch that is behind
+		for _, n := range []UpdatePodOptions{deleted, late, gone, gone} {
+			p.UpdatePod(n)
+			time.Sleep(time.Minute)
+			synctest.Wait()
+		}
+		if after := w.all()[len(before):]; p.IsKnown("1") || len(after) != 1 || after[0] != "1 release with logs " {
+			t.Errorf("known %t, got %q after its end, want only the removal of its logs when its source has it no more",
+				p.IsKnown("1"), after)
 		}
 	})
 }

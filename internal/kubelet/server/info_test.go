@@ -55,6 +55,7 @@ func TestPods(t *testing.T) {
 	}
 }
 
+// row: KSL-02
 func TestConfigz(t *testing.T) {
 	w := newTestServer(t)
 	if code, body := w.get("/configz"); code != 200 || body != `{"kubeletconfig":{"kind":"KubeletConfiguration"}}` {

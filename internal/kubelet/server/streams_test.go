@@ -150,9 +150,8 @@ func TestAttach(t *testing.T) {
 				done <- e.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: in, Stdout: &out,
 					Stderr: io.Discard})
 			}()
-			fmt.Fprintln(typed, "one")
-			expect.Eventually(w, "the line comes back",
-				func() bool { return strings.Contains(out.String(), "got one") })
+			go fmt.Fprintln(typed, "one") // it waits for somebody to read it
+			w.eventually("the line comes back", func() bool { return strings.Contains(out.String(), "got one") })
 			cancel()
 			_ = typed.Close()
 			if err := <-done; !errors.Is(err, context.Canceled) {

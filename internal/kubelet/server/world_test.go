@@ -317,3 +317,17 @@ func (w *testServer) get(path string) (int, string) {
 	w.Helper()
 	return w.request(w.config, http.MethodGet, path)
 }
+
+// eventually polls until ok, for ten seconds at most.
+func (w *testServer) eventually(what string, ok func() bool) {
+	w.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for limit := time.After(10 * time.Second); !ok(); {
+		select {
+		case <-tick.C:
+		case <-limit:
+			w.Fatalf("not within 10 s: %s", what)
+		}
+	}
+}

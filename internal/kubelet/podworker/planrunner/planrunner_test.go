@@ -27,6 +27,8 @@ func lines(actions []podplan.Action) (out []string) {
 }
 
 // Actions are done in their order up to the first that fails.
+//
+// row: PWK-15
 func TestAPlanEndsAtTheFirstFailure(t *testing.T) {
 	no := errors.New("no")
 	start := func(name string) podplan.Action { return podplan.Start{Name: name} }
