@@ -16,14 +16,14 @@ func TestSilenceIsMeasuredByOurOwnClock(t *testing.T) {
 	h := UpdateHealth(NodeHealth{}, Heartbeat{Renewed: "beat-1", StatusPosted: true}, t0)
 	// the same heartbeat again is no report
 	h = UpdateHealth(h, Heartbeat{Renewed: "beat-1", StatusPosted: true}, t0.Add(30*time.Second))
-	if silent, again := IsUnreachable(h, t0.Add(30*time.Second)); silent || again != 20*time.Second {
+	if silent, again := IsUnreachable(h, MonitorGracePeriod, t0.Add(30*time.Second)); silent || again != 20*time.Second {
 		t.Fatalf("got %v, %v, want silent false and again %v", silent, again, 20*time.Second)
 	}
-	if silent, _ := IsUnreachable(h, t0.Add(MonitorGracePeriod)); !silent {
+	if silent, _ := IsUnreachable(h, MonitorGracePeriod, t0.Add(MonitorGracePeriod)); !silent {
 		t.Fatal("silent for the whole grace period and not noticed")
 	}
 	h = UpdateHealth(h, Heartbeat{Renewed: "beat-2", StatusPosted: true}, t0.Add(49*time.Second))
-	if silent, _ := IsUnreachable(h, t0.Add(MonitorGracePeriod)); silent {
+	if silent, _ := IsUnreachable(h, MonitorGracePeriod, t0.Add(MonitorGracePeriod)); silent {
 		t.Fatal("a new beat is a sign of life")
 	}
 }
@@ -193,7 +193,7 @@ func TestAFlapIsNotSeen(t *testing.T) {
 	}{{5 * time.Second, false}, {30 * time.Second, false}, {MonitorGracePeriod + beat, true}} {
 		h, lost := UpdateHealth(NodeHealth{}, Heartbeat{Renewed: "1", StatusPosted: true}, t0), false
 		for at := time.Second; at <= beat+c.away; at += time.Second { // the last beat was just before it went away
-			silent, _ := IsUnreachable(h, t0.Add(at))
+			silent, _ := IsUnreachable(h, MonitorGracePeriod, t0.Add(at))
 			lost = lost || silent
 		}
 		if lost != c.lost {
@@ -229,7 +229,7 @@ func TestANodeThatNeverReportedCountsFromItsCreation(t *testing.T) {
 		{"made long ago, with a status", "beat", true, t0.Add(-time.Hour), false},
 	} {
 		h := UpdateHealth(NodeHealth{}, Heartbeat{c.beat, c.posted, c.made}, t0)
-		if silent, _ := IsUnreachable(h, t0); silent != c.silent {
+		if silent, _ := IsUnreachable(h, MonitorGracePeriod, t0); silent != c.silent {
 			t.Errorf("%s: silent %v", c.name, silent)
 		}
 		if again := UpdateHealth(h, Heartbeat{c.beat, c.posted, c.made}, t0.Add(time.Second)); again.ProbeTime !=
