@@ -76,6 +76,24 @@ func TestTaintsFollowConditionsAndKeepOthers(t *testing.T) {
 	}
 }
 
+// A node that reports that it is not ready, and one that has reported nothing, repel Pods and evict
+// them.
+//
+// row: CTL-16
+func TestTaintsOfANodeThatIsNotReady(t *testing.T) {
+	for name, conditions := range map[string][]corev1.NodeCondition{
+		"not ready": {{Type: corev1.NodeReady, Status: corev1.ConditionFalse}}, "nothing reported": nil} {
+		got := ""
+		taints, _ := Taints(&corev1.Node{Status: corev1.NodeStatus{Conditions: conditions}}, metav1.NewTime(t0), true)
+		for _, taint := range taints {
+			got += taint.ToString() + " "
+		}
+		if want := "node.kubernetes.io/not-ready:NoSchedule node.kubernetes.io/not-ready:NoExecute "; got != want {
+			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+	}
+}
+
 // The NoSchedule taint is added at once; the NoExecute taint waits for its turn, and is not removed
 // while it waits.
 func TestPodsAreDrivenOutInTurn(t *testing.T) {

@@ -67,10 +67,35 @@ func TestIdentity(t *testing.T) {
 	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "a lowercase RFC 1123 subdomain must consist of") {
 		t.Errorf("name A_b: %v", err)
 	}
+	newPod(t, ns, func(p *v1.Pod) { p.Name = "a.b" })
 	now := first.DeepCopy()
 	now.UID = "11111111-1111-1111-1111-111111111111"
 	if _, err := c.CoreV1().Pods(ns).Update(t.Context(), now, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
 		t.Errorf("another UID: %v", err)
+	}
+	now = first.DeepCopy()
+	now.Name = "q"
+	if err := c.CoreV1().RESTClient().Put().Namespace(ns).Resource("pods").Name("p").Body(now).Do(
+		t.Context()).Error(); !apierrors.IsBadRequest(err) {
+		t.Errorf("another name: %v", err)
+	}
+	now = first.DeepCopy()
+	now.Namespace = "default"
+	if err := c.CoreV1().RESTClient().Put().Namespace(ns).Resource("pods").Name("p").Body(now).Do(
+		t.Context()).Error(); !apierrors.IsBadRequest(err) {
+		t.Errorf("another namespace: %v", err)
+	}
+	now = first.DeepCopy()
+	now.CreationTimestamp = metav1.NewTime(first.CreationTimestamp.Add(-time.Hour))
+	if got, err := c.CoreV1().Pods(ns).Update(t.Context(), now, metav1.UpdateOptions{}); err == nil &&
+		got.CreationTimestamp != first.CreationTimestamp {
+		t.Errorf("the creation time was changed from %v to %v", first.CreationTimestamp, got.CreationTimestamp)
+	}
+	now = first.DeepCopy()
+	now.Generation = 7
+	if got, err := c.CoreV1().Pods(ns).Update(t.Context(), now, metav1.UpdateOptions{}); err != nil ||
+		got.Generation != 1 {
+		t.Errorf("generation 7 of a spec that did not change: %v %v, want 1", got.Generation, err)
 	}
 	now = first.DeepCopy()
 	now.Generation, now.CreationTimestamp = 0, metav1.Time{}
