@@ -32,8 +32,8 @@ func TestControllersAtWork(t *testing.T) {
 		name string
 		test func(*testing.T, *atWork)
 	}{
-		{"a CronJob starts Jobs", cronJobStartsJobs},                       // row: CTL-11
-		{"a silent node is not ready", silentNode},                         // row: CTL-15, KSL-10, CTL-16
+		{"a CronJob starts Jobs", cronJobStartsJobs},                       // row: CTL-11, CTL-10
+		{"a silent node is not ready", silentNode},                         // row: CTL-15, CTL-16, CTL-17, KSL-10
 		{"a node out of service", outOfService},                            // row: CTL-21
 		{"Endpoints follow readiness", endpointsFollow},                    // row: CTL-14
 		{"budgets in numbers and percents, by owner", budgetsFollowOwners}, // row: PDB-07, PDB-09
