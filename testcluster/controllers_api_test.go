@@ -32,14 +32,14 @@ func TestControllersAtWork(t *testing.T) {
 		name string
 		test func(*testing.T, *atWork)
 	}{
-		{"a CronJob starts Jobs", cronJobStartsJobs},                       // row: CTL-11, CTL-10
+		{"a CronJob starts Jobs", cronJobStartsJobs},                       // row: CTL-10, CTL-11, PDB-14
 		{"a silent node is not ready", silentNode},                         // row: CTL-15, CTL-16, CTL-17, KSL-10
 		{"a node out of service", outOfService},                            // row: CTL-21
 		{"Endpoints follow readiness", endpointsFollow},                    // row: CTL-14
 		{"budgets in numbers and percents, by owner", budgetsFollowOwners}, // row: PDB-07, PDB-09
 		{"a ReplicaSet keeps its count", replicaSetKeepsCount},             // row: CTL-01
 	} {
-		t.Run(x.name, func(t *testing.T) { x.test(t, &atWork{t, c, within(t, 20*time.Second)}) })
+		t.Run(x.name, func(t *testing.T) { x.test(t, &atWork{t, c, within(t, time.Minute)}) })
 	}
 }
 

@@ -213,6 +213,36 @@ func TestNamesAndSystem(t *testing.T) {
 	}
 }
 
+// The options of a system that the Pod is not for are refused.
+//
+// row: SEC-04
+func TestOptionsOfTheOtherSystem(t *testing.T) {
+	windows := &v1.WindowsSecurityContextOptions{HostProcess: new(true)}
+	const linuxPod = "Forbidden: windows options cannot be set for a linux pod"
+	for _, c := range []struct {
+		name string
+		edit func(*v1.Pod)
+		want string
+	}{
+		{"of a Linux Pod", func(p *v1.Pod) {
+			p.Spec.OS = &v1.PodOS{Name: v1.Linux}
+			p.Spec.SecurityContext = &v1.PodSecurityContext{WindowsOptions: windows}
+		}, "spec.securityContext.windowsOptions: " + linuxPod},
+		{"of a container of a Linux Pod", func(p *v1.Pod) {
+			p.Spec.OS = &v1.PodOS{Name: v1.Linux}
+			p.Spec.Containers[0].SecurityContext = &v1.SecurityContext{WindowsOptions: windows}
+		}, "spec.containers[0].securityContext.windowsOptions: " + linuxPod},
+		{"Linux options of a Windows Pod", func(p *v1.Pod) {
+			p.Spec.OS = &v1.PodOS{Name: v1.Windows}
+			p.Spec.Containers[0].SecurityContext = &v1.SecurityContext{RunAsUser: new(int64(1))}
+		}, "spec.containers[0].securityContext.runAsUser: Forbidden: cannot be set for a windows pod"},
+	} {
+		if got := causes(Validate(podOf(c.edit))); !strings.Contains(got, c.want) {
+			t.Errorf("%s: got %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
 // A readiness gate is a condition's type, whose format is a label key's.
 //
 // row: API-21
@@ -348,6 +378,10 @@ func TestBindPod(t *testing.T) {
 	}
 }
 
+// row: PDB-02
+// row: PDB-05
+// row: PDB-08
+// row: PDB-12
 func TestBudget(t *testing.T) {
 	b := &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "ns", Generation: 2},
