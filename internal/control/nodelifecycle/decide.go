@@ -41,8 +41,8 @@ func UpdateHealth(h NodeHealth, s Heartbeat, now time.Time) NodeHealth {
 	return h
 }
 
-// IsUnreachable reports whether the node has not reported for grace, usually MonitorGracePeriod, and
-// when to check again.
+// IsUnreachable reports whether the node has not reported for grace, usually MonitorGracePeriod,
+// and when to check again.
 func IsUnreachable(h NodeHealth, grace time.Duration, now time.Time) (bool, time.Duration) {
 	if !h.StatusPosted {
 		grace = startupGracePeriod

@@ -16,7 +16,8 @@ func TestSilenceIsMeasuredByOurOwnClock(t *testing.T) {
 	h := UpdateHealth(NodeHealth{}, Heartbeat{Renewed: "beat-1", StatusPosted: true}, t0)
 	// the same heartbeat again is no report
 	h = UpdateHealth(h, Heartbeat{Renewed: "beat-1", StatusPosted: true}, t0.Add(30*time.Second))
-	if silent, again := IsUnreachable(h, MonitorGracePeriod, t0.Add(30*time.Second)); silent || again != 20*time.Second {
+	if silent, again := IsUnreachable(h, MonitorGracePeriod, t0.Add(30*time.Second)); silent ||
+		again != 20*time.Second {
 		t.Fatalf("got %v, %v, want silent false and again %v", silent, again, 20*time.Second)
 	}
 	if silent, _ := IsUnreachable(h, MonitorGracePeriod, t0.Add(MonitorGracePeriod)); !silent {
