@@ -71,6 +71,7 @@ type options struct {
 	nodes          []string
 	scheduler      *schedulerconfig.KubeSchedulerConfiguration
 	nodeQuarantine time.Duration
+	monitorGrace   time.Duration
 }
 
 // Option configures Start.
@@ -87,6 +88,12 @@ func WithScheduler(c *schedulerconfig.KubeSchedulerConfiguration) Option {
 // WithNodeQuarantine sets how long a node must have been missing before its Pods are deleted;
 // default: upstream's 40 s.
 func WithNodeQuarantine(d time.Duration) Option { return func(o *options) { o.nodeQuarantine = d } }
+
+// WithNodeMonitorGracePeriod sets how long a node may not report before it is unreachable; default:
+// upstream's 50 s. The cluster's own kubelets report every ten seconds.
+func WithNodeMonitorGracePeriod(d time.Duration) Option {
+	return func(o *options) { o.monitorGrace = d }
+}
 
 // Start starts a cluster and waits until its nodes are Ready. It fails the test if that does not
 // succeed; the cluster stops at the end of the test.
@@ -236,7 +243,7 @@ func (c *Cluster) startControllers() error {
 		return control.Run(ctx, control.Options{
 			Deps: controllerruntime.ControllerContext{Client: client,
 				Informers: informers.NewSharedInformerFactory(client, 0), Journal: c.log.SinkFor("controllers", ""),
-				RootCA: ca, NodeQuarantine: c.o.nodeQuarantine},
+				RootCA: ca, NodeQuarantine: c.o.nodeQuarantine, NodeMonitorGracePeriod: c.o.monitorGrace},
 			As: func(account string) (kubernetes.Interface, metadata.Interface, error) {
 				cfg := as(serviceaccount.MakeUsername("kube-system", account),
 					serviceaccount.MakeGroupNames("kube-system")...)

@@ -18,12 +18,16 @@ import (
 	"github.com/gantry-project/gantry/testcluster"
 )
 
-// eventually polls until ok returns true; what describes it.
+// eventually polls until ok returns true; what describes it. It fails the test after twenty
+// seconds: what it waits for takes one at most on an idle machine.
 func eventually(ctx context.Context, t *testing.T, c *testcluster.Cluster, what string, ok func() bool) {
 	t.Helper()
+	end := time.After(20 * time.Second)
 	for !ok() {
 		select {
 		case <-time.After(5 * time.Millisecond):
+		case <-end:
+			t.Fatalf("never: %s\n%s", what, c.Dump())
 		case <-ctx.Done():
 			t.Fatalf("never: %s\n%s", what, c.Dump())
 		}

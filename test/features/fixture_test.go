@@ -93,14 +93,19 @@ func (w *fixture) gone(name string) {
 	})
 }
 
-// until polls for what no watch shows.
+// patience bounds one wait: what a test waits for takes a second at most on an idle machine.
+const patience = 30 * time.Second
+
+// until waits for what no watch tells; it fails the test after patience.
 func (w *fixture) until(what string, ok func() bool) {
 	w.t.Helper()
-	tick := time.NewTicker(3 * time.Millisecond)
+	tick, end := time.NewTicker(3*time.Millisecond), time.After(patience)
 	defer tick.Stop()
 	for !ok() {
 		select {
 		case <-tick.C:
+		case <-end:
+			w.t.Fatalf("waited %s for %s\n%s", patience, what, w.Dump())
 		case <-w.ctx.Done():
 			w.t.Fatalf("waiting for %s: %v\n%s", what, w.ctx.Err(), w.Dump())
 		}

@@ -206,7 +206,14 @@ func TestDefaultTolerationSeconds(t *testing.T) {
 			o := pod(func(p *corev1.Pod) { p.Spec.Tolerations = c.have })
 			expect(t, run(t, p, attributesCase{obj: o}), "")
 			if len(o.Spec.Tolerations) != c.want {
-				t.Errorf("tolerations %v", o.Spec.Tolerations)
+				t.Errorf("got %d tolerations %v, want %d", len(o.Spec.Tolerations), o.Spec.Tolerations, c.want)
+			}
+			for i, taint := range []string{"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"} {
+				if got := o.Spec.Tolerations; name == "none" && (got[i].Key != taint ||
+					got[i].Operator != corev1.TolerationOpExists || got[i].Effect != corev1.TaintEffectNoExecute ||
+					*got[i].TolerationSeconds != 300) {
+					t.Errorf("got %+v, want %s Exists NoExecute for 300 s", got[i], taint)
+				}
 			}
 		})
 	}
@@ -233,6 +240,9 @@ func TestPriority(t *testing.T) {
 		"never preempts": {func(p *corev1.Pod) { p.Spec.PriorityClassName = "calm" }, "", 5, never},
 		"system without object": {func(p *corev1.Pod) { p.Spec.PriorityClassName = "system-cluster-critical" }, "",
 			2000000000, corev1.PreemptLowerPriority},
+		"system-node-critical without object": {
+			func(p *corev1.Pod) { p.Spec.PriorityClassName = "system-node-critical" }, "", 2000001000,
+			corev1.PreemptLowerPriority},
 		"unknown": {func(p *corev1.Pod) { p.Spec.PriorityClassName = "x" },
 			"no PriorityClass with name x was found", 0, ""},
 		"own number": {func(p *corev1.Pod) { p.Spec.Priority = ptr(int32(9)) },
@@ -565,6 +575,7 @@ func TestCertificates(t *testing.T) {
 	}
 }
 
+// row: SEC-05
 // row: SEC-06
 func TestPodSecurity(t *testing.T) {
 	ns := func(level string) *corev1.Namespace {
@@ -591,6 +602,9 @@ func TestPodSecurity(t *testing.T) {
 			p.Spec.OS = &corev1.PodOS{Name: corev1.Windows}
 			p.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsNonRoot: ptr(true)}
 		}), ""},
+		"windows as root": {"restricted", pod(func(p *corev1.Pod) {
+			p.Spec.OS = &corev1.PodOS{Name: corev1.Windows}
+		}), `violates PodSecurity "restricted:latest": runAsNonRoot != true`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			expect(t, run(t, plugin(t, "PodSecurity", ns(c.level)), attributesCase{obj: c.obj}), c.want)

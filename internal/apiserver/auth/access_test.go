@@ -177,7 +177,13 @@ func certificates(t *testing.T, s *server) {
 	}
 }
 
+// row: OPS-11
 func anonymous(t *testing.T, s *server) {
+	if code, body := s.ask(t, "GET", "/metrics", "admin-token", ""); code != 200 ||
+		!strings.Contains(body, "\napiserver_request_total{") {
+		t.Errorf("/metrics as an administrator: %d %.300s, want 200 and a sample of apiserver_request_total", code,
+			body)
+	}
 	for path, want := range map[string]int{"/healthz": 200, "/livez": 200, "/readyz": 200, "/version": 401, "/api": 401,
 		"/metrics": 401, "/api/v1/pods": 401} {
 		if code, _ := s.ask(t, "GET", path, "", ""); code != want {

@@ -31,6 +31,9 @@ type ControllerContext struct {
 	// NodeQuarantine is how long a Node object must have been missing before its Pods are deleted;
 	// 0: upstream's 40 s.
 	NodeQuarantine time.Duration
+	// NodeMonitorGracePeriod is how long a node may not report before it is unreachable; 0:
+	// upstream's 50 s.
+	NodeMonitorGracePeriod time.Duration
 }
 
 // NodeRanges configures the allocation of Pod CIDRs to nodes.

@@ -119,6 +119,7 @@ func (w *fixture) want(t *testing.T, state string) {
 	}
 }
 
+// row: CTL-08
 func TestThreeCompletionsTwoAtATime(t *testing.T) {
 	w := newFixture(func(s *batchv1.JobSpec) { s.Completions, s.Parallelism = num(3), num(2) })
 	w.settle()
@@ -135,6 +136,7 @@ func TestThreeCompletionsTwoAtATime(t *testing.T) {
 	}
 }
 
+// row: CTL-08
 func TestFailuresBackOffAndEnd(t *testing.T) {
 	w := newFixture(func(s *batchv1.JobSpec) { s.BackoffLimit = num(1) })
 	w.settle()

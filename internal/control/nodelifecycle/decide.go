@@ -41,9 +41,9 @@ func UpdateHealth(h NodeHealth, s Heartbeat, now time.Time) NodeHealth {
 	return h
 }
 
-// IsUnreachable reports whether the node has not reported for too long, and when to check again.
-func IsUnreachable(h NodeHealth, now time.Time) (bool, time.Duration) {
-	grace := MonitorGracePeriod
+// IsUnreachable reports whether the node has not reported for grace, usually MonitorGracePeriod,
+// and when to check again.
+func IsUnreachable(h NodeHealth, grace time.Duration, now time.Time) (bool, time.Duration) {
 	if !h.StatusPosted {
 		grace = startupGracePeriod
 	}

@@ -16,15 +16,16 @@ func TestHeartbeatAgeIsMeasuredByTheLocalClock(t *testing.T) {
 	h := UpdateHealth(NodeHealth{}, Heartbeat{Renewed: "beat-1", StatusPosted: true}, t0)
 	// the same heartbeat again is no report
 	h = UpdateHealth(h, Heartbeat{Renewed: "beat-1", StatusPosted: true}, t0.Add(30*time.Second))
-	if silent, again := IsUnreachable(h, t0.Add(30*time.Second)); silent || again != 20*time.Second {
+	if silent, again := IsUnreachable(h, MonitorGracePeriod, t0.Add(30*time.Second)); silent ||
+		again != 20*time.Second {
 		t.Fatalf("got %v, %v, want silent false and again %v", silent, again, 20*time.Second)
 	}
-	if silent, _ := IsUnreachable(h, t0.Add(MonitorGracePeriod)); !silent {
+	if silent, _ := IsUnreachable(h, MonitorGracePeriod, t0.Add(MonitorGracePeriod)); !silent {
 		t.Fatal("silent for the whole grace period and not noticed")
 	}
 	h = UpdateHealth(h, Heartbeat{Renewed: "beat-2", StatusPosted: true}, t0.Add(49*time.Second))
-	if silent, _ := IsUnreachable(h, t0.Add(MonitorGracePeriod)); silent {
-		t.Fatal("a renewed lease is a sign of life")
+	if silent, _ := IsUnreachable(h, MonitorGracePeriod, t0.Add(MonitorGracePeriod)); silent {
+		t.Fatal("a new beat is a sign of life")
 	}
 }
 
@@ -73,6 +74,24 @@ func TestTaintsFollowConditionsAndKeepOthers(t *testing.T) {
 	if diff := cmp.Diff([]string{"dedicated:NoSchedule", "node.kubernetes.io/unschedulable:NoSchedule"},
 		keys(got)); diff != "" {
 		t.Fatalf("the two differ (-want +got):\n%s", diff)
+	}
+}
+
+// A node that reports that it is not ready, and one that has reported nothing, repel Pods and evict
+// them.
+//
+// row: CTL-16
+func TestTaintsOfANodeThatIsNotReady(t *testing.T) {
+	for name, conditions := range map[string][]corev1.NodeCondition{
+		"not ready": {{Type: corev1.NodeReady, Status: corev1.ConditionFalse}}, "nothing reported": nil} {
+		got := ""
+		taints, _ := Taints(&corev1.Node{Status: corev1.NodeStatus{Conditions: conditions}}, metav1.NewTime(t0), true)
+		for _, taint := range taints {
+			got += taint.ToString() + " "
+		}
+		if want := "node.kubernetes.io/not-ready:NoSchedule node.kubernetes.io/not-ready:NoExecute "; got != want {
+			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
 	}
 }
 
@@ -192,8 +211,8 @@ func TestShortAbsenceLeavesTheNodeReady(t *testing.T) {
 		lost bool
 	}{{5 * time.Second, false}, {30 * time.Second, false}, {MonitorGracePeriod + renewed, true}} {
 		h, lost := UpdateHealth(NodeHealth{}, Heartbeat{Renewed: "1", StatusPosted: true}, t0), false
-		for at := time.Second; at <= renewed+c.away; at += time.Second { // the last beat was just before it went away
-			silent, _ := IsUnreachable(h, t0.Add(at))
+		for at := time.Second; at <= beat+c.away; at += time.Second { // the last beat was just before it went away
+			silent, _ := IsUnreachable(h, MonitorGracePeriod, t0.Add(at))
 			lost = lost || silent
 		}
 		if lost != c.lost {
@@ -228,8 +247,8 @@ func TestANodeThatNeverReportedCountsFromItsCreation(t *testing.T) {
 		{"made long ago, with a lease", "lease", false, t0.Add(-time.Hour), false},
 		{"made long ago, with a status", "beat", true, t0.Add(-time.Hour), false},
 	} {
-		h := UpdateHealth(NodeHealth{}, Heartbeat{c.renewed, c.posted, c.made}, t0)
-		if silent, _ := IsUnreachable(h, t0); silent != c.silent {
+		h := UpdateHealth(NodeHealth{}, Heartbeat{c.beat, c.posted, c.made}, t0)
+		if silent, _ := IsUnreachable(h, MonitorGracePeriod, t0); silent != c.silent {
 			t.Errorf("%s: silent %v", c.name, silent)
 		}
 		if again := UpdateHealth(h, Heartbeat{c.renewed, c.posted, c.made}, t0.Add(time.Second)); again.ProbeTime !=

@@ -6,6 +6,7 @@
 package nodelifecycle
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -155,7 +156,8 @@ func (c *controller) updateHealth(n *corev1.Node) (bool, time.Duration) {
 	defer c.mu.Unlock()
 	h := UpdateHealth(c.health[n.Name], Heartbeat{beat, posted, n.CreationTimestamp.Time}, time.Now())
 	c.health[n.Name] = h
-	return IsUnreachable(h, time.Now())
+	grace := cmp.Or(c.controllerContext.NodeMonitorGracePeriod, MonitorGracePeriod)
+	return IsUnreachable(h, grace, time.Now())
 }
 
 func (c *controller) markUnknown(ctx context.Context, n *corev1.Node) (*corev1.Node, error) {

@@ -190,6 +190,7 @@ func TestStatusCountsAndFinishesAnUpdate(t *testing.T) {
 	}
 }
 
+// row: CTL-06
 func TestIdentity(t *testing.T) {
 	s := set(1)
 	s.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data"}}}

@@ -426,6 +426,9 @@ func TestHostsFile(t *testing.T) {
 	}
 }
 
+// row: SEC-01
+// row: SEC-02
+// row: SEC-03
 func TestSecurity(t *testing.T) {
 	yes, refusal, seven, eight := true, false, int64(7), int64(8)
 	path := "p.json"

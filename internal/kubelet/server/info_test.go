@@ -64,6 +64,7 @@ func TestConfigz(t *testing.T) {
 }
 
 // row: KAP-03
+// row: OPS-11
 func TestMetrics(t *testing.T) {
 	w := newTestServer(t)
 	code, body := w.get("/metrics")

@@ -108,7 +108,7 @@ func startServer(t *testing.T) func(path, token string) (int, string) {
 	}
 }
 
-// row: SCH-17, SCH-34, OPS-12
+// row: SCH-17, SCH-34, OPS-11, OPS-12
 func TestEndpointPermissions(t *testing.T) {
 	get := startServer(t)
 	for _, c := range []struct {

@@ -2,6 +2,7 @@ package apps
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,8 +10,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
 func errorTexts(errs field.ErrorList) string {
@@ -72,6 +76,31 @@ func TestClaimTemplatesAreVolumes(t *testing.T) {
 		"spec.volumeClaimTemplates: Invalid value: ") || !strings.HasSuffix(got, "field is immutable") {
 		t.Errorf(`got %v, want it beginning with "spec.volumeClaimTemplates: Invalid value:" and ending in "field `+
 			`is immutable"`, got)
+	}
+}
+
+// TestTemplatesAreValidated: a template is validated like a Pod, whichever workload has it.
+//
+// row: API-44
+func TestTemplatesAreValidated(t *testing.T) {
+	bad := podTemplate(func(p *corev1.PodSpec) { p.Containers[0].Name = "No Name" })
+	for _, c := range []struct {
+		kind resourcedef.Kind
+		obj  runtime.Object
+	}{
+		{deployments(), &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Selector: selector(), Template: bad}}},
+		{replicaSets(), &appsv1.ReplicaSet{Spec: appsv1.ReplicaSetSpec{Selector: selector(), Template: bad}}},
+		{daemonSets(), &appsv1.DaemonSet{Spec: appsv1.DaemonSetSpec{Selector: selector(), Template: bad}}},
+		{statefulSets(), &appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{Selector: selector(), Template: bad}}},
+	} {
+		c.kind.Rules.Default(c.obj)
+		var got []string
+		for _, e := range c.kind.Rules.Validate(t.Context(), c.obj) {
+			got = append(got, e.Field)
+		}
+		if want := "spec.template.spec.containers[0].name"; !slices.Contains(got, want) {
+			t.Errorf("%s: got errors of %q, want %s", c.kind.Resource, got, want)
+		}
 	}
 }
 

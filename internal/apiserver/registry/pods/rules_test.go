@@ -107,17 +107,22 @@ func TestUpdateRules(t *testing.T) {
 		want     string
 	}{
 		{name: "image", new: func(p *v1.Pod) { p.Spec.Containers[0].Image = "nginx:2" }},
-		{name: "image of an init container", old: first(func(*v1.Container) {}),
-			new: first(func(c *v1.Container) { c.Image = "nginx:2" })},
-		{name: "command of an init container", old: first(func(*v1.Container) {}),
-			new: first(func(c *v1.Container) { c.Command = []string{"true"} }), want: noOther},
-		{name: "env of an init container", old: first(func(*v1.Container) {}),
-			new:  first(func(c *v1.Container) { c.Env = []v1.EnvVar{{Name: "A", Value: "1"}} }),
-			want: noOther},
-		{name: "ephemeral container", new: func(p *v1.Pod) { p.Spec.EphemeralContainers = debuggers("debugger") },
-			want: noOther},
+		{name: "image of an init container",
+			old: func(p *v1.Pod) { p.Spec.InitContainers = []v1.Container{{Name: "i", Image: "busybox:1"}} },
+			new: func(p *v1.Pod) { p.Spec.InitContainers = []v1.Container{{Name: "i", Image: "busybox:2"}} }},
 		{name: "env", new: func(p *v1.Pod) { p.Spec.Containers[0].Env = []v1.EnvVar{{Name: "A", Value: "1"}} },
 			want: noOther},
+		{name: "command", new: func(p *v1.Pod) { p.Spec.Containers[0].Command = []string{"sh"} }, want: noOther},
+		{name: "command of an init container",
+			old: func(p *v1.Pod) { p.Spec.InitContainers = []v1.Container{{Name: "i", Image: "busybox:1"}} },
+			new: func(p *v1.Pod) {
+				p.Spec.InitContainers = []v1.Container{{Name: "i", Image: "busybox:1", Command: []string{"sh"}}}
+			}, want: noOther},
+		{name: "restart policy", new: func(p *v1.Pod) { p.Spec.RestartPolicy = v1.RestartPolicyNever }, want: noOther},
+		{name: "node selector of a Pod without gates",
+			new: func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{"a": "b"} }, want: noOther},
+		{name: "grace period", new: func(p *v1.Pod) { p.Spec.TerminationGracePeriodSeconds = n(1) }, want: noOther},
+		{name: "priority", new: func(p *v1.Pod) { p.Spec.Priority = new(int32(5)) }, want: noOther},
 		{name: "another node", old: func(p *v1.Pod) { p.Spec.NodeName = "a" },
 			new: func(p *v1.Pod) { p.Spec.NodeName = "b" }, want: noOther},
 		{name: "one more container", new: func(p *v1.Pod) {
@@ -127,6 +132,8 @@ func TestUpdateRules(t *testing.T) {
 		{name: "deadline set", new: func(p *v1.Pod) { p.Spec.ActiveDeadlineSeconds = n(10) }},
 		{name: "deadline shortened", old: func(p *v1.Pod) { p.Spec.ActiveDeadlineSeconds = n(10) },
 			new: func(p *v1.Pod) { p.Spec.ActiveDeadlineSeconds = n(5) }},
+		{name: "deadline kept", old: func(p *v1.Pod) { p.Spec.ActiveDeadlineSeconds = n(10) },
+			new: func(p *v1.Pod) { p.Spec.ActiveDeadlineSeconds = n(10) }},
 		{name: "deadline lengthened", old: func(p *v1.Pod) { p.Spec.ActiveDeadlineSeconds = n(10) },
 			new:  func(p *v1.Pod) { p.Spec.ActiveDeadlineSeconds = n(11) },
 			want: "spec.activeDeadlineSeconds: Invalid value: 11: must be less than or equal to previous value"},
@@ -137,6 +144,17 @@ func TestUpdateRules(t *testing.T) {
 			new: func(p *v1.Pod) { p.Spec.Tolerations = []v1.Toleration{{Key: "k", Operator: v1.TolerationOpExists}} }},
 		{name: "toleration removed",
 			old:  func(p *v1.Pod) { p.Spec.Tolerations = []v1.Toleration{{Key: "k", Operator: v1.TolerationOpExists}} },
+			want: "spec.tolerations: Forbidden: existing toleration can not be modified except its tolerationSeconds"},
+		{name: "toleration edited",
+			old:  func(p *v1.Pod) { p.Spec.Tolerations = []v1.Toleration{{Key: "k", Operator: v1.TolerationOpExists}} },
+			new:  func(p *v1.Pod) { p.Spec.Tolerations = []v1.Toleration{{Key: "k", Value: "v"}} },
+			want: "spec.tolerations: Forbidden: existing toleration can not be modified except its tolerationSeconds"},
+		{name: "one of two tolerations removed",
+			old: func(p *v1.Pod) {
+				p.Spec.Tolerations = []v1.Toleration{{Key: "k", Operator: v1.TolerationOpExists},
+					{Key: "l", Operator: v1.TolerationOpExists}}
+			},
+			new:  func(p *v1.Pod) { p.Spec.Tolerations = []v1.Toleration{{Key: "k", Operator: v1.TolerationOpExists}} },
 			want: "spec.tolerations: Forbidden: existing toleration can not be modified except its tolerationSeconds"},
 		{name: "gate removed", old: func(p *v1.Pod) { p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "a"}} }},
 		{name: "gate added", new: func(p *v1.Pod) { p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "a"}} },
@@ -270,7 +288,89 @@ func TestNamesAndSystem(t *testing.T) {
 	want := `spec.initContainers[0].name: Duplicate value: "c"; spec.os: Unsupported value: "darwin": supported ` +
 		`values: "linux", "windows"`
 	if got := causes(Validate(p)); got != want {
-		t.Errorf("got %s", got)
+		t.Errorf("got %s, want %s", got, want)
+	}
+	for _, system := range []v1.OSName{v1.Linux, v1.Windows} {
+		p = podOf(func(p *v1.Pod) { p.Spec.OS = &v1.PodOS{Name: system} })
+		if got := causes(Validate(p)); got != "" {
+			t.Errorf("system %s: got %s, want nothing", system, got)
+		}
+	}
+	twins := []v1.Container{{Name: "c", Image: "x"}, {Name: "c", Image: "x"}}
+	for path, edit := range map[string]func(*v1.Pod){
+		"containers":     func(p *v1.Pod) { p.Spec.Containers = twins },
+		"initContainers": func(p *v1.Pod) { p.Spec.InitContainers, p.Spec.Containers[0].Name = twins, "app" },
+	} {
+		if got, want := causes(Validate(podOf(edit))), "spec."+path+`[1].name: Duplicate value: "c"`; got != want {
+			t.Errorf("two %s of one name: got %s, want %s", path, got, want)
+		}
+	}
+}
+
+// The options of a system that the Pod is not for are refused.
+//
+// row: SEC-04
+func TestOptionsOfTheOtherSystem(t *testing.T) {
+	windows := &v1.WindowsSecurityContextOptions{HostProcess: new(true)}
+	const linuxPod = "Forbidden: windows options cannot be set for a linux pod"
+	for _, c := range []struct {
+		name string
+		edit func(*v1.Pod)
+		want string
+	}{
+		{"of a Linux Pod", func(p *v1.Pod) {
+			p.Spec.OS = &v1.PodOS{Name: v1.Linux}
+			p.Spec.SecurityContext = &v1.PodSecurityContext{WindowsOptions: windows}
+		}, "spec.securityContext.windowsOptions: " + linuxPod},
+		{"of a container of a Linux Pod", func(p *v1.Pod) {
+			p.Spec.OS = &v1.PodOS{Name: v1.Linux}
+			p.Spec.Containers[0].SecurityContext = &v1.SecurityContext{WindowsOptions: windows}
+		}, "spec.containers[0].securityContext.windowsOptions: " + linuxPod},
+		{"Linux options of a Windows Pod", func(p *v1.Pod) {
+			p.Spec.OS = &v1.PodOS{Name: v1.Windows}
+			p.Spec.Containers[0].SecurityContext = &v1.SecurityContext{RunAsUser: new(int64(1))}
+		}, "spec.containers[0].securityContext.runAsUser: Forbidden: cannot be set for a windows pod"},
+	} {
+		if got := causes(Validate(podOf(c.edit))); !strings.Contains(got, c.want) {
+			t.Errorf("%s: got %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+// A readiness gate is a condition's type, whose format is a label key's.
+//
+// row: API-21
+func TestReadinessGatesAreLabelKeys(t *testing.T) {
+	for gate, want := range map[v1.PodConditionType]string{"example.com/a": "", "a": "",
+		"a b": `spec.readinessGates[0].conditionType: Invalid value: "a b": name part must consist of`,
+		"-/x": `spec.readinessGates[0].conditionType: Invalid value: "-/x": prefix part`} {
+		p := podOf(func(p *v1.Pod) { p.Spec.ReadinessGates = []v1.PodReadinessGate{{ConditionType: gate}} })
+		if got := causes(Validate(p)); (want == "") != (got == "") || !strings.HasPrefix(got, want) {
+			t.Errorf("gate %q: got %s, want %s", gate, got, want)
+		}
+	}
+}
+
+// The creator of a Pod whose name is no label is told that one is advised; the name is accepted.
+//
+// row: API-29
+func TestALabelIsAdvisedAsName(t *testing.T) {
+	for name, want := range map[string]bool{"a": false, "a.b": true} {
+		got := false
+		for _, w := range warn(context.Background(), podOf(func(p *v1.Pod) { p.Name = name })) {
+			got = got || strings.Contains(w, "metadata.name: ") && strings.Contains(w, "a DNS label is recommended")
+		}
+		if got != want {
+			t.Errorf("name %s: advised %t, want %t", name, got, want)
+		}
+	}
+}
+
+// row: API-05
+func TestDefaults(t *testing.T) {
+	p := podOf()
+	if p.Spec.RestartPolicy != v1.RestartPolicyAlways || *p.Spec.TerminationGracePeriodSeconds != 30 {
+		t.Errorf("got %s, %d s, want Always, 30 s", p.Spec.RestartPolicy, *p.Spec.TerminationGracePeriodSeconds)
 	}
 }
 
@@ -390,6 +490,10 @@ func TestBindPod(t *testing.T) {
 	}
 }
 
+// row: PDB-02
+// row: PDB-05
+// row: PDB-08
+// row: PDB-12
 func TestBudget(t *testing.T) {
 	b := &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "ns", Generation: 2},

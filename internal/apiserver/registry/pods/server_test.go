@@ -81,11 +81,14 @@ func TestBinding(t *testing.T) {
 	}
 }
 
+// row: API-01
+// row: API-03
 // row: API-22
 // row: API-23
 // row: API-24
 // row: API-29
 // row: API-30
+// row: API-34
 func TestIdentity(t *testing.T) {
 	c, ns := startServer(t)
 	first := newPod(t, ns, func(p *v1.Pod) { p.Finalizers = []string{"example.com/f"} })
@@ -94,10 +97,44 @@ func TestIdentity(t *testing.T) {
 	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "a lowercase RFC 1123 subdomain must consist of") {
 		t.Errorf("name A_b: %v", err)
 	}
+	if list, err := c.CoreV1().Pods(ns).List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) != 1 {
+		t.Errorf("%d Pods after a refusal, %v, want 1", len(list.Items), err)
+	}
+	if now := get(t, ns); first.UID == "" || first.ResourceVersion == "" || first.CreationTimestamp.IsZero() ||
+		first.Spec.NodeName != "" || now.UID != first.UID || now.ResourceVersion != first.ResourceVersion ||
+		now.CreationTimestamp != first.CreationTimestamp || now.Spec.NodeName != "" {
+		t.Errorf("created %+v on %q, stored %+v on %q, want the same identity, a creation time and no node",
+			first.ObjectMeta, first.Spec.NodeName, now.ObjectMeta, now.Spec.NodeName)
+	}
+	newPod(t, ns, func(p *v1.Pod) { p.Name = "a.b" })
 	now := first.DeepCopy()
 	now.UID = "11111111-1111-1111-1111-111111111111"
 	if _, err := c.CoreV1().Pods(ns).Update(t.Context(), now, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
 		t.Errorf("another UID: %v", err)
+	}
+	now = first.DeepCopy()
+	now.Name = "q"
+	if err := c.CoreV1().RESTClient().Put().Namespace(ns).Resource("pods").Name("p").Body(now).Do(
+		t.Context()).Error(); !apierrors.IsBadRequest(err) {
+		t.Errorf("another name: %v", err)
+	}
+	now = first.DeepCopy()
+	now.Namespace = "default"
+	if err := c.CoreV1().RESTClient().Put().Namespace(ns).Resource("pods").Name("p").Body(now).Do(
+		t.Context()).Error(); !apierrors.IsBadRequest(err) {
+		t.Errorf("another namespace: %v", err)
+	}
+	now = first.DeepCopy()
+	now.CreationTimestamp = metav1.NewTime(first.CreationTimestamp.Add(-time.Hour))
+	if got, err := c.CoreV1().Pods(ns).Update(t.Context(), now, metav1.UpdateOptions{}); err == nil &&
+		got.CreationTimestamp != first.CreationTimestamp {
+		t.Errorf("the creation time was changed from %v to %v", first.CreationTimestamp, got.CreationTimestamp)
+	}
+	now = first.DeepCopy()
+	now.Generation = 7
+	if got, err := c.CoreV1().Pods(ns).Update(t.Context(), now, metav1.UpdateOptions{}); err != nil ||
+		got.Generation != 1 {
+		t.Errorf("generation 7 of a spec that did not change: %v %v, want 1", got.Generation, err)
 	}
 	now = first.DeepCopy()
 	now.Generation, now.CreationTimestamp = 0, metav1.Time{}
@@ -108,7 +145,10 @@ func TestIdentity(t *testing.T) {
 	if err := c.CoreV1().Pods(ns).Delete(t.Context(), "p", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	now = get(t, ns)
+	now = get(t, ns) // its finalizer keeps it
+	if now.DeletionTimestamp == nil {
+		t.Error("a deleted Pod with a finalizer has no deletionTimestamp")
+	}
 	now.Finalizers = append(now.Finalizers, "example.com/g")
 	if _, err := c.CoreV1().Pods(ns).Update(t.Context(), now, metav1.UpdateOptions{}); !apierrors.IsInvalid(err) ||
 		!strings.Contains(err.Error(), "no new finalizers can be added if the object is being deleted") {
@@ -117,6 +157,9 @@ func TestIdentity(t *testing.T) {
 	now.Finalizers = nil
 	if _, err := c.CoreV1().Pods(ns).Update(t.Context(), now, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
+	}
+	if _, err := c.CoreV1().Pods(ns).Get(t.Context(), "p", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("without its finalizer: got %v, want not found", err)
 	}
 	if second := newPod(t, ns); second.UID == first.UID {
 		t.Error("the name's next Pod has the same UID")
@@ -148,13 +191,18 @@ func TestDelete(t *testing.T) {
 	if err := c.CoreV1().Pods(ns).Delete(t.Context(), "p", *metav1.NewDeleteOptions(0)); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := c.CoreV1().Pods(ns).Get(t.Context(), "p", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("with a grace period of 0: got %v, want not found at once", err)
+	}
 	if again := newPod(t, ns); again.UID == p.UID {
 		t.Error("the Pod is still there")
 	}
 }
 
-// TestFields lists by each field a selector may ask for.
+// TestFields lists by each field a selector may ask for, watches by node, and deletes by phase.
 //
+// row: API-14
+// row: API-15
 // row: API-35
 func TestFields(t *testing.T) {
 	c, ns := startServer(t)
@@ -178,10 +226,50 @@ func TestFields(t *testing.T) {
 		metav1.ListOptions{FieldSelector: "spec.color=red"}); !apierrors.IsBadRequest(err) {
 		t.Errorf("an unknown field: %v", err)
 	}
+	for node, want := range map[string]string{"": "ADDED q", "n": "ADDED p"} {
+		w, err := c.CoreV1().Pods(ns).Watch(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=" + node,
+			SendInitialEvents: new(true), ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
+			AllowWatchBookmarks: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for e := range w.ResultChan() {
+			if e.Type == watch.Bookmark {
+				break
+			}
+			got += string(e.Type) + " " + e.Object.(*v1.Pod).Name
+		}
+		w.Stop()
+		if got != want {
+			t.Errorf("the watch of node %q got %q, want %q", node, got, want)
+		}
+	}
+	q, err := c.CoreV1().Pods(ns).Get(t.Context(), "q", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.Status.Phase = v1.PodFailed
+	if _, err := c.CoreV1().Pods(ns).UpdateStatus(t.Context(), q, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.CoreV1().Pods(ns).DeleteCollection(t.Context(), metav1.DeleteOptions{},
+		metav1.ListOptions{FieldSelector: "status.phase=Failed"}); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := c.CoreV1().Pods(ns).List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) != 1 ||
+		list.Items[0].Name != "p" {
+		t.Errorf("after the deletion of failed Pods: %d Pods, %v, want p", len(list.Items), err)
+	}
 }
 
 // TestEviction goes through budgets: refused with the cause, allowed once, refused again, and facts
 // for the refusals.
+//
+// row: PDB-01
+// row: PDB-02
+// row: PDB-03
+// row: PDB-13
 func TestEviction(t *testing.T) {
 	c, ns := startServer(t)
 	p := newPod(t, ns, func(p *v1.Pod) { p.Labels = map[string]string{"app": "a"} })
@@ -242,8 +330,11 @@ func TestEviction(t *testing.T) {
 	}
 	got := get(t, ns)
 	if n := len(got.Status.Conditions); got.DeletionTimestamp == nil ||
+		*got.DeletionGracePeriodSeconds != 30 || got.Status.Conditions[n-1].Type != v1.DisruptionTarget ||
+		got.Status.Conditions[n-1].Status != v1.ConditionTrue ||
 		got.Status.Conditions[n-1].Reason != "EvictionByEvictionAPI" {
-		t.Errorf("got %+v, want Reason EvictionByEvictionAPI", got.Status.Conditions)
+		t.Errorf("got %v, %+v, want a deletion in 30 s and DisruptionTarget True EvictionByEvictionAPI",
+			got.DeletionGracePeriodSeconds, got.Status.Conditions)
 	}
 	if b, err = c.PolicyV1().PodDisruptionBudgets(ns).Get(t.Context(), "b", metav1.GetOptions{}); err != nil ||
 		b.Status.DisruptionsAllowed != 0 || len(b.Status.DisruptedPods) != 1 {

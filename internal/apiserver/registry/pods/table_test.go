@@ -22,10 +22,7 @@ func running() v1.ContainerState {
 
 // TestRow holds READY, STATUS and RESTARTS as upstream prints them.
 //
-// row: ISE-16
-// row: PST-06
-// row: PST-07
-// row: PST-11
+// row: OPS-01
 func TestRow(t *testing.T) {
 	inits := func(p *v1.Pod, states ...v1.ContainerStatus) {
 		for i := range states {
@@ -59,6 +56,19 @@ func TestRow(t *testing.T) {
 		{"crash loop",
 			func(p *v1.Pod) { app(p, v1.ContainerStatus{State: waiting("CrashLoopBackOff"), RestartCount: 5}) },
 			"0/1 CrashLoopBackOff 5"},
+		{"pull back-off", func(p *v1.Pod) {
+			app(p, v1.ContainerStatus{State: waiting("ImagePullBackOff")})
+			p.Status.Phase = v1.PodPending
+		}, "0/1 ImagePullBackOff 0"},
+		{"failed", func(p *v1.Pod) {
+			app(p, v1.ContainerStatus{State: ended(1, "Error")})
+			p.Status.Phase = v1.PodFailed
+		}, "0/1 Error 0"},
+		{"init containers are over", func(p *v1.Pod) {
+			inits(p, v1.ContainerStatus{State: ended(0, "Completed"), Ready: true})
+			app(p, v1.ContainerStatus{State: waiting("PodInitializing")})
+			p.Status.Phase = v1.PodPending
+		}, "0/1 PodInitializing 0"},
 		{"completed", func(p *v1.Pod) {
 			app(p, v1.ContainerStatus{State: ended(0, "Completed")})
 			p.Status.Phase = v1.PodSucceeded

@@ -131,6 +131,7 @@ func TestTypes(t *testing.T) {
 }
 
 // row: CSI-19
+// row: SEC-07
 func TestSecretsStayInMemory(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("mounting needs root")
