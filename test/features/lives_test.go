@@ -333,7 +333,7 @@ func sharedEmptyDir(w *fixture) {
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(3 * time.Millisecond) {
 		r, err := w.Runtime("node-1").ExecSync(w.ctx, &runtimeapi.ExecSyncRequest{ContainerId: id,
 			Cmd: []string{"cat", "/opt/logs.txt"}})
-		w.must(err)
+		expect.NoError(w.t, err)
 		if string(r.Stdout) == "logging\n" {
 			return
 		}
@@ -385,7 +385,7 @@ func initWaits(w *fixture) {
 	}
 	_, err := w.Client.CoreV1().ConfigMaps("default").Create(w.ctx,
 		&v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "late"}}, metav1.CreateOptions{})
-	w.must(err)
+	expect.NoError(w.t, err)
 	w.wait("waits", running)
 	ready, volume, first := w.fact("waits", "ConditionChanged PodReadyToStartContainers=True"),
 		w.fact("waits", "VolumeWaiting"), w.fact("waits", "Called CRI CreateContainer")

@@ -211,7 +211,7 @@ func TestShortAbsenceLeavesTheNodeReady(t *testing.T) {
 		lost bool
 	}{{5 * time.Second, false}, {30 * time.Second, false}, {MonitorGracePeriod + renewed, true}} {
 		h, lost := UpdateHealth(NodeHealth{}, Heartbeat{Renewed: "1", StatusPosted: true}, t0), false
-		for at := time.Second; at <= beat+c.away; at += time.Second { // the last beat was just before it went away
+		for at := time.Second; at <= renewed+c.away; at += time.Second { // the last beat was just before it went away
 			silent, _ := IsUnreachable(h, MonitorGracePeriod, t0.Add(at))
 			lost = lost || silent
 		}
@@ -247,7 +247,7 @@ func TestANodeThatNeverReportedCountsFromItsCreation(t *testing.T) {
 		{"made long ago, with a lease", "lease", false, t0.Add(-time.Hour), false},
 		{"made long ago, with a status", "beat", true, t0.Add(-time.Hour), false},
 	} {
-		h := UpdateHealth(NodeHealth{}, Heartbeat{c.beat, c.posted, c.made}, t0)
+		h := UpdateHealth(NodeHealth{}, Heartbeat{c.renewed, c.posted, c.made}, t0)
 		if silent, _ := IsUnreachable(h, MonitorGracePeriod, t0); silent != c.silent {
 			t.Errorf("%s: silent %v", c.name, silent)
 		}
