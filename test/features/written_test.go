@@ -145,7 +145,8 @@ func ephemeral(w *fixture) {
 	}
 	second := *debugger.DeepCopy()
 	second.Name = "second"
-	expect.NoError(w.t, update(func(p *v1.Pod) { p.Spec.EphemeralContainers = append(p.Spec.EphemeralContainers, second) }))
+	expect.NoError(w.t,
+		update(func(p *v1.Pod) { p.Spec.EphemeralContainers = append(p.Spec.EphemeralContainers, second) }))
 	for _, change := range []func(*v1.EphemeralContainer){
 		func(e *v1.EphemeralContainer) { e.Image = "other:1" },
 		func(e *v1.EphemeralContainer) { e.Command = []string{"sh"} },

@@ -16,10 +16,10 @@ How many small random changes of the packages that decide something the tests no
 ` + "`make mutants-random`" + ` (hack/mutants/random, whose package doc says which changes are made); a run of
 some packages renews their lines alone. The aim is 85 % for each package.
 
-` + "*Noticed*" + ` is every change with which a test fails; *without an assertion* is the part of it where a test
-panics or hangs. What survives is printed by ` + "`go run ./hack/mutants/random -survivors`" + ` after a run.
-*Same* are changes of the package that change nothing anyone could see: they are listed with the reason in
-hack/mutants/random/equivalent.yaml and never drawn.
+` + "*Noticed*" + ` is every change with which a test fails; *without an assertion* is the part of it where a
+test panics or hangs. What survives is printed by ` + "`go run ./hack/mutants/random -survivors`" + ` after a
+run. *Same* are changes of the package that change nothing anyone could see: they are listed with
+the reason in hack/mutants/random/equivalent.yaml and never drawn.
 
 | package | drawn | noticed | without an assertion | survived | same | date, commit, seed |
 | --- | --: | --: | --: | --: | --: | --- |

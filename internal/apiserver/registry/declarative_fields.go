@@ -22,8 +22,8 @@ const (
 )
 
 // declarativeFields are the fields of v1.37.2 whose declarative validation is enforced (beta), in
-// the order of the types' fields, of kinds without a ValidateDeclaratively of their own. Those kinds
-// check them in Validate; their errors come after all others.
+// the order of the types' fields, of kinds without a ValidateDeclaratively of their own. Those
+// kinds check them in Validate; their errors come after all others.
 var declarativeFields = map[schema.GroupResource][]declarativeField{
 	{Resource: "replicationcontrollers"}: {{"metadata.name", []field.ErrorType{invalid}},
 		{"spec.replicas", []field.ErrorType{required, invalid}}, {"spec.minReadySeconds", []field.ErrorType{invalid}}},
@@ -59,9 +59,8 @@ var declarativeOnCreate = map[schema.GroupResource][]declarativeField{
 
 var indexOrKey = regexp.MustCompile(`\[[^\]]*\]`)
 
-// splitDeclarative returns the errors of handwritten validation and those of declarative validation,
-// each in upstream's order.
-// Errors marked beta are declarative too.
+// splitDeclarative returns the errors of handwritten validation and those of declarative
+// validation, each in upstream's order. Errors marked beta are declarative too.
 func splitDeclarative(gr schema.GroupResource, t operation.Type,
 	errs field.ErrorList) (handwritten, declared field.ErrorList) {
 	list := declarativeFields[gr]

@@ -12,10 +12,11 @@ import (
 )
 
 // ValidateDeclaratively implements rest.DeclarativeValidationStrategy. It is called after Validate
-// and the library's check of the name, with the errors found. The order is upstream's: the errors of
-// handwritten validation first, then those of declarative validation. Those are errors that the
-// kind's own ValidateDeclaratively returns, and found ones that splitDeclarative tells. A found error
-// that the kind's ValidateDeclaratively repeats is dropped, as is one with the text of another.
+// and the library's check of the name, with the errors found. The order is upstream's: the errors
+// of handwritten validation first, then those of declarative validation. Those are errors that the
+// kind's own ValidateDeclaratively returns, and found ones that splitDeclarative tells. A found
+// error that the kind's ValidateDeclaratively repeats is dropped, as is one with the text of
+// another.
 func (s *strategy) ValidateDeclaratively(ctx context.Context, obj, old runtime.Object, found field.ErrorList,
 	t operation.Type, _ rest.DeclarativeValidationConfig) field.ErrorList {
 	var declared field.ErrorList
@@ -36,8 +37,8 @@ func (s *strategy) ValidateDeclaratively(ctx context.Context, obj, old runtime.O
 	})
 }
 
-// covers reports whether a declared error says what a handwritten one says: about the same field, of
-// the same type, and of the same rule if the type leaves that open.
+// covers reports whether a declared error says what a handwritten one says: about the same field,
+// of the same type, and of the same rule if the type leaves that open.
 func covers(declared, handwritten *field.Error) bool {
 	if declared.Field != handwritten.Field || declared.Type != handwritten.Type {
 		return false

@@ -27,8 +27,8 @@ const (
 // watchCacheHistory bounds the event history of one of the library's watch caches. The library
 // grows the history while events come quickly and shrinks it only while they come slowly: when
 // events stop, it keeps two objects for each of up to 100,000 events for good. The history is not
-// exported, so it is reached by reflection; after an update of k8s.io/apiserver, TestOldEventsAreDropped
-// shows whether the fields are still as here.
+// exported, so it is reached by reflection; after an update of k8s.io/apiserver,
+// TestOldEventsAreDropped shows whether the fields are still as here.
 type watchCacheHistory struct {
 	lock   *sync.RWMutex // the watch cache's own
 	events reflect.Value // ring buffer: a slice of pointers to events

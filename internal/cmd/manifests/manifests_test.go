@@ -41,7 +41,7 @@ func TestManifestsAreStaticPods(t *testing.T) {
 		m, err := static.ParsePod(raw, static.Origin{Source: "file", Location: file, Node: "cp-1"}, static.Rules{
 			Default: func(*v1.Pod) {}, Validate: func(*v1.Pod) field.ErrorList { return nil }}, time.Now())
 		if err != nil {
-			t.Fatalf("%s: %v", file, err)
+			t.Fatalf("%s: got error %v, want none", file, err)
 		}
 		s := m.Pod.Spec
 		names, parts = append(names, m.Pod.Namespace+"/"+m.Pod.Name), append(parts, s.Containers[0].Command[1])

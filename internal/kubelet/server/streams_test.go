@@ -99,7 +99,8 @@ func TestExecOverWebSocketVersion4(t *testing.T) {
 	w := newTestServer(t)
 	w.run("web", map[string]string{"app": "run"})
 	e, err := remotecommand.NewWebSocketExecutorForProtocols(w.config, http.MethodGet,
-		w.url+"/exec/default/web/app?output=1&error=1&command=sh&command=-c&command=echo+out%3B+echo+err+%3E%262%3B+exit+3",
+		w.url+"/exec/default/web/app?output=1&error=1&command=sh&command=-c&command="+
+			"echo+out%3B+echo+err+%3E%262%3B+exit+3",
 		"v4.channel.k8s.io")
 	if err != nil {
 		t.Fatal(err)
@@ -165,9 +166,10 @@ func TestStreamRefusals(t *testing.T) {
 	w := newTestServer(t)
 	w.run("web", map[string]string{"app": "exit 0", "waiting": ""})
 	for path, want := range map[string]string{
-		"/exec/default/none/app?output=1&command=ls":          "404 pod does not exist",
-		"/exec/default/web/waiting?output=1&command=ls":       `500 container not found ("waiting")`,
-		"/exec/default/web/app?command=ls":                    "400 you must specify at least 1 of stdin, stdout, stderr",
+		"/exec/default/none/app?output=1&command=ls":    "404 pod does not exist",
+		"/exec/default/web/waiting?output=1&command=ls": `500 container not found ("waiting")`,
+		"/exec/default/web/app?command=ls": "400 you must specify at least 1 of " +
+			"stdin, stdout, stderr",
 		"/portForward/default/none":                           "404 pod does not exist",
 		"/exec/default/web/other-uid/app?output=1&command=ls": "404 pod not found",
 		"/portForward/default/web/other-uid":                  "404 pod not found",

@@ -307,7 +307,8 @@ func TestNodeAffinityVerdicts(t *testing.T) {
 			affinity(all(req("rack", v1.NodeSelectorOpDoesNotExist)))(p)
 		}, ""},
 	} {
-		for form, r := range bothWays(newPod("p", c.change), expect.Value(nodeaffinity.New(nil)), snapshot.Of(nodes, nil)) {
+		for form, r := range bothWays(newPod("p", c.change), expect.Value(nodeaffinity.New(nil)),
+			snapshot.Of(nodes, nil)) {
 			if got := fitsOn(r, nodes); got != c.want {
 				t.Errorf("%s, %s: fits on %q, want on %q", name, form, got, c.want)
 			}

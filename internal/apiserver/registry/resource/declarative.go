@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// validateField runs the declarative validation of a part of an object. A part that an update leaves
-// as it is is not validated.
+// validateField runs the declarative validation of a part of an object. A part that an update
+// leaves as it is is not validated.
 func validateField[T any](ctx context.Context, op operation.Operation, p declaredField[T]) field.ErrorList {
 	if p.old != nil && apiequality.Semantic.DeepEqual(p.value, p.old) {
 		return nil

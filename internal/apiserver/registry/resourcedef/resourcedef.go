@@ -69,9 +69,9 @@ type Rules struct {
 	Validate       func(ctx context.Context, obj runtime.Object) field.ErrorList
 	ValidateUpdate func(ctx context.Context, obj, old runtime.Object) field.ErrorList
 	ValidateStatus func(ctx context.Context, obj, old runtime.Object) field.ErrorList
-	// ValidateDeclaratively returns the errors of upstream's declarative validation (the +k8s: tags of
-	// the kind's type) for creates, updates and status updates; old is nil for a create. The strategy
-	// drops the errors marked alpha, which upstream only counts.
+	// ValidateDeclaratively returns the errors of upstream's declarative validation (the +k8s: tags
+	// of the kind's type) for creates, updates and status updates; old is nil for a create. The
+	// strategy drops the errors marked alpha, which upstream only counts.
 	ValidateDeclaratively func(ctx context.Context, op operation.Operation, obj, old runtime.Object) field.ErrorList
 	// PrepareStatus is called for status updates, after everything but metadata and status was
 	// kept.
