@@ -3,6 +3,7 @@
 package discovery
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sort"
@@ -109,15 +110,12 @@ func warn(s *discoveryv1.EndpointSlice) []string {
 const maxShownCells = 3
 
 func portCell(ports []discoveryv1.EndpointPort) string {
-	if len(ports) == 0 {
-		return "<unset>"
-	}
 	var out []string
 	for i, p := range ports {
 		switch {
 		case i >= maxShownCells:
 			return fmt.Sprintf("%s + %d more...", printers.JoinLimited(out, maxShownCells), len(ports)-i)
-		case p.Name != nil && *p.Name != "" && p.Port == nil:
+		case p.Name != nil && p.Port == nil:
 			out = append(out, *p.Name)
 		case p.Port == nil:
 			out = append(out, "*")
@@ -126,7 +124,7 @@ func portCell(ports []discoveryv1.EndpointPort) string {
 		}
 	}
 	sort.Strings(out)
-	return printers.JoinLimited(out, maxShownCells)
+	return cmp.Or(printers.JoinLimited(out, maxShownCells), "<unset>")
 }
 
 func addressCell(endpoints []discoveryv1.Endpoint) string {
