@@ -20,7 +20,7 @@ import (
 var rendered = []string{
 	packagesPage, "docs/compatibility/features.md", "docs/compatibility/differences.md",
 	"docs/compatibility/conformance.md", "docs/user/commands.md", "docs/user/metrics.md",
-	"docs/performance/README.md",
+	"docs/performance/README.md", "docs/contributing/mutants.md",
 }
 
 // pageLines bounds the length of pages; the longest matching prefix counts.

@@ -13,13 +13,15 @@ import (
 const pageHead = `# Random mutations
 
 How many small random changes of the packages that decide something the tests notice. Rendered by
-` + "`make mutants-random`" + ` (hack/mutants/random, whose package doc says which changes are made); a run of
-some packages renews their lines alone. The aim is 85 % for each package.
+` + "`make mutants-random`" + ` (the doc of hack/mutants/random says which changes are made); a run of
+some packages renews their lines alone. The aim is 85 % for each package. The tests are those of
+the package and of the directories that hack/mutants/random/packages.txt names beside it: kinds of
+internal/apiserver/registry are also tested through whole servers, which takes too long here.
 
-` + "*Noticed*" + ` is every change with which a test fails; *without an assertion* is the part of it where a
-test panics or hangs. What survives is printed by ` + "`go run ./hack/mutants/random -survivors`" + ` after a
-run. *Same* are changes of the package that change nothing anyone could see: they are listed with
-the reason in hack/mutants/random/equivalent.yaml and never drawn.
+*Noticed* is every change with which a test fails; *without an assertion* is the part of it where a
+test panics or hangs. ` + "`go run ./hack/mutants/random -survivors`" + ` prints what survived a run. *Same*
+are changes of the package that change nothing anyone could see: they are listed with the reason in
+hack/mutants/random/equivalent.yaml and never drawn.
 
 | package | drawn | noticed | without an assertion | survived | same | date, commit, seed |
 | --- | --: | --: | --: | --: | --: | --- |

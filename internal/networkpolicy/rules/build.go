@@ -140,7 +140,6 @@ func (b *builder) ruleTexts(s ruleScope, ports []networkingv1.NetworkPolicyPort,
 	var lines []string
 	peers := b.peerTexts(s)
 	if len(ports) == 0 {
-		ports = nil
 		for _, peer := range peers {
 			lines = append(lines, joinMatches(peer, ""))
 		}
