@@ -337,6 +337,7 @@ func TestGatedPodWaitsForItsGates(t *testing.T) {
 		t.Helper()
 		p := c.await("gated", "found", func(*v1.Pod) bool { return true }).DeepCopy()
 		p.Spec.SchedulingGates = gates
+		p.Labels = map[string]string{"gates": fmt.Sprint(len(gates))} // a change that has the gates asked
 		if _, err := c.CoreV1().Pods("default").Update(t.Context(), p, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
