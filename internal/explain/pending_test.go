@@ -32,7 +32,7 @@ func TestThreeKindsOfPending(t *testing.T) {
 		"no sandbox": {func(in *In) {
 			in.fact(2*time.Second, "kubelet", journal.Called{Service: "CRI", Method: "RunPodSandbox",
 				Error: "no address left in 10.72.0.0/30"})
-		}, "no address left in 10.72.0.0/30"},
+		}, "cannot make the Pod's sandbox (network and namespaces): no address left in 10.72.0.0/30"},
 	} {
 		in := base()
 		in.Pod.Status.Phase = corev1.PodPending
