@@ -447,7 +447,8 @@ func TestSecurity(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s.RunAsUser.Value != 8 || s.RunAsGroup.Value != 7 || !s.ReadonlyRootfs || !s.NoNewPrivs ||
-		len(s.SupplementalGroups) != 2 || !slices.Contains(s.Capabilities.DropCapabilities, "ALL") || len(s.MaskedPaths) == 0 {
+		len(s.SupplementalGroups) != 2 || !slices.Contains(s.Capabilities.DropCapabilities, "ALL") ||
+		len(s.MaskedPaths) == 0 {
 		t.Errorf("got %+v, want Value 8, Value 7, ReadonlyRootfs true, NoNewPrivs true, 2 in SupplementalGroups, "+
 			"DropCapabilities with ALL and some MaskedPaths", s)
 	}
