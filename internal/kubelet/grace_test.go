@@ -95,7 +95,9 @@ func TestForceRunsNoHookAndGivesASmallGrace(t *testing.T) {
 		r.create(pod("p", c))
 		r.phase("p", v1.PodRunning)
 		r.delete("p", 0)
-		r.forceDelete("p")
+		if r.get("p") != nil {
+			r.forceDelete("p")
+		}
 		r.advance(500 * time.Millisecond)
 		if got := r.steps(); got != "app:TERM" {
 			t.Errorf("half a second after it was forced: got %q, want TERM and no hook", got)
