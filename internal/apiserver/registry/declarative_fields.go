@@ -10,10 +10,12 @@ import (
 )
 
 // declarativeField is a field that upstream validates by +k8s: tags on its type, with the types of
-// the errors it gives. [] stands for any index or key.
+// the errors it gives. [] stands for any index or key. detail is the one text of an invalid value
+// that is declared, where handwritten validation finds such values invalid too; empty: any.
 type declarativeField struct {
-	path  string
-	types []field.ErrorType
+	path   string
+	types  []field.ErrorType
+	detail string
 }
 
 const (
@@ -25,36 +27,47 @@ const (
 // the order of the types' fields, of kinds without a ValidateDeclaratively of their own. Those
 // kinds check them in Validate; their errors come after all others.
 var declarativeFields = map[schema.GroupResource][]declarativeField{
-	{Resource: "replicationcontrollers"}: {{"metadata.name", []field.ErrorType{invalid}},
-		{"spec.replicas", []field.ErrorType{required, invalid}}, {"spec.minReadySeconds", []field.ErrorType{invalid}}},
+	{Resource: "replicationcontrollers"}: {{path: "metadata.name", types: []field.ErrorType{invalid}},
+		{path: "spec.replicas", types: []field.ErrorType{required, invalid}},
+		{path: "spec.minReadySeconds", types: []field.ErrorType{invalid}}},
 	{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicybindings"}: {
-		{"spec.policyName", []field.ErrorType{required}}, {"spec.validationActions", []field.ErrorType{required}}},
+		{path: "spec.policyName", types: []field.ErrorType{required}},
+		{path: "spec.validationActions", types: []field.ErrorType{required}}},
 	{Group: "autoscaling", Resource: "horizontalpodautoscalers"}: {
-		{"spec.minReplicas", []field.ErrorType{invalid}}, {"spec.maxReplicas", []field.ErrorType{required, invalid}}},
+		{path: "spec.minReplicas", types: []field.ErrorType{invalid}},
+		{path: "spec.maxReplicas", types: []field.ErrorType{required, invalid},
+			detail: "must be greater than or equal to 1"}},
 	{Group: "discovery.k8s.io", Resource: "endpointslices"}: {
-		{"addressType", []field.ErrorType{required, invalid, field.ErrorTypeNotSupported}},
-		{"endpoints[].addresses", []field.ErrorType{required, field.ErrorTypeTooMany}}},
+		{path: "addressType", types: []field.ErrorType{required, invalid, field.ErrorTypeNotSupported}},
+		{path: "endpoints[].addresses", types: []field.ErrorType{required, field.ErrorTypeTooMany}}},
 	{Group: "networking.k8s.io", Resource: "ingressclasses"}: {
-		{"spec.parameters.kind", []field.ErrorType{required}}, {"spec.parameters.name", []field.ErrorType{required}}},
-	{Group: "networking.k8s.io", Resource: "ipaddresses"}: {{"spec.parentRef.resource", []field.ErrorType{required}},
-		{"spec.parentRef.name", []field.ErrorType{required}}, {"spec.parentRef", []field.ErrorType{required, invalid}}},
+		{path: "spec.parameters.kind", types: []field.ErrorType{required}},
+		{path: "spec.parameters.name", types: []field.ErrorType{required}}},
+	{Group: "networking.k8s.io", Resource: "ipaddresses"}: {{path: "spec.parentRef.resource",
+		types: []field.ErrorType{required}},
+		{path: "spec.parentRef.name", types: []field.ErrorType{required}},
+		{path: "spec.parentRef", types: []field.ErrorType{required, invalid}}},
 	{Group: "networking.k8s.io", Resource: "networkpolicies"}: {
-		{"spec.ingress[].from[].ipBlock.cidr", []field.ErrorType{required}},
-		{"spec.egress[].to[].ipBlock.cidr", []field.ErrorType{required}}},
-	{Group: "node.k8s.io", Resource: "runtimeclasses"}:             {{"handler", []field.ErrorType{required, invalid}}},
-	{Group: "rbac.authorization.k8s.io", Resource: "clusterroles"}: {{"rules[].verbs", []field.ErrorType{required}}},
-	{Group: "rbac.authorization.k8s.io", Resource: "roles"}:        {{"rules[].verbs", []field.ErrorType{required}}},
+		{path: "spec.ingress[].from[].ipBlock.cidr", types: []field.ErrorType{required}},
+		{path: "spec.egress[].to[].ipBlock.cidr", types: []field.ErrorType{required}}},
+	{Group: "node.k8s.io", Resource: "runtimeclasses"}: {
+		{path: "handler", types: []field.ErrorType{required, invalid}}},
+	{Group: "rbac.authorization.k8s.io", Resource: "clusterroles"}: {
+		{path: "rules[].verbs", types: []field.ErrorType{required}}},
+	{Group: "rbac.authorization.k8s.io", Resource: "roles"}: {
+		{path: "rules[].verbs", types: []field.ErrorType{required}}},
 	{Group: "rbac.authorization.k8s.io", Resource: "clusterrolebindings"}: {
-		{"subjects[].name", []field.ErrorType{required}}},
+		{path: "subjects[].name", types: []field.ErrorType{required}}},
 	{Group: "rbac.authorization.k8s.io", Resource: "rolebindings"}: {
-		{"subjects[].name", []field.ErrorType{required}}},
+		{path: "subjects[].name", types: []field.ErrorType{required}}},
 }
 
 // declarativeOnCreate are such fields of which updates are not validated declaratively.
 var declarativeOnCreate = map[schema.GroupResource][]declarativeField{
 	{Group: "rbac.authorization.k8s.io", Resource: "clusterrolebindings"}: {
-		{"roleRef.name", []field.ErrorType{required}}},
-	{Group: "rbac.authorization.k8s.io", Resource: "rolebindings"}: {{"roleRef.name", []field.ErrorType{required}}},
+		{path: "roleRef.name", types: []field.ErrorType{required}}},
+	{Group: "rbac.authorization.k8s.io", Resource: "rolebindings"}: {
+		{path: "roleRef.name", types: []field.ErrorType{required}}},
 }
 
 var indexOrKey = regexp.MustCompile(`\[[^\]]*\]`)
@@ -70,7 +83,8 @@ func splitDeclarative(gr schema.GroupResource, t operation.Type,
 	rank := func(e *field.Error) int {
 		path := indexOrKey.ReplaceAllString(e.Field, "[]")
 		return slices.IndexFunc(list, func(d declarativeField) bool {
-			return d.path == path && slices.Contains(d.types, e.Type)
+			return d.path == path && slices.Contains(d.types, e.Type) &&
+				(d.detail == "" || e.Type != invalid || e.Detail == d.detail)
 		})
 	}
 	for _, e := range errs {

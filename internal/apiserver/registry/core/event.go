@@ -1,6 +1,7 @@
 package core
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
@@ -21,37 +23,39 @@ import (
 )
 
 const (
-	eventsGroup     = "events.k8s.io"
 	eventTTLSeconds = 60 * 60
 	eventNameLimit  = 128  // reportingInstance, action, reason
 	eventNoteLimit  = 1024 // message
 )
 
 // events is the core Event, kept for an hour.
-func events() resourcedef.Kind { return eventKind("") }
-
-// eventKind is Event as the API group serves it: the core group or events.k8s.io.
-func eventKind(group string) resourcedef.Kind {
+func events() resourcedef.Kind {
 	t := typed.NewNamespacedTypes[v1.Event, v1.EventList]()
 	t.NoGenerate, t.EventTTL = true, eventTTLSeconds
 	t.ValidateMeta = func(runtime.Object) field.ErrorList { return nil } // by the library; see validateNewEvent
 	return resourcedef.Kind{
-		Group: group, Version: "v1", Resource: "events", Singular: "event", Kind: "Event",
+		Version: "v1", Resource: "events", Singular: "event", Kind: "Event",
 		Names: resourcedef.Names{Short: []string{"ev"}},
 		Types: t,
-		Rules: typed.Rules[v1.Event]{
-			Validate:                 func(e, old *v1.Event) field.ErrorList { return validateEvent(group, e, old) },
-			SelectableFields:         eventFields,
+		Rules: resourcedef.Rules{
+			Validate: func(ctx context.Context, o runtime.Object) field.ErrorList {
+				return validateEvent(ctx, o.(*v1.Event), nil)
+			},
+			ValidateUpdate: func(ctx context.Context, o, old runtime.Object) field.ErrorList {
+				return validateEvent(ctx, o.(*v1.Event), old.(*v1.Event))
+			},
+			Fields:                   func(o runtime.Object) fields.Set { return eventFields(o.(*v1.Event)) },
 			AllowCreateOnUpdate:      true,
 			AllowUnconditionalUpdate: true,
-		}.Untyped(),
+		},
 		Table: resourcedef.Table{Columns: eventColumns(), Row: typed.RowFunc(eventRow)},
 	}
 }
 
 // EventsV1 is the same Event under events.k8s.io/v1: one hub type, one place in the store.
 func EventsV1() resourcedef.Kind {
-	k := eventKind(eventsGroup)
+	k := events()
+	k.Group = "events.k8s.io"
 	k.Types.Internal = schema.GroupKind{Kind: "Event"}
 	return k
 }
@@ -76,13 +80,16 @@ func eventFields(e *v1.Event) fields.Set {
 	}
 }
 
-// validateEvent validates a create (old is nil) or an update through an API group. An Event with an
-// eventTime is of the new form; events.k8s.io requires the new form, and lets only the series and
-// metadata change.
-func validateEvent(group string, e, old *v1.Event) field.ErrorList {
+// validateEvent judges an Event by the rules of its age: one with an eventTime is of the new form;
+// events.k8s.io asks for the new form, and lets only the series and metadata change.
+func validateEvent(ctx context.Context, e, old *v1.Event) field.ErrorList {
+	group := ""
+	if info, ok := request.RequestInfoFrom(ctx); ok {
+		group = info.APIGroup
+	}
 	errs := validateAnyEvent(e, group)
 	switch {
-	case group != eventsGroup:
+	case group != "events.k8s.io":
 	case old == nil:
 		errs = append(errs, validateNewEvent(e)...)
 	default:

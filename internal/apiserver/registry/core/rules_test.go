@@ -1,6 +1,7 @@
 package core
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
 func errorText(list field.ErrorList) string {
@@ -173,17 +175,19 @@ func TestEventsStay(t *testing.T) {
 	}
 	now := old.DeepCopy()
 	now.Series, now.Reason = &v1.EventSeries{Count: 2, LastObservedTime: at}, "Other"
-	if got := errorText(validateEvent(eventsGroup, now, old)); !strings.HasPrefix(got,
+	fresh := request.WithRequestInfo(context.Background(), &request.RequestInfo{APIGroup: "events.k8s.io"})
+	if got := errorText(validateEvent(fresh, now, old)); !strings.HasPrefix(got,
 		`reason: Invalid value: "Other": field is immutable`) || strings.Contains(got, "series") {
 		t.Errorf(`got %v, want it beginning with 'reason: Invalid value: "Other": field is immutable' and without `+
 			`series`, got)
 	}
-	if got := errorText(validateEvent("", now, old)); got != "" {
+	if got := errorText(validateEvent(request.WithRequestInfo(context.Background(), &request.RequestInfo{}), now,
+		old)); got != "" {
 		t.Errorf("validateEvent = %q, want nothing", got)
 	}
 	now.Reason, now.Series.Count = "R", 1
-	if got, want := errorText(validateEvent(eventsGroup, now, old)),
+	if got, want := errorText(validateEvent(fresh, now, old)),
 		`series.count: Invalid value: "": should be at least 2`; got != want {
-		t.Errorf("validateEvent(eventsGroup, now, old) = %q, want %q", got, want)
+		t.Errorf("validateEvent(fresh, now, old) = %q, want %q", got, want)
 	}
 }

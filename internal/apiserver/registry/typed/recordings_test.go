@@ -63,6 +63,7 @@ func elsewhere() map[string]string {
 		"defaulting/csinode/minimal": "v1.37 added a status, which prints as {}; the recording is " +
 			"one of v1.36",
 		// Asked again of v1.37.2: internal/apiserver/testdata/upstream.json.
+		"validation/volumeattachment/attacher-bad":            "v1.37 declares the format at the type, in other words",
 		"defaulting/csidriver/minimal":                        preventsPods,
 		"defaulting/horizontalpodautoscaler/minimal":          countLimits,
 		"defaulting/horizontalpodautoscaler/metrics-behavior": countLimits,
