@@ -87,7 +87,12 @@ func TestLogLinesPerNodeAreBounded(t *testing.T) {
 		if most := short.bytes * (4 + 2*float64(shown)); long.bytes > most {
 			t.Errorf("%d nodes: %.0f bytes for each Pod at -v=4, want at most %.0f", nodes, long.bytes, most)
 		}
-		if more := long.quickest - short.quickest; more > 25*time.Millisecond {
+		// a busy machine may hold all Pods of one run up; it does not do so in each of five
+		more := long.quickest - short.quickest
+		for n := 1; n < 5 && more > 25*time.Millisecond; n++ {
+			more = min(more, logged(t, 4, nodes, pods).quickest-logged(t, 2, nodes, pods).quickest)
+		}
+		if more > 25*time.Millisecond {
 			t.Errorf("%d nodes: the quickest binding takes %v longer at -v=4, want no measurable latency", nodes, more)
 		}
 	}
