@@ -257,10 +257,7 @@ func TestKilledInTheMiddleOfWrites(t *testing.T) {
 // compare holds what is there against what was acknowledged and what the watcher received.
 func compare(t *testing.T, client kubernetes.Interface, l *ackedWrites, w *watcher) {
 	t.Helper()
-	list, err := client.CoreV1().ConfigMaps(space).List(t.Context(), metav1.ListOptions{LabelSelector: "crash"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := settledList(t, client, w)
 	there := map[string]createdObject{}
 	for _, o := range list.Items {
 		n := o.Labels["crash"]
@@ -289,6 +286,25 @@ func compare(t *testing.T, client kubernetes.Interface, l *ackedWrites, w *watch
 	for _, o := range list.Items {
 		if !w.added[o.UID] {
 			t.Errorf("the watcher never received %s", o.Name)
+		}
+	}
+}
+
+// settledList lists until the watcher has received as many objects, or for some seconds: a write
+// whose client left before the answer may be stored after the first list.
+func settledList(t *testing.T, client kubernetes.Interface, w *watcher) *corev1.ConfigMapList {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		list, err := client.CoreV1().ConfigMaps(space).List(t.Context(), metav1.ListOptions{LabelSelector: "crash"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen, err := w.seen()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seen == len(list.Items) || time.Now().After(end) {
+			return list
 		}
 	}
 }

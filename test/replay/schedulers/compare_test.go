@@ -428,7 +428,7 @@ func differ(ours, theirs outcome) (out []string) {
 	say("stuck", ours.Stuck, theirs.Stuck)
 	say("bound", ours.Node != "", theirs.Node != "")
 	// who is bound soon after had the others for a moment only
-	if len(ours.Victims) == 0 || ours.Condition != "" && theirs.Condition != "" {
+	if len(ours.Victims) == 0 || ours.Condition != "" && theirs.Condition != "" && !overwritten(ours, theirs) {
 		say("condition", ours.Condition, theirs.Condition)
 		if len(ours.Volumes)+len(theirs.Volumes) == 0 { // who waits for volumes is promised its node for a moment
 			say("promised", ours.Nominated, theirs.Nominated)
@@ -463,6 +463,14 @@ func differ(ours, theirs outcome) (out []string) {
 		}
 	}
 	return out
+}
+
+// overwritten tells whether one of two Pods with victims was refused at its binding before anybody
+// looked at the condition that it had while it waited for them.
+func overwritten(a, b outcome) bool {
+	const atBinding = "SchedulerError: running Bind plugin"
+	return len(a.Victims) > 0 && len(b.Victims) > 0 &&
+		strings.HasPrefix(a.Condition, atBinding) != strings.HasPrefix(b.Condition, atBinding)
 }
 
 func describe(p *v1.Pod) string {
