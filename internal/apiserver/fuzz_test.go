@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -72,6 +73,9 @@ func (s *fuzzSession) prepare(t *testing.T) {
 		if !strings.Contains(s.url, "://") {
 			s.url = "http://" + s.url
 		}
+		if other := os.Getenv("GANTRY_OTHER_SERVER"); other != "" {
+			s.url, s.client = other, otherClient(t)
+		}
 		const ns = "fuzz"
 		s.send(http.MethodPost, "/api/v1/namespaces", "application/json", []byte(`{"metadata":{"name":"fuzz"}}`))
 		known := resources(t, c)
@@ -107,6 +111,19 @@ func (s *fuzzSession) prepare(t *testing.T) {
 			}
 		}
 	})
+}
+
+// otherClient is a client of the kube-apiserver at GANTRY_OTHER_SERVER with GANTRY_OTHER_TOKEN, so
+// that a table of expected answers can be held against upstream itself. Its certificate is not
+// verified.
+func otherClient(t *testing.T) *http.Client {
+	t.Helper()
+	c, err := restclient.HTTPClientFor(&restclient.Config{BearerToken: os.Getenv("GANTRY_OTHER_TOKEN"),
+		TLSClientConfig: restclient.TLSClientConfig{Insecure: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 func (s *fuzzSession) send(method, path, contentType string, body []byte) (int, string) {

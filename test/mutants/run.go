@@ -137,7 +137,7 @@ func (r Runner) test(ctx context.Context, binary string, m Mutation, t Test, bin
 	dir := filepath.Join(r.Root, t.In)
 	args := []string{"tool", "test2json", binary, "-test.v=test2json", "-test.timeout", m.Timeout().String(),
 		"-test.run", runPattern(t.Run)}
-	if usesRapid(dir) {
+	if UsesRapid(dir) {
 		args = append(args, "-rapid.nofailfile")
 	}
 	c := command(ctx, "go", args...)
@@ -157,8 +157,8 @@ func (r Runner) test(ctx context.Context, binary string, m Mutation, t Test, bin
 	return readEvents(&out)
 }
 
-// usesRapid tells whether the tests of dir have rapid's flags.
-func usesRapid(dir string) bool {
+// UsesRapid tells whether the tests of a directory have rapid's flags.
+func UsesRapid(dir string) bool {
 	files, _ := filepath.Glob(filepath.Join(dir, "*_test.go"))
 	for _, f := range files {
 		if raw, err := os.ReadFile(f); err == nil && bytes.Contains(raw, []byte(`"pgregory.net/rapid"`)) {

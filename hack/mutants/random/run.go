@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/gantry-project/gantry/test/mutants"
 )
 
 // runAll runs the drawn mutations of the packages and stores every result.
@@ -257,7 +259,7 @@ func buildTest(ctx context.Context, dir, overlay string) (*testBinary, error) {
 	if out, err := c.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("compiling the tests of %s: %w\n%s", dir, err, out)
 	}
-	if usesRapid(dir) {
+	if mutants.UsesRapid(dir) {
 		t.flags = []string{"-rapid.nofailfile", "-rapid.seed=1"}
 	}
 	c = exec.CommandContext(ctx, t.file, "-test.list", "^Test")
@@ -350,14 +352,4 @@ func outcomeOf(output string) string {
 		return panicked
 	}
 	return killed
-}
-
-func usesRapid(dir string) bool {
-	files, _ := filepath.Glob(filepath.Join(dir, "*_test.go"))
-	for _, f := range files {
-		if raw, err := os.ReadFile(f); err == nil && bytes.Contains(raw, []byte(`"pgregory.net/rapid"`)) {
-			return true
-		}
-	}
-	return false
 }

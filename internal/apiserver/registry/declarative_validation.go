@@ -1,8 +1,10 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"slices"
+	"strconv"
 
 	"k8s.io/apimachinery/pkg/api/operation"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -22,6 +24,7 @@ func (s *strategy) ValidateDeclaratively(ctx context.Context, obj, old runtime.O
 	var declared field.ErrorList
 	if v := s.kind.Rules.ValidateDeclaratively; v != nil {
 		declared = slices.DeleteFunc(v(ctx, operation.Operation{Type: t}, obj, old), (*field.Error).IsAlpha)
+		sortMapKeys(declared)
 	}
 	found = slices.DeleteFunc(slices.Clone(found), func(e *field.Error) bool {
 		return slices.ContainsFunc(declared, func(d *field.Error) bool { return covers(d, e) })
@@ -45,4 +48,36 @@ func covers(declared, handwritten *field.Error) bool {
 	}
 	return declared.Type != field.ErrorTypeInvalid || declared.Detail == handwritten.Detail ||
 		declared.Origin != "" && declared.Origin == handwritten.Origin
+}
+
+// sortMapKeys orders neighbouring errors about values of one map by their keys: the generated
+// validation goes through maps in Go's random order, and equal requests get equal answers.
+func sortMapKeys(errs field.ErrorList) {
+	for from := 0; from < len(errs); {
+		parent, _, ok := mapKey(errs[from].Field)
+		to := from + 1
+		for ; ok && to < len(errs); to++ {
+			if other, _, more := mapKey(errs[to].Field); !more || other != parent {
+				break
+			}
+		}
+		slices.SortStableFunc(errs[from:to], func(a, b *field.Error) int {
+			_, x, _ := mapKey(a.Field)
+			_, y, _ := mapKey(b.Field)
+			return cmp.Compare(x, y)
+		})
+		from = to
+	}
+}
+
+// mapKey splits a path at its first key that is no index of a list: spec.devices[0].attributes[a].int
+// into spec.devices[0].attributes and a.
+func mapKey(path string) (parent, key string, ok bool) {
+	for _, at := range indexOrKey.FindAllStringIndex(path, -1) {
+		key := path[at[0]+1 : at[1]-1]
+		if _, err := strconv.Atoi(key); err != nil {
+			return path[:at[0]], key, true
+		}
+	}
+	return "", "", false
 }

@@ -18,6 +18,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/gantry-project/gantry/test/binaries"
@@ -197,6 +198,11 @@ func start(t *testing.T, other string) *comparison {
 		})
 		b.both = append(b.both, o)
 	}
+	for _, o := range b.both {
+		if err := b.watches(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
 	return b
 }
 
@@ -322,10 +328,16 @@ func (b *comparison) turn(ctx context.Context, o *schedulerRun, p *v1.Pod) (got 
 	if err != nil {
 		return got, err
 	}
+	changes, err := b.client.CoreV1().Pods(p.Namespace).Watch(ctx,
+		metav1.ListOptions{FieldSelector: "metadata.name=" + p.Name})
+	if err != nil {
+		return got, err
+	}
+	defer changes.Stop()
 	if err := b.create(ctx, p); err != nil {
 		return got, err
 	}
-	if got, err = b.watch(ctx, p, own); errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil &&
+	if got, err = b.watch(ctx, changes, p, own); errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil &&
 		got.Nominated != "" {
 		got.Stuck = true
 	} else if err != nil {
@@ -365,35 +377,47 @@ func (b *comparison) turn(ctx context.Context, o *schedulerRun, p *v1.Pod) (got 
 	return got, nil
 }
 
-// watch polls until a Pod is bound or refused for good; who got a node promised is waited for until
-// its victims have left and it is bound.
-func (b *comparison) watch(ctx context.Context, p *v1.Pod, own []string) (got outcome, err error) {
+// watch follows a Pod until it is bound or refused for good; who got a node promised is waited for
+// until its victims have left and it is bound. It sees every change, so that a condition which the
+// next one overwrites at once is not missed.
+func (b *comparison) watch(ctx context.Context, changes watch.Interface, p *v1.Pod,
+	own []string) (got outcome, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	err = instance.Poll(ctx, 5*time.Millisecond, func() error {
-		if err := b.control(ctx, p.Namespace, own); err != nil {
-			return err
-		}
-		now, err := b.client.CoreV1().Pods(p.Namespace).Get(ctx, p.Name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		got.Node = now.Spec.NodeName
-		got.Nominated = cmp.Or(got.Nominated, now.Status.NominatedNodeName)
-		for _, c := range now.Status.Conditions {
-			if c.Type == v1.PodScheduled && c.Status == v1.ConditionFalse {
-				got.Condition = cmp.Or(got.Condition, c.Reason+": "+c.Message)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for done := false; !done; {
+		select {
+		case <-ctx.Done():
+			return got, fmt.Errorf("neither bound nor refused: %w", ctx.Err())
+		case <-tick.C: // what the controllers of volumes would do meanwhile
+			if err := b.control(ctx, p.Namespace, own); err != nil {
+				return got, err
 			}
+		case e := <-changes.ResultChan():
+			now, ok := e.Object.(*v1.Pod)
+			if !ok {
+				return got, fmt.Errorf("the watch of the Pod ended: %v", e.Object)
+			}
+			done = got.follow(now)
 		}
-		if got.Node == "" && (got.Condition == "" || now.Status.NominatedNodeName != "") {
-			return errors.New("neither bound nor refused")
-		}
-		return nil
-	})
-	if err == nil && got.Condition != "" && !strings.HasPrefix(got.Condition, "SchedulingGated") {
+	}
+	if got.Condition != "" && !strings.HasPrefix(got.Condition, "SchedulingGated") {
 		got.Event, err = b.refusal(ctx, p)
 	}
 	return got, err
+}
+
+// follow takes a change of the Pod in and tells whether the scheduler is done with it.
+func (o *outcome) follow(now *v1.Pod) bool {
+	o.Node = now.Spec.NodeName
+	o.Nominated = cmp.Or(o.Nominated, now.Status.NominatedNodeName)
+	for _, c := range now.Status.Conditions {
+		if c.Type == v1.PodScheduled && c.Status == v1.ConditionFalse {
+			o.Condition = cmp.Or(o.Condition, c.Reason+": "+c.Message)
+		}
+	}
+	return o.Node != "" || o.Condition != "" && now.Status.NominatedNodeName == ""
 }
 
 // refusal waits for the first FailedScheduling of a Pod.
@@ -428,7 +452,7 @@ func differ(ours, theirs outcome) (out []string) {
 	say("stuck", ours.Stuck, theirs.Stuck)
 	say("bound", ours.Node != "", theirs.Node != "")
 	// who is bound soon after had the others for a moment only
-	if len(ours.Victims) == 0 || ours.Condition != "" && theirs.Condition != "" && !overwritten(ours, theirs) {
+	if len(ours.Victims) == 0 || ours.Condition != "" && theirs.Condition != "" {
 		say("condition", ours.Condition, theirs.Condition)
 		if len(ours.Volumes)+len(theirs.Volumes) == 0 { // who waits for volumes is promised its node for a moment
 			say("promised", ours.Nominated, theirs.Nominated)
@@ -463,14 +487,6 @@ func differ(ours, theirs outcome) (out []string) {
 		}
 	}
 	return out
-}
-
-// overwritten tells whether one of two Pods with victims was refused at its binding before anybody
-// looked at the condition that it had while it waited for them.
-func overwritten(a, b outcome) bool {
-	const atBinding = "SchedulerError: running Bind plugin"
-	return len(a.Victims) > 0 && len(b.Victims) > 0 &&
-		strings.HasPrefix(a.Condition, atBinding) != strings.HasPrefix(b.Condition, atBinding)
 }
 
 func describe(p *v1.Pod) string {

@@ -169,6 +169,33 @@ func merged(p *v1.Pod) {
 	}
 }
 
+// watches returns when a scheduler watches: it refused a Pod while there is no node. A scheduler
+// that lists nodes which are there already takes them in any order, and of an image that nodes tell
+// different sizes of the first one counts.
+func (b *comparison) watches(ctx context.Context, o *schedulerRun) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespaces[0], Name: "first-" + o.name},
+		Spec: v1.PodSpec{SchedulerName: o.name + "-plain",
+			Containers: []v1.Container{{Name: "c", Image: "example.com/none:1"}}}}
+	if err := b.create(ctx, p); err != nil {
+		return err
+	}
+	err := instance.Poll(ctx, 5*time.Millisecond, func() error {
+		now, err := b.client.CoreV1().Pods(p.Namespace).Get(ctx, p.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if len(now.Status.Conditions) == 0 {
+			return fmt.Errorf("%s: not refused by the scheduler yet", p.Name)
+		}
+		return nil
+	})
+	now := int64(0)
+	return errors.Join(err, b.client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name,
+		metav1.DeleteOptions{GracePeriodSeconds: &now}))
+}
+
 // seen returns when a scheduler knows all nodes of this cluster: it bound a Pod that only the last
 // one takes.
 func (b *comparison) seen(ctx context.Context, o *schedulerRun, nodes int, seed uint64) error {

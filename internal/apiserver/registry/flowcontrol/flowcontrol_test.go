@@ -97,7 +97,7 @@ func TestLevels(t *testing.T) {
 	}
 	for want, l := range map[string]*flowcontrolv1.PriorityLevelConfiguration{
 		"": level(nil),
-		"type must be 'Exempt' if and only if `name` is 'exempt'": level(
+		"must be 'Exempt' if and only if `name` is 'exempt'": level(
 			func(s *flowcontrolv1.PriorityLevelConfigurationSpec) {
 				*s = flowcontrolv1.PriorityLevelConfigurationSpec{Type: flowcontrolv1.PriorityLevelEnablementExempt,
 					Exempt: &flowcontrolv1.ExemptPriorityLevelConfiguration{}}

@@ -19,7 +19,7 @@ func checkLevel(l, _ *flowcontrolv1.PriorityLevelConfiguration) field.ErrorList 
 	s := &l.Spec
 	if (l.Name == flowcontrolv1.PriorityLevelConfigurationNameExempt) !=
 		(s.Type == flowcontrolv1.PriorityLevelEnablementExempt) {
-		f.Invalid(spec().Child("type"), s.Type, "type must be 'Exempt' if and only if `name` is 'exempt'")
+		f.Invalid(spec().Child("type"), s.Type, "must be 'Exempt' if and only if `name` is 'exempt'")
 	}
 	switch s.Type {
 	case flowcontrolv1.PriorityLevelEnablementExempt:
