@@ -70,8 +70,8 @@ func sortMapKeys(errs field.ErrorList) {
 	}
 }
 
-// mapKey splits a path at its first key that is no index of a list: spec.devices[0].attributes[a].int
-// into spec.devices[0].attributes and a.
+// mapKey splits a path at its first key that is no index of a list:
+// spec.devices[0].attributes[a].int into spec.devices[0].attributes and a.
 func mapKey(path string) (parent, key string, ok bool) {
 	for _, at := range indexOrKey.FindAllStringIndex(path, -1) {
 		key := path[at[0]+1 : at[1]-1]
