@@ -26,6 +26,9 @@ func (b *builder) setOpenAPI(g *genericapiserver.Config, models common.GetOpenAP
 	namer := openapi.NewDefinitionNamer(b.scheme.Served, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme)
 	g.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(models, namer)
 	g.OpenAPIV3Config.Info.Title = "Kubernetes"
+	// Each document is made at its first request, by GetDefinitions of its own: the builder writes
+	// to the definitions' extensions, and two documents may be made at once.
+	g.OpenAPIV3Config.Definitions = nil
 	if b.config.OpenAPIv2Off {
 		return
 	}

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/kube-openapi/pkg/builder3"
 )
 
 // TestOpenAPIDocumentsAtOnce asks a new server for all OpenAPI documents at once: each is complete,
@@ -48,4 +51,24 @@ func TestOpenAPIDocumentsAtOnce(t *testing.T) {
 	if strings.Contains(string(v2), "x-kubernetes-v2-schema") {
 		t.Error("OpenAPI v2 holds the extension x-kubernetes-v2-schema, want what it says")
 	}
+}
+
+// Two documents that are made at the same time write to nothing that both have: a concurrent write
+// to a map ends the whole process.
+func TestOpenAPIDocumentsShareNoDefinitions(t *testing.T) {
+	_, served := rows(t)
+	b, g := &builder{scheme: served}, &genericapiserver.Config{}
+	b.setOpenAPI(g, openAPIDefinitions)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 20 {
+				if _, err := builder3.BuildOpenAPIDefinitionsForResources(g.OpenAPIV3Config, "io.k8s.api.core.v1.Pod",
+					"io.k8s.apimachinery.pkg.util.intstr.IntOrString"); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
 }
