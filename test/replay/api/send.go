@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -26,6 +27,18 @@ type answer struct {
 	code    int
 	headers http.Header
 	body    []byte
+}
+
+// cacheStarting says whether the watch cache of the kind has not read its first list yet: every
+// API server answers so for a moment after a CustomResourceDefinition came, and clients ask again.
+func (a answer) cacheStarting() bool {
+	return a.code == http.StatusTooManyRequests && bytes.Contains(a.body, []byte("storage is (re)initializing"))
+}
+
+// retryAfter is what the answer's header asks clients to wait; zero without one.
+func (a answer) retryAfter() time.Duration {
+	seconds, _ := strconv.Atoi(a.headers.Get("Retry-After")) // what is no number means at once
+	return time.Duration(max(seconds, 0)) * time.Second
 }
 
 func (a answer) json() any {
@@ -82,6 +95,25 @@ func (s *session) send(ctx context.Context, r Request, as string) (answer, error
 	if client == nil {
 		return answer{}, fmt.Errorf("no client for user %q", as)
 	}
+	for {
+		a, err := s.do(ctx, client, r)
+		if err != nil {
+			return answer{}, err
+		}
+		if !a.cacheStarting() {
+			s.capture(r, a)
+			return a, nil
+		}
+		select {
+		case <-time.After(a.retryAfter()):
+		case <-ctx.Done():
+			return a, ctx.Err()
+		}
+	}
+}
+
+// do sends r once and reads the whole answer.
+func (s *session) do(ctx context.Context, client *http.Client, r Request) (answer, error) {
 	req, err := s.request(ctx, r)
 	if err != nil {
 		return answer{}, err
@@ -95,9 +127,7 @@ func (s *session) send(ctx context.Context, r Request, as string) (answer, error
 	if err != nil {
 		return answer{}, fmt.Errorf("%s %s: reading the answer: %w", r.Method, r.Path, err)
 	}
-	a := answer{res.StatusCode, res.Header, body}
-	s.capture(r, a)
-	return a, nil
+	return answer{res.StatusCode, res.Header, body}, nil
 }
 
 func (s *session) request(ctx context.Context, r Request) (*http.Request, error) {

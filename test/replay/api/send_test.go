@@ -1,0 +1,36 @@
+package api
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+)
+
+// TestStartingWatchCacheIsAskedAgain: an API server whose watch cache of a kind has not read its
+// first list is asked again after Retry-After; another 429 is the answer itself.
+func TestStartingWatchCacheIsAskedAgain(t *testing.T) {
+	for _, c := range []struct {
+		message  string
+		requests int
+		code     int
+	}{
+		{"storage is (re)initializing", 3, http.StatusOK},
+		{"Cannot evict pod as it would violate the pod's disruption budget.", 1, http.StatusTooManyRequests},
+	} {
+		requests := 0
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if requests++; requests == 3 {
+				return
+			}
+			w.Header().Set("Retry-After", "0")
+			http.Error(w, c.message, http.StatusTooManyRequests)
+		}))
+		s := &session{server: Server{server.URL, map[string]*http.Client{"admin": server.Client()}}}
+		a, err := s.send(t.Context(), Request{Method: http.MethodGet, Path: "/"}, "admin")
+		if err != nil || a.code != c.code || requests != c.requests {
+			t.Errorf("%s: got code %d, error %v after %d requests, want %d after %d",
+				c.message, a.code, err, requests, c.code, c.requests)
+		}
+		server.Close()
+	}
+}
