@@ -106,7 +106,7 @@ func (c *cycle) filterGroupsByAggregates(p *nodeGroups) {
 					p.scored.statuses[k] = p.shape.statuses[no]
 				}
 			}
-			done := c.PluginTimer.start(f, "Filter")
+			done := startTimer(c.PluginTimer, f, "Filter")
 			o.Filter(p.scored.rows, p.scored.statuses)
 			done(nil)
 		}
@@ -121,7 +121,7 @@ func (c *cycle) preScoreByGroup(p *nodeGroups, activePlugins []*nodePlugin) {
 		if o.preScore == nil {
 			continue
 		}
-		done := c.PluginTimer.start(o, "PreScore")
+		done := startTimer(c.PluginTimer, o, "PreScore")
 		s := c.aggregateOf(o.Name()).PreScore(c.State, c.Pod, Feasible{Rows: p.scored.rows, times: p.scored.times})
 		if done(s); s.IsSkip() {
 			h.skipped |= o.bit
@@ -197,14 +197,14 @@ func (c *cycle) runScorePluginByGroup(p *nodeGroups, i int) bool {
 		return false
 	}
 	raw, normalized := p.scoreBuffers(i)
-	done := c.PluginTimer.start(s.ScorePlugin, "Score")
+	done := startTimer(c.PluginTimer, s.ScorePlugin, "Score")
 	o.Score(p.scored.rows, raw)
 	done(nil)
 	for k, row := range p.scored.rows {
 		normalized[k] = framework.NodeScore{Name: p.shape.cache.Table.NodeObjects[row].Name, Score: raw[k]}
 	}
 	if ext := s.ScoreExtensions(); ext != nil {
-		done := c.PluginTimer.start(s.ScorePlugin, "ScoreExtensionNormalize")
+		done := startTimer(c.PluginTimer, s.ScorePlugin, "ScoreExtensionNormalize")
 		status := ext.NormalizeScore(c.ctx, c.State, c.Pod, normalized)
 		if done(status); !status.IsSuccess() {
 			return false

@@ -93,7 +93,7 @@ func (m *rowFilter) filterAllRows() {
 		rows := m.cycle.Cache.everyRow()
 		m.statusesByPlugin[k] = make([]*framework.Status, len(rows))
 		if o.Filter != nil {
-			done := m.cycle.PluginTimer.start(f, "Filter")
+			done := startTimer(m.cycle.PluginTimer, f, "Filter")
 			o.Filter(rows, m.statusesByPlugin[k])
 			done(nil)
 		}
@@ -180,7 +180,7 @@ func (c *cycle) preScoreByNode(shape *podShape, activePlugins []*nodePlugin) boo
 }
 
 func (c *cycle) runPreScorePlugin(p framework.PreScorePlugin) (s *framework.Status) {
-	done := c.PluginTimer.start(p, "PreScore")
+	done := startTimer(c.PluginTimer, p, "PreScore")
 	defer func() { done(s) }()
 	if k := c.aggregateOf(p.Name()); k != nil {
 		return k.PreScore(c.State, c.Pod, Feasible{Rows: c.rows})
@@ -202,7 +202,7 @@ func (c *cycle) scoreByNode(shape *podShape) bool {
 	for p, s := range r.scorers {
 		o := shape.scorerOf(s.Name())
 		if swept := c.evaluatorOf(s.Name()); swept != nil && swept.Score != nil {
-			done := c.PluginTimer.start(s.ScorePlugin, "Score")
+			done := startTimer(c.PluginTimer, s.ScorePlugin, "Score")
 			raw := c.Cache.scoreRows(c.rows, swept)
 			done(nil)
 			for i := range raw {

@@ -62,7 +62,7 @@ func runPreFilterPlugins(ctx context.Context, in Input,
 		named  = sets.Set[string]{}
 	)
 	for _, p := range in.Plugins.PreFilter {
-		done := in.PluginTimer.start(p, "PreFilter")
+		done := startTimer(in.PluginTimer, p, "PreFilter")
 		r, s := p.PreFilter(ctx, in.State, in.Pod, nodes)
 		done(s)
 		switch {
@@ -205,7 +205,7 @@ func AddNominatedPods(ctx context.Context, in Input,
 func RunFilterPlugins(ctx context.Context, in Input, filters []framework.FilterPlugin,
 	n framework.NodeInfo) *framework.Status {
 	for _, f := range filters {
-		done := in.PluginTimer.start(f, "Filter")
+		done := startTimer(in.PluginTimer, f, "Filter")
 		s := f.Filter(ctx, in.State, in.Pod, n)
 		if done(s); s.IsSuccess() {
 			continue

@@ -178,7 +178,7 @@ func (c *podShape) prepare(ctx context.Context, in *Input) {
 		if !c.sharedPlugins[p.Name()] {
 			continue
 		}
-		done := in.PluginTimer.start(p, "PreFilter")
+		done := startTimer(in.PluginTimer, p, "PreFilter")
 		result, s := p.PreFilter(ctx, rec, in.Pod, c.cache.Table.Nodes)
 		if done(s); s.IsSkip() {
 			c.skipFilter.Insert(p.Name())
@@ -191,7 +191,7 @@ func (c *podShape) prepare(ctx context.Context, in *Input) {
 		if !c.sharedPlugins[p.Name()] {
 			continue
 		}
-		done := in.PluginTimer.start(p, "PreScore")
+		done := startTimer(in.PluginTimer, p, "PreScore")
 		s := p.PreScore(ctx, rec, in.Pod, c.cache.Table.Nodes)
 		if done(s); s.IsSkip() {
 			c.skipScore.Insert(p.Name())
@@ -279,7 +279,7 @@ func (c *podShape) filter(ctx context.Context, in *Input, rows []int32) {
 		f := &c.filters[i]
 		if f.Evaluator != nil {
 			if f.Filter != nil {
-				done := in.PluginTimer.start(f.plugin, "Filter")
+				done := startTimer(in.PluginTimer, f.plugin, "Filter")
 				f.Filter(rows, no)
 				done(nil)
 			}
@@ -289,7 +289,7 @@ func (c *podShape) filter(ctx context.Context, in *Input, rows []int32) {
 			if no[k] != nil {
 				continue
 			}
-			done := in.PluginTimer.start(f.plugin, "Filter")
+			done := startTimer(in.PluginTimer, f.plugin, "Filter")
 			s := f.plugin.Filter(ctx, in.State, in.Pod, m.Table.Nodes[row])
 			done(s)
 			switch {

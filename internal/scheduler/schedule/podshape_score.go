@@ -16,7 +16,7 @@ func (c *podShape) score(ctx context.Context, in *Input, rows []int32) {
 		clear(m.scores)
 		if s.Evaluator == nil {
 			for k, row := range rows {
-				done := in.PluginTimer.start(s.plugin.ScorePlugin, "Score")
+				done := startTimer(in.PluginTimer, s.plugin.ScorePlugin, "Score")
 				v, status := s.plugin.Score(ctx, in.State, in.Pod, m.Table.Nodes[row])
 				if done(status); !status.IsSuccess() {
 					c.uncacheable = true
@@ -25,7 +25,7 @@ func (c *podShape) score(ctx context.Context, in *Input, rows []int32) {
 				m.scores[k] = v
 			}
 		} else if s.Evaluator.Score != nil {
-			done := in.PluginTimer.start(s.plugin.ScorePlugin, "Score")
+			done := startTimer(in.PluginTimer, s.plugin.ScorePlugin, "Score")
 			s.Evaluator.Score(rows, m.scores)
 			done(nil)
 		}

@@ -74,7 +74,7 @@ func (c *cycle) preScore() bool {
 func RunPreScorePlugins(ctx context.Context, in Input, nodes []framework.NodeInfo) *framework.Status {
 	skip := sets.Set[string]{}
 	for _, p := range in.Plugins.PreScore {
-		done := in.PluginTimer.start(p, "PreScore")
+		done := startTimer(in.PluginTimer, p, "PreScore")
 		s := p.PreScore(ctx, in.State, in.Pod, nodes)
 		done(s)
 		if s.IsSkip() {
@@ -144,7 +144,7 @@ func (c *cycle) runScorePluginsOnNodes(scorers []WeightedScorePlugin, places []i
 	b := c.Buffers
 	c.Parallel(len(c.feasible), func(i int) {
 		for k, s := range scorers {
-			done := c.PluginTimer.start(s.ScorePlugin, "Score")
+			done := startTimer(c.PluginTimer, s.ScorePlugin, "Score")
 			n, status := s.Score(c.ctx, c.State, c.Pod, c.feasible[i])
 			if done(status); !status.IsSuccess() {
 				b.failed[i] = framework.AsStatus(fmt.Errorf("plugin %q failed with: %w", s.Name(),
@@ -184,7 +184,7 @@ func (c *cycle) weigh(p int, s WeightedScorePlugin) *framework.Status {
 		b.raw[p][i] = list[i].Score
 	}
 	if ext := s.ScoreExtensions(); ext != nil {
-		done := c.PluginTimer.start(s.ScorePlugin, "ScoreExtensionNormalize")
+		done := startTimer(c.PluginTimer, s.ScorePlugin, "ScoreExtensionNormalize")
 		status := ext.NormalizeScore(c.ctx, c.State, c.Pod, list)
 		if done(status); !status.IsSuccess() {
 			return framework.AsStatus(fmt.Errorf("running Normalize on Score plugins: plugin %q failed with: %w",

@@ -104,7 +104,7 @@ func (c *cycle) runPreFilterOfNodePlugins(shape *podShape, activePlugins []*node
 
 // runPreFilterPlugin asks a plugin about the Pod, from its sums where it keeps any.
 func (c *cycle) runPreFilterPlugin(o *nodePlugin) (_ *framework.PreFilterResult, s *framework.Status) {
-	done := c.PluginTimer.start(o, "PreFilter")
+	done := startTimer(c.PluginTimer, o, "PreFilter")
 	defer func() { done(s) }()
 	if o.aggregating != nil {
 		if k := c.Cache.aggregateOf(&c.Input, o.aggregating); k != nil {

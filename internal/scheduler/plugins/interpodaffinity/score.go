@@ -35,10 +35,10 @@ func (pl *Plugin) PreScore(_ context.Context, state framework.CycleState, p *v1.
 	if snap == nil || pl.ignorePreferred && !prefers(own) {
 		return framework.NewStatus(framework.Skip)
 	}
-	nodes, pods := snap.All(), framework.NodeInfo.GetPods
-	if !prefers(own) { // no others weigh anything
-		nodes, _ = snap.HavePodsWithAffinityList() // a snapshot's list has no error
-		pods = framework.NodeInfo.GetPodsWithAffinity
+	nodes, _ := snap.HavePodsWithAffinityList() // a snapshot's list has no error
+	pods := framework.NodeInfo.GetPodsWithAffinity
+	if prefers(own) { // all Pods weigh something
+		nodes, pods = snap.All(), framework.NodeInfo.GetPods
 	}
 	s := pl.newAggregate(own, columns.RowsOf(nodes))
 	for row, n := range nodes {
