@@ -35,7 +35,7 @@ func TestFailuresAreNamedAndKept(t *testing.T) {
 }
 
 // Skipped tests are told at the end with their reason.
-func TestSkipsAreToldWithTheirReason(t *testing.T) {
+func TestSkipsArePrintedWithTheirReason(t *testing.T) {
 	var out bytes.Buffer
 	_, _, err := run(strings.NewReader(`{"Action":"output","Package":"m/a","Test":"TestX","Output":"=== RUN   TestX\n"}
 {"Action":"output","Package":"m/a","Test":"TestX","Output":"    x_test.go:3: needs root: runs containers\n"}

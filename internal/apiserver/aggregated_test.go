@@ -51,8 +51,8 @@ func thingsHandler(w http.ResponseWriter, req *http.Request) {
 	_ = json.NewEncoder(w).Encode(out)
 }
 
-// serveThingAPI listens at an address; stop ends the server and its connections.
-func serveThingAPI(t *testing.T, address string) (at *net.TCPAddr, stop func()) {
+// serveAggregatedAPI listens at an address; stop ends the server and its connections.
+func serveAggregatedAPI(t *testing.T, address string) (at *net.TCPAddr, stop func()) {
 	t.Helper()
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -94,7 +94,7 @@ func TestAggregatedServerDiesAndComesBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	address, stop := serveThingAPI(t, fmt.Sprintf("127.0.0.1:%d", port))
+	address, stop := serveAggregatedAPI(t, fmt.Sprintf("127.0.0.1:%d", port))
 	publish(t, c, ns, int32(address.Port))
 	services := aggregatorclient.NewForConfigOrDie(s.InProcess(admin())).ApiregistrationV1().APIServices()
 	const name = "v1.mortal.example.com"
@@ -174,6 +174,6 @@ func TestAggregatedServerDiesAndComesBack(t *testing.T) {
 		t.Error("other groups do not answer")
 	}
 
-	serveThingAPI(t, address.String())
+	serveAggregatedAPI(t, address.String())
 	lives()
 }

@@ -237,8 +237,8 @@ func (s *fuzzSession) encode(t *testing.T, obj any, contentType string) (body []
 // requestMutator makes unusual values.
 type requestMutator struct{ *rand.Rand }
 
-// oddValue are values that fit few fields.
-func (g *requestMutator) oddValue() any {
+// hostileValue are values that fit few fields.
+func (g *requestMutator) hostileValue() any {
 	all := []any{
 		nil, "", "a", "A_b", "-", ".", "/", "..", "a/b", "*", " ", "\x00", "é", strings.Repeat("x", 300), "::1",
 		"10.0.0.0/99", "1Gi", "-1m", "1e400",
@@ -266,7 +266,7 @@ func (g *requestMutator) mutate(v any) any {
 	case map[string]any:
 		if len(x) == 0 || g.IntN(12) == 0 {
 			x[[]string{"name", "spec", "status", "metadata", "finalizers", "ownerReferences", "template", "zz",
-				"nodeName", "resources"}[g.IntN(10)]] = g.oddValue()
+				"nodeName", "resources"}[g.IntN(10)]] = g.hostileValue()
 			return x
 		}
 		keys := make([]string, 0, len(x))
@@ -287,7 +287,7 @@ func (g *requestMutator) mutate(v any) any {
 	case []any:
 		switch {
 		case len(x) == 0 || g.IntN(8) == 0:
-			return append(x, g.oddValue())
+			return append(x, g.hostileValue())
 		case g.IntN(6) == 0:
 			return append(x, x[g.IntN(len(x))])
 		}
@@ -295,7 +295,7 @@ func (g *requestMutator) mutate(v any) any {
 		x[i] = g.mutate(x[i])
 		return x
 	}
-	return g.oddValue()
+	return g.hostileValue()
 }
 
 // rows are the served kinds with their scheme, without a server.

@@ -2,6 +2,8 @@ package arch
 
 import (
 	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
 	"strings"
@@ -45,6 +47,35 @@ func TestWordsAreTheFieldsOwn(t *testing.T) {
 			for _, id := range declared(f) {
 				refuse(p.fset.Position(id.Pos()).String(), "the name", id.Name)
 			}
+		}
+	}
+}
+
+// TestWordsOfTestsAreTheFieldsOwn refuses the same names in tests: who reads a test searches for
+// the same words.
+func TestWordsOfTestsAreTheFieldsOwn(t *testing.T) {
+	list, allowed := readWords(t)
+	for _, rel := range testFiles(t) {
+		fset := token.NewFileSet()
+		f, err := parser.ParseFile(fset, filepath.Join(root(t), rel), nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := filepath.ToSlash(filepath.Dir(rel))
+		refuse := func(where, what, name string) {
+			for _, b := range list {
+				if b.in != "" && !below(dir, b.in) || allowed[dir+" "+name] {
+					continue
+				}
+				if contains(split(name), b.words) {
+					t.Errorf("%s: %s %q says %q: write %s", where, what, name, strings.Join(b.words, " "),
+						b.replacement)
+				}
+			}
+		}
+		refuse(rel, "the file", strings.TrimSuffix(filepath.Base(rel), ".go"))
+		for _, id := range declared(f) {
+			refuse(fset.Position(id.Pos()).String(), "the name", id.Name)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "rewrite testdata")
 
-func TestRulesetStory(t *testing.T) {
+func TestRulesetLifecycle(t *testing.T) {
 	addr := netip.MustParseAddr
 	leases := []ipam.Lease{{
 		IPs: []netip.Addr{addr("10.72.0.2"), addr("fd00:72::2")},

@@ -152,7 +152,7 @@ func text(s rules.State) string {
 	return b.String()
 }
 
-func TestRulesStory(t *testing.T) {
+func TestRulesLifecycle(t *testing.T) {
 	bridge := rules.Settings{Family: rules.IPv4, MasqueradeBit: 14,
 		LocalDetector: rules.LocalTrafficDetector{Interface: "gantry0"}}
 	ranges := rules.Settings{Family: rules.IPv4, MasqueradeBit: 14,

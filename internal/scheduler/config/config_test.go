@@ -268,7 +268,7 @@ func TestErrorsNameTheField(t *testing.T) {
 	}
 }
 
-func TestOutOfTreeArgumentsAreKeptAsTheyAre(t *testing.T) {
+func TestOutOfTreeArgumentsAreUnchanged(t *testing.T) {
 	cfg := load(t, "profiles: [{pluginConfig: [{name: X, args: {permitWaitingTimeSeconds: 60}}]}]")
 	for _, c := range cfg.Profiles[0].PluginConfig {
 		if c.Name == "X" && (c.Args.Object != nil || string(c.Args.Raw) != `{"permitWaitingTimeSeconds":60}`) {

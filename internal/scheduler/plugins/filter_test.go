@@ -258,7 +258,7 @@ func TestFilterStatuses(t *testing.T) {
 // selector counts.
 //
 // row: FIL-02, FIL-03, FIL-04
-func TestNodeAffinityVerdicts(t *testing.T) {
+func TestNodeAffinityStatuses(t *testing.T) {
 	nodes := []*v1.Node{newNode("a", label("disk", "ssd"), label("cpus", "8"), label("rack", "1")),
 		newNode("b", label("disk", "hdd"), label("cpus", "4"))}
 	req := func(key string, op v1.NodeSelectorOperator, values ...string) v1.NodeSelectorRequirement {

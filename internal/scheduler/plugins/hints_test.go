@@ -208,7 +208,7 @@ func TestQueueingHints(t *testing.T) {
 }
 
 // Pods that a plugin tells apart have different shapes, and different signatures.
-func TestShapesTellPodsApart(t *testing.T) {
+func TestPodShapesDiffer(t *testing.T) {
 	port := func(ip string, protocol v1.Protocol, n int32) *v1.Pod {
 		return newPod("p", func(p *v1.Pod) {
 			p.Spec.Containers[0].Ports = []v1.ContainerPort{{HostIP: ip, Protocol: protocol, HostPort: n}}
@@ -285,7 +285,7 @@ func TestUntoleratedTaintsCountAgainstANode(t *testing.T) {
 	}
 }
 
-func TestFeasibleGangs(t *testing.T) {
+func TestFeasiblePodGroups(t *testing.T) {
 	for _, c := range []struct {
 		least, scheduled, remaining int
 		want                        string

@@ -119,7 +119,7 @@ func nodePort(s *v1.Service) {
 	s.Spec.Type, s.Spec.Ports[0].NodePort = v1.ServiceTypeNodePort, 30080
 }
 
-func TestPacketStory(t *testing.T) {
+func TestPacketSteps(t *testing.T) {
 	var out strings.Builder
 	for _, c := range []struct {
 		name, from, to string

@@ -29,7 +29,7 @@ var rewrite = flag.Bool("rewrite", false, "rewrite the expected transcripts in t
 func TestStories(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
-		t.Fatal("no stories")
+		t.Fatal("no scripts")
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
