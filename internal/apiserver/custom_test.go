@@ -3,10 +3,12 @@ package apiserver
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -103,6 +105,45 @@ func TestCustomResources(t *testing.T) {
 		_, gone := ext.Get(t.Context(), crd.Name, metav1.GetOptions{})
 		return apierrors.IsNotFound(err) && apierrors.IsNotFound(gone)
 	})
+}
+
+// TestUnreadDefinitionsAreDeletedAtOnce: definitions whose objects nobody has read or written are
+// gone soon after their deletion, whose controller is then the first to list their objects.
+func TestUnreadDefinitionsAreDeletedAtOnce(t *testing.T) {
+	s, _ := shared(t)
+	ext := apiextensions.NewForConfigOrDie(s.InProcess(admin())).ApiextensionsV1().CustomResourceDefinitions()
+	const label = "test=unread-definitions"
+	established := func(n int) func() bool {
+		return func() bool {
+			list, err := ext.List(t.Context(), metav1.ListOptions{LabelSelector: label})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ready := 0
+			for i := range list.Items {
+				if apihelpers.IsCRDConditionTrue(&list.Items[i], apiextensionsv1.Established) {
+					ready++
+				}
+			}
+			return ready == n && len(list.Items) == n
+		}
+	}
+	for i := range 20 {
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		text := strings.NewReplacer("foo", fmt.Sprintf("unread%d", i), "Foo", fmt.Sprintf("Unread%d", i), "[fo]", "[]").
+			Replace(fooDefinition)
+		if err := yaml.Unmarshal([]byte(text), crd); err != nil {
+			t.Fatal(err)
+		}
+		crd.Labels = map[string]string{"test": "unread-definitions"}
+		mustCreate[*apiextensionsv1.CustomResourceDefinition](t)(ext.Create(t.Context(), crd, metav1.CreateOptions{}))
+	}
+	eventually(t, "20 kinds are established", established(20))
+	err := ext.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: label})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the definitions are gone", established(0))
 }
 
 // Both OpenAPI documents come, and name no internal type.

@@ -190,13 +190,14 @@ func (s *sharedClient) newStorage(c *storagebackend.ConfigForResource, prefix st
 		return nil, nil, err
 	}
 	delegator := cacher.NewCacheDelegator(caching, raw)
+	cached := waitingStorage{delegator, caching}
 	history, err := historyOf(caching)
 	if err != nil {
 		klog.Error(err, "; what it keeps stays in memory") // TestOldEventsAreDropped fails then
 	}
 	forget := s.addCache(&trackedCache{source: source, resource: c.GroupResource, cache: caching, history: history})
 	var once sync.Once
-	return sharedwatch.New(resumingStorage{delegator, raw}, delegator).WithInitialEvents(newFunc, newList), func() {
+	return sharedwatch.New(resumingStorage{cached, raw}, cached).WithInitialEvents(newFunc, newList), func() {
 		once.Do(func() {
 			forget()
 			delegator.Stop()
