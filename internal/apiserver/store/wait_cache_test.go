@@ -12,7 +12,8 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 )
 
-// startingCache is a watch cache that is filled after a while; a list and a watch say whether it was.
+// startingCache is a watch cache that is filled after a while; a list and a watch say whether it
+// was.
 type startingCache struct {
 	storage.Interface
 	filledAt time.Time
