@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/cpuset"
 )
 
@@ -72,6 +74,28 @@ func (i Info) Topology() Topology {
 	}
 	t.NumCPUs, t.NumSockets, t.NumNodes, t.NumUncore = len(t.CPUs), len(sockets), len(nodes), len(uncore)
 	return t
+}
+
+// HugePagesName is the resource that huge pages of a size in KiB are.
+func HugePagesName(kib uint64) v1.ResourceName {
+	return v1.ResourceName(v1.ResourceHugePagesPrefix + resource.NewQuantity(int64(kib)*1024,
+		resource.BinarySI).String())
+}
+
+// Capacity is what the machine has of CPUs, memory and huge pages.
+func (i Info) Capacity() v1.ResourceList {
+	bytes := map[v1.ResourceName]uint64{v1.ResourceMemory: 0}
+	for _, n := range i.Nodes {
+		bytes[v1.ResourceMemory] += n.Memory
+		for _, h := range n.HugePages {
+			bytes[HugePagesName(h.PageSize)] += h.Count * h.PageSize * 1024
+		}
+	}
+	out := v1.ResourceList{v1.ResourceCPU: *resource.NewQuantity(int64(i.Topology().NumCPUs), resource.DecimalSI)}
+	for name, n := range bytes {
+		out[name] = *resource.NewQuantity(int64(n), resource.BinarySI)
+	}
+	return out
 }
 
 // NodeIDs are the numbers of the NUMA nodes, ascending.

@@ -57,12 +57,6 @@ func reservedByNode(info machine.Info, whole v1.ResourceList, list []kubelet.Mem
 	return out, nil
 }
 
-// hugePagesName is the resource of huge pages of a size in KiB.
-func hugePagesName(kib uint64) v1.ResourceName {
-	return v1.ResourceName(v1.ResourceHugePagesPrefix + apiresource.NewQuantity(int64(kib)*1024,
-		apiresource.BinarySI).String())
-}
-
 // newMachine is the machine's memory when nobody has any. More reserved than there is leaves none.
 func newMachine(info machine.Info, r reservation) state.NUMANodeMap {
 	out := state.NUMANodeMap{}
@@ -70,7 +64,7 @@ func newMachine(info machine.Info, r reservation) state.NUMANodeMap {
 		s := &state.NUMANodeState{MemoryMap: map[v1.ResourceName]*state.MemoryTable{}, Cells: []int{n.ID}}
 		var inPages uint64
 		for _, h := range n.HugePages {
-			name, size := hugePagesName(h.PageSize), h.Count*h.PageSize*1024
+			name, size := machine.HugePagesName(h.PageSize), h.Count*h.PageSize*1024
 			s.MemoryMap[name] = table(size, size, r[n.ID][name])
 			inPages += size
 		}
