@@ -230,7 +230,7 @@ func (m *Manager) Allocate(p *v1.Pod, c *v1.Container) error {
 		return err
 	}
 	m.noteReusable(p, c, m.state.Assignments[string(p.UID)][c.Name])
-	klog.InfoS("Container has memory of its own", "pod", klog.KObj(p), "containerName", c.Name)
+	klog.V(2).InfoS("Container has memory of its own", "pod", klog.KObj(p), "containerName", c.Name)
 	return nil
 }
 
