@@ -20,7 +20,15 @@ func main() {
 	n := flag.Int64("n", 1500, "scenarios")
 	out := flag.String("o", "upstream.json.gz", "file of the answers")
 	first := flag.Int64("seed", 1, "of the first scenario")
+	checkpoints := flag.String("checkpoints", "", "directory for the checkpoints of the first scenario, instead of answers")
 	flag.Parse()
+	if *checkpoints != "" {
+		if err := writeCheckpoints(*first, *checkpoints); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	if err := record(*first, *n, *out); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

@@ -64,6 +64,11 @@ func answer(ctx context.Context, s *numascenario.Scenario) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
+	return answerIn(ctx, s, dir)
+}
+
+// answerIn is answer with the managers' checkpoints in dir.
+func answerIn(ctx context.Context, s *numascenario.Scenario, dir string) error {
 	gates := map[string]bool{"CPUManagerPolicyAlphaOptions": true, "PodLevelResourceManagers": s.Settings.PodLevel}
 	if err := utilfeature.DefaultMutableFeatureGate.SetFromMap(gates); err != nil {
 		return err
