@@ -14,6 +14,7 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet/images"
 	"github.com/gantry-project/gantry/internal/kubelet/images/credentialprovider"
+	"github.com/gantry-project/gantry/internal/kubelet/machine"
 	"github.com/gantry-project/gantry/internal/kubelet/metrics"
 	"github.com/gantry-project/gantry/internal/kubelet/podactions"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
@@ -69,7 +70,9 @@ type Dependencies struct {
 	// this node as long as the API has not told of it; nil: not known
 	LocalNode func() *v1.Node
 	Metrics   *metrics.Metrics // counts what is done; nil: nobody counts
-	Inspector Inspector        // looks at Pods for those who ask why; nil: nobody looks
+	// this machine's CPUs and memory; nil: no CPUs or memory are given away
+	Machine   *machine.Info
+	Inspector Inspector // looks at Pods for those who ask why; nil: nobody looks
 }
 
 // Cgroups holds the cgroup tree.
