@@ -4,13 +4,15 @@ import (
 	"context"
 
 	"k8s.io/klog/v2"
+	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 )
 
 // addPluginHandlers tells the plugin manager who takes in which type of plugin: one AddHandler for
 // each, before it runs.
 func (k *Kubelet) addPluginHandlers() {
-	if k.opts.Dependencies.PluginManager == nil {
-		return
+	m := k.opts.Dependencies.PluginManager
+	if !k.opts.StaticPods.Standalone {
+		m.AddHandler(registerapi.CSIPlugin, k.csi.drivers)
 	}
 }
 
