@@ -26,8 +26,10 @@ func (d *Driver) ControllerGetCapabilities(context.Context,
 	for _, t := range []csipb.ControllerServiceCapability_RPC_Type{
 		csipb.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME, csipb.ControllerServiceCapability_RPC_LIST_VOLUMES,
 		csipb.ControllerServiceCapability_RPC_GET_CAPACITY, csipb.ControllerServiceCapability_RPC_EXPAND_VOLUME,
-		csipb.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT, csipb.ControllerServiceCapability_RPC_LIST_SNAPSHOTS,
-		csipb.ControllerServiceCapability_RPC_CLONE_VOLUME, csipb.ControllerServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER,
+		csipb.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT,
+		csipb.ControllerServiceCapability_RPC_LIST_SNAPSHOTS,
+		csipb.ControllerServiceCapability_RPC_CLONE_VOLUME,
+		csipb.ControllerServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER,
 	} {
 		out.Capabilities = append(out.Capabilities, &csipb.ControllerServiceCapability{
 			Type: &csipb.ControllerServiceCapability_Rpc{Rpc: &csipb.ControllerServiceCapability_RPC{Type: t}}})
@@ -51,7 +53,8 @@ func checkCapabilities(all []*csipb.VolumeCapability) (block bool, err error) {
 		case c.GetMount() != nil:
 			mount = true
 			if t := c.GetMount().GetFsType(); t != "" && t != defaultFS {
-				return false, status.Errorf(codes.InvalidArgument, "file system %q is not served, only %s", t, defaultFS)
+				return false, status.Errorf(codes.InvalidArgument, "file system %q is not served, only %s", t,
+					defaultFS)
 			}
 		default:
 			return false, status.Error(codes.InvalidArgument, "an access type is missing: block or mount")
@@ -62,7 +65,8 @@ func checkCapabilities(all []*csipb.VolumeCapability) (block bool, err error) {
 			csipb.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER,
 			csipb.VolumeCapability_AccessMode_SINGLE_NODE_MULTI_WRITER:
 		default:
-			return false, status.Errorf(codes.InvalidArgument, "access mode %s is not served: volumes are of one node", m)
+			return false,
+				status.Errorf(codes.InvalidArgument, "access mode %s is not served: volumes are of one node", m)
 		}
 	}
 	if block && mount {
@@ -86,8 +90,9 @@ func sizeIn(r *csipb.CapacityRange) (int64, error) {
 	}
 	size = max(minSize, (size+sizeStep-1)/sizeStep*sizeStep)
 	if limit > 0 && size > limit {
-		return 0, status.Errorf(codes.OutOfRange, "the limit of %d bytes is less than the %d bytes of the smallest volume "+
-			"that holds %d", limit, size, required)
+		return 0, status.Errorf(codes.OutOfRange,
+			"the limit of %d bytes is less than the %d bytes of the smallest volume "+
+				"that holds %d", limit, size, required)
 	}
 	return size, nil
 }
@@ -129,7 +134,8 @@ func (d *Driver) CreateVolume(ctx context.Context, r *csipb.CreateVolumeRequest)
 		limit := r.GetCapacityRange().GetLimitBytes()
 		if old.Size < r.GetCapacityRange().GetRequiredBytes() || limit > 0 && old.Size > limit || old.Block != block ||
 			old.Source != v.Source {
-			return nil, status.Errorf(codes.AlreadyExists, "volume %s is there with another size, mode or source", v.Name)
+			return nil, status.Errorf(codes.AlreadyExists, "volume %s is there with another size, mode or source",
+				v.Name)
 		}
 		return d.created(old, r.GetVolumeContentSource()), nil
 	}
@@ -158,7 +164,8 @@ func (d *Driver) checkTopology(r *csipb.TopologyRequirement) error {
 			return nil
 		}
 	}
-	return status.Errorf(codes.ResourceExhausted, "volumes are made on node %s only, which is not asked for", d.o.NodeID)
+	return status.Errorf(codes.ResourceExhausted, "volumes are made on node %s only, which is not asked for",
+		d.o.NodeID)
 }
 
 // kindFor is how a volume is kept.
@@ -174,7 +181,8 @@ func kindFor(params map[string]string, block bool) (string, error) {
 		}
 		return kindDirectory, nil
 	default:
-		return "", status.Errorf(codes.InvalidArgument, "parameter %s is %q, want %q, or %q for volumes with a file system",
+		return "", status.Errorf(codes.InvalidArgument,
+			"parameter %s is %q, want %q, or %q for volumes with a file system",
 			paramType, t, kindImage, kindDirectory)
 	}
 }

@@ -136,7 +136,8 @@ func (r *registration) GetInfo(context.Context, *registerapi.InfoRequest) (*regi
 func (r *registration) NotifyRegistrationStatus(ctx context.Context,
 	s *registerapi.RegistrationStatus) (*registerapi.RegistrationStatusResponse, error) {
 	if !s.PluginRegistered {
-		klog.FromContext(ctx).Info("The kubelet does not register the CSI driver, it tries again", "driver", Name, "err",
+		klog.FromContext(ctx).Info("The kubelet does not register the CSI driver, it tries again", "driver", Name,
+			"err",
 			s.Error)
 	}
 	return &registerapi.RegistrationStatusResponse{}, nil

@@ -40,7 +40,8 @@ func (d *Driver) NodeGetCapabilities(context.Context,
 func (d *Driver) NodeStageVolume(ctx context.Context,
 	r *csipb.NodeStageVolumeRequest) (*csipb.NodeStageVolumeResponse, error) {
 	if r.GetVolumeId() == "" || r.GetStagingTargetPath() == "" || r.GetVolumeCapability() == nil {
-		return nil, status.Error(codes.InvalidArgument, "volume_id, staging_target_path and volume_capability are required")
+		return nil, status.Error(codes.InvalidArgument,
+			"volume_id, staging_target_path and volume_capability are required")
 	}
 	d.locks.LockKey(r.GetVolumeId())
 	defer func() { _ = d.locks.UnlockKey(r.GetVolumeId()) }()

@@ -230,8 +230,9 @@ func (s *store) reserve(bytes int64) error {
 		return err
 	}
 	if bytes > free {
-		return status.Errorf(codes.ResourceExhausted, "%d bytes are asked for, the disk of %s has %d that are not promised "+
-			"to other volumes", bytes, s.volumes.dir, free)
+		return status.Errorf(codes.ResourceExhausted,
+			"%d bytes are asked for, the disk of %s has %d that are not promised "+
+				"to other volumes", bytes, s.volumes.dir, free)
 	}
 	return nil
 }

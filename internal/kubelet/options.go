@@ -71,7 +71,8 @@ type Dependencies struct {
 	LocalNode func() *v1.Node
 	Metrics   *metrics.Metrics // counts what is done; nil: nobody counts
 	Inspector Inspector        // looks at Pods for those who ask why; nil: nobody looks
-	// the node's status has changed and is to be written soon; must not block; nil: nobody writes it
+	// the node's status has changed and is to be written soon; must not block; nil: nobody writes
+	// it
 	NodeStatusChanged func()
 	// registers CSI drivers, device plugins and DRA drivers; the kubelet adds its handlers and runs
 	// it. Nil: nobody registers

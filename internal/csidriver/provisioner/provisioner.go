@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/sig-storage-lib-external-provisioner/v13/controller"
 )
 
@@ -65,7 +66,8 @@ func Run(ctx context.Context, o Options) error {
 	p := &Provisioner{o: o, driver: csipb.NewControllerClient(conn)}
 	c := controller.NewProvisionController(ctx, o.Client, o.Driver, p, controller.LeaderElection(false),
 		controller.FailedProvisionThreshold(0), controller.FailedDeleteThreshold(0), controller.AddFinalizer(true),
-		controller.RetryIntervalMax(time.Minute), controller.CreateProvisionedPVInterval(time.Second))
+		controller.RateLimiter(workqueue.NewTypedItemExponentialFailureRateLimiter[string](200*time.Millisecond,
+			time.Minute)), controller.CreateProvisionedPVInterval(time.Second))
 	done := make(chan struct{})
 	go func() { defer close(done); newResizer(p).run(ctx) }()
 	c.Run(ctx)
@@ -190,8 +192,9 @@ func (p *Provisioner) addSource(ctx context.Context, c *v1.PersistentVolumeClaim
 		return nil
 	}
 	if s.Kind != "PersistentVolumeClaim" || s.APIGroup != nil && *s.APIGroup != "" {
-		return &controller.IgnoredError{Reason: fmt.Sprintf("data source %s %s is served by the driver's own sidecars only",
-			s.Kind, s.Name)}
+		return &controller.IgnoredError{
+			Reason: fmt.Sprintf("data source %s %s is served by the driver's own sidecars only",
+				s.Kind, s.Name)}
 	}
 	from, err := p.o.Client.CoreV1().PersistentVolumeClaims(c.Namespace).Get(ctx, s.Name, metav1.GetOptions{})
 	if err != nil {
@@ -228,7 +231,8 @@ func (p *Provisioner) persistentVolume(o controller.ProvisionOptions, r *csipb.C
 		source.FSType = fs
 	}
 	pv := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: o.PVName}, Spec: v1.PersistentVolumeSpec{
-		AccessModes: o.PVC.Spec.AccessModes, MountOptions: o.StorageClass.MountOptions, VolumeMode: o.PVC.Spec.VolumeMode,
+		AccessModes: o.PVC.Spec.AccessModes, MountOptions: o.StorageClass.MountOptions,
+		VolumeMode:             o.PVC.Spec.VolumeMode,
 		Capacity:               v1.ResourceList{v1.ResourceStorage: *resource.NewQuantity(size, resource.BinarySI)},
 		PersistentVolumeSource: v1.PersistentVolumeSource{CSI: source}}}
 	if o.StorageClass.ReclaimPolicy != nil {

@@ -108,8 +108,9 @@ func (r *resizer) pending(ctx context.Context, c *v1.PersistentVolumeClaim) erro
 	}
 	c = c.DeepCopy()
 	c.Status.Conditions = append(c.Status.Conditions, v1.PersistentVolumeClaimCondition{
-		Type: v1.PersistentVolumeClaimFileSystemResizePending, Status: v1.ConditionTrue, LastTransitionTime: metav1.Now(),
-		Message: "Waiting for user to (re-)start a pod to finish file system resize of volume on node."})
+		Type: v1.PersistentVolumeClaimFileSystemResizePending, Status: v1.ConditionTrue,
+		LastTransitionTime: metav1.Now(),
+		Message:            "Waiting for user to (re-)start a pod to finish file system resize of volume on node."})
 	_, err := r.o.Client.CoreV1().PersistentVolumeClaims(c.Namespace).UpdateStatus(ctx, c, metav1.UpdateOptions{})
 	return err
 }

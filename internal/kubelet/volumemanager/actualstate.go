@@ -153,7 +153,7 @@ func (f *Manager) loadActualState() error {
 		used := func(dir string, data volume.VolumeData) {
 			if data.DeviceMountPath != "" {
 				uid := strings.Split(dir, "/")[1]
-				f.actual.find(data).users[podVolume{types.UID(uid), filepath.Base(dir)}] = true
+				f.actual.find(data).users[podVolume{types.UID(uid), data.VolumeName}] = true
 			}
 		}
 		if err := f.eachVolumeData(filepath.Join(podsDir, "*", pluginsDir, row.Plugin.Dir(), "*"), used); err != nil {

@@ -100,6 +100,14 @@ func (f *Manager) volumesOnDisk(uid types.UID) ([]volume.DirOnDisk, error) {
 			out = append(out, d)
 		}
 	}
+	for i, d := range out {
+		if _, staged := f.d.Plugins.FindPluginByDir(d.Plugin).(volume.DeviceMountableVolumePlugin); !staged {
+			continue
+		}
+		if data, err := readVolumeData(f.metaDir(uid, d.Plugin, d.Name)); err == nil {
+			out[i].VolumeName = data.VolumeName // else nothing is stored, or what is damaged: tearDown says so
+		}
+	}
 	return out, nil
 }
 

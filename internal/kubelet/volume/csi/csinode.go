@@ -67,7 +67,8 @@ func (m *NodeInfoManager) InstallCSIDriver(ctx context.Context, name string, inf
 	if err != nil {
 		return fmt.Errorf("error updating Node object with CSI driver node info: %w", err)
 	}
-	if err := m.update(ctx, func(o *storagev1.CSINode) bool { return setDriver(o, csiNodeDriver(name, info)) }); err != nil {
+	if err := m.update(ctx, func(o *storagev1.CSINode) bool { return setDriver(o, csiNodeDriver(name, info)) }); err !=
+		nil {
 		return fmt.Errorf("error updating CSINode object with CSI driver node info: %w", err)
 	}
 	return nil
@@ -77,7 +78,8 @@ func (m *NodeInfoManager) InstallCSIDriver(ctx context.Context, name string, inf
 func (m *NodeInfoManager) UninstallCSIDriver(ctx context.Context, name string) error {
 	err := m.update(ctx, func(o *storagev1.CSINode) bool {
 		was := len(o.Spec.Drivers)
-		o.Spec.Drivers = slices.DeleteFunc(o.Spec.Drivers, func(d storagev1.CSINodeDriver) bool { return d.Name == name })
+		o.Spec.Drivers = slices.DeleteFunc(o.Spec.Drivers,
+			func(d storagev1.CSINodeDriver) bool { return d.Name == name })
 		return len(o.Spec.Drivers) != was
 	})
 	if err != nil {
@@ -232,8 +234,8 @@ func setNodeIDs(n *v1.Node, ids map[string]string) error {
 func addTopology(n *v1.Node, driver string, segments map[string]string) error {
 	for key, value := range segments {
 		if old, ok := n.Labels[key]; ok && old != value {
-			return fmt.Errorf("detected topology value collision: driver reported %q:%q but existing label is %q:%q (driver "+
-				"%s)", key, value, key, old, driver)
+			return fmt.Errorf("detected topology value collision: driver reported %q:%q but existing label is %q:%q "+
+				"(driver %s)", key, value, key, old, driver)
 		}
 		if n.Labels == nil {
 			n.Labels = map[string]string{}

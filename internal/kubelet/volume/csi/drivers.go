@@ -85,8 +85,8 @@ func (d *Drivers) ValidatePlugin(name, endpoint string, versions []string) error
 		return fmt.Errorf("%q is no name of a CSI driver: it has at most 63 letters, digits, '-' and '.'", name)
 	}
 	if len(versions) == 0 {
-		return fmt.Errorf("kubernetes.io/csi: plugin validation failed for CSI Driver %s at endpoint %s: must support "+
-			"at least one version", name, endpoint)
+		return fmt.Errorf("kubernetes.io/csi: plugin validation failed for CSI Driver %s at endpoint %s: must "+
+			"support at least one version", name, endpoint)
 	}
 	for _, v := range versions {
 		if major, _, _ := strings.Cut(strings.TrimPrefix(v, "v"), "."); major == "1" {
@@ -109,8 +109,8 @@ func (d *Drivers) RegisterPlugin(name, endpoint string, _ []string) error {
 	info, err := x.node.NodeGetInfo(ctx, &csipb.NodeGetInfoRequest{})
 	switch {
 	case err == nil && info.GetNodeId() == "":
-		err = fmt.Errorf("kubernetes.io/csi: registrationHandler.RegisterPlugin failed: driver %s answered NodeGetInfo "+
-			"without a node id", name)
+		err = fmt.Errorf("kubernetes.io/csi: registrationHandler.RegisterPlugin failed: driver %s answered "+
+			"NodeGetInfo without a node id", name)
 	case err == nil:
 		err = d.info.InstallCSIDriver(ctx, name, info)
 	}

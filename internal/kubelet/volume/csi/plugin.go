@@ -114,7 +114,8 @@ func (p Plugin) publishContext(ctx context.Context, obj *storagev1.CSIDriver,
 	defer cancel()
 	if err := p.Attach.WaitAttached(ctx, UniqueVolumeName(d.DriverName, d.VolumeHandle)); err != nil {
 		if errors.Is(err, context.DeadlineExceeded) {
-			err = fmt.Errorf("timed out waiting for external-attacher of %s CSI driver to attach volume %s", d.DriverName,
+			err = fmt.Errorf("timed out waiting for external-attacher of %s CSI driver to attach volume %s",
+				d.DriverName,
 				d.VolumeHandle)
 		}
 		return nil, err
@@ -139,7 +140,8 @@ func (p Plugin) secrets(ctx context.Context, ref *v1.SecretReference) (map[strin
 	}
 	got, err := p.API.GetSecret(ctx, ref.Namespace, ref.Name)
 	if err != nil {
-		return nil, fmt.Errorf("failed to find the secret %s in the namespace %s with error: %w", ref.Name, ref.Namespace,
+		return nil, fmt.Errorf("failed to find the secret %s in the namespace %s with error: %w", ref.Name,
+			ref.Namespace,
 			err)
 	}
 	out := map[string]string{}

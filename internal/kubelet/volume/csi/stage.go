@@ -46,7 +46,8 @@ func (p Plugin) MountDevice(ctx context.Context, a volume.DeviceMounterArgs) err
 		return err
 	}
 	if err := os.MkdirAll(a.Data.DeviceMountPath, 0o750); err != nil {
-		return fmt.Errorf("kubernetes.io/csi: attacher.MountDevice failed to create dir %#v: %w", a.Data.DeviceMountPath,
+		return fmt.Errorf("kubernetes.io/csi: attacher.MountDevice failed to create dir %#v: %w",
+			a.Data.DeviceMountPath,
 			err)
 	}
 	_, err = x.node.NodeStageVolume(ctx, &csipb.NodeStageVolumeRequest{VolumeId: a.Data.VolumeHandle,
