@@ -10,6 +10,7 @@ import (
 	"github.com/gantry-project/gantry/internal/app/noderole"
 	"github.com/gantry-project/gantry/internal/cli"
 	"github.com/gantry-project/gantry/internal/containerd"
+	"github.com/gantry-project/gantry/internal/csidriver"
 	"github.com/gantry-project/gantry/internal/instance"
 	"github.com/gantry-project/gantry/internal/linux/mount"
 	"github.com/gantry-project/gantry/internal/network"
@@ -30,6 +31,7 @@ func Clean(ctx context.Context, p *options.Instance, out *cli.Progress) error {
 	}
 	step("containers and containerd", func() error { return containerd.Clean(ctx, p.ContainerdConfig()) })
 	step("volumes' mounts", func() error { return unmountBelow(filepath.Join(p.DataDir, "kubelet")) })
+	step("loop devices of local volumes", func() error { return csidriver.DetachAll(localVolumesDir(p)) })
 	step("Service rules", func() error { return cleanProxy(ctx, instance.ID(p.DataDir)) })
 	step("routes and network policies", func() error { return noderole.CleanNetwork(ctx, p) })
 	step("network", func() error { return network.Clean(ctx, p.NetworkConfig()) })

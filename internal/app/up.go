@@ -179,6 +179,7 @@ func (u *Up) runComponents(ctx context.Context, c runningCluster) error {
 		func(ctx context.Context) error { return u.proxy(ctx, c) },
 		func(ctx context.Context) error { return u.runNetworkAgent(ctx, c, nodeClient) },
 		func(ctx context.Context) error { return u.dns(ctx, c) },
+		func(ctx context.Context) error { return u.runLocalStorage(ctx, c) },
 		func(ctx context.Context) error { return u.reportReady(ctx, x) },
 		func(ctx context.Context) error {
 			select {

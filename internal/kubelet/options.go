@@ -16,6 +16,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/images/credentialprovider"
 	"github.com/gantry-project/gantry/internal/kubelet/machine"
 	"github.com/gantry-project/gantry/internal/kubelet/metrics"
+	"github.com/gantry-project/gantry/internal/kubelet/pluginmanager"
 	"github.com/gantry-project/gantry/internal/kubelet/podactions"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 	"github.com/gantry-project/gantry/internal/kubelet/podsource/static"
@@ -73,6 +74,12 @@ type Dependencies struct {
 	// this machine's CPUs and memory; nil: no CPUs or memory are given away
 	Machine   *machine.Info
 	Inspector Inspector // looks at Pods for those who ask why; nil: nobody looks
+	// the node's status has changed and is to be written soon; must not block; nil: nobody writes
+	// it
+	NodeStatusChanged func()
+	// registers CSI drivers, device plugins and DRA drivers; the kubelet adds its handlers and runs
+	// it. Nil: nobody registers
+	PluginManager *pluginmanager.Manager
 }
 
 // Cgroups holds the cgroup tree.
@@ -112,6 +119,9 @@ func (o *Options) complete() error {
 	}
 	if o.RuntimeName == "" {
 		o.RuntimeName = "containerd"
+	}
+	if o.Dependencies.NodeStatusChanged == nil {
+		o.Dependencies.NodeStatusChanged = func() {}
 	}
 	if o.Journal == nil {
 		o.Journal = journal.Discard{}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
 	internalapi "k8s.io/cri-api/pkg/apis"
+	"k8s.io/klog/v2"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/gantry-project/gantry/internal/journal"
@@ -23,6 +24,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/events"
 	"github.com/gantry-project/gantry/internal/kubelet/images/credentialprovider"
 	"github.com/gantry-project/gantry/internal/kubelet/nodestatus"
+	"github.com/gantry-project/gantry/internal/kubelet/pluginmanager"
 	kubeletresource "github.com/gantry-project/gantry/internal/kubelet/resource"
 	"github.com/gantry-project/gantry/internal/kubelet/server"
 	"github.com/gantry-project/gantry/internal/linux/cgroup"
@@ -92,6 +94,7 @@ func (n *Role) Build() (*Node, error) {
 		return nil, err
 	}
 	end := &nodeShutdown{standalone: n.Standalone}
+	var report *nodestatus.Reporter
 	k, err := kubelet.New(kubelet.Options{
 		Client: n.client, NodeName: p.NodeName, Config: n.config, Runtime: n.engine.Client.Runtime(),
 		Images:  n.engine.Client.Images(),
@@ -105,6 +108,9 @@ func (n *Role) Build() (*Node, error) {
 			Mounts: mount.Mounter{}, NodeShutdown: end.admissionRefusal, LocalNode: end.localNode, Disk: diskOf,
 			Machine:      &info,
 			ProbeRuntime: n.engine.Client.ProbeRuntime(), Metrics: api.metrics,
+			NodeStatusChanged: func() { report.Trigger() },
+			PluginManager: pluginmanager.New(filepath.Join(p.DataDir, "kubelet", "plugins_registry"),
+				klog.Background()),
 			Inspector: nodeInspector{tree, n.engine.store, n.engine.registryDir()}},
 	})
 	if err != nil {
@@ -112,9 +118,8 @@ func (n *Role) Build() (*Node, error) {
 	}
 	recorder, stopEvents := nodeEvents(n.client, p.NodeName, n.config)
 	status := n.statusOptions(machine, disk, end, recorder)
-	status.Started = api.startup
-	report, err := nodestatus.New(status)
-	if err != nil {
+	status.Started, status.Sources.VolumesInUse = api.startup, k.VolumesInUse
+	if report, err = nodestatus.New(status); err != nil {
 		return nil, err
 	}
 	n.attachShutdown(end, k, recorder, report)

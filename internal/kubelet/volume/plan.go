@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"cmp"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -9,8 +10,14 @@ import (
 // DirOnDisk is a volume's directory found below a Pod's.
 type DirOnDisk struct {
 	Plugin string // kubernetes.io~configmap, …
-	Name   string
+	Name   string // of the directory
+	// VolumeName is the name in the Pod's spec.volumes, where that is not the directory's: a
+	// PersistentVolume that is staged has its own.
+	VolumeName string
 }
+
+// volumeName is the name in the Pod's spec.volumes.
+func (d DirOnDisk) volumeName() string { return cmp.Or(d.VolumeName, d.Name) }
 
 // Verb is what a step does.
 type Verb string
@@ -24,8 +31,8 @@ const (
 // Step is one thing to do.
 type Step struct {
 	Verb   Verb
-	Plugin string     // of TearDown
-	Name   string     // of the volume
+	Dir    DirOnDisk  // of TearDown
+	Name   string     // of the volume, as in the Pod's spec.volumes
 	Volume *v1.Volume // of SetUp
 }
 
@@ -41,7 +48,7 @@ func Plan(pod *v1.Pod, onDisk []DirOnDisk, mayBe func(*v1.Volume, DirOnDisk) boo
 	var steps []Step
 	for _, d := range onDisk {
 		if !slices.ContainsFunc(desired, func(v *v1.Volume) bool { return mayBe(v, d) }) {
-			steps = append(steps, Step{Verb: TearDown, Plugin: d.Plugin, Name: d.Name})
+			steps = append(steps, Step{Verb: TearDown, Dir: d, Name: d.volumeName()})
 		}
 	}
 	for _, v := range desired {

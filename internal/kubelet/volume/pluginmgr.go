@@ -68,7 +68,7 @@ func (m PluginMgr) FindPluginByName(name string) Plugin {
 // MayBe tells whether a volume found on disk may be the Pod's volume of that name. What is behind a
 // claim is not looked up for that: any type that serves PersistentVolumes may be.
 func (m PluginMgr) MayBe(v *v1.Volume, d DirOnDisk) bool {
-	if v.Name != d.Name {
+	if v.Name != d.volumeName() {
 		return false
 	}
 	for i := range m {

@@ -33,7 +33,7 @@ func TestPlan(t *testing.T) {
 		{Plugin: "kind", Name: "gone"}}
 	var got []string
 	for _, s := range volume.Plan(p, onDisk, kind) {
-		got = append(got, string(s.Verb)+" "+s.Plugin+" "+s.Name)
+		got = append(got, string(s.Verb)+" "+s.Dir.Plugin+" "+s.Name)
 	}
 	want := []string{"tear-down other a", "tear-down kind gone", "set-up  c", "set-up  b", "set-up  a"}
 	if d := cmp.Diff(want, got); d != "" {

@@ -113,7 +113,7 @@ func TestAVolumeIsStagedOncePerNode(t *testing.T) {
 	n := newStagedNode(t, t.TempDir())
 	got := n.mount("a")
 	n.expectCalls("the first Pod", stage, publish)
-	want := filepath.Join(n.root, "pods/a/volumes/kubernetes.io~csi/v/mount")
+	want := filepath.Join(n.root, "pods/a/volumes/kubernetes.io~csi/pv/mount")
 	if m := got["v"]; m.Path != want || m.Type != "persistentVolumeClaim" {
 		t.Errorf("mounted %+v, want path %s, type persistentVolumeClaim", m, want)
 	}

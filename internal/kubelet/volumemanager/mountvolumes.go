@@ -121,9 +121,9 @@ func (f *Manager) reconcileLocked(ctx context.Context, pod *v1.Pod, s *podVolume
 		switch step.Verb {
 		case volume.TearDown:
 			delete(s.ready, step.Name)
-			dir := f.dir(pod.UID, step.Plugin, step.Name)
+			dir := f.dir(pod.UID, step.Dir.Plugin, step.Dir.Name)
 			err = f.withHangReport(s.ref, "tear down of volume "+step.Name, dir, func() error {
-				return f.tearDown(ctx, s.ref, pod.UID, volume.DirOnDisk{Plugin: step.Plugin, Name: step.Name})
+				return f.tearDown(ctx, s.ref, pod.UID, step.Dir)
 			})
 		case volume.SetUp:
 			if m, ready := s.ready[step.Name]; !ready || due(m) {
@@ -199,6 +199,9 @@ func (f *Manager) createVolumeSpec(ctx context.Context, pod *v1.Pod, v *v1.Volum
 // mounterArgs is what the row's plugin is told of the volume.
 func (f *Manager) mounterArgs(pod *v1.Pod, spec volume.Spec, row volume.PluginRow) volume.MounterArgs {
 	plugin, name := row.Plugin.Dir(), spec.Volume.Name
+	if _, ok := row.Plugin.(volume.DeviceMountableVolumePlugin); ok {
+		name = spec.Name() // as upstream has it
+	}
 	a := volume.MounterArgs{
 		Pod: pod, Spec: spec, Dir: f.dir(pod.UID, plugin, name), Node: f.d.Node(pod),
 		MetaDir: f.metaDir(pod.UID, plugin, name),

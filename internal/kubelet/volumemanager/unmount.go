@@ -63,7 +63,7 @@ func (f *Manager) release(ctx context.Context, ref journal.Ref, uid types.UID) e
 	var failed []error
 	for _, step := range volume.Plan(nil, have, nil) {
 		failed = append(failed,
-			f.tearDown(ctx, ref, uid, volume.DirOnDisk{Plugin: step.Plugin, Name: step.Name}))
+			f.tearDown(ctx, ref, uid, step.Dir))
 	}
 	if err := errors.Join(failed...); err != nil {
 		return fmt.Errorf("release pod %s: %w", uid, err)
@@ -139,7 +139,7 @@ func (f *Manager) tearDown(ctx context.Context, ref journal.Ref, uid types.UID, 
 	if err := os.RemoveAll(a.MetaDir); err != nil {
 		return err
 	}
-	return f.releaseDevice(ctx, ref, podVolume{uid, d.Name}, a.Data)
+	return f.releaseDevice(ctx, ref, podVolume{uid, a.Data.VolumeName}, a.Data)
 }
 
 // takeVolumes drops what is known of the Pod, once nothing is being done for it any more. The

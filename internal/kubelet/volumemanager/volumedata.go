@@ -25,7 +25,7 @@ const (
 
 // newVolumeData is what is to be stored of a volume of the Pod.
 func (f *Manager) newVolumeData(pod *v1.Pod, s volume.Spec, t volume.Plugin) (volume.VolumeData, error) {
-	d := volume.VolumeData{PluginName: t.Name(), VolumeName: s.Volume.Name, SpecVolID: s.Name()}
+	d := volume.VolumeData{PluginName: t.Name(), VolumeName: s.Volume.Name, SpecVolID: s.Name(), Block: s.Block()}
 	m, ok := t.(volume.DeviceMountableVolumePlugin)
 	if !ok {
 		return d, nil
@@ -98,6 +98,14 @@ func (f *Manager) volumesOnDisk(uid types.UID) ([]volume.DirOnDisk, error) {
 		_, err := os.Lstat(filepath.Join(f.metaDir(uid, d.Plugin, d.Name), volumeDataFile))
 		if err == nil && !slices.Contains(out, d) {
 			out = append(out, d)
+		}
+	}
+	for i, d := range out {
+		if _, staged := f.d.Plugins.FindPluginByDir(d.Plugin).(volume.DeviceMountableVolumePlugin); !staged {
+			continue
+		}
+		if data, err := readVolumeData(f.metaDir(uid, d.Plugin, d.Name)); err == nil {
+			out[i].VolumeName = data.VolumeName // else nothing is stored, or what is damaged: tearDown says so
 		}
 	}
 	return out, nil

@@ -1,0 +1,145 @@
+package csidriver
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// loopDevice finds the loop device of an image; empty when it has none.
+func loopDevice(image string) (string, error) {
+	files, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
+	if err != nil {
+		return "", err
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err == nil && strings.TrimSuffix(string(text), "\n") == image { // it may have gone meanwhile
+			return "/dev/" + strings.Split(file, "/")[3], nil
+		}
+	}
+	return "", nil
+}
+
+// attachLoop gives the image a loop device, unless it has one.
+func attachLoop(image string) (string, error) {
+	image, err := filepath.EvalSymlinks(image)
+	if err != nil {
+		return "", err
+	}
+	if dev, err := loopDevice(image); err != nil || dev != "" {
+		return dev, err
+	}
+	file, err := os.OpenFile(image, os.O_RDWR, 0)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	control, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)
+	if err != nil {
+		return "", fmt.Errorf("no loop devices on this node: %w", err)
+	}
+	defer control.Close()
+	for range 64 { // another process may take the device that was free
+		n, err := unix.IoctlRetInt(int(control.Fd()), unix.LOOP_CTL_GET_FREE)
+		if err != nil {
+			return "", fmt.Errorf("no loop device is free: %w", err)
+		}
+		dev := fmt.Sprintf("/dev/loop%d", n)
+		if err := makeLoopNode(dev, n); err != nil {
+			return "", err
+		}
+		err = configureLoop(dev, image, file)
+		if err == nil {
+			return dev, nil
+		}
+		if !errors.Is(err, unix.EBUSY) {
+			return "", fmt.Errorf("%s: %w", dev, err)
+		}
+	}
+	return "", errors.New("no loop device is free")
+}
+
+// makeLoopNode makes the device's file where nobody does (a /dev that is no devtmpfs).
+func makeLoopNode(dev string, n int) error {
+	if _, err := os.Stat(dev); !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	err := unix.Mknod(dev, unix.S_IFBLK|0o660, int(unix.Mkdev(7, uint32(n))))
+	if errors.Is(err, unix.EEXIST) {
+		return nil
+	}
+	return err
+}
+
+func configureLoop(dev, image string, file *os.File) error {
+	f, err := os.OpenFile(dev, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	config := unix.LoopConfig{Fd: uint32(file.Fd())}
+	copy(config.Info.File_name[:len(config.Info.File_name)-1], image)
+	return unix.IoctlLoopConfigure(int(f.Fd()), &config)
+}
+
+// detachLoop takes the image's loop device away. It is a success when it has none.
+func detachLoop(image string) error {
+	if real, err := filepath.EvalSymlinks(image); err == nil {
+		image = real
+	}
+	dev, err := loopDevice(image)
+	if err != nil || dev == "" {
+		return err
+	}
+	return clearLoop(dev)
+}
+
+func clearLoop(dev string) error {
+	f, err := os.OpenFile(dev, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := unix.IoctlSetInt(int(f.Fd()), unix.LOOP_CLR_FD, 0); err != nil && !errors.Is(err, unix.ENXIO) {
+		return fmt.Errorf("%s: %w", dev, err)
+	}
+	return nil
+}
+
+// DetachAll takes the loop devices of all images below dir away. None may be mounted.
+func DetachAll(dir string) error {
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real
+	}
+	files, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
+	if err != nil {
+		return err
+	}
+	var failed []error
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		image, _ := strings.CutSuffix(strings.TrimSuffix(string(text), "\n"), " (deleted)")
+		if err == nil && strings.HasPrefix(image, dir+"/") {
+			failed = append(failed, clearLoop("/dev/"+strings.Split(file, "/")[3]))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// resizeLoop has the device see that its image grew.
+func resizeLoop(dev string) error {
+	f, err := os.OpenFile(dev, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := unix.IoctlSetInt(int(f.Fd()), unix.LOOP_SET_CAPACITY, 0); err != nil {
+		return fmt.Errorf("%s: %w", dev, err)
+	}
+	return nil
+}

@@ -1,0 +1,312 @@
+package csidriver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	csipb "github.com/container-storage-interface/spec/lib/go/csi"
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/gantry-project/gantry/internal/linux/mount"
+)
+
+// NodeGetInfo is the node's name, and that volumes are its own.
+func (d *Driver) NodeGetInfo(context.Context, *csipb.NodeGetInfoRequest) (*csipb.NodeGetInfoResponse, error) {
+	return &csipb.NodeGetInfoResponse{NodeId: d.o.NodeID, AccessibleTopology: d.topology()}, nil
+}
+
+// NodeGetCapabilities is what the node service does.
+func (d *Driver) NodeGetCapabilities(context.Context,
+	*csipb.NodeGetCapabilitiesRequest) (*csipb.NodeGetCapabilitiesResponse, error) {
+	out := &csipb.NodeGetCapabilitiesResponse{}
+	for _, t := range []csipb.NodeServiceCapability_RPC_Type{
+		csipb.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME, csipb.NodeServiceCapability_RPC_GET_VOLUME_STATS,
+		csipb.NodeServiceCapability_RPC_EXPAND_VOLUME, csipb.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER,
+	} {
+		out.Capabilities = append(out.Capabilities, &csipb.NodeServiceCapability{
+			Type: &csipb.NodeServiceCapability_Rpc{Rpc: &csipb.NodeServiceCapability_RPC{Type: t}}})
+	}
+	return out, nil
+}
+
+// NodeStageVolume mounts the volume at the staging path; a raw one gets its loop device.
+func (d *Driver) NodeStageVolume(ctx context.Context,
+	r *csipb.NodeStageVolumeRequest) (*csipb.NodeStageVolumeResponse, error) {
+	if r.GetVolumeId() == "" || r.GetStagingTargetPath() == "" || r.GetVolumeCapability() == nil {
+		return nil, status.Error(codes.InvalidArgument,
+			"volume_id, staging_target_path and volume_capability are required")
+	}
+	d.locks.LockKey(r.GetVolumeId())
+	defer func() { _ = d.locks.UnlockKey(r.GetVolumeId()) }()
+	v, err := d.volume(r.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	if err := checkMode(v, r.GetVolumeCapability()); err != nil {
+		return nil, err
+	}
+	return &csipb.NodeStageVolumeResponse{}, d.stage(ctx, v, r.GetStagingTargetPath(),
+		r.GetVolumeCapability().GetMount().GetMountFlags())
+}
+
+// checkMode refuses to use a raw volume as file system, and the other way round.
+func checkMode(v *record, c *csipb.VolumeCapability) error {
+	block, err := checkCapabilities([]*csipb.VolumeCapability{c})
+	if err == nil && block != v.Block {
+		err = status.Errorf(codes.InvalidArgument, "the mode of volume %s is another", v.ID)
+	}
+	return err
+}
+
+func (d *Driver) stage(ctx context.Context, v *record, target string, options []string) error {
+	dev := ""
+	var err error
+	if v.Kind == kindImage {
+		if dev, err = attachLoop(d.store.volumes.image(v.ID)); err != nil || v.Block {
+			return err
+		}
+	}
+	if err := os.MkdirAll(target, 0o750); err != nil {
+		return err
+	}
+	if mounted, err := (mount.Mounter{}).IsMountPoint(target); err != nil || mounted {
+		return err
+	}
+	if v.Kind == kindDirectory {
+		return mount.Mounter{}.Bind(d.store.volumes.dataDir(v.ID), target, false)
+	}
+	if v.FSType == "" {
+		if err := makeFS(ctx, dev); err != nil {
+			return err
+		}
+		v.FSType = defaultFS
+		if err := d.store.volumes.put(v); err != nil {
+			return err
+		}
+	} else if err := checkFS(ctx, dev); err != nil {
+		return err
+	}
+	if err := (mount.Mounter{}).Mount(dev, target, v.FSType, options); err != nil {
+		return err
+	}
+	return growFS(ctx, dev) // a copy of a smaller volume, or one that grew while it was not mounted
+}
+
+// NodeUnstageVolume takes the volume from the staging path.
+func (d *Driver) NodeUnstageVolume(_ context.Context,
+	r *csipb.NodeUnstageVolumeRequest) (*csipb.NodeUnstageVolumeResponse, error) {
+	if r.GetVolumeId() == "" || r.GetStagingTargetPath() == "" {
+		return nil, status.Error(codes.InvalidArgument, "volume_id and staging_target_path are required")
+	}
+	d.locks.LockKey(r.GetVolumeId())
+	defer func() { _ = d.locks.UnlockKey(r.GetVolumeId()) }()
+	if err := (mount.Mounter{}).Unmount(r.GetStagingTargetPath()); err != nil {
+		return nil, err
+	}
+	v, err := d.store.volumes.get(r.GetVolumeId())
+	if err != nil || v == nil || v.Kind != kindImage {
+		return &csipb.NodeUnstageVolumeResponse{}, err
+	}
+	return &csipb.NodeUnstageVolumeResponse{}, detachLoop(d.store.volumes.image(v.ID))
+}
+
+// NodePublishVolume shows the volume at the target path. An ephemeral volume is made first.
+func (d *Driver) NodePublishVolume(ctx context.Context,
+	r *csipb.NodePublishVolumeRequest) (*csipb.NodePublishVolumeResponse, error) {
+	if r.GetVolumeId() == "" || r.GetTargetPath() == "" || r.GetVolumeCapability() == nil {
+		return nil, status.Error(codes.InvalidArgument, "volume_id, target_path and volume_capability are required")
+	}
+	d.locks.LockKey(r.GetVolumeId())
+	defer func() { _ = d.locks.UnlockKey(r.GetVolumeId()) }()
+	if r.GetVolumeContext()["csi.storage.k8s.io/ephemeral"] == "true" {
+		if err := d.createEphemeral(ctx, r); err != nil {
+			return nil, err
+		}
+	}
+	v, err := d.volume(r.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	if err := checkMode(v, r.GetVolumeCapability()); err != nil {
+		return nil, err
+	}
+	target := r.GetTargetPath()
+	if mounted, err := (mount.Mounter{}).IsMountPoint(target); err != nil || mounted {
+		return &csipb.NodePublishVolumeResponse{}, err
+	}
+	if v.Ephemeral {
+		return &csipb.NodePublishVolumeResponse{}, d.stage(ctx, v, target, nil)
+	}
+	source := r.GetStagingTargetPath()
+	if v.Block {
+		if source, err = loopDevice(resolvedPath(d.store.volumes.image(v.ID))); err != nil {
+			return nil, err
+		}
+	}
+	if source == "" {
+		return nil, status.Errorf(codes.FailedPrecondition, "volume %s is not staged", v.ID)
+	}
+	if !v.Block {
+		if mounted, err := (mount.Mounter{}).IsMountPoint(source); err != nil {
+			return nil, err
+		} else if !mounted {
+			return nil, status.Errorf(codes.FailedPrecondition, "volume %s is not staged at %s", v.ID, source)
+		}
+	}
+	if err := makeTarget(target, v.Block); err != nil {
+		return nil, err
+	}
+	return &csipb.NodePublishVolumeResponse{}, mount.Mounter{}.Bind(source, target, r.GetReadonly())
+}
+
+func resolvedPath(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	return path
+}
+
+// makeTarget makes what is mounted on: a file for a device.
+func makeTarget(target string, file bool) error {
+	if !file {
+		return os.MkdirAll(target, 0o750)
+	}
+	f, err := os.OpenFile(target, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// createEphemeral makes the volume that lives as long as its Pod.
+func (d *Driver) createEphemeral(ctx context.Context, r *csipb.NodePublishVolumeRequest) error {
+	v, err := d.store.volumes.get(r.GetVolumeId())
+	if err != nil || v != nil {
+		return err
+	}
+	size := int64(defaultSize)
+	if text := r.GetVolumeContext()["size"]; text != "" {
+		q, err := resource.ParseQuantity(text)
+		if err != nil || q.Value() <= 0 {
+			return status.Errorf(codes.InvalidArgument, "volumeAttributes.size is %q, want a quantity like 1Gi", text)
+		}
+		size = q.Value()
+	}
+	if size, err = sizeIn(&csipb.CapacityRange{RequiredBytes: size}); err != nil {
+		return err
+	}
+	kind, err := kindFor(r.GetVolumeContext(), false)
+	if err != nil {
+		return err
+	}
+	if !plainID.MatchString(r.GetVolumeId()) {
+		return status.Errorf(codes.InvalidArgument, "volume_id %q is not served", r.GetVolumeId())
+	}
+	return d.fill(ctx, &record{ID: r.GetVolumeId(), Name: r.GetVolumeId(), Size: size, Kind: kind, Created: time.Now(),
+		Ephemeral: true})
+}
+
+// NodeUnpublishVolume takes the volume from the target path; an ephemeral one is removed.
+func (d *Driver) NodeUnpublishVolume(_ context.Context,
+	r *csipb.NodeUnpublishVolumeRequest) (*csipb.NodeUnpublishVolumeResponse, error) {
+	if r.GetVolumeId() == "" || r.GetTargetPath() == "" {
+		return nil, status.Error(codes.InvalidArgument, "volume_id and target_path are required")
+	}
+	d.locks.LockKey(r.GetVolumeId())
+	defer func() { _ = d.locks.UnlockKey(r.GetVolumeId()) }()
+	if err := (mount.Mounter{}).Unmount(r.GetTargetPath()); err != nil {
+		return nil, err
+	}
+	if err := os.Remove(r.GetTargetPath()); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	v, err := d.store.volumes.get(r.GetVolumeId())
+	if err != nil || v == nil || !v.Ephemeral {
+		return &csipb.NodeUnpublishVolumeResponse{}, err
+	}
+	if v.Kind == kindImage {
+		if err := detachLoop(d.store.volumes.image(v.ID)); err != nil {
+			return nil, err
+		}
+	}
+	return &csipb.NodeUnpublishVolumeResponse{}, d.store.volumes.remove(v.ID)
+}
+
+// NodeExpandVolume grows the file system of a mounted volume to the volume's size.
+func (d *Driver) NodeExpandVolume(ctx context.Context,
+	r *csipb.NodeExpandVolumeRequest) (*csipb.NodeExpandVolumeResponse, error) {
+	if r.GetVolumePath() == "" {
+		return nil, status.Error(codes.InvalidArgument, "volume_path is missing")
+	}
+	d.locks.LockKey(r.GetVolumeId())
+	defer func() { _ = d.locks.UnlockKey(r.GetVolumeId()) }()
+	v, err := d.volume(r.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	if err := pathExists(r.GetVolumePath()); err != nil {
+		return nil, err
+	}
+	if want := r.GetCapacityRange().GetRequiredBytes(); want > v.Size {
+		return nil, status.Errorf(codes.OutOfRange, "volume %s has %d bytes, not the %d asked for", v.ID, v.Size, want)
+	}
+	if v.Kind == kindImage {
+		dev, err := loopDevice(resolvedPath(d.store.volumes.image(v.ID)))
+		if err != nil {
+			return nil, err
+		}
+		if dev != "" {
+			err = resizeLoop(dev)
+			if err == nil && !v.Block {
+				err = growFS(ctx, dev)
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	return &csipb.NodeExpandVolumeResponse{CapacityBytes: v.Size}, nil
+}
+
+func pathExists(path string) error {
+	_, err := os.Lstat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return status.Errorf(codes.NotFound, "nothing is mounted at %s", path)
+	}
+	return err
+}
+
+// NodeGetVolumeStats is how full the volume is.
+func (d *Driver) NodeGetVolumeStats(_ context.Context,
+	r *csipb.NodeGetVolumeStatsRequest) (*csipb.NodeGetVolumeStatsResponse, error) {
+	if r.GetVolumePath() == "" {
+		return nil, status.Error(codes.InvalidArgument, "volume_path is missing")
+	}
+	v, err := d.volume(r.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	if err := pathExists(r.GetVolumePath()); err != nil {
+		return nil, err
+	}
+	if v.Block {
+		return &csipb.NodeGetVolumeStatsResponse{Usage: []*csipb.VolumeUsage{
+			{Unit: csipb.VolumeUsage_BYTES, Total: v.Size}}}, nil
+	}
+	var st unix.Statfs_t
+	if err := unix.Statfs(r.GetVolumePath(), &st); err != nil {
+		return nil, fmt.Errorf("statfs %s: %w", r.GetVolumePath(), err)
+	}
+	return &csipb.NodeGetVolumeStatsResponse{Usage: []*csipb.VolumeUsage{
+		{Unit: csipb.VolumeUsage_BYTES, Total: int64(st.Blocks) * st.Bsize, Available: int64(st.Bavail) * st.Bsize,
+			Used: int64(st.Blocks-st.Bfree) * st.Bsize},
+		{Unit: csipb.VolumeUsage_INODES, Total: int64(st.Files), Available: int64(st.Ffree),
+			Used: int64(st.Files - st.Ffree)}}}, nil
+}

@@ -1,0 +1,75 @@
+package csidriver_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/kubernetes-csi/csi-test/v5/pkg/sanity"
+
+	"github.com/gantry-project/gantry/internal/csidriver"
+)
+
+// start runs a driver in a new directory.
+func start(t *testing.T) csidriver.Options {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("mounting needs root")
+	}
+	if _, err := exec.LookPath("mkfs.ext4"); err != nil {
+		t.Skip("no mkfs.ext4")
+	}
+	dir, err := os.MkdirTemp("", "csi") // short enough for sockets
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := csidriver.Options{Dir: filepath.Join(dir, "volumes"), NodeID: "node-1", Endpoint: filepath.Join(dir, "csi.sock"),
+		Version: "1"}
+	run(t, o)
+	t.Cleanup(func() {
+		if err := csidriver.DetachAll(dir); err != nil {
+			t.Error(err)
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return o
+}
+
+func run(t *testing.T, o csidriver.Options) (stop func()) {
+	t.Helper()
+	d, err := csidriver.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- d.Run(ctx) }()
+	stopped := false
+	stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+// TestSanity is the suite of the CSI project, whole: csi-sanity of csi-test v5.
+func TestSanity(t *testing.T) {
+	o := start(t)
+	c := sanity.NewTestConfig()
+	c.Address = "unix://" + o.Endpoint
+	c.TargetPath, c.StagingPath = filepath.Join(filepath.Dir(o.Dir), "target"), filepath.Join(filepath.Dir(o.Dir), "staging")
+	c.TestVolumeSize, c.TestVolumeExpandSize = 32<<20, 64<<20
+	c.IDGen = &sanity.DefaultIDGenerator{}
+	sanity.Test(t, c)
+}

@@ -1,0 +1,171 @@
+package csidriver
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	csipb "github.com/container-storage-interface/spec/lib/go/csi"
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+func asExit(err error, target **exec.ExitError) bool { return errors.As(err, target) }
+
+// openSource is the path of what a volume is made from, held still until release; empty when it
+// begins empty. The volume gets the kind and the file system of its source.
+func (d *Driver) openSource(v *record) (path string, release func(), err error) {
+	release = func() {}
+	kind, id, _ := strings.Cut(v.Source, "/")
+	if kind == "" {
+		return "", release, nil
+	}
+	from := d.store.snapshots
+	if kind == "volume" {
+		from = d.store.volumes
+	}
+	if id == "" {
+		return "", release, status.Error(codes.InvalidArgument, "the source's id is missing")
+	}
+	s, err := from.get(id)
+	switch {
+	case err != nil:
+		return "", release, err
+	case s == nil:
+		return "", release, status.Errorf(codes.NotFound, "there is no %s %s on node %s", kind, id, d.o.NodeID)
+	case s.Size > v.Size:
+		return "", release, status.Errorf(codes.OutOfRange, "%s %s has %d bytes, the volume only %d", kind, id, s.Size,
+			v.Size)
+	case s.Block != v.Block:
+		return "", release, status.Errorf(codes.InvalidArgument, "the mode of %s %s is another", kind, id)
+	}
+	v.Kind, v.FSType = s.Kind, s.FSType
+	if kind == "volume" {
+		release, err = freeze(from, s)
+	}
+	return from.contents(s), release, err
+}
+
+// freeze has a mounted volume stand still while it is copied, so that the copy is whole.
+func freeze(s shelf, v *record) (thaw func(), err error) {
+	at, err := mountsOf(s, v)
+	if err != nil || len(at) == 0 {
+		return func() {}, err
+	}
+	if v.Kind != kindImage || v.Block { // the node's own file system is not stopped
+		unix.Sync()
+		return func() {}, nil
+	}
+	f, err := os.Open(at[0])
+	if err != nil {
+		return func() {}, err
+	}
+	if err := unix.IoctlSetInt(int(f.Fd()), fiFreeze, 0); err != nil && !errors.Is(err, unix.EBUSY) {
+		return func() {}, errors.Join(err, f.Close())
+	}
+	return func() {
+		_ = unix.IoctlSetInt(int(f.Fd()), fiThaw, 0) // an error says that nothing was frozen
+		_ = f.Close()
+	}, nil
+}
+
+// Numbers of linux/fs.h.
+const (
+	fiFreeze = 0xc0045877
+	fiThaw   = 0xc0045878
+)
+
+// CreateSnapshot copies a volume of this node.
+func (d *Driver) CreateSnapshot(ctx context.Context,
+	r *csipb.CreateSnapshotRequest) (*csipb.CreateSnapshotResponse, error) {
+	if r.GetName() == "" || r.GetSourceVolumeId() == "" {
+		return nil, status.Error(codes.InvalidArgument, "name and source_volume_id are required")
+	}
+	id := idOf(r.GetName())
+	d.locks.LockKey("snapshot/" + id)
+	defer func() { _ = d.locks.UnlockKey("snapshot/" + id) }()
+	s, err := d.store.snapshots.get(id)
+	if err != nil {
+		return nil, err
+	}
+	if s != nil && s.Source != r.GetSourceVolumeId() {
+		return nil, status.Errorf(codes.AlreadyExists, "snapshot %s is there, of volume %s", s.Name, s.Source)
+	}
+	if s != nil {
+		return &csipb.CreateSnapshotResponse{Snapshot: snapshotOf(s)}, nil
+	}
+	v, err := d.volume(r.GetSourceVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	s = &record{ID: id, Name: r.GetName(), Size: v.Size, Kind: v.Kind, Block: v.Block, FSType: v.FSType, Source: v.ID,
+		Created: time.Now()}
+	d.store.mu.Lock()
+	defer d.store.mu.Unlock()
+	if err := d.store.reserve(v.Size); err != nil {
+		return nil, err
+	}
+	thaw, err := freeze(d.store.volumes, v)
+	if err != nil {
+		return nil, err
+	}
+	defer thaw()
+	from := d.store.volumes.contents(v)
+	err = d.store.snapshots.create(s, func(dir string) error {
+		return copyData(ctx, from, filepath.Join(dir, filepath.Base(from)))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &csipb.CreateSnapshotResponse{Snapshot: snapshotOf(s)}, nil
+}
+
+func snapshotOf(s *record) *csipb.Snapshot {
+	return &csipb.Snapshot{SnapshotId: s.ID, SourceVolumeId: s.Source, SizeBytes: s.Size, ReadyToUse: true,
+		CreationTime: timestamppb.New(s.Created)}
+}
+
+// DeleteSnapshot removes a snapshot. Volumes made from it keep what they have.
+func (d *Driver) DeleteSnapshot(_ context.Context,
+	r *csipb.DeleteSnapshotRequest) (*csipb.DeleteSnapshotResponse, error) {
+	id := r.GetSnapshotId()
+	if id == "" {
+		return nil, status.Error(codes.InvalidArgument, "snapshot_id is missing")
+	}
+	d.locks.LockKey("snapshot/" + id)
+	defer func() { _ = d.locks.UnlockKey("snapshot/" + id) }()
+	if s, err := d.store.snapshots.get(id); err != nil || s == nil {
+		return &csipb.DeleteSnapshotResponse{}, err
+	}
+	return &csipb.DeleteSnapshotResponse{}, d.store.snapshots.remove(id)
+}
+
+// ListSnapshots lists the node's snapshots, of one volume or id if that is asked for.
+func (d *Driver) ListSnapshots(_ context.Context, r *csipb.ListSnapshotsRequest) (*csipb.ListSnapshotsResponse, error) {
+	all, err := d.store.snapshots.list()
+	if err != nil {
+		return nil, err
+	}
+	var chosen []*record
+	for _, s := range all {
+		if (r.GetSnapshotId() == "" || r.GetSnapshotId() == s.ID) &&
+			(r.GetSourceVolumeId() == "" || r.GetSourceVolumeId() == s.Source) {
+			chosen = append(chosen, s)
+		}
+	}
+	from, to, next, err := page(len(chosen), r.GetStartingToken(), r.GetMaxEntries())
+	if err != nil {
+		return nil, err
+	}
+	out := &csipb.ListSnapshotsResponse{NextToken: next}
+	for _, s := range chosen[from:to] {
+		out.Entries = append(out.Entries, &csipb.ListSnapshotsResponse_Entry{Snapshot: snapshotOf(s)})
+	}
+	return out, nil
+}

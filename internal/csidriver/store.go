@@ -1,0 +1,249 @@
+package csidriver
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Kinds of volumes.
+const (
+	kindDirectory = "directory"
+	kindImage     = "image"
+)
+
+// record is what is stored of a volume or snapshot, as volume.json beside its data.
+type record struct {
+	ID      string    `json:"id"`
+	Name    string    `json:"name"`
+	Size    int64     `json:"size"` // bytes
+	Kind    string    `json:"kind"`
+	Block   bool      `json:"block,omitempty"` // raw: no file system is ever made
+	FSType  string    `json:"fsType,omitempty"`
+	Source  string    `json:"source,omitempty"` // snapshot/ID or volume/ID; of a snapshot: the volume's ID
+	Created time.Time `json:"created"`
+	// Ephemeral volumes go when they are unpublished.
+	Ephemeral bool `json:"ephemeral,omitempty"`
+}
+
+// shelf is a directory of records: volumes or snapshots.
+type shelf struct{ dir string }
+
+// store is all that a driver keeps.
+type store struct {
+	volumes, snapshots shelf
+	mu                 sync.Mutex // while sizes are added up and a volume is made
+}
+
+const (
+	recordFile   = "volume.json"
+	hiddenPrefix = ".new-"
+)
+
+func openStore(dir string) (*store, error) {
+	s := &store{volumes: shelf{filepath.Join(dir, "volumes")}, snapshots: shelf{filepath.Join(dir, "snapshots")}}
+	for _, one := range []shelf{s.volumes, s.snapshots} {
+		if err := os.MkdirAll(one.dir, 0o750); err != nil {
+			return nil, err
+		}
+		entries, err := os.ReadDir(one.dir)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			if strings.HasPrefix(e.Name(), ".") {
+				if err := os.RemoveAll(filepath.Join(one.dir, e.Name())); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	return s, nil
+}
+
+var plainID = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,99}$`)
+
+// idOf is the id of what is asked for by a name.
+func idOf(name string) string {
+	if plainID.MatchString(name) {
+		return name
+	}
+	return fmt.Sprintf("x-%x", sha256.Sum256([]byte(name)))[:42]
+}
+
+func (s shelf) path(id string) string    { return filepath.Join(s.dir, id) }
+func (s shelf) image(id string) string   { return filepath.Join(s.dir, id, "disk.img") }
+func (s shelf) dataDir(id string) string { return filepath.Join(s.dir, id, "data") }
+func (s shelf) contents(r *record) string { // what is copied for a clone
+	if r.Kind == kindImage {
+		return s.image(r.ID)
+	}
+	return s.dataDir(r.ID)
+}
+
+// get is the record of an id; nil when there is none.
+func (s shelf) get(id string) (*record, error) {
+	if !plainID.MatchString(id) {
+		return nil, nil // nothing of ours, and no path
+	}
+	text, err := os.ReadFile(filepath.Join(s.path(id), recordFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	r := &record{}
+	if err := json.Unmarshal(text, r); err != nil {
+		return nil, fmt.Errorf("%s: %w", s.path(id), err)
+	}
+	return r, nil
+}
+
+// list is all records, by id.
+func (s shelf) list() ([]*record, error) {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return nil, err
+	}
+	var out []*record
+	for _, e := range entries {
+		if r, err := s.get(e.Name()); err != nil {
+			return nil, err
+		} else if r != nil {
+			out = append(out, r)
+		}
+	}
+	slices.SortFunc(out, func(a, b *record) int { return strings.Compare(a.ID, b.ID) })
+	return out, nil
+}
+
+// put writes a record that is there, whole or not at all.
+func (s shelf) put(r *record) error { return writeRecord(s.path(r.ID), r) }
+
+func writeRecord(dir string, r *record) error {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(dir, recordFile)
+	if err := writeSynced(file+".new", text); err != nil {
+		return err
+	}
+	return os.Rename(file+".new", file)
+}
+
+func writeSynced(file string, text []byte) error {
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// create makes a record with its data: fill makes disk.img or data in the directory that it gets.
+// Nothing is there when it fails.
+func (s shelf) create(r *record, fill func(dir string) error) error {
+	dir := filepath.Join(s.dir, hiddenPrefix+r.ID)
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	err := os.Mkdir(dir, 0o750)
+	if err == nil {
+		err = fill(dir)
+	}
+	if err == nil {
+		err = writeRecord(dir, r)
+	}
+	if err == nil {
+		err = os.Rename(dir, s.path(r.ID))
+	}
+	if err == nil {
+		return syncDir(s.dir)
+	}
+	return errors.Join(err, os.RemoveAll(dir))
+}
+
+// remove takes a record away, first by name so that it is never half there.
+func (s shelf) remove(id string) error {
+	gone := filepath.Join(s.dir, hiddenPrefix+id+".gone")
+	if err := os.RemoveAll(gone); err != nil {
+		return err
+	}
+	if err := os.Rename(s.path(id), gone); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return os.RemoveAll(gone)
+}
+
+func syncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// available is how many bytes can still be promised: what the disk has free, without what was
+// promised to images and is not used yet.
+func (s *store) available() (int64, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(s.volumes.dir, &st); err != nil {
+		return 0, err
+	}
+	free := int64(st.Bavail) * st.Bsize
+	for _, one := range []shelf{s.volumes, s.snapshots} {
+		all, err := one.list()
+		if err != nil {
+			return 0, err
+		}
+		for _, r := range all {
+			if info, err := os.Stat(one.image(r.ID)); err == nil && r.Kind == kindImage {
+				if sys, ok := info.Sys().(*syscall.Stat_t); ok {
+					free -= max(0, r.Size-sys.Blocks*512)
+				}
+			}
+		}
+	}
+	return max(0, free), nil
+}
+
+// reserve refuses to promise more than there is. The caller holds mu.
+func (s *store) reserve(bytes int64) error {
+	free, err := s.available()
+	if err != nil {
+		return err
+	}
+	if bytes > free {
+		return status.Errorf(codes.ResourceExhausted,
+			"%d bytes are asked for, the disk of %s has %d that are not promised "+
+				"to other volumes", bytes, s.volumes.dir, free)
+	}
+	return nil
+}
+
+// codeOf is the code of an error of the system.
+func codeOf(err error) codes.Code {
+	switch {
+	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
+		return codes.ResourceExhausted
+	case errors.Is(err, unix.EBUSY):
+		return codes.FailedPrecondition
+	}
+	return codes.Internal
+}

@@ -1,0 +1,92 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+const localClaim = `
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data}
+spec:
+  accessModes: [ReadWriteOnce]
+  resources: {requests: {storage: 64Mi}}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: raw}
+spec:
+  accessModes: [ReadWriteOnce]
+  volumeMode: Block
+  resources: {requests: {storage: 16Mi}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: writer}
+spec:
+  terminationGracePeriodSeconds: 1
+  securityContext: {fsGroup: 3000}
+  volumes:
+  - {name: v, persistentVolumeClaim: {claimName: data}}
+  - {name: raw, persistentVolumeClaim: {claimName: raw}}
+  - name: inline
+    csi: {driver: local.csi.gantry.dev, volumeAttributes: {size: 32Mi}}
+  containers:
+  - name: main
+    image: docker.io/library/busybox:1.28
+    command: [sleep, "3600"]
+    volumeMounts: [{name: v, mountPath: /v}, {name: inline, mountPath: /inline}]
+    volumeDevices: [{name: raw, devicePath: /dev/raw}]
+`
+
+// row: CSI-02, CSI-07
+// TestLocalStorage takes a claim without a class through its life on the node's disk.
+func TestLocalStorage(t *testing.T) {
+	c := newCluster(t)
+	c.Start()
+	c.importImages("docker.io/library/busybox:1.28")
+	c.apply(localClaim)
+	c.waitFor("pod/writer", "condition=Ready", time.Minute)
+
+	inside := func(command string) string {
+		t.Helper()
+		return strings.TrimSpace(c.kubectl("exec", "writer", "--", "sh", "-c", command))
+	}
+	for command, want := range map[string]string{
+		"df -T /v | awk 'NR==2 {print $2}'":                                                          "ext4",
+		"dd if=/dev/zero of=/v/f bs=1M count=80 2>&1 | grep -c 'No space'":                           "1",
+		"rm /v/f; echo kept > /v/kept; stat -c %g /v/kept":                                           "3000",
+		"dd if=/dev/zero of=/inline/f bs=1M count=40 2>&1 | grep -c 'No space'":                      "1",
+		"echo block | dd of=/dev/raw conv=sync 2>/dev/null; dd if=/dev/raw bs=5 count=1 2>/dev/null": "block",
+	} {
+		if got := inside(command); got != want {
+			t.Errorf("%s: got %q, want %q", command, got, want)
+		}
+	}
+	uid := c.kubectl("get", "pod", "writer", "-o", "jsonpath={.metadata.uid}")
+	volume := c.kubectl("get", "pvc", "data", "-o", "jsonpath={.spec.volumeName}")
+	target := filepath.Join(c.Dir, "kubelet/pods", uid, "volumes/kubernetes.io~csi", volume, "mount/kept")
+	if text, err := os.ReadFile(target); string(text) != "kept\n" {
+		t.Errorf("%s has %q (%v), want what the container wrote", target, text, err)
+	}
+
+	c.Kill()
+	c.Start()
+	if got := inside("cat /v/kept"); got != "kept" {
+		t.Errorf("after SIGKILL of everything the file has %q", got)
+	}
+	c.kubectl("delete", "pod", "writer")
+	c.kubectl("delete", "pvc", "data", "raw")
+	c.eventually(time.Minute, "the volumes go", func() (string, bool) {
+		left, err := os.ReadDir(filepath.Join(c.Dir, "local-storage/volumes"))
+		pvs := c.kubectl("get", "pv", "-o", "name")
+		return pvs, err == nil && len(left) == 0 && strings.TrimSpace(pvs) == ""
+	})
+	if staged, err := filepath.Glob(filepath.Join(c.Dir, "kubelet/plugins/kubernetes.io/csi/*.*/*")); len(staged) > 0 {
+		t.Errorf("left staged: %v (%v)", staged, err)
+	}
+}
