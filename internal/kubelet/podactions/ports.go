@@ -59,10 +59,18 @@ type Deps struct {
 	Cluster        Cluster
 	UserNamespaces UserNamespaces
 	RuntimeCache   RuntimeCache
+	Devices        Devices
 	HTTP           *http.Client // for lifecycle hooks
 	Events         *events.Recorder
 	Journal        journal.Sink
 	Node           Node
+}
+
+// Devices says what a container gets for its devices; the kubelet joins the managers that do.
+type Devices interface {
+	// RunOptions is what a container that is about to be made gets. Plugins that ask for it are
+	// told that it starts.
+	RunOptions(ctx context.Context, pod *v1.Pod, c *v1.Container) (devicemanager.RunOptions, error)
 }
 
 // Node is what containers' configuration takes from their node.

@@ -53,6 +53,9 @@ func (w *worker) decide(ctx context.Context, desired *UpdatePodOptions) podplan.
 func (w *worker) look(desired *UpdatePodOptions, in podplan.In) podview.Look {
 	l := podview.Look{In: in, Refusal: w.admission.refusal, RunningHooks: w.runningHooks, Node: w.pool.d.Node(),
 		Resizes: w.allocation.Status(in)}
+	if allocated := w.pool.d.AllocatedResources; allocated != nil {
+		l.AllocatedResources = allocated(in.Pod)
+	}
 	if desired.hasAPIStatus() {
 		l.API = &desired.Pod.Status
 	}

@@ -1,0 +1,202 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+
+	"github.com/gantry-project/gantry/internal/kubelet/devicemanager"
+	"github.com/gantry-project/gantry/internal/kubelet/devicemanager/plugin"
+)
+
+// Allocate gives a container the devices that its limits ask for, resource by resource in the order
+// of their names. What it has already stays. Errors are upstream's; what was allocated before one
+// is free again when the Pod has ended.
+func (m *Manager) Allocate(ctx context.Context, pod *v1.Pod, c *v1.Container) error {
+	changed := false
+	for _, name := range slices.Sorted(maps.Keys(c.Resources.Limits)) {
+		if backedByClaim(pod, c.Name, name) || !m.serves(string(name)) {
+			continue
+		}
+		quantity := c.Resources.Limits[name]
+		w := wish{pod: pod, container: c, resource: string(name), required: int(quantity.Value())}
+		given, err := m.allocate(ctx, w)
+		if err != nil {
+			return err
+		}
+		changed = changed || given
+	}
+	if !changed {
+		return nil
+	}
+	return m.writeCheckpoint()
+}
+
+// backedByClaim tells whether the scheduler allocated a container's extended resource by a claim:
+// the claim's driver gives its devices.
+func backedByClaim(pod *v1.Pod, container string, resource v1.ResourceName) bool {
+	s := pod.Status.ExtendedResourceClaimStatus
+	return s != nil && slices.ContainsFunc(s.RequestMappings, func(r v1.ContainerExtendedResourceRequest) bool {
+		return r.ContainerName == container && r.ResourceName == string(resource)
+	})
+}
+
+// serves tells whether a resource is of a device plugin, of now or before.
+func (m *Manager) serves(resource string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, known := m.inventory[resource]
+	return known || m.pods.Resources()[resource]
+}
+
+// wish is a container's wish for devices of one resource.
+type wish struct {
+	pod       *v1.Pod
+	container *v1.Container
+	resource  string
+	required  int
+}
+
+// request is all that the choice depends on. m.mu is held.
+func (m *Manager) request(w wish, p *plugin.Client, preferred devicemanager.Set) devicemanager.Request {
+	uid := w.pod.UID
+	r := devicemanager.Request{Pod: uid, Container: w.container.Name, Resource: w.resource, Required: w.required,
+		InUse: m.pods.InUse(w.resource), Has: m.pods.Container(uid, w.container.Name, w.resource),
+		Reusable: m.pods.Reusable(w.pod, w.resource), Preferred: preferred}
+	r.Devices, r.Known = m.inventory[w.resource]
+	r.AsksPreferred = p != nil && p.Options.GetGetPreferredAllocationAvailable()
+	if m.d.Affinity != nil {
+		r.Affinity = m.d.Affinity(uid, w.container.Name)
+	}
+	return r
+}
+
+// reserve chooses devices and notes them, so that nobody else is given them. It asks the plugin for
+// its preference without the lock, and chooses anew with the answer. No ids: nothing is to be done.
+func (m *Manager) reserve(ctx context.Context, w wish) ([]string, *plugin.Client, error) {
+	var preferred devicemanager.Set
+	for {
+		m.freeEnded()
+		m.mu.Lock()
+		p := m.pluginOf(w.resource)
+		choice, err := devicemanager.Choose(m.request(w, p, preferred))
+		if err == nil && choice.Ask == nil && len(choice.Devices) > 0 {
+			m.pods.Insert(w.pod.UID, w.container.Name, w.resource, devicemanager.Allocation{
+				DeviceIDs: m.inventory[w.resource].PerNUMA(choice.Devices)})
+		}
+		m.mu.Unlock()
+		if err != nil || choice.Ask == nil {
+			return choice.Devices, p, err
+		}
+		if preferred, err = p.Prefer(ctx, choice.Ask); err != nil {
+			return nil, nil, err
+		}
+	}
+}
+
+// pluginOf is who is asked for a resource; nil: nobody. m.mu is held.
+func (m *Manager) pluginOf(resource string) *plugin.Client {
+	if list := m.plugins[resource]; len(list) > 0 {
+		return list[len(list)-1]
+	}
+	return nil
+}
+
+// allocate gives a container devices of one resource; false: it has them already.
+func (m *Manager) allocate(ctx context.Context, w wish) (given bool, err error) {
+	ids, p, err := m.reserve(ctx, w)
+	if err != nil || len(ids) == 0 {
+		return false, err
+	}
+	uid, name := w.pod.UID, w.container.Name
+	defer func() {
+		if err != nil {
+			m.mu.Lock()
+			m.pods.Remove(uid, name, w.resource)
+			m.mu.Unlock()
+		}
+	}()
+	if p == nil {
+		return false, fmt.Errorf("unknown Device Plugin %s", w.resource)
+	}
+	startedAt := time.Now()
+	response, err := p.Allocate(ctx, ids)
+	if m.d.Metrics.Allocated != nil {
+		m.d.Metrics.Allocated(w.resource, time.Since(startedAt))
+	}
+	if err != nil {
+		return false, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	a := m.pods[uid][name][w.resource]
+	a.Response = response
+	m.pods.Insert(uid, name, w.resource, a)
+	return true, nil
+}
+
+// freeEnded frees the devices of Pods that have ended.
+func (m *Manager) freeEnded() {
+	m.mu.Lock()
+	uids := slices.Collect(maps.Keys(m.pods))
+	m.mu.Unlock()
+	for _, uid := range uids {
+		if m.d.Active(uid) {
+			continue
+		}
+		m.mu.Lock()
+		delete(m.pods, uid)
+		m.mu.Unlock()
+	}
+}
+
+// RunOptions is what a container gets when it is made. Plugins that ask for it are told first
+// (PreStartContainer). A container that has none of the devices it asks for is given some, if its
+// Pod goes on: the checkpoint was lost.
+func (m *Manager) RunOptions(ctx context.Context, pod *v1.Pod, c *v1.Container) (devicemanager.RunOptions, error) {
+	lacks := false
+	for name, quantity := range c.Resources.Limits {
+		if backedByClaim(pod, c.Name, name) || !m.serves(string(name)) || quantity.IsZero() {
+			continue
+		}
+		if err := m.preStart(ctx, wish{pod: pod, container: c, resource: string(name)}); err != nil {
+			return devicemanager.RunOptions{}, err
+		}
+		m.mu.Lock()
+		_, has := m.pods[pod.UID][c.Name][string(name)]
+		m.mu.Unlock()
+		lacks = lacks || !has
+	}
+	if lacks && m.d.Active(pod.UID) {
+		if err := m.Allocate(ctx, pod, c); err != nil {
+			return devicemanager.RunOptions{}, err
+		}
+	}
+	options, conflicts := devicemanager.RunOptionsOf(m.Devices(pod.UID, c.Name))
+	for _, x := range conflicts {
+		klog.FromContext(ctx).Error(nil, x.What+" has conflicting setting", "name", x.Name, "kept", x.Kept, "dropped",
+			x.Dropped, "pod", klog.KObj(pod), "containerName", c.Name)
+	}
+	return options, nil
+}
+
+// preStart has the plugin of a resource do what must come right before the container starts.
+func (m *Manager) preStart(ctx context.Context, w wish) error {
+	m.mu.Lock()
+	p := m.pluginOf(w.resource)
+	has := m.pods.Container(w.pod.UID, w.container.Name, w.resource)
+	m.mu.Unlock()
+	if p == nil || !p.Options.GetPreStartRequired() {
+		return nil
+	}
+	if has == nil {
+		return fmt.Errorf("no devices found allocated in local cache for pod %s, container %s, resource %s", w.pod.UID,
+			w.container.Name, w.resource)
+	}
+	return p.PreStart(ctx, slices.Sorted(maps.Keys(has)))
+}
