@@ -30,5 +30,10 @@ const (
 	AdmitTaint        Code = "TaintToleration"
 	AdmitFeature      Code = "PodFeatureUnsupported"
 	AdmitUnexpected   Code = "UnexpectedAdmissionError"
-	NodeShutdown      Code = "NodeShutdown" // the node is shutting down
+
+	AdmitTopologyAffinity   Code = "TopologyAffinityError"   // no NUMA nodes serve all resources
+	AdmitSMTAlignment       Code = "SMTAlignmentError"       // no whole cores for the CPUs asked for
+	AdmitEmptyPodSharedPool Code = "EmptyPodSharedPoolError" // exclusive containers leave others of the Pod nothing
+
+	NodeShutdown Code = "NodeShutdown" // the node is shutting down
 )
