@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/gantry-project/gantry/internal/kubelet/admit"
+	"github.com/gantry-project/gantry/internal/kubelet/devicemanager/manager"
 	"github.com/gantry-project/gantry/internal/kubelet/events"
 	"github.com/gantry-project/gantry/internal/kubelet/nodestatus"
 	"github.com/gantry-project/gantry/internal/kubelet/pleg"
@@ -61,6 +62,7 @@ type Kubelet struct {
 	objectCache   *objectcache.Cache // from Run on
 	volumeManager *volumemanager.Manager
 	podWorkers    *podworker.Pool
+	devices       *manager.Manager // of device plugins
 }
 
 // New joins the parts; Run makes them work.
@@ -121,11 +123,12 @@ func (k *Kubelet) initializeModules(ctx context.Context) {
 		Probed: k.recordProbe, Sockets: k.listeningSockets,
 	})
 	context.AfterFunc(ctx, probeManager.Close)
+	k.devices = k.newDeviceManager(ctx)
 	executor := podactions.New(podactions.Deps{
 		Runtime: o.Runtime, Images: o.Images, Volumes: k.volumeManager,
 		Cgroups: &qosContainerManager{Cgroups: o.Dependencies.Cgroups, opts: o.Resources, pods: k.activePods},
 		Cluster: k.cluster, UserNamespaces: k.userNamespaces, RuntimeCache: k.pleg,
-		Puller: k.newPuller(ctx),
+		Puller: k.newPuller(ctx), Devices: containerDevices{k},
 		HTTP:   hookClient(o.Dependencies.Dial), Events: k.events, Journal: o.Journal,
 		Node: podactions.Node{
 			Name: o.NodeName, RootDir: o.RootDir, LogDir: o.LogDir, ResolvConf: o.resolvConf(),
@@ -136,6 +139,7 @@ func (k *Kubelet) initializeModules(ctx context.Context) {
 	})
 	k.podWorkers = podworker.New(podworker.Deps{
 		Runtime: k.pleg, Actions: executor, Statuses: k.mirrorPods, Probes: probeManager, Admit: k.admit,
+		AllocateResources: k.allocateResources, AllocatedResources: k.allocatedResources,
 		Limits: o.backOffLimits(), Resize: k.canResizePod, Allocations: podactions.AllocationStore{Root: o.RootDir},
 		Node:   func() podstatus.Node { return podstatus.Node{HostIPs: k.node.hostIPs(), Runtime: o.RuntimeName} },
 		Events: k.events, Journal: o.Journal, Meter: o.Dependencies.Metrics,
@@ -153,7 +157,8 @@ func (k *Kubelet) admit(pod *v1.Pod, others []*v1.Pod) (victims []*v1.Pod, refus
 		}
 	}
 	in := admit.In{
-		Pod: pod, Node: k.node.getOrInitial(), OtherPods: others, AllowedSysctls: k.opts.Config.AllowedUnsafeSysctls,
+		Pod: pod, Node: k.withAllocated(k.node.getOrInitial(), pod), OtherPods: others,
+		AllowedSysctls: k.opts.Config.AllowedUnsafeSysctls,
 		AppArmor: appArmor(),
 		Features: nodestatus.Declared(""),
 	}

@@ -12,6 +12,7 @@ import (
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/kubelet/devicemanager/plugin"
 	"github.com/gantry-project/gantry/internal/kubelet/images"
 	"github.com/gantry-project/gantry/internal/kubelet/images/credentialprovider"
 	"github.com/gantry-project/gantry/internal/kubelet/metrics"
@@ -69,7 +70,10 @@ type Dependencies struct {
 	// this node as long as the API has not told of it; nil: not known
 	LocalNode func() *v1.Node
 	Metrics   *metrics.Metrics // counts what is done; nil: nobody counts
-	Inspector Inspector        // looks at Pods for those who ask why; nil: nobody looks
+	// sockets that plugins register on and serve; nil: no plugin can register
+	Sockets         plugin.Sockets
+	CapacityChanged func()    // the node's extended resources may be others; nil: nobody is told
+	Inspector       Inspector // looks at Pods for those who ask why; nil: nobody looks
 }
 
 // Cgroups holds the cgroup tree.

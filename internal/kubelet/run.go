@@ -46,6 +46,11 @@ func (k *Kubelet) Run(ctx context.Context) error {
 		wg.Add(1)
 		go func() { defer wg.Done(); f() }()
 	}
+	waitDevices, err := k.startDevices(ctx)
+	if err != nil {
+		return err
+	}
+	side(waitDevices)
 	stopWriting := k.startWriters(ctx)
 	k.podWorkers.Start(ctx)
 	side(func() { _ = k.pleg.Run(ctx) }) // ends with ctx

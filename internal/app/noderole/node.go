@@ -20,6 +20,7 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet"
 	kubeconfig "github.com/gantry-project/gantry/internal/kubelet/config"
+	"github.com/gantry-project/gantry/internal/kubelet/devicemanager/plugin"
 	"github.com/gantry-project/gantry/internal/kubelet/events"
 	"github.com/gantry-project/gantry/internal/kubelet/images/credentialprovider"
 	"github.com/gantry-project/gantry/internal/kubelet/nodestatus"
@@ -100,6 +101,7 @@ func (n *Role) Build() (*Node, error) {
 		Dependencies: kubelet.Dependencies{HostIPs: p.NodeIPs, Cgroups: cgroupManager{tree, n.slices, api.metrics},
 			Mounts: mount.Mounter{}, NodeShutdown: end.admissionRefusal, LocalNode: end.localNode, Disk: diskOf,
 			ProbeRuntime: n.engine.Client.ProbeRuntime(), Metrics: api.metrics,
+			Sockets: plugin.UnixSockets{}, CapacityChanged: end.capacityChanged,
 			Inspector: nodeInspector{tree, n.engine.store, n.engine.registryDir()}},
 	})
 	if err != nil {
@@ -107,7 +109,7 @@ func (n *Role) Build() (*Node, error) {
 	}
 	recorder, stopEvents := nodeEvents(n.client, p.NodeName, n.config)
 	status := n.statusOptions(machine, disk, end, recorder)
-	status.Started = api.startup
+	status.Started, status.Sources.Extended = api.startup, k.Extended
 	report, err := nodestatus.New(status)
 	if err != nil {
 		return nil, err

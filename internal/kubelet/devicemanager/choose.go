@@ -49,7 +49,7 @@ func Choose(r Request) (Choice, error) {
 				r.Container, r.Resource, len(r.Has), r.Required)
 		}
 	}
-	healthy := r.Devices.healthy()
+	healthy := r.Devices.Healthy()
 	switch {
 	case !r.Known:
 		return Choice{}, fmt.Errorf("cannot allocate unregistered device %s", r.Resource)
@@ -65,7 +65,7 @@ func Choose(r Request) (Choice, error) {
 	if p.take(r.Reusable) {
 		return p.choice(), nil
 	}
-	available := healthy.minus(r.InUse, r.Reusable)
+	available := healthy.Minus(r.InUse, r.Reusable)
 	if len(available) < p.needed {
 		return Choice{}, fmt.Errorf("requested number of devices unavailable for %s. Requested: %d, Available: %d",
 			r.Resource, p.needed, len(available))
@@ -99,7 +99,7 @@ type picker struct {
 
 // take takes from a set in the order of ids; true when nothing more is needed.
 func (p *picker) take(from Set) bool {
-	for _, id := range from.minus(p.taken).sorted() {
+	for _, id := range from.Minus(p.taken).sorted() {
 		if p.needed == 0 {
 			return true
 		}
@@ -127,7 +127,7 @@ func (s Set) and(o Set) Set {
 // the chosen when any of its nodes is.
 func (r Request) byAffinity(available Set) (aligned, unaligned, indifferent Set) {
 	aligned, unaligned, indifferent = Set{}, Set{}, Set{}
-	if r.Affinity == nil || !r.Devices.aligned() {
+	if r.Affinity == nil || !r.Devices.Aligned() {
 		return aligned, unaligned, available
 	}
 	for id := range available {

@@ -67,8 +67,8 @@ func HealthChanges(old, now map[string]Device) []string {
 	return out
 }
 
-// healthy are the ids of devices that may be given away: none while no plugin tells of them.
-func (r Resource) healthy() Set {
+// Healthy are the ids of devices that may be given away: none while no plugin tells of them.
+func (r Resource) Healthy() Set {
 	out := Set{}
 	if !r.Stopped.IsZero() || r.Awaiting {
 		return out
@@ -82,7 +82,7 @@ func (r Resource) healthy() Set {
 }
 
 // HealthyIDs are the ids of healthy devices in order, for the checkpoint.
-func (r Resource) HealthyIDs() []string { return r.healthy().sorted() }
+func (r Resource) HealthyIDs() []string { return r.Healthy().sorted() }
 
 // Capacity is what the node has of device plugins' resources: all devices as capacity, healthy ones
 // as allocatable. removed are those whose last plugin has been away for longer than StopGracePeriod:
@@ -95,14 +95,14 @@ func (i Inventory) Capacity(now time.Time) (capacity, allocatable v1.ResourceLis
 			continue
 		}
 		capacity[v1.ResourceName(name)] = *resource.NewQuantity(int64(len(r.Devices)), resource.DecimalSI)
-		allocatable[v1.ResourceName(name)] = *resource.NewQuantity(int64(len(r.healthy())), resource.DecimalSI)
+		allocatable[v1.ResourceName(name)] = *resource.NewQuantity(int64(len(r.Healthy())), resource.DecimalSI)
 	}
 	slices.Sort(removed)
 	return capacity, allocatable, removed
 }
 
-// aligned tells whether a resource's devices care about NUMA nodes.
-func (r Resource) aligned() bool {
+// Aligned tells whether a resource's devices care about NUMA nodes.
+func (r Resource) Aligned() bool {
 	for _, d := range r.Devices {
 		if len(d.Nodes) > 0 {
 			return true

@@ -114,7 +114,7 @@ func (p PodDevices) Reusable(of *v1.Pod, resource string) Set {
 	for i := range of.Spec.Containers {
 		maps.Copy(kept, p.Container(of.UID, of.Spec.Containers[i].Name, resource))
 	}
-	return out.minus(kept)
+	return out.Minus(kept)
 }
 
 // PerNUMA orders ids by the NUMA nodes of their devices.

@@ -19,8 +19,8 @@ func SetOf(ids ...string) Set {
 
 func (s Set) sorted() []string { return slices.Sorted(maps.Keys(s)) }
 
-// minus is what s has and no other has.
-func (s Set) minus(others ...Set) Set {
+// Minus is what s has and no other has.
+func (s Set) Minus(others ...Set) Set {
 	out := Set{}
 	for id := range s {
 		if !slices.ContainsFunc(others, func(o Set) bool { return o[id] }) {

@@ -9,6 +9,7 @@ import (
 	internalapi "k8s.io/cri-api/pkg/apis"
 
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/kubelet/devicemanager"
 	"github.com/gantry-project/gantry/internal/kubelet/events"
 	"github.com/gantry-project/gantry/internal/kubelet/images/pull"
 	"github.com/gantry-project/gantry/internal/kubelet/resource"

@@ -75,10 +75,10 @@ func (w *worker) allocateResources(ctx context.Context, p *v1.Pod) (refusal *rea
 	for {
 		select {
 		case refusal := <-result:
-			w.mailbox.Wake(0) // what came meanwhile is looked at after this
 			return refusal, refusal != nil && (ctx.Err() != nil || w.mailbox.Value().Termination != nil)
 		case <-w.mailbox.Wakeups():
 			w.takeWakeReasons(false)
+			defer w.mailbox.Wake(0) // what came is looked at after this
 			if w.mailbox.Value().Termination != nil {
 				cancel()
 			}

@@ -8,33 +8,63 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"github.com/gantry-project/gantry/internal/kubelet/devicemanager"
 	"github.com/gantry-project/gantry/internal/kubelet/devicemanager/plugin"
 )
 
-// Allocate gives a container the devices that its limits ask for, resource by resource in the order
-// of their names. What it has already stays. Errors are upstream's; what was allocated before one
-// is free again when the Pod has ended.
-func (m *Manager) Allocate(ctx context.Context, pod *v1.Pod, c *v1.Container) error {
-	changed := false
+// Reserve notes which devices a container gets, resource by resource in the order of their names,
+// so that no other container is given them. What it has already stays. Its errors are upstream's;
+// what was reserved before one is free again when the Pod has ended.
+func (m *Manager) Reserve(ctx context.Context, pod *v1.Pod, c *v1.Container) error {
 	for _, name := range slices.Sorted(maps.Keys(c.Resources.Limits)) {
 		if backedByClaim(pod, c.Name, name) || !m.serves(string(name)) {
 			continue
 		}
 		quantity := c.Resources.Limits[name]
 		w := wish{pod: pod, container: c, resource: string(name), required: int(quantity.Value())}
-		given, err := m.allocate(ctx, w)
-		if err != nil {
+		if err := m.reserve(ctx, w); err != nil {
 			return err
 		}
-		changed = changed || given
+	}
+	return nil
+}
+
+// Allocate has plugins prepare what is reserved for the Pod's containers, and keeps it in the
+// checkpoint. It waits for no other Pod's plugins. Errors are as those of Reserve.
+func (m *Manager) Allocate(ctx context.Context, uid types.UID) error {
+	changed := false
+	for {
+		container, resource, ids := m.nextReserved(uid)
+		if container == "" {
+			break
+		}
+		if err := m.allocate(ctx, share{uid, container, resource}, ids); err != nil {
+			return err
+		}
+		changed = true
 	}
 	if !changed {
 		return nil
 	}
 	return m.writeCheckpoint()
+}
+
+// nextReserved is a reservation of the Pod that no plugin has answered; no container: there is none.
+func (m *Manager) nextReserved(uid types.UID) (container, resource string, ids []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, container := range slices.Sorted(maps.Keys(m.pods[uid])) {
+		for _, resource := range slices.Sorted(maps.Keys(m.pods[uid][container])) {
+			if a := m.pods[uid][container][resource]; a.Response == nil {
+				return container, resource, a.DeviceIDs.Devices()
+			}
+		}
+	}
+	return "", "", nil
 }
 
 // backedByClaim tells whether the scheduler allocated a container's extended resource by a claim:
@@ -76,9 +106,9 @@ func (m *Manager) request(w wish, p *plugin.Client, preferred devicemanager.Set)
 	return r
 }
 
-// reserve chooses devices and notes them, so that nobody else is given them. It asks the plugin for
-// its preference without the lock, and chooses anew with the answer. No ids: nothing is to be done.
-func (m *Manager) reserve(ctx context.Context, w wish) ([]string, *plugin.Client, error) {
+// reserve chooses devices and notes them. It asks the plugin for its preference without the lock,
+// and chooses anew with the answer.
+func (m *Manager) reserve(ctx context.Context, w wish) error {
 	var preferred devicemanager.Set
 	for {
 		m.freeEnded()
@@ -91,10 +121,10 @@ func (m *Manager) reserve(ctx context.Context, w wish) ([]string, *plugin.Client
 		}
 		m.mu.Unlock()
 		if err != nil || choice.Ask == nil {
-			return choice.Devices, p, err
+			return err
 		}
 		if preferred, err = p.Prefer(ctx, choice.Ask); err != nil {
-			return nil, nil, err
+			return err
 		}
 	}
 }
@@ -107,37 +137,34 @@ func (m *Manager) pluginOf(resource string) *plugin.Client {
 	return nil
 }
 
-// allocate gives a container devices of one resource; false: it has them already.
-func (m *Manager) allocate(ctx context.Context, w wish) (given bool, err error) {
-	ids, p, err := m.reserve(ctx, w)
-	if err != nil || len(ids) == 0 {
-		return false, err
-	}
-	uid, name := w.pod.UID, w.container.Name
-	defer func() {
-		if err != nil {
-			m.mu.Lock()
-			m.pods.Remove(uid, name, w.resource)
-			m.mu.Unlock()
+// share is what one container has of one resource.
+type share struct {
+	pod                 types.UID
+	container, resource string
+}
+
+// allocate has a plugin prepare reserved devices; when it does not, they are free again.
+func (m *Manager) allocate(ctx context.Context, s share, ids []string) (err error) {
+	m.mu.Lock()
+	p := m.pluginOf(s.resource)
+	m.mu.Unlock()
+	response, err := (*pluginapi.ContainerAllocateResponse)(nil), fmt.Errorf("unknown Device Plugin %s", s.resource)
+	if p != nil {
+		startedAt := time.Now()
+		response, err = p.Allocate(ctx, ids)
+		if m.d.Metrics.Allocated != nil {
+			m.d.Metrics.Allocated(s.resource, time.Since(startedAt))
 		}
-	}()
-	if p == nil {
-		return false, fmt.Errorf("unknown Device Plugin %s", w.resource)
-	}
-	startedAt := time.Now()
-	response, err := p.Allocate(ctx, ids)
-	if m.d.Metrics.Allocated != nil {
-		m.d.Metrics.Allocated(w.resource, time.Since(startedAt))
-	}
-	if err != nil {
-		return false, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	a := m.pods[uid][name][w.resource]
-	a.Response = response
-	m.pods.Insert(uid, name, w.resource, a)
-	return true, nil
+	if err != nil {
+		m.pods.Remove(s.pod, s.container, s.resource)
+		return err
+	}
+	m.pods.Insert(s.pod, s.container, s.resource,
+		devicemanager.Allocation{DeviceIDs: m.inventory[s.resource].PerNUMA(ids), Response: response})
+	return nil
 }
 
 // freeEnded frees the devices of Pods that have ended.
@@ -173,7 +200,11 @@ func (m *Manager) RunOptions(ctx context.Context, pod *v1.Pod, c *v1.Container) 
 		lacks = lacks || !has
 	}
 	if lacks && m.d.Active(pod.UID) {
-		if err := m.Allocate(ctx, pod, c); err != nil {
+		err := m.Reserve(ctx, pod, c)
+		if err == nil {
+			err = m.Allocate(ctx, pod.UID)
+		}
+		if err != nil {
 			return devicemanager.RunOptions{}, err
 		}
 	}

@@ -26,7 +26,8 @@ type Deps struct {
 	Active func(uid types.UID) bool
 	// Affinity is the NUMA nodes that the topology manager chose for a container; nil: it does not
 	// mind. Nil as a whole: there is no topology manager.
-	Affinity func(uid types.UID, container string) map[int64]bool
+	Affinity  func(uid types.UID, container string) map[int64]bool
+	NUMANodes []int // of the machine
 	// CapacityChanged tells that the node's resources may be others than before.
 	CapacityChanged func()
 	// HealthChanged tells that a device of the Pod changed its health.
@@ -48,7 +49,7 @@ type Manager struct {
 	mu        sync.Mutex
 	inventory devicemanager.Inventory
 	plugins   map[string][]*plugin.Client // by resource, the newest last
-	removed   map[string]bool            // resources that had plugins once: the node's status has 0 of them
+	removed   map[string]bool             // resources that had plugins once: the node's status has 0 of them
 	pods      devicemanager.PodDevices
 
 	writing sync.Mutex // the checkpoint, by one at a time; taken before mu

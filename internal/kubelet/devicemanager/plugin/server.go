@@ -52,7 +52,9 @@ type Server struct {
 func New(d Deps) *Server { return &Server{d: d, clients: map[string]*Client{}} }
 
 // SocketPath is where plugins register.
-func (s *Server) SocketPath() string { return filepath.Join(s.d.Dir, filepath.Base(pluginapi.KubeletSocket)) }
+func (s *Server) SocketPath() string {
+	return filepath.Join(s.d.Dir, filepath.Base(pluginapi.KubeletSocket))
+}
 
 // Start removes the sockets that are left in the directory, which tells plugins that they must
 // register again, and serves until ctx ends. The function returned waits for the end.

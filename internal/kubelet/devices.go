@@ -1,0 +1,121 @@
+package kubelet
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gantry-project/gantry/internal/kubelet/devicemanager"
+	"github.com/gantry-project/gantry/internal/kubelet/devicemanager/manager"
+	"github.com/gantry-project/gantry/internal/reason"
+)
+
+// DevicePluginDir is the directory of device plugins' sockets below the kubelet's own.
+const DevicePluginDir = "device-plugins"
+
+// newDeviceManager makes the manager of device plugins' devices.
+func (k *Kubelet) newDeviceManager(ctx context.Context) *manager.Manager {
+	return manager.New(ctx, manager.Deps{
+		Dir: filepath.Join(k.opts.RootDir, DevicePluginDir), Sockets: k.opts.Dependencies.Sockets,
+		Active:          func(uid types.UID) bool { return k.podWorkers.IsActive(uid) },
+		CapacityChanged: k.capacityChanged,
+		HealthChanged:   func(uid types.UID) { k.podWorkers.Wake(uid) },
+	})
+}
+
+func (k *Kubelet) capacityChanged() {
+	if changed := k.opts.Dependencies.CapacityChanged; changed != nil {
+		changed()
+	}
+}
+
+// Extended is what the node has of device plugins' resources.
+func (k *Kubelet) Extended() (capacity, allocatable v1.ResourceList) {
+	if k.workers() == nil {
+		return nil, nil
+	}
+	return k.devices.Capacity()
+}
+
+// allocateResources gives a Pod that comes the devices it asks for.
+func (k *Kubelet) allocateResources(ctx context.Context, pod *v1.Pod) *reason.Refusal {
+	err := eachContainer(pod, func(c *v1.Container) error { return k.devices.Reserve(ctx, pod, c) })
+	if err == nil {
+		err = k.devices.Allocate(ctx, pod.UID)
+	}
+	if err == nil {
+		return nil
+	}
+	return &reason.Refusal{Code: reason.AdmitUnexpected, By: "kubelet/devicemanager", Err: err,
+		Detail: fmt.Sprintf("Allocate failed due to %v, which is unexpected", err),
+		Fix:    "see what the device plugin says, or create the Pod without a node for the scheduler to choose one"}
+}
+
+// eachContainer calls f for init containers and then for app containers until it fails.
+func eachContainer(pod *v1.Pod, f func(c *v1.Container) error) error {
+	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			if err := f(&list[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// allocatedResources is allocatedResourcesStatus of a Pod's containers.
+func (k *Kubelet) allocatedResources(pod *v1.Pod) map[string][]v1.ResourceStatus {
+	var out map[string][]v1.ResourceStatus
+	for i := range pod.Spec.Containers {
+		name := pod.Spec.Containers[i].Name
+		if list := k.devices.ResourcesStatus(pod.UID, name); len(list) > 0 {
+			if out == nil {
+				out = map[string][]v1.ResourceStatus{}
+			}
+			out[name] = list
+		}
+	}
+	return out
+}
+
+// withAllocated is the node with at least as many devices as Pods have, when this Pod has any: it
+// was scheduled when they were there, and keeps what it has when their plugin fails.
+func (k *Kubelet) withAllocated(node *v1.Node, pod *v1.Pod) *v1.Node {
+	if node == nil {
+		return nil
+	}
+	var out *v1.Node
+	for name, q := range k.devices.Allocated(pod.UID) {
+		if has, ok := node.Status.Allocatable[name]; ok && has.Cmp(q) >= 0 {
+			continue
+		}
+		if out == nil {
+			out = node.DeepCopy()
+		}
+		out.Status.Allocatable[name] = q
+	}
+	if out == nil {
+		return node
+	}
+	return out
+}
+
+// containerDevices is what containers get for their devices.
+type containerDevices struct{ *Kubelet }
+
+// RunOptions is podactions.Devices.
+func (d containerDevices) RunOptions(ctx context.Context, pod *v1.Pod,
+	c *v1.Container) (devicemanager.RunOptions, error) {
+	return d.devices.RunOptions(ctx, pod, c)
+}
+
+// startDevices serves device plugins until ctx ends; the function returned waits for the end.
+func (k *Kubelet) startDevices(ctx context.Context) (wait func(), err error) {
+	if k.opts.Dependencies.Sockets == nil {
+		return func() {}, nil
+	}
+	return k.devices.Start(ctx)
+}
