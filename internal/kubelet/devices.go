@@ -7,9 +7,11 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 
 	"github.com/gantry-project/gantry/internal/kubelet/devicemanager"
 	"github.com/gantry-project/gantry/internal/kubelet/devicemanager/manager"
+	"github.com/gantry-project/gantry/internal/kubelet/podresources"
 	"github.com/gantry-project/gantry/internal/reason"
 )
 
@@ -112,10 +114,23 @@ func (d containerDevices) RunOptions(ctx context.Context, pod *v1.Pod,
 	return d.devices.RunOptions(ctx, pod, c)
 }
 
-// startDevices serves device plugins until ctx ends; the function returned waits for the end.
+// startDevices serves device plugins and the PodResources API until ctx ends; the function returned waits for the end.
 func (k *Kubelet) startDevices(ctx context.Context) (wait func(), err error) {
 	if k.opts.Dependencies.Sockets == nil {
 		return func() {}, nil
 	}
-	return k.devices.Start(ctx)
+	wait, err = k.devices.Start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		err := podresources.Serve(ctx, podresources.SocketPath(k.opts.RootDir), k.opts.Dependencies.Sockets.Listen,
+			podresources.Providers{Pods: k.activePods, Devices: k.devices})
+		if err != nil {
+			klog.FromContext(ctx).Error(err, "Nobody can ask what Pods have of the node")
+		}
+	}()
+	return func() { wait(); <-served }, nil
 }
