@@ -16,6 +16,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/images"
 	"github.com/gantry-project/gantry/internal/kubelet/images/credentialprovider"
 	"github.com/gantry-project/gantry/internal/kubelet/metrics"
+	"github.com/gantry-project/gantry/internal/kubelet/pluginmanager"
 	"github.com/gantry-project/gantry/internal/kubelet/podactions"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 	"github.com/gantry-project/gantry/internal/kubelet/podsource/static"
@@ -74,6 +75,9 @@ type Dependencies struct {
 	Sockets         plugin.Sockets
 	CapacityChanged func()    // the node's extended resources may be others; nil: nobody is told
 	Inspector       Inspector // looks at Pods for those who ask why; nil: nobody looks
+	// registers CSI drivers, device plugins and DRA drivers; the kubelet adds its handlers and runs
+	// it. Nil: nobody registers
+	PluginManager *pluginmanager.Manager
 }
 
 // Cgroups holds the cgroup tree.

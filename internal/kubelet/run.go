@@ -57,6 +57,7 @@ func (k *Kubelet) Run(ctx context.Context) error {
 	side(func() { k.runOrphanTermination(ctx) })
 	side(func() { k.housekeeping(ctx) })
 	side(func() { k.runImageGC(ctx) })
+	side(func() { k.runPluginManager(ctx) })
 	if k.adoptPods(ctx) {
 		k.startSources(ctx, side)
 	}

