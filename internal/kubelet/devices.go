@@ -119,7 +119,7 @@ func (k *Kubelet) startDevices(ctx context.Context) (wait func(), err error) {
 	if k.opts.Dependencies.Sockets == nil {
 		return func() {}, nil
 	}
-	wait, err = k.devices.Start(ctx)
+	registered, err := k.devices.Start(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -132,5 +132,5 @@ func (k *Kubelet) startDevices(ctx context.Context) (wait func(), err error) {
 			klog.FromContext(ctx).Error(err, "Nobody can ask what Pods have of the node")
 		}
 	}()
-	return func() { wait(); <-served }, nil
+	return func() { registered(); <-served }, nil
 }

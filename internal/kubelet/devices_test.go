@@ -42,7 +42,9 @@ func deviceTest(t *testing.T, test func(r *deviceNode)) {
 	})
 }
 
-func (r *deviceNode) deviceDir() string { return filepath.Join(r.root, "kubelet", kubelet.DevicePluginDir) }
+func (r *deviceNode) deviceDir() string {
+	return filepath.Join(r.root, "kubelet", kubelet.DevicePluginDir)
+}
 
 // plugin starts a device plugin with healthy devices.
 func (r *deviceNode) plugin(resource string, ids ...string) *deviceplugintest.Plugin {

@@ -129,7 +129,7 @@ func (k *Kubelet) initializeModules(ctx context.Context) {
 		Cgroups: &qosContainerManager{Cgroups: o.Dependencies.Cgroups, opts: o.Resources, pods: k.activePods},
 		Cluster: k.cluster, UserNamespaces: k.userNamespaces, RuntimeCache: k.pleg,
 		Puller: k.newPuller(ctx), Devices: containerDevices{k},
-		HTTP:   hookClient(o.Dependencies.Dial), Events: k.events, Journal: o.Journal,
+		HTTP: hookClient(o.Dependencies.Dial), Events: k.events, Journal: o.Journal,
 		Node: podactions.Node{
 			Name: o.NodeName, RootDir: o.RootDir, LogDir: o.LogDir, ResolvConf: o.resolvConf(),
 			ClusterDomain: o.Config.ClusterDomain, ClusterDNS: o.Config.ClusterDNS,
@@ -159,8 +159,8 @@ func (k *Kubelet) admit(pod *v1.Pod, others []*v1.Pod) (victims []*v1.Pod, refus
 	in := admit.In{
 		Pod: pod, Node: k.withAllocated(k.node.getOrInitial(), pod), OtherPods: others,
 		AllowedSysctls: k.opts.Config.AllowedUnsafeSysctls,
-		AppArmor: appArmor(),
-		Features: nodestatus.Declared(""),
+		AppArmor:       appArmor(),
+		Features:       nodestatus.Declared(""),
 	}
 	if victims, refusal = admit.PodsToPreempt(in); len(victims) > 0 {
 		k.opts.Dependencies.Metrics.Preempted(strings.TrimPrefix(string(admit.Admit(in).Code), "OutOf"), len(victims))

@@ -4,14 +4,17 @@ import (
 	"context"
 
 	"k8s.io/klog/v2"
+	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 )
 
 // addPluginHandlers tells the plugin manager who takes in which type of plugin: one AddHandler for
 // each, before it runs.
 func (k *Kubelet) addPluginHandlers() {
-	if k.opts.Dependencies.PluginManager == nil {
+	m := k.opts.Dependencies.PluginManager
+	if m == nil {
 		return
 	}
+	m.AddHandler(registerapi.DevicePlugin, k.devices.PluginHandler())
 }
 
 // runPluginManager registers the node's plugins until ctx ends. A node whose directory of sockets

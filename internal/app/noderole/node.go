@@ -103,12 +103,9 @@ func (n *Role) Build() (*Node, error) {
 		Dependencies: kubelet.Dependencies{HostIPs: p.NodeIPs, Cgroups: cgroupManager{tree, n.slices, api.metrics},
 			Mounts: mount.Mounter{}, NodeShutdown: end.admissionRefusal, LocalNode: end.localNode, Disk: diskOf,
 			ProbeRuntime: n.engine.Client.ProbeRuntime(), Metrics: api.metrics,
-<<<<<<< HEAD
 			Sockets: plugin.UnixSockets{}, CapacityChanged: end.capacityChanged,
-=======
 			PluginManager: pluginmanager.New(filepath.Join(p.DataDir, "kubelet", "plugins_registry"),
 				klog.Background()),
->>>>>>> csi
 			Inspector: nodeInspector{tree, n.engine.store, n.engine.registryDir()}},
 	})
 	if err != nil {

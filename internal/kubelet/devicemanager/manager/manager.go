@@ -71,6 +71,9 @@ func New(ctx context.Context, d Deps) *Manager {
 // Start serves registrations until ctx ends; the function returned waits for the end.
 func (m *Manager) Start(ctx context.Context) (wait func(), err error) { return m.server.Start(ctx) }
 
+// PluginHandler takes in device plugins that register below plugins_registry.
+func (m *Manager) PluginHandler() *plugin.Server { return m.server }
+
 func (m *Manager) checkpointPath() string { return filepath.Join(m.d.Dir, checkpoint.File) }
 
 // PluginConnected notes a plugin of a resource: it is asked from now on.

@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -142,6 +143,9 @@ func (s *Server) connect(resource, path string) error {
 	s.mu.Lock()
 	ctx := s.ctx
 	s.mu.Unlock()
+	if ctx == nil {
+		return errors.New("the kubelet does not serve device plugins yet")
+	}
 	c, err := dial(ctx, resource, path, s.d.Sockets)
 	if err != nil {
 		return err
