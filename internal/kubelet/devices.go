@@ -73,7 +73,8 @@ func (k *Kubelet) allocatedResources(pod *v1.Pod) map[string][]v1.ResourceStatus
 	var out map[string][]v1.ResourceStatus
 	for i := range pod.Spec.Containers {
 		name := pod.Spec.Containers[i].Name
-		if list := k.devices.ResourcesStatus(pod.UID, name); len(list) > 0 {
+		list := append(k.devices.ResourcesStatus(pod.UID, name), k.claims.ResourcesStatus(pod, &pod.Spec.Containers[i])...)
+		if len(list) > 0 {
 			if out == nil {
 				out = map[string][]v1.ResourceStatus{}
 			}
@@ -111,10 +112,16 @@ type containerDevices struct{ *Kubelet }
 // RunOptions is podactions.Devices.
 func (d containerDevices) RunOptions(ctx context.Context, pod *v1.Pod,
 	c *v1.Container) (devicemanager.RunOptions, error) {
-	return d.devices.RunOptions(ctx, pod, c)
+	out, err := d.devices.RunOptions(ctx, pod, c)
+	if err != nil {
+		return out, err
+	}
+	cdi, err := d.claims.CDIDevices(pod, c)
+	out.CDIDevices = append(cdi, out.CDIDevices...)
+	return out, err
 }
 
-// startDevices serves device plugins and the PodResources API until ctx ends; the function returned waits for the end.
+// startDevices serves device plugins, drivers and the PodResources API until ctx ends; the function returned waits for the end.
 func (k *Kubelet) startDevices(ctx context.Context) (wait func(), err error) {
 	if k.opts.Dependencies.Sockets == nil {
 		return func() {}, nil
@@ -123,14 +130,16 @@ func (k *Kubelet) startDevices(ctx context.Context) (wait func(), err error) {
 	if err != nil {
 		return nil, err
 	}
+	drivers, undone := k.claims.Start(ctx)
+	k.claimDrivers = drivers
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
 		err := podresources.Serve(ctx, podresources.SocketPath(k.opts.RootDir), k.opts.Dependencies.Sockets.Listen,
-			podresources.Providers{Pods: k.activePods, Devices: k.devices})
+			podresources.Providers{Pods: k.activePods, Devices: k.devices, DynamicResources: k.claims})
 		if err != nil {
 			klog.FromContext(ctx).Error(err, "Nobody can ask what Pods have of the node")
 		}
 	}()
-	return func() { registered(); <-served }, nil
+	return func() { registered(); undone(); <-served }, nil
 }

@@ -13,6 +13,8 @@ import (
 
 	"github.com/gantry-project/gantry/internal/kubelet/admit"
 	"github.com/gantry-project/gantry/internal/kubelet/devicemanager/manager"
+	dramanager "github.com/gantry-project/gantry/internal/kubelet/dra/manager"
+	draplugin "github.com/gantry-project/gantry/internal/kubelet/dra/plugin"
 	"github.com/gantry-project/gantry/internal/kubelet/events"
 	"github.com/gantry-project/gantry/internal/kubelet/nodestatus"
 	"github.com/gantry-project/gantry/internal/kubelet/pleg"
@@ -63,6 +65,8 @@ type Kubelet struct {
 	volumeManager *volumemanager.Manager
 	podWorkers    *podworker.Pool
 	devices       *manager.Manager // of device plugins
+	claims        *dramanager.Manager
+	claimDrivers  *draplugin.Drivers // nil: none can register
 }
 
 // New joins the parts; Run makes them work.
@@ -86,6 +90,9 @@ func New(o Options) (*Kubelet, error) {
 		return nil, fmt.Errorf("kubelet: %w", err)
 	}
 	k.statusManager = statusmanager.New(o.Client, o.Journal)
+	if k.claims, err = k.newClaimManager(); err != nil {
+		return nil, fmt.Errorf("kubelet: %w", err)
+	}
 	k.pleg = pleg.New(pleg.Deps{Runtime: o.Runtime, Changed: k.podChanged, Started: k.podStarted,
 		Relisted: o.Dependencies.Metrics.PLEGRelisted, Connected: o.Dependencies.Metrics.EventStreamConnected})
 	to := mirror.StatusManager(k.statusManager)
@@ -128,7 +135,7 @@ func (k *Kubelet) initializeModules(ctx context.Context) {
 		Runtime: o.Runtime, Images: o.Images, Volumes: k.volumeManager,
 		Cgroups: &qosContainerManager{Cgroups: o.Dependencies.Cgroups, opts: o.Resources, pods: k.activePods},
 		Cluster: k.cluster, UserNamespaces: k.userNamespaces, RuntimeCache: k.pleg,
-		Puller: k.newPuller(ctx), Devices: containerDevices{k},
+		Puller: k.newPuller(ctx), Devices: containerDevices{k}, Claims: k.claims,
 		HTTP: hookClient(o.Dependencies.Dial), Events: k.events, Journal: o.Journal,
 		Node: podactions.Node{
 			Name: o.NodeName, RootDir: o.RootDir, LogDir: o.LogDir, ResolvConf: o.resolvConf(),
@@ -140,7 +147,8 @@ func (k *Kubelet) initializeModules(ctx context.Context) {
 	k.podWorkers = podworker.New(podworker.Deps{
 		Runtime: k.pleg, Actions: executor, Statuses: k.mirrorPods, Probes: probeManager, Admit: k.admit,
 		AllocateResources: k.allocateResources, AllocatedResources: k.allocatedResources,
-		Limits: o.backOffLimits(), Resize: k.canResizePod, Allocations: podactions.AllocationStore{Root: o.RootDir},
+		HoldsClaims: k.claims.Holds,
+		Limits:      o.backOffLimits(), Resize: k.canResizePod, Allocations: podactions.AllocationStore{Root: o.RootDir},
 		Node:   func() podstatus.Node { return podstatus.Node{HostIPs: k.node.hostIPs(), Runtime: o.RuntimeName} },
 		Events: k.events, Journal: o.Journal, Meter: o.Dependencies.Metrics,
 		RoundDone: o.Dependencies.Metrics.PodWorkerDone, Memory: k.memoryStats,

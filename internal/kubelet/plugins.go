@@ -15,6 +15,9 @@ func (k *Kubelet) addPluginHandlers() {
 		return
 	}
 	m.AddHandler(registerapi.DevicePlugin, k.devices.PluginHandler())
+	if k.claimDrivers != nil {
+		m.AddHandler(registerapi.DRAPlugin, k.claimDrivers)
+	}
 }
 
 // runPluginManager registers the node's plugins until ctx ends. A node whose directory of sockets

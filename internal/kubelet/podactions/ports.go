@@ -60,7 +60,8 @@ type Deps struct {
 	Cluster        Cluster
 	UserNamespaces UserNamespaces
 	RuntimeCache   RuntimeCache
-	Devices        Devices
+	Devices        Devices // nil: there are none
+	Claims         Claims  // nil: no driver can register
 	HTTP           *http.Client // for lifecycle hooks
 	Events         *events.Recorder
 	Journal        journal.Sink
@@ -72,6 +73,16 @@ type Devices interface {
 	// RunOptions is what a container that is about to be made gets. Plugins that ask for it are
 	// told that it starts.
 	RunOptions(ctx context.Context, pod *v1.Pod, c *v1.Container) (devicemanager.RunOptions, error)
+}
+
+// Claims prepares the devices of resource claims; dra/manager.Manager does.
+type Claims interface {
+	// Prepare has drivers prepare the Pod's claims.
+	Prepare(ctx context.Context, pod *v1.Pod) error
+	// Unprepare has them undo it.
+	Unprepare(ctx context.Context, uid types.UID) error
+	// Holds tells whether something was prepared, by this kubelet or one before it.
+	Holds(uid types.UID) bool
 }
 
 // Node is what containers' configuration takes from their node.

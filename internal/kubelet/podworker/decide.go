@@ -106,6 +106,7 @@ func (w *worker) planInput(desired *UpdatePodOptions, now time.Time) podplan.In 
 		End:    desired.Termination,
 		Remove: desired.Termination != nil && (desired.Gone || pod.DeletionTimestamp != nil),
 		Tries:  w.tries, Limits: w.pool.d.Limits, Now: now, Applied: w.allocation.Applied(),
+		HoldsClaims: w.pool.d.HoldsClaims != nil && w.pool.d.HoldsClaims(w.uid),
 	}
 	in.Health = w.syncProbes(in)
 	return in
@@ -134,7 +135,8 @@ func (w *worker) updateFacts(ctx context.Context, desired *UpdatePodOptions, in 
 		w.emit(ctx, in.Pod, journal.Killing{Cause: end.Cause, Grace: int64(end.Grace / time.Second)})
 		w.emitDeadlineExceeded(*in)
 	}
-	if !f.StopRequested.IsZero() && f.ContainersStopped.IsZero() && !in.Observed.Alive() && !uncertain {
+	if !f.StopRequested.IsZero() && f.ContainersStopped.IsZero() && !in.Observed.Alive() && !uncertain &&
+		!in.HoldsClaims {
 		f.ContainersStopped = in.Now
 		w.emitDeadlineExceeded(*in)
 		close(w.published.terminated)

@@ -60,13 +60,16 @@ type Deps struct {
 	Statuses StatusManager
 	Probes   ProbeManager
 	// a nil refusal lets the Pod in, once the victims have ended
-	Admit       func(pod *v1.Pod, others []*v1.Pod) (victims []*v1.Pod, refusal *reason.Refusal)
+	Admit func(pod *v1.Pod, others []*v1.Pod) (victims []*v1.Pod, refusal *reason.Refusal)
 	// AllocateResources gives a Pod that is not admitted yet what only one Pod can have: devices. It
 	// may wait for a plugin until ctx ends. nil: there is nothing of that kind
 	AllocateResources func(ctx context.Context, pod *v1.Pod) *reason.Refusal
 	// AllocatedResources is allocatedResourcesStatus of the Pod's containers, by name; nil: nothing
 	AllocatedResources func(pod *v1.Pod) map[string][]v1.ResourceStatus
-	Resize             func(r admit.Resize, others []*v1.Pod) *reason.Refusal // nil: grant it
+	// HoldsClaims tells whether drivers have to undo something for the Pod (UnprepareResources) before
+	// it is shown to have ended; nil: never
+	HoldsClaims func(uid types.UID) bool
+	Resize      func(r admit.Resize, others []*v1.Pod) *reason.Refusal // nil: grant it
 	Allocations allocation.Store
 	Node        func() podstatus.Node
 	Events      *events.Recorder
