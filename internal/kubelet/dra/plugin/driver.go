@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
@@ -21,6 +22,8 @@ import (
 const (
 	callTimeout = 45 * time.Second // of preparing and unpreparing, upstream's
 	healthRetry = 5 * time.Second
+
+	maxReconnect = 3 * time.Second // between two tries to reach a driver
 )
 
 // Driver is one plugin of a driver. Its calls may come from any goroutine.
@@ -48,6 +51,9 @@ func (s *Drivers) dial(name, endpoint, service string) (*Driver, error) {
 		return err
 	}
 	conn, err := grpc.NewClient("passthrough:///"+endpoint, grpc.WithAuthority("localhost"),
+		// one that comes back is found before its ResourceSlices are deleted (WipingDelay)
+		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: maxReconnect, Backoff: backoff.Config{
+			BaseDelay: time.Second, Multiplier: 1.6, Jitter: 0.2, MaxDelay: maxReconnect}}),
 		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithChainUnaryInterceptor(count),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return s.d.Dial(ctx, endpoint) }))
 	if err != nil {
