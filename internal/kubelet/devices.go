@@ -29,7 +29,7 @@ func (k *Kubelet) newDeviceManager(ctx context.Context) *manager.Manager {
 }
 
 func (k *Kubelet) capacityChanged() {
-	if changed := k.opts.Dependencies.CapacityChanged; changed != nil {
+	if changed := k.opts.Dependencies.NodeStatusChanged; changed != nil {
 		changed()
 	}
 }

@@ -62,6 +62,7 @@ type Kubelet struct {
 
 	mu            sync.Mutex
 	objectCache   *objectcache.Cache // from Run on
+	csi           *csiVolumes
 	volumeManager *volumemanager.Manager
 	podWorkers    *podworker.Pool
 	devices       *manager.Manager // of device plugins
@@ -112,13 +113,17 @@ func (k *Kubelet) initializeModules(ctx context.Context) {
 		podcertificate.New(ctx, podcertificate.Deps{Client: o.Client, Node: k.node.get, Changed: watched.Changed,
 			Now: time.Now})}
 	k.objectCache = cache.Cache
+	k.csi = k.newCSIVolumes(ctx)
 	k.volumeManager = volumemanager.New(volumemanager.Deps{
-		Root: o.RootDir, Plugins: volumePlugins(o.Dependencies.Mounts, cache, volumeAPI{o.Client}),
+		Root: o.RootDir, Plugins: append(volumePlugins(o.Dependencies.Mounts, cache, volumeAPI{o.Client}),
+			volume.PluginRow{Plugin: k.csi.plugin(o), Inline: true, PersistentVolume: true, MountOptions: true,
+				FSGroup: true}),
 		Specs:   claim.Resolver{Claims: volumeAPI{o.Client}, Labels: k.nodeLabels},
 		Objects: cache, Mounts: o.Dependencies.Mounts,
 		Recorder: k.events, Journal: o.Journal, Node: k.nodeView,
 		Changed: func(uid types.UID) { k.podWorkers.ObjectsChanged(uid) },
 	})
+	k.restoreVolumesInUse(ctx)
 	probeManager := prober.New(prober.Deps{
 		Probers: prober.Probers{
 			HTTP: probehttp.Prober{UserAgent: userAgent, Dial: o.Dependencies.Dial},

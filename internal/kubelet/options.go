@@ -71,10 +71,11 @@ type Dependencies struct {
 	// this node as long as the API has not told of it; nil: not known
 	LocalNode func() *v1.Node
 	Metrics   *metrics.Metrics // counts what is done; nil: nobody counts
-	// sockets that plugins register on and serve; nil: no plugin can register
-	Sockets         plugin.Sockets
-	CapacityChanged func()    // the node's extended resources may be others; nil: nobody is told
-	Inspector       Inspector // looks at Pods for those who ask why; nil: nobody looks
+	// sockets of device plugins, DRA drivers and the PodResources API; nil: none of them
+	Sockets   plugin.Sockets
+	Inspector Inspector        // looks at Pods for those who ask why; nil: nobody looks
+	// the node's status has changed and is to be written soon; must not block; nil: nobody writes it
+	NodeStatusChanged func()
 	// registers CSI drivers, device plugins and DRA drivers; the kubelet adds its handlers and runs
 	// it. Nil: nobody registers
 	PluginManager *pluginmanager.Manager
@@ -117,6 +118,9 @@ func (o *Options) complete() error {
 	}
 	if o.RuntimeName == "" {
 		o.RuntimeName = "containerd"
+	}
+	if o.Dependencies.NodeStatusChanged == nil {
+		o.Dependencies.NodeStatusChanged = func() {}
 	}
 	if o.Journal == nil {
 		o.Journal = journal.Discard{}

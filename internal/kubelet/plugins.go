@@ -11,8 +11,8 @@ import (
 // each, before it runs.
 func (k *Kubelet) addPluginHandlers() {
 	m := k.opts.Dependencies.PluginManager
-	if m == nil {
-		return
+	if !k.opts.StaticPods.Standalone {
+		m.AddHandler(registerapi.CSIPlugin, k.csi.drivers)
 	}
 	m.AddHandler(registerapi.DevicePlugin, k.devices.PluginHandler())
 	if k.claimDrivers != nil {

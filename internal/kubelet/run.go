@@ -58,6 +58,9 @@ func (k *Kubelet) Run(ctx context.Context) error {
 	side(func() { k.housekeeping(ctx) })
 	side(func() { k.runImageGC(ctx) })
 	side(func() { k.runPluginManager(ctx) })
+	if !k.opts.StaticPods.Standalone {
+		side(func() { k.csi.nodeInfo.Initialize(ctx) })
+	}
 	if k.adoptPods(ctx) {
 		k.startSources(ctx, side)
 	}

@@ -76,6 +76,9 @@ func (k *Kubelet) startSources(ctx context.Context, side func(func())) {
 
 // nodeChanged brings up to date what depends on the Node object.
 func (k *Kubelet) nodeChanged() {
+	if n := k.node.get(); n != nil {
+		k.csi.attachments.NodeChanged(n)
+	}
 	k.mirrorPods.Trigger()
 	k.podWorkers.AllocatableChanged() // allocatable may have grown
 }

@@ -91,6 +91,7 @@ func (n *Role) Build() (*Node, error) {
 		return nil, err
 	}
 	end := &nodeShutdown{standalone: n.Standalone}
+	var report *nodestatus.Reporter
 	k, err := kubelet.New(kubelet.Options{
 		Client: n.client, NodeName: p.NodeName, Config: n.config, Runtime: n.engine.Client.Runtime(),
 		Images:  n.engine.Client.Images(),
@@ -103,7 +104,7 @@ func (n *Role) Build() (*Node, error) {
 		Dependencies: kubelet.Dependencies{HostIPs: p.NodeIPs, Cgroups: cgroupManager{tree, n.slices, api.metrics},
 			Mounts: mount.Mounter{}, NodeShutdown: end.admissionRefusal, LocalNode: end.localNode, Disk: diskOf,
 			ProbeRuntime: n.engine.Client.ProbeRuntime(), Metrics: api.metrics,
-			Sockets: plugin.UnixSockets{}, CapacityChanged: end.capacityChanged,
+			NodeStatusChanged: func() { report.Trigger() }, Sockets: plugin.UnixSockets{},
 			PluginManager: pluginmanager.New(filepath.Join(p.DataDir, "kubelet", "plugins_registry"),
 				klog.Background()),
 			Inspector: nodeInspector{tree, n.engine.store, n.engine.registryDir()}},
@@ -113,9 +114,8 @@ func (n *Role) Build() (*Node, error) {
 	}
 	recorder, stopEvents := nodeEvents(n.client, p.NodeName, n.config)
 	status := n.statusOptions(machine, disk, end, recorder)
-	status.Started, status.Sources.Extended = api.startup, k.Extended
-	report, err := nodestatus.New(status)
-	if err != nil {
+	status.Started, status.Sources.VolumesInUse, status.Sources.Extended = api.startup, k.VolumesInUse, k.Extended
+	if report, err = nodestatus.New(status); err != nil {
 		return nil, err
 	}
 	n.attachShutdown(end, k, recorder, report)

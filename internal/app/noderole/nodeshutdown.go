@@ -44,6 +44,3 @@ func (n *Role) attachShutdown(e *nodeShutdown, k *kubelet.Kubelet, recorder reco
 		Event:  func(why, message string) { recorder.Event(node, v1.EventTypeNormal, why, message) },
 	})
 }
-
-// capacityChanged has the node's status written: its devices are others than before.
-func (e *nodeShutdown) capacityChanged() { e.report.Trigger() }

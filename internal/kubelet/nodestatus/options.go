@@ -49,14 +49,14 @@ type Pressure struct{ Memory, Disk, PID bool }
 
 // Sources are where the Reporter reads the changing part of the status. Every function may be nil.
 type Sources struct {
-	Runtime     internalapi.RuntimeService      // required
-	Images      internalapi.ImageManagerService // nil: no list of images
-	Allocatable func(capacity v1.ResourceList) v1.ResourceList
-	Extended    func() (capacity, allocatable v1.ResourceList) // resources of device plugins
-	Pressure    func() Pressure
-	Healthy     func() error // other reasons not to be Ready: the main loop hangs, container manager failed
-	Addresses   func(ctx context.Context) ([]v1.NodeAddress, error)
-	VolumesUsed func() (attached []v1.AttachedVolume, inUse []v1.UniqueVolumeName)
+	Runtime      internalapi.RuntimeService      // required
+	Images       internalapi.ImageManagerService // nil: no list of images
+	Allocatable  func(capacity v1.ResourceList) v1.ResourceList
+	Extended     func() (capacity, allocatable v1.ResourceList) // resources of device plugins
+	Pressure     func() Pressure
+	Healthy      func() error // other reasons not to be Ready: the main loop hangs, container manager failed
+	Addresses    func(ctx context.Context) ([]v1.NodeAddress, error)
+	VolumesInUse func() (names []v1.UniqueVolumeName, known bool)
 
 	// Signs that make it worth while to ask the runtime before the next audit; a nil channel gives
 	// none.

@@ -239,9 +239,10 @@ func (r *Reporter) facts(ctx context.Context) (Facts, error) {
 	if o.Sources.Pressure != nil {
 		f.Pressure = o.Sources.Pressure()
 	}
-	if o.Sources.VolumesUsed != nil {
-		f.Volumes = &Volumes{}
-		f.Volumes.Attached, f.Volumes.InUse = o.Sources.VolumesUsed()
+	if o.Sources.VolumesInUse != nil {
+		if names, known := o.Sources.VolumesInUse(); known {
+			f.Volumes = &Volumes{InUse: names}
+		}
 	}
 	if o.Sources.Images != nil && f.Runtime != nil {
 		f.Images = r.images(ctx)

@@ -37,11 +37,9 @@ type Resources struct {
 	ExtraCapacity, ExtraAllocable v1.ResourceList                                // of device plugins
 }
 
-// Volumes are what the volume side says of attached volumes.
-type Volumes struct {
-	Attached []v1.AttachedVolume
-	InUse    []v1.UniqueVolumeName
-}
+// Volumes are what the volume side says of attached volumes. Which are attached is the
+// attach/detach controller's to say.
+type Volumes struct{ InUse []v1.UniqueVolumeName }
 
 // A Setter makes one part of the status true.
 type Setter func(*v1.NodeStatus, Facts)

@@ -48,6 +48,7 @@ type VolumeData struct {
 	VolumeName   string `json:"volumeName,omitempty"` // as in the Pod's spec.volumes; none of a staged volume
 	SpecVolID    string `json:"specVolID"`            // Spec.Name: the PersistentVolume's name, else VolumeName
 	DriverName   string `json:"driverName,omitempty"`
+	Block        bool   `json:"block,omitempty"` // volumeMode Block
 	VolumeHandle string `json:"volumeHandle,omitempty"`
 	// DeviceMountPath is the global mount path,
 	// <root>/plugins/kubernetes.io/<plugin>/<driver>/<hash of the handle>/globalmount; empty when

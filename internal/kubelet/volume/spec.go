@@ -4,6 +4,7 @@ import (
 	"reflect"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // Spec is a volume of a Pod together with what is behind it, as upstream's volume.Spec.
@@ -11,6 +12,7 @@ type Spec struct {
 	Volume           *v1.Volume           // as in the Pod's spec.volumes
 	PersistentVolume *v1.PersistentVolume // what its claim is bound to; nil for a volume without claim
 	ReadOnly         bool                 // the Pod uses the claim for reading only
+	ClaimSize        *resource.Quantity   // what the claim's status says it has; nil without claim
 }
 
 // Name is the PersistentVolume's, or the volume's own when it has no claim.

@@ -104,6 +104,20 @@ func (f *Manager) unusedStagedVolumes() ([]*stagedVolume, error) {
 	return out, nil
 }
 
+// StagedVolumes are the volumes that are staged on the node, or were to be.
+func (f *Manager) StagedVolumes() ([]volume.VolumeData, error) {
+	f.actual.mu.Lock()
+	defer f.actual.mu.Unlock()
+	if err := f.loadActualState(); err != nil {
+		return nil, err
+	}
+	var out []volume.VolumeData
+	for _, d := range f.actual.staged {
+		out = append(out, d.data)
+	}
+	return out, nil
+}
+
 // find is the staged volume of the data, made known if it is not. The caller holds mu.
 func (a *actualState) find(data volume.VolumeData) *stagedVolume {
 	d := a.staged[data.DeviceMountPath]

@@ -25,7 +25,7 @@ const (
 
 // newVolumeData is what is to be stored of a volume of the Pod.
 func (f *Manager) newVolumeData(pod *v1.Pod, s volume.Spec, t volume.Plugin) (volume.VolumeData, error) {
-	d := volume.VolumeData{PluginName: t.Name(), VolumeName: s.Volume.Name, SpecVolID: s.Name()}
+	d := volume.VolumeData{PluginName: t.Name(), VolumeName: s.Volume.Name, SpecVolID: s.Name(), Block: s.Block()}
 	m, ok := t.(volume.DeviceMountableVolumePlugin)
 	if !ok {
 		return d, nil

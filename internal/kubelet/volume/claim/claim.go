@@ -10,6 +10,7 @@ import (
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	storage "k8s.io/component-helpers/storage/volume"
 
@@ -30,11 +31,11 @@ func (r Resolver) CreateVolumeSpec(ctx context.Context, pod *v1.Pod, v *v1.Volum
 		return spec, nil
 	}
 	name := volume.ClaimName(pod, v)
-	pv, err := r.boundVolume(ctx, pod, v)
+	pv, size, err := r.boundVolume(ctx, pod, v)
 	if err != nil {
 		return spec, volume.Unprocessed{Err: fmt.Errorf("error processing PVC %s/%s: %w", pod.Namespace, name, err)}
 	}
-	spec.PersistentVolume = pv
+	spec.PersistentVolume, spec.ClaimSize = pv, size
 	spec.ReadOnly = v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ReadOnly
 	if err := checkMode(pod, v.Name, spec.Block()); err != nil {
 		return spec, volume.Unprocessed{Err: err}
@@ -69,27 +70,32 @@ func (r Resolver) checkNodeAffinity(pv *v1.PersistentVolume) error {
 	return nil
 }
 
-func (r Resolver) boundVolume(ctx context.Context, pod *v1.Pod, v *v1.Volume) (*v1.PersistentVolume, error) {
+func (r Resolver) boundVolume(ctx context.Context, pod *v1.Pod, v *v1.Volume) (*v1.PersistentVolume, *resource.Quantity,
+	error) {
 	c, err := r.Claims.GetClaim(ctx, pod.Namespace, volume.ClaimName(pod, v))
 	if err != nil {
-		return nil, fmt.Errorf("failed to fetch PVC from API server: %w", err)
+		return nil, nil, fmt.Errorf("failed to fetch PVC from API server: %w", err)
 	}
 	if v.Ephemeral != nil && !metav1.IsControlledBy(c, pod) {
-		return nil, fmt.Errorf("PVC %s/%s was not created for pod %s/%s (pod is not owner)", c.Namespace, c.Name,
+		return nil, nil, fmt.Errorf("PVC %s/%s was not created for pod %s/%s (pod is not owner)", c.Namespace, c.Name,
 			pod.Namespace, pod.Name)
 	}
 	if c.DeletionTimestamp != nil {
-		return nil, fmt.Errorf("PVC is being deleted")
+		return nil, nil, fmt.Errorf("PVC is being deleted")
 	}
 	if c.Status.Phase != v1.ClaimBound || c.Spec.VolumeName == "" {
-		return nil, fmt.Errorf("PVC is not bound")
+		return nil, nil, fmt.Errorf("PVC is not bound")
 	}
 	pv, err := r.Claims.GetVolume(ctx, c.Spec.VolumeName)
 	if err != nil {
-		return nil, fmt.Errorf("failed to fetch PV %s from API server: %w", c.Spec.VolumeName, err)
+		return nil, nil, fmt.Errorf("failed to fetch PV %s from API server: %w", c.Spec.VolumeName, err)
 	}
 	if ref := pv.Spec.ClaimRef; ref == nil || ref.UID != c.UID {
-		return nil, fmt.Errorf("PVC %s/%s is not the claim volume %s is bound to", c.Namespace, c.Name, pv.Name)
+		return nil, nil, fmt.Errorf("PVC %s/%s is not the claim volume %s is bound to", c.Namespace, c.Name, pv.Name)
 	}
-	return pv, nil
+	var size *resource.Quantity
+	if q, ok := c.Status.Capacity[v1.ResourceStorage]; ok {
+		size = &q
+	}
+	return pv, size, nil
 }

@@ -1,0 +1,137 @@
+package kubelet
+
+import (
+	"context"
+	"errors"
+
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	storagelisters "k8s.io/client-go/listers/storage/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/klog/v2"
+
+	"github.com/gantry-project/gantry/internal/kubelet/volume/csi"
+)
+
+// csiVolumes are the parts that serve CSI volumes.
+type csiVolumes struct {
+	drivers     *csi.Drivers
+	nodeInfo    *csi.NodeInfoManager
+	attachments *csi.NodeAttachments
+	api         csiAPI
+}
+
+// newCSIVolumes makes the parts; they live as long as ctx.
+func (k *Kubelet) newCSIVolumes(ctx context.Context) *csiVolumes {
+	o := k.opts
+	c := &csiVolumes{nodeInfo: &csi.NodeInfoManager{Client: o.Client, NodeName: o.NodeName},
+		attachments: csi.NewNodeAttachments(o.Dependencies.NodeStatusChanged)}
+	c.drivers = csi.NewDrivers(ctx, c.nodeInfo)
+	c.api = csiAPI{volumeAPI: volumeAPI{o.Client}}
+	if !o.StaticPods.Standalone {
+		f := informers.NewSharedInformerFactory(o.Client, 0)
+		drivers := f.Storage().V1().CSIDrivers()
+		c.api.drivers, c.api.synced = drivers.Lister(), drivers.Informer().HasSynced
+		f.Start(ctx.Done())
+	}
+	return c
+}
+
+// plugin is the type of volumes.
+func (c *csiVolumes) plugin(o Options) csi.Plugin {
+	return csi.Plugin{Root: o.RootDir, NodeName: o.NodeName, Drivers: c.drivers, API: c.api, Attach: c.attachments,
+		Mounts: o.Dependencies.Mounts}
+}
+
+// restoreVolumesInUse finds what an earlier kubelet left staged.
+func (k *Kubelet) restoreVolumesInUse(ctx context.Context) {
+	staged, err := k.volumeManager.StagedVolumes()
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "What is stored of staged volumes cannot be read")
+	}
+	var names []v1.UniqueVolumeName
+	for _, d := range staged {
+		if d.PluginName == (csi.Plugin{}).Name() {
+			names = append(names, csi.UniqueVolumeName(d.DriverName, d.VolumeHandle))
+		}
+	}
+	k.csi.attachments.Restore(names)
+}
+
+// VolumesInUse is what the node's status has to say under volumesInUse; false while it has to stay
+// as it is.
+func (k *Kubelet) VolumesInUse() ([]v1.UniqueVolumeName, bool) {
+	if k.workers() == nil {
+		return nil, false
+	}
+	return k.csi.attachments.InUse()
+}
+
+// csiAPI is what CSI volumes ask of the API.
+type csiAPI struct {
+	volumeAPI
+	drivers storagelisters.CSIDriverLister // nil without an API server
+	synced  cache.InformerSynced
+}
+
+// GetCSIDriver reads from the cache, once it is filled.
+func (a csiAPI) GetCSIDriver(ctx context.Context, name string) (*storagev1.CSIDriver, error) {
+	switch {
+	case a.drivers == nil:
+		return nil, errors.New("CSI volumes need an API server, this kubelet has none")
+	case !a.synced() && ctx.Done() == nil, !cache.WaitForCacheSync(ctx.Done(), a.synced):
+		return nil, errors.New("the CSIDriver objects are not known yet")
+	}
+	return a.drivers.Get(name)
+}
+
+// GetSecret reads a Secret.
+func (a csiAPI) GetSecret(ctx context.Context, namespace, name string) (*v1.Secret, error) {
+	return a.client.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
+}
+
+// GetVolumeAttachment reads a VolumeAttachment.
+func (a csiAPI) GetVolumeAttachment(ctx context.Context, name string) (*storagev1.VolumeAttachment, error) {
+	return a.client.StorageV1().VolumeAttachments().Get(ctx, name, metav1.GetOptions{})
+}
+
+// FinishExpansion writes the volume's size into its claim's status: nothing is left to do for it.
+func (a csiAPI) FinishExpansion(ctx context.Context, pv *v1.PersistentVolume) error {
+	return finishExpansion(ctx, a.client, pv)
+}
+
+func finishExpansion(ctx context.Context, client kubernetes.Interface, pv *v1.PersistentVolume) error {
+	ref := pv.Spec.ClaimRef
+	if ref == nil {
+		return nil
+	}
+	claims := client.CoreV1().PersistentVolumeClaims(ref.Namespace)
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		c, err := claims.Get(ctx, ref.Name, metav1.GetOptions{})
+		if err != nil || c.UID != ref.UID {
+			return err
+		}
+		c.Status.Capacity = c.Status.Capacity.DeepCopy()
+		if c.Status.Capacity == nil {
+			c.Status.Capacity = v1.ResourceList{}
+		}
+		c.Status.Capacity[v1.ResourceStorage] = pv.Spec.Capacity[v1.ResourceStorage]
+		delete(c.Status.AllocatedResourceStatuses, v1.ResourceStorage)
+		var left []v1.PersistentVolumeClaimCondition
+		for _, x := range c.Status.Conditions {
+			switch x.Type {
+			case v1.PersistentVolumeClaimResizing, v1.PersistentVolumeClaimFileSystemResizePending,
+				v1.PersistentVolumeClaimControllerResizeError, v1.PersistentVolumeClaimNodeResizeError:
+			default:
+				left = append(left, x)
+			}
+		}
+		c.Status.Conditions = left
+		_, err = claims.UpdateStatus(ctx, c, metav1.UpdateOptions{})
+		return err
+	})
+}
