@@ -46,6 +46,7 @@ func (k *Kubelet) terminateOrphanedPods(ctx context.Context) error {
 				Grace: podspec.GracePeriod(&pod.Spec)},
 		})
 	}
+	k.orphansKnown.Store(true)
 	return nil
 }
 

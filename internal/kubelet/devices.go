@@ -19,12 +19,16 @@ import (
 const DevicePluginDir = "device-plugins"
 
 // newDeviceManager makes the manager of device plugins' devices.
-func (k *Kubelet) newDeviceManager(ctx context.Context) *manager.Manager {
-	return manager.New(ctx, manager.Deps{
+func (k *Kubelet) newDeviceManager() *manager.Manager {
+	var nodes []int
+	if m := k.opts.Dependencies.Machine; m != nil {
+		nodes = m.NodeIDs()
+	}
+	return manager.New(manager.Deps{
 		Dir: filepath.Join(k.opts.RootDir, DevicePluginDir), Sockets: k.opts.Dependencies.Sockets,
 		Active:          func(uid types.UID) bool { return k.podWorkers.IsActive(uid) },
-		CapacityChanged: k.capacityChanged,
-		HealthChanged:   func(uid types.UID) { k.podWorkers.Wake(uid) },
+		CapacityChanged: k.capacityChanged, Affinity: k.affinity, NUMANodes: nodes,
+		HealthChanged: func(uid types.UID) { k.podWorkers.Wake(uid) },
 	})
 }
 
@@ -42,18 +46,47 @@ func (k *Kubelet) Extended() (capacity, allocatable v1.ResourceList) {
 	return k.devices.Capacity()
 }
 
-// allocateResources gives a Pod that comes the devices it asks for.
-func (k *Kubelet) allocateResources(ctx context.Context, pod *v1.Pod) *reason.Refusal {
-	err := eachContainer(pod, func(c *v1.Container) error { return k.devices.Reserve(ctx, pod, c) })
-	if err == nil {
-		err = k.devices.Allocate(ctx, pod.UID)
+// reserveResources gives a Pod that comes CPUs, memory and devices. Nobody else is let in meanwhile.
+func (k *Kubelet) reserveResources(pod *v1.Pod) *reason.Refusal {
+	if k.containers != nil {
+		return k.containers.Admit(pod)
 	}
+	provider := k.devices.HintProvider()
+	return deviceRefusal(eachContainer(pod, func(c *v1.Container) error { return provider.Allocate(pod, c) }))
+}
+
+// allocateDevices has plugins prepare the devices that a Pod was given.
+func (k *Kubelet) allocateDevices(ctx context.Context, pod *v1.Pod) *reason.Refusal {
+	refusal := deviceRefusal(k.devices.Allocate(ctx, pod.UID))
+	if refusal != nil {
+		k.podWorkers.HoldAdmissions(func() { k.containers.Release(pod) })
+	}
+	return refusal
+}
+
+// deviceRefusal is why a Pod does not get its devices, with upstream's words; nil for nil.
+func deviceRefusal(err error) *reason.Refusal {
 	if err == nil {
 		return nil
 	}
 	return &reason.Refusal{Code: reason.AdmitUnexpected, By: "kubelet/devicemanager", Err: err,
 		Detail: fmt.Sprintf("Allocate failed due to %v, which is unexpected", err),
 		Fix:    "see what the device plugin says, or create the Pod without a node for the scheduler to choose one"}
+}
+
+// affinity is the NUMA nodes that the topology manager chose for a container; nil: any.
+func (k *Kubelet) affinity(uid types.UID, container string) map[int64]bool {
+	if k.containers == nil {
+		return nil
+	}
+	var out map[int64]bool
+	for _, n := range k.containers.Topology.GetAffinity(uid, container).NUMANodeAffinity.Bits() {
+		if out == nil {
+			out = map[int64]bool{}
+		}
+		out[int64(n)] = true
+	}
+	return out
 }
 
 // eachContainer calls f for init containers and then for app containers until it fails.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/gantry-project/gantry/internal/kubelet/admit"
+	"github.com/gantry-project/gantry/internal/kubelet/containermanager"
 	"github.com/gantry-project/gantry/internal/kubelet/devicemanager/manager"
 	dramanager "github.com/gantry-project/gantry/internal/kubelet/dra/manager"
 	draplugin "github.com/gantry-project/gantry/internal/kubelet/dra/plugin"
@@ -58,7 +60,9 @@ type Kubelet struct {
 	statusManager  *statusmanager.Manager
 	mirrorPods     *mirror.Manager
 	podConfig      *podsource.PodConfig
-	orphanSeen     chan struct{} // a token: the runtime has something of a Pod nobody knows
+	containers     *containermanager.Manager // nil: containers may run anywhere
+	orphansKnown   atomic.Bool               // Pods that only the runtime has were looked for
+	orphanSeen     chan struct{}             // a token: the runtime has something of a Pod nobody knows
 
 	mu            sync.Mutex
 	objectCache   *objectcache.Cache // from Run on
@@ -82,6 +86,10 @@ func New(o Options) (*Kubelet, error) {
 		return nil, err
 	}
 	k.userNamespaces = allocations.New(o.RootDir, ids, podactions.SandboxUserNamespace(o.Runtime))
+	k.devices = k.newDeviceManager()
+	if k.containers, err = o.containerManager(k.devices.HintProvider()); err != nil {
+		return nil, fmt.Errorf("kubelet: %w", err)
+	}
 	recorder := o.Recorder
 	if recorder == nil {
 		k.broadcaster, recorder = broadcaster(o.NodeName)
@@ -135,12 +143,11 @@ func (k *Kubelet) initializeModules(ctx context.Context) {
 		Probed: k.recordProbe, Sockets: k.listeningSockets,
 	})
 	context.AfterFunc(ctx, probeManager.Close)
-	k.devices = k.newDeviceManager(ctx)
 	executor := podactions.New(podactions.Deps{
 		Runtime: o.Runtime, Images: o.Images, Volumes: k.volumeManager,
 		Cgroups: &qosContainerManager{Cgroups: o.Dependencies.Cgroups, opts: o.Resources, pods: k.activePods},
 		Cluster: k.cluster, UserNamespaces: k.userNamespaces, RuntimeCache: k.pleg,
-		Puller: k.newPuller(ctx), Devices: containerDevices{k}, Claims: k.claims,
+		Containers: k.containers, Puller: k.newPuller(ctx), Devices: containerDevices{k}, Claims: k.claims,
 		HTTP: hookClient(o.Dependencies.Dial), Events: k.events, Journal: o.Journal,
 		Node: podactions.Node{
 			Name: o.NodeName, RootDir: o.RootDir, LogDir: o.LogDir, ResolvConf: o.resolvConf(),
@@ -151,11 +158,11 @@ func (k *Kubelet) initializeModules(ctx context.Context) {
 	})
 	k.podWorkers = podworker.New(podworker.Deps{
 		Runtime: k.pleg, Actions: executor, Statuses: k.mirrorPods, Probes: probeManager, Admit: k.admit,
-		AllocateResources: k.allocateResources, AllocatedResources: k.allocatedResources,
-		HoldsClaims: k.claims.Holds,
-		Limits:      o.backOffLimits(), Resize: k.canResizePod, Allocations: podactions.AllocationStore{Root: o.RootDir},
-		Node:   func() podstatus.Node { return podstatus.Node{HostIPs: k.node.hostIPs(), Runtime: o.RuntimeName} },
-		Events: k.events, Journal: o.Journal, Meter: o.Dependencies.Metrics,
+		AllocateDevices: k.allocateDevices, AllocatedResources: k.allocatedResources, HoldsClaims: k.claims.Holds,
+		Limits: o.backOffLimits(), Resize: k.canResizePod, Readmit: k.containers.Readmit,
+		Allocations: podactions.AllocationStore{Root: o.RootDir},
+		Node:        func() podstatus.Node { return podstatus.Node{HostIPs: k.node.hostIPs(), Runtime: o.RuntimeName} },
+		Events:      k.events, Journal: o.Journal, Meter: o.Dependencies.Metrics,
 		RoundDone: o.Dependencies.Metrics.PodWorkerDone, Memory: k.memoryStats,
 		ResyncInterval: o.Config.SyncFrequency.Duration,
 	})
@@ -170,12 +177,23 @@ func (k *Kubelet) admit(pod *v1.Pod, others []*v1.Pod) (victims []*v1.Pod, refus
 		}
 	}
 	in := admit.In{
-		Pod: pod, Node: k.withAllocated(k.node.getOrInitial(), pod), OtherPods: others,
+		Pod: pod, Node: k.node.getOrInitial(), OtherPods: others,
 		AllowedSysctls: k.opts.Config.AllowedUnsafeSysctls,
 		AppArmor:       appArmor(),
 		Features:       nodestatus.Declared(""),
 	}
-	if victims, refusal = admit.PodsToPreempt(in); len(victims) > 0 {
+	if refusal := admit.BeforeAllocation(in); refusal != nil {
+		return nil, refusal
+	}
+	k.removeStaleAllocations(pod.UID)
+	if refusal := k.reserveResources(pod); refusal != nil {
+		return nil, refusal
+	}
+	in.Node = k.withAllocated(in.Node, pod)
+	if victims, refusal = admit.PodsToPreempt(in); refusal != nil {
+		k.containers.Release(pod)
+	}
+	if len(victims) > 0 {
 		k.opts.Dependencies.Metrics.Preempted(strings.TrimPrefix(string(admit.Admit(in).Code), "OutOf"), len(victims))
 	}
 	return victims, refusal

@@ -61,6 +61,7 @@ func (k *Kubelet) Run(ctx context.Context) error {
 	if !k.opts.StaticPods.Standalone {
 		side(func() { k.csi.nodeInfo.Initialize(ctx) })
 	}
+	side(func() { k.runCPUReconcile(ctx) })
 	if k.adoptPods(ctx) {
 		k.startSources(ctx, side)
 	}

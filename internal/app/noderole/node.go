@@ -82,6 +82,10 @@ func (n *Role) Build() (*Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading this machine: %w", err)
 	}
+	info, err := n.machine(machine.MemoryBytes)
+	if err != nil {
+		return nil, err
+	}
 	disk, err := proc.StatFS(p.DataDir)
 	if err != nil {
 		return nil, fmt.Errorf("reading the file system of %s: %w", p.DataDir, err)
@@ -103,6 +107,7 @@ func (n *Role) Build() (*Node, error) {
 		StaticPods: kubelet.StaticPods{Rules: podRules(), Standalone: n.Standalone},
 		Dependencies: kubelet.Dependencies{HostIPs: p.NodeIPs, Cgroups: cgroupManager{tree, n.slices, api.metrics},
 			Mounts: mount.Mounter{}, NodeShutdown: end.admissionRefusal, LocalNode: end.localNode, Disk: diskOf,
+			Machine:      &info,
 			ProbeRuntime: n.engine.Client.ProbeRuntime(), Metrics: api.metrics,
 			NodeStatusChanged: func() { report.Trigger() }, Sockets: plugin.UnixSockets{},
 			PluginManager: pluginmanager.New(filepath.Join(p.DataDir, "kubelet", "plugins_registry"),

@@ -36,6 +36,10 @@ var predicates = []Check{resources, affinity, nodeName, ports, taints}
 // Admit asks every check; nil lets the Pod in.
 func Admit(in In) *reason.Refusal { return firstRefusal(Checks, in) }
 
+// BeforeAllocation asks the checks that come before resources are given to the Pod; nil lets it go
+// on.
+func BeforeAllocation(in In) *reason.Refusal { return firstRefusal([]Check{sysctls}, in) }
+
 // firstRefusal is the refusal of the first check that has one.
 func firstRefusal(checks []Check, in In) *reason.Refusal {
 	for _, check := range checks {

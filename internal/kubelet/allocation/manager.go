@@ -85,6 +85,13 @@ func (m *Manager) Admit(p *v1.Pod, preempt func(victim *v1.Pod), reserve func())
 	return refusal
 }
 
+// Hold runs f while no Pod is being judged.
+func (m *Manager) Hold(f func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f()
+}
+
 // request judges a resize in its turn among all that wait; no refusal grants it: the room is taken
 // from then on. It is not decided before all Pods of the node are known.
 func (m *Manager) request(r pendingResize) (refusal *reason.Refusal, decided bool) {

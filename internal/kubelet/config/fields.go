@@ -146,14 +146,14 @@ func inertFields() []Field {
 		{"kubeletCgroups", Later, "linux/cgroup"},
 		{"systemCgroups", Later, "linux/cgroup"},
 		{"cgroupRoot", Later, "the instance's own"},
-		{"cpuManagerPolicy", Later, "CPU manager"},
+		{"cpuManagerPolicy", Works, "kubelet/cpumanager"},
 		{"singleProcessOOMKill", Later, "kubelet/resource"},
-		{"cpuManagerPolicyOptions", Later, "CPU manager"},
-		{"cpuManagerReconcilePeriod", Later, "CPU manager"},
-		{"memoryManagerPolicy", Later, "memory manager"},
-		{"topologyManagerPolicy", Later, "topology manager"},
-		{"topologyManagerScope", Later, "topology manager"},
-		{"topologyManagerPolicyOptions", Later, "topology manager"},
+		{"cpuManagerPolicyOptions", Works, "kubelet/cpumanager"},
+		{"cpuManagerReconcilePeriod", Works, "kubelet/cpumanager"},
+		{"memoryManagerPolicy", Works, "kubelet/memorymanager"},
+		{"topologyManagerPolicy", Works, "kubelet/topologymanager"},
+		{"topologyManagerScope", Works, "kubelet/topologymanager"},
+		{"topologyManagerPolicyOptions", Works, "kubelet/topologymanager"},
 		{"qosReserved", Later, "kubelet/resource"},
 		{"podCIDR", Later, "--pod-cidr"},
 		{"maxOpenFiles", Later, "app"},
@@ -164,14 +164,14 @@ func inertFields() []Field {
 		{"evictionMaxPodGracePeriod", Later, "eviction"},
 		{"evictionMinimumReclaim", Later, "eviction"},
 		{"protectKernelDefaults", Later, "linux"},
-		{"reservedSystemCPUs", Later, "CPU manager"},
+		{"reservedSystemCPUs", Works, "kubelet/cpumanager"},
 		{"showHiddenMetricsForVersion", Later, "metrics"},
 		{"systemReservedCgroup", Later, "kubelet/resource"},
 		{"kubeReservedCgroup", Later, "kubelet/resource"},
 		{"defaultPodSysctls", Later, "kubelet/podactions"},
 		{"volumePluginDir", Later, "CSI"},
 		{"kernelMemcgNotification", Later, "eviction"},
-		{"reservedMemory", Later, "memory manager"},
+		{"reservedMemory", Works, "kubelet/memorymanager"},
 		{"memoryThrottlingFactor", Later, "kubelet/resource"},
 		{"memoryReservationPolicy", Later, "kubelet/resource"},
 		{"tracing", Later, "journal"},
@@ -183,8 +183,10 @@ func inertFields() []Field {
 
 // HonouredGates are the gates that something in Gantry asks.
 func HonouredGates() []string {
-	return []string{"AllAlpha", "AllBeta", "CustomCPUCFSQuotaPeriod", "KubeletCrashLoopBackOffMax",
-		"KubeletEnsureSecretPulledImages", "KubeletServiceAccountTokenForCredentialProviders"}
+	return []string{"AllAlpha", "AllBeta", "CPUManagerPolicyAlphaOptions", "CPUManagerPolicyBetaOptions",
+		"CustomCPUCFSQuotaPeriod", "KubeletCrashLoopBackOffMax",
+		"KubeletEnsureSecretPulledImages", "KubeletServiceAccountTokenForCredentialProviders",
+		"PodLevelResourceManagers"}
 }
 
 // inertSettings lists what is set to something that has no effect yet: fields that differ from

@@ -2,10 +2,14 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 	"unicode"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -176,6 +180,26 @@ func validateNode(p *problems, c *kubelet.KubeletConfiguration, gates Gates) {
 			kubelet.HairpinNone, kubelet.HairpinVeth, kubelet.PromiscuousBridge)
 	}
 	validateMemoryQoS(p, c, gates)
+	validateReservedMemory(p, c)
+}
+
+// validateReservedMemory checks reservedMemory as far as it can be without the machine.
+func validateReservedMemory(p *problems, c *kubelet.KubeletConfiguration) {
+	seen := map[string]bool{}
+	for _, r := range c.ReservedMemory {
+		for _, name := range slices.Sorted(maps.Keys(r.Limits)) {
+			huge := strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix)
+			p.addIf(name != v1.ResourceMemory && !huge,
+				"the limit type %q for NUMA node %d is not supported, only %v is accepted", name, r.NumaNode,
+				[]v1.ResourceName{v1.ResourceMemory, v1.ResourceHugePagesPrefix + "<HugePageSize>"})
+			q := r.Limits[name]
+			p.addIf(q.IsZero(), "reserved memory may not be zero for NUMA node %d and resource %q", r.NumaNode, name)
+			key := fmt.Sprint(r.NumaNode, " ", name)
+			p.addIf(seen[key], "the reserved memory has a duplicate value for NUMA node %d and resource %q", r.NumaNode,
+				name)
+			seen[key] = true
+		}
+	}
 }
 
 func validateMemoryQoS(p *problems, c *kubelet.KubeletConfiguration, gates Gates) {

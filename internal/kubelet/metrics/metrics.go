@@ -21,6 +21,7 @@ type Metrics struct {
 	storage          storageWork
 	resizes          resizeWork
 	admissions       admissions
+	managers         resourceManagers
 	node             nodeWork
 }
 
@@ -58,6 +59,7 @@ func New() *Metrics {
 	m.storage = newStorageWork(own)
 	m.resizes = newResizeWork(own)
 	m.admissions = newAdmissions(own)
+	m.managers = newResourceManagers(own)
 	m.node = newNodeWork(own)
 	m.probing = newProbing(factory{m.probes}, own)
 	return m

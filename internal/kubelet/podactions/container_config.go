@@ -7,6 +7,7 @@ import (
 	"path"
 	"strconv"
 
+	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	kubelettypes "k8s.io/kubelet/pkg/types"
 
@@ -56,10 +57,40 @@ func (c *operation) containerConfig(ctx context.Context, m podplan.Member, a pod
 		Tty:         m.TTY,
 		StopSignal:  stopSignal(m),
 		Linux: &runtimeapi.LinuxContainerConfig{
-			Resources:       resource.ForContainer(c.pod, m.Container, c.nodeResources(), c.executor.d.Node.Resources),
+			Resources:       c.newContainerResources(m.Container),
 			SecurityContext: security,
 		},
 	}, nil
+}
+
+// newContainerResources is what a container is made with: sizes, CPUs and memory nodes.
+func (c *operation) newContainerResources(m *v1.Container) *runtimeapi.LinuxContainerResources {
+	r := resource.ForContainer(c.pod, m, c.nodeResources(), c.containerOptions(m))
+	if cm := c.executor.d.Containers; cm != nil {
+		cm.PreCreateContainer(c.pod, m.Name, r)
+	}
+	return r
+}
+
+// containerOptions are the node's options for a container: one with CPUs of its own has no quota.
+func (c *operation) containerOptions(m *v1.Container) resource.Options {
+	o := c.executor.d.Node.Resources
+	if cm := c.executor.d.Containers; cm != nil && cm.HasExclusiveCPUs(c.pod, m) {
+		o.CFSQuota = false
+	}
+	return o
+}
+
+// podOptions are the node's options for the Pod's cgroup: no quota when a container has CPUs of its
+// own.
+func (c *operation) podOptions() resource.Options {
+	o := c.executor.d.Node.Resources
+	for _, list := range [][]v1.Container{c.pod.Spec.InitContainers, c.pod.Spec.Containers} {
+		for i := range list {
+			o.CFSQuota = o.CFSQuota && c.containerOptions(&list[i]).CFSQuota
+		}
+	}
+	return o
 }
 
 func (c *operation) labels(m podplan.Member) map[string]string {

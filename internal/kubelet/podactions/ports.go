@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	internalapi "k8s.io/cri-api/pkg/apis"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet/devicemanager"
@@ -50,6 +51,15 @@ type Cluster interface {
 // RuntimeCache is told of records removed from the runtime; pleg.PLEG is one.
 type RuntimeCache interface{ Forget(ids ...string) }
 
+// ContainerManager knows which CPUs and memory nodes containers have; containermanager.Manager
+// does.
+type ContainerManager interface {
+	// PreCreateContainer writes those of a container that is about to be made.
+	PreCreateContainer(p *v1.Pod, container string, r *runtimeapi.LinuxContainerResources)
+	// HasExclusiveCPUs tells whether a container needs no quota.
+	HasExclusiveCPUs(p *v1.Pod, c *v1.Container) bool
+}
+
 // Deps is what Executor work with.
 type Deps struct {
 	Runtime        internalapi.RuntimeService
@@ -59,6 +69,7 @@ type Deps struct {
 	Cgroups        Cgroups
 	Cluster        Cluster
 	UserNamespaces UserNamespaces
+	Containers     ContainerManager // nil: containers may run anywhere
 	RuntimeCache   RuntimeCache
 	Devices        Devices // nil: there are none
 	Claims         Claims  // nil: no driver can register

@@ -16,7 +16,7 @@ func (c *operation) prepareVolumes(ctx context.Context) error {
 	if err := c.prepareDevices(ctx); err != nil {
 		return err
 	}
-	o := c.executor.d.Node.Resources
+	o := c.podOptions()
 	if err := c.executor.d.Cgroups.Ensure(o.PodPath(c.pod),
 		resource.Larger(resource.ForPod(c.applied.ApplyTo(c.pod), o), resource.ForPod(c.pod, o))); err != nil {
 		return newRefusal(reason.FailedCgroup, fmt.Errorf("cgroup of the Pod: %w", err))

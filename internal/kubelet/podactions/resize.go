@@ -20,7 +20,7 @@ import (
 // larger of both sizes while its containers change, and a memory limit is not lowered below what is
 // in use: the kernel would kill.
 func (c *operation) resizeContainers(ctx context.Context, a podplan.Resize) error {
-	o := c.executor.d.Node.Resources
+	o := c.podOptions()
 	before := c.applied.ApplyTo(c.pod)
 	if err := c.checkMemoryUsage(ctx, a, before); err != nil {
 		return &reason.Refusal{
@@ -39,7 +39,7 @@ func (c *operation) resizeContainers(ctx context.Context, a podplan.Resize) erro
 		if !ok {
 			continue
 		}
-		r := resource.ForContainer(c.pod, m.Container, c.nodeResources(), o)
+		r := resource.ForContainer(c.pod, m.Container, c.nodeResources(), c.containerOptions(m.Container))
 		if err := c.executor.d.Runtime.UpdateContainerResources(ctx, s.ID,
 			&runtimeapi.ContainerResources{Linux: r}); err != nil {
 			return newRefusal(reason.ResizeError, err)
@@ -64,7 +64,7 @@ func (c *operation) updatePodSandboxResources(ctx context.Context) error {
 		return nil
 	}
 	_, err := c.executor.d.Runtime.UpdatePodSandboxResources(ctx, &runtimeapi.UpdatePodSandboxResourcesRequest{
-		PodSandboxId: sandbox.ID, Resources: podResources(c.pod, c.executor.d.Node.Resources),
+		PodSandboxId: sandbox.ID, Resources: podResources(c.pod, c.podOptions()),
 	})
 	if err != nil && status.Code(err) != codes.Unimplemented {
 		return newRefusal(reason.ResizeError, err)
@@ -94,7 +94,7 @@ func (c *operation) checkMemoryUsage(ctx context.Context, a podplan.Resize, befo
 				used)
 		}
 	}
-	o := c.executor.d.Node.Resources
+	o := c.podOptions()
 	if old, now := resource.ForPod(before, o), resource.ForPod(c.pod, o); a.FinalizePodCgroup && shrinks(old.Memory,
 		now.Memory) {
 		used, err := c.podMemoryUsage(ctx)

@@ -31,13 +31,13 @@ func (w *worker) admit(ctx context.Context, desired *UpdatePodOptions, in *podpl
 	}
 	before := in.Pod.Status.StartTime != nil || len(in.Observed.Sandboxes) > 0
 	if !before && len(w.admission.victims) == 0 {
-		refusal, ended := w.allocateResources(ctx, in.Pod)
-		if ended {
-			return
-		}
 		reserve := func() { w.published.change(func(v *View) { v.Stage = podplan.Preparing }) }
+		refusal := w.pool.allocations.Admit(in.Pod, w.preempt, reserve)
 		if refusal == nil {
-			refusal = w.pool.allocations.Admit(in.Pod, w.preempt, reserve)
+			var ended bool
+			if refusal, ended = w.allocateDevices(ctx, in.Pod); ended {
+				return
+			}
 		}
 		if refusal != nil {
 			w.facts.Refused, w.admission.refusal = in.Now, refusal
@@ -50,6 +50,9 @@ func (w *worker) admit(ctx context.Context, desired *UpdatePodOptions, in *podpl
 			Next: "their containers have their grace period"})
 		return
 	}
+	if before && w.pool.d.Readmit != nil {
+		w.pool.HoldAdmissions(func() { w.pool.d.Readmit(in.Pod) })
+	}
 	w.facts.Accepted = acceptedAt(*in)
 	w.allocation.Admitted(ctx, desired.Pod, before)
 	in.Pod, in.Applied = w.pod(desired), w.allocation.Applied()
@@ -61,17 +64,17 @@ func (w *worker) admit(ctx context.Context, desired *UpdatePodOptions, in *podpl
 	w.publish(in.Pod)
 }
 
-// allocateResources gives the Pod what only one Pod can have. Nobody waits for it but this Pod.
+// allocateDevices has device plugins prepare what the Pod was given. Nobody waits for them but it.
 // ended: the Pod's end was asked for meanwhile, or the worker's; nothing is decided.
-func (w *worker) allocateResources(ctx context.Context, p *v1.Pod) (refusal *reason.Refusal, ended bool) {
-	if w.pool.d.AllocateResources == nil {
+func (w *worker) allocateDevices(ctx context.Context, p *v1.Pod) (refusal *reason.Refusal, ended bool) {
+	if w.pool.d.AllocateDevices == nil {
 		return nil, false
 	}
 	defer w.beginStep(SyncPod, "allocating devices", planrunner.StepTimeout)()
 	limited, cancel := context.WithCancel(ctx)
 	defer cancel()
 	result := make(chan *reason.Refusal, 1)
-	go func() { result <- w.pool.d.AllocateResources(limited, p) }()
+	go func() { result <- w.pool.d.AllocateDevices(limited, p) }()
 	for {
 		select {
 		case refusal := <-result:

@@ -230,6 +230,9 @@ func (p *Pool) removeWorker(w *worker) {
 // changed.
 func (p *Pool) AllocatableChanged() { p.allocations.RetryPendingResizes() }
 
+// HoldAdmissions runs f while no Pod is being let in.
+func (p *Pool) HoldAdmissions(f func()) { p.allocations.Hold(f) }
+
 // SourcesReady tells that all sources have said which Pods they have: resizes are judged from now
 // on, whenever there may be more room.
 func (p *Pool) SourcesReady() {

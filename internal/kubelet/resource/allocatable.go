@@ -14,6 +14,24 @@ type Reserved struct {
 	Eviction v1.ResourceList // hard eviction thresholds of memory and ephemeral-storage, as quantities
 }
 
+// Sum is what is kept from Pods of each resource that the node has: system + kube + eviction,
+// without those of which nothing is.
+func (r Reserved) Sum(capacity v1.ResourceList) v1.ResourceList {
+	out := v1.ResourceList{}
+	for name := range capacity {
+		sum := resource.Quantity{Format: resource.DecimalSI}
+		for _, list := range []v1.ResourceList{r.System, r.Kube, r.Eviction} {
+			if q, ok := list[name]; ok {
+				sum.Add(q)
+			}
+		}
+		if !sum.IsZero() {
+			out[name] = sum
+		}
+	}
+	return out
+}
+
 // Allocatable is capacity − system − kube − eviction, never below zero; memory is lowered by the
 // hugepages set aside from it as well.
 func Allocatable(capacity v1.ResourceList, r Reserved) v1.ResourceList {

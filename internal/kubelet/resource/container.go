@@ -167,3 +167,15 @@ func isSidecar(p *v1.Pod, name string) bool {
 func nodeCritical(p *v1.Pod) bool {
 	return p.Spec.PriorityClassName == "system-node-critical" && pod.IsCritical(p)
 }
+
+// GuaranteedContainer tells whether a container's CPU and memory requests are set and equal to its
+// limits: what a container of a Pod with resources of its own needs for CPUs and memory of its own.
+func GuaranteedContainer(c *v1.Container) bool {
+	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
+		r, l := c.Resources.Requests[name], c.Resources.Limits[name]
+		if r.IsZero() || r.Cmp(l) != 0 {
+			return false
+		}
+	}
+	return true
+}

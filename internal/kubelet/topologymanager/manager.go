@@ -3,7 +3,9 @@ package topologymanager
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -27,11 +29,11 @@ type Config struct {
 type Meter interface {
 	// TopologyAdmission counts a Pod that was judged. Aligned: the policy guarantees one NUMA node;
 	// scope is the configured one.
-	TopologyAdmission(scope string, aligned, admitted bool)
+	TopologyAdmission(scope string, aligned, admitted bool, took time.Duration)
 }
 
 // Manager judges Pods by the NUMA nodes that their resources come from. Make one with New. Admit
-// and Forget are called one at a time; GetAffinity may be called from anywhere.
+// and Release are called one at a time; GetAffinity may be called from anywhere.
 type Manager struct {
 	policy    Policy
 	scope     string
@@ -106,9 +108,11 @@ func (m *Manager) setAffinity(pod types.UID, container string, h Hint) {
 // Admit has every provider allocate for the Pod's containers; nil lets the Pod in. When the Pod is
 // refused, here or later by another check, Release takes back what was given.
 func (m *Manager) Admit(pod *v1.Pod) *reason.Refusal {
+	begun := time.Now()
 	err := m.admit(pod)
-	if m.meter != nil && m.policy.Name != kubelet.NoneTopologyManagerPolicy {
-		m.meter.TopologyAdmission(m.scope, m.policy.Name == kubelet.SingleNumaNodeTopologyManagerPolicy, err == nil)
+	if m.meter != nil {
+		m.meter.TopologyAdmission(m.scope, m.policy.Name == kubelet.SingleNumaNodeTopologyManagerPolicy, err == nil,
+			time.Since(begun))
 	}
 	return refusalOf(err)
 }
@@ -120,14 +124,14 @@ func (m *Manager) Release(pod *v1.Pod) {
 			r.Release(pod)
 		}
 	}
-	m.Forget(pod.UID)
+	m.RemovePods(func(uid types.UID) bool { return uid == pod.UID })
 }
 
-// Forget forgets the affinities of a Pod that is gone.
-func (m *Manager) Forget(pod types.UID) {
+// RemovePods forgets the affinities of the Pods that are gone.
+func (m *Manager) RemovePods(gone func(pod types.UID) bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.affinity, pod)
+	maps.DeleteFunc(m.affinity, func(pod types.UID, _ map[string]Hint) bool { return gone(pod) })
 }
 
 func (m *Manager) admit(pod *v1.Pod) error {

@@ -26,11 +26,25 @@ func (m *Manager) Reserve(ctx context.Context, pod *v1.Pod, c *v1.Container) err
 		}
 		quantity := c.Resources.Limits[name]
 		w := wish{pod: pod, container: c, resource: string(name), required: int(quantity.Value())}
+		if m.keeps(w) {
+			continue
+		}
 		if err := m.reserve(ctx, w); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// keeps tells whether a container has its devices from before the kubelet's start: its Pod was let in
+// then, or their plugin has not come back yet.
+func (m *Manager) keeps(w wish) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.inventory[w.resource]
+	has := m.pods.Container(w.pod.UID, w.container.Name, w.resource)
+	return w.required > 0 && len(has) == w.required &&
+		(w.pod.Status.StartTime != nil || r.Awaiting || !r.Stopped.IsZero())
 }
 
 // Allocate has plugins prepare what is reserved for the Pod's containers, and keeps it in the

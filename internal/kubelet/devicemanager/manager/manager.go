@@ -57,13 +57,13 @@ type Manager struct {
 }
 
 // New returns a Manager that knows what the checkpoint has; Start makes plugins come.
-func New(ctx context.Context, d Deps) *Manager {
+func New(d Deps) *Manager {
 	m := &Manager{d: d, inventory: devicemanager.Inventory{}, plugins: map[string][]*plugin.Client{},
 		removed: map[string]bool{}, pods: devicemanager.PodDevices{}}
 	m.server = plugin.New(plugin.Deps{Dir: d.Dir, Sockets: d.Sockets, Handler: m, Registered: d.Metrics.Registered})
 	if err := m.readCheckpoint(time.Now()); err != nil {
-		klog.FromContext(ctx).Error(err, "Continue after failing to read checkpoint file. Device allocation info may "+
-			"NOT be up-to-date", "checkpoint", m.checkpointPath())
+		klog.ErrorS(err, "Continue after failing to read checkpoint file. Device allocation info may NOT be "+
+			"up-to-date", "checkpoint", m.checkpointPath())
 	}
 	return m
 }

@@ -24,7 +24,9 @@ func (s *Server) ValidatePlugin(name, endpoint string, versions []string) error 
 }
 
 // RegisterPlugin connects to a plugin.
-func (s *Server) RegisterPlugin(name, endpoint string, _ []string) error { return s.connect(name, endpoint) }
+func (s *Server) RegisterPlugin(name, endpoint string, _ []string) error {
+	return s.connect(name, endpoint)
+}
 
 // DeRegisterPlugin drops it.
 func (s *Server) DeRegisterPlugin(name, endpoint string) {

@@ -1,0 +1,24 @@
+// Package checksum sums up what checkpoints hold, as upstream's kubelet does.
+//
+// In: any value. Out: a number that is the same for equal values of types of the same names.
+package checksum
+
+import (
+	"fmt"
+	"hash/fnv"
+
+	"k8s.io/utils/dump"
+)
+
+// Checksum is the sum over a checkpoint's content.
+type Checksum uint64
+
+// New sums up a value.
+func New(data any) Checksum { return OfDump(dump.ForHash(data)) }
+
+// OfDump sums up a value that was printed by dump.ForHash.
+func OfDump(text string) Checksum {
+	h := fnv.New32a()
+	_, _ = fmt.Fprint(h, text) // a hash takes everything
+	return Checksum(h.Sum32())
+}

@@ -1,0 +1,119 @@
+package metrics
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// resourceManagers counts what CPU, memory and topology manager give away.
+type resourceManagers struct {
+	requests, failures    map[string]prometheus.Counter // by manager
+	shared, exclusive     prometheus.Gauge
+	perNode               *prometheus.GaugeVec
+	aligned, notAligned   *prometheus.CounterVec
+	topologyRequests      prometheus.Counter
+	topologyErrors        prometheus.Counter
+	topologyAdmissionTook prometheus.Observer
+}
+
+func newResourceManagers(k factory) resourceManagers {
+	one := func(name, help string) prometheus.Counter { return k.counter(name, "[ALPHA] "+help).WithLabelValues() }
+	return resourceManagers{
+		requests: map[string]prometheus.Counter{
+			"cpu": one("kubelet_cpu_manager_pinning_requests_total",
+				"The number of cpu core allocations which required pinning."),
+			"memory": one("kubelet_memory_manager_pinning_requests_total",
+				"The number of memory pages allocations which required pinning."),
+		},
+		failures: map[string]prometheus.Counter{
+			"cpu": one("kubelet_cpu_manager_pinning_errors_total",
+				"The number of cpu core allocations which required pinning failed."),
+			"memory": one("kubelet_memory_manager_pinning_errors_total",
+				"The number of memory pages allocations which required pinning that failed."),
+		},
+		shared: k.gauge("kubelet_cpu_manager_shared_pool_size_millicores",
+			"[ALPHA] The size of the shared CPU pool for non-guaranteed QoS pods, in millicores.").WithLabelValues(),
+		exclusive: k.gauge("kubelet_cpu_manager_exclusive_cpu_allocation_count",
+			"[ALPHA] The total number of CPUs exclusively allocated to containers running on this node").
+			WithLabelValues(),
+		perNode: k.gauge("kubelet_cpu_manager_allocation_per_numa", "[ALPHA] Number of CPUs allocated per NUMA node",
+			"numa_node"),
+		aligned: k.counter("kubelet_container_aligned_compute_resources_count",
+			"[ALPHA] Cumulative number of aligned compute resources allocated to containers by alignment type.",
+			"scope",
+			"boundary"),
+		notAligned: k.counter("kubelet_container_aligned_compute_resources_failure_count",
+			"[ALPHA] Cumulative number of failures to allocate aligned compute resources to containers by alignment "+
+				"type.",
+			"scope", "boundary"),
+		topologyRequests: one("kubelet_topology_manager_admission_requests_total",
+			"The number of admission requests where resources have to be aligned."),
+		topologyErrors: one("kubelet_topology_manager_admission_errors_total",
+			"The number of admission request failures where resources could not be aligned."),
+		topologyAdmissionTook: k.histogram("kubelet_topology_manager_admission_duration_ms",
+			"[ALPHA] Duration in milliseconds to serve a pod admission request.",
+			prometheus.ExponentialBuckets(.05, 2, 15)).WithLabelValues(),
+	}
+}
+
+func (r resourceManagers) pinning(manager string, failed bool) {
+	r.requests[manager].Inc()
+	if failed {
+		r.failures[manager].Inc()
+	}
+}
+
+// CPUPinning counts a container or Pod that asked for CPUs of its own.
+func (m *Metrics) CPUPinning(failed bool) {
+	if m != nil {
+		m.managers.pinning("cpu", failed)
+	}
+}
+
+// MemoryPinning counts a container or Pod that asked for memory of its own.
+func (m *Metrics) MemoryPinning(failed bool) {
+	if m != nil {
+		m.managers.pinning("memory", failed)
+	}
+}
+
+// CPUPool shows how many CPUs can still be given away and how many are exclusive.
+func (m *Metrics) CPUPool(shared, exclusive int, byNode map[int]int) {
+	if m == nil {
+		return
+	}
+	m.managers.shared.Set(float64(shared * 1000))
+	m.managers.exclusive.Set(float64(exclusive))
+	m.managers.perNode.Reset()
+	for node, n := range byNode {
+		m.managers.perNode.WithLabelValues(strconv.Itoa(node)).Set(float64(n))
+	}
+}
+
+// AlignedResources counts an allocation by what it was to be aligned to.
+func (m *Metrics) AlignedResources(scope, boundary string, failed bool) {
+	switch {
+	case m == nil:
+	case failed:
+		m.managers.notAligned.WithLabelValues(scope, boundary).Inc()
+	default:
+		m.managers.aligned.WithLabelValues(scope, boundary).Inc()
+	}
+}
+
+// TopologyAdmission implements topologymanager.Meter.
+func (m *Metrics) TopologyAdmission(scope string, aligned, admitted bool, took time.Duration) {
+	if m == nil {
+		return
+	}
+	m.managers.topologyRequests.Inc()
+	m.managers.topologyAdmissionTook.Observe(float64(took.Milliseconds()))
+	if !admitted {
+		m.managers.topologyErrors.Inc()
+	}
+	if aligned {
+		m.AlignedResources(scope, "numa_node", !admitted)
+	}
+}

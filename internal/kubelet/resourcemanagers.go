@@ -1,0 +1,92 @@
+package kubelet
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gantry-project/gantry/internal/kubelet/config"
+	"github.com/gantry-project/gantry/internal/kubelet/containermanager"
+	"github.com/gantry-project/gantry/internal/kubelet/podplan"
+	"github.com/gantry-project/gantry/internal/kubelet/resource"
+	"github.com/gantry-project/gantry/internal/kubelet/topologymanager"
+)
+
+// defaultReconcilePeriod is cpuManagerReconcilePeriod when the configuration has none.
+const defaultReconcilePeriod = 10 * time.Second
+
+// containerManager is the manager of CPUs and memory, which asks the provider of devices too; nil where the machine is not known. An error
+// names the field of the configuration.
+func (o *Options) containerManager(devices topologymanager.HintProvider) (*containermanager.Manager, error) {
+	if o.Dependencies.Machine == nil {
+		return nil, nil //nolint:nilnil // nobody gives anything away
+	}
+	gates, err := config.ResolveGates(o.Config.FeatureGates)
+	if err != nil {
+		return nil, err
+	}
+	capacity := o.Dependencies.Machine.Capacity()
+	r := resource.Reserved{System: parseQuantities(o.Config.SystemReserved),
+		Kube:     parseQuantities(o.Config.KubeReserved),
+		Eviction: config.EvictionReserved(o.Config.EvictionHard, capacity)}
+	return containermanager.New(containermanager.Config{
+		Kubelet: o.Config, Gate: gates.On, Machine: *o.Dependencies.Machine, NodeReserved: r.Sum(capacity),
+		Providers: []topologymanager.HintProvider{devices}, Directory: o.RootDir, Runtime: o.Runtime, Metrics: o.Dependencies.Metrics,
+	})
+}
+
+// ContainerManager has the CPUs and the memory that containers have of their own; nil where the
+// machine is not known.
+func (k *Kubelet) ContainerManager() *containermanager.Manager { return k.containers }
+
+// removeStaleAllocations takes back what Pods have that hold nothing of the node any more, but for
+// the one that is being judged. Nobody may be let in meanwhile. Until all sources and the runtime
+// have said which Pods there are, nothing is taken back.
+func (k *Kubelet) removeStaleAllocations(judged types.UID) {
+	if k.containers == nil || !k.orphansKnown.Load() {
+		return
+	}
+	there := map[types.UID]bool{judged: true}
+	for _, v := range k.podWorkers.Views() {
+		there[v.Pod.UID] = there[v.Pod.UID] || v.Stage < podplan.Stopped
+	}
+	k.containers.RemoveStale(func(uid types.UID) bool { return !there[uid] })
+}
+
+// runCPUReconcile keeps containers on their CPUs: whenever some are given away or come back, and
+// every cpuManagerReconcilePeriod.
+func (k *Kubelet) runCPUReconcile(ctx context.Context) {
+	if k.containers == nil || !k.containers.CPU.Static() {
+		return
+	}
+	period := k.opts.Config.CPUManagerReconcilePeriod.Duration
+	if period <= 0 {
+		period = defaultReconcilePeriod
+	}
+	tick := time.NewTicker(period)
+	defer tick.Stop()
+	for {
+		k.podWorkers.HoldAdmissions(func() { k.removeStaleAllocations("") })
+		k.containers.Reconcile(ctx, k.runningContainers())
+		select {
+		case <-k.containers.Changed():
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// runningContainers are the containers that the runtime says run.
+func (k *Kubelet) runningContainers() []containermanager.Container {
+	var out []containermanager.Container
+	for _, v := range k.podWorkers.Views() {
+		for _, c := range v.Observed.Containers {
+			if c.State == podplan.Running {
+				out = append(out, containermanager.Container{Pod: v.Pod.UID, Name: c.Name, ID: c.ID})
+			}
+		}
+	}
+	return out
+}
