@@ -71,8 +71,8 @@ type Deps struct {
 	UserNamespaces UserNamespaces
 	Containers     ContainerManager // nil: containers may run anywhere
 	RuntimeCache   RuntimeCache
-	Devices        Devices // nil: there are none
-	Claims         Claims  // nil: no driver can register
+	Devices        Devices      // nil: there are none
+	Claims         Claims       // nil: no driver can register
 	HTTP           *http.Client // for lifecycle hooks
 	Events         *events.Recorder
 	Journal        journal.Sink
