@@ -177,7 +177,8 @@ func TestPluginsThatSendNonsense(t *testing.T) {
 	deviceTest(t, func(r *deviceNode) {
 		p := r.plugin(gpu, "a")
 		p.Report(append(deviceplugintest.Healthy("", "a", "a", "", strings.Repeat("x", 1<<16)),
-			&pluginapi.Device{ID: "odd", Topology: &pluginapi.TopologyInfo{Nodes: []*pluginapi.NUMANode{{ID: -7}, {ID: 1 << 40}}}})...)
+			&pluginapi.Device{ID: "odd",
+				Topology: &pluginapi.TopologyInfo{Nodes: []*pluginapi.NUMANode{{ID: -7}, {ID: 1 << 40}}}})...)
 		r.advance(time.Second)
 		if got := r.extended(gpu); got != "2/3" {
 			t.Errorf("allocatable/capacity: got %s, want 2/3", got)
@@ -192,7 +193,8 @@ func TestPluginsThatSendNonsense(t *testing.T) {
 		}
 		socket := filepath.Join(r.deviceDir(), "kubelet.sock")
 		for _, c := range []struct{ req, want string }{
-			{"v1alpha 1.sock " + gpu, `requested API version "v1alpha" is not supported by kubelet. Supported version is ["v1beta1"]`},
+			{"v1alpha 1.sock " + gpu,
+				`requested API version "v1alpha" is not supported by kubelet. Supported version is ["v1beta1"]`},
 			{"v1beta1 1.sock cpu", `the ResourceName "cpu" is invalid`},
 			{"v1beta1 1.sock kubernetes.io/gpu", `the ResourceName "kubernetes.io/gpu" is invalid`},
 			{"v1beta1 1.sock a.com/b/c", `the ResourceName "a.com/b/c" is invalid`},
@@ -210,7 +212,8 @@ func TestPluginsThatSendNonsense(t *testing.T) {
 
 // A checkpoint that is no checkpoint costs what it knew, not the kubelet.
 func TestBadCheckpoints(t *testing.T) {
-	for _, content := range []string{"", "{", "null", `{"Data":{"PodDeviceEntries":null,"RegisteredDevices":{}},"Checksum":1}`,
+	for _, content := range []string{"", "{", "null",
+		`{"Data":{"PodDeviceEntries":null,"RegisteredDevices":{}},"Checksum":1}`,
 		"[1,2]", strings.Repeat("\x00", 100)} {
 		deviceTest(t, func(r *deviceNode) {
 			r.stop()

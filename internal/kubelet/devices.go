@@ -46,7 +46,8 @@ func (k *Kubelet) Extended() (capacity, allocatable v1.ResourceList) {
 	return k.devices.Capacity()
 }
 
-// reserveResources gives a Pod that comes CPUs, memory and devices. Nobody else is let in meanwhile.
+// reserveResources gives a Pod that comes CPUs, memory and devices. Nobody else is let in
+// meanwhile.
 func (k *Kubelet) reserveResources(pod *v1.Pod) *reason.Refusal {
 	if k.containers != nil {
 		return k.containers.Admit(pod)
@@ -106,7 +107,8 @@ func (k *Kubelet) allocatedResources(pod *v1.Pod) map[string][]v1.ResourceStatus
 	var out map[string][]v1.ResourceStatus
 	for i := range pod.Spec.Containers {
 		name := pod.Spec.Containers[i].Name
-		list := append(k.devices.ResourcesStatus(pod.UID, name), k.claims.ResourcesStatus(pod, &pod.Spec.Containers[i])...)
+		list := append(k.devices.ResourcesStatus(pod.UID, name),
+			k.claims.ResourcesStatus(pod, &pod.Spec.Containers[i])...)
 		if len(list) > 0 {
 			if out == nil {
 				out = map[string][]v1.ResourceStatus{}
@@ -154,7 +156,8 @@ func (d containerDevices) RunOptions(ctx context.Context, pod *v1.Pod,
 	return out, err
 }
 
-// startDevices serves device plugins, drivers and the PodResources API until ctx ends; the function returned waits for the end.
+// startDevices serves device plugins, drivers and the PodResources API until ctx ends; the function
+// returned waits for the end.
 func (k *Kubelet) startDevices(ctx context.Context) (wait func(), err error) {
 	if k.opts.Dependencies.Sockets == nil {
 		return func() {}, nil

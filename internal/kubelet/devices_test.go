@@ -95,9 +95,9 @@ func (r *deviceNode) deviceIDs(container string) (out []string) {
 	return out
 }
 
-// A plugin registers on the kubelet's socket, its resource is in the node's capacity, and a Pod that
-// asks for devices gets device nodes, mounts, variables, annotations and CDI devices of the plugin's
-// answer.
+// A plugin registers on the kubelet's socket, its resource is in the node's capacity, and a Pod
+// that asks for devices gets device nodes, mounts, variables, annotations and CDI devices of the
+// plugin's answer.
 func TestPodGetsDevices(t *testing.T) {
 	deviceTest(t, func(r *deviceNode) {
 		if got := r.extended("vendor.com/gpu"); got != "none" {
@@ -144,7 +144,8 @@ func envOf(cfg *runtimeapi.ContainerConfig) (out []string) {
 // Any vendor's name works, and one Pod may use several.
 func TestDevicesOfManyVendors(t *testing.T) {
 	deviceTest(t, func(r *deviceNode) {
-		names := []string{"nvidia.com/gpu", "xilinx.com/fpga-u200", "rdma.example.com/hca", "cores.example.com/dedicated"}
+		names := []string{"nvidia.com/gpu", "xilinx.com/fpga-u200", "rdma.example.com/hca",
+			"cores.example.com/dedicated"}
 		for i, name := range names {
 			r.plugin(name, "d0", "d1")
 			c := asks(fmt.Sprint("c", i), name, 2)
@@ -156,8 +157,8 @@ func TestDevicesOfManyVendors(t *testing.T) {
 	})
 }
 
-// A Pod that asks for more than there is, for devices that are not healthy, or whose plugin refuses,
-// is refused with upstream's words, and leaves nothing taken.
+// A Pod that asks for more than there is, for devices that are not healthy, or whose plugin
+// refuses, is refused with upstream's words, and leaves nothing taken.
 func TestPodsWithoutDevicesAreRefused(t *testing.T) {
 	deviceTest(t, func(r *deviceNode) {
 		p := r.plugin("vendor.com/gpu", "a", "b")
@@ -167,7 +168,8 @@ func TestPodsWithoutDevicesAreRefused(t *testing.T) {
 			s := r.get(name).Status
 			want = "Pod was rejected: Allocate failed due to " + want + ", which is unexpected"
 			if s.Phase != v1.PodFailed || s.Reason != "UnexpectedAdmissionError" || s.Message != want {
-				t.Errorf("%s: got %s %s %q, want Failed UnexpectedAdmissionError %q", name, s.Phase, s.Reason, s.Message,
+				t.Errorf("%s: got %s %s %q, want Failed UnexpectedAdmissionError %q", name, s.Phase, s.Reason,
+					s.Message,
 					want)
 			}
 		}

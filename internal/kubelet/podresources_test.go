@@ -30,7 +30,9 @@ func TestPodResourcesAPI(t *testing.T) {
 		r.create(pod("p", asks("one", gpu, 1), scriptContainer("two", "sleep 3600")))
 		path := podresources.SocketPath(filepath.Join(r.root, "kubelet"))
 		conn, err := grpc.NewClient("passthrough:///x", grpc.WithTransportCredentials(insecure.NewCredentials()),
-			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return r.sockets.Dial(ctx, path) }))
+			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+				return r.sockets.Dial(ctx, path)
+			}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +61,8 @@ func TestPodResourcesAPI(t *testing.T) {
 		refused := 0
 		for range 30 {
 			_, err := api.List(ctx, &podresourcesapi.ListPodResourcesRequest{})
-			if status.Code(err) == codes.ResourceExhausted && status.Convert(err).Message() == "rejected by rate limit" {
+			if status.Code(err) == codes.ResourceExhausted &&
+				status.Convert(err).Message() == "rejected by rate limit" {
 				refused++
 			}
 		}

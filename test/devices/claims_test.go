@@ -68,8 +68,9 @@ func (d *driver) HandleError(context.Context, error, string) {}
 
 // WatchHealthStatus is the helper's: all devices are unhealthy.
 func (d *driver) WatchHealthStatus(ctx context.Context, reports chan<- kubeletplugin.DeviceHealthReport) error {
-	r := kubeletplugin.DeviceHealthReport{Devices: []kubeletplugin.DeviceHealth{{PoolName: "node-1", DeviceName: "gpu-0",
-		Health: kubeletplugin.HealthStatusUnhealthy, Message: "too hot", HealthCheckTimeout: time.Hour}}}
+	r := kubeletplugin.DeviceHealthReport{
+		Devices: []kubeletplugin.DeviceHealth{{PoolName: "node-1", DeviceName: "gpu-0",
+			Health: kubeletplugin.HealthStatusUnhealthy, Message: "too hot", HealthCheckTimeout: time.Hour}}}
 	select {
 	case reports <- r:
 	case <-ctx.Done():
@@ -114,7 +115,8 @@ func (c *cluster) driver(d *driver, devices ...string) (stop func()) {
 	}
 	stop = sync.OnceFunc(helper.Stop)
 	c.t.Cleanup(stop)
-	c.until(d.name+" is registered", func() bool { s := helper.RegistrationStatus(); return s != nil && s.PluginRegistered })
+	c.until(d.name+" is registered",
+		func() bool { s := helper.RegistrationStatus(); return s != nil && s.PluginRegistered })
 	slice := resourceslice.Slice{}
 	for _, name := range devices {
 		slice.Devices = append(slice.Devices, resourceapi.Device{Name: name})
@@ -138,7 +140,8 @@ func (c *cluster) claim(name string, drivers ...string) {
 		claim.Spec.Devices.Requests = append(claim.Spec.Devices.Requests, resourceapi.DeviceRequest{
 			Name: fmt.Sprint("r", i), Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: d}})
 	}
-	if _, err := c.Client.ResourceV1().ResourceClaims("default").Create(c.ctx, claim, metav1.CreateOptions{}); err != nil {
+	if _, err := c.Client.ResourceV1().ResourceClaims("default").Create(c.ctx, claim, metav1.CreateOptions{}); err !=
+		nil {
 		c.t.Fatal(err)
 	}
 }
@@ -165,8 +168,8 @@ func (c *cluster) cdi(pod string) (out []string) {
 	return out
 }
 
-// A claim for devices of two drivers goes from the scheduler to both drivers and into the containers
-// of both Pods that share it; it outlives the kubelet, and is undone with the last Pod.
+// A claim for devices of two drivers goes from the scheduler to both drivers and into the
+// containers of both Pods that share it; it outlives the kubelet, and is undone with the last Pod.
 func TestClaimsOfTwoDrivers(t *testing.T) {
 	t.Parallel()
 	c := start(t)

@@ -47,8 +47,9 @@ func TestDevicePlugin(t *testing.T) {
 	p := &deviceplugintest.Plugin{Resource: "vendor.example.com/zero", Socket: "zero.sock"}
 	p.Answer = func(ids []string) (*pluginapi.AllocateResponse, error) {
 		return &pluginapi.AllocateResponse{ContainerResponses: []*pluginapi.ContainerAllocateResponse{{
-			Envs:       map[string]string{"DEVICE": strings.Join(ids, ",")},
-			Devices:    []*pluginapi.DeviceSpec{{HostPath: "/dev/zero", ContainerPath: "/dev/vendor", Permissions: "r"}},
+			Envs: map[string]string{"DEVICE": strings.Join(ids, ",")},
+			Devices: []*pluginapi.DeviceSpec{{HostPath: "/dev/zero", ContainerPath: "/dev/vendor",
+				Permissions: "r"}},
 			Mounts:     []*pluginapi.Mount{{HostPath: vendor, ContainerPath: "/vendor", ReadOnly: true}},
 			CdiDevices: []*pluginapi.CDIDevice{{Name: cdi}},
 		}}}, nil
@@ -101,7 +102,8 @@ func cdiSpec(t *testing.T) string {
 		t.Fatal(err)
 	}
 	name := fmt.Sprintf("gantry-test-%d", os.Getpid())
-	spec := fmt.Sprintf(`{"cdiVersion":"0.6.0","kind":"%s.example.com/device","devices":[{"name":"one","containerEdits":{`+
+	spec := fmt.Sprintf(`{"cdiVersion":"0.6.0","kind":"%s.example.com/device","devices":[{"name":"one",`+
+		`"containerEdits":{`+
 		`"env":["CDI=yes"],"deviceNodes":[{"path":"/dev/cdi","hostPath":"/dev/null"}]}}]}`, name)
 	path := filepath.Join(dir, name+".json")
 	if err := os.WriteFile(path, []byte(spec), 0o644); err != nil {

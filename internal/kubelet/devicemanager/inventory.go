@@ -51,7 +51,8 @@ func Devices(list []*pluginapi.Device) map[string]Device {
 
 // EqualDevices tells whether two reports say the same.
 func EqualDevices(a, b map[string]Device) bool {
-	return maps.EqualFunc(a, b, func(x, y Device) bool { return x.Health == y.Health && slices.Equal(x.Nodes, y.Nodes) })
+	return maps.EqualFunc(a, b,
+		func(x, y Device) bool { return x.Health == y.Health && slices.Equal(x.Nodes, y.Nodes) })
 }
 
 // HealthChanges are the ids of devices whose health differs between two reports, or that came; a
@@ -85,8 +86,9 @@ func (r Resource) Healthy() Set {
 func (r Resource) HealthyIDs() []string { return r.Healthy().sorted() }
 
 // Capacity is what the node has of device plugins' resources: all devices as capacity, healthy ones
-// as allocatable. removed are those whose last plugin has been away for longer than StopGracePeriod:
-// they are in neither, and the caller forgets them; the node's status names them with 0.
+// as allocatable. removed are those whose last plugin has been away for longer than
+// StopGracePeriod: they are in neither, and the caller forgets them; the node's status names them
+// with 0.
 func (i Inventory) Capacity(now time.Time) (capacity, allocatable v1.ResourceList, removed []string) {
 	capacity, allocatable = v1.ResourceList{}, v1.ResourceList{}
 	for name, r := range i {

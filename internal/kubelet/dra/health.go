@@ -90,7 +90,8 @@ func ResourcesStatus(r Requests, c *Claim, h Health, now time.Time) []v1.Resourc
 
 // resourceHealth names a device by its first CDI device, else by driver, pool and device.
 func resourceHealth(driver string, d state.Device, h DeviceHealth) v1.ResourceHealth {
-	out := v1.ResourceHealth{ResourceID: v1.ResourceID(driver + "/" + d.PoolName + "/" + d.DeviceName), Health: h.Status}
+	out := v1.ResourceHealth{ResourceID: v1.ResourceID(driver + "/" + d.PoolName + "/" + d.DeviceName),
+		Health: h.Status}
 	if len(d.CDIDeviceIDs) > 0 {
 		out.ResourceID = v1.ResourceID(d.CDIDeviceIDs[0])
 	}

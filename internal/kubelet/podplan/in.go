@@ -23,8 +23,8 @@ type In struct {
 	Limits Limits
 	Now    time.Time
 
-	// drivers have prepared devices for the Pod's resource claims, or may have: the Pod has not stopped
-	// before they have undone it
+	// drivers have prepared devices for the Pod's resource claims, or may have: the Pod has not
+	// stopped before they have undone it
 	HoldsClaims bool
 
 	Applied Applied // what runs have really been given, while that may differ from the spec

@@ -66,8 +66,8 @@ type Deps struct {
 	AllocateDevices func(ctx context.Context, pod *v1.Pod) *reason.Refusal
 	// AllocatedResources is allocatedResourcesStatus of the Pod's containers, by name; nil: nothing
 	AllocatedResources func(pod *v1.Pod) map[string][]v1.ResourceStatus
-	// HoldsClaims tells whether drivers have to undo something for the Pod (UnprepareResources) before
-	// it is shown to have ended; nil: never
+	// HoldsClaims tells whether drivers have to undo something for the Pod (UnprepareResources)
+	// before it is shown to have ended; nil: never
 	HoldsClaims func(uid types.UID) bool
 	// gives a Pod that an earlier kubelet let in what it has; nil: it has nothing
 	Readmit     func(pod *v1.Pod)

@@ -1,7 +1,7 @@
-// Package checkpoint is the file kubelet_internal_checkpoint, in which the device manager keeps over
-// restarts which devices containers have. Its format, checksum included, is upstream's: a kubelet of
-// either kind reads what the other wrote. The checksum covers the names of this package and of its
-// types, so these cannot change.
+// Package checkpoint is the file kubelet_internal_checkpoint, in which the device manager keeps
+// over restarts which devices containers have. Its format, checksum included, is upstream's: a
+// kubelet of either kind reads what the other wrote. The checksum covers the names of this package
+// and of its types, so these cannot change.
 //
 // In: entries and the registered devices. Out: bytes, and the same read again. Bytes that are not a
 // checkpoint are an error.
@@ -19,8 +19,8 @@ import (
 // File is the name of the file, in the directory of the plugins' sockets.
 const File = "kubelet_internal_checkpoint"
 
-// DevicesPerNUMA are device ids by the NUMA node of their devices, -1 for those of none. A device of
-// several nodes is there several times.
+// DevicesPerNUMA are device ids by the NUMA node of their devices, -1 for those of none. A device
+// of several nodes is there several times.
 type DevicesPerNUMA map[int64][]string
 
 // Devices are all ids, each once, in order.

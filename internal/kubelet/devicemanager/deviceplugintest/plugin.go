@@ -20,7 +20,8 @@ type Plugin struct {
 	pluginapi.UnimplementedDevicePluginServer
 	Resource, Socket string
 	Options          *pluginapi.DevicePluginOptions
-	// what it answers; nil: an answer that names each device (DEVICES, /dev/ID, cdi example.com/x=ID)
+	// what it answers; nil: an answer that names each device (DEVICES, /dev/ID, cdi
+	// example.com/x=ID)
 	Answer func(ids []string) (*pluginapi.AllocateResponse, error)
 	// what it prefers; nil: nothing
 	Prefer func(r *pluginapi.ContainerPreferredAllocationRequest) []string
@@ -89,7 +90,9 @@ func (p *Plugin) Register(ctx context.Context, dir string, sockets plugin.Socket
 // Register sends one registration to the kubelet's socket.
 func Register(ctx context.Context, path string, sockets plugin.Sockets, r *pluginapi.RegisterRequest) error {
 	conn, err := grpc.NewClient("passthrough:///"+path, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return sockets.Dial(ctx, path) }))
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return sockets.Dial(ctx, path)
+		}))
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ func (m *Manager) Reserve(ctx context.Context, pod *v1.Pod, c *v1.Container) err
 			continue
 		}
 		quantity := c.Resources.Limits[name]
-		w := wish{pod: pod, container: c, resource: string(name), required: int(quantity.Value())}
+		w := request{pod: pod, container: c, resource: string(name), required: int(quantity.Value())}
 		if m.keeps(w) {
 			continue
 		}
@@ -36,9 +36,9 @@ func (m *Manager) Reserve(ctx context.Context, pod *v1.Pod, c *v1.Container) err
 	return nil
 }
 
-// keeps tells whether a container has its devices from before the kubelet's start: its Pod was let in
-// then, or their plugin has not come back yet.
-func (m *Manager) keeps(w wish) bool {
+// keeps tells whether a container has its devices from before the kubelet's start: its Pod was let
+// in then, or their plugin has not come back yet.
+func (m *Manager) keeps(w request) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.inventory[w.resource]
@@ -67,7 +67,8 @@ func (m *Manager) Allocate(ctx context.Context, uid types.UID) error {
 	return m.writeCheckpoint()
 }
 
-// nextReserved is a reservation of the Pod that no plugin has answered; no container: there is none.
+// nextReserved is a reservation of the Pod that no plugin has answered; no container: there is
+// none.
 func (m *Manager) nextReserved(uid types.UID) (container, resource string, ids []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -98,16 +99,16 @@ func (m *Manager) serves(resource string) bool {
 	return known || m.pods.Resources()[resource]
 }
 
-// wish is a container's wish for devices of one resource.
-type wish struct {
+// request is a container's request for devices of one resource.
+type request struct {
 	pod       *v1.Pod
 	container *v1.Container
 	resource  string
 	required  int
 }
 
-// request is all that the choice depends on. m.mu is held.
-func (m *Manager) request(w wish, p *plugin.Client, preferred devicemanager.Set) devicemanager.Request {
+// question is all that the choice depends on. m.mu is held.
+func (m *Manager) question(w request, p *plugin.Client, preferred devicemanager.Set) devicemanager.Request {
 	uid := w.pod.UID
 	r := devicemanager.Request{Pod: uid, Container: w.container.Name, Resource: w.resource, Required: w.required,
 		InUse: m.pods.InUse(w.resource), Has: m.pods.Container(uid, w.container.Name, w.resource),
@@ -122,13 +123,13 @@ func (m *Manager) request(w wish, p *plugin.Client, preferred devicemanager.Set)
 
 // reserve chooses devices and notes them. It asks the plugin for its preference without the lock,
 // and chooses anew with the answer.
-func (m *Manager) reserve(ctx context.Context, w wish) error {
+func (m *Manager) reserve(ctx context.Context, w request) error {
 	var preferred devicemanager.Set
 	for {
 		m.freeEnded()
 		m.mu.Lock()
 		p := m.pluginOf(w.resource)
-		choice, err := devicemanager.Choose(m.request(w, p, preferred))
+		choice, err := devicemanager.Choose(m.question(w, p, preferred))
 		if err == nil && choice.Ask == nil && len(choice.Devices) > 0 {
 			m.pods.Insert(w.pod.UID, w.container.Name, w.resource, devicemanager.Allocation{
 				DeviceIDs: m.inventory[w.resource].PerNUMA(choice.Devices)})
@@ -205,7 +206,7 @@ func (m *Manager) RunOptions(ctx context.Context, pod *v1.Pod, c *v1.Container) 
 		if backedByClaim(pod, c.Name, name) || !m.serves(string(name)) || quantity.IsZero() {
 			continue
 		}
-		if err := m.preStart(ctx, wish{pod: pod, container: c, resource: string(name)}); err != nil {
+		if err := m.preStart(ctx, request{pod: pod, container: c, resource: string(name)}); err != nil {
 			return devicemanager.RunOptions{}, err
 		}
 		m.mu.Lock()
@@ -231,7 +232,7 @@ func (m *Manager) RunOptions(ctx context.Context, pod *v1.Pod, c *v1.Container) 
 }
 
 // preStart has the plugin of a resource do what must come right before the container starts.
-func (m *Manager) preStart(ctx context.Context, w wish) error {
+func (m *Manager) preStart(ctx context.Context, w request) error {
 	m.mu.Lock()
 	p := m.pluginOf(w.resource)
 	has := m.pods.Container(w.pod.UID, w.container.Name, w.resource)

@@ -89,7 +89,8 @@ func (m *Manager) readCheckpoint(now time.Time) error {
 	return nil
 }
 
-// replaceFile writes a file so that a reader, or the next kubelet, finds the old content or the new.
+// replaceFile writes a file so that a reader, or the next kubelet, finds the old content or the
+// new.
 func replaceFile(path string, raw []byte) error {
 	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {

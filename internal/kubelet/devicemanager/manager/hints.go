@@ -15,8 +15,8 @@ func (m *Manager) HintProvider() topologymanager.HintProvider { return hintProvi
 
 type hintProvider struct{ *Manager }
 
-// Allocate reserves devices for a container. One that has them from before the kubelet's start keeps
-// them, whatever their plugin says.
+// Allocate reserves devices for a container. One that has them from before the kubelet's start
+// keeps them, whatever their plugin says.
 func (h hintProvider) Allocate(pod *v1.Pod, c *v1.Container) error {
 	return h.Reserve(context.Background(), pod, c) // what it asks a plugin has a limit of its own
 }

@@ -88,8 +88,8 @@ func (m *Manager) PluginConnected(resource string, c *plugin.Client) {
 	klog.V(2).InfoS("Device plugin connected", "resourceName", resource, "endpoint", c.Path)
 }
 
-// PluginDisconnected notes that a plugin is gone. With the last one of a resource no device of it is
-// healthy any more.
+// PluginDisconnected notes that a plugin is gone. With the last one of a resource no device of it
+// is healthy any more.
 func (m *Manager) PluginDisconnected(resource string, c *plugin.Client) {
 	m.mu.Lock()
 	list := m.plugins[resource]

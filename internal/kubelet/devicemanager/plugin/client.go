@@ -57,7 +57,9 @@ func dial(ctx context.Context, resource, path string, sockets Sockets) (*Client,
 	_ = probe.Close() // it was only to see that somebody listens
 	c.conn, err = grpc.NewClient("passthrough:///"+path, grpc.WithAuthority("localhost"),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return sockets.Dial(ctx, path) }))
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return sockets.Dial(ctx, path)
+		}))
 	if err != nil {
 		return fail(fmt.Errorf("failed to dial device plugin: %w", err))
 	}

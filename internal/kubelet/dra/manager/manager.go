@@ -82,7 +82,8 @@ func New(d Deps) (*Manager, error) {
 		list, err = state.Unmarshal(raw)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("could not initialize checkpoint manager, please drain node and remove DRA state file %s: %w",
+		return nil, fmt.Errorf("could not initialize checkpoint manager, please drain node and remove DRA state file "+
+			"%s: %w",
 			m.path(), err)
 	}
 	for _, s := range list {
@@ -159,7 +160,8 @@ func (m *Manager) reconcileLoop(ctx context.Context) {
 				continue
 			}
 			if err := m.unprepare(ctx, uid); err != nil && ctx.Err() == nil {
-				klog.FromContext(ctx).Info("Unpreparing pod resources in reconcile loop failed, will retry", "podUID", uid,
+				klog.FromContext(ctx).Info("Unpreparing pod resources in reconcile loop failed, will retry",
+					"podUID", uid,
 					"err", err)
 			}
 		}
@@ -234,7 +236,8 @@ func (m *Manager) CDIDevices(p *v1.Pod, c *v1.Container) ([]string, error) {
 	for _, r := range requests {
 		claim := m.claims[claimKey{Namespace: p.Namespace, Name: r.Claim}]
 		if claim == nil {
-			return nil, fmt.Errorf("internal error: unable to get claim info for ResourceClaim %s in namespace %s", r.Claim,
+			return nil, fmt.Errorf("internal error: unable to get claim info for ResourceClaim %s in namespace %s",
+				r.Claim,
 				p.Namespace)
 		}
 		for _, name := range r.Names {

@@ -44,7 +44,8 @@ func (d *driver) NodePrepareResources(ctx context.Context,
 	for _, c := range r.GetClaims() {
 		d.node.note("%s prepare %s", d.name, c.GetName())
 		out.Claims[c.GetUid()] = &drapb.NodePrepareResourceResponse{Devices: []*drapb.Device{{PoolName: "pool",
-			DeviceName: c.GetName(), RequestNames: []string{"r"}, CdiDeviceIds: []string{d.name + "/dev=" + c.GetName()}}}}
+			DeviceName: c.GetName(), RequestNames: []string{"r"},
+			CdiDeviceIds: []string{d.name + "/dev=" + c.GetName()}}}}
 		if d.answer != nil {
 			if out.Claims[c.GetUid()] = d.answer(c); out.Claims[c.GetUid()] == nil {
 				delete(out.Claims, c.GetUid())
@@ -128,7 +129,8 @@ func (n *node) DeleteSlices(_ context.Context, driver string) error {
 
 // claim makes an allocated claim with a device of each driver, reserved for Pods.
 func (n *node) claim(name string, drivers []string, pods ...*v1.Pod) {
-	c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: "uid-c-" + types.UID(name)},
+	c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name,
+		UID: "uid-c-" + types.UID(name)},
 		Status: resourceapi.ResourceClaimStatus{Allocation: &resourceapi.AllocationResult{}}}
 	for _, d := range drivers {
 		c.Status.Allocation.Devices.Results = append(c.Status.Allocation.Devices.Results,
@@ -312,8 +314,9 @@ func TestRefusals(t *testing.T) {
 		n.claims["c"].UID = "other"
 		n.prepare(q, ok)
 		n.claims["c"].UID = "third"
-		n.prepare(user("q", "c"), "prepare dynamic resources: old ResourceClaim with same name c and different UID other "+
-			"still exists (previous pod force-deleted?!)")
+		n.prepare(user("q", "c"),
+			"prepare dynamic resources: old ResourceClaim with same name c and different UID other still exists "+
+				"(previous pod force-deleted?!)")
 	})
 }
 
@@ -327,8 +330,8 @@ func TestClaimsOutliveTheKubelet(t *testing.T) {
 		n.claim("cq", []string{"a.example.com"}, q)
 		n.prepare(p, ok)
 		d.fail = errors.New("killed while it was called")
-		n.prepare(q, "prepare dynamic resources: NodePrepareResources: rpc error: code = Unknown desc = "+
-			"killed while it was called")
+		n.prepare(q, "prepare dynamic resources: NodePrepareResources: rpc error: code = Unknown desc = killed while "+
+			"it was called")
 		d.fail = nil
 		n.calls()
 		n.stop()

@@ -84,7 +84,8 @@ func (m *Manager) validate(ctx context.Context, p *v1.Pod) ([]*dra.Claim, map[st
 			}
 		}
 		if !resourceclaim.IsReservedForPod(p, claim, false) {
-			return nil, nil, fmt.Errorf("pod %s (%s) is not allowed to use ResourceClaim %s (%s)", p.Name, p.UID, n.Name,
+			return nil, nil, fmt.Errorf("pod %s (%s) is not allowed to use ResourceClaim %s (%s)", p.Name, p.UID,
+				n.Name,
 				claim.UID)
 		}
 		c, err := dra.NewClaim(claim)
@@ -109,8 +110,8 @@ func (m *Manager) reference(uid types.UID, claims []*dra.Claim) (map[string][]*d
 		switch have := m.claims[keyOf(c)]; {
 		case have == nil:
 		case have.ClaimUID != c.ClaimUID:
-			return nil, fmt.Errorf("old ResourceClaim with same name %s and different UID %s still exists (previous pod "+
-				"force-deleted?!)", c.ClaimName, have.ClaimUID)
+			return nil, fmt.Errorf("old ResourceClaim with same name %s and different UID %s still exists (previous "+
+				"pod force-deleted?!)", c.ClaimName, have.ClaimUID)
 		case have.Unpreparing:
 			return nil, fmt.Errorf("ResourceClaim %s is being unprepared", c.ClaimName)
 		}

@@ -32,7 +32,8 @@ func (m *Manager) healthReported(driver string, r *drahealthv1.NodeWatchResource
 		case drahealthv1.HealthStatus_UNHEALTHY:
 			h.Status = v1.ResourceHealthStatusUnhealthy
 		}
-		report[dra.DeviceID{Driver: driver, Pool: d.GetDevice().GetPoolName(), Device: d.GetDevice().GetDeviceName()}] = h
+		report[dra.DeviceID{Driver: driver, Pool: d.GetDevice().GetPoolName(),
+			Device: d.GetDevice().GetDeviceName()}] = h
 	}
 	m.mu.Lock()
 	users := m.usersOf(m.health.Update(driver, report, now))
@@ -104,8 +105,9 @@ func (m *Manager) ContainerDynamicResources(p *v1.Pod, c *v1.Container) []*podre
 		one := &podresourcesapi.DynamicResource{ClaimName: claim.ClaimName, ClaimNamespace: claim.Namespace}
 		for _, driver := range slices.Sorted(maps.Keys(claim.DriverState)) {
 			for _, d := range claim.DriverState[driver].Devices {
-				res := &podresourcesapi.ClaimResource{DriverName: driver, PoolName: d.PoolName, DeviceName: d.DeviceName,
-					ShareId: (*string)(d.ShareID)}
+				res := &podresourcesapi.ClaimResource{DriverName: driver, PoolName: d.PoolName,
+					DeviceName: d.DeviceName,
+					ShareId:    (*string)(d.ShareID)}
 				for _, id := range d.CDIDeviceIDs {
 					res.CdiDevices = append(res.CdiDevices, &podresourcesapi.CDIDevice{Name: id})
 				}

@@ -55,7 +55,9 @@ func (s *Drivers) dial(name, endpoint, service string) (*Driver, error) {
 		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: maxReconnect, Backoff: backoff.Config{
 			BaseDelay: time.Second, Multiplier: 1.6, Jitter: 0.2, MaxDelay: maxReconnect}}),
 		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithChainUnaryInterceptor(count),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return s.d.Dial(ctx, endpoint) }))
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return s.d.Dial(ctx, endpoint)
+		}))
 	if err != nil {
 		return nil, fmt.Errorf("create gRPC connection to DRA driver %s plugin at endpoint %s: %w", name, endpoint, err)
 	}

@@ -27,8 +27,8 @@ const WipingDelay = 30 * time.Second
 // Deps is what Drivers work with.
 type Deps struct {
 	Dial func(ctx context.Context, path string) (net.Conn, error)
-	// Wipe deletes the ResourceSlices of this node, of one driver or, for "", of all. It tries until
-	// it has succeeded or ctx ends. Nil: there is no API server.
+	// Wipe deletes the ResourceSlices of this node, of one driver or, for "", of all. It tries
+	// until it has succeeded or ctx ends. Nil: there is no API server.
 	Wipe func(ctx context.Context, driver string)
 	// Health takes a driver's reports about its devices; an error ends the stream.
 	Health func(driver string, report *drahealthv1.NodeWatchResourcesResponse)
@@ -155,8 +155,8 @@ func (s *Drivers) setConnected(d *Driver, connected bool) {
 	}
 }
 
-// syncWiping has the ResourceSlices of a driver deleted that cannot be reached for WipingDelay. s.mu
-// is held.
+// syncWiping has the ResourceSlices of a driver deleted that cannot be reached for WipingDelay.
+// s.mu is held.
 func (s *Drivers) syncWiping(name string) {
 	usable := slices.ContainsFunc(s.drivers[name], func(d *Driver) bool { return d.connected })
 	cancel, waits := s.wiping[name]
