@@ -68,6 +68,7 @@ type rule struct {
 }
 
 type options struct {
+	plugins        bool
 	nodes          []string
 	scheduler      *schedulerconfig.KubeSchedulerConfiguration
 	nodeQuarantine time.Duration
@@ -79,6 +80,10 @@ type Option func(*options)
 
 // WithNodes names the nodes; the default is one, node-1. No name makes a cluster without nodes.
 func WithNodes(names ...string) Option { return func(o *options) { o.nodes = names } }
+
+// WithPlugins lets device plugins and drivers register with the nodes' kubelets over real sockets,
+// in KubeletDir.
+func WithPlugins() Option { return func(o *options) { o.plugins = true } }
 
 // WithScheduler replaces the scheduler's default configuration.
 func WithScheduler(c *schedulerconfig.KubeSchedulerConfiguration) Option {

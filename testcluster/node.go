@@ -15,12 +15,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/gantry-project/gantry/internal/cri"
 	"github.com/gantry-project/gantry/internal/cri/crifake"
 	"github.com/gantry-project/gantry/internal/kubelet"
+	"github.com/gantry-project/gantry/internal/kubelet/devicemanager/plugin"
 	"github.com/gantry-project/gantry/internal/kubelet/nodestatus"
+	"github.com/gantry-project/gantry/internal/kubelet/pluginmanager"
 	"github.com/gantry-project/gantry/internal/kubelet/resource"
 	"github.com/gantry-project/gantry/internal/linux/mount"
 )
@@ -81,6 +84,7 @@ func (c *Cluster) startNode(n *node) error {
 			Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "127.0.0.1"}}},
 		Machine: nodestatus.Machine{CPUs: 8, MemoryBytes: 32 << 30, EphemeralBytes: 100 << 30, OSImage: "testcluster"},
 		Sources: nodestatus.Sources{Runtime: runtime.ProbeRuntime(), Images: runtime.Images(),
+			Extended:       k.Extended,
 			RuntimeSuspect: runtime.Signals().RuntimeSuspect, ImagesChanged: runtime.Signals().ImagesChanged},
 	})
 	if err != nil {
@@ -106,7 +110,7 @@ func (c *Cluster) startNode(n *node) error {
 }
 
 func (c *Cluster) newKubelet(n *node, client kubernetes.Interface, runtime *cri.Client) (*kubelet.Kubelet, error) {
-	return kubelet.New(kubelet.Options{
+	o := kubelet.Options{
 		Client: client, NodeName: n.name, Config: &kubeletconfig.KubeletConfiguration{MaxPods: 110,
 			ClusterDomain: "cluster.local"},
 		Runtime: runtime.Runtime(), Images: runtime.Images(), RootDir: n.root, LogDir: filepath.Join(n.root, "logs"),
@@ -114,8 +118,21 @@ func (c *Cluster) newKubelet(n *node, client kubernetes.Interface, runtime *cri.
 		Dependencies: kubelet.Dependencies{HostIPs: func() []string { return []string{"127.0.0.1"} },
 			Cgroups: n.cgroups, Mounts: mount.DirMounter{}, ProbeRuntime: runtime.ProbeRuntime(),
 			Dial: n.runtime.DialPod},
-	})
+	}
+	if c.o.plugins {
+		o.Dependencies.Sockets = plugin.UnixSockets{}
+		o.Dependencies.PluginManager = pluginmanager.New(filepath.Join(n.root, "plugins_registry"), klog.Background())
+		o.Dependencies.NodeStatusChanged = func() {
+			if r := n.report; r != nil {
+				r.Trigger()
+			}
+		}
+	}
+	return kubelet.New(o)
 }
+
+// KubeletDir is the directory of a node's kubelet, below which plugins register (WithPlugins).
+func (c *Cluster) KubeletDir(node string) string { return c.node(node).root }
 
 // waitNodes waits until every node is Ready without taints that repel Pods, and Pods can be
 // created.

@@ -14,6 +14,9 @@ import (
 
 	"github.com/gantry-project/gantry/internal/kubelet/admit"
 	"github.com/gantry-project/gantry/internal/kubelet/containermanager"
+	"github.com/gantry-project/gantry/internal/kubelet/devicemanager/manager"
+	dramanager "github.com/gantry-project/gantry/internal/kubelet/dra/manager"
+	draplugin "github.com/gantry-project/gantry/internal/kubelet/dra/plugin"
 	"github.com/gantry-project/gantry/internal/kubelet/events"
 	"github.com/gantry-project/gantry/internal/kubelet/nodestatus"
 	"github.com/gantry-project/gantry/internal/kubelet/pleg"
@@ -66,6 +69,9 @@ type Kubelet struct {
 	csi           *csiVolumes
 	volumeManager *volumemanager.Manager
 	podWorkers    *podworker.Pool
+	devices       *manager.Manager // of device plugins
+	claims        *dramanager.Manager
+	claimDrivers  *draplugin.Drivers // nil: none can register
 }
 
 // New joins the parts; Run makes them work.
@@ -80,7 +86,8 @@ func New(o Options) (*Kubelet, error) {
 		return nil, err
 	}
 	k.userNamespaces = allocations.New(o.RootDir, ids, podactions.SandboxUserNamespace(o.Runtime))
-	if k.containers, err = o.containerManager(); err != nil {
+	k.devices = k.newDeviceManager()
+	if k.containers, err = o.containerManager(k.devices.HintProvider()); err != nil {
 		return nil, fmt.Errorf("kubelet: %w", err)
 	}
 	recorder := o.Recorder
@@ -92,6 +99,9 @@ func New(o Options) (*Kubelet, error) {
 		return nil, fmt.Errorf("kubelet: %w", err)
 	}
 	k.statusManager = statusmanager.New(o.Client, o.Journal)
+	if k.claims, err = k.newClaimManager(); err != nil {
+		return nil, fmt.Errorf("kubelet: %w", err)
+	}
 	k.pleg = pleg.New(pleg.Deps{Runtime: o.Runtime, Changed: k.podChanged, Started: k.podStarted,
 		Relisted: o.Dependencies.Metrics.PLEGRelisted, Connected: o.Dependencies.Metrics.EventStreamConnected})
 	to := mirror.StatusManager(k.statusManager)
@@ -137,7 +147,7 @@ func (k *Kubelet) initializeModules(ctx context.Context) {
 		Runtime: o.Runtime, Images: o.Images, Volumes: k.volumeManager,
 		Cgroups: &qosContainerManager{Cgroups: o.Dependencies.Cgroups, opts: o.Resources, pods: k.activePods},
 		Cluster: k.cluster, UserNamespaces: k.userNamespaces, RuntimeCache: k.pleg,
-		Containers: k.containers, Puller: k.newPuller(ctx),
+		Containers: k.containers, Puller: k.newPuller(ctx), Devices: containerDevices{k}, Claims: k.claims,
 		HTTP: hookClient(o.Dependencies.Dial), Events: k.events, Journal: o.Journal,
 		Node: podactions.Node{
 			Name: o.NodeName, RootDir: o.RootDir, LogDir: o.LogDir, ResolvConf: o.resolvConf(),
@@ -148,6 +158,7 @@ func (k *Kubelet) initializeModules(ctx context.Context) {
 	})
 	k.podWorkers = podworker.New(podworker.Deps{
 		Runtime: k.pleg, Actions: executor, Statuses: k.mirrorPods, Probes: probeManager, Admit: k.admit,
+		AllocateDevices: k.allocateDevices, AllocatedResources: k.allocatedResources, HoldsClaims: k.claims.Holds,
 		Limits: o.backOffLimits(), Resize: k.canResizePod, Readmit: k.containers.Readmit,
 		Allocations: podactions.AllocationStore{Root: o.RootDir},
 		Node:        func() podstatus.Node { return podstatus.Node{HostIPs: k.node.hostIPs(), Runtime: o.RuntimeName} },
@@ -166,17 +177,19 @@ func (k *Kubelet) admit(pod *v1.Pod, others []*v1.Pod) (victims []*v1.Pod, refus
 		}
 	}
 	in := admit.In{
-		Pod: pod, Node: k.node.getOrInitial(), OtherPods: others, AllowedSysctls: k.opts.Config.AllowedUnsafeSysctls,
-		AppArmor: appArmor(),
-		Features: nodestatus.Declared(""),
+		Pod: pod, Node: k.node.getOrInitial(), OtherPods: others,
+		AllowedSysctls: k.opts.Config.AllowedUnsafeSysctls,
+		AppArmor:       appArmor(),
+		Features:       nodestatus.Declared(""),
 	}
 	if refusal := admit.BeforeAllocation(in); refusal != nil {
 		return nil, refusal
 	}
 	k.removeStaleAllocations(pod.UID)
-	if refusal := k.containers.Admit(pod); refusal != nil {
+	if refusal := k.reserveResources(pod); refusal != nil {
 		return nil, refusal
 	}
+	in.Node = k.withAllocated(in.Node, pod)
 	if victims, refusal = admit.PodsToPreempt(in); refusal != nil {
 		k.containers.Release(pod)
 	}

@@ -12,6 +12,7 @@ import (
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/kubelet/devicemanager/plugin"
 	"github.com/gantry-project/gantry/internal/kubelet/images"
 	"github.com/gantry-project/gantry/internal/kubelet/images/credentialprovider"
 	"github.com/gantry-project/gantry/internal/kubelet/machine"
@@ -72,10 +73,11 @@ type Dependencies struct {
 	LocalNode func() *v1.Node
 	Metrics   *metrics.Metrics // counts what is done; nil: nobody counts
 	// this machine's CPUs and memory; nil: no CPUs or memory are given away
-	Machine   *machine.Info
+	Machine *machine.Info
+	// sockets of device plugins, DRA drivers and the PodResources API; nil: none of them
+	Sockets   plugin.Sockets
 	Inspector Inspector // looks at Pods for those who ask why; nil: nobody looks
-	// the node's status has changed and is to be written soon; must not block; nil: nobody writes
-	// it
+	// the node's status has changed and is to be written soon; must not block; nil: nobody writes it
 	NodeStatusChanged func()
 	// registers CSI drivers, device plugins and DRA drivers; the kubelet adds its handlers and runs
 	// it. Nil: nobody registers

@@ -46,17 +46,22 @@ func (k *Kubelet) Run(ctx context.Context) error {
 		wg.Add(1)
 		go func() { defer wg.Done(); f() }()
 	}
+	waitDevices, err := k.startDevices(ctx)
+	if err != nil {
+		return err
+	}
+	side(waitDevices)
 	stopWriting := k.startWriters(ctx)
 	k.podWorkers.Start(ctx)
 	side(func() { _ = k.pleg.Run(ctx) }) // ends with ctx
 	side(func() { k.runOrphanTermination(ctx) })
 	side(func() { k.housekeeping(ctx) })
 	side(func() { k.runImageGC(ctx) })
-	side(func() { k.runCPUReconcile(ctx) })
 	side(func() { k.runPluginManager(ctx) })
 	if !k.opts.StaticPods.Standalone {
 		side(func() { k.csi.nodeInfo.Initialize(ctx) })
 	}
+	side(func() { k.runCPUReconcile(ctx) })
 	if k.adoptPods(ctx) {
 		k.startSources(ctx, side)
 	}

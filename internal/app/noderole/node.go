@@ -21,6 +21,7 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet"
 	kubeconfig "github.com/gantry-project/gantry/internal/kubelet/config"
+	"github.com/gantry-project/gantry/internal/kubelet/devicemanager/plugin"
 	"github.com/gantry-project/gantry/internal/kubelet/events"
 	"github.com/gantry-project/gantry/internal/kubelet/images/credentialprovider"
 	"github.com/gantry-project/gantry/internal/kubelet/nodestatus"
@@ -108,7 +109,7 @@ func (n *Role) Build() (*Node, error) {
 			Mounts: mount.Mounter{}, NodeShutdown: end.admissionRefusal, LocalNode: end.localNode, Disk: diskOf,
 			Machine:      &info,
 			ProbeRuntime: n.engine.Client.ProbeRuntime(), Metrics: api.metrics,
-			NodeStatusChanged: func() { report.Trigger() },
+			NodeStatusChanged: func() { report.Trigger() }, Sockets: plugin.UnixSockets{},
 			PluginManager: pluginmanager.New(filepath.Join(p.DataDir, "kubelet", "plugins_registry"),
 				klog.Background()),
 			Inspector: nodeInspector{tree, n.engine.store, n.engine.registryDir()}},
@@ -118,7 +119,7 @@ func (n *Role) Build() (*Node, error) {
 	}
 	recorder, stopEvents := nodeEvents(n.client, p.NodeName, n.config)
 	status := n.statusOptions(machine, disk, end, recorder)
-	status.Started, status.Sources.VolumesInUse = api.startup, k.VolumesInUse
+	status.Started, status.Sources.VolumesInUse, status.Sources.Extended = api.startup, k.VolumesInUse, k.Extended
 	if report, err = nodestatus.New(status); err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"path/filepath"
 	"sort"
 	"strings"
@@ -362,4 +363,23 @@ func (c *container) exited(code int32, reason string) {
 		delete(c.sandbox.ports, port)
 	}
 	c.fake.emit(c.sandbox, c.id, runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT)
+}
+
+// ContainerConfigs are the configurations of all containers on record that have the name, the
+// oldest first. They must not be changed.
+func (f *Fake) ContainerConfigs(name string) []*runtimeapi.ContainerConfig {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var list []*container
+	for _, c := range f.containers {
+		if c.name() == name {
+			list = append(list, c)
+		}
+	}
+	slices.SortFunc(list, func(a, b *container) int { return a.created.Compare(b.created) })
+	var out []*runtimeapi.ContainerConfig
+	for _, c := range list {
+		out = append(out, c.config)
+	}
+	return out
 }

@@ -34,6 +34,10 @@ func (c *operation) containerConfig(ctx context.Context, m podplan.Member, a pod
 	if err != nil {
 		return nil, err
 	}
+	given, err := c.deviceOptions(ctx, m)
+	if err != nil {
+		return nil, err
+	}
 	lookup := env.lookup()
 	return &runtimeapi.ContainerConfig{
 		Metadata:    &runtimeapi.ContainerMetadata{Name: m.Name, Attempt: uint32(a.Attempt)},
@@ -41,11 +45,12 @@ func (c *operation) containerConfig(ctx context.Context, m podplan.Member, a pod
 		Command:     expandAll(m.Command, lookup),
 		Args:        expandAll(m.Args, lookup),
 		WorkingDir:  m.WorkingDir,
-		Envs:        env.list(),
-		Mounts:      mounts,
-		Devices:     devices,
+		Envs:        append(given.envs(), env.list()...), // the last of one name counts
+		Mounts:      append(given.mounts(), mounts...),
+		Devices:     append(given.deviceNodes(), devices...),
+		CDIDevices:  given.cdiDevices(),
 		Labels:      c.labels(m),
-		Annotations: c.annotations(m, a),
+		Annotations: given.annotations(c.annotations(m, a)),
 		LogPath:     path.Join(m.Name, fmt.Sprintf("%d.log", a.Attempt)),
 		Stdin:       m.Stdin,
 		StdinOnce:   m.StdinOnce,

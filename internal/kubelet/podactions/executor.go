@@ -96,6 +96,8 @@ func (h *Executor) Do(ctx context.Context, j Job, a podplan.Action) error {
 		return c.resizeContainers(ctx, a)
 	case podplan.RemoveContainer:
 		return c.removeContainer(ctx, a)
+	case podplan.UnprepareResources:
+		return c.unprepareResources(ctx)
 	case podplan.Release:
 		return c.releasePod(ctx, a)
 	}

@@ -10,6 +10,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/kubelet/devicemanager"
 	"github.com/gantry-project/gantry/internal/kubelet/events"
 	"github.com/gantry-project/gantry/internal/kubelet/images/pull"
 	"github.com/gantry-project/gantry/internal/kubelet/resource"
@@ -70,10 +71,29 @@ type Deps struct {
 	UserNamespaces UserNamespaces
 	Containers     ContainerManager // nil: containers may run anywhere
 	RuntimeCache   RuntimeCache
+	Devices        Devices      // nil: there are none
+	Claims         Claims       // nil: no driver can register
 	HTTP           *http.Client // for lifecycle hooks
 	Events         *events.Recorder
 	Journal        journal.Sink
 	Node           Node
+}
+
+// Devices says what a container gets for its devices; the kubelet joins the managers that do.
+type Devices interface {
+	// RunOptions is what a container that is about to be made gets. Plugins that ask for it are
+	// told that it starts.
+	RunOptions(ctx context.Context, pod *v1.Pod, c *v1.Container) (devicemanager.RunOptions, error)
+}
+
+// Claims prepares the devices of resource claims; dra/manager.Manager does.
+type Claims interface {
+	// Prepare has drivers prepare the Pod's claims.
+	Prepare(ctx context.Context, pod *v1.Pod) error
+	// Unprepare has them undo it.
+	Unprepare(ctx context.Context, uid types.UID) error
+	// Holds tells whether something was prepared, by this kubelet or one before it.
+	Holds(uid types.UID) bool
 }
 
 // Node is what containers' configuration takes from their node.

@@ -13,7 +13,7 @@ import (
 
 // prepareVolumes makes the Pod's cgroup, directories and volumes ready.
 func (c *operation) prepareVolumes(ctx context.Context) error {
-	if err := c.prepareDevices(); err != nil {
+	if err := c.prepareDevices(ctx); err != nil {
 		return err
 	}
 	o := c.podOptions()

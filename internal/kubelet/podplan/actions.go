@@ -86,6 +86,9 @@ type ResizedContainer struct{ ID, Name string }
 // RemoveContainer forgets a container that has ended, or one that was never started.
 type RemoveContainer struct{ ID, Name string }
 
+// UnprepareResources has drivers undo what they prepared for the Pod's resource claims.
+type UnprepareResources struct{}
+
 // Release takes volumes, cgroup and directories away, and with Logs the Pod's logs.
 type Release struct{ Logs bool } // Logs: the directory of logs too
 
@@ -98,6 +101,11 @@ func (Stop) action()            {}
 func (Resize) action()          {}
 func (RemoveContainer) action() {}
 func (Release) action()         {}
+
+func (UnprepareResources) action() {}
+
+// Line prints the action.
+func (UnprepareResources) Line() string { return "unprepare resources" }
 
 // Line prints the action.
 func (PrepareVolumes) Line() string { return "furnish" }

@@ -23,6 +23,10 @@ type In struct {
 	Limits Limits
 	Now    time.Time
 
+	// drivers have prepared devices for the Pod's resource claims, or may have: the Pod has not
+	// stopped before they have undone it
+	HoldsClaims bool
+
 	Applied Applied // what runs have really been given, while that may differ from the spec
 }
 
@@ -64,6 +68,7 @@ const (
 	StopTry           = "/stop"
 	ReleaseTry        = "/release"
 	ResizeTry         = "/resize"
+	UnprepareTry      = "/unprepare"
 )
 
 // IsContainerTry tells whether a try is a container's start, and its name the container's.

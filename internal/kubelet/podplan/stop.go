@@ -71,8 +71,9 @@ func deadline(in In) (time.Time, bool) {
 	return from.Add(time.Duration(*s) * time.Second), true
 }
 
-// planTermination plans the end: containers in their order, sandboxes, then volumes and cgroup,
-// then the records in the runtime, each when the one before is seen to be over.
+// planTermination plans the end: containers in their order, sandboxes, then the devices of claims,
+// which the API gives to others once the Pod is shown to have ended, then volumes and cgroup, then
+// the records in the runtime, each when the one before is seen to be over.
 func planTermination(in In, end Termination) Plan {
 	var p Plan
 	if kills := terminationKills(in, end); len(kills) > 0 {
@@ -87,6 +88,12 @@ func planTermination(in In, end Termination) Plan {
 		}
 	}
 	if len(p.Do) > 0 || in.Observed.Alive() || waitForUncertainSandbox(in, &p) {
+		return p
+	}
+	if in.HoldsClaims {
+		if !in.waitsForRetry(&p, UnprepareTry) {
+			p.Do = append(p.Do, UnprepareResources{})
+		}
 		return p
 	}
 	if in.waitsForRetry(&p, ReleaseTry) {

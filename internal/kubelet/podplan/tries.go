@@ -44,6 +44,8 @@ func tryName(a Action) string {
 		return StopTry
 	case Resize:
 		return ResizeTry
+	case UnprepareResources:
+		return UnprepareTry
 	}
 	return ReleaseTry
 }

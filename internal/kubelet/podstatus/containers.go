@@ -68,6 +68,9 @@ func containerStatus(in In, m podplan.Member, old *v1.ContainerStatus) v1.Contai
 		st.LastTerminationState, st.RestartCount = old.LastTerminationState, old.RestartCount
 		st.AllocatedResourcesStatus = old.AllocatedResourcesStatus
 	}
+	if now := in.AllocatedResources[m.Name]; len(now) > 0 && m.Kind == podplan.App {
+		st.AllocatedResourcesStatus = now
+	}
 	if (c == nil || c.Sandbox == "") && in.removed(m, old) {
 		return removed(st, *old)
 	}

@@ -30,6 +30,8 @@ type In struct {
 	Node         Node
 	Now          time.Time
 	Resizes      ResizeStatus
+	// allocatedResourcesStatus of containers that have devices, by name
+	AllocatedResources map[string][]v1.ResourceStatus
 }
 
 // ResizeStatus is what is known of resizes.

@@ -74,6 +74,8 @@ type Look struct {
 	RunningHooks map[string]bool // containers whose postStart hook has not ended, by name
 	Node         podstatus.Node
 	Resizes      podstatus.ResizeStatus
+	// allocatedResourcesStatus of containers that have devices, by name
+	AllocatedResources map[string][]v1.ResourceStatus
 	// API is the status that the API has; nil: nobody reads the Pod's status, it is not written
 	API *v1.PodStatus
 }
@@ -147,7 +149,7 @@ func (v View) show(l Look, before podplan.Facts) (View, []Fact) {
 	s := podstatus.Generate(podstatus.In{
 		Pod: in.Pod, Observed: in.Observed, Facts: shown, End: end, Health: in.Health, Waiting: v.waitingReasons(),
 		BackOffs: v.interruptedBackOffs(in), RunningHooks: l.RunningHooks, Refusal: l.Refusal,
-		Node: l.Node, Now: in.Now, Resizes: l.Resizes,
+		Node: l.Node, Now: in.Now, Resizes: l.Resizes, AllocatedResources: l.AllocatedResources,
 	})
 	facts = append(facts, statusChanges(in.Pod.Status, s)...)
 	changed := v.status == nil || !equality.Semantic.DeepEqual(*v.status, s)

@@ -10,6 +10,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/admit"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 	"github.com/gantry-project/gantry/internal/kubelet/podview"
+	"github.com/gantry-project/gantry/internal/kubelet/podworker/planrunner"
 	podvocab "github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/reason"
 )
@@ -31,7 +32,14 @@ func (w *worker) admit(ctx context.Context, desired *UpdatePodOptions, in *podpl
 	before := in.Pod.Status.StartTime != nil || len(in.Observed.Sandboxes) > 0
 	if !before && len(w.admission.victims) == 0 {
 		reserve := func() { w.published.change(func(v *View) { v.Stage = podplan.Preparing }) }
-		if refusal := w.pool.allocations.Admit(in.Pod, w.preempt, reserve); refusal != nil {
+		refusal := w.pool.allocations.Admit(in.Pod, w.preempt, reserve)
+		if refusal == nil {
+			var ended bool
+			if refusal, ended = w.allocateDevices(ctx, in.Pod); ended {
+				return
+			}
+		}
+		if refusal != nil {
 			w.facts.Refused, w.admission.refusal = in.Now, refusal
 			w.emit(ctx, in.Pod, journal.Refused{Reason: string(refusal.Code), Message: refusal.Detail})
 			return
@@ -54,6 +62,31 @@ func (w *worker) admit(ctx context.Context, desired *UpdatePodOptions, in *podpl
 	}
 	w.emit(ctx, in.Pod, accepted)
 	w.publish(in.Pod)
+}
+
+// allocateDevices has device plugins prepare what the Pod was given. Nobody waits for them but it.
+// ended: the Pod's end was asked for meanwhile, or the worker's; nothing is decided.
+func (w *worker) allocateDevices(ctx context.Context, p *v1.Pod) (refusal *reason.Refusal, ended bool) {
+	if w.pool.d.AllocateDevices == nil {
+		return nil, false
+	}
+	defer w.beginStep(SyncPod, "allocating devices", planrunner.StepTimeout)()
+	limited, cancel := context.WithCancel(ctx)
+	defer cancel()
+	result := make(chan *reason.Refusal, 1)
+	go func() { result <- w.pool.d.AllocateDevices(limited, p) }()
+	for {
+		select {
+		case refusal := <-result:
+			return refusal, refusal != nil && (ctx.Err() != nil || w.mailbox.Value().Termination != nil)
+		case <-w.mailbox.Wakeups():
+			w.takeWakeReasons(false)
+			defer w.mailbox.Wake(0) // what came is looked at after this
+			if w.mailbox.Value().Termination != nil {
+				cancel()
+			}
+		}
+	}
 }
 
 // waitFor tells what the Pod p that is not admitted waits for, once.

@@ -53,6 +53,9 @@ func (w *worker) decide(ctx context.Context, desired *UpdatePodOptions) podplan.
 func (w *worker) look(desired *UpdatePodOptions, in podplan.In) podview.Look {
 	l := podview.Look{In: in, Refusal: w.admission.refusal, RunningHooks: w.runningHooks, Node: w.pool.d.Node(),
 		Resizes: w.allocation.Status(in)}
+	if allocated := w.pool.d.AllocatedResources; allocated != nil {
+		l.AllocatedResources = allocated(in.Pod)
+	}
 	if desired.hasAPIStatus() {
 		l.API = &desired.Pod.Status
 	}
@@ -103,6 +106,7 @@ func (w *worker) planInput(desired *UpdatePodOptions, now time.Time) podplan.In 
 		End:    desired.Termination,
 		Remove: desired.Termination != nil && (desired.Gone || pod.DeletionTimestamp != nil),
 		Tries:  w.tries, Limits: w.pool.d.Limits, Now: now, Applied: w.allocation.Applied(),
+		HoldsClaims: w.pool.d.HoldsClaims != nil && w.pool.d.HoldsClaims(w.uid),
 	}
 	in.Health = w.syncProbes(in)
 	return in
@@ -131,7 +135,8 @@ func (w *worker) updateFacts(ctx context.Context, desired *UpdatePodOptions, in 
 		w.emit(ctx, in.Pod, journal.Killing{Cause: end.Cause, Grace: int64(end.Grace / time.Second)})
 		w.emitDeadlineExceeded(*in)
 	}
-	if !f.StopRequested.IsZero() && f.ContainersStopped.IsZero() && !in.Observed.Alive() && !uncertain {
+	if !f.StopRequested.IsZero() && f.ContainersStopped.IsZero() && !in.Observed.Alive() && !uncertain &&
+		!in.HoldsClaims {
 		f.ContainersStopped = in.Now
 		w.emitDeadlineExceeded(*in)
 		close(w.published.terminated)

@@ -26,6 +26,8 @@ type Pool struct {
 	// a static Pod's source has it again while it still leaves the node: it runs again after that
 	pendingRestarts map[types.UID]UpdatePodOptions
 
+	sourcesReady bool // all sources have said which Pods they have
+
 	allocations *allocation.Manager
 	steps       *stepTracker
 }
@@ -233,7 +235,23 @@ func (p *Pool) HoldAdmissions(f func()) { p.allocations.Hold(f) }
 
 // SourcesReady tells that all sources have said which Pods they have: resizes are judged from now
 // on, whenever there may be more room.
-func (p *Pool) SourcesReady() { p.allocations.SourcesReady() }
+func (p *Pool) SourcesReady() {
+	p.mu.Lock()
+	p.sourcesReady = true
+	p.mu.Unlock()
+	p.allocations.SourcesReady()
+}
+
+// IsActive tells whether a Pod may still use what the node gave it: it has not ended, an earlier
+// kubelet left it, or not all sources have said which Pods they have.
+func (p *Pool) IsActive(uid types.UID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if w := p.workers[uid]; w != nil {
+		return w.published.get().Stage < podplan.Stopped
+	}
+	return !p.sourcesReady || p.leftovers[uid].pod != nil
+}
 
 // PublishAllocation shows the Pod with what it was allocated, so that nobody else is given that
 // room; the rest is allocation.Manager's.

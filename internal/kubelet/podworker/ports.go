@@ -61,6 +61,14 @@ type Deps struct {
 	Probes   ProbeManager
 	// a nil refusal lets the Pod in, once the victims have ended
 	Admit func(pod *v1.Pod, others []*v1.Pod) (victims []*v1.Pod, refusal *reason.Refusal)
+	// AllocateDevices has device plugins prepare what Admit gave a Pod, which is refused if they do
+	// not. It may wait for a plugin until ctx ends. Nil: there are no devices
+	AllocateDevices func(ctx context.Context, pod *v1.Pod) *reason.Refusal
+	// AllocatedResources is allocatedResourcesStatus of the Pod's containers, by name; nil: nothing
+	AllocatedResources func(pod *v1.Pod) map[string][]v1.ResourceStatus
+	// HoldsClaims tells whether drivers have to undo something for the Pod (UnprepareResources)
+	// before it is shown to have ended; nil: never
+	HoldsClaims func(uid types.UID) bool
 	// gives a Pod that an earlier kubelet let in what it has; nil: it has nothing
 	Readmit     func(pod *v1.Pod)
 	Resize      func(r admit.Resize, others []*v1.Pod) *reason.Refusal // nil: grant it
