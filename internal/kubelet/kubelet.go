@@ -157,6 +157,9 @@ func (k *Kubelet) admit(pod *v1.Pod, others []*v1.Pod) (victims []*v1.Pod, refus
 		AppArmor: appArmor(),
 		Features: nodestatus.Declared(""),
 	}
+	if pressure := k.opts.Dependencies.Pressure; pressure != nil {
+		in.Pressure = pressure()
+	}
 	if victims, refusal = admit.PodsToPreempt(in); len(victims) > 0 {
 		k.opts.Dependencies.Metrics.Preempted(strings.TrimPrefix(string(admit.Admit(in).Code), "OutOf"), len(victims))
 	}

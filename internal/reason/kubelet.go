@@ -31,4 +31,5 @@ const (
 	AdmitFeature      Code = "PodFeatureUnsupported"
 	AdmitUnexpected   Code = "UnexpectedAdmissionError"
 	NodeShutdown      Code = "NodeShutdown" // the node is shutting down
+	Evicted           Code = "Evicted"      // the node is short of memory, disk or process ids
 )

@@ -21,13 +21,15 @@ type In struct {
 	AppArmor       bool      // the node's kernel enforces AppArmor profiles
 	Features       []string  // what this kubelet declares to do (KEP-5328); nil leaves the check out
 	AllowedSysctls []string  // allowedUnsafeSysctls of the configuration; a trailing * matches any rest
+	// conditions MemoryPressure, DiskPressure and PIDPressure that the node has, by name
+	Pressure []v1.NodeConditionType
 }
 
 // Check is one opinion.
 type Check func(In) *reason.Refusal
 
 // Checks are asked in this order, which is upstream's.
-var Checks = slices.Concat([]Check{sysctls, osSelector, osField, supplementalGroups}, predicates,
+var Checks = slices.Concat([]Check{pressure, sysctls, osSelector, osField, supplementalGroups}, predicates,
 	[]Check{appArmor, features})
 
 // predicates are what the scheduler asks as well.
