@@ -21,6 +21,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet"
 	kubeconfig "github.com/gantry-project/gantry/internal/kubelet/config"
 	"github.com/gantry-project/gantry/internal/kubelet/events"
+	"github.com/gantry-project/gantry/internal/kubelet/eviction"
 	"github.com/gantry-project/gantry/internal/kubelet/images/credentialprovider"
 	"github.com/gantry-project/gantry/internal/kubelet/nodestatus"
 	kubeletresource "github.com/gantry-project/gantry/internal/kubelet/resource"
@@ -48,6 +49,7 @@ type Role struct {
 	plugins          credentialprovider.Files
 	slices           *systemdcgroup.Manager // with the systemd driver
 	housekeeping     time.Duration
+	evictionRanking  eviction.Ranking
 }
 
 // Node are the running pieces of a node, each a loop that ends with its context.
@@ -87,7 +89,7 @@ func (n *Role) Build() (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	end := &nodeShutdown{standalone: n.Standalone}
+	end, evictions := &nodeShutdown{standalone: n.Standalone}, &nodeEviction{}
 	k, err := kubelet.New(kubelet.Options{
 		Client: n.client, NodeName: p.NodeName, Config: n.config, Runtime: n.engine.Client.Runtime(),
 		Images:  n.engine.Client.Images(),
@@ -99,7 +101,7 @@ func (n *Role) Build() (*Node, error) {
 		StaticPods: kubelet.StaticPods{Rules: podRules(), Standalone: n.Standalone},
 		Dependencies: kubelet.Dependencies{HostIPs: p.NodeIPs, Cgroups: cgroupManager{tree, n.slices, api.metrics},
 			Mounts: mount.Mounter{}, NodeShutdown: end.admissionRefusal, LocalNode: end.localNode, Disk: diskOf,
-			ProbeRuntime: n.engine.Client.ProbeRuntime(), Metrics: api.metrics,
+			ProbeRuntime: n.engine.Client.ProbeRuntime(), Metrics: api.metrics, Pressure: evictions.conditions,
 			Inspector: nodeInspector{tree, n.engine.store, n.engine.registryDir()}},
 	})
 	if err != nil {
@@ -107,7 +109,7 @@ func (n *Role) Build() (*Node, error) {
 	}
 	recorder, stopEvents := nodeEvents(n.client, p.NodeName, n.config)
 	status := n.statusOptions(machine, disk, end, recorder)
-	status.Started = api.startup
+	status.Started, status.Sources.Pressure = api.startup, evictions.pressure
 	report, err := nodestatus.New(status)
 	if err != nil {
 		return nil, err
@@ -119,13 +121,16 @@ func (n *Role) Build() (*Node, error) {
 	o.NodeName, o.Port, o.Pods, o.Runtime = p.NodeName, p.KubeletPort, k, n.engine.Client.ProbeRuntime()
 	o.Configz = func() any { return n.config }
 	api.attach(k, &o)
+	if err := n.attachEviction(evictions, tree, api, report.Trigger); err != nil {
+		return nil, err
+	}
 	o.Endpoints.PortForwarded, o.Endpoints.Sockets = k.PortForwarded, k.Sockets
 	server, err := server.New(o)
 	if err != nil {
 		return nil, err
 	}
 	loops := append(n.loops(k, server, api),
-		func(ctx context.Context) error { end.manager.Run(ctx); <-ctx.Done(); return nil })
+		func(ctx context.Context) error { end.manager.Run(ctx); <-ctx.Done(); return nil }, evictions.run)
 	if !n.Standalone {
 		loops = append(loops, report.Run)
 	}
@@ -213,7 +218,6 @@ func (n *Role) loops(k *kubelet.Kubelet, port *server.Server, api *nodeAPI) []fu
 		func(ctx context.Context) error { return healthz(ctx, n.config, port.HealthHandler()) },
 		func(ctx context.Context) error { return readOnly(ctx, n.config, port.ReadOnlyHandler()) },
 		api.logRotator.Run,
-		func(ctx context.Context) error { api.evict(ctx); return nil },
 		func(ctx context.Context) error {
 			n.engine.followImages(ctx, api.events, n.instance.NodeName)
 			return nil

@@ -4,16 +4,17 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/gantry-project/gantry/internal/pod/usage"
 )
 
-// MemoryUse reads the working set and the limit of the cgroup at p, with everything below it, in
-// bytes; limit 0 is none. It reads two or three files, where Measure reads all. "/" is the node,
-// which has no limit.
-func (t *Tree) MemoryUse(p string) (workingSet, limit uint64, err error) {
+// MemoryUse reads the memory of the cgroup at p, with everything below it. It reads three files,
+// where Measure reads all. "/" is the node, which has no limit.
+func (t *Tree) MemoryUse(p string) (usage.MemoryUse, error) {
 	p = clean(p)
 	dir := t.hierarchy.mainDir(p)
 	if _, err := os.Stat(dir); err != nil {
-		return 0, 0, fmt.Errorf("cgroup %s: %w", p, err)
+		return usage.MemoryUse{}, fmt.Errorf("cgroup %s: %w", p, err)
 	}
 	names := [3]string{"memory.current", "inactive_file", "memory.max"}
 	if t.hierarchy.version() == 1 {
@@ -25,8 +26,9 @@ func (t *Tree) MemoryUse(p string) (workingSet, limit uint64, err error) {
 		used = stat["anon"] + stat["file"]
 	}
 	if used == 0 && len(stat) == 0 {
-		return 0, 0, fmt.Errorf("cgroup %s: no %s and no memory.stat in %s: is the memory controller on?", p, names[0],
+		return usage.MemoryUse{}, fmt.Errorf("cgroup %s: no %s and no memory.stat in %s: is the memory controller on?", p, names[0],
 			filepath.Clean(dir))
 	}
-	return subtract(used, stat[names[1]]), bounded(readUint(dir, names[2])), nil
+	return usage.MemoryUse{Bytes: used, WorkingSet: subtract(used, stat[names[1]]),
+		Limit: bounded(readUint(dir, names[2]))}, nil
 }

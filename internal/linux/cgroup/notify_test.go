@@ -60,9 +60,9 @@ func TestNotifyUsage(t *testing.T) {
 	case <-time.After(20 * time.Second):
 		t.Fatal("the kernel told of nothing within 20 s")
 	}
-	workingSet, _, err := tree.MemoryUse(at)
-	if err != nil || workingSet < 32<<20 {
-		t.Errorf("working set: got %d (%v), want 64Mi or so", workingSet, err)
+	use, err := tree.MemoryUse(at)
+	if err != nil || use.WorkingSet < 32<<20 || use.Bytes < use.WorkingSet || use.Limit != 0 {
+		t.Errorf("got %+v (%v), want a working set of 64Mi or so, no more than all, and no limit", use, err)
 	}
 	go func() { told <- n.Wait() }()
 	if err := n.Close(); err != nil {

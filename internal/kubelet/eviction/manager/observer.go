@@ -24,8 +24,7 @@ type Images interface {
 
 // Cgroups reads cgroups by path.
 type Cgroups interface {
-	// MemoryUse is the working set and the limit of a cgroup in bytes; limit 0 is none.
-	MemoryUse(path string) (workingSet, limit uint64, err error)
+	MemoryUse(path string) (usage.MemoryUse, error) // "/" is the node
 	Processes(path string) ([]int, error)
 	List(parent string) ([]string, error)
 }
@@ -69,14 +68,13 @@ const mountsAge = 10 * time.Minute
 func (o *Observer) Observe(ctx context.Context) (eviction.Figures, eviction.Disks, error) {
 	var f eviction.Figures
 	now := time.Now()
-	workingSet, _, err := o.Cgroups.MemoryUse("/")
+	node, err := o.Cgroups.MemoryUse("/")
 	if err == nil {
-		f.Memory = &eviction.Observation{At: now, Capacity: o.MemoryBytes,
-			Available: max(o.MemoryBytes-int64(workingSet), 0)}
+		node.Limit = uint64(o.MemoryBytes)
+		f.Memory = availableMemory(node, now)
 	}
-	if workingSet, limit, err := o.Cgroups.MemoryUse(o.PodsPath); err == nil && limit > 0 {
-		f.PodMemory = &eviction.Observation{At: now, Capacity: int64(limit),
-			Available: max(int64(limit)-int64(workingSet), 0)}
+	if pods, err := o.Cgroups.MemoryUse(o.PodsPath); err == nil && pods.Limit > 0 {
+		f.PodMemory = availableMemory(pods, now)
 	}
 	if running, most, err := o.Host.Tasks(); err == nil {
 		f.Processes = &eviction.Observation{At: now, Available: most - running, Capacity: most}
@@ -90,6 +88,11 @@ func (o *Observer) Observe(ctx context.Context) (eviction.Figures, eviction.Disk
 		return f, m.disks, fmt.Errorf("nothing of this node can be read: %w", err)
 	}
 	return f, m.disks, nil
+}
+
+func availableMemory(u usage.MemoryUse, now time.Time) *eviction.Observation {
+	return &eviction.Observation{At: now, Capacity: int64(u.Limit),
+		Available: max(int64(u.Limit)-int64(u.WorkingSet), 0)}
 }
 
 func (o *Observer) filesystem(dir string, now time.Time) eviction.Filesystem {
@@ -154,11 +157,11 @@ func (o *Observer) Measure(ctx context.Context, of v1.ResourceName,
 	}
 	for _, p := range pods {
 		at := o.PodPath(p)
-		workingSet, _, err := o.Cgroups.MemoryUse(at)
+		memory, err := o.Cgroups.MemoryUse(at)
 		if err != nil {
 			continue
 		}
-		u := eviction.PodUse{Memory: signed(workingSet)}
+		u := eviction.PodUse{Memory: signed(memory.WorkingSet)}
 		if of == v1.ResourceMemory {
 			u.Containers = o.containers(p, at)
 		} else if list, err := o.Cgroups.Processes(at); err == nil {
@@ -177,15 +180,15 @@ func (o *Observer) containers(p *v1.Pod, at string) []eviction.ContainerUse {
 		p.Status.EphemeralContainerStatuses} {
 		for _, s := range list {
 			_, id, ok := strings.Cut(s.ContainerID, "://")
-			if !ok || s.State.Running == nil {
+			if !ok || id == "" || s.State.Running == nil {
 				continue
 			}
 			for _, name := range children {
 				if !strings.Contains(name, id) { // the id itself, or cri-containerd-ID.scope with systemd
 					continue
 				}
-				if workingSet, _, err := o.Cgroups.MemoryUse(path.Join(at, name)); err == nil {
-					out = append(out, eviction.ContainerUse{Name: s.Name, Memory: signed(workingSet)})
+				if memory, err := o.Cgroups.MemoryUse(path.Join(at, name)); err == nil {
+					out = append(out, eviction.ContainerUse{Name: s.Name, Memory: signed(memory.WorkingSet)})
 				}
 			}
 		}
