@@ -94,6 +94,11 @@ func (n *Role) attachEviction(e *nodeEviction, tree *cgroup.Tree, a *nodeAPI, ch
 		Reclaim: map[eviction.Reclaim]func(context.Context) error{
 			eviction.DeadContainers: k.DeleteAllUnusedContainers, eviction.UnusedImages: k.DeleteUnusedImages},
 		Events: a.events, Journal: a.sink(), Changed: changed, Notices: e.watcher.Notices(),
+		Observed: func(o eviction.Observations) {
+			for signal, x := range o {
+				a.metrics.EvictionSignal(string(signal), x.Available, x.Capacity)
+			}
+		},
 		StatsAge: a.metrics.EvictionStatsAge, Fruitless: a.metrics.EvictionsFruitless,
 	}
 	if *n.config.LocalStorageCapacityIsolation {

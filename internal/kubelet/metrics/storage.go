@@ -37,6 +37,8 @@ type storageWork struct {
 	evictions *prometheus.CounterVec
 	statsAge  *prometheus.HistogramVec
 	fruitless *prometheus.GaugeVec
+	available *prometheus.GaugeVec
+	capacity  *prometheus.GaugeVec
 
 	mu    *sync.Mutex
 	ready map[string]map[string]string // plugin by uid of the Pod and name of the volume
@@ -49,6 +51,11 @@ func newStorageWork(k factory) storageWork {
 		statsAge: k.histogram("kubelet_eviction_stats_age_seconds",
 			"[ALPHA] Time between when stats are collected, and when pod is evicted based on those stats by eviction "+
 				"signal", prometheus.DefBuckets, "eviction_signal"),
+		available: k.gauge("gantry_eviction_signal_available",
+			"What is left of a signal's resource, as the last look at the node found: bytes, inodes or process ids",
+			"eviction_signal"),
+		capacity: k.gauge("gantry_eviction_signal_capacity",
+			"All that there is of a signal's resource: bytes, inodes or process ids", "eviction_signal"),
 		fruitless: k.gauge("gantry_evictions_fruitless",
 			"Evictions in a row after which no more of the signal's resource was available", "eviction_signal"),
 		mu: &sync.Mutex{}, ready: map[string]map[string]string{},
@@ -77,6 +84,14 @@ func (s storageWork) count(uid string, fact journal.Fact) {
 		s.evictions.WithLabelValues(f.Signal).Inc()
 	case journal.Released:
 		s.forget(uid)
+	}
+}
+
+// EvictionSignal shows a signal as it was last read.
+func (m *Metrics) EvictionSignal(signal string, available, capacity int64) {
+	if m != nil {
+		m.storage.available.WithLabelValues(signal).Set(float64(available))
+		m.storage.capacity.WithLabelValues(signal).Set(float64(capacity))
 	}
 }
 

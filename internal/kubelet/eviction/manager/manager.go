@@ -47,6 +47,7 @@ type Deps struct {
 	Changed    func() // called when the node's conditions have changed; may be nil
 	// Notices tell that the kernel wants a look now; may be nil
 	Notices   <-chan string
+	Observed  func(eviction.Observations)            // hears of each look; may be nil
 	StatsAge  func(signal string, age time.Duration) // may be nil
 	Fruitless func(signal string, evictions int)     // may be nil
 }
@@ -144,6 +145,9 @@ func (m *Manager) observe(ctx context.Context) (eviction.In, error) {
 	}
 	in := eviction.In{Config: m.d.Config, Disks: disks, Observations: eviction.Observe(figures), State: m.state,
 		Now: time.Now()}
+	if m.d.Observed != nil {
+		m.d.Observed(in.Observations)
+	}
 	var ignored []eviction.Signal
 	in.Config.Thresholds, ignored = eviction.ForDisks(in.Config.Thresholds, disks)
 	if !slices.Equal(ignored, m.told.ignored) {
