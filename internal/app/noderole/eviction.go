@@ -28,6 +28,9 @@ const (
 	fruitlessHoldPeriod = 5 * time.Minute
 )
 
+// diskTimeout is how long a look waits for a file system.
+const diskTimeout = 500 * time.Millisecond
+
 // memoryStall is how long tasks wait for memory within a second when the node is looked at at once.
 const memoryStall = 100 * time.Millisecond
 
@@ -83,8 +86,8 @@ func (n *Role) attachEviction(e *nodeEviction, tree *cgroup.Tree, a *nodeAPI, ch
 	k, resources := a.kubelet, n.resources(tree)
 	o := &manager.Observer{
 		Cgroups: tree, Images: n.engine.Client.Images(), Full: a.collect.Full,
-		Host: evictionHost{disks: volumestats.New(statFS), devices: volumestats.New(proc.Device)}, MemoryBytes: a.memoryBytes,
-		RootDir: a.rootDir(), PodsPath: resources.PodsPath(), PodPath: resources.PodPath,
+		Host: evictionHost{disks: volumestats.NewWithTimeout(statFS, diskTimeout),
+			devices: volumestats.NewWithTimeout(proc.Device, diskTimeout)}, MemoryBytes: a.memoryBytes, RootDir: a.rootDir(), PodsPath: resources.PodsPath(), PodPath: resources.PodPath,
 	}
 	e.watcher = manager.NewWatcher(n.kernel(tree, resources.PodsPath()), o, config.Thresholds)
 	d := manager.Deps{
