@@ -9,6 +9,7 @@ var Facts = []Fact{
 	// kubelet: admission, plans, runtime calls, containers
 	Accepted{}, Refused{}, Planned{}, Called{}, Waited{}, ContainerStarted{}, ContainerExited{}, BackingOff{},
 	Killing{}, StopStep{}, Released{}, Resized{}, Stuck{}, Unstuck{}, StorageExceeded{},
+	Evicted{}, EvictionThresholdMet{}, EvictionsFruitless{},
 	// kubelet: images and volumes
 	Pulling{}, PullQueued{}, PullProgress{}, Pulled{}, PullFailed{}, ImageTags{}, VolumeReady{}, VolumeWaiting{},
 	// kubelet: probes, port forwarding, status

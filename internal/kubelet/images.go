@@ -24,6 +24,7 @@ import (
 type imageManagers struct {
 	providers *credentialprovider.Providers
 	pulls     *pullmanager.PullManager // nil: the configuration does not want it
+	collector *gc.Manager              // from Run on; nil: images are never collected
 }
 
 func newImageManagers(o Options) (imageManagers, error) {
@@ -73,6 +74,9 @@ func (k *Kubelet) runImageGC(ctx context.Context) {
 		Node:     &v1.ObjectReference{Kind: "Node", Name: o.NodeName, UID: types.UID(o.NodeName)},
 		Policy:   imageGCPolicy(o), OnRemoved: k.imageRemoved, Counted: o.Dependencies.Metrics.ImageCollected,
 	})
+	k.mu.Lock()
+	k.images.collector = c
+	k.mu.Unlock()
 	c.Run(ctx)
 }
 

@@ -182,6 +182,9 @@ func (k *Kubelet) admit(pod *v1.Pod, others []*v1.Pod) (victims []*v1.Pod, refus
 		AppArmor:       appArmor(),
 		Features:       nodestatus.Declared(""),
 	}
+	if pressure := k.opts.Dependencies.Pressure; pressure != nil {
+		in.Pressure = pressure()
+	}
 	if refusal := admit.BeforeAllocation(in); refusal != nil {
 		return nil, refusal
 	}

@@ -69,6 +69,8 @@ type Dependencies struct {
 	Disk         func(path string) (images.Disk, error)
 	Allocatable  func() v1.ResourceList // of the node; nil takes the Node object's
 	NodeShutdown func() *reason.Refusal // why no Pod is taken in now; nil: Pods are
+	// conditions of the node under which some Pods are not taken in, by name; nil: there are none
+	Pressure func() []v1.NodeConditionType
 	// this node as long as the API has not told of it; nil: not known
 	LocalNode func() *v1.Node
 	Metrics   *metrics.Metrics // counts what is done; nil: nobody counts

@@ -36,4 +36,5 @@ const (
 	AdmitEmptyPodSharedPool Code = "EmptyPodSharedPoolError" // exclusive containers leave others of the Pod nothing
 
 	NodeShutdown Code = "NodeShutdown" // the node is shutting down
+	Evicted      Code = "Evicted"      // the node is short of memory, disk or process ids
 )

@@ -3,6 +3,7 @@ package noderole
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/cli"
 	kubeconfig "github.com/gantry-project/gantry/internal/kubelet/config"
+	"github.com/gantry-project/gantry/internal/kubelet/eviction"
 	"github.com/gantry-project/gantry/internal/kubelet/images/credentialprovider"
 	"github.com/gantry-project/gantry/internal/options"
 )
@@ -29,6 +31,7 @@ type KubeletOptions struct {
 	registerNode  bool
 	cloudProvider string
 	housekeeping  time.Duration
+	ranking       string // of evictions
 }
 
 func (n *KubeletOptions) KubeletFlags(f *pflag.FlagSet) {
@@ -40,6 +43,9 @@ func (n *KubeletOptions) KubeletFlags(f *pflag.FlagSet) {
 			"with; empty: there is none")
 	f.DurationVar(&n.housekeeping, "pod-housekeeping-period", 2*time.Second,
 		"how often volumes, cgroups and logs that no Pod owns are looked for and cleared away")
+	f.StringVar(&n.ranking, "eviction-ranking", "",
+		"order in which Pods leave a node that is short of something: "+strings.Join(eviction.Rankings(), ", ")+
+			"; that of the preset when empty, else upstream's")
 	f.BoolVar(&n.registerNode, "register-node", true, "create the Node object")
 }
 
@@ -47,12 +53,16 @@ func (n *KubeletOptions) KubeletFlags(f *pflag.FlagSet) {
 func (n *KubeletOptions) Role(ctx context.Context, p *options.Instance, e *Engine,
 	client kubernetes.Interface) (*Role, error) {
 	n.logIgnoredFields()
-	slices, err := e.cgroupDriver(ctx, n.Loaded.Config)
+	systemd, err := e.cgroupDriver(ctx, n.Loaded.Config)
 	if err != nil {
 		return nil, err
 	}
 	if n.housekeeping <= 0 {
 		return nil, cli.UsageError(fmt.Errorf("--pod-housekeeping-period %s: must be more than 0", n.housekeeping))
+	}
+	ranking, err := n.evictionRanking()
+	if err != nil {
+		return nil, err
 	}
 	taints, err := parseTaints(n.taints)
 	if err != nil {
@@ -67,9 +77,21 @@ func (n *KubeletOptions) Role(ctx context.Context, p *options.Instance, e *Engin
 		return nil, cli.UsageError(fmt.Errorf("--cloud-provider %q: must be external or empty", n.cloudProvider))
 	}
 	taints = append(taints, n.Loaded.Config.RegisterWithTaints...)
-	return &Role{instance: p, engine: e, config: n.Loaded.Config, client: client, slices: slices,
+	return &Role{instance: p, engine: e, config: n.Loaded.Config, client: client, slices: systemd,
 		housekeeping: n.housekeeping, labels: n.labels, taints: taints, skipRegistration: !n.registerNode,
-		plugins: n.plugins, external: n.cloudProvider != ""}, nil
+		plugins: n.plugins, external: n.cloudProvider != "", evictionRanking: ranking}, nil
+}
+
+// evictionRanking is the ranking of the flag, or the one that comes with the preset.
+func (n *KubeletOptions) evictionRanking() (eviction.Ranking, error) {
+	if n.ranking == "" && slices.Contains(eviction.Rankings(), n.ConfigSources.Preset) {
+		return eviction.Ranking(n.ConfigSources.Preset), nil
+	}
+	r, err := eviction.ParseRanking(n.ranking)
+	if err != nil {
+		return "", cli.UsageError(fmt.Errorf("--eviction-ranking: %w", err))
+	}
+	return r, nil
 }
 
 // parseTaints reads key=value:effect, key:effect.

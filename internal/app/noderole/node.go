@@ -23,6 +23,7 @@ import (
 	kubeconfig "github.com/gantry-project/gantry/internal/kubelet/config"
 	"github.com/gantry-project/gantry/internal/kubelet/devicemanager/plugin"
 	"github.com/gantry-project/gantry/internal/kubelet/events"
+	"github.com/gantry-project/gantry/internal/kubelet/eviction"
 	"github.com/gantry-project/gantry/internal/kubelet/images/credentialprovider"
 	"github.com/gantry-project/gantry/internal/kubelet/nodestatus"
 	"github.com/gantry-project/gantry/internal/kubelet/pluginmanager"
@@ -51,6 +52,7 @@ type Role struct {
 	plugins          credentialprovider.Files
 	slices           *systemdcgroup.Manager // with the systemd driver
 	housekeeping     time.Duration
+	evictionRanking  eviction.Ranking
 }
 
 // Node are the running pieces of a node, each a loop that ends with its context.
@@ -94,7 +96,7 @@ func (n *Role) Build() (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	end := &nodeShutdown{standalone: n.Standalone}
+	end, evictions := &nodeShutdown{standalone: n.Standalone}, &nodeEviction{}
 	var report *nodestatus.Reporter
 	k, err := kubelet.New(kubelet.Options{
 		Client: n.client, NodeName: p.NodeName, Config: n.config, Runtime: n.engine.Client.Runtime(),
@@ -107,7 +109,7 @@ func (n *Role) Build() (*Node, error) {
 		StaticPods: kubelet.StaticPods{Rules: podRules(), Standalone: n.Standalone},
 		Dependencies: kubelet.Dependencies{HostIPs: p.NodeIPs, Cgroups: cgroupManager{tree, n.slices, api.metrics},
 			Mounts: mount.Mounter{}, NodeShutdown: end.admissionRefusal, LocalNode: end.localNode, Disk: diskOf,
-			Machine:      &info,
+			Machine: &info, Pressure: evictions.conditions,
 			ProbeRuntime: n.engine.Client.ProbeRuntime(), Metrics: api.metrics,
 			NodeStatusChanged: func() { report.Trigger() }, Sockets: plugin.UnixSockets{},
 			PluginManager: pluginmanager.New(filepath.Join(p.DataDir, "kubelet", "plugins_registry"),
@@ -120,6 +122,7 @@ func (n *Role) Build() (*Node, error) {
 	recorder, stopEvents := nodeEvents(n.client, p.NodeName, n.config)
 	status := n.statusOptions(machine, disk, end, recorder)
 	status.Started, status.Sources.VolumesInUse, status.Sources.Extended = api.startup, k.VolumesInUse, k.Extended
+	status.Sources.Pressure = evictions.pressure
 	if report, err = nodestatus.New(status); err != nil {
 		return nil, err
 	}
@@ -130,13 +133,16 @@ func (n *Role) Build() (*Node, error) {
 	o.NodeName, o.Port, o.Pods, o.Runtime = p.NodeName, p.KubeletPort, k, n.engine.Client.ProbeRuntime()
 	o.Configz = func() any { return n.config }
 	api.attach(k, &o)
+	if err := n.attachEviction(evictions, tree, api, report.Trigger); err != nil {
+		return nil, err
+	}
 	o.Endpoints.PortForwarded, o.Endpoints.Sockets = k.PortForwarded, k.Sockets
 	server, err := server.New(o)
 	if err != nil {
 		return nil, err
 	}
 	loops := append(n.loops(k, server, api),
-		func(ctx context.Context) error { end.manager.Run(ctx); <-ctx.Done(); return nil })
+		func(ctx context.Context) error { end.manager.Run(ctx); <-ctx.Done(); return nil }, evictions.run)
 	if !n.Standalone {
 		loops = append(loops, report.Run)
 	}
@@ -224,7 +230,6 @@ func (n *Role) loops(k *kubelet.Kubelet, port *server.Server, api *nodeAPI) []fu
 		func(ctx context.Context) error { return healthz(ctx, n.config, port.HealthHandler()) },
 		func(ctx context.Context) error { return readOnly(ctx, n.config, port.ReadOnlyHandler()) },
 		api.logRotator.Run,
-		func(ctx context.Context) error { api.evict(ctx); return nil },
 		func(ctx context.Context) error {
 			n.engine.followImages(ctx, api.events, n.instance.NodeName)
 			return nil

@@ -17,10 +17,8 @@ import (
 	"github.com/gantry-project/gantry/internal/cli"
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet"
-	"github.com/gantry-project/gantry/internal/kubelet/eviction/localstorage"
 	"github.com/gantry-project/gantry/internal/kubelet/logs/rotation"
 	"github.com/gantry-project/gantry/internal/kubelet/metrics"
-	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 	"github.com/gantry-project/gantry/internal/kubelet/server"
 	"github.com/gantry-project/gantry/internal/kubelet/stats"
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
@@ -40,6 +38,8 @@ type nodeAPI struct {
 	kubelet    *kubelet.Kubelet // from attach on
 	started    time.Time
 	cgroups    int // version of the hierarchy
+	// of the machine
+	memoryBytes int64
 }
 
 // newAPI makes the parts that must hear the node's facts from the beginning.
@@ -48,7 +48,8 @@ func (n *Role) newAPI(tree *cgroup.Tree, machine proc.Machine) (*nodeAPI, error)
 	if err != nil {
 		return nil, err
 	}
-	a := &nodeAPI{n: n, metrics: n.engine.Metrics, started: time.Now(), cgroups: tree.Version()}
+	a := &nodeAPI{n: n, metrics: n.engine.Metrics, started: time.Now(), cgroups: tree.Version(),
+		memoryBytes: int64(machine.MemoryBytes)}
 	engine, resources := n.engine.Client.ProbeRuntime(), n.resources(tree)
 	a.logRotator = rotation.New(rotation.Deps{
 		Pods: a.pods, Runtime: engine, Dir: n.config.PodLogsDir, Policy: policy,
@@ -65,13 +66,16 @@ func (n *Role) newAPI(tree *cgroup.Tree, machine proc.Machine) (*nodeAPI, error)
 			SwapBytes: machine.SwapBytes,
 		},
 		Paths: stats.Paths{
-			Root: filepath.Join(n.instance.DataDir, "kubelet"), Logs: n.config.PodLogsDir, Pods: resources.PodsPath(),
+			Root: a.rootDir(), Logs: n.config.PodLogsDir, Pods: resources.PodsPath(),
 			PodPath: resources.PodPath,
 		},
 		DiskAge: n.config.VolumeStatsAggPeriod.Duration,
 	})
 	return a, nil
 }
+
+// rootDir is the kubelet's directory.
+func (a *nodeAPI) rootDir() string { return filepath.Join(a.n.instance.DataDir, "kubelet") }
 
 // startup shows how long the node's start took, counted from the machine's.
 func (a *nodeAPI) startup(attempt, registered, ready time.Time) {
@@ -141,18 +145,6 @@ func (a *nodeAPI) Summary(ctx context.Context, brief bool) (*statsapi.Summary, e
 		return nil, err
 	}
 	return s.Summary(), nil
-}
-
-// evict ends Pods that take more of the disk than their limits allow, until ctx ends.
-func (a *nodeAPI) evict(ctx context.Context) {
-	if *a.n.config.LocalStorageCapacityIsolation {
-		localstorage.Watch(ctx, localstorage.Deps{Pods: a.pods, Measure: a.collect.Full, Events: a.events,
-			Journal: a.sink(), KillPod: func(uid types.UID, end podplan.Termination) bool {
-				_, ok := a.kubelet.KillPod(uid, end)
-				return ok
-			}})
-	}
-	<-ctx.Done()
 }
 
 // volumes are those of claims, for kubelet_volume_stats_*. Where no Pod has one, nothing is

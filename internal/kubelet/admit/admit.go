@@ -21,14 +21,19 @@ type In struct {
 	AppArmor       bool      // the node's kernel enforces AppArmor profiles
 	Features       []string  // what this kubelet declares to do (KEP-5328); nil leaves the check out
 	AllowedSysctls []string  // allowedUnsafeSysctls of the configuration; a trailing * matches any rest
+	// conditions MemoryPressure, DiskPressure and PIDPressure that the node has, by name
+	Pressure []v1.NodeConditionType
 }
 
 // Check is one opinion.
 type Check func(In) *reason.Refusal
 
 // Checks are asked in this order, which is upstream's.
-var Checks = slices.Concat([]Check{sysctls, osSelector, osField, supplementalGroups}, predicates,
+var Checks = slices.Concat(beforeAllocation, []Check{osSelector, osField, supplementalGroups}, predicates,
 	[]Check{appArmor, features})
+
+// beforeAllocation are asked before resources are given to the Pod.
+var beforeAllocation = []Check{pressure, sysctls}
 
 // predicates are what the scheduler asks as well.
 var predicates = []Check{resources, affinity, nodeName, ports, taints}
@@ -38,7 +43,7 @@ func Admit(in In) *reason.Refusal { return firstRefusal(Checks, in) }
 
 // BeforeAllocation asks the checks that come before resources are given to the Pod; nil lets it go
 // on.
-func BeforeAllocation(in In) *reason.Refusal { return firstRefusal([]Check{sysctls}, in) }
+func BeforeAllocation(in In) *reason.Refusal { return firstRefusal(beforeAllocation, in) }
 
 // firstRefusal is the refusal of the first check that has one.
 func firstRefusal(checks []Check, in In) *reason.Refusal {

@@ -13,7 +13,7 @@ import (
 // EvictionHard are the hard thresholds of a node whose configuration names none.
 func EvictionHard() map[string]string {
 	return map[string]string{"memory.available": "100Mi", "nodefs.available": "10%", "nodefs.inodesFree": "5%",
-		"imagefs.available": "15%"}
+		"imagefs.available": "15%", "imagefs.inodesFree": "5%"}
 }
 
 // Complete fills in v1.37's defaults (KubeletConfiguration v1beta1). Three differ on purpose:

@@ -1,10 +1,13 @@
-// Package eviction rules which Pods have to leave the node for what they take of it.
+// Package eviction decides which Pods have to leave the node for what they take of it.
 //
-// A Pod that takes more local storage than its own limits allow ends: an emptyDir over its
-// sizeLimit, a Pod over the sum of its containers' ephemeral-storage limits, a container over its
-// own. https://kubernetes.io/docs/concepts/storage/ephemeral-storage/
+// Two causes: a Pod takes more local storage than its own limits allow (LocalStorageEviction), or
+// the node itself runs out of memory, disk, inodes or process ids (Decide).
+// https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/
 //
-// In: a Pod, what it uses. Out: nothing, or the end that it has to come to, with upstream's texts.
+// In: figures of the node and of its Pods, thresholds, what the last decision remembered, the time.
+// Out: a Decision: thresholds that are met, conditions of the node, what to reclaim first, the Pods
+// in the order in which they go, the victim with message and grace period.
 //
-// To add a rule: a function here and its row in rules; evict/local measures and acts.
+// To add a signal: its row in signals.go. To add a limit of a Pod's own: a function and its row in
+// rules (storage.go). eviction/manager measures and acts.
 package eviction

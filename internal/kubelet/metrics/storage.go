@@ -35,6 +35,10 @@ func plugin(kind string) string {
 type storageWork struct {
 	took      *prometheus.HistogramVec
 	evictions *prometheus.CounterVec
+	statsAge  *prometheus.HistogramVec
+	fruitless *prometheus.GaugeVec
+	available *prometheus.GaugeVec
+	capacity  *prometheus.GaugeVec
 
 	mu    *sync.Mutex
 	ready map[string]map[string]string // plugin by uid of the Pod and name of the volume
@@ -44,6 +48,16 @@ func newStorageWork(k factory) storageWork {
 	return storageWork{
 		evictions: k.counter("kubelet_evictions", "[ALPHA] Cumulative number of pod evictions by eviction signal",
 			"eviction_signal"),
+		statsAge: k.histogram("kubelet_eviction_stats_age_seconds",
+			"[ALPHA] Time between when stats are collected, and when pod is evicted based on those stats by eviction "+
+				"signal", prometheus.DefBuckets, "eviction_signal"),
+		available: k.gauge("gantry_eviction_signal_available",
+			"What is left of a signal's resource, as the last look at the node found: bytes, inodes or process ids",
+			"eviction_signal"),
+		capacity: k.gauge("gantry_eviction_signal_capacity",
+			"All that there is of a signal's resource: bytes, inodes or process ids", "eviction_signal"),
+		fruitless: k.gauge("gantry_evictions_fruitless",
+			"Evictions in a row after which no more of the signal's resource was available", "eviction_signal"),
 		mu: &sync.Mutex{}, ready: map[string]map[string]string{},
 		took: k.histogram("storage_operation_duration_seconds", "[BETA] Storage operation duration",
 			[]float64{.1, .25, .5, 1, 2.5, 5, 10, 15, 25, 50, 120, 300, 600},
@@ -66,8 +80,32 @@ func (s storageWork) count(uid string, fact journal.Fact) {
 		s.failed(f)
 	case journal.StorageExceeded:
 		s.evictions.WithLabelValues(evictionSignals[f.Of]).Inc()
+	case journal.Evicted:
+		s.evictions.WithLabelValues(f.Signal).Inc()
 	case journal.Released:
 		s.forget(uid)
+	}
+}
+
+// EvictionSignal shows a signal as it was last read.
+func (m *Metrics) EvictionSignal(signal string, available, capacity int64) {
+	if m != nil {
+		m.storage.available.WithLabelValues(signal).Set(float64(available))
+		m.storage.capacity.WithLabelValues(signal).Set(float64(capacity))
+	}
+}
+
+// EvictionStatsAge notes how old the figures were on which a Pod is evicted.
+func (m *Metrics) EvictionStatsAge(signal string, age time.Duration) {
+	if m != nil {
+		m.storage.statsAge.WithLabelValues(signal).Observe(age.Seconds())
+	}
+}
+
+// EvictionsFruitless tells how many evictions in a row have brought nothing; 0 once one does.
+func (m *Metrics) EvictionsFruitless(signal string, evictions int) {
+	if m != nil {
+		m.storage.fruitless.WithLabelValues(signal).Set(float64(evictions))
 	}
 }
 

@@ -150,7 +150,8 @@ func (w *worker) updateFacts(ctx context.Context, desired *UpdatePodOptions, in 
 
 // publish makes the Pod and its stage visible to others.
 func (w *worker) publish(pod *v1.Pod) {
-	v := View{Pod: pod, Source: w.mailbox.Value().Source, Stage: w.facts.Stage(), Observed: w.runtime.seen}
+	v := View{Pod: pod, Source: w.mailbox.Value().Source, Stage: w.facts.Stage(), Observed: w.runtime.seen,
+		Released: !w.facts.Released.IsZero()}
 	if v.Stage == podplan.Waiting && len(w.admission.victims) > 0 {
 		v.Stage = podplan.Preparing // its room is taken
 	}

@@ -184,6 +184,7 @@ type View struct {
 	Source   string
 	Stage    podplan.Stage
 	Observed podplan.Observed
+	Released bool // volumes, cgroup and directories are gone; containers that ended may still be there
 }
 
 // View returns one Pod as its worker published it last; ok is false when it is not on this node.

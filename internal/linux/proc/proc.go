@@ -187,3 +187,12 @@ func StatFS(path string) (Disk, error) {
 	return Disk{CapacityBytes: s.Blocks * b, AvailableBytes: s.Bavail * b, UsedBytes: (s.Blocks - s.Bfree) * b,
 		Inodes: s.Files, InodesFree: s.Ffree}, nil
 }
+
+// Device is the number of the device that a path is on.
+func Device(path string) (uint64, error) {
+	var s unix.Stat_t
+	if err := unix.Stat(path, &s); err != nil {
+		return 0, fmt.Errorf("device of %s: %w", path, err)
+	}
+	return s.Dev, nil
+}

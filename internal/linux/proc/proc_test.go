@@ -88,3 +88,33 @@ func TestThisMachine(t *testing.T) {
 		t.Errorf("got %v, %v, want no error and CapacityBytes other than 0", d, err)
 	}
 }
+
+// row: EVC-15
+func TestTasks(t *testing.T) {
+	root := t.TempDir()
+	put := func(name, text string) {
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := proc.Tasks(root); err == nil {
+		t.Error("nothing to read: got no error")
+	}
+	put("proc/loadavg", "0.20 0.18 0.12 1/700 11206\n")
+	if _, _, err := proc.Tasks(root); err == nil {
+		t.Error("no limit to read: got no error")
+	}
+	put("proc/sys/kernel/pid_max", "32768\n")
+	put("proc/sys/kernel/threads-max", "100000\n")
+	if running, most, err := proc.Tasks(root); err != nil || running != 700 || most != 32768 {
+		t.Errorf("got %d of %d, %v, want 700 of 32768", running, most, err)
+	}
+	put("proc/sys/kernel/threads-max", "5000\n")
+	if _, most, err := proc.Tasks(root); err != nil || most != 5000 {
+		t.Errorf("got at most %d, %v, want the lower limit 5000", most, err)
+	}
+}

@@ -80,3 +80,28 @@ func cpuTime(root string) (uint64, error) {
 	}
 	return ticks * (uint64(time.Second) / ticksPerSecond), nil
 }
+
+// Tasks are how many tasks there are below root, and the greatest number that the kernel allows:
+// pid_max or threads-max, whichever is less.
+func Tasks(root string) (running, most int64, err error) {
+	running = -1
+	// "0.20 0.18 0.12 1/80 11206": the fourth field is runnable/all scheduling entities
+	if f := strings.Fields(first(root, "proc/loadavg")); len(f) >= 4 {
+		_, all, _ := strings.Cut(f[3], "/")
+		if running, err = strconv.ParseInt(all, 10, 64); err != nil {
+			running = -1
+		}
+	}
+	if running < 0 {
+		return 0, 0, fmt.Errorf("tasks of this machine: %s cannot be read", filepath.Join(root, "proc/loadavg"))
+	}
+	for _, name := range []string{"proc/sys/kernel/pid_max", "proc/sys/kernel/threads-max"} {
+		if n, err := strconv.ParseInt(first(root, name), 10, 64); err == nil && (most == 0 || n < most) {
+			most = n
+		}
+	}
+	if most == 0 {
+		return 0, 0, fmt.Errorf("tasks of this machine: no limit can be read below %s", root)
+	}
+	return running, most, nil
+}

@@ -43,6 +43,13 @@ type Memory struct {
 	OOMKills     uint64 // count
 }
 
+// MemoryUse is what matters of a cgroup's memory when memory runs short, in bytes.
+type MemoryUse struct {
+	Bytes      uint64 // all that is charged, page cache included
+	WorkingSet uint64 // without inactive page cache
+	Limit      uint64 // 0 is none
+}
+
 // Limits are the bounds of a cgroup; 0 is none.
 type Limits struct {
 	Memory, Swap, Reservation uint64 // bytes; Swap is what may be swapped out beyond Memory, known only with HasSwap

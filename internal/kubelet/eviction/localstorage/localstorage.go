@@ -1,10 +1,10 @@
 // Package localstorage ends Pods that take more of the node's local storage than their limits
 // allow.
 //
-// File systems tell nobody that a directory grew, so Pods with such limits are measured every ten
-// seconds, others never. What a Pod does in its first ten seconds is not held against it: programs
+// File systems tell nobody that a directory grew, so Pods with such limits are measured in each
+// pass of the eviction manager, others never. What a Pod does in its first ten seconds is not held against it: programs
 // unpack and clean up then. In: Pods, measurements (stats). Out: events, and wishes that Pods end.
-// evict decides.
+// Package eviction decides.
 package localstorage
 
 import (
@@ -22,8 +22,8 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/stats"
 )
 
-// Period is how often Pods with limits are measured.
-const Period = 10 * time.Second
+// minAge is how long a Pod is left alone.
+const minAge = 10 * time.Second
 
 // Deps is what is worked with.
 type Deps struct {
@@ -34,42 +34,37 @@ type Deps struct {
 	Journal journal.Sink
 }
 
-// Watch measures and ends Pods until ctx ends.
-func Watch(ctx context.Context, d Deps) {
-	tick := time.NewTicker(Period)
-	defer tick.Stop()
-	reported := map[types.UID]bool{}
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			reported = d.check(ctx, reported)
-		}
-	}
+// Checker finds Pods over their limits and ends them. The eviction manager asks it once in each
+// pass.
+type Checker struct {
+	d       Deps
+	evicted map[types.UID]bool // that had to end at the last check
 }
 
-// check looks at every Pod with limits and returns those that had to end.
-func (d Deps) check(ctx context.Context, reported map[types.UID]bool) map[types.UID]bool {
+// New returns a Checker.
+func New(d Deps) *Checker { return &Checker{d: d, evicted: map[types.UID]bool{}} }
+
+// Check looks at every Pod with limits. true: some had to go, and were asked to now.
+func (c *Checker) Check(ctx context.Context) bool {
 	limited := map[types.UID]*v1.Pod{}
-	for _, p := range d.Pods() {
+	for _, p := range c.d.Pods() {
 		if eviction.HasStorageLimits(p) && p.DeletionTimestamp == nil && p.Status.Phase != v1.PodFailed &&
 			p.Status.Phase != v1.PodSucceeded && !isYoung(p, time.Now()) {
 			limited[p.UID] = p
 		}
 	}
 	if len(limited) == 0 {
-		return reported
+		return false
 	}
-	log := klog.FromContext(ctx)
-	snap, err := d.Measure(ctx)
+	snap, err := c.d.Measure(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
-			log.Error(err, "Cannot measure what Pods take of the disk")
+			klog.FromContext(ctx).Error(err, "Cannot measure what Pods take of the disk")
 		}
-		return reported
+		return false
 	}
-	out := map[types.UID]bool{}
+	before, some := c.evicted, false
+	c.evicted = map[types.UID]bool{}
 	for i := range snap.Pods {
 		p := limited[types.UID(snap.Pods[i].UID)]
 		if p == nil {
@@ -79,21 +74,29 @@ func (d Deps) check(ctx context.Context, reported map[types.UID]bool) map[types.
 		if end == nil {
 			continue
 		}
-		out[p.UID] = true
-		if reported[p.UID] || !d.KillPod(p.UID, *end) {
-			continue
+		c.evicted[p.UID] = true
+		if !before[p.UID] && c.evict(ctx, p, *end, fact) {
+			some = true
 		}
-		d.Journal.Put(journal.Ref{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)}, fact)
-		log.Info("Pod evicted", "pod", klog.KObj(p), "podUID", p.UID, "reason", end.Message)
-		d.Events.Event(p, v1.EventTypeWarning, eviction.Reason, end.Message)
 	}
-	return out
+	return some
 }
 
-// isYoung tells whether a Pod began less than a period ago. Upstream's first measurement of a Pod
+// evict asks a Pod to end; false: it is not there any more.
+func (c *Checker) evict(ctx context.Context, p *v1.Pod, end podplan.Termination, fact journal.StorageExceeded) bool {
+	if !c.d.KillPod(p.UID, end) {
+		return false
+	}
+	c.d.Journal.Put(journal.Ref{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)}, fact)
+	klog.FromContext(ctx).Info("Pod evicted", "pod", klog.KObj(p), "podUID", p.UID, "reason", end.Message)
+	c.d.Events.Event(p, v1.EventTypeWarning, eviction.Reason, end.Message)
+	return true
+}
+
+// isYoung tells whether a Pod began less than ten seconds ago. Upstream's first measurement of a Pod
 // comes ten seconds to a minute after its start.
 func isYoung(p *v1.Pod, now time.Time) bool {
-	return p.Status.StartTime != nil && now.Sub(p.Status.StartTime.Time) < Period
+	return p.Status.StartTime != nil && now.Sub(p.Status.StartTime.Time) < minAge
 }
 
 // usageOf sums up what was measured of a Pod.

@@ -29,47 +29,40 @@ func TestAPodOverItsLimitEndsOnce(t *testing.T) {
 		var ended []string
 		var reported facts
 		events := record.NewFakeRecorder(9)
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			Watch(ctx, Deps{
-				Pods: func() []*v1.Pod { return pods },
-				Measure: func(context.Context) (*stats.Snapshot, error) {
-					measured++
-					return &stats.Snapshot{Pods: []stats.Pod{
-						{UID: "free", Volumes: []stats.Volume{{Name: "v", Disk: usage.Disk{Used: 1 << 40}}}},
-						{UID: "full", Volumes: []stats.Volume{{Name: "v", Disk: usage.Disk{Used: bytes}}}},
-					}}, nil
-				},
-				KillPod: func(uid types.UID, e podplan.Termination) bool {
-					ended = append(ended, string(uid)+" "+e.Message)
-					return true
-				},
-				Events: events, Journal: &reported,
-			})
-		}()
-		time.Sleep(35 * time.Second)
-		synctest.Wait()
-		if measured != 0 {
+		c := New(Deps{
+			Pods: func() []*v1.Pod { return pods },
+			Measure: func(context.Context) (*stats.Snapshot, error) {
+				measured++
+				return &stats.Snapshot{Pods: []stats.Pod{
+					{UID: "free", Volumes: []stats.Volume{{Name: "v", Disk: usage.Disk{Used: 1 << 40}}}},
+					{UID: "full", Volumes: []stats.Volume{{Name: "v", Disk: usage.Disk{Used: bytes}}}},
+				}}, nil
+			},
+			KillPod: func(uid types.UID, e podplan.Termination) bool {
+				ended = append(ended, string(uid)+" "+e.Message)
+				return true
+			},
+			Events: events, Journal: &reported,
+		})
+		ctx := t.Context()
+		if c.Check(ctx); measured != 0 {
 			t.Errorf("measured %d times though no Pod has a limit", measured)
 		}
 		startedAt := metav1.Now()
 		full.Status.StartTime = &startedAt
 		pods = append(pods, full)
-		time.Sleep(9 * time.Second) // a look comes in these
-		synctest.Wait()
-		if measured != 0 {
+		time.Sleep(9 * time.Second)
+		if c.Check(ctx); measured != 0 {
 			t.Errorf("measured %d times a Pod that has just begun", measured)
 		}
-		time.Sleep(7 * time.Second)
-		synctest.Wait()
-		if measured != 1 || len(ended) != 0 {
+		time.Sleep(time.Second)
+		if c.Check(ctx) || measured != 1 || len(ended) != 0 {
 			t.Errorf("measured %d times, ended %v", measured, ended)
 		}
 		bytes = 3 << 20
-		time.Sleep(30 * time.Second)
-		synctest.Wait()
+		if first, again := c.Check(ctx), c.Check(ctx); !first || again {
+			t.Errorf("some Pods had to go: got %t, then %t, want true, then false", first, again)
+		}
 		const text = `Usage of EmptyDir volume "v" exceeds the limit "2Mi". `
 		if len(ended) != 1 || ended[0] != "full "+text || len(events.Events) != 1 ||
 			<-events.Events != "Warning Evicted "+text {
@@ -79,8 +72,6 @@ func TestAPodOverItsLimitEndsOnce(t *testing.T) {
 			reported) != 1 || !reflect.DeepEqual(reported[0], journal.Fact(want)) {
 			t.Errorf("facts: got %v", reported)
 		}
-		cancel()
-		<-done
 	})
 }
 

@@ -33,7 +33,12 @@ type pendingCall[T any] struct {
 
 // New returns an Measurer.
 func New[T any](measure func(path string) (T, error)) *Measurer[T] {
-	return &Measurer[T]{measure: measure, timeout: Timeout, pending: map[string]*pendingCall[T]{}}
+	return NewWithTimeout(measure, Timeout)
+}
+
+// NewWithTimeout returns a Measurer whose callers wait for another time than Timeout.
+func NewWithTimeout[T any](measure func(path string) (T, error), timeout time.Duration) *Measurer[T] {
+	return &Measurer[T]{measure: measure, timeout: timeout, pending: map[string]*pendingCall[T]{}}
 }
 
 // Measure returns the answer. Callers that ask of the same path at the same time share one

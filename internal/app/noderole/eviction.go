@@ -1,0 +1,147 @@
+package noderole
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	kubeconfig "github.com/gantry-project/gantry/internal/kubelet/config"
+	"github.com/gantry-project/gantry/internal/kubelet/eviction"
+	"github.com/gantry-project/gantry/internal/kubelet/eviction/localstorage"
+	"github.com/gantry-project/gantry/internal/kubelet/eviction/manager"
+	"github.com/gantry-project/gantry/internal/kubelet/nodestatus"
+	"github.com/gantry-project/gantry/internal/kubelet/podplan"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/volumestats"
+	"github.com/gantry-project/gantry/internal/linux/cgroup"
+	"github.com/gantry-project/gantry/internal/linux/proc"
+	"github.com/gantry-project/gantry/internal/pod/usage"
+)
+
+// When evictions are fruitless: how many in a row, and how long nobody goes then.
+const (
+	fruitlessEvictions  = 3
+	fruitlessHoldPeriod = 5 * time.Minute
+)
+
+// diskTimeout is how long a look waits for a file system.
+const diskTimeout = 500 * time.Millisecond
+
+// memoryStall is how long tasks wait for memory within a second when the node is looked at at once.
+const memoryStall = 100 * time.Millisecond
+
+// nodeEviction defends the node. The kubelet and the reporter ask it before it is joined with them.
+type nodeEviction struct {
+	manager *manager.Manager
+	watcher *manager.Watcher
+}
+
+// conditions are those of the node that are about evictions.
+func (e *nodeEviction) conditions() []v1.NodeConditionType {
+	if e.manager == nil {
+		return nil
+	}
+	return e.manager.Conditions()
+}
+
+// pressure is what the node is short of.
+func (e *nodeEviction) pressure() nodestatus.Pressure {
+	list := e.conditions()
+	return nodestatus.Pressure{Memory: slices.Contains(list, v1.NodeMemoryPressure),
+		Disk: slices.Contains(list, v1.NodeDiskPressure), PID: slices.Contains(list, v1.NodePIDPressure)}
+}
+
+// run defends the node until ctx ends.
+func (e *nodeEviction) run(ctx context.Context) error {
+	go e.watcher.Run(ctx)
+	e.manager.Run(ctx)
+	<-ctx.Done()
+	return nil
+}
+
+// evictionConfig is how the configuration has the node evict.
+func (n *Role) evictionConfig() (eviction.Config, error) {
+	c := n.config
+	thresholds, errs := eviction.Thresholds(kubeconfig.EvictionSettings(c))
+	if err := errors.Join(errs...); err != nil {
+		return eviction.Config{}, fmt.Errorf("evictions: %w", err)
+	}
+	return eviction.Config{
+		Thresholds: thresholds, PressureTransition: c.EvictionPressureTransitionPeriod.Duration,
+		MaxPodGrace: time.Duration(c.EvictionMaxPodGracePeriod) * time.Second, Ranking: n.evictionRanking,
+		FruitlessEvictions: fruitlessEvictions, FruitlessHoldPeriod: fruitlessHoldPeriod,
+	}, nil
+}
+
+// attachEviction makes the manager; before anything runs. changed has the node's status written.
+func (n *Role) attachEviction(e *nodeEviction, tree *cgroup.Tree, a *nodeAPI, changed func()) error {
+	config, err := n.evictionConfig()
+	if err != nil {
+		return err
+	}
+	k, resources := a.kubelet, n.resources(tree)
+	o := &manager.Observer{
+		Cgroups: tree, Images: n.engine.Client.Images(), Full: a.collect.Full,
+		Host: evictionHost{disks: volumestats.NewWithTimeout(statFS, diskTimeout),
+			devices: volumestats.NewWithTimeout(proc.Device, diskTimeout)}, MemoryBytes: a.memoryBytes, RootDir: a.rootDir(), PodsPath: resources.PodsPath(), PodPath: resources.PodPath,
+	}
+	e.watcher = manager.NewWatcher(n.kernel(tree, resources.PodsPath()), o, config.Thresholds)
+	d := manager.Deps{
+		Config: config, Node: &v1.ObjectReference{Kind: "Node", Name: n.instance.NodeName,
+			UID: types.UID(n.instance.NodeName)},
+		Observe: o.Observe, Measure: o.Measure, Pods: k.ActivePods, KillPod: k.KillPod, CleanedUp: k.PodCleanedUp,
+		Reclaim: map[eviction.Reclaim]func(context.Context) error{
+			eviction.DeadContainers: k.DeleteAllUnusedContainers, eviction.UnusedImages: k.DeleteUnusedImages},
+		Events: a.events, Journal: a.sink(), Changed: changed, Notices: e.watcher.Notices(),
+		Observed: func(o eviction.Observations) {
+			for signal, x := range o {
+				a.metrics.EvictionSignal(string(signal), x.Available, x.Capacity)
+			}
+		},
+		StatsAge: a.metrics.EvictionStatsAge, Fruitless: a.metrics.EvictionsFruitless,
+	}
+	if *n.config.LocalStorageCapacityIsolation {
+		d.OverLimits = localstorage.New(localstorage.Deps{Pods: a.pods, Measure: a.collect.Full, Events: a.events,
+			Journal: a.sink(), KillPod: func(uid types.UID, end podplan.Termination) bool {
+				_, ok := k.KillPod(uid, end)
+				return ok
+			}}).Check
+	}
+	e.manager = manager.New(d)
+	return nil
+}
+
+// kernel is what tells that memory runs short: the machine's pressure and, on cgroup v2, the limits
+// of the Pods' cgroup; with kernelMemcgNotification on cgroup v1 also an amount of use.
+func (n *Role) kernel(tree *cgroup.Tree, podsPath string) manager.Kernel {
+	k := manager.Kernel{Others: map[string]func() (manager.Notice, error){
+		"memory pressure": func() (manager.Notice, error) {
+			return cgroup.NotifyPressure("/proc/pressure/memory", memoryStall, time.Second)
+		},
+	}}
+	if tree.Version() == 2 {
+		k.Others["memory.events of the Pods"] = func() (manager.Notice, error) { return tree.NotifyEvents(podsPath) }
+	} else if n.config.KernelMemcgNotification {
+		k.Usage = func(path string, bytes uint64) (manager.Notice, error) { return tree.NotifyUsage(path, bytes) }
+	}
+	return k
+}
+
+// evictionHost reads the machine for evictions.
+type evictionHost struct {
+	disks   *volumestats.Measurer[usage.Disk]
+	devices *volumestats.Measurer[uint64]
+}
+
+// Disk measures the file system that path is on; one that hangs is given up.
+func (h evictionHost) Disk(path string) (usage.Disk, error) { return h.disks.Measure(path) }
+
+// Device is the device that path is on; one that hangs is given up.
+func (h evictionHost) Device(path string) (uint64, error) { return h.devices.Measure(path) }
+
+// Tasks are how many there are on the machine, and how many there may be.
+func (evictionHost) Tasks() (running, most int64, err error) { return proc.Tasks("/") }

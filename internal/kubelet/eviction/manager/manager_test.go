@@ -1,0 +1,363 @@
+package manager_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+
+	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/kubelet/eviction"
+	"github.com/gantry-project/gantry/internal/kubelet/eviction/manager"
+	"github.com/gantry-project/gantry/internal/kubelet/podplan"
+)
+
+const (
+	mi = 1 << 20
+	gi = 1 << 30
+)
+
+// world is a node with Pods that hold memory and disk.
+type world struct {
+	t      *testing.T
+	d      manager.Deps
+	events *record.FakeRecorder
+	cancel func()
+	m      *manager.Manager
+
+	mu         sync.Mutex
+	looks      []time.Time
+	free       int64 // of memory and, the same number, of nodefs
+	pods       []*v1.Pod
+	use        map[types.UID]int64
+	ended      []string
+	ends       map[string]podplan.Termination
+	stuck      bool // Pods that are asked to end do not
+	keeps      bool // what Pods held does not come back
+	reclaims   int64
+	reclaimed  []eviction.Reclaim
+	facts      []journal.Fact
+	changed    int
+	fruitless  []string
+	unreadable error
+}
+
+func (w *world) Put(_ journal.Ref, f journal.Fact) { w.facts = append(w.facts, f) }
+
+// run runs a test on a node in virtual time. The threshold is 10Gi.
+func run(t *testing.T, signal eviction.Signal, test func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		list, errs := eviction.Thresholds(eviction.Settings{Hard: map[string]string{string(signal): "10Gi"}})
+		if len(errs) > 0 {
+			t.Fatal(errs)
+		}
+		w := &world{t: t, free: 50 * gi, use: map[types.UID]int64{}, ends: map[string]podplan.Termination{},
+			events: record.NewFakeRecorder(1000)}
+		reclaim := func(what eviction.Reclaim) func(context.Context) error {
+			return func(context.Context) error {
+				w.reclaimed, w.free = append(w.reclaimed, what), w.free+w.reclaims
+				return nil
+			}
+		}
+		w.d = manager.Deps{
+			Config: eviction.Config{Thresholds: list, PressureTransition: 5 * time.Minute, FruitlessEvictions: 3,
+				FruitlessHoldPeriod: 5 * time.Minute},
+			Node: &v1.ObjectReference{Kind: "Node", Name: "n1"}, Observe: w.observe, Measure: w.measure,
+			Pods: func() []*v1.Pod { return w.pods }, KillPod: w.kill,
+			CleanedUp: func(uid types.UID) bool { return !w.has(uid) },
+			Reclaim: map[eviction.Reclaim]func(context.Context) error{
+				eviction.DeadContainers: reclaim(eviction.DeadContainers),
+				eviction.UnusedImages:   reclaim(eviction.UnusedImages)},
+			Events: w.events, Journal: w, Changed: func() { w.changed++ },
+			Fruitless: func(s string, n int) { w.fruitless = append(w.fruitless, fmt.Sprint(s, " ", n)) },
+		}
+		test(w)
+		if w.cancel != nil {
+			w.cancel()
+		}
+		synctest.Wait()
+	})
+}
+
+func (w *world) begin() {
+	ctx, cancel := context.WithCancel(w.t.Context())
+	w.cancel, w.m = cancel, manager.New(w.d)
+	go w.m.Run(ctx)
+	synctest.Wait()
+}
+
+func (w *world) pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func (w *world) observe(context.Context) (eviction.Figures, eviction.Disks, error) {
+	now := time.Now()
+	w.looks = append(w.looks, now)
+	o := &eviction.Observation{At: now, Available: w.free, Capacity: 100 * gi}
+	return eviction.Figures{Memory: o, NodeFs: eviction.Filesystem{Bytes: o}}, eviction.Disks{}, w.unreadable
+}
+
+func (w *world) measure(context.Context, v1.ResourceName, []*v1.Pod) (map[types.UID]eviction.PodUse, error) {
+	out := map[types.UID]eviction.PodUse{}
+	for uid, n := range w.use {
+		out[uid] = eviction.PodUse{Memory: &n,
+			Containers: []eviction.ContainerUse{{Name: "app", Layer: &eviction.Space{Bytes: n}, Logs: &eviction.Space{}}}}
+	}
+	return out, nil
+}
+
+func (w *world) add(name string, use int64) {
+	p := &v1.Pod{}
+	p.Name, p.Namespace, p.UID = name, "default", types.UID(name)
+	p.Spec.Containers = []v1.Container{{Name: "app"}}
+	w.pods, w.use[p.UID] = append(w.pods, p), use
+}
+
+func (w *world) has(uid types.UID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.ContainsFunc(w.pods, func(p *v1.Pod) bool { return p.UID == uid })
+}
+
+// kill has the Pod end after a second, with what it held given back.
+func (w *world) kill(uid types.UID, end podplan.Termination) (<-chan struct{}, bool) {
+	w.ended, w.ends[string(uid)] = append(w.ended, string(uid)), end
+	terminated := make(chan struct{})
+	if w.stuck {
+		return terminated, true
+	}
+	time.AfterFunc(time.Second, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.pods = slices.DeleteFunc(slices.Clone(w.pods), func(p *v1.Pod) bool { return p.UID == uid })
+		if !w.keeps {
+			w.free += w.use[uid]
+		}
+		close(terminated)
+	})
+	return terminated, true
+}
+
+func (w *world) eventsSeen() []string {
+	var out []string
+	for len(w.events.Events) > 0 {
+		out = append(out, <-w.events.Events)
+	}
+	return out
+}
+
+// row: EVC-16
+func TestTheNodeIsLookedAtEveryTenSeconds(t *testing.T) {
+	run(t, eviction.MemoryAvailable, func(w *world) {
+		w.begin()
+		for i := 1; i <= 3; i++ {
+			if len(w.looks) != i {
+				t.Fatalf("got %d looks, want %d", len(w.looks), i)
+			}
+			w.pass(9 * time.Second)
+			if len(w.looks) != i {
+				t.Errorf("9 s later: got %d looks, want %d still", len(w.looks), i)
+			}
+			w.pass(time.Second)
+		}
+	})
+}
+
+func TestTheKernelAsksForALook(t *testing.T) {
+	run(t, eviction.MemoryAvailable, func(w *world) {
+		notices := make(chan string, 1)
+		w.d.Notices = notices
+		w.add("hog", 20*gi)
+		w.begin()
+		w.pass(3 * time.Second)
+		w.free = gi
+		notices <- "memory pressure"
+		synctest.Wait()
+		if len(w.ended) != 1 || time.Since(w.ends["hog"].RequestedAt) != 0 {
+			t.Errorf("got %v ended, want hog at once", w.ended)
+		}
+	})
+}
+
+// row: EVC-23
+// row: EVC-28
+func TestOnePodGoesAtATimeAndNoMoreThanNeeded(t *testing.T) {
+	run(t, eviction.MemoryAvailable, func(w *world) {
+		w.free = 4 * gi
+		w.add("small", 2*gi)
+		w.add("big", 5*gi)
+		w.add("middle", 3*gi)
+		w.begin()
+		if !slices.Equal(w.ended, []string{"big"}) {
+			t.Fatalf("at first: got %v, want big alone", w.ended)
+		}
+		w.pass(900 * time.Millisecond)
+		if len(w.ended) != 1 {
+			t.Errorf("while it ends: got %v, want nobody else", w.ended)
+		}
+		w.pass(500 * time.Millisecond) // it has ended, 9Gi are left
+		if !slices.Equal(w.ended, []string{"big", "middle"}) {
+			t.Errorf("when it has ended: got %v, want big, middle without waiting for ten seconds", w.ended)
+		}
+		w.pass(time.Minute)
+		if len(w.ended) != 2 {
+			t.Errorf("with 12Gi left: got %v, want small to stay", w.ended)
+		}
+		const want = "Warning Evicted The node was low on resource: memory. Threshold quantity: 10Gi, available: 4Gi. "
+		if got := w.eventsSeen(); len(got) != 4 || got[0] != "Warning EvictionThresholdMet Attempting to reclaim memory" ||
+			!strings.HasPrefix(got[1], want) {
+			t.Errorf("events: got %q, want two of each, the second %q", got, want)
+		}
+		end := w.ends["big"]
+		if end.Reason != "Evicted" || end.Grace != time.Second || end.Victim != end.Message ||
+			!strings.HasPrefix(end.Message, "The node was low on resource: memory.") {
+			t.Errorf("got %+v, want Reason Evicted, 1 s and the message for status and condition", end)
+		}
+		if f, ok := w.facts[1].(journal.Evicted); !ok || f.Place != 1 || f.Of != 3 || f.Use != 5*gi ||
+			f.Signal != "memory.available" {
+			t.Errorf("fact: got %+v, want place 1 of 3 for memory.available", w.facts[1])
+		}
+	})
+}
+
+// row: EVC-17
+func TestReclaimComesBeforeEviction(t *testing.T) {
+	both := []eviction.Reclaim{eviction.DeadContainers, eviction.UnusedImages}
+	for _, c := range []struct {
+		frees int64
+		ended int
+	}{{4 * gi, 0}, {gi, 1}} {
+		run(t, eviction.NodeFsAvailable, func(w *world) {
+			w.free, w.reclaims = 5*gi, c.frees
+			w.add("web", 9*gi)
+			w.begin()
+			if !slices.Equal(w.reclaimed, both) || len(w.ended) != c.ended {
+				t.Errorf("each frees %d: got %v reclaimed and %v ended, want both and %d", c.frees, w.reclaimed, w.ended,
+					c.ended)
+			}
+			w.pass(11 * time.Second)
+			if len(w.ended) != c.ended {
+				t.Errorf("ten seconds later: got %v ended, want %d", w.ended, c.ended)
+			}
+		})
+	}
+	run(t, eviction.MemoryAvailable, func(w *world) {
+		w.free = gi
+		w.add("web", 90*gi)
+		w.begin()
+		if len(w.reclaimed) != 0 || len(w.ended) != 1 {
+			t.Errorf("memory: got %v reclaimed and %v ended, want nothing and web", w.reclaimed, w.ended)
+		}
+	})
+}
+
+// row: EVC-31
+func TestConditionsAreMadeKnown(t *testing.T) {
+	run(t, eviction.MemoryAvailable, func(w *world) {
+		w.begin()
+		if c := w.m.Conditions(); len(c) != 0 || w.changed != 0 {
+			t.Fatalf("with enough memory: got %v, %d changes, want none", c, w.changed)
+		}
+		w.free = 9 * gi
+		w.pass(10 * time.Second)
+		if c := w.m.Conditions(); !slices.Equal(c, []v1.NodeConditionType{v1.NodeMemoryPressure}) || w.changed != 1 {
+			t.Errorf("short: got %v, %d changes, want MemoryPressure, one change", c, w.changed)
+		}
+		w.free = 50 * gi
+		w.pass(4 * time.Minute)
+		if c := w.m.Conditions(); len(c) != 1 {
+			t.Errorf("within the transition period: got %v, want MemoryPressure", c)
+		}
+		w.pass(time.Minute + 10*time.Second)
+		if c := w.m.Conditions(); len(c) != 0 || w.changed != 2 {
+			t.Errorf("after it: got %v, %d changes, want none, two changes", c, w.changed)
+		}
+	})
+}
+
+// row: EVC-36
+func TestAWedgedRuntimeIsNotFedAllPods(t *testing.T) {
+	for _, stuck := range []bool{true, false} { // Pods that do not end; Pods whose end frees nothing
+		run(t, eviction.MemoryAvailable, func(w *world) {
+			w.free, w.stuck, w.keeps = gi, stuck, true
+			for i := range 20 {
+				w.add(fmt.Sprint("p", i), gi)
+			}
+			w.begin()
+			w.pass(4 * time.Minute)
+			if len(w.ended) != 3 {
+				t.Errorf("stuck %t: got %d Pods asked to end, want 3", stuck, len(w.ended))
+			}
+			if len(slices.Compact(slices.Sorted(slices.Values(w.ended)))) != len(w.ended) {
+				t.Errorf("stuck %t: got %v, want each asked once", stuck, w.ended)
+			}
+			named := slices.ContainsFunc(w.eventsSeen(), func(e string) bool {
+				return strings.HasPrefix(e, "Warning EvictionsFruitless 3 Pods in a row were evicted for memory.available")
+			})
+			shown := slices.Contains(w.fruitless, "memory.available 3")
+			fact := slices.ContainsFunc(w.facts, func(f journal.Fact) bool {
+				x, ok := f.(journal.EvictionsFruitless)
+				return ok && x.Evictions == 3
+			})
+			if !named || !shown || !fact {
+				t.Errorf("stuck %t: event %t, metric %t, fact %t, want all", stuck, named, shown, fact)
+			}
+		})
+	}
+}
+
+func TestPodsOverTheirOwnLimitsGoFirst(t *testing.T) {
+	run(t, eviction.MemoryAvailable, func(w *world) {
+		checks := 0
+		w.d.OverLimits = func(context.Context) bool { checks++; return checks == 1 }
+		w.free = gi
+		w.add("web", 50*gi)
+		w.begin()
+		if len(w.ended) != 0 || checks != 1 {
+			t.Errorf("a Pod over its limits: got %v ended, want nobody else in this pass", w.ended)
+		}
+		w.pass(10 * time.Second)
+		if len(w.ended) != 1 {
+			t.Errorf("next pass: got %v ended, want web", w.ended)
+		}
+	})
+}
+
+func TestWhatCannotBeReadIsTriedAgain(t *testing.T) {
+	run(t, eviction.MemoryAvailable, func(w *world) {
+		w.unreadable, w.free = errors.New("no cgroups"), gi
+		w.add("web", 50*gi)
+		w.begin()
+		w.pass(20 * time.Second)
+		if len(w.ended) != 0 || len(w.looks) != 3 {
+			t.Errorf("unreadable: got %v ended after %d looks, want nobody after 3", w.ended, len(w.looks))
+		}
+		w.unreadable = nil
+		w.pass(10 * time.Second)
+		if len(w.ended) != 1 {
+			t.Errorf("readable: got %v ended, want web", w.ended)
+		}
+	})
+}
+
+func TestWithoutThresholdsNobodyLooks(t *testing.T) {
+	run(t, eviction.MemoryAvailable, func(w *world) {
+		w.d.Config.Thresholds = nil
+		w.begin()
+		w.pass(time.Minute)
+		if len(w.looks) != 0 {
+			t.Errorf("got %d looks, want none", len(w.looks))
+		}
+	})
+}

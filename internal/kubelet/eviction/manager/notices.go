@@ -1,0 +1,146 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/gantry-project/gantry/internal/kubelet/eviction"
+)
+
+// Notice is something that the kernel tells of; cgroup.Notifier is one. Close ends a Wait.
+type Notice interface {
+	Wait() error
+	Close() error
+}
+
+// Kernel tells when to look at memory at once. A nil field tells nothing.
+type Kernel struct {
+	// Usage tells when a cgroup's memory in use crosses a number of bytes
+	// (kernelMemcgNotification, cgroup v1)
+	Usage func(path string, bytes uint64) (Notice, error)
+	// Others are what tells by itself, with their names: pressure of the machine, limits of the
+	// Pods' cgroup that were hit
+	Others map[string]func() (Notice, error)
+}
+
+// noticeInterval is the least time between two looks that the kernel asks for.
+const noticeInterval = 100 * time.Millisecond
+
+// Watcher turns what the kernel tells into looks at the node.
+type Watcher struct {
+	Kernel     Kernel
+	Observer   *Observer
+	Thresholds []eviction.Threshold
+	notices    chan string
+}
+
+// NewWatcher returns a Watcher; Run has it work.
+func NewWatcher(k Kernel, o *Observer, thresholds []eviction.Threshold) *Watcher {
+	return &Watcher{Kernel: k, Observer: o, Thresholds: thresholds, notices: make(chan string, 1)}
+}
+
+// Notices is where a look is asked for; one that was not taken yet is not asked for again.
+func (w *Watcher) Notices() <-chan string { return w.notices }
+
+// Run listens until ctx ends.
+func (w *Watcher) Run(ctx context.Context) {
+	var all sync.WaitGroup
+	for name, open := range w.Kernel.Others {
+		n, err := open()
+		if err != nil {
+			klog.FromContext(ctx).V(2).Info("Eviction manager: the kernel does not tell", "of", name, "err", err)
+			continue
+		}
+		all.Go(func() { w.listen(ctx, name, n) })
+	}
+	if w.Kernel.Usage != nil {
+		for _, t := range w.Thresholds {
+			if at, memory := w.cgroup(t.Signal); memory {
+				all.Go(func() { w.followUsage(ctx, at, t) })
+			}
+		}
+	}
+	all.Wait()
+}
+
+// cgroup is where a signal of memory is read.
+func (w *Watcher) cgroup(s eviction.Signal) (path string, memory bool) {
+	switch s {
+	case eviction.MemoryAvailable:
+		return "/", true
+	case eviction.AllocatableMemoryAvailable:
+		return w.Observer.PodsPath, true
+	}
+	return "", false
+}
+
+// listen asks for a look whenever the kernel tells, until ctx ends or the notice does.
+func (w *Watcher) listen(ctx context.Context, name string, n Notice) {
+	stop := context.AfterFunc(ctx, func() { _ = n.Close() })
+	defer func() {
+		if stop() {
+			_ = n.Close()
+		}
+	}()
+	for {
+		if err := n.Wait(); err != nil {
+			if ctx.Err() == nil && !errors.Is(err, os.ErrClosed) {
+				klog.FromContext(ctx).Error(err, "Eviction manager: the kernel tells no more", "of", name)
+			}
+			return
+		}
+		select {
+		case w.notices <- name:
+		default:
+		}
+		select {
+		case <-time.After(noticeInterval):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// followUsage keeps a notice at the use of memory at which a threshold is met. The page cache,
+// which counts as use but not as working set, moves it.
+func (w *Watcher) followUsage(ctx context.Context, at string, t eviction.Threshold) {
+	name := string(t.Signal) + " crossed " + t.Value.String()
+	failed := false
+	for ctx.Err() == nil {
+		round, cancel := context.WithTimeout(ctx, Period)
+		if bytes, ok := w.usageThreshold(at, t); ok {
+			n, err := w.Kernel.Usage(at, bytes)
+			switch {
+			case err == nil:
+				w.listen(round, name, n)
+			case !failed:
+				failed = true
+				klog.FromContext(ctx).Info("Eviction manager: failed to create memory threshold notifier", "of", name,
+					"err", err)
+			}
+		}
+		<-round.Done()
+		cancel()
+	}
+}
+
+// usageThreshold is the use of memory, page cache included, at which the threshold is met.
+func (w *Watcher) usageThreshold(at string, t eviction.Threshold) (bytes uint64, ok bool) {
+	u, err := w.Observer.Cgroups.MemoryUse(at)
+	if err != nil {
+		return 0, false
+	}
+	if t.Signal == eviction.MemoryAvailable {
+		u.Limit = uint64(w.Observer.MemoryBytes)
+	}
+	least := t.Value.Of(int64(u.Limit))
+	if u.Limit == 0 || uint64(least.Value()) > u.Limit {
+		return 0, false
+	}
+	return u.Limit - uint64(least.Value()) + u.Bytes - u.WorkingSet, true
+}

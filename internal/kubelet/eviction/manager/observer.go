@@ -1,0 +1,221 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"strings"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/gantry-project/gantry/internal/kubelet/eviction"
+	"github.com/gantry-project/gantry/internal/kubelet/stats"
+	"github.com/gantry-project/gantry/internal/pod/usage"
+)
+
+// Images tells where images and writable layers are; internalapi.ImageManagerService is one.
+type Images interface {
+	ImageFsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, error)
+}
+
+// Cgroups reads cgroups by path.
+type Cgroups interface {
+	MemoryUse(path string) (usage.MemoryUse, error) // "/" is the node
+	Processes(path string) ([]int, error)
+	List(parent string) ([]string, error)
+}
+
+// Host reads the machine. Disk and Device come back in bounded time, whatever the file system does.
+type Host interface {
+	Disk(path string) (usage.Disk, error)
+	Device(path string) (uint64, error) // of the file system path is on
+	// Tasks are how many there are, and how many there may be.
+	Tasks() (running, most int64, err error)
+}
+
+// Observer reads figures of the node and of its Pods.
+type Observer struct {
+	Cgroups Cgroups
+	Host    Host
+	Images  Images
+	// Full measures all that Pods take; asked for disks only
+	Full        func(context.Context) (*stats.Snapshot, error)
+	MemoryBytes int64                // of the machine
+	RootDir     string               // of the kubelet
+	PodsPath    string               // cgroup of all Pods
+	PodPath     func(*v1.Pod) string // cgroup of one
+
+	mu     sync.Mutex
+	mounts mounts
+}
+
+// mounts is where the runtime keeps its files, as it was last told.
+type mounts struct {
+	read               time.Time
+	images, containers string
+	disks              eviction.Disks
+}
+
+// mountsAge is how long the runtime's answer about its directories is believed.
+const mountsAge = 10 * time.Minute
+
+// Observe reads the node. What cannot be read is left out, so that a file system that hangs does
+// not hide that memory is short; the error is about all together.
+func (o *Observer) Observe(ctx context.Context) (eviction.Figures, eviction.Disks, error) {
+	var f eviction.Figures
+	now := time.Now()
+	node, err := o.Cgroups.MemoryUse("/")
+	if err == nil {
+		node.Limit = uint64(o.MemoryBytes)
+		f.Memory = availableMemory(node, now)
+	}
+	if pods, err := o.Cgroups.MemoryUse(o.PodsPath); err == nil && pods.Limit > 0 {
+		f.PodMemory = availableMemory(pods, now)
+	}
+	if running, most, err := o.Host.Tasks(); err == nil {
+		f.Processes = &eviction.Observation{At: now, Available: most - running, Capacity: most}
+	}
+	f.NodeFs = o.filesystem(o.RootDir, now)
+	m := o.runtimeMounts(ctx, now)
+	if m.images != "" {
+		f.ImageFs, f.ContainerFs = o.filesystem(m.images, now), o.filesystem(m.containers, now)
+	}
+	if f.Memory == nil && f.NodeFs.Bytes == nil && f.Processes == nil {
+		return f, m.disks, fmt.Errorf("nothing of this node can be read: %w", err)
+	}
+	return f, m.disks, nil
+}
+
+func availableMemory(u usage.MemoryUse, now time.Time) *eviction.Observation {
+	return &eviction.Observation{At: now, Capacity: int64(u.Limit),
+		Available: max(int64(u.Limit)-int64(u.WorkingSet), 0)}
+}
+
+func (o *Observer) filesystem(dir string, now time.Time) eviction.Filesystem {
+	d, err := o.Host.Disk(dir)
+	if err != nil {
+		return eviction.Filesystem{}
+	}
+	f := eviction.Filesystem{
+		Bytes: &eviction.Observation{At: now, Available: int64(d.Available), Capacity: int64(d.Capacity)}}
+	if d.Inodes > 0 { // some file systems count none
+		f.Inodes = &eviction.Observation{At: now, Available: int64(d.InodesFree), Capacity: int64(d.Inodes)}
+	}
+	return f
+}
+
+// runtimeMounts asks the runtime where its files are, and now and then again; an answer that does
+// not come leaves the last one.
+func (o *Observer) runtimeMounts(ctx context.Context, now time.Time) mounts {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.mounts.read.IsZero() && now.Sub(o.mounts.read) < mountsAge {
+		return o.mounts
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	info, err := o.Images.ImageFsInfo(ctx)
+	if err != nil || len(info.GetImageFilesystems()) == 0 {
+		return o.mounts
+	}
+	m := mounts{read: now, images: info.ImageFilesystems[0].GetFsId().GetMountpoint()}
+	m.containers = m.images
+	if list := info.GetContainerFilesystems(); len(list) > 0 {
+		m.containers = list[0].GetFsId().GetMountpoint()
+	}
+	root, errRoot := o.Host.Device(o.RootDir)
+	images, errImages := o.Host.Device(m.images)
+	if errRoot != nil || errImages != nil {
+		return o.mounts
+	}
+	m.disks.DedicatedImageFs = root != images
+	if containers, err := o.Host.Device(m.containers); err == nil {
+		m.disks.SplitImageFs = containers != images
+	}
+	o.mounts = m
+	return m
+}
+
+// Measure reads what Pods take of a resource. Memory and processes are read from cgroups, without
+// the runtime, which may be what hangs; Pods without a cgroup are left out.
+func (o *Observer) Measure(ctx context.Context, of v1.ResourceName,
+	pods []*v1.Pod) (map[types.UID]eviction.PodUse, error) {
+	out := map[types.UID]eviction.PodUse{}
+	if of == v1.ResourceEphemeralStorage || of == eviction.ResourceInodes {
+		snap, err := o.Full(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for i := range snap.Pods {
+			out[types.UID(snap.Pods[i].UID)] = diskUse(&snap.Pods[i])
+		}
+		return out, nil
+	}
+	for _, p := range pods {
+		at := o.PodPath(p)
+		memory, err := o.Cgroups.MemoryUse(at)
+		if err != nil {
+			continue
+		}
+		u := eviction.PodUse{Memory: signed(memory.WorkingSet)}
+		if of == v1.ResourceMemory {
+			u.Containers = o.containers(p, at)
+		} else if list, err := o.Cgroups.Processes(at); err == nil {
+			u.Processes = uint64(len(list))
+		}
+		out[p.UID] = u
+	}
+	return out, nil
+}
+
+// containers reads the memory of the containers that the Pod's status names.
+func (o *Observer) containers(p *v1.Pod, at string) []eviction.ContainerUse {
+	var out []eviction.ContainerUse
+	children, _ := o.Cgroups.List(at) // none: the Pod has ended meanwhile
+	for _, list := range [][]v1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses,
+		p.Status.EphemeralContainerStatuses} {
+		for _, s := range list {
+			_, id, ok := strings.Cut(s.ContainerID, "://")
+			if !ok || id == "" || s.State.Running == nil {
+				continue
+			}
+			for _, name := range children {
+				if !strings.Contains(name, id) { // the id itself, or cri-containerd-ID.scope with systemd
+					continue
+				}
+				if memory, err := o.Cgroups.MemoryUse(path.Join(at, name)); err == nil {
+					out = append(out, eviction.ContainerUse{Name: s.Name, Memory: signed(memory.WorkingSet)})
+				}
+			}
+		}
+	}
+	return out
+}
+
+func signed(n uint64) *int64 {
+	s := int64(n)
+	return &s
+}
+
+// diskUse sums up what was measured of a Pod on disks.
+func diskUse(p *stats.Pod) eviction.PodUse {
+	u := eviction.PodUse{Volumes: map[string]eviction.Space{}}
+	space := func(s *usage.Space) *eviction.Space {
+		if s == nil {
+			return nil
+		}
+		return &eviction.Space{Bytes: int64(s.Bytes), Inodes: int64(s.Inodes)}
+	}
+	for _, c := range p.Containers {
+		u.Containers = append(u.Containers,
+			eviction.ContainerUse{Name: c.Name, Layer: space(c.Layer), Logs: space(c.Logs)})
+	}
+	for _, v := range p.Volumes {
+		u.Volumes[v.Name] = eviction.Space{Bytes: int64(v.Disk.Used), Inodes: int64(v.Inodes)}
+	}
+	return u
+}

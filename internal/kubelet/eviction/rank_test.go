@@ -1,0 +1,210 @@
+package eviction_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gantry-project/gantry/internal/kubelet/eviction"
+)
+
+// ranked is a Pod of a fixture: memory in Mi.
+type ranked struct {
+	name           string
+	request, limit int64 // 0: none
+	use            int64
+	priority       int32
+}
+
+// fixture has Pods of all classes, above and below what they request.
+var fixture = []ranked{
+	{"guaranteed-below", 1000, 1000, 900, 0}, {"guaranteed-above", 1000, 1000, 1001, 0},
+	{"burstable-below", 2000, 0, 1950, 0}, {"burstable-above-high", 100, 0, 3000, 100},
+	{"burstable-above", 100, 0, 600, 0}, {"best-effort-small", 0, 0, 10, 0}, {"best-effort-big", 0, 0, 700, 50},
+	{"burstable-below-low", 2000, 0, 1000, -5},
+}
+
+func (r ranked) pod() *v1.Pod {
+	p := named(r.name)
+	p.Spec.Priority = &r.priority
+	both := &p.Spec.Containers[0].Resources
+	amount := *resource.NewQuantity(r.request*mi, resource.BinarySI)
+	if r.request > 0 {
+		both.Requests = v1.ResourceList{v1.ResourceMemory: amount}
+	}
+	if r.limit > 0 {
+		both.Limits = v1.ResourceList{v1.ResourceMemory: amount, v1.ResourceCPU: resource.MustParse("1")}
+		both.Requests[v1.ResourceCPU] = resource.MustParse("1")
+	}
+	return p
+}
+
+func orderOf(policy eviction.Ranking, list []ranked) []string {
+	var pods []*v1.Pod
+	use := map[types.UID]eviction.PodUse{}
+	for _, r := range list {
+		p := r.pod()
+		pods, use[p.UID] = append(pods, p), working(r.use*mi)
+	}
+	var out []string
+	for _, r := range eviction.Rank(policy, eviction.MemoryAvailable, eviction.Disks{}, pods, use) {
+		out = append(out, r.Pod.Name)
+	}
+	return out
+}
+
+func TestRankings(t *testing.T) {
+	for _, c := range []struct {
+		policy eviction.Ranking
+		want   string
+	}{
+		// row: EVC-18
+		{eviction.Upstream, "burstable-above best-effort-small guaranteed-above best-effort-big burstable-above-high " +
+			"burstable-below-low burstable-below guaranteed-below"},
+		{"", "burstable-above best-effort-small guaranteed-above best-effort-big burstable-above-high " +
+			"burstable-below-low burstable-below guaranteed-below"},
+		// row: EVC-19
+		{eviction.Seed001, "best-effort-big best-effort-small burstable-above-high burstable-above burstable-below " +
+			"burstable-below-low guaranteed-above guaranteed-below"},
+		// row: EVC-20
+		{eviction.Seed003, "best-effort-big best-effort-small burstable-above-high burstable-above guaranteed-above"},
+	} {
+		reversed := slices.Clone(fixture)
+		slices.Reverse(reversed)
+		for _, list := range [][]ranked{fixture, reversed} {
+			if got := strings.Join(orderOf(c.policy, list), " "); got != c.want {
+				t.Errorf("%s: got %s, want %s", c.policy, got, c.want)
+			}
+		}
+	}
+}
+
+// row: EVC-20
+func TestSeed003LeavesAloneWhatIsWithinItsRequests(t *testing.T) {
+	for _, below := range []ranked{{"g", 1000, 1000, 1000, -100}, {"b", 500, 0, 500, -100}, {"c", 500, 0, 1, 0}} {
+		if got := orderOf(eviction.Seed003, []ranked{below}); len(got) != 0 {
+			t.Errorf("%+v: got %v, want nobody to go", below, got)
+		}
+		if got := orderOf(eviction.Upstream, []ranked{below}); len(got) != 1 {
+			t.Errorf("%+v: got %v, want upstream to take it when nobody else is left", below, got)
+		}
+	}
+}
+
+// row: EVC-22
+func TestBestEffortGoesBeforeGuaranteed(t *testing.T) {
+	for _, name := range eviction.Rankings() {
+		got := orderOf(eviction.Ranking(name), []ranked{{"guaranteed", 5120, 5120, 5120, 0}, {"best-effort", 0, 0, 500, 0}})
+		if len(got) == 0 || got[0] != "best-effort" {
+			t.Errorf("%s: got %v, want best-effort first", name, got)
+		}
+	}
+}
+
+// row: EVC-21
+func TestCriticalPodsAreNoVictims(t *testing.T) {
+	high := func(n int32) *v1.Pod { p := named("p"); p.Spec.Priority = &n; return p }
+	with := func(key, value string) *v1.Pod {
+		p := named("p")
+		p.Annotations = map[string]string{key: value}
+		return p
+	}
+	const old = "scheduler.alpha.kubernetes.io/critical-pod"
+	for _, c := range []struct {
+		name     string
+		pod      *v1.Pod
+		critical map[eviction.Ranking]bool
+	}{
+		{"system-cluster-critical", high(2_000_000_000), all(true)}, {"system-node-critical", high(2_000_001_000), all(true)},
+		{"just below", high(1_999_999_999), all(false)},
+		{"of a file", with("kubernetes.io/config.source", "file"), all(true)},
+		{"of a URL", with("kubernetes.io/config.source", "http"), all(true)},
+		{"of the API", with("kubernetes.io/config.source", "api"), all(false)},
+		{"a mirror Pod", with(v1.MirrorPodAnnotationKey, "x"), all(true)},
+		{"the old annotation", with(old, ""), map[eviction.Ranking]bool{eviction.Seed001: true}},
+	} {
+		for _, name := range eviction.Rankings() {
+			policy := eviction.Ranking(name)
+			n := newNode(t, eviction.Settings{Hard: map[string]string{"memory.available": "10Gi"}})
+			n.in.Config.Ranking = policy
+			n.add(c.pod, working(50*gi))
+			d := n.look(0, memory(gi))
+			if (d.Victim == nil) != c.critical[policy] {
+				t.Errorf("%s, %s: got victim %+v, want critical: %t", c.name, policy, d.Victim, c.critical[policy])
+			}
+			n.add(named("other"), working(mi))
+			if d := n.look(1, memory(gi)); c.critical[policy] && (d.Victim == nil || d.Victim.Pod.Name != "other") {
+				t.Errorf("%s, %s: got victim %+v, want the Pod behind it", c.name, policy, d.Victim)
+			}
+		}
+	}
+}
+
+func all(v bool) map[eviction.Ranking]bool {
+	return map[eviction.Ranking]bool{eviction.Upstream: v, eviction.Seed001: v, eviction.Seed003: v}
+}
+
+// row: EVC-24
+func TestDiskPressureRanksByLocalStorage(t *testing.T) {
+	dir, logs, layer, image := named("dir"), named("logs"), named("layer"), named("tmpfs")
+	dir.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}}}
+	image.Spec.Volumes = []v1.Volume{{Name: "v",
+		VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory}}}}
+	space := func(n int64) *eviction.Space { return &eviction.Space{Bytes: n * gi, Inodes: n} }
+	use := map[types.UID]eviction.PodUse{
+		"dir":   {Volumes: map[string]eviction.Space{"v": *space(5)}},
+		"tmpfs": {Volumes: map[string]eviction.Space{"v": *space(50)}},
+		"logs":  {Containers: []eviction.ContainerUse{{Name: "app", Logs: space(4)}}},
+		"layer": {Containers: []eviction.ContainerUse{{Name: "app", Layer: space(9)}}},
+	}
+	for _, c := range []struct {
+		disks  eviction.Disks
+		signal eviction.Signal
+		want   string
+	}{
+		{eviction.Disks{}, eviction.NodeFsAvailable, "layer dir logs tmpfs"},
+		{eviction.Disks{}, eviction.NodeFsInodesFree, "layer dir logs tmpfs"},
+		{eviction.Disks{}, eviction.ImageFsAvailable, "layer dir logs tmpfs"},
+		{eviction.Disks{DedicatedImageFs: true}, eviction.NodeFsAvailable, "dir logs tmpfs layer"},
+		{eviction.Disks{DedicatedImageFs: true}, eviction.NodeFsInodesFree, "dir logs tmpfs layer"},
+		{eviction.Disks{DedicatedImageFs: true}, eviction.ImageFsAvailable, "layer tmpfs dir logs"},
+		{eviction.Disks{DedicatedImageFs: true}, eviction.ContainerFsInodesFree, "layer tmpfs dir logs"},
+		{eviction.Disks{DedicatedImageFs: true, SplitImageFs: true}, eviction.ContainerFsAvailable, "layer dir logs tmpfs"},
+	} {
+		var got []string
+		for _, r := range eviction.Rank("", c.signal, c.disks, []*v1.Pod{image, dir, logs, layer}, use) {
+			got = append(got, r.Pod.Name)
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%+v %s: got %v, want %s", c.disks, c.signal, got, c.want)
+		}
+	}
+}
+
+// row: EVC-25
+func TestPIDPressureTakesTheLargestHolder(t *testing.T) {
+	var pods []*v1.Pod
+	use := map[types.UID]eviction.PodUse{}
+	for name, processes := range map[string]uint64{"few": 3, "bomb": 4000, "some": 40} {
+		p := named(name)
+		pods, use[p.UID] = append(pods, p), eviction.PodUse{Processes: processes, Memory: ptrTo(int64(5000 - processes))}
+	}
+	var got []string
+	for _, r := range eviction.Rank("", eviction.PIDAvailable, eviction.Disks{}, pods, use) {
+		got = append(got, r.Pod.Name)
+	}
+	if strings.Join(got, " ") != "bomb some few" {
+		t.Errorf("got %v, want bomb, some, few", got)
+	}
+	low := int32(-1)
+	pods = append(pods, named("low"))
+	pods[3].Spec.Priority = &low
+	use["low"] = eviction.PodUse{Processes: 1}
+	if first := eviction.Rank("", eviction.PIDAvailable, eviction.Disks{}, pods, use)[0]; first.Pod.Name != "low" {
+		t.Errorf("got %s first, want the Pod of low priority", first.Pod.Name)
+	}
+}
