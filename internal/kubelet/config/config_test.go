@@ -212,10 +212,10 @@ func TestPresets(t *testing.T) {
 }
 
 func TestWhatHasNoEffectIsNamed(t *testing.T) {
-	text := "maxPods: 7\ncpuManagerPolicy: static\nhairpinMode: none\nevictionHard: {memory.available: " +
+	text := "maxPods: 7\nhairpinMode: none\nevictionHard: {memory.available: " +
 		"1Gi}\nfeatureGates: {EventedPLEG: true, CustomCPUCFSQuotaPeriod: true, ImageVolume: true}\n"
 	got := load(t, Sources{File: write(t, t.TempDir(), "c.yaml", text)}).Inert
-	for _, w := range []string{"hairpinMode", "cpuManagerPolicy", "featureGates.EventedPLEG"} {
+	for _, w := range []string{"hairpinMode", "featureGates.EventedPLEG"} {
 		if !slices.Contains(got, w) {
 			t.Errorf("%s is not named in %v", w, got)
 		}
