@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/record"
 
+	"github.com/gantry-project/gantry/internal/control/attachdetach"
 	"github.com/gantry-project/gantry/internal/control/clusterroleaggregation"
 	"github.com/gantry-project/gantry/internal/control/clustertrustbundlepublisher"
 	"github.com/gantry-project/gantry/internal/control/controllerruntime"
@@ -30,6 +31,8 @@ import (
 	"github.com/gantry-project/gantry/internal/control/endpoints"
 	"github.com/gantry-project/gantry/internal/control/endpointslice"
 	"github.com/gantry-project/gantry/internal/control/endpointslicemirroring"
+	"github.com/gantry-project/gantry/internal/control/ephemeral"
+	"github.com/gantry-project/gantry/internal/control/expand"
 	"github.com/gantry-project/gantry/internal/control/garbagecollector"
 	"github.com/gantry-project/gantry/internal/control/job"
 	"github.com/gantry-project/gantry/internal/control/namespace"
@@ -88,6 +91,11 @@ var All = []controllerruntime.ControllerDescriptor{
 		Constructor: devicetainteviction.New},
 	{Name: "volumebinding", ServiceAccount: "persistent-volume-binder", EventSource: "persistentvolume-controller",
 		Constructor: persistentvolumebinder.New},
+	{Name: "attachdetach", ServiceAccount: "attachdetach-controller", EventSource: "attachdetach-controller",
+		Constructor: attachdetach.New},
+	{Name: "ephemeralvolume", ServiceAccount: "ephemeral-volume-controller", EventSource: "ephemeral_volume",
+		Constructor: ephemeral.New},
+	{Name: "volumeexpand", ServiceAccount: "expand-controller", EventSource: "volume_expand", Constructor: expand.New},
 	{Name: "pvcprotection", ServiceAccount: "pvc-protection-controller", EventSource: "pvc-protection-controller",
 		Constructor: volumeprotection.NewPVCProtection},
 	{Name: "pvprotection", ServiceAccount: "pv-protection-controller", EventSource: "pv-protection-controller",

@@ -2,6 +2,7 @@ package volume
 
 import (
 	"context"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 )
@@ -23,6 +24,14 @@ type DeviceMountableVolumePlugin interface {
 	// no Pod, no spec, maybe another kubelet. It can be repeated, and is a success when there is
 	// nothing.
 	UnmountDevice(ctx context.Context, d VolumeData) error
+}
+
+// NodeExpandableVolumePlugin is a Plugin whose volumes grow while Pods use them.
+type NodeExpandableVolumePlugin interface {
+	Plugin
+	// NodeExpand grows a volume that is ready, if its PersistentVolume has more than its claim's
+	// status says, and returns when to look again; zero is never.
+	NodeExpand(ctx context.Context, a MounterArgs, m Mounted) (again time.Time, err error)
 }
 
 // VolumeID is a volume as its driver knows it: volumes of equal VolumeID are one.

@@ -30,6 +30,16 @@ type operationError struct {
 func (e operationError) Error() string { return e.err.Error() }
 func (e operationError) Unwrap() error { return e.err }
 
+// specError is the failure of a volume that is understood, by upstream's name of it: that of the
+// PersistentVolume, if it has one.
+type specError struct {
+	name string
+	err  error
+}
+
+func (e specError) Error() string { return e.err.Error() }
+func (e specError) Unwrap() error { return e.err }
+
 // bootID is the running boot of the node; mounts of another are gone.
 func bootID() string {
 	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // none: everything is staged again

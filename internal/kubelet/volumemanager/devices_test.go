@@ -165,7 +165,7 @@ func TestVolumesAreStagedAgainAfterABoot(t *testing.T) {
 func TestAFailedStagingIsNamedAndRepeated(t *testing.T) {
 	n := newStagedNode(t, t.TempDir())
 	n.driver.Fail("NodeStageVolume", errors.New("no such disk"))
-	const text = `MountVolume.MountDevice failed for volume "v" : no such disk`
+	const text = `MountVolume.MountDevice failed for volume "pv" : no such disk`
 	if _, err := n.MountVolumes(t.Context(), claiming("a")); err == nil || !strings.Contains(err.Error(), text) {
 		t.Errorf("got %v, want %s", err, text)
 	}

@@ -99,6 +99,7 @@ func (f *Manager) publish(s *podVolumes) {
 type mountedVolume struct {
 	volume.Mounted
 	requiresRemount bool
+	expands         bool // its plugin is a NodeExpandableVolumePlugin
 	data            volume.VolumeData
 }
 

@@ -29,7 +29,9 @@ func (f *Manager) MountVolumes(ctx context.Context, pod *v1.Pod) (map[string]Mou
 // RefreshVolumes brings volumes whose content follows API objects, the Pod or time up to date, each
 // at once for its readers.
 func (f *Manager) RefreshVolumes(ctx context.Context, pod *v1.Pod) error {
-	_, err := f.reconcile(ctx, pod, func(m mountedVolume) bool { return m.requiresRemount })
+	_, err := f.reconcile(ctx, pod, func(m mountedVolume) bool {
+		return m.requiresRemount || m.expands && !time.Now().Before(m.RefreshAt)
+	})
 	return err
 }
 
@@ -150,9 +152,9 @@ func (f *Manager) reconcileLocked(ctx context.Context, pod *v1.Pod, s *podVolume
 	return s.mounted(), nil
 }
 
-// setUp makes one volume of the Pod ready, or brings one that is ready up to date.
+// setUp makes one volume of the Pod ready, or brings one that is ready up to date. Once it is known
+// what is behind a claim, errors are a specError.
 func (f *Manager) setUp(ctx context.Context, pod *v1.Pod, v *v1.Volume, s *podVolumes) error {
-	startedAt := time.Now()
 	spec, err := f.createVolumeSpec(ctx, pod, v)
 	if err != nil {
 		return err
@@ -161,7 +163,15 @@ func (f *Manager) setUp(ctx context.Context, pod *v1.Pod, v *v1.Volume, s *podVo
 	if err != nil {
 		return err
 	}
-	t, args := row.Plugin, f.mounterArgs(pod, spec, row)
+	if err := f.setUpSpec(ctx, f.mounterArgs(pod, spec, row), row.Plugin, s); err != nil {
+		return specError{spec.Name(), err}
+	}
+	return nil
+}
+
+func (f *Manager) setUpSpec(ctx context.Context, args volume.MounterArgs, t volume.Plugin, s *podVolumes) (err error) {
+	startedAt := time.Now()
+	pod, spec, v := args.Pod, args.Spec, args.Spec.Volume
 	var m volume.Mounted
 	before, again := s.ready[v.Name]
 	if args.Data = before.data; !again {
@@ -169,10 +179,22 @@ func (f *Manager) setUp(ctx context.Context, pod *v1.Pod, v *v1.Volume, s *podVo
 			return err
 		}
 	}
+	expander, expands := t.(volume.NodeExpandableVolumePlugin)
+	if expands = expands && spec.PersistentVolume != nil; expands && again && !before.requiresRemount {
+		before.RefreshAt, err = expander.NodeExpand(ctx, args, before.Mounted)
+		if err != nil {
+			return operationError{"NodeExpandVolume", err}
+		}
+		s.ready[v.Name] = before
+		return nil
+	}
 	err = f.withHangReport(s.ref, "set-up of volume "+v.Name, args.Dir, func() (err error) {
 		m, err = t.SetUp(ctx, args)
 		return err
 	})
+	if err == nil && again && expands {
+		_, err = expander.NodeExpand(ctx, args, m)
+	}
 	if err != nil {
 		return err
 	}
@@ -183,7 +205,7 @@ func (f *Manager) setUp(ctx context.Context, pod *v1.Pod, v *v1.Volume, s *podVo
 	if !again {
 		f.put(pod, journal.VolumeReady{Volume: v.Name, Type: m.Type, Took: journal.Took(time.Since(startedAt))})
 	}
-	s.ready[v.Name] = mountedVolume{m, t.RequiresRemount(spec), args.Data}
+	s.ready[v.Name] = mountedVolume{m, t.RequiresRemount(spec), expands, args.Data}
 	delete(s.reported, v.Name)
 	return nil
 }

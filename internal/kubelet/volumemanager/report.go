@@ -74,7 +74,11 @@ func (f *Manager) failureRefusal(pod *v1.Pod, s *podVolumes, b failure) *reason.
 	if o := (operationError{}); errors.As(b.err, &o) {
 		what = o.operation
 	}
-	text := fmt.Sprintf("%s failed for volume %q : %v", what, b.step.Name, b.err)
+	name := b.step.Name
+	if s := (specError{}); errors.As(b.err, &s) {
+		name = s.name
+	}
+	text := fmt.Sprintf("%s failed for volume %q : %v", what, name, b.err)
 	f.d.Recorder.Event(events.RefOf(pod, ""), v1.EventTypeWarning, string(reason.FailedMount), text)
 	f.recordFailure(pod, s, b)
 	return &reason.Refusal{Code: reason.FailedMount, By: "kubelet/volume", Detail: text,

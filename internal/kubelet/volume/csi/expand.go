@@ -3,12 +3,33 @@ package csi
 import (
 	"context"
 	"fmt"
+	"time"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
 )
+
+// expandInterval is how often a volume in use is looked at whether it grew; upstream does when it
+// looks at the Pod.
+const expandInterval = time.Minute
+
+var _ volume.NodeExpandableVolumePlugin = Plugin{}
+
+// NodeExpand has the driver grow a volume that is ready.
+func (p Plugin) NodeExpand(ctx context.Context, a volume.MounterArgs, m volume.Mounted) (time.Time, error) {
+	x, err := p.Drivers.find(a.Data.DriverName)
+	if err != nil {
+		return time.Time{}, err
+	}
+	c, err := x.capability(ctx, usage{spec: a.Spec, mountOptions: a.MountOptions})
+	if err != nil {
+		return time.Time{}, err
+	}
+	err = p.expand(ctx, x, expansion{spec: a.Spec, data: a.Data, path: m.Path, usage: c})
+	return time.Now().Add(expandInterval), err
+}
 
 // expansion is a volume that may have grown.
 type expansion struct {

@@ -61,6 +61,9 @@ func (p Plugin) SetUp(ctx context.Context, a volume.MounterArgs) (volume.Mounted
 			m.RefreshAt = refresh
 		}
 	}
+	if a.Spec.PersistentVolume != nil && m.RefreshAt.IsZero() {
+		m.RefreshAt = time.Now().Add(expandInterval)
+	}
 	if r.StagingTargetPath == "" && a.Spec.PersistentVolume != nil { // else it grew when it was staged
 		grown := expansion{spec: a.Spec, data: a.Data, path: m.Path, usage: r.VolumeCapability}
 		if err := p.expand(ctx, x, grown); err != nil {

@@ -1,0 +1,206 @@
+package attachdetach
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	diskName = v1.UniqueVolumeName("kubernetes.io/csi/disk.example.com^vol-1")
+)
+
+func disk(modes ...v1.PersistentVolumeAccessMode) *v1.PersistentVolume {
+	return &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}, Spec: v1.PersistentVolumeSpec{
+		AccessModes: modes, ClaimRef: &v1.ObjectReference{Namespace: "ns", Name: "data"},
+		PersistentVolumeSource: v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{
+			Driver: "disk.example.com", VolumeHandle: "vol-1"}}}}
+}
+
+func user(ns, name, node string, change ...func(*v1.Pod)) *v1.Pod {
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}, Spec: v1.PodSpec{NodeName: node}}
+	for _, f := range change {
+		f(p)
+	}
+	return p
+}
+
+func attachmentOf(node string, change ...func(*storagev1.VolumeAttachment)) *storagev1.VolumeAttachment {
+	a := In{Volume: disk()}.attachment(node)
+	a.Status.Attached = true
+	for _, f := range change {
+		f(a)
+	}
+	return a
+}
+
+func node(name string, change ...func(*v1.Node)) *v1.Node {
+	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{managedAnnotation: "true"}}}
+	n.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue}}
+	for _, f := range change {
+		f(n)
+	}
+	return n
+}
+
+func attachedTo(n *v1.Node) { n.Status.VolumesAttached = []v1.AttachedVolume{{Name: diskName}} }
+func using(n *v1.Node)      { n.Status.VolumesInUse = []v1.UniqueVolumeName{diskName} }
+func notReady(n *v1.Node)   { n.Status.Conditions[0].Status = v1.ConditionUnknown }
+func unmanaged(n *v1.Node)  { n.Annotations = nil }
+func outOfService(n *v1.Node) {
+	n.Spec.Taints = []v1.Taint{{Key: v1.TaintNodeOutOfService, Effect: v1.TaintEffectNoExecute}}
+}
+func keeping(n *v1.Node) { n.Annotations[keepTerminatedPods] = "true" }
+func done(p *v1.Pod)     { p.Status.Phase = v1.PodSucceeded }
+func ending(p *v1.Pod) {
+	p.DeletionTimestamp = &metav1.Time{}
+	p.Status.ContainerStatuses = []v1.ContainerStatus{{State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}}}
+}
+
+func ended(p *v1.Pod) {
+	p.DeletionTimestamp = &metav1.Time{}
+	p.Status.ContainerStatuses = []v1.ContainerStatus{{State: v1.ContainerState{
+		Terminated: &v1.ContainerStateTerminated{}}}}
+}
+
+func pending(a *storagev1.VolumeAttachment) { a.Status.Attached = false }
+func leaving(a *storagev1.VolumeAttachment) { a.DeletionTimestamp = &metav1.Time{} }
+func failing(a *storagev1.VolumeAttachment) {
+	a.Status = storagev1.VolumeAttachmentStatus{AttachError: &storagev1.VolumeError{Message: "no such disk"}}
+}
+
+// text is a plan in one line, with events after it.
+func (p Plan) text() string {
+	var out []string
+	for _, n := range p.TakeOff {
+		out = append(out, "off "+n)
+	}
+	out = append(out, attachmentNames("detach", p.Detach)...)
+	for _, a := range p.Attach {
+		out = append(out, fmt.Sprintf("attach %s by %s to %s", *a.Spec.Source.PersistentVolumeName, a.Spec.Attacher,
+			a.Spec.NodeName))
+	}
+	for _, n := range p.PutOn {
+		out = append(out, "on "+n)
+	}
+	for _, e := range p.Events {
+		out = append(out, fmt.Sprintf("%s/%s %s %s: %s", e.Pod.Namespace, e.Pod.Name, e.Type, e.Reason, e.Message))
+	}
+	if p.Again > 0 {
+		out = append(out, "again in "+p.Again.String())
+	}
+	return strings.Join(out, "; ")
+}
+
+func attachmentNames(verb string, names []string) (out []string) {
+	for _, name := range names {
+		for _, n := range []string{"n1", "n2"} {
+			if name == attachmentOf(n).Name {
+				out = append(out, verb+" "+n)
+			}
+		}
+	}
+	return out
+}
+
+// row: CSI-15, CSI-09
+func TestDecide(t *testing.T) {
+	rwo, rwx := v1.ReadWriteOnce, v1.ReadWriteMany
+	for name, c := range map[string]struct {
+		pods        []*v1.Pod
+		attachments []*storagev1.VolumeAttachment
+		nodes       []*v1.Node
+		modes       []v1.PersistentVolumeAccessMode
+		unwanted    time.Duration
+		direct      bool // the driver attaches nothing
+		want        string
+	}{
+		"a Pod came": {pods: []*v1.Pod{user("ns", "p", "n1")}, nodes: []*v1.Node{node("n1")},
+			want: "attach pv by disk.example.com to n1"},
+		"a Pod without a node": {pods: []*v1.Pod{user("ns", "p", "")}, nodes: []*v1.Node{node("n1")}},
+		"a driver that attaches nothing": {pods: []*v1.Pod{user("ns", "p", "n1")}, nodes: []*v1.Node{node("n1")},
+			direct: true},
+		"a node that is not managed": {pods: []*v1.Pod{user("ns", "p", "n1")}, nodes: []*v1.Node{node("n1", unmanaged)}},
+		"a Pod that is done":         {pods: []*v1.Pod{user("ns", "p", "n1", done)}, nodes: []*v1.Node{node("n1")}},
+		"a Pod that is done on a node that keeps volumes": {pods: []*v1.Pod{user("ns", "p", "n1", done)},
+			nodes: []*v1.Node{node("n1", keeping)}, want: "attach pv by disk.example.com to n1"},
+		"on its way": {pods: []*v1.Pod{user("ns", "p", "n1")}, nodes: []*v1.Node{node("n1")},
+			attachments: []*storagev1.VolumeAttachment{attachmentOf("n1", pending)}},
+		"attached": {pods: []*v1.Pod{user("ns", "p", "n1")}, nodes: []*v1.Node{node("n1")},
+			attachments: []*storagev1.VolumeAttachment{attachmentOf("n1")},
+			want:        `on n1; ns/p Normal SuccessfulAttachVolume: AttachVolume.Attach succeeded for volume "pv" `},
+		"attached and told": {pods: []*v1.Pod{user("ns", "p", "n1")}, nodes: []*v1.Node{node("n1", attachedTo)},
+			attachments: []*storagev1.VolumeAttachment{attachmentOf("n1")}},
+		"cannot be attached": {pods: []*v1.Pod{user("ns", "p", "n1")}, nodes: []*v1.Node{node("n1")},
+			attachments: []*storagev1.VolumeAttachment{attachmentOf("n1", failing)},
+			want:        `ns/p Warning FailedAttachVolume: AttachVolume.Attach failed for volume "pv" : no such disk`},
+		"a Pod that ends still uses it": {pods: []*v1.Pod{user("ns", "p", "n1", ending)},
+			nodes: []*v1.Node{node("n1", attachedTo, using)}, attachments: []*storagev1.VolumeAttachment{attachmentOf("n1")}},
+		"the last Pod ended": {pods: []*v1.Pod{user("ns", "p", "n1", ended)}, nodes: []*v1.Node{node("n1", attachedTo)},
+			attachments: []*storagev1.VolumeAttachment{attachmentOf("n1")}, want: "off n1; detach n1"},
+		"the node still has it in use": {nodes: []*v1.Node{node("n1", attachedTo, using)},
+			attachments: []*storagev1.VolumeAttachment{attachmentOf("n1")}, want: "again in 6m0s"},
+		"a node that is Ready has it in use for long": {nodes: []*v1.Node{node("n1", attachedTo, using)},
+			attachments: []*storagev1.VolumeAttachment{attachmentOf("n1")}, unwanted: 7 * time.Minute},
+		"a node that is away has it in use": {nodes: []*v1.Node{node("n1", attachedTo, using, notReady)},
+			attachments: []*storagev1.VolumeAttachment{attachmentOf("n1")}, unwanted: 5 * time.Minute, want: "again in 1m0s"},
+		"a node that is away has it in use for long": {nodes: []*v1.Node{node("n1", attachedTo, using, notReady)},
+			attachments: []*storagev1.VolumeAttachment{attachmentOf("n1")}, unwanted: 6 * time.Minute,
+			want: "off n1; detach n1"},
+		"a node out of service has it in use": {nodes: []*v1.Node{node("n1", attachedTo, using, notReady, outOfService)},
+			attachments: []*storagev1.VolumeAttachment{attachmentOf("n1")}, want: "off n1; detach n1"},
+		"the node is gone": {attachments: []*storagev1.VolumeAttachment{attachmentOf("n1")}, want: "detach n1"},
+		"on its way out":   {nodes: []*v1.Node{node("n1")}, attachments: []*storagev1.VolumeAttachment{attachmentOf("n1", leaving)}},
+		"wanted on the way out": {pods: []*v1.Pod{user("ns", "p", "n1")}, nodes: []*v1.Node{node("n1")},
+			attachments: []*storagev1.VolumeAttachment{attachmentOf("n1", leaving)}},
+		"two nodes want what one may have": {modes: []v1.PersistentVolumeAccessMode{rwo},
+			pods:  []*v1.Pod{user("ns", "a", "n1"), user("ns", "b", "n2"), user("ns", "c", "n2")},
+			nodes: []*v1.Node{node("n1", attachedTo), node("n2")}, attachments: []*storagev1.VolumeAttachment{attachmentOf("n1")},
+			want: `ns/b Warning FailedAttachVolume: Multi-Attach error for volume "pv" Volume is already used by pod(s) a; ` +
+				`ns/c Warning FailedAttachVolume: Multi-Attach error for volume "pv" Volume is already used by pod(s) a`},
+		"nobody holds what one may have": {modes: []v1.PersistentVolumeAccessMode{rwo},
+			pods: []*v1.Pod{user("ns", "b", "n2")}, nodes: []*v1.Node{node("n1", attachedTo, using), node("n2")},
+			attachments: []*storagev1.VolumeAttachment{attachmentOf("n1")},
+			want: `ns/b Warning FailedAttachVolume: Multi-Attach error for volume "pv" Volume is already exclusively attached ` +
+				`to one node and can't be attached to another; again in 6m0s`},
+		"two nodes want what many may have": {modes: []v1.PersistentVolumeAccessMode{rwx},
+			pods:  []*v1.Pod{user("ns", "a", "n1"), user("ns", "b", "n2")},
+			nodes: []*v1.Node{node("n1"), node("n2")}, want: "attach pv by disk.example.com to n1; attach pv by " +
+				"disk.example.com to n2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			now := time.Now()
+			got := Decide(In{Now: now, Volume: disk(c.modes...), Pods: c.pods, Attachments: c.attachments,
+				Attachable: !c.direct, UnwantedSince: func(string) time.Time { return now.Add(-c.unwanted) },
+				Nodes: func(name string) *v1.Node {
+					for _, n := range c.nodes {
+						if n.Name == name {
+							return n
+						}
+					}
+					return nil
+				}}).text()
+			if got != c.want {
+				t.Errorf("got  %s\nwant %s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestHoldersInOtherNamespacesAreOnlyCounted(t *testing.T) {
+	a, b := user("ns", "a", "n1"), user("other", "b", "n1")
+	for want, holders := range map[string][]*v1.Pod{
+		"Volume is already used by 1 pod(s) in different namespaces":              {b},
+		"Volume is already used by pod(s) a and 1 pod(s) in different namespaces": {a, b},
+		"Volume is already used by pod(s) a, a":                                   {a, a},
+	} {
+		if got := holdersMessage("ns", holders); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

@@ -1,0 +1,291 @@
+// Package csitest is a CSI driver for tests, a server on a socket: it obeys the protocol, refuses
+// calls out of order, and on command its calls fail, hang, answer late or lie.
+package csitest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	csipb "github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+)
+
+// Driver is a node service with its registration. Fields are set before Start.
+type Driver struct {
+	csipb.UnimplementedIdentityServer
+	csipb.UnimplementedNodeServer
+	Name         string
+	Info         *csipb.NodeGetInfoResponse
+	Capabilities []csipb.NodeServiceCapability_RPC_Type
+	Dir          string // of its sockets
+
+	mu        sync.Mutex
+	calls     []string
+	requests  map[string]any // last by method
+	rules     map[string]rule
+	staged    map[string]string // path by volume
+	published map[string]string // volume by path
+	server    *grpc.Server
+}
+
+// rule is what a call does instead of its work.
+type rule struct {
+	err  error
+	hang chan struct{}
+	late time.Duration
+	lie  bool
+}
+
+// Start serves on csi.sock in a short directory until the test ends.
+func (d *Driver) Start(t testing.TB) *Driver {
+	t.Helper()
+	if d.Dir == "" {
+		dir, err := os.MkdirTemp("", "drv")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = os.RemoveAll(dir) })
+		d.Dir = dir
+	}
+	d.requests, d.rules = map[string]any{}, map[string]rule{}
+	d.staged, d.published = map[string]string{}, map[string]string{}
+	if d.Info == nil {
+		d.Info = &csipb.NodeGetInfoResponse{NodeId: "id-of-node"}
+	}
+	d.Serve(t)
+	return d
+}
+
+// Serve serves, anew after Stop: what is mounted stays.
+func (d *Driver) Serve(t testing.TB) {
+	t.Helper()
+	l, err := net.Listen("unix", d.Endpoint())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := grpc.NewServer(grpc.UnaryInterceptor(d.intercept))
+	csipb.RegisterIdentityServer(s, d)
+	csipb.RegisterNodeServer(s, d)
+	d.server = s
+	go func() { _ = s.Serve(l) }()
+	t.Cleanup(s.Stop)
+}
+
+// Stop ends the driver as a kill does.
+func (d *Driver) Stop() { d.server.Stop() }
+
+// Endpoint is the path of the driver's socket.
+func (d *Driver) Endpoint() string { return filepath.Join(d.Dir, "csi.sock") }
+
+// Register makes the registration socket in a kubelet's plugins_registry.
+func (d *Driver) Register(t testing.TB, registry string) (stop func()) {
+	t.Helper()
+	l, err := net.Listen("unix", filepath.Join(registry, d.Name+"-reg.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := grpc.NewServer()
+	registerapi.RegisterRegistrationServer(s, registration{d: d})
+	go func() { _ = s.Serve(l) }()
+	t.Cleanup(s.Stop)
+	return s.Stop
+}
+
+type registration struct {
+	registerapi.UnimplementedRegistrationServer
+	d *Driver
+}
+
+func (r registration) GetInfo(context.Context, *registerapi.InfoRequest) (*registerapi.PluginInfo, error) {
+	return &registerapi.PluginInfo{Type: registerapi.CSIPlugin, Name: r.d.Name, Endpoint: r.d.Endpoint(),
+		SupportedVersions: []string{"1.0.0"}}, nil
+}
+
+func (r registration) NotifyRegistrationStatus(context.Context,
+	*registerapi.RegistrationStatus) (*registerapi.RegistrationStatusResponse, error) {
+	return &registerapi.RegistrationStatusResponse{}, nil
+}
+
+func (d *Driver) set(method string, r rule) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.rules[method] = r
+}
+
+// Fail has calls of the method end with the error.
+func (d *Driver) Fail(method string, err error) { d.set(method, rule{err: err}) }
+
+// Hang has calls of the method answer nothing before the channel is closed; they do their work then.
+func (d *Driver) Hang(method string, until chan struct{}) { d.set(method, rule{hang: until}) }
+
+// Late has calls of the method answer after a time, whoever still waits.
+func (d *Driver) Late(method string, after time.Duration) { d.set(method, rule{late: after}) }
+
+// Lie has calls of the method do nothing and answer that it is done.
+func (d *Driver) Lie(method string) { d.set(method, rule{lie: true}) }
+
+// Obey has calls of the method do their work again.
+func (d *Driver) Obey(method string) { d.set(method, rule{}) }
+
+// Calls are the calls that change something since the last call of Calls: method, volume, path.
+func (d *Driver) Calls() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out := d.calls
+	d.calls = nil
+	return out
+}
+
+// Request is what the method was last called with; nil when it was not.
+func (d *Driver) Request(method string) any {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.requests[method]
+}
+
+func (d *Driver) intercept(ctx context.Context, req any, info *grpc.UnaryServerInfo,
+	handle grpc.UnaryHandler) (any, error) {
+	method := info.FullMethod[strings.LastIndex(info.FullMethod, "/")+1:]
+	d.mu.Lock()
+	d.requests[method] = req
+	r := d.rules[method]
+	d.mu.Unlock()
+	if r.hang != nil {
+		<-r.hang
+	}
+	if r.late > 0 {
+		time.Sleep(r.late)
+	}
+	if r.err != nil {
+		d.note(method, req)
+		return nil, r.err
+	}
+	if r.lie {
+		d.note(method, req)
+		return answers[method], nil
+	}
+	return handle(ctx, req)
+}
+
+var answers = map[string]any{
+	"NodeStageVolume": &csipb.NodeStageVolumeResponse{}, "NodeUnstageVolume": &csipb.NodeUnstageVolumeResponse{},
+	"NodePublishVolume":   &csipb.NodePublishVolumeResponse{},
+	"NodeUnpublishVolume": &csipb.NodeUnpublishVolumeResponse{},
+	"NodeExpandVolume":    &csipb.NodeExpandVolumeResponse{},
+}
+
+// note keeps a call.
+func (d *Driver) note(method string, req any) {
+	text := method
+	if r, ok := req.(interface{ GetVolumeId() string }); ok {
+		text += " " + r.GetVolumeId()
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.calls = append(d.calls, text)
+}
+
+// NodeGetInfo is Info.
+func (d *Driver) NodeGetInfo(context.Context, *csipb.NodeGetInfoRequest) (*csipb.NodeGetInfoResponse, error) {
+	return d.Info, nil
+}
+
+// NodeGetCapabilities is Capabilities.
+func (d *Driver) NodeGetCapabilities(context.Context,
+	*csipb.NodeGetCapabilitiesRequest) (*csipb.NodeGetCapabilitiesResponse, error) {
+	out := &csipb.NodeGetCapabilitiesResponse{}
+	for _, c := range d.Capabilities {
+		out.Capabilities = append(out.Capabilities, &csipb.NodeServiceCapability{
+			Type: &csipb.NodeServiceCapability_Rpc{Rpc: &csipb.NodeServiceCapability_RPC{Type: c}}})
+	}
+	return out, nil
+}
+
+func (d *Driver) stages() bool {
+	for _, c := range d.Capabilities {
+		if c == csipb.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME {
+			return true
+		}
+	}
+	return false
+}
+
+// NodeStageVolume keeps that the volume is staged.
+func (d *Driver) NodeStageVolume(_ context.Context,
+	r *csipb.NodeStageVolumeRequest) (*csipb.NodeStageVolumeResponse, error) {
+	d.note("NodeStageVolume", r)
+	if info, err := os.Stat(r.GetStagingTargetPath()); err != nil || !info.IsDir() {
+		return nil, status.Errorf(codes.InvalidArgument, "the staging path is no directory: %v", err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.staged[r.GetVolumeId()] = r.GetStagingTargetPath()
+	return &csipb.NodeStageVolumeResponse{}, nil
+}
+
+// NodeUnstageVolume refuses volumes that are still published.
+func (d *Driver) NodeUnstageVolume(_ context.Context,
+	r *csipb.NodeUnstageVolumeRequest) (*csipb.NodeUnstageVolumeResponse, error) {
+	d.note("NodeUnstageVolume", r)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for path, id := range d.published {
+		if id == r.GetVolumeId() {
+			return nil, status.Errorf(codes.FailedPrecondition, "volume %s is still published at %s", id, path)
+		}
+	}
+	delete(d.staged, r.GetVolumeId())
+	return &csipb.NodeUnstageVolumeResponse{}, nil
+}
+
+// NodePublishVolume makes the target path.
+func (d *Driver) NodePublishVolume(_ context.Context,
+	r *csipb.NodePublishVolumeRequest) (*csipb.NodePublishVolumeResponse, error) {
+	d.note("NodePublishVolume", r)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if at := r.GetStagingTargetPath(); at != "" && d.staged[r.GetVolumeId()] != at {
+		return nil, status.Errorf(codes.FailedPrecondition, "volume %s is not staged at %s", r.GetVolumeId(), at)
+	} else if at == "" && d.stages() && r.GetVolumeContext()["csi.storage.k8s.io/ephemeral"] != "true" {
+		return nil, status.Error(codes.FailedPrecondition, "no staging path is given")
+	}
+	if info, err := os.Stat(filepath.Dir(r.GetTargetPath())); err != nil || !info.IsDir() {
+		return nil, fmt.Errorf("the target's parent is no directory: %w", err)
+	}
+	d.published[r.GetTargetPath()] = r.GetVolumeId()
+	if r.GetVolumeCapability().GetBlock() != nil {
+		return &csipb.NodePublishVolumeResponse{}, os.WriteFile(r.GetTargetPath(), nil, 0o600)
+	}
+	return &csipb.NodePublishVolumeResponse{}, os.MkdirAll(r.GetTargetPath(), 0o777)
+}
+
+// NodeUnpublishVolume removes the target path.
+func (d *Driver) NodeUnpublishVolume(_ context.Context,
+	r *csipb.NodeUnpublishVolumeRequest) (*csipb.NodeUnpublishVolumeResponse, error) {
+	d.note("NodeUnpublishVolume", r)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.published, r.GetTargetPath())
+	if err := os.RemoveAll(r.GetTargetPath()); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	return &csipb.NodeUnpublishVolumeResponse{}, nil
+}
+
+// NodeExpandVolume does what it is told.
+func (d *Driver) NodeExpandVolume(_ context.Context,
+	r *csipb.NodeExpandVolumeRequest) (*csipb.NodeExpandVolumeResponse, error) {
+	d.note("NodeExpandVolume", r)
+	return &csipb.NodeExpandVolumeResponse{CapacityBytes: r.GetCapacityRange().GetRequiredBytes()}, nil
+}

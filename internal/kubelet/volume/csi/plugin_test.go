@@ -1,0 +1,549 @@
+package csi_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	runtimepkg "runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	csipb "github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/kubelet/volume"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/csi"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/csi/csitest"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/volumetest"
+	"github.com/gantry-project/gantry/internal/kubelet/volumemanager"
+	"github.com/gantry-project/gantry/internal/linux/mount"
+)
+
+// fakeAPI is what the plugin reads of the API.
+type fakeAPI struct {
+	driver   *storagev1.CSIDriver
+	secrets  map[string]string // password by namespace/name
+	attached *storagev1.VolumeAttachment
+	grown    []string
+}
+
+func (a *fakeAPI) GetCSIDriver(_ context.Context, name string) (*storagev1.CSIDriver, error) {
+	if a.driver == nil {
+		return nil, apierrors.NewNotFound(storagev1.Resource("csidrivers"), name)
+	}
+	return a.driver, nil
+}
+
+func (a *fakeAPI) GetSecret(_ context.Context, ns, name string) (*v1.Secret, error) {
+	if p, ok := a.secrets[ns+"/"+name]; ok {
+		return &v1.Secret{Data: map[string][]byte{"password": []byte(p)}}, nil
+	}
+	return nil, apierrors.NewNotFound(v1.Resource("secrets"), name)
+}
+
+func (a *fakeAPI) GetVolumeAttachment(_ context.Context, name string) (*storagev1.VolumeAttachment, error) {
+	if a.attached == nil || a.attached.Name != name {
+		return nil, apierrors.NewNotFound(storagev1.Resource("volumeattachments"), name)
+	}
+	return a.attached, nil
+}
+
+func (a *fakeAPI) FinishExpansion(_ context.Context, pv *v1.PersistentVolume) error {
+	a.grown = append(a.grown, pv.Name)
+	return nil
+}
+
+func (a *fakeAPI) CreateToken(_ context.Context, ns, account string,
+	r *authenticationv1.TokenRequest) (*authenticationv1.TokenRequest, error) {
+	r.Status.Token = strings.Join(append([]string{ns, account, string(r.Spec.BoundObjectRef.UID)}, r.Spec.Audiences...), "/")
+	r.Status.ExpirationTimestamp = metav1.Date(2099, 1, 2, 3, 4, 5, 0, time.UTC)
+	return r, nil
+}
+
+// nodeInfo takes what the API would.
+type nodeInfo struct{ installed []string }
+
+func (n *nodeInfo) InstallCSIDriver(_ context.Context, name string, i *csipb.NodeGetInfoResponse) error {
+	n.installed = append(n.installed, name+" "+i.GetNodeId())
+	return nil
+}
+
+func (n *nodeInfo) UninstallCSIDriver(_ context.Context, name string) error {
+	n.installed = append(n.installed, "gone "+name)
+	return nil
+}
+
+// rig is a volume manager with the plugin, a driver, and one PersistentVolume.
+type rig struct {
+	*volumemanager.Manager
+	t       *testing.T
+	root    string
+	driver  *csitest.Driver
+	drivers *csi.Drivers
+	api     *fakeAPI
+	attach  *csi.NodeAttachments
+	pv      *v1.PersistentVolume
+	spec    volume.Spec
+	events  []string
+}
+
+const handle = "vol/1"
+
+func newRig(t *testing.T, capabilities ...csipb.NodeServiceCapability_RPC_Type) *rig {
+	t.Helper()
+	no := false
+	r := &rig{t: t, root: t.TempDir(), api: &fakeAPI{driver: &storagev1.CSIDriver{
+		Spec: storagev1.CSIDriverSpec{AttachRequired: &no}}}}
+	r.driver = (&csitest.Driver{Name: "disk.example.com", Capabilities: append(capabilities,
+		csipb.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME)}).Start(t)
+	r.pv = &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}, Spec: v1.PersistentVolumeSpec{
+		AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
+		Capacity:    v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")},
+		PersistentVolumeSource: v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{Driver: "disk.example.com", VolumeHandle: handle, FSType: "ext4",
+			VolumeAttributes: map[string]string{"tier": "gold"}}}}}
+	size := resource.MustParse("1Gi")
+	r.spec = volume.Spec{PersistentVolume: r.pv, ClaimSize: &size}
+	r.start()
+	r.register()
+	return r
+}
+
+// start takes the place of the kubelet that ran.
+func (r *rig) start() {
+	r.drivers = csi.NewDrivers(r.t.Context(), &nodeInfo{})
+	r.attach = csi.NewNodeAttachments(func() {})
+	p := csi.Plugin{Root: r.root, NodeName: "n1", Drivers: r.drivers, API: r.api, Attach: r.attach,
+		Mounts: mount.DirMounter{}}
+	r.Manager = volumemanager.New(volumemanager.Deps{Root: r.root, BootID: "boot", Specs: r, Objects: volumetest.NewObjects(),
+		Plugins: volume.PluginMgr{{Plugin: p, Inline: true, PersistentVolume: true, MountOptions: true, FSGroup: true}},
+		Mounts:  mount.DirMounter{}, Recorder: r, Journal: r,
+		Node: func(*v1.Pod) volume.NodeView { return volume.NodeView{} }})
+}
+
+func (r *rig) register() {
+	if err := r.drivers.RegisterPlugin(r.driver.Name, r.driver.Endpoint(), nil); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rig) CreateVolumeSpec(_ context.Context, _ *v1.Pod, v *v1.Volume) (volume.Spec, error) {
+	if v.CSI != nil {
+		return volume.Spec{Volume: v}, nil
+	}
+	s := r.spec
+	s.Volume = v
+	return s, nil
+}
+
+func (r *rig) calls(want ...string) {
+	r.t.Helper()
+	for i := range want {
+		want[i] += " " + handle
+	}
+	if d := cmp.Diff(want, r.driver.Calls()); d != "" {
+		r.t.Errorf("calls of the driver (-want +got):\n%s", d)
+	}
+}
+
+func (r *rig) mount(pod *v1.Pod) volume.Mounted {
+	r.t.Helper()
+	got, err := r.MountVolumes(r.t.Context(), pod)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return got["v"]
+}
+
+// refused mounts in vain and returns why.
+func (r *rig) refused(pod *v1.Pod) string {
+	r.t.Helper()
+	_, err := r.MountVolumes(r.t.Context(), pod)
+	if err == nil {
+		r.t.Fatal("the volume is mounted, want a refusal")
+	}
+	return err.Error()
+}
+
+func (r *rig) Event(_ runtime.Object, _, reason, message string) {
+	r.events = append(r.events, reason+" "+message)
+}
+
+func (r *rig) Put(journal.Ref, journal.Fact) {}
+
+func claiming(uid types.UID) *v1.Pod {
+	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: uid}, Spec: v1.PodSpec{
+		ServiceAccountName: "robot",
+		Containers:         []v1.Container{{Name: "c", VolumeMounts: []v1.VolumeMount{{Name: "v"}}}},
+		Volumes: []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{
+			PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}}}
+}
+
+func (r *rig) unmount(uid types.UID) {
+	r.t.Helper()
+	if err := r.UnmountVolumes(r.t.Context(), uid); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+const stagingPath = "plugins/kubernetes.io/csi/disk.example.com/%x/globalmount"
+
+// row: CSI-05, CSI-06, CSI-07, CSI-09
+func TestOneVolumeOfTwoPods(t *testing.T) {
+	r := newRig(t)
+	m := r.mount(claiming("a"))
+	r.calls("NodeStageVolume", "NodePublishVolume")
+	target := filepath.Join(r.root, "pods/a/volumes/kubernetes.io~csi/pv/mount")
+	if m.Path != target {
+		t.Errorf("mounted at %s, want %s", m.Path, target)
+	}
+	staging := filepath.Join(r.root, fmt.Sprintf(stagingPath, sha256.Sum256([]byte(handle))))
+	stage := r.driver.Request("NodeStageVolume").(*csipb.NodeStageVolumeRequest)
+	publish := r.driver.Request("NodePublishVolume").(*csipb.NodePublishVolumeRequest)
+	if stage.GetStagingTargetPath() != staging || publish.GetStagingTargetPath() != staging {
+		t.Errorf("staged at %s, published from %s, want %s", stage.GetStagingTargetPath(),
+			publish.GetStagingTargetPath(), staging)
+	}
+	if publish.GetTargetPath() != target || publish.GetReadonly() {
+		t.Errorf("published at %s, read-only %v", publish.GetTargetPath(), publish.GetReadonly())
+	}
+	for _, c := range []*csipb.VolumeCapability{stage.GetVolumeCapability(), publish.GetVolumeCapability()} {
+		if c.GetMount().GetFsType() != "ext4" ||
+			c.GetAccessMode().GetMode() != csipb.VolumeCapability_AccessMode_SINGLE_NODE_WRITER {
+			t.Errorf("capability %v, want ext4 for one node", c)
+		}
+	}
+	if got := publish.GetVolumeContext(); got["tier"] != "gold" || len(got) != 1 {
+		t.Errorf("volume context %v, want the attributes of the volume", got)
+	}
+	r.mount(claiming("b"))
+	r.calls("NodePublishVolume")
+	r.unmount("a")
+	r.calls("NodeUnpublishVolume")
+	r.unmount("b")
+	r.calls("NodeUnpublishVolume", "NodeUnstageVolume")
+	if left, _ := filepath.Glob(filepath.Join(r.root, "plugins/kubernetes.io/csi/*/*")); len(left) > 0 {
+		t.Errorf("left on the node: %v", left)
+	}
+}
+
+// row: CSI-08
+func TestARestartedKubeletStagesNothingAgain(t *testing.T) {
+	r := newRig(t)
+	r.mount(claiming("a"))
+	r.calls("NodeStageVolume", "NodePublishVolume")
+	r.start()
+	r.register()
+	r.mount(claiming("a"))
+	r.calls("NodePublishVolume")
+	r.start() // a kubelet that never saw the Pod, and whose driver comes late
+	if err := r.UnmountVolumes(t.Context(), "a"); err == nil ||
+		!strings.Contains(err.Error(), "driver name disk.example.com not found in the list of registered CSI drivers") {
+		t.Errorf("unmounted without the driver: %v", err)
+	}
+	r.register()
+	r.unmount("a")
+	r.calls("NodeUnpublishVolume", "NodeUnstageVolume")
+}
+
+// row: CSI-10, CSI-12
+func TestADriverThatHangsKeepsItsOwnPodOnly(t *testing.T) {
+	r := newRig(t)
+	r.mount(claiming("a"))
+	until := make(chan struct{})
+	r.driver.Hang("NodeUnpublishVolume", until)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- r.UnmountVolumes(ctx, "a") }()
+	got := r.drivers.PendingCalls()
+	for ; len(got) == 0; got = r.drivers.PendingCalls() {
+		runtimepkg.Gosched()
+	}
+	if got[0].Method != "NodeUnpublishVolume" || got[0].Driver != "disk.example.com" {
+		t.Errorf("pending calls %v, want NodeUnpublishVolume of disk.example.com", got)
+	}
+	other := claiming("b")
+	other.Spec.Volumes, other.Spec.Containers[0].VolumeMounts = nil, nil
+	if _, err := r.MountVolumes(t.Context(), other); err != nil {
+		t.Errorf("a Pod without volumes: %v", err)
+	}
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("the Pod is released while its volume is published: %v", err)
+	}
+	close(until)
+	r.unmount("a")
+}
+
+// row: CSI-04
+func TestStagingWaitsUntilTheVolumeIsAttached(t *testing.T) {
+	r := newRig(t)
+	r.api.driver = nil // a driver without an object is attached
+	name := csi.UniqueVolumeName("disk.example.com", handle)
+	if want := v1.UniqueVolumeName("kubernetes.io/csi/disk.example.com^vol/1"); name != want {
+		t.Fatalf("the volume is called %s, want %s", name, want)
+	}
+	r.api.attached = &storagev1.VolumeAttachment{
+		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("csi-%x", sha256.Sum256([]byte(handle+"disk.example.comn1")))},
+		Status:     storagev1.VolumeAttachmentStatus{Attached: true, AttachmentMetadata: map[string]string{"lun": "7"}}}
+	done := make(chan error, 1)
+	go func() { _, err := r.MountVolumes(t.Context(), claiming("a")); done <- err }()
+	inUse := func(n *v1.Node) { n.Status.VolumesInUse = []v1.UniqueVolumeName{name} }
+	attached := func(n *v1.Node) { n.Status.VolumesAttached = []v1.AttachedVolume{{Name: name}} }
+	for _, parts := range [][]func(*v1.Node){{}, {inUse}, {attached}} {
+		n := &v1.Node{}
+		for _, p := range parts {
+			p(n)
+		}
+		r.attach.NodeChanged(n)
+	}
+	for { // the volume is reported before anything is waited for
+		if names, known := r.attach.InUse(); known && slices.Contains(names, name) {
+			break
+		}
+		runtimepkg.Gosched()
+	}
+	select {
+	case err := <-done:
+		t.Fatalf("mounted (%v) before the node has the volume in use and attached", err)
+	default:
+	}
+	r.calls()
+	both := &v1.Node{}
+	inUse(both)
+	attached(both)
+	r.attach.NodeChanged(both)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	for _, method := range []string{"NodeStageVolume", "NodePublishVolume"} {
+		got := r.driver.Request(method).(interface{ GetPublishContext() map[string]string }).GetPublishContext()
+		if got["lun"] != "7" {
+			t.Errorf("%s got the publish context %v, want the attachment's metadata", method, got)
+		}
+	}
+	r.unmount("a")
+	if names, _ := r.attach.InUse(); len(names) > 0 {
+		t.Errorf("still in use: %v", names)
+	}
+}
+
+func TestWhatADriverIsToldByItsObject(t *testing.T) {
+	r := newRig(t, csipb.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER)
+	yes := true
+	r.api.driver.Spec.PodInfoOnMount, r.api.driver.Spec.RequiresRepublish = &yes, &yes
+	r.api.driver.Spec.TokenRequests = []storagev1.TokenRequest{{Audience: "vault"}}
+	r.api.secrets = map[string]string{"sec/stage": "one", "sec/publish": "two"}
+	c := r.pv.Spec.CSI
+	c.NodeStageSecretRef = &v1.SecretReference{Namespace: "sec", Name: "stage"}
+	c.NodePublishSecretRef = &v1.SecretReference{Namespace: "sec", Name: "publish"}
+	r.pv.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}
+	r.pv.Spec.MountOptions = []string{"noatime"}
+	m := r.mount(claiming("a"))
+	if m.RefreshAt.IsZero() || time.Until(m.RefreshAt) > time.Minute {
+		t.Errorf("published again at %v, want within a minute", m.RefreshAt)
+	}
+	stage := r.driver.Request("NodeStageVolume").(*csipb.NodeStageVolumeRequest)
+	publish := r.driver.Request("NodePublishVolume").(*csipb.NodePublishVolumeRequest)
+	if a, b := stage.GetSecrets()["password"], publish.GetSecrets()["password"]; a != "one" || b != "two" {
+		t.Errorf("secrets %q and %q, want one and two", a, b)
+	}
+	if got := publish.GetVolumeCapability(); got.GetAccessMode().GetMode() !=
+		csipb.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER ||
+		!slices.Equal(got.GetMount().GetMountFlags(), []string{"noatime"}) {
+		t.Errorf("capability %v, want a single writer with noatime", got)
+	}
+	want := map[string]string{"tier": "gold", "csi.storage.k8s.io/pod.name": "p",
+		"csi.storage.k8s.io/pod.namespace": "ns", "csi.storage.k8s.io/pod.uid": "a",
+		"csi.storage.k8s.io/serviceAccount.name": "robot", "csi.storage.k8s.io/ephemeral": "false",
+		"csi.storage.k8s.io/serviceAccount.tokens": `{"vault":{"token":"ns/robot/a/vault",` +
+			`"expirationTimestamp":"2099-01-02T03:04:05Z"}}`}
+	if d := cmp.Diff(want, publish.GetVolumeContext()); d != "" {
+		t.Errorf("volume context (-want +got):\n%s", d)
+	}
+	if got := stage.GetVolumeContext(); len(got) != 1 {
+		t.Errorf("staged with %v, want the volume's attributes alone", got)
+	}
+	r.driver.Calls()
+	if err := r.RefreshVolumes(t.Context(), claiming("a")); err != nil {
+		t.Fatal(err)
+	}
+	r.calls("NodePublishVolume")
+}
+
+func TestFSGroup(t *testing.T) {
+	group := int64(3000)
+	pod := claiming("a")
+	pod.Spec.SecurityContext = &v1.PodSecurityContext{FSGroup: &group}
+	r := newRig(t, csipb.NodeServiceCapability_RPC_VOLUME_MOUNT_GROUP)
+	r.mount(pod)
+	for _, method := range []string{"NodeStageVolume", "NodePublishVolume"} {
+		got := r.driver.Request(method).(interface {
+			GetVolumeCapability() *csipb.VolumeCapability
+		}).GetVolumeCapability().GetMount().GetVolumeMountGroup()
+		if got != "3000" {
+			t.Errorf("%s: group %q, want 3000", method, got)
+		}
+	}
+	none, file := storagev1.NoneFSGroupPolicy, storagev1.FileFSGroupPolicy
+	rwx := []v1.PersistentVolumeAccessMode{v1.ReadWriteMany}
+	for name, c := range map[string]struct {
+		policy *storagev1.FSGroupPolicy
+		fs     string
+		modes  []v1.PersistentVolumeAccessMode
+		want   bool
+	}{
+		"one node, file system named": {fs: "ext4", want: true},
+		"no file system named":        {},
+		"many nodes":                  {fs: "ext4", modes: rwx},
+		"policy None":                 {policy: &none, fs: "ext4"},
+		"policy File":                 {policy: &file, modes: rwx, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.api.driver.Spec.FSGroupPolicy, r.pv.Spec.CSI.FSType = c.policy, c.fs
+			if c.modes != nil {
+				r.pv.Spec.AccessModes = c.modes
+			}
+			info, err := os.Stat(r.mount(pod).Path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := info.Mode()&os.ModeSetgid != 0; got != c.want {
+				t.Errorf("given to the group: %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+func TestInlineVolume(t *testing.T) {
+	r := newRig(t)
+	pod := claiming("a")
+	pod.Spec.Volumes[0].VolumeSource = v1.VolumeSource{CSI: &v1.CSIVolumeSource{Driver: "disk.example.com"}}
+	want := `volume mode "Ephemeral" not supported by driver disk.example.com (only supports ["Persistent"])`
+	if got := r.refused(pod); !strings.Contains(got, want) {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	yes := true
+	r.api.driver.Spec.VolumeLifecycleModes = []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecycleEphemeral}
+	r.api.driver.Spec.PodInfoOnMount = &yes
+	r.mount(pod)
+	publish := r.driver.Request("NodePublishVolume").(*csipb.NodePublishVolumeRequest)
+	id := fmt.Sprintf("csi-%x", sha256.Sum256([]byte("av")))
+	if publish.GetVolumeId() != id || publish.GetStagingTargetPath() != "" ||
+		publish.GetVolumeContext()["csi.storage.k8s.io/ephemeral"] != "true" {
+		t.Errorf("published %v, want the ephemeral volume %s", publish, id)
+	}
+	r.unmount("a")
+	if want, got := []string{"NodePublishVolume " + id, "NodeUnpublishVolume " + id}, r.driver.Calls(); !slices.Equal(
+		want, got) {
+		t.Errorf("calls %v, want %v", got, want)
+	}
+}
+
+func TestBlockVolume(t *testing.T) {
+	r := newRig(t)
+	block := v1.PersistentVolumeBlock
+	r.pv.Spec.VolumeMode = &block
+	pod := claiming("a")
+	pod.Spec.Containers[0] = v1.Container{Name: "c", VolumeDevices: []v1.VolumeDevice{{Name: "v"}}}
+	m := r.mount(pod)
+	want := filepath.Join(r.root, "plugins/kubernetes.io/csi/volumeDevices/publish/pv/a")
+	if m.Path != want || !m.Device {
+		t.Errorf("got %+v, want the device %s", m, want)
+	}
+	if c := r.driver.Request("NodeStageVolume").(*csipb.NodeStageVolumeRequest).GetVolumeCapability(); c.GetBlock() == nil {
+		t.Errorf("staged as %v, want block", c)
+	}
+	r.driver.Calls()
+	r.start()
+	r.register()
+	r.unmount("a")
+	r.calls("NodeUnpublishVolume", "NodeUnstageVolume")
+	if got := r.driver.Request("NodeUnpublishVolume").(*csipb.NodeUnpublishVolumeRequest).GetTargetPath(); got != want {
+		t.Errorf("unpublished %s, want %s", got, want)
+	}
+}
+
+func TestAVolumeGrows(t *testing.T) {
+	r := newRig(t, csipb.NodeServiceCapability_RPC_EXPAND_VOLUME)
+	r.mount(claiming("a"))
+	r.calls("NodeStageVolume", "NodePublishVolume")
+	small := resource.MustParse("512Mi")
+	r.spec.ClaimSize = &small
+	r.mount(claiming("b"))
+	r.calls("NodePublishVolume")
+	r.unmount("a")
+	r.unmount("b")
+	r.driver.Calls()
+	r.mount(claiming("c"))
+	r.calls("NodeStageVolume", "NodeExpandVolume", "NodePublishVolume")
+	got := r.driver.Request("NodeExpandVolume").(*csipb.NodeExpandVolumeRequest)
+	if got.GetCapacityRange().GetRequiredBytes() != 1<<30 || !slices.Equal(r.api.grown, []string{"pv"}) {
+		t.Errorf("grown to %v, told %v; want 1Gi, the claim of pv", got.GetCapacityRange(), r.api.grown)
+	}
+}
+
+// row: CSI-13
+func TestErrorsNameTheDriver(t *testing.T) {
+	r := newRig(t)
+	r.driver.Fail("NodeStageVolume", status.Error(codes.Internal, "disk on fire"))
+	want := `MountVolume.MountDevice failed for volume "pv" : rpc error: code = Internal desc = disk on fire`
+	if got := r.refused(claiming("a")); got != "FailedMount: "+want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if !slices.Contains(r.events, "FailedMount "+want) {
+		t.Errorf("events %v, want FailedMount %s", r.events, want)
+	}
+	r.driver.Obey("NodeStageVolume")
+	r.drivers.DeRegisterPlugin("disk.example.com", r.driver.Endpoint())
+	want = "driver name disk.example.com not found in the list of registered CSI drivers"
+	if got := r.refused(claiming("a")); !strings.Contains(got, want) {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestRegistration(t *testing.T) {
+	info := &nodeInfo{}
+	drivers := csi.NewDrivers(t.Context(), info)
+	for name, versions := range map[string][]string{"a": nil, "b": {"0.3.0"}, "c/d": {"1.0.0"}, "": {"1.0.0"},
+		"e": {"2.0.0"}} {
+		if err := drivers.ValidatePlugin(name, "/x", versions); err == nil {
+			t.Errorf("driver %q with versions %v is taken, want a refusal", name, versions)
+		}
+	}
+	if err := drivers.ValidatePlugin("a", "/x", []string{"0.3.0", "1.2.0"}); err != nil {
+		t.Error(err)
+	}
+	one := (&csitest.Driver{Name: "d"}).Start(t)
+	two := (&csitest.Driver{Name: "d"}).Start(t)
+	for _, d := range []*csitest.Driver{one, two} {
+		if err := drivers.RegisterPlugin("d", d.Endpoint(), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	drivers.DeRegisterPlugin("d", one.Endpoint()) // the other has taken its place
+	if want := []string{"d id-of-node", "d id-of-node"}; !slices.Equal(info.installed, want) {
+		t.Errorf("got %v, want %v", info.installed, want)
+	}
+	drivers.DeRegisterPlugin("d", two.Endpoint())
+	two.Info = &csipb.NodeGetInfoResponse{}
+	if err := drivers.RegisterPlugin("d", two.Endpoint(), nil); err == nil || len(drivers.Names()) > 0 {
+		t.Errorf("a driver without a node id is registered: %v", drivers.Names())
+	}
+}
