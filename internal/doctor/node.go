@@ -2,7 +2,9 @@ package doctor
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -19,6 +21,8 @@ type Node struct {
 	ReadOnly   Answer                              // to GET /pods on the read-only port, without TLS
 	Config     *kubeletconfig.KubeletConfiguration // from /configz; nil: not requested
 	Goroutines int64                               // go_goroutines of its /metrics; 0: not requested
+	Fruitless  map[string]int64                    // gantry_evictions_fruitless of its /metrics, by signal
+	Evictions  int64                               // kubelet_evictions of its /metrics, all signals together
 	Resolver   *Resolver                           // its resolver file; nil: not read
 }
 
@@ -153,3 +157,39 @@ func goroutines(f Facts) []Finding {
 	}
 	return out
 }
+
+// evictions checks whether a node evicts Pods without having more of anything for it: its runtime
+// frees nothing, or something that is no Pod takes what they give back.
+func evictions(f Facts) []Finding {
+	var out []Finding
+	for _, n := range f.Nodes {
+		if n.Goroutines == 0 { // its metrics were not read
+			continue
+		}
+		worst := len(out)
+		for _, signal := range slices.Sorted(maps.Keys(n.Fruitless)) {
+			times := n.Fruitless[signal]
+			switch {
+			case times >= fruitlessEvictions:
+				out = append(out, Finding{About: n.Name, Level: Problem,
+					Text: fmt.Sprintf("%d Pods in a row were evicted for %s and no more became available; it evicts "+
+						"no more for a while", times, signal),
+					Fix: "see whether Pods end (kubectl get pods -A --field-selector spec.nodeName=" + n.Name +
+						") and the runtime frees what they held (gantry cri ps -a), and what else on the machine " +
+						"takes it"})
+			case times > 0:
+				out = append(out, Finding{About: n.Name, Level: Note,
+					Text: fmt.Sprintf("the last eviction for %s brought nothing", signal)})
+			}
+		}
+		if len(out) == worst {
+			out = append(out, Finding{About: n.Name, Text: fmt.Sprintf("%d Pods evicted since its kubelet started, "+
+				"none in vain", n.Evictions)})
+		}
+	}
+	return out
+}
+
+// fruitlessEvictions is how many evictions in a row that bring nothing are a problem: the number at
+// which the kubelet stops.
+const fruitlessEvictions = 3

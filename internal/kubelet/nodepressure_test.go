@@ -145,7 +145,8 @@ func TestPodsAreRefusedUnderPressure(t *testing.T) {
 		p.advance(10 * time.Second)
 		p.create(pod("late", scriptContainer("app", runs)))
 		s := p.phase("late", v1.PodFailed).Status
-		if want := "Pod was rejected: The node had condition: [MemoryPressure]. "; s.Reason != "Evicted" || s.Message != want {
+		if want := "Pod was rejected: The node had condition: [MemoryPressure]. "; s.Reason != "Evicted" ||
+			s.Message != want {
 			t.Errorf("got reason %q, message %q, want Evicted, %q", s.Reason, s.Message, want)
 		}
 		p.set(50)

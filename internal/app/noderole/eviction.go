@@ -87,7 +87,8 @@ func (n *Role) attachEviction(e *nodeEviction, tree *cgroup.Tree, a *nodeAPI, ch
 	o := &manager.Observer{
 		Cgroups: tree, Images: n.engine.Client.Images(), Full: a.collect.Full,
 		Host: evictionHost{disks: volumestats.NewWithTimeout(statFS, diskTimeout),
-			devices: volumestats.NewWithTimeout(proc.Device, diskTimeout)}, MemoryBytes: a.memoryBytes, RootDir: a.rootDir(), PodsPath: resources.PodsPath(), PodPath: resources.PodPath,
+			devices: volumestats.NewWithTimeout(proc.Device, diskTimeout)}, MemoryBytes: a.memoryBytes,
+		RootDir: a.rootDir(), PodsPath: resources.PodsPath(), PodPath: resources.PodPath,
 	}
 	e.watcher = manager.NewWatcher(n.kernel(tree, resources.PodsPath()), o, config.Thresholds)
 	d := manager.Deps{
@@ -97,12 +98,12 @@ func (n *Role) attachEviction(e *nodeEviction, tree *cgroup.Tree, a *nodeAPI, ch
 		Reclaim: map[eviction.Reclaim]func(context.Context) error{
 			eviction.DeadContainers: k.DeleteAllUnusedContainers, eviction.UnusedImages: k.DeleteUnusedImages},
 		Events: a.events, Journal: a.sink(), Changed: changed, Notices: e.watcher.Notices(),
-		Observed: func(o eviction.Observations) {
-			for signal, x := range o {
-				a.metrics.EvictionSignal(string(signal), x.Available, x.Capacity)
-			}
-		},
-		StatsAge: a.metrics.EvictionStatsAge, Fruitless: a.metrics.EvictionsFruitless,
+		Meter: manager.Meter{StatsAge: a.metrics.EvictionStatsAge, Fruitless: a.metrics.EvictionsFruitless,
+			Observed: func(o eviction.Observations) {
+				for signal, x := range o {
+					a.metrics.EvictionSignal(string(signal), x.Available, x.Capacity)
+				}
+			}},
 	}
 	if *n.config.LocalStorageCapacityIsolation {
 		d.OverLimits = localstorage.New(localstorage.Deps{Pods: a.pods, Measure: a.collect.Full, Events: a.events,

@@ -243,6 +243,10 @@ func (s *Gatherer) node(ctx context.Context, client kubernetes.Interface, n *v1.
 	}
 	if raw, ok := page("metrics"); ok {
 		out.Goroutines = gauge(raw, "go_goroutines")
+		out.Fruitless = bySignal(raw, "gantry_evictions_fruitless")
+		for _, n := range bySignal(raw, "kubelet_evictions") {
+			out.Evictions += n
+		}
 	}
 	s.ports(ctx, n, &out)
 	return out
@@ -296,6 +300,24 @@ func gauge(text []byte, name string) int64 {
 		}
 	}
 	return 0
+}
+
+// bySignal are the values of a metric that has the label eviction_signal alone.
+func bySignal(text []byte, name string) map[string]int64 {
+	out := map[string]int64{}
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		rest, ok := strings.CutPrefix(lines.Text(), name+`{eviction_signal="`)
+		if !ok {
+			continue
+		}
+		signal, value, _ := strings.Cut(rest, `"} `)
+		if v, err := strconv.ParseFloat(value, 64); err == nil {
+			out[signal] = int64(v)
+		}
+	}
+	return out
 }
 
 // Grants are the rights on kubelets that everybody has; nil when RBAC may not be read.

@@ -25,5 +25,6 @@ func pressure(in In) *reason.Refusal {
 		}
 	}
 	return &reason.Refusal{Code: reason.Evicted, Detail: fmt.Sprintf("The node had condition: %v. ", in.Pressure),
-		Fix: "kubectl describe node shows what the node is short of; Pods are taken in again when the condition is over"}
+		Fix: "kubectl describe node shows what the node is short of; Pods are taken in again when the condition is " +
+			"over"}
 }

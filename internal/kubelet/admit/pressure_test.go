@@ -32,7 +32,8 @@ func TestAdmissionUnderPressure(t *testing.T) {
 		{"critical", critical, []v1.NodeConditionType{disk, memory}, ""},
 		{"static", static, []v1.NodeConditionType{disk}, ""},
 		{"Burstable, short of disk", pod(asks("0", "1Mi")), []v1.NodeConditionType{disk}, "[DiskPressure]"},
-		{"short of disk, tolerated", tolerates(v1.TaintNodeDiskPressure), []v1.NodeConditionType{disk}, "[DiskPressure]"},
+		{"short of disk, tolerated", tolerates(v1.TaintNodeDiskPressure), []v1.NodeConditionType{disk},
+			"[DiskPressure]"},
 		{"short of ids", pod(asks("0", "1Mi")), []v1.NodeConditionType{pid}, "[PIDPressure]"},
 		{"short of two", pod(asks("0", "1Mi")), []v1.NodeConditionType{disk, memory}, "[DiskPressure MemoryPressure]"},
 	} {

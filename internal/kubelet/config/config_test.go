@@ -63,7 +63,8 @@ func TestDefaults(t *testing.T) {
 	l := load(t, Sources{})
 	c := l.Config
 	if diff := cmp.Diff(map[string]string{"memory.available": "100Mi", "nodefs.available": "10%",
-		"nodefs.inodesFree": "5%", "imagefs.available": "15%", "imagefs.inodesFree": "5%"}, c.EvictionHard); diff != "" {
+		"nodefs.inodesFree": "5%", "imagefs.available": "15%", "imagefs.inodesFree": "5%"}, c.EvictionHard); diff !=
+		"" {
 		t.Errorf("the two differ (-want +got):\n%s", diff)
 	}
 	if c.MaxPods != 110 || *c.RegistryPullQPS != 5 || c.RegistryBurst != 10 || !*c.SerializeImagePulls ||

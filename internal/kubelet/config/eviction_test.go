@@ -43,7 +43,8 @@ func TestDefaultThresholds(t *testing.T) {
 		{"imagefs.inodesFree", "5%", "5%", 100000, 5000, 5000},
 		{"pid.available", "", "5%", 30000, 0, 1500},
 	} {
-		if a, b := plain.Config.EvictionHard[c.signal], preset.Config.EvictionHard[c.signal]; a != c.have || b != c.seed {
+		if a, b := plain.Config.EvictionHard[c.signal], preset.Config.EvictionHard[c.signal]; a != c.have ||
+			b != c.seed {
 			t.Errorf("%s: got %q, with the preset %q, want %q and %q", c.signal, a, b, c.have, c.seed)
 		}
 		for l, at := range map[*Loaded]int64{plain: c.at, preset: c.seedAt} {
@@ -71,7 +72,8 @@ func TestPresetsOfSoftThresholds(t *testing.T) {
 		c := load(t, Sources{Preset: preset}).Config
 		for signal, text := range want {
 			if c.EvictionSoft[signal] != text || c.EvictionSoftGracePeriod[signal] == "" {
-				t.Errorf("%s: %s: got %q after %q, want %q after a grace period", preset, signal, c.EvictionSoft[signal],
+				t.Errorf("%s: %s: got %q after %q, want %q after a grace period", preset, signal,
+					c.EvictionSoft[signal],
 					c.EvictionSoftGracePeriod[signal], text)
 			}
 		}

@@ -41,8 +41,8 @@ type Met struct {
 // State is what one decision leaves to the next. The zero value is that of a node that has just
 // started.
 type State struct {
-	Met     []Met       // whose grace may not be over
-	Starved []Threshold // whose grace is over: they stay met until the minimum reclaim is there
+	Met           []Met       // whose grace may not be over
+	ThresholdsMet []Threshold // whose grace is over: they stay met until the minimum reclaim is there
 	// when a threshold of the condition was last met
 	ConditionsSeen map[v1.NodeConditionType]time.Time
 	Last           Observations
@@ -54,7 +54,7 @@ type Decision struct {
 	State      State
 	Conditions []v1.NodeConditionType // of the node, by name
 	Met        []Met                  // thresholds that are met, grace or not
-	Starved    []Threshold            // those to act on now, first the one to act on first
+	Thresholds []Threshold            // those to act on now, first the one to act on first
 	Target     *Threshold             // the one Pods go for; nil: nothing is to be done
 	Resource   v1.ResourceName        // of Target
 	Reclaim    []Reclaim              // what to try before a Pod goes: see Resolved
@@ -77,7 +77,7 @@ type Victim struct {
 func Decide(in In) Decision {
 	d := Decision{State: State{Last: in.Observations, ConditionsSeen: map[v1.NodeConditionType]time.Time{}}}
 	met := thresholdsMet(in.Config.Thresholds, in.Observations, false)
-	for _, t := range thresholdsMet(in.State.Starved, in.Observations, true) {
+	for _, t := range thresholdsMet(in.State.ThresholdsMet, in.Observations, true) {
 		if !slices.ContainsFunc(met, t.same) {
 			met = append(met, t)
 		}
@@ -93,17 +93,17 @@ func Decide(in In) Decision {
 	d.conditions(in)
 	for _, m := range d.Met {
 		if in.Now.Sub(m.Since) >= m.Grace {
-			d.State.Starved = append(d.State.Starved, m.Threshold)
+			d.State.ThresholdsMet = append(d.State.ThresholdsMet, m.Threshold)
 		}
 	}
-	for _, t := range d.State.Starved {
+	for _, t := range d.State.ThresholdsMet {
 		if isNews(in.Observations[t.Signal], in.State.Last, t.Signal) {
-			d.Starved = append(d.Starved, t)
+			d.Thresholds = append(d.Thresholds, t)
 		}
 	}
-	slices.SortStableFunc(d.Starved,
+	slices.SortStableFunc(d.Thresholds,
 		func(a, b Threshold) int { return trueFirst(a.Signal.isMemory(), b.Signal.isMemory()) })
-	d.State.Gain = in.State.Gain.next(in, d.State.Starved)
+	d.State.Gain = in.State.Gain.next(in, d.State.ThresholdsMet)
 	d.choose(in)
 	return d
 }
@@ -148,8 +148,8 @@ func (d *Decision) conditions(in In) {
 
 // choose finds the threshold to act on, what to reclaim for it and the Pod that has to go.
 func (d *Decision) choose(in In) {
-	for i := range d.Starved {
-		t := &d.Starved[i]
+	for i := range d.Thresholds {
+		t := &d.Thresholds[i]
 		if f := d.State.Gain.held(t.Signal, in); f != nil {
 			d.Fruitless = f
 			continue
@@ -161,7 +161,7 @@ func (d *Decision) choose(in In) {
 		return
 	}
 	d.Reclaim = rowOf(d.Target.Signal).reclaim(in.Disks)
-	d.Ranked = Rank(in.Config.Ranking, d.Target.Signal, in.Disks, in.Pods, in.Use)
+	d.Ranked = Rank(in.Config.Ranking, d.Target.Signal, Candidates{in.Pods, in.Use, in.Disks})
 	for i, r := range d.Ranked {
 		if !r.Critical {
 			d.Victim = &Victim{Ranked: r, Place: i, Grace: in.Config.grace(*d.Target, r.Pod)}

@@ -73,8 +73,8 @@ func TestHardThresholdActsAtOnce(t *testing.T) {
 	if d.Victim == nil || d.Victim.Pod != long || d.Victim.Grace != time.Second {
 		t.Fatalf("below: got %+v, want web at the first look, with 1 s of grace", d.Victim)
 	}
-	const want = "The node was low on resource: memory. Threshold quantity: 10Gi, available: 10737418239. " +
-		"Container app was using 1Gi, request is 0, has larger consumption of memory. "
+	const want = "The node was low on resource: memory. Threshold quantity: 10Gi, available: 10737418239. Container " +
+		"app was using 1Gi, request is 0, has larger consumption of memory. "
 	n.in.Use[long.UID] = eviction.PodUse{Memory: ptrTo[int64](gi),
 		Containers: []eviction.ContainerUse{{Name: "app", Memory: ptrTo[int64](gi)}}}
 	if d := n.look(time.Second, memory(10*gi-1)); d.Victim.Message != want {
@@ -146,7 +146,8 @@ func TestMinimumReclaim(t *testing.T) {
 			t.Errorf("%d Mi left: got target %v, want one: %t", c.free/mi, d.Target, c.act)
 		}
 	}
-	if o := (eviction.Observations{eviction.MemoryAvailable: {Available: 250 * mi}}); eviction.Resolved(n.in.Config, o) {
+	if o := (eviction.Observations{eviction.MemoryAvailable: {Available: 250 * mi}}); eviction.Resolved(n.in.Config,
+		o) {
 		t.Error("after a reclaim 250Mi are left: got resolved, want 300Mi needed")
 	}
 }
@@ -182,8 +183,8 @@ func TestMemoryComesFirst(t *testing.T) {
 	n := newNode(t, eviction.Settings{Hard: map[string]string{"pid.available": "10%", "nodefs.available": "10%",
 		"memory.available": "10%"}})
 	low := map[eviction.Signal]int64{eviction.PIDAvailable: 1, eviction.NodeFsAvailable: 1, eviction.MemoryAvailable: 1}
-	if d := n.look(0, low); d.Target.Signal != eviction.MemoryAvailable || len(d.Starved) != 3 {
-		t.Errorf("got %v of %v, want memory.available of three", d.Target, d.Starved)
+	if d := n.look(0, low); d.Target.Signal != eviction.MemoryAvailable || len(d.Thresholds) != 3 {
+		t.Errorf("got %v of %v, want memory.available of three", d.Target, d.Thresholds)
 	}
 	n.in.Observations[eviction.MemoryAvailable] = eviction.Observation{At: n.in.Now, Capacity: 1, Available: 1}
 	if d := eviction.Decide(n.in); d.Target != nil {
@@ -229,7 +230,8 @@ func TestEvictionsThatBringNothingStop(t *testing.T) {
 	}
 	f := n.last.Fruitless
 	if f == nil || f.Signal != eviction.MemoryAvailable || f.Evictions != 3 ||
-		!strings.HasPrefix(f.Message(), "3 Pods in a row were evicted for memory.available and no more became available") {
+		!strings.HasPrefix(f.Message(),
+			"3 Pods in a row were evicted for memory.available and no more became available") {
 		t.Fatalf("got %+v, want it named", f)
 	}
 	if went := evictions(gi, 30); went != 1 {

@@ -11,15 +11,15 @@ import (
 // nothing.
 type Gain struct {
 	// the last eviction, until figures have been read after it
-	Trial *Trial
+	Pending *PendingEviction
 	// evictions in a row that brought nothing, all for Signal
 	Signal    Signal
 	Fruitless int
 	Since     time.Time // of the last of them
 }
 
-// Trial is an eviction whose gain is not known yet.
-type Trial struct {
+// PendingEviction is an eviction whose gain is not known yet.
+type PendingEviction struct {
 	Signal    Signal
 	Available int64 // before
 	Use       int64 // what the victim took; 0: not known
@@ -43,7 +43,7 @@ func (f Fruitless) Message() string {
 func Evicted(d Decision) State {
 	s := d.State
 	if d.Victim != nil {
-		s.Gain.Trial = &Trial{Signal: d.Target.Signal, Available: d.State.Last[d.Target.Signal].Available,
+		s.Gain.Pending = &PendingEviction{Signal: d.Target.Signal, Available: d.State.Last[d.Target.Signal].Available,
 			Use: d.Victim.Use.Value()}
 	}
 	return s
@@ -55,12 +55,12 @@ func (g Gain) next(in In, starved []Threshold) Gain {
 	of := func(s Signal) bool {
 		return slices.ContainsFunc(starved, func(t Threshold) bool { return t.Signal == s })
 	}
-	if t := g.Trial; t != nil {
+	if t := g.Pending; t != nil {
 		o, seen := in.Observations[t.Signal]
 		if !seen || !isNews(o, in.State.Last, t.Signal) {
 			return g
 		}
-		g.Trial = nil
+		g.Pending = nil
 		switch {
 		case o.Available-t.Available >= max(1, t.Use/10):
 			g.Signal, g.Fruitless = "", 0

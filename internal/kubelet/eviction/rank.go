@@ -68,19 +68,26 @@ var rankingRules = map[Ranking]rule{
 		order: func(use) []func(a, b *Ranked) int { return []func(a, b *Ranked) int{byQOS, byOver, byPriority} }},
 }
 
+// Candidates are the Pods of a node, and what they take of it.
+type Candidates struct {
+	Pods  []*v1.Pod
+	Use   map[types.UID]PodUse
+	Disks Disks
+}
+
 // Rank orders Pods as they have to go for a signal, the first first; equal ones stay in the order
 // they come in. Pods of which a ranking never takes one are left out; critical ones are not.
-func Rank(r Ranking, s Signal, d Disks, pods []*v1.Pod, measured map[types.UID]PodUse) []Ranked {
+func Rank(r Ranking, s Signal, c Candidates) []Ranked {
 	row, by := rowOf(s), rankingRules[cmp.Or(r, Upstream)]
 	if row == nil || by.order == nil {
 		return nil
 	}
-	u := row.pods(d)
-	out := make([]Ranked, 0, len(pods))
-	for _, p := range pods {
+	u := row.pods(c.Disks)
+	out := make([]Ranked, 0, len(c.Pods))
+	for _, p := range c.Pods {
 		x := Ranked{Pod: p, Request: podRequest(p, u.request), Critical: by.critical(p)}
 		var figures PodUse
-		if figures, x.Measured = measured[p.UID]; x.Measured {
+		if figures, x.Measured = c.Use[p.UID]; x.Measured {
 			x.Use = u.amount(p, figures)
 			x.Exceeds = x.Use.Cmp(x.Request) > 0
 			x.Over = x.Use.DeepCopy()

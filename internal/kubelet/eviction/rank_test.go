@@ -51,7 +51,7 @@ func orderOf(policy eviction.Ranking, list []ranked) []string {
 		pods, use[p.UID] = append(pods, p), working(r.use*mi)
 	}
 	var out []string
-	for _, r := range eviction.Rank(policy, eviction.MemoryAvailable, eviction.Disks{}, pods, use) {
+	for _, r := range eviction.Rank(policy, eviction.MemoryAvailable, eviction.Candidates{Pods: pods, Use: use}) {
 		out = append(out, r.Pod.Name)
 	}
 	return out
@@ -98,7 +98,8 @@ func TestSeed003LeavesAloneWhatIsWithinItsRequests(t *testing.T) {
 // row: EVC-22
 func TestBestEffortGoesBeforeGuaranteed(t *testing.T) {
 	for _, name := range eviction.Rankings() {
-		got := orderOf(eviction.Ranking(name), []ranked{{"guaranteed", 5120, 5120, 5120, 0}, {"best-effort", 0, 0, 500, 0}})
+		got := orderOf(eviction.Ranking(name), []ranked{{"guaranteed", 5120, 5120, 5120, 0},
+			{"best-effort", 0, 0, 500, 0}})
 		if len(got) == 0 || got[0] != "best-effort" {
 			t.Errorf("%s: got %v, want best-effort first", name, got)
 		}
@@ -119,7 +120,8 @@ func TestCriticalPodsAreNoVictims(t *testing.T) {
 		pod      *v1.Pod
 		critical map[eviction.Ranking]bool
 	}{
-		{"system-cluster-critical", high(2_000_000_000), all(true)}, {"system-node-critical", high(2_000_001_000), all(true)},
+		{"system-cluster-critical", high(2_000_000_000), all(true)}, {"system-node-critical", high(2_000_001_000),
+			all(true)},
 		{"just below", high(1_999_999_999), all(false)},
 		{"of a file", with("kubernetes.io/config.source", "file"), all(true)},
 		{"of a URL", with("kubernetes.io/config.source", "http"), all(true)},
@@ -173,10 +175,12 @@ func TestDiskPressureRanksByLocalStorage(t *testing.T) {
 		{eviction.Disks{DedicatedImageFs: true}, eviction.NodeFsInodesFree, "dir logs tmpfs layer"},
 		{eviction.Disks{DedicatedImageFs: true}, eviction.ImageFsAvailable, "layer tmpfs dir logs"},
 		{eviction.Disks{DedicatedImageFs: true}, eviction.ContainerFsInodesFree, "layer tmpfs dir logs"},
-		{eviction.Disks{DedicatedImageFs: true, SplitImageFs: true}, eviction.ContainerFsAvailable, "layer dir logs tmpfs"},
+		{eviction.Disks{DedicatedImageFs: true, SplitImageFs: true}, eviction.ContainerFsAvailable,
+			"layer dir logs tmpfs"},
 	} {
 		var got []string
-		for _, r := range eviction.Rank("", c.signal, c.disks, []*v1.Pod{image, dir, logs, layer}, use) {
+		for _, r := range eviction.Rank("", c.signal,
+			eviction.Candidates{Pods: []*v1.Pod{image, dir, logs, layer}, Use: use, Disks: c.disks}) {
 			got = append(got, r.Pod.Name)
 		}
 		if strings.Join(got, " ") != c.want {
@@ -191,10 +195,11 @@ func TestPIDPressureTakesTheLargestHolder(t *testing.T) {
 	use := map[types.UID]eviction.PodUse{}
 	for name, processes := range map[string]uint64{"few": 3, "bomb": 4000, "some": 40} {
 		p := named(name)
-		pods, use[p.UID] = append(pods, p), eviction.PodUse{Processes: processes, Memory: ptrTo(int64(5000 - processes))}
+		pods, use[p.UID] = append(pods, p),
+			eviction.PodUse{Processes: processes, Memory: ptrTo(int64(5000 - processes))}
 	}
 	var got []string
-	for _, r := range eviction.Rank("", eviction.PIDAvailable, eviction.Disks{}, pods, use) {
+	for _, r := range eviction.Rank("", eviction.PIDAvailable, eviction.Candidates{Pods: pods, Use: use}) {
 		got = append(got, r.Pod.Name)
 	}
 	if strings.Join(got, " ") != "bomb some few" {
@@ -204,7 +209,8 @@ func TestPIDPressureTakesTheLargestHolder(t *testing.T) {
 	pods = append(pods, named("low"))
 	pods[3].Spec.Priority = &low
 	use["low"] = eviction.PodUse{Processes: 1}
-	if first := eviction.Rank("", eviction.PIDAvailable, eviction.Disks{}, pods, use)[0]; first.Pod.Name != "low" {
+	if first := eviction.Rank("", eviction.PIDAvailable,
+		eviction.Candidates{Pods: pods, Use: use})[0]; first.Pod.Name != "low" {
 		t.Errorf("got %s first, want the Pod of low priority", first.Pod.Name)
 	}
 }

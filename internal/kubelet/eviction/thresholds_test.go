@@ -74,8 +74,9 @@ func TestSettingsNameTheField(t *testing.T) {
 
 func TestThresholdsOfThePodsCgroup(t *testing.T) {
 	s := eviction.Settings{Hard: map[string]string{"memory.available": "100Mi", "pid.available": "5%"},
-		Soft: map[string]string{"memory.available": "1Gi"}, SoftGracePeriod: map[string]string{"memory.available": "1m"},
-		MinimumReclaim: map[string]string{"memory.available": "50Mi"}}
+		Soft:            map[string]string{"memory.available": "1Gi"},
+		SoftGracePeriod: map[string]string{"memory.available": "1m"},
+		MinimumReclaim:  map[string]string{"memory.available": "50Mi"}}
 	if list := thresholds(t, s); len(list) != 3 {
 		t.Errorf("not enforced: got %v, want the three that are set", list)
 	}
@@ -89,8 +90,9 @@ func TestThresholdsOfThePodsCgroup(t *testing.T) {
 }
 
 func TestThresholdsOfContainerFs(t *testing.T) {
-	list := thresholds(t, eviction.Settings{Hard: map[string]string{"nodefs.available": "10%", "imagefs.available": "15%",
-		"containerfs.available": "1%", "imagefs.inodesFree": "5%"}})
+	list := thresholds(t,
+		eviction.Settings{Hard: map[string]string{"nodefs.available": "10%", "imagefs.available": "15%",
+			"containerfs.available": "1%", "imagefs.inodesFree": "5%"}})
 	for _, c := range []struct {
 		disks   eviction.Disks
 		want    string

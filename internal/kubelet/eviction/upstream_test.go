@@ -114,7 +114,8 @@ func TestUpstreamsDecisions(t *testing.T) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) { s.compare(t, victims) })
 	}
 	if len(a.Scenarios) < 1000 || len(victims) != len(signals) {
-		t.Errorf("got %d scenarios with victims of %v, want 1000 with victims of every signal", len(a.Scenarios), victims)
+		t.Errorf("got %d scenarios with victims of %v, want 1000 with victims of every signal", len(a.Scenarios),
+			victims)
 	}
 }
 
@@ -194,7 +195,7 @@ func (s *upstreamStep) compareState(t *testing.T, where string, d Decision) {
 	for _, c := range d.Conditions {
 		conditions = append(conditions, string(c))
 	}
-	for _, x := range d.State.Starved {
+	for _, x := range d.State.ThresholdsMet {
 		starved = append(starved, fmt.Sprintf("%s/%s", x.Signal, x.Grace))
 	}
 	slices.Sort(starved)
@@ -226,9 +227,9 @@ func (s *upstreamStep) compareVictim(t *testing.T, where string, in In, d Decisi
 	}
 	messages := map[string]bool{}
 	var chosen *Decision
-	for i, threshold := range d.Starved {
+	for i, threshold := range d.Thresholds {
 		x := d
-		x.Starved = slices.Concat([]Threshold{threshold}, d.Starved[:i], d.Starved[i+1:])
+		x.Thresholds = slices.Concat([]Threshold{threshold}, d.Thresholds[:i], d.Thresholds[i+1:])
 		x.Victim = nil
 		x.choose(in)
 		if string(x.Resource) != a.Resource || x.Victim == nil {
@@ -239,9 +240,10 @@ func (s *upstreamStep) compareVictim(t *testing.T, where string, in In, d Decisi
 		}
 	}
 	if chosen == nil {
-		t.Fatalf("%s: no threshold of %v takes %s for %s with %d s of grace", where, d.Starved, a.Victim, a.Signal, a.Grace)
+		t.Fatalf("%s: no threshold of %v takes %s for %s with %d s of grace", where, d.Thresholds, a.Victim, a.Signal,
+			a.Grace)
 	}
-	for _, threshold := range d.Starved {
+	for _, threshold := range d.Thresholds {
 		if threshold.Signal.Resource() == chosen.Resource {
 			x := *chosen
 			x.Target = &threshold

@@ -26,7 +26,8 @@ func (t *Tree) MemoryUse(p string) (usage.MemoryUse, error) {
 		used = stat["anon"] + stat["file"]
 	}
 	if used == 0 && len(stat) == 0 {
-		return usage.MemoryUse{}, fmt.Errorf("cgroup %s: no %s and no memory.stat in %s: is the memory controller on?", p, names[0],
+		return usage.MemoryUse{}, fmt.Errorf("cgroup %s: no %s and no memory.stat in %s: is the memory controller on?",
+			p, names[0],
 			filepath.Clean(dir))
 	}
 	return usage.MemoryUse{Bytes: used, WorkingSet: subtract(used, stat[names[1]]),

@@ -2,9 +2,9 @@
 // allow.
 //
 // File systems tell nobody that a directory grew, so Pods with such limits are measured in each
-// pass of the eviction manager, others never. What a Pod does in its first ten seconds is not held against it: programs
-// unpack and clean up then. In: Pods, measurements (stats). Out: events, and wishes that Pods end.
-// Package eviction decides.
+// pass of the eviction manager, others never. What a Pod does in its first ten seconds is not held
+// against it: programs unpack and clean up then. In: Pods, measurements (stats). Out: events, and
+// wishes that Pods end. Package eviction decides.
 package localstorage
 
 import (
@@ -93,8 +93,8 @@ func (c *Checker) evict(ctx context.Context, p *v1.Pod, end podplan.Termination,
 	return true
 }
 
-// isYoung tells whether a Pod began less than ten seconds ago. Upstream's first measurement of a Pod
-// comes ten seconds to a minute after its start.
+// isYoung tells whether a Pod began less than ten seconds ago. Upstream's first measurement of a
+// Pod comes ten seconds to a minute after its start.
 func isYoung(p *v1.Pod, now time.Time) bool {
 	return p.Status.StartTime != nil && now.Sub(p.Status.StartTime.Time) < minAge
 }

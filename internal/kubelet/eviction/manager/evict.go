@@ -33,20 +33,20 @@ func (m *Manager) reportTarget(ctx context.Context, d eviction.Decision) {
 // reportFruitless tells, once for each time, that evictions stop because they bring nothing, and
 // shows how many have brought nothing.
 func (m *Manager) reportFruitless(ctx context.Context, d eviction.Decision) {
-	if m.d.Fruitless != nil {
+	if m.d.Meter.Fruitless != nil {
 		before, now := m.state.Gain, d.State.Gain
 		if before.Signal != "" && before.Signal != now.Signal {
-			m.d.Fruitless(string(before.Signal), 0)
+			m.d.Meter.Fruitless(string(before.Signal), 0)
 		}
 		if now.Signal != "" {
-			m.d.Fruitless(string(now.Signal), now.Fruitless)
+			m.d.Meter.Fruitless(string(now.Signal), now.Fruitless)
 		}
 	}
-	if d.Fruitless == nil || *d.Fruitless == m.told.fruitless {
+	if d.Fruitless == nil || *d.Fruitless == m.reported.fruitless {
 		return
 	}
 	f := *d.Fruitless
-	m.told.fruitless = f
+	m.reported.fruitless = f
 	klog.FromContext(ctx).Info("Eviction manager: evictions bring nothing and stop", "signal", f.Signal, "evictions",
 		f.Evictions, "until", f.Until)
 	m.d.Events.Event(m.d.Node, v1.EventTypeWarning, "EvictionsFruitless", f.Message())
@@ -70,8 +70,10 @@ func (m *Manager) evict(ctx context.Context, d eviction.Decision) bool {
 		return false // it has gone by itself; the next look has other figures
 	}
 	m.victims[p.UID] = true
-	m.d.Events.AnnotatedEventf(events.RefOf(p, ""), v.Annotations, v1.EventTypeWarning, eviction.Reason, "%s", v.Message)
-	log.Info("Eviction manager: must evict pod(s) to reclaim", "resourceName", d.Resource, "pod", klog.KObj(p), "podUID",
+	m.d.Events.AnnotatedEventf(events.RefOf(p, ""), v.Annotations, v1.EventTypeWarning, eviction.Reason, "%s",
+		v.Message)
+	log.Info("Eviction manager: must evict pod(s) to reclaim", "resourceName", d.Resource, "pod", klog.KObj(p),
+		"podUID",
 		p.UID, "place", v.Place+1, "message", v.Message)
 	m.d.Journal.Put(pod.Ref(p), journal.Evicted{
 		Signal: string(d.Target.Signal), Threshold: d.Target.Value.String(),
@@ -79,10 +81,10 @@ func (m *Manager) evict(ctx context.Context, d eviction.Decision) bool {
 		Measured: v.Measured, Use: v.Use.Value(), Request: v.Request.Value(), Priority: pod.Priority(p),
 		Grace: journal.Took(v.Grace),
 	})
-	if m.d.StatsAge != nil {
-		for _, t := range d.Starved {
+	if m.d.Meter.StatsAge != nil {
+		for _, t := range d.Thresholds {
 			if at := d.State.Last[t.Signal].At; !at.IsZero() {
-				m.d.StatsAge(string(t.Signal), time.Since(at))
+				m.d.Meter.StatsAge(string(t.Signal), time.Since(at))
 			}
 		}
 	}

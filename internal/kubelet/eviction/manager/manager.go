@@ -46,25 +46,30 @@ type Deps struct {
 	Journal    journal.Sink
 	Changed    func() // called when the node's conditions have changed; may be nil
 	// Notices tell that the kernel wants a look now; may be nil
-	Notices   <-chan string
-	Observed  func(eviction.Observations)            // hears of each look; may be nil
-	StatsAge  func(signal string, age time.Duration) // may be nil
-	Fruitless func(signal string, evictions int)     // may be nil
+	Notices <-chan string
+	Meter   Meter
+}
+
+// Meter hears of figures; a nil field of nothing.
+type Meter struct {
+	Observed  func(eviction.Observations) // at each look
+	StatsAge  func(signal string, age time.Duration)
+	Fruitless func(signal string, evictions int)
 }
 
 // Manager watches a node. Run works; Conditions may be called from any goroutine at any time.
 type Manager struct {
-	d       Deps
-	state   eviction.State     // of Run alone, as all below but conditions
-	victims map[types.UID]bool // asked to end and, as far as is known, not there yet
-	told    reported
+	d        Deps
+	state    eviction.State     // of Run alone, as all below but conditions
+	victims  map[types.UID]bool // asked to end and, as far as is known, not there yet
+	reported reports
 
 	mu         sync.Mutex
 	conditions []v1.NodeConditionType
 }
 
-// reported is what was told and is not told again.
-type reported struct {
+// reports are what was told and is not told again.
+type reports struct {
 	fruitless eviction.Fruitless
 	ignored   []eviction.Signal // thresholds of containerfs that count for nothing
 	failure   string            // of the last look
@@ -107,7 +112,7 @@ func (m *Manager) look(ctx context.Context) bool {
 		m.failed(ctx, err)
 		return false
 	}
-	m.told.failure = ""
+	m.reported.failure = ""
 	d := eviction.Decide(in)
 	m.publish(d)
 	if m.d.OverLimits != nil && m.d.OverLimits(ctx) {
@@ -145,25 +150,25 @@ func (m *Manager) observe(ctx context.Context) (eviction.In, error) {
 	}
 	in := eviction.In{Config: m.d.Config, Disks: disks, Observations: eviction.Observe(figures), State: m.state,
 		Now: time.Now()}
-	if m.d.Observed != nil {
-		m.d.Observed(in.Observations)
+	if m.d.Meter.Observed != nil {
+		m.d.Meter.Observed(in.Observations)
 	}
 	var ignored []eviction.Signal
 	in.Config.Thresholds, ignored = eviction.ForDisks(in.Config.Thresholds, disks)
-	if !slices.Equal(ignored, m.told.ignored) {
-		m.told.ignored = ignored
-		klog.FromContext(ctx).Info("Eviction manager: thresholds of containerfs are ignored; those of the file system "+
-			"that writable layers are on hold for them", "signals", ignored)
+	if !slices.Equal(ignored, m.reported.ignored) {
+		m.reported.ignored = ignored
+		klog.FromContext(ctx).Info("Eviction manager: thresholds of containerfs are ignored; those of the file "+
+			"system that writable layers are on hold for them", "signals", ignored)
 	}
 	return in, nil
 }
 
 // failed logs why the node could not be looked at, once for each cause.
 func (m *Manager) failed(ctx context.Context, err error) {
-	if ctx.Err() != nil || err.Error() == m.told.failure {
+	if ctx.Err() != nil || err.Error() == m.reported.failure {
 		return
 	}
-	m.told.failure = err.Error()
+	m.reported.failure = err.Error()
 	klog.FromContext(ctx).Error(err, "Eviction manager: failed to get summary stats")
 }
 

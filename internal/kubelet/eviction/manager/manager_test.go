@@ -79,7 +79,8 @@ func run(t *testing.T, signal eviction.Signal, test func(w *world)) {
 				eviction.DeadContainers: reclaim(eviction.DeadContainers),
 				eviction.UnusedImages:   reclaim(eviction.UnusedImages)},
 			Events: w.events, Journal: w, Changed: func() { w.changed++ },
-			Fruitless: func(s string, n int) { w.fruitless = append(w.fruitless, fmt.Sprint(s, " ", n)) },
+			Meter: manager.Meter{
+				Fruitless: func(s string, n int) { w.fruitless = append(w.fruitless, fmt.Sprint(s, " ", n)) }},
 		}
 		test(w)
 		if w.cancel != nil {
@@ -112,7 +113,8 @@ func (w *world) measure(context.Context, v1.ResourceName, []*v1.Pod) (map[types.
 	out := map[types.UID]eviction.PodUse{}
 	for uid, n := range w.use {
 		out[uid] = eviction.PodUse{Memory: &n,
-			Containers: []eviction.ContainerUse{{Name: "app", Layer: &eviction.Space{Bytes: n}, Logs: &eviction.Space{}}}}
+			Containers: []eviction.ContainerUse{{Name: "app", Layer: &eviction.Space{Bytes: n},
+				Logs: &eviction.Space{}}}}
 	}
 	return out, nil
 }
@@ -215,7 +217,8 @@ func TestOnePodGoesAtATimeAndNoMoreThanNeeded(t *testing.T) {
 			t.Errorf("with 12Gi left: got %v, want small to stay", w.ended)
 		}
 		const want = "Warning Evicted The node was low on resource: memory. Threshold quantity: 10Gi, available: 4Gi. "
-		if got := w.eventsSeen(); len(got) != 4 || got[0] != "Warning EvictionThresholdMet Attempting to reclaim memory" ||
+		if got := w.eventsSeen(); len(got) != 4 ||
+			got[0] != "Warning EvictionThresholdMet Attempting to reclaim memory" ||
 			!strings.HasPrefix(got[1], want) {
 			t.Errorf("events: got %q, want two of each, the second %q", got, want)
 		}
@@ -243,7 +246,8 @@ func TestReclaimComesBeforeEviction(t *testing.T) {
 			w.add("web", 9*gi)
 			w.begin()
 			if !slices.Equal(w.reclaimed, both) || len(w.ended) != c.ended {
-				t.Errorf("each frees %d: got %v reclaimed and %v ended, want both and %d", c.frees, w.reclaimed, w.ended,
+				t.Errorf("each frees %d: got %v reclaimed and %v ended, want both and %d", c.frees, w.reclaimed,
+					w.ended,
 					c.ended)
 			}
 			w.pass(11 * time.Second)
@@ -303,7 +307,8 @@ func TestAWedgedRuntimeIsNotFedAllPods(t *testing.T) {
 				t.Errorf("stuck %t: got %v, want each asked once", stuck, w.ended)
 			}
 			named := slices.ContainsFunc(w.eventsSeen(), func(e string) bool {
-				return strings.HasPrefix(e, "Warning EvictionsFruitless 3 Pods in a row were evicted for memory.available")
+				return strings.HasPrefix(e,
+					"Warning EvictionsFruitless 3 Pods in a row were evicted for memory.available")
 			})
 			shown := slices.Contains(w.fruitless, "memory.available 3")
 			fact := slices.ContainsFunc(w.facts, func(f journal.Fact) bool {

@@ -84,7 +84,8 @@ func (h host) Tasks() (running, most int64, err error) { return h.running, h.mos
 
 func diskOf(path string) (usage.Disk, error) {
 	d, err := proc.StatFS(path)
-	return usage.Disk{Capacity: d.CapacityBytes, Available: d.AvailableBytes, Inodes: d.Inodes, InodesFree: d.InodesFree},
+	return usage.Disk{Capacity: d.CapacityBytes, Available: d.AvailableBytes, Inodes: d.Inodes,
+			InodesFree: d.InodesFree},
 		err
 }
 
@@ -115,7 +116,8 @@ func TestMemoryIsTheWorkingSetOfTheRootCgroup(t *testing.T) {
 			d := eviction.Decide(eviction.In{Config: eviction.Config{Thresholds: list},
 				Observations: eviction.Observe(f), Now: time.Now()})
 			if (d.Target != nil) != short {
-				t.Errorf("%s, 6Gi in use, %d of it page cache: got target %v, want one: %t", version, cache, d.Target, short)
+				t.Errorf("%s, 6Gi in use, %d of it page cache: got target %v, want one: %t", version, cache, d.Target,
+					short)
 			}
 		}
 	}
@@ -205,7 +207,8 @@ func TestUseOfPods(t *testing.T) {
 	u := got["up"]
 	if err != nil || len(got) != 1 || *u.Memory != 400*mi || len(u.Containers) != 1 || u.Containers[0].Name != "app" ||
 		*u.Containers[0].Memory != 300*mi {
-		t.Errorf("memory: got %+v, %v, want 400Mi of the Pod, 300Mi of app, nothing of the Pod without a cgroup", got, err)
+		t.Errorf("memory: got %+v, %v, want 400Mi of the Pod, 300Mi of app, nothing of the Pod without a cgroup", got,
+			err)
 	}
 	if got, err = o.Measure(t.Context(), eviction.ResourcePIDs, []*v1.Pod{p}); err != nil || got["up"].Processes != 3 {
 		t.Errorf("processes: got %+v, %v, want 3", got, err)
