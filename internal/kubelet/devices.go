@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/gantry-project/gantry/internal/kubelet/config"
 	"github.com/gantry-project/gantry/internal/kubelet/containermanager"
 	"github.com/gantry-project/gantry/internal/kubelet/devices"
 	"github.com/gantry-project/gantry/internal/kubelet/podresources"
@@ -32,6 +33,11 @@ func (k *Kubelet) newDevices() (*devices.Devices, error) {
 		Active: func(uid types.UID) bool { return k.podWorkers.IsActive(uid) },
 		Wake:   func(uid types.UID) { k.podWorkers.Wake(uid) }, NodeChanged: o.Dependencies.NodeStatusChanged,
 		Metrics: o.Dependencies.Metrics}
+	gates, err := config.ResolveGates(o.Config.FeatureGates)
+	if err != nil {
+		return nil, err
+	}
+	d.HideHealth = !gates.On("ResourceHealthStatus")
 	if m := o.Dependencies.Machine; m != nil {
 		d.NUMANodes = m.NodeIDs()
 	}

@@ -39,6 +39,8 @@ type Deps struct {
 	Active func(uid types.UID) bool
 	// Wake has a Pod's status made anew.
 	Wake func(uid types.UID)
+	// HideHealth leaves devices out of Pods' status (ResourceHealthStatus is off).
+	HideHealth bool
 	// NodeChanged tells that the node has other devices than before; nil: nobody is told.
 	NodeChanged func()
 	Metrics     *metrics.Metrics // nil: nobody counts
@@ -126,6 +128,9 @@ func (d *Devices) RunOptions(ctx context.Context, p *v1.Pod, c *v1.Container) (d
 
 // ResourcesStatus is allocatedResourcesStatus of a Pod's containers, by name.
 func (d *Devices) ResourcesStatus(p *v1.Pod) map[string][]v1.ResourceStatus {
+	if d.d.HideHealth {
+		return nil
+	}
 	var out map[string][]v1.ResourceStatus
 	for i := range p.Spec.Containers {
 		c := &p.Spec.Containers[i]
