@@ -16,6 +16,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/kubelet"
 	"github.com/gantry-project/gantry/internal/kubelet/devicemanager/deviceplugintest"
+	"github.com/gantry-project/gantry/internal/kubelet/devices"
 )
 
 // deviceNode is a node with sockets in memory, which outlive a kubelet as those of plugins do.
@@ -43,7 +44,7 @@ func deviceTest(t *testing.T, test func(r *deviceNode)) {
 }
 
 func (r *deviceNode) deviceDir() string {
-	return filepath.Join(r.root, "kubelet", kubelet.DevicePluginDir)
+	return filepath.Join(r.root, "kubelet", devices.PluginDir)
 }
 
 // plugin starts a device plugin with healthy devices.

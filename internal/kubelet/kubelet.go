@@ -13,10 +13,6 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/gantry-project/gantry/internal/kubelet/admit"
-	"github.com/gantry-project/gantry/internal/kubelet/containermanager"
-	"github.com/gantry-project/gantry/internal/kubelet/devicemanager/manager"
-	dramanager "github.com/gantry-project/gantry/internal/kubelet/dra/manager"
-	draplugin "github.com/gantry-project/gantry/internal/kubelet/dra/plugin"
 	"github.com/gantry-project/gantry/internal/kubelet/events"
 	"github.com/gantry-project/gantry/internal/kubelet/nodestatus"
 	"github.com/gantry-project/gantry/internal/kubelet/pleg"
@@ -52,26 +48,21 @@ type eventRecording struct {
 type Kubelet struct {
 	opts Options
 	eventRecording
-	images         imageManagers
-	node           *node
-	cluster        *podactions.APICluster
-	pleg           *pleg.PLEG
-	userNamespaces *allocations.Manager
-	statusManager  *statusmanager.Manager
-	mirrorPods     *mirror.Manager
-	podConfig      *podsource.PodConfig
-	containers     *containermanager.Manager // nil: containers may run anywhere
-	orphansKnown   atomic.Bool               // Pods that only the runtime has were looked for
-	orphanSeen     chan struct{}             // a token: the runtime has something of a Pod nobody knows
+	resourceManagers
+	images        imageManagers
+	node          *node
+	cluster       *podactions.APICluster
+	pleg          *pleg.PLEG
+	statusManager *statusmanager.Manager
+	mirrorPods    *mirror.Manager
+	podConfig     *podsource.PodConfig
+	orphansKnown  atomic.Bool   // Pods that only the runtime has were looked for
+	orphanSeen    chan struct{} // a token: the runtime has something of a Pod nobody knows
 
 	mu            sync.Mutex
-	objectCache   *objectcache.Cache // from Run on
 	csi           *csiVolumes
 	volumeManager *volumemanager.Manager
 	podWorkers    *podworker.Pool
-	devices       *manager.Manager // of device plugins
-	claims        *dramanager.Manager
-	claimDrivers  *draplugin.Drivers // nil: none can register
 }
 
 // New joins the parts; Run makes them work.
@@ -86,7 +77,9 @@ func New(o Options) (*Kubelet, error) {
 		return nil, err
 	}
 	k.userNamespaces = allocations.New(o.RootDir, ids, podactions.SandboxUserNamespace(o.Runtime))
-	k.devices = k.newDeviceManager()
+	if k.devices, err = k.newDevices(); err != nil {
+		return nil, fmt.Errorf("kubelet: %w", err)
+	}
 	if k.containers, err = o.containerManager(k.devices.HintProvider()); err != nil {
 		return nil, fmt.Errorf("kubelet: %w", err)
 	}
@@ -99,9 +92,6 @@ func New(o Options) (*Kubelet, error) {
 		return nil, fmt.Errorf("kubelet: %w", err)
 	}
 	k.statusManager = statusmanager.New(o.Client, o.Journal)
-	if k.claims, err = k.newClaimManager(); err != nil {
-		return nil, fmt.Errorf("kubelet: %w", err)
-	}
 	k.pleg = pleg.New(pleg.Deps{Runtime: o.Runtime, Changed: k.podChanged, Started: k.podStarted,
 		Relisted: o.Dependencies.Metrics.PLEGRelisted, Connected: o.Dependencies.Metrics.EventStreamConnected})
 	to := mirror.StatusManager(k.statusManager)
@@ -120,7 +110,6 @@ func (k *Kubelet) initializeModules(ctx context.Context) {
 	cache := objectCaches{objectcache.New(ctx, watched), objectcache.NewBundles(ctx, watched),
 		podcertificate.New(ctx, podcertificate.Deps{Client: o.Client, Node: k.node.get, Changed: watched.Changed,
 			Now: time.Now})}
-	k.objectCache = cache.Cache
 	k.csi = k.newCSIVolumes(ctx)
 	k.volumeManager = volumemanager.New(volumemanager.Deps{
 		Root: o.RootDir, Plugins: append(volumePlugins(o.Dependencies.Mounts, cache, volumeAPI{o.Client}),
@@ -147,7 +136,7 @@ func (k *Kubelet) initializeModules(ctx context.Context) {
 		Runtime: o.Runtime, Images: o.Images, Volumes: k.volumeManager,
 		Cgroups: &qosContainerManager{Cgroups: o.Dependencies.Cgroups, opts: o.Resources, pods: k.activePods},
 		Cluster: k.cluster, UserNamespaces: k.userNamespaces, RuntimeCache: k.pleg,
-		Containers: k.containers, Puller: k.newPuller(ctx), Devices: containerDevices{k}, Claims: k.claims,
+		Containers: k.containers, Puller: k.newPuller(ctx), Devices: k.devices, Claims: k.devices.Claims(),
 		HTTP: hookClient(o.Dependencies.Dial), Events: k.events, Journal: o.Journal,
 		Node: podactions.Node{
 			Name: o.NodeName, RootDir: o.RootDir, LogDir: o.LogDir, ResolvConf: o.resolvConf(),
@@ -158,12 +147,12 @@ func (k *Kubelet) initializeModules(ctx context.Context) {
 	})
 	k.podWorkers = podworker.New(podworker.Deps{
 		Runtime: k.pleg, Actions: executor, Statuses: k.mirrorPods, Probes: probeManager, Admit: k.admit,
-		AllocateDevices: k.allocateDevices, AllocatedResources: k.allocatedResources, HoldsClaims: k.claims.Holds,
-		Limits: o.backOffLimits(), Resize: k.canResizePod, Readmit: k.containers.Readmit,
+		Resources: podResources{k},
+		Limits:    o.backOffLimits(), Resize: k.canResizePod,
 		Allocations: podactions.AllocationStore{Root: o.RootDir},
 		Node:        func() podstatus.Node { return podstatus.Node{HostIPs: k.node.hostIPs(), Runtime: o.RuntimeName} },
 		Events:      k.events, Journal: o.Journal, Meter: o.Dependencies.Metrics,
-		RoundDone: o.Dependencies.Metrics.PodWorkerDone, Memory: k.memoryStats,
+		Memory:         k.memoryStats,
 		ResyncInterval: o.Config.SyncFrequency.Duration,
 	})
 }
@@ -192,7 +181,7 @@ func (k *Kubelet) admit(pod *v1.Pod, others []*v1.Pod) (victims []*v1.Pod, refus
 	if refusal := k.reserveResources(pod); refusal != nil {
 		return nil, refusal
 	}
-	in.Node = k.withAllocated(in.Node, pod)
+	in.Node = k.devices.WithAllocated(in.Node, pod)
 	if victims, refusal = admit.PodsToPreempt(in); refusal != nil {
 		k.containers.Release(pod)
 	}

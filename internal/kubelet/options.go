@@ -76,11 +76,17 @@ type Dependencies struct {
 	Metrics   *metrics.Metrics // counts what is done; nil: nobody counts
 	// this machine's CPUs and memory; nil: no CPUs or memory are given away
 	Machine *machine.Info
-	// sockets of device plugins, DRA drivers and the PodResources API; nil: none of them
-	Sockets   plugin.Sockets
+	PluginServices
 	Inspector Inspector // looks at Pods for those who ask why; nil: nobody looks
-	// the node's status has changed and is to be written soon; must not block; nil: nobody writes it
+	// the node's status has changed and is to be written soon; must not block; nil: nobody writes
+	// it
 	NodeStatusChanged func()
+}
+
+// PluginServices is how plugins come to a kubelet.
+type PluginServices struct {
+	// sockets of device plugins, DRA drivers and the PodResources API; nil: none of them
+	Sockets plugin.Sockets
 	// registers CSI drivers, device plugins and DRA drivers; the kubelet adds its handlers and runs
 	// it. Nil: nobody registers
 	PluginManager *pluginmanager.Manager

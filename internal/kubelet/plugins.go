@@ -14,10 +14,7 @@ func (k *Kubelet) addPluginHandlers() {
 	if !k.opts.StaticPods.Standalone {
 		m.AddHandler(registerapi.CSIPlugin, k.csi.drivers)
 	}
-	m.AddHandler(registerapi.DevicePlugin, k.devices.PluginHandler())
-	if k.claimDrivers != nil {
-		m.AddHandler(registerapi.DRAPlugin, k.claimDrivers)
-	}
+	k.devices.AddHandlers(m)
 }
 
 // runPluginManager registers the node's plugins until ctx ends. A node whose directory of sockets

@@ -16,8 +16,8 @@ import (
 // defaultReconcilePeriod is cpuManagerReconcilePeriod when the configuration has none.
 const defaultReconcilePeriod = 10 * time.Second
 
-// containerManager is the manager of CPUs and memory, which asks the provider of devices too; nil where the machine is not known. An error
-// names the field of the configuration.
+// containerManager is the manager of CPUs and memory, which asks the provider of devices too; nil
+// where the machine is not known. An error names the field of the configuration.
 func (o *Options) containerManager(devices topologymanager.HintProvider) (*containermanager.Manager, error) {
 	if o.Dependencies.Machine == nil {
 		return nil, nil //nolint:nilnil // nobody gives anything away
@@ -32,7 +32,8 @@ func (o *Options) containerManager(devices topologymanager.HintProvider) (*conta
 		Eviction: config.EvictionReserved(o.Config.EvictionHard, capacity)}
 	return containermanager.New(containermanager.Config{
 		Kubelet: o.Config, Gate: gates.On, Machine: *o.Dependencies.Machine, NodeReserved: r.Sum(capacity),
-		Providers: []topologymanager.HintProvider{devices}, Directory: o.RootDir, Runtime: o.Runtime, Metrics: o.Dependencies.Metrics,
+		Providers: []topologymanager.HintProvider{devices}, Directory: o.RootDir, Runtime: o.Runtime,
+		Metrics: o.Dependencies.Metrics,
 	})
 }
 

@@ -111,9 +111,10 @@ func (n *Role) Build() (*Node, error) {
 			Mounts: mount.Mounter{}, NodeShutdown: end.admissionRefusal, LocalNode: end.localNode, Disk: diskOf,
 			Machine: &info, Pressure: evictions.conditions,
 			ProbeRuntime: n.engine.Client.ProbeRuntime(), Metrics: api.metrics,
-			NodeStatusChanged: func() { report.Trigger() }, Sockets: plugin.UnixSockets{},
-			PluginManager: pluginmanager.New(filepath.Join(p.DataDir, "kubelet", "plugins_registry"),
-				klog.Background()),
+			NodeStatusChanged: func() { report.Trigger() },
+			PluginServices: kubelet.PluginServices{Sockets: plugin.UnixSockets{},
+				PluginManager: pluginmanager.New(filepath.Join(p.DataDir, "kubelet", "plugins_registry"),
+					klog.Background())},
 			Inspector: nodeInspector{tree, n.engine.store, n.engine.registryDir()}},
 	})
 	if err != nil {

@@ -23,6 +23,7 @@ type Metrics struct {
 	admissions       admissions
 	managers         resourceManagers
 	node             nodeWork
+	devices          deviceCounter
 }
 
 // podCounter counts what happens to Pods; podMetrics does.
@@ -61,6 +62,7 @@ func New() *Metrics {
 	m.admissions = newAdmissions(own)
 	m.managers = newResourceManagers(own)
 	m.node = newNodeWork(own)
+	m.devices = newDeviceWork(own)
 	m.probing = newProbing(factory{m.probes}, own)
 	return m
 }

@@ -50,8 +50,8 @@ func (w *worker) admit(ctx context.Context, desired *UpdatePodOptions, in *podpl
 			Next: "their containers have their grace period"})
 		return
 	}
-	if before && w.pool.d.Readmit != nil {
-		w.pool.HoldAdmissions(func() { w.pool.d.Readmit(in.Pod) })
+	if before && w.pool.d.Resources != nil {
+		w.pool.HoldAdmissions(func() { w.pool.d.Resources.Readmit(in.Pod) })
 	}
 	w.facts.Accepted = acceptedAt(*in)
 	w.allocation.Admitted(ctx, desired.Pod, before)
@@ -67,14 +67,14 @@ func (w *worker) admit(ctx context.Context, desired *UpdatePodOptions, in *podpl
 // allocateDevices has device plugins prepare what the Pod was given. Nobody waits for them but it.
 // ended: the Pod's end was asked for meanwhile, or the worker's; nothing is decided.
 func (w *worker) allocateDevices(ctx context.Context, p *v1.Pod) (refusal *reason.Refusal, ended bool) {
-	if w.pool.d.AllocateDevices == nil {
+	if w.pool.d.Resources == nil {
 		return nil, false
 	}
 	defer w.beginStep(SyncPod, "allocating devices", planrunner.StepTimeout)()
 	limited, cancel := context.WithCancel(ctx)
 	defer cancel()
 	result := make(chan *reason.Refusal, 1)
-	go func() { result <- w.pool.d.AllocateDevices(limited, p) }()
+	go func() { result <- w.pool.d.Resources.AllocateDevices(limited, p) }()
 	for {
 		select {
 		case refusal := <-result:

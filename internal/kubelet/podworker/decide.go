@@ -53,8 +53,8 @@ func (w *worker) decide(ctx context.Context, desired *UpdatePodOptions) podplan.
 func (w *worker) look(desired *UpdatePodOptions, in podplan.In) podview.Look {
 	l := podview.Look{In: in, Refusal: w.admission.refusal, RunningHooks: w.runningHooks, Node: w.pool.d.Node(),
 		Resizes: w.allocation.Status(in)}
-	if allocated := w.pool.d.AllocatedResources; allocated != nil {
-		l.AllocatedResources = allocated(in.Pod)
+	if r := w.pool.d.Resources; r != nil {
+		l.AllocatedResources = r.ResourcesStatus(in.Pod)
 	}
 	if desired.hasAPIStatus() {
 		l.API = &desired.Pod.Status
@@ -106,7 +106,7 @@ func (w *worker) planInput(desired *UpdatePodOptions, now time.Time) podplan.In 
 		End:    desired.Termination,
 		Remove: desired.Termination != nil && (desired.Gone || pod.DeletionTimestamp != nil),
 		Tries:  w.tries, Limits: w.pool.d.Limits, Now: now, Applied: w.allocation.Applied(),
-		HoldsClaims: w.pool.d.HoldsClaims != nil && w.pool.d.HoldsClaims(w.uid),
+		HoldsClaims: w.pool.d.Resources != nil && w.pool.d.Resources.HoldsClaims(w.uid),
 	}
 	in.Health = w.syncProbes(in)
 	return in

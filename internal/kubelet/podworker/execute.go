@@ -19,10 +19,8 @@ func (w *worker) execute(ctx context.Context, desired *UpdatePodOptions, plan po
 	p := w.pod(desired)
 	w.emit(ctx, p, plan.Fact())
 	w.view, _ = podview.Next(w.view, podview.PlanStarted{Do: plan.Do, Observed: w.runtime.seen})
-	if roundDone := w.pool.d.RoundDone; roundDone != nil {
-		startedAt := time.Now()
-		defer func() { roundDone(operation(desired, plan), time.Since(startedAt)) }()
-	}
+	startedAt, what := time.Now(), operation(desired, plan)
+	defer func() { w.pool.d.Meter.PodWorkerDone(what, time.Since(startedAt)) }()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	hooks := make(chan hookEvent)

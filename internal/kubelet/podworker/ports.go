@@ -53,6 +53,21 @@ type ProbeManager interface {
 	Forget(uid types.UID)
 }
 
+// Resources gives Pods what only one Pod can have: devices, CPUs of their own. Admit has given it
+// to a Pod that comes.
+type Resources interface {
+	// AllocateDevices has device plugins prepare what the Pod was given, and takes it back when
+	// they do not; the refusal is why. It may wait for a plugin until ctx ends.
+	AllocateDevices(ctx context.Context, pod *v1.Pod) *reason.Refusal
+	// Readmit gives a Pod that an earlier kubelet let in what it has.
+	Readmit(pod *v1.Pod)
+	// ResourcesStatus is allocatedResourcesStatus of the Pod's containers, by name.
+	ResourcesStatus(pod *v1.Pod) map[string][]v1.ResourceStatus
+	// HoldsClaims tells whether drivers have to undo something for the Pod (UnprepareResources)
+	// before it is shown to have ended.
+	HoldsClaims(uid types.UID) bool
+}
+
 // Deps is what workers work with.
 type Deps struct {
 	Runtime  RuntimeCache
@@ -61,16 +76,8 @@ type Deps struct {
 	Probes   ProbeManager
 	// a nil refusal lets the Pod in, once the victims have ended
 	Admit func(pod *v1.Pod, others []*v1.Pod) (victims []*v1.Pod, refusal *reason.Refusal)
-	// AllocateDevices has device plugins prepare what Admit gave a Pod, which is refused if they do
-	// not. It may wait for a plugin until ctx ends. Nil: there are no devices
-	AllocateDevices func(ctx context.Context, pod *v1.Pod) *reason.Refusal
-	// AllocatedResources is allocatedResourcesStatus of the Pod's containers, by name; nil: nothing
-	AllocatedResources func(pod *v1.Pod) map[string][]v1.ResourceStatus
-	// HoldsClaims tells whether drivers have to undo something for the Pod (UnprepareResources)
-	// before it is shown to have ended; nil: never
-	HoldsClaims func(uid types.UID) bool
-	// gives a Pod that an earlier kubelet let in what it has; nil: it has nothing
-	Readmit     func(pod *v1.Pod)
+	// nil: there is nothing that only one Pod can have
+	Resources   Resources
 	Resize      func(r admit.Resize, others []*v1.Pod) *reason.Refusal // nil: grant it
 	Allocations allocation.Store
 	Node        func() podstatus.Node
@@ -82,7 +89,4 @@ type Deps struct {
 	ResyncInterval time.Duration
 	Memory         func(pod *v1.Pod) journal.Memory // what the Pod has taken; nil: not known
 	Meter          *metrics.Metrics                 // counts what is admitted and resized; nil: nobody counts
-	// called after each plan, with upstream's word for it: create, sync, terminating, terminated;
-	// nil: nobody counts
-	RoundDone func(operation string, took time.Duration)
 }
