@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -13,7 +12,6 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/gantry-project/gantry/internal/kubelet/admit"
-	"github.com/gantry-project/gantry/internal/kubelet/containermanager"
 	"github.com/gantry-project/gantry/internal/kubelet/events"
 	"github.com/gantry-project/gantry/internal/kubelet/nodestatus"
 	"github.com/gantry-project/gantry/internal/kubelet/pleg"
@@ -49,17 +47,15 @@ type eventRecording struct {
 type Kubelet struct {
 	opts Options
 	eventRecording
-	images         imageManagers
-	node           *node
-	cluster        *podactions.APICluster
-	pleg           *pleg.PLEG
-	userNamespaces *allocations.Manager
-	statusManager  *statusmanager.Manager
-	mirrorPods     *mirror.Manager
-	podConfig      *podsource.PodConfig
-	containers     *containermanager.Manager // nil: containers may run anywhere
-	orphansKnown   atomic.Bool               // Pods that only the runtime has were looked for
-	orphanSeen     chan struct{}             // a token: the runtime has something of a Pod nobody knows
+	resourceManagers
+	images        imageManagers
+	node          *node
+	cluster       *podactions.APICluster
+	pleg          *pleg.PLEG
+	statusManager *statusmanager.Manager
+	mirrorPods    *mirror.Manager
+	podConfig     *podsource.PodConfig
+	orphanSeen    chan struct{} // a token: the runtime has something of a Pod nobody knows
 
 	mu            sync.Mutex
 	objectCache   *objectcache.Cache // from Run on
@@ -143,7 +139,7 @@ func (k *Kubelet) initializeModules(ctx context.Context) {
 	})
 	k.podWorkers = podworker.New(podworker.Deps{
 		Runtime: k.pleg, Actions: executor, Statuses: k.mirrorPods, Probes: probeManager, Admit: k.admit,
-		Limits: o.backOffLimits(), Resize: k.canResizePod, Readmit: k.containers.Readmit,
+		Limits: o.backOffLimits(), Resize: k.canResizePod,
 		Allocations: podactions.AllocationStore{Root: o.RootDir},
 		Node:        func() podstatus.Node { return podstatus.Node{HostIPs: k.node.hostIPs(), Runtime: o.RuntimeName} },
 		Events:      k.events, Journal: o.Journal, Meter: o.Dependencies.Metrics,

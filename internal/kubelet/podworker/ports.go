@@ -60,9 +60,7 @@ type Deps struct {
 	Statuses StatusManager
 	Probes   ProbeManager
 	// a nil refusal lets the Pod in, once the victims have ended
-	Admit func(pod *v1.Pod, others []*v1.Pod) (victims []*v1.Pod, refusal *reason.Refusal)
-	// gives a Pod that an earlier kubelet let in what it has; nil: it has nothing
-	Readmit     func(pod *v1.Pod)
+	Admit       func(pod *v1.Pod, others []*v1.Pod) (victims []*v1.Pod, refusal *reason.Refusal)
 	Resize      func(r admit.Resize, others []*v1.Pod) *reason.Refusal // nil: grant it
 	Allocations allocation.Store
 	Node        func() podstatus.Node
