@@ -21,7 +21,8 @@ func writeCheckpoints(seed int64, dir string) error {
 		return err
 	}
 	cpu, memory := &cpustate.CPUManagerCheckpoint{}, &memorystate.MemoryManagerCheckpoint{}
-	for name, c := range map[string]checkpointmanager.Checkpoint{"cpu_manager_state": cpu, "memory_manager_state": memory} {
+	for name, c := range map[string]checkpointmanager.Checkpoint{"cpu_manager_state": cpu,
+		"memory_manager_state": memory} {
 		raw, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			return err
@@ -38,10 +39,12 @@ func writeCheckpoints(seed int64, dir string) error {
 		m.PodEntries = memorystate.PodMemoryAssignments{}
 	}
 	for name, old := range map[string]checkpointmanager.Checkpoint{
-		"cpu_manager_state.v2": &cpustate.CPUManagerCheckpointV2{PolicyName: c.PolicyName, DefaultCPUSet: c.DefaultCPUSet,
-			Entries: c.Entries},
-		"cpu_manager_state.v3": &cpustate.CPUManagerCheckpointV3{PolicyName: c.PolicyName, DefaultCPUSet: c.DefaultCPUSet,
-			Entries: c.Entries, PodEntries: c.PodEntries},
+		"cpu_manager_state.v2": &cpustate.CPUManagerCheckpointV2{PolicyName: c.PolicyName,
+			DefaultCPUSet: c.DefaultCPUSet,
+			Entries:       c.Entries},
+		"cpu_manager_state.v3": &cpustate.CPUManagerCheckpointV3{PolicyName: c.PolicyName,
+			DefaultCPUSet: c.DefaultCPUSet,
+			Entries:       c.Entries, PodEntries: c.PodEntries},
 		"memory_manager_state.v1": &memorystate.MemoryManagerCheckpointV1{PolicyName: m.PolicyName,
 			MachineState: m.MachineState, Entries: m.Entries},
 		"memory_manager_state.v2": &memorystate.MemoryManagerCheckpointV2{PolicyName: m.PolicyName,

@@ -1,7 +1,7 @@
 // Command numadiff records what upstream's CPU, memory and topology managers v1.37.2 answer in
 // random scenarios, for a test of the product to replay.
 //
-//	cd hack/numadiff && go run . -n 1500 -o ../../internal/kubelet/containermanager/testdata/upstream.json.gz
+//	cd hack/numadiff && go run . -n 1500 -o /tmp/upstream.json.gz  # to containermanager/testdata
 package main
 
 import (
@@ -20,7 +20,8 @@ func main() {
 	n := flag.Int64("n", 1500, "scenarios")
 	out := flag.String("o", "upstream.json.gz", "file of the answers")
 	first := flag.Int64("seed", 1, "of the first scenario")
-	checkpoints := flag.String("checkpoints", "", "directory for the checkpoints of the first scenario, instead of answers")
+	checkpoints := flag.String("checkpoints", "",
+		"directory for the checkpoints of the first scenario, instead of answers")
 	flag.Parse()
 	if *checkpoints != "" {
 		if err := writeCheckpoints(*first, *checkpoints); err != nil {

@@ -112,7 +112,8 @@ func (n *node) start(ctx context.Context) error {
 	logger := klog.Background()
 	s := n.s.Settings
 	var err error
-	if n.topology, err = topologymanager.NewManager(logger, n.info.Topology, s.Topology, s.Scope, s.TopologyOptions); err != nil {
+	if n.topology, err = topologymanager.NewManager(logger, n.info.Topology, s.Topology, s.Scope,
+		s.TopologyOptions); err != nil {
 		return err
 	}
 	specific, err := cpuset.Parse(s.ReservedSystemCPUs)
@@ -133,7 +134,8 @@ func (n *node) start(ctx context.Context) error {
 		return err
 	}
 	n.topology.AddHintProvider(logger, n.cpu)
-	if n.memory, err = memorymanager.NewManager(logger, s.Memory, n.info, keep, reserved, n.dir, n.topology); err != nil {
+	if n.memory, err = memorymanager.NewManager(logger, s.Memory, n.info, keep, reserved, n.dir, n.topology); err !=
+		nil {
 		return err
 	}
 	n.topology.AddHintProvider(logger, n.memory)

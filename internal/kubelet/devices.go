@@ -78,9 +78,6 @@ func (r podResources) AllocateDevices(ctx context.Context, pod *v1.Pod) *reason.
 	return refusal
 }
 
-// Readmit gives a Pod of an earlier kubelet what it has.
-func (r podResources) Readmit(pod *v1.Pod) { r.kubelet.containers.Readmit(pod) }
-
 // ResourcesStatus is allocatedResourcesStatus of a Pod's containers.
 func (r podResources) ResourcesStatus(pod *v1.Pod) map[string][]v1.ResourceStatus {
 	return r.kubelet.devices.ResourcesStatus(pod)

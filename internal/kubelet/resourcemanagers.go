@@ -58,7 +58,7 @@ func (k *Kubelet) removeStaleAllocations(judged types.UID) {
 // runCPUReconcile keeps containers on their CPUs: whenever some are given away or come back, and
 // every cpuManagerReconcilePeriod.
 func (k *Kubelet) runCPUReconcile(ctx context.Context) {
-	if k.containers == nil || !k.containers.CPU.Static() {
+	if k.containers == nil || !k.containers.Static() {
 		return
 	}
 	period := k.opts.Config.CPUManagerReconcilePeriod.Duration
@@ -67,8 +67,15 @@ func (k *Kubelet) runCPUReconcile(ctx context.Context) {
 	}
 	tick := time.NewTicker(period)
 	defer tick.Stop()
+	readmitted := false
 	for {
-		k.podWorkers.HoldAdmissions(func() { k.removeStaleAllocations("") })
+		k.podWorkers.HoldAdmissions(func() {
+			k.removeStaleAllocations("")
+			if !readmitted && k.orphansKnown.Load() {
+				readmitted = true
+				k.readmitPods()
+			}
+		})
 		k.containers.Reconcile(ctx, k.runningContainers())
 		select {
 		case <-k.containers.Changed():
@@ -76,6 +83,14 @@ func (k *Kubelet) runCPUReconcile(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+// readmitPods gives the Pods that an earlier kubelet let in what they should have, where it did
+// not: its policy was another.
+func (k *Kubelet) readmitPods() {
+	for _, p := range k.activePods() {
+		k.containers.Readmit(p)
 	}
 }
 

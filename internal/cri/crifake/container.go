@@ -295,7 +295,8 @@ func (c *container) user() *runtimeapi.ContainerUser {
 	return &runtimeapi.ContainerUser{Linux: u}
 }
 
-// UpdateContainerResources keeps the new limits, and of the old ones those that are not given; an exited container refuses them.
+// UpdateContainerResources keeps the new limits, and of the old ones those that are not given; an
+// exited container refuses them.
 func (f *Fake) UpdateContainerResources(_ context.Context,
 	r *runtimeapi.UpdateContainerResourcesRequest) (*runtimeapi.UpdateContainerResourcesResponse, error) {
 	f.mu.Lock()
