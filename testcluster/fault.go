@@ -7,7 +7,10 @@ import (
 	"path/filepath"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/gantry-project/gantry/internal/cri/crifake"
+	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 )
 
 // KillNode kills a node's kubelet as SIGKILL does: it writes nothing more. Its runtime and
@@ -37,6 +40,15 @@ func (c *Cluster) StartRuntime(node string) {
 	c.t.Helper()
 	if err := c.node(node).runtime.Restart(); err != nil {
 		c.t.Fatalf("testcluster: runtime of %s: %v", node, err)
+	}
+}
+
+// KillPod has the node's kubelet end a Pod on behalf of the node, as an eviction under node pressure
+// does.
+func (c *Cluster) KillPod(node string, uid types.UID, end podplan.Termination) {
+	c.t.Helper()
+	if _, ok := c.node(node).kubelet.KillPod(uid, end); !ok {
+		c.t.Fatalf("testcluster: node %s has no Pod %s", node, uid)
 	}
 }
 

@@ -34,6 +34,7 @@ type node struct {
 	runtime    *crifake.Fake
 	cgroups    *fakeCgroups
 	report     *nodestatus.Reporter
+	kubelet    *kubelet.Kubelet
 	stop       func() // stops the kubelet; it writes pending statuses
 	kill       func() // kills it
 }
@@ -91,6 +92,7 @@ func (c *Cluster) startNode(n *node) error {
 		cut()
 		return err
 	}
+	n.kubelet = k
 	stopReport := c.background("node "+n.name, n.report.Run)
 	stopKubelet := c.background("kubelet "+n.name, k.Run)
 	n.stop = func() {

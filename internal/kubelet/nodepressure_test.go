@@ -50,8 +50,11 @@ func underPressure(t *testing.T, signal eviction.Signal, test func(p *pressure))
 			Observe: p.observe, Measure: p.measure, Pods: func() []*v1.Pod { return p.k.ActivePods() },
 			KillPod: p.killPod, CleanedUp: func(uid types.UID) bool { return p.k.PodCleanedUp(uid) },
 			Reclaim: map[eviction.Reclaim]func(context.Context) error{
-				eviction.DeadContainers: func(ctx context.Context) error { return p.k.DeleteAllUnusedContainers(ctx) },
-				eviction.UnusedImages:   func(ctx context.Context) error { return p.k.DeleteUnusedImages(ctx) },
+				eviction.DeadContainers: func(ctx context.Context) error {
+					defer p.set(50) // they held enough
+					return p.k.DeleteAllUnusedContainers(ctx)
+				},
+				eviction.UnusedImages: func(ctx context.Context) error { return p.k.DeleteUnusedImages(ctx) },
 			},
 			Events: p.events, Journal: p.facts,
 		})
@@ -192,6 +195,7 @@ func TestDeadContainersAreReclaimed(t *testing.T) {
 			t.Errorf("got %v (%v) in the runtime, want the container of web alone", left, err)
 		}
 		p.advance(2 * time.Minute)
+		p.phase("web", v1.PodRunning)
 		if s := p.phase("done", v1.PodFailed).Status; s.ContainerStatuses[0].State.Terminated == nil ||
 			s.ContainerStatuses[0].State.Terminated.ExitCode != 3 {
 			t.Errorf("got %+v, want exit code 3 to stay", s.ContainerStatuses[0])

@@ -63,6 +63,8 @@ type Manager struct {
 	state    eviction.State     // of Run alone, as all below but conditions
 	victims  map[types.UID]bool // asked to end and, as far as is known, not there yet
 	reported reports
+	// when Pods were last held against limits of their own
+	limitsChecked time.Time
 
 	mu         sync.Mutex
 	conditions []v1.NodeConditionType
@@ -115,7 +117,7 @@ func (m *Manager) look(ctx context.Context) bool {
 	m.reported.failure = ""
 	d := eviction.Decide(in)
 	m.publish(d)
-	if m.d.OverLimits != nil && m.d.OverLimits(ctx) {
+	if m.overLimits(ctx, in.Now) {
 		m.state = d.State
 		return false
 	}
@@ -140,6 +142,16 @@ func (m *Manager) look(ctx context.Context) bool {
 	d = eviction.Decide(in)
 	m.state = d.State
 	return m.evict(ctx, d)
+}
+
+// overLimits has Pods over limits of their own end, once a period: looks that the kernel asks for
+// may come in quick succession, and measuring disks is dear.
+func (m *Manager) overLimits(ctx context.Context, now time.Time) bool {
+	if m.d.OverLimits == nil || now.Sub(m.limitsChecked) < Period-time.Second {
+		return false
+	}
+	m.limitsChecked = now
+	return m.d.OverLimits(ctx)
 }
 
 // observe reads the node.

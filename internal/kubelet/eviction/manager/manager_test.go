@@ -31,6 +31,7 @@ type world struct {
 	t      *testing.T
 	d      manager.Deps
 	events *record.FakeRecorder
+	kernel chan string
 	cancel func()
 	m      *manager.Manager
 
@@ -62,7 +63,7 @@ func run(t *testing.T, signal eviction.Signal, test func(w *world)) {
 			t.Fatal(errs)
 		}
 		w := &world{t: t, free: 50 * gi, use: map[types.UID]int64{}, ends: map[string]podplan.Termination{},
-			events: record.NewFakeRecorder(1000)}
+			events: record.NewFakeRecorder(1000), kernel: make(chan string, 1)}
 		reclaim := func(what eviction.Reclaim) func(context.Context) error {
 			return func(context.Context) error {
 				w.reclaimed, w.free = append(w.reclaimed, what), w.free+w.reclaims
@@ -325,6 +326,7 @@ func TestAWedgedRuntimeIsNotFedAllPods(t *testing.T) {
 func TestPodsOverTheirOwnLimitsGoFirst(t *testing.T) {
 	run(t, eviction.MemoryAvailable, func(w *world) {
 		checks := 0
+		w.d.Notices = w.kernel
 		w.d.OverLimits = func(context.Context) bool { checks++; return checks == 1 }
 		w.free = gi
 		w.add("web", 50*gi)
@@ -332,9 +334,20 @@ func TestPodsOverTheirOwnLimitsGoFirst(t *testing.T) {
 		if len(w.ended) != 0 || checks != 1 {
 			t.Errorf("a Pod over its limits: got %v ended, want nobody else in this pass", w.ended)
 		}
+		notices := 0
+		for len(w.ended) == 0 && notices < 5 {
+			w.kernel <- "memory pressure"
+			w.pass(100 * time.Millisecond)
+			notices++
+		}
+		if len(w.ended) != 1 || checks != 1 {
+			t.Errorf("a look that the kernel asks for: got %v ended and %d checks of limits, want web, no check",
+				w.ended,
+				checks)
+		}
 		w.pass(10 * time.Second)
-		if len(w.ended) != 1 {
-			t.Errorf("next pass: got %v ended, want web", w.ended)
+		if checks != 2 {
+			t.Errorf("next pass: got %d checks, want 2", checks)
 		}
 	})
 }

@@ -1,0 +1,53 @@
+package noderole
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubeletconfig "k8s.io/kubelet/config/v1beta1"
+
+	kubeconfig "github.com/gantry-project/gantry/internal/kubelet/config"
+	"github.com/gantry-project/gantry/internal/kubelet/eviction"
+)
+
+// row: EVC-18
+// row: EVC-19
+// row: EVC-20
+func TestRankingOfEvictions(t *testing.T) {
+	for _, c := range []struct {
+		flag, preset string
+		want         eviction.Ranking
+	}{
+		{"", "", eviction.Upstream}, {"", "seed-000", eviction.Upstream}, {"", "seed-001", eviction.Seed001},
+		{"seed-003", "", eviction.Seed003}, {"upstream", "seed-001", eviction.Upstream},
+	} {
+		n := &KubeletOptions{ranking: c.flag, ConfigSources: kubeconfig.Sources{Preset: c.preset}}
+		if got, err := n.evictionRanking(); got != c.want || err != nil {
+			t.Errorf("flag %q, preset %q: got %q, %v, want %q", c.flag, c.preset, got, err, c.want)
+		}
+	}
+	_, err := (&KubeletOptions{ranking: "oldest"}).evictionRanking()
+	if err == nil || !strings.Contains(err.Error(),
+		`--eviction-ranking: there is no eviction ranking "oldest"; there are upstream, seed-001, seed-003`) {
+		t.Errorf("got %v, want the flag named and what there is", err)
+	}
+}
+
+func TestConfigurationOfEvictions(t *testing.T) {
+	n := &Role{evictionRanking: eviction.Seed003, config: &kubeletconfig.KubeletConfiguration{
+		EvictionHard: map[string]string{"memory.available": "200Mi"}, EvictionMaxPodGracePeriod: 60,
+		EvictionPressureTransitionPeriod: v1.Duration{Duration: time.Minute}, EnforceNodeAllocatable: []string{"pods"}}}
+	c, err := n.evictionConfig()
+	if err != nil || len(c.Thresholds) != 2 || c.MaxPodGrace != time.Minute || c.PressureTransition != time.Minute ||
+		c.Ranking != eviction.Seed003 || c.FruitlessEvictions == 0 || c.FruitlessHoldPeriod == 0 {
+		t.Errorf("got %+v, %v, want the configuration's thresholds, 60 s, 1m, seed-003 and an end of what is in "+
+			"vain", c,
+			err)
+	}
+	n.config.EvictionHard["memory.available"] = "lots"
+	if _, err := n.evictionConfig(); err == nil || !strings.Contains(err.Error(), "evictionHard") {
+		t.Errorf("got %v, want evictionHard named", err)
+	}
+}
