@@ -70,6 +70,9 @@ func (n *Role) evictionConfig() (eviction.Config, error) {
 	if err := errors.Join(errs...); err != nil {
 		return eviction.Config{}, fmt.Errorf("evictions: %w", err)
 	}
+	if n.defaultEvictionHard {
+		thresholds = eviction.CapDisks(thresholds, eviction.DefaultDiskCap)
+	}
 	return eviction.Config{
 		Thresholds: thresholds, PressureTransition: c.EvictionPressureTransitionPeriod.Duration,
 		MaxPodGrace: time.Duration(c.EvictionMaxPodGracePeriod) * time.Second, Ranking: n.evictionRanking,

@@ -38,21 +38,23 @@ import (
 
 // Role is a kubelet and what it stands on.
 type Role struct {
-	instance         *options.Instance
-	engine           *Engine
-	config           *kubeletconfig.KubeletConfiguration
-	client           kubernetes.Interface
-	Journal          journal.Sink
-	TLS              NodeTLS
-	labels           map[string]string
-	taints           []v1.Taint
-	skipRegistration bool // --register-node=false
-	external         bool // --cloud-provider=external
-	Standalone       bool // without an API server
-	plugins          credentialprovider.Files
-	slices           *systemdcgroup.Manager // with the systemd driver
-	housekeeping     time.Duration
-	evictionRanking  eviction.Ranking
+	instance *options.Instance
+	engine   *Engine
+	config   *kubeletconfig.KubeletConfiguration
+	// nobody set evictionHard
+	defaultEvictionHard bool
+	client              kubernetes.Interface
+	Journal             journal.Sink
+	TLS                 NodeTLS
+	labels              map[string]string
+	taints              []v1.Taint
+	skipRegistration    bool // --register-node=false
+	external            bool // --cloud-provider=external
+	Standalone          bool // without an API server
+	plugins             credentialprovider.Files
+	slices              *systemdcgroup.Manager // with the systemd driver
+	housekeeping        time.Duration
+	evictionRanking     eviction.Ranking
 }
 
 // Node are the running pieces of a node, each a loop that ends with its context.

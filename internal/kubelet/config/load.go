@@ -48,6 +48,8 @@ type Loaded struct {
 	Config *kubelet.KubeletConfiguration // complete: every default is filled in
 	Gates  Gates
 	Inert  []string // fields and gates that are set to something that has no effect yet, as JSON paths
+	// nobody set evictionHard: Config has upstream's defaults
+	DefaultEvictionHard bool
 }
 
 // Load reads and merges the layers, completes and checks the result.
@@ -82,11 +84,12 @@ func Load(s Sources) (*Loaded, error) {
 	if err != nil {
 		return nil, fmt.Errorf("featureGates: %w", err)
 	}
+	unset := c.EvictionHard == nil
 	Complete(c, gates)
 	if err := Validate(c, gates); err != nil {
 		return nil, err
 	}
-	return &Loaded{Config: c, Gates: gates, Inert: inertSettings(c, gates)}, nil
+	return &Loaded{Config: c, Gates: gates, Inert: inertSettings(c, gates), DefaultEvictionHard: unset}, nil
 }
 
 // encodeOwn is the lowest layer, and says the kind.

@@ -14,6 +14,7 @@ import (
 type Value struct {
 	Quantity *resource.Quantity
 	Share    float32 // 0.1 is 10%
+	Most     int64   // a share counts at most so much; 0: there is no bound
 }
 
 // Of is the value for a capacity; a share is rounded down.
@@ -21,12 +22,16 @@ func (v Value) Of(capacity int64) resource.Quantity {
 	if v.Quantity != nil {
 		return v.Quantity.DeepCopy()
 	}
-	return *resource.NewQuantity(int64(float64(capacity)*float64(v.Share)), resource.BinarySI)
+	share := int64(float64(capacity) * float64(v.Share))
+	if v.Most > 0 {
+		share = min(share, v.Most)
+	}
+	return *resource.NewQuantity(share, resource.BinarySI)
 }
 
 func (v Value) equal(w Value) bool {
 	if v.Quantity == nil || w.Quantity == nil {
-		return v.Quantity == w.Quantity && v.Share == w.Share
+		return v.Quantity == w.Quantity && v.Share == w.Share && v.Most == w.Most
 	}
 	return v.Quantity.Cmp(*w.Quantity) == 0
 }
@@ -136,6 +141,25 @@ func Thresholds(s Settings) ([]Threshold, []error) {
 		}
 	}
 	return append(out, allocatableThresholds(out, s.EnforcePods)...), errs
+}
+
+// DefaultDiskCap is the most that a default threshold keeps free of a disk: a tenth of a big disk is
+// more than a node needs to defend itself, and a computer whose disk is nine tenths full could run no
+// Pod at all (docs/adr/0022).
+const DefaultDiskCap = 1 << 30
+
+// CapDisks bounds the hard thresholds for bytes of a disk: a share of it counts at most so many.
+func CapDisks(list []Threshold, most int64) []Threshold {
+	out := slices.Clone(list)
+	for i := range out {
+		switch t := &out[i]; t.Signal {
+		case NodeFsAvailable, ImageFsAvailable, ContainerFsAvailable:
+			if t.Hard() && t.Value.Quantity == nil {
+				t.Value.Most = most
+			}
+		}
+	}
+	return out
 }
 
 // allocatableThresholds are the hard thresholds of memory, for the Pods' cgroup.

@@ -115,3 +115,42 @@ func TestThresholdsOfContainerFs(t *testing.T) {
 		}
 	}
 }
+
+// TestDefaultThresholdsOfDisksAreCapped: of a big disk a default threshold keeps a gibibyte free, of
+// a small one its share; what else there is of thresholds stays.
+func TestDefaultThresholdsOfDisksAreCapped(t *testing.T) {
+	const gib = int64(1) << 30
+	list, errs := eviction.Thresholds(eviction.Settings{
+		Hard: map[string]string{"nodefs.available": "10%", "imagefs.available": "15%", "nodefs.inodesFree": "5%",
+			"memory.available": "50%", "containerfs.available": "3Gi"},
+		Soft:            map[string]string{"nodefs.available": "20%"},
+		SoftGracePeriod: map[string]string{"nodefs.available": "1m"}})
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	type key struct {
+		signal eviction.Signal
+		hard   bool
+	}
+	want := map[key][2]int64{ // of a capacity of 4 GiB, of 400 GiB
+		{eviction.NodeFsAvailable, true}:      {gib * 4 / 10, gib},
+		{eviction.ImageFsAvailable, true}:     {gib * 4 * 15 / 100, gib},
+		{eviction.NodeFsInodesFree, true}:     {gib * 4 / 20, gib * 20},
+		{eviction.MemoryAvailable, true}:      {gib * 2, gib * 200},
+		{eviction.ContainerFsAvailable, true}: {gib * 3, gib * 3},
+		{eviction.NodeFsAvailable, false}:     {gib * 4 / 5, gib * 80},
+	}
+	capped := eviction.CapDisks(list, eviction.DefaultDiskCap)
+	if len(capped) != len(want) {
+		t.Errorf("got %d thresholds, want %d", len(capped), len(want))
+	}
+	for _, c := range capped {
+		for i, capacity := range []int64{4 * gib, 400 * gib} {
+			q := c.Value.Of(capacity)
+			w := want[key{c.Signal, c.Hard()}][i]
+			if d := q.Value() - w; max(d, -d) > w/1_000_000 { // shares are float32, as upstream's
+				t.Errorf("%s of %d, hard %v: got %d, want %d", c.Signal, capacity, c.Hard(), q.Value(), w)
+			}
+		}
+	}
+}
