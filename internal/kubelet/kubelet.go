@@ -58,8 +58,7 @@ type Kubelet struct {
 	orphanSeen     chan struct{} // a token: the runtime has something of a Pod nobody knows
 
 	mu            sync.Mutex
-	objectCache   *objectcache.Cache // from Run on
-	csi           *csiVolumes
+	csi           *csiVolumes // from Run on
 	volumeManager *volumemanager.Manager
 	podWorkers    *podworker.Pool
 }
@@ -103,11 +102,10 @@ func (k *Kubelet) initializeModules(ctx context.Context) {
 	cache := objectCaches{objectcache.New(ctx, watched), objectcache.NewBundles(ctx, watched),
 		podcertificate.New(ctx, podcertificate.Deps{Client: o.Client, Node: k.node.get, Changed: watched.Changed,
 			Now: time.Now})}
-	k.objectCache = cache.Cache
 	k.csi = k.newCSIVolumes(ctx)
 	k.volumeManager = volumemanager.New(volumemanager.Deps{
 		Root: o.RootDir, Plugins: append(volumePlugins(o.Dependencies.Mounts, cache, volumeAPI{o.Client}),
-			volume.PluginRow{Plugin: k.csi.plugin(o), Inline: true, PersistentVolume: true, MountOptions: true,
+			volume.PluginRow{Plugin: k.csi.plugin, Inline: true, PersistentVolume: true, MountOptions: true,
 				FSGroup: true}),
 		Specs:   claim.Resolver{Claims: volumeAPI{o.Client}, Labels: k.nodeLabels},
 		Objects: cache, Mounts: o.Dependencies.Mounts,
