@@ -28,8 +28,8 @@ func (n *nodeFlags) Flags(f *pflag.FlagSet) {
 	n.proxy.flags(f)
 	n.DNS.upFlags(f)
 	f.BoolVar(&n.localStorage, "local-storage", true,
-		"make the volumes of claims without a class on this node's disk (CSI driver local.csi.gantry.dev, StorageClass "+
-			"local)")
+		"make the volumes of claims without a class on this node's disk (CSI driver local.csi.gantry.dev, "+
+			"StorageClass local)")
 	f.BoolVar(&n.shadowCheck, "shadow-check", false,
 		"let the scheduler rule twice, from memory and by asking every plugin about every node, and report any "+
 			"difference")

@@ -287,19 +287,25 @@ func (d *Driver) GetCapacity(_ context.Context, r *csipb.GetCapacityRequest) (*c
 	return &csipb.GetCapacityResponse{AvailableCapacity: free}, err
 }
 
+// listPage is a part of a list, and the token of the next.
+type listPage struct {
+	from, to int
+	next     string
+}
+
 // page is the part of a list that is asked for, and the token of the next.
-func page(count int, token string, most int32) (from, to int, next string, err error) {
+func page(count int, token string, most int32) (p listPage, err error) {
 	if token != "" {
-		if from, err = strconv.Atoi(token); err != nil || from < 0 || from > count {
-			return 0, 0, "", status.Errorf(codes.Aborted, "starting_token %q is not one of this list", token)
+		if p.from, err = strconv.Atoi(token); err != nil || p.from < 0 || p.from > count {
+			return p, status.Errorf(codes.Aborted, "starting_token %q is not one of this list", token)
 		}
 	}
-	to = count
-	if most > 0 && from+int(most) < count {
-		to = from + int(most)
-		next = strconv.Itoa(to)
+	p.to = count
+	if most > 0 && p.from+int(most) < count {
+		p.to = p.from + int(most)
+		p.next = strconv.Itoa(p.to)
 	}
-	return from, to, next, nil
+	return p, nil
 }
 
 // ListVolumes lists the node's volumes.
@@ -308,12 +314,12 @@ func (d *Driver) ListVolumes(_ context.Context, r *csipb.ListVolumesRequest) (*c
 	if err != nil {
 		return nil, err
 	}
-	from, to, next, err := page(len(all), r.GetStartingToken(), r.GetMaxEntries())
+	p, err := page(len(all), r.GetStartingToken(), r.GetMaxEntries())
 	if err != nil {
 		return nil, err
 	}
-	out := &csipb.ListVolumesResponse{NextToken: next}
-	for _, v := range all[from:to] {
+	out := &csipb.ListVolumesResponse{NextToken: p.next}
+	for _, v := range all[p.from:p.to] {
 		out.Entries = append(out.Entries, &csipb.ListVolumesResponse_Entry{Volume: &csipb.Volume{VolumeId: v.ID,
 			CapacityBytes: v.Size, AccessibleTopology: []*csipb.Topology{d.topology()}}})
 	}

@@ -80,7 +80,7 @@ func checkFS(ctx context.Context, dev string) error {
 func growFS(ctx context.Context, dev string) error { return run(ctx, "resize2fs", dev) }
 
 // mountsOf are the places where the volume is mounted, the latest first.
-func mountsOf(s shelf, v *record) ([]string, error) {
+func mountsOf(s recordDir, v *record) ([]string, error) {
 	infos, err := mountutils.ParseMountInfo("/proc/self/mountinfo")
 	if err != nil {
 		return nil, err

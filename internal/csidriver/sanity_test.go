@@ -25,8 +25,8 @@ func start(t *testing.T) csidriver.Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := csidriver.Options{Dir: filepath.Join(dir, "volumes"), NodeID: "node-1", Endpoint: filepath.Join(dir, "csi.sock"),
-		Version: "1"}
+	o := csidriver.Options{Dir: filepath.Join(dir, "volumes"), NodeID: "node-1",
+		Endpoint: filepath.Join(dir, "csi.sock"), Version: "1"}
 	run(t, o)
 	t.Cleanup(func() {
 		if err := csidriver.DetachAll(dir); err != nil {
@@ -68,7 +68,8 @@ func TestSanity(t *testing.T) {
 	o := start(t)
 	c := sanity.NewTestConfig()
 	c.Address = "unix://" + o.Endpoint
-	c.TargetPath, c.StagingPath = filepath.Join(filepath.Dir(o.Dir), "target"), filepath.Join(filepath.Dir(o.Dir), "staging")
+	c.TargetPath = filepath.Join(filepath.Dir(o.Dir), "target")
+	c.StagingPath = filepath.Join(filepath.Dir(o.Dir), "staging")
 	c.TestVolumeSize, c.TestVolumeExpandSize = 32<<20, 64<<20
 	c.IDGen = &sanity.DefaultIDGenerator{}
 	sanity.Test(t, c)

@@ -53,7 +53,7 @@ func (d *Driver) openSource(v *record) (path string, release func(), err error) 
 }
 
 // freeze has a mounted volume stand still while it is copied, so that the copy is whole.
-func freeze(s shelf, v *record) (thaw func(), err error) {
+func freeze(s recordDir, v *record) (thaw func(), err error) {
 	at, err := mountsOf(s, v)
 	if err != nil || len(at) == 0 {
 		return func() {}, err
@@ -159,12 +159,12 @@ func (d *Driver) ListSnapshots(_ context.Context, r *csipb.ListSnapshotsRequest)
 			chosen = append(chosen, s)
 		}
 	}
-	from, to, next, err := page(len(chosen), r.GetStartingToken(), r.GetMaxEntries())
+	p, err := page(len(chosen), r.GetStartingToken(), r.GetMaxEntries())
 	if err != nil {
 		return nil, err
 	}
-	out := &csipb.ListSnapshotsResponse{NextToken: next}
-	for _, s := range chosen[from:to] {
+	out := &csipb.ListSnapshotsResponse{NextToken: p.next}
+	for _, s := range chosen[p.from:p.to] {
 		out.Entries = append(out.Entries, &csipb.ListSnapshotsResponse_Entry{Snapshot: snapshotOf(s)})
 	}
 	return out, nil

@@ -40,12 +40,12 @@ type record struct {
 	Ephemeral bool `json:"ephemeral,omitempty"`
 }
 
-// shelf is a directory of records: volumes or snapshots.
-type shelf struct{ dir string }
+// recordDir is a directory of records: volumes or snapshots.
+type recordDir struct{ dir string }
 
 // store is all that a driver keeps.
 type store struct {
-	volumes, snapshots shelf
+	volumes, snapshots recordDir
 	mu                 sync.Mutex // while sizes are added up and a volume is made
 }
 
@@ -55,8 +55,9 @@ const (
 )
 
 func openStore(dir string) (*store, error) {
-	s := &store{volumes: shelf{filepath.Join(dir, "volumes")}, snapshots: shelf{filepath.Join(dir, "snapshots")}}
-	for _, one := range []shelf{s.volumes, s.snapshots} {
+	s := &store{volumes: recordDir{filepath.Join(dir, "volumes")},
+		snapshots: recordDir{filepath.Join(dir, "snapshots")}}
+	for _, one := range []recordDir{s.volumes, s.snapshots} {
 		if err := os.MkdirAll(one.dir, 0o750); err != nil {
 			return nil, err
 		}
@@ -85,10 +86,10 @@ func idOf(name string) string {
 	return fmt.Sprintf("x-%x", sha256.Sum256([]byte(name)))[:42]
 }
 
-func (s shelf) path(id string) string    { return filepath.Join(s.dir, id) }
-func (s shelf) image(id string) string   { return filepath.Join(s.dir, id, "disk.img") }
-func (s shelf) dataDir(id string) string { return filepath.Join(s.dir, id, "data") }
-func (s shelf) contents(r *record) string { // what is copied for a clone
+func (s recordDir) path(id string) string    { return filepath.Join(s.dir, id) }
+func (s recordDir) image(id string) string   { return filepath.Join(s.dir, id, "disk.img") }
+func (s recordDir) dataDir(id string) string { return filepath.Join(s.dir, id, "data") }
+func (s recordDir) contents(r *record) string { // what is copied for a clone
 	if r.Kind == kindImage {
 		return s.image(r.ID)
 	}
@@ -96,7 +97,7 @@ func (s shelf) contents(r *record) string { // what is copied for a clone
 }
 
 // get is the record of an id; nil when there is none.
-func (s shelf) get(id string) (*record, error) {
+func (s recordDir) get(id string) (*record, error) {
 	if !plainID.MatchString(id) {
 		return nil, nil // nothing of ours, and no path
 	}
@@ -115,7 +116,7 @@ func (s shelf) get(id string) (*record, error) {
 }
 
 // list is all records, by id.
-func (s shelf) list() ([]*record, error) {
+func (s recordDir) list() ([]*record, error) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
 		return nil, err
@@ -133,7 +134,7 @@ func (s shelf) list() ([]*record, error) {
 }
 
 // put writes a record that is there, whole or not at all.
-func (s shelf) put(r *record) error { return writeRecord(s.path(r.ID), r) }
+func (s recordDir) put(r *record) error { return writeRecord(s.path(r.ID), r) }
 
 func writeRecord(dir string, r *record) error {
 	text, err := json.Marshal(r)
@@ -158,7 +159,7 @@ func writeSynced(file string, text []byte) error {
 
 // create makes a record with its data: fill makes disk.img or data in the directory that it gets.
 // Nothing is there when it fails.
-func (s shelf) create(r *record, fill func(dir string) error) error {
+func (s recordDir) create(r *record, fill func(dir string) error) error {
 	dir := filepath.Join(s.dir, hiddenPrefix+r.ID)
 	if err := os.RemoveAll(dir); err != nil {
 		return err
@@ -180,7 +181,7 @@ func (s shelf) create(r *record, fill func(dir string) error) error {
 }
 
 // remove takes a record away, first by name so that it is never half there.
-func (s shelf) remove(id string) error {
+func (s recordDir) remove(id string) error {
 	gone := filepath.Join(s.dir, hiddenPrefix+id+".gone")
 	if err := os.RemoveAll(gone); err != nil {
 		return err
@@ -207,7 +208,7 @@ func (s *store) available() (int64, error) {
 		return 0, err
 	}
 	free := int64(st.Bavail) * st.Bsize
-	for _, one := range []shelf{s.volumes, s.snapshots} {
+	for _, one := range []recordDir{s.volumes, s.snapshots} {
 		all, err := one.list()
 		if err != nil {
 			return 0, err

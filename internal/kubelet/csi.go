@@ -19,10 +19,9 @@ import (
 
 // csiVolumes are the parts that serve CSI volumes.
 type csiVolumes struct {
-	drivers     *csi.Drivers
+	plugin      csi.Plugin
 	nodeInfo    *csi.NodeInfoManager
 	attachments *csi.NodeAttachments
-	api         csiAPI
 }
 
 // newCSIVolumes makes the parts; they live as long as ctx.
@@ -30,21 +29,16 @@ func (k *Kubelet) newCSIVolumes(ctx context.Context) *csiVolumes {
 	o := k.opts
 	c := &csiVolumes{nodeInfo: &csi.NodeInfoManager{Client: o.Client, NodeName: o.NodeName},
 		attachments: csi.NewNodeAttachments(o.Dependencies.NodeStatusChanged)}
-	c.drivers = csi.NewDrivers(ctx, c.nodeInfo)
-	c.api = csiAPI{volumeAPI: volumeAPI{o.Client}}
+	api := csiAPI{volumeAPI: volumeAPI{o.Client}}
 	if !o.StaticPods.Standalone {
 		f := informers.NewSharedInformerFactory(o.Client, 0)
 		drivers := f.Storage().V1().CSIDrivers()
-		c.api.drivers, c.api.synced = drivers.Lister(), drivers.Informer().HasSynced
+		api.drivers, api.synced = drivers.Lister(), drivers.Informer().HasSynced
 		f.Start(ctx.Done())
 	}
+	c.plugin = csi.Plugin{Root: o.RootDir, NodeName: o.NodeName, Drivers: csi.NewDrivers(ctx, c.nodeInfo), API: api,
+		Attach: c.attachments, Mounts: o.Dependencies.Mounts}
 	return c
-}
-
-// plugin is the type of volumes.
-func (c *csiVolumes) plugin(o Options) csi.Plugin {
-	return csi.Plugin{Root: o.RootDir, NodeName: o.NodeName, Drivers: c.drivers, API: c.api, Attach: c.attachments,
-		Mounts: o.Dependencies.Mounts}
 }
 
 // restoreVolumesInUse finds what an earlier kubelet left staged.

@@ -60,7 +60,7 @@ type Kubelet struct {
 	orphanSeen    chan struct{} // a token: the runtime has something of a Pod nobody knows
 
 	mu            sync.Mutex
-	csi           *csiVolumes
+	csi           *csiVolumes // from Run on
 	volumeManager *volumemanager.Manager
 	podWorkers    *podworker.Pool
 }
@@ -113,7 +113,7 @@ func (k *Kubelet) initializeModules(ctx context.Context) {
 	k.csi = k.newCSIVolumes(ctx)
 	k.volumeManager = volumemanager.New(volumemanager.Deps{
 		Root: o.RootDir, Plugins: append(volumePlugins(o.Dependencies.Mounts, cache, volumeAPI{o.Client}),
-			volume.PluginRow{Plugin: k.csi.plugin(o), Inline: true, PersistentVolume: true, MountOptions: true,
+			volume.PluginRow{Plugin: k.csi.plugin, Inline: true, PersistentVolume: true, MountOptions: true,
 				FSGroup: true}),
 		Specs:   claim.Resolver{Claims: volumeAPI{o.Client}, Labels: k.nodeLabels},
 		Objects: cache, Mounts: o.Dependencies.Mounts,

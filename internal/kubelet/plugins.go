@@ -12,7 +12,7 @@ import (
 func (k *Kubelet) addPluginHandlers() {
 	m := k.opts.Dependencies.PluginManager
 	if !k.opts.StaticPods.Standalone {
-		m.AddHandler(registerapi.CSIPlugin, k.csi.drivers)
+		m.AddHandler(registerapi.CSIPlugin, k.csi.plugin.Drivers)
 	}
 	k.devices.AddHandlers(m)
 }

@@ -33,13 +33,16 @@ spec:
   volumes:
   - {name: v, persistentVolumeClaim: {claimName: data}}
   - {name: raw, persistentVolumeClaim: {claimName: raw}}
+  - name: generic
+    ephemeral:
+      volumeClaimTemplate: {spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 16Mi}}}}
   - name: inline
     csi: {driver: local.csi.gantry.dev, volumeAttributes: {size: 32Mi}}
   containers:
   - name: main
     image: docker.io/library/busybox:1.28
     command: [sleep, "3600"]
-    volumeMounts: [{name: v, mountPath: /v}, {name: inline, mountPath: /inline}]
+    volumeMounts: [{name: v, mountPath: /v}, {name: inline, mountPath: /inline}, {name: generic, mountPath: /generic}]
     volumeDevices: [{name: raw, devicePath: /dev/raw}]
 `
 
@@ -74,8 +77,14 @@ func TestLocalStorage(t *testing.T) {
 		t.Errorf("%s has %q (%v), want what the container wrote", target, text, err)
 	}
 
+	c.kubectl("patch", "pvc", "data", "-p", `{"spec":{"resources":{"requests":{"storage":"128Mi"}}}}`)
 	c.Kill()
 	c.Start()
+	c.eventually(3*time.Minute, "the volume grows while it is used", func() (string, bool) {
+		got := inside("df -m /v | awk 'NR==2 {print ($2 > 100)}'")
+		size := c.kubectl("get", "pvc", "data", "-o", "jsonpath={.status.capacity.storage} {.status.conditions}")
+		return got + " " + size, got == "1" && strings.TrimSpace(size) == "128Mi"
+	})
 	if got := inside("cat /v/kept"); got != "kept" {
 		t.Errorf("after SIGKILL of everything the file has %q", got)
 	}

@@ -47,7 +47,7 @@ type controller struct {
 	drivers           storagelisters.CSIDriverLister
 	pods, attachments cache.Indexer
 	unwantedSince     map[string]time.Time // by VolumeAttachment; the worker's alone
-	told              map[string]string    // last event by volume and Pod; the worker's alone
+	reported          map[string]string    // last event by volume and Pod; the worker's alone
 }
 
 // New returns the controller.
@@ -190,7 +190,7 @@ func (c *controller) syncHandler(ctx context.Context, key string) (time.Duration
 			return 0, err
 		}
 	}
-	c.tell(key, p.Events)
+	c.recordEvents(key, p.Events)
 	return p.Again, nil
 }
 
@@ -310,20 +310,20 @@ func (c *controller) writeAttached(ctx context.Context, node string, name v1.Uni
 	})
 }
 
-// tell records the events that say something new.
-func (c *controller) tell(volume string, events []Event) {
-	for key := range c.told {
+// recordEvents records the events that say something new.
+func (c *controller) recordEvents(volume string, events []Event) {
+	for key := range c.reported {
 		v, uid, _ := strings.Cut(key, "\x00")
 		if v == volume && !slices.ContainsFunc(events, func(e Event) bool { return string(e.Pod.UID) == uid }) {
-			delete(c.told, key)
+			delete(c.reported, key)
 		}
 	}
 	for _, e := range events {
 		key := volume + "\x00" + string(e.Pod.UID)
-		if c.told[key] == e.Message || c.controllerContext.Recorder == nil {
+		if c.reported[key] == e.Message || c.controllerContext.Recorder == nil {
 			continue
 		}
-		c.told[key] = e.Message
+		c.reported[key] = e.Message
 		c.controllerContext.Recorder.Event(e.Pod, e.Type, e.Reason, e.Message)
 	}
 }

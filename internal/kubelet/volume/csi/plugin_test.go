@@ -71,7 +71,8 @@ func (a *fakeAPI) FinishExpansion(_ context.Context, pv *v1.PersistentVolume) er
 
 func (a *fakeAPI) CreateToken(_ context.Context, ns, account string,
 	r *authenticationv1.TokenRequest) (*authenticationv1.TokenRequest, error) {
-	r.Status.Token = strings.Join(append([]string{ns, account, string(r.Spec.BoundObjectRef.UID)}, r.Spec.Audiences...), "/")
+	r.Status.Token = strings.Join(append([]string{ns, account, string(r.Spec.BoundObjectRef.UID)}, r.Spec.Audiences...),
+		"/")
 	r.Status.ExpirationTimestamp = metav1.Date(2099, 1, 2, 3, 4, 5, 0, time.UTC)
 	return r, nil
 }
@@ -115,7 +116,8 @@ func newRig(t *testing.T, capabilities ...csipb.NodeServiceCapability_RPC_Type) 
 	r.pv = &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}, Spec: v1.PersistentVolumeSpec{
 		AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
 		Capacity:    v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")},
-		PersistentVolumeSource: v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{Driver: "disk.example.com", VolumeHandle: handle, FSType: "ext4",
+		PersistentVolumeSource: v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{Driver: "disk.example.com",
+			VolumeHandle: handle, FSType: "ext4",
 			VolumeAttributes: map[string]string{"tier": "gold"}}}}}
 	size := resource.MustParse("1Gi")
 	r.spec = volume.Spec{PersistentVolume: r.pv, ClaimSize: &size}
@@ -130,7 +132,8 @@ func (r *rig) start() {
 	r.attach = csi.NewNodeAttachments(func() {})
 	p := csi.Plugin{Root: r.root, NodeName: "n1", Drivers: r.drivers, API: r.api, Attach: r.attach,
 		Mounts: mount.DirMounter{}}
-	r.Manager = volumemanager.New(volumemanager.Deps{Root: r.root, BootID: "boot", Specs: r, Objects: volumetest.NewObjects(),
+	r.Manager = volumemanager.New(volumemanager.Deps{Root: r.root, BootID: "boot", Specs: r,
+		Objects: volumetest.NewObjects(),
 		Plugins: volume.PluginMgr{{Plugin: p, Inline: true, PersistentVolume: true, MountOptions: true, FSGroup: true}},
 		Mounts:  mount.DirMounter{}, Recorder: r, Journal: r,
 		Node: func(*v1.Pod) volume.NodeView { return volume.NodeView{} }})
@@ -467,7 +470,8 @@ func TestBlockVolume(t *testing.T) {
 	if m.Path != want || !m.Device {
 		t.Errorf("got %+v, want the device %s", m, want)
 	}
-	if c := r.driver.Request("NodeStageVolume").(*csipb.NodeStageVolumeRequest).GetVolumeCapability(); c.GetBlock() == nil {
+	if c := r.driver.Request("NodeStageVolume").(*csipb.NodeStageVolumeRequest).GetVolumeCapability(); c.GetBlock() ==
+		nil {
 		t.Errorf("staged as %v, want block", c)
 	}
 	r.driver.Calls()

@@ -126,7 +126,8 @@ func (d *Driver) set(method string, r rule) {
 // Fail has calls of the method end with the error.
 func (d *Driver) Fail(method string, err error) { d.set(method, rule{err: err}) }
 
-// Hang has calls of the method answer nothing before the channel is closed; they do their work then.
+// Hang has calls of the method answer nothing before the channel is closed; they do their work
+// then.
 func (d *Driver) Hang(method string, until chan struct{}) { d.set(method, rule{hang: until}) }
 
 // Late has calls of the method answer after a time, whoever still waits.
