@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -56,7 +55,6 @@ type Kubelet struct {
 	statusManager *statusmanager.Manager
 	mirrorPods    *mirror.Manager
 	podConfig     *podsource.PodConfig
-	orphansKnown  atomic.Bool   // Pods that only the runtime has were looked for
 	orphanSeen    chan struct{} // a token: the runtime has something of a Pod nobody knows
 
 	mu            sync.Mutex

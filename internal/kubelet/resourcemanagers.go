@@ -2,19 +2,30 @@ package kubelet
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gantry-project/gantry/internal/kubelet/config"
 	"github.com/gantry-project/gantry/internal/kubelet/containermanager"
+	"github.com/gantry-project/gantry/internal/kubelet/devices"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 	"github.com/gantry-project/gantry/internal/kubelet/resource"
 	"github.com/gantry-project/gantry/internal/kubelet/topologymanager"
+	"github.com/gantry-project/gantry/internal/kubelet/userns/allocations"
 )
 
 // defaultReconcilePeriod is cpuManagerReconcilePeriod when the configuration has none.
 const defaultReconcilePeriod = 10 * time.Second
+
+// resourceManagers are who gives of the node what only one Pod can have.
+type resourceManagers struct {
+	userNamespaces *allocations.Manager
+	containers     *containermanager.Manager // nil: containers may run anywhere
+	orphansKnown   atomic.Bool               // Pods that only the runtime has were looked for
+	devices        *devices.Devices
+}
 
 // containerManager is the manager of CPUs and memory, which asks the provider of devices too; nil
 // where the machine is not known. An error names the field of the configuration.
@@ -58,7 +69,7 @@ func (k *Kubelet) removeStaleAllocations(judged types.UID) {
 // runCPUReconcile keeps containers on their CPUs: whenever some are given away or come back, and
 // every cpuManagerReconcilePeriod.
 func (k *Kubelet) runCPUReconcile(ctx context.Context) {
-	if k.containers == nil || !k.containers.CPU.Static() {
+	if k.containers == nil || !k.containers.Static() {
 		return
 	}
 	period := k.opts.Config.CPUManagerReconcilePeriod.Duration
@@ -67,8 +78,15 @@ func (k *Kubelet) runCPUReconcile(ctx context.Context) {
 	}
 	tick := time.NewTicker(period)
 	defer tick.Stop()
+	readmitted := false
 	for {
-		k.podWorkers.HoldAdmissions(func() { k.removeStaleAllocations("") })
+		k.podWorkers.HoldAdmissions(func() {
+			k.removeStaleAllocations("")
+			if !readmitted && k.orphansKnown.Load() {
+				readmitted = true
+				k.readmitPods()
+			}
+		})
 		k.containers.Reconcile(ctx, k.runningContainers())
 		select {
 		case <-k.containers.Changed():
@@ -76,6 +94,14 @@ func (k *Kubelet) runCPUReconcile(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+// readmitPods gives the Pods that an earlier kubelet let in what they should have, where it did
+// not: its policy was another.
+func (k *Kubelet) readmitPods() {
+	for _, p := range k.activePods() {
+		k.containers.Readmit(p)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -294,7 +295,8 @@ func (c *container) user() *runtimeapi.ContainerUser {
 	return &runtimeapi.ContainerUser{Linux: u}
 }
 
-// UpdateContainerResources keeps the new limits; an exited container refuses them.
+// UpdateContainerResources keeps the new limits, and of the old ones those that are not given; an
+// exited container refuses them.
 func (f *Fake) UpdateContainerResources(_ context.Context,
 	r *runtimeapi.UpdateContainerResourcesRequest) (*runtimeapi.UpdateContainerResourcesResponse, error) {
 	f.mu.Lock()
@@ -310,7 +312,13 @@ func (f *Fake) UpdateContainerResources(_ context.Context,
 	if c.config.Linux == nil {
 		c.config.Linux = &runtimeapi.LinuxContainerConfig{}
 	}
-	c.config.Linux.Resources = r.GetLinux()
+	next := &runtimeapi.LinuxContainerResources{}
+	if c.config.Linux.Resources != nil {
+		proto.Merge(next, c.config.Linux.Resources)
+		next.HugepageLimits = nil
+	}
+	proto.Merge(next, r.GetLinux())
+	c.config.Linux.Resources = next
 	return &runtimeapi.UpdateContainerResourcesResponse{}, nil
 }
 

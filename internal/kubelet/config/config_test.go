@@ -212,15 +212,17 @@ func TestPresets(t *testing.T) {
 }
 
 func TestWhatHasNoEffectIsNamed(t *testing.T) {
-	text := "maxPods: 7\ncpuManagerPolicy: static\nhairpinMode: none\nevictionHard: {memory.available: " +
-		"1Gi}\nfeatureGates: {EventedPLEG: true, CustomCPUCFSQuotaPeriod: true, ImageVolume: true}\n"
+	text := "maxPods: 7\ncpuManagerPolicy: static\nprotectKernelDefaults: true\nhairpinMode: none\nevictionHard: " +
+		"{memory.available: 1Gi}\nfeatureGates: {EventedPLEG: true, CustomCPUCFSQuotaPeriod: true, ImageVolume: " +
+		"true}\n"
 	got := load(t, Sources{File: write(t, t.TempDir(), "c.yaml", text)}).Inert
-	for _, w := range []string{"hairpinMode", "cpuManagerPolicy", "featureGates.EventedPLEG"} {
+	for _, w := range []string{"hairpinMode", "protectKernelDefaults", "featureGates.EventedPLEG"} {
 		if !slices.Contains(got, w) {
 			t.Errorf("%s is not named in %v", w, got)
 		}
 	}
-	if slices.Contains(got, "maxPods") || slices.Contains(got, "featureGates.ImageVolume") || slices.Contains(got,
+	if slices.Contains(got, "maxPods") || slices.Contains(got, "cpuManagerPolicy") || slices.Contains(got,
+		"featureGates.ImageVolume") || slices.Contains(got,
 		"featureGates.CustomCPUCFSQuotaPeriod") {
 		t.Errorf("named without need: %v", got)
 	}

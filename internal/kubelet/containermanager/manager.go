@@ -71,13 +71,13 @@ func New(c Config) (*Manager, error) {
 	if m.CPU, err = cpumanager.New(cpumanager.Config{
 		Policy: k.CPUManagerPolicy, Options: k.CPUManagerPolicyOptions, Gate: c.Gate,
 		Reserved: *c.NodeReserved.Cpu(), ReservedSystemCPUs: reserved, Directory: c.Directory,
-		TopologyPolicy: m.Topology.PolicyName(), Affinity: m.Topology.GetAffinity, Meter: cpuMeter{c.Metrics},
+		TopologyPolicy: m.Topology.PolicyName(), Affinity: m.Topology.GetAffinity, Meter: c.Metrics,
 	}, c.Machine); err != nil {
 		return nil, fmt.Errorf("cpuManagerPolicy or cpuManagerPolicyOptions: %w", err)
 	}
 	if m.Memory, err = memorymanager.New(memorymanager.Config{
 		Policy: k.MemoryManagerPolicy, Gate: c.Gate, NodeReserved: c.NodeReserved, ReservedMemory: k.ReservedMemory,
-		Directory: c.Directory, Affinity: m.Topology.GetAffinity, Meter: memoryMeter{c.Metrics},
+		Directory: c.Directory, Affinity: m.Topology.GetAffinity, Meter: c.Metrics,
 	}, c.Machine); err != nil {
 		return nil, fmt.Errorf("memoryManagerPolicy or reservedMemory: %w", err)
 	}
@@ -160,6 +160,9 @@ func (m *Manager) PreCreateContainer(p *v1.Pod, container string, r *runtimeapi.
 	}
 	r.CpusetMems = strings.Join(nodes, ",")
 }
+
+// Static tells whether CPUs or memory are given away at all.
+func (m *Manager) Static() bool { return m.CPU.Static() || m.Memory.Static() }
 
 // HasExclusiveCPUs tells whether a container has CPUs that no other has: a quota would only slow it
 // down.

@@ -39,13 +39,13 @@ type Config struct {
 
 // Meter counts allocations.
 type Meter interface {
-	// Pinning counts a container or Pod that was given CPUs of its own, or not.
-	Pinning(failed bool)
-	// CPUs are how many CPUs are free to be given away and how many are exclusive, all and by NUMA
-	// node.
-	CPUs(shared, exclusive int, byNode map[int]int)
-	// Aligned counts an allocation by what it is aligned to: physical_cpu or uncore_cache.
-	Aligned(boundary string, failed bool)
+	// CPUPinning counts a container or Pod that was given CPUs of its own, or not.
+	CPUPinning(failed bool)
+	// CPUPool are how many CPUs are free to be given away and how many are exclusive, all and by
+	// NUMA node.
+	CPUPool(shared, exclusive int, byNode map[int]int)
+	// AlignedResources counts an allocation by what it is aligned to: physical_cpu or uncore_cache.
+	AlignedResources(scope, boundary string, failed bool)
 }
 
 // Manager holds which containers have CPUs for their own. Make one with New. It implements
@@ -162,7 +162,7 @@ func (m *Manager) count() {
 		return
 	}
 	all := m.state.All()
-	m.c.Meter.CPUs(m.policy.available(&m.state).Size(), all.Size(), m.policy.byNode(all))
+	m.c.Meter.CPUPool(m.policy.available(&m.state).Size(), all.Size(), m.policy.byNode(all))
 }
 
 // GetTopologyHints implements topologymanager.HintProvider.
@@ -262,7 +262,8 @@ func (m *Manager) Allocate(pod *v1.Pod, c *v1.Container) error {
 		return err
 	}
 	m.noteReusable(pod, c, got)
-	klog.InfoS("Container has CPUs of its own", "pod", klog.KObj(pod), "containerName", c.Name, "cpus", got.String())
+	klog.V(2).InfoS("Container has CPUs of its own", "pod", klog.KObj(pod), "containerName", c.Name,
+		"cpus", got.String())
 	return nil
 }
 
@@ -271,12 +272,12 @@ func (m *Manager) pinned(got cpuset.CPUSet, err error) {
 	if m.c.Meter == nil {
 		return
 	}
-	m.c.Meter.Pinning(err != nil)
+	m.c.Meter.CPUPinning(err != nil)
 	if m.policy.o.FullPhysicalCPUs {
-		m.c.Meter.Aligned("physical_cpu", err != nil)
+		m.c.Meter.AlignedResources("container", "physical_cpu", err != nil)
 	}
 	if err == nil && m.t.SharesUncore(got) {
-		m.c.Meter.Aligned("uncore_cache", false)
+		m.c.Meter.AlignedResources("container", "uncore_cache", false)
 	}
 }
 

@@ -67,7 +67,7 @@ func (p *static) start(s *state.State) error {
 	if !p.podLevel {
 		s.Pods = nil
 	}
-	if s.Default.IsEmpty() {
+	if s.Default.IsEmpty() && (len(s.Assignments) == 0 || !p.o.StrictReservation) {
 		if len(s.Assignments) != 0 {
 			return fmt.Errorf("default cpuset cannot be empty")
 		}

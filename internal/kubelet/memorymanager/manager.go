@@ -38,15 +38,15 @@ type Config struct {
 
 // Meter counts allocations.
 type Meter interface {
-	// Pinning counts a container or Pod that was given memory of its own, or not.
-	Pinning(failed bool)
+	// MemoryPinning counts a container or Pod that was given memory of its own, or not.
+	MemoryPinning(failed bool)
 }
 
 // Manager holds which containers have memory for their own. Make one with New. It implements
 // topologymanager.HintProvider; all methods may be called at once.
 type Manager struct {
 	c        Config
-	static   bool
+	isStatic bool
 	podLevel bool
 
 	mu       sync.Mutex
@@ -72,7 +72,7 @@ func New(c Config, info machine.Info) (*Manager, error) {
 			func(a amounts) bool { return a[v1.ResourceMemory] > 0 }) {
 			return nil, errors.New("[memorymanager] you should specify the system reserved memory")
 		}
-		m.static, empty = true, newMachine(info, reserved)
+		m.isStatic, empty = true, newMachine(info, reserved)
 	case "BestEffort":
 		return nil, fmt.Errorf("policy %q is not available for platform %q", c.Policy, "linux")
 	default:
@@ -96,7 +96,7 @@ func (m *Manager) restore(empty state.NUMANodeMap) error {
 	if !m.podLevel {
 		m.state.Pods = state.PodMemoryAssignments{}
 	}
-	if m.static {
+	if m.isStatic {
 		if err := start(&m.state, empty); err != nil {
 			return fmt.Errorf("%w: please drain this node and delete the memory manager checkpoint file %q before "+
 				"restarting Kubelet", err, at)
@@ -132,7 +132,7 @@ func (m *Manager) change(f func(s *state.State) error) error {
 // applies tells whether a Pod has memory of its own: a Guaranteed one. One with resources of its
 // own only where those are known.
 func (m *Manager) applies(p *v1.Pod) bool {
-	return m.static && resource.QOS(p) == v1.PodQOSGuaranteed && (m.podLevel || !pod.HasPodLevelResources(p))
+	return m.isStatic && resource.QOS(p) == v1.PodQOSGuaranteed && (m.podLevel || !pod.HasPodLevelResources(p))
 }
 
 // GetTopologyHints implements topologymanager.HintProvider.
@@ -224,13 +224,13 @@ func (m *Manager) Allocate(p *v1.Pod, c *v1.Container) error {
 			allocation{pod: p, container: c, request: r, affinity: m.c.Affinity(p.UID, c.Name)})
 	})
 	if m.c.Meter != nil {
-		m.c.Meter.Pinning(err != nil)
+		m.c.Meter.MemoryPinning(err != nil)
 	}
 	if err != nil {
 		return err
 	}
 	m.noteReusable(p, c, m.state.Assignments[string(p.UID)][c.Name])
-	klog.InfoS("Container has memory of its own", "pod", klog.KObj(p), "containerName", c.Name)
+	klog.V(2).InfoS("Container has memory of its own", "pod", klog.KObj(p), "containerName", c.Name)
 	return nil
 }
 
@@ -252,7 +252,7 @@ func (m *Manager) AllocatePod(p *v1.Pod) error {
 		return allocatePod(s, p, m.c.Affinity(p.UID, containers(p)[0].Name))
 	})
 	if m.c.Meter != nil {
-		m.c.Meter.Pinning(err != nil)
+		m.c.Meter.MemoryPinning(err != nil)
 	}
 	return err
 }
@@ -301,6 +301,9 @@ func (m *Manager) remove(gone func(uid, container string) bool) {
 	}
 	m.state = next
 }
+
+// Static tells whether the policy gives memory away.
+func (m *Manager) Static() bool { return m.isStatic }
 
 // GetMemoryNUMANodes are the nodes that a container's memory is on, ascending; none: any.
 func (m *Manager) GetMemoryNUMANodes(uid types.UID, container string) []int {

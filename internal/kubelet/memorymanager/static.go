@@ -58,7 +58,7 @@ func hints(m state.NUMANodeMap, again reusable, r amounts) map[string][]topology
 	least := len(nodes)
 	var masks []topologymanager.Mask
 	for mask := range topologymanager.Masks(nodes) {
-		free, allocatable := sums(m, mask, r)
+		free, allocatable := freeAndAllocatable(m, mask, r)
 		if !covers(allocatable, r, nil) {
 			continue
 		}
@@ -78,8 +78,8 @@ func hints(m state.NUMANodeMap, again reusable, r amounts) map[string][]topology
 	return out
 }
 
-// sums are the free and the allocatable bytes of the nodes by kind.
-func sums(m state.NUMANodeMap, mask topologymanager.Mask, r amounts) (free, allocatable amounts) {
+// freeAndAllocatable are the free and the allocatable bytes of the nodes by kind.
+func freeAndAllocatable(m state.NUMANodeMap, mask topologymanager.Mask, r amounts) (free, allocatable amounts) {
 	free, allocatable = amounts{}, amounts{}
 	for _, id := range mask.Bits() {
 		for name := range r {
@@ -150,7 +150,7 @@ func place(m state.NUMANodeMap, again reusable, r amounts,
 			return 0, errors.New("[memorymanager] failed to find the default preferred hint")
 		}
 	}
-	if free, _ := sums(m, best.NUMANodeAffinity, r); !covers(free, r, nil) {
+	if free, _ := freeAndAllocatable(m, best.NUMANodeAffinity, r); !covers(free, r, nil) {
 		wider := slices.DeleteFunc(slices.Clone(possible()), func(h topologymanager.Hint) bool {
 			return h.NUMANodeAffinity&best.NUMANodeAffinity != best.NUMANodeAffinity
 		})

@@ -12,18 +12,21 @@ import (
 
 // admissions counts which Pods the node takes in, and what it does to have room for them.
 type admissions struct {
-	preemptions, collected, levels *prometheus.CounterVec
-	perPod                         *prometheus.HistogramVec
-	orphans                        prometheus.Counter
+	evicted map[string]*prometheus.CounterVec // Pods and images that had to go
+	levels  *prometheus.CounterVec
+	perPod  *prometheus.HistogramVec
+	orphans prometheus.Counter
 }
 
 func newAdmissions(k factory) admissions {
 	return admissions{
-		preemptions: k.counter("kubelet_preemptions",
-			"[ALPHA] Cumulative number of pod preemptions by preemption resource", "preemption_signal"),
-		collected: k.counter("kubelet_image_garbage_collected_total",
-			"[ALPHA] Total number of images garbage collected by the kubelet, whether through disk usage or image age.",
-			"reason"),
+		evicted: map[string]*prometheus.CounterVec{
+			"pods": k.counter("kubelet_preemptions",
+				"[ALPHA] Cumulative number of pod preemptions by preemption resource", "preemption_signal"),
+			"images": k.counter("kubelet_image_garbage_collected_total",
+				"[ALPHA] Total number of images garbage collected by the kubelet, whether through disk usage or "+
+					"image age.", "reason"),
+		},
 		levels: k.counter("kubelet_pod_level_resources_admission_total",
 			"[ALPHA] Total number of pods admitted during Kubelet admission, categorized by resource configuration "+
 				"mode (pod_and_container_level, pod_level, container_level, or empty for unconfigured/BestEffort) "+
@@ -40,14 +43,14 @@ func newAdmissions(k factory) admissions {
 // Preempted counts Pods that were ended for a critical one that lacked a resource.
 func (m *Metrics) Preempted(resource string, pods int) {
 	if m != nil {
-		m.admissions.preemptions.WithLabelValues(resource).Add(float64(pods))
+		m.admissions.evicted["pods"].WithLabelValues(resource).Add(float64(pods))
 	}
 }
 
 // ImageCollected counts an image that was removed, for want of space or for its age.
 func (m *Metrics) ImageCollected(reason string) {
 	if m != nil {
-		m.admissions.collected.WithLabelValues(reason).Inc()
+		m.admissions.evicted["images"].WithLabelValues(reason).Inc()
 	}
 }
 

@@ -21,7 +21,7 @@ type Metrics struct {
 	storage          storageWork
 	resizes          resizeWork
 	admissions       admissions
-	managers         resourceManagers
+	managers         managerCounter
 	node             nodeWork
 	devices          deviceCounter
 }
@@ -44,6 +44,14 @@ type relistCounter interface {
 	relisted(now time.Time, took time.Duration)
 	sinceRelist(now time.Time) time.Duration
 	connected(err error)
+}
+
+// managerCounter counts what CPU, memory and topology manager give away; resourceManagers does.
+type managerCounter interface {
+	pinning(manager string, failed bool)
+	pool(shared, exclusive int, byNode map[int]int)
+	alignment(scope, boundary string, failed bool)
+	topologyAdmission(admitted bool, took time.Duration)
 }
 
 // New returns counters at zero.

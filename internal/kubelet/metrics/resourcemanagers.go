@@ -81,25 +81,15 @@ func (m *Metrics) MemoryPinning(failed bool) {
 
 // CPUPool shows how many CPUs can still be given away and how many are exclusive.
 func (m *Metrics) CPUPool(shared, exclusive int, byNode map[int]int) {
-	if m == nil {
-		return
-	}
-	m.managers.shared.Set(float64(shared * 1000))
-	m.managers.exclusive.Set(float64(exclusive))
-	m.managers.perNode.Reset()
-	for node, n := range byNode {
-		m.managers.perNode.WithLabelValues(strconv.Itoa(node)).Set(float64(n))
+	if m != nil {
+		m.managers.pool(shared, exclusive, byNode)
 	}
 }
 
 // AlignedResources counts an allocation by what it was to be aligned to.
 func (m *Metrics) AlignedResources(scope, boundary string, failed bool) {
-	switch {
-	case m == nil:
-	case failed:
-		m.managers.notAligned.WithLabelValues(scope, boundary).Inc()
-	default:
-		m.managers.aligned.WithLabelValues(scope, boundary).Inc()
+	if m != nil {
+		m.managers.alignment(scope, boundary, failed)
 	}
 }
 
@@ -108,12 +98,33 @@ func (m *Metrics) TopologyAdmission(scope string, aligned, admitted bool, took t
 	if m == nil {
 		return
 	}
-	m.managers.topologyRequests.Inc()
-	m.managers.topologyAdmissionTook.Observe(float64(took.Milliseconds()))
-	if !admitted {
-		m.managers.topologyErrors.Inc()
-	}
+	m.managers.topologyAdmission(admitted, took)
 	if aligned {
-		m.AlignedResources(scope, "numa_node", !admitted)
+		m.managers.alignment(scope, "numa_node", !admitted)
+	}
+}
+
+func (r resourceManagers) pool(shared, exclusive int, byNode map[int]int) {
+	r.shared.Set(float64(shared * 1000))
+	r.exclusive.Set(float64(exclusive))
+	r.perNode.Reset()
+	for node, n := range byNode {
+		r.perNode.WithLabelValues(strconv.Itoa(node)).Set(float64(n))
+	}
+}
+
+func (r resourceManagers) alignment(scope, boundary string, failed bool) {
+	if failed {
+		r.notAligned.WithLabelValues(scope, boundary).Inc()
+	} else {
+		r.aligned.WithLabelValues(scope, boundary).Inc()
+	}
+}
+
+func (r resourceManagers) topologyAdmission(admitted bool, took time.Duration) {
+	r.topologyRequests.Inc()
+	r.topologyAdmissionTook.Observe(float64(took.Milliseconds()))
+	if !admitted {
+		r.topologyErrors.Inc()
 	}
 }

@@ -50,9 +50,6 @@ func (w *worker) admit(ctx context.Context, desired *UpdatePodOptions, in *podpl
 			Next: "their containers have their grace period"})
 		return
 	}
-	if before && w.pool.d.Resources != nil {
-		w.pool.HoldAdmissions(func() { w.pool.d.Resources.Readmit(in.Pod) })
-	}
 	w.facts.Accepted = acceptedAt(*in)
 	w.allocation.Admitted(ctx, desired.Pod, before)
 	in.Pod, in.Applied = w.pod(desired), w.allocation.Applied()

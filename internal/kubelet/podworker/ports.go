@@ -59,8 +59,6 @@ type Resources interface {
 	// AllocateDevices has device plugins prepare what the Pod was given, and takes it back when
 	// they do not; the refusal is why. It may wait for a plugin until ctx ends.
 	AllocateDevices(ctx context.Context, pod *v1.Pod) *reason.Refusal
-	// Readmit gives a Pod that an earlier kubelet let in what it has.
-	Readmit(pod *v1.Pod)
 	// ResourcesStatus is allocatedResourcesStatus of the Pod's containers, by name.
 	ResourcesStatus(pod *v1.Pod) map[string][]v1.ResourceStatus
 	// HoldsClaims tells whether drivers have to undo something for the Pod (UnprepareResources)

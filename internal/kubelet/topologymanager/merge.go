@@ -41,10 +41,10 @@ func (n NUMAInfo) averageDistance(m Mask) float64 {
 // answer, not preferred.
 func Merge(hints [][]Hint, numa NUMAInfo, closest bool) Hint {
 	all := numa.Mask()
-	want := neededNodes(hints)
+	o := order{want: neededNodes(hints), numa: numa, closest: closest}
 	var best *Hint
 	for _, c := range candidates(hints, all) {
-		if c.NUMANodeAffinity != 0 && (best == nil || better(c, *best, want, numa, closest)) {
+		if c.NUMANodeAffinity != 0 && (best == nil || o.better(c, *best)) {
 			best = &c
 		}
 	}
@@ -111,15 +111,22 @@ func neededNodes(hints [][]Hint) int {
 	return most
 }
 
+// order is which of two candidates is to be taken.
+type order struct {
+	want    int // nodes of the resource that needs most
+	numa    NUMAInfo
+	closest bool
+}
+
 // better tells whether a is strictly to be taken before b.
-func better(a, b Hint, want int, numa NUMAInfo, closest bool) bool {
+func (o order) better(a, b Hint) bool {
 	if a.Preferred != b.Preferred {
 		return a.Preferred
 	}
 	n, m := a.NUMANodeAffinity.Count(), b.NUMANodeAffinity.Count()
 	switch {
-	case n == m && closest:
-		x, y := numa.averageDistance(a.NUMANodeAffinity), numa.averageDistance(b.NUMANodeAffinity)
+	case n == m && o.closest:
+		x, y := o.numa.averageDistance(a.NUMANodeAffinity), o.numa.averageDistance(b.NUMANodeAffinity)
 		if x != y {
 			return x < y
 		}
@@ -128,7 +135,7 @@ func better(a, b Hint, want int, numa NUMAInfo, closest bool) bool {
 		return a.NUMANodeAffinity < b.NUMANodeAffinity
 	case a.Preferred:
 		return n < m
-	case n <= want && m <= want:
+	case n <= o.want && m <= o.want:
 		return n > m
 	}
 	return n < m // the one that is not above what is wanted, or is less above it

@@ -7,8 +7,6 @@ import (
 	"slices"
 
 	"k8s.io/utils/cpuset"
-
-	"github.com/gantry-project/gantry/internal/kubelet/machine"
 )
 
 // share is how CPUs are divided among NUMA nodes: each of nodes gives even, then those of rest give
@@ -22,8 +20,7 @@ type share struct {
 // distributed takes equal parts from as few NUMA nodes as can give them (KEP-2902), in groups that
 // stay together. Of several sets of nodes it takes the one that leaves the nodes most alike, with
 // AlignBySocket one in a single socket before others.
-func distributed(t machine.Topology, available cpuset.CPUSet, n, group int, o Options) (cpuset.CPUSet, error) {
-	a := newAccumulator(t, available, n, o)
+func distributed(a *accumulator, available cpuset.CPUSet, n, group int) (cpuset.CPUSet, error) {
 	switch {
 	case a.satisfied():
 		return a.result(), nil
@@ -39,7 +36,7 @@ func distributed(t machine.Topology, available cpuset.CPUSet, n, group int, o Op
 		}
 		return a.divide(*best, n, group)
 	}
-	return packed(t, available, n, o)
+	return packed(a.t, available, n, a.o)
 }
 
 // nodesNeeded is how many nodes can be needed at least and at most.

@@ -34,7 +34,7 @@ func TakeByTopology(t machine.Topology, available cpuset.CPUSet, n int, o Option
 	if group == 0 || n%group != 0 {
 		return packed(t, available, n, o)
 	}
-	return distributed(t, available, n, group, o)
+	return distributed(newAccumulator(t, available, n, o), available, n, group)
 }
 
 // packed fills what has fewest free CPUs first, largest parts of the machine first.

@@ -20,6 +20,18 @@ type CPUManagerCheckpointV2 struct {
 	Checksum      checksum.Checksum            `json:"checksum"`
 }
 
+// PodCPUAssignments are CPUs of Pods as a whole, by uid.
+type PodCPUAssignments map[string]PodEntry
+
+// CPUManagerCheckpointV3 is a whole file of a kubelet v1.36.
+type CPUManagerCheckpointV3 struct {
+	PolicyName    string                       `json:"policyName"`
+	DefaultCPUSet string                       `json:"defaultCpuSet"`
+	Entries       map[string]map[string]string `json:"entries,omitempty"`
+	PodEntries    PodCPUAssignments            `json:"podEntries,omitempty"`
+	Checksum      checksum.Checksum            `json:"checksum"`
+}
+
 // checkpointData is what the file says of record, as text within it.
 type checkpointData struct {
 	PolicyName    string                       `json:"policyName"`
@@ -130,12 +142,10 @@ func read(blob []byte) (checkpointData, error) {
 
 // sumV3 is the checksum of a version 3 file without Pods that were given CPUs as a whole.
 func sumV3(f checkpointFile) checksum.Checksum {
-	c := f.CPUManagerCheckpointV2
-	c.Checksum = 0
+	c := CPUManagerCheckpointV3{PolicyName: f.PolicyName, DefaultCPUSet: f.DefaultCPUSet, Entries: f.Entries,
+		PodEntries: PodCPUAssignments{}}
 	if c.Entries == nil {
 		c.Entries = map[string]map[string]string{}
 	}
-	text := strings.Replace(dump.ForHash(&c), "CPUManagerCheckpointV2", "CPUManagerCheckpoint", 1)
-	at := strings.LastIndex(text, " Checksum:")
-	return checksum.OfDump(text[:at] + " PodEntries:(state.PodCPUAssignments){}" + text[at:])
+	return checksum.OfDump(strings.Replace(dump.ForHash(&c), "CPUManagerCheckpointV3", "CPUManagerCheckpoint", 1))
 }
