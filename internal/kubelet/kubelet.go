@@ -39,7 +39,6 @@ import (
 // eventRecording is how a kubelet tells events.
 type eventRecording struct {
 	broadcaster record.EventBroadcaster // nil when Options.Recorder was given
-	recorder    record.EventRecorder
 	events      *events.Recorder
 }
 
@@ -85,7 +84,7 @@ func New(o Options) (*Kubelet, error) {
 	if recorder == nil {
 		k.broadcaster, recorder = broadcaster(o.NodeName)
 	}
-	k.recorder, k.events = recorder, events.New(recorder)
+	k.events = events.New(recorder)
 	if k.images, err = newImageManagers(o); err != nil {
 		return nil, fmt.Errorf("kubelet: %w", err)
 	}
