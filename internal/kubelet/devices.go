@@ -12,19 +12,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/gantry-project/gantry/internal/kubelet/config"
-	"github.com/gantry-project/gantry/internal/kubelet/containermanager"
 	"github.com/gantry-project/gantry/internal/kubelet/devices"
 	"github.com/gantry-project/gantry/internal/kubelet/podresources"
-	"github.com/gantry-project/gantry/internal/kubelet/userns/allocations"
 	"github.com/gantry-project/gantry/internal/reason"
 )
-
-// resourceManagers give to Pods what only one Pod can have.
-type resourceManagers struct {
-	containers     *containermanager.Manager // CPUs and memory; nil: containers may run anywhere
-	devices        *devices.Devices
-	userNamespaces *allocations.Manager
-}
 
 // newDevices makes what gives devices away.
 func (k *Kubelet) newDevices() (*devices.Devices, error) {

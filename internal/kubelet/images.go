@@ -70,7 +70,7 @@ func (k *Kubelet) runImageGC(ctx context.Context) {
 	}
 	c := gc.New(gc.Deps{
 		Images: o.Images, Containers: o.Runtime, ReferencedImages: k.referencedImages, Disk: o.Dependencies.Disk,
-		Recorder: k.recorder,
+		Recorder: k.events,
 		Node:     &v1.ObjectReference{Kind: "Node", Name: o.NodeName, UID: types.UID(o.NodeName)},
 		Policy:   imageGCPolicy(o), OnRemoved: k.imageRemoved, Counted: o.Dependencies.Metrics.ImageCollected,
 	})

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -40,7 +39,6 @@ import (
 // eventRecording is how a kubelet tells events.
 type eventRecording struct {
 	broadcaster record.EventBroadcaster // nil when Options.Recorder was given
-	recorder    record.EventRecorder
 	events      *events.Recorder
 }
 
@@ -56,7 +54,6 @@ type Kubelet struct {
 	statusManager *statusmanager.Manager
 	mirrorPods    *mirror.Manager
 	podConfig     *podsource.PodConfig
-	orphansKnown  atomic.Bool   // Pods that only the runtime has were looked for
 	orphanSeen    chan struct{} // a token: the runtime has something of a Pod nobody knows
 
 	mu            sync.Mutex
@@ -87,7 +84,7 @@ func New(o Options) (*Kubelet, error) {
 	if recorder == nil {
 		k.broadcaster, recorder = broadcaster(o.NodeName)
 	}
-	k.recorder, k.events = recorder, events.New(recorder)
+	k.events = events.New(recorder)
 	if k.images, err = newImageManagers(o); err != nil {
 		return nil, fmt.Errorf("kubelet: %w", err)
 	}

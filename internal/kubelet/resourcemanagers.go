@@ -2,19 +2,30 @@ package kubelet
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gantry-project/gantry/internal/kubelet/config"
 	"github.com/gantry-project/gantry/internal/kubelet/containermanager"
+	"github.com/gantry-project/gantry/internal/kubelet/devices"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 	"github.com/gantry-project/gantry/internal/kubelet/resource"
 	"github.com/gantry-project/gantry/internal/kubelet/topologymanager"
+	"github.com/gantry-project/gantry/internal/kubelet/userns/allocations"
 )
 
 // defaultReconcilePeriod is cpuManagerReconcilePeriod when the configuration has none.
 const defaultReconcilePeriod = 10 * time.Second
+
+// resourceManagers are who gives of the node what only one Pod can have.
+type resourceManagers struct {
+	userNamespaces *allocations.Manager
+	containers     *containermanager.Manager // nil: containers may run anywhere
+	orphansKnown   atomic.Bool               // Pods that only the runtime has were looked for
+	devices        *devices.Devices
+}
 
 // containerManager is the manager of CPUs and memory, which asks the provider of devices too; nil
 // where the machine is not known. An error names the field of the configuration.

@@ -23,8 +23,9 @@ func newAdmissions(k factory) admissions {
 		evicted: map[string]*prometheus.CounterVec{
 			"pods": k.counter("kubelet_preemptions",
 				"[ALPHA] Cumulative number of pod preemptions by preemption resource", "preemption_signal"),
-			"images": k.counter("kubelet_image_garbage_collected_total", "[ALPHA] Total number of images garbage collected "+
-				"by the kubelet, whether through disk usage or image age.", "reason"),
+			"images": k.counter("kubelet_image_garbage_collected_total",
+				"[ALPHA] Total number of images garbage collected by the kubelet, whether through disk usage or "+
+					"image age.", "reason"),
 		},
 		levels: k.counter("kubelet_pod_level_resources_admission_total",
 			"[ALPHA] Total number of pods admitted during Kubelet admission, categorized by resource configuration "+

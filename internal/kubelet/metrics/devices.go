@@ -8,6 +8,12 @@ import (
 	"google.golang.org/grpc/status"
 )
 
+// resourceCounter counts what is done with what only one Pod can have.
+type resourceCounter interface {
+	managerCounter
+	deviceCounter
+}
+
 // deviceCounter counts what is done with devices; deviceWork does.
 type deviceCounter interface {
 	pluginRegistered(resource string)
@@ -84,34 +90,34 @@ func (w *deviceWork) podResourcesCalled(method string, failed bool) {
 // DevicePluginRegistered counts a registration of a device plugin.
 func (m *Metrics) DevicePluginRegistered(resource string) {
 	if m != nil {
-		m.devices.pluginRegistered(resource)
+		m.managers.pluginRegistered(resource)
 	}
 }
 
 // DevicePluginAllocated counts an Allocate call to a device plugin.
 func (m *Metrics) DevicePluginAllocated(resource string, took time.Duration) {
 	if m != nil {
-		m.devices.pluginAllocated(resource, took)
+		m.managers.pluginAllocated(resource, took)
 	}
 }
 
 // DRAOperation counts PrepareResources and UnprepareResources of a Pod.
 func (m *Metrics) DRAOperation(name string, err error, took time.Duration) {
 	if m != nil {
-		m.devices.draOperation(name, err, took)
+		m.managers.draOperation(name, err, took)
 	}
 }
 
 // DRACalled counts a call to a driver of claims.
 func (m *Metrics) DRACalled(driver, method string, err error, took time.Duration) {
 	if m != nil {
-		m.devices.draCalled(driver, method, err, took)
+		m.managers.draCalled(driver, method, err, took)
 	}
 }
 
 // PodResourcesCalled counts a call of the PodResources API: list, get or get_allocatable.
 func (m *Metrics) PodResourcesCalled(method string, failed bool) {
 	if m != nil {
-		m.devices.podResourcesCalled(method, failed)
+		m.managers.podResourcesCalled(method, failed)
 	}
 }

@@ -21,9 +21,8 @@ type Metrics struct {
 	storage          storageWork
 	resizes          resizeWork
 	admissions       admissions
-	managers         managerCounter
+	managers         resourceCounter
 	node             nodeWork
-	devices          deviceCounter
 }
 
 // podCounter counts what happens to Pods; podMetrics does.
@@ -68,9 +67,11 @@ func New() *Metrics {
 	m.storage = newStorageWork(own)
 	m.resizes = newResizeWork(own)
 	m.admissions = newAdmissions(own)
-	m.managers = newResourceManagers(own)
+	m.managers = struct {
+		managerCounter
+		deviceCounter
+	}{newResourceManagers(own), newDeviceWork(own)}
 	m.node = newNodeWork(own)
-	m.devices = newDeviceWork(own)
 	m.probing = newProbing(factory{m.probes}, own)
 	return m
 }

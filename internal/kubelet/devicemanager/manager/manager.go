@@ -158,14 +158,6 @@ func (m *Manager) Capacity() (capacity, allocatable v1.ResourceList) {
 	return capacity, allocatable
 }
 
-// HasCheckpoint tells whether an earlier kubelet kept devices here. One that did not may be on a
-// machine that was made anew under an old name.
-func (m *Manager) HasCheckpoint() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return len(m.inventory) > 0 || len(m.pods) > 0
-}
-
 // Devices are what a container has, by resource.
 func (m *Manager) Devices(uid types.UID, container string) map[string]devicemanager.Allocation {
 	m.mu.Lock()
