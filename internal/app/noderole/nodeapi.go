@@ -21,6 +21,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/logs/rotation"
 	"github.com/gantry-project/gantry/internal/kubelet/metrics"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
+	kubeletresource "github.com/gantry-project/gantry/internal/kubelet/resource"
 	"github.com/gantry-project/gantry/internal/kubelet/server"
 	"github.com/gantry-project/gantry/internal/kubelet/stats"
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
@@ -43,13 +44,13 @@ type nodeAPI struct {
 }
 
 // newAPI makes the parts that must hear the node's facts from the beginning.
-func (n *Role) newAPI(tree *cgroup.Tree, machine proc.Machine) (*nodeAPI, error) {
+func (n *Role) newAPI(tree *cgroup.Tree, machine proc.Machine, resources kubeletresource.Options) (*nodeAPI, error) {
 	policy, err := rotation.PolicyOf(n.config)
 	if err != nil {
 		return nil, err
 	}
 	a := &nodeAPI{n: n, metrics: n.engine.Metrics, started: time.Now(), cgroups: tree.Version()}
-	engine, resources := n.engine.Client.ProbeRuntime(), n.resources(tree)
+	engine := n.engine.Client.ProbeRuntime()
 	a.logRotator = rotation.New(rotation.Deps{
 		Pods: a.pods, Runtime: engine, Dir: n.config.PodLogsDir, Policy: policy,
 		Links: filepath.Join(filepath.Dir(filepath.Clean(n.config.PodLogsDir)), "containers"),
