@@ -64,7 +64,8 @@ func (t *Tree) Ensure(p string, v Values) error {
 	return nil
 }
 
-// Update writes the values of a cgroup that exists and that others own: its children are left alone.
+// Update writes the values of a cgroup that exists and that others own: its children are left
+// alone.
 func (t *Tree) Update(p string, v Values) error {
 	p, err := t.absolutePath(p)
 	if err != nil {
