@@ -86,7 +86,7 @@ func (n *Role) attachEviction(e *nodeEviction, tree *cgroup.Tree, a *nodeAPI, ch
 	if err != nil {
 		return err
 	}
-	k, resources := a.kubelet, n.resources(tree)
+	k, resources := a.kubelet, a.resources
 	o := &manager.Observer{
 		Cgroups: tree, Images: n.engine.Client.Images(), Full: a.collect.Full,
 		Host: evictionHost{disks: volumestats.NewWithTimeout(statFS, diskTimeout),

@@ -67,12 +67,30 @@ type Node struct {
 }
 
 // resources is how Pods' cgroups are named and sized.
-func (n *Role) resources(tree *cgroup.Tree) kubeletresource.Options {
-	return kubeletresource.Options{
+func (n *Role) resources(tree *cgroup.Tree, swapBytes uint64) (kubeletresource.Options, error) {
+	gates, err := kubeconfig.ResolveGates(n.config.FeatureGates)
+	if err != nil {
+		return kubeletresource.Options{}, err
+	}
+	o := kubeletresource.Options{
 		Driver: kubeletresource.Driver(n.config.CgroupDriver), Root: n.instance.CgroupRoot(),
 		CFSQuota: n.config.CPUCFSQuota == nil || *n.config.CPUCFSQuota, Unified: tree.Version() == 2,
 		PodPids: podPids(n.config), Period: n.config.CPUCFSQuotaPeriod.Duration,
+		MemoryQoS:         gates.On("MemoryQoS"),
+		TieredReservation: n.config.MemoryReservationPolicy == kubeletconfig.TieredReservationMemoryReservationPolicy,
+		Swap: kubeletresource.Swap{Limited: n.config.MemorySwap.SwapBehavior == "LimitedSwap", Bytes: int64(swapBytes),
+			Counted: tree.CountsSwap()},
 	}
+	if f := n.config.MemoryThrottlingFactor; f != nil {
+		o.ThrottlingFactor = *f
+	}
+	single := n.config.SingleProcessOOMKill
+	o.GroupOOM = o.Unified && (single == nil || !*single)
+	if !o.Unified && single != nil && !*single {
+		return o, errors.New("invalid configuration: singleProcessOOMKill must not be explicitly set to false when " +
+			"using cgroup v1")
+	}
+	return o, nil
 }
 
 // Build joins the kubelet with its hands.
@@ -94,7 +112,11 @@ func (n *Role) Build() (*Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the file system of %s: %w", p.DataDir, err)
 	}
-	api, err := n.newAPI(tree, machine)
+	resources, err := n.resources(tree, machine.SwapBytes)
+	if err != nil {
+		return nil, err
+	}
+	api, err := n.newAPI(tree, machine, resources)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +128,7 @@ func (n *Role) Build() (*Node, error) {
 		RootDir: filepath.Join(p.DataDir, "kubelet"), LogDir: n.config.PodLogsDir,
 		RuntimeName: n.engine.Client.Version().GetRuntimeName(), Housekeeping: n.housekeeping,
 		Plugins:    n.plugins,
-		Resources:  n.resources(tree),
+		Resources:  resources,
 		Journal:    api.sink(),
 		StaticPods: kubelet.StaticPods{Rules: podRules(), Standalone: n.Standalone},
 		Dependencies: kubelet.Dependencies{HostIPs: p.NodeIPs, Cgroups: cgroupManager{tree, n.slices, api.metrics},
@@ -123,6 +145,10 @@ func (n *Role) Build() (*Node, error) {
 		return nil, err
 	}
 	recorder, stopEvents := nodeEvents(n.client, p.NodeName, n.config)
+	if err := n.enforceReserved(cgroup.Mount, resources, recorder); err != nil {
+		stopEvents()
+		return nil, err
+	}
 	status := n.statusOptions(machine, disk, end, recorder)
 	status.Started, status.Sources.VolumesInUse, status.Sources.Extended = api.startup, k.VolumesInUse, k.Extended
 	status.Sources.Pressure = evictions.pressure

@@ -19,6 +19,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet"
 	"github.com/gantry-project/gantry/internal/kubelet/logs/rotation"
 	"github.com/gantry-project/gantry/internal/kubelet/metrics"
+	kubeletresource "github.com/gantry-project/gantry/internal/kubelet/resource"
 	"github.com/gantry-project/gantry/internal/kubelet/server"
 	"github.com/gantry-project/gantry/internal/kubelet/stats"
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
@@ -40,17 +41,18 @@ type nodeAPI struct {
 	cgroups    int // version of the hierarchy
 	// of the machine
 	memoryBytes int64
+	resources   kubeletresource.Options // how Pods' cgroups are named and sized
 }
 
 // newAPI makes the parts that must hear the node's facts from the beginning.
-func (n *Role) newAPI(tree *cgroup.Tree, machine proc.Machine) (*nodeAPI, error) {
+func (n *Role) newAPI(tree *cgroup.Tree, machine proc.Machine, resources kubeletresource.Options) (*nodeAPI, error) {
 	policy, err := rotation.PolicyOf(n.config)
 	if err != nil {
 		return nil, err
 	}
 	a := &nodeAPI{n: n, metrics: n.engine.Metrics, started: time.Now(), cgroups: tree.Version(),
-		memoryBytes: int64(machine.MemoryBytes)}
-	engine, resources := n.engine.Client.ProbeRuntime(), n.resources(tree)
+		memoryBytes: int64(machine.MemoryBytes), resources: resources}
+	engine := n.engine.Client.ProbeRuntime()
 	a.logRotator = rotation.New(rotation.Deps{
 		Pods: a.pods, Runtime: engine, Dir: n.config.PodLogsDir, Policy: policy,
 		Links: filepath.Join(filepath.Dir(filepath.Clean(n.config.PodLogsDir)), "containers"),

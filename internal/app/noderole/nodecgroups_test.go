@@ -155,10 +155,14 @@ evictionHard: {memory.available: 1Gi, nodefs.available: 10%%, nodefs.inodesFree:
 	if err != nil {
 		t.Skip(err)
 	}
+	resources, err := role.resources(tree, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
 	k, err := kubelet.New(kubelet.Options{
 		Client: api, NodeName: "n1", Config: role.config, Runtime: client.Runtime(), Images: client.Images(),
 		RootDir: t.TempDir(), LogDir: t.TempDir(),
-		Resources: role.resources(tree), Dependencies: kubelet.Dependencies{Cgroups: flatCgroups{},
+		Resources: resources, Dependencies: kubelet.Dependencies{Cgroups: flatCgroups{},
 			Mounts: mount.DirMounter{}},
 	})
 	if err != nil {

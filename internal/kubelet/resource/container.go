@@ -32,7 +32,7 @@ func ForContainer(pod *v1.Pod, c *v1.Container, node Node, o Options) *runtimeap
 		r.CpuPeriod = o.period()
 		r.CpuQuota = Quota(cpuLimit.MilliValue(), r.CpuPeriod)
 	}
-	if o.NoSwap {
+	if o.Swap.Counted && !o.Unified {
 		r.MemorySwapLimitInBytes = r.MemoryLimitInBytes
 	}
 	pages := hugepages(c.Resources.Limits)
@@ -57,37 +57,69 @@ func limitOf(pod *v1.Pod, c *v1.Container, name v1.ResourceName) resource.Quanti
 	return resource.Quantity{}
 }
 
-// unified lists the cgroup v2 files CRI has no field for. memory.high is where the kernel starts to
-// slow the container down: request + factor × (limit, or what the node can give, − request), in
-// whole pages.
+// unified lists the cgroup v2 files CRI has no field for.
 func unified(pod *v1.Pod, c *v1.Container, node Node, o Options) map[string]string {
-	m := map[string]string{}
+	m := map[string]string{"memory.high": "max"}
+	if o.MemoryQoS {
+		m = memoryQoS(pod, c, node, o)
+	}
 	if o.GroupOOM {
 		m["memory.oom.group"] = "1"
 	}
-	if request := c.Resources.Requests.Memory().Value(); o.MemoryQoS {
-		if request > 0 {
-			m["memory.min"] = strconv.FormatInt(request, 10)
-		}
-		limit := limitOf(pod, c, v1.ResourceMemory)
-		ceiling := limit.Value()
-		if ceiling == 0 {
-			ceiling = node.Allocatable.Memory().Value()
-		}
-		if QOS(pod) != v1.PodQOSGuaranteed && ceiling > request {
-			pct := int64(o.ThrottlingPct)
-			if pct == 0 {
-				pct = 90
-			}
-			high := (request + (ceiling-request)*pct/100) / pageSize * pageSize
-			m["memory.high"] = strconv.FormatInt(high, 10)
-		}
-	}
-	if len(m) == 0 {
-		return nil
+	if o.Swap.Counted {
+		m["memory.swap.max"] = strconv.FormatInt(swapLimit(pod, c, node, o.Swap), 10)
 	}
 	return m
 }
+
+// memoryQoS is what protects a container's request from reclaim, and from where on the container is
+// slowed down: request + factor × (limit, or what the node can give, − request), in whole pages. A
+// container that only the Pod's limit bounds is slowed down with its Pod.
+func memoryQoS(pod *v1.Pod, c *v1.Container, node Node, o Options) map[string]string {
+	request, limit := c.Resources.Requests.Memory().Value(), c.Resources.Limits.Memory().Value()
+	m := map[string]string{"memory.min": "0", "memory.low": "0"}
+	if o.TieredReservation && request != 0 {
+		m = map[string]string{reservationFile(pod): strconv.FormatInt(request, 10)}
+	}
+	podOnly := limit == 0 && pod.Spec.Resources != nil && !pod.Spec.Resources.Limits.Memory().IsZero()
+	if o.ThrottlingFactor == 0 || podOnly || request == limit && request != 0 {
+		return m
+	}
+	ceiling := limit
+	if ceiling == 0 {
+		ceiling = node.Allocatable.Memory().Value()
+	}
+	high := int64(math.Floor(float64(request)+float64(ceiling-request)*o.ThrottlingFactor)/pageSize) * pageSize
+	if ceiling > 0 && high > request {
+		m["memory.high"] = strconv.FormatInt(high, 10)
+	}
+	return m
+}
+
+// reservationFile is the file that keeps a Pod's request from reclaim: for good, or while others
+// can give.
+func reservationFile(pod *v1.Pod) string {
+	if QOS(pod) == v1.PodQOSGuaranteed {
+		return "memory.min"
+	}
+	return "memory.low"
+}
+
+// swapLimit is how much a container may swap: with LimitedSwap its share of the node's swap by its
+// request for memory, if its Pod is Burstable and not critical and it may use more than it requests
+// (KEP-2400); else nothing.
+func swapLimit(p *v1.Pod, c *v1.Container, node Node, s Swap) int64 {
+	request, limit := c.Resources.Requests.Memory(), c.Resources.Limits.Memory()
+	switch {
+	case !s.Limited, critical(p), QOS(p) != v1.PodQOSBurstable, request.Cmp(*limit) == 0,
+		node.MemoryBytes <= 0, request.Value() > node.MemoryBytes:
+		return 0
+	}
+	return int64(float64(request.Value()) / float64(node.MemoryBytes) * float64(s.Bytes))
+}
+
+// critical tells whether a Pod is one that the node defends.
+func critical(p *v1.Pod) bool { return pod.IsCritical(p) }
 
 // pageName writes a page size as the runtime spells it: 2MB, 1GB.
 func pageName(bytes int64) string {

@@ -25,11 +25,24 @@ type Options struct {
 
 	PodPids int64 // processes per Pod (podPidsLimit); 0 or less is no limit of our own
 
-	Unified       bool // the node runs cgroup v2
-	MemoryQoS     bool // MemoryQoS gate: memory.min and memory.high (v2 only)
-	ThrottlingPct int  // memoryThrottlingFactor in percent, 90 when 0
-	GroupOOM      bool // singleProcessOOMKill=false: one OOM kill ends the container (v2 only)
-	NoSwap        bool // the swap controller is there and swapBehavior is NoSwap
+	Unified bool // the node runs cgroup v2
+	// MemoryQoS gate: memory.min, memory.low and memory.high (v2 only)
+	MemoryQoS bool
+	// memoryReservationPolicy TieredReservation: requests are kept from the kernel's reclaim
+	TieredReservation bool
+	// memoryThrottlingFactor: how far between request and limit a container is slowed down; 0:
+	// nowhere
+	ThrottlingFactor float64
+	GroupOOM         bool // singleProcessOOMKill=false: one OOM kill ends the container (v2 only)
+	Swap             Swap // what containers may swap
+}
+
+// Swap is how containers may swap. The zero value leaves that to the runtime: the kernel does not
+// count swap.
+type Swap struct {
+	Counted bool  // the kernel counts swap by cgroup
+	Limited bool  // swapBehavior LimitedSwap
+	Bytes   int64 // of swap that the node has
 }
 
 // Values is what one cgroup enforces. Nil leaves the kernel's value alone. linux/cgroup has a type

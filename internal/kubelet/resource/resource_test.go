@@ -172,23 +172,77 @@ func TestPodValues(t *testing.T) {
 
 // row: QOS-11
 func TestMemoryQoS(t *testing.T) {
-	on := r.Options{Unified: true, MemoryQoS: true}
-	p := podOf(container("c", list("memory", "100Mi"), list("memory", "200Mi")))
-	if d := cmp.Diff(map[string]string{"memory.min": "104857600"}, r.ForPod(p, on).Unified); d != "" {
-		t.Errorf("the two differ (-want +got):\n%s", d)
+	tiered := r.Options{Unified: true, MemoryQoS: true, TieredReservation: true, ThrottlingFactor: 0.9}
+	throttled := r.Options{Unified: true, MemoryQoS: true, ThrottlingFactor: 0.5}
+	more := podOf(container("c", list("memory", "100Mi"), list("memory", "200Mi")))
+	even := podOf(container("c", list("cpu", "1", "memory", "100Mi"), list("cpu", "1", "memory", "100Mi")))
+	open := podOf(container("c", list("memory", "100Mi"), nil))
+	podOnly := podOf(container("c", list("memory", "100Mi"), nil))
+	podOnly.Spec.Resources = &v1.ResourceRequirements{Limits: list("memory", "400Mi")}
+	node := r.Node{MemoryBytes: 1 << 30, Allocatable: list("memory", "1000Mi")}
+	for name, tc := range map[string]struct {
+		pod            *v1.Pod
+		o              r.Options
+		ofPod, wantSet map[string]string
+	}{
+		"a Guaranteed Pod's request is never taken": {even, tiered, map[string]string{"memory.min": "104857600"},
+			map[string]string{"memory.min": "104857600"}},
+		// request + 0.9 × (limit − request), whole pages
+		"a Burstable Pod's while others can give": {more, tiered, map[string]string{"memory.low": "104857600"},
+			map[string]string{"memory.low": "104857600", "memory.high": "199229440"}},
+		"the policy None keeps nothing": {more, throttled, nil,
+			map[string]string{"memory.min": "0", "memory.low": "0", "memory.high": "157286400"}},
+		"without a limit by what the node can give": {open, throttled, nil,
+			map[string]string{"memory.min": "0", "memory.low": "0", "memory.high": "576716800"}},
+		"under the Pod's limit with the Pod": {podOnly, throttled, nil,
+			map[string]string{"memory.min": "0", "memory.low": "0"}},
+		"no factor": {more, r.Options{Unified: true, MemoryQoS: true}, nil,
+			map[string]string{"memory.min": "0", "memory.low": "0"}},
+		"gate off": {more, r.Options{Unified: true, TieredReservation: true}, nil,
+			map[string]string{"memory.high": "max"}},
+		"cgroup v1": {more, r.Options{MemoryQoS: true, TieredReservation: true, ThrottlingFactor: 0.9}, nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if d := cmp.Diff(tc.ofPod, r.ForPod(tc.pod, tc.o).Unified); d != "" {
+				t.Errorf("the Pod's cgroup (-want +got):\n%s", d)
+			}
+			if d := cmp.Diff(tc.wantSet, r.ForContainer(tc.pod, &tc.pod.Spec.Containers[0], node, tc.o).Unified); d !=
+				"" {
+				t.Errorf("the container's cgroup (-want +got):\n%s", d)
+			}
+		})
 	}
-	// request + 0.9 × (limit − request), whole pages
-	want := map[string]string{"memory.min": "104857600", "memory.high": "199229440"}
-	if d := cmp.Diff(want, r.ForContainer(p, &p.Spec.Containers[0], r.Node{MemoryBytes: 1 << 30}, on).Unified); d !=
-		"" {
-		t.Errorf("the two differ (-want +got):\n%s", d)
-	}
-	for name, o := range map[string]r.Options{"gate off": {Unified: true}, "cgroup v1": {MemoryQoS: true}} {
-		if v := r.ForPod(p, o).Unified; v != nil {
-			t.Errorf("%s: got error %v, want none", name, v)
-		}
-		if v := r.ForContainer(p, &p.Spec.Containers[0], r.Node{MemoryBytes: 1 << 30}, o).Unified; v != nil {
-			t.Errorf("%s: got error %v, want none", name, v)
+}
+
+// TestLimitedSwap: a container of a Burstable Pod may swap by its part of the node's memory, if it
+// may use more than it requests; nobody else may.
+func TestLimitedSwap(t *testing.T) {
+	limited := r.Options{Unified: true, Swap: r.Swap{Counted: true, Limited: true, Bytes: 1 << 30}}
+	burst := podOf(container("c", list("memory", "256Mi"), list("memory", "512Mi")))
+	even := podOf(container("c", list("memory", "256Mi"), list("memory", "256Mi")))
+	critical := burst.DeepCopy()
+	critical.Spec.Priority = ptr(int32(2000000000))
+	guaranteedPod := podOf(container("c", list("cpu", "1", "memory", "256Mi"), list("cpu", "1", "memory", "256Mi")))
+	huge := podOf(container("c", list("memory", "2Gi"), nil))
+	for name, tc := range map[string]struct {
+		pod  *v1.Pod
+		o    r.Options
+		want string
+	}{
+		"a quarter of the memory, a quarter of the swap": {burst, limited, "268435456"},
+		"requests all that it may use":                   {even, limited, "0"},
+		"critical":                                       {critical, limited, "0"},
+		"Guaranteed":                                     {guaranteedPod, limited, "0"},
+		"BestEffort":                                     {bestEffort, limited, "0"},
+		"more than the node has":                         {huge, limited, "0"},
+		"NoSwap": {burst,
+			r.Options{Unified: true, Swap: r.Swap{Counted: true, Bytes: 1 << 30}}, "0"},
+		"not counted": {burst, r.Options{Unified: true, Swap: r.Swap{Limited: true, Bytes: 1 << 30}}, ""},
+	} {
+		got := r.ForContainer(tc.pod, &tc.pod.Spec.Containers[0], r.Node{MemoryBytes: 1 << 30},
+			tc.o).Unified["memory.swap.max"]
+		if got != tc.want {
+			t.Errorf("%s: got memory.swap.max %q, want %q", name, got, tc.want)
 		}
 	}
 }

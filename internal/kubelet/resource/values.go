@@ -44,8 +44,8 @@ func ForPod(pod *v1.Pod, o Options) Values {
 	if allContainersLimited(pod, v1.ResourceMemory) {
 		v.Memory = ptr(limits.Memory().Value())
 	}
-	if n := requests.Memory().Value(); o.MemoryQoS && o.Unified && n > 0 {
-		v.Unified = map[string]string{"memory.min": strconv.FormatInt(n, 10)}
+	if n := requests.Memory().Value(); o.MemoryQoS && o.TieredReservation && o.Unified && n > 0 {
+		v.Unified = map[string]string{reservationFile(pod): strconv.FormatInt(n, 10)}
 	}
 	return v
 }
@@ -77,6 +77,30 @@ func ForPods(capacity v1.ResourceList, r Reserved) Values {
 	}
 	if n := a.Memory().Value(); n > 0 {
 		v.Memory = ptr(n)
+	}
+	return v
+}
+
+// ForReserved is what the cgroup of the node's own programs enforces: their reservation.
+// compressible: only shares of the CPU, for whoever has too little of those is slow and not killed.
+// With MemoryQoS the memory is kept from reclaim as well.
+func ForReserved(list v1.ResourceList, compressible bool, o Options) Values {
+	var v Values
+	if q, ok := list[v1.ResourceCPU]; ok {
+		v.Shares = ptr(Shares(q.MilliValue()))
+	}
+	if compressible {
+		return v
+	}
+	v.Hugepages = hugepages(list)
+	if q, ok := list[v1.ResourceMemory]; ok {
+		v.Memory = ptr(q.Value())
+		if o.MemoryQoS && o.Unified {
+			v.Unified = map[string]string{"memory.min": strconv.FormatInt(q.Value(), 10)}
+		}
+	}
+	if q, ok := list["pid"]; ok {
+		v.Pids = ptr(q.Value())
 	}
 	return v
 }

@@ -1,6 +1,9 @@
 package cgroup
 
-import "errors"
+import (
+	"errors"
+	"path/filepath"
+)
 
 // Values are the limits of one cgroup. Nil leaves the kernel's value. kubelet/cm has a type with
 // the same fields.
@@ -39,6 +42,16 @@ var ErrOutside = errors.New("cgroup path is outside the tree's root")
 type Tree struct {
 	opts      Options
 	hierarchy hierarchy
+}
+
+// CountsSwap tells whether the kernel can bound the swap of each cgroup; never with version 1.
+func (t *Tree) CountsSwap() bool {
+	h, ok := t.hierarchy.(v2)
+	if !ok {
+		return false
+	}
+	found, err := filepath.Glob(filepath.Join(h.mount, "*", "memory.swap.max"))
+	return err == nil && len(found) > 0
 }
 
 // Version returns 1 (hybrid hierarchies included) or 2.

@@ -21,6 +21,7 @@ type hierarchy interface {
 	version() int
 	roots() []string // every directory a cgroup may have a directory below
 	ensure(path string, v Values) error
+	update(path string, v Values) error
 	usage(path string) (Usage, error)
 	kill(dir string) error // one directory with everything below
 	mainDir(path string) string
@@ -58,6 +59,19 @@ func (t *Tree) Ensure(p string, v Values) error {
 		return err
 	}
 	if err := t.hierarchy.ensure(p, v); err != nil {
+		return fmt.Errorf("cgroup %s: %w", p, err)
+	}
+	return nil
+}
+
+// Update writes the values of a cgroup that exists and that others own: its children are left
+// alone.
+func (t *Tree) Update(p string, v Values) error {
+	p, err := t.absolutePath(p)
+	if err != nil {
+		return err
+	}
+	if err := t.hierarchy.update(p, v); err != nil {
 		return fmt.Errorf("cgroup %s: %w", p, err)
 	}
 	return nil

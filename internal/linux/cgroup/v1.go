@@ -69,6 +69,8 @@ func (h v1) ensure(p string, v Values) error {
 	return h.write(p, v)
 }
 
+func (h v1) update(p string, v Values) error { return h.write(p, v) }
+
 // fillCpuset copies cpus and memory nodes down into cgroups that have none: a task cannot enter
 // those.
 func (h v1) fillCpuset(p string) error {

@@ -36,6 +36,8 @@ func (h v2) ensure(p string, v Values) error {
 	return h.write(filepath.Join(h.mount, p), v)
 }
 
+func (h v2) update(p string, v Values) error { return h.write(filepath.Join(h.mount, p), v) }
+
 // delegate lets children of dir have the wanted controllers.
 func (h v2) delegate(dir string) error {
 	have, err := read(dir, "cgroup.controllers")
