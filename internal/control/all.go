@@ -31,6 +31,7 @@ import (
 	"github.com/gantry-project/gantry/internal/control/endpointslice"
 	"github.com/gantry-project/gantry/internal/control/endpointslicemirroring"
 	"github.com/gantry-project/gantry/internal/control/garbagecollector"
+	"github.com/gantry-project/gantry/internal/control/horizontalpodautoscaler"
 	"github.com/gantry-project/gantry/internal/control/job"
 	"github.com/gantry-project/gantry/internal/control/namespace"
 	"github.com/gantry-project/gantry/internal/control/nodeipam"
@@ -95,6 +96,8 @@ var All = []controllerruntime.ControllerDescriptor{
 	{Name: "vacprotection", ServiceAccount: "volumeattributesclass-protection-controller",
 		EventSource: "volumeattributesclass-protection-controller",
 		Constructor: volumeprotection.NewVACProtection},
+	{Name: "horizontalpodautoscaler", ServiceAccount: "horizontal-pod-autoscaler",
+		EventSource: "horizontal-pod-autoscaler", Constructor: horizontalpodautoscaler.New},
 	{Name: "disruption", ServiceAccount: "disruption-controller", EventSource: "controllermanager",
 		Constructor: disruption.New},
 	{Name: "resourcequota", ServiceAccount: "resourcequota-controller", EventSource: "resourcequota-controller",
