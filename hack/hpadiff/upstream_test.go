@@ -45,7 +45,7 @@ func upstream(t *testing.T, s *autoscalers.Series) (start time.Time) {
 		c := &cluster{replicas: s.Replicas}
 		client := fake.NewSimpleClientset(s.Autoscaler())
 		hpas := client.AutoscalingV2().HorizontalPodAutoscalers(autoscalers.Namespace)
-		mapper := meta.NewDefaultRESTMapper(nil)
+		mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{appsv1.SchemeGroupVersion})
 		mapper.Add(appsv1.SchemeGroupVersion.WithKind("Deployment"), meta.RESTScopeNamespace)
 		shared := informers.NewSharedInformerFactory(client, 0)
 		pods := shared.Core().V1().Pods()
