@@ -35,8 +35,9 @@ import (
 // when the first step was. Time is that of a synctest bubble: the controller acts at the very second.
 func upstream(t *testing.T, s *autoscalers.Series) (start time.Time) {
 	t.Helper()
-	if err := utilfeature.DefaultMutableFeatureGate.Set(
-		fmt.Sprintf("HPAScaleToZero=%v", s.Options.ScaleToZero)); err != nil {
+	// The fake client counts no versions, by which the controller knows its own writes.
+	if err := utilfeature.DefaultMutableFeatureGate.Set(fmt.Sprintf(
+		"StaleControllerConsistencyHPA=false,HPAScaleToZero=%v", s.Options.ScaleToZero)); err != nil {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
@@ -60,7 +61,7 @@ func upstream(t *testing.T, s *autoscalers.Series) (start time.Time) {
 		for i := range s.Steps {
 			step := &s.Steps[i]
 			if i > 0 {
-				time.Sleep(period - time.Second)
+				time.Sleep(period - time.Second - after)
 			}
 			if step.Spec != nil && i > 0 {
 				h, err := hpas.Get(ctx, autoscalers.Name, metav1.GetOptions{})
@@ -77,17 +78,18 @@ func upstream(t *testing.T, s *autoscalers.Series) (start time.Time) {
 			if err := pods.Informer().GetStore().Replace(listed, ""); err != nil {
 				t.Fatal(err)
 			}
-			if i > 0 {
-				time.Sleep(time.Second)
-			} else {
+			if i == 0 {
 				done.Go(func() { controller.Run(ctx, 1) })
+				time.Sleep(after)
+			} else {
+				time.Sleep(time.Second + after)
 			}
 			synctest.Wait()
 			h, err := hpas.Get(ctx, autoscalers.Name, metav1.GetOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			step.Want = autoscalers.Describe(&h.Status, c.size(), c.drain(), start)
+			step.Want = c.world.Describe(&h.Status, c.size(), c.drain(), start)
 		}
 		stop()
 		done.Wait()
@@ -96,13 +98,13 @@ func upstream(t *testing.T, s *autoscalers.Series) (start time.Time) {
 	return start
 }
 
+// after is how long after a period it is looked at what was decided.
+const after = time.Millisecond
+
 func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
 
 // cluster is what the controller finds: the scale, the metrics APIs, and the sink of its events.
 type cluster struct {
-	typedcorev1.EventInterface
-	scale.ScaleInterface
-
 	mu       sync.Mutex
 	world    autoscalers.World
 	replicas int32
@@ -158,25 +160,31 @@ func (e external) NamespacedMetrics(ns string) external_metrics.MetricsInterface
 	return e.world.Clients().External.NamespacedMetrics(ns)
 }
 
-func (c *cluster) Scales(string) scale.ScaleInterface { return c }
+func (c *cluster) Scales(string) scale.ScaleInterface { return scales{c: c} }
 
-func (c *cluster) Get(_ context.Context, _ schema.GroupResource, _ string,
-	_ metav1.GetOptions) (*autoscalingv1.Scale, error) {
-	if text := c.world.Step.ScaleErr; text != "" {
-		return nil, errors.New(text)
-	}
-	return c.world.Scale(), nil
+// scales is the scale of the one target.
+type scales struct {
+	scale.ScaleInterface
+	c *cluster
 }
 
-func (c *cluster) Update(_ context.Context, _ schema.GroupResource, s *autoscalingv1.Scale,
-	_ metav1.UpdateOptions) (*autoscalingv1.Scale, error) {
-	if text := c.world.Step.UpdateErr; text != "" {
+func (s scales) Get(_ context.Context, _ schema.GroupResource, _ string,
+	_ metav1.GetOptions) (*autoscalingv1.Scale, error) {
+	if text := s.c.world.Step.ScaleErr; text != "" {
 		return nil, errors.New(text)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.replicas = s.Spec.Replicas
-	return s, nil
+	return s.c.world.Scale(), nil
+}
+
+func (s scales) Update(_ context.Context, _ schema.GroupResource, x *autoscalingv1.Scale,
+	_ metav1.UpdateOptions) (*autoscalingv1.Scale, error) {
+	if text := s.c.world.Step.UpdateErr; text != "" {
+		return nil, errors.New(text)
+	}
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	s.c.replicas = x.Spec.Replicas
+	return x, nil
 }
 
 func (c *cluster) Events(string) typedcorev1.EventInterface { return sink{c: c} }

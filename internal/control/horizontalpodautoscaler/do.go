@@ -49,6 +49,7 @@ type controller struct {
 
 // New returns the controller.
 func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
+	RegisterMetrics()
 	disco := d.Client.Discovery()
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(disco))
 	available := custom_metrics.NewAvailableAPIsGetter(disco)

@@ -1,6 +1,7 @@
 package horizontalpodautoscaler
 
 import (
+	"sync"
 	"time"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -53,10 +54,12 @@ var (
 	}, []string{"group", "resource"})
 )
 
-func init() {
+// RegisterMetrics registers the controller's metrics once, as New does: what only decides shares a
+// process with upstream's controller in hack/hpadiff.
+var RegisterMetrics = sync.OnceFunc(func() {
 	legacyregistry.MustRegister(reconciliations, reconciliationDuration, computations, computationDuration,
 		autoscalers, desiredReplicas, staleSkips)
-}
+})
 
 // count counts what one metric proposed and how long its figure took.
 func (c Computation) count(took time.Duration) {

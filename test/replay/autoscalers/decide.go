@@ -60,7 +60,7 @@ func (s *Series) Decide(start time.Time) []Want {
 			events = append(events, e.Type+" "+e.Reason+": "+e.Message)
 		}
 		hpa.Status, in.History = outcome.Status, outcome.History
-		out = append(out, Describe(&hpa.Status, replicas, events, start))
+		out = append(out, w.Describe(&hpa.Status, replicas, events, start))
 	}
 	return out
 }

@@ -48,19 +48,19 @@ type Pod struct {
 	Phase     corev1.PodPhase
 	Ready     corev1.ConditionStatus `json:",omitempty"` // empty: no condition
 	Started   int
-	ReadySet  int  // age of the condition's last change
-	Ends      bool `json:",omitempty"`
+	ReadySet  int   // age of the condition's last change
+	Ends      bool  `json:",omitempty"`
 	App, Side int64 // requests of the two containers; 0 is none
 	Whole     int64 `json:",omitempty"` // request of the Pod
 }
 
 // Want is what was decided in a step.
 type Want struct {
-	Replicas                  int32 // of the target afterwards
-	Current, Desired          int32 // in the status
-	Scaled                    int   // second of the last scaling in the status, -1 if there was none
-	Metrics                   string
-	Conditions, Events        []string `json:",omitempty"`
+	Replicas           int32 // of the target afterwards
+	Current, Desired   int32 // in the status
+	Scaled             int   // second of the last scaling in the status, -1 if there was none
+	Metrics            string
+	Conditions, Events []string `json:",omitempty"`
 }
 
 // Missing is the value of a Pod without one.

@@ -195,26 +195,28 @@ func (e external) List(metric string, _ labels.Selector) (*externalv1beta1.Exter
 	return out, nil
 }
 
-// Describe says what was decided. start is the time of the first step.
-func Describe(s *autoscalingv2.HorizontalPodAutoscalerStatus, replicas int32, events []string, start time.Time) Want {
-	w := Want{Replicas: replicas, Current: s.CurrentReplicas, Desired: s.DesiredReplicas, Scaled: -1, Events: events}
+// Describe says what was decided; replicas is the size of the target afterwards, start the time of
+// the first step. Averages over no replica are left out: upstream divides by zero.
+func (w *World) Describe(s *autoscalingv2.HorizontalPodAutoscalerStatus, replicas int32, events []string,
+	start time.Time) Want {
+	out := Want{Replicas: replicas, Current: s.CurrentReplicas, Desired: s.DesiredReplicas, Scaled: -1, Events: events}
 	second := func(t time.Time) int { return int(t.Sub(start) / time.Second) }
 	if s.LastScaleTime != nil {
-		w.Scaled = second(s.LastScaleTime.Time)
+		out.Scaled = second(s.LastScaleTime.Time)
 	}
 	for _, c := range s.Conditions {
-		w.Conditions = append(w.Conditions, fmt.Sprintf("%s=%s %d %s: %s", c.Type, c.Status,
+		out.Conditions = append(out.Conditions, fmt.Sprintf("%s=%s %d %s: %s", c.Type, c.Status,
 			second(c.LastTransitionTime.Time), c.Reason, c.Message))
 	}
 	var metrics []string
 	for _, m := range s.CurrentMetrics {
-		metrics = append(metrics, describeMetric(m))
+		metrics = append(metrics, describeMetric(m, w.running() > 0))
 	}
-	w.Metrics = strings.Join(metrics, "; ")
-	return w
+	out.Metrics = strings.Join(metrics, "; ")
+	return out
 }
 
-func describeMetric(m autoscalingv2.MetricStatus) string {
+func describeMetric(m autoscalingv2.MetricStatus, divisible bool) string {
 	name, current := "", autoscalingv2.MetricValueStatus{}
 	switch {
 	case m.Resource != nil:
@@ -232,7 +234,7 @@ func describeMetric(m autoscalingv2.MetricStatus) string {
 	if q := current.Value; q != nil {
 		out += " value " + q.String()
 	}
-	if q := current.AverageValue; q != nil {
+	if q := current.AverageValue; q != nil && (divisible || m.Object == nil && m.External == nil) {
 		out += " average " + q.String()
 	}
 	if n := current.AverageUtilization; n != nil {
