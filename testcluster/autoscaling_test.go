@@ -238,7 +238,8 @@ func customResourceFollowsQueue(w *atWork, f *figures) {
 				Subresources: &apiextensionsv1.CustomResourceSubresources{
 					Scale: &apiextensionsv1.CustomResourceSubresourceScale{SpecReplicasPath: ".spec.replicas",
 						StatusReplicasPath: ".status.replicas", LabelSelectorPath: &path}}}}}}
-	_, err := apiextensions.NewForConfigOrDie(w.c.Config).ApiextensionsV1().CustomResourceDefinitions().Create(w.ctx, crd,
+	_, err := apiextensions.NewForConfigOrDie(w.c.Config).ApiextensionsV1().CustomResourceDefinitions().Create(w.ctx,
+		crd,
 		metav1.CreateOptions{})
 	w.must(err)
 	client := w.c.Client.Discovery().RESTClient()

@@ -5,5 +5,6 @@
 // series as upstream decided them, for test/replay/autoscalers. From the root of the tree:
 //
 //	cd hack/hpadiff && go test . -series 2000 -first 1
-//	cd hack/hpadiff && go test . -series 600 -record ../../test/replay/autoscalers/testdata/series.json.gz
+//	cd hack/hpadiff
+//	go test . -series 600 -record ../../test/replay/autoscalers/testdata/series.json.gz
 package hpadiff

@@ -32,7 +32,8 @@ import (
 )
 
 // upstream has upstream's controller decide every step of s, fills in what it wants, and returns
-// when the first step was. Time is that of a synctest bubble: the controller acts at the very second.
+// when the first step was. Time is that of a synctest bubble: the controller acts at the very
+// second.
 func upstream(t *testing.T, s *autoscalers.Series) (start time.Time) {
 	t.Helper()
 	// The fake client counts no versions, by which the controller knows its own writes.
@@ -52,7 +53,8 @@ func upstream(t *testing.T, s *autoscalers.Series) (start time.Time) {
 		pods := shared.Core().V1().Pods()
 		period := seconds(s.Period)
 		controller := podautoscaler.NewHorizontalController(ctx, c, c, client.AutoscalingV2(), mapper,
-			metrics.NewRESTMetricsClient(c, c, c.external()), shared.Autoscaling().V2().HorizontalPodAutoscalers(), pods,
+			metrics.NewRESTMetricsClient(c, c, c.external()), shared.Autoscaling().V2().HorizontalPodAutoscalers(),
+			pods,
 			period, seconds(s.Options.Downscale), s.Options.Tolerance, seconds(s.Options.CPUInitialization),
 			seconds(s.Options.ReadinessDelay))
 		shared.Start(ctx.Done())

@@ -68,11 +68,11 @@ const (
 	readyForNewScale        = "ReadyForNewScale"
 	readyForNewScaleMessage = "recommended size matches current size"
 	scaleUpStabilized       = "ScaleUpStabilized"
-	scaleUpMessage          = "recent recommendations were lower than current one, " +
-		"applying the lowest recent recommendation"
+	scaleUpMessage          = "recent recommendations were lower than current one, applying the lowest recent " +
+		"recommendation"
 	scaleDownStabilized = "ScaleDownStabilized"
-	scaleDownMessage    = "recent recommendations were higher than current one, " +
-		"applying the highest recent recommendation"
+	scaleDownMessage    = "recent recommendations were higher than current one, applying the highest recent " +
+		"recommendation"
 )
 
 // limit is a count within bounds, and which bound held it.

@@ -51,7 +51,8 @@ func newClients(d discovery.DiscoveryInterface, mapper meta.RESTMapper,
 		return Clients{}, err
 	}
 	return Clients{Resource: resourceclient.New(resources), External: external_metrics.New(external),
-		Custom: &customClient{available: available, byVersion: map[schema.GroupVersion]custom_metrics.CustomMetricsClient{},
+		Custom: &customClient{available: available,
+			byVersion: map[schema.GroupVersion]custom_metrics.CustomMetricsClient{},
 			make: func(v schema.GroupVersion) (custom_metrics.CustomMetricsClient, error) {
 				c, err := clientOf(base, v, customscheme.Codecs.WithoutConversion())
 				return custom_metrics.NewForVersion(c, mapper, v), err
@@ -59,7 +60,8 @@ func newClients(d discovery.DiscoveryInterface, mapper meta.RESTMapper,
 }
 
 // clientOf returns a client of one group version over the connection of base.
-func clientOf(base *rest.RESTClient, v schema.GroupVersion, codecs runtime.NegotiatedSerializer) (rest.Interface, error) {
+func clientOf(base *rest.RESTClient, v schema.GroupVersion,
+	codecs runtime.NegotiatedSerializer) (rest.Interface, error) {
 	at := base.Get().URL()
 	return rest.NewRESTClient(&url.URL{Scheme: at.Scheme, Host: at.Host, Path: at.Path}, "/apis/"+v.String(),
 		rest.ClientContentConfig{ContentType: runtime.ContentTypeJSON, GroupVersion: v,
@@ -187,8 +189,8 @@ func (c Clients) resource(ctx context.Context, ns string, pods labels.Selector, 
 	return Figure{Pods: out}
 }
 
-// used is a Pod's use of a resource in thousandths, or its container's; not ok if it is not known of
-// every container that counts.
+// used is a Pod's use of a resource in thousandths, or its container's; not ok if it is not known
+// of every container that counts.
 func used(p *metricsv1beta1.PodMetrics, m resourceMetric) (total int64, ok bool) {
 	for _, c := range p.Containers {
 		if m.container != "" && c.Name != m.container {

@@ -32,7 +32,10 @@ func (p preferredVersion) PreferredVersion() (schema.GroupVersion, error) {
 
 func (preferredVersion) Invalidate() {}
 
-const at = `"timestamp":"2026-01-02T03:04:05Z"`
+const (
+	at     = `"timestamp":"2026-01-02T03:04:05Z"`
+	custom = "/apis/custom.metrics.k8s.io/v1beta2/namespaces/n/"
+)
 
 // answers are those of the metrics APIs by path and query.
 var answers = map[string]string{
@@ -41,14 +44,15 @@ var answers = map[string]string{
 		{"metadata":{"name":"a"},` + at + `,"window":"20s","containers":[
 			{"name":"app","usage":{"cpu":"250m","memory":"1Mi"}},{"name":"side","usage":{"cpu":"50m"}}]},
 		{"metadata":{"name":"b"},` + at + `,"window":"20s","containers":[]}]}`,
-	"/apis/custom.metrics.k8s.io/v1beta2/namespaces/n/pods/%2A/hits?labelSelector=app%3Dweb&metricLabelSelector=a%3Db": `
+	custom + "pods/%2A/hits?labelSelector=app%3Dweb&metricLabelSelector=a%3Db": `
 		{"kind":"MetricValueList","apiVersion":"custom.metrics.k8s.io/v1beta2","items":[
 		{"describedObject":{"kind":"Pod","name":"a"},"metric":{"name":"hits"},` + at + `,"value":"1500m"},
-		{"describedObject":{"kind":"Pod","name":"b"},"metric":{"name":"hits"},` + at + `,"windowSeconds":30,"value":"2"}]}`,
-	"/apis/custom.metrics.k8s.io/v1beta2/namespaces/n/services/front/hits?metricLabelSelector=a%3Db": `
+		{"describedObject":{"kind":"Pod","name":"b"},"metric":{"name":"hits"},` + at +
+		`,"windowSeconds":30,"value":"2"}]}`,
+	custom + "services/front/hits?metricLabelSelector=a%3Db": `
 		{"kind":"MetricValueList","apiVersion":"custom.metrics.k8s.io/v1beta2","items":[
 		{"describedObject":{"kind":"Service","name":"front"},"metric":{"name":"hits"},` + at + `,"value":"7"}]}`,
-	"/apis/custom.metrics.k8s.io/v1beta2/namespaces/n/metrics/hits?metricLabelSelector=a%3Db": `
+	custom + "metrics/hits?metricLabelSelector=a%3Db": `
 		{"kind":"MetricValueList","apiVersion":"custom.metrics.k8s.io/v1beta2","items":[
 		{"describedObject":{"kind":"Namespace","name":"n"},"metric":{"name":"hits"},` + at + `,"value":"8"}]}`,
 	"/apis/external.metrics.k8s.io/v1beta1/namespaces/n/hits?labelSelector=a%3Db": `

@@ -178,18 +178,19 @@ func TestARefusedWriteOfTheScale(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBench(t, autoscaler("hpa", 3, 9))
 			var versions []string
-			b.scales.PrependReactor("update", "deployments", func(a clienttesting.Action) (bool, runtime.Object, error) {
-				sent := a.(clienttesting.UpdateAction).GetObject().(*autoscalingv1.Scale)
-				if sent.Spec.Replicas != 3 {
-					t.Errorf("got a write of %d replicas, want 3", sent.Spec.Replicas)
-				}
-				versions = append(versions, sent.ResourceVersion)
-				if len(versions) <= c.times {
-					b.scale.ResourceVersion = "2" // somebody else wrote it
-					return true, nil, c.refusal
-				}
-				return false, nil, nil
-			})
+			b.scales.PrependReactor("update",
+				"deployments", func(a clienttesting.Action) (bool, runtime.Object, error) {
+					sent := a.(clienttesting.UpdateAction).GetObject().(*autoscalingv1.Scale)
+					if sent.Spec.Replicas != 3 {
+						t.Errorf("got a write of %d replicas, want 3", sent.Spec.Replicas)
+					}
+					versions = append(versions, sent.ResourceVersion)
+					if len(versions) <= c.times {
+						b.scale.ResourceVersion = "2" // somebody else wrote it
+						return true, nil, c.refusal
+					}
+					return false, nil, nil
+				})
 			wantEvents(t, b.sync(t, "hpa"), c.events...)
 			if got := b.condition(t, "hpa", autoscalingv2.AbleToScale); got != c.able {
 				t.Errorf("got AbleToScale %s\nwant %s", got, c.able)
@@ -226,7 +227,8 @@ func TestARefusedWriteOfTheStatus(t *testing.T) {
 	}
 }
 
-// What cannot be scaled is said: a kind nobody serves, a group that is none, an object that is gone.
+// What cannot be scaled is said: a kind nobody serves, a group that is none, an object that is
+// gone.
 func TestATargetThatIsNotThere(t *testing.T) {
 	gone := apierrors.NewNotFound(schema.GroupResource{Group: "apps", Resource: "deployments"}, "web")
 	for _, c := range []struct {
@@ -268,10 +270,11 @@ func TestTwoAutoscalersOfTheSamePods(t *testing.T) {
 		t.Errorf("got another sync of one that is gone after %s, error %v", again, err)
 	}
 	wantEvents(t, b.sync(t, "two"),
-		"Warning FailedGetResourceMetric failed to get cpu utilization: unable to get metrics for resource cpu: "+
-			"no metrics API",
-		"Warning FailedComputeMetricsReplicas invalid metrics (1 invalid out of 1), first error is: failed to get cpu "+
-			"resource metric value: failed to get cpu utilization: unable to get metrics for resource cpu: no metrics API")
+		"Warning FailedGetResourceMetric failed to get cpu utilization: unable to get metrics for resource cpu: no "+
+			"metrics API",
+		"Warning FailedComputeMetricsReplicas invalid metrics (1 invalid out of 1), first error is: failed to get "+
+			"cpu resource metric value: failed to get cpu utilization: unable to get metrics for resource cpu: no "+
+			"metrics API")
 }
 
 // A cache that lacks the controller's own last write is not decided by.

@@ -15,8 +15,8 @@ const (
 	actionLabels = "The label 'action' should be either 'scale_down', 'scale_up', or 'none'. "
 	typeLabel    = "The label 'metric_type' corresponds to HPA.spec.metrics[*].type"
 	errorLabels  = "Also, the label 'error' should be either 'spec', 'internal', or 'none'. "
-	bothErrors   = "Note that if both spec and internal errors happen during a reconciliation, the first one to occur " +
-		"is reported in `error` label."
+	bothErrors   = "Note that if both spec and internal errors happen during a reconciliation, the first one to " +
+		"occur is reported in `error` label."
 )
 
 var (

@@ -244,8 +244,8 @@ func (in *In) byUse(m resourceMetric, f Figure) (int32, autoscalingv2.MetricValu
 	case m.target.AverageValue != nil:
 		kind = "usage"
 	case m.target.AverageUtilization == nil:
-		return 0, current, errors.New("invalid resource metric source: " +
-			"neither an average utilization target nor an average value (usage) target was set")
+		return 0, current, errors.New("invalid resource metric source: neither an average utilization target nor an " +
+			"average value (usage) target was set")
 	}
 	var replicas int32
 	var used usage
