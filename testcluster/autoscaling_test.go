@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -28,11 +29,11 @@ import (
 	"github.com/gantry-project/gantry/testcluster"
 )
 
-// figures serves metrics.k8s.io and external.metrics.k8s.io: every Pod uses cpu, the metric queue
-// has that length.
+// figures serves metrics.k8s.io and external.metrics.k8s.io: the Pods that do not end share a load
+// of cpu, the metric queue has that length.
 type figures struct {
-	c          *testcluster.Cluster
-	cpu, queue atomic.Int64 // in thousandths
+	c           *testcluster.Cluster
+	load, queue atomic.Int64 // in thousandths
 }
 
 func (f *figures) ServeHTTP(w http.ResponseWriter, req *http.Request) {
@@ -60,10 +61,12 @@ func (f *figures) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
+		pods.Items = slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
 		for _, p := range pods.Items {
 			items = append(items, map[string]any{"metadata": map[string]any{"name": p.Name, "namespace": p.Namespace},
 				"timestamp": now, "window": "10s", "containers": []any{map[string]any{"name": p.Spec.Containers[0].Name,
-					"usage": map[string]any{"cpu": fmt.Sprintf("%dm", f.cpu.Load()), "memory": "1Mi"}}}})
+					"usage": map[string]any{"cpu": fmt.Sprintf("%dm", f.load.Load()/int64(len(pods.Items))),
+						"memory": "1Mi"}}}})
 		}
 		out = map[string]any{"kind": "PodMetricsList", "apiVersion": "metrics.k8s.io/v1beta1",
 			"metadata": map[string]any{}, "items": items}
@@ -162,7 +165,7 @@ func deploymentFollowsLoad(w *atWork, f *figures) {
 		Spec:       appsv1.DeploymentSpec{Replicas: new(int32(1)), Selector: selector("web"), Template: spec}},
 		metav1.CreateOptions{})
 	w.must(err)
-	f.cpu.Store(40) // of 50
+	f.load.Store(40) // one Pod is to have 50
 	hpas := api.AutoscalingV2().HorizontalPodAutoscalers("default")
 	_, err = hpas.Create(w.ctx, &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "web"},
 		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{MaxReplicas: 5,
@@ -185,7 +188,7 @@ func deploymentFollowsLoad(w *atWork, f *figures) {
 		return scalingCondition(h, autoscalingv2.ScalingActive) == "True ValidMetricFound" &&
 			len(h.Status.CurrentMetrics) == 1 && *h.Status.CurrentMetrics[0].Resource.Current.AverageUtilization == 40
 	})
-	f.cpu.Store(130) // 1 Pod of 50: 3; then each has as much: 8, which is more than 5
+	f.load.Store(600) // 12 Pods
 	w.until("as many as there may be", replicas(5))
 	w.until("the limit is said", func() bool {
 		h := w.autoscaler("web")
@@ -206,10 +209,10 @@ func deploymentFollowsLoad(w *atWork, f *figures) {
 	})
 
 	w.c.KillControllers()
-	f.cpu.Store(20)
+	f.load.Store(90)
 	w.c.StartControllers() // they have forgotten what was recommended, and begin with what is
 	w.until("fewer once the load was low for the window", replicas(2))
-	f.cpu.Store(1)
+	f.load.Store(10)
 	w.until("no fewer than one", replicas(1))
 
 	// The object changes: its new bound counts at once, whatever the load.
