@@ -166,6 +166,14 @@ func deploymentFollowsLoad(w *atWork, f *figures) {
 		metav1.CreateOptions{})
 	w.must(err)
 	f.load.Store(40) // one Pod is to have 50
+	replicas := func(n int32) func() bool {
+		return func() bool {
+			d, err := api.AppsV1().Deployments("default").Get(w.ctx, "web", metav1.GetOptions{})
+			w.must(err)
+			return *d.Spec.Replicas == n && d.Status.ReadyReplicas == n
+		}
+	}
+	w.until("a Pod, without which each period would have its event", replicas(1))
 	hpas := api.AutoscalingV2().HorizontalPodAutoscalers("default")
 	_, err = hpas.Create(w.ctx, &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "web"},
 		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{MaxReplicas: 5,
@@ -176,13 +184,6 @@ func deploymentFollowsLoad(w *atWork, f *figures) {
 					Target: autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType,
 						AverageUtilization: new(int32(50))}}}}}}, metav1.CreateOptions{})
 	w.must(err)
-	replicas := func(n int32) func() bool {
-		return func() bool {
-			d, err := api.AppsV1().Deployments("default").Get(w.ctx, "web", metav1.GetOptions{})
-			w.must(err)
-			return *d.Spec.Replicas == n && d.Status.ReadyReplicas == n
-		}
-	}
 	w.until("the use is known", func() bool {
 		h := w.autoscaler("web")
 		return scalingCondition(h, autoscalingv2.ScalingActive) == "True ValidMetricFound" &&

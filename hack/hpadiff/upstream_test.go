@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/runtime"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
@@ -36,6 +37,7 @@ import (
 // second.
 func upstream(t *testing.T, s *autoscalers.Series) (start time.Time) {
 	t.Helper()
+	runtime.ErrorHandlers = nil // they wait by the time of other bubbles
 	// The fake client counts no versions, by which the controller knows its own writes.
 	if err := utilfeature.DefaultMutableFeatureGate.Set(fmt.Sprintf(
 		"StaleControllerConsistencyHPA=false,HPAScaleToZero=%v", s.Options.ScaleToZero)); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -196,25 +197,31 @@ func (e external) List(metric string, _ labels.Selector) (*externalv1beta1.Exter
 }
 
 // Describe says what was decided; replicas is the size of the target afterwards, start the time of
-// the first step. Averages over no replica are left out: upstream divides by zero.
+// the first step. Averages over no replica are left out, as upstream divides by zero, and the first
+// of several Pods at fault has no name, as upstream takes any.
 func (w *World) Describe(s *autoscalingv2.HorizontalPodAutoscalerStatus, replicas int32, events []string,
 	start time.Time) Want {
-	out := Want{Replicas: replicas, Current: s.CurrentReplicas, Desired: s.DesiredReplicas, Scaled: -1, Events: events}
+	out := Want{Replicas: replicas, Current: s.CurrentReplicas, Desired: s.DesiredReplicas, Scaled: -1}
+	for _, e := range events {
+		out.Events = append(out.Events, anyPod.ReplaceAllString(e, "web-?"))
+	}
 	second := func(t time.Time) int { return int(t.Sub(start) / time.Second) }
 	if s.LastScaleTime != nil {
 		out.Scaled = second(s.LastScaleTime.Time)
 	}
 	for _, c := range s.Conditions {
 		out.Conditions = append(out.Conditions, fmt.Sprintf("%s=%s %d %s: %s", c.Type, c.Status,
-			second(c.LastTransitionTime.Time), c.Reason, c.Message))
+			second(c.LastTransitionTime.Time), c.Reason, anyPod.ReplaceAllString(c.Message, "web-?")))
 	}
 	var metrics []string
 	for _, m := range s.CurrentMetrics {
-		metrics = append(metrics, describeMetric(m, w.running() > 0))
+		metrics = append(metrics, describeMetric(m, w.running() > 0 && w.Step.ScaleErr == ""))
 	}
 	out.Metrics = strings.Join(metrics, "; ")
 	return out
 }
+
+var anyPod = regexp.MustCompile(`\bweb-\d+`)
 
 func describeMetric(m autoscalingv2.MetricStatus, divisible bool) string {
 	name, current := "", autoscalingv2.MetricValueStatus{}
