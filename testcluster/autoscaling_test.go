@@ -196,11 +196,19 @@ func deploymentFollowsLoad(w *atWork, f *figures) {
 		return scalingCondition(h, autoscalingv2.ScalingLimited) == "True TooManyReplicas" &&
 			h.Status.DesiredReplicas == 5 && h.Status.LastScaleTime != nil
 	})
+	var seen []string
+	w.Cleanup(func() {
+		if w.Failed() {
+			w.Logf("events: %q", seen)
+		}
+	})
 	w.until("an event", func() bool {
+		seen = nil
 		list, err := api.CoreV1().Events("default").List(w.ctx,
-			metav1.ListOptions{FieldSelector: "involvedObject.name=web,reason=SuccessfulRescale"})
+			metav1.ListOptions{FieldSelector: "involvedObject.kind=HorizontalPodAutoscaler"})
 		w.must(err)
 		for _, e := range list.Items {
+			seen = append(seen, e.Source.Component+" "+e.Reason+" "+e.Message)
 			if e.Source.Component == "horizontal-pod-autoscaler" &&
 				e.Message == "New size: 5; reason: cpu resource utilization (percentage of request) above target" {
 				return true

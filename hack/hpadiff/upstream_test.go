@@ -93,7 +93,7 @@ func upstream(t *testing.T, s *autoscalers.Series) (start time.Time) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			step.Want = c.world.Describe(&h.Status, c.size(), c.drain(), start)
+			step.Want = c.snapshot.Describe(&h.Status, c.size(), c.drain(), start)
 		}
 		stop()
 		done.Wait()
@@ -110,7 +110,7 @@ func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
 // cluster is what the controller finds: the scale, the metrics APIs, and the sink of its events.
 type cluster struct {
 	mu       sync.Mutex
-	world    autoscalers.World
+	snapshot autoscalers.Snapshot
 	replicas int32
 	events   []string
 }
@@ -122,9 +122,9 @@ func (c *cluster) set(step *autoscalers.Step, now time.Time) []any {
 	if step.Set != nil {
 		c.replicas = *step.Set
 	}
-	c.world = autoscalers.World{Step: step, Replicas: c.replicas, Now: now}
+	c.snapshot = autoscalers.Snapshot{Step: step, Replicas: c.replicas, Now: now}
 	var out []any
-	for _, p := range c.world.Pods() {
+	for _, p := range c.snapshot.Pods() {
 		out = append(out, p)
 	}
 	return out
@@ -145,15 +145,15 @@ func (c *cluster) drain() []string {
 }
 
 func (c *cluster) PodMetricses(ns string) resourceclient.PodMetricsInterface {
-	return c.world.Clients().Resource.PodMetricses(ns)
+	return c.snapshot.Clients().Resource.PodMetricses(ns)
 }
 
 func (c *cluster) RootScopedMetrics() custom_metrics.MetricsInterface {
-	return c.world.Clients().Custom.RootScopedMetrics()
+	return c.snapshot.Clients().Custom.RootScopedMetrics()
 }
 
 func (c *cluster) NamespacedMetrics(ns string) custom_metrics.MetricsInterface {
-	return c.world.Clients().Custom.NamespacedMetrics(ns)
+	return c.snapshot.Clients().Custom.NamespacedMetrics(ns)
 }
 
 func (c *cluster) external() external_metrics.ExternalMetricsClient { return external{c} }
@@ -161,7 +161,7 @@ func (c *cluster) external() external_metrics.ExternalMetricsClient { return ext
 type external struct{ *cluster }
 
 func (e external) NamespacedMetrics(ns string) external_metrics.MetricsInterface {
-	return e.world.Clients().External.NamespacedMetrics(ns)
+	return e.snapshot.Clients().External.NamespacedMetrics(ns)
 }
 
 func (c *cluster) Scales(string) scale.ScaleInterface { return scales{c: c} }
@@ -174,15 +174,15 @@ type scales struct {
 
 func (s scales) Get(_ context.Context, _ schema.GroupResource, _ string,
 	_ metav1.GetOptions) (*autoscalingv1.Scale, error) {
-	if text := s.c.world.Step.ScaleErr; text != "" {
+	if text := s.c.snapshot.Step.ScaleErr; text != "" {
 		return nil, errors.New(text)
 	}
-	return s.c.world.Scale(), nil
+	return s.c.snapshot.Scale(), nil
 }
 
 func (s scales) Update(_ context.Context, _ schema.GroupResource, x *autoscalingv1.Scale,
 	_ metav1.UpdateOptions) (*autoscalingv1.Scale, error) {
-	if text := s.c.world.Step.UpdateErr; text != "" {
+	if text := s.c.snapshot.Step.UpdateErr; text != "" {
 		return nil, errors.New(text)
 	}
 	s.c.mu.Lock()

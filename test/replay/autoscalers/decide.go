@@ -37,7 +37,7 @@ func (s *Series) Decide(start time.Time) []Want {
 		if step.Set != nil {
 			replicas = *step.Set
 		}
-		w := &World{Step: step, Replicas: replicas, Now: in.Now}
+		w := &Snapshot{Step: step, Replicas: replicas, Now: in.Now}
 		in.HPA, in.Scale, in.ScaleErr, in.Pods, in.Figures = hpa, w.Scale(), nil, nil, nil
 		if step.ScaleErr != "" {
 			in.Scale, in.ScaleErr = nil, errors.New(step.ScaleErr)

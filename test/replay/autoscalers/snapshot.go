@@ -35,15 +35,15 @@ const (
 	container = "app"
 )
 
-// World is what a controller finds at Now: a step with so many replicas of the target.
-type World struct {
+// Snapshot is what a controller finds at Now: a step with so many replicas of the target.
+type Snapshot struct {
 	Step     *Step
 	Replicas int32
 	Now      time.Time
 }
 
 // Scale is the target's scale.
-func (w *World) Scale() *autoscalingv1.Scale {
+func (w *Snapshot) Scale() *autoscalingv1.Scale {
 	s := &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: Target}}
 	s.Spec.Replicas = w.Replicas
 	s.Status.Replicas, s.Status.Selector = w.running(), selector
@@ -53,14 +53,14 @@ func (w *World) Scale() *autoscalingv1.Scale {
 	return s
 }
 
-func (w *World) running() int32 { return max(0, w.Replicas-w.Step.Lag) }
+func (w *Snapshot) running() int32 { return max(0, w.Replicas-w.Step.Lag) }
 
-func (w *World) ago(seconds int) *metav1.Time {
+func (w *Snapshot) ago(seconds int) *metav1.Time {
 	return &metav1.Time{Time: w.Now.Add(-time.Duration(seconds) * time.Second)}
 }
 
 // Pods are those of the target.
-func (w *World) Pods() []*corev1.Pod {
+func (w *Snapshot) Pods() []*corev1.Pod {
 	var out []*corev1.Pod
 	for i := range int(w.running()) {
 		if len(w.Step.Pods) == 0 {
@@ -102,14 +102,14 @@ func request(n int64) (r corev1.ResourceRequirements) {
 	return r
 }
 
-// Clients answer from the world.
-func (w *World) Clients() horizontalpodautoscaler.Clients {
-	return horizontalpodautoscaler.Clients{Resource: podMetrics{world: w}, Custom: custom{w}, External: external{w}}
+// Clients answer from the snapshot.
+func (w *Snapshot) Clients() horizontalpodautoscaler.Clients {
+	return horizontalpodautoscaler.Clients{Resource: podMetrics{snapshot: w}, Custom: custom{w}, External: external{w}}
 }
 
 type podMetrics struct {
 	resourceclient.PodMetricsInterface
-	world *World
+	snapshot *Snapshot
 }
 
 // PodMetricses implements resourceclient.PodMetricsesGetter.
@@ -117,7 +117,7 @@ func (p podMetrics) PodMetricses(string) resourceclient.PodMetricsInterface { re
 
 // List answers with the values of cpu and memory; a Pod has none if its cpu is missing.
 func (p podMetrics) List(context.Context, metav1.ListOptions) (*metricsv1beta1.PodMetricsList, error) {
-	w := p.world
+	w := p.snapshot
 	if w.Step.ResourceErr != "" {
 		return nil, errors.New(w.Step.ResourceErr)
 	}
@@ -140,7 +140,7 @@ func (p podMetrics) List(context.Context, metav1.ListOptions) (*metricsv1beta1.P
 	return out, nil
 }
 
-type custom struct{ world *World }
+type custom struct{ snapshot *Snapshot }
 
 // RootScopedMetrics implements custom_metrics.CustomMetricsClient.
 func (c custom) RootScopedMetrics() custom_metrics.MetricsInterface { return c }
@@ -151,18 +151,18 @@ func (c custom) NamespacedMetrics(string) custom_metrics.MetricsInterface { retu
 // GetForObject implements custom_metrics.MetricsInterface.
 func (c custom) GetForObject(_ schema.GroupKind, _, metric string,
 	_ labels.Selector) (*customv1beta2.MetricValue, error) {
-	values := c.world.Step.Values[metric]
-	if c.world.Step.CustomErr != "" || len(values) == 0 {
-		return nil, errors.New("no answer: " + c.world.Step.CustomErr)
+	values := c.snapshot.Step.Values[metric]
+	if c.snapshot.Step.CustomErr != "" || len(values) == 0 {
+		return nil, errors.New("no answer: " + c.snapshot.Step.CustomErr)
 	}
-	return &customv1beta2.MetricValue{Timestamp: *c.world.ago(c.world.Step.Age),
+	return &customv1beta2.MetricValue{Timestamp: *c.snapshot.ago(c.snapshot.Step.Age),
 		Value: *resource.NewMilliQuantity(values[0], resource.DecimalSI)}, nil
 }
 
 // GetForObjects implements custom_metrics.MetricsInterface.
 func (c custom) GetForObjects(_ schema.GroupKind, _ labels.Selector, metric string,
 	_ labels.Selector) (*customv1beta2.MetricValueList, error) {
-	w := c.world
+	w := c.snapshot
 	if w.Step.CustomErr != "" {
 		return nil, errors.New(w.Step.CustomErr)
 	}
@@ -178,20 +178,20 @@ func (c custom) GetForObjects(_ schema.GroupKind, _ labels.Selector, metric stri
 	return out, nil
 }
 
-type external struct{ world *World }
+type external struct{ snapshot *Snapshot }
 
 // NamespacedMetrics implements external_metrics.ExternalMetricsClient.
 func (e external) NamespacedMetrics(string) external_metrics.MetricsInterface { return e }
 
 // List implements external_metrics.MetricsInterface.
 func (e external) List(metric string, _ labels.Selector) (*externalv1beta1.ExternalMetricValueList, error) {
-	if e.world.Step.ExternalErr != "" {
-		return nil, errors.New(e.world.Step.ExternalErr)
+	if e.snapshot.Step.ExternalErr != "" {
+		return nil, errors.New(e.snapshot.Step.ExternalErr)
 	}
 	out := &externalv1beta1.ExternalMetricValueList{}
-	for _, v := range e.world.Step.Values[metric] {
+	for _, v := range e.snapshot.Step.Values[metric] {
 		out.Items = append(out.Items, externalv1beta1.ExternalMetricValue{MetricName: metric,
-			Timestamp: *e.world.ago(e.world.Step.Age), Value: *resource.NewMilliQuantity(v, resource.DecimalSI)})
+			Timestamp: *e.snapshot.ago(e.snapshot.Step.Age), Value: *resource.NewMilliQuantity(v, resource.DecimalSI)})
 	}
 	return out, nil
 }
@@ -199,7 +199,7 @@ func (e external) List(metric string, _ labels.Selector) (*externalv1beta1.Exter
 // Describe says what was decided; replicas is the size of the target afterwards, start the time of
 // the first step. Averages over no replica are left out, as upstream divides by zero, and the first
 // of several Pods at fault has no name, as upstream takes any.
-func (w *World) Describe(s *autoscalingv2.HorizontalPodAutoscalerStatus, replicas int32, events []string,
+func (w *Snapshot) Describe(s *autoscalingv2.HorizontalPodAutoscalerStatus, replicas int32, events []string,
 	start time.Time) Want {
 	out := Want{Replicas: replicas, Current: s.CurrentReplicas, Desired: s.DesiredReplicas, Scaled: -1}
 	for _, e := range events {
