@@ -210,7 +210,7 @@ func deploymentFollowsLoad(w *atWork, f *figures) {
 		for _, e := range list.Items {
 			seen = append(seen, e.Source.Component+" "+e.Reason+" "+e.Message)
 			if e.Source.Component == "horizontal-pod-autoscaler" &&
-				e.Message == "New size: 5; reason: cpu resource utilization (percentage of request) above target" {
+				e.Message == "New size: 4; reason: cpu resource utilization (percentage of request) above target" {
 				return true
 			}
 		}
