@@ -73,6 +73,7 @@ type options struct {
 	scheduler      *schedulerconfig.KubeSchedulerConfiguration
 	nodeQuarantine time.Duration
 	monitorGrace   time.Duration
+	autoscaling    *controllerruntime.HorizontalPodAutoscaling
 }
 
 // Option configures Start.
@@ -98,6 +99,12 @@ func WithNodeQuarantine(d time.Duration) Option { return func(o *options) { o.no
 // upstream's 50 s. The cluster's own kubelets report every ten seconds.
 func WithNodeMonitorGracePeriod(d time.Duration) Option {
 	return func(o *options) { o.monitorGrace = d }
+}
+
+// WithHorizontalPodAutoscaling configures the controller of HorizontalPodAutoscalers; default:
+// upstream's.
+func WithHorizontalPodAutoscaling(h controllerruntime.HorizontalPodAutoscaling) Option {
+	return func(o *options) { o.autoscaling = &h }
 }
 
 // Start starts a cluster and waits until its nodes are Ready. It fails the test if that does not
@@ -248,7 +255,8 @@ func (c *Cluster) startControllers() error {
 		return control.Run(ctx, control.Options{
 			Deps: controllerruntime.ControllerContext{Client: client,
 				Informers: informers.NewSharedInformerFactory(client, 0), Journal: c.log.SinkFor("controllers", ""),
-				RootCA: ca, NodeQuarantine: c.o.nodeQuarantine, NodeMonitorGracePeriod: c.o.monitorGrace},
+				RootCA: ca, NodeQuarantine: c.o.nodeQuarantine, NodeMonitorGracePeriod: c.o.monitorGrace,
+				HorizontalPodAutoscaling: c.o.autoscaling},
 			As: func(account string) (kubernetes.Interface, metadata.Interface, error) {
 				cfg := as(serviceaccount.MakeUsername("kube-system", account),
 					serviceaccount.MakeGroupNames("kube-system")...)

@@ -38,8 +38,11 @@ type ControllersOptions struct {
 	Signer    pki.Pair // authority that signs certificate requests; empty signs none
 	Ranges    controllerruntime.NodeRanges
 	Journal   journal.Sink
-	Without   []string            // controllers that do not run
-	pods      cache.ListerWatcher // of a server in this process; nil means by the configuration
+	Without   []string // controllers that do not run
+	// HorizontalPodAutoscaling configures that controller; nil: as upstream's.
+	HorizontalPodAutoscaling *controllerruntime.HorizontalPodAutoscaling
+
+	pods cache.ListerWatcher // of a server in this process; nil means by the configuration
 }
 
 // RunControllers runs every controller until ctx ends.
@@ -110,7 +113,7 @@ func (o ControllersOptions) controllersConfig(ctx context.Context, client kubern
 	return control.Run(ctx, control.Options{
 		Without: o.Without,
 		Deps: controllerruntime.ControllerContext{Client: client, Informers: shared, Journal: o.Journal, RootCA: ca,
-			NodeRanges: o.Ranges},
+			NodeRanges: o.Ranges, HorizontalPodAutoscaling: o.HorizontalPodAutoscaling},
 		As: func(account string) (kubernetes.Interface, metadata.Interface, error) {
 			cfg := unthrottled(o.ConfigFor(account), account)
 			c, err := kubernetes.NewForConfig(cfg)

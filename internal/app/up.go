@@ -23,6 +23,7 @@ type Up struct {
 	Instance options.Instance
 	Log      cli.Logging
 	Node     nodeFlags
+	HPA      options.HorizontalPodAutoscaling
 	StopPods bool
 	Clean    bool
 	Out      *cli.Progress
@@ -61,7 +62,7 @@ func (u *Up) Run(ctx context.Context) error {
 
 // check refuses early what would fail late.
 func (u *Up) check() error {
-	if err := u.Instance.Complete(); err != nil {
+	if err := errors.Join(u.Instance.Complete(), u.HPA.Check()); err != nil {
 		return err
 	}
 	if err := cli.RequireRoot("gantry up"); err != nil {
@@ -173,7 +174,8 @@ func (u *Up) runComponents(ctx context.Context, c runningCluster) error {
 			return RunControllers(ctx, ControllersOptions{Config: server.InProcess(controllersUser()),
 				ConfigFor: inProcessConfig(server), CAFile: files.CA.Cert, Signer: files.CA,
 				Ranges: u.Instance.PodNetwork.Ranges(u.Instance.ServiceCIDR), Journal: log.SinkFor("controllers", ""),
-				Without: u.Node.proxy.balancers.Without(), pods: server.ListerWatcher("", "pods")})
+				Without: u.Node.proxy.balancers.Without(), pods: server.ListerWatcher("", "pods"),
+				HorizontalPodAutoscaling: &u.HPA.HorizontalPodAutoscaling})
 
 		},
 		func(ctx context.Context) error { return u.proxy(ctx, c) },

@@ -34,6 +34,7 @@ import (
 	"github.com/gantry-project/gantry/internal/control/ephemeral"
 	"github.com/gantry-project/gantry/internal/control/expand"
 	"github.com/gantry-project/gantry/internal/control/garbagecollector"
+	"github.com/gantry-project/gantry/internal/control/horizontalpodautoscaler"
 	"github.com/gantry-project/gantry/internal/control/job"
 	"github.com/gantry-project/gantry/internal/control/namespace"
 	"github.com/gantry-project/gantry/internal/control/nodeipam"
@@ -103,6 +104,8 @@ var All = []controllerruntime.ControllerDescriptor{
 	{Name: "vacprotection", ServiceAccount: "volumeattributesclass-protection-controller",
 		EventSource: "volumeattributesclass-protection-controller",
 		Constructor: volumeprotection.NewVACProtection},
+	{Name: "horizontalpodautoscaler", ServiceAccount: "horizontal-pod-autoscaler",
+		EventSource: "horizontal-pod-autoscaler", Constructor: horizontalpodautoscaler.New},
 	{Name: "disruption", ServiceAccount: "disruption-controller", EventSource: "controllermanager",
 		Constructor: disruption.New},
 	{Name: "resourcequota", ServiceAccount: "resourcequota-controller", EventSource: "resourcequota-controller",

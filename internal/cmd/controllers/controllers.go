@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"errors"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
@@ -16,13 +17,13 @@ import (
 func New(io cli.IO) *cobra.Command {
 	r := &cli.Role{}
 	ca, signer, net, services := "", pki.Pair{}, options.PodNetwork{}, ""
-	balancers, port := app.LoadBalancerFlag{}, app.ControllersPort{}
+	balancers, port, hpa := app.LoadBalancerFlag{}, app.ControllersPort{}, options.HorizontalPodAutoscaling{}
 	c := r.Command(&cobra.Command{
 		Use: "controllers", Short: "Run the controllers alone, against a Kubernetes API server",
 		Example: "  gantry controllers --kubeconfig /var/lib/gantry/controllers.kubeconfig --root-ca-file " +
 			"/var/lib/gantry/pki/ca.crt",
 	}, func(ctx context.Context, cfg *rest.Config) error {
-		if err := net.Check(); err != nil {
+		if err := errors.Join(net.Check(), hpa.Check()); err != nil {
 			return err
 		}
 		if r.LeaderElect {
@@ -44,11 +45,13 @@ func New(io cli.IO) *cobra.Command {
 			defer stop()
 			return app.RunControllers(ctx, app.ControllersOptions{Config: cfg, ConfigFor: app.TokenConfig(cfg),
 				CAFile: ca,
-				Signer: signer, Ranges: net.Ranges(services), Journal: sink, Without: balancers.Without()})
+				Signer: signer, Ranges: net.Ranges(services), Journal: sink, Without: balancers.Without(),
+				HorizontalPodAutoscaling: &hpa.HorizontalPodAutoscaling})
 		})
 	})
 	balancers.Flags(c.Flags())
 	port.Flags(c.Flags())
+	hpa.Flags(c.Flags())
 	net.ClusterFlags(c.Flags())
 	c.Flags().StringVar(&services, "service-cluster-ip-range", "", "addresses of Services, which no node's Pods get")
 	c.Flags().StringVar(&signer.Cert, "cluster-signing-cert-file", "",

@@ -34,6 +34,8 @@ type ControllerContext struct {
 	// NodeMonitorGracePeriod is how long a node may not report before it is unreachable; 0:
 	// upstream's 50 s.
 	NodeMonitorGracePeriod time.Duration
+	// HorizontalPodAutoscaling configures that controller; nil: as upstream's.
+	HorizontalPodAutoscaling *HorizontalPodAutoscaling
 }
 
 // NodeRanges configures the allocation of Pod CIDRs to nodes.
