@@ -129,10 +129,6 @@ func containerFindings(in In) []finding.Finding {
 	return out
 }
 
-// imageReasons are the waiting reasons about images.
-var imageReasons = []string{"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName",
-	"ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed"}
-
 // exitFinding is how a container ended, with the field to blame as far as that is known.
 func exitFinding(in In, c container, t *corev1.ContainerStateTerminated, f finding.Finding) finding.Finding {
 	f.Code, f.Numbers["exitCode"] = "ContainerExited", strconv.Itoa(int(t.ExitCode))

@@ -91,8 +91,9 @@ func terminationCause(a *Answer, in In, c container, t *corev1.ContainerStateTer
 		if t.ExitCode == 137 {
 			a.Facts = append(a.Facts, memoryText(in, c)...)
 		}
-		lastLogs(a, in, c)
-		awaitedService(a, in, c)
+		if !lastLogs(a, in, c) {
+			awaitedService(a, in, c)
+		}
 	}
 	a.Fixes = append(a.Fixes, exitFixes(in, c, t)...)
 }

@@ -179,8 +179,9 @@ func finishedPod(in In) *Answer {
 			} else {
 				a.Cause = fmt.Sprintf("Container %s ended: %s, and restart policy %s does not start it again.",
 					c.spec.Name, exitText(c, t), p.Spec.RestartPolicy)
-				lastLogs(a, in, c)
-				awaitedService(a, in, c)
+				if !lastLogs(a, in, c) {
+					awaitedService(a, in, c)
+				}
 			}
 			a.Fixes = append(a.Fixes, exitFixes(in, c, t)...)
 			return a

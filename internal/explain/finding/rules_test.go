@@ -89,11 +89,11 @@ func TestRules(t *testing.T) {
 		{"schedule on the 29th of February", `{apiVersion: batch/v1, kind: CronJob, metadata: {name: c, namespace: shop}, spec: ` +
 			`{schedule: "0 0 29 2 *", jobTemplate: {spec: {template: {spec: {}}}}}}`, "CronJob shop c", "ScheduleFar",
 			"spec.schedule", "0 0 29 2 *", "", "29 February 2028"},
-		{"node whose kubelet reports", `{apiVersion: v1, kind: Node, metadata: {name: n}, status: {conditions: [{type: Ready, ` +
-			`status: "False", reason: KubeletNotReady, message: no network}]}}`, "Node - n", "NodeNotReady", "status.conditions",
+		{"node whose kubelet reports", `{apiVersion: v1, kind: Node, metadata: {name: n1}, status: {conditions: [{type: Ready, ` +
+			`status: "False", reason: KubeletNotReady, message: no network}]}}`, "Node - n1", "NodeNotReady", "status.conditions",
 			"KubeletNotReady", "", "its kubelet runs and reports: no network"},
-		{"silent node", `{apiVersion: v1, kind: Node, metadata: {name: n}, status: {conditions: [{type: Ready, status: ` +
-			`Unknown, reason: NodeStatusUnknown, lastHeartbeatTime: "2026-05-01T11:58:00Z"}]}}`, "Node - n", "NodeSilent",
+		{"silent node", `{apiVersion: v1, kind: Node, metadata: {name: n1}, status: {conditions: [{type: Ready, status: ` +
+			`Unknown, reason: NodeStatusUnknown, lastHeartbeatTime: "2026-05-01T11:58:00Z"}]}}`, "Node - n1", "NodeSilent",
 			"status.conditions", "", "", "last reported 2m0s ago"},
 		{"scheduler that stands still", webPod + `spec: {containers: [{name: a}]}
 ---
@@ -155,11 +155,11 @@ func TestRules(t *testing.T) {
 			"NoVolumeFits", "spec", "", "", "released, taken by claim shop/old"},
 		{"device of another vendor", webPod + `spec: {containers: [{name: a, resources: {requests: {amd.com/gpu: 1}}}]}
 ---
-{apiVersion: v1, kind: Node, metadata: {name: n}, status: {allocatable: {nvidia.com/gpu: 4}}}`, "Pod shop web",
+{apiVersion: v1, kind: Node, metadata: {name: n1}, status: {allocatable: {nvidia.com/gpu: 4}}}`, "Pod shop web",
 			"NoNodeCanHold", "amd.com/gpu", "1", "nvidia.com/gpu", "no node offers"},
 		{"reserved memory", webPod + `spec: {containers: [{name: a, resources: {requests: {memory: 15Gi}}}]}
 ---
-{apiVersion: v1, kind: Node, metadata: {name: n}, status: {capacity: {memory: 16Gi}, allocatable: {memory: 14Gi}}}`,
+{apiVersion: v1, kind: Node, metadata: {name: n1}, status: {capacity: {memory: 16Gi}, allocatable: {memory: 14Gi}}}`,
 			"Pod shop web", "NoNodeCanHold", "memory", "15Gi", "14Gi", "capacity 16Gi, 2Gi reserved"},
 	} {
 		parts := strings.Fields(c.of)

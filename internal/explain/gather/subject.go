@@ -187,7 +187,7 @@ func readObject(ctx context.Context, r *reader, row kindRow, s *explain.Subject)
 		where = " in namespace " + s.Namespace
 	}
 	return nil, cli.WithFix(fmt.Errorf("there is no %s %s%s", s.Kind, s.Name, where),
-		"check kind, name and namespace (-n)"+nearObjects(ctx, r, row.kind, s.Namespace, s.Name))
+		"check kind, name and namespace (-n)%s", nearObjects(ctx, r, row.kind, s.Namespace, s.Name))
 }
 
 // nearObjects says which objects have nearly the name, or have it in other namespaces or as other
