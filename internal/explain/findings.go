@@ -308,6 +308,9 @@ func withFindings(a Answer, told, more []finding.Finding) Answer {
 			text += "\n" + first.Message
 		}
 	}
+	if slices.ContainsFunc(more, func(f finding.Finding) bool { return f.Severity != finding.Note }) {
+		a.Cause = strings.ReplaceAll(a.Cause, "; nothing blocks it", "")
+	}
 	for _, f := range more {
 		if f.Severity == finding.Note || f.Names(text) || len(a.also) == maxAlso {
 			continue

@@ -11,12 +11,14 @@ import (
 	"encoding/pem"
 	"fmt"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -28,6 +30,10 @@ import (
 
 // team is the value of the taint of node-2.
 const team = "batch"
+
+// patience is how long a break may take to show; some controllers are given ten seconds before they
+// are called idle.
+const patience = 25 * time.Second
 
 // breaker plays breaks in one cluster. Its methods are safe for concurrent use.
 type breaker struct {
@@ -85,8 +91,27 @@ func (b *breaker) apply(ctx context.Context, namespace, manifest string) error {
 		if _, err := r.Create(ctx, u, metav1.CreateOptions{}); err != nil {
 			return err
 		}
+		if gvk.Kind == "ResourceQuota" {
+			if err := counted(ctx, r, u.GetName()); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
+}
+
+// counted waits until a quota has its status: before, it limits nothing.
+func counted(ctx context.Context, r dynamic.ResourceInterface, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		u, err := r.Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return false, err
+		}
+		hard, _, err := unstructured.NestedMap(u.Object, "status", "hard")
+		return len(hard) > 0, err
+	})
 }
 
 func (b *breaker) resource(kind schema.GroupKind, namespace string) (dynamic.ResourceInterface, error) {

@@ -20,10 +20,6 @@ import (
 	"github.com/gantry-project/gantry/testcluster"
 )
 
-// patience is how long a break may take to show; some controllers are given ten seconds before they
-// are called idle.
-const patience = 25 * time.Second
-
 // atOnce is how many breaks are played side by side.
 const atOnce = 8
 

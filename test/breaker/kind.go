@@ -1,7 +1,10 @@
 package breaker
 
 import (
+	"cmp"
+	"maps"
 	"math/rand"
+	"slices"
 	"strings"
 )
 
@@ -55,8 +58,11 @@ func misspelt(r *rand.Rand, s string) string {
 // in puts the words of a seed into a text.
 func (w words) in(text string) string {
 	var pairs []string
-	for k, v := range w {
-		pairs = append(pairs, k, v)
+	byLength := slices.SortedFunc(maps.Keys(w), func(a, b string) int {
+		return cmp.Or(len(b)-len(a), strings.Compare(a, b)) // $NS before $N
+	})
+	for _, k := range byLength {
+		pairs = append(pairs, k, w[k])
 	}
 	return strings.NewReplacer(pairs...).Replace(text)
 }

@@ -78,7 +78,7 @@ var volumeKinds = []kind{
 // wellKinds are things of which nothing is wrong.
 var wellKinds = []kind{
 	{"well: Deployment", workload("$C", plainApp), "deployment/$C", nil, ""},
-	{"well: Deployment with everything it names", configMap("$A", "$K: x") + secret("$B", "$K: y") + object("v1",
+	{"well: Deployment with everything it names", configMap("$A", "$K: x") + secret("$B", `$K: "y"`) + object("v1",
 		"ServiceAccount", "$A", "") + workload("$C", `{serviceAccountName: $A, containers: [{name: app, image: app, env: `+
 		`[{name: X, valueFrom: {configMapKeyRef: {name: $A, key: $K}}}], envFrom: [{secretRef: {name: $B}}]}], `+
 		`volumes: [{name: v, secret: {secretName: $B}}]}`), "deployment/$C", nil, ""},
@@ -97,7 +97,7 @@ var wellKinds = []kind{
 		`storageClassName: $NS, `), "pvc/$C", nil, ""},
 	{"well: quota with room", quotaOf("$C", "pods: 10") + workload("$A", plainApp), "quota/$C", nil, ""},
 	{"well: slow start", single("$C", `{containers: [{name: app, image: app, readinessProbe: {initialDelaySeconds: 4, `+
-		`periodSeconds: 1, exec: {command: [exit-0]}}}]}`), "pod/$C", nil, ""},
+		`periodSeconds: 1, exec: {command: [sh, -c, exit 0]}}}]}`), "pod/$C", nil, ""},
 	{"well: Pod that ended", single("$C", `{restartPolicy: Never, containers: [{name: app, image: exit-0}]}`), "pod/$C",
 		nil, ""},
 }

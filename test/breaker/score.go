@@ -73,12 +73,25 @@ func score(a explain.Answer, all []truth) points {
 	return p
 }
 
-// find returns the finding that tells a truth, -1 when there is none.
+// find returns the finding that tells a truth, with its numbers if there is one; -1 when there is none.
 func find(list []finding.Finding, t truth) int {
-	return slices.IndexFunc(list, func(f finding.Finding) bool {
-		return slices.Contains(strings.Fields(t.kinds), f.Object.Kind) && inField(f.Field, t.field) &&
-			(t.value == "" || f.Value == t.value || strings.Contains(f.Value, t.value))
-	})
+	best, most := -1, -1
+	for i, f := range list {
+		if !slices.Contains(strings.Fields(t.kinds), f.Object.Kind) || !inField(f.Field, t.field) ||
+			t.value != "" && !strings.Contains(f.Value, t.value) {
+			continue
+		}
+		told := 0
+		for _, n := range t.numbers {
+			if tells(f, n) {
+				told++
+			}
+		}
+		if told > most {
+			best, most = i, told
+		}
+	}
+	return best
 }
 
 func inField(field, parts string) bool {
@@ -97,7 +110,7 @@ func about(f finding.Finding, all []truth) bool {
 		follows := []string{"PodsRefused", "NodeResourcesFit", "NodeAffinity", "InterPodAffinity", "VolumeBinding",
 			"TaintToleration", "NodeUnschedulable", "NoReadyPods", "ContainerExited", "ProbeFails", "JobFailed",
 			"BackoffLimitExceeded", "CreateContainerConfigError", "NoVolumeFits", "FailedCreate", "PodTopologySpread",
-			"DynamicResources", "KilledByProbe"}
+			"DynamicResources", "KilledByProbe", "ControllersIdle"} // nobody works on autoscalers here
 		return inField(f.Field, t.field) && (t.value == "" || strings.Contains(f.Value+f.Message, t.value)) ||
 			slices.Contains(follows, f.Code)
 	})

@@ -88,7 +88,7 @@ var numberKinds = []kind{
 		`template: {metadata: {labels: {app: $C}}, spec: `+plainApp+`}}`), "deployment/$C",
 		[]truth{{kinds: "Deployment", field: "spec.replicas", value: "0", want: "replicas=1"}}, ""},
 	{"autoscaler over no replicas", object("apps/v1", "Deployment", "$A", `spec: {replicas: 0, selector: {matchLabels: `+
-		`{app: $A}}, template: {metadata: {labels: {app: $A}}, spec: `+plainApp+`}}`) + autoscalerOf("$C", "Deployment", "$A"),
+		`{app: $A}}, template: {metadata: {labels: {app: $A}}, spec: `+withRequest("cpu", "100m")+`}}`) + autoscalerOf("$C", "Deployment", "$A"),
 		"hpa/$C", []truth{{kinds: "Deployment", field: "spec.replicas", value: "0"}}, ""},
 	{"autoscaler without a request", workload("$A", plainApp) + autoscalerOf("$C", "Deployment", "$A"), "hpa/$C",
 		[]truth{{kinds: "Deployment", field: "resources.requests.cpu", want: "requests=cpu"}}, ""},

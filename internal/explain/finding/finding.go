@@ -87,8 +87,11 @@ type Remedy struct {
 	Run []string `json:"run,omitempty"` // shell commands, in order; none: it needs a person's decision
 }
 
-// Names reports whether a text already has what the finding is about.
+// Names reports whether a text already has what the finding is about, and what would do.
 func (f Finding) Names(text string) bool {
+	if f.Want != "" && !strings.Contains(text, f.Want) && f.Code != "NoNodeCanHold" {
+		return false
+	}
 	if f.Value != "" && strings.Contains(text, f.Value) {
 		return true
 	}

@@ -120,26 +120,55 @@ func (c *Cluster) nearObject(f *Finding, r Reference) {
 	}
 	if f.Want != "" {
 		f.Remedies = append(f.Remedies, Remedy{Say: fmt.Sprintf("name %s in %s of %s", f.Want, r.Field, f.Object),
-			Run: renameCommand(f.Object, r, f.Want)})
+			Run: c.replaceCommand(f.Object, nameField(r), f.Want)})
 	}
 	f.Remedies = append(f.Remedies, createRemedy(r))
 }
 
-// renameCommand is the command that names another object; none for fields in lists.
-func renameCommand(o Object, r Reference, name string) []string {
-	if strings.Contains(r.Field, "[") || o.Kind == "Pod" || o.Kind == "Job" || strings.HasPrefix(r.Field, "roleRef") ||
-		o.Kind == "PersistentVolumeClaim" || !strings.HasPrefix(r.Field, "spec.") {
+// pointer is the JSON pointer of a field's path: spec.volumes[0].name is /spec/volumes/0/name. What
+// follows a NUL is the last part as it is, for keys with dots.
+func pointer(field string) string {
+	path, last, ok := strings.Cut(field, "\x00")
+	path = "/" + strings.NewReplacer(".", "/", "[", "/", "]", "").Replace(path)
+	if ok {
+		path += "/" + last
+	}
+	return path
+}
+
+// references to objects end in these fields; the name or key stands below.
+var objectFields = []string{"Ref", "subjects[0]", "subjects[1]", "subjects[2]", ".service"}
+
+// replaceCommand is the command that sets a field of an object. None where the field cannot be
+// changed or another object makes this one.
+func (c *Cluster) replaceCommand(o Object, field, value string) []string {
+	if x := c.Get(o); x == nil || metav1.GetControllerOf(x) != nil || strings.HasPrefix(field, "roleRef") ||
+		o.Kind == "PersistentVolumeClaim" || o.Kind == "PersistentVolume" {
 		return nil
 	}
-	path := strings.Split(r.Field, ".")
-	if r.Field == "spec.scaleTargetRef" {
-		path = append(path, "name")
+	patch := fmt.Sprintf(`'[{"op":"replace","path":%q,"value":%q}]'`, pointer(field), value)
+	if o.Kind != "Pod" && o.Kind != "Job" {
+		return []string{kubectl(o, "patch", "--type=json -p "+patch)}
 	}
-	patch := fmt.Sprintf("%q", name)
-	for _, k := range slices.Backward(path) {
-		patch = fmt.Sprintf("{%q:%s}", k, patch)
+	drop := ""
+	if o.Kind == "Job" {
+		drop = `kubectl patch --local -f - --type=merge -p '{"spec":{"selector":null,"template":{"metadata":{"labels":` +
+			`{"controller-uid":null,"batch.kubernetes.io/controller-uid":null}}}}}' -o json | `
 	}
-	return []string{kubectl(o, "patch", "--type=merge -p '"+patch+"'")}
+	return []string{kubectl(o, "get", "-o json") + " | " + drop + "kubectl patch --local -f - --type=json -p " + patch +
+		" -o json | kubectl replace --force -f -"}
+}
+
+// nameField is the path of the name or key that a reference says.
+func nameField(r Reference) string {
+	for _, end := range objectFields {
+		if strings.HasSuffix(r.Field, end) && r.Key != "" {
+			return r.Field + ".key"
+		} else if strings.HasSuffix(r.Field, end) {
+			return r.Field + ".name"
+		}
+	}
+	return r.Field
 }
 
 // kubectl is a command on an object.
@@ -195,7 +224,8 @@ func (c *Cluster) nearKey(f *Finding, r Reference, keys []string) {
 	if key, differs := Near(r.Key, keys); key != "" {
 		f.Want = key
 		f.Message += fmt.Sprintf(" Perhaps %s was meant; %s.", key, differs)
-		f.Remedies = append(f.Remedies, Remedy{Say: fmt.Sprintf("name key %s in %s of %s", key, r.Field, f.Object)})
+		f.Remedies = append(f.Remedies, Remedy{Say: fmt.Sprintf("name key %s in %s of %s", key, r.Field,
+			f.Object), Run: c.replaceCommand(f.Object, nameField(r), key)})
 	}
 	for _, kind := range []string{"ConfigMap", "Secret"} {
 		for _, x := range c.Objects[kind] {

@@ -177,6 +177,7 @@ func nodeLabelsMissing(c *Cluster, o metav1.Object, self Object) []Finding {
 			self.Name, f.Value, field, len(among))
 		if d, ok := nearestNode(want, among); ok {
 			f.describe(d)
+			f.Remedies = []Remedy{c.selectInstead(self, field, d)}
 		}
 		out = append(out, f)
 	}
@@ -247,8 +248,20 @@ func podAffinityFindsNothing(c *Cluster, o metav1.Object, self Object) []Finding
 			self.Name, f.Value, joined(namespaces))
 		if d, ok := nearestLabels(want, among); ok {
 			f.describe(d)
+			f.Remedies = []Remedy{c.selectInstead(self, f.Field+".labelSelector.matchLabels", d)}
 		}
 		out = append(out, f)
 	}
 	return out
+}
+
+// selectInstead sets a label of a selector whose labels stand in a map at field; a command where only
+// the value differs.
+func (c *Cluster) selectInstead(self Object, field string, d labelDifference) Remedy {
+	r := Remedy{Say: fmt.Sprintf("select %s=%s instead of %s=%s in %s", d.key, d.has, d.wantKey, d.wantValue, field)}
+	if d.key == d.wantKey && (strings.HasSuffix(field, "nodeSelector") || strings.HasSuffix(field, "matchLabels")) {
+		escaped := strings.NewReplacer("~", "~0", "/", "~1").Replace(d.key)
+		r.Run = c.replaceCommand(self, field+"\x00"+escaped, d.has)
+	}
+	return r
 }

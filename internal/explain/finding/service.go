@@ -2,6 +2,7 @@ package finding
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -116,7 +117,9 @@ func endpointsBehind(c *Cluster, o metav1.Object, self Object) []Finding {
 	for _, p := range in[*corev1.Pod](c, "Pod", self.Namespace) {
 		switch {
 		case !labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(p.Labels)) || pod.IsTerminal(p):
-		case ready(p) && p.Status.PodIP != "" && p.DeletionTimestamp == nil && c.Now.Sub(readySince(p)) > settleTime:
+		case ready(p) && !reachable(p):
+			return nil // such an address is no endpoint
+		case ready(p) && p.DeletionTimestamp == nil && c.Now.Sub(readySince(p)) > settleTime:
 			well = append(well, p.Name)
 		case !ready(p):
 			sick = append(sick, p.Name)
@@ -146,6 +149,13 @@ func endpointsBehind(c *Cluster, o metav1.Object, self Object) []Finding {
 	return nil
 }
 
+// reachable reports whether other nodes reach a Pod's address.
+func reachable(p *corev1.Pod) bool {
+	ip, err := netip.ParseAddr(p.Status.PodIP)
+	return err == nil && !ip.IsLoopback() && !ip.IsLinkLocalUnicast()
+}
+
+// readySince is when a Pod's condition Ready changed last.
 func readySince(p *corev1.Pod) (at time.Time) {
 	for _, cond := range p.Status.Conditions {
 		if cond.Type == corev1.PodReady {
