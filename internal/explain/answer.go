@@ -82,7 +82,8 @@ type Answer struct {
 	Facts   []string  `json:"facts,omitempty"` // evidence with numbers
 	Next    string    `json:"next,omitempty"`  // what happens by itself
 	Fixes   []Fix     `json:"fixes,omitempty"` // what a person can do, nearest first
-	// what is wrong, as data: objects, fields, numbers, remedies; in the order of what to mend first
+	// what is wrong, as data: objects, fields, numbers, remedies; in the order of what to mend
+	// first
 	Findings []finding.Finding `json:"findings,omitempty"`
 	// what could not be read, with the error: the answer was made without it
 	Unread []string `json:"unread,omitempty"`
@@ -233,8 +234,8 @@ func writeFixes(b *strings.Builder, fixes []Fix) {
 	}
 }
 
-// ago prints a duration with what is certain of it: whole seconds below an hour, whole minutes below a
-// day. Nothing that prints as 0s after minutes was rounded away.
+// ago prints a duration with what is certain of it: whole seconds below an hour, whole minutes
+// below a day. Nothing that prints as 0s after minutes was rounded away.
 func ago(d time.Duration) string {
 	switch {
 	case d < 0:

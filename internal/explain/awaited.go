@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/gantry-project/gantry/internal/explain/finding"
 	"github.com/gantry-project/gantry/internal/explain/whatif"
@@ -106,16 +107,12 @@ func (s Subject) afterRefusal(a *Answer, t *corev1.PodTemplateSpec) {
 	}
 }
 
-// kindNames are the kinds as manifests have them, by their names in commands.
-var kindNames = map[string]string{"deployment": "Deployment", "replicaset": "ReplicaSet", "statefulset": "StatefulSet",
-	"daemonset": "DaemonSet", "job": "Job", "cronjob": "CronJob", "service": "Service", "node": "Node",
-	"pvc": "PersistentVolumeClaim", "pod": "Pod"}
-
-// object names the subject.
+// object names the subject, with its kind as manifests have it.
 func (s Subject) object() finding.Object {
-	kind := s.KindName
-	if kind == "" {
-		kind = kindNames[s.Kind]
+	kind := fmt.Sprintf("%T", s.Object)
+	kind = kind[strings.LastIndex(kind, ".")+1:]
+	if u, ok := s.Object.(*unstructured.Unstructured); ok {
+		kind = u.GetKind()
 	}
 	return finding.Object{Kind: kind, Namespace: s.Namespace, Name: s.Name}
 }
@@ -124,7 +121,8 @@ func (s Subject) object() finding.Object {
 func (s Subject) general(a *Answer, found []finding.Finding) {
 	for i := range found {
 		if found[i].Severity != finding.Note {
-			a.State = map[finding.Severity]string{finding.Broken: "broken", finding.Threat: "at risk"}[found[i].Severity]
+			a.State = map[finding.Severity]string{finding.Broken: "broken",
+				finding.Threat: "at risk"}[found[i].Severity]
 			a.State += " (" + found[i].Code + ")"
 			a.Cause, a.Fixes = found[i].Message, remedies(found[i].Remedies)
 			return

@@ -58,7 +58,8 @@ func refusalFindings(in In, refusals []journal.NodeRefusal) []finding.Finding {
 			out = append(out, f)
 		}
 		out[i].Related = append(out[i].Related, finding.Object{Kind: "Node", Name: r.Node})
-		if n := in.ClusterContext.node(r.Node); n != nil && r.Plugin == "TaintToleration" && out[i].Numbers["taints"] == "" {
+		if n := in.ClusterContext.node(r.Node); n != nil && r.Plugin == "TaintToleration" &&
+			out[i].Numbers["taints"] == "" {
 			var taints []string
 			for _, t := range n.Spec.Taints {
 				taints = append(taints, t.ToString())
@@ -175,7 +176,8 @@ func probeFindings(in In) []finding.Finding {
 			}
 			out = append(out, finding.Finding{Code: "ProbeFails", Stage: finding.StageTraffic, Object: in.object(),
 				Field: fmt.Sprintf("spec.containers[%d].%sProbe", i, kind), Value: probeTarget(x.spec, p),
-				Numbers: map[string]string{"failures": strconv.Itoa(f.Count), "periodSeconds": fmt.Sprint(p.PeriodSeconds),
+				Numbers: map[string]string{"failures": strconv.Itoa(f.Count),
+					"periodSeconds":  fmt.Sprint(p.PeriodSeconds),
 					"timeoutSeconds": fmt.Sprint(p.TimeoutSeconds), "failureThreshold": fmt.Sprint(p.FailureThreshold)},
 				Message: fmt.Sprintf("The %s probe of container %s %s.", kind, c.Name,
 					diagnoseProbe(in, x.spec, withSockets(in, f)).text)})
@@ -203,14 +205,17 @@ func gateFindings(in In) []finding.Finding {
 	var out []finding.Finding
 	if in.Pod.Spec.NodeName == "" {
 		for i, g := range in.Pod.Spec.SchedulingGates {
-			out = append(out, finding.Finding{Code: "SchedulingGated", Stage: finding.StageCreation, Object: in.object(),
-				Field: fmt.Sprintf("spec.schedulingGates[%d]", i), Value: g.Name,
-				Message: fmt.Sprintf("Scheduling gate %s keeps the Pod from the scheduler until it is removed.", g.Name)})
+			out = append(out, finding.Finding{Code: "SchedulingGated", Stage: finding.StageCreation,
+				Object: in.object(),
+				Field:  fmt.Sprintf("spec.schedulingGates[%d]", i), Value: g.Name,
+				Message: fmt.Sprintf("Scheduling gate %s keeps the Pod from the scheduler until it is removed.",
+					g.Name)})
 		}
 		if s := in.Pod.Spec.SchedulerName; s != corev1.DefaultSchedulerName && condition(in.Pod,
 			corev1.PodScheduled) == nil && s != "" {
-			out = append(out, finding.Finding{Code: "SchedulerUnknown", Stage: finding.StageControl, Object: in.object(),
-				Field: "spec.schedulerName", Value: s, Want: corev1.DefaultSchedulerName,
+			out = append(out, finding.Finding{Code: "SchedulerUnknown", Stage: finding.StageControl,
+				Object: in.object(),
+				Field:  "spec.schedulerName", Value: s, Want: corev1.DefaultSchedulerName,
 				Message: fmt.Sprintf("The Pod asks for scheduler %s, and none of that name has looked at it.", s)})
 		}
 		return out
@@ -244,7 +249,8 @@ func endFindings(in In) []finding.Finding {
 		}
 	}
 	if p != nil && p.Status.Phase == corev1.PodFailed && p.Status.Reason != "" {
-		f := finding.Finding{Code: p.Status.Reason, Stage: finding.StageRun, Object: in.object(), Field: "status.reason",
+		f := finding.Finding{Code: p.Status.Reason, Stage: finding.StageRun, Object: in.object(),
+			Field: "status.reason",
 			Value: p.Status.Reason, Message: p.Status.Message}
 		if d := p.Spec.ActiveDeadlineSeconds; p.Status.Reason == "DeadlineExceeded" && d != nil {
 			f.Field, f.Value = "spec.activeDeadlineSeconds", fmt.Sprint(*d)
@@ -256,7 +262,8 @@ func endFindings(in In) []finding.Finding {
 	if f, at, ok := newest[journal.EvictionRefused](in, nil); ok && in.Now.Sub(at) < evictionWindow {
 		out = append(out, finding.Finding{Code: "EvictionRefused", Stage: finding.StageChange,
 			Object: finding.Object{Kind: "PodDisruptionBudget", Namespace: in.Ref.Namespace, Name: f.Budget},
-			Field:  "status.disruptionsAllowed", Value: f.Budget, Related: []finding.Object{in.object()}, Message: f.Message})
+			Field:  "status.disruptionsAllowed", Value: f.Budget, Related: []finding.Object{in.object()},
+			Message: f.Message})
 	}
 	if f, _, ok := newest[journal.Preempted](in, nil); ok {
 		out = append(out, finding.Finding{Code: "Preempted", Stage: finding.StageChange, Object: in.object(),
@@ -293,8 +300,9 @@ var healthy = []string{"Ready", "Succeeded", "Complete", "waiting", "running", "
 // maxAlso bounds the findings that are told beside the cause.
 const maxAlso = 6
 
-// withFindings joins findings to an answer. told are those that its sentences are made from; of more
-// those that it does not name yet are told too, and what is called well is not when one is broken.
+// withFindings joins findings to an answer. told are those that its sentences are made from; of
+// more those that it does not name yet are told too, and what is called well is not when one is
+// broken.
 func withFindings(a Answer, told, more []finding.Finding) Answer {
 	a.Findings = finding.Roots(append(slices.Clone(told), more...))
 	more = finding.Roots(more)
@@ -312,14 +320,29 @@ func withFindings(a Answer, told, more []finding.Finding) Answer {
 		a.Cause = strings.ReplaceAll(a.Cause, "; nothing blocks it", "")
 	}
 	for _, f := range more {
-		if f.Severity == finding.Note || f.Names(text) || len(a.also) == maxAlso {
+		if f.Severity == finding.Note || len(a.also) == maxAlso {
 			continue
 		}
-		a.also = append(a.also, f)
-		a.Fixes = append(a.Fixes, remedies(f.Remedies)...)
-		text += "\n" + f.Message
+		a.Fixes = withoutDoubles(append(a.Fixes, remedies(f.Remedies)...))
+		if !f.Names(text) {
+			a.also = append(a.also, f)
+			text += "\n" + f.Message
+		}
 	}
 	return a
+}
+
+// withoutDoubles leaves the first of fixes that say or do the same.
+func withoutDoubles(list []Fix) []Fix {
+	var out []Fix
+	for _, f := range list {
+		if !slices.ContainsFunc(out, func(x Fix) bool {
+			return x.Description == f.Description || len(f.Run) > 0 && slices.Equal(x.Run, f.Run)
+		}) {
+			out = append(out, f)
+		}
+	}
+	return out
 }
 
 // remedies turns remedies of findings into fixes.

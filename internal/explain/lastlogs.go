@@ -31,8 +31,8 @@ var unsetVariable = regexp.MustCompile(
 	`\b([A-Z][A-Z0-9_]{2,})\b["':]*(?: (?:is|was|must be|has to be|environment variable|env var|variable))*:? (?:not ` +
 		`set|unset|not defined|undefined|required|missing|set|empty)\b`)
 
-// lastLogs adds a container's last log lines, and what can be derived from them; true when that says
-// why it failed.
+// lastLogs adds a container's last log lines, and what can be derived from them; true when that
+// says why it failed.
 func lastLogs(a *Answer, in In, c container) bool {
 	failureText := strings.TrimSpace(in.LastLogs[c.spec.Name])
 	if failureText == "" {

@@ -346,7 +346,8 @@ func nodeUnreachableFor(in In) *Answer {
 // whatIsKnown says whether the kubelet of a node that is not ready is silent, or runs and reports.
 func whatIsKnown(c corev1.NodeCondition) string {
 	if c.Status == corev1.ConditionFalse {
-		return "Its kubelet runs and reports that itself; containers that run go on running, and the Pod counts as not ready."
+		return "Its kubelet runs and reports that itself; containers that run go on running, and the Pod counts as " +
+			"not ready."
 	}
 	return "Its kubelet is silent: what runs there is not known to the API."
 }
@@ -358,8 +359,9 @@ func notReadyFixes(in In, c corev1.NodeCondition) []Fix {
 		first = commandFix("mend on the node what its kubelet reports: "+strings.TrimSuffix(c.Message, "."),
 			"gantry why node/"+in.Node.Name)
 	}
-	return []Fix{first, commandFix("ask again when the node is back", fmt.Sprintf("gantry why pod/%s -n %s", in.Ref.Name,
-		in.Ref.Namespace))}
+	return []Fix{first, commandFix("ask again when the node is back",
+		fmt.Sprintf("gantry why pod/%s -n %s", in.Ref.Name,
+			in.Ref.Namespace))}
 }
 
 // tolerationText says when the Pod is deleted because of its node's state: by its own toleration.
@@ -374,8 +376,8 @@ func tolerationText(p *corev1.Pod, c corev1.NodeCondition) string {
 			if t.TolerationSeconds == nil {
 				return fmt.Sprintf("the Pod stays: it tolerates the taint %s for ever", key)
 			}
-			return fmt.Sprintf("the Pod is deleted when the node has had the taint %s for %d s (tolerationSeconds), unless "+
-				"the node is ready before", key, *t.TolerationSeconds)
+			return fmt.Sprintf("the Pod is deleted when the node has had the taint %s for %d s (tolerationSeconds), "+
+				"unless the node is ready before", key, *t.TolerationSeconds)
 		}
 	}
 	return fmt.Sprintf("the Pod is deleted as soon as the node has the taint %s, which it does not tolerate", key)

@@ -77,8 +77,8 @@ func dependencyFailed(a *Answer, in In, q serviceDependency) bool {
 		return true
 	}
 	if spec := &in.Pod.Spec; spec.DNSPolicy == corev1.DNSClusterFirst && pod.DNSPolicy(spec) == corev1.DNSDefault {
-		a.Cause = fmt.Sprintf("%s cannot resolve %s because the Pod uses hostNetwork with dnsPolicy "+
-			"ClusterFirst, which then means Default: it asks the node's own name server instead of the cluster's.",
+		a.Cause = fmt.Sprintf("%s cannot resolve %s because the Pod uses hostNetwork with dnsPolicy ClusterFirst, "+
+			"which then means Default: it asks the node's own name server instead of the cluster's.",
 			q.who(), q.host)
 		if in.NamespaceContext.Ready[s.Name] > 0 {
 			a.Cause += fmt.Sprintf(" Service %s is fine and has %d ready behind it.", s.Name,
@@ -99,8 +99,8 @@ func otherNameServers(a *Answer, in In, q serviceDependency) bool {
 	if spec.DNSPolicy != corev1.DNSNone || spec.DNSConfig == nil {
 		return false
 	}
-	a.Cause = fmt.Sprintf("%s waits for %s, and the Pod does not ask the cluster's name server, which "+
-		"alone knows Services: dnsPolicy is None, and dnsConfig names only %s.", q.who(), q,
+	a.Cause = fmt.Sprintf("%s waits for %s, and the Pod does not ask the cluster's name server, which alone knows "+
+		"Services: dnsPolicy is None, and dnsConfig names only %s.", q.who(), q,
 		joinList(spec.DNSConfig.Nameservers))
 	a.Fixes = append(a.Fixes, useClusterDNS(in))
 	return true
@@ -127,10 +127,11 @@ func portMissing(a *Answer, in In, q serviceDependency, s *corev1.Service) bool 
 	a.Cause = fmt.Sprintf("%s waits for %s, and Service %s has no port %d; it has %s.", q.who(),
 		q, s.Name, q.port, joinList(have))
 	for _, p := range have {
-		a.Fixes = append(a.Fixes, editedContainer(in, q.container.spec.Name, "ask for port "+p, func(x *corev1.Container) {
-			replaceText(x, fmt.Sprintf("%s:%d", q.host, q.port), q.host+":"+p)
-			replaceText(x, fmt.Sprintf("%s %d", q.host, q.port), q.host+" "+p)
-		}))
+		a.Fixes = append(a.Fixes, editedContainer(in, q.container.spec.Name, "ask for port "+p,
+			func(x *corev1.Container) {
+				replaceText(x, fmt.Sprintf("%s:%d", q.host, q.port), q.host+":"+p)
+				replaceText(x, fmt.Sprintf("%s %d", q.host, q.port), q.host+" "+p)
+			}))
 	}
 	return true
 }

@@ -121,8 +121,8 @@ func volumePart(p *corev1.Pod, f journal.VolumeReady, at, waited time.Time) star
 		return out
 	}
 	out.field, out.value = "spec.securityContext.fsGroupChangePolicy", "Always"
-	out.note = fmt.Sprintf("fsGroup %d is given to each file of it one by one; fsGroupChangePolicy OnRootMismatch does "+
-		"that only once", *s.FSGroup)
+	out.note = fmt.Sprintf("fsGroup %d is given to each file of it one by one; fsGroupChangePolicy OnRootMismatch "+
+		"does that only once", *s.FSGroup)
 	return out
 }
 
@@ -161,15 +161,18 @@ func probeParts(in In, started, until time.Time) []startPart {
 		}
 		switch {
 		case failed > 0:
-			part.what += fmt.Sprintf(" (%d failures, the last: %s; asked every %d s)", failed, strings.TrimSuffix(last, "."),
+			part.what += fmt.Sprintf(" (%d failures, the last: %s; asked every %d s)", failed,
+				strings.TrimSuffix(last, "."),
 				max(p.PeriodSeconds, 1))
 		case p.InitialDelaySeconds > 0 && took >= secondsOf(int64(p.InitialDelaySeconds)):
-			part.waits, part.field, part.value = true, part.field+".initialDelaySeconds", fmt.Sprint(p.InitialDelaySeconds)
+			part.waits, part.field, part.value = true, part.field+".initialDelaySeconds",
+				fmt.Sprint(p.InitialDelaySeconds)
 			part.what += fmt.Sprintf(" (initialDelaySeconds %d, in which nobody asks)", p.InitialDelaySeconds)
 			part.note = "a startupProbe asks from the beginning"
 		case p.PeriodSeconds > 5 || p.SuccessThreshold > 1:
 			part.waits, part.field, part.value = true, part.field+".periodSeconds", fmt.Sprint(p.PeriodSeconds)
-			part.what += fmt.Sprintf(" (asked every %d s, %d successes wanted)", p.PeriodSeconds, max(p.SuccessThreshold, 1))
+			part.what += fmt.Sprintf(" (asked every %d s, %d successes wanted)", p.PeriodSeconds,
+				max(p.SuccessThreshold, 1))
 		}
 		if took >= 100*time.Millisecond {
 			out = append(out, part)
@@ -204,7 +207,8 @@ func withStart(in In, a *Answer) {
 		return
 	}
 	f := finding.Finding{Code: "SlowStart", Severity: finding.Note, Stage: finding.StageRun, Object: in.object(),
-		Field: parts[0].field, Value: parts[0].value, Numbers: map[string]string{"total": total.Round(time.Millisecond).String()}}
+		Field: parts[0].field, Value: parts[0].value,
+		Numbers: map[string]string{"total": total.Round(time.Millisecond).String()}}
 	lines := partLines(parts, &f)
 	f.Message = fmt.Sprintf("It became ready %s after it was created, most of it for %s.", ago(total), lines[0])
 	if parts[0].took >= longPart {
@@ -274,17 +278,19 @@ func withEnd(in In, a *Answer) {
 				s.Container, d.Grace)
 		}
 	}
-	if x, _, ok := newest[journal.ContainerExited](in, func(x journal.ContainerExited) bool { return x.ExitCode == 137 }); ok &&
+	if x, _, ok := newest[journal.ContainerExited](in,
+		func(x journal.ContainerExited) bool { return x.ExitCode == 137 }); ok &&
 		!strings.Contains(f.Message, "was killed") && total >= secondsOf(d.Grace) {
-		f.Message += fmt.Sprintf("; container %s did not end when it was asked to and was killed after the grace period of "+
-			"%d s (exit code 137)", x.Container, d.Grace)
+		f.Message += fmt.Sprintf("; container %s did not end when it was asked to and was killed after the grace "+
+			"period of %d s (exit code 137)", x.Container, d.Grace)
 	}
 	f.Message += "."
 	a.Cause += " " + f.Message
 	a.Findings = append(a.Findings, f)
 	if strings.Contains(f.Message, "was killed") {
-		a.Fixes = append(a.Fixes, Fix{Description: "let the program end on TERM (as process 1 it gets no default action: a " +
-			"shell passes nothing on unless it starts the program with exec), or make terminationGracePeriodSeconds shorter"})
+		a.Fixes = append(a.Fixes,
+			Fix{Description: "let the program end on TERM (as process 1 it gets no default action: a shell passes " +
+				"nothing on unless it starts the program with exec), or make terminationGracePeriodSeconds shorter"})
 	}
 }
 

@@ -31,11 +31,9 @@ type Subject struct {
 	Events           []corev1.Event       // about the object and its Sets and Jobs
 	ClusterContext   *ClusterContext
 	NamespaceContext *NamespaceContext
-	Quotas           []*corev1.ResourceQuota
 	Classes          []*storagev1.StorageClass
 	PacketState      *packet.ClusterState // for packets to a Service; nil: the user may not read it
 	Objects          *finding.Cluster     // what the object depends on; nil: not read
-	KindName         string               // as in manifests; empty: that of Kind
 }
 
 // WorstPod returns the Pod to explain first: an unhealthy one of the newest template.

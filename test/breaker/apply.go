@@ -57,7 +57,8 @@ func newBreaker(c *testcluster.Cluster) (*breaker, error) {
 		return nil, err
 	}
 	request, err := certificateRequest()
-	return &breaker{client: c.Client, dynamic: d, mapper: restmapper.NewDiscoveryRESTMapper(groups), request: request}, err
+	return &breaker{client: c.Client, dynamic: d, mapper: restmapper.NewDiscoveryRESTMapper(groups),
+		request: request}, err
 }
 
 func certificateRequest() (string, error) {
@@ -70,7 +71,8 @@ func certificateRequest() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})), nil
+	return base64.StdEncoding.EncodeToString(
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})), nil
 }
 
 // apply creates the objects of a manifest in a namespace.

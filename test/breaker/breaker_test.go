@@ -27,10 +27,10 @@ func allKinds() []kind {
 	return slices.Concat(referenceKinds, labelKinds, numberKinds, lifeKinds, volumeKinds, wellKinds)
 }
 
-// Each kind of break, with words of one seed, in a namespace of its own: the answer's data blames the
-// object and field that were broken, with their numbers and what mends them, and nothing else;
-// of healthy things it blames nothing. GANTRY_SEED chooses the words, GANTRY_SEEDS how many
-// seeds are played, GANTRY_ONLY a part of the names.
+// Each kind of break, with words of one seed, in a namespace of its own: the answer's data blames
+// the object and field that were broken, with their numbers and what mends them, and nothing else;
+// of healthy things it blames nothing. GANTRY_SEED chooses the words, GANTRY_SEEDS how many seeds
+// are played, GANTRY_ONLY a part of the names.
 func TestTheBreakIsNamed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("plays a hundred breaks")
@@ -139,7 +139,8 @@ func (b *breaker) play(ctx context.Context, k kind, seed int64, namespace string
 			if p = score(a, all); p.sum() == 4 || time.Now().After(deadline) || len(all) == 0 {
 				_ = a.WriteText(&text, now)
 				for _, f := range a.Findings {
-					fmt.Fprintf(&text, "# %s %s %s=%q want %q %v\n", f.Code, f.Object, f.Field, f.Value, f.Want, f.Numbers)
+					fmt.Fprintf(&text, "# %s %s %s=%q want %q %v\n", f.Code, f.Object, f.Field, f.Value, f.Want,
+						f.Numbers)
 				}
 				return p, text.String()
 			}

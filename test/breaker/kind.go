@@ -17,8 +17,9 @@ type kind struct {
 	after    string  // a patch to apply when the objects are there: "kind/name patch"; empty: none
 }
 
-// words are the placeholders of one seed: $A, $B, $C names; $a, $b the same with one letter wrong; $N a
-// number from 2 to 9, $K a key and $k the same in another case; $L a key with one letter wrong.
+// words are the placeholders of one seed: $A, $B, $C names; $a, $b the same with one letter wrong;
+// $N a number from 2 to 9, $K a key and $k the same in another case; $L a key with one letter
+// wrong.
 type words map[string]string
 
 var names = []string{"orders", "billing", "catalog", "frontend", "payments", "sessions", "reports", "inventory",

@@ -46,7 +46,8 @@ var lifeKinds = []kind{
 		`{matchLabels: {app: $C}}, template: {metadata: {labels: {app: $C}}, spec: `+plainApp+`}}`), "daemonset/$C",
 		[]truth{{kinds: "DaemonSet", field: "updateStrategy", value: "OnDelete", want: "RollingUpdate"}},
 		`daemonset/$C {"spec":{"template":{"metadata":{"annotations":{"x":"$N"}}}}}`},
-	{"finalizer of a ConfigMap", `{apiVersion: v1, kind: ConfigMap, metadata: {name: $C, finalizers: [example.com/$A]}}`,
+	{"finalizer of a ConfigMap",
+		`{apiVersion: v1, kind: ConfigMap, metadata: {name: $C, finalizers: [example.com/$A]}}`,
 		"configmap/$C", []truth{{kinds: "ConfigMap", field: "finalizers", value: "$A", want: "finalizers"}},
 		`configmap/$C delete`},
 	{"certificate request nobody approved", csrOf("$NS-$C", "kubernetes.io/kube-apiserver-client"), "csr/$NS-$C",
@@ -55,15 +56,21 @@ var lifeKinds = []kind{
 
 // volumeKinds are claims and volumes that do not meet.
 var volumeKinds = []kind{
-	{"claim wants more than the volume has", volumeOf("$NS-$A", `storageClassName: $NS, `, "2Gi", "ReadWriteOnce") + claimOf("$C",
-		`storageClassName: $NS, `) + classOf("$NS", "kubernetes.io/no-provisioner"), "pvc/$C",
+	{"claim wants more than the volume has", volumeOf("$NS-$A", `storageClassName: $NS, `, "2Gi", "ReadWriteOnce") +
+		claimOf("$C",
+			`storageClassName: $NS, `) + classOf("$NS", "kubernetes.io/no-provisioner"), "pvc/$C",
 		[]truth{{kinds: "PersistentVolumeClaim", field: "storage", value: "5Gi", want: "2Gi"}}, ""},
-	{"claim wants another access mode", volumeOf("$NS-$A", `storageClassName: $NS, `, "9Gi", "ReadOnlyMany") + claimOf("$C",
+	{"claim wants another access mode", volumeOf("$NS-$A", `storageClassName: $NS, `, "9Gi", "ReadOnlyMany") + claimOf(
+		"$C",
 		`storageClassName: $NS, `) + classOf("$NS", "kubernetes.io/no-provisioner"), "pvc/$C",
-		[]truth{{kinds: "PersistentVolumeClaim", field: "accessModes", value: "ReadWriteOnce", want: "ReadOnlyMany"}}, ""},
-	{"a Pod waits for such a claim", volumeOf("$NS-$A", `storageClassName: $NS, `, "9Gi", "ReadOnlyMany") + claimOf("$B",
-		`storageClassName: $NS, `) + classOf("$NS", "kubernetes.io/no-provisioner") + single("$C", claimVolume("$B")), "pod/$C",
-		[]truth{{kinds: "PersistentVolumeClaim", field: "accessModes", value: "ReadWriteOnce", want: "ReadOnlyMany"}}, ""},
+		[]truth{{kinds: "PersistentVolumeClaim", field: "accessModes", value: "ReadWriteOnce", want: "ReadOnlyMany"}},
+		""},
+	{"a Pod waits for such a claim", volumeOf("$NS-$A", `storageClassName: $NS, `, "9Gi", "ReadOnlyMany") +
+		claimOf("$B",
+			`storageClassName: $NS, `) + classOf("$NS", "kubernetes.io/no-provisioner") + single("$C",
+		claimVolume("$B")), "pod/$C",
+		[]truth{{kinds: "PersistentVolumeClaim", field: "accessModes", value: "ReadWriteOnce", want: "ReadOnlyMany"}},
+		""},
 	{"claim wants a block volume", volumeOf("$NS-$A", `storageClassName: $NS, `, "9Gi", "ReadWriteOnce") + claimOf("$C",
 		`storageClassName: $NS, volumeMode: Block, `) + classOf("$NS", "kubernetes.io/no-provisioner"), "pvc/$C",
 		[]truth{{kinds: "PersistentVolumeClaim", field: "volumeMode", value: "Block", want: "Filesystem"}}, ""},
@@ -79,16 +86,20 @@ var volumeKinds = []kind{
 var wellKinds = []kind{
 	{"well: Deployment", workload("$C", plainApp), "deployment/$C", nil, ""},
 	{"well: Deployment with everything it names", configMap("$A", "$K: x") + secret("$B", `$K: "y"`) + object("v1",
-		"ServiceAccount", "$A", "") + workload("$C", `{serviceAccountName: $A, containers: [{name: app, image: app, env: `+
-		`[{name: X, valueFrom: {configMapKeyRef: {name: $A, key: $K}}}], envFrom: [{secretRef: {name: $B}}]}], `+
-		`volumes: [{name: v, secret: {secretName: $B}}]}`), "deployment/$C", nil, ""},
-	{"well: optional references", single("$C", `{containers: [{name: app, image: app, envFrom: [{secretRef: {name: $A, `+
-		`optional: true}}]}], volumes: [{name: v, configMap: {name: $B, optional: true}}]}`), "pod/$C", nil, ""},
+		"ServiceAccount", "$A", "") + workload("$C",
+		`{serviceAccountName: $A, containers: [{name: app, image: app, env: `+
+			`[{name: X, valueFrom: {configMapKeyRef: {name: $A, key: $K}}}], envFrom: [{secretRef: {name: $B}}]}], `+
+			`volumes: [{name: v, secret: {secretName: $B}}]}`), "deployment/$C", nil, ""},
+	{"well: optional references",
+		single("$C", `{containers: [{name: app, image: app, envFrom: [{secretRef: {name: $A, `+
+			`optional: true}}]}], volumes: [{name: v, configMap: {name: $B, optional: true}}]}`), "pod/$C", nil, ""},
 	{"well: Service and budget", workload("$C", plainApp) + serviceOf("$C", "$C", "http") + budgetOf("$C", "$C",
 		"minAvailable: 1"), "service/$C", nil, ""},
-	{"well: Service asked of its budget", workload("$C", plainApp) + budgetOf("$C", "$C", "maxUnavailable: 1"), "pdb/$C",
+	{"well: Service asked of its budget", workload("$C", plainApp) + budgetOf("$C", "$C", "maxUnavailable: 1"),
+		"pdb/$C",
 		nil, ""},
-	{"well: StatefulSet", serviceOf("$C", "$C", "8080") + stateful("$C", "$C", "", plainApp), "statefulset/$C", nil, ""},
+	{"well: StatefulSet", serviceOf("$C", "$C", "8080") + stateful("$C", "$C", "", plainApp), "statefulset/$C", nil,
+		""},
 	{"well: DaemonSet", object("apps/v1", "DaemonSet", "$C", `spec: {selector: {matchLabels: {app: $C}}, template: `+
 		`{metadata: {labels: {app: $C}}, spec: `+plainApp+`}}`), "daemonset/$C", nil, ""},
 	{"well: Job", jobOf("$C", "", "exit-0"), "job/$C", nil, ""},
@@ -108,8 +119,9 @@ func jobOf(name, more, image string) string {
 }
 
 func cronOf(name, schedule, more string) string {
-	return object("batch/v1", "CronJob", name, `spec: {`+more+`schedule: "`+schedule+`", jobTemplate: {spec: {template: `+
-		`{spec: {restartPolicy: Never, containers: [{name: app, image: app}]}}}}}`)
+	return object("batch/v1", "CronJob", name,
+		`spec: {`+more+`schedule: "`+schedule+`", jobTemplate: {spec: {template: `+
+			`{spec: {restartPolicy: Never, containers: [{name: app, image: app}]}}}}}`)
 }
 
 func classOf(name, provisioner string) string {

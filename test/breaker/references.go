@@ -56,7 +56,8 @@ var referenceKinds = []kind{
 		[]truth{{kinds: podOrOwner, field: "runtimeClassName", value: "$A"}}, ""},
 	{"pull secret missing", workload("$C", `{imagePullSecrets: [{name: $A}], containers: [`+app+`]}`), "deployment/$C",
 		[]truth{{kinds: podOrOwner, field: "imagePullSecrets", value: "$A"}}, ""},
-	{"device claim missing", single("$C", `{resourceClaims: [{name: d, resourceClaimName: $A}], containers: [`+app+`]}`),
+	{"device claim missing",
+		single("$C", `{resourceClaims: [{name: d, resourceClaimName: $A}], containers: [`+app+`]}`),
 		"pod/$C", []truth{{kinds: podOrOwner, field: "resourceClaimName", value: "$A"}}, ""},
 	{"CronJob's template names a missing Secret", object("batch/v1", "CronJob", "$C", `spec: {schedule: "0 0 1 * *", `+
 		`jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: app, image: app, envFrom: `+
@@ -66,18 +67,22 @@ var referenceKinds = []kind{
 		[]truth{{kinds: "StatefulSet", field: "serviceName", value: "$A"}}, ""},
 	{"autoscaler's target missing", workload("$A", plainApp) + autoscalerOf("$C", "Deployment", "$a"), "hpa/$C",
 		[]truth{{kinds: "HorizontalPodAutoscaler", field: "scaleTargetRef", value: "$a", want: "$A"}}, ""},
-	{"autoscaler's target of another kind", workload("$A", plainApp) + autoscalerOf("$C", "StatefulSet", "$A"), "hpa/$C",
+	{"autoscaler's target of another kind", workload("$A", plainApp) + autoscalerOf("$C", "StatefulSet", "$A"),
+		"hpa/$C",
 		[]truth{{kinds: "HorizontalPodAutoscaler", field: "scaleTargetRef", value: "$A",
 			numbers: []string{"Deployment"}}}, ""},
-	{"Ingress: backend with one letter wrong", serviceOf("$A", "$A", "8080") + ingressOf("$C", "$a", "80"), "ingress/$C",
+	{"Ingress: backend with one letter wrong", serviceOf("$A", "$A", "8080") + ingressOf("$C", "$a", "80"),
+		"ingress/$C",
 		[]truth{{kinds: "Ingress", field: "backend", value: "$a", want: "$A"}}, ""},
 	{"Ingress: port that the Service lacks", serviceOf("$A", "$A", "8080") + ingressOf("$C", "$A", "8$N"), "ingress/$C",
 		[]truth{{kinds: "Ingress", field: "port", value: "8$N", want: "80"}}, ""},
 	{"role missing", object("rbac.authorization.k8s.io/v1", "RoleBinding", "$C", `roleRef: {apiGroup: `+
-		`rbac.authorization.k8s.io, kind: Role, name: $A}, subjects: [{kind: ServiceAccount, name: default, namespace: $NS}]`),
+		`rbac.authorization.k8s.io, kind: Role, name: $A}, subjects: [{kind: ServiceAccount, name: default,`+
+		` namespace: $NS}]`),
 		"rolebinding/$C", []truth{{kinds: "RoleBinding", field: "roleRef", value: "$A"}}, ""},
 	{"subject missing", object("rbac.authorization.k8s.io/v1", "Role", "$A", "rules: []") + object(
-		"rbac.authorization.k8s.io/v1", "RoleBinding", "$C", `roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, `+
+		"rbac.authorization.k8s.io/v1", "RoleBinding", "$C",
+		`roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, `+
 			`name: $A}, subjects: [{kind: ServiceAccount, name: $b, namespace: $NS}]`), "rolebinding/$C",
 		[]truth{{kinds: "RoleBinding", field: "subjects", value: "$b"}}, ""},
 }
@@ -102,16 +107,19 @@ func stateful(name, service, more, spec string) string {
 }
 
 func autoscalerOf(name, kind, target string) string {
-	return object("autoscaling/v2", "HorizontalPodAutoscaler", name, `spec: {maxReplicas: 5, scaleTargetRef: {apiVersion: `+
-		`apps/v1, kind: `+kind+`, name: `+target+`}, metrics: [{type: Resource, resource: {name: cpu, target: `+
-		`{type: Utilization, averageUtilization: 50}}}]}`)
+	return object("autoscaling/v2", "HorizontalPodAutoscaler", name,
+		`spec: {maxReplicas: 5, scaleTargetRef: {apiVersion: `+
+			`apps/v1, kind: `+kind+`, name: `+target+`}, metrics: [{type: Resource, resource: {name: cpu, target: `+
+			`{type: Utilization, averageUtilization: 50}}}]}`)
 }
 
 func serviceOf(name, app, target string) string {
-	return object("v1", "Service", name, `spec: {selector: {app: `+app+`}, ports: [{port: 80, targetPort: `+target+`}]}`)
+	return object("v1", "Service", name, `spec: {selector: {app: `+app+`}, ports: [{port: 80, targetPort: `+target+
+		`}]}`)
 }
 
 func ingressOf(name, service, port string) string {
-	return object("networking.k8s.io/v1", "Ingress", name, `spec: {rules: [{http: {paths: [{path: /, pathType: Prefix, `+
-		`backend: {service: {name: `+service+`, port: {number: `+port+`}}}}]}}]}`)
+	return object("networking.k8s.io/v1", "Ingress", name,
+		`spec: {rules: [{http: {paths: [{path: /, pathType: Prefix, `+
+			`backend: {service: {name: `+service+`, port: {number: `+port+`}}}}]}}]}`)
 }

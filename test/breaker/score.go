@@ -73,7 +73,8 @@ func score(a explain.Answer, all []truth) points {
 	return p
 }
 
-// find returns the finding that tells a truth, with its numbers if there is one; -1 when there is none.
+// find returns the finding that tells a truth, with its numbers if there is one; -1 when there is
+// none.
 func find(list []finding.Finding, t truth) int {
 	best, most := -1, -1
 	for i, f := range list {

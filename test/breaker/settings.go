@@ -2,7 +2,8 @@ package breaker
 
 // labelKinds select what nothing has.
 var labelKinds = []kind{
-	{"Service: label value with one letter wrong", workload("$A", plainApp) + serviceOf("$C", "$a", "8080"), "service/$C",
+	{"Service: label value with one letter wrong", workload("$A", plainApp) + serviceOf("$C", "$a", "8080"),
+		"service/$C",
 		[]truth{{kinds: "Service", field: "spec.selector", value: "$a", want: "$A"}}, ""},
 	{"Service: label key with one letter wrong", workload("$A", plainApp) + object("v1", "Service", "$C",
 		`spec: {selector: {ap: $A}, ports: [{port: 80, targetPort: 8080}]}`), "service/$C",
@@ -23,7 +24,8 @@ var labelKinds = []kind{
 		`containers: [`+app+`]}`), "pod/$C",
 		[]truth{{kinds: podOrOwner, field: "nodeSelector", want: "kubernetes.io/hostname"}}, ""},
 	{"node affinity for a zone that is not there", single("$C", `{containers: [`+app+`], affinity: {nodeAffinity: `+
-		`{requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: $A, operator: In, `+
+		`{requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: $A,`+
+		` operator: In, `+
 		`values: [$B]}]}]}}}}`), "pod/$C",
 		[]truth{{kinds: podOrOwner, field: "nodeAffinity"}}, ""},
 	{"Pod affinity to a misspelt label", single("$A", plainApp) + single("$C", `{containers: [`+app+`], affinity: `+
@@ -72,23 +74,31 @@ var numberKinds = []kind{
 			{kinds: podOrOwner, field: "cpu", value: "1$N"}}, ""},
 	{"LimitRange: more than max", rangeOf("$A", "max: {cpu: 500m}") + workload("$C",
 		`{containers: [{name: app, image: app, resources: {limits: {cpu: "$N"}}}]}`), "deployment/$C",
-		[]truth{{kinds: podOrOwner, field: "resources.limits.cpu", value: "$N", want: "500m", numbers: []string{"500m"}}}, ""},
+		[]truth{{kinds: podOrOwner, field: "resources.limits.cpu", value: "$N", want: "500m",
+			numbers: []string{"500m"}}}, ""},
 	{"LimitRange: less than min", rangeOf("$A", "min: {cpu: 500m}") + workload("$C", withRequest("cpu", "$Nm")),
 		"deployment/$C", []truth{{kinds: podOrOwner, field: "resources.requests.cpu", value: "$Nm", want: "500m"}}, ""},
 	{"budget: maxUnavailable 0", workload("$A", plainApp) + budgetOf("$C", "$A", "maxUnavailable: 0"), "pdb/$C",
-		[]truth{{kinds: "PodDisruptionBudget", field: "maxUnavailable", value: "0", want: "1", numbers: []string{"2"}}}, ""},
+		[]truth{{kinds: "PodDisruptionBudget", field: "maxUnavailable", value: "0", want: "1", numbers: []string{"2"}}},
+		""},
 	{"budget: as many as there are", workload("$A", plainApp) + budgetOf("$C", "$A", "minAvailable: 2"), "pdb/$C",
-		[]truth{{kinds: "PodDisruptionBudget", field: "minAvailable", value: "2", want: "1", numbers: []string{"2"}}}, ""},
-	{"budget: a percentage that rounds up to all", workload("$A", plainApp) + budgetOf("$C", "$A", `minAvailable: "9$N%"`),
-		"pdb/$C", []truth{{kinds: "PodDisruptionBudget", field: "minAvailable", value: "9$N%", numbers: []string{"2"}}}, ""},
-	{"two budgets over one Pod", workload("$A", plainApp) + budgetOf("$C", "$A", "minAvailable: 1") + budgetOf("$B", "$A",
+		[]truth{{kinds: "PodDisruptionBudget", field: "minAvailable", value: "2", want: "1", numbers: []string{"2"}}},
+		""},
+	{"budget: a percentage that rounds up to all", workload("$A", plainApp) + budgetOf("$C", "$A",
+		`minAvailable: "9$N%"`),
+		"pdb/$C", []truth{{kinds: "PodDisruptionBudget", field: "minAvailable", value: "9$N%", numbers: []string{"2"}}},
+		""},
+	{"two budgets over one Pod", workload("$A", plainApp) + budgetOf("$C", "$A", "minAvailable: 1") + budgetOf("$B",
+		"$A",
 		"minAvailable: 1"), "pdb/$C",
 		[]truth{{kinds: "PodDisruptionBudget", field: "selector", numbers: []string{"$B"}}}, ""},
 	{"no replicas", object("apps/v1", "Deployment", "$C", `spec: {replicas: 0, selector: {matchLabels: {app: $C}}, `+
 		`template: {metadata: {labels: {app: $C}}, spec: `+plainApp+`}}`), "deployment/$C",
 		[]truth{{kinds: "Deployment", field: "spec.replicas", value: "0", want: "replicas=1"}}, ""},
-	{"autoscaler over no replicas", object("apps/v1", "Deployment", "$A", `spec: {replicas: 0, selector: {matchLabels: `+
-		`{app: $A}}, template: {metadata: {labels: {app: $A}}, spec: `+withRequest("cpu", "100m")+`}}`) + autoscalerOf("$C", "Deployment", "$A"),
+	{"autoscaler over no replicas",
+		object("apps/v1", "Deployment", "$A", `spec: {replicas: 0, selector: {matchLabels: `+
+			`{app: $A}}, template: {metadata: {labels: {app: $A}}, spec: `+withRequest("cpu", "100m")+`}}`) +
+			autoscalerOf("$C", "Deployment", "$A"),
 		"hpa/$C", []truth{{kinds: "Deployment", field: "spec.replicas", value: "0"}}, ""},
 	{"autoscaler without a request", workload("$A", plainApp) + autoscalerOf("$C", "Deployment", "$A"), "hpa/$C",
 		[]truth{{kinds: "Deployment", field: "resources.requests.cpu", want: "requests=cpu"}}, ""},

@@ -21,17 +21,17 @@ func New(streams cli.IO) *cobra.Command {
 		Use: "why [KIND/NAME… | PHRASE]",
 		Short: "Say why a Pod is pending, restarting, not ready, terminating or gone, and what to do; of other " +
 			"objects, what holds them up",
-		Long: "Without arguments why says what is wrong in the namespace, or with -A in the whole cluster: worst first, " +
-			"and what several things suffer from once.\n" +
-			"why names the one thing a Pod waits for or was ended by, with numbers, since when, what happens next " +
-			"by itself, and what a person can do.\n" +
+		Long: "Without arguments why says what is wrong in the namespace, or with -A in the whole cluster: worst " +
+			"first, and what several things suffer from once.\n" +
+			"why names the one thing a Pod waits for or was ended by, with numbers, since when, what happens next by " +
+			"itself, and what a person can do.\n" +
 			"Of a deployment, replicaset, statefulset, daemonset, job or cronjob it names the first blocker of its " +
-			"Pods or of their making; it knows the other kinds too, from service, node and pvc to pdb, hpa, quota, namespace and csr. Of a name that a container could not " +
-			"resolve it says why.\n" +
+			"Pods or of their making; it knows the other kinds too, from service, node and pvc to pdb, hpa, quota, " +
+			"namespace and csr. Of a name that a container could not resolve it says why.\n" +
 			"A phrase of kubectl describe, in quotes, is taken apart without a cluster: who said it, by which rule, " +
 			"what to do.",
-		Example: "  gantry why\n  gantry why -A -o json\n  gantry why pod/web\n  gantry why deployment/web -n prod -o json\n  gantry why node/node-1\n  " +
-			"gantry why '0/12 nodes are available: 12 Insufficient cpu'",
+		Example: "  gantry why\n  gantry why -A -o json\n  gantry why pod/web\n  gantry why deployment/web -n prod " +
+			"-o json\n  gantry why node/node-1\n  gantry why '0/12 nodes are available: 12 Insufficient cpu'",
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return overview(c.Context(), e, all)

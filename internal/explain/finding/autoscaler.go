@@ -25,8 +25,8 @@ func autoscaler(c *Cluster, o metav1.Object, self Object) []Finding {
 	if d, ok := target.(*appsv1.Deployment); ok && replicas(d.Spec.Replicas) == 0 {
 		out = append(out, Finding{Code: "AutoscalingDisabled", Stage: StageControl, Object: objectOf("Deployment", d),
 			Field: "spec.replicas", Value: "0", Want: fmt.Sprint(minReplicas(h)), Related: []Object{self},
-			Message: fmt.Sprintf("Autoscaler %s does nothing while its target Deployment %s has spec.replicas 0: that "+
-				"switches it off.", self.Name, t.Name),
+			Message: fmt.Sprintf("Autoscaler %s does nothing while its target Deployment %s has spec.replicas 0: "+
+				"that switches it off.", self.Name, t.Name),
 			Remedies: []Remedy{{Say: "let it scale again", Run: []string{fmt.Sprintf(
 				"kubectl -n %s scale deployment %s --replicas=%d", h.Namespace, t.Name, minReplicas(h))}}}})
 	}
@@ -38,14 +38,16 @@ func autoscaler(c *Cluster, o metav1.Object, self Object) []Finding {
 		}
 		if len(out) == 0 {
 			out = append(out, Finding{Code: "NotScaling", Stage: StageControl, Object: self, Field: "status.conditions",
-				Value: cond.Reason, Message: fmt.Sprintf("Autoscaler %s does not scale (%s is False, %s): %s", self.Name,
+				Value: cond.Reason, Message: fmt.Sprintf("Autoscaler %s does not scale (%s is False, %s): %s",
+					self.Name,
 					cond.Type, cond.Reason, cond.Message)})
 		}
 	}
 	if len(h.Status.Conditions) == 0 && c.Now.Sub(h.CreationTimestamp.Time) > settleTime {
-		out = append(out, Finding{Code: "ControllersIdle", Stage: StageControl, Object: self, Field: "status.conditions",
-			Message: fmt.Sprintf("No controller works on autoscaler %s: its status has been empty since it was created. "+
-				"%s keeps the replicas that its spec says.", self.Name, t.Kind)})
+		out = append(out, Finding{Code: "ControllersIdle", Stage: StageControl, Object: self,
+			Field: "status.conditions",
+			Message: fmt.Sprintf("No controller works on autoscaler %s: its status has been empty since it was "+
+				"created. %s keeps the replicas that its spec says.", self.Name, t.Kind)})
 	}
 	return append(out, atBound(h, self)...)
 }

@@ -24,7 +24,8 @@ func budget(c *Cluster, o metav1.Object, self Object) []Finding {
 	for _, cond := range s.Conditions {
 		if cond.Type == policyv1.DisruptionAllowedCondition && cond.Reason == policyv1.SyncFailedReason {
 			f.Code, f.Field, f.Value = "BudgetNotCounted", "status.conditions", cond.Reason
-			f.Message = fmt.Sprintf("Budget %s cannot be counted, so it allows no eviction: %s", self.Name, cond.Message)
+			f.Message = fmt.Sprintf("Budget %s cannot be counted, so it allows no eviction: %s", self.Name,
+				cond.Message)
 			return []Finding{f}
 		}
 	}
@@ -131,8 +132,8 @@ func (c *Cluster) sharedBudgets(b *policyv1.PodDisruptionBudget, self Object) []
 			out = append(out, Finding{Code: "BudgetsOverlap", Severity: Threat, Stage: StageChange, Object: self,
 				Field: "spec.selector", Value: metav1.FormatLabelSelector(b.Spec.Selector),
 				Related: []Object{objectOf("PodDisruptionBudget", other), objectOf("Pod", p)},
-				Message: fmt.Sprintf("Budgets %s and %s both cover Pod %s: an eviction of it is refused always, because "+
-					"only one budget may.", b.Name, other.Name, p.Name),
+				Message: fmt.Sprintf("Budgets %s and %s both cover Pod %s: an eviction of it is refused always, "+
+					"because only one budget may.", b.Name, other.Name, p.Name),
 				Remedies: []Remedy{{Say: "delete one of them", Run: []string{fmt.Sprintf("kubectl -n %s delete pdb %s",
 					b.Namespace, other.Name)}}}})
 			break

@@ -42,8 +42,9 @@ func neverFits(c *Cluster, o metav1.Object, self Object) []Finding {
 			}
 		} else {
 			f.Related = []Object{objectOf("Node", on)}
-			f.Message = fmt.Sprintf("No node can ever hold %s %s, even empty: it requests %s of %s (%s), and the largest "+
-				"node, %s, has %s allocatable%s.", self.Kind, self.Name, want.String(), name, who, on.Name, most.String(),
+			f.Message = fmt.Sprintf("No node can ever hold %s %s, even empty: it requests %s of %s (%s), and the "+
+				"largest node, %s, has %s allocatable%s.", self.Kind, self.Name, want.String(), name, who, on.Name,
+				most.String(),
 				reservedText(on, name))
 		}
 		out = append(out, f)

@@ -42,8 +42,8 @@ func signingRequest(c *Cluster, o metav1.Object, self Object) []Finding {
 			r.Spec.SignerName, failed.Reason, failed.Message)
 	case state[certificatesv1.CertificateApproved].Type == "":
 		f.Code, f.Value, f.Want = "NotApproved", "", "Approved"
-		f.Message = fmt.Sprintf("Certificate request %s of %s (signer %s) waits for approval: nobody approved or denied "+
-			"it.", self.Name, r.Spec.Username, r.Spec.SignerName)
+		f.Message = fmt.Sprintf("Certificate request %s of %s (signer %s) waits for approval: nobody approved or "+
+			"denied it.", self.Name, r.Spec.Username, r.Spec.SignerName)
 		f.Remedies = []Remedy{{Say: "approve it, if you know who asks",
 			Run: []string{"kubectl certificate approve " + self.Name}},
 			{Say: "or deny it", Run: []string{"kubectl certificate deny " + self.Name}}}
@@ -52,8 +52,8 @@ func signingRequest(c *Cluster, o metav1.Object, self Object) []Finding {
 		}
 	case !known:
 		f.Code, f.Field, f.Value = "SignerUnknown", "spec.signerName", r.Spec.SignerName
-		f.Message = fmt.Sprintf("Certificate request %s is approved and has no certificate: no controller of Kubernetes "+
-			"serves signer %s; one of its own has to run.", self.Name, r.Spec.SignerName)
+		f.Message = fmt.Sprintf("Certificate request %s is approved and has no certificate: no controller of "+
+			"Kubernetes serves signer %s; one of its own has to run.", self.Name, r.Spec.SignerName)
 		f.Want, _ = Near(r.Spec.SignerName, []string{certificatesv1.KubeAPIServerClientSignerName,
 			certificatesv1.KubeAPIServerClientKubeletSignerName, certificatesv1.KubeletServingSignerName})
 		if f.Want != "" {

@@ -141,7 +141,8 @@ func modeOf(m *corev1.PersistentVolumeMode) corev1.PersistentVolumeMode {
 // compareVolumes adds the volumes that nearly fit: those that differ least come first.
 func (c *Cluster) compareVolumes(f *Finding, p *corev1.PersistentVolumeClaim) {
 	all := list[*corev1.PersistentVolume](c, "PersistentVolume")
-	slices.SortStableFunc(all, func(a, b *corev1.PersistentVolume) int { return len(compare(p, a)) - len(compare(p, b)) })
+	slices.SortStableFunc(all,
+		func(a, b *corev1.PersistentVolume) int { return len(compare(p, a)) - len(compare(p, b)) })
 	for i, v := range all {
 		if i == 5 {
 			break
@@ -158,13 +159,15 @@ func (c *Cluster) compareVolumes(f *Finding, p *corev1.PersistentVolumeClaim) {
 		f.Related = append(f.Related, Object{"PersistentVolume", "", v.Name})
 		if i == 0 && len(diff) == 1 && diff[0].field != "" {
 			f.Field, f.Value, f.Want = diff[0].field, diff[0].want, diff[0].has
-			f.Remedies = append(f.Remedies, Remedy{Say: fmt.Sprintf("make the claim anew with %s %s, as volume %s has it",
-				diff[0].field, diff[0].has, v.Name)})
+			f.Remedies = append(f.Remedies,
+				Remedy{Say: fmt.Sprintf("make the claim anew with %s %s, as volume %s has it",
+					diff[0].field, diff[0].has, v.Name)})
 		}
 		if diff[0].field == "" && v.Status.Phase == corev1.VolumeReleased && i == 0 {
-			f.Remedies = append(f.Remedies, Remedy{Say: fmt.Sprintf("let volume %s be claimed again: its data stay on it, "+
-				"and the new claim sees them", v.Name), Run: []string{fmt.Sprintf(
-				`kubectl patch pv %s --type=json -p '[{"op":"remove","path":"/spec/claimRef"}]'`, v.Name)}})
+			f.Remedies = append(f.Remedies,
+				Remedy{Say: fmt.Sprintf("let volume %s be claimed again: its data stay on it, and the new claim sees "+
+					"them", v.Name), Run: []string{fmt.Sprintf(
+					`kubectl patch pv %s --type=json -p '[{"op":"remove","path":"/spec/claimRef"}]'`, v.Name)}})
 		}
 	}
 	if len(all) == 0 && c.Read("PersistentVolume") {
@@ -200,8 +203,8 @@ func (c *Cluster) provisioning(p *corev1.PersistentVolumeClaim, class *storagev1
 	if class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer &&
 		p.Annotations["volume.kubernetes.io/selected-node"] == "" {
 		f.Code, f.Severity = "WaitsForFirstConsumer", Note
-		f.Message = fmt.Sprintf("Claim %s (%s) waits for its first Pod: storage class %s binds when a Pod that uses it "+
-			"is placed (WaitForFirstConsumer).", self.Name, describeClaim(p), class.Name)
+		f.Message = fmt.Sprintf("Claim %s (%s) waits for its first Pod: storage class %s binds when a Pod that uses "+
+			"it is placed (WaitForFirstConsumer).", self.Name, describeClaim(p), class.Name)
 		return []Finding{f}
 	}
 	if c.Now.Sub(p.CreationTimestamp.Time) < settleTime {

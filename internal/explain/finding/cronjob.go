@@ -45,12 +45,14 @@ func cronJob(c *Cluster, o metav1.Object, self Object) []Finding {
 	next, err := NextStart(j, c.Now)
 	switch {
 	case err != nil:
-		f.Code, f.Message = "ScheduleInvalid", fmt.Sprintf("CronJob %s never starts a Job: schedule %q cannot be read: %v.",
-			self.Name, j.Spec.Schedule, err)
+		f.Code, f.Message = "ScheduleInvalid",
+			fmt.Sprintf("CronJob %s never starts a Job: schedule %q cannot be read: %v.",
+				self.Name, j.Spec.Schedule, err)
 		out = append(out, f)
 	case next.IsZero():
-		f.Code, f.Message = "ScheduleNever", fmt.Sprintf("CronJob %s never starts a Job: no day of any year matches its "+
-			"schedule %q.", self.Name, j.Spec.Schedule)
+		f.Code, f.Message = "ScheduleNever",
+			fmt.Sprintf("CronJob %s never starts a Job: no day of any year matches its "+
+				"schedule %q.", self.Name, j.Spec.Schedule)
 		f.Remedies = []Remedy{{Say: "give it a schedule that comes, every day at midnight for instance",
 			Run: []string{kubectl(self, "patch", `--type=merge -p '{"spec":{"schedule":"0 0 * * *"}}'`)}}}
 		out = append(out, f)
@@ -64,18 +66,19 @@ func cronJob(c *Cluster, o metav1.Object, self Object) []Finding {
 		out = append(out, Finding{Code: "StartingDeadlineShort", Severity: Threat, Stage: StageCreation, Object: self,
 			Field: "spec.startingDeadlineSeconds", Value: fmt.Sprint(*d), Want: "60",
 			Numbers: map[string]string{"startingDeadlineSeconds": fmt.Sprint(*d)},
-			Message: fmt.Sprintf("CronJob %s may start no Job at all: startingDeadlineSeconds is %d, and controllers look "+
-				"at CronJobs every 10 seconds.", self.Name, *d),
+			Message: fmt.Sprintf("CronJob %s may start no Job at all: startingDeadlineSeconds is %d, and controllers "+
+				"look at CronJobs every 10 seconds.", self.Name, *d),
 			Remedies: []Remedy{{Say: "let it start up to a minute late", Run: []string{kubectl(self, "patch",
 				`--type=merge -p '{"spec":{"startingDeadlineSeconds":60}}'`)}}}})
 	}
-	if j.Spec.ConcurrencyPolicy == batchv1.ForbidConcurrent && len(j.Status.Active) > 0 && j.Status.LastScheduleTime != nil {
+	if j.Spec.ConcurrencyPolicy == batchv1.ForbidConcurrent && len(j.Status.Active) > 0 &&
+		j.Status.LastScheduleTime != nil {
 		if due, err := NextStart(j, j.Status.LastScheduleTime.Time); err == nil && !due.IsZero() && due.Before(c.Now) {
 			active := j.Status.Active[0].Name
 			out = append(out, Finding{Code: "ConcurrencyForbidden", Stage: StageCreation, Object: self,
 				Field: "spec.concurrencyPolicy", Value: "Forbid", Related: []Object{{"Job", self.Namespace, active}},
-				Message: fmt.Sprintf("CronJob %s has missed its start at %s: concurrencyPolicy Forbid starts no Job before "+
-					"Job %s has ended.", self.Name, due.UTC().Format(time.TimeOnly), active),
+				Message: fmt.Sprintf("CronJob %s has missed its start at %s: concurrencyPolicy Forbid starts no Job "+
+					"before Job %s has ended.", self.Name, due.UTC().Format(time.TimeOnly), active),
 				Remedies: []Remedy{{Say: "see why that Job does not end", Run: []string{fmt.Sprintf(
 					"gantry why job/%s -n %s", active, self.Namespace)}}}})
 		}

@@ -50,7 +50,8 @@ func wrongCondition(c *Cluster, o metav1.Object, self Object) []Finding {
 				cond["reason"], cond["message"])})
 	}
 	if len(conditionsOf(u)) == 0 && c.Now.Sub(u.GetCreationTimestamp().Time) > time.Minute {
-		out = append(out, Finding{Code: "ControllersIdle", Stage: StageControl, Object: self, Field: "status.conditions",
+		out = append(out, Finding{Code: "ControllersIdle", Stage: StageControl, Object: self,
+			Field:   "status.conditions",
 			Message: fmt.Sprintf("Nobody has looked at %s %s since it was created.", self.Kind, self.Name)})
 	}
 	return out

@@ -39,8 +39,8 @@ func (c *Cluster) newestEvent(o Object, accept func(*corev1.Event) bool) *corev1
 	return out
 }
 
-// toldElsewhere are warnings that other causes explain with numbers.
-var toldElsewhere = map[string]bool{"FailedScheduling": true, "BackOff": true, "Unhealthy": true, "Failed": true,
+// explainedReasons are warnings that other causes explain with numbers.
+var explainedReasons = map[string]bool{"FailedScheduling": true, "BackOff": true, "Unhealthy": true, "Failed": true,
 	"FailedCreate": true, "FailedMount": true, "NodeNotReady": true, "CalculateExpectedPodCountFailed": true,
 	"NoPods": true, "FailedGetResourceMetric": true, "FailedComputeMetricsReplicas": true}
 
@@ -50,7 +50,7 @@ func warned(c *Cluster, o metav1.Object, self Object) []Finding {
 	seen := map[string]bool{}
 	for i := range c.Events {
 		e := &c.Events[i]
-		if e.Type != corev1.EventTypeWarning || toldElsewhere[e.Reason] || seen[e.Reason] ||
+		if e.Type != corev1.EventTypeWarning || explainedReasons[e.Reason] || seen[e.Reason] ||
 			e.InvolvedObject.Kind != self.Kind || e.InvolvedObject.Name != self.Name ||
 			e.InvolvedObject.UID != "" && e.InvolvedObject.UID != o.GetUID() {
 			continue
@@ -64,7 +64,8 @@ func warned(c *Cluster, o metav1.Object, self Object) []Finding {
 		if who == "" {
 			who = newest.Source.Component
 		}
-		out = append(out, Finding{Code: "Warning", Severity: Threat, Stage: StageRun, Object: self, Value: newest.Reason,
+		out = append(out, Finding{Code: "Warning", Severity: Threat, Stage: StageRun, Object: self,
+			Value: newest.Reason,
 			Message: fmt.Sprintf("%s warned of %s %s, %s ago: %s: %s", who, self.Kind, self.Name,
 				c.Now.Sub(eventTime(newest)).Round(time.Second), newest.Reason, newest.Message)})
 	}

@@ -152,7 +152,8 @@ func (c *Cluster) replaceCommand(o Object, field, value string) []string {
 	}
 	drop := ""
 	if o.Kind == "Job" {
-		drop = `kubectl patch --local -f - --type=merge -p '{"spec":{"selector":null,"template":{"metadata":{"labels":` +
+		drop = `kubectl patch --local -f - --type=merge -p '{"spec":{"selector":null,` +
+			`"template":{"metadata":{"labels":` +
 			`{"controller-uid":null,"batch.kubernetes.io/controller-uid":null}}}}}' -o json | `
 	}
 	return []string{kubectl(o, "get", "-o json") + " | " + drop + "kubectl patch --local -f - --type=json -p " + patch +

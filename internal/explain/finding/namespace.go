@@ -57,6 +57,7 @@ func finalizerRemedies(o Object, finalizers []string) []Remedy {
 	if !slices.ContainsFunc(finalizers, func(s string) bool { return !slices.Contains(ownFinalizers, s) }) {
 		return nil
 	}
-	return []Remedy{{Say: "let its controller finish; or remove the finalizers by hand: what they wait for is then not done",
-		Run: []string{kubectl(o, "patch", `--type=merge -p '{"metadata":{"finalizers":null}}'`)}}}
+	return []Remedy{
+		{Say: "let its controller finish; or remove the finalizers by hand: what they wait for is then not done",
+			Run: []string{kubectl(o, "patch", `--type=merge -p '{"metadata":{"finalizers":null}}'`)}}}
 }

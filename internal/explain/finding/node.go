@@ -31,8 +31,8 @@ func node(c *Cluster, o metav1.Object, self Object) []Finding {
 	if n.Spec.Unschedulable {
 		out = append(out, Finding{Code: "Cordoned", Severity: Threat, Stage: StageNode, Object: self,
 			Field: "spec.unschedulable", Value: "true", Want: "false",
-			Message: fmt.Sprintf("Node %s is cordoned (spec.unschedulable): it takes no new Pods until somebody uncordons "+
-				"it.", self.Name),
+			Message: fmt.Sprintf("Node %s is cordoned (spec.unschedulable): it takes no new Pods until somebody "+
+				"uncordons it.", self.Name),
 			Remedies: []Remedy{{Say: "let it take Pods again", Run: []string{"kubectl uncordon " + self.Name}}}})
 	}
 	for i, t := range n.Spec.Taints {
@@ -62,7 +62,8 @@ func notReady(c *Cluster, n *corev1.Node, cond corev1.NodeCondition, self Object
 	f.Code = "NodeSilent"
 	f.Message = fmt.Sprintf("Node %s is silent: its kubelet last reported %s ago.", n.Name,
 		c.Now.Sub(cond.LastHeartbeatTime.Time).Round(time.Second))
-	if l, ok := get[*coordinationv1.Lease](c, "Lease", corev1.NamespaceNodeLease, n.Name); ok && l.Spec.RenewTime != nil {
+	if l, ok := get[*coordinationv1.Lease](c, "Lease", corev1.NamespaceNodeLease, n.Name); ok &&
+		l.Spec.RenewTime != nil {
 		age := c.Now.Sub(l.Spec.RenewTime.Time).Round(time.Second)
 		f.Related = append(f.Related, objectOf("Lease", l))
 		f.Numbers["lease"] = age.String()
@@ -103,7 +104,7 @@ func componentLease(c *Cluster, o metav1.Object, self Object) []Finding {
 		Value: l.Spec.RenewTime.UTC().Format(time.RFC3339),
 		Numbers: map[string]string{"age": age.Round(time.Second).String(),
 			"leaseDurationSeconds": fmt.Sprint(seconds)},
-		Message: fmt.Sprintf("%s does not run: its lease %s, renewed last %s ago (it is good for %d s). Until it runs, "+
-			"%s.", self.Name, how, age.Round(time.Second), seconds, without),
+		Message: fmt.Sprintf("%s does not run: its lease %s, renewed last %s ago (it is good for %d s). Until it "+
+			"runs, %s.", self.Name, how, age.Round(time.Second), seconds, without),
 		Remedies: []Remedy{{Say: "start " + self.Name + " (gantry scheduler, gantry controllers, or gantry up)"}}}}
 }

@@ -79,8 +79,10 @@ func outOfRange(l *corev1.LimitRange, i int, x *corev1.Container, at owner) []Fi
 		f := Finding{Code: "OutOfLimitRange", Stage: StageCreation, Object: at.object,
 			Field: fmt.Sprintf("%s.resources.%s.%s", at.at, field, name), Value: value, Want: limit,
 			Related: []Object{objectOf("LimitRange", l)}, Numbers: map[string]string{bound: limit, field: value},
-			Message: fmt.Sprintf("Container %s of %s %s has %s %s of %s, and LimitRange %s allows %s %s (limits[%d].%s): "+
-				"the API server refuses such Pods.", x.Name, at.object.Kind, at.object.Name, field, value, name, l.Name,
+			Message: fmt.Sprintf(
+				"Container %s of %s %s has %s %s of %s, and LimitRange %s allows %s %s (limits[%d].%s): the API "+
+					"server refuses such Pods.", x.Name, at.object.Kind, at.object.Name, field, value, name,
+				l.Name,
 				verb, limit, i, bound)}
 		if at.object.Kind != "Job" && at.object.Kind != "CronJob" {
 			f.Remedies = []Remedy{{Say: fmt.Sprintf("set %s of %s to %s", field, name, limit),

@@ -74,26 +74,37 @@ func TestRules(t *testing.T) {
 ---
 {apiVersion: v1, kind: Secret, metadata: {name: t, namespace: shop}}`, "Pod shop web", "ReferenceMissing",
 			"secretRef", "s", "", "There is a ConfigMap of that name"},
-		{"not read", webPod + `spec: {containers: [{name: a, envFrom: [{secretRef: {name: s}}]}]}`, "Pod shop web", "", "", "",
+		{"not read", webPod + `spec: {containers: [{name: a, envFrom: [{secretRef: {name: s}}]}]}`, "Pod shop web", "",
+			"", "",
 			"", ""},
 		{"optional", "read: Secret\n" + webPod +
-			`spec: {containers: [{name: a, envFrom: [{secretRef: {name: s, optional: true}}]}]}`, "Pod shop web", "", "", "", "", ""},
-		{"letters exchanged", "read: ConfigMap\n" + webPod + `spec: {containers: [{name: a}], volumes: [{name: v, configMap: ` +
-			`{name: settigns}}]}
+			`spec: {containers: [{name: a, envFrom: [{secretRef: {name: s, optional: true}}]}]}`, "Pod shop web", "",
+			"", "", "", ""},
+		{"letters exchanged",
+			"read: ConfigMap\n" + webPod + `spec: {containers: [{name: a}], volumes: [{name: v, configMap: ` +
+				`{name: settigns}}]}
 ---
 {apiVersion: v1, kind: ConfigMap, metadata: {name: settings, namespace: shop}}`, "Pod shop web", "ReferenceMissing",
 			"spec.volumes[0].configMap.name", "settigns", "settings", "it differs by one letter"},
-		{"schedule that never comes", `{apiVersion: batch/v1, kind: CronJob, metadata: {name: c, namespace: shop}, spec: ` +
-			`{schedule: "0 0 30 2 *", jobTemplate: {spec: {template: {spec: {}}}}}}`, "CronJob shop c", "ScheduleNever",
+		{"schedule that never comes",
+			`{apiVersion: batch/v1, kind: CronJob, metadata: {name: c, namespace: shop}, spec: ` +
+				`{schedule: "0 0 30 2 *", jobTemplate: {spec: {template: {spec: {}}}}}}`, "CronJob shop c",
+			"ScheduleNever",
 			"spec.schedule", "0 0 30 2 *", "", "never starts"},
-		{"schedule on the 29th of February", `{apiVersion: batch/v1, kind: CronJob, metadata: {name: c, namespace: shop}, spec: ` +
-			`{schedule: "0 0 29 2 *", jobTemplate: {spec: {template: {spec: {}}}}}}`, "CronJob shop c", "ScheduleFar",
+		{"schedule on the 29th of February",
+			`{apiVersion: batch/v1, kind: CronJob, metadata: {name: c, namespace: shop}, spec: ` +
+				`{schedule: "0 0 29 2 *", jobTemplate: {spec: {template: {spec: {}}}}}}`, "CronJob shop c",
+			"ScheduleFar",
 			"spec.schedule", "0 0 29 2 *", "", "29 February 2028"},
-		{"node whose kubelet reports", `{apiVersion: v1, kind: Node, metadata: {name: n1}, status: {conditions: [{type: Ready, ` +
-			`status: "False", reason: KubeletNotReady, message: no network}]}}`, "Node - n1", "NodeNotReady", "status.conditions",
+		{"node whose kubelet reports",
+			`{apiVersion: v1, kind: Node, metadata: {name: n1}, status: {conditions: [{type: Ready, ` +
+				`status: "False", reason: KubeletNotReady, message: no network}]}}`, "Node - n1", "NodeNotReady",
+			"status.conditions",
 			"KubeletNotReady", "", "its kubelet runs and reports: no network"},
-		{"silent node", `{apiVersion: v1, kind: Node, metadata: {name: n1}, status: {conditions: [{type: Ready, status: ` +
-			`Unknown, reason: NodeStatusUnknown, lastHeartbeatTime: "2026-05-01T11:58:00Z"}]}}`, "Node - n1", "NodeSilent",
+		{"silent node",
+			`{apiVersion: v1, kind: Node, metadata: {name: n1}, status: {conditions: [{type: Ready, status: ` +
+				`Unknown, reason: NodeStatusUnknown, lastHeartbeatTime: "2026-05-01T11:58:00Z"}]}}`, "Node - n1",
+			"NodeSilent",
 			"status.conditions", "", "", "last reported 2m0s ago"},
 		{"scheduler that stands still", webPod + `spec: {containers: [{name: a}]}
 ---
@@ -103,55 +114,77 @@ func TestRules(t *testing.T) {
 		{"scheduler at work", webPod + `spec: {containers: [{name: a}]}
 ---
 {apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: kube-scheduler, namespace: kube-system}, spec: ` +
-			`{holderIdentity: x, leaseDurationSeconds: 15, renewTime: "2026-05-01T11:59:58.000000Z"}}`, "Pod shop web", "", "",
+			`{holderIdentity: x, leaseDurationSeconds: 15, renewTime: "2026-05-01T11:59:58.000000Z"}}`, "Pod shop web",
+			"", "",
 			"", "", ""},
 		{"lease that was released", webPod + `spec: {containers: [{name: a}]}
 ---
-{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: kube-controller-manager, namespace: kube-system}, spec: ` +
-			`{holderIdentity: "", renewTime: "2026-05-01T11:59:58.000000Z"}}`, "Pod shop web", "ComponentDown", "", "", "",
+{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: kube-controller-manager,
+  namespace: kube-system}, spec: ` +
+			`{holderIdentity: "", renewTime: "2026-05-01T11:59:58.000000Z"}}`, "Pod shop web", "ComponentDown", "",
+			"", "",
 			"was released"},
-		{"controllers behind", `{apiVersion: apps/v1, kind: Deployment, metadata: {name: d, namespace: shop, generation: 4}, ` +
-			`spec: {template: {}}, status: {observedGeneration: 3}}`, "Deployment shop d", "ControllersIdle",
+		{"controllers behind",
+			`{apiVersion: apps/v1, kind: Deployment, metadata: {name: d, namespace: shop, generation: 4}, ` +
+				`spec: {template: {}}, status: {observedGeneration: 3}}`, "Deployment shop d", "ControllersIdle",
 			"status.observedGeneration", "3", "4", "generation 4 is written"},
-		{"quota used up", `{apiVersion: v1, kind: ResourceQuota, metadata: {name: q, namespace: shop}, spec: {hard: {pods: "2"}}, ` +
-			`status: {hard: {pods: "2"}, used: {pods: "2"}}}`, "ResourceQuota shop q", "QuotaUsedUp", "spec.hard.pods", "2", "",
+		{"quota used up",
+			`{apiVersion: v1, kind: ResourceQuota, metadata: {name: q, namespace: shop}, spec: {hard: {pods: "2"}}, ` +
+				`status: {hard: {pods: "2"}, used: {pods: "2"}}}`, "ResourceQuota shop q", "QuotaUsedUp",
+			"spec.hard.pods", "2", "",
 			"2 of 2 pods"},
-		{"quota with room", `{apiVersion: v1, kind: ResourceQuota, metadata: {name: q, namespace: shop}, spec: {hard: {pods: "2"}}, ` +
-			`status: {hard: {pods: "2"}, used: {pods: "1"}}}`, "ResourceQuota shop q", "", "", "", "", ""},
-		{"percentage of a budget", `{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: b, namespace: shop}, ` +
-			`spec: {minAvailable: 60%, selector: {}}, status: {expectedPods: 2, desiredHealthy: 2, currentHealthy: 2}}`,
+		{"quota with room",
+			`{apiVersion: v1, kind: ResourceQuota, metadata: {name: q, namespace: shop}, spec: {hard: {pods: "2"}}, ` +
+				`status: {hard: {pods: "2"}, used: {pods: "1"}}}`, "ResourceQuota shop q", "", "", "", "", ""},
+		{"percentage of a budget",
+			`{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: b, namespace: shop}, ` +
+				`spec: {minAvailable: 60%, selector: {}}, status: {expectedPods: 2, desiredHealthy: 2,` +
+				` currentHealthy: 2}}`,
 			"PodDisruptionBudget shop b", "BudgetNeverAllows", "spec.minAvailable", "60%", "", "60% of 2, which is 2"},
 		{"budget used up", `{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: b, namespace: shop}, ` +
 			`spec: {minAvailable: 2, selector: {}}, status: {expectedPods: 3, desiredHealthy: 2, currentHealthy: 2}}`,
 			"PodDisruptionBudget shop b", "BudgetUsedUp", "status.currentHealthy", "2", "", "2 of 3 must be"},
-		{"no signer", `{apiVersion: certificates.k8s.io/v1, kind: CertificateSigningRequest, metadata: {name: r}, spec: ` +
-			`{signerName: example.com/own, request: eA==}, status: {conditions: [{type: Approved, status: "True"}]}}`,
-			"CertificateSigningRequest - r", "SignerUnknown", "spec.signerName", "example.com/own", "", "serves signer"},
-		{"names taken", `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: x}, status: ` +
-			`{conditions: [{type: NamesAccepted, status: "False", reason: PluralConflict, message: taken}]}}`,
-			"CustomResourceDefinition - x", "ConditionWrong", "status.conditions", "NamesAccepted=False", "NamesAccepted=True",
+		{"no signer",
+			`{apiVersion: certificates.k8s.io/v1, kind: CertificateSigningRequest, metadata: {name: r}, spec: ` +
+				`{signerName: example.com/own, request: eA==}, status: {conditions: [{type: Approved, status: ` +
+				`"True"}]}}`,
+			"CertificateSigningRequest - r", "SignerUnknown", "spec.signerName", "example.com/own", "",
+			"serves signer"},
+		{"names taken",
+			`{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: x}, status: ` +
+				`{conditions: [{type: NamesAccepted, status: "False", reason: PluralConflict, message: taken}]}}`,
+			"CustomResourceDefinition - x", "ConditionWrong", "status.conditions", "NamesAccepted=False",
+			"NamesAccepted=True",
 			"PluralConflict"},
-		{"namespace that waits for a finalizer", `{apiVersion: v1, kind: Namespace, metadata: {name: shop, deletionTimestamp: ` +
-			`"2026-05-01T11:50:00Z"}}
+		{"namespace that waits for a finalizer",
+			`{apiVersion: v1, kind: Namespace, metadata: {name: shop, deletionTimestamp: ` +
+				`"2026-05-01T11:50:00Z"}}
 ---
-{apiVersion: v1, kind: ConfigMap, metadata: {name: m, namespace: shop, finalizers: [example.com/keep], deletionTimestamp: ` +
-			`"2026-05-01T11:50:00Z"}}`, "Namespace - shop", "NamespaceTerminating", "", "", "",
+{apiVersion: v1, kind: ConfigMap, metadata: {name: m, namespace: shop,
+  finalizers: [example.com/keep], deletionTimestamp: ` +
+				`"2026-05-01T11:50:00Z"}}`, "Namespace - shop", "NamespaceTerminating", "", "", "",
 			"ConfigMap m is held by example.com/keep"},
 		{"warning of another component", webPod + `spec: {containers: [{name: a}]}
 ---
-{apiVersion: v1, kind: Event, metadata: {name: e, namespace: shop}, type: Warning, reason: FailedAttachVolume, message: busy, ` +
+{apiVersion: v1, kind: Event, metadata: {name: e, namespace: shop}, type: Warning,
+  reason: FailedAttachVolume, message: busy, ` +
 			`involvedObject: {kind: Pod, name: web, namespace: shop}, lastTimestamp: "2026-05-01T11:59:00Z", source: ` +
 			`{component: attacher}}`, "Pod shop web", "Warning", "", "FailedAttachVolume", "", "attacher warned"},
 		{"warning of long ago", webPod + `spec: {containers: [{name: a}]}
 ---
-{apiVersion: v1, kind: Event, metadata: {name: e, namespace: shop}, type: Warning, reason: FailedAttachVolume, message: busy, ` +
-			`involvedObject: {kind: Pod, name: web, namespace: shop}, lastTimestamp: "2026-05-01T11:00:00Z"}`, "Pod shop web",
+{apiVersion: v1, kind: Event, metadata: {name: e, namespace: shop}, type: Warning,
+  reason: FailedAttachVolume, message: busy, ` +
+			`involvedObject: {kind: Pod, name: web, namespace: shop}, lastTimestamp: "2026-05-01T11:00:00Z"}`,
+			"Pod shop web",
 			"", "", "", "", ""},
-		{"released volume", `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: c, namespace: shop}, spec: ` +
-			`{storageClassName: "", accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}, status: {phase: Pending}}
+		{"released volume",
+			`{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: c, namespace: shop}, spec: ` +
+				`{storageClassName: "", accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}},
+  status: {phase: Pending}}
 ---
-{apiVersion: v1, kind: PersistentVolume, metadata: {name: v}, spec: {accessModes: [ReadWriteOnce], capacity: {storage: 1Gi}, ` +
-			`claimRef: {name: old, namespace: shop}}, status: {phase: Released}}`, "PersistentVolumeClaim shop c",
+{apiVersion: v1, kind: PersistentVolume, metadata: {name: v}, spec: {accessModes: [ReadWriteOnce],
+  capacity: {storage: 1Gi}, ` +
+				`claimRef: {name: old, namespace: shop}}, status: {phase: Released}}`, "PersistentVolumeClaim shop c",
 			"NoVolumeFits", "spec", "", "", "released, taken by claim shop/old"},
 		{"device of another vendor", webPod + `spec: {containers: [{name: a, resources: {requests: {amd.com/gpu: 1}}}]}
 ---
@@ -177,9 +210,11 @@ func TestRules(t *testing.T) {
 			continue
 		}
 		f := got[i]
-		if !strings.Contains(f.Field, c.field) || c.value != "" && f.Value != c.value || c.want != "" && f.Want != c.want ||
+		if !strings.Contains(f.Field, c.field) || c.value != "" && f.Value != c.value ||
+			c.want != "" && f.Want != c.want ||
 			!strings.Contains(f.Message, c.words) {
-			t.Errorf("%s: got %+v, want field %q value %q want %q words %q", c.name, f, c.field, c.value, c.want, c.words)
+			t.Errorf("%s: got %+v, want field %q value %q want %q words %q", c.name, f, c.field, c.value, c.want,
+				c.words)
 		}
 	}
 }
@@ -206,10 +241,12 @@ func TestACauseOfAWorkloadIsToldOnce(t *testing.T) {
 	c := clusterOf(t, `read: ConfigMap
 {apiVersion: apps/v1, kind: Deployment, metadata: {name: d, namespace: shop, uid: d}, spec: {template: {`+spec+`}}}
 ---
-{apiVersion: apps/v1, kind: ReplicaSet, metadata: {name: r, namespace: shop, uid: r, ownerReferences: [{kind: Deployment, `+
+{apiVersion: apps/v1, kind: ReplicaSet, metadata: {name: r, namespace: shop, uid: r,
+  ownerReferences: [{kind: Deployment, `+
 		`name: d, uid: d, controller: true}]}, spec: {template: {`+spec+`}}}
 ---
-{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: shop, uid: p, ownerReferences: [{kind: ReplicaSet, name: r, `+
+{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: shop, uid: p,
+  ownerReferences: [{kind: ReplicaSet, name: r, `+
 		`uid: r, controller: true}]}, `+spec+`}`)
 	for _, got := range [][]Finding{Of(c, Object{"Deployment", "shop", "d"}), All(c, "shop")} {
 		if len(got) != 1 || got[0].Object.Kind != "Deployment" || got[0].Value != "gone" {

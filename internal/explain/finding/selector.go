@@ -255,8 +255,8 @@ func podAffinityFindsNothing(c *Cluster, o metav1.Object, self Object) []Finding
 	return out
 }
 
-// selectInstead sets a label of a selector whose labels stand in a map at field; a command where only
-// the value differs.
+// selectInstead sets a label of a selector whose labels stand in a map at field; a command where
+// only the value differs.
 func (c *Cluster) selectInstead(self Object, field string, d labelDifference) Remedy {
 	r := Remedy{Say: fmt.Sprintf("select %s=%s instead of %s=%s in %s", d.key, d.has, d.wantKey, d.wantValue, field)}
 	if d.key == d.wantKey && (strings.HasSuffix(field, "nodeSelector") || strings.HasSuffix(field, "matchLabels")) {

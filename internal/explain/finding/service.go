@@ -41,7 +41,8 @@ func servicePort(c *Cluster, o metav1.Object, self Object) []Finding {
 			if f.Want == "" && len(names) == 1 {
 				f.Want = names[0]
 			}
-			f.Message = fmt.Sprintf("Port %d of Service %s goes to the port named %s, and no container of its Pods names "+
+			f.Message = fmt.Sprintf("Port %d of Service %s goes to the port named %s, and no container of its Pods "+
+				"names "+
 				"a port so; they have %s.", p.Port, self.Name, p.TargetPort.StrVal, orNone(names, "no named port"))
 			if how != "" {
 				f.Message += fmt.Sprintf(" Perhaps %s was meant; %s.", f.Want, how)
@@ -56,8 +57,8 @@ func servicePort(c *Cluster, o metav1.Object, self Object) []Finding {
 				continue
 			}
 			f.Code, f.Severity, f.Value, f.Want = "PortUndeclared", Threat, fmt.Sprint(n), numbers[0]
-			f.Message = fmt.Sprintf("Port %d of Service %s goes to port %d, and the containers of its Pods declare %s only: "+
-				"nothing may listen on %d.", p.Port, self.Name, n, joined(numbers), n)
+			f.Message = fmt.Sprintf("Port %d of Service %s goes to port %d, and the containers of its Pods declare "+
+				"%s only: nothing may listen on %d.", p.Port, self.Name, n, joined(numbers), n)
 			patch = f.Want
 		}
 		if f.Want != "" {
@@ -132,8 +133,8 @@ func endpointsBehind(c *Cluster, o metav1.Object, self Object) []Finding {
 		return []Finding{{Code: "EndpointsBehind", Stage: StageControl, Object: self, Field: "spec.selector",
 			Value:   labels.Set(s.Spec.Selector).String(),
 			Numbers: map[string]string{"readyPods": fmt.Sprint(len(well)), "readyEndpoints": "0"},
-			Message: fmt.Sprintf("Service %s has no ready endpoints although %d of its Pods are ready (%s): no controller "+
-				"writes its EndpointSlices.", self.Name, len(well), joined(well))}}
+			Message: fmt.Sprintf("Service %s has no ready endpoints although %d of its Pods are ready (%s): no "+
+				"controller writes its EndpointSlices.", self.Name, len(well), joined(well))}}
 	}
 	if len(well) == 0 && len(sick) > 0 {
 		f := Finding{Code: "NoReadyPods", Stage: StageTraffic, Object: self, Field: "spec.selector",
@@ -188,8 +189,9 @@ func ingress(c *Cluster, o metav1.Object, self Object) []Finding {
 	}
 	if len(x.Status.LoadBalancer.Ingress) == 0 && c.Now.Sub(x.CreationTimestamp.Time) > settleTime {
 		f := Finding{Code: "IngressNotServed", Severity: Threat, Stage: StageControl, Object: self,
-			Field: "spec.ingressClassName", Message: fmt.Sprintf("Nobody serves Ingress %s: its status has no address. "+
-				"Kubernetes has no controller of its own for Ingresses; one has to be installed.", self.Name)}
+			Field: "spec.ingressClassName",
+			Message: fmt.Sprintf("Nobody serves Ingress %s: its status has no address. Kubernetes has no controller "+
+				"of its own for Ingresses; one has to be installed.", self.Name)}
 		if n := x.Spec.IngressClassName; n != nil {
 			f.Value = *n
 		}

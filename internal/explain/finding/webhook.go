@@ -92,11 +92,13 @@ func (c *Cluster) serviceBehind(w webhookClient, self Object, at string) []Findi
 	switch {
 	case len(have) > 0:
 		f.Code, f.Field, f.Value, f.Want = "WebhookPortMissing", at+".service.port", fmt.Sprint(port), have[0]
-		f.Message = fmt.Sprintf("Webhook %s cannot be asked: Service %s has no port %d; it has %s.", w.name, s.Name, port,
+		f.Message = fmt.Sprintf("Webhook %s cannot be asked: Service %s has no port %d; it has %s.", w.name, s.Name,
+			port,
 			strings.Join(have, ", "))
 	case c.Read("EndpointSlice") && c.endpoints(s.Namespace, s.Name) == 0:
 		f.Code, f.Field, f.Value = "WebhookWithoutEndpoints", at+".service", s.Name
-		f.Message = fmt.Sprintf("Webhook %s cannot be asked: Service %s in namespace %s has no ready endpoints.", w.name,
+		f.Message = fmt.Sprintf("Webhook %s cannot be asked: Service %s in namespace %s has no ready endpoints.",
+			w.name,
 			s.Name, s.Namespace)
 		f.Remedies = []Remedy{{Say: "see why nothing stands behind it", Run: []string{fmt.Sprintf(
 			"gantry why service/%s -n %s", s.Name, s.Namespace)}}}

@@ -79,7 +79,8 @@ func notObserved(c *Cluster, o metav1.Object, self Object) []Finding {
 	}
 	return []Finding{{Code: "ControllersIdle", Stage: StageControl, Object: self, Field: "status.observedGeneration",
 		Value: fmt.Sprint(observed), Want: fmt.Sprint(o.GetGeneration()),
-		Numbers: map[string]string{"generation": fmt.Sprint(o.GetGeneration()), "observedGeneration": fmt.Sprint(observed)},
+		Numbers: map[string]string{"generation": fmt.Sprint(o.GetGeneration()),
+			"observedGeneration": fmt.Sprint(observed)},
 		Message: fmt.Sprintf("No controller has looked at %s %s since it was changed: generation %d is written, and "+
 			"observedGeneration is %d. Its controllers do not run, or cannot write.", self.Kind, self.Name,
 			o.GetGeneration(), observed),
@@ -118,8 +119,8 @@ func deploymentRollout(d *appsv1.Deployment, self Object) []Finding {
 		out = append(out, Finding{Code: "Paused", Stage: StageChange, Object: self, Field: "spec.paused", Value: "true",
 			Want: "false", Numbers: map[string]string{"updatedReplicas": fmt.Sprint(d.Status.UpdatedReplicas),
 				"replicas": fmt.Sprint(want)},
-			Message: fmt.Sprintf("Deployment %s is paused (spec.paused): %d of %d Pods are of its newest template, and "+
-				"no more are made.", self.Name, d.Status.UpdatedReplicas, want),
+			Message: fmt.Sprintf("Deployment %s is paused (spec.paused): %d of %d Pods are of its newest template, "+
+				"and no more are made.", self.Name, d.Status.UpdatedReplicas, want),
 			Remedies: []Remedy{{Say: "go on with it", Run: []string{fmt.Sprintf(
 				"kubectl -n %s rollout resume deployment %s", self.Namespace, self.Name)}}}})
 	}
@@ -129,8 +130,9 @@ func deploymentRollout(d *appsv1.Deployment, self Object) []Finding {
 			if d.Spec.ProgressDeadlineSeconds != nil {
 				seconds = *d.Spec.ProgressDeadlineSeconds
 			}
-			out = append(out, Finding{Code: "ProgressDeadlineExceeded", Severity: Note, Stage: StageChange, Object: self,
-				Field: "spec.progressDeadlineSeconds", Value: fmt.Sprint(seconds),
+			out = append(out, Finding{Code: "ProgressDeadlineExceeded", Severity: Note, Stage: StageChange,
+				Object: self,
+				Field:  "spec.progressDeadlineSeconds", Value: fmt.Sprint(seconds),
 				Numbers: map[string]string{"progressDeadlineSeconds": fmt.Sprint(seconds)},
 				Message: fmt.Sprintf("The roll-out of Deployment %s made no progress for %d s "+
 					"(progressDeadlineSeconds): %s", self.Name, seconds, cond.Message)})
@@ -158,7 +160,8 @@ func statefulSetRollout(s *appsv1.StatefulSet, self Object) []Finding {
 		return out
 	}
 	f := Finding{Code: "HeldByStrategy", Stage: StageChange, Object: self,
-		Numbers: map[string]string{"updatedReplicas": fmt.Sprint(s.Status.UpdatedReplicas), "replicas": fmt.Sprint(want)}}
+		Numbers: map[string]string{"updatedReplicas": fmt.Sprint(s.Status.UpdatedReplicas),
+			"replicas": fmt.Sprint(want)}}
 	u := s.Spec.UpdateStrategy
 	switch {
 	case u.Type == appsv1.OnDeleteStatefulSetStrategyType:
@@ -203,8 +206,8 @@ func daemonSetRollout(c *Cluster, d *appsv1.DaemonSet, self Object) []Finding {
 		revision := newestRevision(c, d)
 		out = append(out, Finding{Code: "HeldByStrategy", Stage: StageChange, Object: self,
 			Field: "spec.updateStrategy.type", Value: "OnDelete", Want: "RollingUpdate", Numbers: numbers,
-			Message: fmt.Sprintf("DaemonSet %s has a new template, and %d of %d Pods are of it: its updateStrategy is "+
-				"OnDelete, so a Pod gets the new template only when somebody deletes it.", self.Name,
+			Message: fmt.Sprintf("DaemonSet %s has a new template, and %d of %d Pods are of it: its updateStrategy "+
+				"is OnDelete, so a Pod gets the new template only when somebody deletes it.", self.Name,
 				s.UpdatedNumberScheduled, s.DesiredNumberScheduled),
 			Remedies: []Remedy{deleteOldPods(self, d.Spec.Selector, revision),
 				{Say: "or let it replace its Pods by itself", Run: []string{kubectl(self, "patch",
@@ -220,7 +223,8 @@ func daemonSetRollout(c *Cluster, d *appsv1.DaemonSet, self Object) []Finding {
 	return out
 }
 
-// newestRevision is the hash of a DaemonSet's newest ControllerRevision; PodHash where none was read.
+// newestRevision is the hash of a DaemonSet's newest ControllerRevision; PodHash where none was
+// read.
 func newestRevision(c *Cluster, d *appsv1.DaemonSet) string {
 	var newest *appsv1.ControllerRevision
 	for _, r := range owned[*appsv1.ControllerRevision](c, "ControllerRevision", d) {
@@ -269,24 +273,28 @@ func job(c *Cluster, o metav1.Object, self Object) []Finding {
 		return nil
 	}
 	number := func(code, field, value string, severity Severity, text string, remedy ...Remedy) []Finding {
-		return []Finding{{Code: code, Severity: severity, Stage: StageCreation, Object: self, Field: field, Value: value,
-			Numbers: map[string]string{field[strings.LastIndex(field, ".")+1:]: value, "failed": fmt.Sprint(j.Status.Failed),
+		return []Finding{{Code: code, Severity: severity, Stage: StageCreation, Object: self, Field: field,
+			Value: value,
+			Numbers: map[string]string{field[strings.LastIndex(field, ".")+1:]: value,
+				"failed":    fmt.Sprint(j.Status.Failed),
 				"succeeded": fmt.Sprint(j.Status.Succeeded)}, Message: text, Remedies: remedy}}
 	}
 	for _, cond := range j.Status.Conditions {
 		if cond.Status != corev1.ConditionTrue {
 			continue
 		}
+		failed := cond.Type == batchv1.JobFailed || cond.Type == batchv1.JobFailureTarget // its Pods are ending
 		switch {
 		case cond.Type == batchv1.JobComplete:
 			return nil
-		case cond.Type == batchv1.JobFailed && cond.Reason == "DeadlineExceeded" && j.Spec.ActiveDeadlineSeconds != nil:
+		case failed && cond.Reason == "DeadlineExceeded" && j.Spec.ActiveDeadlineSeconds != nil:
 			n := *j.Spec.ActiveDeadlineSeconds
 			return number("DeadlineExceeded", "spec.activeDeadlineSeconds", fmt.Sprint(n), Broken,
 				fmt.Sprintf("Job %s ran longer than its activeDeadlineSeconds of %d and was ended, with all its Pods.",
-					self.Name, n), Remedy{Say: fmt.Sprintf("make it anew with more time: activeDeadlineSeconds %d", 10*n),
+					self.Name, n),
+				Remedy{Say: fmt.Sprintf("make it anew with more time: activeDeadlineSeconds %d", 10*n),
 					Run: []string{recreateJob(self, fmt.Sprintf(`{"spec":{"activeDeadlineSeconds":%d}}`, 10*n))}})
-		case cond.Type == batchv1.JobFailed && cond.Reason == "BackoffLimitExceeded":
+		case failed && cond.Reason == "BackoffLimitExceeded":
 			n := int32(6)
 			if j.Spec.BackoffLimit != nil {
 				n = *j.Spec.BackoffLimit
@@ -295,7 +303,7 @@ func job(c *Cluster, o metav1.Object, self Object) []Finding {
 				fmt.Sprintf("Job %s has failed: its Pods failed more often than backoffLimit %d allows.", self.Name, n),
 				Remedy{Say: "mend what its Pods fail of, and make it anew",
 					Run: []string{recreateJob(self, `{"metadata":{"annotations":{"retried":"true"}}}`)}})
-		case cond.Type == batchv1.JobFailed:
+		case failed:
 			return number("JobFailed", "status.conditions", cond.Reason, Broken,
 				fmt.Sprintf("Job %s has failed (%s): %s", self.Name, cond.Reason, cond.Message))
 		}
@@ -319,7 +327,8 @@ func job(c *Cluster, o metav1.Object, self Object) []Finding {
 			Remedies: []Remedy{{Say: "start the controllers: `gantry controllers`, or those of `gantry up`"}}}}
 	}
 	if m := j.Spec.ManagedBy; m != nil && *m != batchv1.JobControllerName && j.Status.StartTime == nil {
-		return []Finding{{Code: "OtherController", Stage: StageControl, Object: self, Field: "spec.managedBy", Value: *m,
+		return []Finding{{Code: "OtherController", Stage: StageControl, Object: self, Field: "spec.managedBy",
+			Value: *m,
 			Message: fmt.Sprintf("Job %s is left to the controller %s (spec.managedBy), which has not started it.",
 				self.Name, *m)}}
 	}

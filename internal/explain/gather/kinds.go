@@ -41,17 +41,21 @@ func kindRows() []kindRow {
 
 func coreKinds() []kindRow {
 	return []kindRow{
-		{"ConfigMap", "cm", namespaced, func(ctx context.Context, c clientset, ns string, o listing) (runtime.Object, error) {
+		{"ConfigMap", "cm", namespaced, func(ctx context.Context, c clientset, ns string,
+			o listing) (runtime.Object, error) {
 			return c.CoreV1().ConfigMaps(ns).List(ctx, o)
 		}},
-		{"Secret", "", namespaced, func(ctx context.Context, c clientset, ns string, o listing) (runtime.Object, error) {
+		{"Secret", "", namespaced, func(ctx context.Context, c clientset, ns string,
+			o listing) (runtime.Object, error) {
 			return c.CoreV1().Secrets(ns).List(ctx, o)
 		}},
-		{"ServiceAccount", "sa", namespaced, func(ctx context.Context, c clientset, ns string, o listing) (runtime.Object,
+		{"ServiceAccount", "sa", namespaced, func(ctx context.Context, c clientset, ns string,
+			o listing) (runtime.Object,
 			error) {
 			return c.CoreV1().ServiceAccounts(ns).List(ctx, o)
 		}},
-		{"Service", "svc", namespaced, func(ctx context.Context, c clientset, ns string, o listing) (runtime.Object, error) {
+		{"Service", "svc", namespaced, func(ctx context.Context, c clientset, ns string,
+			o listing) (runtime.Object, error) {
 			return c.CoreV1().Services(ns).List(ctx, o)
 		}},
 		{"EndpointSlice", "", namespaced, func(ctx context.Context, c clientset, ns string, o listing) (runtime.Object,
@@ -62,11 +66,13 @@ func coreKinds() []kindRow {
 			o listing) (runtime.Object, error) {
 			return c.CoreV1().PersistentVolumeClaims(ns).List(ctx, o)
 		}},
-		{"LimitRange", "limits", namespaced, func(ctx context.Context, c clientset, ns string, o listing) (runtime.Object,
+		{"LimitRange", "limits", namespaced, func(ctx context.Context, c clientset, ns string,
+			o listing) (runtime.Object,
 			error) {
 			return c.CoreV1().LimitRanges(ns).List(ctx, o)
 		}},
-		{"ResourceQuota", "quota", namespaced, func(ctx context.Context, c clientset, ns string, o listing) (runtime.Object,
+		{"ResourceQuota", "quota", namespaced, func(ctx context.Context, c clientset, ns string,
+			o listing) (runtime.Object,
 			error) {
 			return c.CoreV1().ResourceQuotas(ns).List(ctx, o)
 		}},
@@ -83,7 +89,8 @@ func coreKinds() []kindRow {
 
 func workloadKinds() []kindRow {
 	return []kindRow{
-		{"Deployment", "deploy", namespaced, func(ctx context.Context, c clientset, ns string, o listing) (runtime.Object,
+		{"Deployment", "deploy", namespaced, func(ctx context.Context, c clientset, ns string,
+			o listing) (runtime.Object,
 			error) {
 			return c.AppsV1().Deployments(ns).List(ctx, o)
 		}},
@@ -99,14 +106,16 @@ func workloadKinds() []kindRow {
 			error) {
 			return c.AppsV1().DaemonSets(ns).List(ctx, o)
 		}},
-		{"ControllerRevision", "", namespaced, func(ctx context.Context, c clientset, ns string, o listing) (runtime.Object,
+		{"ControllerRevision", "", namespaced, func(ctx context.Context, c clientset, ns string,
+			o listing) (runtime.Object,
 			error) {
 			return c.AppsV1().ControllerRevisions(ns).List(ctx, o)
 		}},
 		{"Job", "", namespaced, func(ctx context.Context, c clientset, ns string, o listing) (runtime.Object, error) {
 			return c.BatchV1().Jobs(ns).List(ctx, o)
 		}},
-		{"CronJob", "cj", namespaced, func(ctx context.Context, c clientset, ns string, o listing) (runtime.Object, error) {
+		{"CronJob", "cj", namespaced, func(ctx context.Context, c clientset, ns string,
+			o listing) (runtime.Object, error) {
 			return c.BatchV1().CronJobs(ns).List(ctx, o)
 		}},
 		{"HorizontalPodAutoscaler", "hpa", namespaced, func(ctx context.Context, c clientset, ns string,

@@ -38,7 +38,8 @@ func gatherInput(ctx context.Context, client kubernetes.Interface, namespace, ar
 	if in.Pod == nil && len(in.Entries) == 0 {
 		return in, nil,
 			cli.WithFix(fmt.Errorf("there is no pod %s in namespace %s, and the journal holds nothing about one",
-				name, namespace), "check name and namespace (-n)%s", nearObjects(ctx, r, "Pod", namespace, name))
+				name, namespace), "check name and namespace (-n)%s",
+				nearObjects(ctx, r, finding.Object{Kind: "Pod", Namespace: namespace, Name: name}))
 	}
 	in.LastLogs = readLastLogs(ctx, client, in.Pod)
 	if err = readPodObjects(ctx, r, &in); err == nil && in.Pod != nil {

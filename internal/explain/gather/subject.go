@@ -102,7 +102,6 @@ func readSubject(ctx context.Context, r *reader, s *explain.Subject) error {
 	if !ok {
 		return fmt.Errorf("kind %q cannot be read", s.Kind)
 	}
-	s.KindName = row.kind
 	namespace := s.Namespace
 	if row.scope != namespaced {
 		s.Namespace = ""
@@ -171,7 +170,8 @@ func readGonePod(ctx context.Context, r *reader, s *explain.Subject) error {
 	return nil
 }
 
-// readObject reads the object asked about; one that is not there is an error that names what is near.
+// readObject reads the object asked about; one that is not there is an error that names what is
+// near.
 func readObject(ctx context.Context, r *reader, row kindRow, s *explain.Subject) (runtime.Object, error) {
 	l, err := row.list(ctx, r.client, s.Namespace, metav1.ListOptions{})
 	if err != nil {
@@ -187,14 +187,15 @@ func readObject(ctx context.Context, r *reader, row kindRow, s *explain.Subject)
 		where = " in namespace " + s.Namespace
 	}
 	return nil, cli.WithFix(fmt.Errorf("there is no %s %s%s", s.Kind, s.Name, where),
-		"check kind, name and namespace (-n)%s", nearObjects(ctx, r, row.kind, s.Namespace, s.Name))
+		"check kind, name and namespace (-n)%s",
+		nearObjects(ctx, r, finding.Object{Kind: row.kind, Namespace: s.Namespace, Name: s.Name}))
 }
 
 // nearObjects says which objects have nearly the name, or have it in other namespaces or as other
 // kinds; empty when none does.
-func nearObjects(ctx context.Context, r *reader, kind, namespace, name string) string {
+func nearObjects(ctx context.Context, r *reader, o finding.Object) string {
 	c := readObjects(ctx, r, readClusterContext(ctx, r), objectsAsk{now: time.Now(), all: true})
-	return finding.NearObjects(c, finding.Object{Kind: kind, Namespace: namespace, Name: name})
+	return finding.NearObjects(c, o)
 }
 
 // readOwned finds what the object made, down to its Pods, and the events about them. What the asker

@@ -191,7 +191,7 @@ func (s *search) record(st searchState, winner string) {
 	var says []string
 	edited := false
 	for _, c := range st.changes {
-		says = append(says, c.description+s.harm(c))
+		says = append(says, c.description+s.deletionCost(c))
 		r.Run = append(r.Run, c.run...)
 		r.cost += c.cost
 		edited = edited || c.pod != nil

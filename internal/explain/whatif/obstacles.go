@@ -88,9 +88,9 @@ func (s *search) movesOnly(c change) bool {
 	})
 }
 
-// harm says what a deletion costs beyond the Pod itself: more priority than the one it makes room
-// for, and an owner that makes another one.
-func (s *search) harm(c change) string {
+// deletionCost says what a deletion costs beyond the Pod itself: more priority than the one it makes
+// room for, and an owner that makes another one.
+func (s *search) deletionCost(c change) string {
 	text := ""
 	for _, p := range c.pods {
 		if n, own := pod.Priority(p), pod.Priority(s.in.Pod); n > own {

@@ -37,7 +37,7 @@ func Run(ctx context.Context, o Options, f Fixture) Score {
 			s.Tried = append(s.Tried, "no command: "+fix.Description)
 			continue
 		}
-		if fix.looks() {
+		if fix.isDiagnostic() {
 			s.Tried = append(s.Tried, "changes nothing: "+fix.Description)
 			continue
 		}
@@ -53,13 +53,14 @@ func Run(ctx context.Context, o Options, f Fixture) Score {
 	return s
 }
 
-// looking are commands that read only: what becomes well after them became well by itself.
-var looking = regexp.MustCompile(`^(kubectl( -n \S+)? (logs|get|describe|events|auth|explain)|gantry (why|trace|doctor|lint)) [^|]*$`)
+// diagnosticCommand matches commands that read only: what is well after them became so by itself.
+var diagnosticCommand = regexp.MustCompile(
+	`^(kubectl( -n \S+)? (logs|get|describe|events|auth|explain)|gantry (why|trace|doctor|lint)) [^|]*$`)
 
-// looks reports whether all commands of a fix read only.
-func (f Fix) looks() bool {
+// isDiagnostic reports whether all commands of a fix read only.
+func (f Fix) isDiagnostic() bool {
 	return len(f.Run) > 0 && f.Config == "" && f.Amend == nil &&
-		!slices.ContainsFunc(f.Run, func(line string) bool { return !looking.MatchString(line) })
+		!slices.ContainsFunc(f.Run, func(line string) bool { return !diagnosticCommand.MatchString(line) })
 }
 
 // maxAttempts is how often a set-up is played that does not come about: who of several equals comes

@@ -48,8 +48,8 @@ type Fix struct {
 // Score is the result of one fixture.
 type Score struct {
 	Name string
-	// the sentences of the cause have most of the facts, and claim nothing wrong: in place of a reader's
-	// judgement
+	// the sentences of the cause have most of the facts, and claim nothing wrong: in place of a
+	// reader's judgement
 	Cause       bool
 	Mention     bool
 	Claim       bool
@@ -96,9 +96,9 @@ func (w *Cluster) Explain(ctx context.Context) (Answer, error) {
 	return Answer{Text: text, Cause: a.Cause, Facts: a.Facts, Findings: a.Findings, Fixes: a.Fixes}, nil
 }
 
-// statements are what an answer states of its object: the sentences of the cause, each fact and each
-// finding that is more than a note. What it proposes and headings are no statements, and a number
-// of another line does not complete a fact: each pattern has to be met by one statement.
+// statements are what an answer states of its object: the sentences of the cause, each fact and
+// each finding that is more than a note. What it proposes and headings are no statements, and a
+// number of another line does not complete a fact: each pattern has to be met by one statement.
 func (a Answer) statements() []string {
 	out := append([]string{a.Cause}, a.Facts...)
 	for _, f := range a.Findings {

@@ -378,10 +378,12 @@ func (w *Cluster) fakePod(ctx context.Context, s Step) error {
 func (w *Cluster) evict(ctx context.Context, s Step) error {
 	want := fmt.Sprint(s.Expect)
 	refused := w.evicted(ctx, s.Object)
-	reason, known := map[string]string{"201": "", "429": "TooManyRequests", "403": "Forbidden", "500": "InternalError"}[want]
+	reason, known := map[string]string{"201": "", "429": "TooManyRequests", "403": "Forbidden",
+		"500": "InternalError"}[want]
 	switch {
 	case !known:
-		return fmt.Errorf("`expect: %s` of an eviction is no answer that this runner knows: want 201, 403, 429 or 500", want)
+		return fmt.Errorf("`expect: %s` of an eviction is no answer that this runner knows: want 201, 403, 429 or 500",
+			want)
 	case reason == "" && refused == nil, reason != "" && refused != nil && strings.Contains(refused.Error(), reason):
 		return nil
 	}
