@@ -88,8 +88,8 @@ func (s *search) movesOnly(c change) bool {
 	})
 }
 
-// deletionCost says what a deletion costs beyond the Pod itself: more priority than the one it makes
-// room for, and an owner that makes another one.
+// deletionCost says what a deletion costs beyond the Pod itself: more priority than the one it
+// makes room for, and an owner that makes another one.
 func (s *search) deletionCost(c change) string {
 	text := ""
 	for _, p := range c.pods {
