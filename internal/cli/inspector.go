@@ -30,5 +30,6 @@ func (e *Inspector) NewClient() (kubernetes.Interface, error) {
 	if e.Namespace == "" {
 		e.Namespace = namespace
 	}
+	cfg.QPS, cfg.Burst = 100, 200 // one question reads three dozen kinds: client-go's 5 a second would take seconds
 	return kubernetes.NewForConfig(cfg)
 }

@@ -10,6 +10,7 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/gantry-project/gantry/internal/explain/finding"
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/scheduler/schedule"
@@ -30,6 +31,7 @@ type In struct {
 	// asked
 	Images   []string
 	LastLogs map[string]string // the last lines of containers that ended otherwise than with 0, by name
+	Objects  *finding.Cluster  // what the Pod may depend on; nil: not read
 }
 
 // ClusterContext is the world a Pod is placed in, as far as the asker may see it.
@@ -70,17 +72,24 @@ func (c *ClusterContext) node(name string) *corev1.Node {
 	return nil
 }
 
-// Answer is why a Pod is as it is.
+// Answer is why an object is as it is.
 type Answer struct {
 	Subject string    `json:"subject"`
 	State   string    `json:"state"`           // one word or two: Pending, CrashLoopBackOff, Ready, …
+	Code    string    `json:"code,omitempty"`  // the row of causes that answered
 	Cause   string    `json:"cause"`           // a sentence or two
 	Since   time.Time `json:"since,omitzero"`  // since when
 	Facts   []string  `json:"facts,omitempty"` // evidence with numbers
 	Next    string    `json:"next,omitempty"`  // what happens by itself
 	Fixes   []Fix     `json:"fixes,omitempty"` // what a person can do, nearest first
+	// what is wrong, as data: objects, fields, numbers, remedies; in the order of what to mend
+	// first
+	Findings []finding.Finding `json:"findings,omitempty"`
 	// what could not be read, with the error: the answer was made without it
 	Unread []string `json:"unread,omitempty"`
+
+	refusals []journal.NodeRefusal // of nodes, that the cause is made from
+	also     []finding.Finding     // those of Findings that cause and facts do not name
 }
 
 // Fix is one thing a person can do.
@@ -158,8 +167,10 @@ var causes = []cause{
 func Why(in In) Answer {
 	for _, c := range causes {
 		if a := c.find(in); a != nil {
-			a.Subject = fmt.Sprintf("pod/%s in %s", in.Ref.Name, in.Ref.Namespace)
-			return withLateProbe(in, *a)
+			a.Subject, a.Code = fmt.Sprintf("pod/%s in %s", in.Ref.Name, in.Ref.Namespace), c.name
+			afterObstacle(in, a)
+			told, more := podFindings(in, *a)
+			return withLateProbe(in, withFindings(*a, told, more))
 		}
 	}
 	return Answer{Subject: "pod/" + in.Ref.Name, State: "Unknown",
@@ -178,6 +189,12 @@ func (a Answer) WriteText(w io.Writer, now time.Time) error {
 	for _, f := range a.Facts {
 		fmt.Fprintf(&b, "  · %s\n", f)
 	}
+	if len(a.also) > 0 {
+		b.WriteString("\nAlso wrong, in the order of what to mend first:\n")
+		for _, f := range a.also {
+			fmt.Fprintf(&b, "  · %s\n", f.Message)
+		}
+	}
 	if len(a.Unread) > 0 {
 		b.WriteString("\nThis could not be read, so the answer does without it:\n")
 		for _, text := range a.Unread {
@@ -187,41 +204,48 @@ func (a Answer) WriteText(w io.Writer, now time.Time) error {
 	if a.Next != "" {
 		fmt.Fprintf(&b, "\nNext: %s\n", a.Next)
 	}
-	if len(a.Fixes) > 0 {
-		b.WriteString("\nWhat you can do:\n")
-		for _, f := range a.Fixes {
-			proven := ""
-			if f.Proven {
-				proven = " (proven)"
-			}
-			fmt.Fprintf(&b, "  → %s%s\n", f.Description, proven)
-			if f.Config != "" {
-				fmt.Fprintf(&b,
-					"      # in the file given to --config of the scheduler, or --scheduler-config of gantry up; then "+
-						"start it anew\n      %s\n", strings.ReplaceAll(strings.TrimSpace(f.Config), "\n", "\n      "))
-			}
-			if f.ManifestChange != nil {
-				fmt.Fprintf(&b, "      in the manifest of %s: %s\n", f.ManifestChange.Object, f.ManifestChange.Patch)
-			}
-			for _, run := range f.Run {
-				fmt.Fprintf(&b, "      $ %s\n", run)
-			}
-		}
-	}
+	writeFixes(&b, a.Fixes)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
+// writeFixes prints what a person can do.
+func writeFixes(b *strings.Builder, fixes []Fix) {
+	if len(fixes) > 0 {
+		b.WriteString("\nWhat you can do:\n")
+		for _, f := range fixes {
+			proven := ""
+			if f.Proven {
+				proven = " (proven)"
+			}
+			fmt.Fprintf(b, "  → %s%s\n", f.Description, proven)
+			if f.Config != "" {
+				fmt.Fprintf(b,
+					"      # in the file given to --config of the scheduler, or --scheduler-config of gantry up; then "+
+						"start it anew\n      %s\n", strings.ReplaceAll(strings.TrimSpace(f.Config), "\n", "\n      "))
+			}
+			if f.ManifestChange != nil {
+				fmt.Fprintf(b, "      in the manifest of %s: %s\n", f.ManifestChange.Object, f.ManifestChange.Patch)
+			}
+			for _, run := range f.Run {
+				fmt.Fprintf(b, "      $ %s\n", run)
+			}
+		}
+	}
+}
+
+// ago prints a duration with what is certain of it: whole seconds below an hour, whole minutes
+// below a day. Nothing that prints as 0s after minutes was rounded away.
 func ago(d time.Duration) string {
 	switch {
 	case d < 0:
 		return "0s"
-	case d < 2*time.Minute:
+	case d < time.Hour:
 		return d.Round(time.Second).String()
-	case d < 3*time.Hour:
-		return d.Round(time.Minute).String()
+	case d < 24*time.Hour:
+		return strings.TrimSuffix(d.Truncate(time.Minute).String(), "0s")
 	}
-	return d.Round(time.Hour).String()
+	return fmt.Sprintf("%dd%dh", int(d.Hours())/24, int(d.Hours())%24)
 }
 
 // newest returns the last fact of type F that accept likes, with its time.

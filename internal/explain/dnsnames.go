@@ -68,7 +68,7 @@ func nameUnresolved(a *Answer, in In, c container, failureText string) bool {
 	name, full, ok := serviceName(host, in.Ref.Namespace)
 	if ok && !unnamed && in.NamespaceContext != nil && (full || in.NamespaceContext.service(name) != nil ||
 		nearestService(in, name) != "") {
-		return serviceNameFailed(a, in, serviceDependency{hostPort{host: host}, name, full, c.spec.Name})
+		return serviceNameFailed(a, in, serviceDependency{hostPort{host: host}, name, full, c})
 	}
 	switch {
 	case unnamed && !answered:
@@ -114,7 +114,7 @@ func serviceNameFailed(a *Answer, in In, q serviceDependency) bool {
 		if near := nearestService(in, name); near != "" {
 			a.Cause += fmt.Sprintf(" There is a Service %s: perhaps that was meant.", near)
 			fixes = append(
-				[]Fix{editedContainer(in, q.initContainer, "ask for "+near,
+				[]Fix{editedContainer(in, q.container.spec.Name, "ask for "+near,
 					func(x *corev1.Container) { replaceHost(x, name, near) })}, fixes...)
 		}
 		a.Fixes = append(fixes, a.Fixes...)

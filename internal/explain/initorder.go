@@ -105,7 +105,7 @@ func initWaitsFor(a *Answer, in In, c container) {
 			continue
 		}
 		if name, full, ok := serviceName(d.host, in.Ref.Namespace); ok && dependencyFailed(a, in,
-			serviceDependency{d, name, full, c.spec.Name}) {
+			serviceDependency{d, name, full, c}) {
 			return
 		}
 	}

@@ -57,7 +57,7 @@ func (s Subject) job(a *Answer, j *batchv1.Job) {
 		return
 	}
 	switch {
-	case s.WorstPod != nil:
+	case s.WorstPod != nil && s.WorstPod.Pod != nil:
 		w := Why(*s.WorstPod)
 		a.Since, a.Next = w.Since, w.Next
 		a.Cause = fmt.Sprintf("%d of its Pods succeeded, %d failed (backoffLimit %d). Pod %s is %s: %s",

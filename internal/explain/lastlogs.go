@@ -31,25 +31,26 @@ var unsetVariable = regexp.MustCompile(
 	`\b([A-Z][A-Z0-9_]{2,})\b["':]*(?: (?:is|was|must be|has to be|environment variable|env var|variable))*:? (?:not ` +
 		`set|unset|not defined|undefined|required|missing|set|empty)\b`)
 
-// lastLogs adds a container's last log lines, and what can be derived from them.
-func lastLogs(a *Answer, in In, c container) {
+// lastLogs adds a container's last log lines, and what can be derived from them; true when that
+// says why it failed.
+func lastLogs(a *Answer, in In, c container) bool {
 	failureText := strings.TrimSpace(in.LastLogs[c.spec.Name])
 	if failureText == "" {
-		return
+		return false
 	}
 	for _, line := range strings.Split(failureText, "\n") {
 		a.Facts = append(a.Facts, "it said: "+line)
 	}
 	if nameUnresolved(a, in, c, failureText) || readOnlyFile(a, in, c, failureText) {
-		return
+		return true
 	}
 	m := unsetVariable.FindStringSubmatch(failureText)
 	if m == nil {
-		return
+		return false
 	}
 	for _, e := range c.spec.Env {
 		if e.Name == m[1] {
-			return
+			return false
 		}
 	}
 	a.Cause += fmt.Sprintf(" It says that %s is wanted, and the container has no such variable.", m[1])
@@ -59,6 +60,7 @@ func lastLogs(a *Answer, in In, c container) {
 			func(x *corev1.Container) {
 				x.Env = append(x.Env, corev1.EnvVar{Name: m[1], Value: "CHANGE-ME"})
 			})}, a.Fixes...)
+	return true
 }
 
 // readOnlyPattern matches log lines about a file on a read-only file system; the group is the file.

@@ -91,7 +91,9 @@ func terminationCause(a *Answer, in In, c container, t *corev1.ContainerStateTer
 		if t.ExitCode == 137 {
 			a.Facts = append(a.Facts, memoryText(in, c)...)
 		}
-		lastLogs(a, in, c)
+		if !lastLogs(a, in, c) {
+			awaitedService(a, in, c)
+		}
 	}
 	a.Fixes = append(a.Fixes, exitFixes(in, c, t)...)
 }
@@ -150,6 +152,7 @@ func ready(in In) *Answer {
 	if c := condition(in.Pod, corev1.PodReady); c != nil {
 		a.Since = c.LastTransitionTime.Time
 	}
+	withStart(in, a)
 	result, _, ok := newest[journal.Ruled](in, func(r journal.Ruled) bool { return r.Winner != "" })
 	if !ok || len(result.Scores) < 2 && len(result.Refusals) == 0 {
 		return a

@@ -67,7 +67,7 @@ func unscheduled(in In) *Answer {
 		notAttempted(a, in)
 		return a
 	}
-	if q, _, ok := newest[journal.Queued](in, nil); ok {
+	if q, when, ok := newest[journal.Queued](in, nil); ok && (known && !when.Before(at) || q.Queue != "active") {
 		a.Facts = append(a.Facts, "stands in the scheduler's "+q.Queue+" queue because of "+q.Cause)
 	}
 	return a
@@ -177,7 +177,8 @@ func nodesRefused(a *Answer, in In, r journal.Ruled) {
 		claimMissing(a, in, text)
 	} else {
 		slices.SortStableFunc(refusals, compareRefusals)
-		a.Cause = noNodeText(refusals, in)
+		a.Cause, a.refusals = noNodeText(refusals, in), refusals
+		furtherObstacles(a, in, refusals)
 	}
 	for i, n := range refusals {
 		if i == maxNodesShown {
@@ -198,6 +199,30 @@ func nodesRefused(a *Answer, in In, r journal.Ruled) {
 	preemption(a, in)
 	if len(remedies) == 0 {
 		a.Fixes = append(a.Fixes, pluginHints(refusals)...)
+	}
+}
+
+// maxObstaclesShown bounds the nodes of which the cause tells every refusal.
+const maxObstaclesShown = 3
+
+// furtherObstacles adds what the nearest nodes refuse the Pod for beyond their first refusal.
+func furtherObstacles(a *Answer, in In, refusals []journal.NodeRefusal) {
+	if in.ClusterContext == nil || in.ClusterContext.Plugins == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), searchTimeout)
+	defer cancel()
+	for _, r := range refusals[:min(len(refusals), maxObstaclesShown)] {
+		all := whatif.Obstacles(ctx, in.whatifInput(), r.Node)
+		if len(all) < 2 {
+			continue
+		}
+		var texts []string
+		for _, x := range all[1:] {
+			texts = append(texts, refusalText(x, in))
+		}
+		a.Cause += fmt.Sprintf(" Were that mended, there is more: %s.", strings.Join(texts, "; "))
+		a.refusals = append(slices.Clone(a.refusals), all[1:]...)
 	}
 }
 
@@ -310,12 +335,50 @@ func nodeUnreachableFor(in In) *Answer {
 	for _, c := range in.Node.Status.Conditions {
 		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
 			return &Answer{State: "on a node that is not ready", Since: c.LastTransitionTime.Time,
-				Cause: fmt.Sprintf("Node %s is not ready (%s): %s. What runs there is not known to the API.",
-					in.Node.Name, c.Reason, strings.TrimSuffix(c.Message, ".")),
-				Next: "Pods that do not tolerate it for longer are deleted 300 s after the node became unreachable",
-				Fixes: []Fix{commandFix("start the kubelet on the node, or mend its connection"),
-					commandFix("ask again when the node is back", "gantry why pod/"+in.Ref.Name)}}
+				Cause: fmt.Sprintf("Node %s is not ready (%s): %s. %s", in.Node.Name, c.Reason,
+					strings.TrimSuffix(c.Message, "."), whatIsKnown(c)),
+				Next: tolerationText(in.Pod, c), Fixes: notReadyFixes(in, c)}
 		}
 	}
 	return nil
+}
+
+// whatIsKnown says whether the kubelet of a node that is not ready is silent, or runs and reports.
+func whatIsKnown(c corev1.NodeCondition) string {
+	if c.Status == corev1.ConditionFalse {
+		return "Its kubelet runs and reports that itself; containers that run go on running, and the Pod counts as " +
+			"not ready."
+	}
+	return "Its kubelet is silent: what runs there is not known to the API."
+}
+
+// notReadyFixes are what helps a node that is not ready, by whether its kubelet reports.
+func notReadyFixes(in In, c corev1.NodeCondition) []Fix {
+	first := commandFix("start the kubelet on the node, or mend its connection to the API server")
+	if c.Status == corev1.ConditionFalse {
+		first = commandFix("mend on the node what its kubelet reports: "+strings.TrimSuffix(c.Message, "."),
+			"gantry why node/"+in.Node.Name)
+	}
+	return []Fix{first, commandFix("ask again when the node is back",
+		fmt.Sprintf("gantry why pod/%s -n %s", in.Ref.Name,
+			in.Ref.Namespace))}
+}
+
+// tolerationText says when the Pod is deleted because of its node's state: by its own toleration.
+func tolerationText(p *corev1.Pod, c corev1.NodeCondition) string {
+	key := corev1.TaintNodeUnreachable
+	if c.Status == corev1.ConditionFalse {
+		key = corev1.TaintNodeNotReady
+	}
+	for _, t := range p.Spec.Tolerations {
+		if (t.Key == key || t.Key == "" && t.Operator == corev1.TolerationOpExists) &&
+			(t.Effect == "" || t.Effect == corev1.TaintEffectNoExecute) {
+			if t.TolerationSeconds == nil {
+				return fmt.Sprintf("the Pod stays: it tolerates the taint %s for ever", key)
+			}
+			return fmt.Sprintf("the Pod is deleted when the node has had the taint %s for %d s (tolerationSeconds), "+
+				"unless the node is ready before", key, *t.TolerationSeconds)
+		}
+	}
+	return fmt.Sprintf("the Pod is deleted as soon as the node has the taint %s, which it does not tolerate", key)
 }

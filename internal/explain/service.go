@@ -34,10 +34,13 @@ func serviceName(host, namespace string) (name string, full, ok bool) {
 // serviceDependency is a Service that an init container waits for.
 type serviceDependency struct {
 	hostPort
-	service       string
-	qualified     bool
-	initContainer string // name of the init container
+	service   string
+	qualified bool
+	container container
 }
+
+// who names the container that waits.
+func (q serviceDependency) who() string { return q.container.title() }
 
 func (q serviceDependency) String() string {
 	if q.port == 0 {
@@ -63,20 +66,20 @@ func dependencyFailed(a *Answer, in In, q serviceDependency) bool {
 		if near == "" && !q.qualified {
 			return false
 		}
-		a.Cause = fmt.Sprintf("Init container %s waits for %s, and there is no Service %s in namespace %s.",
-			q.initContainer, q, q.service, ns)
+		a.Cause = fmt.Sprintf("%s waits for %s, and there is no Service %s in namespace %s.",
+			q.who(), q, q.service, ns)
 		if near != "" {
 			a.Cause += fmt.Sprintf(" There is a Service %s: perhaps that was meant.", near)
-			a.Fixes = append(a.Fixes, editedContainer(in, q.initContainer, "ask for "+near,
+			a.Fixes = append(a.Fixes, editedContainer(in, q.container.spec.Name, "ask for "+near,
 				func(x *corev1.Container) { replaceHost(x, q.service, near) }))
 		}
 		a.Fixes = append(a.Fixes, Fix{Description: "or create the Service " + q.service})
 		return true
 	}
 	if spec := &in.Pod.Spec; spec.DNSPolicy == corev1.DNSClusterFirst && pod.DNSPolicy(spec) == corev1.DNSDefault {
-		a.Cause = fmt.Sprintf("Init container %s cannot resolve %s because the Pod uses hostNetwork with dnsPolicy "+
-			"ClusterFirst, which then means Default: it asks the node's own name server instead of the cluster's.",
-			q.initContainer, q.host)
+		a.Cause = fmt.Sprintf("%s cannot resolve %s because the Pod uses hostNetwork with dnsPolicy ClusterFirst, "+
+			"which then means Default: it asks the node's own name server instead of the cluster's.",
+			q.who(), q.host)
 		if in.NamespaceContext.Ready[s.Name] > 0 {
 			a.Cause += fmt.Sprintf(" Service %s is fine and has %d ready behind it.", s.Name,
 				in.NamespaceContext.Ready[s.Name])
@@ -96,8 +99,8 @@ func otherNameServers(a *Answer, in In, q serviceDependency) bool {
 	if spec.DNSPolicy != corev1.DNSNone || spec.DNSConfig == nil {
 		return false
 	}
-	a.Cause = fmt.Sprintf("Init container %s waits for %s, and the Pod does not ask the cluster's name server, which "+
-		"alone knows Services: dnsPolicy is None, and dnsConfig names only %s.", q.initContainer, q,
+	a.Cause = fmt.Sprintf("%s waits for %s, and the Pod does not ask the cluster's name server, which alone knows "+
+		"Services: dnsPolicy is None, and dnsConfig names only %s.", q.who(), q,
 		joinList(spec.DNSConfig.Nameservers))
 	a.Fixes = append(a.Fixes, useClusterDNS(in))
 	return true
@@ -121,13 +124,14 @@ func portMissing(a *Answer, in In, q serviceDependency, s *corev1.Service) bool 
 	if q.port == 0 || len(have) == 0 || s.Spec.ClusterIP == corev1.ClusterIPNone {
 		return false
 	}
-	a.Cause = fmt.Sprintf("Init container %s waits for %s, and Service %s has no port %d; it has %s.", q.initContainer,
+	a.Cause = fmt.Sprintf("%s waits for %s, and Service %s has no port %d; it has %s.", q.who(),
 		q, s.Name, q.port, joinList(have))
 	for _, p := range have {
-		a.Fixes = append(a.Fixes, editedContainer(in, q.initContainer, "ask for port "+p, func(x *corev1.Container) {
-			replaceText(x, fmt.Sprintf("%s:%d", q.host, q.port), q.host+":"+p)
-			replaceText(x, fmt.Sprintf("%s %d", q.host, q.port), q.host+" "+p)
-		}))
+		a.Fixes = append(a.Fixes, editedContainer(in, q.container.spec.Name, "ask for port "+p,
+			func(x *corev1.Container) {
+				replaceText(x, fmt.Sprintf("%s:%d", q.host, q.port), q.host+":"+p)
+				replaceText(x, fmt.Sprintf("%s %d", q.host, q.port), q.host+" "+p)
+			}))
 	}
 	return true
 }
@@ -162,7 +166,7 @@ func noReadyPods(a *Answer, in In, q serviceDependency, s *corev1.Service) bool 
 	if text == "" {
 		return false
 	}
-	a.Cause = fmt.Sprintf("Init container %s waits for %s, and Service %s %s", q.initContainer, q, s.Name, text)
+	a.Cause = fmt.Sprintf("%s waits for %s, and Service %s %s", q.who(), q, s.Name, text)
 	a.Fixes = append(a.Fixes, fixes...)
 	return true
 }

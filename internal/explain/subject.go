@@ -13,6 +13,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/gantry-project/gantry/internal/explain/finding"
 	"github.com/gantry-project/gantry/internal/trace/packet"
 )
 
@@ -30,9 +31,9 @@ type Subject struct {
 	Events           []corev1.Event       // about the object and its Sets and Jobs
 	ClusterContext   *ClusterContext
 	NamespaceContext *NamespaceContext
-	Quotas           []*corev1.ResourceQuota
 	Classes          []*storagev1.StorageClass
 	PacketState      *packet.ClusterState // for packets to a Service; nil: the user may not read it
+	Objects          *finding.Cluster     // what the object depends on; nil: not read
 }
 
 // WorstPod returns the Pod to explain first: an unhealthy one of the newest template.
@@ -57,7 +58,11 @@ func WorstPod(pods []*corev1.Pod) *corev1.Pod {
 
 // WhyObject explains the state of an object.
 func WhyObject(s Subject) Answer {
-	a := Answer{}
+	a := Answer{Code: s.Kind}
+	var more []finding.Finding
+	if s.Objects != nil {
+		more = finding.Of(s.Objects, s.object())
+	}
 	switch o := s.Object.(type) {
 	case *appsv1.Deployment:
 		s.deployment(&a, o)
@@ -84,8 +89,14 @@ func WhyObject(s Subject) Answer {
 	case *corev1.PersistentVolumeClaim:
 		s.claim(&a, o)
 	default:
-		a.State, a.Cause = "Unknown", "Nothing is known of objects of this kind."
+		s.general(&a, more)
 	}
+	told := a.Findings
+	if s.WorstPod != nil {
+		own := Why(*s.WorstPod)
+		told = append(told, own.Findings...)
+	}
+	a = withFindings(a, told, more)
 	a.Subject = s.Kind + "/" + s.Name
 	if s.Namespace != "" {
 		a.Subject += " in " + s.Namespace
@@ -196,6 +207,7 @@ func (s Subject) podsRefused(a *Answer, message string, template *corev1.PodTemp
 	}
 	a.Next = "its controller tries again with growing pauses"
 	a.Facts = append(a.Facts, "the API server's words: "+message)
+	s.afterRefusal(a, template)
 }
 
 func (s Subject) cronJob(a *Answer, c *batchv1.CronJob) {
@@ -224,5 +236,8 @@ func (s Subject) cronJob(a *Answer, c *batchv1.CronJob) {
 		a.State, a.Cause = "running", "A Job of it runs."
 	default:
 		a.State, a.Cause = "waiting", "It waits for its time; nothing blocks it."
+		if next, err := finding.NextStart(c, s.Now); err == nil && !next.IsZero() {
+			a.Next = fmt.Sprintf("it starts a Job at %s, in %s", next.UTC().Format(time.RFC3339), ago(next.Sub(s.Now)))
+		}
 	}
 }

@@ -40,8 +40,9 @@ func deletedPod(in In) *Answer {
 			a.Facts = append(a.Facts, why.Line())
 		}
 	}
-	a.Fixes = []Fix{commandFix("read its whole life", fmt.Sprintf("gantry trace pod/%s -n %s", in.Ref.Name,
-		in.Ref.Namespace))}
+	withEnd(in, a)
+	a.Fixes = append(a.Fixes, commandFix("read its whole life", fmt.Sprintf("gantry trace pod/%s -n %s", in.Ref.Name,
+		in.Ref.Namespace)))
 	return a
 }
 
@@ -158,6 +159,10 @@ func finishedPod(in In) *Answer {
 	if p.Status.Reason != "" {
 		a.State = "Failed (" + p.Status.Reason + ")"
 		a.Cause = p.Status.Message
+		if d := p.Spec.ActiveDeadlineSeconds; d != nil && p.Status.Reason == "DeadlineExceeded" {
+			a.Cause = fmt.Sprintf("The Pod ran longer than its activeDeadlineSeconds of %d and was ended: %s.", *d,
+				strings.TrimSuffix(p.Status.Message, "."))
+		}
 		if c := condition(p, corev1.DisruptionTarget); c != nil {
 			a.Facts = append(a.Facts, fmt.Sprintf("%s: %s", c.Reason, c.Message))
 		}
@@ -174,6 +179,9 @@ func finishedPod(in In) *Answer {
 			} else {
 				a.Cause = fmt.Sprintf("Container %s ended: %s, and restart policy %s does not start it again.",
 					c.spec.Name, exitText(c, t), p.Spec.RestartPolicy)
+				if !lastLogs(a, in, c) {
+					awaitedService(a, in, c)
+				}
 			}
 			a.Fixes = append(a.Fixes, exitFixes(in, c, t)...)
 			return a

@@ -31,6 +31,14 @@ func probePending(a *Answer, in In, c container, lead string) bool {
 		pr, at, requested = newest[journal.Probed](in,
 			func(f journal.Probed) bool { return f.Container == c.spec.Name && f.Probe != "liveness" })
 	}
+	if requested && pr.Result == "unknown" {
+		a.Cause = fmt.Sprintf("%s: the %s probe of container %s cannot be run: %s. Such a result is not counted: the "+
+			"container stays as it is, neither ready nor restarted for it, until the probe can be run.", lead, pr.Probe,
+			c.spec.Name, strings.TrimSuffix(pr.Message, "."))
+		a.Next = "the probe is tried again each period"
+		a.Fixes = append(append(a.Fixes, diagnoseProbe(in, c.spec, pr).commands...), logsOf(in, c.spec.Name))
+		return true
+	}
 	if requested && pr.Result != "success" {
 		w := diagnoseProbe(in, c.spec, withSockets(in, pr))
 		a.Cause = fmt.Sprintf("%s: the %s probe of container %s %s.", lead, pr.Probe, c.spec.Name, w.text)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"sigs.k8s.io/yaml"
+
 	"github.com/gantry-project/gantry/internal/cli"
 	"github.com/gantry-project/gantry/internal/explain/phrase"
 )
@@ -26,6 +28,12 @@ func explainMessage(e *cli.Inspector, text string) error {
 		return phrase.Write(e.Out, list)
 	case "json":
 		return cli.WriteJSON(e.Out, list)
+	case "yaml":
+		raw, err := yaml.Marshal(list)
+		if err == nil {
+			_, err = fmt.Fprintf(e.Out, "---\n%s", raw)
+		}
+		return err
 	}
-	return cli.UsageError(fmt.Errorf("output %q: must be text or json", e.Output))
+	return checkOutput(e)
 }

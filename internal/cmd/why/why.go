@@ -4,44 +4,103 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
 
 	"github.com/gantry-project/gantry/internal/cli"
 	"github.com/gantry-project/gantry/internal/explain/gather"
 )
 
-func New(io cli.IO) *cobra.Command {
-	e := &cli.Inspector{Out: io.Out}
+func New(streams cli.IO) *cobra.Command {
+	e, all := &cli.Inspector{Out: streams.Out}, false
 	c := &cobra.Command{
-		Use: "why KIND/NAME… | PHRASE",
+		Use: "why [KIND/NAME… | PHRASE]",
 		Short: "Say why a Pod is pending, restarting, not ready, terminating or gone, and what to do; of other " +
 			"objects, what holds them up",
-		Long: "why names the one thing a Pod waits for or was ended by, with numbers, since when, what happens next " +
-			"by itself, and what a person can do.\n" +
+		Long: "Without arguments why says what is wrong in the namespace, or with -A in the whole cluster: worst " +
+			"first, and what several things suffer from once.\n" +
+			"why names the one thing a Pod waits for or was ended by, with numbers, since when, what happens next by " +
+			"itself, and what a person can do.\n" +
 			"Of a deployment, replicaset, statefulset, daemonset, job or cronjob it names the first blocker of its " +
-			"Pods or of their making; it also knows service, node and pvc. Of a name that a container could not " +
-			"resolve it says why.\n" +
+			"Pods or of their making; it knows the other kinds too, from service, node and pvc to pdb, hpa, quota, " +
+			"namespace and csr. Of a name that a container could not resolve it says why.\n" +
 			"A phrase of kubectl describe, in quotes, is taken apart without a cluster: who said it, by which rule, " +
 			"what to do.",
-		Example: "  gantry why pod/web\n  gantry why deployment/web -n prod -o json\n  gantry why node/node-1\n  " +
-			"gantry why '0/12 nodes are available: 12 Insufficient cpu'",
-		Args: cli.OneOrMore("an object or several: pod/NAME, deployment/NAME, …"),
-		RunE: func(c *cobra.Command, args []string) error { return why(c.Context(), e, args) },
+		Example: "  gantry why\n  gantry why -A -o json\n  gantry why pod/web\n  gantry why deployment/web -n prod " +
+			"-o json\n  gantry why node/node-1\n  gantry why '0/12 nodes are available: 12 Insufficient cpu'",
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return overview(c.Context(), e, all)
+			}
+			return why(c.Context(), e, args)
+		},
 	}
-	e.Flags(c, "text (default), json")
+	c.Flags().BoolVarP(&all, "all-namespaces", "A", false, "without arguments: look at the whole cluster")
+	e.Flags(c, "text (default), json, yaml")
 	return c
+}
+
+// answer is what can be printed for a person and as data.
+type answer interface {
+	WriteText(w io.Writer, now time.Time) error
+}
+
+// write prints an answer in the form that was asked for.
+func write(e *cli.Inspector, a answer, now time.Time) error {
+	switch e.Output {
+	case "json":
+		return cli.WriteJSON(e.Out, a)
+	case "yaml":
+		raw, err := yaml.Marshal(a)
+		if err == nil {
+			_, err = fmt.Fprintf(e.Out, "---\n%s", raw)
+		}
+		return err
+	}
+	return a.WriteText(e.Out, now)
+}
+
+// checkOutput refuses forms that there are not.
+func checkOutput(e *cli.Inspector) error {
+	if !slices.Contains([]string{"", "text", "json", "yaml"}, e.Output) {
+		return cli.UsageError(fmt.Errorf("output %q: must be text, json or yaml", e.Output))
+	}
+	return nil
+}
+
+// overview says what is wrong in the namespace, or everywhere.
+func overview(ctx context.Context, e *cli.Inspector, all bool) error {
+	if err := checkOutput(e); err != nil {
+		return err
+	}
+	client, err := e.NewClient()
+	if err != nil {
+		return err
+	}
+	namespace := e.Namespace
+	if all {
+		namespace = ""
+	}
+	o, err := gather.Overview(ctx, client, namespace)
+	if err != nil {
+		return err
+	}
+	return write(e, o, time.Now())
 }
 
 // why answers about each object in turn; one that cannot be asked about does not keep the others
 // back. As JSON, several answers are a stream of objects.
 func why(ctx context.Context, e *cli.Inspector, args []string) error {
-	if e.Output != "" && e.Output != "text" && e.Output != "json" {
-		return cli.UsageError(fmt.Errorf("output %q: must be text or json", e.Output))
+	if err := checkOutput(e); err != nil {
+		return err
 	}
 	var errs []error
 	for i, arg := range args {
-		if i > 0 && e.Output != "json" {
+		if i > 0 && e.Output != "json" && e.Output != "yaml" {
 			if _, err := fmt.Fprintln(e.Out); err != nil {
 				return err
 			}
@@ -51,12 +110,8 @@ func why(ctx context.Context, e *cli.Inspector, args []string) error {
 			continue
 		}
 		a, now, err := gather.Answer(ctx, e, arg)
-		switch {
-		case err != nil:
-		case e.Output == "json":
-			err = cli.WriteJSON(e.Out, a)
-		default:
-			err = a.WriteText(e.Out, now)
+		if err == nil {
+			err = write(e, a, now)
 		}
 		errs = append(errs, err)
 	}

@@ -14,24 +14,22 @@ import (
 
 	"github.com/gantry-project/gantry/internal/cli"
 	"github.com/gantry-project/gantry/internal/explain"
+	"github.com/gantry-project/gantry/internal/explain/finding"
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
 // gatherInput reads what an answer is made from. Without a journal (another Kubernetes) the Pod,
 // its node and its events have to do. unread names what could not be read.
-func gatherInput(ctx context.Context, e *cli.Inspector, arg string) (in explain.In, unread []string, err error) {
+func gatherInput(ctx context.Context, client kubernetes.Interface, namespace, arg string) (in explain.In,
+	unread []string, err error) {
 	in.Now = time.Now()
 	name, err := cli.PodName(arg)
 	if err != nil {
 		return in, nil, err
 	}
-	client, err := e.NewClient()
-	if err != nil {
-		return in, nil, err
-	}
 	r := &reader{client: client}
-	in.Ref = journal.Ref{Namespace: e.Namespace, Name: name}
-	if in.Pod, err = FindPod(ctx, client, e.Namespace, name); err != nil {
+	in.Ref = journal.Ref{Namespace: namespace, Name: name}
+	if in.Pod, err = FindPod(ctx, client, namespace, name); err != nil {
 		return in, nil, err
 	}
 	if err := readJournalFacts(ctx, r, &in); err != nil {
@@ -40,10 +38,15 @@ func gatherInput(ctx context.Context, e *cli.Inspector, arg string) (in explain.
 	if in.Pod == nil && len(in.Entries) == 0 {
 		return in, nil,
 			cli.WithFix(fmt.Errorf("there is no pod %s in namespace %s, and the journal holds nothing about one",
-				name, e.Namespace), "check name and namespace (-n)")
+				name, namespace), "check name and namespace (-n)%s",
+				nearObjects(ctx, r, finding.Object{Kind: "Pod", Namespace: namespace, Name: name}))
 	}
 	in.LastLogs = readLastLogs(ctx, client, in.Pod)
-	err = readPodObjects(ctx, r, &in)
+	if err = readPodObjects(ctx, r, &in); err == nil && in.Pod != nil {
+		self := finding.Object{Kind: "Pod", Namespace: namespace, Name: name}
+		in.Objects = readObjects(ctx, r, in.ClusterContext, objectsAsk{now: in.Now, namespace: namespace})
+		readElsewhere(ctx, r, in.Objects, self)
+	}
 	return in, r.unread, err
 }
 

@@ -8,14 +8,15 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/gantry-project/gantry/internal/cli"
 	"github.com/gantry-project/gantry/internal/explain"
+	"github.com/gantry-project/gantry/internal/explain/finding"
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
@@ -41,12 +42,11 @@ func parseSubject(arg string) (kind, name string, err error) {
 		return "pod", arg, nil
 	}
 	known, ok := kindAliases()[strings.ToLower(kind)]
+	if row, general := rowOf(kind); !ok && general {
+		known, ok = strings.ToLower(row.kind), true
+	}
 	if !ok {
-		return "", "",
-			cli.UsageError(
-				fmt.Errorf("why knows nothing of kind %q: ask about pod, deployment, replicaset, statefulset, "+
-					"daemonset, job, cronjob, service, node or pvc", kind))
-
+		return "", "", cli.UsageError(fmt.Errorf("why knows nothing of kind %q: ask about %s", kind, kindsText()))
 	}
 	if name == "" || strings.Contains(name, "/") {
 		return "", "", cli.UsageError(fmt.Errorf("%q names no object: write %s/NAME", arg, known))
@@ -54,15 +54,28 @@ func parseSubject(arg string) (kind, name string, err error) {
 	return known, name, nil
 }
 
-// Answer asks about a Pod or an object that makes Pods.
+// Answer asks about a Pod or another object.
 func Answer(ctx context.Context, e *cli.Inspector, arg string) (explain.Answer, time.Time, error) {
+	if _, _, err := parseSubject(arg); err != nil {
+		return explain.Answer{}, time.Now(), err
+	}
+	client, err := e.NewClient()
+	if err != nil {
+		return explain.Answer{}, time.Now(), err
+	}
+	return AnswerWith(ctx, client, e.Namespace, arg)
+}
+
+// AnswerWith is Answer over a client; the time is that of the answer.
+func AnswerWith(ctx context.Context, client kubernetes.Interface, namespace, arg string) (explain.Answer, time.Time,
+	error) {
 	now := time.Now()
 	kind, name, err := parseSubject(arg)
 	if err != nil {
 		return explain.Answer{}, now, err
 	}
 	if kind == "pod" {
-		in, unread, err := gatherInput(ctx, e, name)
+		in, unread, err := gatherInput(ctx, client, namespace, name)
 		if err != nil {
 			return explain.Answer{}, now, err
 		}
@@ -70,11 +83,7 @@ func Answer(ctx context.Context, e *cli.Inspector, arg string) (explain.Answer, 
 		a.Unread = unread
 		return a, in.Now, nil
 	}
-	client, err := e.NewClient()
-	if err != nil {
-		return explain.Answer{}, now, err
-	}
-	s := explain.Subject{Now: now, Kind: kind, Name: name, Namespace: e.Namespace}
+	s := explain.Subject{Now: now, Kind: kind, Name: name, Namespace: namespace}
 	r := &reader{client: client}
 	if err := readSubject(ctx, r, &s); err != nil {
 		return explain.Answer{}, now, err
@@ -86,19 +95,30 @@ func Answer(ctx context.Context, e *cli.Inspector, arg string) (explain.Answer, 
 
 // readSubject reads an object, what it made and what is around it.
 func readSubject(ctx context.Context, r *reader, s *explain.Subject) error {
+	row, ok := rowOf(s.Kind)
+	if s.Kind == "pvc" {
+		row, ok = rowOf("persistentvolumeclaim")
+	}
+	if !ok {
+		return fmt.Errorf("kind %q cannot be read", s.Kind)
+	}
+	namespace := s.Namespace
+	if row.scope != namespaced {
+		s.Namespace = ""
+	}
+	if row.kind == "Namespace" {
+		namespace = s.Name
+	} else if row.scope != namespaced {
+		namespace = ""
+	}
 	var err error
-	if s.Object, err = readObject(ctx, r, s); apierrors.IsNotFound(err) {
-		where := ""
-		if s.Kind != "node" {
-			where = " in namespace " + s.Namespace
-		}
-		return cli.WithFix(fmt.Errorf("there is no %s %s%s", s.Kind, s.Name, where),
-			"check kind, name and namespace (-n)")
-	} else if err != nil {
+	if s.Object, err = readObject(ctx, r, row, s); err != nil {
 		return err
 	}
-	s.ClusterContext, s.NamespaceContext = readClusterContext(ctx, r),
-		readNamespaceContext(ctx, r, s.Namespace)
+	s.ClusterContext = readClusterContext(ctx, r)
+	s.Objects = readObjects(ctx, r, s.ClusterContext, objectsAsk{now: s.Now, namespace: namespace, kind: row.kind})
+	readElsewhere(ctx, r, s.Objects, finding.Object{Kind: row.kind, Namespace: s.Namespace, Name: s.Name})
+	s.NamespaceContext = readNamespaceContext(ctx, r, s.Namespace)
 	readOwned(ctx, r, s)
 	if s.Kind == "pvc" {
 		list, err := r.client.StorageV1().StorageClasses().List(ctx, metav1.ListOptions{})
@@ -109,7 +129,7 @@ func readSubject(ctx context.Context, r *reader, s *explain.Subject) error {
 	if x, ok := s.Object.(*corev1.Service); ok {
 		s.PacketState = servicePackets(ctx, r, x)
 	}
-	if p := explain.WorstPod(s.Pods); p != nil && s.Kind != "node" && s.Kind != "pvc" {
+	if p := explain.WorstPod(s.Pods); p != nil && s.Kind != "node" && s.Kind != "pvc" && s.Kind != "namespace" {
 		in := explain.In{Now: s.Now, Pod: p, Ref: journal.Ref{Namespace: p.Namespace, Name: p.Name}}
 		if err := readJournalFacts(ctx, r, &in); err != nil {
 			return err
@@ -117,36 +137,65 @@ func readSubject(ctx context.Context, r *reader, s *explain.Subject) error {
 		if err := readPodObjects(ctx, r, &in); err != nil {
 			return err
 		}
+		in.Objects = s.Objects
 		in.LastLogs = readLastLogs(ctx, r.client, p)
+		s.WorstPod = &in
+	}
+	return readGonePod(ctx, r, s)
+}
+
+// readGonePod reads the journal of the newest Pod of a Job that has none left: its events name it.
+func readGonePod(ctx context.Context, r *reader, s *explain.Subject) error {
+	if s.Kind != "job" || len(s.Pods) > 0 {
+		return nil
+	}
+	name := ""
+	var last time.Time
+	for _, e := range s.Events {
+		made, ok := strings.CutPrefix(e.Message, "Created pod: ")
+		if ok && e.Reason == "SuccessfulCreate" && !e.LastTimestamp.Time.Before(last) {
+			name, last = made, e.LastTimestamp.Time
+		}
+	}
+	if name == "" {
+		return nil
+	}
+	in := explain.In{Now: s.Now, Ref: journal.Ref{Namespace: s.Namespace, Name: name}}
+	if err := readJournalFacts(ctx, r, &in); err != nil {
+		return err
+	}
+	if len(in.Entries) > 0 {
 		s.WorstPod = &in
 	}
 	return nil
 }
 
-func readObject(ctx context.Context, r *reader, s *explain.Subject) (runtime.Object, error) {
-	o := metav1.GetOptions{}
-	switch s.Kind {
-	case "deployment":
-		return r.client.AppsV1().Deployments(s.Namespace).Get(ctx, s.Name, o)
-	case "replicaset":
-		return r.client.AppsV1().ReplicaSets(s.Namespace).Get(ctx, s.Name, o)
-	case "statefulset":
-		return r.client.AppsV1().StatefulSets(s.Namespace).Get(ctx, s.Name, o)
-	case "daemonset":
-		return r.client.AppsV1().DaemonSets(s.Namespace).Get(ctx, s.Name, o)
-	case "job":
-		return r.client.BatchV1().Jobs(s.Namespace).Get(ctx, s.Name, o)
-	case "cronjob":
-		return r.client.BatchV1().CronJobs(s.Namespace).Get(ctx, s.Name, o)
-	case "service":
-		return r.client.CoreV1().Services(s.Namespace).Get(ctx, s.Name, o)
-	case "pvc":
-		return r.client.CoreV1().PersistentVolumeClaims(s.Namespace).Get(ctx, s.Name, o)
-	case "node":
-		s.Namespace = ""
-		return r.client.CoreV1().Nodes().Get(ctx, s.Name, o)
+// readObject reads the object asked about; one that is not there is an error that names what is
+// near.
+func readObject(ctx context.Context, r *reader, row kindRow, s *explain.Subject) (runtime.Object, error) {
+	l, err := row.list(ctx, r.client, s.Namespace, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
 	}
-	return nil, fmt.Errorf("kind %q cannot be read", s.Kind)
+	for _, o := range extracted(l) {
+		if x, ok := o.(runtime.Object); ok && o.GetName() == s.Name {
+			return x, nil
+		}
+	}
+	where := ""
+	if row.scope == namespaced {
+		where = " in namespace " + s.Namespace
+	}
+	return nil, cli.WithFix(fmt.Errorf("there is no %s %s%s", s.Kind, s.Name, where),
+		"check kind, name and namespace (-n)%s",
+		nearObjects(ctx, r, finding.Object{Kind: row.kind, Namespace: s.Namespace, Name: s.Name}))
+}
+
+// nearObjects says which objects have nearly the name, or have it in other namespaces or as other
+// kinds; empty when none does.
+func nearObjects(ctx context.Context, r *reader, o finding.Object) string {
+	c := readObjects(ctx, r, readClusterContext(ctx, r), objectsAsk{now: time.Now(), all: true})
+	return finding.NearObjects(c, o)
 }
 
 // readOwned finds what the object made, down to its Pods, and the events about them. What the asker

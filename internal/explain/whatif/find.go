@@ -56,6 +56,7 @@ type change struct {
 	pod         func(*v1.Pod)
 	snapshot    func(*snapshot.Snapshot) (*snapshot.Snapshot, error)
 	deletedPods []types.UID // Pods that it deletes
+	pods        []*v1.Pod   // the same
 }
 
 // searchState is the Pod and the cluster after some changes.
@@ -130,6 +131,9 @@ func (s *search) repair(st searchState, refusals []journal.NodeRefusal, node str
 	}
 	was := refusals[i]
 	for _, c := range changes(st, was) {
+		if s.movesOnly(c) {
+			continue
+		}
 		next, err := apply(st, c)
 		if err != nil {
 			continue
@@ -187,7 +191,7 @@ func (s *search) record(st searchState, winner string) {
 	var says []string
 	edited := false
 	for _, c := range st.changes {
-		says = append(says, c.description)
+		says = append(says, c.description+s.deletionCost(c))
 		r.Run = append(r.Run, c.run...)
 		r.cost += c.cost
 		edited = edited || c.pod != nil

@@ -257,7 +257,7 @@ func podsByWeight(n framework.NodeInfo, short []journal.Shortage) []*v1.Pod {
 }
 
 func deletePods(node string, pods ...*v1.Pod) change {
-	c := change{kind: "pod", cost: 2 * float64(len(pods))}
+	c := change{kind: "pod", cost: 2 * float64(len(pods)), pods: pods}
 	var names, nodes []string
 	for _, p := range pods {
 		if n := cmp.Or(p.Spec.NodeName, node); !slices.Contains(nodes, n) {

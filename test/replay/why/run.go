@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -36,6 +37,10 @@ func Run(ctx context.Context, o Options, f Fixture) Score {
 			s.Tried = append(s.Tried, "no command: "+fix.Description)
 			continue
 		}
+		if fix.isDiagnostic() {
+			s.Tried = append(s.Tried, "changes nothing: "+fix.Description)
+			continue
+		}
 		if err := tryFix(ctx, o, f, fix); err != nil {
 			s.Tried = append(s.Tried, fmt.Sprintf("did not help: %s: %v", fix.Description, err))
 			if fix.Proven {
@@ -46,6 +51,16 @@ func Run(ctx context.Context, o Options, f Fixture) Score {
 		s.Tried, s.Remedy = append(s.Tried, "helped: "+fix.Description), true
 	}
 	return s
+}
+
+// diagnosticCommand matches commands that read only: what is well after them became so by itself.
+var diagnosticCommand = regexp.MustCompile(
+	`^(kubectl( -n \S+)? (logs|get|describe|events|auth|explain)|gantry (why|trace|doctor|lint)) [^|]*$`)
+
+// isDiagnostic reports whether all commands of a fix read only.
+func (f Fix) isDiagnostic() bool {
+	return len(f.Run) > 0 && f.Config == "" && f.Amend == nil &&
+		!slices.ContainsFunc(f.Run, func(line string) bool { return !diagnosticCommand.MatchString(line) })
 }
 
 // maxAttempts is how often a set-up is played that does not come about: who of several equals comes

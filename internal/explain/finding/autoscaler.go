@@ -1,0 +1,129 @@
+package finding
+
+import (
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// autoscaler finds what keeps a HorizontalPodAutoscaler from scaling.
+func autoscaler(c *Cluster, o metav1.Object, self Object) []Finding {
+	h, ok := o.(*autoscalingv2.HorizontalPodAutoscaler)
+	if !ok {
+		return nil
+	}
+	t := h.Spec.ScaleTargetRef
+	target := c.Get(Object{t.Kind, h.Namespace, t.Name})
+	if target == nil && c.Read(t.Kind) {
+		return nil // the reference says so
+	}
+	var out []Finding
+	if d, ok := target.(*appsv1.Deployment); ok && replicas(d.Spec.Replicas) == 0 {
+		out = append(out, Finding{Code: "AutoscalingDisabled", Stage: StageControl, Object: objectOf("Deployment", d),
+			Field: "spec.replicas", Value: "0", Want: fmt.Sprint(minReplicas(h)), Related: []Object{self},
+			Message: fmt.Sprintf("Autoscaler %s does nothing while its target Deployment %s has spec.replicas 0: "+
+				"that switches it off.", self.Name, t.Name),
+			Remedies: []Remedy{{Say: "let it scale again", Run: []string{fmt.Sprintf(
+				"kubectl -n %s scale deployment %s --replicas=%d", h.Namespace, t.Name, minReplicas(h))}}}})
+	}
+	out = append(out, unrequested(target, h, self)...)
+	for _, cond := range h.Status.Conditions {
+		if cond.Status != corev1.ConditionFalse ||
+			cond.Type != autoscalingv2.ScalingActive && cond.Type != autoscalingv2.AbleToScale {
+			continue
+		}
+		if len(out) == 0 {
+			out = append(out, Finding{Code: "NotScaling", Stage: StageControl, Object: self, Field: "status.conditions",
+				Value: cond.Reason, Message: fmt.Sprintf("Autoscaler %s does not scale (%s is False, %s): %s",
+					self.Name,
+					cond.Type, cond.Reason, cond.Message)})
+		}
+	}
+	if len(h.Status.Conditions) == 0 && c.Now.Sub(h.CreationTimestamp.Time) > settleTime {
+		out = append(out, Finding{Code: "ControllersIdle", Stage: StageControl, Object: self,
+			Field: "status.conditions",
+			Message: fmt.Sprintf("No controller works on autoscaler %s: its status has been empty since it was "+
+				"created. %s keeps the replicas that its spec says.", self.Name, t.Kind)})
+	}
+	return append(out, atBound(h, self)...)
+}
+
+func minReplicas(h *autoscalingv2.HorizontalPodAutoscaler) int32 {
+	if h.Spec.MinReplicas == nil {
+		return 1
+	}
+	return max(*h.Spec.MinReplicas, 1)
+}
+
+// unrequested finds containers without the request that a utilization is measured against.
+func unrequested(target metav1.Object, h *autoscalingv2.HorizontalPodAutoscaler, self Object) []Finding {
+	if target == nil {
+		return nil
+	}
+	spec, at := podSpecOf(target)
+	if spec == nil {
+		return nil
+	}
+	var out []Finding
+	for i, m := range h.Spec.Metrics {
+		var name corev1.ResourceName
+		only := ""
+		switch {
+		case m.Resource != nil && m.Resource.Target.Type == autoscalingv2.UtilizationMetricType:
+			name = m.Resource.Name
+		case m.ContainerResource != nil && m.ContainerResource.Target.Type == autoscalingv2.UtilizationMetricType:
+			name, only = m.ContainerResource.Name, m.ContainerResource.Container
+			if !slices.ContainsFunc(spec.Containers, func(x corev1.Container) bool { return x.Name == only }) {
+				f := Finding{Code: "ContainerMissing", Stage: StageControl, Object: self,
+					Field: fmt.Sprintf("spec.metrics[%d].containerResource.container", i), Value: only,
+					Message: fmt.Sprintf("Autoscaler %s measures container %s, and the template has no such container.",
+						self.Name, only)}
+				var have []string
+				for _, x := range spec.Containers {
+					have = append(have, x.Name)
+				}
+				f.Want, _ = Near(only, have)
+				f.Message += " It has " + joined(have) + "."
+				out = append(out, f)
+				continue
+			}
+		default:
+			continue
+		}
+		for j, x := range spec.Containers {
+			if _, ok := x.Resources.Requests[name]; ok || only != "" && x.Name != only {
+				continue
+			}
+			out = append(out, Finding{Code: "RequestMissing", Stage: StageControl, Object: objectOf(
+				h.Spec.ScaleTargetRef.Kind, target), Related: []Object{self},
+				Field: fmt.Sprintf("%s.containers[%d].resources.requests.%s", at, j, name),
+				Message: fmt.Sprintf("Autoscaler %s aims at a utilization of %s, and container %s of %s %s requests "+
+					"none: a utilization is a share of the request, so it cannot be computed.", self.Name, name, x.Name,
+					h.Spec.ScaleTargetRef.Kind, target.GetName()),
+				Remedies: []Remedy{{Say: fmt.Sprintf("give it a request of %s", name), Run: []string{fmt.Sprintf(
+					"kubectl -n %s set resources %s %s -c %s --requests=%s=%s", target.GetNamespace(),
+					objectOf(h.Spec.ScaleTargetRef.Kind, target).lower(), target.GetName(), x.Name, name,
+					map[bool]string{true: "100m", false: "128Mi"}[name == corev1.ResourceCPU])}}}})
+		}
+	}
+	return out
+}
+
+// atBound notes an autoscaler that would scale further than its bounds let it.
+func atBound(h *autoscalingv2.HorizontalPodAutoscaler, self Object) []Finding {
+	for _, cond := range h.Status.Conditions {
+		if cond.Type == autoscalingv2.ScalingLimited && cond.Status == corev1.ConditionTrue &&
+			cond.Reason == "TooManyReplicas" {
+			return []Finding{{Code: "AtMaxReplicas", Severity: Note, Stage: StageChange, Object: self,
+				Field: "spec.maxReplicas", Value: fmt.Sprint(h.Spec.MaxReplicas),
+				Numbers: map[string]string{"maxReplicas": fmt.Sprint(h.Spec.MaxReplicas)},
+				Message: fmt.Sprintf("Autoscaler %s would scale further, and maxReplicas is %d.", self.Name,
+					h.Spec.MaxReplicas)}}
+		}
+	}
+	return nil
+}

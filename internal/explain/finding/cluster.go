@@ -1,0 +1,114 @@
+package finding
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Cluster is the objects that were read. A kind that is no key of Objects could not be read, so
+// nothing is said of what it may lack.
+type Cluster struct {
+	Now     time.Time
+	Objects map[string][]metav1.Object // by kind; typed as k8s.io/api has them
+	Events  []corev1.Event             // warnings
+}
+
+// Read reports whether a kind could be read.
+func (c *Cluster) Read(kind string) bool { _, ok := c.Objects[kind]; return ok }
+
+// Add adds objects of a kind; without objects the kind was read and there are none.
+func (c *Cluster) Add(kind string, objects ...metav1.Object) {
+	if c.Objects == nil {
+		c.Objects = map[string][]metav1.Object{}
+	}
+	c.Objects[kind] = append(c.Objects[kind], objects...)
+}
+
+// Get returns an object, nil when it is not there.
+func (c *Cluster) Get(o Object) metav1.Object {
+	for _, x := range c.Objects[o.Kind] {
+		if x.GetName() == o.Name && x.GetNamespace() == o.Namespace {
+			return x
+		}
+	}
+	return nil
+}
+
+// get returns an object of a type; ok is false when it is not there.
+func get[T metav1.Object](c *Cluster, kind, namespace, name string) (x T, ok bool) {
+	o := c.Get(Object{kind, namespace, name})
+	if o == nil {
+		return x, false
+	}
+	x, ok = o.(T)
+	return x, ok
+}
+
+// list returns the objects of a kind and type.
+func list[T metav1.Object](c *Cluster, kind string) []T {
+	var out []T
+	for _, o := range c.Objects[kind] {
+		if x, ok := o.(T); ok {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// in returns those of a namespace.
+func in[T metav1.Object](c *Cluster, kind, namespace string) []T {
+	return slices.DeleteFunc(list[T](c, kind), func(x T) bool { return x.GetNamespace() != namespace })
+}
+
+// names returns the names of a kind in a namespace.
+func (c *Cluster) names(kind, namespace string) []string {
+	var out []string
+	for _, o := range c.Objects[kind] {
+		if o.GetNamespace() == namespace {
+			out = append(out, o.GetName())
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// elsewhere returns the other namespaces that have an object of a kind and name.
+func (c *Cluster) elsewhere(o Object) []string {
+	var out []string
+	for _, x := range c.Objects[o.Kind] {
+		if x.GetName() == o.Name && x.GetNamespace() != o.Namespace {
+			out = append(out, x.GetNamespace())
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// objectOf names an object.
+func objectOf(kind string, o metav1.Object) Object {
+	return Object{kind, o.GetNamespace(), o.GetName()}
+}
+
+// owned returns the objects of a kind that an object controls.
+func owned[T metav1.Object](c *Cluster, kind string, owner metav1.Object) []T {
+	return slices.DeleteFunc(list[T](c, kind), func(x T) bool {
+		r := metav1.GetControllerOf(x)
+		return r == nil || r.UID != owner.GetUID()
+	})
+}
+
+// podsOf returns the Pods of an object: its own, or those of what it controls.
+func (c *Cluster) podsOf(o metav1.Object) []*corev1.Pod {
+	out := owned[*corev1.Pod](c, "Pod", o)
+	for _, kind := range []string{"ReplicaSet", "Job"} {
+		for _, x := range owned[metav1.Object](c, kind, o) {
+			out = append(out, owned[*corev1.Pod](c, "Pod", x)...)
+		}
+	}
+	slices.SortFunc(out, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}

@@ -1,0 +1,87 @@
+package finding
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/robfig/cron/v3"
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// NextStart returns when a CronJob starts next after now; zero when its schedule never comes, as on
+// the 31st of February.
+func NextStart(j *batchv1.CronJob, now time.Time) (time.Time, error) {
+	s := j.Spec.Schedule
+	if j.Spec.TimeZone != nil && !strings.Contains(s, "TZ") {
+		s = "TZ=" + *j.Spec.TimeZone + " " + s
+	}
+	schedule, err := cron.ParseStandard(s)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return schedule.Next(now), nil
+}
+
+// far is how long until the next start is worth a word.
+const far = 40 * 24 * time.Hour
+
+// cronJob finds a CronJob that starts nothing: never, or not in time.
+func cronJob(c *Cluster, o metav1.Object, self Object) []Finding {
+	j, ok := o.(*batchv1.CronJob)
+	if !ok {
+		return nil
+	}
+	f := Finding{Stage: StageCreation, Object: self, Field: "spec.schedule", Value: j.Spec.Schedule}
+	var out []Finding
+	if j.Spec.Suspend != nil && *j.Spec.Suspend {
+		out = append(out, Finding{Code: "Suspended", Severity: Note, Stage: StageCreation, Object: self,
+			Field: "spec.suspend", Value: "true", Want: "false",
+			Message: fmt.Sprintf("CronJob %s is suspended (spec.suspend): it starts no Jobs.", self.Name),
+			Remedies: []Remedy{{Say: "let it go on", Run: []string{kubectl(self, "patch",
+				`--type=merge -p '{"spec":{"suspend":false}}'`)}}}})
+	}
+	next, err := NextStart(j, c.Now)
+	switch {
+	case err != nil:
+		f.Code, f.Message = "ScheduleInvalid",
+			fmt.Sprintf("CronJob %s never starts a Job: schedule %q cannot be read: %v.",
+				self.Name, j.Spec.Schedule, err)
+		out = append(out, f)
+	case next.IsZero():
+		f.Code, f.Message = "ScheduleNever",
+			fmt.Sprintf("CronJob %s never starts a Job: no day of any year matches its "+
+				"schedule %q.", self.Name, j.Spec.Schedule)
+		f.Remedies = []Remedy{{Say: "give it a schedule that comes, every day at midnight for instance",
+			Run: []string{kubectl(self, "patch", `--type=merge -p '{"spec":{"schedule":"0 0 * * *"}}'`)}}}
+		out = append(out, f)
+	case next.Sub(c.Now) > far:
+		f.Code, f.Severity = "ScheduleFar", Note
+		f.Message = fmt.Sprintf("CronJob %s starts its next Job on %s only, in %d days.", self.Name,
+			next.UTC().Format("2 January 2006"), int(next.Sub(c.Now).Hours()/24))
+		out = append(out, f)
+	}
+	if d := j.Spec.StartingDeadlineSeconds; d != nil && *d < 10 {
+		out = append(out, Finding{Code: "StartingDeadlineShort", Severity: Threat, Stage: StageCreation, Object: self,
+			Field: "spec.startingDeadlineSeconds", Value: fmt.Sprint(*d), Want: "60",
+			Numbers: map[string]string{"startingDeadlineSeconds": fmt.Sprint(*d)},
+			Message: fmt.Sprintf("CronJob %s may start no Job at all: startingDeadlineSeconds is %d, and controllers "+
+				"look at CronJobs every 10 seconds.", self.Name, *d),
+			Remedies: []Remedy{{Say: "let it start up to a minute late", Run: []string{kubectl(self, "patch",
+				`--type=merge -p '{"spec":{"startingDeadlineSeconds":60}}'`)}}}})
+	}
+	if j.Spec.ConcurrencyPolicy == batchv1.ForbidConcurrent && len(j.Status.Active) > 0 &&
+		j.Status.LastScheduleTime != nil {
+		if due, err := NextStart(j, j.Status.LastScheduleTime.Time); err == nil && !due.IsZero() && due.Before(c.Now) {
+			active := j.Status.Active[0].Name
+			out = append(out, Finding{Code: "ConcurrencyForbidden", Stage: StageCreation, Object: self,
+				Field: "spec.concurrencyPolicy", Value: "Forbid", Related: []Object{{"Job", self.Namespace, active}},
+				Message: fmt.Sprintf("CronJob %s has missed its start at %s: concurrencyPolicy Forbid starts no Job "+
+					"before Job %s has ended.", self.Name, due.UTC().Format(time.TimeOnly), active),
+				Remedies: []Remedy{{Say: "see why that Job does not end", Run: []string{fmt.Sprintf(
+					"gantry why job/%s -n %s", active, self.Namespace)}}}})
+		}
+	}
+	return out
+}

@@ -1,0 +1,108 @@
+package finding
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// Object names an API object.
+type Object struct {
+	Kind      string `json:"kind"`                // as in manifests: Pod, ConfigMap
+	Namespace string `json:"namespace,omitempty"` // empty: not namespaced
+	Name      string `json:"name"`
+}
+
+// String is KIND/NAME in lower case, with " -n NAMESPACE" where there is one, as for kubectl.
+func (o Object) String() string {
+	s := strings.ToLower(o.Kind) + "/" + o.Name
+	if o.Namespace != "" {
+		s += " -n " + o.Namespace
+	}
+	return s
+}
+
+func (o Object) lower() string { return strings.ToLower(o.Kind) }
+
+// Severity orders findings: what hinders now, what will not work when it is needed, what is worth
+// knowing.
+type Severity int
+
+// Severities, worst first.
+const (
+	Broken Severity = iota
+	Threat
+	Note
+)
+
+var severities = []string{"broken", "threat", "note"}
+
+// MarshalText writes the severity as a word.
+func (s Severity) MarshalText() ([]byte, error) { return []byte(severities[s]), nil }
+
+// UnmarshalText reads the word; an unknown one is a note.
+func (s *Severity) UnmarshalText(text []byte) error {
+	*s = Note
+	if i := slices.Index(severities, string(text)); i >= 0 {
+		*s = Severity(i)
+	}
+	return nil
+}
+
+// Stage is where in an object's life a finding stops it; earlier ones are mended first.
+type Stage int
+
+// Stages in the order in which a Pod passes them.
+const (
+	StageControl   Stage = iota // whoever works on the object does not
+	StageCreation               // the object cannot be created
+	StageReference              // an object that is named is missing
+	StagePlacement              // no node
+	StageNode                   // the node
+	StageVolume                 // volumes
+	StageImage                  // images
+	StageRun                    // containers
+	StageTraffic                // readiness and Services
+	StageChange                 // roll-outs, disruption, the end
+)
+
+// Finding is one thing that is wrong.
+type Finding struct {
+	Code     string            `json:"code"`              // which rule, such as ReferenceMissing
+	Severity Severity          `json:"severity"`          //
+	Stage    Stage             `json:"-"`                 //
+	Object   Object            `json:"object"`            // whose field is to blame
+	Field    string            `json:"field,omitempty"`   // path in it, such as spec.schedule
+	Value    string            `json:"value,omitempty"`   // what the field says
+	Want     string            `json:"want,omitempty"`    // a value that would do; empty: not known
+	Related  []Object          `json:"related,omitempty"` // what else plays a part
+	Numbers  map[string]string `json:"numbers,omitempty"` // by name, as the API writes them
+	Message  string            `json:"message"`           // one sentence or two
+	Remedies []Remedy          `json:"remedies,omitempty"`
+}
+
+// Remedy is one thing a person can do.
+type Remedy struct {
+	Say string   `json:"say"`
+	Run []string `json:"run,omitempty"` // shell commands, in order; none: it needs a person's decision
+}
+
+// Names reports whether a text already has what the finding is about, and what would do.
+func (f Finding) Names(text string) bool {
+	if f.Want != "" && !strings.Contains(text, f.Want) && f.Code != "NoNodeCanHold" {
+		return false
+	}
+	if f.Value != "" && strings.Contains(text, f.Value) {
+		return true
+	}
+	return f.Value == "" && f.Message != "" && strings.Contains(text, strings.TrimSuffix(f.Message, "."))
+}
+
+// Sort orders findings: worst first, then by stage, then by object and field.
+func Sort(list []Finding) {
+	slices.SortStableFunc(list, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(a.Severity, b.Severity), cmp.Compare(a.Stage, b.Stage),
+			strings.Compare(a.Object.String(), b.Object.String()), strings.Compare(a.Field, b.Field),
+			strings.Compare(a.Code, b.Code))
+	})
+}

@@ -1,0 +1,105 @@
+package finding
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Near returns the name of have that was probably meant by want and what differs; empty when none
+// is similar. First comes one that differs in letter case or separators alone, then one by edit
+// distance, at most a third of its length, then one of which the other is the beginning.
+func Near(want string, have []string) (name, differs string) {
+	have = slices.Sorted(slices.Values(have))
+	for _, h := range have {
+		if h != want && strings.EqualFold(h, want) {
+			return h, "it differs in letter case"
+		}
+	}
+	for _, h := range have {
+		if h != want && plain(h) == plain(want) {
+			return h, "it differs in separators"
+		}
+	}
+	least := max(1, len(want)/3) + 1
+	for _, h := range have {
+		if d := distance(want, h); h != want && d < least {
+			name, least = h, d
+		}
+	}
+	switch {
+	case name != "" && least == 1:
+		return name, "it differs by one letter"
+	case name != "":
+		return name, fmt.Sprintf("it differs by %d letters", least)
+	}
+	for _, h := range have {
+		if h != want && len(min(h, want)) > 0 && (strings.HasPrefix(h, want+"-") || strings.HasPrefix(want, h+"-")) {
+			return h, "one begins with the other"
+		}
+	}
+	return "", ""
+}
+
+// plain is a name without case and separators.
+func plain(s string) string {
+	return strings.ToLower(strings.NewReplacer("-", "", "_", "", ".", "").Replace(s))
+}
+
+// distance is the number of letters to insert, remove, replace or exchange with their neighbour.
+func distance(a, b string) int {
+	x, y := []rune(a), []rune(b)
+	rows := make([][]int, len(x)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(y)+1)
+		rows[i][0] = i
+	}
+	for j := range rows[0] {
+		rows[0][j] = j
+	}
+	for i := 1; i <= len(x); i++ {
+		for j := 1; j <= len(y); j++ {
+			cost := 1
+			if x[i-1] == y[j-1] {
+				cost = 0
+			}
+			rows[i][j] = min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+cost)
+			if i > 1 && j > 1 && x[i-1] == y[j-2] && x[i-2] == y[j-1] {
+				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
+			}
+		}
+	}
+	return rows[len(x)][len(y)]
+}
+
+// joined joins words as in a sentence: "a, b and c"; beyond eight the rest is counted.
+func joined(words []string) string {
+	if len(words) > 8 {
+		words = append(slices.Clone(words[:8]), fmt.Sprintf("%d more", len(words)-8))
+	}
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
+}
+
+// NearObjects says which objects have nearly a name that is not there, or have it in other
+// namespaces or as other kinds; empty when none does. It begins with a separator.
+func NearObjects(c *Cluster, o Object) string {
+	var out []string
+	if name, differs := Near(o.Name, c.names(o.Kind, o.Namespace)); name != "" {
+		out = append(out, fmt.Sprintf("there is a %s %s; %s", o.Kind, name, differs))
+	}
+	if others := c.elsewhere(o); len(others) > 0 {
+		out = append(out, fmt.Sprintf("there is one in namespace %s", joined(others)))
+	}
+	for _, kind := range c.sortedKinds() {
+		if x := (Object{kind, o.Namespace, o.Name}); kind != o.Kind && c.Get(x) != nil && kind != "EndpointSlice" {
+			out = append(out, fmt.Sprintf("there is a %s of that name", kind))
+		}
+	}
+	if len(out) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(out, ", and ")
+}

@@ -1,0 +1,139 @@
+package finding
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// rule is a row of rules.
+type rule struct {
+	name  string
+	kinds []string // empty: every kind
+	find  func(*Cluster, metav1.Object, Object) []Finding
+}
+
+var templated = append([]string{"Pod", "CronJob"}, workloadKinds...)
+
+// rules are asked for each object of their kinds.
+var rules = []rule{
+	{"references", nil, missingReferences},
+	{"finalizers", nil, heldByFinalizer},
+	{"warnings", nil, warned},
+	{"selector", []string{"Service", "PodDisruptionBudget", "NetworkPolicy"}, selectsNothing},
+	{"node labels", templated, nodeLabelsMissing},
+	{"pod affinity", templated, podAffinityFindsNothing},
+	{"capacity", templated, neverFits},
+	{"claims", templated, unboundClaims},
+	{"limit ranges", templated, limitRanges},
+	{"not observed", workloadKinds, notObserved},
+	{"roll-out", workloadKinds, rollout},
+	{"refused", workloadKinds, podsNotMade},
+	{"job", []string{"Job"}, job},
+	{"schedule", []string{"CronJob"}, cronJob},
+	{"service port", []string{"Service"}, servicePort},
+	{"endpoints", []string{"Service"}, endpointsBehind},
+	{"ingress", []string{"Ingress"}, ingress},
+	{"claim", []string{"PersistentVolumeClaim"}, claim},
+	{"node", []string{"Node"}, node},
+	{"lease", []string{"Lease"}, componentLease},
+	{"budget", []string{"PodDisruptionBudget"}, budget},
+	{"budgets", []string{"Pod"}, budgetsOverPod},
+	{"autoscaler", []string{"HorizontalPodAutoscaler"}, autoscaler},
+	{"quota", []string{"ResourceQuota"}, quota},
+	{"namespace", []string{"Namespace"}, namespaceEnding},
+	{"signing", []string{"CertificateSigningRequest"}, signingRequest},
+	{"certificate", []string{"Secret"}, certificateSecret},
+	{"webhook", []string{"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"}, webhook},
+	{"definition", []string{"CustomResourceDefinition", "APIService"}, wrongCondition},
+}
+
+// Of returns what is wrong with one object and with what it controls, worst first.
+func Of(c *Cluster, self Object) []Finding {
+	o := c.Get(self)
+	if o == nil {
+		return nil
+	}
+	out := of(c, o, self)
+	for _, kind := range []string{"ReplicaSet", "Job", "Pod"} {
+		for _, x := range owned[metav1.Object](c, kind, o) {
+			out = append(out, of(c, x, objectOf(kind, x))...)
+		}
+	}
+	if self.Kind == "Deployment" || self.Kind == "CronJob" {
+		for _, p := range c.podsOf(o) {
+			out = append(out, of(c, p, objectOf("Pod", p))...)
+		}
+	}
+	out = append(out, c.components(self)...)
+	return Roots(out)
+}
+
+// components are the leases of what works on an object.
+func (c *Cluster) components(self Object) []Finding {
+	var out []Finding
+	for _, o := range c.Objects["Lease"] {
+		if o.GetNamespace() != metav1.NamespaceSystem || self.Kind == "Lease" {
+			continue
+		}
+		out = append(out, componentLease(c, o, objectOf("Lease", o))...)
+	}
+	return out
+}
+
+func of(c *Cluster, o metav1.Object, self Object) []Finding {
+	var out []Finding
+	for _, r := range rules {
+		if len(r.kinds) == 0 || slices.Contains(r.kinds, self.Kind) {
+			out = append(out, r.find(c, o, self)...)
+		}
+	}
+	return out
+}
+
+// All returns what is wrong with everything in a namespace, or in the whole cluster where that is
+// empty, worst first; what follows from another finding is said once.
+func All(c *Cluster, namespace string) []Finding {
+	var out []Finding
+	for _, kind := range c.sortedKinds() {
+		for _, o := range c.Objects[kind] {
+			if namespace == "" || o.GetNamespace() == namespace || o.GetNamespace() == "" {
+				out = append(out, of(c, o, objectOf(kind, o))...)
+			}
+		}
+	}
+	return Roots(out)
+}
+
+// Roots sorts findings and leaves each cause once: the same code about the same thing, said of a
+// Pod, its ReplicaSet and its Deployment, is one cause of the outermost.
+func Roots(list []Finding) []Finding {
+	rank := map[string]int{"Deployment": 0, "StatefulSet": 0, "DaemonSet": 0, "CronJob": 0, "Job": 1, "ReplicaSet": 1,
+		"Pod": 2}
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(a, b Finding) int { return rank[a.Object.Kind] - rank[b.Object.Kind] })
+	seen := map[string]bool{}
+	var out []Finding
+	for _, f := range list {
+		key := f.Code + "\n" + f.Object.Namespace + "\n" + f.Value + "\n" + tail(f.Field)
+		if _, made := rank[f.Object.Kind]; !made || f.Value == "" {
+			key += "\n" + f.Object.String() + f.Message
+		}
+		if !seen[key] {
+			seen[key] = true
+			out = append(out, f)
+		}
+	}
+	Sort(out)
+	return out
+}
+
+// tail is a field's path below the Pod's spec, which a template and its Pods share.
+func tail(field string) string {
+	for i := 0; i+5 <= len(field); i++ {
+		if rest := field[len(field)-i:]; len(rest) > 5 && rest[:5] == "spec." {
+			return rest
+		}
+	}
+	return field
+}

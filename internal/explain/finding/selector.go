@@ -1,0 +1,267 @@
+package finding
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// labelled is an object with labels that a selector may select.
+type labelled struct {
+	object Object
+	labels map[string]string
+}
+
+// wantedLabels are the labels that a selector demands, each with one value; others of its
+// expressions are left out.
+func wantedLabels(s *metav1.LabelSelector) map[string]string {
+	out := map[string]string{}
+	if s == nil {
+		return out
+	}
+	maps.Copy(out, s.MatchLabels)
+	for _, e := range s.MatchExpressions {
+		if e.Operator == metav1.LabelSelectorOpIn && len(e.Values) == 1 {
+			out[e.Key] = e.Values[0]
+		}
+	}
+	return out
+}
+
+// labelDifference is how the labels of the nearest object differ from those demanded.
+type labelDifference struct {
+	of                           labelled
+	wantKey, wantValue, key, has string
+	how                          string
+}
+
+// nearestLabels finds the object that a selector probably meant, by one label that differs: its
+// value, or the spelling of its key. ok is false when none is near.
+func nearestLabels(want map[string]string, among []labelled) (d labelDifference, ok bool) {
+	for _, x := range among {
+		var wrong []labelDifference
+		for _, k := range slices.Sorted(maps.Keys(want)) {
+			have, there := x.labels[k]
+			if there && have == want[k] {
+				continue
+			}
+			diff := labelDifference{of: x, wantKey: k, wantValue: want[k], key: k, has: have}
+			if there {
+				if _, how := Near(want[k], []string{have}); how != "" {
+					diff.how = "its value: " + how
+				} else {
+					diff.how = "its value"
+				}
+			} else if near, how := Near(k, slices.Collect(maps.Keys(x.labels))); near != "" &&
+				(x.labels[near] == want[k] || len(want) > 1) {
+				diff.key, diff.has, diff.how = near, x.labels[near], "its key: "+how
+			}
+			wrong = append(wrong, diff)
+		}
+		// one label stands between them, and the rest or its spelling says that this one is meant
+		if len(wrong) == 1 && wrong[0].how != "" && (len(want) > 1 || wrong[0].how != "its value") && !ok {
+			d, ok = wrong[0], true
+		}
+	}
+	return d, ok
+}
+
+// selected returns those that a selector matches.
+func selected(want map[string]string, among []labelled) []labelled {
+	s := labels.SelectorFromSet(want)
+	return slices.DeleteFunc(slices.Clone(among), func(x labelled) bool { return !s.Matches(labels.Set(x.labels)) })
+}
+
+// labelledPods are the Pods of a namespace, and the templates of workloads there, whose Pods may
+// not exist yet.
+func (c *Cluster) labelledPods(namespace string) []labelled {
+	var out []labelled
+	for _, p := range in[*corev1.Pod](c, "Pod", namespace) {
+		out = append(out, labelled{objectOf("Pod", p), p.Labels})
+	}
+	for _, kind := range workloadKinds {
+		for _, o := range in[metav1.Object](c, kind, namespace) {
+			if t := templateOf(o); t != nil {
+				out = append(out, labelled{objectOf(kind, o), t.Labels})
+			}
+		}
+	}
+	return out
+}
+
+// selectsNothing finds a selector of Services, budgets and policies that no Pod has, and names the
+// Pod that was probably meant.
+func selectsNothing(c *Cluster, o metav1.Object, self Object) []Finding {
+	var want map[string]string
+	field, severity := "spec.selector", Broken
+	switch x := o.(type) {
+	case *corev1.Service:
+		want = x.Spec.Selector
+		if x.Spec.Type == corev1.ServiceTypeExternalName {
+			return nil
+		}
+	case *policyv1.PodDisruptionBudget:
+		want, severity = wantedLabels(x.Spec.Selector), Threat
+	case *networkingv1.NetworkPolicy:
+		want, field, severity = wantedLabels(&x.Spec.PodSelector), "spec.podSelector", Threat
+	}
+	if len(want) == 0 || !c.Read("Pod") {
+		return nil
+	}
+	among := c.labelledPods(self.Namespace)
+	if len(selected(want, among)) > 0 {
+		return nil
+	}
+	f := Finding{Code: "SelectsNothing", Severity: severity, Stage: StageTraffic, Object: self, Field: field,
+		Value: labels.Set(want).String()}
+	f.Message = fmt.Sprintf("%s %s selects %s, and no Pod of namespace %s has that.", self.Kind, self.Name, f.Value,
+		self.Namespace)
+	d, ok := nearestLabels(want, among)
+	if !ok {
+		return []Finding{f}
+	}
+	f.describe(d)
+	fixed := maps.Clone(want)
+	delete(fixed, d.wantKey)
+	fixed[d.key] = d.has
+	patch := fmt.Sprintf(`{"spec":{"selector":{%s%q:%q}}}`, dropKey(d), d.key, d.has)
+	if field != "spec.selector" || self.Kind == "PodDisruptionBudget" {
+		name := strings.TrimPrefix(field, "spec.")
+		patch = fmt.Sprintf(`{"spec":{%q:{"matchLabels":{%s%q:%q}}}}`, name, dropKey(d), d.key, d.has)
+	}
+	f.Remedies = append(f.Remedies, Remedy{Say: fmt.Sprintf("select %s", labels.Set(fixed)),
+		Run: []string{kubectl(self, "patch", "--type=merge -p '"+patch+"'")}})
+	return []Finding{f}
+}
+
+func dropKey(d labelDifference) string {
+	if d.key == d.wantKey {
+		return ""
+	}
+	return fmt.Sprintf("%q:null,", d.wantKey)
+}
+
+// describe says which object was probably meant.
+func (f *Finding) describe(d labelDifference) {
+	f.Want = d.key + "=" + d.has
+	f.Related = append(f.Related, d.of.object)
+	f.Message += fmt.Sprintf(" %s %s has %s=%s instead of %s=%s: perhaps that was meant (%s).", d.of.object.Kind,
+		d.of.object.Name, d.key, d.has, d.wantKey, d.wantValue, d.how)
+}
+
+// nodeLabelsMissing finds a nodeSelector, or a required node affinity, that no node has.
+func nodeLabelsMissing(c *Cluster, o metav1.Object, self Object) []Finding {
+	spec, at := podSpecOf(o)
+	if spec == nil || spec.NodeName != "" || !c.Read("Node") {
+		return nil
+	}
+	var among []labelled
+	for _, n := range list[*corev1.Node](c, "Node") {
+		among = append(among, labelled{objectOf("Node", n), n.Labels})
+	}
+	var out []Finding
+	check := func(field string, want map[string]string) {
+		if len(want) == 0 || len(among) == 0 || len(selected(want, among)) > 0 {
+			return
+		}
+		f := Finding{Code: "NodeLabelMissing", Stage: StagePlacement, Object: self, Field: field,
+			Value: labels.Set(want).String()}
+		f.Message = fmt.Sprintf("%s %s wants a node with %s (%s), and none of the %d nodes has that.", self.Kind,
+			self.Name, f.Value, field, len(among))
+		if d, ok := nearestNode(want, among); ok {
+			f.describe(d)
+			f.Remedies = []Remedy{c.selectInstead(self, field, d)}
+		}
+		out = append(out, f)
+	}
+	check(at+".nodeSelector", spec.NodeSelector)
+	if a := spec.Affinity; a != nil && a.NodeAffinity != nil &&
+		a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
+		terms := a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+		for i, t := range terms {
+			want := map[string]string{}
+			for _, e := range t.MatchExpressions {
+				if e.Operator == corev1.NodeSelectorOpIn && len(e.Values) == 1 {
+					want[e.Key] = e.Values[0]
+				}
+			}
+			if len(terms) == 1 {
+				check(fmt.Sprintf("%s.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution."+
+					"nodeSelectorTerms[%d]", at, i), want)
+			}
+		}
+	}
+	return out
+}
+
+// nearestNode is nearestLabels for nodes, where a single label's value may be another word: values
+// of the same key are then listed by the caller.
+func nearestNode(want map[string]string, among []labelled) (labelDifference, bool) {
+	if d, ok := nearestLabels(want, among); ok {
+		return d, true
+	}
+	for _, k := range slices.Sorted(maps.Keys(want)) {
+		for _, x := range among {
+			if have, ok := x.labels[k]; ok && have != want[k] {
+				return labelDifference{of: x, wantKey: k, wantValue: want[k], key: k, has: have, how: "its value"}, true
+			}
+		}
+	}
+	return labelDifference{}, false
+}
+
+// podAffinityFindsNothing finds required Pod affinity whose selector no Pod has.
+func podAffinityFindsNothing(c *Cluster, o metav1.Object, self Object) []Finding {
+	spec, at := podSpecOf(o)
+	if spec == nil || spec.Affinity == nil || spec.Affinity.PodAffinity == nil || spec.NodeName != "" {
+		return nil
+	}
+	var out []Finding
+	for i, t := range spec.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
+		want := wantedLabels(t.LabelSelector)
+		if len(want) == 0 || t.NamespaceSelector != nil {
+			continue
+		}
+		namespaces := t.Namespaces
+		if len(namespaces) == 0 {
+			namespaces = []string{self.Namespace}
+		}
+		var among []labelled
+		for _, ns := range namespaces {
+			among = append(among, c.labelledPods(ns)...)
+		}
+		own := labels.SelectorFromSet(want).Matches(labels.Set(o.GetLabels()))
+		if len(selected(want, among)) > 0 || own {
+			continue
+		}
+		f := Finding{Code: "SelectsNothing", Stage: StagePlacement, Object: self, Field: fmt.Sprintf(
+			"%s.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[%d]", at, i),
+			Value: labels.Set(want).String()}
+		f.Message = fmt.Sprintf("%s %s must be placed beside Pods with %s, and namespace %s has none.", self.Kind,
+			self.Name, f.Value, joined(namespaces))
+		if d, ok := nearestLabels(want, among); ok {
+			f.describe(d)
+			f.Remedies = []Remedy{c.selectInstead(self, f.Field+".labelSelector.matchLabels", d)}
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// selectInstead sets a label of a selector whose labels stand in a map at field; a command where
+// only the value differs.
+func (c *Cluster) selectInstead(self Object, field string, d labelDifference) Remedy {
+	r := Remedy{Say: fmt.Sprintf("select %s=%s instead of %s=%s in %s", d.key, d.has, d.wantKey, d.wantValue, field)}
+	if d.key == d.wantKey && (strings.HasSuffix(field, "nodeSelector") || strings.HasSuffix(field, "matchLabels")) {
+		escaped := strings.NewReplacer("~", "~0", "/", "~1").Replace(d.key)
+		r.Run = c.replaceCommand(self, field+"\x00"+escaped, d.has)
+	}
+	return r
+}

@@ -1,0 +1,355 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/gantry-project/gantry/internal/explain/finding"
+	"github.com/gantry-project/gantry/internal/journal"
+)
+
+// fieldsByPlugin are the fields of a Pod that a scheduler plugin judges by.
+var fieldsByPlugin = map[string]string{
+	"NodeResourcesFit": "spec.containers[*].resources.requests", "TaintToleration": "spec.tolerations",
+	"NodeUnschedulable": "spec.tolerations", "NodePorts": "spec.containers[*].ports[*].hostPort",
+	"PodTopologySpread": "spec.topologySpreadConstraints", "InterPodAffinity": "spec.affinity",
+	"VolumeBinding": "spec.volumes[*].persistentVolumeClaim", "VolumeZone": "spec.volumes[*].persistentVolumeClaim",
+	"VolumeRestrictions": "spec.volumes[*]", "NodeVolumeLimits": "spec.volumes[*]",
+	"DynamicResources": "spec.resourceClaims", "NodeName": "spec.nodeName",
+}
+
+// affinityField is the field by which NodeAffinity refused.
+func affinityField(p *corev1.Pod) string {
+	if len(p.Spec.NodeSelector) > 0 {
+		return "spec.nodeSelector"
+	}
+	return "spec.affinity.nodeAffinity"
+}
+
+// refusalFindings are the refusals of nodes as data: one finding for each plugin and message, with
+// the nodes and, where something is short, the numbers of the nearest node.
+func refusalFindings(in In, refusals []journal.NodeRefusal) []finding.Finding {
+	var out []finding.Finding
+	at := map[string]int{}
+	for _, r := range refusals {
+		key := r.Plugin + strings.Join(r.Messages, ", ")
+		i, known := at[key]
+		if !known {
+			i = len(out)
+			at[key] = i
+			f := finding.Finding{Code: r.Plugin, Stage: finding.StagePlacement, Object: in.object(),
+				Field: fieldsByPlugin[r.Plugin], Value: strings.Join(r.Messages, ", "), Numbers: map[string]string{}}
+			if r.Plugin == "NodeAffinity" {
+				f.Field = affinityField(in.Pod)
+			}
+			for _, x := range r.Shortages {
+				free := max(x.Available-x.Used, 0)
+				f.Numbers[x.Resource+".requested"] = amount(x.Resource, x.Requested)
+				f.Numbers[x.Resource+".free"] = amount(x.Resource, free)
+				f.Numbers[x.Resource+".allocatable"] = amount(x.Resource, x.Available)
+				f.Numbers[x.Resource+".short"] = amount(x.Resource, x.Requested-free)
+				f.Field = requestField(in.Pod, x.Resource)
+			}
+			f.Message = refusalText(r, in) + "."
+			out = append(out, f)
+		}
+		out[i].Related = append(out[i].Related, finding.Object{Kind: "Node", Name: r.Node})
+		if n := in.ClusterContext.node(r.Node); n != nil && r.Plugin == "TaintToleration" &&
+			out[i].Numbers["taints"] == "" {
+			var taints []string
+			for _, t := range n.Spec.Taints {
+				taints = append(taints, t.ToString())
+			}
+			out[i].Numbers["taints"] = strings.Join(taints, " ")
+		}
+	}
+	for i := range out {
+		out[i].Numbers["nodes"] = strconv.Itoa(len(out[i].Related))
+	}
+	return out
+}
+
+// requestField is the path of the largest request of a resource.
+func requestField(p *corev1.Pod, name string) string {
+	best, path := int64(-1), fieldsByPlugin["NodeResourcesFit"]
+	look := func(list string, specs []corev1.Container) {
+		for i := range specs {
+			if q, ok := specs[i].Resources.Requests[corev1.ResourceName(name)]; ok && q.MilliValue() > best {
+				best, path = q.MilliValue(), fmt.Sprintf("spec.%s[%d].resources.requests.%s", list, i, name)
+			}
+		}
+	}
+	look("initContainers", p.Spec.InitContainers)
+	look("containers", p.Spec.Containers)
+	return path
+}
+
+// containerFindings are the containers that do not run, or were restarted, as data.
+func containerFindings(in In) []finding.Finding {
+	var out []finding.Finding
+	index := map[bool]int{}
+	for _, c := range containers(in.Pod) {
+		list := "containers"
+		if c.init {
+			list = "initContainers"
+		}
+		at := fmt.Sprintf("spec.%s[%d]", list, index[c.init])
+		index[c.init]++
+		if c.status == nil {
+			continue
+		}
+		f := finding.Finding{Stage: finding.StageRun, Object: in.object(), Field: at, Value: c.spec.Name,
+			Numbers: map[string]string{"restartCount": strconv.Itoa(int(c.status.RestartCount))}}
+		w, t := c.waiting(), c.status.State.Terminated
+		switch {
+		case w != nil && slices.Contains(imageReasons, w.Reason):
+			f.Code, f.Field, f.Value, f.Stage = w.Reason, at+".image", c.spec.Image, finding.StageImage
+			f.Message = fmt.Sprintf("%s has no image %s: %s", c.title(), c.spec.Image, w.Message)
+		case w != nil && slices.Contains(configReasons, w.Reason):
+			f.Code = w.Reason
+			f.Message = fmt.Sprintf("%s cannot be made: %s", c.title(), w.Message)
+		case w != nil && w.Reason == "CrashLoopBackOff":
+			t = c.status.LastTerminationState.Terminated
+			fallthrough
+		default:
+			if w == nil && t == nil && c.status.State.Running != nil && c.status.RestartCount > 0 {
+				t = c.status.LastTerminationState.Terminated
+			}
+			if t == nil || t.ExitCode == 0 && t.Reason != "OOMKilled" && c.status.RestartCount == 0 {
+				continue
+			}
+			out = append(out, exitFinding(in, c, t, f))
+			continue
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// exitFinding is how a container ended, with the field to blame as far as that is known.
+func exitFinding(in In, c container, t *corev1.ContainerStateTerminated, f finding.Finding) finding.Finding {
+	f.Code, f.Numbers["exitCode"] = "ContainerExited", strconv.Itoa(int(t.ExitCode))
+	f.Message = fmt.Sprintf("%s ended with %s.", c.title(), exitText(c, t))
+	m, k := memoryStateOf(in, c, t), killedByProbe(in, c, t)
+	switch {
+	case m.oomKilled:
+		f.Code, f.Field = "OutOfMemory", f.Field+".resources.limits.memory"
+		f.Value = c.spec.Resources.Limits.Memory().String()
+		f.Numbers["limit"] = f.Value
+	case k.known:
+		f.Code, f.Field = "KilledByProbe", f.Field+"."+k.probe.Probe+"Probe"
+		if p := probeOf(c.spec, k.probe.Probe); p != nil {
+			f.Numbers["periodSeconds"], f.Numbers["failureThreshold"] = fmt.Sprint(p.PeriodSeconds),
+				fmt.Sprint(p.FailureThreshold)
+			f.Numbers["timeoutSeconds"] = fmt.Sprint(p.TimeoutSeconds)
+		}
+	case t.ExitCode == 126 || t.ExitCode == 127:
+		f.Field += ".command"
+	}
+	if in.Now.Sub(t.FinishedAt.Time) > restartWindow && c.status.State.Running != nil || t.ExitCode == 0 &&
+		!k.known && in.Pod.Spec.RestartPolicy != corev1.RestartPolicyAlways {
+		f.Severity = finding.Note
+	}
+	return f
+}
+
+// probeFindings are probes that running containers fail now, as data.
+func probeFindings(in In) []finding.Finding {
+	var out []finding.Finding
+	if in.Pod.DeletionTimestamp != nil {
+		return nil
+	}
+	for i, c := range in.Pod.Spec.Containers {
+		for _, x := range containers(in.Pod) {
+			if x.init || x.spec.Name != c.Name || x.status == nil || x.status.State.Running == nil || x.status.Ready {
+				continue
+			}
+			kind, p := pendingProbe(x)
+			f, _, ok := newest[journal.Probed](in,
+				func(f journal.Probed) bool { return f.Container == c.Name && f.Probe == kind })
+			if p == nil || !ok || f.Result == "success" {
+				continue
+			}
+			out = append(out, finding.Finding{Code: "ProbeFails", Stage: finding.StageTraffic, Object: in.object(),
+				Field: fmt.Sprintf("spec.containers[%d].%sProbe", i, kind), Value: probeTarget(x.spec, p),
+				Numbers: map[string]string{"failures": strconv.Itoa(f.Count),
+					"periodSeconds":  fmt.Sprint(p.PeriodSeconds),
+					"timeoutSeconds": fmt.Sprint(p.TimeoutSeconds), "failureThreshold": fmt.Sprint(p.FailureThreshold)},
+				Message: fmt.Sprintf("The %s probe of container %s %s.", kind, c.Name,
+					diagnoseProbe(in, x.spec, withSockets(in, f)).text)})
+		}
+	}
+	return out
+}
+
+// probeTarget is what a probe asks.
+func probeTarget(c *corev1.Container, p *corev1.Probe) string {
+	port, _ := probePort(c, p)
+	switch {
+	case p.HTTPGet != nil:
+		return fmt.Sprintf("%s on port %d", p.HTTPGet.Path, port)
+	case p.Exec != nil:
+		return strings.Join(p.Exec.Command, " ")
+	case p.GRPC != nil:
+		return fmt.Sprintf("gRPC on port %d", port)
+	}
+	return fmt.Sprintf("port %d", port)
+}
+
+// gateFindings are gates that somebody has to lift, as data.
+func gateFindings(in In) []finding.Finding {
+	var out []finding.Finding
+	if in.Pod.Spec.NodeName == "" {
+		for i, g := range in.Pod.Spec.SchedulingGates {
+			out = append(out, finding.Finding{Code: "SchedulingGated", Stage: finding.StageCreation,
+				Object: in.object(),
+				Field:  fmt.Sprintf("spec.schedulingGates[%d]", i), Value: g.Name,
+				Message: fmt.Sprintf("Scheduling gate %s keeps the Pod from the scheduler until it is removed.",
+					g.Name)})
+		}
+		if s := in.Pod.Spec.SchedulerName; s != corev1.DefaultSchedulerName && condition(in.Pod,
+			corev1.PodScheduled) == nil && s != "" {
+			out = append(out, finding.Finding{Code: "SchedulerUnknown", Stage: finding.StageControl,
+				Object: in.object(),
+				Field:  "spec.schedulerName", Value: s, Want: corev1.DefaultSchedulerName,
+				Message: fmt.Sprintf("The Pod asks for scheduler %s, and none of that name has looked at it.", s)})
+		}
+		return out
+	}
+	for i, g := range in.Pod.Spec.ReadinessGates {
+		if c := condition(in.Pod, g.ConditionType); c == nil || c.Status != corev1.ConditionTrue {
+			out = append(out, finding.Finding{Code: "ReadinessGate", Stage: finding.StageTraffic, Object: in.object(),
+				Field: fmt.Sprintf("spec.readinessGates[%d]", i), Value: string(g.ConditionType),
+				Message: fmt.Sprintf("Readiness gate %s is not True: whoever owns that condition has to set it.",
+					g.ConditionType)})
+		}
+	}
+	return out
+}
+
+// endFindings are what ended a Pod, or keeps it from going, as data.
+func endFindings(in In) []finding.Finding {
+	var out []finding.Finding
+	p := in.Pod
+	if p != nil && p.DeletionTimestamp != nil {
+		if len(p.Finalizers) > 0 {
+			out = append(out, finding.Finding{Code: "FinalizerHolds", Stage: finding.StageChange, Object: in.object(),
+				Field: "metadata.finalizers", Value: strings.Join(p.Finalizers, ","),
+				Message: "The Pod is being deleted and is held by " + joinList(p.Finalizers) + "."})
+		}
+		if g := p.DeletionGracePeriodSeconds; g != nil {
+			out = append(out, finding.Finding{Code: "Terminating", Severity: finding.Note, Stage: finding.StageChange,
+				Object: in.object(), Field: "spec.terminationGracePeriodSeconds", Value: fmt.Sprint(*g),
+				Numbers: map[string]string{"deletionGracePeriodSeconds": fmt.Sprint(*g)},
+				Message: fmt.Sprintf("The Pod is being deleted with a grace period of %d s.", *g)})
+		}
+	}
+	if p != nil && p.Status.Phase == corev1.PodFailed && p.Status.Reason != "" {
+		f := finding.Finding{Code: p.Status.Reason, Stage: finding.StageRun, Object: in.object(),
+			Field: "status.reason",
+			Value: p.Status.Reason, Message: p.Status.Message}
+		if d := p.Spec.ActiveDeadlineSeconds; p.Status.Reason == "DeadlineExceeded" && d != nil {
+			f.Field, f.Value = "spec.activeDeadlineSeconds", fmt.Sprint(*d)
+			f.Numbers = map[string]string{"activeDeadlineSeconds": f.Value}
+			f.Message = fmt.Sprintf("The Pod ran longer than its activeDeadlineSeconds of %d and was ended.", *d)
+		}
+		out = append(out, f)
+	}
+	if f, at, ok := newest[journal.EvictionRefused](in, nil); ok && in.Now.Sub(at) < evictionWindow {
+		out = append(out, finding.Finding{Code: "EvictionRefused", Stage: finding.StageChange,
+			Object: finding.Object{Kind: "PodDisruptionBudget", Namespace: in.Ref.Namespace, Name: f.Budget},
+			Field:  "status.disruptionsAllowed", Value: f.Budget, Related: []finding.Object{in.object()},
+			Message: f.Message})
+	}
+	if f, _, ok := newest[journal.Preempted](in, nil); ok {
+		out = append(out, finding.Finding{Code: "Preempted", Stage: finding.StageChange, Object: in.object(),
+			Field: "spec.priority", Value: fmt.Sprint(f.Own), Want: fmt.Sprint(f.Priority), Message: f.Line() + ".",
+			Numbers: map[string]string{"priority": fmt.Sprint(f.Own), "preemptor.priority": fmt.Sprint(f.Priority)}})
+	}
+	return out
+}
+
+// podFindings are everything that is wrong with a Pod, as data, in the order of what to mend first.
+// told are those that the answer's own sentences are made from.
+func podFindings(in In, a Answer) (told, more []finding.Finding) {
+	told = append(endFindings(in), a.Findings...)
+	if in.Pod != nil {
+		told = append(told, gateFindings(in)...)
+		told = append(told, refusalFindings(in, a.refusals)...)
+		told = append(told, probeFindings(in)...)
+		more = containerFindings(in)
+	} else if x, _, ok := newest[journal.ContainerExited](in,
+		func(x journal.ContainerExited) bool { return x.ExitCode != 0 }); ok {
+		told = append(told, finding.Finding{Code: "ContainerExited", Stage: finding.StageRun, Object: in.object(),
+			Field: "spec.containers[" + x.Container + "]", Value: x.Container,
+			Numbers: map[string]string{"exitCode": strconv.Itoa(int(x.ExitCode))}, Message: x.Line() + "."})
+	}
+	if in.Objects != nil {
+		more = append(more, finding.Of(in.Objects, in.object())...)
+	}
+	return told, more
+}
+
+// healthy are states of an answer that says that nothing is wrong.
+var healthy = []string{"Ready", "Succeeded", "Complete", "waiting", "running", "Bound"}
+
+// maxAlso bounds the findings that are told beside the cause.
+const maxAlso = 6
+
+// withFindings joins findings to an answer. told are those that its sentences are made from; of
+// more those that it does not name yet are told too, and what is called well is not when one is
+// broken.
+func withFindings(a Answer, told, more []finding.Finding) Answer {
+	a.Findings = finding.Roots(append(slices.Clone(told), more...))
+	more = finding.Roots(more)
+	text := a.Cause + "\n" + strings.Join(a.Facts, "\n")
+	if slices.Contains(healthy, a.State) {
+		if i := slices.IndexFunc(more, func(f finding.Finding) bool { return f.Severity == finding.Broken }); i >= 0 {
+			first := more[i]
+			a.State = "broken (" + first.Code + ")"
+			a.Cause = strings.TrimSpace(first.Message + " " + strings.ReplaceAll(a.Cause, "; nothing blocks it", ""))
+			a.Fixes = append(remedies(first.Remedies), a.Fixes...)
+			text += "\n" + first.Message
+		}
+	}
+	if slices.ContainsFunc(more, func(f finding.Finding) bool { return f.Severity != finding.Note }) {
+		a.Cause = strings.ReplaceAll(a.Cause, "; nothing blocks it", "")
+	}
+	for _, f := range more {
+		if f.Severity == finding.Note || len(a.also) == maxAlso {
+			continue
+		}
+		a.Fixes = withoutDoubles(append(a.Fixes, remedies(f.Remedies)...))
+		if !f.Names(text) {
+			a.also = append(a.also, f)
+			text += "\n" + f.Message
+		}
+	}
+	return a
+}
+
+// withoutDoubles leaves the first of fixes that say or do the same.
+func withoutDoubles(list []Fix) []Fix {
+	var out []Fix
+	for _, f := range list {
+		if !slices.ContainsFunc(out, func(x Fix) bool {
+			return x.Description == f.Description || len(f.Run) > 0 && slices.Equal(x.Run, f.Run)
+		}) {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// remedies turns remedies of findings into fixes.
+func remedies(list []finding.Remedy) []Fix {
+	var out []Fix
+	for _, r := range list {
+		out = append(out, Fix{Description: r.Say, Run: r.Run})
+	}
+	return out
+}

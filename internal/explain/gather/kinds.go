@@ -1,0 +1,238 @@
+package gather
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+)
+
+// scope says where objects of a kind are, and when they are read.
+type scope int
+
+const (
+	namespaced scope = iota // read in the namespace asked about
+	shared                  // of the whole cluster, and read always: others name them
+	rare                    // of the whole cluster, and read when asked about or for an overview
+)
+
+// kindRow is a kind whose objects are read for findings.
+type kindRow struct {
+	kind    string // as in manifests
+	aliases string // further names that kubectl takes
+	scope   scope
+	list    func(context.Context, kubernetes.Interface, string, metav1.ListOptions) (runtime.Object, error)
+}
+
+type (
+	clientset = kubernetes.Interface
+	listing   = metav1.ListOptions
+)
+
+// kindRows are the kinds that findings know.
+func kindRows() []kindRow {
+	return slices.Concat(coreKinds(), workloadKinds(), policyKinds(), clusterKinds())
+}
+
+func coreKinds() []kindRow {
+	return []kindRow{
+		{"ConfigMap", "cm", namespaced, func(ctx context.Context, c clientset, ns string,
+			o listing) (runtime.Object, error) {
+			return c.CoreV1().ConfigMaps(ns).List(ctx, o)
+		}},
+		{"Secret", "", namespaced, func(ctx context.Context, c clientset, ns string,
+			o listing) (runtime.Object, error) {
+			return c.CoreV1().Secrets(ns).List(ctx, o)
+		}},
+		{"ServiceAccount", "sa", namespaced, func(ctx context.Context, c clientset, ns string,
+			o listing) (runtime.Object,
+			error) {
+			return c.CoreV1().ServiceAccounts(ns).List(ctx, o)
+		}},
+		{"Service", "svc", namespaced, func(ctx context.Context, c clientset, ns string,
+			o listing) (runtime.Object, error) {
+			return c.CoreV1().Services(ns).List(ctx, o)
+		}},
+		{"EndpointSlice", "", namespaced, func(ctx context.Context, c clientset, ns string, o listing) (runtime.Object,
+			error) {
+			return c.DiscoveryV1().EndpointSlices(ns).List(ctx, o)
+		}},
+		{"PersistentVolumeClaim", "pvc", namespaced, func(ctx context.Context, c clientset, ns string,
+			o listing) (runtime.Object, error) {
+			return c.CoreV1().PersistentVolumeClaims(ns).List(ctx, o)
+		}},
+		{"LimitRange", "limits", namespaced, func(ctx context.Context, c clientset, ns string,
+			o listing) (runtime.Object,
+			error) {
+			return c.CoreV1().LimitRanges(ns).List(ctx, o)
+		}},
+		{"ResourceQuota", "quota", namespaced, func(ctx context.Context, c clientset, ns string,
+			o listing) (runtime.Object,
+			error) {
+			return c.CoreV1().ResourceQuotas(ns).List(ctx, o)
+		}},
+		{"ResourceClaim", "", namespaced, func(ctx context.Context, c clientset, ns string, o listing) (runtime.Object,
+			error) {
+			return c.ResourceV1().ResourceClaims(ns).List(ctx, o)
+		}},
+		{"ResourceClaimTemplate", "", namespaced, func(ctx context.Context, c clientset, ns string,
+			o listing) (runtime.Object, error) {
+			return c.ResourceV1().ResourceClaimTemplates(ns).List(ctx, o)
+		}},
+	}
+}
+
+func workloadKinds() []kindRow {
+	return []kindRow{
+		{"Deployment", "deploy", namespaced, func(ctx context.Context, c clientset, ns string,
+			o listing) (runtime.Object,
+			error) {
+			return c.AppsV1().Deployments(ns).List(ctx, o)
+		}},
+		{"ReplicaSet", "rs", namespaced, func(ctx context.Context, c clientset, ns string, o listing) (runtime.Object,
+			error) {
+			return c.AppsV1().ReplicaSets(ns).List(ctx, o)
+		}},
+		{"StatefulSet", "sts", namespaced, func(ctx context.Context, c clientset, ns string, o listing) (runtime.Object,
+			error) {
+			return c.AppsV1().StatefulSets(ns).List(ctx, o)
+		}},
+		{"DaemonSet", "ds", namespaced, func(ctx context.Context, c clientset, ns string, o listing) (runtime.Object,
+			error) {
+			return c.AppsV1().DaemonSets(ns).List(ctx, o)
+		}},
+		{"ControllerRevision", "", namespaced, func(ctx context.Context, c clientset, ns string,
+			o listing) (runtime.Object,
+			error) {
+			return c.AppsV1().ControllerRevisions(ns).List(ctx, o)
+		}},
+		{"Job", "", namespaced, func(ctx context.Context, c clientset, ns string, o listing) (runtime.Object, error) {
+			return c.BatchV1().Jobs(ns).List(ctx, o)
+		}},
+		{"CronJob", "cj", namespaced, func(ctx context.Context, c clientset, ns string,
+			o listing) (runtime.Object, error) {
+			return c.BatchV1().CronJobs(ns).List(ctx, o)
+		}},
+		{"HorizontalPodAutoscaler", "hpa", namespaced, func(ctx context.Context, c clientset, ns string,
+			o listing) (runtime.Object, error) {
+			return c.AutoscalingV2().HorizontalPodAutoscalers(ns).List(ctx, o)
+		}},
+	}
+}
+
+func policyKinds() []kindRow {
+	return []kindRow{
+		{"PodDisruptionBudget", "pdb", namespaced, func(ctx context.Context, c clientset, ns string,
+			o listing) (runtime.Object, error) {
+			return c.PolicyV1().PodDisruptionBudgets(ns).List(ctx, o)
+		}},
+		{"NetworkPolicy", "netpol", namespaced, func(ctx context.Context, c clientset, ns string,
+			o listing) (runtime.Object, error) {
+			return c.NetworkingV1().NetworkPolicies(ns).List(ctx, o)
+		}},
+		{"Ingress", "ing ingresses", namespaced, func(ctx context.Context, c clientset, ns string,
+			o listing) (runtime.Object, error) {
+			return c.NetworkingV1().Ingresses(ns).List(ctx, o)
+		}},
+		{"Role", "", namespaced, func(ctx context.Context, c clientset, ns string, o listing) (runtime.Object, error) {
+			return c.RbacV1().Roles(ns).List(ctx, o)
+		}},
+		{"RoleBinding", "", namespaced, func(ctx context.Context, c clientset, ns string, o listing) (runtime.Object,
+			error) {
+			return c.RbacV1().RoleBindings(ns).List(ctx, o)
+		}},
+	}
+}
+
+func clusterKinds() []kindRow {
+	return []kindRow{
+		{"PersistentVolume", "pv", shared, func(ctx context.Context, c clientset, _ string, o listing) (runtime.Object,
+			error) {
+			return c.CoreV1().PersistentVolumes().List(ctx, o)
+		}},
+		{"StorageClass", "sc storageclasses", shared, func(ctx context.Context, c clientset, _ string,
+			o listing) (runtime.Object, error) {
+			return c.StorageV1().StorageClasses().List(ctx, o)
+		}},
+		{"CSIDriver", "", shared, func(ctx context.Context, c clientset, _ string, o listing) (runtime.Object, error) {
+			return c.StorageV1().CSIDrivers().List(ctx, o)
+		}},
+		{"PriorityClass", "pc priorityclasses", shared, func(ctx context.Context, c clientset, _ string,
+			o listing) (runtime.Object, error) {
+			return c.SchedulingV1().PriorityClasses().List(ctx, o)
+		}},
+		{"RuntimeClass", "runtimeclasses", shared, func(ctx context.Context, c clientset, _ string,
+			o listing) (runtime.Object, error) {
+			return c.NodeV1().RuntimeClasses().List(ctx, o)
+		}},
+		{"IngressClass", "ingressclasses", shared, func(ctx context.Context, c clientset, _ string,
+			o listing) (runtime.Object, error) {
+			return c.NetworkingV1().IngressClasses().List(ctx, o)
+		}},
+		{"Node", "no", shared, func(ctx context.Context, c clientset, _ string, o listing) (runtime.Object, error) {
+			return c.CoreV1().Nodes().List(ctx, o)
+		}},
+		{"ClusterRole", "", rare, func(ctx context.Context, c clientset, _ string, o listing) (runtime.Object, error) {
+			return c.RbacV1().ClusterRoles().List(ctx, o)
+		}},
+		{"Namespace", "ns", rare, func(ctx context.Context, c clientset, _ string, o listing) (runtime.Object, error) {
+			return c.CoreV1().Namespaces().List(ctx, o)
+		}},
+		{"CertificateSigningRequest", "csr", rare, func(ctx context.Context, c clientset, _ string,
+			o listing) (runtime.Object, error) {
+			return c.CertificatesV1().CertificateSigningRequests().List(ctx, o)
+		}},
+		{"ValidatingWebhookConfiguration", "", rare, func(ctx context.Context, c clientset, _ string,
+			o listing) (runtime.Object, error) {
+			return c.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(ctx, o)
+		}},
+		{"MutatingWebhookConfiguration", "", rare, func(ctx context.Context, c clientset, _ string,
+			o listing) (runtime.Object, error) {
+			return c.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, o)
+		}},
+		{"CustomResourceDefinition", "crd", rare, rawList("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")},
+		{"APIService", "", rare, rawList("/apis/apiregistration.k8s.io/v1/apiservices")},
+	}
+}
+
+// rawList reads a kind that the clientset has no type for.
+func rawList(path string) func(context.Context, clientset, string, listing) (runtime.Object, error) {
+	return func(ctx context.Context, c clientset, _ string, _ listing) (runtime.Object, error) {
+		raw, err := c.Discovery().RESTClient().Get().AbsPath(path).DoRaw(ctx)
+		if err != nil {
+			return nil, err
+		}
+		list := &unstructured.UnstructuredList{}
+		return list, list.UnmarshalJSON(raw)
+	}
+}
+
+// rowOf finds a kind by any of its names: singular, plural, short, with its group.
+func rowOf(name string) (kindRow, bool) {
+	name, _, _ = strings.Cut(strings.ToLower(name), ".")
+	for _, r := range kindRows() {
+		one := strings.ToLower(r.kind)
+		if name == one || name == one+"s" || strings.TrimSuffix(name, "ies")+"y" == one ||
+			slices.Contains(strings.Fields(r.aliases), name) {
+			return r, true
+		}
+	}
+	return kindRow{}, false
+}
+
+// kindsText lists the kinds that why knows.
+func kindsText() string {
+	var out []string
+	for _, r := range kindRows() {
+		if r.kind != "ControllerRevision" && r.kind != "EndpointSlice" {
+			out = append(out, strings.ToLower(r.kind))
+		}
+	}
+	slices.Sort(out)
+	return fmt.Sprintf("pod, %s", strings.Join(out, ", "))
+}

@@ -1,0 +1,151 @@
+package gather
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/gantry-project/gantry/internal/explain"
+	"github.com/gantry-project/gantry/internal/explain/finding"
+)
+
+// readers is how many kinds are read at once.
+const readers = 8
+
+// objectsAsk says what to read for findings.
+type objectsAsk struct {
+	now       time.Time
+	namespace string // empty: all
+	kind      string // a kind to read though it is rare; empty: none
+	all       bool   // rare kinds too
+}
+
+// readObjects reads what an object may depend on, each kind as far as the asker may see it. Of
+// Secrets only keys and the certificates of type kubernetes.io/tls are kept.
+func readObjects(ctx context.Context, r *reader, around *explain.ClusterContext, ask objectsAsk) *finding.Cluster {
+	c := &finding.Cluster{Now: ask.now}
+	var mu sync.Mutex
+	var wait sync.WaitGroup
+	free := make(chan struct{}, readers)
+	read := func(kind string, list func(*reader) ([]metav1.Object, bool)) {
+		free <- struct{}{}
+		wait.Go(func() {
+			defer func() { <-free }()
+			own := &reader{client: r.client}
+			found, ok := list(own)
+			mu.Lock()
+			defer mu.Unlock()
+			if ok {
+				c.Add(kind, found...)
+			}
+			for _, text := range own.unread {
+				if !slices.Contains(r.unread, text) {
+					r.unread = append(r.unread, text)
+				}
+			}
+		})
+	}
+	for _, row := range kindRows() {
+		if row.scope == rare && !ask.all && row.kind != ask.kind {
+			continue
+		}
+		read(row.kind, func(own *reader) ([]metav1.Object, bool) {
+			l, err := row.list(ctx, own.client, ask.namespace, metav1.ListOptions{ResourceVersion: "0"})
+			if !own.seen(row.kind, err) {
+				return nil, false
+			}
+			return stripped(extracted(l)), true
+		})
+	}
+	for _, ns := range []string{metav1.NamespaceSystem, corev1.NamespaceNodeLease} {
+		read("Lease", func(own *reader) ([]metav1.Object, bool) {
+			l, err := own.client.CoordinationV1().Leases(ns).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+			if !own.seen("leases", err) {
+				return nil, false
+			}
+			return extracted(l), true
+		})
+	}
+	events, err := r.client.CoreV1().Events(ask.namespace).List(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("type", corev1.EventTypeWarning).String()})
+	wait.Wait()
+	if r.seen("events", err) {
+		c.Events = events.Items
+	}
+	if around != nil {
+		c.Add("Pod")
+		for _, p := range around.Pods {
+			if ask.namespace == "" || p.Namespace == ask.namespace {
+				c.Add("Pod", p)
+			}
+		}
+	}
+	return c
+}
+
+// extracted returns the objects of a list.
+func extracted(l any) []metav1.Object {
+	list, ok := l.(runtime.Object)
+	if !ok {
+		return nil
+	}
+	items, err := meta.ExtractList(list)
+	if err != nil {
+		return nil
+	}
+	var out []metav1.Object
+	for _, x := range items {
+		if o, ok := x.(metav1.Object); ok {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// stripped takes the values of Secrets away; a TLS certificate is public and stays.
+func stripped(list []metav1.Object) []metav1.Object {
+	for _, o := range list {
+		s, ok := o.(*corev1.Secret)
+		if !ok {
+			continue
+		}
+		for k := range s.Data {
+			if s.Type != corev1.SecretTypeTLS || k != corev1.TLSCertKey {
+				s.Data[k] = nil
+			}
+		}
+	}
+	return list
+}
+
+// readElsewhere looks for what is missing in other namespaces, by its name.
+func readElsewhere(ctx context.Context, r *reader, c *finding.Cluster, self finding.Object) {
+	asked := map[finding.Object]bool{}
+	for _, f := range finding.Of(c, self) {
+		if f.Code != "ReferenceMissing" || len(f.Related) == 0 || f.Related[0].Namespace == "" || asked[f.Related[0]] ||
+			len(asked) == 5 {
+			continue
+		}
+		asked[f.Related[0]] = true
+		row, ok := rowOf(f.Related[0].Kind)
+		if !ok {
+			continue
+		}
+		l, err := row.list(ctx, r.client, "", metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(
+			"metadata.name", f.Related[0].Name).String()})
+		if r.seen(row.kind, err) {
+			for _, o := range stripped(extracted(l)) {
+				if o.GetNamespace() != f.Related[0].Namespace && o.GetName() == f.Related[0].Name {
+					c.Add(row.kind, o)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,76 @@
+package gather
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/gantry-project/gantry/internal/explain"
+	"github.com/gantry-project/gantry/internal/explain/finding"
+	"github.com/gantry-project/gantry/internal/journal"
+)
+
+// maxPodsAsked bounds the Pods that an overview asks about, one for each owner.
+const maxPodsAsked = 12
+
+// Overview says what is wrong in a namespace, or in the whole cluster when it is empty.
+func Overview(ctx context.Context, client kubernetes.Interface, namespace string) (explain.Overview, error) {
+	r := &reader{client: client}
+	now := time.Now()
+	around := readClusterContext(ctx, r)
+	objects := readObjects(ctx, r, around, objectsAsk{now: now, namespace: namespace, all: true})
+	var answers []explain.Answer
+	for _, p := range podsToAsk(around, namespace) {
+		in := explain.In{Now: now, Pod: p, Ref: journal.Ref{Namespace: p.Namespace, Name: p.Name},
+			Objects: &finding.Cluster{Now: now}}
+		if err := readJournalFacts(ctx, r, &in); err != nil {
+			return explain.Overview{}, err
+		}
+		if err := readPodObjects(ctx, r, &in); err != nil {
+			return explain.Overview{}, err
+		}
+		in.LastLogs = readLastLogs(ctx, client, p)
+		answers = append(answers, explain.Why(in))
+	}
+	where := "the cluster"
+	if namespace != "" {
+		where = "namespace " + namespace
+	}
+	o := explain.NewOverview(where, finding.All(objects, namespace), answers)
+	o.Unread = r.unread
+	return o, nil
+}
+
+// podsToAsk returns the Pods that are not well, one for each owner, the youngest of each.
+func podsToAsk(around *explain.ClusterContext, namespace string) []*corev1.Pod {
+	if around == nil {
+		return nil
+	}
+	byOwner := map[string][]*corev1.Pod{}
+	for _, p := range around.Pods {
+		if namespace != "" && p.Namespace != namespace {
+			continue
+		}
+		key := p.Namespace + "/" + p.Name
+		if o := metav1.GetControllerOf(p); o != nil {
+			key = p.Namespace + "//" + o.Name
+		}
+		byOwner[key] = append(byOwner[key], p)
+	}
+	var out []*corev1.Pod
+	for _, pods := range byOwner {
+		if p := explain.WorstPod(pods); p != nil {
+			out = append(out, p)
+		}
+	}
+	slices.SortFunc(out, func(a, b *corev1.Pod) int {
+		return strings.Compare(fmt.Sprint(a.Namespace, "/", a.Name), fmt.Sprint(b.Namespace, "/", b.Name))
+	})
+	return out[:min(len(out), maxPodsAsked)]
+}

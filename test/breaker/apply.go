@@ -1,0 +1,147 @@
+package breaker
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/pem"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/restmapper"
+	"sigs.k8s.io/yaml"
+
+	"github.com/gantry-project/gantry/testcluster"
+)
+
+// team is the value of the taint of node-2.
+const team = "batch"
+
+// patience is how long a break may take to show; some controllers are given ten seconds before they
+// are called idle.
+const patience = 25 * time.Second
+
+// breaker plays breaks in one cluster. Its methods are safe for concurrent use.
+type breaker struct {
+	client  kubernetes.Interface
+	dynamic dynamic.Interface
+	mapper  meta.RESTMapper
+	request string // a certificate request, in PEM and base64
+}
+
+func newBreaker(c *testcluster.Cluster) (*breaker, error) {
+	d, err := dynamic.NewForConfig(c.Config)
+	if err != nil {
+		return nil, err
+	}
+	disco, err := discovery.NewDiscoveryClientForConfig(c.Config)
+	if err != nil {
+		return nil, err
+	}
+	groups, err := restmapper.GetAPIGroupResources(disco)
+	if err != nil {
+		return nil, err
+	}
+	request, err := certificateRequest()
+	return &breaker{client: c.Client, dynamic: d, mapper: restmapper.NewDiscoveryRESTMapper(groups),
+		request: request}, err
+}
+
+func certificateRequest() (string, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return "", err
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{
+		CommonName: "somebody"}}, key)
+	if err != nil {
+		return "", err
+	}
+	return base64.StdEncoding.EncodeToString(
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})), nil
+}
+
+// apply creates the objects of a manifest in a namespace.
+func (b *breaker) apply(ctx context.Context, namespace, manifest string) error {
+	for part := range strings.SplitSeq(manifest, "\n---\n") {
+		if strings.TrimSpace(part) == "" {
+			continue
+		}
+		u := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(part), &u.Object); err != nil {
+			return fmt.Errorf("%w in\n%s", err, part)
+		}
+		gvk := u.GroupVersionKind()
+		r, err := b.resource(gvk.GroupKind(), namespace)
+		if err != nil {
+			return err
+		}
+		if _, err := r.Create(ctx, u, metav1.CreateOptions{}); err != nil {
+			return err
+		}
+		if gvk.Kind == "ResourceQuota" {
+			if err := counted(ctx, r, u.GetName()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// counted waits until a quota has its status: before, it limits nothing.
+func counted(ctx context.Context, r dynamic.ResourceInterface, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		u, err := r.Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return false, err
+		}
+		hard, _, err := unstructured.NestedMap(u.Object, "status", "hard")
+		return len(hard) > 0, err
+	})
+}
+
+func (b *breaker) resource(kind schema.GroupKind, namespace string) (dynamic.ResourceInterface, error) {
+	m, err := b.mapper.RESTMapping(kind)
+	if err != nil {
+		return nil, err
+	}
+	if m.Scope.Name() == meta.RESTScopeNameNamespace {
+		return b.dynamic.Resource(m.Resource).Namespace(namespace), nil
+	}
+	return b.dynamic.Resource(m.Resource), nil
+}
+
+// change patches or deletes an object: "deployment/web {…}", "configmap/web delete".
+func (b *breaker) change(ctx context.Context, namespace, text string) error {
+	target, patch, _ := strings.Cut(text, " ")
+	kind, name, _ := strings.Cut(target, "/")
+	gvk, err := b.mapper.KindFor(schema.GroupVersionResource{Resource: kind + "s"})
+	if err != nil {
+		return err
+	}
+	r, err := b.resource(gvk.GroupKind(), namespace)
+	if err != nil {
+		return err
+	}
+	if patch == "delete" {
+		return r.Delete(ctx, name, metav1.DeleteOptions{})
+	}
+	_, err = r.Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	return err
+}
