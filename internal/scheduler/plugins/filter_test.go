@@ -254,32 +254,6 @@ func TestFilterStatuses(t *testing.T) {
 	}
 }
 
-// Nodes that differ in one label only are told apart, whichever selector or expression names it.
-//
-// row: FIL-02
-// row: FIL-04
-func TestEveryLabelThatIsAskedForCounts(t *testing.T) {
-	nodes := []*v1.Node{newNode("a", label("disk", "ssd"), label("cpus", "8")),
-		newNode("b", label("disk", "ssd"), label("cpus", "4"))}
-	for name, change := range map[string]func(*v1.Pod){
-		"selector": func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{"cpus": "8"} },
-		"expressions": func(p *v1.Pod) {
-			p.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{
-				RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{
-					NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchExpressions: []v1.NodeSelectorRequirement{
-						{Key: "disk", Operator: v1.NodeSelectorOpExists},
-						{Key: "cpus", Operator: v1.NodeSelectorOpGt, Values: []string{"4"}}}}}}}}
-		},
-	} {
-		for form, r := range bothWays(newPod("p", change), expect.Value(nodeaffinity.New(nil)),
-			snapshot.Of(nodes, nil)) {
-			if r.Feasible() != 1 || r.SuggestedHost != "a" {
-				t.Errorf("%s, %s: %d fit, the best is %q, want a alone", name, form, r.Feasible(), r.SuggestedHost)
-			}
-		}
-	}
-}
-
 // Each operator decides about both nodes, terms are ORed, expressions ANDed, and every label of the
 // selector counts.
 //
