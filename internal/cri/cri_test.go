@@ -133,6 +133,7 @@ func TestChangingCallsAreJournaled(t *testing.T) {
 	}
 }
 
+// row: CRI-01
 func TestEndpointErrors(t *testing.T) {
 	dir := t.TempDir()
 	unlogged := filepath.Join(dir, "silent.sock")

@@ -16,6 +16,7 @@ import (
 // both use.
 //
 // row: CRI-12
+// row: QOS-08
 func TestParentCgroupInTheRequest(t *testing.T) {
 	for driver, want := range map[kubeletresource.Driver]string{
 		kubeletresource.Cgroupfs: "/kubepods/burstable/podUID",

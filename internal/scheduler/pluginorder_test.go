@@ -207,7 +207,10 @@ func TestScoringMakesNoAPIRequests(t *testing.T) {
 	x := &hookPlugin{preScoring: func() { scoring.Store(true) }, score: func() { scored.Add(1) },
 		reserve: func(*v1.Pod) { scoring.Store(false) }}
 	c := start(t, withHookPlugin(t, x), aNode("n1", "4", zone("a")), aNode("n2", "4", zone("b")),
-		aPod("there", "1", onNode("n1", 0), func(p *v1.Pod) { p.Namespace = "other" }))
+		aPod("there", "1", onNode("n1", 0), func(p *v1.Pod) {
+			p.Namespace = "other"
+			keepsAway(p, &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}})
+		}))
 	c.PrependReactor("*", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		if scoring.Load() && !isWatch(a) {
 			requests.Add(1)
@@ -219,11 +222,7 @@ func TestScoringMakesNoAPIRequests(t *testing.T) {
 		same := &metav1.LabelSelector{MatchLabels: p.Labels}
 		p.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: v1.LabelTopologyZone,
 			WhenUnsatisfiable: v1.ScheduleAnyway, LabelSelector: same}}
-		p.Spec.Affinity = &v1.Affinity{
-			PodAntiAffinity: &v1.PodAntiAffinity{
-				PreferredDuringSchedulingIgnoredDuringExecution: []v1.WeightedPodAffinityTerm{
-					{Weight: 5, PodAffinityTerm: v1.PodAffinityTerm{TopologyKey: v1.LabelHostname,
-						LabelSelector: same, NamespaceSelector: same}}}}}
+		keepsAway(p, same)
 	}))
 	c.boundAt("web") // which asks the API nothing
 	if scored.Load() != 2 || requests.Load() != 0 {
@@ -234,6 +233,15 @@ func TestScoringMakesNoAPIRequests(t *testing.T) {
 			t.Errorf("asked the API for %s %v, want informers to be asked", a.GetResource().Resource, a)
 		}
 	}
+}
+
+// keepsAway has the Pod keep away from those of selected namespaces, if it can.
+func keepsAway(p *v1.Pod, s *metav1.LabelSelector) {
+	p.Spec.Affinity = &v1.Affinity{
+		PodAntiAffinity: &v1.PodAntiAffinity{
+			PreferredDuringSchedulingIgnoredDuringExecution: []v1.WeightedPodAffinityTerm{
+				{Weight: 5, PodAffinityTerm: v1.PodAffinityTerm{TopologyKey: v1.LabelHostname,
+					LabelSelector: s, NamespaceSelector: s}}}}}
 }
 
 func isWatch(a clienttesting.Action) bool { return a.GetVerb() == "watch" }

@@ -68,7 +68,7 @@ var imageCases = []Case{
 		expected: expected{conditions: allTrue, events: map[string]string{"app": "Pulling Pulled Created Started"}},
 	},
 	{
-		name: "Pending while the image is pulled",
+		name: "Pending while the image is pulled", // row: CRI-21
 		spec: `{containers: [{name: app, image: "{registry}/slow:1", command: ` + runs + `}]}`,
 		steps: func(l *podLife) {
 			l.event("app", "Pulling", `Pulling image "`+l.registry+`/slow:1"`)

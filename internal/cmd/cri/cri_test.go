@@ -113,6 +113,7 @@ func cells(table string) (rows [][]string) {
 // crictl's commands over the runtime's socket, with crictl's columns: the seeds show six of Pods
 // and five of containers, crictl of today has some more.
 //
+// row: CRI-16
 // row: CRI-29
 // row: CRI-30
 // row: CRI-31

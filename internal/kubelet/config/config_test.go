@@ -78,6 +78,9 @@ func TestDefaults(t *testing.T) {
 		c.StaticPodURL); got != "1m0s 20s 20s" {
 		t.Errorf("got %s, want each Pod once a minute, files and URL each 20s, and no URL", got)
 	}
+	if c.PodLogsDir != "/var/log/pods" { // row: CRI-10
+		t.Errorf("podLogsDir %s, want /var/log/pods", c.PodLogsDir)
+	}
 	if len(l.Inert) != 0 {
 		t.Errorf("defaults are reported: %v", l.Inert)
 	}

@@ -139,6 +139,7 @@ func TestCredentialsOrderAndDamage(t *testing.T) {
 	}
 }
 
+// row: CRI-26
 func TestCollect(t *testing.T) {
 	now := time.Unix(100000, 0)
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }

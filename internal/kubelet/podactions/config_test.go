@@ -170,6 +170,7 @@ func TestAddressesInTheEnvironment(t *testing.T) {
 // that it debugs.
 //
 // row: ISE-31
+// row: CRI-13
 func TestProcessNamespaces(t *testing.T) {
 	p := testPod(v1.Container{Name: "app"})
 	p.Spec.EphemeralContainers = []v1.EphemeralContainer{

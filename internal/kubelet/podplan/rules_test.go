@@ -212,6 +212,7 @@ func TestNext(t *testing.T) {
 		{"a changed image is put in", "i=0 s=run a=run b=run",
 			func(in *podplan.In) { in.Observed.Latest("a").Annotations.Hash = "other" },
 			"stop a grace 30s: changed; start a (restart 1)"},
+		// row: ISE-10
 		{"an init container's is not, once it has run", "i=0 s=run a=run b=run",
 			func(in *podplan.In) { in.Observed.Latest("i").Annotations.Hash = "other" }, ""},
 		{"a Pod that has to go is stopped", "i=0 s=run a=run b=run", func(in *podplan.In) {

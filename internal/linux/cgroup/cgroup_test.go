@@ -131,6 +131,24 @@ func TestVersion2(t *testing.T) {
 	}
 }
 
+// row: QOS-10
+func TestVersion2PassesOnCPUMemoryAndIO(t *testing.T) {
+	for _, controller := range []string{"cpu", "memory", "io"} {
+		dir := fixture(t, map[string]string{"cgroup.controllers": controller, "cgroup.subtree_control": "",
+			"gantry-1/cgroup.controllers": "", "gantry-1/cgroup.subtree_control": ""})
+		tree, err := cgroup.Open(cgroup.Options{Mount: dir, Root: "/gantry-1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := tree.Ensure("/gantry-1", cgroup.Values{}); err != nil {
+			t.Fatal(err)
+		}
+		if got := text(t, dir, "cgroup.subtree_control"); got != "+"+controller {
+			t.Errorf("of %s the root passes on %q, want +%s", controller, got, controller)
+		}
+	}
+}
+
 func TestVersion2Usage(t *testing.T) {
 	dir := fixture(t, map[string]string{
 		"cgroup.controllers": "", "a/cpu.stat": "usage_usec 1500\nuser_usec 1000\n", "a/memory.current": "10000\n",

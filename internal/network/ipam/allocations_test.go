@@ -52,6 +52,8 @@ func TestReleasedAddressIsNotReusedAtOnce(t *testing.T) {
 
 // Whatever is taken and dropped: no address twice, none outside the range, the gateway never, and a
 // refusal only when all are in use.
+//
+// row: NET-03
 func TestAddressesAreUniqueWhateverHappens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var b Allocations

@@ -26,6 +26,8 @@ func TestShortages(t *testing.T) {
 		"nothing fits where it is full": {fit.Vector{}, used, "[]"},
 		"nothing fits where it is more than full": {fit.Vector{}, fit.Vector{MilliCPU: 5000, Memory: 101, Pods: 1},
 			"[]"},
+		"a zero fits where there is more than is allowed": {fit.Vector{MilliCPU: 1},
+			fit.Vector{MilliCPU: 1, Memory: 101, Pods: 1}, "[]"},
 		"all that is short, in order": {fit.Vector{MilliCPU: 9000, Memory: 1,
 			Scalar: map[v1.ResourceName]int64{"example.com/gpu": 2, "example.com/b": 1}},
 			fit.Vector{Memory: 100, Pods: 2},

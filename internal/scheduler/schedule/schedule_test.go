@@ -379,6 +379,8 @@ func TestNeverOvercommits(t *testing.T) {
 					n.Status.Allocatable[v1.ResourcePods] = *quantity(rapid.IntRange(1, 6).Draw(t, "pods"))
 				}))
 		}
+		type amounts struct{ milliCPU, bytes, pods int64 }
+		taken := map[string]amounts{} // by node, of what was assumed
 		for i := range rapid.IntRange(1, 30).Draw(t, "number of Pods") {
 			p := pod(fmt.Sprintf("p%d", i), fmt.Sprintf("%dm", rapid.IntRange(0, 2000).Draw(t, "asks cpu")),
 				fmt.Sprintf("%dMi", rapid.IntRange(0, 2000).Draw(t, "asks memory")))
@@ -395,12 +397,15 @@ func TestNeverOvercommits(t *testing.T) {
 			if err := w.AssumePod(p, r.SuggestedHost); err != nil {
 				t.Fatal(err)
 			}
+			asks, on := p.Spec.Containers[0].Resources.Requests, taken[r.SuggestedHost]
+			taken[r.SuggestedHost] = amounts{on.milliCPU + asks.Cpu().MilliValue(), on.bytes + asks.Memory().Value(),
+				on.pods + 1}
 		}
 		for _, n := range w.UpdateSnapshot().All() {
-			used, room := n.GetRequested(), n.GetAllocatable()
-			if used.GetMilliCPU() > room.GetMilliCPU() || used.GetMemory() > room.GetMemory() ||
-				len(n.GetPods()) > room.GetAllowedPodNumber() {
-				t.Fatalf("over-committed: %s", n)
+			used, room := taken[n.Node().Name], n.GetAllocatable()
+			if used.milliCPU > room.GetMilliCPU() || used.bytes > room.GetMemory() ||
+				used.pods > int64(room.GetAllowedPodNumber()) {
+				t.Fatalf("over-committed: %+v on %s", used, n)
 			}
 		}
 	})

@@ -47,6 +47,10 @@ func antiAffine(p *v1.Pod, key string) *v1.Pod {
 func show(s *snapshot.Snapshot) string {
 	var b strings.Builder
 	for _, n := range s.All() {
+		if n.Node() == nil {
+			b.WriteString("a node that is gone\n")
+			continue
+		}
 		fmt.Fprintf(&b, "%s cpu=%d/%d non0=%d pods=[", n.Node().Name, n.GetRequested().GetMilliCPU(),
 			n.GetAllocatable().GetMilliCPU(), n.GetNonZeroRequested().GetMemory())
 		for _, p := range n.GetPods() {

@@ -342,6 +342,31 @@ func TestOptionsOfTheOtherSystem(t *testing.T) {
 	}
 }
 
+// A Pod with users of its own shares no other namespace with the host.
+//
+// row: UNS-09
+func TestUserNamespacesShareNothingWithTheHost(t *testing.T) {
+	for path, edit := range map[string]func(*v1.PodSpec){
+		"spec.hostNetwork": func(s *v1.PodSpec) { s.HostNetwork = true },
+		"spec.HostPID":     func(s *v1.PodSpec) { s.HostPID = true }, // upstream's spelling
+		"spec.HostIPC":     func(s *v1.PodSpec) { s.HostIPC = true },
+	} {
+		for _, hostUsers := range []*bool{nil, new(true), new(false)} {
+			want := ""
+			if hostUsers != nil && !*hostUsers {
+				want = path + ": Forbidden: when `hostUsers` is false"
+			}
+			p := podOf(func(p *v1.Pod) {
+				p.Spec.HostUsers = hostUsers
+				edit(&p.Spec)
+			})
+			if got := causes(Validate(p)); (got == "") != (want == "") || !strings.Contains(got, want) {
+				t.Errorf("%s with hostUsers %v: got %q, want %q", path, hostUsers, got, want)
+			}
+		}
+	}
+}
+
 // A readiness gate is a condition's type, whose format is a label key's.
 //
 // row: API-21

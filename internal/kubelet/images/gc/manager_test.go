@@ -151,6 +151,7 @@ func TestSecondFailureInARowIsReported(t *testing.T) {
 	})
 }
 
+// row: CRI-26
 func TestFreeTakesAllThatNobodyUses(t *testing.T) {
 	n := &fakeNode{images: stored("a", "b", "pause")}
 	n.images[2].Pinned = true

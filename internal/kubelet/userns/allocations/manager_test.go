@@ -114,7 +114,7 @@ func TestPoolOfSubordinateIDs(t *testing.T) {
 	if p, err := poolOf(t.Context(), w, there); err != nil || p.First != 65536 {
 		t.Errorf("without getsubids: %+v %v", p, err)
 	}
-	script := "#!/bin/sh\necho \"0: kubelet 1310720 7208960\"\n"
+	script := "#!/bin/sh\n[ \"$1\" = -g ] && shift\n[ \"$1\" = kubelet ] && echo \"0: kubelet 1310720 7208960\"\n"
 	if err := os.WriteFile(filepath.Join(bin, "getsubids"), []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
