@@ -170,6 +170,7 @@ func TestConditionsOutlastTheirThresholds(t *testing.T) {
 		if d := n.look(0, low); !slices.Equal(d.Conditions, []v1.NodeConditionType{want}) {
 			t.Errorf("%s below: got %v, want %s alone", signal, d.Conditions, want)
 		}
+		n.look(2*time.Minute, low) // the period counts from when it was last met
 		if d := n.look(5*time.Minute-1, fine); !slices.Equal(d.Conditions, []v1.NodeConditionType{want}) {
 			t.Errorf("%s within the transition period: got %v, want %s", signal, d.Conditions, want)
 		}
