@@ -116,7 +116,8 @@ func TestAttachedVolume(t *testing.T) {
 	}
 	close(until)
 	c.eventually(time.Minute, "the volume is detached", func() (string, bool) {
-		got := c.kubectl("get", "volumeattachment,pod/user", "--ignore-not-found", "-o", "name")
+		got := c.kubectl("get", "volumeattachment", "-o", "name") +
+			c.kubectl("get", "pod", "user", "--ignore-not-found", "-o", "name")
 		return got, strings.TrimSpace(got) == ""
 	})
 	if want, got := []string{"NodeUnpublishVolume vol-1", "NodeUnstageVolume vol-1"}, driver.Calls(); !slices.Equal(

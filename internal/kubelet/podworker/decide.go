@@ -165,6 +165,9 @@ func (w *worker) refreshVolumes(ctx context.Context, in podplan.In) {
 		!maps.Equal(about.Annotations, in.Pod.Annotations)) {
 		w.volumes.stale = true // downward API
 	}
+	if w.volumes.shownFor == nil {
+		w.volumes.stale = true // of a Pod that an earlier kubelet started, nothing is known
+	}
 	w.volumes.shownFor = in.Pod
 	if !w.volumes.stale {
 		return
