@@ -13,7 +13,6 @@ import (
 
 	"github.com/gantry-project/gantry/internal/kubelet/config"
 	"github.com/gantry-project/gantry/internal/kubelet/devices"
-	"github.com/gantry-project/gantry/internal/kubelet/podresources"
 	"github.com/gantry-project/gantry/internal/reason"
 )
 
@@ -44,8 +43,7 @@ func (k *Kubelet) Extended() (capacity, allocatable v1.ResourceList) { return k.
 // startDevices serves plugins, drivers and the PodResources API until ctx ends; the function
 // returned waits for the end.
 func (k *Kubelet) startDevices(ctx context.Context) (wait func(), err error) {
-	return k.devices.Start(ctx, podresources.Providers{Pods: k.activePods,
-		Called: k.opts.Dependencies.Metrics.PodResourcesCalled})
+	return k.devices.Start(ctx, k.podResourcesProviders())
 }
 
 // reserveResources gives a Pod that comes CPUs, memory and devices. Nobody else is let in
