@@ -58,7 +58,7 @@ func TestNothingIsCalledWellWhileSomethingIsBroken(t *testing.T) {
 
 // Two causes are both told, the one that is mended first in the cause, the other beside it, each
 // with its remedies once.
-func TestSeveralCausesAreAllTold(t *testing.T) {
+func TestSeveralCausesAreAllGiven(t *testing.T) {
 	in := missingConfig()
 	in.Pod.Status.Conditions = nil
 	in.state(waiting("ImagePullBackOff", "not found"))

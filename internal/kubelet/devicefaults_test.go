@@ -41,7 +41,7 @@ func TestInitContainersDevicesAreTakenOver(t *testing.T) {
 
 // The plugin chooses among the devices that are free; what it names beside them is ignored. Before
 // each start of a container it is told.
-func TestPluginPrefersAndIsToldOfStarts(t *testing.T) {
+func TestPluginPrefersAndPreStartsContainers(t *testing.T) {
 	deviceTest(t, func(r *deviceNode) {
 		p := &deviceplugintest.Plugin{Resource: gpu, Socket: "gpu.sock", Options: &pluginapi.DevicePluginOptions{
 			GetPreferredAllocationAvailable: true, PreStartRequired: true}}

@@ -69,15 +69,20 @@ type Dependencies struct {
 	Disk         func(path string) (images.Disk, error)
 	Allocatable  func() v1.ResourceList // of the node; nil takes the Node object's
 	NodeShutdown func() *reason.Refusal // why no Pod is taken in now; nil: Pods are
-	// conditions of the node under which some Pods are not taken in, by name; nil: there are none
-	Pressure func() []v1.NodeConditionType
 	// this node as long as the API has not told of it; nil: not known
 	LocalNode func() *v1.Node
 	Metrics   *metrics.Metrics // counts what is done; nil: nobody counts
 	// this machine's CPUs and memory; nil: no CPUs or memory are given away
 	Machine *machine.Info
 	PluginServices
+	NodeStatus
 	Inspector Inspector // looks at Pods for those who ask why; nil: nobody looks
+}
+
+// NodeStatus is what the kubelet asks and tells of the node's status.
+type NodeStatus struct {
+	// conditions of the node under which some Pods are not taken in, by name; nil: there are none
+	Pressure func() []v1.NodeConditionType
 	// the node's status has changed and is to be written soon; must not block; nil: nobody writes
 	// it
 	NodeStatusChanged func()

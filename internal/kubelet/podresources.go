@@ -20,7 +20,8 @@ func (k *Kubelet) podResourcesProviders() podresources.Providers {
 	return p
 }
 
-// ownResources are the CPUs and the memory that containers have of their own, as the API shows them.
+// ownResources are the CPUs and the memory that containers have of their own, as the API shows
+// them.
 type ownResources struct{ containers *containermanager.Manager }
 
 // ContainerCPUs are the CPUs that only this container has.

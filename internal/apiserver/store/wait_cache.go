@@ -16,7 +16,8 @@ const cacheStartWait = time.Second
 // waitingStorage is a cached storage whose lists and watches wait for a cache that is not filled
 // yet, at most cacheStartWait. A kind that a CustomResourceDefinition has just brought is first
 // asked for within its first milliseconds, also by callers that do not ask again after 429: the
-// controller that deletes a definition's objects would leave the definition Terminating for minutes.
+// controller that deletes a definition's objects would leave the definition Terminating for
+// minutes.
 type waitingStorage struct {
 	storage.Interface
 	cache filledCache

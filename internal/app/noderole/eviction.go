@@ -63,6 +63,12 @@ func (e *nodeEviction) run(ctx context.Context) error {
 	return nil
 }
 
+// evictionOptions are what the configuration's fields do not say about evictions.
+type evictionOptions struct {
+	ranking     eviction.Ranking
+	defaultHard bool // nobody set evictionHard
+}
+
 // evictionConfig is how the configuration has the node evict.
 func (n *Role) evictionConfig() (eviction.Config, error) {
 	c := n.config
@@ -70,12 +76,12 @@ func (n *Role) evictionConfig() (eviction.Config, error) {
 	if err := errors.Join(errs...); err != nil {
 		return eviction.Config{}, fmt.Errorf("evictions: %w", err)
 	}
-	if n.defaultEvictionHard {
+	if n.eviction.defaultHard {
 		thresholds = eviction.CapDisks(thresholds, eviction.DefaultDiskCap)
 	}
 	return eviction.Config{
 		Thresholds: thresholds, PressureTransition: c.EvictionPressureTransitionPeriod.Duration,
-		MaxPodGrace: time.Duration(c.EvictionMaxPodGracePeriod) * time.Second, Ranking: n.evictionRanking,
+		MaxPodGrace: time.Duration(c.EvictionMaxPodGracePeriod) * time.Second, Ranking: n.eviction.ranking,
 		FruitlessEvictions: fruitlessEvictions, FruitlessHoldPeriod: fruitlessHoldPeriod,
 	}, nil
 }

@@ -77,9 +77,10 @@ func (n *KubeletOptions) Role(ctx context.Context, p *options.Instance, e *Engin
 		return nil, cli.UsageError(fmt.Errorf("--cloud-provider %q: must be external or empty", n.cloudProvider))
 	}
 	taints = append(taints, n.Loaded.Config.RegisterWithTaints...)
-	return &Role{instance: p, engine: e, config: n.Loaded.Config, defaultEvictionHard: n.Loaded.DefaultEvictionHard, client: client, slices: systemd,
+	return &Role{instance: p, engine: e, config: n.Loaded.Config, client: client, slices: systemd,
 		housekeeping: n.housekeeping, labels: n.labels, taints: taints, skipRegistration: !n.registerNode,
-		plugins: n.plugins, external: n.cloudProvider != "", evictionRanking: ranking}, nil
+		plugins: n.plugins, external: n.cloudProvider != "",
+		eviction: evictionOptions{ranking, n.Loaded.DefaultEvictionHard}}, nil
 }
 
 // evictionRanking is the ranking of the flag, or the one that comes with the preset.

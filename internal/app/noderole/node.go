@@ -23,7 +23,6 @@ import (
 	kubeconfig "github.com/gantry-project/gantry/internal/kubelet/config"
 	"github.com/gantry-project/gantry/internal/kubelet/devicemanager/plugin"
 	"github.com/gantry-project/gantry/internal/kubelet/events"
-	"github.com/gantry-project/gantry/internal/kubelet/eviction"
 	"github.com/gantry-project/gantry/internal/kubelet/images/credentialprovider"
 	"github.com/gantry-project/gantry/internal/kubelet/nodestatus"
 	"github.com/gantry-project/gantry/internal/kubelet/pluginmanager"
@@ -38,23 +37,21 @@ import (
 
 // Role is a kubelet and what it stands on.
 type Role struct {
-	instance *options.Instance
-	engine   *Engine
-	config   *kubeletconfig.KubeletConfiguration
-	// nobody set evictionHard
-	defaultEvictionHard bool
-	client              kubernetes.Interface
-	Journal             journal.Sink
-	TLS                 NodeTLS
-	labels              map[string]string
-	taints              []v1.Taint
-	skipRegistration    bool // --register-node=false
-	external            bool // --cloud-provider=external
-	Standalone          bool // without an API server
-	plugins             credentialprovider.Files
-	slices              *systemdcgroup.Manager // with the systemd driver
-	housekeeping        time.Duration
-	evictionRanking     eviction.Ranking
+	instance         *options.Instance
+	engine           *Engine
+	config           *kubeletconfig.KubeletConfiguration
+	client           kubernetes.Interface
+	Journal          journal.Sink
+	TLS              NodeTLS
+	labels           map[string]string
+	taints           []v1.Taint
+	skipRegistration bool // --register-node=false
+	external         bool // --cloud-provider=external
+	Standalone       bool // without an API server
+	plugins          credentialprovider.Files
+	slices           *systemdcgroup.Manager // with the systemd driver
+	housekeeping     time.Duration
+	eviction         evictionOptions
 }
 
 // Node are the running pieces of a node, each a loop that ends with its context.
@@ -133,12 +130,10 @@ func (n *Role) Build() (*Node, error) {
 		StaticPods: kubelet.StaticPods{Rules: podRules(), Standalone: n.Standalone},
 		Dependencies: kubelet.Dependencies{HostIPs: p.NodeIPs, Cgroups: cgroupManager{tree, n.slices, api.metrics},
 			Mounts: mount.Mounter{}, NodeShutdown: end.admissionRefusal, LocalNode: end.localNode, Disk: diskOf,
-			Machine: &info, Pressure: evictions.conditions,
+			Machine: &info, PluginServices: n.pluginServices(),
 			ProbeRuntime: n.engine.Client.ProbeRuntime(), Metrics: api.metrics,
-			NodeStatusChanged: func() { report.Trigger() },
-			PluginServices: kubelet.PluginServices{Sockets: plugin.UnixSockets{},
-				PluginManager: pluginmanager.New(filepath.Join(p.DataDir, "kubelet", "plugins_registry"),
-					klog.Background())},
+			NodeStatus: kubelet.NodeStatus{Pressure: evictions.conditions,
+				NodeStatusChanged: func() { report.Trigger() }},
 			Inspector: nodeInspector{tree, n.engine.store, n.engine.registryDir()}},
 	})
 	if err != nil {
@@ -158,9 +153,8 @@ func (n *Role) Build() (*Node, error) {
 	n.attachShutdown(end, k, recorder, report)
 	api.events = recorder
 	o := n.TLS.Options
-	o.Address = n.config.Address
 	o.NodeName, o.Port, o.Pods, o.Runtime = p.NodeName, p.KubeletPort, k, n.engine.Client.ProbeRuntime()
-	o.Configz = func() any { return n.config }
+	o.Address, o.Configz = n.config.Address, func() any { return n.config }
 	api.attach(k, &o)
 	if err := n.attachEviction(evictions, tree, api, report.Trigger); err != nil {
 		return nil, err
@@ -176,6 +170,13 @@ func (n *Role) Build() (*Node, error) {
 		loops = append(loops, report.Run)
 	}
 	return &Node{Report: report, Server: server, close: stopEvents, renew: n.TLS.Run, loops: loops}, nil
+}
+
+// pluginServices is how plugins come to the kubelet: over sockets in its directory.
+func (n *Role) pluginServices() kubelet.PluginServices {
+	dir := filepath.Join(n.instance.DataDir, "kubelet", "plugins_registry")
+	return kubelet.PluginServices{Sockets: plugin.UnixSockets{},
+		PluginManager: pluginmanager.New(dir, klog.Background())}
 }
 
 // statusOptions are what the Node's object is kept from: machine and disk as they were read at the

@@ -55,7 +55,7 @@ func unmanaged(n *v1.Node)  { n.Annotations = nil }
 func outOfService(n *v1.Node) {
 	n.Spec.Taints = []v1.Taint{{Key: v1.TaintNodeOutOfService, Effect: v1.TaintEffectNoExecute}}
 }
-func keeping(n *v1.Node) { n.Annotations[keepTerminatedPods] = "true" }
+func withDecision(n *v1.Node) { n.Annotations[keepTerminatedPods] = "true" }
 func done(p *v1.Pod)     { p.Status.Phase = v1.PodSucceeded }
 func ending(p *v1.Pod) {
 	p.DeletionTimestamp = &metav1.Time{}
@@ -129,7 +129,7 @@ func TestDecide(t *testing.T) {
 			nodes: []*v1.Node{node("n1", unmanaged)}},
 		"a Pod that is done": {pods: []*v1.Pod{user("ns", "p", "n1", done)}, nodes: []*v1.Node{node("n1")}},
 		"a Pod that is done on a node that keeps volumes": {pods: []*v1.Pod{user("ns", "p", "n1", done)},
-			nodes: []*v1.Node{node("n1", keeping)}, want: "attach pv by disk.example.com to n1"},
+			nodes: []*v1.Node{node("n1", withDecision)}, want: "attach pv by disk.example.com to n1"},
 		"on its way": {pods: []*v1.Pod{user("ns", "p", "n1")}, nodes: []*v1.Node{node("n1")},
 			attachments: []*storagev1.VolumeAttachment{attachmentOf("n1", pending)}},
 		"attached": {pods: []*v1.Pod{user("ns", "p", "n1")}, nodes: []*v1.Node{node("n1")},

@@ -236,7 +236,7 @@ func TestNear(t *testing.T) {
 }
 
 // One cause that a Pod, its ReplicaSet and its Deployment share is told once, of the Deployment.
-func TestACauseOfAWorkloadIsToldOnce(t *testing.T) {
+func TestACauseOfAWorkloadIsGivenOnce(t *testing.T) {
 	spec := `spec: {containers: [{name: a, envFrom: [{configMapRef: {name: gone}}]}]}`
 	c := clusterOf(t, `read: ConfigMap
 {apiVersion: apps/v1, kind: Deployment, metadata: {name: d, namespace: shop, uid: d}, spec: {template: {`+spec+`}}}

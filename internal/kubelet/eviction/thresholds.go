@@ -143,9 +143,9 @@ func Thresholds(s Settings) ([]Threshold, []error) {
 	return append(out, allocatableThresholds(out, s.EnforcePods)...), errs
 }
 
-// DefaultDiskCap is the most that a default threshold keeps free of a disk: a tenth of a big disk is
-// more than a node needs to defend itself, and a computer whose disk is nine tenths full could run no
-// Pod at all (docs/adr/0022).
+// DefaultDiskCap is the most that a default threshold keeps free of a disk: a tenth of a big disk
+// is more than a node needs to defend itself, and a computer whose disk is nine tenths full could
+// run no Pod at all (docs/adr/0022).
 const DefaultDiskCap = 1 << 30
 
 // CapDisks bounds the hard thresholds for bytes of a disk: a share of it counts at most so many.

@@ -40,7 +40,8 @@ type (
 		Volumes map[string][2]int64 `json:"v"`
 	}
 	upstreamAnswer struct {
-		Conditions, Starved               []string
+		Conditions                        []string
+		Met                               []string `json:"starved"` // thresholds, whose grace is over
 		Resource, Signal, Victim, Message string
 		Reclaimed, Order                  []string
 		Grace                             int64
@@ -202,8 +203,8 @@ func (s *upstreamStep) compareState(t *testing.T, where string, d Decision) {
 	if !slices.Equal(conditions, s.Answer.Conditions) {
 		t.Errorf("%s: conditions: got %v, want %v", where, conditions, s.Answer.Conditions)
 	}
-	if !slices.Equal(starved, s.Answer.Starved) {
-		t.Errorf("%s: thresholds met: got %v, want %v", where, starved, s.Answer.Starved)
+	if !slices.Equal(starved, s.Answer.Met) {
+		t.Errorf("%s: thresholds met: got %v, want %v", where, starved, s.Answer.Met)
 	}
 }
 

@@ -22,10 +22,10 @@ import (
 // plugin is a registration server on a socket.
 type plugin struct {
 	registerapi.UnimplementedRegistrationServer
-	info   *registerapi.PluginInfo
-	hang   bool
-	told   chan *registerapi.RegistrationStatus
-	server *grpc.Server
+	info     *registerapi.PluginInfo
+	hang     bool
+	notified chan *registerapi.RegistrationStatus
+	server   *grpc.Server
 }
 
 func (p *plugin) GetInfo(ctx context.Context, _ *registerapi.InfoRequest) (*registerapi.PluginInfo, error) {
@@ -38,7 +38,7 @@ func (p *plugin) GetInfo(ctx context.Context, _ *registerapi.InfoRequest) (*regi
 
 func (p *plugin) NotifyRegistrationStatus(_ context.Context,
 	s *registerapi.RegistrationStatus) (*registerapi.RegistrationStatusResponse, error) {
-	p.told <- s
+	p.notified <- s
 	return &registerapi.RegistrationStatusResponse{}, nil
 }
 
@@ -49,7 +49,7 @@ func serve(t *testing.T, path string, p *plugin) *plugin {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.told, p.server = make(chan *registerapi.RegistrationStatus, 10), grpc.NewServer()
+	p.notified, p.server = make(chan *registerapi.RegistrationStatus, 10), grpc.NewServer()
 	registerapi.RegisterRegistrationServer(p.server, p)
 	go func() { _ = p.server.Serve(l) }()
 	t.Cleanup(p.server.Stop)
@@ -111,15 +111,15 @@ func (h *handler) want(t *testing.T, calls ...string) {
 	}
 }
 
-func (p *plugin) wantTold(t *testing.T, registered bool, text string) {
+func (p *plugin) wantNotified(t *testing.T, registered bool, text string) {
 	t.Helper()
 	select {
-	case got := <-p.told:
+	case got := <-p.notified:
 		if got.PluginRegistered != registered || got.Error != text {
-			t.Fatalf("the plugin was told %v %q, want %v %q", got.PluginRegistered, got.Error, registered, text)
+			t.Fatalf("the plugin was notified of %v %q, want %v %q", got.PluginRegistered, got.Error, registered, text)
 		}
 	case <-time.After(time.Minute):
-		t.Fatalf("the plugin was told nothing, want %v %q", registered, text)
+		t.Fatalf("the plugin got nothing, want %v %q", registered, text)
 	}
 }
 
@@ -173,14 +173,14 @@ func TestPluginsAreRegisteredAndDropped(t *testing.T) {
 	early := serve(t, filepath.Join(dir, "early.sock"), csiPlugin("early"))
 	m := start(t, dir, h)
 	h.want(t, "validate early /x/early [1.0.0]", "register early /x/early [1.0.0]")
-	early.wantTold(t, true, "")
+	early.wantNotified(t, true, "")
 
 	if err := os.Mkdir(filepath.Join(dir, "late"), 0o750); err != nil {
 		t.Fatal(err)
 	}
 	late := serve(t, filepath.Join(dir, "late", "l.sock"), csiPlugin("late"))
 	h.want(t, "validate late /x/late [1.0.0]", "register late /x/late [1.0.0]")
-	late.wantTold(t, true, "")
+	late.wantNotified(t, true, "")
 
 	early.server.Stop() // the listener removes its socket
 	h.want(t, "deregister early /x/early")
@@ -193,7 +193,7 @@ func TestPluginsAreRegisteredAndDropped(t *testing.T) {
 	path := filepath.Join(dir, "early.sock")
 	serve(t, path, again)
 	h.want(t, "validate early "+path+" [1.0.0]", "register early "+path+" [1.0.0]")
-	again.wantTold(t, true, "")
+	again.wantNotified(t, true, "")
 }
 
 // row: CSI-03
@@ -211,30 +211,30 @@ func TestASocketThatIsReplacedIsRegisteredAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.want(t, "deregister a /x/a", "validate a /x/new [1.0.0]", "register a /x/new [1.0.0]")
-	next.wantTold(t, true, "")
+	next.wantNotified(t, true, "")
 }
 
-func TestRefusedPluginsAreToldAndTriedAgain(t *testing.T) {
+func TestRefusedPluginsAreNotifiedAndTriedAgain(t *testing.T) {
 	dir, h := shortDir(t), newHandler()
 	h.allow("validate bad /x/bad [1.0.0]", errors.New("no such version"))
 	h.allow("register shy /x/shy [1.0.0]", errors.New("not yet"))
 	m := start(t, dir, h)
 	bad := serve(t, filepath.Join(dir, "bad.sock"), csiPlugin("bad"))
-	bad.wantTold(t, false, "RegisterPlugin error -- plugin validation failed with err: no such version")
+	bad.wantNotified(t, false, "RegisterPlugin error -- plugin validation failed with err: no such version")
 	stranger := csiPlugin("s")
 	stranger.info.Type = "Unheard"
 	path := filepath.Join(dir, "s.sock")
 	serve(t, path, stranger)
-	stranger.wantTold(t, false,
+	stranger.wantNotified(t, false,
 		"RegisterPlugin error -- no handler registered for plugin type: Unheard at socket "+path)
 	shy := serve(t, filepath.Join(dir, "shy.sock"), csiPlugin("shy"))
-	shy.wantTold(t, false, "RegisterPlugin error -- plugin registration failed with err: not yet")
+	shy.wantNotified(t, false, "RegisterPlugin error -- plugin registration failed with err: not yet")
 	waitFor(t, m, func(p []pluginmanager.Plugin) bool {
 		return len(p) == 3 && !slices.ContainsFunc(p,
 			func(p pluginmanager.Plugin) bool { return p.Registered || p.Err == "" })
 	})
 	h.allow("register shy /x/shy [1.0.0]", nil)
-	shy.wantTold(t, true, "")
+	shy.wantNotified(t, true, "")
 	waitFor(t, m, func(p []pluginmanager.Plugin) bool {
 		return slices.ContainsFunc(p, func(p pluginmanager.Plugin) bool { return p.Name == "shy" && p.Registered })
 	})

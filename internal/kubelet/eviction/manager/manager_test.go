@@ -26,8 +26,8 @@ const (
 	gi = 1 << 30
 )
 
-// world is a node with Pods that hold memory and disk.
-type world struct {
+// testNode is a node with Pods that hold memory and disk.
+type testNode struct {
 	t      *testing.T
 	d      manager.Deps
 	events *record.FakeRecorder
@@ -36,7 +36,7 @@ type world struct {
 	m      *manager.Manager
 
 	mu         sync.Mutex
-	looks      []time.Time
+	observedAt []time.Time
 	free       int64 // of memory and, the same number, of nodefs
 	pods       []*v1.Pod
 	use        map[types.UID]int64
@@ -52,17 +52,17 @@ type world struct {
 	unreadable error
 }
 
-func (w *world) Put(_ journal.Ref, f journal.Fact) { w.facts = append(w.facts, f) }
+func (w *testNode) Put(_ journal.Ref, f journal.Fact) { w.facts = append(w.facts, f) }
 
 // run runs a test on a node in virtual time. The threshold is 10Gi.
-func run(t *testing.T, signal eviction.Signal, test func(w *world)) {
+func run(t *testing.T, signal eviction.Signal, test func(w *testNode)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		list, errs := eviction.Thresholds(eviction.Settings{Hard: map[string]string{string(signal): "10Gi"}})
 		if len(errs) > 0 {
 			t.Fatal(errs)
 		}
-		w := &world{t: t, free: 50 * gi, use: map[types.UID]int64{}, ends: map[string]podplan.Termination{},
+		w := &testNode{t: t, free: 50 * gi, use: map[types.UID]int64{}, ends: map[string]podplan.Termination{},
 			events: record.NewFakeRecorder(1000), kernel: make(chan string, 1)}
 		reclaim := func(what eviction.Reclaim) func(context.Context) error {
 			return func(context.Context) error {
@@ -91,26 +91,26 @@ func run(t *testing.T, signal eviction.Signal, test func(w *world)) {
 	})
 }
 
-func (w *world) begin() {
+func (w *testNode) begin() {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	w.cancel, w.m = cancel, manager.New(w.d)
 	go w.m.Run(ctx)
 	synctest.Wait()
 }
 
-func (w *world) pass(d time.Duration) {
+func (w *testNode) pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-func (w *world) observe(context.Context) (eviction.Figures, eviction.Disks, error) {
+func (w *testNode) observe(context.Context) (eviction.Figures, eviction.Disks, error) {
 	now := time.Now()
-	w.looks = append(w.looks, now)
+	w.observedAt = append(w.observedAt, now)
 	o := &eviction.Observation{At: now, Available: w.free, Capacity: 100 * gi}
 	return eviction.Figures{Memory: o, NodeFs: eviction.Filesystem{Bytes: o}}, eviction.Disks{}, w.unreadable
 }
 
-func (w *world) measure(context.Context, v1.ResourceName, []*v1.Pod) (map[types.UID]eviction.PodUse, error) {
+func (w *testNode) measure(context.Context, v1.ResourceName, []*v1.Pod) (map[types.UID]eviction.PodUse, error) {
 	out := map[types.UID]eviction.PodUse{}
 	for uid, n := range w.use {
 		out[uid] = eviction.PodUse{Memory: &n,
@@ -120,21 +120,21 @@ func (w *world) measure(context.Context, v1.ResourceName, []*v1.Pod) (map[types.
 	return out, nil
 }
 
-func (w *world) add(name string, use int64) {
+func (w *testNode) add(name string, use int64) {
 	p := &v1.Pod{}
 	p.Name, p.Namespace, p.UID = name, "default", types.UID(name)
 	p.Spec.Containers = []v1.Container{{Name: "app"}}
 	w.pods, w.use[p.UID] = append(w.pods, p), use
 }
 
-func (w *world) has(uid types.UID) bool {
+func (w *testNode) has(uid types.UID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.ContainsFunc(w.pods, func(p *v1.Pod) bool { return p.UID == uid })
 }
 
 // kill has the Pod end after a second, with what it held given back.
-func (w *world) kill(uid types.UID, end podplan.Termination) (<-chan struct{}, bool) {
+func (w *testNode) kill(uid types.UID, end podplan.Termination) (<-chan struct{}, bool) {
 	w.ended, w.ends[string(uid)] = append(w.ended, string(uid)), end
 	terminated := make(chan struct{})
 	if w.stuck {
@@ -152,7 +152,7 @@ func (w *world) kill(uid types.UID, end podplan.Termination) (<-chan struct{}, b
 	return terminated, true
 }
 
-func (w *world) eventsSeen() []string {
+func (w *testNode) eventsSeen() []string {
 	var out []string
 	for len(w.events.Events) > 0 {
 		out = append(out, <-w.events.Events)
@@ -162,15 +162,15 @@ func (w *world) eventsSeen() []string {
 
 // row: EVC-16
 func TestTheNodeIsLookedAtEveryTenSeconds(t *testing.T) {
-	run(t, eviction.MemoryAvailable, func(w *world) {
+	run(t, eviction.MemoryAvailable, func(w *testNode) {
 		w.begin()
 		for i := 1; i <= 3; i++ {
-			if len(w.looks) != i {
-				t.Fatalf("got %d looks, want %d", len(w.looks), i)
+			if len(w.observedAt) != i {
+				t.Fatalf("got %d looks, want %d", len(w.observedAt), i)
 			}
 			w.pass(9 * time.Second)
-			if len(w.looks) != i {
-				t.Errorf("9 s later: got %d looks, want %d still", len(w.looks), i)
+			if len(w.observedAt) != i {
+				t.Errorf("9 s later: got %d looks, want %d still", len(w.observedAt), i)
 			}
 			w.pass(time.Second)
 		}
@@ -178,7 +178,7 @@ func TestTheNodeIsLookedAtEveryTenSeconds(t *testing.T) {
 }
 
 func TestTheKernelAsksForALook(t *testing.T) {
-	run(t, eviction.MemoryAvailable, func(w *world) {
+	run(t, eviction.MemoryAvailable, func(w *testNode) {
 		notices := make(chan string, 1)
 		w.d.Notices = notices
 		w.add("hog", 20*gi)
@@ -196,7 +196,7 @@ func TestTheKernelAsksForALook(t *testing.T) {
 // row: EVC-23
 // row: EVC-28
 func TestOnePodGoesAtATimeAndNoMoreThanNeeded(t *testing.T) {
-	run(t, eviction.MemoryAvailable, func(w *world) {
+	run(t, eviction.MemoryAvailable, func(w *testNode) {
 		w.free = 4 * gi
 		w.add("small", 2*gi)
 		w.add("big", 5*gi)
@@ -242,7 +242,7 @@ func TestReclaimComesBeforeEviction(t *testing.T) {
 		frees int64
 		ended int
 	}{{4 * gi, 0}, {gi, 1}} {
-		run(t, eviction.NodeFsAvailable, func(w *world) {
+		run(t, eviction.NodeFsAvailable, func(w *testNode) {
 			w.free, w.reclaims = 5*gi, c.frees
 			w.add("web", 9*gi)
 			w.begin()
@@ -257,7 +257,7 @@ func TestReclaimComesBeforeEviction(t *testing.T) {
 			}
 		})
 	}
-	run(t, eviction.MemoryAvailable, func(w *world) {
+	run(t, eviction.MemoryAvailable, func(w *testNode) {
 		w.free = gi
 		w.add("web", 90*gi)
 		w.begin()
@@ -269,7 +269,7 @@ func TestReclaimComesBeforeEviction(t *testing.T) {
 
 // row: EVC-31
 func TestConditionsAreMadeKnown(t *testing.T) {
-	run(t, eviction.MemoryAvailable, func(w *world) {
+	run(t, eviction.MemoryAvailable, func(w *testNode) {
 		w.begin()
 		if c := w.m.Conditions(); len(c) != 0 || w.changed != 0 {
 			t.Fatalf("with enough memory: got %v, %d changes, want none", c, w.changed)
@@ -294,7 +294,7 @@ func TestConditionsAreMadeKnown(t *testing.T) {
 // row: EVC-36
 func TestAWedgedRuntimeIsNotFedAllPods(t *testing.T) {
 	for _, stuck := range []bool{true, false} { // Pods that do not end; Pods whose end frees nothing
-		run(t, eviction.MemoryAvailable, func(w *world) {
+		run(t, eviction.MemoryAvailable, func(w *testNode) {
 			w.free, w.stuck, w.keeps = gi, stuck, true
 			for i := range 20 {
 				w.add(fmt.Sprint("p", i), gi)
@@ -324,7 +324,7 @@ func TestAWedgedRuntimeIsNotFedAllPods(t *testing.T) {
 }
 
 func TestPodsOverTheirOwnLimitsGoFirst(t *testing.T) {
-	run(t, eviction.MemoryAvailable, func(w *world) {
+	run(t, eviction.MemoryAvailable, func(w *testNode) {
 		checks := 0
 		w.d.Notices = w.kernel
 		w.d.OverLimits = func(context.Context) bool { checks++; return checks == 1 }
@@ -353,13 +353,13 @@ func TestPodsOverTheirOwnLimitsGoFirst(t *testing.T) {
 }
 
 func TestWhatCannotBeReadIsTriedAgain(t *testing.T) {
-	run(t, eviction.MemoryAvailable, func(w *world) {
+	run(t, eviction.MemoryAvailable, func(w *testNode) {
 		w.unreadable, w.free = errors.New("no cgroups"), gi
 		w.add("web", 50*gi)
 		w.begin()
 		w.pass(20 * time.Second)
-		if len(w.ended) != 0 || len(w.looks) != 3 {
-			t.Errorf("unreadable: got %v ended after %d looks, want nobody after 3", w.ended, len(w.looks))
+		if len(w.ended) != 0 || len(w.observedAt) != 3 {
+			t.Errorf("unreadable: got %v ended after %d looks, want nobody after 3", w.ended, len(w.observedAt))
 		}
 		w.unreadable = nil
 		w.pass(10 * time.Second)
@@ -369,13 +369,13 @@ func TestWhatCannotBeReadIsTriedAgain(t *testing.T) {
 	})
 }
 
-func TestWithoutThresholdsNobodyLooks(t *testing.T) {
-	run(t, eviction.MemoryAvailable, func(w *world) {
+func TestWithoutThresholdsNothingIsObserved(t *testing.T) {
+	run(t, eviction.MemoryAvailable, func(w *testNode) {
 		w.d.Config.Thresholds = nil
 		w.begin()
 		w.pass(time.Minute)
-		if len(w.looks) != 0 {
-			t.Errorf("got %d looks, want none", len(w.looks))
+		if len(w.observedAt) != 0 {
+			t.Errorf("got %d looks, want none", len(w.observedAt))
 		}
 	})
 }

@@ -346,7 +346,7 @@ func TestStagingWaitsUntilTheVolumeIsAttached(t *testing.T) {
 	}
 }
 
-func TestWhatADriverIsToldByItsObject(t *testing.T) {
+func TestCSIDriverDecidesWhatPublishGets(t *testing.T) {
 	r := newRig(t, csipb.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER)
 	yes := true
 	r.api.driver.Spec.PodInfoOnMount, r.api.driver.Spec.RequiresRepublish = &yes, &yes
