@@ -1,6 +1,7 @@
 package noderole
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -36,7 +37,7 @@ func TestRankingOfEvictions(t *testing.T) {
 }
 
 func TestConfigurationOfEvictions(t *testing.T) {
-	n := &Role{evictionRanking: eviction.Seed003, config: &kubeletconfig.KubeletConfiguration{
+	n := &Role{eviction: evictionOptions{ranking: eviction.Seed003}, config: &kubeletconfig.KubeletConfiguration{
 		EvictionHard: map[string]string{"memory.available": "200Mi"}, EvictionMaxPodGracePeriod: 60,
 		EvictionPressureTransitionPeriod: v1.Duration{Duration: time.Minute}, EnforceNodeAllocatable: []string{"pods"}}}
 	c, err := n.evictionConfig()
@@ -45,6 +46,22 @@ func TestConfigurationOfEvictions(t *testing.T) {
 		t.Errorf("got %+v, %v, want the configuration's thresholds, 60 s, 1m, seed-003 and an end of what is in "+
 			"vain", c,
 			err)
+	}
+	n.config.EvictionHard["nodefs.available"] = "10%"
+	for _, byDefault := range []bool{true, false} {
+		n.eviction.defaultHard = byDefault
+		c, err := n.evictionConfig()
+		want := int64(10 << 30)
+		if byDefault {
+			want = eviction.DefaultDiskCap
+		}
+		i := slices.IndexFunc(c.Thresholds, func(t eviction.Threshold) bool { return t.Signal == eviction.NodeFsAvailable })
+		if err != nil || i < 0 {
+			t.Fatalf("got %+v, %v, want a threshold of nodefs.available", c, err)
+		}
+		if q := c.Thresholds[i].Value.Of(100 << 30); q.Value()/1000 != want/1000 {
+			t.Errorf("set by nobody %v: got %d of 100 GiB to stay free, want %d", byDefault, q.Value(), want)
+		}
 	}
 	n.config.EvictionHard["memory.available"] = "lots"
 	if _, err := n.evictionConfig(); err == nil || !strings.Contains(err.Error(), "evictionHard") {

@@ -24,11 +24,11 @@ func TestReservedCgroups(t *testing.T) {
 		fails   string
 	}{
 		"whole": {[]string{"pods", "kube-reserved"}, "/podruntime.slice",
-			map[string]string{"cpu.weight": "20", "memory.max": "268435456", "memory.min": "268435456",
+			map[string]string{"cpu.weight": "59", "memory.max": "268435456", "memory.min": "268435456",
 				"pids.max": "100"},
 			"Normal NodeAllocatableEnforced Updated limits on kube reserved cgroup /podruntime.slice", ""},
 		"compressible": {[]string{"kube-reserved-compressible"}, "podruntime.slice",
-			map[string]string{"cpu.weight": "20", "memory.max": "max"},
+			map[string]string{"cpu.weight": "59", "memory.max": "max"},
 			"Normal NodeAllocatableEnforced Updated limits on kube reserved cgroup podruntime.slice", ""},
 		"pods only": {[]string{"pods"}, "/podruntime.slice", map[string]string{"cpu.weight": "100"}, "", ""},
 		"not there": {[]string{"kube-reserved"}, "/other.slice", nil,
