@@ -169,14 +169,14 @@ func (w *worker) refreshVolumes(ctx context.Context, in podplan.In) {
 		w.volumes.stale = true // of a Pod that an earlier kubelet started, nothing is known
 	}
 	w.volumes.shownFor = in.Pod
-	if !w.volumes.stale {
+	if w.volumes.stale {
+		w.volumes.stale, w.volumes.refresh = false, true
+		w.tries.RetryAll() // what failed for a missing object may succeed now
+	}
+	if !w.volumes.refresh || in.Facts.Stage() != podplan.Active {
 		return
 	}
-	w.volumes.stale = false
-	w.tries.RetryAll() // what failed for a missing object may succeed now
-	if in.Facts.Stage() != podplan.Active {
-		return
-	}
+	w.volumes.refresh = false
 	if err := w.pool.d.Actions.Refresh(ctx, in.Pod); err != nil && ctx.Err() == nil {
 		klog.FromContext(ctx).Error(err, "Cannot refresh the Pod's volumes")
 	}

@@ -58,7 +58,8 @@ type observation struct {
 
 // volumeContent is what the Pod's volumes show of objects.
 type volumeContent struct {
-	stale    bool    // they have to be brought up to date
+	stale    bool    // something changed that they show
+	refresh  bool    // they have to be brought up to date once the Pod is Active
 	shownFor *v1.Pod // whose labels and annotations they show
 }
 

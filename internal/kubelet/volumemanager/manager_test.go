@@ -385,6 +385,41 @@ func TestFailedRefreshIsRetriedWithBackOff(t *testing.T) {
 	})
 }
 
+// TestRefreshAfterRestartIsRetried: a volume that an earlier kubelet made, and that this one cannot
+// take over yet, is asked for again half a minute later.
+func TestRefreshAfterRestartIsRetried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		root, objects := t.TempDir(), volumetest.NewObjects()
+		p := podOf(v1.Volume{Name: "t", VolumeSource: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{
+			Sources: []v1.VolumeProjection{{ServiceAccountToken: &v1.ServiceAccountTokenProjection{Path: "token"}}},
+		}}})
+		if _, err := start(t, root, mount.DirMounter{}, objects).MountVolumes(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+		objects.Deny = errors.New("no API server")
+		restarted := start(t, root, mount.DirMounter{}, objects)
+		for want := range 3 {
+			if got := restarted.refreshes(); len(got) != want {
+				t.Fatalf("got %d wake-ups after %d refreshes that failed, want %d", len(got), want, want)
+			}
+			if err := restarted.RefreshVolumes(t.Context(), p); err == nil {
+				t.Fatal("a token from nobody")
+			}
+			time.Sleep(31 * time.Second)
+			synctest.Wait()
+		}
+		objects.Deny = nil
+		if err := restarted.RefreshVolumes(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(31 * time.Second)
+		synctest.Wait()
+		if got := restarted.refreshes(); len(got) != 3 {
+			t.Errorf("got %d wake-ups, want 3: none after the refresh that worked", len(got))
+		}
+	})
+}
+
 func TestTokenRefresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := start(t, t.TempDir(), mount.DirMounter{}, volumetest.NewObjects())

@@ -32,7 +32,24 @@ func (f *Manager) RefreshVolumes(ctx context.Context, pod *v1.Pod) error {
 	_, err := f.reconcile(ctx, pod, func(m mountedVolume) bool {
 		return m.requiresRemount || m.expands && !time.Now().Before(m.RefreshAt)
 	})
+	if err != nil {
+		f.retryLater(ctx, pod)
+	}
 	return err
+}
+
+// retryLater has the Pod's volumes refreshed once more: one could not be brought up to date, or its
+// driver has not registered again since the kubelet started.
+func (f *Manager) retryLater(ctx context.Context, pod *v1.Pod) {
+	s, uid := f.volumesOf(pod), pod.UID
+	if s.lock(ctx) != nil {
+		return // the Pod ends
+	}
+	defer s.unlock()
+	if s.refreshTimer != nil {
+		s.refreshTimer.Stop()
+	}
+	s.refreshTimer = time.AfterFunc(retryRefresh, func() { f.d.Changed(uid) })
 }
 
 // ObjectsPresent tells whether the ConfigMaps and Secrets are there without which the Pod's volumes
