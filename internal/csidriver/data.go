@@ -2,7 +2,9 @@ package csidriver
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -68,9 +70,13 @@ func checkFS(ctx context.Context, dev string) error {
 	if _, err := exec.LookPath("fsck." + defaultFS); err != nil {
 		return nil
 	}
-	err := run(ctx, "fsck."+defaultFS, "-p", dev)
+	return repaired(run(ctx, "fsck."+defaultFS, "-p", dev))
+}
+
+// repaired takes fsck's "errors were corrected" for what it is: no error.
+func repaired(err error) error {
 	var exit *exec.ExitError
-	if ok := asExit(err, &exit); ok && exit.ExitCode() == 1 { // repaired
+	if ok := asExit(err, &exit); ok && exit.ExitCode() == 1 {
 		return nil
 	}
 	return err
@@ -78,6 +84,76 @@ func checkFS(ctx context.Context, dev string) error {
 
 // growFS makes the file system as big as its device.
 func growFS(ctx context.Context, dev string) error { return run(ctx, "resize2fs", dev) }
+
+// growMounted does so while it is used. The kernel lets only processes with CAP_SYS_RESOURCE; the
+// error says what grows the volume else.
+func growMounted(ctx context.Context, dev string) error {
+	err := growFS(ctx, dev)
+	if err != nil && strings.Contains(err.Error(), "Permission denied to resize filesystem") {
+		return fmt.Errorf("this process may not resize a mounted file system (CAP_SYS_RESOURCE is missing): the volume "+
+			"grows when its Pods are started again: %w", err)
+	}
+	return err
+}
+
+// growUnmounted does so before it is mounted. The whole file system is checked first, as resize2fs
+// wants it; nothing is done for one that is as big as its device.
+func growUnmounted(ctx context.Context, dev string) error {
+	if err := resizeLoop(dev); err != nil {
+		return err
+	}
+	size, err := deviceSize(dev)
+	if err != nil {
+		return err
+	}
+	has, err := fsSize(dev)
+	if err != nil || size-has < extBlock {
+		return err
+	}
+	if err := repaired(run(ctx, "fsck."+defaultFS, "-f", "-p", dev)); err != nil {
+		return err
+	}
+	return growFS(ctx, dev)
+}
+
+// deviceSize is how many bytes a device has.
+func deviceSize(dev string) (int64, error) {
+	f, err := os.Open(dev)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	return f.Seek(0, io.SeekEnd)
+}
+
+// Of the superblock of ext4, https://docs.kernel.org/filesystems/ext4/super.html.
+const (
+	superblockAt   = 1024
+	blocksLowAt    = 0x4
+	logBlockSizeAt = 0x18
+	incompatAt     = 0x60
+	blocksHighAt   = 0x150
+	incompat64Bit  = 0x80
+	extBlock       = 4096 // of which a rest may be left over at the end of a device
+)
+
+// fsSize is how many bytes the file system on a device spans.
+func fsSize(dev string) (int64, error) {
+	f, err := os.Open(dev)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	block := make([]byte, 1024)
+	if _, err := f.ReadAt(block, superblockAt); err != nil {
+		return 0, fmt.Errorf("reading the superblock of %s: %w", dev, err)
+	}
+	blocks := uint64(binary.LittleEndian.Uint32(block[blocksLowAt:]))
+	if binary.LittleEndian.Uint32(block[incompatAt:])&incompat64Bit != 0 {
+		blocks |= uint64(binary.LittleEndian.Uint32(block[blocksHighAt:])) << 32
+	}
+	return int64(blocks << (10 + binary.LittleEndian.Uint32(block[logBlockSizeAt:])%16)), nil
+}
 
 // mountsOf are the places where the volume is mounted, the latest first.
 func mountsOf(s recordDir, v *record) ([]string, error) {

@@ -90,13 +90,16 @@ func (d *Driver) stage(ctx context.Context, v *record, target string, options []
 		if err := d.store.volumes.put(v); err != nil {
 			return err
 		}
-	} else if err := checkFS(ctx, dev); err != nil {
-		return err
+	} else {
+		err := checkFS(ctx, dev)
+		if err == nil { // a copy of a smaller volume, or one that grew while it was mounted or not
+			err = growUnmounted(ctx, dev)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	if err := (mount.Mounter{}).Mount(dev, target, v.FSType, options); err != nil {
-		return err
-	}
-	return growFS(ctx, dev) // a copy of a smaller volume, or one that grew while it was not mounted
+	return mount.Mounter{}.Mount(dev, target, v.FSType, options)
 }
 
 // NodeUnstageVolume takes the volume from the staging path.
@@ -265,7 +268,7 @@ func (d *Driver) NodeExpandVolume(ctx context.Context,
 		if dev != "" {
 			err = resizeLoop(dev)
 			if err == nil && !v.Block {
-				err = growFS(ctx, dev)
+				err = growMounted(ctx, dev)
 			}
 			if err != nil {
 				return nil, err
