@@ -90,8 +90,8 @@ func growFS(ctx context.Context, dev string) error { return run(ctx, "resize2fs"
 func growMounted(ctx context.Context, dev string) error {
 	err := growFS(ctx, dev)
 	if err != nil && strings.Contains(err.Error(), "Permission denied to resize filesystem") {
-		return fmt.Errorf("this process may not resize a mounted file system (CAP_SYS_RESOURCE is missing): the volume "+
-			"grows when its Pods are started again: %w", err)
+		return fmt.Errorf("this process may not resize a mounted file system (CAP_SYS_RESOURCE is missing): the "+
+			"volume grows when its Pods are started again: %w", err)
 	}
 	return err
 }

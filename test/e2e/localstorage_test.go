@@ -115,8 +115,8 @@ func TestLocalStorage(t *testing.T) {
 	}
 }
 
-// mayResizeMounted tells whether the kernel lets this process, and its children, resize file systems
-// that are mounted: CAP_SYS_RESOURCE.
+// mayResizeMounted tells whether the kernel lets this process, and its children, resize file
+// systems that are mounted: CAP_SYS_RESOURCE.
 func mayResizeMounted(t *testing.T) bool {
 	t.Helper()
 	status, err := os.ReadFile("/proc/self/status")

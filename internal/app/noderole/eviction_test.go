@@ -55,7 +55,8 @@ func TestConfigurationOfEvictions(t *testing.T) {
 		if byDefault {
 			want = eviction.DefaultDiskCap
 		}
-		i := slices.IndexFunc(c.Thresholds, func(t eviction.Threshold) bool { return t.Signal == eviction.NodeFsAvailable })
+		i := slices.IndexFunc(c.Thresholds,
+			func(t eviction.Threshold) bool { return t.Signal == eviction.NodeFsAvailable })
 		if err != nil || i < 0 {
 			t.Fatalf("got %+v, %v, want a threshold of nodefs.available", c, err)
 		}
