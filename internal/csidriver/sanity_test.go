@@ -2,10 +2,12 @@ package csidriver_test
 
 import (
 	"context"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/kubernetes-csi/csi-test/v5/pkg/sanity"
 
@@ -48,6 +50,7 @@ func run(t *testing.T, o csidriver.Options) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- d.Run(ctx) }()
+	waitListening(t, o.Endpoint)
 	stopped := false
 	stop = func() {
 		if stopped {
@@ -61,6 +64,21 @@ func run(t *testing.T, o csidriver.Options) (stop func()) {
 	}
 	t.Cleanup(stop)
 	return stop
+}
+
+// waitListening waits until the socket takes connections: a client of gRPC that finds none stays
+// idle.
+func waitListening(t *testing.T, socket string) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); <-tick.C {
+		if c, err := net.Dial("unix", socket); err == nil {
+			_ = c.Close()
+			return
+		}
+	}
+	t.Fatalf("nobody listens at %s", socket)
 }
 
 // TestSanity is the suite of the CSI project, whole: csi-sanity of csi-test v5.
