@@ -37,9 +37,6 @@ func (c *Child) watch(ctx context.Context, config []byte) {
 			return
 		}
 		proc.release()
-		c.mu.Lock()
-		c.proc = next
-		c.mu.Unlock()
 		born = time.Now()
 	}
 }
@@ -57,7 +54,7 @@ func nextRestartDelay(last, age time.Duration) time.Duration {
 	}
 }
 
-// restart tries until containerd runs; nil if ctx ended first.
+// restart tries until containerd runs, and makes it the child; nil if ctx ended first.
 func (c *Child) restart(ctx context.Context, config []byte, delay time.Duration) *process {
 	for {
 		timer := time.NewTimer(delay)
@@ -71,6 +68,9 @@ func (c *Child) restart(ctx context.Context, config []byte, delay time.Duration)
 		// Not cancelled by ctx: a containerd that is starting is left for the next Gantry.
 		proc, err := c.cfg.launch(context.WithoutCancel(ctx), config)
 		if err == nil {
+			c.mu.Lock()
+			c.proc = proc // before the event: who hears of it asks for the PID
+			c.mu.Unlock()
 			c.cfg.notify(Event{Kind: Restarted, PID: proc.pid, Took: time.Since(startedAt)})
 			return proc
 		}
