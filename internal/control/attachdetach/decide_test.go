@@ -56,7 +56,7 @@ func outOfService(n *v1.Node) {
 	n.Spec.Taints = []v1.Taint{{Key: v1.TaintNodeOutOfService, Effect: v1.TaintEffectNoExecute}}
 }
 func withDecision(n *v1.Node) { n.Annotations[keepTerminatedPods] = "true" }
-func done(p *v1.Pod)     { p.Status.Phase = v1.PodSucceeded }
+func done(p *v1.Pod)          { p.Status.Phase = v1.PodSucceeded }
 func ending(p *v1.Pod) {
 	p.DeletionTimestamp = &metav1.Time{}
 	p.Status.ContainerStatuses = []v1.ContainerStatus{{State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}}}
