@@ -54,12 +54,11 @@ func Run(ctx context.Context, server Server, family string, c Case) Result {
 		}
 	}
 	for i, x := range append([]Exchange{{c.Request, c.Response}}, c.Then...) {
-		a, err := s.send(ctx, x.Request, c.As)
+		diffs, level, err := s.exchange(ctx, x, c)
 		if err != nil {
 			r.Level, r.Err = Unequal, err
 			return r
 		}
-		diffs, level := compareExchange(x, a, c.ManagedFields == "kept")
 		for _, d := range diffs {
 			if i > 0 {
 				d.Path = fmt.Sprintf("then[%d]%s", i-1, d.Path)
@@ -69,6 +68,37 @@ func Run(ctx context.Context, server Server, family string, c Case) Result {
 		r.Level = min(r.Level, level)
 	}
 	return r
+}
+
+// staleFor is how long a list of any state is asked again.
+const staleFor = 10 * time.Second
+
+// exchange sends a request and compares the answer. A list of any state (resourceVersion=0) may be
+// older than the writes before it: it is asked again until it has them, or staleFor is over.
+func (s *session) exchange(ctx context.Context, x Exchange, c Case) ([]replay.Difference, Level, error) {
+	for startedAt := time.Now(); ; {
+		a, err := s.send(ctx, x.Request, c.As)
+		if err != nil {
+			return nil, Unequal, err
+		}
+		diffs, level := compareExchange(x, a, c.ManagedFields == "kept")
+		if level == Same || !x.Request.anyState() || time.Since(startedAt) > staleFor {
+			return diffs, level, nil
+		}
+		select {
+		case <-time.After(50 * time.Millisecond): // a list has no signal for the cache having caught up
+		case <-ctx.Done():
+			return diffs, level, nil
+		}
+	}
+}
+
+// anyState tells whether the request lists what a cache has, however old.
+func (r Request) anyState() bool {
+	_, query, _ := strings.Cut(r.Path, "?")
+	q, err := url.ParseQuery(query)
+	return err == nil && r.Method == http.MethodGet && q.Get("resourceVersion") == "0" && q.Get("watch") == "" &&
+		q.Get("continue") == ""
 }
 
 func first(b []byte, n int) string {

@@ -34,3 +34,30 @@ func TestStartingWatchCacheIsAskedAgain(t *testing.T) {
 		server.Close()
 	}
 }
+
+// TestListOfAnyStateIsAskedAgain: a list with resourceVersion=0 may lack the last writes, and is
+// asked again until it has them; a list of the newest state is not.
+func TestListOfAnyStateIsAskedAgain(t *testing.T) {
+	want := "new"
+	for query, requests := range map[string]int{"?resourceVersion=0&limit=1": 3, "": 1,
+		"?resourceVersion=0&watch=1": 1} {
+		asked := 0
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if asked++; asked == 3 {
+				_, _ = w.Write([]byte(want))
+				return
+			}
+			_, _ = w.Write([]byte("old"))
+		}))
+		s := &session{server: Server{server.URL, map[string]*http.Client{"admin": server.Client()}}}
+		x := Exchange{Request{Method: http.MethodGet, Path: "/" + query},
+			Response{Code: http.StatusOK, BodyText: &want,
+				Headers: map[string]any{"Content-Type": "text/plain; charset=utf-8"}}}
+		_, level, err := s.exchange(t.Context(), x, Case{As: "admin"})
+		if err != nil || asked != requests || (level == Same) != (requests == 3) {
+			t.Errorf("%q: got level %d, error %v after %d requests, want %d requests", query, level, err, asked,
+				requests)
+		}
+		server.Close()
+	}
+}
