@@ -2,6 +2,7 @@ package csidriver
 
 import (
 	"context"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -87,6 +88,9 @@ func sizeIn(r *csipb.CapacityRange) (int64, error) {
 		if limit > 0 {
 			size = min(size, limit)
 		}
+	}
+	if size > math.MaxInt64-sizeStep {
+		return 0, status.Errorf(codes.OutOfRange, "%d bytes are more than any disk has", size)
 	}
 	size = max(minSize, (size+sizeStep-1)/sizeStep*sizeStep)
 	if limit > 0 && size > limit {
@@ -189,13 +193,16 @@ func kindFor(params map[string]string, block bool) (string, error) {
 
 // fill makes the volume's data: empty, or a copy of its source.
 func (d *Driver) fill(ctx context.Context, v *record) error {
+	if v.Source != "" {
+		defer d.lockSource(v.Source)()
+	}
+	d.store.mu.Lock()
+	defer d.store.mu.Unlock()
 	from, release, err := d.openSource(v)
 	if err != nil {
 		return err
 	}
 	defer release()
-	d.store.mu.Lock()
-	defer d.store.mu.Unlock()
 	if err := d.store.reserve(v.Size); err != nil {
 		return err
 	}
@@ -227,6 +234,7 @@ func (d *Driver) DeleteVolume(_ context.Context, r *csipb.DeleteVolumeRequest) (
 	}
 	d.locks.LockKey(id)
 	defer func() { _ = d.locks.UnlockKey(id) }()
+	defer d.lockSource("volume/" + id)()
 	v, err := d.store.volumes.get(id)
 	if err != nil || v == nil {
 		return &csipb.DeleteVolumeResponse{}, err

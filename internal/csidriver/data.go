@@ -3,6 +3,7 @@ package csidriver
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -38,9 +39,16 @@ func run(ctx context.Context, name string, args ...string) error {
 }
 
 // copyData copies an image or a directory; where the disk's file system shares blocks, nothing is
-// written.
+// written. The copy is on the disk when it returns.
 func copyData(ctx context.Context, from, to string) error {
-	return run(ctx, "cp", "-a", "--reflink=auto", "--sparse=always", from, to)
+	if err := run(ctx, "cp", "-a", "--reflink=auto", "--sparse=always", from, to); err != nil {
+		return err
+	}
+	f, err := os.Open(to)
+	if err != nil {
+		return err
+	}
+	return errors.Join(unix.Syncfs(int(f.Fd())), f.Close())
 }
 
 // growImage makes a sparse file at least so big.
@@ -76,7 +84,7 @@ func checkFS(ctx context.Context, dev string) error {
 // repaired takes fsck's "errors were corrected" for what it is: no error.
 func repaired(err error) error {
 	var exit *exec.ExitError
-	if ok := asExit(err, &exit); ok && exit.ExitCode() == 1 {
+	if errors.As(err, &exit) && exit.ExitCode() == 1 {
 		return nil
 	}
 	return err
@@ -134,19 +142,36 @@ const (
 	incompatAt     = 0x60
 	blocksHighAt   = 0x150
 	incompat64Bit  = 0x80
+	magicAt        = 0x38
+	extMagic       = 0xef53
 	extBlock       = 4096 // of which a rest may be left over at the end of a device
 )
 
-// fsSize is how many bytes the file system on a device spans.
-func fsSize(dev string) (int64, error) {
+// hasFS tells whether a device holds a file system of ext4's family.
+func hasFS(dev string) (bool, error) {
+	block, err := readSuperblock(dev)
+	return err == nil && binary.LittleEndian.Uint16(block[magicAt:]) == extMagic, err
+}
+
+// readSuperblock is the block that says what a file system is, whether there is one or not.
+func readSuperblock(dev string) ([]byte, error) {
 	f, err := os.Open(dev)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	defer f.Close()
 	block := make([]byte, 1024)
 	if _, err := f.ReadAt(block, superblockAt); err != nil {
-		return 0, fmt.Errorf("reading the superblock of %s: %w", dev, err)
+		return nil, fmt.Errorf("reading the superblock of %s: %w", dev, err)
+	}
+	return block, nil
+}
+
+// fsSize is how many bytes the file system on a device spans.
+func fsSize(dev string) (int64, error) {
+	block, err := readSuperblock(dev)
+	if err != nil {
+		return 0, err
 	}
 	blocks := uint64(binary.LittleEndian.Uint32(block[blocksLowAt:]))
 	if binary.LittleEndian.Uint32(block[incompatAt:])&incompat64Bit != 0 {
@@ -171,14 +196,14 @@ func mountsOf(s recordDir, v *record) ([]string, error) {
 			return nil, err
 		}
 	}
-	data := s.dataDir(v.ID)
 	var out []string
 	for i := len(infos) - 1; i >= 0; i-- {
 		m := infos[i]
 		switch {
 		case dev != "" && (m.Source == dev || m.Root == strings.TrimPrefix(dev, "/dev")):
 			out = append(out, m.MountPoint)
-		case v.Kind == kindDirectory && strings.HasSuffix(data, m.Root) && len(m.Root) > len("/volumes/")+len(v.ID):
+		case v.Kind == kindDirectory && (m.Root == "/"+v.ID+"/data" ||
+			strings.HasSuffix(m.Root, "/volumes/"+v.ID+"/data")): // below whatever is mounted at the driver's directory
 			out = append(out, m.MountPoint)
 		}
 	}

@@ -42,6 +42,16 @@ type Driver struct {
 	o     Options
 	store *store
 	locks keymutex.KeyMutex // by volume: calls about one follow each other
+	// by volume/ID and snapshot/ID: one is copied, or staged, unstaged or deleted; taken after locks
+	// and before store.mu
+	sources keymutex.KeyMutex
+}
+
+// lockSource waits for copies, or for whoever stages or deletes, of what is named; unlock lets them
+// go on.
+func (d *Driver) lockSource(name string) (unlock func()) {
+	d.sources.LockKey(name)
+	return func() { _ = d.sources.UnlockKey(name) }
 }
 
 // New opens the directory of volumes and removes what was left half made.
@@ -53,12 +63,14 @@ func New(o Options) (*Driver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("csidriver: %w", err)
 	}
-	return &Driver{o: o, store: s, locks: keymutex.NewHashed(64)}, nil
+	return &Driver{o: o, store: s, locks: keymutex.NewHashed(64),
+		sources: keymutex.NewHashed(64)}, nil
 }
 
 // Run serves until ctx ends. Volumes stay mounted then.
 func (d *Driver) Run(ctx context.Context) error {
-	s := grpc.NewServer(grpc.UnaryInterceptor(d.intercept))
+	// Calls end before Run does: one may hold a file system frozen.
+	s := grpc.NewServer(grpc.UnaryInterceptor(d.intercept), grpc.WaitForHandlers(true))
 	csipb.RegisterIdentityServer(s, d)
 	csipb.RegisterControllerServer(s, d)
 	csipb.RegisterNodeServer(s, d)

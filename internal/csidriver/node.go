@@ -45,6 +45,7 @@ func (d *Driver) NodeStageVolume(ctx context.Context,
 	}
 	d.locks.LockKey(r.GetVolumeId())
 	defer func() { _ = d.locks.UnlockKey(r.GetVolumeId()) }()
+	defer d.lockSource("volume/" + r.GetVolumeId())()
 	v, err := d.volume(r.GetVolumeId())
 	if err != nil {
 		return nil, err
@@ -82,24 +83,32 @@ func (d *Driver) stage(ctx context.Context, v *record, target string, options []
 	if v.Kind == kindDirectory {
 		return mount.Mounter{}.Bind(d.store.volumes.dataDir(v.ID), target, false)
 	}
-	if v.FSType == "" {
-		if err := makeFS(ctx, dev); err != nil {
-			return err
-		}
-		v.FSType = defaultFS
-		if err := d.store.volumes.put(v); err != nil {
-			return err
-		}
-	} else {
-		err := checkFS(ctx, dev)
-		if err == nil { // a copy of a smaller volume, or one that grew while it was mounted or not
-			err = growUnmounted(ctx, dev)
-		}
-		if err != nil {
-			return err
-		}
+	if err := d.prepareFS(ctx, v, dev); err != nil {
+		return err
 	}
 	return mount.Mounter{}.Mount(dev, target, v.FSType, options)
+}
+
+// prepareFS makes the file system of a new volume and notes it, or checks the one that is there. The
+// device decides, for the record of a copy may be older than its data. One that is smaller than the
+// device grows: it was copied from a smaller volume, or the volume grew.
+func (d *Driver) prepareFS(ctx context.Context, v *record, dev string) error {
+	has, err := hasFS(dev)
+	switch {
+	case err != nil:
+		return err
+	case v.FSType == "" && !has:
+		err = makeFS(ctx, dev)
+	default:
+		if err = checkFS(ctx, dev); err == nil {
+			err = growUnmounted(ctx, dev)
+		}
+	}
+	if err != nil || v.FSType != "" {
+		return err
+	}
+	v.FSType = defaultFS
+	return d.store.volumes.put(v)
 }
 
 // NodeUnstageVolume takes the volume from the staging path.
@@ -110,6 +119,7 @@ func (d *Driver) NodeUnstageVolume(_ context.Context,
 	}
 	d.locks.LockKey(r.GetVolumeId())
 	defer func() { _ = d.locks.UnlockKey(r.GetVolumeId()) }()
+	defer d.lockSource("volume/" + r.GetVolumeId())()
 	if err := (mount.Mounter{}).Unmount(r.GetStagingTargetPath()); err != nil {
 		return nil, err
 	}

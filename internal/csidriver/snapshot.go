@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -15,8 +14,6 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
-
-func asExit(err error, target **exec.ExitError) bool { return errors.As(err, target) }
 
 // openSource is the path of what a volume is made from, held still until release; empty when it
 // begins empty. The volume gets the kind and the file system of its source.
@@ -66,7 +63,7 @@ func freeze(s recordDir, v *record) (thaw func(), err error) {
 	if err != nil {
 		return func() {}, err
 	}
-	if err := unix.IoctlSetInt(int(f.Fd()), fiFreeze, 0); err != nil && !errors.Is(err, unix.EBUSY) {
+	if err := unix.IoctlSetInt(int(f.Fd()), fiFreeze, 0); err != nil {
 		return func() {}, errors.Join(err, f.Close())
 	}
 	return func() {
@@ -100,6 +97,7 @@ func (d *Driver) CreateSnapshot(ctx context.Context,
 	if s != nil {
 		return &csipb.CreateSnapshotResponse{Snapshot: snapshotOf(s)}, nil
 	}
+	defer d.lockSource("volume/" + r.GetSourceVolumeId())()
 	v, err := d.volume(r.GetSourceVolumeId())
 	if err != nil {
 		return nil, err
@@ -140,6 +138,7 @@ func (d *Driver) DeleteSnapshot(_ context.Context,
 	}
 	d.locks.LockKey("snapshot/" + id)
 	defer func() { _ = d.locks.UnlockKey("snapshot/" + id) }()
+	defer d.lockSource("snapshot/" + id)()
 	if s, err := d.store.snapshots.get(id); err != nil || s == nil {
 		return &csipb.DeleteSnapshotResponse{}, err
 	}

@@ -145,7 +145,10 @@ func writeRecord(dir string, r *record) error {
 	if err := writeSynced(file+".new", text); err != nil {
 		return err
 	}
-	return os.Rename(file+".new", file)
+	if err := os.Rename(file+".new", file); err != nil {
+		return err
+	}
+	return syncDir(dir)
 }
 
 func writeSynced(file string, text []byte) error {

@@ -66,8 +66,9 @@ func (k *Kubelet) removeStaleAllocations(judged types.UID) {
 	k.containers.RemoveStale(func(uid types.UID) bool { return !there[uid] })
 }
 
-// runCPUReconcile keeps containers on their CPUs: whenever some are given away or come back, and
-// every cpuManagerReconcilePeriod.
+// runCPUReconcile takes back what Pods that are gone had, readmits those of an earlier kubelet and
+// keeps containers on their CPUs: whenever some are given away or come back, and every
+// cpuManagerReconcilePeriod.
 func (k *Kubelet) runCPUReconcile(ctx context.Context) {
 	if k.containers == nil || !k.containers.Static() {
 		return
@@ -78,12 +79,10 @@ func (k *Kubelet) runCPUReconcile(ctx context.Context) {
 	}
 	tick := time.NewTicker(period)
 	defer tick.Stop()
-	readmitted := false
 	for {
 		k.podWorkers.HoldAdmissions(func() {
 			k.removeStaleAllocations("")
-			if !readmitted && k.orphansKnown.Load() {
-				readmitted = true
+			if k.orphansKnown.Load() {
 				k.readmitPods()
 			}
 		})

@@ -152,7 +152,8 @@ func (c *controller) keysOfNode(old, cur runtime.Object) []string {
 			out = append(out, volumeOf(o)...)
 		}
 	}
-	if was == nil { // Pods may have been first
+	// Pods may have been before the node, or before its kubelet left attaching to the controller.
+	if was == nil || is != nil && was.Annotations[managedAnnotation] != is.Annotations[managedAnnotation] {
 		for _, o := range c.pods.List() {
 			if pod, ok := o.(*v1.Pod); ok && pod.Spec.NodeName == n.Name {
 				out = append(out, c.keysOfPod(nil, pod)...)

@@ -6,6 +6,7 @@ package ephemeral
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -95,7 +96,10 @@ func (c *controller) createClaim(ctx context.Context, pod *v1.Pod, v *v1.Volume)
 	}
 	_, err = c.controllerContext.Client.CoreV1().PersistentVolumeClaims(pod.Namespace).Create(ctx, claim,
 		metav1.CreateOptions{})
-	return err
+	if err != nil {
+		return fmt.Errorf("create PVC %s: %w", claim.Name, err)
+	}
+	return nil
 }
 
 // ClaimFor is the claim of an ephemeral volume, which goes with its Pod.

@@ -109,8 +109,11 @@ func (p *Provisioner) Provision(ctx context.Context,
 	if err != nil {
 		return nil, controller.ProvisioningNoChange, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
+	if r.GetVolumeContentSource() == nil { // a copy takes as long as it takes
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+	}
 	got, err := p.driver.CreateVolume(ctx, r)
 	if err != nil {
 		return nil, stateOf(err, o.SelectedNodeName != ""), err

@@ -7,12 +7,14 @@ import (
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	v1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
+
+	"github.com/gantry-project/gantry/internal/control/controllerruntime"
+	"github.com/gantry-project/gantry/internal/control/expand"
 )
 
 // resizer makes volumes bigger whose claims ask for that, as the external-resizer does.
@@ -26,16 +28,10 @@ func newResizer(p *Provisioner) *resizer {
 		workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](time.Second, time.Minute))}
 }
 
-// wantsMore tells whether a bound claim asks for more than it has.
-func wantsMore(c *v1.PersistentVolumeClaim) bool {
-	want, has := c.Spec.Resources.Requests[v1.ResourceStorage], c.Status.Capacity[v1.ResourceStorage]
-	return c.Status.Phase == v1.ClaimBound && c.DeletionTimestamp == nil && want.Cmp(has) > 0
-}
-
 func (r *resizer) run(ctx context.Context) {
 	f := informers.NewSharedInformerFactory(r.o.Client, 0)
 	enqueue := func(obj any) {
-		if c, ok := obj.(*v1.PersistentVolumeClaim); ok && wantsMore(c) {
+		if c, ok := obj.(*v1.PersistentVolumeClaim); ok && expand.WantsMore(c) {
 			r.queue.Add(cache.MetaObjectToName(c))
 		}
 	}
@@ -66,12 +62,12 @@ func (r *resizer) run(ctx context.Context) {
 func (r *resizer) resize(ctx context.Context, name cache.ObjectName) error {
 	claims := r.o.Client.CoreV1().PersistentVolumeClaims(name.Namespace)
 	c, err := claims.Get(ctx, name.Name, metav1.GetOptions{})
-	if err != nil || !wantsMore(c) {
-		return ignoreNotFound(err)
+	if err != nil || !expand.WantsMore(c) {
+		return controllerruntime.IgnoreNotFound(err)
 	}
 	pv, err := r.o.Client.CoreV1().PersistentVolumes().Get(ctx, c.Spec.VolumeName, metav1.GetOptions{})
 	if err != nil || !r.ShouldDelete(ctx, pv) || pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.UID != c.UID {
-		return ignoreNotFound(err)
+		return controllerruntime.IgnoreNotFound(err)
 	}
 	want := c.Spec.Resources.Requests[v1.ResourceStorage]
 	if has := pv.Spec.Capacity[v1.ResourceStorage]; has.Cmp(want) >= 0 {
@@ -112,12 +108,5 @@ func (r *resizer) pending(ctx context.Context, c *v1.PersistentVolumeClaim) erro
 		LastTransitionTime: metav1.Now(),
 		Message:            "Waiting for user to (re-)start a pod to finish file system resize of volume on node."})
 	_, err := r.o.Client.CoreV1().PersistentVolumeClaims(c.Namespace).UpdateStatus(ctx, c, metav1.UpdateOptions{})
-	return err
-}
-
-func ignoreNotFound(err error) error {
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
 	return err
 }

@@ -3,6 +3,7 @@ package containermanager
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"sync"
@@ -48,6 +49,9 @@ type Manager struct {
 
 	runtime Runtime
 	changed chan struct{} // a token: the CPUs of containers that run may have changed
+	// Pods that were admitted or readmitted; only Admit, Readmit, Release and RemoveStale use it,
+	// which are called one at a time
+	admitted map[types.UID]bool
 
 	mu      sync.Mutex
 	applied map[string]string // CPUs by container id, as the runtime was told last
@@ -56,7 +60,8 @@ type Manager struct {
 // New checks the configuration against the machine. The error names the field.
 func New(c Config) (*Manager, error) {
 	k := c.Kubelet
-	m := &Manager{runtime: c.Runtime, changed: make(chan struct{}, 1), applied: map[string]string{}}
+	m := &Manager{runtime: c.Runtime, changed: make(chan struct{}, 1), applied: map[string]string{},
+		admitted: map[types.UID]bool{}}
 	var err error
 	if m.Topology, err = topologymanager.New(topologymanager.Config{
 		Policy: k.TopologyManagerPolicy, Scope: k.TopologyManagerScope, Options: k.TopologyManagerPolicyOptions,
@@ -98,17 +103,20 @@ func (m *Manager) Admit(p *v1.Pod) *reason.Refusal {
 		m.Release(p)
 		return refusal
 	}
+	m.admitted[p.UID] = true
 	m.notify()
 	return nil
 }
 
-// Readmit gives a Pod that an earlier kubelet let in what it has already, and what it should have.
+// Readmit gives a Pod that an earlier kubelet let in what it has already, and what it should have;
+// nothing to one that this process has let in or readmitted.
 func (m *Manager) Readmit(p *v1.Pod) {
-	if m == nil {
+	if m == nil || m.admitted[p.UID] {
 		return
 	}
+	m.admitted[p.UID] = true
 	if refusal := m.Topology.Admit(p); refusal != nil {
-		klog.ErrorS(refusal, "A Pod that runs already has not all resources of its own", "pod", klog.KObj(p))
+		klog.ErrorS(refusal, "Cannot allocate exclusive resources for a Pod that runs already", "pod", klog.KObj(p))
 	}
 	m.notify()
 }
@@ -118,6 +126,7 @@ func (m *Manager) Release(p *v1.Pod) {
 	if m == nil {
 		return
 	}
+	delete(m.admitted, p.UID)
 	m.Topology.Release(p)
 	m.notify()
 }
@@ -132,6 +141,7 @@ func (m *Manager) RemoveStale(gone func(uid types.UID) bool) {
 	}
 	m.Memory.RemovePods(gone)
 	m.Topology.RemovePods(gone)
+	maps.DeleteFunc(m.admitted, func(uid types.UID, _ bool) bool { return gone(uid) })
 }
 
 func (m *Manager) notify() {

@@ -262,7 +262,7 @@ func (m *Manager) Allocate(pod *v1.Pod, c *v1.Container) error {
 		return err
 	}
 	m.noteReusable(pod, c, got)
-	klog.V(2).InfoS("Container has CPUs of its own", "pod", klog.KObj(pod), "containerName", c.Name,
+	klog.V(2).InfoS("Allocated exclusive CPUs", "pod", klog.KObj(pod), "containerName", c.Name,
 		"cpus", got.String())
 	return nil
 }

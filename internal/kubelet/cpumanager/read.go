@@ -34,14 +34,6 @@ func (m *Manager) GetExclusiveCPUs(uid types.UID, container string) cpuset.CPUSe
 	return set.Clone()
 }
 
-// GetPodCPUs are the CPUs that a Pod with resources of its own was given as a whole; empty
-// otherwise.
-func (m *Manager) GetPodCPUs(uid types.UID) cpuset.CPUSet {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.state.Pods[string(uid)].Clone()
-}
-
 // GetCPUAffinity are the CPUs that a container may run on: its own, or the shared pool. Empty with
 // the policy none: any.
 func (m *Manager) GetCPUAffinity(uid types.UID, container string) cpuset.CPUSet {
@@ -66,9 +58,6 @@ func (m *Manager) GetAllocatableCPUs() cpuset.CPUSet {
 	}
 	return m.t.All().Difference(m.policy.reserved)
 }
-
-// GetAllCPUs are all CPUs of the machine.
-func (m *Manager) GetAllCPUs() cpuset.CPUSet { return m.t.All() }
 
 // HasExclusiveCPUs tells whether a container has CPUs that no other container has: it needs no
 // quota then.

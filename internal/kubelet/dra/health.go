@@ -44,7 +44,10 @@ func (d DeviceHealth) holds() time.Duration {
 	return DefaultHealthTimeout
 }
 
-// Update takes a driver's report; changed are the devices of which it says something new. A device
+// MaxDevicesPerDriver is how many devices' health is kept: more are nonsense.
+const MaxDevicesPerDriver = 16384
+
+// Update takes a driver's report of at most MaxDevicesPerDriver devices; changed are the devices of which it says something new. A device
 // that it leaves out keeps its word until that holds no longer.
 func (h Health) Update(driver string, report map[DeviceID]DeviceHealth, now time.Time) (changed []DeviceID) {
 	for id, d := range report {
@@ -53,11 +56,17 @@ func (h Health) Update(driver string, report map[DeviceID]DeviceHealth, now time
 		}
 		h[id] = d
 	}
+	kept := len(report)
 	for id, d := range h {
-		if _, reported := report[id]; id.Driver == driver && !reported && now.Sub(d.At) > d.holds() {
+		if _, reported := report[id]; id.Driver != driver || reported {
+			continue
+		}
+		if kept == MaxDevicesPerDriver || now.Sub(d.At) > d.holds() {
 			delete(h, id)
 			changed = append(changed, id)
+			continue
 		}
+		kept++
 	}
 	return changed
 }

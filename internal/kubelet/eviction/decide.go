@@ -177,7 +177,8 @@ func (c Config) grace(t Threshold, p *v1.Pod) time.Duration {
 		return HardGrace
 	}
 	if s := p.Spec.TerminationGracePeriodSeconds; s != nil {
-		return min(c.MaxPodGrace, time.Duration(*s)*time.Second)
+		// in seconds: a Duration of *s may overflow
+		return time.Duration(min(int64(c.MaxPodGrace/time.Second), *s)) * time.Second
 	}
 	return c.MaxPodGrace
 }

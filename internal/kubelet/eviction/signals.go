@@ -1,7 +1,6 @@
 package eviction
 
 import (
-	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -52,7 +51,7 @@ type Part int
 const (
 	WritableLayers Part = 1 << iota
 	Logs
-	LocalVolumes // emptyDir of the default medium, hostPath, configMap
+	LocalVolumes // emptyDir of the default medium, hostPath, gitRepo, configMap
 )
 
 // signalRow is all that is particular about a signal.
@@ -89,16 +88,6 @@ var signals = []signalRow{
 		containerFsReclaim},
 	{PIDAvailable, v1.NodePIDPressure, ResourcePIDs, resource.DecimalSI,
 		func(f Figures) *Observation { return f.Processes }, processUse, nothing},
-}
-
-// Signals are the names of all signals, sorted.
-func Signals() []Signal {
-	var out []Signal
-	for _, r := range signals {
-		out = append(out, r.signal)
-	}
-	slices.Sort(out)
-	return out
 }
 
 // rowOf is a signal's row; nil for what is no signal.

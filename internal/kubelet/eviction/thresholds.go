@@ -2,6 +2,7 @@ package eviction
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -277,7 +278,7 @@ func parseMinimumReclaim(s Signal, text string) (Value, error) {
 	}
 	if strings.HasSuffix(text, "%") {
 		share, err := parseShare(text)
-		if err == nil && share <= 0 {
+		if err == nil && !(share > 0 && share <= math.MaxFloat32) { // what is no number neither
 			err = fmt.Errorf("eviction percentage minimum reclaim %v must be positive: %s", s, text)
 		}
 		return Value{Share: share}, err

@@ -129,9 +129,6 @@ func (t Topology) All() cpuset.CPUSet {
 // CPUsPerCore is how many hyperthreads a core has, on average.
 func (t Topology) CPUsPerCore() int { return t.NumCPUs / max(t.NumCores, 1) }
 
-// CPUsPerSocket is how many CPUs a socket has, on average.
-func (t Topology) CPUsPerSocket() int { return t.NumCPUs / max(t.NumSockets, 1) }
-
 // CPUsPerUncore is how many CPUs share a last level cache, on average.
 func (t Topology) CPUsPerUncore() int { return t.NumCPUs / max(t.NumUncore, 1) }
 

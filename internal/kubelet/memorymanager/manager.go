@@ -230,7 +230,7 @@ func (m *Manager) Allocate(p *v1.Pod, c *v1.Container) error {
 		return err
 	}
 	m.noteReusable(p, c, m.state.Assignments[string(p.UID)][c.Name])
-	klog.V(2).InfoS("Container has memory of its own", "pod", klog.KObj(p), "containerName", c.Name)
+	klog.V(2).InfoS("Allocated exclusive memory", "pod", klog.KObj(p), "containerName", c.Name)
 	return nil
 }
 
@@ -283,12 +283,12 @@ func (m *Manager) remove(gone func(uid, container string) bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	next := m.state.Clone()
-	changed := false
+	changed, reused := false, false
 	for uid, list := range m.state.Assignments {
 		for name := range list {
 			if gone(uid, name) {
 				release(&next, uid, name)
-				changed = true
+				changed, reused = true, reused || types.UID(uid) == m.reusePod
 			}
 		}
 	}
@@ -300,6 +300,9 @@ func (m *Manager) remove(gone func(uid, container string) bool) {
 		return
 	}
 	m.state = next
+	if reused { // what it counted as reusable is free for others now
+		m.reuse = reusable{}
+	}
 }
 
 // Static tells whether the policy gives memory away.
@@ -320,13 +323,6 @@ func (m *Manager) GetMemory(uid types.UID, container string) []state.Block {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.state.Clone().Assignments[string(uid)][container]
-}
-
-// GetPodMemory is the memory that a Pod was given as a whole.
-func (m *Manager) GetPodMemory(uid types.UID) []state.Block {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.state.Clone().Pods[string(uid)].MemoryBlocks
 }
 
 // GetAllocatableMemory is the memory that can be given away, by node and kind; none with the policy

@@ -15,27 +15,26 @@ import (
 // retryWatch is how soon the directory is looked at again when the kernel does not watch it.
 const retryWatch = 10 * time.Second
 
-// watch follows the directory until ctx ends. Where the kernel gives no watch (its limit of inotify
-// instances), the directory is read every ten seconds.
+// watch follows the directory until ctx ends. Where the kernel gives no watch (its limits of
+// inotify instances and watches), the directory is read every ten seconds.
 func (m *Manager) watch(ctx context.Context) error {
 	for ctx.Err() == nil {
 		w, err := fsnotify.NewWatcher()
-		if err != nil {
-			m.log.Error(err, "The directory of plugins' sockets is not watched, reading it from time to time", "dir",
-				m.dir)
-			if err := m.scan(ctx, nil); err != nil {
-				return err
-			}
-			select {
-			case <-time.After(retryWatch):
-			case <-ctx.Done():
-			}
+		if err == nil {
+			err = m.follow(ctx, w)
+			_ = w.Close()
+		}
+		if err == nil {
 			continue
 		}
-		err = m.follow(ctx, w)
-		_ = w.Close()
-		if err != nil {
+		m.log.Error(err, "The directory of plugins' sockets is not watched, reading it from time to time", "dir",
+			m.dir)
+		if err := m.scan(ctx, nil); err != nil {
 			return err
+		}
+		select {
+		case <-time.After(retryWatch):
+		case <-ctx.Done():
 		}
 	}
 	return nil

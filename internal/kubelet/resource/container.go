@@ -32,9 +32,6 @@ func ForContainer(pod *v1.Pod, c *v1.Container, node Node, o Options) *runtimeap
 		r.CpuPeriod = o.period()
 		r.CpuQuota = Quota(cpuLimit.MilliValue(), r.CpuPeriod)
 	}
-	if o.Swap.Counted && !o.Unified {
-		r.MemorySwapLimitInBytes = r.MemoryLimitInBytes
-	}
 	pages := hugepages(c.Resources.Limits)
 	for _, size := range slices.Sorted(maps.Keys(pages)) {
 		r.HugepageLimits = append(r.HugepageLimits, &runtimeapi.HugepageLimit{PageSize: pageName(size),
@@ -111,15 +108,12 @@ func reservationFile(pod *v1.Pod) string {
 func swapLimit(p *v1.Pod, c *v1.Container, node Node, s Swap) int64 {
 	request, limit := c.Resources.Requests.Memory(), c.Resources.Limits.Memory()
 	switch {
-	case !s.Limited, critical(p), QOS(p) != v1.PodQOSBurstable, request.Cmp(*limit) == 0,
+	case !s.Limited, pod.IsCritical(p), QOS(p) != v1.PodQOSBurstable, request.Cmp(*limit) == 0,
 		node.MemoryBytes <= 0, request.Value() > node.MemoryBytes:
 		return 0
 	}
 	return int64(float64(request.Value()) / float64(node.MemoryBytes) * float64(s.Bytes))
 }
-
-// critical tells whether a Pod is one that the node defends.
-func critical(p *v1.Pod) bool { return pod.IsCritical(p) }
 
 // pageName writes a page size as the runtime spells it: 2MB, 1GB.
 func pageName(bytes int64) string {

@@ -43,9 +43,16 @@ func (t *Tree) NotifyUsage(p string, bytes uint64) (*Notifier, error) {
 	if err := write(dir, "cgroup.event_control", fmt.Sprintf("%d %d %d", fd, usage.Fd(), bytes)); err != nil {
 		return nil, errors.Join(err, event.Close())
 	}
+	raw, err := event.SyscallConn() // Close waits for a read: the number is nobody else's meanwhile
+	if err != nil {
+		return nil, errors.Join(err, event.Close())
+	}
 	return newNotifier(event, fd, unix.EPOLLIN, func() {
-		var count [8]byte
-		_, _ = unix.Read(fd, count[:]) // nothing there: somebody else took it
+		_ = raw.Read(func(fd uintptr) bool {
+			var count [8]byte
+			_, _ = unix.Read(int(fd), count[:]) // nothing there: somebody else took it
+			return true
+		})
 	})
 }
 

@@ -1,11 +1,8 @@
 package manager
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
-	"os"
 	"slices"
 	"time"
 
@@ -14,6 +11,7 @@ import (
 	"k8s.io/klog/v2"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
+	"github.com/gantry-project/gantry/internal/kubelet/checkpointmanager"
 	"github.com/gantry-project/gantry/internal/kubelet/devicemanager"
 	"github.com/gantry-project/gantry/internal/kubelet/devicemanager/checkpoint"
 )
@@ -24,7 +22,7 @@ func (m *Manager) writeCheckpoint() error {
 	defer m.writing.Unlock()
 	raw, err := m.snapshot()
 	if err == nil && string(raw) != m.written {
-		if err = replaceFile(m.checkpointPath(), raw); err == nil {
+		if err = checkpointmanager.Write(m.d.Dir, checkpoint.File, raw); err == nil {
 			m.written = string(raw)
 		}
 	}
@@ -62,11 +60,8 @@ func (m *Manager) snapshot() ([]byte, error) {
 // readCheckpoint takes over what an earlier kubelet knew. Resources have no devices until their
 // plugins register again.
 func (m *Manager) readCheckpoint(now time.Time) error {
-	raw, err := os.ReadFile(m.checkpointPath())
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
+	raw, found, err := checkpointmanager.Read(m.d.Dir, checkpoint.File)
+	if err != nil || !found {
 		return err
 	}
 	entries, registered, err := checkpoint.Unmarshal(raw)
@@ -87,18 +82,4 @@ func (m *Manager) readCheckpoint(now time.Time) error {
 			devicemanager.Allocation{DeviceIDs: e.DeviceIDs, Response: response})
 	}
 	return nil
-}
-
-// replaceFile writes a file so that a reader, or the next kubelet, finds the old content or the
-// new.
-func replaceFile(path string, raw []byte) error {
-	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(raw)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(path+".new", path)
 }

@@ -93,7 +93,7 @@ func removeSockets(dir string) error {
 	}
 	for _, e := range entries {
 		if e.Type()&os.ModeSocket != 0 {
-			if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
+			if err := os.Remove(filepath.Join(dir, e.Name())); err != nil && !errors.Is(err, os.ErrNotExist) {
 				return err
 			}
 		}

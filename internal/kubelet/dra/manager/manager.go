@@ -2,12 +2,9 @@ package manager
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"net"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -19,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 
+	"github.com/gantry-project/gantry/internal/kubelet/checkpointmanager"
 	"github.com/gantry-project/gantry/internal/kubelet/dra"
 	"github.com/gantry-project/gantry/internal/kubelet/dra/plugin"
 	"github.com/gantry-project/gantry/internal/kubelet/dra/state"
@@ -73,8 +71,8 @@ type Manager struct {
 // devices may be prepared that nobody would know of.
 func New(d Deps) (*Manager, error) {
 	m := &Manager{d: d, claims: map[claimKey]*dra.Claim{}, health: dra.Health{}}
-	raw, err := os.ReadFile(m.path())
-	if errors.Is(err, fs.ErrNotExist) {
+	raw, found, err := checkpointmanager.Read(m.d.Dir, state.File)
+	if err == nil && !found {
 		return m, nil
 	}
 	var list []state.ClaimInfoState
@@ -210,18 +208,7 @@ func (m *Manager) save() error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(m.d.Dir, 0o750); err != nil {
-		return err
-	}
-	f, err := os.OpenFile(m.path()+".new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(raw)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(m.path()+".new", m.path())
+	return checkpointmanager.Write(m.d.Dir, state.File, raw)
 }
 
 // CDIDevices are the names of the CDI devices that a container gets for its claims.

@@ -3,6 +3,7 @@ package manager
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -13,16 +14,19 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/dra"
 )
 
-// maxDevicesPerDriver is how many devices' health is kept: more are nonsense.
-const maxDevicesPerDriver = 16384
+// Longer names of a pool and of a device are in no ResourceSlice.
+const maxPoolName, maxDeviceName = 253, 63
 
 // healthReported takes a driver's report about its devices.
 func (m *Manager) healthReported(driver string, r *drahealthv1.NodeWatchResourcesResponse) {
 	now := time.Now()
 	report := map[dra.DeviceID]dra.DeviceHealth{}
 	for _, d := range r.GetDevices() {
-		if len(report) == maxDevicesPerDriver {
+		if len(report) == dra.MaxDevicesPerDriver {
 			break
+		}
+		if len(d.GetDevice().GetPoolName()) > maxPoolName || len(d.GetDevice().GetDeviceName()) > maxDeviceName {
+			continue
 		}
 		h := dra.DeviceHealth{Status: v1.ResourceHealthStatusUnknown, Message: short(d.GetMessage()), At: now,
 			Timeout: time.Duration(d.GetHealthCheckTimeoutSeconds()) * time.Second}
@@ -48,7 +52,7 @@ func short(text string) string {
 	if len(text) <= v1.ResourceHealthMessageMaxLength {
 		return text
 	}
-	return text[:v1.ResourceHealthMessageMaxLength-3] + "..."
+	return strings.ToValidUTF8(text[:v1.ResourceHealthMessageMaxLength-3], "") + "..."
 }
 
 // usersOf are the Pods that have one of the devices. m.mu is held.

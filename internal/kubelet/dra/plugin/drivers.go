@@ -83,6 +83,9 @@ func (s *Drivers) Get(name string) (*Driver, error) {
 // ValidatePlugin refuses drivers that the kubelet cannot call. With the two methods below it is the
 // plugin manager's Handler.
 func (s *Drivers) ValidatePlugin(name, endpoint string, versions []string) error {
+	if name == "" {
+		return errors.New("DRA driver name is empty")
+	}
 	_, err := chosenService(name, endpoint, versions)
 	return err
 }

@@ -114,7 +114,6 @@ func (m *Manager) look(ctx context.Context) bool {
 		m.failed(ctx, err)
 		return false
 	}
-	m.reported.failure = ""
 	d := eviction.Decide(in)
 	m.publish(d)
 	if m.overLimits(ctx, in.Now) {
@@ -123,6 +122,7 @@ func (m *Manager) look(ctx context.Context) bool {
 	}
 	m.reportFruitless(ctx, d)
 	if d.Target == nil {
+		m.reported.failure = ""
 		m.state = d.State
 		return false
 	}
@@ -139,6 +139,7 @@ func (m *Manager) look(ctx context.Context) bool {
 		m.state = d.State
 		return false
 	}
+	m.reported.failure = ""
 	d = eviction.Decide(in)
 	m.state = d.State
 	return m.evict(ctx, d)

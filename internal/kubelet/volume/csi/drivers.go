@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
+	"k8s.io/klog/v2"
 )
 
 // callTimeout is how long a driver may take for one call, as upstream.
@@ -121,7 +122,11 @@ func (d *Drivers) RegisterPlugin(name, endpoint string, _ []string) error {
 }
 
 // DeRegisterPlugin drops the driver, unless one of its name took its place at another endpoint.
-func (d *Drivers) DeRegisterPlugin(name, endpoint string) { _ = d.remove(name, endpoint) } // tried again at start
+func (d *Drivers) DeRegisterPlugin(name, endpoint string) {
+	if err := d.remove(name, endpoint); err != nil {
+		klog.FromContext(d.ctx).Error(err, "registrationHandler.DeRegisterPlugin failed", "driverName", name)
+	}
+}
 
 func (d *Drivers) put(x *driver) {
 	d.mu.Lock()
@@ -189,21 +194,24 @@ func newDriver(name, endpoint string, intercept func(string) grpc.UnaryClientInt
 	return &driver{name: name, endpoint: endpoint, conn: conn, node: csipb.NewNodeClient(conn)}, nil
 }
 
-// can tells whether the driver has a capability; it is asked once per registration.
+// can tells whether the driver has a capability; it is asked until it has answered once.
 func (x *driver) can(ctx context.Context, c csipb.NodeServiceCapability_RPC_Type) (bool, error) {
 	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.known {
-		return x.caps[c], nil
+	known, has := x.known, x.caps[c]
+	x.mu.Unlock()
+	if known {
+		return has, nil
 	}
 	got, err := x.node.NodeGetCapabilities(ctx, &csipb.NodeGetCapabilitiesRequest{})
 	if err != nil {
 		return false, err
 	}
-	x.caps = map[csipb.NodeServiceCapability_RPC_Type]bool{}
+	caps := map[csipb.NodeServiceCapability_RPC_Type]bool{}
 	for _, one := range got.GetCapabilities() {
-		x.caps[one.GetRpc().GetType()] = true
+		caps[one.GetRpc().GetType()] = true
 	}
-	x.known = true
-	return x.caps[c], nil
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.known, x.caps = true, caps
+	return caps[c], nil
 }
