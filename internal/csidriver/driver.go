@@ -42,8 +42,8 @@ type Driver struct {
 	o     Options
 	store *store
 	locks keymutex.KeyMutex // by volume: calls about one follow each other
-	// by volume/ID and snapshot/ID: one is copied, or staged, unstaged or deleted; taken after locks
-	// and before store.mu
+	// by volume/ID and snapshot/ID: one is copied, or staged, unstaged or deleted; taken after
+	// locks and before store.mu
 	sources keymutex.KeyMutex
 }
 

@@ -89,9 +89,9 @@ func (d *Driver) stage(ctx context.Context, v *record, target string, options []
 	return mount.Mounter{}.Mount(dev, target, v.FSType, options)
 }
 
-// prepareFS makes the file system of a new volume and notes it, or checks the one that is there. The
-// device decides, for the record of a copy may be older than its data. One that is smaller than the
-// device grows: it was copied from a smaller volume, or the volume grew.
+// prepareFS makes the file system of a new volume and notes it, or checks the one that is there.
+// The device decides, for the record of a copy may be older than its data. One that is smaller than
+// the device grows: it was copied from a smaller volume, or the volume grew.
 func (d *Driver) prepareFS(ctx context.Context, v *record, dev string) error {
 	has, err := hasFS(dev)
 	switch {

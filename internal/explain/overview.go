@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -31,6 +32,10 @@ func NewOverview(scope string, found []finding.Finding, pods []Answer) Overview 
 		found = append(found, mainFinding(a))
 	}
 	found = finding.Roots(found)
+	slices.SortStableFunc(found, func(a, b finding.Finding) int {
+		down := map[bool]int{a.Code == "ComponentDown": -1}[true] - map[bool]int{b.Code == "ComponentDown": -1}[true]
+		return cmp.Or(cmp.Compare(a.Severity, b.Severity), down) // what explains others comes first
+	})
 	o := Overview{Scope: scope}
 	at := map[string]int{}
 	for _, f := range found {
@@ -53,8 +58,12 @@ func rootKey(f finding.Finding) string {
 	switch f.Code {
 	case "ReferenceMissing", "KeyMissing", "ReferenceTerminating":
 		return f.Code + f.Related[0].String() + f.Value
-	case "ControllersIdle", "ComponentDown":
-		return "ControllersIdle"
+	case "ControllersIdle":
+		return f.Code
+	case "ComponentDown":
+		if f.Object.Name == "kube-controller-manager" {
+			return "ControllersIdle" // it explains them
+		}
 	case "NodeSilent", "NodeNotReady", "Cordoned":
 		return f.Code + f.Object.String()
 	}

@@ -22,7 +22,10 @@ func autoscaler(c *Cluster, o metav1.Object, self Object) []Finding {
 		return nil // the reference says so
 	}
 	var out []Finding
-	if d, ok := target.(*appsv1.Deployment); ok && replicas(d.Spec.Replicas) == 0 {
+	byItself := slices.ContainsFunc(h.Status.Conditions, func(x autoscalingv2.HorizontalPodAutoscalerCondition) bool {
+		return x.Type == autoscalingv2.ScaledToZero && x.Status == corev1.ConditionTrue
+	})
+	if d, ok := target.(*appsv1.Deployment); ok && replicas(d.Spec.Replicas) == 0 && !byItself {
 		out = append(out, Finding{Code: "AutoscalingDisabled", Stage: StageControl, Object: objectOf("Deployment", d),
 			Field: "spec.replicas", Value: "0", Want: fmt.Sprint(minReplicas(h)), Related: []Object{self},
 			Message: fmt.Sprintf("Autoscaler %s does nothing while its target Deployment %s has spec.replicas 0: "+
@@ -77,7 +80,8 @@ func unrequested(target metav1.Object, h *autoscalingv2.HorizontalPodAutoscaler,
 			name = m.Resource.Name
 		case m.ContainerResource != nil && m.ContainerResource.Target.Type == autoscalingv2.UtilizationMetricType:
 			name, only = m.ContainerResource.Name, m.ContainerResource.Container
-			if !slices.ContainsFunc(spec.Containers, func(x corev1.Container) bool { return x.Name == only }) {
+			named := func(x corev1.Container) bool { return x.Name == only }
+			if !slices.ContainsFunc(spec.Containers, named) && !slices.ContainsFunc(spec.InitContainers, named) {
 				f := Finding{Code: "ContainerMissing", Stage: StageControl, Object: self,
 					Field: fmt.Sprintf("spec.metrics[%d].containerResource.container", i), Value: only,
 					Message: fmt.Sprintf("Autoscaler %s measures container %s, and the template has no such container.",
@@ -95,7 +99,9 @@ func unrequested(target metav1.Object, h *autoscalingv2.HorizontalPodAutoscaler,
 			continue
 		}
 		for j, x := range spec.Containers {
-			if _, ok := x.Resources.Requests[name]; ok || only != "" && x.Name != only {
+			_, limited := x.Resources.Limits[name] // a Pod's request where it has none
+			whole := only == "" && spec.Resources != nil && len(spec.Resources.Requests) > 0
+			if _, ok := x.Resources.Requests[name]; ok || limited || whole || only != "" && x.Name != only {
 				continue
 			}
 			out = append(out, Finding{Code: "RequestMissing", Stage: StageControl, Object: objectOf(

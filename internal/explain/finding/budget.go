@@ -134,8 +134,7 @@ func (c *Cluster) sharedBudgets(b *policyv1.PodDisruptionBudget, self Object) []
 				Related: []Object{objectOf("PodDisruptionBudget", other), objectOf("Pod", p)},
 				Message: fmt.Sprintf("Budgets %s and %s both cover Pod %s: an eviction of it is refused always, "+
 					"because only one budget may.", b.Name, other.Name, p.Name),
-				Remedies: []Remedy{{Say: "delete one of them", Run: []string{fmt.Sprintf("kubectl -n %s delete pdb %s",
-					b.Namespace, other.Name)}}}})
+				Remedies: []Remedy{{Say: "delete one of them"}}})
 			break
 		}
 	}

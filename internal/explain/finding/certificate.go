@@ -5,6 +5,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -78,11 +79,19 @@ func certificateSecret(c *Cluster, o metav1.Object, self Object) []Finding {
 	return certificateTimes(c.Now, s.Data[corev1.TLSCertKey], self, "data[tls.crt]")
 }
 
-// certificateTimes finds certificates of a bundle outside of their time.
+// certificateTimes finds a first certificate outside of its time. A bundle of authorities is well
+// while another of them is valid.
 func certificateTimes(now time.Time, bundle []byte, self Object, field string) []Finding {
-	block, _ := pem.Decode(bundle)
+	block, rest := pem.Decode(bundle)
 	if block == nil {
 		return nil
+	}
+	for next, more := pem.Decode(rest); next != nil && strings.HasSuffix(field,
+		"caBundle"); next, more = pem.Decode(more) {
+		x, err := x509.ParseCertificate(next.Bytes)
+		if err == nil && now.Before(x.NotAfter) && now.After(x.NotBefore) {
+			return nil
+		}
 	}
 	cert, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {

@@ -30,7 +30,7 @@ func claim(c *Cluster, o metav1.Object, self Object) []Finding {
 	if v, ok := get[*corev1.PersistentVolume](c, "PersistentVolume", "", p.Spec.VolumeName); ok {
 		return c.chosenVolume(p, v, self)
 	}
-	if class != nil && class.Provisioner != noProvisioner {
+	if class != nil && (class.Provisioner != noProvisioner || waitsForPod(class, p)) {
 		return c.provisioning(p, class, self)
 	}
 	f := Finding{Code: "NoVolumeFits", Stage: StageVolume, Object: self, Field: "spec", Value: describeClaim(p)}
@@ -44,6 +44,13 @@ func claim(c *Cluster, o metav1.Object, self Object) []Finding {
 	}
 	c.compareVolumes(&f, p)
 	return []Finding{f}
+}
+
+// waitsForPod reports whether a claim of the class is bound only once a Pod uses it.
+func waitsForPod(class *storagev1.StorageClass, p *corev1.PersistentVolumeClaim) bool {
+	m := class.VolumeBindingMode
+	return m != nil && *m == storagev1.VolumeBindingWaitForFirstConsumer &&
+		p.Annotations["volume.kubernetes.io/selected-node"] == ""
 }
 
 const noProvisioner = "kubernetes.io/no-provisioner"
@@ -93,7 +100,8 @@ func compare(p *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) []unfi
 	add := func(field, want, has, format string, args ...any) {
 		out = append(out, unfit{field, want, has, fmt.Sprintf(format, args...)})
 	}
-	if r := v.Spec.ClaimRef; r != nil && (r.Name != p.Name || r.Namespace != p.Namespace) {
+	if r := v.Spec.ClaimRef; r != nil && (r.Name != p.Name || r.Namespace != p.Namespace ||
+		r.UID != "" && r.UID != p.UID) {
 		add("", "", r.Namespace+"/"+r.Name, "is %s, taken by claim %s/%s",
 			strings.ToLower(string(v.Status.Phase)), r.Namespace, r.Name)
 	}
@@ -163,7 +171,7 @@ func (c *Cluster) compareVolumes(f *Finding, p *corev1.PersistentVolumeClaim) {
 				Remedy{Say: fmt.Sprintf("make the claim anew with %s %s, as volume %s has it",
 					diff[0].field, diff[0].has, v.Name)})
 		}
-		if diff[0].field == "" && v.Status.Phase == corev1.VolumeReleased && i == 0 {
+		if len(diff) == 1 && diff[0].field == "" && v.Status.Phase == corev1.VolumeReleased && i == 0 {
 			f.Remedies = append(f.Remedies,
 				Remedy{Say: fmt.Sprintf("let volume %s be claimed again: its data stay on it, and the new claim sees "+
 					"them", v.Name), Run: []string{fmt.Sprintf(

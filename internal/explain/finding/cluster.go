@@ -12,13 +12,50 @@ import (
 // Cluster is the objects that were read. A kind that is no key of Objects could not be read, so
 // nothing is said of what it may lack.
 type Cluster struct {
-	Now     time.Time
-	Objects map[string][]metav1.Object // by kind; typed as k8s.io/api has them
-	Events  []corev1.Event             // warnings
+	Now       time.Time
+	Namespace string                     // the one that was read; empty: all
+	Objects   map[string][]metav1.Object // by kind; typed as k8s.io/api has them
+	Events    []corev1.Event             // warnings
+	Asked     map[Object]bool            // asked for by name, in namespaces that were not read
 }
 
 // Read reports whether a kind could be read.
 func (c *Cluster) Read(kind string) bool { _, ok := c.Objects[kind]; return ok }
+
+// knows reports whether an object would have been read if it were there.
+func (c *Cluster) knows(o Object) bool {
+	return c.Read(o.Kind) && (c.Namespace == "" || o.Namespace == "" || o.Namespace == c.Namespace || c.Asked[o])
+}
+
+// Unknown are the objects that an object names in namespaces that were not read.
+func (c *Cluster) Unknown(self Object) []Object {
+	o := c.Get(self)
+	if o == nil {
+		return nil
+	}
+	var out []Object
+	for _, r := range references(o) {
+		if c.Read(r.To.Kind) && !c.knows(r.To) && c.Get(r.To) == nil && !slices.Contains(out, r.To) {
+			out = append(out, r.To)
+		}
+	}
+	return out
+}
+
+// outermost is the controller of an object's controller and so on, or the object.
+func (c *Cluster) outermost(o metav1.Object, self Object) Object {
+	for range 4 {
+		r := metav1.GetControllerOf(o)
+		if r == nil {
+			break
+		}
+		self = Object{r.Kind, self.Namespace, r.Name}
+		if o = c.Get(self); o == nil {
+			break
+		}
+	}
+	return self
+}
 
 // Add adds objects of a kind; without objects the kind was read and there are none.
 func (c *Cluster) Add(kind string, objects ...metav1.Object) {

@@ -79,6 +79,8 @@ type Finding struct {
 	Numbers  map[string]string `json:"numbers,omitempty"` // by name, as the API writes them
 	Message  string            `json:"message"`           // one sentence or two
 	Remedies []Remedy          `json:"remedies,omitempty"`
+
+	root Object // the object's outermost controller, or the object
 }
 
 // Remedy is one thing a person can do.
@@ -93,7 +95,8 @@ func (f Finding) Names(text string) bool {
 		return false
 	}
 	if f.Value != "" && strings.Contains(text, f.Value) {
-		return true
+		// a short value, such as 0 or true, stands in many texts: its field has to be there too
+		return len(f.Value) > 5 || strings.Contains(text, f.Field[strings.LastIndex(f.Field, ".")+1:])
 	}
 	return f.Value == "" && f.Message != "" && strings.Contains(text, strings.TrimSuffix(f.Message, "."))
 }

@@ -30,7 +30,7 @@ func missingReferences(c *Cluster, o metav1.Object, self Object) []Finding {
 	refs := references(o)
 	slices.SortStableFunc(refs, func(a, b Reference) int { return int(a.Stage) - int(b.Stage) })
 	for _, r := range refs {
-		if !c.Read(r.To.Kind) || r.Optional || builtIn(r.To) {
+		if !c.knows(r.To) || r.Optional || builtIn(r.To) {
 			continue
 		}
 		f, missing := c.missing(r, self)

@@ -1,6 +1,7 @@
 package finding
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -57,7 +58,10 @@ func finalizerRemedies(o Object, finalizers []string) []Remedy {
 	if !slices.ContainsFunc(finalizers, func(s string) bool { return !slices.Contains(ownFinalizers, s) }) {
 		return nil
 	}
+	own := slices.DeleteFunc(slices.Clone(finalizers),
+		func(s string) bool { return !slices.Contains(ownFinalizers, s) })
+	raw, _ := json.Marshal(slices.Concat([]string{}, own)) // strings always marshal
 	return []Remedy{
 		{Say: "let its controller finish; or remove the finalizers by hand: what they wait for is then not done",
-			Run: []string{kubectl(o, "patch", `--type=merge -p '{"metadata":{"finalizers":null}}'`)}}}
+			Run: []string{kubectl(o, "patch", fmt.Sprintf(`--type=merge -p '{"metadata":{"finalizers":%s}}'`, raw))}}}
 }

@@ -1,12 +1,14 @@
 package finding
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -67,15 +69,29 @@ type owner struct {
 	at     string
 }
 
-// outOfRange compares a container with one item of a LimitRange, after its defaults.
+// resourcesWithin sets a container's request or limit, and the other where it would not fit to it.
+func resourcesWithin(x *corev1.Container, name corev1.ResourceName, field, value string) []byte {
+	set := map[string]map[corev1.ResourceName]string{field: {name: value}}
+	to := resource.MustParse(value) // a quantity of the API
+	if r, ok := x.Resources.Requests[name]; ok && field == "limits" && r.Cmp(to) > 0 {
+		set["requests"] = map[corev1.ResourceName]string{name: value}
+	}
+	if l, ok := x.Resources.Limits[name]; ok && field == "requests" && l.Cmp(to) < 0 {
+		set["limits"] = map[corev1.ResourceName]string{name: value}
+	}
+	raw, _ := json.Marshal(set) // strings always marshal
+	return raw
+}
+
+// outOfRange compares a container with one item of a LimitRange, as its template says.
 func outOfRange(l *corev1.LimitRange, i int, x *corev1.Container, at owner) []Finding {
 	item := l.Spec.Limits[i]
 	var out []Finding
 	say := func(name corev1.ResourceName, field, value, bound, limit, verb string) {
 		list := at.at[:strings.LastIndex(at.at, "[")]
 		list = list[strings.LastIndex(list, ".")+1:]
-		patch := fmt.Sprintf(`{"spec":{"template":{"spec":{%q:[{"name":%q,"resources":{%q:{%q:%q}}}]}}}}`, list, x.Name,
-			field, name, limit)
+		patch := fmt.Sprintf(`{"spec":{"template":{"spec":{%q:[{"name":%q,"resources":%s}]}}}}`, list, x.Name,
+			resourcesWithin(x, name, field, limit))
 		f := Finding{Code: "OutOfLimitRange", Stage: StageCreation, Object: at.object,
 			Field: fmt.Sprintf("%s.resources.%s.%s", at.at, field, name), Value: value, Want: limit,
 			Related: []Object{objectOf("LimitRange", l)}, Numbers: map[string]string{bound: limit, field: value},

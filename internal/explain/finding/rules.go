@@ -88,6 +88,9 @@ func of(c *Cluster, o metav1.Object, self Object) []Finding {
 			out = append(out, r.find(c, o, self)...)
 		}
 	}
+	for i := range out {
+		out[i].root = c.outermost(o, self)
+	}
 	return out
 }
 
@@ -118,6 +121,8 @@ func Roots(list []Finding) []Finding {
 		key := f.Code + "\n" + f.Object.Namespace + "\n" + f.Value + "\n" + tail(f.Field)
 		if _, made := rank[f.Object.Kind]; !made || f.Value == "" {
 			key += "\n" + f.Object.String() + f.Message
+		} else {
+			key += "\n" + f.root.String()
 		}
 		if !seen[key] {
 			seen[key] = true

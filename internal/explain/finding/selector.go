@@ -65,8 +65,8 @@ func nearestLabels(want map[string]string, among []labelled) (d labelDifference,
 			}
 			wrong = append(wrong, diff)
 		}
-		// one label stands between them, and the rest or its spelling says that this one is meant
-		if len(wrong) == 1 && wrong[0].how != "" && (len(want) > 1 || wrong[0].how != "its value") && !ok {
+		// one label stands between them, and its spelling says that this one is meant
+		if len(wrong) == 1 && wrong[0].how != "" && wrong[0].how != "its value" && !ok {
 			d, ok = wrong[0], true
 		}
 	}
@@ -232,6 +232,9 @@ func podAffinityFindsNothing(c *Cluster, o metav1.Object, self Object) []Finding
 		namespaces := t.Namespaces
 		if len(namespaces) == 0 {
 			namespaces = []string{self.Namespace}
+		}
+		if slices.ContainsFunc(namespaces, func(ns string) bool { return !c.knows(Object{"Pod", ns, ""}) }) {
+			continue
 		}
 		var among []labelled
 		for _, ns := range namespaces {

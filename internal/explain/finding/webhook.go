@@ -47,6 +47,9 @@ func webhook(c *Cluster, o metav1.Object, self Object) []Finding {
 		for j := range found {
 			f := &found[j]
 			f.Stage = StageCreation
+			if f.Code == "CertificateEnding" {
+				continue // it is valid yet
+			}
 			effect := "What it selects is created unchecked meanwhile (failurePolicy Ignore)."
 			if f.Severity = Threat; w.fail {
 				f.Severity = Broken
@@ -66,7 +69,7 @@ func webhook(c *Cluster, o metav1.Object, self Object) []Finding {
 // serviceBehind finds what is wrong with the Service of a webhook.
 func (c *Cluster) serviceBehind(w webhookClient, self Object, at string) []Finding {
 	s := w.config.Service
-	if s == nil || !c.Read("Service") {
+	if s == nil || !c.knows(Object{"Service", s.Namespace, s.Name}) {
 		return nil
 	}
 	f := Finding{Object: self, Related: []Object{{"Service", s.Namespace, s.Name}}}

@@ -188,11 +188,14 @@ func statefulSetRollout(s *appsv1.StatefulSet, self Object) []Finding {
 	return append(out, f)
 }
 
-// deleteOldPods deletes the Pods that are not of a revision.
+// deleteOldPods deletes the Pods that are not of a revision; without one there is no command.
 func deleteOldPods(self Object, s *metav1.LabelSelector, revision string) Remedy {
-	return Remedy{Say: "delete the Pods of the old template; each comes back with the new one",
-		Run: []string{fmt.Sprintf("kubectl -n %s delete pod -l '%s,controller-revision-hash!=%s'", self.Namespace,
-			metav1.FormatLabelSelector(s), revision)}}
+	out := Remedy{Say: "delete the Pods of the old template; each comes back with the new one"}
+	if revision != "" {
+		out.Run = []string{fmt.Sprintf("kubectl -n %s delete pod -l '%s,controller-revision-hash!=%s'", self.Namespace,
+			metav1.FormatLabelSelector(s), revision)}
+	}
+	return out
 }
 
 func daemonSetRollout(c *Cluster, d *appsv1.DaemonSet, self Object) []Finding {
@@ -223,7 +226,7 @@ func daemonSetRollout(c *Cluster, d *appsv1.DaemonSet, self Object) []Finding {
 	return out
 }
 
-// newestRevision is the hash of a DaemonSet's newest ControllerRevision; PodHash where none was
+// newestRevision is the hash of a DaemonSet's newest ControllerRevision; empty where none was
 // read.
 func newestRevision(c *Cluster, d *appsv1.DaemonSet) string {
 	var newest *appsv1.ControllerRevision
@@ -233,7 +236,7 @@ func newestRevision(c *Cluster, d *appsv1.DaemonSet) string {
 		}
 	}
 	if newest == nil {
-		return "PodHash"
+		return ""
 	}
 	return newest.Labels[appsv1.ControllerRevisionHashLabelKey]
 }

@@ -30,7 +30,7 @@ type objectsAsk struct {
 // readObjects reads what an object may depend on, each kind as far as the asker may see it. Of
 // Secrets only keys and the certificates of type kubernetes.io/tls are kept.
 func readObjects(ctx context.Context, r *reader, around *explain.ClusterContext, ask objectsAsk) *finding.Cluster {
-	c := &finding.Cluster{Now: ask.now}
+	c := &finding.Cluster{Now: ask.now, Namespace: ask.namespace}
 	var mu sync.Mutex
 	var wait sync.WaitGroup
 	free := make(chan struct{}, readers)
@@ -125,8 +125,36 @@ func stripped(list []metav1.Object) []metav1.Object {
 	return list
 }
 
+// maxUnknown bounds what is asked for by name for one answer.
+const maxUnknown = 8
+
+// readUnknown asks by name for what the object names in namespaces that were not read.
+func readUnknown(ctx context.Context, r *reader, c *finding.Cluster, self finding.Object) {
+	for i, o := range c.Unknown(self) {
+		row, ok := rowOf(o.Kind)
+		if !ok || i == maxUnknown {
+			continue
+		}
+		l, err := row.list(ctx, r.client, o.Namespace, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(
+			"metadata.name", o.Name).String()})
+		if !r.seen(row.kind, err) {
+			continue
+		}
+		for _, x := range stripped(extracted(l)) {
+			if x.GetName() == o.Name && x.GetNamespace() == o.Namespace {
+				c.Add(row.kind, x)
+			}
+		}
+		if c.Asked == nil {
+			c.Asked = map[finding.Object]bool{}
+		}
+		c.Asked[o] = true
+	}
+}
+
 // readElsewhere looks for what is missing in other namespaces, by its name.
 func readElsewhere(ctx context.Context, r *reader, c *finding.Cluster, self finding.Object) {
+	readUnknown(ctx, r, c, self)
 	asked := map[finding.Object]bool{}
 	for _, f := range finding.Of(c, self) {
 		if f.Code != "ReferenceMissing" || len(f.Related) == 0 || f.Related[0].Namespace == "" || asked[f.Related[0]] ||

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -173,7 +174,8 @@ func readGonePod(ctx context.Context, r *reader, s *explain.Subject) error {
 // readObject reads the object asked about; one that is not there is an error that names what is
 // near.
 func readObject(ctx context.Context, r *reader, row kindRow, s *explain.Subject) (runtime.Object, error) {
-	l, err := row.list(ctx, r.client, s.Namespace, metav1.ListOptions{})
+	l, err := row.list(ctx, r.client, s.Namespace, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("metadata.name", s.Name).String()})
 	if err != nil {
 		return nil, err
 	}

@@ -47,8 +47,9 @@ func (d DeviceHealth) holds() time.Duration {
 // MaxDevicesPerDriver is how many devices' health is kept: more are nonsense.
 const MaxDevicesPerDriver = 16384
 
-// Update takes a driver's report of at most MaxDevicesPerDriver devices; changed are the devices of which it says something new. A device
-// that it leaves out keeps its word until that holds no longer.
+// Update takes a driver's report of at most MaxDevicesPerDriver devices; changed are the devices of
+// which it says something new. A device that it leaves out keeps its word until that holds no
+// longer.
 func (h Health) Update(driver string, report map[DeviceID]DeviceHealth, now time.Time) (changed []DeviceID) {
 	for id, d := range report {
 		if was := h.of(id, now); was.Status != d.Status || was.Message != d.Message {
