@@ -2,13 +2,10 @@ package kubelet
 
 import (
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
-	apiresource "k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 	"github.com/gantry-project/gantry/internal/kubelet/resource"
@@ -93,18 +90,7 @@ func (k *Kubelet) podsCgroupValues() resource.Values {
 		c.EnforceNodeAllocatable != nil && !slices.Contains(c.EnforceNodeAllocatable, "pods") {
 		return resource.Values{}
 	}
-	return resource.ForPods(k.opts.Dependencies.Capacity(), resource.Reserved{System: parseQuantities(c.SystemReserved),
-		Kube: parseQuantities(c.KubeReserved)})
-}
-
-// parseQuantities reads a reservation of the configuration; what cannot be read was refused when
-// the configuration was.
-func parseQuantities(list map[string]string) v1.ResourceList {
-	out := v1.ResourceList{}
-	for _, name := range slices.Sorted(maps.Keys(list)) {
-		if q, err := apiresource.ParseQuantity(strings.TrimSpace(list[name])); err == nil {
-			out[v1.ResourceName(name)] = q
-		}
-	}
-	return out
+	return resource.ForPods(k.opts.Dependencies.Capacity(),
+		resource.Reserved{System: resource.ParseQuantities(c.SystemReserved),
+			Kube: resource.ParseQuantities(c.KubeReserved)})
 }

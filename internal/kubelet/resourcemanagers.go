@@ -11,7 +11,6 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/containermanager"
 	"github.com/gantry-project/gantry/internal/kubelet/devices"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
-	"github.com/gantry-project/gantry/internal/kubelet/resource"
 	"github.com/gantry-project/gantry/internal/kubelet/topologymanager"
 	"github.com/gantry-project/gantry/internal/kubelet/userns/allocations"
 )
@@ -38,9 +37,7 @@ func (o *Options) containerManager(devices topologymanager.HintProvider) (*conta
 		return nil, err
 	}
 	capacity := o.Dependencies.Machine.Capacity()
-	r := resource.Reserved{System: parseQuantities(o.Config.SystemReserved),
-		Kube:     parseQuantities(o.Config.KubeReserved),
-		Eviction: config.EvictionReserved(o.Config.EvictionHard, capacity)}
+	r := config.Reserved(o.Config, capacity)
 	return containermanager.New(containermanager.Config{
 		Kubelet: o.Config, Gate: gates.On, Machine: *o.Dependencies.Machine, NodeReserved: r.Sum(capacity),
 		Providers: []topologymanager.HintProvider{devices}, Directory: o.RootDir, Runtime: o.Runtime,

@@ -82,3 +82,25 @@ func HostPorts(p *v1.Pod) []v1.ContainerPort {
 	}
 	return out
 }
+
+// ContainersInOrder are the init containers and the containers in the order in which they start.
+func ContainersInOrder(p *v1.Pod) []*v1.Container {
+	out := make([]*v1.Container, 0, len(p.Spec.InitContainers)+len(p.Spec.Containers))
+	for _, list := range [][]v1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+		for i := range list {
+			out = append(out, &list[i])
+		}
+	}
+	return out
+}
+
+// EndsBeforeOthers tells whether the container of that name is an init container that ends before
+// the next starts: no sidecar.
+func EndsBeforeOthers(p *v1.Pod, name string) bool {
+	for i := range p.Spec.InitContainers {
+		if c := &p.Spec.InitContainers[i]; c.Name == name {
+			return !IsSidecar(c)
+		}
+	}
+	return false
+}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -237,20 +236,8 @@ func podPids(c *kubeletconfig.KubeletConfiguration) int64 {
 
 // allocatable takes what the configuration reserves off a node's capacity.
 func (n *Role) allocatable() func(v1.ResourceList) v1.ResourceList {
-	list := func(m map[string]string) v1.ResourceList {
-		out := v1.ResourceList{}
-		for name, text := range m {
-			if q, err := resource.ParseQuantity(text); err == nil {
-				out[v1.ResourceName(name)] = q
-			}
-		}
-		return out
-	}
-	reserved := kubeletresource.Reserved{System: list(n.config.SystemReserved), Kube: list(n.config.KubeReserved)}
 	return func(capacity v1.ResourceList) v1.ResourceList {
-		r := reserved
-		r.Eviction = kubeconfig.EvictionReserved(n.config.EvictionHard, capacity)
-		return kubeletresource.Allocatable(capacity, r)
+		return kubeletresource.Allocatable(capacity, kubeconfig.Reserved(n.config, capacity))
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 
@@ -69,13 +68,6 @@ func (g reservedGroup) enforce(mount string, compressible bool, o kubeletresourc
 	if !tree.Exists(path) {
 		return fmt.Errorf("cgroup %s does not exist: make it before the kubelet starts", path)
 	}
-	list := v1.ResourceList{}
-	for name, text := range g.list {
-		q, err := resource.ParseQuantity(text)
-		if err != nil {
-			return fmt.Errorf("%s of its reservation: %w", name, err)
-		}
-		list[v1.ResourceName(name)] = q
-	}
+	list := kubeletresource.ParseQuantities(g.list)
 	return tree.Update(path, cgroup.Values(kubeletresource.ForReserved(list, compressible, o)))
 }

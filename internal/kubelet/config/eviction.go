@@ -10,6 +10,7 @@ import (
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/gantry-project/gantry/internal/kubelet/eviction"
+	kubeletresource "github.com/gantry-project/gantry/internal/kubelet/resource"
 )
 
 // EvictionSettings are the eviction fields of a configuration.
@@ -27,6 +28,12 @@ func validateEviction(p *problems, c *kubelet.KubeletConfiguration) {
 	for _, err := range errs {
 		p.add("%w", err)
 	}
+}
+
+// Reserved is what the configuration keeps of a node's capacity from Pods.
+func Reserved(c *kubelet.KubeletConfiguration, capacity v1.ResourceList) kubeletresource.Reserved {
+	return kubeletresource.Reserved{System: kubeletresource.ParseQuantities(c.SystemReserved),
+		Kube: kubeletresource.ParseQuantities(c.KubeReserved), Eviction: EvictionReserved(c.EvictionHard, capacity)}
 }
 
 // EvictionReserved is what the hard eviction thresholds keep of a node's capacity from Pods: of

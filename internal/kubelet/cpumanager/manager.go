@@ -17,6 +17,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/cpumanager/state"
 	"github.com/gantry-project/gantry/internal/kubelet/machine"
 	"github.com/gantry-project/gantry/internal/kubelet/topologymanager"
+	podutil "github.com/gantry-project/gantry/internal/pod"
 )
 
 // stateFile is where the assignments are kept, below Config.Directory.
@@ -210,7 +211,7 @@ func (m *Manager) GetPodTopologyHints(pod *v1.Pod) map[string][]topologymanager.
 		return cpuHints([]topologymanager.Hint{})
 	}
 	has := cpuset.New()
-	for _, c := range containers(pod) {
+	for _, c := range podutil.ContainersInOrder(pod) {
 		set, ok := m.state.Exclusive(string(pod.UID), c.Name)
 		switch {
 		case !ok:
@@ -292,7 +293,7 @@ func (m *Manager) AllocatePod(pod *v1.Pod) error {
 		return nil
 	}
 	err := m.change(func(s *state.State) error {
-		affinity := m.c.Affinity(pod.UID, containers(pod)[0].Name).NUMANodeAffinity
+		affinity := m.c.Affinity(pod.UID, podutil.ContainersInOrder(pod)[0].Name).NUMANodeAffinity
 		return m.policy.allocatePod(s, pod, affinity)
 	})
 	m.pinned(m.state.Pods[string(pod.UID)], err)
@@ -305,7 +306,7 @@ func (m *Manager) noteReusable(pod *v1.Pod, c *v1.Container, set cpuset.CPUSet) 
 	if m.reuse.pod != pod.UID {
 		m.reuse = reusable{pod: pod.UID, set: cpuset.New()}
 	}
-	if endsBeforeOthers(pod, c) {
+	if podutil.EndsBeforeOthers(pod, c.Name) {
 		m.reuse.set = m.reuse.set.Union(set)
 	} else {
 		m.reuse.set = m.reuse.set.Difference(set)

@@ -9,16 +9,6 @@ import (
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
-// endsBeforeOthers tells whether a container is an init container that ends before the next starts.
-func endsBeforeOthers(p *v1.Pod, c *v1.Container) bool {
-	for i := range p.Spec.InitContainers {
-		if p.Spec.InitContainers[i].Name == c.Name {
-			return !pod.IsSidecar(&p.Spec.InitContainers[i])
-		}
-	}
-	return false
-}
-
 // whole tells whether a Pod is given CPUs as a whole.
 func (p *static) whole(pd *v1.Pod) bool { return p.podLevel && pod.HasPodLevelResources(pd) }
 

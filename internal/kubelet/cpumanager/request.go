@@ -78,15 +78,3 @@ func sharedPool(p *v1.Pod) error {
 	}
 	return nil
 }
-
-// containers are init containers and containers in the order in which CPUs are given to them.
-func containers(p *v1.Pod) []*v1.Container {
-	var out []*v1.Container
-	for i := range p.Spec.InitContainers {
-		out = append(out, &p.Spec.InitContainers[i])
-	}
-	for i := range p.Spec.Containers {
-		out = append(out, &p.Spec.Containers[i])
-	}
-	return out
-}

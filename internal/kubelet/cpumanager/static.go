@@ -286,7 +286,7 @@ func (p *static) allocatePod(s *state.State, pd *v1.Pod, affinity topologymanage
 			s.Set(uid, c.Name, set)
 		}
 	}
-	for _, c := range containers(pd) {
+	for _, c := range pod.ContainersInOrder(pd) {
 		if _, ok := s.Exclusive(uid, c.Name); !ok {
 			s.Set(uid, c.Name, pool)
 		}

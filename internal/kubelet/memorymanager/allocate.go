@@ -70,7 +70,7 @@ func (r reusable) note(p *v1.Pod, c *v1.Container, list []state.Block) {
 		mask := topologymanager.MaskOf(b.NUMAAffinity...)
 		have := r[mask][b.Type]
 		switch {
-		case !endsBeforeOthers(p, c):
+		case !pod.EndsBeforeOthers(p, c.Name):
 			if have > 0 {
 				r[mask][b.Type] = less(have, b.Size)
 			}
@@ -99,14 +99,14 @@ func allocatePod(s *state.State, p *v1.Pod, affinity topologymanager.Hint) error
 	}
 	uid := string(p.UID)
 	pool, own := maps.Clone(total), map[string]amounts{}
-	for _, c := range containers(p) {
+	for _, c := range pod.ContainersInOrder(p) {
 		r, err := request(p, c, true)
 		switch {
 		case err != nil:
 			return err
-		case endsBeforeOthers(p, c) && len(r) == 0:
+		case pod.EndsBeforeOthers(p, c.Name) && len(r) == 0:
 			own[c.Name] = maps.Clone(pool)
-		case endsBeforeOthers(p, c):
+		case pod.EndsBeforeOthers(p, c.Name):
 			own[c.Name] = r
 		case len(r) > 0:
 			own[c.Name] = r
@@ -119,7 +119,7 @@ func allocatePod(s *state.State, p *v1.Pod, affinity topologymanager.Hint) error
 	for _, name := range total.kinds() {
 		take(s.Machine, nodes.Bits(), name, total[name])
 	}
-	for _, c := range containers(p) {
+	for _, c := range pod.ContainersInOrder(p) {
 		share, exclusive := own[c.Name]
 		if !exclusive {
 			share = pool

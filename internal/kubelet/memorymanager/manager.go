@@ -187,7 +187,7 @@ func (m *Manager) GetPodTopologyHints(p *v1.Pod) map[string][]topologymanager.Hi
 		}
 		return out
 	}
-	for _, c := range containers(p) {
+	for _, c := range pod.ContainersInOrder(p) {
 		if has := m.state.Assignments[string(p.UID)][c.Name]; has != nil {
 			return hintsFor(has, r)
 		}
@@ -249,7 +249,7 @@ func (m *Manager) AllocatePod(p *v1.Pod) error {
 		return nil
 	}
 	err := m.change(func(s *state.State) error {
-		return allocatePod(s, p, m.c.Affinity(p.UID, containers(p)[0].Name))
+		return allocatePod(s, p, m.c.Affinity(p.UID, pod.ContainersInOrder(p)[0].Name))
 	})
 	if m.c.Meter != nil {
 		m.c.Meter.MemoryPinning(err != nil)

@@ -92,12 +92,12 @@ func sharedPool(p *v1.Pod) error {
 		return err
 	}
 	exclusive, shared := amounts{}, false
-	for _, c := range containers(p) {
+	for _, c := range pod.ContainersInOrder(p) {
 		r, err := request(p, c, true)
 		if err != nil {
 			return err
 		}
-		if endsBeforeOthers(p, c) {
+		if pod.EndsBeforeOthers(p, c.Name) {
 			for _, name := range total.kinds() {
 				if len(r) == 0 && exclusive[name] >= total[name] {
 					return fmt.Errorf("pod rejected, pod has shared init containers but no %s available for them", name)
@@ -117,26 +117,4 @@ func sharedPool(p *v1.Pod) error {
 		}
 	}
 	return nil
-}
-
-// endsBeforeOthers tells whether a container is an init container that ends before the next starts.
-func endsBeforeOthers(p *v1.Pod, c *v1.Container) bool {
-	for i := range p.Spec.InitContainers {
-		if p.Spec.InitContainers[i].Name == c.Name {
-			return !pod.IsSidecar(&p.Spec.InitContainers[i])
-		}
-	}
-	return false
-}
-
-// containers are init containers and containers in the order in which memory is given to them.
-func containers(p *v1.Pod) []*v1.Container {
-	var out []*v1.Container
-	for i := range p.Spec.InitContainers {
-		out = append(out, &p.Spec.InitContainers[i])
-	}
-	for i := range p.Spec.Containers {
-		out = append(out, &p.Spec.Containers[i])
-	}
-	return out
 }

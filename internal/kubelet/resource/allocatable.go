@@ -1,6 +1,8 @@
 package resource
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -63,4 +65,16 @@ func atLeastZero(q resource.Quantity) resource.Quantity {
 		return *resource.NewQuantity(0, q.Format)
 	}
 	return q
+}
+
+// ParseQuantities reads a reservation of the configuration; what cannot be read was refused when
+// the configuration was.
+func ParseQuantities(list map[string]string) v1.ResourceList {
+	out := v1.ResourceList{}
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		if q, err := resource.ParseQuantity(strings.TrimSpace(list[name])); err == nil {
+			out[v1.ResourceName(name)] = q
+		}
+	}
+	return out
 }

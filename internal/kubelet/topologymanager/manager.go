@@ -12,6 +12,7 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
+	podutil "github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/reason"
 )
 
@@ -210,11 +211,9 @@ func (m *Manager) allocate(pod *v1.Pod, c *v1.Container) error {
 
 // eachContainer calls f for init containers and containers in the order of the Pod, until it fails.
 func eachContainer(pod *v1.Pod, f func(c *v1.Container) error) error {
-	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			if err := f(&list[i]); err != nil {
-				return err
-			}
+	for _, c := range podutil.ContainersInOrder(pod) {
+		if err := f(c); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -3,10 +3,8 @@ package state
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"k8s.io/utils/cpuset"
-	"k8s.io/utils/dump"
 
 	"github.com/gantry-project/gantry/internal/kubelet/checkpointmanager"
 	"github.com/gantry-project/gantry/internal/kubelet/checkpointmanager/checksum"
@@ -77,7 +75,7 @@ func (c CPUManagerCheckpointV2) sum() checksum.Checksum {
 	if c.Entries == nil {
 		c.Entries = map[string]map[string]string{} // a missing map and an empty one are summed up alike
 	}
-	return checksum.OfDump(strings.Replace(dump.ForHash(&c), "CPUManagerCheckpointV2", "CPUManagerCheckpoint", 1))
+	return checksum.OfRenamed(&c, "CPUManagerCheckpointV2", "CPUManagerCheckpoint")
 }
 
 // Unmarshal reads the file's content, of this or an earlier kubelet. policy is the one in force: a
@@ -147,5 +145,5 @@ func sumV3(f checkpointFile) checksum.Checksum {
 	if c.Entries == nil {
 		c.Entries = map[string]map[string]string{}
 	}
-	return checksum.OfDump(strings.Replace(dump.ForHash(&c), "CPUManagerCheckpointV3", "CPUManagerCheckpoint", 1))
+	return checksum.OfRenamed(&c, "CPUManagerCheckpointV3", "CPUManagerCheckpoint")
 }

@@ -3,9 +3,6 @@ package state
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
-
-	"k8s.io/utils/dump"
 
 	"github.com/gantry-project/gantry/internal/kubelet/checkpointmanager"
 	"github.com/gantry-project/gantry/internal/kubelet/checkpointmanager/checksum"
@@ -54,14 +51,12 @@ func Marshal(policy string, s State) ([]byte, error) {
 	f := checkpointFile{Data: string(data), DataChecksum: checksum.New(string(data)),
 		MemoryManagerCheckpointV1: MemoryManagerCheckpointV1{PolicyName: policy, MachineState: s.Machine,
 			Entries: s.Assignments}}
-	f.Checksum = legacySum(&f.MemoryManagerCheckpointV1, "MemoryManagerCheckpointV1")
+	f.Checksum = checksum.OfRenamed(&f.MemoryManagerCheckpointV1, "MemoryManagerCheckpointV1", legacyName)
 	return json.Marshal(f)
 }
 
-// legacySum is the checksum of a part for earlier kubelets, which knew its type by another name.
-func legacySum(part any, name string) checksum.Checksum {
-	return checksum.OfDump(strings.Replace(dump.ForHash(part), name, "MemoryManagerCheckpoint", 1))
-}
+// legacyName is what earlier kubelets called the types of their checkpoints.
+const legacyName = "MemoryManagerCheckpoint"
 
 // Unmarshal reads the file's content, of this or an earlier kubelet. policy is the one in force: a
 // file of another is an error, and so is one that was changed by hand. Errors are upstream's.
@@ -115,8 +110,8 @@ func read(blob []byte) (checkpointData, error) {
 	sum := v2.Checksum
 	v2.Checksum = 0
 	v1 := MemoryManagerCheckpointV1{PolicyName: v2.PolicyName, MachineState: v2.MachineState, Entries: v2.Entries}
-	if sum != 0 && sum != legacySum(&v2, "MemoryManagerCheckpointV2") &&
-		sum != legacySum(&v1, "MemoryManagerCheckpointV1") {
+	if sum != 0 && sum != checksum.OfRenamed(&v2, "MemoryManagerCheckpointV2", legacyName) &&
+		sum != checksum.OfRenamed(&v1, "MemoryManagerCheckpointV1", legacyName) {
 		return d, checkpointmanager.ErrCorrupt
 	}
 	return checkpointData{PolicyName: v2.PolicyName, MachineState: v2.MachineState, Entries: v2.Entries,
