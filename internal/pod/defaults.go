@@ -1,6 +1,7 @@
 package pod
 
 import (
+	"math"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -13,7 +14,7 @@ import (
 // terminationGracePeriodSeconds, else 30 s.
 func GracePeriod(s *v1.PodSpec) time.Duration {
 	if n := s.TerminationGracePeriodSeconds; n != nil {
-		return time.Duration(*n) * time.Second
+		return Seconds(*n)
 	}
 	return v1.DefaultTerminationGracePeriodSeconds * time.Second
 }
@@ -22,7 +23,7 @@ func GracePeriod(s *v1.PodSpec) time.Duration {
 // the deletion says, else GracePeriod.
 func DeletionGracePeriod(p *v1.Pod) time.Duration {
 	if n := p.DeletionGracePeriodSeconds; n != nil {
-		return time.Duration(*n) * time.Second
+		return Seconds(*n)
 	}
 	return GracePeriod(&p.Spec)
 }
@@ -32,7 +33,7 @@ func DeletionGracePeriod(p *v1.Pod) time.Duration {
 // 30 s. p may be nil.
 func ProbeGracePeriod(s *v1.PodSpec, p *v1.Probe) time.Duration {
 	if p != nil && p.TerminationGracePeriodSeconds != nil {
-		return time.Duration(*p.TerminationGracePeriodSeconds) * time.Second
+		return Seconds(*p.TerminationGracePeriodSeconds)
 	}
 	return GracePeriod(s)
 }
@@ -60,4 +61,11 @@ func DNSPolicy(s *v1.PodSpec) v1.DNSPolicy {
 		return v1.DNSDefault
 	}
 	return s.DNSPolicy
+}
+
+// Seconds is so many seconds of a field of the API; those of more than 292 years are 292 years,
+// which a Duration can hold.
+func Seconds(n int64) time.Duration {
+	const most = int64(math.MaxInt64 / time.Second)
+	return time.Duration(max(-most, min(n, most))) * time.Second
 }

@@ -1,6 +1,7 @@
 package pod_test
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -23,6 +24,8 @@ func TestGracePeriod(t *testing.T) {
 		"there is no probe":         {set, nil, time.Minute},
 		"the Pod says that none is": {&v1.PodSpec{TerminationGracePeriodSeconds: new(int64)}, nil, 0},
 		"the probe alone says":      {&v1.PodSpec{}, own, 5 * time.Second},
+		"more than a Duration has": {&v1.PodSpec{TerminationGracePeriodSeconds: new(int64(math.MaxInt64))}, nil,
+			math.MaxInt64 / time.Second * time.Second},
 	} {
 		if got := pod.ProbeGracePeriod(c.spec, c.probe); got != c.want {
 			t.Errorf("%s: got %s, want %s", name, got, c.want)

@@ -11,6 +11,8 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // tooManyMissed is the number of missed starts from which an event is recorded.
@@ -251,7 +253,7 @@ func earliestTime(in In) time.Time {
 		from = last.Time
 	}
 	if s := cj.Spec.StartingDeadlineSeconds; s != nil {
-		if back := in.Now.Add(-time.Duration(*s) * time.Second); back.After(from) {
+		if back := in.Now.Add(-pod.Seconds(*s)); back.After(from) {
 			return back
 		}
 	}

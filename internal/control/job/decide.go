@@ -276,7 +276,7 @@ func laterOf(a, b time.Time) time.Time {
 func deletionRequestTime(p *corev1.Pod) time.Time {
 	at := p.DeletionTimestamp.Time
 	if g := p.DeletionGracePeriodSeconds; g != nil {
-		at = at.Add(-time.Duration(*g) * time.Second)
+		at = at.Add(-pod.Seconds(*g))
 	}
 	return at
 }

@@ -6,6 +6,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // HardGrace is what a victim of a hard threshold gets to end.
@@ -177,8 +179,7 @@ func (c Config) grace(t Threshold, p *v1.Pod) time.Duration {
 		return HardGrace
 	}
 	if s := p.Spec.TerminationGracePeriodSeconds; s != nil {
-		// in seconds: a Duration of *s may overflow
-		return time.Duration(min(int64(c.MaxPodGrace/time.Second), *s)) * time.Second
+		return min(c.MaxPodGrace, pod.Seconds(*s))
 	}
 	return c.MaxPodGrace
 }

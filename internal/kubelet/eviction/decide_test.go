@@ -118,7 +118,7 @@ func TestGraceOfAVictimOfASoftThreshold(t *testing.T) {
 		want time.Duration
 	}{
 		{time.Minute, ptrTo[int64](300), time.Minute}, {time.Minute, ptrTo[int64](30), 30 * time.Second},
-		{time.Minute, nil, time.Minute}, {0, ptrTo[int64](300), 0},
+		{time.Minute, nil, time.Minute}, {0, ptrTo[int64](300), 0}, {time.Minute, ptrTo[int64](1 << 62), time.Minute},
 	} {
 		n := newNode(t, eviction.Settings{Soft: map[string]string{"memory.available": "10Gi"},
 			SoftGracePeriod: map[string]string{"memory.available": "10s"}})
