@@ -40,7 +40,7 @@ type Config struct {
 
 // Meter counts allocations.
 type Meter interface {
-	// CPUPinning counts a container or Pod that was given CPUs of its own, or not.
+	// CPUPinning counts a container or Pod that was given exclusive CPUs, or not.
 	CPUPinning(failed bool)
 	// CPUPool are how many CPUs are free to be given away and how many are exclusive, all and by
 	// NUMA node.

@@ -13,8 +13,8 @@ import (
 // integral tells whether a quantity is a whole number of CPUs.
 func integral(q apiresource.Quantity) bool { return q.Value()*1000 == q.MilliValue() }
 
-// request is how many CPUs of its own a container asks for: those of a Guaranteed Pod, if they are
-// whole. podLevel: in a Pod with resources of its own, only containers that are guaranteed
+// request is how many exclusive CPUs a container asks for: those of a Guaranteed Pod, if they are
+// whole. podLevel: in a Pod with pod-level resources, only containers that are guaranteed
 // themselves do.
 func request(p *v1.Pod, c *v1.Container, podLevel bool) int {
 	q := c.Resources.Requests[v1.ResourceCPU]
@@ -52,7 +52,7 @@ func podRequest(p *v1.Pod, podLevel bool) int {
 	return max(starting, running+sidecars)
 }
 
-// sharedPool tells whether the containers of a Pod with resources of its own that have no CPUs for
+// sharedPool tells whether the containers of a Pod with pod-level resources that have no CPUs for
 // themselves are left any. The errors are upstream's.
 func sharedPool(p *v1.Pod) error {
 	total, exclusive, shared := podRequest(p, true), 0, false

@@ -117,7 +117,7 @@ func (p *static) disjoint(s *state.State) error {
 	return nil
 }
 
-// skips tells whether a Pod is left alone: it has resources of its own, and nothing knows of those.
+// skips tells whether a Pod is left alone: it has pod-level resources, and nothing knows of those.
 func (p *static) skips(pd *v1.Pod) bool { return !p.podLevel && pod.HasPodLevelResources(pd) }
 
 // hints are the sets of NUMA nodes that n CPUs could come from, taken from available and reusable;
@@ -235,7 +235,7 @@ func (p *static) release(s *state.State, uid, container string) {
 	s.Default = s.Default.Union(set)
 }
 
-// allocatePod takes CPUs for a Pod with resources of its own and divides them among its containers;
+// allocatePod takes CPUs for a Pod with pod-level resources and divides them among its containers;
 // those that have none for themselves share what is left.
 func (p *static) allocatePod(s *state.State, pd *v1.Pod, affinity topologymanager.Mask) error {
 	n := podRequest(pd, true)

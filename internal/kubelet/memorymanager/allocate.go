@@ -82,7 +82,7 @@ func (r reusable) note(p *v1.Pod, c *v1.Container, list []state.Block) {
 	}
 }
 
-// allocatePod gives a Pod with resources of its own its memory and divides it among its containers;
+// allocatePod gives a Pod with pod-level resources its memory and divides it among its containers;
 // those that have none for themselves share what is left.
 func allocatePod(s *state.State, p *v1.Pod, affinity topologymanager.Hint) error {
 	total, err := podRequest(p, true)

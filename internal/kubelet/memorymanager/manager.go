@@ -38,7 +38,7 @@ type Config struct {
 
 // Meter counts allocations.
 type Meter interface {
-	// MemoryPinning counts a container or Pod that was given memory of its own, or not.
+	// MemoryPinning counts a container or Pod that was given exclusive memory, or not.
 	MemoryPinning(failed bool)
 }
 
@@ -129,8 +129,8 @@ func (m *Manager) change(f func(s *state.State) error) error {
 	return nil
 }
 
-// applies tells whether a Pod has memory of its own: a Guaranteed one. One with resources of its
-// own only where those are known.
+// applies tells whether a Pod has exclusive memory: a Guaranteed one. One with pod-level
+// resources only where those are known.
 func (m *Manager) applies(p *v1.Pod) bool {
 	return m.isStatic && resource.QOS(p) == v1.PodQOSGuaranteed && (m.podLevel || !pod.HasPodLevelResources(p))
 }

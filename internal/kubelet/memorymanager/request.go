@@ -40,7 +40,7 @@ func amountsOf(list v1.ResourceList, positive bool) (amounts, error) {
 	return out, nil
 }
 
-// request is the memory that a container asks for. podLevel: in a Pod with resources of its own,
+// request is the memory that a container asks for. podLevel: in a Pod with pod-level resources,
 // only containers that are guaranteed themselves have memory of their own.
 func request(p *v1.Pod, c *v1.Container, podLevel bool) (amounts, error) {
 	if podLevel && pod.HasPodLevelResources(p) && !resource.GuaranteedContainer(c) {
@@ -84,7 +84,7 @@ func podRequest(p *v1.Pod, podLevel bool) (amounts, error) {
 	return running, nil
 }
 
-// sharedPool tells whether the containers of a Pod with resources of its own that have no memory
+// sharedPool tells whether the containers of a Pod with pod-level resources that have no memory
 // for themselves are left any. The errors are upstream's.
 func sharedPool(p *v1.Pod) error {
 	total, err := podRequest(p, true)

@@ -65,14 +65,14 @@ func (r resourceManagers) pinning(manager string, failed bool) {
 	}
 }
 
-// CPUPinning counts a container or Pod that asked for CPUs of its own.
+// CPUPinning counts a container or Pod that asked for exclusive CPUs.
 func (m *Metrics) CPUPinning(failed bool) {
 	if m != nil {
 		m.managers.pinning("cpu", failed)
 	}
 }
 
-// MemoryPinning counts a container or Pod that asked for memory of its own.
+// MemoryPinning counts a container or Pod that asked for exclusive memory.
 func (m *Metrics) MemoryPinning(failed bool) {
 	if m != nil {
 		m.managers.pinning("memory", failed)

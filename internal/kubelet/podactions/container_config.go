@@ -72,7 +72,7 @@ func (c *operation) newContainerResources(m *v1.Container) *runtimeapi.LinuxCont
 	return r
 }
 
-// containerOptions are the node's options for a container: one with CPUs of its own has no quota.
+// containerOptions are the node's options for a container: one with exclusive CPUs has no quota.
 func (c *operation) containerOptions(m *v1.Container) resource.Options {
 	o := c.executor.d.Node.Resources
 	if cm := c.executor.d.Containers; cm != nil && cm.HasExclusiveCPUs(c.pod, m) {

@@ -195,7 +195,7 @@ func nodeCritical(p *v1.Pod) bool {
 }
 
 // GuaranteedContainer tells whether a container's CPU and memory requests are set and equal to its
-// limits: what a container of a Pod with resources of its own needs for CPUs and memory of its own.
+// limits: what a container of a Pod with pod-level resources needs for exclusive CPUs and memory.
 func GuaranteedContainer(c *v1.Container) bool {
 	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
 		r, l := c.Resources.Requests[name], c.Resources.Limits[name]

@@ -21,7 +21,7 @@ type HintProvider interface {
 	Allocate(pod *v1.Pod, c *v1.Container) error
 }
 
-// PodAllocator is a HintProvider that gives a Pod with resources of its own its share as a whole,
+// PodAllocator is a HintProvider that gives a Pod with pod-level resources its share as a whole,
 // which the pod scope asks for (PodLevelResourceManagers).
 type PodAllocator interface {
 	// AllocatePod does for all containers of the Pod what Allocate does for one.

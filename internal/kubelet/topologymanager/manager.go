@@ -21,7 +21,7 @@ type Config struct {
 	Policy  string            // topologyManagerPolicy
 	Scope   string            // topologyManagerScope
 	Options map[string]string // topologyManagerPolicyOptions
-	// PodLevel allocates for Pods with resources of their own (PodLevelResourceManagers).
+	// PodLevel allocates for Pods with pod-level resources (PodLevelResourceManagers).
 	PodLevel bool
 	Meter    Meter // nil: nobody counts
 }
