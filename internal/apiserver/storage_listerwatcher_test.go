@@ -23,12 +23,16 @@ func TestDirectBringsWhatAClientGets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	theirs, err := c.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
+	got, ok := list.(*corev1.PodList)
+	if !ok {
+		t.Fatalf("got %T, want a list of Pods", list)
+	}
+	theirs, err := c.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{ResourceVersion: got.ResourceVersion,
+		ResourceVersionMatch: metav1.ResourceVersionMatchExact}) // a server that starts writes other kinds meanwhile
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, ok := list.(*corev1.PodList)
-	if !ok || got.ResourceVersion != theirs.ResourceVersion || !equality.Semantic.DeepEqual(got.Items, theirs.Items) {
+	if got.ResourceVersion != theirs.ResourceVersion || !equality.Semantic.DeepEqual(got.Items, theirs.Items) {
 		t.Fatalf("listed %+v, a client %+v", list, theirs)
 	}
 	got.Items[0].Labels["mine"] = "yes"
