@@ -108,6 +108,8 @@ var (
 	runUID  = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 	runTime = regexp.MustCompile(`202\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
 	runAge  = regexp.MustCompile(`"\d+(s|m(\d+s)?)"`)
+	// how long ago a date of the request is: more every day
+	runDays = regexp.MustCompile(`"(\d{3,}d|\d+y(\d+d)?)"`)
 	// of Services, both taken at random; and the end of a name made from a generateName
 	runIP   = regexp.MustCompile(`\b10\.(9[6-9]|10\d|11[01])\.\d+\.\d+\b`)
 	runPort = regexp.MustCompile(`:3[0-2]\d{3}/`)
@@ -126,7 +128,7 @@ func maskRunValues(v any) string {
 	text = runTime.ReplaceAllString(runUID.ReplaceAllString(text, "<uid>"), "<time>")
 	text = runValue.ReplaceAllString(text, "Invalid value: …: field is immutable")
 	text = runPort.ReplaceAllString(runIP.ReplaceAllString(text, "<address>"), ":<port>/")
-	return runAge.ReplaceAllString(text, `"<age>"`)
+	return runDays.ReplaceAllString(runAge.ReplaceAllString(text, `"<age>"`), `"<days>"`)
 }
 
 func recordedSender(t *testing.T, cfg *restclient.Config) sendRecorded {
