@@ -70,11 +70,12 @@ func Run(ctx context.Context, server Server, family string, c Case) Result {
 	return r
 }
 
-// staleFor is how long a list of any state is asked again.
+// staleFor is how long a read of any state is asked again.
 const staleFor = 10 * time.Second
 
-// exchange sends a request and compares the answer. A list of any state (resourceVersion=0) may be
-// older than the writes before it: it is asked again until it has them, or staleFor is over.
+// exchange sends a request and compares the answer. A list or watch of any state
+// (resourceVersion=0) may begin with a state older than the writes before it: it is asked again
+// until it has them, or staleFor is over.
 func (s *session) exchange(ctx context.Context, x Exchange, c Case) ([]replay.Difference, Level, error) {
 	for startedAt := time.Now(); ; {
 		a, err := s.send(ctx, x.Request, c.As)
@@ -86,19 +87,18 @@ func (s *session) exchange(ctx context.Context, x Exchange, c Case) ([]replay.Di
 			return diffs, level, nil
 		}
 		select {
-		case <-time.After(50 * time.Millisecond): // a list has no signal for the cache having caught up
+		case <-time.After(50 * time.Millisecond): // no signal tells that the cache has caught up
 		case <-ctx.Done():
 			return diffs, level, nil
 		}
 	}
 }
 
-// anyState tells whether the request lists what a cache has, however old.
+// anyState tells whether the request lists, or begins a watch with, what a cache has, however old.
 func (r Request) anyState() bool {
 	_, query, _ := strings.Cut(r.Path, "?")
 	q, err := url.ParseQuery(query)
-	return err == nil && r.Method == http.MethodGet && q.Get("resourceVersion") == "0" && q.Get("watch") == "" &&
-		q.Get("continue") == ""
+	return err == nil && r.Method == http.MethodGet && q.Get("resourceVersion") == "0" && q.Get("continue") == ""
 }
 
 func first(b []byte, n int) string {

@@ -35,12 +35,12 @@ func TestStartingWatchCacheIsAskedAgain(t *testing.T) {
 	}
 }
 
-// TestListOfAnyStateIsAskedAgain: a list with resourceVersion=0 may lack the last writes, and is
-// asked again until it has them; a list of the newest state is not.
-func TestListOfAnyStateIsAskedAgain(t *testing.T) {
+// TestReadOfAnyStateIsAskedAgain: a list or watch with resourceVersion=0 may lack the last writes,
+// and is asked again until it has them; a list of the newest state is not.
+func TestReadOfAnyStateIsAskedAgain(t *testing.T) {
 	want := "new"
 	for query, requests := range map[string]int{"?resourceVersion=0&limit=1": 3, "": 1,
-		"?resourceVersion=0&watch=1": 1} {
+		"?resourceVersion=0&watch=1": 3, "?watch=1": 1} {
 		asked := 0
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			if asked++; asked == 3 {
