@@ -111,6 +111,14 @@ recordings: build ## compare Gantry's answers with upstream's recorded ones, per
 conformance: build ## upstream's certified tests on two nodes, written to docs/compatibility/conformance.md (root; some 45 minutes; FOCUS=…, SKIP=… run a part)
 	@go run ./hack/conformance -focus '$(FOCUS)' -skip '$(SKIP)'
 
+.PHONY: conformance-storage
+conformance-storage: build ## upstream's External Storage suite with the driver of local volumes, written to docs/compatibility/storage.md (root; some 45 minutes; FOCUS=…, SKIP=… run a part)
+	@go run ./hack/conformance -storage -focus '$(FOCUS)' -skip '$(SKIP)'
+
+.PHONY: sidecars
+sidecars: ## build the CSI project's programs that test/sidecars runs into build/sidecars
+	@hack/sidecars.sh build/sidecars
+
 .PHONY: kills
 kills: binary ## SIGKILL an API server twenty times in the middle of 10,000 writes: nothing acknowledged is lost, nothing is there twice
 	@go test ./test/crash -count=1 -timeout 30m -kills 20 -writes 10000

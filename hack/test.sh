@@ -23,6 +23,7 @@ if [ "$(id -u)" = 0 ]; then
 	hack/deps.sh
 	hack/runtime.sh build/bin
 	make binary
+	hack/sidecars.sh build/sidecars
 	say "tests with real containers run, as root"
 else
 	say "tests with real containers are skipped: they need root"

@@ -64,7 +64,7 @@ func (n *node) command(ctx context.Context, program string, args ...string) *exe
 
 // start creates the namespaces, serves the images on both nodes' loopback, and runs both nodes
 // until they are Ready. After an error the caller calls remove.
-func start(ctx context.Context, bin, logs string, images http.Handler) (*cluster, error) {
+func start(ctx context.Context, bin, logs string, images http.Handler, flags ...string) (*cluster, error) {
 	c := &cluster{bin: bin, logs: logs}
 	c.first = &node{cluster: c, name: "conf-1", ip: "10.171.250.1", dir: filepath.Join(dataDirs, "1")}
 	c.other = &node{cluster: c, name: "conf-2", ip: "10.171.250.2", dir: filepath.Join(dataDirs, "2")}
@@ -87,8 +87,9 @@ func start(ctx context.Context, bin, logs string, images http.Handler) (*cluster
 		return c, err
 	}
 	step("starting gantry up and a second node")
-	err := c.first.run("up", "up", "--node-name", c.first.name, "--node-ip", c.first.ip, "--bind-address", c.first.ip,
-		"--bridge", c.bridge(c.first), "--cluster-cidr", clusterCIDR, "--stop-pods")
+	up := []string{"up", "--node-name", c.first.name, "--node-ip", c.first.ip, "--bind-address", c.first.ip,
+		"--bridge", c.bridge(c.first), "--cluster-cidr", clusterCIDR, "--stop-pods"}
+	err := c.first.run("up", append(up, flags...)...)
 	if err != nil {
 		return c, err
 	}
@@ -145,12 +146,17 @@ func (n *node) prepare(images http.Handler) error {
 
 // run starts a component on the node; its log is NODE-NAME.log.
 func (n *node) run(name string, args ...string) error {
+	return n.runProgram(name, n.cluster.gantry(), append(args, "--data-dir", n.dir)...)
+}
+
+// runProgram runs a program on the node, until the cluster is taken away.
+func (n *node) runProgram(name, program string, args ...string) error {
 	log, err := os.Create(filepath.Join(n.cluster.logs, n.name+"-"+name+".log"))
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	p := &process{cmd: n.command(context.Background(), n.cluster.gantry(), append(args, "--data-dir", n.dir)...),
+	p := &process{cmd: n.command(context.Background(), program, args...),
 		exited: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for this program, which stops them in order

@@ -33,6 +33,8 @@ func main() {
 		"leave out tests whose name this expression matches; the page is then not written")
 	flag.StringVar(&o.labels, "labels", certified,
 		"filter over ginkgo's labels; with another than the default the page is not written")
+	flag.BoolVar(&o.storage, "storage", false,
+		"run upstream's External Storage suite with the driver of local volumes instead, and write "+storagePage)
 	flag.StringVar(&o.bin, "bin", "build/bin", "where gantry, runc, the shim and the CNI plugin are")
 	flag.StringVar(&o.out, "out", "build/conformance", "where upstream's programs and the logs go")
 	flag.Parse()
@@ -46,7 +48,10 @@ func main() {
 
 const certified = "Conformance"
 
-type options struct{ focus, skip, labels, bin, out string }
+type options struct {
+	focus, skip, labels, bin, out string
+	storage                       bool
+}
 
 // run runs everything and removes what it made. Failed tests are an error.
 func (o options) run(ctx context.Context) (err error) {
@@ -87,7 +92,11 @@ func (o options) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	return o.evaluate(ctx, &suite{tools: t, cluster: c, logs: logs, focus: o.focus, skip: o.skip})
+	s := &suite{tools: t, cluster: c, logs: logs, focus: o.focus, skip: o.skip}
+	if o.storage {
+		return o.evaluateStorage(ctx, s)
+	}
+	return o.evaluate(ctx, s)
 }
 
 // lockMachine prevents a second run on this machine, which would use the same namespaces.

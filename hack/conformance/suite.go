@@ -51,6 +51,7 @@ type suite struct {
 	cluster     *cluster
 	logs        string
 	focus, skip string
+	args        []string // further ones of e2e.test
 }
 
 // run runs one part and returns the result of each test that ran. Failed tests are not an error.
@@ -66,6 +67,7 @@ func (s *suite) run(ctx context.Context, p part) ([]spec, error) {
 	}
 	args = append(args, s.tools.path("e2e.test"), "--", "--provider=skeleton", "--kubeconfig="+s.cluster.kubeconfig(),
 		"--kubectl-path="+s.tools.path("kubectl"))
+	args = append(args, s.args...)
 	log, err := os.Create(filepath.Join(s.logs, p.name+".log"))
 	if err != nil {
 		return nil, err

@@ -12,6 +12,7 @@ import (
 	"github.com/gantry-project/gantry/internal/cmd/clean"
 	"github.com/gantry-project/gantry/internal/cmd/controllers"
 	"github.com/gantry-project/gantry/internal/cmd/cri"
+	"github.com/gantry-project/gantry/internal/cmd/csidriver"
 	"github.com/gantry-project/gantry/internal/cmd/dns"
 	"github.com/gantry-project/gantry/internal/cmd/doctor"
 	"github.com/gantry-project/gantry/internal/cmd/etcd"
@@ -39,6 +40,7 @@ func commands(io cli.IO) []*cobra.Command {
 		controllers.New(io),
 		proxy.New(io),
 		dns.New(io),
+		csidriver.New(io),
 		why.New(io),
 		trace.New(io),
 		lint.New(io),

@@ -128,8 +128,11 @@ func (d *Driver) CreateVolume(ctx context.Context, r *csipb.CreateVolumeRequest)
 	case s.GetVolume() != nil:
 		v.Source = "volume/" + s.GetVolume().GetVolumeId()
 	}
-	d.locks.LockKey(v.ID)
-	defer func() { _ = d.locks.UnlockKey(v.ID) }()
+	unlock, err := d.locks.lock(ctx, v.ID)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	old, err := d.store.volumes.get(v.ID)
 	if err != nil {
 		return nil, err
@@ -194,21 +197,25 @@ func kindFor(params map[string]string, block bool) (string, error) {
 // fill makes the volume's data: empty, or a copy of its source.
 func (d *Driver) fill(ctx context.Context, v *record) error {
 	if v.Source != "" {
-		defer d.lockSource(v.Source)()
+		unlock, err := d.sources.lock(ctx, v.Source)
+		if err != nil {
+			return err
+		}
+		defer unlock()
 	}
-	d.store.mu.Lock()
-	defer d.store.mu.Unlock()
 	from, release, err := d.openSource(v)
 	if err != nil {
 		return err
 	}
 	defer release()
-	if err := d.store.reserve(v.Size); err != nil {
+	made, err := d.store.promise(d.store.volumes, v)
+	if err != nil {
 		return err
 	}
+	defer made()
 	return d.store.volumes.create(v, func(dir string) error {
 		if from != "" {
-			if err := copyData(ctx, from, filepath.Join(dir, filepath.Base(from))); err != nil {
+			if err := d.copy(ctx, from, filepath.Join(dir, filepath.Base(from))); err != nil {
 				return err
 			}
 		}
@@ -227,14 +234,16 @@ func (d *Driver) fill(ctx context.Context, v *record) error {
 }
 
 // DeleteVolume removes a volume that nobody uses.
-func (d *Driver) DeleteVolume(_ context.Context, r *csipb.DeleteVolumeRequest) (*csipb.DeleteVolumeResponse, error) {
+func (d *Driver) DeleteVolume(ctx context.Context, r *csipb.DeleteVolumeRequest) (*csipb.DeleteVolumeResponse, error) {
 	id := r.GetVolumeId()
 	if id == "" {
 		return nil, status.Error(codes.InvalidArgument, "volume_id is missing")
 	}
-	d.locks.LockKey(id)
-	defer func() { _ = d.locks.UnlockKey(id) }()
-	defer d.lockSource("volume/" + id)()
+	unlock, err := d.hold(ctx, id, "volume/"+id)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	v, err := d.store.volumes.get(id)
 	if err != nil || v == nil {
 		return &csipb.DeleteVolumeResponse{}, err
@@ -291,6 +300,8 @@ func (d *Driver) GetCapacity(_ context.Context, r *csipb.GetCapacityRequest) (*c
 	if node, ok := r.GetAccessibleTopology().GetSegments()[TopologyKey]; ok && node != d.o.NodeID {
 		return &csipb.GetCapacityResponse{}, nil
 	}
+	d.store.mu.Lock()
+	defer d.store.mu.Unlock()
 	free, err := d.store.available()
 	return &csipb.GetCapacityResponse{AvailableCapacity: free}, err
 }
@@ -335,13 +346,16 @@ func (d *Driver) ListVolumes(_ context.Context, r *csipb.ListVolumesRequest) (*c
 }
 
 // ControllerExpandVolume makes the volume bigger; the node grows its file system.
-func (d *Driver) ControllerExpandVolume(_ context.Context,
+func (d *Driver) ControllerExpandVolume(ctx context.Context,
 	r *csipb.ControllerExpandVolumeRequest) (*csipb.ControllerExpandVolumeResponse, error) {
 	if r.GetCapacityRange() == nil && r.GetVolumeId() != "" {
 		return nil, status.Error(codes.InvalidArgument, "capacity_range is missing")
 	}
-	d.locks.LockKey(r.GetVolumeId())
-	defer func() { _ = d.locks.UnlockKey(r.GetVolumeId()) }()
+	unlock, err := d.hold(ctx, r.GetVolumeId(), "volume/"+r.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	v, err := d.volume(r.GetVolumeId())
 	if err != nil {
 		return nil, err

@@ -15,7 +15,6 @@ import (
 	"google.golang.org/grpc/status"
 	"k8s.io/klog/v2"
 	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
-	"k8s.io/utils/keymutex"
 )
 
 // Names that users see.
@@ -41,20 +40,29 @@ type Driver struct {
 	csipb.UnimplementedNodeServer
 	o     Options
 	store *store
-	locks keymutex.KeyMutex // by volume: calls about one follow each other
-	// by volume/ID and snapshot/ID: one is copied, or staged, unstaged or deleted; taken after
-	// locks and before store.mu
-	sources keymutex.KeyMutex
+	locks keyLocks // by volume: calls about one follow each other
+	// by volume/ID and snapshot/ID: one is copied, or staged, unstaged, made bigger or deleted; taken
+	// after locks and before store.mu
+	sources keyLocks
+	running context.Context // ends with the driver; copies do
+	stop    context.CancelFunc
 }
 
-// lockSource waits for copies, or for whoever stages or deletes, of what is named; unlock lets them
-// go on.
-func (d *Driver) lockSource(name string) (unlock func()) {
-	d.sources.LockKey(name)
-	return func() { _ = d.sources.UnlockKey(name) }
+// hold takes the lock of a volume or snapshot and that of a source.
+func (d *Driver) hold(ctx context.Context, name, source string) (release func(), err error) {
+	unlock, err := d.locks.lock(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	unlockSource, err := d.sources.lock(ctx, source)
+	if err != nil {
+		unlock()
+		return nil, err
+	}
+	return func() { unlockSource(); unlock() }, nil
 }
 
-// New opens the directory of volumes and removes what was left half made.
+// New opens the directory of volumes.
 func New(o Options) (*Driver, error) {
 	if o.NodeID == "" || o.Dir == "" || o.Endpoint == "" {
 		return nil, errors.New("csidriver: Dir, NodeID and Endpoint are required")
@@ -63,12 +71,23 @@ func New(o Options) (*Driver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("csidriver: %w", err)
 	}
-	return &Driver{o: o, store: s, locks: keymutex.NewHashed(64),
-		sources: keymutex.NewHashed(64)}, nil
+	d := &Driver{o: o, store: s}
+	d.running, d.stop = context.WithCancel(context.Background())
+	return d, nil
 }
 
-// Run serves until ctx ends. Volumes stay mounted then.
+// Run serves until ctx ends. Volumes stay mounted then. What an earlier process left half made is
+// removed first, and a file system that it left frozen goes on. Two that run over one directory
+// would take each other's for left over: the second is refused.
 func (d *Driver) Run(ctx context.Context) error {
+	alone, err := d.store.lockDir()
+	if err != nil {
+		return fmt.Errorf("csidriver: %w", err)
+	}
+	defer alone.Close()
+	if err := d.store.recover(); err != nil {
+		return fmt.Errorf("csidriver: %w", err)
+	}
 	// Calls end before Run does: one may hold a file system frozen.
 	s := grpc.NewServer(grpc.UnaryInterceptor(d.intercept), grpc.WaitForHandlers(true))
 	csipb.RegisterIdentityServer(s, d)
@@ -84,6 +103,7 @@ func (d *Driver) Run(ctx context.Context) error {
 		return nil
 	}
 	defer s.Stop()
+	defer d.stop()
 	if err := serve(s, d.o.Endpoint); err != nil {
 		return fmt.Errorf("csidriver: %w", err)
 	}

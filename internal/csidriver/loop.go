@@ -5,24 +5,59 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
-// loopDevice finds the loop device of an image; empty when it has none.
+// loopDevice finds the loop device of an image; empty when it has none. The path that the kernel
+// names is that of the process which attached it, and another one in another container: the file
+// is the same when its device and inode are.
 func loopDevice(image string) (string, error) {
+	var st unix.Stat_t
+	if err := unix.Stat(image, &st); errors.Is(err, unix.ENOENT) {
+		return "", nil
+	} else if err != nil {
+		return "", err
+	}
 	files, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
 	if err != nil {
 		return "", err
 	}
+	end := filepath.Join("/", filepath.Base(filepath.Dir(image)), filepath.Base(image))
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err == nil && strings.TrimSuffix(string(text), "\n") == image { // it may have gone meanwhile
-			return "/dev/" + strings.Split(file, "/")[3], nil
+		if err != nil || !strings.HasSuffix(strings.TrimSuffix(string(text), "\n"), end) { // it may have gone meanwhile
+			continue
+		}
+		dev := "/dev/" + strings.Split(file, "/")[3]
+		if is, err := isLoopOf(dev, &st); err != nil {
+			return "", err
+		} else if is {
+			return dev, nil
 		}
 	}
 	return "", nil
+}
+
+// isLoopOf tells whether a loop device is one of the file.
+func isLoopOf(dev string, image *unix.Stat_t) (bool, error) {
+	if n, err := strconv.Atoi(strings.TrimPrefix(dev, "/dev/loop")); err == nil {
+		if err := makeLoopNode(dev, n); err != nil {
+			return false, err
+		}
+	}
+	f, err := os.Open(dev)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	info, err := unix.IoctlLoopGetStatus64(int(f.Fd()))
+	if errors.Is(err, unix.ENXIO) { // detached meanwhile
+		return false, nil
+	}
+	return err == nil && info.Device == image.Dev && info.Inode == image.Ino, err
 }
 
 // attachLoop gives the image a loop device, unless it has one.

@@ -43,9 +43,11 @@ func (d *Driver) NodeStageVolume(ctx context.Context,
 		return nil, status.Error(codes.InvalidArgument,
 			"volume_id, staging_target_path and volume_capability are required")
 	}
-	d.locks.LockKey(r.GetVolumeId())
-	defer func() { _ = d.locks.UnlockKey(r.GetVolumeId()) }()
-	defer d.lockSource("volume/" + r.GetVolumeId())()
+	unlock, err := d.hold(ctx, r.GetVolumeId(), "volume/"+r.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	v, err := d.volume(r.GetVolumeId())
 	if err != nil {
 		return nil, err
@@ -112,14 +114,16 @@ func (d *Driver) prepareFS(ctx context.Context, v *record, dev string) error {
 }
 
 // NodeUnstageVolume takes the volume from the staging path.
-func (d *Driver) NodeUnstageVolume(_ context.Context,
+func (d *Driver) NodeUnstageVolume(ctx context.Context,
 	r *csipb.NodeUnstageVolumeRequest) (*csipb.NodeUnstageVolumeResponse, error) {
 	if r.GetVolumeId() == "" || r.GetStagingTargetPath() == "" {
 		return nil, status.Error(codes.InvalidArgument, "volume_id and staging_target_path are required")
 	}
-	d.locks.LockKey(r.GetVolumeId())
-	defer func() { _ = d.locks.UnlockKey(r.GetVolumeId()) }()
-	defer d.lockSource("volume/" + r.GetVolumeId())()
+	unlock, err := d.hold(ctx, r.GetVolumeId(), "volume/"+r.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	if err := (mount.Mounter{}).Unmount(r.GetStagingTargetPath()); err != nil {
 		return nil, err
 	}
@@ -136,8 +140,11 @@ func (d *Driver) NodePublishVolume(ctx context.Context,
 	if r.GetVolumeId() == "" || r.GetTargetPath() == "" || r.GetVolumeCapability() == nil {
 		return nil, status.Error(codes.InvalidArgument, "volume_id, target_path and volume_capability are required")
 	}
-	d.locks.LockKey(r.GetVolumeId())
-	defer func() { _ = d.locks.UnlockKey(r.GetVolumeId()) }()
+	unlock, err := d.locks.lock(ctx, r.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	if r.GetVolumeContext()["csi.storage.k8s.io/ephemeral"] == "true" {
 		if err := d.createEphemeral(ctx, r); err != nil {
 			return nil, err
@@ -227,13 +234,16 @@ func (d *Driver) createEphemeral(ctx context.Context, r *csipb.NodePublishVolume
 }
 
 // NodeUnpublishVolume takes the volume from the target path; an ephemeral one is removed.
-func (d *Driver) NodeUnpublishVolume(_ context.Context,
+func (d *Driver) NodeUnpublishVolume(ctx context.Context,
 	r *csipb.NodeUnpublishVolumeRequest) (*csipb.NodeUnpublishVolumeResponse, error) {
 	if r.GetVolumeId() == "" || r.GetTargetPath() == "" {
 		return nil, status.Error(codes.InvalidArgument, "volume_id and target_path are required")
 	}
-	d.locks.LockKey(r.GetVolumeId())
-	defer func() { _ = d.locks.UnlockKey(r.GetVolumeId()) }()
+	unlock, err := d.locks.lock(ctx, r.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	if err := (mount.Mounter{}).Unmount(r.GetTargetPath()); err != nil {
 		return nil, err
 	}
@@ -258,8 +268,11 @@ func (d *Driver) NodeExpandVolume(ctx context.Context,
 	if r.GetVolumePath() == "" {
 		return nil, status.Error(codes.InvalidArgument, "volume_path is missing")
 	}
-	d.locks.LockKey(r.GetVolumeId())
-	defer func() { _ = d.locks.UnlockKey(r.GetVolumeId()) }()
+	unlock, err := d.locks.lock(ctx, r.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	v, err := d.volume(r.GetVolumeId())
 	if err != nil {
 		return nil, err

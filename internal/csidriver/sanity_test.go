@@ -17,6 +17,14 @@ import (
 // start runs a driver in a new directory.
 func start(t *testing.T) csidriver.Options {
 	t.Helper()
+	o := newOptions(t)
+	run(t, o)
+	return o
+}
+
+// newOptions are of a driver in a new directory, which is removed after the test.
+func newOptions(t *testing.T) csidriver.Options {
+	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("mounting needs root")
 	}
@@ -29,7 +37,6 @@ func start(t *testing.T) csidriver.Options {
 	}
 	o := csidriver.Options{Dir: filepath.Join(dir, "volumes"), NodeID: "node-1",
 		Endpoint: filepath.Join(dir, "csi.sock"), Version: "1"}
-	run(t, o)
 	t.Cleanup(func() {
 		if err := csidriver.DetachAll(dir); err != nil {
 			t.Error(err)

@@ -3,6 +3,7 @@ package csidriver
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -63,13 +64,59 @@ func freeze(s recordDir, v *record) (thaw func(), err error) {
 	if err != nil {
 		return func() {}, err
 	}
-	if err := unix.IoctlSetInt(int(f.Fd()), fiFreeze, 0); err != nil {
+	// A file system stays frozen when the process dies: the next one finds the mark, and ends it.
+	mark := filepath.Join(s.path(v.ID), frozenFile)
+	if err := writeSynced(mark, nil); err != nil {
 		return func() {}, errors.Join(err, f.Close())
+	}
+	if err := unix.IoctlSetInt(int(f.Fd()), fiFreeze, 0); err != nil {
+		return func() {}, errors.Join(err, f.Close(), os.Remove(mark))
 	}
 	return func() {
 		_ = unix.IoctlSetInt(int(f.Fd()), fiThaw, 0) // an error says that nothing was frozen
 		_ = f.Close()
+		_ = os.Remove(mark)
 	}, nil
+}
+
+// thawAll has the file systems go on that a process froze which was killed.
+func (s recordDir) thawAll() error {
+	marks, err := filepath.Glob(filepath.Join(s.dir, "*", frozenFile))
+	if err != nil {
+		return err
+	}
+	for _, mark := range marks {
+		v, err := s.get(filepath.Base(filepath.Dir(mark)))
+		if err != nil {
+			return err
+		}
+		if v != nil {
+			if err := s.thaw(v); err != nil {
+				return err
+			}
+		}
+		if err := os.Remove(mark); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// thaw has a volume's file system go on, if it is mounted and stands still.
+func (s recordDir) thaw(v *record) error {
+	at, err := mountsOf(s, v)
+	if err != nil || len(at) == 0 {
+		return err
+	}
+	f, err := os.Open(at[0])
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := unix.IoctlSetInt(int(f.Fd()), fiThaw, 0); err != nil && !errors.Is(err, unix.EINVAL) {
+		return fmt.Errorf("volume %s stands still: %w", v.ID, err)
+	}
+	return nil
 }
 
 // Numbers of linux/fs.h.
@@ -85,8 +132,11 @@ func (d *Driver) CreateSnapshot(ctx context.Context,
 		return nil, status.Error(codes.InvalidArgument, "name and source_volume_id are required")
 	}
 	id := idOf(r.GetName())
-	d.locks.LockKey("snapshot/" + id)
-	defer func() { _ = d.locks.UnlockKey("snapshot/" + id) }()
+	unlock, err := d.locks.lock(ctx, "snapshot/"+id)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	s, err := d.store.snapshots.get(id)
 	if err != nil {
 		return nil, err
@@ -97,31 +147,48 @@ func (d *Driver) CreateSnapshot(ctx context.Context,
 	if s != nil {
 		return &csipb.CreateSnapshotResponse{Snapshot: snapshotOf(s)}, nil
 	}
-	defer d.lockSource("volume/" + r.GetSourceVolumeId())()
+	if s, err = d.snapshot(ctx, id, r); err != nil {
+		return nil, err
+	}
+	return &csipb.CreateSnapshotResponse{Snapshot: snapshotOf(s)}, nil
+}
+
+// snapshot copies a volume as it is now.
+func (d *Driver) snapshot(ctx context.Context, id string, r *csipb.CreateSnapshotRequest) (*record, error) {
+	unlock, err := d.sources.lock(ctx, "volume/"+r.GetSourceVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	v, err := d.volume(r.GetSourceVolumeId())
 	if err != nil {
 		return nil, err
 	}
-	s = &record{ID: id, Name: r.GetName(), Size: v.Size, Kind: v.Kind, Block: v.Block, FSType: v.FSType, Source: v.ID,
+	s := &record{ID: id, Name: r.GetName(), Size: v.Size, Kind: v.Kind, Block: v.Block, FSType: v.FSType, Source: v.ID,
 		Created: time.Now()}
-	d.store.mu.Lock()
-	defer d.store.mu.Unlock()
-	if err := d.store.reserve(v.Size); err != nil {
+	made, err := d.store.promise(d.store.snapshots, s)
+	if err != nil {
 		return nil, err
 	}
+	defer made()
 	thaw, err := freeze(d.store.volumes, v)
 	if err != nil {
 		return nil, err
 	}
 	defer thaw()
 	from := d.store.volumes.contents(v)
-	err = d.store.snapshots.create(s, func(dir string) error {
-		return copyData(ctx, from, filepath.Join(dir, filepath.Base(from)))
+	return s, d.store.snapshots.create(s, func(dir string) error {
+		return d.copy(ctx, from, filepath.Join(dir, filepath.Base(from)))
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &csipb.CreateSnapshotResponse{Snapshot: snapshotOf(s)}, nil
+}
+
+// copy copies a volume's data. It goes on when the caller stops waiting, who asks again and finds
+// what was made: a big volume takes longer than the deadline of any call. It ends with the driver.
+func (d *Driver) copy(ctx context.Context, from, to string) error {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(d.running, cancel)()
+	return copyData(ctx, from, to)
 }
 
 func snapshotOf(s *record) *csipb.Snapshot {
@@ -130,15 +197,17 @@ func snapshotOf(s *record) *csipb.Snapshot {
 }
 
 // DeleteSnapshot removes a snapshot. Volumes made from it keep what they have.
-func (d *Driver) DeleteSnapshot(_ context.Context,
+func (d *Driver) DeleteSnapshot(ctx context.Context,
 	r *csipb.DeleteSnapshotRequest) (*csipb.DeleteSnapshotResponse, error) {
 	id := r.GetSnapshotId()
 	if id == "" {
 		return nil, status.Error(codes.InvalidArgument, "snapshot_id is missing")
 	}
-	d.locks.LockKey("snapshot/" + id)
-	defer func() { _ = d.locks.UnlockKey("snapshot/" + id) }()
-	defer d.lockSource("snapshot/" + id)()
+	unlock, err := d.hold(ctx, "snapshot/"+id, "snapshot/"+id)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	if s, err := d.store.snapshots.get(id); err != nil || s == nil {
 		return &csipb.DeleteSnapshotResponse{}, err
 	}

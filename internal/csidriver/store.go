@@ -45,35 +45,57 @@ type recordDir struct{ dir string }
 
 // store is all that a driver keeps.
 type store struct {
+	dir                string
 	volumes, snapshots recordDir
-	mu                 sync.Mutex // while sizes are added up and a volume is made
+	mu                 sync.Mutex       // while sizes are added up; never while data is copied
+	promised           map[string]int64 // bytes by the directory of an image that is being made
 }
 
 const (
 	recordFile   = "volume.json"
+	frozenFile   = "frozen" // beside an image whose file system stands still
 	hiddenPrefix = ".new-"
 )
 
 func openStore(dir string) (*store, error) {
-	s := &store{volumes: recordDir{filepath.Join(dir, "volumes")},
-		snapshots: recordDir{filepath.Join(dir, "snapshots")}}
+	s := &store{dir: dir, volumes: recordDir{filepath.Join(dir, "volumes")},
+		snapshots: recordDir{filepath.Join(dir, "snapshots")}, promised: map[string]int64{}}
 	for _, one := range []recordDir{s.volumes, s.snapshots} {
 		if err := os.MkdirAll(one.dir, 0o750); err != nil {
 			return nil, err
 		}
+	}
+	return s, nil
+}
+
+// lockDir takes the directory for this process until it ends, or the file is closed.
+func (s *store) lockDir() (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(s.dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil, errors.Join(fmt.Errorf("another driver runs over %s: %w", s.dir, err), f.Close())
+	}
+	return f, nil
+}
+
+// recover ends what an earlier process was killed in the middle of.
+func (s *store) recover() error {
+	for _, one := range []recordDir{s.volumes, s.snapshots} {
 		entries, err := os.ReadDir(one.dir)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for _, e := range entries {
 			if strings.HasPrefix(e.Name(), ".") {
 				if err := os.RemoveAll(filepath.Join(one.dir, e.Name())); err != nil {
-					return nil, err
+					return err
 				}
 			}
 		}
 	}
-	return s, nil
+	return s.volumes.thawAll()
 }
 
 var plainID = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,99}$`)
@@ -86,6 +108,7 @@ func idOf(name string) string {
 	return fmt.Sprintf("x-%x", sha256.Sum256([]byte(name)))[:42]
 }
 
+func (s recordDir) hidden(id string) string  { return filepath.Join(s.dir, hiddenPrefix+id) }
 func (s recordDir) path(id string) string    { return filepath.Join(s.dir, id) }
 func (s recordDir) image(id string) string   { return filepath.Join(s.dir, id, "disk.img") }
 func (s recordDir) dataDir(id string) string { return filepath.Join(s.dir, id, "data") }
@@ -163,7 +186,7 @@ func writeSynced(file string, text []byte) error {
 // create makes a record with its data: fill makes disk.img or data in the directory that it gets.
 // Nothing is there when it fails.
 func (s recordDir) create(r *record, fill func(dir string) error) error {
-	dir := filepath.Join(s.dir, hiddenPrefix+r.ID)
+	dir := s.hidden(r.ID)
 	if err := os.RemoveAll(dir); err != nil {
 		return err
 	}
@@ -185,7 +208,7 @@ func (s recordDir) create(r *record, fill func(dir string) error) error {
 
 // remove takes a record away, first by name so that it is never half there.
 func (s recordDir) remove(id string) error {
-	gone := filepath.Join(s.dir, hiddenPrefix+id+".gone")
+	gone := s.hidden(id) + ".gone"
 	if err := os.RemoveAll(gone); err != nil {
 		return err
 	}
@@ -204,7 +227,7 @@ func syncDir(dir string) error {
 }
 
 // available is how many bytes can still be promised: what the disk has free, without what was
-// promised to images and is not used yet.
+// promised to images and is not used yet. The caller holds mu.
 func (s *store) available() (int64, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(s.volumes.dir, &st); err != nil {
@@ -217,14 +240,42 @@ func (s *store) available() (int64, error) {
 			return 0, err
 		}
 		for _, r := range all {
-			if info, err := os.Stat(one.image(r.ID)); err == nil && r.Kind == kindImage {
-				if sys, ok := info.Sys().(*syscall.Stat_t); ok {
-					free -= max(0, r.Size-sys.Blocks*512)
-				}
+			if r.Kind == kindImage && s.promised[one.hidden(r.ID)] == 0 {
+				free -= unused(one.image(r.ID), r.Size)
 			}
 		}
 	}
+	for dir, bytes := range s.promised {
+		free -= unused(filepath.Join(dir, "disk.img"), bytes)
+	}
 	return max(0, free), nil
+}
+
+// unused is what an image of so many bytes can still take of the disk.
+func unused(image string, bytes int64) int64 {
+	if info, err := os.Stat(image); err == nil {
+		if sys, ok := info.Sys().(*syscall.Stat_t); ok {
+			bytes -= sys.Blocks * 512
+		}
+	}
+	return max(0, bytes)
+}
+
+// promise sets the bytes of a volume or snapshot aside that is about to be made, or refuses; made is
+// called when it is there, or is not going to be.
+func (s *store) promise(one recordDir, r *record) (made func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.reserve(r.Size); err != nil || r.Kind != kindImage {
+		return func() {}, err
+	}
+	dir := one.hidden(r.ID)
+	s.promised[dir] = r.Size
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.promised, dir)
+	}, nil
 }
 
 // reserve refuses to promise more than there is. The caller holds mu.

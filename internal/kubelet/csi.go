@@ -3,6 +3,7 @@ package kubelet
 import (
 	"context"
 	"errors"
+	"os"
 
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -14,7 +15,9 @@ import (
 	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
 
+	"github.com/gantry-project/gantry/internal/kubelet/volume"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/csi"
+	"github.com/gantry-project/gantry/internal/pod/usage"
 )
 
 // csiVolumes are the parts that serve CSI volumes.
@@ -37,8 +40,24 @@ func (k *Kubelet) newCSIVolumes(ctx context.Context) *csiVolumes {
 		f.Start(ctx.Done())
 	}
 	c.plugin = csi.Plugin{Root: o.RootDir, NodeName: o.NodeName, Drivers: csi.NewDrivers(ctx, c.nodeInfo), API: api,
-		Attach: c.attachments, Mounts: o.Dependencies.Mounts}
+		Attach: c.attachments, Mounts: o.Dependencies.Mounts, SELinux: hasSELinux()}
 	return c
+}
+
+// DriverVolumeStats asks a CSI driver how full a volume is; says is false when the driver does not
+// serve that, or no driver could be there yet.
+func (k *Kubelet) DriverVolumeStats(ctx context.Context, v volume.DriverVolume, path string) (d usage.Disk, says bool,
+	err error) {
+	if k.workers() == nil {
+		return d, false, nil
+	}
+	return k.csi.plugin.Drivers.VolumeStats(ctx, v, path)
+}
+
+// hasSELinux tells whether the node's kernel labels by SELinux.
+func hasSELinux() bool {
+	_, err := os.Stat("/sys/fs/selinux/enforce")
+	return err == nil
 }
 
 // restoreVolumesInUse finds what an earlier kubelet left staged.

@@ -59,6 +59,7 @@ func (p *Instance) WriteKubeconfigs(files *pki.Files) error {
 		{filepath.Join(p.DataDir, "kubelet.kubeconfig"), files.Node, p.ServerURL()},
 		// For nodes that join, to be copied there.
 		{filepath.Join(p.DataDir, "network.kubeconfig"), files.Network, p.advertisedURL()},
+		{filepath.Join(p.DataDir, "local-storage.kubeconfig"), files.LocalStorage, p.advertisedURL()},
 		{filepath.Join(p.DataDir, "proxy.kubeconfig"), files.Proxy, p.advertisedURL()},
 	} {
 		cert, err := os.ReadFile(k.pair.Cert)

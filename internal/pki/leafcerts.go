@@ -22,6 +22,10 @@ type leaf struct {
 // their rights.
 const NetworkUser = "gantry-network"
 
+// LocalStorageUser is the user of drivers of local volumes; the ClusterRole gantry:local-storage has
+// their rights.
+const LocalStorageUser = "gantry-local-storage"
+
 func client(name, user string, groups ...string) leaf {
 	return leaf{name: name, subject: pkix.Name{CommonName: user, Organization: groups},
 		usage: x509.ExtKeyUsageClientAuth}
@@ -41,6 +45,7 @@ func leafCertificates(o Options) []leaf {
 		client("scheduler", "system:kube-scheduler"),
 		client("controller-manager", "system:kube-controller-manager"),
 		client("network", NetworkUser),
+		client("local-storage", LocalStorageUser),
 		client("proxy", "system:kube-proxy"),
 		client("kubelet-client", node, "system:nodes"),
 		{

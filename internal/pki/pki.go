@@ -38,6 +38,7 @@ type Files struct {
 	Scheduler         Pair
 	ControllerManager Pair
 	Network           Pair // network agents of nodes that join
+	LocalStorage      Pair // drivers of local volumes there
 	Proxy             Pair // Service proxies of nodes that join
 	Node              Pair // the kubelet towards the API server
 	NodeServing       Pair // the kubelet's own port
@@ -95,7 +96,7 @@ func files(dir string) *Files {
 		Dir: dir, CA: at("ca"), FrontProxyCA: at("front-proxy-ca"), APIServer: at("apiserver"),
 		KubeletClient: at("apiserver-kubelet-client"),
 		Admin:         at("admin"), Scheduler: at("scheduler"), ControllerManager: at("controller-manager"),
-		Network: at("network"), Proxy: at("proxy"), Node: at("kubelet-client"),
+		Network: at("network"), LocalStorage: at("local-storage"), Proxy: at("proxy"), Node: at("kubelet-client"),
 		NodeServing: at("kubelet"), FrontProxyClient: at("front-proxy-client"),
 		ServiceAccount: Pair{Cert: filepath.Join(dir, "sa.pub"), Key: filepath.Join(dir, "sa.key")},
 	}

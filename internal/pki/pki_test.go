@@ -46,7 +46,7 @@ func (f *Files) all() map[string]Pair {
 	return map[string]Pair{
 		"apiserver": f.APIServer, "apiserver-kubelet-client": f.KubeletClient, "admin": f.Admin,
 		"scheduler":          f.Scheduler,
-		"controller-manager": f.ControllerManager, "network": f.Network, "proxy": f.Proxy, "kubelet-client": f.Node,
+		"controller-manager": f.ControllerManager, "network": f.Network, "local-storage": f.LocalStorage, "proxy": f.Proxy, "kubelet-client": f.Node,
 		"kubelet": f.NodeServing, "front-proxy-client": f.FrontProxyClient,
 	}
 }
@@ -58,7 +58,7 @@ func TestEveryCertificateIsSignedByItsAuthorityAndNamesItsHolder(t *testing.T) {
 	who := map[string][]string{
 		"apiserver": {"kube-apiserver"}, "apiserver-kubelet-client": {"kube-apiserver-kubelet-client"},
 		"admin": {"kubernetes-admin", "system:masters"}, "scheduler": {"system:kube-scheduler"},
-		"network": {"gantry-network"}, "proxy": {"system:kube-proxy"},
+		"network": {"gantry-network"}, "local-storage": {"gantry-local-storage"}, "proxy": {"system:kube-proxy"},
 		"controller-manager": {"system:kube-controller-manager"}, "kubelet-client": {"system:node:n1", "system:nodes"},
 		"kubelet": {"system:node:n1", "system:nodes"}, "front-proxy-client": {"front-proxy-client"},
 	}
@@ -131,13 +131,13 @@ func TestRenewal(t *testing.T) {
 		{"nothing changed", options(start.Add(200 * day)), nil},
 		{"a third of the life left", options(start.Add(250 * day)), []string{
 			"admin", "apiserver", "apiserver-kubelet-client", "controller-manager", "front-proxy-client", "kubelet",
-			"kubelet-client", "network", "proxy", "scheduler",
+			"kubelet-client", "local-storage", "network", "proxy", "scheduler",
 		}},
 		{"service range moved", later, []string{"apiserver"}},
 		{"node renamed", renamed, []string{"apiserver", "kubelet", "kubelet-client"}},
 		{"authority aging", options(start.Add(2600 * day)), []string{
 			"admin", "apiserver", "apiserver-kubelet-client", "ca", "controller-manager", "front-proxy-ca",
-			"front-proxy-client", "kubelet", "kubelet-client", "network", "proxy", "scheduler",
+			"front-proxy-client", "kubelet", "kubelet-client", "local-storage", "network", "proxy", "scheduler",
 		}},
 	}
 	for _, c := range cases {

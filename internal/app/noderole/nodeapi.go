@@ -59,7 +59,8 @@ func (n *Role) newAPI(tree *cgroup.Tree, machine proc.Machine, resources kubelet
 	})
 	cpus := proc.Topology("/")
 	a.collect = stats.New(stats.Deps{
-		NodeName: n.instance.NodeName, Started: a.started, List: a.pods, Mounted: a.mounted, Runtime: engine,
+		NodeName: n.instance.NodeName, Started: a.started, List: a.pods, Mounted: a.mounted,
+		Drivers: a.driverVolumeStats, Runtime: engine,
 		Images: n.engine.Client.Images(), Cgroups: tree, Host: machineReader{disks: volumestats.New(statFS)},
 		Machine: stats.Machine{
 			ID: machine.MachineID, SystemUUID: machine.SystemUUID, BootID: machine.BootID,
@@ -104,6 +105,14 @@ func (a *nodeAPI) mounted(uid types.UID) map[string]volume.Mounted {
 		return nil
 	}
 	return a.kubelet.MountedVolumes(uid)
+}
+
+func (a *nodeAPI) driverVolumeStats(ctx context.Context, v volume.DriverVolume,
+	path string) (usage.Disk, bool, error) {
+	if a.kubelet == nil {
+		return usage.Disk{}, false, nil
+	}
+	return a.kubelet.DriverVolumeStats(ctx, v, path)
 }
 
 // attach gives the kubelet, once it is made, and fills in what the server shows.

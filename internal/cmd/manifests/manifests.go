@@ -55,6 +55,7 @@ func New(io cli.IO) *cobra.Command {
 	f.StringVar(&m.out, "out", "/etc/kubernetes/manifests", "directory for the manifests")
 	f.IntVar(&m.schedulerPort, "scheduler-port", server.Port,
 		"port of the scheduler's health and metrics; 0 serves none")
+	c.AddCommand(newCSIDriver(io))
 	return c
 }
 

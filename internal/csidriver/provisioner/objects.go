@@ -60,7 +60,7 @@ func createObjects(ctx context.Context, o Options) error {
 func csiDriver(name string) *storagev1.CSIDriver {
 	no, yes, policy := false, true, storagev1.FileFSGroupPolicy
 	return &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: storagev1.CSIDriverSpec{
-		AttachRequired: &no, PodInfoOnMount: &yes, FSGroupPolicy: &policy,
+		AttachRequired: &no, PodInfoOnMount: &yes, FSGroupPolicy: &policy, StorageCapacity: &yes,
 		VolumeLifecycleModes: []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecyclePersistent,
 			storagev1.VolumeLifecycleEphemeral}}}
 }

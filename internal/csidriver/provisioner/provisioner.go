@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net"
 	"strings"
+	"sync"
 	"time"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
@@ -37,10 +38,14 @@ const callTimeout = 2 * time.Minute
 // parameterPrefix is of StorageClass parameters that are not the driver's.
 const parameterPrefix = "csi.storage.k8s.io/"
 
+// driversOwn tells whether the driver is told of a parameter.
+func driversOwn(key string) bool { return !strings.HasPrefix(key, parameterPrefix) }
+
 // Provisioner makes volumes.
 type Provisioner struct {
 	o      Options
 	driver csipb.ControllerClient
+	report *capacities
 }
 
 var (
@@ -63,26 +68,22 @@ func Run(ctx context.Context, o Options) error {
 	if err := createAll(ctx, o); err != nil {
 		return nil // ctx has ended
 	}
-	p := &Provisioner{o: o, driver: csipb.NewControllerClient(conn)}
+	driver := csipb.NewControllerClient(conn)
+	p := &Provisioner{o: o, driver: driver, report: newCapacities(o, driver)}
 	c := controller.NewProvisionController(ctx, o.Client, o.Driver, p, controller.LeaderElection(false),
 		controller.FailedProvisionThreshold(0), controller.FailedDeleteThreshold(0), controller.AddFinalizer(true),
 		controller.RateLimiter(workqueue.NewTypedItemExponentialFailureRateLimiter[string](200*time.Millisecond,
 			time.Minute)), controller.CreateProvisionedPVInterval(time.Second))
-	done := make(chan struct{})
-	go func() { defer close(done); newResizer(p).run(ctx) }()
+	var others sync.WaitGroup
+	others.Go(func() { newResizer(p).run(ctx) })
+	others.Go(func() { p.report.run(ctx) })
 	c.Run(ctx)
-	<-done
+	others.Wait()
 	return nil
 }
 
 // SupportsBlock is true.
 func (p *Provisioner) SupportsBlock(context.Context) bool { return true }
-
-// ShouldProvision tells whether the claim is for this node: the scheduler's choice, or nobody's.
-func (p *Provisioner) ShouldProvision(_ context.Context, c *v1.PersistentVolumeClaim) bool {
-	node, chosen := c.Annotations["volume.kubernetes.io/selected-node"]
-	return !chosen || node == p.o.NodeName
-}
 
 // ShouldDelete tells whether the volume is on this node.
 func (p *Provisioner) ShouldDelete(_ context.Context, v *v1.PersistentVolume) bool {
@@ -116,16 +117,18 @@ func (p *Provisioner) Provision(ctx context.Context,
 	}
 	got, err := p.driver.CreateVolume(ctx, r)
 	if err != nil {
-		return nil, stateOf(err, o.SelectedNodeName != ""), err
+		return nil, stateOf(err, waitsForPod(o.StorageClass)), err
 	}
+	p.report.changed()
 	return p.persistentVolume(o, r, got.GetVolume()), controller.ProvisioningFinished, nil
 }
 
-// stateOf is what an error of CreateVolume says of the volume.
-func stateOf(err error, placed bool) controller.ProvisioningState {
+// stateOf is what an error of CreateVolume says of the volume. The Pod of a movable one may be placed
+// elsewhere.
+func stateOf(err error, movable bool) controller.ProvisioningState {
 	switch status.Code(err) {
-	case codes.ResourceExhausted:
-		if placed {
+	case codes.ResourceExhausted, codes.NotFound: // full, or what is copied is on another node
+		if movable {
 			return controller.ProvisioningReschedule
 		}
 	case codes.Canceled, codes.DeadlineExceeded, codes.Unavailable, codes.Aborted:
@@ -148,7 +151,7 @@ func (p *Provisioner) createRequest(ctx context.Context,
 		switch {
 		case key == parameterPrefix+"fstype":
 			fs = value
-		case !strings.HasPrefix(key, parameterPrefix):
+		case driversOwn(key):
 			r.Parameters[key] = value
 		default:
 			return nil, fmt.Errorf("parameter %s of StorageClass %s is not served", key, o.StorageClass.Name)
@@ -188,16 +191,18 @@ func block(c *v1.PersistentVolumeClaim) bool {
 	return c.Spec.VolumeMode != nil && *c.Spec.VolumeMode == v1.PersistentVolumeBlock
 }
 
-// addSource has the volume made from another claim's.
+// addSource has the volume made from another claim's, or from a snapshot.
 func (p *Provisioner) addSource(ctx context.Context, c *v1.PersistentVolumeClaim, r *csipb.CreateVolumeRequest) error {
 	s := c.Spec.DataSource
 	if s == nil {
 		return nil
 	}
+	if s.Kind == "VolumeSnapshot" && s.APIGroup != nil && *s.APIGroup == snapshotGroup {
+		return p.addSnapshot(ctx, c, s.Name, r)
+	}
 	if s.Kind != "PersistentVolumeClaim" || s.APIGroup != nil && *s.APIGroup != "" {
 		return &controller.IgnoredError{
-			Reason: fmt.Sprintf("data source %s %s is served by the driver's own sidecars only",
-				s.Kind, s.Name)}
+			Reason: fmt.Sprintf("data source %s %s is served by populators only", s.Kind, s.Name)}
 	}
 	from, err := p.o.Client.CoreV1().PersistentVolumeClaims(c.Namespace).Get(ctx, s.Name, metav1.GetOptions{})
 	if err != nil {
@@ -264,5 +269,6 @@ func (p *Provisioner) Delete(ctx context.Context, v *v1.PersistentVolume) error 
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	_, err := p.driver.DeleteVolume(ctx, &csipb.DeleteVolumeRequest{VolumeId: v.Spec.CSI.VolumeHandle})
+	p.report.changed()
 	return err
 }

@@ -80,6 +80,7 @@ func (r *resizer) resize(ctx context.Context, name cache.ObjectName) error {
 	if err != nil {
 		return fmt.Errorf("resize volume %q by resizer %q failed: %w", pv.Name, r.o.Driver, err)
 	}
+	r.report.changed()
 	pv = pv.DeepCopy()
 	pv.Spec.Capacity[v1.ResourceStorage] = want
 	if _, err = r.o.Client.CoreV1().PersistentVolumes().Update(ctx, pv, metav1.UpdateOptions{}); err != nil {

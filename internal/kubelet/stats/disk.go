@@ -85,7 +85,7 @@ func (c *Collector) disk(ctx context.Context, p *Pod) {
 		if !ready || m.Size == volume.SizeUnknown {
 			continue
 		}
-		v, err := c.volume(m)
+		v, err := c.volume(ctx, m)
 		if err != nil {
 			log.V(4).Info("Cannot measure a volume", "pod", klog.KRef(p.Namespace, p.Name), "volume", spec.Name,
 				"err", err)
@@ -96,9 +96,17 @@ func (c *Collector) disk(ctx context.Context, p *Pod) {
 	}
 }
 
-// volume measures a volume as upstream does one of its type.
-func (c *Collector) volume(m volume.Mounted) (out Volume, err error) {
+// volume measures a volume as upstream does one of its type. A driver that does not say how full its
+// volume is leaves that to the file system.
+func (c *Collector) volume(ctx context.Context, m volume.Mounted) (out Volume, err error) {
 	out.At = time.Now()
+	if m.Driver.Name != "" && c.d.Drivers != nil {
+		d, says, err := c.d.Drivers(ctx, m.Driver, m.Path)
+		if says || err != nil {
+			out.Disk, out.Inodes = d, subtract(d.Inodes, d.InodesFree)
+			return out, err
+		}
+	}
 	if m.Size == volume.SizeOfBlock {
 		out.Disk.Capacity, err = c.d.Host.BlockSize(m.Path)
 		return out, err

@@ -79,12 +79,15 @@ type Deps struct {
 	Started  time.Time // of the node
 	List     func() []*v1.Pod
 	Mounted  func(types.UID) map[string]volume.Mounted // volumes of a Pod by name; nil: no volume is measured
-	Runtime  Runtime
-	Images   Images // nil: the summary has no image file system
-	Cgroups  Cgroups
-	Host     Host
-	Machine  Machine
-	Paths    Paths
+	// Drivers asks a CSI driver how full a volume is; says is false when the driver does not serve that.
+	// nil: none is asked.
+	Drivers func(ctx context.Context, v volume.DriverVolume, path string) (d usage.Disk, says bool, err error)
+	Runtime Runtime
+	Images  Images // nil: the summary has no image file system
+	Cgroups Cgroups
+	Host    Host
+	Machine Machine
+	Paths   Paths
 	// how old sizes of volumes may be: volumeStatsAggPeriod; 0 is a minute, negative leaves volumes
 	// out
 	DiskAge time.Duration

@@ -17,12 +17,19 @@ type Mounted struct {
 	Path       string // on the host; empty for an image volume
 	Image      string // reference of an image volume, which the runtime mounts
 	PullPolicy v1.PullPolicy
-	ReadOnly   bool // whatever the volumeMount says
-	Device     bool // Path is a block device
-	Size       Size // how what it takes is measured
+	ReadOnly   bool         // whatever the volumeMount says
+	Device     bool         // Path is a block device
+	Size       Size         // how what it takes is measured
+	Driver     DriverVolume // of a CSI volume: whom to ask first
 	// when SetUp has to be called again though nothing else changed (a token grows old); zero is
 	// never
 	RefreshAt time.Time
+}
+
+// DriverVolume is what a CSI driver knows a volume by.
+type DriverVolume struct {
+	Name, Handle string // of the driver, and its name of the volume
+	Staged       string // where it is staged on the node; empty when it is not
 }
 
 // Size is how a volume is measured for /stats/summary and kubelet_volume_stats_*. The zero value

@@ -83,7 +83,8 @@ func (f *Manager) mountDevice(ctx context.Context, t volume.Plugin, a *volume.Mo
 	if err := writeVolumeData(filepath.Dir(data.DeviceMountPath), d.data); err != nil {
 		return err
 	}
-	err = f.withHangReport(pod.Ref(a.Pod), "staging of volume "+data.VolumeName, data.DeviceMountPath, func() error {
+	hang := slowStep{"staging of volume " + data.VolumeName, data.DeviceMountPath, csiDriver(data)}
+	err = f.withHangReport(pod.Ref(a.Pod), hang, func() error {
 		return m.MountDevice(ctx, volume.DeviceMounterArgs{Spec: a.Spec, Data: d.data, MountOptions: a.MountOptions,
 			FSGroup: a.FSGroup, Event: a.Event})
 	})
@@ -146,7 +147,8 @@ func (f *Manager) unmountDevice(ctx context.Context, ref journal.Ref, d *stagedV
 		return fmt.Errorf("%s: no volume type of this node staged it; remove it by hand", dir)
 	}
 	d.mounted = false // whatever comes of it: a Pod that comes for it now has it staged anew
-	err := f.withHangReport(ref, "unstaging of volume "+d.data.SpecVolID, d.data.DeviceMountPath, func() error {
+	hang := slowStep{"unstaging of volume " + d.data.SpecVolID, d.data.DeviceMountPath, csiDriver(d.data)}
+	err := f.withHangReport(ref, hang, func() error {
 		if err := forgetMounted(dir, d.data); err != nil {
 			return err
 		}

@@ -141,7 +141,9 @@ func (f *Manager) reconcileLocked(ctx context.Context, pod *v1.Pod, s *podVolume
 		case volume.TearDown:
 			delete(s.ready, step.Name)
 			dir := f.dir(pod.UID, step.Dir.Plugin, step.Dir.Name)
-			err = f.withHangReport(s.ref, "tear down of volume "+step.Name, dir, func() error {
+			stored, _ := readVolumeData(f.metaDir(pod.UID, step.Dir.Plugin, step.Dir.Name)) // tearDown says why not
+			hang := slowStep{"tear down of volume " + step.Name, dir, csiDriver(stored)}
+			err = f.withHangReport(s.ref, hang, func() error {
 				return f.tearDown(ctx, s.ref, pod.UID, step.Dir)
 			})
 		case volume.SetUp:
@@ -205,7 +207,8 @@ func (f *Manager) setUpSpec(ctx context.Context, args volume.MounterArgs, t volu
 		s.ready[v.Name] = before
 		return nil
 	}
-	err = f.withHangReport(s.ref, "set-up of volume "+v.Name, args.Dir, func() (err error) {
+	hang := slowStep{"set-up of volume " + v.Name, args.Dir, csiDriver(args.Data)}
+	err = f.withHangReport(s.ref, hang, func() (err error) {
 		m, err = t.SetUp(ctx, args)
 		return err
 	})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
 	"github.com/gantry-project/gantry/internal/journal"
@@ -148,19 +149,56 @@ func merge(all, one *reason.Refusal) *reason.Refusal {
 	return all
 }
 
-// withHangReport runs a step and says by name when it hangs: what, where, since when.
-func (f *Manager) withHangReport(ref journal.Ref, what, path string, step func() error) error {
+// slowStep is a step that may hang.
+type slowStep struct {
+	what, path string
+	driver     string // that does it; empty: the kernel
+}
+
+// withHangReport runs a step and says by name when it hangs: who is waited for, what, where, since
+// when, and what is mounted for the Pod.
+func (f *Manager) withHangReport(ref journal.Ref, s slowStep, step func() error) error {
 	startedAt, threshold := time.Now(), f.hangThreshold()
 	timer := time.AfterFunc(threshold, func() {
 		klog.Background().Info("A step of a volume hangs", "pod", klog.KRef(ref.Namespace, ref.Name), "podUID", ref.UID,
-			"step", what, "path", path, "since", startedAt)
+			"step", s.what, "path", s.path, "driver", s.driver, "since", startedAt)
+		who, fix := "the kernel", "look at what is mounted there (findmnt -R "+s.path+"): a file server that does not "+
+			"answer keeps its clients waiting"
+		if s.driver != "" {
+			who = "the CSI driver " + s.driver
+			fix = fmt.Sprintf("look at the log of the driver's Pod on this node, and start that Pod again if it does "+
+				"not answer; mount | grep %s shows what is mounted for this Pod", ref.UID)
+			if at, err := f.d.Mounts.MountPoints(f.podDir(types.UID(ref.UID))); err == nil {
+				fix += ", now " + mountList(at)
+			}
+		}
 		f.d.Journal.Put(ref, journal.Waiting{
-			For: fmt.Sprintf("the kernel: %s at %s takes longer than %s", what, path, threshold), Since: startedAt,
-			Next: "goes on when the kernel answers; other Pods are not kept",
-			Fix: "look at what is mounted there (findmnt -R " + path + "): a file server that does not answer keeps " +
-				"its clients waiting",
+			For: fmt.Sprintf("%s: %s at %s takes longer than %s", who, s.what, s.path, threshold), Since: startedAt,
+			Next: "goes on when it answers; other Pods are not kept", Fix: fix,
 		})
 	})
 	defer timer.Stop()
 	return step()
+}
+
+// mostMounts is how many mount points are named.
+const mostMounts = 10
+
+// mountList names mount points, the first ones of many.
+func mountList(at []string) string {
+	switch n := len(at); {
+	case n == 0:
+		return "nothing"
+	case n > mostMounts:
+		return fmt.Sprintf("%s and %d more", strings.Join(at[:mostMounts], ", "), n-mostMounts)
+	}
+	return strings.Join(at, ", ")
+}
+
+// csiDriver is the driver of a CSI volume; empty for volumes of other kinds.
+func csiDriver(d volume.VolumeData) string {
+	if d.PluginName != "csi" {
+		return ""
+	}
+	return d.DriverName
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -40,7 +41,7 @@ func (f *Manager) UnmountVolumes(ctx context.Context, uid types.UID) error {
 	done := make(chan error, 1)
 	go func() { // as in reconcile
 		defer unlock()
-		done <- f.withHangReport(ref, "removal of the Pod's volumes", dir,
+		done <- f.withHangReport(ref, slowStep{"removal of the Pod's volumes", dir, f.driversOf(uid)},
 			func() error { return f.release(ctx, ref, uid) })
 	}()
 	select {
@@ -49,6 +50,22 @@ func (f *Manager) UnmountVolumes(ctx context.Context, uid types.UID) error {
 	case <-ctx.Done():
 		return fmt.Errorf("release pod %s: %w", uid, ctx.Err())
 	}
+}
+
+// driversOf names the CSI drivers of the Pod's volumes that are stored.
+func (f *Manager) driversOf(uid types.UID) string {
+	have, err := f.volumesOnDisk(uid)
+	if err != nil {
+		return "" // release says so
+	}
+	var out []string
+	for _, d := range have {
+		data, err := readVolumeData(f.metaDir(uid, d.Plugin, d.Name))
+		if driver := csiDriver(data); err == nil && driver != "" && !slices.Contains(out, driver) {
+			out = append(out, driver)
+		}
+	}
+	return strings.Join(out, " or ")
 }
 
 func (f *Manager) release(ctx context.Context, ref journal.Ref, uid types.UID) error {

@@ -45,6 +45,7 @@ type driver struct {
 	mu    sync.Mutex
 	known bool // caps were told
 	caps  map[csipb.NodeServiceCapability_RPC_Type]bool
+	slow  time.Time // when it did not say in time how full a volume is
 }
 
 // Call is a call of a driver that is not answered yet.

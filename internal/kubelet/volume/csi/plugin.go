@@ -43,6 +43,7 @@ type Plugin struct {
 	API      API
 	Attach   Attachments
 	Mounts   volume.Mounter
+	SELinux  bool // the node enforces or logs by SELinux
 }
 
 var _ volume.DeviceMountableVolumePlugin = Plugin{}

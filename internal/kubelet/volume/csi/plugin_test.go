@@ -102,6 +102,25 @@ type rig struct {
 	pv      *v1.PersistentVolume
 	spec    volume.Spec
 	events  []string
+	facts   chan journal.Fact // when somebody listens
+	mounts  []string          // what the kernel has mounted
+	selinux bool              // of the node
+	hangs   time.Duration     // after which a step is said to hang; 0 is the default
+}
+
+// kernel is a kernel with the rig's mounts.
+type kernel struct {
+	mount.DirMounter
+	r *rig
+}
+
+func (k kernel) MountPoints(dir string) (out []string, err error) {
+	for _, at := range k.r.mounts {
+		if strings.HasPrefix(at, dir+"/") {
+			out = append(out, at)
+		}
+	}
+	return out, nil
 }
 
 const handle = "vol/1"
@@ -131,11 +150,11 @@ func (r *rig) start() {
 	r.drivers = csi.NewDrivers(r.t.Context(), &nodeInfo{})
 	r.attach = csi.NewNodeAttachments(func() {})
 	p := csi.Plugin{Root: r.root, NodeName: "n1", Drivers: r.drivers, API: r.api, Attach: r.attach,
-		Mounts: mount.DirMounter{}}
+		Mounts: mount.DirMounter{}, SELinux: r.selinux}
 	r.Manager = volumemanager.New(volumemanager.Deps{Root: r.root, BootID: "boot", Specs: r,
 		Objects: volumetest.NewObjects(),
 		Plugins: volume.PluginMgr{{Plugin: p, Inline: true, PersistentVolume: true, MountOptions: true, FSGroup: true}},
-		Mounts:  mount.DirMounter{}, Recorder: r, Journal: r,
+		Mounts:  kernel{r: r}, Recorder: r, Journal: r, HangThreshold: r.hangs,
 		Node: func(*v1.Pod) volume.NodeView { return volume.NodeView{} }})
 }
 
@@ -187,7 +206,11 @@ func (r *rig) Event(_ runtime.Object, _, reason, message string) {
 	r.events = append(r.events, reason+" "+message)
 }
 
-func (r *rig) Put(journal.Ref, journal.Fact) {}
+func (r *rig) Put(_ journal.Ref, f journal.Fact) {
+	if r.facts != nil {
+		r.facts <- f
+	}
+}
 
 func claiming(uid types.UID) *v1.Pod {
 	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: uid}, Spec: v1.PodSpec{

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
@@ -25,7 +26,9 @@ const republishInterval = time.Minute
 
 // SetUp has the driver publish the volume for the Pod.
 func (p Plugin) SetUp(ctx context.Context, a volume.MounterArgs) (volume.Mounted, error) {
-	m := volume.Mounted{ReadOnly: readOnly(a.Spec), Device: a.Spec.Block(), Size: volume.SizeOfMount}
+	m := volume.Mounted{ReadOnly: readOnly(a.Spec), Device: a.Spec.Block(), Size: volume.SizeOfMount,
+		Driver: volume.DriverVolume{Name: a.Data.DriverName, Handle: a.Data.VolumeHandle,
+			Staged: a.Data.DeviceMountPath}}
 	if m.Device {
 		m.Size = volume.SizeOfBlock
 	}
@@ -42,6 +45,9 @@ func (p Plugin) SetUp(ctx context.Context, a volume.MounterArgs) (volume.Mounted
 		return m, err
 	}
 	if err := checkLifecycle(obj, a); err != nil {
+		return m, err
+	}
+	if err := p.checkSELinux(obj, a); err != nil {
 		return m, err
 	}
 	r, refresh, err := p.publishRequest(ctx, x, obj, a)
@@ -100,6 +106,30 @@ func checkLifecycle(obj *storagev1.CSIDriver, a volume.MounterArgs) error {
 		return fmt.Errorf("volume mode %q not supported by driver %s (no CSIDriver object)", want, a.Data.DriverName)
 	}
 	return fmt.Errorf("volume mode %q not supported by driver %s (only supports %q)", want, a.Data.DriverName, modes)
+}
+
+// checkSELinux refuses volumes that upstream mounts with the option context= of SELinux: mounted
+// without it they would have another label than the Pod was promised. It is so on nodes with SELinux
+// alone, for Pods with a label of their own, of drivers that say seLinuxMount.
+func (p Plugin) checkSELinux(obj *storagev1.CSIDriver, a volume.MounterArgs) error {
+	if !p.SELinux || obj == nil || obj.Spec.SELinuxMount == nil || !*obj.Spec.SELinuxMount || !labelled(a.Pod) {
+		return nil
+	}
+	return fmt.Errorf("the SELinux mount option is not served: the CSIDriver %s has seLinuxMount: true, and the Pod "+
+		"seLinuxOptions; set seLinuxMount: false, and the runtime labels the volume's files", a.Data.DriverName)
+}
+
+// labelled tells whether a Pod, or one of its containers, has SELinux options.
+func labelled(pod *v1.Pod) bool {
+	if s := pod.Spec.SecurityContext; s != nil && s.SELinuxOptions != nil {
+		return true
+	}
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		if c.SecurityContext != nil && c.SecurityContext.SELinuxOptions != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // publishRequest is what the driver is told, and when it has to be told anew.

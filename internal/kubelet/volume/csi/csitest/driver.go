@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -21,14 +22,18 @@ import (
 	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 )
 
-// Driver is a node service with its registration. Fields are set before Start.
+// Driver is a node service with its registration, and a controller service if it is to have one. Fields are set before Start.
 type Driver struct {
 	csipb.UnimplementedIdentityServer
+	csipb.UnimplementedControllerServer
 	csipb.UnimplementedNodeServer
 	Name         string
 	Info         *csipb.NodeGetInfoResponse
 	Capabilities []csipb.NodeServiceCapability_RPC_Type
-	Dir          string // of its sockets
+	// Controls are the capabilities of its controller service; without any it has none.
+	Controls []csipb.ControllerServiceCapability_RPC_Type
+	Stats    *csipb.NodeGetVolumeStatsResponse // of every volume
+	Dir      string                            // of its sockets
 
 	mu        sync.Mutex
 	calls     []string
@@ -37,6 +42,7 @@ type Driver struct {
 	staged    map[string]string // path by volume
 	published map[string]string // volume by path
 	server    *grpc.Server
+	has       backend // of the controller service
 }
 
 // rule is what a call does instead of its work.
@@ -45,6 +51,8 @@ type rule struct {
 	hang chan struct{}
 	late time.Duration
 	lie  bool
+	work bool // is done before the rest of the rule
+	once bool // the rule holds for one call
 }
 
 // Start serves on csi.sock in a short directory until the test ends.
@@ -59,7 +67,7 @@ func (d *Driver) Start(t testing.TB) *Driver {
 		d.Dir = dir
 	}
 	d.requests, d.rules = map[string]any{}, map[string]rule{}
-	d.staged, d.published = map[string]string{}, map[string]string{}
+	d.staged, d.published, d.has = map[string]string{}, map[string]string{}, newBackend()
 	if d.Info == nil {
 		d.Info = &csipb.NodeGetInfoResponse{NodeId: "id-of-node"}
 	}
@@ -77,6 +85,9 @@ func (d *Driver) Serve(t testing.TB) {
 	s := grpc.NewServer(grpc.UnaryInterceptor(d.intercept))
 	csipb.RegisterIdentityServer(s, d)
 	csipb.RegisterNodeServer(s, d)
+	if len(d.Controls) > 0 {
+		csipb.RegisterControllerServer(s, d)
+	}
 	d.server = s
 	go func() { _ = s.Serve(l) }()
 	t.Cleanup(s.Stop)
@@ -136,6 +147,29 @@ func (d *Driver) Late(method string, after time.Duration) { d.set(method, rule{l
 // Lie has calls of the method do nothing and answer that it is done.
 func (d *Driver) Lie(method string) { d.set(method, rule{lie: true}) }
 
+// Die has the next call of the method end as when the driver is killed before its work, or after it
+// and before its answer.
+func (d *Driver) Die(method string, worked bool) {
+	d.set(method, rule{err: status.Error(codes.Unavailable, "transport is closing"), work: worked, once: true})
+}
+
+// Stall has the next call of the method answer nothing before the channel is closed. Its work is done
+// before that, or never.
+func (d *Driver) Stall(method string, worked bool, until chan struct{}) {
+	d.set(method, rule{hang: until, err: status.Error(codes.Canceled, "nobody waits"), work: worked, once: true})
+}
+
+// Left is what is still staged and published: volumes by path.
+func (d *Driver) Left() map[string]string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out := maps.Clone(d.published)
+	for id, path := range d.staged {
+		out[path] = id
+	}
+	return out
+}
+
 // Obey has calls of the method do their work again.
 func (d *Driver) Obey(method string) { d.set(method, rule{}) }
 
@@ -161,7 +195,15 @@ func (d *Driver) intercept(ctx context.Context, req any, info *grpc.UnaryServerI
 	d.mu.Lock()
 	d.requests[method] = req
 	r := d.rules[method]
+	if r.once {
+		delete(d.rules, method)
+	}
 	d.mu.Unlock()
+	if r.work {
+		if _, err := handle(ctx, req); err != nil {
+			return nil, err
+		}
+	}
 	if r.hang != nil {
 		<-r.hang
 	}
@@ -169,7 +211,9 @@ func (d *Driver) intercept(ctx context.Context, req any, info *grpc.UnaryServerI
 		time.Sleep(r.late)
 	}
 	if r.err != nil {
-		d.note(method, req)
+		if !r.work {
+			d.note(method, req)
+		}
 		return nil, r.err
 	}
 	if r.lie {
@@ -184,6 +228,9 @@ var answers = map[string]any{
 	"NodePublishVolume":   &csipb.NodePublishVolumeResponse{},
 	"NodeUnpublishVolume": &csipb.NodeUnpublishVolumeResponse{},
 	"NodeExpandVolume":    &csipb.NodeExpandVolumeResponse{},
+	"DeleteVolume":        &csipb.DeleteVolumeResponse{}, "DeleteSnapshot": &csipb.DeleteSnapshotResponse{},
+	"ControllerPublishVolume":   &csipb.ControllerPublishVolumeResponse{},
+	"ControllerUnpublishVolume": &csipb.ControllerUnpublishVolumeResponse{},
 }
 
 // note keeps a call.
@@ -289,4 +336,13 @@ func (d *Driver) NodeExpandVolume(_ context.Context,
 	r *csipb.NodeExpandVolumeRequest) (*csipb.NodeExpandVolumeResponse, error) {
 	d.note("NodeExpandVolume", r)
 	return &csipb.NodeExpandVolumeResponse{CapacityBytes: r.GetCapacityRange().GetRequiredBytes()}, nil
+}
+
+// NodeGetVolumeStats is Stats.
+func (d *Driver) NodeGetVolumeStats(_ context.Context,
+	r *csipb.NodeGetVolumeStatsRequest) (*csipb.NodeGetVolumeStatsResponse, error) {
+	if r.GetVolumeId() == "" || r.GetVolumePath() == "" {
+		return nil, status.Error(codes.InvalidArgument, "volume_id and volume_path are required")
+	}
+	return d.Stats, nil
 }
