@@ -33,10 +33,15 @@ func (c *cluster) importDriverImage() {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	archive := filepath.Join(c.t.TempDir(), "driver.tar")
-	if err := images.Archive(archive, map[string]images.Make{driverImage: func() (v1.Image, error) {
-		return img, nil
-	}}); err != nil {
+	c.importImage(driverImage, img)
+}
+
+// importImage gives the node an image.
+func (c *cluster) importImage(ref string, img v1.Image) {
+	c.t.Helper()
+	archive := filepath.Join(c.t.TempDir(), "image.tar")
+	if err := images.Archive(archive, map[string]images.Make{ref: func() (v1.Image, error) { return img, nil }}); err !=
+		nil {
 		c.t.Fatal(err)
 	}
 	if out, err := exec.Command(filepath.Join(c.Bin, "gantry"), "image", "import", "--data-dir", c.Dir,

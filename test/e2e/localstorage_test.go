@@ -76,6 +76,18 @@ func TestLocalStorage(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", command, got, want)
 		}
 	}
+	c.refusesTooMuch()
+	c.eventually(time.Minute, "the driver's words about the volume", func() (string, bool) {
+		out := c.kubectl("get", "--raw", "/api/v1/nodes/node-1/proxy/metrics")
+		for line := range strings.Lines(out) {
+			if v, is := strings.CutPrefix(line,
+				`kubelet_volume_stats_capacity_bytes{namespace="default",persistentvolumeclaim="data"} `); is {
+				bytes, err := strconv.ParseFloat(strings.TrimSpace(v), 64)
+				return line, err == nil && bytes > 40<<20 && bytes < 64<<20
+			}
+		}
+		return "no such metric", false
+	})
 	uid := c.kubectl("get", "pod", "writer", "-o", "jsonpath={.metadata.uid}")
 	volume := c.kubectl("get", "pvc", "data", "-o", "jsonpath={.spec.volumeName}")
 	target := filepath.Join(c.Dir, "kubelet/pods", uid, "volumes/kubernetes.io~csi", volume, "mount/kept")
@@ -113,6 +125,40 @@ func TestLocalStorage(t *testing.T) {
 	if staged, err := filepath.Glob(filepath.Join(c.Dir, "kubelet/plugins/kubernetes.io/csi/*.*/*")); len(staged) > 0 {
 		t.Errorf("left staged: %v (%v)", staged, err)
 	}
+}
+
+const greedyPod = `
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: greedy}
+spec:
+  accessModes: [ReadWriteOnce]
+  resources: {requests: {storage: 100Ti}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: greedy}
+spec:
+  volumes: [{name: v, persistentVolumeClaim: {claimName: greedy}}]
+  containers:
+  - {name: main, image: "docker.io/library/busybox:1.28", volumeMounts: [{name: v, mountPath: /v}]}
+`
+
+// refusesTooMuch: a Pod whose claim is bigger than what the node can still promise is not placed
+// there, and nothing is made for it.
+func (c *cluster) refusesTooMuch() {
+	c.t.Helper()
+	c.apply(greedyPod)
+	c.eventually(time.Minute, "the scheduler leaves the node out", func() (string, bool) {
+		out := c.kubectl("get", "pod", "greedy", "-o", "jsonpath={.status.conditions[*].message}")
+		return out, strings.Contains(out, "node(s) did not have enough free storage")
+	})
+	if got := c.kubectl("get", "pvc", "greedy", "-o", "jsonpath={.metadata.annotations}"); strings.Contains(got,
+		"selected-node") {
+		c.t.Errorf("the claim was given to a node: %s", got)
+	}
+	c.kubectl("delete", "pod", "greedy", "--force", "--grace-period=0")
+	c.kubectl("delete", "pvc", "greedy")
 }
 
 // mayResizeMounted tells whether the kernel lets this process, and its children, resize file

@@ -60,6 +60,26 @@ func Redis() (v1.Image, error) {
 	})
 }
 
+// Postgres is Debian's PostgreSQL 15, which runs as nobody with its data in /data/pg and its socket in
+// /tmp. The database is made at the first start; there is no password.
+func Postgres() (v1.Image, error) {
+	packages := []string{
+		"postgresql-15", "postgresql-client-15", "libpq5", "libc6", "libgssapi-krb5-2", "libkrb5-3", "libk5crypto3",
+		"libkrb5support0", "libcom-err2", "libkeyutils1", "libicu72", "libldap-2.5-0", "libsasl2-2", "libgnutls30",
+		"libp11-kit0", "libidn2-0", "libunistring2", "libtasn1-6", "libnettle8", "libhogweed6", "libgmp10", "libffi8",
+		"liblz4-1", "libzstd1", "libpam0g", "libaudit1", "libcap-ng0", "libcap2", "libgcrypt20", "libgpg-error0",
+		"libssl3", "libsystemd0", "libuuid1", "libxml2", "libxslt1.1", "zlib1g", "liblzma5", "libstdc++6", "libgcc-s1",
+		"libselinux1", "libpcre2-8-0", "libtinfo6", "libreadline8", "tzdata",
+	}
+	start := "#!/bin/sh\nset -e\n[ -s /data/pg/PG_VERSION ] || { rm -rf /data/pg.new; initdb -D /data/pg.new -A trust; " +
+		"mv /data/pg.new /data/pg; }\nexec postgres -D /data/pg -k /tmp\n"
+	return debian("postgres", packages, []File{{Path: "data/", Mode: os.ModeDir | 0o777},
+		{Path: "start", Mode: 0o755, Body: []byte(start)}}, v1.Config{
+		Entrypoint: []string{"/start"}, User: "65534", StopSignal: "SIGINT",
+		Env: []string{path + ":/usr/lib/postgresql/15/bin", "PGHOST=/tmp", "PGDATABASE=postgres", "PGUSER=nobody"},
+	})
+}
+
 // Etcd is Debian's etcd as the command.
 func Etcd() (v1.Image, error) {
 	return debian("etcd", []string{"etcd-server", "libc6"}, nil, v1.Config{Cmd: []string{"etcd"}, Env: []string{path}})

@@ -8,7 +8,7 @@ import (
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
-	"github.com/gantry-project/gantry/internal/pod/usage"
+	podusage "github.com/gantry-project/gantry/internal/pod/usage"
 )
 
 const (
@@ -18,7 +18,7 @@ const (
 
 // VolumeStats asks a volume's driver how full it is; says is false when the driver does not serve
 // that.
-func (d *Drivers) VolumeStats(ctx context.Context, v volume.DriverVolume, path string) (out usage.Disk, says bool,
+func (d *Drivers) VolumeStats(ctx context.Context, v volume.DriverVolume, path string) (out podusage.Disk, says bool,
 	err error) {
 	x, err := d.find(v.Name)
 	if err != nil {
@@ -44,7 +44,7 @@ func (d *Drivers) VolumeStats(ctx context.Context, v volume.DriverVolume, path s
 }
 
 // diskOf adds what a driver says about bytes and inodes; a number below zero is none.
-func diskOf(all []*csipb.VolumeUsage) (out usage.Disk) {
+func diskOf(all []*csipb.VolumeUsage) (out podusage.Disk) {
 	number := func(n int64) uint64 { return uint64(max(0, n)) }
 	for _, u := range all {
 		switch u.GetUnit() {
