@@ -49,6 +49,7 @@ import (
 	"github.com/gantry-project/gantry/internal/control/servicelb"
 	"github.com/gantry-project/gantry/internal/control/statefulset"
 	"github.com/gantry-project/gantry/internal/control/tainteviction"
+	"github.com/gantry-project/gantry/internal/control/ttl"
 	"github.com/gantry-project/gantry/internal/control/ttlafterfinished"
 	"github.com/gantry-project/gantry/internal/control/volumeprotection"
 )
@@ -82,6 +83,7 @@ var All = []controllerruntime.ControllerDescriptor{
 		Constructor: garbagecollector.New},
 	{Name: "podgc", ServiceAccount: "pod-garbage-collector", EventSource: "pod-garbage-collector-controller",
 		Constructor: podgc.New},
+	{Name: "ttl", ServiceAccount: "ttl-controller", EventSource: "ttl-controller", Constructor: ttl.New},
 	{Name: "nodelifecycle", ServiceAccount: "node-controller", EventSource: "node-controller",
 		Constructor: nodelifecycle.New},
 	{Name: "nodecidr", ServiceAccount: "node-controller", EventSource: "cidrAllocator", Constructor: nodeipam.New},

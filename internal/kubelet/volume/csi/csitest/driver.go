@@ -200,6 +200,9 @@ func (d *Driver) intercept(ctx context.Context, req any, info *grpc.UnaryServerI
 	}
 	d.mu.Unlock()
 	if r.work {
+		if err := d.check(req); err != nil {
+			return nil, err
+		}
 		if _, err := handle(ctx, req); err != nil {
 			return nil, err
 		}
@@ -219,6 +222,9 @@ func (d *Driver) intercept(ctx context.Context, req any, info *grpc.UnaryServerI
 	if r.lie {
 		d.note(method, req)
 		return answers[method], nil
+	}
+	if err := d.check(req); err != nil {
+		return nil, err
 	}
 	return handle(ctx, req)
 }
@@ -338,11 +344,11 @@ func (d *Driver) NodeExpandVolume(_ context.Context,
 	return &csipb.NodeExpandVolumeResponse{CapacityBytes: r.GetCapacityRange().GetRequiredBytes()}, nil
 }
 
-// NodeGetVolumeStats is Stats.
-func (d *Driver) NodeGetVolumeStats(_ context.Context,
-	r *csipb.NodeGetVolumeStatsRequest) (*csipb.NodeGetVolumeStatsResponse, error) {
-	if r.GetVolumeId() == "" || r.GetVolumePath() == "" {
-		return nil, status.Error(codes.InvalidArgument, "volume_id and volume_path are required")
+// NodeGetVolumeStats is Stats; without them every volume is empty.
+func (d *Driver) NodeGetVolumeStats(context.Context,
+	*csipb.NodeGetVolumeStatsRequest) (*csipb.NodeGetVolumeStatsResponse, error) {
+	if d.Stats == nil {
+		return &csipb.NodeGetVolumeStatsResponse{Usage: []*csipb.VolumeUsage{{Unit: csipb.VolumeUsage_BYTES}}}, nil
 	}
 	return d.Stats, nil
 }

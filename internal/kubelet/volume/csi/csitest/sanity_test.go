@@ -1,0 +1,31 @@
+package csitest_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	csipb "github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/kubernetes-csi/csi-test/v5/pkg/sanity"
+
+	"github.com/gantry-project/gantry/internal/kubelet/volume/csi/csitest"
+)
+
+// The driver of tests obeys the protocol: csi-sanity of csi-test v5, whole.
+func TestSanity(t *testing.T) {
+	d := (&csitest.Driver{Name: "disk.example.com",
+		Capabilities: []csipb.NodeServiceCapability_RPC_Type{csipb.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME,
+			csipb.NodeServiceCapability_RPC_EXPAND_VOLUME, csipb.NodeServiceCapability_RPC_GET_VOLUME_STATS},
+		Controls: []csipb.ControllerServiceCapability_RPC_Type{
+			csipb.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME,
+			csipb.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME,
+			csipb.ControllerServiceCapability_RPC_LIST_VOLUMES, csipb.ControllerServiceCapability_RPC_GET_CAPACITY,
+			csipb.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT,
+			csipb.ControllerServiceCapability_RPC_LIST_SNAPSHOTS, csipb.ControllerServiceCapability_RPC_CLONE_VOLUME,
+			csipb.ControllerServiceCapability_RPC_EXPAND_VOLUME}}).Start(t)
+	c := sanity.NewTestConfig()
+	c.Address = "unix://" + d.Endpoint()
+	c.TargetPath, c.StagingPath = filepath.Join(d.Dir, "target"), filepath.Join(d.Dir, "staging")
+	c.TestVolumeSize, c.TestVolumeExpandSize = 32<<20, 64<<20
+	c.IDGen = &sanity.DefaultIDGenerator{}
+	sanity.Test(t, c)
+}
