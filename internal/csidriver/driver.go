@@ -41,8 +41,8 @@ type Driver struct {
 	o     Options
 	store *store
 	locks keyLocks // by volume: calls about one follow each other
-	// by volume/ID and snapshot/ID: one is copied, or staged, unstaged, made bigger or deleted; taken
-	// after locks and before store.mu
+	// by volume/ID and snapshot/ID: one is copied, or staged, unstaged, made bigger or deleted;
+	// taken after locks and before store.mu
 	sources keyLocks
 	running context.Context // ends with the driver; copies do
 	stop    context.CancelFunc

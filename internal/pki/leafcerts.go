@@ -22,8 +22,8 @@ type leaf struct {
 // their rights.
 const NetworkUser = "gantry-network"
 
-// LocalStorageUser is the user of drivers of local volumes; the ClusterRole gantry:local-storage has
-// their rights.
+// LocalStorageUser is the user of drivers of local volumes; the ClusterRole gantry:local-storage
+// has their rights.
 const LocalStorageUser = "gantry-local-storage"
 
 func client(name, user string, groups ...string) leaf {

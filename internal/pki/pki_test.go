@@ -46,7 +46,8 @@ func (f *Files) all() map[string]Pair {
 	return map[string]Pair{
 		"apiserver": f.APIServer, "apiserver-kubelet-client": f.KubeletClient, "admin": f.Admin,
 		"scheduler":          f.Scheduler,
-		"controller-manager": f.ControllerManager, "network": f.Network, "local-storage": f.LocalStorage, "proxy": f.Proxy, "kubelet-client": f.Node,
+		"controller-manager": f.ControllerManager, "network": f.Network, "local-storage": f.LocalStorage,
+		"proxy": f.Proxy, "kubelet-client": f.Node,
 		"kubelet": f.NodeServing, "front-proxy-client": f.FrontProxyClient,
 	}
 }
@@ -103,8 +104,8 @@ func TestFilesAreForTheOwnerOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(entries) != 26 {
-		t.Errorf("%d files, want 26: %v", len(entries), entries)
+	if len(entries) != 28 {
+		t.Errorf("%d files, want 28: %v", len(entries), entries)
 	}
 	for _, e := range entries {
 		if info, _ := e.Info(); info.Mode().Perm() != 0o600 {

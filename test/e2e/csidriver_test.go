@@ -71,13 +71,14 @@ func (c *cluster) shareKubeletDir() {
 // manifests csi-driver` prints: what it mounts in its container is there for the node and its Pods,
 // also after the driver was killed, and claims get volumes, grow and go.
 func TestDriverAsDaemonSet(t *testing.T) {
-	c := newCluster(t, "--local-storage=false")
+	c := newCluster(t, "--local-storage=false", "--proxy-healthz-bind-address", "", "--proxy-metrics-bind-address", "",
+		"--service-cluster-ip-range", "10.91.0.0/16")
 	c.shareKubeletDir()
 	c.Start()
 	c.importImages("docker.io/library/busybox:1.28")
 	c.importDriverImage()
-	c.apply(c.Gantry("manifests", "csi-driver", "--image", driverImage, "--kubelet-dir", filepath.Join(c.Dir, "kubelet"),
-		"--volumes-dir", filepath.Join(c.Dir, "local-storage")))
+	c.apply(c.Gantry("manifests", "csi-driver", "--image", driverImage, "--kubelet-dir",
+		filepath.Join(c.Dir, "kubelet"), "--volumes-dir", filepath.Join(c.Dir, "local-storage")))
 	c.kubectl("rollout", "status", "-n", "kube-system", "daemonset/gantry-csi-driver", "--timeout=2m")
 	c.eventually(time.Minute, "the node's capacity", func() (string, bool) {
 		out, err := c.try("", "get", "csistoragecapacities", "-n", "kube-system", "-o",
@@ -123,7 +124,8 @@ func TestDriverAsDaemonSet(t *testing.T) {
 	})
 	c.kubectl("delete", "daemonset", "-n", "kube-system", "gantry-csi-driver", "--wait=true")
 	c.eventually(time.Minute, "the driver's Pod ends", func() (string, bool) {
-		out := c.kubectl("get", "pod", "-n", "kube-system", "-l", "app.kubernetes.io/name=gantry-csi-driver", "-o", "name")
+		out := c.kubectl("get", "pod", "-n", "kube-system", "-l", "app.kubernetes.io/name=gantry-csi-driver", "-o",
+			"name")
 		return out, strings.TrimSpace(out) == ""
 	})
 }

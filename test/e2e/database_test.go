@@ -73,8 +73,8 @@ func (w *writer) write(ctx context.Context) {
 	w.runs++
 	run := w.runs
 	w.mu.Unlock()
-	script := fmt.Sprintf("i=0; while i=$((i+1)); do psql -q -c \"insert into t values ('%d-$i')\" && echo %d-$i || exit 1; "+
-		"done", run, run)
+	script := fmt.Sprintf("i=0; while i=$((i+1)); do psql -q -c \"insert into t values ('%d-$i')\" && echo %d-$i || "+
+		"exit 1; done", run, run)
 	cmd := exec.CommandContext(ctx, filepath.Join(w.c.Bin, "gantry"), "kubectl", "--kubeconfig", w.c.Kubeconfig,
 		"exec", "pg-0", "--", "sh", "-c", script)
 	out, err := cmd.StdoutPipe()

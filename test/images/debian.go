@@ -60,8 +60,8 @@ func Redis() (v1.Image, error) {
 	})
 }
 
-// Postgres is Debian's PostgreSQL 15, which runs as nobody with its data in /data/pg and its socket in
-// /tmp. The database is made at the first start; there is no password.
+// Postgres is Debian's PostgreSQL 15, which runs as nobody with its data in /data/pg and its socket
+// in /tmp. The database is made at the first start; there is no password.
 func Postgres() (v1.Image, error) {
 	packages := []string{
 		"postgresql-15", "postgresql-client-15", "libpq5", "libc6", "libgssapi-krb5-2", "libkrb5-3", "libk5crypto3",
@@ -71,8 +71,8 @@ func Postgres() (v1.Image, error) {
 		"libssl3", "libsystemd0", "libuuid1", "libxml2", "libxslt1.1", "zlib1g", "liblzma5", "libstdc++6", "libgcc-s1",
 		"libselinux1", "libpcre2-8-0", "libtinfo6", "libreadline8", "tzdata",
 	}
-	start := "#!/bin/sh\nset -e\n[ -s /data/pg/PG_VERSION ] || { rm -rf /data/pg.new; initdb -D /data/pg.new -A trust; " +
-		"mv /data/pg.new /data/pg; }\nexec postgres -D /data/pg -k /tmp\n"
+	start := "#!/bin/sh\nset -e\n[ -s /data/pg/PG_VERSION ] || { rm -rf /data/pg.new; " +
+		"initdb -D /data/pg.new -A trust; mv /data/pg.new /data/pg; }\nexec postgres -D /data/pg -k /tmp\n"
 	return debian("postgres", packages, []File{{Path: "data/", Mode: os.ModeDir | 0o777},
 		{Path: "start", Mode: 0o755, Body: []byte(start)}}, v1.Config{
 		Entrypoint: []string{"/start"}, User: "65534", StopSignal: "SIGINT",

@@ -31,7 +31,10 @@ spec:
   terminationGracePeriodSeconds: 1
   volumes: [{name: v, persistentVolumeClaim: {claimName: ` + name + `}}]
   containers:
-  - {name: main, image: "docker.io/library/busybox:1.28", command: [sleep, "3600"], volumeMounts: [{name: v, mountPath: /v}]}
+  - name: main
+    image: docker.io/library/busybox:1.28
+    command: [sleep, "3600"]
+    volumeMounts: [{name: v, mountPath: /v}]
 `
 }
 
@@ -82,7 +85,8 @@ func (c *cluster) snapshotAndRestore() {
 	c.eventually("", "get", "volumesnapshotcontents,pv", "-o", "name")
 }
 
-// The external-snapshotter takes snapshots of the driver of `gantry up`, which restores them itself.
+// The external-snapshotter takes snapshots of the driver of `gantry up`, which restores them
+// itself.
 func TestSnapshotsOfGantryUp(t *testing.T) {
 	c := newCluster(t)
 	c.snapshots(filepath.Join(c.Dir, "kubelet/plugins/local.csi.gantry.dev/csi.sock"))

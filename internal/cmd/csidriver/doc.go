@@ -1,3 +1,3 @@
-// Package csidriver is `gantry csi-driver`: the flags of the driver of local volumes alone, which app
-// runs.
+// Package csidriver is `gantry csi-driver`: the flags of the driver of local volumes alone, which
+// app runs.
 package csidriver

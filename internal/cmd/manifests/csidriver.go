@@ -97,8 +97,8 @@ func (d *csiDriver) account() *v1.ServiceAccount {
 		ObjectMeta: metav1.ObjectMeta{Namespace: d.namespace, Name: d.name()}}
 }
 
-// role is what the driver's provisioner does, as the ClusterRole gantry:local-storage of Gantry's own
-// API server, and the csi-snapshotter if it runs.
+// role is what the driver's provisioner does, as the ClusterRole gantry:local-storage of Gantry's
+// own API server, and the csi-snapshotter if it runs.
 func (d *csiDriver) role() *rbacv1.ClusterRole {
 	read := []string{"get", "list", "watch"}
 	and := func(more ...string) []string { return append(append([]string{}, read...), more...) }

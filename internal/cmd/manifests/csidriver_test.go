@@ -49,8 +49,9 @@ func allows(r *rbacv1.ClusterRole, resource, verb string) bool {
 // row: CSI-14
 func TestTheDriverIsAPrivilegedDaemonSet(t *testing.T) {
 	ds, role, kinds := printed(t, "--image", "registry.test/gantry:1", "--kubelet-dir", "/k", "--volumes-dir", "/v")
-	if want := []string{"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "DaemonSet"}; !slices.Equal(kinds, want) {
-		t.Errorf("printed %v, want %v", kinds, want)
+	all := []string{"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "DaemonSet"}
+	if !slices.Equal(kinds, all) {
+		t.Errorf("printed %v, want %v", kinds, all)
 	}
 	s := ds.Spec.Template.Spec
 	if len(s.Containers) != 1 {

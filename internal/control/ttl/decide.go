@@ -1,7 +1,7 @@
 package ttl
 
-// boundary is how long kubelets may keep Secrets and ConfigMaps in clusters of a size. Sizes overlap,
-// so that a cluster at a boundary does not go back and forth.
+// boundary is how long kubelets may keep Secrets and ConfigMaps in clusters of a size. Sizes
+// overlap, so that a cluster at a boundary does not go back and forth.
 type boundary struct{ least, most, seconds int }
 
 // boundaries are upstream's.

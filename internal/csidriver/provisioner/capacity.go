@@ -25,8 +25,8 @@ const (
 	capacityInterval  = time.Minute // others fill the disk too, and snapshots do
 )
 
-// capacities keeps the node's CSIStorageCapacities, one of each StorageClass of the driver, by which
-// the scheduler leaves nodes out that have no room for a claim.
+// capacities keeps the node's CSIStorageCapacities, one of each StorageClass of the driver, by
+// which the scheduler leaves nodes out that have no room for a claim.
 type capacities struct {
 	o      Options
 	driver csipb.ControllerClient
@@ -157,8 +157,8 @@ func decideCapacities(o Options, all []storagev1.CSIStorageCapacity,
 	return p
 }
 
-// worthTelling tells whether the bytes changed by more than what logs and images move on any disk: a
-// hundredth.
+// worthTelling tells whether the bytes changed by more than what logs and images move on any disk:
+// a hundredth.
 func worthTelling(before, now int64) bool {
 	return max(before-now, now-before) > before/100
 }

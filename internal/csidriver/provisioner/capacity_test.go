@@ -28,7 +28,8 @@ func TestCapacitiesOfTheNodeFollowItsClasses(t *testing.T) {
 		create, update, remove []string
 	}{
 		{name: "nothing", create: nil},
-		{name: "a new class", want: []*storagev1.CSIStorageCapacity{told("n1", "u", "a", gib)}, create: []string{"a 1Gi"}},
+		{name: "a new class", want: []*storagev1.CSIStorageCapacity{told("n1", "u", "a", gib)},
+			create: []string{"a 1Gi"}},
 		{name: "the same", is: []*storagev1.CSIStorageCapacity{told("n1", "u", "a", gib)},
 			want: []*storagev1.CSIStorageCapacity{told("n1", "u", "a", gib)}},
 		{name: "a hundredth less", is: []*storagev1.CSIStorageCapacity{told("n1", "u", "a", gib)},

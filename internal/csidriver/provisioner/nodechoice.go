@@ -21,9 +21,9 @@ func waitsForPod(c *storagev1.StorageClass) bool {
 	return c.VolumeBindingMode != nil && *c.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
 }
 
-// ShouldProvision tells whether the claim is for this node by the scheduler's choice. One that waits
-// for no Pod is for the first node with room that writes its name into the claim; its write comes
-// back here.
+// ShouldProvision tells whether the claim is for this node by the scheduler's choice. One that
+// waits for no Pod is for the first node with room that writes its name into the claim; its write
+// comes back here.
 func (p *Provisioner) ShouldProvision(ctx context.Context, c *v1.PersistentVolumeClaim) bool {
 	if node, chosen := c.Annotations[selectedNode]; chosen {
 		return node == p.o.NodeName
@@ -65,7 +65,8 @@ func (p *Provisioner) hasSource(ctx context.Context, c *v1.PersistentVolumeClaim
 	}
 	switch s := r.GetVolumeContentSource(); {
 	case s.GetSnapshot() != nil:
-		got, err := p.driver.ListSnapshots(ctx, &csipb.ListSnapshotsRequest{SnapshotId: s.GetSnapshot().GetSnapshotId()})
+		id := s.GetSnapshot().GetSnapshotId()
+		got, err := p.driver.ListSnapshots(ctx, &csipb.ListSnapshotsRequest{SnapshotId: id})
 		return len(got.GetEntries()) > 0, err
 	case s.GetVolume() != nil:
 		got, err := p.driver.ListVolumes(ctx, &csipb.ListVolumesRequest{})

@@ -123,8 +123,8 @@ func (p *Provisioner) Provision(ctx context.Context,
 	return p.persistentVolume(o, r, got.GetVolume()), controller.ProvisioningFinished, nil
 }
 
-// stateOf is what an error of CreateVolume says of the volume. The Pod of a movable one may be placed
-// elsewhere.
+// stateOf is what an error of CreateVolume says of the volume. The Pod of a movable one may be
+// placed elsewhere.
 func stateOf(err error, movable bool) controller.ProvisioningState {
 	switch status.Code(err) {
 	case codes.ResourceExhausted, codes.NotFound: // full, or what is copied is on another node

@@ -12,8 +12,8 @@ import (
 const (
 	readySnapshot = `{"metadata":{"uid":"s1"},"status":{"boundVolumeSnapshotContentName":"c1","readyToUse":true,` +
 		`"restoreSize":"32Mi"}}`
-	itsContent = `{"spec":{"driver":"d.example.com","volumeSnapshotRef":{"uid":"s1"},"sourceVolumeMode":"Filesystem"},` +
-		`"status":{"snapshotHandle":"h1"}}`
+	itsContent = `{"spec":{"driver":"d.example.com","volumeSnapshotRef":{"uid":"s1"},` +
+		`"sourceVolumeMode":"Filesystem"},"status":{"snapshotHandle":"h1"}}`
 )
 
 // What a snapshot has to be for a claim to be made from it, in the words of the API.
@@ -31,24 +31,26 @@ func TestSnapshotsThatCannotBeRestoredAreRefused(t *testing.T) {
 		{name: "without a handle", content: strings.Replace(itsContent, "h1", "", 1), size: "32Mi",
 			want: "it is not ready to use"},
 		{name: "being deleted", size: "32Mi", want: "it is being deleted",
-			snapshot: strings.Replace(readySnapshot, `"uid":"s1"`, `"uid":"s1","deletionTimestamp":"2026-01-01T00:00:00Z"`, 1)},
+			snapshot: strings.Replace(readySnapshot, `"uid":"s1"`,
+				`"uid":"s1","deletionTimestamp":"2026-01-01T00:00:00Z"`, 1)},
 		{name: "a content of another snapshot", content: strings.Replace(itsContent, "s1", "s2", 1), size: "32Mi",
 			want: "its content c1 is bound to another snapshot"},
-		{name: "another driver's", content: strings.Replace(itsContent, "d.example.com", "x.example.com", 1), size: "32Mi",
-			want: "it is of driver x.example.com"},
+		{name: "another driver's", size: "32Mi",
+			content: strings.Replace(itsContent, "d.example.com", "x.example.com", 1), want: "it is of driver x.example.com"},
 		{name: "of a raw volume", content: strings.Replace(itsContent, "Filesystem", "Block", 1), size: "32Mi",
 			want: "its volume mode is Block"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var s volumeSnapshot
 			var content volumeSnapshotContent
-			for text, into := range map[string]any{or(c.snapshot, readySnapshot): &s, or(c.content, itsContent): &content} {
+			for text, into := range map[string]any{or(c.snapshot, readySnapshot): &s,
+				or(c.content, itsContent): &content} {
 				if err := json.Unmarshal([]byte(text), into); err != nil {
 					t.Fatal(err)
 				}
 			}
-			claim := &v1.PersistentVolumeClaim{Spec: v1.PersistentVolumeClaimSpec{Resources: v1.VolumeResourceRequirements{
-				Requests: v1.ResourceList{v1.ResourceStorage: resource.MustParse(c.size)}}}}
+			claim := &v1.PersistentVolumeClaim{}
+			claim.Spec.Resources.Requests = v1.ResourceList{v1.ResourceStorage: resource.MustParse(c.size)}
 			got, err := (&Provisioner{o: here}).snapshotSource(claim, &s, &content)
 			switch {
 			case c.want == "" && (err != nil || got.GetSnapshot().GetSnapshotId() != "h1"):

@@ -96,8 +96,8 @@ func (c *Collector) disk(ctx context.Context, p *Pod) {
 	}
 }
 
-// volume measures a volume as upstream does one of its type. A driver that does not say how full its
-// volume is leaves that to the file system.
+// volume measures a volume as upstream does one of its type. A driver that does not say how full
+// its volume is leaves that to the file system.
 func (c *Collector) volume(ctx context.Context, m volume.Mounted) (out Volume, err error) {
 	out.At = time.Now()
 	if m.Driver.Name != "" && c.d.Drivers != nil {

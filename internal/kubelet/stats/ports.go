@@ -79,8 +79,8 @@ type Deps struct {
 	Started  time.Time // of the node
 	List     func() []*v1.Pod
 	Mounted  func(types.UID) map[string]volume.Mounted // volumes of a Pod by name; nil: no volume is measured
-	// Drivers asks a CSI driver how full a volume is; says is false when the driver does not serve that.
-	// nil: none is asked.
+	// Drivers asks a CSI driver how full a volume is; says is false when the driver does not serve
+	// that. nil: none is asked.
 	Drivers func(ctx context.Context, v volume.DriverVolume, path string) (d usage.Disk, says bool, err error)
 	Runtime Runtime
 	Images  Images // nil: the summary has no image file system

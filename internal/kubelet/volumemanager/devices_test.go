@@ -241,7 +241,7 @@ func TestAnUnstagingThatHangsKeepsNoPod(t *testing.T) {
 		n.mu.Lock()
 		said := strings.Join(n.events, "; ")
 		n.mu.Unlock()
-		const want = "fact waits for the kernel: unstaging of volume pv at "
+		const want = "fact waits for the CSI driver disk.example.com: unstaging of volume pv at "
 		if !strings.HasPrefix(said, want) || !strings.HasSuffix(said, "globalmount takes longer than 10s") {
 			t.Errorf("said %q, want %q…", said, want)
 		}

@@ -109,8 +109,8 @@ func checkLifecycle(obj *storagev1.CSIDriver, a volume.MounterArgs) error {
 }
 
 // checkSELinux refuses volumes that upstream mounts with the option context= of SELinux: mounted
-// without it they would have another label than the Pod was promised. It is so on nodes with SELinux
-// alone, for Pods with a label of their own, of drivers that say seLinuxMount.
+// without it they would have another label than the Pod was promised. It is so on nodes with
+// SELinux alone, for Pods with a label of their own, of drivers that say seLinuxMount.
 func (p Plugin) checkSELinux(obj *storagev1.CSIDriver, a volume.MounterArgs) error {
 	if !p.SELinux || obj == nil || obj.Spec.SELinuxMount == nil || !*obj.Spec.SELinuxMount || !labelled(a.Pod) {
 		return nil

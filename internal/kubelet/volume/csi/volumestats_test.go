@@ -39,7 +39,8 @@ func TestADriverSaysHowFullItsVolumeIs(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, want := range []string{"context canceled", "it is asked again"} {
-		if _, _, err := r.drivers.VolumeStats(gone, m.Driver, m.Path); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := r.drivers.VolumeStats(gone, m.Driver, m.Path); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("a driver that does not answer: %v, want %q", err, want)
 		}
 	}

@@ -126,11 +126,11 @@ func (d *Driver) ControllerPublishVolume(_ context.Context,
 	d.note("ControllerPublishVolume", r)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := d.known(r.GetVolumeId()); err != nil {
-		return nil, err
-	}
 	if r.GetNodeId() == "" || r.GetVolumeCapability() == nil {
 		return nil, status.Error(codes.InvalidArgument, "node_id and volume_capability are required")
+	}
+	if err := d.known(r.GetVolumeId()); err != nil {
+		return nil, err
 	}
 	if r.GetNodeId() != d.Info.NodeId {
 		return nil, status.Errorf(codes.NotFound, "there is no node %s", r.GetNodeId())
@@ -170,8 +170,8 @@ func (d *Driver) ValidateVolumeCapabilities(_ context.Context,
 	if len(r.GetVolumeCapabilities()) == 0 {
 		return nil, status.Error(codes.InvalidArgument, "volume_capabilities are missing")
 	}
-	return &csipb.ValidateVolumeCapabilitiesResponse{
-		Confirmed: &csipb.ValidateVolumeCapabilitiesResponse_Confirmed{VolumeCapabilities: r.GetVolumeCapabilities()}}, nil
+	all := &csipb.ValidateVolumeCapabilitiesResponse_Confirmed{VolumeCapabilities: r.GetVolumeCapabilities()}
+	return &csipb.ValidateVolumeCapabilitiesResponse{Confirmed: all}, nil
 }
 
 // ControllerExpandVolume makes a volume bigger, and the node's turn follows.
