@@ -22,7 +22,8 @@ import (
 	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 )
 
-// Driver is a node service with its registration, and a controller service if it is to have one. Fields are set before Start.
+// Driver is a node service with its registration, and a controller service if it is to have one.
+// Fields are set before Start.
 type Driver struct {
 	csipb.UnimplementedIdentityServer
 	csipb.UnimplementedControllerServer
@@ -153,8 +154,8 @@ func (d *Driver) Die(method string, worked bool) {
 	d.set(method, rule{err: status.Error(codes.Unavailable, "transport is closing"), work: worked, once: true})
 }
 
-// Stall has the next call of the method answer nothing before the channel is closed. Its work is done
-// before that, or never.
+// Stall has the next call of the method answer nothing before the channel is closed. Its work is
+// done before that, or never.
 func (d *Driver) Stall(method string, worked bool, until chan struct{}) {
 	d.set(method, rule{hang: until, err: status.Error(codes.Canceled, "nobody waits"), work: worked, once: true})
 }
