@@ -24,6 +24,10 @@ var programs = []string{
 	"k8s.io/kubernetes/test/images/regression-issue-74839", "github.com/onsi/ginkgo/v2/ginkgo",
 }
 
+// storagePrograms are those that the tests of storage need.
+var storagePrograms = []string{"k8s.io/kubernetes/cmd/kubectl", "k8s.io/kubernetes/test/images/agnhost",
+	"github.com/onsi/ginkgo/v2/ginkgo"}
+
 // tools is where upstream's programs were built.
 type tools struct {
 	dir, version string // version is that of the suite
@@ -56,7 +60,7 @@ func install(ctx context.Context) error {
 }
 
 // build builds the suite and the programs of its images in dir, unless they are up to date.
-func build(ctx context.Context, dir string) (*tools, error) {
+func build(ctx context.Context, dir string, programs []string) (*tools, error) {
 	var about []string
 	for _, format := range []string{"{{.Version}}", "{{.Dir}}"} {
 		out, err := output(ctx, module, "go", "list", "-m", "-f", format, "k8s.io/kubernetes")

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -30,6 +31,7 @@ type imageSet struct {
 	tools   *tools
 	pause   string // the program
 	agnhost v1.Image
+	only    []string // the images to make; empty: all
 }
 
 // makers returns what to make, by the last part of an image's name. Names and tags are those of the
@@ -246,6 +248,9 @@ func (a *imageSet) registryHandler(ctx context.Context) (http.Handler, error) {
 	for tag := range strings.FieldsSeq(listed) {
 		repository, version, _ := strings.Cut(strings.TrimPrefix(tag, host+"/"), ":")
 		build := makers[path.Base(repository)]
+		if len(a.only) > 0 && !slices.Contains(a.only, path.Base(repository)) {
+			continue
+		}
 		if build == nil || !strings.HasPrefix(tag, host+"/") {
 			continue
 		}

@@ -35,6 +35,7 @@ func main() {
 		"filter over ginkgo's labels; with another than the default the page is not written")
 	flag.BoolVar(&o.storage, "storage", false,
 		"run upstream's External Storage suite with the driver of local volumes instead, and write "+storagePage)
+	flag.DurationVar(&o.timeout, "timeout", wholeTimeout, "end each of the two runs of the suite after this time")
 	flag.StringVar(&o.bin, "bin", "build/bin", "where gantry, runc, the shim and the CNI plugin are")
 	flag.StringVar(&o.out, "out", "build/conformance", "where upstream's programs and the logs go")
 	flag.Parse()
@@ -48,9 +49,13 @@ func main() {
 
 const certified = "Conformance"
 
+// wholeTimeout is longer than any run takes.
+const wholeTimeout = 4 * time.Hour
+
 type options struct {
 	focus, skip, labels, bin, out string
 	storage                       bool
+	timeout                       time.Duration
 }
 
 // run runs everything and removes what it made. Failed tests are an error.
@@ -75,11 +80,16 @@ func (o options) run(ctx context.Context) (err error) {
 	if err := install(ctx); err != nil {
 		return err
 	}
-	t, err := build(ctx, o.out)
+	a := &imageSet{pause: filepath.Join(o.bin, "pause")}
+	needed := programs
+	if o.storage {
+		needed, a.only = storagePrograms, storageImages
+	}
+	t, err := build(ctx, o.out, needed)
 	if err != nil {
 		return err
 	}
-	a := &imageSet{tools: t, pause: filepath.Join(o.bin, "pause")}
+	a.tools = t
 	images, err := a.registryHandler(ctx)
 	if err != nil {
 		return err
@@ -92,7 +102,8 @@ func (o options) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	s := &suite{tools: t, cluster: c, logs: logs, focus: o.focus, skip: o.skip}
+	s := &suite{tools: t, cluster: c, logs: logs, focus: o.focus, skip: o.skip,
+		timeout: o.timeout}
 	if o.storage {
 		return o.evaluateStorage(ctx, s)
 	}

@@ -22,6 +22,12 @@ const (
 	leftOut       = `\[Slow\]|\[Disruptive\]|\[Feature:Windows\]|groupsnapshot`
 )
 
+// storageImages are those that the tests of storage run.
+var storageImages = []string{"agnhost", "busybox", "nginx", "pause"}
+
+// storageParts are the two runs, as parts has them.
+var storageParts = []part{{"parallel", "!(Serial || Disruptive)", 3}, {"serial", "Serial && !Disruptive", 1}}
+
 // evaluateStorage runs upstream's External Storage suite against the cluster, prints the table, and
 // writes the page. Failed tests are an error.
 func (o options) evaluateStorage(ctx context.Context, s *suite) error {
@@ -33,7 +39,11 @@ func (o options) evaluateStorage(ctx context.Context, s *suite) error {
 		return err
 	}
 	s.args = []string{"--storage.testdriver=" + driver}
-	whole := o.focus == "" && o.skip == ""
+	limits := ""
+	if o.focus != "" || o.skip != "" || o.timeout != wholeTimeout {
+		limits = fmt.Sprintf("This run is a part of it: focus `%s`, skip `%s`, ended after %s at the latest.\n\n", o.focus,
+			o.skip, o.timeout)
+	}
 	if s.focus == "" {
 		s.focus = externalSuite
 	} else {
@@ -49,7 +59,7 @@ func (o options) evaluateStorage(ctx context.Context, s *suite) error {
 		return err
 	}
 	var all []spec
-	for _, p := range []part{{"parallel", "!(Serial || Disruptive)", 3}, {"serial", "Serial && !Disruptive", 1}} {
+	for _, p := range storageParts {
 		step("running the %s part; %s follows it", p.name, filepath.Join(s.logs, p.name+".log"))
 		specs, err := s.run(ctx, p)
 		if err != nil {
@@ -59,12 +69,10 @@ func (o options) evaluateStorage(ctx context.Context, s *suite) error {
 	}
 	text := storageTable(all)
 	fmt.Printf("\n%s\n", text)
-	if whole {
-		if err := os.WriteFile(storagePage, []byte(storageText(about, all)), 0o644); err != nil {
-			return err
-		}
-		step("wrote %s", storagePage)
+	if err := os.WriteFile(storagePage, []byte(storageText(about, limits, all)), 0o644); err != nil {
+		return err
 	}
+	step("wrote %s", storagePage)
 	failed := 0
 	for _, one := range all {
 		if one.State != "passed" && one.State != "skipped" {
@@ -155,11 +163,11 @@ func storageTable(all []spec) string {
 }
 
 // storageText renders the result of a run as docs/compatibility/storage.md.
-func storageText(a about, all []spec) string {
+func storageText(a about, limits string, all []spec) string {
 	return fmt.Sprintf("# Upstream's External Storage suite\n\nGantry at commit %s, on %s, against the tests of "+
 		"Kubernetes %s\nfor drivers, with the driver `local.csi.gantry.dev` of `gantry up`. `make "+
 		"conformance-storage` runs\nthem: upstream's suite and external-snapshotter, built of their modules, with "+
 		"the definition\n[testdriver.yaml](../../%s). Tests that are slow or disruptive, of\nWindows, and of groups "+
-		"of snapshots are left out. A skipped test needs what the definition says the\ndriver does not do.\n\n%s",
-		a.Commit, a.Date.UTC().Format(time.DateOnly), a.Version, storageDriver, storageTable(all))
+		"of snapshots are left out. A skipped test needs what the definition says the\ndriver does not do.\n\n%s%s",
+		a.Commit, a.Date.UTC().Format(time.DateOnly), a.Version, storageDriver, limits, storageTable(all))
 }

@@ -52,12 +52,13 @@ type suite struct {
 	logs        string
 	focus, skip string
 	args        []string // further ones of e2e.test
+	timeout     time.Duration
 }
 
 // run runs one part and returns the result of each test that ran. Failed tests are not an error.
 func (s *suite) run(ctx context.Context, p part) ([]spec, error) {
 	out := p.name + ".json"
-	args := []string{fmt.Sprintf("--procs=%d", p.processes), "--timeout=4h", "--no-color", "--json-report=" + out,
+	args := []string{fmt.Sprintf("--procs=%d", p.processes), "--timeout=" + s.timeout.String(), "--no-color", "--json-report=" + out,
 		"--output-dir=" + s.logs, "--label-filter=" + p.labels}
 	if s.focus != "" {
 		args = append(args, "--focus="+s.focus)
