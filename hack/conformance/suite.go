@@ -58,7 +58,8 @@ type suite struct {
 // run runs one part and returns the result of each test that ran. Failed tests are not an error.
 func (s *suite) run(ctx context.Context, p part) ([]spec, error) {
 	out := p.name + ".json"
-	args := []string{fmt.Sprintf("--procs=%d", p.processes), "--timeout=" + s.timeout.String(), "--no-color", "--json-report=" + out,
+	args := []string{fmt.Sprintf("--procs=%d", p.processes), "--timeout=" + s.timeout.String(),
+		"--no-color", "--json-report=" + out,
 		"--output-dir=" + s.logs, "--label-filter=" + p.labels}
 	if s.focus != "" {
 		args = append(args, "--focus="+s.focus)
