@@ -85,7 +85,7 @@ func (c *Cluster) startNode(n *node) error {
 			Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "127.0.0.1"}}},
 		Machine: nodestatus.Machine{CPUs: 8, MemoryBytes: 32 << 30, EphemeralBytes: 100 << 30, OSImage: "testcluster"},
 		Sources: nodestatus.Sources{Runtime: runtime.ProbeRuntime(), Images: runtime.Images(),
-			Extended:       k.Extended,
+			Extended: k.Extended, VolumesInUse: k.VolumesInUse,
 			RuntimeSuspect: runtime.Signals().RuntimeSuspect, ImagesChanged: runtime.Signals().ImagesChanged},
 	})
 	if err != nil {

@@ -84,6 +84,9 @@ func (f *Manager) mountDevice(ctx context.Context, t volume.Plugin, a *volume.Mo
 		return err
 	}
 	hang := slowStep{"staging of volume " + data.VolumeName, data.DeviceMountPath, csiDriver(data)}
+	if hang.driver != "" {
+		hang.driver += ", or who attaches its volumes"
+	}
 	err = f.withHangReport(pod.Ref(a.Pod), hang, func() error {
 		return m.MountDevice(ctx, volume.DeviceMounterArgs{Spec: a.Spec, Data: d.data, MountOptions: a.MountOptions,
 			FSGroup: a.FSGroup, Event: a.Event})
