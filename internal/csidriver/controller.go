@@ -208,7 +208,7 @@ func (d *Driver) fill(ctx context.Context, v *record) error {
 		return err
 	}
 	defer release()
-	made, err := d.store.promise(d.store.volumes, v)
+	made, err := d.store.reserveFor(d.store.volumes, v)
 	if err != nil {
 		return err
 	}

@@ -148,7 +148,7 @@ func TestADriverEndsWhatAKilledOneBegan(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out, err := exec.Command("fsfreeze", "-f", at).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+		t.Fatalf("fsfreeze: got %v, want no error: %s", err, out)
 	}
 	thaw := time.AfterFunc(time.Minute, func() { _ = exec.Command("fsfreeze", "-u", at).Run() }) // else the write hangs
 	defer thaw.Stop()

@@ -166,7 +166,7 @@ func (d *Driver) snapshot(ctx context.Context, id string, r *csipb.CreateSnapsho
 	}
 	s := &record{ID: id, Name: r.GetName(), Size: v.Size, Kind: v.Kind, Block: v.Block, FSType: v.FSType, Source: v.ID,
 		Created: time.Now()}
-	made, err := d.store.promise(d.store.snapshots, s)
+	made, err := d.store.reserveFor(d.store.snapshots, s)
 	if err != nil {
 		return nil, err
 	}

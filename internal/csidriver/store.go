@@ -48,7 +48,7 @@ type store struct {
 	dir                string
 	volumes, snapshots recordDir
 	mu                 sync.Mutex       // while sizes are added up; never while data is copied
-	promised           map[string]int64 // bytes by the directory of an image that is being made
+	reserved           map[string]int64 // bytes by the directory of an image that is being made
 }
 
 const (
@@ -59,7 +59,7 @@ const (
 
 func openStore(dir string) (*store, error) {
 	s := &store{dir: dir, volumes: recordDir{filepath.Join(dir, "volumes")},
-		snapshots: recordDir{filepath.Join(dir, "snapshots")}, promised: map[string]int64{}}
+		snapshots: recordDir{filepath.Join(dir, "snapshots")}, reserved: map[string]int64{}}
 	for _, one := range []recordDir{s.volumes, s.snapshots} {
 		if err := os.MkdirAll(one.dir, 0o750); err != nil {
 			return nil, err
@@ -226,7 +226,7 @@ func syncDir(dir string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// available is how many bytes can still be promised: what the disk has free, without what was
+// available is how many bytes can still be reserved: what the disk has free, without what was
 // promised to images and is not used yet. The caller holds mu.
 func (s *store) available() (int64, error) {
 	var st unix.Statfs_t
@@ -240,12 +240,12 @@ func (s *store) available() (int64, error) {
 			return 0, err
 		}
 		for _, r := range all {
-			if r.Kind == kindImage && s.promised[one.hidden(r.ID)] == 0 {
+			if r.Kind == kindImage && s.reserved[one.hidden(r.ID)] == 0 {
 				free -= unused(one.image(r.ID), r.Size)
 			}
 		}
 	}
-	for dir, bytes := range s.promised {
+	for dir, bytes := range s.reserved {
 		free -= unused(filepath.Join(dir, "disk.img"), bytes)
 	}
 	return max(0, free), nil
@@ -261,20 +261,20 @@ func unused(image string, bytes int64) int64 {
 	return max(0, bytes)
 }
 
-// promise sets the bytes of a volume or snapshot aside that is about to be made, or refuses; made
+// reserveFor sets the bytes of a volume or snapshot aside that is about to be made, or refuses; made
 // is called when it is there, or is not going to be.
-func (s *store) promise(one recordDir, r *record) (made func(), err error) {
+func (s *store) reserveFor(one recordDir, r *record) (made func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.reserve(r.Size); err != nil || r.Kind != kindImage {
 		return func() {}, err
 	}
 	dir := one.hidden(r.ID)
-	s.promised[dir] = r.Size
+	s.reserved[dir] = r.Size
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		delete(s.promised, dir)
+		delete(s.reserved, dir)
 	}, nil
 }
 

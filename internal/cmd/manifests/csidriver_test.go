@@ -27,7 +27,7 @@ func printed(t *testing.T, args ...string) (ds *appsv1.DaemonSet, role *rbacv1.C
 	for _, text := range strings.Split(strings.TrimPrefix(out.String(), "---\n"), "\n---\n") {
 		o, kind, err := scheme.Codecs.UniversalDeserializer().Decode([]byte(text), nil, nil)
 		if err != nil {
-			t.Fatalf("%v: %s", err, text)
+			t.Fatalf("got error %v, want an object: %s", err, text)
 		}
 		kinds = append(kinds, kind.Kind)
 		switch x := runtime.Object(o).(type) {

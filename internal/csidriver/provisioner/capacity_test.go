@@ -13,7 +13,7 @@ import (
 
 var here = Options{Driver: "d.example.com", NodeName: "n1", TopologyKey: "d/node"}
 
-func told(node, uid, class string, bytes int64) *storagev1.CSIStorageCapacity {
+func reported(node, uid, class string, bytes int64) *storagev1.CSIStorageCapacity {
 	o := here
 	o.NodeName = node
 	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: node, UID: types.UID(uid)}}
@@ -28,21 +28,21 @@ func TestCapacitiesOfTheNodeFollowItsClasses(t *testing.T) {
 		create, update, remove []string
 	}{
 		{name: "nothing", create: nil},
-		{name: "a new class", want: []*storagev1.CSIStorageCapacity{told("n1", "u", "a", gib)},
+		{name: "a new class", want: []*storagev1.CSIStorageCapacity{reported("n1", "u", "a", gib)},
 			create: []string{"a 1Gi"}},
-		{name: "the same", is: []*storagev1.CSIStorageCapacity{told("n1", "u", "a", gib)},
-			want: []*storagev1.CSIStorageCapacity{told("n1", "u", "a", gib)}},
-		{name: "a hundredth less", is: []*storagev1.CSIStorageCapacity{told("n1", "u", "a", gib)},
-			want: []*storagev1.CSIStorageCapacity{told("n1", "u", "a", gib-gib/100)}},
-		{name: "more than a hundredth less", is: []*storagev1.CSIStorageCapacity{told("n1", "u", "a", gib)},
-			want: []*storagev1.CSIStorageCapacity{told("n1", "u", "a", gib/2)}, update: []string{"a 512Mi"}},
-		{name: "the first bytes after none", is: []*storagev1.CSIStorageCapacity{told("n1", "u", "a", 0)},
-			want: []*storagev1.CSIStorageCapacity{told("n1", "u", "a", 4096)}, update: []string{"a 4Ki"}},
-		{name: "a Node that was made anew", is: []*storagev1.CSIStorageCapacity{told("n1", "old", "a", gib)},
-			want: []*storagev1.CSIStorageCapacity{told("n1", "u", "a", gib)}, update: []string{"a 1Gi"}},
-		{name: "a class that is gone", is: []*storagev1.CSIStorageCapacity{told("n1", "u", "a", gib)},
+		{name: "the same", is: []*storagev1.CSIStorageCapacity{reported("n1", "u", "a", gib)},
+			want: []*storagev1.CSIStorageCapacity{reported("n1", "u", "a", gib)}},
+		{name: "a hundredth less", is: []*storagev1.CSIStorageCapacity{reported("n1", "u", "a", gib)},
+			want: []*storagev1.CSIStorageCapacity{reported("n1", "u", "a", gib-gib/100)}},
+		{name: "more than a hundredth less", is: []*storagev1.CSIStorageCapacity{reported("n1", "u", "a", gib)},
+			want: []*storagev1.CSIStorageCapacity{reported("n1", "u", "a", gib/2)}, update: []string{"a 512Mi"}},
+		{name: "the first bytes after none", is: []*storagev1.CSIStorageCapacity{reported("n1", "u", "a", 0)},
+			want: []*storagev1.CSIStorageCapacity{reported("n1", "u", "a", 4096)}, update: []string{"a 4Ki"}},
+		{name: "a Node that was made anew", is: []*storagev1.CSIStorageCapacity{reported("n1", "old", "a", gib)},
+			want: []*storagev1.CSIStorageCapacity{reported("n1", "u", "a", gib)}, update: []string{"a 1Gi"}},
+		{name: "a class that is gone", is: []*storagev1.CSIStorageCapacity{reported("n1", "u", "a", gib)},
 			remove: []string{"a 1Gi"}},
-		{name: "another node's", is: []*storagev1.CSIStorageCapacity{told("n2", "u", "a", gib)}},
+		{name: "another node's", is: []*storagev1.CSIStorageCapacity{reported("n2", "u", "a", gib)}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var is []storagev1.CSIStorageCapacity
@@ -69,12 +69,12 @@ func names(all []*storagev1.CSIStorageCapacity) (out []string) {
 
 // The object is found by the scheduler on the node's topology, and goes with the Node.
 func TestACapacityIsOfItsNode(t *testing.T) {
-	o := told("n1", "u", "a", 1)
+	o := reported("n1", "u", "a", 1)
 	if o.NodeTopology.MatchLabels["d/node"] != "n1" || o.OwnerReferences[0].UID != "u" ||
 		o.OwnerReferences[0].Kind != "Node" {
 		t.Errorf("got %+v, want it of Node n1", o)
 	}
-	if other := told("n2", "u", "a", 1); other.Name == o.Name || told("n1", "u", "b", 1).Name == o.Name {
+	if other := reported("n2", "u", "a", 1); other.Name == o.Name || reported("n1", "u", "b", 1).Name == o.Name {
 		t.Errorf("two capacities are called %s", o.Name)
 	}
 }

@@ -35,8 +35,8 @@ func TestSnapshotsThatCannotBeRestoredAreRefused(t *testing.T) {
 				`"uid":"s1","deletionTimestamp":"2026-01-01T00:00:00Z"`, 1)},
 		{name: "a content of another snapshot", content: strings.Replace(itsContent, "s1", "s2", 1), size: "32Mi",
 			want: "its content c1 is bound to another snapshot"},
-		{name: "another driver's", size: "32Mi",
-			content: strings.Replace(itsContent, "d.example.com", "x.example.com", 1), want: "it is of driver x.example.com"},
+		{name: "another driver's", size: "32Mi", want: "it is of driver x.example.com",
+			content: strings.Replace(itsContent, "d.example.com", "x.example.com", 1)},
 		{name: "of a raw volume", content: strings.Replace(itsContent, "Filesystem", "Block", 1), size: "32Mi",
 			want: "its volume mode is Block"},
 	} {

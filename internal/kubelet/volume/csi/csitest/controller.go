@@ -15,8 +15,10 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// backend is what the driver's controller service has made.
+// backend is what the driver has made.
 type backend struct {
+	staged    map[string]string        // path by volume
+	published map[string]string        // volume by path
 	volumes   map[string]*csipb.Volume // by id
 	snapshots map[string]*csipb.Snapshot
 	attached  map[string]string // node by volume
@@ -24,7 +26,7 @@ type backend struct {
 }
 
 func newBackend() backend {
-	return backend{volumes: map[string]*csipb.Volume{}, snapshots: map[string]*csipb.Snapshot{},
+	return backend{staged: map[string]string{}, published: map[string]string{}, volumes: map[string]*csipb.Volume{}, snapshots: map[string]*csipb.Snapshot{},
 		attached: map[string]string{}, block: map[string]bool{}}
 }
 
@@ -152,7 +154,7 @@ func (d *Driver) ControllerUnpublishVolume(_ context.Context,
 	d.note("ControllerUnpublishVolume", r)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if at, is := d.staged[r.GetVolumeId()]; is {
+	if at, is := d.has.staged[r.GetVolumeId()]; is {
 		return nil, status.Errorf(codes.FailedPrecondition, "volume %s is still staged at %s", r.GetVolumeId(), at)
 	}
 	delete(d.has.attached, r.GetVolumeId())
@@ -202,18 +204,24 @@ func (d *Driver) GetCapacity(context.Context, *csipb.GetCapacityRequest) (*csipb
 	return &csipb.GetCapacityResponse{AvailableCapacity: max(0, left)}, nil
 }
 
-// part is the part of a list of count that is asked for, and the token of the next.
-func part(count int, token string, most int32) (from, to int, next string, err error) {
+// part is a part of a list, and the token of the next.
+type part struct {
+	from, to int
+	next     string
+}
+
+// partOf is the part of a list of count that is asked for.
+func partOf(count int, token string, most int32) (p part, err error) {
 	if token != "" {
-		if from, err = strconv.Atoi(token); err != nil || from < 0 || from > count {
-			return 0, 0, "", status.Errorf(codes.Aborted, "starting_token %q is not one of this list", token)
+		if p.from, err = strconv.Atoi(token); err != nil || p.from < 0 || p.from > count {
+			return p, status.Errorf(codes.Aborted, "starting_token %q is not one of this list", token)
 		}
 	}
-	if to = count; most > 0 && from+int(most) < count {
-		to = from + int(most)
-		next = fmt.Sprint(to)
+	if p.to = count; most > 0 && p.from+int(most) < count {
+		p.to = p.from + int(most)
+		p.next = fmt.Sprint(p.to)
 	}
-	return from, to, next, nil
+	return p, nil
 }
 
 // ListVolumes lists all, by id.
@@ -231,11 +239,11 @@ func (d *Driver) ListVolumes(_ context.Context, r *csipb.ListVolumesRequest) (*c
 	slices.SortFunc(out.Entries, func(a, b *csipb.ListVolumesResponse_Entry) int {
 		return strings.Compare(a.Volume.VolumeId, b.Volume.VolumeId)
 	})
-	from, to, next, err := part(len(out.Entries), r.GetStartingToken(), r.GetMaxEntries())
+	p, err := partOf(len(out.Entries), r.GetStartingToken(), r.GetMaxEntries())
 	if err != nil {
 		return nil, err
 	}
-	out.Entries, out.NextToken = out.Entries[from:to], next
+	out.Entries, out.NextToken = out.Entries[p.from:p.to], p.next
 	return out, nil
 }
 
@@ -291,10 +299,10 @@ func (d *Driver) ListSnapshots(_ context.Context, r *csipb.ListSnapshotsRequest)
 	slices.SortFunc(out.Entries, func(a, b *csipb.ListSnapshotsResponse_Entry) int {
 		return strings.Compare(a.Snapshot.SnapshotId, b.Snapshot.SnapshotId)
 	})
-	from, to, next, err := part(len(out.Entries), r.GetStartingToken(), r.GetMaxEntries())
+	p, err := partOf(len(out.Entries), r.GetStartingToken(), r.GetMaxEntries())
 	if err != nil {
 		return nil, err
 	}
-	out.Entries, out.NextToken = out.Entries[from:to], next
+	out.Entries, out.NextToken = out.Entries[p.from:p.to], p.next
 	return out, nil
 }

@@ -36,14 +36,12 @@ type Driver struct {
 	Stats    *csipb.NodeGetVolumeStatsResponse // of every volume
 	Dir      string                            // of its sockets
 
-	mu        sync.Mutex
-	calls     []string
-	requests  map[string]any // last by method
-	rules     map[string]rule
-	staged    map[string]string // path by volume
-	published map[string]string // volume by path
-	server    *grpc.Server
-	has       backend // of the controller service
+	mu       sync.Mutex
+	calls    []string
+	requests map[string]any // last by method
+	rules    map[string]rule
+	server   *grpc.Server
+	has      backend
 }
 
 // rule is what a call does instead of its work.
@@ -68,7 +66,7 @@ func (d *Driver) Start(t testing.TB) *Driver {
 		d.Dir = dir
 	}
 	d.requests, d.rules = map[string]any{}, map[string]rule{}
-	d.staged, d.published, d.has = map[string]string{}, map[string]string{}, newBackend()
+	d.has = newBackend()
 	if d.Info == nil {
 		d.Info = &csipb.NodeGetInfoResponse{NodeId: "id-of-node"}
 	}
@@ -164,8 +162,8 @@ func (d *Driver) Stall(method string, worked bool, until chan struct{}) {
 func (d *Driver) Left() map[string]string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	out := maps.Clone(d.published)
-	for id, path := range d.staged {
+	out := maps.Clone(d.has.published)
+	for id, path := range d.has.staged {
 		out[path] = id
 	}
 	return out
@@ -285,7 +283,7 @@ func (d *Driver) NodeStageVolume(_ context.Context,
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.staged[r.GetVolumeId()] = r.GetStagingTargetPath()
+	d.has.staged[r.GetVolumeId()] = r.GetStagingTargetPath()
 	return &csipb.NodeStageVolumeResponse{}, nil
 }
 
@@ -295,12 +293,12 @@ func (d *Driver) NodeUnstageVolume(_ context.Context,
 	d.note("NodeUnstageVolume", r)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for path, id := range d.published {
+	for path, id := range d.has.published {
 		if id == r.GetVolumeId() {
 			return nil, status.Errorf(codes.FailedPrecondition, "volume %s is still published at %s", id, path)
 		}
 	}
-	delete(d.staged, r.GetVolumeId())
+	delete(d.has.staged, r.GetVolumeId())
 	return &csipb.NodeUnstageVolumeResponse{}, nil
 }
 
@@ -310,7 +308,7 @@ func (d *Driver) NodePublishVolume(_ context.Context,
 	d.note("NodePublishVolume", r)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if at := r.GetStagingTargetPath(); at != "" && d.staged[r.GetVolumeId()] != at {
+	if at := r.GetStagingTargetPath(); at != "" && d.has.staged[r.GetVolumeId()] != at {
 		return nil, status.Errorf(codes.FailedPrecondition, "volume %s is not staged at %s", r.GetVolumeId(), at)
 	} else if at == "" && d.stages() && r.GetVolumeContext()["csi.storage.k8s.io/ephemeral"] != "true" {
 		return nil, status.Error(codes.FailedPrecondition, "no staging path is given")
@@ -318,7 +316,7 @@ func (d *Driver) NodePublishVolume(_ context.Context,
 	if info, err := os.Stat(filepath.Dir(r.GetTargetPath())); err != nil || !info.IsDir() {
 		return nil, fmt.Errorf("the target's parent is no directory: %w", err)
 	}
-	d.published[r.GetTargetPath()] = r.GetVolumeId()
+	d.has.published[r.GetTargetPath()] = r.GetVolumeId()
 	if r.GetVolumeCapability().GetBlock() != nil {
 		return &csipb.NodePublishVolumeResponse{}, os.WriteFile(r.GetTargetPath(), nil, 0o600)
 	}
@@ -331,7 +329,7 @@ func (d *Driver) NodeUnpublishVolume(_ context.Context,
 	d.note("NodeUnpublishVolume", r)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.published, r.GetTargetPath())
+	delete(d.has.published, r.GetTargetPath())
 	if err := os.RemoveAll(r.GetTargetPath()); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
