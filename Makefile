@@ -16,6 +16,7 @@ export CGO_ENABLED := 0
 UP_FLAGS ?=
 DATA_DIR ?= /var/lib/gantry
 TESTS ?= ./...
+comma := ,
 
 .PHONY: help
 help: ## list the targets
@@ -110,6 +111,11 @@ recordings: build ## compare Gantry's answers with upstream's recorded ones, per
 .PHONY: conformance
 conformance: build ## upstream's certified tests on two nodes, written to docs/compatibility/conformance.md (root; some 45 minutes; FOCUS=…, SKIP=… run a part)
 	@go run ./hack/conformance -focus '$(FOCUS)' -skip '$(SKIP)'
+
+.PHONY: vm
+vm: build ## Gantry in a virtual machine whose memory, disk and process ids run out; SCENARIO=memory,disk,… runs a part (root; some ten minutes)
+	@hack/deps.sh vm
+	@go run ./hack/vm $(subst $(comma), ,$(SCENARIO))
 
 .PHONY: kills
 kills: binary ## SIGKILL an API server twenty times in the middle of 10,000 writes: nothing acknowledged is lost, nothing is there twice

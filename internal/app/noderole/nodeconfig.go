@@ -18,6 +18,7 @@ import (
 	"github.com/gantry-project/gantry/internal/cri"
 	kubeconfig "github.com/gantry-project/gantry/internal/kubelet/config"
 	"github.com/gantry-project/gantry/internal/kubelet/images"
+	kubeletresource "github.com/gantry-project/gantry/internal/kubelet/resource"
 	"github.com/gantry-project/gantry/internal/linux/proc"
 	"github.com/gantry-project/gantry/internal/options"
 )
@@ -67,10 +68,15 @@ func (n *KubeletOptions) Load(p *options.Instance, dns []string) error {
 		c.ContainerRuntimeEndpoint = p.Runtime
 	}
 	p.CRI = cri.Options{ImageEndpoint: c.ImageServiceEndpoint, Timeout: c.RuntimeRequestTimeout.Duration}
+	p.SystemdCgroup = c.CgroupDriver == string(kubeletresource.Systemd) && systemdRuns("/")
 	n.registerNode = *c.RegisterNode
 	n.Loaded = loaded
 	return applyHostSettings(c)
 }
+
+// systemdRuns tells whether systemd is the machine's first program, as sd_booted does. Without it
+// cgroupDriver systemd cannot be had from the instance's own runtime, which says so (cgroupDriver).
+func systemdRuns(root string) bool { return cli.Readable(filepath.Join(root, "run/systemd/system")) }
 
 // logIgnoredFields names in the log what is set without effect; it is called when the log is open.
 func (n *KubeletOptions) logIgnoredFields() {
