@@ -29,7 +29,7 @@ if [ ! -e "$store/done" ]; then
 	for f in $files; do dpkg-deb --fsys-tarfile "$tmp/archives/$f" | tar -x -C "$root" --keep-directory-symlink; done
 	chmod 1777 "$root/tmp" "$root/var/tmp"
 	release=$(ls "$root/lib/modules")
-	busybox depmod -b "$root" "$release"
+	chroot "$root" depmod "$release"
 
 	mv "$root"/boot/vmlinuz-* "$tmp/out/vmlinuz"
 	# The kernel has ext4, and virtio's disks as modules: those that modules.dep names, what others need first.

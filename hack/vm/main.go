@@ -28,12 +28,11 @@ func (e unavailableError) Error() string { return "no virtual machine can be had
 func main() {
 	bin := flag.String("bin", "build/bin", "directory of gantry and what containers need beside it")
 	out := flag.String("out", "build/vm", "directory for the disks and the machine's console")
-	short := flag.Bool("short", false, "the short form: of the memory scenario one Pod that eats")
 	timeout := flag.Duration("timeout", 20*time.Minute, "when the machine is ended in any case")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	ctx, cancel := context.WithTimeout(ctx, *timeout)
-	err := run(ctx, *bin, *out, *short, flag.Args())
+	err := run(ctx, *bin, *out, flag.Args())
 	cancel()
 	stop()
 	var unavailable unavailableError
@@ -47,7 +46,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, bin, out string, short bool, scenarios []string) error {
+func run(ctx context.Context, bin, out string, scenarios []string) error {
 	if err := available(); err != nil {
 		return err
 	}
@@ -72,7 +71,7 @@ func run(ctx context.Context, bin, out string, short bool, scenarios []string) e
 		return err
 	}
 	return boot(ctx, machine{dir: string(dir), payload: payload, swap: swap,
-		console: filepath.Join(out, "console.log"), short: short, scenarios: scenarios})
+		console: filepath.Join(out, "console.log"), scenarios: scenarios})
 }
 
 // available tells why this host can have no machine.
@@ -107,7 +106,6 @@ func sparse(file string, size int64) error {
 type machine struct {
 	dir, payload, swap string // of image.sh; disks
 	console            string // file for what the kernel says, and logs of what failed
-	short              bool
 	scenarios          []string
 }
 
@@ -115,9 +113,6 @@ type machine struct {
 func (m machine) args() []string {
 	kernel := "console=ttyS0 panic=-1 quiet cgroup_no_v1=all psi=1 mitigations=off systemd.show_status=0 " +
 		"systemd.unit=gantry-vm.target vm.scenarios=" + strings.Join(m.scenarios, ",")
-	if m.short {
-		kernel += " vm.short"
-	}
 	disk := func(file, more string) string { return "file=" + file + ",format=raw,if=virtio" + more }
 	return []string{
 		"-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "4", "-m", "1536", "-nodefaults", "-display", "none",

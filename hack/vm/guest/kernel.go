@@ -133,6 +133,9 @@ func (k *kernel) tell(what string, f *os.File) {
 func (k *kernel) note(what string, at time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if list := k.told[what]; len(list) == 0 || at-list[len(list)-1] > 5*time.Second {
+		k.t.sayAt(at, "kernel: %s", what)
+	}
 	k.told[what] = append(k.told[what], at)
 }
 
@@ -175,13 +178,12 @@ func (k *kernel) sampleMemory(stop chan struct{}) {
 	low := false
 	for i := 0; ; i++ {
 		left := total - workingSet("/sys/fs/cgroup")
-		if i%50 == 0 {
+		if i%100 == 0 {
 			k.t.say("%d MiB of memory available, %d MiB free", left>>20, readMeminfo()["MemFree"]>>20)
 		}
 		if is := left < memoryThreshold; is != low {
 			if low = is; is {
 				k.note(crossed, now())
-				k.t.say("%s: %d MiB are left", crossed, left>>20)
 			}
 		}
 		select {

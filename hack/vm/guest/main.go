@@ -47,6 +47,7 @@ func run(ctx context.Context, t *timeline) error {
 	if err != nil {
 		return err
 	}
+	defer func() { _ = n.gantry.Process.Kill() }() // before the machine loses its disks
 	for _, s := range chosen {
 		t.heading(s.name + ": " + s.shows)
 		if err := s.run(ctx, n); err != nil {

@@ -12,11 +12,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Rates at which the hog eats, in MiB a second.
-const (
-	steady = "40"
-	hungry = "2000" // as fast as the emulated core can
-)
+// rate is how fast the hog eats, in MiB a second.
+const rate = "40"
 
 // memory has a Pod eat memory beside Pods that the node must not take: one within its request, a
 // Guaranteed one, and one that asks for nothing and holds little.
@@ -25,27 +22,19 @@ func memory(ctx context.Context, n *node) error {
 		return err
 	}
 	others := []workload{
-		{name: "guaranteed", image: agnhost, command: eat("60"), requests: "cpu=100m,memory=100Mi",
-			limits: "cpu=100m,memory=100Mi"},
+		{name: "guaranteed", image: agnhost, command: eat("60"), requests: "cpu=500m,memory=100Mi",
+			limits: "cpu=500m,memory=100Mi"},
 		{name: "within", image: agnhost, command: eat("120"), requests: "memory=200Mi"},
 		{name: "small", image: agnhost, command: eat("40")},
 	}
 	if err := n.start(ctx, others...); err != nil {
 		return err
 	}
-	for _, rate := range []string{steady, hungry} {
-		if err := n.feed(ctx, workload{name: "hog-" + rate, image: agnhost, command: eat("1400", rate),
-			requests: "memory=50Mi"}); err != nil {
-			return err
-		}
-		n.unharmed("guaranteed", "within", "small")
-		if err := n.view.wait("no pressure", func(v *view) bool { return len(v.pressure) == 0 }); err != nil {
-			return err
-		}
-		if short() {
-			break
-		}
+	if err := n.feed(ctx, workload{name: "hog", image: agnhost, command: eat("1400", rate),
+		requests: "memory=50Mi"}); err != nil {
+		return err
 	}
+	n.unharmed("guaranteed", "within", "small")
 	return nil
 }
 
@@ -55,7 +44,7 @@ func (n *node) feed(ctx context.Context, hog workload) error {
 	n.view.had(v1.NodeMemoryPressure)
 	stop := make(chan struct{})
 	defer close(stop)
-	n.say("%s eats %s MiB a second", hog.name, strings.TrimPrefix(hog.name, "hog-"))
+	n.say("%s eats %s MiB a second; the node acts when %d MiB are left", hog.name, rate, memoryThreshold>>20)
 	if err := n.create(ctx, hog); err != nil {
 		return err
 	}
@@ -78,7 +67,21 @@ func (n *node) feed(ctx context.Context, hog workload) error {
 	n.expect(n.kernel.oomKills() == oomBefore, "the OOM killer takes nobody (%d)", n.kernel.oomKills()-oomBefore)
 	n.expect(n.view.had(v1.NodeMemoryPressure), "the node has shown MemoryPressure")
 	n.reaction(begun, pids)
+	n.looks()
 	return nil
+}
+
+// looks says why and how often Gantry has looked at the node at once, by its log.
+func (n *node) looks() {
+	count := map[string]int{}
+	for line := range strings.Lines(contents(dataDir + "/gantry.log")) {
+		if _, why, ok := strings.Cut(line, `looking at once" reason="`); ok {
+			count[strings.TrimSuffix(strings.TrimSpace(why), `"`)]++
+		}
+	}
+	for why, times := range count {
+		n.say("the node was looked at at once %d times so far: %s", times, why)
+	}
 }
 
 // reaction says how long the node took from what the kernel told to the signals that end the
@@ -104,9 +107,6 @@ func (n *node) reaction(since time.Duration, pids []int) {
 	}
 }
 
-// short tells that the kernel's command line asks for the short form.
-func short() bool { return strings.Contains(contents("/proc/cmdline"), "vm.short") }
-
 // swap shows what containers may swap and what memory is kept for them, and the pressure that the
 // kernel counts.
 func swap(ctx context.Context, n *node) error {
@@ -114,8 +114,8 @@ func swap(ctx context.Context, n *node) error {
 	pods := []workload{
 		{name: "burstable", image: agnhost, command: eat("50"), requests: fmt.Sprintf("memory=%dMi", request)},
 		{name: "besteffort", image: agnhost, command: eat("10")},
-		{name: "guaranteed", image: agnhost, command: eat("10"), requests: "cpu=100m,memory=50Mi",
-			limits: "cpu=100m,memory=50Mi"},
+		{name: "guaranteed", image: agnhost, command: eat("10"), requests: "cpu=500m,memory=50Mi",
+			limits: "cpu=500m,memory=50Mi"},
 	}
 	if err := n.start(ctx, pods...); err != nil {
 		return err

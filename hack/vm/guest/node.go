@@ -30,7 +30,8 @@ const (
 
 // What the configuration says and scenarios count with.
 const (
-	memoryThreshold = 200 << 20
+	memoryThreshold = 350 << 20 // the kernel begins to reclaim, and to thrash, below some 300 MiB
+	systemReserved  = 200       // MiB
 	podPids         = 600
 	pidThreshold    = 500
 )
@@ -45,8 +46,8 @@ cpuManagerPolicy: static
 reservedSystemCPUs: "0"
 memoryManagerPolicy: Static
 topologyManagerPolicy: single-numa-node
-systemReserved: {memory: 200Mi}
-reservedMemory: [{numaNode: 0, limits: {memory: 400Mi}}]
+systemReserved: {memory: %dMi}
+reservedMemory: [{numaNode: 0, limits: {memory: %dMi}}]
 podPidsLimit: %d
 imageGCHighThresholdPercent: 100
 evictionHard:
@@ -56,7 +57,7 @@ evictionHard:
   imagefs.available: 20%%
   pid.available: "%d"
 evictionPressureTransitionPeriod: 15s
-`, podPids, memoryThreshold>>20, pidThreshold)
+`, systemReserved, systemReserved+memoryThreshold>>20, podPids, memoryThreshold>>20, pidThreshold)
 
 // node is the machine with Gantry on it.
 type node struct {
@@ -139,11 +140,12 @@ func (n *node) describe(ctx context.Context) error {
 	return nil
 }
 
-// prepareDisks makes what Gantry keeps its data on, a file of 1.5 GB, and turns swap on.
+// prepareDisks makes what Gantry keeps its data on, a file of 1 GB, and turns swap on.
 func prepareDisks(t *timeline) error {
 	for _, c := range [][]string{
 		{"mkdir", "-p", dataDir},
-		{"truncate", "-s", "1500M", "/var/disk"},
+		{"truncate", "-s", "1000M", "/var/disk"},
+		{"modprobe", "-a", "loop", "overlay"},
 		{"mkfs.ext4", "-q", "-E", "lazy_itable_init=1,lazy_journal_init=1", "/var/disk"},
 		{"mount", "-o", "loop,noatime", "/var/disk", dataDir},
 		{"mkdir", dataDir + "/images"},
@@ -156,7 +158,7 @@ func prepareDisks(t *timeline) error {
 			return fmt.Errorf("%s: %w: %s", strings.Join(c, " "), err, out)
 		}
 	}
-	t.say("%d MiB of swap; %s is a loop file of 1500 MiB", readMeminfo()["SwapTotal"]>>20, dataDir)
+	t.say("%d MiB of swap; %s is a loop file of 1000 MiB", readMeminfo()["SwapTotal"]>>20, dataDir)
 	return nil
 }
 

@@ -27,7 +27,7 @@ func pids(ctx context.Context, n *node) error {
 		return err
 	}
 	n.say("the machine has %d tasks and may have %d; a Pod may have %d", tasks(), most, podPids)
-	bomb := "bomb() { bomb | bomb & }; bomb; sleep 9999"
+	bomb := "(while :; do sleep 9999 & done); exec sleep 9999"
 	if err := n.start(ctx, workload{name: "bomb", image: busybox, command: []string{"sh", "-c", bomb}}); err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ type workload struct {
 func (w workload) pod() *v1.Pod {
 	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: w.name}}
 	p.Spec = v1.PodSpec{
-		RestartPolicy: v1.RestartPolicyNever, TerminationGracePeriodSeconds: new(int64),
+		RestartPolicy: v1.RestartPolicyNever, DNSPolicy: v1.DNSDefault, TerminationGracePeriodSeconds: new(int64),
 		AutomountServiceAccountToken: new(bool), EnableServiceLinks: new(bool),
 		Containers: []v1.Container{{Name: "app", Image: w.image, Command: w.command,
 			ImagePullPolicy: v1.PullNever,

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -29,7 +30,7 @@ func (t *timeline) say(format string, args ...any) { t.sayAt(now(), format, args
 func (t *timeline) sayAt(at time.Duration, format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	fmt.Fprintf(t.out, "%9.3fs  %s\n", at.Seconds(), fmt.Sprintf(format, args...))
+	fmt.Fprintf(t.out, "%9.3fs  %s\n", at.Seconds(), strings.TrimSpace(fmt.Sprintf(format, args...)))
 }
 
 func (t *timeline) heading(text string) {

@@ -68,15 +68,20 @@ func (n *KubeletOptions) Load(p *options.Instance, dns []string) error {
 		c.ContainerRuntimeEndpoint = p.Runtime
 	}
 	p.CRI = cri.Options{ImageEndpoint: c.ImageServiceEndpoint, Timeout: c.RuntimeRequestTimeout.Duration}
-	p.SystemdCgroup = c.CgroupDriver == string(kubeletresource.Systemd) && systemdRuns("/")
+	p.SystemdCgroup = ownCgroupDriver(c, "/") == kubeletresource.Systemd
 	n.registerNode = *c.RegisterNode
 	n.Loaded = loaded
 	return applyHostSettings(c)
 }
 
-// systemdRuns tells whether systemd is the machine's first program, as sd_booted does. Without it
-// cgroupDriver systemd cannot be had from the instance's own runtime, which says so (cgroupDriver).
-func systemdRuns(root string) bool { return cli.Readable(filepath.Join(root, "run/systemd/system")) }
+// ownCgroupDriver is the cgroup driver of the instance's own runtime: the configured one, unless
+// that is systemd and systemd is not the first program of the machine at root (sd_booted(3)).
+func ownCgroupDriver(c *kubeletconfig.KubeletConfiguration, root string) kubeletresource.Driver {
+	if c.CgroupDriver == string(kubeletresource.Systemd) && cli.Readable(filepath.Join(root, "run/systemd/system")) {
+		return kubeletresource.Systemd
+	}
+	return kubeletresource.Cgroupfs
+}
 
 // logIgnoredFields names in the log what is set without effect; it is called when the log is open.
 func (n *KubeletOptions) logIgnoredFields() {

@@ -143,20 +143,20 @@ func (w *Watcher) followUsage(ctx context.Context, at string, t eviction.Thresho
 // crossed names what is told of a threshold.
 func crossed(t eviction.Threshold) string { return string(t.Signal) + " crossed " + t.Value.String() }
 
-// Bounds of readUsage: a node's memory is taken at no more than fastestUse bytes a second, so that
-// it is not worth while to look earlier; the least time between two readings.
+// Bounds of readUsage.
 const (
-	fastestUse      = 4 << 30
-	readingInterval = 50 * time.Millisecond
+	fastestUse      = 4                     // bytes a nanosecond: a node's memory is taken no faster
+	readingInterval = 50 * time.Millisecond // the least time between two readings
+	metInterval     = time.Second           // the same while the threshold is met
 )
 
 // NextReading is after what time memory is read again when that many bytes are left above a
 // threshold: before they can be gone, but neither all the time nor later than the next pass.
 func NextReading(left int64) time.Duration {
-	if left >= fastestUse*int64(Period/time.Second) {
-		return Period
+	if left < 0 {
+		return metInterval
 	}
-	return max(time.Duration(left)*time.Second/fastestUse, readingInterval)
+	return min(max(time.Duration(left/fastestUse), readingInterval), Period)
 }
 
 // readUsage asks for a look whenever the use of memory comes to a threshold.

@@ -46,9 +46,9 @@ func TestAMemoryThresholdIsSeenWithoutTheKernel(t *testing.T) {
 		asked  time.Duration // when; 0: not within ten minutes
 		reads  int           // at most, until then
 	}{
-		{rate: 4 * gi, asked: 15 * time.Second, reads: 1000},
-		{rate: gi, asked: time.Minute, reads: 100},
-		{rate: 100 * mi, asked: 614400 * time.Millisecond, reads: 300},
+		{rate: 3 * gi, asked: 20 * time.Second, reads: 30},
+		{rate: gi, asked: time.Minute, reads: 40},
+		{rate: 100 * mi, asked: 614400 * time.Millisecond, reads: 150},
 		{rate: mi, reads: 62},
 		{rate: gi, broken: true, reads: 61},
 	} {
