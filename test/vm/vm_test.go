@@ -3,6 +3,7 @@ package vm_test
 import (
 	"bytes"
 	"errors"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -13,10 +14,10 @@ import (
 // notHere is the exit code of hack/vm where no machine can be had.
 const notHere = 4
 
-// row: EVC-26
-// row: EVC-27
-// row: QOS-10
 func TestANodeShortOfMemoryEvictsThePodThatEatsIt(t *testing.T) {
+	if os.Getenv("GANTRY_VM") == "" {
+		t.Skip("GANTRY_VM=1 runs it: an emulated machine beside the other tests takes too long; or make vm")
+	}
 	bin := binaries.Programs(t)
 	t.Parallel()
 	program := filepath.Join(t.TempDir(), "vm")
@@ -25,7 +26,8 @@ func TestANodeShortOfMemoryEvictsThePodThatEatsIt(t *testing.T) {
 	if said, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build ./hack/vm: %v\n%s", err, said)
 	}
-	cmd := exec.CommandContext(t.Context(), program, "-bin", bin, "-out", t.TempDir(), "-short", "-timeout", "10m", "memory")
+	cmd := exec.CommandContext(t.Context(), program, "-bin", bin, "-out", t.TempDir(),
+		"-timeout", "15m", "memory")
 	cmd.Dir = build.Dir
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said

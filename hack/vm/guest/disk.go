@@ -42,7 +42,7 @@ func disk(ctx context.Context, n *node) error {
 		return err
 	}
 	left, _ := diskLeft()
-	n.expect(n.view.had(v1.NodeDiskPressure) || n.view.pod("filler") != nil, "the node has shown DiskPressure")
+	n.expect(n.view.had(v1.NodeDiskPressure), "the node has shown DiskPressure")
 	n.expect(running(n.view.pod("filler")), "image %s is collected before a Pod goes; %d %% are left", unusedImage, left)
 	p, err := n.view.waitPod("filler", "ends", failed)
 	if err != nil {

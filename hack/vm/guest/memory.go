@@ -129,11 +129,14 @@ func swap(ctx context.Context, n *node) error {
 		got := contents(filepath.Join(n.containerCgroup(name), "memory.swap.max"))
 		n.expect(got == "0", "%s may not swap: memory.swap.max %s", name, got)
 	}
-	at := n.containerCgroup("burstable")
-	high := contents(filepath.Join(at, "memory.high"))
-	n.expect(high != "max" && high != "", "Memory QoS: burstable is slowed down from memory.high %s on", high)
-	n.say("Memory QoS: memory.min %s, memory.low %s", contents(filepath.Join(at, "memory.min")),
-		contents(filepath.Join(at, "memory.low")))
+	high := number(n.containerCgroup("burstable"), "memory.high")
+	n.expect(high > request*mib && high < m["MemTotal"], "Memory QoS: burstable is slowed down from %d MiB on (memory.high)",
+		high>>20)
+	for name, file := range map[string]string{"guaranteed": "memory.min", "burstable": "memory.low"} {
+		pod, container := number(n.podCgroup(name), file), number(n.containerCgroup(name), file)
+		n.expect(pod > 0 && container > 0, "Memory QoS: %s of %s is %d MiB, of its container %d MiB", file, name, pod>>20,
+			container>>20)
+	}
 	raw, err := n.api.CoreV1().RESTClient().Get().AbsPath("/api/v1/nodes/" + nodeName + "/proxy/stats/summary").DoRaw(ctx)
 	n.expect(err == nil && strings.Contains(string(raw), `"psi"`), "pressure is in the kubelet's summary (error: %v)", err)
 	for _, file := range []string{"memory", "cpu", "io"} {

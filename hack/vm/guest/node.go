@@ -42,6 +42,8 @@ cgroupDriver: systemd
 failSwapOn: false
 memorySwap: {swapBehavior: LimitedSwap}
 featureGates: {MemoryQoS: true}
+memoryReservationPolicy: TieredReservation
+memoryThrottlingFactor: 0.9
 cpuManagerPolicy: static
 reservedSystemCPUs: "0"
 memoryManagerPolicy: Static

@@ -67,12 +67,12 @@ func tasks() int {
 	return n
 }
 
-// samplePids says every two seconds how many processes there are, and once that the Pod's limit was
+// samplePids says every ten seconds how many processes there are, and once that the Pod's limit was
 // hit.
 func (n *node) samplePids(at string, hits chan string, stop chan struct{}) {
 	for i := 0; ; i++ {
 		current := contents(filepath.Join(at, "pids.current"))
-		if i%20 == 0 {
+		if i%100 == 0 {
 			n.say("%d tasks on the machine, %s in the bomb", tasks(), current)
 		}
 		if most := keyed(filepath.Join(at, "pids.events"))["max"]; most > 0 || current == strconv.Itoa(podPids) {
