@@ -16,6 +16,7 @@ export CGO_ENABLED := 0
 UP_FLAGS ?=
 DATA_DIR ?= /var/lib/gantry
 TESTS ?= ./...
+comma := ,
 
 .PHONY: help
 help: ## list the targets
@@ -118,6 +119,11 @@ conformance-storage: build ## upstream's External Storage suite with the driver 
 .PHONY: sidecars
 sidecars: ## build the CSI project's programs that test/sidecars runs into build/sidecars
 	@hack/sidecars.sh build/sidecars
+
+.PHONY: vm
+vm: build ## Gantry in a virtual machine whose memory, disk and process ids run out; SCENARIO=memory,disk,… runs a part (root; some ten minutes)
+	@hack/deps.sh vm
+	@go run ./hack/vm $(subst $(comma), ,$(SCENARIO))
 
 .PHONY: kills
 kills: binary ## SIGKILL an API server twenty times in the middle of 10,000 writes: nothing acknowledged is lost, nothing is there twice

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what is missing to build and try Gantry, from Debian's packages; says what it does. Nothing missing: says nothing.
+# Installs what is missing to build and try Gantry (with the argument vm, for its virtual machine too), from Debian's packages; says what it does. Nothing missing: says nothing.
 set -eu
 
 if ! command -v go >/dev/null; then
@@ -23,6 +23,10 @@ need libseccomp-dev pkg-config --exists libseccomp
 need nftables command -v nft
 need busybox-static static_busybox
 need xz-utils command -v xz
+if [ "${1:-}" = vm ]; then # the virtual machine of `make vm`
+	need qemu-system-x86 command -v qemu-system-x86_64
+	need e2fsprogs command -v mke2fs
+fi
 
 [ -n "$missing" ] || exit 0
 if ! command -v apt-get >/dev/null; then

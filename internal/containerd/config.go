@@ -39,6 +39,8 @@ type Config struct {
 	// Snapshotter is "overlayfs" or "native"; default: overlayfs where the file system of DataDir
 	// supports it.
 	Snapshotter string
+	// SystemdCgroup has systemd keep the containers' cgroups; systemd must run.
+	SystemdCgroup bool
 	// LogLevel is containerd's log level; default "info".
 	LogLevel string
 	// ReadyTimeout bounds the wait for the first CRI response; default 30 s.
@@ -196,7 +198,7 @@ disabled_plugins = ['io.containerd.nri.v1.nri', 'io.containerd.tracing.processor
       [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
         BinaryName = '{{.c.BinDir}}/runc'
         Root = '{{.RuncDir}}'
-        SystemdCgroup = false
+        SystemdCgroup = {{.c.SystemdCgroup}}
   [plugins.'io.containerd.cri.v1.runtime'.cni]
     bin_dirs = ['{{.c.CNIBinDir}}', '/opt/cni/bin', '/usr/lib/cni']
     conf_dir = '{{.c.CNIConfDir}}'

@@ -1,9 +1,21 @@
 package containerd
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
+
+// row: QOS-09
+func TestSystemdKeepsTheCgroupsWhenItIsToldTo(t *testing.T) {
+	for _, systemd := range []bool{false, true} {
+		text, err := Config{DataDir: "/data", BinDir: "/opt/gantry", StateDir: "/run/g", SystemdCgroup: systemd}.render(
+			host{})
+		if want := fmt.Sprintf("SystemdCgroup = %t\n", systemd); err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("got error %v and\n%s\nwant %q in it", err, text, want)
+		}
+	}
+}
 
 // The shim is named by its type and found in PATH: a runtime that is given by a path containerd
 // asks before each task for mounts it handles, by running the shim once more.

@@ -33,6 +33,8 @@ type Instance struct {
 	Storage     Storage
 	APIServer   APIServer
 	CRI         cri.Options // what the kubelet's configuration says of the runtime's sockets
+	// SystemdCgroup has the instance's own container runtime use the cgroup driver systemd.
+	SystemdCgroup bool
 }
 
 func (p *Instance) DataFlag(f *pflag.FlagSet) {

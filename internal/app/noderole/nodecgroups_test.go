@@ -46,6 +46,29 @@ func fakeEngine(t *testing.T, driver string) (*Engine, *crifake.Fake, *[]string)
 		logf: func(format string, args ...any) { output = append(output, fmt.Sprintf(format, args...)) }}, f, &output
 }
 
+// The instance's own runtime has systemd keep cgroups when the configuration wants that and systemd
+// runs.
+//
+// row: QOS-09
+func TestTheOwnRuntimeGetsTheCgroupDriver(t *testing.T) {
+	booted, other := t.TempDir(), t.TempDir()
+	if err := os.MkdirAll(filepath.Join(booted, "run/systemd/system"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		configured, root string
+		want             kubeletresource.Driver
+	}{
+		{"systemd", booted, "systemd"}, {"systemd", other, "cgroupfs"},
+		{"cgroupfs", booted, "cgroupfs"}, {"", booted, "cgroupfs"},
+	} {
+		got := ownCgroupDriver(&kubeletconfig.KubeletConfiguration{CgroupDriver: c.configured}, c.root)
+		if got != c.want {
+			t.Errorf("configured %q, systemd runs %t: got %s, want %s", c.configured, c.root == booted, got, c.want)
+		}
+	}
+}
+
 // The runtime's driver is taken; one that the configuration names otherwise is warned of, and
 // systemd that is not there is a refusal.
 //

@@ -18,6 +18,7 @@ import (
 	"github.com/gantry-project/gantry/internal/cri"
 	kubeconfig "github.com/gantry-project/gantry/internal/kubelet/config"
 	"github.com/gantry-project/gantry/internal/kubelet/images"
+	kubeletresource "github.com/gantry-project/gantry/internal/kubelet/resource"
 	"github.com/gantry-project/gantry/internal/linux/proc"
 	"github.com/gantry-project/gantry/internal/options"
 )
@@ -67,9 +68,19 @@ func (n *KubeletOptions) Load(p *options.Instance, dns []string) error {
 		c.ContainerRuntimeEndpoint = p.Runtime
 	}
 	p.CRI = cri.Options{ImageEndpoint: c.ImageServiceEndpoint, Timeout: c.RuntimeRequestTimeout.Duration}
+	p.SystemdCgroup = ownCgroupDriver(c, "/") == kubeletresource.Systemd
 	n.registerNode = *c.RegisterNode
 	n.Loaded = loaded
 	return applyHostSettings(c)
+}
+
+// ownCgroupDriver is the cgroup driver of the instance's own runtime: the configured one, unless
+// that is systemd and systemd is not the first program of the machine at root (sd_booted(3)).
+func ownCgroupDriver(c *kubeletconfig.KubeletConfiguration, root string) kubeletresource.Driver {
+	if c.CgroupDriver == string(kubeletresource.Systemd) && cli.Readable(filepath.Join(root, "run/systemd/system")) {
+		return kubeletresource.Systemd
+	}
+	return kubeletresource.Cgroupfs
 }
 
 // logIgnoredFields names in the log what is set without effect; it is called when the log is open.

@@ -1,7 +1,9 @@
 package cgroup
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -21,6 +23,26 @@ func (h v2) version() int    { return 2 }
 func (h v2) roots() []string { return []string{h.mount} }
 
 func (h v2) ensure(p string, v Values) error {
+	return whileControllersVanish(func() error { return h.ensureOnce(p, v) })
+}
+
+// ensureAttempts is how often a path is made before the error counts.
+const ensureAttempts = 10
+
+// whileControllersVanish does something again when a file or a controller was gone: where systemd
+// keeps the hierarchy it takes back, at any time until a container is below, what was passed on to
+// a slice that it did not ask for.
+func whileControllersVanish(do func() error) error {
+	var err error
+	for range ensureAttempts {
+		if err = do(); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return err
+}
+
+func (h v2) ensureOnce(p string, v Values) error {
 	if err := h.delegate(h.mount); err != nil {
 		return err
 	}

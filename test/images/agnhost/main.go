@@ -114,14 +114,20 @@ func ignoreTerm([]string) int {
 	select {}
 }
 
-// allocateMemory MEBIBYTES: touches that much memory, then sleeps.
+// allocateMemory MEBIBYTES [MEBIBYTES-PER-SECOND]: touches that much memory, as fast as it can when no
+// rate is given, then sleeps.
 func allocateMemory(args []string) int {
-	mib := 64
+	mib, each := 64, time.Duration(0)
 	if len(args) > 0 {
 		mib = number(args[0])
 	}
+	if len(args) > 1 {
+		each = time.Second / time.Duration(number(args[1]))
+	}
+	begun := time.Now()
 	var all [][]byte
-	for range mib {
+	for i := range mib {
+		time.Sleep(time.Until(begun.Add(time.Duration(i) * each)))
 		b := make([]byte, 1<<20)
 		for i := 0; i < len(b); i += 4096 {
 			b[i] = 1

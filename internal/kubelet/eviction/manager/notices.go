@@ -10,6 +10,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/gantry-project/gantry/internal/kubelet/eviction"
+	"github.com/gantry-project/gantry/internal/pod/usage"
 )
 
 // Notice is something that the kernel tells of; cgroup.Notifier is one. Close ends a Wait.
@@ -23,6 +24,9 @@ type Kernel struct {
 	// Usage tells when a cgroup's memory in use crosses a number of bytes
 	// (kernelMemcgNotification, cgroup v1)
 	Usage func(path string, bytes uint64) (Notice, error)
+	// ReadUsage has use be read, the more often the closer a threshold is: cgroup v2 tells of no
+	// amount of use
+	ReadUsage bool
 	// Others are what tells by itself, with their names: pressure of the machine, limits of the
 	// Pods' cgroup that were hit
 	Others map[string]func() (Notice, error)
@@ -58,11 +62,13 @@ func (w *Watcher) Run(ctx context.Context) {
 		}
 		all.Go(func() { w.listen(ctx, name, n) })
 	}
-	if w.Kernel.Usage != nil {
-		for _, t := range w.Thresholds {
-			if at, memory := w.cgroup(t.Signal); memory {
-				all.Go(func() { w.followUsage(ctx, at, t) })
-			}
+	for _, t := range w.Thresholds {
+		at, memory := w.cgroup(t.Signal)
+		switch {
+		case memory && w.Kernel.Usage != nil:
+			all.Go(func() { w.followUsage(ctx, at, t) })
+		case memory && w.Kernel.ReadUsage:
+			all.Go(func() { w.readUsage(ctx, at, t) })
 		}
 	}
 	all.Wait()
@@ -94,10 +100,7 @@ func (w *Watcher) listen(ctx context.Context, name string, n Notice) {
 			}
 			return
 		}
-		select {
-		case w.notices <- name:
-		default:
-		}
+		w.ask(name)
 		select {
 		case <-time.After(noticeInterval):
 		case <-ctx.Done():
@@ -106,10 +109,18 @@ func (w *Watcher) listen(ctx context.Context, name string, n Notice) {
 	}
 }
 
+// ask asks for a look, unless one is asked for already.
+func (w *Watcher) ask(why string) {
+	select {
+	case w.notices <- why:
+	default:
+	}
+}
+
 // followUsage keeps a notice at the use of memory at which a threshold is met. The page cache,
 // which counts as use but not as working set, moves it.
 func (w *Watcher) followUsage(ctx context.Context, at string, t eviction.Threshold) {
-	name := string(t.Signal) + " crossed " + t.Value.String()
+	name := crossed(t)
 	failed := false
 	for ctx.Err() == nil {
 		round, cancel := context.WithTimeout(ctx, Period)
@@ -129,18 +140,65 @@ func (w *Watcher) followUsage(ctx context.Context, at string, t eviction.Thresho
 	}
 }
 
+// crossed names what is told of a threshold.
+func crossed(t eviction.Threshold) string { return string(t.Signal) + " crossed " + t.Value.String() }
+
+// Bounds of readUsage.
+const (
+	fastestUse      = 4                     // bytes a nanosecond: a node's memory is taken no faster
+	readingInterval = 50 * time.Millisecond // the least time between two readings
+	metInterval     = time.Second           // the same while the threshold is met
+)
+
+// NextReading is after what time memory is read again when that many bytes are left above a
+// threshold: before they can be gone, but neither all the time nor later than the next pass.
+func NextReading(left int64) time.Duration {
+	if left < 0 {
+		return metInterval
+	}
+	return min(max(time.Duration(left/fastestUse), readingInterval), Period)
+}
+
+// readUsage asks for a look whenever the use of memory comes to a threshold.
+func (w *Watcher) readUsage(ctx context.Context, at string, t eviction.Threshold) {
+	met := false
+	for {
+		next := Period
+		if _, left, ok := w.left(at, t); ok {
+			next = NextReading(left)
+			if is := left < 0; is != met {
+				if met = is; met {
+					w.ask(crossed(t))
+				}
+			}
+		}
+		select {
+		case <-time.After(next):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // usageThreshold is the use of memory, page cache included, at which the threshold is met.
 func (w *Watcher) usageThreshold(at string, t eviction.Threshold) (bytes uint64, ok bool) {
+	use, left, ok := w.left(at, t)
+	return uint64(int64(use.Bytes) + left), ok
+}
+
+// left is the use of memory, and how much more of it there may be before the threshold is met; less
+// than 0 when it is.
+func (w *Watcher) left(at string, t eviction.Threshold) (use usage.MemoryUse, left int64, ok bool) {
 	u, err := w.Observer.Cgroups.MemoryUse(at)
 	if err != nil {
-		return 0, false
+		return u, 0, false
 	}
 	if t.Signal == eviction.MemoryAvailable {
 		u.Limit = uint64(w.Observer.MemoryBytes)
 	}
 	least := t.Value.Of(int64(u.Limit))
 	if u.Limit == 0 || uint64(least.Value()) > u.Limit {
-		return 0, false
+		return u, 0, false
 	}
-	return u.Limit - uint64(least.Value()) + u.Bytes - u.WorkingSet, true
+	return u, int64(u.Limit) - least.Value() - int64(u.WorkingSet), true
 }

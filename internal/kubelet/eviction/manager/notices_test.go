@@ -1,0 +1,87 @@
+package manager_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gantry-project/gantry/internal/kubelet/eviction"
+	"github.com/gantry-project/gantry/internal/kubelet/eviction/manager"
+	"github.com/gantry-project/gantry/internal/pod/usage"
+)
+
+// growing is a node of 64Gi whose working set grows by so many bytes a second.
+type growing struct {
+	begun  time.Time
+	rate   int64
+	reads  int
+	broken bool
+}
+
+func (g *growing) MemoryUse(string) (usage.MemoryUse, error) {
+	g.reads++
+	if g.broken {
+		return usage.MemoryUse{}, errors.New("no cgroups")
+	}
+	set := uint64(int64(time.Since(g.begun)) / int64(time.Millisecond) * g.rate / 1000)
+	return usage.MemoryUse{Bytes: set + gi, WorkingSet: set}, nil
+}
+func (*growing) Processes(string) ([]int, error) { return nil, nil }
+func (*growing) List(string) ([]string, error)   { return nil, nil }
+
+// Where the kernel tells of no amount of use, the use is read: soon enough to see that a threshold
+// is met within a tenth of a second, seldom while much is left, and once for each time it is met.
+//
+// row: EVC-13
+func TestAMemoryThresholdIsSeenWithoutTheKernel(t *testing.T) {
+	list, errs := eviction.Thresholds(eviction.Settings{Hard: map[string]string{"memory.available": "4Gi"}})
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	for _, c := range []struct {
+		rate   int64
+		broken bool
+		asked  time.Duration // when; 0: not within ten minutes
+		reads  int           // at most, until then
+	}{
+		{rate: 3 * gi, asked: 20 * time.Second, reads: 30},
+		{rate: gi, asked: time.Minute, reads: 40},
+		{rate: 100 * mi, asked: 614400 * time.Millisecond, reads: 150},
+		{rate: mi, reads: 62},
+		{rate: gi, broken: true, reads: 61},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			g := &growing{begun: time.Now(), rate: c.rate, broken: c.broken}
+			w := manager.NewWatcher(manager.Kernel{ReadUsage: true},
+				&manager.Observer{Cgroups: g, MemoryBytes: 64 * gi}, list)
+			ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
+			defer cancel()
+			go w.Run(ctx)
+			asked := time.Duration(0)
+			select {
+			case why := <-w.Notices():
+				asked = time.Since(g.begun)
+				if why != "memory.available crossed 4Gi" {
+					t.Errorf("got %q, want the signal and the threshold", why)
+				}
+			case <-time.After(10*time.Minute + 30*time.Second):
+			}
+			if late := asked - c.asked; late < 0 || late > 100*time.Millisecond {
+				t.Errorf("%d bytes a second: asked for a look after %s, want %s", c.rate, asked, c.asked)
+			}
+			if g.reads > c.reads {
+				t.Errorf("%d bytes a second: got %d readings, want at most %d", c.rate, g.reads, c.reads)
+			}
+			time.Sleep(time.Minute)
+			select {
+			case <-w.Notices():
+				t.Errorf("%d bytes a second: asked again for what is met still", c.rate)
+			default:
+			}
+			cancel()
+			synctest.Wait()
+		})
+	}
+}
