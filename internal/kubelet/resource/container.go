@@ -37,8 +37,11 @@ func ForContainer(pod *v1.Pod, c *v1.Container, node Node, o Options) *runtimeap
 		r.HugepageLimits = append(r.HugepageLimits, &runtimeapi.HugepageLimit{PageSize: pageName(size),
 			Limit: uint64(pages[size])})
 	}
-	if o.Unified {
+	switch {
+	case o.Unified:
 		r.Unified = unified(pod, c, node, o)
+	case o.Swap.Counted: // cgroup v1 has no LimitedSwap: memory and swap together are bounded
+		r.MemorySwapLimitInBytes = r.MemoryLimitInBytes
 	}
 	return r
 }

@@ -131,6 +131,7 @@ func victimsOf(t *testing.T, n Node, watched time.Duration) []Victim {
 		go m.Run(ctx)
 		time.Sleep(watched + time.Second)
 		cancel()
+		time.Sleep(time.Minute) // the last victim ends
 		synctest.Wait()
 		for _, v := range k.victims {
 			if v.At <= watched {
