@@ -12,8 +12,10 @@ type PressureAsk struct {
 	Asked                 bool   // whoever asks wants to know it, near or not
 }
 
-// WithNodePressure adds how far a node is from evictions, and who would go, to an answer about it or
-// about one of its Pods. Unasked it adds nothing while no threshold is near, nor to the answer about
+// WithNodePressure adds how far a node is from evictions, and who would go, to an answer about it
+// or
+// about one of its Pods. Unasked it adds nothing while no threshold is near, nor to the answer
+// about
 // a Pod that would not be among the first to go.
 func WithNodePressure(a *Answer, ask PressureAsk, f *nodepressure.Foresight) {
 	if len(f.Margins) == 0 || !ask.Asked && !f.Margins[0].Near {

@@ -45,12 +45,14 @@ func TestNodePressureIsToldWhereItIsNear(t *testing.T) {
 		{"a healthy Pod", PressureAsk{Kind: "pod", Namespace: "shop", Name: "web"}, far, ""},
 		{"a critical Pod", PressureAsk{Kind: "pod", Namespace: "shop", Name: "dns"}, near, ""},
 		{"first", PressureAsk{Kind: "pod", Namespace: "shop", Name: "web"}, near,
-			"would be evicted first for memory.available, at about 110Mi less (threshold 100Mi): before batch: takes more " +
+			"would be evicted first for memory.available, at about 110Mi less (threshold 100Mi): before batch: takes " +
+				"more " +
 				"than it requests by 200Mi, which is more than 100Mi; a request of 200Mi would put it behind batch"},
 		{"second", PressureAsk{Kind: "pod", Namespace: "shop", Name: "batch"}, near,
 			"would be evicted second for memory.available, at about 410Mi less"},
 		{"a node", PressureAsk{Kind: "node", Name: "n"}, near, "shop/web would be evicted first"},
-		{"asked of a Pod", PressureAsk{Kind: "pod", Namespace: "shop", Name: "batch", Asked: true}, far, "evicted second"},
+		{"asked of a Pod", PressureAsk{Kind: "pod", Namespace: "shop", Name: "batch", Asked: true}, far,
+			"evicted second"},
 		{"asked of a critical Pod", PressureAsk{Kind: "pod", Namespace: "shop", Name: "dns", Asked: true}, far,
 			"it would not be evicted for memory.available"},
 		{"asked of a node", PressureAsk{Kind: "node", Name: "n", Asked: true}, far,

@@ -102,7 +102,8 @@ func (a *Advice) warn(u *Usage, p Policy) {
 				"when it is busy", x.name, x.stats.P95/x.stats.Average)
 		}
 		if x.ratio > p.MaxRatio {
-			say("%s: the limit is %.2f times the request (more than %g): a node filled by requests has not so much when "+
+			say("%s: the limit is %.2f times the request (more than %g): a node filled by requests has not so much "+
+				"when "+
 				"several take their limit", x.name, x.ratio, p.MaxRatio)
 		}
 	}
@@ -113,7 +114,8 @@ func (a *Advice) warn(u *Usage, p Policy) {
 func (a *Advice) warnCurrent(u *Usage, p Policy, say func(string, ...any)) {
 	if u.Request != nil && u.Request.Memory != nil && a.Request.Memory != nil &&
 		a.Request.Memory.Cmp(*u.Request.Memory) > 0 {
-		say("memory: it requests %s now and takes more 5%% of the time or longer: above its request it is evicted first",
+		say("memory: it requests %s now and takes more 5%% of the time or longer: above its request it is evicted "+
+			"first",
 			u.Request.Memory)
 	}
 	if u.Request != nil && u.Request.CPU != nil && a.Request.CPU != nil && a.Request.CPU.Cmp(*u.Request.CPU) > 0 {

@@ -51,7 +51,8 @@ type tier struct {
 	share float64
 }
 
-// kubeMemory and kubeCPU are the shares of a node that kubelet, runtime and shims take, as providers
+// kubeMemory and kubeCPU are the shares of a node that kubelet, runtime and shims take, as
+// providers
 // of Kubernetes publish them: the first gigabytes and cores carry most of it, for what runs on a
 // small node costs as much as on a big one.
 var (
@@ -162,7 +163,8 @@ func Check(n NodeSize, r kubeletresource.Reserved) []string {
 			out = append(out, fmt.Sprintf("kubeReserved and systemReserved keep %s of %s, too little (advised: %s): %s",
 				text(have), name, text(advised), tooLittleMeans[name]))
 		case have > max(2*advised, int64(float64(all)*tooMuch)):
-			out = append(out, fmt.Sprintf("kubeReserved and systemReserved keep %s of %s, too much (advised: %s of %s): "+
+			out = append(out, fmt.Sprintf("kubeReserved and systemReserved keep %s of %s, too much (advised: %s of "+
+				"%s): "+
 				"Pods cannot request it, and it lies idle", text(have), name, text(advised), text(all)))
 		}
 	}
@@ -181,7 +183,9 @@ func Check(n NodeSize, r kubeletresource.Reserved) []string {
 }
 
 var tooLittleMeans = map[v1.ResourceName]string{
-	v1.ResourceCPU: "when Pods take all CPUs they requested, kubelet and runtime answer late and the node becomes NotReady",
-	v1.ResourceMemory: "when Pods take all memory they requested, kubelet, runtime and system daemons have none: Pods are " +
+	v1.ResourceCPU: "when Pods take all CPUs they requested, kubelet and runtime answer late and the node becomes " +
+		"NotReady",
+	v1.ResourceMemory: "when Pods take all memory they requested, kubelet, runtime and system daemons have none: " +
+		"Pods are " +
 		"evicted though they keep to their requests, or the kernel kills",
 }

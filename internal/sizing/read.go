@@ -183,7 +183,8 @@ func add(into Series, field string, of Resource, labels map[string]string, point
 	return nil
 }
 
-// ReadPrometheusText adds scrapes in Prometheus' text format, one after the other, with times: those
+// ReadPrometheusText adds scrapes in Prometheus' text format, one after the other, with times:
+// those
 // of /metrics/resource and /metrics/cadvisor of a kubelet.
 func ReadPrometheusText(r io.Reader, into Series) error {
 	raw, err := io.ReadAll(r)

@@ -15,7 +15,8 @@ import (
 
 const gi = 1 << 30
 
-// busy is a container that takes 100m and 100Mi nine tenths of the time, and ten times as much else.
+// busy is a container that takes 100m and 100Mi nine tenths of the time, and ten times as much
+// else.
 func busy() string {
 	var b strings.Builder
 	b.WriteString("time,namespace,pod,container,cpu,memory\n")
@@ -87,16 +88,20 @@ func TestSeriesOfPrometheus(t *testing.T) {
 	var cpu, memory []string
 	for i := range 5 {
 		ms := 1_700_000_000_000 + i*15000
-		fmt.Fprintf(&text, "# TYPE container_cpu_usage_seconds_total counter\ncontainer_cpu_usage_seconds_total{container=\"app\","+
+		fmt.Fprintf(&text, "# TYPE container_cpu_usage_seconds_total "+
+			"counter\ncontainer_cpu_usage_seconds_total{container=\"app\","+
 			"namespace=\"shop\",pod=\"web-0\"} %g %d\n", float64(i)*3, ms)
-		fmt.Fprintf(&text, "container_memory_working_set_bytes{container=\"app\",namespace=\"shop\",pod=\"web-0\"} %d %d\n"+
-			"container_memory_working_set_bytes{namespace=\"shop\",pod=\"web-0\"} 1 %d\nother_metric 1\n", 100+i, ms, ms)
+		fmt.Fprintf(&text, "container_memory_working_set_bytes{container=\"app\",namespace=\"shop\",pod=\"web-0\"} "+
+			"%d %d\n"+
+			"container_memory_working_set_bytes{namespace=\"shop\",pod=\"web-0\"} 1 %d\nother_metric 1\n", 100+i, ms,
+			ms)
 		cpu = append(cpu, fmt.Sprintf(`[%d.5,"%g"]`, ms/1000, float64(i)*3))
 		memory = append(memory, fmt.Sprintf(`[%d,"%d"]`, ms/1000, 100+i))
 	}
 	labels := `"namespace":"shop","pod":"web-0","container":"app"`
 	answer := func(metric, values string) string {
-		return `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{` + metric + labels + `},"values":[` +
+		return `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{` + metric + labels +
+			`},"values":[` +
 			values + `]}]}}`
 	}
 	matrix.WriteString(answer(`"__name__":"container_cpu_usage_seconds_total",`, strings.Join(cpu, ",")))
@@ -119,7 +124,8 @@ func TestSeriesOfPrometheus(t *testing.T) {
 		}
 	}
 	rates := sizing.Series{}
-	if err := sizing.ReadPrometheusJSON(strings.NewReader(answer("", `[1,"0.25"],[2,"NaN"]`)), sizing.CPU, rates); err != nil {
+	if err := sizing.ReadPrometheusJSON(strings.NewReader(answer("", `[1,"0.25"],[2,"NaN"]`)), sizing.CPU,
+		rates); err != nil {
 		t.Fatal(err)
 	}
 	if got := rates[rates.Keys()[0]].CPU; !slices.Equal(got, []float64{0.25}) {
@@ -137,28 +143,36 @@ func TestBadUsage(t *testing.T) {
 		"container,cpu,memory\na,1,1\na,x,1\n": "line 3: cpu: ",
 		"container,cpu,memory\na,1,-1\n":       "line 2: memory: ",
 	} {
-		if err := sizing.ReadCSV(strings.NewReader(text), sizing.Series{}); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if err := sizing.ReadCSV(strings.NewReader(text), sizing.Series{}); err == nil ||
+			!strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: got %v, want an error that begins with %q", text, err, want)
 		}
 	}
+	one := func(value string) string {
+		return `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"container":"a"},"values":[` +
+			value + `]}]}}`
+	}
 	for text, want := range map[string]string{
-		`{"status":"error","error":"bad"}`: `status: "error": bad`, `{"status":"success","data":{"resultType":"scalar"}}`: "data.resultType: ",
-		`{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"container":"a"},"values":[[1,"1"]]}]}}`:   "data.result[0].metric.__name__: ",
-		`{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"container":"a"},"values":[[1,2]]}]}}`:     "data.result[0].values[0]: ",
-		`{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"container":"a"},"values":[[1,"-1"]]}]}}`:  "data.result[0].values[0]: ",
-		`{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"container":"a"},"values":[["a","1"]]}]}}`: "data.result[0].values[0]: ",
-		`{`: "unexpected EOF",
+		`{"status":"error","error":"bad"}`:                    `status: "error": bad`,
+		`{"status":"success","data":{"resultType":"scalar"}}`: "data.resultType: ",
+		one(`[1,"1"]`):   "data.result[0].metric.__name__: ",
+		one(`[1,2]`):     "data.result[0].values[0]: ",
+		one(`[1,"-1"]`):  "data.result[0].values[0]: ",
+		one(`["a","1"]`): "data.result[0].values[0]: ",
+		`{`:              "unexpected EOF",
 	} {
 		if err := sizing.ReadPrometheusJSON(strings.NewReader(text), "", sizing.Series{}); err == nil ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want an error with %q", text, err, want)
 		}
 	}
-	err := sizing.ReadPrometheusText(strings.NewReader("container_cpu_usage_seconds_total{container=\"a\"} 1\n"), sizing.Series{})
+	err := sizing.ReadPrometheusText(strings.NewReader("container_cpu_usage_seconds_total{container=\"a\"} 1\n"),
+		sizing.Series{})
 	if err == nil || !strings.Contains(err.Error(), "has no time") {
 		t.Errorf("got %v, want an error about the time", err)
 	}
-	for size, field := range map[sizing.NodeSize]string{{10, gi, 0}: "cpu: ", {1000, 1, 0}: "memory: ", {1000, gi, 1}: "disk: "} {
+	for size, field := range map[sizing.NodeSize]string{{10, gi, 0}: "cpu: ", {1000, 1, 0}: "memory: ", {1000, gi,
+		1}: "disk: "} {
 		if err := sizing.CheckSize(size); err == nil || !strings.HasPrefix(err.Error(), field) {
 			t.Errorf("%+v: got %v, want an error about %s", size, err, field)
 		}
@@ -179,7 +193,8 @@ func TestReservationsByNodeSize(t *testing.T) {
 	} {
 		n := sizing.NodeSize{MilliCPU: c.cpu, Memory: c.memory * gi, Disk: 100 * gi}
 		a := sizing.Node(n)
-		got := []string{a.Kube["memory"], a.System["memory"], a.Hard["memory.available"], a.Kube["cpu"], a.System["cpu"]}
+		got := []string{a.Kube["memory"], a.System["memory"], a.Hard["memory.available"], a.Kube["cpu"],
+			a.System["cpu"]}
 		if want := []string{c.kube, c.system, c.hard, c.kubeCPU, c.sysCPU}; !slices.Equal(got, want) {
 			t.Errorf("%d Gi: got %v, want %v", c.memory, got, want)
 		}
@@ -193,7 +208,8 @@ func TestReservationsByNodeSize(t *testing.T) {
 				}
 			}
 			if all := n.Capacity()[name]; sum.Cmp(all) != 0 {
-				t.Errorf("%d Gi: %s: allocatable and what is kept are %s, want %s", c.memory, name, sum.String(), all.String())
+				t.Errorf("%d Gi: %s: allocatable and what is kept are %s, want %s", c.memory, name, sum.String(),
+					all.String())
 			}
 		}
 		if warnings := sizing.Check(n, reserved(a.Kube, a.System, a.Hard["memory.available"])); len(warnings) > 0 {
@@ -203,7 +219,8 @@ func TestReservationsByNodeSize(t *testing.T) {
 }
 
 func reserved(kube, system map[string]string, hard string) kubeletresource.Reserved {
-	return kubeletresource.Reserved{Kube: kubeletresource.ParseQuantities(kube), System: kubeletresource.ParseQuantities(system),
+	return kubeletresource.Reserved{Kube: kubeletresource.ParseQuantities(kube),
+		System:   kubeletresource.ParseQuantities(system),
 		Eviction: v1.ResourceList{v1.ResourceMemory: resource.MustParse(hard)}}
 }
 
@@ -214,7 +231,8 @@ func TestThresholdsFollowTheNodeSize(t *testing.T) {
 		a := sizing.Node(sizing.NodeSize{MilliCPU: 4000, Memory: memory * gi, Disk: memory * 20 * gi})
 		hard, soft := resource.MustParse(a.Hard["memory.available"]), resource.MustParse(a.Soft["memory.available"])
 		if hard.Cmp(last) < 0 || soft.Cmp(hard) <= 0 || hard.Value() > memory*gi/20 || hard.Value() < 100<<20 {
-			t.Errorf("%d Gi: hard %s, soft %s; want at least %s, the soft one above, at most a twentieth", memory, hard.String(),
+			t.Errorf("%d Gi: hard %s, soft %s; want at least %s, the soft one above, at most a twentieth", memory,
+				hard.String(),
 				soft.String(), last.String())
 		}
 		if a.Grace["memory.available"] == "" || a.Grace["nodefs.available"] == "" {
@@ -222,7 +240,8 @@ func TestThresholdsFollowTheNodeSize(t *testing.T) {
 		}
 		last = hard
 	}
-	if a := sizing.Node(sizing.NodeSize{MilliCPU: 4000, Memory: 16 * gi, Disk: 2000 * gi}); a.Hard["nodefs.available"] != "20Gi" {
+	if a := sizing.Node(sizing.NodeSize{MilliCPU: 4000, Memory: 16 * gi,
+		Disk: 2000 * gi}); a.Hard["nodefs.available"] != "20Gi" {
 		t.Errorf("a disk of 2000Gi: got %s, want 20Gi: a tenth is more than a node needs", a.Hard["nodefs.available"])
 	}
 }
@@ -236,7 +255,8 @@ func TestReservationsAtBothExtremesAreWarnedOf(t *testing.T) {
 	}{
 		"nothing": {reserved(nil, nil, "100Mi"), []string{"0 of cpu, too little", "0 of memory, too little",
 			"memory.available is 100Mi, too little"}},
-		"too much": {reserved(map[string]string{"cpu": "2", "memory": "6Gi"}, map[string]string{"cpu": "1", "memory": "4Gi"}, "4Gi"),
+		"too much": {reserved(map[string]string{"cpu": "2", "memory": "6Gi"}, map[string]string{"cpu": "1",
+			"memory": "4Gi"}, "4Gi"),
 			[]string{"3 of cpu, too much", "10Gi of memory, too much", "memory.available is 4Gi, too much"}},
 		"as advised": {reserved(map[string]string{"cpu": "80m", "memory": "2663Mi"}, map[string]string{"cpu": "80m",
 			"memory": "328Mi"}, "328Mi"), nil},
@@ -251,7 +271,8 @@ func TestReservationsAtBothExtremesAreWarnedOf(t *testing.T) {
 		}
 	}
 	all := strings.Join(sizing.Check(n, reserved(nil, nil, "328Mi")), "\n")
-	for _, effect := range []string{"the node becomes NotReady", "Pods are evicted though they keep to their requests"} {
+	for _, effect := range []string{"the node becomes NotReady", "Pods are evicted though they keep to their " +
+		"requests"} {
 		if !strings.Contains(all, effect) {
 			t.Errorf("got %q, want the effect %q", all, effect)
 		}

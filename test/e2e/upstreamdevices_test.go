@@ -24,7 +24,8 @@ const (
 func (c *cluster) importUpstream(program, image string) {
 	c.t.Helper()
 	out := filepath.Join(c.t.TempDir(), "program")
-	build := exec.Command("go", "build", "-p", "2", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", out, program)
+	build := exec.Command("go", "build", "-p", "2", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", out,
+		program)
 	build.Dir, build.Env = "../deviceprograms", append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
 	if said, err := build.CombinedOutput(); err != nil {
 		c.t.Fatalf("build %s: %v\n%s", program, err, said)
@@ -144,7 +145,8 @@ func TestUpstreamsSampleDevicePlugin(t *testing.T) {
 	c.Kill()
 	c.Start()
 	allocatable("2")
-	c.kubectl("delete", "pods", "-n", "kube-system", "-l", "k8s-app=sample-device-plugin", "--force", "--grace-period=0")
+	c.kubectl("delete", "pods", "-n", "kube-system", "-l", "k8s-app=sample-device-plugin", "--force",
+		"--grace-period=0")
 	c.kubectl("rollout", "status", "-n", "kube-system", "daemonset/sample-device-plugin-beta", "--timeout=60s")
 	allocatable("2")
 	c.apply(fmt.Sprintf(sampleUser, "second"))
@@ -273,8 +275,10 @@ func TestUpstreamsDRADriver(t *testing.T) {
 		t.Helper()
 		c.waitFor("pod/"+pod, "condition=Ready", time.Minute)
 		c.eventually(20*time.Second, pod+" has what the driver says", func() (string, bool) {
-			with, without := c.kubectl("logs", pod, "-c", "with-resource"), c.kubectl("logs", pod, "-c", "without-resource")
-			return with + without, strings.Contains(with, "user_a=b\n") && strings.Contains(with, "claim_") && without == ".\n"
+			with, without := c.kubectl("logs", pod, "-c", "with-resource"), c.kubectl("logs", pod, "-c",
+				"without-resource")
+			return with + without, strings.Contains(with, "user_a=b\n") && strings.Contains(with, "claim_") &&
+				without == ".\n"
 		})
 	}
 	c.apply(fmt.Sprintf(claimUser, "first"))

@@ -46,13 +46,16 @@ func New(streams cli.IO) *cobra.Command {
 		Short: "Calculate requests from measured usage, and what a node of a size should keep from Pods",
 		Long: "size reads usage series and says what each container should request: the 95th percentile of what it " +
 			"took, not the average; its limits, and the ratio of both.\n" +
-			"Series are files (--usage: CSV with container, cpu and memory; answers of Prometheus' API as JSON; scrapes " +
+			"Series are files (--usage: CSV with container, cpu and memory; answers of Prometheus' API as JSON; " +
+			"scrapes " +
 			"of a kubelet's /metrics/resource as text), or are taken from the\n" +
 			"metrics API for a while (--metrics-api). Of a node (--node, or --cpu and --memory) it calculates " +
 			"kubeReserved, systemReserved and eviction thresholds by its size, and prints a KubeletConfiguration;\n" +
 			"with --config it judges the one there is: what keeps too little, what too much.",
-		Example: "  gantry size --usage usage.csv\n  gantry size --usage cpu=rate.json --usage memory=working-set.json -o " +
-			"json\n  gantry size --metrics-api --for 10m -n shop\n  gantry size --cpu 4 --memory 16Gi --disk 100Gi -o " +
+		Example: "  gantry size --usage usage.csv\n  gantry size --usage cpu=rate.json --usage " +
+			"memory=working-set.json -o " +
+			"json\n  gantry size --metrics-api --for 10m -n shop\n  gantry size --cpu 4 --memory 16Gi --disk 100Gi " +
+			"-o " +
 			"yaml > kubelet.yaml\n  gantry size --node node-1 --config kubelet.yaml",
 		Args: cobra.NoArgs,
 	}
@@ -63,7 +66,8 @@ func New(streams cli.IO) *cobra.Command {
 	s.Flags(c, "text (default), json; yaml: the KubeletConfiguration alone")
 	f := c.Flags()
 	f.StringArrayVar(&s.usage, "usage", nil,
-		"file with usage, - for standard input; as cpu=FILE or memory=FILE where series have no names; may be given again")
+		"file with usage, - for standard input; as cpu=FILE or memory=FILE where series have no names; may be given "+
+			"again")
 	f.BoolVar(&s.metricsAPI, "metrics-api", false, "take usage from the metrics API, of all namespaces or that of -n")
 	f.DurationVar(&s.period, "for", 5*time.Minute, "how long usage is taken from the metrics API")
 	f.DurationVar(&s.every, "every", 15*time.Second, "how often")
@@ -90,7 +94,8 @@ func (s *sizeCommand) validate() error {
 	sized := s.node != "" || s.cpu != "" || s.memory != ""
 	switch {
 	case len(s.usage) == 0 && !s.metricsAPI && !sized:
-		return cli.UsageError(errors.New("nothing to calculate: name usage (--usage, --metrics-api) or a node (--node, " +
+		return cli.UsageError(errors.New("nothing to calculate: name usage (--usage, --metrics-api) or a node " +
+			"(--node, " +
 			"or --cpu and --memory)"))
 	case s.node != "" && (s.cpu != "" || s.memory != "" || s.disk != ""):
 		return cli.UsageError(errors.New("--node excludes --cpu, --memory and --disk"))
@@ -101,7 +106,8 @@ func (s *sizeCommand) validate() error {
 	case !slices.Contains([]string{"", "text", "json", "yaml"}, s.Output):
 		return cli.UsageError(fmt.Errorf("output %q: must be text, json or yaml", s.Output))
 	case s.Output == "yaml" && !sized:
-		return cli.UsageError(errors.New("-o yaml is the KubeletConfiguration of a node: --node, or --cpu and --memory"))
+		return cli.UsageError(errors.New("-o yaml is the KubeletConfiguration of a node: --node, or --cpu and " +
+			"--memory"))
 	case s.policy.MemoryHeadroom < 1:
 		return cli.UsageError(fmt.Errorf("--memory-headroom %g: must be 1 or more", s.policy.MemoryHeadroom))
 	case s.policy.CPULimitRatio != 0 && s.policy.CPULimitRatio < 1:
@@ -250,7 +256,8 @@ func writeContainers(b *strings.Builder, list []sizing.Advice) {
 	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "CONTAINER\tCPU AVERAGE\tP95\tREQUEST\tLIMIT\tMEMORY AVERAGE\tP95\tMOST\tREQUEST\tLIMIT\tRATIO")
 	for _, a := range list {
-		fmt.Fprintf(t, "%s\t%.0fm\t%.0fm\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.2f\n", a.Key, a.CPU.Average*1000, a.CPU.P95*1000,
+		fmt.Fprintf(t, "%s\t%.0fm\t%.0fm\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.2f\n", a.Key, a.CPU.Average*1000,
+			a.CPU.P95*1000,
 			text(a.Request.CPU), text(a.Limit.CPU), bytesText(a.Memory.Average), bytesText(a.Memory.P95),
 			bytesText(a.Memory.Max), text(a.Request.Memory), text(a.Limit.Memory), a.Ratio.Memory)
 	}

@@ -60,7 +60,8 @@ func TestTheConfigurationLoads(t *testing.T) {
 		if _, out := call(t, "", append(args, "-o", "json")...); json.Unmarshal([]byte(out), &a) != nil {
 			t.Fatalf("no JSON: %s", out)
 		}
-		capacity := v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"), v1.ResourceMemory: resource.MustParse(memory),
+		capacity := v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"),
+			v1.ResourceMemory:           resource.MustParse(memory),
 			v1.ResourceEphemeralStorage: resource.MustParse("100Gi")}
 		left := kubeletresource.Allocatable(capacity, kubeconfig.Reserved(l.Config, capacity))
 		for name, want := range a.Node.Allocatable {
@@ -75,7 +76,8 @@ func TestTheConfigurationLoads(t *testing.T) {
 func TestConfigurationsAtBothExtremesAreWarnedOf(t *testing.T) {
 	const head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 	for text, want := range map[string][]string{
-		"kubeReserved: {memory: 10Mi, cpu: 1m}\n": {"warning: kubeReserved and systemReserved keep 10Mi of memory, too little"},
+		"kubeReserved: {memory: 10Mi, cpu: 1m}\n": {"warning: kubeReserved and systemReserved keep 10Mi of memory, " +
+			"too little"},
 		"systemReserved: {memory: 12Gi, cpu: \"3\"}\n": {
 			"warning: kubeReserved and systemReserved keep 12Gi of memory, too much", "3 of cpu, too much"},
 	} {
@@ -97,7 +99,8 @@ func TestConfigurationsAtBothExtremesAreWarnedOf(t *testing.T) {
 func TestUsageBecomesRequests(t *testing.T) {
 	text := "container,cpu,memory\n" + strings.Repeat("a,100m,100Mi\n", 180) + strings.Repeat("a,1,500Mi\n", 20)
 	code, out := call(t, text, "--usage", "-")
-	for _, want := range []string{"190m", "140Mi", "1000m", "500Mi", "608Mi", "1.22", "warning: /a: cpu: its 95th percentile"} {
+	for _, want := range []string{"190m", "140Mi", "1000m", "500Mi", "608Mi", "1.22",
+		"warning: /a: cpu: its 95th percentile"} {
 		if code != 0 || !strings.Contains(out, want) {
 			t.Errorf("got %d\n%s\nwant %q", code, out, want)
 		}
@@ -111,11 +114,15 @@ func TestBadCalls(t *testing.T) {
 		code int
 		says string
 	}{
-		{nil, 2, "--usage"}, {[]string{"--cpu", "4"}, 2, "--memory"}, {[]string{"--cpu", "x", "--memory", "1Gi"}, 2, `--cpu "x"`},
-		{[]string{"--cpu", "1m", "--memory", "1Gi"}, 2, "--cpu: "}, {[]string{"--cpu", "1", "--memory", "1"}, 2, "--memory: "},
-		{append([]string{"--disk", "1"}, sized...), 2, "--disk: "}, {append([]string{"--node", "n"}, sized...), 2, "--node"},
+		{nil, 2, "--usage"}, {[]string{"--cpu", "4"}, 2, "--memory"}, {[]string{"--cpu", "x", "--memory", "1Gi"}, 2,
+			`--cpu "x"`},
+		{[]string{"--cpu", "1m", "--memory", "1Gi"}, 2, "--cpu: "}, {[]string{"--cpu", "1", "--memory", "1"}, 2,
+			"--memory: "},
+		{append([]string{"--disk", "1"}, sized...), 2, "--disk: "}, {append([]string{"--node", "n"}, sized...), 2,
+			"--node"},
 		{[]string{"--usage", "-", "--config", "x"}, 2, "--config"}, {append([]string{"-o", "xml"}, sized...), 2, "xml"},
-		{[]string{"--usage", "-", "-o", "yaml"}, 2, "yaml"}, {[]string{"--usage", "-", "--max-ratio", "0"}, 2, "--max-ratio"},
+		{[]string{"--usage", "-", "-o", "yaml"}, 2, "yaml"}, {[]string{"--usage", "-", "--max-ratio", "0"}, 2,
+			"--max-ratio"},
 		{[]string{"--usage", "-", "--memory-headroom", "0.5"}, 2, "--memory-headroom"},
 		{[]string{"--usage", "-", "--cpu-limit-ratio", "0.5"}, 2, "--cpu-limit-ratio"},
 		{[]string{"--metrics-api", "--every", "0s"}, 2, "--every"}, {[]string{"--usage", "-"}, 1, "-: is empty"},

@@ -33,7 +33,8 @@ func pressedCluster(t *testing.T, available int64, asked *[]string) kubernetes.I
 	web, db, old := pod("web", "100Mi"), pod("db", "1Gi"), pod("old", "1Gi")
 	old.Status.Phase = corev1.PodFailed
 	use := func(name string, mi int) string {
-		return fmt.Sprintf(`{"podRef":{"name":%q,"namespace":"shop","uid":"x"},"memory":{"workingSetBytes":%d},"containers":`+
+		return fmt.Sprintf(`{"podRef":{"name":%q,"namespace":"shop","uid":"x"},"memory":`+
+			`{"workingSetBytes":%d},"containers":`+
 			`[{"name":"app","memory":{"workingSetBytes":%[2]d},"rootfs":{"usedBytes":7,"inodesUsed":1}}],`+
 			`"process_stats":{"process_count":3}}`, name, mi<<20)
 	}
@@ -42,14 +43,16 @@ func pressedCluster(t *testing.T, available int64, asked *[]string) kubernetes.I
 			Capacity: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("4Gi")}}},
 		"/api/v1/pods":                     &corev1.PodList{Items: []corev1.Pod{web, db, old}},
 		"/api/v1/namespaces/shop/pods/web": &web, "/api/v1/namespaces/shop/pods/old": &old,
-		"/api/v1/nodes/n1/proxy/configz": json.RawMessage(`{"kubeletconfig":{"evictionHard":{"memory.available":"100Mi",` +
+		"/api/v1/nodes/n1/proxy/configz": json.RawMessage(`{"kubeletconfig":` +
+			`{"evictionHard":{"memory.available":"100Mi",` +
 			`"imagefs.available":"15%","imagefs.inodesFree":"5%","nodefs.available":"10%","nodefs.inodesFree":"5%"},` +
 			`"enforceNodeAllocatable":["pods"]}}`),
 		"/api/v1/nodes/n1/proxy/metrics": json.RawMessage(`"gantry_eviction_signal_available"`),
 		"/api/v1/nodes/n1/proxy/stats/summary": json.RawMessage(fmt.Sprintf(`{"node":{"memory":{"availableBytes":%d},`+
 			`"rlimit":{"maxpid":1000,"curproc":200},"fs":{"availableBytes":50000000000,"capacityBytes":100000000000,`+
-			`"inodesFree":10,"inodes":100},"runtime":{"imageFs":{"availableBytes":5000000000,"capacityBytes":100000000001}},`+
-			`"systemContainers":[{"name":"pods","memory":{"availableBytes":5,"workingSetBytes":6}}]},"pods":[%s,%s]}`,
+			`"inodesFree":10,"inodes":100},`+
+			`"runtime":{"imageFs":{"availableBytes":5000000000,"capacityBytes":100000000001}},`+
+			`"systemContainers":[{"name":"pods","memory":{"availableBytes":3000000000,"workingSetBytes":1000000000}}]},"pods":[%s,%s]}`,
 			available, use("web", 300), use("db", 900))),
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -58,7 +61,8 @@ func pressedCluster(t *testing.T, available int64, asked *[]string) kubernetes.I
 		o := answers[r.URL.Path]
 		if o == nil {
 			w.WriteHeader(http.StatusForbidden)
-			o = &metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure,
+			o = &metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+				Status: metav1.StatusFailure,
 				Reason: metav1.StatusReasonForbidden, Code: http.StatusForbidden}
 		}
 		if err := json.NewEncoder(w).Encode(o); err != nil {
@@ -80,8 +84,10 @@ func TestNodeInNumbers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[eviction.Signal]string{"memory.available": "314572800/4294967296", "allocatableMemory.available": "5/11",
-		"pid.available": "800/1000", "nodefs.available": "50000000000/100000000000", "nodefs.inodesFree": "10/100",
+	want := map[eviction.Signal]string{"memory.available": "314572800/4294967296",
+		"allocatableMemory.available": "3000000000/4000000000",
+		"pid.available":               "800/1000", "nodefs.available": "50000000000/100000000000",
+		"nodefs.inodesFree": "10/100",
 		"imagefs.available": "5000000000/100000000001"}
 	if len(n.Signals) != len(want) {
 		t.Errorf("got signals %v, want %v", n.Signals, want)
@@ -91,14 +97,16 @@ func TestNodeInNumbers(t *testing.T) {
 			t.Errorf("%s: got %v, want %s", signal, l, text)
 		}
 	}
-	if len(n.Pods) != 2 || n.Pods[1].Pod.Name != "web" || *n.Pods[1].Use.Memory != 300<<20 || n.Pods[1].Use.Processes != 3 ||
+	if len(n.Pods) != 2 || n.Pods[1].Pod.Name != "web" || *n.Pods[1].Use.Memory != 300<<20 ||
+		n.Pods[1].Use.Processes != 3 ||
 		n.Pods[1].Use.Containers[0].Layer.Bytes != 7 {
 		t.Errorf("got Pods %+v, want db and web with what they take", n.Pods)
 	}
 	if !n.Disks.DedicatedImageFs || n.Disks.SplitImageFs {
 		t.Errorf("got disks %+v, want images on one of their own", n.Disks)
 	}
-	i := slices.IndexFunc(n.Config.Thresholds, func(x eviction.Threshold) bool { return x.Signal == eviction.NodeFsAvailable })
+	i := slices.IndexFunc(n.Config.Thresholds,
+		func(x eviction.Threshold) bool { return x.Signal == eviction.NodeFsAvailable })
 	if q := n.Config.Thresholds[i].Value.Of(100e9); q.Value() != 1<<30 {
 		t.Errorf("nodefs.available: got %s, want 1Gi: defaults of disks are capped", q.String())
 	}
@@ -130,8 +138,9 @@ func TestPressureOfAPod(t *testing.T) {
 		}
 	}
 	var requests []string
-	err := addNodePressure(t.Context(), pressedCluster(t, 1, &requests), explain.PressureAsk{Kind: "pod", Namespace: "shop",
-		Name: "old", Asked: true}, &explain.Answer{})
+	err := addNodePressure(t.Context(), pressedCluster(t, 1, &requests), explain.PressureAsk{Kind: "pod",
+		Namespace: "shop",
+		Name:      "old", Asked: true}, &explain.Answer{})
 	if err == nil || !strings.Contains(err.Error(), "does not run") {
 		t.Errorf("got %v, want an error that the Pod does not run", err)
 	}

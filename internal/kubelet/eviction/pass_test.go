@@ -18,7 +18,8 @@ func crowdedNode(t testing.TB) eviction.In {
 	t.Helper()
 	list, errs := eviction.Thresholds(eviction.Settings{Hard: map[string]string{"memory.available": "100Mi",
 		"nodefs.available": "10%", "nodefs.inodesFree": "5%", "imagefs.available": "15%", "pid.available": "5%"},
-		Soft: map[string]string{"memory.available": "500Mi"}, SoftGracePeriod: map[string]string{"memory.available": "90s"}})
+		Soft:            map[string]string{"memory.available": "500Mi"},
+		SoftGracePeriod: map[string]string{"memory.available": "90s"}})
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}

@@ -261,7 +261,8 @@ func TestNoSwapOnVersion1(t *testing.T) {
 		"no limit":    {bestEffort, r.Swap{Counted: true}, 0},
 		"not counted": {burst, r.Swap{}, 0},
 	} {
-		got := r.ForContainer(tc.pod, &tc.pod.Spec.Containers[0], r.Node{MemoryBytes: 1 << 30}, r.Options{Swap: tc.swap})
+		got := r.ForContainer(tc.pod, &tc.pod.Spec.Containers[0], r.Node{MemoryBytes: 1 << 30},
+			r.Options{Swap: tc.swap})
 		if got.MemorySwapLimitInBytes != tc.want || got.Unified != nil {
 			t.Errorf("%s: got %d and %v, want %d", name, got.MemorySwapLimitInBytes, got.Unified, tc.want)
 		}

@@ -189,7 +189,8 @@ func behind(n *Node, t eviction.Threshold, x Next, change func(*v1.Pod)) string 
 
 const mebibyte = 1 << 20
 
-// savingRequest finds the smallest request of memory, in whole Mi, that puts the Pod behind another.
+// savingRequest finds the smallest request of memory, in whole Mi, that puts the Pod behind
+// another.
 func savingRequest(n *Node, t eviction.Threshold, x Next) *Saving {
 	p := n.podOf(x.Pod)
 	if p == nil || len(p.Pod.Spec.Containers) == 0 {

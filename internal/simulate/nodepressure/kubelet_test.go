@@ -56,7 +56,8 @@ func (k *kubeletNode) observe(context.Context) (eviction.Figures, eviction.Disks
 	defer k.mu.Unlock()
 	memory, disk := k.n.Signals[eviction.MemoryAvailable], k.n.Signals[eviction.NodeFsAvailable]
 	for _, p := range k.n.Pods {
-		memory.Available, disk.Available = memory.Available+*p.Use.Memory, disk.Available+p.Use.Containers[0].Layer.Bytes
+		memory.Available, disk.Available = memory.Available+*p.Use.Memory,
+			disk.Available+p.Use.Containers[0].Layer.Bytes
 		if u := k.takes(p); !k.ended[p.Pod.UID] {
 			memory.Available, disk.Available = memory.Available-*u.Memory, disk.Available-u.Containers[0].Layer.Bytes
 		}

@@ -2,6 +2,7 @@ package nodepressure
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
 	"github.com/gantry-project/gantry/internal/kubelet/eviction"
@@ -76,11 +78,17 @@ func wrong(field, format string, args ...any) error {
 	return &FieldError{field, fmt.Errorf(format, args...)}
 }
 
-// ReadMix reads a mix, strictly: fields that there are not, and twice the same, are errors. The node
+// ReadMix reads a mix, strictly: fields that there are not, and twice the same, are errors. The
+// node
 // has no Config yet.
 func ReadMix(document []byte) (Node, error) {
 	var m Mix
-	if err := yaml.UnmarshalStrict(document, &m); err != nil {
+	raw, err := yaml.YAMLToJSONStrict(document)
+	if err != nil {
+		return Node{}, err
+	}
+	unknown, err := json.UnmarshalStrict(raw, &m)
+	if err := errors.Join(append(unknown, err)...); err != nil {
 		return Node{}, err
 	}
 	if m.Kind != "" && m.Kind != "EvictionScenario" {
@@ -263,7 +271,8 @@ func (m *MixedPod) uses(field string, out *Pod) error {
 	}
 	memory := values["memory"]
 	out.Use = eviction.PodUse{Memory: &memory, Processes: uint64(values["processes"]),
-		Volumes: map[string]eviction.Space{}, Containers: []eviction.ContainerUse{{Name: out.Pod.Spec.Containers[0].Name,
+		Volumes: map[string]eviction.Space{},
+		Containers: []eviction.ContainerUse{{Name: out.Pod.Spec.Containers[0].Name,
 			Memory: &memory, Layer: &eviction.Space{Bytes: values["layer"], Inodes: values["inodes"]},
 			Logs: &eviction.Space{Bytes: values["logs"]}}}}
 	out.Unmeasured = m.Unmeasured

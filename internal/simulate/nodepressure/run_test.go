@@ -89,7 +89,8 @@ func TestTheDecisionIsWalkedStepByStep(t *testing.T) {
 	for _, step := range []string{
 		"  1 signals\n", "memory.available             150Mi of 4Gi available",
 		"  2 thresholds\n", "< 200Mi (hard): met for 0s", "  3 conditions: MemoryPressure\n",
-		"  4 acts on memory.available < 200Mi (resource memory)\n", "  5 nothing of it can be reclaimed without a Pod\n",
+		"  4 acts on memory.available < 200Mi (resource memory)\n", "  5 nothing of it can be reclaimed without a " +
+			"Pod\n",
 		"  6 order\n", "  7 evicts default/cache, which gets 1s to end\n",
 		"The node was low on resource: memory. Threshold quantity: 200Mi, available: 150Mi.",
 		"Evicted in 1m0s: default/cache (0s, memory.available).",
@@ -180,10 +181,12 @@ func TestSoftTimersAndMinimumReclaim(t *testing.T) {
 	h := hard("memory.available", "200Mi")
 	h.MinimumReclaim = map[string]string{"memory.available": "400Mi"}
 	r = run(readMix(t, mix, h), time.Minute)
-	if got := names(r.Victims()); !slices.Equal(got, []string{"default/cache@0s", "default/batch@1s", "default/web@2s"}) {
+	if got := names(r.Victims()); !slices.Equal(got, []string{"default/cache@0s", "default/batch@1s",
+		"default/web@2s"}) {
 		t.Errorf("with a minimum reclaim of 400Mi: got %v, want three: 450Mi, 550Mi, then 1150Mi are left", got)
 	}
-	if out := text(t, r.WriteText); !strings.Contains(out, "frees until 600Mi): met until the minimum reclaim is there") {
+	if out := text(t, r.WriteText); !strings.Contains(out, "frees until 600Mi): met until the minimum reclaim is "+
+		"there") {
 		t.Errorf("the walk does not tell of the minimum reclaim:\n%s", out)
 	}
 }
@@ -255,8 +258,10 @@ func TestForesight(t *testing.T) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	place, cache := f.Of("default/cache")
-	if place != 1 || len(cache.Saving) != 2 || cache.Saving[0].Request != 200*mi+0 && cache.Saving[0].Request != 201*mi {
-		t.Errorf("got place %d, savings %+v; want first, and a request of 201Mi: batch is 100Mi over", place, cache.Saving)
+	if place != 1 || len(cache.Saving) != 2 || cache.Saving[0].Request != 200*mi+0 &&
+		cache.Saving[0].Request != 201*mi {
+		t.Errorf("got place %d, savings %+v; want first, and a request of 201Mi: batch is 100Mi over", place,
+			cache.Saving)
 	}
 	// what is advised does what it says
 	changed := readMix(t, mix, hard("memory.available", "100Mi"))
@@ -274,7 +279,8 @@ func TestForesight(t *testing.T) {
 			want int
 		}{{x.At, i + 1}, {x.At - 1, i}} {
 			m := n
-			m.Signals = map[eviction.Signal]Level{eviction.MemoryAvailable: {Available: 150*mi - c.less, Capacity: 4096 * mi}}
+			m.Signals = map[eviction.Signal]Level{eviction.MemoryAvailable: {Available: 150*mi - c.less,
+				Capacity: 4096 * mi}}
 			if m.Signals[eviction.MemoryAvailable].Available < 0 {
 				continue // more than there is: only Pods that grow get there
 			}
@@ -327,8 +333,10 @@ func TestBadMixes(t *testing.T) {
 		}
 	}
 	for change, field := range map[string]string{
-		"pod/web.memory": "must be pod/NAME.KEY=AMOUNT", "web.memory=1": "web.memory: ", "pod/none.memory=1": "pod/none.memory: ",
-		"pod/web.cpu=1": "pod/web.cpu: ", "pod/web.memory=much": "pod/web.memory: ", "pod/web.memory=-1": "pod/web.memory: ",
+		"pod/web.memory": "must be pod/NAME.KEY=AMOUNT", "web.memory=1": "web.memory: ",
+		"pod/none.memory=1": "pod/none.memory: ",
+		"pod/web.cpu=1":     "pod/web.cpu: ", "pod/web.memory=much": "pod/web.memory: ",
+		"pod/web.memory=-1":     "pod/web.memory: ",
 		"pod/web.priority=high": "pod/web.priority: ", "pod/web.volumes.x=1": "pod/web.volumes.x: ",
 		"node.imagefs.available=1": "node.imagefs.available: ", "node.pid.available=-1": "node.pid.available: ",
 	} {

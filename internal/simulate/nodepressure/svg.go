@@ -27,8 +27,9 @@ func (r *Result) WriteSVG(w io.Writer) error {
 		}
 	}
 	height := svgTop + len(signals)*(svgPlot+40) + (len(ranking)+2)*svgRow + 20
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" role="img" font-family="sans-serif" `+
-		`font-size="12">`+"\n", svgWidth, height)
+	fmt.Fprintf(&b,
+		`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" role="img" font-family="sans-serif" `+
+			`font-size="12">`+"\n", svgWidth, height)
 	b.WriteString("<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n")
 	svgText(&b, 10, 20, strings.TrimSpace(r.summary()))
 	for i, s := range signals {

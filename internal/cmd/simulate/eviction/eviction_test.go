@@ -75,7 +75,7 @@ func TestFormsOfTheAnswer(t *testing.T) {
 	code, out = call(t, mix, "-f", "-")
 	for _, want := range []string{"threshold 100Mi (hard): met at about 50Mi less",
 		"1. default/burstable at about 50Mi less: takes 400Mi; before best-effort: priority 0 is lower than 1000",
-		"a priority of 1001 would put it behind best-effort"} {
+		"a priority of 1000 would put it behind best-effort"} {
 		if code != 0 || !strings.Contains(out, want) {
 			t.Errorf("text: got %d\n%s\nwant %q", code, out, want)
 		}

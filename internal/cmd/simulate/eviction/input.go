@@ -57,7 +57,7 @@ var settings = []string{"evictionHard", "evictionSoft", "evictionSoftGracePeriod
 // splitSets tells changes of the configuration from those of figures.
 func splitSets(sets []string) (config, figures []string) {
 	for _, s := range sets {
-		field, _, _ := strings.Cut(s, ".")
+		field := s[:max(0, strings.IndexAny(s+".", ".="))]
 		if slices.Contains(settings, field) {
 			config = append(config, s)
 		} else {

@@ -148,7 +148,8 @@ func (h *history) asked(ids []string) {
 
 func (h *history) add() *v1.Pod {
 	h.number++
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("p", h.number), UID: types.UID(fmt.Sprint("p", h.number))}}
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("p", h.number), UID: types.UID(fmt.Sprint("p",
+		h.number))}}
 	for i := range 1 + h.r.IntN(2) {
 		p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: fmt.Sprint("c", i),
 			Resources: v1.ResourceRequirements{Limits: v1.ResourceList{
@@ -230,7 +231,8 @@ func (h *history) create(p *v1.Pod, c *v1.Container) bool {
 	}
 	ids := h.has(p.UID, c.Name)
 	if want := c.Resources.Limits[gpu]; int64(len(ids)) != want.Value() || len(options.Devices) != len(ids) {
-		h.t.Errorf("%s/%s is made with %v and %d device nodes, want %s", p.UID, c.Name, ids, len(options.Devices), want.String())
+		h.t.Errorf("%s/%s is made with %v and %d device nodes, want %s", p.UID, c.Name, ids, len(options.Devices),
+			want.String())
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -309,7 +311,8 @@ func TestKilledAtEveryStep(t *testing.T) {
 				h.asked(ids)
 				c := &pluginapi.ContainerAllocateResponse{}
 				for _, id := range ids {
-					c.Devices = append(c.Devices, &pluginapi.DeviceSpec{ContainerPath: "/dev/" + id, HostPath: "/dev/" + id,
+					c.Devices = append(c.Devices, &pluginapi.DeviceSpec{ContainerPath: "/dev/" + id, HostPath: "/dev/" +
+						id,
 						Permissions: "rw"})
 				}
 				return &pluginapi.AllocateResponse{ContainerResponses: []*pluginapi.ContainerAllocateResponse{c}}, nil
