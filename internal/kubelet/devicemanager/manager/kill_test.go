@@ -2,6 +2,7 @@ package manager_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -144,6 +145,14 @@ func (h *history) asked(ids []string) {
 		raw := h.saved()
 		h.found, h.inPlugin = &raw, false
 	}
+}
+
+// prefer is the plugin's lie about which devices it prefers: some that others have, some that there
+// are not, too many or none.
+func (h *history) prefer(*pluginapi.ContainerPreferredAllocationRequest) []string {
+	all := []string{"a", "b", "c", "d", "e", "f", "none", ""}
+	h.r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	return all[:h.r.IntN(len(all)+1)]
 }
 
 func (h *history) add() *v1.Pod {
@@ -298,17 +307,27 @@ func (h *history) step() {
 	}
 }
 
-// Kubelet and plugin are killed at every step, also while the plugin is asked: no device is given
-// twice, and no container loses what it was made with.
+// Kubelet and plugin are killed at every step, also while the plugin is asked, and the plugin lies:
+// no device is given twice, and no container loses what it was made with.
 func TestKilledAtEveryStep(t *testing.T) {
 	kills := map[string]int{}
 	for seed := range uint64(60) {
 		synctest.Test(t, func(t *testing.T) {
 			h := &history{t: t, r: rand.New(rand.NewPCG(seed, 20)), kills: kills, dir: t.TempDir(),
 				pods: map[types.UID]*v1.Pod{}, created: map[types.UID]map[string][]string{},
-				plugin: &deviceplugintest.Plugin{Resource: gpu, Socket: "gpu.sock"}}
+				plugin: &deviceplugintest.Plugin{Resource: gpu, Socket: "gpu.sock",
+					Options: &pluginapi.DevicePluginOptions{GetPreferredAllocationAvailable: true}}}
+			h.plugin.Prefer = h.prefer
 			h.plugin.Answer = func(ids []string) (*pluginapi.AllocateResponse, error) {
 				h.asked(ids)
+				switch h.r.IntN(12) {
+				case 0:
+					kills["the plugin refuses"]++
+					return nil, errors.New("the device is broken")
+				case 1:
+					kills["the plugin answers nothing"]++
+					return &pluginapi.AllocateResponse{}, nil
+				}
 				c := &pluginapi.ContainerAllocateResponse{}
 				for _, id := range ids {
 					c.Devices = append(c.Devices, &pluginapi.DeviceSpec{ContainerPath: "/dev/" + id, HostPath: "/dev/" +
@@ -334,7 +353,8 @@ func TestKilledAtEveryStep(t *testing.T) {
 			synctest.Wait()
 		})
 	}
-	for _, point := range []string{"reserved", "in the plugin's call", "allocated", "created", "at rest", "plugin"} {
+	for _, point := range []string{"reserved", "in the plugin's call", "allocated", "created", "at rest", "plugin",
+		"the plugin refuses", "the plugin answers nothing"} {
 		if kills[point] < 20 {
 			t.Errorf("got %d kills %s, want 20: %v", kills[point], point, kills)
 		}
