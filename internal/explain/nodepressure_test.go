@@ -33,7 +33,7 @@ func pressedNode(t *testing.T, available int64) *nodepressure.Foresight {
 	return nodepressure.Foresee(n, 5)
 }
 
-func TestNodePressureIsToldWhereItIsNear(t *testing.T) {
+func TestNodePressureWhereItIsNear(t *testing.T) {
 	near, far := pressedNode(t, 210<<20), pressedNode(t, 2<<30)
 	for _, c := range []struct {
 		name string

@@ -134,7 +134,7 @@ func ReadPrometheusJSON(r io.Reader, of Resource, into Series) error {
 					points = append(points, p)
 				}
 			}
-			if err := add(into, field, of, x.Metric, points); err != nil {
+			if err := into.add(timeSeries{field, of, x.Metric, points}); err != nil {
 				return err
 			}
 		}
@@ -154,9 +154,18 @@ func promPoint(v [2]any) (point, error) {
 	return point{time.UnixMilli(int64(at * 1000)), value}, err
 }
 
+// timeSeries is one of Prometheus', as it stands in a field of a file.
+type timeSeries struct {
+	field  string
+	of     Resource
+	labels map[string]string
+	points []point
+}
+
 // add adds the points of one time series by its labels. Series of whole Pods, and of containers
 // without a name, are left out.
-func add(into Series, field string, of Resource, labels map[string]string, points []point) error {
+func (s Series) add(x timeSeries) error {
+	labels, points, of := x.labels, x.points, x.of
 	name, container := labels["__name__"], labels["container"]
 	if container == "" || container == "POD" {
 		return nil
@@ -165,7 +174,7 @@ func add(into Series, field string, of Resource, labels map[string]string, point
 	if k.Workload == "" {
 		k.Workload = Workload(labels["pod"])
 	}
-	u := into.Of(k)
+	u := s.Of(k)
 	switch {
 	case name == cpuMetric:
 		u.CPU = append(u.CPU, rates(points)...)
@@ -178,7 +187,7 @@ func add(into Series, field string, of Resource, labels map[string]string, point
 			u.CPU = append(u.CPU, p.value)
 		}
 	case name == "":
-		return wrong(field+".metric.__name__", "is missing: say what the file measures, as cpu=FILE or memory=FILE")
+		return wrong(x.field+".metric.__name__", "is missing: say what the file measures, as cpu=FILE or memory=FILE")
 	}
 	return nil
 }
@@ -217,7 +226,7 @@ func ReadPrometheusText(r io.Reader, into Series) error {
 			points[id] = append(points[id], point{time.UnixMilli(m.GetTimestampMs()), m.GetUntyped().GetValue()})
 		}
 		for _, id := range slices.Sorted(maps.Keys(points)) {
-			if err := add(into, name, "", labels[id], points[id]); err != nil {
+			if err := into.add(timeSeries{name, "", labels[id], points[id]}); err != nil {
 				return err
 			}
 		}

@@ -57,8 +57,8 @@ func (s *sizeCommand) measure(ctx context.Context, into sizing.Series) error {
 	if named {
 		namespace = s.Namespace
 	}
-	seen := map[string]time.Time{}
-	if err := takeMetrics(ctx, client, namespace, seen, into); err != nil {
+	m := metricsReader{client, namespace, map[string]time.Time{}}
+	if err := m.take(ctx, into); err != nil {
 		return err
 	}
 	end, tick := time.NewTimer(s.period), time.NewTicker(s.every)
@@ -71,7 +71,7 @@ func (s *sizeCommand) measure(ctx context.Context, into sizing.Series) error {
 		case <-end.C:
 			done = true
 		case <-tick.C:
-			if err := takeMetrics(ctx, client, namespace, seen, into); err != nil {
+			if err := m.take(ctx, into); err != nil {
 				return err
 			}
 		}
@@ -86,14 +86,20 @@ func (s *sizeCommand) measure(ctx context.Context, into sizing.Series) error {
 	return nil
 }
 
-// takeMetrics adds what is new.
-func takeMetrics(ctx context.Context, client kubernetes.Interface, namespace string, seen map[string]time.Time,
-	into sizing.Series) error {
+// metricsReader reads the metrics API again and again.
+type metricsReader struct {
+	client    kubernetes.Interface
+	namespace string               // empty: all
+	seen      map[string]time.Time // when Pods were measured last
+}
+
+// take adds what is new.
+func (m metricsReader) take(ctx context.Context, into sizing.Series) error {
 	path := "/apis/metrics.k8s.io/v1beta1/pods"
-	if namespace != "" {
-		path = "/apis/metrics.k8s.io/v1beta1/namespaces/" + namespace + "/pods"
+	if m.namespace != "" {
+		path = "/apis/metrics.k8s.io/v1beta1/namespaces/" + m.namespace + "/pods"
 	}
-	rest := client.Discovery().RESTClient()
+	rest := m.client.Discovery().RESTClient()
 	if rest == nil {
 		return errors.New("this client cannot ask the metrics API")
 	}
@@ -108,10 +114,10 @@ func takeMetrics(ctx context.Context, client kubernetes.Interface, namespace str
 	}
 	for _, p := range list.Items {
 		id := p.Metadata.Namespace + "/" + p.Metadata.Name
-		if !p.Timestamp.After(seen[id]) {
+		if !p.Timestamp.After(m.seen[id]) {
 			continue
 		}
-		seen[id] = p.Timestamp
+		m.seen[id] = p.Timestamp
 		for _, c := range p.Containers {
 			u := into.Of(sizing.Key{Namespace: p.Metadata.Namespace, Workload: sizing.Workload(p.Metadata.Name),
 				Container: c.Name})

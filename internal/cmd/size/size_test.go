@@ -50,7 +50,7 @@ func TestTheConfigurationLoads(t *testing.T) {
 		}
 		l, err := kubeconfig.Load(kubeconfig.Sources{File: file(t, out)})
 		if err != nil {
-			t.Fatalf("%s: %v\n%s", memory, err, out)
+			t.Fatalf("%s: got %v, want it to load:\n%s", memory, err, out)
 		}
 		c, err := kubeconfig.EvictionConfig(l.Config, l.DefaultEvictionHard, "")
 		if err != nil || len(c.Thresholds) < 8 || l.DefaultEvictionHard || len(l.Inert) > 0 {

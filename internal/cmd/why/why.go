@@ -113,7 +113,7 @@ func why(ctx context.Context, e *cli.Inspector, args []string, pressure bool) er
 		}
 		a, now, err := gather.Answer(ctx, e, arg)
 		if err == nil {
-			err = gather.AddNodePressure(ctx, e, arg, &a, pressure)
+			err = gather.AddNodePressure(ctx, e, gather.PressureQuestion{Subject: arg, Asked: pressure}, &a)
 		}
 		if err == nil {
 			err = write(e, a, now)

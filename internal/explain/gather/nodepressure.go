@@ -29,13 +29,20 @@ import (
 // unaskedTimeout bounds what why reads of a kubelet that nobody asked about.
 const unaskedTimeout = 3 * time.Second
 
-// placesTold is how many of those that would go are told of.
-const placesTold = 5
+// mostPlaces is how many of those that would go are told of.
+const mostPlaces = 5
+
+// PressureQuestion is about a KIND/NAME.
+type PressureQuestion struct {
+	Subject string
+	Asked   bool // whoever asks wants to know it, near or not
+}
 
 // AddNodePressure adds to an answer about a node or a running Pod how far the node is from
 // evictions, and who would go. Unasked it is told where a threshold is near, and errors are not.
-func AddNodePressure(ctx context.Context, e *cli.Inspector, arg string, a *explain.Answer, asked bool) error {
-	kind, name, err := parseSubject(arg)
+func AddNodePressure(ctx context.Context, e *cli.Inspector, q PressureQuestion, a *explain.Answer) error {
+	asked := q.Asked
+	kind, name, err := parseSubject(q.Subject)
 	if err != nil || kind != "pod" && kind != "node" {
 		return err
 	}
@@ -75,7 +82,7 @@ func addNodePressure(ctx context.Context, client kubernetes.Interface, ask expla
 	if err != nil {
 		return err
 	}
-	places := placesTold
+	places := mostPlaces
 	if ask.Asked {
 		places = len(n.Pods)
 	}

@@ -82,7 +82,8 @@ func (k kept) check(t *testing.T, m *containermanager.Manager, live map[types.UI
 	return faults
 }
 
-// restart has the next kubelet start from files, and compares what it says with what containers have.
+// restart has the next kubelet start from files, and compares what it says with what containers
+// have.
 // startable is false when it does not start.
 func (k kept) restart(t *testing.T, s numascenario.Scenario, files map[string][]byte,
 	live map[types.UID]*v1.Pod) (startable bool, faults []string) {
@@ -155,7 +156,8 @@ func TestKilledBetweenTheFiles(t *testing.T) {
 	}
 	t.Logf("%d containers with CPUs of their own, %d restarts, %d histories ended", exclusive, restarts, ended)
 	if exclusive < 100 || restarts < 1000 || ended > 20 {
-		t.Errorf("got %d containers with CPUs of their own, %d restarts and %d histories that ended, want 100, 1000 and "+
+		t.Errorf("got %d containers with CPUs of their own, %d restarts and %d histories that ended, want 100, 1000 "+
+			"and "+
 			"20 at most", exclusive, restarts, ended)
 	}
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/eviction"
 )
 
-// crowdedNode is a node of 110 Pods with three containers and a volume each, which is short of
+// fullNode is a node of 110 Pods with three containers and a volume each, which is short of
 // memory.
-func crowdedNode(t testing.TB) eviction.In {
+func fullNode(t testing.TB) eviction.In {
 	t.Helper()
 	list, errs := eviction.Thresholds(eviction.Settings{Hard: map[string]string{"memory.available": "100Mi",
 		"nodefs.available": "10%", "nodefs.inodesFree": "5%", "imagefs.available": "15%", "pid.available": "5%"},
@@ -61,7 +61,7 @@ func pass(in eviction.In) eviction.Decision {
 }
 
 func BenchmarkPassOver110Pods(b *testing.B) {
-	in := crowdedNode(b)
+	in := fullNode(b)
 	for b.Loop() {
 		if pass(in).Victim == nil {
 			b.Fatal("nobody goes")
@@ -71,7 +71,7 @@ func BenchmarkPassOver110Pods(b *testing.B) {
 
 // A pass over 110 Pods costs at most 5 ms, in the best of 20: other programs may hold up the rest.
 func TestAPassOver110PodsTakes5msAtMost(t *testing.T) {
-	in := crowdedNode(t)
+	in := fullNode(t)
 	best := time.Hour
 	for range 20 {
 		began := time.Now()

@@ -309,6 +309,7 @@ func (h *history) step() {
 
 // Kubelet and plugin are killed at every step, also while the plugin is asked, and the plugin lies:
 // no device is given twice, and no container loses what it was made with.
+// row: DEV-03
 func TestKilledAtEveryStep(t *testing.T) {
 	kills := map[string]int{}
 	for seed := range uint64(60) {

@@ -31,6 +31,7 @@ var recorded []byte
 
 // TestDevicesAreUpstreams replays random histories of devices and Pods: hints, devices and errors
 // must be those of kubelet v1.37.2's device manager (hack/numadiff -devices).
+// row: DEV-07
 func TestDevicesAreUpstreams(t *testing.T) {
 	in := recorded
 	if file := os.Getenv("DEVICE_ANSWERS"); file != "" {
