@@ -13,49 +13,49 @@ type PressureAsk struct {
 }
 
 // WithNodePressure adds how far a node is from evictions, and who would go, to an answer about it
-// or
-// about one of its Pods. Unasked it adds nothing while no threshold is near, nor to the answer
-// about
-// a Pod that would not be among the first to go.
+// or about one of its Pods. Unasked it adds nothing about thresholds that are not near, nor to the
+// answer about a Pod that would not be among the first to go.
 func WithNodePressure(a *Answer, ask PressureAsk, f *nodepressure.Foresight) {
-	if len(f.Margins) == 0 || !ask.Asked && !f.Margins[0].Near {
-		return
-	}
-	nearest := f.Margins[0]
+	add := withPressureOfNode
 	if ask.Kind == "pod" {
-		place, next := f.Of(ask.Namespace + "/" + ask.Name)
-		switch {
-		case place > 0:
-			a.Facts = append(a.Facts, nextText(place, next, nearest))
-			a.Fixes = append(a.Fixes, savingFixes(next)...)
-		case ask.Asked:
-			a.Facts = append(a.Facts, fmt.Sprintf("it would not be evicted for %s: %d other Pods would go, or nobody",
-				nearest.Signal, len(f.Next)))
-		}
-		return
+		add = withPressureOfPod
 	}
 	for _, m := range f.Margins {
 		if m.Near || ask.Asked {
-			a.Facts = append(a.Facts, m.Text())
+			add(a, ask, f, m)
 		}
 	}
-	for i, x := range f.Next {
+	if ask.Kind == "node" && len(f.Margins) > 0 && (ask.Asked || f.Margins[0].Near) {
+		a.Fixes = append(a.Fixes, commandFix("see the order of all Pods and try changes",
+			"gantry simulate eviction --node "+ask.Name))
+	}
+}
+
+func withPressureOfPod(a *Answer, ask PressureAsk, f *nodepressure.Foresight, m nodepressure.Margin) {
+	x, goes := f.Of(ask.Namespace+"/"+ask.Name, m)
+	switch {
+	case goes:
+		a.Facts = append(a.Facts, nextText(x, m))
+		a.Fixes = append(a.Fixes, savingFixes(x)...)
+	case ask.Asked && len(f.For(m)) > 0:
+		a.Facts = append(a.Facts, "it would not be evicted for "+m.Signal)
+	}
+}
+
+func withPressureOfNode(a *Answer, ask PressureAsk, f *nodepressure.Foresight, m nodepressure.Margin) {
+	a.Facts = append(a.Facts, m.Text())
+	for i, x := range f.For(m) {
 		if i == 3 && !ask.Asked {
 			break
 		}
-		a.Facts = append(a.Facts, x.Pod+" "+nextText(i+1, x, nearest))
+		a.Facts = append(a.Facts, x.Pod+" "+nextText(x, m))
 	}
-	if len(f.Next) == 0 {
-		a.Facts = append(a.Facts, "nobody would be evicted: all its Pods are critical, or there are none")
-	}
-	a.Fixes = append(a.Fixes, commandFix("see the order of all Pods and try changes",
-		"gantry simulate eviction --node "+ask.Name))
 }
 
 // nextText says when a Pod goes and why.
-func nextText(place int, x nodepressure.Next, m nodepressure.Margin) string {
-	s := fmt.Sprintf("would be evicted %s for %s, at %s less (threshold %s): %s", ordinal(place), m.Signal,
-		mib(uint64(x.At)), mib(uint64(m.Threshold)), x.Why)
+func nextText(x nodepressure.Next, m nodepressure.Margin) string {
+	s := fmt.Sprintf("would be evicted %s for %s, at %s less (threshold %s): %s", ordinal(x.Place), m.Signal,
+		nodepressure.Amount(m.Signal, x.At), nodepressure.Amount(m.Signal, m.Threshold), x.Why)
 	for _, saving := range x.Saving {
 		s += "; " + saving.Text()
 	}

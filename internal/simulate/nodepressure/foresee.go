@@ -15,7 +15,9 @@ import (
 // Foresight is who would go on a node if more were taken of it.
 type Foresight struct {
 	Margins []Margin `json:"margins"` // of all thresholds, the nearest first
-	Next    []Next   `json:"next"`    // who goes for the nearest one, in order
+	// who goes, in order: for the nearest threshold, then for the nearest one of each other
+	// resource
+	Next []Next `json:"next"`
 }
 
 // Margin is how far a threshold is away.
@@ -35,10 +37,14 @@ type Margin struct {
 // Next is a Pod that would go.
 type Next struct {
 	Pod    string   `json:"pod"`
+	Place  int      `json:"place"` // among those that go for the signal; 1 goes first
+	Signal string   `json:"signal"`
 	At     int64    `json:"at"` // it goes when so much less is available
 	Use    int64    `json:"use"`
 	Why    string   `json:"why"`
 	Saving []Saving `json:"saving,omitempty"`
+
+	threshold int64
 }
 
 // Saving is a change that puts a Pod behind another; it was tried.
@@ -63,16 +69,21 @@ func near(m Margin) bool {
 	return m.Left <= bound
 }
 
-// Foresee tells who would go next, at most so many Pods, and what would save those.
+// Foresee tells who would go next for each resource, at most so many Pods, and what would save
+// them.
 func Foresee(n Node, most int) *Foresight {
 	f := &Foresight{Margins: margins(&n)}
-	if len(f.Margins) == 0 {
-		return f
-	}
-	t := f.Margins[0].threshold
-	for _, x := range walk(&n, t, most) {
-		x.Saving = savings(&n, t, x)
-		f.Next = append(f.Next, x)
+	seen := map[v1.ResourceName]bool{}
+	for _, m := range f.Margins {
+		of := eviction.Signal(m.Signal).Resource()
+		if seen[of] {
+			continue
+		}
+		seen[of] = true
+		for _, x := range walk(&n, m.threshold, most) {
+			x.Saving = savings(&n, m.threshold, x)
+			f.Next = append(f.Next, x)
+		}
 	}
 	return f
 }
@@ -133,7 +144,9 @@ func walk(n *Node, t eviction.Threshold, most int) []Next {
 			return out
 		}
 		order := eviction.Order(m.Config.Ranking, t.Signal, m.Disks)
-		out = append(out, Next{Pod: name(d.Victim.Ranked), At: taken, Use: d.Victim.Use.Value(),
+		out = append(out, Next{Pod: name(d.Victim.Ranked), Place: len(out) + 1, Signal: string(t.Signal),
+			threshold: threshold.Value(), At: taken,
+			Use: d.Victim.Use.Value(),
 			Why: why(order, d.Ranked, d.Victim.Place)})
 		before = eviction.Evicted(d)
 		s.gone[d.Victim.Pod.UID] = true
@@ -265,12 +278,24 @@ func savingPriority(n *Node, t eviction.Threshold, x Next) *Saving {
 	return nil
 }
 
-// Of is the Pod's place among those that would go and the Pod itself; 0: it is not among them.
-func (f *Foresight) Of(pod string) (int, Next) {
-	for i, x := range f.Next {
+// Of is the Pod among those that would go for a threshold; false: it is not.
+func (f *Foresight) Of(pod string, m Margin) (Next, bool) {
+	for _, x := range f.For(m) {
 		if x.Pod == pod {
-			return i + 1, x
+			return x, true
 		}
 	}
-	return 0, Next{}
+	return Next{}, false
+}
+
+// For are those that would go for a threshold, in order. Only the nearest of each resource has
+// some.
+func (f *Foresight) For(m Margin) []Next {
+	var out []Next
+	for _, x := range f.Next {
+		if x.Signal == m.Signal && x.threshold == m.Threshold {
+			out = append(out, x)
+		}
+	}
+	return out
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
+
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet/eviction"
 	"github.com/gantry-project/gantry/internal/pod"
@@ -169,11 +171,11 @@ func difference(order []eviction.Criterion, a, b eviction.Ranked) string {
 	}
 	switch by {
 	case eviction.Exceeding:
-		return fmt.Sprintf("takes %s, more than it requests (%s)", size(a.Use.Value()), size(a.Request.Value()))
+		return fmt.Sprintf("takes %s, more than it requests (%s)", quantity(a.Use), quantity(a.Request))
 	case eviction.Priority:
 		return fmt.Sprintf("priority %d is lower than %d", priorityOf(a), priorityOf(b))
 	case eviction.Over:
-		return fmt.Sprintf("%s %s, which is more than %s", overText(a), size(abs(a.Over.Value())), overOf(b))
+		return fmt.Sprintf("%s %s, which is more than %s", overText(a), quantity(without(a.Over)), overOf(b))
 	}
 	return fmt.Sprintf("%s goes before %s", pod.QOS(a.Pod), pod.QOS(b.Pod))
 }
@@ -186,11 +188,11 @@ func reverse(order []eviction.Criterion, a, b eviction.Ranked) string {
 	case !a.Measured && (by == eviction.Exceeding || by == eviction.Over):
 		return "of that one's use nothing is known"
 	case by == eviction.Exceeding:
-		return fmt.Sprintf("takes %s, not more than it requests (%s)", size(b.Use.Value()), size(b.Request.Value()))
+		return fmt.Sprintf("takes %s, not more than it requests (%s)", quantity(b.Use), quantity(b.Request))
 	case by == eviction.Priority:
 		return fmt.Sprintf("priority %d is higher than %d", priorityOf(b), priorityOf(a))
 	case by == eviction.Over:
-		return fmt.Sprintf("%s %s, which is less than %s", overText(b), size(abs(b.Over.Value())), overOf(a))
+		return fmt.Sprintf("%s %s, which is less than %s", overText(b), quantity(without(b.Over)), overOf(a))
 	}
 	return fmt.Sprintf("%s goes after %s", pod.QOS(b.Pod), pod.QOS(a.Pod))
 }
@@ -204,12 +206,36 @@ func overText(r eviction.Ranked) string {
 
 func overOf(r eviction.Ranked) string {
 	if r.Over.Sign() < 0 {
-		return "less by " + size(-r.Over.Value())
+		return "less by " + quantity(without(r.Over))
 	}
-	return size(r.Over.Value())
+	return quantity(r.Over)
 }
 
-func abs(n int64) int64 { return max(n, -n) }
-
-// size is an amount for people.
+// size is an amount of bytes for people.
 func size(n int64) string { return journal.Size(n) }
+
+// Amount is an amount of a signal for people: bytes with a unit, inodes and process ids as they
+// are.
+func Amount(signal string, n int64) string {
+	switch eviction.Signal(signal).Resource() {
+	case eviction.ResourceInodes, eviction.ResourcePIDs:
+		return fmt.Sprint(n)
+	}
+	return size(n)
+}
+
+// quantity is what counts of a Pod for people; its format tells bytes from what is counted.
+func quantity(q resource.Quantity) string {
+	if q.Format == resource.DecimalSI {
+		return fmt.Sprint(q.Value())
+	}
+	return size(q.Value())
+}
+
+// without is the quantity without its sign.
+func without(q resource.Quantity) resource.Quantity {
+	if q.Sign() < 0 {
+		q.Neg()
+	}
+	return q
+}

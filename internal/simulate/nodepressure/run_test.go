@@ -257,11 +257,11 @@ func TestForesight(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	place, cache := f.Of("default/cache")
-	if place != 1 || len(cache.Saving) != 2 || cache.Saving[0].Request != 200*mi+0 &&
+	cache, _ := f.Of("default/cache", f.Margins[0])
+	if cache.Place != 1 || len(cache.Saving) != 2 || cache.Saving[0].Request != 200*mi+0 &&
 		cache.Saving[0].Request != 201*mi {
-		t.Errorf("got place %d, savings %+v; want first, and a request of 201Mi: batch is 100Mi over", place,
-			cache.Saving)
+		t.Errorf("got place %d, savings %+v; want first, and a request of 201Mi: batch is 100Mi over",
+			cache.Place, cache.Saving)
 	}
 	// what is advised does what it says
 	changed := readMix(t, mix, hard("memory.available", "100Mi"))

@@ -88,7 +88,7 @@ func (r *Result) plot(b *strings.Builder, signal string, top int) {
 	y := func(n int64) int { return top + svgPlot - int(float64(svgPlot-20)*float64(n)/float64(most)) }
 	fmt.Fprintf(b, `<g><title>%s</title>`+"\n", html.EscapeString(signal))
 	svgText(b, 10, top+12, signal)
-	svgText(b, 10, top+28, "most "+size(most))
+	svgText(b, 10, top+28, "most "+Amount(signal, most))
 	fmt.Fprintf(b, `<path d="M%d %dV%dH%d" fill="none" stroke="#888888"/>`+"\n", svgLeft, top, top+svgPlot, svgWidth-30)
 	svgText(b, svgWidth-60, top+svgPlot+14, end.String())
 	for i, t := range r.Passes[0].Thresholds {

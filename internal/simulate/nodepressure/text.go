@@ -68,7 +68,8 @@ func same(a, b *Pass) bool {
 func (l *Pass) write(b *strings.Builder) {
 	fmt.Fprintf(b, "%s\n  1 signals\n", l.At)
 	for _, s := range l.Signals {
-		fmt.Fprintf(b, "      %-28s %s of %s available\n", s.Signal, size(s.Available), size(s.Capacity))
+		fmt.Fprintf(b, "      %-28s %s of %s available\n", s.Signal, Amount(s.Signal, s.Available), Amount(s.Signal,
+			s.Capacity))
 	}
 	b.WriteString("  2 thresholds\n")
 	for _, t := range l.Thresholds {
@@ -110,10 +111,10 @@ func (t ThresholdLine) text() string {
 	}
 	s := fmt.Sprintf("< %s", t.Value)
 	if strings.HasSuffix(t.Value, "%") {
-		s += " (" + size(t.Amount) + ")"
+		s += " (" + Amount(t.Signal, t.Amount) + ")"
 	}
 	if t.Wants > 0 {
-		kind += ", frees until " + size(t.Wants)
+		kind += ", frees until " + Amount(t.Signal, t.Wants)
 	}
 	s += " (" + kind + "): "
 	switch {
@@ -147,11 +148,12 @@ func (l *Pass) writeRanking(b *strings.Builder) {
 	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "      #\tPOD\tQOS\tPRIORITY\tUSE\tREQUEST\tWHY HERE\n")
 	for _, p := range l.Ranked {
-		use := size(p.Use)
+		use := Amount(l.Target.Signal, p.Use)
 		if !p.Measured {
 			use = "not known"
 		}
-		fmt.Fprintf(t, "      %d\t%s\t%s\t%d\t%s\t%s\t%s\n", p.Place, p.Pod, p.QOS, p.Priority, use, size(p.Request),
+		fmt.Fprintf(t, "      %d\t%s\t%s\t%d\t%s\t%s\t%s\n", p.Place, p.Pod, p.QOS, p.Priority, use,
+			Amount(l.Target.Signal, p.Request),
 			p.Why)
 	}
 	_ = t.Flush() // a strings.Builder does not fail
@@ -163,8 +165,11 @@ func (f *Foresight) WriteText(w io.Writer) error {
 	for _, m := range f.Margins {
 		fmt.Fprintf(&b, "%s\n", m.Text())
 	}
-	for i, x := range f.Next {
-		fmt.Fprintf(&b, "%d. %s\n", i+1, x.Text())
+	for _, x := range f.Next {
+		if x.Place == 1 {
+			fmt.Fprintf(&b, "for %s:\n", x.Signal)
+		}
+		fmt.Fprintf(&b, "  %d. %s\n", x.Place, x.Text())
 	}
 	if len(f.Next) == 0 {
 		b.WriteString("Nobody would go.\n")
@@ -180,16 +185,17 @@ func (m Margin) Text() string {
 		kind = "soft, grace " + m.Grace.String()
 	}
 	if m.Left == 0 {
-		return fmt.Sprintf("%s: %s of %s available, threshold %s (%s): met", m.Signal, size(m.Available),
-			size(m.Capacity), size(m.Threshold), kind)
+		return fmt.Sprintf("%s: %s of %s available, threshold %s (%s): met", m.Signal, Amount(m.Signal, m.Available),
+			Amount(m.Signal, m.Capacity), Amount(m.Signal, m.Threshold), kind)
 	}
-	return fmt.Sprintf("%s: %s of %s available, threshold %s (%s): met at %s less", m.Signal, size(m.Available),
-		size(m.Capacity), size(m.Threshold), kind, size(m.Left))
+	return fmt.Sprintf("%s: %s of %s available, threshold %s (%s): met at %s less", m.Signal, Amount(m.Signal,
+		m.Available),
+		Amount(m.Signal, m.Capacity), Amount(m.Signal, m.Threshold), kind, Amount(m.Signal, m.Left))
 }
 
 // Text is who goes at how much, and what would save it.
 func (x Next) Text() string {
-	s := fmt.Sprintf("%s at %s less: takes %s; %s", x.Pod, size(x.At), size(x.Use), x.Why)
+	s := fmt.Sprintf("%s at %s less: takes %s; %s", x.Pod, Amount(x.Signal, x.At), Amount(x.Signal, x.Use), x.Why)
 	for _, saving := range x.Saving {
 		s += "; " + saving.Text()
 	}
