@@ -96,7 +96,7 @@ apiVersion: v1
 kind: Pod
 metadata: {name: %s}
 spec:
-  terminationGracePeriodSeconds: 0
+  terminationGracePeriodSeconds: 1
   containers:
   - name: main
     image: docker.io/library/busybox:1.28
@@ -243,7 +243,7 @@ apiVersion: v1
 kind: Pod
 metadata: {name: %s}
 spec:
-  terminationGracePeriodSeconds: 0
+  terminationGracePeriodSeconds: 1
   resourceClaims: [{name: resource, resourceClaimTemplateName: one}]
   containers:
   - name: with-resource
@@ -259,7 +259,8 @@ spec:
 // kubelet prepares and brings what the driver says into the containers that have the claim, also
 // after kubelet and driver were killed; what ended Pods held is given back.
 func TestUpstreamsDRADriver(t *testing.T) {
-	c := newCluster(t)
+	c := newCluster(t, "--proxy-healthz-bind-address", "", "--proxy-metrics-bind-address", "",
+		"--dns-metrics-bind-address", "", "--service-cluster-ip-range", "10.86.0.0/16")
 	if _, err := os.Stat("/var/run/cdi"); os.IsNotExist(err) {
 		t.Cleanup(func() { _ = os.Remove("/var/run/cdi") })
 	}
@@ -269,7 +270,8 @@ func TestUpstreamsDRADriver(t *testing.T) {
 	c.apply(strings.ReplaceAll(driverManifests, "KUBELET", filepath.Join(c.Dir, "kubelet")))
 	c.eventually(time.Minute, "the driver publishes two devices", func() (string, bool) {
 		got := c.field("resourceslices", "{.items[*].spec.devices[*].name}")
-		return got + c.kubectl("get", "pods", "-n", "dra"), got == "device-00 device-01"
+		logs, _ := c.try("", "logs", "-n", "dra", "-l", "app=driver", "--tail=20")
+		return got + c.kubectl("get", "pods", "-n", "dra") + logs, got == "device-00 device-01"
 	})
 	has := func(pod string) {
 		t.Helper()
