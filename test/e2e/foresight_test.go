@@ -69,7 +69,7 @@ func TestForesightOfALiveNode(t *testing.T) {
 		t.Errorf("got %+v, want thresholds and no victim now", answer)
 	}
 	asked := c.gantry("why", "pod/web", "--pressure")
-	if !strings.Contains(asked, "would be evicted") || !strings.Contains(asked, "takes") {
+	if !strings.Contains(asked, "would be evicted first for memory.available, at") {
 		t.Errorf("asked, why says\n%s\nwant when web would be evicted", asked)
 	}
 	if node := c.gantry("why", "node/node-1", "--pressure"); !strings.Contains(node, "default/web would be evicted") ||

@@ -344,7 +344,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 				h.step()
 				h.check(i)
 				if t.Failed() {
-					t.Fatalf("seed %d", seed)
+					t.Fatalf("seed %d fails, want it to hold", seed)
 				}
 			}
 			h.end()
