@@ -222,7 +222,7 @@ spec:
       serviceAccountName: plugin
       terminationGracePeriodSeconds: 1
       volumes:
-      - {name: plugins, hostPath: {path: KUBELET/plugins}}
+      - {name: plugins, hostPath: {path: KUBELET/plugins/test-driver.cdi.k8s.io, type: DirectoryOrCreate}}
       - {name: registry, hostPath: {path: KUBELET/plugins_registry}}
       - {name: cdi, hostPath: {path: /var/run/cdi, type: DirectoryOrCreate}}
       containers:
@@ -233,7 +233,7 @@ spec:
         env: [{name: NODE, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}]
         securityContext: {privileged: true}
         volumeMounts:
-        - {name: plugins, mountPath: KUBELET/plugins}
+        - {name: plugins, mountPath: KUBELET/plugins/test-driver.cdi.k8s.io}
         - {name: registry, mountPath: KUBELET/plugins_registry}
         - {name: cdi, mountPath: /var/run/cdi}
 `
