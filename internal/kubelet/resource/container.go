@@ -37,10 +37,9 @@ func ForContainer(pod *v1.Pod, c *v1.Container, node Node, o Options) *runtimeap
 		r.HugepageLimits = append(r.HugepageLimits, &runtimeapi.HugepageLimit{PageSize: pageName(size),
 			Limit: uint64(pages[size])})
 	}
-	switch {
-	case o.Unified:
+	if o.Unified {
 		r.Unified = unified(pod, c, node, o)
-	case o.Swap.Counted: // cgroup v1 has no LimitedSwap: memory and swap together are bounded
+	} else if o.Swap.Counted { // cgroup v1 has no LimitedSwap: memory and swap together are bounded
 		r.MemorySwapLimitInBytes = r.MemoryLimitInBytes
 	}
 	return r
