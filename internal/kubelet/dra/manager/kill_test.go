@@ -111,6 +111,7 @@ func (h *claimHistory) restartDriver(d *driver) {
 	}
 	h.serve(d)
 	h.serves[d] = true
+	h.node.drivers.DeRegisterPlugin(d.name, "/"+d.name+".sock") // its old socket is gone
 	h.register(d)
 }
 
