@@ -1,7 +1,14 @@
-// Command numadiff records what upstream's CPU, memory and topology managers v1.37.2 answer in
-// random scenarios, for a test of the product to replay.
+// Command numadiff records what upstream's CPU, memory and topology managers v1.37.2, and with
+// -devices its device manager, answer in random scenarios, for tests of the product to replay.
 //
 //	cd hack/numadiff && go run . -n 1500 -o /tmp/upstream.json.gz  # to containermanager/testdata
+//	go build -o /tmp/numadiff . && unshare -m sh -c 'mkdir -p /var/lib/kubelet && mount -t tmpfs
+//
+//	none \
+//		  /var/lib/kubelet && /tmp/numadiff -devices -n 1500 -o /tmp/devices.json.gz'
+//		                                                               # to
+//
+// devicemanager/manager/testdata
 package main
 
 import (
@@ -22,7 +29,15 @@ func main() {
 	first := flag.Int64("seed", 1, "of the first scenario")
 	checkpoints := flag.String("checkpoints", "",
 		"directory for the checkpoints of the first scenario, instead of answers")
+	devices := flag.Bool("devices", false, "ask the device manager")
 	flag.Parse()
+	if *devices {
+		if err := recordDevices(uint64(*first), uint64(*n), *out); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	if *checkpoints != "" {
 		if err := writeCheckpoints(*first, *checkpoints); err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -23,6 +23,8 @@ import (
 	"github.com/gantry-project/gantry/internal/cmd/proxy"
 	"github.com/gantry-project/gantry/internal/cmd/scheduler"
 	"github.com/gantry-project/gantry/internal/cmd/server"
+	"github.com/gantry-project/gantry/internal/cmd/simulate"
+	"github.com/gantry-project/gantry/internal/cmd/size"
 	"github.com/gantry-project/gantry/internal/cmd/trace"
 	"github.com/gantry-project/gantry/internal/cmd/up"
 	"github.com/gantry-project/gantry/internal/cmd/version"
@@ -43,6 +45,8 @@ func commands(io cli.IO) []*cobra.Command {
 		csidriver.New(io),
 		why.New(io),
 		trace.New(io),
+		simulate.New(io),
+		size.New(io),
 		lint.New(io),
 		doctor.New(io),
 		image.New(io),

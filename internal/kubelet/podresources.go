@@ -24,8 +24,21 @@ func (k *Kubelet) podResourcesProviders() podresources.Providers {
 // them.
 type ownResources struct{ containers *containermanager.Manager }
 
-// ContainerCPUs are the CPUs that only this container has.
+// PodCPUs are the CPUs that a Pod was given as a whole; those that its containers have for
+// themselves are among them.
+func (r ownResources) PodCPUs(p *v1.Pod) []int64 { return cpuIDs(r.containers.CPU.GetPodCPUs(p.UID)) }
+
+// PodMemory is the memory that a Pod was given as a whole.
+func (r ownResources) PodMemory(p *v1.Pod) []*podresourcesapi.ContainerMemory {
+	return memoryBlocks(r.containers.Memory.GetPodMemory(p.UID))
+}
+
+// ContainerCPUs are the CPUs that only this container has; those that the containers of a Pod share
+// are the Pod's.
 func (r ownResources) ContainerCPUs(p *v1.Pod, c *v1.Container) []int64 {
+	if !r.containers.CPU.HasExclusiveCPUs(p, c) {
+		return nil
+	}
 	return cpuIDs(r.containers.CPU.GetExclusiveCPUs(p.UID, c.Name))
 }
 
@@ -41,6 +54,9 @@ func cpuIDs(set cpuset.CPUSet) (out []int64) {
 
 // ContainerMemory is the memory that a container has of its own.
 func (r ownResources) ContainerMemory(p *v1.Pod, c *v1.Container) []*podresourcesapi.ContainerMemory {
+	if !r.containers.Memory.HasOwnMemory(p, c) {
+		return nil
+	}
 	return memoryBlocks(r.containers.Memory.GetMemory(p.UID, c.Name))
 }
 

@@ -2,8 +2,6 @@ package noderole
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -20,12 +18,6 @@ import (
 	"github.com/gantry-project/gantry/internal/linux/cgroup"
 	"github.com/gantry-project/gantry/internal/linux/proc"
 	"github.com/gantry-project/gantry/internal/pod/usage"
-)
-
-// When evictions are fruitless: how many in a row, and how long nobody goes then.
-const (
-	fruitlessEvictions  = 3
-	fruitlessHoldPeriod = 5 * time.Minute
 )
 
 // diskTimeout is how long a look waits for a file system.
@@ -71,19 +63,7 @@ type evictionOptions struct {
 
 // evictionConfig is how the configuration has the node evict.
 func (n *Role) evictionConfig() (eviction.Config, error) {
-	c := n.config
-	thresholds, errs := eviction.Thresholds(kubeconfig.EvictionSettings(c))
-	if err := errors.Join(errs...); err != nil {
-		return eviction.Config{}, fmt.Errorf("evictions: %w", err)
-	}
-	if n.eviction.defaultHard {
-		thresholds = eviction.CapDisks(thresholds, eviction.DefaultDiskCap)
-	}
-	return eviction.Config{
-		Thresholds: thresholds, PressureTransition: c.EvictionPressureTransitionPeriod.Duration,
-		MaxPodGrace: time.Duration(c.EvictionMaxPodGracePeriod) * time.Second, Ranking: n.eviction.ranking,
-		FruitlessEvictions: fruitlessEvictions, FruitlessHoldPeriod: fruitlessHoldPeriod,
-	}, nil
+	return kubeconfig.EvictionConfig(n.config, n.eviction.defaultHard, n.eviction.ranking)
 }
 
 // attachEviction makes the manager; before anything runs. changed has the node's status written.

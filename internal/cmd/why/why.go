@@ -16,7 +16,7 @@ import (
 )
 
 func New(streams cli.IO) *cobra.Command {
-	e, all := &cli.Inspector{Out: streams.Out}, false
+	e, all, pressure := &cli.Inspector{Out: streams.Out}, false, false
 	c := &cobra.Command{
 		Use: "why [KIND/NAME… | PHRASE]",
 		Short: "Say why a Pod is pending, restarting, not ready, terminating or gone, and what to do; of other " +
@@ -36,10 +36,12 @@ func New(streams cli.IO) *cobra.Command {
 			if len(args) == 0 {
 				return overview(c.Context(), e, all)
 			}
-			return why(c.Context(), e, args)
+			return why(c.Context(), e, args, pressure)
 		},
 	}
 	c.Flags().BoolVarP(&all, "all-namespaces", "A", false, "without arguments: look at the whole cluster")
+	c.Flags().BoolVar(&pressure, "pressure", false, "of a node or a running Pod: say how far it is from being "+
+		"evicted, also where that is far (default: only where it is near)")
 	e.Flags(c, "text (default), json, yaml")
 	return c
 }
@@ -94,7 +96,7 @@ func overview(ctx context.Context, e *cli.Inspector, all bool) error {
 
 // why answers about each object in turn; one that cannot be asked about does not keep the others
 // back. As JSON, several answers are a stream of objects.
-func why(ctx context.Context, e *cli.Inspector, args []string) error {
+func why(ctx context.Context, e *cli.Inspector, args []string, pressure bool) error {
 	if err := checkOutput(e); err != nil {
 		return err
 	}
@@ -110,6 +112,9 @@ func why(ctx context.Context, e *cli.Inspector, args []string) error {
 			continue
 		}
 		a, now, err := gather.Answer(ctx, e, arg)
+		if err == nil {
+			err = gather.AddNodePressure(ctx, e, gather.PressureQuestion{Subject: arg, Asked: pressure}, &a)
+		}
 		if err == nil {
 			err = write(e, a, now)
 		}

@@ -1,9 +1,12 @@
 package config
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -12,6 +15,30 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/eviction"
 	kubeletresource "github.com/gantry-project/gantry/internal/kubelet/resource"
 )
+
+// When evictions are fruitless: how many in a row, and how long nobody goes then.
+const (
+	fruitlessEvictions  = 3
+	fruitlessHoldPeriod = 5 * time.Minute
+)
+
+// EvictionConfig is how a complete configuration has the node evict. defaultHard: nobody set
+// evictionHard (see Loaded).
+func EvictionConfig(c *kubelet.KubeletConfiguration, defaultHard bool, ranking eviction.Ranking) (eviction.Config,
+	error) {
+	thresholds, errs := eviction.Thresholds(EvictionSettings(c))
+	if err := errors.Join(errs...); err != nil {
+		return eviction.Config{}, fmt.Errorf("evictions: %w", err)
+	}
+	if defaultHard {
+		thresholds = eviction.CapDisks(thresholds, eviction.DefaultDiskCap)
+	}
+	return eviction.Config{
+		Thresholds: thresholds, PressureTransition: c.EvictionPressureTransitionPeriod.Duration,
+		MaxPodGrace: time.Duration(c.EvictionMaxPodGracePeriod) * time.Second, Ranking: ranking,
+		FruitlessEvictions: fruitlessEvictions, FruitlessHoldPeriod: fruitlessHoldPeriod,
+	}, nil
+}
 
 // EvictionSettings are the eviction fields of a configuration.
 func EvictionSettings(c *kubelet.KubeletConfiguration) eviction.Settings {

@@ -130,6 +130,14 @@ func asText(v any) string {
 // managers are ours with the settings of a scenario, over what dir holds.
 func managers(t *testing.T, s numascenario.Scenario, dir string) *containermanager.Manager {
 	t.Helper()
+	m, err := newManagers(s, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func newManagers(s numascenario.Scenario, dir string) (*containermanager.Manager, error) {
 	c := &kubeletconfig.KubeletConfiguration{
 		CPUManagerPolicy: s.Settings.CPU, CPUManagerPolicyOptions: s.Settings.CPUOptions,
 		MemoryManagerPolicy: s.Settings.Memory, TopologyManagerPolicy: s.Settings.Topology,
@@ -142,16 +150,12 @@ func managers(t *testing.T, s numascenario.Scenario, dir string) *containermanag
 		c.ReservedMemory = append(c.ReservedMemory, kubeletconfig.MemoryReservation{NumaNode: int32(node),
 			Limits: v1.ResourceList{v1.ResourceMemory: *resource.NewQuantity(n, resource.BinarySI)}})
 	}
-	m, err := containermanager.New(containermanager.Config{Kubelet: c, Machine: s.Shape.Machine(), Directory: dir,
+	return containermanager.New(containermanager.Config{Kubelet: c, Machine: s.Shape.Machine(), Directory: dir,
 		Gate: func(name string) bool {
 			return name != "PodLevelResourceManagers" || s.Settings.PodLevel
 		},
 		NodeReserved: v1.ResourceList{v1.ResourceMemory: *resource.NewQuantity(total, resource.BinarySI),
 			v1.ResourceCPU: *resource.NewQuantity(int64(s.Settings.ReservedCPUs), resource.DecimalSI)}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
 }
 
 // look reads who has what from the checkpoints: what is on the disk is what counts.

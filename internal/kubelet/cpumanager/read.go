@@ -24,6 +24,14 @@ func (m *Manager) GetExclusiveCPUs(uid types.UID, container string) cpuset.CPUSe
 	return set.Clone()
 }
 
+// GetPodCPUs are the CPUs that a Pod was given as a whole; empty when its containers were given
+// theirs one by one.
+func (m *Manager) GetPodCPUs(uid types.UID) cpuset.CPUSet {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.state.Pods[string(uid)].Clone()
+}
+
 // GetCPUAffinity are the CPUs that a container may run on: its own, or the shared pool. Empty with
 // the policy none: any.
 func (m *Manager) GetCPUAffinity(uid types.UID, container string) cpuset.CPUSet {

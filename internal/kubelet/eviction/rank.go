@@ -48,24 +48,35 @@ type Ranked struct {
 	Critical     bool              // never a victim
 }
 
+// Criterion is one of the comparisons that a ranking makes, in turn.
+type Criterion string
+
+// The criteria. Pods of which nothing was measured are first by Exceeding and Over.
+const (
+	Exceeding Criterion = "takes more than it requests" // before those that do not
+	Priority  Criterion = "priority"                    // low before high
+	Over      Criterion = "use over requests"           // much before little
+	QOSClass  Criterion = "QoS class"                   // BestEffort, Burstable, Guaranteed
+)
+
 // rule is how one ranking orders.
 type rule struct {
-	order     func(use) []func(a, b *Ranked) int
+	order     func(use) []Criterion
 	candidate func(*Ranked) bool // nil: all Pods are
 	critical  func(*v1.Pod) bool
 }
 
 var rankingRules = map[Ranking]rule{
-	Upstream: {critical: pod.IsCritical, order: func(u use) []func(a, b *Ranked) int {
+	Upstream: {critical: pod.IsCritical, order: func(u use) []Criterion {
 		if u.neverExceeds {
-			return []func(a, b *Ranked) int{byPriority, byOver}
+			return []Criterion{Priority, Over}
 		}
-		return []func(a, b *Ranked) int{byExceeding, byPriority, byOver}
+		return []Criterion{Exceeding, Priority, Over}
 	}},
 	Seed001: {critical: isCriticalOrAnnotated,
-		order: func(use) []func(a, b *Ranked) int { return []func(a, b *Ranked) int{byQOS, byOver, byPriority} }},
+		order: func(use) []Criterion { return []Criterion{QOSClass, Over, Priority} }},
 	Seed003: {critical: pod.IsCritical, candidate: func(r *Ranked) bool { return !r.Measured || r.Exceeds },
-		order: func(use) []func(a, b *Ranked) int { return []func(a, b *Ranked) int{byQOS, byOver, byPriority} }},
+		order: func(use) []Criterion { return []Criterion{QOSClass, Over, Priority} }},
 }
 
 // Candidates are the Pods of a node, and what they take of it.
@@ -99,14 +110,47 @@ func Rank(r Ranking, s Signal, c Candidates) []Ranked {
 	}
 	order := by.order(u)
 	slices.SortStableFunc(out, func(a, b Ranked) int {
-		for _, compare := range order {
-			if c := compare(&a, &b); c != 0 {
+		for _, by := range order {
+			if c := by.compare(&a, &b); c != 0 {
 				return c
 			}
 		}
 		return 0
 	})
 	return out
+}
+
+// Order is what a ranking compares Pods by for a signal, in turn; nil for what is no signal.
+func Order(r Ranking, s Signal, d Disks) []Criterion {
+	row, by := rowOf(s), rankingRules[cmp.Or(r, Upstream)]
+	if row == nil || by.order == nil {
+		return nil
+	}
+	return by.order(row.pods(d))
+}
+
+// Decides is the criterion of an order that puts one Pod before another; empty when they are equal
+// and the younger one goes first.
+func Decides(order []Criterion, a, b Ranked) Criterion {
+	for _, by := range order {
+		if by.compare(&a, &b) != 0 {
+			return by
+		}
+	}
+	return ""
+}
+
+// compare is negative when a goes before b.
+func (c Criterion) compare(a, b *Ranked) int {
+	switch c {
+	case Exceeding:
+		return byExceeding(a, b)
+	case Priority:
+		return byPriority(a, b)
+	case Over:
+		return byOver(a, b)
+	}
+	return byQOS(a, b)
 }
 
 // trueFirst orders what is before what is not.

@@ -325,6 +325,19 @@ func (m *Manager) GetMemory(uid types.UID, container string) []state.Block {
 	return m.state.Clone().Assignments[string(uid)][container]
 }
 
+// GetPodMemory is the memory that a Pod was given as a whole.
+func (m *Manager) GetPodMemory(uid types.UID) []state.Block {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.state.Clone().Pods[string(uid)].MemoryBlocks
+}
+
+// HasOwnMemory tells whether a container has memory that the other containers of its Pod do not
+// use.
+func (m *Manager) HasOwnMemory(p *v1.Pod, c *v1.Container) bool {
+	return len(m.GetMemory(p.UID, c.Name)) > 0 && (!m.whole(p) || resource.GuaranteedContainer(c))
+}
+
 // GetAllocatableMemory is the memory that can be given away, by node and kind; none with the policy
 // None.
 func (m *Manager) GetAllocatableMemory() []state.Block {

@@ -36,12 +36,14 @@ type Devices interface {
 
 // CPUs are those that containers have for themselves.
 type CPUs interface {
+	PodCPUs(pod *v1.Pod) []int64 // of a Pod that was given CPUs as a whole
 	ContainerCPUs(pod *v1.Pod, c *v1.Container) []int64
 	AllocatableCPUs() []int64
 }
 
 // Memory is what containers have of NUMA nodes.
 type Memory interface {
+	PodMemory(pod *v1.Pod) []*podresourcesapi.ContainerMemory // of a Pod that was given memory as a whole
 	ContainerMemory(pod *v1.Pod, c *v1.Container) []*podresourcesapi.ContainerMemory
 	AllocatableMemory() []*podresourcesapi.ContainerMemory
 }
@@ -147,6 +149,12 @@ func (s *Server) GetAllocatableResources(context.Context,
 // pod is one Pod: its sidecars and containers. Init containers have ended, or will.
 func (s *Server) pod(p *v1.Pod) *podresourcesapi.PodResources {
 	out := &podresourcesapi.PodResources{Name: p.Name, Namespace: p.Namespace}
+	if s.p.CPUs != nil {
+		out.CpuIds = s.p.CPUs.PodCPUs(p)
+	}
+	if s.p.Memory != nil {
+		out.Memory = s.p.Memory.PodMemory(p)
+	}
 	for i := range p.Spec.InitContainers {
 		if c := &p.Spec.InitContainers[i]; pod.IsSidecar(c) {
 			out.Containers = append(out.Containers, s.container(p, c))

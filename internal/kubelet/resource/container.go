@@ -39,6 +39,8 @@ func ForContainer(pod *v1.Pod, c *v1.Container, node Node, o Options) *runtimeap
 	}
 	if o.Unified {
 		r.Unified = unified(pod, c, node, o)
+	} else if o.Swap.Counted { // cgroup v1 has no LimitedSwap: memory and swap together are bounded
+		r.MemorySwapLimitInBytes = r.MemoryLimitInBytes
 	}
 	return r
 }

@@ -247,6 +247,28 @@ func TestLimitedSwap(t *testing.T) {
 	}
 }
 
+// TestNoSwapOnVersion1: on cgroup v1 memory and swap together are bounded by the limit of memory,
+// whatever swapBehavior says, where the kernel counts swap.
+func TestNoSwapOnVersion1(t *testing.T) {
+	burst := podOf(container("c", list("memory", "256Mi"), list("memory", "512Mi")))
+	for name, tc := range map[string]struct {
+		pod  *v1.Pod
+		swap r.Swap
+		want int64
+	}{
+		"NoSwap":      {burst, r.Swap{Counted: true}, 512 << 20},
+		"LimitedSwap": {burst, r.Swap{Counted: true, Limited: true, Bytes: 1 << 30}, 512 << 20},
+		"no limit":    {bestEffort, r.Swap{Counted: true}, 0},
+		"not counted": {burst, r.Swap{}, 0},
+	} {
+		got := r.ForContainer(tc.pod, &tc.pod.Spec.Containers[0], r.Node{MemoryBytes: 1 << 30},
+			r.Options{Swap: tc.swap})
+		if got.MemorySwapLimitInBytes != tc.want || got.Unified != nil {
+			t.Errorf("%s: got %d and %v, want %d", name, got.MemorySwapLimitInBytes, got.Unified, tc.want)
+		}
+	}
+}
+
 func TestContainerValues(t *testing.T) {
 	p := podOf(
 		container("limited", list("cpu", "250m", "memory", "64Mi"), list("cpu", "500m", "memory", "128Mi")),

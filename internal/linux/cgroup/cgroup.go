@@ -2,6 +2,7 @@ package cgroup
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 )
 
@@ -44,8 +45,12 @@ type Tree struct {
 	hierarchy hierarchy
 }
 
-// CountsSwap tells whether the kernel can bound the swap of each cgroup; never with version 1.
+// CountsSwap tells whether the kernel can bound the swap of each cgroup.
 func (t *Tree) CountsSwap() bool {
+	if h, ok := t.hierarchy.(v1); ok {
+		_, err := os.Stat(filepath.Join(h["memory"], "memory.memsw.limit_in_bytes"))
+		return err == nil
+	}
 	h, ok := t.hierarchy.(v2)
 	if !ok {
 		return false

@@ -36,10 +36,32 @@ type driver struct {
 	fail   error                                                   // of both calls
 	report chan *drahealthv1.NodeWatchResourcesResponse
 	server *grpc.Server
+	held   map[string]bool // claims by name that are prepared, as far as the driver knows
+	called func()          // told of each call before it is answered; nil: nobody
+}
+
+// hold notes what a call makes of claims; the node's log comes before.
+func (d *driver) hold(claims []*drapb.Claim, prepared bool) {
+	if d.called != nil {
+		d.called()
+	}
+	d.node.mu.Lock()
+	defer d.node.mu.Unlock()
+	if d.held == nil {
+		d.held = map[string]bool{}
+	}
+	for _, c := range claims {
+		if prepared {
+			d.held[c.GetName()] = true
+		} else if d.fail == nil {
+			delete(d.held, c.GetName())
+		}
+	}
 }
 
 func (d *driver) NodePrepareResources(ctx context.Context,
 	r *drapb.NodePrepareResourcesRequest) (*drapb.NodePrepareResourcesResponse, error) {
+	d.hold(r.GetClaims(), true)
 	out := &drapb.NodePrepareResourcesResponse{Claims: map[string]*drapb.NodePrepareResourceResponse{}}
 	for _, c := range r.GetClaims() {
 		d.node.note("%s prepare %s", d.name, c.GetName())
@@ -57,6 +79,7 @@ func (d *driver) NodePrepareResources(ctx context.Context,
 
 func (d *driver) NodeUnprepareResources(_ context.Context,
 	r *drapb.NodeUnprepareResourcesRequest) (*drapb.NodeUnprepareResourcesResponse, error) {
+	d.hold(r.GetClaims(), false)
 	out := &drapb.NodeUnprepareResourcesResponse{Claims: map[string]*drapb.NodeUnprepareResourceResponse{}}
 	for _, c := range r.GetClaims() {
 		d.node.note("%s unprepare %s", d.name, c.GetName())
