@@ -12,6 +12,7 @@ import (
 	"github.com/gantry-project/gantry/internal/cmd/clean"
 	"github.com/gantry-project/gantry/internal/cmd/controllers"
 	"github.com/gantry-project/gantry/internal/cmd/cri"
+	"github.com/gantry-project/gantry/internal/cmd/dashboard"
 	"github.com/gantry-project/gantry/internal/cmd/dns"
 	"github.com/gantry-project/gantry/internal/cmd/doctor"
 	"github.com/gantry-project/gantry/internal/cmd/etcd"
@@ -43,6 +44,7 @@ func commands(io cli.IO) []*cobra.Command {
 		trace.New(io),
 		lint.New(io),
 		doctor.New(io),
+		dashboard.New(io),
 		image.New(io),
 		cri.New(io),
 		etcd.New(io),

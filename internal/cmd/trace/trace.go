@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -30,7 +31,7 @@ func New(io cli.IO) *cobra.Command {
 		Args: cli.ExactlyOne("a Pod: pod/NAME"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if revisions {
-				return traceRevisions(c.Context(), e, args[0])
+				return writeRevisions(c.Context(), e, args[0])
 			}
 			podTraces, err := gather.PodTraces(c.Context(), e, args[0])
 			if err != nil {
@@ -61,6 +62,29 @@ func New(io cli.IO) *cobra.Command {
 	c.Flags().StringVar(&endpoint, "otlp", "",
 		"also send the spans to this OpenTelemetry collector (host:port, OTLP over gRPC)")
 	return c
+}
+
+// writeRevisions tells who wrote what of one object.
+func writeRevisions(ctx context.Context, e *cli.Inspector, arg string) error {
+	client, err := e.NewClient()
+	if err != nil {
+		return err
+	}
+	cfg, _, err := cli.RestConfig(e.Kubeconfig)
+	if err != nil {
+		return err
+	}
+	h, err := gather.ReadHistory(ctx, cfg, client, gather.NamedObject{Namespace: e.Namespace, Arg: arg})
+	if err != nil {
+		return err
+	}
+	switch e.Output {
+	case "", "timeline":
+		return h.WriteText(e.Out)
+	case "json":
+		return cli.WriteJSON(e.Out, h)
+	}
+	return cli.UsageError(fmt.Errorf("output %q: must be timeline or json with --revisions", e.Output))
 }
 
 func writePodTrace(e *cli.Inspector, l trace.PodTrace) error {
