@@ -20,9 +20,11 @@ import (
 	"github.com/gantry-project/gantry/internal/cmd/kubelet"
 	"github.com/gantry-project/gantry/internal/cmd/lint"
 	"github.com/gantry-project/gantry/internal/cmd/manifests"
+	"github.com/gantry-project/gantry/internal/cmd/probes"
 	"github.com/gantry-project/gantry/internal/cmd/proxy"
 	"github.com/gantry-project/gantry/internal/cmd/scheduler"
 	"github.com/gantry-project/gantry/internal/cmd/server"
+	"github.com/gantry-project/gantry/internal/cmd/status"
 	"github.com/gantry-project/gantry/internal/cmd/trace"
 	"github.com/gantry-project/gantry/internal/cmd/up"
 	"github.com/gantry-project/gantry/internal/cmd/version"
@@ -43,6 +45,8 @@ func commands(io cli.IO) []*cobra.Command {
 		why.New(io),
 		trace.New(io),
 		lint.New(io),
+		probes.New(io),
+		status.New(io),
 		doctor.New(io),
 		dashboard.New(io),
 		image.New(io),

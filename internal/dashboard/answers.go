@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -21,16 +22,16 @@ import (
 	"github.com/gantry-project/gantry/internal/trace/packet"
 )
 
-// asker is one request of a person: the API server with that person's rights, and what is asked.
-type asker struct {
+// question is one request of a person: the API server with that person's rights, and what is asked.
+type question struct {
 	config    *rest.Config
 	client    kubernetes.Interface
 	namespace string
 	query     url.Values
 }
 
-// questions are what can be asked by GET, by path below /api/.
-var questions = map[string]func(context.Context, asker) (any, error){
+// answers are what can be asked by GET, by path below /api/.
+var answers = map[string]func(context.Context, question) (any, error){
 	"overview":  askOverview,
 	"why":       askWhy,
 	"life":      askLife,
@@ -39,10 +40,10 @@ var questions = map[string]func(context.Context, asker) (any, error){
 	"services":  askServices,
 }
 
-func (s *Server) ask(answer func(context.Context, asker) (any, error)) func(http.ResponseWriter, *http.Request,
+func (s *Server) ask(answer func(context.Context, question) (any, error)) func(http.ResponseWriter, *http.Request,
 	Identity) {
 	return func(w http.ResponseWriter, r *http.Request, who Identity) {
-		a, err := s.asker(r, who)
+		a, err := s.question(r, who)
 		if err != nil {
 			answerError(w, err)
 			return
@@ -56,19 +57,22 @@ func (s *Server) ask(answer func(context.Context, asker) (any, error)) func(http
 	}
 }
 
-func (s *Server) asker(r *http.Request, who Identity) (asker, error) {
-	a := asker{query: r.URL.Query()}
+func (s *Server) question(r *http.Request, who Identity) (question, error) {
+	a := question{query: r.URL.Query()}
 	if a.namespace = a.query.Get("namespace"); a.namespace == "" && r.URL.Path != "/api/overview" {
 		if a.namespace = who.Namespace; a.namespace == "" {
 			a.namespace = metav1.NamespaceDefault
 		}
+	}
+	if bad := path.IsValidPathSegmentName(a.namespace); len(bad) > 0 {
+		return a, cli.UsageError(fmt.Errorf("%q is no namespace: %s", a.namespace, strings.Join(bad, ", ")))
 	}
 	var err error
 	a.config, a.client, err = s.client(who)
 	return a, err
 }
 
-func askOverview(ctx context.Context, a asker) (any, error) {
+func askOverview(ctx context.Context, a question) (any, error) {
 	return gather.Overview(ctx, a.client, a.namespace)
 }
 
@@ -80,7 +84,7 @@ type whyAnswer struct {
 	Board     *journal.Ruled `json:"board,omitempty"` // each node's refusal, or its score by plugin
 }
 
-func askWhy(ctx context.Context, a asker) (any, error) {
+func askWhy(ctx context.Context, a question) (any, error) {
 	subject := a.query.Get("subject")
 	if subject == "" {
 		return nil, cli.UsageError(fmt.Errorf("the query names no subject: subject=KIND/NAME"))
@@ -90,7 +94,7 @@ func askWhy(ctx context.Context, a asker) (any, error) {
 		return nil, err
 	}
 	out := whyAnswer{Answer: answer, Now: now, Namespace: a.namespace}
-	if name, err := cli.PodName(subject); err == nil {
+	if name, err := cli.PodName(subject); err == nil && len(path.IsValidPathSegmentName(name)) == 0 {
 		// who may not read the journal, or has none, gets the answer without the board
 		if entries, err := gather.ReadJournal(ctx, a.client, a.namespace, name); err == nil {
 			out.Board = lastRuled(entries)
@@ -115,17 +119,20 @@ type life struct {
 	Now   time.Time        `json:"now"`
 }
 
-func askLife(ctx context.Context, a asker) (any, error) {
+func askLife(ctx context.Context, a question) (any, error) {
+	if bad := path.IsValidPathSegmentName(a.query.Get("name")); len(bad) > 0 || a.query.Get("name") == "" {
+		return nil, cli.UsageError(fmt.Errorf("%q is no Pod's name: %s", a.query.Get("name"), strings.Join(bad, ", ")))
+	}
 	lives, err := gather.PodTracesWith(ctx, a.client, a.namespace, a.query.Get("name"))
 	return life{lives, time.Now()}, err
 }
 
-func askRevisions(ctx context.Context, a asker) (any, error) {
+func askRevisions(ctx context.Context, a question) (any, error) {
 	return gather.ReadHistory(ctx, a.config, a.client,
 		gather.NamedObject{Namespace: a.namespace, Arg: a.query.Get("subject")})
 }
 
-func askPacket(ctx context.Context, a asker) (any, error) {
+func askPacket(ctx context.Context, a question) (any, error) {
 	ask, err := packet.ReadTo(a.query.Get("to"), a.namespace, a.query.Get("protocol"))
 	if err != nil {
 		return nil, cli.UsageError(err)
@@ -162,7 +169,7 @@ type destination struct {
 	Ports     []int32 `json:"ports"`
 }
 
-func askServices(ctx context.Context, a asker) (any, error) {
+func askServices(ctx context.Context, a question) (any, error) {
 	list, err := a.client.CoreV1().Services("").List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {
 		return nil, err

@@ -17,7 +17,7 @@ type Calculator struct {
 	About  string  `json:"about"`
 	Fields []Field `json:"fields"`
 	// answer gets the fields' values by name; text of a slider is its number.
-	answer func(ctx context.Context, a asker, values map[string]string) (Forecast, error)
+	answer func(ctx context.Context, a question, values map[string]string) (Forecast, error)
 }
 
 // Field is one input. A range has Min, Max and Step; a choice Options; else it is a text.
@@ -82,7 +82,7 @@ func (s *Server) calculate(w http.ResponseWriter, r *http.Request, who Identity)
 		if c.Name != r.PathValue("calculator") {
 			continue
 		}
-		a, err := s.asker(r, who)
+		a, err := s.question(r, who)
 		if err != nil {
 			answerError(w, err)
 			return

@@ -5,16 +5,19 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/gantry-project/gantry/internal/cli"
 	"github.com/gantry-project/gantry/internal/dashboard/blocks"
 )
 
@@ -38,6 +41,10 @@ func (s *Server) streamNow(w http.ResponseWriter, r *http.Request, who Identity)
 	out := newChanges()
 	core := client.CoreV1().RESTClient()
 	namespace := r.URL.Query().Get("namespace")
+	if bad := path.IsValidPathSegmentName(namespace); len(bad) > 0 {
+		answerError(w, cli.UsageError(fmt.Errorf("%q is no namespace: %s", namespace, strings.Join(bad, ", "))))
+		return
+	}
 	go watch(ctx, core, watched{"nodes", "", &corev1.Node{}, func(o any) (string, any) {
 		n := o.(*corev1.Node)
 		return n.Name, blocks.OfNode(n)
@@ -108,12 +115,13 @@ func watch(ctx context.Context, client rest.Interface, what watched, out *change
 	for ctx.Err() == nil {
 		err := cache.NewReflectorWithOptions(lw, what.proto, &sink{what, out},
 			cache.ReflectorOptions{Name: logged}).ListAndWatchWithContext(ctx)
-		if err == nil || ctx.Err() != nil || apierrors.IsResourceExpired(err) {
-			continue
+		wait := batchEvery // the watch ended by itself
+		if err != nil && ctx.Err() == nil && !apierrors.IsResourceExpired(err) {
+			out.deny(what.resource, failure{Error: err.Error(), Forbidden: apierrors.IsForbidden(err)})
+			wait = retryAfter
 		}
-		out.deny(what.resource, failure{Error: err.Error(), Forbidden: apierrors.IsForbidden(err)})
 		select {
-		case <-time.After(retryAfter):
+		case <-time.After(wait):
 		case <-ctx.Done():
 		}
 	}

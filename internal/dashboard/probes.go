@@ -28,7 +28,7 @@ func probesCalculator() Calculator {
 			{Name: "ready", Label: "Readiness asks", Kind: "text", Default: "/readyz"},
 			{Name: "live", Label: "Liveness asks", Kind: "text", Default: "/livez"},
 		},
-		answer: func(_ context.Context, _ asker, values map[string]string) (Forecast, error) {
+		answer: func(_ context.Context, _ question, values map[string]string) (Forecast, error) {
 			return forecastProbes(values)
 		}}
 }

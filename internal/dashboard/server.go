@@ -58,7 +58,7 @@ func (s *Server) Handler() http.Handler {
 	m.HandleFunc("DELETE /api/session", deleteSession)
 	m.Handle("GET /api/session", s.withSession(s.getSession))
 	m.Handle("GET /api/now", s.withSession(s.streamNow))
-	for path, answer := range questions {
+	for path, answer := range answers {
 		m.Handle("GET /api/"+path, s.withSession(s.ask(answer)))
 	}
 	m.Handle("POST /api/whatif/{calculator}", s.withSession(s.calculate))

@@ -144,10 +144,27 @@ func (a Ask) quiet(t Timing, cost time.Duration) bool {
 // minThreshold is below which one or two lost answers would restart a container.
 const minThreshold = 3
 
-// liveness finds the period and threshold that give a hung container up within the window: the
-// longest period, which asks least often, with at least three failures.
+// periods are the periods up to most and over the timeout: round ones first, the longest, which
+// ask least often, before the others.
+func periods(most, timeout time.Duration) []time.Duration {
+	var round, others []time.Duration
+	for p := most; p > timeout; p -= time.Second {
+		if p%(10*time.Second) == 0 || p == 5*time.Second {
+			round = append(round, p)
+		} else {
+			others = append(others, p)
+		}
+	}
+	return append(round, others...)
+}
+
+// maxPeriod is the longest period of a liveness probe.
+const maxPeriod = time.Minute
+
+// liveness finds the period and threshold that give a hung container up within the window, with at
+// least three failures.
 func (a Ask) liveness(timeout time.Duration) (Timing, error) {
-	for period := 30 * time.Second; period > timeout; period -= time.Second {
+	for _, period := range periods(maxPeriod, timeout) {
 		for n := minThreshold; ; n++ {
 			t := Timing{Period: period, Timeout: timeout, FailureThreshold: n}
 			w := t.GivesUp()
@@ -176,7 +193,7 @@ func (a Ask) roomForReadiness(live Timing) bool {
 // readiness asks more often than liveness, so that a hung container leaves the traffic first; as
 // seldom as that allows, 10 s at most.
 func (a Ask) readiness(timeout time.Duration, live Timing) (Timing, error) {
-	for period := min(10*time.Second, live.Period); period > timeout; period -= time.Second {
+	for _, period := range periods(min(10*time.Second, live.Period), timeout) {
 		for n := 1; n <= live.FailureThreshold; n++ {
 			t := Timing{Period: period, Timeout: timeout, FailureThreshold: n}
 			if t.GivesUp().Max > live.GivesUp().Min {

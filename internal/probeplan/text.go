@@ -3,7 +3,6 @@ package probeplan
 import (
 	"fmt"
 	"io"
-	"math"
 	"strings"
 	"time"
 
@@ -164,12 +163,4 @@ func (p Plan) WriteText(w io.Writer) error {
 	fmt.Fprintf(&b, "\n%s", text)
 	_, err = io.WriteString(w, b.String())
 	return err
-}
-
-// Percentile is the value that a share of values (0.99) is not over; zero of none.
-func Percentile(sorted []time.Duration, share float64) time.Duration {
-	if len(sorted) == 0 {
-		return 0
-	}
-	return sorted[min(len(sorted)-1, max(0, int(math.Ceil(share*float64(len(sorted))))-1))]
 }

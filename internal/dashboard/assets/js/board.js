@@ -59,7 +59,7 @@ export class Board {
     this.stale = false;
     this.width = this.wrap.clientWidth;
     const narrow = this.width < 640;
-    this.left = narrow ? 0 : Math.min(330, this.width * 0.36);
+    this.left = narrow ? 0 : Math.min(370, this.width * 0.38);
     const rows = new Map();
     const row = (name) => { if (!rows.has(name)) rows.set(name, { name, node: this.nodes.get(name), pods: [], c: 0, m: 0 }); return rows.get(name); };
     for (const n of [...this.nodes.values()].sort((a, b) => (a.n < b.n ? -1 : 1))) row(n.n);
@@ -119,7 +119,7 @@ export class Board {
     if (!n) return;
     const used = this.usage.nodes[r.name];
     [['cores', r.c, used && used.c, n.c, cores], ['memory', r.m, used && used.m, n.m, bytes]].forEach(([label, asked, use, all, print], i) => {
-      const y = r.y + pad + 19 + i * 22, width = w * 0.5;
+      const y = r.y + pad + 19 + i * 22, width = w * 0.42;
       g.fillStyle = c.track; g.fillRect(4, y, width, 14);
       g.fillStyle = c.requested; g.fillRect(4, y, width * Math.min(1, all ? asked / all : 0), 14);
       if (asked > all) { g.fillStyle = c.bad; g.fillRect(4 + width - 4, y, 4, 14); }

@@ -115,8 +115,8 @@ function ticks(scale) {
 // shares draws where the time went between milestones.
 function shares(list) {
   return el('div', {}, list.map((s) => {
-    const all = s.tookNanoseconds || 1, init = s.initNanoseconds || 0, own = all - s.callsNanoseconds - init;
-    const part = (name, n) => el('i', { class: name, style: { width: `${100 * n / all}%` }, title: `${name} ${took(n / 1e6)}` });
+    const all = s.tookNanoseconds || 1, whole = Math.max(...list.map((x) => x.tookNanoseconds), 1), init = s.initNanoseconds || 0, own = all - s.callsNanoseconds - init;
+    const part = (name, n) => el('i', { class: name, style: { width: `${100 * n / whole}%` }, title: `${name} ${took(n / 1e6)}` });
     return el('div', {}, el('div', { class: 'small' }, `${s.name}: ${took(all / 1e6)}`, el('span', { class: 'quiet', text: `  calls ${took(s.callsNanoseconds / 1e6)}${init ? `, init containers ${took(init / 1e6)}` : ''}, own ${took(own / 1e6)}` })),
       el('div', { class: 'share', 'aria-hidden': 'true' }, part('calls', s.callsNanoseconds), part('init', init), part('own', own)));
   }));
