@@ -58,14 +58,18 @@ func TestHostAndOrigin(t *testing.T) {
 		{"a name of another site", "GET", "/", []string{"Host", "evil.example:6480"}, 403},
 		{"a name that begins alike", "GET", "/", []string{"Host", "127.0.0.1.evil.example:6480"}, 403},
 		{"no host", "GET", "/", []string{"Host", ""}, 403},
-		{"own page", "GET", "/api/session", []string{"Origin", "https://127.0.0.1:6480", "Sec-Fetch-Site", "same-origin"}, 401},
+		{"own page", "GET", "/api/session", []string{"Origin", "https://127.0.0.1:6480", "Sec-Fetch-Site",
+			"same-origin"}, 401},
 		{"another origin", "GET", "/api/session", []string{"Origin", "https://evil.example"}, 403},
 		{"another port", "POST", "/api/session", []string{"Origin", "https://127.0.0.1:8443"}, 403},
 		{"null origin", "POST", "/api/session", []string{"Origin", "null"}, 403},
 		{"no TLS", "POST", "/api/session", []string{"Origin", "http://127.0.0.1:6480"}, 403},
-		{"a picture on another site", "GET", "/api/now", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "no-cors"}, 403},
-		{"a frame of another site", "GET", "/api/session", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate"}, 403},
-		{"a link on another site", "GET", "/", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate"}, 200},
+		{"a picture on another site", "GET", "/api/now", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode",
+			"no-cors"}, 403},
+		{"a frame of another site", "GET", "/api/session", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode",
+			"navigate"}, 403},
+		{"a link on another site", "GET", "/", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate"},
+			200},
 	} {
 		if w := request(page(), v.method, v.path, "", v.headers...); w.Code != v.code {
 			t.Errorf("%s: got %d, want %d: %s", v.name, w.Code, v.code, w.Body)
@@ -77,12 +81,14 @@ func TestEveryAnswerHasTheHeaders(t *testing.T) {
 	for _, path := range []string{"/", "/style.css", "/js/app.js", "/api/session", "/nothing", "/api/nothing"} {
 		h := request(page(), "GET", path, "").Header()
 		csp := h.Get("Content-Security-Policy")
-		for _, want := range []string{"default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "connect-src 'self'"} {
+		for _, want := range []string{"default-src 'none'", "script-src 'self'", "frame-ancestors 'none'",
+			"connect-src 'self'"} {
 			if !strings.Contains(csp, want) {
 				t.Errorf("%s: the policy %q lacks %s", path, csp, want)
 			}
 		}
-		if strings.Contains(csp, "unsafe") || h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Referrer-Policy") != "no-referrer" {
+		if strings.Contains(csp, "unsafe") || h.Get("X-Content-Type-Options") != "nosniff" ||
+			h.Get("Referrer-Policy") != "no-referrer" {
 			t.Errorf("%s: headers %v", path, h)
 		}
 	}
@@ -92,7 +98,16 @@ func TestEveryAnswerHasTheHeaders(t *testing.T) {
 // outlives the server, not its key.
 func TestSessions(t *testing.T) {
 	s := page()
-	w := request(s, "POST", "/api/token?namespace=shop", "", "Authorization", "Bearer good", "Impersonate-User", "mallory")
+	w := request(
+		s,
+		"POST",
+		"/api/token?namespace=shop",
+		"",
+		"Authorization",
+		"Bearer good",
+		"Impersonate-User",
+		"mallory",
+	)
 	var got struct{ Token string }
 	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != 200 {
 		t.Fatalf("%d %s", w.Code, w.Body)
@@ -143,9 +158,10 @@ func TestSessions(t *testing.T) {
 
 func TestTokensAreForCredentials(t *testing.T) {
 	for name, w := range map[string]*httptest.ResponseRecorder{
-		"nobody":        request(page(), "POST", "/api/token", ""),
-		"a bad token":   request(page(), "POST", "/api/token", "", "Authorization", "Bearer bad"),
-		"a page":        request(page(), "POST", "/api/token", "", "Authorization", "Bearer good", "Origin", "https://127.0.0.1:6480"),
+		"nobody":      request(page(), "POST", "/api/token", ""),
+		"a bad token": request(page(), "POST", "/api/token", "", "Authorization", "Bearer bad"),
+		"a page": request(page(), "POST", "/api/token", "", "Authorization", "Bearer good", "Origin",
+			"https://127.0.0.1:6480"),
 		"a wrong token": request(page(), "POST", "/api/session", `{"token": "X"}`),
 		"no JSON":       request(page(), "POST", "/api/session", `token=X`),
 	} {
@@ -210,7 +226,8 @@ func TestBadQuestions(t *testing.T) {
 		{"POST", "/api/whatif/probes", `{"p99":"1e300"}`, 400, "must be a number"},
 		{"POST", "/api/whatif/probes", `{"p99":1}`, 400, "no JSON object of texts"},
 		{"POST", "/api/whatif/probes", strings.Repeat(" ", maxBody+1), 400, "too large"},
-		{"POST", "/api/whatif/probes", `{"p99":"200","start":"60","objective":"99.9","from":"90","to":"30","ready":"/a","live":"/b"}`, 400,
+		{"POST", "/api/whatif/probes",
+			`{"p99":"200","start":"60","objective":"99.9","from":"90","to":"30","ready":"/a","live":"/b"}`, 400,
 			"the first must be shorter"},
 		{"PUT", "/api/whatif/probes", "{}", 405, ""},
 	} {
@@ -232,7 +249,8 @@ func TestCalculatorsTakeTheirDefaults(t *testing.T) {
 			continue // others may need a cluster
 		}
 		got, err := c.answer(t.Context(), question{}, values)
-		if err != nil || !strings.Contains(strings.Join(got.Lines, "\n"), "18 × 5 s = 90 s") || len(got.Timeline) != 3 ||
+		if err != nil || !strings.Contains(strings.Join(got.Lines, "\n"), "18 × 5 s = 90 s") ||
+			len(got.Timeline) != 3 ||
 			!strings.Contains(got.Copy, "livenessProbe:") {
 			t.Errorf("%s: %+v, %v", c.Name, got, err)
 		}

@@ -63,7 +63,11 @@ func sameOrigin(r *http.Request) bool {
 func withOrigin(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !sameOrigin(r) {
-			writeError(w, http.StatusForbidden, failure{Error: "this page answers to its own address on 127.0.0.1 only"})
+			writeError(
+				w,
+				http.StatusForbidden,
+				failure{Error: "this page answers to its own address on 127.0.0.1 only"},
+			)
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -21,7 +21,8 @@ type Identity struct {
 	UID    string              `json:"uid,omitempty"`
 	Groups []string            `json:"groups,omitempty"`
 	Extra  map[string][]string `json:"extra,omitempty"`
-	// As is whom the person's kubeconfig impersonates; the API server decides whether that is allowed.
+	// As is whom the person's kubeconfig impersonates; the API server decides whether that is
+	// allowed.
 	As rest.ImpersonationConfig `json:"as,omitzero"`
 	// Namespace is that of the person's kubeconfig.
 	Namespace string `json:"namespace,omitempty"`

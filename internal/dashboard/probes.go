@@ -17,7 +17,16 @@ func probesCalculator() Calculator {
 	return Calculator{Name: "probes", Title: "Probes",
 		About: "Readiness, liveness and startup probes from how fast a container answers and starts (gantry probes).",
 		Fields: []Field{
-			{Name: "p99", Label: "P99 of an answer", Unit: "ms", Kind: "range", Min: 10, Max: 5000, Step: 10, Default: "200"},
+			{
+				Name:    "p99",
+				Label:   "P99 of an answer",
+				Unit:    "ms",
+				Kind:    "range",
+				Min:     10,
+				Max:     5000,
+				Step:    10,
+				Default: "200",
+			},
 			{Name: "start", Label: "Start time", Unit: "s", Kind: "range", Min: 0, Max: 300, Step: 1, Default: "60"},
 			{Name: "objective", Label: "Objective", Unit: "%", Kind: "choice",
 				Options: []string{"99", "99.5", "99.9", "99.95", "99.99"}, Default: "99.9"},
@@ -51,7 +60,11 @@ func forecastProbes(values map[string]string) (Forecast, error) {
 		return Forecast{}, cli.UsageError(err)
 	}
 	out := Forecast{Lines: p.Lines, Timeline: probeLanes(p)}
-	t := Table{Caption: "The choices of probes", Head: []string{"Probes", "A slow start", "A hang", "Overload"}, Marked: -1}
+	t := Table{
+		Caption: "The choices of probes",
+		Head:    []string{"Probes", "A slow start", "A hang", "Overload"},
+		Marked:  -1,
+	}
 	for i, c := range p.Combinations() {
 		t.Rows = append(t.Rows, []string{c.Probes, c.SlowStart, c.Hang, c.Overload})
 		if c.Chosen {

@@ -22,7 +22,8 @@ var assets embed.FS
 
 // Options are what a page is served with.
 type Options struct {
-	// Config is how a person's requests reach the API server, with that person's rights and no more.
+	// Config is how a person's requests reach the API server, with that person's rights and no
+	// more.
 	Config func(Identity) *rest.Config
 	// Authenticate says whose credentials a request for a one-time token shows; nil: nobody may ask
 	// for one, and Token is the only way in.
@@ -142,7 +143,8 @@ func (s *Server) postSession(w http.ResponseWriter, r *http.Request) {
 	who, ok := s.tokens.take(body.Token, now)
 	if !ok {
 		writeError(w, http.StatusUnauthorized, failure{Session: true,
-			Error: "this token was used already, or is older than " + tokenLife.String() + ": run `gantry dashboard` again"})
+			Error: "this token was used already, or is older than " + tokenLife.String() + ": run `gantry " +
+				"dashboard` again"})
 		return
 	}
 	value, err := seal(s.options.Key, who, now)

@@ -33,15 +33,18 @@ func (m Measured) Lines() []string {
 			m.Answers, m.Container, m.P95, m.P99))
 	}
 	if m.Starts > 0 {
-		out = append(out, fmt.Sprintf("measured: the slowest of %d starts of container %s took %s until the Pod was ready",
-			m.Starts, m.Container, seconds(m.Start)))
+		out = append(
+			out,
+			fmt.Sprintf("measured: the slowest of %d starts of container %s took %s until the Pod was ready",
+				m.Starts, m.Container, seconds(m.Start)),
+		)
 	}
 	return out
 }
 
-// ReadAnswers reads how long a container took to answer probes out of its kubelet's /metrics/probes.
-// A percentile is the end of the histogram's bucket in which it lies, so it is never too short; one
-// beyond the last bucket is that bucket's end.
+// ReadAnswers reads how long a container took to answer probes out of its kubelet's
+// /metrics/probes. A percentile is the end of the histogram's bucket in which it lies, so it is
+// never too short; one beyond the last bucket is that bucket's end.
 func (m *Measured) ReadAnswers(pod, namespace string, text io.Reader) error {
 	parser := expfmt.NewTextParser(model.LegacyValidation)
 	all, err := parser.TextToMetricFamilies(text)
@@ -128,8 +131,11 @@ func ReadWindow(text string) (Window, error) {
 	low, err := time.ParseDuration(first)
 	high, worse := time.ParseDuration(last)
 	if !ok || err != nil || worse != nil {
-		return Window{}, fmt.Errorf("%q: must be high (15s..45s), medium (30s..90s), low (90s..5m) or two times with .. "+
-			"between: 30s..90s", text)
+		return Window{}, fmt.Errorf(
+			"%q: must be high (15s..45s), medium (30s..90s), low (90s..5m) or two times with .. "+
+				"between: 30s..90s",
+			text,
+		)
 	}
 	return Window{low, high}, nil
 }

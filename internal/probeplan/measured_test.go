@@ -32,7 +32,8 @@ func TestMeasuredAnswers(t *testing.T) {
 		t.Errorf("got %+v", m)
 	}
 	other := probeplan.Measured{Container: "sidecar"}
-	if err := other.ReadAnswers("a", "shop", strings.NewReader(histogram)); err != nil || other.Answers != 0 || other.P99 != 0 {
+	if err := other.ReadAnswers("a", "shop", strings.NewReader(histogram)); err != nil || other.Answers != 0 ||
+		other.P99 != 0 {
 		t.Errorf("a container that was never asked got %+v, %v", other, err)
 	}
 	if err := m.ReadAnswers("a", "shop", strings.NewReader("no {metrics")); err == nil {
@@ -70,7 +71,8 @@ func TestMeasuredStarts(t *testing.T) {
 
 func TestWindows(t *testing.T) {
 	for text, want := range map[string]probeplan.Window{
-		"high": {Min: 15 * time.Second, Max: 45 * time.Second}, "40s..2m": {Min: 40 * time.Second, Max: 2 * time.Minute},
+		"high": {Min: 15 * time.Second, Max: 45 * time.Second}, "40s..2m": {Min: 40 * time.Second,
+			Max: 2 * time.Minute},
 	} {
 		if got, err := probeplan.ReadWindow(text); err != nil || got != want {
 			t.Errorf("%s: got %+v, %v", text, got, err)

@@ -53,7 +53,8 @@ func givenUp(p *v1.Probe, hang time.Duration) time.Duration {
 // row: TOO-07
 func TestPlansKeepWhatWasAsked(t *testing.T) {
 	made, refused := 0, 0
-	for _, p99 := range []time.Duration{time.Millisecond, 200 * time.Millisecond, 700 * time.Millisecond, 3 * time.Second,
+	for _, p99 := range []time.Duration{time.Millisecond, 200 * time.Millisecond, 700 * time.Millisecond,
+		3 * time.Second,
 		9 * time.Second} {
 		for _, objective := range []float64{95, 99.9, 99.99, 99.999} {
 			for _, start := range []time.Duration{0, 2 * time.Second, 20 * time.Second, 3 * time.Minute} {
@@ -123,7 +124,8 @@ func TestTheArithmeticIsPrinted(t *testing.T) {
 	for _, want := range []string{
 		"timeoutSeconds: twice the P99 of 200ms, in whole seconds: 1 s (the P95 is 80ms)\n",
 		"readiness: 3 × 10 s = 30 s; a hung container leaves the traffic 21 s to 31 s after it hangs\n",
-		"liveness: 3 × 20 s = 60 s; a hung container is given up 41 s to 61 s after it hangs, asked for were 30 s to 90 s\n",
+		"liveness: 3 × 20 s = 60 s; a hung container is given up 41 s to 61 s after it hangs, asked for were 30 s " +
+			"to 90 s\n",
 		"startup: 18 × 5 s = 90 s, one and a half times the start of 60 s or more; the others wait until it succeeds\n",
 		"objective: 99.9 % of 30 days allow 43m12s; ",
 		"259200 questions a month × 0.01^3 = 0.26",
@@ -174,7 +176,8 @@ func TestCombinations(t *testing.T) {
 				t.Errorf("with a start of %s: %s is chosen: %v", v.start, c.Probes, c.Chosen)
 			}
 		}
-		want := "[none readiness liveness readiness and liveness on one endpoint readiness and liveness on two endpoints " +
+		want := "[none readiness liveness readiness and liveness on one endpoint readiness and liveness on two " +
+			"endpoints " +
 			"and startup]"
 		if fmt.Sprint(names) != want {
 			t.Errorf("got %v, want %s", names, want)
@@ -185,7 +188,11 @@ func TestCombinations(t *testing.T) {
 // What lint warns of in a plan that was changed by hand it finds in the plan's own workload too.
 func TestLintChecksThePlan(t *testing.T) {
 	p := mustMake(t, ask())
-	c := v1.Container{Name: "app", LivenessProbe: p.Probes()[probe.Liveness], ReadinessProbe: p.Probes()[probe.Readiness]}
+	c := v1.Container{
+		Name:           "app",
+		LivenessProbe:  p.Probes()[probe.Liveness],
+		ReadinessProbe: p.Probes()[probe.Readiness],
+	}
 	found := probelint.Check(probelint.In{Workload: probelint.Workload{Path: "spec",
 		Spec: v1.PodSpec{Containers: []v1.Container{c}}}, Measured: probelint.Measured{Start: time.Minute}})
 	if len(found) != 1 || found[0].Rule != "needs-startup-probe" {
@@ -205,8 +212,10 @@ func TestBadAsks(t *testing.T) {
 		{"P95 over P99", func(a *probeplan.Ask) { a.P95 = time.Second }, "the P95 must not be longer"},
 		{"negative start", func(a *probeplan.Ask) { a.Start = -1 }, "the start time is -1ns"},
 		{"objective 100", func(a *probeplan.Ask) { a.Objective = 100 }, "the objective is 100 %"},
-		{"objective NaN", func(a *probeplan.Ask) { a.Objective -= a.Objective; a.Objective /= a.Objective }, "the objective is NaN"},
-		{"window upside down", func(a *probeplan.Ask) { a.Restart = probeplan.Window{Min: 2, Max: 1} }, "the first must be shorter"},
+		{"objective NaN", func(a *probeplan.Ask) { a.Objective -= a.Objective; a.Objective /= a.Objective },
+			"the objective is NaN"},
+		{"window upside down", func(a *probeplan.Ask) { a.Restart = probeplan.Window{Min: 2, Max: 1} }, "the first " +
+			"must be shorter"},
 		{"window too narrow for the answers", func(a *probeplan.Ask) { a.P99 = 20 * time.Second },
 			"takes a timeout of 40 s (twice the P99), which with three failures"},
 	} {

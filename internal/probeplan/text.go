@@ -15,7 +15,9 @@ import (
 // arithmetic says how each number came about.
 func (p Plan) arithmetic() []string {
 	a, live, ready := p.Ask, p.Liveness, p.Readiness
-	out := []string{fmt.Sprintf("timeoutSeconds: twice the P99 of %s, in whole seconds: %s", a.P99, seconds(live.Timeout))}
+	out := []string{
+		fmt.Sprintf("timeoutSeconds: twice the P99 of %s, in whole seconds: %s", a.P99, seconds(live.Timeout)),
+	}
 	if a.P95 > 0 {
 		out[0] += fmt.Sprintf(" (the P95 is %s)", a.P95)
 	}
@@ -27,18 +29,27 @@ func (p Plan) arithmetic() []string {
 			seconds(a.Restart.Max)))
 	switch {
 	case p.Startup != nil:
-		out = append(out, fmt.Sprintf("startup: %s, one and a half times the start of %s or more; the others wait until "+
-			"it succeeds", p.Startup.Arithmetic(), seconds(a.Start)))
+		out = append(
+			out,
+			fmt.Sprintf("startup: %s, one and a half times the start of %s or more; the others wait until "+
+				"it succeeds", p.Startup.Arithmetic(), seconds(a.Start)),
+		)
 	case a.Start > 0:
-		out = append(out, fmt.Sprintf("startup: none; a start of %s is not over %s, and liveness allows %s", seconds(a.Start),
-			seconds(slowStart), live.Arithmetic()))
+		out = append(
+			out,
+			fmt.Sprintf("startup: none; a start of %s is not over %s, and liveness allows %s", seconds(a.Start),
+				seconds(slowStart), live.Arithmetic()),
+		)
 	default:
 		out = append(out, "startup: none; the start time was not given (--start-time)")
 	}
-	return append(out, fmt.Sprintf("objective: %g %% of 30 days allow %s; healthy answers over the timeout cost %s of it "+
-		"by restarts (%s) and %s out of the traffic (%s)", a.Objective, round(a.allowed()),
-		round(alarmCost(live, live.GivesUp().Max+a.Start)), oddsText(live), round(alarmCost(ready, ready.Period)),
-		oddsText(ready)))
+	return append(
+		out,
+		fmt.Sprintf("objective: %g %% of 30 days allow %s; healthy answers over the timeout cost %s of it "+
+			"by restarts (%s) and %s out of the traffic (%s)", a.Objective, round(a.allowed()),
+			round(alarmCost(live, live.GivesUp().Max+a.Start)), oddsText(live), round(alarmCost(ready, ready.Period)),
+			oddsText(ready)),
+	)
 }
 
 func alarmCost(t Timing, each time.Duration) time.Duration {
@@ -112,12 +123,25 @@ func (p Plan) Combinations() []Combination {
 		{Probes: "none", SlowStart: "gets traffic before it can serve", Hang: "keeps its traffic and never restarts",
 			Overload: "keeps its traffic"},
 		{Probes: "readiness", SlowStart: held, Hang: leaves + ", never restarted", Overload: shed},
-		{Probes: "liveness", SlowStart: killed + "; traffic before it can serve", Hang: restarts + ", with traffic until then",
-			Overload: harm},
-		{Probes: "readiness and liveness on one endpoint", SlowStart: held + "; " + killed, Hang: leaves + ", " + restarts,
-			Overload: harm},
-		{Probes: "readiness and liveness on two endpoints", SlowStart: held + "; " + killed, Hang: leaves + ", " + restarts,
-			Overload: shed + "; liveness asks the process alone", Chosen: p.Startup == nil},
+		{
+			Probes:    "liveness",
+			SlowStart: killed + "; traffic before it can serve",
+			Hang:      restarts + ", with traffic until then",
+			Overload:  harm,
+		},
+		{
+			Probes:    "readiness and liveness on one endpoint",
+			SlowStart: held + "; " + killed,
+			Hang:      leaves + ", " + restarts,
+			Overload:  harm,
+		},
+		{
+			Probes:    "readiness and liveness on two endpoints",
+			SlowStart: held + "; " + killed,
+			Hang:      leaves + ", " + restarts,
+			Overload:  shed + "; liveness asks the process alone",
+			Chosen:    p.Startup == nil,
+		},
 	}
 	allowed := "no more than a fast start needs"
 	if p.Startup != nil {
@@ -147,8 +171,15 @@ func (p Plan) WriteText(w io.Writer) error {
 		if c.Chosen {
 			mark = "→"
 		}
-		fmt.Fprintf(&b, "%s %s\n    slow start: %s\n    hang:       %s\n    overload:   %s\n", mark, c.Probes, c.SlowStart,
-			c.Hang, c.Overload)
+		fmt.Fprintf(
+			&b,
+			"%s %s\n    slow start: %s\n    hang:       %s\n    overload:   %s\n",
+			mark,
+			c.Probes,
+			c.SlowStart,
+			c.Hang,
+			c.Overload,
+		)
 	}
 	for _, f := range p.Findings {
 		fmt.Fprintf(&b, "\ngantry lint: %s %s: %s\n  → %s\n", f.Severity, f.Rule, f.Message, f.Fix)

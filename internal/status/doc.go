@@ -3,8 +3,8 @@
 // is, how old, how loaded, of which version, and who talks to whom.
 //
 // In: Facts, which package gather reads with the asker's rights. Out: a Map, which writes itself as
-// text, JSON or SVG. Pure: the time is Facts.Now. What nobody could see is unknown, with the reason,
-// never healthy.
+// text, JSON or SVG. Pure: the time is Facts.Now. What nobody could see is unknown, with the
+// reason, never healthy.
 //
 // To add a part: its facts, a function in parts.go, a row of Draw.
 package status

@@ -222,7 +222,10 @@ func controllers(f Facts) Part {
 	case f.Workloads.Err != nil:
 		p.Because, p.Load = "no lease, and workloads cannot be read: "+f.Workloads.Err.Error(), ""
 	case len(f.Workloads.Items) > 0:
-		p.Health, p.Because = OK, fmt.Sprintf("the last change of each of %d workloads was observed", len(f.Workloads.Items))
+		p.Health, p.Because = OK, fmt.Sprintf(
+			"the last change of each of %d workloads was observed",
+			len(f.Workloads.Items),
+		)
 	}
 	return p
 }

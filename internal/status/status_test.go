@@ -29,12 +29,17 @@ func node(name string, ready corev1.ConditionStatus, message string) Node {
 	n.Status.Allocatable = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("110")}
 	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, Message: message}}
 	return Node{Node: n, Metrics: map[string]float64{"kubelet_running_containers": 3,
-		"process_start_time_seconds": float64(now.Add(-90 * time.Minute).Unix())}, Proxy: &Answer{"192.0.2.1:10256", true, "HTTP 200"}}
+		"process_start_time_seconds": float64(
+			now.Add(-90 * time.Minute).Unix(),
+		)}, Proxy: &Answer{"192.0.2.1:10256", true, "HTTP 200"}}
 }
 
 // healthy is a cluster in which all is well.
 func healthy() Facts {
-	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}, Spec: corev1.PodSpec{NodeName: "n1"}}
+	pod := corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
+		Spec:       corev1.PodSpec{NodeName: "n1"},
+	}
 	return Facts{Now: now, Server: "https://192.0.2.1:6443", Version: "v1.37.2",
 		Checks: map[string]bool{"ping": true, "etcd": true},
 		Metrics: map[string]float64{"apiserver_current_inflight_requests": 2, "apiserver_longrunning_requests": 40,
@@ -73,8 +78,11 @@ DNS: ok  , . 10.96.0.10:53 answers: kubernetes.default.svc.cluster.local. is 10.
 	for _, l := range m.Links {
 		links = append(links, fmt.Sprintf("%s → %s %s", l.From, l.To, l.Health))
 	}
-	if fmt.Sprint(links) != "[kube-apiserver → etcd ok kube-scheduler → kube-apiserver ok kube-controller-manager → kube-apiserver ok "+
-		"kubelet on n1 → kube-apiserver ok kube-apiserver → kubelet on n1 ok kubelet on n1 → container runtime on n1 ok "+
+	if fmt.Sprint(
+		links,
+	) != "[kube-apiserver → etcd ok kube-scheduler → kube-apiserver ok kube-controller-manager → kube-apiserver ok "+
+		"kubelet on n1 → kube-apiserver ok kube-apiserver → kubelet on n1 ok kubelet on n1 → container runtime on "+
+		"n1 ok "+
 		"kube-proxy on n1 → kube-apiserver ok DNS → kube-apiserver ok]" {
 		t.Errorf("links %v", links)
 	}
@@ -85,7 +93,9 @@ DNS: ok  , . 10.96.0.10:53 answers: kubernetes.default.svc.cluster.local. is 10.
 // row: TOO-14
 func TestHealthOfParts(t *testing.T) {
 	waiting := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "late",
-		CreationTimestamp: metav1.NewTime(now.Add(-16 * time.Second))}, Spec: corev1.PodSpec{SchedulerName: "default-scheduler"}}
+		CreationTimestamp: metav1.NewTime(
+			now.Add(-16 * time.Second),
+		)}, Spec: corev1.PodSpec{SchedulerName: "default-scheduler"}}
 	noLeases := func(f *Facts) { f.Leases.Items = f.Leases.Items[2:] }
 	for _, v := range []struct {
 		name    string
@@ -94,20 +104,39 @@ func TestHealthOfParts(t *testing.T) {
 		health  Health
 		because string
 	}{
-		{"no API server", func(f *Facts) { f.Err = errors.New("connection refused") }, APIServer, Down, "connection refused"},
-		{"store behind it", func(f *Facts) { f.Err = errors.New("connection refused") }, Etcd, Unknown, "does not answer"},
+		{"no API server", func(f *Facts) { f.Err = errors.New("connection refused") }, APIServer, Down,
+			"connection refused"},
+		{"store behind it", func(f *Facts) { f.Err = errors.New("connection refused") }, Etcd, Unknown,
+			"does not answer"},
 		{"a check fails", func(f *Facts) { f.Checks["etcd"] = false }, APIServer, Down, "/readyz fails: etcd"},
 		{"etcd fails", func(f *Facts) { f.Checks["etcd"] = false }, Etcd, Down, "fails"},
 		{"checks may not be read", func(f *Facts) { f.Checks = nil }, Etcd, Unknown, "cannot be read"},
-		{"old lease", func(f *Facts) { f.Leases.Items[0] = lease("kube-system", Scheduler, 21*time.Second) }, Scheduler, Down, "last 21s ago"},
-		{"lease just in time", func(f *Facts) { f.Leases.Items[0] = lease("kube-system", Scheduler, 20*time.Second) }, Scheduler, OK, "20s ago"},
-		{"scheduler's port", func(f *Facts) { noLeases(f); f.SchedulerHealth = &Answer{"127.0.0.1:10259", true, "HTTP 200"} }, Scheduler, OK, "127.0.0.1:10259 answers"},
-		{"scheduler's port refuses", func(f *Facts) { noLeases(f); f.SchedulerHealth = &Answer{"127.0.0.1:10259", false, "refused"} }, Scheduler, Down, "refused"},
+		{"old lease", func(f *Facts) { f.Leases.Items[0] = lease("kube-system", Scheduler, 21*time.Second) },
+			Scheduler, Down, "last 21s ago"},
+		{"lease just in time", func(f *Facts) { f.Leases.Items[0] = lease("kube-system", Scheduler, 20*time.Second) },
+			Scheduler, OK, "20s ago"},
+		{"scheduler's port", func(f *Facts) {
+			noLeases(f)
+			f.SchedulerHealth = &Answer{"127.0.0.1:10259", true,
+				"HTTP 200"}
+		}, Scheduler, OK, "127.0.0.1:10259 answers"},
+		{"scheduler's port refuses", func(f *Facts) {
+			noLeases(f)
+			f.SchedulerHealth = &Answer{"127.0.0.1:10259",
+				false, "refused"}
+		}, Scheduler, Down, "refused"},
 		{"scheduler by its work", noLeases, Scheduler, OK, "it has judged every Pod, 1 were placed"},
-		{"scheduler is silent", func(f *Facts) { noLeases(f); f.Pods.Items = append(f.Pods.Items, waiting) }, Scheduler, Down, "nothing of Pod default/late"},
+		{"scheduler is silent", func(f *Facts) { noLeases(f); f.Pods.Items = append(f.Pods.Items, waiting) },
+			Scheduler, Down, "nothing of Pod default/late"},
 		{"scheduler of no Pods", func(f *Facts) { noLeases(f); f.Pods.Items = nil }, Scheduler, Unknown, "no lease"},
-		{"Pods may not be read", func(f *Facts) { noLeases(f); f.Pods = Read[corev1.Pod]{Err: errors.New("forbidden")} }, Scheduler, Unknown, "no lease"},
-		{"controllers by their work", func(f *Facts) { noLeases(f); f.Workloads.Items = []Observed{{"deployment a/b", 2, 2, now}} }, Controllers, OK, "each of 1 workloads"},
+		{"Pods may not be read",
+			func(f *Facts) { noLeases(f); f.Pods = Read[corev1.Pod]{Err: errors.New("forbidden")} },
+			Scheduler, Unknown, "no lease"},
+		{"controllers by their work", func(f *Facts) {
+			noLeases(f)
+			f.Workloads.Items = []Observed{{"deployment a/b",
+				2, 2, now}}
+		}, Controllers, OK, "each of 1 workloads"},
 		{"controllers are silent", func(f *Facts) {
 			noLeases(f)
 			f.Workloads.Items = []Observed{{"deployment a/b", 2, 1, now.Add(-time.Minute)}}
@@ -117,13 +146,23 @@ func TestHealthOfParts(t *testing.T) {
 			f.Workloads.Items = []Observed{{"deployment a/b", 2, 1, now.Add(-time.Second)}}
 		}, Controllers, OK, ""},
 		{"controllers unseen", noLeases, Controllers, Unknown, "no lease"},
-		{"node not ready", func(f *Facts) { f.Nodes.Items[0] = node("n1", corev1.ConditionUnknown, "Kubelet stopped posting") }, "kubelet on n1", Down, "Kubelet stopped posting"},
-		{"node lease is old", func(f *Facts) { f.Leases.Items[2] = lease("kube-node-lease", "n1", time.Minute) }, "kubelet on n1", Down, "renewed 1m0s ago"},
-		{"runtime of a silent kubelet", func(f *Facts) { f.Nodes.Items[0] = node("n1", corev1.ConditionUnknown, "") }, "container runtime on n1", Unknown, "its kubelet is down"},
-		{"runtime down", func(f *Facts) { f.Nodes.Items[0] = node("n1", corev1.ConditionFalse, "container runtime is down") }, "container runtime on n1", Down, "container runtime is down"},
-		{"proxy down", func(f *Facts) { f.Nodes.Items[0].Proxy = &Answer{"192.0.2.1:10256", false, "HTTP 503"} }, "kube-proxy on n1", Down, "HTTP 503"},
+		{"node not ready", func(f *Facts) {
+			f.Nodes.Items[0] = node("n1", corev1.ConditionUnknown, "Kubelet stopped "+
+				"posting")
+		}, "kubelet on n1", Down, "Kubelet stopped posting"},
+		{"node lease is old", func(f *Facts) { f.Leases.Items[2] = lease("kube-node-lease", "n1", time.Minute) },
+			"kubelet on n1", Down, "renewed 1m0s ago"},
+		{"runtime of a silent kubelet", func(f *Facts) { f.Nodes.Items[0] = node("n1", corev1.ConditionUnknown, "") },
+			"container runtime on n1", Unknown, "its kubelet is down"},
+		{"runtime down", func(f *Facts) {
+			f.Nodes.Items[0] = node("n1", corev1.ConditionFalse, "container runtime "+
+				"is down")
+		}, "container runtime on n1", Down, "container runtime is down"},
+		{"proxy down", func(f *Facts) { f.Nodes.Items[0].Proxy = &Answer{"192.0.2.1:10256", false, "HTTP 503"} },
+			"kube-proxy on n1", Down, "HTTP 503"},
 		{"proxy unseen", func(f *Facts) { f.Nodes.Items[0].Proxy = nil }, "kube-proxy on n1", Unknown, "not reached"},
-		{"nodes may not be read", func(f *Facts) { f.Nodes = Read[Node]{Err: errors.New("nodes is forbidden")} }, Kubelet, Unknown, "nodes is forbidden"},
+		{"nodes may not be read", func(f *Facts) { f.Nodes = Read[Node]{Err: errors.New("nodes is forbidden")} },
+			Kubelet, Unknown, "nodes is forbidden"},
 		{"no nodes", func(f *Facts) { f.Nodes.Items = nil }, Kubelet, Unknown, "no node"},
 		{"names by endpoints", func(f *Facts) { f.DNS, f.DNSEndpoints = nil, 2 }, DNS, OK, "2 ready endpoints"},
 		{"names unseen", func(f *Facts) { f.DNS = nil }, DNS, Unknown, "not reached"},
@@ -132,7 +171,15 @@ func TestHealthOfParts(t *testing.T) {
 		v.change(&f)
 		p, ok := Draw(f).Find(v.part)
 		if !ok || p.Health != v.health || !strings.Contains(p.Because, v.because) {
-			t.Errorf("%s: %s is %s because %q, want %s because %q", v.name, v.part, p.Health, p.Because, v.health, v.because)
+			t.Errorf(
+				"%s: %s is %s because %q, want %s because %q",
+				v.name,
+				v.part,
+				p.Health,
+				p.Because,
+				v.health,
+				v.because,
+			)
 		}
 	}
 }
@@ -148,8 +195,9 @@ func TestLinks(t *testing.T) {
 	for _, l := range Draw(f).Links {
 		health[l.From+" → "+l.To] = l.Health
 	}
-	for link, want := range map[string]Health{"kubelet on n1 → kube-apiserver": OK, "kubelet on n2 → kube-apiserver": Down,
-		"DNS → kube-apiserver": Unknown, "kubelet on n1 → container runtime on n2": ""} {
+	for link, want := range map[string]Health{"kubelet on n1 → kube-apiserver": OK,
+		"kubelet on n2 → kube-apiserver": Down,
+		"DNS → kube-apiserver":           Unknown, "kubelet on n1 → container runtime on n2": ""} {
 		if health[link] != want {
 			t.Errorf("%s is %q, want %q", link, health[link], want)
 		}

@@ -99,8 +99,16 @@ line{stroke-width:2;fill:none} .ok{stroke:#1a7f4b} .down{stroke:#c0262d} .unknow
 	}
 	for _, p := range m.Parts {
 		x, y := at[p.Name()][0], at[p.Name()][1]
-		fmt.Fprintf(&b, `<g><title>%s</title><rect class="%s" x="%d" y="%d" width="%d" height="%d"/>`, escape(p.Because),
-			p.Health, x, y, boxWidth, boxHeight)
+		fmt.Fprintf(
+			&b,
+			`<g><title>%s</title><rect class="%s" x="%d" y="%d" width="%d" height="%d"/>`,
+			escape(p.Because),
+			p.Health,
+			x,
+			y,
+			boxWidth,
+			boxHeight,
+		)
 		lines := []string{marks[p.Health] + " " + p.Name(), strings.TrimSpace(strings.Join([]string{string(p.Health),
 			p.Version, age(p.Age)}, " ")), p.Load, p.Because}
 		for i, text := range lines {
@@ -108,7 +116,14 @@ line{stroke-width:2;fill:none} .ok{stroke:#1a7f4b} .down{stroke:#c0262d} .unknow
 			if i == 0 {
 				class = "n"
 			}
-			fmt.Fprintf(&b, `<text class="%s" x="%d" y="%d">%s</text>`, class, x+10, y+20+18*i, escape(shorten(text, 42)))
+			fmt.Fprintf(
+				&b,
+				`<text class="%s" x="%d" y="%d">%s</text>`,
+				class,
+				x+10,
+				y+20+18*i,
+				escape(shorten(text, 42)),
+			)
 		}
 		b.WriteString("</g>\n")
 	}

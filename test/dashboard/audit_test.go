@@ -23,8 +23,10 @@ func axe(t *testing.T) string {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command("npm", "install", "--prefix", dir, "--no-save", "--ignore-scripts", "--no-audit", "--no-fund",
-		"axe-core@"+axeVersion).CombinedOutput()
+	out, err := exec.Command("npm", "install", "--prefix", dir, "--no-save", "--ignore-scripts", "--no-audit",
+		"--no-fund",
+		"axe-core@"+axeVersion).
+		CombinedOutput()
 	if err != nil {
 		t.Skipf("the audit of accessibility needs axe-core by npm: %v\n%s", err, out)
 	}
@@ -47,7 +49,8 @@ func TestAccessibility(t *testing.T) {
 	for _, theme := range []string{"light", "dark"} {
 		b.run(script(fmt.Sprintf("document.documentElement.dataset.theme = %q", theme)))
 		for _, v := range []struct{ hash, wait string }{
-			{"#/now", "default/huge"}, {"#/why/default/pod/huge", "What you can do"}, {"#/why/default/pod/web-1", "board"},
+			{"#/now", "default/huge"}, {"#/why/default/pod/huge", "What you can do"}, {"#/why/default/pod/web-1",
+				"board"},
 			{"#/life/default/web-1", "RunPodSandbox"}, {"#/whatif/probes", "18 × 5 s = 90 s"},
 			{"#/packet?from=pod%2Fdefault%2Fweb-1&to=service%2Fdefault%2Fkubernetes%3A443", "endpoint"},
 		} {
@@ -55,7 +58,8 @@ func TestAccessibility(t *testing.T) {
 			b.text(v.wait)
 			b.run(script(`for (const d of document.querySelectorAll('details')) d.open = true`))
 			found := value[[]string](b, `axe.run(document).then((r) => r.violations.map((v) =>
-				v.id + ': ' + v.help + ' ' + v.nodes.map((n) => n.html.slice(0, 160) + ' ' + n.failureSummary).slice(0, 3).join(' | ')))`)
+				v.id + ': ' + v.help + ' ' + v.nodes.map((n) => n.html.slice(0,
+					160) + ' ' + n.failureSummary).slice(0, 3).join(' | ')))`)
 			if len(found) > 0 {
 				t.Errorf("%s, %s: %s", v.hash, theme, strings.Join(found, "\n"))
 			}

@@ -48,7 +48,10 @@ func cluster(t *testing.T) *testcluster.Cluster {
 
 // blocks is how many Pods the map holds in a state.
 func blocks(state string) string {
-	return fmt.Sprintf(`[...document.querySelector('#main > div').board.pods.values()].filter((p) => p.s === %q).length`, state)
+	return fmt.Sprintf(
+		`[...document.querySelector('#main > div').board.pods.values()].filter((p) => p.s === %q).length`,
+		state,
+	)
 }
 
 // Every view draws what the cluster says.
@@ -90,7 +93,10 @@ func TestViews(t *testing.T) {
 	b.text("created → bound")
 	before := value[float64](b, `document.querySelector('.bar.stage').getBoundingClientRect().width`)
 	b.run(script(`document.querySelector('[aria-label="Zoom in"]').click()`))
-	b.until("a wider bar", fmt.Sprintf(`document.querySelector('.bar.stage').getBoundingClientRect().width > %g`, before))
+	b.until(
+		"a wider bar",
+		fmt.Sprintf(`document.querySelector('.bar.stage').getBoundingClientRect().width > %g`, before),
+	)
 	b.run(script(`document.querySelectorAll('details summary')[0].click()`))
 	b.text("kubernetes-admin")
 	b.picture("dashboard-life")
@@ -118,8 +124,9 @@ func TestChangesAreDrawnWithinASecond(t *testing.T) {
 	for i := range 5 {
 		name := fmt.Sprint("more-", i)
 		create(t, c, pod(name, "web", "10m"))
-		if took := b.until("the new Pod", `[...document.querySelector('#main > div').board.pods.values()].some((p) => p.n === "`+
-			name+`")`); took > time.Second {
+		if took := b.until("the new Pod",
+			`[...document.querySelector('#main > div').board.pods.values()].some((p) => p.n === "`+
+				name+`")`); took > time.Second {
 			t.Errorf("Pod %s was drawn after %s, want a second at most", name, took)
 		}
 	}
@@ -127,7 +134,8 @@ func TestChangesAreDrawnWithinASecond(t *testing.T) {
 		GracePeriodSeconds: new(int64)}); err != nil {
 		t.Fatal(err)
 	}
-	if took := b.until("it is gone", `![...document.querySelector('#main > div').board.pods.values()].some((p) => p.n === "first")`); took >
+	if took := b.until("it is gone",
+		`![...document.querySelector('#main > div').board.pods.values()].some((p) => p.n === "first")`); took >
 		time.Second {
 		t.Errorf("the Pod was gone from the page after %s", took)
 	}
@@ -150,15 +158,19 @@ func TestForbidden(t *testing.T) {
 		b.view(hash)
 		b.until("forbidden at "+hash, `document.querySelector('[data-forbidden]')`)
 	}
-	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "see"}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""},
-		Resources: []string{"pods"}, Verbs: []string{"get", "list", "watch"}}}}
+	role := &rbacv1.Role{
+		ObjectMeta: metav1.ObjectMeta{Name: "see"},
+		Rules: []rbacv1.PolicyRule{{APIGroups: []string{""},
+			Resources: []string{"pods"}, Verbs: []string{"get", "list", "watch"}}},
+	}
 	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "see"},
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "see"},
 		Subjects: []rbacv1.Subject{{Kind: "User", APIGroup: rbacv1.GroupName, Name: "nobody"}}}
 	if _, err := c.Client.RbacV1().Roles("default").Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Client.RbacV1().RoleBindings("default").Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+	if _, err := c.Client.RbacV1().RoleBindings("default").Create(t.Context(), binding,
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	b.view("#/now?namespace=default")
@@ -238,15 +250,18 @@ func TestManyPods(t *testing.T) {
 	b.enter(admin)
 	b.until("live", `document.querySelector('#link[data-live]')`)
 	ms := value[float64](b, `(async () => {
-		const board = document.querySelector('#main > div').board, states = ['ready', 'starting', 'failing', 'notready'];
+		const board = document.querySelector('#main > div').board, states = ['ready', 'starting', 'failing',
+			'notready'];
 		const nodes = {}, pods = {};
 		for (let i = 0; i < 100; i++) nodes['n' + i] = { n: 'n' + i, c: 32000, m: 2 ** 36, p: 110, ok: true, v: 'v1' };
-		for (let i = 0; i < 5000; i++) pods['u' + i] = { u: 'u' + i, ns: 'a', n: 'p' + i, node: 'n' + i % 100, s: 'ready', c: 100, m: 2 ** 26 };
+		for (let i = 0; i < 5000; i++) pods['u' + i] = { u: 'u' + i, ns: 'a', n: 'p' + i, node: 'n' + i % 100,
+			s: 'ready', c: 100, m: 2 ** 26 };
 		board.change('nodes', { full: true, set: nodes }); board.change('pods', { full: true, set: pods });
 		const spent = [];
 		for (let k = 0; k < 60; k++) {
 			const set = {};
-			for (let i = 0; i < 100; i++) { const p = pods['u' + (k * 100 + i) % 5000]; set[p.u] = { ...p, s: states[k % 4] }; }
+			for (let i = 0; i < 100; i++) { const p = pods['u' + (k * 100 + i) % 5000]; set[p.u] = { ...p,
+				s: states[k % 4] }; }
 			await new Promise(requestAnimationFrame);
 			const begin = performance.now();
 			board.change('pods', { set }); board.paint();

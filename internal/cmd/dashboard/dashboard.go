@@ -46,13 +46,16 @@ func New(io cli.IO) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "dashboard",
 		Short: "Open the cluster's page: nodes and Pods live, a Pod's life, why, what if, the way of a packet",
-		Long: "dashboard shows the page of `gantry up` your credentials once and prints its address with a token that " +
-			"opens it one time, within five minutes; where there is a\ndesktop it opens it. What the page shows is what " +
+		Long: "dashboard shows the page of `gantry up` your credentials once and prints its address with a token " +
+			"that " +
+			"opens it one time, within five minutes; where there is a\ndesktop it opens it. What the page shows is " +
+			"what " +
 			"the kubeconfig's user may read. It reads only.\n" +
 			"The page's certificate is the cluster's own: a browser that does not know the cluster's authority asks " +
 			"whether to go on.\n" +
 			"With --serve the page is served from here until Ctrl-C, for any Kubernetes that the kubeconfig names.",
-		Example: "  gantry dashboard\n  gantry dashboard --kubeconfig admin.kubeconfig --open=false\n  gantry dashboard " +
+		Example: "  gantry dashboard\n  gantry dashboard --kubeconfig admin.kubeconfig --open=false\n  gantry " +
+			"dashboard " +
 			"--serve --port 8443",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return d.run(c.Context()) },
@@ -60,8 +63,13 @@ func New(io cli.IO) *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&d.kubeconfig, "kubeconfig", "",
 		"kubeconfig of the person who looks (default: $KUBECONFIG, then what `gantry up` wrote)")
-	f.StringVar(&d.address, "address", "",
-		"where the page is served, 127.0.0.1:PORT (default: as `gantry up` wrote down beside the kubeconfig, then port 6480)")
+	f.StringVar(
+		&d.address,
+		"address",
+		"",
+		"where the page is served, 127.0.0.1:PORT (default: as `gantry up` wrote down beside the kubeconfig, then "+
+			"port 6480)",
+	)
 	f.BoolVar(&d.serve, "serve", false, "serve the page from here, for any cluster")
 	f.IntVar(&d.port, "port", 0, "with --serve: the port on 127.0.0.1 (default: any that is free)")
 	f.BoolVar(&d.open, "open", true, "open the page where there is a desktop, besides printing its address")
@@ -186,7 +194,9 @@ func (d *command) serveHere(ctx context.Context, cfg *rest.Config, namespace str
 	}
 	seal := make([]byte, page.KeySize)
 	rand.Read(seal)
-	server := page.New(page.Options{Key: seal, Cluster: cfg.Host, Config: func(page.Identity) *rest.Config { return cfg }})
+	server := page.New(
+		page.Options{Key: seal, Cluster: cfg.Host, Config: func(page.Identity) *rest.Config { return cfg }},
+	)
 	d.show(ctx, l.Addr().String(), server.Token(who))
 	return server.Serve(ctx, l, &tls.Config{Certificates: []tls.Certificate{pair}})
 }

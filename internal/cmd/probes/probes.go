@@ -37,14 +37,21 @@ func New(io cli.IO) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "probes --p99 TIME | --from pod/NAME",
 		Short: "Compute readiness, liveness and startup probes from how fast a container answers and starts",
-		Long: "probes prints a container's probes, on an endpoint for readiness and one for liveness and startup, with the " +
-			"arithmetic: timeouts over the P99, a hung container given up\nwithin the window of --restart, out of the " +
-			"traffic before that, and false alarms that cost no more than a tenth of what the objective allows. The rules " +
-			"of\n`gantry lint` check them. What the choices of probes do at a slow start, a hang and overload is said, too.\n" +
-			"With --from the figures are those of a Pod that runs: its kubelet's histogram of answers, its starts in the " +
+		Long: "probes prints a container's probes, on an endpoint for readiness and one for liveness and startup, " +
+			"with the " +
+			"arithmetic: timeouts over the P99, a hung container given up\nwithin the window of --restart, out of " +
+			"the " +
+			"traffic before that, and false alarms that cost no more than a tenth of what the objective allows. The " +
+			"rules " +
+			"of\n`gantry lint` check them. What the choices of probes do at a slow start, a hang and overload is " +
+			"said, too.\n" +
+			"With --from the figures are those of a Pod that runs: its kubelet's histogram of answers, its starts " +
+			"in the " +
 			"journal; flags go before them.",
-		Example: "  gantry probes --p99 200ms --start-time 60s\n  gantry probes --p95 80ms --p99 1.2s --objective 99.95 " +
-			"--restart 45s..2m -o yaml\n  gantry probes --from pod/web -n shop\n  gantry probes --p99 50ms --restart high " +
+		Example: "  gantry probes --p99 200ms --start-time 60s\n  gantry probes --p95 80ms --p99 1.2s --objective " +
+			"99.95 " +
+			"--restart 45s..2m -o yaml\n  gantry probes --from pod/web -n shop\n  gantry probes --p99 50ms " +
+			"--restart high " +
 			"--port http --readiness-path /ready --liveness-path /live",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -62,7 +69,12 @@ func New(io cli.IO) *cobra.Command {
 		"when a hung container shall be given up: high (15s..45s), medium (30s..90s), low (90s..5m), or two times")
 	f.StringVar(&p.port, "port", "8080", "port that is asked, a number or a name")
 	f.StringVar(&p.ask.ReadyPath, "readiness-path", "/readyz", "path that says whether it can serve")
-	f.StringVar(&p.ask.LivePath, "liveness-path", "/livez", "path that says whether the process works, for liveness and startup")
+	f.StringVar(
+		&p.ask.LivePath,
+		"liveness-path",
+		"/livez",
+		"path that says whether the process works, for liveness and startup",
+	)
 	f.StringVar(&p.from, "from", "", "take measured figures of this Pod: pod/NAME")
 	f.StringVarP(&p.ask.Container, "container", "c", "", "the container (default: the Pod's first)")
 	return c

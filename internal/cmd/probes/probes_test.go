@@ -52,7 +52,9 @@ func TestTheAPITakesTheProbes(t *testing.T) {
 		k.Name, k.Image, k.Ports = "app", "web", []corev1.ContainerPort{{Name: "http", ContainerPort: 8080}}
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("p", i)},
 			Spec: corev1.PodSpec{Containers: []corev1.Container{k}}}
-		got, err := c.Client.CoreV1().Pods("default").Create(t.Context(), p, metav1.CreateOptions{FieldValidation: "Strict"})
+		got, err := c.Client.CoreV1().
+			Pods("default").
+			Create(t.Context(), p, metav1.CreateOptions{FieldValidation: "Strict"})
 		if err != nil {
 			t.Fatalf("%v: %v\n%s", args, err, text)
 		}
@@ -74,7 +76,19 @@ func TestTextHasTheArithmetic(t *testing.T) {
 
 // row: TOO-09
 func TestJSONHasTwoEndpointsAndTheChoices(t *testing.T) {
-	text, err := run(t, "--p99", "200ms", "--start-time", "60s", "-o", "json", "--readiness-path", "/r", "--liveness-path", "/l")
+	text, err := run(
+		t,
+		"--p99",
+		"200ms",
+		"--start-time",
+		"60s",
+		"-o",
+		"json",
+		"--readiness-path",
+		"/r",
+		"--liveness-path",
+		"/l",
+	)
 	var got answer
 	if err != nil || json.Unmarshal([]byte(text), &got) != nil {
 		t.Fatalf("%v\n%s", err, text)
@@ -121,7 +135,8 @@ func TestFromAPod(t *testing.T) {
 	c := testcluster.Start(t)
 	c.On(testcluster.Match{Image: "web"}, testcluster.Script{Sh: "sleep 3600"})
 	file := kubeconfig.Of(t, c.Config)
-	if _, err := run(t, "--from", "pod/none", "--kubeconfig", file); err == nil || !strings.Contains(err.Error(), "there is no pod none") {
+	if _, err := run(t, "--from", "pod/none", "--kubeconfig", file); err == nil ||
+		!strings.Contains(err.Error(), "there is no pod none") {
 		t.Errorf("a Pod that is not there got %v", err)
 	}
 	expect.Eventually(t, "the service account", func() bool {
@@ -141,7 +156,8 @@ func TestFromAPod(t *testing.T) {
 		!strings.Contains(err.Error(), `--container "other": pod web has none of that name`) {
 		t.Errorf("a container that is not there got %v", err)
 	}
-	if _, err := run(t, "--from", "pod/web", "--kubeconfig", file); err == nil || !strings.Contains(err.Error(), "probe") {
+	if _, err := run(t, "--from", "pod/web", "--kubeconfig", file); err == nil ||
+		!strings.Contains(err.Error(), "probe") {
 		t.Errorf("a Pod whose answers nobody measured got %v", err)
 	}
 }

@@ -20,9 +20,12 @@ func New(io cli.IO) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Draw the map of the cluster's parts: who talks to whom, and how each is, how old, how loaded",
-		Long: "status shows the API server with its store, scheduler and controllers, and of each node kubelet, container " +
-			"runtime, Service proxy, and the name server: state, age, version and load,\nand what the state is concluded " +
-			"from: a lease, a health port, or whether its work is done. It works on any Kubernetes, with your rights; what " +
+		Long: "status shows the API server with its store, scheduler and controllers, and of each node kubelet, " +
+			"container " +
+			"runtime, Service proxy, and the name server: state, age, version and load,\nand what the state is " +
+			"concluded " +
+			"from: a lease, a health port, or whether its work is done. It works on any Kubernetes, with your " +
+			"rights; what " +
 			"may not be read is unknown.\nThe exit code is 0 when no part is down, else 1.",
 		Example: "  gantry status\n  gantry status -o json\n  gantry status -o svg >cluster.svg",
 		Args:    cobra.NoArgs,
@@ -77,7 +80,8 @@ func verdict(m status.Map) error {
 // schedulerAddress is where the scheduler of the instance that wrote the kubeconfig serves health;
 // empty when no instance of this machine wrote it.
 func schedulerAddress(kubeconfig string) string {
-	for _, file := range []string{kubeconfig, os.Getenv(clientcmd.RecommendedConfigPathEnvVar), cli.DefaultKubeconfig()} {
+	for _, file := range []string{kubeconfig, os.Getenv(clientcmd.RecommendedConfigPathEnvVar),
+		cli.DefaultKubeconfig()} {
 		if file != "" {
 			return options.SchedulerAddress(filepath.Dir(file), "")
 		}

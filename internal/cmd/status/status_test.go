@@ -33,8 +33,10 @@ func TestStatusOfACluster(t *testing.T) {
 	if err != nil || json.Unmarshal([]byte(text), &m) != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
-	for name, want := range map[string]status.Health{"kube-apiserver": status.OK, "etcd": status.OK, "kubelet on n1": status.OK,
-		"container runtime on n2": status.OK, "kube-scheduler": "", "kube-controller-manager": "", "kube-proxy on n1": "", "DNS": ""} {
+	for name, want := range map[string]status.Health{"kube-apiserver": status.OK, "etcd": status.OK,
+		"kubelet on n1":           status.OK,
+		"container runtime on n2": status.OK, "kube-scheduler": "", "kube-controller-manager": "",
+		"kube-proxy on n1": "", "DNS": ""} {
 		p, ok := m.Find(name)
 		if !ok || p.Health == "" || p.Because == "" || want != "" && p.Health != want {
 			t.Errorf("%s: got %+v, want %q", name, p, want)

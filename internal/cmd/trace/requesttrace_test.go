@@ -23,8 +23,8 @@ func TestTraceOfKubectlWrites(t *testing.T) {
 	}
 }
 
-// gantry trace apply prints the stages of a write from the client to etcd, in their order, each with
-// when it began and how long it took; and stores what kubectl would.
+// gantry trace apply prints the stages of a write from the client to etcd, in their order, each
+// with when it began and how long it took; and stores what kubectl would.
 //
 // row: TOO-13
 func TestTraceApplyPrintsTheStages(t *testing.T) {

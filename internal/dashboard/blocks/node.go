@@ -33,8 +33,11 @@ func OfNode(n *corev1.Node) Node {
 			out.Ready = c.Status == want
 		}
 		if c.Status != want {
-			out.Troubles = append(out.Troubles, strings.TrimSuffix(string(c.Type)+" is "+string(c.Status)+": "+c.Message,
-				": "))
+			out.Troubles = append(
+				out.Troubles,
+				strings.TrimSuffix(string(c.Type)+" is "+string(c.Status)+": "+c.Message,
+					": "),
+			)
 		}
 	}
 	for _, a := range n.Status.Addresses {

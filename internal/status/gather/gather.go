@@ -73,7 +73,13 @@ func Read(ctx context.Context, a Asked) status.Facts {
 
 // readChecks reads /readyz; nil when it cannot be read.
 func readChecks(ctx context.Context, client kubernetes.Interface) map[string]bool {
-	raw, err := client.Discovery().RESTClient().Get().AbsPath("/readyz").Param("verbose", "").Timeout(timeout).DoRaw(ctx)
+	raw, err := client.Discovery().
+		RESTClient().
+		Get().
+		AbsPath("/readyz").
+		Param("verbose", "").
+		Timeout(timeout).
+		DoRaw(ctx)
 	if err != nil && len(raw) == 0 {
 		return nil
 	}
