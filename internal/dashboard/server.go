@@ -6,7 +6,9 @@ import (
 	"embed"
 	"encoding/json"
 	"errors"
+	"io"
 	"io/fs"
+	"log"
 	"net"
 	"net/http"
 	"strings"
@@ -72,7 +74,8 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, cfg *tls.Config) err
 	cfg = cfg.Clone()
 	cfg.MinVersion, cfg.NextProtos, cfg.ClientAuth = tls.VersionTLS12, []string{"h2", "http/1.1"}, tls.RequestClientCert
 	web := &http.Server{Handler: s.Handler(), TLSConfig: cfg, ReadHeaderTimeout: 30 * time.Second,
-		BaseContext: func(net.Listener) context.Context { return ctx }}
+		BaseContext: func(net.Listener) context.Context { return ctx },
+		ErrorLog:    log.New(io.Discard, "", 0)} // handshakes that browsers broke off
 	stop := context.AfterFunc(ctx, func() { _ = web.Close() })
 	defer stop()
 	if err := web.ServeTLS(l, "", ""); !errors.Is(err, http.ErrServerClosed) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -75,8 +76,6 @@ func TestViews(t *testing.T) {
 	if n := value[int](b, `document.querySelector('#main > div').board.nodes.size`); n != 3 {
 		t.Errorf("%d nodes are drawn, want 3", n)
 	}
-	b.picture("dashboard-now")
-
 	b.view("#/why/default/pod/huge")
 	b.text("pod/huge in default is Pending")
 	b.until("the board of three nodes", `document.querySelectorAll('table.board tbody tr[data-node]').length === 3`)
@@ -85,7 +84,6 @@ func TestViews(t *testing.T) {
 	b.view("#/why/default/pod/web-1")
 	b.until("points of three nodes", `document.querySelectorAll('table.board tbody tr[data-node]').length === 3 &&
 		document.querySelector('table.board tr.marked')`)
-	b.picture("dashboard-why")
 
 	b.view("#/life/default/web-1?with=default%2Fweb-2")
 	b.until("two lives", `document.querySelectorAll('ol.fall').length === 2`)
@@ -106,12 +104,10 @@ func TestViews(t *testing.T) {
 	b.run(script(`(() => { const r = document.querySelector('input[name=start]'); r.value = 120;
 		r.dispatchEvent(new Event('input', { bubbles: true })); })()`))
 	b.text("36 × 5 s = 180 s")
-	b.picture("dashboard-whatif")
 
 	b.view("#/packet?from=pod%2Fdefault%2Fweb-2&to=service%2Fdefault%2Fweb%3A80&protocol=tcp")
 	b.until("a verdict", `document.querySelector('[data-verdict]')`)
 	b.until("the steps", `document.querySelectorAll('.path li').length >= 3`)
-	b.picture("dashboard-packet")
 }
 
 // A change of the cluster is drawn within a second, also when the page was open for a while.
@@ -294,7 +290,6 @@ func TestPhone(t *testing.T) {
 		}
 	}
 	b.view("#/now")
-	b.picture("dashboard-phone")
 }
 
 // The map is used by keyboard: arrows move, Enter opens.
@@ -304,7 +299,7 @@ func TestKeyboard(t *testing.T) {
 	b.enter(admin)
 	create(t, c, pod("web-1", "web", "100m"), pod("web-2", "web", "100m"))
 	b.until("two ready Pods", blocks("ready")+" === 2")
-	b.run(chromedp.Focus("canvas"), chromedp.KeyEvent("\ue00f")) // arrow right
+	b.run(chromedp.Focus("canvas"), chromedp.KeyEvent(kb.ArrowRight))
 	b.until("it is said", `document.getElementById('say').textContent.startsWith('default/web-')`)
 	first := value[string](b, `document.getElementById('say').textContent`)
 	b.run(script(`document.querySelector('canvas').dispatchEvent(new KeyboardEvent('keydown', { key: 'End' }))`))
@@ -313,4 +308,37 @@ func TestKeyboard(t *testing.T) {
 	b.text("Why is it so")
 	b.run(script(`document.activeElement.blur()`), chromedp.KeyEvent("3"))
 	b.until("view three", `location.hash === '#/why'`)
+}
+
+// The pictures of README.md and docs/user, where they are asked for.
+func TestPictures(t *testing.T) {
+	if *pictures == "" {
+		t.Skip("draws docs/images with -pictures")
+	}
+	c := testcluster.Start(t, testcluster.WithNodes("blue-1", "blue-2", "green-1", "green-2"))
+	c.On(testcluster.Match{Image: "web"}, testcluster.Script{Sh: "sleep 3600"})
+	c.On(testcluster.Match{Image: "crash"}, testcluster.Script{Sh: "exit 3"})
+	b := newTab(t, serve(t, c), 1100, 700)
+	for i := range 60 {
+		create(t, c, pod(fmt.Sprintf("web-%02d", i), "web", fmt.Sprint(100+50*(i%5), "m")))
+	}
+	for i := range 4 {
+		create(t, c, pod(fmt.Sprint("batch-", i), "crash", "100m"), pod(fmt.Sprint("huge-", i), "web", "12"))
+	}
+	slow := pod("migrate", "web", "100m")
+	slow.Spec.InitContainers = []corev1.Container{{Name: "schema", Image: "web"}}
+	create(t, c, slow)
+	b.enter(admin)
+	b.until("60 ready Pods", blocks("ready")+" === 60")
+	b.until("the failing ones", blocks("failing")+" === 4")
+	b.text("init container schema runs")
+	b.picture("dashboard-now")
+	b.run(script(`document.getElementById('theme').click()`))
+	b.view("#/why/default/pod/huge-1")
+	b.text("What you can do")
+	b.picture("dashboard-why")
+	b.run(script(`document.getElementById('theme').click()`))
+	b.view("#/whatif/probes")
+	b.text("18 × 5 s = 90 s")
+	b.picture("dashboard-whatif")
 }
