@@ -71,7 +71,8 @@ func TestUp(t *testing.T) {
 	b.run(chromedp.Navigate(address))
 	b.until("the node", `document.querySelector('#main > div')?.board?.nodes.get('node-1')?.ok`)
 	b.until("what the node uses", `document.querySelector('#main > div').board.usage.nodes['node-1']?.m > 0`)
-	if who := value[string](b, `document.getElementById('who').textContent`); !strings.HasPrefix(who, "kubernetes-admin at ") {
+	who := value[string](b, `document.getElementById('who').textContent`)
+	if !strings.HasPrefix(who, "kubernetes-admin at ") {
 		t.Errorf("the page is shown to %q", who)
 	}
 	if err := i.Stop(); err != nil {
@@ -86,7 +87,8 @@ func TestUp(t *testing.T) {
 	}
 	i.Flags("--dashboard=false")
 	startUp(t, i)
-	if out, errOut, code := i.Gantry(t.Context(), "dashboard", "--open=false", "--kubeconfig", i.Kubeconfig()); code == 0 {
+	out, errOut, code := i.Gantry(t.Context(), "dashboard", "--open=false", "--kubeconfig", i.Kubeconfig())
+	if code == 0 {
 		t.Errorf("without a page gantry dashboard printed %q %q", out, errOut)
 	}
 }
