@@ -110,13 +110,13 @@ func TestSessions(t *testing.T) {
 	)
 	var got struct{ Token string }
 	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != 200 {
-		t.Fatalf("%d %s", w.Code, w.Body)
+		t.Fatalf("got %d %s", w.Code, w.Body)
 	}
 	body := fmt.Sprintf(`{"token": %q}`, got.Token)
 	w = request(s, "POST", "/api/session", body)
 	cookies := w.Result().Cookies()
 	if w.Code != 204 || len(cookies) != 1 {
-		t.Fatalf("%d %v %s", w.Code, cookies, w.Body)
+		t.Fatalf("got %d %v %s", w.Code, cookies, w.Body)
 	}
 	c := cookies[0]
 	if !c.HttpOnly || !c.Secure || c.SameSite != http.SameSiteStrictMode || c.Path != "/" || c.Domain != "" ||
@@ -130,7 +130,7 @@ func TestSessions(t *testing.T) {
 	for name, server := range map[string]*Server{"this server": s, "the next one": page()} {
 		w := request(server, "GET", "/api/session", "", "Cookie", cookie)
 		if w.Code != 200 || !strings.Contains(w.Body.String(), `"user":"mallory (by eve)","namespace":"shop"`) {
-			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+			t.Errorf("got %s: %d %s", name, w.Code, w.Body)
 		}
 	}
 	other := page()
@@ -143,7 +143,7 @@ func TestSessions(t *testing.T) {
 		"none":          request(s, "GET", "/api/session", ""),
 	} {
 		if w.Code != 401 || !strings.Contains(w.Body.String(), "gantry dashboard") {
-			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+			t.Errorf("got %s: %d %s", name, w.Code, w.Body)
 		}
 	}
 	for path := range answers {
@@ -166,7 +166,7 @@ func TestTokensAreForCredentials(t *testing.T) {
 		"no JSON":       request(page(), "POST", "/api/session", `token=X`),
 	} {
 		if w.Code < 400 || w.Code >= 500 || len(w.Result().Cookies()) > 0 {
-			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+			t.Errorf("got %s: %d %s", name, w.Code, w.Body)
 		}
 	}
 }
@@ -252,7 +252,7 @@ func TestCalculatorsTakeTheirDefaults(t *testing.T) {
 		if err != nil || !strings.Contains(strings.Join(got.Lines, "\n"), "18 × 5 s = 90 s") ||
 			len(got.Timeline) != 3 ||
 			!strings.Contains(got.Copy, "livenessProbe:") {
-			t.Errorf("%s: %+v, %v", c.Name, got, err)
+			t.Errorf("got %s: %+v, %v", c.Name, got, err)
 		}
 	}
 }

@@ -65,7 +65,7 @@ func TestPlansKeepWhatWasAsked(t *testing.T) {
 					if err != nil {
 						refused++
 						if !strings.Contains(err.Error(), "no liveness probe gives a hung container up within") {
-							t.Errorf("%+v: %v", a, err)
+							t.Errorf("got %+v: %v", a, err)
 						}
 						continue
 					}

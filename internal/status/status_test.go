@@ -222,7 +222,7 @@ func TestTheDrawing(t *testing.T) {
 			break
 		}
 		if err != nil {
-			t.Fatalf("%v\n%s", err, b.String())
+			t.Fatalf("got %v\n%s", err, b.String())
 		}
 		if text, ok := token.(xml.CharData); ok {
 			texts += string(text) + "\n"

@@ -141,7 +141,7 @@ func TestPictureOfALife(t *testing.T) {
 			break
 		}
 		if err != nil {
-			t.Fatalf("%v\n%s", err, b.String())
+			t.Fatalf("got %v\n%s", err, b.String())
 		}
 		switch e, _ := token.(xml.StartElement); e.Name.Local {
 		case "rect":

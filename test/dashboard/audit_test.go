@@ -61,7 +61,7 @@ func TestAccessibility(t *testing.T) {
 				v.id + ': ' + v.help + ' ' + v.nodes.map((n) => n.html.slice(0,
 					160) + ' ' + n.failureSummary).slice(0, 3).join(' | ')))`)
 			if len(found) > 0 {
-				t.Errorf("%s, %s: %s", v.hash, theme, strings.Join(found, "\n"))
+				t.Errorf("got %s, %s: %s", v.hash, theme, strings.Join(found, "\n"))
 			}
 		}
 	}

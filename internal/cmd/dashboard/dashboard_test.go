@@ -41,7 +41,7 @@ func TestServe(t *testing.T) {
 	line := make([]byte, 200)
 	n, err := read.Read(line)
 	if err != nil {
-		t.Fatalf("%v, %v", err, <-ended)
+		t.Fatalf("got %v, %v", err, <-ended)
 	}
 	found := regexp.MustCompile(`^(https://127\.0\.0\.1:\d+)/#token=(\w+)\n$`).FindStringSubmatch(string(line[:n]))
 	if found == nil {
@@ -51,7 +51,7 @@ func TestServe(t *testing.T) {
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // it signed its certificate itself
 	res, err := browser.Post(found[1]+"/api/session", "application/json", strings.NewReader(`{"token":"`+found[2]+`"}`))
 	if err != nil || res.StatusCode != http.StatusNoContent {
-		t.Fatalf("%v, %+v", err, res)
+		t.Fatalf("got %v, %+v", err, res)
 	}
 	_ = res.Body.Close()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, found[1]+"/api/session", nil)

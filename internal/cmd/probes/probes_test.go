@@ -47,7 +47,7 @@ func TestTheAPITakesTheProbes(t *testing.T) {
 		}
 		var k corev1.Container
 		if err := yaml.UnmarshalStrict([]byte(text), &k); err != nil {
-			t.Fatalf("%v: %v\n%s", args, err, text)
+			t.Fatalf("got %v: %v\n%s", args, err, text)
 		}
 		k.Name, k.Image, k.Ports = "app", "web", []corev1.ContainerPort{{Name: "http", ContainerPort: 8080}}
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("p", i)},
@@ -56,7 +56,7 @@ func TestTheAPITakesTheProbes(t *testing.T) {
 			Pods("default").
 			Create(t.Context(), p, metav1.CreateOptions{FieldValidation: "Strict"})
 		if err != nil {
-			t.Fatalf("%v: %v\n%s", args, err, text)
+			t.Fatalf("got %v: %v\n%s", args, err, text)
 		}
 		if got.Spec.Containers[0].LivenessProbe.HTTPGet == nil || got.Spec.Containers[0].ReadinessProbe.HTTPGet == nil {
 			t.Errorf("%v: no probes were stored: %+v", args, got.Spec.Containers[0])
@@ -91,7 +91,7 @@ func TestJSONHasTwoEndpointsAndTheChoices(t *testing.T) {
 	)
 	var got answer
 	if err != nil || json.Unmarshal([]byte(text), &got) != nil {
-		t.Fatalf("%v\n%s", err, text)
+		t.Fatalf("got %v\n%s", err, text)
 	}
 	for field, path := range map[string]string{"readinessProbe": "/r", "livenessProbe": "/l", "startupProbe": "/l"} {
 		if p := got.Probes[field]; p == nil || p.HTTPGet.Path != path {

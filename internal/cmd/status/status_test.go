@@ -31,7 +31,7 @@ func TestStatusOfACluster(t *testing.T) {
 	text, err := run(t, "--kubeconfig", file, "-o", "json")
 	var m status.Map
 	if err != nil || json.Unmarshal([]byte(text), &m) != nil {
-		t.Fatalf("%v\n%s", err, text)
+		t.Fatalf("got %v\n%s", err, text)
 	}
 	for name, want := range map[string]status.Health{"kube-apiserver": status.OK, "etcd": status.OK,
 		"kubelet on n1":           status.OK,

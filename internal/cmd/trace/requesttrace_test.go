@@ -40,7 +40,7 @@ func TestTraceApplyPrintsTheStages(t *testing.T) {
 	root.SetArgs([]string{"trace", "apply", "-f", file, "--kubeconfig", kubeconfig.Of(t, c.Config), "--story", "all",
 		"--validate=false"})
 	if err := root.ExecuteContext(t.Context()); err != nil {
-		t.Fatalf("%v\n%s%s", err, out.String(), errOut.String())
+		t.Fatalf("got %v\n%s%s", err, out.String(), errOut.String())
 	}
 	text := out.String()
 	for _, stage := range []string{"authentication", "authorization", "reading and defaulting", "mutation",
