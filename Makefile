@@ -99,6 +99,10 @@ bench-page: ## render docs/performance/README.md from the JSON files beside it
 schedperf: build ## measure the scheduler with the shapes of scheduler_perf: writes docs/performance/schedperf-*.json and the page (root; 13 minutes; GANTRY_OPENB=DIR adds the openb trace, GANTRY_OTHER=PROGRAM another scheduler)
 	@hack/schedperf.sh docs/performance $(BIN)/gantry
 
+.PHONY: pictures
+pictures: ## draw the pictures of the page for README and docs/user/dashboard.md, by a browser over a testcluster
+	@hack/pictures.sh
+
 .PHONY: why
 why: build ## score what `gantry why` says about broken Pods, and try the remedies it prints (needs root)
 	@go run ./hack/whyscore

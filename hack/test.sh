@@ -46,19 +46,22 @@ if [ "$code" != 0 ] && [ -s build/failed ] && [ "$(wc -l <build/failed)" -le 3 ]
 	fi
 fi
 if [ "${*:-./...}" = ./... ]; then
-	# Programs that others wrote (Helm, controller-runtime) are a module of their own.
-	say "testing other people's clients"
-	clients() { (cd test/clients && go test -json -vet=off -timeout 20m "$@" ./... 2>&1); }
-	if ! clients | tee -a build/test.json | build/progress "$start" build/clients; then
-		say "once more, alone: test/clients"
-		if clients -count=1 | build/progress "$start"; then
-			unsteady="${unsteady:-} test/clients"
-			cat build/clients.txt >>build/failed.txt
-			[ "$code" = 0 ] && code=3
-		else
-			code=1
+	# Programs that others wrote (Helm, controller-runtime) and the browser's driver are modules of their own.
+	hack/browser.sh
+	for module in clients dashboard; do
+		say "testing test/$module"
+		module() { (cd "test/$module" && go test -json -vet=off -timeout 20m "$@" ./... 2>&1); }
+		if ! module | tee -a build/test.json | build/progress "$start" "build/$module"; then
+			say "once more, alone: test/$module"
+			if module -count=1 | build/progress "$start"; then
+				unsteady="${unsteady:-} test/$module"
+				cat "build/$module.txt" >>build/failed.txt
+				[ "$code" = 0 ] && code=3
+			else
+				code=1
+			fi
 		fi
-	fi
+	done
 fi
 set -e
 if [ -n "${unsteady:-}" ]; then

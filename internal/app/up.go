@@ -24,6 +24,7 @@ type Up struct {
 	Log      cli.Logging
 	Node     nodeFlags
 	HPA      options.HorizontalPodAutoscaling
+	Page     Dashboard
 	StopPods bool
 	Clean    bool
 	Out      *cli.Progress
@@ -62,7 +63,7 @@ func (u *Up) Run(ctx context.Context) error {
 
 // check refuses early what would fail late.
 func (u *Up) check() error {
-	if err := errors.Join(u.Instance.Complete(), u.HPA.Check()); err != nil {
+	if err := errors.Join(u.Instance.Complete(), u.HPA.Check(), u.Page.Check()); err != nil {
 		return err
 	}
 	if err := cli.RequireRoot("gantry up"); err != nil {
@@ -182,6 +183,7 @@ func (u *Up) runComponents(ctx context.Context, c runningCluster) error {
 		func(ctx context.Context) error { return u.runNetworkAgent(ctx, c, nodeClient) },
 		func(ctx context.Context) error { return u.dns(ctx, c) },
 		func(ctx context.Context) error { return u.runLocalStorage(ctx, c) },
+		func(ctx context.Context) error { return u.serveDashboard(ctx, c) },
 		func(ctx context.Context) error { return u.reportReady(ctx, x) },
 		func(ctx context.Context) error {
 			select {

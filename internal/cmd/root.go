@@ -13,6 +13,7 @@ import (
 	"github.com/gantry-project/gantry/internal/cmd/controllers"
 	"github.com/gantry-project/gantry/internal/cmd/cri"
 	"github.com/gantry-project/gantry/internal/cmd/csidriver"
+	"github.com/gantry-project/gantry/internal/cmd/dashboard"
 	"github.com/gantry-project/gantry/internal/cmd/dns"
 	"github.com/gantry-project/gantry/internal/cmd/doctor"
 	"github.com/gantry-project/gantry/internal/cmd/etcd"
@@ -20,11 +21,13 @@ import (
 	"github.com/gantry-project/gantry/internal/cmd/kubelet"
 	"github.com/gantry-project/gantry/internal/cmd/lint"
 	"github.com/gantry-project/gantry/internal/cmd/manifests"
+	"github.com/gantry-project/gantry/internal/cmd/probes"
 	"github.com/gantry-project/gantry/internal/cmd/proxy"
 	"github.com/gantry-project/gantry/internal/cmd/scheduler"
 	"github.com/gantry-project/gantry/internal/cmd/server"
 	"github.com/gantry-project/gantry/internal/cmd/simulate"
 	"github.com/gantry-project/gantry/internal/cmd/size"
+	"github.com/gantry-project/gantry/internal/cmd/status"
 	"github.com/gantry-project/gantry/internal/cmd/trace"
 	"github.com/gantry-project/gantry/internal/cmd/up"
 	"github.com/gantry-project/gantry/internal/cmd/version"
@@ -48,7 +51,10 @@ func commands(io cli.IO) []*cobra.Command {
 		simulate.New(io),
 		size.New(io),
 		lint.New(io),
+		probes.New(io),
+		status.New(io),
 		doctor.New(io),
+		dashboard.New(io),
 		image.New(io),
 		cri.New(io),
 		etcd.New(io),

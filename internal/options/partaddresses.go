@@ -15,6 +15,9 @@ import (
 // SchedulerPart names the scheduler's health and metrics among the ports of an instance.
 const SchedulerPart = "scheduler"
 
+// DashboardPart names the dashboard among them.
+const DashboardPart = "dashboard"
+
 // partAddresses are the addresses on which parts of an instance serve health and metrics, by part;
 // an empty one is not served.
 type partAddresses map[string]string
@@ -71,3 +74,7 @@ func SchedulerAddress(dataDir, usual string) string {
 	}
 	return usual
 }
+
+// DashboardAddress is where the dashboard of an instance serves, as it wrote down; empty when it
+// serves none.
+func DashboardAddress(dataDir string) string { return readPartAddresses(dataDir)[DashboardPart] }

@@ -1,7 +1,10 @@
 package trace
 
 import (
+	"encoding/xml"
+	"errors"
 	"flag"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -118,5 +121,36 @@ func TestWaitsForTheStore(t *testing.T) {
 			t.Errorf("from %d to %d ms: %s in calls and %s in the store, want %d and %d ms", c.from, c.to, calls, store,
 				c.calls, c.store)
 		}
+	}
+}
+
+// The picture is well-formed whatever messages hold, and has a row for each span.
+func TestPictureOfALife(t *testing.T) {
+	entries := sampleTrace("u1", time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	entries = append(entries, journal.Entry{At: entries[len(entries)-1].At, By: "kubelet",
+		Fact: journal.Called{Service: "CRI", Method: `<script>&"`, Error: "no & more"}})
+	l := PodTraces(entries)[0]
+	var b strings.Builder
+	if err := l.WriteSVG(&b); err != nil {
+		t.Fatal(err)
+	}
+	bars := 0
+	for d := xml.NewDecoder(strings.NewReader(b.String())); ; {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatalf("got %v\n%s", err, b.String())
+		}
+		switch e, _ := token.(xml.StartElement); e.Name.Local {
+		case "rect":
+			bars++
+		case "script":
+			t.Error("a message became an element")
+		}
+	}
+	if want := len(waterfall(l.Spans, 0)); bars != want || want < 8 {
+		t.Errorf("%d bars are drawn, want %d", bars, want)
 	}
 }

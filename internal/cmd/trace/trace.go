@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -24,13 +25,13 @@ func New(io cli.IO) *cobra.Command {
 			"of a packet. Its other subcommands are kubectl's that\n" +
 			"write; they tell how the server took each write.",
 		Example: "  gantry trace pod/web\n  gantry trace pod/web -o tree\n  gantry trace pod/web -o json\n  gantry " +
-			"trace pod/web --otlp 127.0.0.1:4317\n" +
+			"trace pod/web -o svg >web.svg\n  gantry trace pod/web --otlp 127.0.0.1:4317\n" +
 			"  gantry trace pod/web --revisions\n  gantry trace deployment/web --revisions\n  gantry trace apply -f " +
 			"pod.yaml --dry-run=server",
 		Args: cli.ExactlyOne("a Pod: pod/NAME"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if revisions {
-				return traceRevisions(c.Context(), e, args[0])
+				return writeRevisions(c.Context(), e, args[0])
 			}
 			podTraces, err := gather.PodTraces(c.Context(), e, args[0])
 			if err != nil {
@@ -52,7 +53,7 @@ func New(io cli.IO) *cobra.Command {
 			return nil
 		},
 	}
-	e.Flags(c, "timeline (default), tree, json")
+	e.Flags(c, "timeline (default), tree, json, svg")
 	c.Flags().BoolVar(&all, "all", false, "every Pod that had this name, not only the last")
 	c.Flags().BoolVar(&revisions, "revisions", false,
 		"who wrote what at each revision that is still known, of any kind")
@@ -63,6 +64,29 @@ func New(io cli.IO) *cobra.Command {
 	return c
 }
 
+// writeRevisions tells who wrote what of one object.
+func writeRevisions(ctx context.Context, e *cli.Inspector, arg string) error {
+	client, err := e.NewClient()
+	if err != nil {
+		return err
+	}
+	cfg, _, err := cli.RestConfig(e.Kubeconfig)
+	if err != nil {
+		return err
+	}
+	h, err := gather.ReadHistory(ctx, cfg, client, gather.NamedObject{Namespace: e.Namespace, Arg: arg})
+	if err != nil {
+		return err
+	}
+	switch e.Output {
+	case "", "timeline":
+		return h.WriteText(e.Out)
+	case "json":
+		return cli.WriteJSON(e.Out, h)
+	}
+	return cli.UsageError(fmt.Errorf("output %q: must be timeline or json with --revisions", e.Output))
+}
+
 func writePodTrace(e *cli.Inspector, l trace.PodTrace) error {
 	switch e.Output {
 	case "", "timeline":
@@ -71,6 +95,8 @@ func writePodTrace(e *cli.Inspector, l trace.PodTrace) error {
 		return l.WriteTree(e.Out)
 	case "json":
 		return cli.WriteJSON(e.Out, l)
+	case "svg":
+		return l.WriteSVG(e.Out)
 	}
-	return cli.UsageError(fmt.Errorf("output %q: must be timeline, tree or json", e.Output))
+	return cli.UsageError(fmt.Errorf("output %q: must be timeline, tree, json or svg", e.Output))
 }

@@ -54,6 +54,7 @@ func FindPod(ctx context.Context, c kubernetes.Interface, namespace, name string
 	return p, err
 }
 
+// PodTraces reads the lives of the Pods that have or had a name, oldest first; none is an error.
 func PodTraces(ctx context.Context, e *cli.Inspector, arg string) ([]trace.PodTrace, error) {
 	name, err := cli.PodName(arg)
 	if err != nil {
@@ -63,7 +64,13 @@ func PodTraces(ctx context.Context, e *cli.Inspector, arg string) ([]trace.PodTr
 	if err != nil {
 		return nil, err
 	}
-	entries, err := ReadJournal(ctx, client, e.Namespace, name)
+	return PodTracesWith(ctx, client, e.Namespace, name)
+}
+
+// PodTracesWith is PodTraces over a client.
+func PodTracesWith(ctx context.Context, client kubernetes.Interface, namespace, name string) ([]trace.PodTrace,
+	error) {
+	entries, err := ReadJournal(ctx, client, namespace, name)
 	if errors.Is(err, ErrNoJournal) {
 		return nil, cli.WithFix(err, "trace needs Gantry's journal; `gantry why` also works on any Kubernetes")
 	}
@@ -72,7 +79,7 @@ func PodTraces(ctx context.Context, e *cli.Inspector, arg string) ([]trace.PodTr
 	}
 	podTraces := trace.PodTraces(entries)
 	if len(podTraces) == 0 {
-		return nil, cli.WithFix(fmt.Errorf("the journal holds nothing about pod %s in namespace %s", name, e.Namespace),
+		return nil, cli.WithFix(fmt.Errorf("the journal holds nothing about pod %s in namespace %s", name, namespace),
 			"check name and namespace (-n); the journal keeps the newest entries only")
 	}
 	return podTraces, nil

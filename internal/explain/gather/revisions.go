@@ -1,4 +1,4 @@
-package trace
+package gather
 
 import (
 	"context"
@@ -17,10 +17,10 @@ import (
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 
 	"github.com/gantry-project/gantry/internal/cli"
-	"github.com/gantry-project/gantry/internal/explain/gather"
 	"github.com/gantry-project/gantry/internal/trace"
 )
 
@@ -32,47 +32,45 @@ type objectHistory struct {
 	name        string
 }
 
-// traceRevisions tells who wrote what of an object.
-func traceRevisions(ctx context.Context, e *cli.Inspector, arg string) error {
-	client, err := e.NewClient()
+// ReadHistory reads who wrote what of an object, KIND/NAME in a namespace; a name alone is a Pod's.
+// cfg and client are of one person. An object of which nothing is known is an error.
+func ReadHistory(ctx context.Context, cfg *rest.Config, client kubernetes.Interface,
+	object NamedObject) (trace.History, error) {
+	p, err := objectHistoryOf(cfg, client, object)
 	if err != nil {
-		return err
-	}
-	p, err := objectHistoryOf(e, client, arg)
-	if err != nil {
-		return err
+		return trace.History{}, err
 	}
 	h := trace.HistoryInput{What: p.description}
 	if p.isPod {
-		h.Entries, err = gather.ReadJournal(ctx, client, e.Namespace, p.name)
-		if err != nil && !errors.Is(err, gather.ErrNoJournal) && !apierrors.IsForbidden(err) {
-			return err
+		h.Entries, err = ReadJournal(ctx, client, object.Namespace, p.name)
+		if err != nil && !errors.Is(err, ErrNoJournal) && !apierrors.IsForbidden(err) {
+			return trace.History{}, err
 		}
 	}
 	if h.States, h.OldestRevision, err = p.states(ctx); err != nil {
-		return err
+		return trace.History{}, err
 	}
 	if len(h.States) == 0 && len(h.Entries) == 0 {
-		return cli.WithFix(fmt.Errorf("%s is not there, and nothing is kept about it", p.description),
+		return trace.History{}, cli.WithFix(fmt.Errorf("%s is not there, and nothing is kept about it", p.description),
 			"check name and namespace (-n)")
 	}
-	switch e.Output {
-	case "", "timeline":
-		return h.History().WriteText(e.Out)
-	case "json":
-		return cli.WriteJSON(e.Out, h.History())
-	}
-	return cli.UsageError(fmt.Errorf("output %q: must be timeline or json with --revisions", e.Output))
+	return h.History(), nil
+}
+
+// NamedObject is an object as a person names it.
+type NamedObject struct {
+	Namespace string
+	Arg       string // KIND/NAME, or a Pod's name
 }
 
 // objectHistoryOf finds the resource that KIND/NAME means.
-func objectHistoryOf(e *cli.Inspector, client kubernetes.Interface, arg string) (*objectHistory, error) {
-	kind, name, ok := strings.Cut(arg, "/")
+func objectHistoryOf(cfg *rest.Config, client kubernetes.Interface, object NamedObject) (*objectHistory, error) {
+	kind, name, ok := strings.Cut(object.Arg, "/")
 	if !ok {
-		kind, name = "pods", arg
+		kind, name = "pods", object.Arg
 	}
 	if name == "" {
-		return nil, cli.UsageError(fmt.Errorf("%q names no object: write KIND/NAME", arg))
+		return nil, cli.UsageError(fmt.Errorf("%q names no object: write KIND/NAME", object.Arg))
 	}
 	cached := memory.NewMemCacheClient(client.Discovery())
 	mapper := restmapper.NewShortcutExpander(restmapper.NewDeferredDiscoveryRESTMapper(cached), cached, nil)
@@ -90,10 +88,6 @@ func objectHistoryOf(e *cli.Inspector, client kubernetes.Interface, arg string) 
 	if err != nil {
 		return nil, err
 	}
-	cfg, _, err := cli.RestConfig(e.Kubeconfig)
-	if err != nil {
-		return nil, err
-	}
 	dyn, err := dynamic.NewForConfig(cfg)
 	if err != nil {
 		return nil, err
@@ -101,7 +95,7 @@ func objectHistoryOf(e *cli.Inspector, client kubernetes.Interface, arg string) 
 	p := &objectHistory{name: name, isPod: gvr.Group == "" && gvr.Resource == "pods",
 		description: strings.ToLower(gvk.Kind) + "/" + name, objects: dyn.Resource(gvr)}
 	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
-		p.objects, p.description = dyn.Resource(gvr).Namespace(e.Namespace), p.description+" in "+e.Namespace
+		p.objects, p.description = dyn.Resource(gvr).Namespace(object.Namespace), p.description+" in "+object.Namespace
 	}
 	return p, nil
 }

@@ -1,0 +1,69 @@
+package app
+
+import (
+	"bytes"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gantry-project/gantry/internal/options"
+)
+
+// Without --dashboard-port the page takes its last port again, and any when that is taken; a port
+// that was asked for and is taken is an error with a remedy.
+func TestPortOfTheDashboard(t *testing.T) {
+	dir := t.TempDir()
+	other, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := other.Addr().String()
+	options.RecordPartAddress(dir, options.DashboardPart, last)
+	d := &Dashboard{}
+	l, err := d.listen(dir)
+	if err != nil || l.Addr().String() == last {
+		t.Fatalf("its last port is taken: got %v, %v", l, err)
+	}
+	_ = l.Close()
+	d.port = other.Addr().(*net.TCPAddr).Port
+	if l, err := d.listen(dir); err == nil || !strings.Contains(err.Error(), "dashboard:") {
+		t.Errorf("a port that is taken got %v, %v", l, err)
+	}
+	_ = other.Close()
+	d.port = 0
+	if l, err = d.listen(dir); err != nil || l.Addr().String() != last {
+		t.Errorf("its last port is free: got %v, %v, want %s", l, err, last)
+	} else {
+		_ = l.Close()
+	}
+	for _, port := range []int{-1, 65536} {
+		if err := (&Dashboard{port: port}).Check(); err == nil {
+			t.Errorf("port %d was accepted", port)
+		}
+	}
+}
+
+// Sessions outlive a restart because the key does; nobody else may read it.
+func TestKeyOfSessions(t *testing.T) {
+	dir := t.TempDir()
+	first, err := dashboardKey(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := dashboardKey(dir)
+	if err != nil || !bytes.Equal(first, again) {
+		t.Errorf("the next start has another key: %v", err)
+	}
+	info, err := os.Stat(filepath.Join(dir, "dashboard.key"))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the key's file is %v, %v", info.Mode(), err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "dashboard.key"), []byte("short"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if mended, err := dashboardKey(dir); err != nil || bytes.Equal(mended, first) || len(mended) != len(first) {
+		t.Errorf("a broken key got %d bytes, %v", len(mended), err)
+	}
+}

@@ -1,0 +1,304 @@
+package dashboard
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/rest"
+)
+
+var who = Identity{Name: "eve", Groups: []string{"system:authenticated"}, Namespace: "shop"}
+
+// page is a server whose API server cannot be reached.
+func page() *Server {
+	return New(Options{Key: bytes.Repeat([]byte{7}, KeySize), Cluster: "test",
+		Config: func(Identity) *rest.Config { return &rest.Config{Host: "http://127.0.0.1:1"} },
+		Authenticate: authenticator.RequestFunc(func(r *http.Request) (*authenticator.Response, bool, error) {
+			if r.Header.Get("Authorization") != "Bearer good" {
+				return nil, false, nil
+			}
+			return &authenticator.Response{User: &user.DefaultInfo{Name: "eve"}}, true, nil
+		})})
+}
+
+// request sends one request to the page.
+func request(s *Server, method, path, body string, headers ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, "https://127.0.0.1:6480"+path, strings.NewReader(body))
+	for i := 0; i < len(headers); i += 2 {
+		if headers[i] == "Host" {
+			r.Host = headers[i+1]
+		} else {
+			r.Header.Set(headers[i], headers[i+1])
+		}
+	}
+	w := httptest.NewRecorder()
+	s.Handler().ServeHTTP(w, r)
+	return w
+}
+
+// Only the server's own loopback address is answered, and only its own page may ask: another site
+// whose name resolves to this machine gets nothing.
+func TestHostAndOrigin(t *testing.T) {
+	for _, v := range []struct {
+		name, method, path string
+		headers            []string
+		code               int
+	}{
+		{"no page", "GET", "/", nil, 200},
+		{"localhost", "GET", "/", []string{"Host", "localhost:6480"}, 200},
+		{"IPv6", "GET", "/", []string{"Host", "[::1]:6480"}, 200},
+		{"a name of another site", "GET", "/", []string{"Host", "evil.example:6480"}, 403},
+		{"a name that begins alike", "GET", "/", []string{"Host", "127.0.0.1.evil.example:6480"}, 403},
+		{"no host", "GET", "/", []string{"Host", ""}, 403},
+		{"own page", "GET", "/api/session", []string{"Origin", "https://127.0.0.1:6480", "Sec-Fetch-Site",
+			"same-origin"}, 401},
+		{"another origin", "GET", "/api/session", []string{"Origin", "https://evil.example"}, 403},
+		{"another port", "POST", "/api/session", []string{"Origin", "https://127.0.0.1:8443"}, 403},
+		{"null origin", "POST", "/api/session", []string{"Origin", "null"}, 403},
+		{"no TLS", "POST", "/api/session", []string{"Origin", "http://127.0.0.1:6480"}, 403},
+		{"a picture on another site", "GET", "/api/now", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode",
+			"no-cors"}, 403},
+		{"a frame of another site", "GET", "/api/session", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode",
+			"navigate"}, 403},
+		{"a link on another site", "GET", "/", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate"},
+			200},
+	} {
+		if w := request(page(), v.method, v.path, "", v.headers...); w.Code != v.code {
+			t.Errorf("%s: got %d, want %d: %s", v.name, w.Code, v.code, w.Body)
+		}
+	}
+}
+
+func TestEveryAnswerHasTheHeaders(t *testing.T) {
+	for _, path := range []string{"/", "/style.css", "/js/app.js", "/api/session", "/nothing", "/api/nothing"} {
+		h := request(page(), "GET", path, "").Header()
+		csp := h.Get("Content-Security-Policy")
+		for _, want := range []string{"default-src 'none'", "script-src 'self'", "frame-ancestors 'none'",
+			"connect-src 'self'"} {
+			if !strings.Contains(csp, want) {
+				t.Errorf("%s: the policy %q lacks %s", path, csp, want)
+			}
+		}
+		if strings.Contains(csp, "unsafe") || h.Get("X-Content-Type-Options") != "nosniff" ||
+			h.Get("Referrer-Policy") != "no-referrer" {
+			t.Errorf("%s: headers %v", path, h)
+		}
+	}
+}
+
+// A token is exchanged once for a cookie that scripts and other sites do not get; the session
+// outlives the server, not its key.
+func TestSessions(t *testing.T) {
+	s := page()
+	w := request(
+		s,
+		"POST",
+		"/api/token?namespace=shop",
+		"",
+		"Authorization",
+		"Bearer good",
+		"Impersonate-User",
+		"mallory",
+	)
+	var got struct{ Token string }
+	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != 200 {
+		t.Fatalf("got %d %s", w.Code, w.Body)
+	}
+	body := fmt.Sprintf(`{"token": %q}`, got.Token)
+	w = request(s, "POST", "/api/session", body)
+	cookies := w.Result().Cookies()
+	if w.Code != 204 || len(cookies) != 1 {
+		t.Fatalf("got %d %v %s", w.Code, cookies, w.Body)
+	}
+	c := cookies[0]
+	if !c.HttpOnly || !c.Secure || c.SameSite != http.SameSiteStrictMode || c.Path != "/" || c.Domain != "" ||
+		c.Name != "__Host-gantry-6480" {
+		t.Errorf("cookie %+v", c)
+	}
+	if w := request(s, "POST", "/api/session", body); w.Code != 401 {
+		t.Errorf("the token was good twice: %d", w.Code)
+	}
+	cookie := c.Name + "=" + c.Value
+	for name, server := range map[string]*Server{"this server": s, "the next one": page()} {
+		w := request(server, "GET", "/api/session", "", "Cookie", cookie)
+		if w.Code != 200 || !strings.Contains(w.Body.String(), `"user":"mallory (by eve)","namespace":"shop"`) {
+			t.Errorf("got %s: %d %s", name, w.Code, w.Body)
+		}
+	}
+	other := page()
+	other.options.Key = bytes.Repeat([]byte{8}, KeySize)
+	for name, w := range map[string]*httptest.ResponseRecorder{
+		"another key":   request(other, "GET", "/api/session", "", "Cookie", cookie),
+		"a forged one":  request(s, "GET", "/api/session", "", "Cookie", c.Name+"="+strings.ToUpper(c.Value)),
+		"an empty one":  request(s, "GET", "/api/session", "", "Cookie", c.Name+"="),
+		"no text of it": request(s, "GET", "/api/session", "", "Cookie", c.Name+"=%%%"),
+		"none":          request(s, "GET", "/api/session", ""),
+	} {
+		if w.Code != 401 || !strings.Contains(w.Body.String(), "gantry dashboard") {
+			t.Errorf("got %s: %d %s", name, w.Code, w.Body)
+		}
+	}
+	for path := range answers {
+		if w := request(s, "GET", "/api/"+path, ""); w.Code != 401 {
+			t.Errorf("/api/%s without a session: %d", path, w.Code)
+		}
+	}
+	if w := request(s, "DELETE", "/api/session", "", "Cookie", cookie); w.Result().Cookies()[0].MaxAge >= 0 {
+		t.Errorf("the session was not ended: %v", w.Result().Cookies())
+	}
+}
+
+func TestTokensAreForCredentials(t *testing.T) {
+	for name, w := range map[string]*httptest.ResponseRecorder{
+		"nobody":      request(page(), "POST", "/api/token", ""),
+		"a bad token": request(page(), "POST", "/api/token", "", "Authorization", "Bearer bad"),
+		"a page": request(page(), "POST", "/api/token", "", "Authorization", "Bearer good", "Origin",
+			"https://127.0.0.1:6480"),
+		"a wrong token": request(page(), "POST", "/api/session", `{"token": "X"}`),
+		"no JSON":       request(page(), "POST", "/api/session", `token=X`),
+	} {
+		if w.Code < 400 || w.Code >= 500 || len(w.Result().Cookies()) > 0 {
+			t.Errorf("got %s: %d %s", name, w.Code, w.Body)
+		}
+	}
+}
+
+func TestTokensAndSessionsEnd(t *testing.T) {
+	var tokens tokens
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	if got, ok := tokens.take(tokens.issue(who, now), now.Add(tokenLife)); !ok || got.Name != "eve" {
+		t.Errorf("within its time: %+v, %v", got, ok)
+	}
+	if _, ok := tokens.take(tokens.issue(who, now), now.Add(tokenLife+1)); ok {
+		t.Error("an old token was taken")
+	}
+	tokens.issue(who, now)
+	tokens.issue(who, now.Add(2*tokenLife))
+	if len(tokens.open) != 1 {
+		t.Errorf("%d tokens are kept, want the one that is good", len(tokens.open))
+	}
+	key := page().options.Key
+	cookie, err := seal(key, who, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := open(key, cookie, now.Add(sessionLife)); err != nil || got.Name != "eve" {
+		t.Errorf("within its time: %+v, %v", got, err)
+	}
+	if _, err := open(key, cookie, now.Add(sessionLife+1)); err == nil {
+		t.Error("an old session was opened")
+	}
+}
+
+// Bad questions are answered with what is wrong with them.
+func TestBadQuestions(t *testing.T) {
+	s := page()
+	value, err := seal(s.options.Key, who, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range []struct {
+		method, path, body string
+		code               int
+		says               string
+	}{
+		{"GET", "/api/why", "", 400, "names no subject"},
+		{"GET", "/api/why?subject=wood%2Fa", "", 400, "knows nothing of kind"},
+		{"GET", "/api/why?subject=pod%2Fa&namespace=..", "", 400, "is no namespace"},
+		{"GET", "/api/life?name=..%2F..%2Fapi", "", 400, "is no Pod's name"},
+		{"GET", "/api/life", "", 400, "is no Pod's name"},
+		{"GET", "/api/now?namespace=a%2Fb", "", 400, "is no namespace"},
+		{"GET", "/api/packet?from=pod%2Fa&to=b", "", 400, "write a place and a port"},
+		{"GET", "/api/packet?from=service%2Fa&to=b:80", "", 400, "a Service sends nothing"},
+		{"GET", "/api/services", "", 502, "connection refused"},
+		{"POST", "/api/whatif/nothing", "{}", 404, "no calculator nothing"},
+		{"POST", "/api/whatif/probes", "[", 400, "no JSON object of texts"},
+		{"POST", "/api/whatif/probes", "{}", 400, `p99 is \"\": must be a number`},
+		{"POST", "/api/whatif/probes", `{"p99":"NaN"}`, 400, "must be a number"},
+		{"POST", "/api/whatif/probes", `{"p99":"1e300"}`, 400, "must be a number"},
+		{"POST", "/api/whatif/probes", `{"p99":1}`, 400, "no JSON object of texts"},
+		{"POST", "/api/whatif/probes", strings.Repeat(" ", maxBody+1), 400, "too large"},
+		{"POST", "/api/whatif/probes",
+			`{"p99":"200","start":"60","objective":"99.9","from":"90","to":"30","ready":"/a","live":"/b"}`, 400,
+			"the first must be shorter"},
+		{"PUT", "/api/whatif/probes", "{}", 405, ""},
+	} {
+		w := request(s, v.method, v.path, v.body, "Cookie", "__Host-gantry-6480="+value)
+		if w.Code != v.code || !strings.Contains(w.Body.String(), v.says) {
+			t.Errorf("%s %s %.20s: got %d %s, want %d %s", v.method, v.path, v.body, w.Code, w.Body, v.code, v.says)
+		}
+	}
+}
+
+// Each calculator answers its own defaults.
+func TestCalculatorsTakeTheirDefaults(t *testing.T) {
+	for _, c := range Calculators() {
+		values := map[string]string{}
+		for _, f := range c.Fields {
+			values[f.Name] = f.Default
+		}
+		if c.Name != "probes" {
+			continue // others may need a cluster
+		}
+		got, err := c.answer(t.Context(), question{}, values)
+		if err != nil || !strings.Contains(strings.Join(got.Lines, "\n"), "18 × 5 s = 90 s") ||
+			len(got.Timeline) != 3 ||
+			!strings.Contains(got.Copy, "livenessProbe:") {
+			t.Errorf("got %s: %+v, %v", c.Name, got, err)
+		}
+	}
+}
+
+// A client that is slow gets the newest state of each object once.
+func TestChangesAreMerged(t *testing.T) {
+	c := newChanges()
+	c.set("pods", "a", 1)
+	c.set("pods", "a", 2)
+	c.set("pods", "b", 1)
+	c.set("pods", "b", nil)
+	expectBatches(t, c, `pods {"set":{"a":2,"b":null}}`)
+	c.set("pods", "a", 3)
+	c.replace("pods", map[string]any{"x": 1, "y": 1})
+	c.set("pods", "x", nil)
+	c.set("pods", "z", 1)
+	expectBatches(t, c, `pods {"full":true,"set":{"y":1,"z":1}}`)
+	c.deny("pods", failure{Error: "no", Forbidden: true})
+	expectBatches(t, c, `denied {"what":"pods","error":"no","forbidden":true}`)
+	c.deny("pods", failure{Error: "no"})
+	c.replace("pods", map[string]any{})
+	expectBatches(t, c, `pods {"full":true,"set":{}}`)
+	expectBatches(t, c, ``)
+}
+
+func expectBatches(t *testing.T, c *changes, want string) {
+	t.Helper()
+	var got []string
+	for _, b := range c.take() {
+		raw, err := json.Marshal(b.data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, b.event+" "+string(raw))
+	}
+	if strings.Join(got, "\n") != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestUsageOfASummary(t *testing.T) {
+	u := used{map[string]usage{}, map[string]usage{}}
+	u.add("n1", []byte(`{"node": {"cpu": {"usageNanoCores": 1500000000}, "memory": {"workingSetBytes": 4096}},
+		"pods": [{"podRef": {"namespace": "a", "name": "b"}, "cpu": {"usageNanoCores": 2000000}}]}`))
+	u.add("n2", []byte(`{`))
+	if u.Nodes["n1"] != (usage{1500, 4096}) || u.Pods["a/b"] != (usage{2, 0}) || len(u.Nodes) != 1 {
+		t.Errorf("got %+v", u)
+	}
+}

@@ -1,0 +1,108 @@
+package trace
+
+import (
+	"encoding/xml"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// Sizes of the drawing, in pixels.
+const (
+	svgRow, svgLabel, svgLanes, svgMargin = 22, 300, 700, 16
+)
+
+// WriteSVG draws the spans as a waterfall: a row each, indented by depth, with its duration. It
+// needs no file beside it, and is light or dark as its viewer wants.
+func (l PodTrace) WriteSVG(w io.Writer) error {
+	rows := waterfall(l.Spans, 0)
+	from, to := l.Start, l.Start.Add(time.Millisecond)
+	for _, r := range rows {
+		if r.span.End.After(to) {
+			to = r.span.End
+		}
+	}
+	x := func(at time.Time) float64 {
+		return svgMargin + svgLabel + float64(svgLanes)*float64(at.Sub(from))/float64(to.Sub(from))
+	}
+	width, height := 2*svgMargin+svgLabel+svgLanes+90, 2*svgMargin+svgRow*(len(rows)+2)
+	var b strings.Builder
+	title := fmt.Sprintf("The life of pod %s/%s", l.Ref.Namespace, l.Ref.Name)
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" `+
+		`aria-label="%s">`+"\n", width, height, width, height, svgText(title))
+	b.WriteString(`<style>
+text{font:12px system-ui,sans-serif;fill:#16191d} .t{font-size:14px;font-weight:600} .q{fill:#545c66} line{stroke:#d5d9df}
+rect{fill:#2f81d8} .stage{fill:#e7eaee;stroke:#545c66} .api{fill:#8a5bd6} .scheduler{fill:#2e9e63} .error{fill:#d3353c}
+@media (prefers-color-scheme:dark){text{fill:#e8ebef} .q{fill:#a5afba} line{stroke:#343b45} .stage{fill:#262c34;stroke:#a5afba}}
+</style>
+`)
+	fmt.Fprintf(&b, `<text class="t" x="%d" y="%d">%s</text>`+"\n", svgMargin, svgMargin+14, svgText(title+", from "+
+		from.UTC().Format(time.RFC3339Nano)))
+	for i, r := range rows {
+		y := svgMargin + svgRow*(i+2)
+		begin := x(r.span.Start)
+		wide := max(1.5, x(r.span.End)-begin)
+		fmt.Fprintf(&b, `<g><title>%s</title><line x1="%d" y1="%d" x2="%d" y2="%d"/>`+
+			`<text x="%d" y="%d">%s</text><rect class="%s" x="%.1f" y="%d" width="%.1f" height="12" rx="2"/>`+
+			`<text class="q" x="%.1f" y="%d">%s</text></g>`+"\n",
+			svgText(strings.TrimSpace(r.span.Note+" "+r.span.Error)), svgMargin, y-4, width-svgMargin, y-4,
+			svgMargin+14*r.depth, y+11, svgText(shorten(r.span.Name, 46-2*r.depth)), r.class(), begin, y+1, wide,
+			begin+wide+4, y+11, roundTook(r.span.Took()))
+	}
+	b.WriteString("</svg>\n")
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// waterfallRow is a span with its depth.
+type waterfallRow struct {
+	span  Span
+	depth int
+}
+
+func waterfall(spans []Span, depth int) []waterfallRow {
+	var out []waterfallRow
+	for _, s := range spans {
+		out = append(append(out, waterfallRow{s, depth}), waterfall(s.Children, depth+1)...)
+	}
+	return out
+}
+
+// class is the row's colour.
+func (r waterfallRow) class() string {
+	switch {
+	case r.span.Error != "":
+		return "error"
+	case r.span.By == "":
+		return "stage"
+	case strings.HasPrefix(r.span.Name, "API "):
+		return "api"
+	case r.span.By == "scheduler":
+		return "scheduler"
+	}
+	return "call"
+}
+
+// roundTook rounds to three digits or so.
+func roundTook(d time.Duration) string {
+	for _, unit := range []time.Duration{time.Second, time.Millisecond, time.Microsecond} {
+		if d >= unit {
+			return d.Round(unit / 10).String()
+		}
+	}
+	return d.String()
+}
+
+func svgText(s string) string {
+	var b strings.Builder
+	_ = xml.EscapeText(&b, []byte(s)) // to memory
+	return b.String()
+}
+
+func shorten(s string, most int) string {
+	if r := []rune(s); len(r) > most {
+		return string(r[:max(1, most-1)]) + "…"
+	}
+	return s
+}

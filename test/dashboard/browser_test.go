@@ -1,0 +1,194 @@
+package dashboard
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"k8s.io/client-go/rest"
+	certutil "k8s.io/client-go/util/cert"
+
+	page "github.com/gantry-project/gantry/internal/dashboard"
+	"github.com/gantry-project/gantry/testcluster"
+)
+
+var pictures = flag.String("pictures", "", "directory that gets pictures of the views")
+
+// site is a page of a testcluster that can be stopped and started again on the same port.
+type site struct {
+	t      *testing.T
+	server *page.Server
+	at     string // host:port
+	stop   func()
+	cert   tls.Certificate
+}
+
+// serve starts the page of a cluster. Each person is impersonated, as RBAC knows it.
+func serve(t *testing.T, c *testcluster.Cluster) *site {
+	t.Helper()
+	certificate, key, err := certutil.GenerateSelfSignedCertKey("localhost", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &site{t: t, at: "127.0.0.1:0"}
+	if s.cert, err = tls.X509KeyPair(certificate, key); err != nil {
+		t.Fatal(err)
+	}
+	seal := make([]byte, page.KeySize)
+	rand.Read(seal)
+	s.server = page.New(page.Options{Key: seal, Cluster: "testcluster", Config: func(i page.Identity) *rest.Config {
+		cfg := rest.CopyConfig(c.Config)
+		cfg.Impersonate = rest.ImpersonationConfig{UserName: i.Name, Groups: i.Groups}
+		return cfg
+	}})
+	s.start()
+	t.Cleanup(func() { s.stop() })
+	return s
+}
+
+func (s *site) start() {
+	s.t.Helper()
+	l, err := net.Listen("tcp", s.at)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.at = l.Addr().String()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.server.Serve(ctx, l, &tls.Config{Certificates: []tls.Certificate{s.cert}}) }()
+	s.stop = func() {
+		cancel()
+		if err := <-done; err != nil {
+			s.t.Error(err)
+		}
+		s.stop = func() {}
+	}
+}
+
+// admin may do all; nobody nothing.
+var (
+	admin  = page.Identity{Name: "kubernetes-admin", Groups: []string{"system:masters", "system:authenticated"}}
+	nobody = page.Identity{Name: "nobody", Groups: []string{"system:authenticated"}}
+)
+
+// tab is one browser with one tab.
+type tab struct {
+	t    *testing.T
+	ctx  context.Context
+	site *site
+}
+
+// newTab starts a browser of its own profile, or skips.
+func newTab(t *testing.T, s *site, width, height int) *tab {
+	t.Helper()
+	program, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Skip("needs chromium (Debian's package): apt-get install chromium")
+	}
+	o := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox,
+		chromedp.Flag("ignore-certificate-errors", true), chromedp.WindowSize(width, height),
+		chromedp.Flag("force-color-profile", "srgb"), chromedp.WSURLReadTimeout(time.Minute))
+	allocator, cancel := chromedp.NewExecAllocator(context.Background(), o...)
+	t.Cleanup(cancel)
+	ctx, end := chromedp.NewContext(allocator)
+	t.Cleanup(end)
+	ctx, late := context.WithTimeout(ctx, 4*time.Minute)
+	t.Cleanup(late)
+	b := &tab{t, ctx, s}
+	b.run(chromedp.Navigate("about:blank"))
+	return b
+}
+
+func (b *tab) run(actions ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	if err := chromedp.Do(b.ctx, actions...); err != nil {
+		b.t.Fatalf("browser: %v", err)
+	}
+}
+
+// enter opens the page as a person, by a one-time token.
+func (b *tab) enter(who page.Identity) {
+	b.t.Helper()
+	b.run(chromedp.Navigate("https://" + b.site.at + "/#token=" + b.site.server.Token(who)))
+	b.until("the session", `document.getElementById('who').textContent !== ''`)
+}
+
+// view goes to a view of the page.
+func (b *tab) view(hash string) {
+	b.t.Helper()
+	b.run(script(fmt.Sprintf(`location.hash = %q`, hash)))
+}
+
+// until waits until an expression is true, half a minute at most, and says how long it took.
+func (b *tab) until(what, expression string) time.Duration {
+	b.t.Helper()
+	begin := time.Now()
+	ctx, cancel := context.WithTimeout(b.ctx, 30*time.Second)
+	defer cancel()
+	for {
+		ok, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("Boolean("+expression+")"))
+		if ok {
+			return time.Since(begin)
+		}
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			text, _ := chromedp.Run(b.ctx, chromedp.Evaluate[string]("document.body.innerText"))
+			b.t.Fatalf("%s: never (%v). The page says:\n%s", what, err, text)
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// text waits until the view holds a text.
+func (b *tab) text(what string) time.Duration {
+	b.t.Helper()
+	raw, err := json.Marshal(what)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return b.until("the text "+what, "document.getElementById('main').innerText.includes("+string(raw)+")")
+}
+
+// script is an action that runs a script.
+func script(text string) chromedp.Action[chromedp.Void] {
+	return chromedp.Evaluate[chromedp.Void](text)
+}
+
+// value evaluates an expression, and waits for it when it is a promise.
+func value[T any](b *tab, expression string) T {
+	b.t.Helper()
+	out, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	if err != nil {
+		b.t.Fatalf("browser: %s: %v", expression, err)
+	}
+	return out
+}
+
+// picture writes what the tab shows, where pictures are asked for.
+func (b *tab) picture(name string) {
+	b.t.Helper()
+	if *pictures == "" {
+		return
+	}
+	b.run(chromedp.Sleep(1200 * time.Millisecond)) // marks of changes fade
+	png, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(*pictures, name+".png"), png, 0o644); err != nil {
+		b.t.Fatal(err)
+	}
+}
