@@ -17,6 +17,7 @@ type Cluster struct {
 	Objects   map[string][]metav1.Object // by kind; typed as k8s.io/api has them
 	Events    []corev1.Event             // warnings
 	Asked     map[Object]bool            // asked for by name, in namespaces that were not read
+	Served    Served                     // what the API serves; nil: not read
 }
 
 // Read reports whether a kind could be read.

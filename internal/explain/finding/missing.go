@@ -67,6 +67,8 @@ func (c *Cluster) missing(r Reference, self Object) (Finding, bool) {
 			r.To.Kind, r.To.Name, r.Field, orNone(keys, "no keys"))
 		c.nearKey(&f, r, keys)
 		return f, true
+	case wrongType(&f, r, target):
+		return f, true
 	case target.GetDeletionTimestamp() != nil && r.To.Kind == "PersistentVolumeClaim":
 		f.Code = "ReferenceTerminating"
 		f.Message = fmt.Sprintf("%s %s names %s %s in %s, which is being deleted.", self.Kind, self.Name, r.To.Kind,
@@ -146,7 +148,15 @@ func (c *Cluster) replaceCommand(o Object, field, value string) []string {
 		o.Kind == "PersistentVolumeClaim" || o.Kind == "PersistentVolume" {
 		return nil
 	}
-	patch := fmt.Sprintf(`'[{"op":"replace","path":%q,"value":%q}]'`, pointer(field), value)
+	return c.setCommand(o, field, fmt.Sprintf("%q", value))
+}
+
+// setCommand is replaceCommand with a value in JSON.
+func (c *Cluster) setCommand(o Object, field, raw string) []string {
+	if x := c.Get(o); x == nil || metav1.GetControllerOf(x) != nil || strings.Contains(field, "[*]") {
+		return nil
+	}
+	patch := fmt.Sprintf(`'[{"op":"replace","path":%q,"value":%s}]'`, pointer(field), raw)
 	if o.Kind != "Pod" && o.Kind != "Job" {
 		return []string{kubectl(o, "patch", "--type=json -p "+patch)}
 	}

@@ -182,23 +182,8 @@ func nodeLabelsMissing(c *Cluster, o metav1.Object, self Object) []Finding {
 		out = append(out, f)
 	}
 	check(at+".nodeSelector", spec.NodeSelector)
-	if a := spec.Affinity; a != nil && a.NodeAffinity != nil &&
-		a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
-		terms := a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
-		for i, t := range terms {
-			want := map[string]string{}
-			for _, e := range t.MatchExpressions {
-				if e.Operator == corev1.NodeSelectorOpIn && len(e.Values) == 1 {
-					want[e.Key] = e.Values[0]
-				}
-			}
-			if len(terms) == 1 {
-				check(fmt.Sprintf("%s.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution."+
-					"nodeSelectorTerms[%d]", at, i), want)
-			}
-		}
-	}
-	return out
+	return append(out, nodeExpressions(c, self, requiredTerms(spec), at+
+		".affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms")...)
 }
 
 // nearestNode is nearestLabels for nodes, where a single label's value may be another word: values
