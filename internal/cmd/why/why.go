@@ -17,6 +17,7 @@ import (
 
 func New(streams cli.IO) *cobra.Command {
 	e, all := &cli.Inspector{Out: streams.Out}, false
+	watch, since := false, time.Duration(0)
 	c := &cobra.Command{
 		Use: "why [KIND/NAME… | PHRASE]",
 		Short: "Say why a Pod is pending, restarting, not ready, terminating or gone, and what to do; of other " +
@@ -36,10 +37,15 @@ func New(streams cli.IO) *cobra.Command {
 			if len(args) == 0 {
 				return overview(c.Context(), e, all)
 			}
-			return why(c.Context(), e, args)
+			if watch {
+				return watchUntilWell(c.Context(), e, args, since)
+			}
+			return why(c.Context(), e, args, since)
 		},
 	}
 	c.Flags().BoolVarP(&all, "all-namespaces", "A", false, "without arguments: look at the whole cluster")
+	c.Flags().BoolVarP(&watch, "watch", "w", false, "answer again when it changes, until all are well")
+	c.Flags().DurationVar(&since, "since", 0, "look at events and at the journal no further back than this (10m)")
 	e.Flags(c, "text (default), json, yaml")
 	return c
 }
@@ -94,7 +100,7 @@ func overview(ctx context.Context, e *cli.Inspector, all bool) error {
 
 // why answers about each object in turn; one that cannot be asked about does not keep the others
 // back. As JSON, several answers are a stream of objects.
-func why(ctx context.Context, e *cli.Inspector, args []string) error {
+func why(ctx context.Context, e *cli.Inspector, args []string, since time.Duration) error {
 	if err := checkOutput(e); err != nil {
 		return err
 	}
@@ -109,11 +115,49 @@ func why(ctx context.Context, e *cli.Inspector, args []string) error {
 			errs = append(errs, explainMessage(e, arg))
 			continue
 		}
-		a, now, err := gather.Answer(ctx, e, arg)
+		a, now, err := gather.Answer(ctx, e, arg, since)
 		if err == nil {
 			err = write(e, a, now)
 		}
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// watchPause is how long a watch waits before it asks again.
+const watchPause = 2 * time.Second
+
+// watchUntilWell answers, and again whenever an answer changes, until all objects are well or ctx
+// ends.
+func watchUntilWell(ctx context.Context, e *cli.Inspector, args []string, since time.Duration) error {
+	if err := checkOutput(e); err != nil {
+		return err
+	}
+	tick := time.NewTicker(watchPause)
+	defer tick.Stop()
+	last := make([]string, len(args))
+	for {
+		well := true
+		for i, arg := range args {
+			a, now, err := gather.Answer(ctx, e, arg, since)
+			if err != nil {
+				return err
+			}
+			well = well && a.Well()
+			if key := a.Key(); key != last[i] {
+				last[i] = key
+				if err := write(e, a, now); err != nil {
+					return err
+				}
+			}
+		}
+		if well {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }

@@ -20,7 +20,7 @@ import (
 // another protocol than its Pods, a name outside that is none inside, a balancer nobody gives.
 func serviceKind(c *Cluster, o metav1.Object, self Object) []Finding {
 	s, ok := o.(*corev1.Service)
-	if !ok {
+	if !ok || !c.whole(self.Namespace) {
 		return nil
 	}
 	switch {

@@ -178,8 +178,8 @@ func securityRemedy(self Object, name, field, value string) []Remedy {
 
 // demanded finds containers without a request or limit that a quota of the namespace demands.
 func demanded(c *Cluster, o metav1.Object, self Object) []Finding {
-	if _, isPod := o.(*corev1.Pod); isPod {
-		return nil // it was let in
+	if _, isPod := o.(*corev1.Pod); isPod || metav1.GetControllerOf(o) != nil {
+		return nil // it was let in, or its controller says so
 	}
 	var out []Finding
 	for _, q := range in[*corev1.ResourceQuota](c, "ResourceQuota", self.Namespace) {

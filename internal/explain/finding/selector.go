@@ -112,7 +112,7 @@ func selectsNothing(c *Cluster, o metav1.Object, self Object) []Finding {
 	case *networkingv1.NetworkPolicy:
 		want, field, severity = wantedLabels(&x.Spec.PodSelector), "spec.podSelector", Threat
 	}
-	if len(want) == 0 || !c.Read("Pod") {
+	if len(want) == 0 || !c.Read("Pod") || !c.whole(self.Namespace) {
 		return nil
 	}
 	among := c.labelledPods(self.Namespace)
