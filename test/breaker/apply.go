@@ -45,6 +45,8 @@ type breaker struct {
 	dynamic dynamic.Interface
 	mapper  meta.RESTMapper
 	request string // a certificate request, in PEM and base64
+
+	kubeconfig string // for kubectl; empty: remedies are not tried
 }
 
 func newBreaker(c *testcluster.Cluster) (*breaker, error) {

@@ -35,7 +35,8 @@ const pairsOfSeed = 12
 // Each kind of break, with words of one seed, in a namespace of its own: the answer's data blames
 // the object and field that were broken, with their numbers and what mends them, and nothing else;
 // of healthy things it blames nothing. GANTRY_SEED chooses the words, GANTRY_SEEDS how many seeds
-// are played, GANTRY_ONLY a part of the names.
+// are played, GANTRY_ONLY a part of the names; with GANTRY_REMEDIES each remedy of a true finding is
+// run by kubectl on the same break in another namespace, and has to mend it.
 func TestTheBreakIsNamed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("plays a hundred breaks")
@@ -118,33 +119,45 @@ func start(t *testing.T) *breaker {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if os.Getenv("GANTRY_REMEDIES") != "" {
+		b.kubeconfig = kubeconfig(t, c.Config)
+	}
 	return b
 }
 
-// play sets one break up and asks until the answer has all points or patience ends.
-func (b *breaker) play(ctx context.Context, k kind, seed int64, namespace string) (points, string) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+// wordsOf are the words of a seed, and the truth in them.
+func (b *breaker) wordsOf(k kind, seed int64, namespace string) (words, []truth) {
 	w := newWords(rand.New(rand.NewSource(seed)))
 	w["$NS"], w["$TEAM"], w["$CSR"] = namespace, team, b.request
 	var all []truth
 	for _, t := range k.truth {
 		all = append(all, w.inTruth(t))
 	}
-	failed := func(err error) (points, string) { return points{missed: []string{"set-up: " + err.Error()}}, "" }
+	return w, all
+}
+
+// setUp makes a namespace with a kind's objects, and changes them.
+func (b *breaker) setUp(ctx context.Context, k kind, w words, namespace string) error {
 	if _, err := b.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: namespace}}, metav1.CreateOptions{}); err != nil {
-		return failed(err)
+		return err
 	}
-	if err := b.apply(ctx, namespace, w.in(k.manifest)); err != nil {
-		return failed(err)
+	if err := b.apply(ctx, namespace, w.in(k.manifest)); err != nil || k.after == "" {
+		return err
 	}
-	if k.after != "" {
-		target, _, _ := strings.Cut(w.in(k.after), " ")
-		b.settled(ctx, namespace, target)
-		if err := b.change(ctx, namespace, w.in(k.after)); err != nil {
-			return failed(err)
-		}
+	target, _, _ := strings.Cut(w.in(k.after), " ")
+	b.settled(ctx, namespace, target)
+	return b.change(ctx, namespace, w.in(k.after))
+}
+
+// play sets one break up and asks until the answer has all points or patience ends.
+func (b *breaker) play(ctx context.Context, k kind, seed int64, namespace string) (points, string) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	w, all := b.wordsOf(k, seed, namespace)
+	failed := func(err error) (points, string) { return points{missed: []string{"set-up: " + err.Error()}}, "" }
+	if err := b.setUp(ctx, k, w, namespace); err != nil {
+		return failed(err)
 	}
 	ask := w.in(k.ask)
 	deadline := time.Now().Add(patience)
@@ -163,6 +176,11 @@ func (b *breaker) play(ctx context.Context, k kind, seed int64, namespace string
 				for _, f := range a.Findings {
 					fmt.Fprintf(&text, "# %s %s %s=%q want %q %v\n", f.Code, f.Object, f.Field, f.Value, f.Want,
 						f.Numbers)
+				}
+				if b.kubeconfig != "" && p.cause {
+					if bad := b.tryRemedies(ctx, k, seed, namespace, commandsOf(a, all)); len(bad) > 0 {
+						p.remedy, p.missed = false, append(p.missed, bad...)
+					}
 				}
 				return p, text.String()
 			}
