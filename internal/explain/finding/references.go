@@ -160,6 +160,7 @@ func podReferences(s *corev1.PodSpec, ns, at string) []Reference {
 		add("runtimeClassName", "RuntimeClass", "", *s.RuntimeClassName, StageCreation)
 	}
 	add("nodeName", "Node", "", s.NodeName, StageNode)
+	add("schedulingGroup.podGroupName", "PodGroup", ns, groupNameOf(s), StageCreation)
 	if s.Subdomain != "" {
 		out = append(out, Reference{Field: at + ".subdomain", To: Object{"Service", ns, s.Subdomain}, Weak: true,
 			Stage: StageTraffic})

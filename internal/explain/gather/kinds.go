@@ -64,6 +64,10 @@ func furtherKinds() []kindRow {
 			o listing) (runtime.Object, error) {
 			return c.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().List(ctx, o)
 		}},
+		{"PodGroup", "", namespaced, func(ctx context.Context, c clientset, ns string, o listing) (runtime.Object,
+			error) {
+			return c.SchedulingV1beta1().PodGroups(ns).List(ctx, o)
+		}},
 		{"Lease", "", inside, func(ctx context.Context, c clientset, ns string, o listing) (runtime.Object, error) {
 			return c.CoordinationV1().Leases(ns).List(ctx, o)
 		}},

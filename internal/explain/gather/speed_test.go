@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -30,7 +31,7 @@ func manyPodsServer(t testing.TB) *kubernetes.Clientset {
 	request := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"),
 		corev1.ResourceMemory: resource.MustParse("64Mi")}
 	pod := func(ns, name, node string) corev1.Pod {
-		return corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, UID: "u", Labels: map[string]string{
+		return corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, UID: types.UID(name), Labels: map[string]string{
 			"app": name}}, Spec: corev1.PodSpec{NodeName: node, SchedulerName: corev1.DefaultSchedulerName,
 			Containers: []corev1.Container{{Name: "a", Image: "i", Resources: corev1.ResourceRequirements{
 				Requests: request}}}}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
@@ -47,7 +48,7 @@ func manyPodsServer(t testing.TB) *kubernetes.Clientset {
 			fmt.Sprintf("node-%d", i%manyNodes)))
 	}
 	web := pod("shop", "web", "")
-	web.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("6")
+	web.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("6")}
 	web.Status = corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{
 		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
 		Message: "0/100 nodes are available: 100 Insufficient cpu."}}}
