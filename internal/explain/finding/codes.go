@@ -29,6 +29,8 @@ var Codes = [][2]string{
 	{"DemandedByQuota", "a quota demands a request or limit that is not stated"},
 	{"DeniedByPolicy", "a ValidatingAdmissionPolicy refuses"},
 	{"DeniedByWebhook", "an admission webhook refuses"},
+	{"DriverNotRegistered", "a node's kubelet does not know a CSI driver"},
+	{"DriverSilent", "a CSI driver does not answer a call"},
 	{"EndpointsBehind", "Pods are ready and not in the Service's EndpointSlices"},
 	{"EvictionRefused", "an eviction was refused"},
 	{"ExpressionWrong", "an admission policy's expression does not fit its types"},

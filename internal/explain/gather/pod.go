@@ -2,6 +2,7 @@ package gather
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/gantry-project/gantry/internal/explain"
 	"github.com/gantry-project/gantry/internal/explain/finding"
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/kubelet/server"
 )
 
 // gatherInput reads what an answer is made from. Without a journal (another Kubernetes) the Pod,
@@ -46,6 +48,7 @@ func gatherInput(ctx context.Context, r *reader, q Question, arg string) (in exp
 		self := finding.Object{Kind: "Pod", Namespace: namespace, Name: name}
 		in.Objects = readObjects(ctx, r, in.ClusterContext, objectsAsk{now: in.Now, namespace: namespace})
 		readElsewhere(ctx, r, in.Objects, self)
+		in.Drivers = readDrivers(ctx, r, in)
 	}
 	return in, err
 }
@@ -101,4 +104,26 @@ func readPodObjects(ctx context.Context, r *reader, in *explain.In) error {
 		})
 	}
 	return nil
+}
+
+// readDrivers asks the kubelet of a Pod that uses CSI drivers and has not started, or goes, for
+// their calls; nil when it does not tell.
+func readDrivers(ctx context.Context, r *reader, in explain.In) *explain.Drivers {
+	p := in.Pod
+	if p.Spec.NodeName == "" || len(explain.DriversOf(p, in.Objects)) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	raw, err := r.client.CoreV1().RESTClient().Get().Resource("nodes").Name(p.Spec.NodeName).SubResource("proxy").Suffix(
+		"drivercalls").SetHeader("Accept", "application/json").DoRaw(ctx)
+	var found server.DriverCalls
+	if err != nil || json.Unmarshal(raw, &found) != nil {
+		return nil
+	}
+	out := &explain.Drivers{Registered: found.Registered}
+	for _, c := range found.Calls {
+		out.Calls = append(out.Calls, explain.DriverCall(c))
+	}
+	return out
 }
