@@ -216,13 +216,20 @@ func (c *Cluster) trafficOf(o metav1.Object) (want map[string]string, ports []in
 		}
 		return nil, nil
 	}
-	if p, ok := o.(*corev1.Pod); ok {
-		return p.Labels, nil
+	spec, _ := podSpecOf(o)
+	own := labelsOfPods(o)
+	if spec == nil || !c.serves(spec, own, o.GetNamespace()) {
+		return nil, nil
 	}
-	if t := templateOf(o); t != nil {
-		return t.Labels, nil
-	}
-	return nil, nil
+	return own, nil
+}
+
+// serves reports whether Pods are there to be asked: they declare ports, or a Service selects them.
+func (c *Cluster) serves(spec *corev1.PodSpec, own map[string]string, namespace string) bool {
+	return slices.ContainsFunc(spec.Containers, func(x corev1.Container) bool { return len(x.Ports) > 0 }) ||
+		slices.ContainsFunc(in[*corev1.Service](c, "Service", namespace), func(s *corev1.Service) bool {
+			return len(s.Spec.Selector) > 0 && labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(own))
+		})
 }
 
 // closed finds that policies together let nobody reach Pods, or not their Service's port.
