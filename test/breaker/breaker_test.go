@@ -156,6 +156,7 @@ func (b *breaker) play(ctx context.Context, k kind, seed int64, namespace string
 	defer cancel()
 	w, all := b.wordsOf(k, seed, namespace)
 	failed := func(err error) (points, string) { return points{missed: []string{"set-up: " + err.Error()}}, "" }
+	defer b.remove(namespace)
 	if err := b.setUp(ctx, k, w, namespace); err != nil {
 		return failed(err)
 	}

@@ -48,7 +48,7 @@ var placeKinds = []kind{
 	{"pull secret of another type", secret("$A", "$K: x") + workload("$C", `{imagePullSecrets: [{name: $A}], `+
 		`containers: [`+app+`]}`), "deployment/$C",
 		[]truth{{kinds: podOrOwner, field: "imagePullSecrets", value: "$A", want: "kubernetes.io/dockerconfigjson"}}, ""},
-	{"runtime class for nodes that are not there", object("node.k8s.io/v1", "RuntimeClass", "$NS-$A", `handler: x, `+
+	{"runtime class for nodes that are not there", object("node.k8s.io/v1", "RuntimeClass", "$NS-$A", `handler: runc, `+
 		`scheduling: {nodeSelector: {kubernetes.io/hostname: nod-1}}`) + single("$C", `{runtimeClassName: $NS-$A, `+
 		`containers: [`+app+`]}`), "pod/$C",
 		[]truth{{kinds: "Pod RuntimeClass", field: "nodeSelector", value: "nod-1", want: "node-1"}}, ""},

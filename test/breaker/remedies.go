@@ -76,6 +76,7 @@ func (b *breaker) tryRemedies(ctx context.Context, k kind, seed int64, namespace
 	for i, r := range remedies {
 		fresh := fmt.Sprintf("%s-r%d", namespace, i)
 		w, all := b.wordsOf(k, seed, fresh)
+		defer b.remove(fresh)
 		if err := b.setUp(ctx, k, w, fresh); err != nil {
 			failed = append(failed, fmt.Sprintf("%q: set-up: %v", r.Say, err))
 			continue

@@ -99,7 +99,9 @@ func runtimeClass(c *Cluster, o metav1.Object, self Object) []Finding {
 	var handlers []string
 	for _, n := range list[*corev1.Node](c, "Node") {
 		for _, h := range n.Status.RuntimeHandlers {
-			handlers = append(handlers, h.Name)
+			if h.Name != "" { // that is the default one
+				handlers = append(handlers, h.Name)
+			}
 		}
 	}
 	if len(handlers) > 0 && !slices.Contains(handlers, x.Handler) {
@@ -141,7 +143,7 @@ func scaling(c *Cluster, o metav1.Object, self Object) []Finding {
 	for _, x := range in[*autoscalingv2.HorizontalPodAutoscaler](c, "HorizontalPodAutoscaler", self.Namespace) {
 		a, b := h.Spec.ScaleTargetRef, x.Spec.ScaleTargetRef
 		if x.Name != h.Name && a.Kind == b.Kind && a.Name == b.Name {
-			out = append(out, Finding{Code: "AutoscalersOverlap", Severity: Threat, Stage: StageControl, Object: self,
+			out = append(out, Finding{Code: "AutoscalersOverlap", Stage: StageControl, Object: self,
 				Field: "spec.scaleTargetRef", Value: a.Name, Related: []Object{objectOf("HorizontalPodAutoscaler", x)},
 				Message: fmt.Sprintf("Autoscalers %s and %s both scale %s %s: each undoes what the other does.", h.Name,
 					x.Name, a.Kind, a.Name), Remedies: []Remedy{{Say: "delete one of them"}}})
@@ -257,9 +259,7 @@ func (c *Cluster) behind(self Object) []Finding {
 				if f.Code == "Warning" || f.Severity == Note {
 					continue
 				}
-				if r.Weak || r.Optional {
-					f.Severity = max(f.Severity, Threat)
-				}
+				f.Severity = max(f.Severity, Threat) // it is theirs; what it hinders here has a rule of its own
 				out = append(out, f)
 			}
 		}
