@@ -74,6 +74,7 @@ func Checks() []Check {
 		{"read-only-port", "no kubelet tells of its Pods to everybody", readOnlyPort},
 		{"kubelet-access", "only administrators may act through a kubelet's port", access},
 		{"goroutines", "how much a kubelet does at once", goroutines},
+		{"csi-drivers", "CSI drivers answer", drivers},
 		{"evictions", "evictions of Pods bring the node what it is short of", evictions},
 		{"scheduling", "Pods are placed without delay", scheduling},
 		{"names", "Pods are given servers to find names with", names},

@@ -32,6 +32,7 @@ type In struct {
 	Images   []string
 	LastLogs map[string]string // the last lines of containers that ended otherwise than with 0, by name
 	Objects  *finding.Cluster  // what the Pod may depend on; nil: not read
+	Drivers  *Drivers          // CSI drivers of the Pod's node; nil: not known
 }
 
 // ClusterContext is the world a Pod is placed in, as far as the asker may see it.
@@ -148,6 +149,7 @@ var causes = []cause{
 	{"claimless", claimsMissing},
 	{"unscheduled", unscheduled},
 	{"node lost", nodeUnreachableFor},
+	{"driver", driverSilent},
 	{"volume", volumesWaiting},
 	{"hook", postStartRunning},
 	{"stuck", kubeletBlocked},

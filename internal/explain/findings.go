@@ -109,6 +109,10 @@ func containerFindings(in In) []finding.Finding {
 		case w != nil && slices.Contains(imageReasons, w.Reason):
 			f.Code, f.Field, f.Value, f.Stage = w.Reason, at+".image", c.spec.Image, finding.StageImage
 			f.Message = fmt.Sprintf("%s has no image %s: %s", c.title(), c.spec.Image, w.Message)
+			if c.spec.ImagePullPolicy == corev1.PullNever {
+				f.Field, f.Value, f.Want = at+".imagePullPolicy", "Never", "IfNotPresent"
+				f.Message += ". Its imagePullPolicy Never forbids to fetch it."
+			}
 		case w != nil && slices.Contains(configReasons, w.Reason):
 			f.Code = w.Reason
 			f.Message = fmt.Sprintf("%s cannot be made: %s", c.title(), w.Message)
@@ -296,6 +300,22 @@ func podFindings(in In, a Answer) (told, more []finding.Finding) {
 
 // healthy are states of an answer that says that nothing is wrong.
 var healthy = []string{"Ready", "Succeeded", "Complete", "waiting", "running", "Bound"}
+
+// Well reports whether the answer says that nothing is wrong.
+func (a Answer) Well() bool {
+	return slices.Contains(healthy, a.State) && !slices.ContainsFunc(a.Findings, func(f finding.Finding) bool {
+		return f.Severity == finding.Broken
+	})
+}
+
+// Key is equal for answers that say the same but for times: their state, cause and findings.
+func (a Answer) Key() string {
+	out := a.State + "\n" + a.Code
+	for _, f := range a.Findings {
+		out += "\n" + f.Code + " " + f.Object.String() + " " + f.Field + " " + f.Value
+	}
+	return out
+}
 
 // maxAlso bounds the findings that are told beside the cause.
 const maxAlso = 6

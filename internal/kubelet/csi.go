@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -147,4 +148,16 @@ func finishExpansion(ctx context.Context, client kubernetes.Interface, pv *v1.Pe
 		_, err = claims.UpdateStatus(ctx, c, metav1.UpdateOptions{})
 		return err
 	})
+}
+
+// PendingDriverCalls are the calls that CSI drivers have not answered yet, oldest first, and the
+// names of the registered drivers.
+func (k *Kubelet) PendingDriverCalls() (calls []csi.Call, registered []string) {
+	if k.csi == nil || k.csi.plugin.Drivers == nil {
+		return nil, nil
+	}
+	calls, registered = k.csi.plugin.Drivers.PendingCalls(), k.csi.plugin.Drivers.Names()
+	slices.SortFunc(calls, func(a, b csi.Call) int { return a.Since.Compare(b.Since) })
+	slices.Sort(registered)
+	return calls, registered
 }

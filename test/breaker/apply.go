@@ -35,12 +35,18 @@ const team = "batch"
 // are called idle.
 const patience = 25 * time.Second
 
+// ahead is how far the clock of an answer is before the real one: what a controller has not done
+// then, it does not do. It is less than two terms of a lease.
+const ahead = 20 * time.Second
+
 // breaker plays breaks in one cluster. Its methods are safe for concurrent use.
 type breaker struct {
 	client  kubernetes.Interface
 	dynamic dynamic.Interface
 	mapper  meta.RESTMapper
 	request string // a certificate request, in PEM and base64
+
+	kubeconfig string // for kubectl; empty: remedies are not tried
 }
 
 func newBreaker(c *testcluster.Cluster) (*breaker, error) {
@@ -144,4 +150,77 @@ func (b *breaker) change(ctx context.Context, namespace, text string) error {
 	}
 	_, err = r.Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	return err
+}
+
+// settled waits, patience at most, until an object has what its spec says; kinds without Pods are
+// settled when they are there.
+func (b *breaker) settled(ctx context.Context, namespace, target string) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	kind, name, _ := strings.Cut(target, "/")
+	gvk, err := b.mapper.KindFor(schema.GroupVersionResource{Resource: kind + "s"})
+	if err != nil {
+		return // by another name of the kind: its answer is waited for
+	}
+	r, err := b.resource(gvk.GroupKind(), namespace)
+	if err != nil {
+		return
+	}
+	w, err := r.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
+	if err != nil {
+		return
+	}
+	defer w.Stop()
+	for e := range w.ResultChan() {
+		if u, ok := e.Object.(*unstructured.Unstructured); ok && hasAll(u) {
+			return
+		}
+	}
+}
+
+// hasAll reports whether the Pods that an object wants are ready.
+func hasAll(u *unstructured.Unstructured) bool {
+	number := func(at ...string) int64 {
+		n, _, _ := unstructured.NestedInt64(u.Object, at...) // 0 where there is none
+		return n
+	}
+	switch u.GetKind() {
+	case "Deployment", "StatefulSet", "ReplicaSet":
+		return number("status", "readyReplicas") >= number("spec", "replicas") &&
+			number("status", "observedGeneration") >= u.GetGeneration()
+	case "DaemonSet":
+		n := number("status", "desiredNumberScheduled")
+		return n > 0 && number("status", "numberReady") >= n
+	}
+	return true
+}
+
+// changes tells of changes of a namespace's Pods and events, until ctx ends.
+func (b *breaker) changes(ctx context.Context, namespace string) <-chan struct{} {
+	out := make(chan struct{}, 1)
+	for _, resource := range []string{"pods", "events"} {
+		w, err := b.dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: resource}).Namespace(
+			namespace).Watch(ctx, metav1.ListOptions{})
+		if err != nil {
+			continue // it is asked again every second
+		}
+		go func() {
+			defer w.Stop()
+			for range w.ResultChan() {
+				select {
+				case out <- struct{}{}:
+				default:
+				}
+			}
+		}()
+	}
+	return out
+}
+
+// remove deletes a namespace and with it its Pods, which have a place on the nodes. Nobody waits
+// for it.
+func (b *breaker) remove(namespace string) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	_ = b.client.CoreV1().Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{}) // it may not be there
 }

@@ -17,7 +17,7 @@ type kind struct {
 	after    string  // a patch to apply when the objects are there: "kind/name patch"; empty: none
 }
 
-// words are the placeholders of one seed: $A, $B, $C names; $a, $b the same with one letter wrong;
+// words are the placeholders of one seed: $A, $B, $C, $P names; $a, $b, $c with one letter wrong;
 // $N a number from 2 to 9, $K a key and $k the same in another case; $L a key with one letter
 // wrong.
 type words map[string]string
@@ -32,7 +32,8 @@ func newWords(r *rand.Rand) words {
 	k := keys[r.Intn(len(keys))]
 	w := words{"$A": names[pick[0]], "$B": names[pick[1]], "$C": names[pick[2]], "$K": k,
 		"$k": strings.ToUpper(k), "$L": misspelt(r, k), "$N": string(rune('2' + r.Intn(8)))}
-	w["$a"], w["$b"] = misspelt(r, w["$A"]), misspelt(r, w["$B"])
+	w["$a"], w["$b"], w["$P"] = misspelt(r, w["$A"]), misspelt(r, w["$B"]), names[pick[3]]
+	w["$c"] = misspelt(r, w["$C"])
 	return w
 }
 

@@ -159,6 +159,7 @@ func (n *Role) Build() (*Node, error) {
 		return nil, err
 	}
 	o.Endpoints.PortForwarded, o.Endpoints.Sockets = k.PortForwarded, k.Sockets
+	o.Endpoints.DriverCalls = func() server.DriverCalls { return driverCalls(k) }
 	server, err := server.New(o)
 	if err != nil {
 		return nil, err
@@ -316,4 +317,14 @@ func nodeEvents(client kubernetes.Interface, node string,
 	b := record.NewBroadcaster()
 	b.StartRecordingToSink(events.Limit(&typedv1.EventSinkImpl{Interface: client.CoreV1().Events(v1.NamespaceAll)}, c))
 	return b.NewRecorder(scheme.Scheme, v1.EventSource{Component: "kubelet", Host: node}), b.Shutdown
+}
+
+// driverCalls is what a kubelet tells of calls that CSI drivers have not answered.
+func driverCalls(k *kubelet.Kubelet) server.DriverCalls {
+	pending, registered := k.PendingDriverCalls()
+	out := server.DriverCalls{Registered: registered, Calls: []server.DriverCall{}}
+	for _, c := range pending {
+		out.Calls = append(out.Calls, server.DriverCall{Driver: c.Driver, Method: c.Method, Since: c.Since})
+	}
+	return out
 }

@@ -91,7 +91,7 @@ func (c packetCommand) trace(ctx context.Context, ask packet.Request) error {
 	if namespace, name, ok := strings.Cut(reported.Service, "/"); ok && reported.Reason == packet.NoEndpoints {
 		other := *e
 		other.Namespace = namespace
-		if why, _, err := gather.Answer(ctx, &other, "service/"+name); err == nil {
+		if why, _, err := gather.Answer(ctx, &other, "service/"+name, 0); err == nil {
 			reported.Why = &why
 		}
 	}

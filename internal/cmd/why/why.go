@@ -12,11 +12,13 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/gantry-project/gantry/internal/cli"
+	"github.com/gantry-project/gantry/internal/explain"
 	"github.com/gantry-project/gantry/internal/explain/gather"
 )
 
 func New(streams cli.IO) *cobra.Command {
-	e, all, pressure := &cli.Inspector{Out: streams.Out}, false, false
+	e := &cli.Inspector{Out: streams.Out}
+	all, watch, ask := false, false, question{}
 	c := &cobra.Command{
 		Use: "why [KIND/NAME… | PHRASE]",
 		Short: "Say why a Pod is pending, restarting, not ready, terminating or gone, and what to do; of other " +
@@ -36,14 +38,34 @@ func New(streams cli.IO) *cobra.Command {
 			if len(args) == 0 {
 				return overview(c.Context(), e, all)
 			}
-			return why(c.Context(), e, args, pressure)
+			if watch {
+				return watchUntilWell(c.Context(), e, args, ask)
+			}
+			return why(c.Context(), e, args, ask)
 		},
 	}
 	c.Flags().BoolVarP(&all, "all-namespaces", "A", false, "without arguments: look at the whole cluster")
-	c.Flags().BoolVar(&pressure, "pressure", false, "of a node or a running Pod: say how far it is from being "+
+	c.Flags().BoolVarP(&watch, "watch", "w", false, "answer again when it changes, until all are well")
+	c.Flags().DurationVar(&ask.since, "since", 0, "look at events and at the journal no further back than this (10m)")
+	c.Flags().BoolVar(&ask.pressure, "pressure", false, "of a node or a running Pod: say how far it is from being "+
 		"evicted, also where that is far (default: only where it is near)")
 	e.Flags(c, "text (default), json, yaml")
 	return c
+}
+
+// question is what the flags say of how to answer.
+type question struct {
+	since    time.Duration // how far to look back; 0: as far as there is
+	pressure bool          // tell of evictions also where they are far
+}
+
+// answer answers about one object, at the time that it returns.
+func (q question) answer(ctx context.Context, e *cli.Inspector, arg string) (explain.Answer, time.Time, error) {
+	a, now, err := gather.Answer(ctx, e, arg, q.since)
+	if err == nil {
+		err = gather.AddNodePressure(ctx, e, gather.PressureQuestion{Subject: arg, Asked: q.pressure}, &a)
+	}
+	return a, now, err
 }
 
 // answer is what can be printed for a person and as data.
@@ -96,7 +118,7 @@ func overview(ctx context.Context, e *cli.Inspector, all bool) error {
 
 // why answers about each object in turn; one that cannot be asked about does not keep the others
 // back. As JSON, several answers are a stream of objects.
-func why(ctx context.Context, e *cli.Inspector, args []string, pressure bool) error {
+func why(ctx context.Context, e *cli.Inspector, args []string, ask question) error {
 	if err := checkOutput(e); err != nil {
 		return err
 	}
@@ -111,14 +133,49 @@ func why(ctx context.Context, e *cli.Inspector, args []string, pressure bool) er
 			errs = append(errs, explainMessage(e, arg))
 			continue
 		}
-		a, now, err := gather.Answer(ctx, e, arg)
-		if err == nil {
-			err = gather.AddNodePressure(ctx, e, gather.PressureQuestion{Subject: arg, Asked: pressure}, &a)
-		}
+		a, now, err := ask.answer(ctx, e, arg)
 		if err == nil {
 			err = write(e, a, now)
 		}
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// watchPause is how long a watch waits before it asks again.
+const watchPause = 2 * time.Second
+
+// watchUntilWell answers, and again whenever an answer changes, until all objects are well or ctx
+// ends.
+func watchUntilWell(ctx context.Context, e *cli.Inspector, args []string, ask question) error {
+	if err := checkOutput(e); err != nil {
+		return err
+	}
+	tick := time.NewTicker(watchPause)
+	defer tick.Stop()
+	last := make([]string, len(args))
+	for {
+		well := true
+		for i, arg := range args {
+			a, now, err := ask.answer(ctx, e, arg)
+			if err != nil {
+				return err
+			}
+			well = well && a.Well()
+			if key := a.Key(); key != last[i] {
+				last[i] = key
+				if err := write(e, a, now); err != nil {
+					return err
+				}
+			}
+		}
+		if well {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }

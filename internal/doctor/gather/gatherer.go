@@ -28,6 +28,7 @@ import (
 	"github.com/gantry-project/gantry/internal/cri"
 	"github.com/gantry-project/gantry/internal/dns/plan"
 	"github.com/gantry-project/gantry/internal/doctor"
+	"github.com/gantry-project/gantry/internal/kubelet/server"
 	"github.com/gantry-project/gantry/internal/linux/proc"
 	"github.com/gantry-project/gantry/internal/network/routes"
 	"github.com/gantry-project/gantry/internal/options"
@@ -246,6 +247,14 @@ func (s *Gatherer) node(ctx context.Context, client kubernetes.Interface, n *v1.
 		out.Fruitless = bySignal(raw, "gantry_evictions_fruitless")
 		for _, n := range bySignal(raw, "kubelet_evictions") {
 			out.Evictions += n
+		}
+	}
+	if raw, ok := page("drivercalls"); ok {
+		var found server.DriverCalls
+		if json.Unmarshal(raw, &found) == nil {
+			for _, c := range found.Calls {
+				out.Calls = append(out.Calls, doctor.DriverCall(c))
+			}
 		}
 	}
 	s.ports(ctx, n, &out)

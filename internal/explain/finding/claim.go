@@ -287,3 +287,20 @@ func unboundClaims(c *Cluster, o metav1.Object, self Object) []Finding {
 	}
 	return out
 }
+
+// DriverOf is the CSI driver of the volume that a claim is bound to; empty when it has none or that
+// is not known.
+func (c *Cluster) DriverOf(namespace, claim string) string {
+	if c == nil {
+		return ""
+	}
+	p, ok := get[*corev1.PersistentVolumeClaim](c, "PersistentVolumeClaim", namespace, claim)
+	if !ok {
+		return ""
+	}
+	v, ok := get[*corev1.PersistentVolume](c, "PersistentVolume", "", p.Spec.VolumeName)
+	if !ok || v.Spec.CSI == nil {
+		return ""
+	}
+	return v.Spec.CSI.Driver
+}

@@ -12,7 +12,9 @@ import (
 
 // otherKinds are kinds that are taken for one another.
 var otherKinds = map[string][]string{
-	"ConfigMap": {"Secret"}, "Secret": {"ConfigMap"}, "Role": {"ClusterRole"}, "ClusterRole": {"Role"},
+	"ConfigMap": {"Secret", "PersistentVolumeClaim"}, "Secret": {"ConfigMap"}, "Role": {"ClusterRole"},
+	"ClusterRole": {"Role"}, "Service": {"Deployment", "StatefulSet", "Ingress"}, "PriorityClass": {"RuntimeClass"},
+	"RuntimeClass": {"PriorityClass"}, "StorageClass": {"PersistentVolume"},
 	"Deployment":  {"StatefulSet", "DaemonSet", "ReplicaSet"},
 	"StatefulSet": {"Deployment", "DaemonSet"}, "ResourceClaim": {"ResourceClaimTemplate"},
 	"ResourceClaimTemplate": {"ResourceClaim"}, "PersistentVolumeClaim": {"PersistentVolume"},
@@ -66,6 +68,8 @@ func (c *Cluster) missing(r Reference, self Object) (Finding, bool) {
 		f.Message = fmt.Sprintf("%s %s wants key %s of %s %s in %s, which has %s.", self.Kind, self.Name, r.Key,
 			r.To.Kind, r.To.Name, r.Field, orNone(keys, "no keys"))
 		c.nearKey(&f, r, keys)
+		return f, true
+	case wrongType(&f, r, target):
 		return f, true
 	case target.GetDeletionTimestamp() != nil && r.To.Kind == "PersistentVolumeClaim":
 		f.Code = "ReferenceTerminating"
@@ -146,7 +150,15 @@ func (c *Cluster) replaceCommand(o Object, field, value string) []string {
 		o.Kind == "PersistentVolumeClaim" || o.Kind == "PersistentVolume" {
 		return nil
 	}
-	patch := fmt.Sprintf(`'[{"op":"replace","path":%q,"value":%q}]'`, pointer(field), value)
+	return c.setCommand(o, field, fmt.Sprintf("%q", value))
+}
+
+// setCommand is replaceCommand with a value in JSON.
+func (c *Cluster) setCommand(o Object, field, raw string) []string {
+	if x := c.Get(o); x == nil || metav1.GetControllerOf(x) != nil || strings.Contains(field, "[*]") {
+		return nil
+	}
+	patch := fmt.Sprintf(`'[{"op":"replace","path":%q,"value":%s}]'`, pointer(field), raw)
 	if o.Kind != "Pod" && o.Kind != "Job" {
 		return []string{kubectl(o, "patch", "--type=json -p "+patch)}
 	}

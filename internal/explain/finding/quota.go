@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -51,8 +52,16 @@ func limitRanges(c *Cluster, o metav1.Object, self Object) []Finding {
 	var out []Finding
 	for _, l := range in[*corev1.LimitRange](c, "LimitRange", self.Namespace) {
 		for i, item := range l.Spec.Limits {
+			out = append(out, claimRange(o, l, i, self)...)
+			if item.Type == corev1.LimitTypePod {
+				out = append(out, podRange(l, i, spec, owner{self, at})...)
+			}
 			if item.Type != corev1.LimitTypeContainer {
 				continue
+			}
+			for j := range spec.InitContainers {
+				out = append(out, outOfRange(l, i, &spec.InitContainers[j], owner{self,
+					fmt.Sprintf("%s.initContainers[%d]", at, j)})...)
 			}
 			for j := range spec.Containers {
 				out = append(out, outOfRange(l, i, &spec.Containers[j], owner{self, fmt.Sprintf("%s.containers[%d]", at,
@@ -86,7 +95,7 @@ func resourcesWithin(x *corev1.Container, name corev1.ResourceName, field, value
 // outOfRange compares a container with one item of a LimitRange, as its template says.
 func outOfRange(l *corev1.LimitRange, i int, x *corev1.Container, at owner) []Finding {
 	item := l.Spec.Limits[i]
-	var out []Finding
+	out := beyondDefault(l, i, x, at)
 	say := func(name corev1.ResourceName, field, value, bound, limit, verb string) {
 		list := at.at[:strings.LastIndex(at.at, "[")]
 		list = list[strings.LastIndex(list, ".")+1:]
@@ -121,6 +130,99 @@ func outOfRange(l *corev1.LimitRange, i int, x *corev1.Container, at owner) []Fi
 			say(name, "requests", q.String(), "min", least.String(), "at least")
 		} else if q, ok := x.Resources.Limits[name]; ok && q.Cmp(least) < 0 {
 			say(name, "limits", q.String(), "min", least.String(), "at least")
+		}
+	}
+	return out
+}
+
+// podRange compares the sum of a Pod's containers with an item of a LimitRange for Pods.
+func podRange(l *corev1.LimitRange, i int, spec *corev1.PodSpec, at owner) []Finding {
+	item := l.Spec.Limits[i]
+	var out []Finding
+	for _, name := range slices.Sorted(maps.Keys(item.Max)) {
+		most := item.Max[name]
+		var limits, requests resource.Quantity
+		for j := range spec.Containers {
+			limits.Add(spec.Containers[j].Resources.Limits[name])
+			requests.Add(spec.Containers[j].Resources.Requests[name])
+		}
+		field, sum := "limits", limits
+		if limits.Cmp(most) <= 0 {
+			field, sum = "requests", requests
+		}
+		if sum.Cmp(most) <= 0 {
+			continue
+		}
+		out = append(out, Finding{Code: "OutOfLimitRange", Stage: StageCreation, Object: at.object,
+			Field: fmt.Sprintf("%s.containers[*].resources.%s.%s", at.at, field, name), Value: sum.String(),
+			Want: most.String(), Related: []Object{objectOf("LimitRange", l)},
+			Numbers: map[string]string{"max": most.String(), field: sum.String()},
+			Message: fmt.Sprintf("The %s of the containers of %s %s come to %s of %s, and LimitRange %s allows a Pod %s "+
+				"(limits[%d].max): the API server refuses such Pods.", field, at.object.Kind, at.object.Name, sum.String(),
+				name, l.Name, most.String(), i),
+			Remedies: []Remedy{{Say: fmt.Sprintf("lower them to %s together, or change max of LimitRange %s",
+				most.String(), l.Name)}}})
+	}
+	return out
+}
+
+// claimRange compares claim templates with an item of a LimitRange for claims.
+func claimRange(o metav1.Object, l *corev1.LimitRange, i int, self Object) []Finding {
+	s, ok := o.(*appsv1.StatefulSet)
+	item := l.Spec.Limits[i]
+	if !ok || item.Type != corev1.LimitTypePersistentVolumeClaim {
+		return nil
+	}
+	var out []Finding
+	for j := range s.Spec.VolumeClaimTemplates {
+		q := s.Spec.VolumeClaimTemplates[j].Spec.Resources.Requests[corev1.ResourceStorage]
+		f := Finding{Code: "OutOfLimitRange", Stage: StageCreation, Object: self, Value: q.String(),
+			Field:   fmt.Sprintf("spec.volumeClaimTemplates[%d].spec.resources.requests.storage", j),
+			Related: []Object{objectOf("LimitRange", l)}}
+		bound := ""
+		if most, ok := item.Max[corev1.ResourceStorage]; ok && q.Cmp(most) > 0 {
+			bound, f.Want = "max", most.String()
+		} else if least, ok := item.Min[corev1.ResourceStorage]; ok && q.Cmp(least) < 0 {
+			bound, f.Want = "min", least.String()
+		} else {
+			continue
+		}
+		f.Numbers = map[string]string{bound: f.Want, "requests": f.Value}
+		f.Message = fmt.Sprintf("Claims of StatefulSet %s ask for %s, and LimitRange %s has %s %s (limits[%d].%s): the "+
+			"API server refuses them.", self.Name, f.Value, l.Name, bound, f.Want, i, bound)
+		f.Remedies = []Remedy{{Say: "make the StatefulSet anew with " + f.Want + ": its claim templates cannot be changed"}}
+		out = append(out, f)
+	}
+	return out
+}
+
+// beyondDefault finds a request above the default limit that a LimitRange gives, and a limit more
+// times the request than it allows.
+func beyondDefault(l *corev1.LimitRange, i int, x *corev1.Container, at owner) []Finding {
+	item := l.Spec.Limits[i]
+	var out []Finding
+	add := func(field, value, want, bound, text string) {
+		out = append(out, Finding{Code: "OutOfLimitRange", Stage: StageCreation, Object: at.object,
+			Field: at.at + ".resources." + field, Value: value, Want: want, Related: []Object{objectOf("LimitRange", l)},
+			Numbers: map[string]string{bound: want, "value": value},
+			Message: fmt.Sprintf("Container %s of %s %s %s (LimitRange %s, limits[%d].%s): the API server refuses such "+
+				"Pods.", x.Name, at.object.Kind, at.object.Name, text, l.Name, i, bound)})
+	}
+	for _, name := range slices.Sorted(maps.Keys(item.Default)) {
+		limit := item.Default[name]
+		q, ok := x.Resources.Requests[name]
+		if _, own := x.Resources.Limits[name]; ok && !own && q.Cmp(limit) > 0 {
+			add("requests."+string(name), q.String(), limit.String(), "default", fmt.Sprintf("requests %s of %s and "+
+				"states no limit, so it gets the default one of %s", q.String(), name, limit.String()))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(item.MaxLimitRequestRatio)) {
+		most := item.MaxLimitRequestRatio[name]
+		r, ok1 := x.Resources.Requests[name]
+		m, ok2 := x.Resources.Limits[name]
+		if ok1 && ok2 && r.MilliValue() > 0 && m.MilliValue()*1000 > r.MilliValue()*most.MilliValue() {
+			add("limits."+string(name), m.String(), most.String(), "maxLimitRequestRatio", fmt.Sprintf("has a limit of "+
+				"%s and a request of %s of %s, which is more than %s times", m.String(), r.String(), name, most.String()))
 		}
 	}
 	return out

@@ -55,7 +55,7 @@ func references(o metav1.Object) []Reference {
 	case *rbacv1.ClusterRoleBinding:
 		return bindingReferences(x.RoleRef, x.Subjects, "")
 	}
-	return nil
+	return furtherReferences(o)
 }
 
 // statefulSetReferences are those of the template, the governing Service and the claims' classes.
@@ -160,6 +160,11 @@ func podReferences(s *corev1.PodSpec, ns, at string) []Reference {
 		add("runtimeClassName", "RuntimeClass", "", *s.RuntimeClassName, StageCreation)
 	}
 	add("nodeName", "Node", "", s.NodeName, StageNode)
+	add("schedulingGroup.podGroupName", "PodGroup", ns, groupNameOf(s), StageCreation)
+	if s.Subdomain != "" {
+		out = append(out, Reference{Field: at + ".subdomain", To: Object{"Service", ns, s.Subdomain}, Weak: true,
+			Stage: StageTraffic})
+	}
 	for i, c := range s.ResourceClaims {
 		if c.ResourceClaimName != nil {
 			add(fmt.Sprintf("resourceClaims[%d].resourceClaimName", i), "ResourceClaim", ns, *c.ResourceClaimName,

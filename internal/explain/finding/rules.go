@@ -13,6 +13,7 @@ type rule struct {
 	find  func(*Cluster, metav1.Object, Object) []Finding
 }
 
+// templated are the kinds with a Pod's spec.
 var templated = append([]string{"Pod", "CronJob"}, workloadKinds...)
 
 // rules are asked for each object of their kinds.
@@ -46,6 +47,40 @@ var rules = []rule{
 	{"certificate", []string{"Secret"}, certificateSecret},
 	{"webhook", []string{"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"}, webhook},
 	{"definition", []string{"CustomResourceDefinition", "APIService"}, wrongCondition},
+	{"conditions", nil, conditions},
+	{"gang", append([]string{"PodGroup"}, templated...), gang},
+	{"system", templated, system},
+	{"usages", []string{"CertificateSigningRequest"}, signing},
+	{"owners", nil, owners},
+	{"topology", templated, topology},
+	{"tolerations", templated, tolerations},
+	{"left out", []string{"DaemonSet"}, leftOut},
+	{"probes", templated, probes},
+	{"variables", templated, variables},
+	{"mounts", templated, mounts},
+	{"quantities", templated, quantities},
+	{"hook times", templated, hookTimes},
+	{"users", templated, users},
+	{"demanded by quota", templated, demanded},
+	{"policies", append([]string{"Service"}, templated...), policiesOver},
+	{"policy", []string{"NetworkPolicy"}, networkPolicy},
+	{"service kind", []string{"Service"}, serviceKind},
+	{"governing service", []string{"StatefulSet"}, governing},
+	{"hosts", []string{"Ingress"}, hostsOf},
+	{"overlap", workloadKinds, overlap},
+	{"waiting", workloadKinds, waitsForOthers},
+	{"volume", []string{"PersistentVolume"}, volume},
+	{"storage class", []string{"StorageClass"}, storageClass},
+	{"used claim", []string{"PersistentVolumeClaim"}, usedClaim},
+	{"attachment", []string{"VolumeAttachment"}, attachment},
+	{"runtime class", []string{"RuntimeClass"}, runtimeClass},
+	{"scaling", []string{"HorizontalPodAutoscaler"}, scaling},
+	{"full node", []string{"Node"}, fullNode},
+	{"expired lease", []string{"Lease"}, lease},
+	{"role", []string{"Role", "ClusterRole"}, role},
+	{"subjects", []string{"RoleBinding", "ClusterRoleBinding"}, subjects},
+	{"webhook rules", []string{"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"}, webhookRules},
+	{"admission policy", []string{"ValidatingAdmissionPolicy"}, admissionPolicy},
 }
 
 // Of returns what is wrong with one object and with what it controls, worst first.
@@ -66,6 +101,7 @@ func Of(c *Cluster, self Object) []Finding {
 		}
 	}
 	out = append(out, c.components(self)...)
+	out = append(out, c.behind(self)...)
 	return Roots(out)
 }
 

@@ -111,7 +111,7 @@ func (c *Cluster) portsOf(pods []labelled, protocol corev1.Protocol) (names, num
 // endpointsBehind finds a Service without ready endpoints although Pods that it selects are ready.
 func endpointsBehind(c *Cluster, o metav1.Object, self Object) []Finding {
 	s, ok := o.(*corev1.Service)
-	if !ok || len(s.Spec.Selector) == 0 || !c.Read("EndpointSlice") || !c.Read("Pod") {
+	if !ok || len(s.Spec.Selector) == 0 || !c.Read("EndpointSlice") || !c.Read("Pod") || !c.whole(self.Namespace) {
 		return nil
 	}
 	var well, sick []string

@@ -98,7 +98,7 @@ func (c *Cluster) serviceBehind(w webhookClient, self Object, at string) []Findi
 		f.Message = fmt.Sprintf("Webhook %s cannot be asked: Service %s has no port %d; it has %s.", w.name, s.Name,
 			port,
 			strings.Join(have, ", "))
-	case c.Read("EndpointSlice") && c.endpoints(s.Namespace, s.Name) == 0:
+	case c.Read("EndpointSlice") && c.whole(s.Namespace) && c.endpoints(s.Namespace, s.Name) == 0:
 		f.Code, f.Field, f.Value = "WebhookWithoutEndpoints", at+".service", s.Name
 		f.Message = fmt.Sprintf("Webhook %s cannot be asked: Service %s in namespace %s has no ready endpoints.",
 			w.name,
@@ -110,6 +110,9 @@ func (c *Cluster) serviceBehind(w webhookClient, self Object, at string) []Findi
 	}
 	return []Finding{f}
 }
+
+// whole reports whether a namespace was read, not only single objects of it.
+func (c *Cluster) whole(namespace string) bool { return c.Namespace == "" || c.Namespace == namespace }
 
 // endpoints is how many ready endpoints a Service has.
 func (c *Cluster) endpoints(namespace, name string) int {

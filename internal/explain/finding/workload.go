@@ -265,8 +265,13 @@ func podsNotMade(c *Cluster, o metav1.Object, self Object) []Finding {
 	if x, ok := o.(*appsv1.ReplicaSet); ok && x.Status.Replicas >= replicas(x.Spec.Replicas) {
 		return nil
 	}
-	return []Finding{{Code: "PodsRefused", Stage: StageCreation, Object: self, Field: "spec.template", Value: e.Reason,
+	out := []Finding{{Code: "PodsRefused", Stage: StageCreation, Object: self, Field: "spec.template", Value: e.Reason,
 		Message: fmt.Sprintf("The API server refuses the Pods of %s %s: %s", self.Kind, self.Name, e.Message)}}
+	root := c.outermost(o, self)
+	if x := c.Get(root); x != nil {
+		return append(out, c.refusalCauses(root, x, e.Message)...)
+	}
+	return append(out, c.refusalCauses(self, o, e.Message)...)
 }
 
 // job finds a Job that can make no progress by its own settings.
@@ -306,6 +311,8 @@ func job(c *Cluster, o metav1.Object, self Object) []Finding {
 				fmt.Sprintf("Job %s has failed: its Pods failed more often than backoffLimit %d allows.", self.Name, n),
 				Remedy{Say: "mend what its Pods fail of, and make it anew",
 					Run: []string{recreateJob(self, `{"metadata":{"annotations":{"retried":"true"}}}`)}})
+		case failed && jobFields[cond.Reason] != "":
+			return jobLimit(j, self, cond)
 		case failed:
 			return number("JobFailed", "status.conditions", cond.Reason, Broken,
 				fmt.Sprintf("Job %s has failed (%s): %s", self.Name, cond.Reason, cond.Message))

@@ -79,7 +79,7 @@ func readCoschedulingGroup(ctx context.Context, r *reader, in *explain.In) {
 	}
 	of := coscheduling.PodGroups
 	raw, err := r.client.CoreV1().RESTClient().Get().AbsPath("apis", of.Group, of.Version, "namespaces",
-		in.Ref.Namespace, of.Resource, name).DoRaw(ctx)
+		in.Ref.Namespace, of.Resource, name).SetHeader("Accept", "application/json").DoRaw(ctx)
 	var g coscheduling.Group
 	if r.seen("podgroups of "+of.Group, err) && json.Unmarshal(raw, &g) == nil {
 		in.ClusterContext.Groups.Labelled = &g

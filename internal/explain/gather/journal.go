@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,10 +23,14 @@ import (
 // ErrNoJournal says that an API server keeps no journal: it is not Gantry's.
 var ErrNoJournal = errors.New("this API server keeps no journal")
 
+// noJournal says what is not known without one.
+const noJournal = "this API server keeps no journal: what the scheduler weighed, how probes and hooks answered and " +
+	"how calls to the runtime ended is known only as far as status, events and leases tell it"
+
 // ReadJournal asks the API server for the entries of one Pod, oldest first.
 func ReadJournal(ctx context.Context, c kubernetes.Interface, namespace, name string) ([]journal.Entry, error) {
 	raw, err := c.Discovery().RESTClient().Get().AbsPath("/apis/journal.gantry.dev/v1alpha1/namespaces", namespace,
-		"podjournals", name).DoRaw(ctx)
+		"podjournals", name).SetHeader("Accept", "application/json").DoRaw(ctx)
 	if apierrors.IsNotFound(err) {
 		if _, err := c.Discovery().ServerResourcesForGroupVersion("journal.gantry.dev/v1alpha1"); apierrors.IsNotFound(
 			err) {
@@ -91,7 +96,11 @@ func readJournalFacts(ctx context.Context, r *reader, in *explain.In) error {
 	deadline := time.Now().Add(2 * time.Second)
 	for {
 		entries, err := ReadJournal(ctx, r.client, in.Ref.Namespace, in.Ref.Name)
-		if errors.Is(err, ErrNoJournal) || apierrors.IsForbidden(err) {
+		if errors.Is(err, ErrNoJournal) {
+			r.note(noJournal)
+			return nil
+		}
+		if apierrors.IsForbidden(err) {
 			return nil
 		}
 		if err != nil {
@@ -100,6 +109,7 @@ func readJournalFacts(ctx context.Context, r *reader, in *explain.In) error {
 		for _, l := range trace.PodTraces(entries) {
 			if in.Pod == nil || l.Ref.UID == string(in.Pod.UID) {
 				in.Entries, in.Ref.UID = l.Entries, l.Ref.UID
+				in.Entries = slices.DeleteFunc(in.Entries, func(e journal.Entry) bool { return e.At.Before(r.after) })
 			}
 		}
 		if time.Now().After(deadline) || !justScheduled(in) {

@@ -3,6 +3,7 @@ package gather
 import (
 	"context"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -19,6 +20,7 @@ const (
 	namespaced scope = iota // read in the namespace asked about
 	shared                  // of the whole cluster, and read always: others name them
 	rare                    // of the whole cluster, and read when asked about or for an overview
+	inside                  // in a namespace, and read when asked about or for an overview
 )
 
 // kindRow is a kind whose objects are read for findings.
@@ -36,7 +38,85 @@ type (
 
 // kindRows are the kinds that findings know.
 func kindRows() []kindRow {
-	return slices.Concat(coreKinds(), workloadKinds(), policyKinds(), clusterKinds())
+	return slices.Concat(coreKinds(), workloadKinds(), policyKinds(), clusterKinds(), furtherKinds())
+}
+
+// furtherKinds are kinds that few objects name.
+func furtherKinds() []kindRow {
+	return []kindRow{
+		{"DeviceClass", "deviceclasses", shared, func(ctx context.Context, c clientset, _ string,
+			o listing) (runtime.Object, error) {
+			return c.ResourceV1().DeviceClasses().List(ctx, o)
+		}},
+		{"ClusterRoleBinding", "", rare, func(ctx context.Context, c clientset, _ string, o listing) (runtime.Object,
+			error) {
+			return c.RbacV1().ClusterRoleBindings().List(ctx, o)
+		}},
+		{"VolumeAttachment", "", rare, func(ctx context.Context, c clientset, _ string, o listing) (runtime.Object,
+			error) {
+			return c.StorageV1().VolumeAttachments().List(ctx, o)
+		}},
+		{"ValidatingAdmissionPolicy", "", rare, func(ctx context.Context, c clientset, _ string,
+			o listing) (runtime.Object, error) {
+			return c.AdmissionregistrationV1().ValidatingAdmissionPolicies().List(ctx, o)
+		}},
+		{"ValidatingAdmissionPolicyBinding", "", rare, func(ctx context.Context, c clientset, _ string,
+			o listing) (runtime.Object, error) {
+			return c.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().List(ctx, o)
+		}},
+		{"PodGroup", "", namespaced, func(ctx context.Context, c clientset, ns string, o listing) (runtime.Object,
+			error) {
+			return c.SchedulingV1beta1().PodGroups(ns).List(ctx, o)
+		}},
+		{"Lease", "", inside, func(ctx context.Context, c clientset, ns string, o listing) (runtime.Object, error) {
+			return c.CoordinationV1().Leases(ns).List(ctx, o)
+		}},
+	}
+}
+
+// needs are the kinds that are read beside a rare one.
+var needs = map[string][]string{
+	"RoleBinding":                      {"ClusterRole"},
+	"ClusterRoleBinding":               {"ClusterRole"},
+	"ValidatingAdmissionPolicy":        {"ValidatingAdmissionPolicyBinding"},
+	"ValidatingAdmissionPolicyBinding": {"ValidatingAdmissionPolicy"},
+	"PersistentVolume":                 {"VolumeAttachment"},
+}
+
+// discoveredRow finds a kind that has no row by what the API serves.
+func discoveredRow(c clientset, name string) (kindRow, bool) {
+	lists, err := c.Discovery().ServerPreferredResources()
+	if err != nil && len(lists) == 0 {
+		return kindRow{}, false
+	}
+	name, _, _ = strings.Cut(strings.ToLower(name), ".")
+	for _, l := range lists {
+		for _, r := range l.APIResources {
+			if strings.Contains(r.Name, "/") || !slices.Contains(r.Verbs, "list") || name != r.Name &&
+				name != r.SingularName && name != strings.ToLower(r.Kind) && !slices.Contains(r.ShortNames, name) {
+				continue
+			}
+			row := kindRow{kind: r.Kind, scope: rare, list: rawList(path.Join("/apis", l.GroupVersion, r.Name))}
+			if !strings.Contains(l.GroupVersion, "/") {
+				row.list = rawList(path.Join("/api", l.GroupVersion, r.Name))
+			}
+			if r.Namespaced {
+				row.scope = inside
+				group := path.Join("/apis", l.GroupVersion)
+				if !strings.Contains(l.GroupVersion, "/") {
+					group = path.Join("/api", l.GroupVersion)
+				}
+				row.list = func(ctx context.Context, c clientset, ns string, o listing) (runtime.Object, error) {
+					if ns == "" {
+						return rawList(path.Join(group, r.Name))(ctx, c, ns, o)
+					}
+					return rawList(path.Join(group, "namespaces", ns, r.Name))(ctx, c, ns, o)
+				}
+			}
+			return row, true
+		}
+	}
+	return kindRow{}, false
 }
 
 func coreKinds() []kindRow {
@@ -180,18 +260,18 @@ func clusterKinds() []kindRow {
 		{"ClusterRole", "", rare, func(ctx context.Context, c clientset, _ string, o listing) (runtime.Object, error) {
 			return c.RbacV1().ClusterRoles().List(ctx, o)
 		}},
-		{"Namespace", "ns", rare, func(ctx context.Context, c clientset, _ string, o listing) (runtime.Object, error) {
+		{"Namespace", "ns", shared, func(ctx context.Context, c clientset, _ string, o listing) (runtime.Object, error) {
 			return c.CoreV1().Namespaces().List(ctx, o)
 		}},
 		{"CertificateSigningRequest", "csr", rare, func(ctx context.Context, c clientset, _ string,
 			o listing) (runtime.Object, error) {
 			return c.CertificatesV1().CertificateSigningRequests().List(ctx, o)
 		}},
-		{"ValidatingWebhookConfiguration", "", rare, func(ctx context.Context, c clientset, _ string,
+		{"ValidatingWebhookConfiguration", "", shared, func(ctx context.Context, c clientset, _ string,
 			o listing) (runtime.Object, error) {
 			return c.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(ctx, o)
 		}},
-		{"MutatingWebhookConfiguration", "", rare, func(ctx context.Context, c clientset, _ string,
+		{"MutatingWebhookConfiguration", "", shared, func(ctx context.Context, c clientset, _ string,
 			o listing) (runtime.Object, error) {
 			return c.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, o)
 		}},
@@ -201,9 +281,9 @@ func clusterKinds() []kindRow {
 }
 
 // rawList reads a kind that the clientset has no type for.
-func rawList(path string) func(context.Context, clientset, string, listing) (runtime.Object, error) {
+func rawList(at string) func(context.Context, clientset, string, listing) (runtime.Object, error) {
 	return func(ctx context.Context, c clientset, _ string, _ listing) (runtime.Object, error) {
-		raw, err := c.Discovery().RESTClient().Get().AbsPath(path).DoRaw(ctx)
+		raw, err := c.Discovery().RESTClient().Get().AbsPath(at).SetHeader("Accept", "application/json").DoRaw(ctx)
 		if err != nil {
 			return nil, err
 		}

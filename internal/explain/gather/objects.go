@@ -3,6 +3,7 @@ package gather
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,9 +23,10 @@ const readers = 8
 // objectsAsk says what to read for findings.
 type objectsAsk struct {
 	now       time.Time
-	namespace string // empty: all
-	kind      string // a kind to read though it is rare; empty: none
-	all       bool   // rare kinds too
+	namespace string   // empty: all
+	kind      string   // a kind to read though it is rare; empty: none
+	row       *kindRow // one to read that is none of kindRows; nil: none
+	all       bool     // rare kinds too
 }
 
 // readObjects reads what an object may depend on, each kind as far as the asker may see it. Of
@@ -52,8 +54,13 @@ func readObjects(ctx context.Context, r *reader, around *explain.ClusterContext,
 			}
 		})
 	}
-	for _, row := range kindRows() {
-		if row.scope == rare && !ask.all && row.kind != ask.kind {
+	rows := kindRows()
+	if ask.row != nil {
+		rows = append(rows, *ask.row)
+	}
+	for _, row := range rows {
+		asked := row.kind == ask.kind || slices.Contains(needs[ask.kind], row.kind)
+		if (row.scope == rare || row.scope == inside) && !ask.all && !asked {
 			continue
 		}
 		read(row.kind, func(own *reader) ([]metav1.Object, bool) {
@@ -84,10 +91,38 @@ func readObjects(ctx context.Context, r *reader, around *explain.ClusterContext,
 		for _, p := range around.Pods {
 			if ask.namespace == "" || p.Namespace == ask.namespace {
 				c.Add("Pod", p)
+			} else {
+				c.Others = append(c.Others, p)
 			}
 		}
 	}
+	if ask.all || slices.Contains(aboutAPI, ask.kind) {
+		c.Served = readServed(r)
+	}
 	return c
+}
+
+// aboutAPI are kinds whose objects name resources of the API.
+var aboutAPI = []string{"Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding", "ValidatingWebhookConfiguration",
+	"MutatingWebhookConfiguration", "ValidatingAdmissionPolicy"}
+
+// readServed reads what the API serves; nil when a group could not be read.
+func readServed(r *reader) finding.Served {
+	_, lists, err := r.client.Discovery().ServerGroupsAndResources()
+	if !r.seen("discovery", err) {
+		return nil
+	}
+	out := finding.Served{}
+	for _, l := range lists {
+		group, _, ok := strings.Cut(l.GroupVersion, "/")
+		if !ok {
+			group = ""
+		}
+		for _, x := range l.APIResources {
+			out[group] = append(out[group], x.Name)
+		}
+	}
+	return out
 }
 
 // extracted returns the objects of a list.

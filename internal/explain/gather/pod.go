@@ -2,7 +2,9 @@ package gather
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,27 +18,27 @@ import (
 	"github.com/gantry-project/gantry/internal/explain"
 	"github.com/gantry-project/gantry/internal/explain/finding"
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/kubelet/server"
 )
 
 // gatherInput reads what an answer is made from. Without a journal (another Kubernetes) the Pod,
-// its node and its events have to do. unread names what could not be read.
-func gatherInput(ctx context.Context, client kubernetes.Interface, namespace, arg string) (in explain.In,
-	unread []string, err error) {
-	in.Now = time.Now()
+// its node and its events have to do. What could not be read is noted in r.
+func gatherInput(ctx context.Context, r *reader, q Question, arg string) (in explain.In, err error) {
+	in.Now = q.Now
 	name, err := cli.PodName(arg)
 	if err != nil {
-		return in, nil, err
+		return in, err
 	}
-	r := &reader{client: client}
+	client, namespace := r.client, q.Namespace
 	in.Ref = journal.Ref{Namespace: namespace, Name: name}
 	if in.Pod, err = FindPod(ctx, client, namespace, name); err != nil {
-		return in, nil, err
+		return in, err
 	}
 	if err := readJournalFacts(ctx, r, &in); err != nil {
-		return in, nil, err
+		return in, err
 	}
 	if in.Pod == nil && len(in.Entries) == 0 {
-		return in, nil,
+		return in,
 			cli.WithFix(fmt.Errorf("there is no pod %s in namespace %s, and the journal holds nothing about one",
 				name, namespace), "check name and namespace (-n)%s",
 				nearObjects(ctx, r, finding.Object{Kind: "Pod", Namespace: namespace, Name: name}))
@@ -46,8 +48,9 @@ func gatherInput(ctx context.Context, client kubernetes.Interface, namespace, ar
 		self := finding.Object{Kind: "Pod", Namespace: namespace, Name: name}
 		in.Objects = readObjects(ctx, r, in.ClusterContext, objectsAsk{now: in.Now, namespace: namespace})
 		readElsewhere(ctx, r, in.Objects, self)
+		in.Drivers = readDrivers(ctx, r, in)
 	}
-	return in, r.unread, err
+	return in, err
 }
 
 // readLastLogs reads what containers said before they failed, as far as the asker may read logs.
@@ -96,7 +99,31 @@ func readPodObjects(ctx context.Context, r *reader, in *explain.In) error {
 		"involvedObject.uid": string(in.Pod.UID)}).String()
 	events, err := r.client.CoreV1().Events(in.Ref.Namespace).List(ctx, metav1.ListOptions{FieldSelector: about})
 	if r.seen("events", err) {
-		in.Events = events.Items
+		in.Events = slices.DeleteFunc(events.Items, func(x corev1.Event) bool {
+			return !x.LastTimestamp.IsZero() && x.LastTimestamp.Time.Before(r.after)
+		})
 	}
 	return nil
+}
+
+// readDrivers asks the kubelet of a Pod that uses CSI drivers and has not started, or goes, for
+// their calls; nil when it does not tell.
+func readDrivers(ctx context.Context, r *reader, in explain.In) *explain.Drivers {
+	p := in.Pod
+	if p.Spec.NodeName == "" || len(explain.DriversOf(p, in.Objects)) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	raw, err := r.client.CoreV1().RESTClient().Get().Resource("nodes").Name(p.Spec.NodeName).SubResource("proxy").Suffix(
+		"drivercalls").SetHeader("Accept", "application/json").DoRaw(ctx)
+	var found server.DriverCalls
+	if err != nil || json.Unmarshal(raw, &found) != nil {
+		return nil
+	}
+	out := &explain.Drivers{Registered: found.Registered}
+	for _, c := range found.Calls {
+		out.Calls = append(out.Calls, explain.DriverCall(c))
+	}
+	return out
 }

@@ -3,6 +3,7 @@ package gather
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
@@ -11,7 +12,9 @@ import (
 // reader reads for one answer and keeps count of what could not be read. One goroutine uses it.
 type reader struct {
 	client kubernetes.Interface
-	unread []string // what could not be read, with the error; each once
+	unread []string  // what could not be read, with the error; each once
+	after  time.Time // before this nothing is looked at; zero: no bound
+	row    *kindRow  // of the kind asked about, where it is none of kindRows
 }
 
 // absent tells the errors that only say that something is not there for this asker (403, 404).
@@ -25,9 +28,14 @@ func (r *reader) seen(what string, err error) bool {
 		return true
 	}
 	if !absent(err) {
-		if text := fmt.Sprintf("%s: %v", what, err); !slices.Contains(r.unread, text) {
-			r.unread = append(r.unread, text)
-		}
+		r.note(fmt.Sprintf("%s: %v", what, err))
 	}
 	return false
+}
+
+// note notes once that the answer does without something.
+func (r *reader) note(text string) {
+	if !slices.Contains(r.unread, text) {
+		r.unread = append(r.unread, text)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -55,43 +56,68 @@ func parseSubject(arg string) (kind, name string, err error) {
 	return known, name, nil
 }
 
-// Answer asks about a Pod or another object.
-func Answer(ctx context.Context, e *cli.Inspector, arg string) (explain.Answer, time.Time, error) {
-	if _, _, err := parseSubject(arg); err != nil {
-		return explain.Answer{}, time.Now(), err
-	}
+// Answer asks about a Pod or another object. Facts and events older than since are left out; 0: all
+// are looked at.
+func Answer(ctx context.Context, e *cli.Inspector, arg string, since time.Duration) (explain.Answer, time.Time,
+	error) {
 	client, err := e.NewClient()
 	if err != nil {
+		if _, _, wrong := parseSubject(arg); wrong != nil {
+			err = wrong
+		}
 		return explain.Answer{}, time.Now(), err
 	}
-	return AnswerWith(ctx, client, e.Namespace, arg)
+	now := time.Now()
+	a, err := AnswerWith(ctx, client, Question{Namespace: e.Namespace, About: arg, Now: now, Since: since})
+	return a, now, err
 }
 
-// AnswerWith is Answer over a client; the time is that of the answer.
-func AnswerWith(ctx context.Context, client kubernetes.Interface, namespace, arg string) (explain.Answer, time.Time,
-	error) {
-	now := time.Now()
-	kind, name, err := parseSubject(arg)
+// Question is what is asked of a cluster.
+type Question struct {
+	Namespace string
+	About     string        // KIND/NAME, or a Pod's name
+	Now       time.Time     // what counts as now
+	Since     time.Duration // how far back facts and events are looked at; 0: as far as there are any
+}
+
+// after is the time before which nothing is looked at; zero: no bound.
+func (q Question) after() time.Time {
+	if q.Since == 0 {
+		return time.Time{}
+	}
+	return q.Now.Add(-q.Since)
+}
+
+// AnswerWith is Answer over a client.
+func AnswerWith(ctx context.Context, client kubernetes.Interface, q Question) (explain.Answer, error) {
+	kind, name, err := parseSubject(q.About)
+	r := &reader{client: client, after: q.after()}
 	if err != nil {
-		return explain.Answer{}, now, err
+		row, ok := kindRow{}, false
+		if k, n, slash := strings.Cut(q.About, "/"); slash && n != "" {
+			row, ok = discoveredRow(client, k)
+			kind, name, r.row = strings.ToLower(row.kind), n, &row
+		}
+		if !ok {
+			return explain.Answer{}, err
+		}
 	}
 	if kind == "pod" {
-		in, unread, err := gatherInput(ctx, client, namespace, name)
+		in, err := gatherInput(ctx, r, q, name)
 		if err != nil {
-			return explain.Answer{}, now, err
+			return explain.Answer{}, err
 		}
 		a := explain.Why(in)
-		a.Unread = unread
-		return a, in.Now, nil
+		a.Unread = r.unread
+		return a, nil
 	}
-	s := explain.Subject{Now: now, Kind: kind, Name: name, Namespace: namespace}
-	r := &reader{client: client}
+	s := explain.Subject{Now: q.Now, Kind: kind, Name: name, Namespace: q.Namespace}
 	if err := readSubject(ctx, r, &s); err != nil {
-		return explain.Answer{}, now, err
+		return explain.Answer{}, err
 	}
 	a := explain.WhyObject(s)
 	a.Unread = r.unread
-	return a, now, nil
+	return a, nil
 }
 
 // readSubject reads an object, what it made and what is around it.
@@ -100,16 +126,20 @@ func readSubject(ctx context.Context, r *reader, s *explain.Subject) error {
 	if s.Kind == "pvc" {
 		row, ok = rowOf("persistentvolumeclaim")
 	}
+	if r.row != nil {
+		row, ok = *r.row, true
+	}
 	if !ok {
 		return fmt.Errorf("kind %q cannot be read", s.Kind)
 	}
 	namespace := s.Namespace
-	if row.scope != namespaced {
+	within := row.scope == namespaced || row.scope == inside
+	if !within {
 		s.Namespace = ""
 	}
 	if row.kind == "Namespace" {
 		namespace = s.Name
-	} else if row.scope != namespaced {
+	} else if !within {
 		namespace = ""
 	}
 	var err error
@@ -117,7 +147,8 @@ func readSubject(ctx context.Context, r *reader, s *explain.Subject) error {
 		return err
 	}
 	s.ClusterContext = readClusterContext(ctx, r)
-	s.Objects = readObjects(ctx, r, s.ClusterContext, objectsAsk{now: s.Now, namespace: namespace, kind: row.kind})
+	s.Objects = readObjects(ctx, r, s.ClusterContext, objectsAsk{now: s.Now, namespace: namespace, kind: row.kind,
+		row: r.row})
 	readElsewhere(ctx, r, s.Objects, finding.Object{Kind: row.kind, Namespace: s.Namespace, Name: s.Name})
 	s.NamespaceContext = readNamespaceContext(ctx, r, s.Namespace)
 	readOwned(ctx, r, s)
@@ -185,7 +216,7 @@ func readObject(ctx context.Context, r *reader, row kindRow, s *explain.Subject)
 		}
 	}
 	where := ""
-	if row.scope == namespaced {
+	if row.scope == namespaced || row.scope == inside {
 		where = " in namespace " + s.Namespace
 	}
 	return nil, cli.WithFix(fmt.Errorf("there is no %s %s%s", s.Kind, s.Name, where),
@@ -194,9 +225,50 @@ func readObject(ctx context.Context, r *reader, row kindRow, s *explain.Subject)
 }
 
 // nearObjects says which objects have nearly the name, or have it in other namespaces or as other
-// kinds; empty when none does.
+// kinds, as far as the asker may list them; empty when none does. One namespace is read, and only
+// of the kind; of the rest those of the very name are asked for.
 func nearObjects(ctx context.Context, r *reader, o finding.Object) string {
-	c := readObjects(ctx, r, readClusterContext(ctx, r), objectsAsk{now: time.Now(), all: true})
+	c := &finding.Cluster{}
+	rows := append(kindRows(), kindRow{"Pod", "", namespaced, func(ctx context.Context, c clientset, ns string,
+		o listing) (runtime.Object, error) {
+		return c.CoreV1().Pods(ns).List(ctx, o)
+	}})
+	if r.row != nil {
+		rows = append(rows, *r.row)
+	}
+	named := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", o.Name).String()}
+	var mu sync.Mutex
+	var wait sync.WaitGroup
+	free := make(chan struct{}, readers)
+	read := func(row kindRow, ns string, ask metav1.ListOptions) {
+		free <- struct{}{}
+		wait.Go(func() {
+			defer func() { <-free }()
+			l, err := row.list(ctx, r.client, ns, ask)
+			if err != nil {
+				return // what cannot be read is not near
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for _, x := range stripped(extracted(l)) {
+				if ask.FieldSelector == "" || x.GetName() == o.Name {
+					c.Add(row.kind, x)
+				}
+			}
+		})
+	}
+	for _, row := range rows {
+		switch {
+		case row.kind == o.Kind:
+			read(row, o.Namespace, metav1.ListOptions{ResourceVersion: "0"})
+			if o.Namespace != "" {
+				read(row, "", named)
+			}
+		case row.scope == namespaced && o.Namespace != "":
+			read(row, o.Namespace, named)
+		}
+	}
+	wait.Wait()
 	return finding.NearObjects(c, o)
 }
 
@@ -234,7 +306,9 @@ func readOwned(ctx context.Context, r *reader, s *explain.Subject) {
 		}
 	}
 	if events, err := r.client.CoreV1().Events(s.Namespace).List(ctx, metav1.ListOptions{}); r.seen("events", err) {
-		s.Events = slices.DeleteFunc(events.Items, func(x corev1.Event) bool { return !owners[x.InvolvedObject.UID] })
+		s.Events = slices.DeleteFunc(events.Items, func(x corev1.Event) bool {
+			return !owners[x.InvolvedObject.UID] || !x.LastTimestamp.IsZero() && x.LastTimestamp.Time.Before(r.after)
+		})
 	}
 	if s.ClusterContext == nil {
 		return

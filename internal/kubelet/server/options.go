@@ -63,6 +63,8 @@ type Endpoints struct {
 
 	// Sockets are where a Pod's processes take TCP connections: /listening; nil: 404.
 	Sockets func(p *v1.Pod) ([]string, error)
+	// DriverCalls are the calls that CSI drivers have not answered yet: /drivercalls; nil: 404.
+	DriverCalls func() DriverCalls
 
 	// Observe is told of each request, its path's first element and whether it lasts, and calls the
 	// result at the end; nil counts nothing.

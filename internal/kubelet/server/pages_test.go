@@ -49,6 +49,7 @@ func TestFineGrainedPermissions(t *testing.T) {
 	for request, want := range map[string]string{
 		"GET /pods": "[pods proxy]", "GET /runningpods/": "[pods proxy]", "GET /healthz/ping": "[healthz proxy]",
 		"GET /configz":       "[configz proxy]",
+		"GET /drivercalls":   "[pods proxy]",
 		"GET /listening/a/b": "[pods proxy]", "GET /stats/summary": "[stats]", "GET /metrics/cadvisor": "[metrics]",
 		"GET /logs/messages": "[log]", "GET /logs": "[log]",
 		"POST /checkpoint/a/b/c": "[checkpoint]", "GET /exec/a/b/c": "[proxy]", "POST /run/a/b/c": "[proxy]",

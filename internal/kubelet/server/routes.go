@@ -54,6 +54,7 @@ func streamRoutes(s *Server) []route {
 		{"GET /runningpods", fineGrained("pods"), s.runningPods},
 		{"GET /runningpods/{$}", fineGrained("pods"), s.runningPods},
 		{"GET /listening/{namespace}/{pod}", fineGrained("pods"), s.listening},
+		{"GET /drivercalls", fineGrained("pods"), s.driverCalls},
 		{"GET /containerLogs/{namespace}/{pod}/{container}", proxy, s.containerLogs},
 		{"POST /run/{namespace}/{pod}/{container}", proxy, s.run},
 		{"POST /run/{namespace}/{pod}/{uid}/{container}", proxy, s.run},

@@ -1,0 +1,90 @@
+package finding
+
+import (
+	"fmt"
+	"regexp"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// jobFields are the fields that end a Job by themselves.
+var jobFields = map[string]string{"PodFailurePolicy": "spec.podFailurePolicy",
+	"MaxFailedIndexesExceeded": "spec.maxFailedIndexes", "FailedIndexes": "spec.backoffLimitPerIndex"}
+
+var ruleIndex = regexp.MustCompile(`rule at index (\d+)`)
+
+// jobLimit is a Job that one of its own limits has ended.
+func jobLimit(j *batchv1.Job, self Object, cond batchv1.JobCondition) []Finding {
+	f := Finding{Code: cond.Reason, Stage: StageCreation, Object: self, Field: jobFields[cond.Reason],
+		Numbers: map[string]string{"failed": fmt.Sprint(j.Status.Failed)},
+		Message: fmt.Sprintf("Job %s has failed by its own %s: %s", self.Name, jobFields[cond.Reason], cond.Message)}
+	switch {
+	case cond.Reason == "PodFailurePolicy":
+		if m := ruleIndex.FindStringSubmatch(cond.Message); m != nil {
+			f.Field += ".rules[" + m[1] + "]"
+		}
+		f.Value = "FailJob"
+	case cond.Reason == "FailedIndexes" && j.Spec.BackoffLimitPerIndex != nil:
+		f.Value = fmt.Sprint(*j.Spec.BackoffLimitPerIndex)
+	case j.Spec.MaxFailedIndexes != nil:
+		f.Value = fmt.Sprint(*j.Spec.MaxFailedIndexes)
+	}
+	if j.Status.FailedIndexes != nil {
+		f.Numbers["failedIndexes"] = *j.Status.FailedIndexes
+	}
+	f.Remedies = []Remedy{{Say: "mend what its Pods fail of, and make it anew",
+		Run: []string{recreateJob(self, `{"metadata":{"annotations":{"retried":"true"}}}`)}}}
+	return []Finding{f}
+}
+
+// waitsForOthers finds Pods that are ready and do not count yet, and Jobs that wait for Pods that
+// are ending.
+func waitsForOthers(c *Cluster, o metav1.Object, self Object) []Finding {
+	var seconds, readyPods, available int32
+	switch x := o.(type) {
+	case *appsv1.Deployment:
+		seconds, readyPods, available = x.Spec.MinReadySeconds, x.Status.ReadyReplicas, x.Status.AvailableReplicas
+	case *appsv1.StatefulSet:
+		seconds, readyPods, available = x.Spec.MinReadySeconds, x.Status.ReadyReplicas, x.Status.AvailableReplicas
+	case *appsv1.DaemonSet:
+		seconds, readyPods, available = x.Spec.MinReadySeconds, x.Status.NumberReady, x.Status.NumberAvailable
+	case *batchv1.Job:
+		return waitsForEnd(c, x, self)
+	}
+	if seconds == 0 || available >= readyPods {
+		return nil
+	}
+	severity := Note
+	if seconds >= 300 {
+		severity = Threat
+	}
+	return []Finding{{Code: "MinReadySeconds", Severity: severity, Stage: StageChange, Object: self,
+		Field: "spec.minReadySeconds", Value: fmt.Sprint(seconds), Want: "0",
+		Numbers: map[string]string{"minReadySeconds": fmt.Sprint(seconds), "ready": fmt.Sprint(readyPods),
+			"available": fmt.Sprint(available)},
+		Message: fmt.Sprintf("%d Pods of %s %s are ready and %d are available: a Pod counts %d s after it became ready "+
+			"(minReadySeconds).", readyPods, self.Kind, self.Name, available, seconds),
+		Remedies: []Remedy{{Say: "let Pods count as soon as they are ready", Run: []string{kubectl(self, "patch",
+			`--type=merge -p '{"spec":{"minReadySeconds":0}}'`)}}}}}
+}
+
+// waitsForEnd finds a Job that makes no new Pod while an old one is ending (podReplacementPolicy).
+func waitsForEnd(c *Cluster, j *batchv1.Job, self Object) []Finding {
+	p := j.Spec.PodReplacementPolicy
+	if j.Status.Terminating == nil || *j.Status.Terminating == 0 || p == nil || *p != batchv1.Failed {
+		return nil
+	}
+	f := Finding{Code: "WaitsForEnd", Severity: Note, Stage: StageChange, Object: self,
+		Field: "spec.podReplacementPolicy", Value: "Failed", Want: "TerminatingOrFailed",
+		Numbers: map[string]string{"terminating": fmt.Sprint(*j.Status.Terminating)},
+		Message: fmt.Sprintf("Job %s makes no new Pod while %d of its Pods are ending (podReplacementPolicy Failed).",
+			self.Name, *j.Status.Terminating)}
+	for _, x := range c.podsOf(j) {
+		if x.DeletionTimestamp != nil {
+			f.Related = append(f.Related, objectOf("Pod", x))
+		}
+	}
+	return []Finding{f}
+}

@@ -1,0 +1,103 @@
+package finding
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// mounts finds a subPath of a ConfigMap or Secret that is no key of it, and files without the bit
+// that lets a container run them.
+func mounts(c *Cluster, o metav1.Object, self Object) []Finding {
+	return eachContainer(o, self, func(x place) []Finding {
+		var out []Finding
+		for i, m := range x.c.VolumeMounts {
+			v := volumeOf(x.spec, m.Name)
+			if v == nil {
+				continue
+			}
+			paths, mode, what, known := c.filesOf(v, self.Namespace)
+			field := fmt.Sprintf("%s.volumeMounts[%d].subPath", x.at, i)
+			if m.SubPath != "" && known && !slices.ContainsFunc(paths, func(p string) bool {
+				return p == m.SubPath || strings.HasPrefix(p, m.SubPath+"/")
+			}) {
+				out = append(out, c.subPath(x, m, field, what, paths))
+			}
+			if f, ok := notExecutable(x, m, paths, mode, what); known && ok {
+				out = append(out, f)
+			}
+		}
+		return out
+	})
+}
+
+func volumeOf(s *corev1.PodSpec, name string) *corev1.Volume {
+	for i := range s.Volumes {
+		if s.Volumes[i].Name == name {
+			return &s.Volumes[i]
+		}
+	}
+	return nil
+}
+
+// filesOf returns the files of a volume from a ConfigMap or Secret, and their mode.
+func (c *Cluster) filesOf(v *corev1.Volume, ns string) (paths []string, mode int32, what Object, known bool) {
+	var items []corev1.KeyToPath
+	mode = 0o644
+	set := func(m *int32) {
+		if m != nil {
+			mode = *m
+		}
+	}
+	switch {
+	case v.ConfigMap != nil:
+		what, items = Object{"ConfigMap", ns, v.ConfigMap.Name}, v.ConfigMap.Items
+		set(v.ConfigMap.DefaultMode)
+	case v.Secret != nil:
+		what, items = Object{"Secret", ns, v.Secret.SecretName}, v.Secret.Items
+		set(v.Secret.DefaultMode)
+	default:
+		return nil, 0, what, false
+	}
+	for _, item := range items {
+		paths = append(paths, item.Path)
+		set(item.Mode)
+	}
+	o := c.Get(what)
+	if o == nil || len(items) > 0 {
+		return paths, mode, what, o != nil
+	}
+	paths, known = keysOf(o)
+	return paths, mode, what, known
+}
+
+func (c *Cluster) subPath(x place, m corev1.VolumeMount, field string, what Object, paths []string) Finding {
+	f := Finding{Code: "SubPathMissing", Stage: StageVolume, Object: x.self, Field: field, Value: m.SubPath,
+		Related: []Object{what}, Message: fmt.Sprintf("Container %s mounts %s of volume %s (%s), and %s %s has %s.",
+			x.c.Name, m.SubPath, m.Name, field, what.Kind, what.Name, orNone(paths, "nothing"))}
+	if near, how := Near(m.SubPath, paths); near != "" {
+		f.Want = near
+		f.Message += fmt.Sprintf(" Perhaps %s was meant; %s.", near, how)
+		f.Remedies = []Remedy{{Say: "mount " + near, Run: c.replaceCommand(x.self, field, near)}}
+	}
+	return f
+}
+
+// notExecutable finds a container whose command is a file of a volume that has no bit to run it.
+func notExecutable(x place, m corev1.VolumeMount, paths []string, mode int32, what Object) (Finding, bool) {
+	if len(x.c.Command) == 0 || mode&0o111 != 0 {
+		return Finding{}, false
+	}
+	run := x.c.Command[0]
+	rest, below := strings.CutPrefix(run, strings.TrimSuffix(m.MountPath, "/")+"/")
+	if !(below && slices.Contains(paths, rest)) && !(run == m.MountPath && m.SubPath != "") {
+		return Finding{}, false
+	}
+	return Finding{Code: "NotExecutable", Stage: StageRun, Object: x.self, Field: x.at + ".command[0]", Value: run,
+		Want: "0755", Related: []Object{what}, Numbers: map[string]string{"mode": fmt.Sprintf("%04o", mode)},
+		Message: fmt.Sprintf("Container %s runs %s, which is of %s %s, mounted with mode %04o: nobody may run it. Its "+
+			"volume %s needs defaultMode 0755.", x.c.Name, run, what.Kind, what.Name, mode, m.Name)}, true
+}

@@ -1,0 +1,237 @@
+package finding
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// The API server's words when it refuses an object.
+var (
+	quotaWords   = regexp.MustCompile(`exceeded quota: (\S+), requested: (\S+), used: (\S+), limited: (\S+)`)
+	webhookWords = regexp.MustCompile(`failed calling webhook "([^"]+)"|admission webhook "([^"]+)" denied`)
+	policyWords  = regexp.MustCompile(
+		`ValidatingAdmissionPolicy '([^']+)' with binding '([^']+)' denied request: (.*)`)
+	securityWords = regexp.MustCompile(`violates PodSecurity "([^":]+):[^"]*": (.*)`)
+)
+
+// refusalCauses are the objects to blame for words of a refusal.
+func (c *Cluster) refusalCauses(self Object, o metav1.Object, words string) []Finding {
+	var out []Finding
+	if m := quotaWords.FindStringSubmatch(words); m != nil {
+		out = append(out, quotaExceeded(self, m)...)
+	}
+	if m := policyWords.FindStringSubmatch(words); m != nil {
+		out = append(out, Finding{Code: "DeniedByPolicy", Stage: StageCreation,
+			Object: Object{Kind: "ValidatingAdmissionPolicy", Name: m[1]}, Field: "spec.validations", Value: m[3],
+			Related: []Object{{Kind: "ValidatingAdmissionPolicyBinding", Name: m[2]}, self},
+			Message: fmt.Sprintf("ValidatingAdmissionPolicy %s, bound by %s, refuses the Pods of %s %s: %s", m[1], m[2],
+				self.Kind, self.Name, m[3])})
+	}
+	if m := webhookWords.FindStringSubmatch(words); m != nil {
+		out = append(out, c.webhookCauses(self, m[1]+m[2], words)...)
+	}
+	if m := securityWords.FindStringSubmatch(words); m != nil {
+		out = append(out, podSecurity(self, o, m[1], m[2])...)
+	}
+	return out
+}
+
+// quotaExceeded is one finding for each resource of a quota that is exceeded.
+func quotaExceeded(self Object, m []string) []Finding {
+	requested, used, limited := pairs(m[2]), pairs(m[3]), pairs(m[4])
+	var out []Finding
+	for _, name := range slices.Sorted(maps.Keys(limited)) {
+		hard, err := resource.ParseQuantity(limited[name])
+		sum, err2 := resource.ParseQuantity(requested[name])
+		more, err3 := resource.ParseQuantity(used[name])
+		if err != nil || err2 != nil || err3 != nil {
+			continue
+		}
+		f := Finding{Code: "QuotaExceeded", Stage: StageCreation, Object: Object{"ResourceQuota", self.Namespace, m[1]},
+			Field: "spec.hard." + name, Value: hard.String(), Related: []Object{self},
+			Numbers: map[string]string{"requested": requested[name], "used": used[name], "hard": limited[name]}}
+		f.Message = fmt.Sprintf("Quota %s allows %s of %s, %s are used, and a Pod of %s %s asks for %s more.", m[1],
+			limited[name], name, used[name], self.Kind, self.Name, requested[name])
+		never := sum.Cmp(hard) > 0
+		sum.Add(more)
+		f.Want = sum.String()
+		if never {
+			f.Message += " That is more than the quota allows even when nothing is used."
+		}
+		f.Remedies = []Remedy{{Say: fmt.Sprintf("raise %s of the quota to %s", name, f.Want), Run: []string{kubectl(
+			f.Object, "patch", fmt.Sprintf(`--type=merge -p '{"spec":{"hard":{%q:%q}}}'`, name, f.Want))}}}
+		out = append(out, f)
+	}
+	return out
+}
+
+// pairs reads name=value,name=value.
+func pairs(s string) map[string]string {
+	out := map[string]string{}
+	for p := range strings.SplitSeq(strings.Trim(s, ","), ",") {
+		if k, v, ok := strings.Cut(p, "="); ok {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+// webhookCauses blames the configuration of a webhook: what is wrong with it, or that it refuses.
+func (c *Cluster) webhookCauses(self Object, name, words string) []Finding {
+	for _, kind := range []string{"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"} {
+		for _, o := range c.Objects[kind] {
+			for i, w := range webhooksOf(o) {
+				if w.name != name {
+					continue
+				}
+				at := objectOf(kind, o)
+				if found := webhook(c, o, at); len(found) > 0 && strings.Contains(words, "failed calling") {
+					return found
+				}
+				code, field := "WebhookFails", fmt.Sprintf("webhooks[%d].clientConfig", i)
+				if !strings.Contains(words, "failed calling") {
+					code, field = "DeniedByWebhook", fmt.Sprintf("webhooks[%d]", i)
+				}
+				return []Finding{{Code: code, Stage: StageCreation, Object: at, Field: field, Value: name,
+					Related: []Object{self}, Message: fmt.Sprintf("Webhook %s of %s %s keeps the Pods of %s %s from being "+
+						"made: %s", name, kind, at.Name, self.Kind, self.Name, words)}}
+			}
+		}
+	}
+	return nil
+}
+
+// violation is how a text of PodSecurity begins, and the field of a container or Pod to set.
+var violations = []struct{ words, field, value string }{
+	{"allowPrivilegeEscalation", "securityContext.allowPrivilegeEscalation", "false"},
+	{"unrestricted capabilities", "securityContext.capabilities.drop", `["ALL"]`},
+	{"runAsNonRoot", "securityContext.runAsNonRoot", "true"},
+	{"seccompProfile", "securityContext.seccompProfile", `{"type":"RuntimeDefault"}`},
+	{"privileged", "securityContext.privileged", "false"},
+	{"host namespaces", "hostNetwork", "false"},
+	{"hostPath volumes", "volumes", ""},
+	{"hostPort", "ports", ""},
+	{"runAsUser=0", "securityContext.runAsUser", "1000"},
+	{"restricted volume types", "volumes", ""},
+	{"non-default capabilities", "securityContext.capabilities.add", "[]"},
+}
+
+var quotedNames = regexp.MustCompile(`containers? ((?:"[^"]+"(?:, )?)+)`)
+
+// podSecurity is one finding for each thing that the level of a namespace forbids, and one of the
+// namespace.
+func podSecurity(self Object, o metav1.Object, level, words string) []Finding {
+	spec, at := podSpecOf(o)
+	if spec == nil {
+		return nil
+	}
+	out := []Finding{{Code: "PodSecurityViolated", Severity: Threat, Stage: StageCreation,
+		Object: Object{Kind: "Namespace", Name: self.Namespace},
+		Field:  "metadata.labels[pod-security.kubernetes.io/enforce]", Value: level, Related: []Object{self},
+		Message: fmt.Sprintf("Namespace %s enforces the Pod Security level %s, and the Pods of %s %s are not so: %s",
+			self.Namespace, level, self.Kind, self.Name, words)}}
+	for part := range strings.SplitSeq(words, "), ") {
+		for _, v := range violations {
+			if !strings.HasPrefix(part, v.words) {
+				continue
+			}
+			f := Finding{Code: "PodSecurityViolated", Stage: StageCreation, Object: self, Field: at + "." + v.field,
+				Want: v.value, Message: fmt.Sprintf("Level %s forbids: %s).", level, strings.TrimSuffix(part, ")"))}
+			name := ""
+			if m := quotedNames.FindStringSubmatch(part); m != nil {
+				name = strings.Trim(strings.Split(m[1], ",")[0], `" `)
+			}
+			for i := range spec.Containers {
+				if spec.Containers[i].Name == name {
+					f.Field = fmt.Sprintf("%s.containers[%d].%s", at, i, v.field)
+					f.Remedies = securityRemedy(self, name, v.field, v.value)
+				}
+			}
+			out = append(out, f)
+			break
+		}
+	}
+	return out
+}
+
+// securityRemedy sets a field of a container's securityContext.
+func securityRemedy(self Object, name, field, value string) []Remedy {
+	last, below := strings.CutPrefix(field, "securityContext.")
+	if !below || value == "" || self.Kind == "Pod" || self.Kind == "Job" || self.Kind == "CronJob" {
+		return nil
+	}
+	inner := value
+	for _, part := range slices.Backward(strings.Split(last, ".")) {
+		inner = fmt.Sprintf("{%q:%s}", part, inner)
+	}
+	return []Remedy{{Say: fmt.Sprintf("set %s of container %s to %s", field, name, value), Run: []string{kubectl(self,
+		"patch", fmt.Sprintf(`--type=strategic -p '{"spec":{"template":{"spec":{"containers":[{"name":%q,`+
+			`"securityContext":%s}]}}}}'`, name, inner))}}}
+}
+
+// demanded finds containers without a request or limit that a quota of the namespace demands.
+func demanded(c *Cluster, o metav1.Object, self Object) []Finding {
+	if _, isPod := o.(*corev1.Pod); isPod || metav1.GetControllerOf(o) != nil {
+		return nil // it was let in, or its controller says so
+	}
+	var out []Finding
+	for _, q := range in[*corev1.ResourceQuota](c, "ResourceQuota", self.Namespace) {
+		if len(q.Spec.Scopes) > 0 || q.Spec.ScopeSelector != nil {
+			continue
+		}
+		for hard := range q.Spec.Hard {
+			field, name := "requests", string(hard)
+			if rest, ok := strings.CutPrefix(name, "limits."); ok {
+				field, name = "limits", rest
+			} else if rest, ok := strings.CutPrefix(name, "requests."); ok {
+				name = rest
+			}
+			if name != "cpu" && name != "memory" {
+				continue
+			}
+			out = append(out, c.unstated(o, self, q, field, corev1.ResourceName(name))...)
+		}
+	}
+	return out
+}
+
+// unstated are the containers that say nothing of a resource, where no LimitRange says it for them.
+func (c *Cluster) unstated(o metav1.Object, self Object, q *corev1.ResourceQuota, field string,
+	name corev1.ResourceName) []Finding {
+	for _, l := range in[*corev1.LimitRange](c, "LimitRange", self.Namespace) {
+		for _, item := range l.Spec.Limits {
+			_, a := item.Default[name]
+			_, b := item.DefaultRequest[name]
+			_, m := item.Max[name]
+			if item.Type == corev1.LimitTypeContainer && (a || m || b && field == "requests") {
+				return nil
+			}
+		}
+	}
+	return eachContainer(o, self, func(x place) []Finding {
+		_, requested := x.c.Resources.Requests[name]
+		_, limited := x.c.Resources.Limits[name]
+		if limited || requested && field == "requests" || x.spec.Resources != nil {
+			return nil
+		}
+		amount := map[corev1.ResourceName]string{"cpu": "100m", "memory": "128Mi"}[name]
+		f := Finding{Code: "DemandedByQuota", Stage: StageCreation, Object: self,
+			Field: fmt.Sprintf("%s.resources.%s.%s", x.at, field, name), Want: amount,
+			Related: []Object{objectOf("ResourceQuota", q)}, Message: fmt.Sprintf("Quota %s of namespace %s counts %s "+
+				"of %s, so every container must state them, and container %s of %s %s does not: the API server refuses "+
+				"such Pods.", q.Name, self.Namespace, field, name, x.c.Name, self.Kind, self.Name)}
+		if self.Kind != "Job" && self.Kind != "CronJob" {
+			f.Remedies = []Remedy{{Say: fmt.Sprintf("state them, for instance %s", amount), Run: []string{
+				fmt.Sprintf("kubectl -n %s set resources %s %s -c %s --%s=%s=%s", self.Namespace, self.lower(), self.Name,
+					x.c.Name, field, name, amount)}}}
+		}
+		return []Finding{f}
+	})
+}
