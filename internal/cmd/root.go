@@ -22,6 +22,7 @@ import (
 	"github.com/gantry-project/gantry/internal/cmd/proxy"
 	"github.com/gantry-project/gantry/internal/cmd/scheduler"
 	"github.com/gantry-project/gantry/internal/cmd/server"
+	"github.com/gantry-project/gantry/internal/cmd/simulate"
 	"github.com/gantry-project/gantry/internal/cmd/trace"
 	"github.com/gantry-project/gantry/internal/cmd/up"
 	"github.com/gantry-project/gantry/internal/cmd/version"
@@ -42,6 +43,7 @@ func commands(io cli.IO) []*cobra.Command {
 		why.New(io),
 		trace.New(io),
 		lint.New(io),
+		simulate.New(io),
 		doctor.New(io),
 		image.New(io),
 		cri.New(io),
