@@ -54,7 +54,7 @@ func New(streams cli.IO) *cobra.Command {
 			"  gantry simulate drain node/node-1 --from cluster.json",
 	}
 	c.AddCommand(newDrain(streams), newRollout(streams), newScale(streams), newApply(streams), newDelete(streams),
-		newImage(streams), newLose(streams), newSnapshot(streams))
+		newImage(streams), newLose(streams), newCapacity(streams), newScore(streams), newSnapshot(streams))
 	return c
 }
 

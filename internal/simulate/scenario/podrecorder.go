@@ -88,7 +88,7 @@ func (r *podRecorder) note(uid types.UID) {
 func (r *podRecorder) of(p *corev1.Pod) *forecast.Pod {
 	f := r.byUID[p.UID]
 	if f == nil {
-		f = &forecast.Pod{Namespace: p.Namespace, Name: p.Name, Owner: ownerOf(p), Node: p.Spec.NodeName,
+		f = &forecast.Pod{Namespace: p.Namespace, Name: p.Name, Owner: OwnerOf(p), Node: p.Spec.NodeName,
 			Revision: revisionOf(p)}
 		r.byUID[p.UID] = f
 	}
@@ -144,8 +144,8 @@ func causeOf(p *corev1.Pod) string {
 	return ""
 }
 
-// ownerOf is kind/name of what a person knows the Pod by: the Deployment behind its ReplicaSet.
-func ownerOf(p *corev1.Pod) string {
+// OwnerOf is kind/name of what a person knows the Pod by: the Deployment behind its ReplicaSet.
+func OwnerOf(p *corev1.Pod) string {
 	_, rest, ok := strings.Cut(behavior.OwnerKey(p), "/")
 	if !ok {
 		return ""

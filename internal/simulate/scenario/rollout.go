@@ -22,6 +22,7 @@ import (
 	"github.com/gantry-project/gantry/internal/simulate/forecast"
 	"github.com/gantry-project/gantry/internal/simulate/fork"
 	"github.com/gantry-project/gantry/internal/simulate/memstore"
+	"github.com/gantry-project/gantry/internal/simulate/source"
 )
 
 // Rollout gives a Deployment, StatefulSet or DaemonSet a new Pod template, and before that other
@@ -103,7 +104,7 @@ func (o *Rollout) strategy() (map[string]any, error) {
 // imagesPatch is the patch of a Pod spec that sets images. The error names a container that there
 // is not.
 func imagesPatch(o runtime.Object, images map[string]string) (map[string]any, error) {
-	t := templateOf(o)
+	t := source.TemplateOf(o)
 	if t == nil {
 		return nil, fmt.Errorf("an object of type %T has no Pod template", o)
 	}
@@ -120,21 +121,6 @@ func imagesPatch(o runtime.Object, images map[string]string) (map[string]any, er
 			"there are: %s", strings.Join(names, ", "))
 	}
 	return map[string]any{"containers": list}, nil
-}
-
-// templateOf is the Pod template of a workload; nil: it has none.
-func templateOf(o runtime.Object) *corev1.PodTemplateSpec {
-	switch o := o.(type) {
-	case *appsv1.Deployment:
-		return &o.Spec.Template
-	case *appsv1.StatefulSet:
-		return &o.Spec.Template
-	case *appsv1.DaemonSet:
-		return &o.Spec.Template
-	case *appsv1.ReplicaSet:
-		return &o.Spec.Template
-	}
-	return nil
 }
 
 // Done implements Change: `kubectl rollout status` says so, and no Pod is on its way out.

@@ -20,7 +20,9 @@ type Scale struct {
 func (s *Scale) Verb() string { return "scale" }
 
 // Target implements Change.
-func (s *Scale) Target() []string { return []string{s.Object.String(), fmt.Sprintf("to %d", s.Replicas)} }
+func (s *Scale) Target() []string {
+	return []string{s.Object.String(), fmt.Sprintf("to %d", s.Replicas)}
+}
 
 // Begin implements Change.
 func (s *Scale) Begin(ctx context.Context, r *Run) error {
