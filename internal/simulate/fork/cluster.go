@@ -52,7 +52,6 @@ type Cluster struct {
 	watchers    []func(memstore.Change)
 	changedAt   time.Time // when an object other than a lease last changed
 	heartbeats  bool
-	err         error // of a part that cannot go on
 }
 
 // timer is something to do at a time.
@@ -166,30 +165,27 @@ func (c *Cluster) settle(ctx context.Context) error {
 	return fmt.Errorf("at %s the simulated cluster does not come to rest", c.clock.Format(time.RFC3339))
 }
 
-// step lets every part take one step, and tells whether one did.
-func (c *Cluster) step(ctx context.Context) (progress bool, err error) {
-	for len(c.timers) > 0 && !c.timers[0].at.After(c.clock) {
+// step lets one part take a step, and tells whether one did. Parts that only compute go before those
+// whose work takes time in a real cluster: controllers first, then the scheduler, then kubelets.
+// So a controller has answered one kubelet's report before the next comes.
+func (c *Cluster) step(ctx context.Context) (bool, error) {
+	if len(c.timers) > 0 && !c.timers[0].at.After(c.clock) {
 		do := c.timers[0].do
 		c.timers = c.timers[1:]
 		do(ctx)
-		c.deliver()
-		progress = true
+		return true, nil
 	}
+	progress := false
 	for _, q := range c.controllers {
-		if q.Step(ctx) {
+		for q.Step(ctx) {
 			c.deliver()
 			progress = true
 		}
 	}
-	if c.scheduler.Step(ctx) {
-		c.deliver()
-		progress = true
+	if progress || c.scheduler.Step(ctx) {
+		return true, nil
 	}
-	did, err := c.kubelets.Step(ctx)
-	if c.err != nil {
-		err = c.err
-	}
-	return progress || did, err
+	return c.kubelets.Step(ctx)
 }
 
 // deliver tells all parts of the changes since the last call.

@@ -16,7 +16,7 @@ import (
 // controllers are those of control.All that a fork runs, in the order in which they take turns. The
 // others serve what a fork has not: certificates, addresses, real volumes.
 var controllers = []string{"serviceaccount", "nodelifecycle", "taintevict", "podgc", "cronjob", "job", "jobttl",
-	"deployment", "replicaset", "replicationcontroller", "statefulset", "daemonset", "disruption", "resourcequota",
+	"replicaset", "deployment", "replicationcontroller", "statefulset", "daemonset", "disruption", "resourcequota",
 	"ephemeralvolume", "horizontalpodautoscaler"}
 
 // never is longer than any simulation.

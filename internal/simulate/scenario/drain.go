@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -134,6 +135,10 @@ func (d *Drain) next(ctx context.Context, r *Run) {
 		r.Forecast.Notes = append(r.Forecast.Notes, "kubectl drain says: "+w)
 	}
 	pods := list.Pods()
+	if r.seed > 0 { // kubectl evicts all at once, so that any may be first
+		rand.New(rand.NewPCG(r.seed, uint64(d.at))).Shuffle(len(pods),
+			func(i, j int) { pods[i], pods[j] = pods[j], pods[i] })
+	}
 	for i := range pods {
 		d.waiting[pods[i].UID] = types.NamespacedName{Namespace: pods[i].Namespace, Name: pods[i].Name}
 		d.evict(ctx, r, &pods[i])

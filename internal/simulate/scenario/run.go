@@ -17,8 +17,10 @@ type Input struct {
 	Source  string           // where they came from, in words
 	Start   time.Time
 	Model   behavior.Model
-	Seeds   int           // how many runs; 0: 1
-	Horizon time.Duration // 0: DefaultHorizon
+	Seeds   int // how many runs; 0: 1
+	// FirstSeed is that of the first run; 0: every Pod takes its median and nothing is left to chance
+	FirstSeed uint64
+	Horizon   time.Duration // 0: DefaultHorizon
 }
 
 // DefaultHorizon is how far a simulation looks ahead.
@@ -44,6 +46,7 @@ type Run struct {
 	Forecast *forecast.Forecast
 	began    time.Time
 	pods     *podRecorder
+	seed     uint64 // of choices that a cluster leaves to chance; 0: none is made
 	err      error
 }
 
@@ -68,7 +71,7 @@ func Simulate(ctx context.Context, in Input, change func() Change,
 	var took []time.Duration
 	undone := 0
 	for seed := range max(in.Seeds, 1) {
-		f, err := simulateOnce(ctx, in, uint64(seed), change(), last)
+		f, err := simulateOnce(ctx, in, in.FirstSeed+uint64(seed), change(), last)
 		if err != nil {
 			return nil, err
 		}
@@ -108,7 +111,7 @@ func simulateOnce(ctx context.Context, in Input, seed uint64, change Change,
 	if err := rest(ctx, c); err != nil {
 		return nil, err
 	}
-	r := &Run{Cluster: c, began: c.Now(), pods: newPodRecorder(c), Forecast: &forecast.Forecast{
+	r := &Run{Cluster: c, seed: seed, began: c.Now(), pods: newPodRecorder(c), Forecast: &forecast.Forecast{
 		Format: forecast.Format, Verb: change.Verb(), Target: change.Target(), Source: in.Source, At: c.Now()}}
 	c.Watch(r.pods.changed)
 	if err := change.Begin(ctx, r); err != nil {
