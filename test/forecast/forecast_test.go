@@ -9,12 +9,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,6 +25,7 @@ import (
 	"k8s.io/kubectl/pkg/drain"
 
 	"github.com/gantry-project/gantry/internal/simulate/behavior"
+	"github.com/gantry-project/gantry/internal/simulate/forecast"
 	"github.com/gantry-project/gantry/internal/simulate/scenario"
 	"github.com/gantry-project/gantry/internal/simulate/source"
 	"github.com/gantry-project/gantry/testcluster"
@@ -39,17 +42,17 @@ const shortScenarios = 6
 type state struct {
 	placed string
 	gone   string
+	order  string // in which the Pods of a StatefulSet left
 }
 
 // lab is a cluster in which scenarios are made, tried and done.
 type lab struct {
-	t       *testing.T
-	cluster *testcluster.Cluster
-	client  kubernetes.Interface
-	rand    *rand.Rand
-	ns      string
-	sets    []string // names of the Deployments
-	first   []string // names of the Pods before the change
+	t      *testing.T
+	client kubernetes.Interface
+	rand   *rand.Rand
+	ns     string
+	sets   []string // names of the Deployments
+	first  []string // names of the Pods before the change
 }
 
 // row: TOO-06
@@ -64,7 +67,10 @@ func TestForecastsComeTrue(t *testing.T) {
 		}
 	}
 	c := testcluster.Start(t, testcluster.WithNodes("n1", "n2", "n3", "n4"))
-	l := &lab{t: t, cluster: c, client: c.Client, rand: rand.New(rand.NewPCG(1, 2))}
+	l := &lab{t: t, client: c.Client, rand: rand.New(rand.NewPCG(1, 2))}
+	_, err := c.Client.SchedulingV1().PriorityClasses().Create(t.Context(), &schedulingv1.PriorityClass{
+		ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 1000}, metav1.CreateOptions{})
+	l.must(err)
 	compared, open, equal := map[string]int{}, 0, 0
 	for i := 0; equal < n && i < 4*n; i++ {
 		l.ns = fmt.Sprint("scenario-", i)
@@ -77,8 +83,9 @@ func TestForecastsComeTrue(t *testing.T) {
 			l.clean()
 			continue
 		}
+		left := l.watchLeaving()
 		do()
-		came := l.settled(foretold)
+		came := l.settled(foretold, left)
 		if came != foretold {
 			t.Errorf("scenario %d, %s %v:\nforetold %+v\ncame     %+v", i, verb, change().Target(), foretold, came)
 		}
@@ -123,7 +130,15 @@ func (l *lab) make() {
 			l.must(err)
 		}
 	}
-	l.wait("the Deployments", l.ready)
+	if l.rand.IntN(3) == 0 {
+		three := int32(3)
+		_, err := l.client.AppsV1().StatefulSets(l.ns).Create(ctx, &appsv1.StatefulSet{
+			ObjectMeta: metav1.ObjectMeta{Name: "db"}, Spec: appsv1.StatefulSetSpec{Replicas: &three,
+				Selector: selector("db"), Template: template("db", 100+l.rand.IntN(300), 100)}}, metav1.CreateOptions{})
+		l.must(err)
+		l.sets = append(l.sets, "db")
+	}
+	l.wait("the workloads", l.ready)
 	l.first = nil
 	for _, p := range l.pods() {
 		l.first = append(l.first, p.Name)
@@ -157,25 +172,37 @@ func (l *lab) deploy(ctx context.Context, name string, replicas int32) error {
 func (l *lab) change(i int) (func() scenario.Change, func()) {
 	ctx := l.t.Context()
 	web := scenario.Object{Kind: "Deployment", Namespace: l.ns, Name: l.sets[l.rand.IntN(len(l.sets))]}
+	if web.Name == "db" {
+		web.Kind = "StatefulSet"
+	}
 	switch i % 4 {
 	case 0:
 		node := fmt.Sprint("n", 1+l.rand.IntN(4))
 		return func() scenario.Change { return &scenario.Drain{Nodes: []string{node}, Force: true} },
 			func() { l.drain(ctx, node) }
 	case 1:
+		if web.Kind == "StatefulSet" {
+			return func() scenario.Change { return &scenario.Rollout{Object: web} }, func() {
+				l.patch(ctx, web, `{"spec":{"template":{"metadata":{"annotations":{"again":"yes"}}}}}`)
+			}
+		}
 		surge, unavailable := intstr.FromInt(1+l.rand.IntN(2)), intstr.FromInt(l.rand.IntN(2))
 		patch := fmt.Sprintf(`{"spec":{"strategy":{"type":"RollingUpdate","rollingUpdate":{"maxSurge":%d,`+
 			`"maxUnavailable":%d}},"template":{"metadata":{"annotations":{"again":"yes"}}}}}`, surge.IntVal,
 			unavailable.IntVal)
 		return func() scenario.Change {
 			return &scenario.Rollout{Object: web, MaxSurge: &surge, MaxUnavailable: &unavailable}
-		}, func() { l.patch(ctx, web.Name, patch) }
+		}, func() { l.patch(ctx, web, patch) }
 	case 2:
 		n := int32(l.rand.IntN(7))
 		return func() scenario.Change { return &scenario.Scale{Object: web, Replicas: n} },
-			func() { l.patch(ctx, web.Name, fmt.Sprintf(`{"spec":{"replicas":%d}}`, n)) }
+			func() { l.patch(ctx, web, fmt.Sprintf(`{"spec":{"replicas":%d}}`, n)) }
 	}
 	d := l.deployment("more", int32(1+l.rand.IntN(4)))
+	if l.rand.IntN(2) == 0 { // it pushes others out
+		d.Spec.Template = template("more", 3200+l.rand.IntN(900), 300)
+		d.Spec.Template.Spec.PriorityClassName = "high"
+	}
 	given := source.Copied{}
 	given.Objects = append(given.Objects, d.DeepCopy())
 	return func() scenario.Change { return &scenario.Apply{Objects: given.Objects, Namespace: l.ns} }, func() {
@@ -184,8 +211,14 @@ func (l *lab) change(i int) (func() scenario.Change, func()) {
 	}
 }
 
-func (l *lab) patch(ctx context.Context, name, body string) {
-	_, err := l.client.AppsV1().Deployments(l.ns).Patch(ctx, name, types.StrategicMergePatchType, []byte(body),
+func (l *lab) patch(ctx context.Context, o scenario.Object, body string) {
+	if o.Kind == "StatefulSet" {
+		_, err := l.client.AppsV1().StatefulSets(l.ns).Patch(ctx, o.Name, types.StrategicMergePatchType, []byte(body),
+			metav1.PatchOptions{})
+		l.must(err)
+		return
+	}
+	_, err := l.client.AppsV1().Deployments(l.ns).Patch(ctx, o.Name, types.StrategicMergePatchType, []byte(body),
 		metav1.PatchOptions{})
 	l.must(err)
 }
@@ -213,7 +246,9 @@ func (l *lab) foretell(change func() scenario.Change) (state, bool) {
 			func(ctx context.Context, r *scenario.Run) error {
 				list, err := r.Cluster.Client().CoreV1().Pods(l.ns).List(ctx, metav1.ListOptions{})
 				if err == nil {
-					all = append(all, l.stateOf(list.Items))
+					s := l.stateOf(list.Items)
+					s.order = orderOf(r.Forecast.Pods)
+					all = append(all, s)
 				}
 				return err
 			})
@@ -243,33 +278,79 @@ func (l *lab) stateOf(pods []corev1.Pod) state {
 	}
 	slices.Sort(placed)
 	slices.Sort(gone)
-	return state{strings.Join(placed, ", "), strings.Join(gone, ", ")}
+	return state{placed: strings.Join(placed, ", "), gone: strings.Join(gone, ", ")}
 }
 
-// settled waits until the cluster is in the state wanted, or does not change any more.
-func (l *lab) settled(want state) state {
+// orderOf is the order in which a StatefulSet's Pods leave.
+func orderOf(pods []forecast.Pod) string {
+	var names []string
+	for _, p := range pods {
+		if p.Owner == "statefulset/db" && p.Created == nil && p.Leaves != nil && p.Cause == "statefulset" {
+			names = append(names, p.Name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// leaving collects the first Pods of a StatefulSet as their deletion is asked for by it.
+type leaving struct {
+	mu    sync.Mutex
+	names []string
+	stop  func()
+}
+
+func (l *lab) watchLeaving() *leaving {
+	w, err := l.client.CoreV1().Pods(l.ns).Watch(l.t.Context(), metav1.ListOptions{})
+	l.must(err)
+	out := &leaving{stop: w.Stop}
+	seen := map[types.UID]bool{}
+	born := map[types.UID]bool{}
+	for _, p := range l.pods() {
+		born[p.UID] = true
+	}
+	go func() {
+		for e := range w.ResultChan() {
+			p, ok := e.Object.(*corev1.Pod)
+			if !ok || p.DeletionTimestamp == nil || seen[p.UID] || !born[p.UID] ||
+				scenario.OwnerOf(p) != "statefulset/db" || slices.ContainsFunc(p.Status.Conditions,
+				func(c corev1.PodCondition) bool { return c.Type == corev1.DisruptionTarget }) {
+				continue
+			}
+			seen[p.UID] = true
+			out.mu.Lock()
+			out.names = append(out.names, p.Name)
+			out.mu.Unlock()
+		}
+	}()
+	return out
+}
+
+func (w *leaving) order() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return strings.Join(w.names, ", ")
+}
+
+// settled waits until the cluster has been in the state wanted for a while, or in another for long.
+func (l *lab) settled(want state, left *leaving) state {
+	defer left.stop()
 	var last state
 	same := 0
-	deadline := time.Now().Add(time.Minute)
-	for time.Now().Before(deadline) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		now := l.stateOf(l.pods())
-		switch {
-		case now == want && l.ready():
-			return now
-		case now == last:
-			same++
-		default:
+		now.order = left.order()
+		if now != last {
 			last, same = now, 0
 		}
-		if same > 60 && l.ready() {
+		same++
+		if now == want && same > 12 || same > 160 {
 			return now
 		}
-		time.Sleep(50 * time.Millisecond)
 	}
 	return last
 }
 
-// ready tells whether all Deployments are rolled out and no Pod is on its way out.
+// ready tells whether all workloads are rolled out and no Pod is on its way out.
 func (l *lab) ready() bool {
 	list, err := l.client.AppsV1().Deployments(l.ns).List(l.t.Context(), metav1.ListOptions{})
 	l.must(err)
@@ -277,6 +358,13 @@ func (l *lab) ready() bool {
 		s := d.Status
 		if s.ObservedGeneration != d.Generation || s.UpdatedReplicas != *d.Spec.Replicas || s.Replicas != *d.Spec.Replicas ||
 			s.AvailableReplicas != *d.Spec.Replicas {
+			return false
+		}
+	}
+	sets, err := l.client.AppsV1().StatefulSets(l.ns).List(l.t.Context(), metav1.ListOptions{})
+	l.must(err)
+	for _, d := range sets.Items {
+		if d.Status.ObservedGeneration != d.Generation || d.Status.AvailableReplicas != *d.Spec.Replicas {
 			return false
 		}
 	}

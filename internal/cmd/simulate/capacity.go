@@ -61,6 +61,7 @@ func (s *simulation) capacity(ctx context.Context, file string, limit int) error
 	if err != nil {
 		return err
 	}
+	defer quiet()()
 	if pod.Namespace == "" {
 		pod.Namespace = s.Namespace
 	}

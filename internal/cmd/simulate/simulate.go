@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
 
 	"github.com/gantry-project/gantry/internal/cli"
 	"github.com/gantry-project/gantry/internal/explain/gather"
@@ -198,6 +199,7 @@ func (s *simulation) run(ctx context.Context, change func() (scenario.Change, er
 	if err != nil {
 		return err
 	}
+	defer quiet()()
 	if _, err := change(); err != nil {
 		return cli.UsageError(err)
 	}
@@ -214,6 +216,15 @@ func (s *simulation) run(ctx context.Context, change func() (scenario.Change, er
 		}
 	}
 	return s.write(f)
+}
+
+// quiet keeps the log of the copy's parts from the person's terminal until the function returned is
+// called.
+func quiet() (restore func()) {
+	state := klog.CaptureState()
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
+	return state.Restore
 }
 
 func (s *simulation) write(f *forecast.Forecast) error {
