@@ -89,6 +89,7 @@ func TestForecastsComeTrue(t *testing.T) {
 		if came != foretold {
 			t.Errorf("scenario %d, %s %v:\nforetold %+v\ncame     %+v", i, verb, change().Target(), foretold, came)
 		}
+		t.Logf("%s %v: %s; gone: %s; order: %s", verb, change().Target(), came.placed, came.gone, came.order)
 		compared[verb]++
 		equal++
 		l.clean()

@@ -68,6 +68,7 @@ func (s *simulation) capacity(ctx context.Context, file string, limit int) error
 	if pod, err = fork.Admitted(ctx, in.Objects, pod); err != nil {
 		return err
 	}
+	fork.CompleteNodes(in.Objects, in.Start)
 	a, err := capacity.Count(ctx, capacity.In{Objects: in.Objects, Pod: pod, Limit: limit})
 	if err != nil {
 		return err

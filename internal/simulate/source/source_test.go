@@ -60,7 +60,7 @@ func TestSnapshot(t *testing.T) {
 // Kinds that nobody knows are named and left out.
 func TestUnknownKinds(t *testing.T) {
 	c, _, err := FromFiles([]string{"-"}, strings.NewReader(
-		"apiVersion: x.y/v1\nkind: Z\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: n}\n"))
+		"apiVersion: x.y/v1\nkind: Z\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: ns}\n"))
 	if err != nil || len(c.Objects) != 1 || c.Note() != "not read, so not copied: x.y/v1 Z" {
 		t.Errorf("%v, %d objects, %q", err, len(c.Objects), c.Note())
 	}
