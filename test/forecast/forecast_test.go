@@ -125,9 +125,10 @@ func (l *lab) make() {
 		l.must(l.deploy(ctx, name, replicas))
 		l.sets = append(l.sets, name)
 		if replicas > 1 && l.rand.IntN(3) == 0 {
-			_, err := l.client.PolicyV1().PodDisruptionBudgets(l.ns).Create(ctx, &policyv1.PodDisruptionBudget{
-				ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: policyv1.PodDisruptionBudgetSpec{
-					MinAvailable: new(intstr.FromInt32(replicas - 1)), Selector: selector(name)}}, metav1.CreateOptions{})
+			b := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: name},
+				Spec: policyv1.PodDisruptionBudgetSpec{MinAvailable: new(intstr.FromInt32(replicas - 1)),
+					Selector: selector(name)}}
+			_, err := l.client.PolicyV1().PodDisruptionBudgets(l.ns).Create(ctx, b, metav1.CreateOptions{})
 			l.must(err)
 		}
 	}
@@ -357,8 +358,8 @@ func (l *lab) ready() bool {
 	l.must(err)
 	for _, d := range list.Items {
 		s := d.Status
-		if s.ObservedGeneration != d.Generation || s.UpdatedReplicas != *d.Spec.Replicas || s.Replicas != *d.Spec.Replicas ||
-			s.AvailableReplicas != *d.Spec.Replicas {
+		if s.ObservedGeneration != d.Generation || s.UpdatedReplicas != *d.Spec.Replicas ||
+			s.Replicas != *d.Spec.Replicas || s.AvailableReplicas != *d.Spec.Replicas {
 			return false
 		}
 	}

@@ -23,11 +23,11 @@ func newCapacity(streams cli.IO) *cobra.Command {
 	file, limit := "", 0
 	c := &cobra.Command{
 		Use:   "capacity -f POD",
-		Short: "Say how many more Pods fit, what runs out first, and which nodes take most of them",
-		Long: "capacity places Pods like the one of the manifest (a Pod, or the template of a workload) one after the " +
-			"other with the scheduler's own decisions until none fits.",
-		Example: "  gantry simulate capacity -f pod.yaml\n  gantry simulate capacity -f deploy.yaml --from cluster.json " +
-			"-o json",
+		Short: "Say how many further Pods fit, what runs out first, and which nodes take most of them",
+		Long: "capacity places Pods like the one of the manifest (a Pod, or the template of a workload) one after " +
+			"the other with the scheduler's own decisions until none fits.",
+		Example: "  gantry simulate capacity -f pod.yaml\n  gantry simulate capacity -f deploy.yaml --from " +
+			"cluster.json -o json",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if file == "" {

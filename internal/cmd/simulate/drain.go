@@ -18,9 +18,9 @@ func newDrain(streams cli.IO) *cobra.Command {
 	zone, grace := "", -1
 	c := &cobra.Command{
 		Use:   "drain [node/NAME ...]",
-		Short: "Say what draining nodes brings: order, budgets that hold it up, where each Pod goes, what stays pending",
-		Long: "drain cordons the nodes in the copy and evicts their Pods as `kubectl drain --ignore-daemonsets` does, " +
-			"several nodes one after the other.",
+		Short: "Say what draining nodes brings: order, budgets that hold it up, where Pods go, what stays pending",
+		Long: "drain cordons the nodes in the copy and evicts their Pods as `kubectl drain --ignore-daemonsets` " +
+			"does, several nodes one after the other.",
 		Example: "  gantry simulate drain node/node-1\n  gantry simulate drain node/node-1 node/node-2 -o json\n" +
 			"  gantry simulate drain --zone eu-1 --force",
 		RunE: func(c *cobra.Command, args []string) error {

@@ -21,8 +21,8 @@ func newScore(streams cli.IO) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "score",
 		Short: "Say how right the kept forecasts were: who left, where what came went, in which order, how fast",
-		Long: "score compares each kept forecast with the Pods that are in the cluster now. A forecast counts as come " +
-			"true when, within its horizon, as many Pods of its workloads were made as it said.",
+		Long: "score compares each kept forecast with the Pods that are in the cluster now. A forecast counts as " +
+			"come true when, within its horizon, as many Pods of its workloads were made as it said.",
 		Example: "  gantry simulate score\n  gantry simulate score -o json",
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return score(c.Context(), e, dir) },
@@ -41,7 +41,8 @@ func score(ctx context.Context, e *cli.Inspector, dir string) error {
 		return err
 	}
 	if len(kept) == 0 {
-		return cli.WithFix(fmt.Errorf("%s keeps no forecast", dir), "make one, for example with `gantry simulate drain`")
+		return cli.WithFix(fmt.Errorf("%s keeps no forecast", dir),
+			"make one, for example with `gantry simulate drain`")
 	}
 	client, err := e.NewClient()
 	if err != nil {
@@ -90,7 +91,7 @@ func writeScores(e *cli.Inspector, kept []forecast.Stored, there []forecast.Seen
 			placed, coming, done = placed+s.Placed, coming+s.Coming, done+1
 		}
 	}
-	_, err := fmt.Fprintf(e.Out, "%d of %d came about; of %d Pods %d went where it was foretold\n", done, len(all), coming,
-		placed)
+	_, err := fmt.Fprintf(e.Out, "%d of %d came about; of %d Pods %d went where it was foretold\n", done, len(all),
+		coming, placed)
 	return err
 }

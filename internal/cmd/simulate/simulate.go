@@ -64,7 +64,8 @@ func (s *simulation) flags(c *cobra.Command) {
 	s.Inspector.Flags(c, "text (default), json, svg")
 	f := c.Flags()
 	f.StringArrayVar(&s.from, "from", nil,
-		"snapshot, manifest or directory of them to copy instead of the cluster, - for standard input; may be given again")
+		"snapshot, manifest or directory of them to copy instead of the cluster, - for standard input; may be given "+
+			"again")
 	f.BoolVar(&s.fork, "fork", false, "copy the cluster of the kubeconfig (the default without --from)")
 	f.IntVar(&s.seeds, "seeds", 0, "how many runs to make, each with other times (default: 20 when times are spread, "+
 		"otherwise 1)")
@@ -117,7 +118,8 @@ func (s *simulation) input(ctx context.Context) (scenario.Input, string, error) 
 		var at time.Time
 		var err error
 		if copied, at, err = source.FromFiles(s.from, s.in); err != nil {
-			return in, "", cli.WithFix(err, "name a file of `gantry simulate snapshot`, or manifests with nodes, with --from")
+			return in, "", cli.WithFix(err,
+				"name a file of `gantry simulate snapshot`, or manifests with nodes, with --from")
 		}
 		if !at.IsZero() {
 			in.Start = at.Truncate(time.Second)

@@ -85,11 +85,11 @@ func TestOtherOutputs(t *testing.T) {
 	}
 	var f forecast.Forecast
 	if err := json.Unmarshal([]byte(out), &f); err != nil || !f.Outcome.Done || len(f.Capacity) == 0 {
-		t.Errorf("%v: %+v", err, f.Outcome)
+		t.Errorf("error %v, outcome %+v, want one that is done", err, f.Outcome)
 	}
 	if out, err = run(t, "scale", "deployment/web", "--replicas", "1", "--from", dir, "--store", "", "-o",
 		"svg"); err != nil || !strings.HasPrefix(out, "<svg ") {
-		t.Errorf("%v: %.80s", err, out)
+		t.Errorf("error %v, want a picture, got %.80s", err, out)
 	}
 	pod := filepath.Join(t.TempDir(), "pod.yaml")
 	if err := os.WriteFile(pod, []byte("apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: "+
@@ -98,7 +98,7 @@ func TestOtherOutputs(t *testing.T) {
 	}
 	if out, err = run(t, "capacity", "-f", pod, "--from", dir); err != nil || !strings.HasPrefix(out,
 		"6 fit on 2 nodes\nwhat runs out, by the number of nodes:\n  cpu on 2\n") {
-		t.Errorf("%v: %s", err, out)
+		t.Errorf("error %v, want 6 that fit, got %s", err, out)
 	}
 }
 
@@ -106,7 +106,8 @@ func TestOtherOutputs(t *testing.T) {
 func TestWrongCalls(t *testing.T) {
 	dir, empty := manifests(t), t.TempDir()
 	noNodes := filepath.Join(t.TempDir(), "x.yaml")
-	if err := os.WriteFile(noNodes, []byte("apiVersion: v1\nkind: Namespace\nmetadata: {name: x}\n"), 0o600); err != nil {
+	if err := os.WriteFile(noNodes, []byte("apiVersion: v1\nkind: Namespace\nmetadata: {name: x}\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	broken := filepath.Join(t.TempDir(), "x.yaml")

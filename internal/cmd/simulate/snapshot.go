@@ -15,7 +15,7 @@ func newSnapshot(streams cli.IO) *cobra.Command {
 	e := &cli.Inspector{Out: streams.Out}
 	c := &cobra.Command{
 		Use:   "snapshot",
-		Short: "Write a copy of the cluster that --from reads: nodes, Pods, workloads, budgets; no Secrets, no ConfigMaps",
+		Short: "Write a copy of the cluster that --from reads: nodes, Pods, workloads; no Secrets, no ConfigMaps",
 		Example: "  gantry simulate snapshot > cluster.json\n" +
 			"  gantry simulate drain node/node-1 --from cluster.json",
 		Args: cobra.NoArgs,

@@ -46,8 +46,8 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 // gone.
 type Feed func(r schema.GroupVersionResource, old, cur metav1.Object)
 
-// NewFed returns the controller without watches of its own: its caller feeds it with every change of
-// every object that owns or is owned.
+// NewFed returns the controller without watches of its own: its caller feeds it with every change
+// of every object that owns or is owned.
 func NewFed(d controllerruntime.ControllerContext) (controllerruntime.Runner, Feed) {
 	c := newUnwatched(d)
 	return c.queue, func(r schema.GroupVersionResource, old, cur metav1.Object) {

@@ -201,7 +201,8 @@ func (c *controller) markPodsNotReady(ctx context.Context, node string) error {
 			}
 			body := fmt.Sprintf(
 				`{"metadata":{"uid":%q},"status":{"conditions":[{"type":"Ready","status":"False",`+
-					`"lastTransitionTime":%q}]}}`, p.UID, metav1.NewTime(c.controllerContext.Time()).UTC().Format(time.RFC3339))
+					`"lastTransitionTime":%q}]}}`, p.UID,
+				c.controllerContext.Time().UTC().Format(time.RFC3339))
 			_, err := c.controllerContext.Client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name,
 				types.StrategicMergePatchType, []byte(body), metav1.PatchOptions{}, "status")
 			if err != nil && !apierrors.IsNotFound(err) {

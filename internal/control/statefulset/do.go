@@ -148,7 +148,8 @@ func (c *controller) do(ctx context.Context, in In, revisions map[string]*appsv1
 	}
 	var errs []error
 	deleted := append(append(append([]*corev1.Pod{}, plan.Recreate...), plan.ReleaseClaims...), plan.Replace...)
-	c.expectations.SetExpectations(in.Set.Namespace+"/"+in.Set.Name, len(plan.Create), deleted, c.controllerContext.Time())
+	c.expectations.SetExpectations(in.Set.Namespace+"/"+in.Set.Name, len(plan.Create), deleted,
+		c.controllerContext.Time())
 	for _, s := range plan.Create {
 		errs = append(errs, c.create(ctx, in.Set, revisions[s.Revision], s))
 	}

@@ -112,8 +112,8 @@ func Count(ctx context.Context, in In) (Answer, error) {
 	return out, ctx.Err()
 }
 
-// fill places Pods and counts them by node. last is the result of the one that did not fit; nil: the
-// limit was reached.
+// fill places Pods and counts them by node. last is the result of the one that did not fit; nil:
+// the limit was reached.
 func fill(ctx context.Context, in In, cache *snapshot.Cache,
 	set *schedule.PluginSet) (perNode map[string]int, last *schedule.Result, err error) {
 	perNode = map[string]int{}

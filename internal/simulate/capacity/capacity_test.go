@@ -20,8 +20,8 @@ func node(name, cpu, memory string) *v1.Node {
 
 func sized(cpu, memory string) *v1.Pod {
 	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default"}, Spec: v1.PodSpec{
-		SchedulerName: v1.DefaultSchedulerName, Containers: []v1.Container{{Name: "c", Resources: v1.ResourceRequirements{
-			Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu),
+		SchedulerName: v1.DefaultSchedulerName, Containers: []v1.Container{{Name: "c",
+			Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu),
 				v1.ResourceMemory: resource.MustParse(memory)}}}}}}
 }
 
@@ -43,8 +43,8 @@ func TestCount(t *testing.T) {
 	if got.Shapes[0].Allocatable != "4 cpu, 64Gi memory" || got.Shapes[0].PerNode != 7 {
 		t.Errorf("shapes: %+v", got.Shapes)
 	}
-	if got, err = Count(t.Context(), In{Objects: objects, Pod: sized("500m", "1Gi"), Limit: 5}); err != nil || got.Fits != 5 ||
-		!got.Limited {
+	got, err = Count(t.Context(), In{Objects: objects, Pod: sized("500m", "1Gi"), Limit: 5})
+	if err != nil || got.Fits != 5 || !got.Limited {
 		t.Errorf("with a limit: %+v, %v", got, err)
 	}
 }
@@ -61,7 +61,7 @@ func BenchmarkCount(b *testing.B) {
 				began := time.Now()
 				got, err := Count(b.Context(), In{Objects: objects, Pod: sized("400m", "1Gi")})
 				if err != nil || got.Fits != 10*n {
-					b.Fatalf("%+v, %v", got, err)
+					b.Fatalf("got %+v and error %v, want %d", got, err, 10*n)
 				}
 				b.ReportMetric(float64(got.Fits)/time.Since(began).Seconds(), "Pods/s")
 			}

@@ -18,11 +18,11 @@ type Forecast struct {
 	At      time.Time `json:"at"`      // the moment of the change
 	Outcome Outcome   `json:"outcome"` // when it is done
 	// Pods are those that came, went or moved, in the order in which it happened
-	Pods     []Pod     `json:"pods"`
-	Capacity []Moment  `json:"capacity,omitempty"` // of a rollout: one for each change
-	Blocked  []Blocked `json:"blocked,omitempty"`
-	Pending  []Pending `json:"pending,omitempty"`
-	Notes    []string  `json:"notes,omitempty"` // what the simulation did otherwise than a cluster
+	Pods     []Pod      `json:"pods"`
+	Capacity []Capacity `json:"capacity,omitempty"` // of a rollout: one for each change
+	Blocked  []Blocked  `json:"blocked,omitempty"`
+	Pending  []Pending  `json:"pending,omitempty"`
+	Notes    []string   `json:"notes,omitempty"` // what the simulation did otherwise than a cluster
 }
 
 // Outcome is when a change is done, over all seeds.
@@ -59,8 +59,8 @@ type Pod struct {
 // Key is namespace and name.
 func (p Pod) Key() string { return p.Namespace + "/" + p.Name }
 
-// Moment is how many Pods of the rolled out object there are from a time on.
-type Moment struct {
+// Capacity is how many Pods of the rolled out object there are from a time on.
+type Capacity struct {
 	At       time.Duration `json:"at"`
 	Total    int32         `json:"total"` // without those that leave
 	Ready    int32         `json:"ready"`

@@ -22,7 +22,7 @@ func drained() *Forecast {
 				Cause: "evicted"},
 			{Namespace: "d", Name: "web-2", Owner: "deployment/web", Node: "b", Created: at(0), Scheduled: at(0),
 				Ready: at(3 * time.Second), Replaces: "web-1"}},
-		Capacity: []Moment{{Total: 2, Ready: 2, Desired: 2}, {At: time.Second, Total: 2, Ready: 1, Desired: 2}},
+		Capacity: []Capacity{{Total: 2, Ready: 2, Desired: 2}, {At: time.Second, Total: 2, Ready: 1, Desired: 2}},
 		Blocked:  []Blocked{{Pod: "d/web-1", Budget: "web", Message: "needs 2", Until: at(5 * time.Second)}},
 		Pending:  []Pending{{Pod: "d/web-<3>", Cause: "no room", Fixes: []string{"add a node"}}}}
 }

@@ -69,8 +69,8 @@ func x(at, end time.Duration) int { return labelWidth + int(at*chartWidth/end) }
 func (f *Forecast) drawAxis(b *strings.Builder, end time.Duration) {
 	for i := range 9 {
 		at := end * time.Duration(i) / 8
-		fmt.Fprintf(b, `<line x1="%d" y1="%d" x2="%d" y2="%d" stroke="#8888" stroke-width=".5"/>`, x(at, end), chartTop-8,
-			x(at, end), chartTop+rowHeight*len(f.Pods))
+		fmt.Fprintf(b, `<line x1="%d" y1="%d" x2="%d" y2="%d" stroke="#8888" stroke-width=".5"/>`, x(at, end),
+			chartTop-8, x(at, end), chartTop+rowHeight*len(f.Pods))
 		fmt.Fprintf(b, `<text x="%d" y="%d" text-anchor="middle">%s</text>`+"\n", x(at, end), chartTop-12, seconds(at))
 	}
 }
@@ -121,7 +121,7 @@ func (f *Forecast) drawCapacity(b *strings.Builder, y int, end time.Duration) {
 	for _, m := range f.Capacity {
 		most = max(most, m.Total, m.Desired)
 	}
-	line := func(name, color string, of func(Moment) int32) {
+	line := func(name, color string, of func(Capacity) int32) {
 		var points []string
 		last := int32(-1)
 		for _, m := range f.Capacity {
@@ -133,10 +133,11 @@ func (f *Forecast) drawCapacity(b *strings.Builder, y int, end time.Duration) {
 			points = append(points, fmt.Sprintf("%d,%d", x(m.At, end), h(last)))
 		}
 		points = append(points, fmt.Sprintf("%d,%d", x(end, end), y+capacityHeight-int(last)*capacityHeight/int(most)))
-		fmt.Fprintf(b, `<polyline points="%s" fill="none" stroke="%s" stroke-width="2"><title>%s</title></polyline>`+"\n",
+		fmt.Fprintf(b,
+			`<polyline points="%s" fill="none" stroke="%s" stroke-width="2"><title>%s</title></polyline>`+"\n",
 			strings.Join(points, " "), color, name)
 	}
 	fmt.Fprintf(b, `<text x="8" y="%d">Pods: ready (green), all (grey); at most %d</text>`+"\n", y+12, most)
-	line("all Pods", colorWaiting, func(m Moment) int32 { return m.Total })
-	line("ready Pods", colorReady, func(m Moment) int32 { return m.Ready })
+	line("all Pods", colorWaiting, func(m Capacity) int32 { return m.Total })
+	line("ready Pods", colorReady, func(m Capacity) int32 { return m.Ready })
 }

@@ -123,7 +123,8 @@ func (c *Cluster) Lose(node string) { c.kubelets.Lose(node) }
 // QuietSince returns when an object last changed, reports of nodes aside.
 func (c *Cluster) QuietSince() time.Time { return c.changedAt }
 
-// maxStepsAtOnce bounds what may happen at one instant: beyond, parts answer each other without end.
+// maxStepsAtOnce bounds what may happen at one instant: beyond, parts answer each other without
+// end.
 const maxStepsAtOnce = 5_000_000
 
 // Run lets the cluster go on until done, which is asked whenever nothing is left to do at an
@@ -165,8 +166,8 @@ func (c *Cluster) settle(ctx context.Context) error {
 	return fmt.Errorf("at %s the simulated cluster does not come to rest", c.clock.Format(time.RFC3339))
 }
 
-// step lets one part take a step, and tells whether one did. Parts that only compute go before those
-// whose work takes time in a real cluster: controllers first, then the scheduler, then kubelets.
+// step lets one part take a step, and tells whether one did. Parts that only compute go before
+// those whose work takes time in a real cluster: controllers first, then the scheduler, then kubelets.
 // So a controller has answered one kubelet's report before the next comes.
 func (c *Cluster) step(ctx context.Context) (bool, error) {
 	if len(c.timers) > 0 && !c.timers[0].at.After(c.clock) {

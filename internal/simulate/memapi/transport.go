@@ -101,7 +101,7 @@ func (s *Server) act(c *call) (runtime.Object, error) {
 	case "delete":
 		return s.remove(c)
 	}
-	return nil, apierrors.NewMethodNotSupported(schema.GroupResource{Group: c.APIGroup, Resource: c.Resource}, c.Verb)
+	return nil, c.notSupported(c.Verb)
 }
 
 // encode writes an object in the form that the request asked for.

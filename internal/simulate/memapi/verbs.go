@@ -17,10 +17,15 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
+// notSupported is the answer of a storage that has not the verb.
+func (c *call) notSupported(verb string) error {
+	return apierrors.NewMethodNotSupported(schema.GroupResource{Group: c.APIGroup, Resource: c.Resource}, verb)
+}
+
 func (s *Server) list(c *call) (runtime.Object, error) {
 	l, ok := c.storage.(rest.Lister)
 	if !ok {
-		return nil, apierrors.NewMethodNotSupported(schema.GroupResource{Group: c.APIGroup, Resource: c.Resource}, "list")
+		return nil, c.notSupported("list")
 	}
 	o := &internalversion.ListOptions{LabelSelector: labels.Everything(), FieldSelector: fields.Everything()}
 	var err error
@@ -45,8 +50,8 @@ func (s *Server) attributes(c *call, o, old runtime.Object, op admission.Operati
 		return nil, err
 	}
 	who, _ := request.UserFrom(c.ctx)
-	return admission.NewAttributesRecord(o, old, kind, c.Namespace, c.Name, c.gv.WithResource(c.Resource), c.Subresource,
-		op, optionsOf(op), false, who), nil
+	return admission.NewAttributesRecord(o, old, kind, c.Namespace, c.Name, c.gv.WithResource(c.Resource),
+		c.Subresource, op, optionsOf(op), false, who), nil
 }
 
 func optionsOf(op admission.Operation) runtime.Object {
@@ -108,13 +113,13 @@ func (s *Server) create(c *call) (runtime.Object, error) {
 	case rest.Creater:
 		return to.Create(c.ctx, o, validate, options)
 	}
-	return nil, apierrors.NewMethodNotSupported(schema.GroupResource{Group: c.APIGroup, Resource: c.Resource}, "create")
+	return nil, c.notSupported("create")
 }
 
 func (s *Server) update(c *call) (runtime.Object, error) {
 	to, ok := c.storage.(rest.Updater)
 	if !ok {
-		return nil, apierrors.NewMethodNotSupported(schema.GroupResource{Group: c.APIGroup, Resource: c.Resource}, c.Verb)
+		return nil, c.notSupported(c.Verb)
 	}
 	kind, err := s.kind(c)
 	if err != nil {
@@ -152,8 +157,7 @@ func (s *Server) update(c *call) (runtime.Object, error) {
 func (s *Server) remove(c *call) (runtime.Object, error) {
 	d, ok := c.storage.(rest.GracefulDeleter)
 	if !ok {
-		return nil, apierrors.NewMethodNotSupported(schema.GroupResource{Group: c.APIGroup, Resource: c.Resource},
-			"delete")
+		return nil, c.notSupported("delete")
 	}
 	o := &metav1.DeleteOptions{}
 	if len(c.body) > 0 {

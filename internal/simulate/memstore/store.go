@@ -87,8 +87,8 @@ func (s *Store) Insert(prefix, key string, o runtime.Object) error {
 	return nil
 }
 
-// Replace stores o in the place of what has its key, past all rules, and keeps it. What is not there
-// is not made.
+// Replace stores o in the place of what has its key, past all rules, and keeps it. What is not
+// there is not made.
 func (s *Store) Replace(prefix, key string, o runtime.Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

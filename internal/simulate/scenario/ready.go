@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// allReady tells whether every Pod that left is gone, and every one that came is ready or has ended.
+// allReady tells whether every Pod that left is gone, and every one that came is ready.
 func (r *Run) allReady() bool {
 	for _, uid := range r.pods.order {
 		p := r.pods.byUID[uid]

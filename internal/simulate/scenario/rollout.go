@@ -223,7 +223,7 @@ type capacityRecorder struct {
 	pods     map[types.UID]*corev1.Pod
 	old      map[string]bool // revisions before the rollout
 	desired  int32
-	moments  []forecast.Moment
+	moments  []forecast.Capacity
 }
 
 func (c *capacityRecorder) begin(ctx context.Context, r *Run, live runtime.Object) error {
@@ -257,7 +257,7 @@ func (c *capacityRecorder) begin(ctx context.Context, r *Run, live runtime.Objec
 	if of.Spec.Replicas != nil {
 		c.desired = *of.Spec.Replicas
 	}
-	c.moments = []forecast.Moment{c.count()}
+	c.moments = []forecast.Capacity{c.count()}
 	return nil
 }
 
@@ -285,8 +285,8 @@ func (c *capacityRecorder) changed(change memstore.Change) {
 	}
 }
 
-func (c *capacityRecorder) count() forecast.Moment {
-	m := forecast.Moment{At: c.cluster.Now().Sub(c.began), Desired: c.desired}
+func (c *capacityRecorder) count() forecast.Capacity {
+	m := forecast.Capacity{At: c.cluster.Now().Sub(c.began), Desired: c.desired}
 	for _, p := range c.pods {
 		if p.DeletionTimestamp != nil {
 			m.Leaving++

@@ -18,7 +18,7 @@ type Input struct {
 	Start   time.Time
 	Model   behavior.Model
 	Seeds   int // how many runs; 0: 1
-	// FirstSeed is that of the first run; 0: every Pod takes its median and nothing is left to chance
+	// FirstSeed is that of the first run; 0: every Pod takes its median, nothing is left to chance
 	FirstSeed uint64
 	Horizon   time.Duration // 0: DefaultHorizon
 }
@@ -33,7 +33,8 @@ type Change interface {
 	Target() []string
 	// Begin makes the change, or begins to: what comes later, it asks the cluster's clock to call.
 	Begin(ctx context.Context, r *Run) error
-	// Done reports whether the change is over. It is asked when nothing is left to do at an instant.
+	// Done reports whether the change is over. It is asked when nothing is left to do at an
+	// instant.
 	Done(ctx context.Context, r *Run) (bool, error)
 }
 
@@ -58,20 +59,24 @@ const (
 	restAfter = 20 * time.Second
 	// warmUp is how long a cluster of manifests may take to come to rest before the change.
 	warmUp = 15 * time.Minute
-	// stuckAfter is how long nothing must have changed for a change that is not done to be given up.
+	// stuckAfter is how long nothing must have changed for a change that is not done to be given
+	// up.
 	stuckAfter = 15 * time.Minute
 )
+
+// Last is called with a run when it is over, while its cluster is still there.
+type Last func(ctx context.Context, r *Run) error
 
 // Simulate tries a change and returns what it brings: that of the first seed, with the spread over
 // all of them. last, which may be nil, is called with the first run when it is over, while its
 // cluster is still there. The error is that the change is refused, or names what cannot be copied.
 func Simulate(ctx context.Context, in Input, change func() Change,
-	last func(ctx context.Context, r *Run) error) (*forecast.Forecast, error) {
+	last Last) (*forecast.Forecast, error) {
 	var first *forecast.Forecast
 	var took []time.Duration
 	undone := 0
 	for seed := range max(in.Seeds, 1) {
-		f, err := simulateOnce(ctx, in, in.FirstSeed+uint64(seed), change(), last)
+		f, err := simulateOnce(ctx, in.withSeed(in.FirstSeed+uint64(seed)), change(), last)
 		if err != nil {
 			return nil, err
 		}
@@ -92,9 +97,15 @@ func Simulate(ctx context.Context, in Input, change func() Change,
 	return first, nil
 }
 
-// simulateOnce is one run. Seed 0 is the run in which everything takes its median.
-func simulateOnce(ctx context.Context, in Input, seed uint64, change Change,
-	last func(ctx context.Context, r *Run) error) (*forecast.Forecast, error) {
+// withSeed returns the input with another first seed.
+func (in Input) withSeed(seed uint64) Input {
+	in.FirstSeed = seed
+	return in
+}
+
+// simulateOnce is the run of the first seed. Seed 0 is that in which everything takes its median.
+func simulateOnce(ctx context.Context, in Input, change Change, last Last) (*forecast.Forecast, error) {
+	seed := in.FirstSeed
 	objects := make([]runtime.Object, len(in.Objects))
 	for i, o := range in.Objects {
 		objects[i] = o.DeepCopyObject()

@@ -236,7 +236,8 @@ func TestBadChangesAreRefused(t *testing.T) {
 	}{
 		{&Rollout{Object: web, MaxSurge: &minus, MaxUnavailable: &one}, "spec.strategy.rollingUpdate.maxSurge"},
 		{&Rollout{Object: web, MaxSurge: &zero, MaxUnavailable: &zero}, "spec.strategy.rollingUpdate.maxUnavailable"},
-		{&Rollout{Object: Object{"Deployment", "default", "other"}}, "there is no deployment/other in namespace default"},
+		{&Rollout{Object: Object{"Deployment", "default", "other"}},
+			"there is no deployment/other in namespace default"},
 		{&Rollout{Object: web, Images: map[string]string{"x": "y"}}, "spec.template.spec.containers"},
 		{&Drain{Nodes: []string{"nobody"}}, `there is no node "nobody"; there are: n0`},
 		{&Drain{Zone: "z9"}, `there is no node in zone "z9"; zones are: z0`},

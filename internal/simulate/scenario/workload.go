@@ -40,7 +40,8 @@ func (s *Scale) Done(ctx context.Context, r *Run) (bool, error) {
 	return s.Object.settled(ctx, r)
 }
 
-// settled tells whether a workload has the Pods that it wants, all ready, and none is on its way out.
+// settled tells whether a workload has the Pods that it wants, all ready, and none is on its way
+// out.
 func (o Object) settled(ctx context.Context, r *Run) (bool, error) {
 	if o.Kind == "ReplicaSet" {
 		return r.allReady() && r.Since() > 0, nil

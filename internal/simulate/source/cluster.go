@@ -31,7 +31,8 @@ const all = metav1.NamespaceAll
 type lists = func(ctx context.Context, c kubernetes.Interface, o metav1.ListOptions) (runtime.Object, error)
 
 // listing adapts a typed list.
-func listing[L runtime.Object](f func(c kubernetes.Interface) func(context.Context, metav1.ListOptions) (L, error)) lists {
+func listing[L runtime.Object](
+	f func(c kubernetes.Interface) func(context.Context, metav1.ListOptions) (L, error)) lists {
 	return func(ctx context.Context, c kubernetes.Interface, o metav1.ListOptions) (runtime.Object, error) {
 		return f(c)(ctx, o)
 	}
