@@ -94,6 +94,16 @@ func systemPriorityClasses() []schedulingv1.PriorityClass {
 	}
 }
 
+// SystemPriorityClasses returns the PriorityClasses that every cluster has.
+func SystemPriorityClasses() []*schedulingv1.PriorityClass {
+	all := systemPriorityClasses()
+	out := make([]*schedulingv1.PriorityClass, len(all))
+	for i := range all {
+		out[i] = &all[i]
+	}
+	return out
+}
+
 // serviceIP returns the kubernetes Service's cluster IP: the first address of the service range.
 func (b *builder) serviceIP() string {
 	cidr := netip.MustParsePrefix(defaultServiceCIDR)

@@ -90,6 +90,16 @@ func Kinds(c Config, find storageLookup, allocator *services.Allocator, migrate 
 	return out
 }
 
+// StandaloneKinds returns the served resources for a server that keeps its objects elsewhere than
+// in etcd: with default options, and with find as the lookup of stores.
+func StandaloneKinds(find func(group, resource string) rest.StandardStorage) ([]resourcedef.Kind, error) {
+	allocator, err := newAllocator(Config{}, find)
+	if err != nil {
+		return nil, err
+	}
+	return Kinds(Config{}, find, allocator, func() {}), nil
+}
+
 // listServices returns a function that lists all stored Services, from which the allocator
 // initializes itself.
 func listServices(find storageLookup) func(context.Context) ([]corev1.Service, error) {

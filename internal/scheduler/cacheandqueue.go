@@ -33,6 +33,7 @@ type cacheAndQueue struct {
 	nominator *queue.Nominator
 	podGroups *podGroups    // nil without the gate GenericWorkload
 	wake      chan struct{} // capacity one: something may be in the queue
+	now       func() time.Time
 
 	lastFlush        time.Time
 	poppedSinceFlush bool // gauges change again: they are set a second after the last flush
@@ -43,7 +44,7 @@ type cacheAndQueue struct {
 
 func newCacheAndQueue(groups *podGroups, j journal.Sink, m *metrics.Metrics) *cacheAndQueue {
 	return &cacheAndQueue{cache: snapshot.NewCache(), nominator: queue.NewNominator(), podGroups: groups,
-		wake: make(chan struct{}, 1), journal: j, metrics: m}
+		wake: make(chan struct{}, 1), now: time.Now, journal: j, metrics: m}
 }
 
 var (
@@ -128,7 +129,7 @@ type popped struct {
 func (s *cacheAndQueue) pop(flush bool) popped {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now()
+	now := s.now()
 	if flush || now.Sub(s.lastFlush) >= flushInterval {
 		s.recordMoves(s.queue.Flush(now))
 		s.lastFlush, s.poppedSinceFlush = now, false
@@ -166,7 +167,7 @@ func (s *cacheAndQueue) popPodGroup(e *queue.Entry) poppedPodGroup {
 	defer s.mu.Unlock()
 	if state, err := s.podGroups.states.PodGroupStates().Get(namespace, name); err == nil {
 		out.scheduled = state.ScheduledPodsCount()
-		now := time.Now()
+		now := s.now()
 		for _, p := range state.UnscheduledPods() {
 			if other := s.queue.PopPod(p.UID, now); other != nil {
 				out.entries = append(out.entries, other)
@@ -202,13 +203,13 @@ func (s *cacheAndQueue) Activate(_ logr.Logger, pods map[string]*v1.Pod) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.recordMoves(s.queue.Activate(uids, time.Now()))
+	s.recordMoves(s.queue.Activate(uids, s.now()))
 }
 
 // moveAllToActiveOrBackoffQueue moves the unschedulable Pods that an event may help; mu is held.
 func (s *cacheAndQueue) moveAllToActiveOrBackoffQueue(e framework.ClusterEvent, before, after any) {
 	began := time.Now()
-	s.recordMoves(s.queue.MoveAllToActiveOrBackoffQueue(queue.Event{ClusterEvent: e, Old: before, New: after}, began))
+	s.recordMoves(s.queue.MoveAllToActiveOrBackoffQueue(queue.Event{ClusterEvent: e, Old: before, New: after}, s.now()))
 	s.metrics.Events.Observe(e, began)
 }
 

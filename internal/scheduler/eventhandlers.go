@@ -213,7 +213,7 @@ func (s *eventHandlers) podChanged(before, after any) {
 	}
 	s.state.mu.Lock()
 	defer s.state.mu.Unlock()
-	now := time.Now()
+	now := s.state.now()
 	s.state.podGroups.podChanged(was, is, to)
 	if from == unscheduled && to != unscheduled {
 		s.removeFromQueue(was, to)

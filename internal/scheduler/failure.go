@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"context"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -122,7 +121,7 @@ func (s *cacheAndQueue) requeue(a *schedulingAttempt, f failure, latest func(*v1
 		s.nominator.AddNominatedPod(a.entry.Info, *f.nominatedNode)
 	}
 	s.recordMoves(s.queue.AddUnschedulableIfNotPresent(a.entry,
-		queue.Failure{UnschedulablePlugins: f.unschedulablePlugins, PendingPlugins: f.pendingPlugins}, time.Now()))
+		queue.Failure{UnschedulablePlugins: f.unschedulablePlugins, PendingPlugins: f.pendingPlugins}, s.now()))
 	return p
 }
 

@@ -16,6 +16,8 @@ type goroutines struct {
 	running sync.WaitGroup
 	timeout time.Duration // that wait gives them
 	metrics *metrics.Metrics
+
+	deferred *deferredWork // nil: work is done at once
 }
 
 func newGoroutines(timeout time.Duration, m *metrics.Metrics) *goroutines {
@@ -24,6 +26,10 @@ func newGoroutines(timeout time.Duration, m *metrics.Metrics) *goroutines {
 
 // start runs work in a goroutine that counts as one of an operation (binding, preemption).
 func (g *goroutines) start(operation string, work func()) {
+	if g.deferred != nil {
+		g.deferred.add(work)
+		return
+	}
 	g.metrics.AddGoroutines(operation, 1)
 	g.running.Go(func() {
 		defer g.metrics.AddGoroutines(operation, -1)

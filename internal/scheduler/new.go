@@ -48,6 +48,15 @@ type wiring struct {
 // New makes a scheduler. The error is about the configuration or a plugin, or that the API server
 // lacks what a feature needs.
 func New(o Options) (*Scheduler, error) {
+	w, err := newWiring(o)
+	if err != nil {
+		return nil, err
+	}
+	return w.build()
+}
+
+// newWiring makes the parts that others are joined with.
+func newWiring(o Options) (*wiring, error) {
 	o.complete()
 	custom, err := newCustomResources(o)
 	if err != nil {
@@ -72,6 +81,11 @@ func New(o Options) (*Scheduler, error) {
 	if o.ShadowCheck {
 		w.shadow = newShadowCheck(o.Metrics, o.Journal)
 	}
+	return w, nil
+}
+
+// build makes the rest of the scheduler.
+func (w *wiring) build() (*Scheduler, error) {
 	finder := w.newAlgorithm()
 	if err := w.makeProfiles(finder.intN); err != nil {
 		return nil, err
@@ -83,9 +97,9 @@ func New(o Options) (*Scheduler, error) {
 	samples := map[string]schedule.Sample{}
 	for name, p := range w.profiles {
 		samples[name] = finder.nodesToScore(p)
-		m.Plugins.Init(p.Plugins)
+		w.metrics.Plugins.Init(p.Plugins)
 	}
-	m.Init(samples)
+	w.metrics.Init(samples)
 	return w.scheduler(handlers, finder), nil
 }
 

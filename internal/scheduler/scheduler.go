@@ -87,8 +87,11 @@ func (o *Options) complete() {
 	}
 }
 
-// runner is a part that works until ctx ends.
-type runner interface{ Run(ctx context.Context) }
+// runner is a part that works until ctx ends, or once what is pending.
+type runner interface {
+	Run(ctx context.Context)
+	WritePending(ctx context.Context)
+}
 
 // informerHandlers are the event handlers as the scheduler runs them.
 type informerHandlers interface {

@@ -1,17 +1,266 @@
-// Package simulate is `gantry simulate`: what would happen, by the functions that decide.
 package simulate
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
 
 	"github.com/gantry-project/gantry/internal/cli"
 	"github.com/gantry-project/gantry/internal/cmd/simulate/eviction"
+	"github.com/gantry-project/gantry/internal/explain/gather"
+	"github.com/gantry-project/gantry/internal/simulate/behavior"
+	"github.com/gantry-project/gantry/internal/simulate/forecast"
+	"github.com/gantry-project/gantry/internal/simulate/scenario"
+	"github.com/gantry-project/gantry/internal/simulate/source"
 )
 
-func New(io cli.IO) *cobra.Command {
-	c := &cobra.Command{Use: "simulate", Short: "Say what would happen, by the same functions that decide",
-		Example: "  gantry simulate eviction -f mix.yaml", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
-	c.AddCommand(eviction.NewEvictionCommand(io))
+// simulation is what all verbs of gantry simulate share.
+type simulation struct {
+	cli.Inspector
+	in      io.Reader
+	from    []string
+	fork    bool
+	seeds   int
+	horizon time.Duration
+	times   timeFlags
+	store   string // directory of stored forecasts; empty: not stored
+}
+
+// timeFlags are the times that a person gives; negative: not given.
+type timeFlags struct{ start, ready, stop, run time.Duration }
+
+// New makes the command.
+func New(streams cli.IO) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "simulate",
+		Short: "Say what a change will bring, by trying it on a copy of the cluster in virtual time",
+		Long: "simulate copies a cluster into memory and lets it go on in virtual time, with the real scheduler, " +
+			"controllers and rules of the API, and with containers that only take time. On the copy it makes the " +
+			"change and tells what came: which Pods go where and when, which budgets hold things up, what stays " +
+			"pending and what would help. The cluster itself is only read.\n" +
+			"The copy comes from the API server (by kubeconfig, within your rights), or with --from from a snapshot " +
+			"or from manifests; of manifests the cluster is first let come to rest.\n" +
+			"How long containers take to start and to become ready is measured on the Pods that run, and assumed " +
+			"where none do; --start-after, --ready-after, --stop-after and --run-for say it instead.",
+		Example: "  gantry simulate drain node/node-1\n  gantry simulate rollout deployment/web --max-surge 50% " +
+			"--ready-after 20s -o svg > rollout.svg\n  gantry simulate snapshot > cluster.json\n" +
+			"  gantry simulate drain node/node-1 --from cluster.json",
+	}
+	c.AddCommand(newDrain(streams), newRollout(streams), newScale(streams), newApply(streams), newDelete(streams),
+		newImage(streams), newLose(streams), newCapacity(streams), newScore(streams), newSnapshot(streams),
+		eviction.NewEvictionCommand(streams))
 	return c
+}
+
+// flags adds the flags that all verbs have.
+func (s *simulation) flags(c *cobra.Command) {
+	s.Inspector.Flags(c, "text (default), json, svg")
+	f := c.Flags()
+	f.StringArrayVar(&s.from, "from", nil,
+		"snapshot, manifest or directory of them to copy instead of the cluster, - for standard input; may be given "+
+			"again")
+	f.BoolVar(&s.fork, "fork", false, "copy the cluster of the kubeconfig (the default without --from)")
+	f.IntVar(&s.seeds, "seeds", 0, "how many runs to make, each with other times (default: 20 when times are spread, "+
+		"otherwise 1)")
+	f.DurationVar(&s.horizon, "horizon", scenario.DefaultHorizon, "how far to look ahead")
+	f.DurationVar(&s.times.start, "start-after", -1, "how long containers take from the binding until they run")
+	f.DurationVar(&s.times.ready, "ready-after", -1, "how long they take from then until they are ready")
+	f.DurationVar(&s.times.stop, "stop-after", -1, "how long they take to end after TERM")
+	f.DurationVar(&s.times.run, "run-for", -1, "how long containers of Jobs run")
+	f.StringVar(&s.store, "store", defaultStore(), "directory where the forecast is kept for `gantry simulate score`; "+
+		"empty: it is not kept")
+	run := c.RunE
+	c.RunE = func(c *cobra.Command, args []string) error {
+		s.in = c.InOrStdin()
+		if err := s.check(c); err != nil {
+			return err
+		}
+		return run(c, args)
+	}
+}
+
+// check refuses flags that cannot be.
+func (s *simulation) check(c *cobra.Command) error {
+	switch {
+	case !slices.Contains([]string{"", "text", "json", "svg"}, s.Output):
+		return cli.UsageError(fmt.Errorf("output %q: must be text, json or svg", s.Output))
+	case s.fork && len(s.from) > 0:
+		return cli.UsageError(errors.New("--fork and --from exclude each other: one cluster is copied"))
+	case s.seeds < 0:
+		return cli.UsageError(fmt.Errorf("--seeds %d: must not be negative", s.seeds))
+	case s.horizon <= 0:
+		return cli.UsageError(fmt.Errorf("--horizon %s: must be more than nothing", s.horizon))
+	}
+	for name, d := range map[string]time.Duration{"start-after": s.times.start, "ready-after": s.times.ready,
+		"stop-after": s.times.stop, "run-for": s.times.run} {
+		if c.Flags().Changed(name) && d < 0 {
+			return cli.UsageError(fmt.Errorf("--%s %s: must not be negative", name, d))
+		}
+	}
+	return nil
+}
+
+// input reads the cluster that is to be copied.
+func (s *simulation) input(ctx context.Context) (scenario.Input, string, error) {
+	in := scenario.Input{Seeds: s.seeds, Horizon: s.horizon, Start: time.Now().Truncate(time.Second)}
+	var copied source.Copied
+	if len(s.from) > 0 {
+		if s.Namespace == "" {
+			s.Namespace = corev1.NamespaceDefault
+		}
+		var at time.Time
+		var err error
+		if copied, at, err = source.FromFiles(s.from, s.in); err != nil {
+			return in, "", cli.WithFix(err,
+				"name a file of `gantry simulate snapshot`, or manifests with nodes, with --from")
+		}
+		if !at.IsZero() {
+			in.Start = at.Truncate(time.Second)
+		}
+		in.Source = fmt.Sprint(s.from)
+	} else {
+		client, err := s.NewClient()
+		if err != nil {
+			return in, "", err
+		}
+		if copied, err = source.FromCluster(ctx, client); err != nil {
+			return in, "", cli.WithFix(err, "ask for the right, or take a snapshot with somebody's who has it: "+
+				"`gantry simulate snapshot`, then --from")
+		}
+		in.Source = "the cluster"
+	}
+	if !hasNode(copied.Objects) {
+		return in, "", cli.WithFix(errors.New("there is no node in what was read, so no Pod could run"),
+			"add Nodes with status.capacity to the manifests")
+	}
+	in.Objects = copied.Objects
+	in.Model = s.model(copied.Objects)
+	if in.Seeds == 0 {
+		in.Seeds = seedsFor(in.Model)
+	}
+	return in, copied.Note(), nil
+}
+
+func hasNode(objects []runtime.Object) bool {
+	return slices.ContainsFunc(objects, func(o runtime.Object) bool { _, ok := o.(*corev1.Node); return ok })
+}
+
+// spreadSeeds is how many runs show a spread.
+const spreadSeeds = 20
+
+// seedsFor is one run when all take the same time.
+func seedsFor(m behavior.Model) int {
+	for _, t := range m.ByOwner {
+		if t.Start.P99 > t.Start.P50 || t.Ready.P99 > t.Ready.P50 {
+			return spreadSeeds
+		}
+	}
+	return 1
+}
+
+// model is how long containers take: as given, as measured, as assumed.
+func (s *simulation) model(objects []runtime.Object) behavior.Model {
+	m := behavior.Model{Default: s.given(behavior.Assumed())}
+	var pods []*corev1.Pod
+	for _, o := range objects {
+		if p, ok := o.(*corev1.Pod); ok {
+			pods = append(pods, p)
+		}
+	}
+	m.ByOwner = behavior.Learn(pods, behavior.Assumed())
+	for owner, t := range m.ByOwner {
+		m.ByOwner[owner] = s.given(t)
+	}
+	return m
+}
+
+// given replaces the times that flags say.
+func (s *simulation) given(t behavior.Times) behavior.Times {
+	set := func(to *behavior.Span, d time.Duration) {
+		if d >= 0 {
+			*to = behavior.Fixed(d)
+		}
+	}
+	set(&t.Start, s.times.start)
+	set(&t.Ready, s.times.ready)
+	set(&t.Stop, s.times.stop)
+	set(&t.Run, s.times.run)
+	return t
+}
+
+// run tries a change and prints what it brings.
+func (s *simulation) run(ctx context.Context, change func() (scenario.Change, error)) error {
+	in, note, err := s.input(ctx)
+	if err != nil {
+		return err
+	}
+	defer quiet()()
+	if _, err := change(); err != nil {
+		return cli.UsageError(err)
+	}
+	f, err := scenario.Simulate(ctx, in, func() scenario.Change { c, _ := change(); return c }, s.explain)
+	if err != nil {
+		return err
+	}
+	if note != "" {
+		f.Notes = append(f.Notes, note)
+	}
+	if s.store != "" {
+		if err := forecast.Store(s.store, f); err != nil {
+			f.Notes = append(f.Notes, "the forecast is not kept: "+err.Error())
+		}
+	}
+	return s.write(f)
+}
+
+// quiet keeps the log of the copy's parts from the person's terminal until the function returned is
+// called.
+func quiet() (restore func()) {
+	state := klog.CaptureState()
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
+	return state.Restore
+}
+
+func (s *simulation) write(f *forecast.Forecast) error {
+	switch s.Output {
+	case "json":
+		return cli.WriteJSON(s.Out, f)
+	case "svg":
+		return f.WriteSVG(s.Out)
+	}
+	return f.WriteText(s.Out)
+}
+
+// mostExplained is how many Pods that do not become ready are explained.
+const mostExplained = 20
+
+// explain asks `gantry why` about the Pods that did not become ready, in the copy.
+func (s *simulation) explain(ctx context.Context, r *scenario.Run) error {
+	unready, err := r.Unready(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range unready[:min(len(unready), mostExplained)] {
+		p := &unready[i]
+		a, _, err := gather.AnswerWith(ctx, r.Cluster.Client(), p.Namespace, "pod/"+p.Name)
+		if err != nil {
+			return fmt.Errorf("explaining pod %s/%s: %w", p.Namespace, p.Name, err)
+		}
+		pending := forecast.Pending{Pod: p.Namespace + "/" + p.Name, Cause: a.Cause}
+		for _, fix := range a.Fixes {
+			pending.Fixes = append(pending.Fixes, strings.Join(append([]string{fix.Description}, fix.Run...), "; "))
+		}
+		r.Forecast.Pending = append(r.Forecast.Pending, pending)
+	}
+	return nil
 }

@@ -36,6 +36,16 @@ type ControllerContext struct {
 	NodeMonitorGracePeriod time.Duration
 	// HorizontalPodAutoscaling configures that controller; nil: as upstream's.
 	HorizontalPodAutoscaling *HorizontalPodAutoscaling
+	// Now is the clock by which controllers decide; nil: the wall clock.
+	Now func() time.Time
+}
+
+// Time returns the present time by the clock of d.
+func (d ControllerContext) Time() time.Time {
+	if d.Now == nil {
+		return time.Now()
+	}
+	return d.Now()
 }
 
 // NodeRanges configures the allocation of Pod CIDRs to nodes.
@@ -66,7 +76,7 @@ type Queue struct {
 	name        string
 	syncHandler SyncHandler
 	workers     int
-	queue       workqueue.TypedRateLimitingInterface[string]
+	queue       keyQueue
 	synced      []cache.InformerSynced
 	background  []func(ctx context.Context)
 }
@@ -169,6 +179,12 @@ func (q *Queue) processNextWorkItem(ctx context.Context) bool {
 	if down {
 		return false
 	}
+	q.process(ctx, key)
+	return true
+}
+
+// process syncs a key that was taken off the queue, and has it tried again if it should be.
+func (q *Queue) process(ctx context.Context, key string) {
 	defer q.queue.Done(key)
 	again, err := q.syncRecovering(ctx, key)
 	switch {
@@ -182,7 +198,6 @@ func (q *Queue) processNextWorkItem(ctx context.Context) bool {
 	default:
 		q.queue.Forget(key)
 	}
-	return true
 }
 
 // syncRecovering turns a panic for one key into an error, so that one bad object does not end the

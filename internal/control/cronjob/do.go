@@ -46,7 +46,7 @@ func (c *controller) syncCronJob(ctx context.Context, key string) (time.Duration
 	if err != nil {
 		return 0, controllerruntime.IgnoreNotFound(err)
 	}
-	in := In{CronJob: cj, Now: time.Now()}
+	in := In{CronJob: cj, Now: c.controllerContext.Time()}
 	owned, err := c.jobs.GetIndexer().ByIndex(controllerruntime.ByControllerIndex, string(cj.UID))
 	if err != nil {
 		return 0, err

@@ -113,9 +113,9 @@ func (c *controller) syncDaemonSet(ctx context.Context, key string) (time.Durati
 			"This daemon set is selecting all pods. A non-empty selector is required.")
 		return 0, nil
 	}
-	ready := c.podControl.Expectations.SatisfiedExpectations(key, time.Now())
+	ready := c.podControl.Expectations.SatisfiedExpectations(key, c.controllerContext.Time())
 	owner := controllerruntime.Owner{Object: set, Kind: kind, Selector: selector}
-	in := In{Set: set, Now: time.Now()}
+	in := In{Set: set, Now: c.controllerContext.Time()}
 	if in.Nodes, err = c.nodes.List(labels.Everything()); err != nil {
 		return 0, err
 	}
@@ -178,7 +178,7 @@ func (c *controller) do(ctx context.Context, o controllerruntime.Owner, in In,
 		}
 		toDelete = append(toDelete, p)
 	}
-	c.podControl.Expectations.SetExpectations(o.Key(), len(plan.Create), toDelete, time.Now())
+	c.podControl.Expectations.SetExpectations(o.Key(), len(plan.Create), toDelete, c.controllerContext.Time())
 	var wg sync.WaitGroup
 	var deleted error
 	wg.Go(func() {

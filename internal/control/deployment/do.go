@@ -98,7 +98,7 @@ func (c *controller) syncDeployment(ctx context.Context, key string) (time.Durat
 	if err != nil {
 		return 0, err
 	}
-	in := In{Deployment: d, Sets: sets, Now: time.Now()}
+	in := In{Deployment: d, Sets: sets, Now: c.controllerContext.Time()}
 	cur, old := FindReplicaSets(in)
 	in.OldPods = c.hasPods(old)
 	created, failure := c.do(ctx, in, Next(in))

@@ -41,6 +41,9 @@ func (b queueGroup) Run(ctx context.Context) {
 	b[0].Run(ctx)
 }
 
+// Queues implements controllerruntime.QueueHolder.
+func (b queueGroup) Queues() []*controllerruntime.Queue { return b }
+
 // New returns the controller.
 func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	budgets, pods := d.Informers.Policy().V1().PodDisruptionBudgets(), d.Informers.Core().V1().Pods()
@@ -103,7 +106,7 @@ func (c *controller) syncBudget(ctx context.Context, key string) (time.Duration,
 	if err != nil {
 		return 0, err
 	}
-	in := In{Budget: b, Now: time.Now()}
+	in := In{Budget: b, Now: c.controllerContext.Time()}
 	ruling, err := c.computeStatus(ctx, &in)
 	if err == nil {
 		return ruling.RequeueAfter, c.write(ctx, b, ruling.Status)
@@ -170,7 +173,7 @@ func (c *controller) stalePodKey(_, cur runtime.Object) []string {
 	if !ok {
 		return nil
 	}
-	if stale, _ := StaleDisruption(p, time.Now()); stale {
+	if stale, _ := StaleDisruption(p, c.controllerContext.Time()); stale {
 		return []string{p.Namespace + "/" + p.Name}
 	}
 	return nil
@@ -183,7 +186,7 @@ func (c *controller) syncStalePod(ctx context.Context, key string) (time.Duratio
 	if err != nil {
 		return 0, controllerruntime.IgnoreNotFound(err)
 	}
-	now := time.Now()
+	now := c.controllerContext.Time()
 	stale, left := StaleDisruption(p, now)
 	if !stale || left > 0 {
 		return left, nil

@@ -42,13 +42,35 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	return newController(d).queue
 }
 
+// Feed tells the controller of a change of an object; old is nil for a new one, cur for one that is
+// gone.
+type Feed func(r schema.GroupVersionResource, old, cur metav1.Object)
+
+// NewFed returns the controller without watches of its own: its caller feeds it with every change
+// of every object that owns or is owned.
+func NewFed(d controllerruntime.ControllerContext) (controllerruntime.Runner, Feed) {
+	c := newUnwatched(d)
+	return c.queue, func(r schema.GroupVersionResource, old, cur metav1.Object) {
+		if cur == nil {
+			c.removeFromGraph(old.GetUID())
+			return
+		}
+		c.addToGraph(objectOf(r, cur))
+	}
+}
+
 func newController(d controllerruntime.ControllerContext) *controller {
+	c := newUnwatched(d)
+	c.queue.AddBackground(c.watchResources)
+	return c
+}
+
+func newUnwatched(d controllerruntime.ControllerContext) *controller {
 	c := &controller{
 		controllerContext: d, graph: NewGraph(), pods: d.Informers.Core().V1().Pods().Informer(),
 		mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(d.Client.Discovery())),
 	}
 	c.queue = controllerruntime.NewQueue("ownergc", 8, c.attemptToDeleteItem)
-	c.queue.AddBackground(c.watchResources)
 	return c
 }
 

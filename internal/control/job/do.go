@@ -158,14 +158,14 @@ func (c *controller) syncJob(ctx context.Context, key string) (time.Duration, er
 	if c.cacheBehind(j) {
 		return 0, nil // its update event follows
 	}
-	settled := c.podControl.Expectations.SatisfiedExpectations(key, time.Now())
+	settled := c.podControl.Expectations.SatisfiedExpectations(key, c.controllerContext.Time())
 	owner := controllerruntime.Owner{Object: j, Kind: kind, Selector: selector}
 	pods, err := controllerruntime.Claim[*corev1.Pod](ctx, owner, c.pods, c.controllerContext.PatchPod)
 	if err != nil {
 		return 0, err
 	}
 	p := Next(In{Job: j, Pods: c.withoutFinalizerRemoved(pods), ExpectationsMet: settled,
-		Failed: c.lastFailureTime(key, time.Time{}), Now: time.Now()})
+		Failed: c.lastFailureTime(key, time.Time{}), Now: c.controllerContext.Time()})
 	c.lastFailureTime(key, p.Failed)
 	return p.RequeueAfter, c.do(ctx, owner, p)
 }
@@ -224,7 +224,7 @@ func (c *controller) removeOrphanFinalizers(ctx context.Context, ns string) erro
 func (c *controller) do(ctx context.Context, o controllerruntime.Owner, p Plan) error {
 	j := o.Object.(*batchv1.Job)
 	if len(p.Create) > 0 {
-		c.podControl.Expectations.SetExpectations(o.Key(), len(p.Create), nil, time.Now())
+		c.podControl.Expectations.SetExpectations(o.Key(), len(p.Create), nil, c.controllerContext.Time())
 	}
 	errCreate := c.podControl.CreatePods(ctx, o, len(p.Create),
 		func(i int) *corev1.Pod { return podOf(o, j, p.Create[i]) })
@@ -238,7 +238,7 @@ func (c *controller) do(ctx context.Context, o controllerruntime.Owner, p Plan) 
 		return errors.Join(errCreate, err)
 	}
 	if len(p.Delete) > 0 {
-		c.podControl.Expectations.SetExpectations(o.Key(), 0, p.Delete, time.Now())
+		c.podControl.Expectations.SetExpectations(o.Key(), 0, p.Delete, c.controllerContext.Time())
 	}
 	errDelete := c.podControl.DeletePods(ctx, o, p.Delete, "Job "+j.Name+" needs it no more")
 	for _, pod := range p.Release {

@@ -85,14 +85,14 @@ func (c *controller) syncNode(ctx context.Context, name string) (time.Duration, 
 			return 0, err
 		}
 	}
-	drive, turn, err := c.evictionTurn(n, time.Now())
+	drive, turn, err := c.evictionTurn(n, c.controllerContext.Time())
 	if err != nil {
 		return 0, err
 	}
 	if turn > 0 && (again == 0 || turn < again) {
 		again = turn
 	}
-	if taints, changed := Taints(n, metav1.Now(), drive); changed {
+	if taints, changed := Taints(n, metav1.NewTime(c.controllerContext.Time()), drive); changed {
 		if err := c.writeTaints(ctx, n, taints); err != nil {
 			return 0, err
 		}
@@ -154,14 +154,14 @@ func (c *controller) updateHealth(n *corev1.Node) (bool, time.Duration) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	h := UpdateHealth(c.health[n.Name], Heartbeat{beat, posted, n.CreationTimestamp.Time}, time.Now())
+	h := UpdateHealth(c.health[n.Name], Heartbeat{beat, posted, n.CreationTimestamp.Time}, c.controllerContext.Time())
 	c.health[n.Name] = h
 	grace := cmp.Or(c.controllerContext.NodeMonitorGracePeriod, MonitorGracePeriod)
-	return IsUnreachable(h, grace, time.Now())
+	return IsUnreachable(h, grace, c.controllerContext.Time())
 }
 
 func (c *controller) markUnknown(ctx context.Context, n *corev1.Node) (*corev1.Node, error) {
-	conditions, changed := UnknownConditions(n, metav1.Now())
+	conditions, changed := UnknownConditions(n, metav1.NewTime(c.controllerContext.Time()))
 	if !changed {
 		return n, nil
 	}
@@ -201,7 +201,8 @@ func (c *controller) markPodsNotReady(ctx context.Context, node string) error {
 			}
 			body := fmt.Sprintf(
 				`{"metadata":{"uid":%q},"status":{"conditions":[{"type":"Ready","status":"False",`+
-					`"lastTransitionTime":%q}]}}`, p.UID, metav1.Now().UTC().Format(time.RFC3339))
+					`"lastTransitionTime":%q}]}}`, p.UID,
+				c.controllerContext.Time().UTC().Format(time.RFC3339))
 			_, err := c.controllerContext.Client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name,
 				types.StrategicMergePatchType, []byte(body), metav1.PatchOptions{}, "status")
 			if err != nil && !apierrors.IsNotFound(err) {

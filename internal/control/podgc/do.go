@@ -56,7 +56,7 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 
 func (c *controller) gc(ctx context.Context, _ string) (time.Duration, error) {
 	in := In{Nodes: map[string]*corev1.Node{}, Missing: c.missing, TerminatedThreshold: TerminatedPodThreshold,
-		Now: time.Now(), Quarantine: cmp.Or(c.controllerContext.NodeQuarantine, QuarantineTime)}
+		Now: c.controllerContext.Time(), Quarantine: cmp.Or(c.controllerContext.NodeQuarantine, QuarantineTime)}
 	var err error
 	if in.Pods, err = c.pods.List(labels.Everything()); err != nil {
 		return 0, err

@@ -83,13 +83,13 @@ func (c *controller) syncReplicaSet(ctx context.Context, key string) (time.Durat
 	if err != nil || selector.Empty() {
 		return 0, nil // validation refuses such a set; an existing one claims nothing
 	}
-	ready := c.podControl.Expectations.SatisfiedExpectations(key, time.Now())
+	ready := c.podControl.Expectations.SatisfiedExpectations(key, c.controllerContext.Time())
 	owner := controllerruntime.Owner{Object: rs, Kind: c.sets.kind(), Selector: selector}
 	pods, err := controllerruntime.Claim[*corev1.Pod](ctx, owner, c.pods, c.controllerContext.PatchPod)
 	if err != nil {
 		return 0, err
 	}
-	in := In{Set: rs, Pods: pods, Siblings: c.siblings(rs), Now: time.Now()}
+	in := In{Set: rs, Pods: pods, Siblings: c.siblings(rs), Now: c.controllerContext.Time()}
 	var failure error
 	if ready {
 		failure = c.do(ctx, owner, Next(in))
@@ -133,7 +133,7 @@ func (c *controller) do(ctx context.Context, o controllerruntime.Owner, plan Pla
 		return nil
 	}
 	rs := o.Object.(*appsv1.ReplicaSet)
-	c.podControl.Expectations.SetExpectations(o.Key(), plan.Create, plan.Delete, time.Now())
+	c.podControl.Expectations.SetExpectations(o.Key(), plan.Create, plan.Delete, c.controllerContext.Time())
 	created := c.podControl.CreatePods(ctx, o, plan.Create,
 		func(int) *corev1.Pod { return controllerruntime.NewPodFromTemplate(&rs.Spec.Template, o) })
 	deleted := c.podControl.DeletePods(ctx, o, plan.Delete, fmt.Sprintf("%s wants %d Pods", rs.Name, replicas(rs)))

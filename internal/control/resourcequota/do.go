@@ -59,6 +59,11 @@ func (r runner) Run(ctx context.Context) {
 	r.priorityQueue.Run(ctx)
 }
 
+// Queues implements controllerruntime.QueueHolder.
+func (r runner) Queues() []*controllerruntime.Queue {
+	return []*controllerruntime.Queue{r.priorityQueue, r.resyncQueue}
+}
+
 // New returns the controller.
 func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	core := d.Informers.Core().V1()
@@ -74,7 +79,7 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	c.priorityQueue, c.resyncQueue = controllerruntime.NewQueue("resourcequota-first", 5, c.syncResourceQuotaFromKey),
 		controllerruntime.NewQueue("resourcequota", 5, c.syncResourceQuotaFromKey)
 	c.priorityQueue.Watch(core.ResourceQuotas().Informer(), c.quotaChanged)
-	for _, e := range ownquota.Evaluators(c.list, time.Now) {
+	for _, e := range ownquota.Evaluators(c.list, d.Time) {
 		informer, ok := c.typed[e.GroupResource()]
 		if !ok {
 			continue
@@ -139,10 +144,10 @@ func (c *controller) syncResourceQuotaFromKey(ctx context.Context, key string) (
 		return 0, controllerruntime.IgnoreNotFound(err)
 	}
 	changed := Uncounted(q)
-	status, failure := Count(In{Quota: q, List: c.list, Now: time.Now()})
+	status, failure := Count(In{Quota: q, List: c.list, Now: c.controllerContext.Time()})
 	// the cache may lack objects that admission counted, and a lower number would admit too much
 	if IsLower(q.Status, status) {
-		status, failure = Count(In{Quota: q, List: c.listLive(ctx), Now: time.Now()})
+		status, failure = Count(In{Quota: q, List: c.listLive(ctx), Now: c.controllerContext.Time()})
 	}
 	if !Equal(q.Status, status) {
 		q = q.DeepCopy()

@@ -88,7 +88,7 @@ func (c *controller) syncStatefulSet(ctx context.Context, key string) (time.Dura
 	if err != nil || selector.Empty() {
 		return 0, nil
 	}
-	ready := c.expectations.SatisfiedExpectations(key, time.Now())
+	ready := c.expectations.SatisfiedExpectations(key, c.controllerContext.Time())
 	owner := controllerruntime.Owner{Object: set, Kind: kind, Selector: selector}
 	pods, err := c.claimPods(ctx, owner, set)
 	if err != nil {
@@ -117,7 +117,7 @@ func (c *controller) syncStatefulSet(ctx context.Context, key string) (time.Dura
 			current = r
 		}
 	}
-	in := In{Set: set, Pods: pods, Current: current.Name, Update: update.Name, Now: time.Now()}
+	in := In{Set: set, Pods: pods, Current: current.Name, Update: update.Name, Now: c.controllerContext.Time()}
 	status, again := Status(in, collisions)
 	err = c.writeStatus(ctx, set, status)
 	if err == nil && ready {
@@ -148,7 +148,8 @@ func (c *controller) do(ctx context.Context, in In, revisions map[string]*appsv1
 	}
 	var errs []error
 	deleted := append(append(append([]*corev1.Pod{}, plan.Recreate...), plan.ReleaseClaims...), plan.Replace...)
-	c.expectations.SetExpectations(in.Set.Namespace+"/"+in.Set.Name, len(plan.Create), deleted, time.Now())
+	c.expectations.SetExpectations(in.Set.Namespace+"/"+in.Set.Name, len(plan.Create), deleted,
+		c.controllerContext.Time())
 	for _, s := range plan.Create {
 		errs = append(errs, c.create(ctx, in.Set, revisions[s.Revision], s))
 	}

@@ -69,7 +69,7 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 			}
 			return nil
 		}
-		c.recordTaints(n, time.Now())
+		c.recordTaints(n, c.controllerContext.Time())
 		if o, ok := old.(*corev1.Node); ok && equality.Semantic.DeepEqual(o.Spec.Taints, n.Spec.Taints) {
 			return nil
 		}
@@ -94,7 +94,7 @@ func (c *controller) syncPod(ctx context.Context, key string) (time.Duration, er
 	if err != nil {
 		return 0, controllerruntime.IgnoreNotFound(err)
 	}
-	now := time.Now()
+	now := c.controllerContext.Time()
 	v := Decide(p, n.Spec.Taints, c.recordTaints(n, now), now)
 	wait := v.At.Sub(now)
 	if before := c.planEviction(key, v.Evict && wait > 0); before && !v.Evict {

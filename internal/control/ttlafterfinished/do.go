@@ -34,7 +34,7 @@ func (c *controller) processJob(ctx context.Context, key string) (time.Duration,
 	if err != nil {
 		return 0, controllerruntime.IgnoreNotFound(err)
 	}
-	left, ends := TimeLeft(j, time.Now())
+	left, ends := TimeLeft(j, c.controllerContext.Time())
 	if !ends || left > 0 {
 		return left, nil
 	}
@@ -43,7 +43,7 @@ func (c *controller) processJob(ctx context.Context, key string) (time.Duration,
 	if err != nil {
 		return 0, controllerruntime.IgnoreNotFound(err)
 	}
-	if left, ends = TimeLeft(fresh, time.Now()); !ends || left > 0 {
+	if left, ends = TimeLeft(fresh, c.controllerContext.Time()); !ends || left > 0 {
 		return left, nil
 	}
 	foreground := metav1.DeletePropagationForeground

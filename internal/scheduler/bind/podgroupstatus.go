@@ -82,10 +82,21 @@ func (s *PodGroupStatusWriter) Run(ctx context.Context) {
 				return
 			}
 		}
-		if err := s.write(ctx, w); err != nil && ctx.Err() == nil && !apierrors.IsNotFound(err) {
-			klog.FromContext(ctx).Error(err, "Failed to update PodGroup status",
-				"podGroup", klog.KRef(w.namespace, w.name))
-		}
+		s.writeNow(ctx, w)
+	}
+}
+
+// WritePending writes the conditions that are there, for a scheduler without Run.
+func (s *PodGroupStatusWriter) WritePending(ctx context.Context) {
+	for w, ok := s.next(); ok; w, ok = s.next() {
+		s.writeNow(ctx, w)
+	}
+}
+
+// writeNow writes a condition that next returned. A failure is logged.
+func (s *PodGroupStatusWriter) writeNow(ctx context.Context, w podGroupStatusUpdate) {
+	if err := s.write(ctx, w); err != nil && ctx.Err() == nil && !apierrors.IsNotFound(err) {
+		klog.FromContext(ctx).Error(err, "Failed to update PodGroup status", "podGroup", klog.KRef(w.namespace, w.name))
 	}
 }
 

@@ -128,11 +128,23 @@ func (s *PodStatusWriter) Run(ctx context.Context) {
 				return
 			}
 		}
-		err := s.write(ctx, w)
-		s.signalWritten()
-		if err != nil && ctx.Err() == nil {
-			klog.FromContext(ctx).Error(err, "Updating pod status failed", "pod", klog.KObj(w.Pod))
-		}
+		s.writeNow(ctx, w)
+	}
+}
+
+// WritePending writes the updates that are there, for a scheduler without Run.
+func (s *PodStatusWriter) WritePending(ctx context.Context) {
+	for w, ok := s.next(); ok; w, ok = s.next() {
+		s.writeNow(ctx, w)
+	}
+}
+
+// writeNow writes an update that next returned. A failure is logged.
+func (s *PodStatusWriter) writeNow(ctx context.Context, w StatusUpdate) {
+	err := s.write(ctx, w)
+	s.signalWritten()
+	if err != nil && ctx.Err() == nil {
+		klog.FromContext(ctx).Error(err, "Updating pod status failed", "pod", klog.KObj(w.Pod))
 	}
 }
 

@@ -1,0 +1,97 @@
+package simulate
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gantry-project/gantry/internal/cli"
+	"github.com/gantry-project/gantry/internal/simulate/forecast"
+	"github.com/gantry-project/gantry/internal/simulate/scenario"
+)
+
+func newScore(streams cli.IO) *cobra.Command {
+	e, dir := &cli.Inspector{Out: streams.Out}, ""
+	c := &cobra.Command{
+		Use:   "score",
+		Short: "Say how right the kept forecasts were: who left, where what came went, in which order, how fast",
+		Long: "score compares each kept forecast with the Pods that are in the cluster now. A forecast counts as " +
+			"come true when, within its horizon, as many Pods of its workloads were made as it said.",
+		Example: "  gantry simulate score\n  gantry simulate score -o json",
+		Args:    cobra.NoArgs,
+		RunE:    func(c *cobra.Command, _ []string) error { return score(c.Context(), e, dir) },
+	}
+	e.Flags(c, "text (default), json")
+	c.Flags().StringVar(&dir, "store", defaultStore(), "directory of the kept forecasts")
+	return c
+}
+
+func score(ctx context.Context, e *cli.Inspector, dir string) error {
+	if !slices.Contains([]string{"", "text", "json"}, e.Output) {
+		return cli.UsageError(fmt.Errorf("output %q: must be text or json", e.Output))
+	}
+	kept, err := forecast.ReadAll(dir)
+	if err != nil {
+		return err
+	}
+	if len(kept) == 0 {
+		return cli.WithFix(fmt.Errorf("%s keeps no forecast", dir),
+			"make one, for example with `gantry simulate drain`")
+	}
+	client, err := e.NewClient()
+	if err != nil {
+		return err
+	}
+	pods, err := client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	return writeScores(e, kept, seen(pods.Items))
+}
+
+func seen(pods []corev1.Pod) []forecast.Seen {
+	var out []forecast.Seen
+	for i := range pods {
+		p := &pods[i]
+		s := forecast.Seen{Namespace: p.Namespace, Name: p.Name, Owner: scenario.OwnerOf(p), Node: p.Spec.NodeName,
+			Created: p.CreationTimestamp.Time}
+		for _, c := range p.Status.Conditions {
+			if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+				s.Ready = c.LastTransitionTime.Time
+			}
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func writeScores(e *cli.Inspector, kept []forecast.Stored, there []forecast.Seen) error {
+	var all []forecast.Score
+	now := time.Now()
+	for _, f := range kept {
+		s := forecast.Compare(f.Forecast, there, now)
+		s.File = f.File
+		all = append(all, s)
+	}
+	if e.Output == "json" {
+		return cli.WriteJSON(e.Out, all)
+	}
+	placed, coming, done := 0, 0, 0
+	for i, s := range all {
+		if _, err := io.WriteString(e.Out, kept[i].At.Local().Format(time.DateTime)+" "+s.Line()+"\n"); err != nil {
+			return err
+		}
+		if s.Happened {
+			placed, coming, done = placed+s.Placed, coming+s.Coming, done+1
+		}
+	}
+	_, err := fmt.Fprintf(e.Out, "%d of %d came about; of %d Pods %d went where it was foretold\n", done, len(all),
+		coming, placed)
+	return err
+}

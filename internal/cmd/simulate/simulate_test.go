@@ -1,0 +1,147 @@
+package simulate
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gantry-project/gantry/internal/cli"
+	"github.com/gantry-project/gantry/internal/simulate/forecast"
+)
+
+const cluster = `
+apiVersion: v1
+kind: Node
+metadata: {name: a}
+status: {capacity: {cpu: "4", memory: 8Gi}}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: b}
+status: {capacity: {cpu: "2", memory: 8Gi}}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: default}
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      containers:
+      - {name: app, image: app, resources: {requests: {cpu: 900m}}}
+`
+
+func run(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	c := New(cli.IO{Out: &out, Err: &out})
+	c.SilenceUsage, c.SilenceErrors = true, true
+	c.SetOut(&out)
+	c.SetErr(&out)
+	c.SetArgs(args)
+	err := c.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+// manifests writes the cluster into a directory.
+func manifests(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "cluster.yaml"), []byte(cluster), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// A drain of a cluster of manifests says which Pod finds no room and what would help, and is kept.
+func TestDrainOfManifests(t *testing.T) {
+	dir, store := manifests(t), t.TempDir()
+	out, err := run(t, "drain", "node/a", "--from", dir, "--store", store, "--horizon", "20m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"drain node/a: not done within 20:00.0: 1 of 2 Pods that came do not become ready",
+		"evicted", "does not become ready:\n  default/web-", "cpu", "→ "} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the answer lacks %q:\n%s", want, out)
+		}
+	}
+	if kept, err := forecast.ReadAll(store); err != nil || len(kept) != 1 {
+		t.Errorf("kept %d, %v", len(kept), err)
+	}
+}
+
+// The same as data and as a picture.
+func TestOtherOutputs(t *testing.T) {
+	dir := manifests(t)
+	out, err := run(t, "rollout", "deployment/web", "--from", dir, "--store", "", "-o", "json", "--ready-after", "7s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var f forecast.Forecast
+	if err := json.Unmarshal([]byte(out), &f); err != nil || !f.Outcome.Done || len(f.Capacity) == 0 {
+		t.Errorf("error %v, outcome %+v, want one that is done", err, f.Outcome)
+	}
+	if out, err = run(t, "scale", "deployment/web", "--replicas", "1", "--from", dir, "--store", "", "-o",
+		"svg"); err != nil || !strings.HasPrefix(out, "<svg ") {
+		t.Errorf("error %v, want a picture, got %.80s", err, out)
+	}
+	pod := filepath.Join(t.TempDir(), "pod.yaml")
+	if err := os.WriteFile(pod, []byte("apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: "+
+		"[{name: c, image: c, resources: {requests: {cpu: \"1\"}}}]}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err = run(t, "capacity", "-f", pod, "--from", dir); err != nil || !strings.HasPrefix(out,
+		"6 fit on 2 nodes\nwhat runs out, by the number of nodes:\n  cpu on 2\n") {
+		t.Errorf("error %v, want 6 that fit, got %s", err, out)
+	}
+}
+
+// Wrong calls name what is wrong.
+func TestWrongCalls(t *testing.T) {
+	dir, empty := manifests(t), t.TempDir()
+	noNodes := filepath.Join(t.TempDir(), "x.yaml")
+	if err := os.WriteFile(noNodes, []byte("apiVersion: v1\nkind: Namespace\nmetadata: {name: x}\n"),
+		0o600); err != nil {
+		t.Fatal(err)
+	}
+	broken := filepath.Join(t.TempDir(), "x.yaml")
+	if err := os.WriteFile(broken, []byte("apiVersion: v1\nkind: Pod\nspec: [1]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ args, want string }{
+		{"drain", "wants nodes as node/NAME, or --zone"},
+		{"drain pod/x --from " + dir, `"pod/x" is not a node`},
+		{"drain node/zzz --from " + dir, `there is no node "zzz"; there are: a, b`},
+		{"drain node/a --from " + empty, "there is no Kubernetes object in it"},
+		{"drain node/a --from " + noNodes, "there is no node in what was read"},
+		{"drain node/a --from " + broken, broken + ", document 1"},
+		{"drain node/a --from /does/not/exist", "no such file"},
+		{"drain node/a --fork --from " + dir, "--fork and --from exclude each other"},
+		{"drain node/a -o yaml --from " + dir, `output "yaml"`},
+		{"drain node/a --seeds -1 --from " + dir, "--seeds -1"},
+		{"drain node/a --horizon 0s --from " + dir, "--horizon 0s"},
+		{"rollout deployment/web --ready-after -3s --from " + dir, "--ready-after -3s"},
+		{"rollout web --from " + dir, `"web": write deployment/NAME`},
+		{"rollout deployment/web --max-surge x --from " + dir, `--max-surge "x"`},
+		{"rollout deployment/web --max-surge -1 --from " + dir, "spec.strategy.rollingUpdate.maxSurge"},
+		{"rollout deployment/web --max-surge 0 --max-unavailable 0 --from " + dir,
+			"spec.strategy.rollingUpdate.maxUnavailable"},
+		{"scale deployment/web --from " + dir, "wants --replicas"},
+		{"scale deployment/web --replicas -2 --from " + dir, "spec.replicas"},
+		{"image deployment/web --from " + dir, "wants deployment/NAME and CONTAINER=IMAGE"},
+		{"image deployment/web other=x --from " + dir, "spec.template.spec.containers"},
+		{"apply --from " + dir, "wants manifests with -f"},
+		{"capacity --from " + dir, "wants a Pod with -f"},
+	} {
+		_, err := run(t, append(strings.Fields(c.args), "--store", "")...)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want one with %q", c.args, err, c.want)
+		}
+	}
+}

@@ -1,0 +1,140 @@
+package simulate
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gantry-project/gantry/internal/cli"
+	"github.com/gantry-project/gantry/internal/simulate/scenario"
+	"github.com/gantry-project/gantry/internal/simulate/source"
+)
+
+func newScale(streams cli.IO) *cobra.Command {
+	s := &simulation{Inspector: cli.Inspector{Out: streams.Out}}
+	replicas := int32(-1)
+	c := &cobra.Command{
+		Use:     "scale KIND/NAME --replicas N",
+		Short:   "Say what another number of Pods brings: where new ones go, which go away, what stays pending",
+		Example: "  gantry simulate scale deployment/web --replicas 20",
+		Args:    cli.ExactlyOne("what to scale, as deployment/NAME"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if !c.Flags().Changed("replicas") {
+				return cli.UsageError(errors.New("gantry simulate scale wants --replicas"))
+			}
+			return s.run(c.Context(), func() (scenario.Change, error) {
+				o, err := scenario.ParseObject(args[0], s.Namespace)
+				return &scenario.Scale{Object: o, Replicas: replicas}, err
+			})
+		},
+	}
+	s.flags(c)
+	c.Flags().Int32Var(&replicas, "replicas", -1, "how many Pods (required)")
+	return c
+}
+
+func newDelete(streams cli.IO) *cobra.Command {
+	s := &simulation{Inspector: cli.Inspector{Out: streams.Out}}
+	c := &cobra.Command{
+		Use:     "delete KIND/NAME",
+		Short:   "Say what deleting a workload brings: how long its Pods take to go, and who gets their room",
+		Example: "  gantry simulate delete deployment/web",
+		Args:    cli.ExactlyOne("what to delete, as deployment/NAME"),
+		RunE: func(c *cobra.Command, args []string) error {
+			return s.run(c.Context(), func() (scenario.Change, error) {
+				o, err := scenario.ParseObject(args[0], s.Namespace)
+				return &scenario.Delete{Object: o}, err
+			})
+		},
+	}
+	s.flags(c)
+	return c
+}
+
+func newImage(streams cli.IO) *cobra.Command {
+	s := &simulation{Inspector: cli.Inspector{Out: streams.Out}}
+	c := &cobra.Command{
+		Use:     "image KIND/NAME CONTAINER=IMAGE ...",
+		Short:   "Say how the rollout goes that `kubectl set image` begins",
+		Example: "  gantry simulate image deployment/web app=registry.example/app:2",
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) < 2 {
+				return cli.UsageError(errors.New("gantry simulate image wants deployment/NAME and CONTAINER=IMAGE"))
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			images, err := imagesOf(args[1:])
+			if err != nil {
+				return err
+			}
+			return s.run(c.Context(), func() (scenario.Change, error) {
+				o, err := scenario.ParseObject(args[0], s.Namespace)
+				return &scenario.Image{Rollout: scenario.Rollout{Object: o, Images: images}}, err
+			})
+		},
+	}
+	s.flags(c)
+	return c
+}
+
+func newLose(streams cli.IO) *cobra.Command {
+	s := &simulation{Inspector: cli.Inspector{Out: streams.Out}}
+	var l scenario.Lose
+	c := &cobra.Command{
+		Use:   "lose [node/NAME ...]",
+		Short: "Say what the loss of nodes or of a zone brings: when it is noticed, what is evicted, where it goes",
+		Long: "lose has the nodes report nothing any more from now on. What happens then is the node lifecycle " +
+			"controller's and the taint eviction's doing.",
+		Example: "  gantry simulate lose node/node-1\n  gantry simulate lose --zone eu-1 -o json",
+		RunE: func(c *cobra.Command, args []string) error {
+			names, err := nodeNames(args)
+			if err != nil {
+				return err
+			}
+			return s.run(c.Context(), func() (scenario.Change, error) {
+				return &scenario.Lose{Nodes: names, Zone: l.Zone}, nil
+			})
+		},
+	}
+	c.Args = func(_ *cobra.Command, args []string) error {
+		if (len(args) == 0) == (l.Zone == "") {
+			return cli.UsageError(errors.New("gantry simulate lose wants nodes as node/NAME, or --zone"))
+		}
+		return nil
+	}
+	s.flags(c)
+	c.Flags().StringVar(&l.Zone, "zone", "", "all nodes of this zone")
+	return c
+}
+
+func newApply(streams cli.IO) *cobra.Command {
+	s := &simulation{Inspector: cli.Inspector{Out: streams.Out}}
+	var files []string
+	c := &cobra.Command{
+		Use:     "apply -f FILE",
+		Short:   "Say what manifests bring: what is made and changed, where Pods go, what is never ready and why",
+		Example: "  gantry simulate apply -f new.yaml\n  gantry simulate apply -f new.yaml --from cluster.json -o json",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if len(files) == 0 {
+				return cli.UsageError(errors.New("gantry simulate apply wants manifests with -f"))
+			}
+			given, _, err := source.FromFiles(files, c.InOrStdin())
+			if err != nil {
+				return err
+			}
+			if note := given.Note(); note != "" {
+				return fmt.Errorf("kinds that a copy has not cannot be applied: %s", note)
+			}
+			return s.run(c.Context(), func() (scenario.Change, error) {
+				return &scenario.Apply{Objects: given.Objects, Namespace: s.Namespace, Files: files}, nil
+			})
+		},
+	}
+	s.flags(c)
+	c.Flags().StringArrayVarP(&files, "filename", "f", nil,
+		"file or directory with manifests, - for standard input; may be given again")
+	return c
+}

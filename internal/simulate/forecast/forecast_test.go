@@ -1,0 +1,98 @@
+package forecast
+
+import (
+	"bytes"
+	"encoding/xml"
+	"io"
+	"strings"
+	"testing"
+	"time"
+)
+
+func at(d time.Duration) *time.Duration { return &d }
+
+var made = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func drained() *Forecast {
+	return &Forecast{Format: Format, Verb: "drain", Target: []string{"node/a"}, At: made,
+		Outcome: Outcome{Done: true, Took: 4 * time.Second, Seeds: 1, Fastest: 4 * time.Second, P99: 4 * time.Second,
+			Until: time.Hour},
+		Pods: []Pod{
+			{Namespace: "d", Name: "web-1", Owner: "deployment/web", Node: "a", Leaves: at(0), Gone: at(time.Second),
+				Cause: "evicted"},
+			{Namespace: "d", Name: "web-2", Owner: "deployment/web", Node: "b", Created: at(0), Scheduled: at(0),
+				Ready: at(3 * time.Second), Replaces: "web-1"}},
+		Capacity: []Capacity{{Total: 2, Ready: 2, Desired: 2}, {At: time.Second, Total: 2, Ready: 1, Desired: 2}},
+		Blocked:  []Blocked{{Pod: "d/web-1", Budget: "web", Message: "needs 2", Until: at(5 * time.Second)}},
+		Pending:  []Pending{{Pod: "d/web-<3>", Cause: "no room", Fixes: []string{"add a node"}}}}
+}
+
+// The text says what holds up, what moves where, and what would help.
+func TestText(t *testing.T) {
+	var b bytes.Buffer
+	if err := drained().WriteText(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"drain node/a: done after 4.0s", "d/web-1  a", "evicted", "d/web-2  b", "web-1\n",
+		"d/web-1 from 0.0s until 5.0s: needs 2", "d/web-<3>: no room", "→ add a node"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("the text lacks %q:\n%s", want, b.String())
+		}
+	}
+}
+
+// The picture is well-formed and has a bar for each stage of each Pod.
+func TestSVG(t *testing.T) {
+	var b bytes.Buffer
+	f := drained()
+	f.Pods[0].Name = "web-<1>"
+	if err := f.WriteSVG(&b); err != nil {
+		t.Fatal(err)
+	}
+	bars := 0
+	for d := xml.NewDecoder(&b); ; {
+		token, err := d.Token()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e, ok := token.(xml.StartElement); ok && e.Name.Local == "rect" {
+			bars++
+		}
+	}
+	if bars != 5 { // ready and leaving; waiting, starting and ready
+		t.Errorf("%d bars, want 5", bars)
+	}
+}
+
+// A stored forecast is read back, and scored by what came.
+func TestScore(t *testing.T) {
+	dir := t.TempDir()
+	if err := Store(dir, drained()); err != nil {
+		t.Fatal(err)
+	}
+	all, err := ReadAll(dir)
+	if err != nil || len(all) != 1 {
+		t.Fatalf("read %d, %v", len(all), err)
+	}
+	f := all[0].Forecast
+	old := Seen{Namespace: "d", Name: "web-1", Owner: "deployment/web", Node: "a", Created: made.Add(-time.Hour)}
+	fresh := Seen{Namespace: "d", Name: "web-x", Owner: "deployment/web", Node: "b", Created: made.Add(time.Minute),
+		Ready: made.Add(time.Minute + 4*time.Second)}
+	if s := Compare(f, []Seen{old}, made.Add(time.Minute)); s.Happened || s.Expired {
+		t.Errorf("before: %+v", s)
+	}
+	if s := Compare(f, []Seen{old}, made.Add(2*time.Hour)); s.Happened || !s.Expired {
+		t.Errorf("too late: %+v", s)
+	}
+	s := Compare(f, []Seen{fresh}, made.Add(2*time.Minute))
+	if !s.Happened || s.Left != 1 || s.Placed != 1 || !s.InOrder || !s.WithinSpread || s.Took != 4*time.Second {
+		t.Errorf("after: %+v", s)
+	}
+	fresh.Node, fresh.Ready = "c", fresh.Created.Add(time.Minute)
+	if s := Compare(f, []Seen{fresh}, made.Add(2*time.Minute)); s.Placed != 0 || s.WithinSpread {
+		t.Errorf("otherwise: %+v", s)
+	}
+}

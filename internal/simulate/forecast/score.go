@@ -1,0 +1,119 @@
+package forecast
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Seen is a Pod as it is in the cluster when a forecast is scored.
+type Seen struct {
+	Namespace, Name, Owner, Node string
+	Created, Ready               time.Time // Ready is zero for a Pod that is not
+}
+
+// Score is how right a forecast was.
+type Score struct {
+	File     string `json:"file,omitempty"`
+	Verb     string `json:"verb"`
+	Target   string `json:"target"`
+	Happened bool   `json:"happened"` // the change was made within the horizon
+	Expired  bool   `json:"expired"`  // it was not, and the horizon is over
+	// Left counts the Pods that were to leave and that are gone, of Leaving
+	Left, Leaving int
+	// Placed counts the Pods that came to a node where one of their owner was foretold, of Coming
+	Placed, Coming int
+	InOrder        bool          `json:"inOrder"` // owners' Pods were made in the order foretold
+	Took           time.Duration `json:"took"`    // nanoseconds, from the first Pod made until the last was ready
+	Foretold       time.Duration `json:"foretold"`
+	WithinSpread   bool          `json:"withinSpread"`
+}
+
+// spreadTolerance is by how much a time may miss the spread: statuses have whole seconds, and a
+// person does not begin at once.
+const spreadTolerance = 2 * time.Second
+
+// Compare scores a forecast by the Pods that are there at now.
+func Compare(f *Forecast, there []Seen, now time.Time) Score {
+	s := Score{Verb: f.Verb, Target: fmt.Sprint(f.Target), InOrder: true, Foretold: f.Outcome.Took}
+	owners := map[string]bool{}
+	leaving := map[string]bool{}
+	var foretold []Pod
+	for _, p := range f.Pods {
+		if p.Owner != "" {
+			owners[p.Namespace+"/"+p.Owner] = true
+		}
+		if p.Created == nil && p.Leaves != nil {
+			leaving[p.Key()] = true
+		}
+		if p.Created != nil && p.Gone == nil {
+			foretold = append(foretold, p)
+		}
+	}
+	end := f.At.Add(f.Outcome.Until)
+	var came []Seen
+	for _, p := range there {
+		if owners[p.Namespace+"/"+p.Owner] && p.Created.After(f.At) && !p.Created.After(end) {
+			came = append(came, p)
+		}
+	}
+	slices.SortStableFunc(came, func(a, b Seen) int { return a.Created.Compare(b.Created) })
+	s.Leaving, s.Coming = len(leaving), len(foretold)
+	s.Left = s.Leaving
+	for _, p := range there {
+		if leaving[p.Namespace+"/"+p.Name] && !p.Created.After(f.At) {
+			s.Left--
+		}
+	}
+	s.Happened = s.Coming > 0 && len(came) >= s.Coming || s.Coming == 0 && s.Leaving > 0 && s.Left == s.Leaving
+	s.Expired = !s.Happened && now.After(end)
+	if s.Happened {
+		s.compare(foretold, came, f.Outcome)
+	}
+	return s
+}
+
+func (s *Score) compare(foretold []Pod, came []Seen, o Outcome) {
+	expected := map[string]int{}
+	for _, p := range foretold {
+		expected[p.Namespace+"/"+p.Owner+" "+p.Node]++
+	}
+	var last time.Time
+	for i, p := range came {
+		key := p.Namespace + "/" + p.Owner + " " + p.Node
+		if expected[key] > 0 {
+			expected[key]--
+			s.Placed++
+		}
+		if i < len(foretold) && foretold[i].Namespace+"/"+foretold[i].Owner != p.Namespace+"/"+p.Owner {
+			s.InOrder = false
+		}
+		if p.Ready.After(last) {
+			last = p.Ready
+		}
+	}
+	if len(came) > 0 && !last.IsZero() {
+		s.Took = last.Sub(came[0].Created)
+	}
+	s.WithinSpread = s.Took >= o.Fastest-spreadTolerance && s.Took <= max(o.P99, o.Took)+spreadTolerance
+}
+
+// Line prints the score.
+func (s Score) Line() string {
+	head := s.Verb + " " + s.Target + ": "
+	switch {
+	case s.Expired:
+		return head + "it was not done within the horizon"
+	case !s.Happened:
+		return head + "it has not been done yet"
+	}
+	order, spread := "in the order foretold", "within the spread"
+	if !s.InOrder {
+		order = "in another order"
+	}
+	if !s.WithinSpread {
+		spread = "outside of the spread"
+	}
+	return fmt.Sprintf("%s%d of %d Pods left, %d of %d came to where they were foretold, %s; took %s, foretold %s, %s",
+		head, s.Left, s.Leaving, s.Placed, s.Coming, order, seconds(s.Took), seconds(s.Foretold), spread)
+}

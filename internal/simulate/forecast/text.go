@@ -1,0 +1,116 @@
+package forecast
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+)
+
+// WriteText prints the forecast for a person.
+func (f *Forecast) WriteText(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s: %s\n", f.Verb, strings.Join(f.Target, " "), f.Outcome.sentence())
+	if l := f.Outcome.Least; l != nil && len(f.Capacity) > 0 {
+		fmt.Fprintf(&b, "ready Pods: at least %d of %d\n", *l, f.Capacity[0].Desired)
+	}
+	f.writePods(&b)
+	f.writeCapacity(&b)
+	f.writeBlocked(&b)
+	f.writePending(&b)
+	for _, n := range f.Notes {
+		fmt.Fprintf(&b, "note: %s\n", n)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (o Outcome) sentence() string {
+	var s string
+	if o.Done {
+		s = "done after " + seconds(o.Took)
+	} else {
+		s = "not done within " + seconds(o.Until)
+		if o.Why != "" {
+			s += ": " + o.Why
+		}
+	}
+	if o.Seeds > 1 {
+		s += fmt.Sprintf("; of %d runs the fastest took %s, the median %s, the 99th percentile %s", o.Seeds,
+			seconds(o.Fastest), seconds(o.Median), seconds(o.P99))
+		if o.Undone > 0 {
+			s += fmt.Sprintf(", and %d were not done", o.Undone)
+		}
+	}
+	return s
+}
+
+func (f *Forecast) writePods(b *strings.Builder) {
+	if len(f.Pods) == 0 {
+		b.WriteString("no Pod comes, goes or moves\n")
+		return
+	}
+	t := tabwriter.NewWriter(b, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "\nPOD\tNODE\tCREATED\tSCHEDULED\tREADY\tLEAVES\tGONE\tBY\tREPLACES")
+	for _, p := range f.Pods {
+		created := optional(p.Created)
+		if p.Created == nil {
+			created = "before"
+		}
+		node := p.Node
+		if node == "" {
+			node = "none"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Key(), node, created, optional(p.Scheduled),
+			optional(p.Ready), optional(p.Leaves), optional(p.Gone), dash(p.Cause), dash(p.Replaces))
+	}
+	_ = t.Flush() // a strings.Builder takes all
+}
+
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+func (f *Forecast) writeCapacity(b *strings.Builder) {
+	if len(f.Capacity) == 0 {
+		return
+	}
+	t := tabwriter.NewWriter(b, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "\nFROM\tPODS\tREADY\tNEW\tNEW READY\tLEAVING")
+	for _, m := range f.Capacity {
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%d\n", seconds(m.At), m.Total, m.Ready, m.New, m.NewReady, m.Leaving)
+	}
+	_ = t.Flush()
+}
+
+func (f *Forecast) writeBlocked(b *strings.Builder) {
+	for i, x := range f.Blocked {
+		if i == 0 {
+			b.WriteString("\nheld up by budgets:\n")
+		}
+		until := "to the end"
+		if x.Until != nil {
+			until = "until " + seconds(*x.Until)
+		}
+		fmt.Fprintf(b, "  %s from %s %s: %s\n", x.Pod, seconds(x.From), until, x.Message)
+	}
+}
+
+func (f *Forecast) writePending(b *strings.Builder) {
+	for i, p := range f.Pending {
+		if i == 0 {
+			b.WriteString("\ndoes not become ready:\n")
+		}
+		name := p.Pod
+		if name == "" {
+			name = p.Object
+		}
+		fmt.Fprintf(b, "  %s: %s\n", name, p.Cause)
+		for _, fix := range p.Fixes {
+			fmt.Fprintf(b, "      → %s\n", fix)
+		}
+	}
+}

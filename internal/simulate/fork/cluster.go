@@ -1,0 +1,231 @@
+package fork
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+	schedulerconfig "k8s.io/kube-scheduler/config/v1"
+
+	"github.com/gantry-project/gantry/internal/control/controllerruntime"
+	"github.com/gantry-project/gantry/internal/control/garbagecollector"
+	"github.com/gantry-project/gantry/internal/scheduler"
+	"github.com/gantry-project/gantry/internal/simulate/behavior"
+	"github.com/gantry-project/gantry/internal/simulate/memapi"
+	"github.com/gantry-project/gantry/internal/simulate/memstore"
+	"github.com/gantry-project/gantry/internal/simulate/syncinformer"
+	"github.com/gantry-project/gantry/internal/simulate/virtualnode"
+)
+
+// Options are what a Cluster is made from.
+type Options struct {
+	// Objects are those of a cluster, with UIDs and statuses, or of manifests, without. The Cluster
+	// keeps them.
+	Objects   []runtime.Object
+	Start     time.Time // the clock's first time
+	Model     behavior.Model
+	Seed      uint64                                      // of the scheduler's choice among equal nodes; 0: 1
+	Scheduler *schedulerconfig.KubeSchedulerConfiguration // completed; nil: the default
+	// Heartbeats has nodes report, and those that do not be found unreachable. Without, every node
+	// stays as it is.
+	Heartbeats bool
+}
+
+// Cluster is a cluster in virtual time. One goroutine uses it.
+type Cluster struct {
+	clock       time.Time
+	store       *memstore.Store
+	informers   *syncinformer.Factory
+	api         *memapi.Server
+	controllers []*controllerruntime.ManualQueue
+	feedOwners  garbagecollector.Feed
+	resources   map[reflect.Type]schema.GroupVersionResource // of objects' types
+	scheduler   *scheduler.Manual
+	kubelets    *virtualnode.Kubelets
+	log         *Log
+	timers      []timer
+	watchers    []func(memstore.Change)
+	changedAt   time.Time // when an object other than a lease last changed
+	heartbeats  bool
+}
+
+// timer is something to do at a time.
+type timer struct {
+	at time.Time
+	do func(ctx context.Context)
+}
+
+// New makes a copy. The error names the object that cannot be taken.
+func New(ctx context.Context, o Options) (*Cluster, error) {
+	if o.Seed == 0 {
+		o.Seed = 1
+	}
+	c := &Cluster{clock: o.Start, informers: syncinformer.New(), heartbeats: o.Heartbeats,
+		resources: map[reflect.Type]schema.GroupVersionResource{}}
+	c.store, c.log = memstore.New(c.Now), &Log{now: c.Now}
+	var err error
+	c.api, err = memapi.New(memapi.Options{Store: c.store, Informers: c.informers, Journal: c.log.SinkFor("apiserver")})
+	if err != nil {
+		return nil, err
+	}
+	c.kubelets = virtualnode.New(virtualnode.Options{Client: c.api.Client(), Now: c.Now, Model: o.Model})
+	if c.scheduler, err = scheduler.NewManual(ctx, scheduler.Options{Client: c.api.Client(), Informers: c.informers,
+		Config: o.Scheduler, Journal: c.log.SinkFor("scheduler"), Seed: o.Seed}, c.Now); err != nil {
+		return nil, err
+	}
+	if err := c.makeControllers(); err != nil {
+		return nil, err
+	}
+	if err := c.load(ctx, o.Objects); err != nil {
+		return nil, err
+	}
+	if c.heartbeats {
+		c.At(c.clock, c.heartbeat)
+	}
+	return c, nil
+}
+
+// Close ends what the API server's admission plugins run.
+func (c *Cluster) Close() { c.api.Close() }
+
+// Now is the clock's time.
+func (c *Cluster) Now() time.Time { return c.clock }
+
+// Client returns a client that may do everything in the copy.
+func (c *Cluster) Client() kubernetes.Interface { return c.api.Client() }
+
+// Log returns what the parts stated and recorded.
+func (c *Cluster) Log() *Log { return c.log }
+
+// Watch has f called with every change of an object, when the parts learn of it.
+func (c *Cluster) Watch(f func(memstore.Change)) { c.watchers = append(c.watchers, f) }
+
+// At has do called when the clock reaches at.
+func (c *Cluster) At(at time.Time, do func(ctx context.Context)) {
+	i := len(c.timers)
+	for i > 0 && c.timers[i-1].at.After(at) {
+		i--
+	}
+	c.timers = append(c.timers, timer{})
+	copy(c.timers[i+1:], c.timers[i:])
+	c.timers[i] = timer{at, do}
+}
+
+// Lose cuts a node off: its kubelet reports nothing any more. Only with Options.Heartbeats does
+// anybody notice.
+func (c *Cluster) Lose(node string) { c.kubelets.Lose(node) }
+
+// QuietSince returns when an object last changed, reports of nodes aside.
+func (c *Cluster) QuietSince() time.Time { return c.changedAt }
+
+// maxStepsAtOnce bounds what may happen at one instant: beyond, parts answer each other without
+// end.
+const maxStepsAtOnce = 5_000_000
+
+// Run lets the cluster go on until done, which is asked whenever nothing is left to do at an
+// instant, or until the end of the horizon. It reports whether done was true. The error is that
+// parts answer each other without end, or that ctx ended.
+func (c *Cluster) Run(ctx context.Context, horizon time.Time, done func() bool) (bool, error) {
+	for {
+		if err := c.settle(ctx); err != nil {
+			return false, err
+		}
+		if done() {
+			return true, nil
+		}
+		next := c.nextWake()
+		if next.IsZero() || next.After(horizon) {
+			c.clock = horizon
+			return false, nil
+		}
+		if next.After(c.clock) {
+			c.clock = next
+		}
+	}
+}
+
+// settle lets all parts do what they have to do now.
+func (c *Cluster) settle(ctx context.Context) error {
+	for range maxStepsAtOnce {
+		c.deliver()
+		progress, err := c.step(ctx)
+		switch {
+		case err != nil:
+			return err
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case !progress:
+			return nil
+		}
+	}
+	return fmt.Errorf("at %s the simulated cluster does not come to rest", c.clock.Format(time.RFC3339))
+}
+
+// step lets one part take a step, and tells whether one did. Parts that only compute go before
+// those whose work takes time in a real cluster: controllers first, then the scheduler, then kubelets.
+// So a controller has answered one kubelet's report before the next comes.
+func (c *Cluster) step(ctx context.Context) (bool, error) {
+	if len(c.timers) > 0 && !c.timers[0].at.After(c.clock) {
+		do := c.timers[0].do
+		c.timers = c.timers[1:]
+		do(ctx)
+		return true, nil
+	}
+	progress := false
+	for _, q := range c.controllers {
+		for q.Step(ctx) {
+			c.deliver()
+			progress = true
+		}
+	}
+	if progress || c.scheduler.Step(ctx) {
+		return true, nil
+	}
+	return c.kubelets.Step(ctx)
+}
+
+// deliver tells all parts of the changes since the last call.
+func (c *Cluster) deliver() {
+	for changes := c.store.TakeChanges(); len(changes) > 0; changes = c.store.TakeChanges() {
+		for _, change := range changes {
+			c.informers.Deliver(change.Old, change.New)
+			old, _ := change.Old.(*corev1.Pod)
+			cur, _ := change.New.(*corev1.Pod)
+			if old != nil || cur != nil {
+				c.kubelets.PodChanged(old, cur)
+			}
+			c.feed(change)
+			c.noteChange(change)
+			for _, w := range c.watchers {
+				w(change)
+			}
+		}
+	}
+}
+
+// nextWake is when the next part has something to do; zero: never.
+func (c *Cluster) nextWake() time.Time {
+	var at time.Time
+	earlier := func(t time.Time) {
+		if !t.IsZero() && (at.IsZero() || t.Before(at)) {
+			at = t
+		}
+	}
+	if len(c.timers) > 0 {
+		earlier(c.timers[0].at)
+	}
+	for _, q := range c.controllers {
+		earlier(q.Wake())
+	}
+	earlier(c.scheduler.Wake())
+	earlier(c.kubelets.Wake())
+	return at
+}
+
+// Decode reads an object from JSON, with defaults.
+func (c *Cluster) Decode(raw []byte) (runtime.Object, error) { return c.api.Decode(raw) }

@@ -1,0 +1,169 @@
+package scenario
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gantry-project/gantry/internal/simulate/behavior"
+	"github.com/gantry-project/gantry/internal/simulate/forecast"
+	"github.com/gantry-project/gantry/internal/simulate/fork"
+	"github.com/gantry-project/gantry/internal/simulate/memstore"
+)
+
+// podRecorder follows the Pods of a cluster from the change on.
+type podRecorder struct {
+	cluster *fork.Cluster
+	began   time.Time
+	byUID   map[types.UID]*forecast.Pod
+	order   []types.UID       // of those that belong to the forecast, as it happened
+	causes  map[string]string // by namespace/name: why a Pod will be seen to leave
+}
+
+func newPodRecorder(c *fork.Cluster) *podRecorder {
+	return &podRecorder{cluster: c, began: c.Now(), byUID: map[types.UID]*forecast.Pod{}, causes: map[string]string{}}
+}
+
+// because remembers why a Pod is about to leave.
+func (r *podRecorder) because(p *corev1.Pod, cause string) { r.causes[p.Namespace+"/"+p.Name] = cause }
+
+// changed takes in one change of an object.
+func (r *podRecorder) changed(c memstore.Change) {
+	old, _ := c.Old.(*corev1.Pod)
+	cur, _ := c.New.(*corev1.Pod)
+	if old == nil && cur == nil {
+		return
+	}
+	now := r.cluster.Now().Sub(r.began)
+	if cur == nil {
+		p := r.of(old)
+		if p.Leaves == nil {
+			r.leaves(p, old, now)
+		}
+		p.Gone = &now
+		return
+	}
+	p := r.of(cur)
+	if old == nil {
+		p.Created = &now
+		r.note(cur.UID)
+	}
+	first := func(at **time.Duration, is bool) {
+		if *at == nil && is {
+			*at = &now
+		}
+	}
+	p.Node = cur.Spec.NodeName
+	if p.Created != nil {
+		first(&p.Scheduled, cur.Spec.NodeName != "")
+		first(&p.Running, cur.Status.Phase == corev1.PodRunning)
+		first(&p.Ready, isReady(cur) && cur.DeletionTimestamp == nil)
+	}
+	if cur.DeletionTimestamp != nil && p.Leaves == nil {
+		r.leaves(p, cur, now)
+	}
+}
+
+// leaves notes that a Pod's deletion was asked for.
+func (r *podRecorder) leaves(p *forecast.Pod, pod *corev1.Pod, now time.Duration) {
+	p.Leaves = &now
+	p.Cause = causeOf(pod)
+	if c := r.causes[p.Key()]; c != "" {
+		p.Cause = c
+	}
+	r.note(pod.UID)
+}
+
+// note adds a Pod to the forecast.
+func (r *podRecorder) note(uid types.UID) {
+	if !slices.Contains(r.order, uid) {
+		r.order = append(r.order, uid)
+	}
+}
+
+func (r *podRecorder) of(p *corev1.Pod) *forecast.Pod {
+	f := r.byUID[p.UID]
+	if f == nil {
+		f = &forecast.Pod{Namespace: p.Namespace, Name: p.Name, Owner: OwnerOf(p), Node: p.Spec.NodeName,
+			Revision: revisionOf(p)}
+		r.byUID[p.UID] = f
+	}
+	return f
+}
+
+// result returns the Pods, and which of them stands in for which.
+func (r *podRecorder) result(time.Time) []forecast.Pod {
+	left := map[string][]string{} // names of Pods that left and have no replacement yet, by owner
+	out := make([]forecast.Pod, 0, len(r.order))
+	for _, uid := range r.order {
+		out = append(out, *r.byUID[uid])
+	}
+	for _, p := range out {
+		if p.Leaves != nil && p.Owner != "" && p.Cause != "" {
+			left[p.Namespace+"/"+p.Owner] = append(left[p.Namespace+"/"+p.Owner], p.Name)
+		}
+	}
+	for i := range out {
+		p := &out[i]
+		names := left[p.Namespace+"/"+p.Owner]
+		if p.Created == nil || len(names) == 0 {
+			continue
+		}
+		at := max(slices.Index(names, p.Name), 0) // a StatefulSet's Pod comes again by its name
+		p.Replaces = names[at]
+		left[p.Namespace+"/"+p.Owner] = slices.Delete(names, at, at+1)
+	}
+	return out
+}
+
+// causeOf reads why a Pod is being deleted from its condition DisruptionTarget.
+func causeOf(p *corev1.Pod) string {
+	for _, c := range p.Status.Conditions {
+		if c.Type != corev1.DisruptionTarget || c.Status != corev1.ConditionTrue {
+			continue
+		}
+		switch c.Reason {
+		case "EvictionByEvictionAPI":
+			return "evicted"
+		case corev1.PodReasonPreemptionByScheduler:
+			return "preempted"
+		case "DeletionByTaintManager":
+			return "taint"
+		case "DeletionByPodGC":
+			return "node gone"
+		}
+		return c.Reason
+	}
+	if owner := metav1.GetControllerOf(p); owner != nil {
+		return strings.ToLower(owner.Kind)
+	}
+	return ""
+}
+
+// OwnerOf is kind/name of what a person knows the Pod by: the Deployment behind its ReplicaSet.
+func OwnerOf(p *corev1.Pod) string {
+	_, rest, ok := strings.Cut(behavior.OwnerKey(p), "/")
+	if !ok {
+		return ""
+	}
+	kind, name, _ := strings.Cut(rest, "/")
+	return strings.ToLower(kind) + "/" + name
+}
+
+// revisionOf is the hash of the template that the Pod was made from.
+func revisionOf(p *corev1.Pod) string {
+	if hash := p.Labels["pod-template-hash"]; hash != "" {
+		return hash
+	}
+	return p.Labels["controller-revision-hash"]
+}
+
+func isReady(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}

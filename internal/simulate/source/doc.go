@@ -1,0 +1,6 @@
+// Package source reads the cluster that is to be copied: from an API server, within the asker's
+// rights, or from files.
+//
+// Out: typed objects of the kinds that decide about Pods. Secrets and ConfigMaps are never read:
+// no decision needs them.
+package source

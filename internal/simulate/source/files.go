@@ -1,0 +1,145 @@
+package source
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/yaml"
+)
+
+// Snapshot is a copied cluster as a file: a List that kubectl reads too, with the time of the copy.
+type Snapshot struct {
+	APIVersion string            `json:"apiVersion"`
+	Kind       string            `json:"kind"`
+	TakenAt    time.Time         `json:"takenAt"`
+	Items      []json.RawMessage `json:"items"`
+}
+
+// WriteSnapshot writes a copied cluster.
+func WriteSnapshot(w io.Writer, c Copied, at time.Time) error {
+	s := Snapshot{APIVersion: "v1", Kind: "List", TakenAt: at}
+	for _, o := range c.Objects {
+		kinds, _, err := scheme.Scheme.ObjectKinds(o)
+		if err != nil {
+			return err
+		}
+		o.GetObjectKind().SetGroupVersionKind(kinds[0])
+		raw, err := json.Marshal(o)
+		if err != nil {
+			return err
+		}
+		s.Items = append(s.Items, raw)
+	}
+	return json.NewEncoder(w).Encode(s)
+}
+
+// FromFiles reads snapshots and manifests: files, directories (their .yaml, .yml and .json files,
+// and those below), - for standard input. at is the time of the copy, if a file tells. The error
+// names the file, and the object's place in it.
+func FromFiles(names []string, stdin io.Reader) (c Copied, at time.Time, err error) {
+	r := &fileReader{unknown: map[string]bool{}}
+	for _, name := range names {
+		if name == "-" {
+			err = r.read("standard input", stdin)
+		} else {
+			err = r.walk(name)
+		}
+		if err != nil {
+			return Copied{}, time.Time{}, err
+		}
+	}
+	if len(r.objects) == 0 {
+		return Copied{}, time.Time{}, fmt.Errorf("%q: there is no Kubernetes object in it", names)
+	}
+	c.Objects = r.objects
+	for k := range r.unknown {
+		c.Unread = append(c.Unread, k)
+	}
+	return c, r.at, nil
+}
+
+type fileReader struct {
+	objects []runtime.Object
+	unknown map[string]bool // kinds of custom resources
+	at      time.Time
+}
+
+func (r *fileReader) walk(name string) error {
+	return filepath.WalkDir(name, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		if ext := filepath.Ext(path); path != name && ext != ".yaml" && ext != ".yml" && ext != ".json" {
+			return nil
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		return r.read(path, f)
+	})
+}
+
+// read reads the documents of one stream.
+func (r *fileReader) read(source string, in io.Reader) error {
+	docs := utilyaml.NewYAMLReader(bufio.NewReader(in))
+	for n := 1; ; n++ {
+		doc, err := docs.Read()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", source, err)
+		}
+		raw, err := yaml.YAMLToJSON(doc)
+		if err != nil {
+			return fmt.Errorf("%s, document %d: %w", source, n, err)
+		}
+		if string(raw) == "null" {
+			continue // comments only
+		}
+		if err := r.object(raw); err != nil {
+			return fmt.Errorf("%s, document %d: %w", source, n, err)
+		}
+	}
+}
+
+// object takes one object in, or the items of a List.
+func (r *fileReader) object(raw []byte) error {
+	var s Snapshot
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return fmt.Errorf("not a Kubernetes object: %w", err)
+	}
+	if s.Kind == "List" {
+		if !s.TakenAt.IsZero() {
+			r.at = s.TakenAt
+		}
+		for i, item := range s.Items {
+			if err := r.object(item); err != nil {
+				return fmt.Errorf("items[%d]: %w", i, err)
+			}
+		}
+		return nil
+	}
+	o, _, err := scheme.Codecs.UniversalDeserializer().Decode(raw, nil, nil)
+	if runtime.IsNotRegisteredError(err) {
+		r.unknown[s.APIVersion+" "+s.Kind] = true
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	r.objects = append(r.objects, o)
+	return nil
+}
