@@ -89,7 +89,8 @@ func askWhy(ctx context.Context, a question) (any, error) {
 	if subject == "" {
 		return nil, cli.UsageError(fmt.Errorf("the query names no subject: subject=KIND/NAME"))
 	}
-	answer, now, err := gather.AnswerWith(ctx, a.client, a.namespace, subject)
+	now := time.Now()
+	answer, err := gather.AnswerWith(ctx, a.client, gather.Question{Namespace: a.namespace, About: subject, Now: now})
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +150,8 @@ func askPacket(ctx context.Context, a question) (any, error) {
 		out.Result = packet.Trace(w, ask)
 	}
 	if namespace, name, ok := strings.Cut(out.Service, "/"); ok && out.Reason == packet.NoEndpoints {
-		if why, _, err := gather.AnswerWith(ctx, a.client, namespace, "service/"+name); err == nil {
+		q := gather.Question{Namespace: namespace, About: "service/" + name, Now: time.Now()}
+		if why, err := gather.AnswerWith(ctx, a.client, q); err == nil {
 			out.Why = &why
 		}
 	}

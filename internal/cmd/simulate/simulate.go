@@ -252,7 +252,8 @@ func (s *simulation) explain(ctx context.Context, r *scenario.Run) error {
 	}
 	for i := range unready[:min(len(unready), mostExplained)] {
 		p := &unready[i]
-		a, _, err := gather.AnswerWith(ctx, r.Cluster.Client(), p.Namespace, "pod/"+p.Name)
+		a, err := gather.AnswerWith(ctx, r.Cluster.Client(),
+			gather.Question{Namespace: p.Namespace, About: "pod/" + p.Name, Now: r.Cluster.Now()})
 		if err != nil {
 			return fmt.Errorf("explaining pod %s/%s: %w", p.Namespace, p.Name, err)
 		}
