@@ -63,7 +63,7 @@ func fillNodes(ctx context.Context, in In, cluster placed, set *schedule.PluginS
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
 			for n := take(); n != nil; n = take() {
-				fits, last, err := fillNode(ctx, in, n, cluster.pods[n.Name], set)
+				fits, last, err := fillNode(ctx, in.Pod, set, cluster.only(n))
 				mu.Lock()
 				if err != nil {
 					failed = err
@@ -79,16 +79,21 @@ func fillNodes(ctx context.Context, in In, cluster placed, set *schedule.PluginS
 	return out, failed
 }
 
-// fillNode places Pods on one node until it takes none; last is the result of that one.
-func fillNode(ctx context.Context, in In, n *v1.Node, there []*v1.Pod,
-	set *schedule.PluginSet) (fits int, last *schedule.Result, err error) {
+// only is the cache of one node with its Pods.
+func (c placed) only(n *v1.Node) *snapshot.Cache {
 	cache := snapshot.NewCache()
 	cache.SetNode(n)
-	for _, p := range there {
+	for _, p := range c.pods[n.Name] {
 		cache.SetPod(p)
 	}
+	return cache
+}
+
+// fillNode places Pods on one node until it takes none; last is the result of that one.
+func fillNode(ctx context.Context, pod *v1.Pod, set *schedule.PluginSet,
+	cache *snapshot.Cache) (fits int, last *schedule.Result, err error) {
 	for ctx.Err() == nil {
-		p := in.Pod.DeepCopy()
+		p := pod.DeepCopy()
 		p.Name = fmt.Sprint("capacity-", fits)
 		p.UID = types.UID(p.Name)
 		r := schedule.SchedulePod(ctx, schedule.Input{Pod: p, Snapshot: cache.UpdateSnapshot(), Plugins: set})
@@ -96,8 +101,8 @@ func fillNode(ctx context.Context, in In, n *v1.Node, there []*v1.Pod,
 			return fits, r, nil
 		}
 		fits++
-		p.Spec.NodeName = n.Name
-		if err := cache.AssumePod(p, n.Name); err != nil {
+		p.Spec.NodeName = r.SuggestedHost
+		if err := cache.AssumePod(p, r.SuggestedHost); err != nil {
 			return 0, nil, err
 		}
 	}
