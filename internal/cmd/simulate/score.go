@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -25,10 +26,10 @@ func newScore(streams cli.IO) *cobra.Command {
 			"come true when, within its horizon, as many Pods of its workloads were made as it said.",
 		Example: "  gantry simulate score\n  gantry simulate score -o json",
 		Args:    cobra.NoArgs,
-		RunE:    func(c *cobra.Command, _ []string) error { return score(c.Context(), e, dir) },
+		RunE:    func(c *cobra.Command, _ []string) error { return score(c.Context(), e, cmp.Or(dir, defaultStore())) },
 	}
 	e.Flags(c, "text (default), json")
-	c.Flags().StringVar(&dir, "store", defaultStore(), "directory of the kept forecasts")
+	c.Flags().StringVar(&dir, "store", "", storeHelp)
 	return c
 }
 

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,7 +33,8 @@ type simulation struct {
 	seeds   int
 	horizon time.Duration
 	times   timeFlags
-	store   string // directory of stored forecasts; empty: not stored
+	store   string // directory of kept forecasts; empty: the user's
+	keep    bool   // the forecast is kept
 }
 
 // timeFlags are the times that a person gives; negative: not given.
@@ -76,8 +78,8 @@ func (s *simulation) flags(c *cobra.Command) {
 	f.DurationVar(&s.times.ready, "ready-after", -1, "how long they take from then until they are ready")
 	f.DurationVar(&s.times.stop, "stop-after", -1, "how long they take to end after TERM")
 	f.DurationVar(&s.times.run, "run-for", -1, "how long containers of Jobs run")
-	f.StringVar(&s.store, "store", defaultStore(), "directory where the forecast is kept for `gantry simulate score`; "+
-		"empty: it is not kept")
+	f.StringVar(&s.store, "store", "", storeHelp)
+	f.BoolVar(&s.keep, "keep", true, "keep the forecast for `gantry simulate score`")
 	run := c.RunE
 	c.RunE = func(c *cobra.Command, args []string) error {
 		s.in = c.InOrStdin()
@@ -214,8 +216,8 @@ func (s *simulation) run(ctx context.Context, change func() (scenario.Change, er
 	if note != "" {
 		f.Notes = append(f.Notes, note)
 	}
-	if s.store != "" {
-		if err := forecast.Store(s.store, f); err != nil {
+	if s.keep {
+		if err := forecast.Store(cmp.Or(s.store, defaultStore()), f); err != nil {
 			f.Notes = append(f.Notes, "the forecast is not kept: "+err.Error())
 		}
 	}

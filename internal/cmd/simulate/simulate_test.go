@@ -79,7 +79,7 @@ func TestDrainOfManifests(t *testing.T) {
 // The same as data and as a picture.
 func TestOtherOutputs(t *testing.T) {
 	dir := manifests(t)
-	out, err := run(t, "rollout", "deployment/web", "--from", dir, "--store", "", "-o", "json", "--ready-after", "7s")
+	out, err := run(t, "rollout", "deployment/web", "--from", dir, "--keep=false", "-o", "json", "--ready-after", "7s")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestOtherOutputs(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &f); err != nil || !f.Outcome.Done || len(f.Capacity) == 0 {
 		t.Errorf("error %v, outcome %+v, want one that is done", err, f.Outcome)
 	}
-	if out, err = run(t, "scale", "deployment/web", "--replicas", "1", "--from", dir, "--store", "", "-o",
+	if out, err = run(t, "scale", "deployment/web", "--replicas", "1", "--from", dir, "--keep=false", "-o",
 		"svg"); err != nil || !strings.HasPrefix(out, "<svg ") {
 		t.Errorf("error %v, want a picture, got %.80s", err, out)
 	}
@@ -139,7 +139,7 @@ func TestWrongCalls(t *testing.T) {
 		{"apply --from " + dir, "wants manifests with -f"},
 		{"capacity --from " + dir, "wants a Pod with -f"},
 	} {
-		_, err := run(t, append(strings.Fields(c.args), "--store", "")...)
+		_, err := run(t, append(strings.Fields(c.args), "--keep=false")...)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want one with %q", c.args, err, c.want)
 		}

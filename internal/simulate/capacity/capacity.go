@@ -72,42 +72,66 @@ func (h handle) VolumeListers() volumelisters.Listers { return h.volumes }
 // SharedInformerFactory implements framework.Handle.
 func (h handle) SharedInformerFactory() informers.SharedInformerFactory { return h.informers }
 
-// Count places Pods until none fits.
-func Count(ctx context.Context, in In) (Answer, error) {
-	h := handle{volumes: volumelisters.Of(in.Objects...), informers: informers.NewSharedInformerFactory(nil, 0),
-		devices: dynamicresources.NewFixedManager(in.Objects...)}
-	cache := snapshot.NewCache()
-	var nodes []*v1.Node
+// placed is the nodes and the Pods on them.
+type placed struct {
+	nodes []*v1.Node
+	pods  map[string][]*v1.Pod
+	cache *snapshot.Cache
+}
+
+func placedOf(in In, h handle) (placed, error) {
+	out := placed{pods: map[string][]*v1.Pod{}, cache: snapshot.NewCache()}
 	for _, o := range in.Objects {
 		switch o := o.(type) {
 		case *v1.Node:
-			nodes = append(nodes, o)
-			cache.SetNode(o)
+			out.nodes = append(out.nodes, o)
+			out.cache.SetNode(o)
 		case *v1.Namespace:
 			if err := h.informers.Core().V1().Namespaces().Informer().GetStore().Add(o); err != nil {
-				return Answer{}, err
+				return out, err
 			}
 		}
 	}
 	for _, o := range in.Objects {
 		if p, ok := o.(*v1.Pod); ok && p.Spec.NodeName != "" && !pod.IsTerminal(p) {
-			cache.SetPod(p)
+			out.pods[p.Spec.NodeName] = append(out.pods[p.Spec.NodeName], p)
+			out.cache.SetPod(p)
 		}
+	}
+	return out, nil
+}
+
+// Count places Pods until none fits.
+func Count(ctx context.Context, in In) (Answer, error) {
+	h := handle{volumes: volumelisters.Of(in.Objects...), informers: informers.NewSharedInformerFactory(nil, 0),
+		devices: dynamicresources.NewFixedManager(in.Objects...)}
+	cluster, err := placedOf(in, h)
+	if err != nil {
+		return Answer{}, err
 	}
 	set, err := plugins.DefaultPluginSet(v1.DefaultSchedulerName, h)
 	if err != nil {
 		return Answer{}, err
 	}
-	perNode, last, err := fill(ctx, in, cache, set)
-	if err != nil {
-		return Answer{}, err
+	out := Answer{Nodes: len(cluster.nodes)}
+	var c counts
+	if in.Limit == 0 && dependsOnNodeAlone(set, in.Pod, cluster.cache.UpdateSnapshot()) {
+		if c, err = fillNodes(ctx, in, cluster, set); err != nil {
+			return Answer{}, err
+		}
+	} else {
+		var last *schedule.Result
+		if c.perNode, last, err = fill(ctx, in, cluster.cache, set); err != nil {
+			return Answer{}, err
+		}
+		if out.Limited = last == nil; !out.Limited {
+			out.Blocking, c.causes = last.Message(), map[string]int{}
+			addCauses(c.causes, last)
+		}
 	}
-	out := Answer{Nodes: len(nodes), Shapes: shapesOf(nodes, perNode), Limited: last == nil}
-	for _, n := range perNode {
+	out.Shapes, out.RunsOut = shapesOf(cluster.nodes, c.perNode), causesOf(c.causes)
+	for _, n := range c.perNode {
 		out.Fits += n
-	}
-	if last != nil {
-		out.RunsOut, out.Blocking = causesOf(last), last.Message()
 	}
 	return out, ctx.Err()
 }
@@ -177,9 +201,8 @@ func shapeOf(n *v1.Node) string {
 	return strings.Join(parts, ", ")
 }
 
-// causesOf counts what nodes lack.
-func causesOf(r *schedule.Result) []Cause {
-	counts := map[string]int{}
+// addCauses counts what nodes lack.
+func addCauses(counts map[string]int, r *schedule.Result) {
 	for _, refusal := range r.Refusals(r.Nodes()) {
 		if len(refusal.Shortages) == 0 {
 			counts[strings.Join(refusal.Messages, ", ")]++
@@ -188,6 +211,10 @@ func causesOf(r *schedule.Result) []Cause {
 			counts[s.Resource]++
 		}
 	}
+}
+
+// causesOf lists causes, that of most nodes first.
+func causesOf(counts map[string]int) []Cause {
 	var out []Cause
 	for what, n := range counts {
 		out = append(out, Cause{What: what, Nodes: n})

@@ -49,6 +49,27 @@ func TestCount(t *testing.T) {
 	}
 }
 
+// Node by node the count is that of the cluster as a whole; with rules between nodes it is not node
+// by node.
+func TestNodeByNode(t *testing.T) {
+	objects := []runtime.Object{node("a", "4", "64Gi"), node("b", "3", "64Gi")}
+	p := sized("500m", "1Gi")
+	whole, err := Count(t.Context(), In{Objects: objects, Pod: p, Limit: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	each, err := Count(t.Context(), In{Objects: objects, Pod: p})
+	if err != nil || whole.Fits != 14 || each.Fits != 14 {
+		t.Errorf("as a whole %d, node by node %d, error %v, want 14", whole.Fits, each.Fits, err)
+	}
+	p.Labels = map[string]string{"app": "x"}
+	p.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: v1.LabelHostname,
+		WhenUnsatisfiable: v1.DoNotSchedule, LabelSelector: &metav1.LabelSelector{MatchLabels: p.Labels}}}
+	if each, err = Count(t.Context(), In{Objects: objects, Pod: p}); err != nil || each.Fits != 13 {
+		t.Errorf("spread with skew 1: %d, error %v, want 6 on b and 7 on a", each.Fits, err)
+	}
+}
+
 // BenchmarkCount places 10 Pods on each of b.N nodes.
 func BenchmarkCount(b *testing.B) {
 	for _, n := range []int{1000, 10_000, 100_000} {

@@ -167,8 +167,8 @@ func (c *Cluster) settle(ctx context.Context) error {
 }
 
 // step lets one part take a step, and tells whether one did. Parts that only compute go before
-// those whose work takes time in a real cluster: controllers first, then the scheduler, then kubelets.
-// So a controller has answered one kubelet's report before the next comes.
+// those whose work takes time in a real cluster: controllers first, then the scheduler, then
+// kubelets. So a controller has answered one kubelet's report before the next comes.
 func (c *Cluster) step(ctx context.Context) (bool, error) {
 	if len(c.timers) > 0 && !c.timers[0].at.After(c.clock) {
 		do := c.timers[0].do

@@ -145,8 +145,8 @@ func nameOf(o runtime.Object) string {
 	return m.GetNamespace() + "/" + m.GetName()
 }
 
-// CompleteNodes makes the nodes among the objects ones that could run Pods, as New does with those it
-// takes in.
+// CompleteNodes makes the nodes among the objects ones that could run Pods, as New does with those
+// it takes in.
 func CompleteNodes(objects []runtime.Object, now time.Time) {
 	for _, o := range objects {
 		if n, ok := o.(*corev1.Node); ok {

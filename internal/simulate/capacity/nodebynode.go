@@ -1,0 +1,110 @@
+package capacity
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gantry-project/gantry/internal/scheduler/schedule"
+	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
+)
+
+// dependsOnNodeAlone tells whether what every plugin says of a node about the Pod depends on that
+// node alone, by the plugins' own promises: then each node can be filled by itself.
+func dependsOnNodeAlone(set *schedule.PluginSet, p *v1.Pod, w *snapshot.Snapshot) bool {
+	alone := func(plugin any) bool {
+		if l, ok := plugin.(schedule.NodeLocal); ok {
+			if _, shared := l.AppendShape(nil, p); shared {
+				return true
+			}
+		}
+		s, ok := plugin.(schedule.Skipper)
+		return ok && s.Skips(p, w)
+	}
+	for _, plugin := range set.PreFilter {
+		if !alone(plugin) {
+			return false
+		}
+	}
+	for _, plugin := range set.Filter {
+		if !alone(plugin) {
+			return false
+		}
+	}
+	return true
+}
+
+// counts is how many Pods each node takes, and how many nodes lack what.
+type counts struct {
+	perNode map[string]int
+	causes  map[string]int
+}
+
+// fillNodes fills each node by itself, many at once.
+func fillNodes(ctx context.Context, in In, cluster placed, set *schedule.PluginSet) (counts, error) {
+	out := counts{perNode: make(map[string]int, len(cluster.nodes)), causes: map[string]int{}}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	var failed error
+	next := 0
+	take := func() *v1.Node {
+		mu.Lock()
+		defer mu.Unlock()
+		if next == len(cluster.nodes) || failed != nil {
+			return nil
+		}
+		next++
+		return cluster.nodes[next-1]
+	}
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for n := take(); n != nil; n = take() {
+				fits, last, err := fillNode(ctx, in.Pod, set, cluster.only(n))
+				mu.Lock()
+				if err != nil {
+					failed = err
+				} else {
+					out.perNode[n.Name] = fits
+					addCauses(out.causes, last)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	return out, failed
+}
+
+// only is the cache of one node with its Pods.
+func (c placed) only(n *v1.Node) *snapshot.Cache {
+	cache := snapshot.NewCache()
+	cache.SetNode(n)
+	for _, p := range c.pods[n.Name] {
+		cache.SetPod(p)
+	}
+	return cache
+}
+
+// fillNode places Pods on one node until it takes none; last is the result of that one.
+func fillNode(ctx context.Context, pod *v1.Pod, set *schedule.PluginSet,
+	cache *snapshot.Cache) (fits int, last *schedule.Result, err error) {
+	for ctx.Err() == nil {
+		p := pod.DeepCopy()
+		p.Name = fmt.Sprint("capacity-", fits)
+		p.UID = types.UID(p.Name)
+		r := schedule.SchedulePod(ctx, schedule.Input{Pod: p, Snapshot: cache.UpdateSnapshot(), Plugins: set})
+		if !r.Scheduled() {
+			return fits, r, nil
+		}
+		fits++
+		p.Spec.NodeName = r.SuggestedHost
+		if err := cache.AssumePod(p, r.SuggestedHost); err != nil {
+			return 0, nil, err
+		}
+	}
+	return 0, nil, ctx.Err()
+}
