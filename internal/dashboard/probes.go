@@ -59,7 +59,7 @@ func forecastProbes(values map[string]string) (Forecast, error) {
 	if err != nil {
 		return Forecast{}, cli.UsageError(err)
 	}
-	out := Forecast{Lines: p.Lines, Timeline: probeLanes(p)}
+	out := Forecast{Lines: p.Lines, Timeline: probeTimeline(p)}
 	t := Table{
 		Caption: "The choices of probes",
 		Head:    []string{"Probes", "A slow start", "A hang", "Overload"},
@@ -79,8 +79,8 @@ func forecastProbes(values map[string]string) (Forecast, error) {
 	return out, err
 }
 
-// probeLanes draws a hang and, with a startup probe, a start.
-func probeLanes(p probeplan.Plan) []Lane {
+// probeTimeline draws a hang and, with a startup probe, a start.
+func probeTimeline(p probeplan.Plan) []Lane {
 	var out []Lane
 	ready, live := p.Readiness.GivesUp(), p.Liveness.GivesUp()
 	out = append(out,

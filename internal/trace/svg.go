@@ -10,7 +10,7 @@ import (
 
 // Sizes of the drawing, in pixels.
 const (
-	svgRow, svgLabel, svgLanes, svgMargin = 22, 300, 700, 16
+	svgRow, svgLabel, svgWidth, svgMargin = 22, 300, 700, 16
 )
 
 // WriteSVG draws the spans as a waterfall: a row each, indented by depth, with its duration. It
@@ -24,9 +24,9 @@ func (l PodTrace) WriteSVG(w io.Writer) error {
 		}
 	}
 	x := func(at time.Time) float64 {
-		return svgMargin + svgLabel + float64(svgLanes)*float64(at.Sub(from))/float64(to.Sub(from))
+		return svgMargin + svgLabel + float64(svgWidth)*float64(at.Sub(from))/float64(to.Sub(from))
 	}
-	width, height := 2*svgMargin+svgLabel+svgLanes+90, 2*svgMargin+svgRow*(len(rows)+2)
+	width, height := 2*svgMargin+svgLabel+svgWidth+90, 2*svgMargin+svgRow*(len(rows)+2)
 	var b strings.Builder
 	title := fmt.Sprintf("The life of pod %s/%s", l.Ref.Namespace, l.Ref.Name)
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" `+

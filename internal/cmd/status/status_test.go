@@ -47,7 +47,7 @@ func TestStatusOfACluster(t *testing.T) {
 	}
 	for form, want := range map[string]string{"text": "Who talks to whom:", "svg": "</svg>"} {
 		if text, err := run(t, "--kubeconfig", file, "-o", form); err != nil || !strings.Contains(text, want) {
-			t.Errorf("-o %s: %v\n%s", form, err, text)
+			t.Errorf("-o %s got %v\n%s", form, err, text)
 		}
 	}
 	if text, err := run(t, "-o", "table"); err == nil || !strings.Contains(err.Error(), "must be text, json or svg") {
