@@ -46,8 +46,8 @@ func TestNodePressureWhereItIsNear(t *testing.T) {
 		{"a critical Pod", PressureAsk{Kind: "pod", Namespace: "shop", Name: "dns"}, near, ""},
 		{"first", PressureAsk{Kind: "pod", Namespace: "shop", Name: "web"}, near,
 			"would be evicted first for memory.available, at about 110Mi less (threshold 100Mi): before batch: takes " +
-				"more " +
-				"than it requests by 200Mi, which is more than 100Mi; a request of 200Mi would put it behind batch"},
+				"more than it requests by 200Mi, which is more than 100Mi; a request of 200Mi would put it " +
+				"behind batch"},
 		{"second", PressureAsk{Kind: "pod", Namespace: "shop", Name: "batch"}, near,
 			"would be evicted second for memory.available, at about 410Mi less"},
 		{"a node", PressureAsk{Kind: "node", Name: "n"}, near, "shop/web would be evicted first"},

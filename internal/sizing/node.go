@@ -186,6 +186,5 @@ var tooLittleMeans = map[v1.ResourceName]string{
 	v1.ResourceCPU: "when Pods take all CPUs they requested, kubelet and runtime answer late and the node becomes " +
 		"NotReady",
 	v1.ResourceMemory: "when Pods take all memory they requested, kubelet, runtime and system daemons have none: " +
-		"Pods are " +
-		"evicted though they keep to their requests, or the kernel kills",
+		"Pods are evicted though they keep to their requests, or the kernel kills",
 }

@@ -47,16 +47,14 @@ func New(streams cli.IO) *cobra.Command {
 		Long: "size reads usage series and says what each container should request: the 95th percentile of what it " +
 			"took, not the average; its limits, and the ratio of both.\n" +
 			"Series are files (--usage: CSV with container, cpu and memory; answers of Prometheus' API as JSON; " +
-			"scrapes " +
-			"of a kubelet's /metrics/resource as text), or are taken from the\n" +
+			"scrapes of a kubelet's /metrics/resource as text), or are taken from the\n" +
 			"metrics API for a while (--metrics-api). Of a node (--node, or --cpu and --memory) it calculates " +
 			"kubeReserved, systemReserved and eviction thresholds by its size, and prints a KubeletConfiguration;\n" +
 			"with --config it judges the one there is: what keeps too little, what too much.",
 		Example: "  gantry size --usage usage.csv\n  gantry size --usage cpu=rate.json --usage " +
 			"memory=working-set.json -o " +
 			"json\n  gantry size --metrics-api --for 10m -n shop\n  gantry size --cpu 4 --memory 16Gi --disk 100Gi " +
-			"-o " +
-			"yaml > kubelet.yaml\n  gantry size --node node-1 --config kubelet.yaml",
+			"-o yaml > kubelet.yaml\n  gantry size --node node-1 --config kubelet.yaml",
 		Args: cobra.NoArgs,
 	}
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -95,8 +93,7 @@ func (s *sizeCommand) validate() error {
 	switch {
 	case len(s.usage) == 0 && !s.metricsAPI && !sized:
 		return cli.UsageError(errors.New("nothing to calculate: name usage (--usage, --metrics-api) or a node " +
-			"(--node, " +
-			"or --cpu and --memory)"))
+			"(--node, or --cpu and --memory)"))
 	case s.node != "" && (s.cpu != "" || s.memory != "" || s.disk != ""):
 		return cli.UsageError(errors.New("--node excludes --cpu, --memory and --disk"))
 	case s.node == "" && sized && (s.cpu == "" || s.memory == ""):

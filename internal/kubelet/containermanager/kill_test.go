@@ -69,6 +69,10 @@ func (k kept) check(t *testing.T, m *containermanager.Manager, live map[types.UI
 				faults = append(faults, string(p.UID)+"/"+c.Name+" had "+was+", has "+cpus.String())
 			}
 			given[p.UID] = given[p.UID].Union(cpus)
+			if whole := m.CPU.GetPodCPUs(p.UID); !whole.IsEmpty() && !cpus.IsSubsetOf(whole) {
+				faults = append(faults, string(p.UID)+" was given "+whole.String()+" as a whole, and "+c.Name+" has "+
+					cpus.String())
+			}
 		}
 	}
 	for a, x := range given {
@@ -108,7 +112,7 @@ func (k kept) restart(t *testing.T, s numascenario.Scenario, files map[string][]
 // some states of a memory manager at rest no kubelet starts, upstream's neither (hack/numadiff):
 // there a history ends.
 func TestKilledBetweenTheFiles(t *testing.T) {
-	exclusive, restarts, ended := 0, 0, 0
+	exclusive, restarts, ended, whole := 0, 0, 0, 0
 	for seed := range int64(120) {
 		s := numascenario.Random(seed)
 		dir, err := os.MkdirTemp(quickDir(), "numa")
@@ -146,6 +150,9 @@ func TestKilledBetweenTheFiles(t *testing.T) {
 			if step.Add != nil {
 				if p := live[step.Add.MakePod().UID]; p != nil {
 					k.start(m, p)
+					if !m.CPU.GetPodCPUs(p.UID).IsEmpty() || len(m.Memory.GetPodMemory(p.UID)) > 0 {
+						whole++
+					}
 				}
 			}
 		}
@@ -154,11 +161,11 @@ func TestKilledBetweenTheFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	t.Logf("%d containers with CPUs of their own, %d restarts, %d histories ended", exclusive, restarts, ended)
-	if exclusive < 100 || restarts < 1000 || ended > 20 {
-		t.Errorf("got %d containers with CPUs of their own, %d restarts and %d histories that ended, want 100, 1000 "+
-			"and "+
-			"20 at most", exclusive, restarts, ended)
+	t.Logf("%d containers with CPUs of their own, %d Pods as a whole, %d restarts, %d histories ended", exclusive,
+		whole, restarts, ended)
+	if exclusive < 100 || restarts < 1000 || ended > 20 || whole < 5 {
+		t.Errorf("got %d containers with CPUs of their own, %d Pods as a whole, %d restarts and %d histories that "+
+			"ended, want 100, 5, 1000 and 20 at most", exclusive, whole, restarts, ended)
 	}
 }
 

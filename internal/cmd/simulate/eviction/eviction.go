@@ -48,9 +48,8 @@ func NewEvictionCommand(streams cli.IO) *cobra.Command {
 			"growth.memory a second)\n  node.memory.available=150Mi\n  evictionHard.memory.available=200Mi (or " +
 			"evictionSoft, evictionSoftGracePeriod, evictionMinimumReclaim)",
 		Example: "  gantry simulate eviction -f mix.yaml\n  gantry simulate eviction -f mix.yaml --preset seed-001 " +
-			"--set " +
-			"pod/web.memory=900Mi\n  gantry simulate eviction -f mix.yaml -o svg > evictions.svg\n  gantry simulate " +
-			"eviction --node node-1 --set node.memory.available=50Mi",
+			"--set pod/web.memory=900Mi\n  gantry simulate eviction -f mix.yaml -o svg > evictions.svg\n  " +
+			"gantry simulate eviction --node node-1 --set node.memory.available=50Mi",
 		Args: cobra.NoArgs,
 	}
 	c.RunE = func(c *cobra.Command, _ []string) error {
