@@ -69,10 +69,16 @@ func commandsOf(a explain.Answer, all []truth) []finding.Remedy {
 	return out
 }
 
+// played is the seed and namespace of a break.
+type played struct {
+	seed      int64
+	namespace string
+}
+
 // tryRemedies plays the break anew for each remedy, runs its commands and returns those after which
 // no truth was mended, or something else was broken, with the reason.
-func (b *breaker) tryRemedies(ctx context.Context, k kind, seed int64, namespace string,
-	remedies []finding.Remedy) (failed []string) {
+func (b *breaker) tryRemedies(ctx context.Context, k kind, p played, remedies []finding.Remedy) (failed []string) {
+	seed, namespace := p.seed, p.namespace
 	for i, r := range remedies {
 		fresh := fmt.Sprintf("%s-r%d", namespace, i)
 		w, all := b.wordsOf(k, seed, fresh)

@@ -185,7 +185,7 @@ func variables(c *Cluster, o metav1.Object, self Object) []Finding {
 				service := strings.HasSuffix(m[1], "_SERVICE_HOST") || strings.HasSuffix(m[1], "_SERVICE_PORT") ||
 					strings.Contains(m[1], "_PORT")
 				if !have[m[1]] && !strings.HasPrefix(m[0], "$$") && !service && len(out) < 3 {
-					out = append(out, c.variable(x, field, text, m[1], slices.Collect(maps.Keys(have))))
+					out = append(out, c.variable(x, use{field, text, m[1]}, slices.Collect(maps.Keys(have))))
 				}
 			}
 		}
@@ -202,7 +202,11 @@ func variables(c *Cluster, o metav1.Object, self Object) []Finding {
 	})
 }
 
-func (c *Cluster) variable(x place, field, text, name string, have []string) Finding {
+// use is $(name) in the text of a container's field.
+type use struct{ field, text, name string }
+
+func (c *Cluster) variable(x place, u use, have []string) Finding {
+	field, text, name := u.field, u.text, u.name
 	f := Finding{Code: "VariableUndefined", Severity: Threat, Stage: StageRun, Object: x.self,
 		Field: x.at + "." + field, Value: "$(" + name + ")", Message: fmt.Sprintf("%s of container %s has $(%s), and "+
 			"the container has no variable of that name: the text stays as it is.", field, x.c.Name, name)}

@@ -196,15 +196,22 @@ func demanded(c *Cluster, o metav1.Object, self Object) []Finding {
 			if name != "cpu" && name != "memory" {
 				continue
 			}
-			out = append(out, c.unstated(o, self, q, field, corev1.ResourceName(name))...)
+			out = append(out, c.unstated(o, self, demand{q, field, corev1.ResourceName(name)})...)
 		}
 	}
 	return out
 }
 
+// demand is what a quota demands: requests or limits of a resource.
+type demand struct {
+	quota *corev1.ResourceQuota
+	field string
+	name  corev1.ResourceName
+}
+
 // unstated are the containers that say nothing of a resource, where no LimitRange says it for them.
-func (c *Cluster) unstated(o metav1.Object, self Object, q *corev1.ResourceQuota, field string,
-	name corev1.ResourceName) []Finding {
+func (c *Cluster) unstated(o metav1.Object, self Object, d demand) []Finding {
+	q, field, name := d.quota, d.field, d.name
 	for _, l := range in[*corev1.LimitRange](c, "LimitRange", self.Namespace) {
 		for _, item := range l.Spec.Limits {
 			_, a := item.Default[name]

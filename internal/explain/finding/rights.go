@@ -42,7 +42,7 @@ func role(c *Cluster, o metav1.Object, self Object) []Finding {
 	for i, r := range rules {
 		at := fmt.Sprintf("rules[%d]", i)
 		for j, name := range r.Resources {
-			if f, ok := c.servedBy(self, name, r.APIGroups, at, fmt.Sprintf("%s.resources[%d]", at, j)); ok {
+			if f, ok := c.servedBy(self, name, r.APIGroups, ruleAt{at, j}); ok {
 				out = append(out, f)
 			}
 		}
@@ -59,8 +59,15 @@ func role(c *Cluster, o metav1.Object, self Object) []Finding {
 	return out
 }
 
+// ruleAt is the path of a rule, and which of its resources is looked at.
+type ruleAt struct {
+	at    string
+	index int
+}
+
 // servedBy finds a resource that none of the groups serves, and where it is or what is near.
-func (c *Cluster) servedBy(self Object, name string, groups []string, at, field string) (Finding, bool) {
+func (c *Cluster) servedBy(self Object, name string, groups []string, r ruleAt) (Finding, bool) {
+	at, field := r.at, fmt.Sprintf("%s.resources[%d]", r.at, r.index)
 	if len(c.Served) == 0 || strings.Contains(name, "*") || slices.Contains(groups, "*") {
 		return Finding{}, false
 	}
@@ -147,7 +154,7 @@ func webhookRules(c *Cluster, o metav1.Object, self Object) []Finding {
 		for j, r := range rules {
 			at := fmt.Sprintf("webhooks[%d].rules[%d]", i, j)
 			for k, name := range r.Resources {
-				if f, ok := c.servedBy(self, name, r.APIGroups, at, fmt.Sprintf("%s.resources[%d]", at, k)); ok {
+				if f, ok := c.servedBy(self, name, r.APIGroups, ruleAt{at, k}); ok {
 					out = append(out, f)
 				}
 			}
@@ -190,7 +197,7 @@ func admissionPolicy(c *Cluster, o metav1.Object, self Object) []Finding {
 		for i, r := range m.ResourceRules {
 			at := fmt.Sprintf("spec.matchConstraints.resourceRules[%d]", i)
 			for j, name := range r.Resources {
-				if f, ok := c.servedBy(self, name, r.APIGroups, at, fmt.Sprintf("%s.resources[%d]", at, j)); ok {
+				if f, ok := c.servedBy(self, name, r.APIGroups, ruleAt{at, j}); ok {
 					out = append(out, f)
 				}
 			}
