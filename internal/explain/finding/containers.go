@@ -254,7 +254,8 @@ func quantities(c *Cluster, o metav1.Object, self Object) []Finding {
 					Want:    strings.TrimRight(q.String(), "mkKMi") + "Mi",
 					Numbers: map[string]string{"bytes": fmt.Sprint(q.Value())}}
 				f.Message = fmt.Sprintf("Container %s has %s %s of %s, which is %d bytes: no program runs in that. "+
-					"Perhaps %s was meant; m stands for thousandths.", x.c.Name, list.field, q.String(), name, q.Value(),
+					"Perhaps %s was meant; m stands for thousandths.", x.c.Name, list.field, q.String(), name,
+					q.Value(),
 					f.Want)
 				f.Remedies = []Remedy{{Say: fmt.Sprintf("set it to %s", f.Want), Run: c.replaceCommand(self, f.Field,
 					f.Want)}}
@@ -292,8 +293,10 @@ func hookTimes(c *Cluster, o metav1.Object, self Object) []Finding {
 		want := fmt.Sprint(n + 10)
 		f := Finding{Code: "HookTooLong", Severity: Threat, Stage: StageChange, Object: self, Field: field,
 			Value: fmt.Sprint(n), Want: want, Numbers: map[string]string{"preStopSeconds": fmt.Sprint(n),
-				"terminationGracePeriodSeconds": fmt.Sprint(grace)}, Message: fmt.Sprintf("The preStop hook of container "+
-				"%s takes %d s, and terminationGracePeriodSeconds is %d: the program is killed without having been told "+
+				"terminationGracePeriodSeconds": fmt.Sprint(grace)}, Message: fmt.Sprintf("The preStop hook of "+
+				"container "+
+				"%s takes %d s, and terminationGracePeriodSeconds is %d: the program is killed without having been "+
+				"told "+
 				"to end.", x.c.Name, n, grace)}
 		f.Remedies = []Remedy{{Say: fmt.Sprintf("let terminationGracePeriodSeconds be %s", want),
 			Run: c.setCommand(self, at+".terminationGracePeriodSeconds", want)}}

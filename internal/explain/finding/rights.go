@@ -49,8 +49,10 @@ func role(c *Cluster, o metav1.Object, self Object) []Finding {
 		for j, v := range r.Verbs {
 			if near, how := Near(v, verbs); v != "*" && near != "" && !slices.Contains(verbs, v) {
 				f := Finding{Code: "VerbUnknown", Severity: Threat, Stage: StageCreation, Object: self,
-					Field: fmt.Sprintf("%s.verbs[%d]", at, j), Value: v, Want: near, Message: fmt.Sprintf("%s %s allows "+
-						"%s, which is no verb of the API. Perhaps %s was meant; %s.", self.Kind, self.Name, v, near, how)}
+					Field: fmt.Sprintf("%s.verbs[%d]", at, j), Value: v, Want: near, Message: fmt.Sprintf("%s %s "+
+						"allows "+
+						"%s, which is no verb of the API. Perhaps %s was meant; %s.", self.Kind, self.Name, v, near,
+						how)}
 				f.setTo(c, fmt.Sprintf("%q", near))
 				out = append(out, f)
 			}
@@ -79,7 +81,8 @@ func (c *Cluster) servedBy(self Object, name string, groups []string, r ruleAt) 
 		near = append(near, c.Served[g]...)
 	}
 	f := Finding{Code: "ResourceUnknown", Severity: Threat, Stage: StageCreation, Object: self, Field: field,
-		Value: name, Message: fmt.Sprintf("%s %s is about %s of API group %q, which serves no such resource.", self.Kind,
+		Value: name, Message: fmt.Sprintf("%s %s is about %s of API group %q, which serves no such resource.",
+			self.Kind,
 			self.Name, name, strings.Join(groups, ","))}
 	if elsewhere := c.Served.groupsOf(name); len(elsewhere) > 0 {
 		f.Code, f.Field, f.Want = "GroupDiffers", at+".apiGroups", elsewhere[0]
@@ -165,7 +168,8 @@ func webhookRules(c *Cluster, o metav1.Object, self Object) []Finding {
 			return
 		}
 		f := Finding{Code: "SelectsNothing", Severity: Threat, Stage: StageCreation, Object: self,
-			Field: fmt.Sprintf("webhooks[%d].namespaceSelector", i), Value: s.String(), Message: fmt.Sprintf("%s %s asks "+
+			Field: fmt.Sprintf("webhooks[%d].namespaceSelector", i), Value: s.String(), Message: fmt.Sprintf("%s "+
+				"%s asks "+
 				"about namespaces with %s, and there is none: it is never asked.", self.Kind, self.Name, s)}
 		if d, ok := nearestLabels(want, c.labelledNamespaces()); ok {
 			f.describe(d)
@@ -207,7 +211,8 @@ func admissionPolicy(c *Cluster, o metav1.Object, self Object) []Finding {
 		ValidatingAdmissionPolicyBinding](c, "ValidatingAdmissionPolicyBinding"),
 		func(b *admissionv1.ValidatingAdmissionPolicyBinding) bool { return b.Spec.PolicyName == p.Name }) {
 		out = append(out, Finding{Code: "PolicyUnbound", Severity: Threat, Stage: StageCreation, Object: self,
-			Field: "metadata.name", Value: p.Name, Message: fmt.Sprintf("No ValidatingAdmissionPolicyBinding names policy "+
+			Field: "metadata.name", Value: p.Name, Message: fmt.Sprintf("No ValidatingAdmissionPolicyBinding names "+
+				"policy "+
 				"%s: it checks nothing.", p.Name)})
 	}
 	if t := p.Status.TypeChecking; t != nil {

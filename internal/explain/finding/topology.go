@@ -50,7 +50,8 @@ func topology(c *Cluster, o metav1.Object, self Object) []Finding {
 	}
 	if a := spec.Affinity.PodAntiAffinity; a != nil {
 		for i, t := range a.RequiredDuringSchedulingIgnoredDuringExecution {
-			field := fmt.Sprintf("%s.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[%d]", at, i)
+			field := fmt.Sprintf("%s.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[%d]", at,
+				i)
 			out = append(out, c.topologyKey(self, field+".topologyKey", t.TopologyKey, false)...)
 			out = append(out, c.places(o, self, field, t)...)
 		}
