@@ -261,8 +261,8 @@ func unused(image string, bytes int64) int64 {
 	return max(0, bytes)
 }
 
-// reserveFor sets the bytes of a volume or snapshot aside that is about to be made, or refuses; made
-// is called when it is there, or is not going to be.
+// reserveFor sets the bytes of a volume or snapshot aside that is about to be made, or refuses;
+// made is called when it is there, or is not going to be.
 func (s *store) reserveFor(one recordDir, r *record) (made func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -28,6 +28,7 @@ type stagedVolume struct {
 	data    volume.VolumeData
 	locked  chan struct{}      // a place for one
 	mounted bool               // MountDevice succeeded in this boot; guarded by locked
+	removed bool               // UnmountDevice succeeded, and nothing was staged since; guarded by locked
 	users   map[podVolume]bool // guarded by actualState.mu
 }
 

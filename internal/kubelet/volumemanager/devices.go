@@ -80,6 +80,7 @@ func (f *Manager) mountDevice(ctx context.Context, t volume.Plugin, a *volume.Mo
 	if d.mounted {
 		return nil
 	}
+	d.removed = false
 	if err := writeVolumeData(filepath.Dir(data.DeviceMountPath), d.data); err != nil {
 		return err
 	}
@@ -141,7 +142,7 @@ func (f *Manager) unmountDevice(ctx context.Context, ref journal.Ref, d *stagedV
 		return err
 	}
 	defer d.unlock()
-	if f.inUse(d) {
+	if d.removed || f.inUse(d) { // another one, who waited no less, did it
 		return nil
 	}
 	dir := filepath.Dir(d.data.DeviceMountPath)
@@ -163,6 +164,7 @@ func (f *Manager) unmountDevice(ctx context.Context, ref journal.Ref, d *stagedV
 	if err != nil {
 		return fmt.Errorf("UnmountDevice failed for volume %q : %w", d.data.SpecVolID, err)
 	}
+	d.removed = true
 	f.forgetUnused(d)
 	return nil
 }

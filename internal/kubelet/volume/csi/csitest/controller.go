@@ -26,7 +26,8 @@ type backend struct {
 }
 
 func newBackend() backend {
-	return backend{staged: map[string]string{}, published: map[string]string{}, volumes: map[string]*csipb.Volume{}, snapshots: map[string]*csipb.Snapshot{},
+	return backend{staged: map[string]string{}, published: map[string]string{},
+		volumes: map[string]*csipb.Volume{}, snapshots: map[string]*csipb.Snapshot{},
 		attached: map[string]string{}, block: map[string]bool{}}
 }
 
