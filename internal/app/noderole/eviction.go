@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -23,7 +24,7 @@ import (
 // diskTimeout is how long a look waits for a file system.
 const diskTimeout = 500 * time.Millisecond
 
-// memoryStall is how long tasks wait for memory within a second when the node is looked at at once.
+// memoryStall is how long tasks wait for memory within a second or two when the node is looked at at once.
 const memoryStall = 100 * time.Millisecond
 
 // nodeEviction defends the node. The kubelet and the reporter ask it before it is joined with them.
@@ -111,7 +112,11 @@ func (n *Role) attachEviction(e *nodeEviction, tree *cgroup.Tree, a *nodeAPI, ch
 func (n *Role) kernel(tree *cgroup.Tree, podsPath string) manager.Kernel {
 	k := manager.Kernel{Others: map[string]func() (manager.Notice, error){
 		"memory pressure": func() (manager.Notice, error) {
-			return cgroup.NotifyPressure("/proc/pressure/memory", memoryStall, time.Second)
+			n, err := cgroup.NotifyPressure("/proc/pressure/memory", memoryStall, time.Second)
+			if errors.Is(err, unix.EINVAL) { // without CAP_SYS_RESOURCE windows are multiples of 2 s
+				return cgroup.NotifyPressure("/proc/pressure/memory", memoryStall, 2*time.Second)
+			}
+			return n, err
 		},
 	}}
 	if tree.Version() == 2 {

@@ -56,9 +56,16 @@ func (t *Tree) NotifyUsage(p string, bytes uint64) (*Notifier, error) {
 	})
 }
 
-// NotifyPressure tells whenever tasks waited for memory for longer than stall within window. file
-// is /proc/pressure/memory or a cgroup's memory.pressure; the kernel may know none.
-func NotifyPressure(file string, stall, window time.Duration) (*Notifier, error) {
+// PressureNotifier tells of tasks that wait. A Wait costs a thread: the kernel tells each time once,
+// to the first poll that asks, so that an epoll inside the Go runtime's would take it away. Close it
+// once; Wait may be called by one goroutine at a time.
+type PressureNotifier struct {
+	file, end *os.File // end is readable once Close was called
+}
+
+// NotifyPressure tells whenever tasks waited for longer than stall within window. file is
+// /proc/pressure/memory or the like, or a cgroup's memory.pressure; the kernel may know none.
+func NotifyPressure(file string, stall, window time.Duration) (*PressureNotifier, error) {
 	f, err := os.OpenFile(file, os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
@@ -66,7 +73,36 @@ func NotifyPressure(file string, stall, window time.Duration) (*Notifier, error)
 	if _, err := fmt.Fprintf(f, "some %d %d\x00", stall.Microseconds(), window.Microseconds()); err != nil {
 		return nil, errors.Join(fmt.Errorf("trigger of %s: %w", file, err), f.Close())
 	}
-	return newNotifier(f, int(f.Fd()), unix.EPOLLPRI, func() {})
+	end, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("eventfd: %w", err), f.Close())
+	}
+	return &PressureNotifier{f, os.NewFile(uintptr(end), "eventfd")}, nil
+}
+
+// Wait comes back when tasks have waited. The error is os.ErrClosed after Close, or that the cgroup
+// is gone.
+func (n *PressureNotifier) Wait() error {
+	for {
+		fds := []unix.PollFd{{Fd: int32(n.file.Fd()), Events: unix.POLLPRI}, {Fd: int32(n.end.Fd()), Events: unix.POLLIN}}
+		switch _, err := unix.Poll(fds, -1); {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return fmt.Errorf("poll of %s: %w", n.file.Name(), err)
+		case fds[1].Revents != 0:
+			return errors.Join(os.ErrClosed, n.file.Close(), n.end.Close())
+		case fds[0].Revents&unix.POLLERR != 0:
+			return fmt.Errorf("%s: the kernel watches it no more", n.file.Name())
+		case fds[0].Revents&unix.POLLPRI != 0:
+			return nil
+		}
+	}
+}
+
+// Close ends a Wait, or the next one, which gives the files back.
+func (n *PressureNotifier) Close() error {
+	_, err := n.end.Write([]byte{1, 0, 0, 0, 0, 0, 0, 0})
+	return err
 }
 
 // NotifyEvents tells whenever a counter of memory.events of the cgroup at p, or of one below it,

@@ -3,7 +3,9 @@ package cgroup_test
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
@@ -86,6 +88,50 @@ func fill(t *testing.T, dir string, bytes int) {
 		t.Fatal(err)
 	}
 	child.begin()
+}
+
+// Tasks that wait are told of, each time anew. They wait for cores here, which a test can have them
+// do without harm.
+func TestPressureIsToldEachTime(t *testing.T) {
+	n, err := cgroup.NotifyPressure("/proc/pressure/cpu", 100*time.Millisecond, 2*time.Second)
+	if err != nil {
+		t.Skipf("this kernel does not count: %v", err)
+	}
+	stop := make(chan struct{})
+	for range 4 * runtime.NumCPU() {
+		child := exec.Command("sh", "-c", "while :; do :; done")
+		if err := child.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = child.Process.Kill()
+			_ = child.Wait()
+		})
+	}
+	told := make(chan error)
+	go func() {
+		for {
+			select {
+			case told <- n.Wait():
+			case <-stop:
+				return
+			}
+		}
+	}()
+	for i := range 3 {
+		select {
+		case err := <-told:
+			if err != nil {
+				t.Fatalf("notice %d: got error %v, want none", i+1, err)
+			}
+		case <-time.After(time.Minute):
+			t.Fatalf("got %d notices, want 3: the kernel told of nothing for a minute", i)
+		}
+	}
+	close(stop)
+	if err := n.Close(); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestNotifyPressure(t *testing.T) {
