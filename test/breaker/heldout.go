@@ -91,6 +91,23 @@ func pause(d time.Duration) step {
 	}
 }
 
+// reached waits until an object is well.
+func reached(ask string) step {
+	return func(ctx context.Context, s scene) error {
+		deadline := time.Now().Add(patience)
+		for {
+			well, saw, err := s.isWell(ctx, s.text(ask))
+			if well || err != nil {
+				return err
+			}
+			if time.Now().After(deadline) {
+				return fmt.Errorf("%s does not become well: %s", s.text(ask), saw)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+	}
+}
+
 // change patches or deletes: "kind/name {…}", "kind/name delete". An empty text does nothing.
 func change(text string) step {
 	return func(ctx context.Context, s scene) error {
@@ -139,15 +156,6 @@ func resize(pod, patch string) step {
 	return func(ctx context.Context, s scene) error {
 		_, err := s.client.CoreV1().Pods(s.namespace).Patch(ctx, s.text(pod), types.StrategicMergePatchType,
 			[]byte(s.text(patch)), metav1.PatchOptions{}, "resize")
-		return err
-	}
-}
-
-// status patches an object's status, as the component does that writes it.
-func status(target schema.GroupVersionResource, name, patch string) step {
-	return func(ctx context.Context, s scene) error {
-		_, err := s.dynamic.Resource(target).Namespace(s.namespace).Patch(ctx, s.text(name), types.MergePatchType,
-			[]byte(s.text(patch)), metav1.PatchOptions{}, "status")
 		return err
 	}
 }
@@ -209,13 +217,17 @@ func base64Of(kind string, der []byte) string {
 	return b.String()
 }
 
-// shell is a container that runs a shell text.
+// shell is a container that runs a shell text; its last words are in its status.
 func shell(name, text, more string) string {
 	if more != "" {
 		more = ", " + more
 	}
-	return fmt.Sprintf(`{name: %s, image: app, command: [sh, -c, %q]%s}`, name, text, more)
+	return fmt.Sprintf(`{name: %s, image: app, terminationMessagePolicy: FallbackToLogsOnError, command: [sh, -c, %q]%s}`,
+		name, text, more)
 }
+
+// mounted is a container with the volume v: one that no container mounts is not waited for.
+const mounted = `{name: app, image: app, volumeMounts: [{name: v, mountPath: /v}]}`
 
 // serving is a container whose program answers HTTP on port 8080 after some seconds.
 func serving(after int, more string) string {

@@ -2,7 +2,7 @@ package breaker
 
 // heldOutLabels select, tolerate, spread or allow what is not so.
 var heldOutLabels = []situation{
-	{name: "Service of another protocol", ask: "service/$C",
+	{name: "Service of another protocol", ask: "service/$C", unseen: true, // the fake's addresses are no endpoints
 		manifest: workload("$A", plainApp) + object("v1", "Service", "$C", `spec: {selector: {app: $A}, ports: [{port: 80, `+
 			`protocol: <<UDP||TCP>>, targetPort: http}]}`),
 		truth: []truth{{kinds: "Service", field: "protocol|targetPort", numbers: []string{"UDP", "TCP"}, want: "TCP"}}},
@@ -17,8 +17,8 @@ var heldOutLabels = []situation{
 			`spec: {type: ExternalName, externalName: <<$a||$A>>.$NS.svc.cluster.local}`),
 		truth: []truth{{kinds: "Service", field: "externalName", value: "$a", want: "$A"}}},
 	{name: "load balancer of a class that nobody implements", ask: "service/$C", unseen: true,
-		manifest: workload("$A", plainApp) + object("v1", "Service", "$C", `spec: {type: LoadBalancer, `+
-			`<<loadBalancerClass: example.com/$B, ||>>selector: {app: $A}, ports: [{port: 80, targetPort: 8080}]}`),
+		manifest: object("v1", "Service", "$C", `spec: {type: LoadBalancer, <<loadBalancerClass: example.com/$B, ||>>`+
+			`ports: [{name: http, port: 80, targetPort: 8080}]}`) + endpointsOf("$C", "http"),
 		truth: []truth{{kinds: "Service", field: "loadBalancerClass", value: "example.com/$B",
 			want: "loadBalancerClass"}}},
 	{name: "Pod's subdomain with one letter wrong", ask: "pod/$C", unseen: true,
@@ -63,4 +63,11 @@ var heldOutLabels = []situation{
 			"\n---\n" + classOf("$NS", "kubernetes.io/no-provisioner") + claimOf("$C",
 			`storageClassName: $NS, selector: {matchLabels: {tier: <<$b||$B>>}}, `),
 		truth: []truth{{kinds: "PersistentVolumeClaim", field: "selector", value: "$b", want: "$B"}}},
+}
+
+// endpointsOf are endpoints of a Service made by hand.
+func endpointsOf(service, port string) string {
+	return `{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: "$C-1", labels: ` +
+		`{kubernetes.io/service-name: "` + service + `"}}, addressType: IPv4, ports: [{name: ` + port + `, port: 8080}], ` +
+		`endpoints: [{addresses: [192.0.2.$N]}]}` + "\n---\n"
 }

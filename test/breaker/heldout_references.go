@@ -26,11 +26,11 @@ var heldOutReferences = []situation{
 		truth: []truth{{kinds: "Pod", field: "subPath", value: "$L", want: "$K"}}},
 	{name: "trust bundle missing", ask: "pod/$C",
 		manifest: `{apiVersion: certificates.k8s.io/v1, kind: ClusterTrustBundle, metadata: {name: "$NS-$A"}, ` +
-			"spec: {trustBundle: $PEM}}\n---\n" + single("$C", `{containers: [`+app+`], volumes: [{name: v, `+
+			"spec: {trustBundle: $PEM}}\n---\n" + single("$C", `{containers: [`+mounted+`], volumes: [{name: v, `+
 			`projected: {sources: [{clusterTrustBundle: {name: "$NS-<<$a||$A>>", path: ca.pem}}]}}]}`),
 		truth: []truth{{kinds: "Pod", field: "clusterTrustBundle", value: "$a", want: "$A"}}},
 	{name: "CSI driver that the node has not", ask: "pod/$C",
-		manifest: single("$C", `{containers: [`+app+`], volumes: [{name: v, <<csi: {driver: $A.example.com}||`+
+		manifest: single("$C", `{containers: [`+mounted+`], volumes: [{name: v, <<csi: {driver: $A.example.com}||`+
 			`emptyDir: {}>>}]}`),
 		truth: []truth{{kinds: "Pod CSIDriver CSINode Node", field: "csi|driver", value: "$A.example.com",
 			want: "driver"}}},
@@ -119,7 +119,7 @@ var heldOutReferences = []situation{
 		truth:    []truth{{kinds: podOrOwner, field: "image", value: "App:1", want: "app:1|image"}}},
 	{name: "image that is never pulled", ask: "pod/$C",
 		manifest: single("$C", `{containers: [{name: app, image: "$A-$NS:1", imagePullPolicy: <<Never||IfNotPresent>>}]}`),
-		truth:    []truth{{kinds: "Pod", field: "imagePullPolicy", value: "Never", want: "IfNotPresent|imagePullPolicy"}}},
+		truth:    []truth{{kinds: "Pod", field: "imagePullPolicy|image", value: "Never|$A-$NS:1", numbers: []string{"Never"}, want: "IfNotPresent|imagePullPolicy"}}},
 }
 
 // slice are two devices of node-1, of one model.

@@ -35,8 +35,8 @@ var heldOutRefusals = []situation{
 	{name: "mutating policy that sends Pods to a node that is not there", ask: "pod/$C",
 		before: []step{create(`{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: $NS}, spec: ` +
 			`{reinvocationPolicy: Never, failurePolicy: Fail, matchConstraints: {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: $NS}}, resourceRules: ` +
-			`[{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]}, mutations: [{patchType: ApplyConfiguration, ` +
-			`applyConfiguration: {expression: "Object{spec: Object.spec{nodeSelector: Object.spec.nodeSelector{region: '$A'}}}"}}]}}` + "\n---\n" +
+			`[{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]}, mutations: [{patchType: JSONPatch, ` +
+			`jsonPatch: {expression: "[JSONPatch{op: 'add', path: '/spec/nodeSelector', value: {'region': '$A'}}]"}}]}}` + "\n---\n" +
 			object("admissionregistration.k8s.io/v1", "MutatingAdmissionPolicyBinding", "$NS", "spec: {policyName: $NS<<||-off>>}")),
 			pause(5 * time.Second)},
 		manifest: single("$C", plainApp),

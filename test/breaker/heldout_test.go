@@ -223,21 +223,36 @@ func (s scene) answer(ctx context.Context, k situation, all []truth) (points, st
 	for _, f := range a.Findings {
 		fmt.Fprintf(&text, "# %v %s %s %s=%q want %q %v\n", f.Severity, f.Code, f.Object, f.Field, f.Value, f.Want, f.Numbers)
 	}
-	return score(a, all), text.String(), nil
+	p := score(a, all)
+	p.words = inWords(text.String(), all)
+	return p, text.String(), nil
+}
+
+// inWords tells whether a text for people has everything: values, numbers and something that mends.
+// It is an upper bound, as nothing is held against the field.
+func inWords(text string, all []truth) bool {
+	text, _, _ = strings.Cut(text, "\n# ")
+	return !slices.ContainsFunc(all, func(t truth) bool {
+		return slices.ContainsFunc(append([]string{t.value, t.want}, t.numbers...), func(n string) bool {
+			return !inField(text, n)
+		})
+	})
 }
 
 // table has a row for each kind: what was got, of cause, numbers, nothing else claimed and remedy.
 func table(got map[string]points) string {
 	var b strings.Builder
 	mark := map[bool]string{true: "yes", false: "-"}
-	sum := 0
-	fmt.Fprintf(&b, "| %s | cause | numbers | nothing else | remedy |\n| --- | --- | --- | --- | --- |\n", "kind of break")
+	sum, words := 0, 0
+	fmt.Fprintf(&b, "| %s | cause | numbers | nothing else | remedy | in words |\n| --- | --- | --- | --- | --- | --- |\n", "kind of break")
 	for _, name := range slices.Sorted(maps.Keys(got)) {
 		p := got[name]
 		sum += p.sum()
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", name, mark[p.cause], mark[p.facts], mark[p.claim], mark[p.remedy])
+		words += map[bool]int{true: 1}[p.words]
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", name, mark[p.cause], mark[p.facts], mark[p.claim],
+			mark[p.remedy], mark[p.words])
 	}
-	fmt.Fprintf(&b, "held-out part: %d of %d points, %d kinds\n", sum, 4*len(got), len(got))
+	fmt.Fprintf(&b, "held-out part: %d of %d points, %d kinds, %d told in words\n", sum, 4*len(got), len(got), words)
 	return b.String()
 }
 

@@ -19,17 +19,18 @@ var heldOutVolumes = []situation{
 		steps: []step{pause(2 * time.Second), create(claimOf("$C", "storageClassName: $NS, "))},
 		truth: []truth{{kinds: "PersistentVolume PersistentVolumeClaim", field: "claimRef|phase", numbers: []string{"Released"},
 			want: "claimRef"}}},
-	{name: "attributes class that is not there", ask: "pvc/$C", unseen: true,
+	{name: "attributes class that is not there", ask: "pvc/$C",
 		manifest: object("storage.k8s.io/v1", "VolumeAttributesClass", "$NS-$A", "driverName: disk.example.com, parameters: {iops: \"1\"}") +
-			classOf("$NS", "kubernetes.io/no-provisioner") + volumeOf("$NS-$A", `storageClassName: $NS, `+
-			`volumeAttributesClassName: "$NS-$A", `, "9Gi", "ReadWriteOnce") + claimOf("$C",
+			classOf("$NS", "kubernetes.io/no-provisioner") + object("v1", "PersistentVolume", "$NS-$A", `spec: `+
+			`{storageClassName: $NS, volumeAttributesClassName: "$NS-$A", capacity: {storage: 9Gi}, accessModes: [ReadWriteOnce], `+
+			`csi: {driver: disk.example.com, volumeHandle: "$NS"}}`) + claimOf("$C",
 			`storageClassName: $NS, volumeAttributesClassName: "$NS-<<$a||$A>>", `),
 		truth: []truth{{kinds: "PersistentVolumeClaim", field: "volumeAttributesClassName", value: "$a", want: "$A"}}},
 	{name: "claim that one Pod may use, used", ask: "pod/$C",
 		manifest: classOf("$NS", "kubernetes.io/no-provisioner") + volumeOf("$NS-$A", "storageClassName: $NS, ", "9Gi",
 			"<<ReadWriteOncePod||ReadWriteOnce>>") + object("v1", "PersistentVolumeClaim", "$A", `spec: {storageClassName: $NS, `+
 			`accessModes: [<<ReadWriteOncePod||ReadWriteOnce>>], resources: {requests: {storage: 1Gi}}}`) + single("$B", claimVolume("$A")),
-		steps: []step{pause(4 * time.Second), create(single("$C", claimVolume("$A")))},
+		steps: []step{reached("pod/$B"), create(single("$C", claimVolume("$A")))},
 		truth: []truth{{kinds: "PersistentVolumeClaim Pod", field: "accessModes|claimName|volumes", numbers: []string{"$B"},
 			want: "$B|ReadWriteOnce"}}},
 	{name: "volume of one node, and a Pod for another", ask: "pod/$C",
@@ -40,10 +41,10 @@ var heldOutVolumes = []situation{
 			want: "node-2"}}},
 	{name: "local volume whose directory is not there", ask: "pod/$C",
 		manifest: classOf("$NS", "kubernetes.io/no-provisioner") + localOf("$NS-$A", "node-1", "/tmp<</none-$NS||>>") + claimOf("$A",
-			"storageClassName: $NS, ") + single("$C", claimVolume("$A")),
+			"storageClassName: $NS, ") + single("$C", `{containers: [`+mounted+`], volumes: [{name: v, persistentVolumeClaim: {claimName: $A}}]}`),
 		truth: []truth{{kinds: "PersistentVolume", field: "local|path", value: "/tmp/none-$NS", want: "mkdir|path"}}},
 	{name: "directory of the node that is not there", ask: "pod/$C",
-		manifest: single("$C", `{containers: [`+app+`], volumes: [{name: v, hostPath: {path: "/tmp/none-$NS", type: `+
+		manifest: single("$C", `{containers: [`+mounted+`], volumes: [{name: v, hostPath: {path: "/tmp/none-$NS", type: `+
 			`<<Directory||DirectoryOrCreate>>}}]}`),
 		truth: []truth{{kinds: "Pod", field: "hostPath", value: "/tmp/none-$NS|Directory", want: "DirectoryOrCreate|mkdir"}}},
 	{name: "block volume mounted as files", ask: "pod/$C", unseen: true,

@@ -25,6 +25,7 @@ type truth struct {
 type points struct {
 	cause, facts, claim, remedy bool
 	missed                      []string
+	words                       bool // the text for people tells all of it; no point
 }
 
 func (p points) sum() int {
@@ -116,8 +117,9 @@ func about(f finding.Finding, all []truth) bool {
 		follows := []string{"PodsRefused", "NodeResourcesFit", "NodeAffinity", "InterPodAffinity", "VolumeBinding",
 			"TaintToleration", "NodeUnschedulable", "NoReadyPods", "ContainerExited", "ProbeFails", "JobFailed",
 			"BackoffLimitExceeded", "CreateContainerConfigError", "NoVolumeFits", "FailedCreate", "PodTopologySpread",
-			"DynamicResources", "KilledByProbe", "ControllersIdle"} // nobody works on autoscalers here
-		return inField(f.Field, t.field) && (t.value == "" || inField(f.Value+f.Message, t.value)) ||
+			"DynamicResources", "KilledByProbe", "ControllersIdle", // nobody works on autoscalers here
+			"ErrImagePull", "ErrImageNeverPull", "NoNodeCanHold", "NamespaceTerminating"}
+		return strings.HasPrefix(f.Field, "status.") || inField(f.Field, t.field) && (t.value == "" || inField(f.Value+f.Message, t.value)) ||
 			slices.Contains(follows, f.Code)
 	})
 }
@@ -133,9 +135,11 @@ func tellsOne(f finding.Finding, n string) bool {
 			return true
 		}
 	}
-	return f.Value == n || f.Want == n || slices.Contains(strings.FieldsFunc(f.Message, func(r rune) bool {
-		return strings.ContainsRune(" ,;:()", r)
-	}), n)
+	words := func(text, separators string) []string {
+		return strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(separators, r) })
+	}
+	return f.Value == n || f.Want == n || slices.Contains(words(f.Message, " ,;:()"), n) ||
+		slices.Contains(words(fmt.Sprint(f.Message, " ", f.Object, " ", f.Related), " ,;()[]{}/'\""), n)
 }
 
 func mends(a explain.Answer, f finding.Finding, want string) bool {
