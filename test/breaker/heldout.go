@@ -222,7 +222,8 @@ func shell(name, text, more string) string {
 	if more != "" {
 		more = ", " + more
 	}
-	return fmt.Sprintf(`{name: %s, image: app, terminationMessagePolicy: FallbackToLogsOnError, command: [sh, -c, %q]%s}`,
+	return fmt.Sprintf(`{name: %s, image: app, terminationMessagePolicy: FallbackToLogsOnError, command: [sh, `+
+		`-c, %q]%s}`,
 		name, text, more)
 }
 

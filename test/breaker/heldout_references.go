@@ -37,7 +37,8 @@ var heldOutReferences = []situation{
 	{name: "template of a device claim missing", ask: "pod/$C",
 		manifest: single("$C", `{<<resourceClaims: [{name: d, resourceClaimTemplateName: $A}], ||>>containers: [`+
 			app+`]}`),
-		truth: []truth{{kinds: "Pod", field: "resourceClaimTemplateName", value: "$A", want: "create|resourceclaimtemplate"}}},
+		truth: []truth{{kinds: "Pod", field: "resourceClaimTemplateName", value: "$A",
+			want: "create|resourceclaimtemplate"}}},
 	{name: "device class with one letter wrong", ask: "pod/$C",
 		manifest: object("resource.k8s.io/v1", "DeviceClass", "$NS-$A", "spec: {}") + slice("m1") +
 			object("resource.k8s.io/v1", "ResourceClaim", "$B", `spec: {devices: {requests: [{name: r, exactly: `+
@@ -49,13 +50,15 @@ var heldOutReferences = []situation{
 		manifest: object("resource.k8s.io/v1", "DeviceClass", "$NS-$A", "spec: {}") + slice("m1") +
 			object("resource.k8s.io/v1", "ResourceClaim", "$B", `spec: {devices: {requests: [{name: r, exactly: `+
 				`{deviceClassName: "$NS-$A", selectors: [{cel: {expression: `+
-				`"device.driver == '$NS.example.com' && device.attributes['$NS.example.com'].model == '<<m2||m1>>'"}}]}}]}}`) +
+				`"device.driver == '$NS.example.com' && device.attributes['$NS.example.com'].model == `+
+				`'<<m2||m1>>'"}}]}}]}}`) +
 			single("$C", `{resourceClaims: [{name: d, resourceClaimName: $B}], containers: [`+app+`]}`),
 		truth:  []truth{{kinds: "ResourceClaim", field: "selectors", value: "m2", want: "m1|selector"}},
 		unseen: true},
 	{name: "Ingress of a class that is not there", ask: "ingress/$C", unseen: true,
 		manifest: workload("$A", plainApp) + serviceOf("$A", "$A", "8080") + object("networking.k8s.io/v1",
-			"IngressClass", "$NS-$B", "spec: {controller: example.com/$B}") + object("networking.k8s.io/v1", "Ingress",
+			"IngressClass", "$NS-$B", "spec: {controller: example.com/$B}") + object("networking.k8s.io/v1",
+			"Ingress",
 			"$C", `spec: {ingressClassName: "$NS-<<$b||$B>>", rules: [{http: {paths: [{path: /, pathType: Prefix, `+
 				`backend: {service: {name: $A, port: {number: 80}}}}]}}]}`),
 		truth: []truth{{kinds: "Ingress", field: "ingressClassName", value: "$b", want: "$B"}}},
@@ -95,7 +98,8 @@ var heldOutReferences = []situation{
 		before: []step{registry("app:1")},
 		manifest: `<<{apiVersion: v1, kind: Secret, metadata: {name: "$A"}, stringData: ` +
 			`{.dockerconfigjson: '{"auths":{"docker.io":{"username":"me","password":"secret"}}}'}}||` +
-			`{apiVersion: v1, kind: Secret, metadata: {name: "$A"}, type: kubernetes.io/dockerconfigjson, stringData: ` +
+			`{apiVersion: v1, kind: Secret, metadata: {name: "$A"}, type: kubernetes.io/dockerconfigjson, ` +
+			`stringData: ` +
 			`{.dockerconfigjson: '{"auths":{"docker.io":{"username":"me","password":"secret"}}}'}}>>` + "\n---\n" +
 			single("$C", `{imagePullSecrets: [{name: $A}], containers: [{name: app, image: "private:1"}]}`),
 		truth: []truth{{kinds: "Secret Pod", field: "type|imagePullSecrets", value: "Opaque|$A",
@@ -118,13 +122,16 @@ var heldOutReferences = []situation{
 		manifest: workload("$C", `{containers: [{name: app, image: "<<App||app>>:1"}]}`),
 		truth:    []truth{{kinds: podOrOwner, field: "image", value: "App:1", want: "app:1|image"}}},
 	{name: "image that is never pulled", ask: "pod/$C",
-		manifest: single("$C", `{containers: [{name: app, image: "$A-$NS:1", imagePullPolicy: <<Never||IfNotPresent>>}]}`),
-		truth:    []truth{{kinds: "Pod", field: "imagePullPolicy|image", value: "Never|$A-$NS:1", numbers: []string{"Never"}, want: "IfNotPresent|imagePullPolicy"}}},
+		manifest: single("$C", `{containers: [{name: app, image: "$A-$NS:1", imagePullPolicy: `+
+			`<<Never||IfNotPresent>>}]}`),
+		truth: []truth{{kinds: "Pod", field: "imagePullPolicy|image", value: "Never|$A-$NS:1",
+			numbers: []string{"Never"}, want: "IfNotPresent|imagePullPolicy"}}},
 }
 
 // slice are two devices of node-1, of one model.
 func slice(model string) string {
-	return object("resource.k8s.io/v1", "ResourceSlice", "$NS", `spec: {driver: $NS.example.com, nodeName: node-1, pool: `+
+	return object("resource.k8s.io/v1", "ResourceSlice", "$NS", `spec: {driver: $NS.example.com, nodeName: `+
+		`node-1, pool: `+
 		`{name: node-1, generation: 1, resourceSliceCount: 1}, devices: [{name: d0, attributes: {model: {string: `+
 		model+`}}}, {name: d1, attributes: {model: {string: `+model+`}}}]}`)
 }
@@ -135,18 +142,22 @@ func tlsSecret(name, certificate string) string {
 
 func tlsIngress(name, service, secret string) string {
 	return object("networking.k8s.io/v1", "Ingress", name, `spec: {tls: [{hosts: [example.com], secretName: `+secret+
-		`}], rules: [{host: example.com, http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: `+service+
+		`}], rules: [{host: example.com, http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: `+
+		service+
 		`, port: {number: 80}}}}]}}]}`)
 }
 
 func roleOf(name, groups, resources string) string {
-	return object("rbac.authorization.k8s.io/v1", "Role", name, `rules: [{apiGroups: `+groups+`, resources: `+resources+
+	return object("rbac.authorization.k8s.io/v1", "Role", name, `rules: [{apiGroups: `+groups+`, resources: `+
+		resources+
 		`, verbs: [get, list, watch]}]`)
 }
 
 func bindingOf(name, role, account, namespace string) string {
-	return object("rbac.authorization.k8s.io/v1", "RoleBinding", name, `roleRef: {apiGroup: rbac.authorization.k8s.io, `+
-		`kind: Role, name: `+role+`}, subjects: [{kind: ServiceAccount, name: `+account+`, namespace: `+namespace+`}]`)
+	return object("rbac.authorization.k8s.io/v1", "RoleBinding", name, `roleRef: {apiGroup: `+
+		`rbac.authorization.k8s.io, `+
+		`kind: Role, name: `+role+`}, subjects: [{kind: ServiceAccount, name: `+account+`, namespace: `+
+		namespace+`}]`)
 }
 
 // registry has the node pull this image, and private:1 for the user me with the password secret.

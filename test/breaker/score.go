@@ -119,7 +119,8 @@ func about(f finding.Finding, all []truth) bool {
 			"BackoffLimitExceeded", "CreateContainerConfigError", "NoVolumeFits", "FailedCreate", "PodTopologySpread",
 			"DynamicResources", "KilledByProbe", "ControllersIdle", // nobody works on autoscalers here
 			"ErrImagePull", "ErrImageNeverPull", "NoNodeCanHold", "NamespaceTerminating"}
-		return strings.HasPrefix(f.Field, "status.") || inField(f.Field, t.field) && (t.value == "" || inField(f.Value+f.Message, t.value)) ||
+		return strings.HasPrefix(f.Field, "status.") || inField(f.Field,
+			t.field) && (t.value == "" || inField(f.Value+f.Message, t.value)) ||
 			slices.Contains(follows, f.Code)
 	})
 }
