@@ -138,6 +138,11 @@ faults: ## 200 random schedules of killed parts over fake containers, and 20 ove
 	@go test ./testcluster/faults -count=1 -timeout 90m -schedules 200 -seed $(or $(SEED),0)
 	@if [ "$$(id -u)" = 0 ]; then $(MAKE) build && go test ./test/faults -count=1 -timeout 60m -schedules 20 -pods 27 -seed $(or $(SEED),0); fi
 
+.PHONY: breaker
+breaker: ## break things by seed, ask `gantry why` and score it: the open and the held-out part (SEED=n; some 15 minutes)
+	@GANTRY_HELDOUT=all GANTRY_SEED=$(or $(SEED),1) go test ./test/breaker -count=1 -timeout 40m -v -run 'BreakIsNamed|TruthIsTrue' | \
+		tee build/breaker.log | grep -E '^ *(\||held-out part|---|ok|FAIL)|points, '
+
 .PHONY: clean
 clean: ## remove build/ (the caches under ~/.cache/gantry stay)
 	@rm -rf build

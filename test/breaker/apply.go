@@ -1,6 +1,7 @@
 package breaker
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -81,7 +82,7 @@ func certificateRequest() (string, error) {
 		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})), nil
 }
 
-// apply creates the objects of a manifest in a namespace.
+// apply creates the objects of a manifest, in a namespace where they name none.
 func (b *breaker) apply(ctx context.Context, namespace, manifest string) error {
 	for part := range strings.SplitSeq(manifest, "\n---\n") {
 		if strings.TrimSpace(part) == "" {
@@ -92,7 +93,7 @@ func (b *breaker) apply(ctx context.Context, namespace, manifest string) error {
 			return fmt.Errorf("%w in\n%s", err, part)
 		}
 		gvk := u.GroupVersionKind()
-		r, err := b.resource(gvk.GroupKind(), namespace)
+		r, err := b.resource(gvk.GroupKind(), cmp.Or(u.GetNamespace(), namespace))
 		if err != nil {
 			return err
 		}
@@ -133,15 +134,25 @@ func (b *breaker) resource(kind schema.GroupKind, namespace string) (dynamic.Res
 	return b.dynamic.Resource(m.Resource), nil
 }
 
+// plurals are those that are not the word and an s, and those of short words.
+var plurals = map[string]string{"pvc": "persistentvolumeclaims", "pdb": "poddisruptionbudgets",
+	"crd": "customresourcedefinitions", "ingress": "ingresses", "hpa": "horizontalpodautoscalers",
+	"csr": "certificatesigningrequests", "quota": "resourcequotas", "networkpolicy": "networkpolicies"}
+
+// resourceOf is resource for a kind in lower case or its short word.
+func (b *breaker) resourceOf(kind, namespace string) (dynamic.ResourceInterface, error) {
+	gvk, err := b.mapper.KindFor(schema.GroupVersionResource{Resource: cmp.Or(plurals[kind], kind+"s")})
+	if err != nil {
+		return nil, err
+	}
+	return b.resource(gvk.GroupKind(), namespace)
+}
+
 // change patches or deletes an object: "deployment/web {…}", "configmap/web delete".
 func (b *breaker) change(ctx context.Context, namespace, text string) error {
 	target, patch, _ := strings.Cut(text, " ")
 	kind, name, _ := strings.Cut(target, "/")
-	gvk, err := b.mapper.KindFor(schema.GroupVersionResource{Resource: kind + "s"})
-	if err != nil {
-		return err
-	}
-	r, err := b.resource(gvk.GroupKind(), namespace)
+	r, err := b.resourceOf(kind, namespace)
 	if err != nil {
 		return err
 	}

@@ -11,17 +11,21 @@ import (
 
 // truth is one thing that is wrong, as the breaker made it.
 type truth struct {
-	kinds   string   // kinds of the object to blame, any of them: "Deployment Pod"
-	field   string   // part of the field's path, or of several with | between
-	value   string   // of that field; empty: not judged
-	want    string   // what mends it: must stand in a remedy or as the value wanted; empty: not judged
-	numbers []string // must stand in the finding's numbers, value or message
+	kinds string // kinds of the object to blame, any of them: "Deployment Pod"
+	field string // part of the field's path, or of several with | between
+	value string // of that field, or of several with | between; empty: not judged
+	// what mends it, or several with | between: one must stand in a remedy or as the value wanted;
+	// empty: not judged
+	want string
+	// each, or one of several with | between, must stand in the finding's numbers, value or message
+	numbers []string
 }
 
 // points are what an answer got, of four, and what was missed.
 type points struct {
 	cause, facts, claim, remedy bool
 	missed                      []string
+	words                       bool // the text for people tells all of it; no point
 }
 
 func (p points) sum() int {
@@ -57,7 +61,9 @@ func score(a explain.Answer, all []truth) points {
 				miss(&p.facts, "%s does not tell %s: %v", f.Code, n, f.Numbers)
 			}
 		}
-		if t.want != "" && !mends(a, f, t.want) {
+		if t.want != "" && !slices.ContainsFunc(strings.Split(t.want, "|"), func(want string) bool {
+			return mends(a, f, want)
+		}) {
 			miss(&p.remedy, "nothing proposes %s", t.want)
 		}
 	}
@@ -81,7 +87,7 @@ func find(list []finding.Finding, t truth) int {
 	best, most := -1, -1
 	for i, f := range list {
 		if !slices.Contains(strings.Fields(t.kinds), f.Object.Kind) || !inField(f.Field, t.field) ||
-			t.value != "" && !strings.Contains(f.Value, t.value) {
+			t.value != "" && !inField(f.Value, t.value) {
 			continue
 		}
 		told := 0
@@ -113,21 +119,30 @@ func about(f finding.Finding, all []truth) bool {
 		follows := []string{"PodsRefused", "NodeResourcesFit", "NodeAffinity", "InterPodAffinity", "VolumeBinding",
 			"TaintToleration", "NodeUnschedulable", "NoReadyPods", "ContainerExited", "ProbeFails", "JobFailed",
 			"BackoffLimitExceeded", "CreateContainerConfigError", "NoVolumeFits", "FailedCreate", "PodTopologySpread",
-			"DynamicResources", "KilledByProbe", "ControllersIdle"} // nobody works on autoscalers here
-		return inField(f.Field, t.field) && (t.value == "" || strings.Contains(f.Value+f.Message, t.value)) ||
+			"DynamicResources", "KilledByProbe", "ControllersIdle", // nobody works on autoscalers here
+			"ErrImagePull", "ErrImageNeverPull", "NoNodeCanHold", "NamespaceTerminating"}
+		return strings.HasPrefix(f.Field, "status.") || inField(f.Field,
+			t.field) && (t.value == "" || inField(f.Value+f.Message, t.value)) ||
 			slices.Contains(follows, f.Code)
 	})
 }
 
+// tells whether a finding has a number, or one of several with | between.
 func tells(f finding.Finding, n string) bool {
+	return slices.ContainsFunc(strings.Split(n, "|"), func(n string) bool { return tellsOne(f, n) })
+}
+
+func tellsOne(f finding.Finding, n string) bool {
 	for _, v := range f.Numbers {
 		if v == n {
 			return true
 		}
 	}
-	return f.Value == n || f.Want == n || slices.Contains(strings.FieldsFunc(f.Message, func(r rune) bool {
-		return strings.ContainsRune(" ,;:()", r)
-	}), n)
+	words := func(text, separators string) []string {
+		return strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(separators, r) })
+	}
+	return f.Value == n || f.Want == n || slices.Contains(words(f.Message, " ,;:()"), n) ||
+		slices.Contains(words(fmt.Sprint(f.Message, " ", f.Object, " ", f.Related), " ,;()[]{}/'\""), n)
 }
 
 func mends(a explain.Answer, f finding.Finding, want string) bool {
