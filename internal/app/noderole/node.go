@@ -155,11 +155,10 @@ func (n *Role) Build() (*Node, error) {
 	o.NodeName, o.Port, o.Pods, o.Runtime = p.NodeName, p.KubeletPort, k, n.engine.Client.ProbeRuntime()
 	o.Address, o.Configz = n.config.Address, func() any { return n.config }
 	api.attach(k, &o)
+	attachEndpoints(k, &o)
 	if err := n.attachEviction(evictions, tree, api, report.Trigger); err != nil {
 		return nil, err
 	}
-	o.Endpoints.PortForwarded, o.Endpoints.Sockets = k.PortForwarded, k.Sockets
-	o.Endpoints.DriverCalls = func() server.DriverCalls { return driverCalls(k) }
 	server, err := server.New(o)
 	if err != nil {
 		return nil, err
@@ -170,6 +169,12 @@ func (n *Role) Build() (*Node, error) {
 		loops = append(loops, report.Run)
 	}
 	return &Node{Report: report, Server: server, close: stopEvents, renew: n.TLS.Run, loops: loops}, nil
+}
+
+// attachEndpoints lets the kubelet's server ask k.
+func attachEndpoints(k *kubelet.Kubelet, o *server.Options) {
+	o.Endpoints.PortForwarded, o.Endpoints.Sockets = k.PortForwarded, k.Sockets
+	o.Endpoints.DriverCalls = func() server.DriverCalls { return driverCalls(k) }
 }
 
 // pluginServices is how plugins come to the kubelet: over sockets in its directory.
