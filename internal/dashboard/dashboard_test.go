@@ -2,6 +2,9 @@ package dashboard
 
 import (
 	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -195,6 +198,55 @@ func TestTokensAndSessionsEnd(t *testing.T) {
 	}
 	if _, err := open(key, cookie, now.Add(sessionLife+1)); err == nil {
 		t.Error("an old session was opened")
+	}
+}
+
+// A session does not outlive the credentials for which it was given, nor does what it asked for.
+func TestASessionEndsWithTheCredentials(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	token := func(claims string) string {
+		return "Bearer e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".c2ln"
+	}
+	for name, c := range map[string]struct {
+		header      string
+		certificate time.Time
+		want        time.Time // zero: the credentials have no end
+	}{
+		"neither":             {},
+		"a certificate":       {certificate: now.Add(time.Hour), want: now.Add(time.Hour)},
+		"a token":             {header: token(`{"exp": 1767229200}`), want: now.Add(time.Hour)},
+		"a token without end": {header: token(`{}`)},
+		"no JSON":             {header: token("x")},
+		"an opaque token":     {header: "Bearer secret"},
+		"both, the token ends first": {header: token(`{"exp": 1767229200}`), certificate: now.Add(2 * time.Hour),
+			want: now.Add(time.Hour)},
+		"both, the certificate ends first": {header: token(`{"exp": 1767229200}`), certificate: now.Add(time.Minute),
+			want: now.Add(time.Minute)},
+	} {
+		r := httptest.NewRequest("POST", "/api/token", nil)
+		r.Header.Set("Authorization", c.header)
+		if !c.certificate.IsZero() {
+			r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{NotAfter: c.certificate}}}
+		}
+		if got := credentialsEnd(r); !got.Equal(c.want) {
+			t.Errorf("%s: ends %v, want %v", name, got, c.want)
+		}
+	}
+	key := page().options.Key
+	for until, want := range map[time.Time]time.Time{{}: now.Add(sessionLife), now.Add(time.Hour): now.Add(time.Hour),
+		now.Add(100 * time.Hour): now.Add(sessionLife)} {
+		shown := who
+		shown.Until = until
+		cookie, err := seal(key, shown, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := open(key, cookie, want); err != nil || !got.Until.Equal(want) {
+			t.Errorf("credentials until %v: a session until %v, %v, want %v", until, got.Until, err, want)
+		}
+		if _, err := open(key, cookie, want.Add(time.Second)); err == nil {
+			t.Errorf("credentials until %v: a session after its end was opened", until)
+		}
 	}
 }
 

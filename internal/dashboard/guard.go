@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net"
@@ -127,7 +128,7 @@ func cookieName(r *http.Request) string {
 	return "__Host-gantry-" + port
 }
 
-// withSession lets only requests of a session through.
+// withSession lets only requests of a session through; what they ask for ends with the session.
 func (s *Server) withSession(next func(http.ResponseWriter, *http.Request, Identity)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		err, who := errNoSession, Identity{}
@@ -138,6 +139,8 @@ func (s *Server) withSession(next func(http.ResponseWriter, *http.Request, Ident
 			writeError(w, http.StatusUnauthorized, failure{Error: err.Error(), Session: true})
 			return
 		}
-		next(w, r, who)
+		ctx, cancel := context.WithDeadline(r.Context(), who.Until)
+		defer cancel()
+		next(w, r.WithContext(ctx), who)
 	})
 }

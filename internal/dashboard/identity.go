@@ -26,6 +26,8 @@ type Identity struct {
 	As rest.ImpersonationConfig `json:"as,omitzero"`
 	// Namespace is that of the person's kubeconfig.
 	Namespace string `json:"namespace,omitempty"`
+	// Until is when the credentials that the person showed, or the session, ends; zero: nobody knows.
+	Until time.Time `json:"until,omitzero"`
 }
 
 // User is the identity as the API server knows it, without impersonation.
@@ -85,10 +87,19 @@ type sealed struct {
 	Until time.Time `json:"until"`
 }
 
-// seal encrypts and authenticates a session (AES-256-GCM); it is valid for sessionLife, over
+// sessionEnd is when a session that begins now ends: after sessionLife, but not later than the
+// credentials.
+func sessionEnd(who Identity, now time.Time) time.Time {
+	if end := now.Add(sessionLife); who.Until.IsZero() || end.Before(who.Until) {
+		return end
+	}
+	return who.Until
+}
+
+// seal encrypts and authenticates a session (AES-256-GCM); it is valid until sessionEnd, over
 // restarts of the server that keeps the key.
 func seal(key []byte, who Identity, now time.Time) (string, error) {
-	raw, err := json.Marshal(sealed{who, now.Add(sessionLife)})
+	raw, err := json.Marshal(sealed{who, sessionEnd(who, now)})
 	if err != nil {
 		return "", fmt.Errorf("session: %w", err)
 	}
@@ -101,7 +112,7 @@ func seal(key []byte, who Identity, now time.Time) (string, error) {
 
 var errNoSession = errors.New("no session: run `gantry dashboard` and open the address that it prints")
 
-// open is the inverse of seal; errNoSession when the session is forged, of another key, or over.
+// open is the inverse of seal, with Until being the session's end; errNoSession when the session is forged, of another key, or over.
 func open(key []byte, cookie string, now time.Time) (Identity, error) {
 	raw, err := base64.RawURLEncoding.DecodeString(cookie)
 	if err != nil {
@@ -115,6 +126,7 @@ func open(key []byte, cookie string, now time.Time) (Identity, error) {
 	if raw, err = aead.Open(nil, nil, raw, nil); err != nil || json.Unmarshal(raw, &s) != nil || now.After(s.Until) {
 		return Identity{}, errNoSession
 	}
+	s.Who.Until = s.Until
 	return s.Who, nil
 }
 

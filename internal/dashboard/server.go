@@ -108,7 +108,7 @@ func (s *Server) postToken(w http.ResponseWriter, r *http.Request) {
 	}
 	u := found.User
 	who := Identity{Name: u.GetName(), UID: u.GetUID(), Groups: u.GetGroups(), Extra: u.GetExtra(),
-		As: impersonation(r.Header), Namespace: r.URL.Query().Get("namespace")}
+		As: impersonation(r.Header), Namespace: r.URL.Query().Get("namespace"), Until: credentialsEnd(r)}
 	writeJSON(w, map[string]string{"token": s.Token(who)})
 }
 
@@ -159,7 +159,7 @@ func (s *Server) postSession(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	http.SetCookie(w, &http.Cookie{Name: cookieName(r), Value: value, Path: "/", HttpOnly: true, Secure: true,
-		SameSite: http.SameSiteStrictMode, MaxAge: int(sessionLife / time.Second)})
+		SameSite: http.SameSiteStrictMode, MaxAge: int(sessionEnd(who, now).Sub(now) / time.Second)})
 	w.WriteHeader(http.StatusNoContent)
 }
 

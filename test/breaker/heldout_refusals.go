@@ -26,14 +26,14 @@ var heldOutRefusals = []situation{
 		truth: []truth{{kinds: "ValidatingWebhookConfiguration", field: "clientConfig|service|webhooks", value: "$A|",
 			numbers: []string{"$A"}, want: "failurePolicy|delete validatingwebhookconfiguration|Ignore"}}},
 	{name: "admission policy that wants a label", ask: "deployment/$C",
-		before: []step{create(policyOf(`"<<'owner' in object.metadata.labels||true>>"`, "say who owns this",
+		before: []step{create(admissionPolicyOf(`"<<'owner' in object.metadata.labels||true>>"`, "say who owns this",
 			"")), pause(5 * time.Second)},
 		manifest: workload("$C", plainApp),
 		truth: []truth{{kinds: "ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding Deployment ReplicaSet",
 			field: "validations|labels|policyName|template|expression", numbers: []string{"$NS"},
 			want: "owner|labels|label"}}},
 	{name: "admission policy without its parameters", ask: "deployment/$C",
-		before: []step{create(configMap("$B", "owner: me") + policyOf(`"true"`, "no", "$NS")),
+		before: []step{create(configMap("$B", "owner: me") + admissionPolicyOf(`"true"`, "no", "$NS")),
 			pause(5 * time.Second)},
 		manifest: workload("$C", plainApp),
 		truth: []truth{{kinds: "ValidatingAdmissionPolicyBinding ValidatingAdmissionPolicy", field: "paramRef",
@@ -108,9 +108,9 @@ func webhookOf(policy, resource string) string {
 		`apiVersions: [v1], operations: [CREATE], resources: [`+resource+`]}]}]`)
 }
 
-// policyOf is a policy about the namespace's Pods with its binding; params names the policy's
+// admissionPolicyOf is a policy about the namespace's Pods with its binding; params names the policy's
 // parameters' namespace, empty: it has none.
-func policyOf(expression, message, params string) string {
+func admissionPolicyOf(expression, message, params string) string {
 	kind, ref := "", ""
 	if params != "" {
 		kind = "paramKind: {apiVersion: v1, kind: ConfigMap}, "
