@@ -216,7 +216,9 @@ func (s scene) truths(k situation) []truth {
 
 // answer asks once. That `why` answers with an error is no failure of the set-up: it has no points.
 func (s scene) answer(ctx context.Context, k situation, all []truth) (points, string, error) {
-	a, now, err := gather.AnswerWith(ctx, s.client, s.namespace, s.text(k.ask))
+	now := time.Now()
+	a, err := gather.AnswerWith(ctx, s.client,
+		gather.Question{Namespace: s.namespace, About: s.text(k.ask), Now: now})
 	if errors.Is(err, context.Canceled) {
 		return points{}, "", err
 	}
