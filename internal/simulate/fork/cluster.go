@@ -92,8 +92,11 @@ func New(ctx context.Context, o Options) (*Cluster, error) {
 	return c, nil
 }
 
-// Close ends what the API server's admission plugins run.
-func (c *Cluster) Close() { c.api.Close() }
+// Close ends what admission plugins and the scheduler run beside.
+func (c *Cluster) Close() {
+	c.api.Close()
+	c.scheduler.Close()
+}
 
 // Now is the clock's time.
 func (c *Cluster) Now() time.Time { return c.clock }
