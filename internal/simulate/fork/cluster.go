@@ -214,8 +214,8 @@ func (c *Cluster) deliver() {
 	}
 }
 
-// sortChanges brings changes that were made at once, by requests side by side, into an order that is
-// always the same: by kind and name, those of one object as they were.
+// sortChanges brings changes that were made at once, by requests side by side, into an order that
+// is always the same: by kind and name, those of one object as they were.
 func sortChanges(changes []memstore.Change) {
 	slices.SortStableFunc(changes, func(a, b memstore.Change) int { return strings.Compare(keyOf(a), keyOf(b)) })
 }
