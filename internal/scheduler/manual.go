@@ -16,6 +16,7 @@ type Manual struct {
 	state    *cacheAndQueue
 	deferred *deferredWork
 	statuses []runner
+	stop     func()
 }
 
 // NewManual makes a scheduler on the clock now. Its informers are told of changes by the caller.
@@ -32,8 +33,11 @@ func NewManual(ctx context.Context, o Options, now func() time.Time) (*Manual, e
 	}
 	s.handlers.start(ctx)
 	return &Manual{cycle: s.cycle.(*schedulingCycle), state: w.state, deferred: w.goroutines.deferred,
-		statuses: s.statuses}, nil
+		statuses: s.statuses, stop: func() { s.handlers.stop(); s.events.Shutdown() }}, nil
 }
+
+// Close ends what would carry events, of which there are none. The scheduler is not used after it.
+func (m *Manual) Close() { m.stop() }
 
 // Step schedules the next Pod of the queue, binds it or puts it back, and reports whether there was
 // one.

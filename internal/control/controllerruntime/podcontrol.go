@@ -2,7 +2,6 @@ package controllerruntime
 
 import (
 	"context"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,11 +26,7 @@ func (h PodControl) CreatePods(ctx context.Context, o Owner, n int, pod func(i i
 	for done, batch := 0, 1; done < n; batch *= 2 {
 		size := min(batch, n-done)
 		errs := make([]error, size)
-		var wg sync.WaitGroup
-		for i := range size {
-			wg.Go(func() { errs[i] = h.createPod(ctx, o, pod(done+i)) })
-		}
-		wg.Wait()
+		h.ControllerContext.Each(size, func(i int) { errs[i] = h.createPod(ctx, o, pod(done+i)) })
 		done += size
 		var first error
 		for _, err := range errs {
@@ -70,11 +65,7 @@ func (h PodControl) createPod(ctx context.Context, o Owner, p *corev1.Pod) error
 // error; NotFound is not one.
 func (h PodControl) DeletePods(ctx context.Context, o Owner, pods []*corev1.Pod, why string) error {
 	errs := make([]error, len(pods))
-	var wg sync.WaitGroup
-	for i, p := range pods {
-		wg.Go(func() { errs[i] = h.deletePod(ctx, o, p, why) })
-	}
-	wg.Wait()
+	h.ControllerContext.Each(len(pods), func(i int) { errs[i] = h.deletePod(ctx, o, pods[i], why) })
 	for _, err := range errs {
 		if err != nil {
 			return err

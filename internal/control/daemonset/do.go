@@ -7,7 +7,6 @@ package daemonset
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -179,14 +178,14 @@ func (c *controller) do(ctx context.Context, o controllerruntime.Owner, in In,
 		toDelete = append(toDelete, p)
 	}
 	c.podControl.Expectations.SetExpectations(o.Key(), len(plan.Create), toDelete, c.controllerContext.Time())
-	var wg sync.WaitGroup
-	var deleted error
-	wg.Go(func() {
+	var deleted, created error
+	both := []func(){func() {
 		deleted = c.podControl.DeletePods(ctx, o, toDelete, "the DaemonSet wants no such Pod on its node")
-	})
-	created := c.podControl.CreatePods(ctx, o, len(plan.Create),
-		func(i int) *corev1.Pod { return Pod(in.Set, plan.Create[i], in.Hash) })
-	wg.Wait()
+	}, func() {
+		created = c.podControl.CreatePods(ctx, o, len(plan.Create),
+			func(i int) *corev1.Pod { return Pod(in.Set, plan.Create[i], in.Hash) })
+	}}
+	c.controllerContext.Each(len(both), func(i int) { both[i]() })
 	return backoff, errors.Join(deleted, controllerruntime.IgnoreNamespaceTerminating(created))
 }
 

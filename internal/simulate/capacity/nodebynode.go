@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/kube-scheduler/framework"
 
 	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
@@ -16,7 +17,15 @@ import (
 // dependsOnNodeAlone tells whether what every plugin says of a node about the Pod depends on that
 // node alone, by the plugins' own promises: then each node can be filled by itself.
 func dependsOnNodeAlone(set *schedule.PluginSet, p *v1.Pod, w *snapshot.Snapshot) bool {
-	alone := func(plugin any) bool {
+	skipped := map[string]bool{} // plugins that say in PreFilter that their Filter need not be called
+	for _, plugin := range set.PreFilter {
+		_, status := plugin.PreFilter(context.Background(), schedule.NewCycleState(), p, nil)
+		skipped[plugin.Name()] = status.IsSkip()
+	}
+	alone := func(plugin framework.Plugin) bool {
+		if skipped[plugin.Name()] {
+			return true
+		}
 		if l, ok := plugin.(schedule.NodeLocal); ok {
 			if _, shared := l.AppendShape(nil, p); shared {
 				return true

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -90,8 +92,11 @@ func New(ctx context.Context, o Options) (*Cluster, error) {
 	return c, nil
 }
 
-// Close ends what the API server's admission plugins run.
-func (c *Cluster) Close() { c.api.Close() }
+// Close ends what admission plugins and the scheduler run beside.
+func (c *Cluster) Close() {
+	c.api.Close()
+	c.scheduler.Close()
+}
 
 // Now is the clock's time.
 func (c *Cluster) Now() time.Time { return c.clock }
@@ -192,6 +197,7 @@ func (c *Cluster) step(ctx context.Context) (bool, error) {
 // deliver tells all parts of the changes since the last call.
 func (c *Cluster) deliver() {
 	for changes := c.store.TakeChanges(); len(changes) > 0; changes = c.store.TakeChanges() {
+		sortChanges(changes)
 		for _, change := range changes {
 			c.informers.Deliver(change.Old, change.New)
 			old, _ := change.Old.(*corev1.Pod)
@@ -206,6 +212,20 @@ func (c *Cluster) deliver() {
 			}
 		}
 	}
+}
+
+// sortChanges brings changes that were made at once, by requests side by side, into an order that
+// is always the same: by kind and name, those of one object as they were.
+func sortChanges(changes []memstore.Change) {
+	slices.SortStableFunc(changes, func(a, b memstore.Change) int { return strings.Compare(keyOf(a), keyOf(b)) })
+}
+
+func keyOf(c memstore.Change) string {
+	o := c.New
+	if o == nil {
+		o = c.Old
+	}
+	return reflect.TypeOf(o).String() + " " + nameOf(o)
 }
 
 // nextWake is when the next part has something to do; zero: never.

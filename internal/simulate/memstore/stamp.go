@@ -11,12 +11,12 @@ import (
 )
 
 // stampNew gives a new object its UID and creation time. mu is held.
-func (s *Store) stampNew(o runtime.Object) error {
+func (s *Store) stampNew(key string, o runtime.Object) error {
 	m, err := meta.Accessor(o)
 	if err != nil {
 		return err
 	}
-	m.SetUID(s.newUID())
+	m.SetUID(s.newUID(key))
 	m.SetCreationTimestamp(s.second())
 	m.SetManagedFields(nil)
 	return nil

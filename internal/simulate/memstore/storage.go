@@ -50,7 +50,7 @@ func (r *resource) Create(_ context.Context, key string, obj, out runtime.Object
 		return storage.NewKeyExistsError(key, 0)
 	}
 	o := obj.DeepCopyObject()
-	if err := r.store.stampNew(o); err != nil {
+	if err := r.store.stampNew(key, o); err != nil {
 		return err
 	}
 	r.store.put(r.prefix, key, nil, o)
@@ -175,7 +175,7 @@ func (r *resource) replace(key string, old, made, out runtime.Object) (bool, err
 		return false, nil
 	}
 	if old == nil {
-		if err := r.store.stampNew(made); err != nil {
+		if err := r.store.stampNew(key, made); err != nil {
 			return true, err
 		}
 	} else {

@@ -1,7 +1,9 @@
 package memstore
 
 import (
+	"encoding/binary"
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"slices"
 	"strings"
@@ -25,14 +27,15 @@ type Store struct {
 
 	mu       sync.Mutex
 	revision uint64
-	uids     uint64
+	made     map[string]int                       // by key: how many objects had it
 	objects  map[string]map[string]runtime.Object // by resource prefix and key
 	changes  []Change                             // not taken yet
 }
 
 // New returns an empty store on the clock now.
 func New(now func() time.Time) *Store {
-	return &Store{now: now, revision: 1, objects: map[string]map[string]runtime.Object{}}
+	return &Store{now: now, revision: 1, objects: map[string]map[string]runtime.Object{},
+		made: map[string]int{}}
 }
 
 // TakeChanges returns the changes since the last call, oldest first.
@@ -77,7 +80,7 @@ func (s *Store) Insert(prefix, key string, o runtime.Object) error {
 		return fmt.Errorf("%s is there twice", strings.TrimPrefix(key, "/"))
 	}
 	if m.GetUID() == "" {
-		m.SetUID(s.newUID())
+		m.SetUID(s.newUID(key))
 	}
 	if created := m.GetCreationTimestamp(); created.IsZero() {
 		m.SetCreationTimestamp(metav1.NewTime(s.now().Truncate(time.Second)))
@@ -108,10 +111,15 @@ func (s *Store) put(prefix, key string, old, o runtime.Object) {
 	s.changes = append(s.changes, Change{Old: old, New: o})
 }
 
-// newUID returns a UID that was not given out before. mu is held.
-func (s *Store) newUID() types.UID {
-	s.uids++
-	return types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012x", s.uids))
+// newUID returns the UID of the next object of a key: the n-th has always the same, whatever else
+// is made at the same time. mu is held.
+func (s *Store) newUID(key string) types.UID {
+	s.made[key]++
+	h := fnv.New128a()
+	fmt.Fprint(h, key, " ", s.made[key])
+	sum := h.Sum(nil)
+	return types.UID(fmt.Sprintf("%x-%x-4%03x-8%03x-%x", sum[:4], sum[4:6], binary.BigEndian.Uint16(sum[6:8])&0xfff,
+		binary.BigEndian.Uint16(sum[8:10])&0xfff, sum[10:]))
 }
 
 var versioner = storage.APIObjectVersioner{}

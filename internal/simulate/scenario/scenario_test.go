@@ -152,6 +152,7 @@ func (d *relabelAndDrain) Begin(ctx context.Context, r *Run) error {
 	return d.Drain.Begin(ctx, r)
 }
 
+// row: TOO-06
 // Budgets of a rollout hold at every moment, for any numbers.
 func TestRolloutKeepsItsBounds(t *testing.T) {
 	for _, c := range []struct {
@@ -186,6 +187,7 @@ func TestRolloutKeepsItsBounds(t *testing.T) {
 	}
 }
 
+// row: TOO-06
 // The time of a rollout follows from how long Pods take: waves of surge, each as long as a start.
 func TestRolloutTakesItsWaves(t *testing.T) {
 	in := input(append(nodes("16"), deployment("web", 4, "100m"))...)
@@ -199,6 +201,7 @@ func TestRolloutTakesItsWaves(t *testing.T) {
 	}
 }
 
+// row: TOO-06
 // A StatefulSet goes one by one from the highest ordinal, a DaemonSet node by node.
 func TestRolloutOfOtherKinds(t *testing.T) {
 	three := int32(3)

@@ -47,7 +47,8 @@ func TestScaleAndDelete(t *testing.T) {
 		t.Errorf("down: outcome %+v, %d gone, want 3", f.Outcome, n)
 	}
 	f = simulate(t, in, func() Change { return &Scale{Object: web, Replicas: 6} })
-	if n := count(f, func(p forecast.Pod) bool { return p.Created != nil && p.Ready != nil }); !f.Outcome.Done || n != 2 {
+	came := func(p forecast.Pod) bool { return p.Created != nil && p.Ready != nil }
+	if n := count(f, came); !f.Outcome.Done || n != 2 {
 		t.Errorf("up: outcome %+v, %d came, want 2", f.Outcome, n)
 	}
 	f = simulate(t, in, func() Change { return &Delete{Object: web} })

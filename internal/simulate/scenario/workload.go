@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // Scale gives a workload another number of Pods.
@@ -88,9 +88,9 @@ func (d *Delete) Begin(ctx context.Context, r *Run) error {
 	if _, err := d.Object.get(ctx, r); err != nil {
 		return err
 	}
-	background := metav1.DeletePropagationBackground
 	return r.Cluster.Client().Discovery().RESTClient().Delete().AbsPath(d.Object.path()).
-		Body(&metav1.DeleteOptions{PropagationPolicy: &background}).Do(ctx).Error()
+		SetHeader("Content-Type", runtime.ContentTypeJSON).
+		Body([]byte(`{"apiVersion":"v1","kind":"DeleteOptions","propagationPolicy":"Background"}`)).Do(ctx).Error()
 }
 
 // Done implements Change: nothing of the workload's Pods is left.
