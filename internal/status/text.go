@@ -122,7 +122,7 @@ line{stroke-width:2;fill:none} .ok{stroke:#1a7f4b} .down{stroke:#c0262d} .unknow
 				class,
 				x+10,
 				y+20+18*i,
-				escape(shorten(text, 42)),
+				escape(shorten(text, 38)),
 			)
 		}
 		b.WriteString("</g>\n")
