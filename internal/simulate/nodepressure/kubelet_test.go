@@ -58,7 +58,7 @@ func (k *kubeletNode) observe(context.Context) (eviction.Figures, eviction.Disks
 	for _, p := range k.n.Pods {
 		memory.Available, disk.Available = memory.Available+*p.Use.Memory,
 			disk.Available+p.Use.Containers[0].Layer.Bytes
-		if u := k.takes(p); !k.ended[p.Pod.UID] {
+		if u := k.takes(p); !k.ended[p.Pod.UID] || k.n.Wedged {
 			memory.Available, disk.Available = memory.Available-*u.Memory, disk.Available-u.Containers[0].Layer.Bytes
 		}
 	}
@@ -160,7 +160,8 @@ func randomNode(t *testing.T, seed uint64) Node {
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
-	n := Node{Name: "n", Reclaim: map[eviction.Reclaim]int64{eviction.UnusedImages: int64(r.IntN(300)) * mi},
+	n := Node{Name: "n", Wedged: r.IntN(6) == 0,
+		Reclaim: map[eviction.Reclaim]int64{eviction.UnusedImages: int64(r.IntN(300)) * mi},
 		Config: eviction.Config{Thresholds: list, PressureTransition: 5 * time.Minute, MaxPodGrace: 20 * time.Second,
 			Ranking:            eviction.Ranking(eviction.Rankings()[r.IntN(3)]),
 			FruitlessEvictions: 3, FruitlessHoldPeriod: 5 * time.Minute},

@@ -339,6 +339,13 @@ func TestKilledAtEveryStep(t *testing.T) {
 			}
 			h.plugin.Report(deviceplugintest.Healthy("a", "b", "c", "d", "e", "f")...)
 			h.start()
+			defer func() {
+				h.end()
+				if h.serves {
+					h.plugin.Stop()
+				}
+				synctest.Wait()
+			}()
 			h.restartPlugin()
 			for i := range 40 {
 				h.step()
@@ -347,11 +354,6 @@ func TestKilledAtEveryStep(t *testing.T) {
 					t.Fatalf("seed %d fails, want it to hold", seed)
 				}
 			}
-			h.end()
-			if h.serves {
-				h.plugin.Stop()
-			}
-			synctest.Wait()
 		})
 	}
 	for _, point := range []string{"reserved", "in the plugin's call", "allocated", "created", "at rest", "plugin",
