@@ -44,8 +44,8 @@ func (o options) evaluateStorage(ctx context.Context, s *suite) error {
 	s.args = []string{"--storage.testdriver=" + driver}
 	limits := ""
 	if o.focus != "" || o.skip != "" || o.timeout != wholeTimeout {
-		limits = fmt.Sprintf("This run is a part of it: focus `%s`, skip `%s`, ended after %s at the latest.\n\n", o.focus,
-			o.skip, o.timeout)
+		limits = fmt.Sprintf("This run is a part of it: focus `%s`, skip `%s`, ended after %s at the latest.\n\n",
+			o.focus, o.skip, o.timeout)
 	}
 	if s.focus == "" {
 		s.focus = externalSuite
@@ -113,8 +113,8 @@ func (c *cluster) startSnapshots(ctx context.Context) error {
 		return err
 	}
 	for _, n := range c.nodes() {
-		if err := n.runProgram("csi-snapshotter", "env", "NODE_NAME="+n.name, filepath.Join(sidecars, "csi-snapshotter"),
-			kubeconfig, "--v=2", "--node-deployment=true",
+		if err := n.runProgram("csi-snapshotter", "env", "NODE_NAME="+n.name,
+			filepath.Join(sidecars, "csi-snapshotter"), kubeconfig, "--v=2", "--node-deployment=true",
 			"--csi-address="+n.in("kubelet/plugins/local.csi.gantry.dev/csi.sock")); err != nil {
 			return err
 		}
