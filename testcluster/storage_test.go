@@ -129,7 +129,8 @@ func TestAStormOfVolumes(t *testing.T) {
 }
 
 // A PersistentVolume that is deleted under a Pod, with force, keeps the Pod running, and its volume
-// is taken away by what the node stored of it.
+// is taken off the node by what the node stored of it. Its VolumeAttachment stays: nobody, an
+// attacher included, knows any longer what to detach.
 func TestAVolumeIsDeletedUnderItsPod(t *testing.T) {
 	c := testcluster.Start(t, testcluster.WithPlugins())
 	ctx := within(t, 2*time.Minute)
@@ -156,7 +157,7 @@ func TestAVolumeIsDeletedUnderItsPod(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.WaitPod(ctx, "default", "p", gone)
-	detached(ctx, t, c, d)
+	expect.Eventually(t, "nothing is staged or published", func() bool { return len(d.Left()) == 0 })
 }
 
 // A driver that is gone keeps its own Pods only: others start, the node stays Ready, and what waits

@@ -31,6 +31,9 @@ var storageParts = []part{{"parallel", "!(Serial || Disruptive)", 3}, {"serial",
 // evaluateStorage runs upstream's External Storage suite against the cluster, prints the table, and
 // writes the page. Failed tests are an error.
 func (o options) evaluateStorage(ctx context.Context, s *suite) error {
+	if err := s.cluster.startDriver(ctx); err != nil {
+		return err
+	}
 	if err := s.cluster.startSnapshots(ctx); err != nil {
 		return err
 	}
@@ -41,8 +44,8 @@ func (o options) evaluateStorage(ctx context.Context, s *suite) error {
 	s.args = []string{"--storage.testdriver=" + driver}
 	limits := ""
 	if o.focus != "" || o.skip != "" || o.timeout != wholeTimeout {
-		limits = fmt.Sprintf("This run is a part of it: focus `%s`, skip `%s`, ended after %s at the latest.\n\n", o.focus,
-			o.skip, o.timeout)
+		limits = fmt.Sprintf("This run is a part of it: focus `%s`, skip `%s`, ended after %s at the latest.\n\n",
+			o.focus, o.skip, o.timeout)
 	}
 	if s.focus == "" {
 		s.focus = externalSuite
@@ -106,11 +109,38 @@ func (c *cluster) startSnapshots(ctx context.Context) error {
 	}
 	kubeconfig := "--kubeconfig=" + c.kubeconfig()
 	if err := c.first.runProgram("snapshot-controller", filepath.Join(sidecars, "snapshot-controller"), kubeconfig,
-		"--v=2"); err != nil {
+		"--v=2", "--enable-distributed-snapshotting=true"); err != nil {
 		return err
 	}
-	return c.first.runProgram("csi-snapshotter", filepath.Join(sidecars, "csi-snapshotter"), kubeconfig, "--v=2",
-		"--csi-address="+c.first.in("kubelet/plugins/local.csi.gantry.dev/csi.sock"))
+	for _, n := range c.nodes() {
+		if err := n.runProgram("csi-snapshotter", "env", "NODE_NAME="+n.name,
+			filepath.Join(sidecars, "csi-snapshotter"), kubeconfig, "--v=2", "--node-deployment=true",
+			"--csi-address="+n.in("kubelet/plugins/local.csi.gantry.dev/csi.sock")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// startDriver runs the driver on the node that joined, as docs/user/storage.md says.
+func (c *cluster) startDriver(ctx context.Context) error {
+	n := c.other
+	kubeconfig := n.in("local-storage.kubeconfig")
+	raw, err := os.ReadFile(c.first.in("local-storage.kubeconfig"))
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(kubeconfig, raw, 0o600); err != nil {
+		return err
+	}
+	if err := n.runProgram("csi-driver", c.gantry(), "csi-driver", "--kubeconfig", kubeconfig, "--node-name", n.name,
+		"--kubelet-dir", n.in("kubelet"), "--volumes-dir", n.in("local-storage")); err != nil {
+		return err
+	}
+	return c.until(ctx, time.Minute, "the driver is there on both nodes", func() bool {
+		out, _ := c.kubectl(ctx, "get", "csinodes", "-o", "jsonpath={.items[*].spec.drivers[*].name}")
+		return len(strings.Fields(out)) == 2
+	})
 }
 
 // suiteOf is the part of the suite that a test belongs to: the first words in brackets that are no

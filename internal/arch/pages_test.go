@@ -19,7 +19,8 @@ import (
 // from.
 var rendered = []string{
 	packagesPage, "docs/compatibility/features.md", "docs/compatibility/differences.md",
-	"docs/compatibility/conformance.md", "docs/user/commands.md", "docs/user/metrics.md",
+	"docs/compatibility/conformance.md", "docs/compatibility/storage.md", "docs/user/commands.md",
+	"docs/user/metrics.md",
 	"docs/performance/README.md", "docs/contributing/mutants.md",
 }
 

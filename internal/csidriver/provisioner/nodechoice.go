@@ -2,6 +2,7 @@ package provisioner
 
 import (
 	"context"
+	"slices"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	v1 "k8s.io/api/core/v1"
@@ -41,8 +42,21 @@ func (p *Provisioner) ShouldProvision(ctx context.Context, c *v1.PersistentVolum
 	return false
 }
 
-// take writes this node's name into the claim, if there is room for it.
+// allowed tells whether a class lets its volumes be on this node: by one of its terms, if it has
+// some. A term about anything but the driver's nodes lets none be here.
+func allowed(terms []v1.TopologySelectorTerm, o Options) bool {
+	return len(terms) == 0 || slices.ContainsFunc(terms, func(t v1.TopologySelectorTerm) bool {
+		return !slices.ContainsFunc(t.MatchLabelExpressions, func(e v1.TopologySelectorLabelRequirement) bool {
+			return e.Key != o.TopologyKey || !slices.Contains(e.Values, o.NodeName)
+		})
+	})
+}
+
+// take writes this node's name into the claim, if the class allows the node and there is room.
 func (p *Provisioner) take(ctx context.Context, class *storagev1.StorageClass, c *v1.PersistentVolumeClaim) error {
+	if !allowed(class.AllowedTopologies, p.o) {
+		return nil
+	}
 	free, err := p.report.ask(ctx, class)
 	if size := c.Spec.Resources.Requests[v1.ResourceStorage]; err != nil || free < size.Value() {
 		return err

@@ -2,10 +2,14 @@ package provisioner
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
@@ -71,13 +75,21 @@ func (r *resizer) resize(ctx context.Context, name cache.ObjectName) error {
 	}
 	want := c.Spec.Resources.Requests[v1.ResourceStorage]
 	if has := pv.Spec.Capacity[v1.ResourceStorage]; has.Cmp(want) >= 0 {
-		return r.pending(ctx, c) // the node's turn
+		_, err = r.say(ctx, c, v1.PersistentVolumeClaimNodeResizePending) // its turn
+		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	if c, err = r.say(ctx, c, v1.PersistentVolumeClaimControllerResizeInProgress); err != nil {
+		return err
+	}
+	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	got, err := r.driver.ControllerExpandVolume(ctx, &csipb.ControllerExpandVolumeRequest{
+	got, err := r.driver.ControllerExpandVolume(call, &csipb.ControllerExpandVolumeRequest{
 		VolumeId: pv.Spec.CSI.VolumeHandle, CapacityRange: &csipb.CapacityRange{RequiredBytes: want.Value()}})
 	if err != nil {
+		if code := status.Code(err); code == codes.OutOfRange || code == codes.InvalidArgument {
+			_, said := r.say(ctx, c, v1.PersistentVolumeClaimControllerResizeInfeasible)
+			err = errors.Join(err, said)
+		}
 		return fmt.Errorf("resize volume %q by resizer %q failed: %w", pv.Name, r.o.Driver, err)
 	}
 	r.report.changed()
@@ -87,27 +99,47 @@ func (r *resizer) resize(ctx context.Context, name cache.ObjectName) error {
 		return err
 	}
 	if got.GetNodeExpansionRequired() {
-		return r.pending(ctx, c)
+		_, err = r.say(ctx, c, v1.PersistentVolumeClaimNodeResizePending)
+		return err
 	}
 	c = c.DeepCopy()
 	c.Status.Capacity[v1.ResourceStorage] = want
 	c.Status.Conditions = nil
+	delete(c.Status.AllocatedResourceStatuses, v1.ResourceStorage)
 	_, err = claims.UpdateStatus(ctx, c, metav1.UpdateOptions{})
 	return err
 }
 
-// pending says in the claim's status that the node has to grow the file system.
-func (r *resizer) pending(ctx context.Context, c *v1.PersistentVolumeClaim) error {
-	for _, x := range c.Status.Conditions {
-		if x.Type == v1.PersistentVolumeClaimFileSystemResizePending {
-			return nil
-		}
+// say writes into the claim's status how far its growth is, unless it says so already.
+func (r *resizer) say(ctx context.Context, c *v1.PersistentVolumeClaim,
+	how v1.ClaimResourceStatus) (*v1.PersistentVolumeClaim, error) {
+	next := progressed(c, how, metav1.Now())
+	if next == nil {
+		return c, nil
+	}
+	return r.o.Client.CoreV1().PersistentVolumeClaims(c.Namespace).UpdateStatus(ctx, next, metav1.UpdateOptions{})
+}
+
+// progressed is the claim with the status of its growth, as the external-resizer writes it; nil
+// when it has that already.
+func progressed(c *v1.PersistentVolumeClaim, how v1.ClaimResourceStatus,
+	now metav1.Time) *v1.PersistentVolumeClaim {
+	want, allocated := c.Spec.Resources.Requests[v1.ResourceStorage], c.Status.AllocatedResources[v1.ResourceStorage]
+	if c.Status.AllocatedResourceStatuses[v1.ResourceStorage] == how && allocated.Cmp(want) == 0 {
+		return nil
 	}
 	c = c.DeepCopy()
-	c.Status.Conditions = append(c.Status.Conditions, v1.PersistentVolumeClaimCondition{
-		Type: v1.PersistentVolumeClaimFileSystemResizePending, Status: v1.ConditionTrue,
-		LastTransitionTime: metav1.Now(),
-		Message:            "Waiting for user to (re-)start a pod to finish file system resize of volume on node."})
-	_, err := r.o.Client.CoreV1().PersistentVolumeClaims(c.Namespace).UpdateStatus(ctx, c, metav1.UpdateOptions{})
-	return err
+	c.Status.AllocatedResources = v1.ResourceList{v1.ResourceStorage: want}
+	c.Status.AllocatedResourceStatuses = map[v1.ResourceName]v1.ClaimResourceStatus{v1.ResourceStorage: how}
+	condition := v1.PersistentVolumeClaimCondition{Type: v1.PersistentVolumeClaimResizing, Status: v1.ConditionTrue,
+		LastTransitionTime: now}
+	if how == v1.PersistentVolumeClaimNodeResizePending {
+		condition.Type = v1.PersistentVolumeClaimFileSystemResizePending
+		condition.Message = "Waiting for user to (re-)start a pod to finish file system resize of volume on node."
+	}
+	c.Status.Conditions = slices.DeleteFunc(c.Status.Conditions, func(x v1.PersistentVolumeClaimCondition) bool {
+		return x.Type == v1.PersistentVolumeClaimResizing || x.Type == v1.PersistentVolumeClaimFileSystemResizePending
+	})
+	c.Status.Conditions = append(c.Status.Conditions, condition)
+	return c
 }
