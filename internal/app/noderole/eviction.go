@@ -32,7 +32,8 @@ const (
 // diskTimeout is how long a look waits for a file system.
 const diskTimeout = 500 * time.Millisecond
 
-// memoryStall is how long tasks wait for memory within a second or two when the node is looked at at once.
+// memoryStall is how long tasks wait for memory within a second or two when the node is looked at
+// at once.
 const memoryStall = 100 * time.Millisecond
 
 // nodeEviction defends the node. The kubelet and the reporter ask it before it is joined with them.
