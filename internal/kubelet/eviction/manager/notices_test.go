@@ -48,7 +48,7 @@ func TestAMemoryThresholdIsSeenWithoutTheKernel(t *testing.T) {
 	}{
 		{rate: 3 * gi, asked: 20 * time.Second, reads: 30},
 		{rate: gi, asked: time.Minute, reads: 40},
-		{rate: 100 * mi, asked: 614400 * time.Millisecond, reads: 150},
+		{rate: 100 * mi, asked: 614400 * time.Millisecond, reads: 300},
 		{rate: mi, reads: 62},
 		{rate: gi, broken: true, reads: 61},
 	} {
