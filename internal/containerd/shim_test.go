@@ -7,7 +7,7 @@ import (
 )
 
 // row: QOS-09
-func TestSystemdKeepsTheCgroupsWhenItIsToldTo(t *testing.T) {
+func TestSystemdKeepsTheCgroupsWhenConfigured(t *testing.T) {
 	for _, systemd := range []bool{false, true} {
 		text, err := Config{DataDir: "/data", BinDir: "/opt/gantry", StateDir: "/run/g", SystemdCgroup: systemd}.render(
 			host{})

@@ -25,7 +25,7 @@ type kernel struct {
 	mu      sync.Mutex
 	signals []sentSignal
 	victims int // of the OOM killer
-	told    map[string][]time.Duration
+	notices map[string][]time.Duration
 }
 
 // sentSignal is a signal on its way to a process.
@@ -52,7 +52,7 @@ func watchKernel(t *timeline) (*kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &kernel{t: t, told: map[string][]time.Duration{}}
+	k := &kernel{t: t, notices: map[string][]time.Duration{}}
 	go func() {
 		for s := bufio.NewScanner(pipe); s.Scan(); {
 			k.take(s.Text())
@@ -110,9 +110,9 @@ func (k *kernel) oomKills() int {
 	return k.victims
 }
 
-// tell notes, until the machine ends, when the kernel tells of something: a file that is readable
+// notify notes, until the machine ends, when the kernel tells of something: a file that is readable
 // with POLLPRI. The first one after a call of since is what counts.
-func (k *kernel) tell(what string, f *os.File) {
+func (k *kernel) notify(what string, f *os.File) {
 	for {
 		fds := []unix.PollFd{{Fd: int32(f.Fd()), Events: unix.POLLPRI}}
 		if _, err := unix.Poll(fds, -1); err != nil && err != unix.EINTR {
@@ -133,17 +133,17 @@ func (k *kernel) tell(what string, f *os.File) {
 func (k *kernel) note(what string, at time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if list := k.told[what]; len(list) == 0 || at-list[len(list)-1] > 5*time.Second {
+	if list := k.notices[what]; len(list) == 0 || at-list[len(list)-1] > 5*time.Second {
 		k.t.sayAt(at, "kernel: %s", what)
 	}
-	k.told[what] = append(k.told[what], at)
+	k.notices[what] = append(k.notices[what], at)
 }
 
 // since are the times after one at which the kernel told of something.
 func (k *kernel) since(what string, from time.Duration) []time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(k.told[what]), func(at time.Duration) bool { return at < from })
+	return slices.DeleteFunc(slices.Clone(k.notices[what]), func(at time.Duration) bool { return at < from })
 }
 
 // Names of what is told.
@@ -162,12 +162,12 @@ func (k *kernel) watchMemory() error {
 	if _, err := psi.WriteString("some 100000 1000000\x00"); err != nil {
 		return fmt.Errorf("trigger of /proc/pressure/memory: %w", err)
 	}
-	go k.tell(stalled, psi)
+	go k.notify(stalled, psi)
 	file, err := os.Open(filepath.Join(podsCgroup(), "memory.events"))
 	if err != nil {
 		return err
 	}
-	go k.tell(events, file)
+	go k.notify(events, file)
 	return nil
 }
 

@@ -54,7 +54,7 @@ func run(ctx context.Context, t *timeline) error {
 			t.expect(false, "%s: %v", s.name, err)
 			dumpNode(ctx, n)
 		}
-		if err := n.calm(ctx); err != nil {
+		if err := n.waitQuiet(ctx); err != nil {
 			return fmt.Errorf("after %s: %w", s.name, err)
 		}
 	}

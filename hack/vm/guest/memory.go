@@ -40,7 +40,7 @@ func memory(ctx context.Context, n *node) error {
 
 // feed runs a Pod that eats and expects that the node evicts it.
 func (n *node) feed(ctx context.Context, hog workload) error {
-	begun, oomBefore := now(), n.kernel.oomKills()
+	started, oomBefore := now(), n.kernel.oomKills()
 	n.view.had(v1.NodeMemoryPressure)
 	stop := make(chan struct{})
 	defer close(stop)
@@ -66,13 +66,13 @@ func (n *node) feed(ctx context.Context, hog workload) error {
 		"%s is evicted: %s %s", hog.name, p.Status.Reason, p.Status.Message)
 	n.expect(n.kernel.oomKills() == oomBefore, "the OOM killer takes nobody (%d)", n.kernel.oomKills()-oomBefore)
 	n.expect(n.view.had(v1.NodeMemoryPressure), "the node has shown MemoryPressure")
-	n.reaction(begun, pids)
-	n.looks()
+	n.reaction(started, pids)
+	n.reportPasses()
 	return nil
 }
 
-// looks says why and how often Gantry has looked at the node at once, by its log.
-func (n *node) looks() {
+// reportPasses says why and how often Gantry has looked at the node at once, by its log.
+func (n *node) reportPasses() {
 	count := map[string]int{}
 	for line := range strings.Lines(contents(dataDir + "/gantry.log")) {
 		if _, why, ok := strings.Cut(line, `looking at once" reason="`); ok {

@@ -178,8 +178,8 @@ func (n *node) stop() error {
 	}
 }
 
-// calm removes all Pods and waits until the node is short of nothing.
-func (n *node) calm(ctx context.Context) error {
+// waitQuiet removes all Pods and waits until the node is short of nothing.
+func (n *node) waitQuiet(ctx context.Context) error {
 	err := n.api.CoreV1().Pods("default").DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: new(int64)},
 		metav1.ListOptions{})
 	if err != nil {

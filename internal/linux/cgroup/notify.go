@@ -56,9 +56,9 @@ func (t *Tree) NotifyUsage(p string, bytes uint64) (*Notifier, error) {
 	})
 }
 
-// PressureNotifier tells of tasks that wait. A Wait costs a thread: the kernel tells each time once,
-// to the first poll that asks, so that an epoll inside the Go runtime's would take it away. Close it
-// once; Wait may be called by one goroutine at a time.
+// PressureNotifier tells of tasks that wait. A Wait costs a thread: the kernel tells each time
+// once, to the first poll that asks, so that an epoll inside the Go runtime's would take it away.
+// Close it once; Wait may be called by one goroutine at a time.
 type PressureNotifier struct {
 	file, end *os.File // end is readable once Close was called
 }
@@ -84,7 +84,8 @@ func NotifyPressure(file string, stall, window time.Duration) (*PressureNotifier
 // is gone.
 func (n *PressureNotifier) Wait() error {
 	for {
-		fds := []unix.PollFd{{Fd: int32(n.file.Fd()), Events: unix.POLLPRI}, {Fd: int32(n.end.Fd()), Events: unix.POLLIN}}
+		fds := []unix.PollFd{{Fd: int32(n.file.Fd()), Events: unix.POLLPRI},
+			{Fd: int32(n.end.Fd()), Events: unix.POLLIN}}
 		switch _, err := unix.Poll(fds, -1); {
 		case errors.Is(err, unix.EINTR):
 		case err != nil:

@@ -92,7 +92,7 @@ func fill(t *testing.T, dir string, bytes int) {
 
 // Tasks that wait are told of, each time anew. They wait for cores here, which a test can have them
 // do without harm.
-func TestPressureIsToldEachTime(t *testing.T) {
+func TestEachPressureIsReported(t *testing.T) {
 	n, err := cgroup.NotifyPressure("/proc/pressure/cpu", 100*time.Millisecond, 2*time.Second)
 	if err != nil {
 		t.Skipf("this kernel does not count: %v", err)

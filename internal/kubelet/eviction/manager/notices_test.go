@@ -14,10 +14,10 @@ import (
 
 // growing is a node of 64Gi whose working set grows by so many bytes a second.
 type growing struct {
-	begun  time.Time
-	rate   int64
-	reads  int
-	broken bool
+	startedAt time.Time
+	rate      int64
+	reads     int
+	broken    bool
 }
 
 func (g *growing) MemoryUse(string) (usage.MemoryUse, error) {
@@ -25,7 +25,7 @@ func (g *growing) MemoryUse(string) (usage.MemoryUse, error) {
 	if g.broken {
 		return usage.MemoryUse{}, errors.New("no cgroups")
 	}
-	set := uint64(int64(time.Since(g.begun)) / int64(time.Millisecond) * g.rate / 1000)
+	set := uint64(int64(time.Since(g.startedAt)) / int64(time.Millisecond) * g.rate / 1000)
 	return usage.MemoryUse{Bytes: set + gi, WorkingSet: set}, nil
 }
 func (*growing) Processes(string) ([]int, error) { return nil, nil }
@@ -48,12 +48,12 @@ func TestAMemoryThresholdIsSeenWithoutTheKernel(t *testing.T) {
 	}{
 		{rate: 3 * gi, asked: 20 * time.Second, reads: 30},
 		{rate: gi, asked: time.Minute, reads: 40},
-		{rate: 100 * mi, asked: 614400 * time.Millisecond, reads: 150},
-		{rate: mi, reads: 62},
-		{rate: gi, broken: true, reads: 61},
+		{rate: 100 * mi, asked: 614400 * time.Millisecond, reads: 300},
+		{rate: mi, reads: 65},
+		{rate: gi, broken: true, reads: 65},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			g := &growing{begun: time.Now(), rate: c.rate, broken: c.broken}
+			g := &growing{startedAt: time.Now(), rate: c.rate, broken: c.broken}
 			w := manager.NewWatcher(manager.Kernel{ReadUsage: true},
 				&manager.Observer{Cgroups: g, MemoryBytes: 64 * gi}, list)
 			ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
@@ -62,7 +62,7 @@ func TestAMemoryThresholdIsSeenWithoutTheKernel(t *testing.T) {
 			asked := time.Duration(0)
 			select {
 			case why := <-w.Notices():
-				asked = time.Since(g.begun)
+				asked = time.Since(g.startedAt)
 				if why != "memory.available crossed 4Gi" {
 					t.Errorf("got %q, want the signal and the threshold", why)
 				}
