@@ -37,34 +37,34 @@ func (s scene) isWell(ctx context.Context, ask string) (well bool, saw string, e
 	if u.GetDeletionTimestamp() != nil {
 		return false, saw, nil
 	}
-	well, err = s.judge(ctx, kind, u)
+	well, err = s.statusIsWell(ctx, kind, u)
 	return well, saw, err
 }
 
-func (s scene) judge(ctx context.Context, kind string, u *unstructured.Unstructured) (bool, error) {
+func (s scene) statusIsWell(ctx context.Context, kind string, u *unstructured.Unstructured) (bool, error) {
 	switch kind {
 	case "pod":
-		return judge(u, podIsWell)
+		return typed(u, podIsWell)
 	case "deployment":
-		return judge(u, func(d *appsv1.Deployment) bool {
+		return typed(u, func(d *appsv1.Deployment) bool {
 			n := *d.Spec.Replicas
 			return d.Status.ObservedGeneration >= d.Generation && d.Status.UpdatedReplicas == n &&
 				d.Status.AvailableReplicas == n && d.Status.Replicas == n
 		})
 	case "statefulset":
-		return judge(u, func(d *appsv1.StatefulSet) bool {
+		return typed(u, func(d *appsv1.StatefulSet) bool {
 			return d.Status.ObservedGeneration >= d.Generation && d.Status.UpdatedReplicas == *d.Spec.Replicas &&
 				d.Status.ReadyReplicas == *d.Spec.Replicas
 		})
 	case "daemonset":
-		return judge(u, func(d *appsv1.DaemonSet) bool {
+		return typed(u, func(d *appsv1.DaemonSet) bool {
 			return d.Status.DesiredNumberScheduled > 0 && d.Status.NumberAvailable == d.Status.DesiredNumberScheduled &&
 				d.Status.UpdatedNumberScheduled == d.Status.DesiredNumberScheduled
 		})
 	case "job":
-		return judge(u, func(j *batchv1.Job) bool { return has(j.Status.Conditions, batchv1.JobComplete) })
+		return typed(u, func(j *batchv1.Job) bool { return has(j.Status.Conditions, batchv1.JobComplete) })
 	case "pvc":
-		return judge(u, func(c *corev1.PersistentVolumeClaim) bool { return c.Status.Phase == corev1.ClaimBound })
+		return typed(u, func(c *corev1.PersistentVolumeClaim) bool { return c.Status.Phase == corev1.ClaimBound })
 	case "service":
 		return s.serviceIsWell(ctx, u)
 	case "namespace":
@@ -73,7 +73,7 @@ func (s scene) judge(ctx context.Context, kind string, u *unstructured.Unstructu
 	return false, fmt.Errorf("the status of a %s tells nothing", kind)
 }
 
-func judge[T any](u *unstructured.Unstructured, f func(*T) bool) (bool, error) {
+func typed[T any](u *unstructured.Unstructured, f func(*T) bool) (bool, error) {
 	var o T
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &o); err != nil {
 		return false, err

@@ -25,7 +25,7 @@ type truth struct {
 type points struct {
 	cause, facts, claim, remedy bool
 	missed                      []string
-	words                       bool // the text for people tells all of it; no point
+	words, events               bool // the text for people, and status and events, tell it; no points
 }
 
 func (p points) sum() int {
