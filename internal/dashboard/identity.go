@@ -26,7 +26,8 @@ type Identity struct {
 	As rest.ImpersonationConfig `json:"as,omitzero"`
 	// Namespace is that of the person's kubeconfig.
 	Namespace string `json:"namespace,omitempty"`
-	// Until is when the credentials that the person showed, or the session, ends; zero: nobody knows.
+	// Until is when the credentials that the person showed end, or the session; zero: nobody
+	// knows.
 	Until time.Time `json:"until,omitzero"`
 }
 
@@ -112,7 +113,8 @@ func seal(key []byte, who Identity, now time.Time) (string, error) {
 
 var errNoSession = errors.New("no session: run `gantry dashboard` and open the address that it prints")
 
-// open is the inverse of seal, with Until being the session's end; errNoSession when the session is forged, of another key, or over.
+// open is the inverse of seal, with Until being the session's end; errNoSession when the session is
+// forged, of another key, or over.
 func open(key []byte, cookie string, now time.Time) (Identity, error) {
 	raw, err := base64.RawURLEncoding.DecodeString(cookie)
 	if err != nil {

@@ -88,7 +88,7 @@ func (b *breaker) tryRemedies(ctx context.Context, k kind, p played, remedies []
 			failed = append(failed, fmt.Sprintf("%q: set-up: %v", r.Say, err))
 			continue
 		}
-		before, ok := b.until(ctx, fresh, w.in(k.ask), func(a explain.Answer) bool { return told(a, all) == len(all) })
+		before, ok := b.until(ctx, fresh, w.in(k.ask), func(a explain.Answer) bool { return namedTruths(a, all) == len(all) })
 		if !ok {
 			failed = append(failed, fmt.Sprintf("%q: the break did not show again", r.Say))
 			continue
@@ -98,18 +98,18 @@ func (b *breaker) tryRemedies(ctx context.Context, k kind, p played, remedies []
 			continue
 		}
 		after, ok := b.until(ctx, fresh, w.in(k.ask), func(a explain.Answer) bool {
-			return told(a, all) < len(all) && len(newlyBroken(before, a)) == 0
+			return namedTruths(a, all) < len(all) && len(newlyBroken(before, a)) == 0
 		})
 		if !ok {
 			failed = append(failed, fmt.Sprintf("%q does not mend it: %d of %d breaks are told after it, and newly %v",
-				r.Say, told(after, all), len(all), newlyBroken(before, after)))
+				r.Say, namedTruths(after, all), len(all), newlyBroken(before, after)))
 		}
 	}
 	return failed
 }
 
-// told is how many truths an answer tells.
-func told(a explain.Answer, all []truth) int {
+// namedTruths is how many truths an answer tells.
+func namedTruths(a explain.Answer, all []truth) int {
 	n := 0
 	for _, t := range all {
 		if find(a.Findings, t) >= 0 {
