@@ -24,7 +24,8 @@ func running(i, nodes int) *corev1.Pod {
 		Conditions: []corev1.PodCondition{
 			{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
 		ContainerStatuses: []corev1.ContainerStatus{{Name: "c", Ready: true, Started: new(true),
-			ContainerID: "x://" + name, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: at}}}}}
+			ContainerID: "x://" + name,
+			State:       corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: at}}}}}
 	return p
 }
 
