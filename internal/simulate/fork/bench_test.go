@@ -20,8 +20,9 @@ func running(i, nodes int) *corev1.Pod {
 		Spec: deployment("x", 1, "10m").Spec.Template.Spec}
 	at := metav1.NewTime(start)
 	p.Spec.NodeName = fmt.Sprint("node-", i%nodes)
-	p.Status = corev1.PodStatus{Phase: corev1.PodRunning, StartTime: &at, Conditions: []corev1.PodCondition{
-		{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+	p.Status = corev1.PodStatus{Phase: corev1.PodRunning, QOSClass: corev1.PodQOSBurstable, StartTime: &at,
+		Conditions: []corev1.PodCondition{
+			{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
 		ContainerStatuses: []corev1.ContainerStatus{{Name: "c", Ready: true, Started: new(true),
 			ContainerID: "x://" + name,
 			State:       corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: at}}}}}

@@ -3,6 +3,7 @@ package memapi
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -108,7 +109,10 @@ func (s *Server) act(c *call) (runtime.Object, error) {
 func (s *Server) encode(c *call, o runtime.Object) ([]byte, string, error) {
 	accept := c.http.Header.Get("Accept")
 	if strings.Contains(accept, "as=PartialObjectMetadata;") {
-		o = metadataOf(o)
+		if m := metadataOf(o); m != nil {
+			raw, err := json.Marshal(m)
+			return raw, runtime.ContentTypeJSON, err
+		}
 	}
 	want := runtime.ContentTypeJSON
 	if strings.Contains(accept, runtime.ContentTypeProtobuf) && !isDiscovery(o) {
@@ -132,14 +136,15 @@ func (s *Server) encode(c *call, o runtime.Object) ([]byte, string, error) {
 	return b.Bytes(), want, err
 }
 
-// metadataOf returns the metadata of an object, or of a list's objects, as objects of their own.
-func metadataOf(o runtime.Object) runtime.Object {
-	if m, err := meta.Accessor(o); err == nil {
-		out := meta.AsPartialObjectMetadata(m)
-		out.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata"))
-		return out
+// metadataOf returns the metadata of an object as an object of its own; nil: it has none.
+func metadataOf(o runtime.Object) *metav1.PartialObjectMetadata {
+	m, err := meta.Accessor(o)
+	if err != nil {
+		return nil
 	}
-	return o
+	out := meta.AsPartialObjectMetadata(m)
+	out.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata"))
+	return out
 }
 
 // decode reads the request's body into the hub version of its kind, with defaults.

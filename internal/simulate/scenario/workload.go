@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -94,9 +95,13 @@ func (d *Delete) Begin(ctx context.Context, r *Run) error {
 }
 
 // Done implements Change: nothing of the workload's Pods is left.
-func (d *Delete) Done(_ context.Context, r *Run) (bool, error) {
-	for _, p := range r.pods.byUID {
-		if p.Owner == d.Object.String() && p.Namespace == d.Object.Namespace && p.Gone == nil {
+func (d *Delete) Done(ctx context.Context, r *Run) (bool, error) {
+	all, err := r.Cluster.Client().CoreV1().Pods(d.Object.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return false, err
+	}
+	for i := range all.Items {
+		if OwnerOf(&all.Items[i]) == d.Object.String() {
 			return false, nil
 		}
 	}
