@@ -69,7 +69,7 @@ func TestStatesOfPods(t *testing.T) {
 		}, Starting, "node n1: images and containers"},
 		{"init", func(p *corev1.Pod) {
 			p.Status.Phase = corev1.PodPending
-			p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "prepare",
+			p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "prepare", Started: new(true),
 				State: corev1.ContainerState{
 					Running: &corev1.ContainerStateRunning{}}}}
 		}, Starting, "init container prepare runs"},

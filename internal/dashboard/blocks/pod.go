@@ -159,8 +159,13 @@ func starting(p *corev1.Pod) (string, time.Time, bool) {
 	if p.Status.Phase != corev1.PodPending {
 		return "", time.Time{}, false
 	}
-	for _, s := range p.Status.InitContainerStatuses {
-		if s.State.Running != nil && (s.Started == nil || !*s.Started) {
+	for i, s := range p.Status.InitContainerStatuses {
+		sidecar := i < len(p.Spec.InitContainers) && pod.IsSidecar(&p.Spec.InitContainers[i])
+		switch begun := s.Started != nil && *s.Started; {
+		case s.State.Running == nil || sidecar && begun:
+		case sidecar:
+			return "sidecar " + s.Name + " starts", s.State.Running.StartedAt.Time, true
+		default:
 			return "init container " + s.Name + " runs", s.State.Running.StartedAt.Time, true
 		}
 	}
