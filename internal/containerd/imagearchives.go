@@ -27,6 +27,7 @@ type archiveImporter struct {
 	load            func(ctx context.Context, path string) ([]string, error)
 	onImport        func(ImportedArchive)
 	failed          map[string]string // fingerprints of archives whose import failed
+	left            bool              // the last scan found archives that were being written
 }
 
 func (c *Child) archives() *archiveImporter {
@@ -52,6 +53,7 @@ func (a *archiveImporter) scan(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("directory of images: %w", err)
 	}
+	a.left = false
 	before, after := map[string]string{}, map[string]string{}
 	if raw, err := os.ReadFile(a.recordFile); err == nil && json.Unmarshal(raw, &before) != nil {
 		before = map[string]string{} // truncated by a crash: import again
@@ -66,7 +68,9 @@ func (a *archiveImporter) scan(ctx context.Context) error {
 		case !ok: // it is gone, or not a file
 		case before[e.Name()] == stamp:
 			after[e.Name()] = stamp
-		case a.failed[e.Name()] == stamp || beingWritten(path):
+		case a.failed[e.Name()] == stamp:
+		case beingWritten(path):
+			a.left = true
 		default:
 			imported, err := a.importOne(ctx, path)
 			switch {
@@ -141,6 +145,11 @@ func beingWritten(path string) bool {
 // retryScan is when a directory that could not be read is scanned again.
 const retryScan = 10 * time.Second
 
+// closedScan is when archives that were being written are looked at again: the kernel reports the
+// close of a file before it takes the writer off, so that the scan which follows may come too
+// early.
+const closedScan = time.Second
+
 // follow scans whenever a file in the directory is complete, until ctx ends. inotify reports files
 // when they are closed, moved in or linked; the directory may be removed and created again. fault
 // is called with errors that prevent scanning.
@@ -170,6 +179,8 @@ func (a *archiveImporter) follow(ctx context.Context, fault func(error)) error {
 		if err := a.scan(ctx); err != nil && ctx.Err() == nil {
 			fault(err)
 			rescan.Reset(retryScan)
+		} else if a.left {
+			rescan.Reset(closedScan)
 		}
 	}
 }
