@@ -50,14 +50,6 @@ var heldOutLives = []situation{
 			Kind: "Deployment"}, "$C"),
 			pause(3 * time.Second)},
 		truth: []truth{{kinds: "Pod", field: "finalizers", value: "example.com/$A", want: "finalizers"}}},
-	{name: "claim deleted while a Pod uses it", ask: "pvc/$C", unseen: true,
-		manifest: classOf("$NS", "kubernetes.io/no-provisioner") + volumeOf("$NS-$A",
-			"storageClassName: $NS, ", "9Gi",
-			"ReadWriteOnce") + claimOf("$C", "storageClassName: $NS, ") + single("$B", claimVolume("$C")),
-		steps: []step{reached("pod/$B"), change("pvc/$C delete")},
-		truth: []truth{{kinds: "PersistentVolumeClaim Pod", field: "finalizers|claimName|volumes",
-			numbers: []string{"$B"},
-			want:    "delete pod"}}},
 	{name: "namespace that a finalizer holds", ask: "namespace/$NS-x",
 		manifest: `{apiVersion: v1, kind: Namespace, metadata: {name: "$NS-x"}}` + "\n---\n" +
 			`{apiVersion: v1, kind: ConfigMap, metadata: {namespace: "$NS-x", name: $A, finalizers: ` +

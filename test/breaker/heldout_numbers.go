@@ -14,8 +14,8 @@ var heldOutNumbers = []situation{
 			numbers: []string{"$N00Gi", "100Gi"}}}},
 	{name: "huge pages that no node has", ask: "pod/$C",
 		manifest: single("$C", `{containers: [{name: app, image: app, resources: {limits: {memory: 64Mi, `+
-			`<<hugepages-2Mi: 6$NMi||cpu: 1>>}, requests: {memory: 64Mi}}}]}`),
-		truth: []truth{{kinds: "Pod", field: "hugepages-2Mi", value: "6$NMi"}}},
+			`<<hugepages-2Mi: $N0Mi||cpu: 1>>}, requests: {memory: 64Mi}}}]}`),
+		truth: []truth{{kinds: "Pod", field: "hugepages-2Mi", value: "$N0Mi"}}},
 	{name: "resources of the Pod that no node has", ask: "pod/$C",
 		manifest: single("$C", `{resources: {requests: {cpu: "<<1$N||1>>"}}, containers: [`+app+`]}`),
 		truth: []truth{{kinds: "Pod", field: "spec.resources.requests", value: "1$N", numbers: []string{"1$N", "8"},
