@@ -204,7 +204,7 @@ func (c *Cluster) startServer() error {
 			ServiceAccountSigning: c.files.ServiceAccount.Key,
 		},
 		Journal: apiserver.Journal{Sink: c.log.SinkFor("apiserver", ""), Reader: c.log, Appender: c.log},
-		Access:  auth.Access(auth.Options{}), Omit: apiserver.Omit{OpenAPIv2Off: true},
+		Access:  auth.Access(auth.Options{ProtectStorage: true}), Omit: apiserver.Omit{OpenAPIv2Off: true},
 		Controllers: storecontrollers.All(),
 	})
 	if err != nil {

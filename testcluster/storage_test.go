@@ -201,3 +201,39 @@ func TestADriverThatIsGoneKeepsItsPodsOnly(t *testing.T) {
 	d.Serve(t)
 	c.WaitPod(ctx, "default", "waits", running)
 }
+
+// A claim that is deleted while a Pod uses it stays until the Pod is gone. Claims are handled one
+// after the other: when an unused one that was deleted later is gone, the used one was looked at.
+func TestAClaimInUseStays(t *testing.T) {
+	c := testcluster.Start(t, testcluster.WithPlugins())
+	ctx := within(t, 2*time.Minute)
+	startDisks(ctx, t, c)
+	for _, name := range []string{"used", "unused"} {
+		diskPod(ctx, t, c, name)
+		c.WaitPod(ctx, "default", name, running)
+	}
+	if err := c.Client.CoreV1().Pods("default").Delete(ctx, "unused", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c.WaitPod(ctx, "default", "unused", gone)
+	claims := c.Client.CoreV1().PersistentVolumeClaims("default")
+	for _, name := range []string{"used", "unused"} {
+		if err := claims.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	isGone := func(name string) func() bool {
+		return func() bool {
+			_, err := claims.Get(ctx, name, metav1.GetOptions{})
+			return apierrors.IsNotFound(err)
+		}
+	}
+	expect.Eventually(t, "the unused claim goes", isGone("unused"))
+	if claim, err := claims.Get(ctx, "used", metav1.GetOptions{}); err != nil || claim.DeletionTimestamp == nil {
+		t.Fatalf("the claim that a Pod uses: %v, %v, want it there and being deleted", claim, err)
+	}
+	if err := c.Client.CoreV1().Pods("default").Delete(ctx, "used", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	expect.Eventually(t, "the claim goes with its Pod", isGone("used"))
+}
