@@ -96,13 +96,21 @@ func WhyObject(s Subject) Answer {
 		own := Why(*s.WorstPod)
 		told = append(told, own.Findings...)
 	}
-	a = withFindings(a, told, more)
+	if a.Cause != "" && !slices.Contains(healthy, a.State) && !slices.Contains(resting, a.State) &&
+		!hasBroken(append(slices.Clone(told), more...)) {
+		told = append(told, finding.Finding{Code: "Hindered", Severity: finding.Threat, Object: s.object(), Field: "spec",
+			Message: a.Cause, Remedies: asRemedies(a.Fixes)})
+	}
+	a = withFindings(a, withRemedies(a, told), more)
 	a.Subject = s.Kind + "/" + s.Name
 	if s.Namespace != "" {
 		a.Subject += " in " + s.Namespace
 	}
 	return a
 }
+
+// resting are states of objects that somebody wanted so.
+var resting = []string{"at rest", "suspended", "paused"}
 
 func replicas(n *int32) int32 {
 	if n == nil {

@@ -165,6 +165,9 @@ func Roots(list []Finding) []Finding {
 			out = append(out, f)
 		}
 	}
+	for i := range out {
+		out[i].withNumbers()
+	}
 	Sort(out)
 	return out
 }
