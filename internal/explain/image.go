@@ -64,4 +64,177 @@ func imageAnswer(in In, c container, w *corev1.ContainerStateWaiting) *Answer {
 	p.reportPresence(a)
 	a.Facts = append(a.Facts, "the runtime's words: "+p.text)
 	return a
+}
 
+// classify finds the cause from the registry's answer.
+func (p imagePull) classify(a *Answer, reason string) {
+	low, of := strings.ToLower(p.text), fmt.Sprintf("The image %s of container %s cannot be had: ",
+		p.container.spec.Image, p.container.spec.Name)
+	has := func(phrases ...string) bool {
+		return slices.ContainsFunc(phrases, func(w string) bool { return strings.Contains(low, w) })
+	}
+	switch {
+	case reason == "ErrImageNeverPull":
+		a.Cause = of + "it is not on the node, and imagePullPolicy Never forbids to pull it."
+		a.Fixes = []Fix{editedContainer(p.input, p.container.spec.Name, "let the kubelet pull it",
+			func(c *corev1.Container) { c.ImagePullPolicy = corev1.PullIfNotPresent }),
+			{Description: "or import the image on the node"}}
+	case reason == "InvalidImageName":
+		a.Cause = of + "that is not an image's name: " + p.text
+		a.Fixes = p.lowerCaseFixes()
+	case has("unauthorized", "authorization failed", "no basic auth", "forbidden", "denied"):
+		p.unauthorized(a, of)
+	case has("no match for platform"):
+		a.Cause = of + "there is none for this node's processor (no match for platform)."
+		a.Fixes = textFixes("build the image for the node's architecture, or place the Pod on a node of the image's " +
+			"(nodeSelector kubernetes.io/arch)")
+	case has("not found", "manifest unknown", "name unknown"):
+		p.notFound(a, reason)
+	case has("connection refused", "no such host", "timeout", "unreachable", "no route", "server misbehaving"):
+		a.Cause = of + fmt.Sprintf("the registry %s does not answer: %s", p.host, innermostError(p.text))
+		a.Fixes = textFixes("start the registry or mend the way to it; the pull is tried again by itself")
+	case has("certificate", "x509", "http response to https", "tls"):
+		a.Cause = of + fmt.Sprintf("the connection to the registry %s cannot be trusted: %s", p.host,
+			innermostError(p.text))
+		a.Fixes = textFixes("give the node the registry's authority, or say in containerd's certs.d/" + p.host +
+			"/hosts.toml how it is reached")
+	default:
+		a.Cause = of + p.text
+		a.Fixes = textFixes("read the registry's message above")
+	}
+}
+
+// innermostError returns the innermost of nested error messages.
+func innermostError(text string) string {
+	parts := strings.Split(text, ": ")
+	return strings.Join(parts[max(0, len(parts)-2):], ": ")
+}
+
+// lowerCaseFixes returns a fix with the name in lower case.
+func (p imagePull) lowerCaseFixes() []Fix {
+	low := strings.ToLower(p.container.spec.Image)
+	if _, err := reference.ParseNormalizedNamed(low); err != nil || low == p.container.spec.Image {
+		return textFixes("correct the image's name: lower case, host/path:tag")
+	}
+	return []Fix{p.setImageFix("write the name in lower case", low)}
+}
+
+// setImageFix returns the fix that sets the container's image.
+func (p imagePull) setImageFix(say, ref string) Fix {
+	return commandFix(say, fmt.Sprintf("kubectl -n %s set image %s %s=%s", p.input.Pod.Namespace,
+		commandTarget(p.input.Pod), p.container.spec.Name, ref))
+}
+
+// notFound explains a tag or repository that does not exist.
+func (p imagePull) notFound(a *Answer, reason string) {
+	short := strings.TrimPrefix(p.repo, "library/")
+	state := ""
+	if reason == "ImagePullBackOff" {
+		state = "; the pull is in back-off (ImagePullBackOff)"
+	}
+	tags, _, reported := newest[journal.ImageTags](p.input,
+		func(f journal.ImageTags) bool { return f.Image == p.container.spec.Image })
+	if !reported || p.tag == "" {
+		a.Cause = fmt.Sprintf("The image %s of container %s does not exist (not found): the registry %s answers and "+
+			"does not have it%s.", p.container.spec.Image, p.container.spec.Name, p.host, state)
+		a.Fixes = textFixes("correct the image's name or tag, or push it: the registry answers, but has no " +
+			p.container.spec.Image)
+		return
+	}
+	near := closestTags(p.tag, tags.Tags)
+	list := slices.Clone(near[:min(len(near), 5)])
+	slices.Sort(list)
+	if len(near) > 5 {
+		list = append(list, fmt.Sprintf("%d more", len(near)-5))
+	}
+	a.Cause = fmt.Sprintf("The image %s of container %s does not exist (not found): the registry %s answers, but has "+
+		"no tag %s of %s; tags there are %s%s.", p.container.spec.Image, p.container.spec.Name, p.host, p.tag, short,
+		joinList(list), state)
+	for _, t := range near[:min(2, len(near))] {
+		a.Fixes = append(a.Fixes, p.setImageFix("use the tag "+t+", which is there",
+			strings.TrimSuffix(p.container.spec.Image, ":"+p.tag)+":"+t))
+	}
+	a.Fixes = append(a.Fixes, Fix{Description: "or push the tag " + p.tag + "; the next try finds it"})
+}
+
+// unauthorized explains a registry that requires credentials.
+func (p imagePull) unauthorized(a *Answer, of string) {
+	ns := p.input.Ref.Namespace
+	var fit, other []string
+	for _, s := range p.secrets {
+		switch {
+		case s.Error != "":
+			a.Cause = of + fmt.Sprintf("the registry %s wants credentials (401), and the pull secret %s cannot be "+
+				"used: %s.", p.host, s.Name, strings.TrimSuffix(s.Error, "."))
+			a.Fixes = p.otherSecret(s.Name)
+			return
+		case slices.ContainsFunc(s.Hosts,
+			func(h string) bool { ok, err := images.Matches(h, p.container.spec.Image); return err == nil && ok }):
+			fit = append(fit, s.Name)
+		default:
+			other = append(other, fmt.Sprintf("%s is there and well formed, but holds credentials for %s only", s.Name,
+				joinList(s.Hosts)))
+			for _, h := range s.Hosts {
+				a.Fixes = append(a.Fixes,
+					commandFix(fmt.Sprintf("if the credentials of %s for %s are those of %s, store them under that "+
+						"host", s.Name, h, p.host), copySecretHost(ns, s.Name, h, p.host)))
+			}
+		}
+	}
+	create := commandFix("make a pull secret for "+p.host+" (put in user and password) and name it in imagePullSecrets",
+		fmt.Sprintf("kubectl -n %s create secret docker-registry %s --docker-server=%s --docker-username=USER "+
+			"--docker-password=PASSWORD", ns, "pull-"+strings.NewReplacer(":", "-", ".", "-").Replace(p.host), p.host))
+	switch {
+	case len(fit) > 0:
+		a.Cause = of + fmt.Sprintf("the registry %s does not accept the credentials of pull secret %s (401 or 403).",
+			p.host, joinList(fit))
+		a.Fixes = append(
+			[]Fix{{Description: "correct user and password in " + joinList(fit) +
+				", or give that user the right to pull " + p.repo}}, a.Fixes...)
+	case len(other) > 0:
+		a.Cause = of + fmt.Sprintf("the registry %s refuses an anonymous pull (401 Unauthorized): the pull secret "+
+			"%s, so none was sent.", p.host, joinList(other))
+		a.Fixes = append(a.Fixes, create)
+	default:
+		a.Cause = of + fmt.Sprintf("the registry %s refuses an anonymous pull (401 Unauthorized), and the Pod names "+
+			"no imagePullSecrets.", p.host)
+		a.Fixes = append(p.otherSecret(""), create,
+			Fix{Description: "give the Pod an imagePullSecret whose host is exactly " + p.host})
+	}
+}
+
+// copySecretHost returns the command that copies a secret's credentials to another host without
+// printing them.
+func copySecretHost(ns, name, was, now string) string {
+	return fmt.Sprintf(
+		`kubectl -n %[1]s get secret %[2]s -o jsonpath='{.data.\.dockerconfigjson}' | base64 -d | sed 's#"%[3]s" `+
+			`*:#"%[4]s":#' > /tmp/%[2]s.json && kubectl -n %[1]s create secret generic %[2]s `+
+			`--type=kubernetes.io/dockerconfigjson --from-file=.dockerconfigjson=/tmp/%[2]s.json --dry-run=client -o `+
+			`json | kubectl replace -f - && rm /tmp/%[2]s.json`, ns, name, was, now)
+}
+
+// otherSecret returns fixes with pull secrets of the namespace that are for the image's registry.
+func (p imagePull) otherSecret(instead string) []Fix {
+	if p.input.NamespaceContext == nil {
+		return nil
+	}
+	var out []Fix
+	var names []string
+	for name, hosts := range p.input.NamespaceContext.Registries {
+		names = append(names, name)
+		if name == instead || !slices.ContainsFunc(hosts,
+			func(h string) bool { ok, err := images.Matches(h, p.container.spec.Image); return err == nil && ok }) {
+			continue
+		}
+		out = append(out, editedPodFix(p.input, fmt.Sprintf("name the pull secret %s, which is for %s", name, p.host),
+			func(s *corev1.PodSpec) {
+				s.ImagePullSecrets = slices.DeleteFunc(slices.Clone(s.ImagePullSecrets),
+					func(r corev1.LocalObjectReference) bool { return r.Name == instead })
+				s.ImagePullSecrets = append(s.ImagePullSecrets, corev1.LocalObjectReference{Name: name})
+			}))
+	}
+	if near := nearestName(instead, names); instead != "" && near != "" && len(out) == 0 {
+		out = append(out, Fix{Description: fmt.Sprintf("there is a pull secret %s: perhaps that was meant", near)})
+	}
+	return out
+}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/gantry-project/gantry/internal/explain/finding"
 	"github.com/gantry-project/gantry/internal/journal"
@@ -80,4 +81,46 @@ func pathOf(p *corev1.Pod, c container) string {
 	}
 	return fmt.Sprintf("spec.%s[%d]", list, slices.IndexFunc(specs,
 		func(x corev1.Container) bool { return x.Name == c.spec.Name }))
+}
+
+// lateAnswer explains a probe that gets no answer in time.
+func lateAnswer(in In, p *corev1.Probe, f journal.Probed, output string) probeDiagnosis {
+	more := 5 * max(p.TimeoutSeconds, 1)
+	return probeDiagnosis{text: fmt.Sprintf("gets no answer within its timeout of %ds: %s", p.TimeoutSeconds, output),
+		fixes: []Fix{editedProbe(in, f, fmt.Sprintf("give it longer: timeoutSeconds %d", more),
+			func(x *corev1.Probe) { x.TimeoutSeconds = more })}}
+}
+
+// portUnnamed explains a probe of a port name that the container does not have.
+func portUnnamed(in In, c *corev1.Container, f journal.Probed, name string) probeDiagnosis {
+	var names []string
+	for _, p := range c.Ports {
+		if p.Name != "" {
+			names = append(names, p.Name)
+		}
+	}
+	have := "none with a name"
+	if len(names) > 0 {
+		have = joinList(names)
+	}
+	t := probeDiagnosis{text: fmt.Sprintf("asks the port named %s, and the container names no port so; it has %s", name,
+		have)}
+	near := nearestName(name, names)
+	if near == "" && len(names) == 1 {
+		near = names[0]
+	}
+	if near != "" {
+		t.fixes = []Fix{editedProbe(in, f, "probe port "+near+" instead of "+name, func(x *corev1.Probe) {
+			x.HTTPGet.Port = intstr.FromString(near)
+		})}
+	}
+	return t
+}
+
+// otherScheme explains a probe that speaks HTTP to a program that speaks HTTPS, or the other way
+// round.
+func otherScheme(in In, f journal.Probed, port int, asks, speaks corev1.URIScheme) probeDiagnosis {
+	return probeDiagnosis{text: fmt.Sprintf("asks port %d by %s, and the program answers by %s", port, asks, speaks),
+		fixes: []Fix{editedProbe(in, f, "ask by "+string(speaks)+": scheme "+string(speaks),
+			func(x *corev1.Probe) { x.HTTPGet.Scheme = speaks })}}
 }
