@@ -31,8 +31,10 @@ func (e *Inspector) NewClient() (kubernetes.Interface, error) {
 	if e.Namespace == "" {
 		e.Namespace = namespace
 	}
-	cfg.QPS, cfg.Burst = 100, 200                 // one question reads three dozen kinds: client-go's 5 a second would take seconds
-	cfg.ContentType = runtime.ContentTypeProtobuf // thousands of Pods take a multiple of that time as JSON
+	// one question reads four dozen kinds: client-go's 5 a second would take seconds
+	cfg.QPS, cfg.Burst = 100, 200
+	// thousands of Pods take a multiple of that time as JSON
+	cfg.ContentType = runtime.ContentTypeProtobuf
 	cfg.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	return kubernetes.NewForConfig(cfg)
 }

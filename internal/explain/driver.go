@@ -48,7 +48,8 @@ func DriversOf(p *corev1.Pod, objects *finding.Cluster) []string {
 	return out
 }
 
-// driverFindings are drivers that a Pod waits for: silent ones, and those its kubelet does not know.
+// driverFindings are drivers that a Pod waits for: silent ones, and those that its kubelet does not
+// know.
 func driverFindings(in In) []finding.Finding {
 	if in.Pod == nil || in.Drivers == nil || in.Pod.Spec.NodeName == "" ||
 		!notStarted(in.Pod) && in.Pod.DeletionTimestamp == nil {
@@ -61,7 +62,8 @@ func driverFindings(in In) []finding.Finding {
 			Related: []finding.Object{node, in.object()}}
 		if !slices.Contains(in.Drivers.Registered, name) {
 			f.Code, f.Field, f.Value = "DriverNotRegistered", "metadata.name", name
-			f.Message = fmt.Sprintf("CSI driver %s is not registered with the kubelet of node %s: its node plugin does not "+
+			f.Message = fmt.Sprintf("CSI driver %s is not registered with the kubelet of node %s: its node plugin "+
+				"does not "+
 				"run there, or its registrar does not.", name, node.Name)
 			if near, how := finding.Near(name, in.Drivers.Registered); near != "" {
 				f.Want = near

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -43,17 +44,23 @@ func TestADriverThatDoesNotAnswerIsNamed(t *testing.T) {
 			"NodePublishVolume", now.Add(-95 * time.Second)}}}, ""},
 		{"quick", &Drivers{Registered: []string{"disk.example.com"}, Calls: []DriverCall{{"disk.example.com",
 			"NodePublishVolume", now.Add(-time.Second)}}}, ""},
-		{"not registered", &Drivers{Registered: []string{"dsik.example.com"}}, "is not registered with the kubelet of " +
+		{"not registered", &Drivers{Registered: []string{"dsik.example.com"}}, "is not registered with the kubelet " +
+			"of " +
 			"node n1: its node plugin does not run there, or its registrar does not. There is dsik.example.com"},
 		{"not known", nil, ""},
 	} {
-		a := Why(In{Now: now, Ref: journal.Ref{Namespace: "shop", Name: "db"}, Pod: p, Objects: objects, Drivers: c.drivers,
+		a := Why(In{Now: now, Ref: journal.Ref{Namespace: "shop", Name: "db"}, Pod: p, Objects: objects,
+			Drivers:        c.drivers,
+			Node:           &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}},
 			ClusterContext: &ClusterContext{Pods: []*corev1.Pod{p, plugin}}})
 		if (c.want == "") != (a.Code != "driver") || !strings.Contains(a.Cause, c.want) {
 			t.Errorf("%s: got %s: %s, want %q", c.name, a.Code, a.Cause, c.want)
 		}
-		if c.want != "" && !strings.Contains(strings.Join(append(a.Fixes[0].Run, a.Fixes[1].Run...), "\n"),
-			"kubectl -n kube-system delete pod disk-node-x") {
+		var commands []string
+		for _, f := range a.Fixes {
+			commands = append(commands, f.Run...)
+		}
+		if c.want != "" && !slices.Contains(commands, "kubectl -n kube-system delete pod disk-node-x") {
 			t.Errorf("%s: got %+v, want commands about the driver's Pod", c.name, a.Fixes)
 		}
 	}

@@ -216,3 +216,11 @@ func (b *breaker) changes(ctx context.Context, namespace string) <-chan struct{}
 	}
 	return out
 }
+
+// remove deletes a namespace and with it its Pods, which have a place on the nodes. Nobody waits
+// for it.
+func (b *breaker) remove(namespace string) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	_ = b.client.CoreV1().Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{}) // it may not be there
+}

@@ -59,8 +59,9 @@ func pair(a, b half) kind {
 		container += ", resources: {requests: {" + r + "}, limits: {" + r + "}}"
 	}
 	return kind{name: "pair: " + a.name + " and " + b.name,
-		manifest: a.beside + b.beside + single("$C", "{"+list(spec, "containers: [{"+container+"}]")+"}"), ask: "pod/$C",
-		truth: []truth{a.truth, b.truth}}
+		manifest: a.beside + b.beside + single("$C", "{"+list(spec, "containers: [{"+container+"}]")+"}"),
+		ask:      "pod/$C",
+		truth:    []truth{a.truth, b.truth}}
 }
 
 // pairKinds are n pairs, chosen by seed.

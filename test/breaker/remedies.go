@@ -43,7 +43,8 @@ func kubeconfig(t *testing.T, config *rest.Config) string {
 	}})
 	t.Cleanup(server.Close)
 	file := filepath.Join(t.TempDir(), "kubeconfig")
-	text := fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters: [{name: a, cluster: {server: %q}}]\nusers: [{name: a, "+
+	text := fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters: [{name: a, cluster: {server: %q}}]\nusers: "+
+		"[{name: a, "+
 		"user: {}}]\ncontexts: [{name: a, context: {cluster: a, user: a}}]\ncurrent-context: a\n", server.URL)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -69,13 +70,20 @@ func commandsOf(a explain.Answer, all []truth) []finding.Remedy {
 	return out
 }
 
+// played is the seed and namespace of a break.
+type played struct {
+	seed      int64
+	namespace string
+}
+
 // tryRemedies plays the break anew for each remedy, runs its commands and returns those after which
 // no truth was mended, or something else was broken, with the reason.
-func (b *breaker) tryRemedies(ctx context.Context, k kind, seed int64, namespace string,
-	remedies []finding.Remedy) (failed []string) {
+func (b *breaker) tryRemedies(ctx context.Context, k kind, p played, remedies []finding.Remedy) (failed []string) {
+	seed, namespace := p.seed, p.namespace
 	for i, r := range remedies {
 		fresh := fmt.Sprintf("%s-r%d", namespace, i)
 		w, all := b.wordsOf(k, seed, fresh)
+		defer b.remove(fresh)
 		if err := b.setUp(ctx, k, w, fresh); err != nil {
 			failed = append(failed, fmt.Sprintf("%q: set-up: %v", r.Say, err))
 			continue

@@ -37,36 +37,46 @@ var rightKinds = []kind{
 	{"policy's binding of another name", object("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding",
 		"$NS-$C", `spec: {policyName: $NS-$a, validationActions: [Audit]}`) + object("admissionregistration.k8s.io/v1",
 		"ValidatingAdmissionPolicy", "$NS-$A", `spec: {validations: [{expression: "true"}], matchConstraints: `+
-			`{namespaceSelector: {matchLabels: {x: "$NS"}}, resourceRules: [{apiGroups: [""], apiVersions: [v1], resources: `+
+			`{namespaceSelector: {matchLabels: {x: "$NS"}}, resourceRules: [{apiGroups: [""], apiVersions: [v1], `+
+			`resources: `+
 			`[pods], operations: [CREATE]}]}}`), "validatingadmissionpolicybinding/$NS-$C",
 		[]truth{{kinds: "ValidatingAdmissionPolicyBinding", field: "policyName", value: "$a", want: "$A"}}, ""},
 	{"webhook asks about namespaces that are not there", object("admissionregistration.k8s.io/v1",
 		"ValidatingWebhookConfiguration", "$NS-$C", `webhooks: [{name: x.example.com, sideEffects: None, `+
-			`admissionReviewVersions: [v1], clientConfig: {url: "https://example.com/x"}, namespaceSelector: {matchLabels: `+
+			`admissionReviewVersions: [v1], clientConfig: {url: "https://example.com/x"}, namespaceSelector: `+
+			`{matchLabels: `+
 			`{kubernetes.io/metadata.name: $NSx}}, rules: [{apiGroups: [""], apiVersions: [v1], resources: [pods], `+
 			`operations: [CREATE]}]}]`), "validatingwebhookconfiguration/$NS-$C",
 		[]truth{{kinds: "ValidatingWebhookConfiguration", field: "namespaceSelector", value: "$NSx"}}, ""},
 	{"webhook about a resource with one letter wrong", object("admissionregistration.k8s.io/v1",
 		"ValidatingWebhookConfiguration", "$NS-$C", `webhooks: [{name: x.example.com, sideEffects: None, `+
-			`admissionReviewVersions: [v1], clientConfig: {url: "https://example.com/x"}, namespaceSelector: {matchLabels: `+
-			`{kubernetes.io/metadata.name: $NS}}, rules: [{apiGroups: [apps], apiVersions: [v1], resources: [deployment], `+
+			`admissionReviewVersions: [v1], clientConfig: {url: "https://example.com/x"}, namespaceSelector: `+
+			`{matchLabels: `+
+			`{kubernetes.io/metadata.name: $NS}}, rules: [{apiGroups: [apps], apiVersions: [v1], resources: `+
+			`[deployment], `+
 			`operations: [CREATE]}]}]`), "validatingwebhookconfiguration/$NS-$C",
-		[]truth{{kinds: "ValidatingWebhookConfiguration", field: "resources", value: "deployment", want: "deployments"}},
+		[]truth{{kinds: "ValidatingWebhookConfiguration", field: "resources", value: "deployment",
+			want: "deployments"}},
 		""},
 	{"webhook that nobody serves refuses Pods", object("admissionregistration.k8s.io/v1",
 		"ValidatingWebhookConfiguration", "$NS-$A", `webhooks: [{name: $NS.example.com, sideEffects: None, `+
 			`admissionReviewVersions: [v1], clientConfig: {service: {namespace: $NS, name: $b}}, namespaceSelector: `+
-			`{matchLabels: {kubernetes.io/metadata.name: $NS}}, rules: [{apiGroups: [""], apiVersions: [v1], resources: `+
-			`[pods], operations: [CREATE]}]}]`) + serviceOf("$B", "$B", "8080") + workload("$C", plainApp), "deployment/$C",
+			`{matchLabels: {kubernetes.io/metadata.name: $NS}}, rules: [{apiGroups: [""], apiVersions: [v1], `+
+			`resources: `+
+			`[pods], operations: [CREATE]}]}]`) + serviceOf("$B", "$B", "8080") + workload("$C", plainApp),
+		"deployment/$C",
 		[]truth{{kinds: "ValidatingWebhookConfiguration", field: "clientConfig.service", value: "$b", want: "$B"}}, ""},
 	{"two autoscalers over one target", workload("$A", withRequest("cpu", "100m")) + autoscalerOf("$C", "Deployment",
 		"$A") + autoscalerOf("$B", "Deployment", "$A"), "hpa/$C",
 		[]truth{{kinds: "HorizontalPodAutoscaler", field: "scaleTargetRef", value: "$A", numbers: []string{"$B"}}}, ""},
-	{"Pods that count late", object("apps/v1", "Deployment", "$C", `spec: {minReadySeconds: 5$N0, selector: {matchLabels:`+
+	{"Pods that count late", object("apps/v1", "Deployment", "$C", `spec: {minReadySeconds: 5$N0, selector: `+
+		`{matchLabels:`+
 		` {app: $C}}, template: {metadata: {labels: {app: $C}}, spec: `+plainApp+`}}`), "deployment/$C",
 		[]truth{{kinds: "Deployment", field: "minReadySeconds", value: "5$N0", numbers: []string{"1", "0"}}}, ""},
-	{"probe that comes after the deadline", object("apps/v1", "Deployment", "$C", `spec: {progressDeadlineSeconds: 60, `+
-		`selector: {matchLabels: {app: $C}}, template: {metadata: {labels: {app: $C}}, spec: {containers: [{name: app, `+
+	{"probe that comes after the deadline", object("apps/v1", "Deployment", "$C", `spec: {progressDeadlineSeconds: `+
+		`60, `+
+		`selector: {matchLabels: {app: $C}}, template: {metadata: {labels: {app: $C}}, spec: {containers: [{name: `+
+		`app, `+
 		`image: app, readinessProbe: {initialDelaySeconds: 30$N, exec: {command: [x]}}}]}}}`), "deployment/$C",
 		[]truth{{kinds: podOrOwner, field: "initialDelaySeconds", value: "30$N", numbers: []string{"60"}}}, ""},
 	{"lease that ran out", object("coordination.k8s.io/v1", "Lease", "$C", `spec: {holderIdentity: $A, `+
@@ -80,15 +90,18 @@ var rightKinds = []kind{
 		[]truth{{kinds: "CertificateSigningRequest", field: "usages", value: "server auth", want: "client auth"}}, ""},
 	{"Pod for another system", single("$C", `{os: {name: windows}, containers: [`+app+`]}`), "pod/$C",
 		[]truth{{kinds: "Pod", field: "os.name", value: "windows", want: "linux"}}, ""},
-	{"device class missing", object("resource.k8s.io/v1", "ResourceClaim", "$C", `spec: {devices: {requests: [{name: d, `+
+	{"device class missing", object("resource.k8s.io/v1", "ResourceClaim", "$C", `spec: {devices: {requests: `+
+		`[{name: d, `+
 		`exactly: {deviceClassName: $A.example.com}}]}}`), "resourceclaim/$C",
 		[]truth{{kinds: "ResourceClaim", field: "deviceClassName", value: "$A"}}, ""},
 	{"two workloads with one selector", workload("$A", plainApp) + object("apps/v1", "StatefulSet", "$C", `spec: `+
-		`{serviceName: "", selector: {matchLabels: {app: $A}}, template: {metadata: {labels: {app: $A}}, spec: `+plainApp+
+		`{serviceName: "", selector: {matchLabels: {app: $A}}, template: {metadata: {labels: {app: $A}}, `+
+		`spec: `+plainApp+
 		`}}`), "deployment/$A",
 		[]truth{{kinds: "Deployment", field: "selector", value: "$A", numbers: []string{"$C"}}}, ""},
 	{"owner that is not there", object("v1", "ServiceAccount", "$A", "") +
-		`{apiVersion: v1, kind: ConfigMap, metadata: {name: $C, ownerReferences: [{apiVersion: v1, kind: ServiceAccount, ` +
+		`{apiVersion: v1, kind: ConfigMap, metadata: {name: $C, ownerReferences: [{apiVersion: v1, kind: ` +
+		`ServiceAccount, ` +
 		`name: $a, uid: "$N"}], finalizers: [example.com/x]}}`, "configmap/$C",
 		[]truth{{kinds: "ConfigMap", field: "ownerReferences|finalizers"}}, ""},
 }

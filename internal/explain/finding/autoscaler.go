@@ -36,7 +36,8 @@ func autoscaler(c *Cluster, o metav1.Object, self Object) []Finding {
 	out = append(out, unrequested(target, h, self)...)
 	for _, cond := range h.Status.Conditions {
 		if cond.Status != corev1.ConditionFalse ||
-			cond.Type != autoscalingv2.ScalingActive && cond.Type != autoscalingv2.AbleToScale {
+			cond.Type != autoscalingv2.ScalingActive && cond.Type != autoscalingv2.AbleToScale ||
+			cond.Reason == "AmbiguousSelector" && len(scaling(c, o, self)) > 0 {
 			continue
 		}
 		if len(out) == 0 {

@@ -48,6 +48,9 @@ func signingRequest(c *Cluster, o metav1.Object, self Object) []Finding {
 		f.Remedies = []Remedy{{Say: "approve it, if you know who asks",
 			Run: []string{"kubectl certificate approve " + self.Name}},
 			{Say: "or deny it", Run: []string{"kubectl certificate deny " + self.Name}}}
+		if len(signing(c, o, self)) > 0 { // approval would not help
+			f.Severity, f.Remedies = Note, nil
+		}
 		if !known {
 			f.Message += " No controller of Kubernetes serves that signer: its own has to sign it afterwards."
 		}

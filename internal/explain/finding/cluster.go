@@ -16,6 +16,7 @@ type Cluster struct {
 	Namespace string                     // the one that was read; empty: all
 	Objects   map[string][]metav1.Object // by kind; typed as k8s.io/api has them
 	Events    []corev1.Event             // warnings
+	Others    []*corev1.Pod              // Pods of namespaces that were not read, as far as they are known
 	Asked     map[Object]bool            // asked for by name, in namespaces that were not read
 	Served    Served                     // what the API serves; nil: not read
 }

@@ -185,7 +185,7 @@ func variables(c *Cluster, o metav1.Object, self Object) []Finding {
 				service := strings.HasSuffix(m[1], "_SERVICE_HOST") || strings.HasSuffix(m[1], "_SERVICE_PORT") ||
 					strings.Contains(m[1], "_PORT")
 				if !have[m[1]] && !strings.HasPrefix(m[0], "$$") && !service && len(out) < 3 {
-					out = append(out, c.variable(x, field, text, m[1], slices.Collect(maps.Keys(have))))
+					out = append(out, c.variable(x, use{field, text, m[1]}, slices.Collect(maps.Keys(have))))
 				}
 			}
 		}
@@ -202,7 +202,11 @@ func variables(c *Cluster, o metav1.Object, self Object) []Finding {
 	})
 }
 
-func (c *Cluster) variable(x place, field, text, name string, have []string) Finding {
+// use is $(name) in the text of a container's field.
+type use struct{ field, text, name string }
+
+func (c *Cluster) variable(x place, u use, have []string) Finding {
+	field, text, name := u.field, u.text, u.name
 	f := Finding{Code: "VariableUndefined", Severity: Threat, Stage: StageRun, Object: x.self,
 		Field: x.at + "." + field, Value: "$(" + name + ")", Message: fmt.Sprintf("%s of container %s has $(%s), and "+
 			"the container has no variable of that name: the text stays as it is.", field, x.c.Name, name)}
@@ -250,7 +254,8 @@ func quantities(c *Cluster, o metav1.Object, self Object) []Finding {
 					Want:    strings.TrimRight(q.String(), "mkKMi") + "Mi",
 					Numbers: map[string]string{"bytes": fmt.Sprint(q.Value())}}
 				f.Message = fmt.Sprintf("Container %s has %s %s of %s, which is %d bytes: no program runs in that. "+
-					"Perhaps %s was meant; m stands for thousandths.", x.c.Name, list.field, q.String(), name, q.Value(),
+					"Perhaps %s was meant; m stands for thousandths.", x.c.Name, list.field, q.String(), name,
+					q.Value(),
 					f.Want)
 				f.Remedies = []Remedy{{Say: fmt.Sprintf("set it to %s", f.Want), Run: c.replaceCommand(self, f.Field,
 					f.Want)}}
@@ -288,8 +293,10 @@ func hookTimes(c *Cluster, o metav1.Object, self Object) []Finding {
 		want := fmt.Sprint(n + 10)
 		f := Finding{Code: "HookTooLong", Severity: Threat, Stage: StageChange, Object: self, Field: field,
 			Value: fmt.Sprint(n), Want: want, Numbers: map[string]string{"preStopSeconds": fmt.Sprint(n),
-				"terminationGracePeriodSeconds": fmt.Sprint(grace)}, Message: fmt.Sprintf("The preStop hook of container "+
-				"%s takes %d s, and terminationGracePeriodSeconds is %d: the program is killed without having been told "+
+				"terminationGracePeriodSeconds": fmt.Sprint(grace)}, Message: fmt.Sprintf("The preStop hook of "+
+				"container "+
+				"%s takes %d s, and terminationGracePeriodSeconds is %d: the program is killed without having been "+
+				"told "+
 				"to end.", x.c.Name, n, grace)}
 		f.Remedies = []Remedy{{Say: fmt.Sprintf("let terminationGracePeriodSeconds be %s", want),
 			Run: c.setCommand(self, at+".terminationGracePeriodSeconds", want)}}

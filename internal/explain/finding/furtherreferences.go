@@ -33,7 +33,8 @@ func furtherReferences(o metav1.Object) []Reference {
 		out := []Reference{{Field: "spec.attacher", To: Object{"CSIDriver", "", x.Spec.Attacher}},
 			{Field: "spec.nodeName", To: Object{"Node", "", x.Spec.NodeName}}}
 		if n := x.Spec.Source.PersistentVolumeName; n != nil {
-			out = append(out, Reference{Field: "spec.source.persistentVolumeName", To: Object{"PersistentVolume", "", *n}})
+			out = append(out, Reference{Field: "spec.source.persistentVolumeName", To: Object{"PersistentVolume", "",
+				*n}})
 		}
 		return out
 	case *admissionv1.ValidatingAdmissionPolicyBinding:

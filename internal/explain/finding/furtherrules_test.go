@@ -10,7 +10,8 @@ const (
 	shopNode = `
 ---
 {apiVersion: v1, kind: Node, metadata: {name: n1, labels: {kubernetes.io/hostname: n1, zone: a}}, spec: {taints: ` +
-		`[{key: team, value: batch, effect: NoSchedule}]}, status: {allocatable: {cpu: "8", pods: "1"}, runtimeHandlers: ` +
+		`[{key: team, value: batch, effect: NoSchedule}]}, status: {allocatable: {cpu: "8", pods: "1"}, ` +
+		`runtimeHandlers: ` +
 		`[{name: runc}]}}`
 	shopDeployment = `{apiVersion: apps/v1, kind: Deployment, metadata: {name: d, namespace: shop, uid: d}, spec: `
 	shopApp        = `{name: a, image: i, ports: [{name: http, containerPort: 8080}]}`
@@ -21,15 +22,19 @@ const (
 func TestFurtherRules(t *testing.T) {
 	web := webPod + "spec: {containers: [" + shopApp + "]}\n---\n"
 	policy := func(spec string) string {
-		return web + `{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: p, namespace: shop}, spec: ` +
+		return web + `{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: p, namespace: ` +
+			`shop}, spec: ` +
 			spec + `}`
 	}
 	for _, c := range []struct{ cluster, of, want string }{
-		{policy(`{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: wbe}}}]}]}`),
+		{policy(`{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: ` +
+			`wbe}}}]}]}`),
 			"NetworkPolicy shop p", "SelectsNothing spec.ingress[0].from[0].podSelector app=wbe app=web"},
-		{policy(`{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: web}}}]}]}`),
+		{policy(`{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: ` +
+			`web}}}]}]}`),
 			"NetworkPolicy shop p", "no SelectsNothing"},
-		{policy(`{podSelector: {}, ingress: [{ports: [{port: 8080}]}]}`), "NetworkPolicy shop p", "no PolicyPortMissing"},
+		{policy(`{podSelector: {}, ingress: [{ports: [{port: 8080}]}]}`), "NetworkPolicy shop p", "no " +
+			"PolicyPortMissing"},
 		{policy(`{podSelector: {}, ingress: [{ports: [{port: htp}]}]}`), "NetworkPolicy shop p",
 			"PolicyPortMissing spec.ingress[0].ports[0].port htp http"},
 		{policy(`{podSelector: {}, policyTypes: [Ingress]}`), "Pod shop web", "PolicyDeniesAll spec.ingress [] -"},
@@ -41,20 +46,25 @@ func TestFurtherRules(t *testing.T) {
 		{webPod + `spec: {containers: [` + shopApp + `], tolerations: [{key: gpu, value: x}]}` + shopNode,
 			"Pod shop web", "no TolerationDiffers"},
 		{webPod + `spec: {containers: [` + shopApp + `], affinity: {nodeAffinity: ` +
-			`{requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: zone, operator: ` +
+			`{requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: zone, ` +
+			`operator: ` +
 			`NotIn, values: [a]}]}]}}}}` + shopNode, "Pod shop web",
 			"NodeLabelMissing spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution." +
 				"nodeSelectorTerms[0].matchExpressions[0] zone_NotIn_a -"},
 		{webPod + `spec: {containers: [` + shopApp + `], affinity: {nodeAffinity: ` +
-			`{requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: zone, operator: ` +
+			`{requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: zone, ` +
+			`operator: ` +
 			`In, values: [b]}]}, {matchExpressions: [{key: zone, operator: Exists}]}]}}}}` + shopNode, "Pod shop web",
 			"no NodeLabelMissing"},
-		{"{apiVersion: v1, kind: Pod, metadata: {name: x, namespace: shop}, spec: {nodeName: n1}}" + shopNode, "Node - n1",
+		{"{apiVersion: v1, kind: Pod, metadata: {name: x, namespace: shop}, spec: {nodeName: n1}}" + shopNode,
+			"Node - n1",
 			"NodeFull status.allocatable.pods 1 -"},
 		{"{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: x}, handler: rnc}" + shopNode,
 			"RuntimeClass - x", "HandlerUnknown handler rnc runc"},
-		{shopDeployment + `{replicas: 3, selector: {matchLabels: {app: d}}, template: {metadata: {labels: {app: d}}, spec: ` +
-			`{tolerations: [{operator: Exists}], affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution:` +
+		{shopDeployment + `{replicas: 3, selector: {matchLabels: {app: d}}, template: {metadata: {labels: {app: ` +
+			`d}}, spec: ` +
+			`{tolerations: [{operator: Exists}], affinity: {podAntiAffinity: ` +
+			`{requiredDuringSchedulingIgnoredDuringExecution:` +
 			` [{topologyKey: zone, labelSelector: {matchLabels: {app: d}}}]}}, containers: []}}}}` + shopNode,
 			"Deployment shop d", "TooFewPlaces spec.template.spec.affinity.podAntiAffinity." +
 				"requiredDuringSchedulingIgnoredDuringExecution[0] zone 1"},
@@ -65,28 +75,36 @@ func TestFurtherRules(t *testing.T) {
 		{shopDeployment + `{template: {spec: {terminationGracePeriodSeconds: 20, containers: [{name: a, lifecycle: ` +
 			`{preStop: {sleep: {seconds: 20}}}}]}}}}`, "Deployment shop d",
 			"HookTooLong spec.template.spec.containers[0].lifecycle.preStop.sleep.seconds 20 30"},
-		{shopDeployment + `{template: {spec: {containers: [{name: a, args: ["$(HSOT) $$(NO) $(A_SERVICE_HOST)"], env: ` +
+		{shopDeployment + `{template: {spec: {containers: [{name: a, args: ["$(HSOT) $$(NO) $(A_SERVICE_HOST)"], ` +
+			`env: ` +
 			`[{name: HOST, value: x}]}]}}}}`, "Deployment shop d",
 			"VariableUndefined spec.template.spec.containers[0].args[0] $(HSOT) $(HOST)"},
-		{"read: ConfigMap\n{apiVersion: v1, kind: Secret, metadata: {name: s, namespace: shop, ownerReferences: [{kind: " +
+		{"read: ConfigMap\n{apiVersion: v1, kind: Secret, metadata: {name: s, namespace: shop, ownerReferences: " +
+			"[{kind: " +
 			"ConfigMap, name: gone, uid: x}]}}", "Secret shop s", "OwnerMissing metadata.ownerReferences[0] gone -"},
-		{"{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: l, namespace: shop}, spec: {holderIdentity: h, " +
+		{"{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: l, namespace: shop}, spec: " +
+			"{holderIdentity: h, " +
 			`leaseDurationSeconds: 15, renewTime: "2026-05-01T11:59:50.000000Z"}}`, "Lease shop l", "no LeaseExpired"},
-		{"{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: l, namespace: shop}, spec: {holderIdentity: h, " +
+		{"{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: l, namespace: shop}, spec: " +
+			"{holderIdentity: h, " +
 			`leaseDurationSeconds: 15, renewTime: "2026-05-01T11:59:00.000000Z"}}`, "Lease shop l",
 			"LeaseExpired spec.renewTime 2026-05-01T11:59:00Z -"},
 		{webPod + `spec: {containers: [{name: a, env: []}]}
 ---
 {apiVersion: v1, kind: Event, metadata: {name: e, namespace: shop}, type: Warning, reason: FailedCreate, ` +
-			`lastTimestamp: "2026-05-01T11:59:50Z", involvedObject: {kind: Deployment, namespace: shop, name: d}, message: ` +
+			`lastTimestamp: "2026-05-01T11:59:50Z", involvedObject: {kind: Deployment, namespace: shop, name: d}, ` +
+			`message: ` +
 			`"pods d-1 is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2"}
 ---
 ` + shopDeployment + `{template: {spec: {containers: [{name: a}]}}}}`, "Deployment shop d",
 			"QuotaExceeded spec.hard.pods 2 3"},
 		{`{apiVersion: v1, kind: Event, metadata: {name: e, namespace: shop}, type: Warning, reason: FailedCreate, ` +
-			`lastTimestamp: "2026-05-01T11:59:50Z", involvedObject: {kind: Deployment, namespace: shop, name: d}, message: ` +
-			`'pods is forbidden: violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false (container "a" ` +
-			`must set securityContext.allowPrivilegeEscalation=false), runAsNonRoot != true (pod or container "a" must set ` +
+			`lastTimestamp: "2026-05-01T11:59:50Z", involvedObject: {kind: Deployment, namespace: shop, name: d}, ` +
+			`message: ` +
+			`'pods is forbidden: violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false ` +
+			`(container "a" ` +
+			`must set securityContext.allowPrivilegeEscalation=false), runAsNonRoot != true (pod or container "a" ` +
+			`must set ` +
 			`securityContext.runAsNonRoot=true)'}
 ---
 ` + shopDeployment + `{template: {spec: {containers: [{name: a}]}}}}`, "Deployment shop d",

@@ -44,9 +44,11 @@ func gang(c *Cluster, o metav1.Object, self Object) []Finding {
 			"rest is there.", g.Name, least, len(have))}
 	f.Remedies = []Remedy{{Say: fmt.Sprintf("make the %d Pods that are missing", least-len(have))}}
 	if len(have) > 0 {
-		f.Remedies = append(f.Remedies, Remedy{Say: fmt.Sprintf("or lower minCount to %d, if its work can be done by so "+
+		f.Remedies = append(f.Remedies, Remedy{Say: fmt.Sprintf("or lower minCount to %d, if its work can be done "+
+			"by so "+
 			"many", len(have)), Run: []string{fmt.Sprintf("kubectl -n %s patch podgroups.scheduling.k8s.io %s "+
-			`--type=merge -p '{"spec":{"schedulingPolicy":{"gang":{"minCount":%d}}}}'`, g.Namespace, g.Name, len(have))}})
+			`--type=merge -p '{"spec":{"schedulingPolicy":{"gang":{"minCount":%d}}}}'`, g.Namespace, g.Name,
+			len(have))}})
 	}
 	return []Finding{f}
 }
@@ -67,7 +69,8 @@ func system(c *Cluster, o metav1.Object, self Object) []Finding {
 		return nil
 	}
 	return []Finding{{Code: "SystemMissing", Stage: StagePlacement, Object: self, Field: at + ".os.name",
-		Value: string(spec.OS.Name), Want: have[0], Message: fmt.Sprintf("%s %s is for nodes with %s (spec.os.name), and "+
+		Value: string(spec.OS.Name), Want: have[0], Message: fmt.Sprintf("%s %s is for nodes with %s "+
+			"(spec.os.name), and "+
 			"there are nodes with %s only.", self.Kind, self.Name, spec.OS.Name, joined(have))}}
 }
 
@@ -92,14 +95,17 @@ func signing(_ *Cluster, o metav1.Object, self Object) []Finding {
 	}
 	if near, how := Near(r.Spec.SignerName, names); !known && near != "" {
 		return []Finding{{Code: "SignerUnknown", Stage: StageControl, Object: self, Field: "spec.signerName",
-			Value: r.Spec.SignerName, Want: near, Message: fmt.Sprintf("No controller of Kubernetes serves signer %s, that "+
+			Value: r.Spec.SignerName, Want: near, Message: fmt.Sprintf("No controller of Kubernetes serves signer "+
+				"%s, that "+
 				"certificate request %s names. Perhaps %s was meant; %s.", r.Spec.SignerName, self.Name, near, how)}}
 	}
 	if !known || slices.Contains(r.Spec.Usages, want) {
 		return nil
 	}
 	return []Finding{{Code: "UsageMissing", Stage: StageControl, Object: self, Field: "spec.usages",
-		Value: fmt.Sprint(r.Spec.Usages), Want: string(want), Message: fmt.Sprintf("Certificate request %s has the usages "+
+		Value: fmt.Sprint(r.Spec.Usages), Want: string(want), Message: fmt.Sprintf("Certificate request %s has the "+
+			"usages "+
 			"%v, and signer %s demands %q: it is not signed.", self.Name, r.Spec.Usages, r.Spec.SignerName, want),
-		Remedies: []Remedy{{Say: fmt.Sprintf("make another request with the usage %q: a request cannot be changed", want)}}}}
+		Remedies: []Remedy{{Say: fmt.Sprintf("make another request with the usage %q: a request cannot be changed",
+			want)}}}}
 }

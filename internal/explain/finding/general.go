@@ -26,7 +26,8 @@ func owners(c *Cluster, o metav1.Object, self Object) []Finding {
 		}
 		f := Finding{Code: "OwnerMissing", Severity: Threat, Stage: StageControl, Object: self,
 			Field: fmt.Sprintf("metadata.ownerReferences[%d]", i), Value: r.Name, Related: []Object{to},
-			Message: fmt.Sprintf("%s %s has the owner %s %s with UID %s, and there is none: the garbage collector deletes "+
+			Message: fmt.Sprintf("%s %s has the owner %s %s with UID %s, and there is none: the garbage collector "+
+				"deletes "+
 				"it, if it has no other owner.", self.Kind, self.Name, r.Kind, r.Name, r.UID)}
 		if x != nil {
 			f.Message += fmt.Sprintf(" There is one of that name with another UID, %s.", x.GetUID())
@@ -60,10 +61,12 @@ func lease(c *Cluster, o metav1.Object, self Object) []Finding {
 	if h := l.Spec.HolderIdentity; h != nil && *h != "" {
 		holder = *h
 	}
-	return []Finding{{Code: "LeaseExpired", Severity: Threat, Stage: StageControl, Object: self, Field: "spec.renewTime",
+	return []Finding{{Code: "LeaseExpired", Severity: Threat, Stage: StageControl, Object: self,
+		Field: "spec.renewTime",
 		Value: l.Spec.RenewTime.UTC().Format(time.RFC3339), Numbers: map[string]string{"age": age.Round(
 			time.Second).String(), "leaseDurationSeconds": fmt.Sprint(seconds), "holder": holder},
-		Message: fmt.Sprintf("Lease %s has run out: %s renewed it last %s ago, and it is good for %d s. Its holder does "+
+		Message: fmt.Sprintf("Lease %s has run out: %s renewed it last %s ago, and it is good for %d s. Its holder "+
+			"does "+
 			"not run, or cannot write.", self.Name, holder, age.Round(time.Second), seconds)}}
 }
 
@@ -83,7 +86,8 @@ func conditions(_ *Cluster, o metav1.Object, self Object) []Finding {
 			continue
 		}
 		out = append(out, Finding{Code: "ConditionWrong", Stage: StageControl, Object: self, Field: "status.conditions",
-			Value: typ + "=" + status, Message: fmt.Sprintf("%s %s is not well: %s is %s (%v): %v", self.Kind, self.Name,
+			Value: typ + "=" + status, Message: fmt.Sprintf("%s %s is not well: %s is %s (%v): %v", self.Kind,
+				self.Name,
 				typ, status, cond["reason"], cond["message"])})
 	}
 	return out
@@ -99,7 +103,9 @@ func runtimeClass(c *Cluster, o metav1.Object, self Object) []Finding {
 	var handlers []string
 	for _, n := range list[*corev1.Node](c, "Node") {
 		for _, h := range n.Status.RuntimeHandlers {
-			handlers = append(handlers, h.Name)
+			if h.Name != "" { // that is the default one
+				handlers = append(handlers, h.Name)
+			}
 		}
 	}
 	if len(handlers) > 0 && !slices.Contains(handlers, x.Handler) {
@@ -121,7 +127,8 @@ func runtimeClass(c *Cluster, o metav1.Object, self Object) []Finding {
 		return out
 	}
 	f := Finding{Code: "NodeLabelMissing", Stage: StagePlacement, Object: self, Field: "scheduling.nodeSelector",
-		Value: labels.Set(want).String(), Message: fmt.Sprintf("RuntimeClass %s is for nodes with %s, and none of the %d "+
+		Value: labels.Set(want).String(), Message: fmt.Sprintf("RuntimeClass %s is for nodes with %s, and none of "+
+			"the %d "+
 			"nodes has that.", self.Name, labels.Set(want), len(among))}
 	if d, ok := nearestNode(want, among); ok {
 		f.describe(d)
@@ -141,14 +148,15 @@ func scaling(c *Cluster, o metav1.Object, self Object) []Finding {
 	for _, x := range in[*autoscalingv2.HorizontalPodAutoscaler](c, "HorizontalPodAutoscaler", self.Namespace) {
 		a, b := h.Spec.ScaleTargetRef, x.Spec.ScaleTargetRef
 		if x.Name != h.Name && a.Kind == b.Kind && a.Name == b.Name {
-			out = append(out, Finding{Code: "AutoscalersOverlap", Severity: Threat, Stage: StageControl, Object: self,
+			out = append(out, Finding{Code: "AutoscalersOverlap", Stage: StageControl, Object: self,
 				Field: "spec.scaleTargetRef", Value: a.Name, Related: []Object{objectOf("HorizontalPodAutoscaler", x)},
 				Message: fmt.Sprintf("Autoscalers %s and %s both scale %s %s: each undoes what the other does.", h.Name,
 					x.Name, a.Kind, a.Name), Remedies: []Remedy{{Say: "delete one of them"}}})
 		}
 	}
 	if b := h.Spec.Behavior; b != nil {
-		for field, r := range map[string]*autoscalingv2.HPAScalingRules{"scaleUp": b.ScaleUp, "scaleDown": b.ScaleDown} {
+		for field, r := range map[string]*autoscalingv2.HPAScalingRules{"scaleUp": b.ScaleUp,
+			"scaleDown": b.ScaleDown} {
 			if r == nil || r.SelectPolicy == nil || *r.SelectPolicy != autoscalingv2.DisabledPolicySelect {
 				continue
 			}
@@ -209,12 +217,14 @@ func leftOut(c *Cluster, o metav1.Object, self Object) []Finding {
 			Related: []Object{objectOf("Node", n)}}
 		if !fitsLabels(spec, x) {
 			f.Field, f.Value = at+".nodeSelector", labels.Set(spec.NodeSelector).String()
-			f.Message = fmt.Sprintf("DaemonSet %s is not wanted on node %s: its node selector or affinity does not fit.",
+			f.Message = fmt.Sprintf("DaemonSet %s is not wanted on node %s: its node selector or affinity does not "+
+				"fit.",
 				self.Name, n.Name)
 		} else if left := untolerated(spec, x); len(left) > 0 {
 			f.Field, f.Want = at+".tolerations", left[0].ToString()
 			f.Numbers = map[string]string{"taint": f.Want}
-			f.Message = fmt.Sprintf("DaemonSet %s is not wanted on node %s: it does not tolerate the taint %s.", self.Name,
+			f.Message = fmt.Sprintf("DaemonSet %s is not wanted on node %s: it does not tolerate the taint %s.",
+				self.Name,
 				n.Name, f.Want)
 		} else {
 			continue
@@ -257,9 +267,7 @@ func (c *Cluster) behind(self Object) []Finding {
 				if f.Code == "Warning" || f.Severity == Note {
 					continue
 				}
-				if r.Weak || r.Optional {
-					f.Severity = max(f.Severity, Threat)
-				}
+				f.Severity = max(f.Severity, Threat) // it is theirs; what it hinders here has a rule of its own
 				out = append(out, f)
 			}
 		}

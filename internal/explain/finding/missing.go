@@ -12,7 +12,9 @@ import (
 
 // otherKinds are kinds that are taken for one another.
 var otherKinds = map[string][]string{
-	"ConfigMap": {"Secret"}, "Secret": {"ConfigMap"}, "Role": {"ClusterRole"}, "ClusterRole": {"Role"},
+	"ConfigMap": {"Secret", "PersistentVolumeClaim"}, "Secret": {"ConfigMap"}, "Role": {"ClusterRole"},
+	"ClusterRole": {"Role"}, "Service": {"Deployment", "StatefulSet", "Ingress"}, "PriorityClass": {"RuntimeClass"},
+	"RuntimeClass": {"PriorityClass"}, "StorageClass": {"PersistentVolume"},
 	"Deployment":  {"StatefulSet", "DaemonSet", "ReplicaSet"},
 	"StatefulSet": {"Deployment", "DaemonSet"}, "ResourceClaim": {"ResourceClaimTemplate"},
 	"ResourceClaimTemplate": {"ResourceClaim"}, "PersistentVolumeClaim": {"PersistentVolume"},

@@ -19,14 +19,14 @@ func mounts(c *Cluster, o metav1.Object, self Object) []Finding {
 			if v == nil {
 				continue
 			}
-			paths, mode, what, known := c.filesOf(v, self.Namespace)
+			files, known := c.filesOf(v, self.Namespace)
 			field := fmt.Sprintf("%s.volumeMounts[%d].subPath", x.at, i)
-			if m.SubPath != "" && known && !slices.ContainsFunc(paths, func(p string) bool {
+			if m.SubPath != "" && known && !slices.ContainsFunc(files.paths, func(p string) bool {
 				return p == m.SubPath || strings.HasPrefix(p, m.SubPath+"/")
 			}) {
-				out = append(out, c.subPath(x, m, field, what, paths))
+				out = append(out, c.subPath(x, m, field, files))
 			}
-			if f, ok := notExecutable(x, m, paths, mode, what); known && ok {
+			if f, ok := notExecutable(x, m, files); known && ok {
 				out = append(out, f)
 			}
 		}
@@ -43,38 +43,46 @@ func volumeOf(s *corev1.PodSpec, name string) *corev1.Volume {
 	return nil
 }
 
-// filesOf returns the files of a volume from a ConfigMap or Secret, and their mode.
-func (c *Cluster) filesOf(v *corev1.Volume, ns string) (paths []string, mode int32, what Object, known bool) {
+// files are those of a volume from a ConfigMap or Secret, and their mode.
+type files struct {
+	paths []string
+	mode  int32
+	of    Object
+}
+
+// filesOf returns the files of a volume; known is false for other volumes and objects not read.
+func (c *Cluster) filesOf(v *corev1.Volume, ns string) (out files, known bool) {
 	var items []corev1.KeyToPath
-	mode = 0o644
+	out.mode = 0o644
 	set := func(m *int32) {
 		if m != nil {
-			mode = *m
+			out.mode = *m
 		}
 	}
 	switch {
 	case v.ConfigMap != nil:
-		what, items = Object{"ConfigMap", ns, v.ConfigMap.Name}, v.ConfigMap.Items
+		out.of, items = Object{"ConfigMap", ns, v.ConfigMap.Name}, v.ConfigMap.Items
 		set(v.ConfigMap.DefaultMode)
 	case v.Secret != nil:
-		what, items = Object{"Secret", ns, v.Secret.SecretName}, v.Secret.Items
+		out.of, items = Object{"Secret", ns, v.Secret.SecretName}, v.Secret.Items
 		set(v.Secret.DefaultMode)
 	default:
-		return nil, 0, what, false
+		return out, false
 	}
 	for _, item := range items {
-		paths = append(paths, item.Path)
+		out.paths = append(out.paths, item.Path)
 		set(item.Mode)
 	}
-	o := c.Get(what)
+	o := c.Get(out.of)
 	if o == nil || len(items) > 0 {
-		return paths, mode, what, o != nil
+		return out, o != nil
 	}
-	paths, known = keysOf(o)
-	return paths, mode, what, known
+	out.paths, known = keysOf(o)
+	return out, known
 }
 
-func (c *Cluster) subPath(x place, m corev1.VolumeMount, field string, what Object, paths []string) Finding {
+func (c *Cluster) subPath(x place, m corev1.VolumeMount, field string, v files) Finding {
+	what, paths := v.of, v.paths
 	f := Finding{Code: "SubPathMissing", Stage: StageVolume, Object: x.self, Field: field, Value: m.SubPath,
 		Related: []Object{what}, Message: fmt.Sprintf("Container %s mounts %s of volume %s (%s), and %s %s has %s.",
 			x.c.Name, m.SubPath, m.Name, field, what.Kind, what.Name, orNone(paths, "nothing"))}
@@ -87,7 +95,8 @@ func (c *Cluster) subPath(x place, m corev1.VolumeMount, field string, what Obje
 }
 
 // notExecutable finds a container whose command is a file of a volume that has no bit to run it.
-func notExecutable(x place, m corev1.VolumeMount, paths []string, mode int32, what Object) (Finding, bool) {
+func notExecutable(x place, m corev1.VolumeMount, v files) (Finding, bool) {
+	paths, mode, what := v.paths, v.mode, v.of
 	if len(x.c.Command) == 0 || mode&0o111 != 0 {
 		return Finding{}, false
 	}

@@ -98,13 +98,10 @@ func (c *Cluster) policyPorts(self Object, ports []networkingv1.NetworkPolicyPor
 	at string) []Finding {
 	var out []Finding
 	for j, p := range ports {
-		protocol := corev1.ProtocolTCP
-		if p.Protocol != nil {
-			protocol = *p.Protocol
-		}
+		protocol := protocolOf(p)
 		names, numbers := c.portsOf(pods, protocol)
 		if p.Port == nil || p.EndPort != nil || len(numbers) == 0 {
-			if f, ok := c.otherProtocol(self, pods, fmt.Sprintf("%s.ports[%d].protocol", at, j), p, protocol); ok {
+			if f, ok := c.otherProtocol(self, pods, fmt.Sprintf("%s.ports[%d].protocol", at, j), p); ok {
 				out = append(out, f)
 			}
 			continue
@@ -135,9 +132,17 @@ func (c *Cluster) policyPorts(self Object, ports []networkingv1.NetworkPolicyPor
 	return out
 }
 
+func protocolOf(p networkingv1.NetworkPolicyPort) corev1.Protocol {
+	if p.Protocol == nil {
+		return corev1.ProtocolTCP
+	}
+	return *p.Protocol
+}
+
 // otherProtocol finds a port that the Pods declare with another protocol alone.
-func (c *Cluster) otherProtocol(self Object, pods []labelled, at string, p networkingv1.NetworkPolicyPort,
-	protocol corev1.Protocol) (Finding, bool) {
+func (c *Cluster) otherProtocol(self Object, pods []labelled, at string,
+	p networkingv1.NetworkPolicyPort) (Finding, bool) {
+	protocol := protocolOf(p)
 	for _, other := range []corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP} {
 		names, numbers := c.portsOf(pods, other)
 		if p.Port == nil || other == protocol || !slices.Contains(slices.Concat(names, numbers), p.Port.String()) {

@@ -139,7 +139,8 @@ func (c *Cluster) slicePorts(s *corev1.Service, x *discoveryv1.EndpointSlice, se
 			continue
 		}
 		f := Finding{Code: "PortMissing", Stage: StageTraffic, Object: self, Field: fmt.Sprintf("spec.ports[%d].name",
-			i), Value: p.Name, Related: []Object{objectOf("EndpointSlice", x)}, Message: fmt.Sprintf("Port %q of Service "+
+			i), Value: p.Name, Related: []Object{objectOf("EndpointSlice", x)}, Message: fmt.Sprintf("Port %q of "+
+			"Service "+
 			"%s is none of EndpointSlice %s, which has %q: names must be equal.", p.Name, self.Name, x.Name, have)}
 		f.Want, _ = Near(p.Name, have)
 		out = append(out, f)
@@ -195,7 +196,8 @@ func governing(c *Cluster, o metav1.Object, self Object) []Finding {
 	if len(s.Spec.Selector) > 0 && !labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(own)) {
 		f := Finding{Code: "GoverningServiceElsewhere", Severity: Threat, Stage: StageTraffic,
 			Object: objectOf("Service", s), Field: "spec.selector", Value: labels.Set(s.Spec.Selector).String(),
-			Related: []Object{self}, Message: fmt.Sprintf("Service %s of StatefulSet %s (spec.serviceName) selects %s, "+
+			Related: []Object{self}, Message: fmt.Sprintf("Service %s of StatefulSet %s (spec.serviceName) selects "+
+				"%s, "+
 				"and its Pods have other labels: their names are not resolved.", s.Name, self.Name,
 				labels.Set(s.Spec.Selector))}
 		if d, near := nearestLabels(s.Spec.Selector, []labelled{{self, own}}); near {
@@ -206,7 +208,8 @@ func governing(c *Cluster, o metav1.Object, self Object) []Finding {
 	if s.Spec.ClusterIP != corev1.ClusterIPNone {
 		return []Finding{{Code: "GoverningServiceHasAddress", Severity: Note, Stage: StageTraffic,
 			Object: objectOf("Service", s), Field: "spec.clusterIP", Value: s.Spec.ClusterIP, Want: "None",
-			Related: []Object{self}, Message: fmt.Sprintf("Service %s of StatefulSet %s has an address: only a headless "+
+			Related: []Object{self}, Message: fmt.Sprintf("Service %s of StatefulSet %s has an address: only a "+
+				"headless "+
 				"one (clusterIP None) gives each Pod a name.", s.Name, self.Name)}}
 	}
 	return nil

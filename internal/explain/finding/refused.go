@@ -197,15 +197,22 @@ func demanded(c *Cluster, o metav1.Object, self Object) []Finding {
 			if name != "cpu" && name != "memory" {
 				continue
 			}
-			out = append(out, c.unstated(o, self, q, field, corev1.ResourceName(name))...)
+			out = append(out, c.unstated(o, self, demand{q, field, corev1.ResourceName(name)})...)
 		}
 	}
 	return out
 }
 
+// demand is what a quota demands: requests or limits of a resource.
+type demand struct {
+	quota *corev1.ResourceQuota
+	field string
+	name  corev1.ResourceName
+}
+
 // unstated are the containers that say nothing of a resource, where no LimitRange says it for them.
-func (c *Cluster) unstated(o metav1.Object, self Object, q *corev1.ResourceQuota, field string,
-	name corev1.ResourceName) []Finding {
+func (c *Cluster) unstated(o metav1.Object, self Object, d demand) []Finding {
+	q, field, name := d.quota, d.field, d.name
 	for _, l := range in[*corev1.LimitRange](c, "LimitRange", self.Namespace) {
 		for _, item := range l.Spec.Limits {
 			_, a := item.Default[name]
@@ -226,11 +233,13 @@ func (c *Cluster) unstated(o metav1.Object, self Object, q *corev1.ResourceQuota
 		f := Finding{Code: "DemandedByQuota", Stage: StageCreation, Object: self,
 			Field: fmt.Sprintf("%s.resources.%s.%s", x.at, field, name), Want: amount,
 			Related: []Object{objectOf("ResourceQuota", q)}, Message: fmt.Sprintf("Quota %s of namespace %s counts %s "+
-				"of %s, so every container must state them, and container %s of %s %s does not: the API server refuses "+
+				"of %s, so every container must state them, and container %s of %s %s does not: the API server "+
+				"refuses "+
 				"such Pods.", q.Name, self.Namespace, field, name, x.c.Name, self.Kind, self.Name)}
 		if self.Kind != "Job" && self.Kind != "CronJob" {
 			f.Remedies = []Remedy{{Say: fmt.Sprintf("state them, for instance %s", amount), Run: []string{
-				fmt.Sprintf("kubectl -n %s set resources %s %s -c %s --%s=%s=%s", self.Namespace, self.lower(), self.Name,
+				fmt.Sprintf("kubectl -n %s set resources %s %s -c %s --%s=%s=%s", self.Namespace, self.lower(),
+					self.Name,
 					x.c.Name, field, name, amount)}}}
 		}
 		return []Finding{f}

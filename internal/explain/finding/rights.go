@@ -42,15 +42,17 @@ func role(c *Cluster, o metav1.Object, self Object) []Finding {
 	for i, r := range rules {
 		at := fmt.Sprintf("rules[%d]", i)
 		for j, name := range r.Resources {
-			if f, ok := c.servedBy(self, name, r.APIGroups, at, fmt.Sprintf("%s.resources[%d]", at, j)); ok {
+			if f, ok := c.servedBy(self, name, r.APIGroups, ruleAt{at, j}); ok {
 				out = append(out, f)
 			}
 		}
 		for j, v := range r.Verbs {
 			if near, how := Near(v, verbs); v != "*" && near != "" && !slices.Contains(verbs, v) {
 				f := Finding{Code: "VerbUnknown", Severity: Threat, Stage: StageCreation, Object: self,
-					Field: fmt.Sprintf("%s.verbs[%d]", at, j), Value: v, Want: near, Message: fmt.Sprintf("%s %s allows "+
-						"%s, which is no verb of the API. Perhaps %s was meant; %s.", self.Kind, self.Name, v, near, how)}
+					Field: fmt.Sprintf("%s.verbs[%d]", at, j), Value: v, Want: near, Message: fmt.Sprintf("%s %s "+
+						"allows "+
+						"%s, which is no verb of the API. Perhaps %s was meant; %s.", self.Kind, self.Name, v, near,
+						how)}
 				f.setTo(c, fmt.Sprintf("%q", near))
 				out = append(out, f)
 			}
@@ -59,8 +61,15 @@ func role(c *Cluster, o metav1.Object, self Object) []Finding {
 	return out
 }
 
+// ruleAt is the path of a rule, and which of its resources is looked at.
+type ruleAt struct {
+	at    string
+	index int
+}
+
 // servedBy finds a resource that none of the groups serves, and where it is or what is near.
-func (c *Cluster) servedBy(self Object, name string, groups []string, at, field string) (Finding, bool) {
+func (c *Cluster) servedBy(self Object, name string, groups []string, r ruleAt) (Finding, bool) {
+	at, field := r.at, fmt.Sprintf("%s.resources[%d]", r.at, r.index)
 	if len(c.Served) == 0 || strings.Contains(name, "*") || slices.Contains(groups, "*") {
 		return Finding{}, false
 	}
@@ -72,7 +81,8 @@ func (c *Cluster) servedBy(self Object, name string, groups []string, at, field 
 		near = append(near, c.Served[g]...)
 	}
 	f := Finding{Code: "ResourceUnknown", Severity: Threat, Stage: StageCreation, Object: self, Field: field,
-		Value: name, Message: fmt.Sprintf("%s %s is about %s of API group %q, which serves no such resource.", self.Kind,
+		Value: name, Message: fmt.Sprintf("%s %s is about %s of API group %q, which serves no such resource.",
+			self.Kind,
 			self.Name, name, strings.Join(groups, ","))}
 	if elsewhere := c.Served.groupsOf(name); len(elsewhere) > 0 {
 		f.Code, f.Field, f.Want = "GroupDiffers", at+".apiGroups", elsewhere[0]
@@ -147,7 +157,7 @@ func webhookRules(c *Cluster, o metav1.Object, self Object) []Finding {
 		for j, r := range rules {
 			at := fmt.Sprintf("webhooks[%d].rules[%d]", i, j)
 			for k, name := range r.Resources {
-				if f, ok := c.servedBy(self, name, r.APIGroups, at, fmt.Sprintf("%s.resources[%d]", at, k)); ok {
+				if f, ok := c.servedBy(self, name, r.APIGroups, ruleAt{at, k}); ok {
 					out = append(out, f)
 				}
 			}
@@ -158,7 +168,8 @@ func webhookRules(c *Cluster, o metav1.Object, self Object) []Finding {
 			return
 		}
 		f := Finding{Code: "SelectsNothing", Severity: Threat, Stage: StageCreation, Object: self,
-			Field: fmt.Sprintf("webhooks[%d].namespaceSelector", i), Value: s.String(), Message: fmt.Sprintf("%s %s asks "+
+			Field: fmt.Sprintf("webhooks[%d].namespaceSelector", i), Value: s.String(), Message: fmt.Sprintf("%s "+
+				"%s asks "+
 				"about namespaces with %s, and there is none: it is never asked.", self.Kind, self.Name, s)}
 		if d, ok := nearestLabels(want, c.labelledNamespaces()); ok {
 			f.describe(d)
@@ -190,7 +201,7 @@ func admissionPolicy(c *Cluster, o metav1.Object, self Object) []Finding {
 		for i, r := range m.ResourceRules {
 			at := fmt.Sprintf("spec.matchConstraints.resourceRules[%d]", i)
 			for j, name := range r.Resources {
-				if f, ok := c.servedBy(self, name, r.APIGroups, at, fmt.Sprintf("%s.resources[%d]", at, j)); ok {
+				if f, ok := c.servedBy(self, name, r.APIGroups, ruleAt{at, j}); ok {
 					out = append(out, f)
 				}
 			}
@@ -200,7 +211,8 @@ func admissionPolicy(c *Cluster, o metav1.Object, self Object) []Finding {
 		ValidatingAdmissionPolicyBinding](c, "ValidatingAdmissionPolicyBinding"),
 		func(b *admissionv1.ValidatingAdmissionPolicyBinding) bool { return b.Spec.PolicyName == p.Name }) {
 		out = append(out, Finding{Code: "PolicyUnbound", Severity: Threat, Stage: StageCreation, Object: self,
-			Field: "metadata.name", Value: p.Name, Message: fmt.Sprintf("No ValidatingAdmissionPolicyBinding names policy "+
+			Field: "metadata.name", Value: p.Name, Message: fmt.Sprintf("No ValidatingAdmissionPolicyBinding names "+
+				"policy "+
 				"%s: it checks nothing.", p.Name)})
 	}
 	if t := p.Status.TypeChecking; t != nil {

@@ -123,6 +123,7 @@ func selectsNothing(c *Cluster, o metav1.Object, self Object) []Finding {
 		Value: labels.Set(want).String()}
 	f.Message = fmt.Sprintf("%s %s selects %s, and no Pod of namespace %s has that.", self.Kind, self.Name, f.Value,
 		self.Namespace)
+	c.selectedElsewhere(&f, want)
 	d, ok := nearestLabels(want, among)
 	if !ok {
 		return []Finding{f}
@@ -139,6 +140,25 @@ func selectsNothing(c *Cluster, o metav1.Object, self Object) []Finding {
 	f.Remedies = append(f.Remedies, Remedy{Say: fmt.Sprintf("select %s", labels.Set(fixed)),
 		Run: []string{kubectl(self, "patch", "--type=merge -p '"+patch+"'")}})
 	return []Finding{f}
+}
+
+// selectedElsewhere names the namespaces whose Pods have the labels: a selector is about its own
+// alone.
+func (c *Cluster) selectedElsewhere(f *Finding, want map[string]string) {
+	s := labels.SelectorFromSet(want)
+	var namespaces []string
+	for _, p := range slices.Concat(c.Others, list[*corev1.Pod](c, "Pod")) {
+		if p.Namespace != f.Object.Namespace && s.Matches(labels.Set(p.Labels)) &&
+			!slices.Contains(namespaces, p.Namespace) {
+			namespaces = append(namespaces, p.Namespace)
+			f.Related = append(f.Related, objectOf("Pod", p))
+		}
+	}
+	slices.Sort(namespaces)
+	if len(namespaces) > 0 {
+		f.Message += fmt.Sprintf(" Pods with that are in namespace %s: a %s is about Pods of its own namespace only.",
+			joined(namespaces), f.Object.Kind)
+	}
 }
 
 func dropKey(d labelDifference) string {

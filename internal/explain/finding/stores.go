@@ -60,7 +60,8 @@ func persistentReferences(v *corev1.PersistentVolume) []Reference {
 		out = append(out, Reference{Field: "spec.csi.driver", To: Object{"CSIDriver", "", s.Driver}, Weak: true,
 			Stage: StageVolume})
 		for field, r := range map[string]*corev1.SecretReference{"nodeStageSecretRef": s.NodeStageSecretRef,
-			"nodePublishSecretRef": s.NodePublishSecretRef, "controllerPublishSecretRef": s.ControllerPublishSecretRef} {
+			"nodePublishSecretRef":       s.NodePublishSecretRef,
+			"controllerPublishSecretRef": s.ControllerPublishSecretRef} {
 			if r != nil {
 				out = append(out, Reference{Field: "spec.csi." + field, To: Object{"Secret", r.Namespace, r.Name},
 					Stage: StageVolume})
@@ -82,7 +83,10 @@ func storageClass(c *Cluster, o metav1.Object, self Object) []Finding {
 		for j, e := range t.MatchLabelExpressions {
 			q := corev1.NodeSelectorRequirement{Key: e.Key, Operator: corev1.NodeSelectorOpIn, Values: e.Values}
 			nodes := list[*corev1.Node](c, "Node")
-			if len(nodes) > 0 && !slices.ContainsFunc(nodes, func(n *corev1.Node) bool { return fulfils(n.Labels, q) }) {
+			if len(nodes) > 0 && !slices.ContainsFunc(nodes, func(n *corev1.Node) bool {
+				return fulfils(n.Labels,
+					q)
+			}) {
 				f := c.nodeExpression(self, q, fmt.Sprintf("allowedTopologies[%d].matchLabelExpressions[%d]", i, j))
 				f.Severity = Threat
 				f.Remedies = nil // a class cannot be changed
@@ -93,7 +97,8 @@ func storageClass(c *Cluster, o metav1.Object, self Object) []Finding {
 	if c.Read("CSIDriver") && !strings.HasPrefix(x.Provisioner, "kubernetes.io/") {
 		if _, ok := get[metav1.Object](c, "CSIDriver", "", x.Provisioner); !ok {
 			f := Finding{Code: "ProvisionerUnknown", Severity: Threat, Stage: StageVolume, Object: self,
-				Field: "provisioner", Value: x.Provisioner, Message: fmt.Sprintf("Storage class %s has the provisioner "+
+				Field: "provisioner", Value: x.Provisioner, Message: fmt.Sprintf("Storage class %s has the "+
+					"provisioner "+
 					"%s, and no CSIDriver of that name is registered.", self.Name, x.Provisioner)}
 			if near, how := Near(x.Provisioner, c.names("CSIDriver", "")); near != "" {
 				f.Want = near
@@ -148,7 +153,8 @@ func attachment(_ *Cluster, o metav1.Object, self Object) []Finding {
 	add("detachError", a.Status.DetachError)
 	if len(out) == 0 && !a.Status.Attached && a.DeletionTimestamp == nil {
 		out = append(out, Finding{Code: "NotAttached", Severity: Threat, Stage: StageVolume, Object: self,
-			Field: "status.attached", Value: "false", Message: fmt.Sprintf("Driver %s has not attached the volume of %s "+
+			Field: "status.attached", Value: "false", Message: fmt.Sprintf("Driver %s has not attached the volume "+
+				"of %s "+
 				"to node %s yet.", a.Spec.Attacher, self.Name, a.Spec.NodeName)})
 	}
 	return out

@@ -50,9 +50,10 @@ func topology(c *Cluster, o metav1.Object, self Object) []Finding {
 	}
 	if a := spec.Affinity.PodAntiAffinity; a != nil {
 		for i, t := range a.RequiredDuringSchedulingIgnoredDuringExecution {
-			field := fmt.Sprintf("%s.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[%d]", at, i)
+			field := fmt.Sprintf("%s.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[%d]", at,
+				i)
 			out = append(out, c.topologyKey(self, field+".topologyKey", t.TopologyKey, false)...)
-			out = append(out, c.places(o, self, field, t, spec)...)
+			out = append(out, c.places(o, self, field, t)...)
 		}
 	}
 	return out
@@ -95,8 +96,8 @@ func (c *Cluster) topologyKey(self Object, field, key string, hard bool) []Findi
 }
 
 // places compares a workload's replicas with the places that anti-affinity to its own Pods leaves.
-func (c *Cluster) places(o metav1.Object, self Object, field string, t corev1.PodAffinityTerm,
-	spec *corev1.PodSpec) []Finding {
+func (c *Cluster) places(o metav1.Object, self Object, field string, t corev1.PodAffinityTerm) []Finding {
+	spec, _ := podSpecOf(o)
 	var want int32
 	switch x := o.(type) {
 	case *appsv1.Deployment:

@@ -260,7 +260,8 @@ func clusterKinds() []kindRow {
 		{"ClusterRole", "", rare, func(ctx context.Context, c clientset, _ string, o listing) (runtime.Object, error) {
 			return c.RbacV1().ClusterRoles().List(ctx, o)
 		}},
-		{"Namespace", "ns", shared, func(ctx context.Context, c clientset, _ string, o listing) (runtime.Object, error) {
+		{"Namespace", "ns", shared, func(ctx context.Context, c clientset, _ string, o listing) (runtime.Object,
+			error) {
 			return c.CoreV1().Namespaces().List(ctx, o)
 		}},
 		{"CertificateSigningRequest", "csr", rare, func(ctx context.Context, c clientset, _ string,

@@ -91,6 +91,8 @@ func readObjects(ctx context.Context, r *reader, around *explain.ClusterContext,
 		for _, p := range around.Pods {
 			if ask.namespace == "" || p.Namespace == ask.namespace {
 				c.Add("Pod", p)
+			} else {
+				c.Others = append(c.Others, p)
 			}
 		}
 	}

@@ -115,8 +115,8 @@ func readDrivers(ctx context.Context, r *reader, in explain.In) *explain.Drivers
 	}
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	raw, err := r.client.CoreV1().RESTClient().Get().Resource("nodes").Name(p.Spec.NodeName).SubResource("proxy").Suffix(
-		"drivercalls").SetHeader("Accept", "application/json").DoRaw(ctx)
+	ask := r.client.CoreV1().RESTClient().Get().Resource("nodes").Name(p.Spec.NodeName).SubResource("proxy")
+	raw, err := ask.Suffix("drivercalls").SetHeader("Accept", "application/json").DoRaw(ctx)
 	var found server.DriverCalls
 	if err != nil || json.Unmarshal(raw, &found) != nil {
 		return nil

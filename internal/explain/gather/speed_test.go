@@ -31,8 +31,9 @@ func manyPodsServer(t testing.TB) *kubernetes.Clientset {
 	request := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"),
 		corev1.ResourceMemory: resource.MustParse("64Mi")}
 	pod := func(ns, name, node string) corev1.Pod {
-		return corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, UID: types.UID(name), Labels: map[string]string{
-			"app": name}}, Spec: corev1.PodSpec{NodeName: node, SchedulerName: corev1.DefaultSchedulerName,
+		return corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, UID: types.UID(name),
+			Labels: map[string]string{
+				"app": name}}, Spec: corev1.PodSpec{NodeName: node, SchedulerName: corev1.DefaultSchedulerName,
 			Containers: []corev1.Container{{Name: "a", Image: "i", Resources: corev1.ResourceRequirements{
 				Requests: request}}}}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
 	}
