@@ -27,6 +27,10 @@ func deletedPod(in In) *Answer {
 	default:
 		a.Cause = "The Pod is no longer in the API; the journal does not hold who removed it."
 	}
+	if f, ok := deletionFinding(in); ok {
+		a.Cause += " " + f.Message
+		a.Findings = append(a.Findings, f)
+	}
 	if exit, _, ok := newest[journal.ContainerExited](in, nil); ok {
 		a.Facts = append(a.Facts, exit.Line())
 	}

@@ -37,6 +37,28 @@ func leaves(at string, v any) []leaf {
 	return []leaf{{at, fmt.Sprint(v)}}
 }
 
+// treeOf are the scalars of a value of the API.
+func treeOf(at string, value any) []leaf {
+	raw, err := json.Marshal(value)
+	if err != nil {
+		return nil
+	}
+	var tree any
+	if json.Unmarshal(raw, &tree) != nil {
+		return nil
+	}
+	return leaves(at, tree)
+}
+
+// leavesOf are the scalars of an object, without those of its metadata.
+func leavesOf(o any) []leaf {
+	out := treeOf("", o)
+	for i := range out {
+		out[i].path = strings.TrimPrefix(out[i].path, ".")
+	}
+	return slices.DeleteFunc(out, func(l leaf) bool { return strings.HasPrefix(l.path, "metadata") })
+}
+
 // leastQuoted is the length from which a value in a text is taken for a quotation.
 const leastQuoted = 3
 
@@ -63,16 +85,8 @@ func weight(path string) int {
 // Quoted returns the field of a value, whose path is at, that a text quotes: the longest content
 // that stands in the text as a word of its own. ok is false when it quotes none.
 func Quoted(value any, at, text string) (field, content string, ok bool) {
-	raw, err := json.Marshal(value)
-	if err != nil {
-		return "", "", false
-	}
-	var tree any
-	if json.Unmarshal(raw, &tree) != nil {
-		return "", "", false
-	}
 	best := -1
-	for _, l := range leaves(at, tree) {
+	for _, l := range treeOf(at, value) {
 		if len(l.value) < leastQuoted || slices.Contains(plainWords, l.value) || !word(text, l.value) {
 			continue
 		}

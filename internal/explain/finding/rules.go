@@ -58,6 +58,8 @@ var rules = []rule{
 	{"probes", templated, probes},
 	{"variables", templated, variables},
 	{"mounts", templated, mounts},
+	{"parts", templated, parts},
+	{"origins", []string{"Pod"}, origins},
 	{"quantities", templated, quantities},
 	{"hook times", templated, hookTimes},
 	{"users", templated, users},
