@@ -73,7 +73,7 @@ func deletionFinding(in In) (f finding.Finding, ok bool) {
 		f.Field = d.field
 		f.Message = strings.ToUpper(d.rule[:1]) + d.rule[1:] + "."
 		if d.kind != "" {
-			f.Field = strings.ToLower(d.kind) + ": " + d.field
+			f.Object, f.Related = ownerByName(in.Ref, d.kind), []finding.Object{in.object()}
 		}
 		if bound, _, known := newest[journal.Bound](in, nil); known && d.field == "spec.nodeName" {
 			f.Value = bound.Node
@@ -82,4 +82,23 @@ func deletionFinding(in In) (f finding.Finding, ok bool) {
 		return f, true
 	}
 	return f, false
+}
+
+// ownerByName is the owner of a kind that made a Pod, by the Pod's name: owners append a part to
+// theirs, and a CronJob's Job another.
+func ownerByName(r journal.Ref, kind string) finding.Object {
+	name := r.Name
+	parts := 1
+	switch kind {
+	case "Namespace":
+		return finding.Object{Kind: kind, Name: r.Namespace}
+	case "CronJob":
+		parts = 2
+	}
+	for range parts {
+		if i := strings.LastIndex(name, "-"); i > 0 {
+			name = name[:i]
+		}
+	}
+	return finding.Object{Kind: kind, Namespace: r.Namespace, Name: name}
 }

@@ -169,6 +169,7 @@ func Roots(list []Finding) []Finding {
 	}
 	for i := range out {
 		out[i].withNumbers()
+		out[i].withoutOr()
 	}
 	Sort(out)
 	return out
