@@ -112,7 +112,7 @@ spec: {nodeSelector: {disk: quick}, containers: [{name: a, image: mirror/i}, {na
 		{"policy", refused(`pods "s-0" is forbidden: ValidatingAdmissionPolicy ''p'' with binding ''b'' denied request: `+
 			`no host network`, `
 ---
-{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicy, metadata: {name: p}, spec: {validations: ` +
+{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicy, metadata: {name: p}, spec: {validations: `+
 			`[{expression: "true", message: other}, {expression: "!object.spec.hostNetwork", message: no host network}]}}`),
 			"StatefulSet shop s", "DeniedByPolicy ValidatingAdmissionPolicy/p spec.validations[1].expression " +
 				"!object.spec.hostNetwork broken", "It demands"},
