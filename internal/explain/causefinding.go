@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gantry-project/gantry/internal/explain/finding"
 )
@@ -29,8 +31,8 @@ func causeFinding(in In, a Answer, have []finding.Finding) []finding.Finding {
 		a.State == "Succeeded" {
 		return nil
 	}
-	f := finding.Finding{Code: "Hindered", Stage: stageOf(a.Code), Object: in.object(), Message: a.Cause,
-		Remedies: asRemedies(a.Fixes)}
+	f := finding.Finding{Code: "Hindered", Severity: hinders(in, a.Code), Stage: stageOf(a.Code), Object: in.object(),
+		Message: a.Cause, Remedies: asRemedies(a.Fixes)}
 	if in.Node != nil && (a.Code == "node lost" || strings.HasPrefix(a.Cause, "Node "+in.Node.Name)) {
 		f.Object, f.Related = finding.Object{Kind: "Node", Name: in.Node.Name}, []finding.Object{in.object()}
 		f.Field, f.Value = nodeField(in.Node)
@@ -55,6 +57,47 @@ func causeFinding(in In, a Answer, have []finding.Finding) []finding.Finding {
 			f.Field, f.Value = field, value
 			break
 		}
+	}
+	return []finding.Finding{f}
+}
+
+// Times before which what an answer names may pass by itself: of a Pod that was just made, and of
+// causes that are often only slow.
+const (
+	startTime = 15 * time.Second
+	slowTime  = 2 * time.Minute
+)
+
+// hinders is how bad a cause is that no rule has found: what may still pass by itself is a note.
+func hinders(in In, code string) finding.Severity {
+	if in.Pod == nil {
+		return finding.Note
+	}
+	age := in.Now.Sub(in.Pod.CreationTimestamp.Time)
+	slow := slices.Contains([]string{"not ready", "hook", "volume", "unscheduled", "stuck"}, code)
+	switch {
+	case age < startTime, slow && age < slowTime:
+		return finding.Note
+	case slow:
+		return finding.Threat
+	}
+	return finding.Broken
+}
+
+// hindering are states of objects other than Pods in which something hinders them.
+var hindering = []string{"without Pods", "without endpoints", "Failed", "not reached", "sometimes not reached",
+	"not Ready", "Terminating", "without an address"}
+
+// subjectFinding is the cause of an answer about another object as a finding, where there is no
+// other.
+func subjectFinding(s Subject, a Answer, have []finding.Finding) []finding.Finding {
+	if a.Cause == "" || len(have) > 0 || !slices.Contains(hindering, a.State) {
+		return nil
+	}
+	f := finding.Finding{Code: "Hindered", Severity: finding.Threat, Object: s.object(), Field: "spec", Message: a.Cause,
+		Remedies: asRemedies(a.Fixes)}
+	if m, ok := s.Object.(metav1.Object); ok && s.Now.Sub(m.GetCreationTimestamp().Time) < slowTime {
+		f.Severity = finding.Note
 	}
 	return []finding.Finding{f}
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/pod/fit"
-	"github.com/gantry-project/gantry/internal/scheduler/plugins/interpodaffinity"
 )
 
 // judged is the field by which a scheduler plugin refused a node, as the API has it.
@@ -236,7 +235,7 @@ func judgedAffinity(in In, r journal.NodeRefusal) judged {
 			numbers: map[string]string{"topologyKey": t.TopologyKey}}
 	}
 	switch {
-	case slices.Contains(r.Messages, interpodaffinity.ReasonExisting):
+	case words(r, "existing pods anti-affinity"):
 		for _, other := range placed(in, r.Node) {
 			for i, t := range antiAffinityOf(other) {
 				if selects(t, other.Namespace, in.Pod) {
@@ -246,7 +245,7 @@ func judgedAffinity(in In, r journal.NodeRefusal) judged {
 				}
 			}
 		}
-	case slices.Contains(r.Messages, interpodaffinity.ReasonAntiAffinity):
+	case words(r, "pod anti-affinity"):
 		for i, t := range antiAffinityOf(in.Pod) {
 			out := term(fmt.Sprintf("spec.affinity.podAntiAffinity%s[%d]", required, i), t)
 			for _, other := range placed(in, r.Node) {
@@ -268,6 +267,9 @@ func judgedAffinity(in In, r journal.NodeRefusal) judged {
 	}
 	return judged{field: "spec.affinity"}
 }
+
+// words reports whether a refusal's messages have a text.
+func words(r journal.NodeRefusal, text string) bool { return strings.Contains(strings.Join(r.Messages, " "), text) }
 
 // placed are the Pods that have a node; those of one node first.
 func placed(in In, node string) []*corev1.Pod {

@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gantry-project/gantry/internal/journal"
-	"github.com/gantry-project/gantry/internal/scheduler/plugins/interpodaffinity"
 )
 
 // Each scheduler plugin's refusal blames the exact field with its own content and what would do.
@@ -61,11 +60,11 @@ func TestRefusalsBlameTheField(t *testing.T) {
 			p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: "rack",
 				WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: &app}}
 		}, nil, "spec.topologySpreadConstraints[0].topologyKey", "rack", "", "web"},
-		{"own anti-affinity", "InterPodAffinity", interpodaffinity.ReasonAntiAffinity, func(p *corev1.Pod) {
+		{"own anti-affinity", "InterPodAffinity", "node(s) didn't match pod anti-affinity rules", func(p *corev1.Pod) {
 			p.Spec.Affinity = anti
 		}, nil, "spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].labelSelector",
 			"app=web", "", "web"},
-		{"anti-affinity of another", "InterPodAffinity", interpodaffinity.ReasonExisting, nil, nil,
+		{"anti-affinity of another", "InterPodAffinity", "node(s) didn't satisfy existing pods anti-affinity rules", nil, nil,
 			"spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].labelSelector", "app=web", "",
 			"other"},
 		{"volume", "VolumeBinding", "", func(p *corev1.Pod) {

@@ -20,7 +20,7 @@ type restriction struct {
 	fixes              []Fix
 }
 
-// words are a container's last words: what it logged, and its termination message.
+// lastWords are what a container logged last, and its termination message.
 func lastWords(in In, c container, t *corev1.ContainerStateTerminated) string {
 	words := in.LastLogs[c.spec.Name]
 	if t != nil {

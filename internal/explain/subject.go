@@ -96,11 +96,7 @@ func WhyObject(s Subject) Answer {
 		own := Why(*s.WorstPod)
 		told = append(told, own.Findings...)
 	}
-	if a.Cause != "" && !slices.Contains(healthy, a.State) && !slices.Contains(resting, a.State) &&
-		!hasBroken(append(slices.Clone(told), more...)) {
-		told = append(told, finding.Finding{Code: "Hindered", Severity: finding.Threat, Object: s.object(), Field: "spec",
-			Message: a.Cause, Remedies: asRemedies(a.Fixes)})
-	}
+	told = append(told, subjectFinding(s, a, append(slices.Clone(told), more...))...)
 	a = withFindings(a, withRemedies(a, told), more)
 	a.Subject = s.Kind + "/" + s.Name
 	if s.Namespace != "" {
@@ -108,9 +104,6 @@ func WhyObject(s Subject) Answer {
 	}
 	return a
 }
-
-// resting are states of objects that somebody wanted so.
-var resting = []string{"at rest", "suspended", "paused"}
 
 func replicas(n *int32) int32 {
 	if n == nil {

@@ -16,5 +16,8 @@ func goneAnswer(ctx context.Context, client clientset, q Question, kind, name st
 	if err != nil {
 		return explain.Answer{}, false // the refusal of the object itself is told
 	}
+	if kind == "pvc" {
+		kind = "persistentvolumeclaim"
+	}
 	return explain.GoneByEvents(kind, q.Namespace, name, l.Items, q.Now)
 }
