@@ -269,7 +269,9 @@ func judgedAffinity(in In, r journal.NodeRefusal) judged {
 }
 
 // words reports whether a refusal's messages have a text.
-func words(r journal.NodeRefusal, text string) bool { return strings.Contains(strings.Join(r.Messages, " "), text) }
+func words(r journal.NodeRefusal, text string) bool {
+	return strings.Contains(strings.Join(r.Messages, " "), text)
+}
 
 // placed are the Pods that have a node; those of one node first.
 func placed(in In, node string) []*corev1.Pod {
