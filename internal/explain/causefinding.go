@@ -19,7 +19,8 @@ func hasBroken(list []finding.Finding) bool {
 
 // kubeletEvents are reasons of events in which a kubelet says what it could not do for a Pod.
 var kubeletEvents = []string{"FailedMount", "FailedAttachVolume", "FailedMapVolume", "FailedCreatePodSandBox",
-	"FailedPostStartHook", "FailedPreStopHook", "Failed", "FailedBinding", "ProvisioningFailed", "FailedPrepareDynamicResources"}
+	"FailedPostStartHook", "FailedPreStopHook", "Failed", "FailedBinding", "ProvisioningFailed",
+	"FailedPrepareDynamicResources"}
 
 // underWay are rows of causes whose answers, in themselves, name nothing that is wrong.
 var underWay = []string{"ready", "starting", "initialising", "gone", "terminating", "preempted"}
@@ -94,7 +95,8 @@ func subjectFinding(s Subject, a Answer, have []finding.Finding) []finding.Findi
 	if a.Cause == "" || len(have) > 0 || !slices.Contains(hindering, a.State) {
 		return nil
 	}
-	f := finding.Finding{Code: "Hindered", Severity: finding.Threat, Object: s.object(), Field: "spec", Message: a.Cause,
+	f := finding.Finding{Code: "Hindered", Severity: finding.Threat, Object: s.object(), Field: "spec",
+		Message:  a.Cause,
 		Remedies: asRemedies(a.Fixes)}
 	if m, ok := s.Object.(metav1.Object); ok && s.Now.Sub(m.GetCreationTimestamp().Time) < slowTime {
 		f.Severity = finding.Note

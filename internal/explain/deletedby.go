@@ -31,7 +31,8 @@ var deleters = []deleter{
 	{":replicaset-controller", "ReplicaSet", "spec.replicas", "its ReplicaSet wants fewer Pods"},
 	{":daemon-set-controller", "DaemonSet", "spec.template.spec",
 		"its DaemonSet does not want it on its node, or has a newer template"},
-	{":job-controller", "Job", "spec.parallelism", "its Job needs it no more: it has ended, is suspended, or runs fewer"},
+	{":job-controller", "Job", "spec.parallelism", "its Job needs it no more: it has ended, is suspended, or runs " +
+		"fewer"},
 	{":namespace-controller", "Namespace", "metadata.deletionTimestamp", "its namespace was deleted"},
 	{":pod-garbage-collector", "", "spec.nodeName",
 		"its node is not there any more, or it had ended and there were too many such"},

@@ -37,7 +37,10 @@ func refusalFindings(in In, refusals []journal.NodeRefusal) []finding.Finding {
 	}
 	for i := range out {
 		n := slices.DeleteFunc(slices.Clone(out[i].Related), func(o finding.Object) bool { return o.Kind != "Node" })
-		out[i].Numbers["nodes"] = strconv.Itoa(len(slices.CompactFunc(n, func(a, b finding.Object) bool { return a == b })))
+		out[i].Numbers["nodes"] = strconv.Itoa(len(slices.CompactFunc(n, func(a,
+			b finding.Object) bool {
+			return a == b
+		})))
 		out[i].Related = slices.Compact(out[i].Related)
 	}
 	return append(out, nodes...)
@@ -45,8 +48,9 @@ func refusalFindings(in In, refusals []journal.NodeRefusal) []finding.Finding {
 
 // refusalFinding is one refusal with the field that it was judged by.
 func refusalFinding(in In, r journal.NodeRefusal, j judged) finding.Finding {
-	f := finding.Finding{Code: r.Plugin, Stage: finding.StagePlacement, Object: j.object, Field: j.field, Value: j.value,
-		Want: j.want, Related: j.related, Numbers: map[string]string{}, Message: refusalText(r, in) + "."}
+	f := finding.Finding{Code: r.Plugin, Stage: finding.StagePlacement, Object: j.object, Field: j.field,
+		Value: j.value,
+		Want:  j.want, Related: j.related, Numbers: map[string]string{}, Message: refusalText(r, in) + "."}
 	if f.Object.Kind == "" {
 		f.Object = in.object()
 	} else {
@@ -92,7 +96,8 @@ func nodeRefuses(in In, r journal.NodeRefusal) []finding.Finding {
 			}
 			f.Code, f.Severity = "Tainted", finding.Note
 			f.Field, f.Value = fmt.Sprintf("spec.taints[%d]", i), t.ToString()
-			f.Message = fmt.Sprintf("Node %s has the taint %s: only Pods that tolerate it run there.", n.Name, t.ToString())
+			f.Message = fmt.Sprintf("Node %s has the taint %s: only Pods that tolerate it run there.", n.Name,
+				t.ToString())
 			f.Remedies = []finding.Remedy{{Say: "take the taint off the node", Run: []string{fmt.Sprintf(
 				"kubectl taint node %s %s:%s-", n.Name, t.Key, t.Effect)}}}
 			return []finding.Finding{f}

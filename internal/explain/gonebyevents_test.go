@@ -15,7 +15,8 @@ func TestAGoneObjectIsToldByItsEvents(t *testing.T) {
 		return corev1.Event{Reason: reason, Message: "said " + reason, LastTimestamp: metav1.NewTime(t0.Add(-ago)),
 			InvolvedObject: corev1.ObjectReference{Kind: kind, Name: name}}
 	}
-	events := []corev1.Event{event("Job", "report", "SuccessfulCreate", time.Minute), event("Job", "report", "Completed",
+	events := []corev1.Event{event("Job", "report", "SuccessfulCreate", time.Minute), event("Job", "report",
+		"Completed",
 		30*time.Second), event("Job", "other", "Odd", 0), event("CronJob", "report", "Odd", 0)}
 	a, ok := GoneByEvents("job", "shop", "report", events, t0)
 	if !ok || a.State != "gone" || !strings.Contains(a.Cause, "30s ago, is Completed: said Completed") ||

@@ -127,7 +127,8 @@ func judgedLabels(in In, r journal.NodeRefusal) judged {
 		return out
 	}
 	out.field += ".requiredDuringSchedulingIgnoredDuringExecution"
-	for i, t := range in.Pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+	required := in.Pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	for i, t := range required.NodeSelectorTerms {
 		for j, e := range t.MatchExpressions {
 			if n != nil && expressionFits(n.Labels, e) {
 				continue
@@ -167,7 +168,8 @@ func expressionFits(have map[string]string, e corev1.NodeSelectorRequirement) bo
 		return false
 	}
 	b, err := strconv.Atoi(e.Values[0])
-	return err == nil && (e.Operator == corev1.NodeSelectorOpGt && a > b || e.Operator == corev1.NodeSelectorOpLt && a < b)
+	return err == nil && (e.Operator == corev1.NodeSelectorOpGt && a > b || e.Operator == corev1.NodeSelectorOpLt &&
+		a < b)
 }
 
 // judgedPorts is the host port that a Pod of the node has.
@@ -179,7 +181,8 @@ func judgedPorts(in In, r journal.NodeRefusal) judged {
 				continue
 			}
 			for _, other := range in.ClusterContext.podsOn(r.Node) {
-				if _, taken := fit.PortConflict([]corev1.ContainerPort{p}, pod.HostPorts(other)); !taken || pod.IsTerminal(other) {
+				if _, taken := fit.PortConflict([]corev1.ContainerPort{p}, pod.HostPorts(other)); !taken ||
+					pod.IsTerminal(other) {
 					continue
 				}
 				return judged{field: fmt.Sprintf("spec.containers[%d].ports[%d].hostPort", i, j),
@@ -218,7 +221,8 @@ func judgedSpread(in In, r journal.NodeRefusal) judged {
 			numbers: map[string]string{"maxSkew": strconv.Itoa(int(c.MaxSkew)), "skew": strconv.Itoa(skew),
 				"matching": strconv.Itoa(counts[domain]), "least": strconv.Itoa(least)}}
 		if c.MinDomains != nil && len(counts) < int(*c.MinDomains) {
-			out.field, out.value, out.want = at+".minDomains", strconv.Itoa(int(*c.MinDomains)), strconv.Itoa(len(counts))
+			out.field, out.value, out.want = at+".minDomains", strconv.Itoa(int(*c.MinDomains)),
+				strconv.Itoa(len(counts))
 			out.numbers["domains"] = out.want
 		}
 		return out
@@ -259,7 +263,10 @@ func judgedAffinity(in In, r journal.NodeRefusal) judged {
 	case a != nil && a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0:
 		list := a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution
 		for i, t := range list {
-			if !slices.ContainsFunc(placed(in, ""), func(p *corev1.Pod) bool { return selects(t, in.Pod.Namespace, p) }) ||
+			if !slices.ContainsFunc(placed(in, ""), func(p *corev1.Pod) bool {
+				return selects(t, in.Pod.Namespace,
+					p)
+			}) ||
 				i == len(list)-1 {
 				return term(fmt.Sprintf("spec.affinity.podAffinity%s[%d]", required, i), t)
 			}

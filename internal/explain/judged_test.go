@@ -15,11 +15,13 @@ func TestRefusalsBlameTheField(t *testing.T) {
 	class := "fast"
 	app := metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
 	term := []corev1.PodAffinityTerm{{TopologyKey: "zone", LabelSelector: &app}}
-	anti := &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: term}}
+	anti := &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: term}}
 	at := func(key string, values ...string) *corev1.Affinity {
-		return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.
-			NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
-			{Key: key, Operator: corev1.NodeSelectorOpIn, Values: values}}}}}}}
+		terms := []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key,
+			Operator: corev1.NodeSelectorOpIn, Values: values}}}}
+		return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms}}}
 	}
 	claim := corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}
 	other := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "other", Labels: app.MatchLabels},
@@ -38,10 +40,12 @@ func TestRefusalsBlameTheField(t *testing.T) {
 			"spec.containers[0].resources.requests.cpu", "3", "1500m", "web"},
 		{"overhead", "NodeResourcesFit", "Insufficient memory", func(p *corev1.Pod) {
 			p.Spec.Overhead = corev1.ResourceList{"memory": resource.MustParse("4Gi")}
-		}, []journal.Shortage{{Resource: "memory", Requested: 4 << 30, Available: 1 << 30}}, "spec.overhead.memory", "4Gi",
+		}, []journal.Shortage{{Resource: "memory", Requested: 4 << 30, Available: 1 << 30}}, "spec.overhead.memory",
+			"4Gi",
 			"1Gi", "web"},
 		{"number of Pods", "NodeResourcesFit", "Too many pods", nil,
-			[]journal.Shortage{{Resource: "pods", Requested: 1, Used: 110, Available: 110}}, "status.allocatable.pods", "110",
+			[]journal.Shortage{{Resource: "pods", Requested: 1, Used: 110, Available: 110}},
+			"status.allocatable.pods", "110",
 			"111", "n1"},
 		{"no toleration", "TaintToleration", "", nil, nil, "spec.tolerations", "", "team=batch:NoSchedule", "web"},
 		{"toleration of another value", "TaintToleration", "", func(p *corev1.Pod) {
@@ -64,8 +68,10 @@ func TestRefusalsBlameTheField(t *testing.T) {
 			p.Spec.Affinity = anti
 		}, nil, "spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].labelSelector",
 			"app=web", "", "web"},
-		{"anti-affinity of another", "InterPodAffinity", "node(s) didn't satisfy existing pods anti-affinity rules", nil, nil,
-			"spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].labelSelector", "app=web", "",
+		{"anti-affinity of another", "InterPodAffinity", "node(s) didn't satisfy existing pods anti-affinity rules",
+			nil, nil,
+			"spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].labelSelector",
+			"app=web", "",
 			"other"},
 		{"volume", "VolumeBinding", "", func(p *corev1.Pod) {
 			p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: claim}}
@@ -73,7 +79,8 @@ func TestRefusalsBlameTheField(t *testing.T) {
 		{"devices", "DynamicResources", "", func(p *corev1.Pod) {
 			p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "d", ResourceClaimTemplateName: &class}}
 		}, nil, "spec.resourceClaims[0].resourceClaimTemplateName", "fast", "", "web"},
-		{"node name", "NodeName", "", func(p *corev1.Pod) { p.Spec.NodeName = "n9" }, nil, "spec.nodeName", "n9", "", "web"},
+		{"node name", "NodeName", "", func(p *corev1.Pod) { p.Spec.NodeName = "n9" }, nil, "spec.nodeName", "n9", "",
+			"web"},
 	} {
 		in := base()
 		in.Pod.Spec.NodeName = ""
@@ -87,7 +94,8 @@ func TestRefusalsBlameTheField(t *testing.T) {
 		got := refusalFindings(in, []journal.NodeRefusal{{Node: "n1", Plugin: c.plugin, Messages: []string{c.message},
 			Shortages: c.short}})
 		if f := got[0]; f.Field != c.field || f.Value != c.value || f.Want != c.want || f.Object.Name != c.object {
-			t.Errorf("%s: got %s %s=%q want %q, want %s %s=%q want %q", c.name, f.Object, f.Field, f.Value, f.Want, c.object,
+			t.Errorf("%s: got %s %s=%q want %q, want %s %s=%q want %q", c.name, f.Object, f.Field, f.Value, f.Want,
+				c.object,
 				c.field, c.value, c.want)
 		}
 	}

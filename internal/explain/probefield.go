@@ -25,7 +25,8 @@ func probeField(c *corev1.Container, p *corev1.Probe, words string, d probeDiagn
 	case h != nil && (strings.Contains(low, "server gave http response to https") ||
 		strings.Contains(low, "first record does not look like a tls handshake")):
 		return ".httpGet.scheme", string(h.Scheme), "HTTP"
-	case h != nil && (strings.Contains(low, "malformed http response") || strings.Contains(low, "http request to an https")):
+	case h != nil && (strings.Contains(low, "malformed http response") || strings.Contains(low,
+		"http request to an https")):
 		return ".httpGet.scheme", string(h.Scheme), "HTTPS"
 	case h != nil && strings.Contains(low, "statuscode"):
 		return ".httpGet.path", h.Path, ""

@@ -70,7 +70,8 @@ func readOnly(in In, c container, at, file string) (restriction, bool) {
 		}
 		return restriction{field: fmt.Sprintf("%s.volumeMounts[%d].readOnly", at, i), value: "true", want: "false",
 			text: fmt.Sprintf("It cannot write %s: volume %s is mounted read-only at %s.", file, m.Name, m.MountPath),
-			fixes: []Fix{editedContainer(in, c.spec.Name, fmt.Sprintf("mount volume %s so that it may be written", m.Name),
+			fixes: []Fix{editedContainer(in, c.spec.Name, fmt.Sprintf("mount volume %s so that it may be written",
+				m.Name),
 				func(x *corev1.Container) { x.VolumeMounts[i].ReadOnly = false })}}, true
 	}
 	s := c.spec.SecurityContext
@@ -136,9 +137,11 @@ func notPermitted(in In, c container, at, file, low string) (restriction, bool) 
 				func(x *corev1.Container) { x.SecurityContext.Capabilities.Drop = nil })}}, true
 	}
 	if known && uid != 0 && file != "" {
-		return restriction{field: field, value: fmt.Sprint(uid), text: fmt.Sprintf("It runs as user %d, and the image's "+
-			"file %s is not open to that one.", uid, file), fixes: []Fix{{Description: fmt.Sprintf(
-			"let the image give %s to user %d, or mount a volume there that it may write (emptyDir)", file, uid)}}}, true
+		return restriction{field: field, value: fmt.Sprint(uid),
+				text: fmt.Sprintf("It runs as user %d, and the image's "+
+					"file %s is not open to that one.", uid, file), fixes: []Fix{{Description: fmt.Sprintf(
+					"let the image give %s to user %d, or mount a volume there that it may write (emptyDir)", file, uid)}}},
+			true
 	}
 	return restriction{}, false
 }
@@ -170,7 +173,8 @@ func modeForbids(in In, m corev1.VolumeMount, file string, uid int64, known bool
 		if kind != "" && mode != nil {
 			return restriction{field: fmt.Sprintf("spec.volumes[%d].%s.defaultMode", i, kind), value: fmt.Sprint(*mode),
 				want: "420", text: fmt.Sprintf("Volume %s at %s has mode %04o, which keeps its user from %s.", v.Name,
-					m.MountPath, *mode, file), fixes: []Fix{editedPodFix(in, "open the files to others: defaultMode 0644",
+					m.MountPath, *mode, file), fixes: []Fix{editedPodFix(in,
+					"open the files to others: defaultMode 0644",
 					func(s *corev1.PodSpec) {
 						n := int32(0o644)
 						switch x := &s.Volumes[i]; {
@@ -187,7 +191,8 @@ func modeForbids(in In, m corev1.VolumeMount, file string, uid int64, known bool
 		if kind == "" && known && uid != 0 && (s == nil || s.FSGroup == nil) {
 			return restriction{field: "spec.securityContext.fsGroup", want: fmt.Sprint(uid), text: fmt.Sprintf(
 				"Volume %s at %s belongs to root, and the container runs as user %d: no fsGroup gives it to that one.",
-				v.Name, m.MountPath, uid), fixes: []Fix{editedPodFix(in, fmt.Sprintf("give the volumes to group %d", uid),
+				v.Name, m.MountPath, uid), fixes: []Fix{editedPodFix(in, fmt.Sprintf("give the volumes to group %d",
+				uid),
 				func(s *corev1.PodSpec) {
 					if s.SecurityContext == nil {
 						s.SecurityContext = &corev1.PodSecurityContext{}
@@ -255,8 +260,9 @@ func spaceUsedUp(in In, c container, _, file string) (restriction, bool) {
 		}
 		more := v.EmptyDir.SizeLimit.DeepCopy()
 		more.Add(more)
-		return restriction{field: fmt.Sprintf("spec.volumes[%d].emptyDir.sizeLimit", i), value: v.EmptyDir.SizeLimit.String(),
-			want: more.String(), text: fmt.Sprintf("Volume %s at %s is full: its sizeLimit is %s.", v.Name, m.MountPath,
+		return restriction{field: fmt.Sprintf("spec.volumes[%d].emptyDir.sizeLimit", i),
+			value: v.EmptyDir.SizeLimit.String(),
+			want:  more.String(), text: fmt.Sprintf("Volume %s at %s is full: its sizeLimit is %s.", v.Name, m.MountPath,
 				v.EmptyDir.SizeLimit.String()), fixes: []Fix{editedPodFix(in, "let it hold "+more.String(),
 				func(s *corev1.PodSpec) { s.Volumes[i].EmptyDir.SizeLimit = &more })}}, true
 	}

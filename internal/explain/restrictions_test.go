@@ -71,7 +71,8 @@ func TestAProgramIsHeldAgainstItsRestrictions(t *testing.T) {
 			}
 		}
 		if got.Field != c.field || got.Value != c.value || got.Want != c.want {
-			t.Errorf("%s: got %s=%q want %q, want %s=%q want %q", c.name, got.Field, got.Value, got.Want, c.field, c.value,
+			t.Errorf("%s: got %s=%q want %q, want %s=%q want %q", c.name, got.Field, got.Value, got.Want, c.field,
+				c.value,
 				c.want)
 		}
 		if c.field != "" && len(got.Remedies) == 0 {

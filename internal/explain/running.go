@@ -126,7 +126,8 @@ func restarted(in In) *Answer {
 			continue
 		}
 		t := c.status.LastTerminationState.Terminated
-		if runsWellSince(in, c) || in.Now.Sub(t.FinishedAt.Time) > restartWindow || t.ExitCode == 0 && !killedByProbe(in, c, t).known {
+		if runsWellSince(in, c) || in.Now.Sub(t.FinishedAt.Time) > restartWindow || t.ExitCode == 0 &&
+			!killedByProbe(in, c, t).known {
 			continue
 		}
 		a := &Answer{State: "restarting", Since: t.FinishedAt.Time,

@@ -58,7 +58,8 @@ func (c *Cluster) users(claim Object) holding {
 		}) {
 			names = append(names, p.Name)
 			h.related = append(h.related, objectOf("Pod", p))
-			h.remedies = append(h.remedies, Remedy{Say: fmt.Sprintf("end Pod %s, which uses it, or scale down what makes it",
+			h.remedies = append(h.remedies, Remedy{Say: fmt.Sprintf("end Pod %s, which uses it, or scale down what "+
+				"makes it",
 				p.Name), Run: []string{kubectl(objectOf("Pod", p), "delete", "")}})
 		}
 	}
@@ -137,8 +138,9 @@ func heldByFinalizer(c *Cluster, o metav1.Object, self Object) []Finding {
 		return nil
 	}
 	f := Finding{Code: "FinalizerHolds", Stage: StageChange, Object: self, Field: "metadata.finalizers",
-		Value:   strings.Join(o.GetFinalizers(), ","),
-		Message: fmt.Sprintf("%s %s is being deleted and is held by %s.", self.Kind, self.Name, joined(o.GetFinalizers()))}
+		Value: strings.Join(o.GetFinalizers(), ","),
+		Message: fmt.Sprintf("%s %s is being deleted and is held by %s.", self.Kind, self.Name,
+			joined(o.GetFinalizers()))}
 	for _, name := range o.GetFinalizers() {
 		h := c.holds(o, self, name)
 		f.Message += fmt.Sprintf(" %s: %s.", name, h.text)

@@ -26,7 +26,8 @@ func namespaceEnding(c *Cluster, o metav1.Object, self Object) []Finding {
 			c.undiscovered(&f, cond.Message)
 			if m := finalizerWords.FindAllStringSubmatch(cond.Message, -1); m != nil {
 				f.Value = m[0][1]
-				f.Remedies = append(f.Remedies, Remedy{Say: "find what holds on to " + f.Value + ", and let its controller " +
+				f.Remedies = append(f.Remedies, Remedy{Say: "find what holds on to " + f.Value +
+					", and let its controller " +
 					"finish or remove the finalizer", Run: []string{fmt.Sprintf("kubectl api-resources --verbs=list "+
 					"--namespaced -o name | xargs -n1 kubectl -n %s get --ignore-not-found -o name", self.Name)}})
 			}
@@ -61,10 +62,13 @@ func (c *Cluster) undiscovered(f *Finding, words string) {
 		}
 		to := objectOf("APIService", x)
 		f.Related = append(f.Related, to)
-		f.Message += fmt.Sprintf(" APIService %s does not answer: until it does, nobody knows what the namespace has of it.",
+		f.Message += fmt.Sprintf(" APIService %s does not answer: until it does, nobody knows what the namespace "+
+			"has of it.",
 			to.Name)
-		f.Remedies = append(f.Remedies, Remedy{Say: "see why it does not answer", Run: []string{"gantry why apiservice/" +
-			to.Name}}, Remedy{Say: "or, when it never comes back, delete the APIService: nothing is served of that group then",
+		f.Remedies = append(f.Remedies, Remedy{Say: "see why it does not answer",
+			Run: []string{"gantry why apiservice/" +
+				to.Name}}, Remedy{Say: "or, when it never comes back, delete the APIService: nothing is served of that " +
+			"group then",
 			Run: []string{kubectl(to, "delete", "")}})
 	}
 }

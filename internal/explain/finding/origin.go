@@ -63,10 +63,14 @@ func (c *Cluster) fromLimitRange(p *corev1.Pod, self Object) []Finding {
 					if !ok || item.Type != corev1.LimitTypeContainer {
 						continue
 					}
-					out = append(out, Finding{Code: "SetByAdmission", Stage: StagePlacement, Object: objectOf("LimitRange", l),
-						Field: fmt.Sprintf("spec.limits[%d].%s.%s", i, field, name), Value: q.String(), Related: []Object{self},
-						Numbers: map[string]string{name: q.String()}, Message: fmt.Sprintf("The %s of %s of %s in container %s "+
-							"of Pod %s is the default of LimitRange %s: its author stated none.", m[2], q.String(), name,
+					out = append(out, Finding{Code: "SetByAdmission", Stage: StagePlacement,
+						Object: objectOf("LimitRange", l),
+						Field:  fmt.Sprintf("spec.limits[%d].%s.%s", i, field, name), Value: q.String(),
+						Related: []Object{self},
+						Numbers: map[string]string{name: q.String()},
+						Message: fmt.Sprintf("The %s of %s of %s in container %s "+
+							"of Pod %s is the default of LimitRange %s: its author stated none.", m[2], q.String(),
+							name,
 							strings.TrimSpace(m[3]), self.Name, l.Name), Remedies: c.stateOwn(p, m[2], name,
 							strings.TrimSpace(m[3]))})
 				}
@@ -82,7 +86,8 @@ func (c *Cluster) stateOwn(p *corev1.Pod, what, name, container string) []Remedy
 	r := Remedy{Say: fmt.Sprintf("state a %s of %s in %s itself, or change the default", what, name, owner)}
 	if owner.Kind != "Pod" && owner.Kind != "Job" && owner.Kind != "CronJob" && (name == "cpu" || name == "memory") {
 		amount := map[string]string{"cpu": "100m", "memory": "128Mi"}[name]
-		r.Run = []string{fmt.Sprintf("kubectl -n %s set resources %s %s -c %s --%ss=%s=%s", owner.Namespace, owner.lower(),
+		r.Run = []string{fmt.Sprintf("kubectl -n %s set resources %s %s -c %s --%ss=%s=%s", owner.Namespace,
+			owner.lower(),
 			owner.Name, container, what, name, amount)}
 	}
 	return []Remedy{r}
@@ -97,7 +102,8 @@ func (c *Cluster) fromRuntimeClass(p *corev1.Pod, self Object) []Finding {
 	if !ok {
 		return nil
 	}
-	f := Finding{Code: "SetByAdmission", Stage: StagePlacement, Object: objectOf("RuntimeClass", x), Related: []Object{self},
+	f := Finding{Code: "SetByAdmission", Stage: StagePlacement, Object: objectOf("RuntimeClass", x),
+		Related:  []Object{self},
 		Remedies: []Remedy{{Say: "name another RuntimeClass, or none, or change this one"}}}
 	var out []Finding
 	for _, name := range slices.Sorted(maps.Keys(p.Spec.Overhead)) {
@@ -105,7 +111,8 @@ func (c *Cluster) fromRuntimeClass(p *corev1.Pod, self Object) []Finding {
 		y := f
 		y.Field, y.Value = "overhead.podFixed."+string(name), q.String()
 		y.Numbers = map[string]string{string(name): y.Value}
-		y.Message = fmt.Sprintf("Pod %s needs %s of %s more than its containers ask for: the overhead of RuntimeClass %s.",
+		y.Message = fmt.Sprintf("Pod %s needs %s of %s more than its containers ask for: the overhead of "+
+			"RuntimeClass %s.",
 			self.Name, y.Value, name, x.Name)
 		out = append(out, y)
 	}
@@ -115,7 +122,8 @@ func (c *Cluster) fromRuntimeClass(p *corev1.Pod, self Object) []Finding {
 	for _, key := range slices.Sorted(maps.Keys(x.Scheduling.NodeSelector)) {
 		y := f
 		y.Field, y.Value = "scheduling.nodeSelector", key+"="+x.Scheduling.NodeSelector[key]
-		y.Message = fmt.Sprintf("The node selector %s of Pod %s is that of RuntimeClass %s.", y.Value, self.Name, x.Name)
+		y.Message = fmt.Sprintf("The node selector %s of Pod %s is that of RuntimeClass %s.", y.Value, self.Name,
+			x.Name)
 		out = append(out, y)
 	}
 	return out
@@ -157,8 +165,10 @@ func (c *Cluster) fromWebhook(p *corev1.Pod, self Object) []Finding {
 	}
 	var out []Finding
 	changed := func(field, value, was string) {
-		f := Finding{Code: "ChangedByAdmission", Stage: StageCreation, Object: self, Field: field, Value: value, Want: was,
-			Related: []Object{objectOf(r.Kind, owner)}, Message: fmt.Sprintf("%s of Pod %s is %s, and the template of %s %s "+
+		f := Finding{Code: "ChangedByAdmission", Stage: StageCreation, Object: self, Field: field, Value: value,
+			Want:    was,
+			Related: []Object{objectOf(r.Kind, owner)}, Message: fmt.Sprintf("%s of Pod %s is %s, and the template "+
+				"of %s %s "+
 				"says %s: an admission webhook or policy changed it.", field, self.Name, value, r.Kind, r.Name,
 				orNone(strings.Fields(was), "nothing of it"))}
 		c.blameMutation(&f, value)

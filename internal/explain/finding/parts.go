@@ -86,7 +86,8 @@ func parts(c *Cluster, o metav1.Object, self Object) []Finding {
 	for i, v := range spec.Volumes {
 		if v.DownwardAPI != nil {
 			for j, item := range v.DownwardAPI.Items {
-				source(fmt.Sprintf("%s.volumes[%d].downwardAPI.items[%d]", at, i, j), item.FieldRef, item.ResourceFieldRef)
+				source(fmt.Sprintf("%s.volumes[%d].downwardAPI.items[%d]", at, i, j), item.FieldRef,
+					item.ResourceFieldRef)
 			}
 		}
 	}
@@ -126,7 +127,8 @@ func (c *Cluster) hookPorts(x place) []Finding {
 		if h.field == "postStart" {
 			severity = Broken
 		}
-		out = append(out, c.partMissing(x.self, x.at+".lifecycle."+h.field+".httpGet.port", h.handler.HTTPGet.Port.StrVal,
+		out = append(out, c.partMissing(x.self, x.at+".lifecycle."+h.field+".httpGet.port",
+			h.handler.HTTPGet.Port.StrVal,
 			"port", have, severity))
 	}
 	return out

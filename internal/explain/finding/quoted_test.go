@@ -12,9 +12,11 @@ func TestTheFieldThatATextQuotes(t *testing.T) {
 	spec := corev1.PodSpec{NodeName: "node-7", Containers: []corev1.Container{{Name: "app", Image: "shop/app:1",
 		Command: []string{"/bin/serve", "--quick"}, WorkingDir: "/srv",
 		VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data/x", SubPath: "config"}}}},
-		SecurityContext: &corev1.PodSecurityContext{Sysctls: []corev1.Sysctl{{Name: "net.core.somaxconn", Value: "9000"}}},
-		Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{
-			Path: "/var/lib/thing"}}}},
+		SecurityContext: &corev1.PodSecurityContext{Sysctls: []corev1.Sysctl{{Name: "net.core.somaxconn",
+			Value: "9000"}}},
+		Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
+			HostPath: &corev1.HostPathVolumeSource{
+				Path: "/var/lib/thing"}}}},
 		NodeSelector: map[string]string{"example.com/disk": "quick"}}
 	for _, c := range []struct{ text, field, content string }{
 		{`exec: "/bin/serve": stat /bin/serve: no such file`, "spec.containers[0].command[0]", "/bin/serve"},

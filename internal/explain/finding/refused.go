@@ -99,7 +99,8 @@ func (c *Cluster) webhookCauses(self Object, name, words string) []Finding {
 					code, field = "DeniedByWebhook", fmt.Sprintf("webhooks[%d]", i)
 				}
 				f := Finding{Code: code, Stage: StageCreation, Object: at, Field: field, Value: name,
-					Related: []Object{self}, Message: fmt.Sprintf("Webhook %s of %s %s keeps the Pods of %s %s from being "+
+					Related: []Object{self}, Message: fmt.Sprintf("Webhook %s of %s %s keeps the Pods of %s %s "+
+						"from being "+
 						"made: %s", name, kind, at.Name, self.Kind, self.Name, words)}
 				f.Remedies = webhookRemedies(self, at, i, name, code)
 				return append([]Finding{f}, c.quotedByRefusal(self, c.Get(self), code, words)...)

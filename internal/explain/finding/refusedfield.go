@@ -33,7 +33,8 @@ func (c *Cluster) deniedByPolicy(self Object, o metav1.Object, m []string) []Fin
 		}
 	}
 	f.Remedies = []Remedy{{Say: fmt.Sprintf("let the template of %s fulfil %s", self, f.Value)},
-		{Say: fmt.Sprintf("or let the policy only warn about it (validationActions of binding %s): it then lets others "+
+		{Say: fmt.Sprintf("or let the policy only warn about it (validationActions of binding %s): it then lets "+
+			"others "+
 			"pass too", m[2]), Run: []string{kubectl(f.Related[0], "patch",
 			`--type=merge -p '{"spec":{"validationActions":["Warn"]}}'`)}}}
 	return append([]Finding{f}, c.quotedByRefusal(self, o, f.Code, f.Value+" "+m[3])...)
@@ -87,6 +88,7 @@ func (c *Cluster) invalidField(self Object, o metav1.Object, words string) []Fin
 		field = strings.TrimSuffix(at, "spec") + field
 	}
 	return []Finding{{Code: "PodsRefused", Stage: StageCreation, Object: self, Field: field, Value: m[3] + m[4],
-		Message: fmt.Sprintf("The API server refuses %s of the Pods of %s %s (%s): %s", field, self.Kind, self.Name, m[2],
+		Message: fmt.Sprintf("The API server refuses %s of the Pods of %s %s (%s): %s", field, self.Kind, self.Name,
+			m[2],
 			words), Remedies: []Remedy{{Say: fmt.Sprintf("change %s of %s as the text says", field, self)}}}}
 }
