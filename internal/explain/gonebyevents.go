@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/gantry-project/gantry/internal/explain/finding"
+	"github.com/gantry-project/gantry/internal/journal"
 )
 
 // maxGoneEvents bounds the events that are told of an object that is gone.
@@ -16,7 +17,8 @@ const maxGoneEvents = 5
 
 // GoneByEvents explains an object that is not in the API any more, by the events that are left of
 // it; ok is false when there are none. kind is as in the command.
-func GoneByEvents(kind, namespace, name string, events []corev1.Event, now time.Time) (a Answer, ok bool) {
+func GoneByEvents(kind string, r journal.Ref, events []corev1.Event, now time.Time) (a Answer, ok bool) {
+	namespace, name := r.Namespace, r.Name
 	var own []corev1.Event
 	for i := range events {
 		e := &events[i]

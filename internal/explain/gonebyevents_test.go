@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gantry-project/gantry/internal/journal"
 )
 
 // Of an object that is gone its events are told, newest first; without events nothing is known.
@@ -18,12 +20,12 @@ func TestAGoneObjectIsToldByItsEvents(t *testing.T) {
 	events := []corev1.Event{event("Job", "report", "SuccessfulCreate", time.Minute), event("Job", "report",
 		"Completed",
 		30*time.Second), event("Job", "other", "Odd", 0), event("CronJob", "report", "Odd", 0)}
-	a, ok := GoneByEvents("job", "shop", "report", events, t0)
+	a, ok := GoneByEvents("job", journal.Ref{Namespace: "shop", Name: "report"}, events, t0)
 	if !ok || a.State != "gone" || !strings.Contains(a.Cause, "30s ago, is Completed: said Completed") ||
 		len(a.Facts) != 2 || a.Findings[0].Object.Kind != "Job" {
 		t.Errorf("got %+v, want the Job's own events, newest first", a)
 	}
-	if _, ok := GoneByEvents("job", "shop", "reports", events, t0); ok {
+	if _, ok := GoneByEvents("job", journal.Ref{Namespace: "shop", Name: "reports"}, events, t0); ok {
 		t.Error("got an answer about an object without events")
 	}
 }

@@ -120,7 +120,11 @@ func portUnnamed(in In, c *corev1.Container, f journal.Probed, name string) prob
 
 // otherScheme explains a probe that speaks HTTP to a program that speaks HTTPS, or the other way
 // round.
-func otherScheme(in In, f journal.Probed, port int, asks, speaks corev1.URIScheme) probeDiagnosis {
+func otherScheme(in In, f journal.Probed, port int, speaks corev1.URIScheme) probeDiagnosis {
+	asks := corev1.URISchemeHTTPS
+	if speaks == asks {
+		asks = corev1.URISchemeHTTP
+	}
 	return probeDiagnosis{text: fmt.Sprintf("asks port %d by %s, and the program answers by %s", port, asks, speaks),
 		fixes: []Fix{editedProbe(in, f, "ask by "+string(speaks)+": scheme "+string(speaks),
 			func(x *corev1.Probe) { x.HTTPGet.Scheme = speaks })}}

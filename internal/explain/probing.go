@@ -59,9 +59,9 @@ func diagnoseProbe(in In, c *corev1.Container, f journal.Probed) probeDiagnosis 
 	case p.HTTPGet != nil && port == 0:
 		t = portUnnamed(in, c, f, p.HTTPGet.Port.StrVal)
 	case p.HTTPGet != nil && strings.Contains(low, "http response to https"):
-		t = otherScheme(in, f, port, corev1.URISchemeHTTPS, corev1.URISchemeHTTP)
+		t = otherScheme(in, f, port, corev1.URISchemeHTTP)
 	case p.HTTPGet != nil && strings.Contains(low, "malformed http response"):
-		t = otherScheme(in, f, port, corev1.URISchemeHTTP, corev1.URISchemeHTTPS)
+		t = otherScheme(in, f, port, corev1.URISchemeHTTPS)
 	case p.HTTPGet != nil && strings.Contains(low, "statuscode"):
 		t.text = fmt.Sprintf("asks path %s on port %d and gets %s", p.HTTPGet.Path, port,
 			strings.TrimPrefix(output, "HTTP probe failed with "))

@@ -31,6 +31,15 @@ func lastWords(in In, c container, t *corev1.ContainerStateTerminated) string {
 
 var pathPattern = regexp.MustCompile(`(?:^|[\s'"(=:])(/[A-Za-z0-9._/-]*[A-Za-z0-9_-])`)
 
+// fileIn is the last path that a line names; empty when it names none.
+func fileIn(line string) string {
+	all := pathPattern.FindAllStringSubmatch(line, -1)
+	if len(all) == 0 {
+		return ""
+	}
+	return all[len(all)-1][1]
+}
+
 // deniedBy holds the last words of a container against what its Pod's spec forbids it. The first
 // line that a restriction explains counts.
 func deniedBy(in In, c container, at, words string) (restriction, bool) {
@@ -39,17 +48,14 @@ func deniedBy(in In, c container, at, words string) (restriction, bool) {
 		has := func(list ...string) bool {
 			return slices.ContainsFunc(list, func(s string) bool { return strings.Contains(low, s) })
 		}
-		var file string
-		if all := pathPattern.FindAllStringSubmatch(line, -1); len(all) > 0 {
-			file = all[len(all)-1][1]
-		}
+		file := fileIn(line)
 		var r restriction
 		ok := false
 		switch {
 		case has("read-only file system", "erofs"):
 			r, ok = readOnly(in, c, at, file)
 		case has("permission denied", "eacces", "operation not permitted", "eperm"):
-			r, ok = notPermitted(in, c, at, file, low)
+			r, ok = notPermitted(in, c, at, line)
 		case has("no such file", "enoent", "not found", "does not exist", "cannot find"):
 			r, ok = fileMissing(in, c, at, file)
 		case has("no space left", "enospc"):
@@ -107,10 +113,14 @@ func userOf(p *corev1.Pod, c container, at string) (uid int64, field string, kno
 var portPattern = regexp.MustCompile(`:(\d{1,5})\b`)
 
 // notPermitted is the mode, user or capability that keeps a container from a file or port.
-func notPermitted(in In, c container, at, file, low string) (restriction, bool) {
+func notPermitted(in In, c container, at, line string) (restriction, bool) {
+	low, file := strings.ToLower(line), fileIn(line)
 	uid, field, known := userOf(in.Pod, c, at)
 	if m, _, ok := mountIndex(c, file); ok {
-		return modeForbids(in, m, file, uid, known)
+		if !known {
+			uid = 0
+		}
+		return modeForbids(in, m, file, uid)
 	}
 	if m := portPattern.FindStringSubmatch(low); m != nil && (strings.Contains(low, "bind") ||
 		strings.Contains(low, "listen")) {
@@ -140,7 +150,8 @@ func notPermitted(in In, c container, at, file, low string) (restriction, bool) 
 		return restriction{field: field, value: fmt.Sprint(uid),
 				text: fmt.Sprintf("It runs as user %d, and the image's "+
 					"file %s is not open to that one.", uid, file), fixes: []Fix{{Description: fmt.Sprintf(
-					"let the image give %s to user %d, or mount a volume there that it may write (emptyDir)", file, uid)}}},
+					"let the image give %s to user %d, or mount a volume there that it may write (emptyDir)", file,
+					uid)}}},
 			true
 	}
 	return restriction{}, false
@@ -155,7 +166,7 @@ func joined(list []corev1.Capability) string {
 }
 
 // modeForbids is the mode of a volume's files, or the missing group, that keeps a user from them.
-func modeForbids(in In, m corev1.VolumeMount, file string, uid int64, known bool) (restriction, bool) {
+func modeForbids(in In, m corev1.VolumeMount, file string, uid int64) (restriction, bool) {
 	for i, v := range in.Pod.Spec.Volumes {
 		if v.Name != m.Name {
 			continue
@@ -188,7 +199,7 @@ func modeForbids(in In, m corev1.VolumeMount, file string, uid int64, known bool
 					})}}, true
 		}
 		s := in.Pod.Spec.SecurityContext
-		if kind == "" && known && uid != 0 && (s == nil || s.FSGroup == nil) {
+		if kind == "" && uid != 0 && (s == nil || s.FSGroup == nil) {
 			return restriction{field: "spec.securityContext.fsGroup", want: fmt.Sprint(uid), text: fmt.Sprintf(
 				"Volume %s at %s belongs to root, and the container runs as user %d: no fsGroup gives it to that one.",
 				v.Name, m.MountPath, uid), fixes: []Fix{editedPodFix(in, fmt.Sprintf("give the volumes to group %d",
@@ -262,7 +273,8 @@ func spaceUsedUp(in In, c container, _, file string) (restriction, bool) {
 		more.Add(more)
 		return restriction{field: fmt.Sprintf("spec.volumes[%d].emptyDir.sizeLimit", i),
 			value: v.EmptyDir.SizeLimit.String(),
-			want:  more.String(), text: fmt.Sprintf("Volume %s at %s is full: its sizeLimit is %s.", v.Name, m.MountPath,
+			want:  more.String(), text: fmt.Sprintf("Volume %s at %s is full: its sizeLimit is %s.", v.Name,
+				m.MountPath,
 				v.EmptyDir.SizeLimit.String()), fixes: []Fix{editedPodFix(in, "let it hold "+more.String(),
 				func(s *corev1.PodSpec) { s.Volumes[i].EmptyDir.SizeLimit = &more })}}, true
 	}

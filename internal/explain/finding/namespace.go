@@ -67,7 +67,8 @@ func (c *Cluster) undiscovered(f *Finding, words string) {
 			to.Name)
 		f.Remedies = append(f.Remedies, Remedy{Say: "see why it does not answer",
 			Run: []string{"gantry why apiservice/" +
-				to.Name}}, Remedy{Say: "or, when it never comes back, delete the APIService: nothing is served of that " +
+				to.Name}}, Remedy{Say: "or, when it never comes back, delete the APIService: nothing is served of " +
+			"that " +
 			"group then",
 			Run: []string{kubectl(to, "delete", "")}})
 	}

@@ -14,20 +14,27 @@ import (
 // defaultContainer is the annotation by which kubectl chooses a container.
 const defaultContainer = "kubectl.kubernetes.io/default-container"
 
-// partMissing is a field that names another part of the same Pod, which is not there.
-func (c *Cluster) partMissing(self Object, field, name, what string, have []string, severity Severity) Finding {
-	f := Finding{Code: "PartMissing", Severity: severity, Stage: StageRun, Object: self, Field: field, Value: name,
-		Message: fmt.Sprintf("%s of %s %s names %s %s, and its Pods have %s.", field, self.Kind, self.Name, what, name,
-			orNone(have, "none"))}
-	near, how := Near(name, have)
-	if near == "" && len(have) == 1 {
-		near, how = have[0], "it is the only one"
+// part is a field that names another part of the same Pod, which is not there.
+type part struct {
+	field, name string
+	what        string   // container, port, key
+	have        []string // what there is of the kind
+	severity    Severity
+}
+
+func (c *Cluster) partMissing(self Object, p part) Finding {
+	f := Finding{Code: "PartMissing", Severity: p.severity, Stage: StageRun, Object: self, Field: p.field, Value: p.name,
+		Message: fmt.Sprintf("%s of %s %s names %s %s, and its Pods have %s.", p.field, self.Kind, self.Name, p.what,
+			p.name, orNone(p.have, "none"))}
+	near, how := Near(p.name, p.have)
+	if near == "" && len(p.have) == 1 {
+		near, how = p.have[0], "it is the only one"
 	}
 	if near != "" {
 		f.Want = near
 		f.Message += fmt.Sprintf(" Perhaps %s was meant; %s.", near, how)
-		f.Remedies = []Remedy{{Say: fmt.Sprintf("name %s in %s of %s", near, field, self),
-			Run: c.replaceCommand(self, field, near)}}
+		f.Remedies = []Remedy{{Say: fmt.Sprintf("name %s in %s of %s", near, p.field, self),
+			Run: c.replaceCommand(self, p.field, near)}}
 	}
 	return f
 }
@@ -51,14 +58,13 @@ func parts(c *Cluster, o metav1.Object, self Object) []Finding {
 	}
 	var out []Finding
 	if n, ok := annotations[defaultContainer]; ok && !slices.Contains(names, n) {
-		f := c.partMissing(self, "metadata.annotations["+defaultContainer+"]", n, "container", names, Threat)
+		f := c.partMissing(self, part{"metadata.annotations["+defaultContainer+"]", n, "container", names, Threat})
 		f.Remedies = nil // commands name the container by -c
 		out = append(out, f)
 	}
 	source := func(field string, r *corev1.ObjectFieldSelector, q *corev1.ResourceFieldSelector) {
 		if q != nil && q.ContainerName != "" && !slices.Contains(names, q.ContainerName) {
-			out = append(out, c.partMissing(self, field+".resourceFieldRef.containerName", q.ContainerName, "container",
-				names, Broken))
+			out = append(out, c.partMissing(self, part{field+".resourceFieldRef.containerName", q.ContainerName, "container", names, Broken}))
 		}
 		if r == nil {
 			return
@@ -75,7 +81,7 @@ func parts(c *Cluster, o metav1.Object, self Object) []Finding {
 			return
 		}
 		keys := slices.Sorted(maps.Keys(have))
-		f := c.partMissing(self, field+".fieldRef.fieldPath", m[2], "key", keys, Threat)
+		f := c.partMissing(self, part{field+".fieldRef.fieldPath", m[2], "key", keys, Threat})
 		f.Value = r.FieldPath
 		if f.Want != "" {
 			f.Want = fmt.Sprintf("metadata.%s['%s']", m[1], f.Want)
@@ -127,9 +133,7 @@ func (c *Cluster) hookPorts(x place) []Finding {
 		if h.field == "postStart" {
 			severity = Broken
 		}
-		out = append(out, c.partMissing(x.self, x.at+".lifecycle."+h.field+".httpGet.port",
-			h.handler.HTTPGet.Port.StrVal,
-			"port", have, severity))
+		out = append(out, c.partMissing(x.self, part{x.at+".lifecycle."+h.field+".httpGet.port", h.handler.HTTPGet.Port.StrVal, "port", have, severity}))
 	}
 	return out
 }

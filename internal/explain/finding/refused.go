@@ -102,7 +102,7 @@ func (c *Cluster) webhookCauses(self Object, name, words string) []Finding {
 					Related: []Object{self}, Message: fmt.Sprintf("Webhook %s of %s %s keeps the Pods of %s %s "+
 						"from being "+
 						"made: %s", name, kind, at.Name, self.Kind, self.Name, words)}
-				f.Remedies = webhookRemedies(self, at, i, name, code)
+				f.Remedies = webhookRemedies(self, at, i, code)
 				return append([]Finding{f}, c.quotedByRefusal(self, c.Get(self), code, words)...)
 			}
 		}

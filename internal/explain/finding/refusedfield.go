@@ -41,11 +41,11 @@ func (c *Cluster) deniedByPolicy(self Object, o metav1.Object, m []string) []Fin
 }
 
 // webhookRemedies are what helps when a webhook refuses or fails.
-func webhookRemedies(self, at Object, i int, name, code string) []Remedy {
+func webhookRemedies(self, at Object, i int, code string) []Remedy {
 	if code == "DeniedByWebhook" {
-		return []Remedy{{Say: fmt.Sprintf("let the template of %s be as webhook %s asks", self, name)}}
+		return []Remedy{{Say: fmt.Sprintf("let the template of %s be as %s asks", self, at)}}
 	}
-	return []Remedy{{Say: "mend what answers for webhook " + name}, {
+	return []Remedy{{Say: "mend what answers for " + at.String()}, {
 		Say: "or let requests pass while it is away: nothing checks them then",
 		Run: []string{fmt.Sprintf(`kubectl patch %s %s --type=json -p '[{"op":"replace","path":`+
 			`"/webhooks/%d/failurePolicy","value":"Ignore"}]'`, at.lower(), at.Name, i)}}}

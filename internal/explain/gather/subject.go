@@ -105,7 +105,7 @@ func AnswerWith(ctx context.Context, client kubernetes.Interface, q Question) (e
 	if kind == "pod" {
 		in, err := gatherInput(ctx, r, q, name)
 		if err != nil {
-			if a, ok := goneAnswer(ctx, client, q, kind, in.Ref.Name); ok && in.Pod == nil {
+			if a, ok := goneAnswer(ctx, client, q, finding.Object{Kind: kind, Name: in.Ref.Name}); ok && in.Pod == nil {
 				return a, nil
 			}
 			return explain.Answer{}, err
@@ -116,7 +116,7 @@ func AnswerWith(ctx context.Context, client kubernetes.Interface, q Question) (e
 	}
 	s := explain.Subject{Now: q.Now, Kind: kind, Name: name, Namespace: q.Namespace}
 	if err := readSubject(ctx, r, &s); err != nil {
-		if a, ok := goneAnswer(ctx, client, q, kind, name); ok && s.Object == nil {
+		if a, ok := goneAnswer(ctx, client, q, finding.Object{Kind: kind, Name: name}); ok && s.Object == nil {
 			return a, nil
 		}
 		return explain.Answer{}, err
