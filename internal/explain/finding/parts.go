@@ -58,13 +58,13 @@ func parts(c *Cluster, o metav1.Object, self Object) []Finding {
 	}
 	var out []Finding
 	if n, ok := annotations[defaultContainer]; ok && !slices.Contains(names, n) {
-		f := c.partMissing(self, part{"metadata.annotations["+defaultContainer+"]", n, "container", names, Threat})
+		f := c.partMissing(self, part{"metadata.annotations[" + defaultContainer + "]", n, "container", names, Threat})
 		f.Remedies = nil // commands name the container by -c
 		out = append(out, f)
 	}
 	source := func(field string, r *corev1.ObjectFieldSelector, q *corev1.ResourceFieldSelector) {
 		if q != nil && q.ContainerName != "" && !slices.Contains(names, q.ContainerName) {
-			out = append(out, c.partMissing(self, part{field+".resourceFieldRef.containerName", q.ContainerName, "container", names, Broken}))
+			out = append(out, c.partMissing(self, part{field + ".resourceFieldRef.containerName", q.ContainerName, "container", names, Broken}))
 		}
 		if r == nil {
 			return
@@ -81,7 +81,7 @@ func parts(c *Cluster, o metav1.Object, self Object) []Finding {
 			return
 		}
 		keys := slices.Sorted(maps.Keys(have))
-		f := c.partMissing(self, part{field+".fieldRef.fieldPath", m[2], "key", keys, Threat})
+		f := c.partMissing(self, part{field + ".fieldRef.fieldPath", m[2], "key", keys, Threat})
 		f.Value = r.FieldPath
 		if f.Want != "" {
 			f.Want = fmt.Sprintf("metadata.%s['%s']", m[1], f.Want)
@@ -133,7 +133,7 @@ func (c *Cluster) hookPorts(x place) []Finding {
 		if h.field == "postStart" {
 			severity = Broken
 		}
-		out = append(out, c.partMissing(x.self, part{x.at+".lifecycle."+h.field+".httpGet.port", h.handler.HTTPGet.Port.StrVal, "port", have, severity}))
+		out = append(out, c.partMissing(x.self, part{x.at + ".lifecycle." + h.field + ".httpGet.port", h.handler.HTTPGet.Port.StrVal, "port", have, severity}))
 	}
 	return out
 }
