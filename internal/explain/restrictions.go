@@ -125,7 +125,7 @@ func notPermitted(in In, c container, at, line string) (restriction, bool) {
 	if m := portPattern.FindStringSubmatch(low); m != nil && (strings.Contains(low, "bind") ||
 		strings.Contains(low, "listen")) {
 		if n, err := strconv.Atoi(m[1]); err == nil && n < 1024 && known && uid != 0 {
-			return restriction{field: field, value: fmt.Sprint(uid), want: "8080",
+			return restriction{field: field, value: fmt.Sprint(uid),
 				text: fmt.Sprintf("It cannot listen on port %d: user %d may not open ports below 1024 without the "+
 					"capability NET_BIND_SERVICE.", n, uid), fixes: []Fix{editedContainer(in, c.spec.Name,
 					"give it the capability NET_BIND_SERVICE, or let it listen on a port from 1024 on",

@@ -97,7 +97,8 @@ func parts(c *Cluster, o metav1.Object, self Object) []Finding {
 			}
 		}
 	}
-	return append(out, eachContainer(o, self, func(x place) []Finding {
+	ofPod := out
+	return append(ofPod, eachContainer(o, self, func(x place) []Finding {
 		out = nil
 		for i, e := range x.c.Env {
 			if e.ValueFrom != nil {
