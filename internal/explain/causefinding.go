@@ -158,7 +158,7 @@ func failedFinding(in In) (finding.Finding, bool) {
 		f.Field = requestField(p, resource)
 		return f, true
 	case p.Status.Reason == "NodeAffinity" || p.Status.Reason == "NodeName":
-		j := judgedLabels(In{Pod: p, ClusterContext: &ClusterContext{Nodes: nodesOf(in)}}, refusalOf(p.Spec.NodeName))
+		j := labelsRefusal(In{Pod: p, ClusterContext: &ClusterContext{Nodes: nodesOf(in)}}, refusalOf(p.Spec.NodeName))
 		f.Field, f.Value, f.Want = j.field, j.value, j.want
 		return f, true
 	}

@@ -417,8 +417,8 @@ func TestWhy(t *testing.T) {
 	}
 }
 
-// namedCause demands that what an answer names as cause is a finding too, with an object, a field and
-// what to do.
+// namedCause demands that what an answer names as cause is a finding too, with an object, a field
+// and what to do.
 func namedCause(t *testing.T, a Answer) {
 	t.Helper()
 	if slices.Contains(healthy, a.State) || slices.Contains(underWay, a.Code) {

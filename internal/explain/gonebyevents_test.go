@@ -12,7 +12,7 @@ import (
 )
 
 // Of an object that is gone its events are told, newest first; without events nothing is known.
-func TestAGoneObjectIsToldByItsEvents(t *testing.T) {
+func TestAGoneObjectIsExplainedByItsEvents(t *testing.T) {
 	event := func(kind, name, reason string, ago time.Duration) corev1.Event {
 		return corev1.Event{Reason: reason, Message: "said " + reason, LastTimestamp: metav1.NewTime(t0.Add(-ago)),
 			InvolvedObject: corev1.ObjectReference{Kind: kind, Name: name}}

@@ -20,8 +20,8 @@ type restriction struct {
 	fixes              []Fix
 }
 
-// lastWords are what a container logged last, and its termination message.
-func lastWords(in In, c container, t *corev1.ContainerStateTerminated) string {
+// lastOutput are what a container logged last, and its termination message.
+func lastOutput(in In, c container, t *corev1.ContainerStateTerminated) string {
 	words := in.LastLogs[c.spec.Name]
 	if t != nil {
 		words += "\n" + t.Message
@@ -284,7 +284,7 @@ func spaceUsedUp(in In, c container, _, file string) (restriction, bool) {
 // deniedFindings are, of a container that ended otherwise than well, the restriction that its last
 // words tell of; without last words the restrictions that it has, as notes.
 func deniedFindings(in In, c container, at string, t *corev1.ContainerStateTerminated) []finding.Finding {
-	words := lastWords(in, c, t)
+	words := lastOutput(in, c, t)
 	f := finding.Finding{Code: "Restricted", Stage: finding.StageRun, Object: in.object()}
 	if r, ok := deniedBy(in, c, at, words); ok {
 		f.Field, f.Value, f.Want, f.Message, f.Remedies = r.field, r.value, r.want, r.text, asRemedies(r.fixes)

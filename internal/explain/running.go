@@ -101,7 +101,7 @@ func terminationCause(a *Answer, in In, c container, t *corev1.ContainerStateTer
 // forbiddenBySpec adds what of a container's own spec its last words tell of; true when there is
 // such a thing.
 func forbiddenBySpec(a *Answer, in In, c container, t *corev1.ContainerStateTerminated) bool {
-	r, ok := deniedBy(in, c, pathOf(in.Pod, c), lastWords(in, c, t))
+	r, ok := deniedBy(in, c, pathOf(in.Pod, c), lastOutput(in, c, t))
 	if ok {
 		a.Cause += " " + r.text
 		a.Fixes = append(r.fixes, a.Fixes...)

@@ -113,7 +113,8 @@ func (c *Cluster) dependents(o metav1.Object) holding {
 	return h
 }
 
-// managerOf is the field manager that wrote a value into a set; empty when managedFields do not say.
+// managerOf is the field manager that wrote a value into a set; empty when managedFields do not
+// say.
 func managerOf(o metav1.Object, set, value string) string {
 	for _, m := range o.GetManagedFields() {
 		if m.FieldsV1 == nil {

@@ -23,7 +23,8 @@ type part struct {
 }
 
 func (c *Cluster) partMissing(self Object, p part) Finding {
-	f := Finding{Code: "PartMissing", Severity: p.severity, Stage: StageRun, Object: self, Field: p.field, Value: p.name,
+	f := Finding{Code: "PartMissing", Severity: p.severity, Stage: StageRun, Object: self, Field: p.field,
+		Value: p.name,
 		Message: fmt.Sprintf("%s of %s %s names %s %s, and its Pods have %s.", p.field, self.Kind, self.Name, p.what,
 			p.name, orNone(p.have, "none"))}
 	near, how := Near(p.name, p.have)
@@ -64,7 +65,8 @@ func parts(c *Cluster, o metav1.Object, self Object) []Finding {
 	}
 	source := func(field string, r *corev1.ObjectFieldSelector, q *corev1.ResourceFieldSelector) {
 		if q != nil && q.ContainerName != "" && !slices.Contains(names, q.ContainerName) {
-			out = append(out, c.partMissing(self, part{field + ".resourceFieldRef.containerName", q.ContainerName, "container", names, Broken}))
+			out = append(out, c.partMissing(self, part{field + ".resourceFieldRef.containerName", q.ContainerName,
+				"container", names, Broken}))
 		}
 		if r == nil {
 			return
@@ -134,7 +136,8 @@ func (c *Cluster) hookPorts(x place) []Finding {
 		if h.field == "postStart" {
 			severity = Broken
 		}
-		out = append(out, c.partMissing(x.self, part{x.at + ".lifecycle." + h.field + ".httpGet.port", h.handler.HTTPGet.Port.StrVal, "port", have, severity}))
+		out = append(out, c.partMissing(x.self, part{x.at + ".lifecycle." + h.field + ".httpGet.port",
+			h.handler.HTTPGet.Port.StrVal, "port", have, severity}))
 	}
 	return out
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/gantry-project/gantry/internal/pod/fit"
 )
 
-// judged is the field by which a scheduler plugin refused a node, as the API has it.
-type judged struct {
+// refusalField is the field by which a scheduler plugin refused a node, as the API has it.
+type refusalField struct {
 	object  finding.Object // whose field; zero: the Pod
 	field   string
 	value   string // what the field says
@@ -28,26 +28,26 @@ type judged struct {
 	numbers map[string]string
 }
 
-// judges say for each plugin which field of the Pod, with which content, a node was refused by.
-var judges = map[string]func(In, journal.NodeRefusal) judged{
-	"NodeResourcesFit": judgedResources, "TaintToleration": judgedTolerations, "NodeUnschedulable": judgedCordon,
-	"NodeAffinity": judgedLabels, "NodePorts": judgedPorts, "PodTopologySpread": judgedSpread,
-	"InterPodAffinity": judgedAffinity, "VolumeBinding": judgedClaims, "VolumeZone": judgedClaims,
-	"VolumeRestrictions": judgedClaims, "NodeVolumeLimits": judgedClaims, "DynamicResources": judgedDevices,
-	"NodeName": func(in In, _ journal.NodeRefusal) judged {
-		return judged{field: "spec.nodeName", value: in.Pod.Spec.NodeName}
+// refusalFields say for each plugin which field of the Pod, with which content, a node was refused by.
+var refusalFields = map[string]func(In, journal.NodeRefusal) refusalField{
+	"NodeResourcesFit": resourcesRefusal, "TaintToleration": tolerationsRefusal, "NodeUnschedulable": cordonRefusal,
+	"NodeAffinity": labelsRefusal, "NodePorts": portsRefusal, "PodTopologySpread": spreadRefusal,
+	"InterPodAffinity": affinityRefusal, "VolumeBinding": claimsRefusal, "VolumeZone": claimsRefusal,
+	"VolumeRestrictions": claimsRefusal, "NodeVolumeLimits": claimsRefusal, "DynamicResources": devicesRefusal,
+	"NodeName": func(in In, _ journal.NodeRefusal) refusalField {
+		return refusalField{field: "spec.nodeName", value: in.Pod.Spec.NodeName}
 	},
 }
 
-// judgedResources is the request of the first resource that is short, and the most that would fit.
-func judgedResources(in In, r journal.NodeRefusal) judged {
+// resourcesRefusal is the request of the first resource that is short, and the most that would fit.
+func resourcesRefusal(in In, r journal.NodeRefusal) refusalField {
 	if len(r.Shortages) == 0 {
-		return judged{}
+		return refusalField{}
 	}
 	x := r.Shortages[0]
-	out := judged{field: requestField(in.Pod, x.Resource), value: amount(x.Resource, x.Requested)}
+	out := refusalField{field: requestField(in.Pod, x.Resource), value: amount(x.Resource, x.Requested)}
 	if x.Resource == string(corev1.ResourcePods) {
-		return judged{object: finding.Object{Kind: "Node", Name: r.Node}, field: "status.allocatable.pods",
+		return refusalField{object: finding.Object{Kind: "Node", Name: r.Node}, field: "status.allocatable.pods",
 			value: strconv.FormatInt(x.Available, 10), want: strconv.FormatInt(x.Used+1, 10),
 			numbers: map[string]string{"pods": strconv.FormatInt(x.Used, 10)}}
 	}
@@ -67,9 +67,9 @@ func judgedResources(in In, r journal.NodeRefusal) judged {
 	return out
 }
 
-// judgedTolerations is the toleration that is nearly one for the node's taint, and the one wanted.
-func judgedTolerations(in In, r journal.NodeRefusal) judged {
-	out := judged{field: "spec.tolerations", related: []finding.Object{{Kind: "Node", Name: r.Node}}}
+// tolerationsRefusal is the toleration that is nearly one for the node's taint, and the one wanted.
+func tolerationsRefusal(in In, r journal.NodeRefusal) refusalField {
+	out := refusalField{field: "spec.tolerations", related: []finding.Object{{Kind: "Node", Name: r.Node}}}
 	n := in.ClusterContext.node(r.Node)
 	if n == nil {
 		return out
@@ -101,27 +101,27 @@ func tolerationOf(t corev1.Toleration) string {
 	return s
 }
 
-func judgedCordon(_ In, r journal.NodeRefusal) judged {
-	return judged{field: "spec.tolerations", want: corev1.TaintNodeUnschedulable + ":" +
+func cordonRefusal(_ In, r journal.NodeRefusal) refusalField {
+	return refusalField{field: "spec.tolerations", want: corev1.TaintNodeUnschedulable + ":" +
 		string(corev1.TaintEffectNoSchedule), related: []finding.Object{{Kind: "Node", Name: r.Node}}}
 }
 
-// judgedLabels is the label of the node selector, or the expression of the required affinity, that
+// labelsRefusal is the label of the node selector, or the expression of the required affinity, that
 // the node lacks, and what the node has for it.
-func judgedLabels(in In, r journal.NodeRefusal) judged {
+func labelsRefusal(in In, r journal.NodeRefusal) refusalField {
 	n := in.ClusterContext.node(r.Node)
 	for _, key := range slices.Sorted(maps.Keys(in.Pod.Spec.NodeSelector)) {
 		want := in.Pod.Spec.NodeSelector[key]
 		if n != nil && n.Labels[key] == want {
 			continue
 		}
-		out := judged{field: "spec.nodeSelector[" + key + "]", value: key + "=" + want}
+		out := refusalField{field: "spec.nodeSelector[" + key + "]", value: key + "=" + want}
 		if n != nil && n.Labels[key] != "" {
 			out.want = n.Labels[key]
 		}
 		return out
 	}
-	out := judged{field: "spec.affinity.nodeAffinity"}
+	out := refusalField{field: "spec.affinity.nodeAffinity"}
 	if in.Pod.Spec.Affinity == nil || in.Pod.Spec.Affinity.NodeAffinity == nil ||
 		in.Pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
 		return out
@@ -172,9 +172,9 @@ func expressionFits(have map[string]string, e corev1.NodeSelectorRequirement) bo
 		a < b)
 }
 
-// judgedPorts is the host port that a Pod of the node has.
-func judgedPorts(in In, r journal.NodeRefusal) judged {
-	out := judged{field: "spec.containers[*].ports[*].hostPort"}
+// portsRefusal is the host port that a Pod of the node has.
+func portsRefusal(in In, r journal.NodeRefusal) refusalField {
+	out := refusalField{field: "spec.containers[*].ports[*].hostPort"}
 	for i, c := range in.Pod.Spec.Containers {
 		for j, p := range c.Ports {
 			if p.HostPort == 0 {
@@ -185,7 +185,7 @@ func judgedPorts(in In, r journal.NodeRefusal) judged {
 					pod.IsTerminal(other) {
 					continue
 				}
-				return judged{field: fmt.Sprintf("spec.containers[%d].ports[%d].hostPort", i, j),
+				return refusalField{field: fmt.Sprintf("spec.containers[%d].ports[%d].hostPort", i, j),
 					value:   strconv.Itoa(int(p.HostPort)),
 					related: []finding.Object{{Kind: "Pod", Namespace: other.Namespace, Name: other.Name}}}
 			}
@@ -198,9 +198,9 @@ func judgedPorts(in In, r journal.NodeRefusal) judged {
 	return out
 }
 
-// judgedSpread is the constraint that the node would break: its key where the node lacks it, or its
+// spreadRefusal is the constraint that the node would break: its key where the node lacks it, or its
 // skew with the counts.
-func judgedSpread(in In, r journal.NodeRefusal) judged {
+func spreadRefusal(in In, r journal.NodeRefusal) refusalField {
 	n := in.ClusterContext.node(r.Node)
 	for i, c := range in.Pod.Spec.TopologySpreadConstraints {
 		if c.WhenUnsatisfiable != corev1.DoNotSchedule || n == nil {
@@ -209,7 +209,7 @@ func judgedSpread(in In, r journal.NodeRefusal) judged {
 		at := fmt.Sprintf("spec.topologySpreadConstraints[%d]", i)
 		domain, has := n.Labels[c.TopologyKey]
 		if !has {
-			return judged{field: at + ".topologyKey", value: c.TopologyKey}
+			return refusalField{field: at + ".topologyKey", value: c.TopologyKey}
 		}
 		counts := whatif.Domains(in.Pod, c, in.whatifInput().Snapshot)
 		least := whatif.MinDomainCount(c, counts)
@@ -217,7 +217,7 @@ func judgedSpread(in In, r journal.NodeRefusal) judged {
 		if skew <= int(c.MaxSkew) {
 			continue
 		}
-		out := judged{field: at + ".maxSkew", value: strconv.Itoa(int(c.MaxSkew)), want: strconv.Itoa(skew),
+		out := refusalField{field: at + ".maxSkew", value: strconv.Itoa(int(c.MaxSkew)), want: strconv.Itoa(skew),
 			numbers: map[string]string{"maxSkew": strconv.Itoa(int(c.MaxSkew)), "skew": strconv.Itoa(skew),
 				"matching": strconv.Itoa(counts[domain]), "least": strconv.Itoa(least)}}
 		if c.MinDomains != nil && len(counts) < int(*c.MinDomains) {
@@ -227,15 +227,15 @@ func judgedSpread(in In, r journal.NodeRefusal) judged {
 		}
 		return out
 	}
-	return judged{field: "spec.topologySpreadConstraints"}
+	return refusalField{field: "spec.topologySpreadConstraints"}
 }
 
-// judgedAffinity is the term of the Pod, or of a Pod that is there, that keeps it from the node.
-func judgedAffinity(in In, r journal.NodeRefusal) judged {
+// affinityRefusal is the term of the Pod, or of a Pod that is there, that keeps it from the node.
+func affinityRefusal(in In, r journal.NodeRefusal) refusalField {
 	a := in.Pod.Spec.Affinity
 	const required = ".requiredDuringSchedulingIgnoredDuringExecution"
-	term := func(field string, t corev1.PodAffinityTerm) judged {
-		return judged{field: field + ".labelSelector", value: metav1.FormatLabelSelector(t.LabelSelector),
+	term := func(field string, t corev1.PodAffinityTerm) refusalField {
+		return refusalField{field: field + ".labelSelector", value: metav1.FormatLabelSelector(t.LabelSelector),
 			numbers: map[string]string{"topologyKey": t.TopologyKey}}
 	}
 	switch {
@@ -272,7 +272,7 @@ func judgedAffinity(in In, r journal.NodeRefusal) judged {
 			}
 		}
 	}
-	return judged{field: "spec.affinity"}
+	return refusalField{field: "spec.affinity"}
 }
 
 // words reports whether a refusal's messages have a text.
@@ -316,10 +316,10 @@ func selects(t corev1.PodAffinityTerm, namespace string, p *corev1.Pod) bool {
 	return err == nil && here && s.Matches(labels.Set(p.Labels))
 }
 
-// judgedClaims is the claim whose volume the node cannot use: the one that the refusal's words
+// claimsRefusal is the claim whose volume the node cannot use: the one that the refusal's words
 // name, or the first.
-func judgedClaims(in In, r journal.NodeRefusal) judged {
-	out := judged{field: "spec.volumes[*].persistentVolumeClaim.claimName"}
+func claimsRefusal(in In, r journal.NodeRefusal) refusalField {
+	out := refusalField{field: "spec.volumes[*].persistentVolumeClaim.claimName"}
 	for i, v := range in.Pod.Spec.Volumes {
 		name := ""
 		switch {
@@ -331,16 +331,16 @@ func judgedClaims(in In, r journal.NodeRefusal) judged {
 			continue
 		}
 		if out.value == "" || strings.Contains(r.Detail, name) {
-			out = judged{field: fmt.Sprintf("spec.volumes[%d].persistentVolumeClaim.claimName", i), value: name,
+			out = refusalField{field: fmt.Sprintf("spec.volumes[%d].persistentVolumeClaim.claimName", i), value: name,
 				related: []finding.Object{{Kind: "PersistentVolumeClaim", Namespace: in.Pod.Namespace, Name: name}}}
 		}
 	}
 	return out
 }
 
-// judgedDevices is the claim for devices that the refusal's words name, or the first.
-func judgedDevices(in In, r journal.NodeRefusal) judged {
-	out := judged{field: "spec.resourceClaims"}
+// devicesRefusal is the claim for devices that the refusal's words name, or the first.
+func devicesRefusal(in In, r journal.NodeRefusal) refusalField {
+	out := refusalField{field: "spec.resourceClaims"}
 	for i, c := range in.Pod.Spec.ResourceClaims {
 		field, name, kind := "resourceClaimName", "", "ResourceClaim"
 		if c.ResourceClaimName != nil {
@@ -349,7 +349,7 @@ func judgedDevices(in In, r journal.NodeRefusal) judged {
 			field, name, kind = "resourceClaimTemplateName", *c.ResourceClaimTemplateName, "ResourceClaimTemplate"
 		}
 		if out.value == "" || strings.Contains(r.Detail+strings.Join(r.Messages, " "), name) {
-			out = judged{field: fmt.Sprintf("spec.resourceClaims[%d].%s", i, field), value: name,
+			out = refusalField{field: fmt.Sprintf("spec.resourceClaims[%d].%s", i, field), value: name,
 				related: []finding.Object{{Kind: kind, Namespace: in.Pod.Namespace, Name: name}}}
 		}
 	}
