@@ -28,7 +28,8 @@ type refusalField struct {
 	numbers map[string]string
 }
 
-// refusalFields say for each plugin which field of the Pod, with which content, a node was refused by.
+// refusalFields say for each plugin which field of the Pod, with which content, a node was
+// refused by.
 var refusalFields = map[string]func(In, journal.NodeRefusal) refusalField{
 	"NodeResourcesFit": resourcesRefusal, "TaintToleration": tolerationsRefusal, "NodeUnschedulable": cordonRefusal,
 	"NodeAffinity": labelsRefusal, "NodePorts": portsRefusal, "PodTopologySpread": spreadRefusal,
@@ -198,8 +199,8 @@ func portsRefusal(in In, r journal.NodeRefusal) refusalField {
 	return out
 }
 
-// spreadRefusal is the constraint that the node would break: its key where the node lacks it, or its
-// skew with the counts.
+// spreadRefusal is the constraint that the node would break: its key where the node lacks it, or
+// its skew with the counts.
 func spreadRefusal(in In, r journal.NodeRefusal) refusalField {
 	n := in.ClusterContext.node(r.Node)
 	for i, c := range in.Pod.Spec.TopologySpreadConstraints {
