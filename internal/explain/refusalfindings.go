@@ -14,9 +14,9 @@ import (
 	"github.com/gantry-project/gantry/internal/pod/fit"
 )
 
-// refusalFindings are the refusals of nodes as data: one finding for each plugin and field, with the
-// field's content, the nodes and, where something is short, the numbers of the nearest node. Beside
-// it stands what of the node itself refuses.
+// refusalFindings are the refusals of nodes as data: one finding for each plugin and field, with
+// the field's content, the nodes and, where something is short, the numbers of the nearest node.
+// Beside it stands what of the node itself refuses.
 func refusalFindings(in In, refusals []journal.NodeRefusal) []finding.Finding {
 	var out, nodes []finding.Finding
 	at := map[string]int{}
