@@ -215,7 +215,10 @@ func (a Answer) WriteText(w io.Writer, now time.Time) error {
 func writeFixes(b *strings.Builder, fixes []Fix) {
 	if len(fixes) > 0 {
 		b.WriteString("\nWhat you can do:\n")
-		for _, f := range fixes {
+		for i, f := range fixes {
+			if i == 0 {
+				f.Description = strings.TrimPrefix(f.Description, "or ")
+			}
 			proven := ""
 			if f.Proven {
 				proven = " (proven)"

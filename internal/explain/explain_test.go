@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/gantry-project/gantry/internal/explain/finding"
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
@@ -397,6 +399,7 @@ func TestWhy(t *testing.T) {
 			if err := a.WriteText(&b, in.Now); err != nil {
 				t.Fatal(err)
 			}
+			namedCause(t, a)
 			if a.State != c.state {
 				t.Errorf("state %q, want %q\n%s", a.State, c.state, b.String())
 			}
@@ -411,6 +414,20 @@ func TestWhy(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// namedCause demands that what an answer names as cause is a finding too, with an object, a field
+// and what to do.
+func namedCause(t *testing.T, a Answer) {
+	t.Helper()
+	if slices.Contains(healthy, a.State) || slices.Contains(underWay, a.Code) {
+		return
+	}
+	if !slices.ContainsFunc(a.Findings, func(f finding.Finding) bool {
+		return f.Object.Name != "" && f.Field != "" && f.Message != "" && (len(f.Remedies) > 0 || len(a.Fixes) == 0)
+	}) {
+		t.Errorf("%s (%s) has no finding for its cause %q: %+v", a.State, a.Code, a.Cause, a.Findings)
 	}
 }
 

@@ -12,70 +12,17 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// fieldsByPlugin are the fields of a Pod that a scheduler plugin judges by.
-var fieldsByPlugin = map[string]string{
-	"NodeResourcesFit": "spec.containers[*].resources.requests", "TaintToleration": "spec.tolerations",
-	"NodeUnschedulable": "spec.tolerations", "NodePorts": "spec.containers[*].ports[*].hostPort",
-	"PodTopologySpread": "spec.topologySpreadConstraints", "InterPodAffinity": "spec.affinity",
-	"VolumeBinding": "spec.volumes[*].persistentVolumeClaim", "VolumeZone": "spec.volumes[*].persistentVolumeClaim",
-	"VolumeRestrictions": "spec.volumes[*]", "NodeVolumeLimits": "spec.volumes[*]",
-	"DynamicResources": "spec.resourceClaims", "NodeName": "spec.nodeName",
-}
-
-// affinityField is the field by which NodeAffinity refused.
-func affinityField(p *corev1.Pod) string {
-	if len(p.Spec.NodeSelector) > 0 {
-		return "spec.nodeSelector"
-	}
-	return "spec.affinity.nodeAffinity"
-}
-
-// refusalFindings are the refusals of nodes as data: one finding for each plugin and message, with
-// the nodes and, where something is short, the numbers of the nearest node.
-func refusalFindings(in In, refusals []journal.NodeRefusal) []finding.Finding {
-	var out []finding.Finding
-	at := map[string]int{}
-	for _, r := range refusals {
-		key := r.Plugin + strings.Join(r.Messages, ", ")
-		i, known := at[key]
-		if !known {
-			i = len(out)
-			at[key] = i
-			f := finding.Finding{Code: r.Plugin, Stage: finding.StagePlacement, Object: in.object(),
-				Field: fieldsByPlugin[r.Plugin], Value: strings.Join(r.Messages, ", "), Numbers: map[string]string{}}
-			if r.Plugin == "NodeAffinity" {
-				f.Field = affinityField(in.Pod)
-			}
-			for _, x := range r.Shortages {
-				free := max(x.Available-x.Used, 0)
-				f.Numbers[x.Resource+".requested"] = amount(x.Resource, x.Requested)
-				f.Numbers[x.Resource+".free"] = amount(x.Resource, free)
-				f.Numbers[x.Resource+".allocatable"] = amount(x.Resource, x.Available)
-				f.Numbers[x.Resource+".short"] = amount(x.Resource, x.Requested-free)
-				f.Field = requestField(in.Pod, x.Resource)
-			}
-			f.Message = refusalText(r, in) + "."
-			out = append(out, f)
-		}
-		out[i].Related = append(out[i].Related, finding.Object{Kind: "Node", Name: r.Node})
-		if n := in.ClusterContext.node(r.Node); n != nil && r.Plugin == "TaintToleration" &&
-			out[i].Numbers["taints"] == "" {
-			var taints []string
-			for _, t := range n.Spec.Taints {
-				taints = append(taints, t.ToString())
-			}
-			out[i].Numbers["taints"] = strings.Join(taints, " ")
-		}
-	}
-	for i := range out {
-		out[i].Numbers["nodes"] = strconv.Itoa(len(out[i].Related))
-	}
-	return out
-}
-
 // requestField is the path of the largest request of a resource.
 func requestField(p *corev1.Pod, name string) string {
-	best, path := int64(-1), fieldsByPlugin["NodeResourcesFit"]
+	best, path := int64(-1), "spec.containers[*].resources.requests."+name
+	if r := p.Spec.Resources; r != nil {
+		if _, ok := r.Requests[corev1.ResourceName(name)]; ok {
+			return "spec.resources.requests." + name
+		}
+	}
+	if q, ok := p.Spec.Overhead[corev1.ResourceName(name)]; ok {
+		best, path = q.MilliValue(), "spec.overhead."+name
+	}
 	look := func(list string, specs []corev1.Container) {
 		for i := range specs {
 			if q, ok := specs[i].Resources.Requests[corev1.ResourceName(name)]; ok && q.MilliValue() > best {
@@ -113,9 +60,14 @@ func containerFindings(in In) []finding.Finding {
 				f.Field, f.Value, f.Want = at+".imagePullPolicy", "Never", "IfNotPresent"
 				f.Message += ". Its imagePullPolicy Never forbids to fetch it."
 			}
+			f.Remedies = containerRemedies(in, c, nil)
 		case w != nil && slices.Contains(configReasons, w.Reason):
 			f.Code = w.Reason
 			f.Message = fmt.Sprintf("%s cannot be made: %s", c.title(), w.Message)
+			if field, value, want := wordsField(in, c, at, w.Message); field != "" {
+				f.Field, f.Value, f.Want = field, value, want
+			}
+			f.Remedies = containerRemedies(in, c, nil)
 		case w != nil && w.Reason == "CrashLoopBackOff":
 			t = c.status.LastTerminationState.Terminated
 			fallthrough
@@ -127,6 +79,9 @@ func containerFindings(in In) []finding.Finding {
 				continue
 			}
 			out = append(out, exitFinding(in, c, t, f))
+			if t.ExitCode != 0 && !killedByProbe(in, c, t).known {
+				out = append(out, deniedFindings(in, c, at, t)...)
+			}
 			continue
 		}
 		out = append(out, f)
@@ -138,7 +93,7 @@ func containerFindings(in In) []finding.Finding {
 func exitFinding(in In, c container, t *corev1.ContainerStateTerminated, f finding.Finding) finding.Finding {
 	f.Code, f.Numbers["exitCode"] = "ContainerExited", strconv.Itoa(int(t.ExitCode))
 	f.Message = fmt.Sprintf("%s ended with %s.", c.title(), exitText(c, t))
-	m, k := memoryStateOf(in, c, t), killedByProbe(in, c, t)
+	m, k, at := memoryStateOf(in, c, t), killedByProbe(in, c, t), f.Field
 	switch {
 	case m.oomKilled:
 		f.Code, f.Field = "OutOfMemory", f.Field+".resources.limits.memory"
@@ -153,6 +108,14 @@ func exitFinding(in In, c container, t *corev1.ContainerStateTerminated, f findi
 		}
 	case t.ExitCode == 126 || t.ExitCode == 127:
 		f.Field += ".command"
+		if field, value, _ := wordsField(in, c, at, t.Message); strings.HasPrefix(field, f.Field) {
+			f.Field, f.Value = field, value
+		}
+	}
+	f.Remedies = containerRemedies(in, c, t)
+	if runsWellSince(in, c) {
+		f.Severity = finding.Note
+		f.Message += " It has run well since."
 	}
 	if in.Now.Sub(t.FinishedAt.Time) > restartWindow && c.status.State.Running != nil || t.ExitCode == 0 &&
 		!k.known && in.Pod.Spec.RestartPolicy != corev1.RestartPolicyAlways {
@@ -178,30 +141,18 @@ func probeFindings(in In) []finding.Finding {
 			if p == nil || !ok || f.Result == "success" {
 				continue
 			}
+			d := diagnoseProbe(in, x.spec, withSockets(in, f))
+			field, value, want := probeField(x.spec, p, f.Message, d)
 			out = append(out, finding.Finding{Code: "ProbeFails", Stage: finding.StageTraffic, Object: in.object(),
-				Field: fmt.Sprintf("spec.containers[%d].%sProbe", i, kind), Value: probeTarget(x.spec, p),
+				Field: fmt.Sprintf("spec.containers[%d].%sProbe%s", i, kind, field), Value: value, Want: want,
+				Severity: failsYet(f, p), Remedies: asRemedies(append(slices.Clone(d.fixes), d.commands...)),
 				Numbers: map[string]string{"failures": strconv.Itoa(f.Count),
 					"periodSeconds":  fmt.Sprint(p.PeriodSeconds),
 					"timeoutSeconds": fmt.Sprint(p.TimeoutSeconds), "failureThreshold": fmt.Sprint(p.FailureThreshold)},
-				Message: fmt.Sprintf("The %s probe of container %s %s.", kind, c.Name,
-					diagnoseProbe(in, x.spec, withSockets(in, f)).text)})
+				Message: fmt.Sprintf("The %s probe of container %s %s.", kind, c.Name, d.text)})
 		}
 	}
 	return out
-}
-
-// probeTarget is what a probe asks.
-func probeTarget(c *corev1.Container, p *corev1.Probe) string {
-	port, _ := probePort(c, p)
-	switch {
-	case p.HTTPGet != nil:
-		return fmt.Sprintf("%s on port %d", p.HTTPGet.Path, port)
-	case p.Exec != nil:
-		return strings.Join(p.Exec.Command, " ")
-	case p.GRPC != nil:
-		return fmt.Sprintf("gRPC on port %d", port)
-	}
-	return fmt.Sprintf("port %d", port)
 }
 
 // gateFindings are gates that somebody has to lift, as data.
@@ -252,15 +203,7 @@ func endFindings(in In) []finding.Finding {
 				Message: fmt.Sprintf("The Pod is being deleted with a grace period of %d s.", *g)})
 		}
 	}
-	if p != nil && p.Status.Phase == corev1.PodFailed && p.Status.Reason != "" {
-		f := finding.Finding{Code: p.Status.Reason, Stage: finding.StageRun, Object: in.object(),
-			Field: "status.reason",
-			Value: p.Status.Reason, Message: p.Status.Message}
-		if d := p.Spec.ActiveDeadlineSeconds; p.Status.Reason == "DeadlineExceeded" && d != nil {
-			f.Field, f.Value = "spec.activeDeadlineSeconds", fmt.Sprint(*d)
-			f.Numbers = map[string]string{"activeDeadlineSeconds": f.Value}
-			f.Message = fmt.Sprintf("The Pod ran longer than its activeDeadlineSeconds of %d and was ended.", *d)
-		}
+	if f, ok := failedFinding(in); ok {
 		out = append(out, f)
 	}
 	if f, at, ok := newest[journal.EvictionRefused](in, nil); ok && in.Now.Sub(at) < evictionWindow {
@@ -295,7 +238,8 @@ func podFindings(in In, a Answer) (told, more []finding.Finding) {
 	if in.Objects != nil {
 		more = append(more, finding.Of(in.Objects, in.object())...)
 	}
-	return told, more
+	told = append(told, causeFinding(in, a, append(slices.Clone(told), more...))...)
+	return inOrder(in, withRemedies(a, told)), inOrder(in, more)
 }
 
 // healthy are states of an answer that says that nothing is wrong.

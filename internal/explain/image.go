@@ -35,30 +35,35 @@ func imagePullFailed(in In) *Answer {
 		if w == nil || !slices.Contains(imageReasons, w.Reason) {
 			continue
 		}
-		p := imagePull{input: in, container: c, text: w.Message}
-		if named, err := reference.ParseNormalizedNamed(c.spec.Image); err == nil {
-			p.host, p.repo = reference.Domain(named), reference.Path(named)
-			if t, ok := reference.TagNameOnly(named).(reference.Tagged); ok {
-				p.tag = t.Tag()
-			}
-		}
-		a := &Answer{State: w.Reason}
-		failed := func(f journal.PullFailed) bool { return f.Image == c.spec.Image && f.Reason != "ImagePullBackOff" }
-		if f, at, ok := newest[journal.PullFailed](in, failed); ok {
-			p.text, p.secrets = f.Message, f.Secrets
-			a.Facts = append(a.Facts, fmt.Sprintf("last try %s ago", ago(in.Now.Sub(at))))
-		}
-		if f, _, ok := newest[journal.PullFailed](in,
-			func(f journal.PullFailed) bool { return f.Image == c.spec.Image && !f.RetryAt.IsZero() }); ok &&
-			f.RetryAt.After(in.Now) {
-			a.Next = "next try in " + ago(f.RetryAt.Sub(in.Now))
-		}
-		p.classify(a, w.Reason)
-		p.reportPresence(a)
-		a.Facts = append(a.Facts, "the runtime's words: "+p.text)
-		return a
+		return imageAnswer(in, c, w)
 	}
 	return nil
+}
+
+// imageAnswer explains one container that waits for its image.
+func imageAnswer(in In, c container, w *corev1.ContainerStateWaiting) *Answer {
+	p := imagePull{input: in, container: c, text: w.Message}
+	if named, err := reference.ParseNormalizedNamed(c.spec.Image); err == nil {
+		p.host, p.repo = reference.Domain(named), reference.Path(named)
+		if t, ok := reference.TagNameOnly(named).(reference.Tagged); ok {
+			p.tag = t.Tag()
+		}
+	}
+	a := &Answer{State: w.Reason}
+	failed := func(f journal.PullFailed) bool { return f.Image == c.spec.Image && f.Reason != "ImagePullBackOff" }
+	if f, at, ok := newest[journal.PullFailed](in, failed); ok {
+		p.text, p.secrets = f.Message, f.Secrets
+		a.Facts = append(a.Facts, fmt.Sprintf("last try %s ago", ago(in.Now.Sub(at))))
+	}
+	if f, _, ok := newest[journal.PullFailed](in,
+		func(f journal.PullFailed) bool { return f.Image == c.spec.Image && !f.RetryAt.IsZero() }); ok &&
+		f.RetryAt.After(in.Now) {
+		a.Next = "next try in " + ago(f.RetryAt.Sub(in.Now))
+	}
+	p.classify(a, w.Reason)
+	p.reportPresence(a)
+	a.Facts = append(a.Facts, "the runtime's words: "+p.text)
+	return a
 }
 
 // classify finds the cause from the registry's answer.

@@ -43,13 +43,25 @@ func diagnoseProbe(in In, c *corev1.Container, f journal.Probed) probeDiagnosis 
 	port, networked := probePort(c, p)
 	low := strings.ToLower(output)
 	switch {
+	case p.Exec != nil && strings.Contains(low, "timed out"):
+		return lateAnswer(in, p, f, output)
 	case p.Exec != nil:
 		t.text = fmt.Sprintf("runs %s, which fails: %s", strings.Join(p.Exec.Command, " "), output)
+		if output == "" {
+			t.text = fmt.Sprintf("runs %s, which ends with another exit code than 0 and prints nothing",
+				strings.Join(p.Exec.Command, " "))
+		}
 		t.commands = []Fix{commandFix("run the probe's command by hand",
 			fmt.Sprintf("kubectl -n %s exec %s -c %s -- %s", in.Ref.Namespace, in.Ref.Name, c.Name,
 				strings.Join(p.Exec.Command, " ")))}
 	case networked && strings.Contains(low, "connection refused"):
 		t = wrongPort(in, c, f, port)
+	case p.HTTPGet != nil && port == 0:
+		t = portUnnamed(in, c, f, p.HTTPGet.Port.StrVal)
+	case p.HTTPGet != nil && strings.Contains(low, "http response to https"):
+		t = otherScheme(in, f, port, corev1.URISchemeHTTP)
+	case p.HTTPGet != nil && strings.Contains(low, "malformed http response"):
+		t = otherScheme(in, f, port, corev1.URISchemeHTTPS)
 	case p.HTTPGet != nil && strings.Contains(low, "statuscode"):
 		t.text = fmt.Sprintf("asks path %s on port %d and gets %s", p.HTTPGet.Path, port,
 			strings.TrimPrefix(output, "HTTP probe failed with "))
@@ -61,9 +73,7 @@ func diagnoseProbe(in In, c *corev1.Container, f journal.Probed) probeDiagnosis 
 				}))
 	case strings.Contains(low, "deadline exceeded"), strings.Contains(low, "timeout"),
 		strings.Contains(low, "timed out"):
-		t.text = fmt.Sprintf("gets no answer within its timeout of %ds: %s", p.TimeoutSeconds, output)
-		t.fixes = []Fix{editedProbe(in, f, fmt.Sprintf("give it longer: timeoutSeconds %d", 5*max(p.TimeoutSeconds, 1)),
-			func(x *corev1.Probe) { x.TimeoutSeconds = 5 * max(x.TimeoutSeconds, 1) })}
+		t = lateAnswer(in, p, f, output)
 	}
 	return t
 }

@@ -194,6 +194,7 @@ func (s Subject) overQuota(a *Answer, o quotaExceeded, t *corev1.PodTemplateSpec
 		case init:
 			whence = fmt.Sprintf(" (its init container %s; the containers that run later take %s together)", who.Name,
 				o.format(together))
+		case alone.IsZero(): // it is of something else than containers
 		case alone.Cmp(o.requested) == 0:
 			whence = fmt.Sprintf(" (its container %s)", who.Name)
 		default:

@@ -91,12 +91,26 @@ func terminationCause(a *Answer, in In, c container, t *corev1.ContainerStateTer
 		if t.ExitCode == 137 {
 			a.Facts = append(a.Facts, memoryText(in, c)...)
 		}
-		if !lastLogs(a, in, c) {
+		if !lastLogs(a, in, c) && !forbiddenBySpec(a, in, c, t) {
 			awaitedService(a, in, c)
 		}
 	}
 	a.Fixes = append(a.Fixes, exitFixes(in, c, t)...)
 }
+
+// forbiddenBySpec adds what of a container's own spec its last words tell of; true when there is
+// such a thing.
+func forbiddenBySpec(a *Answer, in In, c container, t *corev1.ContainerStateTerminated) bool {
+	r, ok := deniedBy(in, c, pathOf(in.Pod, c), lastOutput(in, c, t))
+	if ok {
+		a.Cause += " " + r.text
+		a.Fixes = append(r.fixes, a.Fixes...)
+	}
+	return ok
+}
+
+// leastWell is how long a container has to run until its start counts as a good one.
+const leastWell = 5 * time.Second
 
 // restartWindow is how long a restarted container's last end is worth explaining.
 const restartWindow = 10 * time.Minute
@@ -112,7 +126,8 @@ func restarted(in In) *Answer {
 			continue
 		}
 		t := c.status.LastTerminationState.Terminated
-		if in.Now.Sub(t.FinishedAt.Time) > restartWindow || t.ExitCode == 0 && !killedByProbe(in, c, t).known {
+		if runsWellSince(in, c) || in.Now.Sub(t.FinishedAt.Time) > restartWindow || t.ExitCode == 0 &&
+			!killedByProbe(in, c, t).known {
 			continue
 		}
 		a := &Answer{State: "restarting", Since: t.FinishedAt.Time,

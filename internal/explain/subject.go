@@ -96,7 +96,8 @@ func WhyObject(s Subject) Answer {
 		own := Why(*s.WorstPod)
 		told = append(told, own.Findings...)
 	}
-	a = withFindings(a, told, more)
+	told = append(told, subjectFinding(s, a, append(slices.Clone(told), more...))...)
+	a = withFindings(a, withRemedies(a, told), more)
 	a.Subject = s.Kind + "/" + s.Name
 	if s.Namespace != "" {
 		a.Subject += " in " + s.Namespace

@@ -27,6 +27,10 @@ func deletedPod(in In) *Answer {
 	default:
 		a.Cause = "The Pod is no longer in the API; the journal does not hold who removed it."
 	}
+	if f, ok := deletionFinding(in); ok {
+		a.Cause += " " + f.Message
+		a.Findings = append(a.Findings, f)
+	}
 	if exit, _, ok := newest[journal.ContainerExited](in, nil); ok {
 		a.Facts = append(a.Facts, exit.Line())
 	}
@@ -179,7 +183,7 @@ func finishedPod(in In) *Answer {
 			} else {
 				a.Cause = fmt.Sprintf("Container %s ended: %s, and restart policy %s does not start it again.",
 					c.spec.Name, exitText(c, t), p.Spec.RestartPolicy)
-				if !lastLogs(a, in, c) {
+				if !lastLogs(a, in, c) && !forbiddenBySpec(a, in, c, t) {
 					awaitedService(a, in, c)
 				}
 			}

@@ -99,8 +99,13 @@ func notReady(in In) *Answer {
 			return a
 		}
 		if c.status.State.Running == nil || !probePending(a, in, c, "The Pod runs but is not ready") {
-			a.Cause = fmt.Sprintf("Container %s runs but is not ready yet: its probe has not succeeded so far.",
+			a.Cause = fmt.Sprintf("Container %s runs but is not ready yet: its status does not say so yet.",
 				c.spec.Name)
+			if c.spec.ReadinessProbe != nil {
+				a.Cause = fmt.Sprintf("Container %s runs but is not ready yet: its readiness probe has not "+
+					"succeeded so far.",
+					c.spec.Name)
+			}
 		}
 		return a
 	}

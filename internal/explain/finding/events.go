@@ -64,7 +64,11 @@ func warned(c *Cluster, o metav1.Object, self Object) []Finding {
 		if who == "" {
 			who = newest.Source.Component
 		}
-		out = append(out, Finding{Code: "Warning", Severity: Threat, Stage: StageRun, Object: self,
+		about, severity, related := self, Threat, []Object(nil)
+		if node, ok := c.nodeOf(o, self, newest); ok {
+			about, severity, related = node, Note, []Object{self}
+		}
+		out = append(out, Finding{Code: "Warning", Severity: severity, Stage: StageRun, Object: about, Related: related,
 			Value: newest.Reason,
 			Message: fmt.Sprintf("%s warned of %s %s, %s ago: %s: %s", who, self.Kind, self.Name,
 				c.Now.Sub(eventTime(newest)).Round(time.Second), newest.Reason, newest.Message)})

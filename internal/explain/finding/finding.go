@@ -109,3 +109,13 @@ func Sort(list []Finding) {
 			strings.Compare(a.Code, b.Code))
 	})
 }
+
+// withoutOr lets the first remedy not begin with "or": there is none before it.
+func (f *Finding) withoutOr() {
+	if len(f.Remedies) > 0 {
+		if rest, ok := strings.CutPrefix(f.Remedies[0].Say, "or "); ok {
+			f.Remedies = slices.Clone(f.Remedies)
+			f.Remedies[0].Say = rest
+		}
+	}
+}

@@ -3,6 +3,7 @@ package finding
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -21,8 +22,19 @@ func namespaceEnding(c *Cluster, o metav1.Object, self Object) []Finding {
 	for _, cond := range n.Status.Conditions {
 		if cond.Status == corev1.ConditionTrue {
 			f.Message += fmt.Sprintf(" %s: %s", cond.Type, strings.TrimSuffix(cond.Message, ".")+".")
-			f.Value = string(cond.Type)
+			f.Field, f.Value = "status.conditions["+string(cond.Type)+"]", string(cond.Type)
+			c.undiscovered(&f, cond.Message)
+			if m := finalizerWords.FindAllStringSubmatch(cond.Message, -1); m != nil {
+				f.Value = m[0][1]
+				f.Remedies = append(f.Remedies, Remedy{Say: "find what holds on to " + f.Value +
+					", and let its controller " +
+					"finish or remove the finalizer", Run: []string{fmt.Sprintf("kubectl api-resources --verbs=list "+
+					"--namespaced -o name | xargs -n1 kubectl -n %s get --ignore-not-found -o name", self.Name)}})
+			}
 		}
+	}
+	if f.Value == "" && c.Now.Sub(n.DeletionTimestamp.Time) < 3*settleTime {
+		f.Severity = Note // its content is being deleted
 	}
 	for _, kind := range c.sortedKinds() {
 		for _, x := range c.Objects[kind] {
@@ -37,21 +49,34 @@ func namespaceEnding(c *Cluster, o metav1.Object, self Object) []Finding {
 	return []Finding{f}
 }
 
+// finalizerWords are how a namespace's condition names a finalizer that is left.
+var finalizerWords = regexp.MustCompile(`([a-z0-9.-]+(?:/[A-Za-z0-9._-]+)?) in \d+ resource instances`)
+
+// undiscovered adds the APIs that a condition's text names and that do not answer: without them it
+// is not known what the namespace has.
+func (c *Cluster) undiscovered(f *Finding, words string) {
+	for _, x := range c.Objects["APIService"] {
+		version, group, _ := strings.Cut(x.GetName(), ".")
+		if group == "" || !strings.Contains(words, group+"/"+version) {
+			continue
+		}
+		to := objectOf("APIService", x)
+		f.Related = append(f.Related, to)
+		f.Message += fmt.Sprintf(" APIService %s does not answer: until it does, nobody knows what the namespace "+
+			"has of it.",
+			to.Name)
+		f.Remedies = append(f.Remedies, Remedy{Say: "see why it does not answer",
+			Run: []string{"gantry why apiservice/" +
+				to.Name}}, Remedy{Say: "or, when it never comes back, delete the APIService: nothing is served of " +
+			"that " +
+			"group then",
+			Run: []string{kubectl(to, "delete", "")}})
+	}
+}
+
 // ownFinalizers are those that a controller of Kubernetes removes when it is time.
 var ownFinalizers = []string{"kubernetes.io/pvc-protection", "kubernetes.io/pv-protection", "foregroundDeletion",
 	"orphan", "batch.kubernetes.io/job-tracking", "service.kubernetes.io/load-balancer-cleanup", "kubernetes"}
-
-// heldByFinalizer finds an object that is being deleted and that finalizers hold.
-func heldByFinalizer(c *Cluster, o metav1.Object, self Object) []Finding {
-	if o.GetDeletionTimestamp() == nil || len(o.GetFinalizers()) == 0 || self.Kind == "Pod" ||
-		c.Now.Sub(o.GetDeletionTimestamp().Time) < settleTime/2 {
-		return nil
-	}
-	return []Finding{{Code: "FinalizerHolds", Stage: StageChange, Object: self, Field: "metadata.finalizers",
-		Value: strings.Join(o.GetFinalizers(), ","),
-		Message: fmt.Sprintf("%s %s is being deleted and is held by %s: whoever set that has to remove it.", self.Kind,
-			self.Name, joined(o.GetFinalizers())), Remedies: finalizerRemedies(self, o.GetFinalizers())}}
-}
 
 // finalizerRemedies remove foreign finalizers by hand, and say what that costs.
 func finalizerRemedies(o Object, finalizers []string) []Remedy {

@@ -28,17 +28,16 @@ func (c *Cluster) refusalCauses(self Object, o metav1.Object, words string) []Fi
 		out = append(out, quotaExceeded(self, m)...)
 	}
 	if m := policyWords.FindStringSubmatch(words); m != nil {
-		out = append(out, Finding{Code: "DeniedByPolicy", Stage: StageCreation,
-			Object: Object{Kind: "ValidatingAdmissionPolicy", Name: m[1]}, Field: "spec.validations", Value: m[3],
-			Related: []Object{{Kind: "ValidatingAdmissionPolicyBinding", Name: m[2]}, self},
-			Message: fmt.Sprintf("ValidatingAdmissionPolicy %s, bound by %s, refuses the Pods of %s %s: %s", m[1], m[2],
-				self.Kind, self.Name, m[3])})
+		out = append(out, c.deniedByPolicy(self, o, m)...)
 	}
 	if m := webhookWords.FindStringSubmatch(words); m != nil {
 		out = append(out, c.webhookCauses(self, m[1]+m[2], words)...)
 	}
 	if m := securityWords.FindStringSubmatch(words); m != nil {
 		out = append(out, podSecurity(self, o, m[1], m[2])...)
+	}
+	if len(out) == 0 {
+		out = append(out, c.invalidField(self, o, words)...)
 	}
 	return out
 }
@@ -99,10 +98,12 @@ func (c *Cluster) webhookCauses(self Object, name, words string) []Finding {
 				if !strings.Contains(words, "failed calling") {
 					code, field = "DeniedByWebhook", fmt.Sprintf("webhooks[%d]", i)
 				}
-				return []Finding{{Code: code, Stage: StageCreation, Object: at, Field: field, Value: name,
+				f := Finding{Code: code, Stage: StageCreation, Object: at, Field: field, Value: name,
 					Related: []Object{self}, Message: fmt.Sprintf("Webhook %s of %s %s keeps the Pods of %s %s "+
 						"from being "+
-						"made: %s", name, kind, at.Name, self.Kind, self.Name, words)}}
+						"made: %s", name, kind, at.Name, self.Kind, self.Name, words)}
+				f.Remedies = webhookRemedies(self, at, i, code)
+				return append([]Finding{f}, c.quotedByRefusal(self, c.Get(self), code, words)...)
 			}
 		}
 	}

@@ -58,6 +58,8 @@ var rules = []rule{
 	{"probes", templated, probes},
 	{"variables", templated, variables},
 	{"mounts", templated, mounts},
+	{"parts", templated, parts},
+	{"origins", []string{"Pod"}, origins},
 	{"quantities", templated, quantities},
 	{"hook times", templated, hookTimes},
 	{"users", templated, users},
@@ -164,6 +166,10 @@ func Roots(list []Finding) []Finding {
 			seen[key] = true
 			out = append(out, f)
 		}
+	}
+	for i := range out {
+		out[i].withNumbers()
+		out[i].withoutOr()
 	}
 	Sort(out)
 	return out

@@ -142,12 +142,37 @@ func endpointsBehind(c *Cluster, o metav1.Object, self Object) []Finding {
 			Numbers: map[string]string{"pods": fmt.Sprint(len(sick)), "readyPods": "0"},
 			Message: fmt.Sprintf("Service %s has no ready endpoints: of the %d Pods it selects none is ready (%s).",
 				self.Name, len(sick), joined(sick))}
+		if !slices.ContainsFunc(in[*corev1.Pod](c, "Pod", self.Namespace), func(p *corev1.Pod) bool {
+			return slices.Contains(sick, p.Name) && !c.underWay(p)
+		}) {
+			f.Severity = Note
+		}
 		for _, name := range sick {
 			f.Related = append(f.Related, Object{"Pod", self.Namespace, name})
 		}
 		return []Finding{f}
 	}
 	return nil
+}
+
+// underWay reports whether a Pod is young, and nothing has failed of it yet.
+func (c *Cluster) underWay(p *corev1.Pod) bool {
+	if c.Now.Sub(p.CreationTimestamp.Time) > 3*settleTime/2 || p.Status.Phase == corev1.PodFailed {
+		return false
+	}
+	for _, cond := range p.Status.Conditions {
+		if cond.Type == corev1.PodScheduled && cond.Status == corev1.ConditionFalse {
+			return false
+		}
+	}
+	for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
+		w := s.State.Waiting
+		if s.RestartCount > 0 || w != nil && w.Reason != "ContainerCreating" && w.Reason != "PodInitializing" ||
+			s.State.Terminated != nil && s.State.Terminated.ExitCode != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // reachable reports whether other nodes reach a Pod's address.

@@ -105,6 +105,9 @@ func AnswerWith(ctx context.Context, client kubernetes.Interface, q Question) (e
 	if kind == "pod" {
 		in, err := gatherInput(ctx, r, q, name)
 		if err != nil {
+			if a, ok := goneAnswer(ctx, client, q, finding.Object{Kind: kind, Name: in.Ref.Name}); ok && in.Pod == nil {
+				return a, nil
+			}
 			return explain.Answer{}, err
 		}
 		a := explain.Why(in)
@@ -113,6 +116,9 @@ func AnswerWith(ctx context.Context, client kubernetes.Interface, q Question) (e
 	}
 	s := explain.Subject{Now: q.Now, Kind: kind, Name: name, Namespace: q.Namespace}
 	if err := readSubject(ctx, r, &s); err != nil {
+		if a, ok := goneAnswer(ctx, client, q, finding.Object{Kind: kind, Name: name}); ok && s.Object == nil {
+			return a, nil
+		}
 		return explain.Answer{}, err
 	}
 	a := explain.WhyObject(s)

@@ -22,7 +22,7 @@ type In struct {
 	Plugins     *schedule.PluginSet
 	Owner       Owner               // what to edit instead of the Pod; zero: the Pod itself
 	Classes     map[string]Priority // PriorityClasses by name, as far as known
-	MaxRemedies int                 // number of remedies wanted; 0: 6
+	MaxRemedies int                 // number of remedies wanted; 0: 3
 	// WithoutPods returns the plugins with the given Pods deleted and their devices free; nil:
 	// Plugins are used.
 	WithoutPods func(deletedPods map[types.UID]bool) *schedule.PluginSet
@@ -67,7 +67,7 @@ type searchState struct {
 }
 
 const (
-	defaultMaxRemedies = 6
+	defaultMaxRemedies = 3
 	defaultMaxAttempts = 400
 	maxChanges         = 3  // changes in one remedy
 	maxTargetNodes     = 12 // nodes for which remedies are tried
@@ -142,8 +142,9 @@ func (s *search) repair(st searchState, refusals []journal.NodeRefusal, node str
 		switch {
 		case r == nil:
 			return
-		case r.Scheduled():
+		case r.Scheduled() && s.minimal(next):
 			s.record(next, r.SuggestedHost)
+		case r.Scheduled():
 		case len(next.changes) < maxChanges:
 			after := r.Refusals(r.Nodes())
 			if j := slices.IndexFunc(after, func(n journal.NodeRefusal) bool { return n.Node == node }); j >= 0 &&
@@ -152,6 +153,32 @@ func (s *search) repair(st searchState, refusals []journal.NodeRefusal, node str
 			}
 		}
 	}
+}
+
+// minimal reports whether no change of several can be left out: without any of them the Pod still
+// finds no node.
+func (s *search) minimal(st searchState) bool {
+	for i := range st.changes {
+		if len(st.changes) == 1 {
+			return true
+		}
+		less := searchState{pod: s.in.Pod, snapshot: s.in.Snapshot}
+		ok := true
+		for j, c := range st.changes {
+			if j == i || !ok {
+				continue
+			}
+			next, err := apply(less, c)
+			less, ok = next, err == nil
+		}
+		if !ok {
+			continue
+		}
+		if r := s.schedule(less); r != nil && r.Scheduled() {
+			return false
+		}
+	}
+	return true
 }
 
 // deletedPods returns the Pods that the changes delete.
@@ -216,12 +243,19 @@ func (s *search) best() []Remedy {
 	var out []Remedy
 	kinds := map[string]int{}
 	for _, r := range s.found {
-		if len(out) < s.in.MaxRemedies && kinds[r.Kind] < maxPerKind {
+		if len(out) < s.in.MaxRemedies && kinds[r.Kind] < maxPerKind && !(len(out) > 0 && r.aside(out[0])) {
 			kinds[r.Kind]++
 			out = append(out, r)
 		}
 	}
 	return out
+}
+
+// aside reports whether a remedy changes another node than the best one goes to, where that one
+// needs no change of a node: what that node is for is somebody else's matter.
+func (r Remedy) aside(best Remedy) bool {
+	ofNode := func(kind string) bool { return kind == "taint" || kind == "label" || kind == "cordon" }
+	return ofNode(r.Kind) && !ofNode(best.Kind) && r.Node != best.Node
 }
 
 // nearestNodes returns nodes to find remedies for: those with the smallest shortfall, and the first

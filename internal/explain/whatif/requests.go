@@ -65,9 +65,19 @@ func lowerRequests(st searchState, r journal.NodeRefusal) []change {
 	if len(says) == 0 {
 		return nil
 	}
-	spec := edited.Spec
 	return []change{{kind: "request", description: strings.Join(says, " and "), cost: cost,
-		pod: func(p *v1.Pod) { p.Spec = *spec.DeepCopy() }}}
+		pod: func(p *v1.Pod) { copyResources(p, edited) }}}
+}
+
+// copyResources gives a Pod the requests and limits of another one with the same containers.
+func copyResources(to, from *v1.Pod) {
+	to.Spec.Resources = from.Spec.Resources.DeepCopy()
+	for i := range to.Spec.InitContainers {
+		from.Spec.InitContainers[i].Resources.DeepCopyInto(&to.Spec.InitContainers[i].Resources)
+	}
+	for i := range to.Spec.Containers {
+		from.Spec.Containers[i].Resources.DeepCopyInto(&to.Spec.Containers[i].Resources)
+	}
 }
 
 // lower lowers requests, the largest first, until the whole Pod requests at most target; it

@@ -1,0 +1,184 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gantry-project/gantry/internal/explain/finding"
+)
+
+// hasBroken reports whether one of findings hinders now.
+func hasBroken(list []finding.Finding) bool {
+	return slices.ContainsFunc(list, func(f finding.Finding) bool { return f.Severity == finding.Broken })
+}
+
+// kubeletEvents are reasons of events in which a kubelet says what it could not do for a Pod.
+var kubeletEvents = []string{"FailedMount", "FailedAttachVolume", "FailedMapVolume", "FailedCreatePodSandBox",
+	"FailedPostStartHook", "FailedPreStopHook", "Failed", "FailedBinding", "ProvisioningFailed",
+	"FailedPrepareDynamicResources"}
+
+// underWay are rows of causes whose answers, in themselves, name nothing that is wrong.
+var underWay = []string{"ready", "starting", "initialising", "gone", "terminating", "preempted"}
+
+// causeFinding is an answer's cause as a finding, where no other finding says what hinders: the
+// field that the cause, or what components said of the Pod, quotes; with the answer's remedies.
+func causeFinding(in In, a Answer, have []finding.Finding) []finding.Finding {
+	if a.Cause == "" || slices.Contains(healthy, a.State) || hasBroken(have) || slices.Contains(underWay, a.Code) ||
+		a.State == "Succeeded" {
+		return nil
+	}
+	f := finding.Finding{Code: "Hindered", Severity: hinders(in, a.Code), Stage: stageOf(a.Code), Object: in.object(),
+		Message: a.Cause, Remedies: asRemedies(a.Fixes)}
+	if in.Node != nil && (a.Code == "node lost" || strings.HasPrefix(a.Cause, "Node "+in.Node.Name)) {
+		f.Object, f.Related = finding.Object{Kind: "Node", Name: in.Node.Name}, []finding.Object{in.object()}
+		f.Field, f.Value = nodeField(in.Node)
+		return []finding.Finding{f}
+	}
+	if in.Pod == nil {
+		return []finding.Finding{f}
+	}
+	f.Field, f.Value = "spec", ""
+	words := a.Cause + "\n" + strings.Join(a.Facts, "\n")
+	for i := range in.Events {
+		if slices.Contains(kubeletEvents, in.Events[i].Reason) {
+			words += "\n" + in.Events[i].Message
+		}
+	}
+	if field, value, ok := finding.Quoted(podParts(in.Pod), "spec", words); ok {
+		f.Field, f.Value = field, value
+		return []finding.Finding{f}
+	}
+	for _, c := range containers(in.Pod) {
+		if field, value, _ := wordsField(in, c, pathOf(in.Pod, c), words); field != "" {
+			f.Field, f.Value = field, value
+			break
+		}
+	}
+	return []finding.Finding{f}
+}
+
+// Times before which what an answer names may pass by itself: of a Pod that was just made, and of
+// causes that are often only slow.
+const (
+	startTime = 15 * time.Second
+	slowTime  = 2 * time.Minute
+)
+
+// hinders is how bad a cause is that no rule has found: what may still pass by itself is a note.
+func hinders(in In, code string) finding.Severity {
+	if in.Pod == nil {
+		return finding.Note
+	}
+	age := in.Now.Sub(in.Pod.CreationTimestamp.Time)
+	slow := slices.Contains([]string{"not ready", "hook", "volume", "unscheduled", "stuck"}, code)
+	switch {
+	case age < startTime, slow && age < slowTime:
+		return finding.Note
+	case slow:
+		return finding.Threat
+	}
+	return finding.Broken
+}
+
+// hindering are states of objects other than Pods in which something hinders them.
+var hindering = []string{"without Pods", "without endpoints", "Failed", "not reached", "sometimes not reached",
+	"not Ready", "Terminating", "without an address"}
+
+// subjectFinding is the cause of an answer about another object as a finding, where there is no
+// other.
+func subjectFinding(s Subject, a Answer, have []finding.Finding) []finding.Finding {
+	if a.Cause == "" || len(have) > 0 || !slices.Contains(hindering, a.State) {
+		return nil
+	}
+	f := finding.Finding{Code: "Hindered", Severity: finding.Threat, Object: s.object(), Field: "spec",
+		Message:  a.Cause,
+		Remedies: asRemedies(a.Fixes)}
+	if m, ok := s.Object.(metav1.Object); ok && s.Now.Sub(m.GetCreationTimestamp().Time) < slowTime {
+		f.Severity = finding.Note
+	}
+	return []finding.Finding{f}
+}
+
+// stageOf is where in a Pod's life a row of causes hinders it.
+func stageOf(code string) finding.Stage {
+	switch code {
+	case "gated", "gang", "pod group":
+		return finding.StageCreation
+	case "claimless":
+		return finding.StageReference
+	case "unscheduled":
+		return finding.StagePlacement
+	case "node lost", "sandbox", "stuck":
+		return finding.StageNode
+	case "driver", "volume":
+		return finding.StageVolume
+	case "image":
+		return finding.StageImage
+	case "terminating", "gone", "preempted", "eviction":
+		return finding.StageChange
+	case "not ready", "door":
+		return finding.StageTraffic
+	}
+	return finding.StageRun
+}
+
+// nodeField is the condition by which a node is not ready.
+func nodeField(n *corev1.Node) (field, value string) {
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
+			return "status.conditions[Ready]", c.Reason
+		}
+	}
+	return "spec", n.Name
+}
+
+// failedFinding joins the words with which a Pod was failed with the field of its spec that they
+// are about. Without such a field the reason itself is told.
+func failedFinding(in In) (finding.Finding, bool) {
+	p := in.Pod
+	if p == nil || p.Status.Phase != corev1.PodFailed || p.Status.Reason == "" {
+		return finding.Finding{}, false
+	}
+	f := finding.Finding{Code: p.Status.Reason, Stage: finding.StageRun, Object: in.object(), Field: "status.reason",
+		Value: p.Status.Reason, Message: p.Status.Message}
+	resource, short := strings.CutPrefix(p.Status.Reason, "OutOf")
+	switch d := p.Spec.ActiveDeadlineSeconds; {
+	case p.Status.Reason == "DeadlineExceeded" && d != nil:
+		f.Field, f.Value = "spec.activeDeadlineSeconds", fmt.Sprint(*d)
+		f.Numbers = map[string]string{"activeDeadlineSeconds": f.Value}
+		f.Want = fmt.Sprint(10 * *d)
+		f.Message = fmt.Sprintf("The Pod ran longer than its activeDeadlineSeconds of %d and was ended.", *d)
+		return f, true
+	case short && resource != "":
+		f.Field = requestField(p, resource)
+		return f, true
+	case p.Status.Reason == "NodeAffinity" || p.Status.Reason == "NodeName":
+		j := labelsRefusal(In{Pod: p, ClusterContext: &ClusterContext{Nodes: nodesOf(in)}}, refusalOf(p.Spec.NodeName))
+		f.Field, f.Value, f.Want = j.field, j.value, j.want
+		return f, true
+	}
+	words := p.Status.Message
+	for i, v := range p.Spec.Volumes {
+		if v.EmptyDir != nil && v.EmptyDir.SizeLimit != nil && strings.Contains(words, fmt.Sprintf("%q", v.Name)) {
+			f.Field, f.Value = fmt.Sprintf("spec.volumes[%d].emptyDir.sizeLimit", i), v.EmptyDir.SizeLimit.String()
+			return f, true
+		}
+	}
+	for _, c := range containers(p) {
+		q, limited := c.spec.Resources.Limits[corev1.ResourceEphemeralStorage]
+		if limited && strings.Contains(words, "ephemeral") && (strings.Contains(words, "exceeds the total limit") ||
+			strings.Contains(words, c.spec.Name)) {
+			f.Field, f.Value = pathOf(p, c)+".resources.limits.ephemeral-storage", q.String()
+			return f, true
+		}
+	}
+	if field, value, ok := finding.Quoted(p.Spec, "spec", words); ok && !strings.HasSuffix(field, "].name") {
+		f.Field, f.Value = field, value
+	}
+	return f, true
+}

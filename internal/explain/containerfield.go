@@ -1,0 +1,125 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/gantry-project/gantry/internal/explain/finding"
+)
+
+// wordsField is the field of a Pod that a component's words about a container, whose path is at,
+// are about: what they name, or what they quote. Empty where they are about nothing of it.
+func wordsField(in In, c container, at, words string) (field, value, want string) {
+	low := strings.ToLower(words)
+	switch {
+	case keyPattern.MatchString(words):
+		m := keyPattern.FindStringSubmatch(words)
+		return keyField(in.Pod, c, at, objectKey{kind: m[2], name: m[3], key: strings.TrimSuffix(m[1], ",")})
+	case objectPattern.MatchString(words):
+		m := objectPattern.FindStringSubmatch(words)
+		return keyField(in.Pod, c, at, objectKey{kind: kinds[m[1]], name: m[2]})
+	case strings.Contains(low, "runasnonroot"), strings.Contains(low, "non-root policy"),
+		userName.MatchString(words):
+		if uid, field, known := userOf(in.Pod, c, at); known {
+			return field, fmt.Sprint(uid), "1000"
+		}
+		if s := c.spec.SecurityContext; s != nil && s.RunAsNonRoot != nil {
+			return at + ".securityContext.runAsNonRoot", "true", "false"
+		}
+		return "spec.securityContext.runAsNonRoot", "true", "false"
+	case programPattern.MatchString(words):
+		program := programPattern.FindStringSubmatch(words)[1]
+		for list, content := range map[string][]string{"command": c.spec.Command, "args": c.spec.Args} {
+			if i := slices.Index(content, program); i >= 0 {
+				return fmt.Sprintf("%s.%s[%d]", at, list, i), program, ""
+			}
+		}
+		if len(c.spec.Command) == 0 {
+			return at + ".image", c.spec.Image, ""
+		}
+	case noSubPath.MatchString(words):
+		volume := noSubPath.FindStringSubmatch(words)[1]
+		for i, m := range c.spec.VolumeMounts {
+			if m.Name == volume && m.SubPath+m.SubPathExpr != "" {
+				if m.SubPath == "" {
+					return fmt.Sprintf("%s.volumeMounts[%d].subPathExpr", at, i), m.SubPathExpr, ""
+				}
+				return fmt.Sprintf("%s.volumeMounts[%d].subPath", at, i), m.SubPath, ""
+			}
+		}
+	}
+	if field, value, ok := finding.Quoted(c.spec, at, words); ok && !strings.HasSuffix(field, "].name") {
+		return field, value, ""
+	}
+	if field, value, ok := finding.Quoted(podParts(in.Pod), "spec", words); ok {
+		return field, value, ""
+	}
+	return "", "", ""
+}
+
+// podParts are a Pod's spec without its containers.
+func podParts(p *corev1.Pod) corev1.PodSpec {
+	s := p.Spec
+	s.Containers, s.InitContainers, s.EphemeralContainers = nil, nil, nil
+	return s
+}
+
+// keyField is where a container, or a volume of its Pod, names an object or a key of it.
+func keyField(p *corev1.Pod, c container, at string, r objectKey) (field, value, want string) {
+	value = r.key
+	if value == "" {
+		value = r.name
+	}
+	last := map[bool]string{true: "name", false: "key"}[r.key == ""]
+	ref := map[string]string{"Secret": "secret", "ConfigMap": "configMap"}[r.kind]
+	for i := range c.spec.Env {
+		if k := keyOf(&c.spec.Env[i]); k.kind == r.kind && k.name == r.name && (r.key == "" || k.key == r.key) {
+			return fmt.Sprintf("%s.env[%d].valueFrom.%sKeyRef.%s", at, i, ref, last), value, ""
+		}
+	}
+	for i, e := range c.spec.EnvFrom {
+		if e.ConfigMapRef != nil && r.kind == "ConfigMap" && e.ConfigMapRef.Name == r.name ||
+			e.SecretRef != nil && r.kind == "Secret" && e.SecretRef.Name == r.name {
+			return fmt.Sprintf("%s.envFrom[%d].%sRef.name", at, i, ref), r.name, ""
+		}
+	}
+	for i, v := range p.Spec.Volumes {
+		if v.ConfigMap != nil && r.kind == "ConfigMap" && v.ConfigMap.Name == r.name {
+			return fmt.Sprintf("spec.volumes[%d].configMap.name", i), r.name, ""
+		}
+		if v.Secret != nil && r.kind == "Secret" && v.Secret.SecretName == r.name {
+			return fmt.Sprintf("spec.volumes[%d].secret.secretName", i), r.name, ""
+		}
+	}
+	return "", "", ""
+}
+
+// containerRemedies are what helps a container that waits or ended, whichever container the answer
+// itself is about.
+func containerRemedies(in In, c container, t *corev1.ContainerStateTerminated) []finding.Remedy {
+	var a Answer
+	switch w := c.waiting(); {
+	case w != nil && slices.Contains(imageReasons, w.Reason):
+		a = *imageAnswer(in, c, w)
+	case w != nil && slices.Contains(configReasons, w.Reason):
+		a = *configAnswer(in, c, w)
+	case t != nil:
+		terminationCause(&a, in, c, t)
+	}
+	return asRemedies(a.Fixes)
+}
+
+// runsWellSince reports whether a container that was restarted once runs now and has run longer
+// than the run before: what ended it is past.
+func runsWellSince(in In, c container) bool {
+	if c.status == nil || c.status.State.Running == nil || c.status.RestartCount != 1 || !c.status.Ready ||
+		c.status.LastTerminationState.Terminated == nil {
+		return false
+	}
+	t := c.status.LastTerminationState.Terminated
+	ran := in.Now.Sub(c.status.State.Running.StartedAt.Time)
+	return ran >= leastWell && ran > 2*t.FinishedAt.Sub(t.StartedAt.Time)
+}

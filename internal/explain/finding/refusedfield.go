@@ -1,0 +1,94 @@
+package finding
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// deniedByPolicy blames the validation of a policy that refused, by the words of its refusal; m are
+// the policy, its binding and the words.
+func (c *Cluster) deniedByPolicy(self Object, o metav1.Object, m []string) []Finding {
+	f := Finding{Code: "DeniedByPolicy", Stage: StageCreation, Object: Object{Kind: "ValidatingAdmissionPolicy",
+		Name: m[1]}, Field: "spec.validations", Value: m[3],
+		Related: []Object{{Kind: "ValidatingAdmissionPolicyBinding", Name: m[2]}, self},
+		Message: fmt.Sprintf("ValidatingAdmissionPolicy %s, bound by %s, refuses the Pods of %s %s: %s", m[1], m[2],
+			self.Kind, self.Name, m[3])}
+	p, ok := get[*admissionv1.ValidatingAdmissionPolicy](c, "ValidatingAdmissionPolicy", "", m[1])
+	if ok {
+		for i, v := range p.Spec.Validations {
+			text := v.Message
+			if text == "" {
+				text = strings.TrimSpace(v.Expression)
+			}
+			if len(p.Spec.Validations) > 1 && !strings.Contains(m[3], text) {
+				continue
+			}
+			f.Field, f.Value = fmt.Sprintf("spec.validations[%d].expression", i), v.Expression
+			f.Message += fmt.Sprintf(" It demands %s.", strings.TrimSpace(v.Expression))
+			break
+		}
+	}
+	f.Remedies = []Remedy{{Say: fmt.Sprintf("let the template of %s fulfil %s", self, f.Value)},
+		{Say: fmt.Sprintf("or let the policy only warn about it (validationActions of binding %s): it then lets "+
+			"others "+
+			"pass too", m[2]), Run: []string{kubectl(f.Related[0], "patch",
+			`--type=merge -p '{"spec":{"validationActions":["Warn"]}}'`)}}}
+	return append([]Finding{f}, c.quotedByRefusal(self, o, f.Code, f.Value+" "+m[3])...)
+}
+
+// webhookRemedies are what helps when a webhook refuses or fails.
+func webhookRemedies(self, at Object, i int, code string) []Remedy {
+	if code == "DeniedByWebhook" {
+		return []Remedy{{Say: fmt.Sprintf("let the template of %s be as %s asks", self, at)}}
+	}
+	return []Remedy{{Say: "mend what answers for " + at.String()}, {
+		Say: "or let requests pass while it is away: nothing checks them then",
+		Run: []string{fmt.Sprintf(`kubectl patch %s %s --type=json -p '[{"op":"replace","path":`+
+			`"/webhooks/%d/failurePolicy","value":"Ignore"}]'`, at.lower(), at.Name, i)}}}
+}
+
+// quotedByRefusal is the field of an object's template that words of a refusal quote.
+func (c *Cluster) quotedByRefusal(self Object, o metav1.Object, code, words string) []Finding {
+	if o == nil {
+		return nil
+	}
+	spec, at := podSpecOf(o)
+	if spec == nil {
+		return nil
+	}
+	field, value, ok := Quoted(spec, at, words)
+	if !ok {
+		return nil
+	}
+	return []Finding{{Code: code, Severity: Threat, Stage: StageCreation, Object: self, Field: field, Value: value,
+		Message: fmt.Sprintf("The refusal is about %s of %s %s, which is %s.", field, self.Kind, self.Name, value)}}
+}
+
+// invalidWords are how the API server's validation names a field and its content.
+var invalidWords = regexp.MustCompile(`((?:spec|metadata)[\w.\[\]/-]*): (Invalid value|Forbidden|Required value|` +
+	`Duplicate value|Unsupported value|Not found|Too long)(?:: "([^"]*)"|: (\S+?):)?`)
+
+// invalidField blames the field of a template that the API server's validation refused, or that the
+// words of another refusal quote.
+func (c *Cluster) invalidField(self Object, o metav1.Object, words string) []Finding {
+	spec, at := podSpecOf(o)
+	if spec == nil {
+		return nil
+	}
+	m := invalidWords.FindStringSubmatch(words)
+	if m == nil {
+		return c.quotedByRefusal(self, o, "PodsRefused", words)
+	}
+	field := m[1]
+	if at != "spec" {
+		field = strings.TrimSuffix(at, "spec") + field
+	}
+	return []Finding{{Code: "PodsRefused", Stage: StageCreation, Object: self, Field: field, Value: m[3] + m[4],
+		Message: fmt.Sprintf("The API server refuses %s of the Pods of %s %s (%s): %s", field, self.Kind, self.Name,
+			m[2],
+			words), Remedies: []Remedy{{Say: fmt.Sprintf("change %s of %s as the text says", field, self)}}}}
+}

@@ -1,0 +1,131 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/gantry-project/gantry/internal/explain/finding"
+	"github.com/gantry-project/gantry/internal/journal"
+)
+
+// probeField is the field of a probe, below it, that its failure is about, with its content and
+// what would do: the scheme, port, path, command or time.
+func probeField(c *corev1.Container, p *corev1.Probe, words string, d probeDiagnosis) (field, value, want string) {
+	low := strings.ToLower(words)
+	late := strings.Contains(low, "deadline exceeded") || strings.Contains(low, "timeout") ||
+		strings.Contains(low, "timed out")
+	switch h := p.HTTPGet; {
+	case late:
+		return ".timeoutSeconds", fmt.Sprint(p.TimeoutSeconds), fmt.Sprint(5 * max(p.TimeoutSeconds, 1))
+	case h != nil && (strings.Contains(low, "server gave http response to https") ||
+		strings.Contains(low, "first record does not look like a tls handshake")):
+		return ".httpGet.scheme", string(h.Scheme), "HTTP"
+	case h != nil && (strings.Contains(low, "malformed http response") || strings.Contains(low,
+		"http request to an https")):
+		return ".httpGet.scheme", string(h.Scheme), "HTTPS"
+	case h != nil && strings.Contains(low, "statuscode"):
+		return ".httpGet.path", h.Path, ""
+	case p.Exec != nil:
+		return ".exec.command", strings.Join(p.Exec.Command, " "), ""
+	}
+	for _, part := range []string{"probe port "} {
+		for _, f := range d.fixes {
+			if rest, ok := strings.CutPrefix(f.Description, part); ok && want == "" {
+				want, _, _ = strings.Cut(rest, " ")
+			}
+		}
+	}
+	port := probePortText(p)
+	switch {
+	case p.HTTPGet != nil:
+		return ".httpGet.port", port, want
+	case p.TCPSocket != nil:
+		return ".tcpSocket.port", port, want
+	case p.GRPC != nil:
+		return ".grpc.port", port, want
+	}
+	return "", c.Name, ""
+}
+
+// probePortText is a probe's port as it is written: a number or a name.
+func probePortText(p *corev1.Probe) string {
+	switch {
+	case p.HTTPGet != nil:
+		return p.HTTPGet.Port.String()
+	case p.TCPSocket != nil:
+		return p.TCPSocket.Port.String()
+	case p.GRPC != nil:
+		return strconv.Itoa(int(p.GRPC.Port))
+	}
+	return ""
+}
+
+// failsYet is how bad a failing probe is: before it has failed as often as its threshold says it
+// may only be slow.
+func failsYet(f journal.Probed, p *corev1.Probe) finding.Severity {
+	if f.Count < int(max(p.FailureThreshold, 1)) {
+		return finding.Note
+	}
+	return finding.Broken
+}
+
+// pathOf is the path of a container in its Pod.
+func pathOf(p *corev1.Pod, c container) string {
+	list, specs := "containers", p.Spec.Containers
+	if c.init {
+		list, specs = "initContainers", p.Spec.InitContainers
+	}
+	return fmt.Sprintf("spec.%s[%d]", list, slices.IndexFunc(specs,
+		func(x corev1.Container) bool { return x.Name == c.spec.Name }))
+}
+
+// lateAnswer explains a probe that gets no answer in time.
+func lateAnswer(in In, p *corev1.Probe, f journal.Probed, output string) probeDiagnosis {
+	more := 5 * max(p.TimeoutSeconds, 1)
+	return probeDiagnosis{text: fmt.Sprintf("gets no answer within its timeout of %ds: %s", p.TimeoutSeconds, output),
+		fixes: []Fix{editedProbe(in, f, fmt.Sprintf("give it longer: timeoutSeconds %d", more),
+			func(x *corev1.Probe) { x.TimeoutSeconds = more })}}
+}
+
+// portUnnamed explains a probe of a port name that the container does not have.
+func portUnnamed(in In, c *corev1.Container, f journal.Probed, name string) probeDiagnosis {
+	var names []string
+	for _, p := range c.Ports {
+		if p.Name != "" {
+			names = append(names, p.Name)
+		}
+	}
+	have := "none with a name"
+	if len(names) > 0 {
+		have = joinList(names)
+	}
+	t := probeDiagnosis{text: fmt.Sprintf("asks the port named %s, and the container names no port so; it has %s", name,
+		have)}
+	near := nearestName(name, names)
+	if near == "" && len(names) == 1 {
+		near = names[0]
+	}
+	if near != "" {
+		t.fixes = []Fix{editedProbe(in, f, "probe port "+near+" instead of "+name, func(x *corev1.Probe) {
+			x.HTTPGet.Port = intstr.FromString(near)
+		})}
+	}
+	return t
+}
+
+// otherScheme explains a probe that speaks HTTP to a program that speaks HTTPS, or the other way
+// round.
+func otherScheme(in In, f journal.Probed, port int, speaks corev1.URIScheme) probeDiagnosis {
+	asks := corev1.URISchemeHTTPS
+	if speaks == asks {
+		asks = corev1.URISchemeHTTP
+	}
+	return probeDiagnosis{text: fmt.Sprintf("asks port %d by %s, and the program answers by %s", port, asks, speaks),
+		fixes: []Fix{editedProbe(in, f, "ask by "+string(speaks)+": scheme "+string(speaks),
+			func(x *corev1.Probe) { x.HTTPGet.Scheme = speaks })}}
+}

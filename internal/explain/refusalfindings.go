@@ -1,0 +1,107 @@
+package explain
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/gantry-project/gantry/internal/explain/finding"
+	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/pod/fit"
+)
+
+// refusalFindings are the refusals of nodes as data: one finding for each plugin and field, with
+// the field's content, the nodes and, where something is short, the numbers of the nearest node.
+// Beside it stands what of the node itself refuses.
+func refusalFindings(in In, refusals []journal.NodeRefusal) []finding.Finding {
+	var out, nodes []finding.Finding
+	at := map[string]int{}
+	for _, r := range refusals {
+		var j refusalField
+		if judge := refusalFields[r.Plugin]; judge != nil {
+			j = judge(in, r)
+		}
+		key := r.Plugin + j.field + j.object.String()
+		i, known := at[key]
+		if !known {
+			i = len(out)
+			at[key] = i
+			out = append(out, refusalFinding(in, r, j))
+		}
+		out[i].Related = append(out[i].Related, finding.Object{Kind: "Node", Name: r.Node})
+		nodes = append(nodes, nodeRefuses(in, r)...)
+	}
+	for i := range out {
+		n := slices.DeleteFunc(slices.Clone(out[i].Related), func(o finding.Object) bool { return o.Kind != "Node" })
+		out[i].Numbers["nodes"] = strconv.Itoa(len(slices.CompactFunc(n, func(a,
+			b finding.Object) bool {
+			return a == b
+		})))
+		out[i].Related = slices.Compact(out[i].Related)
+	}
+	return append(out, nodes...)
+}
+
+// refusalFinding is one refusal with the field that it was judged by.
+func refusalFinding(in In, r journal.NodeRefusal, j refusalField) finding.Finding {
+	f := finding.Finding{Code: r.Plugin, Stage: finding.StagePlacement, Object: j.object, Field: j.field,
+		Value: j.value,
+		Want:  j.want, Related: j.related, Numbers: map[string]string{}, Message: refusalText(r, in) + "."}
+	if f.Object.Kind == "" {
+		f.Object = in.object()
+	} else {
+		f.Related = append(f.Related, in.object())
+	}
+	maps.Copy(f.Numbers, j.numbers)
+	for _, x := range r.Shortages {
+		free := max(x.Available-x.Used, 0)
+		f.Numbers[x.Resource+".requested"] = amount(x.Resource, x.Requested)
+		f.Numbers[x.Resource+".free"] = amount(x.Resource, free)
+		f.Numbers[x.Resource+".allocatable"] = amount(x.Resource, x.Available)
+		f.Numbers[x.Resource+".short"] = amount(x.Resource, x.Requested-free)
+	}
+	if n := in.ClusterContext.node(r.Node); n != nil && r.Plugin == "TaintToleration" {
+		var taints []string
+		for _, t := range n.Spec.Taints {
+			taints = append(taints, t.ToString())
+		}
+		f.Numbers["taints"] = strings.Join(taints, " ")
+	}
+	return f
+}
+
+// nodeRefuses is the field of the node that refuses: its cordon or its taints.
+func nodeRefuses(in In, r journal.NodeRefusal) []finding.Finding {
+	n := in.ClusterContext.node(r.Node)
+	if n == nil {
+		return nil
+	}
+	f := finding.Finding{Severity: finding.Threat, Stage: finding.StageNode,
+		Object: finding.Object{Kind: "Node", Name: n.Name}, Related: []finding.Object{in.object()}}
+	switch r.Plugin {
+	case "NodeUnschedulable":
+		f.Code, f.Field, f.Value, f.Want = "Cordoned", "spec.unschedulable", "true", "false"
+		f.Message = fmt.Sprintf("Node %s is cordoned (spec.unschedulable): it takes no new Pods until somebody "+
+			"uncordons it.", n.Name)
+		f.Remedies = []finding.Remedy{{Say: "let it take Pods again", Run: []string{"kubectl uncordon " + n.Name}}}
+		return []finding.Finding{f}
+	case "TaintToleration":
+		for i, t := range n.Spec.Taints {
+			if t.Effect == corev1.TaintEffectPreferNoSchedule || fit.Tolerates(in.Pod.Spec.Tolerations, &t) {
+				continue
+			}
+			f.Code, f.Severity = "Tainted", finding.Note
+			f.Field, f.Value = fmt.Sprintf("spec.taints[%d]", i), t.ToString()
+			f.Message = fmt.Sprintf("Node %s has the taint %s: only Pods that tolerate it run there.", n.Name,
+				t.ToString())
+			f.Remedies = []finding.Remedy{{Say: "take the taint off the node", Run: []string{fmt.Sprintf(
+				"kubectl taint node %s %s:%s-", n.Name, t.Key, t.Effect)}}}
+			return []finding.Finding{f}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,111 @@
+package explain
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/gantry-project/gantry/internal/explain/finding"
+)
+
+// The last words of a program are held against what its own Pod forbids it: the field that does so
+// is blamed, with what mends it.
+func TestAProgramIsHeldAgainstItsRestrictions(t *testing.T) {
+	yes, no, uid, mode, one := true, false, int64(1000), int32(0o400), resource.MustParse("1Mi")
+	mount := func(p *corev1.Pod, at string, readOnly bool, source corev1.VolumeSource) {
+		p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "v", MountPath: at, ReadOnly: readOnly}}
+		p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: source}}
+	}
+	empty := corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
+	for _, c := range []struct {
+		name, words        string
+		set                func(*corev1.Pod)
+		field, value, want string
+	}{
+		{"read-only mount", "open /data/x.log: read-only file system", func(p *corev1.Pod) {
+			mount(p, "/data", true, empty)
+		}, "spec.containers[0].volumeMounts[0].readOnly", "true", "false"},
+		{"read-only root", "cannot create /tmp/x: Read-only file system", func(p *corev1.Pod) {
+			p.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{ReadOnlyRootFilesystem: &yes}
+		}, "spec.containers[0].securityContext.readOnlyRootFilesystem", "true", "false"},
+		{"mode of a Secret", "open /keys/tls.key: permission denied", func(p *corev1.Pod) {
+			mount(p, "/keys", true, corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{DefaultMode: &mode}})
+		}, "spec.volumes[0].secret.defaultMode", "256", "420"},
+		{"no group", "mkdir /data/db: permission denied", func(p *corev1.Pod) {
+			mount(p, "/data", false, empty)
+			p.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: &uid}
+		}, "spec.securityContext.fsGroup", "", "1000"},
+		{"port below 1024", "listen tcp :80: bind: permission denied", func(p *corev1.Pod) {
+			p.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{RunAsUser: &uid}
+		}, "spec.containers[0].securityContext.runAsUser", "1000", ""},
+		{"capability", "chown: operation not permitted", func(p *corev1.Pod) {
+			p.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Capabilities: &corev1.Capabilities{
+				Drop: []corev1.Capability{"ALL"}}}
+		}, "spec.containers[0].securityContext.capabilities.drop", "ALL", ""},
+		{"no token", "open " + tokenPath + "/token: no such file or directory", func(p *corev1.Pod) {
+			p.Spec.AutomountServiceAccountToken = &no
+		}, "spec.automountServiceAccountToken", "false", "true"},
+		{"mounted elsewhere", "open /etc/config/app.yaml: no such file or directory", func(p *corev1.Pod) {
+			mount(p, "/etc/confg", false, corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{}})
+		}, "spec.containers[0].volumeMounts[0].mountPath", "/etc/confg", "/etc/config"},
+		{"full", "write /cache/x: no space left on device", func(p *corev1.Pod) {
+			mount(p, "/cache", false, corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &one}})
+		}, "spec.volumes[0].emptyDir.sizeLimit", "1Mi", "2Mi"},
+		{"nothing of it", "panic: oh no", nil, "", "", ""},
+	} {
+		in := base()
+		in.state(waiting("CrashLoopBackOff", "")).LastTerminationState.Terminated = ended0(1, "Error")
+		in.Pod.Status.ContainerStatuses[0].RestartCount = 2
+		if c.set != nil {
+			c.set(in.Pod)
+		}
+		in.LastLogs = map[string]string{"app": "starting\n" + c.words}
+		got := finding.Finding{}
+		a := Why(in)
+		for _, f := range a.Findings {
+			if f.Code == "Restricted" && f.Severity == finding.Broken {
+				got = f
+			}
+		}
+		if got.Field != c.field || got.Value != c.value || got.Want != c.want {
+			t.Errorf("%s: got %s=%q want %q, want %s=%q want %q", c.name, got.Field, got.Value, got.Want, c.field,
+				c.value,
+				c.want)
+		}
+		if c.field != "" && len(got.Remedies) == 0 {
+			t.Errorf("%s: got no remedy", c.name)
+		}
+	}
+}
+
+// A container that failed once and has run well since, and what a Pod's orderly end brings with it,
+// are not broken.
+func TestWhatIsPastOrOrderlyIsNotBroken(t *testing.T) {
+	once := base()
+	once.Pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	s := once.state(corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: at(-50 * time.Second)}})
+	s.Ready, s.RestartCount, s.LastTerminationState.Terminated = true, 1, ended0(1, "Error")
+	ending := base()
+	deleted, grace := at(10*time.Second), int64(30)
+	ending.Pod.DeletionTimestamp, ending.Pod.DeletionGracePeriodSeconds = &deleted, &grace
+	ending.state(corev1.ContainerState{Terminated: ended0(143, "Error")})
+	for name, in := range map[string]In{"failed once": once, "ends": ending} {
+		a := Why(in)
+		if hasBroken(a.Findings) || strings.Contains(a.State, "broken") || a.State == "restarting" {
+			t.Errorf("%s: got %s: %s %+v, want nothing broken", name, a.State, a.Cause, a.Findings)
+		}
+	}
+	again := once
+	again.Pod = once.Pod.DeepCopy()
+	again.Pod.Status.ContainerStatuses[0].RestartCount = 4
+	late := ending
+	late.Now = t0.Add(time.Hour)
+	for name, in := range map[string]In{"failed again and again": again, "ends too late": late} {
+		if a := Why(in); !hasBroken(a.Findings) {
+			t.Errorf("%s: got %s: %s %+v, want something broken", name, a.State, a.Cause, a.Findings)
+		}
+	}
+}
