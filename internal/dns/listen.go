@@ -27,9 +27,21 @@ type socket struct {
 	tcp net.Listener
 }
 
+// portTries is how often any port is tried: what UDP has free, TCP need not.
+const portTries = 20
+
 // open listens on an address, only on one link if given: several instances on one machine may have
-// the same cluster DNS address.
+// the same cluster DNS address. Port 0 is any that is free for both protocols.
 func open(ctx context.Context, at netip.AddrPort, link string) (socket, error) {
+	for try := 1; ; try++ {
+		s, err := openOnce(ctx, at, link)
+		if at.Port() != 0 || try == portTries || !errors.Is(err, unix.EADDRINUSE) {
+			return s, err
+		}
+	}
+}
+
+func openOnce(ctx context.Context, at netip.AddrPort, link string) (socket, error) {
 	c := net.ListenConfig{}
 	if link != "" {
 		c.Control = func(_, _ string, raw syscall.RawConn) error {

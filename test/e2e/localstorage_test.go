@@ -65,15 +65,15 @@ func TestLocalStorage(t *testing.T) {
 		t.Helper()
 		return strings.TrimSpace(c.kubectl("exec", "writer", "--", "sh", "-c", command))
 	}
-	for command, want := range map[string]string{
-		"df -T /v | awk 'NR==2 {print $2}'":                                                          "ext4",
-		"dd if=/dev/zero of=/v/f bs=1M count=80 2>&1 | grep -c 'No space'":                           "1",
-		"rm /v/f; echo kept > /v/kept; stat -c %g /v/kept":                                           "3000",
-		"dd if=/dev/zero of=/inline/f bs=1M count=40 2>&1 | grep -c 'No space'":                      "1",
-		"echo block | dd of=/dev/raw conv=sync 2>/dev/null; dd if=/dev/raw bs=5 count=1 2>/dev/null": "block",
+	for _, step := range []struct{ command, want string }{ // in this order
+		{"df -T /v | awk 'NR==2 {print $2}'", "ext4"},
+		{"dd if=/dev/zero of=/v/f bs=1M count=80 2>&1 | grep -c 'No space'", "1"},
+		{"rm /v/f; echo kept > /v/kept; stat -c %g /v/kept", "3000"},
+		{"dd if=/dev/zero of=/inline/f bs=1M count=40 2>&1 | grep -c 'No space'", "1"},
+		{"echo block | dd of=/dev/raw conv=sync 2>/dev/null; dd if=/dev/raw bs=5 count=1 2>/dev/null", "block"},
 	} {
-		if got := inside(command); got != want {
-			t.Errorf("%s: got %q, want %q", command, got, want)
+		if got := inside(step.command); got != step.want {
+			t.Errorf("%s: got %q, want %q", step.command, got, step.want)
 		}
 	}
 	c.refusesTooMuch()
