@@ -152,9 +152,7 @@ func (s *schemas) values(x *schema, name string, now any) []any {
 		default:
 			out = append(out, p, "", "b", "Bad_Name!", strings.Repeat("x", 254), "a.b", "a/b", "-a", "../a", "1.2.3.4",
 				"a--b")
-			for _, e := range x.Enum {
-				out = append(out, e)
-			}
+			out = append(out, x.Enum...)
 		}
 	case "integer", "number":
 		out = append(out, 0, 1, -1, 2, 70000, 1<<31-1, "1")

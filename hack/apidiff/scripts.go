@@ -69,7 +69,7 @@ func runScripts(ctx context.Context, o options, p *pair, found *findings) error 
 			for k := range causes {
 				causes[k] = fmt.Sprintf("%s %d %s: %s", name, i, s.Do, causes[k])
 			}
-			found.add(causes, first(string(s.body()), 200)+"\n        ours   "+first(string(a.body),
+			found.add(causes, first(s.body(), 200)+"\n        ours   "+first(string(a.body),
 				500)+"\n        theirs "+first(string(b.body), 500), nil)
 		}
 	}

@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -124,8 +125,8 @@ func TestAggregatedServerDiesAndComesBack(t *testing.T) {
 	discovered := func() (there bool, missing map[schema.GroupVersion]error) {
 		_, lists, err := c.Discovery().ServerGroupsAndResources()
 		if err != nil {
-			failed, ok := err.(*discovery.ErrGroupDiscoveryFailed)
-			if !ok {
+			var failed *discovery.ErrGroupDiscoveryFailed
+			if !errors.As(err, &failed) {
 				t.Fatalf("got %v, want it to answer again in time", err)
 			}
 			missing = failed.Groups

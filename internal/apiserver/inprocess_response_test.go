@@ -99,7 +99,7 @@ func TestPipeEndsTheRequest(t *testing.T) {
 	}
 	for range 2 {
 		select {
-		case <-ended:
+		case _ = <-ended:
 		case <-time.After(time.Minute):
 			t.Fatal("the handler does not learn that the client is gone")
 		}

@@ -36,7 +36,7 @@ func TestDNSResumesAfterAServerKill(t *testing.T) {
 	ended := make(chan error, 1)
 	ctx, stop := context.WithCancel(t.Context())
 	go func() { ended <- names.Run(ctx) }()
-	defer func() { stop(); <-ended }()
+	defer func() { stop(); _ = <-ended }()
 	awaitAnswer := func(name string, want int) {
 		t.Helper()
 		q, code := new(miekg.Msg), -1

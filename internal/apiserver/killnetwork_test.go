@@ -58,7 +58,7 @@ func TestProxyAndPoliciesResumeAfterAServerKill(t *testing.T) {
 	ended := make(chan error, 2)
 	go func() { ended <- proxier.Run(ctx) }()
 	go func() { ended <- controller.Run(ctx) }()
-	defer func() { stop(); <-ended; <-ended }()
+	defer func() { stop(); _, _ = <-ended, <-ended }()
 	await := func(table *knftables.Fake, text string, want bool) {
 		t.Helper()
 		for end := time.Now().Add(2 * time.Minute); strings.Contains(table.Dump(), text) != want; {

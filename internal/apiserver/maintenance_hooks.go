@@ -74,7 +74,7 @@ func (b *builder) cleanOrphanedObjects(ctx genericapiserver.PostStartHookContext
 			}
 		}})
 	if err != nil {
-		etcd.Close()
+		_ = etcd.Close()
 		return err
 	}
 	go func() {

@@ -176,6 +176,6 @@ func serveSocket(ctx context.Context, path string, h http.Handler) error {
 	case <-ctx.Done():
 	}
 	err = srv.Close()
-	<-failed
+	_ = <-failed
 	return err
 }

@@ -114,7 +114,7 @@ func TestNoRuntimeCallsBetweenRelists(t *testing.T) {
 		go func() { done <- report.Run(ctx) }()
 		defer func() {
 			cancel()
-			<-done
+			_ = <-done
 		}()
 		<-report.Ready()
 		for k := range 20 {

@@ -145,6 +145,6 @@ func newUpstream(t testing.TB, says string) *upstream {
 	go func() { ended <- s.ListenAndServe() }()
 	<-ready
 	u.at = netip.MustParseAddrPort(s.PacketConn.LocalAddr().String())
-	t.Cleanup(func() { _ = s.Shutdown(); <-ended })
+	t.Cleanup(func() { _ = s.Shutdown(); _ = <-ended })
 	return u
 }

@@ -42,7 +42,7 @@ func Fingerprint(root string, m Mutation) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", m.ID(), err)
 		}
-		io.WriteString(sum, d+" "+part+"\n")
+		_, _ = io.WriteString(sum, d+" "+part+"\n")
 	}
 	return hex.EncodeToString(sum.Sum(nil)[:8]), nil
 }

@@ -251,7 +251,7 @@ func (w *fixture) run() (stop func()) {
 	ended := w.start(ctx, p)
 	stop = func() {
 		cancel()
-		<-ended
+		_ = <-ended
 	}
 	select {
 	case <-p.Synced():

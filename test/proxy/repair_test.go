@@ -122,7 +122,7 @@ func TestOwnChangesTriggerNoRepair(t *testing.T) {
 	for said := ""; !strings.Contains(said, "RulesChanged"); said = <-w.facts.said {
 	}
 	cancel()
-	<-stopped
+	_ = <-stopped
 	if ways := table.Kernel.TransactionCounts(); ways.Nft != 1 || ways.Netlink != 3 {
 		t.Errorf("transactions: %+v, want the frame by nft, and the first rules and two changes by netlink", ways)
 	}

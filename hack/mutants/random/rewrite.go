@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -185,8 +186,8 @@ func (p *pkg) rejected(mutations []*mutation) (map[int]bool, error) {
 	bad := map[int]bool{}
 	var lost error
 	conf := types.Config{Importer: p.imports, Error: func(err error) {
-		e, ok := err.(types.Error)
-		if !ok {
+		var e types.Error
+		if !errors.As(err, &e) {
 			lost = err
 			return
 		}

@@ -196,7 +196,7 @@ func used(p *metricsv1beta1.PodMetrics, m resourceMetric) (total int64, ok bool)
 		if m.container != "" && c.Name != m.container {
 			continue
 		}
-		q, known := c.Usage[corev1.ResourceName(m.name)]
+		q, known := c.Usage[m.name]
 		if !known {
 			return 0, false
 		}

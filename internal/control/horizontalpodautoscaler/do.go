@@ -132,7 +132,7 @@ func (c *controller) syncAutoscaler(ctx context.Context, key string) (time.Durat
 // decide decides about h, writes the scale and the events, and remembers the history.
 func (c *controller) decide(ctx context.Context, key string, h *autoscalingv2.HorizontalPodAutoscaler) Outcome {
 	in := In{HPA: h, Options: c.options, History: c.memory.history(key), Now: c.controllerContext.Time()}
-	resource := schema.GroupResource{}
+	var resource schema.GroupResource
 	in.Scale, resource, in.ScaleErr = c.scale(ctx, h)
 	took := make([]time.Duration, len(h.Spec.Metrics))
 	if in.ScaleErr == nil {

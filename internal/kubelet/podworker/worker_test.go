@@ -354,7 +354,7 @@ func TestSandboxBesideVolumes(t *testing.T) {
 				time.Sleep(1100 * time.Millisecond)
 				synctest.Wait()
 				if c.fails == nil {
-					time.Sleep(startedAt.Add(c.starts - time.Millisecond).Sub(time.Now()))
+					time.Sleep(time.Until(startedAt.Add(c.starts - time.Millisecond)))
 					synctest.Wait()
 					if acts := w.all(); slices.Contains(acts, "1 start c ") {
 						t.Errorf("started before both were done: %q", acts)

@@ -357,7 +357,7 @@ func TestNamesAreOfKindAndContent(t *testing.T) {
 			t.Errorf("got %s, want a dash and 16 digits after the kind", n)
 		}
 	}
-	if len(names) != 4 || name("a", "b", "c") != name("a", "b", "c") {
+	if first, again := name("a", "b", "c"), name("a", "b", "c"); len(names) != 4 || first != again {
 		t.Errorf("got %v, want four names, each the same every time", names)
 	}
 }

@@ -2,6 +2,7 @@ package apiwriter
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -118,8 +119,8 @@ func (g *batchedConn) readOnce(fd uintptr) bool {
 	for {
 		g.n, g.err = unix.Read(int(fd), g.buffer)
 		switch {
-		case g.err == unix.EINTR:
-		case g.err != unix.EAGAIN:
+		case errors.Is(g.err, unix.EINTR):
+		case !errors.Is(g.err, unix.EAGAIN):
 			return true
 		case !g.wakesLate:
 			return false

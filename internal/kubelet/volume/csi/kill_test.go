@@ -140,7 +140,7 @@ func TestAHangNamesTheDriverAndThePodsMounts(t *testing.T) {
 		t.Errorf("the remedy names another Pod's mounts: %q", said.Fix)
 	}
 	close(until)
-	<-done
+	_ = <-done
 }
 
 // The SELinux mount option is refused by name where upstream would use it, and nowhere else.
