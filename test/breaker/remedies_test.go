@@ -88,7 +88,8 @@ func (b *breaker) tryRemedies(ctx context.Context, k kind, p played, remedies []
 			failed = append(failed, fmt.Sprintf("%q: set-up: %v", r.Say, err))
 			continue
 		}
-		before, ok := b.until(ctx, fresh, w.in(k.ask), func(a explain.Answer) bool { return namedTruths(a, all) == len(all) })
+		before, ok := b.until(ctx, fresh, w.in(k.ask),
+			func(a explain.Answer) bool { return namedTruths(a, all) == len(all) })
 		if !ok {
 			failed = append(failed, fmt.Sprintf("%q: the break did not show again", r.Say))
 			continue

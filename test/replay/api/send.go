@@ -235,6 +235,30 @@ func (s *session) clean(ctx context.Context) {
 			strings.Contains(path, "/api/v1/namespaces/") && strings.Count(path, "/") == 4 {
 			s.waitDeleted(ctx, path)
 		}
+		if namespace, _, quota := strings.Cut(path, "/resourcequotas/"); quota {
+			s.waitForgotten(ctx, namespace)
+		}
+	}
+}
+
+// waitForgotten waits until admission counts nothing for a quota that was deleted: it goes by a
+// cache. A Pod without requests is refused as long as there is a quota of requests; it is not made.
+func (s *session) waitForgotten(ctx context.Context, namespace string) {
+	ctx, cancel := context.WithTimeout(ctx, staleFor)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	try := Request{Method: http.MethodPost, Path: namespace + "/pods?dryRun=All", Body: json.RawMessage(
+		`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"quota"},"spec":{"containers":[{"name":"c","image":"i"}]}}`)}
+	for ctx.Err() == nil {
+		a, err := s.send(ctx, try, "admin")
+		if err != nil || !bytes.Contains(a.body, []byte("failed quota")) {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
 	}
 }
 
