@@ -15,7 +15,7 @@ type Forecast struct {
 	Verb    string    `json:"verb"`    // drain, rollout, lose, …
 	Target  []string  `json:"target"`  // node/x, deployment/x
 	Source  string    `json:"source"`  // where the copied cluster came from
-	At      time.Time `json:"at"`      // the moment of the change
+	At      time.Time `json:"at"`      // when it was asked for; the copy may have come to rest first
 	Outcome Outcome   `json:"outcome"` // when it is done
 	// Pods are those that came, went or moved, in the order in which it happened
 	Pods     []Pod      `json:"pods"`

@@ -154,6 +154,10 @@ func (c *Cluster) Run(ctx context.Context, horizon time.Time, done func() bool) 
 	}
 }
 
+// Settle lets all parts do what they have to do at this instant, so that they know what was changed
+// before. The error is as of Run. A timer's function must not call it.
+func (c *Cluster) Settle(ctx context.Context) error { return c.settle(ctx) }
+
 // settle lets all parts do what they have to do now.
 func (c *Cluster) settle(ctx context.Context) error {
 	for range maxStepsAtOnce {

@@ -147,14 +147,17 @@ func (d *Drain) next(ctx context.Context, r *Run) {
 
 // evict evicts a Pod, or tries again later where kubectl does.
 func (d *Drain) evict(ctx context.Context, r *Run, p *corev1.Pod) {
-	fresh, err := r.Cluster.Client().CoreV1().Pods(p.Namespace).Get(ctx, p.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) || err == nil && fresh.UID != p.UID {
-		return
-	}
-	err = d.helper(ctx, r).EvictPod(*p, policyv1.SchemeGroupVersion)
 	now := r.Since()
 	i := slices.IndexFunc(r.Forecast.Blocked,
 		func(b forecast.Blocked) bool { return b.Pod == p.Namespace+"/"+p.Name && b.Until == nil })
+	fresh, err := r.Cluster.Client().CoreV1().Pods(p.Namespace).Get(ctx, p.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && fresh.UID != p.UID {
+		if i >= 0 { // it went without having been evicted
+			r.Forecast.Blocked[i].Until = &now
+		}
+		return
+	}
+	err = d.helper(ctx, r).EvictPod(*p, policyv1.SchemeGroupVersion)
 	switch {
 	case err == nil, apierrors.IsNotFound(err):
 		if i >= 0 {

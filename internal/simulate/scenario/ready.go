@@ -8,15 +8,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// allReady tells whether every Pod that left is gone, and every one that came is ready.
+// allReady tells whether every Pod that left is gone, and every one that came is ready or has ended.
 func (r *Run) allReady() bool {
 	for _, uid := range r.pods.order {
 		p := r.pods.byUID[uid]
 		switch {
 		case p.Gone != nil:
-		case p.Leaves != nil, p.Created != nil && p.Ready == nil && p.Running == nil:
-			return false
-		case p.Created != nil && p.Ready == nil:
+		case p.Leaves != nil, p.Created != nil && p.Ready == nil && !r.pods.ended[uid]:
 			return false
 		}
 	}

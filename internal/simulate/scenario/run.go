@@ -59,9 +59,6 @@ const (
 	restAfter = 20 * time.Second
 	// warmUp is how long a cluster of manifests may take to come to rest before the change.
 	warmUp = 15 * time.Minute
-	// stuckAfter is how long nothing must have changed for a change that is not done to be given
-	// up.
-	stuckAfter = 15 * time.Minute
 )
 
 // Last is called with a run when it is over, while its cluster is still there.
@@ -123,7 +120,7 @@ func simulateOnce(ctx context.Context, in Input, change Change, last Last) (*for
 		return nil, err
 	}
 	r := &Run{Cluster: c, seed: seed, began: c.Now(), pods: newPodRecorder(c), Forecast: &forecast.Forecast{
-		Format: forecast.Format, Verb: change.Verb(), Target: change.Target(), Source: in.Source, At: c.Now()}}
+		Format: forecast.Format, Verb: change.Verb(), Target: change.Target(), Source: in.Source, At: in.Start}}
 	c.Watch(r.pods.changed)
 	if err := change.Begin(ctx, r); err != nil {
 		return nil, err
@@ -153,26 +150,24 @@ func rest(ctx context.Context, c *fork.Cluster) error {
 	return nil
 }
 
-// finish runs until the change is done, nothing goes on, or the horizon is reached.
+// finish runs until the change is done or the horizon is reached.
 func (r *Run) finish(ctx context.Context, in Input, change Change) error {
 	horizon := in.Horizon
 	if horizon == 0 {
 		horizon = DefaultHorizon
 	}
-	stuck := false
 	done, err := r.Cluster.Run(ctx, r.began.Add(horizon), func() bool {
 		ok, err := change.Done(ctx, r)
 		if err != nil {
 			r.err = err
 		}
-		stuck = !ok && r.Cluster.Now().Sub(r.Cluster.QuietSince()) > stuckAfter
-		return ok || r.err != nil || stuck
+		return ok || r.err != nil
 	})
 	if err == nil {
 		err = r.err
 	}
 	f := r.Forecast
-	f.Outcome.Done, f.Outcome.Until = done && !stuck, horizon
+	f.Outcome.Done, f.Outcome.Until = done, horizon
 	f.Outcome.Took = r.Since()
 	f.Pods = r.pods.result(r.began)
 	return err
