@@ -104,6 +104,15 @@ func (c *Cluster) Now() time.Time { return c.clock }
 // Client returns a client that may do everything in the copy.
 func (c *Cluster) Client() kubernetes.Interface { return c.api.Client() }
 
+// Objects returns copies of all objects, sorted by resource and name.
+func (c *Cluster) Objects() []runtime.Object {
+	all := c.store.All()
+	for i, o := range all {
+		all[i] = o.DeepCopyObject()
+	}
+	return all
+}
+
 // Log returns what the parts stated and recorded.
 func (c *Cluster) Log() *Log { return c.log }
 

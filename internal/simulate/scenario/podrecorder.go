@@ -20,7 +20,7 @@ type podRecorder struct {
 	cluster *fork.Cluster
 	began   time.Time
 	byUID   map[types.UID]*forecast.Pod
-	order   []types.UID       // of those that belong to the forecast, as it happened
+	order   []types.UID        // of those that belong to the forecast, as it happened
 	ended   map[types.UID]bool // Succeeded or Failed
 	causes  map[string]string  // by namespace/name: why a Pod will be seen to leave
 }

@@ -134,6 +134,24 @@ func simulateOnce(ctx context.Context, in Input, change Change, last Last) (*for
 	return r.Forecast, err
 }
 
+// AtRest returns the objects of a copy that has come to rest: what workloads make is there, and what
+// finds room is bound. Nothing is left to chance. The input is only read.
+func AtRest(ctx context.Context, in Input) ([]runtime.Object, error) {
+	objects := make([]runtime.Object, len(in.Objects))
+	for i, o := range in.Objects {
+		objects[i] = o.DeepCopyObject()
+	}
+	c, err := fork.New(ctx, fork.Options{Objects: objects, Start: in.Start, Model: in.Model, Seed: 1})
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	if err := rest(ctx, c); err != nil {
+		return nil, err
+	}
+	return c.Objects(), nil
+}
+
 // rest lets a cluster come to rest, so that what follows is the change's doing.
 func rest(ctx context.Context, c *fork.Cluster) error {
 	end := c.Now().Add(warmUp)
