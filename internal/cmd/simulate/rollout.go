@@ -58,8 +58,8 @@ func bound(name, s string) (*intstr.IntOrString, error) {
 		return nil, nil
 	}
 	if _, err := strconv.ParseInt(strings.TrimSuffix(s, "%"), 10, 32); err != nil {
-		return nil, cli.UsageError(fmt.Errorf("--%s %q: must be a number up to %d or a percentage such as 25%%", name, s,
-			math.MaxInt32))
+		return nil, cli.UsageError(fmt.Errorf("--%s %q: must be a number up to %d or a percentage such as 25%%",
+			name, s, math.MaxInt32))
 	}
 	v := intstr.Parse(s)
 	return &v, nil

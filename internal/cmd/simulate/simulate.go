@@ -80,7 +80,8 @@ func (s *simulation) flags(c *cobra.Command) {
 	f.DurationVar(&s.times.stop, "stop-after", -1, "how long they take to end after TERM")
 	f.DurationVar(&s.times.run, "run-for", -1, "how long containers of Jobs run")
 	f.StringVar(&s.store, "store", "", storeHelp)
-	f.BoolVar(&s.keep, "keep", true, "keep the forecast of a cluster for `gantry simulate score`; those of --from are not kept")
+	f.BoolVar(&s.keep, "keep", true,
+		"keep the forecast of a cluster for `gantry simulate score`; those of --from are not kept")
 	run := c.RunE
 	c.RunE = func(c *cobra.Command, args []string) error {
 		s.in = c.InOrStdin()

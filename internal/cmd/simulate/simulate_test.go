@@ -58,7 +58,8 @@ func manifests(t *testing.T) string {
 	return dir
 }
 
-// A drain of a cluster of manifests says which Pod finds no room and what would help; it is not kept.
+// A drain of a cluster of manifests says which Pod finds no room and what would help; it is not
+// kept.
 func TestDrainOfManifests(t *testing.T) {
 	dir, store := manifests(t), t.TempDir()
 	out, err := run(t, "drain", "node/a", "--from", dir, "--store", store, "--horizon", "20m")
@@ -99,6 +100,35 @@ func TestOtherOutputs(t *testing.T) {
 	if out, err = run(t, "capacity", "-f", pod, "--from", dir); err != nil || !strings.HasPrefix(out,
 		"3 fit on 2 nodes\nwhat runs out, by the number of nodes:\n  cpu on 2\n") {
 		t.Errorf("error %v, want 3 that fit beside the three of the Deployment, got %s", err, out)
+	}
+}
+
+// The claims of a StatefulSet do not keep its Pods from being counted, and the answer says that they
+// were not looked at.
+func TestCapacityOfStatefulSet(t *testing.T) {
+	set := filepath.Join(t.TempDir(), "set.yaml")
+	if err := os.WriteFile(set, []byte("apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: db}\nspec:\n"+
+		"  selector: {matchLabels: {app: db}}\n  volumeClaimTemplates: [{metadata: {name: data}}]\n  template:\n"+
+		"    metadata: {labels: {app: db}}\n    spec: {containers: [{name: c, image: c, resources: {requests: "+
+		"{cpu: \"1\"}}, volumeMounts: [{name: data, mountPath: /data}]}]}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := run(t, "capacity", "-f", set, "--from", manifests(t))
+	if err != nil || !strings.HasPrefix(out, "3 fit on 2 nodes\n") ||
+		!strings.Contains(out, "note: spec.volumeClaimTemplates are not looked at") || !strings.HasSuffix(out, ": data\n") {
+		t.Errorf("error %v, want 3 that fit and a note, got %s", err, out)
+	}
+}
+
+// Forecasts of other clusters and of files are not scored.
+func TestScoredForecastsAreOfOneCluster(t *testing.T) {
+	var kept []forecast.Stored
+	for _, f := range []forecast.Forecast{{Source: liveSource, Cluster: "a"}, {Source: liveSource, Cluster: "b"},
+		{Source: liveSource}, {Source: "[x.yaml]", Cluster: "a"}} {
+		kept = append(kept, forecast.Stored{Forecast: &f})
+	}
+	if got := ofCluster(kept, "a"); len(got) != 2 || got[0].Cluster != "a" || got[1].Cluster != "" {
+		t.Errorf("got %d forecasts, want that of a and the one that does not tell", len(got))
 	}
 }
 

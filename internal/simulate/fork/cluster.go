@@ -54,6 +54,7 @@ type Cluster struct {
 	watchers    []func(memstore.Change)
 	changedAt   time.Time // when an object other than a lease last changed
 	heartbeats  bool
+	notes       []string
 }
 
 // timer is something to do at a time.
@@ -112,6 +113,23 @@ func (c *Cluster) Objects() []runtime.Object {
 	}
 	return all
 }
+
+// Notes say what of the copy is otherwise than in its cluster.
+func (c *Cluster) Notes() []string {
+	notes := slices.Clone(c.notes)
+	failing := c.kubelets.Failing()
+	if n := len(failing); n > mostNamed {
+		failing = append(failing[:mostNamed:mostNamed], fmt.Sprintf("and %d more", n-mostNamed))
+	}
+	if len(failing) > 0 {
+		notes = append(notes, "these Pods fail already and stay as they are until they are replaced: "+
+			strings.Join(failing, ", "))
+	}
+	return notes
+}
+
+// mostNamed is how many objects a note names.
+const mostNamed = 20
 
 // Log returns what the parts stated and recorded.
 func (c *Cluster) Log() *Log { return c.log }

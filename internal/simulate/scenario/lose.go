@@ -66,5 +66,5 @@ func (l *Lose) Done(ctx context.Context, r *Run) (bool, error) {
 			return false, nil
 		}
 	}
-	return true, nil
+	return r.noneRefused(), nil
 }

@@ -101,8 +101,8 @@ func (o *Rollout) strategy() (map[string]any, error) {
 	return map[string]any{field: map[string]any{"rollingUpdate": bounds}}, nil
 }
 
-// imagesPatch is the patch of a Pod spec that sets images, also of init containers. The error names a container that there
-// is not.
+// imagesPatch is the patch of a Pod spec that sets images, also of init containers. The error names
+// the containers that there are.
 func imagesPatch(o runtime.Object, images map[string]string) (map[string]any, error) {
 	t := source.TemplateOf(o)
 	if t == nil {

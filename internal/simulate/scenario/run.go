@@ -47,6 +47,7 @@ type Run struct {
 	Forecast *forecast.Forecast
 	began    time.Time
 	pods     *podRecorder
+	refused  *refusals
 	seed     uint64 // of choices that a cluster leaves to chance; 0: none is made
 	err      error
 }
@@ -119,8 +120,10 @@ func simulateOnce(ctx context.Context, in Input, change Change, last Last) (*for
 	if err := rest(ctx, c); err != nil {
 		return nil, err
 	}
-	r := &Run{Cluster: c, seed: seed, began: c.Now(), pods: newPodRecorder(c), Forecast: &forecast.Forecast{
-		Format: forecast.Format, Verb: change.Verb(), Target: change.Target(), Source: in.Source, At: in.Start}}
+	r := &Run{Cluster: c, seed: seed, began: c.Now(), pods: newPodRecorder(c), refused: newRefusals(c.Log()),
+		Forecast: &forecast.Forecast{
+			Format: forecast.Format, Verb: change.Verb(), Target: change.Target(), Source: in.Source, At: in.Start,
+			Notes: c.Notes()}}
 	c.Watch(r.pods.changed)
 	if err := change.Begin(ctx, r); err != nil {
 		return nil, err
@@ -134,8 +137,8 @@ func simulateOnce(ctx context.Context, in Input, change Change, last Last) (*for
 	return r.Forecast, err
 }
 
-// AtRest returns the objects of a copy that has come to rest: what workloads make is there, and what
-// finds room is bound. Nothing is left to chance. The input is only read.
+// AtRest returns the objects of a copy that has come to rest: what workloads make is there, and
+// what finds room is bound. Nothing is left to chance. The input is only read.
 func AtRest(ctx context.Context, in Input) ([]runtime.Object, error) {
 	objects := make([]runtime.Object, len(in.Objects))
 	for i, o := range in.Objects {
@@ -187,6 +190,10 @@ func (r *Run) finish(ctx context.Context, in Input, change Change) error {
 	f := r.Forecast
 	f.Outcome.Done, f.Outcome.Until = done, horizon
 	f.Outcome.Took = r.Since()
+	f.Pending = append(f.Pending, r.refused.since()...)
+	if done {
+		f.Outcome.Why = ""
+	}
 	f.Pods = r.pods.result(r.began)
 	return err
 }
