@@ -103,8 +103,8 @@ func TestOtherOutputs(t *testing.T) {
 	}
 }
 
-// The claims of a StatefulSet do not keep its Pods from being counted, and the answer says that they
-// were not looked at.
+// The claims of a StatefulSet do not keep its Pods from being counted, and the answer says that
+// they were not looked at.
 func TestCapacityOfStatefulSet(t *testing.T) {
 	set := filepath.Join(t.TempDir(), "set.yaml")
 	if err := os.WriteFile(set, []byte("apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: db}\nspec:\n"+
@@ -115,7 +115,8 @@ func TestCapacityOfStatefulSet(t *testing.T) {
 	}
 	out, err := run(t, "capacity", "-f", set, "--from", manifests(t))
 	if err != nil || !strings.HasPrefix(out, "3 fit on 2 nodes\n") ||
-		!strings.Contains(out, "note: spec.volumeClaimTemplates are not looked at") || !strings.HasSuffix(out, ": data\n") {
+		!strings.Contains(out, "note: spec.volumeClaimTemplates are not looked at") ||
+		!strings.HasSuffix(out, ": data\n") {
 		t.Errorf("error %v, want 3 that fit and a note, got %s", err, out)
 	}
 }

@@ -23,10 +23,11 @@ func TestFailing(t *testing.T) {
 		ready time.Duration
 		want  string
 	}{
-		"starts":                {waits("ContainerCreating"), false, time.Second, ""},
-		"crashes":               {waits("CrashLoopBackOff"), false, time.Second, "CrashLoopBackOff"},
-		"its image is not had":  {waits("ImagePullBackOff"), true, time.Second, "ImagePullBackOff"},
-		"is configured wrong":   {waits("CreateContainerConfigError"), false, time.Second, "CreateContainerConfigError"},
+		"starts":               {waits("ContainerCreating"), false, time.Second, ""},
+		"crashes":              {waits("CrashLoopBackOff"), false, time.Second, "CrashLoopBackOff"},
+		"its image is not had": {waits("ImagePullBackOff"), true, time.Second, "ImagePullBackOff"},
+		"is configured wrong": {waits("CreateContainerConfigError"), false, time.Second,
+			"CreateContainerConfigError"},
 		"runs for a short time": {runs(4 * time.Minute), false, time.Second, ""},
 		"is unready for long":   {runs(6 * time.Minute), false, time.Second, "unready for 6m0s"},
 		"is slow":               {runs(6 * time.Minute), false, time.Minute, ""},
