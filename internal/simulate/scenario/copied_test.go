@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/gantry-project/gantry/internal/simulate/forecast"
 )
@@ -189,4 +190,17 @@ func (d *drainAndScale) Begin(ctx context.Context, r *Run) error {
 			[]byte(`{"spec":{"replicas":0}}`), metav1.PatchOptions{}) // without it the test fails
 	})
 	return d.Drain.Begin(ctx, r)
+}
+
+// Bounds of a rollout are refused by the API where the workload's strategy has none.
+func TestBoundsOfRecreateAreRefused(t *testing.T) {
+	web := deployment("web", 1, "100m")
+	web.Spec.Strategy.Type = appsv1.RecreateDeploymentStrategyType
+	one := intstr.FromInt(1)
+	_, err := Simulate(t.Context(), input(append(nodes("4"), web)...), func() Change {
+		return &Rollout{Object: Object{"Deployment", "default", "web"}, MaxSurge: &one}
+	}, nil)
+	if err == nil || !strings.Contains(err.Error(), "spec.strategy.rollingUpdate") {
+		t.Errorf("error %v, want one about spec.strategy.rollingUpdate", err)
+	}
 }
