@@ -112,13 +112,15 @@ func (a *Advice) warn(u *Usage, p Policy) {
 
 // warnCurrent compares with what the container has now.
 func (a *Advice) warnCurrent(u *Usage, p Policy, say func(string, ...any)) {
-	if u.Request != nil && u.Request.Memory != nil && a.Request.Memory != nil &&
-		a.Request.Memory.Cmp(*u.Request.Memory) > 0 {
+	above := func(s Stats, q *resource.Quantity) bool {
+		return q != nil && s.Samples > 0 && s.P95 > q.AsApproximateFloat64()
+	}
+	if u.Request != nil && above(a.Memory, u.Request.Memory) {
 		say("memory: it requests %s now and takes more 5%% of the time or longer: above its request it is evicted "+
 			"first",
 			u.Request.Memory)
 	}
-	if u.Request != nil && u.Request.CPU != nil && a.Request.CPU != nil && a.Request.CPU.Cmp(*u.Request.CPU) > 0 {
+	if u.Request != nil && above(a.CPU, u.Request.CPU) {
 		say("cpu: it requests %s now and takes more 5%% of the time or longer: it has that only while others leave it",
 			u.Request.CPU)
 	}

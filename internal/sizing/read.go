@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"math"
@@ -82,6 +83,9 @@ func ReadCSV(r io.Reader, into Series) error {
 			if err != nil || q.Sign() < 0 {
 				return wrong("line "+strconv.Itoa(n)+": "+name, "%q: must be a quantity of 0 or more", text)
 			}
+			if q.AsApproximateFloat64() > mostUsage {
+				return wrong("line "+strconv.Itoa(n)+": "+name, "%q: must be at most %d", text, int64(mostUsage))
+			}
 			*to = append(*to, q.AsApproximateFloat64())
 		}
 	}
@@ -148,10 +152,21 @@ func promPoint(v [2]any) (point, error) {
 		return point{}, errors.New(`must be [SECONDS, "VALUE"]`)
 	}
 	value, err := strconv.ParseFloat(text, 64)
-	if err == nil && (math.IsInf(value, 0) || value < 0) {
-		err = errors.New("must be a number of 0 or more")
+	if err == nil && !math.IsNaN(value) { // Prometheus answers NaN where there is nothing
+		err = checkUsage(value)
 	}
 	return point{time.UnixMilli(int64(at * 1000)), value}, err
+}
+
+// mostUsage is the most bytes, cores or seconds of CPU that are taken for a measurement: 1 PiB.
+const mostUsage = 1 << 50
+
+// checkUsage refuses what cannot have been measured.
+func checkUsage(value float64) error {
+	if !(value >= 0 && value <= mostUsage) { // also not a number
+		return fmt.Errorf("%v: must be a number from 0 to %d", value, int64(mostUsage))
+	}
+	return nil
 }
 
 // timeSeries is one of Prometheus', as it stands in a field of a file.
@@ -216,6 +231,9 @@ func ReadPrometheusText(r io.Reader, into Series) error {
 		for _, m := range families[name].GetMetric() {
 			if m.TimestampMs == nil && name == cpuMetric {
 				return wrong(name, "has no time: a counter without times is no series; scrape /metrics/resource")
+			}
+			if err := checkUsage(m.GetUntyped().GetValue()); err != nil {
+				return wrong(name, "%w", err)
 			}
 			of := map[string]string{"__name__": name}
 			for _, l := range m.GetLabel() {

@@ -278,3 +278,38 @@ func TestReservationsAtBothExtremesAreWarnedOf(t *testing.T) {
 		}
 	}
 }
+
+// What cannot have been measured is refused with the field.
+func TestImpossibleUsage(t *testing.T) {
+	for _, value := range []string{"NaN", "+Inf", "-1", "1e300"} {
+		text := `container_memory_working_set_bytes{container="a",pod="p"} ` + value + " 1000\n"
+		if err := sizing.ReadPrometheusText(strings.NewReader(text), sizing.Series{}); err == nil ||
+			!strings.HasPrefix(err.Error(), "container_memory_working_set_bytes: ") {
+			t.Errorf("text %s: got %v, want an error about the metric", value, err)
+		}
+		answer := `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"container":"a"},` +
+			`"values":[[1,"` + value + `"]]}]}}`
+		err := sizing.ReadPrometheusJSON(strings.NewReader(answer), sizing.Memory, sizing.Series{})
+		if refused := err != nil && strings.HasPrefix(err.Error(), "data.result[0].values[0]: "); refused !=
+			(value != "NaN") {
+			t.Errorf("JSON %s: got %v", value, err)
+		}
+	}
+	if err := sizing.ReadCSV(strings.NewReader("container,cpu,memory\na,1,1e30\n"), sizing.Series{}); err == nil ||
+		!strings.HasPrefix(err.Error(), "line 2: memory: ") {
+		t.Errorf("CSV: got %v, want an error about the memory", err)
+	}
+}
+
+// A request that the usage stays below is not said to be too small, though the advice is rounded
+// up.
+func TestRequestsAreComparedWithUsage(t *testing.T) {
+	now := resource.MustParse("105m")
+	s := sizing.Series{{Workload: "web", Container: "app"}: {CPU: []float64{0.104, 0.104},
+		Request: &sizing.Resources{CPU: &now}}}
+	for _, w := range sizing.Containers(s, sizing.DefaultPolicy())[0].Warnings {
+		if strings.Contains(w, "takes more") {
+			t.Errorf("got %q: 104m is less than 105m", w)
+		}
+	}
+}

@@ -5,16 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/gantry-project/gantry/internal/cli"
 	"github.com/gantry-project/gantry/internal/simulate/capacity"
 	"github.com/gantry-project/gantry/internal/simulate/fork"
+	"github.com/gantry-project/gantry/internal/simulate/scenario"
 	"github.com/gantry-project/gantry/internal/simulate/source"
 )
 
@@ -49,11 +53,11 @@ func newCapacity(streams cli.IO) *cobra.Command {
 }
 
 func (s *simulation) capacity(ctx context.Context, file string, limit int) error {
-	given, _, err := source.FromFiles([]string{file}, s.in)
+	given, err := source.Given([]string{file}, s.in)
 	if err != nil {
 		return err
 	}
-	pod := podIn(given.Objects)
+	pod, claims := podIn(given.Objects)
 	if pod == nil {
 		return cli.UsageError(fmt.Errorf("%s: there is no Pod and no Pod template in it", file))
 	}
@@ -65,34 +69,66 @@ func (s *simulation) capacity(ctx context.Context, file string, limit int) error
 	if pod.Namespace == "" {
 		pod.Namespace = s.Namespace
 	}
-	if pod, err = fork.Admitted(ctx, in.Objects, pod); err != nil {
-		return err
-	}
-	fork.CompleteNodes(in.Objects, in.Start)
-	a, err := capacity.Count(ctx, capacity.In{Objects: in.Objects, Pod: pod, Limit: limit})
+	objects, err := scenario.AtRest(ctx, in)
 	if err != nil {
 		return err
+	}
+	if pod, err = fork.Admitted(ctx, objects, pod); err != nil {
+		return err
+	}
+	a, err := capacity.Count(ctx, capacity.In{Objects: objects, Pod: pod, Limit: limit})
+	if err != nil {
+		return err
+	}
+	for _, n := range []string{note, claims} {
+		if n != "" {
+			a.Notes = append(a.Notes, n)
+		}
 	}
 	if s.Output == "json" {
 		return cli.WriteJSON(s.Out, a)
 	}
-	return writeCapacity(s.Out, a, note)
+	return writeCapacity(s.Out, a)
 }
 
-// podIn is the first Pod, or the Pod of the first template.
-func podIn(objects []runtime.Object) *corev1.Pod {
+// podIn is the first Pod, or the Pod of the first template, in the workload's namespace. A
+// StatefulSet's claims become empty volumes; the note says so.
+func podIn(objects []runtime.Object) (p *corev1.Pod, note string) {
 	for _, o := range objects {
 		if p, ok := o.(*corev1.Pod); ok {
-			return p
+			return p, ""
 		}
-		if t := source.TemplateOf(o); t != nil {
-			return &corev1.Pod{ObjectMeta: t.ObjectMeta, Spec: t.Spec}
+		t := source.TemplateOf(o)
+		if t == nil {
+			continue
 		}
+		p := &corev1.Pod{ObjectMeta: *t.ObjectMeta.DeepCopy(), Spec: *t.Spec.DeepCopy()}
+		if m, err := meta.Accessor(o); err == nil && p.Namespace == "" {
+			p.Namespace = m.GetNamespace()
+		}
+		if set, ok := o.(*appsv1.StatefulSet); ok && len(set.Spec.VolumeClaimTemplates) > 0 {
+			note = withEmptyVolumes(&p.Spec, set.Spec.VolumeClaimTemplates)
+		}
+		return p, note
 	}
-	return nil
+	return nil, ""
 }
 
-func writeCapacity(w io.Writer, a capacity.Answer, note string) error {
+// withEmptyVolumes gives a Pod an empty volume in the place of each claim and says that claims are
+// not looked at.
+func withEmptyVolumes(spec *corev1.PodSpec, claims []corev1.PersistentVolumeClaim) string {
+	var names []string
+	for _, claim := range claims {
+		names = append(names, claim.Name)
+		spec.Volumes = slices.DeleteFunc(spec.Volumes, func(v corev1.Volume) bool { return v.Name == claim.Name })
+		spec.Volumes = append(spec.Volumes, corev1.Volume{Name: claim.Name,
+			VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
+	}
+	return "spec.volumeClaimTemplates are not looked at, so volumes may bind Pods to fewer nodes: " +
+		strings.Join(names, ", ")
+}
+
+func writeCapacity(w io.Writer, a capacity.Answer) error {
 	var b strings.Builder
 	more := ""
 	if a.Limited {
@@ -111,8 +147,8 @@ func writeCapacity(w io.Writer, a capacity.Answer, note string) error {
 		fmt.Fprintf(t, "%s\t%d\t%d\t%.1f\n", s.Allocatable, s.Nodes, s.Fits, s.PerNode)
 	}
 	_ = t.Flush() // a strings.Builder takes all
-	if note != "" {
-		fmt.Fprintf(&b, "note: %s\n", note)
+	for _, n := range a.Notes {
+		fmt.Fprintf(&b, "note: %s\n", n)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

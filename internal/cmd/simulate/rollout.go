@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -56,10 +57,11 @@ func bound(name, s string) (*intstr.IntOrString, error) {
 	if s == "" {
 		return nil, nil
 	}
-	v := intstr.Parse(s)
-	if _, err := strconv.Atoi(strings.TrimSuffix(s, "%")); err != nil {
-		return nil, cli.UsageError(fmt.Errorf("--%s %q: must be a number or a percentage such as 25%%", name, s))
+	if _, err := strconv.ParseInt(strings.TrimSuffix(s, "%"), 10, 32); err != nil {
+		return nil, cli.UsageError(fmt.Errorf("--%s %q: must be a number up to %d or a percentage such as 25%%",
+			name, s, math.MaxInt32))
 	}
+	v := intstr.Parse(s)
 	return &v, nil
 }
 

@@ -26,20 +26,27 @@ func newScore(streams cli.IO) *cobra.Command {
 			"come true when, within its horizon, as many Pods of its workloads were made as it said.",
 		Example: "  gantry simulate score\n  gantry simulate score -o json",
 		Args:    cobra.NoArgs,
-		RunE:    func(c *cobra.Command, _ []string) error { return score(c.Context(), e, cmp.Or(dir, defaultStore())) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			return score(c.Context(), e, c.ErrOrStderr(), cmp.Or(dir, defaultStore()))
+		},
 	}
 	e.Flags(c, "text (default), json")
 	c.Flags().StringVar(&dir, "store", "", storeHelp)
 	return c
 }
 
-func score(ctx context.Context, e *cli.Inspector, dir string) error {
+func score(ctx context.Context, e *cli.Inspector, errOut io.Writer, dir string) error {
 	if !slices.Contains([]string{"", "text", "json"}, e.Output) {
 		return cli.UsageError(fmt.Errorf("output %q: must be text or json", e.Output))
 	}
-	kept, err := forecast.ReadAll(dir)
+	kept, notes, err := forecast.ReadAll(dir)
 	if err != nil {
 		return err
+	}
+	for _, note := range notes {
+		if _, err := fmt.Fprintln(errOut, "note: "+note); err != nil {
+			return err
+		}
 	}
 	if len(kept) == 0 {
 		return cli.WithFix(fmt.Errorf("%s keeps no forecast", dir),
@@ -53,7 +60,19 @@ func score(ctx context.Context, e *cli.Inspector, dir string) error {
 	if err != nil {
 		return err
 	}
-	return writeScores(e, kept, seen(pods.Items))
+	uid := ""
+	if system, err := client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{}); err == nil {
+		uid = string(system.UID)
+	} // who may not read it has all forecasts compared
+	return writeScores(e, ofCluster(kept, uid), seen(pods.Items))
+}
+
+// ofCluster leaves out forecasts made from files and those of other clusters than uid names. Where
+// either is not known, the forecast stays.
+func ofCluster(kept []forecast.Stored, uid string) []forecast.Stored {
+	return slices.DeleteFunc(kept, func(f forecast.Stored) bool {
+		return f.Source != liveSource || uid != "" && f.Cluster != "" && f.Cluster != uid
+	})
 }
 
 func seen(pods []corev1.Pod) []forecast.Seen {

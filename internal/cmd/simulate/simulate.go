@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 
@@ -79,7 +80,8 @@ func (s *simulation) flags(c *cobra.Command) {
 	f.DurationVar(&s.times.stop, "stop-after", -1, "how long they take to end after TERM")
 	f.DurationVar(&s.times.run, "run-for", -1, "how long containers of Jobs run")
 	f.StringVar(&s.store, "store", "", storeHelp)
-	f.BoolVar(&s.keep, "keep", true, "keep the forecast for `gantry simulate score`")
+	f.BoolVar(&s.keep, "keep", true,
+		"keep the forecast of a cluster for `gantry simulate score`; those of --from are not kept")
 	run := c.RunE
 	c.RunE = func(c *cobra.Command, args []string) error {
 		s.in = c.InOrStdin()
@@ -138,7 +140,7 @@ func (s *simulation) input(ctx context.Context) (scenario.Input, string, error) 
 			return in, "", cli.WithFix(err, "ask for the right, or take a snapshot with somebody's who has it: "+
 				"`gantry simulate snapshot`, then --from")
 		}
-		in.Source = "the cluster"
+		in.Source = liveSource
 	}
 	if !hasNode(copied.Objects) {
 		return in, "", cli.WithFix(errors.New("there is no node in what was read, so no Pod could run"),
@@ -150,6 +152,20 @@ func (s *simulation) input(ctx context.Context) (scenario.Input, string, error) 
 		in.Seeds = seedsFor(in.Model)
 	}
 	return in, copied.Note(), nil
+}
+
+// liveSource is the source of what was read from an API server.
+const liveSource = "the cluster"
+
+// clusterUID tells clusters apart: it is that of the namespace kube-system, empty if it was not
+// read.
+func clusterUID(objects []runtime.Object) string {
+	for _, o := range objects {
+		if n, ok := o.(*corev1.Namespace); ok && n.Name == metav1.NamespaceSystem {
+			return string(n.UID)
+		}
+	}
+	return ""
 }
 
 func hasNode(objects []runtime.Object) bool {
@@ -216,7 +232,8 @@ func (s *simulation) run(ctx context.Context, change func() (scenario.Change, er
 	if note != "" {
 		f.Notes = append(f.Notes, note)
 	}
-	if s.keep {
+	if s.keep && len(s.from) == 0 { // what is foretold of files cannot be compared with a cluster
+		f.Cluster = clusterUID(in.Objects)
 		if err := forecast.Store(cmp.Or(s.store, defaultStore()), f); err != nil {
 			f.Notes = append(f.Notes, "the forecast is not kept: "+err.Error())
 		}

@@ -58,7 +58,8 @@ func manifests(t *testing.T) string {
 	return dir
 }
 
-// A drain of a cluster of manifests says which Pod finds no room and what would help, and is kept.
+// A drain of a cluster of manifests says which Pod finds no room and what would help; it is not
+// kept.
 func TestDrainOfManifests(t *testing.T) {
 	dir, store := manifests(t), t.TempDir()
 	out, err := run(t, "drain", "node/a", "--from", dir, "--store", store, "--horizon", "20m")
@@ -71,8 +72,8 @@ func TestDrainOfManifests(t *testing.T) {
 			t.Errorf("the answer lacks %q:\n%s", want, out)
 		}
 	}
-	if kept, err := forecast.ReadAll(store); err != nil || len(kept) != 1 {
-		t.Errorf("kept %d, %v", len(kept), err)
+	if kept, _, err := forecast.ReadAll(store); err != nil || len(kept) != 0 {
+		t.Errorf("kept %d, %v, want none of manifests", len(kept), err)
 	}
 }
 
@@ -97,8 +98,38 @@ func TestOtherOutputs(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out, err = run(t, "capacity", "-f", pod, "--from", dir); err != nil || !strings.HasPrefix(out,
-		"6 fit on 2 nodes\nwhat runs out, by the number of nodes:\n  cpu on 2\n") {
-		t.Errorf("error %v, want 6 that fit, got %s", err, out)
+		"3 fit on 2 nodes\nwhat runs out, by the number of nodes:\n  cpu on 2\n") {
+		t.Errorf("error %v, want 3 that fit beside the three of the Deployment, got %s", err, out)
+	}
+}
+
+// The claims of a StatefulSet do not keep its Pods from being counted, and the answer says that
+// they were not looked at.
+func TestCapacityOfStatefulSet(t *testing.T) {
+	set := filepath.Join(t.TempDir(), "set.yaml")
+	if err := os.WriteFile(set, []byte("apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: db}\nspec:\n"+
+		"  selector: {matchLabels: {app: db}}\n  volumeClaimTemplates: [{metadata: {name: data}}]\n  template:\n"+
+		"    metadata: {labels: {app: db}}\n    spec: {containers: [{name: c, image: c, resources: {requests: "+
+		"{cpu: \"1\"}}, volumeMounts: [{name: data, mountPath: /data}]}]}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := run(t, "capacity", "-f", set, "--from", manifests(t))
+	if err != nil || !strings.HasPrefix(out, "3 fit on 2 nodes\n") ||
+		!strings.Contains(out, "note: spec.volumeClaimTemplates are not looked at") ||
+		!strings.HasSuffix(out, ": data\n") {
+		t.Errorf("error %v, want 3 that fit and a note, got %s", err, out)
+	}
+}
+
+// Forecasts of other clusters and of files are not scored.
+func TestScoredForecastsAreOfOneCluster(t *testing.T) {
+	var kept []forecast.Stored
+	for _, f := range []forecast.Forecast{{Source: liveSource, Cluster: "a"}, {Source: liveSource, Cluster: "b"},
+		{Source: liveSource}, {Source: "[x.yaml]", Cluster: "a"}} {
+		kept = append(kept, forecast.Stored{Forecast: &f})
+	}
+	if got := ofCluster(kept, "a"); len(got) != 2 || got[0].Cluster != "a" || got[1].Cluster != "" {
+		t.Errorf("got %d forecasts, want that of a and the one that does not tell", len(got))
 	}
 }
 
@@ -113,6 +144,14 @@ func TestWrongCalls(t *testing.T) {
 	broken := filepath.Join(t.TempDir(), "x.yaml")
 	if err := os.WriteFile(broken, []byte("apiVersion: v1\nkind: Pod\nspec: [1]\n"), 0o600); err != nil {
 		t.Fatal(err)
+	}
+	unknown, nameless := filepath.Join(t.TempDir(), "x.yaml"), filepath.Join(t.TempDir(), "x.yaml")
+	for name, text := range map[string]string{
+		unknown:  "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: x}\nspec: {replica: 2}\n",
+		nameless: "apiVersion: v1\nkind: Pod\nspec: {containers: [{name: c, image: c}]}\n"} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, c := range []struct{ args, want string }{
 		{"drain", "wants nodes as node/NAME, or --zone"},
@@ -136,6 +175,9 @@ func TestWrongCalls(t *testing.T) {
 		{"scale deployment/web --replicas -2 --from " + dir, "spec.replicas"},
 		{"image deployment/web --from " + dir, "wants deployment/NAME and CONTAINER=IMAGE"},
 		{"image deployment/web other=x --from " + dir, "spec.template.spec.containers"},
+		{"rollout deployment/web --max-surge 4294967297 --from " + dir, "must be a number up to 2147483647"},
+		{"apply --from " + dir + " -f " + unknown, `unknown field "spec.replica"`},
+		{"capacity --from " + dir + " -f " + nameless, "Pod: metadata.name: must not be empty"},
 		{"apply --from " + dir, "wants manifests with -f"},
 		{"capacity --from " + dir, "wants a Pod with -f"},
 	} {

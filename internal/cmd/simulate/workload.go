@@ -121,7 +121,7 @@ func newApply(streams cli.IO) *cobra.Command {
 			if len(files) == 0 {
 				return cli.UsageError(errors.New("gantry simulate apply wants manifests with -f"))
 			}
-			given, _, err := source.FromFiles(files, c.InOrStdin())
+			given, err := source.Given(files, c.InOrStdin())
 			if err != nil {
 				return err
 			}

@@ -7,9 +7,15 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
+// longestStart is the longest time to run or to become ready that is believed. The condition Ready
+// tells only of its last change, so of a Pod that was ready, was not, and is again it tells how old
+// the Pod is; hardly any container takes a quarter of an hour.
+const longestStart = 15 * time.Minute
+
 // Learn measures how long Pods took that run, from their statuses, to the second: from the binding
 // to the start of the last container, and from there to readiness. What Pods do not tell (how long
-// they take to stop) is that of assumed. Pods whose containers were started again tell nothing.
+// they take to stop) is that of assumed. Pods whose containers were started again tell nothing, nor
+// do those that took longer than longestStart.
 func Learn(pods []*v1.Pod, assumed Times) map[string]Times {
 	start, ready := map[string][]time.Duration{}, map[string][]time.Duration{}
 	for _, p := range pods {
@@ -20,7 +26,11 @@ func Learn(pods []*v1.Pod, assumed Times) map[string]Times {
 		if key == "" || !isBound || !isReady || !ok || running.Before(bound) || readyAt.Before(running) {
 			continue
 		}
-		start[key], ready[key] = append(start[key], running.Sub(bound)), append(ready[key], readyAt.Sub(running))
+		toRun, toReady := running.Sub(bound), readyAt.Sub(running)
+		if toRun > longestStart || toReady > longestStart {
+			continue
+		}
+		start[key], ready[key] = append(start[key], toRun), append(ready[key], toReady)
 	}
 	out := map[string]Times{}
 	for key := range start {

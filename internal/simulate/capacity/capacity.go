@@ -37,6 +37,8 @@ type Answer struct {
 	Shapes   []Shape `json:"shapes"`  // of nodes, the one that takes most Pods per node first
 	RunsOut  []Cause `json:"runsOut"` // why no more fit, by how many nodes say so
 	Blocking string  `json:"message,omitempty"`
+	// Notes say what was not looked at. Count leaves them to its caller.
+	Notes []string `json:"notes,omitempty"`
 }
 
 // Shape is nodes of one size.

@@ -12,11 +12,12 @@ const Format = 1
 // Forecast is what a change of a cluster will bring. Times are since At.
 type Forecast struct {
 	Format  int       `json:"format"`
-	Verb    string    `json:"verb"`    // drain, rollout, lose, …
-	Target  []string  `json:"target"`  // node/x, deployment/x
-	Source  string    `json:"source"`  // where the copied cluster came from
-	At      time.Time `json:"at"`      // the moment of the change
-	Outcome Outcome   `json:"outcome"` // when it is done
+	Verb    string    `json:"verb"`              // drain, rollout, lose, …
+	Target  []string  `json:"target"`            // node/x, deployment/x
+	Source  string    `json:"source"`            // where the copied cluster came from
+	Cluster string    `json:"cluster,omitempty"` // UID of the namespace kube-system; empty: not known
+	At      time.Time `json:"at"`                // when it was asked for; the copy may have come to rest first
+	Outcome Outcome   `json:"outcome"`           // when it is done
 	// Pods are those that came, went or moved, in the order in which it happened
 	Pods     []Pod      `json:"pods"`
 	Capacity []Capacity `json:"capacity,omitempty"` // of a rollout: one for each change
@@ -58,6 +59,16 @@ type Pod struct {
 
 // Key is namespace and name.
 func (p Pod) Key() string { return p.Namespace + "/" + p.Name }
+
+// ownerOr is the owner, or pod/name of a Pod without, with the namespace.
+func (p Pod) ownerOr() string { return ownerOr(p.Namespace, p.Owner, p.Name) }
+
+func ownerOr(namespace, owner, name string) string {
+	if owner == "" {
+		owner = "pod/" + name
+	}
+	return namespace + "/" + owner
+}
 
 // Capacity is how many Pods of the rolled out object there are from a time on.
 type Capacity struct {

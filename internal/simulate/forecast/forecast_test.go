@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/xml"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -73,9 +75,12 @@ func TestScore(t *testing.T) {
 	if err := Store(dir, drained()); err != nil {
 		t.Fatal(err)
 	}
-	all, err := ReadAll(dir)
-	if err != nil || len(all) != 1 {
-		t.Fatalf("read %d, %v", len(all), err)
+	if err := os.WriteFile(filepath.Join(dir, "half.json"), []byte(`{"format":`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	all, notes, err := ReadAll(dir)
+	if err != nil || len(all) != 1 || len(notes) != 1 || !strings.Contains(notes[0], "half.json is left out") {
+		t.Fatalf("read %d, %v, notes %q", len(all), err, notes)
 	}
 	f := all[0].Forecast
 	old := Seen{Namespace: "d", Name: "web-1", Owner: "deployment/web", Node: "a", Created: made.Add(-time.Hour)}
@@ -94,5 +99,40 @@ func TestScore(t *testing.T) {
 	fresh.Node, fresh.Ready = "c", fresh.Created.Add(time.Minute)
 	if s := Compare(f, []Seen{fresh}, made.Add(2*time.Minute)); s.Placed != 0 || s.WithinSpread {
 		t.Errorf("otherwise: %+v", s)
+	}
+}
+
+// A Pod without controller counts by its own name.
+func TestScoreOfPodWithoutController(t *testing.T) {
+	f := &Forecast{Format: Format, Verb: "apply", At: made, Outcome: Outcome{Done: true, Until: time.Hour},
+		Pods: []Pod{{Namespace: "d", Name: "one", Node: "a", Created: at(0), Ready: at(time.Second)}}}
+	one := Seen{Namespace: "d", Name: "one", Node: "a", Created: made.Add(time.Minute), Ready: made.Add(time.Minute)}
+	other := one
+	other.Name = "other"
+	if s := Compare(f, []Seen{other}, made.Add(2*time.Minute)); s.Happened {
+		t.Errorf("another Pod: %+v", s)
+	}
+	if s := Compare(f, []Seen{other, one}, made.Add(2*time.Minute)); !s.Happened || s.Placed != 1 {
+		t.Errorf("the Pod: %+v", s)
+	}
+}
+
+// A directory keeps the newest forecasts.
+func TestStoreKeepsTheNewest(t *testing.T) {
+	dir := t.TempDir()
+	for i := range mostKept {
+		name := made.Add(time.Duration(i)*time.Second).Format("20060102T150405Z") + "-drain-1.json"
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := drained()
+	f.At = made.Add(time.Hour)
+	if err := Store(dir, f); err != nil {
+		t.Fatal(err)
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil || len(files) != mostKept || !strings.HasPrefix(files[0].Name(), "20260102T030406Z") {
+		t.Errorf("%d files, error %v, want the newest %d", len(files), err, mostKept)
 	}
 }

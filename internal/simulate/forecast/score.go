@@ -12,6 +12,8 @@ type Seen struct {
 	Created, Ready               time.Time // Ready is zero for a Pod that is not
 }
 
+func (s Seen) ownerOr() string { return ownerOr(s.Namespace, s.Owner, s.Name) }
+
 // Score is how right a forecast was.
 type Score struct {
 	File     string `json:"file,omitempty"`
@@ -40,9 +42,7 @@ func Compare(f *Forecast, there []Seen, now time.Time) Score {
 	leaving := map[string]bool{}
 	var foretold []Pod
 	for _, p := range f.Pods {
-		if p.Owner != "" {
-			owners[p.Namespace+"/"+p.Owner] = true
-		}
+		owners[p.ownerOr()] = true
 		if p.Created == nil && p.Leaves != nil {
 			leaving[p.Key()] = true
 		}
@@ -53,7 +53,7 @@ func Compare(f *Forecast, there []Seen, now time.Time) Score {
 	end := f.At.Add(f.Outcome.Until)
 	var came []Seen
 	for _, p := range there {
-		if owners[p.Namespace+"/"+p.Owner] && p.Created.After(f.At) && !p.Created.After(end) {
+		if owners[p.ownerOr()] && p.Created.After(f.At) && !p.Created.After(end) {
 			came = append(came, p)
 		}
 	}
@@ -76,16 +76,16 @@ func Compare(f *Forecast, there []Seen, now time.Time) Score {
 func (s *Score) compare(foretold []Pod, came []Seen, o Outcome) {
 	expected := map[string]int{}
 	for _, p := range foretold {
-		expected[p.Namespace+"/"+p.Owner+" "+p.Node]++
+		expected[p.ownerOr()+" "+p.Node]++
 	}
 	var last time.Time
 	for i, p := range came {
-		key := p.Namespace + "/" + p.Owner + " " + p.Node
+		key := p.ownerOr() + " " + p.Node
 		if expected[key] > 0 {
 			expected[key]--
 			s.Placed++
 		}
-		if i < len(foretold) && foretold[i].Namespace+"/"+foretold[i].Owner != p.Namespace+"/"+p.Owner {
+		if i < len(foretold) && foretold[i].ownerOr() != p.ownerOr() {
 			s.InOrder = false
 		}
 		if p.Ready.After(last) {

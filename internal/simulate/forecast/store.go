@@ -9,7 +9,11 @@ import (
 	"strings"
 )
 
-// Store keeps a forecast in a directory, which is made if need be, under a name of its own.
+// mostKept is how many forecasts a directory keeps.
+const mostKept = 1000
+
+// Store keeps a forecast in a directory, which is made if need be, under a name of its own, and
+// removes those beyond the newest mostKept. After an error nothing of the forecast is left.
 func Store(dir string, f *Forecast) error {
 	raw, err := json.Marshal(f)
 	if err != nil {
@@ -23,11 +27,31 @@ func Store(dir string, f *Forecast) error {
 	if err != nil {
 		return err
 	}
-	if _, err = file.Write(raw); err != nil {
-		_ = file.Close() // the first error counts
+	_, err = file.Write(raw)
+	if closed := file.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		_ = os.Remove(file.Name()) // the first error counts
 		return err
 	}
-	return file.Close()
+	return prune(dir)
+}
+
+// prune removes the oldest forecasts beyond mostKept; their names begin with their times. Files of
+// other names stay.
+func prune(dir string) error {
+	files, err := filepath.Glob(filepath.Join(dir, "[0-9]*T[0-9]*Z-*.json"))
+	if err != nil {
+		return err
+	}
+	slices.Sort(files)
+	for _, f := range files[:max(0, len(files)-mostKept)] {
+		if err := os.Remove(f); err != nil && !os.IsNotExist(err) {
+			return err
+		}
+	}
+	return nil
 }
 
 // Stored is a forecast that was kept, with its file.
@@ -37,34 +61,42 @@ type Stored struct {
 }
 
 // ReadAll reads what a directory keeps, the oldest first; a directory that is not there keeps
-// nothing. The error names the file.
-func ReadAll(dir string) ([]Stored, error) {
+// nothing. What cannot be read is left out; a note for each says which file and why.
+func ReadAll(dir string) (kept []Stored, notes []string, err error) {
 	files, err := os.ReadDir(dir)
 	if os.IsNotExist(err) {
-		return nil, nil
+		return nil, nil, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var out []Stored
 	for _, e := range files {
 		if !strings.HasSuffix(e.Name(), ".json") {
 			continue
 		}
 		path := filepath.Join(dir, e.Name())
-		raw, err := os.ReadFile(path)
+		f, err := read(path)
 		if err != nil {
-			return nil, err
+			notes = append(notes, fmt.Sprintf("%s is left out: %v", path, err))
+			continue
 		}
-		f := &Forecast{}
-		if err := json.Unmarshal(raw, f); err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-		if f.Format != Format {
-			return nil, fmt.Errorf("%s: format: %d is not known, only %d is", path, f.Format, Format)
-		}
-		out = append(out, Stored{f, path})
+		kept = append(kept, Stored{f, path})
 	}
-	slices.SortStableFunc(out, func(a, b Stored) int { return a.At.Compare(b.At) })
-	return out, nil
+	slices.SortStableFunc(kept, func(a, b Stored) int { return a.At.Compare(b.At) })
+	return kept, notes, nil
+}
+
+func read(path string) (*Forecast, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	f := &Forecast{}
+	if err := json.Unmarshal(raw, f); err != nil {
+		return nil, err
+	}
+	if f.Format != Format {
+		return nil, fmt.Errorf("format: %d is not known, only %d is", f.Format, Format)
+	}
+	return f, nil
 }

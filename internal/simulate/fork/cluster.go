@@ -54,6 +54,7 @@ type Cluster struct {
 	watchers    []func(memstore.Change)
 	changedAt   time.Time // when an object other than a lease last changed
 	heartbeats  bool
+	notes       []string
 }
 
 // timer is something to do at a time.
@@ -104,6 +105,32 @@ func (c *Cluster) Now() time.Time { return c.clock }
 // Client returns a client that may do everything in the copy.
 func (c *Cluster) Client() kubernetes.Interface { return c.api.Client() }
 
+// Objects returns copies of all objects, sorted by resource and name.
+func (c *Cluster) Objects() []runtime.Object {
+	all := c.store.All()
+	for i, o := range all {
+		all[i] = o.DeepCopyObject()
+	}
+	return all
+}
+
+// Notes say what of the copy is otherwise than in its cluster.
+func (c *Cluster) Notes() []string {
+	notes := slices.Clone(c.notes)
+	failing := c.kubelets.Failing()
+	if n := len(failing); n > mostNamed {
+		failing = append(failing[:mostNamed:mostNamed], fmt.Sprintf("and %d more", n-mostNamed))
+	}
+	if len(failing) > 0 {
+		notes = append(notes, "these Pods fail already and stay as they are until they are replaced: "+
+			strings.Join(failing, ", "))
+	}
+	return notes
+}
+
+// mostNamed is how many objects a note names.
+const mostNamed = 20
+
 // Log returns what the parts stated and recorded.
 func (c *Cluster) Log() *Log { return c.log }
 
@@ -153,6 +180,10 @@ func (c *Cluster) Run(ctx context.Context, horizon time.Time, done func() bool) 
 		}
 	}
 }
+
+// Settle lets all parts do what they have to do at this instant, so that they know what was changed
+// before. The error is as of Run. A timer's function must not call it.
+func (c *Cluster) Settle(ctx context.Context) error { return c.settle(ctx) }
 
 // settle lets all parts do what they have to do now.
 func (c *Cluster) settle(ctx context.Context) error {

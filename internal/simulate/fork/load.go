@@ -72,7 +72,8 @@ func (c *Cluster) place(o runtime.Object) int {
 }
 
 // loadMissing adds what every cluster has and nobody writes into a manifest: namespaces with their
-// ServiceAccounts, the system's PriorityClasses, leases of nodes.
+// ServiceAccounts, the system's PriorityClasses, leases of nodes; and what could not be read though
+// others name it.
 func (c *Cluster) loadMissing(objects []runtime.Object) error {
 	there := map[string]bool{}
 	namespaces := map[string]bool{corev1.NamespaceDefault: true, metav1.NamespaceSystem: true, leases: true}
@@ -114,6 +115,15 @@ func (c *Cluster) loadMissing(objects []runtime.Object) error {
 		missing = append(missing, lease(n.Name, c.clock))
 		if !isReady(n) {
 			c.kubelets.Lose(n.Name)
+		}
+	}
+	named, notes := namedByOthers(objects)
+	c.notes = append(c.notes, notes...)
+	for _, o := range named {
+		if !slices.ContainsFunc(missing, func(m runtime.Object) bool {
+			return fmt.Sprintf("%T %s", m, nameOf(m)) == fmt.Sprintf("%T %s", o, nameOf(o))
+		}) {
+			missing = append(missing, o)
 		}
 	}
 	slices.SortFunc(missing, func(a, b runtime.Object) int {

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/gantry-project/gantry/internal/journal"
 )
@@ -14,7 +15,7 @@ import (
 // Event is what a controller told about an object.
 type Event struct {
 	At                    time.Time
-	Namespace, Name       string // of the object
+	Kind, Namespace, Name string // of the object
 	Type, Reason, Message string
 }
 
@@ -75,6 +76,9 @@ func (l *Log) Event(o runtime.Object, eventType, reason, message string) {
 	e := Event{Type: eventType, Reason: reason, Message: message}
 	if m, err := meta.Accessor(o); err == nil {
 		e.Namespace, e.Name = m.GetNamespace(), m.GetName()
+	}
+	if kinds, _, err := scheme.Scheme.ObjectKinds(o); err == nil {
+		e.Kind = kinds[0].Kind
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

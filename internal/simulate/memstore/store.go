@@ -67,6 +67,20 @@ func (s *Store) Objects(prefix string) []runtime.Object {
 	return out
 }
 
+// All returns the objects of all resources, sorted by prefix and key. They are shared and must not
+// be changed.
+func (s *Store) All() []runtime.Object {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []runtime.Object
+	for _, prefix := range slices.Sorted(maps.Keys(s.objects)) {
+		for _, key := range slices.Sorted(maps.Keys(s.objects[prefix])) {
+			out = append(out, s.objects[prefix][key])
+		}
+	}
+	return out
+}
+
 // Insert stores an object as it is, with its UID, times and status, and keeps o. It is how a copy
 // of another cluster gets in. An object without UID gets one.
 func (s *Store) Insert(prefix, key string, o runtime.Object) error {

@@ -189,6 +189,9 @@ func (m *MixedPod) pod(field string) (Pod, error) {
 		return Pod{}, wrong(field+".spec.containers", "must have a container")
 	case m.Spec != nil:
 		p.Spec = *m.Spec.DeepCopy()
+		if err := checkSpec(field+".spec", &p.Spec); err != nil {
+			return Pod{}, err
+		}
 	default:
 		c := v1.Container{Name: "app", Resources: v1.ResourceRequirements{Requests: m.Requests.DeepCopy(),
 			Limits: m.Limits.DeepCopy()}}
@@ -203,6 +206,9 @@ func (m *MixedPod) pod(field string) (Pod, error) {
 	if m.Critical {
 		critical := int32(2_000_000_000)
 		p.Spec.Priority = &critical
+	}
+	if m.Grace != nil && *m.Grace < 0 {
+		return Pod{}, wrong(field+".terminationGracePeriodSeconds", "%d must not be negative", *m.Grace)
 	}
 	if m.Grace != nil {
 		p.Spec.TerminationGracePeriodSeconds = m.Grace
@@ -229,17 +235,29 @@ func (m *MixedPod) pod(field string) (Pod, error) {
 	return out, nil
 }
 
-// withLimits fills in requests from limits, as the API server does, and checks them.
-func withLimits(field string, r *v1.ResourceRequirements) error {
-	for _, list := range []struct {
+// checkSpec refuses negative amounts and times of a spec.
+func checkSpec(field string, spec *v1.PodSpec) error {
+	if g := spec.TerminationGracePeriodSeconds; g != nil && *g < 0 {
+		return wrong(field+".terminationGracePeriodSeconds", "%d must not be negative", *g)
+	}
+	for _, of := range []struct {
 		name string
-		of   v1.ResourceList
-	}{{"requests", r.Requests}, {"limits", r.Limits}} {
-		for what, q := range list.of {
-			if q.Sign() < 0 {
-				return wrong(field+"."+list.name+"."+string(what), "%s must not be negative", &q)
+		list []v1.Container
+	}{{"initContainers", spec.InitContainers}, {"containers", spec.Containers}} {
+		for i, c := range of.list {
+			at := fmt.Sprintf("%s.%s[%d].resources", field, of.name, i)
+			if err := notNegative(at, &c.Resources); err != nil {
+				return err
 			}
 		}
+	}
+	return nil
+}
+
+// withLimits fills in requests from limits, as the API server does, and checks them.
+func withLimits(field string, r *v1.ResourceRequirements) error {
+	if err := notNegative(field, r); err != nil {
+		return err
 	}
 	for what, limit := range r.Limits {
 		if r.Requests == nil {
@@ -250,6 +268,20 @@ func withLimits(field string, r *v1.ResourceRequirements) error {
 			r.Requests[what] = limit
 		} else if request.Cmp(limit) > 0 {
 			return wrong(field+".requests."+string(what), "%s is more than the limit %s", &request, &limit)
+		}
+	}
+	return nil
+}
+
+func notNegative(field string, r *v1.ResourceRequirements) error {
+	for _, list := range []struct {
+		name string
+		of   v1.ResourceList
+	}{{"requests", r.Requests}, {"limits", r.Limits}} {
+		for what, q := range list.of {
+			if q.Sign() < 0 {
+				return wrong(field+"."+list.name+"."+string(what), "%s must not be negative", &q)
+			}
 		}
 	}
 	return nil

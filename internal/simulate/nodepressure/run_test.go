@@ -346,3 +346,31 @@ func TestBadMixes(t *testing.T) {
 		}
 	}
 }
+
+// The name of two Pods is refused with both; their full names are taken.
+func TestAmbiguousNamesAreRefused(t *testing.T) {
+	n := readMix(t, mix+"- name: web\n  namespace: data\n  use: {memory: 1Mi}\n", hard("memory.available", "100Mi"))
+	err := n.Set("pod/web.memory=2Mi")
+	if err == nil || !strings.Contains(err.Error(), "write pod/default/web or pod/data/web") {
+		t.Errorf("error %v, want one that names both", err)
+	}
+	if err := n.Set("pod/data/web.memory=2Mi"); err != nil {
+		t.Error(err)
+	}
+}
+
+// Negative times and amounts are refused with the field.
+func TestNegativeSpecsAreRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		"  terminationGracePeriodSeconds: -1\n": ".terminationGracePeriodSeconds: -1 must not be negative",
+		"  spec: {terminationGracePeriodSeconds: -5, containers: [{name: c}]}\n": ".spec." +
+			"terminationGracePeriodSeconds: -5 must",
+		"  spec: {containers: [{name: c, resources: {requests: {memory: \"-1\"}}}]}\n": ".spec.containers[0]." +
+			"resources.requests.memory: -1 must",
+	} {
+		if _, err := ReadMix([]byte(mix + "- name: bad\n" + text)); err == nil ||
+			!strings.HasPrefix(err.Error(), "pods[5]"+want) {
+			t.Errorf("%s: error %v, want pods[5]%s", text, err, want)
+		}
+	}
+}

@@ -79,7 +79,10 @@ func (n *Node) Set(change string) error {
 	if !isPod {
 		return wrong(left, "must begin with pod/ or node.")
 	}
-	p, key := n.podAndKey(of)
+	p, key, err := n.podAndKey(of)
+	if err != nil {
+		return &FieldError{left, err}
+	}
 	if p == nil {
 		return wrong(left, "there is no such Pod and key; keys are %s", amountNames())
 	}
@@ -107,18 +110,33 @@ func (n *Node) Set(change string) error {
 	return nil
 }
 
-// podAndKey takes NAME.KEY apart: names may have dots too.
-func (n *Node) podAndKey(of string) (*Pod, string) {
+// podAndKey takes NAME.KEY apart: names may have dots too. The error names the Pods where the name
+// is that of several.
+func (n *Node) podAndKey(of string) (*Pod, string, error) {
 	for i := range of {
 		if of[i] != '.' {
 			continue
 		}
 		p, key := n.podOf(of[:i]), of[i+1:]
 		if _, known := amounts[key]; p != nil && (known || strings.HasPrefix(key, "volumes.")) {
-			return p, key
+			return p, key, n.onlyOne(of[:i])
 		}
 	}
-	return nil, ""
+	return nil, "", nil
+}
+
+// onlyOne refuses the name of several Pods, naming them.
+func (n *Node) onlyOne(name string) error {
+	var of []string
+	for i := range n.Pods {
+		if p := n.Pods[i].Pod; p.Name == name {
+			of = append(of, "pod/"+p.Namespace+"/"+p.Name)
+		}
+	}
+	if len(of) < 2 {
+		return nil
+	}
+	return fmt.Errorf("%q is the name of several Pods: write %s", name, strings.Join(of, " or "))
 }
 
 func number(key, text string) (int64, error) {

@@ -39,6 +39,9 @@ func (a *Apply) Begin(ctx context.Context, r *Run) error {
 		if err := a.apply(ctx, r, o.DeepCopyObject()); err != nil {
 			return err
 		}
+		if err := r.Cluster.Settle(ctx); err != nil { // admission plugins learn of the object
+			return err
+		}
 	}
 	return nil
 }
@@ -110,7 +113,10 @@ func (a *Apply) Done(ctx context.Context, r *Run) (bool, error) {
 
 // unready tells whether a Pod of this name has not become ready or ended.
 func (r *podRecorder) unready(p *corev1.Pod) bool {
-	for _, f := range r.byUID {
+	for uid, f := range r.byUID {
+		if r.ended[uid] {
+			continue
+		}
 		if f.Name == p.Name && (p.Namespace == "" || f.Namespace == p.Namespace) && f.Ready == nil && f.Gone == nil {
 			return true
 		}

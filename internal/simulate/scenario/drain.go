@@ -152,22 +152,33 @@ func (d *Drain) evict(ctx context.Context, r *Run, p *corev1.Pod) {
 		return
 	}
 	err = d.helper(ctx, r).EvictPod(*p, policyv1.SchemeGroupVersion)
-	now := r.Since()
-	i := slices.IndexFunc(r.Forecast.Blocked,
-		func(b forecast.Blocked) bool { return b.Pod == p.Namespace+"/"+p.Name && b.Until == nil })
+	key := p.Namespace + "/" + p.Name
 	switch {
 	case err == nil, apierrors.IsNotFound(err):
-		if i >= 0 {
-			r.Forecast.Blocked[i].Until = &now
-		}
+		r.letGo(key)
 	case apierrors.IsTooManyRequests(err),
 		apierrors.IsForbidden(err) && apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		if i < 0 {
-			r.Forecast.Blocked = append(r.Forecast.Blocked, blocked(p, err, now))
+		if r.blocked(key) < 0 {
+			r.Forecast.Blocked = append(r.Forecast.Blocked, blocked(p, err, r.Since()))
 		}
 		r.Cluster.At(r.Cluster.Now().Add(evictRetry), func(ctx context.Context) { d.evict(ctx, r, p) })
 	default:
 		d.failed = fmt.Errorf("evicting pod %s/%s: %w", p.Namespace, p.Name, err)
+	}
+}
+
+// blocked is the place of the refusal by which a Pod, as namespace/name, is held up; negative:
+// none.
+func (r *Run) blocked(pod string) int {
+	return slices.IndexFunc(r.Forecast.Blocked,
+		func(b forecast.Blocked) bool { return b.Pod == pod && b.Until == nil })
+}
+
+// letGo notes that a Pod is not held up any more: it was evicted, or went by itself.
+func (r *Run) letGo(pod string) {
+	if i := r.blocked(pod); i >= 0 {
+		now := r.Since()
+		r.Forecast.Blocked[i].Until = &now
 	}
 }
 
@@ -200,6 +211,7 @@ func (d *Drain) Done(ctx context.Context, r *Run) (bool, error) {
 		p, err := r.Cluster.Client().CoreV1().Pods(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) || err == nil && p.UID != uid {
 			delete(d.waiting, uid)
+			r.letGo(name.Namespace + "/" + name.Name)
 		}
 	}
 	if len(d.waiting) > 0 {

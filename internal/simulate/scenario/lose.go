@@ -62,9 +62,9 @@ func (l *Lose) Done(ctx context.Context, r *Run) (bool, error) {
 	}
 	for _, uid := range r.pods.order {
 		p := r.pods.byUID[uid]
-		if p.Created != nil && p.Gone == nil && p.Leaves == nil && p.Ready == nil {
+		if p.Created != nil && p.Gone == nil && p.Leaves == nil && p.Ready == nil && !r.pods.ended[uid] {
 			return false, nil
 		}
 	}
-	return true, nil
+	return r.noneRefused(), nil
 }

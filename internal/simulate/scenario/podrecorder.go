@@ -20,12 +20,14 @@ type podRecorder struct {
 	cluster *fork.Cluster
 	began   time.Time
 	byUID   map[types.UID]*forecast.Pod
-	order   []types.UID       // of those that belong to the forecast, as it happened
-	causes  map[string]string // by namespace/name: why a Pod will be seen to leave
+	order   []types.UID        // of those that belong to the forecast, as it happened
+	ended   map[types.UID]bool // Succeeded or Failed
+	causes  map[string]string  // by namespace/name: why a Pod will be seen to leave
 }
 
 func newPodRecorder(c *fork.Cluster) *podRecorder {
-	return &podRecorder{cluster: c, began: c.Now(), byUID: map[types.UID]*forecast.Pod{}, causes: map[string]string{}}
+	return &podRecorder{cluster: c, began: c.Now(), byUID: map[types.UID]*forecast.Pod{},
+		ended: map[types.UID]bool{}, causes: map[string]string{}}
 }
 
 // because remembers why a Pod is about to leave.
@@ -58,6 +60,9 @@ func (r *podRecorder) changed(c memstore.Change) {
 		}
 	}
 	p.Node = cur.Spec.NodeName
+	if cur.Status.Phase == corev1.PodSucceeded || cur.Status.Phase == corev1.PodFailed {
+		r.ended[cur.UID] = true
+	}
 	if p.Created != nil {
 		first(&p.Scheduled, cur.Spec.NodeName != "")
 		first(&p.Running, cur.Status.Phase == corev1.PodRunning)

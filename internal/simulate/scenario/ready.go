@@ -8,15 +8,27 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// allReady tells whether every Pod that left is gone, and every one that came is ready.
+// noneRefused tells whether no workload's Pods are refused; of one whose are, the outcome says why.
+func (r *Run) noneRefused() bool {
+	refused := r.refused.since()
+	if len(refused) == 0 {
+		return true
+	}
+	r.Forecast.Outcome.Why = refused[0].Object + ": " + refused[0].Cause
+	return false
+}
+
+// allReady tells whether every Pod that left is gone, every one that came is ready or has ended,
+// and none was refused.
 func (r *Run) allReady() bool {
+	if !r.noneRefused() {
+		return false
+	}
 	for _, uid := range r.pods.order {
 		p := r.pods.byUID[uid]
 		switch {
 		case p.Gone != nil:
-		case p.Leaves != nil, p.Created != nil && p.Ready == nil && p.Running == nil:
-			return false
-		case p.Created != nil && p.Ready == nil:
+		case p.Leaves != nil, p.Created != nil && p.Ready == nil && !r.pods.ended[uid]:
 			return false
 		}
 	}

@@ -98,29 +98,38 @@ func (o *Rollout) strategy() (map[string]any, error) {
 	case "DaemonSet":
 		field = "updateStrategy"
 	}
-	return map[string]any{field: map[string]any{"type": "RollingUpdate", "rollingUpdate": bounds}}, nil
+	return map[string]any{field: map[string]any{"rollingUpdate": bounds}}, nil
 }
 
-// imagesPatch is the patch of a Pod spec that sets images. The error names a container that there
-// is not.
+// imagesPatch is the patch of a Pod spec that sets images, also of init containers. The error names
+// the containers that there are.
 func imagesPatch(o runtime.Object, images map[string]string) (map[string]any, error) {
 	t := source.TemplateOf(o)
 	if t == nil {
 		return nil, fmt.Errorf("an object of type %T has no Pod template", o)
 	}
-	var list []any
+	patch, found := map[string]any{}, 0
 	var names []string
-	for _, c := range t.Spec.Containers {
-		names = append(names, c.Name)
-		if image, ok := images[c.Name]; ok {
-			list = append(list, map[string]any{"name": c.Name, "image": image})
+	for _, of := range []struct {
+		field      string
+		containers []corev1.Container
+	}{{"initContainers", t.Spec.InitContainers}, {"containers", t.Spec.Containers}} {
+		var list []any
+		for _, c := range of.containers {
+			names = append(names, c.Name)
+			if image, ok := images[c.Name]; ok {
+				list = append(list, map[string]any{"name": c.Name, "image": image})
+			}
+		}
+		if found += len(list); len(list) > 0 {
+			patch[of.field] = list
 		}
 	}
-	if len(list) != len(images) {
+	if found != len(images) {
 		return nil, fmt.Errorf("spec.template.spec.containers: not every one of the containers given is there; "+
 			"there are: %s", strings.Join(names, ", "))
 	}
-	return map[string]any{"containers": list}, nil
+	return patch, nil
 }
 
 // Done implements Change: `kubectl rollout status` says so, and no Pod is on its way out.

@@ -47,6 +47,7 @@ type Run struct {
 	Forecast *forecast.Forecast
 	began    time.Time
 	pods     *podRecorder
+	refused  *refusals
 	seed     uint64 // of choices that a cluster leaves to chance; 0: none is made
 	err      error
 }
@@ -59,9 +60,6 @@ const (
 	restAfter = 20 * time.Second
 	// warmUp is how long a cluster of manifests may take to come to rest before the change.
 	warmUp = 15 * time.Minute
-	// stuckAfter is how long nothing must have changed for a change that is not done to be given
-	// up.
-	stuckAfter = 15 * time.Minute
 )
 
 // Last is called with a run when it is over, while its cluster is still there.
@@ -122,8 +120,10 @@ func simulateOnce(ctx context.Context, in Input, change Change, last Last) (*for
 	if err := rest(ctx, c); err != nil {
 		return nil, err
 	}
-	r := &Run{Cluster: c, seed: seed, began: c.Now(), pods: newPodRecorder(c), Forecast: &forecast.Forecast{
-		Format: forecast.Format, Verb: change.Verb(), Target: change.Target(), Source: in.Source, At: c.Now()}}
+	r := &Run{Cluster: c, seed: seed, began: c.Now(), pods: newPodRecorder(c), refused: newRefusals(c.Log()),
+		Forecast: &forecast.Forecast{
+			Format: forecast.Format, Verb: change.Verb(), Target: change.Target(), Source: in.Source, At: in.Start,
+			Notes: c.Notes()}}
 	c.Watch(r.pods.changed)
 	if err := change.Begin(ctx, r); err != nil {
 		return nil, err
@@ -135,6 +135,24 @@ func simulateOnce(ctx context.Context, in Input, change Change, last Last) (*for
 		err = last(ctx, r)
 	}
 	return r.Forecast, err
+}
+
+// AtRest returns the objects of a copy that has come to rest: what workloads make is there, and
+// what finds room is bound. Nothing is left to chance. The input is only read.
+func AtRest(ctx context.Context, in Input) ([]runtime.Object, error) {
+	objects := make([]runtime.Object, len(in.Objects))
+	for i, o := range in.Objects {
+		objects[i] = o.DeepCopyObject()
+	}
+	c, err := fork.New(ctx, fork.Options{Objects: objects, Start: in.Start, Model: in.Model, Seed: 1})
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	if err := rest(ctx, c); err != nil {
+		return nil, err
+	}
+	return c.Objects(), nil
 }
 
 // rest lets a cluster come to rest, so that what follows is the change's doing.
@@ -153,27 +171,29 @@ func rest(ctx context.Context, c *fork.Cluster) error {
 	return nil
 }
 
-// finish runs until the change is done, nothing goes on, or the horizon is reached.
+// finish runs until the change is done or the horizon is reached.
 func (r *Run) finish(ctx context.Context, in Input, change Change) error {
 	horizon := in.Horizon
 	if horizon == 0 {
 		horizon = DefaultHorizon
 	}
-	stuck := false
 	done, err := r.Cluster.Run(ctx, r.began.Add(horizon), func() bool {
 		ok, err := change.Done(ctx, r)
 		if err != nil {
 			r.err = err
 		}
-		stuck = !ok && r.Cluster.Now().Sub(r.Cluster.QuietSince()) > stuckAfter
-		return ok || r.err != nil || stuck
+		return ok || r.err != nil
 	})
 	if err == nil {
 		err = r.err
 	}
 	f := r.Forecast
-	f.Outcome.Done, f.Outcome.Until = done && !stuck, horizon
+	f.Outcome.Done, f.Outcome.Until = done, horizon
 	f.Outcome.Took = r.Since()
+	f.Pending = append(f.Pending, r.refused.since()...)
+	if done {
+		f.Outcome.Why = ""
+	}
 	f.Pods = r.pods.result(r.began)
 	return err
 }

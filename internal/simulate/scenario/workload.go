@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -47,7 +48,10 @@ func (o Object) settled(ctx context.Context, r *Run) (bool, error) {
 	if o.Kind == "ReplicaSet" {
 		return r.allReady() && r.Since() > 0, nil
 	}
-	done, message, err := o.rolledOut(ctx, r)
+	done, message, err := o.settledOnDelete(ctx, r)
+	if err == nil && message == "" && !done {
+		done, message, err = o.rolledOut(ctx, r)
+	}
 	if err != nil {
 		message, err = err.Error(), nil
 	}
@@ -56,6 +60,41 @@ func (o Object) settled(ctx context.Context, r *Run) (bool, error) {
 		r.Forecast.Outcome.Why = strings.TrimSpace(message)
 	}
 	return done && r.allReady(), err
+}
+
+// settledOnDelete tells whether a StatefulSet or DaemonSet whose Pods are replaced only when
+// somebody deletes them has as many as it wants, all ready; the message says what it waits for.
+// kubectl's rule is an error for these. Of other objects done is false and message empty.
+func (o Object) settledOnDelete(ctx context.Context, r *Run) (done bool, message string, err error) {
+	live, err := o.get(ctx, r)
+	if err != nil {
+		return false, "", err
+	}
+	var wanted, there, ready int32
+	observed := true
+	switch w := live.(type) {
+	case *appsv1.StatefulSet:
+		if w.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType {
+			return false, "", nil
+		}
+		wanted, there, ready = 1, w.Status.Replicas, w.Status.ReadyReplicas
+		if w.Spec.Replicas != nil {
+			wanted = *w.Spec.Replicas
+		}
+		observed = w.Status.ObservedGeneration >= w.Generation
+	case *appsv1.DaemonSet:
+		if w.Spec.UpdateStrategy.Type != appsv1.OnDeleteDaemonSetStrategyType {
+			return false, "", nil
+		}
+		wanted, there, ready = w.Status.DesiredNumberScheduled, w.Status.CurrentNumberScheduled, w.Status.NumberReady
+		observed = w.Status.ObservedGeneration >= w.Generation
+	default:
+		return false, "", nil
+	}
+	if observed && there == wanted && ready == wanted {
+		return true, "", nil
+	}
+	return false, fmt.Sprintf("%s has %d of %d Pods, %d ready", o, there, wanted, ready), nil
 }
 
 // Image gives containers of a workload other images.

@@ -9,9 +9,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
@@ -47,7 +50,17 @@ func WriteSnapshot(w io.Writer, c Copied, at time.Time) error {
 // and those below), - for standard input. at is the time of the copy, if a file tells. The error
 // names the file, and the object's place in it.
 func FromFiles(names []string, stdin io.Reader) (c Copied, at time.Time, err error) {
-	r := &fileReader{unknown: map[string]bool{}}
+	return (&fileReader{unknown: map[string]bool{}}).all(names, stdin)
+}
+
+// Given reads manifests that a person gives to be applied or counted, as FromFiles does, and
+// refuses fields that there are not, fields that stand twice, and objects without metadata.name.
+func Given(names []string, stdin io.Reader) (Copied, error) {
+	c, _, err := (&fileReader{unknown: map[string]bool{}, strict: true}).all(names, stdin)
+	return c, err
+}
+
+func (r *fileReader) all(names []string, stdin io.Reader) (c Copied, at time.Time, err error) {
 	for _, name := range names {
 		if name == "-" {
 			err = r.read("standard input", stdin)
@@ -65,6 +78,7 @@ func FromFiles(names []string, stdin io.Reader) (c Copied, at time.Time, err err
 	for k := range r.unknown {
 		c.Unread = append(c.Unread, k)
 	}
+	slices.Sort(c.Unread)
 	return c, r.at, nil
 }
 
@@ -72,7 +86,11 @@ type fileReader struct {
 	objects []runtime.Object
 	unknown map[string]bool // kinds of custom resources
 	at      time.Time
+	strict  bool
 }
+
+// strictly reads objects and refuses unknown fields.
+var strictly = serializer.NewCodecFactory(scheme.Scheme, serializer.EnableStrict).UniversalDeserializer()
 
 func (r *fileReader) walk(name string) error {
 	return filepath.WalkDir(name, func(path string, e fs.DirEntry, err error) error {
@@ -102,7 +120,11 @@ func (r *fileReader) read(source string, in io.Reader) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", source, err)
 		}
-		raw, err := yaml.YAMLToJSON(doc)
+		toJSON := yaml.YAMLToJSON
+		if r.strict {
+			toJSON = yaml.YAMLToJSONStrict
+		}
+		raw, err := toJSON(doc)
 		if err != nil {
 			return fmt.Errorf("%s, document %d: %w", source, n, err)
 		}
@@ -132,13 +154,20 @@ func (r *fileReader) object(raw []byte) error {
 		}
 		return nil
 	}
-	o, _, err := scheme.Codecs.UniversalDeserializer().Decode(raw, nil, nil)
+	decoder := scheme.Codecs.UniversalDeserializer()
+	if r.strict {
+		decoder = strictly
+	}
+	o, _, err := decoder.Decode(raw, nil, nil)
 	if runtime.IsNotRegisteredError(err) {
 		r.unknown[s.APIVersion+" "+s.Kind] = true
 		return nil
 	}
 	if err != nil {
 		return err
+	}
+	if m, err := meta.Accessor(o); r.strict && (err != nil || m.GetName() == "") {
+		return fmt.Errorf("%s: metadata.name: must not be empty", s.Kind)
 	}
 	r.objects = append(r.objects, o)
 	return nil

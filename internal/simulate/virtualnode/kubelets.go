@@ -123,8 +123,12 @@ func (k *Kubelets) markWoken() {
 	}
 }
 
-// step brings a Pod to now and writes its status.
+// step brings a Pod to now and writes its status. One that fails stays as it is until it is
+// deleted.
 func (k *Kubelets) step(ctx context.Context, w *podWorker) error {
+	if w.fails != "" && w.pod.DeletionTimestamp == nil {
+		return nil
+	}
 	gone := w.advance(k.now())
 	status := w.status(k.now())
 	if !sameStatus(w.pod.Status, status) {

@@ -29,6 +29,7 @@ type podWorker struct {
 	wake   time.Time // when to go on; zero: when the Pod changes
 	marked bool      // it is in Kubelets.due
 	began  bool      // the time to start the first container was spent
+	fails  string    // why its containers do not run or become ready; empty: they do, in time
 }
 
 // outcome is what becomes true of a Pod at a time.
@@ -61,6 +62,7 @@ func (w *podWorker) learn(now time.Time) {
 	if s.PodIP != "" {
 		w.ip = s.PodIP
 	}
+	w.fails = failing(w.pod, w.times.Ready, now)
 	var running []v1.ContainerStatus
 	for _, st := range slices.Concat(s.InitContainerStatuses, s.ContainerStatuses) {
 		if st.State.Running != nil {
@@ -77,7 +79,7 @@ func (w *podWorker) learn(now time.Time) {
 			Created: st.State.Running.StartedAt.Time, Started: st.State.Running.StartedAt.Time,
 			Image: podplan.Image{Name: st.Image, Ref: st.ImageID}})
 		w.health[st.Name] = podplan.Health{Started: st.Started == nil || *st.Started, Ready: st.Ready}
-		if !st.Ready {
+		if !st.Ready && w.fails == "" {
 			w.readyAt(st.Name, now.Add(w.times.Ready))
 		}
 		w.endsAt(st.Name, st.State.Running.StartedAt.Time, now)
