@@ -262,13 +262,14 @@ func (d *Driver) NodeUnpublishVolume(ctx context.Context,
 	return &csipb.NodeUnpublishVolumeResponse{}, d.store.volumes.remove(v.ID)
 }
 
-// NodeExpandVolume grows the file system of a mounted volume to the volume's size.
+// NodeExpandVolume grows the file system of a mounted volume to the volume's size. It waits while
+// the volume is copied, for its file system stands still then.
 func (d *Driver) NodeExpandVolume(ctx context.Context,
 	r *csipb.NodeExpandVolumeRequest) (*csipb.NodeExpandVolumeResponse, error) {
 	if r.GetVolumePath() == "" {
 		return nil, status.Error(codes.InvalidArgument, "volume_path is missing")
 	}
-	unlock, err := d.locks.lock(ctx, r.GetVolumeId())
+	unlock, err := d.hold(ctx, r.GetVolumeId(), "volume/"+r.GetVolumeId())
 	if err != nil {
 		return nil, err
 	}
