@@ -162,3 +162,70 @@ func TestADriverEndsWhatAKilledOneBegan(t *testing.T) {
 		}
 	}
 }
+
+func copyOf(name, from string, c *csipb.VolumeCapability) *csipb.CreateVolumeRequest {
+	r := &csipb.CreateVolumeRequest{Name: name, VolumeCapabilities: []*csipb.VolumeCapability{c},
+		CapacityRange: &csipb.CapacityRange{RequiredBytes: size}, Parameters: map[string]string{}}
+	if from != "" {
+		r.VolumeContentSource = &csipb.VolumeContentSource{Type: &csipb.VolumeContentSource_Volume{
+			Volume: &csipb.VolumeContentSource_VolumeSource{VolumeId: from}}}
+	}
+	return r
+}
+
+// sharesBlocks tells whether files of the directory's file system are cloned in one step.
+func sharesBlocks(t *testing.T, dir string) bool {
+	t.Helper()
+	from := filepath.Join(dir, "from")
+	if err := os.WriteFile(from, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return exec.Command("cp", "--reflink=always", from, filepath.Join(dir, "to")).Run() == nil
+}
+
+// A directory or raw device that is in use, whose copy could be torn, is not copied: neither as a
+// clone nor as a snapshot. A raw device is where the disk clones it in one step. Once nobody uses
+// it, both are copied.
+func TestWhatChangesIsNotCopied(t *testing.T) {
+	d, o := newDriver(t)
+	raw := &csipb.VolumeCapability{AccessMode: capability.AccessMode,
+		AccessType: &csipb.VolumeCapability_Block{Block: &csipb.VolumeCapability_BlockVolume{}}}
+	for kind, c := range map[string]*csipb.VolumeCapability{"directory": capability, "raw": raw} {
+		in := codes.FailedPrecondition
+		if kind == "raw" && sharesBlocks(t, filepath.Dir(o.Dir)) {
+			in = codes.OK
+		}
+		made := copyOf(kind, "", c)
+		if kind == "directory" {
+			made.Parameters["type"] = kind
+		}
+		if _, err := d.CreateVolume(t.Context(), made); err != nil {
+			t.Fatal(err)
+		}
+		at := filepath.Join(filepath.Dir(o.Dir), kind)
+		if _, err := d.NodeStageVolume(t.Context(), &csipb.NodeStageVolumeRequest{VolumeId: kind,
+			StagingTargetPath: at, VolumeCapability: c}); err != nil {
+			t.Fatal(err)
+		}
+		clone := func() error { _, err := d.CreateVolume(t.Context(), copyOf(kind+"-clone", kind, c)); return err }
+		snapshot := func() error {
+			_, err := d.CreateSnapshot(t.Context(), &csipb.CreateSnapshotRequest{Name: kind + "-snapshot",
+				SourceVolumeId: kind})
+			return err
+		}
+		for what, ask := range map[string]func() error{"a clone": clone, "a snapshot": snapshot} {
+			if err := ask(); status.Code(err) != in {
+				t.Errorf("%s of a %s volume in use: %v, want %s", what, kind, err, in)
+			}
+		}
+		if _, err := d.NodeUnstageVolume(t.Context(), &csipb.NodeUnstageVolumeRequest{VolumeId: kind,
+			StagingTargetPath: at}); err != nil {
+			t.Fatal(err)
+		}
+		for what, ask := range map[string]func() error{"a clone": clone, "a snapshot": snapshot} {
+			if err := ask(); err != nil {
+				t.Errorf("%s of a %s volume that nobody uses: %v", what, kind, err)
+			}
+		}
+	}
+}

@@ -140,7 +140,7 @@ func (d *Driver) NodePublishVolume(ctx context.Context,
 	if r.GetVolumeId() == "" || r.GetTargetPath() == "" || r.GetVolumeCapability() == nil {
 		return nil, status.Error(codes.InvalidArgument, "volume_id, target_path and volume_capability are required")
 	}
-	unlock, err := d.locks.lock(ctx, r.GetVolumeId())
+	unlock, err := d.holdForUse(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -184,6 +184,15 @@ func (d *Driver) NodePublishVolume(ctx context.Context,
 		return nil, err
 	}
 	return &csipb.NodePublishVolumeResponse{}, mount.Mounter{}.Bind(source, target, r.GetReadonly())
+}
+
+// holdForUse takes the locks under which a volume is published: a raw device is not while it is
+// copied.
+func (d *Driver) holdForUse(ctx context.Context, r *csipb.NodePublishVolumeRequest) (release func(), err error) {
+	if r.GetVolumeCapability().GetBlock() != nil {
+		return d.hold(ctx, r.GetVolumeId(), "volume/"+r.GetVolumeId())
+	}
+	return d.locks.lock(ctx, r.GetVolumeId())
 }
 
 func resolvedPath(path string) string {
