@@ -44,8 +44,8 @@ func stageAt(t *testing.T, d *csidriver.Driver, id, at string) {
 	})
 }
 
-// slowCopies has copies wait until the returned function is called.
-func slowCopies(t *testing.T) (started, goOn func()) {
+// slowCopies has copies wait until goOn is called; started waits for one and is its process.
+func slowCopies(t *testing.T) (started func() (pid string), goOn func()) {
 	t.Helper()
 	cp, err := exec.LookPath("cp")
 	if err != nil {
@@ -58,15 +58,17 @@ func slowCopies(t *testing.T) (started, goOn func()) {
 			t.Fatal(err)
 		}
 	}
-	script := "#!/bin/sh\necho > " + ready + "\nread x < " + gate + "\nexec " + cp + ` "$@"` + "\n"
+	script := "#!/bin/sh\necho $$ > " + ready + "\nread x < " + gate + "\nexec " + cp + ` "$@"` + "\n"
 	if err := os.WriteFile(filepath.Join(dir, "cp"), []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
-	return func() {
-			if _, err := os.ReadFile(ready); err != nil {
+	return func() string {
+			text, err := os.ReadFile(ready)
+			if err != nil {
 				t.Error(err)
 			}
+			return strings.TrimSpace(string(text))
 		}, func() {
 			if err := os.WriteFile(gate, []byte("\n"), 0o600); err != nil {
 				t.Error(err)
@@ -228,4 +230,47 @@ func TestWhatChangesIsNotCopied(t *testing.T) {
 			}
 		}
 	}
+}
+
+// killedDriver names the directory of the driver that the test's second process is.
+const killedDriver = "GANTRY_TEST_KILLED_DRIVER"
+
+// A program that copies ends with a driver that is killed, so that it does not write beside the
+// next one.
+func TestACopyEndsWithAKilledDriver(t *testing.T) {
+	if dir := os.Getenv(killedDriver); dir != "" {
+		d, err := csidriver.New(csidriver.Options{Dir: dir, NodeID: "node-1", Endpoint: dir + ".sock"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Fatal(createNamed(t.Context(), d, "clone", "source")) // it is killed before
+	}
+	d, o := newDriver(t)
+	if err := createNamed(t.Context(), d, "source", ""); err != nil {
+		t.Fatal(err)
+	}
+	started, _ := slowCopies(t)
+	other := exec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$")
+	other.Env = append(os.Environ(), killedDriver+"="+o.Dir)
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pid := started()
+	if err := other.Process.Kill(); err != nil {
+		t.Error(err)
+	}
+	_ = other.Wait() // says that it was killed
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(10 * time.Second); runs(pid); <-tick.C {
+		if time.Now().After(deadline) {
+			t.Fatalf("process %s goes on without its driver", pid)
+		}
+	}
+}
+
+// runs tells whether a process is there and is no zombie.
+func runs(pid string) bool {
+	text, err := os.ReadFile("/proc/" + pid + "/stat")
+	return err == nil && !strings.Contains(string(text), ") Z ")
 }

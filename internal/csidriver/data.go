@@ -74,8 +74,9 @@ func cloneFile(from, to string) error {
 	err = unix.IoctlFileClone(int(dst.Fd()), int(src.Fd()))
 	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EXDEV) || errors.Is(err, unix.EINVAL) ||
 		errors.Is(err, unix.ENOTTY) {
-		err = status.Error(codes.FailedPrecondition, "the volume, a raw device, is in use, and the disk's file system "+
-			"does not share blocks (xfs and btrfs do): it would change while it is copied. Stop the Pods that use it first")
+		err = status.Error(codes.FailedPrecondition, "the volume, a raw device, is in use, and the disk's file "+
+			"system does not share blocks (xfs and btrfs do): it would change while it is copied. Stop the Pods "+
+			"that use it first")
 	}
 	if err == nil {
 		err = dst.Sync()

@@ -20,7 +20,7 @@ import (
 type source struct {
 	path    string // empty: there is none
 	release func() // once it was copied; never nil
-	// changes says that it is written to meanwhile: a copy is whole only when it is made in one step
+	// changes says that it is written to meanwhile: a copy is whole only when made in one step
 	changes bool
 }
 
@@ -94,7 +94,7 @@ func syncFile(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// freeze has a file system stand still that is mounted at the given places, so that a copy is whole.
+// freeze has a file system stand still that is mounted at the given places: a copy is whole then.
 func freeze(s recordDir, v *record, at []string) (thaw func(), err error) {
 	f, err := os.Open(at[0])
 	if err != nil {
@@ -215,8 +215,9 @@ func (d *Driver) snapshot(ctx context.Context, id string, r *csipb.CreateSnapsho
 	return s, d.store.snapshots.create(s, func(dir string) error { return d.copy(ctx, from, dir) })
 }
 
-// copy copies a volume's data into a directory. It goes on when the caller stops waiting, who asks again and finds
-// what was made: a big volume takes longer than the deadline of any call. It ends with the driver.
+// copy copies a volume's data into a directory. It goes on when the caller stops waiting, who asks
+// again and finds what was made: a big volume takes longer than the deadline of any call. It ends
+// with the driver.
 func (d *Driver) copy(ctx context.Context, from source, dir string) error {
 	to := filepath.Join(dir, filepath.Base(from.path))
 	if from.changes {

@@ -49,12 +49,12 @@ type recordDir struct{ dir string }
 type store struct {
 	dir                string
 	volumes, snapshots recordDir
-	mu                 sync.Mutex          // while sizes are added up; never while data is copied
-	reserved           map[string]promised // by the directory in which an image is going to be
+	mu                 sync.Mutex             // while sizes are added up; never while data is copied
+	reserved           map[string]reservation // by the directory in which an image is going to be
 }
 
-// promised are the bytes of an image that is being made.
-type promised struct {
+// reservation is the size of an image that is being made.
+type reservation struct {
 	image string
 	bytes int64
 }
@@ -67,7 +67,7 @@ const (
 
 func openStore(dir string) (*store, error) {
 	s := &store{dir: dir, volumes: recordDir{filepath.Join(dir, "volumes")},
-		snapshots: recordDir{filepath.Join(dir, "snapshots")}, reserved: map[string]promised{}}
+		snapshots: recordDir{filepath.Join(dir, "snapshots")}, reserved: map[string]reservation{}}
 	for _, one := range []recordDir{s.volumes, s.snapshots} {
 		if err := os.MkdirAll(one.dir, 0o750); err != nil {
 			return nil, err
@@ -291,7 +291,7 @@ func (s *store) reserveFor(one recordDir, r *record) (made func(), err error) {
 		return func() {}, err
 	}
 	dir := one.path(r.ID)
-	s.reserved[dir] = promised{image: filepath.Join(r.making, "disk.img"), bytes: r.Size}
+	s.reserved[dir] = reservation{image: filepath.Join(r.making, "disk.img"), bytes: r.Size}
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()

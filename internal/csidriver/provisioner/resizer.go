@@ -80,8 +80,8 @@ func worthLooking(was, is *v1.PersistentVolumeClaim) bool {
 // one is left alone until the request changes.
 func infeasible(c *v1.PersistentVolumeClaim) bool {
 	want, tried := c.Spec.Resources.Requests[v1.ResourceStorage], c.Status.AllocatedResources[v1.ResourceStorage]
-	return c.Status.AllocatedResourceStatuses[v1.ResourceStorage] == v1.PersistentVolumeClaimControllerResizeInfeasible &&
-		tried.Cmp(want) == 0
+	how := c.Status.AllocatedResourceStatuses[v1.ResourceStorage]
+	return how == v1.PersistentVolumeClaimControllerResizeInfeasible && tried.Cmp(want) == 0
 }
 
 // resize brings one claim's volume to the size asked for.

@@ -97,7 +97,8 @@ func (w *Watcher) keepOpen(ctx context.Context, name string, open func() (Notice
 		}
 		if err != nil && !said {
 			said = true
-			log.Info("Eviction manager: the kernel does not tell, trying again", "of", name, "every", Period, "err", err)
+			log.Info("Eviction manager: the kernel does not tell, trying again", "of", name, "every", Period,
+				"err", err)
 		}
 		select {
 		case <-time.After(Period):

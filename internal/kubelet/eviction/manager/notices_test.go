@@ -88,13 +88,13 @@ func TestAMemoryThresholdIsSeenWithoutTheKernel(t *testing.T) {
 }
 
 // briefNotice tells once, and then that what it watched is gone.
-type briefNotice struct{ told bool }
+type briefNotice struct{ ended bool }
 
 func (n *briefNotice) Wait() error {
-	if n.told {
+	if n.ended {
 		return errors.New("the cgroup is gone")
 	}
-	n.told = true
+	n.ended = true
 	return nil
 }
 func (*briefNotice) Close() error { return nil }
