@@ -203,26 +203,26 @@ func (d *Driver) fill(ctx context.Context, v *record) error {
 		}
 		defer unlock()
 	}
-	from, release, err := d.openSource(v)
+	from, err := d.openSource(v)
 	if err != nil {
 		return err
 	}
-	defer release()
+	defer from.release()
 	made, err := d.store.reserveFor(d.store.volumes, v)
 	if err != nil {
 		return err
 	}
 	defer made()
 	return d.store.volumes.create(v, func(dir string) error {
-		if from != "" {
-			if err := d.copy(ctx, from, filepath.Join(dir, filepath.Base(from))); err != nil {
+		if from.path != "" {
+			if err := d.copy(ctx, from, dir); err != nil {
 				return err
 			}
 		}
 		if v.Kind == kindImage {
 			return growImage(filepath.Join(dir, "disk.img"), v.Size)
 		}
-		if from != "" {
+		if from.path != "" {
 			return nil
 		}
 		data := filepath.Join(dir, "data")

@@ -44,8 +44,8 @@ func stageAt(t *testing.T, d *csidriver.Driver, id, at string) {
 	})
 }
 
-// slowCopies has copies wait until the returned function is called.
-func slowCopies(t *testing.T) (started, goOn func()) {
+// slowCopies has copies wait until goOn is called; started waits for one and is its process.
+func slowCopies(t *testing.T) (started func() (pid string), goOn func()) {
 	t.Helper()
 	cp, err := exec.LookPath("cp")
 	if err != nil {
@@ -58,15 +58,17 @@ func slowCopies(t *testing.T) (started, goOn func()) {
 			t.Fatal(err)
 		}
 	}
-	script := "#!/bin/sh\necho > " + ready + "\nread x < " + gate + "\nexec " + cp + ` "$@"` + "\n"
+	script := "#!/bin/sh\necho $$ > " + ready + "\nread x < " + gate + "\nexec " + cp + ` "$@"` + "\n"
 	if err := os.WriteFile(filepath.Join(dir, "cp"), []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
-	return func() {
-			if _, err := os.ReadFile(ready); err != nil {
+	return func() string {
+			text, err := os.ReadFile(ready)
+			if err != nil {
 				t.Error(err)
 			}
+			return strings.TrimSpace(string(text))
 		}, func() {
 			if err := os.WriteFile(gate, []byte("\n"), 0o600); err != nil {
 				t.Error(err)
@@ -161,4 +163,114 @@ func TestADriverEndsWhatAKilledOneBegan(t *testing.T) {
 			t.Errorf("%s: %v, want it gone", path, err)
 		}
 	}
+}
+
+func copyOf(name, from string, c *csipb.VolumeCapability) *csipb.CreateVolumeRequest {
+	r := &csipb.CreateVolumeRequest{Name: name, VolumeCapabilities: []*csipb.VolumeCapability{c},
+		CapacityRange: &csipb.CapacityRange{RequiredBytes: size}, Parameters: map[string]string{}}
+	if from != "" {
+		r.VolumeContentSource = &csipb.VolumeContentSource{Type: &csipb.VolumeContentSource_Volume{
+			Volume: &csipb.VolumeContentSource_VolumeSource{VolumeId: from}}}
+	}
+	return r
+}
+
+// sharesBlocks tells whether files of the directory's file system are cloned in one step.
+func sharesBlocks(t *testing.T, dir string) bool {
+	t.Helper()
+	from := filepath.Join(dir, "from")
+	if err := os.WriteFile(from, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return exec.Command("cp", "--reflink=always", from, filepath.Join(dir, "to")).Run() == nil
+}
+
+// A directory or raw device that is in use, whose copy could be torn, is not copied: neither as a
+// clone nor as a snapshot. A raw device is where the disk clones it in one step. Once nobody uses
+// it, both are copied.
+func TestWhatChangesIsNotCopied(t *testing.T) {
+	d, o := newDriver(t)
+	raw := &csipb.VolumeCapability{AccessMode: capability.AccessMode,
+		AccessType: &csipb.VolumeCapability_Block{Block: &csipb.VolumeCapability_BlockVolume{}}}
+	for kind, c := range map[string]*csipb.VolumeCapability{"directory": capability, "raw": raw} {
+		in := codes.FailedPrecondition
+		if kind == "raw" && sharesBlocks(t, filepath.Dir(o.Dir)) {
+			in = codes.OK
+		}
+		made := copyOf(kind, "", c)
+		if kind == "directory" {
+			made.Parameters["type"] = kind
+		}
+		if _, err := d.CreateVolume(t.Context(), made); err != nil {
+			t.Fatal(err)
+		}
+		at := filepath.Join(filepath.Dir(o.Dir), kind)
+		if _, err := d.NodeStageVolume(t.Context(), &csipb.NodeStageVolumeRequest{VolumeId: kind,
+			StagingTargetPath: at, VolumeCapability: c}); err != nil {
+			t.Fatal(err)
+		}
+		clone := func() error { _, err := d.CreateVolume(t.Context(), copyOf(kind+"-clone", kind, c)); return err }
+		snapshot := func() error {
+			_, err := d.CreateSnapshot(t.Context(), &csipb.CreateSnapshotRequest{Name: kind + "-snapshot",
+				SourceVolumeId: kind})
+			return err
+		}
+		for what, ask := range map[string]func() error{"a clone": clone, "a snapshot": snapshot} {
+			if err := ask(); status.Code(err) != in {
+				t.Errorf("%s of a %s volume in use: %v, want %s", what, kind, err, in)
+			}
+		}
+		if _, err := d.NodeUnstageVolume(t.Context(), &csipb.NodeUnstageVolumeRequest{VolumeId: kind,
+			StagingTargetPath: at}); err != nil {
+			t.Fatal(err)
+		}
+		for what, ask := range map[string]func() error{"a clone": clone, "a snapshot": snapshot} {
+			if err := ask(); err != nil {
+				t.Errorf("%s of a %s volume that nobody uses: %v", what, kind, err)
+			}
+		}
+	}
+}
+
+// killedDriver names the directory of the driver that the test's second process is.
+const killedDriver = "GANTRY_TEST_KILLED_DRIVER"
+
+// A program that copies ends with a driver that is killed, so that it does not write beside the
+// next one.
+func TestACopyEndsWithAKilledDriver(t *testing.T) {
+	if dir := os.Getenv(killedDriver); dir != "" {
+		d, err := csidriver.New(csidriver.Options{Dir: dir, NodeID: "node-1", Endpoint: dir + ".sock"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Fatal(createNamed(t.Context(), d, "clone", "source")) // it is killed before
+	}
+	d, o := newDriver(t)
+	if err := createNamed(t.Context(), d, "source", ""); err != nil {
+		t.Fatal(err)
+	}
+	started, _ := slowCopies(t)
+	other := exec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$")
+	other.Env = append(os.Environ(), killedDriver+"="+o.Dir)
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pid := started()
+	if err := other.Process.Kill(); err != nil {
+		t.Error(err)
+	}
+	_ = other.Wait() // says that it was killed
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(10 * time.Second); runs(pid); <-tick.C {
+		if time.Now().After(deadline) {
+			t.Fatalf("process %s goes on without its driver", pid)
+		}
+	}
+}
+
+// runs tells whether a process is there and is no zombie.
+func runs(pid string) bool {
+	text, err := os.ReadFile("/proc/" + pid + "/stat")
+	return err == nil && !strings.Contains(string(text), ") Z ")
 }

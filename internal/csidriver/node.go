@@ -140,7 +140,7 @@ func (d *Driver) NodePublishVolume(ctx context.Context,
 	if r.GetVolumeId() == "" || r.GetTargetPath() == "" || r.GetVolumeCapability() == nil {
 		return nil, status.Error(codes.InvalidArgument, "volume_id, target_path and volume_capability are required")
 	}
-	unlock, err := d.locks.lock(ctx, r.GetVolumeId())
+	unlock, err := d.holdForUse(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -184,6 +184,15 @@ func (d *Driver) NodePublishVolume(ctx context.Context,
 		return nil, err
 	}
 	return &csipb.NodePublishVolumeResponse{}, mount.Mounter{}.Bind(source, target, r.GetReadonly())
+}
+
+// holdForUse takes the locks under which a volume is published: a raw device is not while it is
+// copied.
+func (d *Driver) holdForUse(ctx context.Context, r *csipb.NodePublishVolumeRequest) (release func(), err error) {
+	if r.GetVolumeCapability().GetBlock() != nil {
+		return d.hold(ctx, r.GetVolumeId(), "volume/"+r.GetVolumeId())
+	}
+	return d.locks.lock(ctx, r.GetVolumeId())
 }
 
 func resolvedPath(path string) string {
@@ -262,13 +271,14 @@ func (d *Driver) NodeUnpublishVolume(ctx context.Context,
 	return &csipb.NodeUnpublishVolumeResponse{}, d.store.volumes.remove(v.ID)
 }
 
-// NodeExpandVolume grows the file system of a mounted volume to the volume's size.
+// NodeExpandVolume grows the file system of a mounted volume to the volume's size. It waits while
+// the volume is copied, for its file system stands still then.
 func (d *Driver) NodeExpandVolume(ctx context.Context,
 	r *csipb.NodeExpandVolumeRequest) (*csipb.NodeExpandVolumeResponse, error) {
 	if r.GetVolumePath() == "" {
 		return nil, status.Error(codes.InvalidArgument, "volume_path is missing")
 	}
-	unlock, err := d.locks.lock(ctx, r.GetVolumeId())
+	unlock, err := d.hold(ctx, r.GetVolumeId(), "volume/"+r.GetVolumeId())
 	if err != nil {
 		return nil, err
 	}

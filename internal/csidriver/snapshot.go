@@ -16,50 +16,86 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// openSource is the path of what a volume is made from, held still until release; empty when it
-// begins empty. The volume gets the kind and the file system of its source.
-func (d *Driver) openSource(v *record) (path string, release func(), err error) {
-	release = func() {}
+// source is data that is copied.
+type source struct {
+	path    string // empty: there is none
+	release func() // once it was copied; never nil
+	// changes says that it is written to meanwhile: a copy is whole only when made in one step
+	changes bool
+}
+
+// nothing is the source of a volume that begins empty.
+func nothing() source { return source{release: func() {}} }
+
+// openSource is what a volume is made from, held still until release. The volume gets the kind and
+// the file system of its source.
+func (d *Driver) openSource(v *record) (source, error) {
 	kind, id, _ := strings.Cut(v.Source, "/")
 	if kind == "" {
-		return "", release, nil
+		return nothing(), nil
 	}
 	from := d.store.snapshots
 	if kind == "volume" {
 		from = d.store.volumes
 	}
 	if id == "" {
-		return "", release, status.Error(codes.InvalidArgument, "the source's id is missing")
+		return nothing(), status.Error(codes.InvalidArgument, "the source's id is missing")
 	}
 	s, err := from.get(id)
 	switch {
 	case err != nil:
-		return "", release, err
+		return nothing(), err
 	case s == nil:
-		return "", release, status.Errorf(codes.NotFound, "there is no %s %s on node %s", kind, id, d.o.NodeID)
+		return nothing(), status.Errorf(codes.NotFound, "there is no %s %s on node %s", kind, id, d.o.NodeID)
 	case s.Size > v.Size:
-		return "", release, status.Errorf(codes.OutOfRange, "%s %s has %d bytes, the volume only %d", kind, id, s.Size,
+		return nothing(), status.Errorf(codes.OutOfRange, "%s %s has %d bytes, the volume only %d", kind, id, s.Size,
 			v.Size)
 	case s.Block != v.Block:
-		return "", release, status.Errorf(codes.InvalidArgument, "the mode of %s %s is another", kind, id)
+		return nothing(), status.Errorf(codes.InvalidArgument, "the mode of %s %s is another", kind, id)
 	}
 	v.Kind, v.FSType = s.Kind, s.FSType
 	if kind == "volume" {
-		release, err = freeze(from, s)
+		return volumeSource(from, s)
 	}
-	return from.contents(s), release, err
+	return source{path: from.contents(s), release: func() {}}, nil
 }
 
-// freeze has a mounted volume stand still while it is copied, so that the copy is whole.
-func freeze(s recordDir, v *record) (thaw func(), err error) {
+// volumeSource is a volume's data. A file system that is mounted stands still until it is released.
+// A raw device in use has what was written so far on the disk and goes on. A directory in use is
+// refused: its files cannot be copied in one step, and the node's own file system is not stopped.
+func volumeSource(s recordDir, v *record) (source, error) {
+	out := source{path: s.contents(v), release: func() {}}
+	if v.Block {
+		dev, err := loopDevice(resolvedPath(s.image(v.ID)))
+		if err != nil || dev == "" {
+			return out, err
+		}
+		out.changes = true
+		return out, syncFile(dev)
+	}
 	at, err := mountsOf(s, v)
-	if err != nil || len(at) == 0 {
-		return func() {}, err
+	switch {
+	case err != nil || len(at) == 0:
+	case v.Kind == kindDirectory:
+		err = status.Errorf(codes.FailedPrecondition, "volume %s, a directory, is in use: its files would change "+
+			"while they are copied. Stop the Pods that use it first", v.ID)
+	default:
+		out.release, err = freeze(s, v, at)
 	}
-	if v.Kind != kindImage || v.Block { // the node's own file system is not stopped
-		unix.Sync()
-		return func() {}, nil
+	return out, err
+}
+
+// syncFile has on the disk what was written to a file or device.
+func syncFile(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
 	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// freeze has a file system stand still that is mounted at the given places: a copy is whole then.
+func freeze(s recordDir, v *record, at []string) (thaw func(), err error) {
 	f, err := os.Open(at[0])
 	if err != nil {
 		return func() {}, err
@@ -171,24 +207,26 @@ func (d *Driver) snapshot(ctx context.Context, id string, r *csipb.CreateSnapsho
 		return nil, err
 	}
 	defer made()
-	thaw, err := freeze(d.store.volumes, v)
+	from, err := volumeSource(d.store.volumes, v)
 	if err != nil {
 		return nil, err
 	}
-	defer thaw()
-	from := d.store.volumes.contents(v)
-	return s, d.store.snapshots.create(s, func(dir string) error {
-		return d.copy(ctx, from, filepath.Join(dir, filepath.Base(from)))
-	})
+	defer from.release()
+	return s, d.store.snapshots.create(s, func(dir string) error { return d.copy(ctx, from, dir) })
 }
 
-// copy copies a volume's data. It goes on when the caller stops waiting, who asks again and finds
-// what was made: a big volume takes longer than the deadline of any call. It ends with the driver.
-func (d *Driver) copy(ctx context.Context, from, to string) error {
+// copy copies a volume's data into a directory. It goes on when the caller stops waiting, who asks
+// again and finds what was made: a big volume takes longer than the deadline of any call. It ends
+// with the driver.
+func (d *Driver) copy(ctx context.Context, from source, dir string) error {
+	to := filepath.Join(dir, filepath.Base(from.path))
+	if from.changes {
+		return cloneFile(from.path, to)
+	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(d.running, cancel)()
-	return copyData(ctx, from, to)
+	return copyData(ctx, from.path, to)
 }
 
 func snapshotOf(s *record) *csipb.Snapshot {

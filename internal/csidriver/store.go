@@ -1,6 +1,7 @@
 package csidriver
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -37,7 +38,8 @@ type record struct {
 	Source  string    `json:"source,omitempty"` // snapshot/ID or volume/ID; of a snapshot: the volume's ID
 	Created time.Time `json:"created"`
 	// Ephemeral volumes go when they are unpublished.
-	Ephemeral bool `json:"ephemeral,omitempty"`
+	Ephemeral bool   `json:"ephemeral,omitempty"`
+	making    string // the directory in which it is being made
 }
 
 // recordDir is a directory of records: volumes or snapshots.
@@ -47,8 +49,14 @@ type recordDir struct{ dir string }
 type store struct {
 	dir                string
 	volumes, snapshots recordDir
-	mu                 sync.Mutex       // while sizes are added up; never while data is copied
-	reserved           map[string]int64 // bytes by the directory of an image that is being made
+	mu                 sync.Mutex             // while sizes are added up; never while data is copied
+	reserved           map[string]reservation // by the directory in which an image is going to be
+}
+
+// reservation is the size of an image that is being made.
+type reservation struct {
+	image string
+	bytes int64
 }
 
 const (
@@ -59,7 +67,7 @@ const (
 
 func openStore(dir string) (*store, error) {
 	s := &store{dir: dir, volumes: recordDir{filepath.Join(dir, "volumes")},
-		snapshots: recordDir{filepath.Join(dir, "snapshots")}, reserved: map[string]int64{}}
+		snapshots: recordDir{filepath.Join(dir, "snapshots")}, reserved: map[string]reservation{}}
 	for _, one := range []recordDir{s.volumes, s.snapshots} {
 		if err := os.MkdirAll(one.dir, 0o750); err != nil {
 			return nil, err
@@ -89,13 +97,23 @@ func (s *store) recover() error {
 		}
 		for _, e := range entries {
 			if strings.HasPrefix(e.Name(), ".") {
-				if err := os.RemoveAll(filepath.Join(one.dir, e.Name())); err != nil {
+				if err := removeAll(filepath.Join(one.dir, e.Name())); err != nil {
 					return err
 				}
 			}
 		}
 	}
 	return s.volumes.thawAll()
+}
+
+// removeAll removes a directory in which a program that is being killed may still write.
+func removeAll(dir string) (err error) {
+	for range 10 {
+		if err = os.RemoveAll(dir); !errors.Is(err, unix.ENOTEMPTY) {
+			return err
+		}
+	}
+	return err
 }
 
 var plainID = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,99}$`)
@@ -108,7 +126,12 @@ func idOf(name string) string {
 	return fmt.Sprintf("x-%x", sha256.Sum256([]byte(name)))[:42]
 }
 
-func (s recordDir) hidden(id string) string  { return filepath.Join(s.dir, hiddenPrefix+id) }
+// hidden is a directory for what is not there yet, or no more. It is another one each time: what a
+// killed process began may still be written.
+func (s recordDir) hidden(id string) string {
+	return filepath.Join(s.dir, hiddenPrefix+id+"-"+rand.Text())
+}
+
 func (s recordDir) path(id string) string    { return filepath.Join(s.dir, id) }
 func (s recordDir) image(id string) string   { return filepath.Join(s.dir, id, "disk.img") }
 func (s recordDir) dataDir(id string) string { return filepath.Join(s.dir, id, "data") }
@@ -183,13 +206,10 @@ func writeSynced(file string, text []byte) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// create makes a record with its data: fill makes disk.img or data in the directory that it gets.
-// Nothing is there when it fails.
+// create makes a record with its data for which room was reserved: fill makes disk.img or data in
+// the directory that it gets. Nothing is there when it fails.
 func (s recordDir) create(r *record, fill func(dir string) error) error {
-	dir := s.hidden(r.ID)
-	if err := os.RemoveAll(dir); err != nil {
-		return err
-	}
+	dir := r.making
 	err := os.Mkdir(dir, 0o750)
 	if err == nil {
 		err = fill(dir)
@@ -208,10 +228,7 @@ func (s recordDir) create(r *record, fill func(dir string) error) error {
 
 // remove takes a record away, first by name so that it is never half there.
 func (s recordDir) remove(id string) error {
-	gone := s.hidden(id) + ".gone"
-	if err := os.RemoveAll(gone); err != nil {
-		return err
-	}
+	gone := s.hidden(id)
 	if err := os.Rename(s.path(id), gone); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -240,13 +257,16 @@ func (s *store) available() (int64, error) {
 			return 0, err
 		}
 		for _, r := range all {
-			if r.Kind == kindImage && s.reserved[one.hidden(r.ID)] == 0 {
+			if _, being := s.reserved[one.path(r.ID)]; r.Kind == kindImage && !being {
 				free -= unused(one.image(r.ID), r.Size)
 			}
 		}
 	}
-	for dir, bytes := range s.reserved {
-		free -= unused(filepath.Join(dir, "disk.img"), bytes)
+	for dir, p := range s.reserved {
+		if _, err := os.Stat(dir); err == nil { // made, and not said yet
+			p.image = filepath.Join(dir, "disk.img")
+		}
+		free -= unused(p.image, p.bytes)
 	}
 	return max(0, free), nil
 }
@@ -261,16 +281,17 @@ func unused(image string, bytes int64) int64 {
 	return max(0, bytes)
 }
 
-// reserveFor sets the bytes of a volume or snapshot aside that is about to be made, or refuses;
-// made is called when it is there, or is not going to be.
+// reserveFor sets the bytes of a volume or snapshot aside that is about to be made and says where
+// it is, or refuses; made is called when it is there, or is not going to be.
 func (s *store) reserveFor(one recordDir, r *record) (made func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	r.making = one.hidden(r.ID)
 	if err := s.reserve(r.Size); err != nil || r.Kind != kindImage {
 		return func() {}, err
 	}
-	dir := one.hidden(r.ID)
-	s.reserved[dir] = r.Size
+	dir := one.path(r.ID)
+	s.reserved[dir] = reservation{image: filepath.Join(r.making, "disk.img"), bytes: r.Size}
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()

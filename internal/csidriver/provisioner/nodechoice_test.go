@@ -1,9 +1,13 @@
 package provisioner
 
 import (
+	"errors"
+	"fmt"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // A node takes claims of a class that allows it, by any of its terms.
@@ -28,5 +32,37 @@ func TestAClassAllowsNodes(t *testing.T) {
 		if got := allowed(c.terms, here); got != c.want {
 			t.Errorf("%s: got %t, want %t", name, got, c.want)
 		}
+	}
+}
+
+// Users hear once of each reason for which a claim waits: of an error at once, of missing room when
+// the next look finds it still missing.
+func TestAClaimSaysOnceWhyItWaits(t *testing.T) {
+	var w waits
+	at := time.Unix(1000, 0)
+	full := func(free int) error { return fmt.Errorf("%w: %d bytes", errNoRoom, free) }
+	broken := errors.New("the snapshot is not ready")
+	for i, step := range []struct {
+		after time.Duration
+		err   error
+		want  bool
+	}{
+		{0, full(7), false}, {time.Second, full(6), false}, {resyncPeriod, full(5), true},
+		{2 * resyncPeriod, full(4), false}, {2 * resyncPeriod, broken, true}, {3 * resyncPeriod, broken, false},
+		{4 * resyncPeriod, full(3), false}, {5 * resyncPeriod, full(3), true},
+	} {
+		if got := w.say("u", step.err, at.Add(step.after)); got != step.want {
+			t.Errorf("step %d, %v: got %t, want %t", i, step.err, got, step.want)
+		}
+	}
+	w.forget("u")
+	if len(w.of) != 0 || !w.say("u", broken, at) {
+		t.Error("a claim that waits again says nothing")
+	}
+	for i := range 2 * mostWaits {
+		w.say(types.UID(fmt.Sprint(i)), broken, at)
+	}
+	if len(w.of) > mostWaits {
+		t.Errorf("%d claims are kept, want at most %d", len(w.of), mostWaits)
 	}
 }

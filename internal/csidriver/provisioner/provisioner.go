@@ -19,6 +19,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcore "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/sig-storage-lib-external-provisioner/v13/controller"
 )
@@ -46,6 +49,8 @@ type Provisioner struct {
 	o      Options
 	driver csipb.ControllerClient
 	report *capacities
+	events record.EventRecorder
+	waits  waits
 }
 
 var (
@@ -69,11 +74,15 @@ func Run(ctx context.Context, o Options) error {
 		return nil // ctx has ended
 	}
 	driver := csipb.NewControllerClient(conn)
-	p := &Provisioner{o: o, driver: driver, report: newCapacities(o, driver)}
+	events := record.NewBroadcaster(record.WithContext(ctx))
+	defer events.Shutdown()
+	events.StartRecordingToSink(&typedcore.EventSinkImpl{Interface: o.Client.CoreV1().Events("")})
+	p := &Provisioner{o: o, driver: driver, report: newCapacities(o, driver),
+		events: events.NewRecorder(scheme.Scheme, v1.EventSource{Component: o.Driver, Host: o.NodeName})}
 	c := controller.NewProvisionController(ctx, o.Client, o.Driver, p, controller.LeaderElection(false),
 		controller.FailedProvisionThreshold(0), controller.FailedDeleteThreshold(0), controller.AddFinalizer(true),
 		controller.RateLimiter(workqueue.NewTypedItemExponentialFailureRateLimiter[string](200*time.Millisecond,
-			time.Minute)), controller.CreateProvisionedPVInterval(time.Second))
+			time.Minute)), controller.CreateProvisionedPVInterval(time.Second), controller.ResyncPeriod(resyncPeriod))
 	var others sync.WaitGroup
 	others.Go(func() { newResizer(p).run(ctx) })
 	others.Go(func() { p.report.run(ctx) })

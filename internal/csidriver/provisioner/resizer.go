@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
@@ -40,7 +41,12 @@ func (r *resizer) run(ctx context.Context) {
 		}
 	}
 	_, err := f.Core().V1().PersistentVolumeClaims().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: enqueue, UpdateFunc: func(_, obj any) { enqueue(obj) }})
+		AddFunc: enqueue, UpdateFunc: func(old, obj any) {
+			was, ok := old.(*v1.PersistentVolumeClaim)
+			if is, ok2 := obj.(*v1.PersistentVolumeClaim); ok && ok2 && worthLooking(was, is) {
+				enqueue(is)
+			}
+		}})
 	if err != nil {
 		return // only a stopped informer refuses a handler
 	}
@@ -62,6 +68,22 @@ func (r *resizer) run(ctx context.Context) {
 	}
 }
 
+// worthLooking tells whether what a resize goes by changed. What the resizer writes itself, how far
+// a growth is, is not of it.
+func worthLooking(was, is *v1.PersistentVolumeClaim) bool {
+	return !equality.Semantic.DeepEqual(was.Spec.Resources, is.Spec.Resources) ||
+		was.Spec.VolumeName != is.Spec.VolumeName || was.Status.Phase != is.Status.Phase ||
+		!equality.Semantic.DeepEqual(was.Status.Capacity, is.Status.Capacity)
+}
+
+// infeasible tells whether the claim says of the size that it asks for that it cannot be. Such a
+// one is left alone until the request changes.
+func infeasible(c *v1.PersistentVolumeClaim) bool {
+	want, tried := c.Spec.Resources.Requests[v1.ResourceStorage], c.Status.AllocatedResources[v1.ResourceStorage]
+	how := c.Status.AllocatedResourceStatuses[v1.ResourceStorage]
+	return how == v1.PersistentVolumeClaimControllerResizeInfeasible && tried.Cmp(want) == 0
+}
+
 // resize brings one claim's volume to the size asked for.
 func (r *resizer) resize(ctx context.Context, name cache.ObjectName) error {
 	claims := r.o.Client.CoreV1().PersistentVolumeClaims(name.Namespace)
@@ -77,6 +99,9 @@ func (r *resizer) resize(ctx context.Context, name cache.ObjectName) error {
 	if has := pv.Spec.Capacity[v1.ResourceStorage]; has.Cmp(want) >= 0 {
 		_, err = r.say(ctx, c, v1.PersistentVolumeClaimNodeResizePending) // its turn
 		return err
+	}
+	if infeasible(c) {
+		return nil
 	}
 	if c, err = r.say(ctx, c, v1.PersistentVolumeClaimControllerResizeInProgress); err != nil {
 		return err
@@ -102,12 +127,28 @@ func (r *resizer) resize(ctx context.Context, name cache.ObjectName) error {
 		_, err = r.say(ctx, c, v1.PersistentVolumeClaimNodeResizePending)
 		return err
 	}
-	c = c.DeepCopy()
-	c.Status.Capacity[v1.ResourceStorage] = want
-	c.Status.Conditions = nil
-	delete(c.Status.AllocatedResourceStatuses, v1.ResourceStorage)
-	_, err = claims.UpdateStatus(ctx, c, metav1.UpdateOptions{})
+	_, err = claims.UpdateStatus(ctx, grown(c), metav1.UpdateOptions{})
 	return err
+}
+
+// grown is the claim when its volume has the size asked for. Conditions that are not of a resize
+// stay.
+func grown(c *v1.PersistentVolumeClaim) *v1.PersistentVolumeClaim {
+	c = c.DeepCopy()
+	if c.Status.Capacity == nil {
+		c.Status.Capacity = v1.ResourceList{}
+	}
+	c.Status.Capacity[v1.ResourceStorage] = c.Spec.Resources.Requests[v1.ResourceStorage]
+	c.Status.Conditions = slices.DeleteFunc(c.Status.Conditions, func(x v1.PersistentVolumeClaimCondition) bool {
+		switch x.Type {
+		case v1.PersistentVolumeClaimResizing, v1.PersistentVolumeClaimFileSystemResizePending,
+			v1.PersistentVolumeClaimControllerResizeError, v1.PersistentVolumeClaimNodeResizeError:
+			return true
+		}
+		return false
+	})
+	delete(c.Status.AllocatedResourceStatuses, v1.ResourceStorage)
+	return c
 }
 
 // say writes into the claim's status how far its growth is, unless it says so already.

@@ -43,3 +43,54 @@ func TestTheClaimSaysHowFarItsGrowthIs(t *testing.T) {
 		t.Error("a bigger request is not written")
 	}
 }
+
+// A size that cannot be is left alone: nothing is written and no driver is asked until the request
+// changes, and what is written about a growth has nobody look again.
+func TestAnInfeasibleSizeIsLeftAlone(t *testing.T) {
+	c := &v1.PersistentVolumeClaim{}
+	c.Spec.Resources.Requests = v1.ResourceList{v1.ResourceStorage: resource.MustParse("2Gi")}
+	c.Status.Phase = v1.ClaimBound
+	doing := progressed(c, v1.PersistentVolumeClaimControllerResizeInProgress, metav1.Now())
+	is := progressed(doing, v1.PersistentVolumeClaimControllerResizeInfeasible, metav1.Now())
+	if infeasible(c) || infeasible(doing) || !infeasible(is) {
+		t.Errorf("got %t, %t and %t, want only the last infeasible", infeasible(c), infeasible(doing), infeasible(is))
+	}
+	if worthLooking(c, doing) || worthLooking(doing, is) {
+		t.Error("what is written about a growth has the claim looked at again")
+	}
+	asked := is.DeepCopy()
+	asked.Spec.Resources.Requests[v1.ResourceStorage] = resource.MustParse("3Gi")
+	if infeasible(asked) || !worthLooking(is, asked) {
+		t.Error("another request is left alone")
+	}
+	for name, change := range map[string]func(*v1.PersistentVolumeClaim){
+		"phase": func(c *v1.PersistentVolumeClaim) { c.Status.Phase = v1.ClaimLost },
+		"size": func(c *v1.PersistentVolumeClaim) {
+			c.Status.Capacity = v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")}
+		},
+	} {
+		next := is.DeepCopy()
+		if change(next); !worthLooking(is, next) {
+			t.Errorf("another %s is not looked at", name)
+		}
+	}
+}
+
+// A claim that has grown says nothing of a growth any more; what others say of it stays.
+func TestAGrownClaimKeepsOthersConditions(t *testing.T) {
+	c := &v1.PersistentVolumeClaim{}
+	c.Spec.Resources.Requests = v1.ResourceList{v1.ResourceStorage: resource.MustParse("2Gi")}
+	for _, condition := range []v1.PersistentVolumeClaimConditionType{v1.PersistentVolumeClaimResizing, "Other",
+		v1.PersistentVolumeClaimFileSystemResizePending, v1.PersistentVolumeClaimControllerResizeError,
+		v1.PersistentVolumeClaimNodeResizeError, v1.PersistentVolumeClaimVolumeModifyingVolume} {
+		c.Status.Conditions = append(c.Status.Conditions, v1.PersistentVolumeClaimCondition{Type: condition})
+	}
+	got := grown(c)
+	if size := got.Status.Capacity[v1.ResourceStorage]; size.String() != "2Gi" {
+		t.Errorf("got %s, want 2Gi", &size)
+	}
+	if has := got.Status.Conditions; len(has) != 2 || has[0].Type != "Other" ||
+		has[1].Type != v1.PersistentVolumeClaimVolumeModifyingVolume {
+		t.Errorf("got conditions %v, want those that are not of a resize", has)
+	}
+}

@@ -2,6 +2,7 @@ package stats
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"time"
 
@@ -96,16 +97,21 @@ func (c *Collector) disk(ctx context.Context, p *Pod) {
 	}
 }
 
-// volume measures a volume as upstream does one of its type. A driver that does not say how full
-// its volume is leaves that to the file system.
+// errNotSupported is of a volume whose driver does not serve NodeGetVolumeStats: upstream has no
+// metrics of it either (pkg/volume/csi/csi_metrics.go).
+var errNotSupported = errors.New("the driver does not say how full its volumes are")
+
+// volume measures a volume as upstream does one of its type. Of a CSI volume only its driver is
+// asked.
 func (c *Collector) volume(ctx context.Context, m volume.Mounted) (out Volume, err error) {
 	out.At = time.Now()
 	if m.Driver.Name != "" && c.d.Drivers != nil {
 		d, says, err := c.d.Drivers(ctx, m.Driver, m.Path)
-		if says || err != nil {
-			out.Disk, out.Inodes = d, subtract(d.Inodes, d.InodesFree)
-			return out, err
+		if err == nil && !says {
+			err = errNotSupported
 		}
+		out.Disk, out.Inodes = d, subtract(d.Inodes, d.InodesFree)
+		return out, err
 	}
 	if m.Size == volume.SizeOfBlock {
 		out.Disk.Capacity, err = c.d.Host.BlockSize(m.Path)

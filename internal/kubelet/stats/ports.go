@@ -80,7 +80,7 @@ type Deps struct {
 	List     func() []*v1.Pod
 	Mounted  func(types.UID) map[string]volume.Mounted // volumes of a Pod by name; nil: no volume is measured
 	// Drivers asks a CSI driver how full a volume is; says is false when the driver does not serve
-	// that. nil: none is asked.
+	// that: the volume is left out. nil: none is asked, and file systems are.
 	Drivers func(ctx context.Context, v volume.DriverVolume, path string) (d usage.Disk, says bool, err error)
 	Runtime Runtime
 	Images  Images // nil: the summary has no image file system

@@ -107,13 +107,21 @@ func newTestNode(t *testing.T) *testNode {
 	t.Cleanup(func() { _ = client.Close() })
 	w.c = stats.New(stats.Deps{
 		NodeName: "n1", Started: time.Unix(1, 0), List: func() []*v1.Pod { return w.pods }, Mounted: w.mounted,
-		Runtime: client.Runtime(), Images: client.Images(), Cgroups: w.cgroups, Host: w.host,
+		Runtime: client.Runtime(), Images: client.Images(), Cgroups: w.cgroups, Host: w.host, Drivers: askDriver,
 		Machine: stats.Machine{ID: "m", CPUs: 4, MemoryBytes: 1 << 30},
 		Paths: stats.Paths{Root: w.root, Logs: filepath.Join(w.root, "logs"), Pods: "/g/kubepods",
 			PodPath: func(p *v1.Pod) string { return "/g/kubepods/pod" + string(p.UID) }},
 	})
 	w.run(client)
 	return w
+}
+
+// askDriver is what CSI drivers say of their volumes: the one named silent does not.
+func askDriver(_ context.Context, v volume.DriverVolume, _ string) (usage.Disk, bool, error) {
+	if v.Name == "silent" {
+		return usage.Disk{}, false, nil
+	}
+	return usage.Disk{Capacity: 70, Available: 60, Used: 10, Inodes: 9, InodesFree: 4}, true, nil
 }
 
 func (w *testNode) run(client *cri.Client) {
@@ -163,7 +171,13 @@ func (w *testNode) mounted(uid types.UID) map[string]volume.Mounted {
 		return volume.Mounted{Name: name, Path: filepath.Join(w.root, "pods", string(uid), "volumes", kind, name),
 			Size: size}
 	}
+	csi := func(driver string) volume.Mounted {
+		m := at("kubernetes.io~csi", driver, volume.SizeOfMount)
+		m.Driver.Name = driver
+		return m
+	}
 	return map[string]volume.Mounted{
+		"asked": csi("asked"), "silent": csi("silent"),
 		"data":    at("kubernetes.io~empty-dir", "data", volume.SizeOfFiles),
 		"claimed": at("kubernetes.io~local", "claimed", volume.SizeOfMount),
 		"raw":     at("kubernetes.io~local", "raw", volume.SizeOfBlock), "path": at("", "path", volume.SizeUnknown),
@@ -171,7 +185,8 @@ func (w *testNode) mounted(uid types.UID) map[string]volume.Mounted {
 }
 
 // What upstream measures of a volume of each kind: files are added up on the file system they lie
-// on, a mount is the whole file system, a device has a capacity, a path of the host has nothing.
+// on, a mount is the whole file system, a device has a capacity, a path of the host has nothing. A
+// CSI volume is what its driver says, and left out when that says nothing.
 //
 // row: KAP-04
 func TestVolumesAreMeasuredByTheirKind(t *testing.T) {
@@ -182,6 +197,7 @@ func TestVolumesAreMeasuredByTheirKind(t *testing.T) {
 	w.pods[0].Spec.Volumes = []v1.Volume{
 		{Name: "data"}, {Name: "claimed", VolumeSource: claim("c1")}, {Name: "raw", VolumeSource: claim("c2")},
 		{Name: "path", VolumeSource: claim("c3")}, {Name: "unused", VolumeSource: claim("c4")},
+		{Name: "asked", VolumeSource: claim("c5")}, {Name: "silent", VolumeSource: claim("c6")},
 	}
 	s, err := w.c.Full(t.Context())
 	if err != nil {
@@ -201,6 +217,7 @@ func TestVolumesAreMeasuredByTheirKind(t *testing.T) {
 		"data - capacity 1000 available 600 used true inodes 50 free 40 used 2",
 		"claimed a/c1 capacity 1000 available 600 used false inodes 50 free 40 used 10",
 		"raw a/c2 capacity 4096 available 0 used false inodes 0 free 0 used 0",
+		"asked a/c5 capacity 70 available 60 used false inodes 9 free 4 used 5",
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("the two differ (-want +got):\n%s", d)

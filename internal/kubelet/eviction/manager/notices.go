@@ -3,6 +3,7 @@ package manager
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"sync"
 	"time"
@@ -28,7 +29,8 @@ type Kernel struct {
 	// amount of use
 	ReadUsage bool
 	// Others are what tells by itself, with their names: pressure of the machine, limits of the
-	// Pods' cgroup that were hit
+	// Pods' cgroup that were hit. Opening one of something that is not there (fs.ErrNotExist) is
+	// tried again
 	Others map[string]func() (Notice, error)
 }
 
@@ -55,12 +57,7 @@ func (w *Watcher) Notices() <-chan string { return w.notices }
 func (w *Watcher) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	for name, open := range w.Kernel.Others {
-		n, err := open()
-		if err != nil {
-			klog.FromContext(ctx).V(2).Info("Eviction manager: the kernel does not tell", "of", name, "err", err)
-			continue
-		}
-		all.Go(func() { w.listen(ctx, name, n) })
+		all.Go(func() { w.keepOpen(ctx, name, open) })
 	}
 	for _, t := range w.Thresholds {
 		at, memory := w.cgroup(t.Signal)
@@ -85,8 +82,35 @@ func (w *Watcher) cgroup(s eviction.Signal) (path string, memory bool) {
 	return "", false
 }
 
-// listen asks for a look whenever the kernel tells, until ctx ends or the notice does.
-func (w *Watcher) listen(ctx context.Context, name string, n Notice) {
+// keepOpen listens to a notice until ctx ends. One of a cgroup that is not there yet, or is made
+// anew, is opened again each Period; one that the kernel does not have is given up.
+func (w *Watcher) keepOpen(ctx context.Context, name string, open func() (Notice, error)) {
+	log := klog.FromContext(ctx).V(2)
+	said := false
+	for {
+		n, err := open()
+		if err == nil {
+			err = w.listen(ctx, name, n)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			log.Info("Eviction manager: the kernel does not tell", "of", name, "err", err)
+			return
+		}
+		if err != nil && !said {
+			said = true
+			log.Info("Eviction manager: the kernel does not tell, trying again", "of", name, "every", Period,
+				"err", err)
+		}
+		select {
+		case <-time.After(Period):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// listen asks for a look whenever the kernel tells, until ctx ends or the notice does, which is an
+// error.
+func (w *Watcher) listen(ctx context.Context, name string, n Notice) error {
 	stop := context.AfterFunc(ctx, func() { _ = n.Close() })
 	defer func() {
 		if stop() {
@@ -95,16 +119,16 @@ func (w *Watcher) listen(ctx context.Context, name string, n Notice) {
 	}()
 	for {
 		if err := n.Wait(); err != nil {
-			if ctx.Err() == nil && !errors.Is(err, os.ErrClosed) {
-				klog.FromContext(ctx).Error(err, "Eviction manager: the kernel tells no more", "of", name)
+			if ctx.Err() != nil || errors.Is(err, os.ErrClosed) {
+				return nil
 			}
-			return
+			return err
 		}
 		w.ask(name)
 		select {
 		case <-time.After(noticeInterval):
 		case <-ctx.Done():
-			return
+			return nil
 		}
 	}
 }
@@ -126,10 +150,10 @@ func (w *Watcher) followUsage(ctx context.Context, at string, t eviction.Thresho
 		round, cancel := context.WithTimeout(ctx, Period)
 		if bytes, ok := w.usageThreshold(at, t); ok {
 			n, err := w.Kernel.Usage(at, bytes)
-			switch {
-			case err == nil:
-				w.listen(round, name, n)
-			case !failed:
+			if err == nil {
+				err = w.listen(round, name, n)
+			}
+			if err != nil && !failed {
 				failed = true
 				klog.FromContext(ctx).Info("Eviction manager: failed to create memory threshold notifier", "of", name,
 					"err", err)

@@ -3,6 +3,7 @@ package manager_test
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -84,4 +85,47 @@ func TestAMemoryThresholdIsSeenWithoutTheKernel(t *testing.T) {
 			synctest.Wait()
 		})
 	}
+}
+
+// briefNotice tells once, and then that what it watched is gone.
+type briefNotice struct{ ended bool }
+
+func (n *briefNotice) Wait() error {
+	if n.ended {
+		return errors.New("the cgroup is gone")
+	}
+	n.ended = true
+	return nil
+}
+func (*briefNotice) Close() error { return nil }
+
+// What tells of a cgroup is opened again when the cgroup is not there yet, and when it went; what
+// the kernel does not have is given up.
+func TestANoticeIsOpenedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		startedAt, opened, tried := time.Now(), 0, 0
+		w := manager.NewWatcher(manager.Kernel{Others: map[string]func() (manager.Notice, error){
+			"pods": func() (manager.Notice, error) {
+				if opened++; opened <= 2 {
+					return nil, &fs.PathError{Op: "open", Path: "memory.events", Err: fs.ErrNotExist}
+				}
+				return &briefNotice{}, nil
+			},
+			"pressure": func() (manager.Notice, error) { tried++; return nil, errors.ErrUnsupported },
+		}}, &manager.Observer{}, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go w.Run(ctx)
+		for i, want := range []time.Duration{2 * manager.Period, 3 * manager.Period} {
+			why := <-w.Notices()
+			if at := time.Since(startedAt); why != "pods" || at < want || at > want+time.Second {
+				t.Errorf("look %d: asked for by %q after %s, want pods after %s", i, why, at, want)
+			}
+		}
+		cancel()
+		synctest.Wait()
+		if opened != 4 || tried != 1 {
+			t.Errorf("got %d and %d openings, want 4 of what comes and 1 of what is not served", opened, tried)
+		}
+	})
 }
