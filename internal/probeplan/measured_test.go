@@ -57,6 +57,7 @@ func TestMeasuredStarts(t *testing.T) {
 		{60, journal.ContainerExited{Container: "web"}},
 		{70, journal.ContainerStarted{Container: "web", Restart: 1}},
 		{75, journal.ContainerExited{Container: "web"}}, // never became ready
+		{80, journal.ConditionChanged{Type: "Ready", Status: "True"}},
 		{90, journal.ContainerStarted{Container: "web", Restart: 2}},
 		{102, journal.ConditionChanged{Type: "Ready", Status: "True"}},
 	} {
