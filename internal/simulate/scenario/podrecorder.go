@@ -22,16 +22,12 @@ type podRecorder struct {
 	byUID   map[types.UID]*forecast.Pod
 	order   []types.UID        // of those that belong to the forecast, as it happened
 	ended   map[types.UID]bool // Succeeded or Failed
-	causes  map[string]string  // by namespace/name: why a Pod will be seen to leave
 }
 
 func newPodRecorder(c *fork.Cluster) *podRecorder {
 	return &podRecorder{cluster: c, began: c.Now(), byUID: map[types.UID]*forecast.Pod{},
-		ended: map[types.UID]bool{}, causes: map[string]string{}}
+		ended: map[types.UID]bool{}}
 }
-
-// because remembers why a Pod is about to leave.
-func (r *podRecorder) because(p *corev1.Pod, cause string) { r.causes[p.Namespace+"/"+p.Name] = cause }
 
 // changed takes in one change of an object.
 func (r *podRecorder) changed(c memstore.Change) {
@@ -77,9 +73,6 @@ func (r *podRecorder) changed(c memstore.Change) {
 func (r *podRecorder) leaves(p *forecast.Pod, pod *corev1.Pod, now time.Duration) {
 	p.Leaves = &now
 	p.Cause = causeOf(pod)
-	if c := r.causes[p.Key()]; c != "" {
-		p.Cause = c
-	}
 	r.note(pod.UID)
 }
 
