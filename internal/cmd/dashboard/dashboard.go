@@ -131,6 +131,13 @@ func (d *command) find() (string, error) {
 // askToken shows the credentials of cfg to the page's server, whose certificate must be of the
 // cluster's authority, and gets a one-time token.
 func askToken(ctx context.Context, cfg *rest.Config, address, namespace string) (string, error) {
+	if cfg.Insecure {
+		return "", cli.WithFix(errors.New("this kubeconfig does not check certificates (insecure-skip-tls-verify): "+
+			"credentials are not shown to whoever listens at "+address),
+			"use a kubeconfig with the certificate-authority, or serve the page from here with --serve")
+	}
+	cfg = rest.CopyConfig(cfg)
+	cfg.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil } // it is on this machine
 	client, err := rest.HTTPClientFor(cfg)
 	if err != nil {
 		return "", err

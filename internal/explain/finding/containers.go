@@ -3,6 +3,7 @@ package finding
 import (
 	"fmt"
 	"maps"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -163,6 +164,9 @@ func (c *Cluster) probeTimes(x place, p namedProbe, deadline int32, well bool) [
 
 var reference = regexp.MustCompile(`\$?\$\(([A-Za-z_][A-Za-z0-9_.-]*)\)`)
 
+// shells are programs whose arguments may be scripts, in which $(date) is a program's output.
+var shells = map[string]bool{"sh": true, "bash": true, "ash": true, "dash": true, "zsh": true}
+
 // variables finds $(NAME) in commands, arguments and values that no variable is named.
 func variables(c *Cluster, o metav1.Object, self Object) []Finding {
 	return eachContainer(o, self, func(x place) []Finding {
@@ -180,11 +184,14 @@ func variables(c *Cluster, o metav1.Object, self Object) []Finding {
 			}
 		}
 		var out []Finding
+		first := append(slices.Clone(x.c.Command), x.c.Args...)
+		script := len(first) > 1 && shells[path.Base(first[0])]
 		look := func(field, text string) {
 			for _, m := range reference.FindAllStringSubmatch(text, -1) {
 				service := strings.HasSuffix(m[1], "_SERVICE_HOST") || strings.HasSuffix(m[1], "_SERVICE_PORT") ||
 					strings.Contains(m[1], "_PORT")
-				if !have[m[1]] && !strings.HasPrefix(m[0], "$$") && !service && len(out) < 3 {
+				program := script && strings.ToLower(m[1]) == m[1] // $(date) in a script
+				if !have[m[1]] && !strings.HasPrefix(m[0], "$$") && !service && !program && len(out) < 3 {
 					out = append(out, c.variable(x, use{field, text, m[1]}, slices.Collect(maps.Keys(have))))
 				}
 			}
@@ -253,6 +260,9 @@ func quantities(c *Cluster, o metav1.Object, self Object) []Finding {
 					Field: fmt.Sprintf("%s.resources.%s.%s", x.at, list.field, name), Value: q.String(),
 					Want:    strings.TrimRight(q.String(), "mkKMi") + "Mi",
 					Numbers: map[string]string{"bytes": fmt.Sprint(q.Value())}}
+				if f.Want == q.String() {
+					continue
+				}
 				f.Message = fmt.Sprintf("Container %s has %s %s of %s, which is %d bytes: no program runs in that. "+
 					"Perhaps %s was meant; m stands for thousandths.", x.c.Name, list.field, q.String(), name,
 					q.Value(),

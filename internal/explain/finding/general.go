@@ -3,6 +3,7 @@ package finding
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -18,6 +19,9 @@ import (
 func owners(c *Cluster, o metav1.Object, self Object) []Finding {
 	var out []Finding
 	for i, r := range o.GetOwnerReferences() {
+		if !builtInGroup(r.APIVersion) {
+			continue // kinds of others may have the names of Kubernetes'
+		}
 		to := Object{r.Kind, self.Namespace, r.Name}
 		x := c.Get(to)
 		if x != nil && (x.GetUID() == r.UID || r.UID == "" || x.GetUID() == "") || x == nil && !c.knows(to) ||
@@ -38,6 +42,13 @@ func owners(c *Cluster, o metav1.Object, self Object) []Finding {
 		out = append(out, f)
 	}
 	return out
+}
+
+// builtInGroup tells whether an API version is of Kubernetes itself: v1, apps/v1, policy/v1, or a
+// group that ends in .k8s.io.
+func builtInGroup(version string) bool {
+	group, _, found := strings.Cut(version, "/")
+	return !found || !strings.Contains(group, ".") || strings.HasSuffix(group, ".k8s.io")
 }
 
 // clusterKinds are kinds without a namespace, whose objects may own others.

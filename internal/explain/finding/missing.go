@@ -1,6 +1,7 @@
 package finding
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -150,7 +151,11 @@ func (c *Cluster) replaceCommand(o Object, field, value string) []string {
 		o.Kind == "PersistentVolumeClaim" || o.Kind == "PersistentVolume" {
 		return nil
 	}
-	return c.setCommand(o, field, fmt.Sprintf("%q", value))
+	raw, err := json.Marshal(value)
+	if err != nil {
+		return nil
+	}
+	return c.setCommand(o, field, string(raw))
 }
 
 // setCommand is replaceCommand with a value in JSON.
@@ -158,7 +163,7 @@ func (c *Cluster) setCommand(o Object, field, raw string) []string {
 	if x := c.Get(o); x == nil || metav1.GetControllerOf(x) != nil || strings.Contains(field, "[*]") {
 		return nil
 	}
-	patch := fmt.Sprintf(`'[{"op":"replace","path":%q,"value":%s}]'`, pointer(field), raw)
+	patch := shellJSON(fmt.Sprintf(`[{"op":"replace","path":%q,"value":%s}]`, pointer(field), raw))
 	if o.Kind != "Pod" && o.Kind != "Job" {
 		return []string{kubectl(o, "patch", "--type=json -p "+patch)}
 	}
@@ -184,13 +189,27 @@ func nameField(r Reference) string {
 	return r.Field
 }
 
+// shellJSON is JSON as one word for a shell, whatever others wrote into it.
+func shellJSON(raw string) string { return "'" + strings.ReplaceAll(raw, "'", `\u0027`) + "'" }
+
+// plainLetters are those that no shell takes for more than themselves.
+const plainLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:"
+
+// shellWord is a text as one word for a shell; names of roles may hold any letters but / and %.
+func shellWord(s string) string {
+	if s != "" && strings.Trim(s, plainLetters) == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
 // kubectl is a command on an object.
 func kubectl(o Object, verb, rest string) string {
 	s := "kubectl "
 	if o.Namespace != "" {
 		s += "-n " + o.Namespace + " "
 	}
-	s += verb + " " + strings.ToLower(o.Kind) + " " + o.Name
+	s += verb + " " + strings.ToLower(o.Kind) + " " + shellWord(o.Name)
 	if rest != "" {
 		s += " " + rest
 	}

@@ -66,8 +66,8 @@ func (c *Cluster) localTraffic(s *corev1.Service, self Object) []Finding {
 			without = append(without, n.Name)
 		}
 	}
-	if len(without) == 0 {
-		return nil
+	if len(without) == 0 || s.Spec.HealthCheckNodePort != 0 && len(on) > 0 {
+		return nil // a balancer that checks nodes leaves those out
 	}
 	return []Finding{{Code: "NoLocalEndpoints", Severity: Threat, Stage: StageTraffic, Object: self, Field: field,
 		Value: "Local", Want: "Cluster", Numbers: map[string]string{"nodesWithout": fmt.Sprint(len(without))},

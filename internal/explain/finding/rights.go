@@ -67,10 +67,17 @@ type ruleAt struct {
 	index int
 }
 
+// isBootstrap tells whether Kubernetes itself made a role: its rules are also about groups that need
+// not be served.
+func (c *Cluster) isBootstrap(o Object) bool {
+	x := c.Get(o)
+	return x != nil && x.GetLabels()["kubernetes.io/bootstrapping"] == "rbac-defaults"
+}
+
 // servedBy finds a resource that none of the groups serves, and where it is or what is near.
 func (c *Cluster) servedBy(self Object, name string, groups []string, r ruleAt) (Finding, bool) {
 	at, field := r.at, fmt.Sprintf("%s.resources[%d]", r.at, r.index)
-	if len(c.Served) == 0 || strings.Contains(name, "*") || slices.Contains(groups, "*") {
+	if len(c.Served) == 0 || strings.Contains(name, "*") || slices.Contains(groups, "*") || c.isBootstrap(self) {
 		return Finding{}, false
 	}
 	var near []string

@@ -20,6 +20,10 @@ func volume(c *Cluster, o metav1.Object, self Object) []Finding {
 	var out []Finding
 	if r := v.Spec.ClaimRef; r != nil {
 		to := Object{"PersistentVolumeClaim", r.Namespace, r.Name}
+		retained := v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain
+		if v.Status.Phase == corev1.VolumeReleased && !retained {
+			return nil // it is being deleted
+		}
 		if v.Status.Phase == corev1.VolumeReleased {
 			out = append(out, Finding{Code: "VolumeReleased", Severity: Threat, Stage: StageVolume, Object: self,
 				Field: "spec.claimRef", Value: r.Namespace + "/" + r.Name, Related: []Object{to},
@@ -100,11 +104,12 @@ func storageClass(c *Cluster, o metav1.Object, self Object) []Finding {
 				Field: "provisioner", Value: x.Provisioner, Message: fmt.Sprintf("Storage class %s has the "+
 					"provisioner "+
 					"%s, and no CSIDriver of that name is registered.", self.Name, x.Provisioner)}
+			// a provisioner need not be a CSI driver
 			if near, how := Near(x.Provisioner, c.names("CSIDriver", "")); near != "" {
 				f.Want = near
 				f.Message += fmt.Sprintf(" There is %s: perhaps that was meant; %s.", near, how)
+				out = append(out, f)
 			}
-			out = append(out, f)
 		}
 	}
 	return out

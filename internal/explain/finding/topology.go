@@ -111,9 +111,15 @@ func (c *Cluster) places(o metav1.Object, self Object, field string, t corev1.Po
 	if err != nil || t.LabelSelector == nil || !s.Matches(labels.Set(labelsOfPods(o))) {
 		return nil
 	}
-	values := map[string]bool{}
+	values, taken := map[string]bool{}, map[string]bool{}
+	for _, p := range list[*corev1.Pod](c, "Pod") {
+		if p.Namespace == self.Namespace && s.Matches(labels.Set(p.Labels)) {
+			taken[p.Spec.NodeName] = true
+		}
+	}
 	for _, n := range list[*corev1.Node](c, "Node") {
-		if v, ok := n.Labels[t.TopologyKey]; ok && len(untolerated(spec, n)) == 0 && fitsLabels(spec, n) {
+		if v, ok := n.Labels[t.TopologyKey]; ok && (taken[n.Name] ||
+			len(untolerated(spec, n)) == 0 && fitsLabels(spec, n)) {
 			values[v] = true
 		}
 	}
@@ -285,7 +291,8 @@ func (c *Cluster) nearTaint(spec *corev1.PodSpec, t *corev1.Toleration) (Finding
 			f.Severity = Threat // it has another node
 		}
 		for _, x := range left {
-			if x.Key == corev1.TaintNodeUnschedulable || found || t.Key == "" {
+			// the taints of Kubernetes itself, and the tolerations that admission adds, are nobody's mistake
+			if strings.HasPrefix(x.Key, "node.kubernetes.io/") || found || t.Key == "" {
 				continue
 			}
 			how := differs(t, &x)
