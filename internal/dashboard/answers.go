@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -64,7 +64,7 @@ func (s *Server) question(r *http.Request, who Identity) (question, error) {
 			a.namespace = metav1.NamespaceDefault
 		}
 	}
-	if bad := path.IsValidPathSegmentName(a.namespace); len(bad) > 0 {
+	if bad := content.IsPathSegmentName(a.namespace); len(bad) > 0 {
 		return a, cli.UsageError(fmt.Errorf("%q is no namespace: %s", a.namespace, strings.Join(bad, ", ")))
 	}
 	var err error
@@ -95,7 +95,7 @@ func askWhy(ctx context.Context, a question) (any, error) {
 		return nil, err
 	}
 	out := whyAnswer{Answer: answer, Now: now, Namespace: a.namespace}
-	if name, err := cli.PodName(subject); err == nil && len(path.IsValidPathSegmentName(name)) == 0 {
+	if name, err := cli.PodName(subject); err == nil && len(content.IsPathSegmentName(name)) == 0 {
 		// who may not read the journal, or has none, gets the answer without the board
 		if entries, err := gather.ReadJournal(ctx, a.client, a.namespace, name); err == nil {
 			out.Board = lastRuled(entries)
@@ -121,7 +121,7 @@ type life struct {
 }
 
 func askLife(ctx context.Context, a question) (any, error) {
-	if bad := path.IsValidPathSegmentName(a.query.Get("name")); len(bad) > 0 || a.query.Get("name") == "" {
+	if bad := content.IsPathSegmentName(a.query.Get("name")); len(bad) > 0 || a.query.Get("name") == "" {
 		return nil, cli.UsageError(fmt.Errorf("%q is no Pod's name: %s", a.query.Get("name"), strings.Join(bad, ", ")))
 	}
 	lives, err := gather.PodTracesWith(ctx, a.client, a.namespace, a.query.Get("name"))

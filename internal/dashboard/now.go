@@ -10,7 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/kubernetes"
@@ -41,7 +41,7 @@ func (s *Server) streamNow(w http.ResponseWriter, r *http.Request, who Identity)
 	out := newChanges()
 	core := client.CoreV1().RESTClient()
 	namespace := r.URL.Query().Get("namespace")
-	if bad := path.IsValidPathSegmentName(namespace); len(bad) > 0 {
+	if bad := content.IsPathSegmentName(namespace); len(bad) > 0 {
 		answerError(w, cli.UsageError(fmt.Errorf("%q is no namespace: %s", namespace, strings.Join(bad, ", "))))
 		return
 	}

@@ -39,7 +39,6 @@ const orphanedPodsWarning = "child pods are preserved by default when jobs are d
 
 // warnDelete adds orphanedPodsWarning to the response where it applies.
 func (s *Store) warnDelete(ctx context.Context, o *metav1.DeleteOptions) {
-	//nolint:staticcheck // OrphanDependents is deprecated and still obeyed
 	if s.kind.Group == "batch" && s.kind.Resource == "jobs" && o != nil && o.PropagationPolicy == nil &&
 		o.OrphanDependents == nil {
 		warning.AddWarning(ctx, "", orphanedPodsWarning)

@@ -9,7 +9,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/gantry-project/gantry/internal/cli"
@@ -30,7 +29,7 @@ func printed(t *testing.T, args ...string) (ds *appsv1.DaemonSet, role *rbacv1.C
 			t.Fatalf("got error %v, want an object: %s", err, text)
 		}
 		kinds = append(kinds, kind.Kind)
-		switch x := runtime.Object(o).(type) {
+		switch x := o.(type) {
 		case *appsv1.DaemonSet:
 			ds = x
 		case *rbacv1.ClusterRole:

@@ -67,8 +67,8 @@ type ruleAt struct {
 	index int
 }
 
-// isBootstrap tells whether Kubernetes itself made a role: its rules are also about groups that need
-// not be served.
+// isBootstrap tells whether Kubernetes itself made a role: its rules are also about groups that
+// need not be served.
 func (c *Cluster) isBootstrap(o Object) bool {
 	x := c.Get(o)
 	return x != nil && x.GetLabels()["kubernetes.io/bootstrapping"] == "rbac-defaults"

@@ -3,6 +3,7 @@ package forecast
 import (
 	"bytes"
 	"encoding/xml"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -54,7 +55,7 @@ func TestSVG(t *testing.T) {
 	bars := 0
 	for d := xml.NewDecoder(&b); ; {
 		token, err := d.Token()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

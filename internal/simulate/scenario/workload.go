@@ -71,7 +71,7 @@ func (o Object) settledOnDelete(ctx context.Context, r *Run) (done bool, message
 		return false, "", err
 	}
 	var wanted, there, ready int32
-	observed := true
+	var observed bool
 	switch w := live.(type) {
 	case *appsv1.StatefulSet:
 		if w.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType {

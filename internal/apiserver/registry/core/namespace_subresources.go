@@ -212,6 +212,6 @@ func terminate(ns *v1.Namespace, options *metav1.DeleteOptions, now metav1.Time)
 		}
 	}
 	required(metav1.FinalizerOrphanDependents, metav1.DeletePropagationOrphan,
-		options.OrphanDependents) //nolint:staticcheck // clients still send it
+		options.OrphanDependents)
 	required(metav1.FinalizerDeleteDependents, metav1.DeletePropagationForeground, nil)
 }
