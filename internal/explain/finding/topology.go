@@ -291,7 +291,7 @@ func (c *Cluster) nearTaint(spec *corev1.PodSpec, t *corev1.Toleration) (Finding
 			f.Severity = Threat // it has another node
 		}
 		for _, x := range left {
-			// taints of Kubernetes itself, and tolerations that admission adds, are nobody's mistake
+			// Kubernetes' own taints, and the tolerations that admission adds, are no mistake
 			if strings.HasPrefix(x.Key, "node.kubernetes.io/") || found || t.Key == "" {
 				continue
 			}
