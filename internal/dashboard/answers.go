@@ -104,9 +104,13 @@ func askWhy(ctx context.Context, a question) (any, error) {
 	return out, nil
 }
 
-// lastRuled returns the last scheduling attempt that entries tell of.
+// lastRuled returns the last scheduling attempt of the Pod that entries tell of last; attempts of
+// Pods that had its name do not count.
 func lastRuled(entries []journal.Entry) *journal.Ruled {
 	for _, e := range slices.Backward(entries) {
+		if e.Ref.UID != entries[len(entries)-1].Ref.UID {
+			return nil
+		}
 		if r, ok := e.Fact.(journal.Ruled); ok {
 			return &r
 		}

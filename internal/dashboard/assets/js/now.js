@@ -64,14 +64,16 @@ export function draw(root, at) {
     if (table.open) show(tableBody, nodeTable(board));
     if (overviewOpen && Date.now() - late > 5000) ask();
   }
+  let asking = false;
   async function ask() {
-    late = Date.now();
+    if (asking) return;
+    asking = true; late = Date.now();
     try {
       const o = await api('overview', { namespace });
       show(causes, o.causes.length ? el('ul', { class: 'plain waits' }, o.causes.map((c) => el('li', {}, el('span', { class: c.severity === 'broken' ? 'bad' : 'maybe', text: c.severity }),
         el('span', {}, c.message, (c.explains || []).length ? ` (explains ${c.explains.length} more)` : '',
           c.ask ? el('pre', { text: c.ask, tabindex: 0 }) : null)))) : el('p', { text: 'Nothing is wrong.' }));
-    } catch (err) { show(causes, failed(err)); }
+    } catch (err) { show(causes, failed(err)); } finally { asking = false; }
   }
 
   const denials = new Map();

@@ -1,0 +1,33 @@
+package dashboard
+
+import (
+	"testing"
+
+	"github.com/gantry-project/gantry/internal/journal"
+)
+
+// The board is of the Pod that is there, not of one that had its name.
+func TestTheBoardIsOfThePodThatIsThere(t *testing.T) {
+	entry := func(uid string, f journal.Fact) journal.Entry {
+		return journal.Entry{Ref: journal.Ref{Name: "web-0", UID: uid}, Fact: f}
+	}
+	started := journal.ContainerStarted{Container: "c"}
+	former := entry("a", journal.Ruled{Winner: "n1"})
+	for name, c := range map[string]struct {
+		entries []journal.Entry
+		want    string // the winner
+	}{
+		"none":             {},
+		"its own":          {[]journal.Entry{former, entry("b", journal.Ruled{Winner: "n2"}), entry("b", started)}, "n2"},
+		"a former Pod's":   {[]journal.Entry{former, entry("b", started)}, ""},
+		"two of one Pod's": {[]journal.Entry{entry("a", journal.Ruled{Winner: "n0"}), former}, "n1"},
+	} {
+		got := ""
+		if r := lastRuled(c.entries); r != nil {
+			got = r.Winner
+		}
+		if got != c.want {
+			t.Errorf("%s: got the attempt won by %q, want %q", name, got, c.want)
+		}
+	}
+}
