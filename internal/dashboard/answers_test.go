@@ -12,13 +12,13 @@ func TestTheBoardIsOfThePodThatIsThere(t *testing.T) {
 		return journal.Entry{Ref: journal.Ref{Name: "web-0", UID: uid}, Fact: f}
 	}
 	started := journal.ContainerStarted{Container: "c"}
-	former := entry("a", journal.Ruled{Winner: "n1"})
+	former, own := entry("a", journal.Ruled{Winner: "n1"}), entry("b", journal.Ruled{Winner: "n2"})
 	for name, c := range map[string]struct {
 		entries []journal.Entry
 		want    string // the winner
 	}{
 		"none":             {},
-		"its own":          {[]journal.Entry{former, entry("b", journal.Ruled{Winner: "n2"}), entry("b", started)}, "n2"},
+		"its own":          {[]journal.Entry{former, own, entry("b", started)}, "n2"},
 		"a former Pod's":   {[]journal.Entry{former, entry("b", started)}, ""},
 		"two of one Pod's": {[]journal.Entry{entry("a", journal.Ruled{Winner: "n0"}), former}, "n1"},
 	} {
