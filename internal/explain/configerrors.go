@@ -362,7 +362,8 @@ func namedUser(a *Answer, in In, c container, name string) {
 	if len(run) > 0 {
 		ask := fmt.Sprintf("kubectl -n %[1]s run %[2]s --image=%[3]s --restart=Never --command -- id -u %[4]s && "+
 			"kubectl -n %[1]s wait pod/%[2]s --for=jsonpath='{.status.phase}'=Succeeded --timeout=60s && "+
-			"uid=$(kubectl -n %[1]s logs %[2]s) && kubectl -n %[1]s delete pod %[2]s", ns, id, c.spec.Image, name)
+			"uid=$(kubectl -n %[1]s logs %[2]s) && kubectl -n %[1]s delete pod %[2]s",
+			ns, id, whatif.Word(c.spec.Image), whatif.Word(name))
 		set := strings.Replace(run[0], fmt.Sprint(int64(mark)), `'"$uid"'`, 1)
 		a.Fixes = append(a.Fixes,
 			commandFix(fmt.Sprintf("say which user by number: ask the image which number %s has, and set runAsUser "+
