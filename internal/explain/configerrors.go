@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/gantry-project/gantry/internal/explain/shellquote"
 	"github.com/gantry-project/gantry/internal/explain/whatif"
 	"github.com/gantry-project/gantry/internal/journal"
 )
@@ -245,7 +246,7 @@ func (r objectKey) copyKey(in In, near string) Fix {
 		return Fix{Description: say}
 	}
 	return commandFix(say, fmt.Sprintf("kubectl -n %s patch configmap %s --type=merge -p %s", ns, r.name,
-		whatif.Quoted(fmt.Sprintf(`{"data":{%q:%q}}`, r.key, value))))
+		shellquote.Quoted(fmt.Sprintf(`{"data":{%q:%q}}`, r.key, value))))
 }
 
 // objectMissing explains a reference to a ConfigMap or Secret that does not exist.
@@ -363,7 +364,7 @@ func namedUser(a *Answer, in In, c container, name string) {
 		ask := fmt.Sprintf("kubectl -n %[1]s run %[2]s --image=%[3]s --restart=Never --command -- id -u %[4]s && "+
 			"kubectl -n %[1]s wait pod/%[2]s --for=jsonpath='{.status.phase}'=Succeeded --timeout=60s && "+
 			"uid=$(kubectl -n %[1]s logs %[2]s) && kubectl -n %[1]s delete pod %[2]s",
-			ns, id, whatif.Word(c.spec.Image), whatif.Word(name))
+			ns, id, shellquote.Word(c.spec.Image), shellquote.Word(name))
 		set := strings.Replace(run[0], fmt.Sprint(int64(mark)), `'"$uid"'`, 1)
 		a.Fixes = append(a.Fixes,
 			commandFix(fmt.Sprintf("say which user by number: ask the image which number %s has, and set runAsUser "+

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/gantry-project/gantry/internal/explain/shellquote"
 	"github.com/gantry-project/gantry/internal/explain/whatif"
 )
 
@@ -28,7 +29,7 @@ func recreateJob(namespace, name, spec string) string {
 		`"batch.kubernetes.io/controller-uid":null}}}}}`
 	return fmt.Sprintf("kubectl -n %s get job %s -o json | kubectl patch --local -f - --type=merge -p %s -o json | "+
 		"kubectl patch --local -f - --type=strategic -p %s -o json | kubectl replace --force -f -",
-		namespace, name, whatif.Quoted(drop), whatif.Quoted(`{"spec":{`+spec+`}}`))
+		namespace, name, shellquote.Quoted(drop), shellquote.Quoted(`{"spec":{`+spec+`}}`))
 }
 
 // editedContainer is editedPodFix for one container.
@@ -73,10 +74,10 @@ func jsonPatchFix(in In, say string, ops ...op) Fix {
 	if o.Kind == "" {
 		return commandFix(say,
 			fmt.Sprintf("kubectl -n %s get pod %s -o json | kubectl patch --local -f - --type=json -p %s -o json | "+
-				"kubectl replace --force -f -", p.Namespace, p.Name, whatif.Quoted(string(patch))))
+				"kubectl replace --force -f -", p.Namespace, p.Name, shellquote.Quoted(string(patch))))
 	}
 	return commandFix(say, fmt.Sprintf("kubectl -n %s patch %s %s --type=json -p %s", p.Namespace, o.Kind, o.Name,
-		whatif.Quoted(string(patch))))
+		shellquote.Quoted(string(patch))))
 }
 
 // commandTarget returns the object that a command must name to change the Pod or its template:

@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/gantry-project/gantry/internal/explain/whatif"
+	"github.com/gantry-project/gantry/internal/explain/shellquote"
 )
 
 // Webhook is the part of an admission webhook that explains its refusals.
@@ -78,7 +78,7 @@ func (s Subject) classNotFound(a *Answer, c missingClass, have []string) {
 		}
 		a.Fixes = append(a.Fixes,
 			commandFix(say, fmt.Sprintf("kubectl -n %s patch %s %s --type=merge -p %s", s.Namespace, s.Kind, s.Name,
-				whatif.Quoted(fmt.Sprintf(`{"spec":{"template":{"spec":{%q:%s%s}}}}`, c.field, value, c.more)))))
+				shellquote.Quoted(fmt.Sprintf(`{"spec":{"template":{"spec":{%q:%s%s}}}}`, c.field, value, c.more)))))
 	}
 	if near := nearestName(c.name, have); near != "" {
 		a.Cause += fmt.Sprintf(" There is a %s %s: perhaps that was meant.", c.kind, near)

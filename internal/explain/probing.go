@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/gantry-project/gantry/internal/explain/whatif"
+	"github.com/gantry-project/gantry/internal/explain/shellquote"
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/pod"
 )
@@ -54,7 +54,7 @@ func diagnoseProbe(in In, c *corev1.Container, f journal.Probed) probeDiagnosis 
 		}
 		t.commands = []Fix{commandFix("run the probe's command by hand",
 			fmt.Sprintf("kubectl -n %s exec %s -c %s -- %s", in.Ref.Namespace, in.Ref.Name, c.Name,
-				whatif.Words(p.Exec.Command)))}
+				shellquote.Words(p.Exec.Command)))}
 	case networked && strings.Contains(low, "connection refused"):
 		t = wrongPort(in, c, f, port)
 	case p.HTTPGet != nil && port == 0:

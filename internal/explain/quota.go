@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/gantry-project/gantry/internal/explain/whatif"
+	"github.com/gantry-project/gantry/internal/explain/shellquote"
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
@@ -95,7 +95,7 @@ func (s Subject) unstated(message string) []Fix {
 	}
 	return []Fix{commandFix("give "+strings.Join(says, ", and ")+", or as much as it needs",
 		fmt.Sprintf("kubectl -n %s patch %s %s --type=strategic -p %s", s.Namespace, s.Kind, s.Name,
-			whatif.Quoted(string(raw))))}
+			shellquote.Quoted(string(raw))))}
 }
 
 func amounts(text string) map[string]resource.Quantity {
@@ -235,7 +235,7 @@ func (s Subject) lowerRequest(a *Answer, o quotaExceeded, who *corev1.Container)
 	}
 	a.Fixes = append(a.Fixes, commandFix(fmt.Sprintf("lower %s of %s to %s", o.resource, who.Name, o.format(now)),
 		fmt.Sprintf("kubectl -n %s patch %s %s --type=strategic -p %s", s.Namespace, s.Kind, s.Name,
-			whatif.Quoted(fmt.Sprintf(`{"spec":{"template":{"spec":{%q:[{"name":%q,"resources":{%q:{%q:%q}}}]}}}}`,
+			shellquote.Quoted(fmt.Sprintf(`{"spec":{"template":{"spec":{%q:[{"name":%q,"resources":{%q:{%q:%q}}}]}}}}`,
 				list, who.Name, field, name, o.format(now))))))
 }
 

@@ -1,9 +1,13 @@
 package finding
 
 import (
+	"encoding/json"
 	"os/exec"
 	"strings"
 	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // What others wrote into objects never becomes a command of its own in what is to be copied.
@@ -15,10 +19,18 @@ func TestCommandsHoldWhatOthersWrote(t *testing.T) {
 			t.Errorf("%q: %s gives %q, %v, want %q", name, command, out, err, want)
 		}
 	}
-	for _, raw := range []string{`[{"value":"a"}]`, `[{"value":"'; id; '"}]`, `[{"value":"$(id)\\"}]`} {
-		out, err := exec.Command("sh", "-c", "printf %s "+shellJSON(raw)).CombinedOutput()
-		if want := strings.ReplaceAll(raw, "'", `\u0027`); err != nil || string(out) != want {
-			t.Errorf("got %q, %v, want %q", out, err, want)
+	for _, value := range []string{"a", "'; id; '", "$(id)\\", "\a\x01"} {
+		o := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "r"}}
+		c := &Cluster{Objects: map[string][]metav1.Object{"Role": {o}}}
+		run := c.replaceCommand(Object{"Role", "n", "r"}, "rules[0].verbs[0]", value)
+		if len(run) != 1 {
+			t.Fatalf("got %q, want one command", run)
+		}
+		out, err := exec.Command("sh", "-c", strings.Replace(run[0], "kubectl -n n patch role r --type=json -p",
+			"printf %s", 1)).CombinedOutput()
+		var patch []struct{ Value string }
+		if err != nil || json.Unmarshal(out, &patch) != nil || len(patch) != 1 || patch[0].Value != value {
+			t.Errorf("%q: %s gives %q, %v", value, run[0], out, err)
 		}
 	}
 }

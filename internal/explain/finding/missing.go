@@ -9,6 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gantry-project/gantry/internal/explain/shellquote"
 )
 
 // otherKinds are kinds that are taken for one another.
@@ -151,11 +153,16 @@ func (c *Cluster) replaceCommand(o Object, field, value string) []string {
 		o.Kind == "PersistentVolumeClaim" || o.Kind == "PersistentVolume" {
 		return nil
 	}
-	raw, err := json.Marshal(value)
+	return c.setCommand(o, field, jsonText(value))
+}
+
+// jsonText is a text as JSON.
+func jsonText(s string) string {
+	raw, err := json.Marshal(s)
 	if err != nil {
-		return nil
+		return "null" // a text is always JSON
 	}
-	return c.setCommand(o, field, string(raw))
+	return string(raw)
 }
 
 // setCommand is replaceCommand with a value in JSON.
@@ -163,7 +170,7 @@ func (c *Cluster) setCommand(o Object, field, raw string) []string {
 	if x := c.Get(o); x == nil || metav1.GetControllerOf(x) != nil || strings.Contains(field, "[*]") {
 		return nil
 	}
-	patch := shellJSON(fmt.Sprintf(`[{"op":"replace","path":%q,"value":%s}]`, pointer(field), raw))
+	patch := shellquote.Quoted(fmt.Sprintf(`[{"op":"replace","path":%s,"value":%s}]`, jsonText(pointer(field)), raw))
 	if o.Kind != "Pod" && o.Kind != "Job" {
 		return []string{kubectl(o, "patch", "--type=json -p "+patch)}
 	}
@@ -189,27 +196,13 @@ func nameField(r Reference) string {
 	return r.Field
 }
 
-// shellJSON is JSON as one word for a shell, whatever others wrote into it.
-func shellJSON(raw string) string { return "'" + strings.ReplaceAll(raw, "'", `\u0027`) + "'" }
-
-// plainLetters are those that no shell takes for more than themselves.
-const plainLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:"
-
-// shellWord is a text as one word for a shell; names of roles may hold any letters but / and %.
-func shellWord(s string) string {
-	if s != "" && strings.Trim(s, plainLetters) == "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
-
 // kubectl is a command on an object.
 func kubectl(o Object, verb, rest string) string {
 	s := "kubectl "
 	if o.Namespace != "" {
 		s += "-n " + o.Namespace + " "
 	}
-	s += verb + " " + strings.ToLower(o.Kind) + " " + shellWord(o.Name)
+	s += verb + " " + strings.ToLower(o.Kind) + " " + shellquote.Word(o.Name)
 	if rest != "" {
 		s += " " + rest
 	}

@@ -151,7 +151,7 @@ func (c *Cluster) otherProtocol(self Object, pods []labelled, at string,
 		f := Finding{Code: "ProtocolDiffers", Severity: Threat, Stage: StageTraffic, Object: self, Field: at,
 			Value: string(protocol), Want: string(other), Message: fmt.Sprintf("NetworkPolicy %s lets port %s pass "+
 				"for %s, and the Pods it is about have that port for %s.", self.Name, p.Port.String(), protocol, other)}
-		f.setTo(c, fmt.Sprintf("%q", other))
+		f.setTo(c, jsonText(string(other)))
 		return f, true
 	}
 	return Finding{}, false
@@ -184,7 +184,7 @@ func jsonNumber(s string) string {
 	if s != "" && strings.Trim(s, "0123456789") == "" {
 		return s
 	}
-	return fmt.Sprintf("%q", s)
+	return jsonText(s)
 }
 
 // policiesOver finds what NetworkPolicies do to a Pod, a Service's Pods or a workload's: those that

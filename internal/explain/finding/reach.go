@@ -174,7 +174,7 @@ func (c *Cluster) protocols(s *corev1.Service, self Object) []Finding {
 				Field: fmt.Sprintf("spec.ports[%d].protocol", i), Value: string(own), Want: string(other),
 				Message: fmt.Sprintf("Port %d of Service %s is for %s, and its Pods have port %s for %s.", p.Port,
 					self.Name, own, target, other)}
-			f.setTo(c, fmt.Sprintf("%q", other))
+			f.setTo(c, jsonText(string(other)))
 			out = append(out, f)
 		}
 	}

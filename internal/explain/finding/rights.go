@@ -53,7 +53,7 @@ func role(c *Cluster, o metav1.Object, self Object) []Finding {
 						"allows "+
 						"%s, which is no verb of the API. Perhaps %s was meant; %s.", self.Kind, self.Name, v, near,
 						how)}
-				f.setTo(c, fmt.Sprintf("%q", near))
+				f.setTo(c, jsonText(near))
 				out = append(out, f)
 			}
 		}
@@ -112,7 +112,7 @@ func (c *Cluster) servedBy(self Object, name string, groups []string, r ruleAt) 
 		}
 	}
 	f.Message += fmt.Sprintf(" Perhaps %s was meant; %s.", f.Want, how)
-	f.setTo(c, fmt.Sprintf("%q", f.Want))
+	f.setTo(c, jsonText(f.Want))
 	return f, true
 }
 
@@ -143,7 +143,7 @@ func subjects(c *Cluster, o metav1.Object, self Object) []Finding {
 				f.Want = "system:serviceaccount:" + ns + ":" + f.Want
 			}
 			f.Remedies = nil
-			f.setTo(c, fmt.Sprintf("%q", f.Want))
+			f.setTo(c, jsonText(f.Want))
 			out = append(out, f)
 		case !account && c.Get(to) != nil:
 			out = append(out, Finding{Code: "SubjectKind", Severity: Threat, Stage: StageCreation, Object: self,
@@ -151,7 +151,7 @@ func subjects(c *Cluster, o metav1.Object, self Object) []Finding {
 				Message: fmt.Sprintf("%s %s gives rights to the %s %s; there is a ServiceAccount of that name, which "+
 					"does not get them.", self.Kind, self.Name, s.Kind, s.Name),
 				Remedies: []Remedy{{Say: "name the service account", Run: c.setCommand(self, field, fmt.Sprintf(
-					`{"kind":"ServiceAccount","name":%q,"namespace":%q}`, s.Name, to.Namespace))}}})
+					`{"kind":"ServiceAccount","name":%s,"namespace":%s}`, jsonText(s.Name), jsonText(to.Namespace)))}}})
 		}
 	}
 	return out

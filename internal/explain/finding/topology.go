@@ -264,8 +264,8 @@ func tolerations(c *Cluster, o metav1.Object, self Object) []Finding {
 		if f, ok := c.nearTaint(spec, t); ok {
 			f.Object, f.Field = self, fmt.Sprintf("%s.tolerations[%d]", at, i)
 			f.Message = fmt.Sprintf("%s %s tolerates %s (%s). %s", self.Kind, self.Name, f.Value, f.Field, f.Message)
-			patch := fmt.Sprintf(`{"key":%q,"operator":"Equal","value":%q,"effect":%q}`, f.Numbers["key"],
-				f.Numbers["value"], f.Numbers["effect"])
+			patch := fmt.Sprintf(`{"key":%s,"operator":"Equal","value":%s,"effect":%s}`, jsonText(f.Numbers["key"]),
+				jsonText(f.Numbers["value"]), jsonText(f.Numbers["effect"]))
 			if self.Kind != "DaemonSet" || t.Key != "" {
 				f.Remedies = []Remedy{{Say: "tolerate " + f.Want, Run: c.setCommand(self, f.Field, patch)}}
 			}

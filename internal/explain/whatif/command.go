@@ -7,6 +7,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+
+	"github.com/gantry-project/gantry/internal/explain/shellquote"
 )
 
 // Owner is the object with the Pod's template. The zero value: the Pod has none.
@@ -45,12 +47,13 @@ func podCommands(o Owner, was, now *v1.Pod) []string {
 	case "":
 		return []string{
 			fmt.Sprintf("kubectl -n %s get pod %s -o json | kubectl patch --local -f - --type=strategic -p %s -o "+
-				"json | kubectl replace --force -f -", was.Namespace, was.Name, quoted(`{"spec":`+patch+`}`))}
+				"json | kubectl replace --force -f -",
+				was.Namespace, was.Name, shellquote.Quoted(`{"spec":`+patch+`}`))}
 	case "job":
 		return nil // the template is immutable
 	}
 	cmd := fmt.Sprintf("kubectl -n %s patch %s %s --type=strategic -p %s", was.Namespace, o.Kind, o.Name,
-		quoted(`{"spec":{"template":{"spec":`+patch+`}}}`))
+		shellquote.Quoted(`{"spec":{"template":{"spec":`+patch+`}}}`))
 	if o.Kind == "replicaset" || o.Kind == "statefulset" {
 		return []string{cmd, fmt.Sprintf("kubectl -n %s delete pod %s", was.Namespace, was.Name)}
 	}
@@ -104,6 +107,3 @@ func dropOrder(v any) {
 		}
 	}
 }
-
-// quoted quotes s for the shell.
-func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

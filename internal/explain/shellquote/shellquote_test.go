@@ -1,21 +1,21 @@
-package whatif_test
+package shellquote_test
 
 import (
 	"os/exec"
 	"strings"
 	"testing"
 
-	"github.com/gantry-project/gantry/internal/explain/whatif"
+	"github.com/gantry-project/gantry/internal/explain/shellquote"
 )
 
 // A command of somebody else's Pod stays the words that it is when it is copied into a shell.
 func TestWordsAreWords(t *testing.T) {
 	all := []string{"sh", "-c", "exit 1; id", "it's", "$(id)", "`id`", "", "a=b"}
-	out, err := exec.Command("sh", "-c", "printf '%s|' "+whatif.Words(all)).CombinedOutput()
+	out, err := exec.Command("sh", "-c", "printf '%s|' "+shellquote.Words(all)).CombinedOutput()
 	if want := strings.Join(all, "|") + "|"; err != nil || string(out) != want {
 		t.Errorf("got %q, %v, want %q", out, err, want)
 	}
-	if got := whatif.Words([]string{"id", "-u", "www-data"}); got != "id -u www-data" {
+	if got := shellquote.Words([]string{"id", "-u", "www-data"}); got != "id -u www-data" {
 		t.Errorf("got %q, want plain words without quotes", got)
 	}
 }
