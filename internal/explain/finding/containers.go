@@ -135,12 +135,12 @@ func (c *Cluster) probePort(x place, p namedProbe) []Finding {
 
 // probeTimes finds a first probe that comes later than a roll-out may take, or after minutes.
 func (c *Cluster) probeTimes(x place, p namedProbe, deadline int32, well bool) []Finding {
-	n := p.probe.InitialDelaySeconds
-	field, value := "initialDelaySeconds", n
-	if s := p.probe.SuccessThreshold; s > 1 && s*p.probe.PeriodSeconds > n {
-		field, value, n = "successThreshold", s, s*p.probe.PeriodSeconds
-	} else if p.probe.PeriodSeconds > n {
-		field, value, n = "periodSeconds", p.probe.PeriodSeconds, p.probe.PeriodSeconds
+	// the first question comes after the delay, each further one a period later
+	delay := p.probe.InitialDelaySeconds
+	further := max(0, p.probe.SuccessThreshold-1) * p.probe.PeriodSeconds
+	field, value, n := "initialDelaySeconds", delay, delay+further
+	if further > delay {
+		field, value = "successThreshold", p.probe.SuccessThreshold
 	}
 	if p.field == "livenessProbe" || n < 120 || well {
 		return nil

@@ -44,11 +44,11 @@ func owners(c *Cluster, o metav1.Object, self Object) []Finding {
 	return out
 }
 
-// builtInGroup tells whether an API version is of Kubernetes itself: v1, apps/v1, policy/v1, or a
-// group that ends in .k8s.io.
+// builtInGroup tells whether an API version is of Kubernetes itself.
 func builtInGroup(version string) bool {
 	group, _, found := strings.Cut(version, "/")
-	return !found || !strings.Contains(group, ".") || strings.HasSuffix(group, ".k8s.io")
+	return !found || slices.Contains([]string{"apps", "autoscaling", "batch", "policy"}, group) ||
+		strings.HasSuffix(group, ".k8s.io")
 }
 
 // clusterKinds are kinds without a namespace, whose objects may own others.

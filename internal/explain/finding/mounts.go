@@ -2,6 +2,7 @@ package finding
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -43,11 +44,20 @@ func volumeOf(s *corev1.PodSpec, name string) *corev1.Volume {
 	return nil
 }
 
-// files are those of a volume from a ConfigMap or Secret, and their mode.
+// files are those of a volume from a ConfigMap or Secret, with their modes.
 type files struct {
 	paths []string
-	mode  int32
+	modes map[string]int32 // of files that have one of their own
+	mode  int32            // of the others
 	of    Object
+}
+
+// modeOf is the mode of a file.
+func (f files) modeOf(path string) int32 {
+	if mode, own := f.modes[path]; own {
+		return mode
+	}
+	return f.mode
 }
 
 // filesOf returns the files of a volume; known is false for other volumes and objects not read.
@@ -71,7 +81,12 @@ func (c *Cluster) filesOf(v *corev1.Volume, ns string) (out files, known bool) {
 	}
 	for _, item := range items {
 		out.paths = append(out.paths, item.Path)
-		set(item.Mode)
+		if item.Mode != nil {
+			if out.modes == nil {
+				out.modes = map[string]int32{}
+			}
+			out.modes[item.Path] = *item.Mode
+		}
 	}
 	o := c.Get(out.of)
 	if o == nil || len(items) > 0 {
@@ -96,13 +111,17 @@ func (c *Cluster) subPath(x place, m corev1.VolumeMount, field string, v files) 
 
 // notExecutable finds a container whose command is a file of a volume that has no bit to run it.
 func notExecutable(x place, m corev1.VolumeMount, v files) (Finding, bool) {
-	paths, mode, what := v.paths, v.mode, v.of
-	if len(x.c.Command) == 0 || mode&0o111 != 0 {
+	if len(x.c.Command) == 0 {
 		return Finding{}, false
 	}
-	run := x.c.Command[0]
-	rest, below := strings.CutPrefix(run, strings.TrimSuffix(m.MountPath, "/")+"/")
-	if !(below && slices.Contains(paths, rest)) && !(run == m.MountPath && m.SubPath != "") {
+	run, what := x.c.Command[0], v.of
+	file, below := strings.CutPrefix(run, strings.TrimSuffix(m.MountPath, "/")+"/")
+	if run == m.MountPath {
+		file, below = "", m.SubPath != ""
+	}
+	file = path.Join(m.SubPath, file)
+	mode := v.modeOf(file)
+	if !below || !slices.Contains(v.paths, file) || mode&0o111 != 0 {
 		return Finding{}, false
 	}
 	return Finding{Code: "NotExecutable", Stage: StageRun, Object: x.self, Field: x.at + ".command[0]", Value: run,

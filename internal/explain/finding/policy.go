@@ -115,8 +115,8 @@ func (c *Cluster) policyPorts(self Object, ports []networkingv1.NetworkPolicyPor
 		}
 		f := Finding{Code: "PolicyPortMissing", Severity: Threat, Stage: StageTraffic, Object: self,
 			Field: fmt.Sprintf("%s.ports[%d].port", at, j), Value: p.Port.String(), Message: fmt.Sprintf(
-				"NetworkPolicy %s lets %s port %s pass, and the Pods it is about declare %s: what they serve stays "+
-					"closed.", self.Name, protocol, p.Port.String(), orNone(have, "no such ports"))}
+				"NetworkPolicy %s lets %s port %s pass, and no Pod it is about declares that: they declare %s.",
+				self.Name, protocol, p.Port.String(), orNone(have, "no such ports"))}
 		f.Want, _ = Near(p.Port.String(), have)
 		if f.Want == "" && len(have) == 1 {
 			f.Want = have[0]
@@ -251,7 +251,8 @@ func closed(over []*networkingv1.NetworkPolicy, ports []intstr.IntOrString, self
 			rules++
 			open[""] = open[""] || len(r.Ports) == 0
 			for _, x := range r.Ports {
-				if x.Port == nil || x.EndPort != nil {
+				// a name may be any number: it is not resolved here
+				if x.Port == nil || x.EndPort != nil || x.Port.Type == intstr.String {
 					open[""] = true
 				} else {
 					open[x.Port.String()] = true

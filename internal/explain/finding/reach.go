@@ -45,6 +45,13 @@ func serviceKind(c *Cluster, o metav1.Object, self Object) []Finding {
 	return append(out, c.localTraffic(s, self)...)
 }
 
+// nodeReady tells whether no condition says that a node is not Ready.
+func nodeReady(n *corev1.Node) bool {
+	return !slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue
+	})
+}
+
 // localTraffic finds traffic that is to stay on a node where some nodes have no Pod of the Service.
 func (c *Cluster) localTraffic(s *corev1.Service, self Object) []Finding {
 	field, kind := "spec.externalTrafficPolicy", "external"
@@ -62,7 +69,7 @@ func (c *Cluster) localTraffic(s *corev1.Service, self Object) []Finding {
 	}
 	var without []string
 	for _, n := range list[*corev1.Node](c, "Node") {
-		if !on[n.Name] {
+		if !on[n.Name] && nodeReady(n) {
 			without = append(without, n.Name)
 		}
 	}

@@ -2,6 +2,7 @@ package finding
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -74,6 +75,16 @@ func (c *Cluster) isBootstrap(o Object) bool {
 	return x != nil && x.GetLabels()["kubernetes.io/bootstrapping"] == "rbac-defaults"
 }
 
+// isAddOn tells whether none of the groups is served or near one that is: what serves them may be
+// installed later.
+func (c *Cluster) isAddOn(groups []string) bool {
+	served := slices.Collect(maps.Keys(c.Served))
+	return !slices.ContainsFunc(groups, func(g string) bool {
+		near, _ := Near(g, served)
+		return len(c.Served[g]) > 0 || near != ""
+	})
+}
+
 // servedBy finds a resource that none of the groups serves, and where it is or what is near.
 func (c *Cluster) servedBy(self Object, name string, groups []string, r ruleAt) (Finding, bool) {
 	at, field := r.at, fmt.Sprintf("%s.resources[%d]", r.at, r.index)
@@ -91,6 +102,9 @@ func (c *Cluster) servedBy(self Object, name string, groups []string, r ruleAt) 
 		Value: name, Message: fmt.Sprintf("%s %s is about %s of API group %q, which serves no such resource.",
 			self.Kind,
 			self.Name, name, strings.Join(groups, ","))}
+	if c.isAddOn(groups) {
+		return Finding{}, false
+	}
 	if elsewhere := c.Served.groupsOf(name); len(elsewhere) > 0 {
 		f.Code, f.Field, f.Want = "GroupDiffers", at+".apiGroups", elsewhere[0]
 		f.Value = strings.Join(groups, ",")

@@ -21,10 +21,9 @@ func volume(c *Cluster, o metav1.Object, self Object) []Finding {
 	if r := v.Spec.ClaimRef; r != nil {
 		to := Object{"PersistentVolumeClaim", r.Namespace, r.Name}
 		retained := v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain
-		if v.Status.Phase == corev1.VolumeReleased && !retained {
-			return nil // it is being deleted
-		}
-		if v.Status.Phase == corev1.VolumeReleased {
+		switch released := v.Status.Phase == corev1.VolumeReleased; {
+		case released && !retained: // it is being deleted
+		case released:
 			out = append(out, Finding{Code: "VolumeReleased", Severity: Threat, Stage: StageVolume, Object: self,
 				Field: "spec.claimRef", Value: r.Namespace + "/" + r.Name, Related: []Object{to},
 				Message: fmt.Sprintf("Volume %s is Released: its claim %s/%s is gone, and with reclaim policy %s it "+
@@ -33,7 +32,7 @@ func volume(c *Cluster, o metav1.Object, self Object) []Finding {
 				Remedies: []Remedy{{Say: "let it be claimed again: its data stay on it, and the new claim sees them",
 					Run: []string{kubectl(self, "patch",
 						`--type=json -p '[{"op":"remove","path":"/spec/claimRef"}]'`)}}}})
-		} else if c.knows(to) && c.Get(to) == nil {
+		case c.knows(to) && c.Get(to) == nil:
 			f, _ := c.missing(Reference{Field: "spec.claimRef", To: to, Stage: StageVolume}, self)
 			f.Severity = Threat
 			if f.Want != "" {

@@ -261,6 +261,9 @@ func tolerations(c *Cluster, o metav1.Object, self Object) []Finding {
 	var out []Finding
 	for i := range spec.Tolerations {
 		t := &spec.Tolerations[i]
+		if strings.HasPrefix(t.Key, "node.kubernetes.io/") {
+			continue // admission adds these
+		}
 		if f, ok := c.nearTaint(spec, t); ok {
 			f.Object, f.Field = self, fmt.Sprintf("%s.tolerations[%d]", at, i)
 			f.Message = fmt.Sprintf("%s %s tolerates %s (%s). %s", self.Kind, self.Name, f.Value, f.Field, f.Message)
@@ -291,7 +294,7 @@ func (c *Cluster) nearTaint(spec *corev1.PodSpec, t *corev1.Toleration) (Finding
 			f.Severity = Threat // it has another node
 		}
 		for _, x := range left {
-			// Kubernetes' own taints, and the tolerations that admission adds, are no mistake
+			// Kubernetes' own taints tell of the node
 			if strings.HasPrefix(x.Key, "node.kubernetes.io/") || found || t.Key == "" {
 				continue
 			}
