@@ -74,6 +74,27 @@ func TestEachClaimIsFreedByItself(t *testing.T) {
 	}
 }
 
+// On a full node only Pods of the asker's namespace are offered to go, one or several.
+func TestPodsOfOtherNamespacesAreNotOffered(t *testing.T) {
+	elsewhere := func(p *v1.Pod) { p.Namespace = "other" }
+	for name, pods := range map[string][]*v1.Pod{
+		"one suffices":   {asking("theirs", "4", "1Gi", on("a"), elsewhere), asking("mine", "4", "1Gi", on("a"))},
+		"two are needed": {asking("theirs", "6", "1Gi", on("a"), elsewhere), asking("mine", "2", "1Gi", on("a"))},
+		"none is mine":   {asking("theirs", "8", "1Gi", on("a"), elsewhere)},
+	} {
+		found, _ := FindRemedies(context.Background(), In{Pod: asking("p", "3", "1Gi"), Plugins: schedulerPlugins(t),
+			Snapshot: snapshot.Of([]*v1.Node{node("a", "8", "8Gi")}, pods)})
+		if len(found) == 0 {
+			t.Errorf("%s: no remedy, want at least a lower request", name)
+		}
+		for _, r := range found {
+			if strings.Contains(r.Description, "theirs") {
+				t.Errorf("%s: %q takes a Pod of another namespace", name, r.Description)
+			}
+		}
+	}
+}
+
 func TestFindTheSmallestChanges(t *testing.T) {
 	taint := func(n *v1.Node) {
 		n.Spec.Taints = []v1.Taint{{Key: "team", Value: "a", Effect: v1.TaintEffectNoSchedule}}

@@ -8,7 +8,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/kube-scheduler/framework"
 
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/pod"
@@ -177,10 +176,11 @@ func freePods(st searchState, r journal.NodeRefusal) []change {
 			return nil // not even an empty node
 		}
 	}
+	own := ownPods(st, n)
 	var alone []*v1.Pod
-	for _, info := range n.GetPods() {
-		if shortfallWithout(r.Shortages, info.GetPod()) == 0 {
-			alone = append(alone, info.GetPod())
+	for _, p := range own {
+		if shortfallWithout(r.Shortages, p) == 0 {
+			alone = append(alone, p)
 		}
 	}
 	slices.SortStableFunc(alone, func(a, b *v1.Pod) int {
@@ -195,7 +195,7 @@ func freePods(st searchState, r journal.NodeRefusal) []change {
 		out = append(out, deletePods(r.Node, p))
 	}
 	if len(alone) == 0 {
-		if group := podsByWeight(n, r.Shortages); len(group) > 0 {
+		if group := podsByWeight(own, r.Shortages); len(group) > 0 {
 			out = append(out, deletePods(r.Node, group...))
 		}
 	}
@@ -242,13 +242,12 @@ func weight(short []journal.Shortage, p *v1.Pod) float64 {
 }
 
 // podsByWeight returns the Pods that help most until enough is free; at most four.
-func podsByWeight(n framework.NodeInfo, short []journal.Shortage) []*v1.Pod {
+func podsByWeight(from []*v1.Pod, short []journal.Shortage) []*v1.Pod {
 	var deletedPods []*v1.Pod
 	for len(deletedPods) < 4 {
 		var best *v1.Pod
 		least := shortfallWithout(short, deletedPods...)
-		for _, info := range n.GetPods() {
-			p := info.GetPod()
+		for _, p := range from {
 			if slices.Contains(deletedPods, p) {
 				continue
 			}

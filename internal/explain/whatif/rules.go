@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	framework "k8s.io/kube-scheduler/framework"
 
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/pod"
@@ -28,10 +29,23 @@ var repairsByCode = map[string][]func(searchState, journal.NodeRefusal) []change
 	"VolumeRestrictions": {freeClaim},
 }
 
+// changes returns what may lift a refusal.
 func changes(st searchState, r journal.NodeRefusal) []change {
 	var out []change
 	for _, find := range repairsByCode[r.Plugin] {
 		out = append(out, find(st, r)...)
+	}
+	return out
+}
+
+// ownPods returns the node's Pods of this Pod's namespace. Where any Pod's end makes room, those of
+// other namespaces, which have nothing to do with this one, are not offered.
+func ownPods(st searchState, n framework.NodeInfo) []*v1.Pod {
+	var out []*v1.Pod
+	for _, info := range n.GetPods() {
+		if p := info.GetPod(); p.Namespace == st.pod.Namespace {
+			out = append(out, p)
+		}
 	}
 	return out
 }
@@ -43,8 +57,8 @@ func freeDevices(st searchState, r journal.NodeRefusal) []change {
 		return nil
 	}
 	var out []change
-	for _, i := range n.GetPods() {
-		if p := i.GetPod(); len(p.Spec.ResourceClaims) > 0 || p.Status.ExtendedResourceClaimStatus != nil {
+	for _, p := range ownPods(st, n) {
+		if len(p.Spec.ResourceClaims) > 0 || p.Status.ExtendedResourceClaimStatus != nil {
 			out = append(out, deletePods(r.Node, p))
 		}
 	}
