@@ -92,7 +92,7 @@ func probeTimeline(p probeplan.Plan) []Lane {
 			{0, live.Min.Seconds(), "bad", "hangs"},
 			{live.Min.Seconds(), live.Max.Seconds(), "maybe", "is given up and started again"}}})
 	if p.Startup != nil {
-		start, most := p.Ask.Start.Seconds(), p.Startup.Product().Seconds()
+		start, most := p.Ask.Start.Seconds(), p.Startup.GivesUp().Min.Seconds()
 		out = append(out, Lane{"start", []Bar{
 			{0, start, "idle", "starts, " + p.Startup.Arithmetic() + " allowed"},
 			{start, most, "good", "still allowed"}}})

@@ -207,7 +207,8 @@ func (a Ask) readiness(timeout time.Duration, live Timing) (Timing, error) {
 	return Timing{}, errors.New("no readiness probe takes a hung container out of the traffic before it is restarted")
 }
 
-// startup allows one and a half times the slowest start.
+// startup allows one and a half times the slowest start. The first question comes at once, so that
+// the last of n comes n−1 periods later: with three or more that is still no less than the start.
 func (a Ask) startup(timeout time.Duration) Timing {
 	t := Timing{Period: max(5*time.Second, timeout+time.Second), Timeout: timeout}
 	t.FailureThreshold = max(minThreshold, int(math.Ceil(1.5*a.Start.Seconds()/t.Period.Seconds())))

@@ -107,6 +107,11 @@ func checkPlan(t *testing.T, p probeplan.Plan) {
 	if out := givenUp(ready, 1); out > p.Liveness.GivesUp().Min {
 		t.Errorf("%+v: it leaves the traffic after %s, and may be given up after %s", a, out, p.Liveness.GivesUp().Min)
 	}
+	if s := all[probe.Startup]; s != nil { // the first question comes at the begin
+		if gone := givenUp(s, probe.SpecOf(s).Period); gone < a.Start || gone != p.Startup.GivesUp().Min {
+			t.Errorf("%+v: a start is given up after %s, said is %s", a, gone, p.Startup.GivesUp().Min)
+		}
+	}
 	// each restart by false alarm costs the time until it is given up and a start
 	month := 30 * 24 * time.Hour
 	allowed := month.Seconds() * (100 - a.Objective) / 100
@@ -130,7 +135,8 @@ func TestTheArithmeticIsPrinted(t *testing.T) {
 		"readiness: 3 × 10 s = 30 s; a hung container leaves the traffic 21 s to 31 s after it hangs\n",
 		"liveness: 3 × 20 s = 60 s; a hung container is given up 41 s to 61 s after it hangs, asked for were 30 s " +
 			"to 90 s\n",
-		"startup: 18 × 5 s = 90 s, one and a half times the start of 60 s or more; the others wait until it succeeds\n",
+		"startup: 18 × 5 s = 90 s, one and a half times the start of 60 s or more, so that none is killed before 86 s; " +
+			"the others wait until it succeeds\n",
 		"objective: 99.9 % of 30 days allow 43m12s; ",
 		"259200 questions a month × 0.01^3 = 0.26",
 		"gantry lint finds nothing wrong with them.\n",

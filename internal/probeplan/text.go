@@ -31,14 +31,15 @@ func (p Plan) arithmetic() []string {
 	case p.Startup != nil:
 		out = append(
 			out,
-			fmt.Sprintf("startup: %s, one and a half times the start of %s or more; the others wait until "+
-				"it succeeds", p.Startup.Arithmetic(), seconds(a.Start)),
+			fmt.Sprintf("startup: %s, one and a half times the start of %s or more, so that none is killed before "+
+				"%s; the others wait until it succeeds", p.Startup.Arithmetic(), seconds(a.Start),
+				seconds(p.Startup.GivesUp().Min)),
 		)
 	case a.Start > 0:
 		out = append(
 			out,
 			fmt.Sprintf("startup: none; a start of %s is not over %s, and liveness allows %s", seconds(a.Start),
-				seconds(slowStart), live.Arithmetic()),
+				seconds(slowStart), seconds(live.GivesUp().Min)),
 		)
 	default:
 		out = append(out, "startup: none; the start time was not given (--start-time)")
@@ -116,7 +117,7 @@ func (p Plan) Combinations() []Combination {
 	leaves := fmt.Sprintf("out of the traffic within %s", seconds(ready.GivesUp().Max))
 	restarts := fmt.Sprintf("restarted within %s", seconds(live.GivesUp().Max))
 	held := "no traffic until it can serve"
-	killed := fmt.Sprintf("killed after %s when it takes longer", live.Arithmetic())
+	killed := fmt.Sprintf("killed after %s when it takes longer", seconds(live.GivesUp().Min))
 	shed := "out of the traffic until it answers again"
 	harm := "restarted under load, which adds load to the others"
 	out := []Combination{
@@ -145,7 +146,7 @@ func (p Plan) Combinations() []Combination {
 	}
 	allowed := "no more than a fast start needs"
 	if p.Startup != nil {
-		allowed = "may take " + p.Startup.Arithmetic()
+		allowed = fmt.Sprintf("may take %s (%s)", seconds(p.Startup.GivesUp().Min), p.Startup.Arithmetic())
 	}
 	return append(out, Combination{Probes: "and startup", SlowStart: allowed + "; no traffic until it can serve",
 		Hang: leaves + ", " + restarts, Overload: shed + "; liveness asks the process alone", Chosen: p.Startup != nil})
