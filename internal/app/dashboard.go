@@ -20,6 +20,7 @@ import (
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 
 	"github.com/gantry-project/gantry/internal/cli"
 	"github.com/gantry-project/gantry/internal/dashboard"
@@ -84,7 +85,7 @@ func (u *Up) serveDashboard(ctx context.Context, c runningCluster) error {
 		<-ctx.Done()
 		return nil
 	}
-	key, err := dashboardKey(u.Instance.DataDir)
+	key, ended, err := dashboardSessions(u.Instance.DataDir)
 	if err != nil {
 		return err
 	}
@@ -106,7 +107,7 @@ func (u *Up) serveDashboard(ctx context.Context, c runningCluster) error {
 	}
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(ca)
-	page := dashboard.New(dashboard.Options{Authenticate: who, Key: key, Cluster: u.Instance.ServerURL(),
+	page := dashboard.New(dashboard.Options{Authenticate: who, Key: key, Ended: ended, Cluster: u.Instance.ServerURL(),
 		Config: func(i dashboard.Identity) *rest.Config { return c.server.InProcess(i.User()) }})
 	options.RecordPartAddress(u.Instance.DataDir, options.DashboardPart, l.Addr().String())
 	u.Out.Step("dashboard at https://%s: gantry dashboard --kubeconfig %s opens it", l.Addr(),
@@ -136,20 +137,27 @@ func dashboardAuthenticator(c runningCluster, ca []byte) (authenticator.Request,
 	return who, nil
 }
 
-// dashboardKey reads the key that seals sessions, or makes it: sessions outlive a restart.
-func dashboardKey(dataDir string) ([]byte, error) {
+// dashboardSessions reads the key that seals sessions, or makes it, and the sessions that were
+// ended: both outlive a restart. When those ended are not known, a new key ends all.
+func dashboardSessions(dataDir string) ([]byte, *dashboard.EndedSessions, error) {
+	list := filepath.Join(dataDir, "dashboard-ended.json")
+	ended, unread := dashboard.ReadEnded(list)
 	path := filepath.Join(dataDir, "dashboard.key")
 	key, err := os.ReadFile(path)
-	if err == nil && len(key) == dashboard.KeySize {
-		return key, nil
+	if err == nil && len(key) == dashboard.KeySize && unread == nil {
+		return key, ended, nil
+	}
+	if unread != nil {
+		klog.Background().Error(unread, "All sessions of the dashboard end")
 	}
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("dashboard: session key: %w", err)
+		return nil, nil, fmt.Errorf("dashboard: session key: %w", err)
 	}
 	key = make([]byte, dashboard.KeySize)
 	rand.Read(key)
 	if err := os.WriteFile(path, key, 0o600); err != nil {
-		return nil, cli.WithFix(fmt.Errorf("dashboard: session key: %w", err), "make %s writable", dataDir)
+		return nil, nil, cli.WithFix(fmt.Errorf("dashboard: session key: %w", err), "make %s writable", dataDir)
 	}
-	return key, nil
+	_ = os.Remove(list) // sessions of the former key are over anyway
+	return key, ended, nil
 }

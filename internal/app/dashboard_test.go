@@ -48,11 +48,11 @@ func TestPortOfTheDashboard(t *testing.T) {
 // Sessions outlive a restart because the key does; nobody else may read it.
 func TestKeyOfSessions(t *testing.T) {
 	dir := t.TempDir()
-	first, err := dashboardKey(dir)
+	first, _, err := dashboardSessions(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := dashboardKey(dir)
+	again, _, err := dashboardSessions(dir)
 	if err != nil || !bytes.Equal(first, again) {
 		t.Errorf("the next start has another key: %v", err)
 	}
@@ -63,7 +63,19 @@ func TestKeyOfSessions(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "dashboard.key"), []byte("short"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if mended, err := dashboardKey(dir); err != nil || bytes.Equal(mended, first) || len(mended) != len(first) {
+	mended, _, err := dashboardSessions(dir)
+	if err != nil || bytes.Equal(mended, first) || len(mended) != len(first) {
 		t.Errorf("a broken key got %d bytes, %v", len(mended), err)
+	}
+	// which sessions were ended is not known: all end, once
+	if err := os.WriteFile(filepath.Join(dir, "dashboard-ended.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	other, _, err := dashboardSessions(dir)
+	if err != nil || bytes.Equal(other, mended) {
+		t.Errorf("the key stays though nobody knows which sessions were ended: %v", err)
+	}
+	if again, _, err := dashboardSessions(dir); err != nil || !bytes.Equal(other, again) {
+		t.Errorf("the start after that has another key: %v", err)
 	}
 }

@@ -98,20 +98,29 @@ func askWhy(ctx context.Context, a question) (any, error) {
 	if name, err := cli.PodName(subject); err == nil && len(content.IsPathSegmentName(name)) == 0 {
 		// who may not read the journal, or has none, gets the answer without the board
 		if entries, err := gather.ReadJournal(ctx, a.client, a.namespace, name); err == nil {
-			out.Board = lastRuled(entries)
+			out.Board = lastRuled(entries, a.uidOf(ctx, name))
 		}
 	}
 	return out, nil
 }
 
-// lastRuled returns the last scheduling attempt of the Pod that entries tell of last; attempts of
-// Pods that had its name do not count.
-func lastRuled(entries []journal.Entry) *journal.Ruled {
+// uidOf returns the UID of a Pod that is there; empty when it is gone or may not be read.
+func (a question) uidOf(ctx context.Context, name string) string {
+	p, err := a.client.CoreV1().Pods(a.namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return ""
+	}
+	return string(p.UID)
+}
+
+// lastRuled returns the last scheduling attempt of the Pod with a UID, without one of the Pod that
+// entries tell of last; attempts of other Pods that had its name do not count.
+func lastRuled(entries []journal.Entry, uid string) *journal.Ruled {
+	if uid == "" && len(entries) > 0 {
+		uid = entries[len(entries)-1].Ref.UID
+	}
 	for _, e := range slices.Backward(entries) {
-		if e.Ref.UID != entries[len(entries)-1].Ref.UID {
-			return nil
-		}
-		if r, ok := e.Fact.(journal.Ruled); ok {
+		if r, ok := e.Fact.(journal.Ruled); ok && e.Ref.UID == uid {
 			return &r
 		}
 	}

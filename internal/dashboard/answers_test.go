@@ -15,15 +15,19 @@ func TestTheBoardIsOfThePodThatIsThere(t *testing.T) {
 	former, own := entry("a", journal.Ruled{Winner: "n1"}), entry("b", journal.Ruled{Winner: "n2"})
 	for name, c := range map[string]struct {
 		entries []journal.Entry
+		uid     string // of the Pod that is there
 		want    string // the winner
 	}{
 		"none":             {},
-		"its own":          {[]journal.Entry{former, own, entry("b", started)}, "n2"},
-		"a former Pod's":   {[]journal.Entry{former, entry("b", started)}, ""},
-		"two of one Pod's": {[]journal.Entry{entry("a", journal.Ruled{Winner: "n0"}), former}, "n1"},
+		"its own":          {[]journal.Entry{former, own, entry("b", started)}, "b", "n2"},
+		"a former Pod's":   {[]journal.Entry{former, entry("b", started)}, "b", ""},
+		"no entry yet":     {[]journal.Entry{former}, "b", ""},
+		"a late entry":     {[]journal.Entry{former, own, entry("a", started)}, "b", "n2"},
+		"the last is gone": {[]journal.Entry{former, own, entry("b", started)}, "", "n2"},
+		"two of one Pod's": {[]journal.Entry{entry("a", journal.Ruled{Winner: "n0"}), former}, "a", "n1"},
 	} {
 		got := ""
-		if r := lastRuled(c.entries); r != nil {
+		if r := lastRuled(c.entries, c.uid); r != nil {
 			got = r.Winner
 		}
 		if got != c.want {

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -193,11 +195,69 @@ func TestTokensAndSessionsEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := open(key, cookie, now.Add(sessionLife)); err != nil || got.Name != "eve" {
+	if got, err := open(key, cookie, now.Add(sessionLife)); err != nil || got.Who.Name != "eve" {
 		t.Errorf("within its time: %+v, %v", got, err)
 	}
 	if _, err := open(key, cookie, now.Add(sessionLife+1)); err == nil {
 		t.Error("an old session was opened")
+	}
+}
+
+// A session that was ended is worth nothing to whoever copied its cookie: not for a request that
+// goes on, not for a new one, not after a restart. Others go on.
+func TestAnEndedSessionIsEnded(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "ended.json")
+	restarted := func() *Server {
+		s := page()
+		var err error
+		if s.ended, err = ReadEnded(file); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	s := restarted()
+	cookie := func() string {
+		value, err := seal(s.options.Key, who, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return "__Host-gantry-6480=" + value
+	}
+	copied, other := cookie(), cookie()
+	begun, ended := make(chan struct{}), make(chan struct{})
+	stream := s.withSession(func(_ http.ResponseWriter, r *http.Request, _ Identity) {
+		close(begun)
+		<-r.Context().Done()
+		close(ended)
+	})
+	go func() {
+		r := httptest.NewRequest("GET", "https://127.0.0.1:6480/api/now", nil)
+		r.Header.Set("Cookie", copied)
+		stream.ServeHTTP(httptest.NewRecorder(), r)
+	}()
+	<-begun
+	if w := request(s, "DELETE", "/api/session", "", "Cookie", copied); w.Code != 204 {
+		t.Fatalf("got %d %s", w.Code, w.Body)
+	}
+	<-ended
+	for name, server := range map[string]*Server{"this server": s, "after a restart": restarted()} {
+		if w := request(server, "GET", "/api/session", "", "Cookie", copied); w.Code != 401 {
+			t.Errorf("%s: an ended session is answered with %d", name, w.Code)
+		}
+		if w := request(server, "GET", "/api/session", "", "Cookie", other); w.Code != 200 {
+			t.Errorf("%s: another session is answered with %d", name, w.Code)
+		}
+	}
+	// those that would be over are forgotten
+	if err := s.ended.add("later", time.Now().Add(3*sessionLife), time.Now().Add(2*sessionLife)); err != nil ||
+		len(s.ended.until) != 1 {
+		t.Errorf("kept are %v, %v, want the one that lasts", s.ended.until, err)
+	}
+	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := ReadEnded(file); err == nil || !strings.Contains(err.Error(), file) || got == nil {
+		t.Errorf("got %v, %v of a torn file, want an error that names it", got, err)
 	}
 }
 

@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"net"
@@ -128,19 +127,30 @@ func cookieName(r *http.Request) string {
 	return "__Host-gantry-" + port
 }
 
+// sessionOf returns the session of a request, ended or not; errNoSession without one.
+func (s *Server) sessionOf(r *http.Request) (sealed, error) {
+	c, err := r.Cookie(cookieName(r))
+	if err != nil {
+		return sealed{}, errNoSession
+	}
+	return open(s.options.Key, c.Value, time.Now())
+}
+
 // withSession lets only requests of a session through; what they ask for ends with the session.
 func (s *Server) withSession(next func(http.ResponseWriter, *http.Request, Identity)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		err, who := errNoSession, Identity{}
-		if c, missing := r.Cookie(cookieName(r)); missing == nil {
-			who, err = open(s.options.Key, c.Value, time.Now())
+		is, err := s.sessionOf(r)
+		ctx, done, ok := r.Context(), func() {}, false
+		if err == nil {
+			if ctx, done, ok = s.ended.run(ctx, is); !ok {
+				err = errNoSession
+			}
 		}
 		if err != nil {
 			writeError(w, http.StatusUnauthorized, failure{Error: err.Error(), Session: true})
 			return
 		}
-		ctx, cancel := context.WithDeadline(r.Context(), who.Until)
-		defer cancel()
-		next(w, r.WithContext(ctx), who)
+		defer done()
+		next(w, r.WithContext(ctx), is.Who)
 	})
 }

@@ -84,6 +84,7 @@ const KeySize = 32
 
 // sealed is what a session cookie holds.
 type sealed struct {
+	ID    string    `json:"id"` // by which it is ended
 	Who   Identity  `json:"who"`
 	Until time.Time `json:"until"`
 }
@@ -100,7 +101,7 @@ func sessionEnd(who Identity, now time.Time) time.Time {
 // seal encrypts and authenticates a session (AES-256-GCM); it is valid until sessionEnd, over
 // restarts of the server that keeps the key.
 func seal(key []byte, who Identity, now time.Time) (string, error) {
-	raw, err := json.Marshal(sealed{who, sessionEnd(who, now)})
+	raw, err := json.Marshal(sealed{rand.Text(), who, sessionEnd(who, now)})
 	if err != nil {
 		return "", fmt.Errorf("session: %w", err)
 	}
@@ -115,21 +116,21 @@ var errNoSession = errors.New("no session: run `gantry dashboard` and open the a
 
 // open is the inverse of seal, with Until being the session's end; errNoSession when the session is
 // forged, of another key, or over.
-func open(key []byte, cookie string, now time.Time) (Identity, error) {
+func open(key []byte, cookie string, now time.Time) (sealed, error) {
 	raw, err := base64.RawURLEncoding.DecodeString(cookie)
 	if err != nil {
-		return Identity{}, errNoSession
+		return sealed{}, errNoSession
 	}
 	aead, err := sealer(key)
 	if err != nil {
-		return Identity{}, err
+		return sealed{}, err
 	}
 	var s sealed
 	if raw, err = aead.Open(nil, nil, raw, nil); err != nil || json.Unmarshal(raw, &s) != nil || now.After(s.Until) {
-		return Identity{}, errNoSession
+		return sealed{}, errNoSession
 	}
 	s.Who.Until = s.Until
-	return s.Who, nil
+	return s, nil
 }
 
 func sealer(key []byte) (cipher.AEAD, error) {

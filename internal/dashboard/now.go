@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validate/content"
@@ -195,25 +197,36 @@ func measure(ctx context.Context, client kubernetes.Interface, out *changes) {
 	}
 }
 
-// readUsage asks each node's kubelet; a node that does not answer is left out. An error is the
-// refusal of the API server to a person who may not ask.
+// askedAtOnce is how many kubelets are asked at the same time.
+const askedAtOnce = 8
+
+// readUsage asks the kubelets of maxMeasured nodes; a node that does not answer is left out. An
+// error is the refusal of the API server to a person who may not ask.
 func readUsage(ctx context.Context, client kubernetes.Interface) (used, error) {
 	out := used{map[string]usage{}, map[string]usage{}}
 	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0", Limit: maxMeasured})
 	if err != nil {
 		return out, err
 	}
+	var mu sync.Mutex
+	all, ctx := errgroup.WithContext(ctx)
+	all.SetLimit(askedAtOnce)
 	for _, n := range nodes.Items[:min(len(nodes.Items), maxMeasured)] {
-		one, cancel := context.WithTimeout(ctx, usageEvery)
-		raw, err := client.CoreV1().RESTClient().Get().Resource("nodes").Name(n.Name).SubResource("proxy").
-			Suffix("stats", "summary").Param("only_cpu_and_memory", "true").DoRaw(one)
-		cancel()
-		if apierrors.IsForbidden(err) {
-			return out, err
-		}
-		if err == nil {
-			out.add(n.Name, raw)
-		}
+		all.Go(func() error {
+			one, cancel := context.WithTimeout(ctx, usageEvery)
+			defer cancel()
+			raw, err := client.CoreV1().RESTClient().Get().Resource("nodes").Name(n.Name).SubResource("proxy").
+				Suffix("stats", "summary").Param("only_cpu_and_memory", "true").DoRaw(one)
+			if apierrors.IsForbidden(err) {
+				return err
+			}
+			if err == nil {
+				mu.Lock()
+				defer mu.Unlock()
+				out.add(n.Name, raw)
+			}
+			return nil
+		})
 	}
-	return out, nil
+	return out, all.Wait()
 }

@@ -32,6 +32,8 @@ type Options struct {
 	Authenticate authenticator.Request
 	// Key seals sessions, KeySize bytes; sessions live as long as it.
 	Key []byte
+	// Ended are the sessions that were ended; nil: they are known until this process ends.
+	Ended *EndedSessions
 	// Cluster is what the page calls the cluster.
 	Cluster string
 }
@@ -40,10 +42,17 @@ type Options struct {
 type Server struct {
 	options Options
 	tokens  tokens
+	ended   *EndedSessions
 }
 
 // New makes a server.
-func New(o Options) *Server { return &Server{options: o} }
+func New(o Options) *Server {
+	s := &Server{options: o, ended: o.Ended}
+	if s.ended == nil {
+		s.ended, _ = ReadEnded("") // without a file nothing is read
+	}
+	return s
+}
 
 // Token makes a one-time token for a person whom the caller knows.
 func (s *Server) Token(who Identity) string { return s.tokens.issue(who, time.Now()) }
@@ -58,7 +67,7 @@ func (s *Server) Handler() http.Handler {
 	m.Handle("GET /", http.FileServerFS(static))
 	m.HandleFunc("POST /api/token", s.postToken)
 	m.HandleFunc("POST /api/session", s.postSession)
-	m.HandleFunc("DELETE /api/session", deleteSession)
+	m.HandleFunc("DELETE /api/session", s.deleteSession)
 	m.Handle("GET /api/session", s.withSession(s.getSession))
 	m.Handle("GET /api/now", s.withSession(s.streamNow))
 	for path, answer := range answers {
@@ -163,7 +172,14 @@ func (s *Server) postSession(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-func deleteSession(w http.ResponseWriter, r *http.Request) {
+// deleteSession ends the session: its cookie is worth nothing afterwards, whoever has it.
+func (s *Server) deleteSession(w http.ResponseWriter, r *http.Request) {
+	if is, err := s.sessionOf(r); err == nil {
+		if err := s.ended.add(is.ID, is.Until, time.Now()); err != nil {
+			writeError(w, http.StatusInternalServerError, failure{Error: err.Error()})
+			return
+		}
+	}
 	http.SetCookie(w, &http.Cookie{Name: cookieName(r), Path: "/", HttpOnly: true, Secure: true,
 		SameSite: http.SameSiteStrictMode, MaxAge: -1})
 	w.WriteHeader(http.StatusNoContent)

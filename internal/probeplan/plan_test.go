@@ -135,8 +135,8 @@ func TestTheArithmeticIsPrinted(t *testing.T) {
 		"readiness: 3 × 10 s = 30 s; a hung container leaves the traffic 21 s to 31 s after it hangs\n",
 		"liveness: 3 × 20 s = 60 s; a hung container is given up 41 s to 61 s after it hangs, asked for were 30 s " +
 			"to 90 s\n",
-		"startup: 18 × 5 s = 90 s, one and a half times the start of 60 s or more, so that none is killed before 86 s; " +
-			"the others wait until it succeeds\n",
+		"startup: 18 × 5 s = 90 s, one and a half times the start of 60 s or more, so that none is killed before " +
+			"86 s; the others wait until it succeeds\n",
 		"objective: 99.9 % of 30 days allow 43m12s; ",
 		"259200 questions a month × 0.01^3 = 0.26",
 		"gantry lint finds nothing wrong with them.\n",

@@ -211,6 +211,19 @@ func TestATokenIsGoodOnce(t *testing.T) {
 	other.text("was used already")
 }
 
+// A session that is ended stays ended, for the page and whoever comes later with its cookie.
+func TestEndSession(t *testing.T) {
+	s := serve(t, cluster(t))
+	b := newTab(t, s, 800, 600)
+	b.enter(admin)
+	b.until("the button", `!document.getElementById('end').hidden`)
+	b.run(script(`document.getElementById("end").click()`))
+	b.text("No session")
+	b.run(chromedp.Reload())
+	b.text("gantry dashboard")
+	b.until("no button", `document.getElementById('end').hidden`)
+}
+
 // The whole page is small and paints soon.
 func TestSizeAndFirstPaint(t *testing.T) {
 	c := cluster(t)

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
 	"io"
 	"net"
 	"net/http"
@@ -164,14 +165,41 @@ func askToken(ctx context.Context, cfg *rest.Config, address, namespace string) 
 	return answer.Token, nil
 }
 
-// show prints the address and opens it where there is a desktop.
+// show prints the address and opens it where there is a desktop. The opener gets a file of this
+// user's that leads there: arguments of programs can be read by everybody.
 func (d *command) show(ctx context.Context, address, token string) {
 	at := "https://" + address + "/#token=" + token
 	fmt.Fprintf(d.out, "%s\n", at)
 	desktop := os.Getenv("DISPLAY") != "" || os.Getenv("WAYLAND_DISPLAY") != ""
-	if program, err := exec.LookPath("xdg-open"); d.open && desktop && err == nil {
-		_ = exec.CommandContext(ctx, program, at).Run() // the address was printed
+	program, err := exec.LookPath("xdg-open")
+	if !d.open || !desktop || err != nil {
+		return
 	}
+	file, err := writeRedirect(at)
+	if err != nil {
+		return // the address was printed
+	}
+	_ = exec.CommandContext(ctx, program, file).Run()
+}
+
+// redirectPrefix begins the names of the directories of files that lead to the page.
+const redirectPrefix = "gantry-dashboard-"
+
+// writeRedirect writes a page that leads to an address, in a directory that only this user reads.
+// The browser reads it after the opener has ended, so it is removed by the next call: its token is
+// good once, for minutes.
+func writeRedirect(at string) (string, error) {
+	old, _ := filepath.Glob(filepath.Join(os.TempDir(), redirectPrefix+"*")) // the pattern is well-formed
+	for _, dir := range old {
+		_ = os.RemoveAll(dir) // others' stay
+	}
+	dir, err := os.MkdirTemp("", redirectPrefix)
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(dir, "open.html")
+	text := "<!doctype html>\n<meta http-equiv=\"refresh\" content=\"0; url=" + html.EscapeString(at) + "\">\n"
+	return file, os.WriteFile(file, []byte(text), 0o600)
 }
 
 // serveHere serves the page as the kubeconfig's user until ctx ends.

@@ -5,14 +5,19 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"encoding/pem"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"k8s.io/client-go/rest"
 
 	"github.com/gantry-project/gantry/internal/cli"
 	"github.com/gantry-project/gantry/test/kubeconfig"
@@ -103,5 +108,75 @@ func TestBadInput(t *testing.T) {
 	if err := run(t.Context(), &out, "--kubeconfig", filepath.Join(dir, "none")); err == nil ||
 		!strings.Contains(err.Error(), "no API server to ask") {
 		t.Errorf("without a kubeconfig: %v", err)
+	}
+}
+
+// Credentials are shown to a server of the cluster's authority only, and without a proxy between.
+func TestCredentialsAreShownToTheClusterOnly(t *testing.T) {
+	shown := 0
+	page := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") == "Bearer secret" {
+			shown++
+		}
+		_, _ = w.Write([]byte(`{"token":"T"}`))
+	}))
+	defer page.Close()
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: page.Certificate().Raw})
+	proxied := 0
+	for name, c := range map[string]struct {
+		config rest.TLSClientConfig
+		shown  int
+		words  string // of the error
+	}{
+		"of the authority":  {rest.TLSClientConfig{CAData: authority, ServerName: "example.com"}, 1, ""},
+		"of somebody else":  {rest.TLSClientConfig{ServerName: "example.com"}, 0, "no page answers"},
+		"nobody asks whose": {rest.TLSClientConfig{Insecure: true}, 0, "insecure-skip-tls-verify"},
+	} {
+		shown = 0
+		cfg := &rest.Config{Host: "https://cluster.example.com", BearerToken: "secret", TLSClientConfig: c.config,
+			Proxy: func(*http.Request) (*url.URL, error) { proxied++; return nil, nil }}
+		token, err := askToken(t.Context(), cfg, strings.TrimPrefix(page.URL, "https://"), "shop")
+		if (err == nil) != (c.words == "") || err != nil && !strings.Contains(err.Error(), c.words) ||
+			shown != c.shown || (token == "T") != (err == nil) {
+			t.Errorf("%s: got token %q, %v, and the credentials were shown %d times", name, token, err, shown)
+		}
+	}
+	if proxied > 0 {
+		t.Errorf("the kubeconfig's proxy was asked %d times about an address of this machine", proxied)
+	}
+}
+
+// What opens the page gets a file that nobody else reads, and that the next call removes.
+func TestTheTokenIsInNoArgument(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	bin := t.TempDir()
+	arguments := filepath.Join(bin, "arguments")
+	opener := []byte("#!/bin/sh\necho \"$*\" > " + arguments + "\n")
+	if err := os.WriteFile(filepath.Join(bin, "xdg-open"), opener, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin)
+	t.Setenv("DISPLAY", ":0")
+	var last string
+	for range 2 {
+		(&command{out: io.Discard, open: true}).show(t.Context(), "127.0.0.1:6480", "SECRET")
+		raw, err := os.ReadFile(arguments)
+		if err != nil || strings.Contains(string(raw), "SECRET") {
+			t.Fatalf("the opener got %q, %v", raw, err)
+		}
+		file := strings.TrimSpace(string(raw))
+		text, err := os.ReadFile(file)
+		if err != nil || !strings.Contains(string(text), `url=https://127.0.0.1:6480/#token=SECRET"`) {
+			t.Errorf("%s is %q, %v", file, text, err)
+		}
+		for path, mode := range map[string]os.FileMode{file: 0o600, filepath.Dir(file): 0o700} {
+			if info, err := os.Stat(path); err != nil || info.Mode().Perm() != mode {
+				t.Errorf("%s: got %v, %v, want mode %o", path, info.Mode(), err, mode)
+			}
+		}
+		if _, err := os.Stat(last); last != "" && err == nil {
+			t.Errorf("%s of the call before is there", last)
+		}
+		last = file
 	}
 }

@@ -17,8 +17,8 @@ func TestNoFalseAlarms(t *testing.T) {
 	notReady := ", spec: {taints: [{key: node.kubernetes.io/not-ready, effect: NoSchedule}]}, " +
 		"status: {conditions: [{type: Ready, status: 'False'}]}"
 	spread := `{apiVersion: apps/v1, kind: Deployment, metadata: {name: d, namespace: shop}, spec: {replicas: 2, ` +
-		`selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, spec: {containers: [{name: a}], ` +
-		`affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: ` +
+		`selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, spec: {containers: ` +
+		`[{name: a}], affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: ` +
 		`kubernetes.io/hostname, labelSelector: {matchLabels: {app: web}}}]}}}}}}` + "\n---\n"
 	on := func(name string) string {
 		return strings.Replace(webPod, "name: web,", "name: web-"+name+",", 1) + "spec: {nodeName: " + name +
@@ -30,14 +30,15 @@ func TestNoFalseAlarms(t *testing.T) {
 	}
 	policy := func(port string) string {
 		return webPod + "spec: {containers: [{name: a, ports: [{name: http, containerPort: 8080}]}]}\n---\n" +
-			`{apiVersion: v1, kind: Service, metadata: {name: s, namespace: shop}, spec: {selector: {app: web}, ports: ` +
-			"[{port: 80, targetPort: 8080}]}}\n---\n" +
+			`{apiVersion: v1, kind: Service, metadata: {name: s, namespace: shop}, spec: {selector: {app: web}, ` +
+			"ports: [{port: 80, targetPort: 8080}]}}\n---\n" +
 			`{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: p, namespace: shop}, spec: ` +
 			`{podSelector: {}, ingress: [{ports: [{port: ` + port + `}]}]}}`
 	}
 	script := func(mode string) string {
-		return webPod + `spec: {containers: [{name: a, command: [/s/run.sh], volumeMounts: [{name: v, mountPath: /s}]}], ` +
-			`volumes: [{name: v, configMap: {name: m, items: [{key: run, path: run.sh, mode: ` + mode + `}, ` +
+		return webPod + `spec: {containers: [{name: a, command: [/s/run.sh], volumeMounts: ` +
+			`[{name: v, mountPath: /s}]}], volumes: [{name: v, configMap: {name: m, items: ` +
+			`[{key: run, path: run.sh, mode: ` + mode + `}, ` +
 			`{key: conf, path: conf, mode: 0644}]}}]}` + "\n---\n" +
 			`{apiVersion: v1, kind: ConfigMap, metadata: {name: m, namespace: shop}, data: {run: x, conf: y}}`
 	}
@@ -51,11 +52,13 @@ func TestNoFalseAlarms(t *testing.T) {
 		return webPod + "spec: {nodeName: n1, containers: [{name: a}]}\n" +
 			"status: {conditions: [{type: Ready, status: 'True'}]}\n---\n" +
 			`{apiVersion: v1, kind: Service, metadata: {name: s, namespace: shop}, spec: {type: LoadBalancer, ` +
-			`externalTrafficPolicy: Local, ` + health + `selector: {app: web}, ports: [{port: 80}]}}` + node("n1", "") + n
+			`externalTrafficPolicy: Local, ` + health + `selector: {app: web}, ports: [{port: 80}]}}` +
+			node("n1", "") + n
 	}
 	volume := func(policy string) string {
-		return `{apiVersion: v1, kind: PersistentVolume, metadata: {name: v}, spec: {persistentVolumeReclaimPolicy: ` +
-			policy + `, claimRef: {namespace: shop, name: c}}, status: {phase: Released}}`
+		return `{apiVersion: v1, kind: PersistentVolume, metadata: {name: v}, spec: ` +
+			`{persistentVolumeReclaimPolicy: ` + policy +
+			`, claimRef: {namespace: shop, name: c}}, status: {phase: Released}}`
 	}
 	memory := func(limit string) string {
 		return webPod + "spec: {containers: [{name: a, resources: {limits: {memory: " + limit + "}}}]}"
@@ -67,8 +70,10 @@ func TestNoFalseAlarms(t *testing.T) {
 		{"TooFewPlaces", "Deployment shop d", spread + on("n1") + "\n---\n" + on("n2") + node("n1", "") +
 			node("n2", cordoned), spread + on("n1") + node("n1", "") + node("n2", cordoned)},
 		{"TolerationDiffers", "Pod shop web",
-			tolerating("{key: node.kubernetes.io/not-ready, operator: Exists, effect: NoExecute}") + node("n1", notReady),
-			tolerating("{key: team, value: a}") + node("n1", ", spec: {taints: [{key: team, value: b, effect: NoSchedule}]}")},
+			tolerating("{key: node.kubernetes.io/not-ready, operator: Exists, effect: NoExecute}") +
+				node("n1", notReady),
+			tolerating("{key: team, value: a}") +
+				node("n1", ", spec: {taints: [{key: team, value: b, effect: NoSchedule}]}")},
 		{"OwnerMissing", "Pod shop web", "read: Job\n" + owned("batch.volcano.sh/v1alpha1", "Job"),
 			"read: Job\n" + owned("batch/v1", "Job")},
 		{"OwnerMissing", "Pod shop web", "read: StatefulSet\n" + owned("apps.kruise.io/v1", "StatefulSet"),

@@ -75,7 +75,7 @@ func TestEachClaimIsFreedByItself(t *testing.T) {
 }
 
 // On a full node only Pods of the asker's namespace are offered to go, one or several.
-func TestPodsOfOtherNamespacesAreNotOffered(t *testing.T) {
+func TestPodsOfOtherNamespacesAreLeftAlone(t *testing.T) {
 	elsewhere := func(p *v1.Pod) { p.Namespace = "other" }
 	for name, pods := range map[string][]*v1.Pod{
 		"one suffices":   {asking("theirs", "4", "1Gi", on("a"), elsewhere), asking("mine", "4", "1Gi", on("a"))},

@@ -24,7 +24,20 @@ async function enter() {
   }
   session = await api('session');
   document.getElementById('who').textContent = `${session.user} at ${session.cluster}`;
+  end.hidden = false;
 }
+
+// The session ends here and wherever its cookie was copied to.
+const end = document.getElementById('end');
+end.addEventListener('click', async () => {
+  try {
+    await api('session', {}, undefined, undefined, 'DELETE');
+    session = null;
+    end.hidden = true;
+    document.getElementById('who').textContent = '';
+  } catch (err) { say(err.message); return; }
+  draw();
+});
 
 // route reads the address: #/VIEW/PART/…?NAME=VALUE.
 function route() {

@@ -157,8 +157,9 @@ export class Board {
     const box = this.canvas.getBoundingClientRect(), x = e.clientX - box.left, y = e.clientY - box.top + this.offset;
     const r = this.rows.find((row) => y >= row.y && y < row.y + row.h);
     if (!r) return null;
-    const i = Math.floor((y - r.y - r.top) / (size + gap)) * r.across + Math.floor((x - this.left - 4) / (size + gap));
-    return x >= this.left && y >= r.y + r.top ? r.pods[i] || null : null;
+    const line = Math.floor((y - r.y - r.top) / (size + gap)), column = Math.floor((x - this.left - 4) / (size + gap));
+    if (line < 0 || column < 0 || column >= r.across) return null;
+    return r.pods[line * r.across + column] || null;
   }
 
   describe(p) {

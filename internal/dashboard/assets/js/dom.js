@@ -27,9 +27,9 @@ export class Failure extends Error {
 }
 
 // api asks the server: query values by name, a body makes it a POST.
-export async function api(path, query = {}, body = undefined, signal = undefined) {
+export async function api(path, query = {}, body = undefined, signal = undefined, method = 'GET') {
   const q = new URLSearchParams(Object.entries(query).filter(([, v]) => v));
-  const how = body === undefined ? { signal } :
+  const how = body === undefined ? { method, signal } :
     { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body), signal };
   const res = await fetch(`/api/${path}${q.size ? `?${q}` : ''}`, how);
   if (res.status === 204) return null;
