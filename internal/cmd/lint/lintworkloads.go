@@ -1,21 +1,16 @@
 package lint
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
@@ -41,30 +36,8 @@ type lintWorkload struct {
 // standard input.
 func readFiles(names []string, stdin io.Reader) (lintBatch, error) {
 	var b lintBatch
-	for _, name := range names {
-		if name == "-" {
-			if err := b.read("stdin", stdin); err != nil {
-				return b, err
-			}
-			continue
-		}
-		err := filepath.WalkDir(name, func(path string, e fs.DirEntry, err error) error {
-			if err != nil || e.IsDir() {
-				return err
-			}
-			if ext := filepath.Ext(path); path != name && ext != ".yaml" && ext != ".yml" && ext != ".json" {
-				return nil
-			}
-			f, err := os.Open(path)
-			if err != nil {
-				return err
-			}
-			defer f.Close()
-			return b.read(path, f)
-		})
-		if err != nil {
-			return b, err
-		}
+	if err := cli.ReadManifests(names, stdin, b.read); err != nil {
+		return b, err
 	}
 	if len(b.workloads) == 0 {
 		return b, cli.WithFix(errors.New("there is no Pod and no Pod template in the input"),
@@ -73,34 +46,24 @@ func readFiles(names []string, stdin io.Reader) (lintBatch, error) {
 	return b, nil
 }
 
-// read reads the documents of one stream.
-func (b *lintBatch) read(source string, r io.Reader) error {
-	docs := utilyaml.NewYAMLReader(bufio.NewReader(r))
-	for n := 1; ; n++ {
-		doc, err := docs.Read()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", source, err)
-		}
-		object := map[string]any{}
-		if err := yaml.Unmarshal(doc, &object); err != nil {
-			return cli.WithFix(fmt.Errorf("%s, document %d: %w", source, n, err), "check that it is YAML or JSON")
-		}
-		if len(object) == 0 {
-			continue // comments only
-		}
-		found, services, err := probelint.Read(source, object)
-		if err != nil {
-			return cli.WithFix(fmt.Errorf("%s, document %d: %w", source, n, err),
-				"check that it is a Kubernetes object")
-		}
-		for _, w := range found {
-			b.workloads = append(b.workloads, lintWorkload{Workload: w})
-		}
-		b.services = append(b.services, services...)
+// read reads one document.
+func (b *lintBatch) read(source string, doc []byte) error {
+	object := map[string]any{}
+	if err := yaml.Unmarshal(doc, &object); err != nil {
+		return cli.WithFix(err, "check that it is YAML or JSON")
 	}
+	if len(object) == 0 {
+		return nil // comments only
+	}
+	found, services, err := probelint.Read(source, object)
+	if err != nil {
+		return cli.WithFix(err, "check that it is a Kubernetes object")
+	}
+	for _, w := range found {
+		b.workloads = append(b.workloads, lintWorkload{Workload: w})
+	}
+	b.services = append(b.services, services...)
+	return nil
 }
 
 // readCluster reads Pods from the API server. Of Pods that one owner made alike one is judged.

@@ -1,23 +1,19 @@
 package source
 
 import (
-	"bufio"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
+
+	"github.com/gantry-project/gantry/internal/cli"
 )
 
 // Snapshot is a copied cluster as a file: a List that kubectl reads too, with the time of the copy.
@@ -61,15 +57,8 @@ func Given(names []string, stdin io.Reader) (Copied, error) {
 }
 
 func (r *fileReader) all(names []string, stdin io.Reader) (c Copied, at time.Time, err error) {
-	for _, name := range names {
-		if name == "-" {
-			err = r.read("standard input", stdin)
-		} else {
-			err = r.walk(name)
-		}
-		if err != nil {
-			return Copied{}, time.Time{}, err
-		}
+	if err := cli.ReadManifests(names, stdin, r.read); err != nil {
+		return Copied{}, time.Time{}, err
 	}
 	if len(r.objects) == 0 {
 		return Copied{}, time.Time{}, fmt.Errorf("%q: there is no Kubernetes object in it", names)
@@ -92,49 +81,17 @@ type fileReader struct {
 // strictly reads objects and refuses unknown fields.
 var strictly = serializer.NewCodecFactory(scheme.Scheme, serializer.EnableStrict).UniversalDeserializer()
 
-func (r *fileReader) walk(name string) error {
-	return filepath.WalkDir(name, func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return err
-		}
-		if ext := filepath.Ext(path); path != name && ext != ".yaml" && ext != ".yml" && ext != ".json" {
-			return nil
-		}
-		f, err := os.Open(path)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		return r.read(path, f)
-	})
-}
-
-// read reads the documents of one stream.
-func (r *fileReader) read(source string, in io.Reader) error {
-	docs := utilyaml.NewYAMLReader(bufio.NewReader(in))
-	for n := 1; ; n++ {
-		doc, err := docs.Read()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", source, err)
-		}
-		toJSON := yaml.YAMLToJSON
-		if r.strict {
-			toJSON = yaml.YAMLToJSONStrict
-		}
-		raw, err := toJSON(doc)
-		if err != nil {
-			return fmt.Errorf("%s, document %d: %w", source, n, err)
-		}
-		if string(raw) == "null" {
-			continue // comments only
-		}
-		if err := r.object(raw); err != nil {
-			return fmt.Errorf("%s, document %d: %w", source, n, err)
-		}
+// read reads one document.
+func (r *fileReader) read(_ string, doc []byte) error {
+	toJSON := yaml.YAMLToJSON
+	if r.strict {
+		toJSON = yaml.YAMLToJSONStrict
 	}
+	raw, err := toJSON(doc)
+	if err != nil || string(raw) == "null" { // null: comments only
+		return err
+	}
+	return r.object(raw)
 }
 
 // object takes one object in, or the items of a List.
