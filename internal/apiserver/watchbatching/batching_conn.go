@@ -49,7 +49,7 @@ type batchingConn struct {
 	net.Conn
 
 	mu               sync.Mutex
-	cond             sync.Cond // pending bytes were sent, or cannot be
+	cond             sync.Cond // pending bytes are being sent, were sent, or cannot be
 	pending          []byte    // not sent yet
 	reusable         []byte    // the buffer that was sent last
 	sending          bool      // the goroutine of send exists
@@ -106,6 +106,7 @@ func (c *batchingConn) send() {
 	for len(c.pending) > 0 && c.err == nil {
 		p := c.pending
 		c.pending, c.reusable = c.reusable[:0], nil
+		c.cond.Broadcast() // a blocked Write may append again
 		c.mu.Unlock()
 		_, err := c.Conn.Write(p)
 		c.mu.Lock()
