@@ -22,15 +22,19 @@ const (
 	// busyAllocationRate is what a process allocates under load at least, in bytes per second. At
 	// rest it is a tenth of that.
 	busyAllocationRate = 4 << 20
+	// startPeriod is how long a process may allocate much without being under load: what lives at
+	// the end of its start lies scattered among the garbage, and the larger that was, the more
+	// memory stays in use for good.
+	startPeriod = 15 * time.Second
 	// busyCheckPeriod is how often a process under load looks whether it still is. One at rest has
 	// no clock.
 	busyCheckPeriod = 5 * time.Second
 )
 
 // gcPercent is how much garbage may gather until the next collection, in percent of the live bytes,
-// for a process that allocated so many bytes in that time.
-func gcPercent(live, allocated uint64, in time.Duration) int {
-	if float64(allocated) < busyAllocationRate*in.Seconds() {
+// for a process of that age that allocated so many bytes in that time.
+func gcPercent(live, allocated uint64, in, age time.Duration) int {
+	if age < startPeriod || float64(allocated) < busyAllocationRate*in.Seconds() {
 		return idleGCPercent
 	}
 	return max(minBusyGCPercent, min(busyGCPercent, int(maxBusyGarbage*100/max(1, live))))
@@ -47,6 +51,7 @@ func runGCPacer(ctx context.Context) {
 
 // gcPacer is what was seen at the last look.
 type gcPacer struct {
+	begin     time.Time
 	mu        sync.Mutex
 	last      time.Time
 	allocated uint64 // bytes since the process began
@@ -56,8 +61,9 @@ type gcPacer struct {
 }
 
 func newGCPacer() *gcPacer {
-	p := &gcPacer{last: time.Now(), percent: idleGCPercent, samples: []metrics.Sample{{Name: "/gc/heap/live:bytes"},
-		{Name: "/gc/heap/allocs:bytes"}}}
+	now := time.Now()
+	p := &gcPacer{begin: now, last: now, percent: idleGCPercent,
+		samples: []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/heap/allocs:bytes"}}}
 	p.timer = time.AfterFunc(busyCheckPeriod, p.adjust)
 	p.timer.Stop() // until there is a load
 	return p
@@ -68,7 +74,7 @@ func (p *gcPacer) adjust() {
 	defer p.mu.Unlock()
 	metrics.Read(p.samples)
 	live, allocated, now := p.samples[0].Value.Uint64(), p.samples[1].Value.Uint64(), time.Now()
-	next := gcPercent(live, allocated-p.allocated, now.Sub(p.last))
+	next := gcPercent(live, allocated-p.allocated, now.Sub(p.last), now.Sub(p.begin))
 	p.allocated, p.last = allocated, now
 	if next != p.percent {
 		p.percent = next

@@ -14,18 +14,21 @@ func TestShare(t *testing.T) {
 		live      uint64
 		allocated uint64
 		in        time.Duration
+		age       time.Duration
 		want      int
 	}{
-		{"at rest", 60 << 20, 30 << 20, time.Minute, 50},
-		{"load, little alive", 32 << 20, 30 << 20, 100 * time.Millisecond, 400},
-		{"load", 128 << 20, 60 << 20, time.Second, 200},
-		{"load, much alive", 256 << 20, 60 << 20, time.Second, 100},
-		{"load, very much alive", 1 << 30, 60 << 20, time.Second, 100},
-		{"load that seldom collects", 64 << 20, 256 << 20, 10 * time.Second, 400},
-		{"the load is over", 256 << 20, 1 << 20, busyCheckPeriod, 50},
-		{"nothing is known", 0, 0, 0, 400},
+		{"at rest", 60 << 20, 30 << 20, time.Minute, time.Hour, 50},
+		{"load, little alive", 32 << 20, 30 << 20, 100 * time.Millisecond, time.Hour, 400},
+		{"load", 128 << 20, 60 << 20, time.Second, time.Hour, 200},
+		{"load, much alive", 256 << 20, 60 << 20, time.Second, time.Hour, 100},
+		{"load, very much alive", 1 << 30, 60 << 20, time.Second, time.Hour, 100},
+		{"load that seldom collects", 64 << 20, 256 << 20, 10 * time.Second, time.Hour, 400},
+		{"the load is over", 256 << 20, 1 << 20, busyCheckPeriod, time.Hour, 50},
+		{"it starts", 32 << 20, 30 << 20, 100 * time.Millisecond, 14 * time.Second, 50},
+		{"it has started", 32 << 20, 30 << 20, 100 * time.Millisecond, 15 * time.Second, 400},
+		{"nothing is known", 0, 0, 0, time.Hour, 400},
 	} {
-		if got := gcPercent(tc.live, tc.allocated, tc.in); got != tc.want {
+		if got := gcPercent(tc.live, tc.allocated, tc.in, tc.age); got != tc.want {
 			t.Errorf("%s: %d, want %d", tc.name, got, tc.want)
 		}
 	}
@@ -38,7 +41,7 @@ func TestPaceFollowsTheLoad(t *testing.T) {
 	defer debug.SetGCPercent(was)
 	p := newGCPacer()
 	defer p.timer.Stop()
-	p.last = time.Now().Add(-time.Second)
+	p.begin, p.last = time.Now().Add(-time.Minute), time.Now().Add(-time.Second)
 	p.adjust()
 	if p.percent <= idleGCPercent {
 		t.Errorf("under load: %d", p.percent)
