@@ -54,7 +54,9 @@ func unattached(a *storagev1.VolumeAttachment) {
 	a.Status = storagev1.VolumeAttachmentStatus{AttachError: &storagev1.VolumeError{Message: "no such disk"}}
 }
 
-func young(a *storagev1.VolumeAttachment) { a.CreationTimestamp = metav1.NewTime(now.Add(-time.Minute)) }
+func young(a *storagev1.VolumeAttachment) {
+	a.CreationTimestamp = metav1.NewTime(now.Add(-time.Minute))
+}
 
 func deleted(ago time.Duration) func(*storagev1.VolumeAttachment) {
 	return func(a *storagev1.VolumeAttachment) { a.DeletionTimestamp = &metav1.Time{Time: now.Add(-ago)} }
@@ -78,7 +80,7 @@ func TestStorageIsJudged(t *testing.T) {
 	attachment := func(a storagev1.VolumeAttachment) *doctor.Storage {
 		return &doctor.Storage{CSINodes: []storagev1.CSINode{csiNode("n1", disk1)},
 			Attachments: []storagev1.VolumeAttachment{a},
-			Volumes: []v1.PersistentVolume{diskOf("pv", "data")}}
+			Volumes:     []v1.PersistentVolume{diskOf("pv", "data")}}
 	}
 	for _, c := range []struct {
 		name    string
