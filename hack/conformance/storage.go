@@ -17,9 +17,9 @@ const (
 	storagePage   = "docs/compatibility/storage.md"
 	storageDriver = "hack/conformance/testdriver.yaml"
 	sidecars      = "build/sidecars" // where hack/sidecars.sh builds
-	// externalSuite are the tests of the driver, without those that fill a machine for hours.
+	// externalSuite are the tests of the driver, without those that stop a node's kubelet by ssh.
 	externalSuite = `External.Storage`
-	leftOut       = `\[Slow\]|\[Disruptive\]|\[Feature:Windows\]|groupsnapshot`
+	leftOut       = `\[Disruptive\]|\[Feature:Windows\]|groupsnapshot`
 )
 
 // storageImages are those that the tests of storage run.
@@ -30,7 +30,7 @@ var storageParts = []storagePart{
 	{part{"grow", "!(Serial || Disruptive)", 4}, "volume-expand|topology|provisioning|volume-modify"},
 	{part{"snapshots", "!(Serial || Disruptive)", 4}, "snapshottable|ephemeral|read-write-once-pod|" +
 		"fsgroupchangepolicy|capacity"},
-	{part{"sub-paths", "!(Serial || Disruptive)", 4}, "subPath"},
+	{part{"sub-paths", "!(Serial || Disruptive)", 4}, "subPath|multiVolume"},
 	{part{"volumes", "!(Serial || Disruptive)", 4}, ""},
 	{part{"serial", "Serial && !Disruptive", 1}, ""},
 }
@@ -235,7 +235,7 @@ func storageText(a about, r *storageResults) string {
 	return fmt.Sprintf("# Upstream's External Storage suite\n\nGantry at commit %s, on %s, against the tests of "+
 		"Kubernetes %s\nfor drivers, with the driver `local.csi.gantry.dev` of `gantry up`, which runs on both nodes. "+
 		"`make\nconformance-storage` runs them: upstream's suite and external-snapshotter, built of their modules,\n"+
-		"with the definition [testdriver.yaml](../../%s). Tests that are slow\nor disruptive, of Windows, and of "+
+		"with the definition [testdriver.yaml](../../%s). Tests that stop\nkubelets by ssh, of Windows, and of "+
 		"groups of snapshots are left out. A skipped test needs what the\ndefinition says the driver does not "+
 		"do.\n\n%s%s",
 		strings.Join(r.commits(), ", "), a.Date.UTC().Format(time.DateOnly), a.Version, storageDriver,
