@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -35,6 +36,7 @@ type Driver struct {
 	Controls []csipb.ControllerServiceCapability_RPC_Type
 	Stats    *csipb.NodeGetVolumeStatsResponse // of every volume
 	Dir      string                            // of its sockets
+	Nodes    []string                          // ids of further nodes that volumes are attached to
 
 	mu       sync.Mutex
 	calls    []string
@@ -167,6 +169,14 @@ func (d *Driver) Left() map[string]string {
 		out[path] = id
 	}
 	return out
+}
+
+// Attached are the ids of nodes by the volumes that are attached to them, and what was refused
+// because the volume was attached to another.
+func (d *Driver) Attached() (nodes map[string]string, refused []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return maps.Clone(d.has.attached), slices.Clone(d.has.refused)
 }
 
 // Obey has calls of the method do their work again.
