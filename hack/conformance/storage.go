@@ -23,7 +23,7 @@ const (
 )
 
 // storageImages are those that the tests of storage run.
-var storageImages = []string{"agnhost", "busybox", "nginx", "pause"}
+var storageImages = []string{"agnhost", "busybox", "glibc-dns-testing", "nginx", "pause"}
 
 // storageParts are the runs: their results are kept one by one. Tests that disturb others come last.
 var storageParts = []storagePart{

@@ -113,7 +113,8 @@ func (k *kills) attached(want string) {
 // row: CSI-15
 func TestAttachersKilledAtEveryCall(t *testing.T) {
 	c := newCluster(t)
-	k := &kills{cluster: c, whole: c, driver: (&csitest.Driver{Name: "disk.example.com", Nodes: []string{"machine-1", "machine-2"},
+	k := &kills{cluster: c, whole: c, driver: (&csitest.Driver{Name: "disk.example.com",
+		Nodes: []string{"machine-1", "machine-2"},
 		Controls: []csipb.ControllerServiceCapability_RPC_Type{
 			csipb.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME,
 			csipb.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME}}).Start(t)}
