@@ -111,7 +111,7 @@ func (o options) evaluateStorage(ctx context.Context, s *suite) error {
 		if err := os.WriteFile(storagePage, []byte(storageText(about, r)), 0o644); err != nil {
 			return err
 		}
-		step("%s part: %s; wrote %s", p.name, tally(specs), storagePage)
+		step("%s part: %s; wrote %s", p.name, countResults(specs), storagePage)
 	}
 	fmt.Printf("\n%s\n", storageTable(all))
 	failed := 0

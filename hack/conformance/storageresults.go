@@ -87,8 +87,8 @@ func (r *storageResults) missing() string {
 	return fmt.Sprintf("Of the %d tests that the definition selects %d were not run.\n\n", len(r.Selected), n)
 }
 
-// tally counts results in words, and names with its reason what did not pass.
-func tally(specs []spec) string {
+// countResults counts results in words, and names with its reason what did not pass.
+func countResults(specs []spec) string {
 	counts, failed := map[string]int{}, ""
 	for _, s := range specs {
 		counts[s.State]++

@@ -42,12 +42,12 @@ func onDisk(t *testing.T, fs string, size int64) {
 	}
 	for _, args := range [][]string{{"mkfs." + fs, "-q", image}, {"mkdir", at}, {"mount", "-o", "loop", image, at}} {
 		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %v: %s", args, err, out)
+			t.Fatalf("%v: got %v, want no error: %s", args, err, out)
 		}
 	}
 	t.Cleanup(func() {
 		if out, err := exec.Command("umount", at).CombinedOutput(); err != nil {
-			t.Errorf("umount: %v: %s", err, out)
+			t.Errorf("umount: got %v, want no error: %s", err, out)
 		}
 	})
 	t.Setenv("TMPDIR", at)
@@ -116,8 +116,8 @@ func TestRawVolumesInUseAreCopiedOnXFS(t *testing.T) {
 	}
 }
 
-// What a full disk cannot hold is refused with ResourceExhausted and words that say so, before it is
-// begun where its size is known, and else nothing of it is left; once there is room it is made.
+// What a full disk cannot hold is refused with ResourceExhausted and words that say so, before it
+// is begun where its size is known, and else nothing of it is left; once there is room it is made.
 func TestAFullDiskIsAClearError(t *testing.T) {
 	onDisk(t, "ext4", 192<<20)
 	d, o := newDriver(t)

@@ -103,7 +103,7 @@ func registrations(n Node, s *Storage) []Finding {
 	for _, d := range n.Registered {
 		if !slices.Contains(listed, d) {
 			out = append(out, Finding{About: n.Name, Level: Problem, Text: fmt.Sprintf("CSI driver %s is registered "+
-				"with the kubelet, and the CSINode does not have it: nothing is attached or provisioned for the node", d),
+				"with the kubelet, and the CSINode does not have it: nothing is attached or provisioned there", d),
 				Fix: "start the driver's Pod there anew, so that it registers again; the kubelet's log says why the " +
 					"CSINode could not be written: " + podsOf(n.Name)})
 		}
@@ -169,7 +169,7 @@ func some(names []string) string {
 	return strings.Join(names[:most], ", ") + ", …"
 }
 
-// sockets judges this machine's registration sockets.
+// sockets looks at this machine's registration sockets.
 func sockets(f Facts) []Finding {
 	l := f.Storage.Local
 	if l == nil {

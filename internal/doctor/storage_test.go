@@ -66,7 +66,7 @@ func deleted(ago time.Duration) func(*storagev1.VolumeAttachment) {
 // the command that helps; what is only on its way is not.
 //
 // row: CSI-13
-func TestStorageIsJudged(t *testing.T) {
+func TestStorageIsEvaluated(t *testing.T) {
 	call := func(ago time.Duration) doctor.Node {
 		return doctor.Node{Name: "n1", Calls: []doctor.DriverCall{{Driver: disk1, Method: "NodeStageVolume",
 			Since: now.Add(-ago)}}}

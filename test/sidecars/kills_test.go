@@ -114,10 +114,10 @@ func (k *kills) attached(want string) {
 func TestAttachersKilledAtEveryCall(t *testing.T) {
 	c := newCluster(t)
 	k := &kills{cluster: c, whole: c, driver: (&csitest.Driver{Name: "disk.example.com",
-		Nodes: []string{"machine-1", "machine-2"},
 		Controls: []csipb.ControllerServiceCapability_RPC_Type{
 			csipb.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME,
 			csipb.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME}}).Start(t)}
+	k.driver.AddNodes("machine-1", "machine-2")
 	c.apply("apiVersion: storage.k8s.io/v1\nkind: CSIDriver\nmetadata: {name: disk.example.com}\n")
 	c.apply(lateNode("late-1", "machine-1"))
 	c.apply(lateNode("late-2", "machine-2"))

@@ -13,9 +13,10 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// managedBySnapshotterLabel names the node whose csi-snapshotter serves a VolumeSnapshotContent, where the
-// external-snapshotter runs on every node. Its controller sets it for those that it makes itself;
-// for those that an administrator makes of a snapshot that is there, the node that has it does.
+// managedBySnapshotterLabel names the node whose csi-snapshotter serves a VolumeSnapshotContent,
+// where the external-snapshotter runs on every node. Its controller sets it for those that it makes
+// itself; for those that an administrator makes of a snapshot that is there, the node that has it
+// does.
 const managedBySnapshotterLabel = "snapshot.storage.kubernetes.io/managed-by"
 
 const (
@@ -42,8 +43,8 @@ type snapshotContent struct {
 // unclaimed tells whether the content is of a snapshot that is there already, of the driver, and no
 // node's yet.
 func (c *snapshotContent) unclaimed(driver string) bool {
-	return c.Spec.Driver == driver && c.Spec.Source.Handle != "" && c.Metadata.Labels[managedBySnapshotterLabel] == "" &&
-		c.Metadata.DeletionTimestamp == nil
+	return c.Spec.Driver == driver && c.Spec.Source.Handle != "" && c.Metadata.DeletionTimestamp == nil &&
+		c.Metadata.Labels[managedBySnapshotterLabel] == ""
 }
 
 // labelSnapshots labels the contents whose snapshot is on this node, until ctx ends.
@@ -118,7 +119,8 @@ func (p *Provisioner) labelContent(ctx context.Context, c *snapshotContent) erro
 		return err
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"resourceVersion": c.Metadata.ResourceVersion, "labels": map[string]string{managedBySnapshotterLabel: p.o.NodeName}}})
+		"resourceVersion": c.Metadata.ResourceVersion,
+		"labels":          map[string]string{managedBySnapshotterLabel: p.o.NodeName}}})
 	if err != nil {
 		return err
 	}

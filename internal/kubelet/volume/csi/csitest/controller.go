@@ -23,6 +23,7 @@ type backend struct {
 	snapshots map[string]*csipb.Snapshot
 	attached  map[string]string // node by volume
 	block     map[string]bool   // by volume
+	nodes     []string          // ids besides Info's
 	refused   []string          // attachments to a second node
 }
 
@@ -136,7 +137,7 @@ func (d *Driver) ControllerPublishVolume(_ context.Context,
 	if err := d.known(r.GetVolumeId()); err != nil {
 		return nil, err
 	}
-	if r.GetNodeId() != d.Info.NodeId && !slices.Contains(d.Nodes, r.GetNodeId()) {
+	if r.GetNodeId() != d.Info.NodeId && !slices.Contains(d.has.nodes, r.GetNodeId()) {
 		return nil, status.Errorf(codes.NotFound, "there is no node %s", r.GetNodeId())
 	}
 	if node, is := d.has.attached[r.GetVolumeId()]; is && node != r.GetNodeId() {

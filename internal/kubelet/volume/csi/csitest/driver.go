@@ -36,7 +36,6 @@ type Driver struct {
 	Controls []csipb.ControllerServiceCapability_RPC_Type
 	Stats    *csipb.NodeGetVolumeStatsResponse // of every volume
 	Dir      string                            // of its sockets
-	Nodes    []string                          // ids of further nodes that volumes are attached to
 
 	mu       sync.Mutex
 	calls    []string
@@ -169,6 +168,13 @@ func (d *Driver) Left() map[string]string {
 		out[path] = id
 	}
 	return out
+}
+
+// AddNodes has volumes be attached to further nodes, by the ids that drivers give them.
+func (d *Driver) AddNodes(ids ...string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.has.nodes = append(d.has.nodes, ids...)
 }
 
 // Attached are the ids of nodes by the volumes that are attached to them, and what was refused
