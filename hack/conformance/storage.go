@@ -233,11 +233,12 @@ func storageTable(all []spec) string {
 // storageText renders what is known as docs/compatibility/storage.md.
 func storageText(a about, r *storageResults) string {
 	return fmt.Sprintf("# Upstream's External Storage suite\n\nGantry at commit %s, on %s, against the tests of "+
-		"Kubernetes %s\nfor drivers, with the driver `local.csi.gantry.dev` of `gantry up`, which runs on both nodes. "+
-		"`make\nconformance-storage` runs them: upstream's suite and external-snapshotter, built of their modules,\n"+
-		"with the definition [testdriver.yaml](../../%s). Tests that stop\nkubelets by ssh, of Windows, and of "+
-		"groups of snapshots are left out. A skipped test needs what the\ndefinition says the driver does not "+
-		"do.\n\n%s%s",
+		"Kubernetes %s\nfor drivers, with the driver `local.csi.gantry.dev` of `gantry up`, which runs on both nodes "+
+		"with\nits volumes on xfs. `make conformance-storage` runs them: upstream's suite and\nexternal-snapshotter, "+
+		"built of their modules, with the definition\n[testdriver.yaml](../../%s). Tests that stop kubelets by ssh, "+
+		"of\nWindows, and of groups of snapshots are left out. A skipped test needs what the definition says\nthe "+
+		"driver does not do.\n\nOn a disk that does not share blocks (ext4), two parts of multiVolume do not pass: "+
+		"they clone a raw\nvolume that is in use, which is refused there.\n\n%s%s",
 		strings.Join(r.commits(), ", "), a.Date.UTC().Format(time.DateOnly), a.Version, storageDriver,
 		r.missing(), storageTable(r.specs()))
 }
