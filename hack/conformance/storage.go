@@ -237,8 +237,8 @@ func storageText(a about, r *storageResults) string {
 		"with\nits volumes on xfs. `make conformance-storage` runs them: upstream's suite and\nexternal-snapshotter, "+
 		"built of their modules, with the definition\n[testdriver.yaml](../../%s). Tests that stop kubelets by ssh, "+
 		"of\nWindows, and of groups of snapshots are left out. A skipped test needs what the definition says\nthe "+
-		"driver does not do.\n\nOn a disk that does not share blocks (ext4), two parts of multiVolume do not pass: "+
-		"they clone a raw\nvolume that is in use, which is refused there.\n\n%s%s",
+		"driver does not do.\n\nOn a disk that does not share blocks (ext4) the test of multiVolume that clones a raw "+
+		"volume in use\ndoes not pass: that is refused there.\n\n%s%s",
 		strings.Join(r.commits(), ", "), a.Date.UTC().Format(time.DateOnly), a.Version, storageDriver,
 		r.missing(), storageTable(r.specs()))
 }

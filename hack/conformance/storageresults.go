@@ -93,7 +93,7 @@ func countResults(specs []spec) string {
 	for _, s := range specs {
 		counts[s.State]++
 		if s.State != "passed" && s.State != "skipped" {
-			failed += fmt.Sprintf("\n        %s: %s\n          %s", s.State, s.Name,
+			failed += fmt.Sprintf("\n        %s: %s\n          %.400s", s.State, s.Name,
 				strings.ReplaceAll(strings.TrimSpace(s.Reason), "\n", "\n          "))
 		}
 	}
