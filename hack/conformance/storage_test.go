@@ -31,7 +31,8 @@ func TestEachTestOfStorageIsInOnePart(t *testing.T) {
 			t.Errorf("%s is in %q, want %q", name, got, want)
 		}
 	}
-	if focus, skip := filters(0, "store", "exec"); focus != "External.Storage.*(store)" || !strings.HasSuffix(skip, "|exec") {
+	focus, skip := filters(0, "store", "exec")
+	if focus != "External.Storage.*(store)" || !strings.HasSuffix(skip, "|exec") {
 		t.Errorf("with a focus: %q without %q", focus, skip)
 	}
 }
@@ -51,8 +52,8 @@ func TestResultsOfStorageAreKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := about{Version: "v1.37.2", Date: time.Date(2026, 11, 24, 1, 0, 0, 0, time.UTC)}
-	if got := storageText(a, again); !strings.Contains(got, "Of the 3 tests that the definition selects 1 were not run") ||
-		!strings.Contains(got, "- `a (failed)`") {
+	const missing = "Of the 3 tests that the definition selects 1 were not run"
+	if got := storageText(a, again); !strings.Contains(got, missing) || !strings.Contains(got, "- `a (failed)`") {
 		t.Errorf("the page lacks what was not run and what failed:\n%s", got)
 	}
 	again.add("two", []spec{{Name: "a", State: "passed"}, {Name: "c", State: "passed"}})
@@ -61,8 +62,8 @@ func TestResultsOfStorageAreKept(t *testing.T) {
 		!strings.Contains(got, "at commit one, two, on 2026-11-24") || !strings.Contains(got, "| all | 2 | 0 | 1 |") {
 		t.Errorf("the page is not of the last results:\n%s", got)
 	}
-	if got := countResults([]spec{{Name: "a", State: "failed", Reason: "no disk"}, {State: "passed"}}); !strings.Contains(
-		got, "1 passed, 0 skipped, 1 failed") || !strings.Contains(got, "failed: a\n          no disk") {
+	got = countResults([]spec{{Name: "a", State: "failed", Reason: "no disk"}, {State: "passed"}})
+	if !strings.Contains(got, "1 passed, 0 skipped, 1 failed") || !strings.Contains(got, "failed: a\n          no disk") {
 		t.Errorf("the words of a part are %q", got)
 	}
 }
