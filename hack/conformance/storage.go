@@ -232,8 +232,8 @@ func storageTable(all []spec) string {
 
 // storageText renders what is known as docs/compatibility/storage.md.
 func storageText(a about, r *storageResults) string {
-	return fmt.Sprintf("# Upstream's External Storage suite\n\nGantry at commit %s, on %s, against the tests of "+
-		"Kubernetes %s\nfor drivers, with the driver `local.csi.gantry.dev` of `gantry up`, which runs on both nodes "+
+	return fmt.Sprintf("# Upstream's External Storage suite\n\nGantry at commit %s,\non %s, against the tests of "+
+		"Kubernetes %s for drivers, with the driver `local.csi.gantry.dev` of `gantry up`, which runs on both nodes "+
 		"with\nits volumes on xfs. `make conformance-storage` runs them: upstream's suite and\nexternal-snapshotter, "+
 		"built of their modules, with the definition\n[testdriver.yaml](../../%s). Tests that stop kubelets by ssh, "+
 		"of\nWindows, and of groups of snapshots are left out. A skipped test needs what the definition says\nthe "+

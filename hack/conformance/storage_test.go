@@ -59,11 +59,12 @@ func TestResultsOfStorageAreKept(t *testing.T) {
 	again.add("two", []spec{{Name: "a", State: "passed"}, {Name: "c", State: "passed"}})
 	got := storageText(a, again)
 	if strings.Contains(got, "not run") || strings.Contains(got, "Did not pass") ||
-		!strings.Contains(got, "at commit one, two, on 2026-11-24") || !strings.Contains(got, "| all | 2 | 0 | 1 |") {
+		!strings.Contains(got, "at commit one, two,\non 2026-11-24") || !strings.Contains(got, "| all | 2 | 0 | 1 |") {
 		t.Errorf("the page is not of the last results:\n%s", got)
 	}
 	got = countResults([]spec{{Name: "a", State: "failed", Reason: "no disk"}, {State: "passed"}})
-	if !strings.Contains(got, "1 passed, 0 skipped, 1 failed") || !strings.Contains(got, "failed: a\n          no disk") {
+	if !strings.Contains(got, "1 passed, 0 skipped, 1 failed") ||
+		!strings.Contains(got, "failed: a\n          no disk") {
 		t.Errorf("the words of a part are %q", got)
 	}
 }
