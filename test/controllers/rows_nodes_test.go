@@ -96,7 +96,7 @@ spec:
 			w.make("kind: DeviceTaintRule\nmetadata: {name: NS-broken}\nspec:\n" +
 				"  deviceSelector: {driver: NS.example.com}\n  taint: {key: broken, effect: NoExecute}\n")
 		}, all(ends("DeletionByDeviceTaintManager"),
-			is("DeviceTaintRule/NS-broken", "status.conditions[EvictionInProgress].reason", "Completed"))}}},
+			is("DeviceTaintRule/NS-broken", "status.conditions[EvictionInProgress].status", "False"))}}},
 }
 
 // ownRange: the node has a range that no other has.

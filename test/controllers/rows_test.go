@@ -37,17 +37,18 @@ var rootCA = sync.OnceValue(func() string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 })
 
-// certificateRequest is a PKCS#10 request in PEM, stubRequest one in DER without a subject.
-func certificateRequest() string {
-	_, key, _ := ed25519.GenerateKey(rand.Reader)
-	der, _ := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
-	return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
-}
-
-func stubRequest() string {
-	_, key, _ := ed25519.GenerateKey(rand.Reader)
-	der, _ := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
-	return base64.StdEncoding.EncodeToString(der)
+// certificateRequest is a PKCS#10 request without a subject, in DER and in PEM, as manifests have
+// them.
+func certificateRequest() (der, inPEM string) {
+	for {
+		_, key, _ := ed25519.GenerateKey(rand.Reader)
+		raw, _ := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+		block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: raw})
+		der, inPEM = base64.StdEncoding.EncodeToString(raw), base64.StdEncoding.EncodeToString(block)
+		if !strings.Contains(der+inPEM, "NS") { // which stands for something else in a manifest
+			return der, inPEM
+		}
+	}
 }
 
 // aDayLater sets a controller's clock.
@@ -76,14 +77,16 @@ var rowsOfNamespaces = []row{
 		}, hasBundle}}},
 	{name: "certcleaner", set: aDayLater, steps: []step{
 		{func(w *world) {
+			_, request := certificateRequest()
 			w.make("kind: CertificateSigningRequest\nmetadata: {name: NS-old}\nspec:\n" +
-				"  signerName: example.com/x\n  usages: [client auth]\n  request: " + certificateRequest())
+				"  signerName: example.com/x\n  usages: [client auth]\n  request: " + request)
 		}, gone("CertificateSigningRequest/NS-old")}}},
 	{name: "podcertcleaner", set: aDayLater, steps: []step{
 		{func(w *world) {
+			request, _ := certificateRequest()
 			w.make("kind: PodCertificateRequest\nmetadata: {name: old}\nspec:\n  signerName: example.com/x\n" +
 				"  podName: p\n  podUID: '1'\n  serviceAccountName: default\n  serviceAccountUID: '2'\n" +
-				"  nodeName: n\n  nodeUID: '3'\n  maxExpirationSeconds: 86400\n  stubPKCS10Request: " + stubRequest())
+				"  nodeName: some-node\n  nodeUID: '3'\n  maxExpirationSeconds: 86400\n  stubPKCS10Request: " + request)
 		}, gone("PodCertificateRequest/old")}}},
 	{name: "ownergc", steps: []step{
 		{func(w *world) {

@@ -1,6 +1,9 @@
 package controllers_test
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // volume is a PersistentVolume for the claim data, which names it.
 const volume = `kind: PersistentVolume
@@ -28,7 +31,9 @@ spec:
 `
 
 // bindVolume binds volume and claim as the binder does.
-func bindVolume(w *world) {
+func bindVolume(w *world) { bindVolumeOf(w, claim) }
+
+func bindVolumeOf(w *world, claim string) {
 	w.make(volume + "---\n" + claim)
 	w.patch("PersistentVolume/NS-v", `{"spec":{"claimRef":{"apiVersion":"v1","kind":"PersistentVolumeClaim","uid":"`+
 		string(w.get("PersistentVolumeClaim/data").GetUID())+`"}}}`)
@@ -78,8 +83,10 @@ spec:
 	// Nobody but an external resizer makes volumes bigger: there is no write to refuse.
 	{name: "volumeexpand", silent: true, steps: []step{
 		{func(w *world) {
-			bindVolume(w)
-			w.status("PersistentVolumeClaim/data", map[string]any{"capacity": map[string]any{"storage": "500Mi"}})
+			w.make("kind: StorageClass\nmetadata: {name: NS}\nprovisioner: NS.example.com\n" +
+				"allowVolumeExpansion: true\n")
+			bindVolumeOf(w, strings.Replace(claim, `""`, w.token, 1))
+			w.patch("PersistentVolumeClaim/data", `{"spec":{"resources":{"requests":{"storage":"2Gi"}}}}`)
 		}, func(w *world) error { return w.said("ExternalExpanding") }}}},
 	{name: "pvcprotection", steps: []step{
 		{func(w *world) {

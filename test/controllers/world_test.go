@@ -31,13 +31,14 @@ var (
 		"CertificateSigningRequest": "certificates.k8s.io/v1", "ClusterTrustBundle": "certificates.k8s.io/v1",
 		"PodCertificateRequest": "certificates.k8s.io/v1",
 		"VolumeAttachment":      "storage.k8s.io/v1", "VolumeAttributesClass": "storage.k8s.io/v1",
-		"CSIDriver": "storage.k8s.io/v1", "HorizontalPodAutoscaler": "autoscaling/v2",
-		"PodDisruptionBudget": "policy/v1", "EndpointSlice": "discovery.k8s.io/v1",
+		"CSIDriver": "storage.k8s.io/v1", "StorageClass": "storage.k8s.io/v1",
+		"HorizontalPodAutoscaler": "autoscaling/v2",
+		"PodDisruptionBudget":     "policy/v1", "EndpointSlice": "discovery.k8s.io/v1",
 		"ResourceClaim": "resource.k8s.io/v1", "ResourceClaimTemplate": "resource.k8s.io/v1",
 		"ResourceSlice": "resource.k8s.io/v1", "DeviceTaintRule": "resource.k8s.io/v1"}
 	clusterScoped = map[string]bool{"Node": true, "Namespace": true, "PersistentVolume": true, "ClusterRole": true,
 		"CertificateSigningRequest": true, "ClusterTrustBundle": true, "VolumeAttachment": true,
-		"VolumeAttributesClass": true, "CSIDriver": true, "ResourceSlice": true, "DeviceTaintRule": true}
+		"VolumeAttributesClass": true, "StorageClass": true, "CSIDriver": true, "ResourceSlice": true, "DeviceTaintRule": true}
 )
 
 // world is one namespace with the objects of a row, and what befalls the controller's writes there.
@@ -188,8 +189,9 @@ func (w *world) is(of, path, want string) error {
 // gone returns an error if an object exists.
 func (w *world) gone(of string) error {
 	w.Helper()
-	if w.get(of) != nil {
-		return fmt.Errorf("%s exists", of)
+	if o := w.get(of); o != nil {
+		return fmt.Errorf("%s exists: deleted %v, finalizers %v, status %v", of, o.GetDeletionTimestamp(),
+			o.GetFinalizers(), o.Object["status"])
 	}
 	return nil
 }
@@ -226,10 +228,9 @@ func (w *world) said(reason string) error {
 	return fmt.Errorf("no event %s", reason)
 }
 
-// until polls until ok returns nil.
-func (w *world) until(what string, ok func(*world) error) error {
+// until polls until ok returns nil, until end.
+func (w *world) until(end time.Time, what string, ok func(*world) error) error {
 	w.Helper()
-	end := time.Now().Add(30 * time.Second)
 	for {
 		err := ok(w)
 		if err == nil {
