@@ -33,7 +33,7 @@ var rowsOfWorkloads = []row{
 			w.make(podOfAnother)
 			w.make(workload("ReplicaSet", "  replicas: 3\n"))
 		}, all(count("Pod", "app=web", 3), is("ReplicaSet/web", "status.replicas", "3"),
-			is("Pod/orphan", "metadata.ownerReferences[web].kind", "ReplicaSet"))},
+			adopted)},
 		{deletesOneOf, all(count("Pod", "app=web", 3), is("ReplicaSet/web", "status.replicas", "3"))},
 		{patches("ReplicaSet/web", `{"spec":{"replicas":1}}`), all(count("Pod", "", 1),
 			is("ReplicaSet/web", "status.replicas", "1"), is("ReplicaSet/web", "status.conditions", ""))}}},
@@ -115,6 +115,15 @@ var rowsOfWorkloads = []row{
 }
 
 func twoMinutesAgo() string { return time.Now().UTC().Add(-2 * time.Minute).Format(time.RFC3339) }
+
+// adopted: the set has the orphan. When answers of creations are lost there are too many Pods for a
+// moment, and the orphan may be the one that goes.
+func adopted(w *world) error {
+	if w.fate == lost && w.get("Pod/orphan") == nil {
+		return nil
+	}
+	return w.is("Pod/orphan", "metadata.ownerReferences[web].kind", "ReplicaSet")
+}
 
 // newRevision: the old ReplicaSet is empty, the new one has the Pods.
 func newRevision(w *world) error {
