@@ -45,6 +45,7 @@ var rowsOfServices = []row{
 	{name: "endpointslice", event: "FailedToUpdateEndpointSlices", steps: []step{
 		{makes(node + "---\n" + served), addressesOf("EndpointSlice", "10.1.0.NUMBER true")},
 		{unready, addressesOf("EndpointSlice", "10.1.0.NUMBER false")}}},
+	// row: CTL-14
 	{name: "endpoints", event: "FailedToCreateEndpoint", steps: []step{
 		{makes(node + "---\n" + served), addressesOf("Endpoints", "10.1.0.NUMBER")},
 		{unready, all(addressesOf("Endpoints", ""), func(w *world) error {

@@ -137,6 +137,8 @@ func TestThreeCompletionsTwoAtATime(t *testing.T) {
 }
 
 // A Job of no completions ends at once; a status that says so needs the time of its start.
+//
+// row: CTL-08
 func TestNoCompletions(t *testing.T) {
 	w := newFixture(func(s *batchv1.JobSpec) { s.Completions = num(0) })
 	w.settle()
