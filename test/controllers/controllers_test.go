@@ -33,21 +33,21 @@ type row struct {
 	steps  []step
 	event  string // that says that a write was refused; empty: upstream says it nowhere
 	silent bool   // it writes nothing but events
-	sole   string // path of the only object of the cluster that it makes: one world at a time
+	sole   string // path of the only object of the cluster that it makes: one instance at a time
 	set    func(*controllerruntime.ControllerContext)
 	leave  []fate // that its writes cannot have, for the reason in the row
 }
 
 // step is what clients do, and what the API holds some time after.
 type step struct {
-	do   func(*world)
-	want func(*world) error
+	do   func(*instance)
+	want func(*instance) error
 }
 
-// patience is how long the controller may take for a step in all worlds.
+// patience is how long the controller may take for a step in all instances.
 const patience = 20 * time.Second
 
-// fates of the worlds that a controller lives through; killed is apart, since all worlds of a
+// fates of the instances that a controller lives through; killed is apart, since all instances of a
 // controller that is killed are killed.
 var fates = []fate{undisturbed, touched, lost, forbidden, conflict, internal, unavailable, timeout}
 
@@ -107,22 +107,22 @@ func TestControllersWithRefusedWrites(t *testing.T) {
 // room is a cluster in which a row's controller works.
 type room struct {
 	testing.TB
-	ctx    context.Context
-	c      *testcluster.Cluster
-	row    row
-	worlds int // so far
+	ctx       context.Context
+	c         *testcluster.Cluster
+	row       row
+	instances int // so far
 }
 
-// live runs the controller through the row's steps in one world for each fate.
+// live runs the controller through the row's steps in one instance for each fate.
 func (l *room) live(fates ...fate) {
 	l.Helper()
-	rec := &record{tries: map[*world]map[string]*tries{}, kills: map[string]int{}, lastWrite: time.Now()}
+	rec := &record{tries: map[*instance]map[string]*tries{}, kills: map[string]int{}, lastWrite: time.Now()}
 	api, err := dynamic.NewForConfig(l.c.Config)
 	l.must(err)
 	for _, f := range fates {
-		l.worlds++
-		w := &world{TB: l.TB, ctx: l.ctx, api: api, token: fmt.Sprintf("world-%d", 10+l.worlds), fate: f,
-			n: 10 + l.worlds}
+		l.instances++
+		w := &instance{TB: l.TB, ctx: l.ctx, api: api, token: fmt.Sprintf("instance-%d", 10+l.instances), fate: f,
+			n: 10 + l.instances}
 		_, err := l.c.Client.CoreV1().RESTClient().Post().AbsPath("/api/v1/namespaces").
 			Body([]byte(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"` + w.token + `"}}`)).DoRaw(l.ctx)
 		l.must(err)
@@ -132,16 +132,16 @@ func (l *room) live(fates ...fate) {
 		if l.row.name != "serviceaccount" && l.row.sole == "" {
 			l.check(w.until(time.Now().Add(patience), "its ServiceAccount", there("ServiceAccount/default")))
 		}
-		rec.worlds = append(rec.worlds, w)
+		rec.instances = append(rec.instances, w)
 	}
 	stop := l.run([]string{l.row.name}, rec)
 	defer stop()
 	for _, s := range l.row.steps {
-		for _, w := range rec.worlds {
+		for _, w := range rec.instances {
 			s.do(w)
 		}
 		end := time.Now().Add(patience)
-		for _, w := range rec.worlds {
+		for _, w := range rec.instances {
 			l.check(w.until(end, "what it makes", s.want))
 		}
 		if l.Failed() {
@@ -151,7 +151,7 @@ func (l *room) live(fates ...fate) {
 	}
 	l.quiet(rec)
 	last := l.row.steps[len(l.row.steps)-1]
-	for _, w := range rec.worlds {
+	for _, w := range rec.instances {
 		if err := last.want(w); err != nil {
 			l.Errorf("%s, at rest: %v", w.fate, err)
 		}
@@ -209,9 +209,9 @@ func (r *record) log() string {
 	return strings.Join(out, "\n")
 }
 
-// wrote checks that a world's fate befell something, that what another client wrote is not lost,
+// wrote checks that a instance's fate befell something, that what another client wrote is not lost,
 // and that a refusal is told.
-func (l *room) wrote(rec *record, w *world) {
+func (l *room) wrote(rec *record, w *instance) {
 	l.Helper()
 	rec.mu.Lock()
 	writes := len(rec.tries[w])
@@ -241,7 +241,7 @@ func (l *room) wrote(rec *record, w *world) {
 		}
 	}
 	if w.fate == forbidden && l.row.event != "" {
-		l.check(w.until(time.Now().Add(patience), "the event", func(w *world) error { return w.said(l.row.event) }))
+		l.check(w.until(time.Now().Add(patience), "the event", func(w *instance) error { return w.said(l.row.event) }))
 	}
 }
 

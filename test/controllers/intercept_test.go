@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// fate is what befalls the writes of a world.
+// fate is what befalls the writes of a instance.
 type fate string
 
 const (
@@ -45,7 +45,7 @@ const (
 	touchedKey = "example.com/touched"
 )
 
-// refusal returns what a world's API answers instead of writing; nil if it writes.
+// refusal returns what a instance's API answers instead of writing; nil if it writes.
 func (f fate) refusal() *apierrors.StatusError {
 	why := errors.New("refused by the test")
 	switch f {
@@ -64,7 +64,7 @@ func (f fate) refusal() *apierrors.StatusError {
 	}
 }
 
-// tries is what became of one write of a world.
+// tries is what became of one write of a instance.
 type tries struct {
 	n     int
 	first time.Time
@@ -73,15 +73,15 @@ type tries struct {
 // record is what is known of a controller's writes over all its lives. Safe for concurrent use.
 type record struct {
 	mu        sync.Mutex
-	worlds    []*world
-	tries     map[*world]map[string]*tries // by method and path
+	instances []*instance
+	tries     map[*instance]map[string]*tries // by method and path
 	kills     map[string]int
 	lastWrite time.Time
 	hurried   []string // writes that were tried again too often
 }
 
 // try counts a try of a write and reports how many there were and whether it is still refused.
-func (r *record) try(w *world, write string) (n int, early bool) {
+func (r *record) try(w *instance, write string) (n int, early bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.lastWrite = time.Now()
@@ -116,9 +116,9 @@ func (r *record) kill(write string) bool {
 	return true
 }
 
-// of returns the world that a write is about; nil: none.
-func (r *record) of(req *http.Request, body []byte) *world {
-	for _, w := range r.worlds {
+// of returns the instance that a write is about; nil: none.
+func (r *record) of(req *http.Request, body []byte) *instance {
+	for _, w := range r.instances {
 		if strings.Contains(req.URL.Path, w.token) || bytes.Contains(body, []byte(w.token)) {
 			return w
 		}
@@ -135,7 +135,7 @@ type interceptor struct {
 	touch  func(path string) error
 }
 
-// RoundTrip sends a request, or does to it what its world's fate is.
+// RoundTrip sends a request, or does to it what its instance's fate is.
 func (i *interceptor) RoundTrip(req *http.Request) (*http.Response, error) {
 	dead := &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
 	if i.life.Err() != nil {

@@ -15,7 +15,7 @@ func decidesOften(c *controllerruntime.ControllerContext) {
 
 const node = "kind: Node\nmetadata: {name: NS-n}\n"
 
-// held is a Pod of the world's node that is kept for a look when it is deleted.
+// held is a Pod of the instance's node that is kept for a look when it is deleted.
 const held = `kind: Pod
 metadata: {name: held, finalizers: [example.com/looked-at]}
 spec: {nodeName: NS-n, containers: [{name: c, image: web}]}
@@ -23,8 +23,8 @@ status: {phase: Running, conditions: [{type: Ready, status: "True"}]}
 `
 
 // ends is a held Pod with this reason of its disruption.
-func ends(reason string) func(*world) error {
-	return all(is("Pod/held", "status.conditions[DisruptionTarget].reason", reason), func(w *world) error {
+func ends(reason string) func(*instance) error {
+	return all(is("Pod/held", "status.conditions[DisruptionTarget].reason", reason), func(w *instance) error {
 		if w.get("Pod/held").GetDeletionTimestamp() == nil {
 			return fmt.Errorf("the Pod is not deleted")
 		}
@@ -34,7 +34,7 @@ func ends(reason string) func(*world) error {
 
 var rowsOfNodes = []row{
 	{name: "ttl", steps: []step{
-		{makes(node), func(w *world) error {
+		{makes(node), func(w *instance) error {
 			const key = "node.alpha.kubernetes.io/ttl"
 			if got := w.get("Node/NS-n").GetAnnotations()[key]; got != "0" {
 				return fmt.Errorf("annotation %s is %q, want 0", key, got)
@@ -44,7 +44,7 @@ var rowsOfNodes = []row{
 	{name: "nodelifecycle", set: func(c *controllerruntime.ControllerContext) {
 		c.NodeMonitorGracePeriod = 300 * time.Millisecond
 	}, steps: []step{
-		{func(w *world) {
+		{func(w *instance) {
 			// one zone each: a zone's nodes are tainted one after the other
 			w.make("kind: Node\nmetadata: {name: NS-n, labels: {topology.kubernetes.io/zone: NS}}\n" +
 				"status: {conditions: [{type: Ready, status: \"True\"}]}\n---\n" + held)
@@ -56,18 +56,18 @@ var rowsOfNodes = []row{
 		c.NodeRanges = controllerruntime.NodeRanges{Cluster: "10.200.0.0/16"}
 	}, steps: []step{{makes(node), ownRange}}},
 	{name: "taintevict", steps: []step{
-		{func(w *world) {
+		{func(w *instance) {
 			w.make(node + "---\n" + held)
 			w.patch("Node/NS-n", `{"spec":{"taints":[{"key":"leave","effect":"NoExecute"}]}}`)
 		}, ends("DeletionByTaintManager")}}},
 	{name: "podgc", set: func(c *controllerruntime.ControllerContext) { c.NodeQuarantine = time.Millisecond },
 		steps: []step{
-			{func(w *world) {
+			{func(w *instance) {
 				w.make(node + "---\n" + held)
 				w.delete("Node/NS-n")
 			}, all(ends("DeletionByPodGC"), is("Pod/held", "status.phase", "Failed"))}}},
 	{name: "devicetaint", steps: []step{
-		{func(w *world) {
+		{func(w *instance) {
 			w.make(node + `---
 kind: ResourceSlice
 metadata: {name: NS-gpus}
@@ -95,13 +95,13 @@ spec:
 					"uid": string(w.get("Pod/held").GetUID())}}})
 			w.make("kind: DeviceTaintRule\nmetadata: {name: NS-broken}\nspec:\n" +
 				"  deviceSelector: {driver: NS.example.com}\n  taint: {key: broken, effect: NoExecute}\n")
-			// the rule's condition is written every ten seconds at most: its first text may be either
+			// the rule's condition is written every ten seconds at most: its text may be any
 		}, all(ends("DeletionByDeviceTaintManager"), is("DeviceTaintRule/NS-broken",
 			"status.conditions[0].type", "EvictionInProgress"))}}},
 }
 
 // ownRange: the node has a range that no other has.
-func ownRange(w *world) error {
+func ownRange(w *instance) error {
 	mine := ""
 	seen := map[string]string{}
 	for _, n := range w.list("Node", "") {

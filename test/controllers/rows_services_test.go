@@ -18,8 +18,8 @@ spec: {selector: {app: web}, ports: [{port: 80}]}
 `
 
 // addressesOf the EndpointSlices or Endpoints of the Service, with the number of objects.
-func addressesOf(kind, want string) func(*world) error {
-	return func(w *world) error {
+func addressesOf(kind, want string) func(*instance) error {
+	return func(w *instance) error {
 		var all []string
 		objects := w.list(kind, "")
 		for _, o := range objects {
@@ -37,7 +37,7 @@ func addressesOf(kind, want string) func(*world) error {
 	}
 }
 
-func unready(w *world) {
+func unready(w *instance) {
 	w.status("Pod/web", map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": "False"}}})
 }
 
@@ -48,7 +48,7 @@ var rowsOfServices = []row{
 	// row: CTL-14
 	{name: "endpoints", event: "FailedToCreateEndpoint", steps: []step{
 		{makes(node + "---\n" + served), addressesOf("Endpoints", "10.1.0.NUMBER")},
-		{unready, all(addressesOf("Endpoints", ""), func(w *world) error {
+		{unready, all(addressesOf("Endpoints", ""), func(w *instance) error {
 			return w.is("Endpoints/web", "subsets[0].notReadyAddresses[0].ip", fmt.Sprint("10.1.0.", w.n))
 		})},
 		{deletes("Service/web"), gone("Endpoints/web")}}},
@@ -73,8 +73,8 @@ spec: {type: LoadBalancer, selector: {app: web}, ports: [{port: 80NUMBER, nodePo
 		{patches("Service/web", `{"spec":{"type":"ClusterIP"}}`), is("Service/web", "status.loadBalancer", "map[]")}}},
 }
 
-// hasAddress: the world's node is among the addresses of the load balancer.
-func hasAddress(w *world) error {
+// hasAddress: the instance's node is among the addresses of the load balancer.
+func hasAddress(w *instance) error {
 	if got := field(w.get("Service/web"), "status.loadBalancer.ingress"); !strings.Contains(got,
 		fmt.Sprintf("192.0.2.%d ", w.n)) {
 		return fmt.Errorf("the load balancer has %s", got)
@@ -86,11 +86,12 @@ var rowsOfRest = []row{
 	{name: "resourcequota", steps: []step{
 		{makes("kind: ResourceQuota\nmetadata: {name: q}\nspec: {hard: {pods: '5', count/configmaps: '10'}}\n"),
 			all(is("ResourceQuota/q", "status.hard.pods", "5"), is("ResourceQuota/q", "status.used.pods", "0"))},
-		{func(w *world) {
+		{func(w *instance) {
 			w.make(pod("a", ""))
 			w.make(pod("b", ""))
 			w.delete("Pod/a")
 		}, is("ResourceQuota/q", "status.used.pods", "1")},
-		{patches("ResourceQuota/q", `{"spec":{"hard":{"pods":"7"}}}`), all(is("ResourceQuota/q", "status.hard.pods", "7"),
+		{patches("ResourceQuota/q", `{"spec":{"hard":{"pods":"7"}}}`), all(is("ResourceQuota/q",
+			"status.hard.pods", "7"),
 			is("ResourceQuota/q", "status.used.pods", "1"))}}},
 }

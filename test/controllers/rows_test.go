@@ -56,7 +56,7 @@ func aDayLater(c *controllerruntime.ControllerContext) {
 	c.Now = func() time.Time { return time.Now().Add(25 * time.Hour) }
 }
 
-func nothing(*world) {}
+func nothing(*instance) {}
 
 var rowsOfNamespaces = []row{
 	{name: "serviceaccount", steps: []step{
@@ -67,37 +67,38 @@ var rowsOfNamespaces = []row{
 		{patches("ConfigMap/kube-root-ca.crt", `{"data":{"ca.crt":"another's"}}`), hasRootCA},
 	}},
 	{name: "namespace", steps: []step{
-		{func(w *world) {
+		{func(w *instance) {
 			w.make(pod("p", "") + "---\n" + configMap("a") + "---\n" + configMap("b"))
 			w.delete("Namespace/NS")
 		}, gone("Namespace/NS")}}},
 	{name: "clustertrustbundle", sole: "kubernetes.io:kube-apiserver-serving", steps: []step{
-		{func(w *world) {
+		{func(w *instance) {
 			_ = w.client("ClusterTrustBundle").DeleteCollection(w.ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
 		}, hasBundle}}},
 	{name: "certcleaner", set: aDayLater, steps: []step{
-		{func(w *world) {
+		{func(w *instance) {
 			_, request := certificateRequest()
 			w.make("kind: CertificateSigningRequest\nmetadata: {name: NS-old}\nspec:\n" +
 				"  signerName: example.com/x\n  usages: [client auth]\n  request: " + request)
 		}, gone("CertificateSigningRequest/NS-old")}}},
 	{name: "podcertcleaner", set: aDayLater, steps: []step{
-		{func(w *world) {
+		{func(w *instance) {
 			request, _ := certificateRequest()
 			w.make("kind: PodCertificateRequest\nmetadata: {name: old}\nspec:\n  signerName: example.com/x\n" +
 				"  podName: p\n  podUID: '1'\n  serviceAccountName: default\n  serviceAccountUID: '2'\n" +
 				"  nodeName: some-node\n  nodeUID: '3'\n  maxExpirationSeconds: 86400\n  stubPKCS10Request: " + request)
 		}, gone("PodCertificateRequest/old")}}},
 	{name: "ownergc", steps: []step{
-		{func(w *world) {
+		{func(w *instance) {
 			for _, how := range []string{"background", "foreground", "orphan"} {
 				w.make(configMap(how))
 				uid := w.get("ConfigMap/" + how).GetUID()
-				w.make(fmt.Sprintf("kind: ConfigMap\nmetadata:\n  name: of-%s\n  ownerReferences:\n  - {apiVersion: v1, "+
+				w.make(fmt.Sprintf("kind: ConfigMap\nmetadata:\n  name: of-%s\n  ownerReferences:\n  - "+
+					"{apiVersion: v1, "+
 					"kind: ConfigMap, name: %s, uid: %s, blockOwnerDeletion: true}", how, how, uid))
 			}
 		}, there("ConfigMap/of-orphan")},
-		{func(w *world) {
+		{func(w *instance) {
 			for _, how := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground,
 				metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan} {
 				w.must(w.client("ConfigMap").Delete(w.ctx, strings.ToLower(string(how)),
@@ -119,9 +120,9 @@ aggregationRule: {clusterRoleSelectors: [{matchLabels: {in: NS}}]}
 			is("ClusterRole/NS-all", "rules[0].resources", "[nodes]")}}},
 }
 
-func hasRootCA(w *world) error { return w.is("ConfigMap/kube-root-ca.crt", "data.ca/crt", rootCA()) }
+func hasRootCA(w *instance) error { return w.is("ConfigMap/kube-root-ca.crt", "data.ca/crt", rootCA()) }
 
-func hasBundle(w *world) error {
+func hasBundle(w *instance) error {
 	return w.is("ClusterTrustBundle/"+clustertrustbundlepublisher.Name(clustertrustbundlepublisher.Signer, rootCA()),
 		"spec.trustBundle", rootCA())
 }

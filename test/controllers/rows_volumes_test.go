@@ -20,7 +20,7 @@ metadata: {name: data}
 spec: {accessModes: [ReadWriteOnce], storageClassName: "", volumeName: NS-v, resources: {requests: {storage: 1Gi}}}
 `
 
-// claimUser is a Pod of the world's node that uses the claim.
+// claimUser is a Pod of the instance's node that uses the claim.
 const claimUser = `kind: Pod
 metadata: {name: user}
 spec:
@@ -31,9 +31,9 @@ spec:
 `
 
 // bindVolume binds volume and claim as the binder does.
-func bindVolume(w *world) { bindVolumeOf(w, claim) }
+func bindVolume(w *instance) { bindVolumeOf(w, claim) }
 
-func bindVolumeOf(w *world, claim string) {
+func bindVolumeOf(w *instance, claim string) {
 	w.make(volume + "---\n" + claim)
 	w.patch("PersistentVolume/NS-v", `{"spec":{"claimRef":{"apiVersion":"v1","kind":"PersistentVolumeClaim","uid":"`+
 		string(w.get("PersistentVolumeClaim/data").GetUID())+`"}}}`)
@@ -47,23 +47,23 @@ var rowsOfVolumes = []row{
 		{makes(volume + "---\n" + claim), all(is("PersistentVolume/NS-v", "status.phase", "Bound"),
 			is("PersistentVolumeClaim/data", "status.phase", "Bound"),
 			is("PersistentVolumeClaim/data", "status.capacity.storage", "1Gi"), boundToEachOther)},
-		{func(w *world) {
+		{func(w *instance) {
 			w.patch("PersistentVolumeClaim/data", `{"metadata":{"finalizers":null}}`)
 			w.delete("PersistentVolumeClaim/data")
 		}, is("PersistentVolume/NS-v", "status.phase", "Released")}}},
 	{name: "attachdetach", steps: []step{
-		{func(w *world) {
+		{func(w *instance) {
 			w.make("kind: Node\nmetadata:\n  name: NS-n\n  annotations: " +
 				"{volumes.kubernetes.io/controller-managed-attach-detach: 'true'}\n")
 			bindVolume(w)
 			w.make(claimUser)
 		}, oneAttachment},
-		{func(w *world) {
+		{func(w *instance) {
 			for _, a := range attachments(w) {
 				w.status("VolumeAttachment/"+a, map[string]any{"attached": true})
 			}
 		}, is("Node/NS-n", "status.volumesAttached[0].name", "kubernetes.io/csi/NS.example.com^NS")},
-		{deletes("Pod/user"), all(is("Node/NS-n", "status.volumesAttached", ""), func(w *world) error {
+		{deletes("Pod/user"), all(is("Node/NS-n", "status.volumesAttached", ""), func(w *instance) error {
 			if left := attachments(w); len(left) > 0 {
 				return fmt.Errorf("%v is left", left)
 			}
@@ -82,20 +82,20 @@ spec:
 			is("PersistentVolumeClaim/p-v", "metadata.ownerReferences[p].kind", "Pod"))}}},
 	// Nobody but an external resizer makes volumes bigger: there is no write to refuse.
 	{name: "volumeexpand", silent: true, steps: []step{
-		{func(w *world) {
+		{func(w *instance) {
 			w.make("kind: StorageClass\nmetadata: {name: NS}\nprovisioner: NS.example.com\n" +
 				"allowVolumeExpansion: true\n")
 			bindVolumeOf(w, strings.Replace(claim, `""`, w.token, 1))
 			w.patch("PersistentVolumeClaim/data", `{"spec":{"resources":{"requests":{"storage":"2Gi"}}}}`)
-		}, func(w *world) error { return w.said("ExternalExpanding") }}}},
+		}, func(w *instance) error { return w.said("ExternalExpanding") }}}},
 	{name: "pvcprotection", steps: []step{
-		{func(w *world) {
+		{func(w *instance) {
 			w.make(node + "---\n" + claim + "---\n" + claimUser)
 			w.make("kind: PersistentVolumeClaim\nmetadata: {name: unused}\nspec: {accessModes: [ReadWriteOnce], " +
 				"resources: {requests: {storage: 1Gi}}}\n")
 			w.delete("PersistentVolumeClaim/data")
 			w.delete("PersistentVolumeClaim/unused")
-		}, all(gone("PersistentVolumeClaim/unused"), func(w *world) error {
+		}, all(gone("PersistentVolumeClaim/unused"), func(w *instance) error {
 			if w.get("PersistentVolumeClaim/data") == nil {
 				return fmt.Errorf("the claim that a Pod uses is gone")
 			}
@@ -103,12 +103,12 @@ spec:
 		})},
 		{deletes("Pod/user"), gone("PersistentVolumeClaim/data")}}},
 	{name: "pvprotection", steps: []step{
-		{func(w *world) {
+		{func(w *instance) {
 			w.make(volume)
 			w.delete("PersistentVolume/NS-v")
 		}, gone("PersistentVolume/NS-v")}}},
 	{name: "vacprotection", steps: []step{
-		{func(w *world) {
+		{func(w *instance) {
 			w.make("kind: VolumeAttributesClass\nmetadata: {name: NS-fast}\ndriverName: example.com\n" +
 				"parameters: {iops: '1'}\n")
 			w.delete("VolumeAttributesClass/NS-fast")
@@ -126,11 +126,11 @@ spec:
 `), oneClaim}}},
 }
 
-func boundToEachOther(w *world) error {
+func boundToEachOther(w *instance) error {
 	return w.is("PersistentVolume/NS-v", "spec.claimRef.uid", string(w.get("PersistentVolumeClaim/data").GetUID()))
 }
 
-func attachments(w *world) (out []string) {
+func attachments(w *instance) (out []string) {
 	for _, a := range w.list("VolumeAttachment", "") {
 		if field(&a, "spec.nodeName") == w.token+"-n" {
 			out = append(out, a.GetName())
@@ -139,7 +139,7 @@ func attachments(w *world) (out []string) {
 	return out
 }
 
-func oneAttachment(w *world) error {
+func oneAttachment(w *instance) error {
 	if got := attachments(w); len(got) != 1 {
 		return fmt.Errorf("VolumeAttachments %v, want one", got)
 	}
@@ -147,7 +147,7 @@ func oneAttachment(w *world) error {
 }
 
 // oneClaim: the Pod's status names the only claim.
-func oneClaim(w *world) error {
+func oneClaim(w *instance) error {
 	claims := w.live("ResourceClaim", "")
 	if len(claims) != 1 {
 		return fmt.Errorf("%d ResourceClaims, want 1", len(claims))

@@ -21,7 +21,7 @@ const podOfAnother = "kind: Pod\nmetadata: {name: orphan, labels: {app: web}}\n"
 	"spec: {containers: [{name: c, image: web}]}\n"
 
 // deletesOneOf deletes one live Pod: it is replaced.
-func deletesOneOf(w *world) {
+func deletesOneOf(w *instance) {
 	if pods := w.live("Pod", "app=web"); len(pods) > 0 {
 		w.delete("Pod/" + pods[0].GetName())
 	}
@@ -29,7 +29,7 @@ func deletesOneOf(w *world) {
 
 var rowsOfWorkloads = []row{
 	{name: "replicaset", event: "FailedCreate", steps: []step{
-		{func(w *world) {
+		{func(w *instance) {
 			w.make(podOfAnother)
 			w.make(workload("ReplicaSet", "  replicas: 3\n"))
 		}, all(count("Pod", "app=web", 3), is("ReplicaSet/web", "status.replicas", "3"),
@@ -45,7 +45,8 @@ var rowsOfWorkloads = []row{
 		{makes(workload("Deployment", "  replicas: 2\n  strategy: {type: Recreate}\n")),
 			all(count("Pod", "app=web", 2), count("ReplicaSet", "", 1),
 				is("Deployment/web", "status.updatedReplicas", "2"))},
-		{patches("Deployment/web", `{"spec":{"template":{"spec":{"terminationGracePeriodSeconds":5}}}}`), newRevision}}},
+		{patches("Deployment/web", `{"spec":{"template":{"spec":{"terminationGracePeriodSeconds":5}}}}`),
+			newRevision}}},
 	{name: "statefulset", event: "FailedCreate", steps: []step{
 		{makes(workload("StatefulSet", "  replicas: 2\n  podManagementPolicy: Parallel\n  volumeClaimTemplates:\n"+
 			"  - metadata: {name: data}\n    spec: {accessModes: [ReadWriteOnce], "+
@@ -56,7 +57,7 @@ var rowsOfWorkloads = []row{
 		{patches("StatefulSet/web", `{"spec":{"replicas":1}}`), all(there("Pod/web-0"), gone("Pod/web-1"),
 			count("PersistentVolumeClaim", "", 2), is("StatefulSet/web", "status.replicas", "1"))}}},
 	{name: "daemonset", event: "FailedCreate", steps: []step{
-		{func(w *world) {
+		{func(w *instance) {
 			w.make("kind: Node\nmetadata: {name: NS-a, labels: {in: NS}}\n---\n" +
 				"kind: Node\nmetadata: {name: NS-b, labels: {in: NS}}\n")
 			w.make("kind: DaemonSet\nmetadata: {name: web}\nspec:\n  selector: {matchLabels: {app: web}}\n" +
@@ -69,10 +70,12 @@ var rowsOfWorkloads = []row{
 		{patches("Node/NS-b", `{"metadata":{"labels":{"in":null}}}`), all(count("Pod", "app=web", 1),
 			is("DaemonSet/web", "status.desiredNumberScheduled", "1"))}}},
 	{name: "job", event: "FailedCreate", steps: []step{
-		{makes("kind: Job\nmetadata: {name: web}\nspec:\n  parallelism: 2\n  completions: 2\n  template:\n" +
-			"    metadata: {labels: {app: web}}\n    spec: {restartPolicy: Never, containers: [{name: c, image: web}]}\n"),
+		{makes("kind: Job\nmetadata: {name: web}\nspec:\n  parallelism: 2\n  completions: 2\n  " +
+			"template:\n" +
+			"    metadata: {labels: {app: web}}\n    spec: {restartPolicy: Never, " +
+			"containers: [{name: c, image: web}]}\n"),
 			all(count("Pod", "app=web", 2), is("Job/web", "status.active", "2"))},
-		{func(w *world) {
+		{func(w *instance) {
 			for _, p := range w.live("Pod", "app=web") {
 				w.status("Pod/"+p.GetName(), map[string]any{"phase": "Succeeded"})
 			}
@@ -82,7 +85,7 @@ var rowsOfWorkloads = []row{
 		{makes("kind: Job\nmetadata: {name: done}\nspec:\n  completions: 0\n  ttlSecondsAfterFinished: 0\n" +
 			"  template:\n    spec: {restartPolicy: Never, containers: [{name: c, image: web}]}\n"),
 			gone("Job/done")}}},
-	{name: "cronjob", event: "FailedCreate", steps: []step{{func(w *world) {
+	{name: "cronjob", event: "FailedCreate", steps: []step{{func(w *instance) {
 		w.make("kind: CronJob\nmetadata: {name: tick}\nspec:\n  schedule: '*/59 * 31 12 *'\n  jobTemplate:\n" +
 			"    spec:\n      template:\n        spec: {restartPolicy: Never, containers: [{name: c, image: web}]}\n")
 		// it ran before the last time that it was due
@@ -90,14 +93,14 @@ var rowsOfWorkloads = []row{
 		w.status("CronJob/tick", map[string]any{"lastScheduleTime": twoMinutesAgo()})
 	}, oneJobOfEachMinute}}},
 	{name: "disruption", steps: []step{
-		{func(w *world) {
+		{func(w *instance) {
 			w.make("kind: PodDisruptionBudget\nmetadata: {name: web}\nspec:\n  minAvailable: 1\n" +
 				"  selector: {matchLabels: {app: orphan}}\n")
 			w.make(pod("orphan", ""))
 		}, all(is("PodDisruptionBudget/web", "status.expectedPods", "1"),
 			is("PodDisruptionBudget/web", "status.desiredHealthy", "1"),
 			is("PodDisruptionBudget/web", "status.disruptionsAllowed", "0"))},
-		{func(w *world) {
+		{func(w *instance) {
 			w.status("Pod/orphan", map[string]any{"phase": "Running",
 				"conditions": []any{map[string]any{"type": "Ready", "status": "True"}}})
 			w.patch("PodDisruptionBudget/web", `{"spec":{"minAvailable":0}}`)
@@ -105,7 +108,7 @@ var rowsOfWorkloads = []row{
 			is("PodDisruptionBudget/web", "status.currentHealthy", "1"),
 			is("PodDisruptionBudget/web", "status.conditions[DisruptionAllowed].status", "True"))}}},
 	{name: "horizontalpodautoscaler", event: "FailedRescale", set: decidesOften, steps: []step{
-		{func(w *world) {
+		{func(w *instance) {
 			w.make(workload("Deployment", "  replicas: 1\n"))
 			w.make("kind: HorizontalPodAutoscaler\nmetadata: {name: web}\nspec:\n  minReplicas: 3\n  maxReplicas: 5\n" +
 				"  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}\n  metrics: [{type: Resource, " +
@@ -118,7 +121,7 @@ func twoMinutesAgo() string { return time.Now().UTC().Add(-2 * time.Minute).Form
 
 // adopted: the set has the orphan. When answers of creations are lost there are too many Pods for a
 // moment, and the orphan may be the one that goes.
-func adopted(w *world) error {
+func adopted(w *instance) error {
 	if w.fate == lost && w.get("Pod/orphan") == nil {
 		return nil
 	}
@@ -126,7 +129,7 @@ func adopted(w *world) error {
 }
 
 // newRevision: the old ReplicaSet is empty, the new one has the Pods.
-func newRevision(w *world) error {
+func newRevision(w *instance) error {
 	var errs []error
 	sizes := map[string]string{}
 	sets := w.list("ReplicaSet", "")
@@ -141,7 +144,7 @@ func newRevision(w *world) error {
 }
 
 // jobPodsReleased: ends that are counted hold no Pod.
-func jobPodsReleased(w *world) error {
+func jobPodsReleased(w *instance) error {
 	pods := w.list("Pod", "app=web")
 	if len(pods) != 2 {
 		return fmt.Errorf("%d Pods, want 2", len(pods))
@@ -155,7 +158,7 @@ func jobPodsReleased(w *world) error {
 }
 
 // oneJobOfEachMinute: with Forbid and no end there is one Job, which the status knows.
-func oneJobOfEachMinute(w *world) error {
+func oneJobOfEachMinute(w *instance) error {
 	jobs := w.list("Job", "")
 	if len(jobs) != 1 {
 		return fmt.Errorf("%d Jobs, want 1", len(jobs))

@@ -38,27 +38,28 @@ var (
 		"ResourceSlice": "resource.k8s.io/v1", "DeviceTaintRule": "resource.k8s.io/v1"}
 	clusterScoped = map[string]bool{"Node": true, "Namespace": true, "PersistentVolume": true, "ClusterRole": true,
 		"CertificateSigningRequest": true, "ClusterTrustBundle": true, "VolumeAttachment": true,
-		"VolumeAttributesClass": true, "StorageClass": true, "CSIDriver": true, "ResourceSlice": true, "DeviceTaintRule": true}
+		"VolumeAttributesClass": true, "StorageClass": true, "CSIDriver": true, "ResourceSlice": true,
+		"DeviceTaintRule": true}
 )
 
-// world is one namespace with the objects of a row, and what befalls the controller's writes there.
-type world struct {
+// instance is one namespace with the objects of a row, and what befalls the controller's writes there.
+type instance struct {
 	testing.TB
 	ctx   context.Context
 	api   dynamic.Interface
 	token string // the namespace; part of the names of its objects without namespace
 	fate  fate
-	n     int // tells it from the row's other worlds
+	n     int // tells it from the row's other instances
 }
 
-func (w *world) must(err error) {
+func (w *instance) must(err error) {
 	w.Helper()
 	if err != nil {
-		w.Fatalf("%s: %v", w.fate, err)
+		w.Fatalf("%s: got error %v, want none", w.fate, err)
 	}
 }
 
-func (w *world) client(kind string) dynamic.ResourceInterface {
+func (w *instance) client(kind string) dynamic.ResourceInterface {
 	version, known := kinds[kind]
 	if !known {
 		w.Fatalf("kind %s is not listed", kind)
@@ -72,15 +73,15 @@ func (w *world) client(kind string) dynamic.ResourceInterface {
 	return w.api.Resource(resource).Namespace(w.token)
 }
 
-// split parts KIND/NAME; a name of a kind without namespace is made the world's own.
-func (w *world) split(of string) (kind, name string) {
+// split parts KIND/NAME; a name of a kind without namespace is made the instance's own.
+func (w *instance) split(of string) (kind, name string) {
 	kind, name, _ = strings.Cut(of, "/")
 	return kind, strings.ReplaceAll(name, "NS", w.token)
 }
 
-// make creates the objects of a manifest, in which NS stands for the world's token and NUMBER for
+// make creates the objects of a manifest, in which NS stands for the instance's token and NUMBER for
 // its number, and then writes the status of those that have one.
-func (w *world) make(manifest string) {
+func (w *instance) make(manifest string) {
 	w.Helper()
 	text := strings.NewReplacer("NS", w.token, "NUMBER", strconv.Itoa(w.n)).Replace(manifest)
 	for _, doc := range strings.Split(text, "\n---\n") {
@@ -97,7 +98,7 @@ func (w *world) make(manifest string) {
 }
 
 // status merges a status into an object's.
-func (w *world) status(of string, status any) {
+func (w *instance) status(of string, status any) {
 	w.Helper()
 	raw, err := json.Marshal(map[string]any{"status": status})
 	w.must(err)
@@ -105,20 +106,20 @@ func (w *world) status(of string, status any) {
 }
 
 // patch merges a change into an object.
-func (w *world) patch(of, change string, sub ...string) {
+func (w *instance) patch(of, change string, sub ...string) {
 	w.Helper()
 	kind, name := w.split(of)
 	_, err := w.client(kind).Patch(w.ctx, name, types.MergePatchType, []byte(change), metav1.PatchOptions{}, sub...)
 	w.must(err)
 }
 
-func (w *world) delete(of string) {
+func (w *instance) delete(of string) {
 	w.Helper()
 	kind, name := w.split(of)
 	w.must(w.client(kind).Delete(w.ctx, name, metav1.DeleteOptions{}))
 }
 
-func (w *world) get(of string) *unstructured.Unstructured {
+func (w *instance) get(of string) *unstructured.Unstructured {
 	w.Helper()
 	kind, name := w.split(of)
 	o, err := w.client(kind).Get(w.ctx, name, metav1.GetOptions{})
@@ -129,7 +130,7 @@ func (w *world) get(of string) *unstructured.Unstructured {
 	return o
 }
 
-func (w *world) list(kind, selector string) []unstructured.Unstructured {
+func (w *instance) list(kind, selector string) []unstructured.Unstructured {
 	w.Helper()
 	all, err := w.client(kind).List(w.ctx, metav1.ListOptions{LabelSelector: selector})
 	w.must(err)
@@ -137,7 +138,7 @@ func (w *world) list(kind, selector string) []unstructured.Unstructured {
 }
 
 // live are the objects of a kind that do not end and, if they are Pods, have not.
-func (w *world) live(kind, selector string) (out []unstructured.Unstructured) {
+func (w *instance) live(kind, selector string) (out []unstructured.Unstructured) {
 	w.Helper()
 	for _, o := range w.list(kind, selector) {
 		phase := field(&o, "status.phase")
@@ -174,7 +175,7 @@ func field(o *unstructured.Unstructured, path string) string {
 }
 
 // is returns an error unless a field of an object has this text.
-func (w *world) is(of, path, want string) error {
+func (w *instance) is(of, path, want string) error {
 	w.Helper()
 	o := w.get(of)
 	if o == nil {
@@ -187,7 +188,7 @@ func (w *world) is(of, path, want string) error {
 }
 
 // gone returns an error if an object exists.
-func (w *world) gone(of string) error {
+func (w *instance) gone(of string) error {
 	w.Helper()
 	if o := w.get(of); o != nil {
 		return fmt.Errorf("%s exists: deleted %v, finalizers %v, status %v", of, o.GetDeletionTimestamp(),
@@ -197,7 +198,7 @@ func (w *world) gone(of string) error {
 }
 
 // there returns an error unless an object exists and does not end.
-func (w *world) there(of string) error {
+func (w *instance) there(of string) error {
 	w.Helper()
 	if o := w.get(of); o == nil || o.GetDeletionTimestamp() != nil {
 		return fmt.Errorf("%s is not there, or ends", of)
@@ -206,7 +207,7 @@ func (w *world) there(of string) error {
 }
 
 // count returns an error unless there are this many live objects.
-func (w *world) count(kind, selector string, want int) error {
+func (w *instance) count(kind, selector string, want int) error {
 	w.Helper()
 	if got := len(w.live(kind, selector)); got != want {
 		return fmt.Errorf("%d of kind %s with %q, want %d", got, kind, selector, want)
@@ -214,8 +215,8 @@ func (w *world) count(kind, selector string, want int) error {
 	return nil
 }
 
-// said returns an error unless an event of this reason is about an object of the world.
-func (w *world) said(reason string) error {
+// said returns an error unless an event of this reason is about an object of the instance.
+func (w *instance) said(reason string) error {
 	w.Helper()
 	events := schema.GroupVersionResource{Version: "v1", Resource: "events"}
 	all, err := w.api.Resource(events).List(w.ctx, metav1.ListOptions{FieldSelector: "reason=" + reason})
@@ -229,7 +230,7 @@ func (w *world) said(reason string) error {
 }
 
 // until polls until ok returns nil, until end.
-func (w *world) until(end time.Time, what string, ok func(*world) error) error {
+func (w *instance) until(end time.Time, what string, ok func(*instance) error) error {
 	w.Helper()
 	for {
 		err := ok(w)
@@ -247,8 +248,8 @@ func (w *world) until(end time.Time, what string, ok func(*world) error) error {
 }
 
 // all is a want of several.
-func all(checks ...func(*world) error) func(*world) error {
-	return func(w *world) error {
+func all(checks ...func(*instance) error) func(*instance) error {
+	return func(w *instance) error {
 		var errs []error
 		for _, c := range checks {
 			errs = append(errs, c(w))
@@ -257,22 +258,22 @@ func all(checks ...func(*world) error) func(*world) error {
 	}
 }
 
-func is(of, path, want string) func(*world) error {
-	return func(w *world) error { return w.is(of, path, want) }
+func is(of, path, want string) func(*instance) error {
+	return func(w *instance) error { return w.is(of, path, want) }
 }
 
-func gone(of string) func(*world) error { return func(w *world) error { return w.gone(of) } }
+func gone(of string) func(*instance) error { return func(w *instance) error { return w.gone(of) } }
 
-func there(of string) func(*world) error { return func(w *world) error { return w.there(of) } }
+func there(of string) func(*instance) error { return func(w *instance) error { return w.there(of) } }
 
-func count(kind, selector string, n int) func(*world) error {
-	return func(w *world) error { return w.count(kind, selector, n) }
+func count(kind, selector string, n int) func(*instance) error {
+	return func(w *instance) error { return w.count(kind, selector, n) }
 }
 
-func makes(manifest string) func(*world) { return func(w *world) { w.make(manifest) } }
+func makes(manifest string) func(*instance) { return func(w *instance) { w.make(manifest) } }
 
-func deletes(of string) func(*world) { return func(w *world) { w.delete(of) } }
+func deletes(of string) func(*instance) { return func(w *instance) { w.delete(of) } }
 
-func patches(of, change string, sub ...string) func(*world) {
-	return func(w *world) { w.patch(of, change, sub...) }
+func patches(of, change string, sub ...string) func(*instance) {
+	return func(w *instance) { w.patch(of, change, sub...) }
 }
