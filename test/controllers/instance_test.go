@@ -42,7 +42,8 @@ var (
 		"DeviceTaintRule": true}
 )
 
-// instance is one namespace with the objects of a row, and what befalls the controller's writes there.
+// instance is one namespace with the objects of a row, and what befalls the controller's
+// writes there.
 type instance struct {
 	testing.TB
 	ctx   context.Context
@@ -79,7 +80,8 @@ func (w *instance) split(of string) (kind, name string) {
 	return kind, strings.ReplaceAll(name, "NS", w.token)
 }
 
-// make creates the objects of a manifest, in which NS stands for the instance's token and NUMBER for
+// make creates the objects of a manifest, in which NS stands for the instance's token
+// and NUMBER for
 // its number, and then writes the status of those that have one.
 func (w *instance) make(manifest string) {
 	w.Helper()
