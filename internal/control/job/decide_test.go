@@ -136,6 +136,19 @@ func TestThreeCompletionsTwoAtATime(t *testing.T) {
 	}
 }
 
+// A Job of no completions ends at once; a status that says so needs the time of its start.
+//
+// row: CTL-08
+func TestNoCompletions(t *testing.T) {
+	w := newFixture(func(s *batchv1.JobSpec) { s.Completions = num(0) })
+	w.settle()
+	w.want(t, "live 0 succeeded 0 failed 0 SuccessCriteriaMet=True(CompletionsReached) "+
+		"Complete=True(CompletionsReached)")
+	if at := w.job.Status.StartTime; at == nil || !at.Time.Equal(t0) {
+		t.Errorf("start time %v, want %s", at, t0)
+	}
+}
+
 // row: CTL-08
 func TestFailuresBackOffAndEnd(t *testing.T) {
 	w := newFixture(func(s *batchv1.JobSpec) { s.BackoffLimit = num(1) })
