@@ -59,7 +59,7 @@ func New(streams cli.IO) *cobra.Command {
 			"  gantry simulate drain node/node-1 --from cluster.json",
 	}
 	c.AddCommand(newDrain(streams), newRollout(streams), newScale(streams), newApply(streams), newDelete(streams),
-		newImage(streams), newLose(streams), newCapacity(streams), newScore(streams), newSnapshot(streams),
+		newImage(streams), newLose(streams), newLoad(streams), newCapacity(streams), newScore(streams), newSnapshot(streams),
 		eviction.NewEvictionCommand(streams))
 	return c
 }
@@ -141,6 +141,8 @@ func (s *simulation) input(ctx context.Context) (scenario.Input, string, error) 
 				"`gantry simulate snapshot`, then --from")
 		}
 		in.Source = liveSource
+		// without figures autoscalers do not decide, and load takes requests and says so
+		in.Usage, _ = source.Usage(ctx, client)
 	}
 	if !hasNode(copied.Objects) {
 		return in, "", cli.WithFix(errors.New("there is no node in what was read, so no Pod could run"),

@@ -21,6 +21,7 @@ import (
 	"github.com/gantry-project/gantry/internal/simulate/memapi"
 	"github.com/gantry-project/gantry/internal/simulate/memstore"
 	"github.com/gantry-project/gantry/internal/simulate/syncinformer"
+	"github.com/gantry-project/gantry/internal/simulate/usage"
 	"github.com/gantry-project/gantry/internal/simulate/virtualnode"
 )
 
@@ -36,6 +37,7 @@ type Options struct {
 	// Heartbeats has nodes report, and those that do not be found unreachable. Without, every node
 	// stays as it is.
 	Heartbeats bool
+	Usage      usage.Figures // what containers take, as far as it was measured
 }
 
 // Cluster is a cluster in virtual time. One goroutine uses it.
@@ -49,6 +51,8 @@ type Cluster struct {
 	resources   map[reflect.Type]schema.GroupVersionResource // of objects' types
 	scheduler   *scheduler.Manual
 	kubelets    *virtualnode.Kubelets
+	usage       *usage.Meter
+	pressure    *memoryPressure // nil: nodes never come under pressure
 	log         *Log
 	timers      []timer
 	watchers    []func(memstore.Change)
@@ -69,10 +73,11 @@ func New(ctx context.Context, o Options) (*Cluster, error) {
 		o.Seed = 1
 	}
 	c := &Cluster{clock: o.Start, informers: syncinformer.New(), heartbeats: o.Heartbeats,
-		resources: map[reflect.Type]schema.GroupVersionResource{}}
+		usage: usage.NewMeter(o.Usage), resources: map[reflect.Type]schema.GroupVersionResource{}}
 	c.store, c.log = memstore.New(c.Now), &Log{now: c.Now}
 	var err error
-	c.api, err = memapi.New(memapi.Options{Store: c.store, Informers: c.informers, Journal: c.log.SinkFor("apiserver")})
+	c.api, err = memapi.New(memapi.Options{Store: c.store, Informers: c.informers, Journal: c.log.SinkFor("apiserver"),
+		PodMetrics: c.podMetrics})
 	if err != nil {
 		return nil, err
 	}
@@ -87,6 +92,7 @@ func New(ctx context.Context, o Options) (*Cluster, error) {
 	if err := c.load(ctx, o.Objects); err != nil {
 		return nil, err
 	}
+	c.usage.Measured(c.pods())
 	if c.heartbeats {
 		c.At(c.clock, c.heartbeat)
 	}
@@ -235,6 +241,7 @@ func (c *Cluster) deliver() {
 			cur, _ := change.New.(*corev1.Pod)
 			if old != nil || cur != nil {
 				c.kubelets.PodChanged(old, cur)
+				c.usage.PodChanged(old, cur)
 			}
 			c.feed(change)
 			c.noteChange(change)
