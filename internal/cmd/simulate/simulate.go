@@ -278,7 +278,8 @@ func (s *simulation) explain(ctx context.Context, r *scenario.Run) error {
 		if err != nil {
 			return fmt.Errorf("explaining pod %s/%s: %w", p.Namespace, p.Name, err)
 		}
-		pending := forecast.Pending{Pod: p.Namespace + "/" + p.Name, Cause: a.Cause}
+		pending := forecast.Pending{Pod: p.Namespace + "/" + p.Name, Cause: strings.Join(append([]string{a.Cause},
+			r.Cluster.ClaimsOf(ctx, p)...), "; ")}
 		for _, fix := range a.Fixes {
 			pending.Fixes = append(pending.Fixes, strings.Join(append([]string{fix.Description}, fix.Run...), "; "))
 		}

@@ -52,6 +52,7 @@ type Cluster struct {
 	scheduler   *scheduler.Manual
 	kubelets    *virtualnode.Kubelets
 	usage       *usage.Meter
+	provisioner *provisioner
 	pressure    *memoryPressure // nil: nodes never come under pressure
 	log         *Log
 	timers      []timer
@@ -73,7 +74,7 @@ func New(ctx context.Context, o Options) (*Cluster, error) {
 		o.Seed = 1
 	}
 	c := &Cluster{clock: o.Start, informers: syncinformer.New(), heartbeats: o.Heartbeats,
-		usage: usage.NewMeter(o.Usage), resources: map[reflect.Type]schema.GroupVersionResource{}}
+		usage: usage.NewMeter(o.Usage), provisioner: newProvisioner(o.Objects), resources: map[reflect.Type]schema.GroupVersionResource{}}
 	c.store, c.log = memstore.New(c.Now), &Log{now: c.Now}
 	var err error
 	c.api, err = memapi.New(memapi.Options{Store: c.store, Informers: c.informers, Journal: c.log.SinkFor("apiserver"),
@@ -245,6 +246,7 @@ func (c *Cluster) deliver() {
 			}
 			c.feed(change)
 			c.noteChange(change)
+			c.claimChanged(change)
 			for _, w := range c.watchers {
 				w(change)
 			}

@@ -14,10 +14,10 @@ import (
 )
 
 // controllers are those of control.All that a fork runs, in the order in which they take turns. The
-// others serve what a fork has not: certificates, addresses, real volumes.
+// others serve what a fork has not: certificates, addresses, files of volumes.
 var controllers = []string{"serviceaccount", "nodelifecycle", "taintevict", "podgc", "cronjob", "job", "jobttl",
 	"replicaset", "deployment", "replicationcontroller", "statefulset", "daemonset", "disruption", "resourcequota",
-	"ephemeralvolume", "horizontalpodautoscaler"}
+	"ephemeralvolume", "volumebinding", "horizontalpodautoscaler"}
 
 // never is longer than any simulation.
 const never = 100 * 365 * 24 * time.Hour
