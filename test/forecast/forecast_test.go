@@ -172,9 +172,12 @@ func template(name string, milliCPU, memory int) corev1.PodTemplateSpec {
 }
 
 func (l *lab) deployment(name string, replicas int32) *appsv1.Deployment {
+	return l.deploymentOf(name, replicas, template(name, 130+l.rand.IntN(700), 200+l.rand.IntN(900)))
+}
+
+func (l *lab) deploymentOf(name string, replicas int32, t corev1.PodTemplateSpec) *appsv1.Deployment {
 	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: l.ns},
-		Spec: appsv1.DeploymentSpec{Replicas: &replicas, Selector: selector(name),
-			Template: template(name, 130+l.rand.IntN(700), 200+l.rand.IntN(900))}}
+		Spec: appsv1.DeploymentSpec{Replicas: &replicas, Selector: selector(name), Template: t}}
 }
 
 func (l *lab) deploy(ctx context.Context, name string, replicas int32) error {
