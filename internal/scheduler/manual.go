@@ -46,10 +46,10 @@ func (m *Manual) Close() {
 }
 
 // Step lets bindings go on that waited for volumes; without any, it schedules the next Pod of the
-// queue and binds it, puts it back, or has its binding wait for volumes. It reports whether there was
-// something to do.
+// queue and binds it, puts it back, or has its binding wait for volumes. It reports whether there
+// was something to do.
 func (m *Manual) Step(ctx context.Context) bool {
-	ctx = volumebinder.WithWaiter(ctx, m.deferred.park)
+	ctx = volumebinder.WithWaiter(ctx, m.deferred.wait)
 	if m.deferred.resume() {
 		m.deferred.run()
 		return true
@@ -75,25 +75,26 @@ func (m *Manual) Wake() time.Time {
 	return m.state.queue.NextFlush()
 }
 
-// deferredWork keeps work until run. Any goroutine may add. Work that waits for volumes is parked:
-// it has a goroutine of its own, of which one at a time goes on while its caller waits.
+// deferredWork keeps work until run. Any goroutine may add. Each work has a
+// goroutine of its own, so that it can wait for volumes; one at a time goes on, while run or resume
+// waits for it.
 type deferredWork struct {
 	mu   sync.Mutex
 	work []func()
 
-	parks  chan *parkedWork // a goroutine parks
-	ends   chan struct{}    // a goroutine's work is over
-	parked []*parkedWork
+	stops chan *waitingWork // a goroutine begins to wait
+	ends  chan struct{}     // a goroutine's work is over
+	waits []*waitingWork
 }
 
-// parkedWork is work that waits until changed is closed.
-type parkedWork struct {
+// waitingWork is work that waits until changed is closed.
+type waitingWork struct {
 	changed <-chan struct{}
 	resume  chan error
 }
 
 func newDeferredWork() *deferredWork {
-	return &deferredWork{parks: make(chan *parkedWork), ends: make(chan struct{})}
+	return &deferredWork{stops: make(chan *waitingWork), ends: make(chan struct{})}
 }
 
 func (d *deferredWork) add(work func()) {
@@ -125,23 +126,23 @@ func (d *deferredWork) run() {
 // await returns when the goroutine that goes on has ended or waits.
 func (d *deferredWork) await() {
 	select {
-	case p := <-d.parks:
-		d.parked = append(d.parked, p)
+	case p := <-d.stops:
+		d.waits = append(d.waits, p)
 	case <-d.ends:
 	}
 }
 
-// park is the volumebinder.Waiter of work.
-func (d *deferredWork) park(changed <-chan struct{}) error {
-	p := &parkedWork{changed: changed, resume: make(chan error)}
-	d.parks <- p
+// wait is the volumebinder.Waiter of work.
+func (d *deferredWork) wait(changed <-chan struct{}) error {
+	p := &waitingWork{changed: changed, resume: make(chan error)}
+	d.stops <- p
 	return <-p.resume
 }
 
-// resume lets parked work go on for which something changed, and reports whether there was any.
+// resume lets work that waits go on for which something changed, and reports whether there was any.
 func (d *deferredWork) resume() bool {
-	all, any := d.parked, false
-	d.parked = nil
+	all, any := d.waits, false
+	d.waits = nil
 	for _, p := range all {
 		select {
 		case <-p.changed:
@@ -149,7 +150,7 @@ func (d *deferredWork) resume() bool {
 			p.resume <- nil
 			d.await()
 		default:
-			d.parked = append(d.parked, p)
+			d.waits = append(d.waits, p)
 		}
 	}
 	return any
@@ -160,9 +161,9 @@ var errClosed = errors.New("the scheduler has ended")
 
 // close ends what waits.
 func (d *deferredWork) close() {
-	for len(d.parked) > 0 {
-		p := d.parked[0]
-		d.parked = d.parked[1:]
+	for len(d.waits) > 0 {
+		p := d.waits[0]
+		d.waits = d.waits[1:]
 		p.resume <- errClosed
 		d.await()
 	}

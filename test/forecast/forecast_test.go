@@ -165,10 +165,11 @@ func selector(name string) *metav1.LabelSelector {
 
 func template(name string, milliCPU, memory int) corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": name}},
-		Spec: corev1.PodSpec{TerminationGracePeriodSeconds: new(int64(1)), Tolerations: briefly(), Containers: []corev1.Container{{Name: "c",
-			Image: "app", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
-				corev1.ResourceCPU:    *resource.NewMilliQuantity(int64(milliCPU), resource.DecimalSI),
-				corev1.ResourceMemory: *resource.NewQuantity(int64(memory)<<20, resource.BinarySI)}}}}}}
+		Spec: corev1.PodSpec{TerminationGracePeriodSeconds: new(int64(1)), Tolerations: briefly(),
+			Containers: []corev1.Container{{Name: "c",
+				Image: "app", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+					corev1.ResourceCPU:    *resource.NewMilliQuantity(int64(milliCPU), resource.DecimalSI),
+					corev1.ResourceMemory: *resource.NewQuantity(int64(memory)<<20, resource.BinarySI)}}}}}}
 }
 
 func (l *lab) deployment(name string, replicas int32) *appsv1.Deployment {

@@ -35,7 +35,8 @@ func kubeconfigFor(t *testing.T, c *testcluster.Cluster) string {
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }})
 	t.Cleanup(proxy.Close)
 	file := filepath.Join(t.TempDir(), "kubeconfig")
-	text := "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n" +
+	text := "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: " +
+		"[{name: c, context: {cluster: c, user: u}}]\n" +
 		"users: [{name: u, user: {}}]\nclusters: [{name: c, cluster: {server: \"" + proxy.URL + "\"}}]\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

@@ -59,8 +59,8 @@ func New(streams cli.IO) *cobra.Command {
 			"  gantry simulate drain node/node-1 --from cluster.json",
 	}
 	c.AddCommand(newDrain(streams), newRollout(streams), newScale(streams), newApply(streams), newDelete(streams),
-		newImage(streams), newLose(streams), newLoad(streams), newCapacity(streams), newScore(streams), newSnapshot(streams),
-		eviction.NewEvictionCommand(streams))
+		newImage(streams), newLose(streams), newLoad(streams), newCapacity(streams), newScore(streams),
+		newSnapshot(streams), eviction.NewEvictionCommand(streams))
 	return c
 }
 

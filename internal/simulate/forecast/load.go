@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Load is what became of the load of a workload: what its ready Pods take together, thousandths of a
-// core and bytes.
+// Load is what became of the load of a workload: what its ready Pods take together, thousandths of
+// a core and bytes.
 type Load struct {
 	Object       string `json:"object"`
 	Measured     bool   `json:"measured"` // by the metrics API; otherwise requests were taken

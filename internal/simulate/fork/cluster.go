@@ -10,12 +10,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	schedulerconfig "k8s.io/kube-scheduler/config/v1"
 
 	"github.com/gantry-project/gantry/internal/control/controllerruntime"
-	"github.com/gantry-project/gantry/internal/control/garbagecollector"
 	"github.com/gantry-project/gantry/internal/scheduler"
 	"github.com/gantry-project/gantry/internal/simulate/behavior"
 	"github.com/gantry-project/gantry/internal/simulate/memapi"
@@ -47,18 +45,15 @@ type Cluster struct {
 	informers   *syncinformer.Factory
 	api         *memapi.Server
 	controllers []*controllerruntime.ManualQueue
-	feedOwners  garbagecollector.Feed
-	resources   map[reflect.Type]schema.GroupVersionResource // of objects' types
+	owners      *ownersFeed
 	scheduler   *scheduler.Manual
 	kubelets    *virtualnode.Kubelets
-	usage       *usage.Meter
+	usage       *nodeUsage
 	provisioner *provisioner
-	pressure    *memoryPressure // nil: nodes never come under pressure
 	log         *Log
 	timers      []timer
 	watchers    []func(memstore.Change)
 	changedAt   time.Time // when an object other than a lease last changed
-	heartbeats  bool
 	notes       []string
 }
 
@@ -73,8 +68,8 @@ func New(ctx context.Context, o Options) (*Cluster, error) {
 	if o.Seed == 0 {
 		o.Seed = 1
 	}
-	c := &Cluster{clock: o.Start, informers: syncinformer.New(), heartbeats: o.Heartbeats,
-		usage: usage.NewMeter(o.Usage), provisioner: newProvisioner(o.Objects), resources: map[reflect.Type]schema.GroupVersionResource{}}
+	c := &Cluster{clock: o.Start, informers: syncinformer.New(), usage: newNodeUsage(o.Usage),
+		provisioner: newProvisioner(o.Objects)}
 	c.store, c.log = memstore.New(c.Now), &Log{now: c.Now}
 	var err error
 	c.api, err = memapi.New(memapi.Options{Store: c.store, Informers: c.informers, Journal: c.log.SinkFor("apiserver"),
@@ -87,14 +82,14 @@ func New(ctx context.Context, o Options) (*Cluster, error) {
 		Config: o.Scheduler, Journal: c.log.SinkFor("scheduler"), Seed: o.Seed}, c.Now); err != nil {
 		return nil, err
 	}
-	if err := c.makeControllers(); err != nil {
+	if err := c.makeControllers(o.Heartbeats); err != nil {
 		return nil, err
 	}
 	if err := c.load(ctx, o.Objects); err != nil {
 		return nil, err
 	}
-	c.usage.Measured(c.pods())
-	if c.heartbeats {
+	c.usage.meter.Measured(c.pods())
+	if o.Heartbeats {
 		c.At(c.clock, c.heartbeat)
 	}
 	return c, nil
@@ -242,7 +237,7 @@ func (c *Cluster) deliver() {
 			cur, _ := change.New.(*corev1.Pod)
 			if old != nil || cur != nil {
 				c.kubelets.PodChanged(old, cur)
-				c.usage.PodChanged(old, cur)
+				c.usage.meter.PodChanged(old, cur)
 			}
 			c.feed(change)
 			c.noteChange(change)

@@ -31,17 +31,20 @@ const (
 	hardBytes  = 100 << 20
 )
 
-// memoryPressure is how a fork's kubelets evict, and what each remembers.
-type memoryPressure struct {
-	config eviction.Config
-	nodes  map[string]eviction.State
-	kills  map[string]int // kills out of memory, by namespace/name of the Pod and container
+// nodeUsage is what Pods take, and what kubelets do about it: how they evict, and what each
+// remembers.
+type nodeUsage struct {
+	meter   *usage.Meter
+	started bool // kubelets look at their nodes' memory
+	config  eviction.Config
+	nodes   map[string]eviction.State
+	kills   map[string]int // kills out of memory, by namespace/name of the Pod and container
 }
 
-func newMemoryPressure() *memoryPressure {
+func newNodeUsage(figures usage.Figures) *nodeUsage {
 	thresholds, _ := eviction.Thresholds(eviction.Settings{Hard: map[string]string{
 		string(eviction.MemoryAvailable): hardMemory}})
-	return &memoryPressure{nodes: map[string]eviction.State{}, kills: map[string]int{},
+	return &nodeUsage{meter: usage.NewMeter(figures), nodes: map[string]eviction.State{}, kills: map[string]int{},
 		config: eviction.Config{Thresholds: thresholds, PressureTransition: 5 * time.Minute}}
 }
 
@@ -54,24 +57,21 @@ func (c *Cluster) Load(owner string, change usage.Change) usage.Loaded {
 			pods = append(pods, p)
 		}
 	}
-	loaded := c.usage.Load(owner, pods, change)
-	if c.pressure == nil {
-		c.pressure = newMemoryPressure()
+	loaded := c.usage.meter.Load(owner, pods, change)
+	if !c.usage.started {
+		c.usage.started = true
 		c.At(c.clock, c.monitor)
 	}
 	return loaded
 }
 
 // Usage returns what a Pod's containers take now.
-func (c *Cluster) Usage(p *corev1.Pod) map[string]usage.Amounts { return c.usage.Of(p) }
+func (c *Cluster) Usage(p *corev1.Pod) map[string]usage.Amounts { return c.usage.meter.Of(p) }
 
 // KilledOutOfMemory returns how often a container of a Pod (namespace/name) was killed because it
 // took more memory than its limit.
 func (c *Cluster) KilledOutOfMemory(pod, container string) int {
-	if c.pressure == nil {
-		return 0
-	}
-	return c.pressure.kills[pod+" "+container]
+	return c.usage.kills[pod+" "+container]
 }
 
 // pods returns all Pods by namespace and name. They must not be changed.
@@ -89,12 +89,12 @@ func (c *Cluster) podMetrics(namespace string, which labels.Selector) *metricsv1
 	out := &metricsv1beta1.PodMetricsList{Items: []metricsv1beta1.PodMetrics{}}
 	for _, p := range c.pods() {
 		if namespace != "" && p.Namespace != namespace || !which.Matches(labels.Set(p.Labels)) ||
-			p.Status.Phase != corev1.PodRunning || !c.usage.Known(p) {
+			p.Status.Phase != corev1.PodRunning || !c.usage.meter.Known(p) {
 			continue
 		}
 		m := metricsv1beta1.PodMetrics{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name,
 			Labels: p.Labels}, Timestamp: metav1.NewTime(c.clock), Window: metav1.Duration{Duration: metricsWindow}}
-		of := c.usage.Of(p)
+		of := c.usage.meter.Of(p)
 		for _, k := range sortedNames(of) {
 			m.Containers = append(m.Containers, metricsv1beta1.ContainerMetrics{Name: k, Usage: of[k].Resources()})
 		}
@@ -133,19 +133,19 @@ func (c *Cluster) monitor(ctx context.Context) {
 // killExceeding ends containers that take more memory than their limit, as the kernel does.
 func (c *Cluster) killExceeding(pods []*corev1.Pod) {
 	for _, p := range pods {
-		of := c.usage.Of(p)
+		of := c.usage.meter.Of(p)
 		for i := range p.Spec.Containers {
 			x := &p.Spec.Containers[i]
 			limit := x.Resources.Limits.Memory().Value()
 			if limit > 0 && of[x.Name].Memory > limit && c.kubelets.KillOutOfMemory(p.UID, x.Name) {
-				c.pressure.kills[nameOf(p)+" "+x.Name]++
+				c.usage.kills[nameOf(p)+" "+x.Name]++
 			}
 		}
 	}
 }
 
-// evict is one look of a kubelet at its node: what Pods do not take of the node's allocatable memory
-// is available, and the threshold. What the node takes itself is what it does not allocate.
+// evict is one look of a kubelet at its node: what Pods do not take of the node's allocatable
+// memory is available, and the threshold. What the node takes itself is what it does not allocate.
 func (c *Cluster) evict(ctx context.Context, n *corev1.Node, pods []*corev1.Pod) {
 	capacity, allocatable := n.Status.Capacity.Memory().Value(), n.Status.Allocatable.Memory().Value()
 	if capacity == 0 {
@@ -158,18 +158,18 @@ func (c *Cluster) evict(ctx context.Context, n *corev1.Node, pods []*corev1.Pod)
 		if p.Status.Phase != corev1.PodRunning {
 			continue
 		}
-		u := podUse(c.usage.Of(p))
+		u := podUse(c.usage.meter.Of(p))
 		free -= *u.Memory
 		use[p.UID] = u
 		running = append(running, p)
 	}
-	d := eviction.Decide(eviction.In{Config: c.pressure.config, Pods: running, Use: use, Now: c.clock,
-		State: c.pressure.nodes[n.Name], Observations: eviction.Observe(eviction.Figures{
+	d := eviction.Decide(eviction.In{Config: c.usage.config, Pods: running, Use: use, Now: c.clock,
+		State: c.usage.nodes[n.Name], Observations: eviction.Observe(eviction.Figures{
 			Memory: &eviction.Observation{At: c.clock, Available: max(free, 0), Capacity: capacity}})})
-	c.pressure.nodes[n.Name] = d.State
+	c.usage.nodes[n.Name] = d.State
 	if v := d.Victim; v != nil && c.kubelets.Evict(v.Pod.UID, podplan.Termination{Cause: "evicted",
 		Reason: eviction.Reason, Message: v.Message, Victim: v.Message, RequestedAt: c.clock, Grace: v.Grace}) {
-		c.pressure.nodes[n.Name] = eviction.Evicted(d)
+		c.usage.nodes[n.Name] = eviction.Evicted(d)
 	}
 	c.setPressure(ctx, n, slices.Contains(d.Conditions, corev1.NodeMemoryPressure))
 }

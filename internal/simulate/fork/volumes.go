@@ -30,8 +30,8 @@ type provisioner struct {
 	asks map[types.UID]bool       // claims whose volumes are being made
 }
 
-// newProvisioner learns how long volumes took to be made, from claims and the volumes made for them:
-// the median of each class that makes them at once.
+// newProvisioner learns how long volumes took to be made, from claims and the volumes made for
+// them: the median of each class that makes them at once.
 func newProvisioner(objects []runtime.Object) *provisioner {
 	p := &provisioner{took: map[string]time.Duration{}, asks: map[types.UID]bool{}}
 	claims, immediate := map[types.UID]*corev1.PersistentVolumeClaim{}, map[string]bool{}
@@ -160,8 +160,8 @@ func (c *Cluster) reach(ctx context.Context, class *storagev1.StorageClass, node
 	return required(exprs...)
 }
 
-// ClaimsOf names the claims of a Pod with where their volumes can be used, for those that bind it to
-// some nodes.
+// ClaimsOf names the claims of a Pod with where their volumes can be used, for those that bind it
+// to some nodes.
 func (c *Cluster) ClaimsOf(ctx context.Context, p *corev1.Pod) []string {
 	var out []string
 	for _, v := range p.Spec.Volumes {

@@ -27,7 +27,8 @@ func storageClass(provisioner string, mode storagev1.VolumeBindingMode) *storage
 func csiNode(name string, most int32) *storagev1.CSINode {
 	return &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: storagev1.CSINodeSpec{
 		Drivers: []storagev1.CSINodeDriver{{Name: driver, NodeID: name,
-			TopologyKeys: []string{corev1.LabelTopologyZone}, Allocatable: &storagev1.VolumeNodeResources{Count: &most}}}}}
+			TopologyKeys: []string{corev1.LabelTopologyZone},
+			Allocatable:  &storagev1.VolumeNodeResources{Count: &most}}}}}
 }
 
 func withClaims(replicas int32) *appsv1.StatefulSet {
@@ -42,6 +43,7 @@ func withClaims(replicas int32) *appsv1.StatefulSet {
 	return s
 }
 
+// row: TOO-06
 // The claims of a StatefulSet get volumes where its Pods run; a drained Pod goes to a node of its
 // volume's zone, and where there is none it waits.
 func TestClaimsInAFork(t *testing.T) {
@@ -109,7 +111,8 @@ func localVolume(name, node string) runtime.Object {
 		PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
 		PersistentVolumeSource: corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{
 			Path: "/mnt/" + name}},
-		NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
-			{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname,
-				Operator: corev1.NodeSelectorOpIn, Values: []string{node}}}}}}}}}
+		NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{
+			NodeSelectorTerms: []corev1.NodeSelectorTerm{
+				{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname,
+					Operator: corev1.NodeSelectorOpIn, Values: []string{node}}}}}}}}}
 }

@@ -194,7 +194,8 @@ func bounded(h *autoscalingv2.HorizontalPodAutoscaler) []forecast.Pending {
 			c.Reason == "TooManyReplicas":
 			p.Fixes = []string{fmt.Sprintf("let it have %d Pods; kubectl -n %s patch hpa %s -p "+
 				`'{"spec":{"maxReplicas":%d}}'`, wanted(h), h.Namespace, h.Name, wanted(h))}
-		case c.Type == autoscalingv2.ScalingActive && c.Status == corev1.ConditionFalse && c.Reason != "ScalingDisabled":
+		case c.Type == autoscalingv2.ScalingActive && c.Status == corev1.ConditionFalse &&
+			c.Reason != "ScalingDisabled":
 			p.Fixes = []string{"serve metrics.k8s.io, and give the containers requests of what it scales by"}
 		default:
 			continue
@@ -248,14 +249,14 @@ func (x *targetLoad) limits(r *Run, pods []*corev1.Pod) []forecast.Pending {
 		name := fmt.Sprintf("%s, container %s", x.Object, c.Name)
 		if kills > 0 {
 			need := resource.NewQuantity(each.Memory/int64(x.loaded.Pods), resource.BinarySI)
-			out = append(out, forecast.Pending{Object: name, Cause: fmt.Sprintf("killed %d times (OOMKilled): it takes "+
-				"more memory than its limit of %s", kills, c.Resources.Limits.Memory()), Fixes: []string{fmt.Sprintf(
-				"raise limits.memory above %s, or have more Pods", need)}})
+			out = append(out, forecast.Pending{Object: name, Cause: fmt.Sprintf("killed %d times (OOMKilled): it "+
+				"takes more memory than its limit of %s", kills, c.Resources.Limits.Memory()),
+				Fixes: []string{fmt.Sprintf("raise limits.memory above %s, or have more Pods", need)}})
 		}
 		limit := c.Resources.Limits.Cpu().MilliValue()
 		if limit > 0 && each.CPU/ready > limit {
-			out = append(out, forecast.Pending{Object: name, Cause: fmt.Sprintf("throttled: it would take %dm of cores "+
-				"in each Pod, its limit is %dm", each.CPU/ready, limit), Fixes: []string{
+			out = append(out, forecast.Pending{Object: name, Cause: fmt.Sprintf("throttled: it would take %dm of "+
+				"cores in each Pod, its limit is %dm", each.CPU/ready, limit), Fixes: []string{
 				"raise limits.cpu, or have more Pods"}})
 		}
 	}

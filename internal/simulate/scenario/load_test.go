@@ -22,8 +22,9 @@ func autoscaler(name string, most, utilization int32) *autoscalingv2.HorizontalP
 			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment",
 				Name: name},
 			Metrics: []autoscalingv2.MetricSpec{{Type: autoscalingv2.ResourceMetricSourceType,
-				Resource: &autoscalingv2.ResourceMetricSource{Name: corev1.ResourceCPU, Target: autoscalingv2.MetricTarget{
-					Type: autoscalingv2.UtilizationMetricType, AverageUtilization: &utilization}}}}}}
+				Resource: &autoscalingv2.ResourceMetricSource{Name: corev1.ResourceCPU,
+					Target: autoscalingv2.MetricTarget{
+						Type: autoscalingv2.UtilizationMetricType, AverageUtilization: &utilization}}}}}}
 }
 
 func load(t *testing.T, args ...string) func() Change {
@@ -51,6 +52,7 @@ func pending(f *forecast.Forecast, object string) string {
 	return ""
 }
 
+// row: TOO-06
 // The autoscaler makes as many Pods as bring the use of each to its target: three that take what
 // they request, half as much again, are 450 % of a Pod's request, five of 90 %.
 func TestLoadIsScaled(t *testing.T) {
@@ -97,6 +99,7 @@ func TestLoadMeetsBounds(t *testing.T) {
 	}
 }
 
+// row: TOO-01
 // Pods that take more memory than the node has are evicted, those first that exceed what they
 // request; a container that exceeds its limit is killed.
 func TestLoadOfMemory(t *testing.T) {

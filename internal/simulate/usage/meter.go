@@ -146,8 +146,8 @@ type Loaded struct {
 	Containers    map[string]Amounts
 }
 
-// Load changes the load of an owner's Pods, which are given; those that are ready count. From now on
-// what was not measured of any Pod is what it requests.
+// Load changes the load of an owner's Pods, which are given; those that are ready count. From now
+// on what was not measured of any Pod is what it requests.
 func (m *Meter) Load(owner string, pods []*corev1.Pod, c Change) Loaded {
 	m.assumes = true
 	out := Loaded{Containers: map[string]Amounts{}}
