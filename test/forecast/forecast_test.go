@@ -35,6 +35,9 @@ import (
 // cluster itself leaves it to chance (equal nodes, evictions at once, who is ready first).
 const seeds = 6
 
+// restOfCopy is how long a copy rests before a change.
+const restOfCopy = 20 * time.Second
+
 // shortScenarios is how many scenarios are compared unless FORECAST_SCENARIOS says otherwise.
 const shortScenarios = 6
 
@@ -273,7 +276,9 @@ func (l *lab) foretell(change func() scenario.Change) (state, bool) {
 		Stop: behavior.Span{P50: 20 * time.Millisecond, P99: 150 * time.Millisecond}}
 	var all []state
 	for seed := range seeds {
-		_, err := scenario.Simulate(l.t.Context(), scenario.Input{Objects: copied.Objects, Start: time.Now(),
+		// a change comes when the copy has rested: now, or later, when Pods' ages are more alike
+		at := time.Now().Add(-time.Duration(seed%2) * restOfCopy)
+		_, err := scenario.Simulate(l.t.Context(), scenario.Input{Objects: copied.Objects, Start: at,
 			Model: behavior.Model{Default: times}, FirstSeed: uint64(seed)}, change,
 			func(ctx context.Context, r *scenario.Run) error {
 				list, err := r.Cluster.Client().CoreV1().Pods(l.ns).List(ctx, metav1.ListOptions{})
