@@ -14,6 +14,7 @@ func (f *Forecast) WriteText(w io.Writer) error {
 	if l := f.Outcome.Least; l != nil && len(f.Capacity) > 0 {
 		fmt.Fprintf(&b, "ready Pods: at least %d of %d\n", *l, f.Capacity[0].Desired)
 	}
+	f.writeLoads(&b)
 	f.writePods(&b)
 	f.writeCapacity(&b)
 	f.writeBlocked(&b)
