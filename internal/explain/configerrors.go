@@ -246,7 +246,7 @@ func (r objectKey) copyKey(in In, near string) Fix {
 		return Fix{Description: say}
 	}
 	return commandFix(say, fmt.Sprintf("kubectl -n %s patch configmap %s --type=merge -p %s", ns, r.name,
-		shellquote.Quoted(fmt.Sprintf(`{"data":{%q:%q}}`, r.key, value))))
+		shellquote.Quoted(fmt.Sprintf(`{"data":{%s:%s}}`, shellquote.JSON(r.key), shellquote.JSON(value)))))
 }
 
 // objectMissing explains a reference to a ConfigMap or Secret that does not exist.

@@ -11,6 +11,8 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/gantry-project/gantry/internal/explain/shellquote"
 )
 
 // labelled is an object with labels that a selector may select.
@@ -132,13 +134,14 @@ func selectsNothing(c *Cluster, o metav1.Object, self Object) []Finding {
 	fixed := maps.Clone(want)
 	delete(fixed, d.wantKey)
 	fixed[d.key] = d.has
-	patch := fmt.Sprintf(`{"spec":{"selector":{%s%q:%q}}}`, dropKey(d), d.key, d.has)
+	patch := fmt.Sprintf(`{"spec":{"selector":{%s%s:%s}}}`, dropKey(d), jsonText(d.key), jsonText(d.has))
 	if field != "spec.selector" || self.Kind == "PodDisruptionBudget" {
 		name := strings.TrimPrefix(field, "spec.")
-		patch = fmt.Sprintf(`{"spec":{%q:{"matchLabels":{%s%q:%q}}}}`, name, dropKey(d), d.key, d.has)
+		patch = fmt.Sprintf(`{"spec":{%s:{"matchLabels":{%s%s:%s}}}}`, jsonText(name), dropKey(d), jsonText(d.key),
+			jsonText(d.has))
 	}
 	f.Remedies = append(f.Remedies, Remedy{Say: fmt.Sprintf("select %s", labels.Set(fixed)),
-		Run: []string{kubectl(self, "patch", "--type=merge -p '"+patch+"'")}})
+		Run: []string{kubectl(self, "patch", "--type=merge -p "+shellquote.Quoted(patch))}})
 	return []Finding{f}
 }
 
@@ -165,7 +168,7 @@ func dropKey(d labelDifference) string {
 	if d.key == d.wantKey {
 		return ""
 	}
-	return fmt.Sprintf("%q:null,", d.wantKey)
+	return jsonText(d.wantKey) + ":null,"
 }
 
 // describe says which object was probably meant.

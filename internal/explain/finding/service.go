@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/gantry-project/gantry/internal/explain/shellquote"
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
@@ -47,7 +48,7 @@ func servicePort(c *Cluster, o metav1.Object, self Object) []Finding {
 			if how != "" {
 				f.Message += fmt.Sprintf(" Perhaps %s was meant; %s.", f.Want, how)
 			}
-			patch = fmt.Sprintf("%q", f.Want)
+			patch = jsonText(f.Want)
 		default:
 			n := p.TargetPort.IntValue()
 			if n == 0 {
@@ -62,8 +63,9 @@ func servicePort(c *Cluster, o metav1.Object, self Object) []Finding {
 			patch = f.Want
 		}
 		if f.Want != "" {
-			f.Remedies = []Remedy{{Say: "let targetPort be " + f.Want, Run: []string{kubectl(self, "patch", fmt.Sprintf(
-				`--type=json -p '[{"op":"replace","path":"/spec/ports/%d/targetPort","value":%s}]'`, i, patch))}}}
+			f.Remedies = []Remedy{{Say: "let targetPort be " + f.Want, Run: []string{kubectl(self, "patch",
+				"--type=json -p "+shellquote.Quoted(fmt.Sprintf(
+					`[{"op":"replace","path":"/spec/ports/%d/targetPort","value":%s}]`, i, patch)))}}}
 		}
 		out = append(out, f)
 	}
