@@ -54,6 +54,8 @@ func configAnswer(in In, c container, w *corev1.ContainerStateWaiting) *Answer {
 		objectMissing(a, in, objectKey{kind: kinds[m[1]], name: m[2]})
 	case userName.MatchString(w.Message):
 		namedUser(a, in, c, userName.FindStringSubmatch(w.Message)[1])
+	case missingValue.MatchString(w.Message):
+		variableMissing(a, in, c, missingValue.FindStringSubmatch(w.Message)[1])
 	case strings.Contains(low, "runasnonroot"), strings.Contains(low, "non-root policy"):
 		a.Cause = fmt.Sprintf("Container %s cannot be made: runAsNonRoot is set, and its user would be number 0: "+
 			"%s", c.spec.Name, w.Message)

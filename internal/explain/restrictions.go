@@ -15,6 +15,7 @@ import (
 
 // restriction is what a Pod's own spec forbids a container.
 type restriction struct {
+	object             finding.Object // whose field it is; without a kind: the Pod
 	field, value, want string
 	text               string // one sentence
 	fixes              []Fix
@@ -52,6 +53,8 @@ func deniedBy(in In, c container, at, words string) (restriction, bool) {
 		var r restriction
 		ok := false
 		switch {
+		case strings.Contains(line, "system:serviceaccount:"):
+			r, ok = notAllowed(in, line)
 		case has("read-only file system", "erofs"):
 			r, ok = readOnly(in, c, at, file)
 		case has("permission denied", "eacces", "operation not permitted", "eperm"):
@@ -181,6 +184,9 @@ func modeForbids(in In, m corev1.VolumeMount, file string, uid int64) (restricti
 		case v.Projected != nil:
 			mode, kind = v.Projected.DefaultMode, "projected"
 		}
+		if r, ok := itemMode(in, m, i, file); ok {
+			return r, true
+		}
 		if kind != "" && mode != nil {
 			return restriction{field: fmt.Sprintf("spec.volumes[%d].%s.defaultMode", i, kind), value: fmt.Sprint(*mode),
 				want: "420", text: fmt.Sprintf("Volume %s at %s has mode %04o, which keeps its user from %s.", v.Name,
@@ -231,9 +237,15 @@ func fileMissing(in In, c container, at, file string) (restriction, bool) {
 				s.AutomountServiceAccountToken = nil
 			})}}, true
 	}
+	if r, ok := tokenOfAccount(in); ok && strings.HasPrefix(file, tokenPath) {
+		return r, true
+	}
 	if m, i, ok := mountIndex(c, file); ok {
 		if !isAPIVolume(in.Pod, m.Name) || strings.HasPrefix(m.MountPath, tokenPath) {
 			return restriction{}, false
+		}
+		if r, ok := nearFile(in, m, file); ok {
+			return r, true
 		}
 		return restriction{field: fmt.Sprintf("%s.volumeMounts[%d].mountPath", at, i), value: m.MountPath,
 			text: fmt.Sprintf("It wants %s, and volume %s, which is mounted at %s, has no such file.", file, m.Name,
@@ -255,6 +267,88 @@ func fileMissing(in In, c container, at, file string) (restriction, bool) {
 			fixes: []Fix{editedContainer(in, c.spec.Name, "mount it at "+wanted, func(x *corev1.Container) {
 				x.VolumeMounts[i].MountPath = wanted
 			})}}, true
+	}
+	return restriction{}, false
+}
+
+// nearFile is a file of a volume from the API that has nearly the name of one that is not there.
+func nearFile(in In, m corev1.VolumeMount, file string) (restriction, bool) {
+	i := slices.IndexFunc(in.Pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name })
+	if in.Objects == nil || i < 0 {
+		return restriction{}, false
+	}
+	have, known := in.Objects.FilesOf(&in.Pod.Spec.Volumes[i], in.Ref.Namespace)
+	rest := path.Join(m.SubPath, strings.TrimPrefix(strings.TrimPrefix(file, m.MountPath), "/"))
+	near, how := finding.Near(rest, have)
+	if !known || near == "" || slices.Contains(have, rest) {
+		return restriction{}, false
+	}
+	v := in.Pod.Spec.Volumes[i]
+	r := restriction{field: fmt.Sprintf("spec.volumes[%d]", i), value: v.Name, want: near, text: fmt.Sprintf(
+		"It wants %s, and volume %s at %s has %s, no %s; %s.", file, m.Name, m.MountPath, near, rest, how)}
+	if len(have) > 0 && m.SubPath == "" {
+		r.fixes = []Fix{editedPodFix(in, fmt.Sprintf("show %s as %s", near, rest), func(s *corev1.PodSpec) {
+			showAs(&s.Volumes[i], have, near, rest)
+		})}
+	}
+	return r, true
+}
+
+// showAs lets a volume of one ConfigMap or Secret show all its files, one of them by another path.
+func showAs(v *corev1.Volume, have []string, name, as string) {
+	var items []corev1.KeyToPath
+	for _, k := range have {
+		item := corev1.KeyToPath{Key: k, Path: k}
+		if k == name {
+			item.Path = as
+		}
+		items = append(items, item)
+	}
+	change := func(list []corev1.KeyToPath) []corev1.KeyToPath {
+		if len(list) == 0 {
+			return items
+		}
+		list = slices.Clone(list)
+		for i := range list {
+			if list[i].Path == name {
+				list[i].Path = as
+			}
+		}
+		return list
+	}
+	switch {
+	case v.ConfigMap != nil:
+		v.ConfigMap.Items = change(v.ConfigMap.Items)
+	case v.Secret != nil:
+		v.Secret.Items = change(v.Secret.Items)
+	}
+}
+
+// itemMode is the mode of its own that one file of a volume has.
+func itemMode(in In, m corev1.VolumeMount, at int, file string) (restriction, bool) {
+	kind := "configMap"
+	itemsOf := func(v *corev1.Volume) []corev1.KeyToPath {
+		switch {
+		case v.Secret != nil:
+			kind = "secret"
+			return v.Secret.Items
+		case v.ConfigMap != nil:
+			return v.ConfigMap.Items
+		}
+		return nil
+	}
+	rest := path.Join(m.SubPath, strings.TrimPrefix(strings.TrimPrefix(file, m.MountPath), "/"))
+	for j, item := range itemsOf(&in.Pod.Spec.Volumes[at]) {
+		if item.Path != rest || item.Mode == nil {
+			continue
+		}
+		return restriction{field: fmt.Sprintf("spec.volumes[%d].%s.items[%d].mode", at, kind, j),
+			value: fmt.Sprint(*item.Mode), want: "420", text: fmt.Sprintf("%s of volume %s has mode %04o, which keeps "+
+				"its user from it.", file, m.Name, *item.Mode), fixes: []Fix{editedPodFix(in,
+				"open the file to others: mode 0644", func(s *corev1.PodSpec) {
+					n := int32(0o644)
+					itemsOf(&s.Volumes[at])[j].Mode = &n
+				})}}, true
 	}
 	return restriction{}, false
 }
@@ -287,6 +381,9 @@ func deniedFindings(in In, c container, at string, t *corev1.ContainerStateTermi
 	words := lastOutput(in, c, t)
 	f := finding.Finding{Code: "Restricted", Stage: finding.StageRun, Object: in.object()}
 	if r, ok := deniedBy(in, c, at, words); ok {
+		if r.object.Kind != "" {
+			f.Object, f.Related = r.object, []finding.Object{f.Object}
+		}
 		f.Field, f.Value, f.Want, f.Message, f.Remedies = r.field, r.value, r.want, r.text, asRemedies(r.fixes)
 		return []finding.Finding{f}
 	}

@@ -95,8 +95,7 @@ func notReady(in In) *Answer {
 			continue
 		}
 		if t := c.status.State.Terminated; t != nil {
-			a.Cause = fmt.Sprintf("Container %s has ended with %s.", c.spec.Name, exitText(c, t))
-			a.Fixes = exitFixes(in, c, t)
+			terminationCause(a, in, c, t)
 			return a
 		}
 		if c.status.State.Running == nil || !probePending(a, in, c, "The Pod runs but is not ready") {

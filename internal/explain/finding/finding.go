@@ -94,6 +94,9 @@ func (f Finding) Names(text string) bool {
 	if f.Want != "" && !strings.Contains(text, f.Want) && f.Code != "NoNodeCanHold" {
 		return false
 	}
+	if f.Code == "ContainerExited" && strings.Contains(strings.ToLower(text), "container "+strings.ToLower(f.Value)+" ") {
+		return true
+	}
 	if f.Value != "" && strings.Contains(text, f.Value) {
 		// a short value, such as 0 or true, stands in many texts: its field has to be there too
 		return len(f.Value) > 5 || strings.Contains(text, f.Field[strings.LastIndex(f.Field, ".")+1:])

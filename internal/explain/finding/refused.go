@@ -105,6 +105,9 @@ func (c *Cluster) webhookCauses(self Object, name, words string) []Finding {
 					Related: []Object{self}, Message: fmt.Sprintf("Webhook %s of %s %s keeps the Pods of %s %s "+
 						"from being "+
 						"made: %s", name, kind, at.Name, self.Kind, self.Name, words)}
+				if u := w.config.URL; u != nil && code == "WebhookFails" {
+					f.Field, f.Value = field+".url", *u
+				}
 				f.Remedies = webhookRemedies(self, at, i, code)
 				return append([]Finding{f}, c.quotedByRefusal(self, c.Get(self), code, words)...)
 			}

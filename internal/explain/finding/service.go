@@ -200,6 +200,11 @@ func ingress(c *Cluster, o metav1.Object, self Object) []Finding {
 		return nil
 	}
 	var out []Finding
+	if b := x.Spec.DefaultBackend; b != nil && b.Service != nil {
+		if f, bad := c.backendPort(b.Service, self, "spec.defaultBackend.service.port"); bad {
+			out = append(out, f)
+		}
+	}
 	for i, r := range x.Spec.Rules {
 		if r.HTTP == nil {
 			continue
@@ -254,6 +259,11 @@ func (c *Cluster) backendPort(b *networkingv1.IngressServiceBackend, self Object
 			want, s.Name, orNone(have, "none"))}
 	if f.Want, _ = Near(want, have); f.Want == "" && len(have) == 1 {
 		f.Want = have[0]
+	}
+	last := map[bool]string{true: ".name", false: ".number"}[b.Port.Name != ""]
+	if f.Want != "" {
+		f.Remedies = []Remedy{{Say: fmt.Sprintf("go to port %s", f.Want), Run: c.setCommand(self, at+last,
+			jsonNumber(f.Want))}}
 	}
 	return f, true
 }
