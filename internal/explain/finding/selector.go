@@ -134,7 +134,7 @@ func selectsNothing(c *Cluster, o metav1.Object, self Object) []Finding {
 	fixed := maps.Clone(want)
 	delete(fixed, d.wantKey)
 	fixed[d.key] = d.has
-	if s := selectorOf(o); s != nil && s.MatchLabels[d.wantKey] == "" {
+	if s := labelSelectorOf(o); s != nil && s.MatchLabels[d.wantKey] == "" {
 		f.Remedies = append(f.Remedies, c.selectIn(self, field, s, d))
 		return []Finding{f}
 	}
@@ -149,8 +149,8 @@ func selectsNothing(c *Cluster, o metav1.Object, self Object) []Finding {
 	return []Finding{f}
 }
 
-// selectorOf is the label selector of a budget or policy; nil of a Service, which has labels alone.
-func selectorOf(o metav1.Object) *metav1.LabelSelector {
+// labelSelectorOf is the label selector of a budget or policy; nil of a Service, which has labels alone.
+func labelSelectorOf(o metav1.Object) *metav1.LabelSelector {
 	switch x := o.(type) {
 	case *policyv1.PodDisruptionBudget:
 		return x.Spec.Selector
