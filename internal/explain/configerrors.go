@@ -71,6 +71,7 @@ func configAnswer(in In, c container, w *corev1.ContainerStateWaiting) *Answer {
 		if m := programPattern.FindStringSubmatch(w.Message); m != nil {
 			a.Fixes[0].Description = fmt.Sprintf(
 				"correct the command: %s is not in the image %s, or cannot be executed", m[1], c.spec.Image)
+			a.Fixes = append(oneWordFix(in, c, m[1]), a.Fixes...)
 		}
 	case noSubPath.MatchString(w.Message):
 		subPathFailed(a, in, c, noSubPath.FindStringSubmatch(w.Message)[1])

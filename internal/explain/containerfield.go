@@ -166,3 +166,13 @@ func variableMissing(a *Answer, in In, c container, name string) {
 		x.Env = append(x.Env, corev1.EnvVar{Name: name, Value: "CHANGE-ME"})
 	}))
 }
+
+// oneWordFix is for a command line that stands in one word of command: the words for themselves.
+func oneWordFix(in In, c container, program string) []Fix {
+	words := strings.Fields(program)
+	if len(words) < 2 || len(c.spec.Command) != 1 || c.spec.Command[0] != program {
+		return nil
+	}
+	return []Fix{editedContainer(in, c.spec.Name, fmt.Sprintf("write each word of %q for itself: no shell takes it apart",
+		program), func(x *corev1.Container) { x.Command = words })}
+}

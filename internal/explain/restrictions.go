@@ -89,9 +89,9 @@ func readOnly(in In, c container, at, file string) (restriction, bool) {
 	}
 	return restriction{field: at + ".securityContext.readOnlyRootFilesystem", value: "true", want: "false",
 		text: fmt.Sprintf("It cannot write %s: readOnlyRootFilesystem is set, so only volumes can be written.", file),
-		fixes: []Fix{editedContainer(in, c.spec.Name,
+		fixes: append(scratchFix(in, c, path.Dir(file)), editedContainer(in, c.spec.Name,
 			"allow writing to the image's own files: what breaks in can then change them too",
-			func(x *corev1.Container) { x.SecurityContext.ReadOnlyRootFilesystem = nil })}}, true
+			func(x *corev1.Container) { x.SecurityContext.ReadOnlyRootFilesystem = nil }))}, true
 }
 
 // mountIndex is the deepest mount that a file is on.

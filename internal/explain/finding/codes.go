@@ -17,7 +17,7 @@ var Codes = [][2]string{
 	{"CertificateExpired", "a certificate has ended"},
 	{"CertificateForOthers", "a certificate is not for the host that it serves"},
 	{"CertificateNotYetValid", "a certificate's time has not come"},
-	{"CertificateUnreadable", "a certificate or key is not in PEM"},
+	{"CertificateUnreadable", "a certificate is not in PEM"},
 	{"ChangedByAdmission", "an admission webhook or policy changed a Pod"},
 	{"ClaimInUse", "a claim is being deleted, and Pods use it"},
 	{"ComponentDown", "a scheduler or controller manager does not renew its lease"},

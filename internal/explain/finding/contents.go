@@ -1,7 +1,6 @@
 package finding
 
 import (
-	"bytes"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
@@ -15,14 +14,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// certificateForm finds a TLS Secret whose certificate or key is not in PEM. No content is told.
+// certificateForm finds a TLS Secret whose certificate is not in PEM. No content is told.
 func certificateForm(_ *Cluster, o metav1.Object, self Object) []Finding {
 	s, ok := o.(*corev1.Secret)
 	if !ok || s.Type != corev1.SecretTypeTLS {
 		return nil
 	}
 	var out []Finding
-	for _, key := range []string{corev1.TLSCertKey, corev1.TLSPrivateKeyKey} {
+	for _, key := range []string{corev1.TLSCertKey} { // the key's content is nobody's to read
 		if block, _ := pem.Decode(s.Data[key]); block != nil {
 			continue
 		}
@@ -36,7 +35,10 @@ func certificateForm(_ *Cluster, o metav1.Object, self Object) []Finding {
 	return out
 }
 
-// lineEnds finds variables from a Secret's or ConfigMap's key whose one line ends with a line's end,
+// OneLine stands for a Secret's value that is one line with a line's end; values are not kept.
+const OneLine = "…\n"
+
+// lineEnds finds variables from a Secret's key whose one line ends with a line's end,
 // as echo without -n makes it: a password with it is another one.
 func lineEnds(c *Cluster, o metav1.Object, self Object) []Finding {
 	return eachContainer(o, self, func(x place) []Finding {
@@ -50,9 +52,7 @@ func lineEnds(c *Cluster, o metav1.Object, self Object) []Finding {
 			if !ok {
 				continue
 			}
-			value := s.Data[r.Key]
-			line, found := bytes.CutSuffix(value, []byte("\n"))
-			if !found || bytes.Contains(line, []byte("\n")) || len(line) == 0 {
+			if string(s.Data[r.Key]) != OneLine {
 				continue
 			}
 			out = append(out, Finding{Code: "LineEnd", Severity: Note, Stage: StageRun, Object: x.self,
