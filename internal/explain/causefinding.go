@@ -196,6 +196,7 @@ func failedRemedies(in In, f finding.Finding) []finding.Remedy {
 				func(x corev1.Sysctl) bool { return x.Name == f.Value })
 		}
 	})
-	return append(asRemedies([]Fix{without}), finding.Remedy{Say: fmt.Sprintf("or let the kubelet of node %s allow it: "+
-		"--allowed-unsafe-sysctls=%s", in.Pod.Spec.NodeName, f.Value)})
+	return append(asRemedies([]Fix{without}),
+		finding.Remedy{Say: fmt.Sprintf("or let the kubelet of node %s allow it: "+
+			"--allowed-unsafe-sysctls=%s", in.Pod.Spec.NodeName, f.Value)})
 }

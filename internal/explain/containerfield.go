@@ -173,6 +173,7 @@ func oneWordFix(in In, c container, program string) []Fix {
 	if len(words) < 2 || len(c.spec.Command) != 1 || c.spec.Command[0] != program {
 		return nil
 	}
-	return []Fix{editedContainer(in, c.spec.Name, fmt.Sprintf("write each word of %q for itself: no shell takes it apart",
-		program), func(x *corev1.Container) { x.Command = words })}
+	return []Fix{editedContainer(in, c.spec.Name,
+		fmt.Sprintf("write each word of %q for itself: no shell takes it apart",
+			program), func(x *corev1.Container) { x.Command = words })}
 }

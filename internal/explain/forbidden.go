@@ -78,7 +78,8 @@ func (s Subject) classNotFound(a *Answer, c missingClass, have []string) {
 		}
 		a.Fixes = append(a.Fixes,
 			commandFix(say, fmt.Sprintf("kubectl -n %s patch %s %s --type=merge -p %s", s.Namespace, s.Kind, s.Name,
-				shellquote.Quoted(fmt.Sprintf(`{"spec":{"template":{"spec":{%s:%s%s}}}}`, shellquote.JSON(c.field), value, c.more)))))
+				shellquote.Quoted(fmt.Sprintf(`{"spec":{"template":{"spec":{%s:%s%s}}}}`,
+					shellquote.JSON(c.field), value, c.more)))))
 	}
 	if near := nearestName(c.name, have); near != "" {
 		a.Cause += fmt.Sprintf(" There is a %s %s: perhaps that was meant.", c.kind, near)

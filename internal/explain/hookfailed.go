@@ -28,7 +28,8 @@ func hookFailure(in In, c container) (words string, failed bool) {
 	if w := c.waiting(); w != nil && w.Reason == hookError {
 		return w.Message, true
 	}
-	if k, at, ok := newest[journal.Killing](in, func(k journal.Killing) bool { return k.Container == c.spec.Name }); ok &&
+	if k, at, ok := newest[journal.Killing](in,
+		func(k journal.Killing) bool { return k.Container == c.spec.Name }); ok &&
 		strings.Contains(k.Cause, "postStart") && in.Now.Sub(at) < restartWindow {
 		return "", true
 	}
@@ -74,7 +75,8 @@ func hookFinding(in In, c container, words string) finding.Finding {
 		f.Field, f.Value = f.Field+".exec.command", strings.Join(h.Exec.Command, " ")
 	case h.HTTPGet != nil:
 		f.Field, f.Value = f.Field+".httpGet.port", h.HTTPGet.Port.String()
-		if port := onlyPort(c.spec); port != 0 && h.HTTPGet.Port.Type == intstr.Int && h.HTTPGet.Port.IntValue() != port {
+		if port := onlyPort(c.spec); port != 0 && h.HTTPGet.Port.Type == intstr.Int &&
+			h.HTTPGet.Port.IntValue() != port {
 			f.Want = strconv.Itoa(port)
 			f.Message += fmt.Sprintf(" The container declares port %d alone.", port)
 			fixes = append(fixes, editedContainer(in, c.spec.Name, "ask port "+f.Want, func(x *corev1.Container) {

@@ -112,7 +112,8 @@ func scratchFix(in In, c container, dir string) []Fix {
 	if dir == "/" || dir == "." {
 		return nil
 	}
-	name := "scratch-" + strings.Trim(strings.NewReplacer("/", "-", ".", "-", "_", "-").Replace(strings.ToLower(dir)), "-")
+	name := "scratch-" + strings.Trim(strings.NewReplacer("/", "-", ".", "-", "_",
+		"-").Replace(strings.ToLower(dir)), "-")
 	return []Fix{editedPodFix(in, fmt.Sprintf("give it an empty volume at %s (what the image has there is then hidden)",
 		dir), func(x *corev1.PodSpec) {
 		x.Volumes = append(x.Volumes, corev1.Volume{Name: name,

@@ -170,7 +170,8 @@ func noHealthService(in In, f journal.Probed, output string) probeDiagnosis {
 			x.TCPSocket, x.GRPC = &corev1.TCPSocketAction{Port: intstr.FromInt32(port)}, nil
 		}
 	})
-	return probeDiagnosis{text: fmt.Sprintf("asks port %d by gRPC, and the health service (grpc.health.v1.Health) does "+
+	return probeDiagnosis{text: fmt.Sprintf("asks port %d by gRPC, and the health service (grpc.health.v1.Health) "+
+		"does "+
 		"not answer there: %s", port, output), fixes: append([]Fix{fix},
 		textFixes("or let the program serve grpc.health.v1.Health on that port")...)}
 }

@@ -59,7 +59,8 @@ func volumesWaiting(in In) *Answer {
 }
 
 // otherMode matches the kubelet's words for a volume whose mode is not the one it is used in.
-var otherMode = regexp.MustCompile(`volume (\S+) has volumeMode (Filesystem|Block), but is specified in (volumeDevices|` +
+var otherMode = regexp.MustCompile(`volume (\S+) has volumeMode (Filesystem|Block), but is specified in ` +
+	`(volumeDevices|` +
 	`volumeMounts)`)
 
 // deviceFixes explains a volume that is used as a block device and is a file system, or the other
@@ -85,14 +86,15 @@ func deviceFixes(in In, a *Answer, words string) []Fix {
 		}
 	}
 	other := map[string]string{"volumeDevices": "volumeMounts", "volumeMounts": "volumeDevices"}[list]
-	fixes := []Fix{editedPodFix(in, fmt.Sprintf("use it as what it is: in %s instead of %s, with a path of your own for "+
-		"the file", other, list), func(s *corev1.PodSpec) {
-		for _, specs := range [][]corev1.Container{s.InitContainers, s.Containers} {
-			for i := range specs {
-				swapUse(&specs[i], volume, list == "volumeDevices")
+	fixes := []Fix{editedPodFix(in,
+		fmt.Sprintf("use it as what it is: in %s instead of %s, with a path of your own for "+
+			"the file", other, list), func(s *corev1.PodSpec) {
+			for _, specs := range [][]corev1.Container{s.InitContainers, s.Containers} {
+				for i := range specs {
+					swapUse(&specs[i], volume, list == "volumeDevices")
+				}
 			}
-		}
-	}), {Description: fmt.Sprintf("or make a claim with volumeMode %s", map[string]string{"Filesystem": "Block",
+		}), {Description: fmt.Sprintf("or make a claim with volumeMode %s", map[string]string{"Filesystem": "Block",
 		"Block": "Filesystem"}[mode])}}
 	f.Remedies = asRemedies(fixes)
 	a.Findings = append(a.Findings, f)
@@ -112,7 +114,8 @@ func swapUse(c *corev1.Container, volume string, mount bool) {
 		}
 	}
 	if mount {
-		c.VolumeDevices = slices.DeleteFunc(c.VolumeDevices, func(d corev1.VolumeDevice) bool { return d.Name == volume })
+		c.VolumeDevices = slices.DeleteFunc(c.VolumeDevices,
+			func(d corev1.VolumeDevice) bool { return d.Name == volume })
 	} else {
 		c.VolumeMounts = slices.DeleteFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == volume })
 	}
@@ -139,8 +142,9 @@ func hostPathFixes(in In, volume string) []Fix {
 			})
 		}
 		return []Fix{set(fmt.Sprintf("let the kubelet make %s, empty, where it is missing: type %s instead of %s",
-			v.HostPath.Path, to, *v.HostPath.Type), to), set(fmt.Sprintf("or, if it is there and something else: type %s "+
-			"instead of %s", other, *v.HostPath.Type), other)}
+			v.HostPath.Path, to, *v.HostPath.Type), to),
+			set(fmt.Sprintf("or, if it is there and something else: type %s "+
+				"instead of %s", other, *v.HostPath.Type), other)}
 	}
 	return nil
 }

@@ -61,8 +61,9 @@ var accessKinds = []kind{
 	{"access: role that is a cluster role", object(rbac, "ClusterRole", "$NS-$A", "rules: []") + bindRole("$C", "Role",
 		"$NS-$A", "{kind: ServiceAccount, name: default, namespace: $NS}"), "rolebinding/$C", []truth{{
 		kinds: "RoleBinding", field: "roleRef", value: "$NS-$A", numbers: []string{"ClusterRole"}}}, ""},
-	{"access: account of another namespace", object("v1", "ServiceAccount", "$B", "") + ruleOf("$A", `apiGroups: [""], `+
-		`resources: [pods], verbs: [get]`) + bindRole("$C", "Role", "$A",
+	{"access: account of another namespace", object("v1", "ServiceAccount", "$B", "") + ruleOf("$A",
+		`apiGroups: [""], `+
+			`resources: [pods], verbs: [get]`) + bindRole("$C", "Role", "$A",
 		"{kind: ServiceAccount, name: $B, namespace: $NSx}"), "rolebinding/$C", []truth{{kinds: "RoleBinding",
 		field: "subjects[0]", value: "$B|$NSx", want: "$NS"}}, ""},
 	{"access: group of accounts of no namespace", ruleOf("$A", `apiGroups: [""], resources: [pods], verbs: [get]`) +
@@ -92,19 +93,23 @@ var accessKinds = []kind{
 		"validatingadmissionpolicybinding/$NS-$C", []truth{{kinds: "ValidatingAdmissionPolicyBinding",
 			field: "paramRef", value: "$a", want: "$A"}}, ""},
 	{"access: a binding about namespaces that are not there", policyFor("$NS-$C", "pods",
-		`validations: [{expression: "true"}]`) + bindingFor("$NS-$C", "$NS-$C", `, matchResources: {namespaceSelector: `+
-		`{matchLabels: {kubernetes.io/metadata.name: $NSx}}}`), "validatingadmissionpolicybinding/$NS-$C", []truth{{
+		`validations: [{expression: "true"}]`) + bindingFor("$NS-$C", "$NS-$C",
+		`, matchResources: {namespaceSelector: `+
+			`{matchLabels: {kubernetes.io/metadata.name: $NSx}}}`), "validatingadmissionpolicybinding/$NS-$C", []truth{{
 		kinds: "ValidatingAdmissionPolicyBinding", field: "matchResources.namespaceSelector", value: "$NSx"}}, ""},
 	{"access: policy about namespaces that are not there", object("admissionregistration.k8s.io/v1",
 		"ValidatingAdmissionPolicy", "$NS-$C", `spec: {validations: [{expression: "true"}], matchConstraints: `+
-			`{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: $NSx}}, resourceRules: [{apiGroups: [""], `+
+			`{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: $NSx}}, resourceRules: [{apiGroups: `+
+			`[""], `+
 			`apiVersions: [v1], resources: [pods], operations: [CREATE]}]}}`) + bindingFor("$NS-$C", "$NS-$C", ""),
 		"validatingadmissionpolicy/$NS-$C", []truth{{kinds: "ValidatingAdmissionPolicy", field: "namespaceSelector",
 			value: "$NSx"}}, ""},
 	{"access: policy about a resource with one letter wrong", object("admissionregistration.k8s.io/v1",
 		"ValidatingAdmissionPolicy", "$NS-$C", `spec: {validations: [{expression: "true"}], matchConstraints: `+
-			`{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: $NS}}, resourceRules: [{apiGroups: [apps], `+
-			`apiVersions: [v1], resources: [deployment], operations: [CREATE]}]}}`) + bindingFor("$NS-$C", "$NS-$C", ""),
+			`{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: $NS}}, resourceRules: [{apiGroups: `+
+			`[apps], `+
+			`apiVersions: [v1], resources: [deployment], operations: [CREATE]}]}}`) + bindingFor("$NS-$C",
+		"$NS-$C", ""),
 		"validatingadmissionpolicy/$NS-$C", []truth{{kinds: "ValidatingAdmissionPolicy", field: "resources",
 			value: "deployment", want: "deployments"}}, ""},
 	{"access: policy that nothing binds", policyFor("$NS-$C", "pods", `validations: [{expression: "true"}]`),
@@ -130,5 +135,6 @@ var accessKinds = []kind{
 	{"access: mounted by key from a Secret of another type", object("v1", "Secret", "$A",
 		`type: kubernetes.io/basic-auth, stringData: {username: x, password: "z"}`) + single("$C", `{containers: [`+app+
 		`], volumes: [{name: v, secret: {secretName: $A, items: [{key: tls.crt, path: tls.crt}]}}]}`), "pod/$C",
-		[]truth{{kinds: "Pod", field: "items[0].key", value: "tls.crt", numbers: []string{"username", "password"}}}, ""},
+		[]truth{{kinds: "Pod", field: "items[0].key", value: "tls.crt", numbers: []string{"username",
+			"password"}}}, ""},
 }

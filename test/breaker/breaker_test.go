@@ -35,8 +35,9 @@ const pairsOfSeed = 12
 // Each kind of break, with words of one seed, in a namespace of its own: the answer's data blames
 // the object and field that were broken, with their numbers and what mends them, and nothing else;
 // of healthy things it blames nothing. GANTRY_SEED chooses the words, GANTRY_SEEDS how many seeds
-// are played, GANTRY_ONLY a part of the names, or several with | between; with GANTRY_REMEDIES each remedy of a true finding
-// is run by kubectl on the same break in another namespace, and has to mend it.
+// are played, GANTRY_ONLY a part of the names, or several with | between; with GANTRY_REMEDIES each
+// remedy of a true finding is run by kubectl on the same break in another namespace, and has to
+// mend it.
 func TestTheBreakIsNamed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("plays a hundred breaks")

@@ -15,10 +15,12 @@ func ran(name, words, container, spec string) string {
 // containerKinds are containers that cannot be made, end early, or are forbidden what they do.
 var containerKinds = []kind{
 	{"container: image that is never pulled", single("$C", `{containers: [{name: app, image: "$A.example.com/$B:1", `+
-		`imagePullPolicy: Never}]}`), "pod/$C", []truth{{kinds: "Pod", field: "imagePullPolicy|image", value: "Never|$A",
-		want: "IfNotPresent"}}, ""},
+		`imagePullPolicy: Never}]}`), "pod/$C", []truth{{kinds: "Pod", field: "imagePullPolicy|image",
+		value: "Never|$A",
+		want:  "IfNotPresent"}}, ""},
 	{"container: image in capitals", single("$C", `{containers: [{name: app, image: "example.com/App-$A"}]}`), "pod/$C",
-		[]truth{{kinds: "Pod", field: "containers[0].image", value: "example.com/App-$A", want: "example.com/app-$A"}}, ""},
+		[]truth{{kinds: "Pod", field: "containers[0].image", value: "example.com/App-$A",
+			want: "example.com/app-$A"}}, ""},
 	{"container: root file system that is read-only", ran("$C", "'open /var/cache/$A: Read-only file system'",
 		`securityContext: {readOnlyRootFilesystem: true}`, ""), "pod/$C", []truth{{kinds: "Pod",
 		field: "readOnlyRootFilesystem", value: "true", want: "emptyDir", numbers: []string{"/var/cache/$A"}}}, ""},
@@ -68,8 +70,9 @@ var containerKinds = []kind{
 	{"container: more memory than its limit", single("$C", `{containers: [{name: app, image: eats-memory, resources: `+
 		`{limits: {memory: $N0Mi}}}]}`), "pod/$C", []truth{{kinds: "Pod", field: "resources.limits.memory",
 		value: "$N0Mi", numbers: []string{"137", "$N0Mi"}}}, ""},
-	{"container: program that is not in the image", single("$C", `{containers: [{name: app, image: no-program, command: `+
-		`[/bin/frob, $A]}]}`), "pod/$C", []truth{{kinds: "Pod", field: "command", value: "/bin/frob"}}, ""},
+	{"container: program that is not in the image", single("$C",
+		`{containers: [{name: app, image: no-program, command: `+
+			`[/bin/frob, $A]}]}`), "pod/$C", []truth{{kinds: "Pod", field: "command", value: "/bin/frob"}}, ""},
 	{"container: its whole command line as one word", single("$C", `{containers: [{name: app, image: one-word, `+
 		`command: ["frob --port 8080"]}]}`), "pod/$C", []truth{{kinds: "Pod", field: "command[0]",
 		value: "frob --port 8080", want: `"frob","--port","8080"`}}, ""},
@@ -86,9 +89,10 @@ var containerKinds = []kind{
 		`Always, startupProbe: {exec: {command: [sh, -c, "exit $N"]}, periodSeconds: 1}}], containers: [`+app+`]}`),
 		"pod/$C", []truth{{kinds: "Pod", field: "initContainers[0].startupProbe", value: "exit $N",
 			numbers: []string{"$N"}}}, ""},
-	{"container: variable in a subPathExpr", configMap("$A", "$K: x") + single("$C", `{containers: [{name: app, image: `+
-		`app, env: [{name: $K, value: x}], volumeMounts: [{name: v, mountPath: /x, subPathExpr: "$($L)"}]}], volumes: `+
-		`[{name: v, emptyDir: {}}]}`), "pod/$C", []truth{{kinds: "Pod", field: "subPathExpr", value: "$L",
+	{"container: variable in a subPathExpr", configMap("$A", "$K: x") + single("$C",
+		`{containers: [{name: app, image: `+
+			`app, env: [{name: $K, value: x}], volumeMounts: [{name: v, mountPath: /x, subPathExpr: "$($L)"}]}], volumes: `+
+			`[{name: v, emptyDir: {}}]}`), "pod/$C", []truth{{kinds: "Pod", field: "subPathExpr", value: "$L",
 		want: "$($K)"}}, ""},
 	{"container: sysctl that is not allowed", single("$C", `{securityContext: {sysctls: [{name: kernel.msgmax, value: `+
 		`"$N"}]}, containers: [`+app+`]}`), "pod/$C", []truth{{kinds: "Pod", field: "sysctls[0]",
@@ -131,7 +135,8 @@ var probeKinds = []kind{
 		[]truth{{kinds: "Pod", field: "httpGet.path", value: "/$A", numbers: []string{"404"}}}, ""},
 	{"probe: answer that comes too late", single("$C", `{containers: [{name: app, image: slow-web, ports: `+
 		`[{containerPort: 8080}], readinessProbe: {periodSeconds: 1, httpGet: {port: 8080}}}]}`), "pod/$C",
-		[]truth{{kinds: "Pod", field: "timeoutSeconds", value: "1", want: "timeoutSeconds", numbers: []string{"1"}}}, ""},
+		[]truth{{kinds: "Pod", field: "timeoutSeconds", value: "1", want: "timeoutSeconds",
+			numbers: []string{"1"}}}, ""},
 	{"probe: command that takes too long", single("$C", `{containers: [{name: app, image: app, readinessProbe: `+
 		`{periodSeconds: 1, timeoutSeconds: 1, exec: {command: [sh, -c, "sleep 3"]}}}]}`), "pod/$C",
 		[]truth{{kinds: "Pod", field: "timeoutSeconds", value: "1", want: "timeoutSeconds"}}, ""},
@@ -151,6 +156,7 @@ var probeKinds = []kind{
 // probed is a Pod whose program answers on port 8080, with a probe.
 func probed(name, probe string, t truth) kind {
 	t.kinds = "Pod"
-	return kind{"probe: " + name, single("$C", `{containers: [{name: app, image: app, command: [httpd, "8080"], ports: `+
-		`[{name: http, containerPort: 8080}], `+probe+`}]}`), "pod/$C", []truth{t}, ""}
+	return kind{"probe: " + name, single("$C",
+		`{containers: [{name: app, image: app, command: [httpd, "8080"], ports: `+
+			`[{name: http, containerPort: 8080}], `+probe+`}]}`), "pod/$C", []truth{t}, ""}
 }

@@ -18,7 +18,8 @@ func images(c *testcluster.Cluster) {
 			reason = "stat " + program + ": no such file or directory"
 		}
 		c.On(testcluster.Match{Image: image}, testcluster.Script{StartError: fmt.Sprintf("failed to create containerd "+
-			"task: failed to create shim task: OCI runtime create failed: runc create failed: unable to start container "+
+			"task: failed to create shim task: OCI runtime create failed: runc create failed: unable to start "+
+			"container "+
 			"process: error during container init: exec: %q: %s: unknown", program, reason)})
 	}
 	for image, main := range map[string]func(*testcluster.Process) int{
@@ -55,7 +56,8 @@ func answer(p *testcluster.Process, after time.Duration) int {
 		if string(buf[:min(n, 6)]) == "GET / " {
 			code = http.StatusOK
 		}
-		_, _ = io.WriteString(conn, fmt.Sprintf("HTTP/1.1 %d %s\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", code,
+		_, _ = io.WriteString(conn, fmt.Sprintf("HTTP/1.1 %d %s\r\nContent-Length: 0\r\nConnection: "+
+			"close\r\n\r\n", code,
 			http.StatusText(code))) // whoever asked has gone
 	}); err != nil {
 		return 1

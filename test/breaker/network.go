@@ -17,8 +17,10 @@ var netKinds = []kind{
 	{"net: external name of itself", object("v1", "Service", "$C",
 		`spec: {type: ExternalName, externalName: $C.$NS.svc.cluster.local}`), "service/$C", []truth{{kinds: "Service",
 		field: "externalName", value: "$C.$NS.svc"}}, ""},
-	{"net: policy that forgets names", workload("$A", plainApp) + policyOf("$C", "$A", `policyTypes: [Egress], egress: `+
-		`[{ports: [{port: 5432}]}]`), "networkpolicy/$C", []truth{{kinds: "NetworkPolicy", field: "egress", want: "53"}},
+	{"net: policy that forgets names", workload("$A", plainApp) + policyOf("$C", "$A",
+		`policyTypes: [Egress], egress: `+
+			`[{ports: [{port: 5432}]}]`), "networkpolicy/$C", []truth{{kinds: "NetworkPolicy", field: "egress",
+		want: "53"}},
 		""},
 	{"net: policy's port by name", workload("$A", plainApp) + policyOf("$C", "$A", `ingress: [{ports: [{port: htp}]}]`),
 		"networkpolicy/$C", []truth{{kinds: "NetworkPolicy", field: "ports[0].port", value: "htp", want: "http"}}, ""},
@@ -42,11 +44,13 @@ var netKinds = []kind{
 			`{service: {name: $A, port: {name: htp}}}}]}}]}`), "ingress/$C", []truth{{kinds: "Ingress", field: "port",
 		value: "htp", want: "http"}}, ""},
 	{"net: default backend's port", workload("$A", plainApp) + serviceOf("$A", "$A", "8080") + object(
-		"networking.k8s.io/v1", "Ingress", "$C", `spec: {defaultBackend: {service: {name: $A, port: {number: 808$N}}}}`),
+		"networking.k8s.io/v1", "Ingress", "$C",
+		`spec: {defaultBackend: {service: {name: $A, port: {number: 808$N}}}}`),
 		"ingress/$C", []truth{{kinds: "Ingress", field: "defaultBackend", value: "808$N", want: "80"}}, ""},
 	{"net: ingress class with one letter wrong", object("networking.k8s.io/v1", "IngressClass", "$NS-$A",
 		"spec: {controller: example.com/x}") + workload("$A", plainApp) + serviceOf("$A", "$A", "8080") + object(
-		"networking.k8s.io/v1", "Ingress", "$C", `spec: {ingressClassName: $NS-$a, defaultBackend: {service: {name: $A, `+
+		"networking.k8s.io/v1", "Ingress", "$C",
+		`spec: {ingressClassName: $NS-$a, defaultBackend: {service: {name: $A, `+
 			`port: {number: 80}}}}`), "ingress/$C", []truth{{kinds: "Ingress", field: "ingressClassName",
 		value: "$NS-$a", want: "$NS-$A"}}, ""},
 	{"net: certificate that is none", workload("$A", plainApp) + serviceOf("$A", "$A", "8080") + object("v1", "Secret",
@@ -58,8 +62,9 @@ var netKinds = []kind{
 		value: "ClusterFirst", want: "ClusterFirstWithHostNet"}}, ""},
 	{"net: subdomain of a Service that selects others", object("v1", "Service", "$A",
 		`spec: {clusterIP: None, selector: {app: $c}, ports: [{port: 80}]}`) + single("$C", `{hostname: x, subdomain: `+
-		`$A, containers: [`+app+`]}`), "pod/$C", []truth{{kinds: "Service Pod", field: "selector|subdomain", value: "$c|$A",
-		want: "$C"}}, ""},
+		`$A, containers: [`+app+`]}`), "pod/$C", []truth{{kinds: "Service Pod", field: "selector|subdomain",
+		value: "$c|$A",
+		want:  "$C"}}, ""},
 	{"net: Service over Pods that are not ready", single("$A", `{containers: [{name: app, image: app, readinessProbe: `+
 		`{periodSeconds: 1, exec: {command: [sh, -c, "exit $N"]}}}]}`) + serviceOf("$C", "$A", "8080"), "service/$C",
 		[]truth{{kinds: "Service Pod", field: "selector|readinessProbe", numbers: []string{"1"}}}, ""},
@@ -71,8 +76,9 @@ var netKinds = []kind{
 	{"net: port name of an init container", single("$A", `{initContainers: [{name: i, image: exit-0, ports: [{name: `+
 		`web, containerPort: 80}]}], containers: [`+app+`]}`) + serviceOf("$C", "$A", "web"), "service/$C",
 		[]truth{{kinds: "Service", field: "targetPort", value: "web", want: "http"}}, ""},
-	{"net: traffic that stays on its node", single("$A", `{nodeSelector: {kubernetes.io/hostname: node-1}, containers: [`+
-		app+`]}`) + object("v1", "Service", "$C", `spec: {internalTrafficPolicy: Local, selector: {app: $A}, ports: `+
+	{"net: traffic that stays on its node", single("$A",
+		`{nodeSelector: {kubernetes.io/hostname: node-1}, containers: [`+
+			app+`]}`) + object("v1", "Service", "$C", `spec: {internalTrafficPolicy: Local, selector: {app: $A}, ports: `+
 		`[{port: 80, targetPort: 8080}]}`), "service/$C", []truth{{kinds: "Service", field: "internalTrafficPolicy",
 		value: "Local", want: "Cluster"}}, ""},
 	{"net: policy asked of the Pod it shuts", single("$C", plainApp) + policyOf("$B", "$C", `ingress: []`), "pod/$C",

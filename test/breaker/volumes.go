@@ -16,7 +16,8 @@ var storeKinds = []kind{
 		field: "projected.sources[0].configMap.items[0].key", value: "$L", want: "$K"}}, ""},
 	{"store: block device of a file system's claim", volumeOf("$NS-$A", "storageClassName: $NS, ", "9Gi",
 		"ReadWriteOnce") + claimOf("$B", "storageClassName: $NS, ") + single("$C", `{containers: [{name: app, image: `+
-		`app, volumeDevices: [{name: v, devicePath: /dev/x}]}], volumes: [{name: v, persistentVolumeClaim: {claimName: `+
+		`app, volumeDevices: [{name: v, devicePath: /dev/x}]}], volumes: [{name: v, persistentVolumeClaim: `+
+		`{claimName: `+
 		`$B}}]}`), "pod/$C", []truth{{kinds: "Pod PersistentVolumeClaim", field: "volumeDevices|volumeMode",
 		want: "volumeMounts", numbers: []string{"Filesystem"}}}, ""},
 	{"store: directory of the node that is not there", mounting("$C", `hostPath: {path: /none/$A, type: Directory}`,
@@ -26,7 +27,8 @@ var storeKinds = []kind{
 		""), "pod/$C", []truth{{kinds: "Pod", field: "hostPath", value: "Socket|/none/$A",
 		numbers: []string{"/none/$A.sock"}}}, ""},
 	{"store: file of the node that is a directory", mounting("$C", `hostPath: {path: /tmp, type: File}`, ""), "pod/$C",
-		[]truth{{kinds: "Pod", field: "hostPath", value: "File|/tmp", want: "Directory", numbers: []string{"/tmp"}}}, ""},
+		[]truth{{kinds: "Pod", field: "hostPath", value: "File|/tmp", want: "Directory",
+			numbers: []string{"/tmp"}}}, ""},
 	{"store: claim's selector with one letter wrong", labelledVolume("$NS-$A", "tier: $A") + claimOf("$C",
 		"storageClassName: $NS, selector: {matchLabels: {tier: $a}}, ") + classOf("$NS",
 		"kubernetes.io/no-provisioner"), "pvc/$C", []truth{{kinds: "PersistentVolumeClaim", field: "selector",
@@ -59,26 +61,32 @@ var storeKinds = []kind{
 		`persistentVolumeReclaimPolicy: Retain, claimRef: {namespace: $NS, name: $B, uid: "$N"}, `, "9Gi",
 		"ReadWriteOnce") + claimOf("$C", "storageClassName: $NS, ") + classOf("$NS", "kubernetes.io/no-provisioner"),
 		"pvc/$C", []truth{{kinds: "PersistentVolume", field: "claimRef", value: "$B", want: "claimRef"}}, ""},
-	{"store: class of a volume in the Pod", mounting("$C", `ephemeral: {volumeClaimTemplate: {spec: {storageClassName: `+
-		`$NS-$A, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}}`, ""), "pod/$C",
+	{"store: class of a volume in the Pod", mounting("$C",
+		`ephemeral: {volumeClaimTemplate: {spec: {storageClassName: `+
+			`$NS-$A, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}}`, ""), "pod/$C",
 		[]truth{{kinds: "Pod PersistentVolumeClaim", field: "storageClassName", value: "$NS-$A"}}, ""},
 	{"store: class of a StatefulSet's claims", serviceOf("$C", "$C", "8080") + classOf("$NS-$A",
 		"kubernetes.io/no-provisioner") + stateful("$C", "$C", `volumeClaimTemplates: [{metadata: {name: d}, spec: `+
-		`{storageClassName: $NS-$a, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}], `, plainApp),
+		`{storageClassName: $NS-$a, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}], `,
+		plainApp),
 		"statefulset/$C", []truth{{kinds: "StatefulSet PersistentVolumeClaim", field: "storageClassName",
 			value: "$NS-$a", want: "$NS-$A"}}, ""},
-	{"store: mode that was meant octal", secret("$A", "$K: x") + mounting("$C", `secret: {secretName: $A, defaultMode: `+
-		`400}`, ""), "pod/$C", []truth{{kinds: "Pod", field: "defaultMode", value: "400", want: "256",
+	{"store: mode that was meant octal", secret("$A", "$K: x") + mounting("$C",
+		`secret: {secretName: $A, defaultMode: `+
+			`400}`, ""), "pod/$C", []truth{{kinds: "Pod", field: "defaultMode", value: "400", want: "256",
 		numbers: []string{"0620", "0400"}}}, ""},
-	{"store: volume on another node than the Pod", `{apiVersion: v1, kind: PersistentVolume, metadata: {name: $NS-$A}, ` +
-		`spec: {storageClassName: $NS, capacity: {storage: 9Gi}, accessModes: [ReadWriteOnce], local: {path: /tmp}, ` +
-		`nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: In, ` +
-		"values: [node-2]}]}]}}}}\n---\n" + claimOf("$B", "storageClassName: $NS, ") + mounting("$C",
-		`persistentVolumeClaim: {claimName: $B}`, "nodeSelector: {kubernetes.io/hostname: node-1}"), "pod/$C",
+	{"store: volume on another node than the Pod",
+		`{apiVersion: v1, kind: PersistentVolume, metadata: {name: $NS-$A}, ` +
+			`spec: {storageClassName: $NS, capacity: {storage: 9Gi}, accessModes: [ReadWriteOnce], local: {path: /tmp}, ` +
+			`nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: ` +
+			`In, ` +
+			"values: [node-2]}]}]}}}}\n---\n" + claimOf("$B", "storageClassName: $NS, ") + mounting("$C",
+			`persistentVolumeClaim: {claimName: $B}`, "nodeSelector: {kubernetes.io/hostname: node-1}"), "pod/$C",
 		[]truth{{kinds: "Pod PersistentVolume", field: "nodeAffinity|nodeSelector", value: "node-2|node-1",
 			numbers: []string{"node-2"}}}, ""},
 	{"store: two mounts, one volume that is not there", single("$C", `{containers: [{name: app, image: app, `+
-		`volumeMounts: [{name: v, mountPath: /v}]}], volumes: [{name: v, configMap: {name: $A, optional: true}}, {name: `+
+		`volumeMounts: [{name: v, mountPath: /v}]}], volumes: [{name: v, configMap: {name: $A, optional: true}}, `+
+		`{name: `+
 		`w, secret: {secretName: $B}}]}`), "pod/$C", []truth{{kinds: "Pod", field: "volumes[1].secret.secretName",
 		value: "$B"}}, ""},
 	{"store: secret of a driver in the Pod", object("storage.k8s.io/v1", "CSIDriver", "$NS.example.com",
@@ -87,11 +95,14 @@ var storeKinds = []kind{
 		value: "$A"}}, ""},
 	{"store: driver that makes no volumes in Pods", object("storage.k8s.io/v1", "CSIDriver", "$NS.example.com",
 		"spec: {volumeLifecycleModes: [Persistent]}") + mounting("$C", `csi: {driver: $NS.example.com}`, ""), "pod/$C",
-		[]truth{{kinds: "Pod CSIDriver", field: "csi.driver|volumeLifecycleModes", value: "$NS.example.com|Persistent"}},
+		[]truth{{kinds: "Pod CSIDriver", field: "csi.driver|volumeLifecycleModes",
+			value: "$NS.example.com|Persistent"}},
 		""},
-	{"store: secret of a persistent volume", `{apiVersion: v1, kind: PersistentVolume, metadata: {name: $NS-$A}, spec: ` +
-		`{storageClassName: $NS, capacity: {storage: 9Gi}, accessModes: [ReadWriteOnce], csi: {driver: x.example.com, ` +
-		`volumeHandle: "$N", nodeStageSecretRef: {name: $B, namespace: $NS}}}}`, "pv/$NS-$A",
+	{"store: secret of a persistent volume",
+		`{apiVersion: v1, kind: PersistentVolume, metadata: {name: $NS-$A}, spec: ` +
+			`{storageClassName: $NS, capacity: {storage: 9Gi}, accessModes: [ReadWriteOnce], csi: {driver: ` +
+			`x.example.com, ` +
+			`volumeHandle: "$N", nodeStageSecretRef: {name: $B, namespace: $NS}}}}`, "pv/$NS-$A",
 		[]truth{{kinds: "PersistentVolume", field: "nodeStageSecretRef", value: "$B"}}, ""},
 	{"store: service account token for an expired time", mounting("$C", `projected: {sources: [{secret: {name: $A}}, `+
 		`{serviceAccountToken: {path: t}}]}`, ""), "pod/$C", []truth{{kinds: "Pod",
@@ -100,6 +111,7 @@ var storeKinds = []kind{
 
 func labelledVolume(name, labels string) string {
 	return `{apiVersion: v1, kind: PersistentVolume, metadata: {name: ` + name + `, labels: {` + labels +
-		`}}, spec: {storageClassName: $NS, capacity: {storage: 9Gi}, accessModes: [ReadWriteOnce], hostPath: {path: /tmp}}}` +
+		`}}, spec: {storageClassName: $NS, capacity: {storage: 9Gi}, accessModes: [ReadWriteOnce], hostPath: ` +
+		`{path: /tmp}}}` +
 		"\n---\n"
 }

@@ -64,7 +64,8 @@ func mutatingPolicy(c *Cluster, o metav1.Object, self Object) []Finding {
 		func(b *admissionv1.MutatingAdmissionPolicyBinding) bool { return b.Spec.PolicyName == o.GetName() }) {
 		return nil
 	}
-	return []Finding{{Code: "PolicyUnbound", Severity: Threat, Stage: StageCreation, Object: self, Field: "metadata.name",
+	return []Finding{{Code: "PolicyUnbound", Severity: Threat, Stage: StageCreation, Object: self,
+		Field: "metadata.name",
 		Value: self.Name, Message: fmt.Sprintf("No MutatingAdmissionPolicyBinding names policy %s: it changes nothing.",
 			self.Name)}}
 }

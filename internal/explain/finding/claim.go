@@ -139,8 +139,8 @@ func compare(p *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) []unfi
 	return out
 }
 
-// distanceOf is how far a volume is from serving a claim: the field of a volume of another class, or that
-// somebody else has, is the last that one would change.
+// distanceOf is how far a volume is from serving a claim: that it is of another class, or somebody
+// else's, is the last that one would change.
 func distanceOf(list []unfit) int {
 	n := 0
 	for _, d := range list {
@@ -332,7 +332,8 @@ func sourceUnserved(c *Cluster, o metav1.Object, self Object) []Finding {
 	if d == nil || d.APIGroup == nil || *d.APIGroup == "" || len(c.Served[*d.APIGroup]) > 0 {
 		return nil
 	}
-	return []Finding{{Code: "ResourceUnknown", Stage: StageVolume, Object: self, Field: "spec.dataSource", Value: d.Name,
+	return []Finding{{Code: "ResourceUnknown", Stage: StageVolume, Object: self, Field: "spec.dataSource",
+		Value: d.Name,
 		Message: fmt.Sprintf("Claim %s is to be filled from %s %s of API group %s, and the API server serves no such "+
 			"group: nobody can make its volume.", self.Name, d.Kind, d.Name, *d.APIGroup), Remedies: []Remedy{{
 			Say: fmt.Sprintf("install what serves %s, or make the claim anew without dataSource", *d.APIGroup)}}}}

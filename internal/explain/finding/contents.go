@@ -27,9 +27,12 @@ func certificateForm(_ *Cluster, o metav1.Object, self Object) []Finding {
 		}
 		out = append(out, Finding{Code: "CertificateUnreadable", Stage: StageTraffic, Object: self,
 			Field: "data[" + key + "]", Numbers: map[string]string{"bytes": fmt.Sprint(len(s.Data[key]))},
-			Message: fmt.Sprintf("Secret %s is of type %s, and its %s (%d bytes) is not in PEM: nobody can serve by it.",
-				self.Name, s.Type, key, len(s.Data[key])), Remedies: []Remedy{{Say: "write certificate and key anew from " +
-				"their files CERT and KEY: kubectl create secret tls NAME --cert=CERT --key=KEY --dry-run=client -o yaml | " +
+			Message: fmt.Sprintf("Secret %s is of type %s, and its %s (%d bytes) is not in PEM: nobody can serve "+
+				"by it.",
+				self.Name, s.Type, key, len(s.Data[key])),
+			Remedies: []Remedy{{Say: "write certificate and key anew from " +
+				"their files CERT and KEY: kubectl create secret tls NAME --cert=CERT --key=KEY --dry-run=client " +
+				"-o yaml | " +
 				"kubectl replace -f -"}}})
 	}
 	return out
@@ -57,7 +60,8 @@ func lineEnds(c *Cluster, o metav1.Object, self Object) []Finding {
 			}
 			out = append(out, Finding{Code: "LineEnd", Severity: Note, Stage: StageRun, Object: x.self,
 				Field: fmt.Sprintf("%s.env[%d].valueFrom.secretKeyRef.key", x.at, i), Value: r.Key,
-				Related: []Object{objectOf("Secret", s)}, Message: fmt.Sprintf("Variable %s of container %s is key %s of "+
+				Related: []Object{objectOf("Secret", s)},
+				Message: fmt.Sprintf("Variable %s of container %s is key %s of "+
 					"Secret %s, whose one line ends with a line's end: it is part of the value. As a password that is "+
 					"another one.", e.Name, x.c.Name, r.Key, s.Name)})
 		}
@@ -98,14 +102,16 @@ func pullHosts(c *Cluster, o metav1.Object, self Object) []Finding {
 			continue
 		}
 		out = append(out, Finding{Code: "CredentialsForOthers", Severity: Note, Stage: StageImage, Object: self,
-			Field: fmt.Sprintf("%s.imagePullSecrets[%d].name", at, i), Value: r.Name, Related: []Object{objectOf("Secret",
-				s)}, Message: fmt.Sprintf("Pull secret %s has credentials for %s , and the images are of %s : none is sent.",
+			Field: fmt.Sprintf("%s.imagePullSecrets[%d].name", at, i), Value: r.Name,
+			Related: []Object{objectOf("Secret",
+				s)}, Message: fmt.Sprintf("Pull secret %s has credentials for %s, and the images are of %s: none "+
+				"is sent.",
 				r.Name, joined(hosts), joined(wanted))})
 	}
 	return out
 }
 
-// hostMatches reports whether credentials of a host, as a Docker configuration writes it, may be for
+// hostMatches reports whether credentials of a host, as a Docker configuration writes it, are for
 // a registry.
 func hostMatches(host, registry string) bool {
 	for _, scheme := range []string{"https://", "http://"} {

@@ -97,7 +97,8 @@ func (f Finding) Names(text string) bool {
 	if f.Want != "" && !strings.Contains(text, f.Want) && f.Code != "NoNodeCanHold" {
 		return false
 	}
-	if f.Code == "ContainerExited" && strings.Contains(strings.ToLower(text), "container "+strings.ToLower(f.Value)+" ") {
+	if f.Code == "ContainerExited" && strings.Contains(strings.ToLower(text),
+		"container "+strings.ToLower(f.Value)+" ") {
 		return true
 	}
 	if f.Value != "" && strings.Contains(text, f.Value) {

@@ -45,7 +45,8 @@ func hostNames(c *Cluster, o metav1.Object, self Object) []Finding {
 		return nil
 	}
 	f := Finding{Code: "NodeNames", Severity: Note, Stage: StageTraffic, Object: self, Field: at + ".dnsPolicy",
-		Value: string(spec.DNSPolicy), Want: string(corev1.DNSClusterFirstWithHostNet), Message: fmt.Sprintf("%s %s uses "+
+		Value: string(spec.DNSPolicy), Want: string(corev1.DNSClusterFirstWithHostNet),
+		Message: fmt.Sprintf("%s %s uses "+
 			"its node's network with dnsPolicy ClusterFirst, which then means Default: names of Services cannot be "+
 			"resolved. With ClusterFirstWithHostNet they can.", self.Kind, self.Name)}
 	f.setTo(c, jsonText(f.Want))
@@ -63,12 +64,16 @@ func dnsShut(c *Cluster, o metav1.Object, self Object) []Finding {
 			return nil // another policy may open them
 		}
 	}
-	return []Finding{{Code: "PolicyShutsNames", Severity: Threat, Stage: StageTraffic, Object: self, Field: "spec.egress",
-		Value: fmt.Sprint(len(p.Spec.Egress)), Want: "53", Message: fmt.Sprintf("NetworkPolicy %s lets its Pods connect to "+
+	return []Finding{{Code: "PolicyShutsNames", Severity: Threat, Stage: StageTraffic, Object: self,
+		Field: "spec.egress",
+		Value: fmt.Sprint(len(p.Spec.Egress)), Want: "53",
+		Message: fmt.Sprintf("NetworkPolicy %s lets its Pods connect to "+
 			"certain ports, and port 53 is none of them: they cannot resolve names where name servers are behind the "+
-			"policy, as Pods or Services are.", self.Name), Remedies: []Remedy{{Say: "let them ask name servers, port 53",
-			Run: []string{kubectl(self, "patch", `--type=json -p '[{"op":"add","path":"/spec/egress/-","value":{"ports":`+
-				`[{"port":53,"protocol":"UDP"},{"port":53,"protocol":"TCP"}]}}]'`)}}}}}
+			"policy, as Pods or Services are.", self.Name),
+		Remedies: []Remedy{{Say: "let them ask name servers, port 53",
+			Run: []string{kubectl(self, "patch",
+				`--type=json -p '[{"op":"add","path":"/spec/egress/-","value":{"ports":`+
+					`[{"port":53,"protocol":"UDP"},{"port":53,"protocol":"TCP"}]}}]'`)}}}}}
 }
 
 // opensNames reports whether a rule may let requests to name servers pass: it is about all ports,

@@ -67,7 +67,8 @@ func quotaExceeded(self Object, m []string) []Finding {
 			f.Message += " That is more than the quota allows even when nothing is used."
 		}
 		f.Remedies = []Remedy{{Say: fmt.Sprintf("raise %s of the quota to %s", name, f.Want), Run: []string{kubectl(
-			f.Object, "patch", "--type=merge -p "+shellquote.Quoted(fmt.Sprintf(`{"spec":{"hard":{%s:%s}}}`, jsonText(name),
+			f.Object, "patch", "--type=merge -p "+shellquote.Quoted(fmt.Sprintf(`{"spec":{"hard":{%s:%s}}}`,
+				jsonText(name),
 				jsonText(f.Want))))}}}
 		out = append(out, f)
 	}

@@ -76,7 +76,8 @@ func resourceNames(c *Cluster, r rbacv1.PolicyRule, self Object, at string) []Fi
 		}
 		f := Finding{Code: "ReferenceMissing", Severity: Threat, Stage: StageReference, Object: self,
 			Field: fmt.Sprintf("%s.resourceNames[%d]", at, j), Value: n, Want: near,
-			Related: []Object{to, {kind, self.Namespace, near}}, Message: fmt.Sprintf("%s %s is about %s %s, and there "+
+			Related: []Object{to, {kind, self.Namespace, near}},
+			Message: fmt.Sprintf("%s %s is about %s %s, and there "+
 				"is none. There is %s: perhaps that was meant; %s.", self.Kind, self.Name, kind, n, near, how)}
 		f.setTo(c, jsonText(near))
 		out = append(out, f)
@@ -114,7 +115,8 @@ func subjectsElsewhere(c *Cluster, o metav1.Object, self Object) []Finding {
 			continue
 		}
 		f := Finding{Code: "ReferenceMissing", Severity: Threat, Stage: StageReference, Object: self, Field: field,
-			Value: value, Related: []Object{{"Namespace", "", ns}}, Message: fmt.Sprintf("%s %s gives rights to %s %s, "+
+			Value: value, Related: []Object{{"Namespace", "", ns}},
+			Message: fmt.Sprintf("%s %s gives rights to %s %s, "+
 				"and there is no namespace %s.", self.Kind, self.Name, s.Kind, s.Name, ns)}
 		if c.Get(Object{"ServiceAccount", self.Namespace, s.Name}) != nil && before == "" {
 			f.Want = self.Namespace
@@ -144,7 +146,8 @@ func gathersNothing(c *Cluster, o metav1.Object, self Object) []Finding {
 	for i := range x.AggregationRule.ClusterRoleSelectors {
 		s := &x.AggregationRule.ClusterRoleSelectors[i]
 		match, err := metav1.LabelSelectorAsSelector(s)
-		if err != nil || slices.ContainsFunc(among, func(r labelled) bool { return match.Matches(labels.Set(r.labels)) }) {
+		if err != nil || slices.ContainsFunc(among,
+			func(r labelled) bool { return match.Matches(labels.Set(r.labels)) }) {
 			continue
 		}
 		f := Finding{Code: "SelectsNothing", Severity: Threat, Stage: StageReference, Object: self,

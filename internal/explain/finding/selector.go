@@ -149,7 +149,8 @@ func selectsNothing(c *Cluster, o metav1.Object, self Object) []Finding {
 	return []Finding{f}
 }
 
-// labelSelectorOf is the label selector of a budget or policy; nil of a Service, which has labels alone.
+// labelSelectorOf is the label selector of a budget or policy; nil of a Service, which has labels
+// alone.
 func labelSelectorOf(o metav1.Object) *metav1.LabelSelector {
 	switch x := o.(type) {
 	case *policyv1.PodDisruptionBudget:
@@ -290,7 +291,8 @@ func (c *Cluster) selectIn(self Object, field string, s *metav1.LabelSelector, d
 	for i, e := range s.MatchExpressions {
 		if e.Key == d.wantKey && len(e.Values) == 1 {
 			r.Run = c.setCommand(self, fmt.Sprintf("%s.matchExpressions[%d]", field, i), fmt.Sprintf(
-				`{"key":%s,"operator":%s,"values":[%s]}`, jsonText(d.key), jsonText(string(e.Operator)), jsonText(d.has)))
+				`{"key":%s,"operator":%s,"values":[%s]}`, jsonText(d.key), jsonText(string(e.Operator)),
+				jsonText(d.has)))
 		}
 	}
 	return r

@@ -157,15 +157,15 @@ func stripped(list []metav1.Object) []metav1.Object {
 		}
 		for k := range s.Data {
 			if s.Type != corev1.SecretTypeTLS || k != corev1.TLSCertKey {
-				s.Data[k] = bare(s, k)
+				s.Data[k] = remains(s, k)
 			}
 		}
 	}
 	return list
 }
 
-// bare is what is kept of a value of a Secret.
-func bare(s *corev1.Secret, key string) []byte {
+// remains is what is kept of a value of a Secret.
+func remains(s *corev1.Secret, key string) []byte {
 	value := s.Data[key]
 	if key == corev1.DockerConfigJsonKey && s.Type == corev1.SecretTypeDockerConfigJson {
 		var config struct {
