@@ -392,10 +392,3 @@ func setUser(s *corev1.PodSpec, name string, uid int64) {
 		}
 	}
 }
-
-func security(c *corev1.Container) *corev1.SecurityContext {
-	if c.SecurityContext == nil {
-		c.SecurityContext = &corev1.SecurityContext{}
-	}
-	return c.SecurityContext
-}
