@@ -96,7 +96,7 @@ func TestRecords(t *testing.T) {
 			t.Errorf("%s %s: %q, want %q", c.name, miekg.TypeToString[c.kind], got, c.want)
 		}
 	}
-	tcp := miekg.Client{Net: "tcp", Timeout: 5 * time.Second}
+	tcp := miekg.Client{Net: "tcp", Timeout: time.Minute}
 	if r, _, err := tcp.Exchange(new(miekg.Msg).SetQuestion("web.default.svc.cluster.local.", miekg.TypeA),
 		w.server.Address().String()); err != nil || len(r.Answer) != 1 {
 		t.Errorf("by TCP: %v %v", r, err)
