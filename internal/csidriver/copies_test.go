@@ -188,7 +188,7 @@ func sharesBlocks(t *testing.T, dir string) bool {
 // A directory or raw device that is in use, whose copy could be torn, is not copied: neither as a
 // clone nor as a snapshot. A raw device is where the disk clones it in one step. Once nobody uses
 // it, both are copied.
-func TestWhatChangesIsNotCopied(t *testing.T) {
+func TestVolumesInUseAreNotCopied(t *testing.T) {
 	d, o := newDriver(t)
 	raw := &csipb.VolumeCapability{AccessMode: capability.AccessMode,
 		AccessType: &csipb.VolumeCapability_Block{Block: &csipb.VolumeCapability_BlockVolume{}}}

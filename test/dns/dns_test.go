@@ -210,7 +210,7 @@ func TestNodesResolverFile(t *testing.T) {
 }
 
 // Nothing that comes over the wire stops the server, whatever Services and slices there are.
-func TestNothingPanics(t *testing.T) {
+func TestMalformedQueriesDoNotPanic(t *testing.T) {
 	w := newFixture(t, nil)
 	w.service("set", headless)
 	w.slice("set", endpoint("10.1.0.1", "zero", true))

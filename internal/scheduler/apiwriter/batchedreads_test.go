@@ -83,7 +83,7 @@ func acceptFrom(t *testing.T, l net.Listener, addr net.Addr) net.Conn {
 
 // A connection of the kernel gives all that was sent, in order and however it came, then what comes
 // after a while of quiet, and the end.
-func TestNothingIsLeftInTheKernel(t *testing.T) {
+func TestAllBytesAreReadInOrder(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
