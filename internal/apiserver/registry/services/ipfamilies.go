@@ -93,11 +93,11 @@ func (t *allocationTransaction) validateIPFamilies(s *v1.Service) field.ErrorLis
 		for _, list := range []struct {
 			name string
 			n    int
-		}{{"clusterIPs", len(p.ClusterIPs)}, {"ipFamilies", len(p.IPFamilies)}} {
+		}{{"cluster IPs", len(p.ClusterIPs)}, {"IP families", len(p.IPFamilies)}} {
 			if list.n == 2 {
 				errs = append(errs,
 					field.Invalid(path, p.IPFamilyPolicy,
-						fmt.Sprintf("must be RequireDualStack or PreferDualStack when multiple '%s' are specified",
+						fmt.Sprintf("must be 'RequireDualStack' or 'PreferDualStack' when multiple %s are specified",
 							list.name)))
 			}
 		}
