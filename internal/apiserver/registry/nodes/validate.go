@@ -3,7 +3,6 @@ package nodes
 import (
 	"encoding/json"
 	"fmt"
-	"net/netip"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	netutils "k8s.io/utils/net"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
@@ -70,13 +70,22 @@ func podCIDRs(n *v1.Node, stored []string) field.ErrorList {
 	var errs field.ErrorList
 	path := field.NewPath("spec", "podCIDRs")
 	families := map[bool]int{}
+	var broken error
 	for i, c := range n.Spec.PodCIDRs {
 		errs = append(errs, validation.IsValidCIDRForLegacyField(path.Index(i), c, true, stored)...)
-		if p, err := netip.ParsePrefix(c); err == nil {
-			families[p.Addr().Is4()]++
+		prefix, _, err := netutils.ParseCIDRSloppy(c)
+		switch {
+		case err == nil:
+			families[prefix.To4() != nil]++
+		case broken == nil && len(n.Spec.PodCIDRs) > 1:
+			broken = fmt.Errorf("invalid CIDR[%d]: <nil> (%w)", i, err)
 		}
 	}
-	if families[true] > 1 || families[false] > 1 {
+	if broken != nil {
+		errs = append(errs, field.InternalError(path,
+			fmt.Errorf("invalid PodCIDRs. failed to check with dual stack with error:%w", broken)))
+	}
+	if broken != nil || families[true] > 1 || families[false] > 1 {
 		errs = append(errs,
 			field.Invalid(path, n.Spec.PodCIDRs, "may specify no more than one CIDR for each IP family"))
 	}

@@ -102,6 +102,9 @@ func (t *allocationTransaction) validateIPFamilies(s *v1.Service) field.ErrorLis
 			}
 		}
 	}
+	if len(errs) > 0 {
+		return errs
+	}
 	if p.IPFamilyPolicy != nil && *p.IPFamilyPolicy == v1.IPFamilyPolicyRequireDualStack && t.ownPools < 2 {
 		errs = append(errs,
 			field.Invalid(path, p.IPFamilyPolicy, "this cluster is not configured for dual-stack services"))
