@@ -103,8 +103,7 @@ func TestPodLevelDefaults(t *testing.T) {
 	}
 }
 
-// TestFieldsBehindGatesThatAreOffAreDropped: fields behind gates that are off go at creation, and stay where they are stored
-// already.
+// Fields behind gates that are off go at creation, and stay where they are stored already.
 func TestFieldsBehindGatesThatAreOffAreDropped(t *testing.T) {
 	spec := func() *v1.PodSpec {
 		return &v1.PodSpec{
