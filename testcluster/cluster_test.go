@@ -178,7 +178,7 @@ func TestWithoutNodesAPodWaitsAndSaysSo(t *testing.T) {
 	t.Parallel()
 	c := testcluster.Start(t, testcluster.WithNodes())
 	create(t, c, pod("waits", "anything"))
-	p := c.WaitPod(within(t, time.Minute), "default",
+	p := c.WaitPod(within(t, 20*time.Second), "default",
 		"waits", func(p *corev1.Pod) bool { return p != nil && len(p.Status.Conditions) > 0 })
 	if got := p.Status.Conditions[0]; got.Reason != "Unschedulable" ||
 		got.Message != "no nodes available to schedule pods" {

@@ -24,7 +24,7 @@ import (
 // seconds: what it waits for takes one at most on an idle machine.
 func eventually(ctx context.Context, t *testing.T, c *testcluster.Cluster, what string, ok func() bool) {
 	t.Helper()
-	end := time.After(time.Minute)
+	end := time.After(20 * time.Second)
 	for !ok() {
 		select {
 		case <-time.After(5 * time.Millisecond):

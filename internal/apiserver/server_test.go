@@ -161,7 +161,7 @@ func launch(c Config) (s *Server, stop func() error, err error) {
 	case err := <-done:
 		cancel()
 		return nil, nil, fmt.Errorf("the server ended before it was ready: %w", err)
-	case <-time.After(time.Minute):
+	case <-time.After(30 * time.Second):
 		_ = stop()
 		return nil, nil, fmt.Errorf("the server was not ready in 30 s")
 	}

@@ -216,7 +216,7 @@ func TestEventsComeBackAfterARestart(t *testing.T) {
 				t.Fatal("channel closed")
 			}
 			return e
-		case <-time.After(time.Minute):
+		case <-time.After(30 * time.Second):
 			t.Fatal("no event")
 			return nil
 		}

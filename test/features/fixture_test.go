@@ -97,7 +97,7 @@ func (w *fixture) gone(name string) {
 }
 
 // patience bounds one wait: what a test waits for takes a second at most on an idle machine.
-const patience = time.Minute
+const patience = 30 * time.Second
 
 // until waits for what no watch tells; it fails the test after patience.
 func (w *fixture) until(what string, ok func() bool) {

@@ -160,7 +160,7 @@ func (w *fixture) kinds() {
 // only waits until the node has nothing but n Pods: leftovers of a Pod are removed some time after
 // its API object.
 func (w *fixture) only(n int) {
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(30 * time.Second)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	want := map[string]int{"runtime": 2 * n, "address": n, "cgroup": n, "directory": 2 * n}

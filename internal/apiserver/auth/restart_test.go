@@ -53,7 +53,7 @@ func startServer(t testing.TB, dir string, change func(*apiserver.Config)) (*res
 	t.Cleanup(k.stop)
 	select {
 	case <-s.Ready():
-	case <-time.After(time.Minute):
+	case <-time.After(30 * time.Second):
 		t.Fatal("not ready in 30 s")
 	}
 	if k.client, err = kubernetes.NewForConfig(s.InProcess(master())); err != nil {

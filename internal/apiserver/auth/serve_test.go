@@ -71,7 +71,7 @@ func serve(t testing.TB, o auth.Options) *server {
 	case err := <-done:
 		done <- err
 		t.Fatalf("the server ended before it was ready: %v", err)
-	case <-time.After(time.Minute):
+	case <-time.After(30 * time.Second):
 		t.Fatal("the server was not ready in 30 s")
 	}
 	return &server{s, files, time.Since(begin)}
