@@ -309,7 +309,7 @@ func TestEveryEndCountsOnce(t *testing.T) {
 
 // A Pod's end is the first available of its containers' ends, its Ready condition, its deletion and
 // its creation (upstream's order), so that a failure without container times still has its backoff.
-func TestWhenAPodEnded(t *testing.T) {
+func TestFinishTimeOfAPod(t *testing.T) {
 	t0 := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	at := func(s int) metav1.Time { return metav1.NewTime(t0.Add(time.Duration(s) * time.Second)) }
 	ended := func(name string, s int) corev1.ContainerStatus {
