@@ -114,12 +114,11 @@ func typesOfAPolicy(w *atWork) {
 			w.must(err)
 			return p.Status.ObservedGeneration == generation
 		})
-		if p.Status.TypeChecking == nil {
-			return "nothing"
-		}
 		var out []string
-		for _, e := range p.Status.TypeChecking.ExpressionWarnings {
-			out = append(out, e.FieldRef+": "+e.Warning)
+		if t := p.Status.TypeChecking; t != nil {
+			for _, e := range t.ExpressionWarnings {
+				out = append(out, e.FieldRef+": "+e.Warning)
+			}
 		}
 		return strings.Join(out, "\n")
 	}

@@ -10,8 +10,8 @@ func IsDue(p *admissionv1.ValidatingAdmissionPolicy) bool {
 	return p.Generation > p.Status.ObservedGeneration
 }
 
-// StatusOf returns what to apply to a policy's status. Without warnings typeChecking is there and
-// empty.
+// StatusOf returns what to apply to a policy's status; it replaces the warnings of the generation
+// before.
 func StatusOf(p *admissionv1.ValidatingAdmissionPolicy,
 	warnings []admissionv1.ExpressionWarning) *applyadmissionv1.ValidatingAdmissionPolicyApplyConfiguration {
 	checked := applyadmissionv1.TypeChecking()
