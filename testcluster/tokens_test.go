@@ -125,8 +125,8 @@ func typesOfAPolicy(w *atWork) {
 	got := status(1)
 	for _, want := range []string{
 		"spec.validations[1].expression: apps/v1, Kind=Deployment: ERROR: <input>:1:12: undefined field 'replicaz'",
-		"spec.validations[1].messageExpression: apps/v1, Kind=Deployment: ERROR: <input>:1:8: found no matching overload " +
-			"for '_+_' applied to '(string, int)'",
+		"spec.validations[1].messageExpression: apps/v1, Kind=Deployment: ERROR: <input>:1:8: found no matching " +
+			"overload for '_+_' applied to '(string, int)'",
 	} {
 		if !strings.Contains(got, want) {
 			w.Errorf("got %q, want %q", got, want)

@@ -37,7 +37,8 @@ func (s Subject) autoscaler(a *Answer, h *autoscalingv2.HorizontalPodAutoscaler,
 		}
 	}
 	if e := s.newestEvent("SuccessfulRescale"); e != nil {
-		a.Facts = append(a.Facts, fmt.Sprintf("it last scaled %s ago: %s", ago(s.Now.Sub(e.LastTimestamp.Time)), e.Message))
+		a.Facts = append(a.Facts, fmt.Sprintf("it last scaled %s ago: %s", ago(s.Now.Sub(e.LastTimestamp.Time)),
+			e.Message))
 	} else if t := h.Status.LastScaleTime; t != nil {
 		a.Facts = append(a.Facts, "it last scaled "+ago(s.Now.Sub(t.Time))+" ago")
 	}

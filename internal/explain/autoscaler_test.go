@@ -30,13 +30,15 @@ func TestWhyAnAutoscalerScales(t *testing.T) {
 		want   []string
 	}{
 		"holds": {func(*autoscalingv2.HorizontalPodAutoscaler) {}, nil, []string{
-			"It keeps Deployment web at 2 replicas (within 1 to 5): cpu is at 48% of the requests, the target is 50%."}},
+			"It keeps Deployment web at 2 replicas (within 1 to 5): cpu is at 48% of the requests, the " +
+				"target is 50%."}},
 		"scales": {func(h *autoscalingv2.HorizontalPodAutoscaler) {
 			h.Status.DesiredReplicas, h.Status.CurrentMetrics = 4, []autoscalingv2.MetricStatus{cpu(98)}
-		}, nil, []string{"It scales Deployment web from 2 to 4 replicas (within 1 to 5): cpu is at 98% of the requests"}},
+		}, nil, []string{
+			"It scales Deployment web from 2 to 4 replicas (within 1 to 5): cpu is at 98% of the requests"}},
 		"holds back": {func(h *autoscalingv2.HorizontalPodAutoscaler) {
-			h.Status.Conditions = append(h.Status.Conditions, condition(autoscalingv2.AbleToScale, "ScaleDownStabilized",
-				"recent recommendations were higher"))
+			h.Status.Conditions = append(h.Status.Conditions, condition(autoscalingv2.AbleToScale,
+				"ScaleDownStabilized", "recent recommendations were higher"))
 		}, nil, []string{"AbleToScale (ScaleDownStabilized): recent recommendations were higher"}},
 		"has scaled": {func(h *autoscalingv2.HorizontalPodAutoscaler) {
 			h.Status.LastScaleTime = &metav1.Time{Time: now.Add(-40 * time.Second)}
@@ -44,12 +46,13 @@ func TestWhyAnAutoscalerScales(t *testing.T) {
 			LastTimestamp: metav1.NewTime(now.Add(-40 * time.Second))}},
 			[]string{"it last scaled 40s ago: New size: 2; reason: All metrics below target"}},
 		"by the length of a queue": {func(h *autoscalingv2.HorizontalPodAutoscaler) {
-			h.Spec.Metrics = append(h.Spec.Metrics, autoscalingv2.MetricSpec{External: &autoscalingv2.ExternalMetricSource{
-				Metric: autoscalingv2.MetricIdentifier{Name: "queue"},
-				Target: autoscalingv2.MetricTarget{AverageValue: resource.NewQuantity(30, resource.DecimalSI)}}})
+			queue := autoscalingv2.MetricIdentifier{Name: "queue"}
+			h.Spec.Metrics = append(h.Spec.Metrics, autoscalingv2.MetricSpec{
+				External: &autoscalingv2.ExternalMetricSource{Metric: queue,
+					Target: autoscalingv2.MetricTarget{AverageValue: resource.NewQuantity(30, resource.DecimalSI)}}})
 			h.Status.CurrentMetrics = append(h.Status.CurrentMetrics, autoscalingv2.MetricStatus{
-				External: &autoscalingv2.ExternalMetricStatus{Metric: autoscalingv2.MetricIdentifier{Name: "queue"},
-					Current: autoscalingv2.MetricValueStatus{AverageValue: resource.NewQuantity(12, resource.DecimalSI)}}})
+				External: &autoscalingv2.ExternalMetricStatus{Metric: queue, Current: autoscalingv2.MetricValueStatus{
+					AverageValue: resource.NewQuantity(12, resource.DecimalSI)}}})
 		}, nil, []string{"; queue is 12 for each Pod, the target is 30."}},
 	} {
 		h := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
@@ -59,8 +62,8 @@ func TestWhyAnAutoscalerScales(t *testing.T) {
 					Resource: &autoscalingv2.ResourceMetricSource{Name: "cpu", Target: autoscalingv2.MetricTarget{
 						Type: autoscalingv2.UtilizationMetricType, AverageUtilization: new(int32(50))}}}}},
 			Status: autoscalingv2.HorizontalPodAutoscalerStatus{CurrentReplicas: 2, DesiredReplicas: 2,
-				CurrentMetrics: []autoscalingv2.MetricStatus{cpu(48)}, Conditions: []autoscalingv2.
-						HorizontalPodAutoscalerCondition{condition(autoscalingv2.ScalingActive, "ValidMetricFound", "")}}}
+				CurrentMetrics: []autoscalingv2.MetricStatus{cpu(48)}}}
+		h.Status.Conditions = append(h.Status.Conditions, condition(autoscalingv2.ScalingActive, "ValidMetricFound", ""))
 		c.change(h)
 		a := WhyObject(Subject{Now: now, Kind: "hpa", Namespace: "default", Name: "web", Object: h, Events: c.events})
 		got := a.Cause + "\n" + strings.Join(a.Facts, "\n")

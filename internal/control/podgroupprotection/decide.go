@@ -35,8 +35,8 @@ func LeftGroups(old, cur runtime.Object) []string {
 	return []string{GroupOf(was)}
 }
 
-// WithoutFinalizer returns the PodGroup without the finalizer; nil if it is not being deleted or has
-// none.
+// WithoutFinalizer returns the PodGroup without the finalizer; nil if it is not being deleted or
+// has none.
 func WithoutFinalizer(g *schedulingv1beta1.PodGroup) *schedulingv1beta1.PodGroup {
 	i := slices.Index(g.Finalizers, Finalizer)
 	if g.DeletionTimestamp == nil || i < 0 {

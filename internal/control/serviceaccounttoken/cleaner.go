@@ -41,9 +41,8 @@ func NewCleaner(d controllerruntime.ControllerContext) controllerruntime.Runner 
 	if c.period == 0 {
 		c.period = DefaultCleanUpPeriod
 	}
-	q := controllerruntime.NewQueue("legacytokencleaner", 1, func(ctx context.Context, _ string) (time.Duration, error) {
-		return cleanInterval, c.clean(ctx)
-	})
+	all := func(ctx context.Context, _ string) (time.Duration, error) { return cleanInterval, c.clean(ctx) }
+	q := controllerruntime.NewQueue("legacytokencleaner", 1, all)
 	q.WaitForInformers(core.ServiceAccounts().Informer(), secrets, core.Pods().Informer())
 	q.Add("all")
 	return q

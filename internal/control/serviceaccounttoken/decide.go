@@ -106,8 +106,8 @@ func refers(account *corev1.ServiceAccount, secret string) bool {
 	return found
 }
 
-// TrackedSince reads the day from the ConfigMap kube-apiserver-legacy-service-account-token-tracking
-// and returns the next one; an error if there is none.
+// TrackedSince reads the day since when the API server writes uses down from its ConfigMap, and
+// returns the next one; an error if there is none.
 func TrackedSince(m *corev1.ConfigMap) (time.Time, error) {
 	day, err := time.Parse(time.DateOnly, m.Data["since"])
 	return day.AddDate(0, 0, 1), err

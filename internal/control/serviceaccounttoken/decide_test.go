@@ -82,12 +82,18 @@ func TestCleanUp(t *testing.T) {
 		"marked long ago":         {label(InvalidSinceLabel, "2026-06-19"), since, Delete},
 		"marked with no day":      {label(InvalidSinceLabel, "x"), since, MarkInvalid},
 		"not watched for so long": {func(*Usage) {}, now.Add(-period + time.Second), Keep},
-		"young":                   {func(u *Usage) { u.Secret.CreationTimestamp = metav1.NewTime(now.Add(-period)) }, since, Keep},
-		"being deleted":           {func(u *Usage) { u.Secret.DeletionTimestamp = &metav1.Time{Time: now} }, since, Keep},
-		"another type":            {func(u *Usage) { u.Secret.Type = corev1.SecretTypeOpaque }, since, Keep},
-		"no account":              {func(u *Usage) { u.Account = nil }, since, Keep},
-		"made by hand":            {func(u *Usage) { u.Account.Secrets = nil }, since, Keep},
-		"a Pod has it":            {func(u *Usage) { u.MountedBy = func(s string) bool { return s == "t" } }, since, Keep},
+		"young": {func(u *Usage) {
+			u.Secret.CreationTimestamp = metav1.NewTime(now.Add(-period))
+		}, since, Keep},
+		"being deleted": {func(u *Usage) {
+			u.Secret.DeletionTimestamp = &metav1.Time{Time: now}
+		}, since, Keep},
+		"another type": {func(u *Usage) { u.Secret.Type = corev1.SecretTypeOpaque }, since, Keep},
+		"no account":   {func(u *Usage) { u.Account = nil }, since, Keep},
+		"made by hand": {func(u *Usage) { u.Account.Secrets = nil }, since, Keep},
+		"a Pod has it": {func(u *Usage) {
+			u.MountedBy = func(s string) bool { return s == "t" }
+		}, since, Keep},
 	} {
 		u := Usage{Secret: tokenOf("sa", "1"), MountedBy: func(string) bool { return false },
 			Account: &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "sa", UID: types.UID("1")},

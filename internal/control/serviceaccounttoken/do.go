@@ -83,7 +83,8 @@ func keyOf(s *corev1.Secret) syncKey {
 
 func uidOf(s *corev1.Secret) types.UID { return types.UID(s.Annotations[corev1.ServiceAccountUIDKey]) }
 
-// String joins the parts by slashes, which none of them has but an annotation that names no account.
+// String joins the parts by slashes, which none of them has but an annotation that names no
+// account.
 func (k syncKey) String() string {
 	return strings.Join([]string{k.Namespace, k.Secret, string(k.UID), string(k.AccountUID), k.Account}, "/")
 }

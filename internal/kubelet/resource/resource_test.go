@@ -321,9 +321,12 @@ func TestOOMScore(t *testing.T) {
 
 // With TieredReservation the tiers keep what their Pods request; the cgroup of all Pods covers both
 // chains.
+//
+// row: QOS-11
 func TestTiersKeepMemory(t *testing.T) {
 	pods := []*v1.Pod{podOf(container("c", list("cpu", "1", "memory", "100Mi"), list("cpu", "1", "memory", "100Mi"))),
-		podOf(container("c", list("memory", "30Mi"), nil)), podOf(container("c", list("memory", "20Mi"), nil)), bestEffort}
+		podOf(container("c", list("memory", "30Mi"), nil)), podOf(container("c", list("memory", "20Mi"), nil)),
+		bestEffort}
 	tiered := r.Options{Unified: true, MemoryQoS: true, TieredReservation: true}
 	if d := cmp.Diff(map[string]string{"memory.min": "157286400", "memory.low": "52428800"},
 		r.ForAllPods(pods, tiered).Unified); d != "" {

@@ -73,12 +73,14 @@ func TestTokensInSecrets(t *testing.T) {
 		{name: "another key", by: other, want: "invalid signature"},
 		{name: "secret gone", change: func(w *apiObjects) { w.secret = nil }, want: "Token has been invalidated",
 			counted: [4]float64{1}},
-		{name: "secret being deleted", change: func(w *apiObjects) { w.secret.DeletionTimestamp = &metav1.Time{Time: now} },
+		{name: "secret being deleted",
+			change: func(w *apiObjects) { w.secret.DeletionTimestamp = &metav1.Time{Time: now} },
 			want: "Token has been invalidated", counted: [4]float64{1}},
 		{name: "secret with another token",
 			change: func(w *apiObjects) { w.secret.Data[corev1.ServiceAccountTokenKey] = []byte("x") },
 			want:   "Token does not match server's copy", counted: [4]float64{1}},
-		{name: "account gone", change: func(w *apiObjects) { w.account = nil }, want: "not found", counted: [4]float64{1}},
+		{name: "account gone", change: func(w *apiObjects) { w.account = nil }, want: "not found",
+			counted: [4]float64{1}},
 		{name: "account being deleted",
 			change: func(w *apiObjects) { w.account.DeletionTimestamp = &metav1.Time{Time: now} },
 			want:   "ServiceAccount ns/sa has been deleted", counted: [4]float64{1}},
@@ -112,8 +114,8 @@ func TestTokensInSecrets(t *testing.T) {
 			switch {
 			case c.want == "" && (err != nil || !ok):
 				t.Fatalf("got %v, want a good token", err)
-			case c.want == "" && (resp.User.GetName() != "system:serviceaccount:ns:sa" || resp.User.GetUID() != "sa-uid" ||
-				fmt.Sprint(resp.Audiences) != fmt.Sprint([]string{issuer})):
+			case c.want == "" && (resp.User.GetName() != "system:serviceaccount:ns:sa" ||
+				resp.User.GetUID() != "sa-uid" || fmt.Sprint(resp.Audiences) != fmt.Sprint([]string{issuer})):
 				t.Errorf("got %v for %q", resp.User, resp.Audiences)
 			case c.want != "" && (ok || err == nil || !strings.Contains(err.Error(), c.want)):
 				t.Errorf("got %v, %v, want %q", ok, err, c.want)

@@ -5,7 +5,8 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
-// Uses of projected tokens and of tokens in Secrets, under upstream's names. They are the process's: several servers in it
+// Uses of projected tokens and of tokens in Secrets, under upstream's names. They are the
+// process's: several servers in it
 // count together.
 var (
 	staleTokens = metrics.NewCounter(&metrics.CounterOpts{Subsystem: "serviceaccount", Name: "stale_tokens_total",
