@@ -63,7 +63,8 @@ func TestWhyAnAutoscalerScales(t *testing.T) {
 						Type: autoscalingv2.UtilizationMetricType, AverageUtilization: new(int32(50))}}}}},
 			Status: autoscalingv2.HorizontalPodAutoscalerStatus{CurrentReplicas: 2, DesiredReplicas: 2,
 				CurrentMetrics: []autoscalingv2.MetricStatus{cpu(48)}}}
-		h.Status.Conditions = append(h.Status.Conditions, condition(autoscalingv2.ScalingActive, "ValidMetricFound", ""))
+		h.Status.Conditions = append(h.Status.Conditions, condition(autoscalingv2.ScalingActive,
+			"ValidMetricFound", ""))
 		c.change(h)
 		a := WhyObject(Subject{Now: now, Kind: "hpa", Namespace: "default", Name: "web", Object: h, Events: c.events})
 		got := a.Cause + "\n" + strings.Join(a.Facts, "\n")

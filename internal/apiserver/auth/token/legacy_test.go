@@ -75,7 +75,7 @@ func TestTokensInSecrets(t *testing.T) {
 			counted: [4]float64{1}},
 		{name: "secret being deleted",
 			change: func(w *apiObjects) { w.secret.DeletionTimestamp = &metav1.Time{Time: now} },
-			want: "Token has been invalidated", counted: [4]float64{1}},
+			want:   "Token has been invalidated", counted: [4]float64{1}},
 		{name: "secret with another token",
 			change: func(w *apiObjects) { w.secret.Data[corev1.ServiceAccountTokenKey] = []byte("x") },
 			want:   "Token does not match server's copy", counted: [4]float64{1}},
