@@ -881,9 +881,9 @@ func TestPluginNamesAreUpstreams(t *testing.T) {
 		names = append(names, p.Name)
 	}
 	want := "LimitRanger ServiceAccount NodeRestriction TaintNodesByCondition PodSecurity Priority " +
-		"DefaultTolerationSeconds DefaultStorageClass PersistentVolumeClaimResize RuntimeClass CertificateApproval " +
-		"CertificateSigning ClusterTrustBundleAttest CertificateSubjectRestriction DefaultIngressClass " +
-		"PodTopologyLabels PodResize ResourceQuota"
+		"DefaultTolerationSeconds DefaultStorageClass PodGroupProtection PersistentVolumeClaimResize RuntimeClass " +
+		"CertificateApproval CertificateSigning ClusterTrustBundleAttest CertificateSubjectRestriction " +
+		"DefaultIngressClass PodTopologyLabels PodResize ResourceQuota"
 	if got := strings.Join(names, " "); got != want {
 		t.Errorf("plugins %s", got)
 	}
