@@ -10,10 +10,7 @@ import (
 // WriteText prints the forecast for a person.
 func (f *Forecast) WriteText(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s: %s\n", f.Verb, strings.Join(f.Target, " "), f.Outcome.sentence())
-	if l := f.Outcome.Least; l != nil && len(f.Capacity) > 0 {
-		fmt.Fprintf(&b, "ready Pods: at least %d of %d\n", *l, f.Capacity[0].Desired)
-	}
+	b.WriteString(f.Sentence() + "\n")
 	f.writePods(&b)
 	f.writeCapacity(&b)
 	f.writeBlocked(&b)
@@ -23,6 +20,16 @@ func (f *Forecast) WriteText(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// Sentence says what is done when, and of a rollout how many Pods are ready at least, in a second
+// line.
+func (f *Forecast) Sentence() string {
+	s := fmt.Sprintf("%s %s: %s", f.Verb, strings.Join(f.Target, " "), f.Outcome.sentence())
+	if l := f.Outcome.Least; l != nil && len(f.Capacity) > 0 {
+		s += fmt.Sprintf("\nready Pods: at least %d of %d", *l, f.Capacity[0].Desired)
+	}
+	return s
 }
 
 func (o Outcome) sentence() string {
