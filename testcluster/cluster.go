@@ -22,11 +22,13 @@ import (
 
 	"github.com/gantry-project/gantry/internal/apiserver"
 	"github.com/gantry-project/gantry/internal/apiserver/auth"
+	"github.com/gantry-project/gantry/internal/apiserver/auth/token"
 	"github.com/gantry-project/gantry/internal/apiserver/store"
 	"github.com/gantry-project/gantry/internal/app/storecontrollers"
 	"github.com/gantry-project/gantry/internal/control"
 	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 	"github.com/gantry-project/gantry/internal/cri/crifake"
+	"github.com/gantry-project/gantry/internal/features"
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/journal/ring"
 	"github.com/gantry-project/gantry/internal/pki"
@@ -74,6 +76,7 @@ type options struct {
 	nodeQuarantine time.Duration
 	monitorGrace   time.Duration
 	autoscaling    *controllerruntime.HorizontalPodAutoscaling
+	features       features.Features
 }
 
 // Option configures Start.
@@ -106,6 +109,9 @@ func WithNodeMonitorGracePeriod(d time.Duration) Option {
 func WithHorizontalPodAutoscaling(h controllerruntime.HorizontalPodAutoscaling) Option {
 	return func(o *options) { o.autoscaling = &h }
 }
+
+// WithFeatures switches gates on in the API server and the controllers.
+func WithFeatures(f features.Features) Option { return func(o *options) { o.features = f } }
 
 // Start starts a cluster and waits until its nodes are Ready. It fails the test if that does not
 // succeed; the cluster stops at the end of the test.
@@ -205,7 +211,7 @@ func (c *Cluster) startServer() error {
 		},
 		Journal: apiserver.Journal{Sink: c.log.SinkFor("apiserver", ""), Reader: c.log, Appender: c.log},
 		Access:  auth.Access(auth.Options{ProtectStorage: true}), Omit: apiserver.Omit{OpenAPIv2Off: true},
-		Controllers: storecontrollers.All(),
+		Controllers: storecontrollers.All(), Features: c.o.features,
 	})
 	if err != nil {
 		return err
@@ -251,12 +257,21 @@ func (c *Cluster) startControllers() error {
 	if err != nil {
 		return err
 	}
+	key, err := token.ReadPrivate(c.files.ServiceAccount.Key)
+	if err != nil {
+		return err
+	}
+	tokens, err := token.NewLegacyIssuer(key)
+	if err != nil {
+		return err
+	}
 	c.stopControllers = c.runBackground("controllers", func(ctx context.Context) error {
 		return control.Run(ctx, control.Options{
 			Deps: controllerruntime.ControllerContext{Client: client,
 				Informers: informers.NewSharedInformerFactory(client, 0), Journal: c.log.SinkFor("controllers", ""),
 				RootCA: ca, NodeQuarantine: c.o.nodeQuarantine, NodeMonitorGracePeriod: c.o.monitorGrace,
-				HorizontalPodAutoscaling: c.o.autoscaling},
+				HorizontalPodAutoscaling: c.o.autoscaling, ServiceAccountToken: tokens.IssueLegacy,
+				PodGroups: c.o.features.GenericWorkload},
 			As: func(account string) (kubernetes.Interface, metadata.Interface, error) {
 				cfg := as(serviceaccount.MakeUsername("kube-system", account),
 					serviceaccount.MakeGroupNames("kube-system")...)

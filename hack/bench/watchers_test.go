@@ -30,7 +30,7 @@ func encoded(t *testing.T, p *v1.Pod) []byte {
 
 // The cheap watchers read the revision of an event and when its write was sent; a truncated event
 // is unreadable, without panic.
-func TestWhatWatchersReadOfAnEvent(t *testing.T) {
+func TestRevisionAndSentTimeOfAnEvent(t *testing.T) {
 	p := gated(1, "p")
 	p.ResourceVersion = "4711"
 	p.Annotations = map[string]string{sentAt: "1700000000000000123"}

@@ -15,7 +15,7 @@ const module = "hack/conformance/upstream"
 
 // packages are the Debian packages needed besides those of `make deps`.
 var packages = map[string]string{"ip": "iproute2", "nsenter": "util-linux", "bash-static": "bash-static",
-	"dpkg-deb": "dpkg"}
+	"dpkg-deb": "dpkg", "mkfs.xfs": "xfsprogs"}
 
 // programs are built from the module, each into a file named after the path's last element.
 var programs = []string{

@@ -17,7 +17,8 @@ import (
 )
 
 const (
-	dataDirs     = "/tmp/gantry-conf" // short: sockets are below it
+	dataDirs     = "/tmp/gantry-conf"       // short: sockets are below it
+	diskDirs     = "/tmp/gantry-conf-disks" // of the disks of storage
 	clusterCIDR  = "10.176.0.0/14"
 	registryPort = "5050" // 5000 is what tests give to a registry of their own
 )
@@ -34,6 +35,7 @@ clusterDNS: [10.96.0.10]
 // conflicts with the rest of the machine.
 type cluster struct {
 	bin, logs    string
+	disks        bool // local volumes are on a disk of their own, with xfs
 	first, other *node
 	servers      []*http.Server
 }
@@ -64,16 +66,20 @@ func (n *node) command(ctx context.Context, program string, args ...string) *exe
 
 // start creates the namespaces, serves the images on both nodes' loopback, and runs both nodes
 // until they are Ready. After an error the caller calls remove.
-func start(ctx context.Context, bin, logs string, images http.Handler, flags ...string) (*cluster, error) {
-	c := &cluster{bin: bin, logs: logs}
+func (c *cluster) start(ctx context.Context, images http.Handler, flags ...string) error {
 	c.first = &node{cluster: c, name: "conf-1", ip: "10.171.250.1", dir: filepath.Join(dataDirs, "1")}
 	c.other = &node{cluster: c, name: "conf-2", ip: "10.171.250.2", dir: filepath.Join(dataDirs, "2")}
 	if err := c.remove(); err != nil { // left over from a killed run
-		return c, err
+		return err
 	}
 	for _, n := range c.nodes() {
 		if err := n.prepare(images); err != nil {
-			return c, err
+			return err
+		}
+		if c.disks {
+			if err := n.addDisk(ctx); err != nil {
+				return err
+			}
 		}
 	}
 	cable, routes := "ip link add up0 netns gantry-conf-1 type veth peer name up0 netns gantry-conf-2", ""
@@ -84,26 +90,26 @@ func start(ctx context.Context, bin, logs string, images http.Handler, flags ...
 		routes += fmt.Sprintf("; ip -n gantry-%s route add default via %s", n.name, c.nodes()[1-i].ip)
 	}
 	if _, err := output(ctx, "", "sh", "-euc", cable+routes); err != nil {
-		return c, err
+		return err
 	}
 	step("starting gantry up and a second node")
 	up := []string{"up", "--node-name", c.first.name, "--node-ip", c.first.ip, "--bind-address", c.first.ip,
 		"--bridge", c.bridge(c.first), "--cluster-cidr", clusterCIDR, "--stop-pods"}
 	err := c.first.run("up", append(up, flags...)...)
 	if err != nil {
-		return c, err
+		return err
 	}
 	if err := c.until(ctx, time.Minute, "the API server answers",
 		func() bool { _, err := c.kubectl(ctx, "get", "--raw", "/readyz"); return err == nil }); err != nil {
-		return c, err
+		return err
 	}
 	if _, err := c.kubectl(ctx, "apply", "-f", "docs/examples/join.yaml"); err != nil {
-		return c, err
+		return err
 	}
 	if err := c.join(ctx); err != nil {
-		return c, err
+		return err
 	}
-	return c, c.until(ctx, 2*time.Minute, "both nodes are Ready", func() bool {
+	return c.until(ctx, 2*time.Minute, "both nodes are Ready", func() bool {
 		c.approve(ctx)
 		out, _ := c.kubectl(ctx, "get", "nodes", "-o",
 			`jsonpath={range .items[*]}{.status.conditions[?(@.type=="Ready")].status} {end}`)
@@ -271,6 +277,7 @@ func (c *cluster) remove() error {
 	for _, s := range c.servers {
 		all = append(all, s.Close())
 	}
+	all = append(all, removeDisks())
 	for _, n := range c.nodes() {
 		if _, err := os.Stat(n.netns()); err == nil {
 			_, err := output(context.Background(), "", "ip", "netns", "delete", "gantry-"+n.name)

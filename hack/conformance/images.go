@@ -114,8 +114,8 @@ var names = images.File{Path: "etc/nsswitch.conf", Mode: 0o644,
 	Body: []byte("passwd: files\ngroup: files\nhosts: files dns\n")}
 
 func (a *imageSet) glibc() (v1.Image, error) {
-	return images.Debian("glibc-dns-testing", []string{"bash", "bind9-dnsutils", "hostname", "libc-bin"},
-		[]images.File{bash, names}, v1.Config{Cmd: []string{"sh"}, Env: []string{environment}})
+	return images.Debian("glibc-dns-testing", []string{"bash", "bind9-dnsutils", "coreutils", "hostname", "libc-bin",
+		"util-linux"}, []images.File{bash, names}, v1.Config{Cmd: []string{"sh"}, Env: []string{environment}})
 }
 
 // base makes agnhost, which kitten and nautilus build on.

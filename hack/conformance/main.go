@@ -94,7 +94,8 @@ func (o options) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	c, err := start(ctx, o.bin, logs, images)
+	c := &cluster{bin: o.bin, logs: logs, disks: o.storage}
+	err = c.start(ctx, images)
 	defer func() {
 		step("taking the cluster away; the logs are in %s", logs)
 		err = errors.Join(err, c.remove())

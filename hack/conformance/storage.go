@@ -17,19 +17,56 @@ const (
 	storagePage   = "docs/compatibility/storage.md"
 	storageDriver = "hack/conformance/testdriver.yaml"
 	sidecars      = "build/sidecars" // where hack/sidecars.sh builds
-	// externalSuite are the tests of the driver, without those that fill a machine for hours.
+	// externalSuite are the tests of the driver, without those that stop a node's kubelet by ssh.
 	externalSuite = `External.Storage`
-	leftOut       = `\[Slow\]|\[Disruptive\]|\[Feature:Windows\]|groupsnapshot`
+	leftOut       = `\[Disruptive\]|\[Feature:Windows\]|groupsnapshot`
 )
 
 // storageImages are those that the tests of storage run.
-var storageImages = []string{"agnhost", "busybox", "nginx", "pause"}
+var storageImages = []string{"agnhost", "busybox", "glibc-dns-testing", "nginx", "pause"}
 
-// storageParts are the two runs, as parts has them.
-var storageParts = []part{{"parallel", "!(Serial || Disruptive)", 3}, {"serial", "Serial && !Disruptive", 1}}
+// storageParts are the runs: their results are kept one by one. Tests that disturb others come last.
+var storageParts = []storagePart{
+	{part{"grow", "!(Serial || Disruptive)", 4}, "volume-expand|topology|provisioning|volume-modify"},
+	{part{"snapshots", "!(Serial || Disruptive)", 4}, "snapshottable|ephemeral|read-write-once-pod|" +
+		"fsgroupchangepolicy|capacity"},
+	{part{"sub-paths", "!(Serial || Disruptive)", 4}, "subPath|multiVolume"},
+	{part{"volumes", "!(Serial || Disruptive)", 4}, ""},
+	{part{"serial", "Serial && !Disruptive", 1}, ""},
+}
 
-// evaluateStorage runs upstream's External Storage suite against the cluster, prints the table, and
-// writes the page. Failed tests are an error.
+// storagePart is a run of tests whose part of the suite matches; empty: of all that are left.
+type storagePart struct {
+	part
+	suites string
+}
+
+// filters are ginkgo's focus and skip of one part: what an earlier one has with the same labels is
+// left out. A focus of the user's takes the place of the part's, and all is one part then.
+func filters(i int, focus, skip string) (f, s string) {
+	s = leftOut
+	if skip != "" {
+		s += "|" + skip
+	}
+	p := storageParts[i]
+	switch {
+	case focus != "":
+		return externalSuite + ".*(" + focus + ")", s
+	case p.suites != "":
+		return externalSuite + ".*\\] (" + p.suites + ") ", s
+	}
+	for _, before := range storageParts[:i] {
+		if before.suites != "" && before.labels == p.labels {
+			s += "|\\] (" + before.suites + ") "
+		}
+	}
+	return externalSuite, s
+}
+
+// evaluateStorage runs upstream's External Storage suite against the cluster and prints the table.
+// After each part the page is written of what is known by then: a run without focus and skip begins
+// anew, another takes the place of its tests in what is kept of earlier ones. Failed tests are an
+// error.
 func (o options) evaluateStorage(ctx context.Context, s *suite) error {
 	if err := s.cluster.startDriver(ctx); err != nil {
 		return err
@@ -42,40 +79,41 @@ func (o options) evaluateStorage(ctx context.Context, s *suite) error {
 		return err
 	}
 	s.args = []string{"--storage.testdriver=" + driver}
-	limits := ""
-	if o.focus != "" || o.skip != "" || o.timeout != wholeTimeout {
-		limits = fmt.Sprintf("This run is a part of it: focus `%s`, skip `%s`, ended after %s at the latest.\n\n",
-			o.focus, o.skip, o.timeout)
-	}
-	if s.focus == "" {
-		s.focus = externalSuite
-	} else {
-		s.focus = externalSuite + ".*(" + s.focus + ")"
-	}
-	if s.skip == "" {
-		s.skip = leftOut
-	} else {
-		s.skip = leftOut + "|" + s.skip
-	}
 	about, err := o.about(ctx, s.tools)
 	if err != nil {
 		return err
 	}
+	r := &storageResults{file: filepath.Join(o.out, "storage.json")}
+	if o.focus != "" || o.skip != "" {
+		if err := r.read(); err != nil {
+			return err
+		}
+	}
+	if r.Selected, err = s.selected(ctx); err != nil {
+		return err
+	}
 	var all []spec
-	for _, p := range storageParts {
+	for i, p := range storageParts {
+		if o.focus != "" && p.labels == storageParts[0].labels && i > 0 {
+			continue // one part has them all
+		}
+		s.focus, s.skip = filters(i, o.focus, o.skip)
 		step("running the %s part; %s follows it", p.name, filepath.Join(s.logs, p.name+".log"))
-		specs, err := s.run(ctx, p)
+		specs, err := s.run(ctx, p.part)
 		if err != nil {
 			return err
 		}
 		all = append(all, specs...)
+		r.add(about.Commit, specs)
+		if err := r.write(); err != nil {
+			return err
+		}
+		if err := os.WriteFile(storagePage, []byte(storageText(about, r)), 0o644); err != nil {
+			return err
+		}
+		step("%s part: %s; wrote %s", p.name, countResults(specs), storagePage)
 	}
-	text := storageTable(all)
-	fmt.Printf("\n%s\n", text)
-	if err := os.WriteFile(storagePage, []byte(storageText(about, limits, all)), 0o644); err != nil {
-		return err
-	}
-	step("wrote %s", storagePage)
+	fmt.Printf("\n%s\n", storageTable(all))
 	failed := 0
 	for _, one := range all {
 		if one.State != "passed" && one.State != "skipped" {
@@ -192,12 +230,15 @@ func storageTable(all []spec) string {
 	return b.String()
 }
 
-// storageText renders the result of a run as docs/compatibility/storage.md.
-func storageText(a about, limits string, all []spec) string {
-	return fmt.Sprintf("# Upstream's External Storage suite\n\nGantry at commit %s, on %s, against the tests of "+
-		"Kubernetes %s\nfor drivers, with the driver `local.csi.gantry.dev` of `gantry up`. `make "+
-		"conformance-storage` runs\nthem: upstream's suite and external-snapshotter, built of their modules, with "+
-		"the definition\n[testdriver.yaml](../../%s). Tests that are slow or disruptive, of\nWindows, and of groups "+
-		"of snapshots are left out. A skipped test needs what the definition says the\ndriver does not do.\n\n%s%s",
-		a.Commit, a.Date.UTC().Format(time.DateOnly), a.Version, storageDriver, limits, storageTable(all))
+// storageText renders what is known as docs/compatibility/storage.md.
+func storageText(a about, r *storageResults) string {
+	return fmt.Sprintf("# Upstream's External Storage suite\n\nGantry at commit %s,\non %s, against the tests of "+
+		"Kubernetes %s for drivers, with the driver `local.csi.gantry.dev` of `gantry up`, which runs on both nodes "+
+		"with\nits volumes on xfs. `make conformance-storage` runs them: upstream's suite and\nexternal-snapshotter, "+
+		"built of their modules, with the definition\n[testdriver.yaml](../../%s). Tests that stop kubelets by ssh, "+
+		"of\nWindows, and of groups of snapshots are left out. A skipped test needs what the definition says\nthe "+
+		"driver does not do.\n\nOn a disk that does not share blocks (ext4) the test of multiVolume that clones a raw "+
+		"volume in use\ndoes not pass: that is refused there.\n\n%s%s",
+		strings.Join(r.commits(), ", "), a.Date.UTC().Format(time.DateOnly), a.Version, storageDriver,
+		r.missing(), storageTable(r.specs()))
 }

@@ -66,6 +66,7 @@ type requestDeps struct {
 	migrationSignal changeSignal  // a StorageVersionMigration was created
 	bootstrapped    chan struct{} // closed when createBootstrapObjects has succeeded or the server ends
 	watchBatcher    watchbatching.Batcher
+	crdDiscovery    *crdDiscovery // nil without custom resources
 }
 
 // build makes the server chain: aggregator, built-in kinds, custom resources, 404.
@@ -172,11 +173,12 @@ func (b *builder) makeGeneric() error {
 }
 
 // buildHandlerChain returns the library's handler chain with Gantry's filters: outermost the
-// recording of requests (requesttrace); innermost the User-Agent for the journal, the check of
-// patches' merge keys and the batching of watch events.
+// recording of requests (requesttrace); innermost the wait of discovery for custom resources, the
+// batching of watch events, the User-Agent for the journal and the check of patches' merge keys.
 func (b *builder) buildHandlerChain(h http.Handler, c *genericapiserver.Config) http.Handler {
 	return b.tracer.WithRequestTrace(
-		genericapiserver.DefaultBuildHandlerChain(b.withWatchBatching(withUserAgent(b.withMergeKeyCheck(h))), c))
+		genericapiserver.DefaultBuildHandlerChain(
+			b.withCRDDiscovery(b.withWatchBatching(withUserAgent(b.withMergeKeyCheck(h)))), c))
 }
 
 // setExternalAddress sets the address in URLs that clients get.

@@ -12,7 +12,8 @@ var upstreamPaths = regexp.MustCompile(`(?:` +
 	`\.volumeMounts\.(?:mountPropagation|recursiveReadOnly|subPath)|` +
 	`scopeSelector\.matchExpressions\.(?:scopeName|operator|values)|\.namespace$|\.adminAccess$|` +
 	// a field by another name, or in another place
-	`^metadata\.(?:taints|annotations)|^status\.conditions\[\d+\]\.Type$|\.Host(?:PID|IPC)$|\.downwarAPI$|` +
+	`^metadata\.(?:taints|annotations|nodeSwapStatus)|` +
+	`^status\.conditions\[\d+\]\.Type$|\.Host(?:PID|IPC)$|\.downwarAPI$|` +
 	`^spec\.LoadBalancerSourceRanges|\.persistentDisk|\.iscsi\.(?:initiatorname|targetportal)|` +
 	`^spec\.persistentvolumesource$|` +
 	`\.cephFS$|resourceRules\.operations$|^status\.Phase$|Statuses\[\d+\]\.linux\.|^overhead\.limits|` +

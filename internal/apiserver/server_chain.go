@@ -128,6 +128,9 @@ func (b *builder) createAPIExtensionsServer(
 	}
 	b.setOpenAPI(&g, apiextensionsopenapi.GetOpenAPIDefinitions)
 	g.SkipOpenAPIInstallation = false
+	b.crdDiscovery = newCRDDiscovery()
+	g.RESTOptionsGetter = store.WrapStorage(g.RESTOptionsGetter, b.crdDiscovery.wrapStorage)
+	g.AggregatedDiscoveryGroupManager = crdResourceManager{g.AggregatedDiscoveryGroupManager, b.crdDiscovery}
 	c := apiextensionsapiserver.Config{
 		GenericConfig: &genericapiserver.RecommendedConfig{Config: g, SharedInformerFactory: b.informers},
 		ExtraConfig: apiextensionsapiserver.ExtraConfig{
@@ -167,6 +170,9 @@ func (b *builder) createAggregatorServer(own *genericapiserver.GenericAPIServer,
 	var informers apiextensionsinformers.SharedInformerFactory
 	if crds != nil {
 		informers = crds.Informers
+		if err := b.crdDiscovery.watchAPIServices(agg); err != nil {
+			return nil, err
+		}
 	}
 	return agg, b.registerAPIServices(agg, own, informers)
 }

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/gantry-project/gantry/internal/apiserver"
+	"github.com/gantry-project/gantry/internal/apiserver/auth/token"
 	"github.com/gantry-project/gantry/internal/app/noderole"
 	"github.com/gantry-project/gantry/internal/control"
 	certificates "github.com/gantry-project/gantry/internal/control/certificatesigning"
@@ -41,6 +42,11 @@ type ControllersOptions struct {
 	Without   []string // controllers that do not run
 	// HorizontalPodAutoscaling configures that controller; nil: as upstream's.
 	HorizontalPodAutoscaling *controllerruntime.HorizontalPodAutoscaling
+	// TokenKeyFile is the key that signs the tokens in Secrets; "": none are made.
+	TokenKeyFile string
+	// TokenCleanUpPeriod and PodGroups are as in controllerruntime.ControllerContext.
+	TokenCleanUpPeriod time.Duration
+	PodGroups          bool
 
 	pods cache.ListerWatcher // of a server in this process; nil means by the configuration
 }
@@ -60,6 +66,10 @@ func RunControllers(ctx context.Context, o ControllersOptions) error {
 			return err
 		}
 	}
+	issue, err := o.tokenIssuer()
+	if err != nil {
+		return err
+	}
 	options := []informers.SharedInformerOption{informers.WithTransform(stripManagedFields)}
 	// else others of this process are measured by it
 	if name, err := cache.NewInformerName("kube-controller-manager"); err == nil {
@@ -69,7 +79,10 @@ func RunControllers(ctx context.Context, o ControllersOptions) error {
 	shared := informers.NewSharedInformerFactoryWithOptions(client, 0, options...)
 	shared.InformerFor(&corev1.Pod{}, o.podInformer)
 	runs := []func(context.Context) error{
-		func(ctx context.Context) error { return o.controllersConfig(ctx, client, shared, ca) }}
+		func(ctx context.Context) error {
+			return o.controllersConfig(ctx, controllerruntime.ControllerContext{Client: client, Informers: shared,
+				RootCA: ca, ServiceAccountToken: issue})
+		}}
 	if o.Signer.Key != "" {
 		requests := shared.Certificates().V1().CertificateSigningRequests()
 		requests.Informer() // known before the factory starts
@@ -108,12 +121,28 @@ func stripManagedFields(obj any) (any, error) {
 	return obj, nil
 }
 
-func (o ControllersOptions) controllersConfig(ctx context.Context, client kubernetes.Interface,
-	shared informers.SharedInformerFactory, ca []byte) error {
+// tokenIssuer returns what signs the tokens in Secrets; nil without a key.
+func (o ControllersOptions) tokenIssuer() (func(*corev1.ServiceAccount, *corev1.Secret) (string, error), error) {
+	if o.TokenKeyFile == "" {
+		return nil, nil
+	}
+	key, err := token.ReadPrivate(o.TokenKeyFile)
+	if err != nil {
+		return nil, err
+	}
+	issuer, err := token.NewLegacyIssuer(key)
+	if err != nil {
+		return nil, err
+	}
+	return issuer.IssueLegacy, nil
+}
+
+// controllersConfig runs the controllers of control with d, to which it adds what o says.
+func (o ControllersOptions) controllersConfig(ctx context.Context, d controllerruntime.ControllerContext) error {
+	d.Journal, d.NodeRanges, d.HorizontalPodAutoscaling = o.Journal, o.Ranges, o.HorizontalPodAutoscaling
+	d.LegacyTokenCleanUpPeriod, d.PodGroups = o.TokenCleanUpPeriod, o.PodGroups
 	return control.Run(ctx, control.Options{
-		Without: o.Without,
-		Deps: controllerruntime.ControllerContext{Client: client, Informers: shared, Journal: o.Journal, RootCA: ca,
-			NodeRanges: o.Ranges, HorizontalPodAutoscaling: o.HorizontalPodAutoscaling},
+		Without: o.Without, Deps: d,
 		As: func(account string) (kubernetes.Interface, metadata.Interface, error) {
 			cfg := unthrottled(o.ConfigFor(account), account)
 			c, err := kubernetes.NewForConfig(cfg)

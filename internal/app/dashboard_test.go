@@ -2,6 +2,7 @@ package app
 
 import (
 	"bytes"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -9,13 +10,18 @@ import (
 	"testing"
 
 	"github.com/gantry-project/gantry/internal/options"
+	"github.com/gantry-project/gantry/test/ports"
 )
 
 // Without --dashboard-port the page takes its last port again, and any when that is taken; a port
 // that was asked for and is taken is an error with a remedy.
 func TestPortOfTheDashboard(t *testing.T) {
 	dir := t.TempDir()
-	other, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := ports.Free()
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {
 		t.Fatal(err)
 	}

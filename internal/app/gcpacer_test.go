@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestShare(t *testing.T) {
+func TestGCPercentFollowsTheLoad(t *testing.T) {
 	for _, tc := range []struct {
 		name      string
 		live      uint64

@@ -23,7 +23,7 @@ import (
 
 // A node asks for its network agent's credentials when it has none, or when those it asked for have
 // ended; what was brought there is left alone.
-func TestWhenANodeAsksForNetworkCredentials(t *testing.T) {
+func TestNodeWithoutNetworkCredentialsAsksForThem(t *testing.T) {
 	dir := t.TempDir()
 	k := &Kubelet{Network: filepath.Join(dir, "network.kubeconfig")}
 	k.Instance.DataDir = dir

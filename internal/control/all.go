@@ -41,16 +41,19 @@ import (
 	"github.com/gantry-project/gantry/internal/control/nodelifecycle"
 	"github.com/gantry-project/gantry/internal/control/persistentvolumebinder"
 	"github.com/gantry-project/gantry/internal/control/podgc"
+	"github.com/gantry-project/gantry/internal/control/podgroupprotection"
 	"github.com/gantry-project/gantry/internal/control/replicaset"
 	"github.com/gantry-project/gantry/internal/control/resourceclaim"
 	"github.com/gantry-project/gantry/internal/control/resourcequota"
 	"github.com/gantry-project/gantry/internal/control/rootcacertpublisher"
 	"github.com/gantry-project/gantry/internal/control/serviceaccount"
+	"github.com/gantry-project/gantry/internal/control/serviceaccounttoken"
 	"github.com/gantry-project/gantry/internal/control/servicelb"
 	"github.com/gantry-project/gantry/internal/control/statefulset"
 	"github.com/gantry-project/gantry/internal/control/tainteviction"
 	"github.com/gantry-project/gantry/internal/control/ttl"
 	"github.com/gantry-project/gantry/internal/control/ttlafterfinished"
+	"github.com/gantry-project/gantry/internal/control/validatingadmissionpolicystatus"
 	"github.com/gantry-project/gantry/internal/control/volumeprotection"
 )
 
@@ -58,6 +61,9 @@ import (
 var All = []controllerruntime.ControllerDescriptor{
 	{Name: "serviceaccount", ServiceAccount: "service-account-controller", EventSource: "serviceaccount-controller",
 		Constructor: serviceaccount.New},
+	{Name: "serviceaccounttoken", EventSource: "tokens-controller", Constructor: serviceaccounttoken.New},
+	{Name: "legacytokencleaner", ServiceAccount: "legacy-service-account-token-cleaner",
+		EventSource: "legacy-serviceaccount-token-cleaner-controller", Constructor: serviceaccounttoken.NewCleaner},
 	{Name: "rootca", ServiceAccount: "root-ca-cert-publisher", EventSource: "root-ca-certificate-publisher-controller",
 		Constructor: rootcacertpublisher.New},
 	{Name: "clustertrustbundle", ServiceAccount: "kube-apiserver-serving-clustertrustbundle-publisher",
@@ -106,6 +112,11 @@ var All = []controllerruntime.ControllerDescriptor{
 	{Name: "vacprotection", ServiceAccount: "volumeattributesclass-protection-controller",
 		EventSource: "volumeattributesclass-protection-controller",
 		Constructor: volumeprotection.NewVACProtection},
+	{Name: "podgroupprotection", ServiceAccount: "podgroup-protection-controller",
+		EventSource: "podgroup-protection-controller", Constructor: podgroupprotection.New},
+	{Name: "validatingadmissionpolicystatus", ServiceAccount: "validatingadmissionpolicy-status-controller",
+		EventSource: "validatingadmissionpolicy-status-controller",
+		Constructor: validatingadmissionpolicystatus.New},
 	{Name: "horizontalpodautoscaler", ServiceAccount: "horizontal-pod-autoscaler",
 		EventSource: "horizontal-pod-autoscaler", Constructor: horizontalpodautoscaler.New},
 	{Name: "disruption", ServiceAccount: "disruption-controller", EventSource: "controllermanager",
@@ -137,7 +148,8 @@ type Options struct {
 	// Client and Informers are for reading; each controller writes with its own account
 	Deps controllerruntime.ControllerContext
 	// As returns the clients of a service account in kube-system, so that each controller has the
-	// rights of its role and no more. nil: all use Deps.Client and Deps.Metadata.
+	// rights of its role and no more. nil: all use Deps.Client and Deps.Metadata, as does one that
+	// names no account.
 	As func(account string) (kubernetes.Interface, metadata.Interface, error)
 	// Only names the controllers to run; empty: all. Without names those to leave out.
 	Only, Without []string
@@ -152,7 +164,7 @@ func Run(ctx context.Context, o Options) error {
 			continue
 		}
 		ownClient := o.Deps
-		if o.As != nil {
+		if o.As != nil && c.ServiceAccount != "" {
 			var err error
 			if ownClient.Client, ownClient.Metadata, err = o.As(c.ServiceAccount); err != nil {
 				return fmt.Errorf("controller %s: %w", c.Name, err)

@@ -159,7 +159,11 @@ func TestEndpointErrors(t *testing.T) {
 		"unix://" + other:               "does not serve runtime.v1.RuntimeService",
 		filepath.Join(dir, "none.sock"): "there is no socket",
 	} {
-		_, err := cri.Dial(t.Context(), cri.Options{Endpoint: endpoint, ConnectTimeout: 100 * time.Millisecond})
+		timeout := 100 * time.Millisecond
+		if strings.HasSuffix(endpoint, other) { // it answers, if late on a busy machine
+			timeout = time.Minute
+		}
+		_, err := cri.Dial(t.Context(), cri.Options{Endpoint: endpoint, ConnectTimeout: timeout})
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), endpoint) {
 			t.Errorf("%q: %v, want %q", endpoint, err, want)
 		}
@@ -212,7 +216,7 @@ func TestEventsComeBackAfterARestart(t *testing.T) {
 				t.Fatal("channel closed")
 			}
 			return e
-		case <-time.After(10 * time.Second):
+		case <-time.After(30 * time.Second):
 			t.Fatal("no event")
 			return nil
 		}

@@ -9,9 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kubernetes-csi/csi-test/v5/pkg/sanity"
-
 	"github.com/gantry-project/gantry/internal/csidriver"
+	"github.com/gantry-project/gantry/test/csisanity"
 )
 
 // start runs a driver in a new directory.
@@ -91,11 +90,5 @@ func waitListening(t *testing.T, socket string) {
 // TestSanity is the suite of the CSI project, whole: csi-sanity of csi-test v5.
 func TestSanity(t *testing.T) {
 	o := start(t)
-	c := sanity.NewTestConfig()
-	c.Address = "unix://" + o.Endpoint
-	c.TargetPath = filepath.Join(filepath.Dir(o.Dir), "target")
-	c.StagingPath = filepath.Join(filepath.Dir(o.Dir), "staging")
-	c.TestVolumeSize, c.TestVolumeExpandSize = 32<<20, 64<<20
-	c.IDGen = &sanity.DefaultIDGenerator{}
-	sanity.Test(t, c)
+	csisanity.Run(t, o.Endpoint, filepath.Dir(o.Dir))
 }

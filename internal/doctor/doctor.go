@@ -49,6 +49,7 @@ type Facts struct {
 	ExecHops   []ExecHop
 	Scheduler  *Scheduler
 	Orphans    *Orphans
+	Storage    *Storage
 }
 
 // Check is one row: a name and a function of Facts.
@@ -74,7 +75,9 @@ func Checks() []Check {
 		{"read-only-port", "no kubelet tells of its Pods to everybody", readOnlyPort},
 		{"kubelet-access", "only administrators may act through a kubelet's port", access},
 		{"goroutines", "how much a kubelet does at once", goroutines},
-		{"csi-drivers", "CSI drivers answer", drivers},
+		{"csi-drivers", "CSI drivers answer, and are registered where Pods wait for them", drivers},
+		{"attachments", "volumes are attached to nodes that are there", attachments},
+		{"volumes-left", "Pods and volumes that are gone left nothing here", leftovers},
 		{"evictions", "evictions of Pods bring the node what it is short of", evictions},
 		{"scheduling", "Pods are placed without delay", scheduling},
 		{"names", "Pods are given servers to find names with", names},

@@ -25,32 +25,13 @@ type Node struct {
 	Evictions  int64                               // kubelet_evictions of its /metrics, all signals together
 	Resolver   *Resolver                           // its resolver file; nil: not read
 	Calls      []DriverCall                        // of CSI drivers, not answered yet
+	Registered []string                            // its CSI drivers; nil: not requested
 }
 
 // DriverCall is a call of a CSI driver that it has not answered yet.
 type DriverCall struct {
 	Driver, Method string
 	Since          time.Time
-}
-
-// slowDriverCall is how long a driver may take before somebody should look.
-const slowDriverCall = 30 * time.Second
-
-// drivers names CSI drivers that do not answer their kubelet: Pods wait for them.
-func drivers(f Facts) []Finding {
-	var out []Finding
-	for _, n := range f.Nodes {
-		for _, c := range n.Calls {
-			if age := f.Now.Sub(c.Since); age >= slowDriverCall {
-				out = append(out, Finding{About: n.Name, Level: Problem,
-					Text: fmt.Sprintf("CSI driver %s has not answered %s for %s: Pods wait for it", c.Driver, c.Method,
-						age.Round(time.Second)),
-					Fix: fmt.Sprintf("read what its Pod there says, and start it anew: kubectl get pods -A -o wide "+
-						"--field-selector spec.nodeName=%s", n.Name)})
-			}
-		}
-	}
-	return out
 }
 
 // Answer is the answer of a port.

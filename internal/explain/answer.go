@@ -152,6 +152,7 @@ var causes = []cause{
 	{"driver", driverSilent},
 	{"volume", volumesWaiting},
 	{"hook", postStartRunning},
+	{"hook failed", hookFailed},
 	{"stuck", kubeletBlocked},
 	{"sandbox", sandboxFailed},
 	{"image", imagePullFailed},

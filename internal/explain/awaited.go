@@ -28,6 +28,7 @@ func awaitedService(a *Answer, in In, c container) {
 		why := &Answer{}
 		if dependencyFailed(why, in, serviceDependency{d, name, full, c}) {
 			a.Cause += " " + why.Cause
+			a.Findings = append(a.Findings, why.Findings...)
 			a.Fixes = append(why.Fixes, a.Fixes...)
 			return
 		}

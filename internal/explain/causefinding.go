@@ -177,8 +177,26 @@ func failedFinding(in In) (finding.Finding, bool) {
 			return f, true
 		}
 	}
-	if field, value, ok := finding.Quoted(p.Spec, "spec", words); ok && !strings.HasSuffix(field, "].name") {
+	if field, value, ok := finding.Quoted(p.Spec, "spec", words); ok && (!strings.HasSuffix(field, "].name") ||
+		strings.Contains(field, "sysctls")) {
 		f.Field, f.Value = field, value
 	}
+	f.Remedies = failedRemedies(in, f)
 	return f, true
+}
+
+// failedRemedies are what helps a Pod that a kubelet refused by a field of its spec.
+func failedRemedies(in In, f finding.Finding) []finding.Remedy {
+	if f.Code != "SysctlForbidden" || f.Field == "status.reason" {
+		return nil
+	}
+	without := editedPodFix(in, fmt.Sprintf("do without sysctls %s", f.Value), func(s *corev1.PodSpec) {
+		if s.SecurityContext != nil {
+			s.SecurityContext.Sysctls = slices.DeleteFunc(slices.Clone(s.SecurityContext.Sysctls),
+				func(x corev1.Sysctl) bool { return x.Name == f.Value })
+		}
+	})
+	return append(asRemedies([]Fix{without}),
+		finding.Remedy{Say: fmt.Sprintf("or let the kubelet of node %s allow it: "+
+			"--allowed-unsafe-sysctls=%s", in.Pod.Spec.NodeName, f.Value)})
 }

@@ -54,6 +54,8 @@ func configAnswer(in In, c container, w *corev1.ContainerStateWaiting) *Answer {
 		objectMissing(a, in, objectKey{kind: kinds[m[1]], name: m[2]})
 	case userName.MatchString(w.Message):
 		namedUser(a, in, c, userName.FindStringSubmatch(w.Message)[1])
+	case missingValue.MatchString(w.Message):
+		variableMissing(a, in, c, missingValue.FindStringSubmatch(w.Message)[1])
 	case strings.Contains(low, "runasnonroot"), strings.Contains(low, "non-root policy"):
 		a.Cause = fmt.Sprintf("Container %s cannot be made: runAsNonRoot is set, and its user would be number 0: "+
 			"%s", c.spec.Name, w.Message)
@@ -69,6 +71,7 @@ func configAnswer(in In, c container, w *corev1.ContainerStateWaiting) *Answer {
 		if m := programPattern.FindStringSubmatch(w.Message); m != nil {
 			a.Fixes[0].Description = fmt.Sprintf(
 				"correct the command: %s is not in the image %s, or cannot be executed", m[1], c.spec.Image)
+			a.Fixes = append(oneWordFix(in, c, m[1]), a.Fixes...)
 		}
 	case noSubPath.MatchString(w.Message):
 		subPathFailed(a, in, c, noSubPath.FindStringSubmatch(w.Message)[1])
@@ -246,7 +249,7 @@ func (r objectKey) copyKey(in In, near string) Fix {
 		return Fix{Description: say}
 	}
 	return commandFix(say, fmt.Sprintf("kubectl -n %s patch configmap %s --type=merge -p %s", ns, r.name,
-		shellquote.Quoted(fmt.Sprintf(`{"data":{%q:%q}}`, r.key, value))))
+		shellquote.Quoted(fmt.Sprintf(`{"data":{%s:%s}}`, shellquote.JSON(r.key), shellquote.JSON(value)))))
 }
 
 // objectMissing explains a reference to a ConfigMap or Secret that does not exist.
@@ -388,11 +391,4 @@ func setUser(s *corev1.PodSpec, name string, uid int64) {
 			}
 		}
 	}
-}
-
-func security(c *corev1.Container) *corev1.SecurityContext {
-	if c.SecurityContext == nil {
-		c.SecurityContext = &corev1.SecurityContext{}
-	}
-	return c.SecurityContext
 }

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -51,6 +52,13 @@ func wordsField(in In, c container, at, words string) (field, value, want string
 			}
 		}
 	}
+	if m := missingValue.FindStringSubmatch(words); m != nil {
+		for i, v := range c.spec.VolumeMounts {
+			if strings.Contains(v.SubPathExpr, "$("+m[1]+")") {
+				return fmt.Sprintf("%s.volumeMounts[%d].subPathExpr", at, i), v.SubPathExpr, nearVariable(c, m[1])
+			}
+		}
+	}
 	if field, value, ok := finding.Quoted(c.spec, at, words); ok && !strings.HasSuffix(field, "].name") {
 		return field, value, ""
 	}
@@ -58,6 +66,22 @@ func wordsField(in In, c container, at, words string) (field, value, want string
 		return field, value, ""
 	}
 	return "", "", ""
+}
+
+// missingValue matches the kubelet's words for a variable of a subPathExpr that there is not.
+var missingValue = regexp.MustCompile(`missing value for ([A-Za-z_.-][A-Za-z0-9_.-]*)`)
+
+// nearVariable is the use of a container's variable of nearly a name; empty when there is none.
+func nearVariable(c container, name string) string {
+	var have []string
+	for _, e := range c.spec.Env {
+		have = append(have, e.Name)
+	}
+	near, _ := finding.Near(name, have)
+	if near == "" {
+		return ""
+	}
+	return "$(" + near + ")"
 }
 
 // podParts are a Pod's spec without its containers.
@@ -122,4 +146,34 @@ func runsWellSince(in In, c container) bool {
 	t := c.status.LastTerminationState.Terminated
 	ran := in.Now.Sub(c.status.State.Running.StartedAt.Time)
 	return ran >= leastWell && ran > 2*t.FinishedAt.Sub(t.StartedAt.Time)
+}
+
+// variableMissing explains a subPathExpr with a variable that the container does not have.
+func variableMissing(a *Answer, in In, c container, name string) {
+	a.Cause = fmt.Sprintf("Container %s cannot be made: subPathExpr uses $(%s), and the container has no variable of "+
+		"that name.", c.spec.Name, name)
+	a.Fixes = nil
+	if near := nearVariable(c, name); near != "" {
+		a.Cause += fmt.Sprintf(" Perhaps %s was meant.", near)
+		a.Fixes = append(a.Fixes, editedContainer(in, c.spec.Name, "write "+near, func(x *corev1.Container) {
+			for i := range x.VolumeMounts {
+				x.VolumeMounts[i].SubPathExpr = strings.ReplaceAll(x.VolumeMounts[i].SubPathExpr, "$("+name+")", near)
+			}
+		}))
+	}
+	a.Fixes = append(a.Fixes, editedContainer(in, c.spec.Name, fmt.Sprintf("or give it %s; the value is yours to fill "+
+		"in, CHANGE-ME stands for it", name), func(x *corev1.Container) {
+		x.Env = append(x.Env, corev1.EnvVar{Name: name, Value: "CHANGE-ME"})
+	}))
+}
+
+// oneWordFix is for a command line that stands in one word of command: the words for themselves.
+func oneWordFix(in In, c container, program string) []Fix {
+	words := strings.Fields(program)
+	if len(words) < 2 || len(c.spec.Command) != 1 || c.spec.Command[0] != program {
+		return nil
+	}
+	return []Fix{editedContainer(in, c.spec.Name,
+		fmt.Sprintf("write each word of %q for itself: no shell takes it apart",
+			program), func(x *corev1.Container) { x.Command = words })}
 }

@@ -68,6 +68,8 @@ func containerFindings(in In) []finding.Finding {
 				f.Field, f.Value, f.Want = field, value, want
 			}
 			f.Remedies = containerRemedies(in, c, nil)
+		case w != nil && w.Reason == hookError:
+			continue // hookFindings tells it
 		case w != nil && w.Reason == "CrashLoopBackOff":
 			t = c.status.LastTerminationState.Terminated
 			fallthrough
@@ -105,6 +107,10 @@ func exitFinding(in In, c container, t *corev1.ContainerStateTerminated, f findi
 			f.Numbers["periodSeconds"], f.Numbers["failureThreshold"] = fmt.Sprint(p.PeriodSeconds),
 				fmt.Sprint(p.FailureThreshold)
 			f.Numbers["timeoutSeconds"] = fmt.Sprint(p.TimeoutSeconds)
+			d := diagnoseProbe(in, c.spec, withSockets(in, k.probe))
+			field, value, want := probeField(c.spec, p, k.probe.Message, d)
+			f.Field, f.Value, f.Want = f.Field+field, value, want
+			f.Message += fmt.Sprintf(" Its %s probe %s.", k.probe.Probe, d.text)
 		}
 	case t.ExitCode == 126 || t.ExitCode == 127:
 		f.Field += ".command"
@@ -228,6 +234,7 @@ func podFindings(in In, a Answer) (told, more []finding.Finding) {
 		told = append(told, gateFindings(in)...)
 		told = append(told, refusalFindings(in, a.refusals)...)
 		told = append(told, probeFindings(in)...)
+		told = append(told, hookFindings(in)...)
 		more = containerFindings(in)
 	} else if x, _, ok := newest[journal.ContainerExited](in,
 		func(x journal.ContainerExited) bool { return x.ExitCode != 0 }); ok {

@@ -78,11 +78,12 @@ func (s Subject) classNotFound(a *Answer, c missingClass, have []string) {
 		}
 		a.Fixes = append(a.Fixes,
 			commandFix(say, fmt.Sprintf("kubectl -n %s patch %s %s --type=merge -p %s", s.Namespace, s.Kind, s.Name,
-				shellquote.Quoted(fmt.Sprintf(`{"spec":{"template":{"spec":{%q:%s%s}}}}`, c.field, value, c.more)))))
+				shellquote.Quoted(fmt.Sprintf(`{"spec":{"template":{"spec":{%s:%s%s}}}}`,
+					shellquote.JSON(c.field), value, c.more)))))
 	}
 	if near := nearestName(c.name, have); near != "" {
 		a.Cause += fmt.Sprintf(" There is a %s %s: perhaps that was meant.", c.kind, near)
-		edit("name "+near, fmt.Sprintf("%q", near))
+		edit("name "+near, shellquote.JSON(near))
 	}
 	without := "without it: the node's default runtime then runs the Pods, with less isolation if the class was " +
 		"meant for that"

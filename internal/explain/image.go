@@ -8,6 +8,7 @@ import (
 	"github.com/distribution/reference"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/gantry-project/gantry/internal/explain/shellquote"
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet/images"
 )
@@ -175,9 +176,7 @@ func (p imagePull) unauthorized(a *Answer, of string) {
 			other = append(other, fmt.Sprintf("%s is there and well formed, but holds credentials for %s only", s.Name,
 				joinList(s.Hosts)))
 			for _, h := range s.Hosts {
-				a.Fixes = append(a.Fixes,
-					commandFix(fmt.Sprintf("if the credentials of %s for %s are those of %s, store them under that "+
-						"host", s.Name, h, p.host), copySecretHost(ns, s.Name, h, p.host)))
+				a.Fixes = append(a.Fixes, p.copyHostFix(s.Name, h))
 			}
 		}
 	}
@@ -203,14 +202,32 @@ func (p imagePull) unauthorized(a *Answer, of string) {
 	}
 }
 
+// copyHostFix returns the fix that stores a secret's credentials for one host under the registry's.
+// A host is a Secret's content: one with other letters than hosts have is told without a command.
+func (p imagePull) copyHostFix(name, was string) Fix {
+	say := fmt.Sprintf("if the credentials of %s for %s are those of %s, store them under that host", name, was, p.host)
+	if !plainHost(was) || !plainHost(p.host) {
+		return Fix{Description: say}
+	}
+	return commandFix(say, copySecretHost(p.input.Pod.Namespace, name, was, p.host))
+}
+
+// plainHost reports whether a text has only letters that stand for themselves in a shell and, but
+// for the dot, in a regular expression.
+func plainHost(s string) bool {
+	return s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.:-_/") == ""
+}
+
 // copySecretHost returns the command that copies a secret's credentials to another host without
-// printing them.
+// printing them. Both hosts are plain ones.
 func copySecretHost(ns, name, was, now string) string {
+	file := shellquote.Word("/tmp/" + name + ".json")
 	return fmt.Sprintf(
 		`kubectl -n %[1]s get secret %[2]s -o jsonpath='{.data.\.dockerconfigjson}' | base64 -d | sed 's#"%[3]s" `+
-			`*:#"%[4]s":#' > /tmp/%[2]s.json && kubectl -n %[1]s create secret generic %[2]s `+
-			`--type=kubernetes.io/dockerconfigjson --from-file=.dockerconfigjson=/tmp/%[2]s.json --dry-run=client -o `+
-			`json | kubectl replace -f - && rm /tmp/%[2]s.json`, ns, name, was, now)
+			`*:#"%[4]s":#' > %[5]s && kubectl -n %[1]s create secret generic %[2]s `+
+			`--type=kubernetes.io/dockerconfigjson --from-file=.dockerconfigjson=%[5]s --dry-run=client -o `+
+			`json | kubectl replace -f - && rm %[5]s`, shellquote.Word(ns), shellquote.Word(name),
+		strings.ReplaceAll(was, ".", `\.`), now, file)
 }
 
 // otherSecret returns fixes with pull secrets of the namespace that are for the image's registry.

@@ -102,28 +102,30 @@ func readOnlyFile(a *Answer, in In, c container, failureText string) bool {
 	fixes := []Fix{editedContainer(in, c.spec.Name,
 		"or allow writing to the image's own files: what breaks in can then change them too",
 		func(x *corev1.Container) { x.SecurityContext.ReadOnlyRootFilesystem = nil })}
-	if dir != "/" {
-		name := "scratch-" + strings.Trim(strings.NewReplacer("/", "-", ".", "-", "_",
-			"-").Replace(strings.ToLower(dir)), "-")
-		fixes = append(
-			[]Fix{editedPodFix(in,
-				fmt.Sprintf("give it an empty volume at %s (what the image has there is then hidden)", dir),
-				func(x *corev1.PodSpec) {
-					x.Volumes = append(x.Volumes,
-						corev1.Volume{Name: name,
-							VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
-					for _, list := range [][]corev1.Container{x.InitContainers, x.Containers} {
-						for i := range list {
-							if list[i].Name == c.spec.Name {
-								list[i].VolumeMounts = append(list[i].VolumeMounts,
-									corev1.VolumeMount{Name: name, MountPath: dir})
-							}
-						}
-					}
-				})}, fixes...)
-	}
+	fixes = append(scratchFix(in, c, dir), fixes...)
 	a.Fixes = append(fixes, a.Fixes...)
 	return true
+}
+
+// scratchFix gives a container an empty volume at a directory that it writes to.
+func scratchFix(in In, c container, dir string) []Fix {
+	if dir == "/" || dir == "." {
+		return nil
+	}
+	name := "scratch-" + strings.Trim(strings.NewReplacer("/", "-", ".", "-", "_",
+		"-").Replace(strings.ToLower(dir)), "-")
+	return []Fix{editedPodFix(in, fmt.Sprintf("give it an empty volume at %s (what the image has there is then hidden)",
+		dir), func(x *corev1.PodSpec) {
+		x.Volumes = append(x.Volumes, corev1.Volume{Name: name,
+			VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
+		for _, list := range [][]corev1.Container{x.InitContainers, x.Containers} {
+			for i := range list {
+				if list[i].Name == c.spec.Name {
+					list[i].VolumeMounts = append(list[i].VolumeMounts, corev1.VolumeMount{Name: name, MountPath: dir})
+				}
+			}
+		}
+	})}
 }
 
 // mountOf returns the mount that a file is on: the deepest of those that contain it.

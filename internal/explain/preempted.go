@@ -6,6 +6,7 @@ import (
 
 	schedulingv1 "k8s.io/api/scheduling/v1"
 
+	"github.com/gantry-project/gantry/internal/explain/shellquote"
 	"github.com/gantry-project/gantry/internal/explain/whatif"
 	"github.com/gantry-project/gantry/internal/journal"
 )
@@ -82,8 +83,8 @@ func avoidPreemption(in In, f journal.Preempted) []Fix {
 			manifestFix(
 				fmt.Sprintf("give the Pod the class %s in its manifest (priority %d), then make it anew: equal "+
 					"priority is never preempted", class, f.Priority),
-				manifestOf("pod", in.Ref.Name, in.Ref.Namespace), fmt.Sprintf(`{"spec":{"priorityClassName":%q}}`,
-					class))}
+				manifestOf("pod", in.Ref.Name, in.Ref.Namespace), fmt.Sprintf(`{"spec":{"priorityClassName":%s}}`,
+					shellquote.JSON(class)))}
 	}
 	if p := in.ClusterContext.pod(namespace, name); p != nil {
 		if r, ok := whatif.LowerRequests(p, f.Shortages); ok {

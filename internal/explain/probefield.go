@@ -20,6 +20,10 @@ func probeField(c *corev1.Container, p *corev1.Probe, words string, d probeDiagn
 	late := strings.Contains(low, "deadline exceeded") || strings.Contains(low, "timeout") ||
 		strings.Contains(low, "timed out")
 	switch h := p.HTTPGet; {
+	case h != nil && h.Host != "" && strings.Contains(low, "dial "):
+		return ".httpGet.host", h.Host, ""
+	case p.GRPC != nil && strings.HasPrefix(d.text, "asks port"):
+		return ".grpc.port", probePortText(p), want
 	case late:
 		return ".timeoutSeconds", fmt.Sprint(p.TimeoutSeconds), fmt.Sprint(5 * max(p.TimeoutSeconds, 1))
 	case h != nil && (strings.Contains(low, "server gave http response to https") ||
@@ -128,4 +132,46 @@ func otherScheme(in In, f journal.Probed, port int, speaks corev1.URIScheme) pro
 	return probeDiagnosis{text: fmt.Sprintf("asks port %d by %s, and the program answers by %s", port, asks, speaks),
 		fixes: []Fix{editedProbe(in, f, "ask by "+string(speaks)+": scheme "+string(speaks),
 			func(x *corev1.Probe) { x.HTTPGet.Scheme = speaks })}}
+}
+
+// hostOf is the host that a probe asks instead of the Pod's address; empty: the Pod.
+func hostOf(p *corev1.Probe) string {
+	switch {
+	case p.HTTPGet != nil:
+		return p.HTTPGet.Host
+	case p.TCPSocket != nil:
+		return p.TCPSocket.Host
+	}
+	return ""
+}
+
+// otherHost explains a probe that asks another host than its Pod and does not reach it.
+func otherHost(in In, f journal.Probed, output string) probeDiagnosis {
+	var host string
+	fix := editedProbe(in, f, "ask the Pod itself: without a host", func(x *corev1.Probe) {
+		if host = hostOf(x); x.HTTPGet != nil {
+			x.HTTPGet.Host = ""
+		} else if x.TCPSocket != nil {
+			x.TCPSocket.Host = ""
+		}
+	})
+	return probeDiagnosis{text: fmt.Sprintf("asks the host %s instead of the Pod, and does not reach it: %s", host,
+		output), fixes: []Fix{fix}}
+}
+
+// noHealthService explains a gRPC probe of a port where nothing answers by gRPC, or not the health
+// service: it cannot run, whatever the program's health is.
+func noHealthService(in In, f journal.Probed, output string) probeDiagnosis {
+	var port int32
+	fix := editedProbe(in, f, "ask only whether the port is open (tcpSocket): what the program answers then counts no "+
+		"more", func(x *corev1.Probe) {
+		if x.GRPC != nil {
+			port = x.GRPC.Port
+			x.TCPSocket, x.GRPC = &corev1.TCPSocketAction{Port: intstr.FromInt32(port)}, nil
+		}
+	})
+	return probeDiagnosis{text: fmt.Sprintf("asks port %d by gRPC, and the health service (grpc.health.v1.Health) "+
+		"does "+
+		"not answer there: %s", port, output), fixes: append([]Fix{fix},
+		textFixes("or let the program serve grpc.health.v1.Health on that port")...)}
 }

@@ -55,6 +55,11 @@ func diagnoseProbe(in In, c *corev1.Container, f journal.Probed) probeDiagnosis 
 		t.commands = []Fix{commandFix("run the probe's command by hand",
 			fmt.Sprintf("kubectl -n %s exec %s -c %s -- %s", in.Ref.Namespace, in.Ref.Name, c.Name,
 				shellquote.Words(p.Exec.Command)))}
+	case hostOf(p) != "" && strings.Contains(low, "dial "):
+		t = otherHost(in, f, output)
+	case p.GRPC != nil && (strings.Contains(low, "failed to connect service") || strings.Contains(low,
+		"unimplemented") || strings.Contains(low, "does not implement")) && !strings.Contains(low, "refused"):
+		t = noHealthService(in, f, output)
 	case networked && strings.Contains(low, "connection refused"):
 		t = wrongPort(in, c, f, port)
 	case p.HTTPGet != nil && port == 0:

@@ -209,8 +209,9 @@ func (s Subject) overQuota(a *Answer, o quotaExceeded, t *corev1.PodTemplateSpec
 	hard := o.hard.DeepCopy()
 	hard.Add(excess)
 	a.Fixes = append(a.Fixes, commandFix(fmt.Sprintf("raise %s of quota %s to %s", o.resource, o.quota, o.format(hard)),
-		fmt.Sprintf(`kubectl -n %s patch resourcequota %s --type=merge -p '{"spec":{"hard":{%q:%q}}}'`, s.Namespace,
-			o.quota, o.resource, o.format(hard))))
+		fmt.Sprintf(`kubectl -n %s patch resourcequota %s --type=merge -p %s`, s.Namespace, o.quota,
+			shellquote.Quoted(fmt.Sprintf(`{"spec":{"hard":{%s:%s}}}`, shellquote.JSON(o.resource),
+				shellquote.JSON(o.format(hard)))))))
 	s.users(a, o)
 }
 
@@ -235,8 +236,9 @@ func (s Subject) lowerRequest(a *Answer, o quotaExceeded, who *corev1.Container)
 	}
 	a.Fixes = append(a.Fixes, commandFix(fmt.Sprintf("lower %s of %s to %s", o.resource, who.Name, o.format(now)),
 		fmt.Sprintf("kubectl -n %s patch %s %s --type=strategic -p %s", s.Namespace, s.Kind, s.Name,
-			shellquote.Quoted(fmt.Sprintf(`{"spec":{"template":{"spec":{%q:[{"name":%q,"resources":{%q:{%q:%q}}}]}}}}`,
-				list, who.Name, field, name, o.format(now))))))
+			shellquote.Quoted(fmt.Sprintf(`{"spec":{"template":{"spec":{%q:[{"name":%s,"resources":{%q:{%s:%s}}}]}}}}`,
+				list, shellquote.JSON(who.Name), field, shellquote.JSON(string(name)),
+				shellquote.JSON(o.format(now)))))))
 }
 
 // isInit reports whether the template's container of that name is an init container.

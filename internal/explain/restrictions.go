@@ -15,6 +15,7 @@ import (
 
 // restriction is what a Pod's own spec forbids a container.
 type restriction struct {
+	object             finding.Object // whose field it is; without a kind: the Pod
 	field, value, want string
 	text               string // one sentence
 	fixes              []Fix
@@ -52,6 +53,8 @@ func deniedBy(in In, c container, at, words string) (restriction, bool) {
 		var r restriction
 		ok := false
 		switch {
+		case strings.Contains(line, "system:serviceaccount:"):
+			r, ok = notAllowed(in, line)
 		case has("read-only file system", "erofs"):
 			r, ok = readOnly(in, c, at, file)
 		case has("permission denied", "eacces", "operation not permitted", "eperm"):
@@ -86,9 +89,9 @@ func readOnly(in In, c container, at, file string) (restriction, bool) {
 	}
 	return restriction{field: at + ".securityContext.readOnlyRootFilesystem", value: "true", want: "false",
 		text: fmt.Sprintf("It cannot write %s: readOnlyRootFilesystem is set, so only volumes can be written.", file),
-		fixes: []Fix{editedContainer(in, c.spec.Name,
+		fixes: append(scratchFix(in, c, path.Dir(file)), editedContainer(in, c.spec.Name,
 			"allow writing to the image's own files: what breaks in can then change them too",
-			func(x *corev1.Container) { x.SecurityContext.ReadOnlyRootFilesystem = nil })}}, true
+			func(x *corev1.Container) { x.SecurityContext.ReadOnlyRootFilesystem = nil }))}, true
 }
 
 // mountIndex is the deepest mount that a file is on.
@@ -181,6 +184,9 @@ func modeForbids(in In, m corev1.VolumeMount, file string, uid int64) (restricti
 		case v.Projected != nil:
 			mode, kind = v.Projected.DefaultMode, "projected"
 		}
+		if r, ok := itemMode(in, m, i, file); ok {
+			return r, true
+		}
 		if kind != "" && mode != nil {
 			return restriction{field: fmt.Sprintf("spec.volumes[%d].%s.defaultMode", i, kind), value: fmt.Sprint(*mode),
 				want: "420", text: fmt.Sprintf("Volume %s at %s has mode %04o, which keeps its user from %s.", v.Name,
@@ -231,9 +237,15 @@ func fileMissing(in In, c container, at, file string) (restriction, bool) {
 				s.AutomountServiceAccountToken = nil
 			})}}, true
 	}
+	if r, ok := tokenOfAccount(in); ok && strings.HasPrefix(file, tokenPath) {
+		return r, true
+	}
 	if m, i, ok := mountIndex(c, file); ok {
 		if !isAPIVolume(in.Pod, m.Name) || strings.HasPrefix(m.MountPath, tokenPath) {
 			return restriction{}, false
+		}
+		if r, ok := nearFile(in, m, file); ok {
+			return r, true
 		}
 		return restriction{field: fmt.Sprintf("%s.volumeMounts[%d].mountPath", at, i), value: m.MountPath,
 			text: fmt.Sprintf("It wants %s, and volume %s, which is mounted at %s, has no such file.", file, m.Name,
@@ -287,6 +299,9 @@ func deniedFindings(in In, c container, at string, t *corev1.ContainerStateTermi
 	words := lastOutput(in, c, t)
 	f := finding.Finding{Code: "Restricted", Stage: finding.StageRun, Object: in.object()}
 	if r, ok := deniedBy(in, c, at, words); ok {
+		if r.object.Kind != "" {
+			f.Object, f.Related = r.object, []finding.Object{f.Object}
+		}
 		f.Field, f.Value, f.Want, f.Message, f.Remedies = r.field, r.value, r.want, r.text, asRemedies(r.fixes)
 		return []finding.Finding{f}
 	}
@@ -336,4 +351,12 @@ func asRemedies(list []Fix) []finding.Remedy {
 		out = append(out, r)
 	}
 	return out
+}
+
+// security is the security context of a container, made where it has none.
+func security(c *corev1.Container) *corev1.SecurityContext {
+	if c.SecurityContext == nil {
+		c.SecurityContext = &corev1.SecurityContext{}
+	}
+	return c.SecurityContext
 }

@@ -83,7 +83,7 @@ func TestAProgramIsHeldAgainstItsRestrictions(t *testing.T) {
 
 // A container that failed once and has run well since, and what a Pod's orderly end brings with it,
 // are not broken.
-func TestWhatIsPastOrOrderlyIsNotBroken(t *testing.T) {
+func TestPastFailuresAndOrderlyEndsAreNotBroken(t *testing.T) {
 	once := base()
 	once.Pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	s := once.state(corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: at(-50 * time.Second)}})

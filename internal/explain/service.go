@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/gantry-project/gantry/internal/explain/finding"
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
@@ -49,9 +50,59 @@ func (q serviceDependency) String() string {
 	return fmt.Sprintf("%s:%d", q.host, q.port)
 }
 
-// dependencyFailed explains what is wrong with the Service that is waited for. It returns false for
-// names that are not a Service's nor similar to one.
+// dependencyFailed explains what is wrong with the Service that is waited for, in words and as
+// data. It returns false for names that are not a Service's nor similar to one.
 func dependencyFailed(a *Answer, in In, q serviceDependency) bool {
+	var why Answer
+	if !serviceFails(&why, in, q) {
+		return false
+	}
+	a.Cause, a.Fixes = why.Cause, append(a.Fixes, why.Fixes...)
+	f := finding.Finding{Code: "DependencyFails", Severity: finding.Threat, Stage: finding.StageRun,
+		Object: in.object(), Message: why.Cause, Remedies: asRemedies(why.Fixes)}
+	f.Field, f.Value = hostField(q.container, pathOf(in.Pod, q.container), q.host)
+	if rest, ok := strings.CutPrefix(firstSay(why.Fixes), "ask for "); ok {
+		f.Want = rest
+	}
+	if in.NamespaceContext.service(q.service) == nil {
+		f.Severity = finding.Broken
+	} else {
+		f.Related = []finding.Object{{Kind: "Service", Namespace: in.Ref.Namespace, Name: q.service}}
+	}
+	if in.Now.Sub(in.Pod.CreationTimestamp.Time) < startTime {
+		f.Severity = finding.Note
+	}
+	a.Findings = append(a.Findings, f)
+	return true
+}
+
+func firstSay(list []Fix) string {
+	if len(list) == 0 {
+		return ""
+	}
+	return list[0].Description
+}
+
+// hostField is where a container, whose path is at, names a host: a word of its command line, or a
+// variable.
+func hostField(c container, at, host string) (field, value string) {
+	for list, words := range map[string][]string{"command": c.spec.Command, "args": c.spec.Args} {
+		for i, w := range words {
+			if strings.Contains(w, host) {
+				return fmt.Sprintf("%s.%s[%d]", at, list, i), w
+			}
+		}
+	}
+	for i, e := range c.spec.Env {
+		if strings.Contains(e.Value, host) {
+			return fmt.Sprintf("%s.env[%d].value", at, i), e.Value
+		}
+	}
+	return at, host
+}
+
+// serviceFails is what is wrong with the Service that is waited for, in words.
+func serviceFails(a *Answer, in In, q serviceDependency) bool {
 	if in.NamespaceContext == nil {
 		return false
 	}

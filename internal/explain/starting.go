@@ -2,11 +2,14 @@ package explain
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/gantry-project/gantry/internal/explain/finding"
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
@@ -47,8 +50,75 @@ func volumesWaiting(in In) *Answer {
 		fix = createHint(w.Message)
 	}
 	a.Fixes = append(a.Fixes, hostPathFixes(in, w.Volume)...)
+	if devices := deviceFixes(in, a, w.Message); len(devices) > 0 {
+		a.Fixes = append(a.Fixes, devices...)
+		return a
+	}
 	a.Fixes = append(a.Fixes, textFixes(fix)...)
 	return a
+}
+
+// otherMode matches the kubelet's words for a volume whose mode is not the one it is used in.
+var otherMode = regexp.MustCompile(`volume (\S+) has volumeMode (Filesystem|Block), but is specified in ` +
+	`(volumeDevices|` +
+	`volumeMounts)`)
+
+// deviceFixes explains a volume that is used as a block device and is a file system, or the other
+// way round.
+func deviceFixes(in In, a *Answer, words string) []Fix {
+	m := otherMode.FindStringSubmatch(words)
+	if m == nil {
+		return nil
+	}
+	volume, mode, list := m[1], m[2], m[3]
+	f := finding.Finding{Code: "VolumeModeDiffers", Stage: finding.StageVolume, Object: in.object(), Value: volume,
+		Numbers: map[string]string{"volumeMode": mode}, Message: a.Cause}
+	for _, c := range containers(in.Pod) {
+		for i, d := range c.spec.VolumeDevices {
+			if d.Name == volume && list == "volumeDevices" {
+				f.Field = fmt.Sprintf("%s.volumeDevices[%d].name", pathOf(in.Pod, c), i)
+			}
+		}
+		for i, d := range c.spec.VolumeMounts {
+			if d.Name == volume && list == "volumeMounts" {
+				f.Field = fmt.Sprintf("%s.volumeMounts[%d].name", pathOf(in.Pod, c), i)
+			}
+		}
+	}
+	other := map[string]string{"volumeDevices": "volumeMounts", "volumeMounts": "volumeDevices"}[list]
+	fixes := []Fix{editedPodFix(in,
+		fmt.Sprintf("use it as what it is: in %s instead of %s, with a path of your own for "+
+			"the file", other, list), func(s *corev1.PodSpec) {
+			for _, specs := range [][]corev1.Container{s.InitContainers, s.Containers} {
+				for i := range specs {
+					swapUse(&specs[i], volume, list == "volumeDevices")
+				}
+			}
+		}), {Description: fmt.Sprintf("or make a claim with volumeMode %s", map[string]string{"Filesystem": "Block",
+		"Block": "Filesystem"}[mode])}}
+	f.Remedies = asRemedies(fixes)
+	a.Findings = append(a.Findings, f)
+	return fixes
+}
+
+// swapUse lets a container mount a volume that it used as a device, or the other way round.
+func swapUse(c *corev1.Container, volume string, mount bool) {
+	for _, d := range c.VolumeDevices {
+		if mount && d.Name == volume {
+			c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: volume, MountPath: d.DevicePath})
+		}
+	}
+	for _, m := range c.VolumeMounts {
+		if !mount && m.Name == volume {
+			c.VolumeDevices = append(c.VolumeDevices, corev1.VolumeDevice{Name: volume, DevicePath: m.MountPath})
+		}
+	}
+	if mount {
+		c.VolumeDevices = slices.DeleteFunc(c.VolumeDevices,
+			func(d corev1.VolumeDevice) bool { return d.Name == volume })
+	} else {
+		c.VolumeMounts = slices.DeleteFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == volume })
+	}
 }
 
 // hostPathFixes returns fixes that make the kubelet create what a hostPath volume needs.
@@ -60,15 +130,21 @@ func hostPathFixes(in In, volume string) []Fix {
 			continue
 		}
 		to := creates[*v.HostPath.Type]
-		return []Fix{
-			editedPodFix(in, fmt.Sprintf("let the kubelet make %s, empty, where it is missing: type %s instead of %s",
-				v.HostPath.Path, to, *v.HostPath.Type), func(s *corev1.PodSpec) {
+		other := map[corev1.HostPathType]corev1.HostPathType{corev1.HostPathFile: corev1.HostPathDirectory,
+			corev1.HostPathDirectory: corev1.HostPathFile}[*v.HostPath.Type]
+		set := func(say string, to corev1.HostPathType) Fix {
+			return editedPodFix(in, say, func(s *corev1.PodSpec) {
 				for i := range s.Volumes {
 					if s.Volumes[i].Name == volume {
 						s.Volumes[i].HostPath.Type = &to
 					}
 				}
-			})}
+			})
+		}
+		return []Fix{set(fmt.Sprintf("let the kubelet make %s, empty, where it is missing: type %s instead of %s",
+			v.HostPath.Path, to, *v.HostPath.Type), to),
+			set(fmt.Sprintf("or, if it is there and something else: type %s "+
+				"instead of %s", other, *v.HostPath.Type), other)}
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -88,6 +89,8 @@ func WhyObject(s Subject) Answer {
 		s.node(&a, o)
 	case *corev1.PersistentVolumeClaim:
 		s.claim(&a, o)
+	case *autoscalingv2.HorizontalPodAutoscaler:
+		s.autoscaler(&a, o, more)
 	default:
 		s.general(&a, more)
 	}

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/gantry-project/gantry/internal/explain/shellquote"
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
@@ -94,8 +95,7 @@ func notReady(in In) *Answer {
 			continue
 		}
 		if t := c.status.State.Terminated; t != nil {
-			a.Cause = fmt.Sprintf("Container %s has ended with %s.", c.spec.Name, exitText(c, t))
-			a.Fixes = exitFixes(in, c, t)
+			terminationCause(a, in, c, t)
 			return a
 		}
 		if c.status.State.Running == nil || !probePending(a, in, c, "The Pod runs but is not ready") {
@@ -128,8 +128,9 @@ func readinessGateFalse(a *Answer, p *corev1.Pod) bool {
 			a.Fixes = []Fix{
 				commandFix("set it by hand",
 					fmt.Sprintf(
-						`kubectl -n %s patch pod %s --subresource=status -p '{"status":{"conditions":[{"type":%q,`+
-							`"status":"True"}]}}'`, p.Namespace, p.Name, g.ConditionType))}
+						`kubectl -n %s patch pod %s --subresource=status -p %s`, p.Namespace, p.Name, shellquote.Quoted(
+							fmt.Sprintf(`{"status":{"conditions":[{"type":%s,"status":"True"}]}}`,
+								shellquote.JSON(string(g.ConditionType))))))}
 			return true
 		}
 	}

@@ -2,6 +2,7 @@ package kubelet
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 
@@ -11,15 +12,15 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/resource"
 )
 
-// qosContainerManager is the cgroup tree whose burstable tier has the shares of all its Pods
-// together, brought up to date whenever a Pod comes or goes.
+// qosContainerManager is the cgroup tree whose tiers have the shares and the protected memory of
+// all their Pods together, brought up to date whenever a Pod comes or goes.
 type qosContainerManager struct {
 	Cgroups
 	opts resource.Options
 	pods func() []*v1.Pod // that take part of the node
 
-	mu         sync.Mutex
-	lastShares uint64 // shares the burstable tier has
+	mu   sync.Mutex
+	last map[string]resource.Values // what the tiers have, by path
 }
 
 // Ensure makes a cgroup and balances the tiers.
@@ -41,15 +42,26 @@ func (t *qosContainerManager) Remove(path string) error {
 func (t *qosContainerManager) updateCgroups() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	v := resource.ForBurstable(t.pods())
-	if v.Shares == nil || *v.Shares == t.lastShares {
+	pods := t.pods()
+	// from the root down: a tier has no more protection than what is above it
+	if err := t.update(t.opts.PodsPath(), resource.ForAllPods(pods, t.opts)); err != nil {
+		return err
+	}
+	return t.update(t.opts.QOSPath(v1.PodQOSBurstable), resource.ForBurstable(pods, t.opts))
+}
+
+// update writes the values of a tier that differ from what it has; t.mu is held.
+func (t *qosContainerManager) update(path string, v resource.Values) error {
+	if reflect.DeepEqual(v, t.last[path]) {
 		return nil
 	}
-	path := t.opts.QOSPath(v1.PodQOSBurstable)
 	if err := t.Cgroups.Ensure(path, v); err != nil {
-		return fmt.Errorf("shares of %s: %w", path, err)
+		return fmt.Errorf("values of %s: %w", path, err)
 	}
-	t.lastShares = *v.Shares
+	if t.last == nil {
+		t.last = map[string]resource.Values{}
+	}
+	t.last[path] = v
 	return nil
 }
 

@@ -18,6 +18,17 @@ type FeatureGates struct {
 	features.Features
 }
 
+// GateFlag adds --feature-gates alone, for a component that serves no API.
+func (g *FeatureGates) GateFlag(f *pflag.FlagSet) { g.featureGateFlag(f) }
+
+// CompleteGates reads what GateFlag added.
+func (g *FeatureGates) CompleteGates() (err error) {
+	if g.Features, err = features.Parse(g.enabled); err != nil {
+		return cli.UsageError(fmt.Errorf("--feature-gates: %w", err))
+	}
+	return nil
+}
+
 func (g *FeatureGates) featureGateFlag(f *pflag.FlagSet) {
 	f.Var(cliflag.NewMapStringBool(&g.enabled), "feature-gates",
 		"NAME=true,… of what is off by default: GenericWorkload (Workload, PodGroup and gang scheduling, KEP-4671), "+
@@ -35,8 +46,8 @@ func (g *FeatureGates) flags(f *pflag.FlagSet) {
 
 // complete reads the flags.
 func (g *FeatureGates) complete() (err error) {
-	if g.Features, err = features.Parse(g.enabled); err != nil {
-		return cli.UsageError(fmt.Errorf("--feature-gates: %w", err))
+	if err := g.CompleteGates(); err != nil {
+		return err
 	}
 	if err := g.Serve(g.served); err != nil {
 		return cli.UsageError(fmt.Errorf("--runtime-config: %w", err))

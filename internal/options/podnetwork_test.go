@@ -9,7 +9,7 @@ import (
 
 // Who makes the Pod network: Gantry, unless that is denied or another CNI plugin's directory is
 // named, in which nothing of Gantry's is.
-func TestWhoMakesThePodNetwork(t *testing.T) {
+func TestNetworkFlagNamesTheCNIPlugin(t *testing.T) {
 	for _, c := range []struct {
 		args  string
 		made  string // where Gantry's configuration lies

@@ -148,10 +148,12 @@ func (b *breaker) resourceOf(kind, namespace string) (dynamic.ResourceInterface,
 	return b.resource(gvk.GroupKind(), namespace)
 }
 
-// change patches or deletes an object: "deployment/web {…}", "configmap/web delete".
+// change patches or deletes an object: "deployment/web {…}", "pod/web/resize {…}",
+// "configmap/web delete".
 func (b *breaker) change(ctx context.Context, namespace, text string) error {
 	target, patch, _ := strings.Cut(text, " ")
-	kind, name, _ := strings.Cut(target, "/")
+	kind, rest, _ := strings.Cut(target, "/")
+	name, subresource, _ := strings.Cut(rest, "/")
 	r, err := b.resourceOf(kind, namespace)
 	if err != nil {
 		return err
@@ -159,7 +161,8 @@ func (b *breaker) change(ctx context.Context, namespace, text string) error {
 	if patch == "delete" {
 		return r.Delete(ctx, name, metav1.DeleteOptions{})
 	}
-	_, err = r.Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	_, err = r.Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{},
+		strings.Fields(subresource)...)
 	return err
 }
 
@@ -169,6 +172,7 @@ func (b *breaker) settled(ctx context.Context, namespace, target string) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	kind, name, _ := strings.Cut(target, "/")
+	name, _, _ = strings.Cut(name, "/")
 	gvk, err := b.mapper.KindFor(schema.GroupVersionResource{Resource: kind + "s"})
 	if err != nil {
 		return // by another name of the kind: its answer is waited for

@@ -40,15 +40,16 @@ func gantryUp(t *testing.T) *rest.Config {
 	return cfg
 }
 
-// upInstance is gantryUp's instance.
-func upInstance(t *testing.T) *instance.Instance {
+// upInstance is gantryUp's instance, with further flags.
+func upInstance(t *testing.T, flags ...string) *instance.Instance {
 	t.Helper()
 	dir := binDir(t)
 	if _, err := os.Stat(filepath.Join(dir, "cni/gantry-cni")); err != nil || os.Geteuid() != 0 ||
 		os.Getenv("GANTRY_NO_CONTAINERS") != "" {
 		t.Skip("runs real containers: needs root and `make build`")
 	}
-	i, err := instance.New(instance.Options{Binary: filepath.Join(dir, "gantry"), BinDir: dir, NodeIP: "127.0.0.1"})
+	i, err := instance.New(instance.Options{Binary: filepath.Join(dir, "gantry"), BinDir: dir, NodeIP: "127.0.0.1",
+		Flags: flags})
 	if err != nil {
 		t.Fatal(err)
 	}

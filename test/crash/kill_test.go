@@ -290,11 +290,11 @@ func compare(t *testing.T, client kubernetes.Interface, l *ackedWrites, w *watch
 	}
 }
 
-// settledList lists until the watcher has received as many objects, or for some seconds: a write
+// settledList lists until the watcher has received as many objects, or patience ends: a write
 // whose client left before the answer may be stored after the first list.
 func settledList(t *testing.T, client kubernetes.Interface, w *watcher) *corev1.ConfigMapList {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patient); ; time.Sleep(10 * time.Millisecond) {
 		list, err := client.CoreV1().ConfigMaps(space).List(t.Context(), metav1.ListOptions{LabelSelector: "crash"})
 		if err != nil {
 			t.Fatal(err)

@@ -20,6 +20,7 @@ import (
 	certutil "k8s.io/client-go/util/cert"
 
 	page "github.com/gantry-project/gantry/internal/dashboard"
+	"github.com/gantry-project/gantry/test/ports"
 	"github.com/gantry-project/gantry/testcluster"
 )
 
@@ -41,7 +42,11 @@ func serve(t *testing.T, c *testcluster.Cluster) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &site{t: t, at: "127.0.0.1:0"}
+	port, err := ports.Free() // it is listened on again after stop
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &site{t: t, at: fmt.Sprintf("127.0.0.1:%d", port)}
 	if s.cert, err = tls.X509KeyPair(certificate, key); err != nil {
 		t.Fatal(err)
 	}

@@ -56,7 +56,7 @@ func blocks(state string) string {
 }
 
 // Every view draws what the cluster says.
-func TestViews(t *testing.T) {
+func TestEachViewShowsItsObjects(t *testing.T) {
 	c := cluster(t)
 	b := newTab(t, serve(t, c), 1280, 860)
 	b.enter(admin)

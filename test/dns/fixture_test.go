@@ -65,7 +65,7 @@ func (w *fixture) serve(change func(*dns.Options)) *dns.Server {
 func (w *fixture) ask(name string, kind uint16) *miekg.Msg {
 	w.t.Helper()
 	q := new(miekg.Msg).SetQuestion(miekg.Fqdn(name), kind)
-	c := miekg.Client{Timeout: 8 * time.Second}
+	c := miekg.Client{Timeout: time.Minute}
 	r, _, err := c.Exchange(q, w.server.Address().String())
 	if err != nil {
 		w.t.Fatalf("%s: got error %v, want none", name, err)

@@ -73,7 +73,7 @@ func TestDevicePlugin(t *testing.T) {
 		c.apply(fmt.Sprintf(devicePod, pod))
 		c.waitFor("pod/"+pod, "condition=Ready", time.Minute)
 		want := " 00 00\nfrom the plugin\n" + id + " yes\ncdi\n"
-		c.eventually(20*time.Second, pod+" says what it has", func() (string, bool) { // row: DEV-04
+		c.eventually(time.Minute, pod+" says what it has", func() (string, bool) { // row: DEV-04
 			got := c.kubectl("logs", pod)
 			return got, got == want
 		})

@@ -118,7 +118,7 @@ func exampleReadinessGate(c *cluster) {
 	}
 	c.kubectl("patch", "pod", "gated-ready", "--subresource=status", "-p",
 		`{"status":{"conditions":[{"type":"www.example.com/feature-1","status":"True"}]}}`)
-	c.waitFor("pod/gated-ready", "condition=Ready", 20*time.Second)
+	c.waitFor("pod/gated-ready", "condition=Ready", time.Minute)
 	c.kubectl("delete", "pod", "gated-ready", "--grace-period=1")
 }
 

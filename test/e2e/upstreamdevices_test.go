@@ -135,7 +135,7 @@ func TestUpstreamsSampleDevicePlugin(t *testing.T) {
 		t.Helper()
 		c.waitFor("pod/"+pod, "condition=Ready", time.Minute)
 		device := ""
-		c.eventually(20*time.Second, pod+" has a device", func() (string, bool) {
+		c.eventually(time.Minute, pod+" has a device", func() (string, bool) {
 			device = strings.TrimSpace(c.kubectl("logs", pod))
 			return device, strings.HasPrefix(device, "/tmp/Dev-")
 		})
@@ -277,7 +277,7 @@ func TestUpstreamsDRADriver(t *testing.T) {
 	has := func(pod string) {
 		t.Helper()
 		c.waitFor("pod/"+pod, "condition=Ready", time.Minute)
-		c.eventually(20*time.Second, pod+" has what the driver says", func() (string, bool) {
+		c.eventually(time.Minute, pod+" has what the driver says", func() (string, bool) {
 			with, without := c.kubectl("logs", pod, "-c", "with-resource"), c.kubectl("logs", pod, "-c",
 				"without-resource")
 			return with + without, strings.Contains(with, "user_a=b\n") && strings.Contains(with, "claim_") &&

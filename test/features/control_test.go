@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -168,21 +167,16 @@ func rollout(w *fixture) {
 		}
 	}
 	sizes := map[string]int32{}
-	for {
-		select {
-		case e := <-watched.ResultChan():
-			if s, ok := e.Object.(*appsv1.ReplicaSet); ok {
-				sizes[s.Name] = *s.Spec.Replicas
-			}
-			if n := sum(sizes); n > 5 {
-				w.t.Errorf("%d Pods are asked for, where no more than 5 may be", n)
-			}
-		case <-time.After(100 * time.Millisecond): // nothing more is said
-			if len(sizes) != 2 || sum(sizes) != 4 {
-				w.t.Errorf("ReplicaSets of %v", sizes)
-			}
-			return
+	for _, e := range w.eventsUntil(watched, &appsv1.ReplicaSetList{}, sets) {
+		if s, ok := e.Object.(*appsv1.ReplicaSet); ok {
+			sizes[s.Name] = *s.Spec.Replicas
 		}
+		if n := sum(sizes); n > 5 {
+			w.t.Errorf("%d Pods are asked for, where no more than 5 may be", n)
+		}
+	}
+	if len(sizes) != 2 || sum(sizes) != 4 {
+		w.t.Errorf("ReplicaSets of %v", sizes)
 	}
 }
 

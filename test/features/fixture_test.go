@@ -9,7 +9,10 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/klog/v2"
 
@@ -149,19 +152,72 @@ func (w *fixture) record() (states func() []*v1.Pod) {
 	wa, err := w.Client.CoreV1().Pods("default").Watch(w.ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
 	expect.NoError(w.t, err)
 	return func() []*v1.Pod {
+		w.t.Helper()
+		defer wa.Stop()
+		now, err := w.Client.CoreV1().Pods("default").List(w.ctx, metav1.ListOptions{})
+		expect.NoError(w.t, err)
 		var out []*v1.Pod
-		for {
-			select {
-			case e := <-wa.ResultChan():
-				if p, ok := e.Object.(*v1.Pod); ok && e.Type != watch.Deleted {
-					out = append(out, p)
-				}
-			case <-time.After(100 * time.Millisecond): // nothing more is said
-				wa.Stop()
-				return out
+		for _, e := range w.eventsUntil(wa, list, now) {
+			if p, ok := e.Object.(*v1.Pod); ok && e.Type != watch.Deleted {
+				out = append(out, p)
 			}
 		}
+		return out
 	}
+}
+
+// eventsUntil receives the events of a watch that began at one list until they have told all that
+// a later list shows.
+func (w *fixture) eventsUntil(wa watch.Interface, began, now runtime.Object) (out []watch.Event) {
+	w.t.Helper()
+	versions := func(list runtime.Object) map[types.UID]string {
+		all := map[types.UID]string{}
+		expect.NoError(w.t, meta.EachListItem(list, func(o runtime.Object) error {
+			m, err := meta.Accessor(o)
+			if err == nil {
+				all[m.GetUID()] = m.GetResourceVersion()
+			}
+			return err
+		}))
+		return all
+	}
+	told, want := versions(began), versions(now)
+	older := func(a, b string) bool { return len(a) < len(b) || len(a) == len(b) && a < b }
+	behind := func() bool {
+		for uid, version := range want {
+			if older(told[uid], version) {
+				return true
+			}
+		}
+		for uid := range told {
+			if _, ok := want[uid]; !ok {
+				return true
+			}
+		}
+		return false
+	}
+	end := time.After(patience)
+	for behind() {
+		select {
+		case e, ok := <-wa.ResultChan():
+			m, err := meta.Accessor(e.Object)
+			if !ok || err != nil {
+				w.t.Fatalf("the watch ended before it told all: %+v", e)
+			}
+			out = append(out, e)
+			told[m.GetUID()] = m.GetResourceVersion()
+			if e.Type == watch.Deleted {
+				delete(told, m.GetUID())
+				delete(want, m.GetUID())
+			} else if _, ok := want[m.GetUID()]; !ok && !older(m.GetResourceVersion(), now.(metav1.ListInterface).
+				GetResourceVersion()) {
+				want[m.GetUID()] = m.GetResourceVersion() // created after the later list
+			}
+		case <-end:
+			w.t.Fatalf("the watch told %v within %s, want %v", told, patience, want)
+		}
+	}
+	return out
 }
 
 func phase(want v1.PodPhase) func(*v1.Pod) bool {

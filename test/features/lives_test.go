@@ -330,7 +330,7 @@ func sharedEmptyDir(w *fixture) {
 	w.create(p)
 	p = w.wait("ships", running)
 	_, id, _ := strings.Cut(p.Status.InitContainerStatuses[0].ContainerID, "://")
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(3 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(3 * time.Millisecond) {
 		r, err := w.Runtime("node-1").ExecSync(w.ctx, &runtimeapi.ExecSyncRequest{ContainerId: id,
 			Cmd: []string{"cat", "/opt/logs.txt"}})
 		expect.NoError(w.t, err)

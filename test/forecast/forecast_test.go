@@ -35,6 +35,9 @@ import (
 // cluster itself leaves it to chance (equal nodes, evictions at once, who is ready first).
 const seeds = 6
 
+// restOfCopy is how long a copy rests before a change.
+const restOfCopy = 20 * time.Second
+
 // shortScenarios is how many scenarios are compared unless FORECAST_SCENARIOS says otherwise.
 const shortScenarios = 6
 
@@ -47,12 +50,15 @@ type state struct {
 
 // lab is a cluster in which scenarios are made, tried and done.
 type lab struct {
-	t      *testing.T
-	client kubernetes.Interface
-	rand   *rand.Rand
-	ns     string
-	sets   []string // names of the Deployments
-	first  []string // names of the Pods before the change
+	t       *testing.T
+	cluster *testcluster.Cluster
+	client  kubernetes.Interface
+	rand    *rand.Rand
+	ns      string
+	claims  bool     // the scenario has a StatefulSet with claims
+	lost    string   // the node that is silent; empty: none
+	sets    []string // names of the Deployments
+	first   []string // names of the Pods before the change
 }
 
 // row: TOO-06
@@ -66,14 +72,17 @@ func TestForecastsComeTrue(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c := testcluster.Start(t, testcluster.WithNodes("n1", "n2", "n3", "n4"))
-	l := &lab{t: t, client: c.Client, rand: rand.New(rand.NewPCG(1, 2))}
+	c := testcluster.Start(t, testcluster.WithNodes("n1", "n2", "n3", "n4"),
+		testcluster.WithNodeMonitorGracePeriod(25*time.Second))
+	l := &lab{t: t, cluster: c, client: c.Client, rand: rand.New(rand.NewPCG(1, 2))}
 	_, err := c.Client.SchedulingV1().PriorityClasses().Create(t.Context(), &schedulingv1.PriorityClass{
 		ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 1000}, metav1.CreateOptions{})
 	l.must(err)
+	l.diskClass()
 	compared, open, equal := map[string]int{}, 0, 0
-	for i := 0; equal < n && i < 4*n; i++ {
+	for i := 0; (equal < n || compared["lose"] == 0 || compared["claims"] == 0) && i < 4*n+2*kindsOfScenario; i++ {
 		l.ns = fmt.Sprint("scenario-", i)
+		l.claims = i%kindsOfScenario == 5
 		l.make()
 		change, do := l.change(i)
 		foretold, determined := l.foretell(change)
@@ -91,11 +100,15 @@ func TestForecastsComeTrue(t *testing.T) {
 		}
 		t.Logf("%s %v: %s; gone: %s; order: %s", verb, change().Target(), came.placed, came.gone, came.order)
 		compared[verb]++
+		if l.claims {
+			compared["claims"]++
+		}
 		equal++
 		l.clean()
+		l.memory(i)
 	}
 	t.Logf("compared %v; %d scenarios were not determined", compared, open)
-	if equal < n {
+	if equal < n || compared["lose"] == 0 || compared["claims"] == 0 {
 		t.Errorf("only %d scenarios of %d were determined", equal, n)
 	}
 }
@@ -132,7 +145,9 @@ func (l *lab) make() {
 			l.must(err)
 		}
 	}
-	if l.rand.IntN(3) == 0 {
+	if l.claims {
+		l.makeClaims(ctx)
+	} else if l.rand.IntN(3) == 0 {
 		three := int32(3)
 		_, err := l.client.AppsV1().StatefulSets(l.ns).Create(ctx, &appsv1.StatefulSet{
 			ObjectMeta: metav1.ObjectMeta{Name: "db"}, Spec: appsv1.StatefulSetSpec{Replicas: &three,
@@ -153,16 +168,20 @@ func selector(name string) *metav1.LabelSelector {
 
 func template(name string, milliCPU, memory int) corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": name}},
-		Spec: corev1.PodSpec{TerminationGracePeriodSeconds: new(int64(1)), Containers: []corev1.Container{{Name: "c",
-			Image: "app", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
-				corev1.ResourceCPU:    *resource.NewMilliQuantity(int64(milliCPU), resource.DecimalSI),
-				corev1.ResourceMemory: *resource.NewQuantity(int64(memory)<<20, resource.BinarySI)}}}}}}
+		Spec: corev1.PodSpec{TerminationGracePeriodSeconds: new(int64(1)), Tolerations: briefly(),
+			Containers: []corev1.Container{{Name: "c",
+				Image: "app", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+					corev1.ResourceCPU:    *resource.NewMilliQuantity(int64(milliCPU), resource.DecimalSI),
+					corev1.ResourceMemory: *resource.NewQuantity(int64(memory)<<20, resource.BinarySI)}}}}}}
 }
 
 func (l *lab) deployment(name string, replicas int32) *appsv1.Deployment {
+	return l.deploymentOf(name, replicas, template(name, 130+l.rand.IntN(700), 200+l.rand.IntN(900)))
+}
+
+func (l *lab) deploymentOf(name string, replicas int32, t corev1.PodTemplateSpec) *appsv1.Deployment {
 	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: l.ns},
-		Spec: appsv1.DeploymentSpec{Replicas: &replicas, Selector: selector(name),
-			Template: template(name, 130+l.rand.IntN(700), 200+l.rand.IntN(900))}}
+		Spec: appsv1.DeploymentSpec{Replicas: &replicas, Selector: selector(name), Template: t}}
 }
 
 func (l *lab) deploy(ctx context.Context, name string, replicas int32) error {
@@ -177,12 +196,26 @@ func (l *lab) change(i int) (func() scenario.Change, func()) {
 	if web.Name == "db" {
 		web.Kind = "StatefulSet"
 	}
-	switch i % 4 {
-	case 0:
+	switch kind := i % kindsOfScenario; {
+	case kind == 4:
+		node := fmt.Sprint("n", 1+l.rand.IntN(4))
+		return func() scenario.Change { return &scenario.Lose{Nodes: []string{node}} }, func() {
+			l.lost = node
+			l.cluster.KillNode(node)
+		}
+	case l.claims && l.rand.IntN(2) == 0:
+		node := l.nodeOf("db-0")
+		return func() scenario.Change { return &scenario.Drain{Nodes: []string{node}, Force: true} },
+			func() { l.drain(ctx, node) }
+	case l.claims:
+		db := scenario.Object{Kind: "StatefulSet", Namespace: l.ns, Name: "db"}
+		return func() scenario.Change { return &scenario.Scale{Object: db, Replicas: 3} },
+			func() { l.patch(ctx, db, `{"spec":{"replicas":3}}`) }
+	case kind%4 == 0:
 		node := fmt.Sprint("n", 1+l.rand.IntN(4))
 		return func() scenario.Change { return &scenario.Drain{Nodes: []string{node}, Force: true} },
 			func() { l.drain(ctx, node) }
-	case 1:
+	case kind%4 == 1:
 		if web.Kind == "StatefulSet" {
 			return func() scenario.Change { return &scenario.Rollout{Object: web} }, func() {
 				l.patch(ctx, web, `{"spec":{"template":{"metadata":{"annotations":{"again":"yes"}}}}}`)
@@ -195,7 +228,7 @@ func (l *lab) change(i int) (func() scenario.Change, func()) {
 		return func() scenario.Change {
 			return &scenario.Rollout{Object: web, MaxSurge: &surge, MaxUnavailable: &unavailable}
 		}, func() { l.patch(ctx, web, patch) }
-	case 2:
+	case kind%4 == 2:
 		n := int32(l.rand.IntN(7))
 		return func() scenario.Change { return &scenario.Scale{Object: web, Replicas: n} },
 			func() { l.patch(ctx, web, fmt.Sprintf(`{"spec":{"replicas":%d}}`, n)) }
@@ -243,7 +276,9 @@ func (l *lab) foretell(change func() scenario.Change) (state, bool) {
 		Stop: behavior.Span{P50: 20 * time.Millisecond, P99: 150 * time.Millisecond}}
 	var all []state
 	for seed := range seeds {
-		_, err := scenario.Simulate(l.t.Context(), scenario.Input{Objects: copied.Objects, Start: time.Now(),
+		// a change comes when the copy has rested: now, or later, when Pods' ages are more alike
+		at := time.Now().Add(-time.Duration(seed%2) * restOfCopy)
+		_, err := scenario.Simulate(l.t.Context(), scenario.Input{Objects: copied.Objects, Start: at,
 			Model: behavior.Model{Default: times}, FirstSeed: uint64(seed)}, change,
 			func(ctx context.Context, r *scenario.Run) error {
 				list, err := r.Cluster.Client().CoreV1().Pods(l.ns).List(ctx, metav1.ListOptions{})
@@ -338,14 +373,14 @@ func (l *lab) settled(want state, left *leaving) state {
 	defer left.stop()
 	var last state
 	same := 0
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		now := l.stateOf(l.pods())
 		now.order = left.order()
 		if now != last {
 			last, same = now, 0
 		}
 		same++
-		if now == want && same > 12 || same > 160 {
+		if now == want && same > 12 || same > 160 && l.lost == "" {
 			return now
 		}
 	}
@@ -382,6 +417,10 @@ func (l *lab) pods() []corev1.Pod {
 // clean deletes the namespace and uncordons the nodes.
 func (l *lab) clean() {
 	ctx := l.t.Context()
+	if l.lost != "" {
+		l.cluster.StartNode(l.lost)
+		l.lost = ""
+	}
 	l.must(l.client.CoreV1().Namespaces().Delete(ctx, l.ns, metav1.DeleteOptions{}))
 	nodes, err := l.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	l.must(err)
@@ -390,6 +429,12 @@ func (l *lab) clean() {
 		l.must(drain.RunCordonOrUncordon(h, &nodes.Items[i], false))
 	}
 	l.wait("the end of the namespace's Pods", func() bool { return len(l.pods()) == 0 })
+	l.must(l.client.CoreV1().PersistentVolumes().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}))
+	l.wait("the end of the volumes", func() bool {
+		list, err := l.client.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})
+		l.must(err)
+		return len(list.Items) == 0
+	})
 	l.wait("untainted nodes", func() bool {
 		nodes, err := l.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 		l.must(err)

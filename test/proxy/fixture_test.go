@@ -186,16 +186,21 @@ func answer(c net.Conn, proto string) (who, saw string, err error) {
 	return who, ap.Addr().Unmap().String(), err
 }
 
-// reaches fails the test unless who answers and saw the caller as saw.
-func (w *fixture) reaches(from ns.NetNS, proto, addr, who, saw string) {
-	w.t.Helper()
-	var gotWho, gotSaw string
-	var err error
-	for range 5 { // a busy machine may be late
-		if gotWho, gotSaw, err = ask(from, proto, addr); err == nil {
+// askPatiently is ask, asked again while nobody answers in time: a busy machine may be late.
+func askPatiently(from ns.NetNS, proto, addr string) (who, saw string, err error) {
+	for range 20 {
+		var late net.Error
+		if who, saw, err = ask(from, proto, addr); !errors.As(err, &late) || !late.Timeout() {
 			break
 		}
 	}
+	return who, saw, err
+}
+
+// reaches fails the test unless who answers and saw the caller as saw.
+func (w *fixture) reaches(from ns.NetNS, proto, addr, who, saw string) {
+	w.t.Helper()
+	gotWho, gotSaw, err := askPatiently(from, proto, addr)
 	if err != nil || who != "" && gotWho != who || saw != "" && gotSaw != saw {
 		w.t.Errorf("%s %s: %q answers and saw %q, want %q and %q (%v)", proto, addr, gotWho, gotSaw, who, saw, err)
 	}
@@ -204,7 +209,7 @@ func (w *fixture) reaches(from ns.NetNS, proto, addr, who, saw string) {
 // refused fails the test unless the connection is refused at once.
 func (w *fixture) refused(from ns.NetNS, addr string) {
 	w.t.Helper()
-	if who, _, err := ask(from, "tcp", addr); !errors.Is(err, unix.ECONNREFUSED) {
+	if who, _, err := askPatiently(from, "tcp", addr); !errors.Is(err, unix.ECONNREFUSED) {
 		w.t.Errorf("tcp %s: %q answers (%v), want: connection refused", addr, who, err)
 	}
 }
@@ -257,7 +262,7 @@ func (w *fixture) run() (stop func()) {
 	case <-p.Synced():
 	case err := <-ended:
 		w.t.Fatalf("the proxy ended: %v", err)
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		stop()
 		w.t.Fatal("the proxy is not in sync after 30 s")
 	}

@@ -70,7 +70,7 @@ func TestEveryEndpointGetsItsShare(t *testing.T) {
 	defer w.run()()
 	seen := map[string]int{}
 	for range 60 {
-		who, _, err := ask(client, "tcp", vip)
+		who, _, err := askPatiently(client, "tcp", vip)
 		expect.NoError(t, err)
 		seen[who]++
 	}
@@ -136,7 +136,7 @@ func TestAffinity(t *testing.T) {
 	w.service(func(s *v1.Service) { s.Spec.SessionAffinity = v1.ServiceAffinityClientIP })
 	w.endpoints(end{ip: a.ip, node: "n1"}, end{ip: b.ip, node: "n1"})
 	stop := w.run()
-	first, _, err := ask(client, "tcp", vip)
+	first, _, err := askPatiently(client, "tcp", vip)
 	expect.NoError(t, err)
 	for range 20 {
 		w.reaches(client, "tcp", vip, first, client.ip)

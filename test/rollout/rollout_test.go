@@ -162,7 +162,7 @@ func (c *cluster) unready(at []string) {
 	defer l.stop()
 	c.eventually(time.Minute, "the Pod answers",
 		func(context.Context) (string, bool) { return victim.Name, !l.answered(victim.Name).IsZero() })
-	client := &http.Client{Timeout: 2 * time.Second}
+	client := &http.Client{Timeout: time.Minute}
 	if _, err := client.Get("http://" + victim.Status.PodIP + ":8080/toggle"); err != nil {
 		c.t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/admission/noderestriction"
 	"github.com/gantry-project/gantry/internal/apiserver/admission/nodetaint"
 	"github.com/gantry-project/gantry/internal/apiserver/admission/persistentvolumeclaimresize"
+	"github.com/gantry-project/gantry/internal/apiserver/admission/podgroupprotection"
 	"github.com/gantry-project/gantry/internal/apiserver/admission/podresize"
 	"github.com/gantry-project/gantry/internal/apiserver/admission/podsecurity"
 	"github.com/gantry-project/gantry/internal/apiserver/admission/podtopologylabels"
@@ -40,6 +41,7 @@ func Plugins(o Options) []Plugin {
 		{"Priority", newFactory(priority.New)},
 		{"DefaultTolerationSeconds", newFactory(defaulttolerationseconds.New)},
 		{"DefaultStorageClass", newFactory(defaultstorageclass.New)},
+		{"PodGroupProtection", newFactory(podgroupprotection.New)},
 		{"PersistentVolumeClaimResize", newFactory(persistentvolumeclaimresize.New)},
 		{"RuntimeClass", newFactory(runtimeclass.New)},
 		{"CertificateApproval", newFactory(certificates.NewApproval)},

@@ -153,7 +153,7 @@ func frontProxies(ca dynamiccertificates.CAContentProvider) *authenticatorfactor
 }
 
 // tokenAuthenticators returns the authenticators of static tokens (first; without a file it knows
-// none) and of service account tokens.
+// none) and of service account tokens, in Secrets and requested.
 func (s *authBuilder) tokenAuthenticators() ([]authenticator.Token, error) {
 	static := tokenfile.New(map[string]*user.DefaultInfo{})
 	if path := s.options.TokenFile; path != "" {
@@ -166,11 +166,15 @@ func (s *authBuilder) tokenAuthenticators() ([]authenticator.Token, error) {
 	if s.issuer == nil {
 		return out, nil
 	}
-	v, err := token.NewValidator(token.ValidatorOptions{
-		Issuers: []string{s.options.Issuer}, Audiences: s.audiences, Keys: s.keys, Objects: tokenGetter{s.deps.Lookup},
-	})
+	o := token.ValidatorOptions{Issuers: []string{s.options.Issuer}, Audiences: s.audiences, Keys: s.keys,
+		Objects: tokenGetter{s.deps.Lookup}}
+	inSecrets, err := token.NewLegacyValidator(o, s.deps.Client.CoreV1())
 	if err != nil {
 		return nil, err
 	}
-	return append(out, cache.New(v, false, tokenCacheTTL, 0)), nil
+	v, err := token.NewValidator(o)
+	if err != nil {
+		return nil, err
+	}
+	return append(out, cache.New(inSecrets, false, tokenCacheTTL, 0), cache.New(v, false, tokenCacheTTL, 0)), nil
 }

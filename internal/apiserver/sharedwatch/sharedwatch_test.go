@@ -252,7 +252,7 @@ func TestStoppedInALag(t *testing.T) {
 }
 
 // The end of the group's watch is nobody's end if another one can go on from there.
-func TestCutGoesOn(t *testing.T) {
+func TestGroupWatchThatEndsIsOpenedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &fakeCache{lowRevision: 1}
 		s := New(h, h)
@@ -432,7 +432,7 @@ func TestOwnWatchNearTheDeadline(t *testing.T) {
 	})
 }
 
-func TestShares(t *testing.T) {
+func TestScopesThatShareAWatch(t *testing.T) {
 	s := New(&fakeCache{}, &fakeCache{})
 	short, cancel := context.WithTimeout(t.Context(), deadlineMargin)
 	defer cancel()

@@ -18,12 +18,13 @@ func New(io cli.IO) *cobra.Command {
 	r := &cli.Role{}
 	ca, signer, net, services := "", pki.Pair{}, options.PodNetwork{}, ""
 	balancers, port, hpa := app.LoadBalancerFlag{}, app.ControllersPort{}, options.HorizontalPodAutoscaling{}
+	tokens, gates := options.ServiceAccountTokens{}, options.FeatureGates{}
 	c := r.Command(&cobra.Command{
 		Use: "controllers", Short: "Run the controllers alone, against a Kubernetes API server",
 		Example: "  gantry controllers --kubeconfig /var/lib/gantry/controllers.kubeconfig --root-ca-file " +
 			"/var/lib/gantry/pki/ca.crt",
 	}, func(ctx context.Context, cfg *rest.Config) error {
-		if err := errors.Join(net.Check(), hpa.Check()); err != nil {
+		if err := errors.Join(net.Check(), hpa.Check(), tokens.Check(), gates.CompleteGates()); err != nil {
 			return err
 		}
 		if r.LeaderElect {
@@ -46,12 +47,16 @@ func New(io cli.IO) *cobra.Command {
 			return app.RunControllers(ctx, app.ControllersOptions{Config: cfg, ConfigFor: app.TokenConfig(cfg),
 				CAFile: ca,
 				Signer: signer, Ranges: net.Ranges(services), Journal: sink, Without: balancers.Without(),
-				HorizontalPodAutoscaling: &hpa.HorizontalPodAutoscaling})
+				HorizontalPodAutoscaling: &hpa.HorizontalPodAutoscaling, TokenKeyFile: tokens.KeyFile,
+				TokenCleanUpPeriod: tokens.CleanUpPeriod, PodGroups: gates.GenericWorkload})
 		})
 	})
 	balancers.Flags(c.Flags())
 	port.Flags(c.Flags())
 	hpa.Flags(c.Flags())
+	tokens.Flags(c.Flags())
+	tokens.KeyFlag(c.Flags())
+	gates.GateFlag(c.Flags())
 	net.ClusterFlags(c.Flags())
 	c.Flags().StringVar(&services, "service-cluster-ip-range", "", "addresses of Services, which no node's Pods get")
 	c.Flags().StringVar(&signer.Cert, "cluster-signing-cert-file", "",

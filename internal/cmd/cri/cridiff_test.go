@@ -13,7 +13,7 @@ import (
 
 // The node is the one that the name says, or the one that this machine is; a name that the API does
 // not know is refused.
-func TestTheNodeThatThisMachineIs(t *testing.T) {
+func TestNodeIsFoundByNameOrBootID(t *testing.T) {
 	node := func(name, boot string) *corev1.Node {
 		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name},
 			Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{BootID: boot}}}

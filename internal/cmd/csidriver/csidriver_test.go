@@ -10,7 +10,7 @@ import (
 )
 
 // What the driver cannot work with is refused before anything is made.
-func TestWhatTheDriverCannotUseIsRefused(t *testing.T) {
+func TestUnusableFlagsAreRefused(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("the driver needs root")
 	}

@@ -140,6 +140,7 @@ func (d *doctorCommand) gatherFacts(ctx context.Context) (doctor.Facts, error) {
 		f.Nodes = s.Nodes(ctx, client)
 		f.NodeRoutes = gather.RouteConflicts(ctx, client)
 		f.Grants = s.Grants(ctx, client)
+		f.Storage = s.Storage(ctx, client, f.Nodes)
 	}
 	if d.exec != "" {
 		name, err := cli.PodName(d.exec)

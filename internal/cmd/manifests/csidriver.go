@@ -124,7 +124,7 @@ func (d *csiDriver) role() *rbacv1.ClusterRole {
 			rule("", "persistentvolumeclaims/status", []string{"update", "patch"}),
 			rule("", "nodes", read),
 			rule(storage, "storageclasses,csidrivers", and("create")),
-			rule(storage, "csinodes", read),
+			rule(storage, "csinodes", read), rule(snapshots, "volumesnapshotcontents", []string{"patch"}),
 			rule(storage, "csistoragecapacities", and("create", "update", "delete")))
 	}
 	return r

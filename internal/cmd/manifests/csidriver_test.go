@@ -87,7 +87,7 @@ func TestTheSnapshotterRunsBesideOrAlone(t *testing.T) {
 	}
 }
 
-func TestWhatCannotRunIsRefused(t *testing.T) {
+func TestFlagsThatCannotWorkAreRefused(t *testing.T) {
 	for want, args := range map[string][]string{
 		"--image is missing": {}, "wants --snapshotter-image": {"--snapshotter-only"},
 		"absolute paths": {"--image", "a", "--kubelet-dir", "kubelet"},

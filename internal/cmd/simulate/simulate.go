@@ -59,8 +59,8 @@ func New(streams cli.IO) *cobra.Command {
 			"  gantry simulate drain node/node-1 --from cluster.json",
 	}
 	c.AddCommand(newDrain(streams), newRollout(streams), newScale(streams), newApply(streams), newDelete(streams),
-		newImage(streams), newLose(streams), newCapacity(streams), newScore(streams), newSnapshot(streams),
-		eviction.NewEvictionCommand(streams))
+		newImage(streams), newLose(streams), newLoad(streams), newCapacity(streams), newScore(streams),
+		newSnapshot(streams), eviction.NewEvictionCommand(streams))
 	return c
 }
 
@@ -141,6 +141,8 @@ func (s *simulation) input(ctx context.Context) (scenario.Input, string, error) 
 				"`gantry simulate snapshot`, then --from")
 		}
 		in.Source = liveSource
+		// without figures autoscalers do not decide, and load takes requests and says so
+		in.Usage, _ = source.Usage(ctx, client)
 	}
 	if !hasNode(copied.Objects) {
 		return in, "", cli.WithFix(errors.New("there is no node in what was read, so no Pod could run"),
@@ -276,7 +278,8 @@ func (s *simulation) explain(ctx context.Context, r *scenario.Run) error {
 		if err != nil {
 			return fmt.Errorf("explaining pod %s/%s: %w", p.Namespace, p.Name, err)
 		}
-		pending := forecast.Pending{Pod: p.Namespace + "/" + p.Name, Cause: a.Cause}
+		pending := forecast.Pending{Pod: p.Namespace + "/" + p.Name, Cause: strings.Join(append([]string{a.Cause},
+			r.Cluster.ClaimsOf(ctx, p)...), "; ")}
 		for _, fix := range a.Fixes {
 			pending.Fixes = append(pending.Fixes, strings.Join(append([]string{fix.Description}, fix.Run...), "; "))
 		}

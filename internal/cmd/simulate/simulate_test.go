@@ -121,6 +121,45 @@ func TestCapacityOfStatefulSet(t *testing.T) {
 	}
 }
 
+const scaled = `
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: web, namespace: default}
+spec:
+  maxReplicas: 4
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}
+  metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 100}}}]
+`
+
+// More load has the autoscaler make Pods up to its most; the answer says what it would need.
+func TestLoad(t *testing.T) {
+	dir := manifests(t)
+	if err := os.WriteFile(filepath.Join(dir, "scaled.yaml"), []byte(scaled), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := run(t, "load", "deployment/web=2x", "--from", dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"load deployment/web=2x: done after",
+		"deployment/web: 2700m of cores and 0 in 3 Pods before, 5400m of cores and 0 in 4 (4 ready) at the end",
+		"horizontalpodautoscaler/web: the desired replica count is more than the maximum replica count",
+		`→ let it have 6 Pods; kubectl -n default patch hpa web -p '{"spec":{"maxReplicas":6}}'`,
+		"note: no metrics API tells what the Pods of deployment/web take"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the answer lacks %q:\n%s", want, out)
+		}
+	}
+	if out, err = run(t, "load", "deployment/web=+50%", "--from", dir, "-o", "json"); err != nil ||
+		!strings.Contains(out, `"autoscaler": "web"`) {
+		t.Errorf("error %v, want the load as data, got %s", err, out)
+	}
+	if out, err = run(t, "load", "deployment/web=+50%", "--from", dir, "-o", "svg"); err != nil ||
+		!strings.HasPrefix(out, "<svg ") {
+		t.Errorf("error %v, want a picture, got %.80s", err, out)
+	}
+}
+
 // Forecasts of other clusters and of files are not scored.
 func TestScoredForecastsAreOfOneCluster(t *testing.T) {
 	var kept []forecast.Stored
@@ -178,6 +217,9 @@ func TestWrongCalls(t *testing.T) {
 		{"rollout deployment/web --max-surge 4294967297 --from " + dir, "must be a number up to 2147483647"},
 		{"apply --from " + dir + " -f " + unknown, `unknown field "spec.replica"`},
 		{"capacity --from " + dir + " -f " + nameless, "Pod: metadata.name: must not be empty"},
+		{"load --from " + dir, "wants workloads as deployment/NAME=+50%"},
+		{"load deployment/web=50% --from " + dir, `"50%": write +50%`},
+		{"load deployment/zzz=2x --from " + dir, "there is no deployment/zzz in namespace default"},
 		{"apply --from " + dir, "wants manifests with -f"},
 		{"capacity --from " + dir, "wants a Pod with -f"},
 	} {

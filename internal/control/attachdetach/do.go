@@ -210,7 +210,7 @@ func (c *controller) in(key string) (*In, error) {
 	if v.Spec.CSI == nil {
 		return nil, nil
 	}
-	in := &In{Now: time.Now(), Volume: v, Attachable: true, Nodes: func(name string) *v1.Node {
+	in := &In{Now: c.controllerContext.Time(), Volume: v, Attachable: true, Nodes: func(name string) *v1.Node {
 		n, err := c.nodes.Get(name)
 		if err != nil {
 			return nil

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -36,6 +37,13 @@ type ControllerContext struct {
 	NodeMonitorGracePeriod time.Duration
 	// HorizontalPodAutoscaling configures that controller; nil: as upstream's.
 	HorizontalPodAutoscaling *HorizontalPodAutoscaling
+	// ServiceAccountToken signs the token of a Secret; nil: none are made, there is no key.
+	ServiceAccountToken func(account *corev1.ServiceAccount, secret *corev1.Secret) (string, error)
+	// LegacyTokenCleanUpPeriod is how long a generated token must not have been used before it is
+	// marked invalid, and then before it is deleted; 0: upstream's year.
+	LegacyTokenCleanUpPeriod time.Duration
+	// PodGroups tells that PodGroups are served.
+	PodGroups bool
 	// Now is the clock by which controllers decide; nil: the wall clock. With a clock of its own a
 	// sync makes its requests one after the other, so that two runs are the same.
 	Now func() time.Time
@@ -75,12 +83,18 @@ type NodeRanges struct {
 type ControllerDescriptor struct {
 	Name           string
 	EventSource    string // component of its events, as upstream names it
-	ServiceAccount string // service account in kube-system whose role it has
+	ServiceAccount string // service account in kube-system whose role it has; "": the controllers' own user
 	Constructor    func(ControllerContext) Runner
 }
 
 // Runner runs until ctx ends.
 type Runner interface{ Run(ctx context.Context) }
+
+// Idle is a Runner that has nothing to do: what it would work with is not there.
+type Idle struct{}
+
+// Run implements Runner.
+func (Idle) Run(ctx context.Context) { <-ctx.Done() }
 
 // SyncHandler reconciles one key. A positive again requests another sync after that time; after an
 // error the queue retries with back-off.

@@ -125,7 +125,7 @@ func TestHistoryAndActiveList(t *testing.T) {
 	}
 }
 
-func TestTheJobTellsItsTime(t *testing.T) {
+func TestJobHasTheScheduledTimestamp(t *testing.T) {
 	cj := cronJob("* * * * *")
 	cj.Spec.TimeZone = new("Asia/Kolkata")
 	j := Job(cj, time.Date(2026, 1, 2, 10, 0, 0, 0, time.UTC))

@@ -110,6 +110,7 @@ func (c *controller) do(ctx context.Context, cj *batchv1.CronJob, plan *Plan) er
 		c.controllerContext.Recorder.Eventf(cj, corev1.EventTypeWarning, "FailedCreate", "Error creating job: %v", err)
 		return err
 	default:
+		creationSkew.Observe(created.CreationTimestamp.Sub(plan.At).Seconds())
 		c.controllerContext.Recorder.Eventf(cj, corev1.EventTypeNormal, "SuccessfulCreate", "Created job %v",
 			created.Name)
 	}

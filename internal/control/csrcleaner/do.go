@@ -23,7 +23,7 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 		if err != nil {
 			return 0, controllerruntime.IgnoreNotFound(err)
 		}
-		if left := TimeLeft(r, time.Now()); left > 0 {
+		if left := TimeLeft(r, d.Time()); left > 0 {
 			return left, nil
 		}
 		return 0, controllerruntime.IgnoreNotFound(d.Client.CertificatesV1().CertificateSigningRequests().Delete(ctx,
@@ -42,7 +42,7 @@ func NewPodCertificateRequestCleaner(d controllerruntime.ControllerContext) cont
 		if err != nil {
 			return 0, controllerruntime.IgnoreNotFound(err)
 		}
-		if left := PodRequestTimeLeft(r, time.Now()); left > 0 {
+		if left := PodRequestTimeLeft(r, d.Time()); left > 0 {
 			return left, nil
 		}
 		return 0, controllerruntime.IgnoreNotFound(d.Client.CertificatesV1().PodCertificateRequests(ns).Delete(ctx,

@@ -273,6 +273,7 @@ func (c *controller) syncHandler(ctx context.Context, key string) (time.Duration
 		return 0, controllerruntime.IgnoreNotFound(err)
 	}
 	if ours {
+		count(max(time.Since(v.At), 0))
 		c.countEvictions(p.UID, v)
 	}
 	c.notifyRules(k, v, ruleStatusPeriod)

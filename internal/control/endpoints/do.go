@@ -42,10 +42,14 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	q.Watch(core.Pods().Informer(),
 		func(old, cur runtime.Object) []string { return endpointslice.ServicesOf(c.services, old, cur) })
 	q.Watch(core.Endpoints().Informer(), func(old, cur runtime.Object) []string {
-		e, ok := old.(*corev1.Endpoints)
-		if !ok || cur != nil {
+		if old != nil && cur != nil {
 			return nil
 		}
+		if cur == nil {
+			cur = old
+		}
+		// those that exist at the start too: their Service may have gone while nobody watched
+		e := cur.(*corev1.Endpoints)
 		return []string{e.Namespace + "/" + e.Name}
 	})
 	return q

@@ -40,7 +40,7 @@ func TestASliceFollowsReadinessAndTheEnd(t *testing.T) {
 		Recorder: record.NewFakeRecorder(100)})
 	factory.Start(t.Context().Done())
 	go c.Run(t.Context())
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(30 * time.Second)
 	expect := func(want string) {
 		t.Helper()
 		got := ""
@@ -157,7 +157,7 @@ func TestEveryPhaseOfAPod(t *testing.T) {
 			factory.Start(t.Context().Done())
 			go run.Run(t.Context())
 			// The controller writes a slice in any case, an empty one where there is no endpoint.
-			for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(2 * time.Millisecond) {
+			for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(2 * time.Millisecond) {
 				list, err := client.DiscoveryV1().EndpointSlices(ns).List(t.Context(), metav1.ListOptions{})
 				if err != nil {
 					t.Fatal(err)

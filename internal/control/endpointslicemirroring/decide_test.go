@@ -37,7 +37,7 @@ func TestHandWrittenEndpointsAreFollowed(t *testing.T) {
 	}
 }
 
-func TestWhatAsksToBeLeftOutIs(t *testing.T) {
+func TestSkipMirrorLabelIsObeyed(t *testing.T) {
 	e := &corev1.Endpoints{}
 	if !ShouldMirror(e) {
 		t.Error("plain Endpoints are not mirrored")

@@ -96,7 +96,9 @@ func (c *controller) createClaim(ctx context.Context, pod *v1.Pod, v *v1.Volume)
 	}
 	_, err = c.controllerContext.Client.CoreV1().PersistentVolumeClaims(pod.Namespace).Create(ctx, claim,
 		metav1.CreateOptions{})
+	created.Inc()
 	if err != nil {
+		notCreated.Inc()
 		return fmt.Errorf("create PVC %s: %w", claim.Name, err)
 	}
 	return nil

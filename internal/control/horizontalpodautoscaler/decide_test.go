@@ -57,7 +57,7 @@ func replicas(in In) int32 {
 }
 
 // Pods whose samples do not count leave the decision to the others, without turning it round.
-func TestWhichPodsCount(t *testing.T) {
+func TestPodsWithoutSamplesAreLeftOut(t *testing.T) {
 	unready := func(p *corev1.Pod, started, changed time.Duration) {
 		p.Status.StartTime.Time = t0.Add(-started)
 		p.Status.Conditions[0] = corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse,

@@ -298,7 +298,7 @@ func TestAStaleCacheIsWaitedFor(t *testing.T) {
 }
 
 // New, changed and deleted ones are synced at once, and not at a write of the status.
-func TestWhatCausesASync(t *testing.T) {
+func TestUpdatesThatCauseASync(t *testing.T) {
 	a, status, spec := autoscaler("hpa", 1, 2), autoscaler("hpa", 1, 2), autoscaler("hpa", 1, 3)
 	status.Status.CurrentReplicas = 1
 	spec.Generation = 2

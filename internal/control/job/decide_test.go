@@ -136,6 +136,19 @@ func TestThreeCompletionsTwoAtATime(t *testing.T) {
 	}
 }
 
+// A Job of no completions ends at once; a status that says so needs the time of its start.
+//
+// row: CTL-08
+func TestNoCompletions(t *testing.T) {
+	w := newFixture(func(s *batchv1.JobSpec) { s.Completions = num(0) })
+	w.settle()
+	w.want(t, "live 0 succeeded 0 failed 0 SuccessCriteriaMet=True(CompletionsReached) "+
+		"Complete=True(CompletionsReached)")
+	if at := w.job.Status.StartTime; at == nil || !at.Time.Equal(t0) {
+		t.Errorf("start time %v, want %s", at, t0)
+	}
+}
+
 // row: CTL-08
 func TestFailuresBackOffAndEnd(t *testing.T) {
 	w := newFixture(func(s *batchv1.JobSpec) { s.BackoffLimit = num(1) })
@@ -296,7 +309,7 @@ func TestEveryEndCountsOnce(t *testing.T) {
 
 // A Pod's end is the first available of its containers' ends, its Ready condition, its deletion and
 // its creation (upstream's order), so that a failure without container times still has its backoff.
-func TestWhenAPodEnded(t *testing.T) {
+func TestFinishTimeOfAPod(t *testing.T) {
 	t0 := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	at := func(s int) metav1.Time { return metav1.NewTime(t0.Add(time.Duration(s) * time.Second)) }
 	ended := func(name string, s int) corev1.ContainerStatus {

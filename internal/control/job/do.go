@@ -158,6 +158,7 @@ func (c *controller) syncJob(ctx context.Context, key string) (time.Duration, er
 	if c.cacheBehind(j) {
 		return 0, nil // its update event follows
 	}
+	begin := c.controllerContext.Time()
 	settled := c.podControl.Expectations.SatisfiedExpectations(key, c.controllerContext.Time())
 	owner := controllerruntime.Owner{Object: j, Kind: kind, Selector: selector}
 	pods, err := controllerruntime.Claim[*corev1.Pod](ctx, owner, c.pods, c.controllerContext.PatchPod)
@@ -167,7 +168,9 @@ func (c *controller) syncJob(ctx context.Context, key string) (time.Duration, er
 	p := Next(In{Job: j, Pods: c.withoutFinalizerRemoved(pods), ExpectationsMet: settled,
 		Failed: c.lastFailureTime(key, time.Time{}), Now: c.controllerContext.Time()})
 	c.lastFailureTime(key, p.Failed)
-	return p.RequeueAfter, c.do(ctx, owner, p)
+	err = c.do(ctx, owner, p)
+	countSync(j, syncAction(&p, settled), c.controllerContext.Time().Sub(begin), err)
+	return p.RequeueAfter, err
 }
 
 // withoutFinalizerRemoved returns Pods without the finalizers that were removed, which the cache
@@ -262,6 +265,7 @@ func (c *controller) writeStatus(ctx context.Context, j *batchv1.Job, p Plan) er
 	c.mu.Lock()
 	c.lastWritten[j.UID] = now.ResourceVersion
 	c.mu.Unlock()
+	countEnds(j, &p)
 	for _, say := range p.Finished {
 		switch {
 		case say.Type == batchv1.JobComplete:

@@ -45,6 +45,7 @@ type controller struct {
 	taintedAt        map[string]time.Time // by zone: when a node was last tainted for eviction
 	zones            map[string]Zone
 	zonesCountedAt   time.Time // when zones was computed
+	meter            zoneMeter
 }
 
 // New returns the controller.
@@ -52,7 +53,8 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	nodes, lease := d.Informers.Core().V1().Nodes(), d.Informers.Coordination().V1().Leases()
 	c := &controller{controllerContext: d, nodes: nodes.Lister(), leases: lease.Lister(),
 		pods: d.Informers.Core().V1().Pods().Informer(), health: map[string]NodeHealth{},
-		unreachableSince: map[string]time.Time{}, taintedAt: map[string]time.Time{}}
+		unreachableSince: map[string]time.Time{}, taintedAt: map[string]time.Time{},
+		meter: newZoneMeter()}
 	_ = c.pods.AddIndexers(
 		cache.Indexers{
 			ByNode: func(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Spec.NodeName}, nil }})
@@ -73,6 +75,7 @@ func (c *controller) syncNode(ctx context.Context, name string) (time.Duration, 
 		c.mu.Lock()
 		delete(c.health, name)
 		delete(c.unreachableSince, name)
+		c.meter.see(name, nil)
 		c.mu.Unlock()
 		return 0, nil
 	}
@@ -95,6 +98,9 @@ func (c *controller) syncNode(ctx context.Context, name string) (time.Duration, 
 	if taints, changed := Taints(n, metav1.NewTime(c.controllerContext.Time()), drive); changed {
 		if err := c.writeTaints(ctx, n, taints); err != nil {
 			return 0, err
+		}
+		if evicts(n.Spec.Taints, taints) {
+			evictions.WithLabelValues(ZoneOf(n)).Inc()
 		}
 	}
 	if notReady(n) && n.DeletionTimestamp == nil {
@@ -156,6 +162,7 @@ func (c *controller) updateHealth(n *corev1.Node) (bool, time.Duration) {
 	defer c.mu.Unlock()
 	h := UpdateHealth(c.health[n.Name], Heartbeat{beat, posted, n.CreationTimestamp.Time}, c.controllerContext.Time())
 	c.health[n.Name] = h
+	c.meter.see(n.Name, n)
 	grace := cmp.Or(c.controllerContext.NodeMonitorGracePeriod, MonitorGracePeriod)
 	return IsUnreachable(h, grace, c.controllerContext.Time())
 }

@@ -8,6 +8,7 @@ package podgc
 import (
 	"cmp"
 	"context"
+	"errors"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -70,12 +71,12 @@ func (c *controller) gc(ctx context.Context, _ string) (time.Duration, error) {
 	}
 	removals, missing := Next(in)
 	c.missing = missing
+	// One Pod whose removal is refused keeps no other.
+	var failed []error
 	for _, r := range removals {
-		if err := c.remove(ctx, r); err != nil {
-			return 0, err
-		}
+		failed = append(failed, c.remove(ctx, r))
 	}
-	return wait(in, missing), nil
+	return wait(in, missing), errors.Join(failed...)
 }
 
 func (c *controller) remove(ctx context.Context, r Removal) error {

@@ -2,6 +2,7 @@ package podgc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
@@ -25,10 +27,20 @@ import (
 // in order of the names: deletions with their grace period, patches with their status.
 func writesOf(t *testing.T, objects ...runtime.Object) []string {
 	t.Helper()
+	return writesUnless(t, "", objects...)
+}
+
+// writesUnless is writesOf with an API that refuses to delete one Pod.
+func writesUnless(t *testing.T, refused string, objects ...runtime.Object) []string {
+	t.Helper()
 	var out []string
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		client := fake.NewSimpleClientset(objects...)
+		client.PrependReactor("delete", "pods", func(a ktesting.Action) (bool, runtime.Object, error) {
+			name := a.(ktesting.DeleteAction).GetName()
+			return name == refused, nil, apierrors.NewForbidden(corev1.Resource("pods"), name, errors.New("refused"))
+		})
 		shared := informers.NewSharedInformerFactory(client, 0)
 		r := New(controllerruntime.ControllerContext{Client: client, Informers: shared,
 			Recorder: record.NewFakeRecorder(99), Journal: journal.Discard{}})
@@ -80,6 +92,20 @@ func TestUnscheduledTerminatingPodsAreDeleted(t *testing.T) {
 		named("on-a-node", func(p *corev1.Pod) { ending(p); p.Spec.NodeName = "n" }))
 	if want := []string{"unscheduled deleted with grace 0"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// A Pod whose removal is refused keeps no other from being removed.
+//
+// row: CTL-20
+func TestARefusedRemovalKeepsNoOther(t *testing.T) {
+	for _, refused := range []string{"a", "b"} {
+		got := writesUnless(t, refused, named("a", ending), named("b", ending))
+		for _, name := range []string{"a", "b"} {
+			if want := name + " deleted with grace 0"; !slices.Contains(got, want) {
+				t.Errorf("%s is refused: got %q, want %q among them", refused, got, want)
+			}
+		}
 	}
 }
 

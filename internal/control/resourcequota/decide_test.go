@@ -67,7 +67,7 @@ func TestCountsWhatIsThere(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeCountedKeepsItsNumber(t *testing.T) {
+func TestUncountableResourcesKeepTheirUsage(t *testing.T) {
 	q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "ns"},
 		Spec:   corev1.ResourceQuotaSpec{Hard: amounts("pods", "5", "count/things.x", "3")},
 		Status: corev1.ResourceQuotaStatus{Used: amounts("count/things.x", "2", "left.over", "1")}}

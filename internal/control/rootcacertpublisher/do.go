@@ -54,7 +54,8 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	return q
 }
 
-func (c *controller) syncNamespace(ctx context.Context, key string) (time.Duration, error) {
+func (c *controller) syncNamespace(ctx context.Context, key string) (again time.Duration, err error) {
+	defer func(begin time.Time) { countSync(c.controllerContext.Time().Sub(begin), err) }(c.controllerContext.Time())
 	ns, err := c.namespaces.Get(key)
 	if apierrors.IsNotFound(err) || err == nil && ns.DeletionTimestamp != nil {
 		return 0, nil

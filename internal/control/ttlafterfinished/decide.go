@@ -10,17 +10,35 @@ import (
 // TimeLeft returns how long a finished Job is kept; false if it has no limit, is not finished, or
 // has no finish time.
 func TimeLeft(j *batchv1.Job, now time.Time) (time.Duration, bool) {
+	end, ok := expiry(j)
+	if !ok {
+		return 0, false
+	}
+	return max(0, end.Sub(now)), true
+}
+
+// Overdue returns how long ago a Job was due to be deleted; 0 if it is not yet, or never.
+func Overdue(j *batchv1.Job, now time.Time) time.Duration {
+	end, ok := expiry(j)
+	if !ok {
+		return 0
+	}
+	return max(0, now.Sub(end))
+}
+
+// expiry returns when a finished Job is due; see TimeLeft.
+func expiry(j *batchv1.Job) (time.Time, bool) {
 	ttl := j.Spec.TTLSecondsAfterFinished
 	if ttl == nil || j.DeletionTimestamp != nil {
-		return 0, false
+		return time.Time{}, false
 	}
 	for _, c := range j.Status.Conditions {
 		if (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue {
 			if c.LastTransitionTime.IsZero() {
-				return 0, false // as upstream: its finish time is not known
+				return time.Time{}, false // as upstream: its finish time is not known
 			}
-			return max(0, c.LastTransitionTime.Add(time.Duration(*ttl)*time.Second).Sub(now)), true
+			return c.LastTransitionTime.Add(time.Duration(*ttl) * time.Second), true
 		}
 	}
-	return 0, false
+	return time.Time{}, false
 }

@@ -47,7 +47,11 @@ func (c *controller) processJob(ctx context.Context, key string) (time.Duration,
 		return left, nil
 	}
 	foreground := metav1.DeletePropagationForeground
-	return 0, controllerruntime.IgnoreNotFound(c.controllerContext.Client.BatchV1().Jobs(ns).Delete(ctx, name,
+	err = c.controllerContext.Client.BatchV1().Jobs(ns).Delete(ctx, name,
 		metav1.DeleteOptions{PropagationPolicy: &foreground,
-			Preconditions: metav1.NewUIDPreconditions(string(fresh.UID))}))
+			Preconditions: metav1.NewUIDPreconditions(string(fresh.UID))})
+	if err == nil {
+		deletionSeconds.Observe(Overdue(fresh, c.controllerContext.Time()).Seconds())
+	}
+	return 0, controllerruntime.IgnoreNotFound(err)
 }

@@ -152,7 +152,7 @@ func TestScriptDuration(t *testing.T) {
 	})
 }
 
-func TestWhereScriptsComeFrom(t *testing.T) {
+func TestScriptsOfImagesAnnotationsAndCommands(t *testing.T) {
 	runTest(t, crifake.Options{
 		Images: []crifake.Image{{Names: []string{"img:1"}, Script: crifake.Script{Sh: "exit 10"}}}}, func(n *testNode) {
 		code := func(name string, change func(*runtimeapi.PodSandboxConfig, *runtimeapi.ContainerConfig)) int32 {
@@ -430,7 +430,7 @@ func TestFaultOfOnePodsPull(t *testing.T) {
 
 // A call may be finished after its caller has given up, unless the runtime is killed meanwhile; and
 // it is noted when a name has two ready sandboxes.
-func TestWhatComesLate(t *testing.T) {
+func TestCallsWithTheLateFaultStillTakeEffect(t *testing.T) {
 	runTest(t, crifake.Options{}, func(n *testNode) {
 		run := func(uid string) error {
 			ctx, cancel := context.WithTimeout(n.Context(), time.Second)

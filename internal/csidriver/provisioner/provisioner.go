@@ -86,6 +86,7 @@ func Run(ctx context.Context, o Options) error {
 	var others sync.WaitGroup
 	others.Go(func() { newResizer(p).run(ctx) })
 	others.Go(func() { p.report.run(ctx) })
+	others.Go(func() { p.labelSnapshots(ctx) })
 	c.Run(ctx)
 	others.Wait()
 	return nil

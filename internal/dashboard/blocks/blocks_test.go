@@ -107,7 +107,7 @@ func TestStatesOfPods(t *testing.T) {
 	}
 }
 
-func TestThePodsBlock(t *testing.T) {
+func TestBlockOfAPod(t *testing.T) {
 	p := with(func(p *corev1.Pod) {
 		p.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "web-1", Controller: new(true)}}
 		p.Status.ContainerStatuses = []corev1.ContainerStatus{{RestartCount: 2}, {RestartCount: 1}}
@@ -119,7 +119,7 @@ func TestThePodsBlock(t *testing.T) {
 	}
 }
 
-func TestTheNodesRow(t *testing.T) {
+func TestRowOfANode(t *testing.T) {
 	n := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{corev1.LabelTopologyZone: "a"}},
 	}

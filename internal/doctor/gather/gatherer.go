@@ -252,6 +252,7 @@ func (s *Gatherer) node(ctx context.Context, client kubernetes.Interface, n *v1.
 	if raw, ok := page("drivercalls"); ok {
 		var found server.DriverCalls
 		if json.Unmarshal(raw, &found) == nil {
+			out.Registered = append([]string{}, found.Registered...)
 			for _, c := range found.Calls {
 				out.Calls = append(out.Calls, doctor.DriverCall(c))
 			}

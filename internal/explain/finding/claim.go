@@ -139,6 +139,22 @@ func compare(p *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) []unfi
 	return out
 }
 
+// distanceOf is how far a volume is from serving a claim: that it is of another class, or somebody
+// else's, is the last that one would change.
+func distanceOf(list []unfit) int {
+	n := 0
+	for _, d := range list {
+		n += 2
+		switch {
+		case d.field == "spec.storageClassName":
+			n += 2
+		case d.field == "" && strings.HasPrefix(d.text, "is bound"):
+			n += 3
+		}
+	}
+	return n
+}
+
 func modeOf(m *corev1.PersistentVolumeMode) corev1.PersistentVolumeMode {
 	if m == nil {
 		return corev1.PersistentVolumeFilesystem
@@ -150,7 +166,7 @@ func modeOf(m *corev1.PersistentVolumeMode) corev1.PersistentVolumeMode {
 func (c *Cluster) compareVolumes(f *Finding, p *corev1.PersistentVolumeClaim) {
 	all := list[*corev1.PersistentVolume](c, "PersistentVolume")
 	slices.SortStableFunc(all,
-		func(a, b *corev1.PersistentVolume) int { return len(compare(p, a)) - len(compare(p, b)) })
+		func(a, b *corev1.PersistentVolume) int { return distanceOf(compare(p, a)) - distanceOf(compare(p, b)) })
 	for i, v := range all {
 		if i == 5 {
 			break
@@ -303,4 +319,22 @@ func (c *Cluster) DriverOf(namespace, claim string) string {
 		return ""
 	}
 	return v.Spec.CSI.Driver
+}
+
+// sourceUnserved finds a claim that is to be filled from an object of an API group that nobody
+// serves, such as a snapshot where the snapshots' API is not installed.
+func sourceUnserved(c *Cluster, o metav1.Object, self Object) []Finding {
+	p, ok := o.(*corev1.PersistentVolumeClaim)
+	if !ok || p.Status.Phase == corev1.ClaimBound || len(c.Served) == 0 {
+		return nil
+	}
+	d := p.Spec.DataSource
+	if d == nil || d.APIGroup == nil || *d.APIGroup == "" || len(c.Served[*d.APIGroup]) > 0 {
+		return nil
+	}
+	return []Finding{{Code: "ResourceUnknown", Stage: StageVolume, Object: self, Field: "spec.dataSource",
+		Value: d.Name,
+		Message: fmt.Sprintf("Claim %s is to be filled from %s %s of API group %s, and the API server serves no such "+
+			"group: nobody can make its volume.", self.Name, d.Kind, d.Name, *d.APIGroup), Remedies: []Remedy{{
+			Say: fmt.Sprintf("install what serves %s, or make the claim anew without dataSource", *d.APIGroup)}}}}
 }

@@ -124,7 +124,7 @@ func (c *Cluster) elsewhere(o Object) []string {
 		}
 	}
 	slices.Sort(out)
-	return out
+	return slices.Compact(out)
 }
 
 // objectOf names an object.

@@ -91,14 +91,21 @@ type Remedy struct {
 
 // Names reports whether a text already has what the finding is about, and what would do.
 func (f Finding) Names(text string) bool {
+	if f.Message != "" && strings.Contains(text, strings.TrimSuffix(f.Message, ".")) {
+		return true
+	}
 	if f.Want != "" && !strings.Contains(text, f.Want) && f.Code != "NoNodeCanHold" {
 		return false
+	}
+	if f.Code == "ContainerExited" && strings.Contains(strings.ToLower(text),
+		"container "+strings.ToLower(f.Value)+" ") {
+		return true
 	}
 	if f.Value != "" && strings.Contains(text, f.Value) {
 		// a short value, such as 0 or true, stands in many texts: its field has to be there too
 		return len(f.Value) > 5 || strings.Contains(text, f.Field[strings.LastIndex(f.Field, ".")+1:])
 	}
-	return f.Value == "" && f.Message != "" && strings.Contains(text, strings.TrimSuffix(f.Message, "."))
+	return false
 }
 
 // Sort orders findings: worst first, then by stage, then by object and field.

@@ -44,6 +44,8 @@ func furtherReferences(o metav1.Object) []Reference {
 				Weak: true})
 		}
 		return out
+	case *admissionv1.MutatingAdmissionPolicyBinding:
+		return []Reference{{Field: "spec.policyName", To: Object{"MutatingAdmissionPolicy", "", x.Spec.PolicyName}}}
 	case *admissionv1.ValidatingWebhookConfiguration, *admissionv1.MutatingWebhookConfiguration:
 		var out []Reference
 		for i, w := range webhooksOf(o) {

@@ -10,7 +10,7 @@ import (
 
 // Each row is a cluster, an object, and what one of its findings blames: "CODE KIND/NAME FIELD
 // VALUE SEVERITY", and words of its message; "no CODE" for none.
-func TestWhatIsJoined(t *testing.T) {
+func TestFindingsOfJoinedObjects(t *testing.T) {
 	const limits = `
 ---
 {apiVersion: v1, kind: LimitRange, metadata: {name: l, namespace: shop}, spec: {limits: [{type: Container, ` +

@@ -1,7 +1,6 @@
 package finding
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -158,11 +157,7 @@ func (c *Cluster) replaceCommand(o Object, field, value string) []string {
 
 // jsonText is a text as JSON.
 func jsonText(s string) string {
-	raw, err := json.Marshal(s)
-	if err != nil {
-		return "null" // a text is always JSON
-	}
-	return string(raw)
+	return shellquote.JSON(s)
 }
 
 // setCommand is replaceCommand with a value in JSON.
@@ -216,8 +211,9 @@ func copyInto(o Object, from string) []Remedy {
 	}
 	return []Remedy{{Say: fmt.Sprintf("copy %s %s from namespace %s", o.Kind, o.Name, from),
 		Run: []string{fmt.Sprintf("kubectl -n %s get %s %s -o json | kubectl patch --local -f - --type=merge -p "+
-			`'{"metadata":{"namespace":%q,"uid":null,"resourceVersion":null,"creationTimestamp":null}}' -o json | `+
-			"kubectl create -f -", from, strings.ToLower(o.Kind), o.Name, o.Namespace)}}}
+			"%s -o json | kubectl create -f -", from, strings.ToLower(o.Kind), o.Name,
+			shellquote.Quoted(fmt.Sprintf(`{"metadata":{"namespace":%s,"uid":null,"resourceVersion":null,`+
+				`"creationTimestamp":null,"ownerReferences":null}}`, jsonText(o.Namespace))))}}}
 }
 
 // createRemedy is the creation of what is missing; a command where an empty object is of use.

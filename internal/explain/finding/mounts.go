@@ -96,6 +96,19 @@ func (c *Cluster) filesOf(v *corev1.Volume, ns string) (out files, known bool) {
 	return out, known
 }
 
+// FilesOf are the paths of a volume from a ConfigMap or Secret; known is false for other volumes,
+// and for objects that were not read.
+func (c *Cluster) FilesOf(v *corev1.Volume, namespace string) (paths []string, known bool) {
+	f, known := c.filesOf(v, namespace)
+	return f.paths, known
+}
+
+// GivesNoToken reports whether a ServiceAccount keeps its token from its Pods.
+func (c *Cluster) GivesNoToken(o Object) bool {
+	x, ok := c.Get(o).(*corev1.ServiceAccount)
+	return ok && x.AutomountServiceAccountToken != nil && !*x.AutomountServiceAccountToken
+}
+
 func (c *Cluster) subPath(x place, m corev1.VolumeMount, field string, v files) Finding {
 	what, paths := v.of, v.paths
 	f := Finding{Code: "SubPathMissing", Stage: StageVolume, Object: x.self, Field: field, Value: m.SubPath,

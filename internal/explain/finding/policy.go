@@ -72,7 +72,7 @@ func (c *Cluster) peer(self Object, p *networkingv1.NetworkPolicyPeer, at string
 				"(%s), and there is none: the rule lets nothing pass.", self.Name, what, labels.Set(want), field)}
 		if d, ok := nearestLabels(want, among); ok {
 			f.describe(d)
-			f.Remedies = []Remedy{c.selectInstead(self, field+".matchLabels", d)}
+			f.Remedies = []Remedy{c.selectIn(self, field, s, d)}
 		}
 		out = append(out, f)
 	}

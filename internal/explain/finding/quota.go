@@ -99,7 +99,7 @@ func outOfRange(l *corev1.LimitRange, i int, x *corev1.Container, at owner) []Fi
 	say := func(name corev1.ResourceName, field, value, bound, limit, verb string) {
 		list := at.at[:strings.LastIndex(at.at, "[")]
 		list = list[strings.LastIndex(list, ".")+1:]
-		patch := fmt.Sprintf(`{"spec":{"template":{"spec":{%q:[{"name":%q,"resources":%s}]}}}}`, list, x.Name,
+		patch := fmt.Sprintf(`{"spec":{"template":{"spec":{%q:[{"name":%s,"resources":%s}]}}}}`, list, jsonText(x.Name),
 			resourcesWithin(x, name, field, limit))
 		f := Finding{Code: "OutOfLimitRange", Stage: StageCreation, Object: at.object,
 			Field: fmt.Sprintf("%s.resources.%s.%s", at.at, field, name), Value: value, Want: limit,

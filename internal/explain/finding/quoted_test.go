@@ -8,7 +8,7 @@ import (
 )
 
 // A text that quotes a field's content names that field: the one that says most, with its content.
-func TestTheFieldThatATextQuotes(t *testing.T) {
+func TestQuotedContentNamesItsField(t *testing.T) {
 	spec := corev1.PodSpec{NodeName: "node-7", Containers: []corev1.Container{{Name: "app", Image: "shop/app:1",
 		Command: []string{"/bin/serve", "--quick"}, WorkingDir: "/srv",
 		VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data/x", SubPath: "config"}}}},

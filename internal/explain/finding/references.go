@@ -84,6 +84,10 @@ func claimReferences(x *corev1.PersistentVolumeClaim) []Reference {
 		out = append(out, Reference{Field: "spec.volumeName", To: Object{"PersistentVolume", "", x.Spec.VolumeName},
 			Stage: StageVolume})
 	}
+	if n := x.Spec.VolumeAttributesClassName; n != nil && *n != "" {
+		out = append(out, Reference{Field: "spec.volumeAttributesClassName",
+			To: Object{"VolumeAttributesClass", "", *n}, Stage: StageVolume})
+	}
 	if d := x.Spec.DataSource; d != nil && d.Kind == "PersistentVolumeClaim" {
 		out = append(out, Reference{Field: "spec.dataSource", To: Object{d.Kind, x.Namespace, d.Name},
 			Stage: StageVolume})

@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gantry-project/gantry/internal/explain/shellquote"
 )
 
 // The API server's words when it refuses an object.
@@ -65,7 +67,9 @@ func quotaExceeded(self Object, m []string) []Finding {
 			f.Message += " That is more than the quota allows even when nothing is used."
 		}
 		f.Remedies = []Remedy{{Say: fmt.Sprintf("raise %s of the quota to %s", name, f.Want), Run: []string{kubectl(
-			f.Object, "patch", fmt.Sprintf(`--type=merge -p '{"spec":{"hard":{%q:%q}}}'`, name, f.Want))}}}
+			f.Object, "patch", "--type=merge -p "+shellquote.Quoted(fmt.Sprintf(`{"spec":{"hard":{%s:%s}}}`,
+				jsonText(name),
+				jsonText(f.Want))))}}}
 		out = append(out, f)
 	}
 	return out
@@ -102,6 +106,9 @@ func (c *Cluster) webhookCauses(self Object, name, words string) []Finding {
 					Related: []Object{self}, Message: fmt.Sprintf("Webhook %s of %s %s keeps the Pods of %s %s "+
 						"from being "+
 						"made: %s", name, kind, at.Name, self.Kind, self.Name, words)}
+				if u := w.config.URL; u != nil && code == "WebhookFails" {
+					f.Field, f.Value = field+".url", *u
+				}
 				f.Remedies = webhookRemedies(self, at, i, code)
 				return append([]Finding{f}, c.quotedByRefusal(self, c.Get(self), code, words)...)
 			}
@@ -171,11 +178,11 @@ func securityRemedy(self Object, name, field, value string) []Remedy {
 	}
 	inner := value
 	for _, part := range slices.Backward(strings.Split(last, ".")) {
-		inner = fmt.Sprintf("{%q:%s}", part, inner)
+		inner = fmt.Sprintf("{%s:%s}", jsonText(part), inner)
 	}
 	return []Remedy{{Say: fmt.Sprintf("set %s of container %s to %s", field, name, value), Run: []string{kubectl(self,
-		"patch", fmt.Sprintf(`--type=strategic -p '{"spec":{"template":{"spec":{"containers":[{"name":%q,`+
-			`"securityContext":%s}]}}}}'`, name, inner))}}}
+		"patch", "--type=strategic -p "+shellquote.Quoted(fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[`+
+			`{"name":%s,"securityContext":%s}]}}}}`, jsonText(name), inner)))}}}
 }
 
 // demanded finds containers without a request or limit that a quota of the namespace demands.

@@ -47,8 +47,9 @@ func role(c *Cluster, o metav1.Object, self Object) []Finding {
 				out = append(out, f)
 			}
 		}
+		out = append(out, resourceNames(c, r, self, at)...)
 		for j, v := range r.Verbs {
-			if near, how := Near(v, verbs); v != "*" && near != "" && !slices.Contains(verbs, v) {
+			if near, how := verbMeant(v); near != "" {
 				f := Finding{Code: "VerbUnknown", Severity: Threat, Stage: StageCreation, Object: self,
 					Field: fmt.Sprintf("%s.verbs[%d]", at, j), Value: v, Want: near, Message: fmt.Sprintf("%s %s "+
 						"allows "+
@@ -81,7 +82,8 @@ func (c *Cluster) isAddOn(groups []string) bool {
 	served := slices.Collect(maps.Keys(c.Served))
 	return !slices.ContainsFunc(groups, func(g string) bool {
 		near, _ := Near(g, served)
-		return len(c.Served[g]) > 0 || near != ""
+		_, meant := groupMeant(g)
+		return len(c.Served[g]) > 0 || near != "" || meant
 	})
 }
 
@@ -105,7 +107,14 @@ func (c *Cluster) servedBy(self Object, name string, groups []string, r ruleAt) 
 	if c.isAddOn(groups) {
 		return Finding{}, false
 	}
-	if elsewhere := c.Served.groupsOf(name); len(elsewhere) > 0 {
+	elsewhere := c.Served.groupsOf(name)
+	for _, g := range groups {
+		if meant, ok := groupMeant(g); ok && slices.Contains(elsewhere, meant) {
+			elsewhere = []string{meant}
+			f.Message += fmt.Sprintf(" %s is a version or has one: groups are named without.", g)
+		}
+	}
+	if len(elsewhere) > 0 {
 		f.Code, f.Field, f.Want = "GroupDiffers", at+".apiGroups", elsewhere[0]
 		f.Value = strings.Join(groups, ",")
 		f.Message += fmt.Sprintf(" It is of group %q.", elsewhere[0])
@@ -194,7 +203,7 @@ func webhookRules(c *Cluster, o metav1.Object, self Object) []Finding {
 				"about namespaces with %s, and there is none: it is never asked.", self.Kind, self.Name, s)}
 		if d, ok := nearestLabels(want, c.labelledNamespaces()); ok {
 			f.describe(d)
-			f.Remedies = []Remedy{c.selectInstead(self, f.Field+".matchLabels", d)}
+			f.Remedies = []Remedy{c.selectIn(self, f.Field, ns, d)}
 		}
 		out = append(out, f)
 	}
@@ -218,16 +227,6 @@ func admissionPolicy(c *Cluster, o metav1.Object, self Object) []Finding {
 		return nil
 	}
 	var out []Finding
-	if m := p.Spec.MatchConstraints; m != nil {
-		for i, r := range m.ResourceRules {
-			at := fmt.Sprintf("spec.matchConstraints.resourceRules[%d]", i)
-			for j, name := range r.Resources {
-				if f, ok := c.servedBy(self, name, r.APIGroups, ruleAt{at, j}); ok {
-					out = append(out, f)
-				}
-			}
-		}
-	}
 	if c.Read("ValidatingAdmissionPolicyBinding") && !slices.ContainsFunc(list[*admissionv1.
 		ValidatingAdmissionPolicyBinding](c, "ValidatingAdmissionPolicyBinding"),
 		func(b *admissionv1.ValidatingAdmissionPolicyBinding) bool { return b.Spec.PolicyName == p.Name }) {

@@ -83,6 +83,20 @@ var rules = []rule{
 	{"subjects", []string{"RoleBinding", "ClusterRoleBinding"}, subjects},
 	{"webhook rules", []string{"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"}, webhookRules},
 	{"admission policy", []string{"ValidatingAdmissionPolicy"}, admissionPolicy},
+	{"mutating policy", []string{"MutatingAdmissionPolicy"}, mutatingPolicy},
+	{"admission matches", []string{"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
+		"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"}, admissionMatches},
+	{"subjects elsewhere", []string{"RoleBinding", "ClusterRoleBinding"}, subjectsElsewhere},
+	{"aggregation", []string{"ClusterRole"}, gathersNothing},
+	{"certificate form", []string{"Secret"}, certificateForm},
+	{"line ends", templated, lineEnds},
+	{"pull hosts", templated, pullHosts},
+	{"octal modes", templated, octal},
+	{"alias", []string{"Service"}, alias},
+	{"node's names", templated, hostNames},
+	{"names shut", []string{"NetworkPolicy"}, dnsShut},
+	{"slice's Service", []string{"EndpointSlice"}, sliceOwner},
+	{"unmade sources", []string{"PersistentVolumeClaim"}, sourceUnserved},
 }
 
 // Of returns what is wrong with one object and with what it controls, worst first.

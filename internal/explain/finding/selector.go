@@ -11,6 +11,8 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/gantry-project/gantry/internal/explain/shellquote"
 )
 
 // labelled is an object with labels that a selector may select.
@@ -132,14 +134,31 @@ func selectsNothing(c *Cluster, o metav1.Object, self Object) []Finding {
 	fixed := maps.Clone(want)
 	delete(fixed, d.wantKey)
 	fixed[d.key] = d.has
-	patch := fmt.Sprintf(`{"spec":{"selector":{%s%q:%q}}}`, dropKey(d), d.key, d.has)
+	if s := labelSelectorOf(o); s != nil && s.MatchLabels[d.wantKey] == "" {
+		f.Remedies = append(f.Remedies, c.selectIn(self, field, s, d))
+		return []Finding{f}
+	}
+	patch := fmt.Sprintf(`{"spec":{"selector":{%s%s:%s}}}`, dropKey(d), jsonText(d.key), jsonText(d.has))
 	if field != "spec.selector" || self.Kind == "PodDisruptionBudget" {
 		name := strings.TrimPrefix(field, "spec.")
-		patch = fmt.Sprintf(`{"spec":{%q:{"matchLabels":{%s%q:%q}}}}`, name, dropKey(d), d.key, d.has)
+		patch = fmt.Sprintf(`{"spec":{%s:{"matchLabels":{%s%s:%s}}}}`, jsonText(name), dropKey(d), jsonText(d.key),
+			jsonText(d.has))
 	}
 	f.Remedies = append(f.Remedies, Remedy{Say: fmt.Sprintf("select %s", labels.Set(fixed)),
-		Run: []string{kubectl(self, "patch", "--type=merge -p '"+patch+"'")}})
+		Run: []string{kubectl(self, "patch", "--type=merge -p "+shellquote.Quoted(patch))}})
 	return []Finding{f}
+}
+
+// labelSelectorOf is the label selector of a budget or policy; nil of a Service, which has labels
+// alone.
+func labelSelectorOf(o metav1.Object) *metav1.LabelSelector {
+	switch x := o.(type) {
+	case *policyv1.PodDisruptionBudget:
+		return x.Spec.Selector
+	case *networkingv1.NetworkPolicy:
+		return &x.Spec.PodSelector
+	}
+	return nil
 }
 
 // selectedElsewhere names the namespaces whose Pods have the labels: a selector is about its own
@@ -165,7 +184,7 @@ func dropKey(d labelDifference) string {
 	if d.key == d.wantKey {
 		return ""
 	}
-	return fmt.Sprintf("%q:null,", d.wantKey)
+	return jsonText(d.wantKey) + ":null,"
 }
 
 // describe says which object was probably meant.
@@ -261,6 +280,22 @@ func podAffinityFindsNothing(c *Cluster, o metav1.Object, self Object) []Finding
 		out = append(out, f)
 	}
 	return out
+}
+
+// selectIn is selectInstead for a label selector: its labels, or one of its expressions.
+func (c *Cluster) selectIn(self Object, field string, s *metav1.LabelSelector, d labelDifference) Remedy {
+	if _, plain := s.MatchLabels[d.wantKey]; plain {
+		return c.selectInstead(self, field+".matchLabels", d)
+	}
+	r := c.selectInstead(self, field, d)
+	for i, e := range s.MatchExpressions {
+		if e.Key == d.wantKey && len(e.Values) == 1 {
+			r.Run = c.setCommand(self, fmt.Sprintf("%s.matchExpressions[%d]", field, i), fmt.Sprintf(
+				`{"key":%s,"operator":%s,"values":[%s]}`, jsonText(d.key), jsonText(string(e.Operator)),
+				jsonText(d.has)))
+		}
+	}
+	return r
 }
 
 // selectInstead sets a label of a selector whose labels stand in a map at field; a command where

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/gantry-project/gantry/internal/explain/shellquote"
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
@@ -47,7 +48,7 @@ func servicePort(c *Cluster, o metav1.Object, self Object) []Finding {
 			if how != "" {
 				f.Message += fmt.Sprintf(" Perhaps %s was meant; %s.", f.Want, how)
 			}
-			patch = fmt.Sprintf("%q", f.Want)
+			patch = jsonText(f.Want)
 		default:
 			n := p.TargetPort.IntValue()
 			if n == 0 {
@@ -62,8 +63,9 @@ func servicePort(c *Cluster, o metav1.Object, self Object) []Finding {
 			patch = f.Want
 		}
 		if f.Want != "" {
-			f.Remedies = []Remedy{{Say: "let targetPort be " + f.Want, Run: []string{kubectl(self, "patch", fmt.Sprintf(
-				`--type=json -p '[{"op":"replace","path":"/spec/ports/%d/targetPort","value":%s}]'`, i, patch))}}}
+			f.Remedies = []Remedy{{Say: "let targetPort be " + f.Want, Run: []string{kubectl(self, "patch",
+				"--type=json -p "+shellquote.Quoted(fmt.Sprintf(
+					`[{"op":"replace","path":"/spec/ports/%d/targetPort","value":%s}]`, i, patch)))}}}
 		}
 		out = append(out, f)
 	}
@@ -198,6 +200,11 @@ func ingress(c *Cluster, o metav1.Object, self Object) []Finding {
 		return nil
 	}
 	var out []Finding
+	if b := x.Spec.DefaultBackend; b != nil && b.Service != nil {
+		if f, bad := c.backendPort(b.Service, self, "spec.defaultBackend.service.port"); bad {
+			out = append(out, f)
+		}
+	}
 	for i, r := range x.Spec.Rules {
 		if r.HTTP == nil {
 			continue
@@ -252,6 +259,11 @@ func (c *Cluster) backendPort(b *networkingv1.IngressServiceBackend, self Object
 			want, s.Name, orNone(have, "none"))}
 	if f.Want, _ = Near(want, have); f.Want == "" && len(have) == 1 {
 		f.Want = have[0]
+	}
+	last := map[bool]string{true: ".name", false: ".number"}[b.Port.Name != ""]
+	if f.Want != "" {
+		f.Remedies = []Remedy{{Say: fmt.Sprintf("go to port %s", f.Want), Run: c.setCommand(self, at+last,
+			jsonNumber(f.Want))}}
 	}
 	return f, true
 }

@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gantry-project/gantry/internal/explain/shellquote"
 )
 
 // volume finds a PersistentVolume that no claim can use: released, kept for a claim that is not
@@ -36,8 +38,9 @@ func volume(c *Cluster, o metav1.Object, self Object) []Finding {
 			f, _ := c.missing(Reference{Field: "spec.claimRef", To: to, Stage: StageVolume}, self)
 			f.Severity = Threat
 			if f.Want != "" {
-				f.Remedies = []Remedy{{Say: "keep it for " + f.Want, Run: []string{kubectl(self, "patch", fmt.Sprintf(
-					`--type=merge -p '{"spec":{"claimRef":{"name":%q,"uid":null,"resourceVersion":null}}}'`, f.Want))}}}
+				f.Remedies = []Remedy{{Say: "keep it for " + f.Want, Run: []string{kubectl(self, "patch",
+					"--type=merge -p "+shellquote.Quoted(fmt.Sprintf(
+						`{"spec":{"claimRef":{"name":%s,"uid":null,"resourceVersion":null}}}`, jsonText(f.Want))))}}}
 			}
 			out = append(out, f)
 		}

@@ -6,7 +6,7 @@ import (
 )
 
 // Of an object in a namespace that was not read nothing is claimed, until it was asked for by name.
-func TestWhatWasNotReadIsNotMissing(t *testing.T) {
+func TestUnreadObjectsAreNotMissing(t *testing.T) {
 	binding := Object{"RoleBinding", "shop", "b"}
 	account := Object{"ServiceAccount", "other", "a"}
 	c := clusterOf(t, `read: ServiceAccount Role Service Pod

@@ -64,6 +64,18 @@ func furtherKinds() []kindRow {
 			o listing) (runtime.Object, error) {
 			return c.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().List(ctx, o)
 		}},
+		{"MutatingAdmissionPolicy", "mutatingadmissionpolicies", rare, func(ctx context.Context, c clientset, _ string,
+			o listing) (runtime.Object, error) {
+			return c.AdmissionregistrationV1().MutatingAdmissionPolicies().List(ctx, o)
+		}},
+		{"MutatingAdmissionPolicyBinding", "", rare, func(ctx context.Context, c clientset, _ string,
+			o listing) (runtime.Object, error) {
+			return c.AdmissionregistrationV1().MutatingAdmissionPolicyBindings().List(ctx, o)
+		}},
+		{"VolumeAttributesClass", "vac volumeattributesclasses", rare, func(ctx context.Context, c clientset, _ string,
+			o listing) (runtime.Object, error) {
+			return c.StorageV1().VolumeAttributesClasses().List(ctx, o)
+		}},
 		{"PodGroup", "", namespaced, func(ctx context.Context, c clientset, ns string, o listing) (runtime.Object,
 			error) {
 			return c.SchedulingV1beta1().PodGroups(ns).List(ctx, o)
@@ -80,6 +92,9 @@ var needs = map[string][]string{
 	"ClusterRoleBinding":               {"ClusterRole"},
 	"ValidatingAdmissionPolicy":        {"ValidatingAdmissionPolicyBinding"},
 	"ValidatingAdmissionPolicyBinding": {"ValidatingAdmissionPolicy"},
+	"MutatingAdmissionPolicy":          {"MutatingAdmissionPolicyBinding"},
+	"MutatingAdmissionPolicyBinding":   {"MutatingAdmissionPolicy"},
+	"PersistentVolumeClaim":            {"VolumeAttributesClass"},
 	"PersistentVolume":                 {"VolumeAttachment"},
 }
 

@@ -1,7 +1,9 @@
 package gather
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"slices"
 	"strings"
 	"sync"
@@ -104,7 +106,8 @@ func readObjects(ctx context.Context, r *reader, around *explain.ClusterContext,
 
 // aboutAPI are kinds whose objects name resources of the API.
 var aboutAPI = []string{"Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding", "ValidatingWebhookConfiguration",
-	"MutatingWebhookConfiguration", "ValidatingAdmissionPolicy"}
+	"MutatingWebhookConfiguration", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
+	"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "PersistentVolumeClaim"}
 
 // readServed reads what the API serves; nil when a group could not be read.
 func readServed(r *reader) finding.Served {
@@ -144,7 +147,8 @@ func extracted(l any) []metav1.Object {
 	return out
 }
 
-// stripped takes the values of Secrets away; a TLS certificate is public and stays.
+// stripped takes the values of Secrets away. A TLS certificate is public and stays; of credentials
+// for registries the hosts stay, and of a single line that it has a line's end.
 func stripped(list []metav1.Object) []metav1.Object {
 	for _, o := range list {
 		s, ok := o.(*corev1.Secret)
@@ -153,11 +157,33 @@ func stripped(list []metav1.Object) []metav1.Object {
 		}
 		for k := range s.Data {
 			if s.Type != corev1.SecretTypeTLS || k != corev1.TLSCertKey {
-				s.Data[k] = nil
+				s.Data[k] = remains(s, k)
 			}
 		}
 	}
 	return list
+}
+
+// remains is what is kept of a value of a Secret.
+func remains(s *corev1.Secret, key string) []byte {
+	value := s.Data[key]
+	if key == corev1.DockerConfigJsonKey && s.Type == corev1.SecretTypeDockerConfigJson {
+		var config struct {
+			Auths map[string]struct{} `json:"auths"`
+		}
+		if json.Unmarshal(value, &config) != nil {
+			return nil
+		}
+		raw, err := json.Marshal(config)
+		if err != nil {
+			return nil
+		}
+		return raw
+	}
+	if len(value) > 1 && bytes.IndexByte(value, '\n') == len(value)-1 {
+		return []byte(finding.OneLine)
+	}
+	return nil
 }
 
 // maxUnknown bounds what is asked for by name for one answer.

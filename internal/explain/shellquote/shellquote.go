@@ -5,7 +5,10 @@
 // In: a text. Out: a word for sh. No state.
 package shellquote
 
-import "strings"
+import (
+	"encoding/json"
+	"strings"
+)
 
 // plainLetters are those that no shell takes for more than themselves.
 const plainLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@%+=,"
@@ -28,4 +31,13 @@ func Words(all []string) string {
 		out[i] = Word(s)
 	}
 	return strings.Join(out, " ")
+}
+
+// JSON returns s as a JSON string, to be put into a patch; what is no UTF-8 in it is replaced.
+func JSON(s string) string {
+	raw, err := json.Marshal(s)
+	if err != nil {
+		return "null" // a text is always JSON
+	}
+	return string(raw)
 }

@@ -1,6 +1,7 @@
 package shellquote_test
 
 import (
+	"encoding/json"
 	"os/exec"
 	"strings"
 	"testing"
@@ -17,5 +18,15 @@ func TestWordsAreWords(t *testing.T) {
 	}
 	if got := shellquote.Words([]string{"id", "-u", "www-data"}); got != "id -u www-data" {
 		t.Errorf("got %q, want plain words without quotes", got)
+	}
+}
+
+// A text of somebody else's object is one JSON string in a patch, whatever letters it has.
+func TestJSONIsJSON(t *testing.T) {
+	for _, s := range []string{"plain", "it's \"quoted\"", "\x00\a\v", "\u00ff", "a\nb", "\U000e0001"} {
+		var got string
+		if err := json.Unmarshal([]byte(shellquote.JSON(s)), &got); err != nil || got != s {
+			t.Errorf("%q: got %q, %v", s, got, err)
+		}
 	}
 }

@@ -215,7 +215,7 @@ func TestPresets(t *testing.T) {
 	}
 }
 
-func TestWhatHasNoEffectIsNamed(t *testing.T) {
+func TestFieldsWithoutEffectAreNamed(t *testing.T) {
 	text := "maxPods: 7\ncpuManagerPolicy: static\nprotectKernelDefaults: true\nhairpinMode: none\nevictionHard: " +
 		"{memory.available: 1Gi}\nfeatureGates: {EventedPLEG: true, CustomCPUCFSQuotaPeriod: true, ImageVolume: " +
 		"true}\n"

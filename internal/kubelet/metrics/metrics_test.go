@@ -145,7 +145,7 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-func TestNobodyCounts(t *testing.T) {
+func TestNilMetricsCountNothing(t *testing.T) {
 	var m *metrics.Metrics
 	m.RuntimeCall("Version", 0, nil)
 	m.PodWorkerDone("sync", 0)

@@ -251,7 +251,7 @@ func TestAPluginThatHangsKeepsNoOther(t *testing.T) {
 	h.want(t, "validate b /x/b [1.0.0]", "register b /x/b [1.0.0]")
 }
 
-func TestWhatIsNoPluginIsLeftAlone(t *testing.T) {
+func TestSocketsOfNoPluginAreLeftAlone(t *testing.T) {
 	dir, h := shortDir(t), newHandler()
 	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
 		t.Fatal(err)

@@ -140,7 +140,7 @@ func TestHowAPodEnds(t *testing.T) {
 	}
 }
 
-func TestWhenInitIsDone(t *testing.T) {
+func TestInitializationIsDone(t *testing.T) {
 	for _, x := range []struct {
 		seen    string
 		started bool

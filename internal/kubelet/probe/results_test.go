@@ -50,7 +50,7 @@ func TestResults(t *testing.T) {
 	}
 }
 
-func TestDecided(t *testing.T) {
+func TestResultsThatEndAContainerOrItsStartup(t *testing.T) {
 	for _, c := range []struct {
 		kind   probe.Kind
 		health probe.Health

@@ -88,7 +88,7 @@ func memoryQoS(pod *v1.Pod, c *v1.Container, node Node, o Options) map[string]st
 	if ceiling == 0 {
 		ceiling = node.Allocatable.Memory().Value()
 	}
-	high := int64(math.Floor(float64(request)+float64(ceiling-request)*o.ThrottlingFactor)/pageSize) * pageSize
+	high := throttleAt(request, ceiling, o.ThrottlingFactor)
 	if ceiling > 0 && high > request {
 		m["memory.high"] = strconv.FormatInt(high, 10)
 	}

@@ -194,7 +194,8 @@ func TestMemoryQoS(t *testing.T) {
 			map[string]string{"memory.min": "0", "memory.low": "0", "memory.high": "157286400"}},
 		"without a limit by what the node can give": {open, throttled, nil,
 			map[string]string{"memory.min": "0", "memory.low": "0", "memory.high": "576716800"}},
-		"under the Pod's limit with the Pod": {podOnly, throttled, nil,
+		// request + 0.5 × (the Pod's limit − request)
+		"under the Pod's limit with the Pod": {podOnly, throttled, map[string]string{"memory.high": "262144000"},
 			map[string]string{"memory.min": "0", "memory.low": "0"}},
 		"no factor": {more, r.Options{Unified: true, MemoryQoS: true}, nil,
 			map[string]string{"memory.min": "0", "memory.low": "0"}},
@@ -318,12 +319,36 @@ func TestOOMScore(t *testing.T) {
 	}
 }
 
+// With TieredReservation the tiers keep what their Pods request; the cgroup of all Pods covers both
+// chains.
+//
+// row: QOS-11
+func TestTiersKeepMemory(t *testing.T) {
+	pods := []*v1.Pod{podOf(container("c", list("cpu", "1", "memory", "100Mi"), list("cpu", "1", "memory", "100Mi"))),
+		podOf(container("c", list("memory", "30Mi"), nil)), podOf(container("c", list("memory", "20Mi"), nil)),
+		bestEffort}
+	tiered := r.Options{Unified: true, MemoryQoS: true, TieredReservation: true}
+	if d := cmp.Diff(map[string]string{"memory.min": "157286400", "memory.low": "52428800"},
+		r.ForAllPods(pods, tiered).Unified); d != "" {
+		t.Errorf("all Pods (-want +got):\n%s", d)
+	}
+	if d := cmp.Diff(map[string]string{"memory.low": "52428800"}, r.ForBurstable(pods, tiered).Unified); d != "" {
+		t.Errorf("the burstable tier (-want +got):\n%s", d)
+	}
+	for name, o := range map[string]r.Options{"policy None": {Unified: true, MemoryQoS: true},
+		"gate off": {Unified: true, TieredReservation: true}, "cgroup v1": {MemoryQoS: true, TieredReservation: true}} {
+		if d := cmp.Diff(r.Values{}, r.ForAllPods(pods, o)); d != "" || r.ForBurstable(pods, o).Unified != nil {
+			t.Errorf("%s: got %+v, %+v, want no protection", name, r.ForAllPods(pods, o), r.ForBurstable(pods, o))
+		}
+	}
+}
+
 func TestTiers(t *testing.T) {
 	if d := cmp.Diff(r.Values{Shares: ptr(uint64(2))}, r.ForBestEffort()); d != "" {
 		t.Errorf("the two differ (-want +got):\n%s", d)
 	}
 	pods := []*v1.Pod{burstable, guaranteed, bestEffort, podOf(container("c", list("cpu", "900m"), nil))}
-	if d := cmp.Diff(r.Values{Shares: ptr(uint64(1024))}, r.ForBurstable(pods)); d != "" {
+	if d := cmp.Diff(r.Values{Shares: ptr(uint64(1024))}, r.ForBurstable(pods, r.Options{})); d != "" {
 		t.Errorf("the two differ (-want +got):\n%s", d)
 	}
 	got := r.ForPods(list("cpu", "4", "memory", "8Gi"), r.Reserved{System: list("cpu", "500m", "memory", "1Gi"),

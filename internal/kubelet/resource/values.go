@@ -44,15 +44,16 @@ func ForPod(pod *v1.Pod, o Options) Values {
 	if allContainersLimited(pod, v1.ResourceMemory) {
 		v.Memory = ptr(limits.Memory().Value())
 	}
-	if n := requests.Memory().Value(); o.MemoryQoS && o.TieredReservation && o.Unified && n > 0 {
-		v.Unified = map[string]string{reservationFile(pod): strconv.FormatInt(n, 10)}
+	if o.MemoryQoS && o.Unified {
+		v.Unified = podMemoryQoS(pod, requests.Memory().Value(), limits.Memory().Value(), o)
 	}
 	return v
 }
 
 // ForBurstable is what the burstable tier enforces: the shares of all its Pods' requests together,
-// so that idle requests of one Pod serve another.
-func ForBurstable(pods []*v1.Pod) Values {
+// so that idle requests of one Pod serve another. With TieredReservation their requests for memory
+// are kept from reclaim while others can give.
+func ForBurstable(pods []*v1.Pod, o Options) Values {
 	var milli int64
 	for _, p := range pods {
 		if QOS(p) == v1.PodQOSBurstable {
@@ -60,7 +61,12 @@ func ForBurstable(pods []*v1.Pod) Values {
 			milli += r.Cpu().MilliValue()
 		}
 	}
-	return Values{Shares: ptr(Shares(milli))}
+	v := Values{Shares: ptr(Shares(milli))}
+	if o.keepsTiers() {
+		_, burstable := memoryRequests(pods)
+		v.Unified = map[string]string{"memory.low": strconv.FormatInt(burstable, 10)}
+	}
+	return v
 }
 
 // ForBestEffort is what the besteffort tier enforces: the least share there is.

@@ -323,7 +323,7 @@ func (w *testServer) eventually(what string, ok func() bool) {
 	w.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for limit := time.After(10 * time.Second); !ok(); {
+	for limit := time.After(30 * time.Second); !ok(); {
 		select {
 		case <-tick.C:
 		case <-limit:

@@ -6,9 +6,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
@@ -59,6 +61,40 @@ func (f *Manager) addUser(data volume.VolumeData, u podVolume) (*stagedVolume, e
 	d := f.actual.find(data)
 	d.users[u] = true
 	return d, nil
+}
+
+// errInUse refuses a Pod, in upstream's words.
+var errInUse = errors.New("volume uses the ReadWriteOncePod access mode and is already in use by another pod")
+
+// takeExclusively counts the Pod's volume as the user of a volume that one Pod alone may use, or
+// refuses it while another Pod is. Other volumes are counted when they are staged.
+func (f *Manager) takeExclusively(s volume.Spec, data volume.VolumeData, u podVolume) error {
+	if s.PersistentVolume == nil || data.DeviceMountPath == "" ||
+		!slices.Contains(s.PersistentVolume.Spec.AccessModes, v1.ReadWriteOncePod) {
+		return nil
+	}
+	f.actual.mu.Lock()
+	defer f.actual.mu.Unlock()
+	if err := f.loadActualState(); err != nil {
+		return err
+	}
+	d := f.actual.find(data)
+	for other := range d.users {
+		if other.uid != u.uid {
+			return errInUse
+		}
+	}
+	d.users[u] = true
+	return nil
+}
+
+// giveBack ends a use that has only been counted.
+func (f *Manager) giveBack(data volume.VolumeData, u podVolume) error {
+	if data.DeviceMountPath == "" {
+		return nil
+	}
+	_, err := f.removeUser(data, u)
+	return err
 }
 
 // removeUser ends the use of a staged volume.

@@ -52,10 +52,14 @@ func (f *Manager) prepare(ctx context.Context, t volume.Plugin, a *volume.Mounte
 	if a.Data, err = f.newVolumeData(a.Pod, a.Spec, t); err != nil || t.Dir() == "" {
 		return err // without a directory there is nothing to take away
 	}
+	u := podVolume{a.Pod.UID, a.Data.VolumeName}
+	if err := f.takeExclusively(a.Spec, a.Data, u); err != nil {
+		return err
+	}
 	if old, err := readVolumeData(a.MetaDir); err == nil && (old == a.Data || old.DeviceMountPath != "") {
 		a.Data = old
 	} else if err := writeVolumeData(a.MetaDir, a.Data); err != nil {
-		return err
+		return errors.Join(err, f.giveBack(a.Data, u)) // nothing says that the Pod has it
 	}
 	return f.mountDevice(ctx, t, a)
 }

@@ -45,7 +45,7 @@ func TestNetworkDevices(t *testing.T) {
 	}
 }
 
-func TestSpace(t *testing.T) {
+func TestSpaceCountsHardLinksOnce(t *testing.T) {
 	dir := t.TempDir()
 	put(t, filepath.Join(dir, "a/one"), string(make([]byte, 10000)))
 	if err := os.Link(filepath.Join(dir, "a/one"), filepath.Join(dir, "two")); err != nil {

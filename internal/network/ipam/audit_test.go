@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestWhatNobodyHoldsIsFound(t *testing.T) {
+func TestLeasesAndLinksWithoutSandboxAreFound(t *testing.T) {
 	b := Allocations{Leases: []Lease{
 		{Container: "runs", Interface: "eth0", Netns: "1", Link: "veth0000000001"},
 		{Container: "gone", Interface: "eth0", Netns: "2", Link: "veth0000000002"},
@@ -53,7 +53,7 @@ func TestWhatNobodyHoldsIsFound(t *testing.T) {
 // With a runtime in another mount namespace no path is a network namespace: what it lists as ready
 // is kept, and a sandbox being created has the usual time. If namespaces are visible, one listed as
 // not ready and without namespace is released at once.
-func TestWhatTheRuntimeListsAsReadyIsKept(t *testing.T) {
+func TestLeasesOfReadySandboxesAreKept(t *testing.T) {
 	all := Allocations{Leases: []Lease{
 		{Container: "runs", Interface: "eth0", Netns: "1", Link: "veth0000000001"},
 		{Container: "ended", Interface: "eth0", Netns: "2", Link: "veth0000000002"},

@@ -17,7 +17,7 @@ func node(name, address string, ranges ...string) Node {
 	return n
 }
 
-func TestHowNodesAreReached(t *testing.T) {
+func TestRoutePlanByReachability(t *testing.T) {
 	cluster := []netip.Prefix{netip.MustParsePrefix("10.71.0.0/16"), netip.MustParsePrefix("fd71::/48")}
 	self := node("a", "10.171.1.1", "10.71.0.0/24", "fd71::/64")
 	near, far := node("b", "10.171.1.2", "10.71.1.0/24"), node("c", "10.171.2.3", "10.71.2.0/24")

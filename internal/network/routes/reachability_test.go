@@ -69,7 +69,7 @@ func TestANodeThatSaysNothingIsReachedAsItIsSeen(t *testing.T) {
 	}
 }
 
-func TestWhichAddressesAreOnLink(t *testing.T) {
+func TestOnLinkAddressesOfReachability(t *testing.T) {
 	w, err := ParseReachability("auto 10.1.0.0/24,!10.1.0.8/29,10.1.0.9/32,fd10::/64")
 	if err != nil {
 		t.Fatal(err)

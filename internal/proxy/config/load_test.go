@@ -56,7 +56,7 @@ func TestFieldsThatHaveNoEffectAreNamed(t *testing.T) {
 	}
 }
 
-func TestWhichSourcesAreThisNodesPods(t *testing.T) {
+func TestDetectLocalModes(t *testing.T) {
 	own := []netip.Prefix{netip.MustParsePrefix("10.72.3.0/24"), netip.MustParsePrefix("fd72:0:0:3::/64")}
 	for _, c := range []struct{ body, want string }{
 		{"clusterCIDR: 10.72.0.0/16", "{[10.72.0.0/16] }"},

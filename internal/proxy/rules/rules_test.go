@@ -318,7 +318,7 @@ func TestStaleConversations(t *testing.T) {
 
 // A Service is deleted and another gets its address or node port, in one sync: flows to the other's
 // endpoints continue.
-func TestWhatIsThereWinsOverWhatWent(t *testing.T) {
+func TestFlowsOfAReusedAddressContinue(t *testing.T) {
 	removed := rules.ServicePort{Protocol: "udp", Number: 53, NodePort: 30053,
 		Addresses: rules.Addresses{Cluster: netip.MustParseAddr("10.96.0.10")}}
 	there := removed

@@ -138,7 +138,7 @@ func TestRefusalsAreErrorsOfTheAPI(t *testing.T) {
 	}
 }
 
-func TestWhatIsTooLargeForOneFrameIsNotSent(t *testing.T) {
+func TestBodyLargerThanAFrameIsNotSent(t *testing.T) {
 	_, p := newAPI(t, func(http.ResponseWriter, *http.Request) {})
 	if _, err := p.Create(t.Context(), "/", []byte("small")); err != nil {
 		t.Fatal(err)
@@ -251,7 +251,7 @@ func TestCallsOfCreateAsyncWaitForOthers(t *testing.T) {
 	}
 }
 
-func TestWhatOnlyTheOrdinaryClientDoesIsLeftToIt(t *testing.T) {
+func TestUnsupportedConfigurationsUseTheOrdinaryClient(t *testing.T) {
 	plain := rest.Config{Host: "https://127.0.0.1:1", QPS: -1}
 	for name, change := range map[string]func(*rest.Config){
 		"HTTP":     func(c *rest.Config) { c.Host = "http://127.0.0.1:1" },

@@ -174,7 +174,7 @@ func TestUnknownEncodingsGoToTheOrdinaryDecoder(t *testing.T) {
 }
 
 // What nobody asked for in a long time is forgotten, so that memory has a bound.
-func TestWhatIsSharedHasABound(t *testing.T) {
+func TestSharedValuesAreBounded(t *testing.T) {
 	d := newDecoder()
 	for i := range 3 * maxSharedValues {
 		p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns",

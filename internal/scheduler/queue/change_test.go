@@ -26,7 +26,7 @@ func actions(t *testing.T, about framework.EventResource, events []framework.Clu
 	return out
 }
 
-func TestWhatChangesOfAPodMatter(t *testing.T) {
+func TestPodUpdatesThatMatterToScheduling(t *testing.T) {
 	requesting := func(name v1.ResourceName, q string) func(*v1.Pod) {
 		return func(p *v1.Pod) {
 			p.Spec.Containers = []v1.Container{{Resources: v1.ResourceRequirements{
@@ -87,7 +87,7 @@ func TestWhatChangesOfAPodMatter(t *testing.T) {
 	}
 }
 
-func TestWhatChangesOfANodeMatter(t *testing.T) {
+func TestNodeUpdatesThatMatterToScheduling(t *testing.T) {
 	ready := func(s v1.ConditionStatus, beat int64) func(*v1.Node) {
 		return func(n *v1.Node) {
 			n.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady, Status: s,

@@ -116,7 +116,7 @@ func TestAnotherConfigurationMovesPods(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotRecordedIsPassedOver(t *testing.T) {
+func TestUnrecordedDecisionsAreSkipped(t *testing.T) {
 	line := strings.Replace(string(transcript(t)), `"choice":`, `"extenders":true,"choice":`, 1)
 	v, err := open(t, []byte(line)).Replay(t.Context())
 	if err != nil || v.Skipped == "" || !strings.Contains(v.Line(), "shop/web: not replayed: extenders") {

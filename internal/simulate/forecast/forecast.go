@@ -20,7 +20,8 @@ type Forecast struct {
 	Outcome Outcome   `json:"outcome"`           // when it is done
 	// Pods are those that came, went or moved, in the order in which it happened
 	Pods     []Pod      `json:"pods"`
-	Capacity []Capacity `json:"capacity,omitempty"` // of a rollout: one for each change
+	Capacity []Capacity `json:"capacity,omitempty"` // of a rollout or load: one for each change
+	Loads    []Load     `json:"loads,omitempty"`    // of load: one for each workload
 	Blocked  []Blocked  `json:"blocked,omitempty"`
 	Pending  []Pending  `json:"pending,omitempty"`
 	Notes    []string   `json:"notes,omitempty"` // what the simulation did otherwise than a cluster

@@ -10,7 +10,8 @@ import (
 // WriteText prints the forecast for a person.
 func (f *Forecast) WriteText(w io.Writer) error {
 	var b strings.Builder
-	b.WriteString(f.Sentence() + "\n")
+b.WriteString(f.Sentence() + "\n")
+	f.writeLoads(&b)
 	f.writePods(&b)
 	f.writeCapacity(&b)
 	f.writeBlocked(&b)

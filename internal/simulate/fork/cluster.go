@@ -10,17 +10,16 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	schedulerconfig "k8s.io/kube-scheduler/config/v1"
 
 	"github.com/gantry-project/gantry/internal/control/controllerruntime"
-	"github.com/gantry-project/gantry/internal/control/garbagecollector"
 	"github.com/gantry-project/gantry/internal/scheduler"
 	"github.com/gantry-project/gantry/internal/simulate/behavior"
 	"github.com/gantry-project/gantry/internal/simulate/memapi"
 	"github.com/gantry-project/gantry/internal/simulate/memstore"
 	"github.com/gantry-project/gantry/internal/simulate/syncinformer"
+	"github.com/gantry-project/gantry/internal/simulate/usage"
 	"github.com/gantry-project/gantry/internal/simulate/virtualnode"
 )
 
@@ -36,6 +35,7 @@ type Options struct {
 	// Heartbeats has nodes report, and those that do not be found unreachable. Without, every node
 	// stays as it is.
 	Heartbeats bool
+	Usage      usage.Figures // what containers take, as far as it was measured
 }
 
 // Cluster is a cluster in virtual time. One goroutine uses it.
@@ -45,15 +45,15 @@ type Cluster struct {
 	informers   *syncinformer.Factory
 	api         *memapi.Server
 	controllers []*controllerruntime.ManualQueue
-	feedOwners  garbagecollector.Feed
-	resources   map[reflect.Type]schema.GroupVersionResource // of objects' types
+	owners      *ownersFeed
 	scheduler   *scheduler.Manual
 	kubelets    *virtualnode.Kubelets
+	usage       *nodeUsage
+	provisioner *provisioner
 	log         *Log
 	timers      []timer
 	watchers    []func(memstore.Change)
 	changedAt   time.Time // when an object other than a lease last changed
-	heartbeats  bool
 	notes       []string
 }
 
@@ -68,11 +68,12 @@ func New(ctx context.Context, o Options) (*Cluster, error) {
 	if o.Seed == 0 {
 		o.Seed = 1
 	}
-	c := &Cluster{clock: o.Start, informers: syncinformer.New(), heartbeats: o.Heartbeats,
-		resources: map[reflect.Type]schema.GroupVersionResource{}}
+	c := &Cluster{clock: o.Start, informers: syncinformer.New(), usage: newNodeUsage(o.Usage),
+		provisioner: newProvisioner(o.Objects)}
 	c.store, c.log = memstore.New(c.Now), &Log{now: c.Now}
 	var err error
-	c.api, err = memapi.New(memapi.Options{Store: c.store, Informers: c.informers, Journal: c.log.SinkFor("apiserver")})
+	c.api, err = memapi.New(memapi.Options{Store: c.store, Informers: c.informers, Journal: c.log.SinkFor("apiserver"),
+		PodMetrics: c.podMetrics})
 	if err != nil {
 		return nil, err
 	}
@@ -81,13 +82,14 @@ func New(ctx context.Context, o Options) (*Cluster, error) {
 		Config: o.Scheduler, Journal: c.log.SinkFor("scheduler"), Seed: o.Seed}, c.Now); err != nil {
 		return nil, err
 	}
-	if err := c.makeControllers(); err != nil {
+	if err := c.makeControllers(o.Heartbeats); err != nil {
 		return nil, err
 	}
 	if err := c.load(ctx, o.Objects); err != nil {
 		return nil, err
 	}
-	if c.heartbeats {
+	c.usage.meter.Measured(c.pods())
+	if o.Heartbeats {
 		c.At(c.clock, c.heartbeat)
 	}
 	return c, nil
@@ -235,9 +237,11 @@ func (c *Cluster) deliver() {
 			cur, _ := change.New.(*corev1.Pod)
 			if old != nil || cur != nil {
 				c.kubelets.PodChanged(old, cur)
+				c.usage.meter.PodChanged(old, cur)
 			}
 			c.feed(change)
 			c.noteChange(change)
+			c.claimChanged(change)
 			for _, w := range c.watchers {
 				w(change)
 			}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/gantry-project/gantry/internal/control"
 	"github.com/gantry-project/gantry/internal/control/controllerruntime"
@@ -14,23 +15,30 @@ import (
 )
 
 // controllers are those of control.All that a fork runs, in the order in which they take turns. The
-// others serve what a fork has not: certificates, addresses, real volumes.
+// others serve what a fork has not: certificates, addresses, files of volumes.
 var controllers = []string{"serviceaccount", "nodelifecycle", "taintevict", "podgc", "cronjob", "job", "jobttl",
 	"replicaset", "deployment", "replicationcontroller", "statefulset", "daemonset", "disruption", "resourcequota",
-	"ephemeralvolume", "horizontalpodautoscaler"}
+	"ephemeralvolume", "volumebinding", "horizontalpodautoscaler"}
 
 // never is longer than any simulation.
 const never = 100 * 365 * 24 * time.Hour
 
-// makeControllers makes the controllers, to be run by hand.
-func (c *Cluster) makeControllers() error {
+// ownersFeed tells the garbage collector of changes.
+type ownersFeed struct {
+	feed      garbagecollector.Feed
+	resources map[reflect.Type]schema.GroupVersionResource // of objects' types
+}
+
+// makeControllers makes the controllers, to be run by hand. Without heartbeats no node is found
+// unreachable.
+func (c *Cluster) makeControllers(heartbeats bool) error {
 	meta, err := c.api.Metadata()
 	if err != nil {
 		return err
 	}
 	d := controllerruntime.ControllerContext{Client: c.api.Client(), Metadata: meta, Informers: c.informers,
 		Recorder: c.log, Journal: c.log.SinkFor("controllers"), Now: c.Now}
-	if !c.heartbeats {
+	if !heartbeats {
 		d.NodeMonitorGracePeriod = never
 	}
 	for _, name := range controllers {
@@ -41,7 +49,7 @@ func (c *Cluster) makeControllers() error {
 		}
 	}
 	owners, feed := garbagecollector.NewFed(d)
-	c.feedOwners = feed
+	c.owners = &ownersFeed{feed, map[reflect.Type]schema.GroupVersionResource{}}
 	for _, q := range controllerruntime.QueuesOf(owners) {
 		c.controllers = append(c.controllers, q.Manual(c.Now))
 	}
@@ -54,19 +62,19 @@ func (c *Cluster) feed(change memstore.Change) {
 	if o == nil {
 		o = change.Old
 	}
-	r, ok := c.resources[reflect.TypeOf(o)]
+	r, ok := c.owners.resources[reflect.TypeOf(o)]
 	if !ok {
 		if gvk, err := c.api.GVKOf(o); err == nil {
 			if k, served := c.api.KindOf(gvk); served {
 				r = gvk.GroupVersion().WithResource(k.Resource)
 			}
 		}
-		c.resources[reflect.TypeOf(o)] = r
+		c.owners.resources[reflect.TypeOf(o)] = r
 	}
 	if r.Resource == "" || r.Resource == "leases" || r.Resource == "events" {
 		return
 	}
 	old, _ := change.Old.(metav1.Object)
 	cur, _ := change.New.(metav1.Object)
-	c.feedOwners(r, old, cur)
+	c.owners.feed(r, old, cur)
 }

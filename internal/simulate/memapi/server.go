@@ -5,6 +5,7 @@ import (
 	"io"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	restclient "k8s.io/client-go/rest"
+	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
 
 	"github.com/gantry-project/gantry/internal/apiserver"
 	gantryadmission "github.com/gantry-project/gantry/internal/apiserver/admission"
@@ -37,6 +39,7 @@ type Server struct {
 	set       *registry.StorageSet
 	admission admission.Interface
 	names     *names
+	metrics   func(namespace string, which labels.Selector) *metricsv1beta1.PodMetricsList
 	stop      chan struct{}
 
 	config *restclient.Config
@@ -48,12 +51,14 @@ type Options struct {
 	Store     *memstore.Store
 	Informers informers.SharedInformerFactory // what admission plugins look things up in
 	Journal   journal.Sink
+	// PodMetrics answers metrics.k8s.io; nil: it is not served
+	PodMetrics func(namespace string, which labels.Selector) *metricsv1beta1.PodMetricsList
 }
 
 // New returns a server over a store. Close ends it.
 func New(o Options) (*Server, error) {
 	s := &Server{store: o.Store, kinds: map[schema.GroupVersionKind]resourcedef.Kind{}, names: newNames(),
-		stop: make(chan struct{})}
+		metrics: o.PodMetrics, stop: make(chan struct{})}
 	kinds, err := apiserver.StandaloneKinds(func(group, resource string) rest.StandardStorage {
 		return s.set.Lookup(group, resource)
 	})

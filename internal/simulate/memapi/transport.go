@@ -2,6 +2,7 @@ package memapi
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
+	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
 )
 
 var requestInfos = request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"),
@@ -71,6 +73,9 @@ func (s *Server) serve(c *call) (runtime.Object, error) {
 	if !info.IsResourceRequest {
 		return s.discovery(c)
 	}
+	if c.gv == metricsv1beta1.SchemeGroupVersion && s.metrics != nil && info.Resource == "pods" && info.Verb == "list" {
+		return s.podMetrics(c)
+	}
 	path := info.Resource
 	if info.Subresource != "" {
 		path += "/" + info.Subresource
@@ -114,6 +119,10 @@ func (s *Server) encode(c *call, o runtime.Object) ([]byte, string, error) {
 			return raw, runtime.ContentTypeJSON, err
 		}
 	}
+	if c.RequestInfo != nil && c.gv == metricsv1beta1.SchemeGroupVersion {
+		raw, err := json.Marshal(o)
+		return raw, runtime.ContentTypeJSON, err
+	}
 	want := runtime.ContentTypeJSON
 	if strings.Contains(accept, runtime.ContentTypeProtobuf) && !isDiscovery(o) {
 		want = runtime.ContentTypeProtobuf
@@ -151,6 +160,7 @@ func metadataOf(o runtime.Object) *metav1.PartialObjectMetadata {
 func (s *Server) decode(raw []byte, contentType string, kind schema.GroupVersionKind,
 	into runtime.Object) (runtime.Object, error) {
 	media, _, _ := strings.Cut(contentType, ";")
+	media = cmp.Or(media, runtime.ContentTypeJSON) // as an API server takes a body of no type
 	info, ok := runtime.SerializerInfoForMediaType(s.scheme.Codecs.SupportedMediaTypes(), media)
 	if !ok {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("content type %q is not supported", contentType))

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/gantry-project/gantry/internal/kubelet/eviction"
 	"github.com/gantry-project/gantry/internal/simulate/behavior"
 	"github.com/gantry-project/gantry/internal/simulate/forecast"
 	"github.com/gantry-project/gantry/internal/simulate/fork"
@@ -22,6 +23,7 @@ type podRecorder struct {
 	byUID   map[types.UID]*forecast.Pod
 	order   []types.UID        // of those that belong to the forecast, as it happened
 	ended   map[types.UID]bool // Succeeded or Failed
+	last    time.Duration      // when a Pod last came, went or became ready
 }
 
 func newPodRecorder(c *fork.Cluster) *podRecorder {
@@ -42,7 +44,10 @@ func (r *podRecorder) changed(c memstore.Change) {
 		if p.Leaves == nil {
 			r.leaves(p, old, now)
 		}
-		p.Gone = &now
+		if p.Gone == nil {
+			p.Gone = &now
+		}
+		r.last = now
 		return
 	}
 	p := r.of(cur)
@@ -52,7 +57,7 @@ func (r *podRecorder) changed(c memstore.Change) {
 	}
 	first := func(at **time.Duration, is bool) {
 		if *at == nil && is {
-			*at = &now
+			*at, r.last = &now, now
 		}
 	}
 	p.Node = cur.Spec.NodeName
@@ -67,12 +72,24 @@ func (r *podRecorder) changed(c memstore.Change) {
 	if cur.DeletionTimestamp != nil && p.Leaves == nil {
 		r.leaves(p, cur, now)
 	}
+	if evicted(cur) && p.Leaves == nil { // its containers have ended; the Pod stays as a record
+		r.leaves(p, cur, now)
+		p.Gone, p.Cause = &now, nodePressure
+	}
+}
+
+// nodePressure is why a Pod left that its kubelet evicted.
+const nodePressure = "node pressure"
+
+func evicted(p *corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodFailed && p.Status.Reason == eviction.Reason
 }
 
 // leaves notes that a Pod's deletion was asked for.
 func (r *podRecorder) leaves(p *forecast.Pod, pod *corev1.Pod, now time.Duration) {
 	p.Leaves = &now
 	p.Cause = causeOf(pod)
+	r.last = now
 	r.note(pod.UID)
 }
 

@@ -44,7 +44,8 @@ func (r *Run) Unready(ctx context.Context) ([]corev1.Pod, error) {
 	var out []corev1.Pod
 	for _, p := range all.Items {
 		f := r.pods.byUID[p.UID]
-		if f == nil || f.Created == nil || p.Status.Phase == corev1.PodSucceeded || isReady(&p) {
+		if f == nil || f.Created == nil || p.Status.Phase == corev1.PodSucceeded || isReady(&p) ||
+			evicted(&p) {
 			continue
 		}
 		out = append(out, p)

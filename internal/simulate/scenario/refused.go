@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -35,7 +36,7 @@ func (r *refusals) update() {
 		key := e.Namespace + " " + object
 		switch e.Reason {
 		case "FailedCreate":
-			r.open[key] = forecast.Pending{Object: object, Cause: e.Message}
+			r.open[key] = forecast.Pending{Object: object, Cause: e.Message, Fixes: fixesOf(e)}
 		case "SuccessfulCreate":
 			delete(r.open, key)
 		}
@@ -53,4 +54,15 @@ func (r *refusals) since() []forecast.Pending {
 		}
 	}
 	return out
+}
+
+// fixesOf says what would let refused Pods in.
+func fixesOf(e fork.Event) []string {
+	_, rest, ok := strings.Cut(e.Message, "exceeded quota: ")
+	if !ok {
+		return nil
+	}
+	quota, _, _ := strings.Cut(rest, ",")
+	return []string{fmt.Sprintf("raise the quota, or have fewer Pods; kubectl -n %s edit resourcequota %s", e.Namespace,
+		quota)}
 }

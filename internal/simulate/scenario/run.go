@@ -9,6 +9,7 @@ import (
 	"github.com/gantry-project/gantry/internal/simulate/behavior"
 	"github.com/gantry-project/gantry/internal/simulate/forecast"
 	"github.com/gantry-project/gantry/internal/simulate/fork"
+	"github.com/gantry-project/gantry/internal/simulate/usage"
 )
 
 // Input is what a change is tried on.
@@ -21,6 +22,7 @@ type Input struct {
 	// FirstSeed is that of the first run; 0: every Pod takes its median, nothing is left to chance
 	FirstSeed uint64
 	Horizon   time.Duration // 0: DefaultHorizon
+	Usage     usage.Figures // what containers take, as far as it was measured
 }
 
 // DefaultHorizon is how far a simulation looks ahead.
@@ -40,6 +42,11 @@ type Change interface {
 
 // heartbeater is a Change that makes nodes fall silent.
 type heartbeater interface{ heartbeats() }
+
+// concluder is a Change that adds to the forecast when its run is over.
+type concluder interface {
+	conclude(ctx context.Context, r *Run) error
+}
 
 // Run is one run of a change.
 type Run struct {
@@ -112,7 +119,7 @@ func simulateOnce(ctx context.Context, in Input, change Change, last Last) (*for
 	model.Seed = seed
 	_, silent := change.(heartbeater)
 	c, err := fork.New(ctx, fork.Options{Objects: objects, Start: in.Start, Model: model, Seed: seed + 1,
-		Heartbeats: silent})
+		Heartbeats: silent, Usage: in.Usage})
 	if err != nil {
 		return nil, err
 	}
@@ -195,5 +202,8 @@ func (r *Run) finish(ctx context.Context, in Input, change Change) error {
 		f.Outcome.Why = ""
 	}
 	f.Pods = r.pods.result(r.began)
+	if c, ok := change.(concluder); ok && err == nil {
+		err = c.conclude(ctx, r)
+	}
 	return err
 }

@@ -106,6 +106,9 @@ func (w *podWorker) exit(name string, code int32, at time.Time) {
 	delete(w.health, name)
 }
 
+// termCode is the exit code of a container that TERM ended before its work was over.
+const termCode = 143
+
 // killedCode and stoppedCode are the exit codes of a container that KILL and TERM ended.
 const killedCode, stoppedCode = 137, 0
 
@@ -121,6 +124,9 @@ func (w *podWorker) stop(a podplan.Stop, at time.Time) {
 		took, code := w.times.Stop, int32(stoppedCode)
 		if grace := max(k.Grace-began.Sub(at), 0); took > grace {
 			took, code = grace, killedCode
+		}
+		if w.evicted != nil && code == stoppedCode {
+			code = termCode
 		}
 		ends := began.Add(took)
 		if ends.After(last) {

@@ -25,11 +25,12 @@ type podWorker struct {
 	observed podplan.Observed
 	health   map[string]podplan.Health
 
-	coming []outcome // what actions under way will bring, by time
-	wake   time.Time // when to go on; zero: when the Pod changes
-	marked bool      // it is in Kubelets.due
-	began  bool      // the time to start the first container was spent
-	fails  string    // why its containers do not run or become ready; empty: they do, in time
+	coming  []outcome            // what actions under way will bring, by time
+	wake    time.Time            // when to go on; zero: when the Pod changes
+	marked  bool                 // it is in Kubelets.due
+	began   bool                 // the time to start the first container was spent
+	evicted *podplan.Termination // by its kubelet; nil: it was not
+	fails   string               // why its containers do not run or become ready; empty: they do, in time
 }
 
 // outcome is what becomes true of a Pod at a time.
@@ -106,6 +107,9 @@ func (w *podWorker) in(now time.Time) podplan.In {
 		}
 		in.End = &podplan.Termination{Cause: "deleted", RequestedAt: d.Add(-grace), Grace: grace}
 		in.Remove = true
+	}
+	if w.evicted != nil {
+		in.End = w.evicted
 	}
 	return in
 }

@@ -297,7 +297,7 @@ func TestPacketFollowsNetworkPolicies(t *testing.T) {
 	}
 }
 
-func TestWhatPeopleWrite(t *testing.T) {
+func TestEndsOfPacketsAreParsed(t *testing.T) {
 	for _, bad := range []string{"", "service/b", "b:", ":80", "service/b:0", "service/b:70000", "box/b:80",
 		"service/:80", "service/a/b/c:80"} {
 		if _, err := packet.ReadTo(bad, "shop", "tcp"); err == nil || !strings.Contains(err.Error(), "--to") {

@@ -195,7 +195,7 @@ func TestDescribeBetweenStates(t *testing.T) {
 }
 
 // A case that ends in a loop says where; one without restarts ends by its clock.
-func TestTurns(t *testing.T) {
+func TestEventOrderNamesWhereALoopEnded(t *testing.T) {
 	for _, c := range load(t) {
 		turn, stay := c.Recorded.eventOrder()
 		switch c.Name {

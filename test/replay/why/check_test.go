@@ -83,7 +83,7 @@ func podOf(name, phase, ready string) map[string]any {
 }
 
 // Several objects show what each of so many of them shows.
-func TestSeveral(t *testing.T) {
+func TestConditionsOfSeveralObjects(t *testing.T) {
 	some := []map[string]any{podOf("a", "Running", "True"), podOf("b", "Running", "False"),
 		podOf("c", "Failed", "False")}
 	for until, want := range map[string]bool{

@@ -2,7 +2,7 @@ package why
 
 import "testing"
 
-func TestTheTimeLimitOfWgetIsLeftOut(t *testing.T) {
+func TestTimeLimitOfWgetIsLeftOut(t *testing.T) {
 	for in, want := range map[string]string{
 		"until wget -q -T 2 -O /dev/null http://127.0.0.1:3128/ok; do sleep 2; done": "until wget -q -O /dev/null " +
 			"http://127.0.0.1:3128/ok; do sleep 2; done",

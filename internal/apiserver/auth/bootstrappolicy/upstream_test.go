@@ -44,6 +44,10 @@ func recordedForm(t *testing.T, obj runtime.Object) map[string]any {
 // write the journal.
 const journalAPIGroup = "journal.gantry.dev"
 
+// behindGate is the role of a controller that upstream writes with the gate GenericWorkload, which
+// was off in the recording.
+const behindGate = " system:controller:podgroup-protection-controller"
+
 // withoutJournalRules is a role without the rules about the journal.
 func withoutJournalRules(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return slices.DeleteFunc(slices.Clone(rules),
@@ -86,7 +90,7 @@ func TestRolesAndBindingsAreThoseOfUpstream(t *testing.T) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(have)) {
-		if want[name] == nil && !strings.Contains(name, "gantry") {
+		if want[name] == nil && !strings.Contains(name, "gantry") && !strings.HasSuffix(name, behindGate) {
 			t.Errorf("%s is not one of v1.37.2", name)
 		}
 	}

@@ -3,15 +3,10 @@ package token
 import (
 	"context"
 	"crypto"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
-	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -32,10 +27,8 @@ type TokenGetter interface {
 
 // Validator is an authenticator of service-account tokens.
 type Validator struct {
-	issuers   []string
+	keyRing
 	audiences authenticator.Audiences
-	keys      []Key
-	algs      []jose.SignatureAlgorithm
 	objects   TokenGetter
 	now       func() time.Time
 }
@@ -58,22 +51,13 @@ type ValidatorOptions struct {
 
 // NewValidator makes a validator.
 func NewValidator(t ValidatorOptions) (*Validator, error) {
-	v := &Validator{issuers: t.Issuers, audiences: t.Audiences, objects: t.Objects, now: t.Now}
+	keys, err := newKeyRing(t.Issuers, t.Keys)
+	if err != nil {
+		return nil, err
+	}
+	v := &Validator{keyRing: keys, audiences: t.Audiences, objects: t.Objects, now: t.Now}
 	if v.now == nil {
 		v.now = time.Now
-	}
-	for _, pub := range t.Keys {
-		k, err := newKey(pub)
-		if err != nil {
-			return nil, err
-		}
-		v.keys = append(v.keys, k)
-		if !slices.Contains(v.algs, k.Alg) {
-			v.algs = append(v.algs, k.Alg)
-		}
-	}
-	if len(v.keys) == 0 {
-		return nil, errors.New("service-account tokens: no key to check them with")
 	}
 	return v, nil
 }
@@ -81,79 +65,19 @@ func NewValidator(t ValidatorOptions) (*Validator, error) {
 // AuthenticateToken implements authenticator.Token. A token of another issuer is not ours to judge;
 // one of ours that is not good is an error.
 func (v *Validator) AuthenticateToken(ctx context.Context, raw string) (*authenticator.Response, bool, error) {
-	if !v.hasOwnIssuer(raw) {
-		return nil, false, nil
+	var claims Claims
+	if own, err := v.read(raw, &claims); !own || err != nil {
+		return nil, false, err
 	}
-	tok, err := jwt.ParseSigned(raw, v.algs)
-	if err != nil {
-		return nil, false, nil
-	}
-	claims, err := v.verify(tok)
+	shared, err := sharedAudiences(ctx, authenticator.Audiences(claims.Audience), v.audiences)
 	if err != nil {
 		return nil, false, err
 	}
-	tokenAudiences := authenticator.Audiences(claims.Audience)
-	if len(tokenAudiences) == 0 {
-		tokenAudiences = v.audiences // a token without audience is meant for this server
-	}
-	wanted, ok := authenticator.AudiencesFrom(ctx)
-	if !ok {
-		wanted = v.audiences
-	}
-	shared := tokenAudiences.Intersect(wanted)
-	if len(shared) == 0 && len(v.audiences) > 0 {
-		return nil, false, fmt.Errorf("token audiences %q is invalid for the target audiences %q", tokenAudiences,
-			wanted)
-	}
-	info, err := v.validate(ctx, claims)
+	info, err := v.validate(ctx, &claims)
 	if err != nil {
 		return nil, false, err
 	}
 	return &authenticator.Response{User: info.UserInfo(), Audiences: shared}, true, nil
-}
-
-// hasOwnIssuer tells by the unverified issuer claim, without trusting anything, whether a token may
-// be one of ours.
-func (v *Validator) hasOwnIssuer(raw string) bool {
-	if len(raw) > maxTokenBytes {
-		return false
-	}
-	parts := strings.Split(raw, ".")
-	if len(parts) != 3 {
-		return false
-	}
-	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
-	if err != nil {
-		return false
-	}
-	var claims struct {
-		Issuer string `json:"iss"`
-	}
-	return json.Unmarshal(payload, &claims) == nil && slices.Contains(v.issuers, claims.Issuer)
-}
-
-// verify checks the signature with the key the token names, or with every key when it names none.
-func (v *Validator) verify(tok *jwt.JSONWebToken) (*Claims, error) {
-	if len(tok.Headers) != 1 {
-		return nil, errors.New("invalid token: more than one signature")
-	}
-	header := tok.Headers[0]
-	var failed []string
-	for _, k := range v.keys {
-		if header.Algorithm != string(k.Alg) || header.KeyID != "" && header.KeyID != k.ID {
-			continue
-		}
-		c := &Claims{}
-		if err := tok.Claims(k.Key, c); err != nil {
-			failed = append(failed, err.Error())
-			continue
-		}
-		return c, nil
-	}
-	if len(failed) == 0 {
-		return nil, errors.New("invalid signature, no keys found")
-	}
-	return nil, fmt.Errorf("invalid signature: %s", strings.Join(failed, ", "))
 }
 
 // validate checks times and that everything the token is bound to is still there under the same

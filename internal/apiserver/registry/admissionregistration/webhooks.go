@@ -1,6 +1,8 @@
 package admissionregistration
 
 import (
+	"reflect"
+
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -43,6 +45,12 @@ func mutatingWebhooks(x celCompilers) resourcedef.Kind {
 				defaultWebhook(h.Rules, &h.ClientConfig)
 			}
 		},
+		PrepareForUpdate: func(c, old *configuration) {
+			// a null that becomes empty counts
+			if !reflect.DeepEqual(c.Webhooks, old.Webhooks) {
+				c.Generation = old.Generation + 1
+			}
+		},
 		Validate: func(c, previous *configuration) field.ErrorList {
 			if previous == nil {
 				previous = &configuration{}
@@ -67,6 +75,12 @@ func validatingWebhooks(x celCompilers) resourcedef.Kind {
 				defaultMatch(&h.MatchPolicy, &h.NamespaceSelector, &h.ObjectSelector)
 				typed.SetDefault(&h.TimeoutSeconds, defaultTimeoutSeconds)
 				defaultWebhook(h.Rules, &h.ClientConfig)
+			}
+		},
+		PrepareForUpdate: func(c, old *configuration) {
+			// a null that becomes empty counts
+			if !reflect.DeepEqual(c.Webhooks, old.Webhooks) {
+				c.Generation = old.Generation + 1
 			}
 		},
 		Validate: func(c, previous *configuration) field.ErrorList {

@@ -1,6 +1,8 @@
 package apps
 
 import (
+	"encoding/json"
+	"fmt"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -39,12 +41,22 @@ func controllerRevisions() resourcedef.Kind {
 func checkRevision(c, previous *appsv1.ControllerRevision) field.ErrorList {
 	var f typed.Errors
 	data := field.NewPath("data")
-	if len(c.Data.Raw) == 0 && c.Data.Object == nil {
-		f.Required(data, "data is mandatory")
-	}
 	f.NotNegative(field.NewPath("revision"), c.Revision)
 	if previous != nil {
 		f.Immutable(data, c.Data, previous.Data)
+		return f.List()
+	}
+	var value any
+	if len(c.Data.Raw) > 0 {
+		if err := json.Unmarshal(c.Data.Raw, &value); err != nil {
+			f.Invalid(data, "<value omitted>", fmt.Sprintf("error parsing data: %v", err))
+			return f.List()
+		}
+	}
+	if value == nil {
+		f.Required(data, "data is mandatory")
+	} else if _, ok := value.(map[string]any); !ok {
+		f.Required(data, "data must be a valid JSON object")
 	}
 	return f.List()
 }

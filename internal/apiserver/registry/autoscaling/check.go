@@ -244,9 +244,6 @@ func checkRules(f *typed.Errors, r *autoscalingv2.HPAScalingRules, at *field.Pat
 		typed.Supported(f, at.Child("selectPolicy"), *p, autoscalingv2.DisabledPolicySelect,
 			autoscalingv2.MaxChangePolicySelect, autoscalingv2.MinChangePolicySelect)
 	}
-	if q := r.Tolerance; q != nil && q.Sign() < 0 {
-		f.Invalid(at.Child("tolerance"), q.String(), "must be greater than or equal to 0")
-	}
 	policies := at.Child("policies")
 	if len(r.Policies) == 0 {
 		f.Required(policies, "must specify at least one Policy")
@@ -263,5 +260,8 @@ func checkRules(f *typed.Errors, r *autoscalingv2.HPAScalingRules, at *field.Pat
 		} else if p.PeriodSeconds > maxPeriodSeconds {
 			f.Invalid(path.Child("periodSeconds"), p.PeriodSeconds, "must be less than or equal to 1800")
 		}
+	}
+	if q := r.Tolerance; q != nil && q.Sign() < 0 {
+		f.Invalid(at.Child("tolerance"), q.String(), "must be greater than or equal to 0")
 	}
 }

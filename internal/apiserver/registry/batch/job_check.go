@@ -26,7 +26,9 @@ const (
 
 func checkJob(j, previous *batchv1.Job) field.ErrorList {
 	var f typed.Errors
-	checkGenerated(&f, j)
+	if previous == nil {
+		checkGenerated(&f, j)
+	}
 	checkSpec(&f, &j.Spec)
 	if n := j.Spec.Completions; indexed(&j.Spec) && n != nil && *n > 0 {
 		last := fmt.Sprintf("%s-%d", j.Name, *n-1)

@@ -2,6 +2,7 @@ package certificates
 
 import (
 	"bytes"
+	"context"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
@@ -11,6 +12,8 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/operation"
+	unions "k8s.io/apimachinery/pkg/api/validate"
 	"k8s.io/apimachinery/pkg/util/diff"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -83,11 +86,10 @@ func validateStatus(c, old *certificatesv1.CertificateSigningRequest, approving 
 		errs = append(errs,
 			field.Forbidden(at.Child("certificate"), "updates may not modify existing certificate content"))
 	}
-	return errs
+	return append(errs, validateExclusive(c.Status.Conditions, old.Status.Conditions, at.Child("conditions"))...)
 }
 
 func validateConditions(list []certificatesv1.CertificateSigningRequestCondition, at *field.Path) field.ErrorList {
-	const exclusive = "Approved and Denied conditions are mutually exclusive"
 	var errs field.ErrorList
 	seen := map[certificatesv1.RequestConditionType]bool{}
 	for i, x := range list {
@@ -106,16 +108,28 @@ func validateConditions(list []certificatesv1.CertificateSigningRequestCondition
 		case !slices.Contains(allowed, string(x.Status)):
 			errs = append(errs, field.NotSupported(state, x.Status, allowed))
 		}
-		if x.Type == certificatesv1.CertificateApproved && seen[certificatesv1.CertificateDenied] ||
-			x.Type == certificatesv1.CertificateDenied && seen[certificatesv1.CertificateApproved] {
-			errs = append(errs, field.Invalid(kind, x.Type, exclusive))
-		}
 		if seen[x.Type] {
 			errs = append(errs, field.Duplicate(kind, x.Type))
 		}
 		seen[x.Type] = true
 	}
 	return errs
+}
+
+// validateExclusive refuses an approval beside a denial, by the rule that the type declares.
+func validateExclusive(list, old []certificatesv1.CertificateSigningRequestCondition, at *field.Path) field.ErrorList {
+	type conditions = []certificatesv1.CertificateSigningRequestCondition
+	has := func(t certificatesv1.RequestConditionType) unions.ExtractorFn[conditions, bool] {
+		return func(list conditions) bool {
+			return slices.ContainsFunc(list, func(c certificatesv1.CertificateSigningRequestCondition) bool {
+				return c.Type == t
+			})
+		}
+	}
+	union := unions.NewUnionMembership(unions.NewUnionMember(`conditions[{"type": "Approved"}]`),
+		unions.NewUnionMember(`conditions[{"type": "Denied"}]`))
+	return unions.ZeroOrOneOfUnion(context.Background(), operation.Operation{Type: operation.Update}, at, list, old,
+		union, has(certificatesv1.CertificateApproved), has(certificatesv1.CertificateDenied))
 }
 
 // validateConditionsKept: approval, denial and failure stay once they are there; the first two come

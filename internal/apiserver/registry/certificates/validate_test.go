@@ -64,8 +64,8 @@ func TestValidate(t *testing.T) {
 	bad := csr(nil)
 	bad.Status.Certificate = []byte("x")
 	for want, now := range map[string]*certificatesv1.CertificateSigningRequest{
-		"Approved and Denied conditions are mutually exclusive": both,
-		"must contain at least one CERTIFICATE PEM block":       bad,
+		"must specify at most one of":                     both,
+		"must contain at least one CERTIFICATE PEM block": bad,
 	} {
 		if got := validateStatus(now, old, false).ToAggregate(); got == nil || !strings.Contains(got.Error(), want) {
 			t.Errorf("errors %v, want %q", got, want)

@@ -43,6 +43,11 @@ func persistentVolumeClaims() resourcedef.Kind {
 				}
 				return validateClaimUpdate(c, old)
 			},
+			PrepareForStatusUpdate: func(c, old *v1.PersistentVolumeClaim) {
+				if old.Status.HealthStatus == nil { // gate CSIVolumeHealth, alpha
+					c.Status.HealthStatus = nil
+				}
+			},
 			ValidateStatus: validateClaimStatus,
 			Warn:           warnClaim,
 			SelectableFields: func(c *v1.PersistentVolumeClaim) fields.Set {

@@ -189,7 +189,7 @@ func validateSeries(s *v1.EventSeries) field.ErrorList {
 
 // validateEventUpdate keeps what an Event of the new form tells.
 func validateEventUpdate(e, old *v1.Event) field.ErrorList {
-	var errs field.ErrorList
+	errs := podspec.ValidateFinalizers(e.Finalizers, field.NewPath("metadata", "finalizers"))
 	if !apiequality.Semantic.DeepEqual(e.Series, old.Series) {
 		errs = append(errs, validateSeries(e.Series)...)
 	}

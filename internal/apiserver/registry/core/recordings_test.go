@@ -148,6 +148,7 @@ func elsewhere() map[string]string {
 		"pod-metadata.json/owner-ref-bad-apiversion":       "v1.37's library says it in other words",
 		"other.json/binding-event-v1":                      "another group's Event, converted first",
 		"pod.json/overhead-by-runtimeclass":                "RuntimeClass admission",
+		"pod-security.json/share-process-and-hostpid":      "v1.37 names the field where it is",
 		"pod-security.json/pod-selinux-policy-bad":         "v1.37 knows MountOption too",
 		"pod-security.json/pod-selinux-policy-mountoption": "v1.37 knows MountOption too",
 		"pod-volumes.json/projected-ctb-both":              "v1.37 serves trust bundles, v1.36 dropped them",

@@ -3,6 +3,7 @@ package discovery
 import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -26,7 +27,10 @@ func check(s, previous *discoveryv1.EndpointSlice) field.ErrorList {
 	var f typed.Errors
 	path := field.NewPath("addressType")
 	checkPorts(&f, s.Ports)
-	checkEndpoints(&f, s, previous)
+	changed := previous == nil || !apiequality.Semantic.DeepEqual(s.Endpoints, previous.Endpoints)
+	if changed { // endpoints that are stored stay valid
+		checkEndpoints(&f, s)
+	}
 	if s.AddressType == "" {
 		f.Required(path, "")
 	} else {
@@ -36,24 +40,20 @@ func check(s, previous *discoveryv1.EndpointSlice) field.ErrorList {
 	if previous != nil {
 		f.ImmutableWithoutValue(path, s.AddressType, previous.AddressType)
 	}
-	countAddresses(&f, s)
+	if changed {
+		countAddresses(&f, s)
+	}
 	return f.List()
 }
 
-func checkEndpoints(f *typed.Errors, s, previous *discoveryv1.EndpointSlice) {
+func checkEndpoints(f *typed.Errors, s *discoveryv1.EndpointSlice) {
 	path := field.NewPath("endpoints")
 	if n := len(s.Endpoints); n > maxEndpoints {
 		f.Add(field.TooMany(path, n, maxEndpoints))
 		return
 	}
-	stored := sets.New[string]()
-	if previous != nil {
-		for _, e := range previous.Endpoints {
-			stored.Insert(e.Addresses...)
-		}
-	}
 	for i := range s.Endpoints {
-		checkEndpoint(f, s.AddressType, &s.Endpoints[i], endpointAt{path: path.Index(i), stored: stored})
+		checkEndpoint(f, s.AddressType, &s.Endpoints[i], endpointAt{path: path.Index(i)})
 	}
 }
 
@@ -69,18 +69,16 @@ func countAddresses(f *typed.Errors, s *discoveryv1.EndpointSlice) {
 	}
 }
 
-// endpointAt is where an endpoint stands, and the addresses stored already, which stay fine
-// whatever they look like.
+// endpointAt is where an endpoint stands.
 type endpointAt struct {
-	path   *field.Path
-	list   *field.Path // of an address: the list it is in
-	stored sets.Set[string]
+	path *field.Path
+	list *field.Path // of an address: the list it is in
 }
 
 func checkEndpoint(f *typed.Errors, t discoveryv1.AddressType, e *discoveryv1.Endpoint, at endpointAt) {
 	addresses := at.path.Child("addresses")
 	for i, a := range e.Addresses {
-		checkAddress(f, t, a, endpointAt{path: addresses.Index(i), list: addresses, stored: at.stored})
+		checkAddress(f, t, a, endpointAt{path: addresses.Index(i), list: addresses})
 	}
 	if e.NodeName != nil {
 		f.DNSSubdomain(at.path.Child("nodeName"), *e.NodeName)
@@ -132,7 +130,7 @@ func checkAddress(f *typed.Errors, t discoveryv1.AddressType, a string, at endpo
 	default:
 		return
 	}
-	if bad := validation.IsValidIPForLegacyField(at.path, a, true, at.stored.UnsortedList()); len(bad) > 0 {
+	if bad := validation.IsValidIPForLegacyField(at.path, a, true, nil); len(bad) > 0 {
 		f.Add(bad...)
 		return
 	}

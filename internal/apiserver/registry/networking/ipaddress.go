@@ -111,7 +111,7 @@ func checkServiceCIDR(c, previous *networkingv1.ServiceCIDR) field.ErrorList {
 		f.Required(p, "at least one CIDR required")
 		return f.List()
 	case n > most:
-		f.Add(field.TooMany(p, n, most))
+		f.Invalid(p, typed.GoFields(c.Spec), "may only hold up to 2 values")
 		return f.List()
 	}
 	families := map[bool]bool{}
@@ -123,7 +123,7 @@ func checkServiceCIDR(c, previous *networkingv1.ServiceCIDR) field.ErrorList {
 		}
 		if families[prefix.Addr().Is4()] {
 			f.Invalid(p, c.Spec.CIDRs,
-				"may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/96")
+				"may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64")
 		}
 		families[prefix.Addr().Is4()] = true
 		if prefix.Masked() != prefix {

@@ -21,7 +21,7 @@ func TestServiceCIDRs(t *testing.T) {
 		"both families": {cidr("10.0.0.0/16", "fd00::/112"), nil, ""},
 		"none":          {cidr(), nil, "spec.cidrs: Required value: at least one CIDR required"},
 		"three": {cidr("10.0.0.0/16", "10.1.0.0/16", "10.2.0.0/16"), nil,
-			"spec.cidrs: Too many: 3: must have at most 2 items"},
+			"may only hold up to 2 values"},
 		"same family": {cidr("10.0.0.0/16", "10.1.0.0/16"), nil,
 			"may specify no more than one IP for each IP family"},
 		"no range":      {cidr("ten"), nil, "spec.cidrs[0]: Invalid value: \"ten\""},

@@ -2,6 +2,7 @@ package networking
 
 import (
 	"net/netip"
+	"reflect"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -19,7 +20,13 @@ func networkPolicies() resourcedef.Kind {
 	k := newKind("networkpolicies", "NetworkPolicy", typed.NewNamespacedTypes[networkingv1.NetworkPolicy,
 		networkingv1.NetworkPolicyList](), "netpol")
 	k.Rules = typed.Rules[networkingv1.NetworkPolicy]{
-		Default:                  defaultPolicy,
+		Default: defaultPolicy,
+		PrepareForUpdate: func(p, old *networkingv1.NetworkPolicy) {
+			// a null that becomes empty counts
+			if !reflect.DeepEqual(p.Spec, old.Spec) {
+				p.Generation = old.Generation + 1
+			}
+		},
 		Validate:                 checkPolicy,
 		Warn:                     warnPolicy,
 		AllowUnconditionalUpdate: true,

@@ -46,10 +46,10 @@ func TestUpdateRules(t *testing.T) {
 	for _, e := range ValidateUpdate(now, old) {
 		got = append(got, e.Error())
 	}
-	want := `spec.podCIDRs: Forbidden: node updates may not change podCIDR except from "" to valid
-spec.providerID: Forbidden: node updates may not change providerID except from "" to valid
-metadata.taints[0].effect: Unsupported value: "Sometimes": supported values: ` +
-		`"NoSchedule", "PreferNoSchedule", "NoExecute"`
+	want := `metadata.taints[0].effect: Unsupported value: "Sometimes": supported values: ` +
+		`"NoSchedule", "PreferNoSchedule", "NoExecute"
+spec.podCIDRs: Forbidden: node updates may not change podCIDR except from "" to valid
+spec.providerID: Invalid value: null: field cannot be modified once set`
 	if strings.Join(got, "\n") != want {
 		t.Errorf("got %v, want %v", strings.Join(got, "\n"), want)
 	}

@@ -3,7 +3,6 @@ package nodes
 import (
 	"encoding/json"
 	"fmt"
-	"net/netip"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,13 +12,17 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	netutils "k8s.io/utils/net"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
 // Validate judges a Node. Status is optional, and judged where it is given.
-func Validate(n *v1.Node) field.ErrorList {
+func Validate(n *v1.Node) field.ErrorList { return validate(n, nil) }
+
+// validate is Validate of a Node whose address ranges may be some that are stored already.
+func validate(n *v1.Node, stored []string) field.ErrorList {
 	errs := annotations(n.Annotations, field.NewPath("metadata", "annotations"))
 	errs = append(errs, taints(n.Spec.Taints, field.NewPath("metadata", "taints"))...)
 	errs = append(errs, resources(n)...)
@@ -28,7 +31,7 @@ func Validate(n *v1.Node) field.ErrorList {
 			"must be greater than zero"))
 	}
 	errs = append(errs, features(n.Status.DeclaredFeatures)...)
-	return append(errs, podCIDRs(n, nil)...)
+	return append(errs, podCIDRs(n, stored)...)
 }
 
 // featureName is a name of a feature that a node declares.
@@ -67,13 +70,22 @@ func podCIDRs(n *v1.Node, stored []string) field.ErrorList {
 	var errs field.ErrorList
 	path := field.NewPath("spec", "podCIDRs")
 	families := map[bool]int{}
+	var broken error
 	for i, c := range n.Spec.PodCIDRs {
 		errs = append(errs, validation.IsValidCIDRForLegacyField(path.Index(i), c, true, stored)...)
-		if p, err := netip.ParsePrefix(c); err == nil {
-			families[p.Addr().Is4()]++
+		prefix, _, err := netutils.ParseCIDRSloppy(c)
+		switch {
+		case err == nil:
+			families[prefix.To4() != nil]++
+		case broken == nil && len(n.Spec.PodCIDRs) > 1:
+			broken = fmt.Errorf("invalid CIDR[%d]: <nil> (%w)", i, err)
 		}
 	}
-	if families[true] > 1 || families[false] > 1 {
+	if broken != nil {
+		errs = append(errs, field.InternalError(path,
+			fmt.Errorf("invalid PodCIDRs. failed to check with dual stack with error:%w", broken)))
+	}
+	if broken != nil || families[true] > 1 || families[false] > 1 {
 		errs = append(errs,
 			field.Invalid(path, n.Spec.PodCIDRs, "may specify no more than one CIDR for each IP family"))
 	}
@@ -158,11 +170,10 @@ func resources(n *v1.Node) field.ErrorList {
 	return errs
 }
 
-// ValidateUpdate judges a change of a Node: its address ranges and provider stay as first given.
+// ValidateUpdate judges a Node and then its change: its address ranges and provider stay as first
+// given.
 func ValidateUpdate(n, old *v1.Node) field.ErrorList {
-	errs := annotations(n.Annotations, field.NewPath("metadata", "annotations"))
-	errs = append(errs, resources(n)...)
-	errs = append(errs, features(n.Status.DeclaredFeatures)...)
+	errs := validate(n, old.Spec.PodCIDRs)
 	seen := map[v1.NodeAddress]bool{}
 	for i, a := range n.Status.Addresses {
 		if seen[a] {
@@ -176,12 +187,14 @@ func ValidateUpdate(n, old *v1.Node) field.ErrorList {
 			field.Forbidden(spec.Child("podCIDRs"), `node updates may not change podCIDR except from "" to valid`))
 	}
 	if old.Spec.ProviderID != "" && old.Spec.ProviderID != n.Spec.ProviderID {
-		errs = append(errs,
-			field.Forbidden(spec.Child("providerID"), `node updates may not change providerID except from "" to valid`))
+		detail := "field cannot be modified once set"
+		if n.Spec.ProviderID == "" {
+			detail = "field cannot be cleared once set"
+		}
+		errs = append(errs, field.Invalid(spec.Child("providerID"), nil, detail))
 	}
-	errs = append(errs, taints(n.Spec.Taints, field.NewPath("metadata", "taints"))...)
 	if n.Spec.DoNotUseExternalID != old.Spec.DoNotUseExternalID {
 		errs = append(errs, field.Forbidden(spec.Child("externalID"), "may not be updated"))
 	}
-	return append(errs, podCIDRs(n, old.Spec.PodCIDRs)...)
+	return errs
 }

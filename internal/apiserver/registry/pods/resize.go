@@ -63,45 +63,50 @@ func (resizeRules) validate(p, old *v1.Pod) field.ErrorList {
 	if old.Spec.OS != nil && old.Spec.OS.Name == v1.Windows {
 		return field.ErrorList{field.Forbidden(field.NewPath(""), "windows pods cannot be resized")}
 	}
-	for _, list := range []struct {
-		child    string
-		now, was []v1.Container
-	}{{"containers", p.Spec.Containers, old.Spec.Containers},
-		{"initContainers", p.Spec.InitContainers, old.Spec.InitContainers}} {
-		more, stop := validateResizedContainers(list.now, list.was, spec.Child(list.child))
-		if errs = append(errs, more...); stop {
-			return errs
-		}
-	}
 	if pod.QOS(p) != old.Status.QOSClass && old.Status.QOSClass != "" {
 		errs = append(errs,
 			field.Invalid(spec, p.Status.QOSClass, "Pod QOS Class may not change as a result of resizing"))
 	}
+	containers, initContainers := spec.Child("containers"), spec.Child("initContainers")
+	order := append(validateContainerOrder(p.Spec.Containers, old.Spec.Containers, containers),
+		validateContainerOrder(p.Spec.InitContainers, old.Spec.InitContainers, initContainers)...)
+	if len(order) > 0 {
+		return append(errs, order...)
+	}
+	errs = append(errs, validateResizedContainers(p.Spec.InitContainers, old.Spec.InitContainers, initContainers)...)
+	errs = append(errs, validateResizedContainers(p.Spec.Containers, old.Spec.Containers, containers)...)
 	if !apiequality.Semantic.DeepEqual(withoutResources(&p.Spec, &old.Spec), &old.Spec) {
 		errs = append(errs, field.Forbidden(spec, "only cpu and memory resources are mutable"))
 	}
 	return errs
 }
 
-// validateResizedContainers refuses other containers than before and limits or requests taken away.
-func validateResizedContainers(now, previous []v1.Container, path *field.Path) (errs field.ErrorList, stop bool) {
+// validateContainerOrder wants the same containers in the same order.
+func validateContainerOrder(now, previous []v1.Container, path *field.Path) field.ErrorList {
 	if len(now) != len(previous) {
-		return field.ErrorList{field.Forbidden(path, "containers may not be added or removed on resize")}, true
+		return field.ErrorList{field.Forbidden(path, "containers may not be added or removed on resize")}
 	}
 	for i := range previous {
 		if now[i].Name != previous[i].Name {
 			return field.ErrorList{field.Forbidden(path.Index(i).Child("name"),
-				"containers may not be renamed or reordered on resize")}, true
+				"containers may not be renamed or reordered on resize")}
 		}
+	}
+	return nil
+}
+
+// validateResizedContainers refuses that requests or limits are removed.
+func validateResizedContainers(now, previous []v1.Container, path *field.Path) (errs field.ErrorList) {
+	for i := range previous {
 		at := path.Index(i).Child("resources")
-		if removesResource(now[i].Resources.Limits, previous[i].Resources.Limits) {
-			errs = append(errs, field.Forbidden(at.Child("limits"), "resource limits cannot be removed"))
-		}
 		if removesResource(now[i].Resources.Requests, previous[i].Resources.Requests) {
 			errs = append(errs, field.Forbidden(at.Child("requests"), "resource requests cannot be removed"))
 		}
+		if removesResource(now[i].Resources.Limits, previous[i].Resources.Limits) {
+			errs = append(errs, field.Forbidden(at.Child("limits"), "resource limits cannot be removed"))
+		}
 	}
-	return errs, false
+	return errs
 }
 
 func removesResource(now, previous v1.ResourceList) bool {

@@ -103,9 +103,8 @@ func TestPodLevelDefaults(t *testing.T) {
 	}
 }
 
-// TestDropped: fields behind gates that are off go at creation, and stay where they are stored
-// already.
-func TestDropped(t *testing.T) {
+// Fields behind gates that are off go at creation, and stay where they are stored already.
+func TestFieldsBehindGatesThatAreOffAreDropped(t *testing.T) {
 	spec := func() *v1.PodSpec {
 		return &v1.PodSpec{
 			SchedulingGroup: &v1.PodSchedulingGroup{PodGroupName: new("g")},

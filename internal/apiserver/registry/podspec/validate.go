@@ -64,6 +64,7 @@ func (j *validator) podSpec(path *field.Path) field.ErrorList {
 		v1.DNSClusterFirst, v1.DNSDefault, v1.DNSNone)
 	j.Add(metavalidation.ValidateLabels(s.NodeSelector, path.Child("nodeSelector"))...)
 	j.podSecurity(path)
+	j.shareProcessNamespace(path.Child("shareProcessNamespace"))
 	j.affinity(path.Child("affinity"))
 	j.dns(path.Child("dnsConfig"))
 	j.schedulingGates(path)

@@ -56,13 +56,16 @@ func (j *validator) security(s *v1.SecurityContext, path *field.Path) {
 	j.appArmor(s.AppArmorProfile, path.Child("appArmorProfile"))
 }
 
+// shareProcessNamespace validates spec.shareProcessNamespace.
+func (j *validator) shareProcessNamespace(path *field.Path) {
+	if share := j.spec.ShareProcessNamespace; j.spec.HostPID && share != nil && *share {
+		j.Invalid(path, *share, "ShareProcessNamespace and HostPID cannot both be enabled")
+	}
+}
+
 // podSecurity validates the Pod's securityContext. spec is the path of the spec.
 func (j *validator) podSecurity(spec *field.Path) {
 	s, path := j.spec.SecurityContext, spec.Child("securityContext")
-	if j.spec.HostPID && j.spec.ShareProcessNamespace != nil && *j.spec.ShareProcessNamespace {
-		j.Invalid(path.Child("shareProcessNamespace"), *j.spec.ShareProcessNamespace,
-			"ShareProcessNamespace and HostPID cannot both be enabled")
-	}
 	if s == nil {
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	resourcev1 "k8s.io/api/resource/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/fields"
@@ -18,9 +19,15 @@ func resourceSlices() resourcedef.Kind {
 	k := newKind("resourceslices",
 		"ResourceSlice", typed.NewTypes[resourcev1.ResourceSlice, resourcev1.ResourceSliceList]())
 	k.Rules = typed.Rules[resourcev1.ResourceSlice]{
-		Default:               defaultSlice,
-		PrepareForCreate:      func(_ context.Context, s *resourcev1.ResourceSlice) { dropFromSlice(&s.Spec, nil) },
-		PrepareForUpdate:      func(s, previous *resourcev1.ResourceSlice) { dropFromSlice(&s.Spec, &previous.Spec) },
+		Default:          defaultSlice,
+		PrepareForCreate: func(_ context.Context, s *resourcev1.ResourceSlice) { dropFromSlice(&s.Spec, nil) },
+		PrepareForUpdate: func(s, previous *resourcev1.ResourceSlice) {
+			// fields that are dropped count
+			if !apiequality.Semantic.DeepEqual(s.Spec, previous.Spec) {
+				s.Generation = previous.Generation + 1
+			}
+			dropFromSlice(&s.Spec, &previous.Spec)
+		},
 		Validate:              checkSlice,
 		ValidateDeclaratively: declaredSlice,
 		SelectableFields: func(s *resourcev1.ResourceSlice) fields.Set {

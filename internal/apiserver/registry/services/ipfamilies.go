@@ -93,14 +93,17 @@ func (t *allocationTransaction) validateIPFamilies(s *v1.Service) field.ErrorLis
 		for _, list := range []struct {
 			name string
 			n    int
-		}{{"clusterIPs", len(p.ClusterIPs)}, {"ipFamilies", len(p.IPFamilies)}} {
+		}{{"cluster IPs", len(p.ClusterIPs)}, {"IP families", len(p.IPFamilies)}} {
 			if list.n == 2 {
 				errs = append(errs,
 					field.Invalid(path, p.IPFamilyPolicy,
-						fmt.Sprintf("must be RequireDualStack or PreferDualStack when multiple '%s' are specified",
+						fmt.Sprintf("must be 'RequireDualStack' or 'PreferDualStack' when multiple %s are specified",
 							list.name)))
 			}
 		}
+	}
+	if len(errs) > 0 {
+		return errs
 	}
 	if p.IPFamilyPolicy != nil && *p.IPFamilyPolicy == v1.IPFamilyPolicyRequireDualStack && t.ownPools < 2 {
 		errs = append(errs,

@@ -101,7 +101,7 @@ func TestUnique(t *testing.T) {
 	})
 }
 
-func TestAsked(t *testing.T) {
+func TestRequestedAddressesAndPortsAreAllocated(t *testing.T) {
 	a := allocator(t, "10.96.0.0/16",
 		v1.Service{Spec: v1.ServiceSpec{ClusterIPs: []string{"10.96.0.1"}, Ports: []v1.ServicePort{{NodePort: 30001}}}})
 	ip := func(ip string) func(*v1.Service) { return func(s *v1.Service) { s.Spec.ClusterIP = ip } }

@@ -242,9 +242,6 @@ func checkCapacity(c, previous *storagev1.CSIStorageCapacity) field.ErrorList {
 	if q := c.Capacity; q != nil && q.Sign() < 0 {
 		f.Invalid(field.NewPath("capacity"), q.String(), "must be greater than or equal to 0")
 	}
-	if q := c.MaximumVolumeSize; q != nil && q.Sign() < 0 {
-		f.Invalid(field.NewPath("maximumVolumeSize"), q.String(), "must be greater than or equal to 0")
-	}
 	if previous != nil {
 		f.Immutable(topology, c.NodeTopology, previous.NodeTopology)
 		f.Immutable(class, c.StorageClassName, previous.StorageClassName)

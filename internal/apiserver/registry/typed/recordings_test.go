@@ -57,6 +57,7 @@ func elsewhere() map[string]string {
 		"updates/storageclass/provisioner":            withoutValue,
 		"updates/storageclass/parameters":             withoutValue,
 		"updates/storageclass/reclaim":                withoutValue,
+		"updates/job/selector":                        "v1.37.2 does not generate the selector again",
 		"updates/volumeattachment/spec":               withoutValue,
 		"validation/endpointslice/no-addresses":       requiredWithoutDetail,
 		"validation/horizontalpodautoscaler/max-zero": requiredWithoutDetail,

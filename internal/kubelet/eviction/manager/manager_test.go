@@ -177,7 +177,7 @@ func TestTheNodeIsLookedAtEveryTenSeconds(t *testing.T) {
 	})
 }
 
-func TestTheKernelAsksForALook(t *testing.T) {
+func TestKernelNoticeStartsAnObservation(t *testing.T) {
 	run(t, eviction.MemoryAvailable, func(w *testNode) {
 		notices := make(chan string, 1)
 		w.d.Notices = notices
@@ -352,7 +352,7 @@ func TestPodsOverTheirOwnLimitsGoFirst(t *testing.T) {
 	})
 }
 
-func TestWhatCannotBeReadIsTriedAgain(t *testing.T) {
+func TestFailedObservationIsRepeated(t *testing.T) {
 	run(t, eviction.MemoryAvailable, func(w *testNode) {
 		w.unreadable, w.free = errors.New("no cgroups"), gi
 		w.add("web", 50*gi)

@@ -148,7 +148,7 @@ func names(t *testing.T, dir string) []string {
 	return out
 }
 
-func TestRound(t *testing.T) {
+func TestRotationCompressesAndRemovesOldLogs(t *testing.T) {
 	k, r, dir := newTestManager(t, 10)
 	for name, text := range map[string]string{"0.log": "old", "1.log": "previous", "2.log": "more than ten bytes",
 		"2.log.20200101-000000": "before"} {

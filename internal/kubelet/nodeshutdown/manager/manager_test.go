@@ -161,7 +161,7 @@ func TestShutdownThatBeganBeforeTheStart(t *testing.T) {
 }
 
 // Without a period to wait for, Run returns at once, and the node never shuts down.
-func TestNothingToWaitFor(t *testing.T) {
+func TestRunReturnsWithoutAShutdownPeriod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := manager.New(manager.Deps{})
 		returned := false

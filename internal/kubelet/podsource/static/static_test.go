@@ -39,7 +39,7 @@ func read(t *testing.T, text string, o static.Origin) *v1.Pod {
 	return m.Pod
 }
 
-func TestWhatAManifestBecomes(t *testing.T) {
+func TestManifestBecomesAStaticPod(t *testing.T) {
 	p := read(t, manifest("priorityClassName: system-node-critical"), file)
 	for what, got := range map[string][2]string{
 		"name":       {p.Name, "etcd-node-1"},

@@ -574,3 +574,30 @@ func TestRegistration(t *testing.T) {
 		t.Errorf("a driver without a node id is registered: %v", drivers.Names())
 	}
 }
+
+// A volume with ReadWriteOncePod is one Pod's: another Pod of the node waits, in upstream's words,
+// also of a kubelet that was restarted, and has it once the first has ended.
+func TestAVolumeOfOnePod(t *testing.T) {
+	r := newRig(t)
+	r.pv.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}
+	r.mount(claiming("a"))
+	refused := func(when string) {
+		t.Helper()
+		const want = `MountVolume.SetUp failed for volume "pv" : volume uses the ReadWriteOncePod access mode and is ` +
+			"already in use by another pod"
+		if _, err := r.MountVolumes(t.Context(), claiming("b")); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: the second Pod got %v, want %q", when, err, want)
+		}
+	}
+	refused("at first")
+	r.start()
+	r.register()
+	refused("after a restart")
+	r.mount(claiming("a"))
+	if err := r.UnmountVolumes(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	r.mount(claiming("b"))
+	r.pv.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}
+	r.mount(claiming("c"))
+}

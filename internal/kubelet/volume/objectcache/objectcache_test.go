@@ -186,7 +186,7 @@ func TestPushed(t *testing.T) {
 	})
 }
 
-func TestComesAndGoes(t *testing.T) {
+func TestConfigMapCreatedAndDeletedIsSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, c := serve(t)
 		c.RegisterPod(podOf("a", "cfg"))

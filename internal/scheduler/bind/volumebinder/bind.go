@@ -58,6 +58,16 @@ func (l *VolumeBinder) RevertAssumedPodVolumes(p *volumebinding.PodVolumes) {
 	}
 }
 
+// Waiter returns when changed is closed and the caller may go on; the error is that it never may.
+type Waiter func(changed <-chan struct{}) error
+
+type waiterKey struct{}
+
+// WithWaiter has BindPodVolumes wait by w, for a scheduler that its caller runs step by step.
+func WithWaiter(ctx context.Context, w Waiter) context.Context {
+	return context.WithValue(ctx, waiterKey{}, w)
+}
+
 // BindPodVolumes writes the plan and blocks until its claims are bound. The error is that the Pod
 // is gone, a volume was taken back, provisioning failed, or ctx ended.
 func (l *VolumeBinder) BindPodVolumes(ctx context.Context, pod *v1.Pod, p *volumebinding.PodVolumes) error {
@@ -68,6 +78,12 @@ func (l *VolumeBinder) BindPodVolumes(ctx context.Context, pod *v1.Pod, p *volum
 		changed := l.changeSignal()
 		if done, err := l.checkBindings(pod, p); done || err != nil {
 			return err
+		}
+		if wait, ok := ctx.Value(waiterKey{}).(Waiter); ok {
+			if err := wait(changed); err != nil {
+				return fmt.Errorf("binding volumes: %w", err)
+			}
+			continue
 		}
 		select {
 		case <-changed:

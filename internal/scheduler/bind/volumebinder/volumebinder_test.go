@@ -118,7 +118,7 @@ func (b *fixture) reserve(p *v1.Pod) (framework.CycleState, string) {
 	return state, ""
 }
 
-func TestWhatIsAssumedIsTaken(t *testing.T) {
+func TestAssumedVolumesAreNotChosenAgain(t *testing.T) {
 	b := start(t, 60, newClaim("one", "local"), newClaim("two", "local"), newVolume("small", "1Gi"),
 		newVolume("large", "5Gi"), podWith("one"), podWith("two"))
 	first, no := b.reserve(podWith("one"))

@@ -23,6 +23,8 @@ type backend struct {
 	snapshots map[string]*csipb.Snapshot
 	attached  map[string]string // node by volume
 	block     map[string]bool   // by volume
+	nodes     []string          // ids besides Info's
+	refused   []string          // attachments to a second node
 }
 
 func newBackend() backend {
@@ -135,10 +137,11 @@ func (d *Driver) ControllerPublishVolume(_ context.Context,
 	if err := d.known(r.GetVolumeId()); err != nil {
 		return nil, err
 	}
-	if r.GetNodeId() != d.Info.NodeId {
+	if r.GetNodeId() != d.Info.NodeId && !slices.Contains(d.has.nodes, r.GetNodeId()) {
 		return nil, status.Errorf(codes.NotFound, "there is no node %s", r.GetNodeId())
 	}
 	if node, is := d.has.attached[r.GetVolumeId()]; is && node != r.GetNodeId() {
+		d.has.refused = append(d.has.refused, r.GetVolumeId()+" to "+r.GetNodeId())
 		return nil, status.Errorf(codes.FailedPrecondition, "volume %s is attached to %s", r.GetVolumeId(), node)
 	}
 	d.has.attached[r.GetVolumeId()] = r.GetNodeId()

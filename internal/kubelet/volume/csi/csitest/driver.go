@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -167,6 +168,21 @@ func (d *Driver) Left() map[string]string {
 		out[path] = id
 	}
 	return out
+}
+
+// AddNodes has volumes be attached to further nodes, by the ids that drivers give them.
+func (d *Driver) AddNodes(ids ...string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.has.nodes = append(d.has.nodes, ids...)
+}
+
+// Attached are the ids of nodes by the volumes that are attached to them, and what was refused
+// because the volume was attached to another.
+func (d *Driver) Attached() (nodes map[string]string, refused []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return maps.Clone(d.has.attached), slices.Clone(d.has.refused)
 }
 
 // Obey has calls of the method do their work again.

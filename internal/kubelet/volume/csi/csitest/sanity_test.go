@@ -1,13 +1,12 @@
 package csitest_test
 
 import (
-	"path/filepath"
 	"testing"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
-	"github.com/kubernetes-csi/csi-test/v5/pkg/sanity"
 
 	"github.com/gantry-project/gantry/internal/kubelet/volume/csi/csitest"
+	"github.com/gantry-project/gantry/test/csisanity"
 )
 
 // The driver of tests obeys the protocol: csi-sanity of csi-test v5, whole.
@@ -22,10 +21,5 @@ func TestSanity(t *testing.T) {
 			csipb.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT,
 			csipb.ControllerServiceCapability_RPC_LIST_SNAPSHOTS, csipb.ControllerServiceCapability_RPC_CLONE_VOLUME,
 			csipb.ControllerServiceCapability_RPC_EXPAND_VOLUME}}).Start(t)
-	c := sanity.NewTestConfig()
-	c.Address = "unix://" + d.Endpoint()
-	c.TargetPath, c.StagingPath = filepath.Join(d.Dir, "target"), filepath.Join(d.Dir, "staging")
-	c.TestVolumeSize, c.TestVolumeExpandSize = 32<<20, 64<<20
-	c.IDGen = &sanity.DefaultIDGenerator{}
-	sanity.Test(t, c)
+	csisanity.Run(t, d.Endpoint(), d.Dir)
 }

@@ -1,0 +1,94 @@
+package explain
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/gantry-project/gantry/internal/explain/finding"
+)
+
+// nearFile is a file of a volume from the API that has nearly the name of one that is not there.
+func nearFile(in In, m corev1.VolumeMount, file string) (restriction, bool) {
+	i := slices.IndexFunc(in.Pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name })
+	if in.Objects == nil || i < 0 {
+		return restriction{}, false
+	}
+	have, known := in.Objects.FilesOf(&in.Pod.Spec.Volumes[i], in.Ref.Namespace)
+	rest := path.Join(m.SubPath, strings.TrimPrefix(strings.TrimPrefix(file, m.MountPath), "/"))
+	near, how := finding.Near(rest, have)
+	if !known || near == "" || slices.Contains(have, rest) {
+		return restriction{}, false
+	}
+	v := in.Pod.Spec.Volumes[i]
+	r := restriction{field: fmt.Sprintf("spec.volumes[%d]", i), value: v.Name, want: near, text: fmt.Sprintf(
+		"It wants %s, and volume %s at %s has %s, no %s; %s.", file, m.Name, m.MountPath, near, rest, how)}
+	if len(have) > 0 && m.SubPath == "" {
+		r.fixes = []Fix{editedPodFix(in, fmt.Sprintf("show %s as %s", near, rest), func(s *corev1.PodSpec) {
+			showAs(&s.Volumes[i], have, near, rest)
+		})}
+	}
+	return r, true
+}
+
+// showAs lets a volume of one ConfigMap or Secret show all its files, one of them by another path.
+func showAs(v *corev1.Volume, have []string, name, as string) {
+	var items []corev1.KeyToPath
+	for _, k := range have {
+		item := corev1.KeyToPath{Key: k, Path: k}
+		if k == name {
+			item.Path = as
+		}
+		items = append(items, item)
+	}
+	change := func(list []corev1.KeyToPath) []corev1.KeyToPath {
+		if len(list) == 0 {
+			return items
+		}
+		list = slices.Clone(list)
+		for i := range list {
+			if list[i].Path == name {
+				list[i].Path = as
+			}
+		}
+		return list
+	}
+	switch {
+	case v.ConfigMap != nil:
+		v.ConfigMap.Items = change(v.ConfigMap.Items)
+	case v.Secret != nil:
+		v.Secret.Items = change(v.Secret.Items)
+	}
+}
+
+// itemMode is the mode of its own that one file of a volume has.
+func itemMode(in In, m corev1.VolumeMount, at int, file string) (restriction, bool) {
+	kind := "configMap"
+	itemsOf := func(v *corev1.Volume) []corev1.KeyToPath {
+		switch {
+		case v.Secret != nil:
+			kind = "secret"
+			return v.Secret.Items
+		case v.ConfigMap != nil:
+			return v.ConfigMap.Items
+		}
+		return nil
+	}
+	rest := path.Join(m.SubPath, strings.TrimPrefix(strings.TrimPrefix(file, m.MountPath), "/"))
+	for j, item := range itemsOf(&in.Pod.Spec.Volumes[at]) {
+		if item.Path != rest || item.Mode == nil {
+			continue
+		}
+		return restriction{field: fmt.Sprintf("spec.volumes[%d].%s.items[%d].mode", at, kind, j),
+			value: fmt.Sprint(*item.Mode), want: "420", text: fmt.Sprintf("%s of volume %s has mode %04o, which keeps "+
+				"its user from it.", file, m.Name, *item.Mode), fixes: []Fix{editedPodFix(in,
+				"open the file to others: mode 0644", func(s *corev1.PodSpec) {
+					n := int32(0o644)
+					itemsOf(&s.Volumes[at])[j].Mode = &n
+				})}}, true
+	}
+	return restriction{}, false
+}

@@ -1,0 +1,188 @@
+package usage
+
+import (
+	"math"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gantry-project/gantry/internal/simulate/behavior"
+)
+
+// Amounts is what a container takes.
+type Amounts struct {
+	CPU    int64 `json:"cpu"`    // thousandths of a core
+	Memory int64 `json:"memory"` // bytes of its working set
+}
+
+func (a Amounts) plus(b Amounts) Amounts { return Amounts{a.CPU + b.CPU, a.Memory + b.Memory} }
+
+func (a Amounts) times(f float64) Amounts {
+	return Amounts{int64(math.Round(float64(a.CPU) * f)), int64(math.Round(float64(a.Memory) * f))}
+}
+
+// Figures are what was measured, by Pod (namespace/name) and container.
+type Figures map[string]map[string]Amounts
+
+// Meter knows what containers take. One goroutine uses it.
+type Meter struct {
+	figures Figures
+	byOwner map[string]map[string]Amounts // the mean of an owner's Pods, by behavior.OwnerKey
+	loads   map[string]map[string]Amounts // what an owner's Pods take together
+	ready   map[string]map[types.UID]bool // Pods by owner
+	assumes bool                          // what was not measured is what was requested
+}
+
+// NewMeter returns a Meter for Pods of which figures tell.
+func NewMeter(figures Figures) *Meter {
+	return &Meter{figures: figures, byOwner: map[string]map[string]Amounts{},
+		loads: map[string]map[string]Amounts{}, ready: map[string]map[types.UID]bool{}}
+}
+
+// Measured learns the mean of each owner's Pods.
+func (m *Meter) Measured(pods []*corev1.Pod) {
+	sums, counts := map[string]map[string]Amounts{}, map[string]int64{}
+	for _, p := range pods {
+		of, ok := m.figures[p.Namespace+"/"+p.Name]
+		key := behavior.OwnerKey(p)
+		if !ok || key == "" {
+			continue
+		}
+		if sums[key] == nil {
+			sums[key] = map[string]Amounts{}
+		}
+		for name, a := range of {
+			sums[key][name] = sums[key][name].plus(a)
+		}
+		counts[key]++
+	}
+	for key, sum := range sums {
+		m.byOwner[key] = map[string]Amounts{}
+		for name, a := range sum {
+			m.byOwner[key][name] = Amounts{a.CPU / counts[key], a.Memory / counts[key]}
+		}
+	}
+}
+
+// PodChanged takes in a version of a Pod; cur is nil when it is gone.
+func (m *Meter) PodChanged(old, cur *corev1.Pod) {
+	p := cur
+	if p == nil {
+		p = old
+	}
+	key := behavior.OwnerKey(p)
+	if m.ready[key] == nil {
+		m.ready[key] = map[types.UID]bool{}
+	}
+	if cur == nil || !isReady(cur) {
+		delete(m.ready[key], p.UID)
+		return
+	}
+	m.ready[key][p.UID] = true
+}
+
+// Known tells whether something is known of a Pod: it or a Pod of its owner was measured, or what
+// was not is assumed.
+func (m *Meter) Known(p *corev1.Pod) bool {
+	_, byName := m.figures[p.Namespace+"/"+p.Name]
+	return m.assumes || byName || m.byOwner[behavior.OwnerKey(p)] != nil
+}
+
+// base is what a container takes before loads change.
+func (m *Meter) base(p *corev1.Pod, c *corev1.Container) Amounts {
+	if a, ok := m.figures[p.Namespace+"/"+p.Name][c.Name]; ok {
+		return a
+	}
+	if a, ok := m.byOwner[behavior.OwnerKey(p)][c.Name]; ok {
+		return a
+	}
+	return Amounts{c.Resources.Requests.Cpu().MilliValue(), c.Resources.Requests.Memory().Value()}
+}
+
+// Of returns what the containers of a Pod take, those that run beside each other, by name. Of a Pod
+// that is not ready the load is nothing.
+func (m *Meter) Of(p *corev1.Pod) map[string]Amounts {
+	out := map[string]Amounts{}
+	key := behavior.OwnerKey(p)
+	load, loaded := m.loads[key]
+	n := int64(len(m.ready[key]))
+	for _, c := range running(p) {
+		a := m.base(p, c)
+		switch {
+		case loaded && m.ready[key][p.UID]:
+			a = Amounts{load[c.Name].CPU / n, load[c.Name].Memory / n}
+		case loaded:
+			a.CPU = 0
+		}
+		if limit := c.Resources.Limits.Cpu().MilliValue(); limit > 0 {
+			a.CPU = min(a.CPU, limit)
+		}
+		out[c.Name] = a
+	}
+	return out
+}
+
+// running are the containers that run as long as the Pod does.
+func running(p *corev1.Pod) []*corev1.Container {
+	var out []*corev1.Container
+	for i := range p.Spec.InitContainers {
+		if r := p.Spec.InitContainers[i].RestartPolicy; r != nil && *r == corev1.ContainerRestartPolicyAlways {
+			out = append(out, &p.Spec.InitContainers[i])
+		}
+	}
+	for i := range p.Spec.Containers {
+		out = append(out, &p.Spec.Containers[i])
+	}
+	return out
+}
+
+// Loaded is what a change of the load of an owner's Pods made of what they take together.
+type Loaded struct {
+	Before, After Amounts
+	Pods          int  // ready ones
+	Assumed       bool // nothing was measured: requests were taken
+	Containers    map[string]Amounts
+}
+
+// Load changes the load of an owner's Pods, which are given; those that are ready count. From now
+// on what was not measured of any Pod is what it requests.
+func (m *Meter) Load(owner string, pods []*corev1.Pod, c Change) Loaded {
+	m.assumes = true
+	out := Loaded{Containers: map[string]Amounts{}}
+	sums := map[string]Amounts{}
+	for _, p := range pods {
+		if !m.ready[owner][p.UID] {
+			continue
+		}
+		out.Pods++
+		if _, ok := m.figures[p.Namespace+"/"+p.Name]; !ok && m.byOwner[owner] == nil {
+			out.Assumed = true
+		}
+		for _, container := range running(p) {
+			sums[container.Name] = sums[container.Name].plus(m.base(p, container))
+		}
+	}
+	for _, a := range sums {
+		out.Before = out.Before.plus(a)
+	}
+	for name, a := range sums {
+		out.Containers[name] = c.of(a, out.Before, int64(out.Pods), len(sums))
+		out.After = out.After.plus(out.Containers[name])
+	}
+	m.loads[owner] = out.Containers
+	return out
+}
+
+func isReady(p *corev1.Pod) bool {
+	return p.DeletionTimestamp == nil && slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// Resources is what is taken as the API writes it.
+func (a Amounts) Resources() corev1.ResourceList {
+	return corev1.ResourceList{corev1.ResourceCPU: *resource.NewMilliQuantity(a.CPU, resource.DecimalSI),
+		corev1.ResourceMemory: *resource.NewQuantity(a.Memory, resource.BinarySI)}
+}
