@@ -32,8 +32,8 @@ type Field struct {
 	Step    float64  `json:"step,omitempty"`
 	Options []string `json:"options,omitempty"`
 	Default string   `json:"default"`
-	// Suggest is what GET /api/suggest?of= lists for a text; the first stands in the field unless it
-	// is Optional.
+	// Suggest is what GET /api/suggest?of= lists for a text; the first stands in the field unless
+	// it is Optional.
 	Suggest  string `json:"suggest,omitempty"`
 	Optional bool   `json:"optional,omitempty"`
 }

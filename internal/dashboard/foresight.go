@@ -10,17 +10,32 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/gantry-project/gantry/internal/cli"
+	"github.com/gantry-project/gantry/internal/explain/shellquote"
 	"github.com/gantry-project/gantry/internal/simulate/forecast"
 )
 
-// Simulate runs `gantry simulate` on a copy of what client may read. verb is drain or rollout; args
-// are flags as --NAME=VALUE, then what the verb is about. The error is a usage error where the
-// simulation refuses the arguments. Safe for concurrent use; it ends with ctx.
-type Simulate func(ctx context.Context, client kubernetes.Interface, verb string, args ...string) (*forecast.Forecast,
-	error)
+// Simulate runs `gantry simulate` on a copy of what client may read. The error is a usage error
+// where the simulation refuses the call. Safe for concurrent use; it ends with ctx.
+type Simulate func(ctx context.Context, client kubernetes.Interface, c SimulateCall) (*forecast.Forecast, error)
 
-// mostLanes bounds the Pods that a time line draws.
-const mostLanes = 40
+// SimulateCall is a call of gantry simulate.
+type SimulateCall struct {
+	Verb  string   // drain, rollout
+	Flags []string // --NAME or --NAME=VALUE
+	Names []string // what it is about: KIND/NAME
+}
+
+// String is the command for a shell.
+func (c SimulateCall) String() string {
+	words := []string{"gantry", "simulate", c.Verb}
+	for _, w := range append(slices.Clone(c.Flags), c.Names...) {
+		words = append(words, shellquote.Word(w))
+	}
+	return strings.Join(words, " ")
+}
+
+// maxDrawnPods bounds the Pods that a time line draws.
+const maxDrawnPods = 40
 
 // drainCalculator is gantry simulate drain.
 func drainCalculator() Calculator {
@@ -34,37 +49,34 @@ func drainCalculator() Calculator {
 				Options: []string{"stop the drain", "are evicted"}, Default: "are evicted"},
 		},
 		answer: func(ctx context.Context, a question, values map[string]string) (Forecast, error) {
-			args, err := drainArguments(values)
-			if err != nil || len(args) == 0 {
+			call, err := drainCall(values)
+			if err != nil || len(call.Names) == 0 {
 				return Forecast{Lines: []string{"Name the nodes to drain."}}, err
 			}
-			return a.foresee(ctx, "drain", args)
+			return a.foresee(ctx, call)
 		}}
 }
 
-// drainArguments are those of gantry simulate drain; none while no node is named.
-func drainArguments(values map[string]string) ([]string, error) {
-	var flags, nodes []string
+// drainCall is gantry simulate drain; without names while no node is named.
+func drainCall(values map[string]string) (SimulateCall, error) {
+	out := SimulateCall{Verb: "drain"}
 	for name, flag := range map[string]string{"alone": "--force", "emptydir": "--delete-emptydir-data"} {
 		switch values[name] {
 		case "are evicted":
-			flags = append(flags, flag)
+			out.Flags = append(out.Flags, flag)
 		case "stop the drain", "":
 		default:
-			return nil, cli.UsageError(fmt.Errorf(`%s is %q: must be "stop the drain" or "are evicted"`, name,
+			return out, cli.UsageError(fmt.Errorf(`%s is %q: must be "stop the drain" or "are evicted"`, name,
 				values[name]))
 		}
 	}
-	slices.Sort(flags)
+	slices.Sort(out.Flags)
 	for n := range strings.SplitSeq(values["nodes"], ",") {
 		if n = strings.TrimPrefix(strings.TrimSpace(n), "node/"); n != "" {
-			nodes = append(nodes, "node/"+n)
+			out.Names = append(out.Names, "node/"+n)
 		}
 	}
-	if len(nodes) == 0 {
-		return nil, nil
-	}
-	return append(flags, nodes...), nil
+	return out, nil
 }
 
 // rolloutCalculator is gantry simulate rollout.
@@ -81,65 +93,65 @@ func rolloutCalculator() Calculator {
 				Options: []string{asMeasured, "5s", "15s", "30s", "1m", "2m", "5m"}, Default: asMeasured},
 		},
 		answer: func(ctx context.Context, a question, values map[string]string) (Forecast, error) {
-			args, err := rolloutArguments(values, a.namespace)
-			if err != nil || len(args) == 0 {
+			call, err := rolloutCall(values, a.namespace)
+			if err != nil || len(call.Names) == 0 {
 				return Forecast{Lines: []string{"Name the workload to roll out."}}, err
 			}
-			return a.foresee(ctx, "rollout", args)
+			return a.foresee(ctx, call)
 		}}
 }
 
 // asMeasured is the choice of a time that is taken from the Pods that run.
 const asMeasured = "as measured"
 
-// rolloutArguments are those of gantry simulate rollout; none while no workload is named. maxSurge
-// is no field of a StatefulSet.
-func rolloutArguments(values map[string]string, namespace string) ([]string, error) {
+// rolloutCall is gantry simulate rollout; without a name while no workload is named. maxSurge is no
+// field of a StatefulSet.
+func rolloutCall(values map[string]string, namespace string) (SimulateCall, error) {
+	out := SimulateCall{Verb: "rollout"}
 	object := strings.TrimSpace(values["object"])
 	if object == "" {
-		return nil, nil
+		return out, nil
 	}
 	if strings.Count(object, "/") == 2 {
 		namespace, object, _ = strings.Cut(object, "/")
 	}
-	args := []string{"--namespace=" + namespace}
-	bounds := map[string]string{"--max-surge=": "surge", "--max-unavailable=": "unavailable"}
+	out.Names, out.Flags = []string{object}, []string{"--namespace=" + namespace}
+	bounds := []struct{ flag, field string }{{"--max-surge", "surge"}, {"--max-unavailable", "unavailable"}}
 	if strings.HasPrefix(object, "statefulset/") || strings.HasPrefix(object, "sts/") {
-		delete(bounds, "--max-surge=")
+		bounds = bounds[1:]
 	}
-	for flag, name := range bounds {
-		n, err := number(values, name, 0, 100)
+	for _, b := range bounds {
+		n, err := number(values, b.field, 0, 100)
 		if err != nil {
-			return nil, err
+			return out, err
 		}
-		args = append(args, fmt.Sprintf("%s%d%%", flag, int(n)))
+		out.Flags = append(out.Flags, fmt.Sprintf("%s=%d%%", b.flag, int(n)))
 	}
-	slices.Sort(args)
 	if ready := values["ready"]; ready != asMeasured && ready != "" {
 		if d, err := time.ParseDuration(ready); err != nil || d < 0 {
-			return nil, cli.UsageError(fmt.Errorf("ready is %q: must be a duration such as 30s, or %q", ready,
+			return out, cli.UsageError(fmt.Errorf("ready is %q: must be a duration such as 30s, or %q", ready,
 				asMeasured))
 		}
-		args = append(args, "--ready-after="+ready)
+		out.Flags = append(out.Flags, "--ready-after="+ready)
 	}
-	return append(args, object), nil
+	return out, nil
 }
 
 // foresee simulates and draws.
-func (a question) foresee(ctx context.Context, verb string, args []string) (Forecast, error) {
+func (a question) foresee(ctx context.Context, c SimulateCall) (Forecast, error) {
 	if a.simulate == nil {
-		return Forecast{}, cli.UsageError(fmt.Errorf("this page runs no simulations: use gantry simulate %s", verb))
+		return Forecast{}, cli.UsageError(fmt.Errorf("this page runs no simulations: use %s", c))
 	}
-	f, err := a.simulate(ctx, a.client, verb, args...)
+	f, err := a.simulate(ctx, a.client, c)
 	if err != nil {
 		return Forecast{}, err
 	}
-	return drawForecast(f, "gantry simulate "+verb+" "+strings.Join(args, " ")), nil
+	return drawForecast(f, c.String()), nil
 }
 
 // drawForecast draws what gantry simulate says.
 func drawForecast(f *forecast.Forecast, command string) Forecast {
-	out := Forecast{Lines: []string{f.Sentence()}, Timeline: timeline(f), Copy: command}
+	out := Forecast{Lines: strings.Split(f.Sentence(), "\n"), Timeline: timeline(f), Copy: command}
 	for _, b := range f.Blocked {
 		until := "to the end"
 		if b.Until != nil {
@@ -207,8 +219,9 @@ func timeline(f *forecast.Forecast) []Lane {
 		out = append(out, l)
 	}
 	for i, p := range f.Pods {
-		if i == mostLanes {
-			out = append(out, Lane{Label: fmt.Sprintf("… and %d Pods more, in the table", len(f.Pods)-i)})
+		if i == maxDrawnPods {
+			out = append(out, Lane{Spans: []Bar{},
+				Label: fmt.Sprintf("… and %d Pods more, in the table", len(f.Pods)-i)})
 			break
 		}
 		out = append(out, podLane(p, end))

@@ -31,7 +31,8 @@ func evictionCalculator() Calculator {
 		About: "Whom a node without memory evicts, by the kubelet's own decision (gantry simulate eviction): for " +
 			"three Pods of the figures here, or for the Pods of a node.",
 		Fields: []Field{
-			{Name: "node", Label: "Node (empty: the three Pods)", Kind: kindText, Suggest: suggestNodes, Optional: true},
+			{Name: "node", Label: "Node (empty: the three Pods)", Kind: kindText, Suggest: suggestNodes,
+				Optional: true},
 			{Name: "ranking", Label: "Order", Kind: kindChoice, Options: eviction.Rankings(),
 				Default: string(eviction.Upstream)},
 			memory("hard", "evictionHard memory.available", 2048, "100"),
@@ -70,8 +71,8 @@ func forecastEviction(ctx context.Context, a question, values map[string]string)
 	return out, nil
 }
 
-// pressedNode is the node that is asked about: the named one with its kubelet's figures, or one with
-// three Pods.
+// pressedNode is the node that is asked about: the named one with its kubelet's figures, or one
+// with three Pods.
 func pressedNode(ctx context.Context, a question, values map[string]string) (nodepressure.Node, error) {
 	grows, err := number(values, "grows", 0, 1<<20)
 	if err != nil {
@@ -242,7 +243,7 @@ func evictionTimeline(r *nodepressure.Result) []Lane {
 	}
 	out := []Lane{memory}
 	for i, v := range r.Victims() {
-		if i == mostLanes {
+		if i == maxDrawnPods {
 			break
 		}
 		out = append(out, Lane{Label: v.Pod, Spans: []Bar{{0, v.At.Seconds(), "good", "runs"},

@@ -60,4 +60,6 @@ func askSuggest(ctx context.Context, a question) (any, error) {
 	return out, nil
 }
 
-func workload(kind string, o metav1.Object) string { return o.GetNamespace() + "/" + kind + "/" + o.GetName() }
+func workload(kind string, o metav1.Object) string {
+	return o.GetNamespace() + "/" + kind + "/" + o.GetName()
+}

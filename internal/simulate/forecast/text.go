@@ -10,7 +10,7 @@ import (
 // WriteText prints the forecast for a person.
 func (f *Forecast) WriteText(w io.Writer) error {
 	var b strings.Builder
-b.WriteString(f.Sentence() + "\n")
+	b.WriteString(f.Sentence() + "\n")
 	f.writeLoads(&b)
 	f.writePods(&b)
 	f.writeCapacity(&b)
@@ -23,8 +23,8 @@ b.WriteString(f.Sentence() + "\n")
 	return err
 }
 
-// Sentence says what is done when, and of a rollout how many Pods are ready at least, in a second
-// line.
+// Sentence says what is done when and, of a rollout, in a second line, how many Pods are ready at
+// least.
 func (f *Forecast) Sentence() string {
 	s := fmt.Sprintf("%s %s: %s", f.Verb, strings.Join(f.Target, " "), f.Outcome.sentence())
 	if l := f.Outcome.Least; l != nil && len(f.Capacity) > 0 {
