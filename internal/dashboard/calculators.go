@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/gantry-project/gantry/internal/cli"
@@ -114,6 +115,7 @@ func (s *Server) calculate(w http.ResponseWriter, r *http.Request, who Identity)
 			answerError(w, err)
 			return
 		}
+		out.Tables = slices.DeleteFunc(out.Tables, func(t Table) bool { return len(t.Rows) == 0 })
 		writeJSON(w, out)
 		return
 	}

@@ -255,7 +255,7 @@ func podLane(p forecast.Pod, end time.Duration) Lane {
 	if where != "" {
 		label += " on " + where
 	}
-	var out []Bar
+	out := []Bar{}
 	add := func(from, to time.Duration, state, text string) {
 		if to > from {
 			out = append(out, Bar{from.Seconds(), to.Seconds(), state, text})

@@ -219,7 +219,7 @@ func thresholdTable(p *nodepressure.Pass) Table {
 
 // evictionTimeline draws the available memory and the Pods that go.
 func evictionTimeline(r *nodepressure.Result) []Lane {
-	memory := Lane{Label: "memory"}
+	memory := Lane{Label: "memory", Spans: []Bar{}}
 	for i, p := range r.Passes {
 		until := evictionTimes.Duration
 		if i+1 < len(r.Passes) {
