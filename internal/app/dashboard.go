@@ -107,8 +107,13 @@ func (u *Up) serveDashboard(ctx context.Context, c runningCluster) error {
 	}
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(ca)
+	executable, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("dashboard: %w", err)
+	}
 	page := dashboard.New(dashboard.Options{Authenticate: who, Key: key, Ended: ended, Cluster: u.Instance.ServerURL(),
-		Config: func(i dashboard.Identity) *rest.Config { return c.server.InProcess(i.User()) }})
+		Simulate: NewSimulate(executable),
+		Config:   func(i dashboard.Identity) *rest.Config { return c.server.InProcess(i.User()) }})
 	options.RecordPartAddress(u.Instance.DataDir, options.DashboardPart, l.Addr().String())
 	u.Out.Step("dashboard at https://%s: gantry dashboard --kubeconfig %s opens it", l.Addr(),
 		cli.KubeconfigIn(u.Instance.DataDir))

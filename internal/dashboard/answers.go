@@ -28,6 +28,7 @@ type question struct {
 	client    kubernetes.Interface
 	namespace string
 	query     url.Values
+	simulate  Simulate
 }
 
 // answers are what can be asked by GET, by path below /api/.
@@ -38,6 +39,7 @@ var answers = map[string]func(context.Context, question) (any, error){
 	"revisions": askRevisions,
 	"packet":    askPacket,
 	"services":  askServices,
+	"suggest":   askSuggest,
 }
 
 func (s *Server) ask(answer func(context.Context, question) (any, error)) func(http.ResponseWriter, *http.Request,
@@ -58,7 +60,7 @@ func (s *Server) ask(answer func(context.Context, question) (any, error)) func(h
 }
 
 func (s *Server) question(r *http.Request, who Identity) (question, error) {
-	a := question{query: r.URL.Query()}
+	a := question{query: r.URL.Query(), simulate: s.options.Simulate}
 	if a.namespace = a.query.Get("namespace"); a.namespace == "" && r.URL.Path != "/api/overview" {
 		if a.namespace = who.Namespace; a.namespace == "" {
 			a.namespace = metav1.NamespaceDefault

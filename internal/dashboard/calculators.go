@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
+	"strconv"
 
 	"github.com/gantry-project/gantry/internal/cli"
 )
@@ -25,12 +27,33 @@ type Field struct {
 	Name    string   `json:"name"`
 	Label   string   `json:"label"`
 	Unit    string   `json:"unit,omitempty"`
-	Kind    string   `json:"kind"` // range, choice, text, pod
+	Kind    string   `json:"kind"` // kindRange, kindChoice, kindText
 	Min     float64  `json:"min"`
 	Max     float64  `json:"max"`
 	Step    float64  `json:"step,omitempty"`
 	Options []string `json:"options,omitempty"`
 	Default string   `json:"default"`
+	// Suggest is what GET /api/suggest?of= lists for a text; the first stands in the field unless
+	// it is Optional.
+	Suggest  string `json:"suggest,omitempty"`
+	Optional bool   `json:"optional,omitempty"`
+}
+
+// kinds of fields
+const (
+	kindRange  = "range"
+	kindChoice = "choice"
+	kindText   = "text"
+)
+
+// number reads a field that is a number within bounds.
+func number(values map[string]string, name string, least, most float64) (float64, error) {
+	n, err := strconv.ParseFloat(values[name], 64)
+	if err != nil || !(n >= least && n <= most) {
+		return 0, cli.UsageError(fmt.Errorf("%s is %q: must be a number between %g and %.0f", name, values[name], least,
+			most))
+	}
+	return n, nil
 }
 
 // Forecast is what a calculator answers; each part may be empty.
@@ -67,7 +90,7 @@ type Table struct {
 // Calculators are those of the page, in its order; one row each.
 func Calculators() []Calculator {
 	return []Calculator{
-		probesCalculator(),
+		drainCalculator(), rolloutCalculator(), evictionCalculator(), probesCalculator(), sizeCalculator(),
 	}
 }
 
@@ -92,6 +115,7 @@ func (s *Server) calculate(w http.ResponseWriter, r *http.Request, who Identity)
 			answerError(w, err)
 			return
 		}
+		out.Tables = slices.DeleteFunc(out.Tables, func(t Table) bool { return len(t.Rows) == 0 })
 		writeJSON(w, out)
 		return
 	}

@@ -3,7 +3,6 @@ package dashboard
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -21,21 +20,21 @@ func probesCalculator() Calculator {
 				Name:    "p99",
 				Label:   "P99 of an answer",
 				Unit:    "ms",
-				Kind:    "range",
+				Kind:    kindRange,
 				Min:     10,
 				Max:     5000,
 				Step:    10,
 				Default: "200",
 			},
-			{Name: "start", Label: "Start time", Unit: "s", Kind: "range", Min: 0, Max: 300, Step: 1, Default: "60"},
-			{Name: "objective", Label: "Objective", Unit: "%", Kind: "choice",
+			{Name: "start", Label: "Start time", Unit: "s", Kind: kindRange, Min: 0, Max: 300, Step: 1, Default: "60"},
+			{Name: "objective", Label: "Objective", Unit: "%", Kind: kindChoice,
 				Options: []string{"99", "99.5", "99.9", "99.95", "99.99"}, Default: "99.9"},
-			{Name: "from", Label: "Restart a hung container after at least", Unit: "s", Kind: "range", Min: 0, Max: 300,
-				Step: 5, Default: "30"},
-			{Name: "to", Label: "and at most", Unit: "s", Kind: "range", Min: 10, Max: 600, Step: 5, Default: "90"},
-			{Name: "port", Label: "Port", Kind: "text", Default: "8080"},
-			{Name: "ready", Label: "Readiness asks", Kind: "text", Default: "/readyz"},
-			{Name: "live", Label: "Liveness asks", Kind: "text", Default: "/livez"},
+			{Name: "from", Label: "Restart a hung container after at least", Unit: "s", Kind: kindRange,
+				Max: 300, Step: 5, Default: "30"},
+			{Name: "to", Label: "and at most", Unit: "s", Kind: kindRange, Min: 10, Max: 600, Step: 5, Default: "90"},
+			{Name: "port", Label: "Port", Kind: kindText, Default: "8080"},
+			{Name: "ready", Label: "Readiness asks", Kind: kindText, Default: "/readyz"},
+			{Name: "live", Label: "Liveness asks", Kind: kindText, Default: "/livez"},
 		},
 		answer: func(_ context.Context, _ question, values map[string]string) (Forecast, error) {
 			return forecastProbes(values)
@@ -45,10 +44,9 @@ func probesCalculator() Calculator {
 func forecastProbes(values map[string]string) (Forecast, error) {
 	numbers := map[string]float64{}
 	for _, name := range []string{"p99", "start", "objective", "from", "to"} {
-		n, err := strconv.ParseFloat(values[name], 64)
-		if err != nil || !(n >= 0 && n <= 1e6) {
-			return Forecast{}, cli.UsageError(fmt.Errorf("%s is %q: must be a number between 0 and a million", name,
-				values[name]))
+		n, err := number(values, name, 0, 1e6)
+		if err != nil {
+			return Forecast{}, err
 		}
 		numbers[name] = n
 	}

@@ -34,6 +34,8 @@ type Options struct {
 	Key []byte
 	// Ended are the sessions that were ended; nil: they are known until this process ends.
 	Ended *EndedSessions
+	// Simulate runs simulations; nil: the page has none.
+	Simulate Simulate
 	// Cluster is what the page calls the cluster.
 	Cluster string
 }

@@ -52,7 +52,7 @@ func serve(t *testing.T, c *testcluster.Cluster) *site {
 	}
 	seal := make([]byte, page.KeySize)
 	rand.Read(seal)
-	s.server = page.New(page.Options{Key: seal, Cluster: "testcluster", Config: func(i page.Identity) *rest.Config {
+	s.server = page.New(page.Options{Key: seal, Cluster: "testcluster", Simulate: simulateHere, Config: func(i page.Identity) *rest.Config {
 		cfg := rest.CopyConfig(c.Config)
 		cfg.Impersonate = rest.ImpersonationConfig{UserName: i.Name, Groups: i.Groups}
 		return cfg

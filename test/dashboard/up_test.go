@@ -75,6 +75,9 @@ func TestUp(t *testing.T) {
 	if !strings.HasPrefix(who, "kubernetes-admin at ") {
 		t.Errorf("the page is shown to %q", who)
 	}
+	b.view("#/whatif/drain")
+	b.text("drain node/node-1: done after")
+	b.view("#/now")
 	if err := i.Stop(); err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -105,6 +106,14 @@ func TestEachViewShowsItsObjects(t *testing.T) {
 		r.dispatchEvent(new Event('input', { bubbles: true })); })()`))
 	b.text("36 × 5 s = 180 s")
 
+	b.view("#/whatif/size")
+	b.text("kind: KubeletConfiguration")
+	b.view("#/whatif/eviction")
+	b.text("nobody goes within")
+	b.run(script(`(() => { const r = document.querySelector('input[name=capacity]'); r.value = 2560;
+		r.dispatchEvent(new Event('input', { bubbles: true })); })()`))
+	b.text("default/besteffort goes, for memory.available")
+
 	b.view("#/packet?from=pod%2Fdefault%2Fweb-2&to=service%2Fdefault%2Fweb%3A80&protocol=tcp")
 	b.until("a verdict", `document.querySelector('[data-verdict]')`)
 	b.until("the steps", `document.querySelectorAll('.path li').length >= 3`)
@@ -137,6 +146,38 @@ func TestChangesAreDrawnWithinASecond(t *testing.T) {
 	}
 }
 
+// A drain and a rollout are foreseen on a copy of the cluster: the page draws what gantry simulate
+// says, follows the sliders, and shows what is refused.
+func TestForesight(t *testing.T) {
+	c := testcluster.Start(t, testcluster.WithNodes("blue", "green"))
+	c.On(testcluster.Match{Image: "web"}, testcluster.Script{Sh: "sleep 3600"})
+	b := newTab(t, serve(t, c), 1100, 900)
+	b.enter(admin)
+	replicas, labels := int32(4), map[string]string{"app": "web"}
+	web := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default"},
+		Spec: appsv1.DeploymentSpec{Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec: pod("web", "web", "100m").Spec}}}
+	if _, err := c.Client.AppsV1().Deployments("default").Create(t.Context(), web, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	b.until("four ready Pods", blocks("ready")+" === 4")
+	b.view("#/whatif/drain")
+	b.text("drain node/blue: done after")
+	b.text("gantry simulate drain --delete-emptydir-data node/blue")
+	b.until("lives of Pods", `document.querySelectorAll('.track').length >= 2`)
+	b.run(script(`(() => { const i = document.querySelector('input[name=nodes]'); i.value = 'red';
+		i.dispatchEvent(new Event('input', { bubbles: true })); })()`))
+	b.text("red")
+	b.until("a refusal", `document.querySelector('.denied')`)
+	b.view("#/whatif/rollout")
+	b.text("ready Pods: at least 3 of 4")
+	b.run(script(`(() => { const r = document.querySelector('input[name=unavailable]'); r.value = 50;
+		r.dispatchEvent(new Event('input', { bubbles: true })); })()`))
+	b.text("ready Pods: at least 2 of 4")
+	b.until("capacity", `document.querySelectorAll('table').length === 2`)
+}
+
 // What the API server forbids a person is shown as forbidden, and seen once it is allowed.
 func TestForbidden(t *testing.T) {
 	c := cluster(t)
@@ -150,7 +191,8 @@ func TestForbidden(t *testing.T) {
 		t.Errorf("%d Pods are drawn for somebody who may see none", n)
 	}
 	for _, hash := range []string{"#/why/default/pod/web-1", "#/life/default/web-1",
-		"#/packet?from=pod%2Fdefault%2Fweb-1&to=service%2Fdefault%2Fkubernetes%3A443"} {
+		"#/packet?from=pod%2Fdefault%2Fweb-1&to=service%2Fdefault%2Fkubernetes%3A443",
+		"#/whatif/drain?nodes=node-1", "#/whatif/rollout?object=deployment%2Fweb"} {
 		b.view(hash)
 		b.until("forbidden at "+hash, `document.querySelector('[data-forbidden]')`)
 	}
@@ -294,6 +336,7 @@ func TestPhone(t *testing.T) {
 	create(t, c, pod("web-1", "web", "100m"), pod("huge", "web", "500"))
 	b.until("a ready Pod", blocks("ready")+" === 1")
 	for _, hash := range []string{"#/now", "#/why/default/pod/huge", "#/life/default/web-1", "#/whatif/probes",
+		"#/whatif/drain?nodes=none", "#/whatif/eviction", "#/whatif/size",
 		"#/packet?from=pod%2Fdefault%2Fweb-1&to=service%2Fdefault%2Fkubernetes%3A443"} {
 		b.view(hash)
 		b.until("the view", `document.querySelectorAll('#main h1').length === 1`)

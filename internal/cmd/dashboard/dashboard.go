@@ -27,6 +27,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	certutil "k8s.io/client-go/util/cert"
 
+	"github.com/gantry-project/gantry/internal/app"
 	"github.com/gantry-project/gantry/internal/cli"
 	page "github.com/gantry-project/gantry/internal/dashboard"
 	"github.com/gantry-project/gantry/internal/options"
@@ -223,6 +224,10 @@ func (d *command) serveHere(ctx context.Context, cfg *rest.Config, namespace str
 	if err != nil {
 		return err
 	}
+	executable, err := os.Executable()
+	if err != nil {
+		return err
+	}
 	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(d.port)))
 	if err != nil {
 		return cli.WithFix(err, "choose another port with --port")
@@ -230,7 +235,8 @@ func (d *command) serveHere(ctx context.Context, cfg *rest.Config, namespace str
 	seal := make([]byte, page.KeySize)
 	rand.Read(seal)
 	server := page.New(
-		page.Options{Key: seal, Cluster: cfg.Host, Config: func(page.Identity) *rest.Config { return cfg }},
+		page.Options{Key: seal, Cluster: cfg.Host, Simulate: app.NewSimulate(executable),
+			Config: func(page.Identity) *rest.Config { return cfg }},
 	)
 	d.show(ctx, l.Addr().String(), server.Token(who))
 	return server.Serve(ctx, l, &tls.Config{Certificates: []tls.Certificate{pair}})

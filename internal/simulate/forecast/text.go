@@ -10,10 +10,7 @@ import (
 // WriteText prints the forecast for a person.
 func (f *Forecast) WriteText(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s: %s\n", f.Verb, strings.Join(f.Target, " "), f.Outcome.sentence())
-	if l := f.Outcome.Least; l != nil && len(f.Capacity) > 0 {
-		fmt.Fprintf(&b, "ready Pods: at least %d of %d\n", *l, f.Capacity[0].Desired)
-	}
+	b.WriteString(f.Sentence() + "\n")
 	f.writeLoads(&b)
 	f.writePods(&b)
 	f.writeCapacity(&b)
@@ -24,6 +21,16 @@ func (f *Forecast) WriteText(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// Sentence says what is done when and, of a rollout, in a second line, how many Pods are ready at
+// least.
+func (f *Forecast) Sentence() string {
+	s := fmt.Sprintf("%s %s: %s", f.Verb, strings.Join(f.Target, " "), f.Outcome.sentence())
+	if l := f.Outcome.Least; l != nil && len(f.Capacity) > 0 {
+		s += fmt.Sprintf("\nready Pods: at least %d of %d", *l, f.Capacity[0].Desired)
+	}
+	return s
 }
 
 func (o Outcome) sentence() string {

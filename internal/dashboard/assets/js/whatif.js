@@ -13,18 +13,34 @@ export function draw(root, at, session) {
   let timer = 0, running = null, ended = false;
   const ask = async () => {
     running?.abort();
+    result.setAttribute('aria-busy', 'true');
     running = new AbortController();
     try {
       const answer = await api(`whatif/${c.name}`, {}, values, running.signal);
-      if (!ended) show(result, forecast(answer));
+      if (!ended) { show(result, forecast(answer)); result.setAttribute('aria-busy', 'false'); }
     } catch (err) {
       if (err.name !== 'AbortError' && !ended) show(result, err.status === 400 ? el('section', { class: 'panel denied' }, el('p', { text: err.message })) : failed(err));
     }
   };
   const changed = (name, value) => { values[name] = value; clearTimeout(timer); timer = setTimeout(ask, 60); };
-  root.append(el('p', { class: 'quiet', text: c.about }), el('form', { class: 'panel form', onsubmit: (e) => e.preventDefault() }, c.fields.map((f) => field(f, values[f.name], changed))), result);
-  ask();
+  const form = el('form', { class: 'panel form', onsubmit: (e) => e.preventDefault() }, c.fields.map((f) => field(f, values[f.name], changed)));
+  root.append(el('p', { class: 'quiet', text: c.about }), form, result);
+  for (const f of c.fields.filter((x) => x.suggest)) suggest(f, form, values, ask, () => ended);
+  if (!c.fields.some((f) => f.suggest && !f.optional && !values[f.name])) ask();
   return () => { ended = true; clearTimeout(timer); running?.abort(); };
+}
+
+// suggest lists what a field may be; where it must not be empty, the first is taken.
+async function suggest(f, form, values, ask, ended) {
+  let list = [];
+  try { list = await api('suggest', { of: f.suggest }); } catch { /* the answer says what may not be read */ }
+  if (ended()) return;
+  const input = form.elements[f.name];
+  form.append(el('datalist', { id: `list-${f.name}` }, list.map((x) => el('option', { value: x }))));
+  input.setAttribute('list', `list-${f.name}`);
+  if (f.optional || values[f.name]) return;
+  values[f.name] = input.value = list[0] || '';
+  ask();
 }
 
 function field(f, value, changed) {
@@ -46,7 +62,7 @@ function forecast(a) {
       el('div', { class: 'track', role: 'img', 'aria-label': l.spans.map((s) => `${round(s.from)} to ${round(s.to)} s: ${s.text}`).join('; ') }, l.spans.map((s) =>
         el('i', { class: `b-${s.state}`, title: `${round(s.from)} to ${round(s.to)} s: ${s.text}`, text: s.text, style: { left: `${100 * s.from / end}%`, width: `${100 * (s.to - s.from) / end}%` } }))))),
     el('div', { class: 'row quiet small' }, el('span', { text: '0 s' }), el('span', { text: `${round(end)} s`, style: { 'margin-left': 'auto' } }))) : null,
-    (a.lines || []).length ? el('section', {}, el('h2', { text: 'The arithmetic' }), el('ul', {}, a.lines.map((l) => el('li', { text: l })))) : null,
+    (a.lines || []).length ? el('section', {}, el('h2', { text: 'In words' }), el('ul', {}, a.lines.map((l) => el('li', { class: 'lines', text: l })))) : null,
     a.copy ? el('section', {}, el('h2', { text: 'To copy' }), command(a.copy)) : null,
     (a.tables || []).map((t) => el('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': t.caption }, el('table', {}, el('caption', { text: t.caption }), el('thead', {}, el('tr', {}, t.head.map((h) => el('th', { scope: 'col', text: h })))),
       el('tbody', {}, t.rows.map((r, i) => el('tr', { class: i === t.marked ? 'marked' : null }, r.map((c, k) => (k ? el('td', { text: c }) : el('th', { scope: 'row', text: c + (i === t.marked ? ' ←' : '') })))))))) ),
