@@ -22,6 +22,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/control"
 	"github.com/gantry-project/gantry/internal/control/controllerruntime"
+	"github.com/gantry-project/gantry/internal/features"
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/testcluster"
 )
@@ -35,7 +36,9 @@ type row struct {
 	silent bool   // it writes nothing but events
 	sole   string // path of the only object of the cluster that it makes: one instance at a time
 	set    func(*controllerruntime.ControllerContext)
-	leave  []fate // that its writes cannot have, for the reason in the row
+	// gates are the features of the cluster
+	gates features.Features
+	leave []fate // that its writes cannot have, for the reason in the row
 }
 
 // step is what clients do, and what the API holds some time after.
@@ -77,7 +80,7 @@ func TestControllersWithRefusedWrites(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 			defer cancel()
-			c := testcluster.Start(t, testcluster.WithNodes())
+			c := testcluster.Start(t, testcluster.WithNodes(), testcluster.WithFeatures(r.gates))
 			c.KillControllers()
 			l := &room{TB: t, ctx: ctx, c: c, row: r}
 			with := append([]string{}, r.with...)

@@ -24,7 +24,8 @@ import (
 var (
 	kinds = map[string]string{"Pod": "v1", "Node": "v1", "Service": "v1", "Endpoints": "v1", "ConfigMap": "v1",
 		"ServiceAccount": "v1", "Namespace": "v1", "PersistentVolume": "v1", "PersistentVolumeClaim": "v1",
-		"ResourceQuota": "v1", "ReplicationController": "v1", "Event": "v1",
+		"ResourceQuota": "v1", "ReplicationController": "v1", "Event": "v1", "Secret": "v1",
+		"PodGroup": "scheduling.k8s.io/v1beta1", "ValidatingAdmissionPolicy": "admissionregistration.k8s.io/v1",
 		"ReplicaSet": "apps/v1", "Deployment": "apps/v1", "StatefulSet": "apps/v1", "DaemonSet": "apps/v1",
 		"ControllerRevision": "apps/v1", "Job": "batch/v1", "CronJob": "batch/v1",
 		"ClusterRole":               "rbac.authorization.k8s.io/v1",
@@ -39,7 +40,7 @@ var (
 	clusterScoped = map[string]bool{"Node": true, "Namespace": true, "PersistentVolume": true, "ClusterRole": true,
 		"CertificateSigningRequest": true, "ClusterTrustBundle": true, "VolumeAttachment": true,
 		"VolumeAttributesClass": true, "StorageClass": true, "CSIDriver": true, "ResourceSlice": true,
-		"DeviceTaintRule": true}
+		"DeviceTaintRule": true, "ValidatingAdmissionPolicy": true}
 )
 
 // instance is one namespace with the objects of a row, and what befalls the controller's

@@ -19,7 +19,8 @@ import (
 )
 
 // rows are the controllers of control.All at work.
-var rows = slicesOf(rowsOfNamespaces, rowsOfWorkloads, rowsOfNodes, rowsOfVolumes, rowsOfServices, rowsOfRest)
+var rows = slicesOf(rowsOfNamespaces, rowsOfWorkloads, rowsOfNodes, rowsOfVolumes, rowsOfServices, rowsOfRest,
+	rowsOfHandMade)
 
 func slicesOf(parts ...[]row) (out []row) {
 	for _, p := range parts {

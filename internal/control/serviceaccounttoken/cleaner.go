@@ -3,10 +3,10 @@ package serviceaccounttoken
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,7 +17,8 @@ import (
 )
 
 const (
-	// cleanInterval is the time between two looks at all tokens, as upstream.
+	// cleanInterval is the time between two looks at all tokens, as upstream; a shorter clean-up
+	// period is looked at as often as it ends.
 	cleanInterval = 24 * time.Hour
 	// trackingConfigMap is the API server's ConfigMap in kube-system with the day since when it
 	// writes the use of tokens down: upstream's name.
@@ -41,7 +42,8 @@ func NewCleaner(d controllerruntime.ControllerContext) controllerruntime.Runner 
 	if c.period == 0 {
 		c.period = DefaultCleanUpPeriod
 	}
-	all := func(ctx context.Context, _ string) (time.Duration, error) { return cleanInterval, c.clean(ctx) }
+	interval := max(time.Second, min(cleanInterval, c.period))
+	all := func(ctx context.Context, _ string) (time.Duration, error) { return interval, c.clean(ctx) }
 	q := controllerruntime.NewQueue("legacytokencleaner", 1, all)
 	q.WaitForInformers(core.ServiceAccounts().Informer(), secrets, core.Pods().Informer())
 	q.Add("all")
@@ -63,17 +65,16 @@ func (c *cleaner) clean(ctx context.Context) error {
 		return err
 	}
 	now := c.controllerContext.Time().UTC()
+	var errs []error // one Secret whose write is refused keeps no other
 	for _, s := range all {
 		u := Usage{Secret: s, MountedBy: func(name string) bool { return c.mounted(s.Namespace, name) }}
 		if a, err := c.accounts.ServiceAccounts(s.Namespace).Get(s.Annotations[corev1.ServiceAccountNameKey]); err == nil &&
 			IsOf(s, a.Name, a.UID) {
 			u.Account = a
 		}
-		if err := c.do(ctx, s, CleanUpOf(u, since, now, c.period), now); err != nil {
-			return err
-		}
+		errs = append(errs, c.do(ctx, s, CleanUpOf(u, since, now, c.period), now))
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // mounted tells whether a Pod of the namespace refers to a Secret.
@@ -104,9 +105,6 @@ func (c *cleaner) do(ctx context.Context, s *corev1.Secret, step CleanUp, now ti
 	case Delete:
 		err = secrets.Delete(ctx, s.Name,
 			metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &s.ResourceVersion}})
-	}
-	if apierrors.IsConflict(err) {
-		return nil
 	}
 	return controllerruntime.IgnoreNotFound(err)
 }

@@ -2,6 +2,7 @@ package serviceaccounttoken
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -171,7 +172,7 @@ func (c *controller) fill(ctx context.Context, account *corev1.ServiceAccount, c
 	metav1.SetMetaDataAnnotation(&s.ObjectMeta, corev1.ServiceAccountNameKey, account.Name)
 	metav1.SetMetaDataAnnotation(&s.ObjectMeta, corev1.ServiceAccountUIDKey, string(account.UID))
 	_, err = d.Client.CoreV1().Secrets(s.Namespace).Update(ctx, s, metav1.UpdateOptions{})
-	return ignoreOutdated(err)
+	return controllerruntime.IgnoreNotFound(err)
 }
 
 // deleteTokens deletes the Secrets of an account that has gone.
@@ -183,19 +184,17 @@ func (c *controller) deleteTokens(ctx context.Context, k syncKey) error {
 	if err != nil {
 		return err
 	}
+	var errs []error
 	for _, s := range all {
-		if !IsOf(s, k.Account, k.AccountUID) || uidOf(s) == "" {
-			continue
-		}
-		if err := c.delete(ctx, s); err != nil {
-			return err
+		if IsOf(s, k.Account, k.AccountUID) && uidOf(s) != "" {
+			errs = append(errs, c.delete(ctx, s))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 func (c *controller) delete(ctx context.Context, s *corev1.Secret) error {
-	return ignoreOutdated(c.controllerContext.Client.CoreV1().Secrets(s.Namespace).Delete(ctx, s.Name,
+	return controllerruntime.IgnoreNotFound(c.controllerContext.Client.CoreV1().Secrets(s.Namespace).Delete(ctx, s.Name,
 		metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(s.UID))}))
 }
 
@@ -216,14 +215,5 @@ func (c *controller) removeReference(ctx context.Context, k syncKey) error {
 	}
 	a.Secrets = rest
 	_, err = accounts.Update(ctx, a, metav1.UpdateOptions{})
-	return controllerruntime.IgnoreNotFound(err)
-}
-
-// ignoreOutdated returns nil if err says that the object has gone or is another one by now: its
-// event comes.
-func ignoreOutdated(err error) error {
-	if apierrors.IsConflict(err) {
-		return nil
-	}
 	return controllerruntime.IgnoreNotFound(err)
 }
