@@ -154,11 +154,15 @@ func (w *fixture) record() (states func() []*v1.Pod) {
 	return func() []*v1.Pod {
 		w.t.Helper()
 		defer wa.Stop()
+		// the watch tells of this Pod after all that was before it, Pods that have gone too
+		last := one("told-last", "")
+		last.Spec.NodeSelector = map[string]string{"no": "node"}
+		w.create(last)
 		now, err := w.Client.CoreV1().Pods("default").List(w.ctx, metav1.ListOptions{})
 		expect.NoError(w.t, err)
 		var out []*v1.Pod
 		for _, e := range w.eventsUntil(wa, list, now) {
-			if p, ok := e.Object.(*v1.Pod); ok && e.Type != watch.Deleted {
+			if p, ok := e.Object.(*v1.Pod); ok && e.Type != watch.Deleted && p.Name != last.Name {
 				out = append(out, p)
 			}
 		}
