@@ -264,16 +264,37 @@ func affinityRefusal(in In, r journal.NodeRefusal) refusalField {
 	case a != nil && a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0:
 		list := a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution
 		for i, t := range list {
-			if !slices.ContainsFunc(placed(in, ""), func(p *corev1.Pod) bool {
-				return selects(t, in.Pod.Namespace,
-					p)
-			}) ||
-				i == len(list)-1 {
-				return term(fmt.Sprintf("spec.affinity.podAffinity%s[%d]", required, i), t)
+			met := slices.ContainsFunc(placed(in, ""), func(p *corev1.Pod) bool {
+				return selects(t, in.Pod.Namespace, p)
+			})
+			if met && i < len(list)-1 {
+				continue
 			}
+			out := term(fmt.Sprintf("spec.affinity.podAffinity%s[%d]", required, i), t)
+			if namespace := namespaceMeant(in, t); !met && namespace != "" {
+				out.field = strings.TrimSuffix(out.field, ".labelSelector") + ".namespaces"
+				out.value, out.want = strings.Join(t.Namespaces, ","), namespace
+			}
+			return out
 		}
 	}
 	return refusalField{field: "spec.affinity"}
+}
+
+// namespaceMeant is the namespace in which a term that names others would find a Pod: the asking
+// Pod's own, if it is one; empty if there is none.
+func namespaceMeant(in In, t corev1.PodAffinityTerm) string {
+	if len(t.Namespaces) == 0 {
+		return ""
+	}
+	anywhere, found := t, ""
+	for _, p := range placed(in, "") {
+		anywhere.Namespaces = []string{p.Namespace}
+		if selects(anywhere, in.Pod.Namespace, p) && (found == "" || p.Namespace == in.Pod.Namespace) {
+			found = p.Namespace
+		}
+	}
+	return found
 }
 
 // words reports whether a refusal's messages have a text.

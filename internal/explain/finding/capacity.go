@@ -103,6 +103,9 @@ func heaviest(s *corev1.PodSpec, at string, name corev1.ResourceName) (who, path
 	look("containers", s.Containers)
 	if q, ok := s.Overhead[name]; ok {
 		parts = append(parts, "overhead "+q.String())
+		if q.Cmp(best) > 0 {
+			path = fmt.Sprintf("%s.overhead.%s", at, name)
+		}
 	}
 	return strings.Join(parts, ", "), path
 }
