@@ -348,6 +348,28 @@ func TestPhone(t *testing.T) {
 	b.view("#/now")
 }
 
+// Past the last column of a line there is no Pod, not the first of the next line.
+func TestPastTheLastColumnIsNoPod(t *testing.T) {
+	c := cluster(t)
+	b := newTab(t, serve(t, c), 420, 900)
+	b.enter(admin)
+	for i := range 90 {
+		create(t, c, pod(fmt.Sprintf("web-%02d", i), "web", "1m"))
+	}
+	b.until("a node with two lines", `document.querySelector('#main > div').board.rows.some((r) =>
+		r.pods.length > r.across)`)
+	found := value[string](b, `(() => { const b = document.querySelector('#main > div').board;
+		const r = b.rows.find((x) => x.pods.length > x.across), box = b.canvas.getBoundingClientRect(), names = [];
+		for (let x = box.left; x < box.right + 200; x += 2) {
+			const p = b.at({ clientX: x, clientY: box.top - b.offset + r.y + r.top + 3 });
+			if (p && !names.includes(p.n)) names.push(p.n);
+		}
+		return names.length + ' of ' + r.across; })()`)
+	if n, across, _ := strings.Cut(found, " of "); n != across {
+		t.Errorf("%s Pods are found in a line of %s", n, across)
+	}
+}
+
 // The map is used by keyboard: arrows move, Enter opens.
 func TestKeyboard(t *testing.T) {
 	c := cluster(t)
