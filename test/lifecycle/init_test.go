@@ -121,7 +121,7 @@ var initCases = []Case{
 			`}], ` + marksVolume + `}`,
 		steps: func(l *podLife) {
 			l.restarted("side", 1)
-			l.sh("app", "touch /m/done")
+			l.sh("side", "touch /m/done") // in app it would end with the container
 			l.phase(corev1.PodSucceeded)
 		},
 		expected: expected{states: map[string]string{"side": "ended 0 Completed x1", "app": "ended 0 Completed"}},

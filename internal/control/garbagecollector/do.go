@@ -32,6 +32,9 @@ type controller struct {
 	mapper            *restmapper.DeferredDiscoveryRESTMapper
 	queue             *controllerruntime.Queue
 	pods              cache.SharedIndexInformer
+	// complete is closed when the graph holds what there is. Until then nothing is decided: an
+	// owner whose dependents are not listed yet would seem to have none.
+	complete chan struct{}
 
 	mu    sync.Mutex
 	graph *Graph
@@ -50,6 +53,7 @@ type Feed func(r schema.GroupVersionResource, old, cur metav1.Object)
 // of every object that owns or is owned.
 func NewFed(d controllerruntime.ControllerContext) (controllerruntime.Runner, Feed) {
 	c := newUnwatched(d)
+	close(c.complete)
 	return c.queue, func(r schema.GroupVersionResource, old, cur metav1.Object) {
 		if cur == nil {
 			c.removeFromGraph(old.GetUID())
@@ -67,7 +71,7 @@ func newController(d controllerruntime.ControllerContext) *controller {
 
 func newUnwatched(d controllerruntime.ControllerContext) *controller {
 	c := &controller{
-		controllerContext: d, graph: NewGraph(), pods: d.Informers.Core().V1().Pods().Informer(),
+		controllerContext: d, graph: NewGraph(), complete: make(chan struct{}), pods: d.Informers.Core().V1().Pods().Informer(),
 		mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(d.Client.Discovery())),
 	}
 	c.queue = controllerruntime.NewQueue("ownergc", 8, c.attemptToDeleteItem)
@@ -95,6 +99,11 @@ func (c *controller) removeFromGraph(uid types.UID) {
 }
 
 func (c *controller) attemptToDeleteItem(ctx context.Context, key string) (time.Duration, error) {
+	select {
+	case <-c.complete:
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
 	c.mu.Lock()
 	o, dependents := c.graph.Get(types.UID(key))
 	c.mu.Unlock()

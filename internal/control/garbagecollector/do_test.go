@@ -117,6 +117,7 @@ func TestOrphanedDependentStays(t *testing.T) {
 			meta := metadatafake.NewSimpleMetadataClient(scheme, live)
 			c := newController(controllerruntime.ControllerContext{Client: client, Metadata: meta,
 				Informers: informers.NewSharedInformerFactory(client, 0)})
+			close(c.complete)
 			c.addToGraph(objectOf(r, &metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "uid",
 				OwnerReferences: deleted}))
 			if _, err := c.attemptToDeleteItem(t.Context(), "uid"); err != nil {
@@ -129,4 +130,67 @@ func TestOrphanedDependentStays(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A controller that starts sets no object free before it knows all dependents: those of a resource
+// whose list comes late are orphaned too, and the owner loses its finalizer last.
+func TestNothingIsDecidedBeforeAllIsListed(t *testing.T) {
+	client := preferring{fake.NewClientset()}
+	verbs := metav1.Verbs{"delete", "list", "watch"}
+	client.Resources = []*metav1.APIResourceList{{GroupVersion: "v1", APIResources: []metav1.APIResource{
+		{Name: "configmaps", Kind: "ConfigMap", Namespaced: true, Verbs: verbs},
+		{Name: "secrets", Kind: "Secret", Namespaced: true, Verbs: verbs}}}}
+	scheme := metadatafake.NewTestScheme()
+	if err := metav1.AddMetaToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	object := func(kind, name string, m metav1.ObjectMeta) *metav1.PartialObjectMetadata {
+		m.Namespace, m.Name, m.UID = "ns", name, types.UID(name)
+		return &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: kind}, ObjectMeta: m}
+	}
+	now := metav1.Now()
+	meta := metadatafake.NewSimpleMetadataClient(scheme,
+		object("ConfigMap", "owner", metav1.ObjectMeta{DeletionTimestamp: &now,
+			Finalizers: []string{metav1.FinalizerOrphanDependents}}),
+		object("Secret", "dependent", metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{
+			{APIVersion: "v1", Kind: "ConfigMap", Name: "owner", UID: "owner"}}}))
+	read, late, patched := make(chan struct{}, 10), make(chan struct{}), make(chan string, 10)
+	meta.PrependReactor("list", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+		read <- struct{}{}
+		return false, nil, nil
+	})
+	meta.PrependReactor("patch", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		patched <- a.(clienttesting.PatchAction).GetName()
+		return false, nil, nil
+	})
+	c := newController(controllerruntime.ControllerContext{Client: client, Metadata: meta,
+		Informers: informers.NewSharedInformerFactory(client, 0)})
+	c.addToGraph(&Object{Resource: corev1.SchemeGroupVersion.WithResource("configmaps"), Namespace: "ns",
+		Name: "owner", UID: "owner", Deleting: true, Finalizers: []string{metav1.FinalizerOrphanDependents}})
+	go func() {
+		if _, err := c.attemptToDeleteItem(t.Context(), "owner"); err != nil {
+			t.Error(err)
+		}
+		close(late)
+	}()
+	select {
+	case name := <-patched:
+		t.Fatalf("%s is changed before anything is listed", name)
+	case <-late:
+		t.Fatal("the owner is done with before anything is listed")
+	case <-time.After(50 * time.Millisecond):
+	}
+	go c.watchResources(t.Context())
+	for _, want := range []string{"dependent", "owner"} {
+		select {
+		case got := <-patched:
+			if got != want {
+				t.Errorf("%s is changed, want %s first", got, want)
+			}
+		case <-time.After(time.Minute):
+			t.Fatalf("%s is not changed", want)
+		}
+	}
+	<-read
+	<-late
 }

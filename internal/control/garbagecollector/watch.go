@@ -19,12 +19,21 @@ import (
 // rediscoveryPeriod is how often new resources (CustomResourceDefinitions) are discovered.
 const rediscoveryPeriod = 30 * time.Second
 
+const (
+	// initialSyncTimeout is how long the lists of all resources are waited for at the start, as
+	// upstream: one that cannot be listed does not stop the others for ever.
+	initialSyncTimeout = 30 * time.Second
+	// discoveryRetry is the time between tries of the first discovery.
+	discoveryRetry = 500 * time.Millisecond
+)
+
 // ignoredResources change often and never own or are owned.
 var ignoredResources = []string{"events", "podjournals"}
 
 // watchResources keeps one metadata watch per deletable resource, following discovery.
 func (c *controller) watchResources(ctx context.Context) {
 	running := map[schema.GroupVersionResource]context.CancelFunc{}
+	c.syncInitially(ctx, running)
 	for {
 		c.syncMonitors(ctx, running)
 		select {
@@ -38,7 +47,30 @@ func (c *controller) watchResources(ctx context.Context) {
 	}
 }
 
-func (c *controller) syncMonitors(ctx context.Context, running map[schema.GroupVersionResource]context.CancelFunc) {
+// syncInitially returns when the graph holds what there is, or after initialSyncTimeout.
+func (c *controller) syncInitially(ctx context.Context, running map[schema.GroupVersionResource]context.CancelFunc) {
+	defer close(c.complete)
+	limited, cancel := context.WithTimeout(ctx, initialSyncTimeout)
+	defer cancel()
+	synced := c.syncMonitors(ctx, running)
+	for len(running) == 0 { // nothing could be discovered
+		select {
+		case <-limited.Done():
+			return
+		case <-time.After(discoveryRetry):
+			synced = c.syncMonitors(ctx, running)
+		}
+	}
+	if !cache.WaitForCacheSync(limited.Done(), synced...) && ctx.Err() == nil {
+		klog.FromContext(ctx).Info("Not all resources could be listed: their objects are not known as dependents",
+			"controller", "ownergc", "after", initialSyncTimeout)
+	}
+}
+
+// syncMonitors watches what is served and no longer what is not. It returns what tells that the
+// objects of the resources new to it are in the graph.
+func (c *controller) syncMonitors(ctx context.Context,
+	running map[schema.GroupVersionResource]context.CancelFunc) (synced []cache.InformerSynced) {
 	served, err := c.deletableResources()
 	if err != nil {
 		klog.FromContext(ctx).V(1).Info("Discovery is incomplete; known resources stay watched", "controller",
@@ -48,11 +80,11 @@ func (c *controller) syncMonitors(ctx context.Context, running map[schema.GroupV
 		if running[r] == nil {
 			watching, stop := context.WithCancel(ctx)
 			running[r] = stop
-			go c.watchResource(watching, r)
+			synced = append(synced, c.watchResource(watching, r))
 		}
 	}
 	if err != nil {
-		return
+		return synced
 	}
 	for r, stop := range running {
 		if !served[r] {
@@ -61,6 +93,7 @@ func (c *controller) syncMonitors(ctx context.Context, running map[schema.GroupV
 			c.removeResource(r)
 		}
 	}
+	return synced
 }
 
 func (c *controller) deletableResources() (map[schema.GroupVersionResource]bool, error) {
@@ -85,20 +118,28 @@ func (c *controller) deletableResources() (map[schema.GroupVersionResource]bool,
 	return out, err
 }
 
-func (c *controller) watchResource(ctx context.Context, r schema.GroupVersionResource) {
+// watchResource watches a resource until ctx ends. What it returns tells that the objects of the
+// first list are in the graph.
+func (c *controller) watchResource(ctx context.Context, r schema.GroupVersionResource) cache.InformerSynced {
+	never := func() bool { return false }
 	if r == corev1.SchemeGroupVersion.WithResource("pods") {
 		// Pods are written most, and other controllers have an informer already.
-		if bonds, err := c.pods.AddEventHandler(c.handlerFor(r)); err == nil {
-			<-ctx.Done()
-			_ = c.pods.RemoveEventHandler(bonds)
+		handler, err := c.pods.AddEventHandler(c.handlerFor(r))
+		if err != nil {
+			return never // the informer has stopped: the process ends
 		}
-		return
+		context.AfterFunc(ctx, func() { _ = c.pods.RemoveEventHandler(handler) })
+		return handler.HasSynced
 	}
 	informer := metadatainformer.NewFilteredMetadataInformer(c.controllerContext.Metadata, r, metav1.NamespaceAll, 0,
 		cache.Indexers{}, nil).Informer()
 	_ = informer.SetTransform(trimToOwnerReferences) // SetTransform only fails on a started informer
-	_, _ = informer.AddEventHandler(c.handlerFor(r))
-	informer.Run(ctx.Done())
+	handler, err := informer.AddEventHandler(c.handlerFor(r))
+	if err != nil {
+		return never // it fails on a stopped informer only
+	}
+	go informer.Run(ctx.Done())
+	return handler.HasSynced
 }
 
 // handlerFor puts events of a resource's objects into the graph.
