@@ -21,6 +21,13 @@ func notAllowed(in In, line string) (restriction, bool) {
 		return restriction{}, false
 	}
 	home, account, verb, what, group, namespace := m[1], m[2], m[3], m[4], m[5], m[7]
+	own := in.Pod.Spec.ServiceAccountName
+	if own == "" {
+		own = "default"
+	}
+	if home != in.Ref.Namespace || account != own || m[6] == "" {
+		return restriction{}, false // words about another account, or cut off before the namespace
+	}
 	resource, _, _ := strings.Cut(what, "/")
 	for _, word := range []string{home, account, verb, what} {
 		if shellquote.Word(word) != word {
@@ -38,9 +45,6 @@ func notAllowed(in In, line string) (restriction, bool) {
 	}
 	r := restriction{field: "spec.serviceAccountName", value: account, want: "", text: fmt.Sprintf("It may not %s %s "+
 		"%s: no role gives that to its ServiceAccount %s.", verb, named, where, account)}
-	if home != in.Ref.Namespace {
-		r.text = strings.TrimSuffix(r.text, ".") + " of namespace " + home + "."
-	}
 	r.fixes = []Fix{commandFix(fmt.Sprintf("let the account %s %s: everything that runs as it may do that then", verb,
 		named), fmt.Sprintf("kubectl%s create %s %s --verb=%s --resource=%s", in2, kind, name, verb, named),
 		fmt.Sprintf("kubectl%s create %sbinding %s --%s=%s --serviceaccount=%s:%s", in2, kind, name, kind, name, home,

@@ -84,18 +84,21 @@ func firstSay(list []Fix) string {
 }
 
 // hostField is where a container, whose path is at, names a host: a word of its command line, or a
-// variable.
+// variable. The value is the host alone: what stands beside it may be a password.
 func hostField(c container, at, host string) (field, value string) {
-	for list, words := range map[string][]string{"command": c.spec.Command, "args": c.spec.Args} {
-		for i, w := range words {
+	for _, part := range []struct {
+		list  string
+		words []string
+	}{{"command", c.spec.Command}, {"args", c.spec.Args}} {
+		for i, w := range part.words {
 			if strings.Contains(w, host) {
-				return fmt.Sprintf("%s.%s[%d]", at, list, i), w
+				return fmt.Sprintf("%s.%s[%d]", at, part.list, i), host
 			}
 		}
 	}
 	for i, e := range c.spec.Env {
 		if strings.Contains(e.Value, host) {
-			return fmt.Sprintf("%s.env[%d].value", at, i), e.Value
+			return fmt.Sprintf("%s.env[%d].value", at, i), host
 		}
 	}
 	return at, host

@@ -106,7 +106,18 @@ func pullHosts(c *Cluster, o metav1.Object, self Object) []Finding {
 			Related: []Object{objectOf("Secret",
 				s)}, Message: fmt.Sprintf("Pull secret %s has credentials for %s, and the images are of %s: none "+
 				"is sent.",
-				r.Name, joined(hosts), joined(wanted))})
+				r.Name, joined(plainHosts(hosts)), joined(wanted))})
+	}
+	return out
+}
+
+// plainHosts are hosts without the user and password that somebody may have written before them.
+func plainHosts(hosts []string) []string {
+	out := slices.Clone(hosts)
+	for i, h := range out {
+		if j := strings.LastIndex(h, "@"); j >= 0 {
+			out[i] = h[j+1:]
+		}
 	}
 	return out
 }

@@ -28,8 +28,8 @@ func alias(_ *Cluster, o metav1.Object, self Object) []Finding {
 			"EndpointSlice with %s for it", name)}}
 		return []Finding{f}
 	}
-	own := s.Name + "." + s.Namespace
-	if name == s.Name || name == own || strings.HasPrefix(name, own+".svc") {
+	own := s.Name + "." + s.Namespace + ".svc"
+	if name == own || name == own+".cluster.local" {
 		f.Message = fmt.Sprintf("externalName of Service %s is %s, its own name: it leads to itself.", self.Name, name)
 		f.Remedies = []Remedy{{Say: "name another host"}}
 		return []Finding{f}
@@ -56,7 +56,8 @@ func hostNames(c *Cluster, o metav1.Object, self Object) []Finding {
 // dnsShut finds a policy whose Pods may connect somewhere by port, and never to a name server.
 func dnsShut(c *Cluster, o metav1.Object, self Object) []Finding {
 	p, ok := o.(*networkingv1.NetworkPolicy)
-	if !ok || len(p.Spec.Egress) == 0 || slices.ContainsFunc(p.Spec.Egress, opensNames) {
+	if !ok || len(p.Spec.PolicyTypes) > 0 && !slices.Contains(p.Spec.PolicyTypes, networkingv1.PolicyTypeEgress) ||
+		len(p.Spec.Egress) == 0 || slices.ContainsFunc(p.Spec.Egress, opensNames) {
 		return nil
 	}
 	for _, x := range in[*networkingv1.NetworkPolicy](c, "NetworkPolicy", self.Namespace) {
@@ -70,7 +71,7 @@ func dnsShut(c *Cluster, o metav1.Object, self Object) []Finding {
 		Message: fmt.Sprintf("NetworkPolicy %s lets its Pods connect to "+
 			"certain ports, and port 53 is none of them: they cannot resolve names where name servers are behind the "+
 			"policy, as Pods or Services are.", self.Name),
-		Remedies: []Remedy{{Say: "let them ask name servers, port 53",
+		Remedies: []Remedy{{Say: "let them ask name servers: port 53 of everybody",
 			Run: []string{kubectl(self, "patch",
 				`--type=json -p '[{"op":"add","path":"/spec/egress/-","value":{"ports":`+
 					`[{"port":53,"protocol":"UDP"},{"port":53,"protocol":"TCP"}]}}]'`)}}}}}

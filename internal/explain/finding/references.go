@@ -84,7 +84,7 @@ func claimReferences(x *corev1.PersistentVolumeClaim) []Reference {
 		out = append(out, Reference{Field: "spec.volumeName", To: Object{"PersistentVolume", "", x.Spec.VolumeName},
 			Stage: StageVolume})
 	}
-	if n := x.Spec.VolumeAttributesClassName; n != nil && *n != "" {
+	if n := x.Spec.VolumeAttributesClassName; n != nil && *n != "" && x.Status.Phase != corev1.ClaimBound {
 		out = append(out, Reference{Field: "spec.volumeAttributesClassName",
 			To: Object{"VolumeAttributesClass", "", *n}, Stage: StageVolume})
 	}

@@ -49,6 +49,9 @@ func role(c *Cluster, o metav1.Object, self Object) []Finding {
 		}
 		out = append(out, resourceNames(c, r, self, at)...)
 		for j, v := range r.Verbs {
+			if len(r.NonResourceURLs) > 0 {
+				break // the verbs of HTTP hold there
+			}
 			if near, how := verbMeant(v); near != "" {
 				f := Finding{Code: "VerbUnknown", Severity: Threat, Stage: StageCreation, Object: self,
 					Field: fmt.Sprintf("%s.verbs[%d]", at, j), Value: v, Want: near, Message: fmt.Sprintf("%s %s "+
