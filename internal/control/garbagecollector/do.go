@@ -72,7 +72,7 @@ func newController(d controllerruntime.ControllerContext) *controller {
 func newUnwatched(d controllerruntime.ControllerContext) *controller {
 	c := &controller{
 		controllerContext: d, graph: NewGraph(), complete: make(chan struct{}),
-		pods: d.Informers.Core().V1().Pods().Informer(),
+		pods:   d.Informers.Core().V1().Pods().Informer(),
 		mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(d.Client.Discovery())),
 	}
 	c.queue = controllerruntime.NewQueue("ownergc", 8, c.attemptToDeleteItem)
