@@ -36,7 +36,7 @@ func Kinds(c pods.Connections) []resourcedef.Kind {
 				return ValidateUpdate(o.(*v1.Node), old.(*v1.Node))
 			},
 			ValidateStatus: func(_ context.Context, o, old runtime.Object) field.ErrorList {
-				return ValidateUpdate(o.(*v1.Node), old.(*v1.Node))
+				return ValidateStatusUpdate(o.(*v1.Node), old.(*v1.Node))
 			},
 			Warn: func(_ context.Context, o runtime.Object) []string { return warn(o.(*v1.Node)) },
 			Fields: func(o runtime.Object) fields.Set {

@@ -54,3 +54,15 @@ spec.providerID: Invalid value: null: field cannot be modified once set`
 		t.Errorf("got %v, want %v", strings.Join(got, "\n"), want)
 	}
 }
+
+// A Node without swap may say so in its status; the Node itself may not be written with it.
+func TestSwapOfNothing(t *testing.T) {
+	none := int64(0)
+	n := &v1.Node{Status: v1.NodeStatus{NodeInfo: v1.NodeSystemInfo{Swap: &v1.NodeSwapStatus{Capacity: &none}}}}
+	if errs := ValidateStatusUpdate(n, &v1.Node{}); len(errs) > 0 {
+		t.Errorf("status: got %v, want no error", errs)
+	}
+	if errs := ValidateUpdate(n, &v1.Node{}); len(errs) != 1 {
+		t.Errorf("got %v, want one error", errs)
+	}
+}

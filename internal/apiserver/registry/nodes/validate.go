@@ -19,19 +19,26 @@ import (
 )
 
 // Validate judges a Node. Status is optional, and judged where it is given.
-func Validate(n *v1.Node) field.ErrorList { return validate(n, nil) }
+func Validate(n *v1.Node) field.ErrorList { return validate(n, nil, swap(n)) }
 
-// validate is Validate of a Node whose address ranges may be some that are stored already.
-func validate(n *v1.Node, stored []string) field.ErrorList {
+// validate is Validate of a Node whose address ranges may be some that are stored already, with
+// what was found about its swap.
+func validate(n *v1.Node, stored []string, swap field.ErrorList) field.ErrorList {
 	errs := annotations(n.Annotations, field.NewPath("metadata", "annotations"))
 	errs = append(errs, taints(n.Spec.Taints, field.NewPath("metadata", "taints"))...)
 	errs = append(errs, resources(n)...)
-	if s := n.Status.NodeInfo.Swap; s != nil && s.Capacity != nil && *s.Capacity <= 0 {
-		errs = append(errs, field.Invalid(field.NewPath("metadata", "nodeSwapStatus", "capacity"), *s.Capacity,
-			"must be greater than zero"))
-	}
+	errs = append(errs, swap...)
 	errs = append(errs, features(n.Status.DeclaredFeatures)...)
 	return append(errs, podCIDRs(n, stored)...)
+}
+
+// swap judges a Node's swap, which writes of its status alone may have as they like.
+func swap(n *v1.Node) field.ErrorList {
+	if s := n.Status.NodeInfo.Swap; s != nil && s.Capacity != nil && *s.Capacity <= 0 {
+		return field.ErrorList{field.Invalid(field.NewPath("metadata", "nodeSwapStatus", "capacity"), *s.Capacity,
+			"must be greater than zero")}
+	}
+	return nil
 }
 
 // featureName is a name of a feature that a node declares.
@@ -172,8 +179,13 @@ func resources(n *v1.Node) field.ErrorList {
 
 // ValidateUpdate judges a Node and then its change: its address ranges and provider stay as first
 // given.
-func ValidateUpdate(n, old *v1.Node) field.ErrorList {
-	errs := validate(n, old.Spec.PodCIDRs)
+func ValidateUpdate(n, old *v1.Node) field.ErrorList { return validateUpdate(n, old, swap(n)) }
+
+// ValidateStatusUpdate judges a change that is written to a Node's status.
+func ValidateStatusUpdate(n, old *v1.Node) field.ErrorList { return validateUpdate(n, old, nil) }
+
+func validateUpdate(n, old *v1.Node, swap field.ErrorList) field.ErrorList {
+	errs := validate(n, old.Spec.PodCIDRs, swap)
 	seen := map[v1.NodeAddress]bool{}
 	for i, a := range n.Status.Addresses {
 		if seen[a] {
