@@ -68,8 +68,8 @@ func (resizeRules) validate(p, old *v1.Pod) field.ErrorList {
 			field.Invalid(spec, p.Status.QOSClass, "Pod QOS Class may not change as a result of resizing"))
 	}
 	containers, initContainers := spec.Child("containers"), spec.Child("initContainers")
-	order := append(validateContainerOrder(p.Spec.Containers, old.Spec.Containers, containers),
-		validateContainerOrder(p.Spec.InitContainers, old.Spec.InitContainers, initContainers)...)
+	order := append(validateContainerOrder(p.Spec.Containers, old.Spec.Containers, "containers"),
+		validateContainerOrder(p.Spec.InitContainers, old.Spec.InitContainers, "initContainers")...)
 	if len(order) > 0 {
 		return append(errs, order...)
 	}
@@ -81,18 +81,19 @@ func (resizeRules) validate(p, old *v1.Pod) field.ErrorList {
 	return errs
 }
 
-// validateContainerOrder wants the same containers in the same order.
-func validateContainerOrder(now, previous []v1.Container, path *field.Path) field.ErrorList {
+// validateContainerOrder wants the same containers in the same order; list is the field's name.
+func validateContainerOrder(now, previous []v1.Container, list string) (errs field.ErrorList) {
+	path := field.NewPath("spec", list)
 	if len(now) != len(previous) {
-		return field.ErrorList{field.Forbidden(path, "containers may not be added or removed on resize")}
+		return field.ErrorList{field.Forbidden(path, list+" may not be added or removed on resize")}
 	}
 	for i := range previous {
 		if now[i].Name != previous[i].Name {
-			return field.ErrorList{field.Forbidden(path.Index(i).Child("name"),
-				"containers may not be renamed or reordered on resize")}
+			errs = append(errs, field.Forbidden(path.Index(i).Child("name"),
+				list+" may not be renamed or reordered on resize"))
 		}
 	}
-	return nil
+	return errs
 }
 
 // validateResizedContainers refuses that requests or limits are removed.
