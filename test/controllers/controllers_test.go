@@ -48,7 +48,7 @@ type step struct {
 }
 
 // patience is how long the controller may take for a step in all instances.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // fates of the instances that a controller lives through; killed is apart, since all instances of a
 // controller that is killed are killed.
