@@ -273,7 +273,8 @@ func leftovers(f Facts) []Finding {
 		}
 		x := Finding{About: d.Path, Level: Warning,
 			Text: fmt.Sprintf("no such Pod is known, and its directory is %s old", d.Age.Round(time.Minute)),
-			Fix:  "the kubelet removes it when its volumes are unmounted, its log says what keeps it: rm -r " + d.Path}
+			Fix: "the kubelet removes it when the Pod has ended and its volumes are unmounted; its log says what " +
+				"keeps it"}
 		if len(d.Mounts) > 0 {
 			x.Level = Problem
 			x.Text += "; mounted there: " + some(slices.Clone(d.Mounts))

@@ -128,7 +128,7 @@ func TestStorageIsEvaluated(t *testing.T) {
 			Age: time.Hour, Mounts: []string{"/p/u/m"}}}}),
 			"/p/u: no such Pod is known, and its directory is 1h0m0s old; mounted there: /p/u/m.*umount /p/u/m"},
 		{"an empty directory of one", has, local(doctor.LocalStorage{PodDirs: []doctor.PodDir{{Path: "/p/u",
-			Age: time.Hour}}}), "/p/u: no such Pod is known.*rm -r /p/u"},
+			Age: time.Hour}}}), "/p/u: no such Pod is known.*the kubelet removes it"},
 		{"a Pod that ends", has, local(doctor.LocalStorage{PodDirs: []doctor.PodDir{{Path: "/p/u"}}}), ""},
 		{"a loop device", has, local(doctor.LocalStorage{Loops: []doctor.LoopDevice{{Device: "/dev/loop7",
 			Image: "/v/disk.img", Why: "no PersistentVolume has it"}}}),

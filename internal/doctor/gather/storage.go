@@ -126,7 +126,9 @@ func lostPodDirs(dir string, pods []v1.Pod, mounts mountLister) []doctor.PodDir 
 		if info, err := e.Info(); err == nil {
 			d.Age = time.Since(info.ModTime())
 		}
-		d.Mounts, _ = mounts.MountPoints(d.Path) // none can be told without it
+		if d.Mounts, err = mounts.MountPoints(d.Path); err != nil {
+			continue // nothing is said of a directory of which it is not known what is mounted there
+		}
 		out = append(out, d)
 	}
 	return out
