@@ -35,7 +35,8 @@ var controllerKinds = []kind{
 		"deployment/$C", []truth{{kinds: "LimitRange", field: "default", value: "1$N", numbers: []string{"8"}}}, ""},
 	{"default of a range that a quota refuses", rangeOf("$A", `default: {cpu: "$N"}`) + quotaOf("$B",
 		"requests.cpu: 1") + workload("$C", plainApp), "deployment/$C",
-		[]truth{{kinds: "LimitRange", field: "default", value: "$N", numbers: []string{"$B", "1"}}}, ""},
+		[]truth{{kinds: "LimitRange", field: "default", value: "$N", numbers: []string{"$B", "1"}},
+			{kinds: "ResourceQuota", field: "hard.requests.cpu", value: "1", numbers: []string{"$N"}}}, ""},
 	{"node selector of a runtime class", object("node.k8s.io/v1", "RuntimeClass", "$NS-$A", `handler: runc, `+
 		`scheduling: {nodeSelector: {example.com/$B: "yes"}}`) + single("$C", `{runtimeClassName: $NS-$A, containers: [`+
 		app+`]}`), "pod/$C",
@@ -92,7 +93,7 @@ var controllerKinds = []kind{
 		"pdb/$C", []truth{{kinds: "PodDisruptionBudget", field: "spec.maxUnavailable", value: "1",
 			want: "minAvailable"}}, ""},
 	{"device claim: none of the classes is there", object("resource.k8s.io/v1", "ResourceClaim", "$C", `spec: `+
-		`{devices: {requests: [{name: d, firstAvailable: [{name: x, deviceClassName: $A.example.com}, {name: y, `+
+		`{devices: {requests: [{name: d, firstAvailable: [{name: one, deviceClassName: $A.example.com}, {name: two, `+
 		`deviceClassName: $B.example.com}]}]}}`), "resourceclaim/$C",
 		[]truth{{kinds: "ResourceClaim", field: "firstAvailable[0].deviceClassName", value: "$A.example.com"}}, ""},
 	{"device claim template of a missing class", object("resource.k8s.io/v1", "DeviceClass", "$NS-$A.example.com",

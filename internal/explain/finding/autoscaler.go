@@ -33,7 +33,7 @@ func autoscaler(c *Cluster, o metav1.Object, self Object) []Finding {
 			Remedies: []Remedy{{Say: "let it scale again", Run: []string{fmt.Sprintf(
 				"kubectl -n %s scale deployment %s --replicas=%d", h.Namespace, t.Name, minReplicas(h))}}}})
 	}
-	out = append(out, unrequested(target, h, self)...)
+	out = append(out, unrequested(c, target, h, self)...)
 	for _, cond := range h.Status.Conditions {
 		if cond.Status != corev1.ConditionFalse ||
 			cond.Type != autoscalingv2.ScalingActive && cond.Type != autoscalingv2.AbleToScale ||
@@ -64,7 +64,8 @@ func minReplicas(h *autoscalingv2.HorizontalPodAutoscaler) int32 {
 }
 
 // unrequested finds containers without the request that a utilization is measured against.
-func unrequested(target metav1.Object, h *autoscalingv2.HorizontalPodAutoscaler, self Object) []Finding {
+func unrequested(c *Cluster, target metav1.Object, h *autoscalingv2.HorizontalPodAutoscaler,
+	self Object) []Finding {
 	if target == nil {
 		return nil
 	}
@@ -91,7 +92,13 @@ func unrequested(target metav1.Object, h *autoscalingv2.HorizontalPodAutoscaler,
 				for _, x := range spec.Containers {
 					have = append(have, x.Name)
 				}
-				f.Want, _ = Near(only, have)
+				if f.Want, _ = Near(only, have); f.Want == "" && len(have) == 1 {
+					f.Want = have[0]
+				}
+				if f.Want != "" {
+					f.Remedies = []Remedy{{Say: "measure container " + f.Want, Run: c.replaceCommand(self, f.Field,
+						f.Want)}}
+				}
 				f.Message += " It has " + joined(have) + "."
 				out = append(out, f)
 				continue

@@ -2,6 +2,7 @@ package finding
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -258,20 +259,25 @@ func percent(v *intstr.IntOrString, base int32, up bool) (n int, text string) {
 
 // podsNotMade finds a workload whose Pods the API server refuses, by its newest event.
 func podsNotMade(c *Cluster, o metav1.Object, self Object) []Finding {
-	e := c.newestEvent(self, func(e *corev1.Event) bool { return e.Reason == "FailedCreate" })
+	e := c.newestEvent(self, func(e *corev1.Event) bool {
+		return e.Reason == "FailedCreate" || e.Reason == "ReplicaSetCreateError"
+	})
 	if e == nil || c.Now.Sub(eventTime(e)) > eventWindow {
 		return nil
 	}
 	if x, ok := o.(*appsv1.ReplicaSet); ok && x.Status.Replicas >= replicas(x.Spec.Replicas) {
 		return nil
 	}
+	if x, ok := o.(*appsv1.Deployment); ok && x.Status.UpdatedReplicas >= replicas(x.Spec.Replicas) {
+		return nil
+	}
 	out := []Finding{{Code: "PodsRefused", Stage: StageCreation, Object: self, Field: "spec.template", Value: e.Reason,
-		Message: fmt.Sprintf("The API server refuses the Pods of %s %s: %s", self.Kind, self.Name, e.Message)}}
+		Message: fmt.Sprintf("The API server refuses what %s %s makes: %s", self.Kind, self.Name, e.Message)}}
 	root := c.outermost(o, self)
 	if x := c.Get(root); x != nil {
-		return append(out, c.refusalCauses(root, x, e.Message)...)
+		self, o = root, x
 	}
-	return append(out, c.refusalCauses(self, o, e.Message)...)
+	return slices.Concat(out, c.refusalCauses(self, o, e.Message), c.refusedByDefault(self, o, e.Message))
 }
 
 // job finds a Job that can make no progress by its own settings.
