@@ -220,6 +220,16 @@ func outOf(in In, f *finding.Finding, resource string) {
 	f.Value = shown(m[1])
 	f.Numbers = map[string]string{"requested": f.Value, "used": shown(m[2]), "capacity": shown(m[3])}
 	node := finding.Object{Kind: "Node", Name: p.Spec.NodeName}
+	if resource == string(corev1.ResourcePods) {
+		f.Related = append(f.Related, f.Object)
+		f.Object, f.Field, f.Value = node, "status.allocatable.pods", m[3]
+		f.Message = fmt.Sprintf("Node %s takes no more Pods: it has %s, and %s are allowed (maxPods of its kubelet).",
+			node.Name, m[2], m[3])
+		f.Remedies = []finding.Remedy{{Say: "delete Pods of node " + node.Name + ", or let the scheduler choose another: " +
+			"make the Pod anew without spec.nodeName", Run: []string{
+			"kubectl get pods -A --field-selector spec.nodeName=" + node.Name}}}
+		return
+	}
 	f.Related = append(f.Related, node)
 	f.Message = fmt.Sprintf("Node %s refused the Pod (%s): it requests %s of %s, and of the node's %s %s are taken.",
 		node.Name, f.Code, f.Value, resource, shown(m[3]), shown(m[2]))

@@ -46,9 +46,9 @@ var furtherControllerKinds = []kind{
 	{"range: Pod's minimum", object("v1", "LimitRange", "$A", `spec: {limits: [{type: Pod, min: {cpu: "1"}}]}`) +
 		workload("$C", withRequest("cpu", "$N0m")), "deployment/$C",
 		[]truth{{kinds: podOrOwner, field: "requests.cpu", value: "$N0m", want: "1", numbers: []string{"$A"}}}, ""},
-	{"range of a default request above the own limit", rangeOf("$A", `defaultRequest: {cpu: "$N"}`) + workload("$C",
-		`{containers: [{name: app, image: app, resources: {limits: {memory: 1Gi}}}]}`) + quotaOf("$B",
-		"requests.cpu: 1"), "deployment/$C",
+	{"default request of a range that a quota refuses", rangeOf("$A", `defaultRequest: {cpu: "$N"}`) + quotaOf("$B",
+		"requests.cpu: 1") + workload("$C", `{containers: [{name: app, image: app, resources: {limits: {memory: `+
+		`1Gi}}}]}`), "deployment/$C",
 		[]truth{{kinds: "LimitRange", field: "defaultRequest.cpu", value: "$N", numbers: []string{"$B"}},
 			{kinds: "ResourceQuota", field: "requests.cpu", value: "1"}}, ""},
 	{"bound by hand to a node, memory", single("$C", `{nodeName: node-1, containers: [{name: app, image: app, `+

@@ -218,13 +218,39 @@ func daemonSetRollout(c *Cluster, d *appsv1.DaemonSet, self Object) []Finding {
 					`--type=merge -p '{"spec":{"updateStrategy":{"type":"RollingUpdate"}}}'`)}}}})
 	}
 	if s.DesiredNumberScheduled == 0 && s.ObservedGeneration >= d.Generation && c.Read("Node") {
-		out = append(out, Finding{Code: "WantedOnNoNode", Stage: StagePlacement, Object: self,
+		f := Finding{Code: "WantedOnNoNode", Stage: StagePlacement, Object: self,
 			Field: "spec.template.spec.nodeSelector", Numbers: map[string]string{"desired": "0",
 				"nodes": fmt.Sprint(len(c.Objects["Node"]))},
 			Message: fmt.Sprintf("DaemonSet %s runs on none of the %d nodes: its node selector, affinity and "+
-				"tolerations fit none.", self.Name, len(c.Objects["Node"]))})
+				"tolerations fit none.", self.Name, len(c.Objects["Node"]))}
+		c.blameTaint(&f, &d.Spec.Template.Spec)
+		out = append(out, f)
 	}
 	return out
+}
+
+// blameTaint makes a DaemonSet's want of nodes the matter of its tolerations, where a node has the
+// labels that it wants.
+func (c *Cluster) blameTaint(f *Finding, spec *corev1.PodSpec) {
+	for _, n := range list[*corev1.Node](c, "Node") {
+		left := slices.DeleteFunc(untolerated(spec, n), func(t corev1.Taint) bool {
+			return strings.HasPrefix(t.Key, "node.kubernetes.io/") // its Pods tolerate most of these
+		})
+		if len(left) == 0 || !fitsLabels(spec, n) {
+			continue
+		}
+		var have []string
+		for i := range spec.Tolerations {
+			have = append(have, tolerationText(&spec.Tolerations[i]))
+		}
+		f.Field, f.Value, f.Want = "spec.template.spec.tolerations", strings.Join(have, ","), left[0].ToString()
+		f.Numbers["taint"] = f.Want
+		f.Related = append(f.Related, objectOf("Node", n))
+		f.Message = fmt.Sprintf("DaemonSet %s runs on none of the %s nodes: node %s has the labels that it wants and "+
+			"the taint %s, which it does not tolerate (it tolerates %s).", f.Object.Name, f.Numbers["nodes"], n.Name,
+			f.Want, orNone(have, "nothing"))
+		return
+	}
 }
 
 // newestRevision is the hash of a DaemonSet's newest ControllerRevision; empty where none was
