@@ -2,11 +2,13 @@ package explain
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gantry-project/gantry/internal/explain/finding"
@@ -29,7 +31,7 @@ var underWay = []string{"ready", "starting", "initialising", "gone", "terminatin
 // field that the cause, or what components said of the Pod, quotes; with the answer's remedies.
 func causeFinding(in In, a Answer, have []finding.Finding) []finding.Finding {
 	if a.Cause == "" || slices.Contains(healthy, a.State) || hasBroken(have) || slices.Contains(underWay, a.Code) ||
-		a.State == "Succeeded" {
+		a.State == "Succeeded" || quotesMissingReference(a, have) {
 		return nil
 	}
 	f := finding.Finding{Code: "Hindered", Severity: hinders(in, a.Code), Stage: stageOf(a.Code), Object: in.object(),
@@ -60,6 +62,15 @@ func causeFinding(in In, a Answer, have []finding.Finding) []finding.Finding {
 		}
 	}
 	return []finding.Finding{f}
+}
+
+// quotesMissingReference reports whether the cause quotes a reference that is missing, which has a
+// finding.
+func quotesMissingReference(a Answer, have []finding.Finding) bool {
+	return slices.ContainsFunc(have, func(f finding.Finding) bool {
+		return f.Code == "ReferenceMissing" && f.Severity <= finding.Threat && len(f.Value) > 3 &&
+			strings.Contains(a.Cause, f.Value)
+	})
 }
 
 // Times before which what an answer names may pass by itself: of a Pod that was just made, and of
@@ -155,7 +166,7 @@ func failedFinding(in In) (finding.Finding, bool) {
 		f.Message = fmt.Sprintf("The Pod ran longer than its activeDeadlineSeconds of %d and was ended.", *d)
 		return f, true
 	case short && resource != "":
-		f.Field = requestField(p, resource)
+		outOf(in, &f, resource)
 		return f, true
 	case p.Status.Reason == "NodeAffinity" || p.Status.Reason == "NodeName":
 		j := labelsRefusal(In{Pod: p, ClusterContext: &ClusterContext{Nodes: nodesOf(in)}}, refusalOf(p.Spec.NodeName))
@@ -183,6 +194,48 @@ func failedFinding(in In) (finding.Finding, bool) {
 	}
 	f.Remedies = failedRemedies(in, f)
 	return f, true
+}
+
+// overWords are how a kubelet says that a Pod asks for more than its node has.
+var overWords = regexp.MustCompile(`requested: (\d+), used: (\d+), capacity: (\d+)`)
+
+// outOf is the request by which a kubelet refused a Pod, with the node's numbers: the Pod was bound
+// past the scheduler, or something else came first.
+func outOf(in In, f *finding.Finding, resource string) {
+	p := in.Pod
+	f.Field = requestField(p, resource)
+	m := overWords.FindStringSubmatch(f.Message)
+	if m == nil {
+		return
+	}
+	shown := func(s string) string {
+		q, err := apiresource.ParseQuantity(s)
+		if err != nil {
+			return s
+		}
+		if resource == string(corev1.ResourceCPU) {
+			return apiresource.NewMilliQuantity(q.Value(), apiresource.DecimalSI).String()
+		}
+		return amount(resource, q.Value())
+	}
+	f.Value = shown(m[1])
+	f.Numbers = map[string]string{"requested": f.Value, "used": shown(m[2]), "capacity": shown(m[3])}
+	node := finding.Object{Kind: "Node", Name: p.Spec.NodeName}
+	if resource == string(corev1.ResourcePods) {
+		f.Related = append(f.Related, f.Object)
+		f.Object, f.Field, f.Value = node, "status.allocatable.pods", m[3]
+		f.Message = fmt.Sprintf("Node %s takes no more Pods: it has %s, and %s are allowed (maxPods of its kubelet).",
+			node.Name, m[2], m[3])
+		f.Remedies = []finding.Remedy{{Say: "delete Pods of node " + node.Name + ", or let the scheduler choose " +
+			"another: make the Pod anew without spec.nodeName", Run: []string{
+			"kubectl get pods -A --field-selector spec.nodeName=" + node.Name}}}
+		return
+	}
+	f.Related = append(f.Related, node)
+	f.Message = fmt.Sprintf("Node %s refused the Pod (%s): it requests %s of %s, and of the node's %s %s are taken.",
+		node.Name, f.Code, f.Value, resource, shown(m[3]), shown(m[2]))
+	f.Remedies = append(f.Remedies, finding.Remedy{Say: fmt.Sprintf("request less of %s, or let the scheduler choose "+
+		"the node: make the Pod anew without spec.nodeName", resource)})
 }
 
 // failedRemedies are what helps a Pod that a kubelet refused by a field of its spec.

@@ -375,7 +375,7 @@ func devicesRefusal(in In, r journal.NodeRefusal) refusalField {
 				related: []finding.Object{{Kind: kind, Namespace: in.Pod.Namespace, Name: name}}}
 		}
 	}
-	return out
+	return deviceRequest(in, r, out)
 }
 
 // nodesOf is the Pod's own node, where it is known.

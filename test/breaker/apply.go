@@ -193,7 +193,7 @@ func (b *breaker) settled(ctx context.Context, namespace, target string) {
 	}
 }
 
-// hasAll reports whether the Pods that an object wants are ready.
+// hasAll reports whether the Pods that an object wants are ready, or a volume or claim is bound.
 func hasAll(u *unstructured.Unstructured) bool {
 	number := func(at ...string) int64 {
 		n, _, _ := unstructured.NestedInt64(u.Object, at...) // 0 where there is none
@@ -206,6 +206,11 @@ func hasAll(u *unstructured.Unstructured) bool {
 	case "DaemonSet":
 		n := number("status", "desiredNumberScheduled")
 		return n > 0 && number("status", "numberReady") >= n
+	case "Job":
+		return number("status", "active")+number("status", "succeeded")+number("status", "failed") > 0
+	case "PersistentVolume", "PersistentVolumeClaim":
+		phase, _, _ := unstructured.NestedString(u.Object, "status", "phase") // empty where there is none
+		return phase == "Bound"
 	}
 	return true
 }

@@ -1,13 +1,18 @@
 package finding
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gantry-project/gantry/internal/explain/shellquote"
 )
 
 // autoscaler finds what keeps a HorizontalPodAutoscaler from scaling.
@@ -33,7 +38,8 @@ func autoscaler(c *Cluster, o metav1.Object, self Object) []Finding {
 			Remedies: []Remedy{{Say: "let it scale again", Run: []string{fmt.Sprintf(
 				"kubectl -n %s scale deployment %s --replicas=%d", h.Namespace, t.Name, minReplicas(h))}}}})
 	}
-	out = append(out, unrequested(target, h, self)...)
+	out = append(out, unrequested(c, target, h, self)...)
+	out = append(out, unknownTarget(h, self)...)
 	for _, cond := range h.Status.Conditions {
 		if cond.Status != corev1.ConditionFalse ||
 			cond.Type != autoscalingv2.ScalingActive && cond.Type != autoscalingv2.AbleToScale ||
@@ -63,8 +69,40 @@ func minReplicas(h *autoscalingv2.HorizontalPodAutoscaler) int32 {
 	return max(*h.Spec.MinReplicas, 1)
 }
 
+// unknownTarget finds a target of a kind that its API group does not have.
+func unknownTarget(h *autoscalingv2.HorizontalPodAutoscaler, self Object) []Finding {
+	t := h.Spec.ScaleTargetRef
+	if !slices.ContainsFunc(h.Status.Conditions, func(x autoscalingv2.HorizontalPodAutoscalerCondition) bool {
+		return x.Status == corev1.ConditionFalse && strings.Contains(x.Message, "no matches for kind")
+	}) {
+		return nil
+	}
+	f := Finding{Code: "NotScaling", Stage: StageControl, Object: self, Field: "spec.scaleTargetRef.kind",
+		Value: t.Kind,
+		Message: fmt.Sprintf("Autoscaler %s scales nothing: API version %s has no kind %s.", self.Name, t.APIVersion,
+			t.Kind)}
+	scalable := map[string]string{"Deployment": "apps/v1", "StatefulSet": "apps/v1", "ReplicaSet": "apps/v1",
+		"ReplicationController": "v1"}
+	set := map[string]string{}
+	if version, ok := scalable[t.Kind]; ok {
+		f.Field, f.Value, f.Want = "spec.scaleTargetRef.apiVersion", t.APIVersion, version
+		set["apiVersion"] = version
+	} else if near, how := Near(t.Kind, slices.Sorted(maps.Keys(scalable))); near != "" {
+		f.Want = near
+		f.Message += fmt.Sprintf(" There is %s of %s; %s.", near, scalable[near], how)
+		set["kind"], set["apiVersion"] = near, scalable[near]
+	} else {
+		return []Finding{f}
+	}
+	raw, _ := json.Marshal(set) // strings always marshal
+	f.Remedies = []Remedy{{Say: fmt.Sprintf("let it scale %s", f.Want), Run: []string{kubectl(self, "patch",
+		"--type=merge -p "+shellquote.Quoted(fmt.Sprintf(`{"spec":{"scaleTargetRef":%s}}`, raw)))}}}
+	return []Finding{f}
+}
+
 // unrequested finds containers without the request that a utilization is measured against.
-func unrequested(target metav1.Object, h *autoscalingv2.HorizontalPodAutoscaler, self Object) []Finding {
+func unrequested(c *Cluster, target metav1.Object, h *autoscalingv2.HorizontalPodAutoscaler,
+	self Object) []Finding {
 	if target == nil {
 		return nil
 	}
@@ -91,7 +129,13 @@ func unrequested(target metav1.Object, h *autoscalingv2.HorizontalPodAutoscaler,
 				for _, x := range spec.Containers {
 					have = append(have, x.Name)
 				}
-				f.Want, _ = Near(only, have)
+				if f.Want, _ = Near(only, have); f.Want == "" && len(have) == 1 {
+					f.Want = have[0]
+				}
+				if f.Want != "" {
+					f.Remedies = []Remedy{{Say: "measure container " + f.Want, Run: c.replaceCommand(self, f.Field,
+						f.Want)}}
+				}
 				f.Message += " It has " + joined(have) + "."
 				out = append(out, f)
 				continue

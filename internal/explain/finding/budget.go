@@ -21,6 +21,9 @@ func budget(c *Cluster, o metav1.Object, self Object) []Finding {
 	f := Finding{Severity: Threat, Stage: StageChange, Object: self, Numbers: map[string]string{
 		"expectedPods": fmt.Sprint(s.ExpectedPods), "desiredHealthy": fmt.Sprint(s.DesiredHealthy),
 		"currentHealthy": fmt.Sprint(s.CurrentHealthy), "disruptionsAllowed": fmt.Sprint(s.DisruptionsAllowed)}}
+	if out := c.uncountable(b, self); len(out) > 0 {
+		return append(out, c.sharedBudgets(b, self)...)
+	}
 	for _, cond := range s.Conditions {
 		if cond.Type == policyv1.DisruptionAllowedCondition && cond.Reason == policyv1.SyncFailedReason {
 			f.Code, f.Field, f.Value = "BudgetNotCounted", "status.conditions", cond.Reason

@@ -42,7 +42,8 @@ func (c *Cluster) newestEvent(o Object, accept func(*corev1.Event) bool) *corev1
 // explainedReasons are warnings that other causes explain with numbers.
 var explainedReasons = map[string]bool{"FailedScheduling": true, "BackOff": true, "Unhealthy": true, "Failed": true,
 	"FailedCreate": true, "FailedMount": true, "NodeNotReady": true, "CalculateExpectedPodCountFailed": true,
-	"NoPods": true, "FailedGetResourceMetric": true, "FailedComputeMetricsReplicas": true}
+	"NoPods": true, "UnmanagedPods": true, "ReplicaSetCreateError": true,
+	"FailedGetContainerResourceMetric": true, "FailedGetResourceMetric": true, "FailedComputeMetricsReplicas": true}
 
 // warned tells warnings that other components wrote about an object, each reason once, newest.
 func warned(c *Cluster, o metav1.Object, self Object) []Finding {

@@ -149,5 +149,75 @@ func heldByFinalizer(c *Cluster, o metav1.Object, self Object) []Finding {
 		f.Remedies = append(f.Remedies, h.remedies...)
 	}
 	f.Remedies = append(f.Remedies, finalizerRemedies(self, o.GetFinalizers())...)
-	return []Finding{f}
+	last := c.lastHeld(o, self)
+	if slices.ContainsFunc(last, func(x Finding) bool { return x.Object == self }) {
+		return []Finding{f}
+	}
+	for _, x := range last {
+		f.Message += fmt.Sprintf(" It waits for %s %s in the end, which %s holds.", x.Object.Kind, x.Object.Name,
+			x.Value)
+	}
+	if len(last) == 0 && c.inOrder(o) {
+		f.Severity = Note
+	}
+	return append([]Finding{f}, last...)
+}
+
+// maxChain bounds how far the owners and dependents of an object are followed.
+const maxChain = 6
+
+// lastHeld are the objects at the end of the chain that an object waits for when it is being
+// deleted: those that finalizers of others than the garbage collector hold.
+func (c *Cluster) lastHeld(o metav1.Object, self Object) []Finding {
+	var out []Finding
+	c.walk(o, self, maxChain, func(x metav1.Object, at Object) {
+		foreign := slices.DeleteFunc(slices.Clone(x.GetFinalizers()), func(s string) bool {
+			return slices.Contains(ownFinalizers, s)
+		})
+		if len(foreign) == 0 || x.GetDeletionTimestamp() == nil {
+			return
+		}
+		f := Finding{Code: "FinalizerHolds", Stage: StageChange, Object: at, Field: "metadata.finalizers",
+			Value: strings.Join(foreign, ","), Remedies: finalizerRemedies(at, x.GetFinalizers()),
+			Message: fmt.Sprintf("%s %s is being deleted and is held by %s.", at.Kind, at.Name, joined(foreign))}
+		for _, name := range foreign {
+			f.Message += fmt.Sprintf(" %s: %s.", name, c.holds(x, at, name).text)
+		}
+		if at != self {
+			f.Related = []Object{self}
+		}
+		out = append(out, f)
+	})
+	return out
+}
+
+// walk visits an object, and what blocks its deletion, and so on.
+func (c *Cluster) walk(o metav1.Object, self Object, depth int, visit func(metav1.Object, Object)) {
+	visit(o, self)
+	if depth == 0 || !slices.Contains(o.GetFinalizers(), metav1.FinalizerDeleteDependents) {
+		return
+	}
+	for _, to := range c.dependents(o).related {
+		if x := c.Get(to); x != nil {
+			c.walk(x, to, depth-1, visit)
+		}
+	}
+}
+
+// inOrder reports whether all that an object waits for are Pods within their grace: they are given
+// until their deletion's time, and some seconds.
+func (c *Cluster) inOrder(o metav1.Object) bool {
+	pods, rest := 0, 0
+	c.walk(o, Object{}, maxChain, func(x metav1.Object, _ Object) {
+		gc := !slices.ContainsFunc(x.GetFinalizers(),
+			func(s string) bool { return s != metav1.FinalizerDeleteDependents })
+		p, isPod := x.(*corev1.Pod)
+		switch {
+		case isPod && p.DeletionTimestamp != nil && gc && c.Now.Before(p.DeletionTimestamp.Add(settleTime)):
+			pods++
+		case isPod || !gc || x.GetDeletionTimestamp() == nil:
+			rest++
+		}
+	})
+	return pods > 0 && rest == 0
 }

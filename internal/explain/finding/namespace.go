@@ -19,6 +19,8 @@ func namespaceEnding(c *Cluster, o metav1.Object, self Object) []Finding {
 	}
 	f := Finding{Code: "NamespaceTerminating", Stage: StageChange, Object: self, Field: "spec.finalizers",
 		Message: fmt.Sprintf("Namespace %s is being deleted, and goes when everything in it has gone.", self.Name)}
+	var look []Remedy
+	var out []Finding
 	for _, cond := range n.Status.Conditions {
 		if cond.Status == corev1.ConditionTrue {
 			f.Message += fmt.Sprintf(" %s: %s", cond.Type, strings.TrimSuffix(cond.Message, ".")+".")
@@ -26,7 +28,7 @@ func namespaceEnding(c *Cluster, o metav1.Object, self Object) []Finding {
 			c.undiscovered(&f, cond.Message)
 			if m := finalizerWords.FindAllStringSubmatch(cond.Message, -1); m != nil {
 				f.Value = m[0][1]
-				f.Remedies = append(f.Remedies, Remedy{Say: "find what holds on to " + f.Value +
+				look = append(look, Remedy{Say: "find what holds on to " + f.Value +
 					", and let its controller " +
 					"finish or remove the finalizer", Run: []string{fmt.Sprintf("kubectl api-resources --verbs=list "+
 					"--namespaced -o name | xargs -n1 kubectl -n %s get --ignore-not-found -o name", self.Name)}})
@@ -43,10 +45,14 @@ func namespaceEnding(c *Cluster, o metav1.Object, self Object) []Finding {
 				f.Related = append(f.Related, held)
 				f.Message += fmt.Sprintf(" %s %s is held by %s.", kind, x.GetName(), joined(x.GetFinalizers()))
 				f.Remedies = append(f.Remedies, finalizerRemedies(held, x.GetFinalizers())...)
+				out = append(out, c.lastHeld(x, held)...)
 			}
 		}
 	}
-	return []Finding{f}
+	if len(f.Related) == 0 {
+		f.Remedies = append(f.Remedies, look...)
+	}
+	return append([]Finding{f}, out...)
 }
 
 // finalizerWords are how a namespace's condition names a finalizer that is left.

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -63,7 +64,7 @@ func (c *Cluster) fromLimitRange(p *corev1.Pod, self Object) []Finding {
 					if !ok || item.Type != corev1.LimitTypeContainer {
 						continue
 					}
-					out = append(out, Finding{Code: "SetByAdmission", Stage: StagePlacement,
+					f := Finding{Code: "SetByAdmission", Stage: StagePlacement,
 						Object: objectOf("LimitRange", l),
 						Field:  fmt.Sprintf("spec.limits[%d].%s.%s", i, field, name), Value: q.String(),
 						Related: []Object{self},
@@ -72,7 +73,9 @@ func (c *Cluster) fromLimitRange(p *corev1.Pod, self Object) []Finding {
 							"of Pod %s is the default of LimitRange %s: its author stated none.", m[2], q.String(),
 							name,
 							strings.TrimSpace(m[3]), self.Name, l.Name), Remedies: c.stateOwn(p, m[2], name,
-							strings.TrimSpace(m[3]))})
+							strings.TrimSpace(m[3]))}
+					c.overNodes(&f, corev1.ResourceName(name), q)
+					out = append(out, f)
 				}
 			}
 		}
@@ -226,4 +229,84 @@ func (c *Cluster) blameMutation(f *Finding, value string) {
 		f.Field = map[string]string{"MutatingWebhookConfiguration": "webhooks[0]",
 			"MutatingAdmissionPolicy": "spec.mutations"}[all[0].Kind]
 	}
+}
+
+// overNodes adds to a default that no node can hold what the largest node has.
+func (c *Cluster) overNodes(f *Finding, name corev1.ResourceName, q resource.Quantity) {
+	most, on := largest(list[*corev1.Node](c, "Node"), name)
+	if on == nil || q.Cmp(most) <= 0 {
+		return
+	}
+	f.Numbers["allocatable"], f.Want = most.String(), most.String()
+	f.Message += fmt.Sprintf(" The largest node, %s, has %s.", on.Name, most.String())
+}
+
+// refusedByDefault finds defaults of a LimitRange that made a Pod ask for more of a quota than it
+// allows, though its template states nothing.
+func (c *Cluster) refusedByDefault(self Object, o metav1.Object, words string) []Finding {
+	m := quotaWords.FindStringSubmatch(words)
+	spec, _ := podSpecOf(o)
+	if m == nil || spec == nil {
+		return nil
+	}
+	var out []Finding
+	hard, used := pairs(m[4]), pairs(m[3])
+	for _, counted := range slices.Sorted(maps.Keys(hard)) {
+		limits := strings.HasPrefix(counted, "limits.")
+		name := corev1.ResourceName(strings.TrimPrefix(strings.TrimPrefix(counted, "limits."), "requests."))
+		if !slices.ContainsFunc(spec.Containers, func(x corev1.Container) bool {
+			_, requested := x.Resources.Requests[name]
+			_, limited := x.Resources.Limits[name]
+			return !limited && (limits || !requested)
+		}) {
+			continue
+		}
+		for _, l := range in[*corev1.LimitRange](c, "LimitRange", self.Namespace) {
+			for i, item := range l.Spec.Limits {
+				field, q, ok := defaultOf(item, name, limits)
+				if !ok {
+					continue
+				}
+				f := Finding{Code: "SetByAdmission", Severity: Threat, Stage: StageCreation,
+					Object: objectOf("LimitRange", l), Field: fmt.Sprintf("spec.limits[%d].%s.%s", i, field, name),
+					Value: q.String(), Related: []Object{self, {"ResourceQuota", self.Namespace, m[1]}},
+					Numbers: map[string]string{"hard": hard[counted], "used": used[counted], "default": q.String()},
+					Message: fmt.Sprintf("Containers of %s %s state no %s, so LimitRange %s gives each %s "+
+						"(limits[%d].%s), and quota %s allows %s of %s, of which %s are used.", self.Kind, self.Name,
+						name, l.Name, q.String(), i, field, m[1], hard[counted], counted, used[counted])}
+				f.Remedies = []Remedy{{Say: fmt.Sprintf("state less in %s, or lower the default", self)}}
+				if self.Kind != "Job" && self.Kind != "CronJob" && self.Kind != "Pod" {
+					what, value := "requests", hard[counted]
+					if limits {
+						what = "limits"
+					}
+					f.Remedies[0].Run = []string{fmt.Sprintf("kubectl -n %s set resources %s %s --%s=%s=%s",
+						self.Namespace, self.lower(), self.Name, what, name, smallAmount(name, value))}
+				}
+				out = append(out, f)
+			}
+		}
+	}
+	return out
+}
+
+// smallAmount is an amount of a resource that most quotas have room for.
+func smallAmount(name corev1.ResourceName, otherwise string) string {
+	if s := map[corev1.ResourceName]string{"cpu": "100m", "memory": "128Mi"}[name]; s != "" {
+		return s
+	}
+	return otherwise
+}
+
+// defaultOf is the default request or limit that an item of a LimitRange gives to containers; a
+// request without one is that of the limit.
+func defaultOf(item corev1.LimitRangeItem, name corev1.ResourceName, limits bool) (string, resource.Quantity, bool) {
+	if item.Type != corev1.LimitTypeContainer {
+		return "", resource.Quantity{}, false
+	}
+	if q, ok := item.DefaultRequest[name]; ok && !limits {
+		return "defaultRequest", q, true
+	}
+	q, ok := item.Default[name]
+	return "default", q, ok
 }

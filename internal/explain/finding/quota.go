@@ -138,7 +138,7 @@ func outOfRange(l *corev1.LimitRange, i int, x *corev1.Container, at owner) []Fi
 // podRange compares the sum of a Pod's containers with an item of a LimitRange for Pods.
 func podRange(l *corev1.LimitRange, i int, spec *corev1.PodSpec, at owner) []Finding {
 	item := l.Spec.Limits[i]
-	var out []Finding
+	out := podMinimum(l, i, spec, at)
 	for _, name := range slices.Sorted(maps.Keys(item.Max)) {
 		most := item.Max[name]
 		var limits, requests resource.Quantity
@@ -164,6 +164,42 @@ func podRange(l *corev1.LimitRange, i int, spec *corev1.PodSpec, at owner) []Fin
 				name, l.Name, most.String(), i),
 			Remedies: []Remedy{{Say: fmt.Sprintf("lower them to %s together, or change max of LimitRange %s",
 				most.String(), l.Name)}}})
+	}
+	return out
+}
+
+// podMinimum compares the sum of a Pod's requests, and of its limits where all state one, with the
+// least that an item of a LimitRange for Pods allows.
+func podMinimum(l *corev1.LimitRange, i int, spec *corev1.PodSpec, at owner) []Finding {
+	least := l.Spec.Limits[i].Min
+	var out []Finding
+	for _, name := range slices.Sorted(maps.Keys(least)) {
+		var sum resource.Quantity
+		best, stated := 0, false
+		for j := range spec.Containers {
+			q, ok := spec.Containers[j].Resources.Requests[name]
+			if !ok {
+				q, ok = spec.Containers[j].Resources.Limits[name]
+			}
+			if before := spec.Containers[best].Resources.Requests[name]; ok && q.Cmp(before) > 0 {
+				best = j
+			}
+			stated = stated || ok
+			sum.Add(q)
+		}
+		lower := least[name]
+		if !stated || sum.Cmp(lower) >= 0 {
+			continue
+		}
+		out = append(out, Finding{Code: "OutOfLimitRange", Stage: StageCreation, Object: at.object,
+			Field: fmt.Sprintf("%s.containers[%d].resources.requests.%s", at.at, best, name), Value: sum.String(),
+			Want: lower.String(), Related: []Object{objectOf("LimitRange", l)},
+			Numbers: map[string]string{"min": lower.String(), "requests": sum.String()},
+			Message: fmt.Sprintf("The containers of %s %s request %s of %s together, and LimitRange %s wants at least "+
+				"%s of a Pod (limits[%d].min): the API server refuses such Pods.", at.object.Kind, at.object.Name,
+				sum.String(), name, l.Name, lower.String(), i),
+			Remedies: []Remedy{{Say: fmt.Sprintf("raise them to %s together, or change min of LimitRange %s",
+				lower.String(), l.Name)}}})
 	}
 	return out
 }

@@ -58,7 +58,7 @@ func quotaExceeded(self Object, m []string) []Finding {
 		f := Finding{Code: "QuotaExceeded", Stage: StageCreation, Object: Object{"ResourceQuota", self.Namespace, m[1]},
 			Field: "spec.hard." + name, Value: hard.String(), Related: []Object{self},
 			Numbers: map[string]string{"requested": requested[name], "used": used[name], "hard": limited[name]}}
-		f.Message = fmt.Sprintf("Quota %s allows %s of %s, %s are used, and a Pod of %s %s asks for %s more.", m[1],
+		f.Message = fmt.Sprintf("Quota %s allows %s of %s, %s are used, and what %s %s makes asks for %s more.", m[1],
 			limited[name], name, used[name], self.Kind, self.Name, requested[name])
 		never := sum.Cmp(hard) > 0
 		sum.Add(more)

@@ -96,6 +96,8 @@ var rules = []rule{
 	{"node's names", templated, hostNames},
 	{"names shut", []string{"NetworkPolicy"}, dnsShut},
 	{"slice's Service", []string{"EndpointSlice"}, sliceOwner},
+	{"surge", []string{"Deployment"}, surge},
+	{"taken names", []string{"StatefulSet"}, takenNames},
 	{"unmade sources", []string{"PersistentVolumeClaim"}, sourceUnserved},
 }
 

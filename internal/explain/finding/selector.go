@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -220,9 +221,24 @@ func nodeLabelsMissing(c *Cluster, o metav1.Object, self Object) []Finding {
 		}
 		out = append(out, f)
 	}
-	check(at+".nodeSelector", spec.NodeSelector)
+	check(at+".nodeSelector", c.ownSelector(o, spec))
 	return append(out, nodeExpressions(c, self, requiredTerms(spec), at+
 		".affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms")...)
+}
+
+// ownSelector is a node selector without what a Pod has from its RuntimeClass, of which the class
+// is asked.
+func (c *Cluster) ownSelector(o metav1.Object, spec *corev1.PodSpec) map[string]string {
+	if _, isPod := o.(*corev1.Pod); !isPod || spec.RuntimeClassName == nil {
+		return spec.NodeSelector
+	}
+	x, ok := get[*nodev1.RuntimeClass](c, "RuntimeClass", "", *spec.RuntimeClassName)
+	if !ok || x.Scheduling == nil {
+		return spec.NodeSelector
+	}
+	own := maps.Clone(spec.NodeSelector)
+	maps.DeleteFunc(own, func(k, v string) bool { return x.Scheduling.NodeSelector[k] == v })
+	return own
 }
 
 // nearestNode is nearestLabels for nodes, where a single label's value may be another word: values

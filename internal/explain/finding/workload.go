@@ -2,6 +2,7 @@ package finding
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -217,13 +218,39 @@ func daemonSetRollout(c *Cluster, d *appsv1.DaemonSet, self Object) []Finding {
 					`--type=merge -p '{"spec":{"updateStrategy":{"type":"RollingUpdate"}}}'`)}}}})
 	}
 	if s.DesiredNumberScheduled == 0 && s.ObservedGeneration >= d.Generation && c.Read("Node") {
-		out = append(out, Finding{Code: "WantedOnNoNode", Stage: StagePlacement, Object: self,
+		f := Finding{Code: "WantedOnNoNode", Stage: StagePlacement, Object: self,
 			Field: "spec.template.spec.nodeSelector", Numbers: map[string]string{"desired": "0",
 				"nodes": fmt.Sprint(len(c.Objects["Node"]))},
 			Message: fmt.Sprintf("DaemonSet %s runs on none of the %d nodes: its node selector, affinity and "+
-				"tolerations fit none.", self.Name, len(c.Objects["Node"]))})
+				"tolerations fit none.", self.Name, len(c.Objects["Node"]))}
+		c.blameTaint(&f, &d.Spec.Template.Spec)
+		out = append(out, f)
 	}
 	return out
+}
+
+// blameTaint makes a DaemonSet's want of nodes the matter of its tolerations, where a node has the
+// labels that it wants.
+func (c *Cluster) blameTaint(f *Finding, spec *corev1.PodSpec) {
+	for _, n := range list[*corev1.Node](c, "Node") {
+		left := slices.DeleteFunc(untolerated(spec, n), func(t corev1.Taint) bool {
+			return strings.HasPrefix(t.Key, "node.kubernetes.io/") // its Pods tolerate most of these
+		})
+		if len(left) == 0 || !fitsLabels(spec, n) {
+			continue
+		}
+		var have []string
+		for i := range spec.Tolerations {
+			have = append(have, tolerationText(&spec.Tolerations[i]))
+		}
+		f.Field, f.Value, f.Want = "spec.template.spec.tolerations", strings.Join(have, ","), left[0].ToString()
+		f.Numbers["taint"] = f.Want
+		f.Related = append(f.Related, objectOf("Node", n))
+		f.Message = fmt.Sprintf("DaemonSet %s runs on none of the %s nodes: node %s has the labels that it wants and "+
+			"the taint %s, which it does not tolerate (it tolerates %s).", f.Object.Name, f.Numbers["nodes"], n.Name,
+			f.Want, orNone(have, "nothing"))
+		return
+	}
 }
 
 // newestRevision is the hash of a DaemonSet's newest ControllerRevision; empty where none was
@@ -258,20 +285,25 @@ func percent(v *intstr.IntOrString, base int32, up bool) (n int, text string) {
 
 // podsNotMade finds a workload whose Pods the API server refuses, by its newest event.
 func podsNotMade(c *Cluster, o metav1.Object, self Object) []Finding {
-	e := c.newestEvent(self, func(e *corev1.Event) bool { return e.Reason == "FailedCreate" })
+	e := c.newestEvent(self, func(e *corev1.Event) bool {
+		return e.Reason == "FailedCreate" || e.Reason == "ReplicaSetCreateError"
+	})
 	if e == nil || c.Now.Sub(eventTime(e)) > eventWindow {
 		return nil
 	}
 	if x, ok := o.(*appsv1.ReplicaSet); ok && x.Status.Replicas >= replicas(x.Spec.Replicas) {
 		return nil
 	}
+	if x, ok := o.(*appsv1.Deployment); ok && x.Status.UpdatedReplicas >= replicas(x.Spec.Replicas) {
+		return nil
+	}
 	out := []Finding{{Code: "PodsRefused", Stage: StageCreation, Object: self, Field: "spec.template", Value: e.Reason,
-		Message: fmt.Sprintf("The API server refuses the Pods of %s %s: %s", self.Kind, self.Name, e.Message)}}
+		Message: fmt.Sprintf("The API server refuses what %s %s makes: %s", self.Kind, self.Name, e.Message)}}
 	root := c.outermost(o, self)
 	if x := c.Get(root); x != nil {
-		return append(out, c.refusalCauses(root, x, e.Message)...)
+		self, o = root, x
 	}
-	return append(out, c.refusalCauses(self, o, e.Message)...)
+	return slices.Concat(out, c.refusalCauses(self, o, e.Message), c.refusedByDefault(self, o, e.Message))
 }
 
 // job finds a Job that can make no progress by its own settings.

@@ -1,0 +1,80 @@
+package explain
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	resourcev1 "k8s.io/api/resource/v1"
+
+	"github.com/gantry-project/gantry/internal/explain/finding"
+	"github.com/gantry-project/gantry/internal/journal"
+)
+
+// How the scheduler's plugin tells what a node has of a request for devices.
+var (
+	askedDevices = regexp.MustCompile(
+		`claim ([^\s,/]+)/([^\s,]+), request ([^\s,]+) asks for (\d+) of device class (\S+):`)
+	someMatch   = regexp.MustCompile(`(\d+) of (\d+) devices of this node match, (\d+) taken`)
+	noneMatches = regexp.MustCompile(`none of the (\d+) devices of this node matches`)
+)
+
+// deviceRequest is the request of a claim that a node cannot serve: its count, where devices match
+// and are too few, or the selector of it or its class, where none matches. otherwise is what is
+// known without the claim.
+func deviceRequest(in In, r journal.NodeRefusal, otherwise refusalField) refusalField {
+	text := r.Detail + "\n" + strings.Join(r.Messages, "\n")
+	m := askedDevices.FindStringSubmatch(text)
+	if m == nil || in.Objects == nil {
+		return otherwise
+	}
+	at := finding.Object{Kind: "ResourceClaim", Namespace: m[1], Name: m[2]}
+	c, ok := in.Objects.Get(at).(*resourcev1.ResourceClaim)
+	if !ok {
+		return otherwise
+	}
+	parent, _, below := strings.Cut(m[3], "/")
+	i := slices.IndexFunc(c.Spec.Devices.Requests, func(x resourcev1.DeviceRequest) bool { return x.Name == parent })
+	if i < 0 || below || c.Spec.Devices.Requests[i].Exactly == nil {
+		return otherwise
+	}
+	out := refusalField{object: at, field: fmt.Sprintf("spec.devices.requests[%d].exactly", i), value: m[5],
+		related: otherwise.related, numbers: map[string]string{"asked": m[4]}}
+	exactly := c.Spec.Devices.Requests[i].Exactly
+	if some := someMatch.FindStringSubmatch(text); some != nil {
+		match, _ := strconv.Atoi(some[1]) // digits
+		taken, _ := strconv.Atoi(some[3])
+		out.field, out.value = out.field+".count", m[4]
+		out.numbers["match"], out.numbers["devices"], out.numbers["taken"] = some[1], some[2], some[3]
+		if free := match - taken; free > 0 {
+			out.want = strconv.Itoa(free)
+		}
+		return out
+	}
+	none := noneMatches.FindStringSubmatch(text)
+	if none == nil {
+		out.field += ".deviceClassName"
+		return out
+	}
+	out.numbers["devices"] = none[1]
+	return selectorField(in, exactly, m[5], out)
+}
+
+// selectorField is the expression that devices are chosen by: the request's own, or its class's.
+func selectorField(in In, exactly *resourcev1.ExactDeviceRequest, class string, out refusalField) refusalField {
+	if s := exactly.Selectors; len(s) > 0 && s[0].CEL != nil {
+		out.field, out.value = out.field+".selectors[0].cel.expression", s[0].CEL.Expression
+		return out
+	}
+	at := finding.Object{Kind: "DeviceClass", Name: class}
+	x, ok := in.Objects.Get(at).(*resourcev1.DeviceClass)
+	if ok && len(x.Spec.Selectors) > 0 && x.Spec.Selectors[0].CEL != nil {
+		out.related = append(out.related, out.object)
+		out.object, out.field, out.value = at, "spec.selectors[0].cel.expression", x.Spec.Selectors[0].CEL.Expression
+		return out
+	}
+	out.field += ".deviceClassName"
+	return out
+}

@@ -1,0 +1,121 @@
+package finding
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/gantry-project/gantry/internal/pod"
+	"github.com/gantry-project/gantry/internal/pod/fit"
+)
+
+// surge finds a roll-out whose strategy lets no Pod go before its successor is available, while the
+// old Pods have what the new one needs: neither ever moves.
+func surge(c *Cluster, o metav1.Object, self Object) []Finding {
+	d, ok := o.(*appsv1.Deployment)
+	if !ok || d.Spec.Paused || d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType {
+		return nil
+	}
+	want := replicas(d.Spec.Replicas)
+	away, up, may := surgeOf(d, want)
+	if away > 0 || up == 0 || want == 0 {
+		return nil // up and away of 0 are taken as one away
+	}
+	sets := owned[*appsv1.ReplicaSet](c, "ReplicaSet", d)
+	slices.SortFunc(sets, func(a, b *appsv1.ReplicaSet) int { return cmp.Compare(revisionOf(b), revisionOf(a)) })
+	if len(sets) < 2 {
+		return nil
+	}
+	var older []*corev1.Pod
+	for _, s := range sets[1:] {
+		older = append(older, owned[*corev1.Pod](c, "Pod", s)...)
+	}
+	for _, p := range owned[*corev1.Pod](c, "Pod", sets[0]) {
+		if p.Spec.NodeName != "" || c.Now.Sub(p.CreationTimestamp.Time) < settleTime || !unschedulable(p) {
+			continue
+		}
+		for _, old := range older {
+			what := keepsOut(old, p)
+			if what == "" || old.Spec.NodeName == "" || pod.IsTerminal(old) || old.DeletionTimestamp != nil {
+				continue
+			}
+			return []Finding{{Code: "HeldByStrategy", Stage: StageChange, Object: self,
+				Field: "spec.strategy.rollingUpdate.maxUnavailable", Value: may, Want: "1",
+				Related: []Object{objectOf("Pod", p), objectOf("Pod", old)},
+				Numbers: map[string]string{"maxUnavailable": fmt.Sprint(away), "maxSurge": fmt.Sprint(up),
+					"replicas": fmt.Sprint(want)},
+				Message: fmt.Sprintf("The roll-out of Deployment %s waits for itself: the new Pod %s finds no node "+
+					"because %s, and the old one may not go before the new one is available (maxUnavailable %s, "+
+					"which is %d of %d).", self.Name, p.Name, what, may, away, want),
+				Remedies: []Remedy{{Say: "let one Pod be away during a roll-out: the old one then goes first",
+					Run: []string{kubectl(self, "patch",
+						`--type=merge -p '{"spec":{"strategy":{"rollingUpdate":{"maxUnavailable":1}}}}'`)}},
+					{Say: "or let all old Pods go first: nothing serves in between",
+						Run: []string{kubectl(self, "patch",
+							`--type=merge -p '{"spec":{"strategy":{"type":"Recreate","rollingUpdate":null}}}'`)}}}}}
+		}
+	}
+	return nil
+}
+
+// surgeOf are how many Pods a strategy lets be away and be too many, and its words for the first.
+func surgeOf(d *appsv1.Deployment, want int32) (away, up int, may string) {
+	a, s := intstr.FromString("25%"), intstr.FromString("25%")
+	if r := d.Spec.Strategy.RollingUpdate; r != nil {
+		if r.MaxUnavailable != nil {
+			a = *r.MaxUnavailable
+		}
+		if r.MaxSurge != nil {
+			s = *r.MaxSurge
+		}
+	}
+	away, _ = percent(&a, want, false)
+	up, _ = percent(&s, want, true)
+	return away, up, a.String()
+}
+
+// revisionOf is the number of a Deployment's ReplicaSet, 0 where it says none.
+func revisionOf(s *appsv1.ReplicaSet) int {
+	n, err := strconv.Atoi(s.Annotations["deployment.kubernetes.io/revision"])
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// unschedulable reports whether the scheduler found no node for a Pod.
+func unschedulable(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(x corev1.PodCondition) bool {
+		return x.Type == corev1.PodScheduled && x.Status == corev1.ConditionFalse &&
+			x.Reason == corev1.PodReasonUnschedulable
+	})
+}
+
+// keepsOut says what an old Pod has that a new one needs; empty: nothing that is known.
+func keepsOut(old, p *corev1.Pod) string {
+	if port, taken := fit.PortConflict(pod.HostPorts(p), pod.HostPorts(old)); taken {
+		return fmt.Sprintf("Pod %s has host port %d", old.Name, port.HostPort)
+	}
+	if a := p.Spec.Affinity; a != nil && a.PodAntiAffinity != nil {
+		for _, t := range a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
+			s, err := metav1.LabelSelectorAsSelector(t.LabelSelector)
+			if err == nil && len(t.Namespaces) == 0 && t.NamespaceSelector == nil && s.Matches(labels.Set(old.Labels)) {
+				return fmt.Sprintf("its anti-affinity keeps it from Pod %s", old.Name)
+			}
+		}
+	}
+	mine, theirs := pod.Requests(p), pod.Requests(old)
+	for name, q := range mine {
+		if has := theirs[name]; q.Sign() > 0 && has.Cmp(q) >= 0 && lacks(p, string(name)) {
+			return fmt.Sprintf("Pod %s has the %s of %s that it needs", old.Name, q.String(), name)
+		}
+	}
+	return ""
+}
