@@ -89,8 +89,14 @@ func tokenOfASecret(w *atWork) {
 		w.must(err)
 		return len(a.Secrets) == 0
 	})
+	// one that somebody filled by hand says no uid
+	_, err = secrets.Create(w.ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "by-hand", Annotations: mine},
+		Type: corev1.SecretTypeServiceAccountToken, Data: map[string][]byte{"token": []byte("t"),
+			"namespace": []byte("default"), "ca.crt": s.Data["ca.crt"]}}, metav1.CreateOptions{})
+	w.must(err)
 	w.must(accounts.Delete(w.ctx, "robot", metav1.DeleteOptions{}))
 	gone("robot-token")
+	gone("by-hand")
 }
 
 func typesOfAPolicy(w *atWork) {

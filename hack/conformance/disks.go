@@ -40,7 +40,14 @@ func removeDisks() error {
 	if err != nil {
 		return err
 	}
-	dirs, err := filepath.Glob(filepath.Join(diskDirs, "*", "d"))
+	real, err := filepath.EvalSymlinks(diskDirs) // as mounts are listed
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	dirs, err := filepath.Glob(filepath.Join(real, "*", "d"))
 	if err != nil {
 		return err
 	}

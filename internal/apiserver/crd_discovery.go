@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 	"k8s.io/apiserver/pkg/storage"
@@ -33,18 +34,29 @@ type crdDiscovery struct {
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced when a field below or an APIService changes
 	listed  map[schema.GroupVersion]sets.Set[string]
-	// shown are established definitions that were written or read here and are not listed yet; the
-	// watch cache may not have them.
-	shown sets.Set[*apiextensions.CustomResourceDefinition]
-	// late are the resource versions, by name, of definitions that were not listed in time. Nobody
-	// waits for them again.
-	late map[string]string
+	// shown are established definitions, by name, that were written or read here last and are not
+	// listed yet; the watch cache may not have them.
+	shown map[string]*apiextensions.CustomResourceDefinition
+	// late are definitions, by name, that were not listed in time. Nobody waits for them again
+	// until what they say changes.
+	late map[string]lateDefinition
+}
+
+// lateDefinition tells versions of a definition apart by what they say, whatever is written to
+// their status.
+type lateDefinition struct {
+	uid        types.UID
+	generation int64
+}
+
+func (l lateDefinition) is(crd *apiextensions.CustomResourceDefinition) bool {
+	return l == lateDefinition{crd.UID, crd.Generation}
 }
 
 // newCRDDiscovery returns a crdDiscovery without storage and APIServices.
 func newCRDDiscovery() *crdDiscovery {
 	return &crdDiscovery{changed: make(chan struct{}), listed: map[schema.GroupVersion]sets.Set[string]{},
-		shown: sets.New[*apiextensions.CustomResourceDefinition](), late: map[string]string{}}
+		shown: map[string]*apiextensions.CustomResourceDefinition{}, late: map[string]lateDefinition{}}
 }
 
 // watchAPIServices makes requests wait for the APIServices of definitions too. Called before the
@@ -66,9 +78,9 @@ func (d *crdDiscovery) update(change func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	change()
-	for crd := range d.shown {
+	for name, crd := range d.shown {
 		if d.lists(crd) {
-			d.shown.Delete(crd)
+			delete(d.shown, name)
 		}
 	}
 	close(d.changed)
@@ -122,8 +134,8 @@ func (d *crdDiscovery) wait(ctx context.Context, group string) {
 		case <-timeout:
 			d.update(func() {
 				for _, crd := range missing {
-					d.shown.Delete(crd)
-					d.late[crd.Name] = crd.ResourceVersion
+					delete(d.shown, crd.Name)
+					d.late[crd.Name] = lateDefinition{crd.UID, crd.Generation}
 				}
 			})
 			return
@@ -143,14 +155,14 @@ func (d *crdDiscovery) missing(ctx context.Context, group string) []*apiextensio
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var out []*apiextensions.CustomResourceDefinition
-	for crd := range d.shown {
+	for _, crd := range d.shown {
 		if (group == "" || group == crd.Spec.Group) && !d.lists(crd) {
 			out = append(out, crd)
 		}
 	}
 	for i := range list.Items {
 		crd := &list.Items[i]
-		if (group == "" || group == crd.Spec.Group) && d.late[crd.Name] != crd.ResourceVersion && !d.lists(crd) {
+		if (group == "" || group == crd.Spec.Group) && !d.late[crd.Name].is(crd) && !d.lists(crd) {
 			out = append(out, crd)
 		}
 	}
@@ -220,11 +232,7 @@ func (s *crdStorage) Delete(ctx context.Context, key string, out runtime.Object,
 		d := s.discovery
 		d.update(func() {
 			delete(d.late, crd.Name)
-			for other := range d.shown {
-				if other.Name == crd.Name {
-					d.shown.Delete(other)
-				}
-			}
+			delete(d.shown, crd.Name)
 		})
 	}
 	return err
@@ -240,18 +248,23 @@ func (s *crdStorage) note(obj runtime.Object) *apiextensions.CustomResourceDefin
 	d := s.discovery
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.lists(crd) || d.late[crd.Name] == crd.ResourceVersion {
+	if d.lists(crd) || d.late[crd.Name].is(crd) {
+		delete(d.shown, crd.Name) // what was shown of it before is no more
 		return nil
 	}
 	own := crd.DeepCopy()
-	d.shown.Insert(own)
+	d.shown[crd.Name] = own
 	return own
 }
 
 // forget takes a note back.
 func (s *crdStorage) forget(crd *apiextensions.CustomResourceDefinition) {
 	if crd != nil {
-		s.discovery.update(func() { s.discovery.shown.Delete(crd) })
+		s.discovery.update(func() {
+			if s.discovery.shown[crd.Name] == crd {
+				delete(s.discovery.shown, crd.Name)
+			}
+		})
 	}
 }
 

@@ -15,7 +15,8 @@ import (
 // which metrics.
 func (s Subject) autoscaler(a *Answer, h *autoscalingv2.HorizontalPodAutoscaler, found []finding.Finding) {
 	s.general(a, found)
-	if a.State != "well" || len(h.Status.CurrentMetrics) == 0 {
+	metrics := metricTexts(h)
+	if a.State != "well" || len(metrics) == 0 {
 		return
 	}
 	least := int32(1)
@@ -28,7 +29,7 @@ func (s Subject) autoscaler(a *Answer, h *autoscalingv2.HorizontalPodAutoscaler,
 		does = fmt.Sprintf("scales %s %s from %d to %d replicas", target.Kind, target.Name, h.Status.CurrentReplicas,
 			h.Status.DesiredReplicas)
 	}
-	a.Cause = fmt.Sprintf("It %s (%s): %s.", does, bounds, strings.Join(metricTexts(h), "; "))
+	a.Cause = fmt.Sprintf("It %s (%s): %s.", does, bounds, strings.Join(metrics, "; "))
 	for _, c := range h.Status.Conditions {
 		held := c.Type == autoscalingv2.AbleToScale && strings.HasSuffix(c.Reason, "Stabilized")
 		limited := c.Type == autoscalingv2.ScalingLimited && c.Status == corev1.ConditionTrue
@@ -80,6 +81,8 @@ func valueText(name string, have autoscalingv2.MetricValueStatus, want autoscali
 		return q.String()
 	}
 	switch {
+	case want.AverageUtilization != nil && have.AverageUtilization == nil:
+		return fmt.Sprintf("%s is unknown, the target is %d%% of the requests", name, *want.AverageUtilization)
 	case want.AverageUtilization != nil && have.AverageUtilization != nil:
 		return fmt.Sprintf("%s is at %d%% of the requests, the target is %d%%", name, *have.AverageUtilization,
 			*want.AverageUtilization)

@@ -170,7 +170,8 @@ func variableMissing(a *Answer, in In, c container, name string) {
 // oneWordFix is for a command line that stands in one word of command: the words for themselves.
 func oneWordFix(in In, c container, program string) []Fix {
 	words := strings.Fields(program)
-	if len(words) < 2 || len(c.spec.Command) != 1 || c.spec.Command[0] != program {
+	if len(words) < 2 || len(c.spec.Command) != 1 || c.spec.Command[0] != program ||
+		strings.ContainsAny(program, `"'\`) { // words that a shell would keep together
 		return nil
 	}
 	return []Fix{editedContainer(in, c.spec.Name,

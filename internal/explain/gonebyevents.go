@@ -29,22 +29,16 @@ func GoneByEvents(kind string, r journal.Ref, events []corev1.Event, now time.Ti
 	if len(own) == 0 {
 		return Answer{}, false
 	}
-	at := func(e corev1.Event) time.Time {
-		if e.LastTimestamp.IsZero() {
-			return e.CreationTimestamp.Time
-		}
-		return e.LastTimestamp.Time
-	}
-	slices.SortStableFunc(own, func(x, y corev1.Event) int { return at(y).Compare(at(x)) })
+	slices.SortStableFunc(own, func(x, y corev1.Event) int { return eventTime(&y).Compare(eventTime(&x)) })
 	last := own[0]
-	a = Answer{Subject: kind + "/" + name, State: "gone", Code: "gone", Since: at(last), Cause: fmt.Sprintf(
+	a = Answer{Subject: kind + "/" + name, State: "gone", Code: "gone", Since: eventTime(&last), Cause: fmt.Sprintf(
 		"It is no longer in the API; who removed it is not recorded. The last that was said of it, %s ago, is %s: %s.",
-		ago(now.Sub(at(last))), last.Reason, strings.TrimSuffix(last.Message, "."))}
+		ago(now.Sub(eventTime(&last))), last.Reason, strings.TrimSuffix(last.Message, "."))}
 	if namespace != "" {
 		a.Subject += " in " + namespace
 	}
 	for _, e := range own[:min(len(own), maxGoneEvents)] {
-		a.Facts = append(a.Facts, fmt.Sprintf("%s ago: %s: %s", ago(now.Sub(at(e))), e.Reason, e.Message))
+		a.Facts = append(a.Facts, fmt.Sprintf("%s ago: %s: %s", ago(now.Sub(eventTime(&e))), e.Reason, e.Message))
 	}
 	a.Findings = []finding.Finding{{Code: "Deleted", Severity: finding.Note, Stage: finding.StageChange,
 		Object: finding.Object{Kind: last.InvolvedObject.Kind, Namespace: namespace, Name: name}, Value: last.Reason,
@@ -52,4 +46,12 @@ func GoneByEvents(kind string, r journal.Ref, events []corev1.Event, now time.Ti
 	a.Fixes = []Fix{commandFix("read all that was said of it", fmt.Sprintf(
 		"kubectl -n %s get events --field-selector involvedObject.name=%s", namespace, name))}
 	return a, true
+}
+
+// eventTime is when an event last happened.
+func eventTime(e *corev1.Event) time.Time {
+	if e.LastTimestamp.IsZero() {
+		return e.CreationTimestamp.Time
+	}
+	return e.LastTimestamp.Time
 }

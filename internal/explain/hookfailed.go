@@ -25,6 +25,9 @@ func hookFailure(in In, c container) (words string, failed bool) {
 	if l == nil || l.PostStart == nil || c.status == nil || c.status.Ready {
 		return "", false
 	}
+	if on := c.status.Started; c.status.State.Running != nil && on != nil && *on {
+		return "", false // the hook of this start is over
+	}
 	if w := c.waiting(); w != nil && w.Reason == hookError {
 		return w.Message, true
 	}
@@ -34,8 +37,9 @@ func hookFailure(in In, c container) (words string, failed bool) {
 		return "", true
 	}
 	i := slices.IndexFunc(in.Events, func(e corev1.Event) bool {
-		return e.Reason == "FailedPostStartHook" && (e.InvolvedObject.FieldPath == "" || strings.Contains(
-			e.InvolvedObject.FieldPath, "{"+c.spec.Name+"}"))
+		of := e.InvolvedObject.FieldPath
+		return e.Reason == "FailedPostStartHook" && in.Now.Sub(eventTime(&e)) < restartWindow &&
+			(of == "" || strings.Contains(of, "{"+c.spec.Name+"}"))
 	})
 	return "", i >= 0
 }

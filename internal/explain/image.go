@@ -205,7 +205,8 @@ func (p imagePull) unauthorized(a *Answer, of string) {
 // copyHostFix returns the fix that stores a secret's credentials for one host under the registry's.
 // A host is a Secret's content: one with other letters than hosts have is told without a command.
 func (p imagePull) copyHostFix(name, was string) Fix {
-	say := fmt.Sprintf("if the credentials of %s for %s are those of %s, store them under that host", name, was, p.host)
+	say := fmt.Sprintf("if the credentials of %s for %s are those of %s, let them be for that host instead", name, was,
+		p.host)
 	if !plainHost(was) || !plainHost(p.host) {
 		return Fix{Description: say}
 	}
@@ -223,8 +224,8 @@ func plainHost(s string) bool {
 func copySecretHost(ns, name, was, now string) string {
 	file := shellquote.Word("/tmp/" + name + ".json")
 	return fmt.Sprintf(
-		`kubectl -n %[1]s get secret %[2]s -o jsonpath='{.data.\.dockerconfigjson}' | base64 -d | sed 's#"%[3]s" `+
-			`*:#"%[4]s":#' > %[5]s && kubectl -n %[1]s create secret generic %[2]s `+
+		`umask 077; kubectl -n %[1]s get secret %[2]s -o jsonpath='{.data.\.dockerconfigjson}' | base64 -d | `+
+			`sed 's#"%[3]s" *:#"%[4]s":#' > %[5]s && kubectl -n %[1]s create secret generic %[2]s `+
 			`--type=kubernetes.io/dockerconfigjson --from-file=.dockerconfigjson=%[5]s --dry-run=client -o `+
 			`json | kubectl replace -f - && rm %[5]s`, shellquote.Word(ns), shellquote.Word(name),
 		strings.ReplaceAll(was, ".", `\.`), now, file)

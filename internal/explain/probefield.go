@@ -20,7 +20,10 @@ func probeField(c *corev1.Container, p *corev1.Probe, words string, d probeDiagn
 	late := strings.Contains(low, "deadline exceeded") || strings.Contains(low, "timeout") ||
 		strings.Contains(low, "timed out")
 	switch h := p.HTTPGet; {
-	case h != nil && h.Host != "" && strings.Contains(low, "dial "):
+	case d.otherHost:
+		if h == nil {
+			return ".tcpSocket.host", hostOf(p), ""
+		}
 		return ".httpGet.host", h.Host, ""
 	case p.GRPC != nil && strings.HasPrefix(d.text, "asks port"):
 		return ".grpc.port", probePortText(p), want
@@ -146,6 +149,13 @@ func hostOf(p *corev1.Probe) string {
 }
 
 // otherHost explains a probe that asks another host than its Pod and does not reach it.
+// asksOtherHost reports whether a probe names a host that is not the Pod's own address: in its
+// node's network a Pod may be asked by any address of the node.
+func asksOtherHost(pod *corev1.Pod, p *corev1.Probe) bool {
+	host := hostOf(p)
+	return host != "" && !pod.Spec.HostNetwork && host != pod.Status.PodIP
+}
+
 func otherHost(in In, f journal.Probed, output string) probeDiagnosis {
 	var host string
 	fix := editedProbe(in, f, "ask the Pod itself: without a host", func(x *corev1.Probe) {
@@ -155,8 +165,8 @@ func otherHost(in In, f journal.Probed, output string) probeDiagnosis {
 			x.TCPSocket.Host = ""
 		}
 	})
-	return probeDiagnosis{text: fmt.Sprintf("asks the host %s instead of the Pod, and does not reach it: %s", host,
-		output), fixes: []Fix{fix}}
+	text := fmt.Sprintf("asks the host %s instead of the Pod, and does not reach it: %s", host, output)
+	return probeDiagnosis{otherHost: true, text: text, fixes: []Fix{fix}}
 }
 
 // noHealthService explains a gRPC probe of a port where nothing answers by gRPC, or not the health

@@ -20,6 +20,8 @@ type probeDiagnosis struct {
 	text     string // what it checks and the result, without the container's name
 	fixes    []Fix
 	commands []Fix // commands that show more and change nothing
+	// otherHost says that the probe asks another host than the Pod, and does not reach it
+	otherHost bool
 }
 
 // probeOf returns a container's probe by its kind in the journal.
@@ -55,10 +57,10 @@ func diagnoseProbe(in In, c *corev1.Container, f journal.Probed) probeDiagnosis 
 		t.commands = []Fix{commandFix("run the probe's command by hand",
 			fmt.Sprintf("kubectl -n %s exec %s -c %s -- %s", in.Ref.Namespace, in.Ref.Name, c.Name,
 				shellquote.Words(p.Exec.Command)))}
-	case hostOf(p) != "" && strings.Contains(low, "dial "):
+	case asksOtherHost(in.Pod, p) && strings.Contains(low, "dial "):
 		t = otherHost(in, f, output)
-	case p.GRPC != nil && (strings.Contains(low, "failed to connect service") || strings.Contains(low,
-		"unimplemented") || strings.Contains(low, "does not implement")) && !strings.Contains(low, "refused"):
+	case p.GRPC != nil && (strings.Contains(low, "unimplemented") || strings.Contains(low, "does not implement") ||
+		strings.Contains(low, "failed to connect service") && listens(f, port)) && !strings.Contains(low, "refused"):
 		t = noHealthService(in, f, output)
 	case networked && strings.Contains(low, "connection refused"):
 		t = wrongPort(in, c, f, port)
@@ -82,6 +84,14 @@ func diagnoseProbe(in In, c *corev1.Container, f journal.Probed) probeDiagnosis 
 		t = lateAnswer(in, p, f, output)
 	}
 	return t
+}
+
+// listens reports whether something was seen to listen on a port when the probe failed.
+func listens(f journal.Probed, port int) bool {
+	return slices.ContainsFunc(f.Listening, func(s string) bool {
+		_, p, err := net.SplitHostPort(s)
+		return err == nil && p == strconv.Itoa(port)
+	})
 }
 
 // withSockets adds to a failure the sockets of the newest failure that has them.

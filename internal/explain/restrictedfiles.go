@@ -64,7 +64,8 @@ func showAs(v *corev1.Volume, have []string, name, as string) {
 	}
 }
 
-// itemMode is the mode of its own that one file of a volume has.
+// itemMode is the mode of its own that one file of a volume has, where it keeps others than root
+// from reading.
 func itemMode(in In, m corev1.VolumeMount, at int, file string) (restriction, bool) {
 	kind := "configMap"
 	itemsOf := func(v *corev1.Volume) []corev1.KeyToPath {
@@ -79,7 +80,7 @@ func itemMode(in In, m corev1.VolumeMount, at int, file string) (restriction, bo
 	}
 	rest := path.Join(m.SubPath, strings.TrimPrefix(strings.TrimPrefix(file, m.MountPath), "/"))
 	for j, item := range itemsOf(&in.Pod.Spec.Volumes[at]) {
-		if item.Path != rest || item.Mode == nil {
+		if item.Path != rest || item.Mode == nil || *item.Mode&0o004 != 0 {
 			continue
 		}
 		return restriction{field: fmt.Sprintf("spec.volumes[%d].%s.items[%d].mode", at, kind, j),

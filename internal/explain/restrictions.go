@@ -187,7 +187,7 @@ func modeForbids(in In, m corev1.VolumeMount, file string, uid int64) (restricti
 		if r, ok := itemMode(in, m, i, file); ok {
 			return r, true
 		}
-		if kind != "" && mode != nil {
+		if kind != "" && mode != nil && *mode&0o004 == 0 {
 			return restriction{field: fmt.Sprintf("spec.volumes[%d].%s.defaultMode", i, kind), value: fmt.Sprint(*mode),
 				want: "420", text: fmt.Sprintf("Volume %s at %s has mode %04o, which keeps its user from %s.", v.Name,
 					m.MountPath, *mode, file), fixes: []Fix{editedPodFix(in,

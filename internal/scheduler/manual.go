@@ -75,9 +75,8 @@ func (m *Manual) Wake() time.Time {
 	return m.state.queue.NextFlush()
 }
 
-// deferredWork keeps work until run. Any goroutine may add. Each work has a
-// goroutine of its own, so that it can wait for volumes; one at a time goes on, while run or resume
-// waits for it.
+// deferredWork keeps work until run. Any goroutine may add. Each work has a goroutine of its own,
+// so that it can wait for volumes; one at a time goes on, while run or resume waits for it.
 type deferredWork struct {
 	mu   sync.Mutex
 	work []func()

@@ -7,10 +7,13 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -155,27 +158,52 @@ func TestMetricsServer(t *testing.T) {
 	}
 }
 
+// asMetricsServer in the environment makes the test binary metrics-server: its logging can be
+// set up once for a process, and two tests want it.
+const asMetricsServer = "GANTRY_TEST_METRICS_SERVER"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asMetricsServer) == "" {
+		os.Exit(m.Run())
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	// the command prints its error itself
+	if app.NewMetricsServerCommand(ctx.Done()).ExecuteContext(ctx) != nil {
+		os.Exit(1)
+	}
+}
+
 // serveMetrics runs metrics-server until the test ends.
 func serveMetrics(t *testing.T, kubeconfig string, port int) {
 	t.Helper()
-	stop, done := make(chan struct{}), make(chan error, 1)
-	c := app.NewMetricsServerCommand(stop)
-	c.SetArgs([]string{
+	executable, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(executable,
 		"--kubeconfig", kubeconfig, "--authentication-kubeconfig", kubeconfig, "--authorization-kubeconfig", kubeconfig,
 		"--secure-port", fmt.Sprint(port), "--cert-dir", t.TempDir(),
 		"--kubelet-insecure-tls", "--kubelet-use-node-status-port", "--kubelet-preferred-address-types", "InternalIP",
-		"--metric-resolution", "10s", "--kubelet-request-timeout", "5s",
-	})
-	go func() { done <- c.ExecuteContext(context.Background()) }()
+		"--metric-resolution", "10s", "--kubelet-request-timeout", "5s")
+	c.Env = append(os.Environ(), asMetricsServer+"=1")
+	var report bytes.Buffer
+	c.Stdout, c.Stderr = &report, &report
+	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	c.WaitDelay = time.Second
+	runtime.LockOSThread() // the parent of Pdeathsig is a thread
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
-		close(stop)
-		select {
-		case err := <-done:
-			if err != nil {
-				t.Errorf("metrics-server: %v", err)
-			}
-		case <-time.After(20 * time.Second):
-			t.Error("metrics-server does not end")
+		_ = c.Process.Signal(syscall.SIGTERM)
+		late := time.AfterFunc(20*time.Second, func() { _ = c.Process.Kill() })
+		defer late.Stop()
+		if err := c.Wait(); err != nil {
+			t.Errorf("metrics-server: %v", err)
+		}
+		if t.Failed() {
+			t.Log(report.String())
 		}
 	})
 }

@@ -52,7 +52,8 @@ func TestAccessibility(t *testing.T) {
 			{"#/now", "default/huge"}, {"#/why/default/pod/huge", "What you can do"}, {"#/why/default/pod/web-1",
 				"board"},
 			{"#/life/default/web-1", "RunPodSandbox"}, {"#/whatif/probes", "18 × 5 s = 90 s"},
-			{"#/whatif/drain", "done after"}, {"#/whatif/eviction", "nobody goes within"},
+			{"#/whatif/drain?alone=are+evicted", "done after"}, {"#/whatif/drain?nodes=none", "none"},
+			{"#/whatif/eviction", "nobody goes within"},
 			{"#/whatif/size", "KubeletConfiguration"},
 			{"#/packet?from=pod%2Fdefault%2Fweb-1&to=service%2Fdefault%2Fkubernetes%3A443", "endpoint"},
 		} {

@@ -40,22 +40,22 @@ func getTyped[T runtime.Object](obj runtime.Object, err error) (T, error) {
 	return t, nil
 }
 
-// ServiceAccount implements token.Objects.
+// ServiceAccount implements token.TokenGetter.
 func (o tokenGetter) ServiceAccount(ctx context.Context, namespace, name string) (*corev1.ServiceAccount, error) {
 	return getTyped[*corev1.ServiceAccount](o.get(ctx, "serviceaccounts", namespace, name))
 }
 
-// Pod implements token.Objects.
+// Pod implements token.TokenGetter.
 func (o tokenGetter) Pod(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
 	return getTyped[*corev1.Pod](o.get(ctx, "pods", namespace, name))
 }
 
-// Secret implements token.Objects.
+// Secret implements token.TokenGetter.
 func (o tokenGetter) Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
 	return getTyped[*corev1.Secret](o.get(ctx, "secrets", namespace, name))
 }
 
-// Node implements token.Objects.
+// Node implements token.TokenGetter.
 func (o tokenGetter) Node(ctx context.Context, name string) (*corev1.Node, error) {
 	return getTyped[*corev1.Node](o.get(ctx, "nodes", "", name))
 }

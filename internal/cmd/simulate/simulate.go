@@ -278,8 +278,11 @@ func (s *simulation) explain(ctx context.Context, r *scenario.Run) error {
 		if err != nil {
 			return fmt.Errorf("explaining pod %s/%s: %w", p.Namespace, p.Name, err)
 		}
-		pending := forecast.Pending{Pod: p.Namespace + "/" + p.Name, Cause: strings.Join(append([]string{a.Cause},
-			r.Cluster.ClaimsOf(ctx, p)...), "; ")}
+		causes := r.Cluster.ClaimsOf(ctx, p)
+		if a.Cause != "" {
+			causes = slices.Insert(causes, 0, a.Cause)
+		}
+		pending := forecast.Pending{Pod: p.Namespace + "/" + p.Name, Cause: strings.Join(causes, "; ")}
 		for _, fix := range a.Fixes {
 			pending.Fixes = append(pending.Fixes, strings.Join(append([]string{fix.Description}, fix.Run...), "; "))
 		}

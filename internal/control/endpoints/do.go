@@ -49,7 +49,10 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 			cur = old
 		}
 		// those that exist at the start too: their Service may have gone while nobody watched
-		e := cur.(*corev1.Endpoints)
+		e, ok := cur.(*corev1.Endpoints)
+		if !ok {
+			return nil
+		}
 		return []string{e.Namespace + "/" + e.Name}
 	})
 	return q

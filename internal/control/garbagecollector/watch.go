@@ -35,7 +35,6 @@ func (c *controller) watchResources(ctx context.Context) {
 	running := map[schema.GroupVersionResource]context.CancelFunc{}
 	c.syncInitially(ctx, running)
 	for {
-		c.syncMonitors(ctx, running)
 		select {
 		case <-ctx.Done():
 			for _, stop := range running {
@@ -43,6 +42,7 @@ func (c *controller) watchResources(ctx context.Context) {
 			}
 			return
 		case <-time.After(rediscoveryPeriod):
+			c.syncMonitors(ctx, running)
 		}
 	}
 }

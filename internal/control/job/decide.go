@@ -78,7 +78,9 @@ func Next(in In) Plan {
 	suspended := in.Job.Spec.Suspend != nil && *in.Job.Spec.Suspend
 	switch {
 	case finished != nil:
-		t.start() // one without completions ends at once
+		if !suspended {
+			t.start() // one without completions ends at once
+		}
 		t.addInterimCondition(*finished)
 		p.Delete = t.stopAll()
 	case suspended:

@@ -149,6 +149,15 @@ func TestNoCompletions(t *testing.T) {
 	}
 }
 
+// A suspended Job has not started, though it has nothing to complete.
+func TestASuspendedJobWithoutCompletionsHasNotStarted(t *testing.T) {
+	w := newFixture(func(s *batchv1.JobSpec) { s.Completions, s.Suspend = num(0), new(true) })
+	w.settle()
+	if at := w.job.Status.StartTime; at != nil {
+		t.Errorf("got start time %v, want none", at)
+	}
+}
+
 // row: CTL-08
 func TestFailuresBackOffAndEnd(t *testing.T) {
 	w := newFixture(func(s *batchv1.JobSpec) { s.BackoffLimit = num(1) })

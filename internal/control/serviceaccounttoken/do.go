@@ -175,9 +175,12 @@ func (c *controller) fill(ctx context.Context, account *corev1.ServiceAccount, c
 	return controllerruntime.IgnoreNotFound(err)
 }
 
-// deleteTokens deletes the Secrets of an account that has gone.
+// deleteTokens deletes the Secrets of an account that has gone. Those that say no uid are another
+// account's if there is one of that name.
 func (c *controller) deleteTokens(ctx context.Context, k syncKey) error {
-	if a, err := c.accounts.ServiceAccounts(k.Namespace).Get(k.Account); err == nil && a.UID == k.AccountUID {
+	a, err := c.accounts.ServiceAccounts(k.Namespace).Get(k.Account)
+	replaced := err == nil
+	if replaced && a.UID == k.AccountUID {
 		return nil
 	}
 	all, err := c.secrets.Secrets(k.Namespace).List(labels.Everything())
@@ -186,7 +189,7 @@ func (c *controller) deleteTokens(ctx context.Context, k syncKey) error {
 	}
 	var errs []error
 	for _, s := range all {
-		if IsOf(s, k.Account, k.AccountUID) && uidOf(s) != "" {
+		if IsOf(s, k.Account, k.AccountUID) && !(replaced && uidOf(s) == "") {
 			errs = append(errs, c.delete(ctx, s))
 		}
 	}

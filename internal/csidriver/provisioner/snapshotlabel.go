@@ -76,9 +76,7 @@ func (p *Provisioner) followContents(ctx context.Context) error {
 		return err
 	}
 	for i := range list.Items {
-		if err := p.labelContent(ctx, &list.Items[i]); err != nil {
-			return err
-		}
+		p.labelOrLog(ctx, &list.Items[i])
 	}
 	stream, err := p.o.Client.Discovery().RESTClient().Get().AbsPath("/apis", snapshotGroup, "v1", contentsPath).
 		Param("watch", "true").Param("resourceVersion", list.Metadata.ResourceVersion).Stream(ctx)
@@ -98,9 +96,7 @@ func (p *Provisioner) followContents(ctx context.Context) error {
 		}
 		switch e.Type {
 		case "ADDED", "MODIFIED":
-			if err := p.labelContent(ctx, &e.Object); err != nil {
-				return err
-			}
+			p.labelOrLog(ctx, &e.Object)
 		case "ERROR":
 			return errors.New("the watch of VolumeSnapshotContents ended")
 		}
@@ -108,6 +104,15 @@ func (p *Provisioner) followContents(ctx context.Context) error {
 }
 
 const contentsPath = "volumesnapshotcontents"
+
+// labelOrLog labels a content; one that cannot be labelled keeps no other, and its next change or
+// the next list tries again.
+func (p *Provisioner) labelOrLog(ctx context.Context, c *snapshotContent) {
+	if err := p.labelContent(ctx, c); err != nil && ctx.Err() == nil {
+		klog.FromContext(ctx).Error(err, "A VolumeSnapshotContent of a snapshot on this node cannot be labelled",
+			"content", c.Metadata.Name)
+	}
+}
 
 // labelContent makes a content this node's if the snapshot that it names is here.
 func (p *Provisioner) labelContent(ctx context.Context, c *snapshotContent) error {

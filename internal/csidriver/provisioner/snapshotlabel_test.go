@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -34,7 +35,8 @@ func contentJSON(name, driver, handle, more string) string {
 }
 
 // A content that an administrator made of a snapshot becomes that node's which has the snapshot,
-// whether it was there before or came later; others are left alone.
+// whether it was there before or came later; others are left alone, and one whose label is refused
+// keeps no other.
 func TestContentsOfSnapshotsThatAreHereAreLabelled(t *testing.T) {
 	const ours = "d.example.com"
 	var mu sync.Mutex
@@ -45,6 +47,10 @@ func TestContentsOfSnapshotsThatAreHereAreLabelled(t *testing.T) {
 		switch {
 		case r.Method == http.MethodPatch:
 			body, _ := io.ReadAll(r.Body)
+			if strings.HasSuffix(r.URL.Path, "/refused") {
+				http.Error(w, "no", http.StatusForbidden)
+				return
+			}
 			patched = append(patched, r.URL.Path[len("/apis/snapshot.storage.k8s.io/v1/volumesnapshotcontents/"):]+
 				" "+string(body))
 			fmt.Fprint(w, `{}`)
@@ -52,7 +58,8 @@ func TestContentsOfSnapshotsThatAreHereAreLabelled(t *testing.T) {
 			fmt.Fprintf(w, `{"type":"ADDED","object":%s}`, contentJSON("late", ours, "here", ""))
 			fmt.Fprintf(w, `{"type":"DELETED","object":%s}`, contentJSON("deleted", ours, "here", ""))
 		default:
-			fmt.Fprintf(w, `{"metadata":{"resourceVersion":"9"},"items":[%s,%s,%s,%s,%s,%s]}`,
+			fmt.Fprintf(w, `{"metadata":{"resourceVersion":"9"},"items":[%s,%s,%s,%s,%s,%s,%s]}`,
+				contentJSON("refused", ours, "here", ""),
 				contentJSON("early", ours, "here", ""), contentJSON("elsewhere", ours, "there", ""),
 				contentJSON("of-another", "x.example.com", "here", ""), contentJSON("dynamic", ours, "", ""),
 				contentJSON("labelled", ours, "here", `,"labels":{"`+managedBySnapshotterLabel+`":"n2"}`),

@@ -49,7 +49,7 @@ func admissionMatches(c *Cluster, o metav1.Object, self Object) []Finding {
 	}
 	f := Finding{Code: "SelectsNothing", Severity: Threat, Stage: StageCreation, Object: self,
 		Field: at + ".namespaceSelector", Value: s.String(), Message: fmt.Sprintf("%s %s is about namespaces with %s, "+
-			"and there is none: it is never asked.", self.Kind, self.Name, s)}
+			"and there is none: it is asked about no object of a namespace.", self.Kind, self.Name, s)}
 	if d, ok := nearestLabels(want, among); ok {
 		f.describe(d)
 		f.Remedies = []Remedy{c.selectIn(self, f.Field, m.NamespaceSelector, d)}

@@ -12,6 +12,8 @@ import (
 	imagename "github.com/distribution/reference"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gantry-project/gantry/internal/explain/shellquote"
 )
 
 // certificateForm finds a TLS Secret whose certificate is not in PEM. No content is told.
@@ -20,22 +22,21 @@ func certificateForm(_ *Cluster, o metav1.Object, self Object) []Finding {
 	if !ok || s.Type != corev1.SecretTypeTLS {
 		return nil
 	}
-	var out []Finding
-	for _, key := range []string{corev1.TLSCertKey} { // the key's content is nobody's to read
-		if block, _ := pem.Decode(s.Data[key]); block != nil {
-			continue
-		}
-		out = append(out, Finding{Code: "CertificateUnreadable", Stage: StageTraffic, Object: self,
-			Field: "data[" + key + "]", Numbers: map[string]string{"bytes": fmt.Sprint(len(s.Data[key]))},
-			Message: fmt.Sprintf("Secret %s is of type %s, and its %s (%d bytes) is not in PEM: nobody can serve "+
-				"by it.",
-				self.Name, s.Type, key, len(s.Data[key])),
-			Remedies: []Remedy{{Say: "write certificate and key anew from " +
-				"their files CERT and KEY: kubectl create secret tls NAME --cert=CERT --key=KEY --dry-run=client " +
-				"-o yaml | " +
-				"kubectl replace -f -"}}})
+	const key = corev1.TLSCertKey // the key's content is nobody's to read
+	if block, _ := pem.Decode(s.Data[key]); block != nil {
+		return nil
 	}
-	return out
+	f := Finding{Code: "CertificateUnreadable", Stage: StageTraffic, Object: self,
+		Field: "data[" + key + "]", Numbers: map[string]string{"bytes": fmt.Sprint(len(s.Data[key]))},
+		Message: fmt.Sprintf("Secret %s is of type %s, and its %s (%d bytes) is not in PEM: nobody can serve by it.",
+			self.Name, s.Type, key, len(s.Data[key])),
+		Remedies: []Remedy{{Say: fmt.Sprintf("write certificate and key anew from their files CERT and KEY, without "+
+			"the Secret's labels and annotations: kubectl -n %s create secret tls %s --cert=CERT --key=KEY "+
+			"--dry-run=client -o yaml | kubectl replace -f -", self.Namespace, shellquote.Word(self.Name))}}}
+	if len(s.Data[key]) == 0 {
+		f.Severity = Note // a certificate's controller makes the Secret before it has one
+	}
+	return []Finding{f}
 }
 
 // OneLine stands for a Secret's value that is one line with a line's end; values are not kept.
@@ -76,9 +77,20 @@ func pullHosts(c *Cluster, o metav1.Object, self Object) []Finding {
 	if spec == nil {
 		return nil
 	}
-	var wanted []string
+	var images, wanted []string
 	for _, x := range slices.Concat(spec.InitContainers, spec.Containers) {
-		if named, err := imagename.ParseNormalizedNamed(x.Image); err == nil && !slices.Contains(wanted,
+		images = append(images, x.Image)
+	}
+	for _, x := range spec.EphemeralContainers {
+		images = append(images, x.Image)
+	}
+	for _, v := range spec.Volumes {
+		if v.Image != nil {
+			images = append(images, v.Image.Reference)
+		}
+	}
+	for _, x := range images {
+		if named, err := imagename.ParseNormalizedNamed(x); err == nil && !slices.Contains(wanted,
 			imagename.Domain(named)) {
 			wanted = append(wanted, imagename.Domain(named))
 		}

@@ -142,17 +142,21 @@ func (c *Cluster) servedBy(self Object, name string, groups []string, r ruleAt) 
 	return f, true
 }
 
-// subjects finds subjects of a binding that are of another kind or namespace than they say.
-func subjects(c *Cluster, o metav1.Object, self Object) []Finding {
-	var list []rbacv1.Subject
+// subjectsOf are the subjects of a binding.
+func subjectsOf(o metav1.Object) []rbacv1.Subject {
 	switch x := o.(type) {
 	case *rbacv1.RoleBinding:
-		list = x.Subjects
+		return x.Subjects
 	case *rbacv1.ClusterRoleBinding:
-		list = x.Subjects
+		return x.Subjects
 	}
+	return nil
+}
+
+// subjects finds subjects of a binding that are of another kind or namespace than they say.
+func subjects(c *Cluster, o metav1.Object, self Object) []Finding {
 	var out []Finding
-	for i, s := range list {
+	for i, s := range subjectsOf(o) {
 		field := fmt.Sprintf("subjects[%d]", i)
 		name, ns := s.Name, self.Namespace
 		rest, account := strings.CutPrefix(s.Name, "system:serviceaccount:")

@@ -40,6 +40,14 @@ func (c *Cluster) kindOfResource(plural string) string {
 	return ""
 }
 
+// ownGroups reports whether API groups are Kubernetes' own, whose kinds are read: another group may
+// have a resource of the same name.
+func ownGroups(groups []string) bool {
+	return !slices.ContainsFunc(groups, func(g string) bool {
+		return strings.Contains(g, ".") && !strings.HasSuffix(g, ".k8s.io") || g == "metrics.k8s.io"
+	})
+}
+
 // nameless are verbs whose requests carry no name of an object: resourceNames never let them pass.
 var nameless = []string{"create", "deletecollection"}
 
@@ -56,13 +64,13 @@ func resourceNames(c *Cluster, r rbacv1.PolicyRule, self Object, at string) []Fi
 		}
 		out = append(out, Finding{Code: "NameNotAsked", Severity: Threat, Stage: StageCreation, Object: self,
 			Field: fmt.Sprintf("%s.verbs[%d]", at, j), Value: v, Message: fmt.Sprintf("%s %s allows %s of %s with "+
-				"resourceNames %s, and such a request has no name yet: this allows nothing. A rule of its own without "+
+				"resourceNames %s, and a POST carries no name: this allows none. A rule of its own without "+
 				"resourceNames would.", self.Kind, self.Name, v, joined(r.Resources), joined(r.ResourceNames)),
 			Remedies: []Remedy{{Say: fmt.Sprintf("add a rule without names for %s: it allows it for every name", v),
 				Run: []string{kubectl(self, "patch", "--type=json -p "+quotedRule(r, v))}}}})
 	}
 	kind := c.kindOfResource(r.Resources[0])
-	if len(r.Resources) != 1 || kind == "" {
+	if len(r.Resources) != 1 || kind == "" || !ownGroups(r.APIGroups) {
 		return out
 	}
 	for j, n := range r.ResourceNames {
@@ -88,19 +96,12 @@ func resourceNames(c *Cluster, r rbacv1.PolicyRule, self Object, at string) []Fi
 // subjectsElsewhere finds groups of service accounts of namespaces that are not there, and accounts
 // that are meant in another namespace.
 func subjectsElsewhere(c *Cluster, o metav1.Object, self Object) []Finding {
-	var list []rbacv1.Subject
-	switch x := o.(type) {
-	case *rbacv1.RoleBinding:
-		list = x.Subjects
-	case *rbacv1.ClusterRoleBinding:
-		list = x.Subjects
-	}
 	var out []Finding
 	if !c.Read("Namespace") {
 		return nil
 	}
 	have := c.names("Namespace", "")
-	for i, s := range list {
+	for i, s := range subjectsOf(o) {
 		field, value, ns, before := fmt.Sprintf("subjects[%d].name", i), s.Name, "", "system:serviceaccounts:"
 		rest, group := strings.CutPrefix(s.Name, before)
 		switch {

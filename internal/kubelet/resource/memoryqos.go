@@ -51,10 +51,14 @@ func memoryRequests(pods []*v1.Pod) (guaranteed, burstable int64) {
 }
 
 // ForAllPods is what the cgroup of all Pods keeps from reclaim: a cgroup gives its children no more
-// protection than it has. Nothing without TieredReservation.
+// protection than it has. Without TieredReservation it is nothing, which takes away what an earlier
+// kubelet wrote. Cgroup v1 has no such files.
 func ForAllPods(pods []*v1.Pod, o Options) Values {
-	if !o.keepsTiers() {
+	if !o.Unified {
 		return Values{}
+	}
+	if !o.keepsTiers() {
+		return Values{Unified: map[string]string{"memory.min": "0", "memory.low": "0"}}
 	}
 	guaranteed, burstable := memoryRequests(pods)
 	return Values{Unified: map[string]string{"memory.min": strconv.FormatInt(guaranteed+burstable, 10),

@@ -335,11 +335,20 @@ func TestTiersKeepMemory(t *testing.T) {
 	if d := cmp.Diff(map[string]string{"memory.low": "52428800"}, r.ForBurstable(pods, tiered).Unified); d != "" {
 		t.Errorf("the burstable tier (-want +got):\n%s", d)
 	}
+	// what an earlier kubelet wrote is taken away; cgroup v1 has no such files
 	for name, o := range map[string]r.Options{"policy None": {Unified: true, MemoryQoS: true},
-		"gate off": {Unified: true, TieredReservation: true}, "cgroup v1": {MemoryQoS: true, TieredReservation: true}} {
-		if d := cmp.Diff(r.Values{}, r.ForAllPods(pods, o)); d != "" || r.ForBurstable(pods, o).Unified != nil {
-			t.Errorf("%s: got %+v, %+v, want no protection", name, r.ForAllPods(pods, o), r.ForBurstable(pods, o))
+		"gate off": {Unified: true, TieredReservation: true}} {
+		if d := cmp.Diff(map[string]string{"memory.min": "0", "memory.low": "0"},
+			r.ForAllPods(pods, o).Unified); d != "" {
+			t.Errorf("%s, all Pods (-want +got):\n%s", name, d)
 		}
+		if d := cmp.Diff(map[string]string{"memory.low": "0"}, r.ForBurstable(pods, o).Unified); d != "" {
+			t.Errorf("%s, the burstable tier (-want +got):\n%s", name, d)
+		}
+	}
+	v1 := r.Options{MemoryQoS: true, TieredReservation: true}
+	if d := cmp.Diff(r.Values{}, r.ForAllPods(pods, v1)); d != "" || r.ForBurstable(pods, v1).Unified != nil {
+		t.Errorf("cgroup v1: got %+v, %+v, want no files", r.ForAllPods(pods, v1), r.ForBurstable(pods, v1))
 	}
 }
 

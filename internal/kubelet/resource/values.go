@@ -62,10 +62,14 @@ func ForBurstable(pods []*v1.Pod, o Options) Values {
 		}
 	}
 	v := Values{Shares: ptr(Shares(milli))}
-	if o.keepsTiers() {
-		_, burstable := memoryRequests(pods)
-		v.Unified = map[string]string{"memory.low": strconv.FormatInt(burstable, 10)}
+	if !o.Unified {
+		return v
 	}
+	low := int64(0) // takes away what an earlier kubelet wrote
+	if o.keepsTiers() {
+		_, low = memoryRequests(pods)
+	}
+	v.Unified = map[string]string{"memory.low": strconv.FormatInt(low, 10)}
 	return v
 }
 

@@ -67,34 +67,27 @@ func (f *Manager) addUser(data volume.VolumeData, u podVolume) (*stagedVolume, e
 var errInUse = errors.New("volume uses the ReadWriteOncePod access mode and is already in use by another pod")
 
 // takeExclusively counts the Pod's volume as the user of a volume that one Pod alone may use, or
-// refuses it while another Pod is. Other volumes are counted when they are staged.
-func (f *Manager) takeExclusively(s volume.Spec, data volume.VolumeData, u podVolume) error {
+// refuses it while another Pod is; taken tells that it was not counted. Other volumes are counted
+// when they are staged.
+func (f *Manager) takeExclusively(s volume.Spec, data volume.VolumeData, u podVolume) (taken bool, err error) {
 	if s.PersistentVolume == nil || data.DeviceMountPath == "" ||
 		!slices.Contains(s.PersistentVolume.Spec.AccessModes, v1.ReadWriteOncePod) {
-		return nil
+		return false, nil
 	}
 	f.actual.mu.Lock()
 	defer f.actual.mu.Unlock()
 	if err := f.loadActualState(); err != nil {
-		return err
+		return false, err
 	}
 	d := f.actual.find(data)
 	for other := range d.users {
 		if other.uid != u.uid {
-			return errInUse
+			return false, errInUse
 		}
 	}
+	taken = !d.users[u]
 	d.users[u] = true
-	return nil
-}
-
-// giveBack ends a use that has only been counted.
-func (f *Manager) giveBack(data volume.VolumeData, u podVolume) error {
-	if data.DeviceMountPath == "" {
-		return nil
-	}
-	_, err := f.removeUser(data, u)
-	return err
+	return taken, nil
 }
 
 // removeUser ends the use of a staged volume.

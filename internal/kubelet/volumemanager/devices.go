@@ -53,13 +53,18 @@ func (f *Manager) prepare(ctx context.Context, t volume.Plugin, a *volume.Mounte
 		return err // without a directory there is nothing to take away
 	}
 	u := podVolume{a.Pod.UID, a.Data.VolumeName}
-	if err := f.takeExclusively(a.Spec, a.Data, u); err != nil {
+	taken, err := f.takeExclusively(a.Spec, a.Data, u)
+	if err != nil {
 		return err
 	}
 	if old, err := readVolumeData(a.MetaDir); err == nil && (old == a.Data || old.DeviceMountPath != "") {
 		a.Data = old
 	} else if err := writeVolumeData(a.MetaDir, a.Data); err != nil {
-		return errors.Join(err, f.giveBack(a.Data, u)) // nothing says that the Pod has it
+		if taken { // nothing says that the Pod has it
+			_, given := f.removeUser(a.Data, u)
+			err = errors.Join(err, given)
+		}
+		return err
 	}
 	return f.mountDevice(ctx, t, a)
 }

@@ -90,6 +90,7 @@ func (c *Cluster) provision(ctx context.Context, namespace, name string, uid typ
 	class, err := c.Client().StorageV1().StorageClasses().Get(ctx, volume.GetPersistentVolumeClaimClass(claim),
 		metav1.GetOptions{})
 	if err != nil {
+		c.log.Event(claim, corev1.EventTypeWarning, "ProvisioningFailed", err.Error())
 		return
 	}
 	v := volumeFor(claim, class)
@@ -150,8 +151,10 @@ func (c *Cluster) reach(ctx context.Context, class *storagev1.StorageClass, node
 			continue
 		}
 		for _, key := range d.TopologyKeys {
-			exprs = append(exprs, corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn,
-				Values: []string{n.Labels[key]}})
+			if value, ok := n.Labels[key]; ok {
+				exprs = append(exprs, corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn,
+					Values: []string{value}})
+			}
 		}
 	}
 	if len(exprs) == 0 {
@@ -160,8 +163,8 @@ func (c *Cluster) reach(ctx context.Context, class *storagev1.StorageClass, node
 	return required(exprs...)
 }
 
-// ClaimsOf names the claims of a Pod with where their volumes can be used, for those that bind it
-// to some nodes.
+// ClaimsOf names the claims of a Pod that are not there, that a node was chosen for and that have
+// no volume, or whose volumes can be used from some nodes alone.
 func (c *Cluster) ClaimsOf(ctx context.Context, p *corev1.Pod) []string {
 	var out []string
 	for _, v := range p.Spec.Volumes {
@@ -170,8 +173,14 @@ func (c *Cluster) ClaimsOf(ctx context.Context, p *corev1.Pod) []string {
 		}
 		name := v.PersistentVolumeClaim.ClaimName
 		claim, err := c.Client().CoreV1().PersistentVolumeClaims(p.Namespace).Get(ctx, name, metav1.GetOptions{})
-		if err != nil || claim.Spec.VolumeName == "" {
-			out = append(out, fmt.Sprintf("claim %s has no volume", name))
+		if err != nil {
+			out = append(out, fmt.Sprintf("claim %s does not exist", name))
+			continue
+		}
+		if claim.Spec.VolumeName == "" {
+			if c.asksForVolume(ctx, claim) {
+				out = append(out, fmt.Sprintf("claim %s has no volume", name))
+			}
 			continue
 		}
 		pv, err := c.Client().CoreV1().PersistentVolumes().Get(ctx, claim.Spec.VolumeName, metav1.GetOptions{})
@@ -182,6 +191,16 @@ func (c *Cluster) ClaimsOf(ctx context.Context, p *corev1.Pod) []string {
 			reachText(pv.Spec.NodeAffinity.Required)))
 	}
 	return out
+}
+
+// asksForVolume tells that a claim without a volume does not wait for a Pod to find a node.
+func (c *Cluster) asksForVolume(ctx context.Context, claim *corev1.PersistentVolumeClaim) bool {
+	if claim.Annotations[volume.AnnSelectedNode] != "" {
+		return true
+	}
+	class, err := c.Client().StorageV1().StorageClasses().Get(ctx, volume.GetPersistentVolumeClaimClass(claim),
+		metav1.GetOptions{})
+	return err != nil || class.VolumeBindingMode == nil || *class.VolumeBindingMode == storagev1.VolumeBindingImmediate
 }
 
 func reachText(s *corev1.NodeSelector) string {

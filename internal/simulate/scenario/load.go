@@ -69,9 +69,22 @@ func (l *Load) Target() []string {
 	return out
 }
 
+// check wants each workload once.
+func (l *Load) check() error {
+	for i, t := range l.Targets {
+		if slices.ContainsFunc(l.Targets[:i], func(x LoadTarget) bool { return x.Object == t.Object }) {
+			return fmt.Errorf("%s is named twice: give it one change", t.Object)
+		}
+	}
+	return nil
+}
+
 // Begin implements Change.
 func (l *Load) Begin(ctx context.Context, r *Run) error {
 	l.loads = nil
+	if err := l.check(); err != nil {
+		return err
+	}
 	for _, t := range l.Targets {
 		live, err := t.Object.get(ctx, r)
 		if err != nil {

@@ -128,6 +128,18 @@ func TestLoadOfMemory(t *testing.T) {
 }
 
 // What is no change of a load is refused.
+// A workload has one change: of two the first would be told and not be true.
+func TestALoadNamesAWorkloadOnce(t *testing.T) {
+	web, err := ParseLoad("deployment/web=2x", "default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := Load{Targets: []LoadTarget{web, web}}
+	if err := l.check(); err == nil || !strings.Contains(err.Error(), "deployment/web is named twice") {
+		t.Errorf("got %v, want an error that names the workload", err)
+	}
+}
+
 func TestWrongLoads(t *testing.T) {
 	for _, arg := range []string{"deployment/web", "deployment/web=", "deployment/web=-100%", "deployment/web=0x",
 		"deployment/web=+NaN%", "deployment/web=-5m", "web=2x", "deployment/web=1e99x", "deployment/web=50%"} {

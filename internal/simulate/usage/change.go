@@ -16,8 +16,12 @@ type Change struct {
 	Text        string  // as a person wrote it
 }
 
-// most bounds factors, so that figures stay numbers.
-const most = 1e6
+// Bounds, so that figures stay numbers.
+const (
+	mostFactor   = 1e6
+	mostMilliCPU = 1e9  // of each Pod
+	mostMemory   = 1e15 // bytes of each Pod
+)
 
 // Parse reads +50%, -30%, 2x, 800m (cores of each Pod) or 512Mi (memory of each Pod).
 func Parse(s string) (Change, error) {
@@ -26,7 +30,7 @@ func Parse(s string) (Change, error) {
 		"as 512Mi", s)
 	number := func(text string) (float64, bool) {
 		f, err := strconv.ParseFloat(text, 64)
-		return f, err == nil && !math.IsNaN(f) && math.Abs(f) <= most
+		return f, err == nil && !math.IsNaN(f) && math.Abs(f) <= mostFactor
 	}
 	switch {
 	case strings.HasSuffix(s, "%") && (strings.HasPrefix(s, "+") || strings.HasPrefix(s, "-")):
@@ -43,12 +47,14 @@ func Parse(s string) (Change, error) {
 		c.Factor = f
 	default:
 		q, err := resource.ParseQuantity(s)
-		if err != nil || q.Sign() <= 0 || q.CmpInt64(math.MaxInt64/1000) > 0 {
+		switch {
+		case err != nil || q.Sign() <= 0 || q.CmpInt64(mostMemory) > 0:
 			return c, wrong
-		}
-		if strings.HasSuffix(s, "i") {
+		case strings.HasSuffix(s, "i"):
 			c.Memory = q.Value()
-		} else {
+		case strings.Trim(strings.TrimSuffix(s, "m"), "0123456789.") != "" || q.CmpInt64(mostMilliCPU/1000) > 0:
+			return c, fmt.Errorf("%q is no amount of cores: write memory as 512Mi", s)
+		default:
 			c.CPU = q.MilliValue()
 		}
 	}
@@ -62,10 +68,11 @@ func (c Change) of(a, all Amounts, pods int64, containers int) Amounts {
 		return a.times(c.Factor)
 	}
 	share := func(now, sum, want int64) int64 {
-		if sum == 0 {
-			return want * pods / int64(containers)
+		part := 1 / float64(containers)
+		if sum > 0 {
+			part = float64(now) / float64(sum)
 		}
-		return int64(float64(want*pods) * (float64(now) / float64(sum)))
+		return saturated(float64(want) * float64(pods) * part)
 	}
 	if c.CPU > 0 {
 		a.CPU = share(a.CPU, all.CPU, c.CPU)

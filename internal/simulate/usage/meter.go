@@ -20,8 +20,11 @@ type Amounts struct {
 func (a Amounts) plus(b Amounts) Amounts { return Amounts{a.CPU + b.CPU, a.Memory + b.Memory} }
 
 func (a Amounts) times(f float64) Amounts {
-	return Amounts{int64(math.Round(float64(a.CPU) * f)), int64(math.Round(float64(a.Memory) * f))}
+	return Amounts{saturated(math.Round(float64(a.CPU) * f)), saturated(math.Round(float64(a.Memory) * f))}
 }
+
+// saturated is a figure as a whole number, a very large one as one that sums of still are numbers.
+func saturated(f float64) int64 { return int64(min(f, 1<<53)) }
 
 // Figures are what was measured, by Pod (namespace/name) and container.
 type Figures map[string]map[string]Amounts
@@ -110,10 +113,11 @@ func (m *Meter) Of(p *corev1.Pod) map[string]Amounts {
 	n := int64(len(m.ready[key]))
 	for _, c := range running(p) {
 		a := m.base(p, c)
+		of, has := load[c.Name]
 		switch {
-		case loaded && m.ready[key][p.UID]:
-			a = Amounts{load[c.Name].CPU / n, load[c.Name].Memory / n}
-		case loaded:
+		case has && m.ready[key][p.UID]:
+			a = Amounts{of.CPU / n, of.Memory / n}
+		case loaded && !m.ready[key][p.UID]:
 			a.CPU = 0
 		}
 		if limit := c.Resources.Limits.Cpu().MilliValue(); limit > 0 {

@@ -6,8 +6,7 @@ import (
 )
 
 // Uses of projected tokens and of tokens in Secrets, under upstream's names. They are the
-// process's: several servers in it
-// count together.
+// process's: several servers in it count together.
 var (
 	staleTokens = metrics.NewCounter(&metrics.CounterOpts{Subsystem: "serviceaccount", Name: "stale_tokens_total",
 		Help: "Cumulative stale projected service account tokens used", StabilityLevel: metrics.BETA})

@@ -17,10 +17,12 @@ export function draw(root, at, session) {
     running = new AbortController();
     try {
       const answer = await api(`whatif/${c.name}`, {}, values, running.signal);
-      if (!ended) { show(result, forecast(answer)); result.setAttribute('aria-busy', 'false'); }
+      if (!ended) show(result, forecast(answer));
     } catch (err) {
-      if (err.name !== 'AbortError' && !ended) show(result, err.status === 400 ? el('section', { class: 'panel denied' }, el('p', { text: err.message })) : failed(err));
+      if (err.name === 'AbortError') return;
+      if (!ended) show(result, err.status === 400 ? el('section', { class: 'panel denied' }, el('p', { text: err.message })) : failed(err));
     }
+    result.setAttribute('aria-busy', 'false');
   };
   const changed = (name, value) => { values[name] = value; clearTimeout(timer); timer = setTimeout(ask, 60); };
   const form = el('form', { class: 'panel form', onsubmit: (e) => e.preventDefault() }, c.fields.map((f) => field(f, values[f.name], changed)));
@@ -59,8 +61,8 @@ function forecast(a) {
   return [
     (a.troubles || []).map((t) => el('section', { class: 'panel denied' }, el('p', { text: t }))),
     (a.timeline || []).length ? el('section', { class: 'panel', 'aria-label': 'Time line' }, a.timeline.map((l) => el('div', {}, el('div', { class: 'lane-label', text: l.label }),
-      el('div', { class: 'track', role: 'img', 'aria-label': l.spans.map((s) => `${round(s.from)} to ${round(s.to)} s: ${s.text}`).join('; ') }, l.spans.map((s) =>
-        el('i', { class: `b-${s.state}`, title: `${round(s.from)} to ${round(s.to)} s: ${s.text}`, text: s.text, style: { left: `${100 * s.from / end}%`, width: `${100 * (s.to - s.from) / end}%` } }))))),
+      l.spans.length ? el('div', { class: 'track', role: 'img', 'aria-label': l.spans.map((s) => `${round(s.from)} to ${round(s.to)} s: ${s.text}`).join('; ') }, l.spans.map((s) =>
+        el('i', { class: `b-${s.state}`, title: `${round(s.from)} to ${round(s.to)} s: ${s.text}`, text: s.text, style: { left: `${100 * s.from / end}%`, width: `${100 * (s.to - s.from) / end}%` } }))) : null))),
     el('div', { class: 'row quiet small' }, el('span', { text: '0 s' }), el('span', { text: `${round(end)} s`, style: { 'margin-left': 'auto' } }))) : null,
     (a.lines || []).length ? el('section', {}, el('h2', { text: 'In words' }), el('ul', {}, a.lines.map((l) => el('li', { class: 'lines', text: l })))) : null,
     a.copy ? el('section', {}, el('h2', { text: 'To copy' }), command(a.copy)) : null,
