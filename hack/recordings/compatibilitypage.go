@@ -12,6 +12,8 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/mitchellh/go-wordwrap"
+
 	"github.com/gantry-project/gantry/test/replay"
 )
 
@@ -137,7 +139,31 @@ repeated events may differ by a third.
 	b.WriteString(nodeSide(pods))
 	writeCauses(&b, append(apiCauses, podCauses...))
 	b.WriteString(comparisonTemplate)
-	return os.WriteFile(path, []byte(b.String()), 0o644)
+	return os.WriteFile(path, []byte(wrapped(b.String())), 0o644)
+}
+
+// pageColumns is how wide the text of a page is at most.
+const pageColumns = 100
+
+// wrapped is a page with its paragraphs wrapped; rows of tables and headings stay on one line.
+func wrapped(page string) string {
+	var out, paragraph []string
+	end := func() {
+		if len(paragraph) > 0 {
+			out = append(out, wordwrap.WrapString(strings.Join(paragraph, " "), pageColumns))
+			paragraph = nil
+		}
+	}
+	for l := range strings.SplitSeq(page, "\n") {
+		if l == "" || strings.HasPrefix(l, "|") || strings.HasPrefix(l, "#") {
+			end()
+			out = append(out, l)
+			continue
+		}
+		paragraph = append(paragraph, l)
+	}
+	end()
+	return strings.Join(out, "\n")
 }
 
 // newerTemplate is what a kube-apiserver v1.37.2 answered to the same requests otherwise than was

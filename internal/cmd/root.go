@@ -4,7 +4,9 @@ import (
 	"context"
 	"io"
 	"path/filepath"
+	"strings"
 
+	"github.com/mitchellh/go-wordwrap"
 	"github.com/spf13/cobra"
 
 	"github.com/gantry-project/gantry/internal/app"
@@ -93,5 +95,26 @@ func otherProgram(argv []string) (int, bool) {
 	return 0, false
 }
 
-// Root is the command tree.
-func Root(io cli.IO) *cobra.Command { return cli.Root(io, commands(io)...) }
+// helpColumns is how wide a text of help is at most.
+const helpColumns = 100
+
+// Root is the command tree. Long lines of its texts are wrapped; indented ones, such as examples,
+// are left as they are.
+func Root(io cli.IO) *cobra.Command {
+	root := cli.Root(io, commands(io)...)
+	wrapHelp(root)
+	return root
+}
+
+func wrapHelp(c *cobra.Command) {
+	lines := strings.Split(c.Long, "\n")
+	for i, l := range lines {
+		if !strings.HasPrefix(l, " ") {
+			lines[i] = wordwrap.WrapString(l, helpColumns)
+		}
+	}
+	c.Long = strings.Join(lines, "\n")
+	for _, sub := range c.Commands() {
+		wrapHelp(sub)
+	}
+}

@@ -272,7 +272,7 @@ func leftovers(f Facts) []Finding {
 			continue
 		}
 		x := Finding{About: d.Path, Level: Warning,
-			Text: fmt.Sprintf("no such Pod is known, and its directory is %s old", d.Age.Round(time.Minute)),
+			Text: fmt.Sprintf("no such Pod is known, and its directory last changed %s ago", d.Age.Round(time.Minute)),
 			Fix: "the kubelet removes it when the Pod has ended and its volumes are unmounted; its log says what " +
 				"keeps it"}
 		if len(d.Mounts) > 0 {

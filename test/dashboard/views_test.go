@@ -147,6 +147,19 @@ func TestChangesAreDrawnWithinASecond(t *testing.T) {
 	}
 }
 
+// deploy makes a Deployment of Pods that run.
+func deploy(t *testing.T, c *testcluster.Cluster, name string, replicas int32) {
+	t.Helper()
+	labels := map[string]string{"app": name}
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"},
+		Spec: appsv1.DeploymentSpec{Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec: pod(name, "web", "100m").Spec}}}
+	if _, err := c.Client.AppsV1().Deployments("default").Create(t.Context(), d, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A drain and a rollout are foreseen on a copy of the cluster: the page draws what gantry simulate
 // says, follows the sliders, and shows what is refused.
 func TestForesight(t *testing.T) {
@@ -154,14 +167,7 @@ func TestForesight(t *testing.T) {
 	c.On(testcluster.Match{Image: "web"}, testcluster.Script{Sh: "sleep 3600"})
 	b := newTab(t, serve(t, c), 1100, 900)
 	b.enter(admin)
-	replicas, labels := int32(4), map[string]string{"app": "web"}
-	web := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default"},
-		Spec: appsv1.DeploymentSpec{Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels},
-				Spec: pod("web", "web", "100m").Spec}}}
-	if _, err := c.Client.AppsV1().Deployments("default").Create(t.Context(), web, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	deploy(t, c, "web", 4)
 	b.until("four ready Pods", blocks("ready")+" === 4")
 	b.view("#/whatif/drain")
 	b.text("drain node/blue: done after")
@@ -171,7 +177,7 @@ func TestForesight(t *testing.T) {
 		i.dispatchEvent(new Event('input', { bubbles: true })); })()`))
 	b.text("red")
 	b.until("a refusal", `document.querySelector('.denied')`)
-	b.view("#/whatif/rollout")
+	b.view("#/whatif/rollout?ready=15s") // as measured, such a Pod may be ready at once
 	b.text("ready Pods: at least 3 of 4")
 	b.run(script(`(() => { const r = document.querySelector('input[name=unavailable]'); r.value = 50;
 		r.dispatchEvent(new Event('input', { bubbles: true })); })()`))
@@ -408,7 +414,8 @@ func TestPictures(t *testing.T) {
 	slow.Spec.InitContainers = []corev1.Container{{Name: "schema", Image: "web"}}
 	create(t, c, slow)
 	b.enter(admin)
-	b.until("60 ready Pods", blocks("ready")+" === 60")
+	deploy(t, c, "shop", 6)
+	b.until("66 ready Pods", blocks("ready")+" === 66")
 	b.until("the failing ones", blocks("failing")+" === 4")
 	b.text("init container schema runs")
 	b.picture("dashboard-now")
@@ -417,7 +424,7 @@ func TestPictures(t *testing.T) {
 	b.text("What you can do")
 	b.picture("dashboard-why")
 	b.run(script(`document.getElementById('theme').click()`))
-	b.view("#/whatif/probes")
-	b.text("18 × 5 s = 90 s")
+	b.view("#/whatif/rollout?object=default%2Fdeployment%2Fshop&ready=15s")
+	b.text("ready Pods: at least")
 	b.picture("dashboard-whatif")
 }

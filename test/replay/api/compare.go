@@ -16,6 +16,8 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/gantry-project/gantry/test/replay"
 )
 
@@ -73,9 +75,8 @@ func Run(ctx context.Context, server Server, family string, c Case) Result {
 // staleFor is how long a read of any state is asked again.
 const staleFor = 10 * time.Second
 
-// exchange sends a request and compares the answer. A list or watch of any state
-// (resourceVersion=0) may begin with a state older than the writes before it: it is asked again
-// until it has them, or staleFor is over.
+// exchange sends a request and compares the answer. A read of any state (Request.anyState) may be
+// older than the writes before it: it is asked again until it has them, or staleFor is over.
 func (s *session) exchange(ctx context.Context, x Exchange, c Case) ([]replay.Difference, Level, error) {
 	for startedAt := time.Now(); ; {
 		a, err := s.send(ctx, x.Request, c.As)
@@ -94,11 +95,19 @@ func (s *session) exchange(ctx context.Context, x Exchange, c Case) ([]replay.Di
 	}
 }
 
-// anyState tells whether the request lists, or begins a watch with, what a cache has, however old.
+// anyState tells whether the request reads what a cache has, though it may be older than the last
+// writes: a get, list, or begin of a watch at resourceVersion 0, and a get or list at another one
+// that is not an exact state.
 func (r Request) anyState() bool {
-	_, query, _ := strings.Cut(r.Path, "?")
+	path, query, _ := strings.Cut(r.Path, "?")
 	q, err := url.ParseQuery(query)
-	return err == nil && r.Method == http.MethodGet && q.Get("resourceVersion") == "0" && q.Get("continue") == ""
+	if err != nil || r.Method != http.MethodGet || q.Get("continue") != "" {
+		return false
+	}
+	watch := strings.Contains(path, "/watch/") || q.Get("watch") != "" && q.Get("watch") != "false" && q.Get("watch") != "0"
+	exact := q.Get("resourceVersionMatch") == string(metav1.ResourceVersionMatchExact)
+	revision := q.Get("resourceVersion")
+	return revision == "0" || revision != "" && !exact && !watch
 }
 
 func first(b []byte, n int) string {

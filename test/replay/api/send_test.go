@@ -35,12 +35,14 @@ func TestStartingWatchCacheIsAskedAgain(t *testing.T) {
 	}
 }
 
-// TestReadOfAnyStateIsAskedAgain: a list or watch with resourceVersion=0 may lack the last writes,
-// and is asked again until it has them; a list of the newest state is not.
+// TestReadOfAnyStateIsAskedAgain: what a cache may answer may lack the last writes, and is asked
+// again until it has them; the newest state, an exact one and what follows a revision are not.
 func TestReadOfAnyStateIsAskedAgain(t *testing.T) {
 	want := "new"
 	for query, requests := range map[string]int{"?resourceVersion=0&limit=1": 3, "": 1,
-		"?resourceVersion=0&watch=1": 3, "?watch=1": 1} {
+		"?resourceVersion=0&watch=1": 3, "?watch=1": 1, "?resourceVersion=1&resourceVersionMatch=NotOlderThan": 3,
+		"?resourceVersion=1": 3, "?resourceVersion=1&resourceVersionMatch=Exact": 1,
+		"?resourceVersion=1&watch=true": 1} {
 		asked := 0
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			if asked++; asked == 3 {

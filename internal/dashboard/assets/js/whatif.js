@@ -62,7 +62,7 @@ function forecast(a) {
     (a.troubles || []).map((t) => el('section', { class: 'panel denied' }, el('p', { text: t }))),
     (a.timeline || []).length ? el('section', { class: 'panel', 'aria-label': 'Time line' }, a.timeline.map((l) => el('div', {}, el('div', { class: 'lane-label', text: l.label }),
       l.spans.length ? el('div', { class: 'track', role: 'img', 'aria-label': l.spans.map((s) => `${round(s.from)} to ${round(s.to)} s: ${s.text}`).join('; ') }, l.spans.map((s) =>
-        el('i', { class: `b-${s.state}`, title: `${round(s.from)} to ${round(s.to)} s: ${s.text}`, text: s.text, style: { left: `${100 * s.from / end}%`, width: `${100 * (s.to - s.from) / end}%` } }))) : null))),
+        el('i', { class: `b-${s.state}`, title: `${round(s.from)} to ${round(s.to)} s: ${s.text}`, text: s.text, style: { left: `${100 * s.from / end}%`, width: `${100 * (s.to - s.from) / end}%` } }))) : null)),
     el('div', { class: 'row quiet small' }, el('span', { text: '0 s' }), el('span', { text: `${round(end)} s`, style: { 'margin-left': 'auto' } }))) : null,
     (a.lines || []).length ? el('section', {}, el('h2', { text: 'In words' }), el('ul', {}, a.lines.map((l) => el('li', { class: 'lines', text: l })))) : null,
     a.copy ? el('section', {}, el('h2', { text: 'To copy' }), command(a.copy)) : null,
