@@ -98,8 +98,7 @@ func otherProgram(argv []string) (int, bool) {
 // helpColumns is how wide a text of help is at most.
 const helpColumns = 100
 
-// Root is the command tree. Long lines of its texts are wrapped; indented ones, such as examples,
-// are left as they are.
+// Root is the command tree. The paragraphs of its texts are wrapped.
 func Root(io cli.IO) *cobra.Command {
 	root := cli.Root(io, commands(io)...)
 	wrapHelp(root)
@@ -107,14 +106,30 @@ func Root(io cli.IO) *cobra.Command {
 }
 
 func wrapHelp(c *cobra.Command) {
-	lines := strings.Split(c.Long, "\n")
-	for i, l := range lines {
-		if !strings.HasPrefix(l, " ") {
-			lines[i] = wordwrap.WrapString(l, helpColumns)
-		}
-	}
-	c.Long = strings.Join(lines, "\n")
+	c.Long = wrapText(c.Long)
 	for _, sub := range c.Commands() {
 		wrapHelp(sub)
 	}
+}
+
+// wrapText wraps the lines of a text, each with those that go on its last sentence. Indented lines,
+// such as examples, are left as they are.
+func wrapText(text string) string {
+	var out []string
+	open := false // the last line is in the middle of a sentence
+	for l := range strings.SplitSeq(text, "\n") {
+		plain := l != "" && !strings.HasPrefix(l, " ")
+		if plain && open {
+			out[len(out)-1] += " " + l
+		} else {
+			out = append(out, l)
+		}
+		open = plain && !strings.HasSuffix(l, ".") && !strings.HasSuffix(l, ":")
+	}
+	for i, l := range out {
+		if !strings.HasPrefix(l, " ") {
+			out[i] = wordwrap.WrapString(l, helpColumns)
+		}
+	}
+	return strings.Join(out, "\n")
 }

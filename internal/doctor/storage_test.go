@@ -126,7 +126,8 @@ func TestStorageIsEvaluated(t *testing.T) {
 		{"a detachment on its way", has, attachment(attachedTo("n9", "pv", deleted(time.Minute))), ""},
 		{"a directory of a Pod that is gone", has, local(doctor.LocalStorage{PodDirs: []doctor.PodDir{{Path: "/p/u",
 			Age: time.Hour, Mounts: []string{"/p/u/m"}}}}),
-			"/p/u: no such Pod is known, and its directory last changed 1h0m0s ago; mounted there: /p/u/m.*umount /p/u/m"},
+			"/p/u: no such Pod is known, and its directory last changed 1h0m0s ago; mounted there: /p/u/m.*" +
+				"umount /p/u/m"},
 		{"an empty directory of one", has, local(doctor.LocalStorage{PodDirs: []doctor.PodDir{{Path: "/p/u",
 			Age: time.Hour}}}), "/p/u: no such Pod is known.*the kubelet removes it"},
 		{"a Pod that ends", has, local(doctor.LocalStorage{PodDirs: []doctor.PodDir{{Path: "/p/u"}}}), ""},
