@@ -2,8 +2,8 @@ package capacity
 
 import (
 	"context"
-	"fmt"
 	"runtime"
+	"strconv"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
@@ -102,16 +102,17 @@ func (c placed) only(n *v1.Node) *snapshot.Cache {
 func fillNode(ctx context.Context, pod *v1.Pod, set *schedule.PluginSet,
 	cache *snapshot.Cache) (fits int, last *schedule.Result, err error) {
 	for ctx.Err() == nil {
-		p := pod.DeepCopy()
-		p.Name = fmt.Sprint("capacity-", fits)
+		p := *pod // nothing writes below its fields
+		p.Name = "capacity-" + strconv.Itoa(fits)
 		p.UID = types.UID(p.Name)
-		r := schedule.SchedulePod(ctx, schedule.Input{Pod: p, Snapshot: cache.UpdateSnapshot(), Plugins: set})
+		r := schedule.SchedulePod(ctx, schedule.Input{Pod: &p, Snapshot: cache.UpdateSnapshot(), Plugins: set})
 		if !r.Scheduled() {
 			return fits, r, nil
 		}
 		fits++
-		p.Spec.NodeName = r.SuggestedHost
-		if err := cache.AssumePod(p, r.SuggestedHost); err != nil {
+		placed := p
+		placed.Spec.NodeName = r.SuggestedHost
+		if err := cache.AssumePod(&placed, r.SuggestedHost); err != nil {
 			return 0, nil, err
 		}
 	}
