@@ -103,7 +103,8 @@ func TestDevicesGoFromPodToPod(t *testing.T) {
 	eventually(ctx, t, c, "numbers in the journal", func() bool {
 		for _, e := range c.Journal("default", "second") {
 			if r, ok := e.Fact.(journal.Ruled); ok && len(r.Refusals) == 1 && strings.Contains(r.Refusals[0].Detail,
-				"asks for 2 of device class gpu: 2 of 2 devices of this node match, 2 taken (claim default/"+name+")") &&
+				"asks for 2 of device class gpu: 2 of 2 devices of this node match, 2 taken (claim default/"+name+
+					")") &&
 				strings.Contains(r.Refusals[0].Fix, "free 2 of the devices") {
 				return true
 			}

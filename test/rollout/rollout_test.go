@@ -151,8 +151,8 @@ func (c *cluster) explained(s *corev1.Service) {
 	}
 }
 
-// unready lets one Pod's probe fail: the slice says so, and the rules lead nobody there. On a machine
-// that does nothing else both take less than a second from the Pod's condition.
+// unready lets one Pod's probe fail: the slice says so, and the rules lead nobody there. On a
+// machine that does nothing else both take less than a second from the Pod's condition.
 // row: PRB-15
 // row: PRB-31
 func (c *cluster) unready(at []string) {
