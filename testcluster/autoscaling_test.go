@@ -129,7 +129,7 @@ func TestAutoscalersAtWork(t *testing.T) {
 	o.SyncPeriod, o.DownscaleStabilization = 100*time.Millisecond, time.Second
 	o.CPUInitializationPeriod, o.InitialReadinessDelay = 0, 0
 	c := testcluster.Start(t, testcluster.WithHorizontalPodAutoscaling(o))
-	w := &atWork{t, c, within(t, 2*time.Minute)}
+	w := &atWork{t, c, within(t, 5*time.Minute)}
 	f := publishFigures(w)
 	t.Run("a Deployment follows its load, also when the controllers are killed", func(t *testing.T) {
 		deploymentFollowsLoad(&atWork{t, c, w.ctx}, f)

@@ -27,7 +27,8 @@ const monitorGrace = time.Second
 // says.
 func TestControllersAtWork(t *testing.T) {
 	t.Parallel()
-	c := testcluster.Start(t, testcluster.WithNodes(), testcluster.WithNodeMonitorGracePeriod(monitorGrace))
+	c := testcluster.Start(t, testcluster.WithNodes(), testcluster.WithNodeMonitorGracePeriod(monitorGrace),
+		testcluster.WithNodeQuarantine(time.Hour)) // Pods of nodes that are not there stay
 	for _, x := range []struct {
 		name string
 		test func(*testing.T, *atWork)
@@ -39,7 +40,7 @@ func TestControllersAtWork(t *testing.T) {
 		{"budgets in numbers and percents, by owner", budgetsFollowOwners}, // row: PDB-07, PDB-09
 		{"a ReplicaSet keeps its count", replicaSetKeepsCount},             // row: CTL-01
 	} {
-		t.Run(x.name, func(t *testing.T) { x.test(t, &atWork{t, c, within(t, time.Minute)}) })
+		t.Run(x.name, func(t *testing.T) { x.test(t, &atWork{t, c, within(t, 3*time.Minute)}) })
 	}
 }
 
@@ -114,6 +115,7 @@ func cronJobStartsJobs(_ *testing.T, w *atWork) {
 	spec.RestartPolicy = corev1.RestartPolicyNever
 	_, err := cronJobs.Create(w.ctx, &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Name: "hello"},
 		Spec: batchv1.CronJobSpec{Schedule: "* * * * *", ConcurrencyPolicy: batchv1.ForbidConcurrent,
+			Suspend: new(true), // a minute that begins now starts nothing yet
 			JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{BackoffLimit: new(int32(0)),
 				Template: corev1.PodTemplateSpec{Spec: spec},
 				PodFailurePolicy: &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
@@ -126,6 +128,9 @@ func cronJobStartsJobs(_ *testing.T, w *atWork) {
 	_, err = cronJobs.Patch(w.ctx, "hello", types.MergePatchType, fmt.Appendf(nil,
 		`{"status":{"lastScheduleTime":%q}}`, time.Now().UTC().Add(-2*time.Minute).Format(time.RFC3339)),
 		metav1.PatchOptions{}, "status")
+	w.must(err)
+	_, err = cronJobs.Patch(w.ctx, "hello", types.MergePatchType, []byte(`{"spec":{"suspend":false}}`),
+		metav1.PatchOptions{})
 	w.must(err)
 	var is *batchv1.CronJob
 	w.until("a Job of the CronJob", func() bool {

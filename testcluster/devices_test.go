@@ -65,7 +65,7 @@ func waitsSaying(text string) func(*corev1.Pod) bool {
 func TestDevicesGoFromPodToPod(t *testing.T) {
 	t.Parallel()
 	c := testcluster.Start(t)
-	ctx := within(t, time.Minute)
+	ctx := within(t, 3*time.Minute)
 	gpus(ctx, t, c, "gpu-0", "gpu-1")
 	template := &resourceapi.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Name: "two", Namespace: "default"},
 		Spec: resourceapi.ResourceClaimTemplateSpec{Spec: claimSpec(2)}}
@@ -102,11 +102,11 @@ func TestDevicesGoFromPodToPod(t *testing.T) {
 	c.WaitPod(ctx, "default", "second", waitsSaying("0/1 nodes are available: 1 cannot allocate all claims."))
 	eventually(ctx, t, c, "numbers in the journal", func() bool {
 		for _, e := range c.Journal("default", "second") {
-			if r, ok := e.Fact.(journal.Ruled); ok && len(r.Refusals) == 1 {
-				return strings.Contains(r.Refusals[0].Detail,
-					"asks for 2 of device class gpu: 2 of 2 devices of this node match, 2 taken (claim default/"+name+
-						")") &&
-					strings.Contains(r.Refusals[0].Fix, "free 2 of the devices")
+			if r, ok := e.Fact.(journal.Ruled); ok && len(r.Refusals) == 1 && strings.Contains(r.Refusals[0].Detail,
+				"asks for 2 of device class gpu: 2 of 2 devices of this node match, 2 taken (claim default/"+name+
+					")") &&
+				strings.Contains(r.Refusals[0].Fix, "free 2 of the devices") {
+				return true
 			}
 		}
 		return false
@@ -126,7 +126,7 @@ func TestDevicesGoFromPodToPod(t *testing.T) {
 func TestAClassServesAnExtendedResource(t *testing.T) {
 	t.Parallel()
 	c := testcluster.Start(t)
-	ctx := within(t, time.Minute)
+	ctx := within(t, 3*time.Minute)
 	gpus(ctx, t, c, "gpu-0")
 	p := pod("extended", "app")
 	p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"example.com/gpu": *quantity("1")}

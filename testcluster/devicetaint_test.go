@@ -18,7 +18,7 @@ import (
 func TestATaintedDeviceSendsItsUsersAway(t *testing.T) {
 	t.Parallel()
 	c := testcluster.Start(t)
-	ctx := within(t, 2*time.Minute)
+	ctx := within(t, 5*time.Minute)
 	gpus(ctx, t, c, "gpu-0", "gpu-1")
 	user := func(name string, tolerations ...resourceapi.DeviceToleration) {
 		spec := claimSpec(1)

@@ -97,7 +97,7 @@ func detached(ctx context.Context, t *testing.T, c *testcluster.Cluster, d *csit
 func TestAStormOfVolumes(t *testing.T) {
 	const count = 100
 	c := testcluster.Start(t, testcluster.WithPlugins())
-	ctx := within(t, 4*time.Minute)
+	ctx := within(t, 5*time.Minute)
 	d := startDisks(ctx, t, c)
 	for i := range count {
 		diskPod(ctx, t, c, fmt.Sprintf("p-%d", i))
@@ -133,7 +133,7 @@ func TestAStormOfVolumes(t *testing.T) {
 // attacher included, knows any longer what to detach.
 func TestAVolumeIsDeletedUnderItsPod(t *testing.T) {
 	c := testcluster.Start(t, testcluster.WithPlugins())
-	ctx := within(t, 2*time.Minute)
+	ctx := within(t, 5*time.Minute)
 	d := startDisks(ctx, t, c)
 	diskPod(ctx, t, c, "p")
 	before := c.WaitPod(ctx, "default", "p", running)
@@ -166,7 +166,7 @@ func TestAVolumeIsDeletedUnderItsPod(t *testing.T) {
 // row: CSI-12, CSI-13
 func TestADriverThatIsGoneKeepsItsPodsOnly(t *testing.T) {
 	c := testcluster.Start(t, testcluster.WithPlugins())
-	ctx := within(t, 2*time.Minute)
+	ctx := within(t, 5*time.Minute)
 	d := startDisks(ctx, t, c)
 	diskPod(ctx, t, c, "first")
 	c.WaitPod(ctx, "default", "first", running)
@@ -206,7 +206,7 @@ func TestADriverThatIsGoneKeepsItsPodsOnly(t *testing.T) {
 // after the other: when an unused one that was deleted later is gone, the used one was looked at.
 func TestAClaimInUseStays(t *testing.T) {
 	c := testcluster.Start(t, testcluster.WithPlugins())
-	ctx := within(t, 2*time.Minute)
+	ctx := within(t, 5*time.Minute)
 	startDisks(ctx, t, c)
 	for _, name := range []string{"used", "unused"} {
 		diskPod(ctx, t, c, name)

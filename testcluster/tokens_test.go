@@ -22,7 +22,7 @@ import (
 func TestControllersOfTokensPoliciesAndGroups(t *testing.T) {
 	t.Parallel()
 	c := testcluster.Start(t, testcluster.WithFeatures(features.Features{GenericWorkload: true}))
-	ctx := within(t, 2*time.Minute)
+	ctx := within(t, 5*time.Minute)
 	t.Run("a Secret has a token as long as its account lives", func(t *testing.T) {
 		tokenOfASecret(&atWork{t, c, ctx})
 	})

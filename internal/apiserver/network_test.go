@@ -38,7 +38,7 @@ func (byHeader) AuthenticateRequest(req *http.Request) (*authenticator.Response,
 
 func client() *http.Client {
 	return &http.Client{
-		Timeout: 10 * time.Second,
+		Timeout: time.Minute,
 		Transport: &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true,
 			RootCAs: x509.NewCertPool()}}, //nolint:gosec // a test's own server
 	}

@@ -152,7 +152,7 @@ func launch(c Config) (s *Server, stop func() error, err error) {
 		case err := <-done:
 			return err
 		case <-time.After(time.Minute):
-			return fmt.Errorf("the server did not stop in 20 s")
+			return fmt.Errorf("the server did not stop in a minute")
 		}
 	}
 	select {
@@ -161,9 +161,9 @@ func launch(c Config) (s *Server, stop func() error, err error) {
 	case err := <-done:
 		cancel()
 		return nil, nil, fmt.Errorf("the server ended before it was ready: %w", err)
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		_ = stop()
-		return nil, nil, fmt.Errorf("the server was not ready in 30 s")
+		return nil, nil, fmt.Errorf("the server was not ready in two minutes")
 	}
 }
 

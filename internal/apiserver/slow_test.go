@@ -210,7 +210,7 @@ func TestLeaderElectionOfClientGo(t *testing.T) {
 		lock := &resourcelock.LeaseLock{LeaseMeta: metav1.ObjectMeta{Namespace: ns, Name: "boss"},
 			Client: c.CoordinationV1(), LockConfig: resourcelock.ResourceLockConfig{Identity: name}}
 		e, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-			Lock: lock, LeaseDuration: 3 * time.Second, RenewDeadline: 2 * time.Second,
+			Lock: lock, LeaseDuration: 2 * time.Minute, RenewDeadline: time.Minute,
 			RetryPeriod: 50 * time.Millisecond, ReleaseOnCancel: true,
 			Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) { led <- name },
 				OnStoppedLeading: func() {}},

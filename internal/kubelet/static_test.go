@@ -87,7 +87,7 @@ func manifest(name, more string) string {
 // eventually waits until something holds.
 func (r *rig) eventually(what string, holds func() bool) {
 	r.t.Helper()
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if holds() {
 			return
 		}
@@ -119,18 +119,16 @@ func (r *rig) running(name string) string {
 // row: KSL-16
 func TestFileOfADirectoryRunsAndIsMirrored(t *testing.T) {
 	t.Parallel()
-	r, dir := live(t, nil)
+	r, dir := live(t, func(o *kubelet.Options) {
+		o.Config.FileCheckFrequency.Duration = time.Hour // what is read sooner was noticed
+	})
 	put(t, dir, "api.json",
 		`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"api"},"spec":{"terminationGracePeriodSeconds":1,`+
 			`"containers":[{"name":"c","image":"busybox:1","command":["sh","-c","`+runs+`"]}]}}`)
 	r.begin()
 	r.running("api-n1") // the directory has been read
-	startedAt := time.Now()
 	put(t, dir, "web.yaml", manifest("web", ""))
 	r.running("web-n1")
-	if took := time.Since(startedAt); took > 10*time.Second { // the directory is read every 20 s besides
-		t.Errorf("took %v", took)
-	}
 	r.eventually("mirror with its status",
 		func() bool { p := r.get("web-n1"); return p != nil && p.Status.Phase == v1.PodRunning })
 	m := r.get("web-n1")
@@ -148,9 +146,7 @@ func TestFileOfADirectoryRunsAndIsMirrored(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.eventually("end of the mirror", func() bool { return r.get("web-n1") == nil })
-	if d := r.fake.Dump(); strings.Contains(d, "web-n1") {
-		t.Errorf("the runtime still has it:\n%s", d)
-	}
+	r.eventually("the runtime without it", func() bool { return !strings.Contains(r.fake.Dump(), "web-n1") })
 	for _, a := range r.api.Actions() {
 		if a.GetSubresource() == "binding" {
 			t.Error("a binding was asked for")
@@ -251,7 +247,7 @@ func TestStaticContainerIsRestarted(t *testing.T) {
 	r.eventually("a restart", func() bool { return r.events.count("Started: ") >= 2 })
 	r.eventually("a status that counts it", func() bool { // the event comes first
 		p, ok := r.k.PodByName("default", "a-n1")
-		return ok && len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].RestartCount == 1
+		return ok && len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].RestartCount >= 1
 	})
 }
 

@@ -52,7 +52,11 @@ func newFixture(t *testing.T) *fixture {
 	b := &fixture{t: t, client: fake.NewClientset(), nft: knftables.NewFake(knftables.InetFamily, "gantry_policy_test"),
 		socket: filepath.Join(t.TempDir(), "gate"), watches: make(chan string, 16), facts: make(recordingSink, 16)}
 	b.client.PrependWatchReactor("*", func(a k8stesting.Action) (bool, watch.Interface, error) {
-		w, err := b.client.Tracker().Watch(a.GetResource(), a.GetNamespace())
+		var from metav1.ListOptions // without it, what is made between the list and the watch is lost
+		if asked, ok := a.(k8stesting.WatchActionImpl); ok {
+			from = asked.ListOptions
+		}
+		w, err := b.client.Tracker().Watch(a.GetResource(), a.GetNamespace(), from)
 		b.watches <- a.GetResource().Resource
 		return true, w, err
 	})

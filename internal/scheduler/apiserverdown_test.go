@@ -43,7 +43,11 @@ func (o *apiOutage) watch(a clienttesting.Action) (bool, watch.Interface, error)
 	if o.down {
 		return true, nil, errAPIDown
 	}
-	w, err := o.Tracker().Watch(a.GetResource(), a.GetNamespace())
+	var from metav1.ListOptions // without it, what is made between the list and the watch is lost
+	if asked, ok := a.(clienttesting.WatchActionImpl); ok {
+		from = asked.ListOptions
+	}
+	w, err := o.Tracker().Watch(a.GetResource(), a.GetNamespace(), from)
 	if err == nil {
 		o.watches = append(o.watches, w)
 	}

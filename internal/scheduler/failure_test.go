@@ -114,8 +114,10 @@ func TestPreemptionThroughAnAPIServerInTroubleTakesNoMoreThanItNeeds(t *testing.
 			said[err.ErrStatus.Code]++
 			return true, nil, err
 		}
-		if a.GetVerb() == "delete" {
-			deleted[named]++
+		if a.GetVerb() == "delete" { // one that finds the Pod: who preempts may hear of its end a moment later
+			if _, err := client.Tracker().Get(a.GetResource(), a.GetNamespace(), named); err == nil {
+				deleted[named]++
+			}
 		}
 		return false, nil, nil
 	}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/component-base/metrics"
 
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/test/expect"
 )
 
 func onNode(node string, priority int32) func(*v1.Pod) {
@@ -94,13 +95,15 @@ func TestVictimsLeaveBesideTheCycles(t *testing.T) {
 	if got := c.bound("high"); got != "n1" {
 		t.Errorf("high is on %s, want n1", got)
 	}
-	got := gather(t, r)
 	for _, k := range []string{"scheduler_preemption_goroutines_execution_total/success",
 		"scheduler_preemption_goroutines_duration_seconds", "scheduler_preemption_victims",
-		"scheduler_preemption_attempts_total"} {
-		if got[k] != 1 {
-			t.Errorf("%s is %v, want 1", k, got[k])
-		}
+		"scheduler_preemption_attempts_total"} { // counted after the last deletion, which lets the Pod be bound
+		expect.EventuallyNoError(t, k, func() error {
+			if got := gather(t, r)[k]; got != 1 {
+				return fmt.Errorf("got %v, want 1", got)
+			}
+			return nil
+		})
 	}
 }
 
@@ -122,6 +125,10 @@ func TestAPreemptionThatFailsIsTriedAgain(t *testing.T) {
 	c := runOn(t, t.Context(), clientset, nil)
 	c.create(aPod("high", "1", highPriority))
 	c.bound("high")
+	c.awaitFact("low", "preempted", func(f journal.Fact) bool { // said after the deletion, which lets high be bound
+		_, ok := f.(journal.Preempted)
+		return ok
+	})
 	preempted := 0
 	for _, f := range c.notes.of("low") {
 		if _, ok := f.(journal.Preempted); ok {

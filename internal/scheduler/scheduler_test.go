@@ -25,7 +25,7 @@ import (
 )
 
 // patience is how long a test waits for what takes milliseconds.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // cluster is a scheduler over a clientset in memory, whose binding subresource does what an API
 // server's does.

@@ -183,7 +183,7 @@ func (l *room) check(err error) {
 func (l *room) quiet(rec *record) {
 	l.Helper()
 	const rest = 150 * time.Millisecond
-	for end := time.Now().Add(10 * time.Second); ; {
+	for end := time.Now().Add(time.Minute); ; {
 		rec.mu.Lock()
 		left := rest - time.Since(rec.lastWrite)
 		rec.mu.Unlock()

@@ -135,11 +135,11 @@ func (b *tab) view(hash string) {
 	b.run(script(fmt.Sprintf(`location.hash = %q`, hash)))
 }
 
-// until waits until an expression is true, half a minute at most, and says how long it took.
+// until waits until an expression is true, a minute at most, and says how long it took.
 func (b *tab) until(what, expression string) time.Duration {
 	b.t.Helper()
 	begin := time.Now()
-	ctx, cancel := context.WithTimeout(b.ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(b.ctx, time.Minute)
 	defer cancel()
 	for {
 		ok, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("Boolean("+expression+")"))

@@ -1,5 +1,6 @@
 // Package expect has the checks that tests of many packages share: NoError, as the e2e framework's
-// ExpectNoError, and Eventually, as Gomega's, which polls for what no event announces.
+// ExpectNoError; Eventually, as Gomega's, which polls for what no event announces; Within, for what
+// is to take a time at most.
 //
 // In: the test and what is expected. Out: a failure that ends the test. All run in the goroutine of
 // the test; in a synctest bubble they take the bubble's time.
@@ -56,6 +57,27 @@ func EventuallyNoError(t testing.TB, what string, f func() error) {
 			t.Fatalf("%s: the test ended first: %v", what, err)
 		}
 	}
+}
+
+// Within runs f again and again, for a minute at most and three times at least, until it took no
+// longer than most once: in the other runs the machine did something else. It returns the shortest
+// time; what describes f.
+func Within(t testing.TB, most time.Duration, what string, f func()) time.Duration {
+	t.Helper()
+	const least = 3
+	best := time.Duration(-1)
+	for begin, n := time.Now(), 0; n < least || time.Since(begin) < timeout; n++ {
+		began := time.Now()
+		f()
+		if took := time.Since(began); best < 0 || took < best {
+			best = took
+		}
+		if best <= most {
+			return best
+		}
+	}
+	t.Errorf("%s took %s at best, want %s at most", what, best, most)
+	return best
 }
 
 // Value returns v of a call that returned no error; it panics at one, and so also serves where

@@ -305,7 +305,9 @@ func apiServerOnly(w *fixture) {
 }
 
 func taintedOut(w *fixture) {
-	w.create(one("driven-out", "trap '' TERM; while true; do sleep 0.05; done"))
+	stays := one("driven-out", "trap '' TERM; while true; do sleep 0.05; done")
+	stays.Spec.TerminationGracePeriodSeconds = ptr(int64(60)) // it is looked at while it ends
+	w.create(stays)
 	w.wait("driven-out", running)
 	_, err := w.Client.CoreV1().Nodes().Patch(w.ctx, "node-1", types.StrategicMergePatchType,
 		[]byte(`{"spec":{"taints":[{"key":"a","effect":"NoExecute"}]}}`), metav1.PatchOptions{})

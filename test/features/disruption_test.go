@@ -47,6 +47,8 @@ func (w *fixture) allows(app string, disruptions, healthy int32) {
 	})
 }
 
+// cordon lets no Pod come to a node, or lets them come again. The scheduler knows of a cordon when
+// it returns: it hears of nodes and of Pods by watches of their own.
 func (w *fixture) cordon(node string, on bool) {
 	w.t.Helper()
 	text := "false"
@@ -56,6 +58,16 @@ func (w *fixture) cordon(node string, on bool) {
 	_, err := w.Client.CoreV1().Nodes().Patch(w.ctx, node, types.StrategicMergePatchType,
 		[]byte(`{"spec":{"unschedulable":`+text+`}}`), metav1.PatchOptions{})
 	expect.NoError(w.t, err)
+	for known := !on; !known; {
+		p := one("", "")
+		p.GenerateName, p.Spec.NodeSelector = "kept-out-", map[string]string{v1.LabelHostname: node}
+		name := w.create(p).Name
+		p = w.wait(name, func(p *v1.Pod) bool {
+			return p.Spec.NodeName != "" || condition(p, v1.PodScheduled).Reason == v1.PodReasonUnschedulable
+		})
+		known = p.Spec.NodeName == ""
+		w.delete(name, metav1.DeleteOptions{GracePeriodSeconds: ptr(int64(0))})
+	}
 }
 
 // drainNode is what `kubectl drain` does, by its own code; it gives up after a while. A selector
@@ -296,7 +308,7 @@ func TestNodesAreDrainedOneAfterTheOther(t *testing.T) {
 	w.allows("app", 1, 3)
 	// what starts from now on is not available until its status is set
 	w.On(testcluster.Match{Image: "app:1"}, testcluster.Script{Sh: "while true; do sleep 0.05; done"})
-	if said, err := w.drainNode("node-1", 10*time.Second); err != nil || x.Spec.NodeName != "node-1" {
+	if said, err := w.drainNode("node-1", time.Minute); err != nil || x.Spec.NodeName != "node-1" {
 		t.Fatalf("pod-x on %s; node-1: %v\n%s", x.Spec.NodeName, err, said)
 	}
 	w.gone(a.Name)
@@ -314,7 +326,7 @@ func TestNodesAreDrainedOneAfterTheOther(t *testing.T) {
 	w.cordon("node-3", false)
 	w.exec(w.get(d.Name), "sh", "-c", "echo yes > /ready")
 	w.allows("app", 1, 3)
-	if said, err := w.drainNode("node-2", 300*time.Millisecond); err == nil {
+	if said, err := w.drainNode("node-2", 3*time.Second); err == nil {
 		t.Fatalf("two Pods of node-2 where one may go\n%s", said)
 	}
 	e := w.newPod("app", a, b, c, d)
@@ -323,7 +335,7 @@ func TestNodesAreDrainedOneAfterTheOther(t *testing.T) {
 	w.cordon("node-1", false) // room comes
 	w.wait(e.Name, func(p *v1.Pod) bool { return running(p) && p.Spec.NodeName == "node-1" })
 	w.exec(w.get(e.Name), "sh", "-c", "echo yes > /ready")
-	if said, err := w.drainNode("node-2", 10*time.Second); err != nil {
+	if said, err := w.drainNode("node-2", time.Minute); err != nil {
 		t.Fatalf("node-2 at last: %v\n%s", err, said)
 	}
 	for _, p := range []v1.Pod{b, d} {

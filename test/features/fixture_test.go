@@ -34,14 +34,14 @@ type fixture struct {
 
 func start(t *testing.T, opts ...testcluster.Option) *fixture {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	t.Cleanup(cancel)
 	return &fixture{testcluster.Start(t, opts...), t, ctx}
 }
 
 // as is the same fixture for a subtest, with a timeout of its own.
 func (w *fixture) as(t *testing.T) *fixture {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	t.Cleanup(cancel)
 	return &fixture{w.Cluster, t, ctx}
 }
@@ -97,7 +97,7 @@ func (w *fixture) gone(name string) {
 }
 
 // patience bounds one wait: what a test waits for takes a second at most on an idle machine.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // until waits for what no watch tells; it fails the test after patience.
 func (w *fixture) until(what string, ok func() bool) {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/gantry-project/gantry/internal/cri/crifake"
 	"github.com/gantry-project/gantry/internal/explain"
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/test/expect"
@@ -176,7 +177,7 @@ func revisions(t *testing.T, all []*v1.Pod) {
 
 func terminating(w *fixture) {
 	p := one("ends", "trap '' TERM; while true; do sleep 0.05; done")
-	p.Spec.TerminationGracePeriodSeconds = ptr(int64(3))
+	p.Spec.TerminationGracePeriodSeconds = ptr(int64(60)) // it is looked at while it ends
 	w.create(p)
 	w.wait("ends", running)
 	w.delete("ends", metav1.DeleteOptions{})
@@ -496,31 +497,34 @@ func debuggerEnds(w *fixture) {
 }
 
 func force(w *fixture) {
-	asked, killed := make(chan time.Time, 1), make(chan time.Time, 1)
+	asked, killed := make(chan struct{}), make(chan struct{})
 	w.On(testcluster.Match{Pod: "stubborn"}, testcluster.Script{Main: func(p *testcluster.Process) int {
 		<-p.Signal
-		asked <- time.Now()
+		close(asked)
 		<-p.Context.Done()
-		killed <- time.Now()
+		close(killed)
 		return 137
 	}})
 	p := one("stubborn", "")
 	p.Spec.TerminationGracePeriodSeconds = ptr(int64(60))
 	w.create(p)
-	w.wait("stubborn", running)
+	_, id, _ := strings.Cut(w.wait("stubborn", running).Status.ContainerStatuses[0].ContainerID, "://")
 	w.delete("stubborn", metav1.DeleteOptions{GracePeriodSeconds: ptr(int64(0))})
 	w.gone("stubborn") // at once, long before its process
-	var times [2]time.Time
-	for i, c := range []chan time.Time{asked, killed} {
+	for i, c := range []chan struct{}{asked, killed} {
 		select {
-		case times[i] = <-c:
+		case <-c:
 		case <-w.ctx.Done():
 			w.t.Fatalf("signal %d of TERM, KILL never came", i)
 		}
 	}
-	if took := times[1].Sub(times[0]); took < 900*time.Millisecond || took > time.Minute {
-		w.t.Errorf("killed %s after it was asked to end", took)
-	}
+	// the call, which is recorded when it has ended, says how long lies between the signals
+	w.until("the stop of its container with a time to end", func() bool {
+		return slices.ContainsFunc(w.Runtime("node-1").Calls(), func(c crifake.Call) bool {
+			r, ok := c.Request.(*runtimeapi.StopContainerRequest)
+			return ok && r.ContainerId == id && r.Timeout > 0
+		})
+	})
 }
 
 func fourCauses(w *fixture) {
@@ -605,7 +609,7 @@ func otherWriters(w *fixture) {
 // cgroupFirst: the kubelet's cgroup is there while the runtime is still asked for the sandbox below
 // it.
 func cgroupFirst(w *fixture) {
-	w.FaultPod("node-1", "grouped", "RunPodSandbox", "1*delay(1s)->ok")
+	w.FaultPod("node-1", "grouped", "RunPodSandbox", "1*delay(5s)->ok")
 	w.create(one("grouped", ""))
 	uid := string(w.get("grouped").UID)
 	w.until("the cgroup", func() bool {

@@ -74,17 +74,7 @@ func TestPodsOfANodeThatIsGone(t *testing.T) {
 	t.Parallel()
 	const quarantine = time.Second
 	w := start(t, testcluster.WithNodes("a", "b"), testcluster.WithNodeQuarantine(quarantine))
-	cordon := func(node string, on bool) {
-		t.Helper()
-		w.until("cordon of "+node, func() bool {
-			n, err := w.Client.CoreV1().Nodes().Get(w.ctx, node, metav1.GetOptions{})
-			expect.NoError(w.t, err)
-			n.Spec.Unschedulable = on
-			_, err = w.Client.CoreV1().Nodes().Update(w.ctx, n, metav1.UpdateOptions{})
-			return err == nil
-		})
-	}
-	cordon("b", true)
+	w.cordon("b", true)
 	ran := w.set("ran", one("", ""))
 	w.wait(ran.Name, running)
 	w.KillNode("a")
@@ -93,7 +83,7 @@ func TestPodsOfANodeThatIsGone(t *testing.T) {
 		t.Fatalf("on %s and %s", ran.Spec.NodeName, never.Spec.NodeName)
 	}
 	states := w.record()
-	cordon("b", false)
+	w.cordon("b", false)
 	expect.NoError(w.t, w.Client.CoreV1().Nodes().Delete(w.ctx, "a", metav1.DeleteOptions{}))
 	startedAt := time.Now()
 	for _, old := range []*v1.Pod{ran, never} {

@@ -71,7 +71,11 @@ func newFixture(t testing.TB) *fixture {
 		settings: rules.Settings{Family: rules.IPv4, MasqueradeBit: 14,
 			LocalDetector: rules.LocalTrafficDetector{Interface: bridge}, ConfineInterfaces: []string{bridge}}}
 	w.client.PrependWatchReactor("*", func(a k8stesting.Action) (bool, watch.Interface, error) {
-		one, err := w.client.Tracker().Watch(a.GetResource(), a.GetNamespace())
+		var from metav1.ListOptions // without it, what is made between the list and the watch is lost
+		if asked, ok := a.(k8stesting.WatchActionImpl); ok {
+			from = asked.ListOptions
+		}
+		one, err := w.client.Tracker().Watch(a.GetResource(), a.GetNamespace(), from)
 		w.watches <- struct{}{}
 		return true, one, err
 	})

@@ -19,12 +19,13 @@ type load struct {
 	requests int
 	failed   []string
 	last     map[string]time.Time // when each Pod answered last
+	others   map[string]int       // answers since then, of other Pods
 }
 
 // begin asks addresses from several goroutines until end is called.
 func begin(t *testing.T, addresses ...string) *load {
 	ctx, stop := context.WithCancel(t.Context())
-	l := &load{stop: stop, last: map[string]time.Time{}}
+	l := &load{stop: stop, last: map[string]time.Time{}, others: map[string]int{}}
 	for i := range 2 * len(addresses) {
 		url := "http://" + addresses[i%len(addresses)] + "/hostname"
 		l.done.Go(func() {
@@ -65,6 +66,10 @@ func (l *load) note(who string, err error) {
 		return
 	}
 	l.last[who] = time.Now()
+	for pod := range l.last {
+		l.others[pod]++
+	}
+	l.others[who] = 0
 }
 
 // answered is when a Pod answered last.
@@ -72,6 +77,13 @@ func (l *load) answered(pod string) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.last[pod]
+}
+
+// answersSince is how many answers of other Pods came after a Pod's last one.
+func (l *load) answersSince(pod string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.others[pod]
 }
 
 // end stops asking; there must have been answers from at least so many Pods and no failure.

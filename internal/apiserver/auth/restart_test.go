@@ -53,8 +53,8 @@ func startServer(t testing.TB, dir string, change func(*apiserver.Config)) (*res
 	t.Cleanup(k.stop)
 	select {
 	case <-s.Ready():
-	case <-time.After(30 * time.Second):
-		t.Fatal("not ready in 30 s")
+	case <-time.After(2 * time.Minute):
+		t.Fatal("not ready in two minutes")
 	}
 	if k.client, err = kubernetes.NewForConfig(s.InProcess(master())); err != nil {
 		t.Fatal(err)

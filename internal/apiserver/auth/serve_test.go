@@ -71,8 +71,8 @@ func serve(t testing.TB, o auth.Options) *server {
 	case err := <-done:
 		done <- err
 		t.Fatalf("the server ended before it was ready: %v", err)
-	case <-time.After(30 * time.Second):
-		t.Fatal("the server was not ready in 30 s")
+	case <-time.After(2 * time.Minute):
+		t.Fatal("the server was not ready in two minutes")
 	}
 	return &server{s, files, time.Since(begin)}
 }

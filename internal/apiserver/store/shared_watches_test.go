@@ -51,7 +51,7 @@ func podStorage(t *testing.T) *sharedwatch.Storage {
 	}
 	t.Cleanup(destroy)
 	// the cache says no other way that it is filled
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		list := &corev1.PodList{}
 		err := pods.GetList(t.Context(), "/pods/", storage.ListOptions{ResourceVersion: "0", Recursive: true,
 			Predicate: storage.Everything}, list)

@@ -47,6 +47,7 @@ func (l Listener) Accept() (net.Conn, error) {
 // goroutine (send) exists only while bytes are pending.
 type batchingConn struct {
 	net.Conn
+	closeTimeout time.Duration
 
 	mu               sync.Mutex
 	cond             sync.Cond // pending bytes are being sent, were sent, or cannot be
@@ -61,7 +62,7 @@ type batchingConn struct {
 
 // newBatchingConn returns a connection over inner, which it owns.
 func newBatchingConn(inner net.Conn) *batchingConn {
-	c := &batchingConn{Conn: inner}
+	c := &batchingConn{Conn: inner, closeTimeout: closeTimeout}
 	c.cond.L = &c.mu
 	return c
 }
@@ -137,7 +138,7 @@ func (c *batchingConn) Close() error {
 		return c.Conn.Close()
 	}
 	c.cond.Broadcast()
-	_ = c.Conn.SetWriteDeadline(time.Now().Add(closeTimeout)) // both fail only where the connection is closed
+	_ = c.Conn.SetWriteDeadline(time.Now().Add(c.closeTimeout)) // both fail only where the connection is closed
 	_ = c.Conn.SetReadDeadline(time.Unix(1, 0))
 	return nil
 }
@@ -173,7 +174,7 @@ func (c *batchingConn) SetWriteDeadline(t time.Time) error {
 	now := time.Now()
 	if c.deadlineExceeded = !t.IsZero() && !t.After(now); c.deadlineExceeded && c.sending {
 		c.cond.Broadcast()
-		t = now.Add(closeTimeout)
+		t = now.Add(c.closeTimeout)
 	}
 	return c.Conn.SetWriteDeadline(t)
 }

@@ -75,6 +75,7 @@ func TestConnKeepsTheOrder(t *testing.T) {
 // Who does not read makes the writer wait; closing ends the wait, and the reading side, at once.
 func TestConnToAPeerThatDoesNotRead(t *testing.T) {
 	c, _ := connPair(t)
+	c.closeTimeout = time.Hour // what ends at all did not wait for it
 	read := make(chan error, 1)
 	go func() {
 		_, err := c.Read(make([]byte, 1))
@@ -108,7 +109,6 @@ func TestConnToAPeerThatDoesNotRead(t *testing.T) {
 		case <-time.After(time.Millisecond):
 		}
 	}
-	begin := time.Now()
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -117,9 +117,6 @@ func TestConnToAPeerThatDoesNotRead(t *testing.T) {
 	}
 	if err := <-read; err == nil {
 		t.Error("a closed connection is read")
-	}
-	if took := time.Since(begin); took >= closeTimeout {
-		t.Errorf("closing took %s", took)
 	}
 	if err := c.SetDeadline(time.Time{}); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("a deadline of a closed connection: %v", err)

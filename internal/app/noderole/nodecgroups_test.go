@@ -222,7 +222,7 @@ evictionHard: {memory.available: 1Gi, nodefs.available: 10%%, nodefs.inodesFree:
 // firstSandbox is the first sandbox that the runtime is asked for.
 func firstSandbox(t *testing.T, f *crifake.Fake) *runtimeapi.PodSandboxConfig {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		for _, call := range f.Calls() {
 			if r, ok := call.Request.(*runtimeapi.RunPodSandboxRequest); ok {
 				return r.Config

@@ -17,6 +17,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+
+	"github.com/gantry-project/gantry/test/expect"
 )
 
 // Bounds of the promise: an answer about a Pod of a cluster of that many Pods takes no longer.
@@ -82,26 +84,19 @@ func manyPodsServer(t testing.TB) *kubernetes.Clientset {
 	return client
 }
 
-// An answer about a Pod among 5,000 is there within 300 ms. The best of five counts: other work of
-// the machine is not the answer's.
+// An answer about a Pod among 5,000 is there within 300 ms.
 func TestAnAnswerAmongManyPodsIsQuick(t *testing.T) {
 	client := manyPodsServer(t)
-	best := time.Hour
-	for range 5 {
-		begin := time.Now()
-		a, err := AnswerWith(t.Context(), client, Question{Namespace: "shop", About: "pod/web", Now: begin})
+	took := expect.Within(t, mostAnswer, "an answer", func() {
+		a, err := AnswerWith(t.Context(), client, Question{Namespace: "shop", About: "pod/web", Now: time.Now()})
 		if err != nil {
 			t.Fatal(err)
 		}
-		best = min(best, time.Since(begin))
 		if len(a.Findings) == 0 || a.Findings[0].Code != "NodeResourcesFit" {
 			t.Fatalf("got %s: %+v", a.Cause, a.Findings)
 		}
-	}
-	t.Logf("best of five: %s", best)
-	if best > mostAnswer {
-		t.Errorf("took %s, want at most %s", best, mostAnswer)
-	}
+	})
+	t.Logf("an answer takes %s", took)
 }
 
 func BenchmarkAnswerAmongManyPods(b *testing.B) {

@@ -32,7 +32,7 @@ func (l updateChan) expect(t *testing.T, want string) {
 		if got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatalf("nothing, want %s", want)
 	}
 }

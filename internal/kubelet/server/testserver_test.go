@@ -318,16 +318,16 @@ func (w *testServer) get(path string) (int, string) {
 	return w.request(w.config, http.MethodGet, path)
 }
 
-// eventually polls until ok, for ten seconds at most.
+// eventually polls until ok, for a minute at most.
 func (w *testServer) eventually(what string, ok func() bool) {
 	w.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for limit := time.After(30 * time.Second); !ok(); {
+	for limit := time.After(time.Minute); !ok(); {
 		select {
 		case <-tick.C:
 		case <-limit:
-			w.Fatalf("not within 10 s: %s", what)
+			w.Fatalf("not within a minute: %s", what)
 		}
 	}
 }

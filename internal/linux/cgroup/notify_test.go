@@ -59,8 +59,8 @@ func TestNotifyUsage(t *testing.T) {
 		if err != nil {
 			t.Fatalf("got %v, want a notice", err)
 		}
-	case <-time.After(20 * time.Second):
-		t.Fatal("the kernel told of nothing within 20 s")
+	case <-time.After(time.Minute):
+		t.Fatal("the kernel told of nothing within a minute")
 	}
 	use, err := tree.MemoryUse(at)
 	if err != nil || use.WorkingSet < 32<<20 || use.Bytes < use.WorkingSet || use.Limit != 0 {
@@ -75,7 +75,7 @@ func TestNotifyUsage(t *testing.T) {
 		if !errors.Is(err, os.ErrClosed) {
 			t.Errorf("after Close: got %v, want os.ErrClosed", err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("Wait does not end with Close")
 	}
 }

@@ -75,7 +75,7 @@ func TestLockIsHeldUntilReleased(t *testing.T) {
 func TestPrepareForShutdownSignal(t *testing.T) {
 	t.Parallel()
 	s, c, _ := dial(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	signals, err := c.MonitorShutdown(ctx)
 	if err != nil {
