@@ -61,7 +61,8 @@ func TestPendingIsToldOfNow(t *testing.T) {
 	made := journal.Called{Service: "CRI", Method: "RunPodSandbox"}
 	pulling := journal.Pulling{Image: "registry.test/web:1.4.3", Container: "app"}
 	ruled := journal.Ruled{Attempt: 1, Nodes: 1, Message: "0/1 nodes are available: 1 Insufficient cpu.",
-		Refusals: []journal.NodeRefusal{{Node: "n1", Plugin: "NodeResourcesFit", Messages: []string{"Insufficient cpu"}}}}
+		Refusals: []journal.NodeRefusal{
+			{Node: "n1", Plugin: "NodeResourcesFit", Messages: []string{"Insufficient cpu"}}}}
 	for name, c := range map[string]struct {
 		facts     []journal.Fact // one each second, the last one five seconds ago
 		says, not string

@@ -457,7 +457,7 @@ func initFields(w *fixture) {
 
 func debuggerEnds(w *fixture) {
 	w.create(one("debugged", ""))
-	before := w.wait("debugged", running)
+	w.wait("debugged", running)
 	debug := func(c v1.EphemeralContainerCommon) error {
 		raw, err := json.Marshal(map[string]any{"spec": map[string]any{
 			"ephemeralContainers": []v1.EphemeralContainer{{EphemeralContainerCommon: c}}}})
@@ -481,7 +481,7 @@ func debuggerEnds(w *fixture) {
 		w.t.Errorf("%+v in a Pod that is %s", s, p.Status.Phase)
 	}
 	// Something else of the Pod changes, and the debugger is looked at again.
-	_, err = w.Client.CoreV1().Pods("default").Patch(w.ctx, "debugged", types.StrategicMergePatchType,
+	_, err := w.Client.CoreV1().Pods("default").Patch(w.ctx, "debugged", types.StrategicMergePatchType,
 		[]byte(`{"spec":{"containers":[{"name":"app","image":"app:2"}]}}`), metav1.PatchOptions{})
 	expect.NoError(w.t, err)
 	p = w.wait("debugged", func(p *v1.Pod) bool {

@@ -271,8 +271,8 @@ func moreInits(in *podplan.In) {
 	in.Pod.Spec.InitContainers = append(in.Pod.Spec.InitContainers, v1.Container{Name: "j"}, v1.Container{Name: "k"})
 }
 
-// hadSandbox has the Pod in its second sandbox; the first one died, and a container that ended is in
-// it.
+// hadSandbox has the Pod in its second sandbox; the first one died, and a container that ended is
+// in it.
 func hadSandbox(in *podplan.In) {
 	in.Observed.Sandboxes = append(in.Observed.Sandboxes, podplan.Sandbox{ID: "before"})
 	in.Observed.Containers = append(in.Observed.Containers, podplan.Container{ID: "a-before", Name: "a",

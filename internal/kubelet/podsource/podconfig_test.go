@@ -58,8 +58,8 @@ func TestMergeLetsTheStrongerSourceWin(t *testing.T) {
 	<-m.Synced()
 }
 
-// An update names the source that spoke, whichever that is, and says whether the Pod is there, gone,
-// or gone by force.
+// An update names the source that spoke, whichever that is, and says whether the Pod is there,
+// gone, or gone by force.
 //
 // row: KSL-20
 func TestEachUpdateNamesItsSource(t *testing.T) {

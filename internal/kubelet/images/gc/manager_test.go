@@ -172,8 +172,9 @@ func TestAnImageIsUsedByEachOfItsNames(t *testing.T) {
 			if name == "" {
 				want = []string{"sha256:a", "sha256:b"}
 			}
-			of := map[string]*fakeNode{"a Pod": {images: slices.Clone(list)}, "a container": {images: slices.Clone(list)}}
-			of["a container"].containers = []*runtimeapi.Container{{Image: &runtimeapi.ImageSpec{Image: name}}}
+			container := &fakeNode{images: slices.Clone(list)}
+			of := map[string]*fakeNode{"a Pod": {images: slices.Clone(list)}, "a container": container}
+			container.containers = []*runtimeapi.Container{{Image: &runtimeapi.ImageSpec{Image: name}}}
 			for who, n := range of {
 				if short, id := name == "a" || name == "a:latest", name == "sha256:a"; who == "a container" && short ||
 					who == "a Pod" && id {
@@ -185,8 +186,8 @@ func TestAnImageIsUsedByEachOfItsNames(t *testing.T) {
 				}
 				_, err := n.manager(images.GCPolicy{High: 85, Low: 80}, named...).DeleteUnusedImages(t.Context())
 				if err != nil || !slices.Equal(n.removed, want) {
-					t.Errorf("%s names %q (tagged %t): removed %v, error %v; want %v", who, name, tagged, n.removed, err,
-						want)
+					t.Errorf("%s names %q (tagged %t): removed %v, error %v; want %v", who, name, tagged, n.removed,
+						err, want)
 				}
 			}
 		}
