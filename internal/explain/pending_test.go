@@ -56,7 +56,7 @@ func TestThreeKindsOfPending(t *testing.T) {
 // ruling that refused it before it was bound, an image that has been pulled.
 //
 // row: OPS-15
-func TestPendingIsToldOfNow(t *testing.T) {
+func TestPendingDescribesThePresent(t *testing.T) {
 	refused := journal.Called{Service: "CRI", Method: "RunPodSandbox", Error: "no address left in 10.72.0.0/30"}
 	made := journal.Called{Service: "CRI", Method: "RunPodSandbox"}
 	pulling := journal.Pulling{Image: "registry.test/web:1.4.3", Container: "app"}
