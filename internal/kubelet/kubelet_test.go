@@ -628,7 +628,7 @@ func TestContainerThatIgnoresTERMIsKilledAtTheDeadline(t *testing.T) {
 
 // row: TRM-13
 func TestKubeletRestartGivesTheFullGraceAgain(t *testing.T) {
-	for _, grace := range []time.Duration{20, 30, 60} { // of the deletion, in seconds; that of the Pod is 30
+	for _, grace := range []time.Duration{60, 30, 20} { // of the deletion, in seconds; that of the Pod is 30
 		runTest(t, func(r *rig) {
 			r.create(pod("p", scriptContainer("app", "trap '' TERM; while true; do sleep 1; done")))
 			r.phase("p", v1.PodRunning)
