@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -245,6 +246,24 @@ func TestIdentityIsTheUID(t *testing.T) {
 	b := mustCreate[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), pod("p"), metav1.CreateOptions{}))
 	if a.UID == b.UID {
 		t.Error("a new Pod of the same name has the old uid")
+	}
+	// Whoever means the old Pod does nothing to the new one.
+	pods, old := c.CoreV1().Pods(ns), metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(a.UID))}
+	if err := pods.Bind(t.Context(), &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: a.UID},
+		Target: corev1.ObjectReference{Name: "n"}}, metav1.CreateOptions{}); !apierrors.IsConflict(err) {
+		t.Errorf("a binding of the old Pod: %v, want a conflict", err)
+	}
+	if err := pods.EvictV1(t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "p"},
+		DeleteOptions: &old}); !apierrors.IsConflict(err) {
+		t.Errorf("an eviction of the old Pod: %v, want a conflict", err)
+	}
+	if err := pods.Delete(t.Context(), "p", old); !apierrors.IsConflict(err) {
+		t.Errorf("a deletion of the old Pod: %v, want a conflict", err)
+	}
+	now := mustCreate[*corev1.Pod](t)(pods.Get(t.Context(), "p", metav1.GetOptions{}))
+	if now.UID != b.UID || now.Spec.NodeName != "" || now.DeletionTimestamp != nil {
+		t.Errorf("the new Pod is %s on %q, deleted %v; want it as it was", now.UID, now.Spec.NodeName,
+			now.DeletionTimestamp)
 	}
 }
 

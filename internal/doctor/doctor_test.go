@@ -144,7 +144,6 @@ func TestChecks(t *testing.T) {
 						Mode: "AlwaysAllow"}}}}}, "kubelet-port", doctor.Problem, "AlwaysAllow", "Webhook"},
 		{"read-only port", doctor.Facts{Nodes: []doctor.Node{{ReadOnly: doctor.Answer{Address: "a:10255", Code: 200}}}},
 			"read-only-port", doctor.Warning, "anybody", "readOnlyPort: 0"},
-		// row: KSL-34
 		// row: EVC-36
 		{"evictions in vain", node(doctor.Node{Goroutines: 9, Evictions: 3,
 			Fruitless: map[string]int64{"memory.available": 3}}), "evictions", doctor.Problem,
@@ -155,7 +154,10 @@ func TestChecks(t *testing.T) {
 		{"evictions", node(doctor.Node{Goroutines: 9, Evictions: 4,
 			Fruitless: map[string]int64{"nodefs.available": 0}}), "evictions", doctor.OK,
 			"4 Pods evicted since its kubelet started, none in vain", ""},
+		// row: KSL-34
 		{"few goroutines", node(doctor.Node{Goroutines: 52}), "goroutines", doctor.OK, "52 goroutines", ""},
+		{"goroutines of a busy node", node(doctor.Node{Goroutines: 700}), "goroutines", doctor.OK, "700 goroutines",
+			""},
 		{"many goroutines", node(doctor.Node{Goroutines: 50000}), "goroutines", doctor.Warning, "50000 goroutines",
 			"kubelet_stuck_pod_seconds"},
 	} {

@@ -178,7 +178,7 @@ func TestRestartPolicies(t *testing.T) {
 // row: PWK-23
 func TestInitContainersRunInOrder(t *testing.T) {
 	runTest(t, func(r *rig) {
-		p := pod("p", scriptContainer("app", runs))
+		p := pod("p", scriptContainer("web", runs), scriptContainer("app", runs)) // the spec's order, not the names'
 		p.Spec.InitContainers = []v1.Container{scriptContainer("i1", "sleep 2"), scriptContainer("i2", "sleep 2")}
 		r.create(p)
 		got := r.phase("p", v1.PodPending)
@@ -196,8 +196,11 @@ func TestInitContainersRunInOrder(t *testing.T) {
 		}
 		r.advance(2 * time.Second)
 		r.phase("p", v1.PodRunning)
-		if s := started(r); s != "i1 i2 app" {
-			t.Errorf("started %s", s)
+		if s := started(r); s != "i1 i2 web app" {
+			t.Errorf("started %s, want the init containers and then the others, each in the order of the spec", s)
+		}
+		if first := r.fake.Calls()[0].Method; first != "RunPodSandbox" {
+			t.Errorf("the runtime was first asked for %s, want RunPodSandbox", first)
 		}
 	})
 }
@@ -518,18 +521,27 @@ func TestOneStuckPodHoldsNobodyUp(t *testing.T) {
 
 // row: KSL-31
 func TestSettledPodCausesNoCalls(t *testing.T) {
-	runTest(t, func(r *rig) {
-		r.create(pod("p", scriptContainer("app", runs)))
-		r.phase("p", v1.PodRunning)
-		calls, writes := len(r.fake.Calls()), r.writes()
-		r.advance(50 * time.Second)
-		if n := len(r.fake.Calls()); n != calls {
-			t.Errorf("%d calls of an idle Pod: %v", n-calls, r.fake.Calls()[calls:])
-		}
-		if n := r.writes(); n != writes {
-			t.Errorf("%d writes of an idle Pod", n-writes)
-		}
-	})
+	for name, settle := range map[string]func(*rig){
+		"runs":               func(*rig) {},
+		"its sandbox died":   func(r *rig) { r.killSandbox("p"); r.advance(time.Minute) },
+		"a container ended":  func(r *rig) { r.kill("p"); r.advance(time.Minute) },
+		"the kubelet is new": func(r *rig) { r.stop(); r.start(); r.advance(time.Minute) },
+	} {
+		runTest(t, func(r *rig) {
+			r.create(pod("p", scriptContainer("app", runs)))
+			r.phase("p", v1.PodRunning)
+			settle(r)
+			r.phase("p", v1.PodRunning)
+			calls, writes := len(r.fake.Calls()), r.writes()
+			r.advance(50 * time.Second)
+			if n := len(r.fake.Calls()); n != calls {
+				t.Errorf("%s: %d calls of an idle Pod: %v", name, n-calls, r.fake.Calls()[calls:])
+			}
+			if n := r.writes(); n != writes {
+				t.Errorf("%s: %d writes of an idle Pod", name, n-writes)
+			}
+		})
+	}
 }
 
 // row: ISE-20
@@ -616,20 +628,22 @@ func TestContainerThatIgnoresTERMIsKilledAtTheDeadline(t *testing.T) {
 
 // row: TRM-13
 func TestKubeletRestartGivesTheFullGraceAgain(t *testing.T) {
-	runTest(t, func(r *rig) {
-		r.create(pod("p", scriptContainer("app", "trap '' TERM; while true; do sleep 1; done")))
-		r.phase("p", v1.PodRunning)
-		r.delete("p", 30)
-		r.advance(10 * time.Second)
-		r.stop()
-		r.start()
-		r.advance(28 * time.Second)
-		if r.get("p") == nil {
-			t.Error("killed before the full grace period was over")
-		}
-		r.advance(3 * time.Second)
-		r.gone("p")
-	})
+	for _, grace := range []time.Duration{60, 30, 20} { // of the deletion, in seconds; that of the Pod is 30
+		runTest(t, func(r *rig) {
+			r.create(pod("p", scriptContainer("app", "trap '' TERM; while true; do sleep 1; done")))
+			r.phase("p", v1.PodRunning)
+			r.delete("p", int64(grace))
+			r.advance(10 * time.Second)
+			r.stop()
+			r.start()
+			r.advance((grace - 2) * time.Second)
+			if r.get("p") == nil {
+				t.Errorf("grace %d s: killed before the full grace period was over", grace)
+			}
+			r.advance(3 * time.Second)
+			r.gone("p")
+		})
+	}
 }
 
 // row: PST-08

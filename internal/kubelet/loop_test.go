@@ -88,7 +88,7 @@ func TestSourceReports(t *testing.T) {
 			}
 			got := r.since(n, name)
 			if !strings.Contains(got, s.want) || s.not != "" && strings.Contains(got, s.not) {
-				t.Errorf("%s: got\\n%s\\nwant %q and not %q", s.op, got, s.want, s.not)
+				t.Errorf("%s: got\n%s\nwant %q and not %q", s.op, got, s.want, s.not)
 			}
 			if !strings.HasPrefix(s.op, "DELETE") {
 				r.advance(5 * time.Second) // let it come to rest

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/watch"
 	clienttesting "k8s.io/client-go/testing"
+	"sigs.k8s.io/yaml"
 
 	"github.com/gantry-project/gantry/internal/kubelet"
 	"github.com/gantry-project/gantry/internal/kubelet/podsource/static"
@@ -282,6 +283,13 @@ func TestPodsOfAURL(t *testing.T) {
 	if now := r.container("one-n1"); now != one {
 		t.Errorf("%s became %s", one, now)
 	}
+	asJSON, err := yaml.YAMLToJSON([]byte("apiVersion: v1\nkind: PodList\nitems:\n" + indent(manifest("one", "")) +
+		indent(manifest("two", "")) + indent(manifest("three", ""))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Store(string(asJSON))
+	r.running("three-n1")
 	answer.Store("not a Pod")
 	before := asked.Load()
 	r.eventually("more questions", func() bool { return asked.Load() > before+2 })
@@ -289,7 +297,7 @@ func TestPodsOfAURL(t *testing.T) {
 		t.Error("a bad answer ended Pods")
 	}
 	answer.Store("apiVersion: v1\nkind: PodList\nitems: []\n")
-	r.eventually("the end of both", func() bool { return len(r.k.Pods()) == 0 })
+	r.eventually("the end of all", func() bool { return len(r.k.Pods()) == 0 })
 }
 
 func TestWithoutAnAPIServer(t *testing.T) {

@@ -2,7 +2,9 @@ package scheduler
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -381,6 +383,8 @@ func checkTotals(t *testing.T, log string) {
 	}
 }
 
+// A patch of a status has the condition, and nothing beside it.
+//
 // row: SCH-11
 func TestFailingWritesNothingButEventAndCondition(t *testing.T) {
 	t.Parallel()
@@ -393,11 +397,19 @@ func TestFailingWritesNothingButEventAndCondition(t *testing.T) {
 			"0/1 nodes are available: 1 Preemption is not helpful for scheduling.")
 	}
 	for _, a := range c.Actions() {
-		_, patch := a.(clienttesting.PatchAction)
+		patched, patch := a.(clienttesting.PatchAction)
 		switch r := a.GetResource().Resource; {
 		case a.GetVerb() == "list" || a.GetVerb() == "watch" || a.GetVerb() == "get", r == "events":
 		case r == "pods" && a.GetVerb() == "create" && a.GetSubresource() == "": // the test's own
 		case r == "pods" && patch && a.GetSubresource() == "status":
+			var body struct{ Metadata, Status map[string]json.RawMessage }
+			if err := json.Unmarshal(patched.GetPatch(), &body); err != nil {
+				t.Fatal(err)
+			}
+			fields := append(slices.Sorted(maps.Keys(body.Metadata)), slices.Sorted(maps.Keys(body.Status))...)
+			if want := []string{"uid", "$setElementOrder/conditions", "conditions"}; !slices.Equal(fields, want) {
+				t.Fatalf("the status is patched with %s, want the condition alone", patched.GetPatch())
+			}
 		default:
 			t.Errorf("unexpected write %s %s/%s", a.GetVerb(), r, a.GetSubresource())
 		}

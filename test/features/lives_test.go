@@ -262,7 +262,7 @@ func sidecarRestarts(w *fixture) {
 
 func initImage(w *fixture) {
 	p := one("images", "")
-	p.Spec.InitContainers = []v1.Container{does("first", "exit 0")}
+	p.Spec.InitContainers = []v1.Container{does("first", "exit 0"), does("second", "exit 0")}
 	w.create(p)
 	before := w.wait("images", running)
 	patch := func(text string) error {
@@ -273,10 +273,12 @@ func initImage(w *fixture) {
 	w.says(patch(`{"spec":{"initContainers":[{"name":"first","command":["true"]}]}}`),
 		"Forbidden: pod updates may not change fields other than")
 	expect.NoError(w.t, patch(`{"spec":{"initContainers":[{"name":"first","image":"app:2"}]}}`))
+	expect.NoError(w.t, patch(`{"spec":{"initContainers":[{"name":"second","image":"app:2"}]}}`))
 	generation := w.get("images").Generation
 	after := w.wait("images", func(p *v1.Pod) bool { return p.Status.ObservedGeneration == generation })
 	if a, b := after.Status,
 		before.Status; a.InitContainerStatuses[0].ContainerID != b.InitContainerStatuses[0].ContainerID ||
+		a.InitContainerStatuses[1].ContainerID != b.InitContainerStatuses[1].ContainerID ||
 		a.ContainerStatuses[0].ContainerID != b.ContainerStatuses[0].ContainerID ||
 		a.ContainerStatuses[0].RestartCount != 0 {
 		w.t.Errorf("a new image of an init container restarted something: %+v", a)
@@ -456,16 +458,20 @@ func initFields(w *fixture) {
 
 func debuggerEnds(w *fixture) {
 	w.create(one("debugged", ""))
-	before := w.wait("debugged", running)
-	before.Spec.EphemeralContainers = []v1.EphemeralContainer{
-		{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "debugger", Image: "app:1",
-			Command: []string{"sh", "-c", "exit 3"}}}}
-	raw, err := json.Marshal(
-		map[string]any{"spec": map[string]any{"ephemeralContainers": before.Spec.EphemeralContainers}})
-	expect.NoError(w.t, err)
-	_, err = w.Client.CoreV1().Pods("default").Patch(w.ctx, "debugged", types.StrategicMergePatchType, raw,
-		metav1.PatchOptions{}, "ephemeralcontainers")
-	expect.NoError(w.t, err)
+	w.wait("debugged", running)
+	debug := func(c v1.EphemeralContainerCommon) error {
+		raw, err := json.Marshal(map[string]any{"spec": map[string]any{
+			"ephemeralContainers": []v1.EphemeralContainer{{EphemeralContainerCommon: c}}}})
+		expect.NoError(w.t, err)
+		_, err = w.Client.CoreV1().Pods("default").Patch(w.ctx, "debugged", types.StrategicMergePatchType, raw,
+			metav1.PatchOptions{}, "ephemeralcontainers")
+		return err
+	}
+	debugger := v1.EphemeralContainerCommon{Name: "debugger", Image: "app:1", Command: []string{"sh", "-c", "exit 3"}}
+	guaranteed := debugger
+	guaranteed.Resources.Requests = v1.ResourceList{v1.ResourceCPU: resource.MustParse("1m")}
+	w.says(debug(guaranteed), "resources: Forbidden: cannot be set for an Ephemeral Container")
+	expect.NoError(w.t, debug(debugger))
 	ended := func(p *v1.Pod) bool {
 		return len(p.Status.EphemeralContainerStatuses) == 1 &&
 			p.Status.EphemeralContainerStatuses[0].State.Terminated != nil
@@ -476,7 +482,7 @@ func debuggerEnds(w *fixture) {
 		w.t.Errorf("%+v in a Pod that is %s", s, p.Status.Phase)
 	}
 	// Something else of the Pod changes, and the debugger is looked at again.
-	_, err = w.Client.CoreV1().Pods("default").Patch(w.ctx, "debugged", types.StrategicMergePatchType,
+	_, err := w.Client.CoreV1().Pods("default").Patch(w.ctx, "debugged", types.StrategicMergePatchType,
 		[]byte(`{"spec":{"containers":[{"name":"app","image":"app:2"}]}}`), metav1.PatchOptions{})
 	expect.NoError(w.t, err)
 	p = w.wait("debugged", func(p *v1.Pod) bool {

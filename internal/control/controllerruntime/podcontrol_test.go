@@ -80,7 +80,7 @@ func TestCreateInBatches(t *testing.T) {
 }
 
 // A Pod that is gone needs no deletion; one that cannot be deleted is said and no longer expected
-// to go.
+// to go. Each is deleted with its own grace period, and no other Pod of its name.
 func TestDelete(t *testing.T) {
 	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "web", UID: "1"}}
 	owner := controllerruntime.Owner{Object: set, Kind: appsv1.SchemeGroupVersion.WithKind("ReplicaSet")}
@@ -97,7 +97,11 @@ func TestDelete(t *testing.T) {
 		{errors.New("no"), "FailedDelete Error deleting: no", true, false},
 	} {
 		client, recorder := fake.NewClientset(), record.NewFakeRecorder(1)
-		client.PrependReactor("delete", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		client.PrependReactor("delete", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+			o := a.(clienttesting.DeleteActionImpl).DeleteOptions
+			if o.GracePeriodSeconds != nil || o.Preconditions == nil || *o.Preconditions.UID != "u" {
+				t.Errorf("deleted with %+v, want the grace period of the Pod and its uid", o)
+			}
 			return true, nil, c.with
 		})
 		expect, log := controllerruntime.NewExpectations(), &recordingSink{}

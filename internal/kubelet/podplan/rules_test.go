@@ -167,6 +167,7 @@ func TestInitializationIsDone(t *testing.T) {
 // row: PWK-20
 // row: PWK-21
 // row: PWK-22
+// row: KSL-31
 func TestNext(t *testing.T) {
 	at := time.Unix(1000, 0)
 	refusal := map[string]podplan.Try{podplan.SandboxTry: {Count: 2, FailedAt: at}}
@@ -186,6 +187,13 @@ func TestNext(t *testing.T) {
 		{"then the sidecar", "i=0", nil, "start sidecar s"},
 		{"a sidecar that has not started holds the others up", "i=0 s=run", func(in *podplan.In) { in.Health = nil },
 			""},
+		{"of more init containers after it none is begun before", "i=0 s=run", func(in *podplan.In) {
+			moreInits(in)
+			in.Health = nil
+		}, ""},
+		{"then the next of them, and no other", "i=0 s=run", moreInits, "start init j"},
+		{"while that runs, nothing", "i=0 s=run j=run", moreInits, ""},
+		{"then the one after it", "i=0 s=run j=0", moreInits, "start init k"},
 		{"then all app containers", "i=0 s=run", nil, "start a; start b"},
 		{"of three app containers the one that does not run", "i=0 s=run a=run b=run", addContainer("c"), "start c"},
 		{"and the one whose start failed does not hold it up", "i=0 s=run a=run", func(in *podplan.In) {
@@ -196,6 +204,12 @@ func TestNext(t *testing.T) {
 		{"a container made by a kubelet that died is made again", "i=0 s=run a=made b=run", nil,
 			"remove container a a-0; start a"},
 		{"a settled Pod is left alone", "i=0 s=run a=run b=run", nil, ""},
+		{"a settled Pod that has had a sandbox before is left alone", "i=0 s=run a=run b=run", hadSandbox, ""},
+		{"and one whose containers were restarted", "i=0 s=run a=run b=run", func(in *podplan.In) {
+			in.Observed.Latest("a").Attempt = 1
+			in.Observed.Containers = append(in.Observed.Containers, podplan.Container{ID: "a-before", Name: "a",
+				Sandbox: "s0", State: podplan.Exited})
+		}, ""},
 		{"a dead sandbox is left, and a new one made", "i=0 s=0 a=0 b=0 dead", nil,
 			"stop sandbox s0; create sandbox (attempt 1)"},
 		{"what lives in a dead sandbox is stopped first", "i=0 s=run a=0 b=0 dead", nil,
@@ -235,8 +249,9 @@ func TestNext(t *testing.T) {
 		}
 		for i := range in.Observed.Containers {
 			c := &in.Observed.Containers[i]
-			m, _ := podplan.MemberOf(in.Pod, c.Name)
-			c.Annotations.Hash = podplan.Hash(m.Container)
+			if m, ok := podplan.MemberOf(in.Pod, c.Name); ok { // others come with the change
+				c.Annotations.Hash = podplan.Hash(m.Container)
+			}
 		}
 		if x.change != nil {
 			x.change(&in)
@@ -249,6 +264,19 @@ func TestNext(t *testing.T) {
 			t.Errorf("%s: %q\nwant %q", x.rule, text, x.do)
 		}
 	}
+}
+
+// moreInits gives the Pod two more init containers, after its sidecar.
+func moreInits(in *podplan.In) {
+	in.Pod.Spec.InitContainers = append(in.Pod.Spec.InitContainers, v1.Container{Name: "j"}, v1.Container{Name: "k"})
+}
+
+// hadSandbox has the Pod in its second sandbox; the first one died, and a container that ended is
+// in it.
+func hadSandbox(in *podplan.In) {
+	in.Observed.Sandboxes = append(in.Observed.Sandboxes, podplan.Sandbox{ID: "before"})
+	in.Observed.Containers = append(in.Observed.Containers, podplan.Container{ID: "a-before", Name: "a",
+		Sandbox: "before", State: podplan.Exited})
 }
 
 // addContainer gives the Pod one more app container.

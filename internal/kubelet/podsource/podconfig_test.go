@@ -58,6 +58,23 @@ func TestMergeLetsTheStrongerSourceWin(t *testing.T) {
 	<-m.Synced()
 }
 
+// An update names the source that spoke, whichever that is, and says whether the Pod is there,
+// gone, or gone by force.
+//
+// row: KSL-20
+func TestEachUpdateNamesItsSource(t *testing.T) {
+	for _, source := range []string{API, File, HTTP} {
+		var s updateRecorder
+		m := NewPodConfig(s.take, API, File, HTTP)
+		m.Put(source, pod("a", "1"))
+		m.Put(source, pod("a", "1"))
+		m.Remove(source, pod("a", "1"), false)
+		m.Put(source, pod("a", "1"))
+		m.Remove(source, pod("a", "1"), true)
+		s.expect(t, source+" a/1", source+" a/1", source+" a/1 gone", source+" a/1", source+" a/1 forced")
+	}
+}
+
 // row: KSL-11
 // row: KSL-12
 func TestReplaceRemovesMissingPods(t *testing.T) {

@@ -52,6 +52,7 @@ func TestContainersThatAreNotReady(t *testing.T) {
 // A sidecar that is not ready keeps its Pod from being ready; an init container does not.
 //
 // row: ISE-23
+// row: PST-21
 func TestReadinessOfSidecars(t *testing.T) {
 	always := v1.ContainerRestartPolicyAlways
 	in := running(testPod("app"))
@@ -60,13 +61,23 @@ func TestReadinessOfSidecars(t *testing.T) {
 		podplan.Container{ID: "1", Name: "side", Sandbox: "s", State: podplan.Running, Started: now},
 		podplan.Container{ID: "2", Name: "init", Sandbox: "s", State: podplan.Exited, Started: now, Finished: now})
 	in.Health["side"] = podplan.Health{Started: true}
-	c := condition(podstatus.Generate(in), v1.PodReady)
-	if c.Status != v1.ConditionFalse || c.Message != "containers with unready status: [side]" {
-		t.Errorf("sidecar unready: got Ready %s %q, want False that names side", c.Status, c.Message)
+	for _, kind := range []v1.PodConditionType{v1.ContainersReady, v1.PodReady} {
+		c := condition(podstatus.Generate(in), kind)
+		if c.Status != v1.ConditionFalse || c.Message != "containers with unready status: [side]" {
+			t.Errorf("sidecar unready: got %s %s %q, want False that names side", kind, c.Status, c.Message)
+		}
 	}
-	in.Health["side"] = podplan.Health{Started: true, Ready: true}
-	if c := condition(podstatus.Generate(in), v1.PodReady); c.Status != v1.ConditionTrue {
-		t.Errorf("sidecar ready: got Ready %s %q, want True", c.Status, c.Message)
+	in.Health["app"] = podplan.Health{Started: true}
+	if c := condition(podstatus.Generate(in), v1.ContainersReady); c.Message != "containers with unready status: "+
+		"[side app]" {
+		t.Errorf("sidecar and container unready: got %s %q, want both named", c.Status, c.Message)
+	}
+	ready := podplan.Health{Started: true, Ready: true}
+	in.Health["side"], in.Health["app"] = ready, ready
+	for _, kind := range []v1.PodConditionType{v1.ContainersReady, v1.PodReady} {
+		if c := condition(podstatus.Generate(in), kind); c.Status != v1.ConditionTrue {
+			t.Errorf("sidecar ready: got %s %s %q, want True", kind, c.Status, c.Message)
+		}
 	}
 }
 

@@ -177,28 +177,30 @@ func (r *failingActions) Do(ctx context.Context, j podactions.Job, a podplan.Act
 }
 
 // A Pod whose work is due is worked on then, though nobody notifies it: each round ends with the
-// time of the next.
+// time of the next, and the turn of every Pod, which comes later, puts nothing off.
 //
 // row: PWK-04
 // row: KSL-23
 func TestDueWorkIsDone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, pool := begin(t, nil)
-		actions := &failingActions{testRuntime: w, left: 2}
-		pool.d.Actions = actions
-		pool.UpdatePod(UpdatePodOptions{Pod: testPod("1", ""), Source: "api"})
-		synctest.Wait()
-		time.Sleep(time.Hour)
-		synctest.Wait()
-		if len(actions.times) != 3 {
-			t.Fatalf("tried %d times, want 3: two that fail and one that does not", len(actions.times))
-		}
-		for i, want := range []time.Duration{time.Second, 10 * time.Second} {
-			if gap := actions.times[i+1].Sub(actions.times[i]); gap != want {
-				t.Errorf("%s between tries %d and %d, want %s", gap, i+1, i+2, want)
+	for _, turn := range []time.Duration{0, time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			w, pool := begin(t, nil)
+			actions := &failingActions{testRuntime: w, left: 2}
+			pool.d.Actions, pool.d.ResyncInterval = actions, turn
+			pool.UpdatePod(UpdatePodOptions{Pod: testPod("1", ""), Source: "api"})
+			synctest.Wait()
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			if len(actions.times) != 3 {
+				t.Fatalf("tried %d times, want 3: two that fail and one that does not", len(actions.times))
 			}
-		}
-	})
+			for i, want := range []time.Duration{time.Second, 10 * time.Second} {
+				if gap := actions.times[i+1].Sub(actions.times[i]); gap != want {
+					t.Errorf("turns of %s: %s between tries %d and %d, want %s", turn, gap, i+1, i+2, want)
+				}
+			}
+		})
+	}
 }
 
 // A Pod that nobody notifies of anything is decided on again, each round after the one before, as

@@ -137,14 +137,18 @@ func TestNext(t *testing.T) {
 	}
 }
 
+// row: PRB-04
 func TestPort(t *testing.T) {
-	c := &v1.Container{Ports: []v1.ContainerPort{{Name: "web", ContainerPort: 8080}}}
+	c := &v1.Container{Ports: []v1.ContainerPort{{Name: "first", ContainerPort: 7}, {Name: "web", ContainerPort: 8080},
+		{ContainerPort: 8}, {Name: "last", ContainerPort: 9}}}
 	for _, tc := range []struct {
 		in   intstr.IntOrString
 		want string
 	}{
 		{intstr.FromInt32(80), "80 <nil>"},
 		{intstr.FromString("web"), "8080 <nil>"},
+		{intstr.FromString("first"), "7 <nil>"},
+		{intstr.FromString("last"), "9 <nil>"},
 		{intstr.FromString("81"), "81 <nil>"},
 		// recordings/pods/readiness-port-name-unknown
 		{intstr.FromString("nosuch"), `0 strconv.Atoi: parsing "nosuch": invalid syntax`},

@@ -129,6 +129,39 @@ func TestAVolumeIsStagedOncePerNode(t *testing.T) {
 	n.unmount("c")
 }
 
+// Pods that come at once: one has the volume staged, the others wait for that and stage nothing.
+//
+// row: CSI-06
+func TestPodsThatComeAtOnceStageOnce(t *testing.T) {
+	root := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		n := newStagedNode(t, root)
+		until := make(chan struct{})
+		n.driver.Hang("NodeStageVolume", until)
+		done := make(chan error)
+		pods := []types.UID{"a", "b", "c"}
+		for _, uid := range pods {
+			go func() {
+				_, err := n.MountVolumes(t.Context(), claiming(uid))
+				done <- err
+			}()
+		}
+		synctest.Wait()
+		n.expectCalls("while it is staged", stage)
+		close(until)
+		for range pods {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+		n.expectCalls("once it is staged", publish, publish, publish)
+		for _, uid := range pods {
+			n.unmount(uid)
+		}
+		n.expectCalls("the Pods are gone", unpublish, unpublish, unpublish, unstage)
+	})
+}
+
 func TestStagedVolumesSurviveARestart(t *testing.T) {
 	n := newStagedNode(t, t.TempDir())
 	n.mount("a")

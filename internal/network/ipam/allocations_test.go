@@ -2,9 +2,11 @@ package ipam
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -50,36 +52,48 @@ func TestReleasedAddressIsNotReusedAtOnce(t *testing.T) {
 	}
 }
 
-// Whatever is taken and dropped: no address twice, none outside the range, the gateway never, and a
-// refusal only when all are in use.
+// Whatever is taken and dropped, in whatever order: no address twice, none outside the range, the
+// gateway never, and a refusal only when all are in use; of each family one. What is held is the
+// test's own account, so that a release of too much or too little shows.
 //
 // row: NET-03
 func TestAddressesAreUniqueWhateverHappens(t *testing.T) {
+	ranges := []netip.Prefix{small, netip.MustParsePrefix("fd00::/124")}
 	rapid.Check(t, func(t *rapid.T) {
 		var b Allocations
-		held := map[netip.Addr]string{}
+		holder, held := map[netip.Addr]string{}, map[string][]netip.Addr{} // by sandbox and interface
 		for i := range 60 {
 			if len(held) > 0 && rapid.Bool().Draw(t, "drop") {
-				ip := rapid.SampledFrom(b.Leases).Draw(t, "which").IPs[0]
-				b.Release(held[ip], "")
-				delete(held, ip)
+				who := rapid.SampledFrom(slices.Sorted(maps.Keys(held))).Draw(t, "which")
+				sandbox, iface, _ := strings.Cut(who, " ")
+				b.Release(sandbox, iface)
+				for _, ip := range held[who] {
+					delete(holder, ip)
+				}
+				delete(held, who)
 				continue
 			}
-			if free := b.Free([]netip.Prefix{small}); int(free) != 5-len(held) {
+			if free := b.Free(ranges[:1]); int(free) != 5-len(held) {
 				t.Fatalf("%v free with %d of 5 in use", free, len(held))
 			}
-			l, err := b.Allocate(Lease{Container: fmt.Sprint(i)}, []netip.Prefix{small})
+			sandbox, iface := fmt.Sprint(i/2), []string{"eth0", "eth1"}[i%2]
+			l, err := b.Allocate(Lease{Container: sandbox, Interface: iface}, ranges)
 			if err != nil {
 				if len(held) != 5 {
 					t.Fatalf("refused with %d of 5 in use: %v", len(held), err)
 				}
 				continue
 			}
-			ip := l.IPs[0]
-			if other, taken := held[ip]; taken || !isAllocatable(small, ip) || ip == Gateway(small) {
-				t.Fatalf("%s for %d (held by %q)", ip, i, other)
+			if len(l.IPs) != len(ranges) {
+				t.Fatalf("%d got %v, want an address of each of %v", i, l.IPs, ranges)
 			}
-			held[ip] = l.Container
+			for n, ip := range l.IPs {
+				if other, taken := holder[ip]; taken || !isAllocatable(ranges[n], ip) || ip == Gateway(ranges[n]) {
+					t.Fatalf("%s for %d (held by %q)", ip, i, other)
+				}
+				holder[ip] = sandbox + " " + iface
+			}
+			held[sandbox+" "+iface] = l.IPs
 		}
 	})
 }

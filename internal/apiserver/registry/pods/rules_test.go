@@ -83,6 +83,18 @@ func causes(errs field.ErrorList) string {
 	return strings.Join(out, "; ")
 }
 
+func plainContainer(name string) v1.Container {
+	return v1.Container{Name: name, Image: "nginx:1", TerminationMessagePolicy: "File", ImagePullPolicy: "Always"}
+}
+
+// twoInits gives a Pod two init containers, changed.
+func twoInits(change func([]v1.Container)) func(*v1.Pod) {
+	return func(p *v1.Pod) {
+		p.Spec.InitContainers = []v1.Container{plainContainer("one"), plainContainer("two")}
+		change(p.Spec.InitContainers)
+	}
+}
+
 const noOther = "spec: Forbidden: pod updates may not change fields other than " + updatableFieldsMessage
 
 // row: API-25
@@ -110,6 +122,21 @@ func TestUpdateRules(t *testing.T) {
 		{name: "image of an init container",
 			old: func(p *v1.Pod) { p.Spec.InitContainers = []v1.Container{{Name: "i", Image: "busybox:1"}} },
 			new: func(p *v1.Pod) { p.Spec.InitContainers = []v1.Container{{Name: "i", Image: "busybox:2"}} }},
+		{name: "images of all init containers",
+			old: twoInits(func([]v1.Container) {}),
+			new: twoInits(func(c []v1.Container) { c[0].Image, c[1].Image = "nginx:2", "nginx:3" })},
+		{name: "image of the second init container",
+			old: twoInits(func([]v1.Container) {}), new: twoInits(func(c []v1.Container) { c[1].Image = "nginx:2" })},
+		{name: "command of the second init container",
+			old: twoInits(func([]v1.Container) {}),
+			new: twoInits(func(c []v1.Container) { c[1].Command = []string{"sh"} }), want: noOther},
+		{name: "image of the second container",
+			old: func(p *v1.Pod) { p.Spec.Containers = append(p.Spec.Containers, plainContainer("second")) },
+			new: func(p *v1.Pod) {
+				c := plainContainer("second")
+				c.Image = "nginx:2"
+				p.Spec.Containers = append(p.Spec.Containers, c)
+			}},
 		{name: "env of an init container", old: first(func(*v1.Container) {}),
 			new:  first(func(c *v1.Container) { c.Env = []v1.EnvVar{{Name: "A", Value: "1"}} }),
 			want: noOther},
@@ -338,6 +365,38 @@ func TestOptionsOfTheOtherSystem(t *testing.T) {
 	} {
 		if got := causes(Validate(podOf(c.edit))); !strings.Contains(got, c.want) {
 			t.Errorf("%s: got %s, want %s", c.name, got, c.want)
+		}
+	}
+	// Each container of each list is looked at, whatever the others have.
+	plain := v1.Container{Image: "x", TerminationMessagePolicy: "File", ImagePullPolicy: "Always"}
+	for path, of := range map[string]func(*v1.PodSpec) **v1.SecurityContext{
+		"containers[1]":     func(s *v1.PodSpec) **v1.SecurityContext { return &s.Containers[1].SecurityContext },
+		"initContainers[0]": func(s *v1.PodSpec) **v1.SecurityContext { return &s.InitContainers[0].SecurityContext },
+		"initContainers[1]": func(s *v1.PodSpec) **v1.SecurityContext { return &s.InitContainers[1].SecurityContext },
+		"ephemeralContainers[1]": func(s *v1.PodSpec) **v1.SecurityContext {
+			return &s.EphemeralContainers[1].SecurityContext
+		},
+	} {
+		for system, c := range map[v1.OSName]struct {
+			options *v1.SecurityContext
+			want    string
+		}{
+			v1.Linux: {&v1.SecurityContext{WindowsOptions: windows}, "windowsOptions: " + linuxPod},
+			v1.Windows: {&v1.SecurityContext{RunAsUser: new(int64(1))},
+				"runAsUser: Forbidden: cannot be set for a windows pod"},
+		} {
+			got := causes(Validate(podOf(func(p *v1.Pod) {
+				p.Spec.OS = &v1.PodOS{Name: system}
+				second, one, two := plain, plain, plain
+				second.Name, one.Name, two.Name = "second", "one", "two"
+				p.Spec.Containers = append(p.Spec.Containers, second)
+				p.Spec.InitContainers = []v1.Container{one, two}
+				p.Spec.EphemeralContainers = debuggers("three", "four")
+				*of(&p.Spec) = c.options
+			})))
+			if want := "spec." + path + ".securityContext." + c.want; !strings.Contains(got, want) {
+				t.Errorf("%s Pod: got %s, want %s", system, got, want)
+			}
 		}
 	}
 }

@@ -106,6 +106,7 @@ func TestInitContainersHaveNoHooksAndProbes(t *testing.T) {
 }
 
 // row: ISE-29
+// row: ISE-30
 func TestFieldsThatEphemeralContainersMayNotHave(t *testing.T) {
 	for field, set := range map[string]func(*v1.EphemeralContainerCommon){
 		"":               func(*v1.EphemeralContainerCommon) {},

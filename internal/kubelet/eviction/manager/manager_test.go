@@ -12,6 +12,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 
@@ -193,6 +194,28 @@ func TestKernelNoticeStartsAnObservation(t *testing.T) {
 	})
 }
 
+// aboutRecorder keeps what each event is about, beside its text.
+type aboutRecorder struct {
+	record.EventRecorder
+	about []string
+}
+
+func (r *aboutRecorder) note(o runtime.Object, reason string) {
+	ref := o.(*v1.ObjectReference)
+	r.about = append(r.about, fmt.Sprintf("%s of %s %s/%s %s", reason, ref.Kind, ref.Namespace, ref.Name, ref.UID))
+}
+
+func (r *aboutRecorder) Eventf(o runtime.Object, kind, reason, format string, args ...any) {
+	r.note(o, reason)
+	r.EventRecorder.Eventf(o, kind, reason, format, args...)
+}
+
+func (r *aboutRecorder) AnnotatedEventf(o runtime.Object, notes map[string]string, kind, reason, format string,
+	args ...any) {
+	r.note(o, reason)
+	r.EventRecorder.AnnotatedEventf(o, notes, kind, reason, format, args...)
+}
+
 // row: EVC-23
 // row: EVC-28
 func TestOnePodGoesAtATimeAndNoMoreThanNeeded(t *testing.T) {
@@ -201,6 +224,8 @@ func TestOnePodGoesAtATimeAndNoMoreThanNeeded(t *testing.T) {
 		w.add("small", 2*gi)
 		w.add("big", 5*gi)
 		w.add("middle", 3*gi)
+		events := &aboutRecorder{EventRecorder: w.events}
+		w.d.Events = events
 		w.begin()
 		if !slices.Equal(w.ended, []string{"big"}) {
 			t.Fatalf("at first: got %v, want big alone", w.ended)
@@ -222,6 +247,10 @@ func TestOnePodGoesAtATimeAndNoMoreThanNeeded(t *testing.T) {
 			got[0] != "Warning EvictionThresholdMet Attempting to reclaim memory" ||
 			!strings.HasPrefix(got[1], want) {
 			t.Errorf("events: got %q, want two of each, the second %q", got, want)
+		}
+		node, pod := "EvictionThresholdMet of Node /n1 ", "Evicted of Pod default/"
+		if want := []string{node, pod + "big big", node, pod + "middle middle"}; !slices.Equal(events.about, want) {
+			t.Errorf("events are about %q, want %q", events.about, want)
 		}
 		end := w.ends["big"]
 		if end.Reason != "Evicted" || end.Grace != time.Second || end.Victim != end.Message ||

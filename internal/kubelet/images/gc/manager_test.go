@@ -151,6 +151,49 @@ func TestSecondFailureInARowIsReported(t *testing.T) {
 	})
 }
 
+// However a Pod names an image, that image is used: by a short or a full name, by a digest; also
+// when the runtime has it under digests alone. Containers name it by what the runtime has, which
+// may be its id.
+//
+// row: CRI-26
+func TestAnImageIsUsedByEachOfItsNames(t *testing.T) {
+	const digest = "docker.io/library/a@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	for _, name := range []string{"a", "a:latest", "docker.io/library/a:latest", digest, "sha256:a", ""} {
+		for _, tagged := range []bool{true, false} {
+			if !tagged && name != digest && name != "sha256:a" && name != "" {
+				continue
+			}
+			list := stored("a", "b")
+			list[0].RepoDigests = []string{digest}
+			if !tagged {
+				list[0].RepoTags = nil
+			}
+			want := []string{"sha256:b"}
+			if name == "" {
+				want = []string{"sha256:a", "sha256:b"}
+			}
+			container := &fakeNode{images: slices.Clone(list)}
+			of := map[string]*fakeNode{"a Pod": {images: slices.Clone(list)}, "a container": container}
+			container.containers = []*runtimeapi.Container{{Image: &runtimeapi.ImageSpec{Image: name}}}
+			for who, n := range of {
+				if short, id := name == "a" || name == "a:latest", name == "sha256:a"; who == "a container" && short ||
+					who == "a Pod" && id {
+					continue
+				}
+				var named []string
+				if who == "a Pod" {
+					named = []string{name}
+				}
+				_, err := n.manager(images.GCPolicy{High: 85, Low: 80}, named...).DeleteUnusedImages(t.Context())
+				if err != nil || !slices.Equal(n.removed, want) {
+					t.Errorf("%s names %q (tagged %t): removed %v, error %v; want %v", who, name, tagged, n.removed,
+						err, want)
+				}
+			}
+		}
+	}
+}
+
 // row: CRI-26
 func TestFreeTakesAllThatNobodyUses(t *testing.T) {
 	n := &fakeNode{images: stored("a", "b", "pause")}

@@ -122,6 +122,15 @@ func TestRequest(t *testing.T) {
 		seen.UserAgent() != "me" || accept {
 		t.Errorf("sent to %s with %v", seen.Host, seen.Header)
 	}
+	number := int32(get.Port.IntValue())
+	to.Container = &v1.Container{Ports: []v1.ContainerPort{{Name: "first", ContainerPort: 1},
+		{Name: "web", ContainerPort: number}, {ContainerPort: 2}, {Name: "last", ContainerPort: 3}}}
+	for _, port := range []intstr.IntOrString{intstr.FromString("web"), intstr.FromString(strconv.Itoa(int(number)))} {
+		seen, get.Port = nil, port
+		if o := prober.Probe(t.Context(), to); o.Result != probe.Success || seen == nil {
+			t.Errorf("port %q of a container with three names: %+v, want it asked at %d", port.StrVal, o, number)
+		}
+	}
 	to.PodIP, get.Host = "192.0.2.1", "127.0.0.1"
 	if o := prober.Probe(t.Context(), to); o.Result != probe.Success {
 		t.Errorf("httpGet.host is not used: %+v", o)

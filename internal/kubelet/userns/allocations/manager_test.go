@@ -1,12 +1,14 @@
 package allocations
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/user"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -130,5 +132,37 @@ func TestPoolOfSubordinateIDs(t *testing.T) {
 	}
 	if _, err := poolOf(t.Context(), w, there); err == nil {
 		t.Error("getsubids failed, and its ids were taken")
+	}
+}
+
+// Subordinate ids that break a rule end the start, with the rule in the error: the node does not
+// go on with other ids.
+//
+// row: UNS-11
+// row: UNS-12
+// row: UNS-13
+// row: UNS-14
+// row: UNS-15
+func TestSubordinateIDsThatBreakARuleEndTheStart(t *testing.T) {
+	bin := t.TempDir()
+	t.Setenv("PATH", bin)
+	there := func(string) error { return nil }
+	for _, c := range []struct{ name, uids, gids, says string }{
+		{"first id off the raster", "0: kubelet 70000 7208960", "", "ID 70000 is not a multiple of 65536"},
+		{"first id 0", "0: kubelet 0 7208960", "", "ID 0 must be greater or equal to 65536"},
+		{"count off the raster", "0: kubelet 65536 70000", "", "length 70000 is not a multiple of 65536"},
+		{"too few", "0: kubelet 65536 65536", "", "7208960 ids are needed"},
+		{"groups differ", "0: kubelet 65536 7208960", "0: kubelet 131072 7208960", "mismatched subuids and subgids"},
+		{"two lines", "0: kubelet 65536 7208960\n1: kubelet 10000000 65536", "", "it must contain only one line"},
+	} {
+		script := fmt.Sprintf("#!/bin/sh\nif [ \"$1\" = -g ]; then echo '%s'; else echo '%s'; fi\n",
+			cmp.Or(c.gids, c.uids), c.uids)
+		if err := os.WriteFile(filepath.Join(bin, "getsubids"), []byte(script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		p, err := poolOf(t.Context(), userns.Config{MaxPods: 110}, there)
+		if err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: the start goes on with %+v, error %v; want an error with %q", c.name, p, err, c.says)
+		}
 	}
 }

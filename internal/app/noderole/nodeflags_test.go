@@ -1,0 +1,48 @@
+package noderole
+
+import (
+	"testing"
+
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/record"
+
+	"github.com/gantry-project/gantry/internal/linux/proc"
+	"github.com/gantry-project/gantry/internal/options"
+)
+
+// The flags reach what keeps the Node's object: without --register-node it is made, with
+// --register-node=false it is not, and its name is that of --hostname-override.
+//
+// row: KSL-05
+func TestFlagsOfTheNodesObject(t *testing.T) {
+	for _, c := range []struct {
+		args     []string
+		register bool
+	}{
+		{nil, true}, {[]string{"--register-node"}, true}, {[]string{"--register-node=true"}, true},
+		{[]string{"--register-node=false"}, false},
+	} {
+		e, f, _ := fakeEngine(t, "cgroupfs")
+		p := &options.Instance{DataDir: t.TempDir(), NodeName: "other", NodeIP: "192.0.2.1", Runtime: f.Endpoint()}
+		n := &KubeletOptions{}
+		flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+		n.KubeletFlags(flags)
+		n.ConfigFlags(flags, "")
+		if err := flags.Parse(c.args); err != nil {
+			t.Fatal(err)
+		}
+		if err := n.Load(p, nil); err != nil {
+			t.Fatal(err)
+		}
+		role, err := n.Role(t.Context(), p, e, fake.NewClientset())
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := role.statusOptions(proc.Machine{}, proc.Disk{}, nil, record.NewFakeRecorder(1))
+		if o.Register != c.register || o.Identity.Name != "other" {
+			t.Errorf("%q: registers %t under the name %q, want %t and other", c.args, o.Register, o.Identity.Name,
+				c.register)
+		}
+	}
+}
