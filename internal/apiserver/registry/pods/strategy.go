@@ -42,6 +42,7 @@ func rules() resourcedef.Rules {
 			return ValidateStatusUpdate(o.(*v1.Pod), old.(*v1.Pod))
 		},
 		Warn:                     warn,
+		WarnStatus:               func(_ context.Context, o runtime.Object) []string { return warnStatus(o.(*v1.Pod)) },
 		CheckGracefulDelete:      gracefulDelete,
 		Fields:                   func(o runtime.Object) fields.Set { return Fields(o.(*v1.Pod)) },
 		IndexedField:             "spec.nodeName",
@@ -63,6 +64,19 @@ func warn(ctx context.Context, o runtime.Object) []string {
 				"a DNS label is recommended: %v", m))
 	}
 	return append(out, podspec.Warnings(&p.Spec, p.Annotations, nil)...)
+}
+
+// warnStatus returns the warnings about deprecated forms of addresses.
+func warnStatus(p *v1.Pod) []string {
+	var out []string
+	status := field.NewPath("status")
+	for i, a := range p.Status.PodIPs {
+		out = append(out, validation.GetWarningsForIP(status.Child("podIPs").Index(i).Child("ip"), a.IP)...)
+	}
+	for i, a := range p.Status.HostIPs {
+		out = append(out, validation.GetWarningsForIP(status.Child("hostIPs").Index(i).Child("ip"), a.IP)...)
+	}
+	return out
 }
 
 // Default fills in what a Pod leaves open, and keeps the two forms of an address list telling the
@@ -140,11 +154,25 @@ func PrepareStatus(p, old *v1.Pod) {
 	if p.Status.QOSClass == "" {
 		p.Status.QOSClass = old.Status.QOSClass
 	}
+	keepClaimStatuses(&p.Status, &old.Status)
 	if len(old.Status.VolumeHealth) == 0 {
 		p.Status.VolumeHealth = nil // behind a gate that is off
 	}
 	defaultStatus(&p.Status)
 	keepObservedGenerations(p, old)
+}
+
+// keepClaimStatuses keeps what is known of claims, for writers that leave it out.
+func keepClaimStatuses(s, old *v1.PodStatus) {
+	if s.ResourceClaimStatuses == nil && old.ResourceClaimStatuses != nil {
+		s.ResourceClaimStatuses = old.DeepCopy().ResourceClaimStatuses
+	}
+	if s.ExtendedResourceClaimStatus == nil {
+		s.ExtendedResourceClaimStatus = old.ExtendedResourceClaimStatus.DeepCopy()
+	}
+	if s.NodeAllocatableResourceClaimStatuses == nil && old.NodeAllocatableResourceClaimStatuses != nil {
+		s.NodeAllocatableResourceClaimStatuses = old.DeepCopy().NodeAllocatableResourceClaimStatuses
+	}
 }
 
 // keepObservedGenerations keeps the observed generation of a condition whose other fields did not
