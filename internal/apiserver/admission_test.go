@@ -12,12 +12,13 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	registrationv1 "k8s.io/api/admissionregistration/v1"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/admission"
 )
 
 // fakeWebhook is a webhook server: /mutate labels the object, /validate notes the labels it sees
@@ -153,51 +154,24 @@ func TestValidatingPolicy(t *testing.T) {
 	}
 }
 
-// No policy is asked about reviews, whatever its rules say: one that refuses all would keep everybody
-// from asking what they may do.
-func TestNoPolicyIsAskedAboutReviews(t *testing.T) {
-	_, c := shared(t)
-	ns := newNamespace(t, c)
-	policies := c.AdmissionregistrationV1()
-	rule := func(group, resource string) registrationv1.NamedRuleWithOperations {
-		return registrationv1.NamedRuleWithOperations{RuleWithOperations: registrationv1.RuleWithOperations{
-			Operations: []registrationv1.OperationType{registrationv1.OperationAll},
-			Rule: registrationv1.Rule{APIGroups: []string{group}, APIVersions: []string{"*"},
-				Resources: []string{resource}}}}
-	}
-	mustCreate[*registrationv1.ValidatingAdmissionPolicy](t)(policies.ValidatingAdmissionPolicies().Create(t.Context(),
-		&registrationv1.ValidatingAdmissionPolicy{
-			ObjectMeta: metav1.ObjectMeta{Name: ns},
-			Spec: registrationv1.ValidatingAdmissionPolicySpec{
-				MatchConstraints: &registrationv1.MatchResources{ResourceRules: []registrationv1.NamedRuleWithOperations{
-					rule("", "podtemplates"), rule("authorization.k8s.io", "selfsubjectaccessreviews")}},
-				Validations: []registrationv1.Validation{{Expression: "false", Message: "nothing goes"}},
-			},
-		}, metav1.CreateOptions{}))
-	mustCreate[*registrationv1.ValidatingAdmissionPolicyBinding](t)(policies.ValidatingAdmissionPolicyBindings().Create(
-		t.Context(), &registrationv1.ValidatingAdmissionPolicyBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: ns},
-			Spec: registrationv1.ValidatingAdmissionPolicyBindingSpec{
-				PolicyName: ns, ValidationActions: []registrationv1.ValidationAction{registrationv1.Deny},
-				// what is in no namespace is matched by any selector of namespaces
-				MatchResources: &registrationv1.MatchResources{
-					NamespaceSelector: &metav1.LabelSelector{
-						MatchLabels: map[string]string{corev1.LabelMetadataName: ns}}},
-			},
-		}, metav1.CreateOptions{}))
-	eventually(t, "the policy refuses", func() bool {
-		_, err := c.CoreV1().PodTemplates(ns).Create(t.Context(), &corev1.PodTemplate{
-			ObjectMeta: metav1.ObjectMeta{Name: "a"},
-			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
-				Containers: []corev1.Container{{Name: "c", Image: "i"}}}},
-		}, metav1.CreateOptions{DryRun: []string{"All"}})
-		return err != nil && strings.Contains(err.Error(), "nothing goes")
-	})
-	if _, err := c.AuthorizationV1().SelfSubjectAccessReviews().Create(t.Context(),
-		&authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-			ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "get", Resource: "pods"}}},
-		metav1.CreateOptions{}); err != nil {
-		t.Error(err)
+// excludingPlugin notes the kinds that it is not to be asked about.
+type excludingPlugin struct {
+	admission.Interface
+	excluded []schema.GroupResource
+}
+
+func (p *excludingPlugin) SetExcludedAdmissionResources(list []schema.GroupResource) {
+	p.excluded = list
+}
+
+// Webhooks and policies are not asked about reviews: one that refuses all would keep everybody from
+// asking what they may do.
+func TestReviewsAreExcluded(t *testing.T) {
+	p := &excludingPlugin{}
+	reviewsExcluded{}.Initialize(p)
+	want := schema.GroupResource{Group: "authorization.k8s.io", Resource: "selfsubjectaccessreviews"}
+	if len(p.excluded) != 6 || !slices.Contains(p.excluded, want) {
+		t.Errorf("got %v, want six kinds with %v", p.excluded, want)
 	}
 }
 

@@ -37,8 +37,8 @@ type wanted struct {
 // row: API-44
 func TestAsUpstream(t *testing.T) { asWanted(t, "testdata/upstream.json") }
 
-// TestWarningsAsUpstream is TestAsUpstream for warnings of all kinds, and refusals of reviews; what
-// v1.37.2 answers was read in its code.
+// TestWarningsAsUpstream is TestAsUpstream for warnings of all kinds, and for what status endpoints
+// ignore; what v1.37.2 answers was read in its code.
 //
 // row: API-44
 func TestWarningsAsUpstream(t *testing.T) { asWanted(t, "testdata/upstream_warnings.json") }
@@ -65,7 +65,8 @@ func TestOwnedFieldsAsUpstream(t *testing.T) {
 			`"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},` +
 			`"spec":{"containers":[{"name":"c","image":"i"}]}}}}`, "f:deprecated.daemonset.template.generation", true},
 		"the target of an autoscaler": {"/apis/autoscaling/v1/namespaces/" + ns + "/horizontalpodautoscalers",
-			`{"metadata":{"name":"a"},"spec":{"maxReplicas":3,"scaleTargetRef":{"kind":"Deployment","name":"d"}}}`,
+			`{"metadata":{"name":"a"},"spec":{"maxReplicas":3,` +
+				`"scaleTargetRef":{"kind":"Deployment","name":"d","apiVersion":"apps/v1"}}}`,
 			"f:targetCPUUtilizationPercentage", true},
 		"the spec of a certificate request": {"/apis/certificates.k8s.io/v1/certificatesigningrequests",
 			`{"metadata":{"name":"a","labels":{"a":"b"}},"spec":{"signerName":"a.b/c","usages":["client auth"],` +

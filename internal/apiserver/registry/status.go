@@ -131,11 +131,8 @@ func (s *statusStrategy) ValidateUpdate(ctx context.Context, obj, old runtime.Ob
 }
 
 // WarningsOnUpdate implements rest.RESTUpdateStrategy.
-func (s *statusStrategy) WarningsOnUpdate(ctx context.Context, obj, _ runtime.Object) []string {
-	if w := s.kind.Rules.WarnStatus; w != nil {
-		return w(ctx, obj)
-	}
-	return nil
+func (s *statusStrategy) WarningsOnUpdate(_ context.Context, obj, _ runtime.Object) []string {
+	return warnStatusAddresses(obj)
 }
 
 // GetResetFields implements rest.ResetFieldsStrategy: managers own nothing here that the endpoint

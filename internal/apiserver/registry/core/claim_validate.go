@@ -47,7 +47,8 @@ func validateClaimUpdate(c, old *v1.PersistentVolumeClaim) field.ErrorList {
 	return append(errs, attributesClassKept(c, old)...)
 }
 
-// attributesClassKept keeps a claim from giving up the class of its attributes once one was applied.
+// attributesClassKept keeps a claim from giving up the class of its attributes once one was
+// applied.
 func attributesClassKept(c, old *v1.PersistentVolumeClaim) field.ErrorList {
 	const applied = " is forbidden when status.currentVolumeAttributesClassName is not nil"
 	class, at := c.Spec.VolumeAttributesClassName, field.NewPath("spec", "volumeAttributesClassName")

@@ -152,8 +152,9 @@ func TestDataSourceOfAChangedClaim(t *testing.T) {
 	claim := func(s *v1.TypedObjectReference) *v1.PersistentVolumeClaim {
 		c := &v1.PersistentVolumeClaim{Spec: v1.PersistentVolumeClaimSpec{
 			AccessModes:   []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
-			Resources:     v1.VolumeResourceRequirements{Requests: v1.ResourceList{"storage": resource.MustParse("1Gi")}},
 			DataSourceRef: s,
+			Resources: v1.VolumeResourceRequirements{
+				Requests: v1.ResourceList{"storage": resource.MustParse("1Gi")}},
 		}}
 		podspec.CopyDataSource(&c.Spec)
 		return c

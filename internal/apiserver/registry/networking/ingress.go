@@ -33,7 +33,6 @@ func ingresses() resourcedef.Kind {
 			return nil
 		},
 		WarnUpdate:               func(_, _ *networkingv1.Ingress) []string { return nil },
-		WarnStatus:               warnIngressStatus,
 		AllowUnconditionalUpdate: true,
 	}.Untyped()
 	k.Table = resourcedef.Table{
@@ -150,16 +149,4 @@ func checkClass(c, previous *networkingv1.IngressClass) field.ErrorList {
 		f.Forbidden(namespace, "`parameters.scope` is set to 'Cluster'")
 	}
 	return f.List()
-}
-
-// warnIngressStatus returns the warnings about deprecated forms of a load balancer's addresses.
-func warnIngressStatus(i *networkingv1.Ingress) []string {
-	var out []string
-	for k, in := range i.Status.LoadBalancer.Ingress {
-		if in.IP != "" {
-			path := field.NewPath("status", "loadBalancer", "ingress").Index(k)
-			out = append(out, validation.GetWarningsForIP(path, in.IP)...)
-		}
-	}
-	return out
 }

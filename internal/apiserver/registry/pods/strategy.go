@@ -42,7 +42,6 @@ func rules() resourcedef.Rules {
 			return ValidateStatusUpdate(o.(*v1.Pod), old.(*v1.Pod))
 		},
 		Warn:                     warn,
-		WarnStatus:               func(_ context.Context, o runtime.Object) []string { return warnStatus(o.(*v1.Pod)) },
 		CheckGracefulDelete:      gracefulDelete,
 		Fields:                   func(o runtime.Object) fields.Set { return Fields(o.(*v1.Pod)) },
 		IndexedField:             "spec.nodeName",
@@ -64,19 +63,6 @@ func warn(ctx context.Context, o runtime.Object) []string {
 				"a DNS label is recommended: %v", m))
 	}
 	return append(out, podspec.Warnings(&p.Spec, p.Annotations, nil)...)
-}
-
-// warnStatus returns the warnings about deprecated forms of addresses.
-func warnStatus(p *v1.Pod) []string {
-	var out []string
-	status := field.NewPath("status")
-	for i, a := range p.Status.PodIPs {
-		out = append(out, validation.GetWarningsForIP(status.Child("podIPs").Index(i).Child("ip"), a.IP)...)
-	}
-	for i, a := range p.Status.HostIPs {
-		out = append(out, validation.GetWarningsForIP(status.Child("hostIPs").Index(i).Child("ip"), a.IP)...)
-	}
-	return out
 }
 
 // Default fills in what a Pod leaves open, and keeps the two forms of an address list telling the

@@ -79,8 +79,6 @@ type Rules struct {
 	Warn          func(ctx context.Context, obj runtime.Object) []string
 	// WarnUpdate returns the warnings of updates; nil means Warn.
 	WarnUpdate func(ctx context.Context, obj, old runtime.Object) []string
-	// WarnStatus returns the warnings of status updates; nil means none.
-	WarnStatus func(ctx context.Context, obj runtime.Object) []string
 	// ValidateName checks metadata.name, or generateName as a prefix; nil means DNS subdomain.
 	ValidateName func(name string, prefix bool) []string
 	// CheckGracefulDelete sets the grace period of a delete in options; false means delete at once.

@@ -116,8 +116,8 @@ func TestTokenRequests(t *testing.T) {
 			BoundObjectRef: &authenticationv1.BoundObjectReference{Kind: "MutatingWebhookConfiguration",
 				APIVersion: "admissionregistration.k8s.io/v1", Name: "a"},
 			Attestations: map[string]authenticationv1.AttestationValue{"admissionReviewAPIGroups": {"b"}}},
-			want: "cannot bind token to object of type admissionregistration.k8s.io/v1, Kind=MutatingWebhookConfiguration " +
-				"(feature gate APIServerWebhookAuthenticationToken is disabled)"},
+			want: "cannot bind token to object of type admissionregistration.k8s.io/v1, " +
+				"Kind=MutatingWebhookConfiguration (feature gate APIServerWebhookAuthenticationToken is disabled)"},
 		"absent account":    {account: "absent", want: `serviceaccounts "absent" not found`},
 		"its account's UID": {meta: metav1.ObjectMeta{UID: "uid-1"}, life: time.Hour, seconds: 3600},
 		"another account's UID": {meta: metav1.ObjectMeta{UID: "old"},

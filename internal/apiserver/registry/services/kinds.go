@@ -39,9 +39,6 @@ func Kinds(a *Allocator, c pods.Connections) []resourcedef.Kind {
 			},
 			ValidateName: validateName,
 			Warn:         func(_ context.Context, o runtime.Object) []string { return warn(o.(*v1.Service)) },
-			WarnStatus: func(_ context.Context, o runtime.Object) []string {
-				return warnStatus(o.(*v1.Service))
-			},
 			Fields: func(o runtime.Object) fields.Set {
 				s := o.(*v1.Service)
 				return fields.Set{"spec.clusterIP": s.Spec.ClusterIP, "spec.type": string(s.Spec.Type)}

@@ -64,15 +64,3 @@ func legacyAddressWarnings(list []string, path *field.Path) []string {
 	}
 	return out
 }
-
-// warnStatus returns the warnings about deprecated forms of a load balancer's addresses.
-func warnStatus(s *v1.Service) []string {
-	var out []string
-	for i, in := range s.Status.LoadBalancer.Ingress {
-		if in.IP != "" {
-			path := field.NewPath("status", "loadBalancer", "ingress").Index(i)
-			out = append(out, utilvalidation.GetWarningsForIP(path, in.IP)...)
-		}
-	}
-	return out
-}

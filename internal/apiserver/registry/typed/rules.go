@@ -57,7 +57,6 @@ type Rules[T any] struct {
 	Warn                  func(o *T) []string
 	// WarnUpdate is resourcedef.Rules.WarnUpdate; nil: Warn is asked of the new object.
 	WarnUpdate       func(o, old *T) []string
-	WarnStatus       func(o *T) []string
 	SelectableFields func(o *T) fields.Set
 	// AllowUnconditionalUpdate accepts PUT without a resourceVersion; AllowCreateOnUpdate lets PUT
 	// create the object.
@@ -93,9 +92,6 @@ func (r Rules[T]) Untyped() resourcedef.Rules {
 		}),
 		WarnUpdate: ifSet(r.WarnUpdate, func(_ context.Context, o, old runtime.Object) []string {
 			return r.WarnUpdate(cast[T](o), cast[T](old))
-		}),
-		WarnStatus: ifSet(r.WarnStatus, func(_ context.Context, o runtime.Object) []string {
-			return r.WarnStatus(cast[T](o))
 		}),
 		Fields: ifSet(r.SelectableFields, func(o runtime.Object) fields.Set {
 			return r.SelectableFields(cast[T](o))
