@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission/initializer"
 	webhookinit "k8s.io/apiserver/pkg/admission/plugin/webhook/initializer"
 	"k8s.io/apiserver/pkg/server/options"
 	"k8s.io/apiserver/pkg/util/feature"
@@ -15,6 +16,8 @@ import (
 	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/dynamic"
 	aggregator "k8s.io/kube-aggregator/pkg/apiserver"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/admissionregistration"
 )
 
 // admissionOrder returns the names of all admission plugins in upstream's order: first all run
@@ -53,14 +56,24 @@ func (b *builder) makeAdmission() error {
 	if err != nil {
 		return err
 	}
-	init := append([]admission.PluginInitializer{webhookinit.NewPluginInitializer(b.webhookAuthResolver(), b.resolver)},
-		b.access.Initializers...)
+	init := append([]admission.PluginInitializer{webhookinit.NewPluginInitializer(b.webhookAuthResolver(), b.resolver),
+		reviewsExcluded{}}, b.access.Initializers...)
 	err = o.ApplyTo(b.generic, b.informers, b.client, dyn, feature.DefaultFeatureGate, b.generic.EffectiveVersion,
 		init...)
 	if err != nil {
 		return fmt.Errorf("admission: %w", err)
 	}
 	return nil
+}
+
+// reviewsExcluded keeps webhooks and policies from being asked about reviews.
+type reviewsExcluded struct{}
+
+// Initialize implements admission.PluginInitializer.
+func (reviewsExcluded) Initialize(plugin admission.Interface) {
+	if w, ok := plugin.(initializer.WantsExcludedAdmissionResources); ok {
+		w.SetExcludedAdmissionResources(admissionregistration.Reviews())
+	}
 }
 
 // sortPlugins sorts plugin names by their index in order; names that are not in it come before the

@@ -16,7 +16,9 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/admission"
 )
 
 // fakeWebhook is a webhook server: /mutate labels the object, /validate notes the labels it sees
@@ -149,6 +151,29 @@ func TestValidatingPolicy(t *testing.T) {
 	})
 	if err := create("right"); err != nil {
 		t.Error(err)
+	}
+}
+
+// excludingPlugin notes the kinds that it is not to be asked about.
+type excludingPlugin struct {
+	admission.Interface
+	excluded []schema.GroupResource
+}
+
+func (p *excludingPlugin) SetExcludedAdmissionResources(list []schema.GroupResource) {
+	p.excluded = list
+}
+
+func (p *excludingPlugin) ValidateInitialization() error { return nil }
+
+// Webhooks and policies are not asked about reviews: one that refuses all would keep everybody from
+// asking what they may do.
+func TestReviewsAreExcluded(t *testing.T) {
+	p := &excludingPlugin{}
+	reviewsExcluded{}.Initialize(p)
+	want := schema.GroupResource{Group: "authorization.k8s.io", Resource: "selfsubjectaccessreviews"}
+	if len(p.excluded) != 6 || !slices.Contains(p.excluded, want) {
+		t.Errorf("got %v, want six kinds with %v", p.excluded, want)
 	}
 }
 

@@ -35,8 +35,61 @@ type wanted struct {
 // v1.37.2; what that answered is written in testdata/upstream.json.
 //
 // row: API-44
-func TestAsUpstream(t *testing.T) {
-	raw, err := os.ReadFile("testdata/upstream.json")
+func TestAsUpstream(t *testing.T) { asWanted(t, "testdata/upstream.json") }
+
+// TestWarningsAsUpstream is TestAsUpstream for warnings of all kinds, and for what status endpoints
+// ignore; what v1.37.2 answers was read in its code.
+//
+// row: API-44
+func TestWarningsAsUpstream(t *testing.T) { asWanted(t, "testdata/upstream_warnings.json") }
+
+// someRequest is a certificate request for the name x.
+const someRequest = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlISE1HNENBUUF3RERFS01BZ0dBMVVFQXd3QmVEQlpNQk1" +
+	"HQnlxR1NNNDlBZ0VHQ0NxR1NNNDlBd0VIQTBJQQpCTzFOakt1RE1mcml0TFdnR09LaC9Ba3lnMWd0QVVldHhDNkVZZEdmdV" +
+	"JNa281amlhQi8rS2YxSkNBUE55aEhpCnlwanZWZmd4NmJBL1hFK1RSK0R4bG5PZ0FEQUtCZ2dxaGtqT1BRUURBZ05KQURCR" +
+	"0FpRUFzV1dMTFBuZC9vK0MKVWEzc2lkbE11QkUwVkNNVVFuck1QV3h6RGU0WUpXa0NJUUNBaEl3NTY0S0lqb2hyUVVEWUt0" +
+	"cnV2YVRNTkFuTwo1T0xzYU1raVp0TTlrUT09Ci0tLS0tRU5EIENFUlRJRklDQVRFIFJFUVVFU1QtLS0tLQo="
+
+// Who creates an object owns what the server adds before fields are counted, and not what the
+// endpoint takes from elsewhere.
+//
+// row: API-44
+func TestOwnedFieldsAsUpstream(t *testing.T) {
+	s, c := shared(t)
+	send, ns := sender(t, s.InProcess(admin())), newNamespace(t, c)
+	for name, x := range map[string]struct {
+		path, body, field string
+		owned             bool
+	}{
+		"the generation of a template": {"/apis/apps/v1/namespaces/" + ns + "/daemonsets", `{"metadata":{"name":"a"},` +
+			`"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},` +
+			`"spec":{"containers":[{"name":"c","image":"i"}]}}}}`, "f:deprecated.daemonset.template.generation", true},
+		"the target of an autoscaler": {"/apis/autoscaling/v1/namespaces/" + ns + "/horizontalpodautoscalers",
+			`{"metadata":{"name":"a"},"spec":{"maxReplicas":3,` +
+				`"scaleTargetRef":{"kind":"Deployment","name":"d","apiVersion":"apps/v1"}}}`,
+			"f:targetCPUUtilizationPercentage", true},
+		"the spec of a certificate request": {"/apis/certificates.k8s.io/v1/certificatesigningrequests",
+			`{"metadata":{"name":"a","labels":{"a":"b"}},"spec":{"signerName":"a.b/c","usages":["client auth"],` +
+				`"request":"` + someRequest + `"}}`, "f:spec", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, body, _ := send(http.MethodPost, x.path+"?dryRun=All", []byte(x.body))
+			if code != http.StatusCreated {
+				t.Fatalf("got %d %v, want 201", code, body["message"])
+			}
+			owned, err := json.Marshal(at1(body, "metadata.managedFields"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Contains(string(owned), fmt.Sprintf("%q:", x.field)); got != x.owned {
+				t.Errorf("%s owned: got %t, want %t: %s", x.field, got, x.owned, owned)
+			}
+		})
+	}
+}
+
+func asWanted(t *testing.T, file string) {
+	raw, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -187,15 +187,16 @@ func (s *strategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	if !s.kind.Types.HasStatus {
 		return nil
 	}
-	return resetFields(s.kind, "status")
+	paths := []fieldpath.Path{fieldpath.MakePathOrDie("status")}
+	if s.kind.Resource == "certificatesigningrequests" { // its spec never changes
+		paths = append(paths, fieldpath.MakePathOrDie("spec"))
+	}
+	return resetFields(s.kind, paths...)
 }
 
-// resetFields returns the set of top-level fields of a kind for GetResetFields.
-func resetFields(k *resourcedef.Kind, names ...string) map[fieldpath.APIVersion]*fieldpath.Set {
-	set := fieldpath.NewSet()
-	for _, n := range names {
-		set.Insert(fieldpath.MakePathOrDie(n))
-	}
+// resetFields returns the set of fields of a kind for GetResetFields.
+func resetFields(k *resourcedef.Kind, paths ...fieldpath.Path) map[fieldpath.APIVersion]*fieldpath.Set {
+	set := fieldpath.NewSet(paths...)
 	gv := metav1.GroupVersion{Group: k.Group, Version: k.Version}.String()
 	return map[fieldpath.APIVersion]*fieldpath.Set{fieldpath.APIVersion(gv): set}
 }

@@ -7,10 +7,13 @@
 package admissionregistration
 
 import (
+	"context"
+	"fmt"
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
@@ -20,8 +23,26 @@ import (
 // Kinds are the rows of this package.
 func Kinds() []resourcedef.Kind {
 	x := newCompilers()
-	return []resourcedef.Kind{mutatingWebhooks(x), validatingWebhooks(x), validatingPolicies(x), validatingBindings(),
+	kinds := []resourcedef.Kind{mutatingWebhooks(x), validatingWebhooks(x), validatingPolicies(x), validatingBindings(),
 		mutatingPolicies(x), mutatingBindings()}
+	for i := range kinds {
+		r := &kinds[i].Rules
+		validate := r.Validate
+		r.Validate = func(ctx context.Context, o runtime.Object) field.ErrorList {
+			return append(validate(ctx, o), checkReservedName(o.(metav1.Object).GetName())...)
+		}
+	}
+	return kinds
+}
+
+// checkReservedName refuses a new object with a name of those that come from files.
+func checkReservedName(name string) field.ErrorList {
+	const reserved = ".static.k8s.io"
+	if !strings.HasSuffix(name, reserved) {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(field.NewPath("metadata", "name"), name, fmt.Sprintf("names ending with %q "+
+		"are reserved for static manifest-based configurations and cannot be managed via the API", reserved))}
 }
 
 func newKind(resource, kindName string, t resourcedef.Types) resourcedef.Kind {

@@ -1,11 +1,14 @@
 package admissionregistration
 
 import (
+	"fmt"
 	"reflect"
+	"slices"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
@@ -57,6 +60,7 @@ func mutatingWebhooks(x celCompilers) resourcedef.Kind {
 			}
 			return checkWebhooks(x, mutatingAsWebhooks(c.Webhooks), mutatingAsWebhooks(previous.Webhooks))
 		},
+		Warn: func(c *configuration) []string { return warnWebhooks(mutatingAsWebhooks(c.Webhooks)) },
 	}.Untyped()
 	k.Table = webhookTable(func(o runtime.Object) int { return len(o.(*configuration).Webhooks) })
 	return k
@@ -89,6 +93,7 @@ func validatingWebhooks(x celCompilers) resourcedef.Kind {
 			}
 			return checkWebhooks(x, validatingAsWebhooks(c.Webhooks), validatingAsWebhooks(previous.Webhooks))
 		},
+		Warn: func(c *configuration) []string { return warnWebhooks(validatingAsWebhooks(c.Webhooks)) },
 	}.Untyped()
 	k.Table = webhookTable(func(o runtime.Object) int { return len(o.(*configuration).Webhooks) })
 	return k
@@ -132,4 +137,49 @@ func mutatingAsWebhooks(list []admissionv1.MutatingWebhook) []webhookFields {
 			}})
 	}
 	return out
+}
+
+// warnWebhooks tells of rules about kinds that no webhook is asked about.
+func warnWebhooks(list []webhookFields) []string {
+	var out []string
+	for i, h := range list {
+		for k, r := range h.Rules {
+			for _, gr := range unreviewed(r.APIGroups, r.Resources) {
+				out = append(out, fmt.Sprintf("webhooks[%d].rules[%d]: %s is excluded from admission webhooks; "+
+					"this rule will have no effect", i, k, gr))
+			}
+		}
+	}
+	return out
+}
+
+// unreviewed returns the kinds that a rule names and no webhook is asked about, each once; none if
+// the rule has a wildcard.
+func unreviewed(groups, resources []string) []schema.GroupResource {
+	if slices.Contains(groups, "*") || slices.Contains(resources, "*") {
+		return nil
+	}
+	var out []schema.GroupResource
+	for _, g := range groups {
+		for _, r := range resources {
+			gr := schema.GroupResource{Group: g, Resource: r}
+			if slices.Contains(Reviews(), gr) && !slices.Contains(out, gr) {
+				out = append(out, gr)
+			}
+		}
+	}
+	return out
+}
+
+// Reviews returns the kinds that are answered and never stored, about which no webhook and no
+// policy is asked: one that does not answer would keep everybody from being let in.
+func Reviews() []schema.GroupResource {
+	return []schema.GroupResource{
+		{Group: "authentication.k8s.io", Resource: "selfsubjectreviews"},
+		{Group: "authentication.k8s.io", Resource: "tokenreviews"},
+		{Group: "authorization.k8s.io", Resource: "localsubjectaccessreviews"},
+		{Group: "authorization.k8s.io", Resource: "selfsubjectaccessreviews"},
+		{Group: "authorization.k8s.io", Resource: "selfsubjectrulesreviews"},
+		{Group: "authorization.k8s.io", Resource: "subjectaccessreviews"},
+	}
 }

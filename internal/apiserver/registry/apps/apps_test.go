@@ -146,8 +146,8 @@ func TestAnnotationsOfADeploymentCount(t *testing.T) {
 	}
 }
 
-// TestTemplateGenerationFollowsTheTemplate: clients cannot set the annotation, a changed template
-// counts it up.
+// TestTemplateGenerationFollowsTheTemplate: clients set the annotation of new objects alone, as in
+// v1.37.2's code; a changed template counts it up.
 func TestTemplateGenerationFollowsTheTemplate(t *testing.T) {
 	rules := daemonSets().Rules
 	d := &appsv1.DaemonSet{
@@ -157,9 +157,9 @@ func TestTemplateGenerationFollowsTheTemplate(t *testing.T) {
 		edit func(*appsv1.DaemonSet)
 		want string
 	}{
-		{func(*appsv1.DaemonSet) {}, "1"},
-		{func(d *appsv1.DaemonSet) { d.Spec.Template.Spec.NodeName = "n" }, "2"},
-		{func(d *appsv1.DaemonSet) { d.Annotations = nil; d.Spec.MinReadySeconds = 5 }, "2"},
+		{func(*appsv1.DaemonSet) {}, "9"},
+		{func(d *appsv1.DaemonSet) { d.Spec.Template.Spec.NodeName = "n" }, "10"},
+		{func(d *appsv1.DaemonSet) { d.Annotations = nil; d.Spec.MinReadySeconds = 5 }, "10"},
 	} {
 		previous := d.DeepCopy()
 		step.edit(d)

@@ -28,7 +28,7 @@ func daemonSets() resourcedef.Kind {
 		Default: defaultDaemonSet,
 		PrepareForCreate: func(_ context.Context, d *appsv1.DaemonSet) {
 			podspec.DropDisabledTemplate(&d.Spec.Template, nil)
-			setTemplateGeneration(d, 1)
+			setTemplateGeneration(d, templateGeneration(d))
 		},
 		PrepareForUpdate: func(d, previous *appsv1.DaemonSet) {
 			podspec.DropDisabledTemplate(&d.Spec.Template, &previous.Spec.Template)
@@ -42,8 +42,14 @@ func daemonSets() resourcedef.Kind {
 		PrepareForStatusUpdate: func(d, previous *appsv1.DaemonSet) {
 			setTemplateGeneration(d, templateGeneration(previous))
 		},
-		ValidateStatus:           checkDaemonSetStatus,
-		Warn:                     func(d *appsv1.DaemonSet) []string { return warn(&d.Spec.Template) },
+		ValidateStatus: checkDaemonSetStatus,
+		Warn:           func(d *appsv1.DaemonSet) []string { return warn(&d.Spec.Template) },
+		WarnUpdate: func(d, previous *appsv1.DaemonSet) []string {
+			if apiequality.Semantic.DeepEqual(d.Spec.Template, previous.Spec.Template) {
+				return nil
+			}
+			return warn(&d.Spec.Template)
+		},
 		AllowUnconditionalUpdate: true,
 	}.Untyped()
 	k.Table = resourcedef.Table{Columns: daemonSetColumns(), Row: typed.RowFunc(daemonSetRow),
@@ -93,6 +99,9 @@ func defaultDaemonSet(d *appsv1.DaemonSet) {
 		typed.SetDefault(&s.UpdateStrategy.RollingUpdate.MaxSurge, intstr.FromInt32(0))
 	}
 	typed.SetDefault(&s.RevisionHistoryLimit, 10)
+	if _, ok := d.Annotations[appsv1.DeprecatedTemplateGeneration]; !ok {
+		setTemplateGeneration(d, 0) // who writes a DaemonSet owns it
+	}
 }
 
 func daemonSetColumns() []metav1.TableColumnDefinition {

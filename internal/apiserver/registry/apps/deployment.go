@@ -35,6 +35,9 @@ func deployments() resourcedef.Kind {
 		Warn: func(d *appsv1.Deployment) []string {
 			return append(warnName(d.Name), warn(&d.Spec.Template)...)
 		},
+		WarnUpdate: func(d, previous *appsv1.Deployment) []string {
+			return warnChanged(&d.Spec.Template, d.Generation, previous.Generation)
+		},
 		AllowUnconditionalUpdate: true,
 	}.Untyped()
 	k.Table = resourcedef.Table{Columns: deploymentColumns(), Row: typed.RowFunc(deploymentRow)}

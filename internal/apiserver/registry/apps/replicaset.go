@@ -35,6 +35,9 @@ func replicaSets() resourcedef.Kind {
 		Warn: func(r *appsv1.ReplicaSet) []string {
 			return append(warnName(r.Name), warn(&r.Spec.Template)...)
 		},
+		WarnUpdate: func(r, previous *appsv1.ReplicaSet) []string {
+			return warnChanged(&r.Spec.Template, r.Generation, previous.Generation)
+		},
 		SelectableFields: func(r *appsv1.ReplicaSet) fields.Set {
 			return fields.Set{"status.replicas": strconv.Itoa(int(r.Status.Replicas))}
 		},

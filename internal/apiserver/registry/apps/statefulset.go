@@ -29,9 +29,14 @@ func statefulSets() resourcedef.Kind {
 		PrepareForUpdate: func(s, previous *appsv1.StatefulSet) {
 			podspec.DropDisabledTemplate(&s.Spec.Template, &previous.Spec.Template)
 		},
-		Validate:                 checkStatefulSet,
-		ValidateStatus:           checkStatefulSetStatus,
-		Warn:                     warnStatefulSet,
+		Validate:       checkStatefulSet,
+		ValidateStatus: checkStatefulSetStatus,
+		Warn: func(s *appsv1.StatefulSet) []string {
+			return append(warn(&s.Spec.Template), warnClaims(s, "")...)
+		},
+		WarnUpdate: func(s, previous *appsv1.StatefulSet) []string {
+			return append(warnChanged(&s.Spec.Template, s.Generation, previous.Generation), warnClaims(s, "Spec")...)
+		},
 		AllowUnconditionalUpdate: true,
 	}.Untyped()
 	k.Table = resourcedef.Table{
@@ -69,8 +74,17 @@ func defaultStatefulSet(o *appsv1.StatefulSet) {
 	typed.SetDefault(&s.RevisionHistoryLimit, 10)
 }
 
-func warnStatefulSet(s *appsv1.StatefulSet) []string {
-	out := warn(&s.Spec.Template)
+// warnClaims tells of claim templates, each called child of its index as upstream does, and of
+// revisions that are kept for good.
+func warnClaims(s *appsv1.StatefulSet, child string) []string {
+	var out []string
+	for i := range s.Spec.VolumeClaimTemplates {
+		path := spec().Child("volumeClaimTemplates").Index(i)
+		if child != "" {
+			path = path.Child(child)
+		}
+		out = append(out, podspec.WarnClaim(&s.Spec.VolumeClaimTemplates[i].Spec, path)...)
+	}
 	if typed.Deref(s.Spec.RevisionHistoryLimit) < 0 {
 		out = append(out,
 			"spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended")

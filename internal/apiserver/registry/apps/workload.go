@@ -85,6 +85,14 @@ func warn(t *corev1.PodTemplateSpec) []string {
 	return podspec.Warnings(&t.Spec, t.Annotations, spec().Child("template"))
 }
 
+// warnChanged is warn for an update, which says nothing if it left the spec as it was.
+func warnChanged(t *corev1.PodTemplateSpec, generation, previous int64) []string {
+	if generation == previous {
+		return nil
+	}
+	return warn(t)
+}
+
 // warnName tells of names that make poor Pod names.
 func warnName(name string) []string {
 	if bad := validation.IsDNS1123Label(name); len(bad) > 0 {

@@ -1,8 +1,8 @@
 package auth
 
 import (
-	"errors"
 	"fmt"
+	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -95,23 +95,23 @@ func labelRequirements(s *authorizationv1.LabelSelectorAttributes) (labels.Requi
 }
 
 func evaluationError(err error, r *authorizer.AttributesRecord) string {
-	errs := []error{err}
+	var out []string
+	if err != nil {
+		out = append(out, err.Error())
+	}
 	if e := r.FieldSelectorParsingErr; e != nil {
 		how := "ignored"
 		if len(r.FieldSelectorRequirements) > 0 {
 			how = "partially ignored"
 		}
-		errs = append(errs, errors.New("spec.resourceAttributes.fieldSelector "+how+" due to parse error"))
+		out = append(out, "spec.resourceAttributes.fieldSelector "+how+" due to parse error")
 	}
 	if e := r.LabelSelectorParsingErr; e != nil {
 		how := "ignored"
 		if len(r.LabelSelectorRequirements) > 0 {
 			how = "partially ignored"
 		}
-		errs = append(errs, errors.New("spec.resourceAttributes.labelSelector "+how+" due to parse error"))
+		out = append(out, "spec.resourceAttributes.labelSelector "+how+" due to parse error")
 	}
-	if all := utilerrors.NewAggregate(errs); all != nil {
-		return all.Error()
-	}
-	return ""
+	return strings.Join(out, "; ")
 }

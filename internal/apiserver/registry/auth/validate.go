@@ -54,15 +54,11 @@ func shownResourceAttributes(a *authorizationv1.NonResourceAttributes) any {
 }
 
 func validateQuestion(q accessQuestion) field.ErrorList {
-	switch {
-	case q.resource != nil && q.path != nil:
-		return field.ErrorList{field.Invalid(field.NewPath("spec", "nonResourceAttributes"),
-			shownResourceAttributes(q.path), "cannot be specified in combination with resourceAttributes")}
-	case q.resource == nil && q.path == nil:
-		return field.ErrorList{field.Invalid(field.NewPath("spec", "resourceAttributes"), nil,
-			"exactly one of nonResourceAttributes or resourceAttributes must be specified")}
+	if (q.resource == nil) != (q.path == nil) {
+		return nil
 	}
-	return nil
+	return field.ErrorList{field.Invalid(field.NewPath("spec"), shownResourceAttributes(q.path),
+		"exactly one of nonResourceAttributes or resourceAttributes must be specified")}
 }
 
 func emptyMeta(m metav1.ObjectMeta, except string) field.ErrorList {

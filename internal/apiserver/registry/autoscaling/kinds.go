@@ -70,15 +70,7 @@ const defaultUtilization = 80
 
 func defaultAutoscaler(s *autoscalingv2.HorizontalPodAutoscalerSpec) {
 	typed.SetDefault(&s.MinReplicas, 1)
-	if len(s.Metrics) == 0 {
-		s.Metrics = []autoscalingv2.MetricSpec{{
-			Type: autoscalingv2.ResourceMetricSourceType,
-			Resource: &autoscalingv2.ResourceMetricSource{
-				Name: corev1.ResourceCPU, Target: autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType,
-					AverageUtilization: new(int32(defaultUtilization))},
-			},
-		}}
-	}
+	defaultMetrics(s)
 	if b := s.Behavior; b != nil {
 		all := autoscalingv2.HPAScalingPolicy{Type: autoscalingv2.PercentScalingPolicy, Value: 100, PeriodSeconds: 15}
 		b.ScaleUp = defaultScalingRules(b.ScaleUp, autoscalingv2.HPAScalingRules{
@@ -90,6 +82,19 @@ func defaultAutoscaler(s *autoscalingv2.HorizontalPodAutoscalerSpec) {
 			SelectPolicy: new(autoscalingv2.MaxChangePolicySelect), Policies: []autoscalingv2.HPAScalingPolicy{all},
 		})
 	}
+}
+
+func defaultMetrics(s *autoscalingv2.HorizontalPodAutoscalerSpec) {
+	if len(s.Metrics) > 0 {
+		return
+	}
+	s.Metrics = []autoscalingv2.MetricSpec{{
+		Type: autoscalingv2.ResourceMetricSourceType,
+		Resource: &autoscalingv2.ResourceMetricSource{
+			Name: corev1.ResourceCPU, Target: autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType,
+				AverageUtilization: new(int32(defaultUtilization))},
+		},
+	}}
 }
 
 // defaultScalingRules fills in what one direction of a behaviour leaves open.

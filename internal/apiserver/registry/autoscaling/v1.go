@@ -111,6 +111,7 @@ func fromV1(in *autoscalingv1.HorizontalPodAutoscaler, out *autoscalingv2.Horizo
 	for i := range current {
 		out.Status.CurrentMetrics = append(out.Status.CurrentMetrics, statusFromV1(&current[i]))
 	}
+	defaultMetrics(&out.Spec) // here and not later: who writes v1 owns the target
 	if use := status.CurrentCPUUtilizationPercentage; use != nil && len(current) == 0 {
 		out.Status.CurrentMetrics = []autoscalingv2.MetricStatus{{
 			Type: autoscalingv2.ResourceMetricSourceType,

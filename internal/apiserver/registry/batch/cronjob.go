@@ -2,9 +2,11 @@ package batch
 
 import (
 	"context"
+	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
@@ -28,8 +30,11 @@ func cronJobs() resourcedef.Kind {
 					&previous.Spec.JobTemplate.Spec.Template)
 				dropScheduling(&c.Spec.JobTemplate.Spec, &previous.Spec.JobTemplate.Spec)
 			},
-			Validate:                 checkCronJob,
-			Warn:                     warnCronJob,
+			Validate: checkCronJob,
+			Warn: func(c *batchv1.CronJob) []string {
+				return append(warnName(c.Name), warnSpec(&c.Spec.JobTemplate.Spec, jobPath())...)
+			},
+			WarnUpdate:               warnChangedCronJob,
 			AllowUnconditionalUpdate: true,
 		}.Untyped(),
 		Table: resourcedef.Table{Columns: cronJobColumns(), Row: typed.RowFunc(cronJobRow)},
@@ -48,10 +53,20 @@ func defaultCronJob(c *batchv1.CronJob) {
 	typed.SetDefault(&s.FailedJobsHistoryLimit, 1)
 }
 
-func warnCronJob(c *batchv1.CronJob) []string {
-	t := &c.Spec.JobTemplate.Spec.Template
-	return append(warnName(c.Name),
-		podspec.Warnings(&t.Spec, t.Annotations, spec().Child("jobTemplate", "spec", "template"))...)
+func jobPath() *field.Path { return spec().Child("jobTemplate", "spec") }
+
+// warnChangedCronJob tells of a changed template, and of a time zone in the schedule, which a new
+// CronJob may not have; the path is upstream's.
+func warnChangedCronJob(c, previous *batchv1.CronJob) []string {
+	var out []string
+	if c.Generation != previous.Generation {
+		out = warnSpec(&c.Spec.JobTemplate.Spec, jobPath())
+	}
+	if strings.Contains(c.Spec.Schedule, "TZ") {
+		out = append(out, "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see "+
+			"https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details")
+	}
+	return out
 }
 
 func cronJobColumns() []metav1.TableColumnDefinition {

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
@@ -44,8 +45,13 @@ func jobs() resourcedef.Kind {
 			Validate:       checkJob,
 			ValidateStatus: checkJobStatus,
 			Warn: func(j *batchv1.Job) []string {
-				return append(warnName(j.Name), podspec.Warnings(&j.Spec.Template.Spec, j.Spec.Template.Annotations,
-					spec().Child("template"))...)
+				return append(warnName(j.Name), warnSpec(&j.Spec, spec())...)
+			},
+			WarnUpdate: func(j, previous *batchv1.Job) []string {
+				if j.Generation == previous.Generation {
+					return nil
+				}
+				return warnSpec(&j.Spec, spec())
 			},
 			SelectableFields: func(j *batchv1.Job) fields.Set {
 				return fields.Set{"status.successful": fmt.Sprint(j.Status.Succeeded)}
@@ -66,6 +72,19 @@ func warnName(name string) []string {
 				"behavior; a DNS label is recommended: %v", bad)}
 	}
 	return nil
+}
+
+// warnSpec tells of more indexes than a status can list, and of the Pod template.
+func warnSpec(s *batchv1.JobSpec, path *field.Path) []string {
+	const completions, parallelism = 100_000, 10_000
+	var out []string
+	if m := s.CompletionMode; m != nil && *m == batchv1.IndexedCompletion &&
+		typed.Deref(s.Completions) > completions && typed.Deref(s.Parallelism) > parallelism {
+		out = append(out, path.String()+": In Indexed Jobs with a number of completions higher than 10^5 and a "+
+			"parallelism higher than 10^4, Kubernetes might not be able to track completedIndexes when a big number "+
+			"of indexes fail")
+	}
+	return append(out, podspec.Warnings(&s.Template.Spec, s.Template.Annotations, path.Child("template"))...)
 }
 
 func defaultJob(j *batchv1.Job) {

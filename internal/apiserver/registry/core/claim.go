@@ -67,13 +67,13 @@ func defaultClaim(c *v1.PersistentVolumeClaim) {
 }
 
 // dropCrossNamespace removes a data source in another namespace (alpha, off), with the reference
-// that carries it.
+// that carries it, unless the stored claim has one: then it is validated.
 func dropCrossNamespace(c, old *v1.PersistentVolumeClaim) {
 	r := c.Spec.DataSourceRef
 	if r == nil || r.Namespace == nil || *r.Namespace == "" {
 		return
 	}
-	if old != nil && old.Spec.DataSourceRef != nil && old.Spec.DataSourceRef.Namespace != nil {
+	if old != nil && old.Spec.DataSourceRef != nil {
 		return
 	}
 	c.Spec.DataSourceRef = nil

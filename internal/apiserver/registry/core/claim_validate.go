@@ -19,8 +19,9 @@ import (
 // validateClaimUpdate keeps a claim as it was made, but for the volume's name once, a class where
 // there was none, and of a bound claim its size and the class of its attributes.
 func validateClaimUpdate(c, old *v1.PersistentVolumeClaim) field.ErrorList {
-	errs := podspec.ValidateClaim(&c.Spec, field.NewPath("spec"))
 	now, previous := c.DeepCopy(), old.DeepCopy()
+	podspec.CopyDataSource(&previous.Spec)
+	errs := podspec.ValidateChangedClaim(&c.Spec, &previous.Spec, field.NewPath("spec"))
 	if previous.Spec.VolumeName == "" {
 		previous.Spec.VolumeName = now.Spec.VolumeName
 	}
@@ -30,9 +31,7 @@ func validateClaimUpdate(c, old *v1.PersistentVolumeClaim) field.ErrorList {
 		if now.Spec.Resources.Requests != nil {
 			now.Spec.Resources.Requests[v1.ResourceStorage] = oldSize
 		}
-		if now.Spec.VolumeAttributesClassName != nil {
-			now.Spec.VolumeAttributesClassName = previous.Spec.VolumeAttributesClassName
-		}
+		now.Spec.VolumeAttributesClassName = previous.Spec.VolumeAttributesClassName
 	}
 	if !apiequality.Semantic.DeepEqual(now.Spec, previous.Spec) {
 		errs = append(errs, field.Forbidden(field.NewPath("spec"),
@@ -45,17 +44,23 @@ func validateClaimUpdate(c, old *v1.PersistentVolumeClaim) field.ErrorList {
 	}
 	errs = append(errs, validation.ValidateImmutableField(c.Spec.VolumeMode, old.Spec.VolumeMode,
 		field.NewPath("volumeMode"))...)
-	if old.Spec.VolumeAttributesClassName == nil {
-		return errs
-	}
-	at := field.NewPath("spec", "volumeAttributesClassName")
-	switch class := c.Spec.VolumeAttributesClassName; {
+	return append(errs, attributesClassKept(c, old)...)
+}
+
+// attributesClassKept keeps a claim from giving up the class of its attributes once one was
+// applied.
+func attributesClassKept(c, old *v1.PersistentVolumeClaim) field.ErrorList {
+	const applied = " is forbidden when status.currentVolumeAttributesClassName is not nil"
+	class, at := c.Spec.VolumeAttributesClassName, field.NewPath("spec", "volumeAttributesClassName")
+	switch {
+	case old.Status.CurrentVolumeAttributesClassName == nil,
+		apiequality.Semantic.DeepEqual(class, old.Spec.VolumeAttributesClassName):
 	case class == nil:
-		errs = append(errs, field.Forbidden(at, "update from non-nil value to nil is forbidden"))
-	case *class == "" && *old.Spec.VolumeAttributesClassName != "":
-		errs = append(errs, field.Forbidden(at, "update from non-nil value to an empty string is forbidden"))
+		return field.ErrorList{field.Forbidden(at, "update to nil"+applied)}
+	case *class == "":
+		return field.ErrorList{field.Forbidden(at, "update to empty string"+applied)}
 	}
-	return errs
+	return nil
 }
 
 // claimClass lets the class move from the old annotation to its field, and be named where there was
@@ -131,10 +136,5 @@ func claimResource(k v1.ResourceName, at *field.Path) field.ErrorList {
 
 func warnClaim(c *v1.PersistentVolumeClaim) []string {
 	out := betaClass(c.Annotations)
-	if q, ok := c.Spec.Resources.Requests[v1.ResourceStorage]; ok && q.MilliValue()%1000 != 0 {
-		out = append(out,
-			fmt.Sprintf("spec.resources.requests[storage]: fractional byte value %q is invalid, must be an integer",
-				q.String()))
-	}
-	return out
+	return append(out, podspec.WarnClaim(&c.Spec, field.NewPath("spec"))...)
 }

@@ -6,6 +6,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
@@ -29,6 +31,7 @@ func endpoints() resourcedef.Kind {
 		Rules: typed.Rules[endpointsV1]{
 			Default:                  defaultEndpoints,
 			Validate:                 validateEndpoints,
+			Warn:                     warnEndpoints,
 			AllowCreateOnUpdate:      true,
 			AllowUnconditionalUpdate: true,
 		}.Untyped(),
@@ -68,6 +71,26 @@ func endpointsCell(e *endpointsV1) []string {
 				out = append(out, net.JoinHostPort(a.IP, strconv.Itoa(int(p.Port))))
 			}
 		}
+	}
+	return out
+}
+
+// warnEndpoints returns the warnings about deprecated forms of addresses, unless the controller
+// wrote them.
+func warnEndpoints(e *endpointsV1) []string {
+	if e.Labels["endpoints.kubernetes.io/managed-by"] == "endpoint-controller" {
+		return nil
+	}
+	var out []string
+	add := func(list []v1.EndpointAddress, path *field.Path) {
+		for i := range list {
+			out = append(out, validation.GetWarningsForIP(path.Index(i).Child("ip"), list[i].IP)...)
+		}
+	}
+	for i := range e.Subsets {
+		path := field.NewPath("subsets").Index(i)
+		add(e.Subsets[i].Addresses, path.Child("addresses"))
+		add(e.Subsets[i].NotReadyAddresses, path.Child("notReadyAddresses"))
 	}
 	return out
 }

@@ -74,6 +74,25 @@ func withoutEmpty(list, from v1.ResourceList) v1.ResourceList {
 	return list
 }
 
+// warnQuota tells of requests that a quota allows more of than of their limits.
+func warnQuota(q *v1.ResourceQuota) []string {
+	var out []string
+	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourceStorage,
+		v1.ResourceEphemeralStorage} {
+		requests, limits := "requests."+name, "limits."+name
+		request, ok := q.Spec.Hard[requests]
+		if !ok && (name == v1.ResourceCPU || name == v1.ResourceMemory) {
+			requests = name
+			request, ok = q.Spec.Hard[requests]
+		}
+		if limit, limited := q.Spec.Hard[limits]; ok && limited && request.Cmp(limit) > 0 {
+			out = append(out, fmt.Sprintf("ResourceQuota %s (%s) should be less than %s (%s)", requests,
+				request.String(), limits, limit.String()))
+		}
+	}
+	return out
+}
+
 func resourceQuotas() resourcedef.Kind {
 	t := typed.NewNamespacedTypes[v1.ResourceQuota, v1.ResourceQuotaList]()
 	t.HasStatus, t.NoGenerate = true, true
@@ -92,6 +111,8 @@ func resourceQuotas() resourcedef.Kind {
 			ValidateStatus: func(q, _ *v1.ResourceQuota) field.ErrorList {
 				return validateQuotaStatus(q)
 			},
+			Warn:                     warnQuota,
+			WarnUpdate:               func(_, _ *v1.ResourceQuota) []string { return nil },
 			AllowUnconditionalUpdate: true,
 		}.Untyped(),
 		Table: resourcedef.Table{

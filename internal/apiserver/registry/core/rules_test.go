@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
 )
 
 func errorText(list field.ErrorList) string {
@@ -116,10 +118,20 @@ func TestClaimRules(t *testing.T) {
 	if got := errorText(validateClaimUpdate(now, bound)); got != "" {
 		t.Errorf("validateClaimUpdate(now, bound) = %q, want nothing", got)
 	}
-	now.Spec.VolumeAttributesClassName = new("")
-	if got, want := errorText(validateClaimUpdate(now, bound)),
-		"spec.volumeAttributesClassName: Forbidden: update "+
-			"from non-nil value to an empty string is forbidden"; got != want {
+	for _, class := range []*string{nil, new("")} {
+		now.Spec.VolumeAttributesClassName = class
+		if got := errorText(validateClaimUpdate(now, bound)); got != "" {
+			t.Errorf("validateClaimUpdate(now, bound) = %q, want nothing before a class was applied", got)
+		}
+	}
+	bound.Status.CurrentVolumeAttributesClassName = new("a")
+	if got, want := errorText(validateClaimUpdate(now, bound)), "spec.volumeAttributesClassName: Forbidden: update to "+
+		"empty string is forbidden when status.currentVolumeAttributesClassName is not nil"; got != want {
+		t.Errorf("validateClaimUpdate(now, bound) = %q, want %q", got, want)
+	}
+	now.Spec.VolumeAttributesClassName = nil
+	if got, want := errorText(validateClaimUpdate(now, bound)), "spec.volumeAttributesClassName: Forbidden: update to "+
+		"nil is forbidden when status.currentVolumeAttributesClassName is not nil"; got != want {
 		t.Errorf("validateClaimUpdate(now, bound) = %q, want %q", got, want)
 	}
 	now = bound.DeepCopy()
@@ -131,6 +143,39 @@ func TestClaimRules(t *testing.T) {
 			"status.allocatedResources[storage]: Invalid value: -1: must be a valid resource quantity") {
 		t.Errorf(`got %v, want it beginning with 'status.allocatedResourceStatuses: Unsupported value: "…' and it `+
 			`ending in "status.allocatedResources[storage]: Invalid value: -1:…"`, got)
+	}
+}
+
+// A data source in another namespace is dropped, unless the stored claim names one by reference:
+// then it is refused. A group that the stored one names is not judged again.
+func TestDataSourceOfAChangedClaim(t *testing.T) {
+	claim := func(s *v1.TypedObjectReference) *v1.PersistentVolumeClaim {
+		c := &v1.PersistentVolumeClaim{Spec: v1.PersistentVolumeClaimSpec{
+			AccessModes:   []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
+			DataSourceRef: s,
+			Resources: v1.VolumeResourceRequirements{
+				Requests: v1.ResourceList{"storage": resource.MustParse("1Gi")}},
+		}}
+		podspec.CopyDataSource(&c.Spec)
+		return c
+	}
+	plain := &v1.TypedObjectReference{Kind: "PersistentVolumeClaim", Name: "a"}
+	other := plain.DeepCopy()
+	other.Namespace = new("other")
+	dropped, kept := claim(nil), claim(plain)
+	dropped.Spec.DataSourceRef, kept.Spec.DataSourceRef = other.DeepCopy(), other.DeepCopy()
+	dropCrossNamespace(dropped, claim(nil))
+	if dropped.Spec.DataSourceRef != nil {
+		t.Errorf("got %v, want no reference", dropped.Spec.DataSourceRef)
+	}
+	dropCrossNamespace(kept, claim(plain))
+	want := "may not be specified when dataSourceRef.namespace is specified"
+	if got := errorText(validateClaimUpdate(kept, claim(plain))); !strings.Contains(got, want) {
+		t.Errorf("validateClaimUpdate = %q, want it with %q", got, want)
+	}
+	odd := claim(&v1.TypedObjectReference{APIGroup: new("Bad_"), Kind: "X", Name: "a"})
+	if got := errorText(validateClaimUpdate(odd.DeepCopy(), odd)); got != "" {
+		t.Errorf("validateClaimUpdate = %q, want nothing", got)
 	}
 }
 

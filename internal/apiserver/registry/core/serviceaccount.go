@@ -23,12 +23,12 @@ func serviceAccounts() resourcedef.Kind {
 		Rules: typed.Rules[v1.ServiceAccount]{
 			PrepareForCreate: func(_ context.Context, s *v1.ServiceAccount) { cleanSecretReferences(s) },
 			PrepareForUpdate: func(s, _ *v1.ServiceAccount) { cleanSecretReferences(s) },
-			Warn: func(s *v1.ServiceAccount) []string {
-				if _, ok := s.Annotations[mountableAnnotation]; ok {
-					return []string{"metadata.annotations[" + mountableAnnotation +
-						"]: deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets"}
+			Warn:             warnServiceAccount,
+			WarnUpdate: func(s, old *v1.ServiceAccount) []string {
+				if _, ok := old.Annotations[mountableAnnotation]; ok {
+					return nil
 				}
-				return nil
+				return warnServiceAccount(s)
 			},
 			AllowUnconditionalUpdate: true,
 		}.Untyped(),
@@ -47,4 +47,12 @@ func cleanSecretReferences(s *v1.ServiceAccount) {
 	for i := range s.Secrets {
 		s.Secrets[i] = v1.ObjectReference{Name: s.Secrets[i].Name}
 	}
+}
+
+func warnServiceAccount(s *v1.ServiceAccount) []string {
+	if _, ok := s.Annotations[mountableAnnotation]; ok {
+		return []string{"metadata.annotations[" + mountableAnnotation +
+			"]: deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets"}
+	}
+	return nil
 }

@@ -37,6 +37,7 @@ func endpointSlices() resourcedef.Kind {
 			PrepareForUpdate:         prepareUpdate,
 			Validate:                 check,
 			Warn:                     warn,
+			WarnUpdate:               func(s, _ *discoveryv1.EndpointSlice) []string { return warnAddresses(s) },
 			AllowUnconditionalUpdate: true,
 		}.Untyped(),
 		Table: resourcedef.Table{
@@ -95,8 +96,19 @@ func dropTopology(s, old *discoveryv1.EndpointSlice) {
 func warn(s *discoveryv1.EndpointSlice) []string {
 	var out []string
 	if s.AddressType == discoveryv1.AddressTypeFQDN {
-		return append(out, field.NewPath("spec", "addressType").String()+": FQDN endpoints are deprecated")
+		out = append(out, field.NewPath("spec", "addressType").String()+": FQDN endpoints are deprecated")
 	}
+	return append(out, warnAddresses(s)...)
+}
+
+// warnAddresses returns the warnings about deprecated forms of addresses, unless a controller wrote
+// them.
+func warnAddresses(s *discoveryv1.EndpointSlice) []string {
+	switch s.Labels[discoveryv1.LabelManagedBy] {
+	case "endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io":
+		return nil
+	}
+	var out []string
 	for i, e := range s.Endpoints {
 		for k, a := range e.Addresses {
 			out = append(out,

@@ -25,13 +25,14 @@ func ingresses() resourcedef.Kind {
 		Validate:       checkIngress,
 		ValidateStatus: checkIngressStatus,
 		Warn: func(i *networkingv1.Ingress) []string {
-			if _, ok := i.Annotations[ingressClassAnnotation]; ok {
+			if _, ok := i.Annotations[ingressClassAnnotation]; ok && i.Spec.IngressClassName == nil {
 				return []string{
 					`annotation "kubernetes.io/ingress.class" is deprecated, please use 'spec.ingressClassName' ` +
 						`instead`}
 			}
 			return nil
 		},
+		WarnUpdate:               func(_, _ *networkingv1.Ingress) []string { return nil },
 		AllowUnconditionalUpdate: true,
 	}.Untyped()
 	k.Table = resourcedef.Table{

@@ -5,6 +5,7 @@
 package node
 
 import (
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -35,6 +36,7 @@ func runtimeClasses() resourcedef.Kind {
 				}
 			},
 			Validate:            check,
+			Warn:                warn,
 			AllowCreateOnUpdate: true,
 		}.Untyped(),
 		Table: resourcedef.Table{
@@ -47,6 +49,20 @@ func runtimeClasses() resourcedef.Kind {
 	}
 	k.Types.NoGenerate = true
 	return k
+}
+
+// warn tells of deprecated labels in the node selector.
+func warn(r *nodev1.RuntimeClass) []string {
+	if r.Scheduling == nil {
+		return nil
+	}
+	var out []string
+	for _, k := range slices.Sorted(maps.Keys(r.Scheduling.NodeSelector)) {
+		if text := podspec.DeprecatedNodeLabel(k); text != "" {
+			out = append(out, "scheduling.nodeSelector: "+text)
+		}
+	}
+	return out
 }
 
 // check judges a class, at an update as well; the handler may not change.

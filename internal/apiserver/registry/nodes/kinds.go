@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/pods"
@@ -88,10 +89,13 @@ func configSource(n *v1.Node) *v1.NodeConfigSource {
 func warn(n *v1.Node) []string {
 	var out []string
 	if configSource(n) != nil {
-		out = append(out, "spec.configSource: the feature is no longer supported")
+		out = append(out, "spec.configSource: the feature is removed")
 	}
 	if n.Spec.DoNotUseExternalID != "" {
 		out = append(out, "spec.externalID: this field is deprecated, and is unused by Kubernetes")
+	}
+	for i, r := range n.Spec.PodCIDRs {
+		out = append(out, validation.GetWarningsForCIDR(field.NewPath("spec", "podCIDRs").Index(i), r)...)
 	}
 	return out
 }

@@ -491,6 +491,18 @@ func TestStatusKeeps(t *testing.T) {
 		now.Status.PodIPs[0].IP != "10.0.0.1" {
 		t.Errorf("got %+v, want NodeName empty, 1 in OwnerReferences, QOSClass PodQOSBestEffort and IP 10.0.0.1", now)
 	}
+	old.Status.ResourceClaimStatuses = []v1.PodResourceClaimStatus{{Name: "a"}}
+	for _, c := range []struct {
+		written []v1.PodResourceClaimStatus
+		want    int
+	}{{nil, 1}, {[]v1.PodResourceClaimStatus{}, 0}} {
+		now.Status.ResourceClaimStatuses = c.written
+		PrepareStatus(now, old)
+		if got := len(now.Status.ResourceClaimStatuses); got != c.want {
+			t.Errorf("statuses of claims written as %v: got %d, want %d", c.written, got, c.want)
+		}
+	}
+	old.Status.ResourceClaimStatuses = nil
 	main := old.DeepCopy()
 	main.Status.Phase = v1.PodRunning
 	PrepareUpdate(main, old)

@@ -140,11 +140,25 @@ func PrepareStatus(p, old *v1.Pod) {
 	if p.Status.QOSClass == "" {
 		p.Status.QOSClass = old.Status.QOSClass
 	}
+	keepClaimStatuses(&p.Status, &old.Status)
 	if len(old.Status.VolumeHealth) == 0 {
 		p.Status.VolumeHealth = nil // behind a gate that is off
 	}
 	defaultStatus(&p.Status)
 	keepObservedGenerations(p, old)
+}
+
+// keepClaimStatuses keeps what is known of claims, for writers that leave it out.
+func keepClaimStatuses(s, old *v1.PodStatus) {
+	if s.ResourceClaimStatuses == nil && old.ResourceClaimStatuses != nil {
+		s.ResourceClaimStatuses = old.DeepCopy().ResourceClaimStatuses
+	}
+	if s.ExtendedResourceClaimStatus == nil {
+		s.ExtendedResourceClaimStatus = old.ExtendedResourceClaimStatus.DeepCopy()
+	}
+	if s.NodeAllocatableResourceClaimStatuses == nil && old.NodeAllocatableResourceClaimStatuses != nil {
+		s.NodeAllocatableResourceClaimStatuses = old.DeepCopy().NodeAllocatableResourceClaimStatuses
+	}
 }
 
 // keepObservedGenerations keeps the observed generation of a condition whose other fields did not

@@ -28,8 +28,14 @@ func ValidateAccessModes(modes []v1.PersistentVolumeAccessMode, path *field.Path
 	return f.List()
 }
 
-// ValidateClaim validates the spec of a PersistentVolumeClaim.
+// ValidateClaim validates the spec of a new PersistentVolumeClaim.
 func ValidateClaim(s *v1.PersistentVolumeClaimSpec, path *field.Path) field.ErrorList {
+	return ValidateChangedClaim(s, &v1.PersistentVolumeClaimSpec{}, path)
+}
+
+// ValidateChangedClaim validates the spec of a PersistentVolumeClaim that has old stored. Whatever
+// group the stored data source names, the new one may name any.
+func ValidateChangedClaim(s, old *v1.PersistentVolumeClaimSpec, path *field.Path) field.ErrorList {
 	var f typed.Errors
 	if len(s.AccessModes) == 0 {
 		f.Required(path.Child("accessModes"), "at least 1 access mode is required")
@@ -49,7 +55,9 @@ func ValidateClaim(s *v1.PersistentVolumeClaimSpec, path *field.Path) field.Erro
 	if m := s.VolumeMode; m != nil {
 		typed.Supported(&f, path.Child("volumeMode"), *m, v1.PersistentVolumeBlock, v1.PersistentVolumeFilesystem)
 	}
-	validateDataSource(&f, s, path)
+	anyGroup := old.DataSource != nil && old.DataSource.APIGroup != nil ||
+		old.DataSourceRef != nil && old.DataSourceRef.APIGroup != nil
+	validateDataSource(&f, s, anyGroup, path)
 	if c := s.VolumeAttributesClassName; c != nil && *c != "" {
 		f.DNSSubdomain(path.Child("volumeAttributesClassName"), *c)
 	}
@@ -57,7 +65,7 @@ func ValidateClaim(s *v1.PersistentVolumeClaimSpec, path *field.Path) field.Erro
 }
 
 // validateDataSource validates dataSource and dataSourceRef, which must agree if both are set.
-func validateDataSource(f *typed.Errors, s *v1.PersistentVolumeClaimSpec, path *field.Path) {
+func validateDataSource(f *typed.Errors, s *v1.PersistentVolumeClaimSpec, anyGroup bool, path *field.Path) {
 	look := func(kind, name string, group *string, at *field.Path) {
 		if name == "" {
 			f.Required(at.Child("name"), "")
@@ -68,7 +76,7 @@ func validateDataSource(f *typed.Errors, s *v1.PersistentVolumeClaimSpec, path *
 		if (group == nil || *group == "") && kind != "PersistentVolumeClaim" {
 			f.Invalid(at, kind, "must be 'PersistentVolumeClaim' when referencing the default apiGroup")
 		}
-		if group != nil && *group != "" {
+		if group != nil && *group != "" && !anyGroup {
 			f.DNSSubdomain(at.Child("apiGroup"), *group)
 		}
 	}
@@ -91,4 +99,13 @@ func validateDataSource(f *typed.Errors, s *v1.PersistentVolumeClaimSpec, path *
 			f.Invalid(path, path.Child("dataSource"), "must match dataSourceRef")
 		}
 	}
+}
+
+// WarnClaim returns the warnings about the sizes of a PersistentVolumeClaim that are not whole
+// bytes.
+func WarnClaim(s *v1.PersistentVolumeClaimSpec, path *field.Path) []string {
+	w := &warnings{}
+	w.fractions(s.Resources.Requests, path.Child("resources", "requests"), v1.ResourceStorage)
+	w.fractions(s.Resources.Limits, path.Child("resources", "limits"), v1.ResourceStorage)
+	return w.out
 }

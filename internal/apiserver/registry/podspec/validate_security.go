@@ -158,7 +158,7 @@ func (j *validator) appArmor(p *v1.AppArmorProfile, path *field.Path) {
 	if p == nil {
 		return
 	}
-	const mustBeSet, longest = "must be set when AppArmor type is Localhost", 4095
+	const mustBeSet = "must be set when AppArmor type is Localhost"
 	at := path.Child("localhostProfile")
 	switch p.Type {
 	case v1.AppArmorProfileTypeLocalhost:
@@ -173,8 +173,8 @@ func (j *validator) appArmor(p *v1.AppArmorProfile, path *field.Path) {
 		case trimmed == "":
 			j.Required(at, mustBeSet)
 		}
-		if len(name) > longest {
-			j.Add(field.TooLong(at, name, longest))
+		if len(name) > longestProfile {
+			j.Add(field.TooLong(at, name, longestProfile))
 		}
 	case v1.AppArmorProfileTypeRuntimeDefault, v1.AppArmorProfileTypeUnconfined:
 		if p.LocalhostProfile != nil {

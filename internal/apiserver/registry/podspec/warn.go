@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -57,27 +58,26 @@ func (w *warnings) hasNext() bool {
 
 const appArmorDeprecated = `deprecated since v1.30; use the "appArmorProfile" field instead`
 
-// AppArmorWarnings returns the warnings about AppArmor annotations of a Pod; path is that of the
-// annotations. Call it before SyncAppArmor, which sets the fields.
+// AppArmorWarnings returns the warnings about AppArmor annotations of a new Pod that its fields do
+// not say already; path is that of the annotations. Call it before SyncAppArmor, which sets the
+// fields.
 func AppArmorWarnings(s *v1.PodSpec, annotations map[string]string, path *field.Path) []string {
-	w := &warnings{spec: s}
-	for _, k := range HasAppArmorAnnotation(s, annotations) {
-		w.add(path.Key(k), appArmorDeprecated)
+	if s.OS != nil && s.OS.Name == v1.Windows {
+		return nil
 	}
-	return w.out
-}
-
-// HasAppArmorAnnotation returns the keys of the annotations that name the profile of a container
-// whose field is unset.
-func HasAppArmorAnnotation(s *v1.PodSpec, annotations map[string]string) []string {
-	var out []string
+	w := &warnings{spec: s}
+	whole := podAppArmor(s)
 	visitAllContainers(s, func(c *v1.Container) {
 		key := v1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix + c.Name
-		if _, ok := annotations[key]; ok && (c.SecurityContext == nil || c.SecurityContext.AppArmorProfile == nil) {
-			out = append(out, key)
+		text, ok := annotations[key]
+		if !ok || c.SecurityContext != nil && c.SecurityContext.AppArmorProfile != nil {
+			return
+		}
+		if p := usableProfile(text); p == nil || whole == nil || !apiequality.Semantic.DeepEqual(p, whole) {
+			w.add(path.Key(key), appArmorDeprecated)
 		}
 	})
-	return out
+	return w.out
 }
 
 // add appends a warning about a path.
@@ -129,13 +129,15 @@ func (w *warnings) containers(a map[string]string, notes *field.Path) {
 		}
 		// For a Pod, AppArmorWarnings has warned already, before SyncAppArmor.
 		key = v1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix + c.Name
-		if _, ok := a[key]; ok && w.template && (pod == nil || pod.AppArmorProfile == nil) &&
-			(s == nil || s.AppArmorProfile == nil) {
+		if text, ok := a[key]; ok && w.template && (s == nil || s.AppArmorProfile == nil) && (pod == nil ||
+			pod.AppArmorProfile == nil || !apiequality.Semantic.DeepEqual(pod.AppArmorProfile, profileOf(text))) {
 			w.add(notes.Key(key), "%s", appArmorDeprecated)
 		}
 		at := p.Child("resources")
-		w.fractions(c.Resources.Limits, at.Child("limits"), v1.ResourceMemory, v1.ResourceEphemeralStorage)
-		w.fractions(c.Resources.Requests, at.Child("requests"), v1.ResourceMemory, v1.ResourceEphemeralStorage)
+		for _, n := range []v1.ResourceName{v1.ResourceMemory, v1.ResourceEphemeralStorage} {
+			w.fractions(c.Resources.Limits, at.Child("limits"), n)
+			w.fractions(c.Resources.Requests, at.Child("requests"), n)
+		}
 		w.duplicateEnv(c.Env, p.Child("env"))
 	})
 }

@@ -30,8 +30,8 @@ func (w *warnings) volumes() {
 			}
 		}
 		if e := v.Ephemeral; e != nil && e.VolumeClaimTemplate != nil {
-			w.fractions(e.VolumeClaimTemplate.Spec.Resources.Requests, at.Child("ephemeral", "volumeClaimTemplate",
-				"spec", "resources", "requests"), v1.ResourceStorage)
+			w.out = append(w.out, WarnClaim(&e.VolumeClaimTemplate.Spec, at.Child("ephemeral", "volumeClaimTemplate",
+				"spec"))...)
 		}
 	}
 }

@@ -55,6 +55,14 @@ func defaultSlice(s *resourcev1.ResourceSlice) {
 	}
 }
 
+// refreshTaint gives a taint whose effect changed the present time, unless the client gave another.
+func refreshTaint(t, previous *resourcev1.DeviceTaint) {
+	if t.Effect != previous.Effect && t.TimeAdded.Equal(previous.TimeAdded) {
+		t.TimeAdded = nil
+		defaultTaint(t)
+	}
+}
+
 // defaultTaint says when a taint was added. What is stored has a time, so only what a client sends
 // gets the present one.
 func defaultTaint(t *resourcev1.DeviceTaint) {

@@ -2,6 +2,8 @@ package resource
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
 	resourcev1 "k8s.io/api/resource/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -30,6 +32,7 @@ func resourceSlices() resourcedef.Kind {
 		},
 		Validate:              checkSlice,
 		ValidateDeclaratively: declaredSlice,
+		Warn:                  warnSlice,
 		SelectableFields: func(s *resourcev1.ResourceSlice) fields.Set {
 			return fields.Set{
 				resourcev1.ResourceSliceSelectorNodeName: typed.Deref(s.Spec.NodeName),
@@ -52,6 +55,15 @@ func resourceSlices() resourcedef.Kind {
 		}),
 	}
 	return k
+}
+
+// warnSlice tells of a driver's name with capital letters.
+func warnSlice(s *resourcev1.ResourceSlice) []string {
+	if s.Spec.Driver == strings.ToLower(s.Spec.Driver) {
+		return nil
+	}
+	return []string{fmt.Sprintf("spec.driver: driver names should be lowercase; %q contains uppercase characters",
+		s.Spec.Driver)}
 }
 
 func classes() resourcedef.Kind {
@@ -81,7 +93,10 @@ func taintRules() resourcedef.Kind {
 		"DeviceTaintRule", typed.NewTypes[resourcev1.DeviceTaintRule, resourcev1.DeviceTaintRuleList]())
 	k.Types.HasStatus = true
 	k.Rules = typed.Rules[resourcev1.DeviceTaintRule]{
-		Default:               func(r *resourcev1.DeviceTaintRule) { defaultTaint(&r.Spec.Taint) },
+		Default: func(r *resourcev1.DeviceTaintRule) { defaultTaint(&r.Spec.Taint) },
+		PrepareForUpdate: func(r, previous *resourcev1.DeviceTaintRule) {
+			refreshTaint(&r.Spec.Taint, &previous.Spec.Taint)
+		},
 		Validate:              checkTaintRule,
 		ValidateDeclaratively: declaredTaintRule,
 		ValidateStatus:        checkTaintRuleStatus,

@@ -47,7 +47,11 @@ func (t *TokenREST) bindToObject(ctx context.Context, ref *authenticationv1.Boun
 		w.Node = o.(*corev1.Node)
 		uid = w.Node.UID
 	default:
-		return apierrors.NewBadRequest(fmt.Sprintf("cannot bind token to object of type %s", gvk))
+		gate := ""
+		if isWebhook(ref) {
+			gate = " (feature gate APIServerWebhookAuthenticationToken is disabled)"
+		}
+		return apierrors.NewBadRequest(fmt.Sprintf("cannot bind token to object of type %s%s", gvk, gate))
 	}
 	if ref.UID != "" && ref.UID != uid {
 		return apierrors.NewConflict(schema.GroupResource{Group: gvk.Group, Resource: gvk.Kind}, ref.Name,

@@ -108,8 +108,8 @@ func (t *TokenREST) Create(ctx context.Context, name string, obj runtime.Object,
 	}
 	now := t.deps.Now()
 	t.fill(req, account, now)
-	if err := validateLifetime(*req.Spec.ExpirationSeconds); err != nil {
-		return nil, err
+	if errs := validateRequest(&req.Spec); len(errs) > 0 {
+		return nil, invalid("", errs...)
 	}
 	if validate != nil {
 		if err := validate(ctx, req.DeepCopyObject()); err != nil {
@@ -157,18 +157,45 @@ func (t *TokenREST) isOwnAudience(audiences []string) bool {
 
 func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }
 
-func validateLifetime(n int64) error {
-	at := field.NewPath("spec", "expirationSeconds")
-	switch {
-	case n < 10*60:
-		return invalid("", field.Invalid(at, n, "may not specify a duration less than 10 minutes"))
-	case n > 1<<32:
-		return invalid("", field.Invalid(at, n, "may not specify a duration larger than 2^32 seconds"))
+// validateRequest validates lifetime and attestations, which only tokens for webhooks have.
+func validateRequest(s *authenticationv1.TokenRequestSpec) field.ErrorList {
+	spec := field.NewPath("spec")
+	at := spec.Child("attestations")
+	webhook := isWebhook(s.BoundObjectRef)
+	if !webhook && len(s.Attestations) > 0 {
+		return field.ErrorList{field.Invalid(at, s.Attestations,
+			"attestations may only be specified with a webhook bound object reference")}
 	}
-	return nil
+	var errs field.ErrorList
+	const shortest, longest = 10 * 60, 1 << 32
+	switch n := *s.ExpirationSeconds; {
+	case n < shortest:
+		errs = append(errs, field.Invalid(spec.Child("expirationSeconds"), n,
+			"may not specify a duration less than 10 minutes"))
+	case n > longest:
+		errs = append(errs, field.Invalid(spec.Child("expirationSeconds"), n,
+			"may not specify a duration larger than 2^32 seconds"))
+	}
+	if !webhook {
+		return errs
+	}
+	if len(s.Audiences) != 1 {
+		errs = append(errs, field.Invalid(spec.Child("audiences"), s.Audiences,
+			"must be length 1 when bound to a webhook config"))
+	}
+	if len(s.Attestations) != 1 {
+		errs = append(errs, field.Invalid(at, s.Attestations,
+			"webhook bound requests require exactly one admissionReviewAPIGroups attestation"))
+	}
+	return errs
 }
 
-func invalid(name string, err *field.Error) error {
-	return apierrors.NewInvalid(schema.GroupKind{Group: authenticationv1.GroupName, Kind: "TokenRequest"}, name,
-		field.ErrorList{err})
+// isWebhook reports whether a token is to be bound to the configuration of webhooks.
+func isWebhook(r *authenticationv1.BoundObjectReference) bool {
+	return r != nil && r.APIVersion == "admissionregistration.k8s.io/v1" &&
+		(r.Kind == "ValidatingWebhookConfiguration" || r.Kind == "MutatingWebhookConfiguration")
+}
+
+func invalid(name string, errs ...*field.Error) error {
+	return apierrors.NewInvalid(schema.GroupKind{Group: authenticationv1.GroupName, Kind: "TokenRequest"}, name, errs)
 }

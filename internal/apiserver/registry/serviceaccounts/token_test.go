@@ -108,6 +108,16 @@ func TestTokenRequests(t *testing.T) {
 			life: time.Hour, seconds: 3600},
 		"config map": {spec: authenticationv1.TokenRequestSpec{BoundObjectRef: to("ConfigMap", "x", "")},
 			want: "cannot bind token to object of type /v1, Kind=ConfigMap"},
+		"attestations without a webhook": {spec: authenticationv1.TokenRequestSpec{
+			Attestations: map[string]authenticationv1.AttestationValue{"a": {"b"}}},
+			want: `TokenRequest.authentication.k8s.io "" is invalid: spec.attestations: Invalid value: {"a":["b"]}: ` +
+				`attestations may only be specified with a webhook bound object reference`},
+		"a webhook": {spec: authenticationv1.TokenRequestSpec{
+			BoundObjectRef: &authenticationv1.BoundObjectReference{Kind: "MutatingWebhookConfiguration",
+				APIVersion: "admissionregistration.k8s.io/v1", Name: "a"},
+			Attestations: map[string]authenticationv1.AttestationValue{"admissionReviewAPIGroups": {"b"}}},
+			want: "cannot bind token to object of type admissionregistration.k8s.io/v1, " +
+				"Kind=MutatingWebhookConfiguration (feature gate APIServerWebhookAuthenticationToken is disabled)"},
 		"absent account":    {account: "absent", want: `serviceaccounts "absent" not found`},
 		"its account's UID": {meta: metav1.ObjectMeta{UID: "uid-1"}, life: time.Hour, seconds: 3600},
 		"another account's UID": {meta: metav1.ObjectMeta{UID: "old"},

@@ -2,6 +2,9 @@ package storage
 
 import (
 	"context"
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	storagev1 "k8s.io/api/storage/v1"
@@ -224,7 +227,7 @@ func checkNodeDriver(f *typed.Errors, d *storagev1.CSINodeDriver, at *field.Path
 func csiStorageCapacities() resourcedef.Kind {
 	k := newKind("csistoragecapacities", "CSIStorageCapacity", typed.NewNamespacedTypes[storagev1.CSIStorageCapacity,
 		storagev1.CSIStorageCapacityList]())
-	k.Rules = typed.Rules[storagev1.CSIStorageCapacity]{Validate: checkCapacity}.Untyped()
+	k.Rules = typed.Rules[storagev1.CSIStorageCapacity]{Validate: checkCapacity, Warn: warnCapacity}.Untyped()
 	k.Table = resourcedef.Table{
 		Columns: []metav1.TableColumnDefinition{printers.NameColumn(), printers.CreatedAtColumn()},
 		Row: typed.RowFunc(func(c *storagev1.CSIStorageCapacity, _ resourcedef.RowOptions) []any {
@@ -232,6 +235,25 @@ func csiStorageCapacities() resourcedef.Kind {
 		}),
 	}
 	return k
+}
+
+// warnCapacity tells of deprecated labels in nodeTopology.
+func warnCapacity(c *storagev1.CSIStorageCapacity) []string {
+	if c.NodeTopology == nil {
+		return nil
+	}
+	var out []string
+	for i, e := range c.NodeTopology.MatchExpressions {
+		if text := podspec.DeprecatedNodeLabel(e.Key); text != "" {
+			out = append(out, fmt.Sprintf("nodeTopology.matchExpressions[%d].key: %s is %s", i, e.Key, text))
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(c.NodeTopology.MatchLabels)) {
+		if text := podspec.DeprecatedNodeLabel(k); text != "" {
+			out = append(out, "nodeTopology.matchLabels."+k+": "+text)
+		}
+	}
+	return out
 }
 
 func checkCapacity(c, previous *storagev1.CSIStorageCapacity) field.ErrorList {

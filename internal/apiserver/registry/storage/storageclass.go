@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"strings"
 
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
@@ -36,6 +38,7 @@ func storageClasses() resourcedef.Kind {
 			typed.SetDefault(&c.VolumeBindingMode, storagev1.VolumeBindingImmediate)
 		},
 		Validate:                 checkClass,
+		Warn:                     warnClass,
 		AllowUnconditionalUpdate: true,
 	}.Untyped()
 	k.Table = resourcedef.Table{
@@ -118,6 +121,19 @@ func checkClass(c, previous *storagev1.StorageClass) field.ErrorList {
 		f.ImmutableWithoutValue(mode, c.VolumeBindingMode, previous.VolumeBindingMode)
 	}
 	return f.List()
+}
+
+// warnClass tells of deprecated labels in allowedTopologies.
+func warnClass(c *storagev1.StorageClass) []string {
+	var out []string
+	for i, t := range c.AllowedTopologies {
+		for k, e := range t.MatchLabelExpressions {
+			if text := podspec.DeprecatedNodeLabel(e.Key); text != "" {
+				out = append(out, fmt.Sprintf("allowedTopologies[%d].matchLabelExpressions[%d].key: %s", i, k, text))
+			}
+		}
+	}
+	return out
 }
 
 func checkProvisioner(f *typed.Errors, path *field.Path, name string) {
