@@ -11,6 +11,7 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -50,7 +51,15 @@ type breaker struct {
 	kubeconfig string // for kubectl; empty: remedies are not tried
 }
 
+// newBreaker returns a breaker of a cluster, with GANTRY_FOREIGN as another Kubernetes would serve
+// it.
 func newBreaker(c *testcluster.Cluster) (*breaker, error) {
+	return breakerOf(c, os.Getenv("GANTRY_FOREIGN") != "")
+}
+
+// breakerOf returns a breaker of a cluster; foreign: why reads it as another Kubernetes would serve
+// it.
+func breakerOf(c *testcluster.Cluster, foreign bool) (*breaker, error) {
 	d, err := dynamic.NewForConfig(c.Config)
 	if err != nil {
 		return nil, err
@@ -64,8 +73,14 @@ func newBreaker(c *testcluster.Cluster) (*breaker, error) {
 		return nil, err
 	}
 	request, err := certificateRequest()
-	return &breaker{client: c.Client, dynamic: d, mapper: restmapper.NewDiscoveryRESTMapper(groups),
-		request: request}, err
+	if err != nil {
+		return nil, err
+	}
+	b := &breaker{client: c.Client, dynamic: d, mapper: restmapper.NewDiscoveryRESTMapper(groups), request: request}
+	if foreign {
+		b.client, err = foreignClient(c.Config)
+	}
+	return b, err
 }
 
 func certificateRequest() (string, error) {
