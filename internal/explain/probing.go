@@ -133,6 +133,10 @@ func wrongPort(in In, c *corev1.Container, f journal.Probed, port int) probeDiag
 		t.text += "; the Pod's processes listen on " + joinList(open)
 	case f.Listening != nil:
 		t.text += "; the Pod's processes listen on no port that can be reached"
+	default:
+		if open = otherPorts(c, port); len(open) > 0 {
+			t.text += "; where its processes listen is not known, the container declares " + joinList(open)
+		}
 	}
 	for _, p := range declaredFirst(c, open) {
 		n, err := strconv.Atoi(p)
@@ -147,6 +151,17 @@ func wrongPort(in In, c *corev1.Container, f journal.Probed, port int) probeDiag
 			fmt.Sprintf("kubectl -n %s logs %s -c %s", in.Ref.Namespace, in.Ref.Name, c.Name))}
 	}
 	return t
+}
+
+// otherPorts are the TCP ports that a container declares, without one.
+func otherPorts(c *corev1.Container, port int) []string {
+	var out []string
+	for _, x := range c.Ports {
+		if int(x.ContainerPort) != port && (x.Protocol == "" || x.Protocol == corev1.ProtocolTCP) {
+			out = append(out, strconv.Itoa(int(x.ContainerPort)))
+		}
+	}
+	return out
 }
 
 // declaredFirst sorts the ports that the container declares first.

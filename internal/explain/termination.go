@@ -27,6 +27,9 @@ func deletedPod(in In) *Answer {
 	default:
 		a.Cause = "The Pod is no longer in the API; the journal does not hold who removed it."
 	}
+	if in.NoJournal && !byController {
+		a.Cause = "The Pod is no longer in the API; who removed it is not known without a journal."
+	}
 	if f, ok := deletionFinding(in); ok {
 		a.Cause += " " + f.Message
 		a.Findings = append(a.Findings, f)
@@ -45,6 +48,9 @@ func deletedPod(in In) *Answer {
 		}
 	}
 	withEnd(in, a)
+	if in.NoJournal {
+		return a
+	}
 	a.Fixes = append(a.Fixes, commandFix("read its whole life", fmt.Sprintf("gantry trace pod/%s -n %s", in.Ref.Name,
 		in.Ref.Namespace)))
 	return a
