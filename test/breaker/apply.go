@@ -49,6 +49,9 @@ type breaker struct {
 	request string // a certificate request, in PEM and base64
 
 	kubeconfig string // for kubectl; empty: remedies are not tried
+
+	foreign  bool          // why reads through a client that has nothing of Gantry's own
+	patience time.Duration // how long a break may take to show; 0: patience
 }
 
 // newBreaker returns a breaker of a cluster, with GANTRY_FOREIGN as another Kubernetes would serve
@@ -76,7 +79,8 @@ func breakerOf(c *testcluster.Cluster, foreign bool) (*breaker, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &breaker{client: c.Client, dynamic: d, mapper: restmapper.NewDiscoveryRESTMapper(groups), request: request}
+	b := &breaker{client: c.Client, dynamic: d, mapper: restmapper.NewDiscoveryRESTMapper(groups), request: request,
+		foreign: foreign}
 	if foreign {
 		b.client, err = foreignClient(c.Config)
 	}
