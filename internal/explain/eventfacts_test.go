@@ -47,6 +47,8 @@ func TestEventsBecomeFacts(t *testing.T) {
 		{"Unhealthy", "something else", nil},
 		{"Killing", "Container app failed liveness probe, will be restarted", []journal.Fact{journal.Killing{
 			Container: "app", Cause: "liveness probe failed", Grace: 5}}},
+		{"Killing", "Init container app failed startup probe", []journal.Fact{journal.Killing{Container: "app",
+			Cause: "startup probe failed", Grace: 5}}},
 		{"Killing", "Stopping container app", nil},
 		{"Killing", "Container app definition changed, will be restarted", []journal.Fact{journal.Killing{
 			Container: "app", Cause: "changed", Grace: 5}}},
@@ -194,5 +196,61 @@ func TestWhoRemovedAPodFromEvents(t *testing.T) {
 	}
 	if a := Why(in); !strings.Contains(a.Cause, "not known without a journal") {
 		t.Errorf("got %q, want that it is not known", a.Cause)
+	}
+}
+
+// A ready Pod whose liveness probe fails is not said to be blocked by nothing.
+func TestAReadyPodWhoseLivenessFails(t *testing.T) {
+	for _, c := range []struct {
+		failed time.Duration // ago
+		told   bool
+	}{{5 * time.Second, true}, {10 * time.Minute, false}, {40 * time.Minute, false}} {
+		in := foreignIn(told("Unhealthy", "Liveness probe failed: HTTP probe failed with statuscode: 500", c.failed))
+		s := in.state(corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: at(-20 * time.Minute)}})
+		s.Ready = true
+		in.Pod.Status.Phase = corev1.PodRunning
+		in.Pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+		in.Entries = FactsOfEvents(in)
+		a := Why(in)
+		if got := strings.Contains(a.Cause, "liveness probe of container app failed 5s ago"); got != c.told ||
+			strings.Contains(a.Cause, "nothing blocks it") == c.told {
+			t.Errorf("failed %s ago: got %q, want the failure told: %t", c.failed, a.Cause, c.told)
+		}
+	}
+}
+
+// Without a journal it is not known where a Pod's processes listen: a gRPC probe that reaches
+// nobody is told as that, not as a slow answer.
+func TestAProbeByGRPCWithoutSockets(t *testing.T) {
+	in := foreignIn()
+	c := &in.Pod.Spec.Containers[0]
+	c.ReadinessProbe = &corev1.Probe{TimeoutSeconds: 1, ProbeHandler: corev1.ProbeHandler{
+		GRPC: &corev1.GRPCAction{Port: 80}}}
+	f := journal.Probed{Container: "app", Probe: "readiness", Result: "failure",
+		Message: `timeout: failed to connect service "10.0.0.1:80" within 1s: context deadline exceeded`}
+	if d := diagnoseProbe(in, c, f); !strings.HasPrefix(d.text, "asks port 80 by gRPC") {
+		t.Errorf("got %q, want port 80", d.text)
+	}
+}
+
+// A registry that refuses a pull whose secrets are not known is not said to have got none.
+func TestPullSecretsThatAreNotKnown(t *testing.T) {
+	for _, c := range []struct {
+		around *NamespaceContext
+		want   string
+	}{
+		{nil, "is not known"},
+		{&NamespaceContext{Secrets: map[string][]string{}}, "there is no such Secret"},
+		{&NamespaceContext{Secrets: map[string][]string{"pull": nil}, Registries: map[string][]string{
+			"pull": {"registry.test"}}}, "does not accept the credentials of pull secret pull"},
+	} {
+		in := foreignIn(told("Failed", `Failed to pull image "registry.test/web:1.4.3": 401 Unauthorized`, time.Minute))
+		in.NamespaceContext = c.around
+		in.Pod.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "pull"}}
+		in.state(waiting("ErrImagePull", "401 Unauthorized"))
+		in.Entries = FactsOfEvents(in)
+		if a := Why(in); !strings.Contains(a.Cause, c.want) {
+			t.Errorf("got %q, want %q in it", a.Cause, c.want)
+		}
 	}
 }

@@ -33,9 +33,9 @@ func probedFacts(in In, e *corev1.Event) []journal.Fact {
 }
 
 var (
-	probeKills    = regexp.MustCompile(`^Container (\S+) failed (liveness|startup) probe`)
+	probeKills    = regexp.MustCompile(`^(?:Init c|C)ontainer (\S+) failed (liveness|startup) probe`)
 	hookKills     = regexp.MustCompile(`(?i)^(?:Container (\S+) )?failed ?poststart ?hook`)
-	changedKills  = regexp.MustCompile(`^Container (\S+) definition changed`)
+	changedKills  = regexp.MustCompile(`^(?:Init c|C)ontainer (\S+) definition changed`)
 	pullWords     = regexp.MustCompile(`(?s)^Failed to pull image "([^"]+)": (.*)$`)
 	imageWords    = regexp.MustCompile(`image "([^"]+)"`)
 	volumeWords   = regexp.MustCompile(`(?s)^\S+ failed for volume "([^"]+)" : (.*)$`)
