@@ -2,6 +2,7 @@ package explain
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -251,6 +252,29 @@ func TestPullSecretsThatAreNotKnown(t *testing.T) {
 		in.Entries = FactsOfEvents(in)
 		if a := Why(in); !strings.Contains(a.Cause, c.want) {
 			t.Errorf("got %q, want %q in it", a.Cause, c.want)
+		}
+	}
+}
+
+// Why a Pod is being deleted is told by its DisruptionTarget condition, and else said not to be
+// known.
+func TestWhyAPodIsBeingDeleted(t *testing.T) {
+	for _, c := range []struct {
+		conditions []corev1.PodCondition
+		want       string
+	}{
+		{nil, "who deleted it is not known without a journal"},
+		{[]corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue,
+			Reason: "EvictionByEvictionAPI", Message: "Eviction API: evicting"}},
+			"it is deleted for EvictionByEvictionAPI: Eviction API: evicting"},
+		{[]corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionFalse, Reason: "x"}},
+			"who deleted it is not known without a journal"},
+	} {
+		in := foreignIn()
+		now := at(0)
+		in.Pod.DeletionTimestamp, in.Pod.Status.Conditions = &now, c.conditions
+		if a := Why(in); !slices.Contains(a.Facts, c.want) {
+			t.Errorf("got %q, want %q among them", a.Facts, c.want)
 		}
 	}
 }

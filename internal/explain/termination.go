@@ -65,6 +65,9 @@ func terminating(in In) *Answer {
 	if g := p.DeletionGracePeriodSeconds; g != nil {
 		a.Since = p.DeletionTimestamp.Add(-secondsOf(*g))
 	}
+	if in.NoJournal {
+		a.Facts = append(a.Facts, removalReason(p))
+	}
 	var running []container
 	for _, c := range containers(p) {
 		if c.status != nil && c.status.State.Running != nil {
@@ -104,6 +107,15 @@ func terminating(in In) *Answer {
 		}
 	}
 	return a
+}
+
+// removalReason is why a Pod is being deleted as far as its status tells: its DisruptionTarget
+// condition.
+func removalReason(p *corev1.Pod) string {
+	if c := condition(p, corev1.DisruptionTarget); c != nil && c.Status == corev1.ConditionTrue {
+		return fmt.Sprintf("it is deleted for %s: %s", c.Reason, c.Message)
+	}
+	return "who deleted it is not known without a journal"
 }
 
 // nodeDeletedAfterEnd reports whether no kubelet needs to confirm the Pod's end: its node is gone,
