@@ -33,8 +33,8 @@ var factsOf = map[string]func(In, *corev1.Event) []journal.Fact{
 
 // FactsOfEvents are the entries of a journal that a Pod's events and status stand for, oldest
 // first: what an API server without a journal knows of them. Of repeated events the first and the
-// last time are known. Nothing is made up: what events do not say (sockets, peaks of memory, whether
-// a hook still runs, who deleted a Pod) is in no entry.
+// last time are known. Nothing is made up: what events do not say (sockets, peaks of memory, how
+// far a stop has come, who deleted a Pod) is in no entry.
 func FactsOfEvents(in In) []journal.Entry {
 	var out []journal.Entry
 	put := func(at time.Time, by string, facts ...journal.Fact) {

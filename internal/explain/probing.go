@@ -60,7 +60,7 @@ func diagnoseProbe(in In, c *corev1.Container, f journal.Probed) probeDiagnosis 
 	case asksOtherHost(in.Pod, p) && strings.Contains(low, "dial "):
 		t = otherHost(in, f, output)
 	case p.GRPC != nil && (strings.Contains(low, "unimplemented") || strings.Contains(low, "does not implement") ||
-		strings.Contains(low, "failed to connect service") && (in.NoJournal || listens(f, port))) &&
+		strings.Contains(low, "failed to connect service") && (f.Listening == nil || listens(f, port))) &&
 		!strings.Contains(low, "refused"):
 		t = noHealthService(in, f, output)
 	case networked && strings.Contains(low, "connection refused"):

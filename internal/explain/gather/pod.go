@@ -77,8 +77,8 @@ func readLastLogs(ctx context.Context, client kubernetes.Interface, p *corev1.Po
 	return out
 }
 
-// readGoneEvents takes the events of the newest Pod that had a name for its journal, where they tell
-// who removed it.
+// readGoneEvents takes the events of the newest Pod that had a name for its journal, where they
+// tell who removed it.
 func readGoneEvents(ctx context.Context, r *reader, in *explain.In) {
 	l, err := r.client.CoreV1().Events(in.Ref.Namespace).List(ctx, metav1.ListOptions{
 		FieldSelector: fields.Set{"involvedObject.kind": "Pod", "involvedObject.name": in.Ref.Name}.String()})
