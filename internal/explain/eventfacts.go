@@ -189,14 +189,14 @@ func overtaken(in In, e journal.Entry) bool {
 		c := condition(p, corev1.PodReadyToStartContainers)
 		return len(p.Status.PodIPs) > 0 || c != nil && c.Status == corev1.ConditionTrue
 	case journal.VolumeWaiting:
-		return containersBegun(in, e.At)
+		return containersStarted(in, e.At)
 	}
 	return false
 }
 
-// containersBegun tells whether the kubelet has come to a Pod's containers after a time: it does so
+// containersStarted tells whether the kubelet has come to a Pod's containers after a time: it does so
 // when all volumes are there.
-func containersBegun(in In, after time.Time) bool {
+func containersStarted(in In, after time.Time) bool {
 	for i := range in.Events {
 		x := &in.Events[i]
 		if slices.Contains([]string{"Pulling", "Pulled", "Created", "Started"}, x.Reason) && eventTime(x).After(after) {
@@ -223,8 +223,8 @@ func EventsOfNewest(events []corev1.Event) []corev1.Event {
 	return out
 }
 
-// TellRemoval tells whether entries say who removed a Pod: the scheduler or a controller.
-func TellRemoval(entries []journal.Entry) bool {
+// RecordsRemoval tells whether entries say who removed a Pod: the scheduler or a controller.
+func RecordsRemoval(entries []journal.Entry) bool {
 	return slices.ContainsFunc(entries, func(e journal.Entry) bool {
 		switch e.Fact.(type) {
 		case journal.Preempted, journal.Acted:

@@ -13,8 +13,8 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// told is an event of a reason about container app of the Pod, some time ago.
-func told(reason, message string, ago time.Duration) corev1.Event {
+// podEvent is an event of a reason about container app of the Pod, some time ago.
+func podEvent(reason, message string, ago time.Duration) corev1.Event {
 	return corev1.Event{Reason: reason, Message: message, Count: 1, FirstTimestamp: at(-ago),
 		LastTimestamp: at(-ago), InvolvedObject: corev1.ObjectReference{Kind: "Pod", Name: "web",
 			FieldPath: "spec.containers{app}"}}
@@ -86,7 +86,7 @@ func TestEventsBecomeFacts(t *testing.T) {
 		{"TaintManagerEviction", "Cancelling deletion of Pod shop/web", nil},
 		{"Created", "Container created", nil},
 	} {
-		in := foreignIn(told(c.reason, c.message, time.Minute))
+		in := foreignIn(podEvent(c.reason, c.message, time.Minute))
 		in.Pod.Spec.TerminationGracePeriodSeconds = &grace
 		priority := int32(7)
 		in.ClusterContext = &ClusterContext{Pods: []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop",
@@ -103,9 +103,9 @@ func TestEventsBecomeFacts(t *testing.T) {
 
 // A volume that failed, and a sandbox, are past when the kubelet has come to the containers.
 func TestFailuresThatAreOverBecomeNoFacts(t *testing.T) {
-	mount := told("FailedMount", `MountVolume.SetUp failed for volume "cfg" : configmap "x" not found`, time.Minute)
-	sandbox := told("FailedCreatePodSandBox", "Failed to create pod sandbox: no address left", time.Minute)
-	in := foreignIn(mount, sandbox, told("Pulling", `Pulling image "a:1"`, 30*time.Second))
+	mount := podEvent("FailedMount", `MountVolume.SetUp failed for volume "cfg" : configmap "x" not found`, time.Minute)
+	sandbox := podEvent("FailedCreatePodSandBox", "Failed to create pod sandbox: no address left", time.Minute)
+	in := foreignIn(mount, sandbox, podEvent("Pulling", `Pulling image "a:1"`, 30*time.Second))
 	in.Pod.Status.PodIPs = []corev1.PodIP{{IP: "10.0.0.1"}}
 	for _, e := range FactsOfEvents(in) {
 		if _, ok := e.Fact.(journal.Pulling); !ok {
@@ -120,7 +120,7 @@ func TestFailuresOfProbesAreCounted(t *testing.T) {
 		run  time.Duration
 		want int
 	}{{10 * time.Minute, 8}, {25 * time.Second, 3}} {
-		one, two := told("Unhealthy", "Readiness probe failed: a", time.Second), told("Unhealthy",
+		one, two := podEvent("Unhealthy", "Readiness probe failed: a", time.Second), podEvent("Unhealthy",
 			"Readiness probe failed: b", 0)
 		one.Count, two.Count = 3, 5
 		in := foreignIn(one, two)
@@ -136,7 +136,7 @@ func TestFailuresOfProbesAreCounted(t *testing.T) {
 // Status tells how a container ended, when it is started again, and which start is of its present
 // run.
 func TestStatusBecomesFacts(t *testing.T) {
-	in := foreignIn(told("Started", "Started container app", 20*time.Second))
+	in := foreignIn(podEvent("Started", "Started container app", 20*time.Second))
 	s := in.state(waiting("CrashLoopBackOff", "back-off 40s restarting failed container=app pod=web_shop(1)"))
 	s.LastTerminationState.Terminated = ended0(3, "Error")
 	in.Entries = FactsOfEvents(in)
@@ -155,8 +155,8 @@ func TestStatusBecomesFacts(t *testing.T) {
 // A Pod that its probe keeps from being ready is explained from events alone, with the port that
 // the container declares, and what is not known is said so.
 func TestWhyFromEventsAlone(t *testing.T) {
-	in := foreignIn(told("Unhealthy", `Liveness probe failed: Get "http://10.0.0.1:81/": dial tcp 10.0.0.1:81: `+
-		"connect: connection refused", 11*time.Second), told("Killing",
+	in := foreignIn(podEvent("Unhealthy", `Liveness probe failed: Get "http://10.0.0.1:81/": dial tcp 10.0.0.1:81: `+
+		"connect: connection refused", 11*time.Second), podEvent("Killing",
 		"Container app failed liveness probe, will be restarted", 11*time.Second))
 	c := &in.Pod.Spec.Containers[0]
 	c.Ports = []corev1.ContainerPort{{ContainerPort: 80}}
@@ -180,19 +180,19 @@ func TestWhyFromEventsAlone(t *testing.T) {
 func TestWhoRemovedAPodFromEvents(t *testing.T) {
 	in := foreignIn()
 	in.Pod, in.Node = nil, nil
-	older := told("TaintManagerEviction", "Marking for deletion Pod shop/web", time.Hour)
+	older := podEvent("TaintManagerEviction", "Marking for deletion Pod shop/web", time.Hour)
 	older.InvolvedObject.UID = "old"
-	in.Events = EventsOfNewest([]corev1.Event{older, told("Scheduled", "Successfully assigned shop/web to n1",
-		time.Minute), told("Preempted", "Preempted by pod u-1 on node n1", time.Minute)})
+	in.Events = EventsOfNewest([]corev1.Event{older, podEvent("Scheduled", "Successfully assigned shop/web to n1",
+		time.Minute), podEvent("Preempted", "Preempted by pod u-1 on node n1", time.Minute)})
 	in.Entries = FactsOfEvents(in)
-	if len(in.Events) != 2 || !TellRemoval(in.Entries) {
+	if len(in.Events) != 2 || !RecordsRemoval(in.Entries) {
 		t.Fatalf("got events %+v, want the newest Pod's", in.Events)
 	}
 	if a := Why(in); !strings.Contains(a.Cause, "preempted on node n1 for pod u-1") {
 		t.Errorf("got %q, want the preemptor in it", a.Cause)
 	}
 	in.Events = in.Events[:1]
-	if in.Entries = FactsOfEvents(in); TellRemoval(in.Entries) {
+	if in.Entries = FactsOfEvents(in); RecordsRemoval(in.Entries) {
 		t.Errorf("got %+v, want nothing that tells a removal", in.Entries)
 	}
 	if a := Why(in); !strings.Contains(a.Cause, "not known without a journal") {
@@ -206,7 +206,7 @@ func TestAReadyPodWhoseLivenessFails(t *testing.T) {
 		failed time.Duration // ago
 		told   bool
 	}{{5 * time.Second, true}, {10 * time.Minute, false}, {40 * time.Minute, false}} {
-		in := foreignIn(told("Unhealthy", "Liveness probe failed: HTTP probe failed with statuscode: 500", c.failed))
+		in := foreignIn(podEvent("Unhealthy", "Liveness probe failed: HTTP probe failed with statuscode: 500", c.failed))
 		s := in.state(corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: at(-20 * time.Minute)}})
 		s.Ready = true
 		in.Pod.Status.Phase = corev1.PodRunning
@@ -245,7 +245,7 @@ func TestPullSecretsThatAreNotKnown(t *testing.T) {
 		{&NamespaceContext{Secrets: map[string][]string{"pull": nil}, Registries: map[string][]string{
 			"pull": {"registry.test"}}}, "does not accept the credentials of pull secret pull"},
 	} {
-		in := foreignIn(told("Failed", `Failed to pull image "registry.test/web:1.4.3": 401 Unauthorized`, time.Minute))
+		in := foreignIn(podEvent("Failed", `Failed to pull image "registry.test/web:1.4.3": 401 Unauthorized`, time.Minute))
 		in.NamespaceContext = c.around
 		in.Pod.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "pull"}}
 		in.state(waiting("ErrImagePull", "401 Unauthorized"))

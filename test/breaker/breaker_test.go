@@ -45,7 +45,7 @@ func TestTheBreakIsNamed(t *testing.T) {
 		t.Skip("plays a hundred breaks")
 	}
 	seed, seeds := number("GANTRY_SEED", 1), number("GANTRY_SEEDS", 1)
-	b, r := start(t), newTally()
+	b, r := start(t), newTotals()
 	for s := seed; s < seed+seeds; s++ {
 		b.playAll(t.Context(), r, s, append(allKinds(), pairKinds(int64(s), pairsOfSeed)...))
 	}
@@ -67,7 +67,7 @@ func TestTheBreakIsNamedWithoutAJournal(t *testing.T) {
 	if testing.Short() {
 		t.Skip("plays dozens of breaks")
 	}
-	b, r := startOn(t, func(c *testcluster.Cluster) (*breaker, error) { return breakerOf(c, true) }), newTally()
+	b, r := startOn(t, func(c *testcluster.Cluster) (*breaker, error) { return breakerOf(c, true) }), newTotals()
 	b.patience = time.Minute
 	var kinds []kind
 	for _, k := range allKinds() {
@@ -80,7 +80,7 @@ func TestTheBreakIsNamedWithoutAJournal(t *testing.T) {
 }
 
 // playAll plays kinds with the words of a seed, several at once, and returns when all have ended.
-func (b *breaker) playAll(ctx context.Context, r *tally, seed int, kinds []kind) {
+func (b *breaker) playAll(ctx context.Context, r *totals, seed int, kinds []kind) {
 	var wait sync.WaitGroup
 	free := make(chan struct{}, atOnce)
 	for i, k := range kinds {
@@ -97,8 +97,8 @@ func (b *breaker) playAll(ctx context.Context, r *tally, seed int, kinds []kind)
 	wait.Wait()
 }
 
-// tally counts points. Its methods are safe for concurrent use.
-type tally struct {
+// totals counts points. Its methods are safe for concurrent use.
+type totals struct {
 	mu      sync.Mutex
 	played  map[string]int      // by kind
 	got     map[string]int      // points by kind
@@ -106,13 +106,13 @@ type tally struct {
 	missed  map[string][]string // what was missed and the answer, by kind
 }
 
-func newTally() *tally {
-	return &tally{played: map[string]int{}, got: map[string]int{}, byPoint: map[string]int{},
+func newTotals() *totals {
+	return &totals{played: map[string]int{}, got: map[string]int{}, byPoint: map[string]int{},
 		missed: map[string][]string{}}
 }
 
 // add counts what one break got.
-func (r *tally) add(name string, p points, text string) {
+func (r *totals) add(name string, p points, text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.played[name]++
@@ -130,7 +130,7 @@ func (r *tally) add(name string, p points, text string) {
 
 // report prints the points by kind where some are missed, and in all, and demands a part of them in
 // percent.
-func (r *tally) report(t *testing.T, least int) {
+func (r *totals) report(t *testing.T, least int) {
 	all, sum := 0, 0
 	for name, n := range r.played {
 		all, sum = all+n, sum+r.got[name]

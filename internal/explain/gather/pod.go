@@ -87,7 +87,7 @@ func readGoneEvents(ctx context.Context, r *reader, in *explain.In) {
 	}
 	in.Events = explain.EventsOfNewest(l.Items)
 	in.ClusterContext = readClusterContext(ctx, r)
-	if facts := explain.FactsOfEvents(*in); explain.TellRemoval(facts) {
+	if facts := explain.FactsOfEvents(*in); explain.RecordsRemoval(facts) {
 		in.Entries = facts
 	}
 }
