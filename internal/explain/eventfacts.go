@@ -194,8 +194,8 @@ func overtaken(in In, e journal.Entry) bool {
 	return false
 }
 
-// containersStarted tells whether the kubelet has come to a Pod's containers after a time: it does so
-// when all volumes are there.
+// containersStarted tells whether the kubelet has come to a Pod's containers after a time: it does
+// so when all volumes are there.
 func containersStarted(in In, after time.Time) bool {
 	for i := range in.Events {
 		x := &in.Events[i]

@@ -206,7 +206,8 @@ func TestAReadyPodWhoseLivenessFails(t *testing.T) {
 		failed time.Duration // ago
 		told   bool
 	}{{5 * time.Second, true}, {10 * time.Minute, false}, {40 * time.Minute, false}} {
-		in := foreignIn(podEvent("Unhealthy", "Liveness probe failed: HTTP probe failed with statuscode: 500", c.failed))
+		in := foreignIn(podEvent("Unhealthy", "Liveness probe failed: HTTP probe failed with statuscode: 500",
+			c.failed))
 		s := in.state(corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: at(-20 * time.Minute)}})
 		s.Ready = true
 		in.Pod.Status.Phase = corev1.PodRunning
@@ -245,7 +246,8 @@ func TestPullSecretsThatAreNotKnown(t *testing.T) {
 		{&NamespaceContext{Secrets: map[string][]string{"pull": nil}, Registries: map[string][]string{
 			"pull": {"registry.test"}}}, "does not accept the credentials of pull secret pull"},
 	} {
-		in := foreignIn(podEvent("Failed", `Failed to pull image "registry.test/web:1.4.3": 401 Unauthorized`, time.Minute))
+		in := foreignIn(podEvent("Failed", `Failed to pull image "registry.test/web:1.4.3": 401 Unauthorized`,
+			time.Minute))
 		in.NamespaceContext = c.around
 		in.Pod.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "pull"}}
 		in.state(waiting("ErrImagePull", "401 Unauthorized"))
