@@ -33,6 +33,8 @@ type In struct {
 	LastLogs map[string]string // the last lines of containers that ended otherwise than with 0, by name
 	Objects  *finding.Cluster  // what the Pod may depend on; nil: not read
 	Drivers  *Drivers          // CSI drivers of the Pod's node; nil: not known
+	// the API server keeps no journal: Entries are those of FactsOfEvents
+	NoJournal bool
 }
 
 // ClusterContext is the world a Pod is placed in, as far as the asker may see it.

@@ -68,7 +68,8 @@ func deletionFinding(in In) (f finding.Finding, ok bool) {
 	requested, _, asked := newest[journal.Deleting](in, nil)
 	for _, d := range deleters {
 		if !(asked && strings.HasSuffix(requested.User, d.user)) &&
-			!(byController && acted.Controller == "podgc" && d.user == ":pod-garbage-collector") {
+			!(byController && (strings.HasSuffix(d.user, ":"+acted.Controller) || acted.Controller == "podgc" &&
+				d.user == ":pod-garbage-collector")) {
 			continue
 		}
 		f.Field = d.field

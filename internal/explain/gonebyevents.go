@@ -50,8 +50,13 @@ func GoneByEvents(kind string, r journal.Ref, events []corev1.Event, now time.Ti
 
 // eventTime is when an event last happened.
 func eventTime(e *corev1.Event) time.Time {
-	if e.LastTimestamp.IsZero() {
-		return e.CreationTimestamp.Time
+	switch {
+	case e.Series != nil && !e.Series.LastObservedTime.IsZero():
+		return e.Series.LastObservedTime.Time
+	case !e.LastTimestamp.IsZero():
+		return e.LastTimestamp.Time
+	case !e.EventTime.IsZero():
+		return e.EventTime.Time
 	}
-	return e.LastTimestamp.Time
+	return e.CreationTimestamp.Time
 }

@@ -194,6 +194,10 @@ func (p imagePull) unauthorized(a *Answer, of string) {
 		a.Cause = of + fmt.Sprintf("the registry %s refuses an anonymous pull (401 Unauthorized): the pull secret "+
 			"%s, so none was sent.", p.host, joinList(other))
 		a.Fixes = append(a.Fixes, create)
+	case len(p.secrets) == 0 && len(p.input.Pod.Spec.ImagePullSecrets) > 0:
+		a.Cause = of + fmt.Sprintf("the registry %s refuses the pull (401 or 403): whether pull secret %s was sent, "+
+			"and what it holds, is not known here.", p.host, p.input.Pod.Spec.ImagePullSecrets[0].Name)
+		a.Fixes = []Fix{create}
 	default:
 		a.Cause = of + fmt.Sprintf("the registry %s refuses an anonymous pull (401 Unauthorized), and the Pod names "+
 			"no imagePullSecrets.", p.host)

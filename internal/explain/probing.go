@@ -60,7 +60,8 @@ func diagnoseProbe(in In, c *corev1.Container, f journal.Probed) probeDiagnosis 
 	case asksOtherHost(in.Pod, p) && strings.Contains(low, "dial "):
 		t = otherHost(in, f, output)
 	case p.GRPC != nil && (strings.Contains(low, "unimplemented") || strings.Contains(low, "does not implement") ||
-		strings.Contains(low, "failed to connect service") && listens(f, port)) && !strings.Contains(low, "refused"):
+		strings.Contains(low, "failed to connect service") && (f.Listening == nil || listens(f, port))) &&
+		!strings.Contains(low, "refused"):
 		t = noHealthService(in, f, output)
 	case networked && strings.Contains(low, "connection refused"):
 		t = wrongPort(in, c, f, port)
@@ -133,6 +134,10 @@ func wrongPort(in In, c *corev1.Container, f journal.Probed, port int) probeDiag
 		t.text += "; the Pod's processes listen on " + joinList(open)
 	case f.Listening != nil:
 		t.text += "; the Pod's processes listen on no port that can be reached"
+	default:
+		if open = otherPorts(c, port); len(open) > 0 {
+			t.text += "; where its processes listen is not known, the container declares " + joinList(open)
+		}
 	}
 	for _, p := range declaredFirst(c, open) {
 		n, err := strconv.Atoi(p)
@@ -147,6 +152,17 @@ func wrongPort(in In, c *corev1.Container, f journal.Probed, port int) probeDiag
 			fmt.Sprintf("kubectl -n %s logs %s -c %s", in.Ref.Namespace, in.Ref.Name, c.Name))}
 	}
 	return t
+}
+
+// otherPorts are the TCP ports that a container declares, without one.
+func otherPorts(c *corev1.Container, port int) []string {
+	var out []string
+	for _, x := range c.Ports {
+		if int(x.ContainerPort) != port && (x.Protocol == "" || x.Protocol == corev1.ProtocolTCP) {
+			out = append(out, strconv.Itoa(int(x.ContainerPort)))
+		}
+	}
+	return out
 }
 
 // declaredFirst sorts the ports that the container declares first.

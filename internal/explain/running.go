@@ -157,6 +157,32 @@ func backOffState(in In, c container) (*corev1.ContainerStateTerminated, journal
 	return nil, b
 }
 
+// recentFailure is how long a failed liveness probe is told of a container that still counts as
+// ready.
+const recentFailure = 30 * time.Second
+
+// livenessFailing says which ready container has failed its liveness probe in its present run a
+// short while ago, a sentence with a space before it; empty where none has.
+func livenessFailing(in In) string {
+	for _, c := range containers(in.Pod) {
+		p := c.spec.LivenessProbe
+		if p == nil || c.status == nil || c.status.State.Running == nil {
+			continue
+		}
+		f, at, ok := newest[journal.Probed](in, func(f journal.Probed) bool {
+			return f.Container == c.spec.Name && f.Probe == "liveness"
+		})
+		if !ok || f.Result != "failure" || at.Before(c.status.State.Running.StartedAt.Time) ||
+			in.Now.Sub(at) > max(recentFailure, secondsOf(int64(2*p.PeriodSeconds))) {
+			continue
+		}
+		return fmt.Sprintf(" But the liveness probe of container %s failed %s ago: %s. After %d failures in a row the "+
+			"kubelet ends the container.", c.spec.Name, ago(in.Now.Sub(at)), strings.TrimSuffix(f.Message, "."),
+			p.FailureThreshold)
+	}
+	return ""
+}
+
 // ready explains why a healthy Pod is on its node.
 func ready(in In) *Answer {
 	if in.Pod == nil || in.Pod.Spec.NodeName == "" {
@@ -168,6 +194,9 @@ func ready(in In) *Answer {
 		a.Since = c.LastTransitionTime.Time
 	}
 	withStart(in, a)
+	if text := livenessFailing(in); text != "" {
+		a.Cause = strings.ReplaceAll(a.Cause, "; nothing blocks it", "") + text
+	}
 	result, _, ok := newest[journal.Ruled](in, func(r journal.Ruled) bool { return r.Winner != "" })
 	if !ok || len(result.Scores) < 2 && len(result.Refusals) == 0 {
 		return a

@@ -27,6 +27,9 @@ func deletedPod(in In) *Answer {
 	default:
 		a.Cause = "The Pod is no longer in the API; the journal does not hold who removed it."
 	}
+	if in.NoJournal && !byController {
+		a.Cause = "The Pod is no longer in the API; who removed it is not known without a journal."
+	}
 	if f, ok := deletionFinding(in); ok {
 		a.Cause += " " + f.Message
 		a.Findings = append(a.Findings, f)
@@ -45,6 +48,9 @@ func deletedPod(in In) *Answer {
 		}
 	}
 	withEnd(in, a)
+	if in.NoJournal {
+		return a
+	}
 	a.Fixes = append(a.Fixes, commandFix("read its whole life", fmt.Sprintf("gantry trace pod/%s -n %s", in.Ref.Name,
 		in.Ref.Namespace)))
 	return a
@@ -58,6 +64,9 @@ func terminating(in In) *Answer {
 	a := &Answer{State: "Terminating", Since: p.DeletionTimestamp.Time}
 	if g := p.DeletionGracePeriodSeconds; g != nil {
 		a.Since = p.DeletionTimestamp.Add(-secondsOf(*g))
+	}
+	if in.NoJournal {
+		a.Facts = append(a.Facts, removalReason(p))
 	}
 	var running []container
 	for _, c := range containers(p) {
@@ -98,6 +107,15 @@ func terminating(in In) *Answer {
 		}
 	}
 	return a
+}
+
+// removalReason is why a Pod is being deleted as far as its status tells: its DisruptionTarget
+// condition.
+func removalReason(p *corev1.Pod) string {
+	if c := condition(p, corev1.DisruptionTarget); c != nil && c.Status == corev1.ConditionTrue {
+		return fmt.Sprintf("it is deleted for %s: %s", c.Reason, c.Message)
+	}
+	return "who deleted it is not known without a journal"
 }
 
 // nodeDeletedAfterEnd reports whether no kubelet needs to confirm the Pod's end: its node is gone,

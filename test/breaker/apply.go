@@ -11,6 +11,7 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -48,9 +49,20 @@ type breaker struct {
 	request string // a certificate request, in PEM and base64
 
 	kubeconfig string // for kubectl; empty: remedies are not tried
+
+	foreign  bool          // why reads through a client that has nothing of Gantry's own
+	patience time.Duration // how long a break may take to show; 0: patience
 }
 
+// newBreaker returns a breaker of a cluster, with GANTRY_FOREIGN as another Kubernetes would serve
+// it.
 func newBreaker(c *testcluster.Cluster) (*breaker, error) {
+	return breakerOf(c, os.Getenv("GANTRY_FOREIGN") != "")
+}
+
+// breakerOf returns a breaker of a cluster; foreign: why reads it as another Kubernetes would serve
+// it.
+func breakerOf(c *testcluster.Cluster, foreign bool) (*breaker, error) {
 	d, err := dynamic.NewForConfig(c.Config)
 	if err != nil {
 		return nil, err
@@ -64,8 +76,15 @@ func newBreaker(c *testcluster.Cluster) (*breaker, error) {
 		return nil, err
 	}
 	request, err := certificateRequest()
-	return &breaker{client: c.Client, dynamic: d, mapper: restmapper.NewDiscoveryRESTMapper(groups),
-		request: request}, err
+	if err != nil {
+		return nil, err
+	}
+	b := &breaker{client: c.Client, dynamic: d, mapper: restmapper.NewDiscoveryRESTMapper(groups), request: request,
+		foreign: foreign}
+	if foreign {
+		b.client, err = foreignClient(c.Config)
+	}
+	return b, err
 }
 
 func certificateRequest() (string, error) {

@@ -98,6 +98,7 @@ func readJournalFacts(ctx context.Context, r *reader, in *explain.In) error {
 		entries, err := ReadJournal(ctx, r.client, in.Ref.Namespace, in.Ref.Name)
 		if errors.Is(err, ErrNoJournal) {
 			r.note(noJournal)
+			in.NoJournal = true
 			return nil
 		}
 		if apierrors.IsForbidden(err) {

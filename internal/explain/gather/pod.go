@@ -37,11 +37,17 @@ func gatherInput(ctx context.Context, r *reader, q Question, arg string) (in exp
 	if err := readJournalFacts(ctx, r, &in); err != nil {
 		return in, err
 	}
+	if in.Pod == nil && in.NoJournal {
+		readGoneEvents(ctx, r, &in)
+	}
 	if in.Pod == nil && len(in.Entries) == 0 {
-		return in,
-			cli.WithFix(fmt.Errorf("there is no pod %s in namespace %s, and the journal holds nothing about one",
-				name, namespace), "check name and namespace (-n)%s",
-				nearObjects(ctx, r, finding.Object{Kind: "Pod", Namespace: namespace, Name: name}))
+		memory := "the journal holds nothing about one"
+		if in.NoJournal {
+			memory = "nothing is left that says who removed one"
+		}
+		return in, cli.WithFix(fmt.Errorf("there is no pod %s in namespace %s, and %s", name, namespace, memory),
+			"check name and namespace (-n)%s",
+			nearObjects(ctx, r, finding.Object{Kind: "Pod", Namespace: namespace, Name: name}))
 	}
 	in.LastLogs = readLastLogs(ctx, client, in.Pod)
 	if err = readPodObjects(ctx, r, &in); err == nil && in.Pod != nil {
@@ -69,6 +75,21 @@ func readLastLogs(ctx context.Context, client kubernetes.Interface, p *corev1.Po
 		}
 	}
 	return out
+}
+
+// readGoneEvents takes the events of the newest Pod that had a name for its journal, where they
+// tell who removed it.
+func readGoneEvents(ctx context.Context, r *reader, in *explain.In) {
+	l, err := r.client.CoreV1().Events(in.Ref.Namespace).List(ctx, metav1.ListOptions{
+		FieldSelector: fields.Set{"involvedObject.kind": "Pod", "involvedObject.name": in.Ref.Name}.String()})
+	if !r.seen("events", err) {
+		return
+	}
+	in.Events = explain.EventsOfNewest(l.Items)
+	in.ClusterContext = readClusterContext(ctx, r)
+	if facts := explain.FactsOfEvents(*in); explain.RecordsRemoval(facts) {
+		in.Entries = facts
+	}
 }
 
 // readPodObjects reads node and events of a Pod that is there.
@@ -102,6 +123,9 @@ func readPodObjects(ctx context.Context, r *reader, in *explain.In) error {
 		in.Events = slices.DeleteFunc(events.Items, func(x corev1.Event) bool {
 			return !x.LastTimestamp.IsZero() && x.LastTimestamp.Time.Before(r.after)
 		})
+	}
+	if in.NoJournal {
+		in.Entries = explain.FactsOfEvents(*in)
 	}
 	return nil
 }
