@@ -141,8 +141,8 @@ var mistakeKinds = []kind{
 	{"well: key that may be missing", configMap("$A", "$K: x") + workload("$C", withEnv(`{name: X, valueFrom: `+
 		`{configMapKeyRef: {name: $A, key: $L, optional: true}}}`)), "deployment/$C", nil, ""},
 	{"well: variables in order, and those of a shell", workload("$C", `{containers: [{name: app, image: app, command: `+
-		`[sh, -c, "echo ${HOME} ${$K:-x}; exec run"], env: [{name: $K, value: x}, {name: URL, value: "http://$($K)/$$(X)"}]}]}`),
-		"deployment/$C", nil, ""},
+		`[sh, -c, "echo ${HOME} ${$K:-x}; exec run"], env: [{name: $K, value: x}, {name: URL, value: `+
+		`"http://$($K)/$$(X)"}]}]}`), "deployment/$C", nil, ""},
 	{"well: Job done by its success policy", object("batch/v1", "Job", "$C", `spec: {completions: 3, parallelism: 3, `+
 		`completionMode: Indexed, successPolicy: {rules: [{succeededIndexes: "0"}]}, template: {spec: {restartPolicy: `+
 		`Never, containers: [{name: app, image: exit-0}]}}}`), "job/$C", nil, ""},
