@@ -123,9 +123,9 @@ var mistakeKinds = []kind{
 		`{initContainers: [{name: wait, image: app, command: [sh, -c, "until wget -qO- http://$A/; do sleep 1; done"]}], `+
 			`containers: [`+app+`]}`), "pod/$C",
 		[]truth{{kinds: "Pod", field: "initContainers[0]", value: "$A", numbers: []string{"$A"}}}, ""},
-	{"mistake: resized beyond its node", single("$C", withRequest("cpu", "100m")), "pod/$C",
-		[]truth{{kinds: "Pod", field: "resources.requests.cpu", value: "1$N", numbers: []string{"8"}}},
-		`pod/$C/resize {"spec":{"containers":[{"name":"app","image":"app","resources":{"requests":{"cpu":"1$N"}}}]}}`},
+	{"mistake: resized beyond what its node has left", onSecond("$A", "20Gi") + onSecond("$C", "1Gi"), "pod/$C",
+		[]truth{{kinds: "Pod", field: "resources.requests.memory", value: "2$NGi", numbers: []string{"2$NGi"}}},
+		`pod/$C/resize {"spec":{"containers":[{"name":"app","image":"app","resources":{"requests":{"memory":"2$NGi"}}}]}}`},
 
 	{"well: startup probe that covers a slow start", single("$C", `{containers: [{name: app, image: app, command: [sh, `+
 		`-c, "sleep 4; httpd 8080"], ports: [{containerPort: 8080}], startupProbe: {periodSeconds: 1, failureThreshold: `+
@@ -158,6 +158,12 @@ var mistakeKinds = []kind{
 }
 
 const longName = "a-name-that-a-person-found-for-a-machine-of-many-uses"
+
+// onSecond is a Pod on node-2, of whose memory no other kind takes any.
+func onSecond(name, memory string) string {
+	return single(name, `{nodeSelector: {kubernetes.io/hostname: node-2}, tolerations: [{key: team, operator: Exists}], `+
+		`containers: [{name: app, image: app, resources: {requests: {memory: `+memory+`}}}]}`)
+}
 
 // affine is a Pod spec with terms of required node affinity.
 func affine(terms string) string {

@@ -63,6 +63,7 @@ var Codes = [][2]string{
 	{"ModeDecimal", "a file's mode was written in octal and read as decimal"},
 	{"NameNotAsked", "a role names objects for a request that has no name yet"},
 	{"NameTaken", "a name that a controller needs is another's"},
+	{"NameTooLong", "a full name is too long for a host name"},
 	{"NameUnresolvable", "an external name can never be resolved"},
 	{"NamespaceTerminating", "a namespace is being deleted"},
 	{"NoLocalEndpoints", "traffic stays on a node that has no Pod of the Service"},

@@ -131,42 +131,26 @@ func (c *Cluster) probePort(x place, p namedProbe) []Finding {
 	return []Finding{f}
 }
 
-// longestWait is from how many seconds a part of a probe's times is worth a word.
-const longestWait = 120
-
-// probeTimes finds a first answer that can come only later than a roll-out may take, or after
-// minutes: the first question comes after the delay, each further one a period later, and there is
-// a further one after each failure.
+// probeTimes finds a first probe that comes later than a roll-out may take, or after minutes.
 func (c *Cluster) probeTimes(x place, p namedProbe, deadline int32, well bool) []Finding {
-	period := p.probe.PeriodSeconds
-	parts := []struct {
-		field          string
-		value, seconds int32
-		want           string
-	}{{"initialDelaySeconds", p.probe.InitialDelaySeconds, p.probe.InitialDelaySeconds, "10"},
-		{"successThreshold", p.probe.SuccessThreshold, max(0, p.probe.SuccessThreshold-1) * period, "1"},
-		{"periodSeconds", period, period, "10"}}
-	n, most := int32(0), parts[0]
-	for _, part := range parts {
-		if part.field != "periodSeconds" || period >= longestWait && n < longestWait {
-			n += part.seconds
-			if part.seconds > most.seconds {
-				most = part
-			}
-		}
+	// the first question comes after the delay, each further one a period later
+	delay := p.probe.InitialDelaySeconds
+	further := max(0, p.probe.SuccessThreshold-1) * p.probe.PeriodSeconds
+	field, value, n := "initialDelaySeconds", delay, delay+further
+	if further > delay {
+		field, value = "successThreshold", p.probe.SuccessThreshold
 	}
-	if p.field == "livenessProbe" || n < longestWait || well {
+	if p.field == "livenessProbe" || n < 120 || well {
 		return nil
 	}
 	f := Finding{Code: "ProbeLate", Severity: Threat, Stage: StageTraffic, Object: x.self,
-		Field: x.at + "." + p.field + "." + most.field, Value: fmt.Sprint(most.value), Want: most.want,
-		Numbers: map[string]string{most.field: fmt.Sprint(most.value), "seconds": fmt.Sprint(n),
-			"periodSeconds": fmt.Sprint(period)},
+		Field: x.at + "." + p.field + "." + field, Value: fmt.Sprint(value), Want: "10",
+		Numbers: map[string]string{field: fmt.Sprint(value), "seconds": fmt.Sprint(n),
+			"periodSeconds": fmt.Sprint(p.probe.PeriodSeconds)},
 		Message: fmt.Sprintf("The %s of container %s lets it be ready after %d s at the earliest (%s %d).", p.field,
-			x.c.Name, n, most.field, most.value)}
-	if most.field == "periodSeconds" {
-		f.Message = fmt.Sprintf("When the %s of container %s fails once, it is asked again after %d s (periodSeconds): "+
-			"until then it is not ready.", p.field, x.c.Name, period)
+			x.c.Name, n, field, value)}
+	if field == "successThreshold" {
+		f.Want = "1"
 	}
 	if deadline > 0 && n >= deadline {
 		f.Severity = Broken

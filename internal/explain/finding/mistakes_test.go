@@ -45,11 +45,13 @@ func TestWhatPeopleWriteByMistake(t *testing.T) {
 			`}]}}}}
 ---
 {apiVersion: v1, kind: Pod, metadata: {name: r-1, namespace: shop, creationTimestamp: "` + made + `", ` +
-			`ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: r, uid: r, controller: true}]}, spec: {containers: ` +
+			`ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: r, uid: r, controller: true}]}, ` +
+			`spec: {containers: ` +
 			`[{name: a, image: i1, env: [{name: X, value: "1"}]}]}}`
 	}
 	cron := func(job string) string {
-		return `{apiVersion: batch/v1, kind: CronJob, metadata: {name: c, namespace: shop}, spec: {schedule: "0 0 * * *", ` +
+		return `{apiVersion: batch/v1, kind: CronJob, metadata: {name: c, namespace: shop}, spec: {schedule: ` +
+			`"0 0 * * *", ` +
 			`jobTemplate: {spec: {` + job + `template: {spec: {containers: [{name: a}]}}}}}}`
 	}
 	ending := func(kind, spec, name, deleted string) string {
@@ -57,12 +59,14 @@ func TestWhatPeopleWriteByMistake(t *testing.T) {
 			`}}
 ---
 {apiVersion: v1, kind: Pod, metadata: {name: ` + name + `, namespace: shop, deletionTimestamp: "` + deleted +
-			`", deletionGracePeriodSeconds: 300, ownerReferences: [{kind: ` + kind + `, name: d, uid: d, controller: true}]}, ` +
+			`", deletionGracePeriodSeconds: 300, ownerReferences: [{kind: ` + kind + `, name: d, uid: d, ` +
+			`controller: true}]}, ` +
 			`spec: {containers: [{name: a}]}}`
 	}
 	resized := func(want, node string) string {
 		return webPod + `spec: {nodeName: n1, containers: [{name: a, resources: {requests: {cpu: ` + want + `}}}]}
-status: {phase: Running, conditions: [{type: PodResizePending, status: "True", reason: Deferred, message: no room}], ` +
+status: {phase: Running, conditions: [{type: PodResizePending, status: "True", reason: Deferred, ` +
+			`message: no room}], ` +
 			`containerStatuses: [{name: a, allocatedResources: {cpu: 100m}}]}` + node
 	}
 	scaler := func(metric string) string {
@@ -82,7 +86,8 @@ spec: {containers: [{name: a}], volumes: [{name: v, ephemeral: {volumeClaimTempl
 			return `
 ---
 {apiVersion: v1, kind: Pod, metadata: {name: ` + name + `, namespace: shop, creationTimestamp: ` +
-				`"2026-05-01T11:00:00Z", labels: {controller-revision-hash: ` + revision + `}, ownerReferences: [{kind: DaemonSet, ` +
+				`"2026-05-01T11:00:00Z", labels: {controller-revision-hash: ` + revision + `}, ownerReferences: ` +
+				`[{kind: DaemonSet, ` +
 				`name: d, uid: d, controller: true}]}, spec: {` + spec + `containers: [{name: a, ` + ports + `}]}, status: {` + status + `}}`
 		}
 		revision := func(name string, n string) string {
@@ -98,6 +103,26 @@ spec: {containers: [{name: a}], volumes: [{name: v, ephemeral: {volumeClaimTempl
 			`conditions: [{type: PodScheduled, status: "False", reason: Unschedulable, message: "1 Insufficient cpu"}]`)
 	}
 	for _, c := range []struct{ name, cluster, of, want, words string }{
+		{"full name", webPod + `spec: {subdomain: ` + strings.Repeat("s", 55) + `, setHostnameAsFQDN: true, containers: ` +
+			`[{name: a}]}`, "Pod shop web", "NameTooLong Pod/web spec.setHostnameAsFQDN true false broken", "68 characters"},
+		{"full name of a host", webPod + `spec: {hostname: ` + strings.Repeat("h", 53) + `, subdomain: s, ` +
+			`setHostnameAsFQDN: true, containers: [{name: a}]}`, "Pod shop web",
+			"NameTooLong Pod/web spec.setHostnameAsFQDN true false broken", "64 is the most"},
+		{"full name that fits", webPod + `spec: {subdomain: s, setHostnameAsFQDN: true, containers: [{name: a}]}`,
+			"Pod shop web", "no NameTooLong", ""},
+		{"short name of a long one", webPod + `spec: {subdomain: ` + strings.Repeat("s", 55) + `, containers: [{name: a}]}`,
+			"Pod shop web", "no NameTooLong", ""},
+		{"autoscaler of a Job", `{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, metadata: {name: ` +
+			`h, namespace: ` +
+			`shop}, spec: {scaleTargetRef: {apiVersion: batch/v1, kind: Job, name: j}}}`, "HorizontalPodAutoscaler shop h",
+			"NotScaling HorizontalPodAutoscaler/h spec.scaleTargetRef.kind Job - broken", "no number of replicas"},
+		{"autoscaler of a DaemonSet", `{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, metadata: {name: h, ` +
+			`namespace: shop}, spec: {scaleTargetRef: {apiVersion: apps/v1, kind: DaemonSet, name: j}}}`,
+			"HorizontalPodAutoscaler shop h",
+			"NotScaling HorizontalPodAutoscaler/h spec.scaleTargetRef.kind DaemonSet - broken", ""},
+		{"autoscaler of others' Job", `{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, metadata: {name: h, ` +
+			`namespace: shop}, spec: {scaleTargetRef: {apiVersion: example.com/v1, kind: Job, name: j}}}`,
+			"HorizontalPodAutoscaler shop h", "no NotScaling", ""},
 		{"surge over its own port", surging("", "ports: [{hostPort: 80, containerPort: 80}]", "maxSurge: 1, "+
 			"maxUnavailable: 0"), "DaemonSet shop d",
 			"HeldByStrategy DaemonSet/d spec.updateStrategy.rollingUpdate.maxSurge 1 0 broken", "has host port 80"},
@@ -137,11 +162,10 @@ spec: {containers: [{name: a}], volumes: [{name: v, ephemeral: {volumeClaimTempl
 			"Pod shop web", "no VariableOfShell", ""},
 		{"no variable of that name", container(`args: ["${HOST}", "cost: $5"], env: [{name: HOSTS, value: x}]`),
 			"Pod shop web", "no VariableOfShell", ""},
-		{"asked again after an hour", container(`readinessProbe: {periodSeconds: 3600, failureThreshold: 3}`),
-			"Pod shop web", "ProbeLate " + at + ".readinessProbe.periodSeconds 3600 10 threat", "asked again after 3600 s"},
-		{"asked again after a minute", container(`readinessProbe: {periodSeconds: 60, initialDelaySeconds: 60}`),
-			"Pod shop web", "no ProbeLate", ""},
-		{"liveness may be rare", container(`livenessProbe: {periodSeconds: 3600}`), "Pod shop web", "no ProbeLate", ""},
+		{"seldom asked", container(`readinessProbe: {periodSeconds: 3600, failureThreshold: 3}`), "Pod shop web",
+			"no ProbeLate", ""},
+		{"asked often", container(`readinessProbe: {periodSeconds: 10, successThreshold: 61}`), "Pod shop web",
+			"ProbeLate " + at + ".readinessProbe.successThreshold 61 1 threat", "after 600 s"},
 		{"cores for thousandths", container(`resources: {requests: {cpu: "500"}}`) + namedNodes, "Pod shop web",
 			"NoNodeCanHold " + at + ".resources.requests.cpu 500 500m broken", "whole cores"},
 		{"many cores", container(`resources: {requests: {cpu: "64"}}`) + namedNodes, "Pod shop web",
@@ -212,7 +236,8 @@ spec: {containers: [{name: a}], volumes: [{name: v, ephemeral: {volumeClaimTempl
 		{"metric from outside", scaler(`{type: External, external: {metric: {name: queue}, target: {type: Value, value: ` +
 			`1}}}`), "HorizontalPodAutoscaler shop h", "MetricsNotServed HorizontalPodAutoscaler/h " +
 			"spec.metrics[0].external.metric.name queue - broken", "external.metrics.k8s.io"},
-		{"metric of resources", scaler(`{type: Resource, resource: {name: cpu, target: {type: AverageValue, averageValue: ` +
+		{"metric of resources", scaler(`{type: Resource, resource: {name: cpu, target: {type: AverageValue, ` +
+			`averageValue: ` +
 			`1}}}`), "HorizontalPodAutoscaler shop h", "no MetricsNotServed", ""},
 		{"claim of nobody", own(""), "Pod shop web", "NameTaken Pod/web spec.volumes[0].ephemeral web-v - broken",
 			"belongs to nobody"},

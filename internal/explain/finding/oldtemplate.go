@@ -94,6 +94,21 @@ func (c *Cluster) templateNewer(s *appsv1.ReplicaSet, self Object) []Finding {
 			{Say: "or use a Deployment, which replaces Pods by itself"}}}}
 }
 
+// ofOlderTemplate reports whether a Pod may be of an older template than its controller has now.
+func (c *Cluster) ofOlderTemplate(p *corev1.Pod, owner metav1.Object) bool {
+	revision := p.Labels[appsv1.ControllerRevisionHashLabelKey]
+	switch x := owner.(type) {
+	case *appsv1.ReplicaSet:
+		return metav1.GetControllerOf(x) == nil && p.CreationTimestamp.Time.Before(lastWrite(x))
+	case *appsv1.StatefulSet:
+		return revision != x.Status.UpdateRevision
+	case *appsv1.DaemonSet:
+		newest := newestRevision(c, x)
+		return newest != "" && revision != newest
+	}
+	return false
+}
+
 func namesOf(list []Object) []string {
 	var out []string
 	for _, o := range list {

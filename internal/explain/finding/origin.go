@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -158,11 +157,7 @@ func (c *Cluster) fromWebhook(p *corev1.Pod, self Object) []Finding {
 		return nil
 	}
 	t := templateOf(owner)
-	if _, ok := owner.(*appsv1.ReplicaSet); ok && p.CreationTimestamp.Time.Before(lastWrite(owner)) &&
-		metav1.GetControllerOf(owner) == nil {
-		return nil // the template may have been changed since
-	}
-	if t == nil {
+	if t == nil || c.ofOlderTemplate(p, owner) {
 		return nil
 	}
 	class := map[string]string{}

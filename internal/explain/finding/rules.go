@@ -98,6 +98,7 @@ var rules = []rule{
 	{"slice's Service", []string{"EndpointSlice"}, sliceOwner},
 	{"surge", []string{"Deployment", "DaemonSet"}, surge},
 	{"taken names", []string{"StatefulSet"}, takenNames},
+	{"full names", templated, fullName},
 	{"old Pods", workloadKinds, waitsForOldPod},
 	{"older templates", []string{"ReplicaSet", "StatefulSet"}, olderTemplates},
 	{"taken claims", []string{"Pod"}, takenClaims},
