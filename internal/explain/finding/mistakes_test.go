@@ -88,7 +88,8 @@ spec: {containers: [{name: a}], volumes: [{name: v, ephemeral: {volumeClaimTempl
 {apiVersion: v1, kind: Pod, metadata: {name: ` + name + `, namespace: shop, creationTimestamp: ` +
 				`"2026-05-01T11:00:00Z", labels: {controller-revision-hash: ` + revision + `}, ownerReferences: ` +
 				`[{kind: DaemonSet, ` +
-				`name: d, uid: d, controller: true}]}, spec: {` + spec + `containers: [{name: a, ` + ports + `}]}, status: {` + status + `}}`
+				`name: d, uid: d, controller: true}]}, spec: {` + spec + `containers: [{name: a, ` + ports + `}]}, ` +
+				`status: {` + status + `}}`
 		}
 		revision := func(name string, n string) string {
 			return `
@@ -99,8 +100,9 @@ spec: {containers: [{name: a}], volumes: [{name: v, ephemeral: {volumeClaimTempl
 		}
 		return `{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: d, namespace: shop, uid: d}, spec: ` +
 			`{updateStrategy: {rollingUpdate: {` + may + `}}}, status: {desiredNumberScheduled: 1}}` + revision("old", "1") +
-			revision("new", "2") + pod("d-1", "old", "nodeName: n1, ", "phase: Running") + pod("d-2", "new", more, `phase: Pending, `+
-			`conditions: [{type: PodScheduled, status: "False", reason: Unschedulable, message: "1 Insufficient cpu"}]`)
+			revision("new", "2") + pod("d-1", "old", "nodeName: n1, ", "phase: Running") + pod("d-2", "new", more,
+			`phase: Pending, `+
+				`conditions: [{type: PodScheduled, status: "False", reason: Unschedulable, message: "1 Insufficient cpu"}]`)
 	}
 	for _, c := range []struct{ name, cluster, of, want, words string }{
 		{"full name", webPod + `spec: {subdomain: ` + strings.Repeat("s", 55) + `, setHostnameAsFQDN: true, containers: ` +
