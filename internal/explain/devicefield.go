@@ -18,7 +18,8 @@ var (
 	askedDevices = regexp.MustCompile(
 		`claim ([^\s,/]+)/([^\s,]+), request ([^\s,]+) asks for (\d+) of device class (\S+):`)
 	someMatch   = regexp.MustCompile(`(\d+) of (\d+) devices of this node match, (\d+) taken`)
-	deviceTaint = regexp.MustCompile(`(\d+) with a taint that the request does not tolerate: ([^\s;=]+)=([^\s;:]*):(\w+)`)
+	deviceTaint = regexp.MustCompile(`(\d+) with a taint that the request does not tolerate: ` +
+		`([^\s;=]+)=([^\s;:]*):(\w+)`)
 	noneMatches = regexp.MustCompile(`none of the (\d+) devices of this node matches`)
 )
 

@@ -68,15 +68,16 @@ func postStartRunning(in In) *Answer {
 // statedSleep is how long a command says that it sleeps.
 var statedSleep = regexp.MustCompile(`\bsleep\s+(\d{1,9})`)
 
-// runningHook is a postStart hook that runs, as data: how long it does, and how long it says that it
-// sleeps. One that takes minutes keeps the container from being ready as long.
+// runningHook is a postStart hook that runs, as data: how long it does, and how long it says that
+// it sleeps. One that takes minutes keeps the container from being ready as long.
 func runningHook(in In, c container, since time.Time) finding.Finding {
 	h := c.spec.Lifecycle.PostStart
 	ran := in.Now.Sub(since)
 	f := finding.Finding{Code: "HookRuns", Severity: finding.Note, Stage: finding.StageRun, Object: in.object(),
 		Field: pathOf(in.Pod, c) + ".lifecycle.postStart", Value: hookText(h),
 		Numbers: map[string]string{"ran": ran.Round(time.Second).String()},
-		Message: fmt.Sprintf("The postStart hook of container %s (%s) runs, for %s now: until it has ended the container "+
+		Message: fmt.Sprintf("The postStart hook of container %s (%s) runs, for %s now: until it has ended the "+
+			"container "+
 			"does not count as running.", c.spec.Name, hookText(h), ago(ran))}
 	seconds := int64(0)
 	switch {

@@ -17,7 +17,7 @@ import (
 
 // A postStart hook that runs is told as data, and one that takes minutes, or says that it will, is
 // a threat.
-func TestAHookThatRunsIsTold(t *testing.T) {
+func TestAHookThatRunsIsAFinding(t *testing.T) {
 	exec := func(command ...string) corev1.LifecycleHandler {
 		return corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: command}}
 	}
@@ -61,7 +61,8 @@ func TestAPodThatWaitsForItsOwnService(t *testing.T) {
 	sibling := func(owner types.UID, ready corev1.ConditionStatus) *corev1.Pod {
 		p := readyPod("web-2", labels, ready)
 		if owner != "" {
-			p.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "web", UID: owner, Controller: new(true)}}
+			p.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "web", UID: owner,
+				Controller: new(true)}}
 		}
 		return p
 	}
@@ -92,10 +93,10 @@ func TestAPodThatWaitsForItsOwnService(t *testing.T) {
 		in.ClusterContext = &ClusterContext{Pods: append(c.others, in.Pod)}
 		a := Why(in)
 		if got := strings.Contains(a.Cause, forever); got != c.want {
-			t.Errorf("%s: %s", name, a.Cause)
+			t.Errorf("%s: got cause %q, want one that never ends %v", name, a.Cause, c.want)
 		}
 		if c.want && (len(a.Fixes) == 0 || !strings.Contains(a.Fixes[0].Description, "do without gate")) {
-			t.Errorf("%s: %+v", name, a.Fixes)
+			t.Errorf("%s: got fixes %+v, want one without the container first", name, a.Fixes)
 		}
 	}
 }

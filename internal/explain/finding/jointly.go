@@ -52,7 +52,8 @@ func (c *Cluster) contradicting(self Object, t corev1.NodeSelectorTerm, at strin
 			}
 			return Finding{Code: "NodeLabelMissing", Stage: StagePlacement, Object: self,
 				Field: fmt.Sprintf("%s.matchExpressions[%d]", at, k), Value: expressionText(all[k]),
-				Message: fmt.Sprintf("%s %s demands %s and %s of one node (%s): nodes that meet the first are %s, those "+
+				Message: fmt.Sprintf("%s %s demands %s and %s of one node (%s): nodes that meet the first are %s, "+
+					"those "+
 					"that meet the second %s, and none meets both.", self.Kind, self.Name, expressionText(all[j]),
 					expressionText(all[k]), at, joined(meeting(nodes, all[j])), joined(meeting(nodes, all[k]))),
 				Remedies: c.without(self, t, at, k)}, true
@@ -91,7 +92,8 @@ func (c *Cluster) selectorAgainstAffinity(self Object, spec *corev1.PodSpec, sel
 			"its node affinity (%s) both fit: the first fits %s, the second %s, and none both.", self.Kind, self.Name,
 			labels.Set(selector), at+termsAt, joined(byLabels), joined(byTerms)),
 		Remedies: []Remedy{{Say: fmt.Sprintf("do without nodeSelector, so that %s fit", joined(byTerms)),
-			Run: c.patchCommand(self, fmt.Sprintf(`[{"op":"remove","path":%s}]`, jsonText(pointer(at+".nodeSelector"))))},
+			Run: c.patchCommand(self, fmt.Sprintf(`[{"op":"remove","path":%s}]`,
+				jsonText(pointer(at+".nodeSelector"))))},
 			{Say: fmt.Sprintf("or without the affinity, so that %s fit", joined(byLabels)), Run: c.patchCommand(self,
 				fmt.Sprintf(`[{"op":"remove","path":%s}]`, jsonText(pointer(strings.TrimSuffix(at+termsAt,
 					".nodeSelectorTerms")))))}}}}

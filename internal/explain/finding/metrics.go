@@ -30,7 +30,8 @@ func metricsServed(c *Cluster, o metav1.Object, self Object) []Finding {
 			continue
 		}
 		out = append(out, Finding{Code: "MetricsNotServed", Stage: StageControl, Object: self,
-			Field: fmt.Sprintf("spec.metrics[%d].%s", i, field), Value: name, Numbers: map[string]string{"group": group},
+			Field: fmt.Sprintf("spec.metrics[%d].%s", i, field), Value: name,
+			Numbers: map[string]string{"group": group},
 			Message: fmt.Sprintf("Autoscaler %s measures %s, a metric of type %s, and nobody serves API group %s: an "+
 				"adapter of the monitoring has to.", self.Name, name, m.Type, group),
 			Remedies: []Remedy{{Say: "install an adapter that serves " + group,

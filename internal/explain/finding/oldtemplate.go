@@ -57,7 +57,8 @@ func (c *Cluster) oldRevisionWaits(s *appsv1.StatefulSet, self Object) []Finding
 			Field: "metadata.labels[" + appsv1.ControllerRevisionHashLabelKey + "]", Value: revision, Want: newest,
 			Related: []Object{self}, Numbers: map[string]string{"updatedReplicas": fmt.Sprint(s.Status.UpdatedReplicas),
 				"replicas": fmt.Sprint(replicas(s.Spec.Replicas))},
-			Message: fmt.Sprintf("StatefulSet %s has a new template, and its Pod %s is of an older one and not ready: the "+
+			Message: fmt.Sprintf("StatefulSet %s has a new template, and its Pod %s is of an older one and not "+
+				"ready: the "+
 				"set waits until it is ready before it replaces any Pod, so the new template does not reach it "+
 				"(podManagementPolicy OrderedReady).", self.Name, p.Name),
 			Remedies: []Remedy{{Say: "delete the Pod: it comes back with the new template",

@@ -47,7 +47,8 @@ func resize(c *Cluster, o metav1.Object, self Object) []Finding {
 		f.Numbers["requested"], f.Numbers["has"] = f.Value, f.Want
 		if never {
 			f.Severity = Broken
-			f.Message = fmt.Sprintf("Pod %s keeps the resources that it had: it asks for %s of %s, and its node %s has "+
+			f.Message = fmt.Sprintf("Pod %s keeps the resources that it had: it asks for %s of %s, and its node %s "+
+				"has "+
 				"%s allocatable in all, so it never gets them there. It runs with %s.", self.Name, f.Value, g.name,
 				p.Spec.NodeName, f.Numbers["allocatable"], f.Want)
 			break
@@ -88,9 +89,11 @@ func grown(p *corev1.Pod) []growth {
 				switch {
 				case s.Name != list.specs[i].Name:
 				case s.AllocatedResources != nil:
-					add(fmt.Sprintf("spec.%s[%d]", list.name, i), list.specs[i].Resources.Requests, s.AllocatedResources)
+					add(fmt.Sprintf("spec.%s[%d]", list.name, i), list.specs[i].Resources.Requests,
+						s.AllocatedResources)
 				case s.Resources != nil:
-					add(fmt.Sprintf("spec.%s[%d]", list.name, i), list.specs[i].Resources.Requests, s.Resources.Requests)
+					add(fmt.Sprintf("spec.%s[%d]", list.name, i), list.specs[i].Resources.Requests,
+						s.Resources.Requests)
 				}
 			}
 		}

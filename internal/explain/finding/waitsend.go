@@ -54,7 +54,8 @@ func waitsForOldPod(c *Cluster, o metav1.Object, self Object) []Finding {
 	f := Finding{Code: "WaitsForEnd", Severity: Note, Stage: StageChange, Object: self, Field: field, Value: value,
 		Related: []Object{objectOf("Pod", ending)}, Numbers: map[string]string{"graceSeconds": fmt.Sprint(grace),
 			"left": max(left, 0).Round(time.Second).String()},
-		Message: fmt.Sprintf("%s %s makes no new Pod before Pod %s has ended (%s), which is being deleted with a grace "+
+		Message: fmt.Sprintf("%s %s makes no new Pod before Pod %s has ended (%s), which is being deleted with a "+
+			"grace "+
 			"period of %d s.", self.Kind, self.Name, ending.Name, rule, grace)}
 	if field == "" {
 		f.Field, f.Value = "spec.template.spec.terminationGracePeriodSeconds", fmt.Sprint(grace)
@@ -75,7 +76,10 @@ func waitsForOldPod(c *Cluster, o metav1.Object, self Object) []Finding {
 func lastEnding(pods []*corev1.Pod, counts func(*corev1.Pod) bool) *corev1.Pod {
 	var out *corev1.Pod
 	for _, p := range pods {
-		if p.DeletionTimestamp != nil && counts(p) && (out == nil || out.DeletionTimestamp.Before(p.DeletionTimestamp)) {
+		if p.DeletionTimestamp == nil || !counts(p) {
+			continue
+		}
+		if out == nil || out.DeletionTimestamp.Before(p.DeletionTimestamp) {
 			out = p
 		}
 	}

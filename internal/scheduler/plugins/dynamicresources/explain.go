@@ -24,8 +24,8 @@ type deviceState struct {
 	allocated *structured.AllocatedState
 }
 
-// deviceCount is how many devices of a node match what is asked, and how many of these are taken, or
-// have a taint that the request does not tolerate.
+// deviceCount is how many devices of a node match what is asked, and how many of these are taken,
+// or have a taint that the request does not tolerate.
 type deviceCount struct {
 	total     int // devices the node reaches, of any kind
 	match     int
