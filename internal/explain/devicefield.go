@@ -18,6 +18,8 @@ var (
 	askedDevices = regexp.MustCompile(
 		`claim ([^\s,/]+)/([^\s,]+), request ([^\s,]+) asks for (\d+) of device class (\S+):`)
 	someMatch   = regexp.MustCompile(`(\d+) of (\d+) devices of this node match, (\d+) taken`)
+	deviceTaint = regexp.MustCompile(`(\d+) with a taint that the request does not tolerate: ` +
+		`([^\s;=]+)=([^\s;:]*):(\w+)`)
 	noneMatches = regexp.MustCompile(`none of the (\d+) devices of this node matches`)
 )
 
@@ -43,6 +45,12 @@ func deviceRequest(in In, r journal.NodeRefusal, otherwise refusalField) refusal
 	out := refusalField{object: at, field: fmt.Sprintf("spec.devices.requests[%d].exactly", i), value: m[5],
 		related: otherwise.related, numbers: map[string]string{"asked": m[4]}}
 	exactly := c.Spec.Devices.Requests[i].Exactly
+	if t := deviceTaint.FindStringSubmatch(text); t != nil {
+		out.field, out.value = out.field+".tolerations", fmt.Sprintf("%s=%s:%s", t[2], t[3], t[4])
+		out.numbers["tainted"], out.numbers["tolerations"] = t[1], strconv.Itoa(len(exactly.Tolerations))
+		out.want = out.value
+		return out
+	}
 	if some := someMatch.FindStringSubmatch(text); some != nil {
 		match, _ := strconv.Atoi(some[1]) // digits
 		taken, _ := strconv.Atoi(some[3])

@@ -156,9 +156,34 @@ func probeFindings(in In) []finding.Finding {
 					"periodSeconds":  fmt.Sprint(p.PeriodSeconds),
 					"timeoutSeconds": fmt.Sprint(p.TimeoutSeconds), "failureThreshold": fmt.Sprint(p.FailureThreshold)},
 				Message: fmt.Sprintf("The %s probe of container %s %s.", kind, c.Name, d.text)})
+			out = append(out, askedSeldom(in, i, kind, p)...)
 		}
 	}
 	return out
+}
+
+// seldom is from which period on one failure of a probe costs minutes.
+const seldom = 120
+
+// askedSeldom is a probe that has failed and is asked again only after minutes: however well the
+// container is by then, it is not ready before.
+func askedSeldom(in In, i int, kind string, p *corev1.Probe) []finding.Finding {
+	if p.PeriodSeconds < seldom || kind == "liveness" {
+		return nil
+	}
+	name := in.Pod.Spec.Containers[i].Name
+	f := finding.Finding{Code: "ProbeLate", Severity: finding.Threat, Stage: finding.StageTraffic, Object: in.object(),
+		Field: fmt.Sprintf("spec.containers[%d].%sProbe.periodSeconds", i, kind), Value: fmt.Sprint(p.PeriodSeconds),
+		Want: "10", Numbers: map[string]string{"periodSeconds": fmt.Sprint(p.PeriodSeconds)},
+		Message: fmt.Sprintf("The %s probe of container %s has failed and is asked again only after %d s "+
+			"(periodSeconds): "+
+			"before, it is not ready, however well it is.", kind, name, p.PeriodSeconds)}
+	f.Remedies = asRemedies([]Fix{editedContainer(in, name, "let periodSeconds be 10", func(x *corev1.Container) {
+		if q := probeOf(x, kind); q != nil {
+			q.PeriodSeconds = 10
+		}
+	})})
+	return []finding.Finding{f}
 }
 
 // gateFindings are gates that somebody has to lift, as data.

@@ -2,11 +2,14 @@ package explain
 
 import (
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/gantry-project/gantry/internal/explain/finding"
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/pod"
 )
@@ -48,7 +51,7 @@ func postStartRunning(in In) *Answer {
 			k.Cause != "" {
 			continue // the hook has failed
 		}
-		return &Answer{State: "starting", Since: at,
+		return &Answer{State: "starting", Since: at, Findings: []finding.Finding{runningHook(in, c, at)},
 			Cause: fmt.Sprintf("%s was started, and its postStart hook (%s) still runs, for %s now: the container "+
 				"counts as running only when the hook has ended.%s", c.title(), hookText(c.spec.Lifecycle.PostStart),
 				ago(in.Now.Sub(at)), c.blockedContainers(in)),
@@ -60,6 +63,43 @@ func postStartRunning(in In) *Answer {
 		}
 	}
 	return nil
+}
+
+// statedSleep is how long a command says that it sleeps.
+var statedSleep = regexp.MustCompile(`\bsleep\s+(\d{1,9})`)
+
+// runningHook is a postStart hook that runs, as data: how long it does, and how long it says that
+// it sleeps. One that takes minutes keeps the container from being ready as long.
+func runningHook(in In, c container, since time.Time) finding.Finding {
+	h := c.spec.Lifecycle.PostStart
+	ran := in.Now.Sub(since)
+	f := finding.Finding{Code: "HookRuns", Severity: finding.Note, Stage: finding.StageRun, Object: in.object(),
+		Field: pathOf(in.Pod, c) + ".lifecycle.postStart", Value: hookText(h),
+		Numbers: map[string]string{"ran": ran.Round(time.Second).String()},
+		Message: fmt.Sprintf("The postStart hook of container %s (%s) runs, for %s now: until it has ended the "+
+			"container "+
+			"does not count as running.", c.spec.Name, hookText(h), ago(ran))}
+	seconds := int64(0)
+	switch {
+	case h.Exec != nil:
+		f.Field, f.Value = f.Field+".exec.command", strings.Join(h.Exec.Command, " ")
+		if m := statedSleep.FindStringSubmatch(f.Value); m != nil {
+			seconds, _ = strconv.ParseInt(m[1], 10, 64) // nine digits at most
+		}
+	case h.Sleep != nil:
+		f.Field, f.Value, seconds = f.Field+".sleep.seconds", fmt.Sprint(h.Sleep.Seconds), h.Sleep.Seconds
+	}
+	if seconds > 0 {
+		f.Numbers["sleepSeconds"] = fmt.Sprint(seconds)
+		f.Message += fmt.Sprintf(" It sleeps for %d s.", seconds)
+	}
+	if max(ran, time.Duration(seconds)*time.Second) >= slowTime {
+		f.Severity = finding.Threat
+	}
+	f.Remedies = asRemedies([]Fix{editedContainer(in, c.spec.Name,
+		"do without the hook: what it prepares is then left to the program itself",
+		func(x *corev1.Container) { x.Lifecycle.PostStart = nil })})
+	return f
 }
 
 // stopStage is how far the stop of a container has come.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/gantry-project/gantry/internal/explain/finding"
@@ -216,12 +217,55 @@ func noReadyPods(a *Answer, in In, q serviceDependency, s *corev1.Service) bool 
 	if in.ClusterContext == nil || in.NamespaceContext.Ready[s.Name] > 0 {
 		return false
 	}
+	if ownService(a, in, q, s) {
+		return true
+	}
 	text, fixes := whyNoEndpoints(s, in.ClusterContext.Pods, in.Pod)
 	if text == "" {
 		return false
 	}
 	a.Cause = fmt.Sprintf("%s waits for %s, and Service %s %s", q.who(), q, s.Name, text)
 	a.Fixes = append(a.Fixes, fixes...)
+	return true
+}
+
+// ownService explains a container that waits for the Service of its own Pod, or of that and others
+// of the same controller: none of them is ready before it goes on.
+func ownService(a *Answer, in In, q serviceDependency, s *corev1.Service) bool {
+	selector := labels.SelectorFromSet(s.Spec.Selector)
+	if in.Pod == nil || len(s.Spec.Selector) == 0 || s.Spec.PublishNotReadyAddresses ||
+		!selector.Matches(labels.Set(in.Pod.Labels)) {
+		return false
+	}
+	owner, others := metav1.GetControllerOf(in.Pod), 0
+	for _, p := range in.ClusterContext.Pods {
+		if p.Namespace != s.Namespace || p.Name == in.Pod.Name || pod.IsTerminal(p) ||
+			!selector.Matches(labels.Set(p.Labels)) {
+			continue
+		}
+		of := metav1.GetControllerOf(p)
+		if isReady(p) || owner == nil || of == nil || of.UID != owner.UID {
+			return false // it may become ready for another reason
+		}
+		others++
+	}
+	alone := "this Pod alone"
+	if others > 0 {
+		alone = fmt.Sprintf("this Pod and %d others of %s %s", others, owner.Kind, owner.Name)
+	}
+	a.Cause = fmt.Sprintf("%s waits for %s, and Service %s selects %s (%s): it has no endpoints before one of them is "+
+		"ready, and none is ready before that container goes on. Waiting never ends it.", q.who(), q, s.Name, alone,
+		labels.Set(s.Spec.Selector))
+	at := slices.IndexFunc(in.Pod.Spec.InitContainers,
+		func(x corev1.Container) bool { return x.Name == q.container.spec.Name })
+	if at >= 0 {
+		a.Fixes = append(a.Fixes, jsonPatchFix(in, fmt.Sprintf("do without %s: the program itself can wait for what "+
+			"it "+
+			"needs", q.container.spec.Name), op{Op: "remove", Path: fmt.Sprintf("/initContainers/%d", at)}))
+	}
+	a.Fixes = append(a.Fixes, commandFix("or let the name lead to Pods that are not ready, as members that find each "+
+		"other before want it", fmt.Sprintf(`kubectl -n %s patch service %s -p `+
+		`'{"spec":{"publishNotReadyAddresses":true}}'`, s.Namespace, s.Name)))
 	return true
 }
 

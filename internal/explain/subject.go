@@ -168,6 +168,14 @@ func (s Subject) workload(a *Answer, want, ready int32, template *corev1.PodTemp
 			s.podsRefused(a, e.Message, template)
 			return
 		}
+		if i := slices.IndexFunc(s.Pods, func(p *corev1.Pod) bool { return p.DeletionTimestamp != nil }); i >= 0 {
+			p := s.Pods[i]
+			a.Cause = fmt.Sprintf("It wants %d Pods, and Pod %s is being deleted and has not ended; the rest is made "+
+				"afterwards, where it takes its place.", want, p.Name)
+			a.Fixes = []Fix{commandFix("see why it has not ended", fmt.Sprintf("gantry why pod/%s -n %s", p.Name,
+				p.Namespace))}
+			return
+		}
 		a.Cause = fmt.Sprintf("It wants %d Pods and has %d; its controller has not made the rest yet.", want,
 			len(s.Pods))
 		a.Fixes = textFixes("check that the controllers run: `gantry controllers`, or the controllers of `gantry up`")

@@ -72,6 +72,16 @@ func minReplicas(h *autoscalingv2.HorizontalPodAutoscaler) int32 {
 // unknownTarget finds a target of a kind that its API group does not have.
 func unknownTarget(h *autoscalingv2.HorizontalPodAutoscaler, self Object) []Finding {
 	t := h.Spec.ScaleTargetRef
+	if slices.Contains([]string{"DaemonSet", "Job", "CronJob", "Pod"}, t.Kind) && builtInGroup(t.APIVersion) {
+		return []Finding{{Code: "NotScaling", Stage: StageControl, Object: self, Field: "spec.scaleTargetRef.kind",
+			Value: t.Kind, Related: []Object{{t.Kind, self.Namespace, t.Name}},
+			Message: fmt.Sprintf("Autoscaler %s scales nothing: a %s has no number of replicas to scale. What can "+
+				"be scaled "+
+				"has a scale subresource, as Deployment, StatefulSet and ReplicaSet have.", self.Name, t.Kind),
+			Remedies: []Remedy{{Say: "name a Deployment or StatefulSet in spec.scaleTargetRef, or delete the " +
+				"autoscaler",
+				Run: []string{kubectl(self, "delete", "")}}}}}
+	}
 	if !slices.ContainsFunc(h.Status.Conditions, func(x autoscalingv2.HorizontalPodAutoscalerCondition) bool {
 		return x.Status == corev1.ConditionFalse && strings.Contains(x.Message, "no matches for kind")
 	}) {

@@ -46,10 +46,32 @@ func neverFits(c *Cluster, o metav1.Object, self Object) []Finding {
 				"largest node, %s, has %s allocatable%s.", self.Kind, self.Name, want.String(), name, who, on.Name,
 				most.String(),
 				reservedText(on, name))
+			thousandths(&f, spec, name, most)
 		}
 		out = append(out, f)
 	}
 	return out
+}
+
+// thousandths says that the unit was probably forgotten, where a hundred whole cores and more are
+// asked for and as many thousandths would fit.
+func thousandths(f *Finding, spec *corev1.PodSpec, name corev1.ResourceName, most resource.Quantity) {
+	if name != corev1.ResourceCPU {
+		return
+	}
+	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range list {
+			q := list[i].Resources.Requests[name]
+			small := resource.NewMilliQuantity(q.Value(), resource.DecimalSI)
+			if q.Value() < 100 || q.MilliValue()%1000 != 0 || q.Cmp(most) <= 0 || small.Cmp(most) > 0 {
+				continue
+			}
+			f.Value, f.Want = q.String(), fmt.Sprintf("%dm", q.Value())
+			f.Message += fmt.Sprintf(" %s without a unit are whole cores: perhaps %s was meant, thousandths of one.",
+				q.String(), f.Want)
+			return
+		}
+	}
 }
 
 // largest returns the most of a resource that any node has, and the node; nil when none has it.

@@ -2,8 +2,6 @@ package finding
 
 import (
 	"fmt"
-	"maps"
-	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -147,7 +145,8 @@ func (c *Cluster) probeTimes(x place, p namedProbe, deadline int32, well bool) [
 	}
 	f := Finding{Code: "ProbeLate", Severity: Threat, Stage: StageTraffic, Object: x.self,
 		Field: x.at + "." + p.field + "." + field, Value: fmt.Sprint(value), Want: "10",
-		Numbers: map[string]string{field: fmt.Sprint(value), "seconds": fmt.Sprint(n)},
+		Numbers: map[string]string{field: fmt.Sprint(value), "seconds": fmt.Sprint(n),
+			"periodSeconds": fmt.Sprint(p.probe.PeriodSeconds)},
 		Message: fmt.Sprintf("The %s of container %s lets it be ready after %d s at the earliest (%s %d).", p.field,
 			x.c.Name, n, field, value)}
 	if field == "successThreshold" {
@@ -160,85 +159,6 @@ func (c *Cluster) probeTimes(x place, p namedProbe, deadline int32, well bool) [
 	}
 	f.setTo(c, f.Want)
 	return []Finding{f}
-}
-
-var reference = regexp.MustCompile(`\$?\$\(([A-Za-z_][A-Za-z0-9_.-]*)\)`)
-
-// shells are programs whose arguments may be scripts, in which $(date) is a program's output.
-var shells = map[string]bool{"sh": true, "bash": true, "ash": true, "dash": true, "zsh": true}
-
-// variables finds $(NAME) in commands, arguments and values that no variable is named.
-func variables(c *Cluster, o metav1.Object, self Object) []Finding {
-	return eachContainer(o, self, func(x place) []Finding {
-		have := map[string]bool{}
-		for _, e := range x.c.Env {
-			have[e.Name] = true
-		}
-		for _, from := range x.c.EnvFrom {
-			keys, ok := c.envKeys(from, self.Namespace)
-			if !ok {
-				return nil
-			}
-			for _, k := range keys {
-				have[from.Prefix+k] = true
-			}
-		}
-		var out []Finding
-		first := append(slices.Clone(x.c.Command), x.c.Args...)
-		script := len(first) > 1 && shells[path.Base(first[0])]
-		look := func(field, text string) {
-			for _, m := range reference.FindAllStringSubmatch(text, -1) {
-				service := strings.HasSuffix(m[1], "_SERVICE_HOST") || strings.HasSuffix(m[1], "_SERVICE_PORT") ||
-					strings.Contains(m[1], "_PORT")
-				program := script && strings.ToLower(m[1]) == m[1] // $(date) in a script
-				if !have[m[1]] && !strings.HasPrefix(m[0], "$$") && !service && !program && len(out) < 3 {
-					out = append(out, c.variable(x, use{field, text, m[1]}, slices.Collect(maps.Keys(have))))
-				}
-			}
-		}
-		for i, s := range x.c.Command {
-			look(fmt.Sprintf("command[%d]", i), s)
-		}
-		for i, s := range x.c.Args {
-			look(fmt.Sprintf("args[%d]", i), s)
-		}
-		for i, e := range x.c.Env {
-			look(fmt.Sprintf("env[%d].value", i), e.Value)
-		}
-		return out
-	})
-}
-
-// use is $(name) in the text of a container's field.
-type use struct{ field, text, name string }
-
-func (c *Cluster) variable(x place, u use, have []string) Finding {
-	field, text, name := u.field, u.text, u.name
-	f := Finding{Code: "VariableUndefined", Severity: Threat, Stage: StageRun, Object: x.self,
-		Field: x.at + "." + field, Value: "$(" + name + ")", Message: fmt.Sprintf("%s of container %s has $(%s), and "+
-			"the container has no variable of that name: the text stays as it is.", field, x.c.Name, name)}
-	if near, how := Near(name, have); near != "" {
-		f.Want = "$(" + near + ")"
-		f.Message += fmt.Sprintf(" Perhaps %s was meant; %s.", f.Want, how)
-		f.Remedies = []Remedy{{Say: "write " + f.Want, Run: c.replaceCommand(x.self, f.Field,
-			strings.ReplaceAll(text, f.Value, f.Want))}}
-	}
-	return f
-}
-
-// envKeys returns the keys that an envFrom brings; ok is false when they are not known.
-func (c *Cluster) envKeys(from corev1.EnvFromSource, ns string) ([]string, bool) {
-	o := metav1.Object(nil)
-	if r := from.ConfigMapRef; r != nil {
-		o = c.Get(Object{"ConfigMap", ns, r.Name})
-	}
-	if r := from.SecretRef; r != nil {
-		o = c.Get(Object{"Secret", ns, r.Name})
-	}
-	if o == nil {
-		return nil, false
-	}
-	return keysOf(o)
 }
 
 // quantities finds amounts whose unit was probably mistaken: less than a byte of memory, memory

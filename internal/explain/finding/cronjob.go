@@ -42,6 +42,7 @@ func cronJob(c *Cluster, o metav1.Object, self Object) []Finding {
 			Remedies: []Remedy{{Say: "let it go on", Run: []string{kubectl(self, "patch",
 				`--type=merge -p '{"spec":{"suspend":false}}'`)}}}})
 	}
+	out = append(out, c.jobsOf(j, self)...)
 	next, err := NextStart(j, c.Now)
 	switch {
 	case err != nil:
@@ -81,6 +82,27 @@ func cronJob(c *Cluster, o metav1.Object, self Object) []Finding {
 					"before Job %s has ended.", self.Name, due.UTC().Format(time.TimeOnly), active),
 				Remedies: []Remedy{{Say: "see why that Job does not end", Run: []string{fmt.Sprintf(
 					"gantry why job/%s -n %s", active, self.Namespace)}}}})
+		}
+	}
+	return out
+}
+
+// jobsOf are what is wrong with the settings of the Jobs that a CronJob makes, whether or not one
+// was made.
+func (c *Cluster) jobsOf(j *batchv1.CronJob, self Object) []Finding {
+	x := &batchv1.Job{Spec: j.Spec.JobTemplate.Spec}
+	x.Name, x.Namespace, x.CreationTimestamp = j.Name, j.Namespace, metav1.NewTime(c.Now)
+	out := job(c, x, self)
+	for i := range out {
+		f := &out[i]
+		rest := strings.TrimPrefix(f.Field, "spec.")
+		f.Field = "spec.jobTemplate.spec." + rest
+		f.Message = fmt.Sprintf("Of the Jobs that CronJob %s makes: %s", self.Name,
+			strings.Replace(f.Message, "Job "+x.Name, "each", 1))
+		f.Remedies = nil
+		if want, ok := map[string]string{"Suspended": "false", "ParallelismZero": "1"}[f.Code]; ok {
+			f.Want = want
+			f.setTo(c, want)
 		}
 	}
 	return out

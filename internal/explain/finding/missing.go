@@ -162,10 +162,19 @@ func jsonText(s string) string {
 
 // setCommand is replaceCommand with a value in JSON.
 func (c *Cluster) setCommand(o Object, field, raw string) []string {
-	if x := c.Get(o); x == nil || metav1.GetControllerOf(x) != nil || strings.Contains(field, "[*]") {
+	if strings.Contains(field, "[*]") {
 		return nil
 	}
-	patch := shellquote.Quoted(fmt.Sprintf(`[{"op":"replace","path":%s,"value":%s}]`, jsonText(pointer(field)), raw))
+	return c.patchCommand(o, fmt.Sprintf(`[{"op":"replace","path":%s,"value":%s}]`, jsonText(pointer(field)), raw))
+}
+
+// patchCommand is the command that changes an object by a JSON patch: Pods and Jobs are made anew
+// for it. None where another object makes this one.
+func (c *Cluster) patchCommand(o Object, patch string) []string {
+	if x := c.Get(o); x == nil || metav1.GetControllerOf(x) != nil {
+		return nil
+	}
+	patch = shellquote.Quoted(patch)
 	if o.Kind != "Pod" && o.Kind != "Job" {
 		return []string{kubectl(o, "patch", "--type=json -p "+patch)}
 	}

@@ -157,7 +157,7 @@ func (c *Cluster) fromWebhook(p *corev1.Pod, self Object) []Finding {
 		return nil
 	}
 	t := templateOf(owner)
-	if t == nil {
+	if t == nil || c.ofOlderTemplate(p, owner) {
 		return nil
 	}
 	class := map[string]string{}

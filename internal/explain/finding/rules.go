@@ -96,8 +96,14 @@ var rules = []rule{
 	{"node's names", templated, hostNames},
 	{"names shut", []string{"NetworkPolicy"}, dnsShut},
 	{"slice's Service", []string{"EndpointSlice"}, sliceOwner},
-	{"surge", []string{"Deployment"}, surge},
+	{"surge", []string{"Deployment", "DaemonSet"}, surge},
 	{"taken names", []string{"StatefulSet"}, takenNames},
+	{"full names", templated, fullName},
+	{"old Pods", workloadKinds, waitsForOldPod},
+	{"older templates", []string{"ReplicaSet", "StatefulSet"}, olderTemplates},
+	{"taken claims", []string{"Pod"}, takenClaims},
+	{"resize", []string{"Pod"}, resize},
+	{"metrics", []string{"HorizontalPodAutoscaler"}, metricsServed},
 	{"unmade sources", []string{"PersistentVolumeClaim"}, sourceUnserved},
 }
 

@@ -222,8 +222,8 @@ func nodeLabelsMissing(c *Cluster, o metav1.Object, self Object) []Finding {
 		out = append(out, f)
 	}
 	check(at+".nodeSelector", c.ownSelector(o, spec))
-	return append(out, nodeExpressions(c, self, requiredTerms(spec), at+
-		".affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms")...)
+	out = append(out, nodeExpressions(c, self, requiredTerms(spec), at+termsAt)...)
+	return append(out, c.selectorAgainstAffinity(self, spec, c.ownSelector(o, spec), at)...)
 }
 
 // ownSelector is a node selector without what a Pod has from its RuntimeClass, of which the class

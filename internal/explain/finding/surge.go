@@ -19,6 +19,9 @@ import (
 // surge finds a roll-out whose strategy lets no Pod go before its successor is available, while the
 // old Pods have what the new one needs: neither ever moves.
 func surge(c *Cluster, o metav1.Object, self Object) []Finding {
+	if d, ok := o.(*appsv1.DaemonSet); ok {
+		return daemonSetSurge(c, d, self)
+	}
 	d, ok := o.(*appsv1.Deployment)
 	if !ok || d.Spec.Paused || d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType {
 		return nil
@@ -37,32 +40,81 @@ func surge(c *Cluster, o metav1.Object, self Object) []Finding {
 	for _, s := range sets[1:] {
 		older = append(older, owned[*corev1.Pod](c, "Pod", s)...)
 	}
-	for _, p := range owned[*corev1.Pod](c, "Pod", sets[0]) {
+	p, old, what := c.keptOut(owned[*corev1.Pod](c, "Pod", sets[0]), older)
+	if p == nil {
+		return nil
+	}
+	return []Finding{{Code: "HeldByStrategy", Stage: StageChange, Object: self,
+		Field: "spec.strategy.rollingUpdate.maxUnavailable", Value: may, Want: "1",
+		Related: []Object{objectOf("Pod", p), objectOf("Pod", old)},
+		Numbers: map[string]string{"maxUnavailable": fmt.Sprint(away), "maxSurge": fmt.Sprint(up),
+			"replicas": fmt.Sprint(want)},
+		Message: fmt.Sprintf("The roll-out of Deployment %s waits for itself: the new Pod %s finds no node "+
+			"because %s, and the old one may not go before the new one is available (maxUnavailable %s, "+
+			"which is %d of %d).", self.Name, p.Name, what, may, away, want),
+		Remedies: []Remedy{{Say: "let one Pod be away during a roll-out: the old one then goes first",
+			Run: []string{kubectl(self, "patch",
+				`--type=merge -p '{"spec":{"strategy":{"rollingUpdate":{"maxUnavailable":1}}}}'`)}},
+			{Say: "or let all old Pods go first: nothing serves in between",
+				Run: []string{kubectl(self, "patch",
+					`--type=merge -p '{"spec":{"strategy":{"type":"Recreate","rollingUpdate":null}}}'`)}}}}}
+}
+
+// daemonSetSurge is surge of a DaemonSet: its new Pod comes to the node of the old one.
+func daemonSetSurge(c *Cluster, d *appsv1.DaemonSet, self Object) []Finding {
+	r := d.Spec.UpdateStrategy.RollingUpdate
+	newest := newestRevision(c, d)
+	if r == nil || r.MaxSurge == nil || newest == "" {
+		return nil
+	}
+	want := d.Status.DesiredNumberScheduled
+	up, words := percent(r.MaxSurge, want, true)
+	away, _ := percent(r.MaxUnavailable, want, true)
+	if up == 0 || away > 0 {
+		return nil
+	}
+	var of, older []*corev1.Pod
+	for _, p := range owned[*corev1.Pod](c, "Pod", d) {
+		if p.Labels[appsv1.ControllerRevisionHashLabelKey] == newest {
+			of = append(of, p)
+		} else {
+			older = append(older, p)
+		}
+	}
+	p, old, what := c.keptOut(of, older)
+	if p == nil {
+		return nil
+	}
+	return []Finding{{Code: "HeldByStrategy", Stage: StageChange, Object: self,
+		Field: "spec.updateStrategy.rollingUpdate.maxSurge", Value: r.MaxSurge.String(), Want: "0",
+		Related: []Object{objectOf("Pod", p), objectOf("Pod", old)},
+		Numbers: map[string]string{"maxSurge": fmt.Sprint(up), "maxUnavailable": "0", "nodes": fmt.Sprint(want)},
+		Message: fmt.Sprintf("The roll-out of DaemonSet %s waits for itself: its new Pod %s has no place beside the "+
+			"old "+
+			"one because %s, and the old one may not go before the new one is available (maxSurge %s, maxUnavailable "+
+			"0).", self.Name, p.Name, what, words),
+		Remedies: []Remedy{{Say: "let the old Pod of a node go first: maxUnavailable 1 instead of maxSurge",
+			Run: []string{kubectl(self, "patch", `--type=merge -p '{"spec":{"updateStrategy":{"rollingUpdate":`+
+				`{"maxSurge":0,"maxUnavailable":1}}}}'`)}}}}}
+}
+
+// keptOut finds a new Pod that has no place because an old one, which does not go, has what it
+// needs; nil when there is none.
+func (c *Cluster) keptOut(of, older []*corev1.Pod) (p, old *corev1.Pod, what string) {
+	for _, p := range of {
 		if p.Spec.NodeName != "" || c.Now.Sub(p.CreationTimestamp.Time) < settleTime || !unschedulable(p) {
 			continue
 		}
 		for _, old := range older {
-			what := keepsOut(old, p)
-			if what == "" || old.Spec.NodeName == "" || pod.IsTerminal(old) || old.DeletionTimestamp != nil {
+			if old.Spec.NodeName == "" || pod.IsTerminal(old) || old.DeletionTimestamp != nil {
 				continue
 			}
-			return []Finding{{Code: "HeldByStrategy", Stage: StageChange, Object: self,
-				Field: "spec.strategy.rollingUpdate.maxUnavailable", Value: may, Want: "1",
-				Related: []Object{objectOf("Pod", p), objectOf("Pod", old)},
-				Numbers: map[string]string{"maxUnavailable": fmt.Sprint(away), "maxSurge": fmt.Sprint(up),
-					"replicas": fmt.Sprint(want)},
-				Message: fmt.Sprintf("The roll-out of Deployment %s waits for itself: the new Pod %s finds no node "+
-					"because %s, and the old one may not go before the new one is available (maxUnavailable %s, "+
-					"which is %d of %d).", self.Name, p.Name, what, may, away, want),
-				Remedies: []Remedy{{Say: "let one Pod be away during a roll-out: the old one then goes first",
-					Run: []string{kubectl(self, "patch",
-						`--type=merge -p '{"spec":{"strategy":{"rollingUpdate":{"maxUnavailable":1}}}}'`)}},
-					{Say: "or let all old Pods go first: nothing serves in between",
-						Run: []string{kubectl(self, "patch",
-							`--type=merge -p '{"spec":{"strategy":{"type":"Recreate","rollingUpdate":null}}}'`)}}}}}
+			if what := keepsOut(old, p); what != "" {
+				return p, old, what
+			}
 		}
 	}
-	return nil
+	return nil, nil, ""
 }
 
 // surgeOf are how many Pods a strategy lets be away and be too many, and its words for the first.

@@ -205,11 +205,19 @@ func nodeExpressions(c *Cluster, self Object, terms []corev1.NodeSelectorTerm, a
 			if slices.ContainsFunc(nodes, func(n *corev1.Node) bool { return fulfils(n.Labels, e) }) {
 				continue
 			}
-			out = append(out, c.nodeExpression(self, e, fmt.Sprintf("%s[%d].matchExpressions[%d]", at, i, j)))
+			term := fmt.Sprintf("%s[%d]", at, i)
+			f := c.nodeExpression(self, e, fmt.Sprintf("%s.matchExpressions[%d]", term, j))
+			f.Remedies = append(f.Remedies, c.without(self, t, term, j)...)
+			out = append(out, f)
 		}
-		if len(out) == before {
+		if len(out) > before {
+			continue
+		}
+		f, found := c.contradicting(self, t, fmt.Sprintf("%s[%d]", at, i))
+		if !found {
 			return nil // this term may be met
 		}
+		out = append(out, f)
 	}
 	return out
 }
@@ -225,7 +233,7 @@ func (c *Cluster) nodeExpression(self Object, e corev1.NodeSelectorRequirement, 
 	}
 	slices.Sort(values)
 	f := Finding{Code: "NodeLabelMissing", Stage: StagePlacement, Object: self, Field: field,
-		Value: strings.TrimSpace(fmt.Sprintf("%s %s %s", e.Key, e.Operator, strings.Join(e.Values, ",")))}
+		Value: expressionText(e)}
 	f.Message = fmt.Sprintf("%s %s demands %s (%s), and no node meets that", self.Kind, self.Name, f.Value, field)
 	switch near, how := Near(e.Key, keys); {
 	case !slices.Contains(keys, e.Key) && near != "":

@@ -107,7 +107,8 @@ func readObjects(ctx context.Context, r *reader, around *explain.ClusterContext,
 // aboutAPI are kinds whose objects name resources of the API.
 var aboutAPI = []string{"Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding", "ValidatingWebhookConfiguration",
 	"MutatingWebhookConfiguration", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
-	"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "PersistentVolumeClaim"}
+	"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "PersistentVolumeClaim",
+	"HorizontalPodAutoscaler"}
 
 // readServed reads what the API serves; nil when a group could not be read.
 func readServed(r *reader) finding.Served {

@@ -201,19 +201,20 @@ type deviceRequest struct {
 	mode        resourceapi.DeviceAllocationMode
 	count       int64
 	admin       bool
+	tolerations []resourceapi.DeviceToleration
 }
 
 // deviceRequestsOf lists what a request asks for: one thing, or alternatives in their order.
 func deviceRequestsOf(r *resourceapi.DeviceRequest) []deviceRequest {
 	if e := r.Exactly; e != nil {
 		return []deviceRequest{{r.Name, e.DeviceClassName, e.Selectors, e.AllocationMode, e.Count,
-			e.AdminAccess != nil && *e.AdminAccess}}
+			e.AdminAccess != nil && *e.AdminAccess, e.Tolerations}}
 	}
 	var out []deviceRequest
 	for i := range r.FirstAvailable {
 		s := &r.FirstAvailable[i]
 		out = append(out, deviceRequest{r.Name + "/" + s.Name, s.DeviceClassName, s.Selectors, s.AllocationMode,
-			s.Count, false})
+			s.Count, false, s.Tolerations})
 	}
 	return out
 }

@@ -1,6 +1,7 @@
 package dynamicresources
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/cel"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/dynamic-resource-allocation/structured"
 	"k8s.io/kube-scheduler/framework"
 
@@ -22,14 +24,17 @@ type deviceState struct {
 	allocated *structured.AllocatedState
 }
 
-// deviceCount is how many devices of a node match what is asked, and how many of these are taken.
+// deviceCount is how many devices of a node match what is asked, and how many of these are taken,
+// or have a taint that the request does not tolerate.
 type deviceCount struct {
 	total     int // devices the node reaches, of any kind
 	match     int
 	allocated []structured.DeviceID
+	tainted   int    // of those that match and are not taken
+	taint     string // of the first of these: KEY=VALUE:EFFECT
 }
 
-func (c deviceCount) free() int { return c.match - len(c.allocated) }
+func (c deviceCount) free() int { return c.match - len(c.allocated) - c.tainted }
 
 // Explain counts, for each request that is not served yet, the devices that match and those that
 // are taken, and by which claims.
@@ -124,6 +129,9 @@ func (pl *Plugin) explainRequest(ctx context.Context, c *resourceapi.ResourceCla
 			if who := pl.claimsHolding(k.allocated); who != "" {
 				text += " (" + who + ")"
 			}
+			if k.tainted > 0 {
+				text += fmt.Sprintf(", %d with a taint that the request does not tolerate: %s", k.tainted, k.taint)
+			}
 		}
 		details = append(details, text)
 		served = served || k.free() >= want
@@ -150,6 +158,9 @@ func fixText(a deviceRequest, k deviceCount, want int) string {
 	case k.match == 0:
 		return fmt.Sprintf("change the selectors of request %s or of class %s, or add a node whose devices match",
 			a.name, a.class)
+	case k.tainted > 0 && k.free()+k.tainted >= want:
+		return fmt.Sprintf("give request %s a toleration of the devices' taint %s, or have that taken off them",
+			a.name, k.taint)
 	case k.match < want:
 		return fmt.Sprintf("ask for at most %d in request %s, or add a node with %d such devices", k.match, a.name,
 			want)
@@ -219,10 +230,26 @@ func (pl *Plugin) countDevices(ctx context.Context, s *deviceState, a deviceRequ
 			shared := d.AllowMultipleAllocations != nil && *d.AllowMultipleAllocations
 			if !a.admin && !shared && structured.IsDeviceAllocated(id, s.allocated) {
 				out.allocated = append(out.allocated, id)
+			} else if t := untolerated(d, a); t != "" {
+				out.tainted++
+				out.taint = cmp.Or(out.taint, t)
 			}
 		}
 	}
 	return out, nil
+}
+
+// untolerated is the first taint of a device that keeps a request from it, KEY=VALUE:EFFECT; empty
+// when there is none.
+func untolerated(d *resourceapi.Device, a deviceRequest) string {
+	for _, t := range d.Taints {
+		if t.Effect == resourceapi.DeviceTaintEffectNone || slices.ContainsFunc(a.tolerations,
+			func(x resourceapi.DeviceToleration) bool { return resourceclaim.ToleratesTaint(x, t) }) {
+			continue
+		}
+		return fmt.Sprintf("%s=%s:%s", t.Key, t.Value, t.Effect)
+	}
+	return ""
 }
 
 // isAccessible tells whether a device of the slice can be used on the node.

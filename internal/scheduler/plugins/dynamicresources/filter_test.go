@@ -148,7 +148,12 @@ func TestFilterStatuses(t *testing.T) {
 			text:   "2 resourceclaim not available on the node",
 			detail: "which cannot be reached from this node; it is reserved for pods/other", fix: "end pods/other"}},
 		"tainted devices": {podUsing("a"), []runtime.Object{class("gpu"), tainted(slice("n1", "gpu-0")),
-			claim("a", exactly("gpu", 1))}, want{text: "2 cannot allocate all claims"}},
+			claim("a", exactly("gpu", 1))}, want{text: "2 cannot allocate all claims",
+			detail: "1 of 1 devices of this node match, 0 taken, 1 with a taint that the request does not tolerate: ",
+			fix:    "give request req a toleration of the devices' taint "}},
+		"tainted devices of a list": {podUsing("a"), []runtime.Object{class("gpu"), class("nic"),
+			tainted(slice("n1", "gpu-0")), claim("a", either("gpu", "nic"))}, want{text: "2 cannot allocate all claims",
+			detail: "request req/", fix: "give request req/"}},
 		"an extended resource":   {podRequesting("example.com/gpu"), two, want{winner: "n1"}},
 		"the class named itself": {podRequesting("deviceclass.resource.kubernetes.io/nic"), two, want{winner: "n2"}},
 	} {

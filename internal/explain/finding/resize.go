@@ -1,0 +1,102 @@
+package finding
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gantry-project/gantry/internal/pod"
+)
+
+// resize finds a Pod whose resources were changed in place and whose node does not give them to it:
+// the request that grew, with what the node has.
+func resize(c *Cluster, o metav1.Object, self Object) []Finding {
+	p, ok := o.(*corev1.Pod)
+	if !ok || p.DeletionTimestamp != nil || pod.IsTerminal(p) {
+		return nil
+	}
+	i := slices.IndexFunc(p.Status.Conditions, func(x corev1.PodCondition) bool {
+		return x.Type == corev1.PodResizePending && x.Status == corev1.ConditionTrue
+	})
+	if i < 0 {
+		return nil
+	}
+	cond := p.Status.Conditions[i]
+	f := Finding{Code: "ResizePending", Severity: Threat, Stage: StageNode, Object: self, Field: "spec",
+		Numbers: map[string]string{"reason": cond.Reason}, Related: []Object{{Kind: "Node", Name: p.Spec.NodeName}},
+		Message: fmt.Sprintf("Pod %s keeps the resources that it had: its node %s does not resize it (%s): %s",
+			self.Name, p.Spec.NodeName, cond.Reason, cond.Message),
+		Remedies: []Remedy{{Say: "make the Pod anew, where a node has as much: a resize never moves a Pod"}}}
+	node, known := get[*corev1.Node](c, "Node", "", p.Spec.NodeName)
+	sum := pod.Requests(&corev1.Pod{Spec: p.Spec})
+	for _, g := range grown(p) {
+		never := false
+		if known {
+			most, total := node.Status.Allocatable[g.name], sum[g.name]
+			never = total.Cmp(most) > 0
+			f.Numbers["allocatable"] = most.String()
+		}
+		if f.Value != "" && !never {
+			continue
+		}
+		f.Field, f.Value, f.Want = g.field, g.want.String(), g.has.String()
+		f.Numbers["requested"], f.Numbers["has"] = f.Value, f.Want
+		if never {
+			f.Severity = Broken
+			f.Message = fmt.Sprintf("Pod %s keeps the resources that it had: it asks for %s of %s, and its node %s "+
+				"has "+
+				"%s allocatable in all, so it never gets them there. It runs with %s.", self.Name, f.Value, g.name,
+				p.Spec.NodeName, f.Numbers["allocatable"], f.Want)
+			break
+		}
+	}
+	if f.Want != "" {
+		f.Remedies = append([]Remedy{{Say: "ask for what it has: " + f.Want}}, f.Remedies...)
+	}
+	return []Finding{f}
+}
+
+// growth is a request of a Pod's spec that is more than what the Pod was given.
+type growth struct {
+	field     string
+	name      corev1.ResourceName
+	want, has resource.Quantity
+}
+
+// grown are the requests of a Pod that are more than what it was given.
+func grown(p *corev1.Pod) []growth {
+	var out []growth
+	add := func(at string, want, has corev1.ResourceList) {
+		for _, name := range slices.Sorted(maps.Keys(want)) {
+			if w, h := want[name], has[name]; w.Cmp(h) > 0 {
+				out = append(out, growth{fmt.Sprintf("%s.resources.requests.%s", at, name), name, w, h})
+			}
+		}
+	}
+	for _, list := range []struct {
+		name     string
+		specs    []corev1.Container
+		statuses []corev1.ContainerStatus
+	}{{"initContainers", p.Spec.InitContainers, p.Status.InitContainerStatuses},
+		{"containers", p.Spec.Containers, p.Status.ContainerStatuses}} {
+		for i := range list.specs {
+			for j := range list.statuses {
+				s := &list.statuses[j]
+				switch {
+				case s.Name != list.specs[i].Name:
+				case s.AllocatedResources != nil:
+					add(fmt.Sprintf("spec.%s[%d]", list.name, i), list.specs[i].Resources.Requests,
+						s.AllocatedResources)
+				case s.Resources != nil:
+					add(fmt.Sprintf("spec.%s[%d]", list.name, i), list.specs[i].Resources.Requests,
+						s.Resources.Requests)
+				}
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,208 @@
+package finding
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// How a container's texts use variables: as the kubelet replaces them, and as a shell does.
+var (
+	reference  = regexp.MustCompile(`\$?\$\(([A-Za-z_][A-Za-z0-9_.-]*)\)`)
+	shellsWord = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}|\$([A-Za-z_][A-Za-z0-9_]*)`)
+)
+
+// shells are programs whose arguments may be scripts, in which $(date) is a program's output.
+var shells = map[string]bool{"sh": true, "bash": true, "ash": true, "dash": true, "zsh": true}
+
+// use is $(name) in the text of a container's field.
+type use struct{ field, text, name string }
+
+// uses are a container's variables, and where they are used.
+type uses struct {
+	place
+	from   map[string]bool // what envFrom brings
+	at     map[string]int  // index in env of each name's first definition
+	script bool            // the arguments are a shell's script
+	well   bool            // a Pod of it is ready
+}
+
+// variables finds $(NAME) in commands, arguments and values that no variable is named, or one that
+// is defined later, and variables in a shell's spelling where no shell reads them.
+func variables(c *Cluster, o metav1.Object, self Object) []Finding {
+	well := c.anyReady(o)
+	return eachContainer(o, self, func(x place) []Finding {
+		u := uses{place: x, from: map[string]bool{}, at: map[string]int{}, well: well}
+		for _, from := range x.c.EnvFrom {
+			keys, ok := c.envKeys(from, self.Namespace)
+			if !ok {
+				return nil
+			}
+			for _, k := range keys {
+				u.from[from.Prefix+k] = true
+			}
+		}
+		for i, e := range x.c.Env {
+			if _, twice := u.at[e.Name]; !twice {
+				u.at[e.Name] = i
+			}
+		}
+		first := append(slices.Clone(x.c.Command), x.c.Args...)
+		u.script = len(first) > 1 && shells[path.Base(first[0])]
+		var out []Finding
+		for _, list := range []struct {
+			name  string
+			words []string
+		}{{"command", x.c.Command}, {"args", x.c.Args}} {
+			for i, s := range list.words {
+				field := fmt.Sprintf("%s[%d]", list.name, i)
+				out = append(out, c.undefined(u, field, s, len(x.c.Env))...)
+				out = append(out, c.shellSpelled(u, field, s)...)
+			}
+		}
+		for i, e := range x.c.Env {
+			out = append(out, c.undefined(u, fmt.Sprintf("env[%d].value", i), e.Value, i)...)
+		}
+		return out[:min(len(out), 3)]
+	})
+}
+
+// undefined finds $(NAME) in a text for which the container has no such variable among those before
+// one of its env.
+func (c *Cluster) undefined(u uses, field, text string, before int) []Finding {
+	var out []Finding
+	for _, m := range reference.FindAllStringSubmatch(text, -1) {
+		name := m[1]
+		service := strings.HasSuffix(name, "_SERVICE_HOST") || strings.HasSuffix(name, "_SERVICE_PORT") ||
+			strings.Contains(name, "_PORT")
+		program := u.script && strings.ToLower(name) == name // $(date) in a script
+		i, defined := u.at[name]
+		switch {
+		case strings.HasPrefix(m[0], "$$"), u.from[name], defined && i < before:
+		case defined:
+			out = append(out, c.later(u, use{field, text, name}, before))
+		case !service && !program:
+			have := append(slices.Collect(maps.Keys(u.from)), slices.Collect(maps.Keys(u.at))...)
+			out = append(out, c.variable(u.place, use{field, text, name}, have))
+		}
+	}
+	return out
+}
+
+// variable is a use of a variable that the container does not have, with the one that was probably
+// meant.
+func (c *Cluster) variable(x place, u use, have []string) Finding {
+	field, text, name := u.field, u.text, u.name
+	f := Finding{Code: "VariableUndefined", Severity: Threat, Stage: StageRun, Object: x.self,
+		Field: x.at + "." + field, Value: "$(" + name + ")", Message: fmt.Sprintf("%s of container %s has $(%s), and "+
+			"the container has no variable of that name: the text stays as it is.", field, x.c.Name, name)}
+	near, how := Near(name, have)
+	if near == "" {
+		near, how = partly(name, have)
+	}
+	if near != "" {
+		f.Want = "$(" + near + ")"
+		f.Message += fmt.Sprintf(" Perhaps %s was meant; %s.", f.Want, how)
+		f.Remedies = []Remedy{{Say: "write " + f.Want, Run: c.replaceCommand(x.self, f.Field,
+			strings.ReplaceAll(text, f.Value, f.Want))}}
+	}
+	return f
+}
+
+// partly returns the one name of have that is want with something before or behind it, as a prefix
+// of envFrom puts there, or the other way round; empty when there is none, or several.
+func partly(want string, have []string) (name, differs string) {
+	for _, h := range slices.Sorted(slices.Values(have)) {
+		short, long := want, h
+		if len(h) < len(want) {
+			short, long = h, want
+		}
+		rest, ok := strings.CutSuffix(long, short)
+		if !ok {
+			rest, ok = strings.CutPrefix(long, short)
+		}
+		if !ok || len(rest) < 2 || !strings.ContainsAny(rest, "_-.") || len(short) < 2 {
+			continue
+		}
+		if name != "" && name != h {
+			return "", ""
+		}
+		name, differs = h, "it differs by "+rest
+	}
+	return name, differs
+}
+
+// later is a use of a variable in the value of another that stands before it: values are made in
+// order.
+func (c *Cluster) later(u uses, x use, before int) Finding {
+	at := u.at[x.name]
+	f := Finding{Code: "VariableLater", Severity: Threat, Stage: StageRun, Object: u.self,
+		Field: u.place.at + "." + x.field, Value: "$(" + x.name + ")",
+		Numbers: map[string]string{"index": fmt.Sprint(before), "defined": fmt.Sprint(at)}}
+	if at == before {
+		f.Message = fmt.Sprintf("%s of container %s has $(%s), its own name, and nothing before it defines that: the "+
+			"text stays as it is. What the image sets is not known here.", x.field, u.c.Name, x.name)
+		return f
+	}
+	f.Message = fmt.Sprintf("%s of container %s has $(%s), which env[%d] defines, after it: values are made in order, "+
+		"so the text stays as it is.", x.field, u.c.Name, x.name, at)
+	list := pointer(u.place.at + ".env")
+	f.Remedies = []Remedy{{Say: fmt.Sprintf("define %s before it", x.name), Run: c.patchCommand(u.self, fmt.Sprintf(
+		`[{"op":"move","from":%s,"path":%s}]`, jsonText(fmt.Sprintf("%s/%d", list, at)),
+		jsonText(fmt.Sprintf("%s/%d", list, before))))}}
+	return f
+}
+
+// shellSpelled finds ${NAME} and $NAME of a variable that the container has, where no shell reads
+// them. A program may read them so itself: of one that is well it is worth a note.
+func (c *Cluster) shellSpelled(u uses, field, text string) []Finding {
+	words := append(slices.Clone(u.c.Command), u.c.Args...)
+	if u.script || slices.Contains(words, "-c") || strings.ContainsAny(text, "\n;|&") {
+		return nil
+	}
+	var out []Finding
+	for _, m := range shellsWord.FindAllStringSubmatchIndex(text, -1) {
+		name := ""
+		for i := 2; i+1 < len(m); i += 2 {
+			if m[i] >= 0 {
+				name = text[m[i]:m[i+1]]
+			}
+		}
+		_, defined := u.at[name]
+		if m[0] > 0 && strings.ContainsRune(`$\`, rune(text[m[0]-1])) || !defined && !u.from[name] {
+			continue
+		}
+		f := Finding{Code: "VariableOfShell", Severity: Threat, Stage: StageRun, Object: u.self,
+			Field: u.place.at + "." + field, Value: text[m[0]:m[1]], Want: "$(" + name + ")"}
+		if u.well {
+			f.Severity = Note
+		}
+		f.Message = fmt.Sprintf("%s of container %s has %s, as a shell writes it, and no shell reads it: the kubelet "+
+			"replaces %s alone.", field, u.c.Name, f.Value, f.Want)
+		f.Remedies = []Remedy{{Say: "write " + f.Want, Run: c.replaceCommand(u.self, f.Field,
+			text[:m[0]]+f.Want+text[m[1]:])}}
+		out = append(out, f)
+	}
+	return out
+}
+
+// envKeys returns the keys that an envFrom brings; ok is false when they are not known.
+func (c *Cluster) envKeys(from corev1.EnvFromSource, ns string) ([]string, bool) {
+	o := metav1.Object(nil)
+	if r := from.ConfigMapRef; r != nil {
+		o = c.Get(Object{"ConfigMap", ns, r.Name})
+	}
+	if r := from.SecretRef; r != nil {
+		o = c.Get(Object{"Secret", ns, r.Name})
+	}
+	if o == nil {
+		return nil, false
+	}
+	return keysOf(o)
+}
