@@ -34,7 +34,7 @@ var refusalFields = map[string]func(In, journal.NodeRefusal) refusalField{
 	"NodeResourcesFit": resourcesRefusal, "TaintToleration": tolerationsRefusal, "NodeUnschedulable": cordonRefusal,
 	"NodeAffinity": labelsRefusal, "NodePorts": portsRefusal, "PodTopologySpread": spreadRefusal,
 	"InterPodAffinity": affinityRefusal, "VolumeBinding": claimsRefusal, "VolumeZone": claimsRefusal,
-	"VolumeRestrictions": claimsRefusal, "NodeVolumeLimits": claimsRefusal, "DynamicResources": devicesRefusal,
+	"VolumeRestrictions": claimsRefusal, "NodeVolumeLimits": limitsRefusal, "DynamicResources": devicesRefusal,
 	"NodeName": func(in In, _ journal.NodeRefusal) refusalField {
 		return refusalField{field: "spec.nodeName", value: in.Pod.Spec.NodeName}
 	},
@@ -356,6 +356,24 @@ func claimsRefusal(in In, r journal.NodeRefusal) refusalField {
 			out = refusalField{field: fmt.Sprintf("spec.volumes[%d].persistentVolumeClaim.claimName", i), value: name,
 				related: []finding.Object{{Kind: "PersistentVolumeClaim", Namespace: in.Pod.Namespace, Name: name}}}
 		}
+	}
+	return out
+}
+
+// limitsRefusal is how many volumes of the claim's driver the node takes, with the Pods that use
+// them; the claim where that is not known.
+func limitsRefusal(in In, r journal.NodeRefusal) refusalField {
+	out := claimsRefusal(in, r)
+	on, ok := in.Objects.AttachmentsOn(r.Node, in.Pod.Namespace, out.value)
+	if !ok {
+		return out
+	}
+	out = refusalField{object: finding.Object{Kind: "CSINode", Name: r.Node},
+		field: fmt.Sprintf("spec.drivers[%d].allocatable.count", on.Index), value: strconv.Itoa(int(on.Count)),
+		related: append(out.related, on.Pods...),
+		numbers: map[string]string{"count": strconv.Itoa(int(on.Count)), "driver": on.Driver}}
+	if on.Used >= int(on.Count) { // otherwise Pods of namespaces that were not read use the others
+		out.numbers["used"] = strconv.Itoa(on.Used)
 	}
 	return out
 }

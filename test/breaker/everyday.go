@@ -3,8 +3,8 @@ package breaker
 // everydayKinds are mistakes that people make with Services, policies, volumes, rights, definitions
 // and nodes, and things that only look odd.
 var everydayKinds = []kind{
-	{"everyday: headless Service on another port than its Pods", workload("$A", plainApp) + object("v1", "Service", "$C",
-		`spec: {clusterIP: None, selector: {app: $A}, ports: [{port: 80, targetPort: 8080}]}`), "service/$C",
+	{"everyday: headless Service on another port than its Pods", workload("$A", plainApp) + object("v1", "Service",
+		"$C", `spec: {clusterIP: None, selector: {app: $A}, ports: [{port: 80, targetPort: 8080}]}`), "service/$C",
 		[]truth{{kinds: "Service", field: "ports[0]|clusterIP", value: "80|None", want: "8080",
 			numbers: []string{"80", "8080"}}}, ""},
 	{"everyday: traffic from outside that stays on its node", single("$A", `{nodeSelector: {kubernetes.io/hostname: `+
@@ -32,8 +32,8 @@ var everydayKinds = []kind{
 		`1"], ports: [{containerPort: 8080}]}]}`), "pod/$C",
 		[]truth{{kinds: "Pod", field: "containers[1]", value: "", numbers: []string{"8080", "$A"}}}, ""},
 	{"everyday: Ingress of no class", object("networking.k8s.io/v1", "IngressClass", "$NS-$A",
-		"spec: {controller: example.com/x}") + workload("$A", plainApp) + serviceOf("$A", "$A", "8080") + ingressOf("$C",
-		"$A", "80"), "ingress/$C", []truth{{kinds: "Ingress", field: "ingressClassName", value: "",
+		"spec: {controller: example.com/x}") + workload("$A", plainApp) + serviceOf("$A", "$A", "8080") + ingressOf(
+		"$C", "$A", "80"), "ingress/$C", []truth{{kinds: "Ingress", field: "ingressClassName", value: "",
 		want: "ingressClassName"}}, ""},
 	{"everyday: Ingress with the certificate of another host", workload("$A", plainApp) + serviceOf("$A", "$A",
 		"8080") + object("networking.k8s.io/v1", "Ingress", "$C", `spec: {tls: [{hosts: [$b.example.com]}], rules: [{`+
@@ -46,23 +46,9 @@ var everydayKinds = []kind{
 		claimVolume("$A")), "deployment/$C",
 		[]truth{{kinds: "PersistentVolumeClaim Deployment Pod", field: "accessModes|replicas|claimName",
 			value: "ReadWriteOncePod|2|$A", want: "ReadWriteOnce|replicas=1", numbers: []string{"$A"}}}, ""},
-	{"everyday: volume of a driver that the node does not have", csiDriver("false") + csiVolume("$NS-$A") + boundClaim(
-		"$A", "$NS-$A") + single("$C", `{nodeSelector: {kubernetes.io/hostname: node-1}, containers: [`+app+
-		`], volumes: [{name: v, persistentVolumeClaim: {claimName: $A}}]}`), "pod/$C",
-		[]truth{{kinds: "PersistentVolume CSINode CSIDriver Pod", field: "csi.driver|drivers",
-			value: "$NS.example.com", numbers: []string{"node-1"}}}, ""},
-	{"everyday: volume that nobody attaches", csiDriver("true") + csiVolume("$NS-$A") + boundClaim("$A", "$NS-$A") +
-		single("$C", claimVolume("$A")), "pod/$C",
-		[]truth{{kinds: "VolumeAttachment CSIDriver PersistentVolume", field: "attacher|attachRequired|csi.driver",
-			value: "$NS.example.com|true"}}, ""},
-	{"everyday: attachment that failed", csiVolume("$NS-$A") + object("storage.k8s.io/v1", "VolumeAttachment", "$NS-$C",
-		`spec: {attacher: $NS.example.com, nodeName: node-1, source: {persistentVolumeName: $NS-$A}}`),
-		"volumeattachment/$NS-$C", []truth{{kinds: "VolumeAttachment", field: "attachError", value: "",
-			numbers: []string{"vol-$N"}}}, `volumeattachment/$NS-$C/status {"status":{"attached":false,"attachError":` +
-			`{"message":"disk vol-$N is in use"}}}`},
 	{"everyday: claim made larger, and nobody resizes", object("storage.k8s.io/v1", "StorageClass", "$NS",
-		"provisioner: $A.example.com, allowVolumeExpansion: true") + volumeOf("$NS-$A", "storageClassName: $NS, ", "9Gi",
-		"ReadWriteOnce") + claimOf("$C", "storageClassName: $NS, volumeName: $NS-$A, "), "pvc/$C",
+		"provisioner: $A.example.com, allowVolumeExpansion: true") + volumeOf("$NS-$A", "storageClassName: $NS, ",
+		"9Gi", "ReadWriteOnce") + claimOf("$C", "storageClassName: $NS, volumeName: $NS-$A, "), "pvc/$C",
 		[]truth{{kinds: "PersistentVolumeClaim", field: "requests.storage", value: "2$NGi", numbers: []string{"9Gi"}}},
 		`persistentvolumeclaim/$C {"spec":{"resources":{"requests":{"storage":"2$NGi"}}}}`},
 	{"everyday: class for a zone that no node is in", object("storage.k8s.io/v1", "StorageClass", "$NS",
@@ -115,8 +101,8 @@ var everydayKinds = []kind{
 			numbers: []string{"$As|$As.$NS.example.com"}}},
 		`crd/$Bs.$NS.example.com {"spec":{"names":{"shortNames":["$P"]}}}`},
 	{"everyday: conversion by a Service with one letter wrong", serviceOf("$B", "$B", "8080") + definition("$A", "",
-		twoVersions+`, conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {service: `+
-			`{namespace: $NS, name: $b}}}}`), "crd/$As.$NS.example.com",
+		twoVersions+`, conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {`+
+			`service: {namespace: $NS, name: $b}}}}`), "crd/$As.$NS.example.com",
 		[]truth{{kinds: "CustomResourceDefinition", field: "conversion.webhook.clientConfig.service", value: "$b",
 			want: "$B"}}, ""},
 	{"everyday: finalizer of a namespace", `{apiVersion: v1, kind: Namespace, metadata: {name: $NS-x}, spec: ` +
@@ -143,10 +129,11 @@ var everydayKinds = []kind{
 		`app, image: app, env: [{name: URL, value: "http://$A.example.com:80/"}]}]}`), "pod/$C", nil, ""},
 	{"everyday: well: nodes in a cluster role", object(rbac, "ClusterRole", "$NS-$A", `rules: [{apiGroups: [""], `+
 		`resources: [nodes, pods], verbs: [get, list]}]`) + object(rbac, "ClusterRoleBinding", "$NS-$C", `roleRef: {`+
-		`apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: $NS-$A}, subjects: [{kind: ServiceAccount, name: `+
-		`default, namespace: $NS}]`), "clusterrolebinding/$NS-$C", nil, ""},
-	{"everyday: well: files in memory within the limit", single("$C", `{containers: [{name: app, image: app, resources: {`+
-		`limits: {memory: 1$N0Mi}}, volumeMounts: [{name: v, mountPath: /x}]}], volumes: [{name: v, emptyDir: {`+
+		`apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: $NS-$A}, subjects: [{kind: ServiceAccount, `+
+		`name: default, namespace: $NS}]`), "clusterrolebinding/$NS-$C", nil, ""},
+	{"everyday: well: files in memory within the limit", single("$C", `{containers: [{name: app, image: app, `+
+		`resources: {limits: {memory: 1$N0Mi}}, volumeMounts: [{name: v, mountPath: /x}]}], volumes: [{name: v, `+
+		`emptyDir: {`+
 		`medium: Memory, sizeLimit: 1$NMi}}]}`), "pod/$C", nil, ""},
 	{"everyday: well: definition of two versions", definition("$A", "shortNames: [$P], ", twoVersions),
 		"crd/$As.$NS.example.com", nil, ""},
@@ -163,8 +150,8 @@ func csiDriver(attach string) string {
 
 // csiVolume is a volume of that driver.
 func csiVolume(name string) string {
-	return object("v1", "PersistentVolume", name, `spec: {storageClassName: $NS, capacity: {storage: 9Gi}, accessModes: `+
-		`[ReadWriteOnce], csi: {driver: $NS.example.com, volumeHandle: `+name+`}}`)
+	return object("v1", "PersistentVolume", name, `spec: {storageClassName: $NS, capacity: {storage: 9Gi}, `+
+		`accessModes: [ReadWriteOnce], csi: {driver: $NS.example.com, volumeHandle: `+name+`}}`)
 }
 
 func boundClaim(name, volume string) string {
