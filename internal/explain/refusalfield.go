@@ -360,24 +360,6 @@ func claimsRefusal(in In, r journal.NodeRefusal) refusalField {
 	return out
 }
 
-// limitsRefusal is how many volumes of the claim's driver the node takes, with the Pods that use
-// them; the claim where that is not known.
-func limitsRefusal(in In, r journal.NodeRefusal) refusalField {
-	out := claimsRefusal(in, r)
-	on, ok := in.Objects.AttachmentsOn(r.Node, in.Pod.Namespace, out.value)
-	if !ok {
-		return out
-	}
-	out = refusalField{object: finding.Object{Kind: "CSINode", Name: r.Node},
-		field: fmt.Sprintf("spec.drivers[%d].allocatable.count", on.Index), value: strconv.Itoa(int(on.Count)),
-		related: append(out.related, on.Pods...),
-		numbers: map[string]string{"count": strconv.Itoa(int(on.Count)), "driver": on.Driver}}
-	if on.Used >= int(on.Count) { // otherwise Pods of namespaces that were not read use the others
-		out.numbers["used"] = strconv.Itoa(on.Used)
-	}
-	return out
-}
-
 // devicesRefusal is the claim for devices that the refusal's words name, or the first.
 func devicesRefusal(in In, r journal.NodeRefusal) refusalField {
 	out := refusalField{field: "spec.resourceClaims"}

@@ -33,9 +33,9 @@ func unsignable(r *certificatesv1.CertificateSigningRequest, self Object) []Find
 	others := len(x.EmailAddresses) + len(x.URIs)
 	var out []Finding
 	add := func(what, has, want string) {
-		out = append(out, Finding{Code: "RequestUnfit", Stage: StageControl, Object: self, Field: "spec.request", Value: has,
-			Want: want, Message: fmt.Sprintf("Certificate request %s has %s %s, and signer %s demands %s: it is not "+
-				"signed.", self.Name, what, has, r.Spec.SignerName, want),
+		out = append(out, Finding{Code: "RequestUnfit", Stage: StageControl, Object: self, Field: "spec.request",
+			Value: has, Want: want, Message: fmt.Sprintf("Certificate request %s has %s %s, and signer %s demands %s: "+
+				"it is not signed.", self.Name, what, has, r.Spec.SignerName, want),
 			Remedies: []Remedy{{Say: fmt.Sprintf("make another request with %s %s: a request cannot be changed", what,
 				want)}}})
 	}

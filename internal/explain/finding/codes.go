@@ -78,7 +78,7 @@ var Codes = [][2]string{
 	{"NodeFull", "a node has as many Pods as it may"},
 	{"NodeLabelMissing", "no node has the labels demanded"},
 	{"NodeLeftOut", "a DaemonSet is not wanted on a node"},
-	{"NodeNames", "a Pod in its node's network cannot resolve names of Services"},
+	{"NodeNames", "a Pod asks its node's name servers, which know no Services"},
 	{"NodeNotReady", "a kubelet reports that its node is not ready"},
 	{"NodeSilent", "a kubelet does not report"},
 	{"NotApproved", "nobody approved a certificate request"},

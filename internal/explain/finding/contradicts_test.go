@@ -47,6 +47,11 @@ func wantFinding(t *testing.T, c *Cluster, of, want, words string) {
 // An object of the network whose parts contradict one another, or its Pods, is blamed by its field.
 func TestObjectsThatContradictThemselves(t *testing.T) {
 	const pods = webPod + "spec: {containers: [" + shopApp + "]}\n---\n"
+	const ownNamespace = `
+---
+{apiVersion: v1, kind: Namespace, metadata: {name: shop, labels: {name: shop}}}
+---
+{apiVersion: v1, kind: Namespace, metadata: {name: other, labels: {name: other}}}`
 	policy := func(spec string) string {
 		return pods + "{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: p, namespace: shop}, " +
 			"spec: {podSelector: {}, " + spec + "}}"
@@ -73,6 +78,14 @@ func TestObjectsThatContradictThemselves(t *testing.T) {
 			"RulesIgnored spec.policyTypes Egress Ingress", "rules in spec.ingress (2)"},
 		{policy("policyTypes: [Ingress, Egress], egress: [{}]"), "NetworkPolicy shop p", "no RulesIgnored", ""},
 		{policy("egress: [{}]"), "NetworkPolicy shop p", "no RulesIgnored", ""},
+		{policy("ingress: [{from: [{namespaceSelector: {matchLabels: {name: shop}}, podSelector: {matchLabels: {app: "+
+			"wbe}}}]}]") + ownNamespace, "NetworkPolicy shop p",
+			"SelectsNothing spec.ingress[0].from[0].podSelector app=wbe app=web", "own namespace"},
+		{policy("ingress: [{from: [{namespaceSelector: {matchLabels: {name: other}}, podSelector: {matchLabels: "+
+			"{app: "+
+			"wbe}}}]}]") + ownNamespace, "NetworkPolicy shop p", "no SelectsNothing", ""},
+		{policy("ingress: [{from: [{namespaceSelector: {}, podSelector: {matchLabels: {app: wbe}}}]}]") + ownNamespace,
+			"NetworkPolicy shop p", "no SelectsNothing", ""},
 
 		{ingress("tls: [{hosts: [shpo.example.com]}], rules: [{host: shop.example.com}, {host: web.example.com}]"),
 			"Ingress shop i", "HostWithoutRule spec.tls[0].hosts[0] shpo.example.com shop.example.com",
@@ -218,7 +231,7 @@ func TestRightsWithoutANamespace(t *testing.T) {
 
 // A subject in a namespace that is not there is told once; other objects that are named there are
 // told with the namespace.
-func TestMissingNamespaceIsToldOnce(t *testing.T) {
+func TestMissingNamespaceIsReportedOnce(t *testing.T) {
 	const namespaces = `
 ---
 {apiVersion: v1, kind: Namespace, metadata: {name: shop}}`
@@ -418,7 +431,8 @@ func TestNamesAndFinalizersThatAreTaken(t *testing.T) {
 	}
 }
 
-// What Pod Security says of a Pod's own fields, or of a container's, is told with what stands there.
+// What Pod Security says of a Pod's own fields, or of a container's, is told with what stands
+// there.
 func TestPodSecurityTellsWhatStandsThere(t *testing.T) {
 	refusal := func(words string) string {
 		return `{apiVersion: v1, kind: Event, metadata: {name: e, namespace: shop}, type: Warning, reason: ` +

@@ -57,7 +57,8 @@ func hostNames(c *Cluster, o metav1.Object, self Object) []Finding {
 	return []Finding{f}
 }
 
-// defaultNames finds Services that a Pod with dnsPolicy Default names in its commands and variables.
+// defaultNames finds Services that a Pod with dnsPolicy Default names in its commands and
+// variables.
 func (c *Cluster) defaultNames(o metav1.Object, spec *corev1.PodSpec, self Object) []Finding {
 	_, at := podSpecOf(o)
 	want := corev1.DNSClusterFirst
