@@ -511,3 +511,25 @@ func TestRequestsThatAreNotSigned(t *testing.T) {
 		wantFinding(t, x, "CertificateSigningRequest - r", c.want, "")
 	}
 }
+
+// A volume that would serve a claim, and is kept for a claim that is gone, is blamed beside the
+// claim.
+func TestVolumesKeptForClaimsThatAreGone(t *testing.T) {
+	cluster := func(size, phase, policy string) string {
+		return `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: c, namespace: shop}, spec: ` +
+			`{storageClassName: ` +
+			`"", accessModes: [ReadWriteOnce], resources: {requests: {storage: 5Gi}}}}
+---
+{apiVersion: v1, kind: PersistentVolume, metadata: {name: v}, spec: {capacity: {storage: ` + size + `}, accessModes: ` +
+			`[ReadWriteOnce], persistentVolumeReclaimPolicy: ` + policy + `, claimRef: {namespace: shop, name: gone, ` +
+			`uid: u}}, status: {phase: ` + phase + `}}`
+	}
+	for _, c := range [][4]string{
+		{"9Gi", "Released", "Retain", "VolumeReleased spec.claimRef shop/gone -"},
+		{"1Gi", "Released", "Retain", "no VolumeReleased"},
+		{"9Gi", "Bound", "Retain", "no VolumeReleased"},
+		{"9Gi", "Released", "Delete", "no VolumeReleased"},
+	} {
+		wantFinding(t, clusterOf(t, cluster(c[0], c[1], c[2])), "PersistentVolumeClaim shop c", c[3], "")
+	}
+}
