@@ -268,10 +268,19 @@ func podFindings(in In, a Answer) (told, more []finding.Finding) {
 			Numbers: map[string]string{"exitCode": strconv.Itoa(int(x.ExitCode))}, Message: x.Line() + "."})
 	}
 	if in.Objects != nil {
-		more = append(more, finding.Of(in.Objects, in.object())...)
+		more = append(more, withoutDrivers(finding.Of(in.Objects, in.object()), told)...)
 	}
 	told = append(told, causeFinding(in, a, append(slices.Clone(told), more...))...)
 	return inOrder(in, withRemedies(a, told)), inOrder(in, more)
+}
+
+// withoutDrivers are findings without those of drivers of which the kubelet itself has told.
+func withoutDrivers(list, told []finding.Finding) []finding.Finding {
+	return slices.DeleteFunc(list, func(f finding.Finding) bool {
+		return f.Code == "DriverNotRegistered" && slices.ContainsFunc(told, func(x finding.Finding) bool {
+			return x.Code == f.Code && x.Value == f.Value
+		})
+	})
 }
 
 // healthy are states of an answer that says that nothing is wrong.

@@ -19,6 +19,11 @@ func probeField(c *corev1.Container, p *corev1.Probe, words string, d probeDiagn
 	low := strings.ToLower(words)
 	late := strings.Contains(low, "deadline exceeded") || strings.Contains(low, "timeout") ||
 		strings.Contains(low, "timed out")
+	for _, f := range d.fixes {
+		if rest, ok := strings.CutPrefix(f.Description, "probe port "); ok && want == "" {
+			want, _, _ = strings.Cut(rest, " ")
+		}
+	}
 	switch h := p.HTTPGet; {
 	case d.otherHost:
 		if h == nil {
@@ -39,13 +44,6 @@ func probeField(c *corev1.Container, p *corev1.Probe, words string, d probeDiagn
 		return ".httpGet.path", h.Path, ""
 	case p.Exec != nil:
 		return ".exec.command", strings.Join(p.Exec.Command, " "), ""
-	}
-	for _, part := range []string{"probe port "} {
-		for _, f := range d.fixes {
-			if rest, ok := strings.CutPrefix(f.Description, part); ok && want == "" {
-				want, _, _ = strings.Cut(rest, " ")
-			}
-		}
 	}
 	port := probePortText(p)
 	switch {

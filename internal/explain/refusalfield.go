@@ -34,7 +34,7 @@ var refusalFields = map[string]func(In, journal.NodeRefusal) refusalField{
 	"NodeResourcesFit": resourcesRefusal, "TaintToleration": tolerationsRefusal, "NodeUnschedulable": cordonRefusal,
 	"NodeAffinity": labelsRefusal, "NodePorts": portsRefusal, "PodTopologySpread": spreadRefusal,
 	"InterPodAffinity": affinityRefusal, "VolumeBinding": claimsRefusal, "VolumeZone": claimsRefusal,
-	"VolumeRestrictions": claimsRefusal, "NodeVolumeLimits": claimsRefusal, "DynamicResources": devicesRefusal,
+	"VolumeRestrictions": claimsRefusal, "NodeVolumeLimits": limitsRefusal, "DynamicResources": devicesRefusal,
 	"NodeName": func(in In, _ journal.NodeRefusal) refusalField {
 		return refusalField{field: "spec.nodeName", value: in.Pod.Spec.NodeName}
 	},

@@ -1,12 +1,15 @@
 package explain
 
 import (
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/gantry-project/gantry/internal/explain/finding"
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
@@ -97,6 +100,52 @@ func TestRefusalsBlameTheField(t *testing.T) {
 			t.Errorf("%s: got %s %s=%q want %q, want %s %s=%q want %q", c.name, f.Object, f.Field, f.Value, f.Want,
 				c.object,
 				c.field, c.value, c.want)
+		}
+	}
+}
+
+// A node that takes no more volumes is blamed by the number of its CSINode, with the Pods that use
+// them; where that is not known, by the claim.
+func TestRefusalByAttachments(t *testing.T) {
+	most := int32(1)
+	claim := func(name, volume string) *corev1.PersistentVolumeClaim {
+		return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name},
+			Spec: corev1.PersistentVolumeClaimSpec{VolumeName: volume}}
+	}
+	volume := func(name, driver string) *corev1.PersistentVolume {
+		v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		v.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: driver}
+		return v
+	}
+	uses := func(name string) []corev1.Volume {
+		return []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.
+			PersistentVolumeClaimVolumeSource{ClaimName: name}}}}
+	}
+	first := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "first"}}
+	first.Spec.NodeName, first.Spec.Volumes = "n1", uses("one")
+	objects := &finding.Cluster{}
+	objects.Add("PersistentVolumeClaim", claim("one", "v1"), claim("two", "v2"), claim("three", "v3"))
+	objects.Add("PersistentVolume", volume("v1", "disk"), volume("v2", "disk"), volume("v3", "plain"))
+	objects.Add("Pod", first)
+	objects.Add("CSINode", &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Spec: storagev1.CSINodeSpec{
+		Drivers: []storagev1.CSINodeDriver{{Name: "plain"}, {Name: "disk", Allocatable: &storagev1.VolumeNodeResources{
+			Count: &most}}}}})
+	for _, c := range []struct{ claim, object, field, value string }{
+		{"two", "csinode/n1", "spec.drivers[1].allocatable.count", "1"},
+		{"three", "pod/web -n shop", "spec.volumes[0].persistentVolumeClaim.claimName", "three"},
+		{"gone", "pod/web -n shop", "spec.volumes[0].persistentVolumeClaim.claimName", "gone"},
+	} {
+		in := base()
+		in.Objects = objects
+		in.Pod.Spec.Volumes = uses(c.claim)
+		got := refusalFindings(in, []journal.NodeRefusal{{Node: "n1", Plugin: "NodeVolumeLimits"}})[0]
+		if got.Object.String() != c.object || got.Field != c.field || got.Value != c.value {
+			t.Errorf("%s: got %s %s=%s, want %s %s=%s", c.claim, got.Object, got.Field, got.Value, c.object, c.field,
+				c.value)
+		}
+		if c.claim == "two" && (got.Numbers["used"] != "1" || !slices.Contains(got.Related, finding.Object{Kind: "Pod",
+			Namespace: "shop", Name: "first"})) {
+			t.Errorf("got %v %v, want the Pod that has it", got.Numbers, got.Related)
 		}
 	}
 }

@@ -272,6 +272,8 @@ type Probed struct {
 
 	// address:port where the Pod's processes listened, if a connection was refused
 	Listening []string `json:"listening,omitempty"`
+	// how connecting went where Message does not tell: connected, refused
+	Connection string `json:"connection,omitempty"`
 }
 
 // Line prints the answer.

@@ -167,10 +167,23 @@ func (b *breaker) resourceOf(kind, namespace string) (dynamic.ResourceInterface,
 	return b.resource(gvk.GroupKind(), namespace)
 }
 
+// changeAll makes the changes of a text, one a line, each when its object has settled; none of an
+// empty one.
+func (b *breaker) changeAll(ctx context.Context, namespace, text string) error {
+	for line := range strings.Lines(text) {
+		target, _, _ := strings.Cut(line, " ")
+		b.settled(ctx, namespace, target)
+		if err := b.change(ctx, namespace, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // change patches or deletes an object: "deployment/web {…}", "pod/web/resize {…}",
 // "configmap/web delete".
 func (b *breaker) change(ctx context.Context, namespace, text string) error {
-	target, patch, _ := strings.Cut(text, " ")
+	target, patch, _ := strings.Cut(strings.TrimSpace(text), " ")
 	kind, rest, _ := strings.Cut(target, "/")
 	name, subresource, _ := strings.Cut(rest, "/")
 	r, err := b.resourceOf(kind, namespace)

@@ -58,7 +58,7 @@ var areaKinds = []kind{
 	{"area: quota of a scope", object("v1", "ResourceQuota", "$A", `spec: {hard: {pods: 0}, scopes: `+
 		`[BestEffort]}`) + workload("$C", plainApp), "deployment/$C",
 		[]truth{{kinds: "ResourceQuota Deployment", field: "hard|template", numbers: []string{"$A", "0"}}}, ""},
-	{"area: quota of objects", quotaOf("$C", `count/configmaps: 1, services: 0`) + configMap("$A", `x: "1"`), "quota/$C",
+	{"area: quota of objects", quotaOf("$C", `count/configmaps: 9, services: 0`) + configMap("$A", `x: "1"`), "quota/$C",
 		[]truth{{kinds: "ResourceQuota", field: "services", value: "0"}}, ""},
 	{"area: quota of claims", quotaOf("$A", "persistentvolumeclaims: 0") + object("apps/v1", "StatefulSet", "$C", `spec: `+
 		`{serviceName: "", selector: {matchLabels: {app: $C}}, template: {metadata: {labels: {app: $C}}, spec: `+

@@ -28,7 +28,7 @@ const atOnce = 8
 func allKinds() []kind {
 	return slices.Concat(referenceKinds, labelKinds, numberKinds, lifeKinds, volumeKinds, trafficKinds, placeKinds,
 		rightKinds, wellKinds, containerKinds, probeKinds, storeKinds, netKinds, accessKinds, healthyKinds, areaKinds,
-		controllerKinds, furtherControllerKinds, mistakeKinds)
+		controllerKinds, furtherControllerKinds, mistakeKinds, everydayKinds)
 }
 
 // pairsOfSeed is how many pairs of breaks each seed plays.
@@ -206,12 +206,10 @@ func (b *breaker) setUp(ctx context.Context, k kind, w words, namespace string) 
 		Name: namespace}}, metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	if err := b.apply(ctx, namespace, w.in(k.manifest)); err != nil || k.after == "" {
+	if err := b.apply(ctx, namespace, w.in(k.manifest)); err != nil {
 		return err
 	}
-	target, _, _ := strings.Cut(w.in(k.after), " ")
-	b.settled(ctx, namespace, target)
-	return b.change(ctx, namespace, w.in(k.after))
+	return b.changeAll(ctx, namespace, w.in(k.after))
 }
 
 // play sets one break up and asks until the answer has all points or patience ends.

@@ -14,7 +14,7 @@ type kind struct {
 	manifest string  // objects with --- between; placeholders as in words
 	ask      string  // kind/name
 	truth    []truth // none: nothing is wrong
-	after    string  // a patch to apply when the objects are there: "kind/name patch"; empty: none
+	after    string  // patches to apply when the objects are there: a "kind/name patch" a line
 }
 
 // words are the placeholders of one seed: $A, $B, $C, $P names; $a, $b, $c with one letter wrong;

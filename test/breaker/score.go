@@ -139,7 +139,11 @@ func tellsOne(f finding.Finding, n string) bool {
 		}
 	}
 	words := func(text, separators string) []string {
-		return strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(separators, r) })
+		out := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(separators, r) })
+		for i := range out {
+			out[i] = strings.TrimSuffix(out[i], ".") // a sentence's end
+		}
+		return out
 	}
 	return f.Value == n || f.Want == n || slices.Contains(words(f.Message, " ,;:()"), n) ||
 		slices.Contains(words(fmt.Sprint(f.Message, " ", f.Object, " ", f.Related), " ,;()[]{}/'\""), n)

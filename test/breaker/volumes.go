@@ -54,9 +54,9 @@ var storeKinds = []kind{
 		[]truth{{kinds: "Pod", field: "csi.driver", value: "$A.example.com"}}, ""},
 	{"store: volume that another claim has", volumeOf("$NS-$A", `storageClassName: $NS, claimRef: {namespace: $NS, `+
 		`name: $B}, `, "9Gi", "ReadWriteOnce") +
-		claimOf("$C", "storageClassName: $NS, volumeName: $NS-$A, "), "pvc/$C", []truth{{
-		kinds: "PersistentVolumeClaim PersistentVolume", field: "volumeName|claimRef", value: "$NS-$A|$B",
-		numbers: []string{"$B"}}}, ""},
+		classOf("$NS", "kubernetes.io/no-provisioner") + claimOf("$C", "storageClassName: $NS, volumeName: $NS-$A, "),
+		"pvc/$C", []truth{{kinds: "PersistentVolumeClaim PersistentVolume", field: "volumeName|claimRef", value: "$NS-$A|$B",
+			numbers: []string{"$B"}}}, ""},
 	{"store: volume released of another claim", volumeOf("$NS-$A", `storageClassName: $NS, `+
 		`persistentVolumeReclaimPolicy: Retain, claimRef: {namespace: $NS, name: $B, uid: "$N"}, `, "9Gi",
 		"ReadWriteOnce") + claimOf("$C", "storageClassName: $NS, ") + classOf("$NS", "kubernetes.io/no-provisioner"),

@@ -43,7 +43,19 @@ func claim(c *Cluster, o metav1.Object, self Object) []Finding {
 			self.Name, describeClaim(p))
 	}
 	c.compareVolumes(&f, p)
-	return []Finding{f}
+	return append([]Finding{f}, c.keptVolumes(p)...)
+}
+
+// keptVolumes are the volumes that would serve a claim but for a claim that is gone, for which they
+// are kept.
+func (c *Cluster) keptVolumes(p *corev1.PersistentVolumeClaim) []Finding {
+	var out []Finding
+	for _, v := range list[*corev1.PersistentVolume](c, "PersistentVolume") {
+		if d := compare(p, v); v.Status.Phase == corev1.VolumeReleased && len(d) == 1 && d[0].field == "" {
+			out = append(out, volume(c, v, objectOf("PersistentVolume", v))...)
+		}
+	}
+	return out
 }
 
 // waitsForPod reports whether a claim of the class is bound only once a Pod uses it.

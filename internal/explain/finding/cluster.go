@@ -19,6 +19,7 @@ type Cluster struct {
 	Others    []*corev1.Pod              // Pods of namespaces that were not read, as far as they are known
 	Asked     map[Object]bool            // asked for by name, in namespaces that were not read
 	Served    Served                     // what the API serves; nil: not read
+	Unscoped  Served                     // those of them that are in no namespace
 }
 
 // Read reports whether a kind could be read.

@@ -100,7 +100,7 @@ func signing(_ *Cluster, o metav1.Object, self Object) []Finding {
 				"certificate request %s names. Perhaps %s was meant; %s.", r.Spec.SignerName, self.Name, near, how)}}
 	}
 	if !known || slices.Contains(r.Spec.Usages, want) {
-		return nil
+		return unsignable(r, self)
 	}
 	return []Finding{{Code: "UsageMissing", Stage: StageControl, Object: self, Field: "spec.usages",
 		Value: fmt.Sprint(r.Spec.Usages), Want: string(want), Message: fmt.Sprintf("Certificate request %s has the "+

@@ -250,8 +250,8 @@ func leftOut(c *Cluster, o metav1.Object, self Object) []Finding {
 // followed are kinds whose own troubles are those of what names them.
 var followed = map[string]bool{"ServiceAccount": true, "Secret": true, "RuntimeClass": true, "Service": true,
 	"PersistentVolumeClaim": true, "PersistentVolume": true, "ResourceClaim": true, "ResourceClaimTemplate": true,
-	"Role": true, "ClusterRole": true, "Deployment": true, "StatefulSet": true, "IngressClass": true,
-	"ValidatingAdmissionPolicy": true}
+	"StorageClass": true, "Role": true, "ClusterRole": true, "Deployment": true, "StatefulSet": true,
+	"IngressClass": true, "ValidatingAdmissionPolicy": true}
 
 // maxFollowed bounds how many objects are looked at behind one.
 const maxFollowed = 20

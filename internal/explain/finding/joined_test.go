@@ -137,6 +137,15 @@ spec: {nodeSelector: {disk: quick}, containers: [{name: a, image: mirror/i}, {na
 			`network}]}}`),
 			"StatefulSet shop s", "DeniedByPolicy ValidatingAdmissionPolicy/p spec.validations[1].expression " +
 				"!object.spec.hostNetwork broken", "It demands"},
+		{"policy that fails itself", refused(`pods "s-0" is forbidden: ValidatingAdmissionPolicy ''p'' with binding `+
+			`''b'' denied request: expression ''object.spec.replicas > 2'' resulted in error: no such key: replicas`, `
+---
+{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicy, metadata: {name: p}, spec: `+
+			`{validations: [{expression: "true"}, {expression: object.spec.replicas > 2}]}, status: {typeChecking: `+
+			`{expressionWarnings: [{fieldRef: x, warning: undefined field}]}}}`), "StatefulSet shop s",
+			"DeniedByPolicy ValidatingAdmissionPolicy/p spec.validations[1].expression object.spec.replicas > 2 broken",
+			"fails on such an object (no such key: replicas), whatever the Pods are like. Type checking said of x: " +
+				"undefined field"},
 	} {
 		kind, rest, _ := strings.Cut(c.of, " ")
 		ns, name, _ := strings.Cut(rest, " ")

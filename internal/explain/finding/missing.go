@@ -34,8 +34,8 @@ func missingReferences(c *Cluster, o metav1.Object, self Object) []Finding {
 	refs := references(o)
 	slices.SortStableFunc(refs, func(a, b Reference) int { return int(a.Stage) - int(b.Stage) })
 	for _, r := range refs {
-		if !c.knows(r.To) || r.Optional || builtIn(r.To) {
-			continue
+		if !c.knows(r.To) || r.Optional || builtIn(r.To) || r.To.Kind == "ServiceAccount" && c.noNamespace(r.To) {
+			continue // of subjects in a namespace that is not there a rule of its own tells
 		}
 		f, missing := c.missing(r, self)
 		key := f.Object.String() + f.Field + f.Value
@@ -45,6 +45,11 @@ func missingReferences(c *Cluster, o metav1.Object, self Object) []Finding {
 		}
 	}
 	return out
+}
+
+// noNamespace reports whether the namespace of an object is not there.
+func (c *Cluster) noNamespace(o Object) bool {
+	return o.Namespace != "" && c.Read("Namespace") && c.Get(Object{Kind: "Namespace", Name: o.Namespace}) == nil
 }
 
 // missing reports whether what a reference names is not there, as a finding.
@@ -99,6 +104,12 @@ func orNone(words []string, none string) string {
 // nearObject names what was probably meant: another name, another namespace, another kind.
 func (c *Cluster) nearObject(f *Finding, r Reference) {
 	have := c.names(r.To.Kind, r.To.Namespace)
+	if c.noNamespace(r.To) {
+		f.Message += fmt.Sprintf(" There is no namespace %s either.", r.To.Namespace)
+		if near, how := Near(r.To.Namespace, c.names("Namespace", "")); near != "" {
+			f.Message += fmt.Sprintf(" There is %s: perhaps that was meant; %s.", near, how)
+		}
+	}
 	if name, differs := Near(r.To.Name, have); name != "" {
 		f.Want = name
 		f.Message += fmt.Sprintf(" There is a %s %s: perhaps that was meant; %s.", r.To.Kind, name, differs)

@@ -3,6 +3,7 @@ package finding
 import (
 	"fmt"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -37,10 +38,13 @@ func alias(_ *Cluster, o metav1.Object, self Object) []Finding {
 	return nil
 }
 
-// hostNames finds a Pod in its node's network that asks the node's name server, which does not know
-// Services.
+// hostNames finds a Pod that asks the node's name server, which does not know Services: one in its
+// node's network, or one with dnsPolicy Default that names a Service.
 func hostNames(c *Cluster, o metav1.Object, self Object) []Finding {
 	spec, at := podSpecOf(o)
+	if spec != nil && spec.DNSPolicy == corev1.DNSDefault {
+		return c.defaultNames(o, spec, self)
+	}
 	if spec == nil || !spec.HostNetwork || spec.DNSPolicy != corev1.DNSClusterFirst {
 		return nil
 	}
@@ -51,6 +55,70 @@ func hostNames(c *Cluster, o metav1.Object, self Object) []Finding {
 			"resolved. With ClusterFirstWithHostNet they can.", self.Kind, self.Name)}
 	f.setTo(c, jsonText(f.Want))
 	return []Finding{f}
+}
+
+// defaultNames finds Services that a Pod with dnsPolicy Default names in its commands and
+// variables.
+func (c *Cluster) defaultNames(o metav1.Object, spec *corev1.PodSpec, self Object) []Finding {
+	_, at := podSpecOf(o)
+	want := corev1.DNSClusterFirst
+	if spec.HostNetwork {
+		want = corev1.DNSClusterFirstWithHostNet
+	}
+	f := Finding{Code: "NodeNames", Severity: Threat, Stage: StageTraffic, Object: self, Field: at + ".dnsPolicy",
+		Value: string(spec.DNSPolicy), Want: string(want)}
+	var places []string
+	eachContainer(o, self, func(x place) []Finding {
+		for _, u := range usesOf(x.c) {
+			to, ok := c.serviceNamed(u.text, self.Namespace)
+			if ok && !slices.Contains(f.Related, to) {
+				f.Related = append(f.Related, to)
+				places = append(places, fmt.Sprintf("%s (%s.%s)", to.Name, x.at, u.field))
+			}
+		}
+		return nil
+	})
+	if len(places) == 0 {
+		return nil
+	}
+	f.Message = fmt.Sprintf("%s %s has dnsPolicy Default: it asks the name servers of its node, which know no "+
+		"Services, and it names %s. ClusterFirst, which holds where nothing is stated, knows them.", self.Kind,
+		self.Name, joined(places))
+	f.setTo(c, jsonText(f.Want))
+	return []Finding{f}
+}
+
+// usesOf are the texts of a container in which hosts are named.
+func usesOf(x *corev1.Container) []use {
+	var out []use
+	for i, s := range x.Command {
+		out = append(out, use{field: fmt.Sprintf("command[%d]", i), text: s})
+	}
+	for i, s := range x.Args {
+		out = append(out, use{field: fmt.Sprintf("args[%d]", i), text: s})
+	}
+	for i, e := range x.Env {
+		out = append(out, use{field: fmt.Sprintf("env[%d].value", i), text: e.Value})
+	}
+	return out
+}
+
+// hostWords are hosts in a text: behind // or @, or before a port.
+var hostWords = regexp.MustCompile(`(?://|@)([A-Za-z0-9.-]+)|([A-Za-z0-9.-]+):\d`)
+
+// serviceNamed is the Service that a host in a text is the name of.
+func (c *Cluster) serviceNamed(text, namespace string) (Object, bool) {
+	for _, m := range hostWords.FindAllStringSubmatch(text, -1) {
+		parts := strings.Split(m[1]+m[2], ".")
+		to := Object{"Service", namespace, parts[0]}
+		if len(parts) > 1 {
+			to.Namespace = parts[1]
+		}
+		if c.Get(to) != nil {
+			return to, true
+		}
+	}
+	return Object{}, false
 }
 
 // dnsShut finds a policy whose Pods may connect somewhere by port, and never to a name server.

@@ -52,7 +52,26 @@ func namespaceEnding(c *Cluster, o metav1.Object, self Object) []Finding {
 	if len(f.Related) == 0 {
 		f.Remedies = append(f.Remedies, look...)
 	}
-	return append([]Finding{f}, out...)
+	return slices.Concat([]Finding{f}, namespaceFinalizers(n, self), out)
+}
+
+// namespaceFinalizers finds finalizers of a namespace's spec that are none of Kubernetes: they are
+// removed by a request of their own.
+func namespaceFinalizers(n *corev1.Namespace, self Object) []Finding {
+	var out []Finding
+	for i, name := range n.Spec.Finalizers {
+		if name == corev1.FinalizerKubernetes {
+			continue
+		}
+		out = append(out, Finding{Code: "FinalizerHolds", Stage: StageChange, Object: self, Field: "spec.finalizers",
+			Value: string(name), Message: fmt.Sprintf("Namespace %s is being deleted and is held by %s in "+
+				"spec.finalizers: whoever set it has to remove it.", self.Name, name),
+			Remedies: []Remedy{{Say: "let its controller finish; or remove the finalizer by hand (subresource " +
+				"finalize): what it waits for is then not done", Run: []string{fmt.Sprintf("kubectl get namespace %s "+
+				`-o json | kubectl patch --local -f - --type=json -p '[{"op":"remove","path":"/spec/finalizers/%d"}]' `+
+				"-o json | kubectl replace --raw /api/v1/namespaces/%s/finalize -f -", self.Name, i, self.Name)}}}})
+	}
+	return out
 }
 
 // finalizerWords are how a namespace's condition names a finalizer that is left.

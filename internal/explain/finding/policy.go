@@ -79,10 +79,26 @@ func (c *Cluster) peer(self Object, p *networkingv1.NetworkPolicyPeer, at string
 	if p.NamespaceSelector != nil && c.Read("Namespace") {
 		look(at+".namespaceSelector", p.NamespaceSelector, c.labelledNamespaces(), "namespaces")
 	}
-	if p.PodSelector != nil && p.NamespaceSelector == nil && c.Read("Pod") {
+	if p.PodSelector != nil && c.Read("Pod") && c.onlyOwn(self.Namespace, p.NamespaceSelector) {
 		look(at+".podSelector", p.PodSelector, c.labelledPods(self.Namespace), "Pods of its own namespace")
 	}
 	return out
+}
+
+// onlyOwn reports whether a peer's selector of namespaces leaves its policy's own alone: there is
+// none, or no other namespace matches.
+func (c *Cluster) onlyOwn(own string, s *metav1.LabelSelector) bool {
+	if s == nil {
+		return true
+	}
+	match, err := metav1.LabelSelectorAsSelector(s)
+	if err != nil {
+		return false
+	}
+	chosen := slices.DeleteFunc(c.labelledNamespaces(), func(x labelled) bool {
+		return !match.Matches(labels.Set(x.labels))
+	})
+	return len(chosen) == 1 && chosen[0].object.Name == own
 }
 
 func (c *Cluster) labelledNamespaces() []labelled {

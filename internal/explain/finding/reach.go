@@ -68,8 +68,12 @@ func (c *Cluster) localTraffic(s *corev1.Service, self Object) []Finding {
 		}
 	}
 	var without []string
+	nodes := 0
 	for _, n := range list[*corev1.Node](c, "Node") {
-		if !on[n.Name] && nodeReady(n) {
+		if !nodeReady(n) {
+			continue
+		}
+		if nodes++; !on[n.Name] {
 			without = append(without, n.Name)
 		}
 	}
@@ -77,9 +81,11 @@ func (c *Cluster) localTraffic(s *corev1.Service, self Object) []Finding {
 		return nil // a balancer that checks nodes leaves those out
 	}
 	return []Finding{{Code: "NoLocalEndpoints", Severity: Threat, Stage: StageTraffic, Object: self, Field: field,
-		Value: "Local", Want: "Cluster", Numbers: map[string]string{"nodesWithout": fmt.Sprint(len(without))},
-		Message: fmt.Sprintf("Service %s keeps %s traffic on its node (%s: Local), and %s has no ready Pod of it: "+
-			"connections there go nowhere.", self.Name, kind, field, joined(without)),
+		Value: "Local", Want: "Cluster", Numbers: map[string]string{"nodesWithout": fmt.Sprint(len(without)),
+			"nodesWith": fmt.Sprint(nodes - len(without)), "nodes": fmt.Sprint(nodes)},
+		Message: fmt.Sprintf("Service %s keeps %s traffic on its node (%s: Local), and of %d nodes %d have no ready "+
+			"Pod of it (%s): connections there go nowhere.", self.Name, kind, field, nodes, len(without),
+			joined(without)),
 		Remedies: []Remedy{{Say: "let traffic go to any node: the client's address is then not seen",
 			Run: []string{kubectl(self, "patch", fmt.Sprintf(`--type=merge -p '{"spec":{%q:"Cluster"}}'`,
 				strings.TrimPrefix(field, "spec.")))}}}}}

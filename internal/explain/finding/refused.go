@@ -36,7 +36,7 @@ func (c *Cluster) refusalCauses(self Object, o metav1.Object, words string) []Fi
 		out = append(out, c.webhookCauses(self, m[1]+m[2], words)...)
 	}
 	if m := securityWords.FindStringSubmatch(words); m != nil {
-		out = append(out, podSecurity(self, o, m[1], m[2])...)
+		out = append(out, c.podSecurity(self, o, m[1], m[2])...)
 	}
 	if len(out) == 0 {
 		out = append(out, c.invalidField(self, o, words)...)
@@ -96,7 +96,7 @@ func (c *Cluster) webhookCauses(self Object, name, words string) []Finding {
 				}
 				at := objectOf(kind, o)
 				if found := webhook(c, o, at); len(found) > 0 && strings.Contains(words, "failed calling") {
-					return found
+					return append(found, asksAboutItself(c, o, at)...)
 				}
 				code, field := "WebhookFails", fmt.Sprintf("webhooks[%d].clientConfig", i)
 				if !strings.Contains(words, "failed calling") {
@@ -117,6 +117,12 @@ func (c *Cluster) webhookCauses(self Object, name, words string) []Finding {
 	return nil
 }
 
+// hostNamespaces is how a text of PodSecurity about the node's namespaces begins.
+const hostNamespaces = "host namespaces"
+
+// givenFields are fields and their contents in a text of PodSecurity.
+var givenFields = regexp.MustCompile(`\b(host[A-Z][A-Za-z]*|privileged|runAsUser|type)=([^\s,)]+)`)
+
 // violation is how a text of PodSecurity begins, and the field of a container or Pod to set.
 var violations = []struct{ words, field, value string }{
 	{"allowPrivilegeEscalation", "securityContext.allowPrivilegeEscalation", "false"},
@@ -124,7 +130,7 @@ var violations = []struct{ words, field, value string }{
 	{"runAsNonRoot", "securityContext.runAsNonRoot", "true"},
 	{"seccompProfile", "securityContext.seccompProfile", `{"type":"RuntimeDefault"}`},
 	{"privileged", "securityContext.privileged", "false"},
-	{"host namespaces", "hostNetwork", "false"},
+	{hostNamespaces, "hostNetwork", "false"},
 	{"hostPath volumes", "volumes", ""},
 	{"hostPort", "ports", ""},
 	{"runAsUser=0", "securityContext.runAsUser", "1000"},
@@ -136,7 +142,7 @@ var quotedNames = regexp.MustCompile(`containers? ((?:"[^"]+"(?:, )?)+)`)
 
 // podSecurity is one finding for each thing that the level of a namespace forbids, and one of the
 // namespace.
-func podSecurity(self Object, o metav1.Object, level, words string) []Finding {
+func (c *Cluster) podSecurity(self Object, o metav1.Object, level, words string) []Finding {
 	spec, at := podSpecOf(o)
 	if spec == nil {
 		return nil
@@ -153,6 +159,13 @@ func podSecurity(self Object, o metav1.Object, level, words string) []Finding {
 			}
 			f := Finding{Code: "PodSecurityViolated", Stage: StageCreation, Object: self, Field: at + "." + v.field,
 				Want: v.value, Message: fmt.Sprintf("Level %s forbids: %s).", level, strings.TrimSuffix(part, ")"))}
+			if v.words == hostNamespaces {
+				out = append(out, c.hostFields(f, at, part)...)
+				break
+			}
+			if m := givenFields.FindStringSubmatch(part); m != nil {
+				f.Value = m[2]
+			}
 			name := ""
 			if m := quotedNames.FindStringSubmatch(part); m != nil {
 				name = strings.Trim(strings.Split(m[1], ",")[0], `" `)
@@ -166,6 +179,18 @@ func podSecurity(self Object, o metav1.Object, level, words string) []Finding {
 			out = append(out, f)
 			break
 		}
+	}
+	return out
+}
+
+// hostFields is one finding for each of a Pod's own fields that a text of PodSecurity names.
+func (c *Cluster) hostFields(f Finding, at, words string) []Finding {
+	var out []Finding
+	for _, m := range givenFields.FindAllStringSubmatch(words, -1) {
+		x := f
+		x.Field, x.Value = at+"."+m[1], m[2]
+		x.setTo(c, f.Want)
+		out = append(out, x)
 	}
 	return out
 }

@@ -32,12 +32,37 @@ func (c *Cluster) deniedByPolicy(self Object, o metav1.Object, m []string) []Fin
 			break
 		}
 	}
-	f.Remedies = []Remedy{{Say: fmt.Sprintf("let the template of %s fulfil %s", self, f.Value)},
+	mend := Remedy{Say: fmt.Sprintf("let the template of %s fulfil %s", self, f.Value)}
+	if w := expressionError.FindStringSubmatch(m[3]); w != nil {
+		f.Numbers = map[string]string{"error": w[2]}
+		f.Message += fmt.Sprintf(" The expression itself fails on such an object (%s), whatever the Pods are "+
+			"like.", w[2])
+		mend.Say = fmt.Sprintf("mend the expression: it reads what %s does not have; has(...) asks first", self)
+		if ok {
+			f.Message += warningsText(p)
+		}
+	}
+	f.Remedies = []Remedy{mend,
 		{Say: fmt.Sprintf("or let the policy only warn about it (validationActions of binding %s): it then lets "+
 			"others "+
 			"pass too", m[2]), Run: []string{kubectl(f.Related[0], "patch",
 			`--type=merge -p '{"spec":{"validationActions":["Warn"]}}'`)}}}
 	return append([]Finding{f}, c.quotedByRefusal(self, o, f.Code, f.Value+" "+m[3])...)
+}
+
+// expressionError is how a refusal tells that an expression could not be evaluated.
+var expressionError = regexp.MustCompile(`expression '(.*)' resulted in error: (.*)`)
+
+// warningsText are the warnings of a policy's type checking, as sentences.
+func warningsText(p *admissionv1.ValidatingAdmissionPolicy) string {
+	if p.Status.TypeChecking == nil {
+		return ""
+	}
+	out := ""
+	for _, w := range p.Status.TypeChecking.ExpressionWarnings {
+		out += fmt.Sprintf(" Type checking said of %s: %s", w.FieldRef, strings.TrimSpace(w.Warning))
+	}
+	return out
 }
 
 // webhookRemedies are what helps when a webhook refuses or fails.

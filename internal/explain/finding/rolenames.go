@@ -119,6 +119,9 @@ func subjectsElsewhere(c *Cluster, o metav1.Object, self Object) []Finding {
 			Value: value, Related: []Object{{"Namespace", "", ns}},
 			Message: fmt.Sprintf("%s %s gives rights to %s %s, "+
 				"and there is no namespace %s.", self.Kind, self.Name, s.Kind, s.Name, ns)}
+		if before == "" {
+			f.Severity = Broken
+		}
 		if c.Get(Object{"ServiceAccount", self.Namespace, s.Name}) != nil && before == "" {
 			f.Want = self.Namespace
 		} else if near, _ := Near(ns, have); near != "" {

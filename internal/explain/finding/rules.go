@@ -104,6 +104,18 @@ var rules = []rule{
 	{"taken claims", []string{"Pod"}, takenClaims},
 	{"resize", []string{"Pod"}, resize},
 	{"metrics", []string{"HorizontalPodAutoscaler"}, metricsServed},
+	{"ignored rules", []string{"NetworkPolicy"}, ignoredRules},
+	{"hosts without rule", []string{"Ingress"}, hostsWithoutRule},
+	{"headless ports", []string{"Service"}, headlessPorts},
+	{"endpoints by hand", []string{"EndpointSlice"}, endpointsByHand},
+	{"slices by hand", []string{"Service"}, slicesByHand},
+	{"shared ports", templated, sharedPorts},
+	{"files twice", templated, filesTwice},
+	{"files in memory", templated, memoryFiles},
+	{"unscoped", []string{"Role", "RoleBinding"}, unscoped},
+	{"not mounted", []string{"Pod"}, notMounted},
+	{"claim for one", workloadKinds, claimForOne},
+	{"own webhook", []string{"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"}, asksAboutItself},
 	{"unmade sources", []string{"PersistentVolumeClaim"}, sourceUnserved},
 }
 

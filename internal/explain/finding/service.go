@@ -226,10 +226,32 @@ func ingress(c *Cluster, o metav1.Object, self Object) []Finding {
 				"of its own for Ingresses; one has to be installed.", self.Name)}
 		if n := x.Spec.IngressClassName; n != nil {
 			f.Value = *n
+		} else {
+			c.classless(&f)
 		}
 		out = append(out, f)
 	}
 	return out
+}
+
+// classless adds to an Ingress that names no class which classes there are: a controller takes up
+// those of its class, or of none if its class is the default.
+func (c *Cluster) classless(f *Finding) {
+	const isDefault = "ingressclass.kubernetes.io/is-default-class"
+	have := c.names("IngressClass", "")
+	if len(have) == 0 || slices.ContainsFunc(c.Objects["IngressClass"], func(o metav1.Object) bool {
+		return o.GetAnnotations()[isDefault] == "true"
+	}) {
+		return
+	}
+	f.Message += fmt.Sprintf(" It names no class in spec.ingressClassName, and none of the classes (%s) is the "+
+		"default: their controllers leave it alone.", joined(have))
+	f.Remedies = []Remedy{{Say: "name the class of your controller in spec.ingressClassName"}}
+	if len(have) == 1 {
+		f.Want = have[0]
+		f.Remedies[0].Run = []string{kubectl(f.Object, "patch", "--type=merge -p "+shellquote.Quoted(fmt.Sprintf(
+			`{"spec":{"ingressClassName":%s}}`, jsonText(f.Want))))}
+	}
 }
 
 // backendPort reports whether the Service of a backend lacks the port that is named.

@@ -52,11 +52,14 @@ func furtherKinds() []kindRow {
 			error) {
 			return c.RbacV1().ClusterRoleBindings().List(ctx, o)
 		}},
-		{"VolumeAttachment", "", rare, func(ctx context.Context, c clientset, _ string, o listing) (runtime.Object,
+		{"CSINode", "", shared, func(ctx context.Context, c clientset, _ string, o listing) (runtime.Object, error) {
+			return c.StorageV1().CSINodes().List(ctx, o)
+		}},
+		{"VolumeAttachment", "", shared, func(ctx context.Context, c clientset, _ string, o listing) (runtime.Object,
 			error) {
 			return c.StorageV1().VolumeAttachments().List(ctx, o)
 		}},
-		{"ValidatingAdmissionPolicy", "", rare, func(ctx context.Context, c clientset, _ string,
+		{"ValidatingAdmissionPolicy", "", shared, func(ctx context.Context, c clientset, _ string,
 			o listing) (runtime.Object, error) {
 			return c.AdmissionregistrationV1().ValidatingAdmissionPolicies().List(ctx, o)
 		}},
@@ -95,7 +98,6 @@ var needs = map[string][]string{
 	"MutatingAdmissionPolicy":          {"MutatingAdmissionPolicyBinding"},
 	"MutatingAdmissionPolicyBinding":   {"MutatingAdmissionPolicy"},
 	"PersistentVolumeClaim":            {"VolumeAttributesClass"},
-	"PersistentVolume":                 {"VolumeAttachment"},
 }
 
 // discoveredRow finds a kind that has no row by what the API serves.

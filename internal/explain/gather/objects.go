@@ -99,7 +99,7 @@ func readObjects(ctx context.Context, r *reader, around *explain.ClusterContext,
 		}
 	}
 	if ask.all || slices.Contains(aboutAPI, ask.kind) {
-		c.Served = readServed(r)
+		c.Served, c.Unscoped = readServed(r)
 	}
 	return c
 }
@@ -110,23 +110,27 @@ var aboutAPI = []string{"Role", "ClusterRole", "RoleBinding", "ClusterRoleBindin
 	"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "PersistentVolumeClaim",
 	"HorizontalPodAutoscaler"}
 
-// readServed reads what the API serves; nil when a group could not be read.
-func readServed(r *reader) finding.Served {
+// readServed reads what the API serves, and what of it is in no namespace; nil when a group could
+// not be read.
+func readServed(r *reader) (all, unscoped finding.Served) {
 	_, lists, err := r.client.Discovery().ServerGroupsAndResources()
 	if !r.seen("discovery", err) {
-		return nil
+		return nil, nil
 	}
-	out := finding.Served{}
+	all, unscoped = finding.Served{}, finding.Served{}
 	for _, l := range lists {
 		group, _, ok := strings.Cut(l.GroupVersion, "/")
 		if !ok {
 			group = ""
 		}
 		for _, x := range l.APIResources {
-			out[group] = append(out[group], x.Name)
+			all[group] = append(all[group], x.Name)
+			if !x.Namespaced {
+				unscoped[group] = append(unscoped[group], x.Name)
+			}
 		}
 	}
-	return out
+	return all, unscoped
 }
 
 // extracted returns the objects of a list.

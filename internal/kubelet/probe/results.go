@@ -41,6 +41,7 @@ func (r Results) Add(k Key, a Answer, s Spec) (next Results, changed bool, fact 
 	f := journal.Probed{
 		Container: k.Container, Probe: string(k.Kind), Result: a.String(), Message: text,
 		Count: r.streak.Length, Threshold: r.streak.Threshold(s), Took: journal.Took(a.Took),
+		Connection: a.Connection,
 	}
 	news := changed
 	if f.Result == "success" {

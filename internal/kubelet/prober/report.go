@@ -36,7 +36,8 @@ func (a *Manager) report(r report) {
 			e.Message)
 	}
 	if f := r.fact; f != nil {
-		if a.d.Sockets != nil && f.Result != "success" && strings.Contains(f.Message, "connection refused") {
+		if a.d.Sockets != nil && f.Result != "success" && (f.Connection == probe.Refused ||
+			strings.Contains(f.Message, "connection refused")) {
 			f.Listening = a.d.Sockets(r.pod)
 		}
 		a.d.Journal.Put(pod.Ref(r.pod), *f)

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -32,10 +34,15 @@ func (a Prober) Probe(ctx context.Context, t probe.Target) probe.Outcome {
 	ctx, cancel := context.WithTimeout(ctx, t.Timeout)
 	defer cancel()
 	addr := net.JoinHostPort(t.PodIP, strconv.Itoa(int(t.Probe.GRPC.Port)))
+	var last atomic.Value // how connecting went last
 	conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithUserAgent(a.UserAgent),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-			return a.Dial.Or(t.Timeout)(ctx, "tcp", addr)
+			c, err := a.Dial.Or(t.Timeout)(ctx, "tcp", addr)
+			if how := connection(err); how != "" {
+				last.Store(how)
+			}
+			return c, err
 		}))
 	if err != nil {
 		return failed("error: failed to connect service at %q: %+v", addr, err)
@@ -46,7 +53,9 @@ func (a Prober) Probe(ctx context.Context, t probe.Target) probe.Outcome {
 			conn.Connect()
 		}
 		if !conn.WaitForStateChange(ctx, s) {
-			return failed("timeout: failed to connect service %q within %v: %+v", addr, t.Timeout, ctx.Err())
+			out := failed("timeout: failed to connect service %q within %v: %+v", addr, t.Timeout, ctx.Err())
+			out.Connection, _ = last.Load().(string) // empty when that is not known
+			return out
 		}
 	}
 	req := &grpc_health_v1.HealthCheckRequest{}
@@ -61,6 +70,17 @@ func (a Prober) Probe(ctx context.Context, t probe.Target) probe.Outcome {
 		return failed("service unhealthy (responded with %q)", s.String())
 	}
 	return probe.Outcome{Result: probe.Success, Output: "service healthy"}
+}
+
+// connection says how connecting went.
+func connection(err error) string {
+	switch {
+	case err == nil:
+		return probe.Connected
+	case strings.Contains(err.Error(), "connection refused"):
+		return probe.Refused
+	}
+	return ""
 }
 
 func refused(err error, timeout time.Duration) probe.Outcome {

@@ -1,8 +1,10 @@
 package grpc_test
 
 import (
+	"context"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -104,5 +106,42 @@ func TestTexts(t *testing.T) {
 	}
 	if got := a.Probe(t.Context(), away); !strings.HasSuffix(got.Output, " within 200ms: context deadline exceeded") {
 		t.Errorf(`got %v, want Output ending in "within 200ms: context deadline exceeded"`, got.Output)
+	}
+}
+
+// Whether anybody took the connection is told, as the text of a timeout does not tell it.
+func TestHowConnectingWent(t *testing.T) {
+	closed, nobody := listen(t)
+	closed.Close()
+	other, somebody := listen(t)
+	go func() {
+		for {
+			c, err := other.Accept()
+			if err != nil {
+				return // the test has ended
+			}
+			_, _ = c.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")) // the prober has perhaps hung up
+			c.Close()
+		}
+	}()
+	for port, want := range map[int32]string{nobody: probe.Refused, somebody: probe.Connected} {
+		to := target(port, "")
+		to.Timeout = time.Minute
+		ctx, cancel := context.WithCancel(t.Context())
+		var dials atomic.Int32
+		a := probegrpc.Prober{Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+			if dials.Add(1) == 2 {
+				cancel() // how the first one went is known by now
+			}
+			return (&net.Dialer{}).DialContext(ctx, network, address)
+		}}
+		if got := a.Probe(ctx, to); got.Connection != want || got.Result != probe.Failure {
+			t.Errorf("got %+v, want %s", got, want)
+		}
+		cancel()
+	}
+	plain := target(serve(t, func(*grpc.Server) {}), "")
+	if got := (probegrpc.Prober{}).Probe(t.Context(), plain); got.Connection != "" {
+		t.Errorf("got %+v, want no word of the connection where the answer tells it", got)
 	}
 }
