@@ -61,7 +61,7 @@ func diagnoseProbe(in In, c *corev1.Container, f journal.Probed) probeDiagnosis 
 		t = otherHost(in, f, output)
 	case p.GRPC != nil && (strings.Contains(low, "unimplemented") || strings.Contains(low, "does not implement") ||
 		strings.Contains(low, "failed to connect service") && (listens(f, port) || f.Connection == connected ||
-			f.Connection == "" && f.Listening == nil)) &&
+			in.NoJournal && f.Connection == "")) &&
 		!strings.Contains(low, "refused"):
 		t = noHealthService(in, f, output)
 	case networked && (strings.Contains(low, "connection refused") || f.Connection == refused):
