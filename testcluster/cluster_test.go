@@ -36,7 +36,7 @@ func create(t *testing.T, c *testcluster.Cluster, p *corev1.Pod) {
 
 func within(t *testing.T, d time.Duration) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), d)
+	ctx, cancel := context.WithTimeout(t.Context(), expect.Patience(d))
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
+	"github.com/gantry-project/gantry/test/expect"
 	"github.com/gantry-project/gantry/testcluster"
 )
 
@@ -24,7 +25,7 @@ import (
 // it waits for takes a second at most on an idle machine.
 func eventually(ctx context.Context, t *testing.T, c *testcluster.Cluster, what string, ok func() bool) {
 	t.Helper()
-	end := time.After(time.Minute)
+	end := time.After(expect.Patience(time.Minute))
 	for !ok() {
 		select {
 		case <-time.After(5 * time.Millisecond):

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/knftables"
 
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/test/expect"
 )
 
 // fixture is a controller with a fake API and a fake kernel.
@@ -136,7 +137,7 @@ func (b *fixture) dump() string {
 
 func (b *fixture) until(what, text string, there bool) {
 	b.t.Helper()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(expect.Patience(time.Minute)); ; time.Sleep(time.Millisecond) {
 		if strings.Contains(b.dump(), text) == there {
 			return
 		}
@@ -293,11 +294,12 @@ func TestAPodThatGoesWithTheLastPolicyIsNotFree(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.leases = b.leases[1:]
-	for end := time.Now().Add(time.Minute); len(k.caches.allPolicies())+len(k.caches.pods.GetStore().List()) >
-		1; time.Sleep(time.Millisecond) {
+	end := time.Now().Add(expect.Patience(time.Minute))
+	for len(k.caches.allPolicies())+len(k.caches.pods.GetStore().List()) > 1 {
 		if time.Now().After(end) {
 			t.Fatal("the deletions are not seen")
 		}
+		time.Sleep(time.Millisecond)
 	}
 	if err := k.enforce(t.Context()); err != nil {
 		t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/proxy/nftables"
 	"github.com/gantry-project/gantry/internal/proxy/rules"
+	"github.com/gantry-project/gantry/test/expect"
 )
 
 // refusingTable is a kernel that refuses everything while refuses is set.
@@ -107,7 +108,7 @@ func (x *testProxier) endpoint(ip string) {
 	if err != nil {
 		x.t.Fatal(err)
 	}
-	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(expect.Patience(time.Minute)); ; time.Sleep(time.Millisecond) {
 		if _, seen := x.caches.service("d/dns"); len(seen) == 1 && seen[0].Endpoints[0].Addresses[0] == ip &&
 			x.changes.pendingCount(endpointSlices) > 0 {
 			return

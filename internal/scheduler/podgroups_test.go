@@ -71,7 +71,7 @@ func (c *cluster) awaitGroupCondition(group string, status metav1.ConditionStatu
 		c.t.Fatal(err)
 	}
 	defer w.Stop()
-	limit := time.NewTimer(time.Minute)
+	limit := time.NewTimer(patience)
 	defer limit.Stop()
 	for {
 		g, err := groups.Get(c.t.Context(), group, metav1.GetOptions{})
@@ -260,7 +260,7 @@ func TestAGangPreemptsForAllOfItsPods(t *testing.T) {
 		"scheduler_preemption_execution_duration_seconds": 1,
 	}
 	// the fact of the last victim's end comes after it
-	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		got, short := gather(t, r), ""
 		for k, least := range want {
 			if got[k] < least {
@@ -332,7 +332,7 @@ func TestNoGangIsBoundInPart(t *testing.T) {
 		}
 		done := make(chan error, 1)
 		go func() { done <- s.Run(ctx) }()
-		for end := time.Now().Add(time.Minute); !s.Ready() && time.Now().Before(end); time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(patience); !s.Ready() && time.Now().Before(end); time.Sleep(time.Millisecond) {
 		}
 		for _, p := range pods {
 			c.create(p)

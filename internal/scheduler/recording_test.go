@@ -12,7 +12,7 @@ import (
 // recordedOf waits for the decision about a Pod, as it would be read from a file.
 func recordedOf(t *testing.T, from <-chan *replay.Decision, name string) *replay.Decision {
 	t.Helper()
-	late := time.After(time.Minute)
+	late := time.After(patience)
 	for {
 		select {
 		case d := <-from:

@@ -21,11 +21,12 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/test/expect"
 	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 // patience is how long a test waits for what takes milliseconds.
-const patience = 2 * time.Minute
+var patience = expect.Patience(2 * time.Minute)
 
 // cluster is a scheduler over a clientset in memory, whose binding subresource does what an API
 // server's does.

@@ -8,6 +8,7 @@ package expect
 
 import (
 	"fmt"
+	"os"
 	"testing"
 	"time"
 )
@@ -23,6 +24,19 @@ func NoError(t testing.TB, err error) {
 	if err != nil {
 		t.Fatalf("got error %v, want none", err)
 	}
+}
+
+// PatienceVariable is the environment variable with the longest Patience, a duration.
+const PatienceVariable = "GANTRY_TEST_PATIENCE"
+
+// Patience is how long a test waits for what has to come: most, which leaves room for a machine that
+// is busy, or less where PatienceVariable says so, as runs of mutations do: what is broken there
+// never comes.
+func Patience(most time.Duration) time.Duration {
+	if d, err := time.ParseDuration(os.Getenv(PatienceVariable)); err == nil && d < most {
+		return d
+	}
+	return most
 }
 
 // Eventually polls until ok returns true, for a minute at most; what describes it.
@@ -42,7 +56,8 @@ func EventuallyNoError(t testing.TB, what string, f func() error) {
 	t.Helper()
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
-	limit := time.NewTimer(timeout)
+	patience := Patience(timeout)
+	limit := time.NewTimer(patience)
 	defer limit.Stop()
 	for {
 		err := f()
@@ -52,7 +67,7 @@ func EventuallyNoError(t testing.TB, what string, f func() error) {
 		select {
 		case <-tick.C:
 		case <-limit.C:
-			t.Fatalf("%s: not within %s: %v", what, timeout, err)
+			t.Fatalf("%s: not within %s: %v", what, patience, err)
 		case <-t.Context().Done():
 			t.Fatalf("%s: the test ended first: %v", what, err)
 		}
@@ -66,7 +81,7 @@ func Within(t testing.TB, most time.Duration, what string, f func()) time.Durati
 	t.Helper()
 	const least = 3
 	best := time.Duration(-1)
-	for begin, n := time.Now(), 0; n < least || time.Since(begin) < timeout; n++ {
+	for begin, n := time.Now(), 0; n < least || time.Since(begin) < Patience(timeout); n++ {
 		began := time.Now()
 		f()
 		if took := time.Since(began); best < 0 || took < best {

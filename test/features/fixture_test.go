@@ -41,7 +41,7 @@ func start(t *testing.T, opts ...testcluster.Option) *fixture {
 
 // as is the same fixture for a subtest, with a timeout of its own.
 func (w *fixture) as(t *testing.T) *fixture {
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), expect.Patience(3*time.Minute))
 	t.Cleanup(cancel)
 	return &fixture{w.Cluster, t, ctx}
 }
@@ -97,7 +97,7 @@ func (w *fixture) gone(name string) {
 }
 
 // patience bounds one wait: what a test waits for takes a second at most on an idle machine.
-const patience = 2 * time.Minute
+var patience = expect.Patience(2 * time.Minute)
 
 // until waits for what no watch tells; it fails the test after patience.
 func (w *fixture) until(what string, ok func() bool) {

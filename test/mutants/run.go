@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/gantry-project/gantry/test/expect"
 )
 
 // Runner compiles and runs mutations. It may be used by several goroutines at once.
@@ -142,7 +144,7 @@ func (r Runner) test(ctx context.Context, binary string, m Mutation, t Test, bin
 	}
 	c := command(ctx, "go", args...)
 	c.Dir = dir
-	c.Env = append(os.Environ(), "CGO_ENABLED=0")
+	c.Env = append(os.Environ(), "CGO_ENABLED=0", expect.PatienceVariable+"="+(m.Timeout()/2).String())
 	if m.Containers {
 		c.Env = append(c.Env, "GANTRY_BIN="+bin)
 	} else {

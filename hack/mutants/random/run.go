@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gantry-project/gantry/test/expect"
 	"github.com/gantry-project/gantry/test/mutants"
 )
 
@@ -323,7 +324,7 @@ func (t *testBinary) run(ctx context.Context, names []string, env string, within
 	c := exec.CommandContext(ctx, t.file, args...)
 	ownGroup(c)
 	c.Dir = t.dir
-	c.Env = append(environment(), "GANTRY_NO_CONTAINERS=1", env)
+	c.Env = append(environment(), "GANTRY_NO_CONTAINERS=1", expect.PatienceVariable+"="+(within/2).String(), env)
 	var out bytes.Buffer
 	c.Stdout, c.Stderr = &out, &out
 	err := c.Run()

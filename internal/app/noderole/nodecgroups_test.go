@@ -26,6 +26,7 @@ import (
 	"github.com/gantry-project/gantry/internal/linux/logind/logindfake"
 	"github.com/gantry-project/gantry/internal/linux/mount"
 	"github.com/gantry-project/gantry/internal/options"
+	"github.com/gantry-project/gantry/test/expect"
 )
 
 // fakeEngine is an engine over a fake runtime of a driver, and what it has said.
@@ -222,7 +223,8 @@ evictionHard: {memory.available: 1Gi, nodefs.available: 10%%, nodefs.inodesFree:
 // firstSandbox is the first sandbox that the runtime is asked for.
 func firstSandbox(t *testing.T, f *crifake.Fake) *runtimeapi.PodSandboxConfig {
 	t.Helper()
-	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	patience := expect.Patience(2 * time.Minute)
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		for _, call := range f.Calls() {
 			if r, ok := call.Request.(*runtimeapi.RunPodSandboxRequest); ok {
 				return r.Config

@@ -43,7 +43,7 @@ func TestASliceFollowsReadinessAndTheEnd(t *testing.T) {
 	go c.Run(t.Context())
 	until := func(want string) {
 		t.Helper()
-		deadline, got := time.Now().Add(time.Minute), ""
+		deadline, got := time.Now().Add(expect.Patience(time.Minute)), ""
 		for got != want {
 			got = ""
 			list, err := client.DiscoveryV1().EndpointSlices("ns").List(t.Context(), metav1.ListOptions{})
@@ -155,7 +155,7 @@ func TestEveryPhaseOfAPod(t *testing.T) {
 			factory.Start(t.Context().Done())
 			go run.Run(t.Context())
 			// The controller writes a slice in any case, an empty one where there is no endpoint.
-			for deadline := time.Now().Add(time.Minute); ; time.Sleep(2 * time.Millisecond) {
+			for deadline := time.Now().Add(expect.Patience(time.Minute)); ; time.Sleep(2 * time.Millisecond) {
 				list, err := client.DiscoveryV1().EndpointSlices(ns).List(t.Context(), metav1.ListOptions{})
 				if err != nil {
 					t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/gantry-project/gantry/internal/kubelet/podsource/static"
+	"github.com/gantry-project/gantry/test/expect"
 )
 
 // updateChan receives updates by the Pods' names.
@@ -32,7 +33,7 @@ func (l updateChan) expect(t *testing.T, want string) {
 		if got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(expect.Patience(time.Minute)):
 		t.Fatalf("nothing, want %s", want)
 	}
 }

@@ -36,6 +36,7 @@ import (
 	"github.com/gantry-project/gantry/internal/cri"
 	"github.com/gantry-project/gantry/internal/cri/crifake"
 	"github.com/gantry-project/gantry/internal/kubelet/server"
+	"github.com/gantry-project/gantry/test/expect"
 )
 
 // authority is a CA that signs for tests.
@@ -323,7 +324,7 @@ func (w *testServer) eventually(what string, ok func() bool) {
 	w.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for limit := time.After(time.Minute); !ok(); {
+	for limit := time.After(expect.Patience(time.Minute)); !ok(); {
 		select {
 		case <-tick.C:
 		case <-limit:
