@@ -31,8 +31,9 @@ func NewWaitingPods() *WaitingPods {
 type waitingPod struct {
 	pod     *v1.Pod
 	result  chan *framework.Status // capacity one: the first answer counts
-	mu      sync.Mutex
+	mu      sync.Mutex             // of what follows
 	pending map[string]*time.Timer
+	decided bool // result was sent
 }
 
 var _ framework.WaitingPod = (*waitingPod)(nil)
@@ -140,13 +141,14 @@ func (p *waitingPod) signal(s *framework.Status) bool {
 	return p.signalLocked(s)
 }
 
+// signalLocked decides, unless it is decided: also when who waited has taken the decision.
 func (p *waitingPod) signalLocked(s *framework.Status) bool {
-	select {
-	case p.result <- s:
-		return true
-	default:
+	if p.decided {
 		return false
 	}
+	p.decided = true
+	p.result <- s
+	return true
 }
 
 func (p *waitingPod) stopTimers() {
