@@ -16,6 +16,20 @@ import (
 // row: NET-03
 func TestBothNodesChooseTheSameRoute(t *testing.T) {
 	cluster := []netip.Prefix{netip.MustParsePrefix("10.71.0.0/16")}
+	link := []Segment{{netip.MustParsePrefix("10.1.0.0/16"), false}}
+	for _, one := range []Mode{Auto, Direct, VXLAN} { // each pair of nodes that are on one link
+		for _, other := range []Mode{Auto, Direct, VXLAN} {
+			a, b := node("a", "10.1.0.1", "10.71.0.0/24"), node("b", "10.1.0.2", "10.71.1.0/24")
+			a.Reachability = &Reachability{Mode: one, OnLink: link}
+			b.Reachability = &Reachability{Mode: other, OnLink: link}
+			there := Plan(In{Self: a, Others: []Node{a, b}, Mode: one, Cluster: cluster})
+			back := Plan(In{Self: b, Others: []Node{a, b}, Mode: other, Cluster: cluster})
+			if len(there.Routes) != 1 || len(back.Routes) != 1 || there.Routes[0].Tunnel != back.Routes[0].Tunnel {
+				t.Fatalf("a (%s) takes %+v, b (%s) takes %+v, want the same route", one, there.Routes, other,
+					back.Routes)
+			}
+		}
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		say := func(name, address, pods string) Node {
 			n := node(name, address, pods)
