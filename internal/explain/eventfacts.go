@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -144,7 +145,7 @@ func periodsOf(p *corev1.Pod, f journal.Probed, until time.Time) int {
 			return int(run/secondsOf(int64(max(probe.PeriodSeconds, 1)))) + 1
 		}
 	}
-	return int(^uint(0) >> 1)
+	return math.MaxInt
 }
 
 // statusFacts puts what a Pod's status alone tells: that the kubelet has it, how containers ended,

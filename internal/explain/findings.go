@@ -176,8 +176,7 @@ func askedSeldom(in In, i int, kind string, p *corev1.Probe) []finding.Finding {
 		Field: fmt.Sprintf("spec.containers[%d].%sProbe.periodSeconds", i, kind), Value: fmt.Sprint(p.PeriodSeconds),
 		Want: "10", Numbers: map[string]string{"periodSeconds": fmt.Sprint(p.PeriodSeconds)},
 		Message: fmt.Sprintf("The %s probe of container %s has failed and is asked again only after %d s "+
-			"(periodSeconds): "+
-			"before, it is not ready, however well it is.", kind, name, p.PeriodSeconds)}
+			"(periodSeconds): before, it is not ready, however well it is.", kind, name, p.PeriodSeconds)}
 	f.Remedies = asRemedies([]Fix{editedContainer(in, name, "let periodSeconds be 10", func(x *corev1.Container) {
 		if q := probeOf(x, kind); q != nil {
 			q.PeriodSeconds = 10

@@ -77,8 +77,7 @@ func runningHook(in In, c container, since time.Time) finding.Finding {
 		Field: pathOf(in.Pod, c) + ".lifecycle.postStart", Value: hookText(h),
 		Numbers: map[string]string{"ran": ran.Round(time.Second).String()},
 		Message: fmt.Sprintf("The postStart hook of container %s (%s) runs, for %s now: until it has ended the "+
-			"container "+
-			"does not count as running.", c.spec.Name, hookText(h), ago(ran))}
+			"container does not count as running.", c.spec.Name, hookText(h), ago(ran))}
 	seconds := int64(0)
 	switch {
 	case h.Exec != nil:

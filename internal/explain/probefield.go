@@ -146,7 +146,6 @@ func hostOf(p *corev1.Probe) string {
 	return ""
 }
 
-// otherHost explains a probe that asks another host than its Pod and does not reach it.
 // asksOtherHost reports whether a probe names a host that is not the Pod's own address: in its
 // node's network a Pod may be asked by any address of the node.
 func asksOtherHost(pod *corev1.Pod, p *corev1.Probe) bool {
@@ -154,6 +153,7 @@ func asksOtherHost(pod *corev1.Pod, p *corev1.Probe) bool {
 	return host != "" && !pod.Spec.HostNetwork && host != pod.Status.PodIP
 }
 
+// otherHost explains a probe that asks another host than its Pod and does not reach it.
 func otherHost(in In, f journal.Probed, output string) probeDiagnosis {
 	var host string
 	fix := editedProbe(in, f, "ask the Pod itself: without a host", func(x *corev1.Probe) {

@@ -60,11 +60,11 @@ func diagnoseProbe(in In, c *corev1.Container, f journal.Probed) probeDiagnosis 
 	case asksOtherHost(in.Pod, p) && strings.Contains(low, "dial "):
 		t = otherHost(in, f, output)
 	case p.GRPC != nil && (strings.Contains(low, "unimplemented") || strings.Contains(low, "does not implement") ||
-		strings.Contains(low, "failed to connect service") && (listens(f, port) || f.Connection == connected ||
-			in.NoJournal && f.Connection == "")) &&
+		strings.Contains(low, "failed to connect service") && (listens(f, port) ||
+			f.Connection == journal.ProbeConnected || in.NoJournal && f.Connection == "")) &&
 		!strings.Contains(low, "refused"):
 		t = noHealthService(in, f, output)
-	case networked && (strings.Contains(low, "connection refused") || f.Connection == refused):
+	case networked && (strings.Contains(low, "connection refused") || f.Connection == journal.ProbeRefused):
 		t = wrongPort(in, c, f, port)
 	case p.HTTPGet != nil && port == 0:
 		t = portUnnamed(in, c, f, p.HTTPGet.Port.StrVal)
@@ -87,12 +87,6 @@ func diagnoseProbe(in In, c *corev1.Container, f journal.Probed) probeDiagnosis 
 	}
 	return t
 }
-
-// How a probe's connecting went, as the kubelet's journal has it.
-const (
-	connected = "connected"
-	refused   = "refused"
-)
 
 // listens reports whether something was seen to listen on a port when the probe failed.
 func listens(f journal.Probed, port int) bool {

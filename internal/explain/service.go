@@ -260,8 +260,7 @@ func ownService(a *Answer, in In, q serviceDependency, s *corev1.Service) bool {
 		func(x corev1.Container) bool { return x.Name == q.container.spec.Name })
 	if at >= 0 {
 		a.Fixes = append(a.Fixes, jsonPatchFix(in, fmt.Sprintf("do without %s: the program itself can wait for what "+
-			"it "+
-			"needs", q.container.spec.Name), op{Op: "remove", Path: fmt.Sprintf("/initContainers/%d", at)}))
+			"it needs", q.container.spec.Name), op{Op: "remove", Path: fmt.Sprintf("/initContainers/%d", at)}))
 	}
 	a.Fixes = append(a.Fixes, commandFix("or let the name lead to Pods that are not ready, as members that find each "+
 		"other before want it", fmt.Sprintf(`kubectl -n %s patch service %s -p `+

@@ -272,9 +272,15 @@ type Probed struct {
 
 	// address:port where the Pod's processes listened, if a connection was refused
 	Listening []string `json:"listening,omitempty"`
-	// how connecting went where Message does not tell: connected, refused
+	// how connecting went where Message does not tell: ProbeConnected, ProbeRefused
 	Connection string `json:"connection,omitempty"`
 }
+
+// How a probe's connecting went.
+const (
+	ProbeConnected = "connected"
+	ProbeRefused   = "refused"
+)
 
 // Line prints the answer.
 func (f Probed) Line() string {

@@ -135,9 +135,8 @@ func (c *Cluster) notAttached(v *corev1.PersistentVolume, p *corev1.Pod) []Findi
 			if f.Code == "NotAttached" {
 				f.Field, f.Value = "spec.attacher", a.Spec.Attacher
 				f.Message = fmt.Sprintf("Nobody has attached volume %s of Pod %s to node %s: VolumeAttachment %s "+
-					"waits "+
-					"for the attacher of driver %s (its external-attacher).", v.Name, p.Name, p.Spec.NodeName, a.Name,
-					a.Spec.Attacher)
+					"waits for the attacher of driver %s (its external-attacher).", v.Name, p.Name, p.Spec.NodeName,
+					a.Name, a.Spec.Attacher)
 				f.Remedies = []Remedy{{Say: "start the controller plugin of driver " + a.Spec.Attacher +
 					" with its external-attacher, and read what it says"}, {Say: "or, if its volumes need no " +
 					"attachment, make its CSIDriver anew with attachRequired false"}}

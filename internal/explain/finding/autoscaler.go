@@ -76,8 +76,8 @@ func unknownTarget(h *autoscalingv2.HorizontalPodAutoscaler, self Object) []Find
 		return []Finding{{Code: "NotScaling", Stage: StageControl, Object: self, Field: "spec.scaleTargetRef.kind",
 			Value: t.Kind, Related: []Object{{t.Kind, self.Namespace, t.Name}},
 			Message: fmt.Sprintf("Autoscaler %s scales nothing: a %s has no number of replicas to scale. What can "+
-				"be scaled "+
-				"has a scale subresource, as Deployment, StatefulSet and ReplicaSet have.", self.Name, t.Kind),
+				"be scaled has a scale subresource, as Deployment, StatefulSet and ReplicaSet have.", self.Name,
+				t.Kind),
 			Remedies: []Remedy{{Say: "name a Deployment or StatefulSet in spec.scaleTargetRef, or delete the " +
 				"autoscaler",
 				Run: []string{kubectl(self, "delete", "")}}}}}

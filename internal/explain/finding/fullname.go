@@ -28,8 +28,7 @@ func fullName(c *Cluster, o metav1.Object, self Object) []Finding {
 	f := Finding{Code: "NameTooLong", Stage: StageNode, Object: self, Field: at + ".setHostnameAsFQDN", Value: "true",
 		Want: "false", Numbers: map[string]string{"length": fmt.Sprint(len(full)), "max": fmt.Sprint(longestHostName)},
 		Message: fmt.Sprintf("%s %s is to have its full name as host name (setHostnameAsFQDN), and %s has %d "+
-			"characters "+
-			"before the cluster's domain: %d is the most in all, so its sandbox is never made.", self.Kind,
+			"characters before the cluster's domain: %d is the most in all, so its sandbox is never made.", self.Kind,
 			self.Name, full,
 			len(full), longestHostName)}
 	f.setTo(c, f.Want)

@@ -53,8 +53,7 @@ func (c *Cluster) contradicting(self Object, t corev1.NodeSelectorTerm, at strin
 			return Finding{Code: "NodeLabelMissing", Stage: StagePlacement, Object: self,
 				Field: fmt.Sprintf("%s.matchExpressions[%d]", at, k), Value: expressionText(all[k]),
 				Message: fmt.Sprintf("%s %s demands %s and %s of one node (%s): nodes that meet the first are %s, "+
-					"those "+
-					"that meet the second %s, and none meets both.", self.Kind, self.Name, expressionText(all[j]),
+					"those that meet the second %s, and none meets both.", self.Kind, self.Name, expressionText(all[j]),
 					expressionText(all[k]), at, joined(meeting(nodes, all[j])), joined(meeting(nodes, all[k]))),
 				Remedies: c.without(self, t, at, k)}, true
 		}

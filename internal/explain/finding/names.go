@@ -69,7 +69,7 @@ func (c *Cluster) defaultNames(o metav1.Object, spec *corev1.PodSpec, self Objec
 		Value: string(spec.DNSPolicy), Want: string(want)}
 	var places []string
 	eachContainer(o, self, func(x place) []Finding {
-		for _, u := range usesOf(x.c) {
+		for _, u := range textsOf(x.c) {
 			to, ok := c.serviceNamed(u.text, self.Namespace)
 			if ok && !slices.Contains(f.Related, to) {
 				f.Related = append(f.Related, to)
@@ -86,21 +86,6 @@ func (c *Cluster) defaultNames(o metav1.Object, spec *corev1.PodSpec, self Objec
 		self.Name, joined(places))
 	f.setTo(c, jsonText(f.Want))
 	return []Finding{f}
-}
-
-// usesOf are the texts of a container in which hosts are named.
-func usesOf(x *corev1.Container) []use {
-	var out []use
-	for i, s := range x.Command {
-		out = append(out, use{field: fmt.Sprintf("command[%d]", i), text: s})
-	}
-	for i, s := range x.Args {
-		out = append(out, use{field: fmt.Sprintf("args[%d]", i), text: s})
-	}
-	for i, e := range x.Env {
-		out = append(out, use{field: fmt.Sprintf("env[%d].value", i), text: e.Value})
-	}
-	return out
 }
 
 // hostWords are hosts in a text: behind // or @, or before a port.

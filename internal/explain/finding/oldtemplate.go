@@ -58,9 +58,8 @@ func (c *Cluster) oldRevisionWaits(s *appsv1.StatefulSet, self Object) []Finding
 			Related: []Object{self}, Numbers: map[string]string{"updatedReplicas": fmt.Sprint(s.Status.UpdatedReplicas),
 				"replicas": fmt.Sprint(replicas(s.Spec.Replicas))},
 			Message: fmt.Sprintf("StatefulSet %s has a new template, and its Pod %s is of an older one and not "+
-				"ready: the "+
-				"set waits until it is ready before it replaces any Pod, so the new template does not reach it "+
-				"(podManagementPolicy OrderedReady).", self.Name, p.Name),
+				"ready: the set waits until it is ready before it replaces any Pod, so the new template does not "+
+				"reach it (podManagementPolicy OrderedReady).", self.Name, p.Name),
 			Remedies: []Remedy{{Say: "delete the Pod: it comes back with the new template",
 				Run: []string{kubectl(of, "delete", "")}}}}}
 	}

@@ -31,8 +31,7 @@ func takenClaims(c *Cluster, o metav1.Object, self Object) []Finding {
 		out = append(out, Finding{Code: "NameTaken", Stage: StageVolume, Object: self,
 			Field: fmt.Sprintf("spec.volumes[%d].ephemeral", i), Value: to.Name, Related: []Object{to},
 			Message: fmt.Sprintf("Volume %s of Pod %s wants a claim of its own, which would be named %s, and there "+
-				"is a "+
-				"claim of that name that belongs to %s: it is not used, and the Pod waits.", v.Name, self.Name,
+				"is a claim of that name that belongs to %s: it is not used, and the Pod waits.", v.Name, self.Name,
 				to.Name, of),
 			Remedies: []Remedy{{Say: fmt.Sprintf("let the Pod use that claim as it is: a volume with "+
 				"persistentVolumeClaim %s instead of ephemeral", to.Name)},

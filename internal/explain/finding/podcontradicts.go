@@ -11,10 +11,14 @@ import (
 
 // sharedPorts finds two containers of a Pod that declare one port: they have one network, and the
 // second cannot listen there.
-func sharedPorts(_ *Cluster, o metav1.Object, self Object) []Finding {
+func sharedPorts(c *Cluster, o metav1.Object, self Object) []Finding {
 	type port struct {
 		number   int32
 		protocol corev1.Protocol
+	}
+	severity := Threat
+	if c.anyReady(o) {
+		severity = Note // one of them does not listen there, whatever it declares
 	}
 	first := map[port]string{}
 	return eachContainer(o, self, func(x place) []Finding {
@@ -34,7 +38,7 @@ func sharedPorts(_ *Cluster, o metav1.Object, self Object) []Finding {
 			if !taken || other == x.c.Name {
 				continue
 			}
-			out = append(out, Finding{Code: "PortShared", Severity: Threat, Stage: StageRun, Object: self,
+			out = append(out, Finding{Code: "PortShared", Severity: severity, Stage: StageRun, Object: self,
 				Field: fmt.Sprintf("%s.ports[%d].containerPort", x.at, i), Value: fmt.Sprint(p.ContainerPort),
 				Message: fmt.Sprintf("Containers %s and %s of %s %s both declare port %d: containers of a Pod share "+
 					"its network, so only one of them can listen there.", other, x.c.Name, self.Kind, self.Name,

@@ -48,8 +48,7 @@ func resize(c *Cluster, o metav1.Object, self Object) []Finding {
 		if never {
 			f.Severity = Broken
 			f.Message = fmt.Sprintf("Pod %s keeps the resources that it had: it asks for %s of %s, and its node %s "+
-				"has "+
-				"%s allocatable in all, so it never gets them there. It runs with %s.", self.Name, f.Value, g.name,
+				"has %s allocatable in all, so it never gets them there. It runs with %s.", self.Name, f.Value, g.name,
 				p.Spec.NodeName, f.Numbers["allocatable"], f.Want)
 			break
 		}

@@ -90,9 +90,8 @@ func daemonSetSurge(c *Cluster, d *appsv1.DaemonSet, self Object) []Finding {
 		Related: []Object{objectOf("Pod", p), objectOf("Pod", old)},
 		Numbers: map[string]string{"maxSurge": fmt.Sprint(up), "maxUnavailable": "0", "nodes": fmt.Sprint(want)},
 		Message: fmt.Sprintf("The roll-out of DaemonSet %s waits for itself: its new Pod %s has no place beside the "+
-			"old "+
-			"one because %s, and the old one may not go before the new one is available (maxSurge %s, maxUnavailable "+
-			"0).", self.Name, p.Name, what, words),
+			"old one because %s, and the old one may not go before the new one is available (maxSurge %s, "+
+			"maxUnavailable 0).", self.Name, p.Name, what, words),
 		Remedies: []Remedy{{Say: "let the old Pod of a node go first: maxUnavailable 1 instead of maxSurge",
 			Run: []string{kubectl(self, "patch", `--type=merge -p '{"spec":{"updateStrategy":{"rollingUpdate":`+
 				`{"maxSurge":0,"maxUnavailable":1}}}}'`)}}}}}

@@ -21,8 +21,26 @@ var (
 // shells are programs whose arguments may be scripts, in which $(date) is a program's output.
 var shells = map[string]bool{"sh": true, "bash": true, "ash": true, "dash": true, "zsh": true}
 
-// use is $(name) in the text of a container's field.
-type use struct{ field, text, name string }
+// text is one of a container's command, arguments and variables.
+type text struct {
+	field, text string
+	before      int // how many of env are defined where it is read
+}
+
+// textsOf are the texts of a container.
+func textsOf(x *corev1.Container) []text {
+	var out []text
+	for i, s := range x.Command {
+		out = append(out, text{fmt.Sprintf("command[%d]", i), s, len(x.Env)})
+	}
+	for i, s := range x.Args {
+		out = append(out, text{fmt.Sprintf("args[%d]", i), s, len(x.Env)})
+	}
+	for i, e := range x.Env {
+		out = append(out, text{fmt.Sprintf("env[%d].value", i), e.Value, i})
+	}
+	return out
+}
 
 // uses are a container's variables, and where they are used.
 type uses struct {
@@ -56,18 +74,11 @@ func variables(c *Cluster, o metav1.Object, self Object) []Finding {
 		first := append(slices.Clone(x.c.Command), x.c.Args...)
 		u.script = len(first) > 1 && shells[path.Base(first[0])]
 		var out []Finding
-		for _, list := range []struct {
-			name  string
-			words []string
-		}{{"command", x.c.Command}, {"args", x.c.Args}} {
-			for i, s := range list.words {
-				field := fmt.Sprintf("%s[%d]", list.name, i)
-				out = append(out, c.undefined(u, field, s, len(x.c.Env))...)
-				out = append(out, c.shellSpelled(u, field, s)...)
+		for _, t := range textsOf(x.c) {
+			out = append(out, c.undefined(u, t)...)
+			if t.before == len(x.c.Env) {
+				out = append(out, c.shellSpelled(u, t)...)
 			}
-		}
-		for i, e := range x.c.Env {
-			out = append(out, c.undefined(u, fmt.Sprintf("env[%d].value", i), e.Value, i)...)
 		}
 		return out[:min(len(out), 3)]
 	})
@@ -75,21 +86,21 @@ func variables(c *Cluster, o metav1.Object, self Object) []Finding {
 
 // undefined finds $(NAME) in a text for which the container has no such variable among those before
 // one of its env.
-func (c *Cluster) undefined(u uses, field, text string, before int) []Finding {
+func (c *Cluster) undefined(u uses, t text) []Finding {
 	var out []Finding
-	for _, m := range reference.FindAllStringSubmatch(text, -1) {
+	for _, m := range reference.FindAllStringSubmatch(t.text, -1) {
 		name := m[1]
 		service := strings.HasSuffix(name, "_SERVICE_HOST") || strings.HasSuffix(name, "_SERVICE_PORT") ||
 			strings.Contains(name, "_PORT")
 		program := u.script && strings.ToLower(name) == name // $(date) in a script
 		i, defined := u.at[name]
 		switch {
-		case strings.HasPrefix(m[0], "$$"), u.from[name], defined && i < before:
+		case strings.HasPrefix(m[0], "$$"), u.from[name], defined && i < t.before:
 		case defined:
-			out = append(out, c.later(u, use{field, text, name}, before))
+			out = append(out, c.later(u, t, name))
 		case !service && !program:
 			have := append(slices.Collect(maps.Keys(u.from)), slices.Collect(maps.Keys(u.at))...)
-			out = append(out, c.variable(u.place, use{field, text, name}, have))
+			out = append(out, c.variable(u.place, t, name, have))
 		}
 	}
 	return out
@@ -97,11 +108,10 @@ func (c *Cluster) undefined(u uses, field, text string, before int) []Finding {
 
 // variable is a use of a variable that the container does not have, with the one that was probably
 // meant.
-func (c *Cluster) variable(x place, u use, have []string) Finding {
-	field, text, name := u.field, u.text, u.name
+func (c *Cluster) variable(x place, t text, name string, have []string) Finding {
 	f := Finding{Code: "VariableUndefined", Severity: Threat, Stage: StageRun, Object: x.self,
-		Field: x.at + "." + field, Value: "$(" + name + ")", Message: fmt.Sprintf("%s of container %s has $(%s), and "+
-			"the container has no variable of that name: the text stays as it is.", field, x.c.Name, name)}
+		Field: x.at + "." + t.field, Value: "$(" + name + ")", Message: fmt.Sprintf("%s of container %s has $(%s), "+
+			"and the container has no variable of that name: the text stays as it is.", t.field, x.c.Name, name)}
 	near, how := Near(name, have)
 	if near == "" {
 		near, how = partly(name, have)
@@ -110,7 +120,7 @@ func (c *Cluster) variable(x place, u use, have []string) Finding {
 		f.Want = "$(" + near + ")"
 		f.Message += fmt.Sprintf(" Perhaps %s was meant; %s.", f.Want, how)
 		f.Remedies = []Remedy{{Say: "write " + f.Want, Run: c.replaceCommand(x.self, f.Field,
-			strings.ReplaceAll(text, f.Value, f.Want))}}
+			strings.ReplaceAll(t.text, f.Value, f.Want))}}
 	}
 	return f
 }
@@ -140,53 +150,53 @@ func partly(want string, have []string) (name, differs string) {
 
 // later is a use of a variable in the value of another that stands before it: values are made in
 // order.
-func (c *Cluster) later(u uses, x use, before int) Finding {
-	at := u.at[x.name]
+func (c *Cluster) later(u uses, t text, name string) Finding {
+	at := u.at[name]
 	f := Finding{Code: "VariableLater", Severity: Threat, Stage: StageRun, Object: u.self,
-		Field: u.place.at + "." + x.field, Value: "$(" + x.name + ")",
-		Numbers: map[string]string{"index": fmt.Sprint(before), "defined": fmt.Sprint(at)}}
-	if at == before {
+		Field: u.place.at + "." + t.field, Value: "$(" + name + ")",
+		Numbers: map[string]string{"index": fmt.Sprint(t.before), "defined": fmt.Sprint(at)}}
+	if at == t.before {
 		f.Message = fmt.Sprintf("%s of container %s has $(%s), its own name, and nothing before it defines that: the "+
-			"text stays as it is. What the image sets is not known here.", x.field, u.c.Name, x.name)
+			"text stays as it is. What the image sets is not known here.", t.field, u.c.Name, name)
 		return f
 	}
 	f.Message = fmt.Sprintf("%s of container %s has $(%s), which env[%d] defines, after it: values are made in order, "+
-		"so the text stays as it is.", x.field, u.c.Name, x.name, at)
+		"so the text stays as it is.", t.field, u.c.Name, name, at)
 	list := pointer(u.place.at + ".env")
-	f.Remedies = []Remedy{{Say: fmt.Sprintf("define %s before it", x.name), Run: c.patchCommand(u.self, fmt.Sprintf(
+	f.Remedies = []Remedy{{Say: fmt.Sprintf("define %s before it", name), Run: c.patchCommand(u.self, fmt.Sprintf(
 		`[{"op":"move","from":%s,"path":%s}]`, jsonText(fmt.Sprintf("%s/%d", list, at)),
-		jsonText(fmt.Sprintf("%s/%d", list, before))))}}
+		jsonText(fmt.Sprintf("%s/%d", list, t.before))))}}
 	return f
 }
 
 // shellSpelled finds ${NAME} and $NAME of a variable that the container has, where no shell reads
 // them. A program may read them so itself: of one that is well it is worth a note.
-func (c *Cluster) shellSpelled(u uses, field, text string) []Finding {
+func (c *Cluster) shellSpelled(u uses, t text) []Finding {
 	words := append(slices.Clone(u.c.Command), u.c.Args...)
-	if u.script || slices.Contains(words, "-c") || strings.ContainsAny(text, "\n;|&") {
+	if u.script || slices.Contains(words, "-c") || strings.ContainsAny(t.text, "\n;|&") {
 		return nil
 	}
 	var out []Finding
-	for _, m := range shellsWord.FindAllStringSubmatchIndex(text, -1) {
+	for _, m := range shellsWord.FindAllStringSubmatchIndex(t.text, -1) {
 		name := ""
 		for i := 2; i+1 < len(m); i += 2 {
 			if m[i] >= 0 {
-				name = text[m[i]:m[i+1]]
+				name = t.text[m[i]:m[i+1]]
 			}
 		}
 		_, defined := u.at[name]
-		if m[0] > 0 && strings.ContainsRune(`$\`, rune(text[m[0]-1])) || !defined && !u.from[name] {
+		if m[0] > 0 && strings.ContainsRune(`$\`, rune(t.text[m[0]-1])) || !defined && !u.from[name] {
 			continue
 		}
 		f := Finding{Code: "VariableOfShell", Severity: Threat, Stage: StageRun, Object: u.self,
-			Field: u.place.at + "." + field, Value: text[m[0]:m[1]], Want: "$(" + name + ")"}
+			Field: u.place.at + "." + t.field, Value: t.text[m[0]:m[1]], Want: "$(" + name + ")"}
 		if u.well {
 			f.Severity = Note
 		}
 		f.Message = fmt.Sprintf("%s of container %s has %s, as a shell writes it, and no shell reads it: the kubelet "+
-			"replaces %s alone.", field, u.c.Name, f.Value, f.Want)
+			"replaces %s alone.", t.field, u.c.Name, f.Value, f.Want)
 		f.Remedies = []Remedy{{Say: "write " + f.Want, Run: c.replaceCommand(u.self, f.Field,
-			text[:m[0]]+f.Want+text[m[1]:])}}
+			t.text[:m[0]]+f.Want+t.text[m[1]:])}}
 		out = append(out, f)
 	}
 	return out

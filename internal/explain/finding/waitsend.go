@@ -55,8 +55,7 @@ func waitsForOldPod(c *Cluster, o metav1.Object, self Object) []Finding {
 		Related: []Object{objectOf("Pod", ending)}, Numbers: map[string]string{"graceSeconds": fmt.Sprint(grace),
 			"left": max(left, 0).Round(time.Second).String()},
 		Message: fmt.Sprintf("%s %s makes no new Pod before Pod %s has ended (%s), which is being deleted with a "+
-			"grace "+
-			"period of %d s.", self.Kind, self.Name, ending.Name, rule, grace)}
+			"grace period of %d s.", self.Kind, self.Name, ending.Name, rule, grace)}
 	if field == "" {
 		f.Field, f.Value = "spec.template.spec.terminationGracePeriodSeconds", fmt.Sprint(grace)
 	}

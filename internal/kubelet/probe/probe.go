@@ -45,15 +45,10 @@ type Outcome struct {
 	Result Result
 	Output string // what the container said; goes into events
 	Err    error  // it could not be asked
-	// Connection is how connecting went where Output does not tell: connected, refused, or empty
+	// Connection is how connecting went where Output does not tell: journal.ProbeConnected,
+	// journal.ProbeRefused, or empty
 	Connection string
 }
-
-// How connecting went.
-const (
-	Connected = "connected"
-	Refused   = "refused"
-)
 
 // Health is what the answers add up to.
 type Health int

@@ -36,7 +36,7 @@ func (a *Manager) report(r report) {
 			e.Message)
 	}
 	if f := r.fact; f != nil {
-		if a.d.Sockets != nil && f.Result != "success" && (f.Connection == probe.Refused ||
+		if a.d.Sockets != nil && f.Result != "success" && (f.Connection == journal.ProbeRefused ||
 			strings.Contains(f.Message, "connection refused")) {
 			f.Listening = a.d.Sockets(r.pod)
 		}

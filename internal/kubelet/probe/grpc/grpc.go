@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
+	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet/probe"
 	"github.com/gantry-project/gantry/internal/kubelet/probe/dial"
 )
@@ -76,9 +77,9 @@ func (a Prober) Probe(ctx context.Context, t probe.Target) probe.Outcome {
 func connection(err error) string {
 	switch {
 	case err == nil:
-		return probe.Connected
+		return journal.ProbeConnected
 	case strings.Contains(err.Error(), "connection refused"):
-		return probe.Refused
+		return journal.ProbeRefused
 	}
 	return ""
 }

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet/probe"
 	probegrpc "github.com/gantry-project/gantry/internal/kubelet/probe/grpc"
 	"github.com/gantry-project/gantry/internal/kubelet/probe/probetest"
@@ -124,7 +125,7 @@ func TestHowConnectingWent(t *testing.T) {
 			c.Close()
 		}
 	}()
-	for port, want := range map[int32]string{nobody: probe.Refused, somebody: probe.Connected} {
+	for port, want := range map[int32]string{nobody: journal.ProbeRefused, somebody: journal.ProbeConnected} {
 		to := target(port, "")
 		to.Timeout = time.Minute
 		ctx, cancel := context.WithCancel(t.Context())
