@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"reflect"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -88,38 +89,14 @@ func (s *statusStrategy) PrepareForUpdate(ctx context.Context, obj, old runtime.
 			v.Field(i).Set(previous.Field(i))
 		}
 	}
-	keepMetadata(s.kind, structField(obj, "ObjectMeta").Addr().Interface().(*metav1.ObjectMeta),
-		previous.FieldByName("ObjectMeta").Addr().Interface().(*metav1.ObjectMeta))
+	if slices.Contains(s.kind.Types.StatusResetFields, "metadata") {
+		metav1.ResetObjectMetaForStatus(structField(obj, "ObjectMeta").Addr().Interface().(*metav1.ObjectMeta),
+			previous.FieldByName("ObjectMeta").Addr().Interface().(*metav1.ObjectMeta))
+	}
 	if p := s.kind.Rules.PrepareStatus; p != nil {
 		p(ctx, obj, old)
 	}
 	setGeneration(obj, generation(old))
-}
-
-// keepMetadata takes back what a status update changed in the metadata of the kinds whose status
-// endpoint ignores it; now may share memory with previous afterwards.
-func keepMetadata(k *resourcedef.Kind, now, previous *metav1.ObjectMeta) {
-	switch {
-	case k.Group == "flowcontrol.apiserver.k8s.io":
-		managed := now.ManagedFields
-		*now = *previous
-		now.ManagedFields = managed
-	case resetsMetadata(k):
-		metav1.ResetObjectMetaForStatus(now, previous)
-	}
-}
-
-// resetsMetadata reports whether the kind's status endpoint ignores metadata.
-func resetsMetadata(k *resourcedef.Kind) bool {
-	switch k.Group + "/" + k.Resource {
-	case "admissionregistration.k8s.io/validatingadmissionpolicies", "certificates.k8s.io/podcertificaterequests",
-		"flowcontrol.apiserver.k8s.io/flowschemas", "flowcontrol.apiserver.k8s.io/prioritylevelconfigurations",
-		"networking.k8s.io/servicecidrs", "resource.k8s.io/resourceclaims", "resource.k8s.io/devicetaintrules",
-		"scheduling.k8s.io/podgroups", "storage.k8s.io/csinodes", "storage.k8s.io/volumeattachments",
-		"storagemigration.k8s.io/storageversionmigrations":
-		return true
-	}
-	return false
 }
 
 // ValidateUpdate implements rest.RESTUpdateStrategy.
@@ -138,20 +115,7 @@ func (s *statusStrategy) WarningsOnUpdate(_ context.Context, obj, _ runtime.Obje
 // GetResetFields implements rest.ResetFieldsStrategy: managers own nothing here that the endpoint
 // ignores.
 func (s *statusStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
-	paths := []fieldpath.Path{fieldpath.MakePathOrDie("spec")}
-	switch s.kind.Group + "/" + s.kind.Resource {
-	case "/pods":
-		paths = append(paths, fieldpath.MakePathOrDie("metadata", "deletionTimestamp"),
-			fieldpath.MakePathOrDie("metadata", "ownerReferences"))
-	case "apps/deployments":
-		paths = append(paths, fieldpath.MakePathOrDie("metadata", "labels"))
-	case "certificates.k8s.io/certificatesigningrequests":
-		paths = append(paths, fieldpath.MakePathOrDie("status", "conditions"))
-	}
-	if resetsMetadata(s.kind) {
-		paths = append(paths, fieldpath.MakePathOrDie("metadata"))
-	}
-	return resetFields(s.kind, paths...)
+	return resetFields(s.kind, append([]string{"spec"}, s.kind.Types.StatusResetFields...))
 }
 
 // UpdatePart implements resourcedef.PartUpdater.

@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"reflect"
+	"strings"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -187,16 +188,19 @@ func (s *strategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	if !s.kind.Types.HasStatus {
 		return nil
 	}
-	paths := []fieldpath.Path{fieldpath.MakePathOrDie("status")}
-	if s.kind.Resource == "certificatesigningrequests" { // its spec never changes
-		paths = append(paths, fieldpath.MakePathOrDie("spec"))
-	}
-	return resetFields(s.kind, paths...)
+	return resetFields(s.kind, append([]string{"status"}, s.kind.Types.ResetFields...))
 }
 
-// resetFields returns the set of fields of a kind for GetResetFields.
-func resetFields(k *resourcedef.Kind, paths ...fieldpath.Path) map[fieldpath.APIVersion]*fieldpath.Set {
-	set := fieldpath.NewSet(paths...)
+// resetFields returns the set of fields of a kind, given by their paths, for GetResetFields.
+func resetFields(k *resourcedef.Kind, paths []string) map[fieldpath.APIVersion]*fieldpath.Set {
+	set := fieldpath.NewSet()
+	for _, p := range paths {
+		var path fieldpath.Path
+		for name := range strings.SplitSeq(p, ".") {
+			path = append(path, fieldpath.PathElement{FieldName: &name})
+		}
+		set.Insert(path)
+	}
 	gv := metav1.GroupVersion{Group: k.Group, Version: k.Version}.String()
 	return map[fieldpath.APIVersion]*fieldpath.Set{fieldpath.APIVersion(gv): set}
 }

@@ -14,6 +14,7 @@ func validatingPolicies(x celCompilers) resourcedef.Kind {
 	k := newKind("validatingadmissionpolicies",
 		"ValidatingAdmissionPolicy", typed.NewTypes[policy, admissionv1.ValidatingAdmissionPolicyList]())
 	k.Types.HasStatus = true
+	k.Types.StatusResetFields = []string{"metadata"}
 	k.Rules = typed.Rules[policy]{
 		Default: func(p *policy) {
 			typed.SetDefault(&p.Spec.FailurePolicy, admissionv1.Fail)

@@ -18,6 +18,7 @@ func deployments() resourcedef.Kind {
 	k := newKind("deployments", "deployment", "Deployment", "deploy")
 	k.Types = typed.NewNamespacedTypes[appsv1.Deployment, appsv1.DeploymentList]()
 	k.Types.HasStatus = true
+	k.Types.StatusResetFields = []string{"metadata.labels"}
 	k.Rules = typed.Rules[appsv1.Deployment]{
 		Default:          defaultDeployment,
 		PrepareForCreate: dropDeployment,

@@ -45,6 +45,8 @@ func csrTable() []resourcedef.Kind {
 		Subresources: approval,
 	}
 	k.Types.HasStatus, k.Types.NoGenerate = true, true
+	k.Types.ResetFields = []string{"spec"} // it never changes
+	k.Types.StatusResetFields = []string{"status.conditions"}
 	k.Table = resourcedef.Table{
 		Columns: []metav1.TableColumnDefinition{
 			printers.NameColumn(), printers.AgeColumn(), printers.StringColumn("SignerName", spec["signerName"]),

@@ -49,6 +49,7 @@ func podCertificateRequests() resourcedef.Kind {
 		},
 	}
 	k.Types.Namespaced, k.Types.HasStatus, k.Types.NoGenerate = true, true, true
+	k.Types.StatusResetFields = []string{"metadata"}
 	spec := certificatesv1.PodCertificateRequestSpec{}.SwaggerDoc()
 	k.Table = resourcedef.Table{
 		Columns: []metav1.TableColumnDefinition{

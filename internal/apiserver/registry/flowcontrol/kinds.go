@@ -22,11 +22,18 @@ func Kinds() []resourcedef.Kind {
 }
 
 func newKind(resource, kindName string, t resourcedef.Types) resourcedef.Kind {
-	t.HasStatus = true
+	t.HasStatus, t.StatusResetFields = true, []string{"metadata"}
 	return resourcedef.Kind{
 		Group: flowcontrolv1.GroupName, Version: "v1", Resource: resource, Singular: strings.ToLower(kindName),
 		Kind: kindName, Types: t,
 	}
+}
+
+// keepMetadata keeps all metadata at a status update, where other kinds let finalizers change.
+func keepMetadata(now, previous *metav1.ObjectMeta) {
+	managed := now.ManagedFields
+	*now = *previous.DeepCopy()
+	now.ManagedFields = managed
 }
 
 func spec() *field.Path { return field.NewPath("spec") }
@@ -39,6 +46,9 @@ func flowSchemas() resourcedef.Kind {
 			if s.Spec.MatchingPrecedence == 0 {
 				s.Spec.MatchingPrecedence = middle
 			}
+		},
+		PrepareForStatusUpdate: func(s, old *flowcontrolv1.FlowSchema) {
+			keepMetadata(&s.ObjectMeta, &old.ObjectMeta)
 		},
 		Validate:                 checkSchema,
 		ValidateStatus:           checkSchemaStatus,
@@ -77,7 +87,10 @@ func priorityLevelConfigurations() resourcedef.Kind {
 		"PriorityLevelConfiguration", typed.NewTypes[flowcontrolv1.PriorityLevelConfiguration,
 			flowcontrolv1.PriorityLevelConfigurationList]())
 	k.Rules = typed.Rules[flowcontrolv1.PriorityLevelConfiguration]{Default: defaultLevel, Validate: checkLevel,
-		ValidateStatus: checkLevelStatus, AllowUnconditionalUpdate: true}.Untyped()
+		ValidateStatus: checkLevelStatus, AllowUnconditionalUpdate: true,
+		PrepareForStatusUpdate: func(l, old *flowcontrolv1.PriorityLevelConfiguration) {
+			keepMetadata(&l.ObjectMeta, &old.ObjectMeta)
+		}}.Untyped()
 	limited, queuing := flowcontrolv1.LimitedPriorityLevelConfiguration{}.SwaggerDoc(),
 		flowcontrolv1.QueuingConfiguration{}.SwaggerDoc()
 	k.Table = resourcedef.Table{

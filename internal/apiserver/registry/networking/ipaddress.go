@@ -84,6 +84,7 @@ func serviceCIDRs() resourcedef.Kind {
 	k := newKind("servicecidrs",
 		"ServiceCIDR", typed.NewTypes[networkingv1.ServiceCIDR, networkingv1.ServiceCIDRList]())
 	k.Types.HasStatus, k.Types.NoGenerate = true, true
+	k.Types.StatusResetFields = []string{"metadata"}
 	k.Rules = typed.Rules[networkingv1.ServiceCIDR]{Validate: checkServiceCIDR,
 		AllowUnconditionalUpdate: true}.Untyped()
 	k.Table = resourcedef.Table{

@@ -44,6 +44,7 @@ func Kinds(c Connections) []resourcedef.Kind {
 			New:        func() runtime.Object { return &v1.Pod{} },
 			NewList:    func() runtime.Object { return &v1.PodList{} },
 			Namespaced: true, HasStatus: true,
+			StatusResetFields: []string{"metadata.deletionTimestamp", "metadata.ownerReferences"},
 		},
 		Rules: rules(),
 		Stored: resourcedef.Stored{Wrap: func(s storage.Interface) storage.Interface {

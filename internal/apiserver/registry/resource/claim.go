@@ -22,6 +22,7 @@ func claims(labels NamespaceLabels) resourcedef.Kind {
 	k := newKind("resourceclaims", "ResourceClaim", typed.NewNamespacedTypes[resourcev1.ResourceClaim,
 		resourcev1.ResourceClaimList]())
 	k.Types.HasStatus, k.Types.NoGenerate = true, true
+	k.Types.StatusResetFields = []string{"metadata"}
 	k.Rules = typed.Rules[resourcev1.ResourceClaim]{
 		Default: func(c *resourcev1.ResourceClaim) {
 			defaultDevices(&c.Spec.Devices)

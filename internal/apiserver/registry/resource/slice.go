@@ -92,6 +92,7 @@ func taintRules() resourcedef.Kind {
 	k := newKind("devicetaintrules",
 		"DeviceTaintRule", typed.NewTypes[resourcev1.DeviceTaintRule, resourcev1.DeviceTaintRuleList]())
 	k.Types.HasStatus = true
+	k.Types.StatusResetFields = []string{"metadata"}
 	k.Rules = typed.Rules[resourcev1.DeviceTaintRule]{
 		Default: func(r *resourcev1.DeviceTaintRule) { defaultTaint(&r.Spec.Taint) },
 		PrepareForUpdate: func(r, previous *resourcev1.DeviceTaintRule) {

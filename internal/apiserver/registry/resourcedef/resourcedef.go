@@ -57,6 +57,11 @@ type Types struct {
 	// Rules.ValidateName; nil for most kinds. The library's check that the name is a path segment
 	// follows in any case.
 	ValidateMeta func(obj runtime.Object) field.ErrorList
+	// ResetFields are the fields that the main endpoint ignores beside status, StatusResetFields
+	// those that the status endpoint ignores beside spec, as paths (metadata.labels): no field
+	// manager owns what is sent there. With metadata in StatusResetFields the status endpoint also
+	// keeps it as it was; other fields are kept by Rules.
+	ResetFields, StatusResetFields []string
 }
 
 // Rules are how a kind is written; package registry calls them from its strategy, in the order of

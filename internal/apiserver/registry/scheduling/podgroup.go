@@ -20,6 +20,7 @@ func podGroups() resourcedef.Kind {
 	k := beta("podgroups", "PodGroup", typed.NewNamespacedTypes[schedulingv1beta1.PodGroup,
 		schedulingv1beta1.PodGroupList]())
 	k.Types.HasStatus = true
+	k.Types.StatusResetFields = []string{"metadata"}
 	k.Rules = typed.Rules[schedulingv1beta1.PodGroup]{
 		Default: func(g *schedulingv1beta1.PodGroup) {
 			typed.SetDefault(&g.Spec.DisruptionMode,

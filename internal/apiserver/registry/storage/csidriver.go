@@ -157,6 +157,7 @@ func checkTokens(f *typed.Errors, list []storagev1.TokenRequest) {
 func csiNodes() resourcedef.Kind {
 	k := newKind("csinodes", "CSINode", typed.NewTypes[storagev1.CSINode, storagev1.CSINodeList]())
 	k.Types.HasStatus = true
+	k.Types.StatusResetFields = []string{"metadata"}
 	k.Rules = typed.Rules[storagev1.CSINode]{
 		// The health of a node's storage is behind a gate that is off by default: the status
 		// endpoint keeps what is stored.

@@ -28,6 +28,7 @@ func volumeAttachments() resourcedef.Kind {
 	k := newKind("volumeattachments",
 		"VolumeAttachment", typed.NewTypes[storagev1.VolumeAttachment, storagev1.VolumeAttachmentList]())
 	k.Types.HasStatus = true
+	k.Types.StatusResetFields = []string{"metadata"}
 	k.Rules = typed.Rules[storagev1.VolumeAttachment]{
 		Validate:       checkAttachment,
 		ValidateStatus: checkAttachmentStatus,

@@ -42,6 +42,7 @@ func Kinds(made func()) []resourcedef.Kind {
 		},
 	}
 	k.Types.HasStatus, k.Types.NoGenerate = true, true
+	k.Types.StatusResetFields = []string{"metadata"}
 	k.Rules.BeginCreate = func(_ context.Context, _ runtime.Object, dryRun bool) (func(bool), error) {
 		return func(ok bool) {
 			if ok && !dryRun {
