@@ -193,6 +193,21 @@ func TestPodsThatContradictThemselves(t *testing.T) {
 	}
 }
 
+// Two containers of a Pod that is ready declare one port and do not both listen there: a note.
+func TestASharedPortOfAReadyPodIsANote(t *testing.T) {
+	const ports = "spec: {containers: [{name: a, ports: [{containerPort: 80}]}, {name: b, ports: [{containerPort: " +
+		"80}]}]}"
+	for status, want := range map[string]Severity{"": Threat,
+		"\nstatus: {conditions: [{type: Ready, status: 'True'}]}":  Note,
+		"\nstatus: {conditions: [{type: Ready, status: 'False'}]}": Threat} {
+		all := Of(clusterOf(t, webPod+ports+status), Object{"Pod", "shop", "web"})
+		i := slices.IndexFunc(all, func(f Finding) bool { return f.Code == "PortShared" })
+		if i < 0 || all[i].Severity != want {
+			t.Errorf("%q: got %+v, want PortShared with severity %v", status, all, want)
+		}
+	}
+}
+
 // Roles and bindings of a namespace about what is in none give nothing.
 func TestRightsWithoutANamespace(t *testing.T) {
 	role := func(rule string) string {
