@@ -93,6 +93,8 @@ type Answer struct {
 
 	refusals []journal.NodeRefusal // of nodes, that the cause is made from
 	also     []finding.Finding     // those of Findings that cause and facts do not name
+	// names a cause that others than this Pod may suffer from, such as a registry; empty: none
+	shared string
 }
 
 // Fix is one thing a person can do.
@@ -160,6 +162,7 @@ var causes = []cause{
 	{"image", imagePullFailed},
 	{"configuration", configFailed},
 	{"crashing", crashLoop},
+	{"stopping", stopping},
 	{"restarted", restarted},
 	{"initialising", initContainersRunning},
 	{"starting", starting},

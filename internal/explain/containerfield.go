@@ -132,6 +132,10 @@ func containerRemedies(in In, c container, t *corev1.ContainerStateTerminated) [
 		a = *configAnswer(in, c, w)
 	case t != nil:
 		terminationCause(&a, in, c, t)
+	default:
+		if k := stoppedByProbe(in, c); k.known {
+			killedByProbeCause(&a, in, c, k)
+		}
 	}
 	return asRemedies(a.Fixes)
 }

@@ -52,6 +52,13 @@ func containerFindings(in In) []finding.Finding {
 		f := finding.Finding{Stage: finding.StageRun, Object: in.object(), Field: at, Value: c.spec.Name,
 			Numbers: map[string]string{"restartCount": strconv.Itoa(int(c.status.RestartCount))}}
 		w, t := c.waiting(), c.status.State.Terminated
+		if k := stoppedByProbe(in, c); k.known {
+			f.Message = fmt.Sprintf("%s is stopped by the kubelet.", c.title())
+			probeKillFinding(in, c, k, &f)
+			f.Remedies = containerRemedies(in, c, nil)
+			out = append(out, f)
+			continue
+		}
 		switch {
 		case w != nil && slices.Contains(imageReasons, w.Reason):
 			f.Code, f.Field, f.Value, f.Stage = w.Reason, at+".image", c.spec.Image, finding.StageImage
@@ -81,7 +88,7 @@ func containerFindings(in In) []finding.Finding {
 				continue
 			}
 			out = append(out, exitFinding(in, c, t, f))
-			if t.ExitCode != 0 && !killedByProbe(in, c, t).known {
+			if t.ExitCode != 0 && !killedByProbe(in, c, t).known && !endedByDeletion(in.Pod, t) {
 				out = append(out, deniedFindings(in, c, at, t)...)
 			}
 			continue
@@ -102,17 +109,8 @@ func exitFinding(in In, c container, t *corev1.ContainerStateTerminated, f findi
 		f.Value = c.spec.Resources.Limits.Memory().String()
 		f.Numbers["limit"] = f.Value
 	case k.known:
-		f.Code, f.Field = "KilledByProbe", f.Field+"."+k.probe.Probe+"Probe"
-		if p := probeOf(c.spec, k.probe.Probe); p != nil {
-			f.Numbers["periodSeconds"], f.Numbers["failureThreshold"] = fmt.Sprint(p.PeriodSeconds),
-				fmt.Sprint(p.FailureThreshold)
-			f.Numbers["timeoutSeconds"] = fmt.Sprint(p.TimeoutSeconds)
-			d := diagnoseProbe(in, c.spec, withSockets(in, k.probe))
-			field, value, want := probeField(c.spec, p, k.probe.Message, d)
-			f.Field, f.Value, f.Want = f.Field+field, value, want
-			f.Message += fmt.Sprintf(" Its %s probe %s.", k.probe.Probe, d.text)
-		}
-	case t.ExitCode == 126 || t.ExitCode == 127:
+		probeKillFinding(in, c, k, &f)
+	case t.ExitCode == 126 || t.ExitCode == 127 || neverStarted(t):
 		f.Field += ".command"
 		if field, value, _ := wordsField(in, c, at, t.Message); strings.HasPrefix(field, f.Field) {
 			f.Field, f.Value = field, value
@@ -123,11 +121,39 @@ func exitFinding(in In, c container, t *corev1.ContainerStateTerminated, f findi
 		f.Severity = finding.Note
 		f.Message += " It has run well since."
 	}
+	if len(in.Pod.Finalizers) > 0 && endedByDeletion(in.Pod, t) {
+		f.Severity = finding.Note // what holds the object is told
+	}
 	if in.Now.Sub(t.FinishedAt.Time) > restartWindow && c.status.State.Running != nil || t.ExitCode == 0 &&
 		!k.known && in.Pod.Spec.RestartPolicy != corev1.RestartPolicyAlways {
 		f.Severity = finding.Note
 	}
 	return f
+}
+
+// endedByDeletion reports whether a container ended after its Pod was asked to go: whatever its exit
+// code, it did as it was told.
+func endedByDeletion(p *corev1.Pod, t *corev1.ContainerStateTerminated) bool {
+	if p.DeletionTimestamp == nil || p.DeletionGracePeriodSeconds == nil {
+		return false
+	}
+	return !t.FinishedAt.Time.Before(p.DeletionTimestamp.Add(-secondsOf(*p.DeletionGracePeriodSeconds)))
+}
+
+// probeKillFinding turns a container's finding into one about the probe for which it is stopped.
+func probeKillFinding(in In, c container, k probeKill, f *finding.Finding) {
+	f.Code, f.Field = "KilledByProbe", f.Field+"."+k.probe.Probe+"Probe"
+	p := probeOf(c.spec, k.probe.Probe)
+	if p == nil {
+		return
+	}
+	f.Numbers["periodSeconds"], f.Numbers["failureThreshold"] = fmt.Sprint(p.PeriodSeconds),
+		fmt.Sprint(p.FailureThreshold)
+	f.Numbers["timeoutSeconds"] = fmt.Sprint(p.TimeoutSeconds)
+	d := diagnoseProbe(in, c.spec, withSockets(in, k.probe))
+	field, value, want := probeField(c.spec, p, k.probe.Message, d)
+	f.Field, f.Value, f.Want = f.Field+field, value, want
+	f.Message += fmt.Sprintf(" Its %s probe %s.", k.probe.Probe, d.text)
 }
 
 // probeFindings are probes that running containers fail now, as data.
@@ -310,6 +336,7 @@ const maxAlso = 6
 func withFindings(a Answer, told, more []finding.Finding) Answer {
 	a.Findings = finding.Roots(append(slices.Clone(told), more...))
 	more = finding.Roots(more)
+	leadWithReference(&a, more)
 	text := a.Cause + "\n" + strings.Join(a.Facts, "\n")
 	if slices.Contains(healthy, a.State) {
 		if i := slices.IndexFunc(more, func(f finding.Finding) bool { return f.Severity == finding.Broken }); i >= 0 {
@@ -334,6 +361,21 @@ func withFindings(a Answer, told, more []finding.Finding) Answer {
 		}
 	}
 	return a
+}
+
+// leadWithReference puts before the cause of a Pod that finds no node what its claims refer to in
+// vain: without that they are never bound.
+func leadWithReference(a *Answer, more []finding.Finding) {
+	if a.Code != "unscheduled" {
+		return
+	}
+	i := slices.IndexFunc(more, func(f finding.Finding) bool {
+		return f.Severity == finding.Broken &&
+			f.Object.Kind == "PersistentVolumeClaim" && !f.Names(a.Cause)
+	})
+	if i >= 0 {
+		a.Cause = more[i].Message + " " + a.Cause
+	}
 }
 
 // withoutDoubles leaves the first of fixes that say or do the same.

@@ -3,6 +3,7 @@ package explain
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -101,6 +102,62 @@ func TestAnOverviewTellsASharedCauseOnce(t *testing.T) {
 	}
 	if strings.Contains(text, "taint") {
 		t.Errorf("got\n%s\nwant no note", text)
+	}
+}
+
+// Pods of several owners that fail in the same way are causes of their own, unless they share what
+// they fail of; what follows from a Pod's trouble is said with it.
+func TestAnOverviewKeepsCausesApart(t *testing.T) {
+	answer := func(pod, code, field, value, shared string) PodAnswer {
+		o := finding.Object{Kind: "Pod", Namespace: "shop", Name: pod}
+		return PodAnswer{Owner: finding.Object{Kind: "Deployment", Namespace: "shop", Name: pod[:1]},
+			Answer: Answer{Subject: "pod/" + pod + " in shop", State: code, Code: "x", Cause: pod + " fails.", shared: shared,
+				Facts: []string{saidPrefix + pod + " says so"},
+				Findings: []finding.Finding{{Code: code, Object: o, Field: field, Value: value,
+					Remedies: []finding.Remedy{{Say: "first"}}}},
+				Fixes: []Fix{{Description: "or mend " + pod}, {Description: "or mend " + pod}}}}
+	}
+	service := finding.Object{Kind: "Service", Namespace: "shop", Name: "s"}
+	pod := func(name string) finding.Object { return finding.Object{Kind: "Pod", Namespace: "shop", Name: name} }
+	found := []finding.Finding{
+		{Code: "NoReadyPods", Object: service, Related: []finding.Object{pod("a-1")}, Message: "no endpoints"},
+		{Code: "ProgressDeadlineExceeded", Object: finding.Object{Kind: "Deployment", Namespace: "shop", Name: "b"},
+			Message: "no progress"},
+		{Code: "Warning", Object: finding.Object{Kind: "Deployment", Namespace: "shop", Name: "z"}, Message: "alone"},
+	}
+	asks := answer("e-1", "DependencyFails", "spec.containers[0].args[0]", "s", "")
+	asks.Findings[0].Related = []finding.Object{service}
+	well := answer("f-1", "ProbeFails", "spec.containers[0].readinessProbe", "", "")
+	well.State, well.Findings = "Ready", nil
+	starts := answer("g-1", "", "", "", "")
+	starts.Code, starts.Findings = "starting", nil
+	o := NewOverview("namespace shop", found, []PodAnswer{
+		answer("a-1", "ContainerExited", "spec.containers[0]", "app", ""),
+		answer("b-1", "ContainerExited", "spec.containers[0]", "app", ""),
+		answer("c-1", "ErrImagePull", "spec.containers[0].image", "r.test/c", "registry r.test"),
+		answer("d-1", "ErrImagePull", "spec.containers[0].image", "r.test/d", "registry r.test"),
+		asks, well, starts})
+	var got []string
+	for _, c := range o.Causes {
+		text := c.Object.Name + ":"
+		for _, x := range c.Explains {
+			text += " " + x.Name
+		}
+		got = append(got, text)
+		if c.Object.Kind == "Pod" && c.Code == "ContainerExited" && (len(c.Remedies) != 1 ||
+			c.Remedies[0].Say != "mend "+c.Object.Name || c.Said != saidPrefix+c.Object.Name+" says so") {
+			t.Errorf("%s: got remedies %v and last words %q, want one, and its own words", c.Object.Name, c.Remedies, c.Said)
+		}
+	}
+	want := []string{"a-1: s e-1", "b-1: b", "c-1: d-1", "z:", "g-1:"}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	a := o.Within(Answer{Subject: "namespace/shop", State: "well"})
+	if a.State != "troubled" || !strings.Contains(a.Cause, "in it 4 things are broken") || len(a.Findings) != 4 {
+		t.Errorf("got %s: %s with %d findings, want the namespace's trouble", a.State, a.Cause, len(a.Findings))
 	}
 }
 

@@ -50,7 +50,7 @@ func imageAnswer(in In, c container, w *corev1.ContainerStateWaiting) *Answer {
 			p.tag = t.Tag()
 		}
 	}
-	a := &Answer{State: w.Reason}
+	a := &Answer{State: w.Reason, shared: "image " + c.spec.Image}
 	failed := func(f journal.PullFailed) bool { return f.Image == c.spec.Image && f.Reason != "ImagePullBackOff" }
 	if f, at, ok := newest[journal.PullFailed](in, failed); ok {
 		p.text, p.secrets = f.Message, f.Secrets
@@ -94,9 +94,11 @@ func (p imagePull) classify(a *Answer, reason string) {
 	case has("connection refused", "no such host", "timeout", "unreachable", "no route", "server misbehaving"):
 		a.Cause = of + fmt.Sprintf("the registry %s does not answer: %s", p.host, innermostError(p.text))
 		a.Fixes = textFixes("start the registry or mend the way to it; the pull is tried again by itself")
+		a.shared = "registry " + p.host
 	case has("certificate", "x509", "http response to https", "tls"):
 		a.Cause = of + fmt.Sprintf("the connection to the registry %s cannot be trusted: %s", p.host,
 			innermostError(p.text))
+		a.shared = "trust in registry " + p.host
 		a.Fixes = textFixes("give the node the registry's authority, or say in containerd's certs.d/" + p.host +
 			"/hosts.toml how it is reached")
 	default:

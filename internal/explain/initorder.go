@@ -36,6 +36,7 @@ func initContainersRunning(in In) *Answer {
 			a.Cause = fmt.Sprintf("%s (%d of %d) runs.%s", c.title(), done+1, n, c.blockedContainers(in))
 			if !sidecar {
 				initWaitsFor(a, in, c)
+				saysNow(a, in, c)
 			}
 			a.Fixes = append(a.Fixes, logsOf(in, c.spec.Name))
 			return a

@@ -7,15 +7,19 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
-// FailedContainers returns the containers that exited with another code than 0; true if that was
-// the previous run.
-func FailedContainers(p *corev1.Pod) map[string]bool {
+// ContainersToRead returns the containers whose last log lines may say what is wrong: those that
+// exited with another code than 0, true if that was the previous run, and init containers that run.
+func ContainersToRead(p *corev1.Pod) map[string]bool {
 	out := map[string]bool{}
 	for _, c := range containers(p) {
 		switch {
 		case c.status == nil:
+		case c.init && c.status.State.Running != nil && !pod.IsSidecar(c.spec):
+			out[c.spec.Name] = false
 		case c.status.State.Terminated != nil && c.status.State.Terminated.ExitCode != 0:
 			out[c.spec.Name] = false
 		case c.status.State.Terminated == nil && c.status.LastTerminationState.Terminated != nil &&
@@ -31,6 +35,43 @@ var unsetVariable = regexp.MustCompile(
 	`\b([A-Z][A-Z0-9_]{2,})\b["':]*(?: (?:is|was|must be|has to be|environment variable|env var|variable))*:? (?:not ` +
 		`set|unset|not defined|undefined|required|missing|set|empty)\b`)
 
+// saysNow adds the last log lines of a container that runs.
+func saysNow(a *Answer, in In, c container) {
+	for line := range strings.Lines(strings.TrimSpace(in.LastLogs[c.spec.Name])) {
+		a.Facts = append(a.Facts, saysPrefix+strings.TrimSpace(line))
+	}
+}
+
+// withLastWords adds what the last words of a container that ended tell: what it lacks, what its
+// Pod's spec forbids it, or which Service did not answer.
+func withLastWords(a *Answer, in In, c container, t *corev1.ContainerStateTerminated) {
+	if lastLogs(a, in, c) || forbiddenBySpec(a, in, c, t) {
+		return
+	}
+	before := a.Cause
+	if awaitedService(a, in, c); a.Cause == before {
+		absentFile(a, in, c, t)
+	}
+}
+
+// absentFile names the file that the very last words of a container miss, where no volume of the
+// Pod could hold it.
+func absentFile(a *Answer, in In, c container, t *corev1.ContainerStateTerminated) {
+	words := lastOutput(in, c, t)
+	line := words[strings.LastIndex(words, "\n")+1:]
+	low := strings.ToLower(line)
+	file := fileIn(line)
+	if !strings.Contains(low, "no such file") && !strings.Contains(low, "enoent") || file == "" {
+		return
+	}
+	if _, mounted := mountOf(c, file); mounted {
+		return
+	}
+	a.Cause += fmt.Sprintf(" It misses %s: no volume is mounted there, and the image has no such file.", file)
+	a.Fixes = append(textFixes(fmt.Sprintf("mount a volume that has it at %s, build it into the image, or let the "+
+		"program look elsewhere", path.Dir(file))), a.Fixes...)
+}
+
 // lastLogs adds a container's last log lines, and what can be derived from them; true when that
 // says why it failed.
 func lastLogs(a *Answer, in In, c container) bool {
@@ -39,7 +80,7 @@ func lastLogs(a *Answer, in In, c container) bool {
 		return false
 	}
 	for _, line := range strings.Split(failureText, "\n") {
-		a.Facts = append(a.Facts, "it said: "+line)
+		a.Facts = append(a.Facts, saidPrefix+line)
 	}
 	if nameUnresolved(a, in, c, failureText) || readOnlyFile(a, in, c, failureText) {
 		return true

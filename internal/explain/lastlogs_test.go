@@ -51,7 +51,7 @@ func TestLastLogLinesAreInTheAnswer(t *testing.T) {
 				Reason: "Error"}},
 		}}}}
 	pod.Name, pod.Namespace = "app", "default"
-	if previous, ok := FailedContainers(pod)["app"]; !ok || !previous {
+	if previous, ok := ContainersToRead(pod)["app"]; !ok || !previous {
 		t.Errorf("the run before is the one that failed: %v %v", previous, ok)
 	}
 	for failureText, variable := range map[string]string{

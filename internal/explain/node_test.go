@@ -97,6 +97,7 @@ func TestWhyOnTheNode(t *testing.T) {
 				ProbeHandler:  corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt(80)}},
 				PeriodSeconds: 3, FailureThreshold: 3}
 			s := in.runs()
+			s.State.Running.StartedAt = at(-9 * time.Second)
 			s.RestartCount, s.LastTerminationState.Terminated = 1, ended0(143, "Error")
 			in.fact(12*time.Second, "kubelet", journal.Probed{Container: "app", Probe: "liveness", Result: "failure",
 				Count: 3, Threshold: 3, Message: "connection refused"})
@@ -104,6 +105,35 @@ func TestWhyOnTheNode(t *testing.T) {
 				Grace: 30})
 		}, []string{"its liveness probe asks port 80", "failed 3 times in a row", "exit code 143", "startupProbe"},
 			[]string{"memory"}},
+		{"a container is being stopped by its liveness probe, as the run before was", func(in *In) {
+			in.app().LivenessProbe = &corev1.Probe{
+				ProbeHandler:  corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt(80)}},
+				PeriodSeconds: 3, FailureThreshold: 3}
+			in.runs().State.Running.StartedAt = at(-30 * time.Second)
+			in.fact(12*time.Second, "kubelet", journal.Probed{Container: "app", Probe: "liveness", Result: "failure",
+				Count: 3, Threshold: 3, Message: "connection refused"})
+			in.fact(12*time.Second, "kubelet", journal.Killing{Container: "app", Cause: "liveness probe failed",
+				Grace: 30})
+		}, []string{"its liveness probe asks port 80", "was sent TERM 12s ago", "is killed in 18s"},
+			[]string{"nothing blocks it", "exit code"}},
+		{"a run that a probe ended, while the next one is being stopped", func(in *In) {
+			in.app().LivenessProbe = &corev1.Probe{
+				ProbeHandler:  corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt(80)}},
+				PeriodSeconds: 3, FailureThreshold: 3}
+			s := in.state(waiting("CrashLoopBackOff", ""))
+			s.RestartCount, s.LastTerminationState.Terminated = 3, ended0(137, "Error")
+			in.fact(15*time.Second, "kubelet", journal.Killing{Container: "app", Cause: "liveness probe failed",
+				Grace: 30})
+			in.fact(time.Second, "kubelet", journal.Killing{Container: "app", Cause: "the Pod is deleted", Grace: 30})
+		}, []string{"stopped by the kubelet (liveness probe failed)", "ignored TERM", "exit code 137"}, nil},
+		{"a program that the runtime cannot start", func(in *In) {
+			in.app().Command = []string{"/usr/bin/start.sh"}
+			s := in.state(waiting("CrashLoopBackOff", ""))
+			s.RestartCount, s.LastTerminationState.Terminated = 3, ended0(128, "StartError")
+			s.LastTerminationState.Terminated.Message = `runc create failed: exec: "/usr/bin/start.sh": stat ` +
+				`/usr/bin/start.sh: no such file or directory`
+		}, []string{"Container app cannot be started", "correct the command: /usr/bin/start.sh is not in the image"},
+			[]string{"last words"}},
 		{"a child died for memory, seen by the peak alone", func(in *In) {
 			in.Pod.Spec.RestartPolicy, in.Pod.Status.Phase = corev1.RestartPolicyNever, corev1.PodFailed
 			in.app().Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("100Mi")}

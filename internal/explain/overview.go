@@ -16,20 +16,42 @@ type Overview struct {
 	Scope  string   `json:"scope"` // "namespace shop" or "the cluster"
 	Causes []Root   `json:"causes"`
 	Unread []string `json:"unread,omitempty"`
+	// Pods that are not well and were not looked at, as there are so many
+	NotAsked []finding.Object `json:"notAsked,omitempty"`
 }
 
 // Root is one cause with all that it explains.
 type Root struct {
 	finding.Finding
 	Explains []finding.Object `json:"explains,omitempty"` // further objects with the same cause
+	Said     string           `json:"said,omitempty"`     // the last line that a failed container logged
 	Ask      string           `json:"ask,omitempty"`      // the command that says more
 }
 
+// PodAnswer is an answer about a Pod that is not well.
+type PodAnswer struct {
+	Answer
+	Owner finding.Object // its outermost controller, or the Pod
+}
+
 // NewOverview joins findings, and the answers about Pods that are not well, into causes: what
-// several objects suffer from is one cause.
-func NewOverview(scope string, found []finding.Finding, pods []Answer) Overview {
+// several objects suffer from is one cause, and what only follows from a Pod's trouble, such as a
+// Service without ready Pods, is said with that.
+func NewOverview(scope string, found []finding.Finding, pods []PodAnswer) Overview {
+	keys := map[string]string{} // of causes that Pods of several owners may share, by finding
+	said := map[finding.Object]string{}
+	follow := map[finding.Object][]finding.Object{} // Pods by the object that is to blame for them
 	for _, a := range pods {
-		found = append(found, mainFinding(a))
+		if a.Well() {
+			continue
+		}
+		f := mainFinding(a.Answer).Of(a.Owner)
+		if i := slices.IndexFunc(found, func(x finding.Finding) bool { return sameAs(f, x) }); i >= 0 {
+			follow[found[i].Object] = append(follow[found[i].Object], a.object())
+			continue
+		}
+		keys[f.Code+f.Object.String()], said[f.Object] = a.shared, a.lastSaid()
+		found = append(found, f)
 	}
 	found = finding.Roots(found)
 	slices.SortStableFunc(found, func(a, b finding.Finding) int {
@@ -39,17 +61,107 @@ func NewOverview(scope string, found []finding.Finding, pods []Answer) Overview 
 	o := Overview{Scope: scope}
 	at := map[string]int{}
 	for _, f := range found {
-		key := rootKey(f)
+		key := cmp.Or(keys[f.Code+f.Object.String()], rootKey(f))
 		if i, ok := at[key]; ok && key != "" {
-			if f.Object != o.Causes[i].Object && !slices.Contains(o.Causes[i].Explains, f.Object) {
-				o.Causes[i].Explains = append(o.Causes[i].Explains, f.Object)
-			}
+			o.Causes[i].explain(f.Object)
 			continue
 		}
 		at[key] = len(o.Causes)
-		o.Causes = append(o.Causes, Root{Finding: f, Ask: askAbout(f.Object)})
+		r := Root{Finding: f, Ask: askAbout(f.Object), Said: said[f.Object]}
+		for _, p := range follow[f.Object] {
+			r.explain(p)
+		}
+		o.Causes = append(o.Causes, r)
 	}
+	o.joinConsequences(pods)
 	return o
+}
+
+// Beginnings of facts that are lines of a container's log.
+const (
+	saidPrefix = "it said: "
+	saysPrefix = "it says: " // of one that runs
+)
+
+// lastSaid is the last of the facts that are log lines; empty where there is none.
+func (a Answer) lastSaid() string {
+	for _, f := range slices.Backward(a.Facts) {
+		if strings.HasPrefix(f, saidPrefix) || strings.HasPrefix(f, saysPrefix) {
+			return f
+		}
+	}
+	return ""
+}
+
+// explain adds an object that has the same cause.
+func (r *Root) explain(o finding.Object) {
+	if o != r.Object && !slices.Contains(r.Explains, o) {
+		r.Explains = append(r.Explains, o)
+	}
+}
+
+// sameAs reports whether a Pod's main finding is x, or is about the same object or its owner and
+// names the same value: a Secret that is missing is said once.
+func sameAs(f, x finding.Finding) bool {
+	switch {
+	case x.Severity != finding.Broken:
+		return false
+	case f.Code == x.Code && f.Object == x.Object && f.Field == x.Field:
+		return true
+	}
+	return f.Value != "" && x.Value == f.Value && x.Root() == f.Root() && strings.HasPrefix(f.Field, x.Field)
+}
+
+// object is the Pod that an answer is about.
+func (a PodAnswer) object() finding.Object {
+	_, rest, _ := strings.Cut(a.Subject, "/")
+	name, ns, _ := strings.Cut(rest, " in ")
+	return finding.Object{Kind: "Pod", Namespace: ns, Name: name}
+}
+
+// consequences are the codes of findings that only say that something is not well.
+var consequences = []string{"NoReadyPods", "BackoffLimitExceeded", "JobFailed", "FailedIndexes",
+	"MaxFailedIndexesExceeded", "ProgressDeadlineExceeded", "PodsRefused", "Warning", "ConditionWrong"}
+
+// joinConsequences takes causes away that follow from a Pod's, and names their objects there. A
+// Service's Pods are those that its finding names.
+func (o *Overview) joinConsequences(pods []PodAnswer) {
+	owners := map[finding.Object]bool{}
+	for _, a := range pods {
+		owners[a.Owner] = true
+	}
+	var kept, follow []Root
+	for _, c := range o.Causes {
+		if slices.Contains(consequences, c.Code) && c.Object.Kind != "Pod" || c.Code == "DependencyFails" {
+			follow = append(follow, c)
+		} else {
+			kept = append(kept, c)
+		}
+	}
+	for _, asks := range []bool{false, true} { // who asks a Service follows from what that one follows from
+		for _, c := range follow {
+			if asks != (c.Code == "DependencyFails") {
+				continue
+			}
+			i := slices.IndexFunc(kept, func(r Root) bool {
+				return r.Severity <= c.Severity && (r.Root() == c.Root() || owners[r.Root()] && r.tells(c.Related))
+			})
+			if i < 0 {
+				kept = append(kept, c)
+				continue
+			}
+			kept[i].explain(c.Object)
+		}
+	}
+	slices.SortStableFunc(kept, func(a, b Root) int { return cmp.Compare(a.Severity, b.Severity) })
+	o.Causes = kept
+}
+
+// tells reports whether a cause is about one of objects.
+func (r Root) tells(objects []finding.Object) bool {
+	return slices.ContainsFunc(objects, func(o finding.Object) bool {
+		return o == r.Object || slices.Contains(r.Explains, o)
+	})
 }
 
 // rootKey is equal for findings with one cause: the same missing object, the same node, the same
@@ -72,20 +184,55 @@ func rootKey(f finding.Finding) string {
 
 // mainFinding is the answer about a Pod as one finding: its worst, or its sentence.
 func mainFinding(a Answer) finding.Finding {
-	f := finding.Finding{Code: a.Code, Message: a.Subject + " is " + a.State + ": " + a.Cause}
+	f := finding.Finding{Code: a.Code, Severity: finding.Threat, Message: "The Pod is " + a.State + ": " + a.Cause,
+		Object: PodAnswer{Answer: a}.object()}
+	if slices.Contains(underWay, a.Code) {
+		f.Severity = finding.Note
+	}
 	if len(a.Findings) > 0 {
 		f = a.Findings[0]
 		f.Message = a.Cause
 	}
-	if f.Object.Name == "" {
-		kind, rest, _ := strings.Cut(a.Subject, "/")
-		name, ns, _ := strings.Cut(rest, " in ")
-		f.Object = finding.Object{Kind: strings.ToUpper(kind[:1]) + kind[1:], Namespace: ns, Name: name}
+	if len(a.Fixes) > 0 {
+		f.Remedies = nil
 	}
-	for _, x := range a.Fixes {
+	for i, x := range withoutDoubles(a.Fixes) {
+		if i == 0 {
+			x.Description = strings.TrimPrefix(x.Description, "or ")
+		}
 		f.Remedies = append(f.Remedies, finding.Remedy{Say: x.Description, Run: x.Run})
 	}
 	return f
+}
+
+// Within adds what is wrong in a namespace to the answer about the namespace itself.
+func (o Overview) Within(a Answer) Answer {
+	var wrong []Root
+	for _, c := range o.Causes {
+		if c.Severity != finding.Note {
+			wrong = append(wrong, c)
+		}
+	}
+	if len(wrong) == 0 || a.State != "well" {
+		return a
+	}
+	a.State = "troubled"
+	a.Cause = fmt.Sprintf("The namespace itself is well; in it %d things are broken and %d will be in the way. %s: %s",
+		o.count(finding.Broken), o.count(finding.Threat), wrong[0].Object, wrong[0].Message)
+	a.Fixes = append(remedies(wrong[0].Remedies), commandFix("see all of it", "gantry why -n "+a.namespaceName()))
+	for i, c := range wrong {
+		a.Findings = append(a.Findings, c.Finding)
+		if i > 0 {
+			a.Facts = append(a.Facts, fmt.Sprintf("%s: %s", c.Object, c.Message))
+		}
+	}
+	return a
+}
+
+// namespaceName is the namespace that an answer is about.
+func (a Answer) namespaceName() string {
+	_, name, _ := strings.Cut(a.Subject, "/")
+	return name
 }
 
 // askAbout is the command that explains an object.
@@ -122,6 +269,9 @@ func (o Overview) WriteText(w io.Writer, _ time.Time) error {
 			continue
 		}
 		fmt.Fprintf(&b, "\n%s: %s\n", c.Object, c.Message)
+		if c.Said != "" {
+			fmt.Fprintf(&b, "  · %s\n", c.Said)
+		}
 		if len(c.Explains) > 0 {
 			var names []string
 			for _, x := range c.Explains {
@@ -136,6 +286,9 @@ func (o Overview) WriteText(w io.Writer, _ time.Time) error {
 			}
 		}
 		fmt.Fprintf(&b, "  ? %s\n", c.Ask)
+	}
+	if n := len(o.NotAsked); n > 0 {
+		fmt.Fprintf(&b, "\n%d more Pods are not well and were not looked at, %s the first of them.\n", n, o.NotAsked[0])
 	}
 	for _, text := range o.Unread {
 		fmt.Fprintf(&b, "\nThis could not be read: %s\n", text)

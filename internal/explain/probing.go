@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -236,15 +237,63 @@ type probeKill struct {
 	code      int32
 	sigkilled bool // TERM did not end it
 	known     bool
+	asked     time.Time // when it was asked to end; only while it still runs
+}
+
+// killing is the newest stop of a container that was asked for before a run ended: that of a later
+// run is not about this one.
+func killing(in In, c container, t *corev1.ContainerStateTerminated) (journal.Killing, time.Time, bool) {
+	end := t.FinishedAt.Add(secondsOf(1))
+	for i := len(in.Entries) - 1; i >= 0; i-- {
+		if k, ok := in.Entries[i].Fact.(journal.Killing); ok && k.Container == c.spec.Name &&
+			!in.Entries[i].At.After(end) {
+			return k, in.Entries[i].At, true
+		}
+	}
+	return journal.Killing{}, time.Time{}, false
 }
 
 // killedByProbe reports whether the kubelet stopped the container's last run, and why.
 func killedByProbe(in In, c container, t *corev1.ContainerStateTerminated) probeKill {
-	k, at, ok := newest[journal.Killing](in, func(k journal.Killing) bool { return k.Container == c.spec.Name })
-	if !ok || !strings.Contains(k.Cause, "probe") || at.Before(t.StartedAt.Time) ||
-		at.After(t.FinishedAt.Add(secondsOf(1))) {
+	k, at, ok := killing(in, c, t)
+	if !ok || !strings.Contains(k.Cause, "probe") || at.Before(t.StartedAt.Time) {
 		return probeKill{}
 	}
+	out := probeKillOf(in, c, k, at)
+	out.code, out.sigkilled = t.ExitCode, t.ExitCode == 137
+	return out
+}
+
+// stoppedByProbe reports whether the kubelet has asked a running container to end, as a probe
+// failed.
+func stoppedByProbe(in In, c container) probeKill {
+	if c.status == nil || c.status.State.Running == nil || in.Pod.DeletionTimestamp != nil {
+		return probeKill{}
+	}
+	k, at, ok := newest[journal.Killing](in, func(k journal.Killing) bool { return k.Container == c.spec.Name })
+	// the status has whole seconds: a stop within the first may be the run's before
+	if !ok || !strings.Contains(k.Cause, "probe") || at.Before(c.status.State.Running.StartedAt.Add(time.Second)) {
+		return probeKill{}
+	}
+	over := func(e journal.Entry) bool {
+		switch f := e.Fact.(type) {
+		case journal.ContainerStarted:
+			return f.Container == c.spec.Name && e.At.After(at)
+		case journal.ContainerExited:
+			return f.Container == c.spec.Name && e.At.After(at)
+		}
+		return false
+	}
+	if slices.ContainsFunc(in.Entries, over) {
+		return probeKill{}
+	}
+	out := probeKillOf(in, c, k, at)
+	out.asked = at
+	return out
+}
+
+// probeKillOf is a stop for a probe, with that probe's last failure.
+func probeKillOf(in In, c container, k journal.Killing, at time.Time) probeKill {
 	kind := "liveness"
 	if strings.Contains(k.Cause, "startup") {
 		kind = "startup"
@@ -256,7 +305,6 @@ func killedByProbe(in In, c container, t *corev1.ContainerStateTerminated) probe
 			out.probe = f
 		}
 	}
-	out.code, out.sigkilled = t.ExitCode, t.ExitCode == 137
 	return out
 }
 
@@ -273,10 +321,16 @@ func killedByProbeCause(a *Answer, in In, c container, k probeKill) {
 	}
 	a.Cause = fmt.Sprintf("Container %s is stopped by the kubelet (%s probe failed): its %s probe %s.%s, so the "+
 		"kubelet asked the process to end", c.spec.Name, k.probe.Probe, k.probe.Probe, w.text, times)
-	if k.sigkilled {
+	switch passed := in.Now.Sub(k.asked); {
+	case !k.asked.IsZero() && passed < secondsOf(k.grace):
+		a.Cause += fmt.Sprintf("; it was sent TERM %s ago and has not ended, and is killed in %s.", ago(passed),
+			ago(secondsOf(k.grace)-passed))
+	case !k.asked.IsZero():
+		a.Cause += fmt.Sprintf(", %s ago, with a grace period of %ds.", ago(passed), k.grace)
+	case k.sigkilled:
 		a.Cause += fmt.Sprintf("; it ignored TERM, and after the grace period of %ds it was killed (exit code %d).",
 			k.grace, k.code)
-	} else {
+	default:
 		a.Cause += fmt.Sprintf("; it ended with exit code %d.", k.code)
 	}
 	a.Facts = append(a.Facts, memoryText(in, c)...)

@@ -86,16 +86,24 @@ func terminationCause(a *Answer, in In, c container, t *corev1.ContainerStateTer
 		a.Facts = append(a.Facts, memoryText(in, c)...)
 	case k.known:
 		killedByProbeCause(a, in, c, k)
+	case neverStarted(t):
+		a.Cause = fmt.Sprintf("%s cannot be started: %s.%s", c.title(), strings.TrimSuffix(strings.TrimSpace(t.Message),
+			"."), c.blockedContainers(in))
+		a.Fixes = append(a.Fixes, programFixes(in, c, t.Message)...)
+		return
 	default:
 		a.Cause = fmt.Sprintf("%s ends%s with %s.%s", c.title(), again, exitText(c, t), c.blockedContainers(in))
 		if t.ExitCode == 137 {
 			a.Facts = append(a.Facts, memoryText(in, c)...)
 		}
-		if !lastLogs(a, in, c) && !forbiddenBySpec(a, in, c, t) {
-			awaitedService(a, in, c)
-		}
+		withLastWords(a, in, c, t)
 	}
 	a.Fixes = append(a.Fixes, exitFixes(in, c, t)...)
+}
+
+// neverStarted reports whether the runtime could not start a container's program.
+func neverStarted(t *corev1.ContainerStateTerminated) bool {
+	return (t.Reason == "StartError" || t.Reason == "ContainerCannotRun") && strings.TrimSpace(t.Message) != ""
 }
 
 // forbiddenBySpec adds what of a container's own spec its last words tell of; true when there is
@@ -114,6 +122,27 @@ const leastWell = 5 * time.Second
 
 // restartWindow is how long a restarted container's last end is worth explaining.
 const restartWindow = 10 * time.Minute
+
+// stopping explains why the kubelet stops a container of a Pod that stays: it is started anew.
+func stopping(in In) *Answer {
+	if in.Pod == nil {
+		return nil
+	}
+	for _, c := range containers(in.Pod) {
+		k := stoppedByProbe(in, c)
+		if !k.known {
+			continue
+		}
+		a := &Answer{State: "restarting", Since: k.asked}
+		if n := c.status.RestartCount; n > 0 {
+			a.Facts = append(a.Facts, fmt.Sprintf("%d restarts so far", n))
+		}
+		killedByProbeCause(a, in, c, k)
+		a.Next = "when it has ended it is started again, after pauses that grow to 5 minutes"
+		return a
+	}
+	return nil
+}
 
 // restarted explains why a running container was restarted a short while ago.
 func restarted(in In) *Answer {

@@ -49,7 +49,7 @@ func shopFixture(change func(*corev1.Service), pods ...*corev1.Pod) Subject {
 		}
 	}
 	s.PacketState = w
-	if p := WorstPod(s.Pods); p != nil {
+	if p := WorstPod(s.Pods, s.Now); p != nil {
 		s.WorstPod = &In{Now: t0, Pod: p, Node: node}
 		s.WorstPod.Ref.Name, s.WorstPod.Ref.Namespace = p.Name, p.Namespace
 	}

@@ -38,10 +38,13 @@ type Subject struct {
 }
 
 // WorstPod returns the Pod to explain first: an unhealthy one of the newest template.
-func WorstPod(pods []*corev1.Pod) *corev1.Pod {
+func WorstPod(pods []*corev1.Pod, now time.Time) *corev1.Pod {
 	sick := slices.DeleteFunc(slices.Clone(pods), func(p *corev1.Pod) bool {
 		return isReady(p) || p.Status.Phase == corev1.PodSucceeded
 	})
+	if len(sick) == 0 {
+		sick = slices.DeleteFunc(slices.Clone(pods), func(p *corev1.Pod) bool { return !restarts(p, now) })
+	}
 	if len(sick) == 0 {
 		return nil
 	}
@@ -54,6 +57,15 @@ func WorstPod(pods []*corev1.Pod) *corev1.Pod {
 		}
 		return cmp.Or(cmp.Compare(leaving(a), leaving(b)), b.CreationTimestamp.Compare(a.CreationTimestamp.Time),
 			strings.Compare(a.Name, b.Name))
+	})
+}
+
+// restarts reports whether a container of a Pod ends again and again, though the Pod may count as
+// ready between: it was restarted twice or more, last within restartWindow.
+func restarts(p *corev1.Pod, now time.Time) bool {
+	return p.DeletionTimestamp == nil && slices.ContainsFunc(containers(p), func(c container) bool {
+		return c.status != nil && c.status.RestartCount > 1 && c.status.LastTerminationState.Terminated != nil &&
+			now.Sub(c.status.LastTerminationState.Terminated.FinishedAt.Time) < restartWindow
 	})
 }
 
@@ -98,6 +110,7 @@ func WhyObject(s Subject) Answer {
 	if s.WorstPod != nil {
 		own := Why(*s.WorstPod)
 		told = append(told, own.Findings...)
+		s.butPod(&a, own)
 	}
 	told = append(told, subjectFinding(s, a, append(slices.Clone(told), more...))...)
 	a = withFindings(a, withRemedies(a, told), more)
@@ -106,6 +119,19 @@ func WhyObject(s Subject) Answer {
 		a.Subject += " in " + s.Namespace
 	}
 	return a
+}
+
+// butPod says of an object that is well which of its Pods is not.
+func (s Subject) butPod(a *Answer, own Answer) {
+	if !slices.Contains([]string{"Ready", "running"}, a.State) || own.Well() || slices.Contains(healthy, own.State) {
+		return
+	}
+	a.Cause = fmt.Sprintf("%s But Pod %s is %s: %s", strings.ReplaceAll(a.Cause, "; nothing blocks it", ""),
+		s.WorstPod.Ref.Name, own.State, own.Cause)
+	a.Facts, a.Fixes = append(a.Facts, own.Facts...), append(slices.Clone(own.Fixes), a.Fixes...)
+	if a.Next == "" {
+		a.Next = own.Next
+	}
 }
 
 func replicas(n *int32) int32 {
@@ -158,7 +184,7 @@ func (s Subject) workload(a *Answer, want, ready int32, template *corev1.PodTemp
 			a.Fixes = []Fix{commandFix("run one", fmt.Sprintf("kubectl -n %s scale %s %s --replicas=1", s.Namespace,
 				s.Kind, s.Name))}
 		}
-	case ready >= want && s.WorstPod == nil:
+	case ready >= want && (s.WorstPod == nil || s.WorstPod.Pod != nil && isReady(s.WorstPod.Pod)):
 		a.State, a.Cause = "Ready", fmt.Sprintf("All %d Pods are ready; nothing blocks it.", want)
 	case s.WorstPod != nil:
 		s.explainByPod(a, "not ready", want, ready)

@@ -201,9 +201,7 @@ func finishedPod(in In) *Answer {
 			} else {
 				a.Cause = fmt.Sprintf("Container %s ended: %s, and restart policy %s does not start it again.",
 					c.spec.Name, exitText(c, t), p.Spec.RestartPolicy)
-				if !lastLogs(a, in, c) && !forbiddenBySpec(a, in, c, t) {
-					awaitedService(a, in, c)
-				}
+				withLastWords(a, in, c, t)
 			}
 			a.Fixes = append(a.Fixes, exitFixes(in, c, t)...)
 			return a

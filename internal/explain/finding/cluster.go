@@ -60,6 +60,9 @@ func (c *Cluster) outermost(o metav1.Object, self Object) Object {
 	return self
 }
 
+// PodOwner is the outermost controller of a Pod as far as it was read, or the Pod.
+func (c *Cluster) PodOwner(p metav1.Object) Object { return c.outermost(p, objectOf("Pod", p)) }
+
 // Add adds objects of a kind; without objects the kind was read and there are none.
 func (c *Cluster) Add(kind string, objects ...metav1.Object) {
 	if c.Objects == nil {

@@ -83,6 +83,21 @@ type Finding struct {
 	root Object // the object's outermost controller, or the object
 }
 
+// Root is the outermost controller of the finding's object where a rule or Of has told it, or the
+// object.
+func (f Finding) Root() Object {
+	if f.root == (Object{}) {
+		return f.Object
+	}
+	return f.root
+}
+
+// Of returns the finding as one about an object of that outermost controller.
+func (f Finding) Of(root Object) Finding {
+	f.root = root
+	return f
+}
+
 // Remedy is one thing a person can do.
 type Remedy struct {
 	Say string   `json:"say"`
@@ -101,11 +116,56 @@ func (f Finding) Names(text string) bool {
 		"container "+strings.ToLower(f.Value)+" ") {
 		return true
 	}
+	switch {
+	case f.Code == "PortMissing" && strings.Contains(text, "named "+f.Value+","),
+		f.Code == "PodsRefused" && strings.Contains(text, "the API server refuses it"),
+		f.Code == "Warning" && strings.Contains(text, f.warned()),
+		f.Code == "ReferenceMissing" && len(f.Related) > 0 && f.Value != "" && saysMissing(text, f.Related[0]):
+		return true
+	}
 	if f.Value != "" && strings.Contains(text, f.Value) {
 		// a short value, such as 0 or true, stands in many texts: its field has to be there too
 		return len(f.Value) > 5 || strings.Contains(text, f.Field[strings.LastIndex(f.Field, ".")+1:])
 	}
 	return false
+}
+
+// warned are the words of a warning event, without who said them when.
+func (f Finding) warned() string {
+	_, words, found := strings.Cut(f.Message, ": "+f.Value+": ")
+	if !found || words == "" {
+		return f.Message
+	}
+	return strings.TrimSuffix(words, ".")
+}
+
+// saysMissing reports whether a text says that an object does not exist.
+func saysMissing(text string, o Object) bool {
+	words := strings.Map(func(r rune) rune {
+		if r == '"' || r == ',' || r == '.' || r == ';' {
+			return -1
+		}
+		return r
+	}, strings.ToLower(text))
+	name := strings.ToLower(o.Name)
+	for _, kind := range []string{strings.ToLower(o.Kind), spaced(o.Kind)} {
+		if strings.Contains(words, "the "+kind+" "+name+" which does not exist") {
+			return true
+		}
+	}
+	return false
+}
+
+// spaced writes a kind as words in lower case: StorageClass as storage class.
+func spaced(kind string) string {
+	var b strings.Builder
+	for i, r := range kind {
+		if i > 0 && r >= 'A' && r <= 'Z' {
+			b.WriteByte(' ')
+		}
+		b.WriteRune(r)
+	}
+	return strings.ToLower(b.String())
 }
 
 // Sort orders findings: worst first, then by stage, then by object and field.

@@ -194,7 +194,7 @@ func Roots(list []Finding) []Finding {
 		if _, made := rank[f.Object.Kind]; !made || f.Value == "" {
 			key += "\n" + f.Object.String() + f.Message
 		} else {
-			key += "\n" + f.root.String()
+			key += "\n" + f.Root().String()
 		}
 		if !seen[key] {
 			seen[key] = true

@@ -16,8 +16,9 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// maxPodsAsked bounds the Pods that an overview asks about, one for each owner.
-const maxPodsAsked = 12
+// maxPodsAsked bounds the Pods that an overview asks about, one for each owner; the others are
+// named.
+const maxPodsAsked = 40
 
 // Overview says what is wrong in a namespace, or in the whole cluster when it is empty.
 func Overview(ctx context.Context, client kubernetes.Interface, namespace string) (explain.Overview, error) {
@@ -25,10 +26,11 @@ func Overview(ctx context.Context, client kubernetes.Interface, namespace string
 	now := time.Now()
 	around := readClusterContext(ctx, r)
 	objects := readObjects(ctx, r, around, objectsAsk{now: now, namespace: namespace, all: true})
-	var answers []explain.Answer
-	for _, p := range podsToAsk(around, namespace) {
+	var answers []explain.PodAnswer
+	unwell := podsToAsk(around, namespace, now)
+	for _, p := range unwell[:min(len(unwell), maxPodsAsked)] {
 		in := explain.In{Now: now, Pod: p, Ref: journal.Ref{Namespace: p.Namespace, Name: p.Name},
-			Objects: &finding.Cluster{Now: now}}
+			Objects: objects}
 		if err := readJournalFacts(ctx, r, &in); err != nil {
 			return explain.Overview{}, err
 		}
@@ -36,19 +38,22 @@ func Overview(ctx context.Context, client kubernetes.Interface, namespace string
 			return explain.Overview{}, err
 		}
 		in.LastLogs = readLastLogs(ctx, client, p)
-		answers = append(answers, explain.Why(in))
+		answers = append(answers, explain.PodAnswer{Answer: explain.Why(in), Owner: objects.PodOwner(p)})
 	}
 	where := "the cluster"
 	if namespace != "" {
 		where = "namespace " + namespace
 	}
 	o := explain.NewOverview(where, finding.All(objects, namespace), answers)
+	for _, p := range unwell[min(len(unwell), maxPodsAsked):] {
+		o.NotAsked = append(o.NotAsked, finding.Object{Kind: "Pod", Namespace: p.Namespace, Name: p.Name})
+	}
 	o.Unread = r.unread
 	return o, nil
 }
 
 // podsToAsk returns the Pods that are not well, one for each owner, the youngest of each.
-func podsToAsk(around *explain.ClusterContext, namespace string) []*corev1.Pod {
+func podsToAsk(around *explain.ClusterContext, namespace string, now time.Time) []*corev1.Pod {
 	if around == nil {
 		return nil
 	}
@@ -65,12 +70,12 @@ func podsToAsk(around *explain.ClusterContext, namespace string) []*corev1.Pod {
 	}
 	var out []*corev1.Pod
 	for _, pods := range byOwner {
-		if p := explain.WorstPod(pods); p != nil {
+		if p := explain.WorstPod(pods, now); p != nil {
 			out = append(out, p)
 		}
 	}
 	slices.SortFunc(out, func(a, b *corev1.Pod) int {
 		return strings.Compare(fmt.Sprint(a.Namespace, "/", a.Name), fmt.Sprint(b.Namespace, "/", b.Name))
 	})
-	return out[:min(len(out), maxPodsAsked)]
+	return out
 }

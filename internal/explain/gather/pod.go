@@ -67,7 +67,7 @@ func readLastLogs(ctx context.Context, client kubernetes.Interface, p *corev1.Po
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
 	out, lines, most := map[string]string{}, int64(3), int64(2000)
-	for name, previous := range explain.FailedContainers(p) {
+	for name, previous := range explain.ContainersToRead(p) {
 		raw, err := client.CoreV1().Pods(p.Namespace).GetLogs(p.Name,
 			&corev1.PodLogOptions{Container: name, Previous: previous, TailLines: &lines, LimitBytes: &most}).DoRaw(ctx)
 		if err == nil {

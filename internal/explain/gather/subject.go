@@ -123,6 +123,13 @@ func AnswerWith(ctx context.Context, client kubernetes.Interface, q Question) (e
 	}
 	a := explain.WhyObject(s)
 	a.Unread = r.unread
+	if _, ok := s.Object.(*corev1.Namespace); ok && q.Since == 0 {
+		within, err := Overview(ctx, client, s.Name)
+		if err != nil {
+			return a, err
+		}
+		a = within.Within(a)
+	}
 	return a, nil
 }
 
@@ -167,7 +174,7 @@ func readSubject(ctx context.Context, r *reader, s *explain.Subject) error {
 	if x, ok := s.Object.(*corev1.Service); ok {
 		s.PacketState = servicePackets(ctx, r, x)
 	}
-	if p := explain.WorstPod(s.Pods); p != nil && s.Kind != "node" && s.Kind != "pvc" && s.Kind != "namespace" {
+	if p := explain.WorstPod(s.Pods, s.Now); p != nil && s.Kind != "node" && s.Kind != "pvc" && s.Kind != "namespace" {
 		in := explain.In{Now: s.Now, Pod: p, Ref: journal.Ref{Namespace: p.Namespace, Name: p.Name}}
 		if err := readJournalFacts(ctx, r, &in); err != nil {
 			return err
