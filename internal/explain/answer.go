@@ -14,6 +14,7 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/scheduler/schedule"
+	"github.com/gantry-project/gantry/internal/trace/packet"
 )
 
 // In is what an answer is made from. Pod is nil when it is gone; Entries are those of its last
@@ -33,6 +34,8 @@ type In struct {
 	LastLogs map[string]string // the last lines of containers that ended otherwise than with 0, by name
 	Objects  *finding.Cluster  // what the Pod may depend on; nil: not read
 	Drivers  *Drivers          // CSI drivers of the Pod's node; nil: not known
+	// what packets of the Pod meet; nil: not read, as no container names an address
+	PacketState *packet.ClusterState
 	// the API server keeps no journal: Entries are those of FactsOfEvents
 	NoJournal bool
 }

@@ -22,14 +22,17 @@ func awaitedService(a *Answer, in In, c container) {
 	}
 	for _, d := range hostPortsIn(c.spec) {
 		name, full, ok := serviceName(d.host, in.Ref.Namespace)
-		if !ok || d.host == "localhost" {
+		if d.host == "localhost" {
 			continue
 		}
 		why := &Answer{}
-		if dependencyFailed(why, in, serviceDependency{d, name, full, c}) {
+		if ok && dependencyFailed(why, in, serviceDependency{d, name, full, c}) {
 			a.Cause += " " + why.Cause
 			a.Findings = append(a.Findings, why.Findings...)
 			a.Fixes = append(why.Fixes, a.Fixes...)
+			return
+		}
+		if packetFails(a, in, c, d) {
 			return
 		}
 	}

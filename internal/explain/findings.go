@@ -131,8 +131,8 @@ func exitFinding(in In, c container, t *corev1.ContainerStateTerminated, f findi
 	return f
 }
 
-// endedByDeletion reports whether a container ended after its Pod was asked to go: whatever its exit
-// code, it did as it was told.
+// endedByDeletion reports whether a container ended after its Pod was asked to go: whatever its
+// exit code, it did as it was told.
 func endedByDeletion(p *corev1.Pod, t *corev1.ContainerStateTerminated) bool {
 	if p.DeletionTimestamp == nil || p.DeletionGracePeriodSeconds == nil {
 		return false

@@ -111,8 +111,8 @@ func TestAnOverviewKeepsCausesApart(t *testing.T) {
 	answer := func(pod, code, field, value, shared string) PodAnswer {
 		o := finding.Object{Kind: "Pod", Namespace: "shop", Name: pod}
 		return PodAnswer{Owner: finding.Object{Kind: "Deployment", Namespace: "shop", Name: pod[:1]},
-			Answer: Answer{Subject: "pod/" + pod + " in shop", State: code, Code: "x", Cause: pod + " fails.", shared: shared,
-				Facts: []string{saidPrefix + pod + " says so"},
+			Answer: Answer{Subject: "pod/" + pod + " in shop", State: code, Code: "x", Cause: pod + " fails.",
+				shared: shared, Facts: []string{saidPrefix + pod + " says so"},
 				Findings: []finding.Finding{{Code: code, Object: o, Field: field, Value: value,
 					Remedies: []finding.Remedy{{Say: "first"}}}},
 				Fixes: []Fix{{Description: "or mend " + pod}, {Description: "or mend " + pod}}}}
@@ -146,7 +146,8 @@ func TestAnOverviewKeepsCausesApart(t *testing.T) {
 		got = append(got, text)
 		if c.Object.Kind == "Pod" && c.Code == "ContainerExited" && (len(c.Remedies) != 1 ||
 			c.Remedies[0].Say != "mend "+c.Object.Name || c.Said != saidPrefix+c.Object.Name+" says so") {
-			t.Errorf("%s: got remedies %v and last words %q, want one, and its own words", c.Object.Name, c.Remedies, c.Said)
+			t.Errorf("%s: got remedies %v and last words %q, want one, and its own words", c.Object.Name, c.Remedies,
+				c.Said)
 		}
 	}
 	want := []string{"a-1: s e-1", "b-1: b", "c-1: d-1", "z:", "g-1:"}

@@ -109,6 +109,9 @@ func initWaitsFor(a *Answer, in In, c container) {
 			serviceDependency{d, name, full, c}) {
 			return
 		}
+		if packetFails(a, in, c, d) {
+			return
+		}
 	}
 }
 

@@ -132,7 +132,7 @@ func (o *Overview) joinConsequences(pods []PodAnswer) {
 	}
 	var kept, follow []Root
 	for _, c := range o.Causes {
-		if slices.Contains(consequences, c.Code) && c.Object.Kind != "Pod" || c.Code == "DependencyFails" {
+		if slices.Contains(consequences, c.Code) || c.Code == "DependencyFails" {
 			follow = append(follow, c)
 		} else {
 			kept = append(kept, c)

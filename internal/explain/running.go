@@ -91,12 +91,18 @@ func terminationCause(a *Answer, in In, c container, t *corev1.ContainerStateTer
 			"."), c.blockedContainers(in))
 		a.Fixes = append(a.Fixes, programFixes(in, c, t.Message)...)
 		return
+	case t.ExitCode == 0 && !c.init && in.Pod.Spec.RestartPolicy == corev1.RestartPolicyAlways:
+		a.Cause = fmt.Sprintf("%s ends%s with %s: its program says that all went well, and restartPolicy Always "+
+			"starts it anew.", c.title(), again, exitText(c, t))
+		lastLogs(a, in, c)
+		a.Fixes = append(a.Fixes, Fix{Description: "let the program stay in the foreground, or, if it has done " +
+			"its work, run it as a Job"})
 	default:
 		a.Cause = fmt.Sprintf("%s ends%s with %s.%s", c.title(), again, exitText(c, t), c.blockedContainers(in))
 		if t.ExitCode == 137 {
 			a.Facts = append(a.Facts, memoryText(in, c)...)
 		}
-		withLastWords(a, in, c, t)
+		toldByLogs(a, in, c, t)
 	}
 	a.Fixes = append(a.Fixes, exitFixes(in, c, t)...)
 }

@@ -106,6 +106,23 @@ func nodeOf(pods []*corev1.Pod, key types.NamespacedName) string {
 	return ""
 }
 
+// podPackets reads what packets of a Pod meet whose containers fail or wait and name addresses; nil
+// when none does, or the asker may not see it.
+func podPackets(ctx context.Context, r *reader, p *corev1.Pod) *packet.ClusterState {
+	asks := explain.PodPackets(p)
+	if len(asks) == 0 {
+		return nil
+	}
+	w, err := ReadPacketState(ctx, r.client)
+	if !r.seen("what packets of the Pod meet", err) {
+		return nil
+	}
+	for _, ask := range asks {
+		ReadSockets(ctx, r.client, &w, packet.Trace(w, ask).Pods)
+	}
+	return &w
+}
+
 // servicePackets reads what packets to a Service meet, with the sockets of its Pods; nil when the
 // asker may not see it.
 func servicePackets(ctx context.Context, r *reader, x *corev1.Service) *packet.ClusterState {

@@ -127,6 +127,7 @@ func readPodObjects(ctx context.Context, r *reader, in *explain.In) error {
 	if in.NoJournal {
 		in.Entries = explain.FactsOfEvents(*in)
 	}
+	in.PacketState = podPackets(ctx, r, in.Pod)
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package packet_test
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"net/netip"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	v1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -294,7 +296,42 @@ func TestPacketFollowsNetworkPolicies(t *testing.T) {
 			t.Errorf("%s: got %s (%s), want delivered: %t; else PolicyDenies by NetworkPolicy walls", c.name,
 				got.Outcome, got.Cause, c.passes)
 		}
+		if c.passes || len(got.Fixes) == 0 {
+			continue
+		}
+		if after := packet.Trace(patched(t, w, got.Fixes[0].Run), packet.Request{From: packet.Peer{Kind: "pod",
+			Namespace: "shop", Name: "a"}, To: packet.Peer{Kind: "pod", Namespace: "shop", Name: "b0"},
+			Port: "8080"}); after.Outcome != packet.Delivered {
+			t.Errorf("%s: got %s (%s) after %q, want it delivered", c.name, after.Outcome, after.Cause,
+				got.Fixes[0].Run)
+		}
 	}
+}
+
+// patched is the state after the command that a trace printed for its one policy.
+func patched(t *testing.T, w packet.ClusterState, command string) packet.ClusterState {
+	t.Helper()
+	text, ok := strings.CutPrefix(command, "kubectl -n shop patch networkpolicy walls --type=json -p '")
+	if !ok {
+		t.Fatalf("got command %q, want a patch of NetworkPolicy walls", command)
+	}
+	patch, err := jsonpatch.DecodePatch([]byte(strings.TrimSuffix(text, "'")))
+	if err != nil {
+		t.Fatalf("%s: %v", command, err)
+	}
+	raw, err := json.Marshal(w.Policies[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if raw, err = patch.Apply(raw); err != nil {
+		t.Fatalf("%s: %v", command, err)
+	}
+	p := &networkingv1.NetworkPolicy{}
+	if err := json.Unmarshal(raw, p); err != nil {
+		t.Fatal(err)
+	}
+	w.Policies = []*networkingv1.NetworkPolicy{p}
+	return w
 }
 
 func TestEndsOfPacketsAreParsed(t *testing.T) {

@@ -1,7 +1,9 @@
 package packet
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -49,7 +51,7 @@ func (NetworkPolicies) Evaluate(w ClusterState, f Flow) PolicyResult {
 				names, d.pod.Name, d.where, d.verb, f.Protocol, f.Port, otherNamespaceText(f, d.pod)),
 				Fix: Fix{Description: fmt.Sprintf(
 					"add a rule to %s, or another policy, that lets %s/%d with %s %s Pod %s", names, f.Protocol, f.Port,
-					otherNamespaceText(f, d.pod), d.verb, d.pod.Name)}}
+					otherNamespaceText(f, d.pod), d.verb, d.pod.Name), Run: allowCommand(w, f, d.pod, d.where)}}
 		}
 		output = append(output, fmt.Sprintf("%s lets it %s Pod %s", names, d.verb, d.pod.Name))
 	}
@@ -68,7 +70,58 @@ func otherNamespaceText(f Flow, own *v1.Pod) string {
 	if peer == nil || peer.Spec.HostNetwork {
 		return addr.String()
 	}
+	if len(peer.Labels) == 0 {
+		return "Pods without labels in namespace " + peer.Namespace
+	}
 	return fmt.Sprintf("Pods labelled %s in namespace %s", labels.Set(peer.Labels), peer.Namespace)
+}
+
+// generated are labels that controllers give their Pods and change with each template or Pod.
+var generated = []string{"pod-template-hash", "controller-revision-hash", "pod-template-generation",
+	"statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"}
+
+// allowCommand is the command that adds a rule to a Pod's one policy, which lets a flow pass; empty
+// where several policies select the Pod, or the peer is no Pod that policies can select.
+func allowCommand(w ClusterState, f Flow, own *v1.Pod, where networkingv1.PolicyType) string {
+	peer, list, side := f.From, "ingress", "from"
+	if where == networkingv1.PolicyTypeEgress {
+		peer, list, side = f.To, "egress", "to"
+	}
+	names := selecting(w, own, where)
+	if len(names) != 1 || peer == nil || peer.Spec.HostNetwork {
+		return ""
+	}
+	name := strings.TrimPrefix(names[0], "NetworkPolicy ")
+	i := slices.IndexFunc(w.Policies, func(p *networkingv1.NetworkPolicy) bool {
+		return p.Namespace == own.Namespace && p.Name == name
+	})
+	if i < 0 {
+		return ""
+	}
+	match := maps.Clone(peer.Labels)
+	for _, key := range generated {
+		delete(match, key)
+	}
+	who := map[string]any{"podSelector": map[string]any{"matchLabels": match}}
+	if len(match) == 0 {
+		who["podSelector"] = map[string]any{}
+	}
+	if peer.Namespace != own.Namespace {
+		who["namespaceSelector"] = map[string]any{"matchLabels": map[string]string{
+			v1.LabelMetadataName: peer.Namespace}}
+	}
+	port := map[string]any{"port": f.Port, "protocol": f.Protocol}
+	rule := any(map[string]any{side: []any{who}, "ports": []any{port}})
+	at := "/spec/" + list + "/-"
+	s := &w.Policies[i].Spec
+	if list == "ingress" && len(s.Ingress) == 0 || list == "egress" && len(s.Egress) == 0 {
+		at, rule = "/spec/"+list, []any{rule}
+	}
+	patch, err := json.Marshal([]any{map[string]any{"op": "add", "path": at, "value": rule}})
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("kubectl -n %s patch networkpolicy %s --type=json -p '%s'", own.Namespace, name, patch)
 }
 
 func policiesIn(w ClusterState, f Flow) rules.In {
