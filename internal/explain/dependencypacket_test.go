@@ -42,7 +42,8 @@ func TestADependencyThatIsNotReached(t *testing.T) {
 				in.Pod.Spec.InitContainers = []corev1.Container{{Name: "init"}}
 				spec = &in.Pod.Spec.InitContainers[0]
 				in.Pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "init",
-					State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: at(-30 * time.Second)}}}}
+					State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{
+						StartedAt: at(-30 * time.Second)}}}}
 			} else {
 				s := in.state(waiting("CrashLoopBackOff", ""))
 				s.RestartCount, s.LastTerminationState.Terminated = 3, ended0(1, "Error")

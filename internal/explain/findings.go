@@ -131,31 +131,6 @@ func exitFinding(in In, c container, t *corev1.ContainerStateTerminated, f findi
 	return f
 }
 
-// endedByDeletion reports whether a container ended after its Pod was asked to go: whatever its
-// exit code, it did as it was told.
-func endedByDeletion(p *corev1.Pod, t *corev1.ContainerStateTerminated) bool {
-	if p.DeletionTimestamp == nil || p.DeletionGracePeriodSeconds == nil {
-		return false
-	}
-	return !t.FinishedAt.Time.Before(p.DeletionTimestamp.Add(-secondsOf(*p.DeletionGracePeriodSeconds)))
-}
-
-// probeKillFinding turns a container's finding into one about the probe for which it is stopped.
-func probeKillFinding(in In, c container, k probeKill, f *finding.Finding) {
-	f.Code, f.Field = "KilledByProbe", f.Field+"."+k.probe.Probe+"Probe"
-	p := probeOf(c.spec, k.probe.Probe)
-	if p == nil {
-		return
-	}
-	f.Numbers["periodSeconds"], f.Numbers["failureThreshold"] = fmt.Sprint(p.PeriodSeconds),
-		fmt.Sprint(p.FailureThreshold)
-	f.Numbers["timeoutSeconds"] = fmt.Sprint(p.TimeoutSeconds)
-	d := diagnoseProbe(in, c.spec, withSockets(in, k.probe))
-	field, value, want := probeField(c.spec, p, k.probe.Message, d)
-	f.Field, f.Value, f.Want = f.Field+field, value, want
-	f.Message += fmt.Sprintf(" Its %s probe %s.", k.probe.Probe, d.text)
-}
-
 // probeFindings are probes that running containers fail now, as data.
 func probeFindings(in In) []finding.Finding {
 	var out []finding.Finding

@@ -42,9 +42,9 @@ func saysNow(a *Answer, in In, c container) {
 	}
 }
 
-// toldByLogs adds what the last words of a container that ended tell: what it lacks, what its
+// causeInLogs adds what the last words of a container that ended tell: what it lacks, what its
 // Pod's spec forbids it, or which Service did not answer.
-func toldByLogs(a *Answer, in In, c container, t *corev1.ContainerStateTerminated) {
+func causeInLogs(a *Answer, in In, c container, t *corev1.ContainerStateTerminated) {
 	if lastLogs(a, in, c) || forbiddenBySpec(a, in, c, t) {
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gantry-project/gantry/internal/explain/finding"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // inOrder makes notes of what a Pod's own end brings with it: while its grace period runs, nothing
@@ -20,6 +21,15 @@ func inOrder(in In, list []finding.Finding) []finding.Finding {
 		}
 	}
 	return list
+}
+
+// endedByDeletion reports whether a container ended after its Pod was asked to go: whatever its
+// exit code, it did as it was told.
+func endedByDeletion(p *corev1.Pod, t *corev1.ContainerStateTerminated) bool {
+	if p.DeletionTimestamp == nil || p.DeletionGracePeriodSeconds == nil {
+		return false
+	}
+	return !t.FinishedAt.Time.Before(p.DeletionTimestamp.Add(-secondsOf(*p.DeletionGracePeriodSeconds)))
 }
 
 // endSlack is how long after its grace period a Pod may take to go.

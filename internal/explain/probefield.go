@@ -183,3 +183,19 @@ func noHealthService(in In, f journal.Probed, output string) probeDiagnosis {
 		"not answer there: %s", port, output), fixes: append([]Fix{fix},
 		textFixes("or let the program serve grpc.health.v1.Health on that port")...)}
 }
+
+// probeKillFinding turns a container's finding into one about the probe for which it is stopped.
+func probeKillFinding(in In, c container, k probeKill, f *finding.Finding) {
+	f.Code, f.Field = "KilledByProbe", f.Field+"."+k.probe.Probe+"Probe"
+	p := probeOf(c.spec, k.probe.Probe)
+	if p == nil {
+		return
+	}
+	f.Numbers["periodSeconds"], f.Numbers["failureThreshold"] = fmt.Sprint(p.PeriodSeconds),
+		fmt.Sprint(p.FailureThreshold)
+	f.Numbers["timeoutSeconds"] = fmt.Sprint(p.TimeoutSeconds)
+	d := diagnoseProbe(in, c.spec, withSockets(in, k.probe))
+	field, value, want := probeField(c.spec, p, k.probe.Message, d)
+	f.Field, f.Value, f.Want = f.Field+field, value, want
+	f.Message += fmt.Sprintf(" Its %s probe %s.", k.probe.Probe, d.text)
+}

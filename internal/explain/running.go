@@ -102,7 +102,7 @@ func terminationCause(a *Answer, in In, c container, t *corev1.ContainerStateTer
 		if t.ExitCode == 137 {
 			a.Facts = append(a.Facts, memoryText(in, c)...)
 		}
-		toldByLogs(a, in, c, t)
+		causeInLogs(a, in, c, t)
 	}
 	a.Fixes = append(a.Fixes, exitFixes(in, c, t)...)
 }

@@ -201,7 +201,7 @@ func finishedPod(in In) *Answer {
 			} else {
 				a.Cause = fmt.Sprintf("Container %s ended: %s, and restart policy %s does not start it again.",
 					c.spec.Name, exitText(c, t), p.Spec.RestartPolicy)
-				toldByLogs(a, in, c, t)
+				causeInLogs(a, in, c, t)
 			}
 			a.Fixes = append(a.Fixes, exitFixes(in, c, t)...)
 			return a

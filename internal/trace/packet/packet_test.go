@@ -317,14 +317,14 @@ func patched(t *testing.T, w packet.ClusterState, command string) packet.Cluster
 	}
 	patch, err := jsonpatch.DecodePatch([]byte(strings.TrimSuffix(text, "'")))
 	if err != nil {
-		t.Fatalf("%s: %v", command, err)
+		t.Fatalf("%s: got error %v, want a patch that applies", command, err)
 	}
 	raw, err := json.Marshal(w.Policies[0])
 	if err != nil {
 		t.Fatal(err)
 	}
 	if raw, err = patch.Apply(raw); err != nil {
-		t.Fatalf("%s: %v", command, err)
+		t.Fatalf("%s: got error %v, want a patch that applies", command, err)
 	}
 	p := &networkingv1.NetworkPolicy{}
 	if err := json.Unmarshal(raw, p); err != nil {
