@@ -50,7 +50,7 @@ func packetFails(a *Answer, in In, c container, d hostPort) bool {
 		return false
 	}
 	w := packet.Trace(*in.PacketState, asks)
-	if w.Outcome != packet.Refused && w.Outcome != packet.Dropped {
+	if w.Outcome != packet.Refused && w.Outcome != packet.Dropped && w.Reason != packet.NotClusterDNS {
 		return false
 	}
 	why := fmt.Sprintf("%s asks for %s:%d, and such a connection fails (%s). %s", c.title(), d.host, d.port, w.Reason,

@@ -126,6 +126,26 @@ func TestWhyOnTheNode(t *testing.T) {
 				Grace: 30})
 			in.fact(time.Second, "kubelet", journal.Killing{Container: "app", Cause: "the Pod is deleted", Grace: 30})
 		}, []string{"stopped by the kubelet (liveness probe failed)", "ignored TERM", "exit code 137"}, nil},
+		{"a startup probe that gives too little time", func(in *In) {
+			in.app().StartupProbe = &corev1.Probe{
+				ProbeHandler:  corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt(80)}},
+				PeriodSeconds: 2, FailureThreshold: 3}
+			s := in.state(waiting("CrashLoopBackOff", ""))
+			s.RestartCount, s.LastTerminationState.Terminated = 3, ended0(143, "Error")
+			in.fact(15*time.Second, "kubelet", journal.Killing{Container: "app", Cause: "startup probe failed",
+				Grace: 30})
+		}, []string{"startup probe failed", "failureThreshold 60, which times periodSeconds 2 is 2m0s",
+			`"failureThreshold":60`}, nil},
+		{"a program that ends well again and again", func(in *In) {
+			s := in.state(waiting("CrashLoopBackOff", ""))
+			s.RestartCount, s.LastTerminationState.Terminated = 3, ended0(0, "Completed")
+		}, []string{"restartPolicy Always starts it anew", "run it as a Job"}, nil},
+		{"a file that the image does not have", func(in *In) {
+			s := in.state(waiting("CrashLoopBackOff", ""))
+			s.RestartCount, s.LastTerminationState.Terminated = 3, ended0(1, "Error")
+			in.LastLogs = map[string]string{"app": "cannot open /etc/report/config.yml: No such file"}
+		}, []string{"It misses /etc/report/config.yml: no volume is mounted there", "mount a volume that has it at " +
+			"/etc/report"}, nil},
 		{"a program that the runtime cannot start", func(in *In) {
 			in.app().Command = []string{"/usr/bin/start.sh"}
 			s := in.state(waiting("CrashLoopBackOff", ""))

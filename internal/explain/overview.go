@@ -50,6 +50,11 @@ func NewOverview(scope string, found []finding.Finding, pods []PodAnswer) Overvi
 			follow[found[i].Object] = append(follow[found[i].Object], a.object())
 			continue
 		}
+		if f.Object.Kind == "Pod" {
+			f.Object = a.object() // the words are about it, whichever Pod stands in its way
+		} else {
+			follow[f.Object] = append(follow[f.Object], a.object())
+		}
 		keys[f.Code+f.Object.String()], said[f.Object] = a.shared, a.lastSaid()
 		found = append(found, f)
 	}
@@ -83,14 +88,25 @@ const (
 	saysPrefix = "it says: " // of one that runs
 )
 
-// lastSaid is the last of the facts that are log lines; empty where there is none.
+// failureWords are words by which a log line tells that something failed.
+var failureWords = []string{"error", "fail", "denied", "cannot", "can't", "no such", "refused", "panic", "fatal",
+	"exception", "not found", "no space", "timed out", "forbidden", "unable", "invalid"}
+
+// lastSaid is the last of the facts that are log lines, rather one that tells of a failure; empty
+// where there is none.
 func (a Answer) lastSaid() string {
+	last := ""
 	for _, f := range slices.Backward(a.Facts) {
-		if strings.HasPrefix(f, saidPrefix) || strings.HasPrefix(f, saysPrefix) {
+		if !strings.HasPrefix(f, saidPrefix) && !strings.HasPrefix(f, saysPrefix) {
+			continue
+		}
+		last = cmp.Or(last, f)
+		low := strings.ToLower(f)
+		if slices.ContainsFunc(failureWords, func(w string) bool { return strings.Contains(low, w) }) {
 			return f
 		}
 	}
-	return ""
+	return last
 }
 
 // explain adds an object that has the same cause.
@@ -132,7 +148,7 @@ func (o *Overview) joinConsequences(pods []PodAnswer) {
 	}
 	var kept, follow []Root
 	for _, c := range o.Causes {
-		if slices.Contains(consequences, c.Code) || c.Code == "DependencyFails" {
+		if slices.Contains(consequences, c.Code) || c.Code == "DependencyFails" || c.Code == "InterPodAffinity" {
 			follow = append(follow, c)
 		} else {
 			kept = append(kept, c)
@@ -144,7 +160,8 @@ func (o *Overview) joinConsequences(pods []PodAnswer) {
 				continue
 			}
 			i := slices.IndexFunc(kept, func(r Root) bool {
-				return r.Severity <= c.Severity && (r.Root() == c.Root() || owners[r.Root()] && r.tells(c.Related))
+				return r.Severity <= c.Severity && (r.Root() == c.Root() || owners[r.Root()] && r.tells(c.Related)) &&
+					(c.Code != "InterPodAffinity" || r.Code == "TooFewPlaces")
 			})
 			if i < 0 {
 				kept = append(kept, c)

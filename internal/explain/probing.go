@@ -339,6 +339,12 @@ func killedByProbeCause(a *Answer, in In, c container, k probeKill) {
 	if p == nil {
 		return
 	}
+	if k.probe.Probe == "startup" && !w.otherHost {
+		times := max(60, 2*p.FailureThreshold)
+		a.Fixes = append(a.Fixes, editedProbe(in, k.probe, fmt.Sprintf("give it longer to start: failureThreshold %d, "+
+			"which times periodSeconds %d is %s", times, p.PeriodSeconds, ago(secondsOf(int64(times*p.PeriodSeconds)))),
+			func(x *corev1.Probe) { x.FailureThreshold = times }))
+	}
 	if k.probe.Probe == "liveness" && c.spec.StartupProbe == nil && !wasEverAlive(in, c) {
 		a.Fixes = append(a.Fixes,
 			editedContainer(in, c.spec.Name,

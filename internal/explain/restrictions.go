@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/gantry-project/gantry/internal/explain/finding"
 )
@@ -62,7 +63,7 @@ func deniedBy(in In, c container, at, words string) (restriction, bool) {
 		case has("no such file", "enoent", "not found", "does not exist", "cannot find"):
 			r, ok = fileMissing(in, c, at, file)
 		case has("no space left", "enospc"):
-			r, ok = spaceUsedUp(in, c, at, file)
+			r, ok = spaceUsedUp(in, c, file)
 		}
 		if ok {
 			return r, true
@@ -187,21 +188,16 @@ func modeForbids(in In, m corev1.VolumeMount, file string, uid int64) (restricti
 		if r, ok := itemMode(in, m, i, file); ok {
 			return r, true
 		}
+		if have := ptr.Deref(mode, 0o644); kind != "" && have&0o111 == 0 && have&0o004 != 0 {
+			return notExecutable(in, i, file, have), true
+		}
 		if kind != "" && mode != nil && *mode&0o004 == 0 {
 			return restriction{field: fmt.Sprintf("spec.volumes[%d].%s.defaultMode", i, kind), value: fmt.Sprint(*mode),
 				want: "420", text: fmt.Sprintf("Volume %s at %s has mode %04o, which keeps its user from %s.", v.Name,
 					m.MountPath, *mode, file), fixes: []Fix{editedPodFix(in,
 					"open the files to others: defaultMode 0644",
 					func(s *corev1.PodSpec) {
-						n := int32(0o644)
-						switch x := &s.Volumes[i]; {
-						case x.Secret != nil:
-							x.Secret.DefaultMode = &n
-						case x.ConfigMap != nil:
-							x.ConfigMap.DefaultMode = &n
-						default:
-							x.Projected.DefaultMode = &n
-						}
+						setMode(&s.Volumes[i], 0o644)
 					})}}, true
 		}
 		s := in.Pod.Spec.SecurityContext
@@ -219,6 +215,34 @@ func modeForbids(in In, m corev1.VolumeMount, file string, uid int64) (restricti
 		}
 	}
 	return restriction{}, false
+}
+
+// setMode sets the mode of a volume's files.
+func setMode(v *corev1.Volume, mode int32) {
+	switch {
+	case v.Secret != nil:
+		v.Secret.DefaultMode = &mode
+	case v.ConfigMap != nil:
+		v.ConfigMap.DefaultMode = &mode
+	case v.Projected != nil:
+		v.Projected.DefaultMode = &mode
+	}
+}
+
+// notExecutable is the mode of a volume's files, which all may read: what is denied is to run them.
+func notExecutable(in In, volume int, file string, mode int32) restriction {
+	v := in.Pod.Spec.Volumes[volume]
+	kind, name := "projected", v.Name
+	switch {
+	case v.Secret != nil:
+		kind = "secret"
+	case v.ConfigMap != nil:
+		kind = "configMap"
+	}
+	return restriction{field: fmt.Sprintf("spec.volumes[%d].%s.defaultMode", volume, kind), value: fmt.Sprint(mode),
+		want: "493", text: fmt.Sprintf("%s of volume %s has mode %04o, which lets nobody run it.", file, name, mode),
+		fixes: []Fix{editedPodFix(in, "let the files be run: defaultMode 0755",
+			func(s *corev1.PodSpec) { setMode(&s.Volumes[volume], 0o755) })}}
 }
 
 const tokenPath = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -267,28 +291,6 @@ func fileMissing(in In, c container, at, file string) (restriction, bool) {
 			fixes: []Fix{editedContainer(in, c.spec.Name, "mount it at "+wanted, func(x *corev1.Container) {
 				x.VolumeMounts[i].MountPath = wanted
 			})}}, true
-	}
-	return restriction{}, false
-}
-
-// spaceUsedUp is the bound of an emptyDir that is full.
-func spaceUsedUp(in In, c container, _, file string) (restriction, bool) {
-	m, _, ok := mountIndex(c, file)
-	if !ok {
-		return restriction{}, false
-	}
-	for i, v := range in.Pod.Spec.Volumes {
-		if v.Name != m.Name || v.EmptyDir == nil || v.EmptyDir.SizeLimit == nil {
-			continue
-		}
-		more := v.EmptyDir.SizeLimit.DeepCopy()
-		more.Add(more)
-		return restriction{field: fmt.Sprintf("spec.volumes[%d].emptyDir.sizeLimit", i),
-			value: v.EmptyDir.SizeLimit.String(),
-			want:  more.String(), text: fmt.Sprintf("Volume %s at %s is full: its sizeLimit is %s.", v.Name,
-				m.MountPath,
-				v.EmptyDir.SizeLimit.String()), fixes: []Fix{editedPodFix(in, "let it hold "+more.String(),
-				func(s *corev1.PodSpec) { s.Volumes[i].EmptyDir.SizeLimit = &more })}}, true
 	}
 	return restriction{}, false
 }

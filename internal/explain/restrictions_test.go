@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gantry-project/gantry/internal/explain/finding"
 )
@@ -54,9 +55,22 @@ func TestAProgramIsHeldAgainstItsRestrictions(t *testing.T) {
 		{"full", "write /cache/x: no space left on device", func(p *corev1.Pod) {
 			mount(p, "/cache", false, corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &one}})
 		}, "spec.volumes[0].emptyDir.sizeLimit", "1Mi", "2Mi"},
+		{"a claim is full", "dd: error writing '/data/x': No space left on device", func(p *corev1.Pod) {
+			mount(p, "/data", false, corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}})
+		}, "spec.resources.requests.storage", "50Mi", "100Mi"},
+		{"a file without a mode to run", "sh: /app/run.sh: Permission denied", func(p *corev1.Pod) {
+			mount(p, "/app", false, corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{}})
+		}, "spec.volumes[0].configMap.defaultMode", "420", "493"},
 		{"nothing of it", "panic: oh no", nil, "", "", ""},
 	} {
 		in := base()
+		size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("50Mi")}
+		in.Objects = &finding.Cluster{Now: in.Now, Namespace: "shop"}
+		in.Objects.Add("PersistentVolumeClaim", &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "shop", Name: "data"}, Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "pv",
+			Resources: corev1.VolumeResourceRequirements{Requests: size}},
+			Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound, Capacity: size}})
 		in.state(waiting("CrashLoopBackOff", "")).LastTerminationState.Terminated = ended0(1, "Error")
 		in.Pod.Status.ContainerStatuses[0].RestartCount = 2
 		if c.set != nil {
