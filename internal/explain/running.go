@@ -98,7 +98,7 @@ func terminationCause(a *Answer, in In, c container, t *corev1.ContainerStateTer
 	a.Fixes = append(a.Fixes, exitFixes(in, c, t)...)
 }
 
-// forbiddenBySpec adds what of a container's own spec its last words tell of; true when there is
+// forbiddenBySpec adds what of a container's own spec its last output tells of; true when there is
 // such a thing.
 func forbiddenBySpec(a *Answer, in In, c container, t *corev1.ContainerStateTerminated) bool {
 	r, ok := deniedBy(in, c, pathOf(in.Pod, c), lastOutput(in, c, t))

@@ -34,7 +34,7 @@ func (f *facts) write(line string) {
 	f.list = append(f.list, line)
 }
 
-// recorded groups are a cgroup tree that records what is done to Pods' groups.
+// recordingCgroups is a cgroup tree that records what is done to Pods' cgroups.
 type recordingCgroups struct {
 	*groups
 	to *facts

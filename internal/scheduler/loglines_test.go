@@ -99,7 +99,7 @@ func TestLogLinesPerNodeAreBounded(t *testing.T) {
 }
 
 // BenchmarkLogInDetail measures what a decision takes at both verbosities, the smaller of each pair
-// first: go test -bench LogInDetail -run - ./internal/scheduler
+// first: go test -bench BenchmarkLogInDetail -run - ./internal/scheduler
 func BenchmarkLogInDetail(b *testing.B) {
 	for b.Loop() {
 		for _, v := range []int{2, 4} {

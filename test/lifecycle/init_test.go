@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// mark writes a word where the test reads it.
+// marksMounted writes a word where the test reads it.
 const marksMounted = `volumeMounts: [{name: marks, mountPath: /m}]`
 const marksVolume = `volumes: [{name: marks, hostPath: {path: "{marks}"}}]`
 

@@ -217,7 +217,7 @@ func (l *podLife) marked() string {
 	return strings.Join(strings.Fields(string(raw)), " ")
 }
 
-// marks waits until containers have written these words, in this order.
+// wrote waits until containers have written these words, in this order.
 func (l *podLife) wrote(want string) {
 	l.Helper()
 	l.eventually("marks", func() error {

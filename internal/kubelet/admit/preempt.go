@@ -22,7 +22,7 @@ const (
 	PreemptCondition = "Pod was preempted by Kubelet to accommodate a critical pod."
 )
 
-// PodsToPreempt judges a Pod as Admit does and, where a critical Pod lacks nothing but resources,
+// PodsToPreempt checks a Pod as Admit does and, where a critical Pod lacks nothing but resources,
 // names the Pods that have to go for it: as few as possible, BestEffort ones before Burstable and
 // Guaranteed ones, of those in one class the one that comes nearest to what is still missing.
 // https://kubernetes.io/docs/tasks/administer-cluster/guaranteed-scheduling-critical-addon-pods/

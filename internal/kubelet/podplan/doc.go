@@ -13,5 +13,5 @@
 // podstatus shows the same input to the API.
 //
 // To add an action: a type in actions.go, its place in next.go or stop.go, a file
-// podactions/<action>.go, a story per cause under testdata.
+// podactions/<action>.go, a transcript per cause under testdata.
 package podplan

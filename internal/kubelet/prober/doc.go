@@ -2,7 +2,7 @@
 //
 // It is the shell of probe, which decides when to ask and what answers add up to: one timer for
 // each probe, nothing that ticks while nothing is due. Answers become metrics, failures events,
-// verdicts and failures facts. podworker turns verdicts into readiness and restarts.
+// results and failures facts. podworker turns results into readiness and restarts.
 //
 // In: Pods with their running containers (SyncPod), answers of the kinds (Probers). Out: Health,
 // and a call of Deps.Changed for each change of one.

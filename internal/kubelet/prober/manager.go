@@ -24,7 +24,7 @@ type Deps struct {
 	Probers  Probers
 	Recorder Recorder
 	Journal  journal.Sink
-	// called after each change of a verdict, without locks held; must not block
+	// called after each change of a result, without locks held; must not block
 	Changed func(types.UID)
 	// called with every answer; nil: nobody counts
 	Probed func(p *v1.Pod, a Measurement)
@@ -54,7 +54,7 @@ type Running struct {
 	ID        string // without the runtime's prefix; a new one starts the container's probes anew
 	StartedAt time.Time
 	// Adopted containers ran before this kubelet did: Ready and Started are what the Pod's status
-	// said of them, and are the verdicts to begin with. Of one that was started since the Manager
+	// said of them, and are the results to begin with. Of one that was started since the Manager
 	// was made it is not believed.
 	Adopted, Ready, Started bool
 }

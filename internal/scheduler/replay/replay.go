@@ -15,7 +15,7 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// ReplayedDecision is a decision put together again.
+// ReplayedDecision is a recorded decision with its snapshot and plugins built again.
 type ReplayedDecision struct {
 	*Decision
 	config    *schedulerconfig.KubeSchedulerConfiguration
@@ -24,7 +24,7 @@ type ReplayedDecision struct {
 	nominated func(string) []framework.PodInfo
 }
 
-// Open puts a decision's cluster and configuration together again. The error names the field.
+// Open builds a decision's snapshot and configuration again. The error names the field.
 func Open(d *Decision) (*ReplayedDecision, error) {
 	c := &ReplayedDecision{Decision: d}
 	var err error
@@ -74,7 +74,7 @@ type Comparison struct {
 // Equal tells whether nothing differs.
 func (v Comparison) Equal() bool { return len(v.Differences) == 0 }
 
-// Line prints the verdict.
+// Line is the outcome in one line.
 func (v Comparison) Line() string {
 	switch {
 	case v.Skipped != "":
@@ -85,7 +85,7 @@ func (v Comparison) Line() string {
 	return v.Pod + ": same: " + nodeName(v.Replayed.Winner)
 }
 
-// Replay rules once more with the recorded configuration, sample and pick.
+// Replay schedules once more with the recorded configuration, sample and pick.
 func (c *ReplayedDecision) Replay(ctx context.Context) (Comparison, error) {
 	v := Comparison{Pod: pod.Key(c.Pod), Recorded: c.Result}
 	p := profileOf(c.config, c.Result.Profile)

@@ -33,7 +33,7 @@ func (d objectGenerator) volumeRequest() string {
 
 func (d objectGenerator) size() string { return pick(d, "1Gi", "1500Mi", "2Gi", "3Gi", "7Gi") }
 
-// shelves are free volumes on nodes, and how much room there is for more.
+// freeVolumes are free volumes on nodes, and how much room there is for more.
 func (d objectGenerator) freeVolumes(nodes int) (vols []*v1.PersistentVolume, rooms []*storagev1.CSIStorageCapacity) {
 	for i := range d.IntN(3 * nodes) {
 		v := localVolume(fmt.Sprintf("disk-%d", i), pick(d, d.size(), "10Gi", "40Gi"), waiting,

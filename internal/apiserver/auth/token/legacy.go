@@ -80,7 +80,8 @@ func NewLegacyValidator(o ValidatorOptions, secrets typedcorev1.SecretsGetter) (
 	return v, nil
 }
 
-// AuthenticateToken implements authenticator.Token. A token of another issuer is not ours to judge.
+// AuthenticateToken implements authenticator.Token. A token of another issuer is not ours to
+// validate.
 func (v *LegacyValidator) AuthenticateToken(ctx context.Context, raw string) (*authenticator.Response, bool, error) {
 	var c LegacyClaims
 	if own, err := v.read(raw, &c); !own || err != nil {

@@ -147,7 +147,7 @@ func TestClaimRules(t *testing.T) {
 }
 
 // A data source in another namespace is dropped, unless the stored claim names one by reference:
-// then it is refused. A group that the stored one names is not judged again.
+// then it is refused. A group that the stored one names is not validated again.
 func TestDataSourceOfAChangedClaim(t *testing.T) {
 	claim := func(s *v1.TypedObjectReference) *v1.PersistentVolumeClaim {
 		c := &v1.PersistentVolumeClaim{Spec: v1.PersistentVolumeClaimSpec{

@@ -56,7 +56,7 @@ type Manager struct {
 	d Deps
 
 	mu       sync.Mutex
-	records  map[string]images.StoredImage // by id; Detected and LastUsed are kept from one look to the next
+	records  map[string]images.StoredImage // by id; FirstDetected and LastUsed are kept from one look to the next
 	failures int                           // collections in a row that failed
 }
 

@@ -26,7 +26,7 @@ const (
 	planKey  framework.StateKey = "Plan" + Name
 )
 
-// Binder carry plans out.
+// Binder assumes plans and writes them.
 type Binder interface {
 	// AssumePodVolumes lets the next Pods see the plan as done.
 	AssumePodVolumes(p *PodVolumes) error
