@@ -262,15 +262,15 @@ func TestACopyEndsWithAKilledDriver(t *testing.T) {
 	_ = other.Wait() // says that it was killed
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(30 * time.Second); runs(pid); <-tick.C {
+	for deadline := time.Now().Add(30 * time.Second); isRunning(pid); <-tick.C {
 		if time.Now().After(deadline) {
 			t.Fatalf("process %s goes on without its driver", pid)
 		}
 	}
 }
 
-// runs tells whether a process is there and is no zombie.
-func runs(pid string) bool {
+// isRunning tells whether a process is there and is no zombie.
+func isRunning(pid string) bool {
 	text, err := os.ReadFile("/proc/" + pid + "/stat")
 	return err == nil && !strings.Contains(string(text), ") Z ")
 }

@@ -47,7 +47,7 @@ func logged(t testing.TB, verbosity, nodes, pods int) (cost logCost) {
 		name := fmt.Sprintf("pod-%d", i)
 		// written after the last line
 		c.event(name, "Scheduled", "Successfully assigned default/"+name+" to "+c.bound(name))
-		for _, f := range c.notes.of(name) {
+		for _, f := range c.notes.factsOf(name) {
 			switch f := f.(type) {
 			case journal.Ruled:
 				cost.decisions = append(cost.decisions, time.Duration(f.Took))

@@ -20,7 +20,7 @@ func TestMetricsCountAttemptsAndQueues(t *testing.T) {
 	c.create(aPod("fits", "1"))
 	c.bound("fits")
 	c.create(aPod("waits", "1"))
-	c.await("waits", "refused", waits)
+	c.await("waits", "refused", isUnschedulable)
 	told := time.Now()
 	n := aNode("n1", "1")
 	n.Labels["more"] = "labels" // of which no result for either Pod depends

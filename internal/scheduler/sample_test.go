@@ -69,7 +69,7 @@ func (c *cluster) ruled(name string, change func(*v1.Pod)) journal.Ruled {
 	c.t.Helper()
 	c.create(aPod(name, "10m", change))
 	c.bound(name)
-	for _, f := range c.notes.of(name) {
+	for _, f := range c.notes.factsOf(name) {
 		if r, ok := f.(journal.Ruled); ok {
 			return r
 		}

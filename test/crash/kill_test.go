@@ -184,7 +184,7 @@ func (w *watcher) take(e watch.Event) {
 	}
 }
 
-func (w *watcher) seen() (int, error) {
+func (w *watcher) addedCount() (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.added), w.err
@@ -272,7 +272,7 @@ func compare(t *testing.T, client kubernetes.Interface, l *ackedWrites, w *watch
 		}
 	}
 	for end := time.Now().Add(patient); ; time.Sleep(10 * time.Millisecond) {
-		seen, err := w.seen()
+		seen, err := w.addedCount()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -299,7 +299,7 @@ func settledList(t *testing.T, client kubernetes.Interface, w *watcher) *corev1.
 		if err != nil {
 			t.Fatal(err)
 		}
-		seen, err := w.seen()
+		seen, err := w.addedCount()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -103,7 +103,7 @@ var initCases = []Case{
 		steps: func(l *podLife) {
 			l.ready()
 			l.delete(20)
-			l.gone()
+			l.waitForDeletion()
 			l.wrote("app second first")
 		},
 		expected: expected{states: map[string]string{"first": "ended 0 Completed", "second": "ended 0 Completed",

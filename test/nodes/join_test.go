@@ -55,7 +55,7 @@ func (m *machine) join(first *machine, given bool) {
 		{"set-context", "join", "--user=join", "--cluster=join"}, {"use-context", "join"},
 		{"set-cluster", "join", "--server=https://" + first.ip + ":6443", "--embed-certs",
 			"--certificate-authority=" + filepath.Join(first.dir, "pki/ca.crt")}} {
-		if out, err := m.in(append([]string{"kubectl", "--kubeconfig", in("bootstrap.kubeconfig"), "config"},
+		if out, err := m.command(append([]string{"kubectl", "--kubeconfig", in("bootstrap.kubeconfig"), "config"},
 			args...)...).CombinedOutput(); err != nil {
 			m.lab.t.Fatalf("%v: got %v %s, want no error", args, err, out)
 		}
@@ -97,7 +97,7 @@ func (l *testLab) cluster3(all []*machine, flags ...string) {
 		out, err := a.kubectl("", "get", "--raw", "/readyz")
 		return out + a.all[0].Output(), err == nil
 	})
-	a.must(bootstrap, "apply", "-f", "-")
+	a.mustKubectl(bootstrap, "apply", "-f", "-")
 	for i, m := range all[1:] {
 		m.join(a, i == 0)
 	}
@@ -110,7 +110,7 @@ func (l *testLab) cluster3(all []*machine, flags ...string) {
 		for line := range strings.Lines(out) {
 			if name, rest, _ := strings.Cut(line, "|"); strings.HasSuffix(rest, "|\n") {
 				who, _, _ := strings.Cut(rest, "|")
-				a.must("", "certificate", "approve", name)
+				a.mustKubectl("", "certificate", "approve", name)
 				delete(want, who)
 			}
 		}
@@ -131,6 +131,6 @@ func (l *testLab) webs(all []*machine, service string) {
 		m.load()
 		service = web(m.name) + service
 	}
-	all[0].must(service, "apply", "-f", "-")
-	all[0].must("", "wait", "--for=condition=Ready", "pod", "-l", "app=web", "--timeout=90s")
+	all[0].mustKubectl(service, "apply", "-f", "-")
+	all[0].mustKubectl("", "wait", "--for=condition=Ready", "pod", "-l", "app=web", "--timeout=90s")
 }

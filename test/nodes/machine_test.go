@@ -103,8 +103,8 @@ func (l *testLab) machine(name string, segment, host int) *machine {
 
 func (m *machine) sh(script string) string { m.lab.t.Helper(); return m.lab.sh(m.ns, script) }
 
-// in is a command in the node's network; all else it shares with the host.
-func (m *machine) in(args ...string) *exec.Cmd {
+// command is a command in the node's network; all else it shares with the host.
+func (m *machine) command(args ...string) *exec.Cmd {
 	return exec.Command("nsenter", append([]string{"--net=" + m.ns.Path(), "--", filepath.Join(m.lab.bin, "gantry")},
 		args...)...)
 }
@@ -112,7 +112,7 @@ func (m *machine) in(args ...string) *exec.Cmd {
 // run starts a role of Gantry on the node.
 func (m *machine) run(args ...string) *process.Process {
 	m.lab.t.Helper()
-	p, err := process.Start(m.in(args...), filepath.Join(m.dir, "gantry.log"))
+	p, err := process.Start(m.command(args...), filepath.Join(m.dir, "gantry.log"))
 	if err != nil {
 		m.lab.t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func (m *machine) remove() {
 		}
 		end(m.all[i])
 	}
-	if out, err := m.in("clean", "--data-dir", m.dir, "--bridge", "gxb"+m.name, "--node-ip",
+	if out, err := m.command("clean", "--data-dir", m.dir, "--bridge", "gxb"+m.name, "--node-ip",
 		m.ip).CombinedOutput(); err != nil {
 		t.Errorf("gantry clean on %s: %v\n%s", m.name, err, out)
 	}
@@ -179,7 +179,7 @@ func (m *machine) remove() {
 // load puts the Pods' image on the node.
 func (m *machine) load() {
 	m.lab.t.Helper()
-	if out, err := m.in("image", "import", "--data-dir", m.dir, m.lab.archive).CombinedOutput(); err != nil {
+	if out, err := m.command("image", "import", "--data-dir", m.dir, m.lab.archive).CombinedOutput(); err != nil {
 		m.lab.t.Fatalf("image on %s: %v\n%s", m.name, err, out)
 	}
 }
@@ -188,14 +188,14 @@ func (m *machine) load() {
 func (m *machine) kubectl(stdin string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	own := m.in(append([]string{"kubectl", "--kubeconfig", filepath.Join(m.dir, "kubeconfig")}, args...)...)
+	own := m.command(append([]string{"kubectl", "--kubeconfig", filepath.Join(m.dir, "kubeconfig")}, args...)...)
 	cmd := exec.CommandContext(ctx, own.Path, own.Args[1:]...)
 	cmd.Stdin = strings.NewReader(stdin)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
 
-func (m *machine) must(stdin string, args ...string) string {
+func (m *machine) mustKubectl(stdin string, args ...string) string {
 	m.lab.t.Helper()
 	out, err := m.kubectl(stdin, args...)
 	if err != nil {

@@ -44,7 +44,7 @@ type Deps struct {
 	Store     Store
 	Events    *events.Recorder
 	Journal   journal.Sink
-	Meter     *metrics.Metrics // nil: nobody counts
+	Meter     *metrics.Metrics // may be nil
 }
 
 // Manager gives the node's room away. Make one with New.

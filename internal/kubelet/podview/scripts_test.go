@@ -203,7 +203,7 @@ func (s *scenario) next(what string, step podview.Step) {
 		facts) {
 		s.lines = append(s.lines, "! the same step on the same view shows something else")
 	}
-	s.lines = append(s.lines, fmt.Sprintf("%-5s %-14s %s", s.in.Now.Sub(start), what, shown(s.view.Status())))
+	s.lines = append(s.lines, fmt.Sprintf("%-5s %-14s %s", s.in.Now.Sub(start), what, statusText(s.view.Status())))
 	for _, f := range facts {
 		text := ""
 		switch f := f.(type) {
@@ -219,7 +219,7 @@ func (s *scenario) next(what string, step podview.Step) {
 	}
 }
 
-func shown(s *v1.PodStatus) string {
+func statusText(s *v1.PodStatus) string {
 	if s == nil {
 		return "nothing"
 	}

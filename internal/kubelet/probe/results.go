@@ -27,7 +27,7 @@ type Answer struct {
 }
 
 // Add counts an answer. changed: the result is another than before. The fact is what the journal
-// is to be told; it is nil when the answer neither changes nor threatens the result, nor says
+// is to record; it is nil when the answer neither changes nor threatens the result, nor says
 // something new, nor came late for the first time.
 func (r Results) Add(k Key, a Answer, s Spec) (next Results, changed bool, fact *journal.Probed) {
 	var health Health

@@ -26,7 +26,7 @@ type Deps struct {
 	Journal  journal.Sink
 	// called after each change of a result, without locks held; must not block
 	Changed func(types.UID)
-	// called with every answer; nil: nobody counts
+	// called with every answer; may be nil
 	Probed func(p *v1.Pod, a Measurement)
 	// how long the first question to an adopted container waits, less than period; nil is random
 	Jitter func(period time.Duration) time.Duration

@@ -11,12 +11,12 @@ import (
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
-// report is what is to be told of one answer.
+// report is what is to be reported of one answer.
 type report struct {
 	pod     *v1.Pod
 	key     probe.Key
 	answer  probe.Answer
-	stopped bool            // the probe ended before the answer came: only the event is told
+	stopped bool            // the probe ended before the answer came: only the event is reported
 	silent  bool            // another container has taken the place of the one that was asked: not even that
 	changed bool            // the result is another than before
 	fact    *journal.Probed // nil: no news

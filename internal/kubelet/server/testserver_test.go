@@ -142,8 +142,8 @@ type testServer struct {
 	logDir    string
 }
 
-// in is the fixture as a subtest has it.
-func (w *testServer) in(t *testing.T) *testServer {
+// forSubtest is the fixture as a subtest has it.
+func (w *testServer) forSubtest(t *testing.T) *testServer {
 	c := *w
 	c.T = t
 	return &c

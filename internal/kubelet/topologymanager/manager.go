@@ -23,7 +23,7 @@ type Config struct {
 	Options map[string]string // topologyManagerPolicyOptions
 	// PodLevel allocates for Pods with pod-level resources (PodLevelResourceManagers).
 	PodLevel bool
-	Meter    Meter // nil: nobody counts
+	Meter    Meter // may be nil
 }
 
 // Meter counts admissions.

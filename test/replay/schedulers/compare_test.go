@@ -224,7 +224,7 @@ func (b *comparison) compare(t *testing.T, seed uint64, counts *outcomeCounts) {
 		}
 	}()
 	for _, o := range b.both {
-		if err := b.seen(ctx, o, nodes, seed); err != nil {
+		if err := b.waitForNodes(ctx, o, nodes, seed); err != nil {
 			t.Fatal(err)
 		}
 	}

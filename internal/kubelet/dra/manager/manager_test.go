@@ -37,7 +37,7 @@ type driver struct {
 	report chan *drahealthv1.NodeWatchResourcesResponse
 	server *grpc.Server
 	held   map[string]bool // claims by name that are prepared, as far as the driver knows
-	called func()          // told of each call before it is answered; nil: nobody
+	called func()          // called for each call before it is answered; nil: nobody
 }
 
 // hold notes what a call makes of claims; the node's log comes before.

@@ -47,7 +47,7 @@ type Deps struct {
 	Recorder         Recorder                               // about Node
 	Node             *v1.ObjectReference
 	Policy           images.GCPolicy
-	OnRemoved        func(ctx context.Context, id string) // told of each image that went; may be nil
+	OnRemoved        func(ctx context.Context, id string) // called for each image that went; may be nil
 	Counted          func(reason string)                  // told why it went: age or space; may be nil
 }
 

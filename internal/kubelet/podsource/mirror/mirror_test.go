@@ -28,7 +28,7 @@ func own(hash string) *v1.Pod {
 		Annotations: map[string]string{static.SourceAnnotation: "file", static.HashAnnotation: hash}}}
 }
 
-func of(hash string) *v1.Pod {
+func mirrorWithHash(hash string) *v1.Pod {
 	p := own(hash)
 	p.UID = types.UID("api-" + hash)
 	p.Annotations[v1.MirrorPodAnnotationKey] = hash
@@ -49,7 +49,7 @@ func TestImage(t *testing.T) {
 
 func TestOnto(t *testing.T) {
 	early, late := metav1.NewTime(time.Unix(1000, 0)), metav1.NewTime(time.Unix(2000, 0))
-	m := of("a")
+	m := mirrorWithHash("a")
 	m.Status = v1.PodStatus{StartTime: &early, QOSClass: v1.PodQOSBurstable, Conditions: []v1.PodCondition{
 		{Type: v1.PodReady, Status: v1.ConditionTrue, LastTransitionTime: early},
 		{Type: v1.PodInitialized, Status: v1.ConditionFalse, LastTransitionTime: early},
