@@ -304,7 +304,7 @@ func TestPodGoneWhileTheKubeletWasAway(t *testing.T) {
 	})
 }
 
-func TestSameNameWaitsForTheOldPod(t *testing.T) {
+func TestPodOfTheSameNameWaitsForTheOldOne(t *testing.T) {
 	runTest(t, func(r *rig) {
 		r.create(pod("p", scriptContainer("app", "trap '' TERM; while true; do sleep 1; done")))
 		r.phase("p", v1.PodRunning)

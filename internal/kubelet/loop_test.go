@@ -151,7 +151,7 @@ func TestEachChannelReachesItsPod(t *testing.T) {
 // does what could not be taken away at first.
 //
 // row: KSL-24
-func TestHousekeeping(t *testing.T) {
+func TestHousekeepingRemovesOrphans(t *testing.T) {
 	runTest(t, func(r *rig) {
 		r.create(pod("web", scriptContainer("app", runs)))
 		logs := filepath.Join(r.root, "logs", "default_gone_uid-gone")

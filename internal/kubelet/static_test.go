@@ -300,7 +300,7 @@ func TestPodsOfAURL(t *testing.T) {
 	r.eventually("the end of all", func() bool { return len(r.k.Pods()) == 0 })
 }
 
-func TestWithoutAnAPIServer(t *testing.T) {
+func TestStandaloneKubelet(t *testing.T) {
 	t.Parallel()
 	r, dir := live(t, func(o *kubelet.Options) { o.StaticPods.Standalone = true })
 	r.api.PrependReactor("*", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {

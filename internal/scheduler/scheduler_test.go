@@ -264,7 +264,7 @@ func aPod(name, cpu string, change ...func(*v1.Pod)) *v1.Pod {
 const preemptionEnd = " preemption: "
 
 // row: BND-01, SCH-01
-func TestBindsWithOnePost(t *testing.T) {
+func TestPodIsBoundWithOnePost(t *testing.T) {
 	t.Parallel()
 	c := start(t, nil, aNode("n1", "4"))
 	c.create(aPod("web", "1"))
@@ -293,7 +293,7 @@ func TestBindsWithOnePost(t *testing.T) {
 }
 
 // row: FIL-23, FIL-24, FIL-25, SCH-08, SCH-30
-func TestWaitsForRoomAndIsWokenByIt(t *testing.T) {
+func TestUnschedulablePodIsRequeuedWhenRoomComes(t *testing.T) {
 	t.Parallel()
 	full := aPod("full", "4", func(p *v1.Pod) { p.Spec.NodeName = "n1" })
 	tainted := aNode("n2", "4",
@@ -408,7 +408,7 @@ func TestRefusedBindingIsRolledBackAndTriedAgain(t *testing.T) {
 }
 
 // row: BND-10, BND-11, BND-12, BND-14, BND-15
-func TestPreemptsTheLeastImportant(t *testing.T) {
+func TestPreemptionTakesTheLeastImportant(t *testing.T) {
 	t.Parallel()
 	on := func(node string, priority int32) func(*v1.Pod) {
 		return func(p *v1.Pod) { p.Spec.NodeName, p.Spec.Priority = node, &priority }
@@ -465,7 +465,7 @@ func TestPreemptionPolicyNever(t *testing.T) {
 		"not eligible due to preemptionPolicy=Never.")
 }
 
-func TestWithoutNodesAPodWaitsForTheFirst(t *testing.T) {
+func TestPodWaitsForTheFirstNode(t *testing.T) {
 	t.Parallel()
 	c := start(t, nil)
 	c.create(aPod("web", "1"))
@@ -477,7 +477,7 @@ func TestWithoutNodesAPodWaitsForTheFirst(t *testing.T) {
 }
 
 // row: SCH-25
-func TestLeavesPodsOfOtherSchedulersAlone(t *testing.T) {
+func TestPodsOfOtherSchedulersAreIgnored(t *testing.T) {
 	t.Parallel()
 	c := start(t, nil, aNode("n1", "4"))
 	c.create(aPod("other", "1", func(p *v1.Pod) { p.Spec.SchedulerName = "someone-else" }))

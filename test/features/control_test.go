@@ -99,7 +99,7 @@ func (w *fixture) jobEnds(name string, how batchv1.JobConditionType) (j *batchv1
 }
 
 // Workloads and what their controllers do, on one node.
-func TestControl(t *testing.T) {
+func TestControllers(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	t.Run("control", func(t *testing.T) {

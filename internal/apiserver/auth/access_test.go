@@ -132,7 +132,7 @@ func eventually(t testing.TB, f func() error) {
 
 var dry = metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 
-func TestAccess(t *testing.T) {
+func TestAuthenticationAndAuthorization(t *testing.T) {
 	s := serve(t, auth.Options{})
 	t.Logf("ready in %v", s.took)
 	for name, test := range map[string]func(*testing.T, *server){

@@ -313,7 +313,7 @@ func TestWatcherFromAnOlderRevisionCatchesUp(t *testing.T) {
 
 // Who begins where the cache does not reach has a watch of its own, too; the next event that the
 // cache knows lets it begin a group.
-func TestBeforeTheCache(t *testing.T) {
+func TestRevisionBeforeTheCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, cache := &fakeCache{lowRevision: 1, events: added(1, 30)}, &fakeCache{lowRevision: 25}
 		s := New(h, cache)

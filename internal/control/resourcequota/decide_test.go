@@ -110,7 +110,7 @@ func TestOnlyWhatUsesOtherAmountsCountsAnew(t *testing.T) {
 	}
 }
 
-func TestLower(t *testing.T) {
+func TestUsageThatSank(t *testing.T) {
 	of := func(pods string) corev1.ResourceQuotaStatus {
 		return corev1.ResourceQuotaStatus{Used: corev1.ResourceList{"pods": resource.MustParse(pods),
 			"services": resource.MustParse("1")}}

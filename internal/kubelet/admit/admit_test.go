@@ -42,7 +42,7 @@ func port(n int32) func(*v1.Pod) {
 	return func(p *v1.Pod) { p.Spec.Containers[0].Ports = []v1.ContainerPort{{HostPort: n, ContainerPort: n}} }
 }
 
-func TestAdmission(t *testing.T) {
+func TestAdmitPod(t *testing.T) {
 	half := pod(withRequests("1500m", "1Mi"))
 	for _, c := range []struct {
 		name    string

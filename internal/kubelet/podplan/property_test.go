@@ -14,7 +14,7 @@ import (
 )
 
 // row: PWK-26
-func TestSafety(t *testing.T) {
+func TestPlansKeepInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawSimulation(t)
 		w.now = epoch

@@ -25,7 +25,7 @@ func rule(action v1.ContainerRestartRuleAction, op v1.ContainerRestartRuleOnExit
 // row: RST-02
 // row: RST-03
 // row: RST-04
-func TestWhatIsStartedAgain(t *testing.T) {
+func TestRestartPolicyDecides(t *testing.T) {
 	again := v1.ContainerRestartRuleActionRestart
 	in, notIn := v1.ContainerRestartRuleOnExitCodesOpIn, v1.ContainerRestartRuleOnExitCodesOpNotIn
 	for _, x := range []struct {
@@ -109,7 +109,7 @@ func testPod(p v1.RestartPolicy) *v1.Pod {
 }
 
 // row: RST-05
-func TestHowAPodEnds(t *testing.T) {
+func TestFinalPhase(t *testing.T) {
 	never, onFailure, always := v1.RestartPolicyNever, v1.RestartPolicyOnFailure, v1.RestartPolicyAlways
 	for _, x := range []struct {
 		policy v1.RestartPolicy

@@ -26,7 +26,7 @@ var rewrite = flag.Bool("rewrite", false, "rewrite the expected transcripts in t
 
 // Each transcript is a script of what a worker does, and below it the view and the facts after each
 // step.
-func TestStories(t *testing.T) {
+func TestTranscripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%d stories (%v), want some", len(files), err)

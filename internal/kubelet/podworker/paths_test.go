@@ -124,7 +124,7 @@ func TestAThousandRandomDeletes(t *testing.T) {
 // mailbox, found by uid, and a full one holds the newest only.
 //
 // row: PWK-02
-func TestMailboxes(t *testing.T) {
+func TestUpdatesNeverBlockTheSender(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, pool := begin(t, map[string]time.Duration{"furnish": time.Hour})
 		startedAt := time.Now()

@@ -515,7 +515,7 @@ func TestStatusKeeps(t *testing.T) {
 // row: API-33
 // row: TRM-01
 // row: TRM-02
-func TestGrace(t *testing.T) {
+func TestDeletionGracePeriod(t *testing.T) {
 	n := func(v int64) *int64 { return &v }
 	bound := func(p *v1.Pod) { p.Spec.NodeName = "n" }
 	for _, c := range []struct {
@@ -595,7 +595,7 @@ func TestBindPod(t *testing.T) {
 // row: PDB-05
 // row: PDB-08
 // row: PDB-12
-func TestBudget(t *testing.T) {
+func TestPodDisruptionBudget(t *testing.T) {
 	b := &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "ns", Generation: 2},
 		Spec: policyv1.PodDisruptionBudgetSpec{MinAvailable: new(intstr.FromInt32(1)),
@@ -694,7 +694,7 @@ func TestContainerChoice(t *testing.T) {
 	}
 }
 
-func TestLocation(t *testing.T) {
+func TestKubeletAddress(t *testing.T) {
 	n := &v1.Node{Status: v1.NodeStatus{
 		Addresses: []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "10.0.0.1"},
 			{Type: v1.NodeHostName, Address: "n1"}},

@@ -20,10 +20,10 @@ func running() v1.ContainerState {
 	return v1.ContainerState{Running: &v1.ContainerStateRunning{}}
 }
 
-// TestRow holds READY, STATUS and RESTARTS as upstream prints them.
+// TestTableRow holds READY, STATUS and RESTARTS as upstream prints them.
 //
 // row: OPS-01
-func TestRow(t *testing.T) {
+func TestTableRow(t *testing.T) {
 	inits := func(p *v1.Pod, states ...v1.ContainerStatus) {
 		for i := range states {
 			states[i].Name = fmt.Sprint("i", i)

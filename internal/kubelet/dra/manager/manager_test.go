@@ -300,7 +300,7 @@ func TestClaimOfTwoDriversAndTwoPods(t *testing.T) {
 }
 
 // Whatever is wrong is told with upstream's words, and calls no driver that need not be called.
-func TestRefusals(t *testing.T) {
+func TestClaimErrorsAreUpstreams(t *testing.T) {
 	run(t, func(n *node) {
 		p := user("p", "c")
 		n.prepare(p, "prepare dynamic resources: fetch ResourceClaim c: not found")

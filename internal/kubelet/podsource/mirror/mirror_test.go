@@ -37,7 +37,7 @@ func mirrorWithHash(hash string) *v1.Pod {
 
 func node() *v1.Node { return wrappers.MakeNode().Name("n1").UID("uid-n1").Obj() }
 
-func TestImage(t *testing.T) {
+func TestNewMirrorPod(t *testing.T) {
 	m := mirror.NewMirrorPod(own("a"), node())
 	o := m.OwnerReferences
 	if m.UID != "" || m.Annotations[v1.MirrorPodAnnotationKey] != "a" || len(o) != 1 || o[0].Kind != "Node" ||
@@ -47,7 +47,7 @@ func TestImage(t *testing.T) {
 	}
 }
 
-func TestOnto(t *testing.T) {
+func TestStatusOfAMirrorPod(t *testing.T) {
 	early, late := metav1.NewTime(time.Unix(1000, 0)), metav1.NewTime(time.Unix(2000, 0))
 	m := mirrorWithHash("a")
 	m.Status = v1.PodStatus{StartTime: &early, QOSClass: v1.PodQOSBurstable, Conditions: []v1.PodCondition{

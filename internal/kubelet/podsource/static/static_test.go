@@ -137,7 +137,7 @@ func TestAcceptedVolumes(t *testing.T) {
 	}
 }
 
-func TestAny(t *testing.T) {
+func TestManifestFormats(t *testing.T) {
 	for _, tc := range []struct {
 		name, text, want, says string
 	}{
@@ -181,7 +181,7 @@ func manifestOf(name, uid, print string, seen time.Time) static.Manifest {
 	return static.Manifest{Pod: p, Hash: print}
 }
 
-func TestDiffer(t *testing.T) {
+func TestDiffOfManifests(t *testing.T) {
 	a, b := manifestOf("a", "1", "x", now), manifestOf("b", "2", "x", now)
 	later := now.Add(time.Hour)
 	for _, tc := range []struct {

@@ -140,7 +140,7 @@ func TestFailedFinishChangesNothing(t *testing.T) {
 
 // What a crash can leave at each point of a write; the next write, of the old files or of new ones,
 // must repair it.
-func TestAfterACrash(t *testing.T) {
+func TestWriteRepairsWhatACrashLeft(t *testing.T) {
 	leave := map[string]func(dir string){
 		"files half written": func(dir string) {
 			expect.NoError(t, os.MkdirAll(filepath.Join(dir, "..2026_01_01_00_00_00.1/sub"), 0o755))
@@ -186,7 +186,7 @@ func TestAfterACrash(t *testing.T) {
 }
 
 // A container that may write into its volume cannot make the kubelet write or delete elsewhere.
-func TestEscape(t *testing.T) {
+func TestSymlinksCannotLeaveTheVolume(t *testing.T) {
 	outside := t.TempDir()
 	precious := filepath.Join(outside, "precious")
 	expect.NoError(t, os.WriteFile(precious, []byte("mine"), 0o600))
