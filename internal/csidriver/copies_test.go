@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/gantry-project/gantry/internal/csidriver"
+	"github.com/gantry-project/gantry/test/expect"
 )
 
 const size = 32 << 20
@@ -260,13 +261,7 @@ func TestACopyEndsWithAKilledDriver(t *testing.T) {
 		t.Error(err)
 	}
 	_ = other.Wait() // says that it was killed
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(30 * time.Second); isRunning(pid); <-tick.C {
-		if time.Now().After(deadline) {
-			t.Fatalf("process %s goes on without its driver", pid)
-		}
-	}
+	expect.Eventually(t, "process "+pid+" ends with its driver", func() bool { return !isRunning(pid) })
 }
 
 // isRunning tells whether a process is there and is no zombie.

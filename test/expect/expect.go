@@ -54,9 +54,23 @@ func Eventually(t testing.TB, what string, ok func() bool) {
 // what describes it.
 func EventuallyNoError(t testing.TB, what string, f func() error) {
 	t.Helper()
-	tick := time.NewTicker(interval)
+	Poll(t, interval, timeout, what, f)
+}
+
+// Lazy is an error whose text is made when it is printed: for what takes long to say and is needed
+// of the last try only.
+type Lazy func() string
+
+// Error is the text.
+func (l Lazy) Error() string { return l() }
+
+// Poll calls f every so often until it returns nil, and fails with its last error when it did not
+// within the time; what describes it.
+func Poll(t testing.TB, every, within time.Duration, what string, f func() error) {
+	t.Helper()
+	tick := time.NewTicker(every)
 	defer tick.Stop()
-	patience := Patience(timeout)
+	patience := Patience(within)
 	limit := time.NewTimer(patience)
 	defer limit.Stop()
 	for {

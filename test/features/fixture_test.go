@@ -102,17 +102,12 @@ var patience = expect.Patience(2 * time.Minute)
 // until waits for what no watch tells; it fails the test after patience.
 func (w *fixture) until(what string, ok func() bool) {
 	w.t.Helper()
-	tick, end := time.NewTicker(3*time.Millisecond), time.After(patience)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-end:
-			w.t.Fatalf("waited %s for %s\n%s", patience, what, w.Dump())
-		case <-w.ctx.Done():
-			w.t.Fatalf("waiting for %s: %v\n%s", what, w.ctx.Err(), w.Dump())
+	expect.Poll(w.t, 3*time.Millisecond, patience, what, func() error {
+		if ok() {
+			return nil
 		}
-	}
+		return expect.Lazy(w.Dump)
+	})
 }
 
 // expectRefused creates and expects an error that has all these words.

@@ -2,6 +2,7 @@ package features_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -333,17 +334,12 @@ func sharedEmptyDir(w *fixture) {
 	w.create(p)
 	p = w.wait("ships", running)
 	_, id, _ := strings.Cut(p.Status.InitContainerStatuses[0].ContainerID, "://")
-	for deadline := time.Now().Add(patience); ; time.Sleep(3 * time.Millisecond) {
+	w.until("what the app wrote is what the sidecar reads", func() bool {
 		r, err := w.Runtime("node-1").ExecSync(w.ctx, &runtimeapi.ExecSyncRequest{ContainerId: id,
 			Cmd: []string{"cat", "/opt/logs.txt"}})
 		expect.NoError(w.t, err)
-		if string(r.Stdout) == "logging\n" {
-			return
-		}
-		if time.Now().After(deadline) {
-			w.t.Fatalf("the sidecar reads %q, want what the app wrote", r.Stdout)
-		}
-	}
+		return string(r.Stdout) == "logging\n"
+	})
 }
 
 func together(w *fixture) {
@@ -557,26 +553,17 @@ func fourCauses(w *fixture) {
 		"sick": {"liveness"},
 	} {
 		answer := ""
-		says := func() bool {
+		expect.EventuallyNoError(w.t, "the answer about "+name, func() error {
 			a := explain.Why(explain.In{Now: time.Now(), Node: node, Ref: journal.Ref{Namespace: "default", Name: name},
 				Pod: w.get(name), Entries: w.Journal("default", name)})
 			answer = a.State + ": " + a.Cause
 			for _, word := range words {
 				if !strings.Contains(answer, word) {
-					return false
+					return fmt.Errorf("got %s, want %q in it", answer, words)
 				}
 			}
-			return true
-		}
-		tick := time.NewTicker(5 * time.Millisecond)
-		for !says() {
-			select {
-			case <-tick.C:
-			case <-w.ctx.Done():
-				w.t.Fatalf("%s: %s\nwant %q in it", name, answer, words)
-			}
-		}
-		tick.Stop()
+			return nil
+		})
 	}
 }
 

@@ -108,18 +108,5 @@ func (n *node) waitForField(pod, path, want string) {
 // eventually asks until ok says yes; it is for states that no watch of kubectl can express.
 func (n *node) eventually(what string, ok func() (string, bool)) {
 	n.t.Helper()
-	deadline := time.Now().Add(60 * time.Second)
-	for {
-		state, done := ok()
-		if done {
-			return
-		}
-		if time.Now().After(deadline) {
-			n.t.Fatalf("%s: not within a minute; last seen:\n%s", what, state)
-		}
-		if err := n.Process.Failed(); err != nil {
-			n.t.Fatalf("%s: got error %v, want none", what, err)
-		}
-		<-time.After(50 * time.Millisecond)
-	}
+	up.Eventually(n.t, time.Minute, what, ok, n.Process)
 }

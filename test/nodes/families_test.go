@@ -151,7 +151,7 @@ func TestIPv6Alone(t *testing.T) {
 	l.eventually(time.Minute, "the node is Ready", func() (string, bool) {
 		out, _ := a.kubectl("", "get", "nodes", "-o",
 			`jsonpath={.items[*].status.conditions[?(@.type=="Ready")].status}`)
-		return out + a.all[0].Output(), out == "True"
+		return out + a.All[0].Output(), out == "True"
 	})
 	all := []*machine{a}
 	l.webs(all, service)

@@ -73,7 +73,7 @@ func TestThreeNodes(t *testing.T) {
 	t.Run("a node cut off and back", func(t *testing.T) { cutOff(t, all, ips) })
 	t.Run("large answers", func(t *testing.T) { large(t, all, ips) })
 	t.Run("a node goes", func(t *testing.T) {
-		c.all[0].Kill()
+		c.All[0].Kill()
 		a.mustKubectl("", "delete", "node", "c")
 		l.eventually(failoverTimeout, "no way to c on a", func() (string, bool) {
 			out := a.sh("ip route show proto 0x47; ip -o link show type vxlan")
@@ -158,7 +158,7 @@ func large(t *testing.T, all []*machine, ips map[string]netip.AddrPort) {
 // kubeletEnds: a node whose kubelet has been stopped keeps its Pods, and they find names by another
 // node's server, as their own has said that it is away.
 func kubeletEnds(t *testing.T, a, b *machine, pod netip.AddrPort) {
-	end(b.all[0])
+	end(b.All[0])
 	if out, err := a.kubectl("", "-n", "kube-system", "get", "endpointslice", "kube-dns-b"); err == nil ||
 		!strings.Contains(out, "NotFound") {
 		t.Errorf("the slice of a DNS server that has ended: %v %s", err, out)
@@ -180,13 +180,13 @@ func kubeletEnds(t *testing.T, a, b *machine, pod netip.AddrPort) {
 // as often as he likes.
 func proxyEnds(t *testing.T, a, b *machine) {
 	ip := netip.MustParseAddr(a.mustKubectl("", "get", "service", "web", "-o", "jsonpath={.spec.clusterIP}"))
-	end(b.all[1])
+	end(b.All[1])
 	b.lab.eventually(failoverTimeout, "the Service answers without a proxy", func() (string, bool) {
 		got, err := b.fromPod("web-b", netip.AddrPortFrom(ip, 80), 2*time.Second)
 		return fmt.Sprint(got, err), strings.HasPrefix(got, "web-")
 	})
 	for range 2 {
-		if out, err := b.command("proxy", "--cleanup", "--data-dir", b.dir).CombinedOutput(); err != nil {
+		if out, err := b.Command("proxy", "--cleanup", "--data-dir", b.dir).CombinedOutput(); err != nil {
 			t.Fatalf("gantry proxy --cleanup: %v %s", err, out)
 		}
 		if tables := b.sh("nft list tables"); strings.Contains(tables, "gantry_proxy_") {

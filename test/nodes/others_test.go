@@ -61,7 +61,7 @@ func TestTheStandardPluginsNetwork(t *testing.T) {
 	l.eventually(time.Minute, "the node is Ready", func() (string, bool) {
 		out, _ := a.kubectl("", "get", "nodes", "-o",
 			`jsonpath={.items[*].status.conditions[?(@.type=="Ready")].status}`)
-		return out + a.all[0].Output(), out == "True"
+		return out + a.All[0].Output(), out == "True"
 	})
 	l.webs([]*machine{a}, service)
 	a.mustKubectl(strings.NewReplacer("web-a", "door", "app: web", "app: door", "containerPort: 8080",
@@ -105,7 +105,7 @@ func TestTheStandardPluginsNetwork(t *testing.T) {
 	}
 	l.eventually(failoverTimeout, "every address is given back",
 		func() (string, bool) { return fmt.Sprint(held()), len(held()) == 0 })
-	end(a.all[0])
+	end(a.All[0])
 	// What the plugins made for all Pods is theirs, and stays.
 	a.sh(`ip link del theirs0; nft list tables | grep cni | while read -r line; do nft delete $line; done`)
 }

@@ -49,7 +49,7 @@ func TestVolumesOfJoinedNodes(t *testing.T) {
 	}
 	args := []string{"csi-driver", "--kubeconfig", kubeconfig, "--node-name", "b", "--kubelet-dir",
 		filepath.Join(b.dir, "kubelet"), "--volumes-dir", filepath.Join(b.dir, "local-storage")}
-	driver := b.run(args...)
+	driver := b.Start(args...)
 	l.eventually(time.Minute, "the capacities of a and b", func() (string, bool) {
 		out, _ := a.kubectl("", "get", "csistoragecapacities", "-n", "kube-system", "-o",
 			`jsonpath={range .items[*]}{.nodeTopology.matchLabels.topology\.local\.csi\.gantry\.dev/node} {end}`)
@@ -70,7 +70,7 @@ func TestVolumesOfJoinedNodes(t *testing.T) {
 		return out, strings.Contains(out, "did not have enough free storage")
 	})
 	driver.Kill()
-	b.run(args...)
+	b.Start(args...)
 	a.mustKubectl("", "delete", "pod", "writer-b")
 	a.mustKubectl(volumePod("b", "16Mi"), "apply", "-f", "-")
 	a.mustKubectl("", "wait", "--for=condition=Ready", "pod/writer-b", "--timeout=90s")

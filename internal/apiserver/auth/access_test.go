@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -28,6 +27,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/apiserver/auth"
 	"github.com/gantry-project/gantry/internal/pki"
+	"github.com/gantry-project/gantry/test/expect"
 	"github.com/gantry-project/gantry/test/wrappers"
 )
 
@@ -117,17 +117,7 @@ func (s *server) pod(t testing.TB, p *corev1.Pod) *corev1.Pod {
 // eventually polls until f is nil; informers see writes with a delay.
 func eventually(t testing.TB, f func() error) {
 	t.Helper()
-	deadline := time.Now().Add(time.Minute)
-	for {
-		err := f()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-		<-time.After(10 * time.Millisecond)
-	}
+	expect.EventuallyNoError(t, "what informers have to see first", f)
 }
 
 var dry = metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gantry-project/gantry/internal/kubelet/logs"
+	"github.com/gantry-project/gantry/test/expect"
 )
 
 const sample = `2026-01-02T10:00:00.000000001Z stdout F one
@@ -126,15 +127,12 @@ func (b *lockedBuffer) String() string {
 
 func (b *lockedBuffer) waitFor(t *testing.T, text string) {
 	t.Helper()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for limit := time.After(time.Minute); !strings.Contains(b.String(), text); {
-		select {
-		case <-tick.C:
-		case <-limit:
-			t.Fatalf("no %q in %q", text, b.String())
+	expect.EventuallyNoError(t, "the text of the log", func() error {
+		if got := b.String(); !strings.Contains(got, text) {
+			return fmt.Errorf("got %q, want %q in it", got, text)
 		}
-	}
+		return nil
+	})
 }
 
 // row: KAP-05

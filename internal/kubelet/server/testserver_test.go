@@ -322,13 +322,5 @@ func (w *testServer) get(path string) (int, string) {
 // eventually polls until ok, for a minute at most.
 func (w *testServer) eventually(what string, ok func() bool) {
 	w.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for limit := time.After(expect.Patience(time.Minute)); !ok(); {
-		select {
-		case <-tick.C:
-		case <-limit:
-			w.Fatalf("not within a minute: %s", what)
-		}
-	}
+	expect.Eventually(w, what, ok)
 }
