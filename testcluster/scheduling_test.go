@@ -102,8 +102,9 @@ func TestAControllersPodIsBoundByHandAndStaysItsOwn(t *testing.T) {
 	}
 }
 
-// waitUntilNodeRefusesPods waits until the node takes no Pod that tolerates nothing. A scheduler that has not heard
-// of a change of the node yet may bind a Pod that it has heard of: then another one is tried.
+// waitUntilNodeRefusesPods waits until the node takes no Pod that tolerates nothing. A scheduler
+// that has not heard of a change of the node yet may bind a Pod that it has heard of: then another
+// one is tried.
 func waitUntilNodeRefusesPods(ctx context.Context, t *testing.T, c *testcluster.Cluster) {
 	t.Helper()
 	n := 0

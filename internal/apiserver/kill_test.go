@@ -228,7 +228,8 @@ func (h *eventLog) record(userName, name string) {
 	h.changed = make(chan struct{})
 }
 
-// waitForWatchers waits until all watchers of a kind have received a name, and names those that have not.
+// waitForWatchers waits until all watchers of a kind have received a name, and names those that
+// have not.
 func (h *eventLog) waitForWatchers(name string, userName []string, wait time.Duration) (missing []string) {
 	for end := time.After(wait); ; {
 		h.mu.Lock()

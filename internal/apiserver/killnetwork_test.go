@@ -109,7 +109,8 @@ func TestProxyAndPoliciesResumeAfterAServerKill(t *testing.T) {
 	}
 }
 
-// ignoreNotFound leaves out that an object is not there: an earlier try deleted it, and its answer was lost.
+// ignoreNotFound leaves out that an object is not there: an earlier try deleted it, and its answer
+// was lost.
 func ignoreNotFound(err error) error {
 	if apierrors.IsNotFound(err) {
 		return nil

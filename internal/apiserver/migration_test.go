@@ -84,7 +84,8 @@ func TestStorageVersionMigration(t *testing.T) {
 	checkEndedMigrationIsImmutable(t, migrations, m)
 }
 
-// checkEndedMigrationIsImmutable makes writes of a migration that has ended which must not be taken.
+// checkEndedMigrationIsImmutable makes writes of a migration that has ended which must not be
+// taken.
 func checkEndedMigrationIsImmutable(t *testing.T, migrations migrationclient.StorageVersionMigrationInterface,
 	m *migrationv1.StorageVersionMigration) {
 	t.Helper()

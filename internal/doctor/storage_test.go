@@ -101,12 +101,14 @@ func TestStorageIsEvaluated(t *testing.T) {
 		{"Pods that wait for a driver", none, &doctor.Storage{CSINodes: []storagev1.CSINode{csiNode("n1", disk1)},
 			Volumes: []v1.PersistentVolume{diskOf("pv", "data"), diskOf("pv-2", "b-v")}, Pending: []v1.Pod{
 				podWithVolume("c", v1.VolumeSource{CSI: &v1.CSIVolumeSource{Driver: disk1}}),
-				podWithVolume("b", v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{}}), podWithVolume("a", claimed("data")),
+				podWithVolume("b", v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{}}),
+				podWithVolume("a", claimed("data")),
 				podWithVolume("d", claimed("other"))}},
 			"n1: 3 Pods wait for CSI driver disk.example.com, which is not registered there: shop/a, shop/b, shop/c.*" +
 				"see why the driver's Pod there does not run"},
 		{"Pods that wait for something else", has, &doctor.Storage{CSINodes: []storagev1.CSINode{csiNode("n1", disk1)},
-			Volumes: []v1.PersistentVolume{diskOf("pv", "data")}, Pending: []v1.Pod{podWithVolume("a", claimed("data"))}}, ""},
+			Volumes: []v1.PersistentVolume{diskOf("pv", "data")},
+			Pending: []v1.Pod{podWithVolume("a", claimed("data"))}}, ""},
 		{"a socket that nobody serves", has, local(doctor.LocalStorage{Sockets: []doctor.Socket{{Path: "/r/x.sock",
 			Err: errNone}}}), "/r/x.sock: nobody answers at this registration socket: no answer.*rm /r/x.sock"},
 		{"a socket whose driver is not taken", has, local(doctor.LocalStorage{Sockets: []doctor.Socket{{

@@ -23,7 +23,8 @@ func (r *rig) phase(name string, want v1.PodPhase) *v1.Pod {
 		r.t.Fatalf("Pod %s is gone\n%s", name, r.facts.text())
 	}
 	if p.Status.Phase != want {
-		r.t.Fatalf("phase %s, want %s\n%+v\n%s\n%s\n%s", p.Status.Phase, want, p.Status, r.facts.text(), r.events.text(),
+		r.t.Fatalf("phase %s, want %s\n%+v\n%s\n%s\n%s", p.Status.Phase, want, p.Status, r.facts.text(),
+			r.events.text(),
 			r.fake.Dump())
 	}
 	return p

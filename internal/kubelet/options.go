@@ -55,7 +55,7 @@ type StaticPods struct {
 	Standalone bool         // there is no API server: Client is never waited for
 }
 
-// Dependencies are the hands that app joins to the kubelet.
+// Dependencies are the interfaces of runtime, kernel and network that app gives the kubelet.
 type Dependencies struct {
 	HostIPs func() []string
 	Cgroups Cgroups

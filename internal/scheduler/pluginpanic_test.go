@@ -385,7 +385,10 @@ func TestFiguresOutOfRange(t *testing.T) {
 	c.await("small", "refused: there is no room left anywhere", isUnschedulable)
 	for name := range large {
 		if p := c.await(name,
-			"refused", func(p *v1.Pod) bool { return isUnschedulable(p) || p.Spec.NodeName != "" }); p.Spec.NodeName != "" {
+			"refused", func(p *v1.Pod) bool {
+				return isUnschedulable(p) ||
+					p.Spec.NodeName != ""
+			}); p.Spec.NodeName != "" {
 			t.Errorf("%s is on %s", name, p.Spec.NodeName)
 		}
 	}

@@ -316,7 +316,8 @@ func TestNoGangIsBoundInPart(t *testing.T) {
 			least[name] = rapid.IntRange(1, 4).Draw(r, "minCount")
 			objects = append(objects, newPodGroup(name, int32(least[name])))
 			for k := range rapid.IntRange(1, 6).Draw(r, "members") {
-				p := aPod(fmt.Sprintf("%s-%d", name, k), fmt.Sprint(rapid.IntRange(1, 3).Draw(r, "cpu")), inPodGroup(name))
+				p := aPod(fmt.Sprintf("%s-%d", name, k), fmt.Sprint(rapid.IntRange(1, 3).Draw(r, "cpu")),
+					inPodGroup(name))
 				members[name], pods = append(members[name], p), append(pods, p)
 			}
 		}
@@ -342,7 +343,10 @@ func TestNoGangIsBoundInPart(t *testing.T) {
 				if len(list) < least[name] {
 					c.gated(p.Name)
 				} else {
-					c.await(p.Name, "decided", func(p *v1.Pod) bool { return p.Spec.NodeName != "" || isUnschedulable(p) })
+					c.await(p.Name, "decided", func(p *v1.Pod) bool {
+						return p.Spec.NodeName != "" ||
+							isUnschedulable(p)
+					})
 				}
 			}
 		}

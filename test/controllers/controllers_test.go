@@ -244,7 +244,8 @@ func (l *room) wrote(rec *record, w *instance) {
 		}
 	}
 	if w.fate == forbidden && l.row.event != "" {
-		l.check(w.until(time.Now().Add(patience), "the event", func(w *instance) error { return w.hasEvent(l.row.event) }))
+		l.check(w.until(time.Now().Add(patience), "the event",
+			func(w *instance) error { return w.hasEvent(l.row.event) }))
 	}
 }
 

@@ -70,7 +70,8 @@ kind: Service
 metadata: {name: web}
 spec: {type: LoadBalancer, selector: {app: web}, ports: [{port: 80NUMBER, nodePort: 300NUMBER}]}
 `), hasAddress},
-		{patches("Service/web", `{"spec":{"type":"ClusterIP"}}`), fieldIs("Service/web", "status.loadBalancer", "map[]")}}},
+		{patches("Service/web", `{"spec":{"type":"ClusterIP"}}`), fieldIs("Service/web", "status.loadBalancer",
+			"map[]")}}},
 }
 
 // hasAddress: the instance's node is among the addresses of the load balancer.
@@ -85,7 +86,8 @@ func hasAddress(w *instance) error {
 var rowsOfRest = []row{
 	{name: "resourcequota", steps: []step{
 		{makes("kind: ResourceQuota\nmetadata: {name: q}\nspec: {hard: {pods: '5', count/configmaps: '10'}}\n"),
-			allOf(fieldIs("ResourceQuota/q", "status.hard.pods", "5"), fieldIs("ResourceQuota/q", "status.used.pods", "0"))},
+			allOf(fieldIs("ResourceQuota/q", "status.hard.pods", "5"),
+				fieldIs("ResourceQuota/q", "status.used.pods", "0"))},
 		{func(w *instance) {
 			w.make(pod("a", ""))
 			w.make(pod("b", ""))

@@ -126,7 +126,8 @@ func hasRootCA(w *instance) error {
 }
 
 func hasBundle(w *instance) error {
-	return w.fieldIs("ClusterTrustBundle/"+clustertrustbundlepublisher.Name(clustertrustbundlepublisher.Signer, rootCA()),
+	return w.fieldIs("ClusterTrustBundle/"+clustertrustbundlepublisher.Name(clustertrustbundlepublisher.Signer,
+		rootCA()),
 		"spec.trustBundle", rootCA())
 }
 

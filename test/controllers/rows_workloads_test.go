@@ -40,7 +40,8 @@ var rowsOfWorkloads = []row{
 	{name: "replicationcontroller", event: "FailedCreate", steps: []step{
 		{makes("kind: ReplicationController\nmetadata: {name: web}\nspec:\n  replicas: 2\n  template:" + template),
 			allOf(count("Pod", "app=web", 2), fieldIs("ReplicationController/web", "status.replicas", "2"))},
-		{deletesOneOf, allOf(count("Pod", "app=web", 2), fieldIs("ReplicationController/web", "status.conditions", ""))}}},
+		{deletesOneOf, allOf(count("Pod", "app=web", 2), fieldIs("ReplicationController/web", "status.conditions",
+			""))}}},
 	{name: "deployment", with: []string{"replicaset"}, event: "ReplicaSetCreateError", steps: []step{
 		{makes(workload("Deployment", "  replicas: 2\n  strategy: {type: Recreate}\n")),
 			allOf(count("Pod", "app=web", 2), count("ReplicaSet", "", 1),
@@ -79,7 +80,8 @@ var rowsOfWorkloads = []row{
 			for _, p := range w.live("Pod", "app=web") {
 				w.status("Pod/"+p.GetName(), map[string]any{"phase": "Succeeded"})
 			}
-		}, allOf(fieldIs("Job/web", "status.succeeded", "2"), fieldIs("Job/web", "status.conditions[Complete].status", "True"),
+		}, allOf(fieldIs("Job/web", "status.succeeded", "2"), fieldIs("Job/web", "status.conditions[Complete].status",
+			"True"),
 			fieldIs("Job/web", "status.uncountedTerminatedPods", "map[]"), jobPodsReleased)}}},
 	{name: "jobttl", with: []string{"job", "ownergc"}, steps: []step{
 		{makes("kind: Job\nmetadata: {name: done}\nspec:\n  completions: 0\n  ttlSecondsAfterFinished: 0\n" +
@@ -139,7 +141,8 @@ func newRevision(w *instance) error {
 	if len(sets) != 2 || sizes["1"] != "0" || sizes["2"] != "2" {
 		errs = append(errs, fmt.Errorf("ReplicaSets by revision are %v, want 1:0 2:2", sizes))
 	}
-	return errors.Join(append(errs, w.count("Pod", "app=web", 2), w.fieldIs("Deployment/web", "status.updatedReplicas", "2"),
+	return errors.Join(append(errs, w.count("Pod", "app=web", 2), w.fieldIs("Deployment/web", "status.updatedReplicas",
+		"2"),
 		w.fieldIs("Deployment/web", "status.conditions[ReplicaFailure].status", ""))...)
 }
 

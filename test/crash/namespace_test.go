@@ -232,7 +232,8 @@ func TestNothingIsLeftOfADeletedNamespace(t *testing.T) {
 	}
 }
 
-// namespaceKeysInStore are the keys of namespaces of the test in the store of a server that does not run.
+// namespaceKeysInStore are the keys of namespaces of the test in the store of a server that does
+// not run.
 func namespaceKeysInStore(t *testing.T, dir string) (out []string) {
 	t.Helper()
 	s, err := store.Open(t.Context(), store.Options{Dir: filepath.Join(dir, "etcd"), Tick: 10 * time.Millisecond})

@@ -76,7 +76,8 @@ func TestFullDisk(t *testing.T) {
 	if err == nil {
 		t.Fatal("the disk never was full")
 	}
-	if said := s.waitExit(); !strings.Contains(said, "no space left on device") || !strings.Contains(said, "make room") {
+	if said := s.waitExit(); !strings.Contains(said, "no space left on device") ||
+		!strings.Contains(said, "make room") {
 		t.Errorf("after %d writes and %v the server said:\n%s", len(acked), err, said)
 	}
 	if err := syscall.Mount("tmpfs", s.dir, "tmpfs", syscall.MS_REMOUNT, large); err != nil {

@@ -212,7 +212,8 @@ func TestClaimsOfTwoDrivers(t *testing.T) {
 	c.driver(gpu, "gpu-0")
 	c.WaitPod(c.ctx, "default", "two", func(p *v1.Pod) bool { return p == nil })
 	if gpu.preparedCount() != 0 || nic.preparedCount() != 0 {
-		t.Errorf("prepared after the last Pod: got %d and %d claims, want none", gpu.preparedCount(), nic.preparedCount())
+		t.Errorf("prepared after the last Pod: got %d and %d claims, want none", gpu.preparedCount(),
+			nic.preparedCount())
 	}
 }
 

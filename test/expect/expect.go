@@ -29,9 +29,9 @@ func NoError(t testing.TB, err error) {
 // PatienceVariable is the environment variable with the longest Patience, a duration.
 const PatienceVariable = "GANTRY_TEST_PATIENCE"
 
-// Patience is how long a test waits for what has to come: most, which leaves room for a machine that
-// is busy, or less where PatienceVariable says so, as runs of mutations do: what is broken there
-// never comes.
+// Patience is how long a test waits for what has to come: most, which leaves room for a machine
+// that is busy, or less where PatienceVariable says so, as runs of mutations do: what is broken
+// there never comes.
 func Patience(most time.Duration) time.Duration {
 	if d, err := time.ParseDuration(os.Getenv(PatienceVariable)); err == nil && d < most {
 		return d

@@ -46,7 +46,8 @@ func (w *fixture) forSubtest(t *testing.T) *fixture {
 	return &fixture{w.Cluster, t, ctx}
 }
 
-// scriptPod is a Pod with a container that does what its script says; no script runs until it is stopped.
+// scriptPod is a Pod with a container that does what its script says; no script runs until it is
+// stopped.
 func scriptPod(name, script string) *v1.Pod {
 	c := v1.Container{Name: "app", Image: "app:1"}
 	if script != "" {

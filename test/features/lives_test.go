@@ -221,7 +221,8 @@ func networkBeforeImages(w *fixture) {
 
 func initStatuses(w *fixture) {
 	p := scriptPod("inits", "")
-	p.Spec.InitContainers = []v1.Container{scriptContainer("zeta", "exit 0"), scriptContainer("alpha", "exit 0"), scriptContainer("mid", "exit 0")}
+	p.Spec.InitContainers = []v1.Container{scriptContainer("zeta", "exit 0"), scriptContainer("alpha", "exit 0"),
+		scriptContainer("mid", "exit 0")}
 	p.Spec.InitContainers[1].RestartPolicy = ptr(v1.ContainerRestartPolicyAlways)
 	p.Spec.InitContainers[1].Command = nil
 	w.create(p)
@@ -290,7 +291,8 @@ func sandboxDies(w *fixture) {
 	p := scriptPod("revived", "")
 	p.Spec.Volumes = []v1.Volume{{Name: "scratch", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}}}
 	mounts := []v1.VolumeMount{{Name: "scratch", MountPath: "/scratch"}}
-	first := scriptContainer("first", "if test -f /scratch/out; then echo again >> /scratch/out; else echo new > /scratch/out; fi")
+	first := scriptContainer("first",
+		"if test -f /scratch/out; then echo again >> /scratch/out; else echo new > /scratch/out; fi")
 	shows := scriptContainer("app", "sleep 1000")
 	first.VolumeMounts, shows.VolumeMounts = mounts, mounts
 	p.Spec.InitContainers, p.Spec.Containers = []v1.Container{first}, []v1.Container{shows}
@@ -328,7 +330,8 @@ func sharedEmptyDir(w *fixture) {
 	p := scriptPod("ships", "")
 	p.Spec.Volumes = []v1.Volume{{Name: "data", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}}}
 	mounts := []v1.VolumeMount{{Name: "data", MountPath: "/opt"}}
-	shipper, app := scriptContainer("logshipper", "sleep 1000"), scriptContainer("app", "echo logging >> /opt/logs.txt; sleep 1000")
+	shipper, app := scriptContainer("logshipper", "sleep 1000"), scriptContainer("app",
+		"echo logging >> /opt/logs.txt; sleep 1000")
 	shipper.RestartPolicy, shipper.VolumeMounts, app.VolumeMounts = ptr(v1.ContainerRestartPolicyAlways), mounts, mounts
 	p.Spec.InitContainers, p.Spec.Containers = []v1.Container{shipper}, []v1.Container{app}
 	w.create(p)
@@ -532,7 +535,8 @@ func force(w *fixture) {
 func fourCauses(w *fixture) {
 	w.On(testcluster.Match{Pod: "greedy"},
 		testcluster.Script{Main: func(p *testcluster.Process) int { p.OOMKilled(); return 137 }})
-	broken, greedy, misled, sick := scriptPod("broken", "echo panic >&2; exit 7"), scriptPod("greedy", ""), scriptPod("misled", ""),
+	broken, greedy, misled, sick := scriptPod("broken", "echo panic >&2; exit 7"), scriptPod("greedy", ""),
+		scriptPod("misled", ""),
 		scriptPod("sick", "")
 	greedy.Spec.Containers[0].Resources.Limits = v1.ResourceList{v1.ResourceMemory: resource.MustParse("16Mi")}
 	misled.Spec.Containers[0].Env = []v1.EnvVar{

@@ -54,7 +54,8 @@ func restartPolicies(w *fixture) {
 		w.expectAccepted(p)
 	}
 	p.Spec.RestartPolicy = "Sometimes"
-	w.expectRefused(p, `spec.restartPolicy: Unsupported value: "Sometimes": supported values: "Always", "OnFailure", "Never"`)
+	w.expectRefused(p,
+		`spec.restartPolicy: Unsupported value: "Sometimes": supported values: "Always", "OnFailure", "Never"`)
 }
 
 func withInit(change func(*v1.Container)) *v1.Pod {
@@ -137,7 +138,8 @@ func ephemeral(w *fixture) {
 		bad := *debugger.DeepCopy()
 		change(&bad.EphemeralContainerCommon)
 		err := update(func(p *v1.Pod) { p.Spec.EphemeralContainers = []v1.EphemeralContainer{bad} })
-		w.expectRefusal(err, "spec.ephemeralContainers[0]."+field, "Forbidden", "cannot be set for an Ephemeral Container")
+		w.expectRefusal(err, "spec.ephemeralContainers[0]."+field, "Forbidden",
+			"cannot be set for an Ephemeral Container")
 	}
 	expect.NoError(w.t, update(func(p *v1.Pod) { p.Spec.EphemeralContainers = []v1.EphemeralContainer{debugger} }))
 	if got := w.get("debugged").Spec.EphemeralContainers; len(got) != 1 || got[0].Name != "debugger" {
@@ -187,7 +189,8 @@ func windowsOptions(w *fixture) {
 	w.expectRefused(p, "spec.securityContext.windowsOptions: Forbidden: windows options cannot be set for a linux pod")
 	p.Spec.SecurityContext, p.Spec.Containers[0].SecurityContext = nil,
 		&v1.SecurityContext{WindowsOptions: &v1.WindowsSecurityContextOptions{RunAsUserName: ptr("me")}}
-	w.expectRefused(p, "spec.containers[0].securityContext.windowsOptions: Forbidden: windows options cannot be set for a "+
+	w.expectRefused(p,
+		"spec.containers[0].securityContext.windowsOptions: Forbidden: windows options cannot be set for a "+
 		"linux pod")
 	p.Spec.OS.Name = v1.Windows
 	w.expectAccepted(p)

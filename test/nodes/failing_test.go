@@ -100,7 +100,8 @@ func failing(t *testing.T, all []*machine, ips map[string]netip.AddrPort) {
 			}
 		}
 	}
-	if got := a.mustKubectl("", "get", "pod", "web-b", "-o", "jsonpath={.status.containerStatuses[0].restartCount}"); got !=
+	if got := a.mustKubectl("", "get", "pod", "web-b", "-o",
+		"jsonpath={.status.containerStatuses[0].restartCount}"); got !=
 		"0" {
 		t.Errorf("it was restarted %s times", got)
 	}

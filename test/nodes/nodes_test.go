@@ -121,8 +121,9 @@ func large(t *testing.T, all []*machine, ips map[string]netip.AddrPort) {
 	const size = 500_000
 	a := all[0]
 	for _, m := range all {
-		a.mustKubectl("", "exec", "web-"+m.name, "--", "sh", "-c", fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x > /w/large",
-			size))
+		a.mustKubectl("", "exec", "web-"+m.name, "--", "sh", "-c",
+			fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x > /w/large",
+				size))
 	}
 	for _, from := range all {
 		var room int
@@ -352,7 +353,8 @@ func cutOff(t *testing.T, all []*machine, ips map[string]netip.AddrPort) {
 	}
 	where["web"] = a.mustKubectl("", "get", "service", "web", "-o", "jsonpath={.spec.clusterIP}")
 	b.sh("ip link set up0 down")
-	where["late"] = a.mustKubectl("", "create", "service", "clusterip", "late", "--tcp=80", "-o", "jsonpath={.spec.clusterIP}")
+	where["late"] = a.mustKubectl("", "create", "service", "clusterip", "late", "--tcp=80", "-o",
+		"jsonpath={.spec.clusterIP}")
 	if got, err := find("web"); err != nil || got != where["web"] {
 		t.Errorf("a Pod of b asks for web while it is cut off: %q %v, want %s", got, err, where["web"])
 	}

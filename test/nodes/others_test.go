@@ -76,7 +76,8 @@ func TestTheStandardPluginsNetwork(t *testing.T) {
 		t.Errorf("links and tables beside a foreign network:\n%s", out)
 	}
 	l.eventually(time.Minute, "a Pod finds the Service by name and is answered", func() (string, bool) {
-		server := a.mustKubectl("", "-n", "kube-system", "get", "service", "kube-dns", "-o", "jsonpath={.spec.clusterIP}")
+		server := a.mustKubectl("", "-n", "kube-system", "get", "service", "kube-dns", "-o",
+			"jsonpath={.spec.clusterIP}")
 		var ip, answer string
 		err := inPod(a.mustKubectl("", "get", "pod", "door", "-o", "jsonpath={.metadata.uid}"), func() (err error) {
 			if ip, err = resolve(server, "web.default.svc.cluster.local.", dns.TypeA); err != nil {

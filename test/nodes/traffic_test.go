@@ -66,7 +66,8 @@ func near(t *testing.T, all []*machine) {
 		}
 	}
 	a.mustKubectl("", "label", "pod", "web-c", "app=web")
-	a.mustKubectl("", "patch", "service", "web", "--type=json", "-p", `[{"op":"remove","path":"/spec/trafficDistribution"}]`)
+	a.mustKubectl("", "patch", "service", "web", "--type=json", "-p",
+		`[{"op":"remove","path":"/spec/trafficDistribution"}]`)
 }
 
 // healthChecks: a load balancer asks each node's health-check port whether it has endpoints of its

@@ -38,7 +38,8 @@ func begin(t *testing.T) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &fixture{Roles: &up.Roles{TB: t, Bin: bin}, t: t, dir: filepath.Join(dir, "node"), server: filepath.Join(dir, "server")}
+	w := &fixture{Roles: &up.Roles{TB: t, Bin: bin}, t: t, dir: filepath.Join(dir, "node"),
+		server: filepath.Join(dir, "server")}
 	for _, p := range []*int{&w.port, &w.kubelet} {
 		if *p, err = ports.Free(); err != nil {
 			t.Fatal(err)

@@ -111,8 +111,8 @@ func anySettings(t *rapid.T, f rules.Family) rules.Settings {
 	return s
 }
 
-// checkTransactions takes tables through the same random changes; every transaction must be taken, and each
-// table must be what the book says.
+// checkTransactions takes tables through the same random changes; every transaction must be taken,
+// and each table must be what the book says.
 func checkTransactions(t *rapid.T, s rules.Settings, tables ...*nftables.Table) {
 	ctx := context.Background()
 	fatal := func(what string, err error) {

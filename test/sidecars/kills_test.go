@@ -76,8 +76,8 @@ func (k *kills) startAttacher() {
 		"--retry-interval-start=100ms", "--retry-interval-max=1s")
 }
 
-// killAt does something, and kills the victim when the driver gets the call for the volume that follows
-// from it: before its work, or between it and its answer.
+// killAt does something, and kills the victim when the driver gets the call for the volume that
+// follows from it: before its work, or between it and its answer.
 func (k *kills) killAt(method string, worked bool, victim, volume string, do func()) {
 	k.t.Helper()
 	until := make(chan struct{})

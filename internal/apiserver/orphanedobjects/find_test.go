@@ -25,10 +25,12 @@ func namespaces(names ...string) map[string]bool {
 func TestAnObjectWithoutItsNamespaceIsAnOrphan(t *testing.T) {
 	got, err := FindOrphans(Listing{Namespaces: namespaces("default", "kube-system", "kube-public", "a"),
 		Objects: []ObjectRef{
-			refOf("secrets", "gone", "s"), refOf("pods", "a", "p"), refOf("pods", "gone", "p"), refOf("pods", "default", "p"),
+			refOf("secrets", "gone", "s"), refOf("pods", "a", "p"), refOf("pods", "gone", "p"),
+			refOf("pods", "default", "p"),
 			refOf("nodes", "", "n"), refOf("pods", "a-", "p"),
 		}})
-	if want := []ObjectRef{refOf("pods", "a-", "p"), refOf("pods", "gone", "p"), refOf("secrets", "gone", "s")}; err != nil ||
+	if want := []ObjectRef{refOf("pods", "a-", "p"), refOf("pods", "gone", "p"),
+		refOf("secrets", "gone", "s")}; err != nil ||
 		!slices.Equal(got, want) {
 		t.Errorf("%v, %v; want %v", got, err, want)
 	}

@@ -108,7 +108,7 @@ type refusal struct {
 	code int
 }
 
-// traceCommand makes a command of kubectl return its error and print the stories last.
+// traceCommand makes a command of kubectl return its error and print the traces last.
 func (l *requestTraceListener) traceCommand(c *cobra.Command, out cli.IO) {
 	run := c.Run
 	if run == nil {

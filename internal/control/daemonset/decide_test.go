@@ -112,7 +112,8 @@ func TestOnePodOnEachNode(t *testing.T) {
 		{"a surge puts the new one beside", set("1", "0"), []*corev1.Node{n1, n2},
 			[]*corev1.Pod{pod("a", "n1", "old"), pod("b", "n2", "old")}, "+n1"},
 		{"the old one stays until it is ready", set("1", "0"), []*corev1.Node{n1, n2},
-			[]*corev1.Pod{pod("a", "n1", "old"), pod("c", "n1", "new", unready, setCreatedNow), pod("b", "n2", "old")}, ""},
+			[]*corev1.Pod{pod("a", "n1", "old"), pod("c", "n1", "new", unready, setCreatedNow), pod("b", "n2", "old")},
+			""},
 		{"and goes then", set("1", "0"), []*corev1.Node{n1, n2},
 			[]*corev1.Pod{pod("a", "n1", "old"), pod("c", "n1", "new", setCreatedNow), pod("b", "n2", "old")}, "-a"},
 	} {

@@ -37,7 +37,7 @@ type pluginHandle struct {
 	devices   *dynamicresources.FixedManager
 }
 
-// DeviceAllocation implements plugins.DeviceHolder; nothing is allocated here.
+// DeviceAllocation implements plugins.DRAHolder; nothing is allocated here.
 func (v pluginHandle) DeviceAllocation() (framework.SharedDRAManager, dynamicresources.ClaimWriter) {
 	return v.devices, nil
 }

@@ -31,7 +31,7 @@ func PodsToPreempt(in In) (victims []*v1.Pod, refusal *reason.Refusal) {
 	if refusal == nil || !pod.IsCritical(in.Pod) || !strings.HasPrefix(string(refusal.Code), outOfPrefix) {
 		return nil, refusal
 	}
-	if other := firstRefusal(predicates[1:], in); other != nil { // nobody is ended in vain
+	if other := firstRefusal(predicates[1:], in); other != nil { // nobody is ended for nothing
 		return nil, other
 	}
 	var missing admissionRequirements

@@ -35,7 +35,8 @@ func TestAdmissionUnderPressure(t *testing.T) {
 		{"short of disk, tolerated", tolerates(v1.TaintNodeDiskPressure), []v1.NodeConditionType{disk},
 			"[DiskPressure]"},
 		{"short of ids", pod(withRequests("0", "1Mi")), []v1.NodeConditionType{pid}, "[PIDPressure]"},
-		{"short of two", pod(withRequests("0", "1Mi")), []v1.NodeConditionType{disk, memory}, "[DiskPressure MemoryPressure]"},
+		{"short of two", pod(withRequests("0", "1Mi")), []v1.NodeConditionType{disk, memory},
+			"[DiskPressure MemoryPressure]"},
 	} {
 		r := admit.Admit(admit.In{Pod: c.pod, Pressure: c.has})
 		want := "The node had condition: " + c.refused + ". "

@@ -120,7 +120,8 @@ func TestCriticalPodsAreNoVictims(t *testing.T) {
 		pod      *v1.Pod
 		critical map[eviction.Ranking]bool
 	}{
-		{"system-cluster-critical", high(2_000_000_000), forAllRankings(true)}, {"system-node-critical", high(2_000_001_000),
+		{"system-cluster-critical", high(2_000_000_000), forAllRankings(true)},
+		{"system-node-critical", high(2_000_001_000),
 			forAllRankings(true)},
 		{"just below", high(1_999_999_999), forAllRankings(false)},
 		{"of a file", with("kubernetes.io/config.source", "file"), forAllRankings(true)},

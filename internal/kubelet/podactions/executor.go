@@ -20,8 +20,8 @@ import (
 	"github.com/gantry-project/gantry/internal/reason"
 )
 
-// Executor performs actions. Calls for one Pod come one after another, but for PrepareVolumes and the
-// CreateSandbox beside it; calls for different Pods may be concurrent.
+// Executor performs actions. Calls for one Pod come one after another, but for PrepareVolumes and
+// the CreateSandbox beside it; calls for different Pods may be concurrent.
 type Executor struct {
 	d       Deps
 	limiter *callLimiter

@@ -71,8 +71,8 @@ func TestRestartPolicyDecides(t *testing.T) {
 	}
 }
 
-// observedFrom reads "name=state …": run, 0 (ended with it), 1, made, lost. All are in sandbox s0, which is
-// ready unless "dead" is among the words.
+// observedFrom reads "name=state …": run, 0 (ended with it), 1, made, lost. All are in sandbox s0,
+// which is ready unless "dead" is among the words.
 func observedFrom(text string) podplan.Observed {
 	o := podplan.Observed{Sandboxes: []podplan.Sandbox{{ID: "s0", Ready: true}}}
 	for _, word := range strings.Fields(text) {
@@ -151,7 +151,8 @@ func TestInitializationIsDone(t *testing.T) {
 		{"a=made", false, true}, // an app container was created: initialization had been done
 	} {
 		health := map[string]podplan.Health{"s": {Started: x.started}}
-		if got := podplan.Initialized(testPod(v1.RestartPolicyAlways), observedFrom(x.seen), "s0", health); got != x.want {
+		if got := podplan.Initialized(testPod(v1.RestartPolicyAlways), observedFrom(x.seen), "s0",
+			health); got != x.want {
 			t.Errorf("%q, sidecar started %v: %v", x.seen, x.started, got)
 		}
 	}

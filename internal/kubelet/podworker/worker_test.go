@@ -230,7 +230,8 @@ func TestLateUpdateOfRemovedPodIsIgnored(t *testing.T) {
 			time.Sleep(time.Minute)
 			synctest.Wait()
 		}
-		if after := w.actionsSoFar()[len(before):]; p.IsKnown("1") || len(after) != 1 || after[0] != "1 release with logs " {
+		if after := w.actionsSoFar()[len(before):]; p.IsKnown("1") || len(after) != 1 ||
+			after[0] != "1 release with logs " {
 			t.Errorf("known %t, got %q after its end, want only the removal of its logs when its source has it no more",
 				p.IsKnown("1"), after)
 		}

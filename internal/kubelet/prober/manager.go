@@ -14,7 +14,7 @@ import (
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
-// Recorder takes Kubernetes events; pullmanager.EventRecorder is one.
+// Recorder takes Kubernetes events; client-go's record.EventRecorder is one.
 type Recorder interface {
 	Event(object runtime.Object, eventtype, reason, message string)
 }

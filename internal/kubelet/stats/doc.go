@@ -1,5 +1,5 @@
-// Package stats tells what the node, its Pods and containers use: /stats/summary, /metrics/resource
-// and /metrics/cadvisor.
+// Package stats reports what the node, its Pods and containers use: /stats/summary,
+// /metrics/resource and /metrics/cadvisor.
 //
 // What is read (cgroups first, the runtime where it has none of a Pod, directories for disk)
 // becomes one Snapshot in collect.go; summary.go, resource.go and cadvisor.go are functions from a

@@ -85,8 +85,8 @@ type churnTest struct {
 	added, killed, leftover int
 }
 
-// addAndDelete adds a Pod and removes it again, or is killed in the middle of either. What was killed is
-// removed as a runtime does, or left to the audit.
+// addAndDelete adds a Pod and removes it again, or is killed in the middle of either. What was
+// killed is removed as a runtime does, or left to the audit.
 func (c *churnTest) addAndDelete(p *pod, rng *rand.Rand) {
 	c.mu.Lock()
 	for ip, id := range c.held {
@@ -170,7 +170,11 @@ func (w *fixture) veths() map[string]bool {
 func (w *fixture) table() string {
 	w.t.Helper()
 	var out []byte
-	w.inNamespace(w.host, func() (err error) { out, err = exec.Command("nft", "list", "ruleset").CombinedOutput(); return err })
+	w.inNamespace(w.host, func() (err error) {
+		out, err = exec.Command("nft", "list",
+			"ruleset").CombinedOutput()
+		return err
+	})
 	return string(out)
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 )
 
-// Inputs is what a cycle had at hand when it ruled.
+// Inputs is what a cycle read when it decided.
 type Inputs struct {
 	Input      schedule.Input
 	Pick       int // among equal nodes

@@ -148,8 +148,8 @@ type OtherConfigError struct{ error }
 // Unwrap gives what is wrong.
 func (o OtherConfigError) Unwrap() error { return o.error }
 
-// CompareConfig rules with the recorded configuration and with another one, and says whether the
-// Pod would have gone elsewhere. Where the other configuration finds several nodes equal, the
+// CompareConfig schedules with the recorded configuration and with another one, and says whether
+// the Pod would have gone elsewhere. Where the other configuration finds several nodes equal, the
 // recorded one among them is taken. An OtherConfigError says what is wrong with the other
 // configuration.
 func (c *ReplayedDecision) CompareConfig(ctx context.Context,

@@ -20,8 +20,8 @@ import (
 	"github.com/gantry-project/gantry/internal/simulate/forecast"
 )
 
-// copyWithoutUnread returns the objects of a cluster at rest as somebody reads them who may not list some
-// kinds.
+// copyWithoutUnread returns the objects of a cluster at rest as somebody reads them who may not
+// list some kinds.
 func copyWithoutUnread(t *testing.T, in Input, unread func(runtime.Object) bool) Input {
 	t.Helper()
 	all, err := AtRest(t.Context(), in)

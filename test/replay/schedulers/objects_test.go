@@ -196,8 +196,8 @@ func (b *comparison) watches(ctx context.Context, o *schedulerRun) error {
 		metav1.DeleteOptions{GracePeriodSeconds: &now}))
 }
 
-// waitForNodes returns when a scheduler knows all nodes of this cluster: it bound a Pod that only the last
-// one takes.
+// waitForNodes returns when a scheduler knows all nodes of this cluster: it bound a Pod that only
+// the last one takes.
 func (b *comparison) waitForNodes(ctx context.Context, o *schedulerRun, nodes int, seed uint64) error {
 	label := fmt.Sprintf("%d-%s", seed, o.name)
 	// Every node changes, the last one last: how many nodes have an image is counted when a node

@@ -199,7 +199,8 @@ func TestDelete(t *testing.T) {
 	}
 }
 
-// TestFieldSelectors lists by each field a selector may ask for, watches by node, and deletes by phase.
+// TestFieldSelectors lists by each field a selector may ask for, watches by node, and deletes by
+// phase.
 //
 // row: API-14
 // row: API-15

@@ -78,7 +78,8 @@ func TestTableRow(t *testing.T) {
 		{"one of two completed", func(p *v1.Pod) {
 			app(p, v1.ContainerStatus{State: running(), Ready: true})
 			p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: "d", Image: "x"})
-			p.Status.ContainerStatuses = append([]v1.ContainerStatus{{Name: "d", State: terminatedState(0, "Completed")}},
+			p.Status.ContainerStatuses = append([]v1.ContainerStatus{{Name: "d",
+				State: terminatedState(0, "Completed")}},
 				p.Status.ContainerStatuses...)
 		}, "1/2 NotReady 0"},
 		{"first of two init containers", func(p *v1.Pod) {
@@ -98,7 +99,8 @@ func TestTableRow(t *testing.T) {
 			app(p, v1.ContainerStatus{State: running(), Ready: true})
 		}, "2/2 Running 1"},
 		{"init containers are behind it", func(p *v1.Pod) {
-			inits(p, v1.ContainerStatus{State: terminatedState(0, "Completed")}, v1.ContainerStatus{State: terminatedState(0, "Completed")})
+			inits(p, v1.ContainerStatus{State: terminatedState(0, "Completed")},
+				v1.ContainerStatus{State: terminatedState(0, "Completed")})
 			app(p, v1.ContainerStatus{State: waitingState("PodInitializing")})
 			p.Status.Phase = v1.PodPending
 		}, "0/1 PodInitializing 0"},

@@ -43,8 +43,8 @@ func create(a *Allocator, s *v1.Service) error {
 
 func nodePort(s *v1.Service) { s.Spec.Type = v1.ServiceTypeNodePort }
 
-// TestAddressesAndPortsAreUnique: whatever Services come and go, no address and no port is held twice, and all come
-// back.
+// TestAddressesAndPortsAreUnique: whatever Services come and go, no address and no port is held
+// twice, and all come back.
 func TestAddressesAndPortsAreUnique(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, err := New([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/28")}, 30000, 30004,
@@ -135,7 +135,8 @@ func TestRequestedAddressesAndPortsAreAllocated(t *testing.T) {
 	}
 }
 
-// TestServiceUpdate: a PUT of the manifest keeps what was given; types come and go with what they need.
+// TestServiceUpdate: a PUT of the manifest keeps what was given; types come and go with what they
+// need.
 func TestServiceUpdate(t *testing.T) {
 	a := allocator(t, "10.96.0.0/16")
 	old := service(nodePort, func(s *v1.Service) {

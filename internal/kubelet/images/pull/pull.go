@@ -33,7 +33,7 @@ type Runtime interface {
 		sandbox *runtimeapi.PodSandboxConfig) (string, error)
 }
 
-// Recorder takes Kubernetes events; pullmanager.EventRecorder is one.
+// Recorder takes Kubernetes events; client-go's record.EventRecorder is one.
 type Recorder interface {
 	Event(object runtime.Object, eventtype, reason, message string)
 }

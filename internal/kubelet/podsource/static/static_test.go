@@ -193,13 +193,16 @@ func TestDiffOfManifests(t *testing.T) {
 		{"nothing new", []static.Manifest{a, b}, []static.Manifest{b, a}, "", "", "", "2 1"},
 		{"one went", []static.Manifest{a, b}, []static.Manifest{b}, "", "1", "", "2"},
 		{"all went", []static.Manifest{a, b}, nil, "", "1 2", "", ""},
-		{"another uid is another Pod", []static.Manifest{a}, []static.Manifest{manifestOf("a", "3", "y", now)}, "3", "1", "",
+		{"another uid is another Pod", []static.Manifest{a}, []static.Manifest{manifestOf("a", "3", "y", now)}, "3",
+			"1", "",
 			"3"},
-		{"the same uid with other content", []static.Manifest{a}, []static.Manifest{manifestOf("a", "1", "y", later)}, "1", "",
+		{"the same uid with other content", []static.Manifest{a}, []static.Manifest{manifestOf("a", "1", "y", later)},
+			"1", "",
 			"", "1"},
 		{"two of one name: the one that was there stays", []static.Manifest{b},
 			[]static.Manifest{manifestOf("b", "9", "x", now), b}, "", "", "9", "2"},
-		{"two of one name, both new: the first", nil, []static.Manifest{manifestOf("b", "9", "x", now), b}, "9", "", "2", "9"},
+		{"two of one name, both new: the first", nil, []static.Manifest{manifestOf("b", "9", "x", now), b}, "9", "",
+			"2", "9"},
 		{"two of one uid", nil, []static.Manifest{a, manifestOf("z", "1", "x", now)}, "1", "", "1", "1"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -221,7 +224,8 @@ func TestDiffOfManifests(t *testing.T) {
 			}
 		})
 	}
-	d := static.Diff([]static.Manifest{manifestOf("a", "1", "x", now)}, []static.Manifest{manifestOf("a", "1", "y", later)})
+	d := static.Diff([]static.Manifest{manifestOf("a", "1", "x", now)},
+		[]static.Manifest{manifestOf("a", "1", "y", later)})
 	if d.Updated[0].Annotations[static.SeenAnnotation] != now.Format(time.RFC3339) {
 		t.Error("a changed manifest forgets when it was first seen")
 	}

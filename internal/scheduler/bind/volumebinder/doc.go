@@ -5,6 +5,6 @@
 // the cluster's binder and the provisioner do the rest, and BindPodVolumes waits for them. What was
 // assumed holds until the API shows something newer or the plan is forgotten.
 //
-// In: a client, informers, persistentvolumebinder.Plan. Out: volumelisters.Listers, writes of
+// In: a client, informers, volumebinding.PodVolumes. Out: volumelisters.Listers, writes of
 // PersistentVolumes and claims.
 package volumebinder
