@@ -191,7 +191,7 @@ func windowsOptions(w *fixture) {
 		&v1.SecurityContext{WindowsOptions: &v1.WindowsSecurityContextOptions{RunAsUserName: ptr("me")}}
 	w.expectRefused(p,
 		"spec.containers[0].securityContext.windowsOptions: Forbidden: windows options cannot be set for a "+
-		"linux pod")
+			"linux pod")
 	p.Spec.OS.Name = v1.Windows
 	w.expectAccepted(p)
 	p.Spec.Containers[0].SecurityContext.RunAsUser = ptr(int64(1))
