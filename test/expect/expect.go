@@ -7,10 +7,15 @@
 package expect
 
 import (
+	"bytes"
 	"fmt"
 	"os"
+	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 const (
@@ -116,4 +121,33 @@ func Value[T any](v T, err error) T {
 		panic(err)
 	}
 	return v
+}
+
+// ErrorTexts are findings of validation, a line each.
+func ErrorTexts(list field.ErrorList) string {
+	out := make([]string, 0, len(list))
+	for _, e := range list {
+		out = append(out, e.Error())
+	}
+	return strings.Join(out, "\n")
+}
+
+// Buffer is written by one goroutine and read by others. The zero value is empty.
+type Buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+// Write appends; it never fails.
+func (b *Buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+// String is what was written so far.
+func (b *Buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
 }

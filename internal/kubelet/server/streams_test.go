@@ -138,7 +138,7 @@ func TestAttach(t *testing.T) {
 			pod := "cat-" + strings.ReplaceAll(protocol, " ", "-")
 			w.run(pod, map[string]string{"app": `while read line; do echo "got $line"; done`})
 			in, typed := io.Pipe()
-			var out lockedBuffer
+			var out expect.Buffer
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			done := make(chan error, 1)

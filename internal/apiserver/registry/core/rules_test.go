@@ -13,15 +13,10 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
+	"github.com/gantry-project/gantry/test/expect"
 )
 
-func errorText(list field.ErrorList) string {
-	out := make([]string, 0, len(list))
-	for _, e := range list {
-		out = append(out, e.Error())
-	}
-	return strings.Join(out, "\n")
-}
+var errorText = expect.ErrorTexts
 
 func volumeOf(change func(*v1.PersistentVolume)) *v1.PersistentVolume {
 	p := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Spec: v1.PersistentVolumeSpec{
