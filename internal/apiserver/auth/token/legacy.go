@@ -126,10 +126,10 @@ func (v *LegacyValidator) validate(ctx context.Context, raw string,
 	}
 	secret, err := v.objects.Secret(ctx, c.Namespace, c.Secret)
 	if err != nil || secret.DeletionTimestamp != nil {
-		return nil, errors.New("Token has been invalidated") //nolint:staticcheck // upstream's words
+		return nil, errors.New("Token has been invalidated")
 	}
 	if subtle.ConstantTimeCompare(secret.Data[corev1.ServiceAccountTokenKey], []byte(raw)) == 0 {
-		return nil, errors.New("Token does not match server's copy") //nolint:staticcheck // upstream's words
+		return nil, errors.New("Token does not match server's copy")
 	}
 	account, err := v.objects.ServiceAccount(ctx, c.Namespace, c.Account)
 	switch {
