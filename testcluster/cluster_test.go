@@ -45,7 +45,7 @@ func phase(p corev1.PodPhase) func(*corev1.Pod) bool {
 	return func(x *corev1.Pod) bool { return x != nil && x.Status.Phase == p }
 }
 
-func gone(p *corev1.Pod) bool { return p == nil }
+func isDeleted(p *corev1.Pod) bool { return p == nil }
 
 func TestPodsRunSucceedFailAndCrashAsScripted(t *testing.T) {
 	t.Parallel()
@@ -79,7 +79,7 @@ func TestPodsRunSucceedFailAndCrashAsScripted(t *testing.T) {
 	if err := c.Client.CoreV1().Pods("default").Delete(ctx, "runs", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	c.WaitPod(ctx, "default", "runs", gone)
+	c.WaitPod(ctx, "default", "runs", isDeleted)
 	for _, fact := range []string{"journal.Written", "journal.Queued", "journal.Ruled", "journal.Bound",
 		"journal.Accepted", "journal.ContainerStarted", "journal.ContainerExited", "journal.Released",
 		"journal.Removed"} { // the kubelet writes the last after the object has gone
@@ -145,7 +145,7 @@ func TestDeploymentHealsAndIsCollected(t *testing.T) {
 	if err := c.Client.CoreV1().Pods("default").Delete(ctx, victim, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	c.WaitPod(ctx, "default", victim, gone)
+	c.WaitPod(ctx, "default", victim, isDeleted)
 	available(3)
 	if err := apps.Delete(ctx, "web", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)

@@ -60,7 +60,7 @@ func (w *atWork) must(err error) {
 
 func (w *atWork) until(what string, ok func() bool) {
 	w.Helper()
-	eventually(w.ctx, w.T, w.c, what, ok)
+	eventually(w.T, w.c, what, ok)
 }
 
 func (w *atWork) get(pod string) *corev1.Pod {

@@ -1,7 +1,6 @@
 package testcluster_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,18 +22,14 @@ import (
 
 // eventually polls until ok returns true; what describes it. It fails the test after a minute: what
 // it waits for takes a second at most on an idle machine.
-func eventually(ctx context.Context, t *testing.T, c *testcluster.Cluster, what string, ok func() bool) {
+func eventually(t *testing.T, c *testcluster.Cluster, what string, ok func() bool) {
 	t.Helper()
-	end := time.After(expect.Patience(time.Minute))
-	for !ok() {
-		select {
-		case <-time.After(5 * time.Millisecond):
-		case <-end:
-			t.Fatalf("never: %s\n%s", what, c.Dump())
-		case <-ctx.Done():
-			t.Fatalf("never: %s\n%s", what, c.Dump())
+	expect.EventuallyNoError(t, what, func() error {
+		if ok() {
+			return nil
 		}
-	}
+		return expect.Lazy(c.Dump)
+	})
 }
 
 func template(app string) corev1.PodTemplateSpec {
@@ -74,7 +69,7 @@ func TestNodePressureAsksNoBudget(t *testing.T) {
 				b.Status.DisruptionsAllowed == 0
 		}
 	}
-	eventually(ctx, t, c, "two healthy Pods, of which none may go", healthy(2))
+	eventually(t, c, "two healthy Pods, of which none may go", healthy(2))
 	err := c.Client.PolicyV1().Evictions("default").Evict(ctx,
 		&policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "web-a", Namespace: "default"}})
 	if !apierrors.IsTooManyRequests(err) {
@@ -93,7 +88,7 @@ func TestNodePressureAsksNoBudget(t *testing.T) {
 				return x.Type == corev1.DisruptionTarget && x.Message == message
 			})
 	})
-	eventually(ctx, t, c, "the budget counts the Pod that is gone", healthy(1))
+	eventually(t, c, "the budget counts the Pod that is gone", healthy(1))
 }
 
 // row: PDB-05
@@ -124,7 +119,7 @@ func TestABudgetLetsOnePodGoAtATime(t *testing.T) {
 				b.Status.CurrentHealthy == 4+n
 		}
 	}
-	eventually(ctx, t, c, "one disruption allowed of five Pods", allows(1))
+	eventually(t, c, "one disruption allowed of five Pods", allows(1))
 	running := func() []corev1.Pod {
 		list, err := api.CoreV1().Pods("default").List(ctx, metav1.ListOptions{LabelSelector: "app=web"})
 		if err != nil {
@@ -152,7 +147,7 @@ func TestABudgetLetsOnePodGoAtATime(t *testing.T) {
 		t.Fatalf("the second eviction is answered with %v", err)
 	}
 	c.Fault("node-1", "RunPodSandbox", "")
-	eventually(ctx, t, c, "the budget is met again by the Pod that replaces it", allows(1))
+	eventually(t, c, "the budget is met again by the Pod that replaces it", allows(1))
 	if err := evict(pods[1].Name); err != nil {
 		t.Fatalf("a later try: %v", err)
 	}
@@ -161,7 +156,7 @@ func TestABudgetLetsOnePodGoAtATime(t *testing.T) {
 			t.Errorf("a plain delete is held back: %v", err)
 		}
 	}
-	eventually(ctx, t, c, "all are back", allows(1))
+	eventually(t, c, "all are back", allows(1))
 }
 
 // row: CTL-06
@@ -195,7 +190,7 @@ func TestStatefulSetsDaemonsAndQuotas(t *testing.T) {
 			return counted == n
 		}
 	}
-	eventually(ctx, t, c, "the quota is counted", used("0 0"))
+	eventually(t, c, "the quota is counted", used("0 0"))
 	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "db"},
 		Spec: appsv1.StatefulSetSpec{Replicas: new(int32(2)), ServiceName: "db", Selector: selector("db"),
 			Template: template("db")}}
@@ -207,7 +202,7 @@ func TestStatefulSetsDaemonsAndQuotas(t *testing.T) {
 	if _, err := api.AppsV1().DaemonSets("default").Create(ctx, daemons, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(ctx, t, c, "a daemon on each node", func() bool {
+	eventually(t, c, "a daemon on each node", func() bool {
 		d, err := api.AppsV1().DaemonSets("default").Get(ctx, "agent", metav1.GetOptions{})
 		return err == nil && d.Status.DesiredNumberScheduled == 2 && d.Status.NumberAvailable == 2 &&
 			d.Status.UpdatedNumberScheduled == 2
@@ -218,7 +213,7 @@ func TestStatefulSetsDaemonsAndQuotas(t *testing.T) {
 		t.Errorf("order of creation %s %s, host name %q", first.CreationTimestamp, second.CreationTimestamp,
 			first.Spec.Hostname)
 	}
-	eventually(ctx, t, c, "four Pods and one DaemonSet counted", used("4 1"))
+	eventually(t, c, "four Pods and one DaemonSet counted", used("4 1"))
 
 	// The same name comes back, as another Pod, from the new template, the highest number first.
 	patch := []byte(`{"spec":{"template":{"metadata":{"annotations":{"new":"yes"}}}}}`)
@@ -248,7 +243,7 @@ func TestStatefulSetsDaemonsAndQuotas(t *testing.T) {
 			t.Log(seen)
 		}
 	})
-	eventually(ctx, t, c, "the third Pod is refused by the quota", func() bool {
+	eventually(t, c, "the third Pod is refused by the quota", func() bool {
 		r, err := api.CoreV1().ReplicationControllers("default").Get(ctx, "old", metav1.GetOptions{})
 		q, _ := api.CoreV1().ResourceQuotas("default").Get(ctx, "q", metav1.GetOptions{})
 		seen = fmt.Sprint("the controller's status: ", r.Status, ", the quota's: ", q.Status, ", ", err)
@@ -258,5 +253,5 @@ func TestStatefulSetsDaemonsAndQuotas(t *testing.T) {
 	if err := api.AppsV1().DaemonSets("default").Delete(ctx, "agent", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(ctx, t, c, "what the daemons leave is used", used("5 0"))
+	eventually(t, c, "what the daemons leave is used", used("5 0"))
 }

@@ -100,7 +100,7 @@ func TestDevicesGoFromPodToPod(t *testing.T) {
 
 	create(t, c, user("second"))
 	c.WaitPod(ctx, "default", "second", waitsSaying("0/1 nodes are available: 1 cannot allocate all claims."))
-	eventually(ctx, t, c, "numbers in the journal", func() bool {
+	eventually(t, c, "numbers in the journal", func() bool {
 		for _, e := range c.Journal("default", "second") {
 			if r, ok := e.Fact.(journal.Ruled); ok && len(r.Refusals) == 1 && strings.Contains(r.Refusals[0].Detail,
 				"asks for 2 of device class gpu: 2 of 2 devices of this node match, 2 taken (claim default/"+name+
@@ -117,7 +117,7 @@ func TestDevicesGoFromPodToPod(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.WaitPod(ctx, "default", "second", bound)
-	eventually(ctx, t, c, "the first Pod's claim to go", func() bool {
+	eventually(t, c, "the first Pod's claim to go", func() bool {
 		_, err := c.Client.ResourceV1().ResourceClaims("default").Get(ctx, name, metav1.GetOptions{})
 		return err != nil
 	})

@@ -60,7 +60,7 @@ func TestATaintedDeviceSendsItsUsersAway(t *testing.T) {
 			return cond != nil && cond.Reason == reason && strings.HasPrefix(cond.Message, text)
 		}
 	}
-	eventually(ctx, t, c, "what the rule would do",
+	eventually(t, c, "what the rule would do",
 		says("NoEffect",
 			"2 published devices selected. 2 allocated devices selected. 1 pod would be evicted in 1 namespace if "+
 				"the effect was NoExecute."))
@@ -79,13 +79,13 @@ func TestATaintedDeviceSendsItsUsersAway(t *testing.T) {
 	if !said {
 		t.Errorf("the Pod was sent away without the condition DisruptionTarget: %+v", left.Status.Conditions)
 	}
-	eventually(ctx, t, c, "the event", func() bool {
+	eventually(t, c, "the event", func() bool {
 		all, err := c.Client.CoreV1().Events("default").List(ctx,
 			metav1.ListOptions{FieldSelector: "involvedObject.name=leaves,reason=DeviceTaintManagerEviction"})
 		return err == nil && len(all.Items) == 1 && all.Items[0].Message == "Marking for deletion" &&
 			all.Items[0].Source.Component == "device-taint-eviction-controller"
 	})
-	eventually(ctx, t, c, "what the rule has done", says("Completed", "1 pod evicted since starting the controller."))
+	eventually(t, c, "what the rule has done", says("Completed", "1 pod evicted since starting the controller."))
 	if p := c.WaitPod(ctx, "default", "stays", bound); p.DeletionTimestamp != nil {
 		t.Error("the Pod whose claim tolerates the taint is sent away")
 	}

@@ -102,9 +102,10 @@ func TestAControllersPodIsBoundByHandAndStaysItsOwn(t *testing.T) {
 	}
 }
 
-// keptOut waits until the node takes no Pod that tolerates nothing. A scheduler that has not heard
-// of a change of the node yet may bind a Pod that it has heard of: then another one is tried.
-func keptOut(ctx context.Context, t *testing.T, c *testcluster.Cluster) {
+// waitUntilNodeRefusesPods waits until the node takes no Pod that tolerates nothing. A scheduler
+// that has not heard of a change of the node yet may bind a Pod that it has heard of: then another
+// one is tried.
+func waitUntilNodeRefusesPods(ctx context.Context, t *testing.T, c *testcluster.Cluster) {
 	t.Helper()
 	n := 0
 	expect.Eventually(t, "a Pod is kept out", func() bool {
@@ -141,7 +142,7 @@ func TestACordonSendsNobodyAway(t *testing.T) {
 		return err
 	})
 	// what a taint does to Pods that run is done by the time that a later taint has done it
-	keptOut(ctx, t, c)
+	waitUntilNodeRefusesPods(ctx, t, c)
 	tolerates := pod("tolerates", "anything")
 	tolerates.Spec.Tolerations = []corev1.Toleration{{Key: corev1.TaintNodeUnschedulable,
 		Operator: corev1.TolerationOpExists}}
@@ -169,8 +170,8 @@ func TestATaintThatExecutesKeepsPodsOutAndSendsThemAway(t *testing.T) {
 		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	c.WaitPod(ctx, "default", "runs", gone)
-	keptOut(ctx, t, c)
+	c.WaitPod(ctx, "default", "runs", isDeleted)
+	waitUntilNodeRefusesPods(ctx, t, c)
 	if p := c.WaitPod(ctx, "default", "stays", phase(corev1.PodRunning)); p.DeletionTimestamp != nil {
 		t.Error("the Pod that tolerates the taint is sent away")
 	}

@@ -117,7 +117,7 @@ func TestAStormOfVolumes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range count {
-		c.WaitPod(ctx, "default", fmt.Sprintf("p-%d", i), gone)
+		c.WaitPod(ctx, "default", fmt.Sprintf("p-%d", i), isDeleted)
 	}
 	detached(ctx, t, c, d)
 	for _, call := range d.Calls() {
@@ -156,7 +156,7 @@ func TestAVolumeIsDeletedUnderItsPod(t *testing.T) {
 	if err := c.Client.CoreV1().Pods("default").Delete(ctx, "p", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	c.WaitPod(ctx, "default", "p", gone)
+	c.WaitPod(ctx, "default", "p", isDeleted)
 	expect.Eventually(t, "nothing is staged or published", func() bool { return len(d.Left()) == 0 })
 }
 
@@ -215,7 +215,7 @@ func TestAClaimInUseStays(t *testing.T) {
 	if err := c.Client.CoreV1().Pods("default").Delete(ctx, "unused", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	c.WaitPod(ctx, "default", "unused", gone)
+	c.WaitPod(ctx, "default", "unused", isDeleted)
 	claims := c.Client.CoreV1().PersistentVolumeClaims("default")
 	for _, name := range []string{"used", "unused"} {
 		if err := claims.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {

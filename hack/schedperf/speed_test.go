@@ -37,7 +37,7 @@ func pace(t *testing.T, name string, nodes, pods int) []time.Duration {
 }
 
 // At 300 nodes a hundred cycles take less than a second, with every node scored, for Pods whose
-// verdicts are shared and for those with affinity; 99 of 100 decisions take some tens of
+// results are shared and for those with affinity; 99 of 100 decisions take some tens of
 // milliseconds at most.
 //
 // row: SCH-28, SCH-29

@@ -76,7 +76,7 @@ func TestTrustIsPublished(t *testing.T) {
 }
 
 // Finalizers without a domain are refused for every kind, at creation and later.
-func TestFinalizers(t *testing.T) {
+func TestFinalizersNeedADomain(t *testing.T) {
 	_, c := shared(t)
 	ns := newNamespace(t, c)
 	bad := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "bad", Finalizers: []string{"nope"}}}

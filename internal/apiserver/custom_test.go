@@ -1,12 +1,10 @@
 package apiserver
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -18,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
+
+	"github.com/gantry-project/gantry/test/expect"
 )
 
 const fooDefinition = `
@@ -42,20 +42,10 @@ spec:
           status: {type: object, properties: {seen: {type: boolean}}}
 `
 
-// eventually polls until the answer is true.
-func eventually(t *testing.T, what string, ask func() bool) {
+// eventually polls until ok returns true; what describes it.
+func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !ask() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("not within a minute: %s", what)
-		}
-	}
+	expect.Eventually(t, what, ok)
 }
 
 func TestCustomResources(t *testing.T) {

@@ -228,8 +228,9 @@ func (h *eventLog) record(userName, name string) {
 	h.changed = make(chan struct{})
 }
 
-// all waits until all watchers of a kind have received a name, and names those that have not.
-func (h *eventLog) all(name string, userName []string, wait time.Duration) (missing []string) {
+// waitForWatchers waits until all watchers of a kind have received a name, and names those that
+// have not.
+func (h *eventLog) waitForWatchers(name string, userName []string, wait time.Duration) (missing []string) {
 	for end := time.After(wait); ; {
 		h.mu.Lock()
 		missing = nil
@@ -279,7 +280,7 @@ func TestEveryWatcherResumesAfterAServerKill(t *testing.T) {
 				userName = append(userName, kind+" listed "+how, kind+" with initial events "+how)
 			}
 			started := time.Now()
-			if missing := h.all(name+"-last", userName, 2*time.Minute); missing != nil {
+			if missing := h.waitForWatchers(name+"-last", userName, 2*time.Minute); missing != nil {
 				message, _ := os.ReadFile(log.Name())
 				t.Fatalf("round %d: %s not received by %s\n%s", round, name, strings.Join(missing, ", "), message)
 			}

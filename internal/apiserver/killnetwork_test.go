@@ -98,19 +98,20 @@ func TestProxyAndPoliciesResumeAfterAServerKill(t *testing.T) {
 		await(services, ip+" ", true)
 		await(policies, cidr, true)
 		write(func() error {
-			return gone(client.CoreV1().Services("default").Delete(t.Context(), name, metav1.DeleteOptions{}))
+			return ignoreNotFound(client.CoreV1().Services("default").Delete(t.Context(), name, metav1.DeleteOptions{}))
 		})
 		write(func() error {
 			err := client.NetworkingV1().NetworkPolicies("default").Delete(t.Context(), name, metav1.DeleteOptions{})
-			return gone(err)
+			return ignoreNotFound(err)
 		})
 		await(services, ip+" ", false)
 		await(policies, cidr, false)
 	}
 }
 
-// gone leaves out that an object is not there: an earlier try deleted it, and its answer was lost.
-func gone(err error) error {
+// ignoreNotFound leaves out that an object is not there: an earlier try deleted it, and its answer
+// was lost.
+func ignoreNotFound(err error) error {
 	if apierrors.IsNotFound(err) {
 		return nil
 	}

@@ -81,11 +81,12 @@ func TestStorageVersionMigration(t *testing.T) {
 	if got := form("secrets"); got != "JSON v1" {
 		t.Errorf("a resource nobody asked for is stored as %s", got)
 	}
-	keptAsItEnded(t, migrations, m)
+	checkEndedMigrationIsImmutable(t, migrations, m)
 }
 
-// keptAsItEnded makes writes of a migration that has ended which must not be taken.
-func keptAsItEnded(t *testing.T, migrations migrationclient.StorageVersionMigrationInterface,
+// checkEndedMigrationIsImmutable makes writes of a migration that has ended which must not be
+// taken.
+func checkEndedMigrationIsImmutable(t *testing.T, migrations migrationclient.StorageVersionMigrationInterface,
 	m *migrationv1.StorageVersionMigration) {
 	t.Helper()
 	for want, change := range map[string]func(*migrationv1.StorageVersionMigration){

@@ -68,7 +68,7 @@ func get(t *testing.T, s *Server, path string, header ...string) (*http.Response
 }
 
 // Nothing that comes over the network is taken for an in-process client.
-func TestNetwork(t *testing.T) {
+func TestNetworkRequestsAreNotInProcess(t *testing.T) {
 	c := testConfig(t.TempDir())
 	c.Access = func(AccessDeps) (*Access, error) { return &Access{Authenticator: byHeader{}}, nil }
 	s, _, _ := startServer(t, c)

@@ -15,12 +15,12 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestRefusals sends what testdata/refusals.txt says and compares the answers written there, which
-// are validated by upstream's rules: field, kind of fault, text and order of each. A line is a kind
-// of the table `some` and a merge patch over its small object, sent as a creation; what follows
-// `THEN` (after a subresource, if any) is a patch of the object stored before. GANTRY_UPDATE=1
-// writes the answers anew, to be read before they are kept.
-func TestRefusals(t *testing.T) {
+// TestRefusedRequestsAsUpstream sends what testdata/refusals.txt says and compares the answers
+// written there, which are validated by upstream's rules: field, kind of fault, text and order of
+// each. A line is a kind of the table `some` and a merge patch over its small object, sent as a
+// creation; what follows `THEN` (after a subresource, if any) is a patch of the object stored
+// before. GANTRY_UPDATE=1 writes the answers anew, to be read before they are kept.
+func TestRefusedRequestsAsUpstream(t *testing.T) {
 	sharedFuzzSession.prepare(t)
 	small := map[string]target{}
 	for _, x := range sharedFuzzSession.targets {

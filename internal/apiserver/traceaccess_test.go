@@ -17,8 +17,8 @@ import (
 // package.
 var UseDefaultAccess func(t *testing.T, c *Config)
 
-// TestADryRunLeavesNoTrace with RBAC and the default admission plugins, under a quota that counts
-// what is made.
+// TestADryRunLeavesNoTraceWithRBACAndAdmission is TestADryRunLeavesNoTrace with RBAC and the
+// default admission plugins, under a quota that counts what is made.
 func TestADryRunLeavesNoTraceWithRBACAndAdmission(t *testing.T) {
 	c := testConfig(t.TempDir())
 	UseDefaultAccess(t, &c)

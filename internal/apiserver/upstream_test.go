@@ -31,14 +31,14 @@ type wanted struct {
 	}
 }
 
-// TestAsUpstream sends what hack/apidiff found to be answered otherwise than by kube-apiserver
-// v1.37.2; what that answered is written in testdata/upstream.json.
+// TestRequestsAreAnsweredAsUpstream sends what hack/apidiff found to be answered otherwise than by
+// kube-apiserver v1.37.2; what that answered is written in testdata/upstream.json.
 //
 // row: API-44
-func TestAsUpstream(t *testing.T) { asWanted(t, "testdata/upstream.json") }
+func TestRequestsAreAnsweredAsUpstream(t *testing.T) { asWanted(t, "testdata/upstream.json") }
 
-// TestWarningsAsUpstream is TestAsUpstream for warnings of all kinds, and for what status endpoints
-// ignore; what v1.37.2 answers was read in its code.
+// TestWarningsAsUpstream is TestRequestsAreAnsweredAsUpstream for warnings of all kinds, and for
+// what status endpoints ignore; what v1.37.2 answers was read in its code.
 //
 // row: API-44
 func TestWarningsAsUpstream(t *testing.T) { asWanted(t, "testdata/upstream_warnings.json") }

@@ -39,7 +39,7 @@ func next(t *testing.T, w watch.Interface) watch.Event {
 	}
 }
 
-func expect(t *testing.T, w watch.Interface, typ watch.EventType, name string) *corev1.Pod {
+func nextEvent(t *testing.T, w watch.Interface, typ watch.EventType, name string) *corev1.Pod {
 	t.Helper()
 	e := next(t, w)
 	p, ok := e.Object.(*corev1.Pod)
@@ -87,20 +87,20 @@ func TestWatchSeesEveryWriteInOrder(t *testing.T) {
 	if err := pods.Delete(t.Context(), "a", metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, w, watch.Added, "a")
-	if b := expect(t, w, watch.Modified, "a"); b.Spec.NodeName != "n1" {
+	nextEvent(t, w, watch.Added, "a")
+	if b := nextEvent(t, w, watch.Modified, "a"); b.Spec.NodeName != "n1" {
 		t.Error("the binding is not its own event")
 	}
-	if b := expect(t, w, watch.Modified, "a"); b.Labels["x"] != "y" {
+	if b := nextEvent(t, w, watch.Modified, "a"); b.Labels["x"] != "y" {
 		t.Error("the label is not its own event")
 	}
-	if b := expect(t, w, watch.Modified, "a"); b.Status.Phase != corev1.PodRunning {
+	if b := nextEvent(t, w, watch.Modified, "a"); b.Status.Phase != corev1.PodRunning {
 		t.Error("the status is not its own event")
 	}
-	if b := expect(t, w, watch.Modified, "a"); b.DeletionTimestamp == nil {
+	if b := nextEvent(t, w, watch.Modified, "a"); b.DeletionTimestamp == nil {
 		t.Error("the wish to delete is not its own event") // a graceful kind is marked first, even with grace 0
 	}
-	expect(t, w, watch.Deleted, "a")
+	nextEvent(t, w, watch.Deleted, "a")
 	quiet(t, w)
 }
 
@@ -119,13 +119,13 @@ func TestWatchByNodeName(t *testing.T) {
 		defer w.Stop()
 	}
 	p := mustCreate[*corev1.Pod](t)(pods.Create(t.Context(), pod("a"), metav1.CreateOptions{}))
-	expect(t, unassigned, watch.Added, "a")
+	nextEvent(t, unassigned, watch.Added, "a")
 	bind(t, c, p, "node-3")
-	expect(t, unassigned, watch.Deleted, "a")
-	expect(t, n3, watch.Added, "a")
+	nextEvent(t, unassigned, watch.Deleted, "a")
+	nextEvent(t, n3, watch.Added, "a")
 	q := mustCreate[*corev1.Pod](t)(pods.Create(t.Context(), pod("b"), metav1.CreateOptions{}))
 	bind(t, c, q, "node-4")
-	expect(t, n4, watch.Added, "b")
+	nextEvent(t, n4, watch.Added, "b")
 	quiet(t, n3)
 	list := mustCreate[*corev1.PodList](t)(pods.List(t.Context(),
 		metav1.ListOptions{FieldSelector: "spec.nodeName=node-3"}))
@@ -141,7 +141,7 @@ func TestWatchResumes(t *testing.T) {
 	pods := c.CoreV1().Pods(ns)
 	mustCreate[*corev1.Pod](t)(pods.Create(t.Context(), pod("seen"), metav1.CreateOptions{}))
 	w := mustCreate[watch.Interface](t)(pods.Watch(t.Context(), metav1.ListOptions{}))
-	last := expect(t, w, watch.Added, "seen").ResourceVersion
+	last := nextEvent(t, w, watch.Added, "seen").ResourceVersion
 	w.Stop()
 	for _, n := range []string{"one", "two", "three"} {
 		mustCreate[*corev1.Pod](t)(pods.Create(t.Context(), pod(n), metav1.CreateOptions{}))
@@ -149,7 +149,7 @@ func TestWatchResumes(t *testing.T) {
 	w = mustCreate[watch.Interface](t)(pods.Watch(t.Context(), metav1.ListOptions{ResourceVersion: last}))
 	defer w.Stop()
 	for _, n := range []string{"one", "two", "three"} {
-		expect(t, w, watch.Added, n)
+		nextEvent(t, w, watch.Added, n)
 	}
 	quiet(t, w)
 }
@@ -178,7 +178,7 @@ func TestWatchList(t *testing.T) {
 		t.Fatalf("got %s %v, want the bookmark that ends the list", e.Type, e.Object)
 	}
 	mustCreate[*corev1.Pod](t)(pods.Create(t.Context(), pod("new"), metav1.CreateOptions{}))
-	expect(t, w, watch.Added, "new")
+	nextEvent(t, w, watch.Added, "new")
 }
 
 // An informer receives each write by the watch it has: nothing is asked for between a Pod's

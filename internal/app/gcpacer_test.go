@@ -61,7 +61,7 @@ func TestPaceFollowsTheLoad(t *testing.T) {
 
 // Each collection is noticed once, until the context ends: then at most by the call that waits for
 // the next one already.
-func TestAfterGC(t *testing.T) {
+func TestEachGCIsNoticedOnce(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	reported, others := make(chan struct{}, 100), make(chan struct{}, 100)
 	afterGC(ctx, func() { reported <- struct{}{} })

@@ -36,7 +36,7 @@ type networkAgent struct {
 	own           kubernetes.Interface // as this node
 	clusterClient clusterClientFunc    // nil: nothing is done that needs it
 	serveNames    serveNamesFunc       // nil: the cluster's names are not served here, or by somebody else
-	facts         journal.Sink         // nil: nobody is told
+	facts         journal.Sink         // may be nil
 	logf          func(string, ...any)
 }
 

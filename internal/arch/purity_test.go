@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// impure are packages that a deciding package has no use for; sub-packages listed in stillPure are
-// fine.
+// impure are packages that a deciding package does not import.
 var impure = []string{"os", "net", "sync", "log", "log/slog", "context/log", "math/rand", "math/rand/v2", "io/ioutil",
 	"syscall", "time/tick", "k8s.io/klog/v2", "k8s.io/client-go/kubernetes", "k8s.io/client-go/rest",
 	"golang.org/x/sys/unix", "google.golang.org/grpc"}

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/gantry-project/gantry/internal/csidriver"
+	"github.com/gantry-project/gantry/test/expect"
 )
 
 const size = 32 << 20
@@ -260,17 +261,11 @@ func TestACopyEndsWithAKilledDriver(t *testing.T) {
 		t.Error(err)
 	}
 	_ = other.Wait() // says that it was killed
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(30 * time.Second); runs(pid); <-tick.C {
-		if time.Now().After(deadline) {
-			t.Fatalf("process %s goes on without its driver", pid)
-		}
-	}
+	expect.Eventually(t, "process "+pid+" ends with its driver", func() bool { return !isRunning(pid) })
 }
 
-// runs tells whether a process is there and is no zombie.
-func runs(pid string) bool {
+// isRunning tells whether a process is there and is no zombie.
+func isRunning(pid string) bool {
 	text, err := os.ReadFile("/proc/" + pid + "/stat")
 	return err == nil && !strings.Contains(string(text), ") Z ")
 }

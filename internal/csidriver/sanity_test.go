@@ -7,10 +7,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/gantry-project/gantry/internal/csidriver"
 	"github.com/gantry-project/gantry/test/csisanity"
+	"github.com/gantry-project/gantry/test/expect"
 )
 
 // start runs a driver in a new directory.
@@ -76,15 +76,13 @@ func run(t *testing.T, o csidriver.Options) (stop func()) {
 // idle.
 func waitListening(t *testing.T, socket string) {
 	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); <-tick.C {
-		if c, err := net.Dial("unix", socket); err == nil {
-			_ = c.Close()
-			return
+	expect.EventuallyNoError(t, "somebody listens at "+socket, func() error {
+		c, err := net.Dial("unix", socket)
+		if err != nil {
+			return err
 		}
-	}
-	t.Fatalf("nobody listens at %s", socket)
+		return c.Close()
+	})
 }
 
 // TestSanity is the suite of the CSI project, whole: csi-sanity of csi-test v5.

@@ -1,4 +1,4 @@
-// Package doctor judges a machine, its container runtime and the nodes of a cluster: what is wrong,
+// Package doctor checks a machine, its container runtime and the nodes of a cluster: what is wrong,
 // with numbers, and what to do about it.
 //
 // Explain tells of one Pod, doctor of what all Pods stand on.

@@ -64,7 +64,7 @@ func node(n doctor.Node) doctor.Facts {
 var errNone = errors.New("no answer")
 
 // Each check says what is wrong, with numbers and a remedy; if all is well only that.
-func TestChecks(t *testing.T) {
+func TestEachCheckNamesFaultAndRemedy(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		facts doctor.Facts
@@ -200,7 +200,7 @@ func binding(role, kind, subject string) rbacv1.ClusterRoleBinding {
 
 // Rights of broad groups on the kubelet API are found with their bindings.
 // row: KAP-16
-func TestGrants(t *testing.T) {
+func TestBroadKubeletAPIGrantsAreFound(t *testing.T) {
 	roles := []rbacv1.ClusterRole{role("proxy", "nodes/proxy"), role("all", "*"),
 		role("stats", "nodes/stats", "nodes/metrics"), role("nodes", "nodes"), role("some", "*/proxy")}
 	for _, c := range []struct {
@@ -259,7 +259,7 @@ func TestExecPathNamesTheHop(t *testing.T) {
 }
 
 // What is printed has a line for each finding and its remedy below.
-func TestWrite(t *testing.T) {
+func TestPrintedFindings(t *testing.T) {
 	var b strings.Builder
 	list := []doctor.Finding{{Check: "disk", About: "/var", Text: "Pods: 50 % free"},
 		{Check: "runtime", Level: doctor.Problem, Text: "does not answer", Fix: "start it"}}

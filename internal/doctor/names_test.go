@@ -10,7 +10,7 @@ import (
 	"github.com/gantry-project/gantry/internal/doctor"
 )
 
-func TestNames(t *testing.T) {
+func TestClusterDNSFindings(t *testing.T) {
 	with := []string{"10.96.0.10"}
 	for _, c := range []struct {
 		name     string

@@ -30,7 +30,7 @@ func diskOf(pv, claim string) v1.PersistentVolume {
 			VolumeHandle: "h-" + pv}}}}
 }
 
-func waits(name string, v v1.VolumeSource) v1.Pod {
+func podWithVolume(name string, v v1.VolumeSource) v1.Pod {
 	return v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}, Spec: v1.PodSpec{NodeName: "n1",
 		Volumes: []v1.Volume{{Name: "v", VolumeSource: v}}}}
 }
@@ -54,7 +54,7 @@ func unattached(a *storagev1.VolumeAttachment) {
 	a.Status = storagev1.VolumeAttachmentStatus{AttachError: &storagev1.VolumeError{Message: "no such disk"}}
 }
 
-func young(a *storagev1.VolumeAttachment) {
+func setCreatedAMinuteAgo(a *storagev1.VolumeAttachment) {
 	a.CreationTimestamp = metav1.NewTime(now.Add(-time.Minute))
 }
 
@@ -100,13 +100,15 @@ func TestStorageIsEvaluated(t *testing.T) {
 			"n1: CSI driver disk.example.com is registered with the kubelet, and the CSINode does not have it"},
 		{"Pods that wait for a driver", none, &doctor.Storage{CSINodes: []storagev1.CSINode{csiNode("n1", disk1)},
 			Volumes: []v1.PersistentVolume{diskOf("pv", "data"), diskOf("pv-2", "b-v")}, Pending: []v1.Pod{
-				waits("c", v1.VolumeSource{CSI: &v1.CSIVolumeSource{Driver: disk1}}),
-				waits("b", v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{}}), waits("a", claimed("data")),
-				waits("d", claimed("other"))}},
+				podWithVolume("c", v1.VolumeSource{CSI: &v1.CSIVolumeSource{Driver: disk1}}),
+				podWithVolume("b", v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{}}),
+				podWithVolume("a", claimed("data")),
+				podWithVolume("d", claimed("other"))}},
 			"n1: 3 Pods wait for CSI driver disk.example.com, which is not registered there: shop/a, shop/b, shop/c.*" +
 				"see why the driver's Pod there does not run"},
 		{"Pods that wait for something else", has, &doctor.Storage{CSINodes: []storagev1.CSINode{csiNode("n1", disk1)},
-			Volumes: []v1.PersistentVolume{diskOf("pv", "data")}, Pending: []v1.Pod{waits("a", claimed("data"))}}, ""},
+			Volumes: []v1.PersistentVolume{diskOf("pv", "data")},
+			Pending: []v1.Pod{podWithVolume("a", claimed("data"))}}, ""},
 		{"a socket that nobody serves", has, local(doctor.LocalStorage{Sockets: []doctor.Socket{{Path: "/r/x.sock",
 			Err: errNone}}}), "/r/x.sock: nobody answers at this registration socket: no answer.*rm /r/x.sock"},
 		{"a socket whose driver is not taken", has, local(doctor.LocalStorage{Sockets: []doctor.Socket{{
@@ -120,7 +122,7 @@ func TestStorageIsEvaluated(t *testing.T) {
 		{"an attachment", has, attachment(attachedTo("n1", "pv")), ""},
 		{"an attachment that takes long", has, attachment(attachedTo("n1", "pv", unattached)),
 			"volume pv is being attached to node n1 for 1h0m0s: no such disk.*external-attacher of disk.example.com"},
-		{"an attachment on its way", has, attachment(attachedTo("n1", "pv", unattached, young)), ""},
+		{"an attachment on its way", has, attachment(attachedTo("n1", "pv", unattached, setCreatedAMinuteAgo)), ""},
 		{"a detachment that takes long", has, attachment(attachedTo("n9", "pv", deleted(time.Hour))),
 			"volume pv is being detached from node n9 for 1h0m0s.*external-attacher.*finalizers"},
 		{"a detachment on its way", has, attachment(attachedTo("n9", "pv", deleted(time.Minute))), ""},

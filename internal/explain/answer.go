@@ -26,8 +26,8 @@ type In struct {
 	Node             *corev1.Node // the node it is bound to, nil when unbound or gone
 	Entries          []journal.Entry
 	Events           []corev1.Event
-	ClusterContext   *ClusterContext   // what is around it; nil when the asker may not see it
-	NamespaceContext *NamespaceContext // of its namespace; nil when the asker may not see it
+	ClusterContext   *ClusterContext   // what is around it; nil when the caller may not see it
+	NamespaceContext *NamespaceContext // of its namespace; nil when the caller may not see it
 	// names of images that the runtime of the Pod's node has, beside those of its status; nil: not
 	// asked
 	Images   []string
@@ -40,7 +40,7 @@ type In struct {
 	NoJournal bool
 }
 
-// ClusterContext is the world a Pod is placed in, as far as the asker may see it.
+// ClusterContext is the cluster a Pod is placed in, as far as the caller may see it.
 type ClusterContext struct {
 	Nodes   []*corev1.Node
 	Pods    []*corev1.Pod

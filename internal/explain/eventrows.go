@@ -116,7 +116,7 @@ func pullFailedFacts(in In, e *corev1.Event) []journal.Fact {
 		Secrets: pullSecrets(in)}}
 }
 
-// pullSecrets are a Pod's imagePullSecrets as the namespace has them; none where the asker may not
+// pullSecrets are a Pod's imagePullSecrets as the namespace has them; none where the caller may not
 // read them.
 func pullSecrets(in In) []journal.PullSecret {
 	if in.Pod == nil || in.NamespaceContext == nil || in.NamespaceContext.Secrets == nil {

@@ -53,7 +53,7 @@ func TestThreeKindsOfPending(t *testing.T) {
 }
 
 // What was true of the Pod before is not told: a sandbox that failed and was made at a later try, a
-// ruling that refused it before it was bound, an image that has been pulled.
+// result that refused it before it was bound, an image that has been pulled.
 //
 // row: OPS-15
 func TestPendingDescribesThePresent(t *testing.T) {

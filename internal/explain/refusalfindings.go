@@ -46,7 +46,7 @@ func refusalFindings(in In, refusals []journal.NodeRefusal) []finding.Finding {
 	return append(out, nodes...)
 }
 
-// refusalFinding is one refusal with the field that it was judged by.
+// refusalFinding is one refusal with the field that it was decided by.
 func refusalFinding(in In, r journal.NodeRefusal, j refusalField) finding.Finding {
 	f := finding.Finding{Code: r.Plugin, Stage: finding.StagePlacement, Object: j.object, Field: j.field,
 		Value: j.value,

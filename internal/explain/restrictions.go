@@ -42,7 +42,7 @@ func fileIn(line string) string {
 	return all[len(all)-1][1]
 }
 
-// deniedBy holds the last words of a container against what its Pod's spec forbids it. The first
+// deniedBy holds the last output of a container against what its Pod's spec forbids it. The first
 // line that a restriction explains counts.
 func deniedBy(in In, c container, at, words string) (restriction, bool) {
 	for line := range strings.SplitSeq(words, "\n") {
@@ -296,7 +296,7 @@ func fileMissing(in In, c container, at, file string) (restriction, bool) {
 }
 
 // deniedFindings are, of a container that ended otherwise than well, the restriction that its last
-// words tell of; without last words the restrictions that it has, as notes.
+// words tell of; without last output the restrictions that it has, as notes.
 func deniedFindings(in In, c container, at string, t *corev1.ContainerStateTerminated) []finding.Finding {
 	words := lastOutput(in, c, t)
 	f := finding.Finding{Code: "Restricted", Stage: finding.StageRun, Object: in.object()}

@@ -12,7 +12,7 @@ import (
 	"github.com/gantry-project/gantry/internal/explain/finding"
 )
 
-// The last words of a program are held against what its own Pod forbids it: the field that does so
+// The last output of a program is held against what its own Pod forbids it: the field that does so
 // is blamed, with what mends it.
 func TestAProgramIsHeldAgainstItsRestrictions(t *testing.T) {
 	yes, no, uid, mode, one := true, false, int64(1000), int32(0o400), resource.MustParse("1Mi")

@@ -112,7 +112,7 @@ func neverStarted(t *corev1.ContainerStateTerminated) bool {
 	return (t.Reason == "StartError" || t.Reason == "ContainerCannotRun") && strings.TrimSpace(t.Message) != ""
 }
 
-// forbiddenBySpec adds what of a container's own spec its last words tell of; true when there is
+// forbiddenBySpec adds what of a container's own spec its last output tells of; true when there is
 // such a thing.
 func forbiddenBySpec(a *Answer, in In, c container, t *corev1.ContainerStateTerminated) bool {
 	r, ok := deniedBy(in, c, pathOf(in.Pod, c), lastOutput(in, c, t))

@@ -7,7 +7,7 @@ import (
 )
 
 // Changes have paths as people write them.
-func TestChanges(t *testing.T) {
+func TestPathsOfChanges(t *testing.T) {
 	for name, row := range map[string]struct{ was, now, want string }{
 		"scalar": {`{"spec":{"a":1}}`, `{"spec":{"a":2}}`, `~ spec.a: 1 → 2`},
 		"by name": {`{"c":[{"name":"x","i":"1"},{"name":"y"}]}`, `{"c":[{"name":"y"},{"name":"x","i":"2"}]}`,

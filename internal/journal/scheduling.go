@@ -68,7 +68,7 @@ type Shortage struct {
 	Available int64  `json:"available"` // allocatable of the node
 }
 
-// PluginScore is one plugin's opinion of one node.
+// PluginScore is one plugin's score of one node.
 type PluginScore struct {
 	Plugin   string `json:"plugin"`
 	Raw      int64  `json:"raw"`
@@ -95,7 +95,7 @@ type Ruled struct {
 	RunnerUp string           `json:"runnerUp,omitempty"` // second best
 	Ties     int              `json:"ties,omitempty"`     // nodes that shared the top score
 	Message  string           `json:"message,omitempty"`  // text of the FailedScheduling event
-	By       string           `json:"by,omitempty"`       // plugin that ended the attempt before nodes were judged
+	By       string           `json:"by,omitempty"`       // plugin that ended the attempt before nodes were filtered
 	Refusals []NodeRefusal    `json:"refusals,omitempty"`
 	Counted  []CountedRefusal `json:"counted,omitempty"` // refusals of nodes beyond those listed
 	Scores   []NodeScore      `json:"scores,omitempty"`
@@ -106,7 +106,7 @@ type Ruled struct {
 // Sample is which nodes were looked at: with a percentage of nodes to score the search ends once
 // enough fit.
 type Sample struct {
-	Visited int `json:"visited"` // nodes judged
+	Visited int `json:"visited"` // nodes evaluated
 	// nodes that were not, as enough others fit before their turn came; a better one may be among
 	// them
 	Left    int      `json:"left,omitempty"`

@@ -3,7 +3,7 @@ package journal
 import "testing"
 
 // A size is exact where few digits are, and says so where they are not.
-func TestSize(t *testing.T) {
+func TestPrintedSizes(t *testing.T) {
 	for n, want := range map[int64]string{
 		0: "0", 812: "812", 9999: "9999", 24 << 10: "24Ki", 10000: "about 9.77Ki", 1536 << 20: "1536Mi",
 		16 << 30: "16Gi", 3 << 40: "3Ti",

@@ -24,11 +24,11 @@ const gpu = "vendor.com/gpu"
 func TestInitContainersDevicesAreTakenOver(t *testing.T) {
 	deviceTest(t, func(r *deviceNode) {
 		r.plugin(gpu, "a", "b", "c")
-		first, side := asks("first", gpu, 2), asks("side", gpu, 1)
+		first, side := containerWithDevices("first", gpu, 2), containerWithDevices("side", gpu, 1)
 		first.Command = []string{"true"}
 		always := v1.ContainerRestartPolicyAlways
 		side.RestartPolicy = &always
-		p := pod("p", asks("one", gpu, 1), asks("two", gpu, 1))
+		p := pod("p", containerWithDevices("one", gpu, 1), containerWithDevices("two", gpu, 1))
 		p.Spec.InitContainers = []v1.Container{first, side}
 		r.create(p)
 		r.advance(5 * time.Second)
@@ -52,8 +52,8 @@ func TestPluginPrefersAndPreStartsContainers(t *testing.T) {
 		}
 		p.Report(deviceplugintest.Healthy("a", "b", "c")...)
 		r.startPlugin(p)
-		r.create(pod("p", asks("one", gpu, 1)))
-		r.create(pod("q", asks("two", gpu, 1)))
+		r.create(pod("p", containerWithDevices("one", gpu, 1)))
+		r.create(pod("q", containerWithDevices("two", gpu, 1)))
 		if got, want := asked, "[a b c][]1[b c][]1"; norm(got) != norm(want) {
 			t.Errorf("questions: got %s, want %s", got, want)
 		}
@@ -69,7 +69,7 @@ func TestPluginPrefersAndPreStartsContainers(t *testing.T) {
 func TestDeviceHealthIsShown(t *testing.T) {
 	deviceTest(t, func(r *deviceNode) {
 		p := r.plugin(gpu, "a", "b")
-		r.create(pod("p", asks("one", gpu, 1)))
+		r.create(pod("p", containerWithDevices("one", gpu, 1)))
 		health := func() string {
 			return fmt.Sprint(r.get("p").Status.ContainerStatuses[0].AllocatedResourcesStatus)
 		}
@@ -91,7 +91,7 @@ func TestDeviceHealthIsShown(t *testing.T) {
 func TestPluginGoesAndComesBack(t *testing.T) {
 	deviceTest(t, func(r *deviceNode) {
 		p := r.plugin(gpu, "a", "b")
-		r.create(pod("p", asks("one", gpu, 1)))
+		r.create(pod("p", containerWithDevices("one", gpu, 1)))
 		want := func(what, want string) {
 			t.Helper()
 			if got := r.extended(gpu); got != want {
@@ -107,7 +107,7 @@ func TestPluginGoesAndComesBack(t *testing.T) {
 		want("after the grace period", "0/0")
 		r.startPlugin(p)
 		want("it is back", "2/2")
-		r.create(pod("q", asks("two", gpu, 1)))
+		r.create(pod("q", containerWithDevices("two", gpu, 1)))
 		if got := r.deviceIDs("two"); !slices.Equal(got, []string{"/dev/b"}) {
 			t.Errorf("got %v, want the device that p does not have", got)
 		}
@@ -122,7 +122,7 @@ func TestPluginGoesAndComesBack(t *testing.T) {
 func TestDevicesOutliveTheKubelet(t *testing.T) {
 	deviceTest(t, func(r *deviceNode) {
 		p := r.plugin(gpu, "a", "b")
-		r.create(pod("p", asks("one", gpu, 1)))
+		r.create(pod("p", containerWithDevices("one", gpu, 1)))
 		r.stop()
 		p.Stop()
 		r.start()
@@ -130,14 +130,14 @@ func TestDevicesOutliveTheKubelet(t *testing.T) {
 			t.Errorf("before the plugin registers again: got %s, want 0/0", got)
 		}
 		r.startPlugin(p)
-		r.create(pod("q", asks("two", gpu, 1)))
+		r.create(pod("q", containerWithDevices("two", gpu, 1)))
 		if got, want := fmt.Sprint(r.deviceIDs("one"), r.deviceIDs("two"), p.Allocated()),
 			"[/dev/a] [/dev/b] [[a] [b]]"; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 		r.delete("p", 1)
 		r.advance(5 * time.Second)
-		r.create(pod("s", asks("three", gpu, 1)))
+		r.create(pod("s", containerWithDevices("three", gpu, 1)))
 		if got := r.deviceIDs("three"); !slices.Equal(got, []string{"/dev/a"}) {
 			t.Errorf("got %v, want the device of the Pod that has ended", got)
 		}
@@ -150,9 +150,9 @@ func TestPluginThatHangs(t *testing.T) {
 		p := r.plugin(gpu, "a", "b")
 		r.plugin("other.com/nic", "n")
 		p.Hang = func(ctx context.Context) { <-ctx.Done() }
-		r.create(pod("stuck", asks("stuck", gpu, 1)))
-		r.create(pod("gone", asks("gone", gpu, 1)))
-		r.create(pod("nic", asks("nic", "other.com/nic", 1)))
+		r.create(pod("stuck", containerWithDevices("stuck", gpu, 1)))
+		r.create(pod("gone", containerWithDevices("gone", gpu, 1)))
+		r.create(pod("nic", containerWithDevices("nic", "other.com/nic", 1)))
 		r.create(pod("plain", scriptContainer("plain", "sleep 3600")))
 		for _, name := range []string{"nic", "plain"} {
 			if got := r.get(name).Status.Phase; got != v1.PodRunning {
@@ -187,7 +187,7 @@ func TestPluginsThatSendNonsense(t *testing.T) {
 			p.Report(deviceplugintest.Healthy("a", fmt.Sprint("flood-", i))...)
 		}
 		r.advance(time.Second)
-		r.create(pod("p", asks("one", gpu, 1)))
+		r.create(pod("p", containerWithDevices("one", gpu, 1)))
 		if got := r.get("p").Status.Phase; got != v1.PodRunning {
 			t.Errorf("after a flood: got %s, want Running", got)
 		}
@@ -226,7 +226,7 @@ func TestBadCheckpoints(t *testing.T) {
 			}
 			r.start()
 			r.plugin(gpu, "a")
-			r.create(pod("p", asks("one", gpu, 1)))
+			r.create(pod("p", containerWithDevices("one", gpu, 1)))
 			if got := r.get("p").Status.Phase; got != v1.PodRunning {
 				t.Errorf("%q: got %s, want Running", content, got)
 			}

@@ -65,8 +65,8 @@ func (r *deviceNode) startPlugin(p *deviceplugintest.Plugin) {
 	r.advance(time.Second)
 }
 
-// asks is a container that runs and asks for devices.
-func asks(name, resourceName string, count int64) v1.Container {
+// containerWithDevices is a container that runs and asks for devices.
+func containerWithDevices(name, resourceName string, count int64) v1.Container {
 	c := scriptContainer(name, "sleep 3600")
 	list := v1.ResourceList{v1.ResourceName(resourceName): *resource.NewQuantity(count, resource.DecimalSI)}
 	c.Resources = v1.ResourceRequirements{Limits: list, Requests: list}
@@ -88,7 +88,7 @@ func (r *deviceNode) deviceIDs(container string) (out []string) {
 	r.t.Helper()
 	list := r.fake.ContainerConfigs(container)
 	if len(list) == 0 {
-		r.t.Fatalf("no container %s: %s", container, r.events.all())
+		r.t.Fatalf("no container %s: %s", container, r.events.text())
 	}
 	for _, d := range list[len(list)-1].GetDevices() {
 		out = append(out, d.GetContainerPath())
@@ -108,11 +108,11 @@ func TestPodGetsDevices(t *testing.T) {
 		if got := r.extended("vendor.com/gpu"); got != "3/3" { // row: DEV-01 DEV-02
 			t.Errorf("allocatable/capacity: got %s, want 3/3", got)
 		}
-		one := asks("main", "vendor.com/gpu", 1)
+		one := containerWithDevices("main", "vendor.com/gpu", 1)
 		one.Env = []v1.EnvVar{{Name: "OWN", Value: "1"}}
 		r.create(pod("one", one))
 		if got, want := fmt.Sprint(p.Allocated()), "[[a]]"; got != want { // row: DEV-03
-			t.Fatalf("Allocate calls: got %s, want %s; %s", got, want, r.events.all())
+			t.Fatalf("Allocate calls: got %s, want %s; %s", got, want, r.events.text())
 		}
 		cfg := r.fake.ContainerConfigs("main")[0]
 		got := fmt.Sprint(cfg.GetDevices(), cfg.GetMounts()[0], envOf(cfg), cfg.GetAnnotations()["example.com/devices"],
@@ -149,7 +149,7 @@ func TestDevicesOfManyVendors(t *testing.T) {
 			"cores.example.com/dedicated"}
 		for i, name := range names {
 			r.plugin(name, "d0", "d1")
-			c := asks(fmt.Sprint("c", i), name, 2)
+			c := containerWithDevices(fmt.Sprint("c", i), name, 2)
 			r.create(pod(fmt.Sprint("p", i), c))
 			if got := r.deviceIDs(c.Name); !slices.Equal(got, []string{"/dev/d0", "/dev/d1"}) { // row: DEV-05
 				t.Errorf("%s: got %v, want both devices", name, got)
@@ -165,7 +165,7 @@ func TestPodsWithoutDevicesAreRefused(t *testing.T) {
 		p := r.plugin("vendor.com/gpu", "a", "b")
 		refused := func(name string, count int64, want string) {
 			t.Helper()
-			r.create(pod(name, asks(name, "vendor.com/gpu", count)))
+			r.create(pod(name, containerWithDevices(name, "vendor.com/gpu", count)))
 			s := r.get(name).Status
 			want = "Pod was rejected: Allocate failed due to " + want + ", which is unexpected"
 			if s.Phase != v1.PodFailed || s.Reason != "UnexpectedAdmissionError" || s.Message != want {
@@ -180,7 +180,7 @@ func TestPodsWithoutDevicesAreRefused(t *testing.T) {
 		p.Answer = func([]string) (*pluginapi.AllocateResponse, error) { return &pluginapi.AllocateResponse{}, nil }
 		refused("empty", 1, "no containers return in allocation response ")
 		p.Answer = nil
-		r.create(pod("both", asks("both", "vendor.com/gpu", 2)))
+		r.create(pod("both", containerWithDevices("both", "vendor.com/gpu", 2)))
 		if got := r.deviceIDs("both"); len(got) != 2 {
 			t.Errorf("after refusals: got %v, want both devices", got)
 		}

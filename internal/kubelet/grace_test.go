@@ -14,7 +14,7 @@ const ignoresTERM = "trap '' TERM; while true; do sleep 1; done"
 // steps are the steps of the stop that were told so far, as container:step.
 func (r *rig) steps() string {
 	var out []string
-	for _, l := range strings.Split(r.facts.all(), "\n") {
+	for _, l := range strings.Split(r.facts.text(), "\n") {
 		if _, rest, ok := strings.Cut(l, "StopStep: container "); ok {
 			out = append(out, strings.TrimSuffix(strings.Join(strings.Fields(rest)[:2], ""), ":"))
 		}
@@ -22,11 +22,11 @@ func (r *rig) steps() string {
 	return strings.Join(out, " ")
 }
 
-// said fails unless a fact has the text.
-func (r *rig) said(text string) {
+// expectFact fails unless a fact has the text.
+func (r *rig) expectFact(text string) {
 	r.t.Helper()
-	if !strings.Contains(r.facts.all(), text) {
-		r.t.Errorf("no fact %q in\n%s", text, r.facts.all())
+	if !strings.Contains(r.facts.text(), text) {
+		r.t.Errorf("no fact %q in\n%s", text, r.facts.text())
 	}
 }
 
@@ -49,7 +49,7 @@ func TestEachContainerGetsTERMAtOnce(t *testing.T) {
 			}
 		}
 		r.advance(7 * time.Second)
-		r.gone("p")
+		r.expectPodGone("p")
 	})
 }
 
@@ -73,14 +73,14 @@ func TestPreStopCountsAgainstTheGrace(t *testing.T) {
 		if got := r.steps(); got != "app:preStop app:TERM" {
 			t.Errorf("got %q after the hook, want TERM", got)
 		}
-		r.said("app: TERM: KILL after 5 s")
+		r.expectFact("app: TERM: KILL after 5 s")
 		r.advance(4800 * time.Millisecond)
 		if r.get("p") == nil {
 			t.Error("killed before the grace period was over")
 		}
 		r.advance(time.Second)
-		r.gone("p")
-		r.said("app exited with code 137")
+		r.expectPodGone("p")
+		r.expectFact("app exited with code 137")
 	})
 }
 
@@ -103,12 +103,12 @@ func TestForceRunsNoHookAndGivesASmallGrace(t *testing.T) {
 			t.Errorf("half a second after it was forced: got %q, want TERM and no hook", got)
 		}
 		r.advance(time.Second)
-		if strings.Contains(r.facts.all(), "app exited") {
+		if strings.Contains(r.facts.text(), "app exited") {
 			t.Error("killed without a small grace")
 		}
 		r.advance(2 * time.Second)
-		r.said("app exited with code 137")
-		r.gone("p")
+		r.expectFact("app exited with code 137")
+		r.expectPodGone("p")
 	})
 }
 
@@ -134,9 +134,9 @@ func TestSidecarsWhenTheGraceIsUsedUp(t *testing.T) {
 		}
 		r.advance(300 * time.Millisecond)
 		for i := range 3 {
-			r.said(fmt.Sprintf("s%d: TERM: KILL after 2 s", i))
+			r.expectFact(fmt.Sprintf("s%d: TERM: KILL after 2 s", i))
 		}
 		r.advance(2500 * time.Millisecond)
-		r.gone("p")
+		r.expectPodGone("p")
 	})
 }

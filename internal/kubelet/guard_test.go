@@ -21,7 +21,7 @@ var goroutineStarters = map[string]string{
 // and the node's name comes with the Pod.
 //
 // row: KSL-07
-func TestWhatTheKubeletLeavesToOthers(t *testing.T) {
+func TestKubeletStartsNoProcessesAndWritesNoRules(t *testing.T) {
 	others := []string{"nftables", "iptables", "netlink", "netfilter", "containernetworking", "internal/network",
 		"internal/scheduler", "k8s.io/kube-scheduler", "opencontainers/runc", "containerd/v2"}
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {

@@ -20,19 +20,20 @@ func (r *rig) phase(name string, want v1.PodPhase) *v1.Pod {
 	r.t.Helper()
 	p := r.get(name)
 	if p == nil {
-		r.t.Fatalf("Pod %s is gone\n%s", name, r.facts.all())
+		r.t.Fatalf("Pod %s is gone\n%s", name, r.facts.text())
 	}
 	if p.Status.Phase != want {
-		r.t.Fatalf("phase %s, want %s\n%+v\n%s\n%s\n%s", p.Status.Phase, want, p.Status, r.facts.all(), r.events.all(),
+		r.t.Fatalf("phase %s, want %s\n%+v\n%s\n%s\n%s", p.Status.Phase, want, p.Status, r.facts.text(),
+			r.events.text(),
 			r.fake.Dump())
 	}
 	return p
 }
 
-func (r *rig) gone(name string) {
+func (r *rig) expectPodGone(name string) {
 	r.t.Helper()
 	if p := r.get(name); p != nil {
-		r.t.Fatalf("Pod %s is still there: %+v\n%s\n%s", name, p.Status, r.facts.all(), r.fake.Dump())
+		r.t.Fatalf("Pod %s is still there: %+v\n%s\n%s", name, p.Status, r.facts.text(), r.fake.Dump())
 	}
 	if d := r.fake.Dump(); strings.Contains(d, name) {
 		r.t.Fatalf("the runtime still has something of %s:\n%s", name, d)
@@ -64,7 +65,7 @@ func TestOnePodFromCreationToDeletion(t *testing.T) {
 		}
 		r.delete("web", 30)
 		r.advance(3 * time.Second)
-		r.gone("web")
+		r.expectPodGone("web")
 		want := []string{
 			"web spec.containers{app} Normal Pulled: Container image \"busybox:1\" already present on machine and " +
 				"can be accessed by the pod",
@@ -73,7 +74,7 @@ func TestOnePodFromCreationToDeletion(t *testing.T) {
 			"web spec.containers{app} Normal Killing: Stopping container app",
 		}
 		if !slices.Equal(r.events.list, want) {
-			t.Errorf("events:\n%s", r.events.all())
+			t.Errorf("events:\n%s", r.events.text())
 		}
 	})
 }
@@ -208,7 +209,7 @@ func TestInitContainersRunInOrder(t *testing.T) {
 // started lists the containers in the order of their starts.
 func started(r *rig) string {
 	var out []string
-	for _, l := range strings.Split(r.facts.all(), "\n") {
+	for _, l := range strings.Split(r.facts.text(), "\n") {
 		if _, rest, ok := strings.Cut(l, "ContainerStarted: container "); ok {
 			out = append(out, strings.Fields(rest)[0])
 		}
@@ -239,7 +240,7 @@ func TestSandboxDies(t *testing.T) {
 			t.Errorf("got sandboxes\n%s\nwant attempt 1 ready after attempt 0", d)
 		}
 		if r.events.count("Normal SandboxChanged: Pod sandbox changed, it will be killed and re-created.") != 1 {
-			t.Errorf(`got %v, want 1 times "Normal SandboxChanged: Pod sandbox changed, it will be…"`, r.events.all())
+			t.Errorf(`got %v, want 1 times "Normal SandboxChanged: Pod sandbox changed, it will be…"`, r.events.text())
 		}
 	})
 }
@@ -272,7 +273,7 @@ func TestKubeletRestartTouchesNothing(t *testing.T) {
 			t.Errorf("%+v became %+v", a, b)
 		}
 		if n := r.writes(); n != w {
-			t.Errorf("%d status writes after a restart, want none\n%s", n-w, r.facts.all())
+			t.Errorf("%d status writes after a restart, want none\n%s", n-w, r.facts.text())
 		}
 		if n := r.fake.Count("StartContainer"); n != 1 {
 			t.Errorf("%d starts", n)
@@ -300,11 +301,11 @@ func TestPodGoneWhileTheKubeletWasAway(t *testing.T) {
 		}
 		r.start()
 		r.advance(5 * time.Second)
-		r.gone("p")
+		r.expectPodGone("p")
 	})
 }
 
-func TestSameNameWaitsForTheOldPod(t *testing.T) {
+func TestPodOfTheSameNameWaitsForTheOldOne(t *testing.T) {
 	runTest(t, func(r *rig) {
 		r.create(pod("p", scriptContainer("app", "trap '' TERM; while true; do sleep 1; done")))
 		r.phase("p", v1.PodRunning)
@@ -344,9 +345,9 @@ func TestSidecarsStopLastAndBackwards(t *testing.T) {
 		}
 		r.delete("p", 20)
 		r.advance(10 * time.Second)
-		r.gone("p")
+		r.expectPodGone("p")
 		var order []string
-		for _, l := range strings.Split(r.facts.all(), "\n") {
+		for _, l := range strings.Split(r.facts.text(), "\n") {
 			if _, rest, ok := strings.Cut(l, "StopStep: container "); ok {
 				order = append(order, strings.Join(strings.Fields(rest)[:2], ""))
 			}
@@ -374,9 +375,9 @@ func TestPreStopUsesTheGraceUp(t *testing.T) {
 			t.Error("ended before the one-off extension of 2 s was over")
 		}
 		r.advance(1500 * time.Millisecond)
-		r.gone("p")
+		r.expectPodGone("p")
 		if r.events.count("Warning FailedPreStopHook: PreStopHook failed") != 1 {
-			t.Errorf(`got %v, want 1 times "Warning FailedPreStopHook: PreStopHook failed"`, r.events.all())
+			t.Errorf(`got %v, want 1 times "Warning FailedPreStopHook: PreStopHook failed"`, r.events.text())
 		}
 	})
 }
@@ -393,7 +394,7 @@ func TestMissingConfigMapIsTakenWhenItComes(t *testing.T) {
 		w := r.phase("p", v1.PodPending).Status.ContainerStatuses[0].State.Waiting
 		if w == nil || w.Reason != "CreateContainerConfigError" || w.Message != `configmap "cfg" not found` {
 			t.Fatalf("got %+v, want Reason \"CreateContainerConfigError\" and Message 'configmap \"cfg\" not "+
-				"found'\n%s", w, r.facts.all())
+				"found'\n%s", w, r.facts.text())
 		}
 		if _, err := r.api.CoreV1().ConfigMaps("default").Create(context.Background(),
 			&v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "cfg"},
@@ -419,7 +420,7 @@ func TestCommandThatIsNotThere(t *testing.T) {
 			t.Errorf("got %+v, want ExitCode 128 and Reason StartError", st)
 		}
 		if r.events.count("Warning Failed: Error: ") != 1 {
-			t.Errorf(`got %v, want 1 times "Warning Failed: Error:"`, r.events.all())
+			t.Errorf(`got %v, want 1 times "Warning Failed: Error:"`, r.events.text())
 		}
 	})
 }
@@ -452,7 +453,7 @@ func TestDeletionInterruptsThePull(t *testing.T) {
 		r.phase("p", v1.PodPending)
 		r.delete("p", 30)
 		r.advance(3 * time.Second)
-		r.gone("p")
+		r.expectPodGone("p")
 		if n := r.fake.Count("CreateContainer"); n != 0 {
 			t.Errorf("%d containers made after the stop was asked for", n)
 		}
@@ -475,10 +476,10 @@ func TestLivenessKillsAndRestarts(t *testing.T) {
 		}
 		st := all[0]
 		if st.RestartCount != 2 {
-			t.Errorf("%d restarts, want 2: the first two are free\n%s", st.RestartCount, r.facts.all())
+			t.Errorf("%d restarts, want 2: the first two are free\n%s", st.RestartCount, r.facts.text())
 		}
 		if n := r.events.count("Normal Killing: Container app failed liveness probe, will be restarted"); n < 2 {
-			t.Errorf("got %s, want n at least 2", r.events.all())
+			t.Errorf("got %s, want n at least 2", r.events.text())
 		}
 	})
 }
@@ -500,7 +501,7 @@ func TestActiveDeadline(t *testing.T) {
 		}
 		if r.events.count("Normal DeadlineExceeded: Pod was active on the node longer than the specified "+
 			"deadline") != 3 {
-			t.Errorf("got %v, want count 3", r.events.all())
+			t.Errorf("got %v, want count 3", r.events.text())
 		}
 	})
 }
@@ -619,9 +620,9 @@ func TestContainerThatIgnoresTERMIsKilledAtTheDeadline(t *testing.T) {
 			t.Error("killed before the grace period was over")
 		}
 		r.advance(time.Second)
-		r.gone("p")
-		if !strings.Contains(r.facts.all(), "app exited with code 137") {
-			t.Errorf(`got %v, want r.facts.all() with "app exited with code 137"`, r.facts.all())
+		r.expectPodGone("p")
+		if !strings.Contains(r.facts.text(), "app exited with code 137") {
+			t.Errorf(`got %v, want r.facts.all() with "app exited with code 137"`, r.facts.text())
 		}
 	})
 }
@@ -641,7 +642,7 @@ func TestKubeletRestartGivesTheFullGraceAgain(t *testing.T) {
 				t.Errorf("grace %d s: killed before the full grace period was over", grace)
 			}
 			r.advance(3 * time.Second)
-			r.gone("p")
+			r.expectPodGone("p")
 		})
 	}
 }
@@ -679,7 +680,7 @@ func TestOnlyTheChangedContainerIsReplaced(t *testing.T) {
 			t.Errorf("started %s", s)
 		}
 		if r.events.count("Normal Killing: Container a definition changed, will be restarted") != 1 {
-			t.Errorf(`got %v, want 1 times "Normal Killing: Container a definition changed, will b…"`, r.events.all())
+			t.Errorf(`got %v, want 1 times "Normal Killing: Container a definition changed, will b…"`, r.events.text())
 		}
 	})
 }

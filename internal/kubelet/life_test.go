@@ -34,7 +34,7 @@ func (f *facts) write(line string) {
 	f.list = append(f.list, line)
 }
 
-// recorded groups are a cgroup tree that records what is done to Pods' groups.
+// recordingCgroups is a cgroup tree that records what is done to Pods' cgroups.
 type recordingCgroups struct {
 	*groups
 	to *facts
@@ -148,7 +148,7 @@ func (r *rig) transcript(file string) {
 	// what is seen of the runtime and written to the API has its own pace; its order is looked at
 	// by itself
 	var kept []string
-	for _, l := range sandboxLast(strings.Split(r.facts.all(), "\n")) {
+	for _, l := range sandboxLast(strings.Split(r.facts.text(), "\n")) {
 		if !strings.Contains(l, " Called: CRI List took") && !strings.HasPrefix(l, "API: status") &&
 			!slices.ContainsFunc([]string{"StatusWritten", "ConditionChanged", "PhaseChanged", "ContainerExited"},
 				func(k string) bool { return strings.Contains(l, " "+k+": ") }) {
@@ -235,7 +235,7 @@ func (r *rig) life() {
 	r.create(p)
 	r.advance(12 * time.Second)
 	if readyIs(r.phase("web", v1.PodRunning)) != v1.ConditionTrue || a.count()["ready"] == 0 {
-		t.Fatalf("got %v, want readyIs ConditionTrue and a.count()[ready] other than 0", r.facts.all())
+		t.Fatalf("got %v, want readyIs ConditionTrue and a.count()[ready] other than 0", r.facts.text())
 	}
 	if taken := r.fake.Addresses(); len(taken) != 1 || taken[0].String() != r.get("web").Status.PodIP {
 		t.Errorf("addresses %v are taken, want that of the Pod alone", taken)
@@ -248,12 +248,12 @@ func (r *rig) life() {
 	if n := a.count()["ready"] - asked; n > 1 {
 		t.Errorf("asked %d times after its container ended", n)
 	}
-	r.gone("web")
+	r.expectPodGone("web")
 	if taken := r.fake.Addresses(); len(taken) != 0 {
 		t.Errorf("addresses %v are still taken after the Pod has gone", taken)
 	}
 	r.transcript("life.txt")
-	lines := strings.Split(r.facts.all(), "\n")
+	lines := strings.Split(r.facts.text(), "\n")
 	inOrder(t, lines, "kernel: cgroup /kubepods/burstable/poduid-web made", "RunPodSandbox", "CreateContainer setup")
 	inOrder(t, lines,
 		"kernel: cgroup /kubepods/burstable/poduid-web made", "kernel: mounted tmpfs on scratch",
@@ -299,7 +299,7 @@ func TestUnmountThatHangs(t *testing.T) {
 		r.advance(5 * time.Second)
 		unblock()
 		r.advance(time.Minute)
-		r.gone("held")
+		r.expectPodGone("held")
 	})
 }
 

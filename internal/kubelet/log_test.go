@@ -110,6 +110,6 @@ func TestLogNamesWhatADeletionWaitsFor(t *testing.T) {
 		}
 		close(held.unblock)
 		r.advance(2 * time.Minute)
-		r.gone("p")
+		r.expectPodGone("p")
 	})
 }

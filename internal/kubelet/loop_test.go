@@ -20,7 +20,7 @@ import (
 // since is what the journal has of a Pod from a number of lines on.
 func (r *rig) since(n int, pod string) string {
 	var out []string
-	for _, l := range strings.Split(r.facts.all(), "\n")[n:] {
+	for _, l := range strings.Split(r.facts.text(), "\n")[n:] {
 		if strings.HasPrefix(l, pod+" ") {
 			out = append(out, l)
 		}
@@ -28,7 +28,7 @@ func (r *rig) since(n int, pod string) string {
 	return strings.Join(out, "\n")
 }
 
-func (r *rig) lines() int { return len(strings.Split(r.facts.all(), "\n")) }
+func (r *rig) lines() int { return len(strings.Split(r.facts.text(), "\n")) }
 
 func (r *rig) rewrite(name string, change func(*v1.Pod)) {
 	r.t.Helper()
@@ -151,7 +151,7 @@ func TestEachChannelReachesItsPod(t *testing.T) {
 // does what could not be taken away at first.
 //
 // row: KSL-24
-func TestHousekeeping(t *testing.T) {
+func TestHousekeepingRemovesOrphans(t *testing.T) {
 	runTest(t, func(r *rig) {
 		r.create(pod("web", scriptContainer("app", runs)))
 		logs := filepath.Join(r.root, "logs", "default_gone_uid-gone")
@@ -196,13 +196,13 @@ func TestSyncFrequency(t *testing.T) {
 		r.phase("web", v1.PodRunning)
 		r.advance(time.Minute)
 		for range 5 {
-			before, plans, calls := rounds, strings.Count(r.facts.all(), "Planned"),
+			before, plans, calls := rounds, strings.Count(r.facts.text(), "Planned"),
 				r.fake.Count("ContainerStatus")+r.fake.Count("PodSandboxStatus")
 			r.advance(90 * time.Second) // a minute, and up to half of it more
 			if rounds == before {
 				t.Error("not decided on again")
 			}
-			if n := strings.Count(r.facts.all(), "Planned"); n != plans {
+			if n := strings.Count(r.facts.text(), "Planned"); n != plans {
 				t.Error("a Pod at rest has a plan")
 			}
 			if n := r.fake.Count("ContainerStatus") + r.fake.Count("PodSandboxStatus"); n != calls {
@@ -234,7 +234,7 @@ func TestLostAnswersMakeNothingTwice(t *testing.T) {
 				}
 				r.delete("web", 1)
 				r.advance(5 * time.Second)
-				r.gone("web")
+				r.expectPodGone("web")
 			})
 		})
 	}

@@ -39,7 +39,7 @@ func (r *rig) assertOneSandbox() {
 		r.t.Errorf("got %v, want one sandbox for each Pod and attempt", duplicates)
 	}
 	if r.t.Failed() {
-		r.t.Log(r.facts.all() + "\n" + r.fake.Dump())
+		r.t.Log(r.facts.text() + "\n" + r.fake.Dump())
 	}
 }
 
@@ -344,7 +344,7 @@ func TestPodsOfOneName(t *testing.T) {
 				wrong = append(wrong, "the runtime has more than one:\n"+d)
 			}
 			if wrong = append(wrong, r.fake.DuplicateSandboxes()...); len(wrong) > 0 {
-				wrong = append(wrong, r.facts.all())
+				wrong = append(wrong, r.facts.text())
 			}
 		})
 		if len(wrong) > 0 {
@@ -370,12 +370,12 @@ func TestAPodThatOnlyTheRuntimeHasRunsItsHook(t *testing.T) {
 		r.start()
 		r.advance(2900 * time.Millisecond)
 		if n := r.fake.Count("StopContainer") - before; n != 0 {
-			t.Errorf("TERM came before the hook was over\n%s", r.facts.all())
+			t.Errorf("TERM came before the hook was over\n%s", r.facts.text())
 		}
 		r.advance(10 * time.Second)
-		r.gone("web")
-		if !strings.Contains(r.facts.all(), "StopStep: container app: preStop") {
-			t.Errorf(`got %v, want r.facts.all() with "StopStep: container app: preStop"`, r.facts.all())
+		r.expectPodGone("web")
+		if !strings.Contains(r.facts.text(), "StopStep: container app: preStop") {
+			t.Errorf(`got %v, want r.facts.all() with "StopStep: container app: preStop"`, r.facts.text())
 		}
 	})
 }

@@ -55,7 +55,7 @@ type StaticPods struct {
 	Standalone bool         // there is no API server: Client is never waited for
 }
 
-// Dependencies are the hands that app joins to the kubelet.
+// Dependencies are the interfaces of runtime, kernel and network that app gives the kubelet.
 type Dependencies struct {
 	HostIPs func() []string
 	Cgroups Cgroups
@@ -71,7 +71,7 @@ type Dependencies struct {
 	NodeShutdown func() *reason.Refusal // why no Pod is taken in now; nil: Pods are
 	// this node as long as the API has not told of it; nil: not known
 	LocalNode func() *v1.Node
-	Metrics   *metrics.Metrics // counts what is done; nil: nobody counts
+	Metrics   *metrics.Metrics // counts what is done; may be nil
 	// this machine's CPUs and memory; nil: no CPUs or memory are given away
 	Machine *machine.Info
 	PluginServices

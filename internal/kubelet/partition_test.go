@@ -74,7 +74,7 @@ func (l *connection) reconnect() {
 //
 // row: KSL-11
 // row: KSL-12
-func TestPartition(t *testing.T) {
+func TestAPIServerUnreachableForTenMinutes(t *testing.T) {
 	runTest(t, func(r *rig) {
 		r.stop() // the line must be there before the watches are
 		l := r.connectWatches()

@@ -27,7 +27,7 @@ func TestPodResourcesAPI(t *testing.T) {
 		p.Report(deviceplugintest.Device("a", pluginapi.Healthy, 0, 1), deviceplugintest.Device("b", pluginapi.Healthy),
 			deviceplugintest.Device("c", pluginapi.Unhealthy))
 		r.startPlugin(p)
-		r.create(pod("p", asks("one", gpu, 1), scriptContainer("two", "sleep 3600")))
+		r.create(pod("p", containerWithDevices("one", gpu, 1), scriptContainer("two", "sleep 3600")))
 		path := podresources.SocketPath(filepath.Join(r.root, "kubelet"))
 		conn, err := grpc.NewClient("passthrough:///x", grpc.WithTransportCredentials(insecure.NewCredentials()),
 			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {

@@ -155,7 +155,7 @@ func TestProbesThatGiveUp(t *testing.T) {
 					want = "Stopping container app"
 				}
 				if r.events.count("Normal Killing: "+want) == 0 {
-					t.Errorf("no event %q in\n%s", want, r.events.all())
+					t.Errorf("no event %q in\n%s", want, r.events.text())
 				}
 			})
 		})
@@ -179,14 +179,14 @@ func TestTheProbesOwnGracePeriod(t *testing.T) {
 				r.advance(7 * time.Second)
 				if r.events.count("Normal Killing: Container app failed liveness probe, will be restarted") != 1 {
 					t.Errorf(`got %v, want 1 times "Normal Killing: Container app failed liveness probe, w…"`,
-						r.events.all())
+						r.events.text())
 				}
 				if deleted {
 					r.delete("p", 3)
 					r.advance(6 * time.Second)
-					r.gone("p")
+					r.expectPodGone("p")
 					if r.events.count("Normal Killing: Stopping container app") != 1 {
-						t.Errorf(`got %v, want 1 times "Normal Killing: Stopping container app"`, r.events.all())
+						t.Errorf(`got %v, want 1 times "Normal Killing: Stopping container app"`, r.events.text())
 					}
 					return
 				}

@@ -132,7 +132,7 @@ func replay(t *testing.T, dir string) {
 			t.Errorf("equal now: strike it from the list of differences (%s)", why)
 		}
 		if !ok && !known && races[filepath.Base(dir)] == "" {
-			t.Errorf("\n%s\nevents:\n%s", text, r.events.all())
+			t.Errorf("\n%s\nevents:\n%s", text, r.events.text())
 		}
 	})
 }

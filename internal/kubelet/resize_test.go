@@ -71,7 +71,7 @@ func (r *rig) wantSize(name, allocated, requests, limits string) {
 		text(st.Resources.Limits) != limits {
 		r.t.Errorf("%s: allocated %s, requests %s, limits %s; want %s, %s, %s\n%s", name, text(st.AllocatedResources),
 			text(st.Resources.Requests), text(st.Resources.Limits),
-			allocated, requests, limits, r.facts.all())
+			allocated, requests, limits, r.facts.text())
 	}
 }
 
@@ -95,7 +95,7 @@ func TestResizeInPlace(t *testing.T) {
 				`"memory":"96Mi"},"requests":{"cpu":"300m","memory":"48Mi"}}}],"generation":2}`,
 		} {
 			if r.events.count(want) != 1 {
-				t.Errorf("no event %s in\n%s", want, r.events.all())
+				t.Errorf("no event %s in\n%s", want, r.events.text())
 			}
 		}
 		if n := r.fake.Count("UpdateContainerResources"); n != 1 {
@@ -138,13 +138,13 @@ func TestResizeThatNeedsARestart(t *testing.T) {
 		r.advance(3 * time.Second)
 		p := r.phase("web", v1.PodRunning)
 		if n := p.Status.ContainerStatuses[0].RestartCount; n != 1 {
-			t.Errorf("restarted %d times\n%s", n, r.facts.all())
+			t.Errorf("restarted %d times\n%s", n, r.facts.text())
 		}
 		r.wantSize("web", "300m 48Mi", "300m 48Mi", "300m 96Mi")
 		if r.events.count("Killing: Container app resize requires restart") != 1 ||
 			r.events.count("ResizeCompleted") != 2 || condition(p, v1.PodResizeInProgress) != nil {
 			t.Errorf(`got %v, want 1 times "Killing: Container app resize requires restart", 2 times ResizeCompleted `+
-				`and no condition`, r.events.all())
+				`and no condition`, r.events.text())
 		}
 	})
 }
@@ -167,7 +167,7 @@ func TestResizeBelowUse(t *testing.T) {
 		r.advance(time.Minute)
 		if n := r.events.count("Warning ResizeError: Pod resize error: "); n != 1 ||
 			r.fake.Count("UpdateContainerResources") != 0 {
-			t.Errorf(`got %v, want n 1 and 0 times "UpdateContainerResources"`, r.events.all())
+			t.Errorf(`got %v, want n 1 and 0 times "UpdateContainerResources"`, r.events.text())
 		}
 		r.resize("web", "app", amounts("", "16Mi"), amounts("", "32Mi"))
 		if c := condition(r.get("web"), v1.PodResizeInProgress); c != nil {
@@ -186,11 +186,11 @@ func TestResizeThatTheNodeCannotHold(t *testing.T) {
 			c.Message != "Node didn't have enough resource: cpu, requested: 3000, used: 0, capacity: 2000" ||
 			c.ObservedGeneration != 2 {
 			t.Fatalf("got %+v, want Reason PodReasonDeferred, Message \"Node didn't have enough resource: cpu, "+
-				"requested: 3000…\" and ObservedGeneration 2\n%s", c, r.facts.all())
+				"requested: 3000…\" and ObservedGeneration 2\n%s", c, r.facts.text())
 		}
 		r.wantSize("web", "500m", "500m", "0")
 		if r.events.count("Warning ResizeDeferred: Pod resize Deferred: ") != 1 {
-			t.Errorf(`got %v, want 1 times "Warning ResizeDeferred: Pod resize Deferred:"`, r.events.all())
+			t.Errorf(`got %v, want 1 times "Warning ResizeDeferred: Pod resize Deferred:"`, r.events.text())
 		}
 		r.resize("web", "app", amounts("1", ""), nil)
 		if c := condition(r.get("web"), v1.PodResizePending); c != nil {
@@ -217,10 +217,10 @@ func TestDeferredResizes(t *testing.T) {
 		if c == nil || c.Reason != v1.PodReasonDeferred ||
 			c.Message != "Node didn't have enough resource: cpu, requested: 1500, used: 1400, capacity: 2000" {
 			t.Fatalf("got %+v, want Reason PodReasonDeferred and Message \"Node didn't have enough resource: cpu, "+
-				"requested: 1500…\"\n%s", c, r.facts.all())
+				"requested: 1500…\"\n%s", c, r.facts.text())
 		}
 		if r.events.count("Warning ResizeDeferred: Pod resize Deferred: ") != 2 {
-			t.Errorf(`got %v, want 2 times "Warning ResizeDeferred: Pod resize Deferred:"`, r.events.all())
+			t.Errorf(`got %v, want 2 times "Warning ResizeDeferred: Pod resize Deferred:"`, r.events.text())
 		}
 		r.stop()
 		r.start()
@@ -256,7 +256,7 @@ func TestResizeOfThePodAsAWhole(t *testing.T) {
 		if got := p.Status.Resources.Limits; !got.Cpu().Equal(resource.MustParse("600m")) ||
 			!got.Memory().Equal(resource.MustParse("256Mi")) {
 			t.Errorf("got %v, want cpu %v and memory %v\n%s", got, resource.MustParse("600m"),
-				resource.MustParse("256Mi"), r.facts.all())
+				resource.MustParse("256Mi"), r.facts.text())
 		}
 		if got := p.Status.AllocatedResources; !got.Cpu().Equal(resource.MustParse("300m")) {
 			t.Errorf("allocated %v", got)
@@ -265,7 +265,7 @@ func TestResizeOfThePodAsAWhole(t *testing.T) {
 			t.Errorf(`got %v, want it ending in "memory=268435456 quota=60000"`, got)
 		}
 		if r.events.count("ResizeCompleted") != 1 || condition(p, v1.PodResizeInProgress) != nil {
-			t.Errorf("got %v, want 1 times ResizeCompleted and no condition", r.events.all())
+			t.Errorf("got %v, want 1 times ResizeCompleted and no condition", r.events.text())
 		}
 	})
 }
@@ -292,7 +292,7 @@ func TestCriticalPodMakesRoom(t *testing.T) {
 				`preempted by Kubelet to accommodate a critical pod."`, c)
 		}
 		if r.events.count("low  Warning Preempting: Preempted in order to admit critical pod") != 1 {
-			t.Errorf(`got %v, want 1 times "low  Warning Preempting: Preempted in order to admit c…"`, r.events.all())
+			t.Errorf(`got %v, want 1 times "low  Warning Preempting: Preempted in order to admit c…"`, r.events.text())
 		}
 	})
 }

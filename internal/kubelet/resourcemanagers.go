@@ -50,7 +50,7 @@ func (o *Options) containerManager(devices topologymanager.HintProvider) (*conta
 func (k *Kubelet) ContainerManager() *containermanager.Manager { return k.containers }
 
 // removeStaleAllocations takes back what Pods have that hold nothing of the node any more, but for
-// the one that is being judged. Nobody may be let in meanwhile. Until all sources and the runtime
+// the one that is being admitted. Nobody may be let in meanwhile. Until all sources and the runtime
 // have said which Pods there are, nothing is taken back.
 func (k *Kubelet) removeStaleAllocations(judged types.UID) {
 	if k.containers == nil || !k.orphansKnown.Load() {

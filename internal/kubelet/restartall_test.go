@@ -32,7 +32,7 @@ func TestRestartAllContainers(t *testing.T) {
 			if last := st.LastTerminationState.Terminated; st.RestartCount != 1 || last == nil ||
 				last.Reason != "RestartingAllContainers" || last.ExitCode != 137 || last.ContainerID != "" {
 				t.Errorf("%s: %d restarts, last %+v, want 1 and RestartingAllContainers 137\n%s", st.Name,
-					st.RestartCount, last, r.facts.all())
+					st.RestartCount, last, r.facts.text())
 			}
 		}
 		if p.Status.PodIP != sandbox || r.fake.Count("RunPodSandbox") != 1 {
@@ -52,17 +52,17 @@ func TestRestartAllContainers(t *testing.T) {
 		}
 		r.advance(10 * time.Second) // each round lasts two seconds and no round waits
 		if n := r.get("job").Status.ContainerStatuses[0].RestartCount; n < 4 {
-			t.Errorf("%d restarts: a round waited\n%s", n, r.facts.all())
+			t.Errorf("%d restarts: a round waited\n%s", n, r.facts.text())
 		}
 		r.stop()
 		r.start()
 		before := r.get("job").Status.ContainerStatuses[1].RestartCount
 		r.advance(7 * time.Second)
 		if n := r.get("job").Status.ContainerStatuses[1].RestartCount; n < before+2 {
-			t.Errorf("%d restarts after %d and a restart of the kubelet\n%s", n, before, r.facts.all())
+			t.Errorf("%d restarts after %d and a restart of the kubelet\n%s", n, before, r.facts.text())
 		}
 		if r.events.count("Warning BackOff") != 0 || r.events.count("Normal Killing: killing") == 0 {
-			t.Errorf(`got %v, want 0 times "Warning BackOff" and count other than 0`, r.events.all())
+			t.Errorf(`got %v, want 0 times "Warning BackOff" and count other than 0`, r.events.text())
 		}
 	})
 }

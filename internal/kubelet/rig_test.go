@@ -258,7 +258,7 @@ func (f *facts) Put(ref journal.Ref, fact journal.Fact) {
 	f.list = append(f.list, ref.Name+" "+journal.Kind(fact)+": "+fact.Line())
 }
 
-func (f *facts) all() string {
+func (f *facts) text() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return strings.Join(f.list, "\n")
@@ -283,7 +283,7 @@ func (e *eventLog) AnnotatedEventf(o runtime.Object, _ map[string]string, kind, 
 	e.Eventf(o, kind, why, format, args...)
 }
 
-func (e *eventLog) all() string {
+func (e *eventLog) text() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return strings.Join(e.list, "\n")

@@ -28,7 +28,7 @@ func TestResizeIsGrantedWhenTheNodeGrows(t *testing.T) {
 		r.create(pod("web", asking(scriptContainer("app", runs), amounts("500m", ""), nil)))
 		r.resize("web", "app", amounts("1500m", ""), nil)
 		if c := condition(r.get("web"), v1.PodResizePending); c == nil || c.Reason != v1.PodReasonDeferred {
-			t.Fatalf("got %+v, want Reason PodReasonDeferred\n%s", c, r.facts.all())
+			t.Fatalf("got %+v, want Reason PodReasonDeferred\n%s", c, r.facts.text())
 		}
 		n, err := r.api.CoreV1().Nodes().Get(context.Background(), "n1", metav1.GetOptions{})
 		if err != nil {
@@ -85,7 +85,7 @@ func TestADeferredResizeIsCountedOnceOverARestart(t *testing.T) {
 		r.create(pod("web", asking(scriptContainer("app", runs), amounts("500m", ""), nil)))
 		r.resize("web", "app", amounts("1500m", ""), nil)
 		if c := condition(r.get("web"), v1.PodResizePending); c == nil || c.Reason != v1.PodReasonDeferred {
-			t.Fatalf("got %+v, want Reason PodReasonDeferred\n%s", c, r.facts.all())
+			t.Fatalf("got %+v, want Reason PodReasonDeferred\n%s", c, r.facts.text())
 		}
 		requested := "kubelet_container_requested_resizes_total{"
 		want := func(when string, want ...string) {

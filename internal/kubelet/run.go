@@ -91,7 +91,8 @@ func (k *Kubelet) startWriters(ctx context.Context) (stop func()) {
 	}
 }
 
-// handlePodUpdate brings what a source says to the Pod's worker.
+// handlePodUpdate brings what a source says to the Pod's worker (upstream: syncLoop with
+// HandlePodAdditions, HandlePodUpdates, HandlePodRemoves and HandlePodReconcile).
 func (k *Kubelet) handlePodUpdate(c podsource.PodUpdate) {
 	w := podworker.UpdatePodOptions{Pod: c.Pod, Source: c.Source, Gone: c.Removed}
 	now := time.Now()

@@ -85,7 +85,7 @@ func TestGracefulNodeShutdown(t *testing.T) {
 			t.Errorf("%s: got %+v, want it terminated, Failed only by the shutdown", name, s)
 		}
 	}
-	if plain, last := ended(r.get("plain")), ended(r.get("critical")); last.Before(plain) {
+	if plain, last := containerFinishedAt(r.get("plain")), containerFinishedAt(r.get("critical")); last.Before(plain) {
 		t.Errorf("the critical Pod ended at %v, before the plain one at %v", last, plain)
 	}
 	if _, err := r.api.CoreV1().Pods("default").Create(ctx, pod("late", scriptContainer("app", runs)),
@@ -107,6 +107,6 @@ func TestGracefulNodeShutdown(t *testing.T) {
 	r.running("again")
 }
 
-func ended(p *v1.Pod) time.Time {
+func containerFinishedAt(p *v1.Pod) time.Time {
 	return p.Status.ContainerStatuses[0].State.Terminated.FinishedAt.Time
 }

@@ -93,7 +93,7 @@ func (r *rig) eventually(what string, holds func() bool) {
 			return
 		}
 	}
-	r.t.Fatalf("%s does not come\n%s\n%s\n%s", what, r.facts.all(), r.events.all(), r.fake.Dump())
+	r.t.Fatalf("%s does not come\n%s\n%s\n%s", what, r.facts.text(), r.events.text(), r.fake.Dump())
 }
 
 func (r *rig) container(name string) string {
@@ -154,7 +154,7 @@ func TestFileOfADirectoryRunsAndIsMirrored(t *testing.T) {
 		}
 	}
 	r.running("api-n1")
-	if facts := r.facts.all(); strings.Contains(facts, "StaticPodInvalid") {
+	if facts := r.facts.text(); strings.Contains(facts, "StaticPodInvalid") {
 		t.Errorf("a source that is not configured is asked: %s", facts)
 	}
 }
@@ -227,7 +227,7 @@ func TestInvalidManifestIsIsolated(t *testing.T) {
 	r.begin()
 	r.running("a-n1")
 	r.eventually("word of the bad file", func() bool {
-		return strings.Contains(r.facts.all(), "b.yaml: static pods may not reference serviceaccounts")
+		return strings.Contains(r.facts.text(), "b.yaml: static pods may not reference serviceaccounts")
 	})
 	put(t, dir, "b.yaml", manifest("b", ""))
 	r.running("b-n1")
@@ -300,7 +300,7 @@ func TestPodsOfAURL(t *testing.T) {
 	r.eventually("the end of all", func() bool { return len(r.k.Pods()) == 0 })
 }
 
-func TestWithoutAnAPIServer(t *testing.T) {
+func TestStandaloneKubelet(t *testing.T) {
 	t.Parallel()
 	r, dir := live(t, func(o *kubelet.Options) { o.StaticPods.Standalone = true })
 	r.api.PrependReactor("*", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
@@ -369,7 +369,7 @@ func TestStaticPodIgnoresAPodOfItsName(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.eventually("word of it",
-		func() bool { return strings.Contains(r.facts.all(), "an older Pod of this name to leave the node") })
+		func() bool { return strings.Contains(r.facts.text(), "an older Pod of this name to leave the node") })
 	if now := r.container("a-n1"); now != id {
 		t.Errorf("%s became %s", id, now)
 	}

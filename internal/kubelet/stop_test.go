@@ -34,7 +34,7 @@ func TestKilledAtAnyPointOfAStop(t *testing.T) {
 					}
 					r.start()
 					r.advance(2 * time.Minute)
-					r.gone("p")
+					r.expectPodGone("p")
 					if n := r.fake.Count("RunPodSandbox") + r.fake.Count("StartContainer"); n != 3 {
 						t.Errorf("%d sandboxes and containers were started, want 3: nothing starts after stop was "+
 							"asked", n)
@@ -77,7 +77,7 @@ func TestDeletedWhileTheKubeletWasDown(t *testing.T) {
 					t.Error("the grace did not begin anew")
 				}
 				r.advance(20 * time.Second)
-				r.gone("p")
+				r.expectPodGone("p")
 			})
 		})
 	}
@@ -94,6 +94,6 @@ func TestHalfStoppedPodIsFinished(t *testing.T) {
 		r.delete("p", 30)
 		r.start()
 		r.advance(40 * time.Second)
-		r.gone("p")
+		r.expectPodGone("p")
 	})
 }

@@ -64,7 +64,7 @@ func TestStuckPodIsNamedAndHoldsNobodyUp(t *testing.T) {
 					t.Errorf("stuck: %q", got)
 				}
 				_, step, _ := strings.Cut(c.says, ": ")
-				if facts := r.facts.all(); strings.Count(facts,
+				if facts := r.facts.text(); strings.Count(facts,
 					"stuck Stuck: stuck in SyncPod: "+step+" has not come back since ") != 1 {
 					t.Errorf("got %v, want Count 1", facts)
 				}
@@ -77,9 +77,9 @@ func TestStuckPodIsNamedAndHoldsNobodyUp(t *testing.T) {
 				r.advance(5 * time.Minute) // the call is given up
 				r.phase("stuck", v1.PodRunning)
 				if got := stuckIn(r.k); got != "" ||
-					strings.Count(r.facts.all(),
+					strings.Count(r.facts.text(),
 						"stuck Unstuck: no longer stuck in SyncPod: "+step+" came back after ") == 0 {
-					t.Errorf("got %q, want it empty and Count other than 0\n%s", got, r.facts.all())
+					t.Errorf("got %q, want it empty and Count other than 0\n%s", got, r.facts.text())
 				}
 			})
 		})
@@ -102,7 +102,7 @@ func TestDeletionOfStuckPodNamesItsStep(t *testing.T) {
 		r.assertRemoved("free")
 		r.advance(10 * time.Second)
 		if got := stuckIn(r.k); got != "stuck SyncTerminatingPod: stop the sandbox" {
-			t.Errorf("stuck: %q\n%s", got, r.facts.all())
+			t.Errorf("stuck: %q\n%s", got, r.facts.text())
 		}
 		r.advance(10 * time.Minute)
 		if n := r.fake.Count("StopPodSandbox"); n < 4 {
@@ -113,7 +113,7 @@ func TestDeletionOfStuckPodNamesItsStep(t *testing.T) {
 		}
 		r.faultOf("stuck", "StopPodSandbox", "")
 		r.advance(3 * time.Minute)
-		r.gone("stuck")
+		r.expectPodGone("stuck")
 	})
 }
 
@@ -126,12 +126,12 @@ func TestDeletionInterruptsACallThatHangs(t *testing.T) {
 		r.advance(20 * time.Second)
 		r.delete("stuck", 30)
 		r.advance(3 * time.Second)
-		if r.get("stuck") == nil || !strings.Contains(r.facts.all(),
+		if r.get("stuck") == nil || !strings.Contains(r.facts.text(),
 			"Waiting: waits for the runtime to drop the sandbox it was making, or to have made it after all") {
 			t.Errorf("got %+v, want r.facts.all() with \"Waiting: waits for the runtime to drop the sandbox it …\"\n%s",
-				r.get("stuck"), r.facts.all())
+				r.get("stuck"), r.facts.text())
 		}
 		r.advance(podplan.UncertainFor)
-		r.gone("stuck")
+		r.expectPodGone("stuck")
 	})
 }

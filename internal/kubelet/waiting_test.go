@@ -53,9 +53,9 @@ func TestNetworkIsReportedBeforeImagesArePulled(t *testing.T) {
 		c.Image = "slow:1"
 		r.create(pod("p", c))
 		if got := conditions(r.phase("p", v1.PodPending)); !strings.Contains(got, "PodReadyToStartContainers=True") {
-			t.Errorf("while the image is pulled: got %s, want PodReadyToStartContainers=True\n%s", got, r.facts.all())
+			t.Errorf("while the image is pulled: got %s, want PodReadyToStartContainers=True\n%s", got, r.facts.text())
 		}
-		facts := r.facts.all()
+		facts := r.facts.text()
 		told, pull := strings.Index(facts, "PodReadyToStartContainers=True"), strings.Index(facts, "Pulling")
 		if told < 0 || pull < told {
 			t.Errorf("the condition comes at %d, the pull at %d in\n%s", told, pull, facts)

@@ -48,7 +48,7 @@ func IsStatic(p *v1.Pod) bool {
 	return ok && src != "api"
 }
 
-// IsCritical tells whether the Pod is excepted from eviction and may displace others at admission:
+// IsCritical tells whether the Pod is excepted from eviction and may preempt others at admission:
 // static and mirror Pods, and priorities of SystemCritical or more.
 func IsCritical(p *v1.Pod) bool {
 	return IsStatic(p) || IsMirror(p) || p.Spec.Priority != nil && *p.Spec.Priority >= SystemCritical

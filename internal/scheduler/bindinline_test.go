@@ -95,7 +95,7 @@ func TestAPIWriterBindingsAreFacts(t *testing.T) {
 			if len(w.events[name]) == 0 {
 				return false
 			}
-			for _, f := range w.notes.of(name) {
+			for _, f := range w.notes.factsOf(name) {
 				if b, ok := f.(journal.Bound); ok {
 					return b.Node == node &&
 						w.events[name][0] == "Scheduled Successfully assigned default/"+name+" to "+node
@@ -139,7 +139,7 @@ func TestRefusedAPIWriterBindingsAreRetried(t *testing.T) {
 	for i := range 5 {
 		name := fmt.Sprintf("p%d", i)
 		w.bound(name)
-		for _, f := range w.notes.of(name) {
+		for _, f := range w.notes.factsOf(name) {
 			if b, ok := f.(journal.BindFailed); ok && b.Node == "n1" && b.Plugin == "DefaultBinder" &&
 				b.Point == "Bind" {
 				failed++

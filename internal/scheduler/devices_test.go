@@ -144,7 +144,7 @@ func TestADeviceThatFailsIsGivenBack(t *testing.T) {
 	c.create(usesClaim("unlucky", "one"))
 	c.awaitDeviceWait("unlucky")
 	c.awaitClaimCondition("one", "example.com/broken", "Burnt")
-	p := c.await("unlucky", "its device is allocated", waits)
+	p := c.await("unlucky", "its device is allocated", isUnschedulable)
 	if m := scheduled(p).Message; !strings.Contains(m,
 		`claim one binding failed: reason=Burnt, message="said the driver"`) {
 		t.Errorf("the condition says %q", m)

@@ -291,7 +291,7 @@ profiles:
 		t.Errorf("the packer packs: bound to %s", got)
 	}
 	parts := func(name string) string {
-		for _, f := range c.notes.of(name) {
+		for _, f := range c.notes.factsOf(name) {
 			if r, ok := f.(journal.Ruled); ok {
 				return r.Profile + fmt.Sprint(r.Scores[0].Parts)
 			}

@@ -47,7 +47,7 @@ func logged(t testing.TB, verbosity, nodes, pods int) (cost logCost) {
 		name := fmt.Sprintf("pod-%d", i)
 		// written after the last line
 		c.event(name, "Scheduled", "Successfully assigned default/"+name+" to "+c.bound(name))
-		for _, f := range c.notes.of(name) {
+		for _, f := range c.notes.factsOf(name) {
 			switch f := f.(type) {
 			case journal.Ruled:
 				cost.decisions = append(cost.decisions, time.Duration(f.Took))
@@ -99,7 +99,7 @@ func TestLogLinesPerNodeAreBounded(t *testing.T) {
 }
 
 // BenchmarkLogInDetail measures what a decision takes at both verbosities, the smaller of each pair
-// first: go test -bench LogInDetail -run - ./internal/scheduler
+// first: go test -bench BenchmarkLogInDetail -run - ./internal/scheduler
 func BenchmarkLogInDetail(b *testing.B) {
 	for b.Loop() {
 		for _, v := range []int{2, 4} {

@@ -35,7 +35,7 @@ func TestMetricsAreNamedAsUpstreams(t *testing.T) {
 	c.create(aPod("fits", "1"))
 	c.bound("fits")
 	c.create(aPod("waits", "9"))
-	c.await("waits", "refused", waits)
+	c.await("waits", "refused", isUnschedulable)
 	c.create(aPod("high", "2", highPriority))
 	c.bound("high")
 	if _, err := c.CoreV1().Nodes().Create(t.Context(), aNode("n3", "1"), metav1.CreateOptions{}); err != nil {

@@ -20,10 +20,10 @@ func TestMetricsCountAttemptsAndQueues(t *testing.T) {
 	c.create(aPod("fits", "1"))
 	c.bound("fits")
 	c.create(aPod("waits", "1"))
-	c.await("waits", "refused", waits)
+	c.await("waits", "refused", isUnschedulable)
 	told := time.Now()
 	n := aNode("n1", "1")
-	n.Labels["more"] = "labels" // of which no verdict on either Pod depends
+	n.Labels["more"] = "labels" // of which no result for either Pod depends
 	if _, err := c.CoreV1().Nodes().Update(t.Context(), n, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -268,13 +268,13 @@ func TestBoundPodUpdatesStartNoCycle(t *testing.T) {
 	c.create(aPod("after", "1")) // comes by the same watch: once it is bound, the label has been seen
 	c.bound("after")
 	results := 0
-	for _, f := range c.notes.of("web") {
+	for _, f := range c.notes.factsOf("web") {
 		if _, ok := f.(journal.Ruled); ok {
 			results++
 		}
 	}
 	if results != 1 {
-		t.Errorf("%d results: %v", results, c.notes.of("web"))
+		t.Errorf("%d results: %v", results, c.notes.factsOf("web"))
 	}
 }
 
@@ -310,7 +310,7 @@ func TestACordonLeavesPodsWhereTheyAre(t *testing.T) {
 	c.create(aPod("after", "100m", func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{v1.LabelHostname: "n2"} }))
 	c.bound("after") // so that the cordon, which came before that node, has been seen too
 	c.create(aPod("late", "1"))
-	c.await("late", "refused", waits)
+	c.await("late", "refused", isUnschedulable)
 	if p, err := c.CoreV1().Pods("default").Get(t.Context(), "stays", metav1.GetOptions{}); err != nil ||
 		p.DeletionTimestamp != nil || p.Spec.NodeName != "n1" {
 		t.Errorf("got %+v, %v, want no error, no DeletionTimestamp and NodeName n1", p, err)
@@ -330,7 +330,7 @@ func TestRoomIsWhatIsAllocatable(t *testing.T) {
 			v1.ResourceMemory: resource.MustParse("8Gi"), v1.ResourcePods: resource.MustParse("110")}
 	}))
 	c.create(aPod("large", "3500m"))
-	c.await("large", "refused", waits)
+	c.await("large", "refused", isUnschedulable)
 	c.create(aPod("fits", "3"))
 	c.bound("fits")
 }
@@ -370,7 +370,7 @@ func TestANodeWithLessThanNothingTakesNobody(t *testing.T) {
 		}
 	}
 	c.create(aPod("late", "1"))
-	c.await("late", "refused", waits)
+	c.await("late", "refused", isUnschedulable)
 }
 
 // TestAnAPIServerThatIsAwayForAWhile: while it is away nothing is bound, afterwards everything is,

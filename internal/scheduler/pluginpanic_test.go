@@ -242,7 +242,7 @@ func TestPluginStatusIsReportedVerbatim(t *testing.T) {
 		t.Errorf("it is on %s, want n3", got)
 	}
 	for _, name := range []string{"preenqueue-panics", "preenqueue-hangs"} {
-		facts := fmt.Sprint(c.notes.of(name))
+		facts := fmt.Sprint(c.notes.factsOf(name))
 		if !strings.Contains(facts, "gated") || !strings.Contains(facts, "Bad") || strings.Contains(facts, "Ruled") {
 			t.Errorf("%s: got %s, want facts with gated, facts with Bad and facts without Ruled", name, facts)
 		}
@@ -336,7 +336,7 @@ func TestPanicInTheQueueLosesNoPod(t *testing.T) {
 		}}
 	}, aNode("n1", "64"))
 	c.create(misledPod("hint-panics", "1"))
-	c.await("hint-panics", "refused", waits)
+	c.await("hint-panics", "refused", isUnschedulable)
 	for i := range 10 {
 		c.create(aPod(fmt.Sprintf("p%d", i), "1",
 			func(p *v1.Pod) { p.Labels = map[string]string{"bad": []string{"Less-panics", ""}[i%2]} }))
@@ -382,10 +382,13 @@ func TestFiguresOutOfRange(t *testing.T) {
 		c.create(asks(name, of[0], of[1]))
 	}
 	c.create(asks("small", "1", "1Gi"))
-	c.await("small", "refused: there is no room left anywhere", waits)
+	c.await("small", "refused: there is no room left anywhere", isUnschedulable)
 	for name := range large {
 		if p := c.await(name,
-			"refused", func(p *v1.Pod) bool { return waits(p) || p.Spec.NodeName != "" }); p.Spec.NodeName != "" {
+			"refused", func(p *v1.Pod) bool {
+				return isUnschedulable(p) ||
+					p.Spec.NodeName != ""
+			}); p.Spec.NodeName != "" {
 			t.Errorf("%s is on %s", name, p.Spec.NodeName)
 		}
 	}

@@ -151,14 +151,14 @@ func TestAGangWithRoomForTwoIsNotBound(t *testing.T) {
 func TestMembersAreTriedTogetherInTheirOrder(t *testing.T) {
 	c := startPodGroup(t, twoProfiles, "2", map[string]any{"minMember": int64(3)})
 	tooFew := func(p *v1.Pod) bool {
-		return waits(p) && strings.Contains(scheduled(p).Message, "cannot find enough sibling pods")
+		return isUnschedulable(p) && strings.Contains(scheduled(p).Message, "cannot find enough sibling pods")
 	}
 	c.create(aPod("train-1", "1", memberPod))
 	c.await("train-1", "refused for its siblings", tooFew)
 	c.create(aPod("train-2", "1", memberPod))
 	c.await("train-2", "refused for its siblings", tooFew)
 	attempts := 0
-	for _, f := range c.notes.of("train-1") {
+	for _, f := range c.notes.factsOf("train-1") {
 		if _, ok := f.(journal.Ruled); ok {
 			attempts++
 		}
@@ -170,7 +170,9 @@ func TestMembersAreTriedTogetherInTheirOrder(t *testing.T) {
 	c.awaitUnschedulable("train-0")
 	c.awaitUnschedulable("train-1")
 	c.await("train-2", "refused for want of room",
-		func(p *v1.Pod) bool { return waits(p) && strings.Contains(scheduled(p).Message, "1 Insufficient cpu") })
+		func(p *v1.Pod) bool {
+			return isUnschedulable(p) && strings.Contains(scheduled(p).Message, "1 Insufficient cpu")
+		})
 }
 
 func TestGangIsRejectedIfAMemberFitsNowhere(t *testing.T) {

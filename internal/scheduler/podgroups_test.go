@@ -39,8 +39,8 @@ func newBasicPodGroup(name string) *schedulingv1beta1.PodGroup {
 	return g
 }
 
-// of puts a Pod into a group.
-func of(group string) func(*v1.Pod) {
+// inPodGroup puts a Pod into a group.
+func inPodGroup(group string) func(*v1.Pod) {
 	return func(p *v1.Pod) { p.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &group} }
 }
 
@@ -109,18 +109,18 @@ func (c *cluster) bindingsMade() int {
 func TestAPodGroupIsBoundTogether(t *testing.T) {
 	t.Parallel()
 	c := withPodGroups(t, nil, aNode("n1", "2"), aNode("n2", "2"))
-	c.create(aPod("train-0", "1", of("train")))
+	c.create(aPod("train-0", "1", inPodGroup("train")))
 	c.gated("train-0")
 	if _, err := c.SchedulingV1beta1().PodGroups("default").Create(t.Context(), newPodGroup("train", 3),
 		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	c.create(aPod("train-1", "1", of("train")))
+	c.create(aPod("train-1", "1", inPodGroup("train")))
 	c.gated("train-1")
 	if n := c.bindingsMade(); n > 0 {
 		t.Errorf("%d Pods of an incomplete gang are bound", n)
 	}
-	c.create(aPod("train-2", "1", of("train")))
+	c.create(aPod("train-2", "1", inPodGroup("train")))
 	for i := range 3 {
 		c.bound(fmt.Sprintf("train-%d", i))
 	}
@@ -133,14 +133,14 @@ func TestAGangWithoutRoomHoldsNothing(t *testing.T) {
 	t.Parallel()
 	c := withPodGroups(t, nil, aNode("n1", "2"), newPodGroup("train", 3))
 	for i := range 3 {
-		c.create(aPod(fmt.Sprintf("train-%d", i), "1", of("train")))
+		c.create(aPod(fmt.Sprintf("train-%d", i), "1", inPodGroup("train")))
 	}
 	const group = "minCount (3) cannot be satisfied: 2 scheduled, 0 remaining, pod group preemption: No preemption " +
 		"victims found for incoming pod group"
 	c.awaitGroupCondition("train", metav1.ConditionFalse, "Unschedulable", group)
 	refusals := map[string]int{}
 	for i := range 3 {
-		p := c.await(fmt.Sprintf("train-%d", i), "refused", waits)
+		p := c.await(fmt.Sprintf("train-%d", i), "refused", isUnschedulable)
 		refusals[scheduled(p).Message]++
 	}
 	if refusals["pod group is unschedulable, "+group] != 2 ||
@@ -164,10 +164,10 @@ func TestALowerMinCountLetsAGangGo(t *testing.T) {
 	t.Parallel()
 	c := withPodGroups(t, nil, aNode("n1", "2"), newPodGroup("train", 3))
 	for i := range 3 {
-		c.create(aPod(fmt.Sprintf("train-%d", i), "1", of("train")))
+		c.create(aPod(fmt.Sprintf("train-%d", i), "1", inPodGroup("train")))
 	}
 	for i := range 3 {
-		c.await(fmt.Sprintf("train-%d", i), "refused", waits)
+		c.await(fmt.Sprintf("train-%d", i), "refused", isUnschedulable)
 	}
 	lower := newPodGroup("train", 2)
 	if _, err := c.SchedulingV1beta1().PodGroups("default").Update(t.Context(), lower, metav1.UpdateOptions{}); err !=
@@ -181,11 +181,11 @@ func TestALowerMinCountLetsAGangGo(t *testing.T) {
 func TestPodsOfABasicGroupAreScheduledAlone(t *testing.T) {
 	t.Parallel()
 	c := withPodGroups(t, nil, aNode("n1", "2"), newBasicPodGroup("loose"))
-	c.create(aPod("a", "1", of("loose")))
+	c.create(aPod("a", "1", inPodGroup("loose")))
 	c.bound("a")
-	c.create(aPod("b", "4", of("loose")))
-	c.await("b", "refused", waits)
-	c.create(aPod("c", "1", of("loose")))
+	c.create(aPod("b", "4", inPodGroup("loose")))
+	c.await("b", "refused", isUnschedulable)
+	c.create(aPod("c", "1", inPodGroup("loose")))
 	c.bound("c")
 	c.awaitGroupCondition("loose", metav1.ConditionTrue, "Scheduled", "")
 }
@@ -204,9 +204,9 @@ func twoSchedulers(t *testing.T) *schedulerconfig.KubeSchedulerConfiguration {
 func TestMembersOfOneGroupHaveOneScheduler(t *testing.T) {
 	t.Parallel()
 	c := withPodGroups(t, func(o *Options) { o.Config = twoSchedulers(t) }, aNode("n1", "4"), newPodGroup("train", 2))
-	c.create(aPod("train-0", "1", of("train")))
-	c.create(aPod("train-1", "1", of("train"), func(p *v1.Pod) { p.Spec.SchedulerName = "second" }))
-	p := c.await("train-0", "refused", waits)
+	c.create(aPod("train-0", "1", inPodGroup("train")))
+	c.create(aPod("train-1", "1", inPodGroup("train"), func(p *v1.Pod) { p.Spec.SchedulerName = "second" }))
+	p := c.await("train-0", "refused", isUnschedulable)
 	if got := scheduled(p).Message; got !=
 		`all pods in a single pod group should have the same .spec.schedulerName set, got: "second" and `+
 			`"default-scheduler"` &&
@@ -239,7 +239,7 @@ func TestAGangPreemptsForAllOfItsPods(t *testing.T) {
 		c.bound(fmt.Sprintf("low-%d", i))
 	}
 	for i := range 3 {
-		c.create(aPod(fmt.Sprintf("train-%d", i), "1", of("train"),
+		c.create(aPod(fmt.Sprintf("train-%d", i), "1", inPodGroup("train"),
 			func(p *v1.Pod) { p.Spec.Priority = new(int32(100)) }))
 	}
 	for i := range 3 {
@@ -282,7 +282,7 @@ func TestAGangThatPreemptionCannotHelpDisturbsNobody(t *testing.T) {
 	c.create(aPod("low", "1"))
 	c.bound("low")
 	for i := range 3 {
-		c.create(aPod(fmt.Sprintf("train-%d", i), "1", of("train"),
+		c.create(aPod(fmt.Sprintf("train-%d", i), "1", inPodGroup("train"),
 			func(p *v1.Pod) { p.Spec.Priority = new(int32(100)) }))
 	}
 	c.awaitGroupCondition("train", metav1.ConditionFalse, "Unschedulable",
@@ -316,7 +316,8 @@ func TestNoGangIsBoundInPart(t *testing.T) {
 			least[name] = rapid.IntRange(1, 4).Draw(r, "minCount")
 			objects = append(objects, newPodGroup(name, int32(least[name])))
 			for k := range rapid.IntRange(1, 6).Draw(r, "members") {
-				p := aPod(fmt.Sprintf("%s-%d", name, k), fmt.Sprint(rapid.IntRange(1, 3).Draw(r, "cpu")), of(name))
+				p := aPod(fmt.Sprintf("%s-%d", name, k), fmt.Sprint(rapid.IntRange(1, 3).Draw(r, "cpu")),
+					inPodGroup(name))
 				members[name], pods = append(members[name], p), append(pods, p)
 			}
 		}
@@ -342,7 +343,10 @@ func TestNoGangIsBoundInPart(t *testing.T) {
 				if len(list) < least[name] {
 					c.gated(p.Name)
 				} else {
-					c.await(p.Name, "decided", func(p *v1.Pod) bool { return p.Spec.NodeName != "" || waits(p) })
+					c.await(p.Name, "decided", func(p *v1.Pod) bool {
+						return p.Spec.NodeName != "" ||
+							isUnschedulable(p)
+					})
 				}
 			}
 		}

@@ -83,7 +83,7 @@ func TestVictimsLeaveBesideTheCycles(t *testing.T) {
 		t.Errorf("other is on %s, want n2", got)
 	}
 	attempts := 0
-	for _, f := range c.notes.of("high") {
+	for _, f := range c.notes.factsOf("high") {
 		if _, ok := f.(journal.Ruled); ok {
 			attempts++
 		}
@@ -130,7 +130,7 @@ func TestAPreemptionThatFailsIsTriedAgain(t *testing.T) {
 		return ok
 	})
 	preempted := 0
-	for _, f := range c.notes.of("low") {
+	for _, f := range c.notes.factsOf("low") {
 		if _, ok := f.(journal.Preempted); ok {
 			preempted++
 		}
@@ -152,7 +152,7 @@ func TestVictimsJournalNamesThePreemptor(t *testing.T) {
 	c.bound("urgent")
 	var f journal.Preempted
 	for end := time.Now().Add(patience); f.By == "" && time.Now().Before(end); time.Sleep(time.Millisecond) {
-		for _, n := range c.notes.of("db-0") {
+		for _, n := range c.notes.factsOf("db-0") {
 			if p, ok := n.(journal.Preempted); ok {
 				f = p
 			}

@@ -15,7 +15,7 @@ func TestIgnoredEventIsAFact(t *testing.T) {
 	t.Parallel()
 	c := start(t, nil, aNode("n1", "1"))
 	c.create(aPod("web", "2"))
-	c.await("web", "refused", waits)
+	c.await("web", "refused", isUnschedulable)
 	for _, name := range []string{"n2", "n3"} { // too small as well
 		if _, err := c.CoreV1().Nodes().Create(t.Context(), aNode(name, "1"), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
@@ -24,7 +24,7 @@ func TestIgnoredEventIsAFact(t *testing.T) {
 	c.create(aPod("after", "1", func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{v1.LabelHostname: "n3"} }))
 	c.bound("after") // so that events of both nodes have arrived
 	ignored, results := 0, 0
-	for _, f := range c.notes.of("web") {
+	for _, f := range c.notes.factsOf("web") {
 		switch f := f.(type) {
 		case journal.Queued:
 			if f.Ignored && f.Cause == "NodeAdd" && f.By == "NodeResourcesFit" && f.Object == "node/n2" {
@@ -35,6 +35,6 @@ func TestIgnoredEventIsAFact(t *testing.T) {
 		}
 	}
 	if ignored != 1 || results != 1 {
-		t.Errorf("%d facts that the first node does not help, %d results: %v", ignored, results, c.notes.of("web"))
+		t.Errorf("%d facts that the first node does not help, %d results: %v", ignored, results, c.notes.factsOf("web"))
 	}
 }

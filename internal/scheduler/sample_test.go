@@ -64,12 +64,12 @@ func startWithNodes(t *testing.T, cfg *schedulerconfig.KubeSchedulerConfiguratio
 	return run(t, t.Context(), func(o *Options) { o.Config = cfg }, objects)
 }
 
-// ruled has a Pod scheduled and gives the ruling.
+// ruled has a Pod scheduled and gives the result.
 func (c *cluster) ruled(name string, change func(*v1.Pod)) journal.Ruled {
 	c.t.Helper()
 	c.create(aPod(name, "10m", change))
 	c.bound(name)
-	for _, f := range c.notes.of(name) {
+	for _, f := range c.notes.factsOf(name) {
 		if r, ok := f.(journal.Ruled); ok {
 			return r
 		}

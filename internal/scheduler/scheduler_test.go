@@ -88,10 +88,10 @@ func (c *cluster) awaitFacts(what string, ok func() bool) {
 // awaitFact looks at a Pod's facts until one is as wanted.
 func (c *cluster) awaitFact(name, what string, ok func(journal.Fact) bool) {
 	c.t.Helper()
-	c.awaitFacts("Pod "+name+" "+what, func() bool { return slices.ContainsFunc(c.notes.of(name), ok) })
+	c.awaitFacts("Pod "+name+" "+what, func() bool { return slices.ContainsFunc(c.notes.factsOf(name), ok) })
 }
 
-func (n *recordedFacts) of(name string) []journal.Fact {
+func (n *recordedFacts) factsOf(name string) []journal.Fact {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return append([]journal.Fact(nil), n.facts[name]...)
@@ -179,7 +179,7 @@ func (c *cluster) await(name, what string, ok func(*v1.Pod) bool) *v1.Pod {
 		}
 	}
 	raw, _ := json.Marshal(p)
-	c.t.Fatalf("Pod %s never %s: %s; journal %v", name, what, raw, c.notes.of(name))
+	c.t.Fatalf("Pod %s never %s: %s; journal %v", name, what, raw, c.notes.factsOf(name))
 	return nil
 }
 
@@ -218,7 +218,9 @@ func scheduled(p *v1.Pod) *v1.PodCondition {
 	return nil
 }
 
-func waits(p *v1.Pod) bool { return scheduled(p) != nil && scheduled(p).Status == v1.ConditionFalse }
+func isUnschedulable(p *v1.Pod) bool {
+	return scheduled(p) != nil && scheduled(p).Status == v1.ConditionFalse
+}
 
 // event waits for an Event about a Pod.
 func (c *cluster) event(pod, reason, note string) *eventsv1.Event {
@@ -262,7 +264,7 @@ func aPod(name, cpu string, change ...func(*v1.Pod)) *v1.Pod {
 const preemptionEnd = " preemption: "
 
 // row: BND-01, SCH-01
-func TestBindsWithOnePost(t *testing.T) {
+func TestPodIsBoundWithOnePost(t *testing.T) {
 	t.Parallel()
 	c := start(t, nil, aNode("n1", "4"))
 	c.create(aPod("web", "1"))
@@ -279,19 +281,19 @@ func TestBindsWithOnePost(t *testing.T) {
 		t.Errorf("bindings: %+v", c.bindings)
 	}
 	var kinds []string
-	for _, f := range c.notes.of("web") {
+	for _, f := range c.notes.factsOf("web") {
 		kinds = append(kinds, journal.Kind(f))
 	}
 	if got := strings.Join(kinds, " "); got != "Queued Ruled Bound" {
 		t.Errorf("journal: got %s, want Queued Ruled Bound", got)
 	}
-	if q, ok := c.notes.of("web")[0].(journal.Queued); !ok || q.Queue != "active" || q.Cause != "PodAdd" {
-		t.Errorf("the new Pod: got %+v, want it in the queue active by PodAdd", c.notes.of("web")[0])
+	if q, ok := c.notes.factsOf("web")[0].(journal.Queued); !ok || q.Queue != "active" || q.Cause != "PodAdd" {
+		t.Errorf("the new Pod: got %+v, want it in the queue active by PodAdd", c.notes.factsOf("web")[0])
 	}
 }
 
 // row: FIL-23, FIL-24, FIL-25, SCH-08, SCH-30
-func TestWaitsForRoomAndIsWokenByIt(t *testing.T) {
+func TestUnschedulablePodIsRequeuedWhenRoomComes(t *testing.T) {
 	t.Parallel()
 	full := aPod("full", "4", func(p *v1.Pod) { p.Spec.NodeName = "n1" })
 	tainted := aNode("n2", "4",
@@ -315,13 +317,13 @@ func TestWaitsForRoomAndIsWokenByIt(t *testing.T) {
 		t.Errorf("bound to %q", got)
 	}
 	woken := false
-	for _, f := range c.notes.of("web") {
+	for _, f := range c.notes.factsOf("web") {
 		q, ok := f.(journal.Queued)
 		woken = woken || ok && q.Cause == "AssignedPodDelete" && q.By == "NodeResourcesFit" &&
 			q.Object == "pod/default/full"
 	}
 	if !woken {
-		t.Errorf("the journal does not say who woke the Pod: %v", c.notes.of("web"))
+		t.Errorf("the journal does not say who woke the Pod: %v", c.notes.factsOf("web"))
 	}
 }
 
@@ -349,7 +351,7 @@ func TestGatedPodWaitsForItsGates(t *testing.T) {
 		after := fmt.Sprintf("after-%d", gates)
 		c.create(aPod(after, "1"))
 		c.bound(after)
-		for _, f := range c.notes.of("gated") {
+		for _, f := range c.notes.factsOf("gated") {
 			if q, ok := f.(journal.Queued); !ok || q.Queue != "gated" || q.By != "SchedulingGates" {
 				t.Errorf("journal of the Pod with %d gates: %T %v, want it gated by SchedulingGates", gates, f, f)
 			}
@@ -394,19 +396,19 @@ func TestRefusedBindingIsRolledBackAndTriedAgain(t *testing.T) {
 	c.bound("web")
 	c.event("web", "FailedScheduling", `running Bind plugin "DefaultBinder": the binding is refused`)
 	failed, backoff := false, false
-	for _, f := range c.notes.of("web") {
+	for _, f := range c.notes.factsOf("web") {
 		b, ok := f.(journal.BindFailed)
 		failed = failed || ok && b.Point == "Bind" && b.Node == "n1"
 		q, ok := f.(journal.Queued)
 		backoff = backoff || ok && failed && q.Queue == "backoff"
 	}
 	if !failed || !backoff {
-		t.Errorf("BindFailed %v, then in the queue backoff %v, want both: %v", failed, backoff, c.notes.of("web"))
+		t.Errorf("BindFailed %v, then in the queue backoff %v, want both: %v", failed, backoff, c.notes.factsOf("web"))
 	}
 }
 
 // row: BND-10, BND-11, BND-12, BND-14, BND-15
-func TestPreemptsTheLeastImportant(t *testing.T) {
+func TestPreemptionTakesTheLeastImportant(t *testing.T) {
 	t.Parallel()
 	on := func(node string, priority int32) func(*v1.Pod) {
 		return func(p *v1.Pod) { p.Spec.NodeName, p.Spec.Priority = node, &priority }
@@ -427,7 +429,7 @@ func TestPreemptsTheLeastImportant(t *testing.T) {
 	if got, want := c.disruptionOf("low2"), "DisruptionTarget=True PreemptionByScheduler, then deleted"; got != want {
 		t.Errorf("the victim low2: got %q, want %q", got, want)
 	}
-	if got := fmt.Sprint(c.notes.of("high")); !strings.Contains(got, "{n2 [default/low2]}") {
+	if got := fmt.Sprint(c.notes.factsOf("high")); !strings.Contains(got, "{n2 [default/low2]}") {
 		t.Errorf("no Preempting in %s", got)
 	}
 }
@@ -463,7 +465,7 @@ func TestPreemptionPolicyNever(t *testing.T) {
 		"not eligible due to preemptionPolicy=Never.")
 }
 
-func TestWithoutNodesAPodWaitsForTheFirst(t *testing.T) {
+func TestPodWaitsForTheFirstNode(t *testing.T) {
 	t.Parallel()
 	c := start(t, nil)
 	c.create(aPod("web", "1"))
@@ -475,13 +477,13 @@ func TestWithoutNodesAPodWaitsForTheFirst(t *testing.T) {
 }
 
 // row: SCH-25
-func TestLeavesPodsOfOtherSchedulersAlone(t *testing.T) {
+func TestPodsOfOtherSchedulersAreIgnored(t *testing.T) {
 	t.Parallel()
 	c := start(t, nil, aNode("n1", "4"))
 	c.create(aPod("other", "1", func(p *v1.Pod) { p.Spec.SchedulerName = "someone-else" }))
 	c.create(aPod("mine", "1"))
 	c.bound("mine")
-	if f := c.notes.of("other"); len(f) != 0 {
+	if f := c.notes.factsOf("other"); len(f) != 0 {
 		t.Errorf("journal of another scheduler's Pod: %v", f)
 	}
 }

@@ -141,7 +141,7 @@ func (a NodeAdvice) Settings() map[string]any {
 const tooMuch = 0.4
 
 // Check says what is wrong with reservations that a node has: too little, and its daemons take from
-// Pods what those were promised; too much, and it lies idle.
+// Pods what those requested; too much, and it lies idle.
 func Check(n NodeSize, r kubeletresource.Reserved) []string {
 	var out []string
 	want := Node(n).reserved()

@@ -181,7 +181,8 @@ func scheduler(f Facts) Part {
 	return p
 }
 
-// schedulerWork counts Pods that wait and that were placed, and names one that nobody has judged.
+// schedulerWork counts Pods that wait and that were placed, and names one that nobody has tried to
+// schedule.
 func schedulerWork(f Facts) (waiting int, silent string, placed int) {
 	for i := range f.Pods.Items {
 		p := &f.Pods.Items[i]

@@ -217,7 +217,7 @@ func base64Of(kind string, der []byte) string {
 	return b.String()
 }
 
-// shell is a container that runs a shell text; its last words are in its status.
+// shell is a container that runs a shell text; its termination message is in its status.
 func shell(name, text, more string) string {
 	if more != "" {
 		more = ", " + more

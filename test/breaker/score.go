@@ -13,9 +13,9 @@ import (
 type truth struct {
 	kinds string // kinds of the object to blame, any of them: "Deployment Pod"
 	field string // part of the field's path, or of several with | between
-	value string // of that field, or of several with | between; empty: not judged
+	value string // of that field, or of several with | between; empty: not scored
 	// what mends it, or several with | between: one must stand in a remedy or as the value wanted;
-	// empty: not judged
+	// empty: not scored
 	want string
 	// each, or one of several with | between, must stand in the finding's numbers, value or message
 	numbers []string

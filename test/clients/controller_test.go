@@ -64,7 +64,7 @@ func (r copier) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 // A controller made with controller-runtime runs: caches, leader election, owned objects,
 // finalizers, patches.
 func TestControllerRuntime(t *testing.T) {
-	onEach(t, func(t *testing.T, cfg *rest.Config) {
+	onEachCluster(t, func(t *testing.T, cfg *rest.Config) {
 		c := space(t, cfg, "runtime")
 		ctrl.SetLogger(klog.Background())
 		m, err := ctrl.NewManager(cfg, ctrl.Options{

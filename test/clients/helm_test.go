@@ -45,7 +45,7 @@ func (g *getter) ToRawKubeConfigLoader() clientcmd.ClientConfig {
 // Helm installs a chart with a definition, an object of it and a hook, waits for it, upgrades it,
 // rolls it back and takes it away.
 func TestHelm(t *testing.T) {
-	onEach(t, func(t *testing.T, cfg *rest.Config) {
+	onEachCluster(t, func(t *testing.T, cfg *rest.Config) {
 		const ns, name = "helm", "shop"
 		cfg = rest.CopyConfig(cfg)
 		cfg.ContentType, cfg.AcceptContentTypes = "", ""

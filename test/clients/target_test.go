@@ -20,8 +20,8 @@ import (
 	"github.com/gantry-project/gantry/testcluster"
 )
 
-// onEach plays a program against testcluster and against `gantry up`.
-func onEach(t *testing.T, play func(t *testing.T, cfg *rest.Config)) {
+// onEachCluster plays a program against testcluster and against `gantry up`.
+func onEachCluster(t *testing.T, play func(t *testing.T, cfg *rest.Config)) {
 	t.Run("testcluster", func(t *testing.T) {
 		c := testcluster.Start(t)
 		c.On(testcluster.Match{Image: "busybox"}, testcluster.Script{Sh: "sleep 3600"})

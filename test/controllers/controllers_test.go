@@ -133,7 +133,7 @@ func (l *room) live(fates ...fate) {
 			w.token = l.row.sole
 		}
 		if l.row.name != "serviceaccount" && l.row.sole == "" {
-			l.check(w.until(time.Now().Add(patience), "its ServiceAccount", there("ServiceAccount/default")))
+			l.check(w.until(time.Now().Add(patience), "its ServiceAccount", exists("ServiceAccount/default")))
 		}
 		rec.instances = append(rec.instances, w)
 	}
@@ -244,7 +244,8 @@ func (l *room) wrote(rec *record, w *instance) {
 		}
 	}
 	if w.fate == forbidden && l.row.event != "" {
-		l.check(w.until(time.Now().Add(patience), "the event", func(w *instance) error { return w.said(l.row.event) }))
+		l.check(w.until(time.Now().Add(patience), "the event",
+			func(w *instance) error { return w.hasEvent(l.row.event) }))
 	}
 }
 
@@ -274,7 +275,7 @@ func (l *room) run(names []string, rec *record) (stop func()) {
 	go func() {
 		defer close(done)
 		for ctx.Err() == nil {
-			if err := l.once(ctx, names, rec); err != nil && ctx.Err() == nil {
+			if err := l.runControllers(ctx, names, rec); err != nil && ctx.Err() == nil {
 				l.Error(err)
 				return
 			}
@@ -283,8 +284,8 @@ func (l *room) run(names []string, rec *record) (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-// once is one life of the controllers.
-func (l *room) once(ctx context.Context, names []string, rec *record) error {
+// runControllers is one life of the controllers.
+func (l *room) runControllers(ctx context.Context, names []string, rec *record) error {
 	life, die := context.WithCancel(ctx)
 	defer die()
 	as := func(name string, groups ...string) *rest.Config {

@@ -6,6 +6,6 @@
 // tries are refused (403, 409, 500, 503, 504); the answer is lost; the controller is killed after
 // the write and started anew. What the API holds at the end must be the same in all of them.
 //
-// In: rows.go's table. Out: a test report. To add a controller: a row; TestEveryControllerHasARow
-// fails without.
+// In: the tables of rows_*_test.go. Out: a test report. To add a controller: a row;
+// TestEveryControllerHasARow fails without.
 package controllers

@@ -177,8 +177,8 @@ func field(o *unstructured.Unstructured, path string) string {
 	return fmt.Sprint(at)
 }
 
-// is returns an error unless a field of an object has this text.
-func (w *instance) is(of, path, want string) error {
+// fieldIs returns an error unless a field of an object has this text.
+func (w *instance) fieldIs(of, path, want string) error {
 	w.Helper()
 	o := w.get(of)
 	if o == nil {
@@ -190,8 +190,8 @@ func (w *instance) is(of, path, want string) error {
 	return nil
 }
 
-// gone returns an error if an object exists.
-func (w *instance) gone(of string) error {
+// isGone returns an error if an object exists.
+func (w *instance) isGone(of string) error {
 	w.Helper()
 	if o := w.get(of); o != nil {
 		return fmt.Errorf("%s exists: deleted %v, finalizers %v, status %v", of, o.GetDeletionTimestamp(),
@@ -200,8 +200,8 @@ func (w *instance) gone(of string) error {
 	return nil
 }
 
-// there returns an error unless an object exists and does not end.
-func (w *instance) there(of string) error {
+// exists returns an error unless an object exists and does not end.
+func (w *instance) exists(of string) error {
 	w.Helper()
 	if o := w.get(of); o == nil || o.GetDeletionTimestamp() != nil {
 		return fmt.Errorf("%s is not there, or ends", of)
@@ -218,8 +218,8 @@ func (w *instance) count(kind, selector string, want int) error {
 	return nil
 }
 
-// said returns an error unless an event of this reason is about an object of the instance.
-func (w *instance) said(reason string) error {
+// hasEvent returns an error unless an event of this reason is about an object of the instance.
+func (w *instance) hasEvent(reason string) error {
 	w.Helper()
 	events := schema.GroupVersionResource{Version: "v1", Resource: "events"}
 	all, err := w.api.Resource(events).List(w.ctx, metav1.ListOptions{FieldSelector: "reason=" + reason})
@@ -250,8 +250,8 @@ func (w *instance) until(end time.Time, what string, ok func(*instance) error) e
 	}
 }
 
-// all is a want of several.
-func all(checks ...func(*instance) error) func(*instance) error {
+// allOf is a want of several.
+func allOf(checks ...func(*instance) error) func(*instance) error {
 	return func(w *instance) error {
 		var errs []error
 		for _, c := range checks {
@@ -261,13 +261,13 @@ func all(checks ...func(*instance) error) func(*instance) error {
 	}
 }
 
-func is(of, path, want string) func(*instance) error {
-	return func(w *instance) error { return w.is(of, path, want) }
+func fieldIs(of, path, want string) func(*instance) error {
+	return func(w *instance) error { return w.fieldIs(of, path, want) }
 }
 
-func gone(of string) func(*instance) error { return func(w *instance) error { return w.gone(of) } }
+func isGone(of string) func(*instance) error { return func(w *instance) error { return w.isGone(of) } }
 
-func there(of string) func(*instance) error { return func(w *instance) error { return w.there(of) } }
+func exists(of string) func(*instance) error { return func(w *instance) error { return w.exists(of) } }
 
 func count(kind, selector string, n int) func(*instance) error {
 	return func(w *instance) error { return w.count(kind, selector, n) }

@@ -116,8 +116,8 @@ func (r *record) kill(write string) bool {
 	return true
 }
 
-// of returns the instance that a write is about; nil: none.
-func (r *record) of(req *http.Request, body []byte) *instance {
+// instanceOf returns the instance that a write is about; nil: none.
+func (r *record) instanceOf(req *http.Request, body []byte) *instance {
 	for _, w := range r.instances {
 		if strings.Contains(req.URL.Path, w.token) || bytes.Contains(body, []byte(w.token)) {
 			return w
@@ -152,7 +152,7 @@ func (i *interceptor) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := i.record.of(req, body)
+	w := i.record.instanceOf(req, body)
 	if w == nil {
 		return i.base.RoundTrip(req)
 	}

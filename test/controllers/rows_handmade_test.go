@@ -30,10 +30,10 @@ var rowsOfHandMade = []row{
 			return a.Name + " " + s.Name, nil
 		}
 	}, steps: []step{
-		{makes(tokenSecret), is("Secret/robot-token", "data.token", "cm9ib3Qgcm9ib3QtdG9rZW4=")},
+		{makes(tokenSecret), fieldIs("Secret/robot-token", "data.token", "cm9ib3Qgcm9ib3QtdG9rZW4=")},
 		{patches("Secret/robot-token", `{"data":{"token":null}}`),
-			is("Secret/robot-token", "data.token", "cm9ib3Qgcm9ib3QtdG9rZW4=")},
-		{deletes("ServiceAccount/robot"), gone("Secret/robot-token")}}},
+			fieldIs("Secret/robot-token", "data.token", "cm9ib3Qgcm9ib3QtdG9rZW4=")},
+		{deletes("ServiceAccount/robot"), isGone("Secret/robot-token")}}},
 	{name: "legacytokencleaner", set: func(c *controllerruntime.ControllerContext) {
 		c.LegacyTokenCleanUpPeriod = time.Second
 		c.Now = func() time.Time { return time.Now().AddDate(0, 0, 3) } // uses were noted for days
@@ -50,7 +50,7 @@ var rowsOfHandMade = []row{
 				}
 				return nil
 			}},
-			{deletes("Pod/one"), gone("PodGroup/crew")}}},
+			{deletes("Pod/one"), isGone("PodGroup/crew")}}},
 	{name: "validatingadmissionpolicystatus", steps: []step{
 		{makes(`kind: ValidatingAdmissionPolicy
 metadata: {name: NS-few}
@@ -58,12 +58,12 @@ spec:
   matchConstraints:
     resourceRules: [{apiGroups: [apps], apiVersions: [v1], operations: [CREATE], resources: [deployments]}]
   validations: [{expression: object.spec.replicaz <= 5}]
-`), all(is("ValidatingAdmissionPolicy/NS-few", "status.observedGeneration", "1"),
-			is("ValidatingAdmissionPolicy/NS-few", "status.typeChecking.expressionWarnings[0].fieldRef",
+`), allOf(fieldIs("ValidatingAdmissionPolicy/NS-few", "status.observedGeneration", "1"),
+			fieldIs("ValidatingAdmissionPolicy/NS-few", "status.typeChecking.expressionWarnings[0].fieldRef",
 				"spec.validations[0].expression"))},
 		{patches("ValidatingAdmissionPolicy/NS-few", `{"spec":{"validations":[{"expression":"true"}]}}`),
-			all(is("ValidatingAdmissionPolicy/NS-few", "status.observedGeneration", "2"),
-				is("ValidatingAdmissionPolicy/NS-few", "status.typeChecking.expressionWarnings", ""))}}},
+			allOf(fieldIs("ValidatingAdmissionPolicy/NS-few", "status.observedGeneration", "2"),
+				fieldIs("ValidatingAdmissionPolicy/NS-few", "status.typeChecking.expressionWarnings", ""))}}},
 }
 
 func isMarkedInvalid(w *instance) error {

@@ -22,9 +22,9 @@ spec: {nodeName: NS-n, containers: [{name: c, image: web}]}
 status: {phase: Running, conditions: [{type: Ready, status: "True"}]}
 `
 
-// ends is a held Pod with this reason of its disruption.
-func ends(reason string) func(*instance) error {
-	return all(is("Pod/held", "status.conditions[DisruptionTarget].reason", reason), func(w *instance) error {
+// endsWithReason is a held Pod with this reason of its disruption.
+func endsWithReason(reason string) func(*instance) error {
+	return allOf(fieldIs("Pod/held", "status.conditions[DisruptionTarget].reason", reason), func(w *instance) error {
 		if w.get("Pod/held").GetDeletionTimestamp() == nil {
 			return fmt.Errorf("the Pod is not deleted")
 		}
@@ -48,10 +48,10 @@ var rowsOfNodes = []row{
 			// one zone each: a zone's nodes are tainted one after the other
 			w.make("kind: Node\nmetadata: {name: NS-n, labels: {topology.kubernetes.io/zone: NS}}\n" +
 				"status: {conditions: [{type: Ready, status: \"True\"}]}\n---\n" + held)
-		}, all(is("Node/NS-n", "status.conditions[Ready].status", "Unknown"),
-			is("Node/NS-n", "spec.taints[0].key", "node.kubernetes.io/unreachable"),
-			is("Node/NS-n", "spec.taints[1].key", "node.kubernetes.io/unreachable"),
-			is("Pod/held", "status.conditions[Ready].status", "False"))}}},
+		}, allOf(fieldIs("Node/NS-n", "status.conditions[Ready].status", "Unknown"),
+			fieldIs("Node/NS-n", "spec.taints[0].key", "node.kubernetes.io/unreachable"),
+			fieldIs("Node/NS-n", "spec.taints[1].key", "node.kubernetes.io/unreachable"),
+			fieldIs("Pod/held", "status.conditions[Ready].status", "False"))}}},
 	{name: "nodecidr", set: func(c *controllerruntime.ControllerContext) {
 		c.NodeRanges = controllerruntime.NodeRanges{Cluster: "10.200.0.0/16"}
 	}, steps: []step{{makes(node), ownRange}}},
@@ -59,13 +59,13 @@ var rowsOfNodes = []row{
 		{func(w *instance) {
 			w.make(node + "---\n" + held)
 			w.patch("Node/NS-n", `{"spec":{"taints":[{"key":"leave","effect":"NoExecute"}]}}`)
-		}, ends("DeletionByTaintManager")}}},
+		}, endsWithReason("DeletionByTaintManager")}}},
 	{name: "podgc", set: func(c *controllerruntime.ControllerContext) { c.NodeQuarantine = time.Millisecond },
 		steps: []step{
 			{func(w *instance) {
 				w.make(node + "---\n" + held)
 				w.delete("Node/NS-n")
-			}, all(ends("DeletionByPodGC"), is("Pod/held", "status.phase", "Failed"))}}},
+			}, allOf(endsWithReason("DeletionByPodGC"), fieldIs("Pod/held", "status.phase", "Failed"))}}},
 	{name: "devicetaint", steps: []step{
 		{func(w *instance) {
 			w.make(node + `---
@@ -96,7 +96,7 @@ spec:
 			w.make("kind: DeviceTaintRule\nmetadata: {name: NS-broken}\nspec:\n" +
 				"  deviceSelector: {driver: NS.example.com}\n  taint: {key: broken, effect: NoExecute}\n")
 			// the rule's condition is written every ten seconds at most: its text may be any
-		}, all(ends("DeletionByDeviceTaintManager"), is("DeviceTaintRule/NS-broken",
+		}, allOf(endsWithReason("DeletionByDeviceTaintManager"), fieldIs("DeviceTaintRule/NS-broken",
 			"status.conditions[0].type", "EvictionInProgress"))}}},
 }
 

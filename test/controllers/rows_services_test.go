@@ -48,10 +48,10 @@ var rowsOfServices = []row{
 	// row: CTL-14
 	{name: "endpoints", event: "FailedToCreateEndpoint", steps: []step{
 		{makes(node + "---\n" + served), addressesOf("Endpoints", "10.1.0.NUMBER")},
-		{unready, all(addressesOf("Endpoints", ""), func(w *instance) error {
-			return w.is("Endpoints/web", "subsets[0].notReadyAddresses[0].ip", fmt.Sprint("10.1.0.", w.n))
+		{unready, allOf(addressesOf("Endpoints", ""), func(w *instance) error {
+			return w.fieldIs("Endpoints/web", "subsets[0].notReadyAddresses[0].ip", fmt.Sprint("10.1.0.", w.n))
 		})},
-		{deletes("Service/web"), gone("Endpoints/web")}}},
+		{deletes("Service/web"), isGone("Endpoints/web")}}},
 	{name: "slicemirror", steps: []step{
 		{makes("kind: Service\nmetadata: {name: web}\nspec: {ports: [{port: 80}]}\n---\nkind: Endpoints\n" +
 			"metadata: {name: web}\nsubsets: [{addresses: [{ip: 10.2.0.NUMBER}], ports: [{port: 80}]}]\n"),
@@ -70,7 +70,8 @@ kind: Service
 metadata: {name: web}
 spec: {type: LoadBalancer, selector: {app: web}, ports: [{port: 80NUMBER, nodePort: 300NUMBER}]}
 `), hasAddress},
-		{patches("Service/web", `{"spec":{"type":"ClusterIP"}}`), is("Service/web", "status.loadBalancer", "map[]")}}},
+		{patches("Service/web", `{"spec":{"type":"ClusterIP"}}`), fieldIs("Service/web", "status.loadBalancer",
+			"map[]")}}},
 }
 
 // hasAddress: the instance's node is among the addresses of the load balancer.
@@ -85,13 +86,14 @@ func hasAddress(w *instance) error {
 var rowsOfRest = []row{
 	{name: "resourcequota", steps: []step{
 		{makes("kind: ResourceQuota\nmetadata: {name: q}\nspec: {hard: {pods: '5', count/configmaps: '10'}}\n"),
-			all(is("ResourceQuota/q", "status.hard.pods", "5"), is("ResourceQuota/q", "status.used.pods", "0"))},
+			allOf(fieldIs("ResourceQuota/q", "status.hard.pods", "5"),
+				fieldIs("ResourceQuota/q", "status.used.pods", "0"))},
 		{func(w *instance) {
 			w.make(pod("a", ""))
 			w.make(pod("b", ""))
 			w.delete("Pod/a")
-		}, is("ResourceQuota/q", "status.used.pods", "1")},
-		{patches("ResourceQuota/q", `{"spec":{"hard":{"pods":"7"}}}`), all(is("ResourceQuota/q",
+		}, fieldIs("ResourceQuota/q", "status.used.pods", "1")},
+		{patches("ResourceQuota/q", `{"spec":{"hard":{"pods":"7"}}}`), allOf(fieldIs("ResourceQuota/q",
 			"status.hard.pods", "7"),
-			is("ResourceQuota/q", "status.used.pods", "1"))}}},
+			fieldIs("ResourceQuota/q", "status.used.pods", "1"))}}},
 }

@@ -61,8 +61,8 @@ func nothing(*instance) {}
 
 var rowsOfNamespaces = []row{
 	{name: "serviceaccount", steps: []step{
-		{nothing, there("ServiceAccount/default")},
-		{deletes("ServiceAccount/default"), there("ServiceAccount/default")}}},
+		{nothing, exists("ServiceAccount/default")},
+		{deletes("ServiceAccount/default"), exists("ServiceAccount/default")}}},
 	{name: "rootca", steps: []step{
 		{nothing, hasRootCA},
 		{patches("ConfigMap/kube-root-ca.crt", `{"data":{"ca.crt":"another's"}}`), hasRootCA},
@@ -71,7 +71,7 @@ var rowsOfNamespaces = []row{
 		{func(w *instance) {
 			w.make(pod("p", "") + "---\n" + configMap("a") + "---\n" + configMap("b"))
 			w.delete("Namespace/NS")
-		}, gone("Namespace/NS")}}},
+		}, isGone("Namespace/NS")}}},
 	{name: "clustertrustbundle", sole: "kubernetes.io:kube-apiserver-serving", steps: []step{
 		{func(w *instance) {
 			_ = w.client("ClusterTrustBundle").DeleteCollection(w.ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
@@ -81,14 +81,14 @@ var rowsOfNamespaces = []row{
 			_, request := certificateRequest()
 			w.make("kind: CertificateSigningRequest\nmetadata: {name: NS-old}\nspec:\n" +
 				"  signerName: example.com/x\n  usages: [client auth]\n  request: " + request)
-		}, gone("CertificateSigningRequest/NS-old")}}},
+		}, isGone("CertificateSigningRequest/NS-old")}}},
 	{name: "podcertcleaner", set: aDayLater, steps: []step{
 		{func(w *instance) {
 			request, _ := certificateRequest()
 			w.make("kind: PodCertificateRequest\nmetadata: {name: old}\nspec:\n  signerName: example.com/x\n" +
 				"  podName: p\n  podUID: '1'\n  serviceAccountName: default\n  serviceAccountUID: '2'\n" +
 				"  nodeName: some-node\n  nodeUID: '3'\n  maxExpirationSeconds: 86400\n  stubPKCS10Request: " + request)
-		}, gone("PodCertificateRequest/old")}}},
+		}, isGone("PodCertificateRequest/old")}}},
 	{name: "ownergc", steps: []step{
 		{func(w *instance) {
 			for _, how := range []string{"background", "foreground", "orphan"} {
@@ -98,16 +98,16 @@ var rowsOfNamespaces = []row{
 					"{apiVersion: v1, "+
 					"kind: ConfigMap, name: %s, uid: %s, blockOwnerDeletion: true}", how, how, uid))
 			}
-		}, there("ConfigMap/of-orphan")},
+		}, exists("ConfigMap/of-orphan")},
 		{func(w *instance) {
 			for _, how := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground,
 				metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan} {
 				w.must(w.client("ConfigMap").Delete(w.ctx, strings.ToLower(string(how)),
 					metav1.DeleteOptions{PropagationPolicy: &how}))
 			}
-		}, all(gone("ConfigMap/background"), gone("ConfigMap/of-background"), gone("ConfigMap/foreground"),
-			gone("ConfigMap/of-foreground"), gone("ConfigMap/orphan"), there("ConfigMap/of-orphan"),
-			is("ConfigMap/of-orphan", "metadata.ownerReferences", ""))}}},
+		}, allOf(isGone("ConfigMap/background"), isGone("ConfigMap/of-background"), isGone("ConfigMap/foreground"),
+			isGone("ConfigMap/of-foreground"), isGone("ConfigMap/orphan"), exists("ConfigMap/of-orphan"),
+			fieldIs("ConfigMap/of-orphan", "metadata.ownerReferences", ""))}}},
 	{name: "clusterroles", steps: []step{
 		{makes(`kind: ClusterRole
 metadata: {name: NS-part, labels: {in: NS}}
@@ -116,15 +116,18 @@ rules: [{apiGroups: [""], resources: [pods], verbs: [get]}]
 kind: ClusterRole
 metadata: {name: NS-all}
 aggregationRule: {clusterRoleSelectors: [{matchLabels: {in: NS}}]}
-`), is("ClusterRole/NS-all", "rules[0].resources", "[pods]")},
+`), fieldIs("ClusterRole/NS-all", "rules[0].resources", "[pods]")},
 		{patches("ClusterRole/NS-part", `{"rules":[{"apiGroups":[""],"resources":["nodes"],"verbs":["get"]}]}`),
-			is("ClusterRole/NS-all", "rules[0].resources", "[nodes]")}}},
+			fieldIs("ClusterRole/NS-all", "rules[0].resources", "[nodes]")}}},
 }
 
-func hasRootCA(w *instance) error { return w.is("ConfigMap/kube-root-ca.crt", "data.ca/crt", rootCA()) }
+func hasRootCA(w *instance) error {
+	return w.fieldIs("ConfigMap/kube-root-ca.crt", "data.ca/crt", rootCA())
+}
 
 func hasBundle(w *instance) error {
-	return w.is("ClusterTrustBundle/"+clustertrustbundlepublisher.Name(clustertrustbundlepublisher.Signer, rootCA()),
+	return w.fieldIs("ClusterTrustBundle/"+clustertrustbundlepublisher.Name(clustertrustbundlepublisher.Signer,
+		rootCA()),
 		"spec.trustBundle", rootCA())
 }
 

@@ -44,13 +44,13 @@ func bindVolumeOf(w *instance, claim string) {
 
 var rowsOfVolumes = []row{
 	{name: "volumebinding", steps: []step{
-		{makes(volume + "---\n" + claim), all(is("PersistentVolume/NS-v", "status.phase", "Bound"),
-			is("PersistentVolumeClaim/data", "status.phase", "Bound"),
-			is("PersistentVolumeClaim/data", "status.capacity.storage", "1Gi"), boundToEachOther)},
+		{makes(volume + "---\n" + claim), allOf(fieldIs("PersistentVolume/NS-v", "status.phase", "Bound"),
+			fieldIs("PersistentVolumeClaim/data", "status.phase", "Bound"),
+			fieldIs("PersistentVolumeClaim/data", "status.capacity.storage", "1Gi"), boundToEachOther)},
 		{func(w *instance) {
 			w.patch("PersistentVolumeClaim/data", `{"metadata":{"finalizers":null}}`)
 			w.delete("PersistentVolumeClaim/data")
-		}, is("PersistentVolume/NS-v", "status.phase", "Released")}}},
+		}, fieldIs("PersistentVolume/NS-v", "status.phase", "Released")}}},
 	{name: "attachdetach", steps: []step{
 		{func(w *instance) {
 			w.make("kind: Node\nmetadata:\n  name: NS-n\n  annotations: " +
@@ -62,8 +62,8 @@ var rowsOfVolumes = []row{
 			for _, a := range attachments(w) {
 				w.status("VolumeAttachment/"+a, map[string]any{"attached": true})
 			}
-		}, is("Node/NS-n", "status.volumesAttached[0].name", "kubernetes.io/csi/NS.example.com^NS")},
-		{deletes("Pod/user"), all(is("Node/NS-n", "status.volumesAttached", ""), func(w *instance) error {
+		}, fieldIs("Node/NS-n", "status.volumesAttached[0].name", "kubernetes.io/csi/NS.example.com^NS")},
+		{deletes("Pod/user"), allOf(fieldIs("Node/NS-n", "status.volumesAttached", ""), func(w *instance) error {
 			if left := attachments(w); len(left) > 0 {
 				return fmt.Errorf("%v is left", left)
 			}
@@ -78,8 +78,8 @@ spec:
   - name: v
     ephemeral:
       volumeClaimTemplate: {spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}
-`), all(there("PersistentVolumeClaim/p-v"), count("PersistentVolumeClaim", "", 1),
-			is("PersistentVolumeClaim/p-v", "metadata.ownerReferences[p].kind", "Pod"))}}},
+`), allOf(exists("PersistentVolumeClaim/p-v"), count("PersistentVolumeClaim", "", 1),
+			fieldIs("PersistentVolumeClaim/p-v", "metadata.ownerReferences[p].kind", "Pod"))}}},
 	// Nobody but an external resizer makes volumes bigger: there is no write to refuse.
 	{name: "volumeexpand", silent: true, steps: []step{
 		{func(w *instance) {
@@ -87,7 +87,7 @@ spec:
 				"allowVolumeExpansion: true\n")
 			bindVolumeOf(w, strings.Replace(claim, `""`, w.token, 1))
 			w.patch("PersistentVolumeClaim/data", `{"spec":{"resources":{"requests":{"storage":"2Gi"}}}}`)
-		}, func(w *instance) error { return w.said("ExternalExpanding") }}}},
+		}, func(w *instance) error { return w.hasEvent("ExternalExpanding") }}}},
 	{name: "pvcprotection", steps: []step{
 		{func(w *instance) {
 			w.make(node + "---\n" + claim + "---\n" + claimUser)
@@ -95,24 +95,24 @@ spec:
 				"resources: {requests: {storage: 1Gi}}}\n")
 			w.delete("PersistentVolumeClaim/data")
 			w.delete("PersistentVolumeClaim/unused")
-		}, all(gone("PersistentVolumeClaim/unused"), func(w *instance) error {
+		}, allOf(isGone("PersistentVolumeClaim/unused"), func(w *instance) error {
 			if w.get("PersistentVolumeClaim/data") == nil {
 				return fmt.Errorf("the claim that a Pod uses is gone")
 			}
 			return nil
 		})},
-		{deletes("Pod/user"), gone("PersistentVolumeClaim/data")}}},
+		{deletes("Pod/user"), isGone("PersistentVolumeClaim/data")}}},
 	{name: "pvprotection", steps: []step{
 		{func(w *instance) {
 			w.make(volume)
 			w.delete("PersistentVolume/NS-v")
-		}, gone("PersistentVolume/NS-v")}}},
+		}, isGone("PersistentVolume/NS-v")}}},
 	{name: "vacprotection", steps: []step{
 		{func(w *instance) {
 			w.make("kind: VolumeAttributesClass\nmetadata: {name: NS-fast}\ndriverName: example.com\n" +
 				"parameters: {iops: '1'}\n")
 			w.delete("VolumeAttributesClass/NS-fast")
-		}, gone("VolumeAttributesClass/NS-fast")}}},
+		}, isGone("VolumeAttributesClass/NS-fast")}}},
 	{name: "resourceclaim", event: "FailedResourceClaimCreation", steps: []step{
 		{makes(`kind: ResourceClaimTemplate
 metadata: {name: gpu}
@@ -127,7 +127,7 @@ spec:
 }
 
 func boundToEachOther(w *instance) error {
-	return w.is("PersistentVolume/NS-v", "spec.claimRef.uid", string(w.get("PersistentVolumeClaim/data").GetUID()))
+	return w.fieldIs("PersistentVolume/NS-v", "spec.claimRef.uid", string(w.get("PersistentVolumeClaim/data").GetUID()))
 }
 
 func attachments(w *instance) (out []string) {
@@ -152,5 +152,5 @@ func oneClaim(w *instance) error {
 	if len(claims) != 1 {
 		return fmt.Errorf("%d ResourceClaims, want 1", len(claims))
 	}
-	return w.is("Pod/p", "status.resourceClaimStatuses[gpu].resourceClaimName", claims[0].GetName())
+	return w.fieldIs("Pod/p", "status.resourceClaimStatuses[gpu].resourceClaimName", claims[0].GetName())
 }

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/gantry-project/gantry/test/expect"
 	"github.com/gantry-project/gantry/test/ports"
 	"github.com/gantry-project/gantry/test/process"
 )
@@ -184,7 +185,7 @@ func (w *watcher) take(e watch.Event) {
 	}
 }
 
-func (w *watcher) seen() (int, error) {
+func (w *watcher) addedCount() (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.added), w.err
@@ -271,18 +272,17 @@ func compare(t *testing.T, client kubernetes.Interface, l *ackedWrites, w *watch
 			t.Errorf("write %s was acknowledged as %v and is there as %v", n, m, there[n])
 		}
 	}
-	for end := time.Now().Add(patient); ; time.Sleep(10 * time.Millisecond) {
-		seen, err := w.seen()
-		if err != nil {
-			t.Fatal(err)
+	expect.Poll(t, 10*time.Millisecond, patient, "the watcher receives every object", func() error {
+		received, err := w.addedCount()
+		expect.NoError(t, err)
+		if received > len(list.Items) {
+			t.Fatalf("the watcher received %d objects, there are %d", received, len(list.Items))
 		}
-		if seen == len(list.Items) {
-			break
+		if received < len(list.Items) {
+			return fmt.Errorf("got %d objects, want %d", received, len(list.Items))
 		}
-		if time.Now().After(end) || seen > len(list.Items) {
-			t.Fatalf("the watcher received %d objects, there are %d", seen, len(list.Items))
-		}
-	}
+		return nil
+	})
 	for _, o := range list.Items {
 		if !w.added[o.UID] {
 			t.Errorf("the watcher never received %s", o.Name)
@@ -299,7 +299,7 @@ func settledList(t *testing.T, client kubernetes.Interface, w *watcher) *corev1.
 		if err != nil {
 			t.Fatal(err)
 		}
-		seen, err := w.seen()
+		seen, err := w.addedCount()
 		if err != nil {
 			t.Fatal(err)
 		}

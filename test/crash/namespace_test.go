@@ -227,13 +227,14 @@ func TestNothingIsLeftOfADeletedNamespace(t *testing.T) {
 		t.Fatal(h.server.proc.Explain(errors.New("the namespaces are not gone in time")))
 	}
 	h.server.kill()
-	for _, key := range left(t, h.server.dir) {
+	for _, key := range namespaceKeysInStore(t, h.server.dir) {
 		t.Errorf("left in etcd: %s", key)
 	}
 }
 
-// left are the keys of namespaces of the test in the store of a server that does not run.
-func left(t *testing.T, dir string) (out []string) {
+// namespaceKeysInStore are the keys of namespaces of the test in the store of a server that does
+// not run.
+func namespaceKeysInStore(t *testing.T, dir string) (out []string) {
 	t.Helper()
 	s, err := store.Open(t.Context(), store.Options{Dir: filepath.Join(dir, "etcd"), Tick: 10 * time.Millisecond})
 	if err != nil {

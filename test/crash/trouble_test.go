@@ -28,7 +28,7 @@ func put(ctx context.Context, c kubernetes.Interface, from, count int) (acked []
 	return acked, nil
 }
 
-func allThere(t *testing.T, c kubernetes.Interface, acked []string) {
+func expectAcknowledged(t *testing.T, c kubernetes.Interface, acked []string) {
 	t.Helper()
 	for _, name := range acked {
 		if _, err := c.CoreV1().ConfigMaps(space).Get(t.Context(), name, metav1.GetOptions{}); err != nil {
@@ -37,8 +37,8 @@ func allThere(t *testing.T, c kubernetes.Interface, acked []string) {
 	}
 }
 
-// ended waits for the process to end by itself and returns what it printed.
-func (s *server) ended() string {
+// waitExit waits for the process to end by itself and returns what it printed.
+func (s *server) waitExit() string {
 	s.t.Helper()
 	p := s.proc
 	select {
@@ -76,7 +76,8 @@ func TestFullDisk(t *testing.T) {
 	if err == nil {
 		t.Fatal("the disk never was full")
 	}
-	if said := s.ended(); !strings.Contains(said, "no space left on device") || !strings.Contains(said, "make room") {
+	if said := s.waitExit(); !strings.Contains(said, "no space left on device") ||
+		!strings.Contains(said, "make room") {
 		t.Errorf("after %d writes and %v the server said:\n%s", len(acked), err, said)
 	}
 	if err := syscall.Mount("tmpfs", s.dir, "tmpfs", syscall.MS_REMOUNT, large); err != nil {
@@ -87,7 +88,7 @@ func TestFullDisk(t *testing.T) {
 	if len(acked) == 0 {
 		t.Error("nothing was ever written")
 	}
-	allThere(t, c, acked)
+	expectAcknowledged(t, c, acked)
 	if more, err := put(t.Context(), c, 50000, 10); err != nil {
 		t.Errorf("after %d writes with room: %v", len(more), err)
 	}
@@ -119,7 +120,7 @@ func TestDamagedDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.start()
-	if said := s.ended(); !strings.Contains(said, "is damaged") || !strings.Contains(said,
+	if said := s.waitExit(); !strings.Contains(said, "is damaged") || !strings.Contains(said,
 		"restore it from a snapshot") || strings.Contains(said, "goroutine ") {
 		t.Errorf("the server said:\n%s", said)
 	}
@@ -130,5 +131,5 @@ func TestDamagedDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.start()
-	allThere(t, s.client(t.Context()), acked)
+	expectAcknowledged(t, s.client(t.Context()), acked)
 }

@@ -79,7 +79,7 @@ func (d *driver) WatchHealthStatus(ctx context.Context, reports chan<- kubeletpl
 	return nil
 }
 
-func (d *driver) holds() int {
+func (d *driver) preparedCount() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.prepared)
@@ -193,8 +193,8 @@ func TestClaimsOfTwoDrivers(t *testing.T) {
 			s[0].Resources[0].Health == v1.ResourceHealthStatusUnhealthy && *s[0].Resources[0].Message == "too hot" &&
 			s[0].Resources[1].Health == v1.ResourceHealthStatusUnknown
 	})
-	if gpu.holds() != 1 || nic.holds() != 1 {
-		t.Errorf("prepared: got %d and %d claims, want 1 and 1", gpu.holds(), nic.holds())
+	if gpu.preparedCount() != 1 || nic.preparedCount() != 1 {
+		t.Errorf("prepared: got %d and %d claims, want 1 and 1", gpu.preparedCount(), nic.preparedCount())
 	}
 	c.KillNode("node-1")
 	c.StartNode("node-1")
@@ -211,8 +211,9 @@ func TestClaimsOfTwoDrivers(t *testing.T) {
 	})
 	c.driver(gpu, "gpu-0")
 	c.WaitPod(c.ctx, "default", "two", func(p *v1.Pod) bool { return p == nil })
-	if gpu.holds() != 0 || nic.holds() != 0 {
-		t.Errorf("prepared after the last Pod: got %d and %d claims, want none", gpu.holds(), nic.holds())
+	if gpu.preparedCount() != 0 || nic.preparedCount() != 0 {
+		t.Errorf("prepared after the last Pod: got %d and %d claims, want none", gpu.preparedCount(),
+			nic.preparedCount())
 	}
 }
 

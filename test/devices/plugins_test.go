@@ -13,6 +13,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/kubelet/devicemanager/deviceplugintest"
 	"github.com/gantry-project/gantry/internal/kubelet/devicemanager/plugin"
+	"github.com/gantry-project/gantry/test/expect"
 	"github.com/gantry-project/gantry/test/wrappers"
 	"github.com/gantry-project/gantry/testcluster"
 )
@@ -34,15 +35,12 @@ func start(t *testing.T) *cluster {
 // until waits for something that takes a moment.
 func (c *cluster) until(what string, ok func() bool) {
 	c.t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-c.ctx.Done():
-			c.t.Fatalf("%s: still waiting; %s", what, c.Dump())
+	expect.Poll(c.t, 20*time.Millisecond, 2*time.Minute, what, func() error {
+		if ok() {
+			return nil
 		}
-	}
+		return expect.Lazy(c.Dump)
+	})
 }
 
 // allocatable is what the Node object says of a resource.

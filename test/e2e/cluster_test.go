@@ -88,20 +88,5 @@ func (c *cluster) waitFor(what, condition string, within time.Duration) {
 // eventually asks until ok says yes; it is for states that no watch of kubectl can express.
 func (c *cluster) eventually(within time.Duration, what string, ok func() (string, bool)) {
 	c.t.Helper()
-	deadline := time.Now().Add(within)
-	for {
-		state, done := ok()
-		if done {
-			return
-		}
-		if time.Now().After(deadline) {
-			c.t.Fatalf("%s: not within %s; last seen:\n%s", what, within, state)
-		}
-		if c.Process != nil {
-			if err := c.Process.Failed(); err != nil {
-				c.t.Fatalf("%s: got error %v, want none", what, err)
-			}
-		}
-		<-time.After(50 * time.Millisecond)
-	}
+	c.Cluster.As(c.t).Eventually(within, what, ok)
 }

@@ -92,7 +92,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-func (c *cluster) in(pod, script string) string {
+func (c *cluster) runInPod(pod, script string) string {
 	out, err := c.try("", "exec", pod, "--", "sh", "-c", script)
 	return fmt.Sprint(out, err)
 }
@@ -125,16 +125,16 @@ func (c *cluster) resolves(proxy bool) {
 		{"onhost", "cat /etc/resolv.conf", "nameserver 10.93.0.10\n"},
 	} {
 		c.eventually(time.Minute, q.pod+": "+q.script,
-			func() (string, bool) { out := c.in(q.pod, q.script); return out, strings.Contains(out, q.want) })
+			func() (string, bool) { out := c.runInPod(q.pod, q.script); return out, strings.Contains(out, q.want) })
 	}
 	if proxy { // the node itself asks by the Service's rules
 		c.eventually(time.Minute, "a Pod on the host's network resolves", func() (string, bool) {
-			out := c.in("onhost", "nslookup kubernetes.default.svc.cluster.local")
+			out := c.runInPod("onhost", "nslookup kubernetes.default.svc.cluster.local")
 			return out, strings.Contains(out, "Address: 10.93.0.1\n")
 		})
 	}
 	node, err := os.ReadFile("/etc/resolv.conf")
-	if got := c.in("hosts", "cat /etc/resolv.conf"); err != nil || strings.Contains(got, "10.93.0.10") ||
+	if got := c.runInPod("hosts", "cat /etc/resolv.conf"); err != nil || strings.Contains(got, "10.93.0.10") ||
 		!strings.Contains(string(node), strings.SplitN(got, "\n", 2)[0]) {
 		c.t.Errorf("dnsPolicy Default gives\n%swant the node's\n%s (%v)", got, node, err)
 	}
@@ -144,7 +144,7 @@ func (c *cluster) resolves(proxy bool) {
 func (c *cluster) appears() {
 	c.t.Helper()
 	const ask = "nslookup late.default.svc.cluster.local >/dev/null && echo there || echo gone"
-	if out := c.in("client", ask); !strings.Contains(out, "gone") {
+	if out := c.runInPod("client", ask); !strings.Contains(out, "gone") {
 		c.t.Fatalf("before there is a Service: %s", out)
 	}
 	for _, step := range []struct{ args, want string }{{"create service clusterip late --tcp=80", "there"},
@@ -152,7 +152,7 @@ func (c *cluster) appears() {
 		c.kubectl(strings.Fields(step.args)...)
 		began := time.Now()
 		c.eventually(time.Minute, step.args,
-			func() (string, bool) { out := c.in("client", ask); return out, strings.Contains(out, step.want) })
+			func() (string, bool) { out := c.runInPod("client", ask); return out, strings.Contains(out, step.want) })
 		c.t.Logf("%s: seen after %s, with the start of a process in the Pod", step.args, time.Since(began))
 	}
 }
@@ -315,7 +315,7 @@ func TestDNSAlone(t *testing.T) {
 	c.importImages("docker.io/library/busybox:1.28")
 	c.apply(aloneYAML)
 	c.waitFor("pod/asks", "condition=Ready", time.Minute)
-	ask := func() string { return c.in("asks", "nslookup kubernetes.default.svc.cluster.local") }
+	ask := func() string { return c.runInPod("asks", "nslookup kubernetes.default.svc.cluster.local") }
 	if out := ask(); strings.Contains(out, "10.95.0.1\n") {
 		t.Fatalf("answered without a DNS server:\n%s", out)
 	}

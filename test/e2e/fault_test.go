@@ -36,7 +36,7 @@ func TestFaults(t *testing.T) {
 		{"deleted while crashing", deletedWhileCrashing},
 		{"a Pod that ignores TERM", ignoresTerm},
 	} {
-		t.Run(fault.name, func(t *testing.T) { fault.run(c.as(t)) })
+		t.Run(fault.name, func(t *testing.T) { fault.run(c.forSubtest(t)) })
 	}
 }
 

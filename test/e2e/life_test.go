@@ -33,8 +33,8 @@ func (c *cluster) importImages(names ...string) {
 	}
 }
 
-// as returns the cluster for a subtest: failures are reported there.
-func (c *cluster) as(t *testing.T) *cluster { return &cluster{c.Cluster.As(t), t} }
+// forSubtest returns the cluster for a subtest: failures are reported there.
+func (c *cluster) forSubtest(t *testing.T) *cluster { return &cluster{c.Cluster.As(t), t} }
 
 func (c *cluster) field(what, path string) string {
 	c.t.Helper()
@@ -65,7 +65,7 @@ func TestExamples(t *testing.T) {
 		{"back-off and why", exampleCrash},
 		{"namespace deletion", exampleNamespace},
 	} {
-		t.Run(example.name, func(t *testing.T) { example.run(c.as(t)) })
+		t.Run(example.name, func(t *testing.T) { example.run(c.forSubtest(t)) })
 	}
 }
 

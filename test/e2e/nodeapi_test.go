@@ -44,7 +44,7 @@ func TestNodeAPI(t *testing.T) {
 	c.apply(chatty)
 	c.waitFor("pod/chatty", "condition=Ready", time.Minute)
 	t.Run("pages", func(t *testing.T) {
-		c.as(t).eventually(time.Minute, "numbers of the Pod", func() (string, bool) {
+		c.forSubtest(t).eventually(time.Minute, "numbers of the Pod", func() (string, bool) {
 			pages := raw("metrics/resource") + raw("metrics/cadvisor") + raw("metrics/probes") + raw("metrics") +
 				raw("stats/summary")
 			for _, want := range []string{
@@ -65,7 +65,7 @@ func TestNodeAPI(t *testing.T) {
 		}
 	})
 	t.Run("logs", func(t *testing.T) {
-		c := c.as(t)
+		c := c.forSubtest(t)
 		out := strings.Split(strings.TrimSpace(c.kubectl("logs", "-f", "chatty")), "\n")
 		for i := 1; i < len(out); i++ {
 			var was, now int
@@ -88,7 +88,7 @@ func TestNodeAPI(t *testing.T) {
 			t.Errorf("the previous run ended with %q", last)
 		}
 	})
-	t.Run("rights", func(t *testing.T) { rights(c.as(t)) })
+	t.Run("rights", func(t *testing.T) { rights(c.forSubtest(t)) })
 }
 
 // rights: a user sees logs and executes commands only with the Roles for it.

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -17,25 +16,9 @@ import (
 // role runs one role of Gantry alone until the test ends.
 func (c *cluster) role(args ...string) *process.Process {
 	c.t.Helper()
-	p, err := process.Start(exec.Command(filepath.Join(c.Bin, "gantry"), args...))
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	c.t.Cleanup(func() {
-		if c.t.Failed() {
-			c.t.Log(p.Report())
-		}
-		err := p.Failed()
-		if err == nil {
-			if err = p.End(time.Minute); errors.As(err, new(*exec.ExitError)) {
-				err = nil // it ended
-			}
-		}
-		if err != nil && !c.t.Failed() {
-			c.t.Errorf("gantry %s: %v", args[0], err)
-		}
-	})
-	return p
+	r := &up.Roles{TB: c.t, Bin: c.Bin}
+	c.t.Cleanup(r.End)
+	return r.Start(args...)
 }
 
 // Each role alone, joined by kubeconfigs over HTTPS only: the node under its node certificate, the

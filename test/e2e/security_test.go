@@ -34,8 +34,8 @@ func TestSecurity(t *testing.T) {
 	}
 	c.importMade("example.test/named-user:1", ggcr.Config{User: "app"})
 	c.kubectl("create", "secret", "generic", "login", "--from-literal=password=hunter2")
-	t.Run("contexts", func(t *testing.T) { c.as(t).all(contexts(c)) })
-	t.Run("user namespaces", func(t *testing.T) { userNamespaces(c.as(t)) })
+	t.Run("contexts", func(t *testing.T) { c.forSubtest(t).applyAll(contexts(c)) })
+	t.Run("user namespaces", func(t *testing.T) { userNamespaces(c.forSubtest(t)) })
 }
 
 // importMade brings busybox in under another name and with another configuration.
@@ -229,7 +229,7 @@ func userNamespaces(c *cluster) {
 	if err := os.Chown(foreign, 70000, 70000); err != nil {
 		c.t.Fatal(err)
 	}
-	c.all([]aPod{
+	c.applyAll([]aPod{
 		// row: UNS-04
 		// row: UNS-06
 		{

@@ -74,9 +74,9 @@ func TestServices(t *testing.T) {
 			return fmt.Sprint(out, err), both[out]
 		})
 	}
-	t.Run("a Pod reaches the API server by its Service", func(t *testing.T) { c.as(t).inCluster() })
+	t.Run("a Pod reaches the API server by its Service", func(t *testing.T) { c.forSubtest(t).inCluster() })
 	t.Run("affinity", func(t *testing.T) {
-		c := c.as(t)
+		c := c.forSubtest(t)
 		c.kubectl("patch", "service", "web", "-p", `{"spec":{"sessionAffinity":"ClientIP"}}`)
 		c.eventually(time.Minute, "the rules have the clients' sets", func() (string, bool) {
 			out := rulesOf(ip)
@@ -92,7 +92,7 @@ func TestServices(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	t.Run("a deleted Pod gets no new connections", func(t *testing.T) { c.as(t).leaves(ip) })
+	t.Run("a deleted Pod gets no new connections", func(t *testing.T) { c.forSubtest(t).leaves(ip) })
 }
 
 // inCluster finds the API server as client-go in a Pod does, by environment. What speaks without

@@ -24,7 +24,7 @@ func TestVolumes(t *testing.T) {
 	host := hostSide(t)
 	persistent(c, host)
 	pods := append(madeVolumes(), hostVolumes(host)...)
-	c.all(append(append(pods, claims()...), refusedVolumes()...))
+	c.applyAll(append(append(pods, claims()...), refusedVolumes()...))
 	c.leftByAnEarlierKubelet()
 }
 

@@ -47,8 +47,8 @@ spec:
 %s---`, p.name, p.name, indent(p.spec, 2), image, indent(p.container, 4))
 }
 
-// all applies Pods at once and checks each.
-func (c *cluster) all(pods []aPod) {
+// applyAll applies Pods at once and checks each.
+func (c *cluster) applyAll(pods []aPod) {
 	manifest := ""
 	for _, p := range pods {
 		manifest += p.yaml()
@@ -56,7 +56,7 @@ func (c *cluster) all(pods []aPod) {
 	c.apply(manifest)
 	t := c.t
 	for _, p := range pods {
-		t.Run(p.name, func(t *testing.T) { c.as(t).check(p) })
+		t.Run(p.name, func(t *testing.T) { c.forSubtest(t).check(p) })
 	}
 	for _, p := range pods {
 		c.kubectl("delete", "pod", p.name, "--wait=false", "--now")

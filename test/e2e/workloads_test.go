@@ -52,7 +52,7 @@ func TestWorkloads(t *testing.T) {
 		"words of kubectl get": checkMessages, "describe of init containers": describeInit,
 		"a crash loop is looked into": crashLoop, "debug": debug, "one Pod, one network": oneNetwork,
 	} {
-		together.Go(func() { t.Run(name, func(t *testing.T) { run(c.as(t)) }) })
+		together.Go(func() { t.Run(name, func(t *testing.T) { run(c.forSubtest(t)) }) })
 	}
 	together.Wait()
 }

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/gantry-project/gantry/test/expect"
 	"github.com/gantry-project/gantry/testcluster"
 )
 
@@ -132,16 +132,17 @@ func TestCustomScheduler(t *testing.T) {
 	create("plain", "default-scheduler", map[string]string{"example.com/loudness": "90"})
 	await := func(name, what string, ok func(*v1.Pod) bool) {
 		t.Helper()
-		var p *v1.Pod
-		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-			var err error
-			if p, err = client.CoreV1().Pods("default").Get(ctx, name, metav1.GetOptions{}); err == nil && ok(p) {
-				return
+		expect.EventuallyNoError(t, "Pod "+name+" is "+what, func() error {
+			p, err := client.CoreV1().Pods("default").Get(ctx, name, metav1.GetOptions{})
+			if err != nil || ok(p) {
+				return err
 			}
-		}
-		stop()
-		_ = cmd.Wait()
-		t.Fatalf("Pod %s is not %s: %+v\n%s", name, what, p.Status.Conditions, said.String())
+			return expect.Lazy(func() string {
+				stop()
+				_ = cmd.Wait()
+				return fmt.Sprintf("conditions %+v\n%s", p.Status.Conditions, said.String())
+			})
+		})
 	}
 	await("quiet", "on hush", func(p *v1.Pod) bool { return p.Spec.NodeName == "hush" })
 	await("plain", "on loud, by the scheduler beside", func(p *v1.Pod) bool { return p.Spec.NodeName == "loud" })

@@ -7,10 +7,15 @@
 package expect
 
 import (
+	"bytes"
 	"fmt"
 	"os"
+	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 const (
@@ -29,9 +34,9 @@ func NoError(t testing.TB, err error) {
 // PatienceVariable is the environment variable with the longest Patience, a duration.
 const PatienceVariable = "GANTRY_TEST_PATIENCE"
 
-// Patience is how long a test waits for what has to come: most, which leaves room for a machine that
-// is busy, or less where PatienceVariable says so, as runs of mutations do: what is broken there
-// never comes.
+// Patience is how long a test waits for what has to come: most, which leaves room for a machine
+// that is busy, or less where PatienceVariable says so, as runs of mutations do: what is broken
+// there never comes.
 func Patience(most time.Duration) time.Duration {
 	if d, err := time.ParseDuration(os.Getenv(PatienceVariable)); err == nil && d < most {
 		return d
@@ -54,9 +59,23 @@ func Eventually(t testing.TB, what string, ok func() bool) {
 // what describes it.
 func EventuallyNoError(t testing.TB, what string, f func() error) {
 	t.Helper()
-	tick := time.NewTicker(interval)
+	Poll(t, interval, timeout, what, f)
+}
+
+// Lazy is an error whose text is made when it is printed: for what takes long to say and is needed
+// of the last try only.
+type Lazy func() string
+
+// Error is the text.
+func (l Lazy) Error() string { return l() }
+
+// Poll calls f every so often until it returns nil, and fails with its last error when it did not
+// within the time; what describes it.
+func Poll(t testing.TB, every, within time.Duration, what string, f func() error) {
+	t.Helper()
+	tick := time.NewTicker(every)
 	defer tick.Stop()
-	patience := Patience(timeout)
+	patience := Patience(within)
 	limit := time.NewTimer(patience)
 	defer limit.Stop()
 	for {
@@ -102,4 +121,33 @@ func Value[T any](v T, err error) T {
 		panic(err)
 	}
 	return v
+}
+
+// ErrorTexts are findings of validation, a line each.
+func ErrorTexts(list field.ErrorList) string {
+	out := make([]string, 0, len(list))
+	for _, e := range list {
+		out = append(out, e.Error())
+	}
+	return strings.Join(out, "\n")
+}
+
+// Buffer is written by one goroutine and read by others. The zero value is empty.
+type Buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+// Write appends; it never fails.
+func (b *Buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+// String is what was written so far.
+func (b *Buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
 }

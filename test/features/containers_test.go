@@ -33,7 +33,7 @@ func TestContainers(t *testing.T) {
 		} {
 			t.Run(x.name, func(t *testing.T) {
 				t.Parallel()
-				x.test(n.as(t))
+				x.test(n.forSubtest(t))
 			})
 		}
 	})
@@ -50,7 +50,7 @@ func oomKilled(n *node) {
       resources: {limits: {memory: 24Mi}}}
   - {name: modest, image: "busybox:1.28", command: ["sh", "-c", "trap 'exit 0' TERM; while true; do sleep 0.2; done"]}
 `))
-	n.is("oom", ".status.containerStatuses[?(@.name=='greedy')].lastState.terminated.reason", "OOMKilled")
+	n.waitForField("oom", ".status.containerStatuses[?(@.name=='greedy')].lastState.terminated.reason", "OOMKilled")
 	if got := n.field("oom", ".status.containerStatuses[?(@.name=='greedy')].lastState.terminated.exitCode"); got !=
 		"137" {
 		n.t.Errorf("exit code %s", got)
@@ -74,7 +74,7 @@ func leaves(n *node) {
   - {name: a, image: "busybox:1.28", command: ["sleep", "1000"]}
   - {name: b, image: "busybox:1.28", command: ["sleep", "1000"]}
 `))
-	n.is("leaves", ".status.phase", "Running")
+	n.waitForField("leaves", ".status.phase", "Running")
 	var found []string
 	for _, mount := range []string{"/sys/fs/cgroup/memory", "/sys/fs/cgroup"} {
 		found, _ = filepath.Glob(filepath.Join(mount, "gantry-*/kubepods/besteffort/pod"+n.field("leaves",
@@ -108,7 +108,7 @@ func gracePeriods(n *node) {
 				ignoresTERM)))
 	}
 	for _, name := range []string{"default-grace", "own-grace", "forced", "without-force"} {
-		n.is(name, ".status.phase", "Running")
+		n.waitForField(name, ".status.phase", "Running")
 	}
 	n.run("kubectl", "delete", "pod", "default-grace", "--wait=false")
 	n.run("kubectl", "delete", "pod", "own-grace", "--wait=false", "--grace-period=7")
@@ -147,7 +147,7 @@ func investigation(n *node) {
   - {name: app, image: "busybox:1.28", command: ["sh", "-c", "echo cannot open the ledger; exit 3"],
       resources: {limits: {memory: 64Mi}}}
 `))
-	n.is("crashes", ".status.containerStatuses[0].state.waiting.reason", "CrashLoopBackOff")
+	n.waitForField("crashes", ".status.containerStatuses[0].state.waiting.reason", "CrashLoopBackOff")
 	for command, want := range map[string]string{
 		"logs crashes":            "cannot open the ledger",
 		"logs crashes --previous": "cannot open the ledger",
@@ -159,7 +159,7 @@ func investigation(n *node) {
 			n.t.Errorf("%s: %s\nwant %q in it", command, out, want)
 		}
 	}
-	n.is("crashes", ".status.ephemeralContainerStatuses[0].state.terminated.reason", "Completed")
+	n.waitForField("crashes", ".status.ephemeralContainerStatuses[0].state.terminated.reason", "Completed")
 	n.run("kubectl", "delete", "pod", "crashes", "--grace-period=1")
 }
 
@@ -213,12 +213,12 @@ func pullProgress(n *node) {
 	}
 	n.apply(pod("pulls", fmt.Sprintf("  containers:\n  - {name: app, image: %q, command: [sleep, \"1000\"]}\n",
 		reg.Addr+"/team/big:1")))
-	n.soon("bytes in why", func() (string, bool) {
+	n.eventually("bytes in why", func() (string, bool) {
 		out, err := n.try("", "why", "pod/pulls")
 		return out, err == nil && strings.Contains(out, "of container app is being pulled: ") && strings.Contains(out,
 			" MB of ")
 	})
-	n.is("pulls", ".status.phase", "Running")
+	n.waitForField("pulls", ".status.phase", "Running")
 	if events := n.run("kubectl", "events", "--for", "pod/pulls"); !strings.Contains(events,
 		"Successfully pulled image \""+reg.Addr+"/team/big:1\" in ") || !strings.Contains(events,
 		" including waiting). Image size: ") {

@@ -44,7 +44,7 @@ func (w *fixture) live(selector string) (out []v1.Pod) {
 
 func (w *fixture) deploy(name string, replicas int32, edit ...func(*appsv1.Deployment)) *appsv1.Deployment {
 	w.t.Helper()
-	spec := one("", "").Spec
+	spec := scriptPod("", "").Spec
 	spec.Containers[0].Env = []v1.EnvVar{{Name: "COLOUR", Value: "red"}}
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: appsv1.DeploymentSpec{
 		Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}},
@@ -99,7 +99,7 @@ func (w *fixture) jobEnds(name string, how batchv1.JobConditionType) (j *batchv1
 }
 
 // Workloads and what their controllers do, on one node.
-func TestControl(t *testing.T) {
+func TestControllers(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	t.Run("control", func(t *testing.T) {
@@ -115,7 +115,7 @@ func TestControl(t *testing.T) {
 			{"one POST for all", apiServerOnly},      // row: API-02
 			{"tainted out", taintedOut},              // row: CTL-17 (last: it empties the node)
 		} {
-			t.Run(x.name, func(t *testing.T) { x.test(w.as(t)) })
+			t.Run(x.name, func(t *testing.T) { x.test(w.forSubtest(t)) })
 		}
 	})
 }
@@ -188,14 +188,14 @@ func sum(sizes map[string]int32) (n int32) {
 }
 
 func jobRuns(w *fixture) {
-	spec := one("", "echo hello").Spec
+	spec := scriptPod("", "echo hello").Spec
 	spec.RestartPolicy = v1.RestartPolicyNever
 	w.job("hello", batchv1.JobSpec{Completions: ptr(int32(3)), Parallelism: ptr(int32(2)),
 		Template: v1.PodTemplateSpec{Spec: spec}})
 	if j := w.jobEnds("hello", batchv1.JobComplete); j.Status.Succeeded != 3 || len(w.pods("job-name=hello")) != 3 {
 		w.t.Errorf("got %+v, want Succeeded 3 and len 3", j.Status)
 	}
-	spec = one("", "exit 3").Spec
+	spec = scriptPod("", "exit 3").Spec
 	spec.RestartPolicy = v1.RestartPolicyNever
 	w.job("fails", batchv1.JobSpec{BackoffLimit: ptr(int32(0)), Template: v1.PodTemplateSpec{Spec: spec}})
 	j := w.jobEnds("fails", batchv1.JobFailed)
@@ -206,9 +206,9 @@ func jobRuns(w *fixture) {
 }
 
 func jobWithSidecar(w *fixture) {
-	spec := one("", "sleep 0.05").Spec
+	spec := scriptPod("", "sleep 0.05").Spec
 	spec.RestartPolicy = v1.RestartPolicyNever
-	side := does("side", "while true; do sleep 0.05; done")
+	side := scriptContainer("side", "while true; do sleep 0.05; done")
 	side.RestartPolicy = ptr(v1.ContainerRestartPolicyAlways)
 	spec.InitContainers = []v1.Container{side}
 	w.job("myjob", batchv1.JobSpec{Template: v1.PodTemplateSpec{Spec: spec}})
@@ -222,7 +222,7 @@ func jobIgnores(w *fixture) {
 		<-p.Signal
 		return 3
 	}})
-	spec := one("", "").Spec
+	spec := scriptPod("", "").Spec
 	spec.Containers[0].Image = "doomed:1"
 	spec.RestartPolicy = v1.RestartPolicyNever
 	w.job("patient", batchv1.JobSpec{
@@ -243,7 +243,7 @@ func jobIgnores(w *fixture) {
 	})
 	expect.NoError(w.t, w.Client.PolicyV1().Evictions("default").Evict(w.ctx,
 		&policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: "default"}}))
-	w.gone(p.Name) // its end was looked at: else its finalizer would hold it
+	w.waitForDeletion(p.Name) // its end was looked at: else its finalizer would hold it
 	j, err := w.Client.BatchV1().Jobs("default").Get(w.ctx, "patient", metav1.GetOptions{})
 	expect.NoError(w.t, err)
 	if len(j.Status.Conditions) > 0 || j.Status.Failed > 0 {
@@ -252,19 +252,19 @@ func jobIgnores(w *fixture) {
 }
 
 func evictedStays(w *fixture) {
-	w.create(one("evicted", ""))
+	w.create(scriptPod("evicted", ""))
 	w.wait("evicted", running)
 	_, err := w.Client.CoreV1().Pods("default").Patch(w.ctx, "evicted", types.MergePatchType,
 		[]byte(`{"metadata":{"finalizers":["example.com/kept"]}}`), metav1.PatchOptions{})
 	expect.NoError(w.t, err)
-	p := one("left-over", "")
+	p := scriptPod("left-over", "")
 	p.Spec.SchedulerName = "nobody"
 	w.create(p)
 	_, err = w.Client.CoreV1().Pods("default").Patch(w.ctx, "left-over", types.MergePatchType,
 		[]byte(`{"status":{"phase":"Failed","reason":"Evicted","message":"The node was low on resource: memory."}}`),
 		metav1.PatchOptions{}, "status")
 	expect.NoError(w.t, err)
-	spec := one("", "exit 0").Spec
+	spec := scriptPod("", "exit 0").Spec
 	spec.RestartPolicy = v1.RestartPolicyNever
 	w.job("brief", batchv1.JobSpec{TTLSecondsAfterFinished: ptr(int32(0)), Template: v1.PodTemplateSpec{Spec: spec}})
 	w.until("the Job and its Pod to be removed", func() bool {
@@ -281,9 +281,9 @@ func evictedStays(w *fixture) {
 
 // apiServerOnly: whoever makes a Pod, the same request made it, under its own name.
 func apiServerOnly(w *fixture) {
-	w.create(one("by-hand", ""))
+	w.create(scriptPod("by-hand", ""))
 	w.deploy("by-set", 1)
-	spec := one("", "").Spec
+	spec := scriptPod("", "").Spec
 	spec.RestartPolicy = v1.RestartPolicyNever
 	w.job("by-job", batchv1.JobSpec{Template: v1.PodTemplateSpec{Spec: spec}})
 	w.until("the Job's Pod", func() bool { return len(w.pods("job-name=by-job")) == 1 })
@@ -305,7 +305,7 @@ func apiServerOnly(w *fixture) {
 }
 
 func taintedOut(w *fixture) {
-	stays := one("driven-out", "trap '' TERM; while true; do sleep 0.05; done")
+	stays := scriptPod("driven-out", "trap '' TERM; while true; do sleep 0.05; done")
 	stays.Spec.TerminationGracePeriodSeconds = ptr(int64(60)) // it is looked at while it ends
 	w.create(stays)
 	w.wait("driven-out", running)
@@ -328,7 +328,7 @@ func TestAnEndedPodIsReplaced(t *testing.T) {
 	_, err := w.Client.AppsV1().ReplicaSets("default").Create(w.ctx,
 		&appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: "set"}, Spec: appsv1.ReplicaSetSpec{
 			Replicas: ptr(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: labelled("app", "set", one("", "").Spec),
+			Template: labelled("app", "set", scriptPod("", "").Spec),
 		}}, metav1.CreateOptions{})
 	expect.NoError(w.t, err)
 	seen := sets.New[types.UID]()
@@ -365,7 +365,7 @@ func TestControllersStartAgain(t *testing.T) {
 	w.KillControllers()
 	gone := w.live("app=steady")[0]
 	w.delete(gone.Name, metav1.DeleteOptions{})
-	w.gone(gone.Name)
+	w.waitForDeletion(gone.Name)
 	_, err := w.Client.AppsV1().Deployments("default").Patch(w.ctx, "steady", types.MergePatchType,
 		[]byte(`{"spec":{"replicas":5}}`), metav1.PatchOptions{})
 	expect.NoError(w.t, err)

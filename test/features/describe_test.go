@@ -57,7 +57,7 @@ func masked(text string) string {
 
 func describe(n *node) {
 	n.apply(describedPod)
-	n.soon("the description", func() (string, bool) {
+	n.eventually("the description", func() (string, bool) {
 		// kubectl of this release, which is part of gantry: others write some lines in another way.
 		out, err := exec.Command(filepath.Join(n.Bin, "gantry"), "kubectl", "--kubeconfig",
 			n.Kubeconfig, "describe", "pod", "described").CombinedOutput()

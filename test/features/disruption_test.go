@@ -59,7 +59,7 @@ func (w *fixture) cordon(node string, on bool) {
 		[]byte(`{"spec":{"unschedulable":`+text+`}}`), metav1.PatchOptions{})
 	expect.NoError(w.t, err)
 	for known := !on; !known; {
-		p := one("", "")
+		p := scriptPod("", "")
 		p.GenerateName, p.Spec.NodeSelector = "kept-out-", map[string]string{v1.LabelHostname: node}
 		name := w.create(p).Name
 		p = w.wait(name, func(p *v1.Pod) bool {
@@ -97,7 +97,7 @@ func TestDisruptions(t *testing.T) {
 		{"a rollout asks no budget", rolloutOverBudget}, // row: PDB-11
 		{"unhealthy Pods", unhealthy},                   // row: PDB-12
 	} {
-		t.Run(x.name, func(t *testing.T) { x.test(w.as(t)) })
+		t.Run(x.name, func(t *testing.T) { x.test(w.forSubtest(t)) })
 	}
 }
 
@@ -113,7 +113,7 @@ func gracefully(w *fixture) {
 			return 137
 		}
 	}})
-	p := one("slow-end", "")
+	p := scriptPod("slow-end", "")
 	p.Spec.TerminationGracePeriodSeconds = ptr(int64(60))
 	w.create(p)
 	w.wait("slow-end", running)
@@ -128,7 +128,7 @@ func gracefully(w *fixture) {
 		w.t.Errorf("while it ends: deleted %v, %s", p.DeletionTimestamp, p.Status.Phase)
 	}
 	close(end)
-	w.gone("slow-end")
+	w.waitForDeletion("slow-end")
 }
 
 func rolloutOverBudget(w *fixture) {
@@ -152,7 +152,7 @@ func rolloutOverBudget(w *fixture) {
 func unhealthy(w *fixture) {
 	for app, policy := range map[string]*policyv1.UnhealthyPodEvictionPolicyType{"default": nil,
 		"always": ptr(policyv1.AlwaysAllow)} {
-		p := one("sick-"+app, "")
+		p := scriptPod("sick-"+app, "")
 		p.Labels = map[string]string{"app": app}
 		p.Spec.Containers[0].ReadinessProbe = &v1.Probe{
 			ProbeHandler:  v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"sh", "-c", "exit 1"}}},
@@ -184,7 +184,7 @@ func TestFiveReasonsOfDisruption(t *testing.T) {
 	expect.NoError(w.t, err)
 	half := resource.NewMilliQuantity(node.Status.Allocatable.Cpu().MilliValue()*6/10, resource.DecimalSI)
 	big := func(name, class string) *v1.Pod {
-		p := one(name, "")
+		p := scriptPod(name, "")
 		p.Spec.PriorityClassName, p.Spec.NodeSelector = class, map[string]string{v1.LabelHostname: "a"}
 		p.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: *half}
 		return p
@@ -194,7 +194,7 @@ func TestFiveReasonsOfDisruption(t *testing.T) {
 	w.create(big("urgent", "system-cluster-critical"))
 	w.wait("urgent", running)
 	expect.NoError(w.t, w.evict("urgent"))
-	w.gone("urgent")
+	w.waitForDeletion("urgent")
 	w.create(big("in-the-way", ""))
 	w.wait("in-the-way", running)
 	critical := big("critical", "system-node-critical")
@@ -202,7 +202,7 @@ func TestFiveReasonsOfDisruption(t *testing.T) {
 	w.create(critical)
 	w.wait("critical", running)
 	for _, name := range []string{"tainted", "orphan"} {
-		p := one(name, "")
+		p := scriptPod(name, "")
 		p.Spec.NodeName = "b"
 		if name == "orphan" {
 			p.Spec.Tolerations = []v1.Toleration{{Key: "a", Operator: v1.TolerationOpExists}}
@@ -213,10 +213,10 @@ func TestFiveReasonsOfDisruption(t *testing.T) {
 	_, err = w.Client.CoreV1().Nodes().Patch(w.ctx, "b", types.StrategicMergePatchType,
 		[]byte(`{"spec":{"taints":[{"key":"a","effect":"NoExecute"}]}}`), metav1.PatchOptions{})
 	expect.NoError(w.t, err)
-	w.gone("tainted")
+	w.waitForDeletion("tainted")
 	w.KillNode("b")
 	expect.NoError(w.t, w.Client.CoreV1().Nodes().Delete(w.ctx, "b", metav1.DeleteOptions{}))
-	w.gone("orphan")
+	w.waitForDeletion("orphan")
 	got := map[string]string{}
 	for _, p := range states() {
 		if c := condition(p, v1.DisruptionTarget); c.Status == v1.ConditionTrue {
@@ -311,8 +311,8 @@ func TestNodesAreDrainedOneAfterTheOther(t *testing.T) {
 	if said, err := w.drainNode("node-1", time.Minute); err != nil || x.Spec.NodeName != "node-1" {
 		t.Fatalf("pod-x on %s; node-1: %v\n%s", x.Spec.NodeName, err, said)
 	}
-	w.gone(a.Name)
-	w.gone(x.Name)
+	w.waitForDeletion(a.Name)
+	w.waitForDeletion(x.Name)
 	d := w.newPod("app", a, b, c)
 	w.wait(d.Name, func(p *v1.Pod) bool { return running(p) && p.Spec.NodeName == "node-2" })
 	w.cordon("node-3", false)
@@ -339,7 +339,7 @@ func TestNodesAreDrainedOneAfterTheOther(t *testing.T) {
 		t.Fatalf("node-2 at last: %v\n%s", err, said)
 	}
 	for _, p := range []v1.Pod{b, d} {
-		w.gone(p.Name)
+		w.waitForDeletion(p.Name)
 	}
 }
 

@@ -39,15 +39,16 @@ func start(t *testing.T, opts ...testcluster.Option) *fixture {
 	return &fixture{testcluster.Start(t, opts...), t, ctx}
 }
 
-// as is the same fixture for a subtest, with a timeout of its own.
-func (w *fixture) as(t *testing.T) *fixture {
+// forSubtest is the same fixture for a subtest, with a timeout of its own.
+func (w *fixture) forSubtest(t *testing.T) *fixture {
 	ctx, cancel := context.WithTimeout(t.Context(), expect.Patience(3*time.Minute))
 	t.Cleanup(cancel)
 	return &fixture{w.Cluster, t, ctx}
 }
 
-// one is a Pod with a container that does what its script says; no script runs until it is stopped.
-func one(name, script string) *v1.Pod {
+// scriptPod is a Pod with a container that does what its script says; no script runs until it is
+// stopped.
+func scriptPod(name, script string) *v1.Pod {
 	c := v1.Container{Name: "app", Image: "app:1"}
 	if script != "" {
 		c.Command = []string{"sh", "-c", script}
@@ -57,8 +58,8 @@ func one(name, script string) *v1.Pod {
 		Containers: []v1.Container{c}}}
 }
 
-// does is a container that does what its script says.
-func does(name, script string) v1.Container {
+// scriptContainer is a container that does what its script says.
+func scriptContainer(name, script string) v1.Container {
 	return v1.Container{Name: name, Image: "app:1", Command: []string{"sh", "-c", script}}
 }
 
@@ -88,7 +89,7 @@ func (w *fixture) wait(name string, ok func(*v1.Pod) bool) (p *v1.Pod) {
 	return p
 }
 
-func (w *fixture) gone(name string) {
+func (w *fixture) waitForDeletion(name string) {
 	w.t.Helper()
 	w.until("the end of "+name, func() bool {
 		_, err := w.Client.CoreV1().Pods("default").Get(w.ctx, name, metav1.GetOptions{})
@@ -102,27 +103,22 @@ var patience = expect.Patience(2 * time.Minute)
 // until waits for what no watch tells; it fails the test after patience.
 func (w *fixture) until(what string, ok func() bool) {
 	w.t.Helper()
-	tick, end := time.NewTicker(3*time.Millisecond), time.After(patience)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-end:
-			w.t.Fatalf("waited %s for %s\n%s", patience, what, w.Dump())
-		case <-w.ctx.Done():
-			w.t.Fatalf("waiting for %s: %v\n%s", what, w.ctx.Err(), w.Dump())
+	expect.Poll(w.t, 3*time.Millisecond, patience, what, func() error {
+		if ok() {
+			return nil
 		}
-	}
+		return expect.Lazy(w.Dump)
+	})
 }
 
-// refused creates and expects an error that has all these words.
-func (w *fixture) refused(p *v1.Pod, words ...string) {
+// expectRefused creates and expects an error that has all these words.
+func (w *fixture) expectRefused(p *v1.Pod, words ...string) {
 	w.t.Helper()
 	_, err := w.Client.CoreV1().Pods("default").Create(w.ctx, p, metav1.CreateOptions{DryRun: []string{"All"}})
-	w.says(err, words...)
+	w.expectRefusal(err, words...)
 }
 
-func (w *fixture) says(err error, words ...string) {
+func (w *fixture) expectRefusal(err error, words ...string) {
 	w.t.Helper()
 	if err == nil {
 		w.t.Errorf("taken, though it should be refused with %q", words)
@@ -135,7 +131,7 @@ func (w *fixture) says(err error, words ...string) {
 	}
 }
 
-func (w *fixture) taken(p *v1.Pod) {
+func (w *fixture) expectAccepted(p *v1.Pod) {
 	w.t.Helper()
 	if _, err := w.Client.CoreV1().Pods("default").Create(w.ctx, p,
 		metav1.CreateOptions{DryRun: []string{"All"}}); err != nil {
@@ -155,7 +151,7 @@ func (w *fixture) record() (states func() []*v1.Pod) {
 		w.t.Helper()
 		defer wa.Stop()
 		// the watch tells of this Pod after all that was before it, Pods that have gone too
-		last := one("told-last", "")
+		last := scriptPod("told-last", "")
 		last.Spec.NodeSelector = map[string]string{"no": "node"}
 		w.create(last)
 		now, err := w.Client.CoreV1().Pods("default").List(w.ctx, metav1.ListOptions{})

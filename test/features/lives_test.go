@@ -2,6 +2,7 @@ package features_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -51,7 +52,7 @@ func TestPodLifecycles(t *testing.T) {
 			{"of another system", otherSystem}, // row: API-41
 		} {
 			t.Run(x.name, func(t *testing.T) {
-				x.test(w.as(t))
+				x.test(w.forSubtest(t))
 			})
 		}
 	})
@@ -66,7 +67,7 @@ func running(p *v1.Pod) bool { return p.Status.Phase == v1.PodRunning }
 
 func succeedsAndFails(w *fixture) {
 	for name, script := range map[string]string{"succeeds": "exit 0", "fails": "exit 4"} {
-		p := one(name, script)
+		p := scriptPod(name, script)
 		p.Spec.RestartPolicy = v1.RestartPolicyNever
 		w.create(p)
 	}
@@ -176,7 +177,7 @@ func revisions(t *testing.T, all []*v1.Pod) {
 }
 
 func terminating(w *fixture) {
-	p := one("ends", "trap '' TERM; while true; do sleep 0.05; done")
+	p := scriptPod("ends", "trap '' TERM; while true; do sleep 0.05; done")
 	p.Spec.TerminationGracePeriodSeconds = ptr(int64(60)) // it is looked at while it ends
 	w.create(p)
 	w.wait("ends", running)
@@ -194,7 +195,7 @@ func networkBeforeImages(w *fixture) {
 	w.Fault("node-1", "PullImage", "hang")
 	defer w.Fault("node-1", "PullImage", "")
 	w.FaultPod("node-1", "ordered", "RunPodSandbox", "1*error(no network)->ok")
-	p := one("ordered", "")
+	p := scriptPod("ordered", "")
 	p.Spec.Containers[0].ImagePullPolicy = v1.PullAlways
 	w.create(p)
 	// While the pull hangs, everybody can see that the network is there.
@@ -215,12 +216,13 @@ func networkBeforeImages(w *fixture) {
 		}
 	}
 	w.delete("ordered", metav1.DeleteOptions{})
-	w.gone("ordered")
+	w.waitForDeletion("ordered")
 }
 
 func initStatuses(w *fixture) {
-	p := one("inits", "")
-	p.Spec.InitContainers = []v1.Container{does("zeta", "exit 0"), does("alpha", "exit 0"), does("mid", "exit 0")}
+	p := scriptPod("inits", "")
+	p.Spec.InitContainers = []v1.Container{scriptContainer("zeta", "exit 0"), scriptContainer("alpha", "exit 0"),
+		scriptContainer("mid", "exit 0")}
 	p.Spec.InitContainers[1].RestartPolicy = ptr(v1.ContainerRestartPolicyAlways)
 	p.Spec.InitContainers[1].Command = nil
 	w.create(p)
@@ -241,9 +243,9 @@ func initStatuses(w *fixture) {
 }
 
 func sidecarRestarts(w *fixture) {
-	p := one("sidecar", "")
+	p := scriptPod("sidecar", "")
 	p.Spec.RestartPolicy = v1.RestartPolicyNever
-	p.Spec.InitContainers = []v1.Container{does("side", "sleep 0.2; exit 0")}
+	p.Spec.InitContainers = []v1.Container{scriptContainer("side", "sleep 0.2; exit 0")}
 	p.Spec.InitContainers[0].RestartPolicy = ptr(v1.ContainerRestartPolicyAlways)
 	w.create(p)
 	w.wait("sidecar", func(p *v1.Pod) bool {
@@ -251,9 +253,9 @@ func sidecarRestarts(w *fixture) {
 			p.Status.InitContainerStatuses[0].RestartCount > 0
 	})
 	// The same policy does cover the others: a regular init container that fails ends its Pod.
-	p = one("init-fails", "")
+	p = scriptPod("init-fails", "")
 	p.Spec.RestartPolicy = v1.RestartPolicyNever
-	p.Spec.InitContainers = []v1.Container{does("first", "exit 1")}
+	p.Spec.InitContainers = []v1.Container{scriptContainer("first", "exit 1")}
 	w.create(p)
 	if s := w.wait("init-fails", phase(v1.PodFailed)).Status.InitContainerStatuses[0]; s.RestartCount != 0 {
 		w.t.Errorf("restarted %d times", s.RestartCount)
@@ -261,8 +263,8 @@ func sidecarRestarts(w *fixture) {
 }
 
 func initImage(w *fixture) {
-	p := one("images", "")
-	p.Spec.InitContainers = []v1.Container{does("first", "exit 0"), does("second", "exit 0")}
+	p := scriptPod("images", "")
+	p.Spec.InitContainers = []v1.Container{scriptContainer("first", "exit 0"), scriptContainer("second", "exit 0")}
 	w.create(p)
 	before := w.wait("images", running)
 	patch := func(text string) error {
@@ -270,7 +272,7 @@ func initImage(w *fixture) {
 			metav1.PatchOptions{})
 		return err
 	}
-	w.says(patch(`{"spec":{"initContainers":[{"name":"first","command":["true"]}]}}`),
+	w.expectRefusal(patch(`{"spec":{"initContainers":[{"name":"first","command":["true"]}]}}`),
 		"Forbidden: pod updates may not change fields other than")
 	expect.NoError(w.t, patch(`{"spec":{"initContainers":[{"name":"first","image":"app:2"}]}}`))
 	expect.NoError(w.t, patch(`{"spec":{"initContainers":[{"name":"second","image":"app:2"}]}}`))
@@ -286,11 +288,12 @@ func initImage(w *fixture) {
 }
 
 func sandboxDies(w *fixture) {
-	p := one("revived", "")
+	p := scriptPod("revived", "")
 	p.Spec.Volumes = []v1.Volume{{Name: "scratch", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}}}
 	mounts := []v1.VolumeMount{{Name: "scratch", MountPath: "/scratch"}}
-	first := does("first", "if test -f /scratch/out; then echo again >> /scratch/out; else echo new > /scratch/out; fi")
-	shows := does("app", "sleep 1000")
+	first := scriptContainer("first",
+		"if test -f /scratch/out; then echo again >> /scratch/out; else echo new > /scratch/out; fi")
+	shows := scriptContainer("app", "sleep 1000")
 	first.VolumeMounts, shows.VolumeMounts = mounts, mounts
 	p.Spec.InitContainers, p.Spec.Containers = []v1.Container{first}, []v1.Container{shows}
 	w.create(p)
@@ -324,30 +327,26 @@ func sandboxDies(w *fixture) {
 
 // sharedEmptyDir: a sidecar reads what the app writes to a volume that both mount.
 func sharedEmptyDir(w *fixture) {
-	p := one("ships", "")
+	p := scriptPod("ships", "")
 	p.Spec.Volumes = []v1.Volume{{Name: "data", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}}}
 	mounts := []v1.VolumeMount{{Name: "data", MountPath: "/opt"}}
-	shipper, app := does("logshipper", "sleep 1000"), does("app", "echo logging >> /opt/logs.txt; sleep 1000")
+	shipper, app := scriptContainer("logshipper", "sleep 1000"), scriptContainer("app",
+		"echo logging >> /opt/logs.txt; sleep 1000")
 	shipper.RestartPolicy, shipper.VolumeMounts, app.VolumeMounts = ptr(v1.ContainerRestartPolicyAlways), mounts, mounts
 	p.Spec.InitContainers, p.Spec.Containers = []v1.Container{shipper}, []v1.Container{app}
 	w.create(p)
 	p = w.wait("ships", running)
 	_, id, _ := strings.Cut(p.Status.InitContainerStatuses[0].ContainerID, "://")
-	for deadline := time.Now().Add(patience); ; time.Sleep(3 * time.Millisecond) {
+	w.until("what the app wrote is what the sidecar reads", func() bool {
 		r, err := w.Runtime("node-1").ExecSync(w.ctx, &runtimeapi.ExecSyncRequest{ContainerId: id,
 			Cmd: []string{"cat", "/opt/logs.txt"}})
 		expect.NoError(w.t, err)
-		if string(r.Stdout) == "logging\n" {
-			return
-		}
-		if time.Now().After(deadline) {
-			w.t.Fatalf("the sidecar reads %q, want what the app wrote", r.Stdout)
-		}
-	}
+		return string(r.Stdout) == "logging\n"
+	})
 }
 
 func together(w *fixture) {
-	p := one("together", "")
+	p := scriptPod("together", "")
 	never := &v1.Probe{ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"sh", "-c", "exit 1"}}},
 		PeriodSeconds: 1, FailureThreshold: 1000}
 	p.Spec.Containers = []v1.Container{{Name: "slow", Image: "app:1", StartupProbe: never},
@@ -374,12 +373,12 @@ func initWaits(w *fixture) {
 		}
 		return false
 	}
-	p := one("waits", "")
+	p := scriptPod("waits", "")
 	p.Spec.Volumes = []v1.Volume{
 		{Name: "settings",
 			VolumeSource: v1.VolumeSource{
 				ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: "late"}}}}}
-	p.Spec.InitContainers = []v1.Container{does("first", "exit 0")}
+	p.Spec.InitContainers = []v1.Container{scriptContainer("first", "exit 0")}
 	p.Spec.InitContainers[0].VolumeMounts = []v1.VolumeMount{{Name: "settings", MountPath: "/settings"}}
 	w.create(p)
 	w.until("the volume to be missed", func() bool { return made("waits") || w.fact("waits", "VolumeWaiting") >= 0 })
@@ -397,8 +396,8 @@ func initWaits(w *fixture) {
 			first)
 	}
 	w.FaultPod("node-1", "unplugged", "RunPodSandbox", "1*error(no network yet)->ok")
-	p = one("unplugged", "")
-	p.Spec.InitContainers = []v1.Container{does("first", "exit 0")}
+	p = scriptPod("unplugged", "")
+	p.Spec.InitContainers = []v1.Container{scriptContainer("first", "exit 0")}
 	w.create(p)
 	w.until("the network to be missed", func() bool {
 		events, err := w.Client.CoreV1().Events("default").List(w.ctx,
@@ -414,8 +413,8 @@ func initWaits(w *fixture) {
 }
 
 func initFields(w *fixture) {
-	p := one("fields", "")
-	first := does("first", "exit 0")
+	p := scriptPod("fields", "")
+	first := scriptContainer("first", "exit 0")
 	first.Env = []v1.EnvVar{{Name: "COLOUR", Value: "red"}}
 	first.WorkingDir, first.Ports = "/work",
 		[]v1.ContainerPort{{Name: "init", ContainerPort: 81, Protocol: v1.ProtocolTCP}}
@@ -457,7 +456,7 @@ func initFields(w *fixture) {
 }
 
 func debuggerEnds(w *fixture) {
-	w.create(one("debugged", ""))
+	w.create(scriptPod("debugged", ""))
 	w.wait("debugged", running)
 	debug := func(c v1.EphemeralContainerCommon) error {
 		raw, err := json.Marshal(map[string]any{"spec": map[string]any{
@@ -470,7 +469,7 @@ func debuggerEnds(w *fixture) {
 	debugger := v1.EphemeralContainerCommon{Name: "debugger", Image: "app:1", Command: []string{"sh", "-c", "exit 3"}}
 	guaranteed := debugger
 	guaranteed.Resources.Requests = v1.ResourceList{v1.ResourceCPU: resource.MustParse("1m")}
-	w.says(debug(guaranteed), "resources: Forbidden: cannot be set for an Ephemeral Container")
+	w.expectRefusal(debug(guaranteed), "resources: Forbidden: cannot be set for an Ephemeral Container")
 	expect.NoError(w.t, debug(debugger))
 	ended := func(p *v1.Pod) bool {
 		return len(p.Status.EphemeralContainerStatuses) == 1 &&
@@ -511,12 +510,12 @@ func force(w *fixture) {
 		close(killed)
 		return 137
 	}})
-	p := one("stubborn", "")
+	p := scriptPod("stubborn", "")
 	p.Spec.TerminationGracePeriodSeconds = ptr(int64(60))
 	w.create(p)
 	_, id, _ := strings.Cut(w.wait("stubborn", running).Status.ContainerStatuses[0].ContainerID, "://")
 	w.delete("stubborn", metav1.DeleteOptions{GracePeriodSeconds: ptr(int64(0))})
-	w.gone("stubborn") // at once, long before its process
+	w.waitForDeletion("stubborn") // at once, long before its process
 	for i, c := range []chan struct{}{asked, killed} {
 		select {
 		case <-c:
@@ -536,8 +535,9 @@ func force(w *fixture) {
 func fourCauses(w *fixture) {
 	w.On(testcluster.Match{Pod: "greedy"},
 		testcluster.Script{Main: func(p *testcluster.Process) int { p.OOMKilled(); return 137 }})
-	broken, greedy, misled, sick := one("broken", "echo panic >&2; exit 7"), one("greedy", ""), one("misled", ""),
-		one("sick", "")
+	broken, greedy, misled, sick := scriptPod("broken", "echo panic >&2; exit 7"), scriptPod("greedy", ""),
+		scriptPod("misled", ""),
+		scriptPod("sick", "")
 	greedy.Spec.Containers[0].Resources.Limits = v1.ResourceList{v1.ResourceMemory: resource.MustParse("16Mi")}
 	misled.Spec.Containers[0].Env = []v1.EnvVar{
 		{Name: "TOKEN",
@@ -557,31 +557,22 @@ func fourCauses(w *fixture) {
 		"sick": {"liveness"},
 	} {
 		answer := ""
-		says := func() bool {
+		expect.EventuallyNoError(w.t, "the answer about "+name, func() error {
 			a := explain.Why(explain.In{Now: time.Now(), Node: node, Ref: journal.Ref{Namespace: "default", Name: name},
 				Pod: w.get(name), Entries: w.Journal("default", name)})
 			answer = a.State + ": " + a.Cause
 			for _, word := range words {
 				if !strings.Contains(answer, word) {
-					return false
+					return fmt.Errorf("got %s, want %q in it", answer, words)
 				}
 			}
-			return true
-		}
-		tick := time.NewTicker(5 * time.Millisecond)
-		for !says() {
-			select {
-			case <-tick.C:
-			case <-w.ctx.Done():
-				w.t.Fatalf("%s: %s\nwant %q in it", name, answer, words)
-			}
-		}
-		tick.Stop()
+			return nil
+		})
 	}
 }
 
 func otherWriters(w *fixture) {
-	p := one("tape", "exit 0")
+	p := scriptPod("tape", "exit 0")
 	p.Spec.ReadinessGates = []v1.PodReadinessGate{{ConditionType: "example.com/gate"}}
 	p.Spec.Containers[0].Command = nil
 	w.create(p)
@@ -616,7 +607,7 @@ func otherWriters(w *fixture) {
 // it.
 func cgroupFirst(w *fixture) {
 	w.FaultPod("node-1", "grouped", "RunPodSandbox", "1*delay(5s)->ok")
-	w.create(one("grouped", ""))
+	w.create(scriptPod("grouped", ""))
 	uid := string(w.get("grouped").UID)
 	w.until("the cgroup", func() bool {
 		left, err := w.LeftoverCgroups("node-1")
@@ -637,11 +628,11 @@ func cgroupFirst(w *fixture) {
 }
 
 func otherSystem(w *fixture) {
-	p := one("foreign", "")
+	p := scriptPod("foreign", "")
 	p.Spec.OS = &v1.PodOS{Name: v1.Windows}
 	w.create(p)
 	w.wait("foreign", func(p *v1.Pod) bool { return p.Spec.NodeName == "node-1" })
-	p = one("foreign-with-selector", "")
+	p = scriptPod("foreign-with-selector", "")
 	p.Spec.OS, p.Spec.NodeSelector = &v1.PodOS{Name: v1.Windows}, map[string]string{v1.LabelOSStable: "windows"}
 	w.create(p)
 	p = w.wait("foreign-with-selector",

@@ -48,7 +48,7 @@ func (w *fixture) other(set, than string) (found *v1.Pod) {
 func TestAnEndingPodIsReplacedAtOnce(t *testing.T) {
 	t.Parallel()
 	w := start(t)
-	spec := one("", "trap '' TERM; while true; do sleep 0.05; done")
+	spec := scriptPod("", "trap '' TERM; while true; do sleep 0.05; done")
 	spec.Spec.TerminationGracePeriodSeconds = ptr(int64(20))
 	old := w.set("web", spec)
 	w.wait(old.Name, running)
@@ -75,10 +75,10 @@ func TestPodsOfANodeThatIsGone(t *testing.T) {
 	const quarantine = time.Second
 	w := start(t, testcluster.WithNodes("a", "b"), testcluster.WithNodeQuarantine(quarantine))
 	w.cordon("b", true)
-	ran := w.set("ran", one("", ""))
+	ran := w.set("ran", scriptPod("", ""))
 	w.wait(ran.Name, running)
 	w.KillNode("a")
-	never := w.set("never", one("", "")) // bound to a node that never learns of it
+	never := w.set("never", scriptPod("", "")) // bound to a node that never learns of it
 	if ran.Spec.NodeName != "a" || never.Spec.NodeName != "a" {
 		t.Fatalf("on %s and %s", ran.Spec.NodeName, never.Spec.NodeName)
 	}
@@ -87,7 +87,7 @@ func TestPodsOfANodeThatIsGone(t *testing.T) {
 	expect.NoError(w.t, w.Client.CoreV1().Nodes().Delete(w.ctx, "a", metav1.DeleteOptions{}))
 	startedAt := time.Now()
 	for _, old := range []*v1.Pod{ran, never} {
-		w.gone(old.Name)
+		w.waitForDeletion(old.Name)
 		fresh := w.other(old.Labels["set"], old.Name)
 		if fresh.UID == old.UID || fresh.Spec.NodeName != "b" {
 			t.Errorf("replaced by %s on %s", fresh.UID, fresh.Spec.NodeName)

@@ -24,12 +24,12 @@ func startNode(t *testing.T) *node {
 	t.Helper()
 	n := &node{up.New(t, "gxrows"), t}
 	n.Launch()
-	n.soon("the node is Ready", func() (string, bool) {
+	n.eventually("the node is Ready", func() (string, bool) {
 		out, err := n.try("", "kubectl", "get", "node", "node-1", "-o",
 			"jsonpath={.status.conditions[?(@.type=='Ready')].status}")
 		return out, err == nil && out == "True"
 	})
-	n.soon("the default service account", func() (string, bool) {
+	n.eventually("the default service account", func() (string, bool) {
 		out, err := n.try("", "kubectl", "get", "serviceaccount", "default")
 		return out, err == nil
 	})
@@ -46,8 +46,8 @@ func startNode(t *testing.T) *node {
 
 const busybox = "docker.io/library/busybox:1.28"
 
-// as is the same node for a subtest.
-func (n *node) as(t *testing.T) *node { return &node{n.Cluster.As(t), t} }
+// forSubtest is the same node for a subtest.
+func (n *node) forSubtest(t *testing.T) *node { return &node{n.Cluster.As(t), t} }
 
 // try runs kubectl, or gantry with another word in its place.
 func (n *node) try(stdin string, args ...string) (string, error) {
@@ -96,30 +96,17 @@ func (n *node) field(pod, path string) string {
 	return n.run("kubectl", "get", "pod", pod, "-o", "jsonpath={"+path+"}")
 }
 
-// is waits until a Pod's field is as wanted.
-func (n *node) is(pod, path, want string) {
+// waitForField waits until a Pod's field is as wanted.
+func (n *node) waitForField(pod, path, want string) {
 	n.t.Helper()
-	n.soon(pod+" "+path+" is "+want, func() (string, bool) {
+	n.eventually(pod+" "+path+" is "+want, func() (string, bool) {
 		out, err := n.try("", "kubectl", "get", "pod", pod, "-o", "jsonpath={"+path+"}")
 		return out, err == nil && out == want
 	})
 }
 
-// soon asks until ok says yes; it is for states that no watch of kubectl can express.
-func (n *node) soon(what string, ok func() (string, bool)) {
+// eventually asks until ok says yes; it is for states that no watch of kubectl can express.
+func (n *node) eventually(what string, ok func() (string, bool)) {
 	n.t.Helper()
-	deadline := time.Now().Add(60 * time.Second)
-	for {
-		state, done := ok()
-		if done {
-			return
-		}
-		if time.Now().After(deadline) {
-			n.t.Fatalf("%s: not within a minute; last seen:\n%s", what, state)
-		}
-		if err := n.Process.Failed(); err != nil {
-			n.t.Fatalf("%s: got error %v, want none", what, err)
-		}
-		<-time.After(50 * time.Millisecond)
-	}
+	up.Eventually(n.t, time.Minute, what, ok, n.Process)
 }

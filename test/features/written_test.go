@@ -39,27 +39,28 @@ func TestAPIWrites(t *testing.T) {
 		{"ports of init containers", initPorts},                   // row: ISE-07
 		{"budgets count by owners", budgetByOwner},                // row: API-42 (last: its quota lets no more Pods in)
 	} {
-		t.Run(x.name, func(t *testing.T) { x.test(w.as(t)) })
+		t.Run(x.name, func(t *testing.T) { x.test(w.forSubtest(t)) })
 	}
 }
 
 func restartPolicies(w *fixture) {
-	p := one("policy", "")
+	p := scriptPod("policy", "")
 	if got := w.create(p).Spec.RestartPolicy; got != v1.RestartPolicyAlways {
 		w.t.Errorf("default %q", got)
 	}
 	for _, ok := range []v1.RestartPolicy{v1.RestartPolicyAlways, v1.RestartPolicyOnFailure, v1.RestartPolicyNever} {
-		p := one("policy-2", "")
+		p := scriptPod("policy-2", "")
 		p.Spec.RestartPolicy = ok
-		w.taken(p)
+		w.expectAccepted(p)
 	}
 	p.Spec.RestartPolicy = "Sometimes"
-	w.refused(p, `spec.restartPolicy: Unsupported value: "Sometimes": supported values: "Always", "OnFailure", "Never"`)
+	w.expectRefused(p,
+		`spec.restartPolicy: Unsupported value: "Sometimes": supported values: "Always", "OnFailure", "Never"`)
 }
 
 func withInit(change func(*v1.Container)) *v1.Pod {
-	p := one("init", "")
-	p.Spec.InitContainers = []v1.Container{does("first", "true")}
+	p := scriptPod("init", "")
+	p.Spec.InitContainers = []v1.Container{scriptContainer("first", "true")}
 	change(&p.Spec.InitContainers[0])
 	return p
 }
@@ -67,7 +68,7 @@ func withInit(change func(*v1.Container)) *v1.Pod {
 var command = v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"true"}}}
 
 func initRefusals(w *fixture) {
-	w.taken(withInit(func(*v1.Container) {}))
+	w.expectAccepted(withInit(func(*v1.Container) {}))
 	for field, change := range map[string]func(*v1.Container){
 		"lifecycle": func(c *v1.Container) {
 			c.Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Exec: command.Exec}}
@@ -76,7 +77,7 @@ func initRefusals(w *fixture) {
 		"readinessProbe": func(c *v1.Container) { c.ReadinessProbe = &v1.Probe{ProbeHandler: command} },
 		"startupProbe":   func(c *v1.Container) { c.StartupProbe = &v1.Probe{ProbeHandler: command} },
 	} {
-		w.refused(withInit(change),
+		w.expectRefused(withInit(change),
 			"spec.initContainers[0]."+field+": Forbidden: may not be set for init containers without "+
 				"restartPolicy=Always")
 	}
@@ -91,18 +92,18 @@ func sidecarPolicies(w *fixture) {
 			}
 		})
 	}
-	w.taken(sidecar(v1.ContainerRestartPolicyAlways))
-	w.refused(sidecar("Sometimes"), "spec.initContainers[0].restartPolicy: Unsupported value: \"Sometimes\"")
+	w.expectAccepted(sidecar(v1.ContainerRestartPolicyAlways))
+	w.expectRefused(sidecar("Sometimes"), "spec.initContainers[0].restartPolicy: Unsupported value: \"Sometimes\"")
 	p := sidecar(v1.ContainerRestartPolicyNever) // since KEP-5307 a policy of its own, and no sidecar
-	w.taken(p)
+	w.expectAccepted(p)
 	p.Spec.InitContainers[0].StartupProbe = &v1.Probe{ProbeHandler: command}
-	w.refused(p,
+	w.expectRefused(p,
 		"spec.initContainers[0].startupProbe: Forbidden: may not be set for init containers without "+
 			"restartPolicy=Always")
 }
 
 func ephemeral(w *fixture) {
-	p := w.create(one("debugged", ""))
+	p := w.create(scriptPod("debugged", ""))
 	debugger := v1.EphemeralContainer{EphemeralContainerCommon: v1.EphemeralContainerCommon{
 		Name: "debugger", Image: "debug:1", ImagePullPolicy: v1.PullIfNotPresent,
 		TerminationMessagePolicy: v1.TerminationMessageReadFile,
@@ -119,8 +120,8 @@ func ephemeral(w *fixture) {
 	p.Spec.EphemeralContainers = []v1.EphemeralContainer{debugger}
 	p.ResourceVersion = "" // whatever the scheduler wrote meanwhile
 	_, err := pods.Update(w.ctx, p, metav1.UpdateOptions{})
-	w.says(err, "Forbidden: pod updates may not change fields other than")
-	w.refused(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "born-so"}, Spec: p.Spec},
+	w.expectRefusal(err, "Forbidden: pod updates may not change fields other than")
+	w.expectRefused(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "born-so"}, Spec: p.Spec},
 		"spec.ephemeralContainers: Forbidden: cannot be set on create")
 	for field, change := range map[string]func(*v1.EphemeralContainerCommon){
 		"ports":          func(c *v1.EphemeralContainerCommon) { c.Ports = []v1.ContainerPort{{ContainerPort: 80}} },
@@ -137,7 +138,8 @@ func ephemeral(w *fixture) {
 		bad := *debugger.DeepCopy()
 		change(&bad.EphemeralContainerCommon)
 		err := update(func(p *v1.Pod) { p.Spec.EphemeralContainers = []v1.EphemeralContainer{bad} })
-		w.says(err, "spec.ephemeralContainers[0]."+field, "Forbidden", "cannot be set for an Ephemeral Container")
+		w.expectRefusal(err, "spec.ephemeralContainers[0]."+field, "Forbidden",
+			"cannot be set for an Ephemeral Container")
 	}
 	expect.NoError(w.t, update(func(p *v1.Pod) { p.Spec.EphemeralContainers = []v1.EphemeralContainer{debugger} }))
 	if got := w.get("debugged").Spec.EphemeralContainers; len(got) != 1 || got[0].Name != "debugger" {
@@ -155,19 +157,19 @@ func ephemeral(w *fixture) {
 		func(e *v1.EphemeralContainer) { e.TargetContainerName = "app" },
 		func(e *v1.EphemeralContainer) { e.SecurityContext = &v1.SecurityContext{RunAsUser: ptr(int64(0))} },
 	} {
-		w.says(update(func(p *v1.Pod) { change(&p.Spec.EphemeralContainers[1]) }),
+		w.expectRefusal(update(func(p *v1.Pod) { change(&p.Spec.EphemeralContainers[1]) }),
 			`existing ephemeral containers "second" may not be changed`)
 	}
-	w.says(update(func(p *v1.Pod) { p.Spec.EphemeralContainers = p.Spec.EphemeralContainers[:1] }),
+	w.expectRefusal(update(func(p *v1.Pod) { p.Spec.EphemeralContainers = p.Spec.EphemeralContainers[:1] }),
 		`existing ephemeral containers "second" may not be removed`)
-	w.says(update(func(p *v1.Pod) { p.Spec.EphemeralContainers = nil }),
+	w.expectRefusal(update(func(p *v1.Pod) { p.Spec.EphemeralContainers = nil }),
 		`existing ephemeral containers "debugger" may not be removed`)
-	w.says(update(func(p *v1.Pod) { p.Spec.EphemeralContainers[0].Name = "renamed" }),
+	w.expectRefusal(update(func(p *v1.Pod) { p.Spec.EphemeralContainers[0].Name = "renamed" }),
 		`existing ephemeral containers "debugger" may not be removed`)
 }
 
 func phaseUnknown(w *fixture) {
-	w.create(one("unknown", ""))
+	w.create(scriptPod("unknown", ""))
 	_, err := w.Client.CoreV1().Pods("default").Patch(w.ctx, "unknown", types.MergePatchType,
 		[]byte(`{"status":{"phase":"Unknown"}}`), metav1.PatchOptions{}, "status")
 	expect.NoError(w.t, err)
@@ -180,19 +182,20 @@ func phaseUnknown(w *fixture) {
 }
 
 func windowsOptions(w *fixture) {
-	p := one("windows", "")
+	p := scriptPod("windows", "")
 	p.Spec.OS = &v1.PodOS{Name: v1.Linux}
 	p.Spec.SecurityContext = &v1.PodSecurityContext{WindowsOptions: &v1.WindowsSecurityContextOptions{
 		HostProcess: ptr(true)}}
-	w.refused(p, "spec.securityContext.windowsOptions: Forbidden: windows options cannot be set for a linux pod")
+	w.expectRefused(p, "spec.securityContext.windowsOptions: Forbidden: windows options cannot be set for a linux pod")
 	p.Spec.SecurityContext, p.Spec.Containers[0].SecurityContext = nil,
 		&v1.SecurityContext{WindowsOptions: &v1.WindowsSecurityContextOptions{RunAsUserName: ptr("me")}}
-	w.refused(p, "spec.containers[0].securityContext.windowsOptions: Forbidden: windows options cannot be set for a "+
-		"linux pod")
+	w.expectRefused(p,
+		"spec.containers[0].securityContext.windowsOptions: Forbidden: windows options cannot be set for a "+
+			"linux pod")
 	p.Spec.OS.Name = v1.Windows
-	w.taken(p)
+	w.expectAccepted(p)
 	p.Spec.Containers[0].SecurityContext.RunAsUser = ptr(int64(1))
-	w.refused(p, "spec.containers[0].securityContext.runAsUser: Forbidden: cannot be set for a windows pod")
+	w.expectRefused(p, "spec.containers[0].securityContext.runAsUser: Forbidden: cannot be set for a windows pod")
 }
 
 func windowsSecurity(w *fixture) {
@@ -205,7 +208,7 @@ func windowsSecurity(w *fixture) {
 		return err == nil
 	})
 	try := func(os v1.OSName, nonRoot bool) string {
-		p := one("secured", "")
+		p := scriptPod("secured", "")
 		p.Spec.OS = &v1.PodOS{Name: os}
 		p.Spec.SecurityContext = &v1.PodSecurityContext{RunAsNonRoot: &nonRoot}
 		_, err := w.Client.CoreV1().Pods("strict").Create(w.ctx, p, metav1.CreateOptions{DryRun: []string{"All"}})
@@ -234,7 +237,7 @@ func budgetByOwner(w *fixture) {
 	set, err := w.Client.AppsV1().ReplicaSets("default").Create(w.ctx, &appsv1.ReplicaSet{
 		ObjectMeta: metav1.ObjectMeta{Name: "counted"},
 		Spec: appsv1.ReplicaSetSpec{Replicas: &four, Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: v1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: one("", "").Spec}},
+			Template: v1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: scriptPod("", "").Spec}},
 	}, metav1.CreateOptions{})
 	expect.NoError(w.t, err)
 	w.until("four Pods", func() bool {
@@ -316,7 +319,7 @@ func (w *fixture) slice(service string, ok func(*discoveryv1.EndpointSlice) bool
 }
 
 func readyEndpoints(w *fixture) {
-	w.served(one("traffic", ""), "10.1.1.1", intstr.FromInt32(8080))
+	w.served(scriptPod("traffic", ""), "10.1.1.1", intstr.FromInt32(8080))
 	endpoint := func(ready bool) func(*discoveryv1.EndpointSlice) bool {
 		return func(s *discoveryv1.EndpointSlice) bool {
 			return len(s.Endpoints) == 1 && s.Endpoints[0].Addresses[0] == "10.1.1.1" &&
@@ -329,8 +332,8 @@ func readyEndpoints(w *fixture) {
 }
 
 func initPorts(w *fixture) {
-	p := one("ports", "")
-	p.Spec.InitContainers = []v1.Container{does("first", "true")}
+	p := scriptPod("ports", "")
+	p.Spec.InitContainers = []v1.Container{scriptContainer("first", "true")}
 	p.Spec.InitContainers[0].Ports = []v1.ContainerPort{{Name: "early", ContainerPort: 81}}
 	p.Spec.Containers[0].Ports = []v1.ContainerPort{{Name: "late", ContainerPort: 82}}
 	w.served(p, "10.1.1.2", intstr.FromString("early"))

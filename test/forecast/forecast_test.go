@@ -28,6 +28,7 @@ import (
 	"github.com/gantry-project/gantry/internal/simulate/forecast"
 	"github.com/gantry-project/gantry/internal/simulate/scenario"
 	"github.com/gantry-project/gantry/internal/simulate/source"
+	"github.com/gantry-project/gantry/test/expect"
 	"github.com/gantry-project/gantry/testcluster"
 )
 
@@ -444,11 +445,7 @@ func (l *lab) clean() {
 
 func (l *lab) wait(what string, ok func() bool) {
 	l.t.Helper()
-	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			l.t.Fatalf("waited a minute for %s", what)
-		}
-	}
+	expect.Eventually(l.t, what, ok)
 }
 
 func (l *lab) must(err error) {

@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
+
+	"github.com/gantry-project/gantry/test/expect"
 )
 
 // stepTimeout is how long a single step may take on a busy machine.
@@ -149,21 +151,7 @@ func (l *podLife) pod(spec string) {
 // eventually asks until there is no error.
 func (l *podLife) eventually(what string, f func() error) {
 	l.Helper()
-	ctx, cancel := context.WithTimeout(l.ctx, stepTimeout)
-	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := f()
-		if err == nil {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			l.Fatalf("%s: still got error %v, want none", what, err)
-		}
-	}
+	expect.Poll(l, 20*time.Millisecond, stepTimeout, what, f)
 }
 
 // compare checks what was seen. Statuses and events come by two watches, either of them first: what

@@ -6,5 +6,5 @@
 // is a Pod, steps, and what must have been seen at the end: phases in order, conditions, states of
 // containers, events per container in order. In: the case tables beside the tests. Out: a test
 // report per case and runtime. All cases of one runtime share one instance and run at the same
-// time; TestRestart has it to itself. To add a case: a row in the table of its topic.
+// time. To add a case: a row in the table of its topic.
 package lifecycle

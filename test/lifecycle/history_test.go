@@ -154,8 +154,8 @@ func container(e *corev1.Event) string {
 	return strings.TrimSuffix(rest, "}")
 }
 
-// said finds an event of a container by its reason.
-func (h *history) said(name, reason string) *corev1.Event {
+// containerEvent finds an event of a container by its reason.
+func (h *history) containerEvent(name, reason string) *corev1.Event {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, e := range slices.Backward(h.events) {
@@ -180,8 +180,8 @@ func conditions(p *corev1.Pod) (out []string) {
 	return out
 }
 
-// all are the statuses of every container, in order.
-func all(p *corev1.Pod) []corev1.ContainerStatus {
+// allStatuses are the statuses of every container, in order.
+func allStatuses(p *corev1.Pod) []corev1.ContainerStatus {
 	return slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses,
 		p.Status.EphemeralContainerStatuses)
 }
@@ -191,7 +191,7 @@ func states(p *corev1.Pod) map[string]string {
 	if p == nil {
 		return out
 	}
-	for _, s := range all(p) {
+	for _, s := range allStatuses(p) {
 		out[s.Name] = state(s)
 	}
 	return out

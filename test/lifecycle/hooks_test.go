@@ -22,7 +22,7 @@ var hookCases = []Case{
 			`, ports: [{name: web, containerPort: 8080}],
 			lifecycle: {postStart: {httpGet: {port: web, path: /up}},
 			preStop: {httpGet: {port: 8080, path: /down}}}}]}`,
-		steps: func(l *podLife) { l.ready(); l.delete(5); l.gone() },
+		steps: func(l *podLife) { l.ready(); l.delete(5); l.waitForDeletion() },
 		expected: expected{states: map[string]string{"app": "ended 0 Completed"},
 			events: map[string]string{"app": "Pulled Created Started Killing"}},
 	},
@@ -44,7 +44,7 @@ var hookCases = []Case{
 			l.ready()
 			l.delete(20)
 			l.event("app", "FailedPreStopHook", "PreStopHook failed")
-			l.gone()
+			l.waitForDeletion()
 		},
 		expected: expected{states: map[string]string{"app": "ended 0 Completed"}},
 	},

@@ -73,7 +73,7 @@ var imageCases = []Case{
 		steps: func(l *podLife) {
 			l.event("app", "Pulling", `Pulling image "`+l.registry+`/slow:1"`)
 			p := l.ready()
-			pulling, up := l.h.said("app", "Pulling").FirstTimestamp, status(p, "app").State.Running.StartedAt
+			pulling, up := l.h.containerEvent("app", "Pulling").FirstTimestamp, status(p, "app").State.Running.StartedAt
 			if took := up.Sub(pulling.Time); took < time.Second { // both in whole seconds
 				l.Errorf("Running %s after the pull of two seconds began", took)
 			}

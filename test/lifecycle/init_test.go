@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// mark writes a word where the test reads it.
+// marksMounted writes a word where the test reads it.
 const marksMounted = `volumeMounts: [{name: marks, mountPath: /m}]`
 const marksVolume = `volumes: [{name: marks, hostPath: {path: "{marks}"}}]`
 
@@ -103,7 +103,7 @@ var initCases = []Case{
 		steps: func(l *podLife) {
 			l.ready()
 			l.delete(20)
-			l.gone()
+			l.waitForDeletion()
 			l.wrote("app second first")
 		},
 		expected: expected{states: map[string]string{"first": "ended 0 Completed", "second": "ended 0 Completed",

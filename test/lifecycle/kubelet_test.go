@@ -55,7 +55,7 @@ var killedCases = []Case{
 			id := l.id("app")
 			l.runtimeUnderTest.kill(l)
 			l.mark("x")
-			l.ended(id)
+			l.waitForExit(id)
 			l.start(l)
 			p := l.phase(corev1.PodSucceeded)
 			if e := status(p, "app").LastTerminationState.Terminated; e == nil || e.ExitCode != 4 {
@@ -74,7 +74,7 @@ var killedCases = []Case{
 			l.delete(10)
 			l.until("deletion", func(p *corev1.Pod) bool { return p.DeletionTimestamp != nil })
 			l.start(l)
-			l.gone()
+			l.waitForDeletion()
 			l.wrote("term")
 		},
 		expected: expected{states: map[string]string{"app": "ended 0 Completed"}},
@@ -91,7 +91,7 @@ var killedCases = []Case{
 			l.runtimeUnderTest.kill(l)
 			l.mark("go")
 			l.start(l)
-			l.gone()
+			l.waitForDeletion()
 		},
 		expected: expected{states: map[string]string{"app": "ended 0 Completed"}},
 	},

@@ -105,7 +105,7 @@ var probeCases = []Case{
 		steps: func(l *podLife) {
 			l.ready()
 			l.delete(20)
-			l.gone()
+			l.waitForDeletion()
 			l.wrote("hello bye term")
 		},
 		expected: expected{states: map[string]string{"app": "ended 0 Completed"},
@@ -120,7 +120,7 @@ var probeCases = []Case{
 		steps: func(l *podLife) {
 			l.ready()
 			l.delete(2)
-			l.gone()
+			l.waitForDeletion()
 			l.wrote("term")
 		},
 		expected: expected{states: map[string]string{"app": "ended 0 Completed"},
@@ -130,7 +130,7 @@ var probeCases = []Case{
 		name: "preStop sleeps",
 		spec: `{terminationGracePeriodSeconds: 10, containers: [{name: app, command: ` + runs +
 			`, lifecycle: {preStop: {sleep: {seconds: 1}}}}]}`,
-		steps:    func(l *podLife) { l.ready(); l.delete(10); l.gone() },
+		steps:    func(l *podLife) { l.ready(); l.delete(10); l.waitForDeletion() },
 		expected: expected{states: map[string]string{"app": "ended 0 Completed"}},
 	},
 }

@@ -33,7 +33,7 @@ var startCases = []Case{
 				l.Errorf("%q on %q, %s, %s", p.Status.PodIP, p.Status.HostIP, p.Status.QOSClass, p.Spec.RestartPolicy)
 			}
 			l.delete(30)
-			l.gone()
+			l.waitForDeletion()
 		},
 		expected: expected{
 			phases: "Pending Running Succeeded", conditions: "Ready=False/PodCompleted",

@@ -96,7 +96,7 @@ func (l *podLife) restarted(container string, times int32) corev1.ContainerStatu
 }
 
 func status(p *corev1.Pod, container string) corev1.ContainerStatus {
-	for _, s := range all(p) {
+	for _, s := range allStatuses(p) {
 		if s.Name == container {
 			return s
 		}
@@ -108,7 +108,7 @@ func status(p *corev1.Pod, container string) corev1.ContainerStatus {
 func (l *podLife) event(container, reason, text string) {
 	l.Helper()
 	l.eventually("event "+reason+" of "+container, func() error {
-		e := l.h.said(container, reason)
+		e := l.h.containerEvent(container, reason)
 		if e == nil {
 			return errors.New("not seen")
 		}
@@ -128,8 +128,8 @@ func (l *podLife) delete(grace int64) {
 	}
 }
 
-// gone waits until the Pod is deleted and the runtime holds nothing of it.
-func (l *podLife) gone() {
+// waitForDeletion waits until the Pod is deleted and the runtime holds nothing of it.
+func (l *podLife) waitForDeletion() {
 	l.Helper()
 	ctx, cancel := context.WithTimeout(l.ctx, stepTimeout)
 	defer cancel()
@@ -217,7 +217,7 @@ func (l *podLife) marked() string {
 	return strings.Join(strings.Fields(string(raw)), " ")
 }
 
-// marks waits until containers have written these words, in this order.
+// wrote waits until containers have written these words, in this order.
 func (l *podLife) wrote(want string) {
 	l.Helper()
 	l.eventually("marks", func() error {
@@ -245,8 +245,8 @@ func (l *podLife) mark(name string) {
 	}
 }
 
-// ended waits until the runtime says that a container has ended.
-func (l *podLife) ended(id string) {
+// waitForExit waits until the runtime says that a container has ended.
+func (l *podLife) waitForExit(id string) {
 	l.Helper()
 	l.eventually("end of container "+id, func() error {
 		s, err := l.runtime.ContainerStatus(l.ctx, id, false)

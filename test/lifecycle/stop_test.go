@@ -28,7 +28,7 @@ var stopCases = []Case{
 			l.ready()
 			l.delete(2)
 			start := time.Now()
-			l.gone()
+			l.waitForDeletion()
 			if took := time.Since(start); took < 2*time.Second {
 				l.Errorf("gone after %s, the grace is 2 s", took)
 			}
@@ -40,7 +40,7 @@ var stopCases = []Case{
 		name: "TERM answered with another code",
 		spec: `{terminationGracePeriodSeconds: 10, containers: [{name: app, command: [sh, -c, "trap 'exit 3' TERM; ` +
 			`touch /tmp/up; while true; do sleep 0.1; done"]}]}`,
-		steps: func(l *podLife) { l.ready(); l.delete(10); l.gone() },
+		steps: func(l *podLife) { l.ready(); l.delete(10); l.waitForDeletion() },
 		expected: expected{phases: "Pending Running Failed", conditions: "Ready=False/PodFailed",
 			states: map[string]string{"app": "ended 3 Error"}},
 	},
@@ -53,7 +53,7 @@ var stopCases = []Case{
 			l.delete(600)
 			l.event("app", "Killing", "Stopping container app")
 			l.delete(1)
-			l.gone()
+			l.waitForDeletion()
 		},
 		expected: expected{states: map[string]string{"app": "ended 137 Error"}},
 	},
@@ -64,7 +64,7 @@ var stopCases = []Case{
 		steps: func(l *podLife) {
 			l.ready()
 			l.delete(0)
-			l.gone()
+			l.waitForDeletion()
 		},
 		expected: expected{phases: "Pending Running", states: map[string]string{"app": "running"},
 			events: map[string]string{"app": "Pulled Created Started Killing"}},
@@ -76,7 +76,7 @@ var stopCases = []Case{
 			l.state("i", "running")
 			l.up("i")
 			l.delete(10)
-			l.gone()
+			l.waitForDeletion()
 		},
 		expected: expected{states: map[string]string{"i": "ended 0 Completed"},
 			events: map[string]string{"i": "Pulled Created Started Killing", "app": ""}},
@@ -84,7 +84,7 @@ var stopCases = []Case{
 	{
 		name:  "deleted when it has ended",
 		spec:  `{restartPolicy: Never, containers: [{name: app, command: [sh, -c, "exit 0"]}]}`,
-		steps: func(l *podLife) { l.phase(corev1.PodSucceeded); l.delete(30); l.gone() },
+		steps: func(l *podLife) { l.phase(corev1.PodSucceeded); l.delete(30); l.waitForDeletion() },
 		expected: expected{states: map[string]string{"app": "ended 0 Completed"},
 			events: map[string]string{"app": "Pulled Created Started"}},
 	},

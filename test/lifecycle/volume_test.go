@@ -139,6 +139,6 @@ var volumeCases = []Case{
 		spec: `{restartPolicy: Never, containers: [{name: app, command: [sh, -c, "ls /d > /m/log; touch /d/x"],
 			volumeMounts: [{name: d, mountPath: /d}, {name: marks, mountPath: /m}]}],
 			volumes: [{name: d, emptyDir: {}}, {name: marks, hostPath: {path: "{marks}"}}]}`,
-		steps: func(l *podLife) { l.phase(corev1.PodSucceeded); l.wrote(""); l.delete(1); l.gone() },
+		steps: func(l *podLife) { l.phase(corev1.PodSucceeded); l.wrote(""); l.delete(1); l.waitForDeletion() },
 	},
 }

@@ -134,8 +134,8 @@ var cases = []aCase{
 			`{cidr: 10.0.0.0/8, except: [0.0.0.0/0]}}]}]`), intoWeb},
 }
 
-// in is the cluster under the case's policies.
-func (c aCase) in(t *testing.T) rules.In {
+// rulesInput is the cluster under the case's policies.
+func (c aCase) rulesInput(t *testing.T) rules.In {
 	t.Helper()
 	in := cluster()
 	for doc := range strings.SplitSeq(c.policies, "---") {

@@ -16,7 +16,7 @@ func TestCasesOnTheFake(t *testing.T) {
 	fake := knftables.NewFake(knftables.InetFamily, "gantry_policy_test")
 	going := networkpolicy.NewWithInterface(fake) // from case to case by what differs
 	for _, c := range cases {
-		want := rules.Build(c.in(t))
+		want := rules.Build(c.rulesInput(t))
 		if err := going.Set(t.Context(), want); err != nil {
 			t.Fatalf("%s: got error %v, want none", c.name, err)
 		}
@@ -27,7 +27,7 @@ func TestCasesOnTheFake(t *testing.T) {
 		if a, b := fake.Dump(), fresh.Dump(); !sameLines(a, b) {
 			t.Errorf("%s: by what differs\n%s\nanew\n%s", c.name, a, b)
 		}
-		if again := rules.Diff(want, rules.Build(c.in(t))); len(again) != 0 {
+		if again := rules.Diff(want, rules.Build(c.rulesInput(t))); len(again) != 0 {
 			t.Errorf("%s: built twice, it differs by %v", c.name, again)
 		}
 	}

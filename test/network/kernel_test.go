@@ -57,7 +57,7 @@ func newFixture(t testing.TB) *fixture {
 			w.answer(name, p)
 		}
 	}
-	w.on("node", func() error {
+	w.onNode("node", func() error {
 		var err error
 		w.table, err = networkpolicy.Open("gantry_policy_test")
 		return err
@@ -65,7 +65,7 @@ func newFixture(t testing.TB) *fixture {
 	return w
 }
 
-func (w *fixture) on(name string, f func() error) {
+func (w *fixture) onNode(name string, f func() error) {
 	w.t.Helper()
 	if err := w.places[name].ns.Do(func(ns.NetNS) error { return f() }); err != nil {
 		w.t.Fatalf("%s: got error %v, want none", name, err)
@@ -102,7 +102,7 @@ func (w *fixture) answer(name string, p netnsPod) {
 			continue
 		}
 		proto, port, _ := strings.Cut(what, ":")
-		w.on(name, func() error {
+		w.onNode(name, func() error {
 			if proto == "udp" {
 				c, err := net.ListenPacket("udp", ":"+port)
 				if err != nil {
@@ -218,7 +218,7 @@ func (w *fixture) check(c aCase) {
 
 func (w *fixture) set(c aCase, t *testing.T) {
 	w.t.Helper()
-	w.on("node", func() error { return w.table.Set(context.Background(), rules.Build(c.in(t))) })
+	w.onNode("node", func() error { return w.table.Set(context.Background(), rules.Build(c.rulesInput(t))) })
 }
 
 func TestCasesInTheKernel(t *testing.T) {
@@ -256,14 +256,14 @@ func TestTableIsPutRight(t *testing.T) {
 	c := cases[1]
 	w.set(c, t)
 	w.sh("node", "nft flush ruleset")
-	w.on("node", func() error {
+	w.onNode("node", func() error {
 		if !w.table.Verify(t.Context()) {
 			t.Error("an empty kernel passes for a whole table")
 		}
-		return w.table.Set(t.Context(), rules.Build(c.in(t)))
+		return w.table.Set(t.Context(), rules.Build(c.rulesInput(t)))
 	})
 	w.check(c)
-	w.on("node", func() error {
+	w.onNode("node", func() error {
 		if w.table.Verify(t.Context()) {
 			t.Error("a whole table passes for broken")
 		}

@@ -58,7 +58,7 @@ func failing(t *testing.T, all []*machine, ips map[string]netip.AddrPort) {
 		t.Fatal(err)
 	}
 	defer w.Stop()
-	a.must("", "exec", "web-b", "--", "mv", "/w/index.html", "/w/away")
+	a.mustKubectl("", "exec", "web-b", "--", "mv", "/w/index.html", "/w/away")
 	for e := range w.ResultChan() {
 		if p, ok := e.Object.(*v1.Pod); ok && !ready(p) {
 			break
@@ -91,7 +91,7 @@ func failing(t *testing.T, all []*machine, ips map[string]netip.AddrPort) {
 	if ctx.Err() != nil {
 		t.Fatal("the rules still lead to web-b")
 	}
-	ip := netip.MustParseAddr(a.must("", "get", "service", "web", "-o", "jsonpath={.spec.clusterIP}"))
+	ip := netip.MustParseAddr(a.mustKubectl("", "get", "service", "web", "-o", "jsonpath={.spec.clusterIP}"))
 	for _, m := range all {
 		for range 10 {
 			if got, err := m.fromPod("web-"+m.name, netip.AddrPortFrom(ip, 80), 2*time.Second); err != nil ||
@@ -100,11 +100,12 @@ func failing(t *testing.T, all []*machine, ips map[string]netip.AddrPort) {
 			}
 		}
 	}
-	if got := a.must("", "get", "pod", "web-b", "-o", "jsonpath={.status.containerStatuses[0].restartCount}"); got !=
+	if got := a.mustKubectl("", "get", "pod", "web-b", "-o",
+		"jsonpath={.status.containerStatuses[0].restartCount}"); got !=
 		"0" {
 		t.Errorf("it was restarted %s times", got)
 	}
-	a.must("", "exec", "web-b", "--", "mv", "/w/away", "/w/index.html")
+	a.mustKubectl("", "exec", "web-b", "--", "mv", "/w/away", "/w/index.html")
 	b.lab.eventually(time.Minute, "traffic comes back to web-b",
 		func() (string, bool) { return "", ruled(a) && ruled(b) })
 }

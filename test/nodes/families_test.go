@@ -34,9 +34,9 @@ func TestTwoFamilies(t *testing.T) {
 	for i, cluster := range strings.Split(clusterCIDRs, ",") {
 		ips := map[string]netip.AddrPort{}
 		for _, m := range all {
-			ip := netip.MustParseAddr(a.must("", "get", "pod", "web-"+m.name, "-o",
+			ip := netip.MustParseAddr(a.mustKubectl("", "get", "pod", "web-"+m.name, "-o",
 				fmt.Sprintf("jsonpath={.status.podIPs[%d].ip}", i)))
-			own := netip.MustParsePrefix(a.must("", "get", "node", m.name, "-o",
+			own := netip.MustParsePrefix(a.mustKubectl("", "get", "node", m.name, "-o",
 				fmt.Sprintf("jsonpath={.spec.podCIDRs[%d]}", i)))
 			if !own.Contains(ip) || !netip.MustParsePrefix(cluster).Contains(ip) {
 				t.Errorf("Pod of %s has %s, the node's range is %s of %s", m.name, ip, own, cluster)
@@ -46,11 +46,11 @@ func TestTwoFamilies(t *testing.T) {
 		families = append(families, ips)
 	}
 	for _, m := range all {
-		if got := a.must("", "get", "node", m.name, "-o",
+		if got := a.mustKubectl("", "get", "node", m.name, "-o",
 			`jsonpath={.status.addresses[?(@.type=="InternalIP")].address}`); got != m.ip+" "+m.ip6 {
 			t.Errorf("addresses of %s: %s", m.name, got)
 		}
-		if got := a.must("", "get", "pod", "web-"+m.name, "-o", "jsonpath={.status.hostIPs[*].ip}"); got !=
+		if got := a.mustKubectl("", "get", "pod", "web-"+m.name, "-o", "jsonpath={.status.hostIPs[*].ip}"); got !=
 			m.ip+" "+m.ip6 {
 			t.Errorf("host addresses of the Pod of %s: %s", m.name, got)
 		}
@@ -85,9 +85,9 @@ func TestTwoFamilies(t *testing.T) {
 // endpoint answers.
 func sixServices(t *testing.T, all []*machine) {
 	a := all[0]
-	ip := netip.MustParseAddr(a.must("", "get", "service", "web", "-o", "jsonpath={.spec.clusterIPs[1]}"))
+	ip := netip.MustParseAddr(a.mustKubectl("", "get", "service", "web", "-o", "jsonpath={.spec.clusterIPs[1]}"))
 	var port uint16
-	if _, err := fmt.Sscan(a.must("", "get", "service", "web", "-o", "jsonpath={.spec.ports[0].nodePort}"),
+	if _, err := fmt.Sscan(a.mustKubectl("", "get", "service", "web", "-o", "jsonpath={.spec.ports[0].nodePort}"),
 		&port); err != nil {
 		t.Fatal(err)
 	}
@@ -116,8 +116,8 @@ func sixServices(t *testing.T, all []*machine) {
 // sixNames: names have addresses of both families, and IPv6 addresses have names.
 func sixNames(t *testing.T, all []*machine) {
 	a := all[0]
-	server := a.must("", "-n", "kube-system", "get", "service", "kube-dns", "-o", "jsonpath={.spec.clusterIP}")
-	ips := strings.Fields(a.must("", "get", "service", "web", "-o",
+	server := a.mustKubectl("", "-n", "kube-system", "get", "service", "kube-dns", "-o", "jsonpath={.spec.clusterIP}")
+	ips := strings.Fields(a.mustKubectl("", "get", "service", "web", "-o",
 		"jsonpath={.spec.clusterIPs[0]} {.spec.clusterIPs[1]}"))
 	back, err := dns.ReverseAddr(ips[1])
 	if err != nil {
@@ -151,18 +151,18 @@ func TestIPv6Alone(t *testing.T) {
 	l.eventually(time.Minute, "the node is Ready", func() (string, bool) {
 		out, _ := a.kubectl("", "get", "nodes", "-o",
 			`jsonpath={.items[*].status.conditions[?(@.type=="Ready")].status}`)
-		return out + a.all[0].Output(), out == "True"
+		return out + a.All[0].Output(), out == "True"
 	})
 	all := []*machine{a}
 	l.webs(all, service)
-	ip := netip.MustParseAddr(a.must("", "get", "pod", "web-a", "-o", "jsonpath={.status.podIP}"))
+	ip := netip.MustParseAddr(a.mustKubectl("", "get", "pod", "web-a", "-o", "jsonpath={.status.podIP}"))
 	if !netip.MustParsePrefix(ranges[1]).Contains(ip) {
 		t.Errorf("the Pod has %s", ip)
 	}
 	everywhere(t, all, map[string]netip.AddrPort{"a": netip.AddrPortFrom(ip, 8080)})
-	cluster := netip.MustParseAddr(a.must("", "get", "service", "web", "-o", "jsonpath={.spec.clusterIP}"))
+	cluster := netip.MustParseAddr(a.mustKubectl("", "get", "service", "web", "-o", "jsonpath={.spec.clusterIP}"))
 	var port uint16
-	if _, err := fmt.Sscan(a.must("", "get", "service", "web", "-o", "jsonpath={.spec.ports[0].nodePort}"),
+	if _, err := fmt.Sscan(a.mustKubectl("", "get", "service", "web", "-o", "jsonpath={.spec.ports[0].nodePort}"),
 		&port); err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +171,7 @@ func TestIPv6Alone(t *testing.T) {
 		node, err2 := a.fromNode(netip.AddrPortFrom(netip.MustParseAddr(a.ip6), port), 2*time.Second)
 		return fmt.Sprint(pod, err1, node, err2), pod == "web-a" && node == "web-a"
 	})
-	server := a.must("", "-n", "kube-system", "get", "service", "kube-dns", "-o", "jsonpath={.spec.clusterIP}")
+	server := a.mustKubectl("", "-n", "kube-system", "get", "service", "kube-dns", "-o", "jsonpath={.spec.clusterIP}")
 	l.eventually(failoverTimeout, "a Pod finds the Service by name", func() (got string, ok bool) {
 		err := a.inside("web-a", func() (err error) {
 			got, err = resolve(server, "web.default.svc.cluster.local.", dns.TypeAAAA)

@@ -55,7 +55,7 @@ func (m *machine) join(first *machine, given bool) {
 		{"set-context", "join", "--user=join", "--cluster=join"}, {"use-context", "join"},
 		{"set-cluster", "join", "--server=https://" + first.ip + ":6443", "--embed-certs",
 			"--certificate-authority=" + filepath.Join(first.dir, "pki/ca.crt")}} {
-		if out, err := m.in(append([]string{"kubectl", "--kubeconfig", in("bootstrap.kubeconfig"), "config"},
+		if out, err := m.Command(append([]string{"kubectl", "--kubeconfig", in("bootstrap.kubeconfig"), "config"},
 			args...)...).CombinedOutput(); err != nil {
 			m.lab.t.Fatalf("%v: got %v %s, want no error", args, err, out)
 		}
@@ -73,17 +73,17 @@ func (m *machine) join(first *machine, given bool) {
 		m.nearlyEnded(first)
 	}
 	must(os.WriteFile(in("kubelet.yaml"), fmt.Appendf(nil, joinConfig, in("ca.crt")), 0o600))
-	m.run("kubelet", "--bootstrap-kubeconfig", in("bootstrap.kubeconfig"), "--kubeconfig", in("node.kubeconfig"),
+	m.Start("kubelet", "--bootstrap-kubeconfig", in("bootstrap.kubeconfig"), "--kubeconfig", in("node.kubeconfig"),
 		"--config", in("kubelet.yaml"), "--network-kubeconfig", in("network.kubeconfig"),
 		"--data-dir", m.dir, "--hostname-override", m.name, "--node-ip", m.addresses(), "--bridge", "gxb"+m.name,
 		"--cluster-cidr", m.lab.cluster, "-v=2")
 	if given { // one proxy detects its Pods by the cluster's ranges, the other by the Node's
 		must(os.WriteFile(in("proxy.yaml"), []byte(proxyConfig), 0o600))
-		m.run("proxy", "--kubeconfig", in("proxy.kubeconfig"), "--data-dir", m.dir, "--hostname-override", m.name,
+		m.Start("proxy", "--kubeconfig", in("proxy.kubeconfig"), "--data-dir", m.dir, "--hostname-override", m.name,
 			"--config", in("proxy.yaml"))
 		return
 	}
-	m.run("proxy", "--kubeconfig", in("proxy.kubeconfig"), "--data-dir", m.dir, "--hostname-override", m.name,
+	m.Start("proxy", "--kubeconfig", in("proxy.kubeconfig"), "--data-dir", m.dir, "--hostname-override", m.name,
 		"--cluster-cidr", m.lab.cluster)
 }
 
@@ -95,9 +95,9 @@ func (l *testLab) cluster3(all []*machine, flags ...string) {
 	a.up(flags...)
 	l.eventually(time.Minute, "the API server answers", func() (string, bool) {
 		out, err := a.kubectl("", "get", "--raw", "/readyz")
-		return out + a.all[0].Output(), err == nil
+		return out + a.All[0].Output(), err == nil
 	})
-	a.must(bootstrap, "apply", "-f", "-")
+	a.mustKubectl(bootstrap, "apply", "-f", "-")
 	for i, m := range all[1:] {
 		m.join(a, i == 0)
 	}
@@ -110,7 +110,7 @@ func (l *testLab) cluster3(all []*machine, flags ...string) {
 		for line := range strings.Lines(out) {
 			if name, rest, _ := strings.Cut(line, "|"); strings.HasSuffix(rest, "|\n") {
 				who, _, _ := strings.Cut(rest, "|")
-				a.must("", "certificate", "approve", name)
+				a.mustKubectl("", "certificate", "approve", name)
 				delete(want, who)
 			}
 		}
@@ -131,6 +131,6 @@ func (l *testLab) webs(all []*machine, service string) {
 		m.load()
 		service = web(m.name) + service
 	}
-	all[0].must(service, "apply", "-f", "-")
-	all[0].must("", "wait", "--for=condition=Ready", "pod", "-l", "app=web", "--timeout=90s")
+	all[0].mustKubectl(service, "apply", "-f", "-")
+	all[0].mustKubectl("", "wait", "--for=condition=Ready", "pod", "-l", "app=web", "--timeout=90s")
 }

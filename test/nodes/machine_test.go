@@ -21,6 +21,7 @@ import (
 	"github.com/gantry-project/gantry/test/images"
 	"github.com/gantry-project/gantry/test/netns"
 	"github.com/gantry-project/gantry/test/process"
+	"github.com/gantry-project/gantry/test/up"
 )
 
 // image is what Pods run.
@@ -47,13 +48,13 @@ type testLab struct {
 
 // machine is one node.
 type machine struct {
+	*up.Roles
 	lab  *testLab
 	name string
 	ip   string
 	ip6  string
 	dir  string
 	ns   ns.NetNS
-	all  []*process.Process
 }
 
 func newLab(t *testing.T) *testLab {
@@ -91,6 +92,8 @@ func (l *testLab) machine(name string, segment, host int) *machine {
 	l.t.Helper()
 	m := &machine{lab: l, name: name, ip: fmt.Sprintf("10.171.%d.%d", segment, host),
 		ip6: fmt.Sprintf("fd10:171:%d::%d", segment, host), dir: filepath.Join(l.dir, name), ns: netns.New(l.t)}
+	m.Roles = &up.Roles{TB: l.t, Bin: l.bin, Log: filepath.Join(m.dir, "gantry.log"),
+		Wrap: []string{"nsenter", "--net=" + m.ns.Path(), "--"}} // all but the network it shares with the host
 	l.nodes[name] = m
 	l.sh(l.router, fmt.Sprintf("ip link add to-%s type veth peer name up0 netns %s; ip link set to-%s master gxb%d up",
 		name, m.ns.Path(), name, segment))
@@ -102,23 +105,6 @@ func (l *testLab) machine(name string, segment, host int) *machine {
 }
 
 func (m *machine) sh(script string) string { m.lab.t.Helper(); return m.lab.sh(m.ns, script) }
-
-// in is a command in the node's network; all else it shares with the host.
-func (m *machine) in(args ...string) *exec.Cmd {
-	return exec.Command("nsenter", append([]string{"--net=" + m.ns.Path(), "--", filepath.Join(m.lab.bin, "gantry")},
-		args...)...)
-}
-
-// run starts a role of Gantry on the node.
-func (m *machine) run(args ...string) *process.Process {
-	m.lab.t.Helper()
-	p, err := process.Start(m.in(args...), filepath.Join(m.dir, "gantry.log"))
-	if err != nil {
-		m.lab.t.Fatal(err)
-	}
-	m.all = append(m.all, p)
-	return p
-}
 
 // end asks a process to end, and kills it when it does not.
 func end(p *process.Process) {
@@ -135,7 +121,7 @@ func (m *machine) addresses() string {
 
 // up runs the control plane and a kubelet.
 func (m *machine) up(flags ...string) {
-	m.run(append([]string{"up", "--data-dir", m.dir, "--node-name", m.name, "--node-ip", m.addresses(),
+	m.Start(append([]string{"up", "--data-dir", m.dir, "--node-name", m.name, "--node-ip", m.addresses(),
 		"--bind-address", m.ip, "--bridge", "gxb" + m.name,
 		"--cluster-cidr", m.lab.cluster, "-v=2"}, flags...)...)
 }
@@ -143,13 +129,8 @@ func (m *machine) up(flags ...string) {
 // remove ends what runs on the node, has Gantry clean up, and looks for what is left.
 func (m *machine) remove() {
 	t := m.lab.t
-	for i := len(m.all) - 1; i >= 0; i-- {
-		if t.Failed() {
-			t.Logf("--- %s\n%s", m.name, m.all[i].Report())
-		}
-		end(m.all[i])
-	}
-	if out, err := m.in("clean", "--data-dir", m.dir, "--bridge", "gxb"+m.name, "--node-ip",
+	m.End()
+	if out, err := m.Command("clean", "--data-dir", m.dir, "--bridge", "gxb"+m.name, "--node-ip",
 		m.ip).CombinedOutput(); err != nil {
 		t.Errorf("gantry clean on %s: %v\n%s", m.name, err, out)
 	}
@@ -157,45 +138,34 @@ func (m *machine) remove() {
 		"tables"); strings.TrimSpace(left) != "" {
 		t.Errorf("left in the network of %s:\n%s", m.name, left)
 	}
-	mounts, _ := os.ReadFile("/proc/mounts")
-	for line := range strings.Lines(string(mounts)) {
-		if strings.Contains(line, m.dir) || strings.Contains(line, instance.StateDir(m.dir)) {
-			t.Errorf("left mounted: %s", line)
-		}
+	for _, left := range append(up.Mounts(m.dir, instance.StateDir(m.dir)), up.Processes(m.dir)...) {
+		t.Errorf("left behind: %s", left)
 	}
 	cgroups, _ := filepath.Glob("/sys/fs/cgroup/*/gantry-" + instance.ID(m.dir))
 	more, _ := filepath.Glob("/sys/fs/cgroup/gantry-" + instance.ID(m.dir))
 	if all := append(cgroups, more...); len(all) > 0 {
 		t.Errorf("left of control groups: %v", all)
 	}
-	procs, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	for _, p := range procs {
-		if raw, _ := os.ReadFile(p); bytes.Contains(raw, []byte(m.dir)) {
-			t.Errorf("left running: %s %s", p, bytes.ReplaceAll(raw, []byte{0}, []byte{' '}))
-		}
-	}
 }
 
 // load puts the Pods' image on the node.
 func (m *machine) load() {
 	m.lab.t.Helper()
-	if out, err := m.in("image", "import", "--data-dir", m.dir, m.lab.archive).CombinedOutput(); err != nil {
-		m.lab.t.Fatalf("image on %s: %v\n%s", m.name, err, out)
-	}
+	m.Run("image", "import", "--data-dir", m.dir, m.lab.archive)
 }
 
 // kubectl runs kubectl on the node, with the cluster's administrator.
 func (m *machine) kubectl(stdin string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	own := m.in(append([]string{"kubectl", "--kubeconfig", filepath.Join(m.dir, "kubeconfig")}, args...)...)
+	own := m.Command(append([]string{"kubectl", "--kubeconfig", filepath.Join(m.dir, "kubeconfig")}, args...)...)
 	cmd := exec.CommandContext(ctx, own.Path, own.Args[1:]...)
 	cmd.Stdin = strings.NewReader(stdin)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
 
-func (m *machine) must(stdin string, args ...string) string {
+func (m *machine) mustKubectl(stdin string, args ...string) string {
 	m.lab.t.Helper()
 	out, err := m.kubectl(stdin, args...)
 	if err != nil {
@@ -207,24 +177,11 @@ func (m *machine) must(stdin string, args ...string) string {
 // eventually asks until it is so.
 func (l *testLab) eventually(within time.Duration, what string, f func() (string, bool)) {
 	l.t.Helper()
-	deadline := time.Now().Add(within)
-	for {
-		last, ok := f()
-		if ok {
-			return
-		}
-		if time.Now().After(deadline) {
-			l.t.Fatalf("not within %s: %s\nlast: %s", within, what, last)
-		}
-		for _, m := range l.nodes {
-			for _, p := range m.all {
-				if err := p.Failed(); err != nil {
-					l.t.Fatalf("%s: %s: got error %v, want none", what, m.name, err)
-				}
-			}
-		}
-		time.Sleep(100 * time.Millisecond)
+	var all []interface{ Failed() error }
+	for _, m := range l.nodes {
+		all = append(all, m.Roles)
 	}
+	up.Eventually(l.t, within, what, f, all...)
 }
 
 // inside does f in the network namespace of a Pod on this node, found by its lease.

@@ -50,9 +50,9 @@ func TestThreeNodes(t *testing.T) {
 	l.webs(all, service)
 	ips := map[string]netip.AddrPort{}
 	for _, m := range all {
-		ip := a.must("", "get", "pod", "web-"+m.name, "-o", "jsonpath={.status.podIP}")
+		ip := a.mustKubectl("", "get", "pod", "web-"+m.name, "-o", "jsonpath={.status.podIP}")
 		ips[m.name] = netip.AddrPortFrom(netip.MustParseAddr(ip), 8080)
-		own := a.must("", "get", "node", m.name, "-o", "jsonpath={.spec.podCIDR}")
+		own := a.mustKubectl("", "get", "node", m.name, "-o", "jsonpath={.spec.podCIDR}")
 		if !netip.MustParsePrefix(own).Contains(ips[m.name].Addr()) {
 			t.Errorf("Pod of %s has %s, the node's range is %s", m.name, ip, own)
 		}
@@ -73,8 +73,8 @@ func TestThreeNodes(t *testing.T) {
 	t.Run("a node cut off and back", func(t *testing.T) { cutOff(t, all, ips) })
 	t.Run("large answers", func(t *testing.T) { large(t, all, ips) })
 	t.Run("a node goes", func(t *testing.T) {
-		c.all[0].Kill()
-		a.must("", "delete", "node", "c")
+		c.All[0].Kill()
+		a.mustKubectl("", "delete", "node", "c")
 		l.eventually(failoverTimeout, "no way to c on a", func() (string, bool) {
 			out := a.sh("ip route show proto 0x47; ip -o link show type vxlan")
 			return out, !strings.Contains(out, "onlink") && !strings.Contains(out, "vxlan") && strings.Contains(out,
@@ -90,7 +90,7 @@ func TestThreeNodes(t *testing.T) {
 func ways(t *testing.T, all []*machine, ips map[string]netip.AddrPort) {
 	a, b := all[0], all[1]
 	chosen := func(from, to *machine) string {
-		own := a.must("", "get", "node", to.name, "-o", "jsonpath={.spec.podCIDR}")
+		own := a.mustKubectl("", "get", "node", to.name, "-o", "jsonpath={.spec.podCIDR}")
 		return strings.TrimSpace(from.sh("ip route show proto 0x47 " + own))
 	}
 	both := func(tunnel bool) {
@@ -105,7 +105,7 @@ func ways(t *testing.T, all []*machine, ips map[string]netip.AddrPort) {
 	}
 	b.sh("ip route add " + a.ip + "/32 via 10.171.1.254")
 	both(true)
-	if says := a.must("", "get", "node", "b", "-o",
+	if says := a.mustKubectl("", "get", "node", "b", "-o",
 		`jsonpath={.metadata.annotations.gantry\.dev/node-routes}`); !strings.HasPrefix(says, "auto ") ||
 		!strings.Contains(says, "!"+a.ip+"/32") {
 		t.Errorf("b says %q", says)
@@ -121,8 +121,9 @@ func large(t *testing.T, all []*machine, ips map[string]netip.AddrPort) {
 	const size = 500_000
 	a := all[0]
 	for _, m := range all {
-		a.must("", "exec", "web-"+m.name, "--", "sh", "-c", fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x > /w/large",
-			size))
+		a.mustKubectl("", "exec", "web-"+m.name, "--", "sh", "-c",
+			fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x > /w/large",
+				size))
 	}
 	for _, from := range all {
 		var room int
@@ -158,12 +159,12 @@ func large(t *testing.T, all []*machine, ips map[string]netip.AddrPort) {
 // kubeletEnds: a node whose kubelet has been stopped keeps its Pods, and they find names by another
 // node's server, as their own has said that it is away.
 func kubeletEnds(t *testing.T, a, b *machine, pod netip.AddrPort) {
-	end(b.all[0])
+	end(b.All[0])
 	if out, err := a.kubectl("", "-n", "kube-system", "get", "endpointslice", "kube-dns-b"); err == nil ||
 		!strings.Contains(out, "NotFound") {
 		t.Errorf("the slice of a DNS server that has ended: %v %s", err, out)
 	}
-	want := a.must("", "get", "service", "web", "-o", "jsonpath={.spec.clusterIP}")
+	want := a.mustKubectl("", "get", "service", "web", "-o", "jsonpath={.spec.clusterIP}")
 	b.lab.eventually(failoverTimeout, "a Pod of b finds the Service by name", func() (got string, ok bool) {
 		err := b.inside("web-b", func() (err error) {
 			got, err = resolve("10.96.0.10", "web.default.svc.cluster.local.", dns.TypeA)
@@ -179,14 +180,14 @@ func kubeletEnds(t *testing.T, a, b *machine, pod netip.AddrPort) {
 // proxyEnds: Services work on while their proxy is away, until somebody has its rules taken away,
 // as often as he likes.
 func proxyEnds(t *testing.T, a, b *machine) {
-	ip := netip.MustParseAddr(a.must("", "get", "service", "web", "-o", "jsonpath={.spec.clusterIP}"))
-	end(b.all[1])
+	ip := netip.MustParseAddr(a.mustKubectl("", "get", "service", "web", "-o", "jsonpath={.spec.clusterIP}"))
+	end(b.All[1])
 	b.lab.eventually(failoverTimeout, "the Service answers without a proxy", func() (string, bool) {
 		got, err := b.fromPod("web-b", netip.AddrPortFrom(ip, 80), 2*time.Second)
 		return fmt.Sprint(got, err), strings.HasPrefix(got, "web-")
 	})
 	for range 2 {
-		if out, err := b.in("proxy", "--cleanup", "--data-dir", b.dir).CombinedOutput(); err != nil {
+		if out, err := b.Command("proxy", "--cleanup", "--data-dir", b.dir).CombinedOutput(); err != nil {
 			t.Fatalf("gantry proxy --cleanup: %v %s", err, out)
 		}
 		if tables := b.sh("nft list tables"); strings.Contains(tables, "gantry_proxy_") {
@@ -215,9 +216,9 @@ func everywhere(t *testing.T, all []*machine, ips map[string]netip.AddrPort) {
 // Service from every node's Pods.
 func services(t *testing.T, all []*machine) {
 	a := all[0]
-	ip := netip.MustParseAddr(a.must("", "get", "service", "web", "-o", "jsonpath={.spec.clusterIP}"))
+	ip := netip.MustParseAddr(a.mustKubectl("", "get", "service", "web", "-o", "jsonpath={.spec.clusterIP}"))
 	var port uint16
-	if _, err := fmt.Sscan(a.must("", "get", "service", "web", "-o", "jsonpath={.spec.ports[0].nodePort}"),
+	if _, err := fmt.Sscan(a.mustKubectl("", "get", "service", "web", "-o", "jsonpath={.spec.ports[0].nodePort}"),
 		&port); err != nil {
 		t.Fatal(err)
 	}
@@ -244,7 +245,7 @@ func services(t *testing.T, all []*machine) {
 func names(t *testing.T, all []*machine) {
 	a := all[0]
 	for _, m := range all[1:] {
-		gateway := netip.MustParsePrefix(a.must("", "get", "node", m.name, "-o",
+		gateway := netip.MustParsePrefix(a.mustKubectl("", "get", "node", m.name, "-o",
 			"jsonpath={.spec.podCIDR}")).Addr().Next().String()
 		m.lab.eventually(time.Minute, m.name+" answers names for its own Pods", func() (string, bool) {
 			out, err := a.kubectl("", "-n", "kube-system", "get", "endpointslice", "kube-dns-"+m.name, "-o",
@@ -256,8 +257,8 @@ func names(t *testing.T, all []*machine) {
 			return out, strings.Contains(out, "10.96.0.10 . udp . 53 : "+gateway+" . 53")
 		})
 	}
-	want := a.must("", "get", "service", "web", "-o", "jsonpath={.spec.clusterIP}")
-	server := a.must("", "-n", "kube-system", "get", "service", "kube-dns", "-o", "jsonpath={.spec.clusterIP}")
+	want := a.mustKubectl("", "get", "service", "web", "-o", "jsonpath={.spec.clusterIP}")
+	server := a.mustKubectl("", "-n", "kube-system", "get", "service", "kube-dns", "-o", "jsonpath={.spec.clusterIP}")
 	for _, m := range all {
 		m.lab.eventually(time.Minute, "a Pod of "+m.name+" finds the Service by name", func() (got string, ok bool) {
 			err := m.inside("web-"+m.name, func() (err error) {
@@ -297,7 +298,7 @@ func resolve(server, name string, kind uint16) (string, error) {
 // came.
 func policies(t *testing.T, all []*machine, ips map[string]netip.AddrPort) {
 	a, b, c := all[0], all[1], all[2]
-	a.must(`
+	a.mustKubectl(`
 apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy
 metadata: {name: from-b}
@@ -328,7 +329,7 @@ spec:
 			t.Errorf("the node's own probes of %s: %q %v", m.name, got, err)
 		}
 	}
-	a.must("", "delete", "networkpolicy", "from-b")
+	a.mustKubectl("", "delete", "networkpolicy", "from-b")
 	everywhere(t, all, ips)
 	for _, m := range all {
 		m.lab.eventually(failoverTimeout, "no table of policies on "+m.name, func() (string, bool) {
@@ -350,9 +351,10 @@ func cutOff(t *testing.T, all []*machine, ips map[string]netip.AddrPort) {
 		})
 		return got, err
 	}
-	where["web"] = a.must("", "get", "service", "web", "-o", "jsonpath={.spec.clusterIP}")
+	where["web"] = a.mustKubectl("", "get", "service", "web", "-o", "jsonpath={.spec.clusterIP}")
 	b.sh("ip link set up0 down")
-	where["late"] = a.must("", "create", "service", "clusterip", "late", "--tcp=80", "-o", "jsonpath={.spec.clusterIP}")
+	where["late"] = a.mustKubectl("", "create", "service", "clusterip", "late", "--tcp=80", "-o",
+		"jsonpath={.spec.clusterIP}")
 	if got, err := find("web"); err != nil || got != where["web"] {
 		t.Errorf("a Pod of b asks for web while it is cut off: %q %v, want %s", got, err, where["web"])
 	}
@@ -373,5 +375,5 @@ func cutOff(t *testing.T, all []*machine, ips map[string]netip.AddrPort) {
 			return fmt.Sprint(got, err), err == nil && got == ip
 		})
 	}
-	a.must("", "delete", "service", "late")
+	a.mustKubectl("", "delete", "service", "late")
 }

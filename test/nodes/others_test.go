@@ -61,13 +61,13 @@ func TestTheStandardPluginsNetwork(t *testing.T) {
 	l.eventually(time.Minute, "the node is Ready", func() (string, bool) {
 		out, _ := a.kubectl("", "get", "nodes", "-o",
 			`jsonpath={.items[*].status.conditions[?(@.type=="Ready")].status}`)
-		return out + a.all[0].Output(), out == "True"
+		return out + a.All[0].Output(), out == "True"
 	})
 	l.webs([]*machine{a}, service)
-	a.must(strings.NewReplacer("web-a", "door", "app: web", "app: door", "containerPort: 8080",
+	a.mustKubectl(strings.NewReplacer("web-a", "door", "app: web", "app: door", "containerPort: 8080",
 		"containerPort: 8080, hostPort: 8090").Replace(web("a")), "apply", "-f", "-")
-	a.must("", "wait", "--for=condition=Ready", "pod", "--all", "--timeout=60s")
-	ip := netip.MustParseAddr(a.must("", "get", "pod", "web-a", "-o", "jsonpath={.status.podIP}"))
+	a.mustKubectl("", "wait", "--for=condition=Ready", "pod", "--all", "--timeout=60s")
+	ip := netip.MustParseAddr(a.mustKubectl("", "get", "pod", "web-a", "-o", "jsonpath={.status.podIP}"))
 	if !netip.MustParsePrefix("10.88.0.0/24").Contains(ip) {
 		t.Errorf("the Pod's address is %s", ip)
 	}
@@ -76,9 +76,10 @@ func TestTheStandardPluginsNetwork(t *testing.T) {
 		t.Errorf("links and tables beside a foreign network:\n%s", out)
 	}
 	l.eventually(time.Minute, "a Pod finds the Service by name and is answered", func() (string, bool) {
-		server := a.must("", "-n", "kube-system", "get", "service", "kube-dns", "-o", "jsonpath={.spec.clusterIP}")
+		server := a.mustKubectl("", "-n", "kube-system", "get", "service", "kube-dns", "-o",
+			"jsonpath={.spec.clusterIP}")
 		var ip, answer string
-		err := inPod(a.must("", "get", "pod", "door", "-o", "jsonpath={.metadata.uid}"), func() (err error) {
+		err := inPod(a.mustKubectl("", "get", "pod", "door", "-o", "jsonpath={.metadata.uid}"), func() (err error) {
 			if ip, err = resolve(server, "web.default.svc.cluster.local.", dns.TypeA); err != nil {
 				return err
 			}
@@ -98,14 +99,14 @@ func TestTheStandardPluginsNetwork(t *testing.T) {
 		})
 		return fmt.Sprint(got, err), got == "door"
 	})
-	a.must("", "delete", "pod", "--all", "--wait", "--timeout=60s")
+	a.mustKubectl("", "delete", "pod", "--all", "--wait", "--timeout=60s")
 	held := func() []string {
 		files, _ := filepath.Glob(filepath.Join(leases, "theirs", "10.*"))
 		return files
 	}
 	l.eventually(failoverTimeout, "every address is given back",
 		func() (string, bool) { return fmt.Sprint(held()), len(held()) == 0 })
-	end(a.all[0])
+	end(a.All[0])
 	// What the plugins made for all Pods is theirs, and stays.
 	a.sh(`ip link del theirs0; nft list tables | grep cni | while read -r line; do nft delete $line; done`)
 }

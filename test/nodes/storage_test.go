@@ -49,36 +49,36 @@ func TestVolumesOfJoinedNodes(t *testing.T) {
 	}
 	args := []string{"csi-driver", "--kubeconfig", kubeconfig, "--node-name", "b", "--kubelet-dir",
 		filepath.Join(b.dir, "kubelet"), "--volumes-dir", filepath.Join(b.dir, "local-storage")}
-	driver := b.run(args...)
+	driver := b.Start(args...)
 	l.eventually(time.Minute, "the capacities of a and b", func() (string, bool) {
 		out, _ := a.kubectl("", "get", "csistoragecapacities", "-n", "kube-system", "-o",
 			`jsonpath={range .items[*]}{.nodeTopology.matchLabels.topology\.local\.csi\.gantry\.dev/node} {end}`)
 		return out, strings.Contains(out, "a ") && strings.Contains(out, "b ")
 	})
 	for _, m := range []*machine{a, b} {
-		a.must(volumePod(m.name, "16Mi"), "apply", "-f", "-")
-		a.must("", "wait", "--for=condition=Ready", "pod/writer-"+m.name, "--timeout=90s")
-		a.must("", "exec", "writer-"+m.name, "--", "sh", "-c", "echo "+m.name+" > /v/f; sync")
-		id := a.must("", "get", "pvc", "data-"+m.name, "-o", "jsonpath={.spec.volumeName}")
+		a.mustKubectl(volumePod(m.name, "16Mi"), "apply", "-f", "-")
+		a.mustKubectl("", "wait", "--for=condition=Ready", "pod/writer-"+m.name, "--timeout=90s")
+		a.mustKubectl("", "exec", "writer-"+m.name, "--", "sh", "-c", "echo "+m.name+" > /v/f; sync")
+		id := a.mustKubectl("", "get", "pvc", "data-"+m.name, "-o", "jsonpath={.spec.volumeName}")
 		if _, err := os.Stat(filepath.Join(m.dir, "local-storage/volumes", id, "disk.img")); err != nil {
 			t.Errorf("the volume of the Pod on %s is not on its disk: %v", m.name, err)
 		}
 	}
-	a.must(volumePod("c", "16Mi"), "apply", "-f", "-")
+	a.mustKubectl(volumePod("c", "16Mi"), "apply", "-f", "-")
 	l.eventually(time.Minute, "the Pod of c waits", func() (string, bool) {
 		out, _ := a.kubectl("", "get", "pod", "writer-c", "-o", "jsonpath={.status.conditions[*].message}")
 		return out, strings.Contains(out, "did not have enough free storage")
 	})
 	driver.Kill()
-	b.run(args...)
-	a.must("", "delete", "pod", "writer-b")
-	a.must(volumePod("b", "16Mi"), "apply", "-f", "-")
-	a.must("", "wait", "--for=condition=Ready", "pod/writer-b", "--timeout=90s")
-	if got := a.must("", "exec", "writer-b", "--", "cat", "/v/f"); strings.TrimSpace(got) != "b" {
+	b.Start(args...)
+	a.mustKubectl("", "delete", "pod", "writer-b")
+	a.mustKubectl(volumePod("b", "16Mi"), "apply", "-f", "-")
+	a.mustKubectl("", "wait", "--for=condition=Ready", "pod/writer-b", "--timeout=90s")
+	if got := a.mustKubectl("", "exec", "writer-b", "--", "cat", "/v/f"); strings.TrimSpace(got) != "b" {
 		t.Errorf("after the driver was killed the file has %q, want b", got)
 	}
-	a.must("", "delete", "pod", "writer-a", "writer-b", "writer-c")
-	a.must("", "delete", "pvc", "data-a", "data-b", "data-c")
+	a.mustKubectl("", "delete", "pod", "writer-a", "writer-b", "writer-c")
+	a.mustKubectl("", "delete", "pvc", "data-a", "data-b", "data-c")
 	l.eventually(time.Minute, "the volumes go", func() (string, bool) {
 		out, _ := a.kubectl("", "get", "pv", "-o", "name")
 		return out, strings.TrimSpace(out) == ""

@@ -29,9 +29,9 @@ func execAndLogs(t *testing.T, all []*machine) {
 func near(t *testing.T, all []*machine) {
 	a := all[0]
 	for node, zone := range map[string]string{"a": "one", "b": "one", "c": "two"} {
-		a.must("", "label", "node", node, "topology.kubernetes.io/zone="+zone)
+		a.mustKubectl("", "label", "node", node, "topology.kubernetes.io/zone="+zone)
 	}
-	ip := netip.MustParseAddr(a.must("", "get", "service", "web", "-o", "jsonpath={.spec.clusterIP}"))
+	ip := netip.MustParseAddr(a.mustKubectl("", "get", "service", "web", "-o", "jsonpath={.spec.clusterIP}"))
 	for _, c := range []struct {
 		prefer, without string
 		want            map[string]string
@@ -40,9 +40,9 @@ func near(t *testing.T, all []*machine) {
 		{"PreferSameNode", "", map[string]string{"a": "web-a", "b": "web-b", "c": "web-c"}},
 		{"PreferSameNode", "c", map[string]string{"a": "web-a", "b": "web-b", "c": "web-a web-b"}},
 	} {
-		a.must("", "patch", "service", "web", "-p", fmt.Sprintf(`{"spec":{"trafficDistribution":%q}}`, c.prefer))
+		a.mustKubectl("", "patch", "service", "web", "-p", fmt.Sprintf(`{"spec":{"trafficDistribution":%q}}`, c.prefer))
 		if c.without != "" {
-			a.must("", "label", "pod", "web-"+c.without, "app-")
+			a.mustKubectl("", "label", "pod", "web-"+c.without, "app-")
 		}
 		for _, m := range all {
 			// Twelve in a row, none of which went elsewhere.
@@ -65,15 +65,16 @@ func near(t *testing.T, all []*machine) {
 				})
 		}
 	}
-	a.must("", "label", "pod", "web-c", "app=web")
-	a.must("", "patch", "service", "web", "--type=json", "-p", `[{"op":"remove","path":"/spec/trafficDistribution"}]`)
+	a.mustKubectl("", "label", "pod", "web-c", "app=web")
+	a.mustKubectl("", "patch", "service", "web", "--type=json", "-p",
+		`[{"op":"remove","path":"/spec/trafficDistribution"}]`)
 }
 
 // healthChecks: a load balancer asks each node's health-check port whether it has endpoints of its
 // own, and counts the answers.
 func healthChecks(t *testing.T, all []*machine) {
 	a := all[0]
-	a.must(`
+	a.mustKubectl(`
 apiVersion: v1
 kind: Service
 metadata: {name: at-b}
@@ -84,7 +85,7 @@ spec:
   ports: [{port: 8088, targetPort: http}]
 `, "apply", "-f", "-")
 	var port uint16
-	if _, err := fmt.Sscan(a.must("", "get", "service", "at-b", "-o", "jsonpath={.spec.healthCheckNodePort}"),
+	if _, err := fmt.Sscan(a.mustKubectl("", "get", "service", "at-b", "-o", "jsonpath={.spec.healthCheckNodePort}"),
 		&port); err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +104,7 @@ spec:
 		got, err := all[2].fromNode(netip.AddrPortFrom(netip.MustParseAddr(m.ip), 8088), 2*time.Second)
 		return fmt.Sprint(got, err), got == "web-b"
 	})
-	a.must("", "delete", "service", "at-b")
+	a.mustKubectl("", "delete", "service", "at-b")
 	m.lab.eventually(failoverTimeout, "the health-check port closes with its Service", func() (string, bool) {
 		got, err := all[2].fromNode(netip.AddrPortFrom(netip.MustParseAddr(m.ip), port), 2*time.Second)
 		return got, err != nil

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -62,7 +61,7 @@ func TestControlPlaneOfStaticPods(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
 	const name = "registry.test/gantry:1"
-	program, err := os.ReadFile(filepath.Join(w.bin, "gantry"))
+	program, err := os.ReadFile(filepath.Join(w.Bin, "gantry"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,24 +73,17 @@ func TestControlPlaneOfStaticPods(t *testing.T) {
 	}
 	in := func(name string) string { return filepath.Join(w.server, name) }
 	pods := filepath.Join(filepath.Dir(w.dir), "manifests")
-	gantry := func(args ...string) {
-		t.Helper()
-		if out, err := exec.Command(filepath.Join(w.bin, "gantry"), args...).CombinedOutput(); err != nil {
-			t.Fatalf("gantry %s: %v\n%s", strings.Join(args, " "), err, out)
-		}
-	}
-	gantry("manifests", "--data-dir", w.server, "--secure-port", fmt.Sprint(w.port), "--bind-address", "127.0.0.1",
+	w.Run("manifests", "--data-dir", w.server, "--secure-port", fmt.Sprint(w.port), "--bind-address", "127.0.0.1",
 		"--advertise-address", "127.0.0.1", "--node-name", "node-1",
 		"--image", name, "--out", pods, "--scheduler-port", "0")
-	w.role("kubelet", "--kubeconfig", in("kubelet.kubeconfig"), "--data-dir", w.dir, "--bin-dir", w.bin,
+	w.Start("kubelet", "--kubeconfig", in("kubelet.kubeconfig"), "--data-dir", w.dir, "--bin-dir", w.Bin,
 		"--hostname-override", "node-1", "--node-ip", "127.0.0.1",
 		"--kubelet-port", fmt.Sprint(w.kubelet), "--bridge", w.net.Bridge, "--pod-cidr", w.net.PodCIDR,
 		"--pod-manifest-path", pods,
 		"--client-ca-file", in("pki/ca.crt"), "--tls-cert-file", in("pki/kubelet.crt"), "--tls-private-key-file",
 		in("pki/kubelet.key"))
 	w.eventually("containerd", time.Minute, func() bool {
-		return exec.Command(filepath.Join(w.bin, "gantry"), "image", "import", "--data-dir", w.dir,
-			archive).Run() == nil
+		return w.Command("image", "import", "--data-dir", w.dir, archive).Run() == nil
 	})
 	running := func(pod string) bool {
 		return w.try("", "get", "pod", pod, "-n", "kube-system", "-o",

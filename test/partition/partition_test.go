@@ -16,19 +16,18 @@ import (
 	"github.com/gantry-project/gantry/test/binaries"
 	"github.com/gantry-project/gantry/test/images"
 	"github.com/gantry-project/gantry/test/ports"
-	"github.com/gantry-project/gantry/test/process"
+	"github.com/gantry-project/gantry/test/up"
 )
 
 // fixture is a server, its controllers and a node as three processes.
 type fixture struct {
+	*up.Roles
 	t       *testing.T
-	bin     string
 	dir     string // of the node
 	server  string // directory of the API server
 	port    int
 	kubelet int
 	net     *ports.Network
-	all     []*process.Process
 }
 
 // begin skips where no containers can run.
@@ -39,7 +38,8 @@ func begin(t *testing.T) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &fixture{t: t, bin: bin, dir: filepath.Join(dir, "node"), server: filepath.Join(dir, "server")}
+	w := &fixture{Roles: &up.Roles{TB: t, Bin: bin}, t: t, dir: filepath.Join(dir, "node"),
+		server: filepath.Join(dir, "server")}
 	for _, p := range []*int{&w.port, &w.kubelet} {
 		if *p, err = ports.Free(); err != nil {
 			t.Fatal(err)
@@ -50,8 +50,9 @@ func begin(t *testing.T) *fixture {
 	}
 	t.Cleanup(func() {
 		defer w.net.Release()
-		out, err := exec.Command(filepath.Join(bin, "gantry"), "clean", "--data-dir", w.dir, "--data", "--bridge",
-			w.net.Bridge, "--pod-cidr", w.net.PodCIDR).CombinedOutput()
+		w.End()
+		out, err := w.Command("clean", "--data-dir", w.dir, "--data", "--bridge", w.net.Bridge, "--pod-cidr",
+			w.net.PodCIDR).CombinedOutput()
 		if err != nil {
 			t.Errorf("clean: %v\n%s", err, out)
 		}
@@ -62,35 +63,17 @@ func begin(t *testing.T) *fixture {
 	return w
 }
 
-// role runs a role until the returned function, or the test, ends it.
-func (w *fixture) role(args ...string) (kill func()) {
-	w.t.Helper()
-	p, err := process.Start(exec.Command(filepath.Join(w.bin, "gantry"), args...))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.all = append(w.all, p)
-	w.t.Cleanup(func() {
-		if w.t.Failed() {
-			w.t.Log(p.Report())
-		}
-		_ = p.End(time.Minute) // its report says how it ended
-	})
-	return p.Kill
-}
-
 func (w *fixture) serve() (kill func()) {
-	kill = w.role("server", "--data-dir", w.server, "--secure-port", fmt.Sprint(w.port), "--bind-address", "127.0.0.1",
+	p := w.Start("server", "--data-dir", w.server, "--secure-port", fmt.Sprint(w.port), "--bind-address", "127.0.0.1",
 		"--node-name", "node-1")
 	w.eventually("the API server answers", time.Minute,
 		func() bool { return w.try("", "get", "--raw", "/readyz") == "ok" })
-	return kill
+	return p.Kill
 }
 
 func (w *fixture) command(stdin string, args ...string) *exec.Cmd {
-	c := exec.Command(filepath.Join(w.bin, "gantry"),
-		append([]string{"kubectl", "--kubeconfig", filepath.Join(w.server, "kubeconfig"), "--request-timeout=5s"},
-			args...)...)
+	c := w.Command(append([]string{"kubectl", "--kubeconfig", filepath.Join(w.server, "kubeconfig"),
+		"--request-timeout=5s"}, args...)...)
 	c.Stdin = strings.NewReader(stdin)
 	return c
 }
@@ -115,17 +98,7 @@ func (w *fixture) kubectl(stdin string, args ...string) string {
 
 func (w *fixture) eventually(what string, within time.Duration, holds func() bool) {
 	w.t.Helper()
-	for end := time.Now().Add(within); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		if holds() {
-			return
-		}
-		for _, p := range w.all {
-			if err := p.Failed(); err != nil {
-				w.t.Fatalf("%s: got error %v, want none", what, err)
-			}
-		}
-	}
-	w.t.Fatalf("%s: not within %s", what, within)
+	up.Eventually(w.t, within, what, func() (string, bool) { return "it does not hold", holds() }, w.Roles)
 }
 
 // pod is one Pod as the API has it.
@@ -178,16 +151,16 @@ func TestNodeCutOff(t *testing.T) {
 	w := begin(t)
 	kill := w.serve()
 	in := func(name string) string { return filepath.Join(w.server, name) }
-	w.role("controllers", "--kubeconfig", in("controllers.kubeconfig"))
-	w.role("scheduler", "--secure-port", "0", "--kubeconfig", in("scheduler.kubeconfig"))
+	w.Start("controllers", "--kubeconfig", in("controllers.kubeconfig"))
+	w.Start("scheduler", "--secure-port", "0", "--kubeconfig", in("scheduler.kubeconfig"))
 	config := filepath.Join(t.TempDir(), "config.yaml")
 	if err := os.WriteFile(config,
 		[]byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPods: 77\nclusterDomain: "+
 			"cut.example\nclusterDNS: [10.96.0.10]\nimageMaximumGCAge: 100h\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w.role("kubelet", "--config", config, "--kubeconfig", in("kubelet.kubeconfig"), "--data-dir", w.dir, "--bin-dir",
-		w.bin, "--hostname-override", "node-1", "--node-ip", "127.0.0.1",
+	w.Start("kubelet", "--config", config, "--kubeconfig", in("kubelet.kubeconfig"), "--data-dir", w.dir, "--bin-dir",
+		w.Bin, "--hostname-override", "node-1", "--node-ip", "127.0.0.1",
 		"--kubelet-port", fmt.Sprint(w.kubelet), "--bridge", w.net.Bridge, "--pod-cidr", w.net.PodCIDR, "-v", "2",
 		"--client-ca-file", in("pki/ca.crt"), "--tls-cert-file", in("pki/kubelet.crt"), "--tls-private-key-file",
 		in("pki/kubelet.key"))
@@ -201,10 +174,7 @@ func TestNodeCutOff(t *testing.T) {
 	if err := images.Archive(tar, images.Select(images.Standard(), "docker.io/library/busybox:1.28")); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command(filepath.Join(w.bin, "gantry"), "image", "import", "--data-dir", w.dir,
-		tar).CombinedOutput(); err != nil {
-		t.Fatalf("image import: %v\n%s", err, out)
-	}
+	w.Run("image", "import", "--data-dir", w.dir, tar)
 	w.eventually("service account", time.Minute,
 		func() bool { return w.try("", "get", "serviceaccount", "default") != "" })
 	for _, name := range []string{"stays", "ends", "goes"} {
@@ -319,8 +289,8 @@ func (w *fixture) process(line string) int {
 // examined asks the doctor about the node, whose disk may be full, and looks for what must be well.
 func (w *fixture) examined(kubeconfig string) {
 	w.t.Helper()
-	out, err := exec.Command(filepath.Join(w.bin, "gantry"), "doctor", "--data-dir", w.dir, "--kubeconfig", kubeconfig,
-		"--exec", "pod/stays", "-o", "json").Output()
+	out, err := w.Command("doctor", "--data-dir", w.dir, "--kubeconfig", kubeconfig, "--exec", "pod/stays", "-o",
+		"json").Output()
 	var found []struct{ Check, About, Level, Text string }
 	if bad := json.Unmarshal(out, &found); bad != nil {
 		w.t.Fatalf("got %v, %v:, want no bad\n%s", err, bad, out)

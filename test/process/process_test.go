@@ -23,7 +23,7 @@ func shell(t *testing.T, script string, logs ...string) *Process {
 
 var errNotYet = errors.New("not yet")
 
-func never(context.Context) error { return errNotYet }
+func neverReady(context.Context) error { return errNotYet }
 
 // A wait for a program that has ended returns at once, with how it ended and with the ends
 // of its output and its log, however the waiting is done.
@@ -35,7 +35,7 @@ func TestProgramEndIsReportedAtOnce(t *testing.T) {
 	}
 	for name, wait := range map[string]func(*Process) error{
 		"for words":  func(p *Process) error { return p.WaitOutput(t.Context(), "ready") },
-		"for a sign": func(p *Process) error { return p.Await(t.Context(), time.Hour, never) },
+		"for a sign": func(p *Process) error { return p.Await(t.Context(), time.Hour, neverReady) },
 		"for an answer that hangs": func(p *Process) error {
 			return p.Await(t.Context(), time.Hour, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
 		},
@@ -66,7 +66,7 @@ func TestAProgramThatRuns(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	for _, err := range []error{p.WaitOutput(ctx, "more"), p.Await(ctx, time.Millisecond, never)} {
+	for _, err := range []error{p.WaitOutput(ctx, "more"), p.Await(ctx, time.Millisecond, neverReady)} {
 		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "node ready") {
 			t.Errorf(`got %v, want an error DeadlineExceeded and an error with "node ready"`, err)
 		}

@@ -111,9 +111,9 @@ func anySettings(t *rapid.T, f rules.Family) rules.Settings {
 	return s
 }
 
-// never takes tables through the same random changes; every transaction must be taken, and each
-// table must be what the book says.
-func never(t *rapid.T, s rules.Settings, tables ...*nftables.Table) {
+// checkTransactions takes tables through the same random changes; every transaction must be taken,
+// and each table must be what the book says.
+func checkTransactions(t *rapid.T, s rules.Settings, tables ...*nftables.Table) {
 	ctx := context.Background()
 	fatal := func(what string, err error) {
 		if err != nil {
@@ -184,7 +184,7 @@ func TestAnyServicesAgainstTheFake(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := rapid.SampledFrom([]rules.Family{rules.IPv4, rules.IPv6}).Draw(t, "family")
 		s := anySettings(t, f)
-		never(t, s, nftables.NewWithInterface(knftables.NewFake(knftables.Family(f), tableName),
+		checkTransactions(t, s, nftables.NewWithInterface(knftables.NewFake(knftables.Family(f), tableName),
 			rules.NewTableFrame(s)))
 	})
 }
@@ -212,7 +212,7 @@ func TestAnyServicesAgainstTheKernel(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			never(t, s, nftables.NewWithInterface(nft, rules.NewTableFrame(s)), wired)
+			checkTransactions(t, s, nftables.NewWithInterface(nft, rules.NewTableFrame(s)), wired)
 			if w := wired.TransactionCounts(); w.Nft > 2 { // frame and removal
 				t.Fatalf("%d of the transactions had no words for netlink", w.Nft-2)
 			}

@@ -62,15 +62,15 @@ func TestRollout(t *testing.T) {
 			return fmt.Sprint(who, err), err == nil
 		})
 	}
-	t.Run("the explanations say so", func(t *testing.T) { c.as(t).explained(s) })
+	t.Run("the explanations say so", func(t *testing.T) { c.forSubtest(t).explained(s) })
 	t.Run("rolling update under load", func(t *testing.T) {
 		l := begin(t, at...)
-		c.as(t).roll("first")
-		c.as(t).rolled(120 * time.Second)
+		c.forSubtest(t).roll("first")
+		c.forSubtest(t).rolled(120 * time.Second)
 		l.end(t, replicas+1)
 	})
 	t.Run("and Gantry killed in the middle", func(t *testing.T) {
-		c := c.as(t)
+		c := c.forSubtest(t)
 		l := begin(t, at...)
 		c.roll("second")
 		for range 2 {
@@ -90,12 +90,12 @@ func TestRollout(t *testing.T) {
 		c.rolled(180 * time.Second)
 		l.end(t, replicas+1)
 	})
-	t.Run("a Pod that turns unready", func(t *testing.T) { c.as(t).unready(at) })
-	t.Run("load balancer", func(t *testing.T) { c.as(t).balanced() })
+	t.Run("a Pod that turns unready", func(t *testing.T) { c.forSubtest(t).unready(at) })
+	t.Run("load balancer", func(t *testing.T) { c.forSubtest(t).balanced() })
 }
 
-// as reports failures to a subtest; what runs is shared.
-func (c *cluster) as(t *testing.T) *cluster { return &cluster{c.Cluster.As(t), t, c.api} }
+// forSubtest reports failures to a subtest; what runs is shared.
+func (c *cluster) forSubtest(t *testing.T) *cluster { return &cluster{c.Cluster.As(t), t, c.api} }
 
 // roll changes the Pods' template.
 func (c *cluster) roll(to string) {

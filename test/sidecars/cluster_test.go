@@ -80,16 +80,7 @@ func (c *cluster) eventually(want string, args ...string) {
 
 func (c *cluster) until(what string, ok func() (string, bool)) {
 	c.t.Helper()
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	last := ""
-	for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); <-tick.C {
-		var done bool
-		if last, done = ok(); done {
-			return
-		}
-	}
-	c.t.Fatalf("%s: not within three minutes; last seen:\n%s", what, last)
+	up.Eventually(c.t, 3*time.Minute, what, ok)
 }
 
 // ready waits until a Pod is Ready.

@@ -76,9 +76,9 @@ func (k *kills) startAttacher() {
 		"--retry-interval-start=100ms", "--retry-interval-max=1s")
 }
 
-// at does something, and kills the victim when the driver gets the call for the volume that follows
-// from it: before its work, or between it and its answer.
-func (k *kills) at(method string, worked bool, victim, volume string, do func()) {
+// killAt does something, and kills the victim when the driver gets the call for the volume that
+// follows from it: before its work, or between it and its answer.
+func (k *kills) killAt(method string, worked bool, victim, volume string, do func()) {
 	k.t.Helper()
 	until := make(chan struct{})
 	k.driver.Stall(method, worked, until)
@@ -133,7 +133,7 @@ func TestAttachersKilledAtEveryCall(t *testing.T) {
 					k.cluster = &cluster{c.As(t), t, c.programs}
 					k.move(name, func(at string, do func()) {
 						if at == method {
-							k.at(method, worked, victim, "vol-"+name, do)
+							k.killAt(method, worked, victim, "vol-"+name, do)
 							return
 						}
 						do()

@@ -1,11 +1,11 @@
 // Package up starts `gantry up` for a test: in a new directory, on free ports, with a network of
-// its own, removed and checked for leftovers when the test ends.
+// its own, removed and checked for leftovers when the test ends. Roles runs several processes of
+// Gantry, each with the flags that the test gives it.
 //
-// Tools that measure, and tests of roles as processes of their own, use test/replay/instance.
+// Tools that measure use test/replay/instance.
 package up
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net"
@@ -123,6 +123,17 @@ func (c *Cluster) Stop() error {
 	return c.Process.End(2 * time.Minute)
 }
 
+// Eventually polls until ok returns true. It fails with what ok saw last, within the time at most,
+// and at once when `gantry up` has ended by itself; what describes it.
+func (c *Cluster) Eventually(within time.Duration, what string, ok func() (saw string, ok bool)) {
+	c.TB.Helper()
+	if c.Process == nil {
+		Eventually(c.TB, within, what, ok)
+		return
+	}
+	Eventually(c.TB, within, what, ok, c.Process)
+}
+
 // Gantry runs a subcommand with these arguments and returns what it printed; one that fails is a
 // failure of the test, which goes on.
 func (c *Cluster) Gantry(args ...string) string {
@@ -146,24 +157,11 @@ func (c *Cluster) Flag(name string) string {
 
 // Leftovers names mounts, processes and links of this instance.
 func (c *Cluster) Leftovers() []string {
-	var out []string
-	mounts, _ := os.ReadFile("/proc/mounts")
-	for _, line := range strings.Split(string(mounts), "\n") {
-		if strings.Contains(line, c.Dir) {
-			out = append(out, "mount "+line)
-		}
-	}
+	out := Mounts(c.Dir)
 	if _, err := net.InterfaceByName(c.Flag("--bridge")); err == nil {
 		out = append(out, "link "+c.Flag("--bridge"))
 	}
-	procs, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	for _, p := range procs {
-		raw, _ := os.ReadFile(p)
-		if bytes.Contains(raw, []byte(c.Dir)) {
-			out = append(out, p+" "+string(bytes.ReplaceAll(raw, []byte{0}, []byte{' '})))
-		}
-	}
-	return out
+	return append(out, Processes(c.Dir)...)
 }
 
 // remove stops what runs, removes everything of the instance and checks that nothing is left.

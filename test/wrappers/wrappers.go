@@ -21,6 +21,15 @@ func Resources(amounts map[v1.ResourceName]string) v1.ResourceList {
 	return out
 }
 
+// ResourceList parses pairs of a name and an amount; it panics at a bad one.
+func ResourceList(pairs ...string) v1.ResourceList {
+	out := v1.ResourceList{}
+	for i := 0; i < len(pairs); i += 2 {
+		out[v1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
+	}
+	return out
+}
+
 // PodWrapper builds a Pod.
 type PodWrapper struct{ v1.Pod }
 

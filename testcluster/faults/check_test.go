@@ -51,8 +51,8 @@ func (w *fixture) life(p *v1.Pod, name string) string {
 	return b.String()
 }
 
-// once checks the invariants: one ready sandbox per name, no container twice.
-func (w *fixture) once() {
+// checkInvariants checks the invariants: one ready sandbox per name, no container twice.
+func (w *fixture) checkInvariants() {
 	duplicates := w.c.Runtime(node).DuplicateSandboxes()
 	for _, pair := range duplicates[w.duplicates:] {
 		w.t.Errorf("two ready sandboxes of one name: %s", pair)
@@ -98,7 +98,7 @@ func (w *fixture) settled() {
 			w.t.Errorf("an acknowledged write is lost: %v", err)
 		}
 	}
-	w.once()
+	w.checkInvariants()
 	w.orders(list.Items)
 }
 

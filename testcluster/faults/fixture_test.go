@@ -124,7 +124,7 @@ func (w *fixture) runSchedule(seed uint64, r *rand.Rand) {
 	w.died = false
 	for range steps {
 		w.step(r)
-		w.once()
+		w.checkInvariants()
 		<-time.After(time.Duration(r.IntN(25)) * time.Millisecond) // lets operations in flight progress
 	}
 	w.restore()

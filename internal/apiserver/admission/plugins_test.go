@@ -23,7 +23,6 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -40,6 +39,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	own "github.com/gantry-project/gantry/internal/apiserver/admission"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 // plugin makes a plugin over the given API objects; who holds group "signers" may do everything to
@@ -176,13 +176,7 @@ func account(name string) *corev1.ServiceAccount {
 	return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
 }
 
-func list(kv ...string) corev1.ResourceList {
-	out := corev1.ResourceList{}
-	for i := 0; i < len(kv); i += 2 {
-		out[corev1.ResourceName(kv[i])] = resource.MustParse(kv[i+1])
-	}
-	return out
-}
+var list = wrappers.ResourceList
 
 func ptr[T any](v T) *T { return &v }
 

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -28,11 +27,12 @@ import (
 
 	"github.com/gantry-project/gantry/internal/apiserver/auth"
 	"github.com/gantry-project/gantry/internal/pki"
+	"github.com/gantry-project/gantry/test/expect"
 	"github.com/gantry-project/gantry/test/wrappers"
 )
 
-// as makes a client of an identity without network.
-func (s *server) as(t testing.TB, u user.Info) kubernetes.Interface {
+// clientAs makes a client of an identity without network.
+func (s *server) clientAs(t testing.TB, u user.Info) kubernetes.Interface {
 	t.Helper()
 	c, err := kubernetes.NewForConfig(s.InProcess(u))
 	if err != nil {
@@ -42,7 +42,7 @@ func (s *server) as(t testing.TB, u user.Info) kubernetes.Interface {
 }
 
 func (s *server) named(t testing.TB, name string, groups ...string) kubernetes.Interface {
-	return s.as(t, &user.DefaultInfo{Name: name, Groups: append(groups, user.AllAuthenticated)})
+	return s.clientAs(t, &user.DefaultInfo{Name: name, Groups: append(groups, user.AllAuthenticated)})
 }
 
 // over makes a client over TLS with a certificate.
@@ -92,7 +92,7 @@ func (s *server) ask(t testing.TB, method, path, bearer, body string) (int, stri
 
 func (s *server) account(t testing.TB, namespace, name string) {
 	t.Helper()
-	c := s.as(t, master())
+	c := s.clientAs(t, master())
 	_, err := c.CoreV1().ServiceAccounts(namespace).Create(t.Context(),
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
@@ -107,7 +107,7 @@ func podNamed(name string) *corev1.Pod {
 func (s *server) pod(t testing.TB, p *corev1.Pod) *corev1.Pod {
 	t.Helper()
 	s.account(t, "default", "default")
-	out, err := s.as(t, master()).CoreV1().Pods("default").Create(t.Context(), p, metav1.CreateOptions{})
+	out, err := s.clientAs(t, master()).CoreV1().Pods("default").Create(t.Context(), p, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,22 +117,12 @@ func (s *server) pod(t testing.TB, p *corev1.Pod) *corev1.Pod {
 // eventually polls until f is nil; informers see writes with a delay.
 func eventually(t testing.TB, f func() error) {
 	t.Helper()
-	deadline := time.Now().Add(time.Minute)
-	for {
-		err := f()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-		<-time.After(10 * time.Millisecond)
-	}
+	expect.EventuallyNoError(t, "what informers have to see first", f)
 }
 
 var dry = metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 
-func TestAccess(t *testing.T) {
+func TestAuthenticationAndAuthorization(t *testing.T) {
 	s := serve(t, auth.Options{})
 	t.Logf("ready in %v", s.took)
 	for name, test := range map[string]func(*testing.T, *server){
@@ -204,7 +194,7 @@ func anonymous(t *testing.T, s *server) {
 
 // row: API-47
 func reviews(t *testing.T, s *server) {
-	c := s.as(t, master())
+	c := s.clientAs(t, master())
 	r, err := c.AuthenticationV1().TokenReviews().Create(t.Context(),
 		&authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: "alice-token"}},
 		metav1.CreateOptions{})
@@ -256,7 +246,7 @@ func (s *server) token(t testing.TB, c kubernetes.Interface, account string,
 // row: API-49
 func tokensLife(t *testing.T, s *server) {
 	p := s.pod(t, podNamed("tokens"))
-	c := s.as(t, master())
+	c := s.clientAs(t, master())
 	raw, err := s.token(t, c,
 		"default", authenticationv1.TokenRequestSpec{BoundObjectRef: &authenticationv1.BoundObjectReference{Kind: "Pod",
 			APIVersion: "v1", Name: p.Name, UID: p.UID}})
@@ -311,7 +301,7 @@ func scheduler(t *testing.T, s *server) {
 
 func nodeAgent(t *testing.T, s *server) {
 	ctx := t.Context()
-	admin, agent := s.as(t, master()), s.over(t, s.files.Node) // system:node:n1
+	admin, agent := s.clientAs(t, master()), s.over(t, s.files.Node) // system:node:n1
 	for _, name := range []string{"needed", "other"} {
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		if _, err := admin.CoreV1().Secrets("default").Create(ctx, secret, metav1.CreateOptions{}); err != nil {
@@ -389,7 +379,7 @@ func nodeAgent(t *testing.T, s *server) {
 
 func escalation(t *testing.T, s *server) {
 	ctx := t.Context()
-	admin, eve := s.as(t, master()), s.named(t, "eve")
+	admin, eve := s.clientAs(t, master()), s.named(t, "eve")
 	_, err := admin.RbacV1().Roles("default").Create(ctx, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "eve"},
 		Rules: []rbacv1.PolicyRule{
 			{Verbs: []string{"create", "update"}, APIGroups: []string{rbacv1.GroupName},
@@ -444,7 +434,7 @@ func escalation(t *testing.T, s *server) {
 // written by who holds everything.
 func escalateAndBind(t *testing.T, s *server) {
 	ctx := t.Context()
-	admin, may := s.as(t, master()), []string{"create", "update", "patch"}
+	admin, may := s.clientAs(t, master()), []string{"create", "update", "patch"}
 	for name, more := range map[string]rbacv1.PolicyRule{
 		"plain": {Verbs: []string{"get"}, APIGroups: []string{rbacv1.GroupName}, Resources: []string{"clusterroles"}},
 		"raiser": {Verbs: []string{"escalate"}, APIGroups: []string{rbacv1.GroupName},
@@ -536,7 +526,7 @@ func escalateAndBind(t *testing.T, s *server) {
 // dryToken: a dry run of a token request is validated and answered as upstream does it, with a
 // token, and leaves the account as it is.
 func dryToken(t *testing.T, s *server) {
-	accounts := s.as(t, master()).CoreV1().ServiceAccounts("default")
+	accounts := s.clientAs(t, master()).CoreV1().ServiceAccounts("default")
 	account, err := accounts.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "dry"}},
 		metav1.CreateOptions{})
 	if err != nil {
@@ -575,7 +565,7 @@ func dryToken(t *testing.T, s *server) {
 // audiences: a review says which of the audiences asked for a token is good for, and refuses a
 // token that is good for none.
 func audiences(t *testing.T, s *server) {
-	c := s.as(t, master())
+	c := s.clientAs(t, master())
 	s.account(t, "default", "default")
 	raw, err := s.token(t, c, "default", authenticationv1.TokenRequestSpec{Audiences: []string{"vault", "bank"}})
 	if err != nil {
@@ -630,7 +620,7 @@ func journalReading(t *testing.T, s *server) {
 // aggregatedRoles are there from the start, also on a server without controllers.
 func aggregatedRoles(t *testing.T, s *server) {
 	for name, most := range map[string]int{"view": 40, "edit": 80, "admin": 90} {
-		r, err := s.as(t, master()).RbacV1().ClusterRoles().Get(t.Context(), name, metav1.GetOptions{})
+		r, err := s.clientAs(t, master()).RbacV1().ClusterRoles().Get(t.Context(), name, metav1.GetOptions{})
 		if err != nil || len(r.Rules) < 10 || len(r.Rules) > most || r.AggregationRule == nil {
 			t.Errorf("%s: got %+v, %v, want no error, at least 10 in Rules, at most %v in Rules and set "+
 				"AggregationRule", name, r, err, most)
@@ -641,7 +631,7 @@ func aggregatedRoles(t *testing.T, s *server) {
 // row: API-38
 // row: API-39
 func podDefaults(t *testing.T, s *server) {
-	ctx, admin := t.Context(), s.as(t, master())
+	ctx, admin := t.Context(), s.clientAs(t, master())
 	p := podNamed("defaults")
 	p.Spec.PriorityClassName = "system-node-critical"
 	p = s.pod(t, p)

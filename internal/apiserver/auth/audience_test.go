@@ -22,7 +22,7 @@ func TestNodesAskForAudiencesByRight(t *testing.T) {
 	t.Parallel()
 	s := serve(t, auth.Options{})
 	ctx := t.Context()
-	admin, agent := s.as(t, master()), s.over(t, s.files.Node) // system:node:n1
+	admin, agent := s.clientAs(t, master()), s.over(t, s.files.Node) // system:node:n1
 	if _, err := admin.StorageV1().CSIDrivers().Create(ctx, &storagev1.CSIDriver{
 		ObjectMeta: metav1.ObjectMeta{Name: "csi.example.com"},
 		Spec: storagev1.CSIDriverSpec{TokenRequests: []storagev1.TokenRequest{{Audience: "of-driver"}},
@@ -70,7 +70,7 @@ func TestNodesAskForAudiencesByRight(t *testing.T) {
 // allow gives all nodes a right in all namespaces.
 func allow(t *testing.T, ctx context.Context, s *server, rule rbacv1.PolicyRule) {
 	t.Helper()
-	admin := s.as(t, master()).RbacV1()
+	admin := s.clientAs(t, master()).RbacV1()
 	meta := metav1.ObjectMeta{Name: "audiences-of-nodes"}
 	if _, err := admin.ClusterRoles().Create(ctx,
 		&rbacv1.ClusterRole{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{rule}}, metav1.CreateOptions{}); err != nil {

@@ -64,7 +64,7 @@ func write(t testing.TB, name, text string) string {
 // Secret is gone.
 func TestBootstrapTokenLetsIn(t *testing.T) {
 	s := serve(t, auth.Options{BootstrapTokens: true})
-	secrets := s.as(t, master()).CoreV1().Secrets("kube-system")
+	secrets := s.clientAs(t, master()).CoreV1().Secrets("kube-system")
 	_, err := secrets.Create(t.Context(), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "bootstrap-token-abcdef"}, Type: corev1.SecretTypeBootstrapToken,
 		StringData: map[string]string{"token-id": "abcdef", "token-secret": "0123456789abcdef",

@@ -20,7 +20,7 @@ import (
 func TestLogsAndExecAreRightsOfTheirOwn(t *testing.T) {
 	s := serve(t, auth.Options{})
 	s.pod(t, podNamed("web"))
-	admin := s.as(t, master())
+	admin := s.clientAs(t, master())
 	grant := func(user, resource, verb string) kubernetes.Interface {
 		t.Helper()
 		role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: user},

@@ -18,6 +18,7 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver"
 	"github.com/gantry-project/gantry/internal/apiserver/encryptioncheck"
 	"github.com/gantry-project/gantry/internal/apiserver/store"
+	"github.com/gantry-project/gantry/test/expect"
 )
 
 // restartableServer is a server over a directory that outlives it.
@@ -182,21 +183,17 @@ func TestEncryptionKeysAreReloaded(t *testing.T) {
 	}
 	k.secret(t, "one", "open-sesame")
 	with(keyTwo + ", " + keyOne)
-	deadline, tick := time.After(time.Minute), time.NewTicker(50*time.Millisecond)
-	defer tick.Stop()
-	for n := 0; ; n++ {
-		name := fmt.Sprint("new-", n)
+	n, name := 0, ""
+	expect.Poll(t, 50*time.Millisecond, time.Minute, "a Secret is stored with the new key", func() error {
+		name = fmt.Sprint("new-", n)
+		n++
 		k.secret(t, name, "open-sesame")
-		if strings.HasPrefix(k.stored(t, name), "k8s:enc:aesgcm:v1:two:") {
-			k.reads(t, name, "open-sesame")
-			break
+		if got := k.stored(t, name); !strings.HasPrefix(got, "k8s:enc:aesgcm:v1:two:") {
+			return fmt.Errorf("stored as %.30q", got)
 		}
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatal("the new key was not taken in 20 s")
-		}
-	}
+		return nil
+	})
+	k.reads(t, name, "open-sesame")
 	k.reads(t, "one", "open-sesame")
 }
 

@@ -1,7 +1,7 @@
 // Package encryptioncheck tells at start whether the keys at hand open what the store holds.
 //
 // The library encrypts and decrypts by an EncryptionConfiguration; a value it cannot open would
-// keep a watch cache from ever filling, and nobody would be told why. In: the store, the
+// keep a watch cache from ever filling, and nobody would see why. In: the store, the
 // transformers, the resources the configuration names. Out: nil or *MissingKeyError, which names
 // the resource, a key in the store and the remedy.
 package encryptioncheck

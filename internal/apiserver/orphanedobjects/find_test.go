@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-func of(resource, namespace, name string) ObjectRef {
+func refOf(resource, namespace, name string) ObjectRef {
 	return ObjectRef{schema.GroupVersionResource{Version: "v1", Resource: resource}, namespace, name}
 }
 
@@ -25,10 +25,12 @@ func namespaces(names ...string) map[string]bool {
 func TestAnObjectWithoutItsNamespaceIsAnOrphan(t *testing.T) {
 	got, err := FindOrphans(Listing{Namespaces: namespaces("default", "kube-system", "kube-public", "a"),
 		Objects: []ObjectRef{
-			of("secrets", "gone", "s"), of("pods", "a", "p"), of("pods", "gone", "p"), of("pods", "default", "p"),
-			of("nodes", "", "n"), of("pods", "a-", "p"),
+			refOf("secrets", "gone", "s"), refOf("pods", "a", "p"), refOf("pods", "gone", "p"),
+			refOf("pods", "default", "p"),
+			refOf("nodes", "", "n"), refOf("pods", "a-", "p"),
 		}})
-	if want := []ObjectRef{of("pods", "a-", "p"), of("pods", "gone", "p"), of("secrets", "gone", "s")}; err != nil ||
+	if want := []ObjectRef{refOf("pods", "a-", "p"), refOf("pods", "gone", "p"),
+		refOf("secrets", "gone", "s")}; err != nil ||
 		!slices.Equal(got, want) {
 		t.Errorf("%v, %v; want %v", got, err, want)
 	}
@@ -40,7 +42,7 @@ func TestNothingIsAnOrphanByAListThatIsNotComplete(t *testing.T) {
 	for _, missing := range []string{"default", "kube-system", "kube-public"} {
 		have := namespaces("default", "kube-system", "kube-public", "a")
 		delete(have, missing)
-		got, err := FindOrphans(Listing{Namespaces: have, Objects: []ObjectRef{of("pods", "gone", "p")}})
+		got, err := FindOrphans(Listing{Namespaces: have, Objects: []ObjectRef{refOf("pods", "gone", "p")}})
 		if len(got) != 0 || err == nil || !strings.Contains(err.Error(), missing) {
 			t.Errorf("without %s: %v, %v", missing, got, err)
 		}
@@ -60,13 +62,13 @@ func TestKeysAreTakenApart(t *testing.T) {
 // A report counts by namespace, resource and outcome, and keeps the first reason.
 func TestAReportCountsOutcomes(t *testing.T) {
 	var r Report
-	r.Add(of("pods", "a", "1"), Removed, "")
-	r.Add(of("pods", "a", "2"), Removed, "")
+	r.Add(refOf("pods", "a", "1"), Removed, "")
+	r.Add(refOf("pods", "a", "2"), Removed, "")
 	if r.HasRemaining() {
 		t.Error("something is left")
 	}
-	r.Add(of("pods", "a", "3"), Terminating, "finalizers x/y")
-	r.Add(of("pods", "a", "4"), Terminating, "finalizers x/z")
+	r.Add(refOf("pods", "a", "3"), Terminating, "finalizers x/y")
+	r.Add(refOf("pods", "a", "4"), Terminating, "finalizers x/z")
 	want := []Group{{"a", "pods", Removed, 2, ""}, {"a", "pods", Terminating, 2, "finalizers x/y"}}
 	if !slices.Equal(r.Groups, want) || !r.HasRemaining() {
 		t.Errorf("got %+v, want Groups %v and r.HasRemaining() true", r.Groups, want)

@@ -16,7 +16,7 @@ import (
 
 // A window gives what was added from any place that it still keeps, keeps what somebody needs as
 // long as it is not too much, and knows what it has forgotten.
-func TestWindow(t *testing.T) {
+func TestEventWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := eventWindow{lowRevision: 10, highRevision: 10}
 		var all []uint64

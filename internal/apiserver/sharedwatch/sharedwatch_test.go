@@ -132,8 +132,8 @@ func got(w watch.Interface) (all []string) {
 	}
 }
 
-// from is "ADDED first" to "ADDED last" and what follows.
-func from(first, last int, result ...string) (all []string) {
+// addedEvents is "ADDED first" to "ADDED last" and what follows.
+func addedEvents(first, last int, result ...string) (all []string) {
 	for _, e := range added(first, last) {
 		all = append(all, fmt.Sprintf("ADDED %d", number(e)))
 	}
@@ -159,7 +159,7 @@ func TestMembersShareAWatch(t *testing.T) {
 		h.send(added(21, 30)...)
 		h.send(event(watch.Bookmark, 40))
 		for n, w := range all {
-			want := from(11+n%5, 30)
+			want := addedEvents(11+n%5, 30)
 			if n%2 == 0 {
 				want = append(want, "BOOKMARK 40")
 			}
@@ -207,25 +207,25 @@ func TestSlowMember(t *testing.T) {
 		more := func(n int) {
 			for end := last + n; last < end; last += 50 {
 				h.send(added(last+1, last+50)...)
-				expect(t, "who reads", quick, from(last+1, last+50))
+				expect(t, "who reads", quick, addedEvents(last+1, last+50))
 			}
 		}
 		more(maxWindowEvents)
-		expect(t, "who reads at last", slow, from(2, last))
+		expect(t, "who reads at last", slow, addedEvents(2, last))
 		h.send(added(last+1, last+1)...)
-		expect(t, "who caught up", slow, from(last+1, last+1))
-		expect(t, "who reads", quick, from(last+1, last+1))
+		expect(t, "who caught up", slow, addedEvents(last+1, last+1))
+		expect(t, "who reads", quick, addedEvents(last+1, last+1))
 		last++
 		more(maxWindowEvents)
 		if len(h.opened) != 1 {
 			t.Errorf("watches of its own before it read: %v", h.opened)
 		}
-		expect(t, "who had not read", never, from(2, last))
+		expect(t, "who had not read", never, addedEvents(2, last))
 		if len(h.openWatches) != 1 || len(h.opened) != 2 {
 			t.Errorf("%d watches are open, opened were %v", len(h.openWatches), h.opened)
 		}
 		h.send(added(last+1, last+1)...)
-		expect(t, "who had not read", never, from(last+1, last+1))
+		expect(t, "who had not read", never, addedEvents(last+1, last+1))
 	})
 }
 
@@ -259,14 +259,14 @@ func TestGroupWatchThatEndsIsOpenedAgain(t *testing.T) {
 		w := startWatch(t.Context(), t, s, options("1", false))
 		synctest.Wait()
 		h.send(added(2, 3)...)
-		expect(t, "member", w, from(2, 3))
+		expect(t, "member", w, addedEvents(2, 3))
 		open := h.openWatches
 		h.openWatches = nil // receives no events
 		h.send(added(4, 5)...)
 		h.openWatches = open
 		h.closeWatches()
 		h.send(added(6, 6)...)
-		expect(t, "after a cut", w, from(4, 6))
+		expect(t, "after a cut", w, addedEvents(4, 6))
 		h.lowRevision = 10
 		h.closeWatches()
 		expect(t, "where the cache has forgotten", w, []string{"ERROR", "end"})
@@ -299,31 +299,31 @@ func TestWatcherFromAnOlderRevisionCatchesUp(t *testing.T) {
 		h := &fakeCache{lowRevision: 1, events: added(1, 30)}
 		s := New(h, h)
 		first := startWatch(t.Context(), t, s, options("20", false))
-		expect(t, "the first", first, from(21, 30))
+		expect(t, "the first", first, addedEvents(21, 30))
 		late := startWatch(t.Context(), t, s, options("10", false))
-		expect(t, "the late", late, from(11, 30))
+		expect(t, "the late", late, addedEvents(11, 30))
 		if len(h.openWatches) != 1 {
 			t.Errorf("%d watches are open", len(h.openWatches))
 		}
 		h.send(added(31, 31)...)
-		expect(t, "the first", first, from(31, 31))
-		expect(t, "the late", late, from(31, 31))
+		expect(t, "the first", first, addedEvents(31, 31))
+		expect(t, "the late", late, addedEvents(31, 31))
 	})
 }
 
 // Who begins where the cache does not reach has a watch of its own, too; the next event that the
 // cache knows lets it begin a group.
-func TestBeforeTheCache(t *testing.T) {
+func TestRevisionBeforeTheCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, cache := &fakeCache{lowRevision: 1, events: added(1, 30)}, &fakeCache{lowRevision: 25}
 		s := New(h, cache)
 		w := startWatch(t.Context(), t, s, options("10", false))
-		expect(t, "member", w, from(11, 30))
+		expect(t, "member", w, addedEvents(11, 30))
 		time.Sleep(2 * minWatchDuration)
 		both := func(n int) { h.send(added(n, n)...); cache.send(added(n, n)...); synctest.Wait() }
 		both(31)
 		both(32)
-		expect(t, "member", w, from(31, 32))
+		expect(t, "member", w, addedEvents(31, 32))
 		if len(h.openWatches) != 0 || len(cache.openWatches) != 1 {
 			t.Errorf("%d watches of its own, %d of the cache", len(h.openWatches), len(cache.openWatches))
 		}
@@ -416,11 +416,11 @@ func TestOwnWatchNearTheDeadline(t *testing.T) {
 		h.send(event(watch.Bookmark, 9))
 		h.send(added(10, 200)...)
 		var want []string
-		want = append(append(from(2, 5), "BOOKMARK 9"), from(10, 200)...)
+		want = append(append(addedEvents(2, 5), "BOOKMARK 9"), addedEvents(10, 200)...)
 		expect(t, "member", w, want)
 		time.Sleep(time.Minute - deadlineMargin + time.Millisecond)
 		h.send(added(201, 201)...)
-		expect(t, "who left", w, from(201, 201))
+		expect(t, "who left", w, addedEvents(201, 201))
 		want = append(want, "ADDED 201")
 		expect(t, "who lagged and left", lagging, want)
 		expect(t, "who stays", other, want)

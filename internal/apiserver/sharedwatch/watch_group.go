@@ -79,8 +79,8 @@ func (g *watchGroup) run() {
 	g.detachWatchers()
 }
 
-// dispatch adds events to the window, sends them to the live watchers and trims the window to what
-// the lagging ones still need.
+// dispatchAll adds events to the window, sends them to the live watchers and trims the window to
+// what the lagging ones still need.
 func (g *watchGroup) dispatchAll() (received, failed bool) {
 	batch := make([]entry, 0, batchSize)
 	for ok := true; ok && !failed; {

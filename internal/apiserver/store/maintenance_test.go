@@ -166,7 +166,7 @@ func TestFullStoreIsRepaired(t *testing.T) {
 }
 
 // Maintenance never makes a store, and works on the files when no process runs.
-func TestAttach(t *testing.T) {
+func TestMaintenanceNeverMakesAStore(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "etcd")
 	if _, err := Attach(t.Context(), Options{Dir: dir}); !isMissing(err) || fileExists(dir) {
 		t.Errorf("got %v, want *Missing", err)

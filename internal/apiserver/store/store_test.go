@@ -27,7 +27,7 @@ func openStore(t *testing.T, dir string) *Store {
 }
 
 // What was written is there again; nobody else may look into the directory or reach the socket.
-func TestEmbedded(t *testing.T) {
+func TestEmbeddedStore(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "etcd")
 	s := openStore(t, dir)
 	c, err := s.Client()
@@ -60,7 +60,7 @@ func TestEmbedded(t *testing.T) {
 
 // The only member leads at once, first and after a restart with a long log, and is not asked before
 // it has applied what it finds there.
-func TestLeadsAtOnce(t *testing.T) {
+func TestSingleMemberLeadsAtOnce(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "etcd")
 	for round := range 3 {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -100,7 +100,7 @@ func TestLongPath(t *testing.T) {
 	}
 }
 
-func TestUnreachable(t *testing.T) {
+func TestUnreachableServer(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	_, err := Open(ctx, Options{Servers: []string{"http://127.0.0.1:1"}})
@@ -110,7 +110,7 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-func TestInUse(t *testing.T) {
+func TestDirectoryInUse(t *testing.T) {
 	dir := t.TempDir()
 	openStore(t, dir)
 	_, err := Open(t.Context(), Options{Dir: dir})

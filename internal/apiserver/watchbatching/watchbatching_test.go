@@ -90,7 +90,7 @@ func TestConcurrentWatches(t *testing.T) {
 
 // What was written last arrives without a flush, as it does from any handler; much arrives before
 // one.
-func TestEnd(t *testing.T) {
+func TestLastEventArrivesWithoutFlush(t *testing.T) {
 	var o Batcher
 	p := &chunkRecorder{ResponseRecorder: httptest.NewRecorder()}
 	much := strings.Repeat("x", maxBuffer+1)
@@ -114,7 +114,7 @@ type failingWriter struct{ *chunkRecorder }
 func (failingWriter) Write([]byte) (int, error) { return 0, http.ErrHandlerTimeout }
 
 // A write that fails is reported by the next one.
-func TestBroken(t *testing.T) {
+func TestFailedWriteIsReportedByTheNext(t *testing.T) {
 	var o Batcher
 	o.ServeWatch(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		writeEvent(t, w, "event")

@@ -95,7 +95,7 @@ type Engine struct {
 	logf           func(string, ...any)
 }
 
-// StartEngine starts or adopts containerd, makes the Pod network and shakes hands over CRI. say is
+// StartEngine starts or adopts containerd, makes the Pod network and connects over CRI. say is
 // told each step.
 func StartEngine(ctx context.Context, p *options.Instance, sink journal.Sink,
 	logf func(string, ...any)) (*Engine, error) {

@@ -89,7 +89,7 @@ func (n *Role) resources(tree *cgroup.Tree, swapBytes uint64) (kubeletresource.O
 	return o, nil
 }
 
-// Build joins the kubelet with its hands.
+// Build makes the kubelet with its Dependencies.
 func (n *Role) Build() (*Node, error) {
 	p := n.instance
 	tree, err := n.tree()

@@ -28,7 +28,7 @@ func (n *Role) tree() (*cgroup.Tree, error) {
 type cgroupManager struct {
 	tree    *cgroup.Tree
 	slices  *systemdcgroup.Manager
-	metrics *metrics.Metrics // nil: nobody counts
+	metrics *metrics.Metrics // may be nil
 }
 
 // Ensure makes a cgroup with values.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +16,7 @@ import (
 	"github.com/gantry-project/gantry/internal/cri"
 	"github.com/gantry-project/gantry/internal/cri/crictl"
 	"github.com/gantry-project/gantry/internal/cri/crifake"
+	"github.com/gantry-project/gantry/test/expect"
 )
 
 const fakeImage = "registry.test/team/web:1"
@@ -68,18 +68,15 @@ func newFakeNode(t *testing.T) *fakeNode {
 	}
 	done := start("done", "sh", "-c", "echo last words; exit 3")
 	n.app = start("app", "sh", "-c", "sleep 3600")
-	for deadline := time.Now().Add(time.Minute); ; <-time.After(5 * time.Millisecond) {
+	expect.EventuallyNoError(t, "the container ends", func() error {
 		s, err := rt.ContainerStatus(t.Context(), done, false)
-		if err != nil {
-			t.Fatal(err)
+		expect.NoError(t, err)
+		if s.Status.State != runtimeapi.ContainerState_CONTAINER_EXITED {
+			return fmt.Errorf("got state %s, want CONTAINER_EXITED", s.Status.State)
 		}
-		if s.Status.State == runtimeapi.ContainerState_CONTAINER_EXITED {
-			return n
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the container that was to end is %s", s.Status.State)
-		}
-	}
+		return nil
+	})
+	return n
 }
 
 // gantry runs `gantry cri …` and returns what it printed.

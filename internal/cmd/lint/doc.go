@@ -1,4 +1,4 @@
 // Package lint is `gantry lint`: it reads Pods and Pod templates from files or the cluster, has
-// internal/probelint judge them and prints what it found. --fail-on says which findings make the
+// internal/probelint check them and prints what it found. --fail-on says which findings make the
 // exit code 1.
 package lint

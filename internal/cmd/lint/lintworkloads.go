@@ -19,7 +19,7 @@ import (
 	"github.com/gantry-project/gantry/internal/probelint"
 )
 
-// lintBatch is everything one call of lint judges.
+// lintBatch is everything one call of lint checks.
 type lintBatch struct {
 	workloads []lintWorkload
 	services  []corev1.Service
@@ -66,7 +66,7 @@ func (b *lintBatch) read(source string, doc []byte) error {
 	return nil
 }
 
-// readCluster reads Pods from the API server. Of Pods that one owner made alike one is judged.
+// readCluster reads Pods from the API server. Of Pods that one owner made alike one is checked.
 func (l *lintCommand) readCluster(ctx context.Context, args []string) (lintBatch, error) {
 	var b lintBatch
 	named := l.Namespace != ""

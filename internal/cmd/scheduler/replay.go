@@ -115,7 +115,7 @@ func (r *replayCommand) run(ctx context.Context, path string, in io.Reader) erro
 	return ctx.Err()
 }
 
-// replayCounts counts verdicts.
+// replayCounts counts outcomes.
 type replayCounts struct{ all, different, skipped int }
 
 func (r *replayCommand) line(ctx context.Context, line []byte, other *schedulerconfig.KubeSchedulerConfiguration,

@@ -154,7 +154,7 @@ func (s *sizeCommand) run(ctx context.Context) error {
 	return s.write(a)
 }
 
-// check judges a configuration.
+// check validates a configuration.
 func check(path string, n sizing.NodeSize) ([]string, error) {
 	l, err := kubeconfig.Load(kubeconfig.Sources{File: path})
 	if err != nil {

@@ -108,7 +108,7 @@ type refusal struct {
 	code int
 }
 
-// traceCommand makes a command of kubectl return its error and print the stories last.
+// traceCommand makes a command of kubectl return its error and print the traces last.
 func (l *requestTraceListener) traceCommand(c *cobra.Command, out cli.IO) {
 	run := c.Run
 	if run == nil {
@@ -139,13 +139,13 @@ func (l *requestTraceListener) traceCommand(c *cobra.Command, out cli.IO) {
 	}
 }
 
-// requestTraceListener asks for the story of every write that passes and keeps the answers.
+// requestTraceListener asks for the trace of every write that passes and keeps the answers.
 type requestTraceListener struct {
 	form string
 
 	mu       sync.Mutex
 	traces   []journal.RequestTrace
-	disabled bool // a write was answered without a story: this is not Gantry's API server
+	disabled bool // a write was answered without a trace: this is not Gantry's API server
 }
 
 func (l *requestTraceListener) wrap(next http.RoundTripper) http.RoundTripper {

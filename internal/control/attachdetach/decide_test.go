@@ -56,20 +56,20 @@ func outOfService(n *v1.Node) {
 	n.Spec.Taints = []v1.Taint{{Key: v1.TaintNodeOutOfService, Effect: v1.TaintEffectNoExecute}}
 }
 func withDecision(n *v1.Node) { n.Annotations[keepTerminatedPods] = "true" }
-func done(p *v1.Pod)          { p.Status.Phase = v1.PodSucceeded }
-func ending(p *v1.Pod) {
+func setSucceeded(p *v1.Pod)  { p.Status.Phase = v1.PodSucceeded }
+func setTerminating(p *v1.Pod) {
 	p.DeletionTimestamp = &metav1.Time{}
 	p.Status.ContainerStatuses = []v1.ContainerStatus{{State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}}}
 }
 
-func ended(p *v1.Pod) {
+func setTerminatingWithoutContainers(p *v1.Pod) {
 	p.DeletionTimestamp = &metav1.Time{}
 	p.Status.ContainerStatuses = []v1.ContainerStatus{{State: v1.ContainerState{
 		Terminated: &v1.ContainerStateTerminated{}}}}
 }
 
-func pending(a *storagev1.VolumeAttachment) { a.Status.Attached = false }
-func leaving(a *storagev1.VolumeAttachment) { a.DeletionTimestamp = &metav1.Time{} }
+func setNotAttached(a *storagev1.VolumeAttachment) { a.Status.Attached = false }
+func leaving(a *storagev1.VolumeAttachment)        { a.DeletionTimestamp = &metav1.Time{} }
 func failing(a *storagev1.VolumeAttachment) {
 	a.Status = storagev1.VolumeAttachmentStatus{AttachError: &storagev1.VolumeError{Message: "no such disk"}}
 }
@@ -127,11 +127,11 @@ func TestDecide(t *testing.T) {
 			direct: true},
 		"a node that is not managed": {pods: []*v1.Pod{user("ns", "p", "n1")},
 			nodes: []*v1.Node{node("n1", unmanaged)}},
-		"a Pod that is done": {pods: []*v1.Pod{user("ns", "p", "n1", done)}, nodes: []*v1.Node{node("n1")}},
-		"a Pod that is done on a node that keeps volumes": {pods: []*v1.Pod{user("ns", "p", "n1", done)},
+		"a Pod that is done": {pods: []*v1.Pod{user("ns", "p", "n1", setSucceeded)}, nodes: []*v1.Node{node("n1")}},
+		"a Pod that is done on a node that keeps volumes": {pods: []*v1.Pod{user("ns", "p", "n1", setSucceeded)},
 			nodes: []*v1.Node{node("n1", withDecision)}, want: "attach pv by disk.example.com to n1"},
 		"on its way": {pods: []*v1.Pod{user("ns", "p", "n1")}, nodes: []*v1.Node{node("n1")},
-			attachments: []*storagev1.VolumeAttachment{attachmentOf("n1", pending)}},
+			attachments: []*storagev1.VolumeAttachment{attachmentOf("n1", setNotAttached)}},
 		"attached": {pods: []*v1.Pod{user("ns", "p", "n1")}, nodes: []*v1.Node{node("n1")},
 			attachments: []*storagev1.VolumeAttachment{attachmentOf("n1")},
 			want:        `on n1; ns/p Normal SuccessfulAttachVolume: AttachVolume.Attach succeeded for volume "pv" `},
@@ -140,10 +140,11 @@ func TestDecide(t *testing.T) {
 		"cannot be attached": {pods: []*v1.Pod{user("ns", "p", "n1")}, nodes: []*v1.Node{node("n1")},
 			attachments: []*storagev1.VolumeAttachment{attachmentOf("n1", failing)},
 			want:        `ns/p Warning FailedAttachVolume: AttachVolume.Attach failed for volume "pv" : no such disk`},
-		"a Pod that ends still uses it": {pods: []*v1.Pod{user("ns", "p", "n1", ending)},
+		"a Pod that ends still uses it": {pods: []*v1.Pod{user("ns", "p", "n1", setTerminating)},
 			nodes:       []*v1.Node{node("n1", attachedTo, using)},
 			attachments: []*storagev1.VolumeAttachment{attachmentOf("n1")}},
-		"the last Pod ended": {pods: []*v1.Pod{user("ns", "p", "n1", ended)}, nodes: []*v1.Node{node("n1", attachedTo)},
+		"the last Pod ended": {pods: []*v1.Pod{user("ns", "p", "n1", setTerminatingWithoutContainers)},
+			nodes:       []*v1.Node{node("n1", attachedTo)},
 			attachments: []*storagev1.VolumeAttachment{attachmentOf("n1")}, want: "off n1; detach n1"},
 		"the node still has it in use": {nodes: []*v1.Node{node("n1", attachedTo, using)},
 			attachments: []*storagev1.VolumeAttachment{attachmentOf("n1")}, want: "again in 6m0s"},

@@ -36,10 +36,10 @@ func pod(name, on, hash string, change ...func(*corev1.Pod)) *corev1.Pod {
 	return p
 }
 
-func unready(p *corev1.Pod) { p.Status.Conditions = nil }
-func ending(p *corev1.Pod)  { p.DeletionTimestamp = &metav1.Time{Time: t0} }
-func failed(p *corev1.Pod)  { p.Status.Phase = corev1.PodFailed }
-func young(p *corev1.Pod)   { p.CreationTimestamp = metav1.NewTime(t0) }
+func unready(p *corev1.Pod)       { p.Status.Conditions = nil }
+func ending(p *corev1.Pod)        { p.DeletionTimestamp = &metav1.Time{Time: t0} }
+func failed(p *corev1.Pod)        { p.Status.Phase = corev1.PodFailed }
+func setCreatedNow(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(t0) }
 
 func set(surge, unavailable string) *appsv1.DaemonSet {
 	s, u := intstr.Parse(surge), intstr.Parse(unavailable)
@@ -92,7 +92,7 @@ func TestOnePodOnEachNode(t *testing.T) {
 			[]*corev1.Node{node("n1", taint(corev1.TaintNodeUnschedulable, corev1.TaintEffectNoSchedule),
 				taint(corev1.TaintNodeUnreachable, corev1.TaintEffectNoExecute))}, nil, "+n1"},
 		{"the younger of two goes", set("0", "1"), []*corev1.Node{n1},
-			[]*corev1.Pod{pod("b", "n1", "new", young), pod("a", "n1", "new")}, "-b"},
+			[]*corev1.Pod{pod("b", "n1", "new", setCreatedNow), pod("a", "n1", "new")}, "-b"},
 		{"an ending one is waited for", set("0", "1"), []*corev1.Node{n1}, []*corev1.Pod{pod("a", "n1", "new", ending)},
 			""},
 		{"a failed one makes room", set("0", "1"), []*corev1.Node{n1}, []*corev1.Pod{pod("a", "n1", "new", failed)},
@@ -112,9 +112,10 @@ func TestOnePodOnEachNode(t *testing.T) {
 		{"a surge puts the new one beside", set("1", "0"), []*corev1.Node{n1, n2},
 			[]*corev1.Pod{pod("a", "n1", "old"), pod("b", "n2", "old")}, "+n1"},
 		{"the old one stays until it is ready", set("1", "0"), []*corev1.Node{n1, n2},
-			[]*corev1.Pod{pod("a", "n1", "old"), pod("c", "n1", "new", unready, young), pod("b", "n2", "old")}, ""},
+			[]*corev1.Pod{pod("a", "n1", "old"), pod("c", "n1", "new", unready, setCreatedNow), pod("b", "n2", "old")},
+			""},
 		{"and goes then", set("1", "0"), []*corev1.Node{n1, n2},
-			[]*corev1.Pod{pod("a", "n1", "old"), pod("c", "n1", "new", young), pod("b", "n2", "old")}, "-a"},
+			[]*corev1.Pod{pod("a", "n1", "old"), pod("c", "n1", "new", setCreatedNow), pod("b", "n2", "old")}, "-a"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := planText(Next(In{Set: c.set, Nodes: c.nodes, Pods: c.pods, Hash: "new", Now: t0})); got !=

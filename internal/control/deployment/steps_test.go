@@ -88,7 +88,7 @@ func TestDeploymentBeingDeletedDoesNothing(t *testing.T) {
 	}
 }
 
-func TestLimits(t *testing.T) {
+func TestMaxSurgeAndMaxUnavailable(t *testing.T) {
 	at := func(n int32, surge, unavailable *intstr.IntOrString) *appsv1.Deployment {
 		d := deploy(n, "0", "0")
 		d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxSurge: surge, MaxUnavailable: unavailable}
@@ -210,7 +210,7 @@ func TestPodTemplateHash(t *testing.T) {
 	}
 }
 
-func TestComplete(t *testing.T) {
+func TestDeploymentComplete(t *testing.T) {
 	d := deploy(3, "1", "0")
 	d.Generation = 2
 	done := appsv1.DeploymentStatus{UpdatedReplicas: 3, Replicas: 3, AvailableReplicas: 3, ObservedGeneration: 2}

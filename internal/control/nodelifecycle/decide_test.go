@@ -136,7 +136,7 @@ func TestNoExecuteTaintsAreRateLimited(t *testing.T) {
 // A zone that loses many nodes at once is drained slowly or not at all, and if nothing is ready
 // there are no evictions
 // (https://kubernetes.io/docs/concepts/architecture/nodes/#rate-limits-on-eviction).
-func TestRates(t *testing.T) {
+func TestEvictionRatesOfZones(t *testing.T) {
 	for name, c := range map[string]struct {
 		zones map[string]Zone
 		want  float64

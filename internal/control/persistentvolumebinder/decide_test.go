@@ -40,7 +40,7 @@ func vol(name, size string, change ...func(*v1.PersistentVolume)) *v1.Persistent
 	return v
 }
 
-func given(name, uid string) func(*v1.PersistentVolume) {
+func withClaimRef(name, uid string) func(*v1.PersistentVolume) {
 	return func(v *v1.PersistentVolume) {
 		v.Spec.ClaimRef = &v1.ObjectReference{Namespace: "ns", Name: name, UID: types.UID(uid)}
 	}
@@ -127,21 +127,22 @@ func TestClaimsFindVolumes(t *testing.T) {
 			[]*v1.PersistentVolume{vol("large", "9Gi"), vol("fit", "2Gi"), vol("small", "1Mi")},
 			`claim Bound "fit", large Available "", fit Bound "data", small Available ""`},
 		"kept for it by hand": {claim(), class(local, now),
-			[]*v1.PersistentVolume{vol("mine", "9Gi", given("data", "")), vol("fit", "1Gi")},
+			[]*v1.PersistentVolume{vol("mine", "9Gi", withClaimRef("data", "")), vol("fit", "1Gi")},
 			`claim Bound "mine", mine Bound "data", fit Available ""`},
 		"named by the claim": {claim(named("v")), class(local, now),
 			[]*v1.PersistentVolume{vol("v", "2Gi")}, `claim Bound "v", v Bound "data"`},
 		"both name each other": {claim(named("v")), class(local, now),
-			[]*v1.PersistentVolume{vol("v", "2Gi", given("data", ""))}, `claim Bound "v", v Bound "data"`},
+			[]*v1.PersistentVolume{vol("v", "2Gi", withClaimRef("data", ""))}, `claim Bound "v", v Bound "data"`},
 		"named, but another's": {claim(named("v")), class(local, now),
-			[]*v1.PersistentVolume{vol("v", "2Gi", given("x", "y"))}, `claim  "v", v Available "x": FailedBinding`},
+			[]*v1.PersistentVolume{vol("v", "2Gi", withClaimRef("x", "y"))},
+			`claim  "v", v Available "x": FailedBinding`},
 		"named, but too small": {claim(named("v")), class(local, now),
 			[]*v1.PersistentVolume{vol("v", "1Mi")}, `claim  "v", v Available "": VolumeMismatch`},
 		"named, not there yet": {claim(named("v")), class(local, now), nil, `claim  "v"`},
 		"waits for a Pod": {claim(), class(local, later), []*v1.PersistentVolume{vol("v", "2Gi")},
 			`claim  "", v Available "": WaitForFirstConsumer`},
 		"begun by the scheduler": {claim(), class(local, later),
-			[]*v1.PersistentVolume{vol("v", "2Gi", given("data", "u"))}, `claim Bound "v", v Bound "data"`},
+			[]*v1.PersistentVolume{vol("v", "2Gi", withClaimRef("data", "u"))}, `claim Bound "v", v Bound "data"`},
 		"nothing to be had": {claim(), class(local, now), nil, `claim  "": ProvisioningFailed`},
 		"no such class":     {claim(), nil, nil, `claim  "": ProvisioningFailed`},
 		"no class at all": {claim(func(c *v1.PersistentVolumeClaim) { *c.Spec.StorageClassName = "" }),
@@ -160,7 +161,7 @@ func TestClaimsFindVolumes(t *testing.T) {
 		"bound, volume gone": {claim(named("v"), completed), class(local, now), nil,
 			`claim Lost "v": ClaimLost`},
 		"bound, volume given to another": {claim(named("v"), completed), class(local, now),
-			[]*v1.PersistentVolume{vol("v", "2Gi", given("data", "other"))},
+			[]*v1.PersistentVolume{vol("v", "2Gi", withClaimRef("data", "other"))},
 			`claim Lost "v", v Available "data": ClaimMisbound`},
 	} {
 		if got := settle(t, x.c, x.class, x.volumes...); got != x.want {
@@ -189,29 +190,30 @@ func TestVolumesWithoutClaim(t *testing.T) {
 	}{
 		"new": {
 			vol("v", "1Gi", func(v *v1.PersistentVolume) { v.Status.Phase = v1.VolumePending }), nil, "Available"},
-		"kept for a claim":   {vol("v", "1Gi", given("data", "")), nil, "Available for data"},
-		"its claim is there": {vol("v", "1Gi", given("data", "u")), claim(), "Available for data"},
-		"claim gone, retain": {vol("v", "1Gi", given("data", "u"),
+		"kept for a claim":   {vol("v", "1Gi", withClaimRef("data", "")), nil, "Available for data"},
+		"its claim is there": {vol("v", "1Gi", withClaimRef("data", "u")), claim(), "Available for data"},
+		"claim gone, retain": {vol("v", "1Gi", withClaimRef("data", "u"),
 			policy(v1.PersistentVolumeReclaimRetain)), nil, "Released for data"},
-		"claim made anew": {vol("v", "1Gi", given("data", "old"),
+		"claim made anew": {vol("v", "1Gi", withClaimRef("data", "old"),
 			policy(v1.PersistentVolumeReclaimRetain)), claim(), "Released for data"},
-		"claim gone, made by CSI": {vol("v", "1Gi", given("data", "u"),
+		"claim gone, made by CSI": {vol("v", "1Gi", withClaimRef("data", "u"),
 			policy(v1.PersistentVolumeReclaimDelete), provisioned), nil, "Released for data"},
-		"claim gone, cannot": {vol("v", "1Gi", given("data", "u"),
+		"claim gone, cannot": {vol("v", "1Gi", withClaimRef("data", "u"),
 			policy(v1.PersistentVolumeReclaimDelete)), nil, "Failed for data: VolumeFailedDelete"},
-		"claim gone, recycle": {vol("v", "1Gi", given("data", "u"),
+		"claim gone, recycle": {vol("v", "1Gi", withClaimRef("data", "u"),
 			policy(v1.PersistentVolumeReclaimRecycle)), nil, "Failed for data: VolumeFailedRecycle"},
-		"claim bound elsewhere": {vol("v", "1Gi", given("data", "u"), byUs), elsewhere, "Available"},
-		"being deleted, claim gone": {vol("v", "1Gi", given("data", "u"), bound, leaving,
+		"claim bound elsewhere": {vol("v", "1Gi", withClaimRef("data", "u"), byUs), elsewhere, "Available"},
+		"being deleted, claim gone": {vol("v", "1Gi", withClaimRef("data", "u"), bound, leaving,
 			policy(v1.PersistentVolumeReclaimRetain)), nil, "Released for data"},
-		"being deleted, claim gone, cannot": {vol("v", "1Gi", given("data", "u"), bound, leaving,
+		"being deleted, claim gone, cannot": {vol("v", "1Gi", withClaimRef("data", "u"), bound, leaving,
 			policy(v1.PersistentVolumeReclaimDelete)), nil, "Released for data"},
-		"being deleted, claim there": {vol("v", "1Gi", given("data", "u"), bound, leaving), claim(),
+		"being deleted, claim there": {vol("v", "1Gi", withClaimRef("data", "u"), bound, leaving), claim(),
 			"Bound for data"},
-		"being deleted, claim bound elsewhere": {vol("v", "1Gi", given("data", "u"), bound, leaving, byUs), elsewhere,
+		"being deleted, claim bound elsewhere": {vol("v", "1Gi", withClaimRef("data", "u"), bound, leaving, byUs),
+			elsewhere,
 			"Available"},
 		"being deleted, its reference was taken": {vol("v", "1Gi", bound, leaving), nil, "Available"},
-		"elsewhere, by hand": {vol("v", "1Gi", given("data", "u")), elsewhere,
+		"elsewhere, by hand": {vol("v", "1Gi", withClaimRef("data", "u")), elsewhere,
 			"Available for data"},
 	} {
 		reason := ""
@@ -244,7 +246,7 @@ func TestClaimsTakeOneVolume(t *testing.T) {
 		for i := range rapid.IntRange(0, 5).Draw(t, "volumes") {
 			v := vol(fmt.Sprint("v", i), rapid.SampledFrom([]string{"1Mi", "1Gi", "2Gi"}).Draw(t, "size"))
 			if who := rapid.SampledFrom([]string{"", "data", "x"}).Draw(t, "for"); who != "" {
-				given(who, rapid.SampledFrom([]string{"", "u", "z"}).Draw(t, "uid"))(v)
+				withClaimRef(who, rapid.SampledFrom([]string{"", "u", "z"}).Draw(t, "uid"))(v)
 			}
 			volumes = append(volumes, v)
 		}

@@ -33,12 +33,12 @@ func readyFor(d time.Duration) podOption {
 	}
 }
 
-func unready(p *corev1.Pod) { p.Status.Conditions = nil }
-func unbound(p *corev1.Pod) { p.Spec.NodeName = "" }
-func pending(p *corev1.Pod) { p.Status.Phase = corev1.PodPending }
-func ending(p *corev1.Pod)  { now := metav1.NewTime(t0); p.DeletionTimestamp = &now }
-func failed(p *corev1.Pod)  { p.Status.Phase = corev1.PodFailed }
-func on(n string) podOption { return func(p *corev1.Pod) { p.Spec.NodeName = n } }
+func unready(p *corev1.Pod)     { p.Status.Conditions = nil }
+func unbound(p *corev1.Pod)     { p.Spec.NodeName = "" }
+func pending(p *corev1.Pod)     { p.Status.Phase = corev1.PodPending }
+func ending(p *corev1.Pod)      { now := metav1.NewTime(t0); p.DeletionTimestamp = &now }
+func failed(p *corev1.Pod)      { p.Status.Phase = corev1.PodFailed }
+func onNode(n string) podOption { return func(p *corev1.Pod) { p.Spec.NodeName = n } }
 func cost(c string) podOption {
 	return func(p *corev1.Pod) { p.Annotations = map[string]string{corev1.PodDeletionCost: c} }
 }
@@ -65,7 +65,7 @@ func TestDeletionOrder(t *testing.T) {
 		{"pending before running", pod("first", pending), pod("then"), nil},
 		{"not ready before ready", pod("first", unready), pod("then"), nil},
 		{"cheap before dear", pod("first", cost("-5")), pod("then", cost("10")), nil},
-		{"crowded node before empty one", pod("first", on("full")), pod("then", on("empty")),
+		{"crowded node before empty one", pod("first", onNode("full")), pod("then", onNode("empty")),
 			map[string]int{"full": 3, "empty": 1}},
 		{"ready for a shorter time", pod("first", readyFor(time.Second)), pod("then", readyFor(time.Hour)), nil},
 		{"more restarts", pod("first", restarted(4)), pod("then", restarted(1)), nil},

@@ -16,13 +16,7 @@ import (
 	"github.com/gantry-project/gantry/test/wrappers"
 )
 
-func amounts(kv ...string) corev1.ResourceList {
-	out := corev1.ResourceList{}
-	for i := 0; i < len(kv); i += 2 {
-		out[corev1.ResourceName(kv[i])] = resource.MustParse(kv[i+1])
-	}
-	return out
-}
+var amounts = wrappers.ResourceList
 
 func pod(phase corev1.PodPhase, cpu string) *corev1.Pod {
 	return wrappers.MakePod().Namespace("ns").Phase(phase).Req(map[corev1.ResourceName]string{"cpu": cpu}).Obj()
@@ -110,7 +104,7 @@ func TestOnlyWhatUsesOtherAmountsCountsAnew(t *testing.T) {
 	}
 }
 
-func TestLower(t *testing.T) {
+func TestUsageThatSank(t *testing.T) {
 	of := func(pods string) corev1.ResourceQuotaStatus {
 		return corev1.ResourceQuotaStatus{Used: corev1.ResourceList{"pods": resource.MustParse(pods),
 			"services": resource.MustParse("1")}}

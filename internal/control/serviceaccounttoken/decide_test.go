@@ -10,7 +10,7 @@ import (
 )
 
 // What a Secret lacks: a token that is there stays, another authority's certificate does not.
-func TestNeeds(t *testing.T) {
+func TestWhatASecretLacks(t *testing.T) {
 	full := func() map[string][]byte {
 		return map[string][]byte{"token": []byte("t"), "ca.crt": []byte("ca"), "namespace": []byte("elsewhere")}
 	}
@@ -45,7 +45,7 @@ func tokenOf(name, uid string) *corev1.Secret {
 	return s
 }
 
-func TestIsOf(t *testing.T) {
+func TestSecretOfAServiceAccount(t *testing.T) {
 	opaque := tokenOf("sa", "1")
 	opaque.Type = corev1.SecretTypeOpaque
 	for name, c := range map[string]struct {

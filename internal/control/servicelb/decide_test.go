@@ -44,7 +44,7 @@ func slice(namespace, service, ip, node string, port int32, ready bool) *discove
 			Conditions: discoveryv1.EndpointConditions{Ready: &ready}}}}
 }
 
-func TestGrant(t *testing.T) {
+func TestAddressesOfLoadBalancers(t *testing.T) {
 	n1, n2 := machine("n1", true, internal("192.0.2.1"), internal("fd00::1")),
 		machine("n2", true, internal("192.0.2.2"))
 	local := func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal }

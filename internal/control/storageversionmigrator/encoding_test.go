@@ -2,7 +2,7 @@ package storageversionmigrator
 
 import "testing"
 
-func TestForm(t *testing.T) {
+func TestStoredEncodings(t *testing.T) {
 	for want, value := range map[string]string{
 		"JSON apps/v1beta1":           `{"kind":"Deployment","apiVersion":"apps/v1beta1"}`,
 		"protobuf v1":                 "k8s\x00\x0a\x09\x0a\x02v1\x12\x03Pod\x12\x00",

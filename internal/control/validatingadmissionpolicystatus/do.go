@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
 	"k8s.io/apiserver/pkg/cel/openapi/resolver"
+	applyadmissionv1 "k8s.io/client-go/applyconfigurations/admissionregistration/v1"
 	"k8s.io/client-go/discovery/cached/memory"
 	admissionlisters "k8s.io/client-go/listers/admissionregistration/v1"
 	"k8s.io/client-go/restmapper"
@@ -51,6 +52,20 @@ func (c *controller) sync(ctx context.Context, name string) (time.Duration, erro
 		return 0, controllerruntime.IgnoreNotFound(err)
 	}
 	_, err = c.controllerContext.Client.AdmissionregistrationV1().ValidatingAdmissionPolicies().ApplyStatus(ctx,
-		StatusOf(p, c.types.Check(p)), metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
+		statusOf(p, c.types.Check(p)), metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
 	return 0, controllerruntime.IgnoreNotFound(err)
+}
+
+// statusOf returns what to apply to a policy's status; it replaces the warnings of the generation
+// before.
+func statusOf(p *admissionv1.ValidatingAdmissionPolicy,
+	warnings []admissionv1.ExpressionWarning) *applyadmissionv1.ValidatingAdmissionPolicyApplyConfiguration {
+	checked := applyadmissionv1.TypeChecking()
+	for _, w := range warnings {
+		checked.WithExpressionWarnings(
+			applyadmissionv1.ExpressionWarning().WithFieldRef(w.FieldRef).WithWarning(w.Warning))
+	}
+	return applyadmissionv1.ValidatingAdmissionPolicy(p.Name).WithStatus(
+		applyadmissionv1.ValidatingAdmissionPolicyStatus().WithObservedGeneration(p.Generation).
+			WithTypeChecking(checked))
 }

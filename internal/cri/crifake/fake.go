@@ -133,7 +133,7 @@ func (f *Fake) serve() error {
 }
 
 // Kill drops every connection, as when the runtime's process is killed. Containers go on; an open
-// event stream ends, and events until Revive are lost.
+// event stream ends, and events until Restart are lost.
 func (f *Fake) Kill() {
 	f.mu.Lock()
 	s := f.server
@@ -145,7 +145,7 @@ func (f *Fake) Kill() {
 	f.bus.drop()
 }
 
-// currentServer is what Kill ends: another one after each Revive.
+// currentServer is what Kill ends: another one after each Restart.
 func (f *Fake) currentServer() *grpc.Server {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -17,7 +17,7 @@ func servers(list ...string) []netip.AddrPort {
 	return out
 }
 
-func TestOverlay(t *testing.T) {
+func TestOverlayOfSettings(t *testing.T) {
 	base := Settings{Upstreams: servers("192.0.2.1:53"), Stubs: []Stub{{"old.", servers("192.0.2.9:53")}}}
 	for _, c := range []struct {
 		name string
@@ -73,7 +73,7 @@ func TestClusterAddress(t *testing.T) {
 	}
 }
 
-func TestObjects(t *testing.T) {
+func TestServiceOfDNS(t *testing.T) {
 	at := netip.MustParseAddr("10.96.0.10")
 	s := Service(at)
 	if why := Conflict(s, at); why != "" {

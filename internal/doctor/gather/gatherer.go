@@ -34,7 +34,7 @@ import (
 	"github.com/gantry-project/gantry/internal/options"
 )
 
-// resolverOf reads the servers of a resolver file for the doctor; no file is nothing to judge.
+// resolverOf reads the servers of a resolver file for the doctor; no file is nothing to check.
 func resolverOf(path string) *doctor.Resolver {
 	if path == "" {
 		return nil
@@ -50,7 +50,7 @@ func resolverOf(path string) *doctor.Resolver {
 // Timeout is how long the doctor waits for one answer.
 const Timeout = 5 * time.Second
 
-// Gatherer looks at what the doctor judges.
+// Gatherer looks at what the doctor checks.
 type Gatherer struct {
 	Instance *options.Instance
 	Boot     string // id of this machine's boot; a node that reports it is this machine

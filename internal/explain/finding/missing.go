@@ -153,7 +153,7 @@ func pointer(field string) string {
 	return path
 }
 
-// references to objects end in these fields; the name or key stands below.
+// objectFields are the fields in which references to objects end; the name or key is below them.
 var objectFields = []string{"Ref", "subjects[0]", "subjects[1]", "subjects[2]", ".service"}
 
 // replaceCommand is the command that sets a field of an object. None where the field cannot be

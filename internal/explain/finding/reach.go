@@ -263,7 +263,7 @@ func hostsOf(c *Cluster, o metav1.Object, self Object) []Finding {
 	return out
 }
 
-// templateSelectors are the selectors of workloads that choose Pods by labels.
+// selectorOf is the selector of a workload that chooses Pods by labels.
 func selectorOf(o metav1.Object) *metav1.LabelSelector {
 	switch x := o.(type) {
 	case *appsv1.Deployment:

@@ -123,7 +123,7 @@ const hostNamespaces = "host namespaces"
 // givenFields are fields and their contents in a text of PodSecurity.
 var givenFields = regexp.MustCompile(`\b(host[A-Z][A-Za-z]*|privileged|runAsUser|type)=([^\s,)]+)`)
 
-// violation is how a text of PodSecurity begins, and the field of a container or Pod to set.
+// violations are how texts of PodSecurity begin, each with the field of a container or Pod to set.
 var violations = []struct{ words, field, value string }{
 	{"allowPrivilegeEscalation", "securityContext.allowPrivilegeEscalation", "false"},
 	{"unrestricted capabilities", "securityContext.capabilities.drop", `["ALL"]`},

@@ -56,7 +56,7 @@ func volume(c *Cluster, o metav1.Object, self Object) []Finding {
 	return out
 }
 
-// volumeReferencesOf are what a volume names.
+// persistentReferences are the objects that a PersistentVolume names.
 func persistentReferences(v *corev1.PersistentVolume) []Reference {
 	var out []Reference
 	if n := v.Spec.StorageClassName; n != "" {

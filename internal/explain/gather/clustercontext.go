@@ -14,8 +14,8 @@ import (
 	rulings "github.com/gantry-project/gantry/internal/scheduler/schedule"
 )
 
-// readClusterContext reads the world that Pods are placed in; nil when the asker may not see all of
-// it, for then no ruling can be trusted.
+// readClusterContext reads the cluster that Pods are placed in; nil when the caller may not see all
+// of it, for then no result can be trusted.
 func readClusterContext(ctx context.Context, r *reader) *explain.ClusterContext {
 	c := &explain.ClusterContext{}
 	all := metav1.ListOptions{ResourceVersion: "0"}
@@ -55,7 +55,7 @@ func readClusterContext(ctx context.Context, r *reader) *explain.ClusterContext 
 }
 
 // readPodGroups reads the PodGroups around a Pod that is a member of one, as far as they are served
-// and the asker may see them.
+// and the caller may see them.
 func readPodGroups(ctx context.Context, r *reader, in *explain.In) {
 	readCoschedulingGroup(ctx, r, in)
 	if in.Pod.Spec.SchedulingGroup == nil || in.ClusterContext == nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// goneAnswer explains an object that is not there by its events, where the asker may read them.
+// goneAnswer explains an object that is not there by its events, where the caller may read them.
 func goneAnswer(ctx context.Context, client clientset, q Question, o finding.Object) (explain.Answer, bool) {
 	l, err := client.CoreV1().Events(q.Namespace).List(ctx, metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector("involvedObject.name", o.Name).String()})

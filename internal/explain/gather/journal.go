@@ -125,7 +125,7 @@ func readJournalFacts(ctx context.Context, r *reader, in *explain.In) error {
 }
 
 // justScheduled tells of a Pod that a scheduler placed, or took away for another one, within the
-// last seconds, and whose ruling is not in the journal yet.
+// last seconds, and whose result is not in the journal yet.
 func justScheduled(in *explain.In) bool {
 	var ruled, preempted bool
 	var taken time.Time // when the scheduler deleted it

@@ -11,7 +11,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/images"
 )
 
-// readNamespaceContext reads what a Pod's namespace holds, each kind as far as the asker may see
+// readNamespaceContext reads what a Pod's namespace holds, each kind as far as the caller may see
 // it. Of Secrets only names, keys and registries are kept.
 func readNamespaceContext(ctx context.Context, r *reader,
 	namespace string) *explain.NamespaceContext {
@@ -80,7 +80,7 @@ func readNamespaceContext(ctx context.Context, r *reader,
 	return a
 }
 
-// webhooks reads those of admission that the asker may see.
+// webhooks reads those of admission that the caller may see.
 func webhooks(ctx context.Context, r *reader) []explain.Webhook {
 	var out []explain.Webhook
 	add := func(kind, configuration, name string, i int, policy *admissionv1.FailurePolicyType,

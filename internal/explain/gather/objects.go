@@ -31,7 +31,7 @@ type objectsAsk struct {
 	all       bool     // rare kinds too
 }
 
-// readObjects reads what an object may depend on, each kind as far as the asker may see it. Of
+// readObjects reads what an object may depend on, each kind as far as the caller may see it. Of
 // Secrets only keys and the certificates of type kubernetes.io/tls are kept.
 func readObjects(ctx context.Context, r *reader, around *explain.ClusterContext, ask objectsAsk) *finding.Cluster {
 	c := &finding.Cluster{Now: ask.now, Namespace: ask.namespace}

@@ -16,7 +16,7 @@ import (
 	"github.com/gantry-project/gantry/internal/trace/packet"
 )
 
-// ReadPacketState reads what packets meet. Of policies and namespaces, what the asker may not see
+// ReadPacketState reads what packets meet. Of policies and namespaces, what the caller may not see
 // is left out.
 func ReadPacketState(ctx context.Context, client kubernetes.Interface) (packet.ClusterState, error) {
 	var w packet.ClusterState

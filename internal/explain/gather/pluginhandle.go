@@ -12,7 +12,7 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/volumelisters"
 )
 
-// readDevices reads claims, classes and slices; what the asker may not list is taken as absent.
+// readDevices reads claims, classes and slices; what the caller may not list is taken as absent.
 func readDevices(ctx context.Context, r *reader,
 	all metav1.ListOptions) *dynamicresources.FixedManager {
 	var objects []runtime.Object
@@ -28,8 +28,8 @@ func readDevices(ctx context.Context, r *reader,
 	return dynamicresources.NewFixedManager(objects...)
 }
 
-// pluginHandle is as much of a scheduler's handle as plugins need that only judge: what is known of
-// volumes and namespaces.
+// pluginHandle is as much of a scheduler's handle as plugins need that only filter and score: what
+// is known of volumes and namespaces.
 type pluginHandle struct {
 	framework.Handle
 	facts     volumelisters.Listers
@@ -37,7 +37,7 @@ type pluginHandle struct {
 	devices   *dynamicresources.FixedManager
 }
 
-// DeviceAllocation implements plugins.DeviceHolder; nothing is allocated here.
+// DeviceAllocation implements plugins.DRAHolder; nothing is allocated here.
 func (v pluginHandle) DeviceAllocation() (framework.SharedDRAManager, dynamicresources.ClaimWriter) {
 	return v.devices, nil
 }
@@ -60,7 +60,7 @@ func newPluginHandle(ctx context.Context, r *reader, all metav1.ListOptions) plu
 	return v
 }
 
-// readStorageFacts reads claims, volumes and what belongs to them; what the asker may not list is
+// readStorageFacts reads claims, volumes and what belongs to them; what the caller may not list is
 // taken as absent.
 func readStorageFacts(ctx context.Context, r *reader, all metav1.ListOptions) volumelisters.Listers {
 	var objects []runtime.Object

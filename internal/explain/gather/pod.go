@@ -59,7 +59,7 @@ func gatherInput(ctx context.Context, r *reader, q Question, arg string) (in exp
 	return in, err
 }
 
-// readLastLogs reads what containers said before they failed, as far as the asker may read logs.
+// readLastLogs reads what containers said before they failed, as far as the caller may read logs.
 func readLastLogs(ctx context.Context, client kubernetes.Interface, p *corev1.Pod) map[string]string {
 	if p == nil {
 		return nil
@@ -111,7 +111,7 @@ func readPodObjects(ctx context.Context, r *reader, in *explain.In) error {
 				in.Images = localImages(ctx, r.client, n)
 			}
 		} else if apierrors.IsForbidden(err) {
-			in.Node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}} // there, as far as this asker may know
+			in.Node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}} // there, as far as this caller may know
 		} else if !apierrors.IsNotFound(err) {
 			return err
 		}

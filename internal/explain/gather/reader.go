@@ -17,10 +17,10 @@ type reader struct {
 	row    *kindRow  // of the kind asked about, where it is none of kindRows
 }
 
-// absent tells the errors that only say that something is not there for this asker (403, 404).
+// absent tells the errors that only say that something is not there for this caller (403, 404).
 func absent(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) }
 
-// seen tells whether what was read is there: err is nil. What the asker may not see, and what is
+// seen tells whether what was read is there: err is nil. What the caller may not see, and what is
 // not there or not served (403, 404), is silently absent; any other error is noted, for the answer
 // to name.
 func (r *reader) seen(what string, err error) bool {

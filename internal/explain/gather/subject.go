@@ -238,7 +238,7 @@ func readObject(ctx context.Context, r *reader, row kindRow, s *explain.Subject)
 }
 
 // nearObjects says which objects have nearly the name, or have it in other namespaces or as other
-// kinds, as far as the asker may list them; empty when none does. One namespace is read, and only
+// kinds, as far as the caller may list them; empty when none does. One namespace is read, and only
 // of the kind; of the rest those of the very name are asked for.
 func nearObjects(ctx context.Context, r *reader, o finding.Object) string {
 	c := &finding.Cluster{}
@@ -285,8 +285,8 @@ func nearObjects(ctx context.Context, r *reader, o finding.Object) string {
 	return finding.NearObjects(c, o)
 }
 
-// readOwned finds what the object made, down to its Pods, and the events about them. What the asker
-// may not see is left out.
+// readOwned finds what the object made, down to its Pods, and the events about them. What the
+// caller may not see is left out.
 func readOwned(ctx context.Context, r *reader, s *explain.Subject) {
 	object, err := metav1Object(s.Object)
 	if err != nil {

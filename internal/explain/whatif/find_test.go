@@ -74,7 +74,7 @@ func TestEachClaimIsFreedByItself(t *testing.T) {
 	}
 }
 
-// On a full node only Pods of the asker's namespace are offered to go, one or several.
+// On a full node only Pods of the caller's namespace are offered to go, one or several.
 func TestPodsOfOtherNamespacesAreLeftAlone(t *testing.T) {
 	elsewhere := func(p *v1.Pod) { p.Namespace = "other" }
 	for name, pods := range map[string][]*v1.Pod{

@@ -25,7 +25,7 @@ type In struct {
 	Pressure []v1.NodeConditionType
 }
 
-// Check is one opinion.
+// Check is one predicate.
 type Check func(In) *reason.Refusal
 
 // Checks are asked in this order, which is upstream's.

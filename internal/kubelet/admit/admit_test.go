@@ -31,7 +31,7 @@ func pod(change func(*v1.Pod)) *v1.Pod {
 	return p
 }
 
-func asks(cpu, memory string) func(*v1.Pod) {
+func withRequests(cpu, memory string) func(*v1.Pod) {
 	return func(p *v1.Pod) {
 		p.Spec.Containers[0].Resources.Requests = v1.ResourceList{"cpu": resource.MustParse(cpu),
 			"memory": resource.MustParse(memory)}
@@ -42,18 +42,18 @@ func port(n int32) func(*v1.Pod) {
 	return func(p *v1.Pod) { p.Spec.Containers[0].Ports = []v1.ContainerPort{{HostPort: n, ContainerPort: n}} }
 }
 
-func TestAdmission(t *testing.T) {
-	half := pod(asks("1500m", "1Mi"))
+func TestAdmitPod(t *testing.T) {
+	half := pod(withRequests("1500m", "1Mi"))
 	for _, c := range []struct {
 		name    string
 		in      admit.In
 		code    string
 		message string
 	}{
-		{"fits", admit.In{Pod: pod(asks("500m", "1Mi")), Node: node(), OtherPods: []*v1.Pod{half}}, "", ""},
-		{"cpu", admit.In{Pod: pod(asks("600m", "1Mi")), Node: node(), OtherPods: []*v1.Pod{half}}, "OutOfcpu",
+		{"fits", admit.In{Pod: pod(withRequests("500m", "1Mi")), Node: node(), OtherPods: []*v1.Pod{half}}, "", ""},
+		{"cpu", admit.In{Pod: pod(withRequests("600m", "1Mi")), Node: node(), OtherPods: []*v1.Pod{half}}, "OutOfcpu",
 			"Node didn't have enough resource: cpu, requested: 600, used: 1500, capacity: 2000"},
-		{"memory", admit.In{Pod: pod(asks("1m", "2Gi")), Node: node()}, "OutOfmemory",
+		{"memory", admit.In{Pod: pod(withRequests("1m", "2Gi")), Node: node()}, "OutOfmemory",
 			"Node didn't have enough resource: memory, requested: 2147483648, used: 0, capacity: 1073741824"},
 		{"pods", admit.In{Pod: pod(nil), Node: node(), OtherPods: []*v1.Pod{half, half}}, "OutOfpods",
 			"Node didn't have enough resource: pods, requested: 1, used: 2, capacity: 2"},
@@ -89,7 +89,7 @@ func TestAdmission(t *testing.T) {
 				func(p *v1.Pod) { p.Annotations = map[string]string{"kubernetes.io/config.source": "file"} }),
 				Node: tainted(v1.TaintEffectNoExecute)}, "", ""},
 		{"room is asked for before taints",
-			admit.In{Pod: pod(asks("3", "1Mi")), Node: tainted(v1.TaintEffectNoExecute)}, "OutOfcpu",
+			admit.In{Pod: pod(withRequests("3", "1Mi")), Node: tainted(v1.TaintEffectNoExecute)}, "OutOfcpu",
 			"Node didn't have enough resource: cpu, requested: 3000, used: 0, capacity: 2000"},
 		{"labels before the name", admit.In{Pod: pod(func(p *v1.Pod) {
 			p.Spec.NodeName, p.Spec.NodeSelector = "other", map[string]string{"disk": "hdd"}

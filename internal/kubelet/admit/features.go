@@ -21,8 +21,8 @@ func features(in In) *reason.Refusal {
 	return unmetFeatures(needed, err, in.Features)
 }
 
-// CheckUpdate judges a change of a Pod that is here already: it may need what this kubelet does not
-// do, where the API server did not look. The Pod stays as it is then; nil has every feature.
+// CheckUpdate validates a change of a Pod that is here already: it may need what this kubelet does
+// not do, where the API server did not look. The Pod stays as it is then; nil has every feature.
 // KEP-5328.
 func CheckUpdate(old, cur *v1.Pod, declared []string) *reason.Refusal {
 	needed, err := ndf.DefaultFramework.InferForPodUpdate(podInfo(old), podInfo(cur), version.MajorMinor(1, 37))

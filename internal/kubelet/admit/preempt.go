@@ -22,7 +22,7 @@ const (
 	PreemptCondition = "Pod was preempted by Kubelet to accommodate a critical pod."
 )
 
-// PodsToPreempt judges a Pod as Admit does and, where a critical Pod lacks nothing but resources,
+// PodsToPreempt checks a Pod as Admit does and, where a critical Pod lacks nothing but resources,
 // names the Pods that have to go for it: as few as possible, BestEffort ones before Burstable and
 // Guaranteed ones, of those in one class the one that comes nearest to what is still missing.
 // https://kubernetes.io/docs/tasks/administer-cluster/guaranteed-scheduling-critical-addon-pods/
@@ -31,7 +31,7 @@ func PodsToPreempt(in In) (victims []*v1.Pod, refusal *reason.Refusal) {
 	if refusal == nil || !pod.IsCritical(in.Pod) || !strings.HasPrefix(string(refusal.Code), outOfPrefix) {
 		return nil, refusal
 	}
-	if other := firstRefusal(predicates[1:], in); other != nil { // nobody is ended in vain
+	if other := firstRefusal(predicates[1:], in); other != nil { // nobody is ended for nothing
 		return nil, other
 	}
 	var missing admissionRequirements

@@ -26,16 +26,17 @@ func TestAdmissionUnderPressure(t *testing.T) {
 	}{
 		{"no pressure", pod(nil), nil, ""},
 		{"BestEffort, short of memory", pod(nil), []v1.NodeConditionType{memory}, "[MemoryPressure]"},
-		{"Burstable, short of memory", pod(asks("0", "1Mi")), []v1.NodeConditionType{memory}, ""},
+		{"Burstable, short of memory", pod(withRequests("0", "1Mi")), []v1.NodeConditionType{memory}, ""},
 		{"tolerated", tolerates(v1.TaintNodeMemoryPressure), []v1.NodeConditionType{memory}, ""},
 		{"another toleration", tolerates(v1.TaintNodeDiskPressure), []v1.NodeConditionType{memory}, "[MemoryPressure]"},
 		{"critical", critical, []v1.NodeConditionType{disk, memory}, ""},
 		{"static", static, []v1.NodeConditionType{disk}, ""},
-		{"Burstable, short of disk", pod(asks("0", "1Mi")), []v1.NodeConditionType{disk}, "[DiskPressure]"},
+		{"Burstable, short of disk", pod(withRequests("0", "1Mi")), []v1.NodeConditionType{disk}, "[DiskPressure]"},
 		{"short of disk, tolerated", tolerates(v1.TaintNodeDiskPressure), []v1.NodeConditionType{disk},
 			"[DiskPressure]"},
-		{"short of ids", pod(asks("0", "1Mi")), []v1.NodeConditionType{pid}, "[PIDPressure]"},
-		{"short of two", pod(asks("0", "1Mi")), []v1.NodeConditionType{disk, memory}, "[DiskPressure MemoryPressure]"},
+		{"short of ids", pod(withRequests("0", "1Mi")), []v1.NodeConditionType{pid}, "[PIDPressure]"},
+		{"short of two", pod(withRequests("0", "1Mi")), []v1.NodeConditionType{disk, memory},
+			"[DiskPressure MemoryPressure]"},
 	} {
 		r := admit.Admit(admit.In{Pod: c.pod, Pressure: c.has})
 		want := "The node had condition: " + c.refused + ". "

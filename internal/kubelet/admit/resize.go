@@ -29,7 +29,7 @@ type Policies struct {
 
 const staticPolicy = "static"
 
-// CanResize judges a resize: nil lets it happen, a refusal of code Deferred may be lifted by
+// CanResize checks a resize: nil lets it happen, a refusal of code Deferred may be lifted by
 // others' leaving, one of code Infeasible never here (KEP-1287). Others are all admitted Pods but
 // this one, with what they have been given.
 func CanResize(r Resize, node *v1.Node, others []*v1.Pod, p Policies) *reason.Refusal {
@@ -101,7 +101,7 @@ func mayUseSwap(r Resize) bool {
 	return false
 }
 
-// SortResizes sorts resizes by who is to be judged first: those that ask for no more than they
+// SortResizes sorts resizes by which is to be decided first: those that ask for no more than they
 // have, then by priority, then Guaranteed Pods, then who has waited longest.
 func SortResizes(list []Resize) {
 	slices.SortStableFunc(list, func(a, b Resize) int {

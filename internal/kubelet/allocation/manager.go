@@ -34,9 +34,9 @@ type PodWorker interface {
 
 // Deps is what a Manager works with.
 type Deps struct {
-	// Admit judges a Pod that comes. A nil refusal lets it in, once the victims have ended.
+	// Admit checks a Pod that comes. A nil refusal lets it in, once the victims have ended.
 	Admit func(pod *v1.Pod, others []*v1.Pod) (victims []*v1.Pod, refusal *reason.Refusal)
-	// Resize judges a resize; a nil refusal grants it.
+	// Resize checks a resize; a nil refusal grants it.
 	Resize func(r admit.Resize, others []*v1.Pod) *reason.Refusal
 	// OtherPods are all Pods that take part of the node but this one, with what they were
 	// allocated.
@@ -44,7 +44,7 @@ type Deps struct {
 	Store     Store
 	Events    *events.Recorder
 	Journal   journal.Sink
-	Meter     *metrics.Metrics // nil: nobody counts
+	Meter     *metrics.Metrics // may be nil
 }
 
 // Manager gives the node's room away. Make one with New.
@@ -53,7 +53,7 @@ type Manager struct {
 
 	mu      sync.Mutex // room is given to one Pod at a time
 	pending map[types.UID]*pendingResize
-	// all Pods of the node are known: resizes are judged from then on
+	// all Pods of the node are known: resizes are decided from then on
 	sourcesReady bool
 }
 
@@ -69,7 +69,7 @@ type pendingResize struct {
 // New returns a Manager.
 func New(d Deps) *Manager { return &Manager{d: d, pending: map[types.UID]*pendingResize{}} }
 
-// Admit judges a Pod that comes: nil lets it in. Before another Pod is judged, preempt has been
+// Admit checks a Pod that comes: nil lets it in. Before another Pod is checked, preempt has been
 // called for each Pod that has to go for it, and reserve if it was let in, which makes OtherPods
 // return it.
 func (m *Manager) Admit(p *v1.Pod, preempt func(victim *v1.Pod), reserve func()) *reason.Refusal {
@@ -85,14 +85,14 @@ func (m *Manager) Admit(p *v1.Pod, preempt func(victim *v1.Pod), reserve func())
 	return refusal
 }
 
-// Hold runs f while no Pod is being judged.
+// Hold runs f while no Pod is being admitted.
 func (m *Manager) Hold(f func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	f()
 }
 
-// request judges a resize in its turn among all that wait; no refusal grants it: the room is taken
+// request decides a resize in its turn among all that wait; no refusal grants it: the room is taken
 // from then on. It is not decided before all Pods of the node are known.
 func (m *Manager) request(r pendingResize) (refusal *reason.Refusal, decided bool) {
 	m.mu.Lock()
@@ -124,14 +124,14 @@ func (m *Manager) Forget(uid types.UID) {
 	delete(m.pending, uid)
 }
 
-// RetryPendingResizes judges the resizes that wait again: there may be more room now.
+// RetryPendingResizes decides the resizes that wait again: there may be more room now.
 func (m *Manager) RetryPendingResizes() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.retryLocked()
 }
 
-// SourcesReady judges the resizes that wait, now that all sources have said which Pods they have.
+// SourcesReady decides the resizes that wait, now that all sources have said which Pods they have.
 func (m *Manager) SourcesReady() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -90,7 +90,7 @@ func TestNoPair(t *testing.T) {
 	}
 }
 
-func TestAuthority(t *testing.T) {
+func TestClientCAIsReadAgain(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "ca.crt")
 	if err := os.WriteFile(file, self(t, dir, "ca"), 0o600); err != nil {

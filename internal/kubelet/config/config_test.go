@@ -92,7 +92,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-func TestLayers(t *testing.T) {
+func TestFlagsOverrideFileOverridesDefaults(t *testing.T) {
 	dir := t.TempDir()
 	file := write(t, dir, "config.yaml",
 		"maxPods: 20\nclusterDNS: [10.0.0.1, 10.0.0.2]\nevictionHard: {memory.available: 300Mi, pid.available: "+
@@ -142,7 +142,7 @@ func TestEveryFlagHasAField(t *testing.T) {
 	}
 }
 
-func TestRefusals(t *testing.T) {
+func TestInvalidConfigurationsAreRefused(t *testing.T) {
 	for _, x := range []struct{ text, want string }{
 		{"maxPodz: 3\n", `strict decoding error: unknown field "maxPodz"`},
 		{"maxPods: 3\nmaxPods: 4\n", `key "maxPods" already set in map`},

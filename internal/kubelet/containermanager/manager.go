@@ -37,7 +37,7 @@ type Config struct {
 	Directory    string          // of the checkpoints: the kubelet's
 	Runtime      Runtime
 	Providers    []topologymanager.HintProvider // asked before CPUs and memory
-	Metrics      *metrics.Metrics               // nil: nobody counts
+	Metrics      *metrics.Metrics               // may be nil
 }
 
 // Manager holds the managers. Make one with New. Admit, Release and RemoveStale are called one at a

@@ -28,10 +28,10 @@ import (
 //go:embed testdata/upstream.json.gz
 var recorded []byte
 
-// TestAnswersAreUpstreams replays random histories of Pods on random machines: who is refused and
-// why, which CPUs and which memory each container has, and what is left, must be what kubelet
-// v1.37.2's managers answered (hack/numadiff).
-func TestAnswersAreUpstreams(t *testing.T) {
+// TestResourceManagersDecideAsUpstream replays random histories of Pods on random machines: who is
+// refused and why, which CPUs and which memory each container has, and what is left, must be what
+// kubelet v1.37.2's managers answered (hack/numadiff).
+func TestResourceManagersDecideAsUpstream(t *testing.T) {
 	// row: DEV-06
 	// row: DEV-07
 	// row: DEV-08

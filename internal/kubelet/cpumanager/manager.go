@@ -35,7 +35,7 @@ type Config struct {
 	TopologyPolicy     string        // topologyManagerPolicy
 	// Affinity is what the topology manager decided for a container.
 	Affinity func(pod types.UID, container string) topologymanager.Hint
-	Meter    Meter // nil: nobody counts
+	Meter    Meter // may be nil
 }
 
 // Meter counts allocations.

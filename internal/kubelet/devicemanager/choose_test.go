@@ -28,7 +28,7 @@ func machine(list ...string) devicemanager.Resource {
 	return r
 }
 
-func TestChoose(t *testing.T) {
+func TestChooseDevices(t *testing.T) {
 	set := devicemanager.SetOf
 	for _, c := range []struct {
 		name string

@@ -43,7 +43,7 @@ type Deps struct {
 	HideHealth bool
 	// NodeChanged tells that the node has other devices than before; nil: nobody is told.
 	NodeChanged func()
-	Metrics     *metrics.Metrics // nil: nobody counts
+	Metrics     *metrics.Metrics // may be nil
 }
 
 // Devices gives devices away. Make one with New.

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Sink takes events; pullmanager.EventRecorder is one.
+// Sink takes events; client-go's record.EventRecorder is one.
 type Sink interface {
 	Event(object runtime.Object, eventtype, reason, message string)
 }

@@ -49,8 +49,8 @@ func Evicted(d Decision) State {
 	return s
 }
 
-// next judges the last eviction by the figures of in. A signal that is not starved any more begins
-// anew.
+// next weighs the last eviction by the figures of in. A signal that is not under pressure any more
+// begins anew.
 func (g Gain) next(in In, starved []Threshold) Gain {
 	of := func(s Signal) bool {
 		return slices.ContainsFunc(starved, func(t Threshold) bool { return t.Signal == s })

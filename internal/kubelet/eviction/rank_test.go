@@ -120,13 +120,14 @@ func TestCriticalPodsAreNoVictims(t *testing.T) {
 		pod      *v1.Pod
 		critical map[eviction.Ranking]bool
 	}{
-		{"system-cluster-critical", high(2_000_000_000), all(true)}, {"system-node-critical", high(2_000_001_000),
-			all(true)},
-		{"just below", high(1_999_999_999), all(false)},
-		{"of a file", with("kubernetes.io/config.source", "file"), all(true)},
-		{"of a URL", with("kubernetes.io/config.source", "http"), all(true)},
-		{"of the API", with("kubernetes.io/config.source", "api"), all(false)},
-		{"a mirror Pod", with(v1.MirrorPodAnnotationKey, "x"), all(true)},
+		{"system-cluster-critical", high(2_000_000_000), forAllRankings(true)},
+		{"system-node-critical", high(2_000_001_000),
+			forAllRankings(true)},
+		{"just below", high(1_999_999_999), forAllRankings(false)},
+		{"of a file", with("kubernetes.io/config.source", "file"), forAllRankings(true)},
+		{"of a URL", with("kubernetes.io/config.source", "http"), forAllRankings(true)},
+		{"of the API", with("kubernetes.io/config.source", "api"), forAllRankings(false)},
+		{"a mirror Pod", with(v1.MirrorPodAnnotationKey, "x"), forAllRankings(true)},
 		{"the old annotation", with(old, ""), map[eviction.Ranking]bool{eviction.Seed001: true}},
 	} {
 		for _, name := range eviction.Rankings() {
@@ -146,7 +147,7 @@ func TestCriticalPodsAreNoVictims(t *testing.T) {
 	}
 }
 
-func all(v bool) map[eviction.Ranking]bool {
+func forAllRankings(v bool) map[eviction.Ranking]bool {
 	return map[eviction.Ranking]bool{eviction.Upstream: v, eviction.Seed001: v, eviction.Seed003: v}
 }
 

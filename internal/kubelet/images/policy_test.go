@@ -14,7 +14,7 @@ import (
 )
 
 // row: CRI-07
-func TestDecide(t *testing.T) {
+func TestPullPolicyDecides(t *testing.T) {
 	for _, tc := range []struct {
 		policy  v1.PullPolicy
 		present bool
@@ -31,7 +31,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-func TestNormalize(t *testing.T) {
+func TestImageNamesAreNormalized(t *testing.T) {
 	digest := "@sha256:" + fmt.Sprintf("%064d", 7)
 	for in, want := range map[string]string{
 		"busybox":                          "busybox:latest",
@@ -140,7 +140,7 @@ func TestCredentialsOrderAndDamage(t *testing.T) {
 }
 
 // row: CRI-26
-func TestCollect(t *testing.T) {
+func TestPlanGC(t *testing.T) {
 	now := time.Unix(100000, 0)
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
 	stored := []images.StoredImage{

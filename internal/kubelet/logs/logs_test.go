@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gantry-project/gantry/internal/kubelet/logs"
+	"github.com/gantry-project/gantry/test/expect"
 )
 
 const sample = `2026-01-02T10:00:00.000000001Z stdout F one
@@ -106,41 +106,23 @@ func TestAbsentFile(t *testing.T) {
 	}
 }
 
-// lockedBuffer is written by Read and looked at by the test.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
+// logBuffer is written by Read and looked at by the test.
+type logBuffer struct{ expect.Buffer }
 
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
-
-func (b *lockedBuffer) waitFor(t *testing.T, text string) {
+func (b *logBuffer) waitFor(t *testing.T, text string) {
 	t.Helper()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for limit := time.After(time.Minute); !strings.Contains(b.String(), text); {
-		select {
-		case <-tick.C:
-		case <-limit:
-			t.Fatalf("no %q in %q", text, b.String())
+	expect.EventuallyNoError(t, "the text of the log", func() error {
+		if got := b.String(); !strings.Contains(got, text) {
+			return fmt.Errorf("got %q, want %q in it", got, text)
 		}
-	}
+		return nil
+	})
 }
 
 // row: KAP-05
 func TestFollowAcrossRotation(t *testing.T) {
 	path := write(t, "2026-01-02T10:00:00Z stdout F first\n")
-	var out lockedBuffer
+	var out logBuffer
 	var up atomic.Bool
 	up.Store(true)
 	done := make(chan error, 1)
@@ -182,7 +164,7 @@ func TestFollowAcrossRotation(t *testing.T) {
 
 func TestFollowEndsWithTheClient(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	var out lockedBuffer
+	var out logBuffer
 	done := make(chan error, 1)
 	go func() {
 		done <- logs.Read(ctx, logs.Request{

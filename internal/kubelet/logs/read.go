@@ -90,7 +90,7 @@ func Read(ctx context.Context, q Request) error {
 }
 
 // open opens a log. One that was put aside a moment ago, so that nothing stands in the new file
-// yet, is read from the old file on: a rotation hides no last words.
+// yet, is read from the old file on: a rotation hides no last lines.
 func open(path string) (f *os.File, rotated bool, err error) {
 	f, err = os.Open(path)
 	if err == nil {

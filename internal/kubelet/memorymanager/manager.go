@@ -33,7 +33,7 @@ type Config struct {
 	Directory      string                      // of the checkpoint: the kubelet's
 	// Affinity is what the topology manager decided for a container.
 	Affinity func(pod types.UID, container string) topologymanager.Hint
-	Meter    Meter // nil: nobody counts
+	Meter    Meter // may be nil
 }
 
 // Meter counts allocations.

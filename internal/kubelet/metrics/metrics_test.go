@@ -129,7 +129,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-func TestProbes(t *testing.T) {
+func TestProbeMetrics(t *testing.T) {
 	m := metrics.New()
 	log := m.Sink(journal.Discard{})
 	pod := journal.Ref{Namespace: "a", Name: "p", UID: "1"}
@@ -160,7 +160,7 @@ func TestNilMetricsCountNothing(t *testing.T) {
 }
 
 // row: KAP-02
-func TestAlive(t *testing.T) {
+func TestRunningPodsAndContainers(t *testing.T) {
 	m := metrics.New()
 	if err := m.PLEGHealthy(time.Now()); err != nil {
 		t.Error(err)

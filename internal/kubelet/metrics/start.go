@@ -9,7 +9,7 @@ import (
 )
 
 // startTimes measure what Kubernetes promises of a Pod's start: from its creation in the API until
-// the API has been told that all its containers run. The promise is not about pulling images and
+// the API has been told that all its containers run. The SLI leaves out pulling images and
 // running init containers; the second family counts those too. Static Pods are not measured.
 // https://github.com/kubernetes/community/blob/master/sig-scalability/slos/pod_startup_latency.md
 type startTimes struct {
@@ -26,7 +26,7 @@ type startTracker struct {
 type podStart struct {
 	created time.Time
 	running bool
-	open    map[string]time.Time // what is under way that the promise is not about
+	open    map[string]time.Time // what is under way that the SLI leaves out
 	spans   []span               // what was
 }
 

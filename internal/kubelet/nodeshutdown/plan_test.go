@@ -24,7 +24,7 @@ func config(total, critical time.Duration, by ...int64) *kubeletconfig.KubeletCo
 	return c
 }
 
-func TestSteps(t *testing.T) {
+func TestShutdownStepsOfConfiguration(t *testing.T) {
 	for _, c := range []struct {
 		in    *kubeletconfig.KubeletConfiguration
 		want  string
@@ -47,7 +47,7 @@ func testPod(name string, priority int32, grace int64) *v1.Pod {
 	return wrappers.MakePod().Name(name).Priority(priority).TerminationGracePeriodSeconds(grace).Obj()
 }
 
-func TestPlan(t *testing.T) {
+func TestShutdownPlanByPriority(t *testing.T) {
 	done := testPod("done", 0, 30)
 	done.Status.Phase = v1.PodSucceeded
 	noPriority := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "bare"}}

@@ -92,7 +92,7 @@ type Options struct {
 	Events         record.EventRecorder // nil tells nobody
 	Journal        journal.Sink         // nil writes nothing
 
-	// Started is told once a node that this kubelet registered is Ready: when it was first tried,
+	// Started is called once a node that this kubelet registered is Ready: when it was first tried,
 	// when it was done, and now.
 	Started func(attempt, registered, ready time.Time)
 }

@@ -37,8 +37,8 @@ type Deps struct {
 	AuditPeriod  time.Duration // between slow lists while events work; 60 s when 0
 	RelistPeriod time.Duration // between lists when the runtime has no events; 1 s when 0
 
-	Relisted  func(now time.Time, took time.Duration) // told of each list that the runtime answered; nil: nobody counts
-	Connected func(error)                             // told of each try to follow events; nil: nobody counts
+	Relisted  func(now time.Time, took time.Duration) // called for each list that the runtime answered; may be nil
+	Connected func(error)                             // called for each try to follow events; may be nil
 }
 
 // PLEG watches the runtime.

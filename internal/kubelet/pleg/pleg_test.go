@@ -166,7 +166,7 @@ func TestRuntimeWithoutEventsIsListedEachSecond(t *testing.T) {
 // is not.
 //
 // row: PLG-02
-func TestWhatAnEventSays(t *testing.T) {
+func TestEventsFromTwoRelists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := begin(t)
 		defer r.end()

@@ -1,4 +1,5 @@
-// Package podactions carries out what podplan decided: one file per action, nothing chosen here.
+// Package podactions carries out what podplan decided: one file per action, nothing chosen here. It
+// is what upstream's kuberuntime does in SyncPod and KillPod.
 //
 // It turns a Pod's spec into CRI requests (sandbox and container configuration, environment,
 // mounts, DNS, security), runs lifecycle hooks, and stops containers in the given order and time.

@@ -20,8 +20,8 @@ import (
 	"github.com/gantry-project/gantry/internal/reason"
 )
 
-// Executor carry out actions. Calls for one Pod come one after another, but for Furnish and the
-// CreateSandbox beside it; calls for different Pods side by side.
+// Executor performs actions. Calls for one Pod come one after another, but for PrepareVolumes and
+// the CreateSandbox beside it; calls for different Pods may be concurrent.
 type Executor struct {
 	d       Deps
 	limiter *callLimiter
@@ -39,7 +39,7 @@ type podState struct {
 	preStopped    map[string]bool // container ids whose preStop hook was begun
 }
 
-// New returns Executor.
+// New returns an Executor.
 func New(d Deps) *Executor {
 	return &Executor{d: d, limiter: newCallLimiter(2 * runtime.NumCPU()), states: map[types.UID]*podState{}}
 }
@@ -63,12 +63,12 @@ type Job struct {
 	Pod      *v1.Pod
 	Observed podplan.Observed // on which the actions were decided
 	Applied  podplan.Applied  // sizes that are in force
-	// told when a container's postStart hook begins, and when it has succeeded
+	// called when a container's postStart hook begins, and when it has succeeded
 	HookRunning func(container string, runs bool)
-	// told when a call to the runtime begins that may hang; nil: nobody listens
+	// called when a call to the runtime begins that may hang; may be nil
 	Step func(what string) (end func())
-	// told by Furnish when the sandbox may be begun beside it: its cgroup is there and no volume
-	// lacks its object; nil: nobody listens
+	// called by PrepareVolumes when the sandbox may be begun beside it: its cgroup is there and no
+	// volume lacks its object; may be nil
 	CgroupReady func()
 }
 

@@ -149,8 +149,8 @@ func propagation(p *v1.MountPropagationMode) runtimeapi.MountPropagation {
 	return runtimeapi.MountPropagation_PROPAGATION_PRIVATE
 }
 
-// terminationMessageFile makes the file a container may leave its last words in, one for each
-// start. Any user of the container may write it.
+// terminationMessageFile makes the file a container may write its termination message to, one for
+// each start. Any user of the container may write it.
 func (c *operation) terminationMessageFile(m podplan.Member) (string, error) {
 	dir := filepath.Join(c.podDir(), "containers", m.Name)
 	if err := os.MkdirAll(dir, 0o750); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/userns"
 )
 
-// UserNamespaces gives Pods ids of the host; userns/ledger does.
+// UserNamespaces gives Pods ids of the host; userns/allocations does.
 type UserNamespaces interface {
 	GetOrCreate(ctx context.Context, uid types.UID) (userns.Range, error)
 }

@@ -10,8 +10,8 @@
 // In: the Pod, the runtime's state of it (Observed), the health of its containers, failed tries, a
 // Termination, the time. Out: a Plan. Pure: the same input gives the same Plan, and the Plan for a
 // Pod that is as it should be does nothing. podworker calls Next, podactions carries actions out,
-// podstatus shows the same input to the API.
+// podstatus shows the same input to the API. Upstream: computePodActions of kuberuntime.
 //
 // To add an action: a type in actions.go, its place in next.go or stop.go, a file
-// podactions/<action>.go, a story per cause under testdata.
+// podactions/<action>.go, a transcript per cause under testdata.
 package podplan

@@ -77,7 +77,7 @@ func TestKillMessages(t *testing.T) {
 	} {
 		at := time.Unix(1000, 0)
 		in := podplan.In{
-			Pod: testPod(x.policy), Observed: seen("i=0 s=run a=run b=run"), Now: at,
+			Pod: testPod(x.policy), Observed: observedFrom("i=0 s=run a=run b=run"), Now: at,
 			Facts:  podplan.Facts{Accepted: at, VolumesReady: at},
 			Health: map[string]podplan.Health{"s": {Started: true}, "a": {Started: true}, "b": {Started: true}},
 		}
@@ -118,7 +118,7 @@ func TestASandboxThatDiesUnderAPodThatEndsIsNotChanged(t *testing.T) {
 		{v1.RestartPolicyAlways, "i=0 s=run a=0 b=run", true},
 	} {
 		at := time.Unix(1000, 0)
-		in := podplan.In{Pod: testPod(x.policy), Observed: seen(x.seen), Now: at,
+		in := podplan.In{Pod: testPod(x.policy), Observed: observedFrom(x.seen), Now: at,
 			Facts: podplan.Facts{Accepted: at, VolumesReady: at}, Health: map[string]podplan.Health{}}
 		in.Observed.Sandboxes[0].Ready = false
 		facts, anew := false, false

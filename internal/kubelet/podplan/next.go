@@ -6,9 +6,9 @@ import (
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
-// Next decides. The order of its parts is the order of a Pod's life: end it if it has to end, stop
-// unhealthy and changed containers, prepare its volumes, create its sandbox, run its init
-// containers, start its containers, remove dead ones.
+// Next decides (upstream: computePodActions). The order of its parts is the order of a Pod's life:
+// end it if it has to end, stop unhealthy and changed containers, prepare its volumes, create its
+// sandbox, run its init containers, start its containers, remove dead ones.
 //
 // Nothing is planned for a Pod that is not accepted yet, and nothing is started once
 // EffectiveTermination is not nil.

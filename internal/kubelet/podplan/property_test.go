@@ -14,7 +14,7 @@ import (
 )
 
 // row: PWK-26
-func TestSafety(t *testing.T) {
+func TestPlansKeepInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawSimulation(t)
 		w.now = epoch
@@ -172,7 +172,7 @@ func check(t *rapid.T, w *simulation, lines []string) {
 		}
 	}
 	initsFirst(t, w, lines)
-	in := w.in()
+	in := w.planInput()
 	if one, two := podplan.Next(in), podplan.Next(in); !reflect.DeepEqual(one, two) {
 		t.Fatalf("two plans for the same input:\n%+v\n%+v", one, two)
 	} else if len(one.Do) != 0 {

@@ -25,7 +25,7 @@ func rule(action v1.ContainerRestartRuleAction, op v1.ContainerRestartRuleOnExit
 // row: RST-02
 // row: RST-03
 // row: RST-04
-func TestWhatIsStartedAgain(t *testing.T) {
+func TestRestartPolicyDecides(t *testing.T) {
 	again := v1.ContainerRestartRuleActionRestart
 	in, notIn := v1.ContainerRestartRuleOnExitCodesOpIn, v1.ContainerRestartRuleOnExitCodesOpNotIn
 	for _, x := range []struct {
@@ -71,9 +71,9 @@ func TestWhatIsStartedAgain(t *testing.T) {
 	}
 }
 
-// seen reads "name=state …": run, 0 (ended with it), 1, made, lost. All are in sandbox s0, which is
-// ready unless "dead" is among the words.
-func seen(text string) podplan.Observed {
+// observedFrom reads "name=state …": run, 0 (ended with it), 1, made, lost. All are in sandbox s0,
+// which is ready unless "dead" is among the words.
+func observedFrom(text string) podplan.Observed {
 	o := podplan.Observed{Sandboxes: []podplan.Sandbox{{ID: "s0", Ready: true}}}
 	for _, word := range strings.Fields(text) {
 		name, state, _ := strings.Cut(word, "=")
@@ -109,7 +109,7 @@ func testPod(p v1.RestartPolicy) *v1.Pod {
 }
 
 // row: RST-05
-func TestHowAPodEnds(t *testing.T) {
+func TestFinalPhase(t *testing.T) {
 	never, onFailure, always := v1.RestartPolicyNever, v1.RestartPolicyOnFailure, v1.RestartPolicyAlways
 	for _, x := range []struct {
 		policy v1.RestartPolicy
@@ -133,7 +133,7 @@ func TestHowAPodEnds(t *testing.T) {
 		{never, "i=0 s=run a=0 b=lost", ""},
 		{never, "i=0 s=run a=0 b=made", ""},
 	} {
-		phase, done := podplan.Outcome(testPod(x.policy), seen(x.seen))
+		phase, done := podplan.Outcome(testPod(x.policy), observedFrom(x.seen))
 		if done != (x.want != "") || done && phase != x.want {
 			t.Errorf("%s, %q: %q %v, want %q", x.policy, x.seen, phase, done, x.want)
 		}
@@ -151,7 +151,8 @@ func TestInitializationIsDone(t *testing.T) {
 		{"a=made", false, true}, // an app container was created: initialization had been done
 	} {
 		health := map[string]podplan.Health{"s": {Started: x.started}}
-		if got := podplan.Initialized(testPod(v1.RestartPolicyAlways), seen(x.seen), "s0", health); got != x.want {
+		if got := podplan.Initialized(testPod(v1.RestartPolicyAlways), observedFrom(x.seen), "s0",
+			health); got != x.want {
 			t.Errorf("%q, sidecar started %v: %v", x.seen, x.started, got)
 		}
 	}
@@ -243,7 +244,7 @@ func TestNext(t *testing.T) {
 		}, "remove container a a-0; remove sandbox s0; release with logs"},
 	} {
 		in := podplan.In{
-			Pod: testPod(v1.RestartPolicyAlways), Observed: seen(x.seen), Now: at,
+			Pod: testPod(v1.RestartPolicyAlways), Observed: observedFrom(x.seen), Now: at,
 			Facts:  podplan.Facts{Accepted: at, VolumesReady: at},
 			Health: map[string]podplan.Health{"s": {Started: true}, "a": {Started: true}, "b": {Started: true}},
 		}
@@ -306,7 +307,7 @@ func TestEarlierDeadlineWins(t *testing.T) {
 			&podplan.Termination{Cause: "deleted", RequestedAt: at.Add(time.Minute), Grace: 10 * time.Second},
 			"deleted", 3 * time.Second},
 	} {
-		in := podplan.In{Pod: p, Observed: seen("i=0 s=run a=run b=run"), Now: at.Add(x.after),
+		in := podplan.In{Pod: p, Observed: observedFrom("i=0 s=run a=run b=run"), Now: at.Add(x.after),
 			Facts: podplan.Facts{Accepted: at, VolumesReady: at}, End: x.end}
 		end := podplan.EffectiveTermination(in)
 		switch {

@@ -26,7 +26,7 @@ var rewrite = flag.Bool("rewrite", false, "rewrite the expected transcripts in t
 // row: ISE-22
 // row: ISE-25
 // row: PWK-22
-func TestStories(t *testing.T) {
+func TestTranscripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatal("no scripts")

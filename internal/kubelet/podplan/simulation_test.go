@@ -70,7 +70,7 @@ func newSimulation() *simulation {
 	}
 }
 
-func (w *simulation) in() podplan.In {
+func (w *simulation) planInput() podplan.In {
 	health := map[string]podplan.Health{}
 	for i := range w.seen.Containers {
 		c := &w.seen.Containers[i]
@@ -94,10 +94,10 @@ func (w *simulation) log(format string, args ...any) {
 // settle plans and acts until nothing is to be done now; it returns when to look again.
 func (w *simulation) settle() (wake time.Time) {
 	for range 100 {
-		in := w.in()
+		in := w.planInput()
 		if podplan.EffectiveTermination(in) != nil && w.facts.StopRequested.IsZero() {
 			w.facts.StopRequested = w.now
-			in = w.in()
+			in = w.planInput()
 		}
 		_, doubtful := podplan.SandboxUncertain(in)
 		if !doubtful {
@@ -105,7 +105,7 @@ func (w *simulation) settle() (wake time.Time) {
 		}
 		if !w.facts.StopRequested.IsZero() && w.facts.ContainersStopped.IsZero() && !w.seen.Alive() && !doubtful {
 			w.facts.ContainersStopped = w.now
-			in = w.in()
+			in = w.planInput()
 		}
 		p := podplan.Next(in)
 		w.record(p)
@@ -317,7 +317,7 @@ func (w *simulation) stop(a podplan.Stop) {
 			took, code = limit, 137
 		}
 		w.finish(k.ID, at.Add(took), code)
-		w.again(k)
+		w.markRestarting(k)
 		if end := at.Add(took); end.After(over[k.Order]) {
 			over[k.Order] = end
 		}
@@ -334,8 +334,8 @@ func (w *simulation) stop(a podplan.Stop) {
 	}
 }
 
-// again marks a container as the worker does.
-func (w *simulation) again(k podplan.Kill) {
+// markRestarting marks a container as the worker does.
+func (w *simulation) markRestarting(k podplan.Kill) {
 	for i := range w.seen.Containers {
 		if c := &w.seen.Containers[i]; c.ID == k.ID {
 			c.Restarting = k.Restart

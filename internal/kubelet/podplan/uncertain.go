@@ -15,7 +15,7 @@ type UncertainSandbox struct {
 	AbandonedAt time.Time // zero: there is no doubt
 }
 
-// UncertainFor is how long a runtime may need to drop what it was told not to make after all. A
+// UncertainFor is how long a runtime may need to drop what it was asked not to make after all. A
 // sandbox that comes later stands beside the Pod that has the name until the runtime's event tells
 // of it, and is stopped then; nothing is started in it. The runtime does not refuse it: the names
 // that it reserves have the uid in them.

@@ -60,7 +60,7 @@ type Providers struct {
 	CPUs             CPUs
 	Memory           Memory
 	DynamicResources DynamicResources
-	// told of each call, for metrics, by the name of the method; nil: nobody counts
+	// told of each call, for metrics, by the name of the method; may be nil
 	Called func(method string, failed bool)
 }
 

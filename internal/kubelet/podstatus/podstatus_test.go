@@ -54,7 +54,7 @@ func condition(s v1.PodStatus, kind v1.PodConditionType) v1.PodCondition {
 // row: PST-12
 // row: PST-16
 // row: PST-26
-func TestRunning(t *testing.T) {
+func TestStatusOfARunningPod(t *testing.T) {
 	s := podstatus.Generate(running(testPod("b", "a")))
 	if s.Phase != v1.PodRunning || s.PodIP != "10.0.0.9" || len(s.PodIPs) != 2 || s.HostIP != "192.0.2.1" ||
 		s.ObservedGeneration != 2 || s.QOSClass != v1.PodQOSBestEffort {
@@ -123,7 +123,7 @@ func TestReadinessGates(t *testing.T) {
 // row: PST-02
 // row: PST-17
 // row: PST-19
-func TestBeforeAnythingRuns(t *testing.T) {
+func TestStatusBeforeContainersRun(t *testing.T) {
 	in := running(testPod("a"))
 	in.Observed = podplan.Observed{}
 	in.Waiting = map[string]podstatus.WaitingReason{"a": {Reason: "ErrImagePull", Message: "no"}}
@@ -142,7 +142,7 @@ func TestBeforeAnythingRuns(t *testing.T) {
 
 // row: PST-29
 // row: PST-31
-func TestEnds(t *testing.T) {
+func TestPhaseAfterContainersEnd(t *testing.T) {
 	in := running(testPod("a"))
 	in.Pod.Spec.RestartPolicy = v1.RestartPolicyNever
 	in.Observed.Containers[0].State, in.Observed.Containers[0].Finished = podplan.Exited, now

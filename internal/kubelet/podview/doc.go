@@ -10,6 +10,6 @@
 // same input gives the same output, and the View that goes in stays as it is. Only podworker calls
 // it, from the one goroutine of the Pod.
 //
-// To add what is shown across looks: a field of View, set in the step that learns it, and a story
-// under testdata.
+// To add what is shown across looks: a field of View, set in the step that learns it, and a
+// transcript under testdata.
 package podview

@@ -26,7 +26,7 @@ var rewrite = flag.Bool("rewrite", false, "rewrite the expected transcripts in t
 
 // Each transcript is a script of what a worker does, and below it the view and the facts after each
 // step.
-func TestStories(t *testing.T) {
+func TestTranscripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%d stories (%v), want some", len(files), err)
@@ -203,7 +203,7 @@ func (s *scenario) next(what string, step podview.Step) {
 		facts) {
 		s.lines = append(s.lines, "! the same step on the same view shows something else")
 	}
-	s.lines = append(s.lines, fmt.Sprintf("%-5s %-14s %s", s.in.Now.Sub(start), what, shown(s.view.Status())))
+	s.lines = append(s.lines, fmt.Sprintf("%-5s %-14s %s", s.in.Now.Sub(start), what, statusText(s.view.Status())))
 	for _, f := range facts {
 		text := ""
 		switch f := f.(type) {
@@ -219,7 +219,7 @@ func (s *scenario) next(what string, step podview.Step) {
 	}
 }
 
-func shown(s *v1.PodStatus) string {
+func statusText(s *v1.PodStatus) string {
 	if s == nil {
 		return "nothing"
 	}

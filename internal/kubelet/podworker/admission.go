@@ -17,12 +17,12 @@ import (
 
 // admission is how the Pod was let in, or not.
 type admission struct {
-	refusal *reason.Refusal   // nil: let in, or not judged yet
+	refusal *reason.Refusal   // nil: let in, or not decided yet
 	victims []<-chan struct{} // closed when the Pods that had to go for this one have ended
 }
 
 // admit admits the Pod, unless an older one holds its name. A Pod that was admitted before this
-// kubelet began is not judged again.
+// kubelet began is not decided again.
 func (w *worker) admit(ctx context.Context, desired *UpdatePodOptions, in *podplan.In) {
 	if holder, isHeld := w.pool.claimName(w.name(), w.uid, desired.Source); isHeld {
 		w.waitFor(ctx, desired, in.Pod, podview.Waits{For: "an older Pod of this name to leave the node",

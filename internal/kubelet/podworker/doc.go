@@ -5,7 +5,7 @@
 // until nothing is left to do; then it sleeps until it is woken or the plan's time comes. The
 // newest update wins, but a stop is never taken back and its deadline only moves earlier; a
 // stricter update cancels what is under way. A Pod waits until an older one of its name is gone for
-// good, also from a runtime that may still make its sandbox (podplan.UncertainSandbox) or has
+// good, also from a runtime that may still make its sandbox (podplan.SandboxUncertain) or has
 // leftovers of an earlier kubelet.
 //
 // In: updates (UpdatePod) and wake-ups, from any goroutine; none of them waits. Out: actions,

@@ -14,7 +14,7 @@ import (
 // What an earlier kubelet left holds its name until it is gone: ended because its source has
 // another Pod, found to have vanished, or not come for long enough.
 func TestLeftoverPodHoldsItsName(t *testing.T) {
-	started := func(w *testRuntime) bool { return slices.Contains(w.all(), "new start c ") }
+	started := func(w *testRuntime) bool { return slices.Contains(w.actionsSoFar(), "new start c ") }
 	for name, c := range map[string]struct {
 		leave func(*testRuntime, *Pool)
 		frees func(*Pool) // nil: it is free by itself after a time
@@ -64,7 +64,7 @@ func TestLeftoverPodHoldsItsName(t *testing.T) {
 				p.UpdatePod(UpdatePodOptions{Pod: testPod("new", ""), Source: "api"})
 				synctest.Wait()
 				if started(w) {
-					t.Fatalf("it does not wait: %q", w.all())
+					t.Fatalf("it does not wait: %q", w.actionsSoFar())
 				}
 				if p.ShouldPodContentBeRemoved("old") {
 					t.Error("got its directories and cgroup to be removed, want them kept while its name is held")
@@ -76,20 +76,20 @@ func TestLeftoverPodHoldsItsName(t *testing.T) {
 					time.Sleep(c.after - time.Millisecond)
 					synctest.Wait()
 					if started(w) {
-						t.Fatalf("it does not wait: %q", w.all())
+						t.Fatalf("it does not wait: %q", w.actionsSoFar())
 					}
 				}
 				time.Sleep(3 * time.Second)
 				synctest.Wait()
 				if !started(w) {
-					t.Errorf("it never begins: %q", w.all())
+					t.Errorf("it never begins: %q", w.actionsSoFar())
 				}
 				if !p.ShouldPodContentBeRemoved("old") {
 					t.Error("got its directories and cgroup kept, want them to be removed")
 				}
-				if ended := slices.Contains(w.all(), "old stop sandbox s "); ended !=
+				if ended := slices.Contains(w.actionsSoFar(), "old stop sandbox s "); ended !=
 					(name == "another of its source comes" || name == "it is swept") {
-					t.Errorf("got calls %q, want the sandbox stopped: %t", w.all(), !ended)
+					t.Errorf("got calls %q, want the sandbox stopped: %t", w.actionsSoFar(), !ended)
 				}
 			})
 		})
@@ -105,12 +105,12 @@ func TestEndingPodHoldsItsName(t *testing.T) {
 		p.UpdatePod(UpdatePodOptions{Pod: testPod("new", ""), Source: "api"})
 		time.Sleep(time.Minute - time.Millisecond)
 		synctest.Wait()
-		if acts := w.all(); slices.Contains(acts, "new furnish ") {
+		if acts := w.actionsSoFar(); slices.Contains(acts, "new furnish ") {
 			t.Errorf("it does not wait: %q", acts)
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if acts := w.all(); !slices.Contains(acts, "new start c ") {
+		if acts := w.actionsSoFar(); !slices.Contains(acts, "new start c ") {
 			t.Errorf("it never begins: %q", acts)
 		}
 	})

@@ -104,7 +104,7 @@ func TestAThousandRandomDeletes(t *testing.T) {
 			}
 		}
 		stops := map[string]int{}
-		for _, act := range w.all() {
+		for _, act := range w.actionsSoFar() {
 			if uid, rest, _ := strings.Cut(act, " "); strings.HasPrefix(rest, "stop c ") {
 				stops[uid]++
 			}
@@ -124,7 +124,7 @@ func TestAThousandRandomDeletes(t *testing.T) {
 // mailbox, found by uid, and a full one holds the newest only.
 //
 // row: PWK-02
-func TestMailboxes(t *testing.T) {
+func TestUpdatesNeverBlockTheSender(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, pool := begin(t, map[string]time.Duration{"furnish": time.Hour})
 		startedAt := time.Now()
@@ -145,7 +145,7 @@ func TestMailboxes(t *testing.T) {
 		time.Sleep(2 * time.Hour)
 		synctest.Wait()
 		counts := map[string]int{}
-		for _, a := range w.all() {
+		for _, a := range w.actionsSoFar() {
 			uid, _, _ := strings.Cut(a, " ")
 			counts[uid]++
 		}

@@ -227,14 +227,14 @@ func (p *Pool) removeWorker(w *worker) {
 	}
 }
 
-// AllocatableChanged judges the resizes that wait again: what the node can give its Pods has
+// AllocatableChanged decides the resizes that wait again: what the node can give its Pods has
 // changed.
 func (p *Pool) AllocatableChanged() { p.allocations.RetryPendingResizes() }
 
 // HoldAdmissions runs f while no Pod is being let in.
 func (p *Pool) HoldAdmissions(f func()) { p.allocations.Hold(f) }
 
-// SourcesReady tells that all sources have said which Pods they have: resizes are judged from now
+// SourcesReady tells that all sources have said which Pods they have: resizes are decided from now
 // on, whenever there may be more room.
 func (p *Pool) SourcesReady() {
 	p.mu.Lock()

@@ -86,5 +86,5 @@ type Deps struct {
 	// it (syncFrequency); 0: never
 	ResyncInterval time.Duration
 	Memory         func(pod *v1.Pod) journal.Memory // what the Pod has taken; nil: not known
-	Meter          *metrics.Metrics                 // counts what is admitted and resized; nil: nobody counts
+	Meter          *metrics.Metrics                 // counts what is admitted and resized; may be nil
 }

@@ -83,7 +83,7 @@ func (w *testRuntime) admit(_ *v1.Pod, others []*v1.Pod) ([]*v1.Pod, *reason.Ref
 	return nil, nil
 }
 
-func (w *testRuntime) all() []string {
+func (w *testRuntime) actionsSoFar() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return append([]string(nil), w.actions...)
@@ -116,7 +116,7 @@ func TestNewestUpdateWins(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		got := w.all()
+		got := w.actionsSoFar()
 		want := []string{"1 furnish 0", "1 create sandbox 0", "1 start c 5"} // the first two are one plan
 		if len(got) != 3 || got[0] != want[0] || got[1] != want[1] || got[2] != want[2] {
 			t.Errorf("got %q, want 3 in got, got[0] %v, got[1] %v and got[2] %v", got, want[0], want[1], want[2])
@@ -139,7 +139,7 @@ func TestStopInterruptsAndNothingStartsAfterwards(t *testing.T) {
 		if p.IsKnown("1") {
 			t.Error("the worker is still there")
 		}
-		acts := w.all()
+		acts := w.actionsSoFar()
 		if last := acts[len(acts)-1]; last != "1 release with logs " {
 			t.Errorf(`got %q, want last "1 release with logs"`, acts)
 		}
@@ -200,7 +200,7 @@ func TestContainerStoppedWithItsSandboxRunsAgain(t *testing.T) {
 		synctest.Wait()
 		v, _ := p.View("1")
 		if c := v.Observed.Latest("c"); c == nil || c.State != podplan.Running || c.Sandbox != "s1" || c.Attempt != 1 {
-			t.Errorf("%+v after %q", c, w.all())
+			t.Errorf("%+v after %q", c, w.actionsSoFar())
 		}
 	})
 }
@@ -212,8 +212,8 @@ func TestLateUpdateOfRemovedPodIsIgnored(t *testing.T) {
 		gone := UpdatePodOptions{Pod: testPod("1", ""), Source: "api", Gone: true, Termination: &podplan.Termination{}}
 		p.UpdatePod(gone)
 		synctest.Wait()
-		if p.IsKnown("1") || len(w.all()) != 0 {
-			t.Errorf("got %q, want IsKnown false and no w.all()", w.all())
+		if p.IsKnown("1") || len(w.actionsSoFar()) != 0 {
+			t.Errorf("got %q, want IsKnown false and no w.all()", w.actionsSoFar())
 		}
 		p.UpdatePod(UpdatePodOptions{Pod: testPod("1", ""), Source: "api"})
 		synctest.Wait()
@@ -222,7 +222,7 @@ func TestLateUpdateOfRemovedPodIsIgnored(t *testing.T) {
 		p.UpdatePod(deleted)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		before := w.all()
+		before := w.actionsSoFar()
 		late := deleted
 		late.Pod, late.Termination = testPod("1", "late"), nil // as of a watch that is behind
 		for _, n := range []UpdatePodOptions{deleted, late, gone, gone} {
@@ -230,7 +230,8 @@ func TestLateUpdateOfRemovedPodIsIgnored(t *testing.T) {
 			time.Sleep(time.Minute)
 			synctest.Wait()
 		}
-		if after := w.all()[len(before):]; p.IsKnown("1") || len(after) != 1 || after[0] != "1 release with logs " {
+		if after := w.actionsSoFar()[len(before):]; p.IsKnown("1") || len(after) != 1 ||
+			after[0] != "1 release with logs " {
 			t.Errorf("known %t, got %q after its end, want only the removal of its logs when its source has it no more",
 				p.IsKnown("1"), after)
 		}
@@ -290,7 +291,7 @@ func TestAContainerIsShownToRunWhileTheNextStarts(t *testing.T) {
 		pod.Spec.Containers = append(pod.Spec.Containers, v1.Container{Name: "d"})
 		p.UpdatePod(UpdatePodOptions{Pod: pod, Source: "api"})
 		synctest.Wait()
-		if acts := w.all(); acts[len(acts)-1] != "1 start d " {
+		if acts := w.actionsSoFar(); acts[len(acts)-1] != "1 start d " {
 			t.Fatalf(`got %q, want acts[len(acts) - 1] "1 start d"`, acts)
 		}
 		p.WakeForStart("1")
@@ -356,13 +357,13 @@ func TestSandboxBesideVolumes(t *testing.T) {
 				if c.fails == nil {
 					time.Sleep(time.Until(startedAt.Add(c.starts - time.Millisecond)))
 					synctest.Wait()
-					if acts := w.all(); slices.Contains(acts, "1 start c ") {
+					if acts := w.actionsSoFar(); slices.Contains(acts, "1 start c ") {
 						t.Errorf("started before both were done: %q", acts)
 					}
 					time.Sleep(time.Millisecond)
 					synctest.Wait()
 				}
-				if got := strings.Join(w.all(), ","); got != c.acts {
+				if got := strings.Join(w.actionsSoFar(), ","); got != c.acts {
 					t.Errorf("actions %q, want %q", got, c.acts)
 				}
 				p.mu.Lock()

@@ -42,7 +42,7 @@ func ProbeOf(c *v1.Container, k Kind) *v1.Probe {
 	return nil
 }
 
-// InitialHealth is the verdict before the first answer: alive, not ready, not started.
+// InitialHealth is the result before the first answer: alive, not ready, not started.
 func InitialHealth(k Kind) Health {
 	switch k {
 	case Liveness:
@@ -59,7 +59,7 @@ type Streak struct {
 	Length int
 }
 
-// Add counts an answer. The verdict is Healthy or Unhealthy once enough equal answers came in a
+// Add counts an answer. The result is Healthy or Unhealthy once enough equal answers came in a
 // row, Pending when it stays what it was. Unknown counts as Failure; an outcome with Err changes
 // nothing.
 func (c Streak) Add(o Outcome, s Spec) (Streak, Health) {
@@ -84,7 +84,7 @@ func (c Streak) Add(o Outcome, s Spec) (Streak, Health) {
 	return c, Pending
 }
 
-// Threshold is how many answers of the kind counted last make a verdict.
+// Threshold is how many answers of the kind counted last make a result.
 func (c Streak) Threshold(s Spec) int {
 	if c.Last == Success {
 		return s.SuccessThreshold

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Purpose is what a probe's verdict is used for.
+// Purpose is what a probe's result is used for.
 type Purpose string
 
 // The three probes of a container.
@@ -53,8 +53,8 @@ type Outcome struct {
 // Health is what the answers add up to.
 type Health int
 
-// Verdicts. Pending is a startup probe that has not succeeded yet, or any probe before its first
-// verdict (see InitialHealth).
+// Results. Pending is a startup probe that has not succeeded yet, or any probe before its first
+// result (see InitialHealth).
 const (
 	Pending Health = iota
 	Healthy

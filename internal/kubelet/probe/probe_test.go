@@ -25,7 +25,7 @@ func TestDefaults(t *testing.T) {
 }
 
 // row: PRB-16
-func TestInitial(t *testing.T) {
+func TestInitialHealth(t *testing.T) {
 	for k, want := range map[probe.Kind]probe.Health{probe.Liveness: probe.Healthy, probe.Readiness: probe.Unhealthy,
 		probe.Startup: probe.Pending} {
 		if got := probe.InitialHealth(k); got != want {
@@ -102,7 +102,7 @@ func TestResultNeedsItsThreshold(t *testing.T) {
 
 // row: PRB-20
 // row: PRB-23
-func TestNext(t *testing.T) {
+func TestNextProbeTime(t *testing.T) {
 	start := time.Unix(1000, 0)
 	at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
 	spec := probe.Spec{Period: 10 * time.Second}
@@ -138,7 +138,7 @@ func TestNext(t *testing.T) {
 }
 
 // row: PRB-04
-func TestPort(t *testing.T) {
+func TestProbePortIsResolved(t *testing.T) {
 	c := &v1.Container{Ports: []v1.ContainerPort{{Name: "first", ContainerPort: 7}, {Name: "web", ContainerPort: 8080},
 		{ContainerPort: 8}, {Name: "last", ContainerPort: 9}}}
 	for _, tc := range []struct {
@@ -198,7 +198,7 @@ func TestExpandStatic(t *testing.T) {
 	}
 }
 
-func TestLags(t *testing.T) {
+func TestLateAnswers(t *testing.T) {
 	for _, tc := range []struct {
 		late, period time.Duration
 		want         bool

@@ -26,8 +26,8 @@ type Answer struct {
 	Late time.Duration
 }
 
-// Add counts an answer. changed: the verdict is another than before. The fact is what the journal
-// is to be told; it is nil when the answer neither changes nor threatens the verdict, nor says
+// Add counts an answer. changed: the result is another than before. The fact is what the journal
+// is to record; it is nil when the answer neither changes nor threatens the result, nor says
 // something new, nor came late for the first time.
 func (r Results) Add(k Key, a Answer, s Spec) (next Results, changed bool, fact *journal.Probed) {
 	var health Health

@@ -1,8 +1,8 @@
 // Package prober asks running containers how they are, as their probes say.
 //
-// It is the shell of probe, which decides when to ask and what answers add up to: one timer for
+// Package probe decides when to ask and what answers add up to; here are the timers, one for
 // each probe, nothing that ticks while nothing is due. Answers become metrics, failures events,
-// verdicts and failures facts. podworker turns verdicts into readiness and restarts.
+// results and failures facts. podworker turns results into readiness and restarts.
 //
 // In: Pods with their running containers (SyncPod), answers of the kinds (Probers). Out: Health,
 // and a call of Deps.Changed for each change of one.

@@ -14,7 +14,7 @@ import (
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
-// Recorder takes Kubernetes events; pullmanager.EventRecorder is one.
+// Recorder takes Kubernetes events; client-go's record.EventRecorder is one.
 type Recorder interface {
 	Event(object runtime.Object, eventtype, reason, message string)
 }
@@ -24,9 +24,9 @@ type Deps struct {
 	Probers  Probers
 	Recorder Recorder
 	Journal  journal.Sink
-	// called after each change of a verdict, without locks held; must not block
+	// called after each change of a result, without locks held; must not block
 	Changed func(types.UID)
-	// called with every answer; nil: nobody counts
+	// called with every answer; may be nil
 	Probed func(p *v1.Pod, a Measurement)
 	// how long the first question to an adopted container waits, less than period; nil is random
 	Jitter func(period time.Duration) time.Duration
@@ -54,7 +54,7 @@ type Running struct {
 	ID        string // without the runtime's prefix; a new one starts the container's probes anew
 	StartedAt time.Time
 	// Adopted containers ran before this kubelet did: Ready and Started are what the Pod's status
-	// said of them, and are the verdicts to begin with. Of one that was started since the Manager
+	// said of them, and are the results to begin with. Of one that was started since the Manager
 	// was made it is not believed.
 	Adopted, Ready, Started bool
 }

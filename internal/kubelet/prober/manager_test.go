@@ -178,7 +178,7 @@ func TestLivenessGivesUp(t *testing.T) {
 // 18 × 5 s is 90 s, 30 × 10 s is 300 s, 3 × 10 s is 30 s.
 //
 // row: PRB-20
-func TestBudget(t *testing.T) {
+func TestTimeUntilProbesGiveUp(t *testing.T) {
 	for _, tc := range []struct {
 		period, failures int32
 		startup          bool
@@ -291,7 +291,7 @@ func TestErrorsCountForNothing(t *testing.T) {
 }
 
 // When the kubelet ends, no container is probed again, and a late answer is dropped.
-func TestClose(t *testing.T) {
+func TestCloseEndsProbing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, a := start(t, map[string]string{"live": "f", "ready": "f"})
 		w.slow = 5 * time.Second
@@ -308,7 +308,7 @@ func TestClose(t *testing.T) {
 	})
 }
 
-func TestWarning(t *testing.T) {
+func TestProbeWarningEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, a := start(t, map[string]string{"ready": "w"})
 		a.SyncPod(pod(v1.Container{ReadinessProbe: exec("ready", 10, 1)}), "", running("1"))
@@ -453,7 +453,7 @@ func TestAThousandProbesAreAskedOnTime(t *testing.T) {
 
 // row: PRB-01
 // row: PRB-24
-func TestWorkers(t *testing.T) {
+func TestProbeWorkersFollowContainers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, a := start(t, map[string]string{"x": "s"})
 		c := v1.Container{StartupProbe: exec("x", 10, 1), LivenessProbe: exec("x", 10, 1),
@@ -533,7 +533,7 @@ func TestAnswerOfAGoneContainerIsDropped(t *testing.T) {
 
 // A kubelet that comes back knows what was said before it left, so that nothing flaps; questions
 // are spread.
-func TestAdopted(t *testing.T) {
+func TestProbeResultsSurviveARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, a := start(t, map[string]string{"start": "f", "ready": "s", "live": "s"})
 		p := pod(v1.Container{StartupProbe: exec("start", 10, 1), ReadinessProbe: exec("ready", 10, 3),

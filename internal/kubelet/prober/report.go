@@ -11,19 +11,19 @@ import (
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
-// report is what is to be told of one answer.
+// report is what is to be reported of one answer.
 type report struct {
 	pod     *v1.Pod
 	key     probe.Key
 	answer  probe.Answer
-	stopped bool            // the probe ended before the answer came: only the event is told
+	stopped bool            // the probe ended before the answer came: only the event is reported
 	silent  bool            // another container has taken the place of the one that was asked: not even that
-	changed bool            // the verdict is another than before
+	changed bool            // the result is another than before
 	fact    *journal.Probed // nil: no news
 }
 
 // report tells an answer to all who listen: metric, event, journal, and the Pod's worker when the
-// verdict changed. No lock is held.
+// result changed. No lock is held.
 func (a *Manager) report(r report) {
 	if !r.stopped {
 		a.d.Probed(r.pod, Measurement{Key: r.key, Result: r.answer.String(), Took: r.answer.Took, Late: r.answer.Late})

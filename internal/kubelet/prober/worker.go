@@ -130,8 +130,8 @@ func (w *worker) ask(q question) (o probe.Outcome) {
 	return o
 }
 
-// count counts an answer, sets the timer of the next question, and returns what is to be told of
-// it.
+// count counts an answer, sets the timer of the next question, and returns what is to be reported
+// of it.
 func (w *worker) count(q question, a probe.Answer) report {
 	w.manager.mu.Lock()
 	defer w.manager.mu.Unlock()

@@ -38,7 +38,7 @@ var (
 // row: QOS-01
 // row: QOS-02
 // row: QOS-03
-func TestClass(t *testing.T) {
+func TestQOSClass(t *testing.T) {
 	for name, tc := range map[string]struct {
 		pod  *v1.Pod
 		want v1.PodQOSClass
@@ -66,7 +66,7 @@ func TestClass(t *testing.T) {
 }
 
 // row: QOS-07
-func TestPaths(t *testing.T) {
+func TestCgroupPaths(t *testing.T) {
 	for name, tc := range map[string]struct {
 		o    r.Options
 		pod  *v1.Pod
@@ -352,7 +352,7 @@ func TestTiersKeepMemory(t *testing.T) {
 	}
 }
 
-func TestTiers(t *testing.T) {
+func TestQOSCgroupValues(t *testing.T) {
 	if d := cmp.Diff(r.Values{Shares: ptr(uint64(2))}, r.ForBestEffort()); d != "" {
 		t.Errorf("the two differ (-want +got):\n%s", d)
 	}

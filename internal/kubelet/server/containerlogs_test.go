@@ -2,11 +2,9 @@ package server_test
 
 import (
 	"bufio"
-	"bytes"
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -14,24 +12,6 @@ import (
 
 	"github.com/gantry-project/gantry/test/expect"
 )
-
-// lockedBuffer is written by a stream and read by the test.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
 
 // row: KAP-05
 func TestContainerLogs(t *testing.T) {

@@ -26,5 +26,5 @@ func (s *Server) driverCalls(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(s.opts.Endpoints.DriverCalls()) // the asker has gone
+	_ = json.NewEncoder(w).Encode(s.opts.Endpoints.DriverCalls()) // the client has gone
 }

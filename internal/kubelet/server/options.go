@@ -59,7 +59,7 @@ type Endpoints struct {
 	// streams on which nothing moves for so long are cut: streamingConnectionIdleTimeout; 0 is 4 h
 	Idle time.Duration
 
-	PortForwarded func(p *v1.Pod) // told that ports of a Pod are asked for; nil: nobody wants to know
+	PortForwarded func(p *v1.Pod) // called when ports of a Pod are asked for; may be nil
 
 	// Sockets are where a Pod's processes take TCP connections: /listening; nil: 404.
 	Sockets func(p *v1.Pod) ([]string, error)

@@ -31,5 +31,5 @@ func (s *Server) listening(w http.ResponseWriter, r *http.Request) {
 	if found == nil {
 		found = []string{}
 	}
-	_ = json.NewEncoder(w).Encode(Sockets{found}) // the asker has gone
+	_ = json.NewEncoder(w).Encode(Sockets{found}) // the client has gone
 }

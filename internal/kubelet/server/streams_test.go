@@ -52,7 +52,7 @@ func TestExec(t *testing.T) {
 	w.run("web", map[string]string{"app": "run"})
 	for protocol := range protocols {
 		t.Run(protocol, func(t *testing.T) {
-			w := w.in(t)
+			w := w.forSubtest(t)
 			var out, errOut bytes.Buffer
 			err := w.stream(protocol,
 				"/exec/default/web/app?input=1&output=1&error=1&command=sh&command=-c&command=cat%3B+echo+err+%3E%262",
@@ -80,7 +80,7 @@ func TestExecMovesMuch(t *testing.T) {
 	much := strings.Repeat("0123456789abcdef\n", 1<<17)
 	for protocol := range protocols {
 		t.Run(protocol, func(t *testing.T) {
-			w := w.in(t)
+			w := w.forSubtest(t)
 			var out bytes.Buffer
 			err := w.stream(protocol,
 				"/exec/default/web/app?input=1&output=1&command=sh&command=-c&command=cat%3B+echo+end",
@@ -134,11 +134,11 @@ func TestAttach(t *testing.T) {
 	w := newTestServer(t)
 	for protocol := range protocols {
 		t.Run(protocol, func(t *testing.T) {
-			w := w.in(t)
+			w := w.forSubtest(t)
 			pod := "cat-" + strings.ReplaceAll(protocol, " ", "-")
 			w.run(pod, map[string]string{"app": `while read line; do echo "got $line"; done`})
 			in, typed := io.Pipe()
-			var out lockedBuffer
+			var out expect.Buffer
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			done := make(chan error, 1)

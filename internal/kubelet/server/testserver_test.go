@@ -142,8 +142,8 @@ type testServer struct {
 	logDir    string
 }
 
-// in is the fixture as a subtest has it.
-func (w *testServer) in(t *testing.T) *testServer {
+// forSubtest is the fixture as a subtest has it.
+func (w *testServer) forSubtest(t *testing.T) *testServer {
 	c := *w
 	c.T = t
 	return &c
@@ -322,13 +322,5 @@ func (w *testServer) get(path string) (int, string) {
 // eventually polls until ok, for a minute at most.
 func (w *testServer) eventually(what string, ok func() bool) {
 	w.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for limit := time.After(expect.Patience(time.Minute)); !ok(); {
-		select {
-		case <-tick.C:
-		case <-limit:
-			w.Fatalf("not within a minute: %s", what)
-		}
-	}
+	expect.Eventually(w, what, ok)
 }

@@ -1,11 +1,11 @@
-// Package stats tells what the node, its Pods and containers use: /stats/summary, /metrics/resource
-// and /metrics/cadvisor.
+// Package stats reports what the node, its Pods and containers use: /stats/summary,
+// /metrics/resource and /metrics/cadvisor.
 //
-// Gc.go asks (cgroups first, the runtime where it has none of a Pod, directories for disk) and
-// makes one Snapshot; summary.go, resource.go and cadvisor.go are functions from a Snapshot to what
-// is served, with the names and labels users' dashboards rely on.
+// What is read (cgroups first, the runtime where it has none of a Pod, directories for disk)
+// becomes one Snapshot in collect.go; summary.go, resource.go and cadvisor.go are functions from a
+// Snapshot to what is served, with the names and labels users' dashboards rely on.
 //
-// In: Deps, the hands that read the kernel's numbers. Out: Summary values and metric families.
+// In: Deps, which read the kernel's numbers. Out: Summary values and metric families.
 // Nobody asks: nothing is read.
 //
 // To add a metric: a row in the table of its file. To add a number of the kernel: pod/usage and

@@ -320,7 +320,7 @@ func scrape(t *testing.T, h http.Handler) string {
 	return text
 }
 
-func has(t *testing.T, text string, lines ...string) {
+func expectLines(t *testing.T, text string, lines ...string) {
 	t.Helper()
 	for _, l := range lines {
 		if !strings.Contains(text, "\n"+l) {
@@ -339,7 +339,7 @@ func TestResourceMetrics(t *testing.T) {
 	w := newTestNode(t)
 	w.measured()
 	text := scrape(t, stats.Handler(w.c.CPUAndMemory, stats.Resource))
-	has(t, text,
+	expectLines(t, text,
 		`container_cpu_usage_seconds_total{container="app",namespace="a",pod="web"} 2.5 1000000`,
 		`container_memory_working_set_bytes{container="app",namespace="a",pod="web"} 50 1000000`,
 		`container_swap_usage_bytes{container="app",namespace="a",pod="web"} 2 1000000`,
@@ -364,7 +364,7 @@ func TestCadvisorMetrics(t *testing.T) {
 	pod := `id="/g/kubepods/podu1",image="",`
 	app := `id="/g/kubepods/podu1/cri-containerd-` + w.ids[1] + `.scope",image="img:1",`
 	who := `name="` + w.ids[1] + `",namespace="a",pod="web"}`
-	has(t, text,
+	expectLines(t, text,
 		`container_cpu_usage_seconds_total{container="app",cpu="total",`+app+who+` 2.5 1000000`,
 		`container_cpu_usage_seconds_total{container="",cpu="total",`+pod+`name="",namespace="a",pod="web"} 3 1000000`,
 		`container_memory_working_set_bytes{container="app",`+app+who+` 50 1000000`,

@@ -23,17 +23,17 @@ type Config struct {
 	Options map[string]string // topologyManagerPolicyOptions
 	// PodLevel allocates for Pods with pod-level resources (PodLevelResourceManagers).
 	PodLevel bool
-	Meter    Meter // nil: nobody counts
+	Meter    Meter // may be nil
 }
 
 // Meter counts admissions.
 type Meter interface {
-	// TopologyAdmission counts a Pod that was judged. Aligned: the policy guarantees one NUMA node;
-	// scope is the configured one.
+	// TopologyAdmission counts a Pod that was admitted or refused. Aligned: the policy guarantees
+	// one NUMA node; scope is the configured one.
 	TopologyAdmission(scope string, aligned, admitted bool, took time.Duration)
 }
 
-// Manager judges Pods by the NUMA nodes that their resources come from. Make one with New. Admit
+// Manager admits Pods by the NUMA nodes that their resources come from. Make one with New. Admit
 // and Release are called one at a time; GetAffinity may be called from anywhere.
 type Manager struct {
 	policy    Policy

@@ -37,7 +37,7 @@ func TestMask(t *testing.T) {
 	}
 }
 
-func TestMerge(t *testing.T) {
+func TestMergeHints(t *testing.T) {
 	two := topologymanager.NUMAInfo{Nodes: []int{0, 1}}
 	near := topologymanager.NUMAInfo{Nodes: []int{0, 1, 2, 3}, Distances: map[int][]uint64{
 		0: {10, 30, 20, 30}, 1: {30, 10, 30, 12}, 2: {20, 30, 10, 30}, 3: {30, 12, 30, 10}}}
@@ -94,7 +94,7 @@ func pod() *v1.Pod {
 		InitContainers: []v1.Container{{Name: "i"}}, Containers: []v1.Container{{Name: "a"}, {Name: "b"}}}}
 }
 
-func TestAdmit(t *testing.T) {
+func TestAdmitByPolicy(t *testing.T) {
 	aligned := &provider{hints: map[string][]hint{"cpu": {{mask(1), true}}},
 		pod: map[string][]hint{"cpu": {{mask(0), true}}}}
 	split := map[string][]hint{"x": {{mask(0, 1), true}}}

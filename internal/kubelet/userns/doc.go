@@ -7,6 +7,6 @@
 // https://kubernetes.io/docs/concepts/workloads/pods/user-namespaces/ (KEP-127).
 //
 // In: idsPerPod and maxPods of the configuration, the output of getsubids, the ranges that are
-// taken. Out: a Pool, a Range, or an error naming the rule that is broken. userns/ledger keeps
+// taken. Out: a Pool, a Range, or an error naming the rule that is broken. userns/allocations keeps
 // ranges on disk.
 package userns

@@ -10,7 +10,7 @@ import (
 
 // row: UNS-03
 // row: UNS-04
-func TestDefault(t *testing.T) {
+func TestDefaultRange(t *testing.T) {
 	p, err := Default(Config{MaxPods: 110})
 	if err != nil || p != (Pool{First: 65536, Length: 7208960, PerPod: 65536}) {
 		t.Errorf("got %+v %v, want no error and p %v", p, err, Pool{First: 65536, Length: 7208960, PerPod: 65536})
@@ -32,7 +32,7 @@ func TestDefault(t *testing.T) {
 	}
 }
 
-func TestSubordinate(t *testing.T) {
+func TestSubordinateIDs(t *testing.T) {
 	const example = "0: kubelet 65536 7208960\n"
 	for _, c := range []struct{ name, uids, gids, want string }{
 		// row: UNS-16
@@ -140,7 +140,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestCheck(t *testing.T) {
+func TestCheckPod(t *testing.T) {
 	no := false
 	for field, change := range map[string]func(*v1.PodSpec){
 		"hostNetwork": func(s *v1.PodSpec) { s.HostNetwork = true },

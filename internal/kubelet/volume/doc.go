@@ -1,7 +1,8 @@
 // Package volume decides what has to happen to a Pod's volumes: which to set up, refresh and tear
 // down, and in what order; and it is the port that every type of volume implements.
 //
-// In: a Pod's volumes (the desired state) and those found on disk (the actual state). Out: an
+// In: a Pod's volumes (the desired state, upstream's DesiredStateOfWorld) and those found on disk
+// (the actual state, ActualStateOfWorld). Out: an
 // ordered Plan; what types share: Plugin (per Pod: SetUp, TearDown), DeviceMountableVolumePlugin
 // (per node: MountDevice, UnmountDevice), Spec, VolumeData, the ports. volumemanager carries plans
 // out and draws the life of a volume.

@@ -22,7 +22,7 @@ func podOf(mounts ...string) *v1.Pod {
 	return p
 }
 
-func TestPlan(t *testing.T) {
+func TestPlanOfVolumes(t *testing.T) {
 	p := podOf("a", "c")
 	p.Spec.InitContainers = []v1.Container{{Name: "i", VolumeMounts: []v1.VolumeMount{{Name: "b"}}}}
 	for _, name := range []string{"unused", "c", "b", "a"} {
@@ -44,7 +44,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-func TestRefs(t *testing.T) {
+func TestReferencedObjects(t *testing.T) {
 	p := podOf()
 	p.Spec.ImagePullSecrets = []v1.LocalObjectReference{{Name: "pull"}, {}}
 	p.Spec.Containers[0].EnvFrom = []v1.EnvFromSource{
@@ -78,7 +78,7 @@ func TestRefs(t *testing.T) {
 	}
 }
 
-func TestKeys(t *testing.T) {
+func TestItemsOfKeys(t *testing.T) {
 	mode := int32(0o400)
 	data := map[string][]byte{"a": []byte("1"), "b": []byte("2")}
 	for name, tc := range map[string]struct {
@@ -166,7 +166,7 @@ func TestMemoryBound(t *testing.T) {
 	}
 }
 
-func TestNeeded(t *testing.T) {
+func TestRequiredObjects(t *testing.T) {
 	name := func(n string) v1.LocalObjectReference { return v1.LocalObjectReference{Name: n} }
 	p := podOf()
 	p.Spec.ImagePullSecrets = []v1.LocalObjectReference{{Name: "pull"}}

@@ -17,7 +17,7 @@ import (
 // Mounted is a volume ready for containers.
 type Mounted = volume.Mounted
 
-// Recorder takes Kubernetes events; pullmanager.EventRecorder is one.
+// Recorder takes Kubernetes events; client-go's record.EventRecorder is one.
 type Recorder interface {
 	Event(object runtime.Object, eventtype, reason, message string)
 }

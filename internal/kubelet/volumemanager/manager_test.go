@@ -136,7 +136,7 @@ func inMemory(name string) v1.Volume {
 }
 
 // row: CSI-16
-func TestLife(t *testing.T) {
+func TestVolumeIsMountedUpdatedAndUnmounted(t *testing.T) {
 	root, o := t.TempDir(), volumetest.NewObjects()
 	o.SetConfig("cfg", "a", "1")
 	o.SetSecret("sec", "s", "2")
@@ -198,7 +198,7 @@ func TestLife(t *testing.T) {
 }
 
 // recordings/pods/volume-configmap-missing
-func TestMissing(t *testing.T) {
+func TestMissingObjectsAreNamed(t *testing.T) {
 	n := start(t, t.TempDir(), mounts(), volumetest.NewObjects())
 	p := podOf(config("v", "cfg"), empty("e"))
 	const text = `MountVolume.SetUp failed for volume "v" : configmap "cfg" not found`
@@ -237,7 +237,7 @@ func TestMissing(t *testing.T) {
 
 func ptr[T any](v T) *T { return &v }
 
-func TestOrphans(t *testing.T) {
+func TestOrphanedVolumesAreCleanedUp(t *testing.T) {
 	root, o := t.TempDir(), volumetest.NewObjects()
 	o.SetSecret("sec", "s", "1")
 	before := start(t, root, mounts(), o)

@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 )
 
-// Values are the limits of one cgroup. Nil leaves the kernel's value. kubelet/cm has a type with
-// the same fields.
+// Values are the limits of one cgroup. Nil leaves the kernel's value. kubelet/resource has a type
+// with the same fields.
 type Values struct {
 	Shares    *uint64           // cpu.shares, 2..262144; v2: cpu.weight
 	Quota     *int64            // µs of cpu time per period, -1 is no limit; v1: cpu.cfs_quota_us, v2: cpu.max

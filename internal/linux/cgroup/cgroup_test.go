@@ -41,7 +41,7 @@ func text(t *testing.T, path ...string) string {
 	return strings.TrimSpace(string(b))
 }
 
-func TestOpen(t *testing.T) {
+func TestOpenRefusesBadRoots(t *testing.T) {
 	v2 := fixture(t, map[string]string{"cgroup.controllers": "cpu memory"})
 	for _, root := range []string{"", "/", ".", "/a/.."} {
 		if _, err := cgroup.Open(cgroup.Options{Mount: v2, Root: root}); err == nil {
@@ -66,7 +66,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-func TestOutside(t *testing.T) {
+func TestCgroupsOutsideTheTree(t *testing.T) {
 	tree, err := cgroup.Open(cgroup.Options{Mount: fixture(t, map[string]string{"cgroup.controllers": ""}),
 		Root: "/gantry-1"})
 	if err != nil {

@@ -74,7 +74,7 @@ func TestDelGivesEverythingBack(t *testing.T) {
 			}
 		}
 	}
-	w.in(w.host, func() error {
+	w.inNamespace(w.host, func() error {
 		links, err := netlink.LinkList()
 		for _, l := range links {
 			if strings.HasPrefix(l.Attrs().Name, "veth") {
@@ -153,7 +153,7 @@ func TestHostPorts(t *testing.T) {
 	}
 
 	// A flushed table comes back at the next start, with the ports of running Pods.
-	w.in(w.host, func() error { return exec.Command("nft", "flush", "ruleset").Run() })
+	w.inNamespace(w.host, func() error { return exec.Command("nft", "flush", "ruleset").Run() })
 	w.ensure()
 	w.reaches(w.neighbour, "tcp", hostIP+":8080", neighbourIP)
 
@@ -190,7 +190,7 @@ func TestPodsStayOffTheHostsLoopback(t *testing.T) {
 	p := w.joinedPod()
 	w.tcpServer(w.host, "127.0.0.1:7000")
 	// A Pod that may change its routes sends packets for 127.0.0.1 out to the host.
-	w.in(p.ns, func() error {
+	w.inNamespace(p.ns, func() error {
 		expect.NoError(t, os.WriteFile("/proc/sys/net/ipv4/conf/all/route_localnet", []byte("1"), 0))
 		lo, err := netlink.LinkByName("lo")
 		expect.NoError(t, err)
@@ -233,13 +233,13 @@ func TestLeftoversAreFound(t *testing.T) {
 	ready := map[string]bool{stays.id: true, again.id: true}
 	a := network.NewAuditor(w.cfg, func(context.Context) (map[string]bool, error) { return ready, nil })
 	for range ipam.MissedAudits + 1 {
-		w.in(w.host, func() error { _, err := a.Audit(t.Context()); return err })
+		w.inNamespace(w.host, func() error { _, err := a.Audit(t.Context()); return err })
 	}
 	if n, links := len(w.book().Leases), w.veths(); n != 2 || len(links) != 2 {
 		t.Errorf("the runtime lists both as ready; %d leases, links %v", n, links)
 	}
 	ready[again.id] = false
-	w.in(w.host, func() error { _, err := a.Audit(t.Context()); return err })
+	w.inNamespace(w.host, func() error { _, err := a.Audit(t.Context()); return err })
 	w.joinedPod(tcp(8080, 80))
 	if _, err := lost.cni("CHECK", nil); err == nil {
 		t.Error("CHECK finds nothing wrong with a sandbox that was parted")
@@ -267,7 +267,7 @@ func TestAnotherRangeWaitsForTheLastPod(t *testing.T) {
 	next := w.joinedPod()
 	w.tcpServer(w.host, "10.200.0.1:81")
 	w.reaches(next.ns, "tcp", "10.200.0.1:81", next.ip.String())
-	w.in(w.host, func() error {
+	w.inNamespace(w.host, func() error {
 		if _, err := netlink.LinkByName("gtest0"); err == nil {
 			t.Error("the old bridge is left")
 		}
@@ -346,7 +346,7 @@ func TestAFirewallThatDropsForwardedPacketsIsNamed(t *testing.T) {
 	if st := w.ensure(); st.Warning != "" {
 		t.Errorf("without a firewall: %s", st.Warning)
 	}
-	w.in(w.host, func() error {
+	w.inNamespace(w.host, func() error {
 		return exec.Command("nft",
 			"add table ip filter; add chain ip filter FORWARD { type filter hook forward priority 0; policy drop; }").
 			Run()
@@ -364,9 +364,9 @@ func TestCleanLeavesNothing(t *testing.T) {
 	forgetful := w.cfg
 	forgetful.Bridge, forgetful.PodCIDR = "", "" // the flags of `gantry up` need not be repeated
 	for range 2 {
-		w.in(w.host, func() error { return network.Clean(t.Context(), forgetful) })
+		w.inNamespace(w.host, func() error { return network.Clean(t.Context(), forgetful) })
 	}
-	w.in(w.host, func() error {
+	w.inNamespace(w.host, func() error {
 		links, err := netlink.LinkList()
 		for _, l := range links {
 			if n := l.Attrs().Name; n != "lo" && n != "uplink" {
@@ -388,7 +388,7 @@ func TestSomebodyElsesNetworkIsLeftAlone(t *testing.T) {
 	conf := filepath.Join(cfg.DataDir, "cni/net.d/00-theirs.conflist")
 	expect.NoError(t, os.MkdirAll(filepath.Dir(conf), 0o755))
 	expect.NoError(t, os.WriteFile(conf, []byte("{}"), 0o600))
-	w.in(w.host, func() error {
+	w.inNamespace(w.host, func() error {
 		st, err := network.Ensure(t.Context(), cfg)
 		if st.Own || st.ConfFile != conf {
 			t.Errorf("Ensure: %+v", st)
@@ -424,9 +424,9 @@ func TestGantrysNetworkIsReplacedByAnother(t *testing.T) {
 		t.Fatalf("made in %q", installed)
 	}
 	for range 2 { // a start may be killed, and made again
-		w.in(w.host, func() error { return network.Uninstall(t.Context(), other) })
+		w.inNamespace(w.host, func() error { return network.Uninstall(t.Context(), other) })
 	}
-	w.in(w.host, func() error {
+	w.inNamespace(w.host, func() error {
 		links, err := netlink.LinkList()
 		for _, l := range links {
 			if n := l.Attrs().Name; n != "lo" && n != "uplink" {
@@ -466,7 +466,7 @@ func TestRouterAdvertisementsAreStillAccepted(t *testing.T) {
 		expect.NoError(t, err)
 		return strings.TrimSpace(string(raw))
 	}
-	w.in(w.host, func() error {
+	w.inNamespace(w.host, func() error {
 		out, err := exec.Command("sh", "-ec",
 			"sysctl -qw net.ipv6.conf.uplink.accept_ra=1; ip -6 route add default via fe80::1 dev uplink proto ra; "+
 				"ip link add quiet type veth peer name silent; sysctl -qw net.ipv6.conf.quiet.accept_ra=1; ip link "+
@@ -477,7 +477,7 @@ func TestRouterAdvertisementsAreStillAccepted(t *testing.T) {
 		return nil
 	})
 	w.ensure()
-	w.in(w.host, func() error {
+	w.inNamespace(w.host, func() error {
 		if got := acceptRA("uplink"); got != "1" {
 			t.Errorf("without IPv6 Pods nothing is to be changed: %s", got)
 		}
@@ -485,7 +485,7 @@ func TestRouterAdvertisementsAreStillAccepted(t *testing.T) {
 	})
 	w.cfg.PodCIDR = "10.199.0.0/24,fd00:199::/64"
 	w.ensure()
-	w.in(w.host, func() error {
+	w.inNamespace(w.host, func() error {
 		if up, other := acceptRA("uplink"), acceptRA("quiet"); up != "2" || other != "1" {
 			t.Errorf("the uplink, whose route a router gave: %s; another: %s", up, other)
 		}

@@ -41,7 +41,7 @@ func TestManyPodsComeAndGoAndNothingIsLeft(t *testing.T) {
 		rng := rand.New(rand.NewPCG(1, uint64(i)))
 		wg.Go(func() {
 			for n := range each {
-				c.one(installed[i*4+n%4], rng)
+				c.addAndDelete(installed[i*4+n%4], rng)
 			}
 		})
 	}
@@ -56,7 +56,7 @@ func TestManyPodsComeAndGoAndNothingIsLeft(t *testing.T) {
 	}
 	a := network.NewAuditor(w.cfg, func(context.Context) (map[string]bool, error) { return live, nil })
 	for range ipam.MissedAudits {
-		w.in(w.host, func() error { _, err := a.Audit(t.Context()); return err })
+		w.inNamespace(w.host, func() error { _, err := a.Audit(t.Context()); return err })
 	}
 	allocations := w.book()
 	if len(allocations.Leases) != len(c.held) {
@@ -85,9 +85,9 @@ type churnTest struct {
 	added, killed, leftover int
 }
 
-// one adds a Pod and removes it again, or is killed in the middle of either. What was killed is
-// removed as a runtime does, or left to the audit.
-func (c *churnTest) one(p *pod, rng *rand.Rand) {
+// addAndDelete adds a Pod and removes it again, or is killed in the middle of either. What was
+// killed is removed as a runtime does, or left to the audit.
+func (c *churnTest) addAndDelete(p *pod, rng *rand.Rand) {
 	c.mu.Lock()
 	for ip, id := range c.held {
 		if id == p.id {
@@ -155,7 +155,7 @@ func (w *fixture) book() ipam.Allocations {
 func (w *fixture) veths() map[string]bool {
 	w.t.Helper()
 	out := map[string]bool{}
-	w.in(w.host, func() error {
+	w.inNamespace(w.host, func() error {
 		links, err := netlink.LinkList()
 		for _, l := range links {
 			if strings.HasPrefix(l.Attrs().Name, "veth") {
@@ -170,7 +170,11 @@ func (w *fixture) veths() map[string]bool {
 func (w *fixture) table() string {
 	w.t.Helper()
 	var out []byte
-	w.in(w.host, func() (err error) { out, err = exec.Command("nft", "list", "ruleset").CombinedOutput(); return err })
+	w.inNamespace(w.host, func() (err error) {
+		out, err = exec.Command("nft", "list",
+			"ruleset").CombinedOutput()
+		return err
+	})
 	return string(out)
 }
 
@@ -183,7 +187,7 @@ func TestAuditWhileRunning(t *testing.T) {
 	stays, goes, unknown := w.joinedPod(tcp(8080, 80)), w.joinedPod(tcp(8081, 80)), w.joinedPod()
 	w.tcpServer(stays.ns, ":80")
 	expect.NoError(t, unix.Unmount(goes.ns.Path(), unix.MNT_DETACH))
-	w.in(w.host, func() error {
+	w.inNamespace(w.host, func() error {
 		bridge, err := netlink.LinkByName("gtest0")
 		expect.NoError(t, err)
 		for i, name := range []string{"veth00000000aa", "veth-my-own"} {
@@ -196,7 +200,7 @@ func TestAuditWhileRunning(t *testing.T) {
 	asked := map[string]bool{stays.id: true}
 	a := network.NewAuditor(w.cfg, func(context.Context) (map[string]bool, error) { return asked, nil })
 	look := func() (r network.Report) {
-		w.in(w.host, func() (err error) { r, err = a.Audit(t.Context()); return err })
+		w.inNamespace(w.host, func() (err error) { r, err = a.Audit(t.Context()); return err })
 		return r
 	}
 	r := look()
@@ -237,7 +241,7 @@ func TestAuditHoldsTheLockBriefly(t *testing.T) { // not parallel: PATH
 	expect.NoError(t, os.WriteFile(filepath.Join(dir, "nft"), []byte(script), 0o755))
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	a := network.NewAuditor(w.cfg, func(context.Context) (map[string]bool, error) { return map[string]bool{}, nil })
-	w.in(w.host, func() error { _, err := a.Audit(t.Context()); return err })
+	w.inNamespace(w.host, func() error { _, err := a.Audit(t.Context()); return err })
 	if asked, err := os.ReadFile(filepath.Join(dir, "asked")); err != nil || len(asked) != 2 {
 		t.Errorf("asked %q, want once: %v", asked, err)
 	}

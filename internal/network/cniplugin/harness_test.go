@@ -63,7 +63,7 @@ func newFixture(t *testing.T, cidr string) *fixture {
 	expect.NoError(t, err)
 	expect.NoError(t, os.Mkdir(w.cfg.BinDir, 0o755))
 	expect.NoError(t, os.Symlink(self, filepath.Join(w.cfg.BinDir, network.PluginType)))
-	w.in(w.host, func() error {
+	w.inNamespace(w.host, func() error {
 		veth := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "uplink"}, PeerName: "uplink",
 			PeerNamespace: netlink.NsFd(w.neighbour.Fd())}
 		if err := netlink.LinkAdd(veth); err != nil {
@@ -71,7 +71,7 @@ func newFixture(t *testing.T, cidr string) *fixture {
 		}
 		return setUp(hostIP, neighbourIP)
 	})
-	w.in(w.neighbour, func() error { return setUp(neighbourIP, "") })
+	w.inNamespace(w.neighbour, func() error { return setUp(neighbourIP, "") })
 	w.ensure()
 	return w
 }
@@ -100,12 +100,12 @@ func setUp(ip, gateway string) error {
 func (w *fixture) ensure() network.State {
 	w.t.Helper()
 	var st network.State
-	w.in(w.host, func() (err error) { st, err = network.Ensure(w.t.Context(), w.cfg); return err })
+	w.inNamespace(w.host, func() (err error) { st, err = network.Ensure(w.t.Context(), w.cfg); return err })
 	return st
 }
 
-// in runs f inside a namespace; sockets f makes stay there.
-func (w *fixture) in(n ns.NetNS, f func() error) {
+// inNamespace runs f inside a namespace; sockets f makes stay there.
+func (w *fixture) inNamespace(n ns.NetNS, f func() error) {
 	w.t.Helper()
 	expect.NoError(w.t, n.Do(func(ns.NetNS) error { return f() }))
 }
@@ -123,7 +123,7 @@ type pod struct {
 func (w *fixture) pod(ports ...map[string]any) *pod {
 	w.pods++
 	p := &pod{w: w, ns: netns.New(w.t), id: fmt.Sprintf("sandbox%d", w.pods), ports: ports}
-	w.in(p.ns, func() error {
+	w.inNamespace(p.ns, func() error {
 		lo, err := netlink.LinkByName("lo")
 		if err == nil {
 			err = netlink.LinkSetUp(lo)
@@ -210,7 +210,7 @@ func (p *pod) cni(verb string, extra map[string]any) ([]byte, error) {
 func (w *fixture) tcpServer(n ns.NetNS, addr string) {
 	w.t.Helper()
 	var l net.Listener
-	w.in(n, func() (err error) { l, err = net.Listen("tcp", addr); return err })
+	w.inNamespace(n, func() (err error) { l, err = net.Listen("tcp", addr); return err })
 	w.t.Cleanup(func() { l.Close() })
 	go func() {
 		for {
@@ -227,7 +227,7 @@ func (w *fixture) tcpServer(n ns.NetNS, addr string) {
 func (w *fixture) udpServer(n ns.NetNS, addr string) {
 	w.t.Helper()
 	var l net.PacketConn
-	w.in(n, func() (err error) { l, err = net.ListenPacket("udp", addr); return err })
+	w.inNamespace(n, func() (err error) { l, err = net.ListenPacket("udp", addr); return err })
 	w.t.Cleanup(func() { l.Close() })
 	go func() {
 		for b := make([]byte, 64); ; {

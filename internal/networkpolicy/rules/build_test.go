@@ -228,7 +228,7 @@ func TestPortsOfARule(t *testing.T) {
 
 // A Pod is isolated in the directions of the policies that select it, and gets what all of them
 // allow; policies' order plays no part.
-func TestIsolation(t *testing.T) {
+func TestPodIsolation(t *testing.T) {
 	types := func(t ...networkingv1.PolicyType) func(*networkingv1.NetworkPolicySpec) {
 		return func(s *networkingv1.NetworkPolicySpec) { s.PolicyTypes = t }
 	}
@@ -332,7 +332,7 @@ func TestDiffIsInAnOrderThatWorks(t *testing.T) {
 	}
 }
 
-func TestFrame(t *testing.T) {
+func TestTableFrame(t *testing.T) {
 	want := `egress: ip saddr vmap @egress4; ip6 saddr vmap @egress6
 ingress: ip daddr vmap @ingress4; ip6 daddr vmap @ingress6
 forward: ct state established,related accept; ip saddr . ip daddr @self4 accept; ` +

@@ -1,7 +1,7 @@
 // Package fit says whether a Pod fits a node: arithmetic on requests, taints, node affinity and
 // ports.
 //
-// The scheduler judges with it before binding and the kubelet admits with it after, so that both
+// The scheduler filters with it before binding and the kubelet admits with it after, so that both
 // come to one answer.
 //
 // In: plain API objects and Vector sums. Out: what is missing (Shortage, Taint, port), never a text

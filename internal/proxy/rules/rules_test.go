@@ -77,7 +77,7 @@ func list(ends []rules.Endpoint) string {
 
 // row: NET-12
 // row: TRM-15
-func TestWhoGetsTraffic(t *testing.T) {
+func TestEndpointsThatGetTraffic(t *testing.T) {
 	for _, c := range []struct {
 		name           string
 		ends           []end

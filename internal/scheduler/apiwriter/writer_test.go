@@ -282,7 +282,7 @@ func TestUnsupportedConfigurationsUseTheOrdinaryClient(t *testing.T) {
 	}
 }
 
-func TestEncodedAsTheAPITakesIt(t *testing.T) {
+func TestRequestsAreEncodedAsTheAPITakesThem(t *testing.T) {
 	raw, err := Encode(v1.SchemeGroupVersion.WithKind("Binding"), &v1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "p"},
 		Target: v1.ObjectReference{Kind: "Node", Name: "n"}})
 	if err != nil || !strings.HasPrefix(string(raw), "k8s\x00") {

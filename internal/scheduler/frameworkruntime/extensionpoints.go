@@ -214,7 +214,7 @@ func (p *Profile) WaitOnPermit(ctx context.Context, pod *v1.Pod) *framework.Stat
 }
 
 // RunPreBindPlugins prepares what a binding needs and blocks until it is done. Plugins whose
-// PreFlight allows it run in parallel with their neighbours.
+// PreBindPreFlight allows it run in parallel with their neighbours.
 func (p *Profile) RunPreBindPlugins(ctx context.Context, c PodCycle) *framework.Status {
 	return p.observePoint("PreBind", func() *framework.Status { return p.runPreBindPlugins(ctx, c) })
 }

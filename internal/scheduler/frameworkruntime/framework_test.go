@@ -54,7 +54,7 @@ func TestParallelizerRunsEachPieceOnce(t *testing.T) {
 }
 
 // row: SCH-10
-func TestWaiting(t *testing.T) {
+func TestWaitingPods(t *testing.T) {
 	p := &v1.Pod{}
 	p.UID = "u"
 	begin := func() (*WaitingPods, chan *framework.Status) {

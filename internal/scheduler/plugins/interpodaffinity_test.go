@@ -64,7 +64,7 @@ func preferredAntiAffinity(weight int32, t v1.PodAffinityTerm) func(*v1.Pod) {
 	}
 }
 
-func in(namespace string) func(*v1.Pod) { return func(p *v1.Pod) { p.Namespace = namespace } }
+func inNamespace(namespace string) func(*v1.Pod) { return func(p *v1.Pod) { p.Namespace = namespace } }
 
 // namespaceLabels is how namespaces are labelled in these tests.
 func namespaceLabels(name string) labels.Set {
@@ -76,7 +76,7 @@ func TestInterPodAffinityStatuses(t *testing.T) {
 	nodes := []*v1.Node{newNode("a1", label("zone", "1")), newNode("a2", label("zone", "1")),
 		newNode("b1", label("zone", "2")), newNode("bare")}
 	there := []*v1.Pod{newPod("db", onNode("a1"), db), newPod("web", onNode("b1"), web),
-		newPod("web2", onNode("a2"), web, in("ns2"))}
+		newPod("web2", onNode("a2"), web, inNamespace("ns2"))}
 	every := func(t *v1.PodAffinityTerm) { t.NamespaceSelector = &metav1.LabelSelector{} }
 	teamB := func(t *v1.PodAffinityTerm) {
 		t.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "b"}}
@@ -119,10 +119,10 @@ func TestInterPodAffinityStatuses(t *testing.T) {
 		"kept out by one that is there": {p: newPod("p", web),
 			more: []*v1.Pod{newPod("shy", onNode("a1"), requiredAntiAffinity(affinityTerm("web", "zone")))},
 			want: "b1 bare"},
-		"kept out of another namespace": {p: newPod("p", web, in("ns2")),
+		"kept out of another namespace": {p: newPod("p", web, inNamespace("ns2")),
 			more: []*v1.Pod{newPod("shy", onNode("a1"), requiredAntiAffinity(affinityTerm("web", "zone", teamB)))},
 			want: "b1 bare"},
-		"not kept out: another namespace": {p: newPod("p", web, in("ns2")),
+		"not kept out: another namespace": {p: newPod("p", web, inNamespace("ns2")),
 			more: []*v1.Pod{newPod("shy", onNode("a1"), requiredAntiAffinity(affinityTerm("web", "zone")))},
 			want: "a1 a2 b1 bare"},
 		"a nil selector means nobody": {
@@ -285,7 +285,7 @@ func TestInterPodAffinityProperties(t *testing.T) {
 		}
 		anyPod := func(name string) *v1.Pod {
 			p := newPod(name, withPodLabels("app="+draManager("app", apps)),
-				in(draManager("ns", []string{"ns", "ns2"})))
+				inNamespace(draManager("ns", []string{"ns", "ns2"})))
 			for range rapid.IntRange(0, 2).Draw(t, "wants") {
 				a := affinityOf(p)
 				if a.PodAffinity == nil {

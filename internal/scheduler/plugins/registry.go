@@ -176,8 +176,8 @@ func newVolumeBinding(_ context.Context, args runtime.Object, h framework.Handle
 	return volumebinding.New(own, volumelisters.ListersOf(h), writer), nil
 }
 
-// DRAHolder is what a Handle offers whose scheduler knows devices: the manager, and hands when it
-// allocates them. Both may be nil.
+// DRAHolder is what a Handle offers whose scheduler knows devices: the manager, and a ClaimWriter
+// when it allocates them. Both may be nil.
 type DRAHolder interface {
 	DeviceAllocation() (framework.SharedDRAManager, dynamicresources.ClaimWriter)
 }

@@ -294,7 +294,7 @@ func TestVolumeRestrictionsStatuses(t *testing.T) {
 		"one Pod at a time":         {newPod("p", mounts("data")), newPod("q", onNode("a"), mounts("data")), ""},
 		"one Pod at a time, free":   {newPod("p", mounts("data")), newPod("q", onNode("a")), "a b"},
 		"same name, other namespace": {newPod("p", mounts("data")),
-			newPod("q", onNode("a"), mounts("data"), in("ns2")), "a b"},
+			newPod("q", onNode("a"), mounts("data"), inNamespace("ns2")), "a b"},
 		"nothing of the kind to mind": {newPod("p"), newPod("q", onNode("a"), mounts("data")), "a b"},
 	} {
 		r := schedulePod(c.p, volumerestrictions.New(volumelisters.Of(alone)), snapshot.Of(nodes, []*v1.Pod{c.other}))

@@ -87,7 +87,7 @@ func (w *candidateCost) add(h victimCost) {
 	}
 }
 
-// compareCandidates orders candidates: the least harm first.
+// compareCandidates orders candidates: the lowest cost of victims first.
 func compareCandidates(a, b *dryRunResult) int {
 	return cmp.Or(
 		cmp.Compare(a.pdbViolations, b.pdbViolations),

@@ -97,7 +97,7 @@ func newDryRunSearch(in *Input, budgets []pdb) *dryRunSearch {
 	return s
 }
 
-// filtersPassed tells how many filters of the ledger passed a row before one refused it.
+// filtersPassed tells how many filters of the column engine passed a row before one refused it.
 func (s *dryRunSearch) filtersPassed(row int32) int {
 	if s.statuses == nil {
 		return 0

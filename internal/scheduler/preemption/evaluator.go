@@ -75,7 +75,7 @@ func isTerminatingByPreemption(p *v1.Pod) bool {
 	})
 }
 
-// Preempt finds the node where the least harm is done.
+// Preempt finds the node where the victims cost least.
 func Preempt(ctx context.Context, in Input) (Candidate, error) {
 	budgets, err := compilePDBs(in.Budgets)
 	if err != nil {
@@ -138,7 +138,7 @@ type extenderCandidate struct {
 	victims []*v1.Pod
 }
 
-// callExtenders has Review look at the candidates.
+// callExtenders has ProcessExtenders review the candidates.
 func callExtenders(in Input, candidates []*dryRunResult) ([]*extenderCandidate, error) {
 	asked := map[string]*extenderv1.Victims{}
 	for _, t := range candidates {

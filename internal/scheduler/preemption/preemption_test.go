@@ -59,7 +59,7 @@ func pdb(app string, allowed int32) *policy.PodDisruptionBudget {
 }
 
 // row: BND-10, BND-11, BND-14
-func TestSearch(t *testing.T) {
+func TestPreemptionSearch(t *testing.T) {
 	guaranteed := func(p *v1.Pod) {
 		c := &p.Spec.Containers[0]
 		c.Resources.Requests[v1.ResourceMemory] = resource.MustParse("1Gi")
@@ -138,7 +138,7 @@ func show(c preemption.Candidate) string {
 	return text
 }
 
-func TestEligible(t *testing.T) {
+func TestPodEligibleToPreemptOthers(t *testing.T) {
 	never := v1.PreemptNever
 	leaving := pod("a n1 1 4 1", func(p *v1.Pod) {
 		p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}

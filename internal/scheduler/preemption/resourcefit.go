@@ -30,7 +30,7 @@ type nodeVictims struct {
 	used    schedule.RequestTotals // by all of them
 }
 
-// potentialVictim is what is read of a Pod that may have to leave: what it asks for and the harm
+// potentialVictim is what is read of a Pod that may have to leave: what it requests and the cost
 // that its leaving does.
 type potentialVictim struct {
 	requests schedule.RequestTotals

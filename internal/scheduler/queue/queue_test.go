@@ -212,7 +212,7 @@ func TestPendingPodsSkipTheirBackoff(t *testing.T) {
 }
 
 // row: SCH-33
-func TestGates(t *testing.T) {
+func TestSchedulingGatesHoldPodsBack(t *testing.T) {
 	q := newQueue()
 	gated := pod("web", 0, func(p *v1.Pod) { p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "g"}} })
 	expect(t, "kept out", moveTexts(q.Add(gated, at(0))), "web to gated (PodAdd by gate)")
@@ -313,7 +313,7 @@ func TestNoPodIsLost(t *testing.T) {
 	})
 }
 
-func TestChanges(t *testing.T) {
+func TestNodeAndPodUpdateEvents(t *testing.T) {
 	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"a": "b"}}}
 	heartbeat := n.DeepCopy()
 	heartbeat.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue,

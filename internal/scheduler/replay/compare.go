@@ -17,7 +17,7 @@ func nodeName(winner string) string {
 	return winner
 }
 
-// compare says what differs between the recorded ruling and the one made now: the choice, then the
+// compare says what differs between the recorded result and the one made now: the choice, then the
 // first refusal and the first score that are not alike.
 func compare(was, now journal.Ruled) []string {
 	var out []string

@@ -19,24 +19,24 @@ import (
 // Format is the version of the lines that are written.
 const Format = 1
 
-// Decision is one ruling of the scheduler and all it was made from.
+// Decision is one result of a scheduling cycle and all it was made from.
 type Decision struct {
 	Format int       `json:"format"`
 	At     time.Time `json:"at"`
 	Pod    *v1.Pod   `json:"pod"`
-	// as made from the plugins' words, before PostFilter; without the times of points
+	// as made from the plugins' statuses and scores, before PostFilter; without the times of points
 	Result    journal.Ruled   `json:"ruling"`
 	Config    json.RawMessage `json:"config"` // KubeSchedulerConfiguration with the one profile of the Pod
 	Choice    Choice          `json:"choice"`
-	Extenders bool            `json:"extenders,omitempty"` // they had a say, which is not written down
+	Extenders bool            `json:"extenders,omitempty"` // extenders filtered or scored, which is not recorded
 	// of the Services and the controller that the Pod belongs to
 	Selector  string               `json:"selector,omitempty"`
-	Nominated map[string][]*v1.Pod `json:"promised,omitempty"` // Pods that preemption promised room, by node
+	Nominated map[string][]*v1.Pod `json:"promised,omitempty"` // nominated Pods by node
 	Objects   Objects              `json:"objects"`
 	Nodes     []snapshot.NodeState `json:"nodes"` // in the order they are looked at
 }
 
-// Choice is what else moved the ruling.
+// Choice is what else the result depends on.
 type Choice struct {
 	Percent  int32 `json:"percent"`            // of nodes to look at, as schedule.Sample
 	AtLeast  int   `json:"atLeast,omitempty"`  // nodes to look at; 0: 100

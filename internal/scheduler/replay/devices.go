@@ -30,7 +30,7 @@ type DRAManager interface {
 	PendingAllocations() map[types.UID]resourceapi.AllocationResult
 }
 
-// DevicesFor gathers what a ruling about the Pod may read; nil when it asks for no devices or there
+// DevicesFor gathers what a result for the Pod may read; nil when it asks for no devices or there
 // is no store.
 func DevicesFor(p *v1.Pod, from DRAManager) (*Devices, error) {
 	if from == nil || len(p.Spec.ResourceClaims) == 0 && !usesClassResource(p, from) {

@@ -19,7 +19,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 )
 
-// recordedHandle gives judges what was written down. It has only the methods that judges use.
+// recordedHandle gives plugins what was recorded. It has only the methods that Filter and Score
+// use.
 type recordedHandle struct {
 	framework.Handle
 	factory  informers.SharedInformerFactory
@@ -87,8 +88,8 @@ func objects[T any, P interface {
 	return out
 }
 
-// newPlugins makes and seats the plugins of a completed profile that judge. absent names those
-// whose knowledge is not written down.
+// newPlugins makes the plugins of a completed profile that filter and score, and puts them at their
+// extension points. absent names those whose data is not recorded.
 func newPlugins(p *schedulerconfig.KubeSchedulerProfile,
 	h framework.Handle) (j *schedule.PluginSet, absent []string, err error) {
 	made := map[string]framework.Plugin{}
@@ -99,7 +100,7 @@ func newPlugins(p *schedulerconfig.KubeSchedulerProfile,
 		case i < 0:
 			return nil, nil, fmt.Errorf("plugin %q is not compiled in", name)
 		case name == plugins.DefaultBinder, name == plugins.DefaultPreemption:
-			continue // they act and judge nothing
+			continue // they neither filter nor score
 		case rows[i].New == nil:
 			absent = append(absent, name)
 			continue

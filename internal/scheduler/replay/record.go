@@ -15,7 +15,7 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 )
 
-// Inputs is what a cycle had at hand when it ruled.
+// Inputs is what a cycle read when it decided.
 type Inputs struct {
 	Input      schedule.Input
 	Pick       int // among equal nodes
@@ -86,7 +86,7 @@ func trimPod(p *v1.Pod) *v1.Pod {
 	return &out
 }
 
-// usesVolumes tells whether the Pod has volumes that the judges of volumes look at.
+// usesVolumes tells whether the Pod has volumes that the volume plugins look at.
 func usesVolumes(p *v1.Pod) bool {
 	for i := range p.Spec.Volumes {
 		switch v := &p.Spec.Volumes[i].VolumeSource; {
@@ -216,11 +216,11 @@ func (g *objectCollector) collectDriver(name string) {
 	}
 }
 
-// VolumeListersHolder is what the judge of volumes offers, so that what it knows can be written
+// VolumeListersHolder is what a volume plugin offers, so that what it knows can be written
 // down.
 type VolumeListersHolder interface{ VolumeListers() volumelisters.Listers }
 
-// VolumeListersOf finds what the judges of a profile know of volumes; nil when none of them looks
+// VolumeListersOf finds what the plugins of a profile know of volumes; nil when none of them looks
 // at volumes.
 func VolumeListersOf(j *schedule.PluginSet) volumelisters.Listers {
 	for _, f := range j.Filter {

@@ -15,7 +15,7 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// ReplayedDecision is a decision put together again.
+// ReplayedDecision is a recorded decision with its snapshot and plugins built again.
 type ReplayedDecision struct {
 	*Decision
 	config    *schedulerconfig.KubeSchedulerConfiguration
@@ -24,7 +24,7 @@ type ReplayedDecision struct {
 	nominated func(string) []framework.PodInfo
 }
 
-// Open puts a decision's cluster and configuration together again. The error names the field.
+// Open builds a decision's snapshot and configuration again. The error names the field.
 func Open(d *Decision) (*ReplayedDecision, error) {
 	c := &ReplayedDecision{Decision: d}
 	var err error
@@ -74,7 +74,7 @@ type Comparison struct {
 // Equal tells whether nothing differs.
 func (v Comparison) Equal() bool { return len(v.Differences) == 0 }
 
-// Line prints the verdict.
+// Line is the outcome in one line.
 func (v Comparison) Line() string {
 	switch {
 	case v.Skipped != "":
@@ -85,7 +85,7 @@ func (v Comparison) Line() string {
 	return v.Pod + ": same: " + nodeName(v.Replayed.Winner)
 }
 
-// Replay rules once more with the recorded configuration, sample and pick.
+// Replay schedules once more with the recorded configuration, sample and pick.
 func (c *ReplayedDecision) Replay(ctx context.Context) (Comparison, error) {
 	v := Comparison{Pod: pod.Key(c.Pod), Recorded: c.Result}
 	p := profileOf(c.config, c.Result.Profile)
@@ -148,8 +148,8 @@ type OtherConfigError struct{ error }
 // Unwrap gives what is wrong.
 func (o OtherConfigError) Unwrap() error { return o.error }
 
-// CompareConfig rules with the recorded configuration and with another one, and says whether the
-// Pod would have gone elsewhere. Where the other configuration finds several nodes equal, the
+// CompareConfig schedules with the recorded configuration and with another one, and says whether
+// the Pod would have gone elsewhere. Where the other configuration finds several nodes equal, the
 // recorded one among them is taken. An OtherConfigError says what is wrong with the other
 // configuration.
 func (c *ReplayedDecision) CompareConfig(ctx context.Context,

@@ -23,8 +23,8 @@ type NewAggregate func(rows *columns.Rows) Aggregate
 
 // Aggregate is the sums of an aggregating plugin.
 type Aggregate interface {
-	// Valid tells whether what the sums rest on besides nodes is as it was; if not they are begun
-	// anew.
+	// Valid tells whether what the aggregates rest on besides nodes is as it was; if not they are
+	// begun anew.
 	Valid() bool
 	// UpdateRow takes out what a row's node added, and adds what it adds now; was is nil at first.
 	// The columns show it as it is now.
@@ -58,10 +58,10 @@ func (f *Feasible) Times(n int) int {
 	return int(f.times[n])
 }
 
-// tallies are bounded in number: each remembers a node by row.
+// maxAggregates bounds the cached aggregates: each remembers a node by row.
 const maxAggregates = 256
 
-// cachedAggregate is a tally and the nodes it is over.
+// cachedAggregate is an aggregate and the nodes it is over.
 type cachedAggregate struct {
 	Aggregate
 	changes    ChangeSource // nil: it does not

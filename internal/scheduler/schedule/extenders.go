@@ -8,7 +8,7 @@ import (
 	"k8s.io/kube-scheduler/framework"
 )
 
-// Extenders has a say about nodes after the plugins: extenders. Refusals name a plugin.
+// Extenders filter and score nodes after the plugins. Refusals name a plugin.
 type Extenders interface {
 	Filter(ctx context.Context, p *v1.Pod,
 		feasible []framework.NodeInfo) (cached []framework.NodeInfo, refused map[string]*framework.Status, err error)

@@ -107,6 +107,7 @@ func (c *cycle) findNodesThatFitPod() bool {
 	defer c.TimePoint("Filter")()
 	filters := notSkipped(c.Plugins.Filter, c.State.GetSkipFilterPlugins())
 	r := c.result
+	// the nominated node first, as upstream's evaluateNominatedNode
 	if n := c.Snapshot.Node(c.Pod.Status.NominatedNodeName); n != nil && c.passedPreFilter(n) {
 		if s := c.runFilterPluginsWithNominatedPods(filters, n); s.IsSuccess() {
 			c.feasible, r.EvaluatedNodes = []framework.NodeInfo{n}, 1

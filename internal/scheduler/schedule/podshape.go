@@ -112,7 +112,7 @@ func (c *podShape) nodePlugin(pl framework.Plugin) *nodePlugin {
 	return o
 }
 
-// skipKey is which of the others speak, which of these skip a point all the same, and which point
+// skipKey is which of the others run, which of these skip a point all the same, and which point
 // that is.
 type skipKey struct {
 	active, skipped uint64

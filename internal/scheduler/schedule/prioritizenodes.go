@@ -126,7 +126,7 @@ func (c *cycle) prioritizeNodes() bool {
 	return s == nil
 }
 
-// runScorePlugins fills the boards; nil, or the error that stopped it.
+// runScorePlugins fills the score buffers; nil, or the error that stopped it.
 func (c *cycle) runScorePlugins() *framework.Status {
 	r, b := c.result, c.Buffers
 	r.scorers, r.buffers = scorersNotSkipped(c.Plugins.Score, c.State.GetSkipScorePlugins()), b
@@ -139,7 +139,8 @@ func (c *cycle) runScorePlugins() *framework.Status {
 	return c.normalizeAndWeigh()
 }
 
-// runScorePluginsOnNodes asks scorers about every feasible node; places are theirs on the boards.
+// runScorePluginsOnNodes calls the Score plugins for every feasible node; places are theirs in the
+// buffers.
 func (c *cycle) runScorePluginsOnNodes(scorers []WeightedScorePlugin, places []int) {
 	b := c.Buffers
 	c.Parallel(len(c.feasible), func(i int) {

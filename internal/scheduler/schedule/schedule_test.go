@@ -139,7 +139,7 @@ func webPodOn(n string) *v1.Pod {
 }
 
 // row: FIL-24, FIL-23, SCO-01, SCO-02, SCO-03, SCO-19, SCO-20
-func TestStories(t *testing.T) {
+func TestTranscripts(t *testing.T) {
 	for name, in := range transcriptInputs() {
 		in.Plugins = defaultPlugins(t)
 		got := print(schedule.SchedulePod(t.Context(), in))

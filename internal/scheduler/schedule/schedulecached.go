@@ -71,8 +71,8 @@ func (c *cycle) pluginsToRun(shape *podShape) []*nodePlugin {
 }
 
 // runPreFilterOfNodePlugins recalls what the plugins that share results noted and asks the others
-// about the Pod; those that may still speak are left. False when one refuses the Pod or narrows the
-// nodes, which the plain path says in full.
+// about the Pod; those that still have to run are left. False when one refuses the Pod or narrows
+// the nodes, which the plain path says in full.
 func (c *cycle) runPreFilterOfNodePlugins(shape *podShape, activePlugins []*nodePlugin) ([]*nodePlugin, bool) {
 	defer c.TimePoint("PreFilter")()
 	shape.restoreState(c.State)

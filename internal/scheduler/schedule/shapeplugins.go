@@ -37,7 +37,7 @@ type MaxNormalized interface {
 // PreFilter.
 type SkipsPreScoreWithPreFilter interface{ SkipsPreScoreWithPreFilter() }
 
-// Skipper is a plugin that is not NodeLocal but can tell when it has nothing to say about a Pod:
+// Skipper is a plugin that is not NodeLocal but can tell when it need not run for a Pod:
 // then its PreFilter and PreScore would skip.
 type Skipper interface {
 	Skips(p *v1.Pod, w *snapshot.Snapshot) bool

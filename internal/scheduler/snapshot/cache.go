@@ -18,8 +18,8 @@ type Cache struct {
 	pods              map[types.UID]*podState
 	images            map[string]*imageState
 	zones             zones
-	dirtyNodes        []*nodeItem // since the last Freeze
-	zonesChanged      bool        // nodes came or went since the last Freeze
+	dirtyNodes        []*nodeItem // since the last UpdateSnapshot
+	zonesChanged      bool        // nodes came or went since the last UpdateSnapshot
 	nodesWithAffinity int         // nodes that have Pods with affinity
 	lastSnapshot      *Snapshot
 	imagesGeneration  int64 // grows when the set of nodes that hold an image changes

@@ -56,8 +56,7 @@ func (s *Snapshot) NodeStates() []NodeState {
 	return out
 }
 
-// FromNodeStates puts a snapshot together again from what Apart gave. The error names the place in
-// the list.
+// FromNodeStates is the snapshot that NodeStates took apart. The error names the place in the list.
 func FromNodeStates(all []NodeState) (*Snapshot, error) {
 	w := NewCache()
 	for i, s := range all {

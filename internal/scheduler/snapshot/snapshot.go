@@ -41,7 +41,7 @@ func Of(nodes []*v1.Node, pods []*v1.Pod) *Snapshot {
 // Len is the number of nodes.
 func (s *Snapshot) Len() int { return s.n }
 
-// Generation grows with each Freeze that saw a change.
+// Generation grows with each UpdateSnapshot that saw a change.
 func (s *Snapshot) Generation() int64 { return s.generation }
 
 // All lists the nodes, zones interleaved, in a new slice.

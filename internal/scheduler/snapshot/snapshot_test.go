@@ -173,7 +173,7 @@ func sortStrings(s []string) {
 	}
 }
 
-func TestAssumptions(t *testing.T) {
+func TestAssumedPods(t *testing.T) {
 	w := snapshot.NewCache()
 	w.SetNode(node("a", ""))
 	w.SetNode(node("b", ""))
@@ -212,7 +212,7 @@ func TestNodesAlternateBetweenZones(t *testing.T) {
 	}
 }
 
-func TestEdits(t *testing.T) {
+func TestAddAndRemovePodOfASnapshot(t *testing.T) {
 	s := snapshot.Of([]*v1.Node{node("a", ""), node("b", "")}, []*v1.Pod{pod("p", "a", "1")})
 	before := show(s)
 	info, err := snapshot.NewPodInfo(antiAffine(pod("q", "", "2"), v1.LabelHostname))

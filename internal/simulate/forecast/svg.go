@@ -15,7 +15,7 @@ const (
 	chartTop   = 50
 )
 
-// svgColors are the fills of a Pod's stages, readable on light and dark ground.
+// Colors are the fills of a Pod's stages, readable on light and dark ground.
 const (
 	colorWaiting  = "#9aa4b2"
 	colorStarting = "#e0a030"

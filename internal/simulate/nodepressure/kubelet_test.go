@@ -43,7 +43,7 @@ func (k *kubeletNode) Put(_ journal.Ref, f journal.Fact) {
 	}
 }
 
-func (k *kubeletNode) takes(p Pod) eviction.PodUse {
+func (k *kubeletNode) podUse(p Pod) eviction.PodUse {
 	seconds := int64(time.Since(k.began) / time.Second)
 	memory := *p.Use.Memory + p.Growth.Memory*seconds
 	layer := p.Use.Containers[0].Layer.Bytes + p.Growth.Layer*seconds
@@ -58,7 +58,7 @@ func (k *kubeletNode) observe(context.Context) (eviction.Figures, eviction.Disks
 	for _, p := range k.n.Pods {
 		memory.Available, disk.Available = memory.Available+*p.Use.Memory,
 			disk.Available+p.Use.Containers[0].Layer.Bytes
-		if u := k.takes(p); !k.ended[p.Pod.UID] || k.n.Wedged {
+		if u := k.podUse(p); !k.ended[p.Pod.UID] || k.n.Wedged {
 			memory.Available, disk.Available = memory.Available-*u.Memory, disk.Available-u.Containers[0].Layer.Bytes
 		}
 	}
@@ -117,7 +117,7 @@ func victimsOf(t *testing.T, n Node, watched time.Duration) []Victim {
 			Measure: func(context.Context, v1.ResourceName, []*v1.Pod) (map[types.UID]eviction.PodUse, error) {
 				out := map[types.UID]eviction.PodUse{}
 				for _, p := range n.Pods {
-					out[p.Pod.UID] = k.takes(p)
+					out[p.Pod.UID] = k.podUse(p)
 				}
 				return out, nil
 			},

@@ -20,9 +20,9 @@ import (
 	"github.com/gantry-project/gantry/internal/simulate/forecast"
 )
 
-// asCopied returns the objects of a cluster at rest as somebody reads them who may not list some
-// kinds.
-func asCopied(t *testing.T, in Input, unread func(runtime.Object) bool) Input {
+// copyWithoutUnread returns the objects of a cluster at rest as somebody reads them who may not
+// list some kinds.
+func copyWithoutUnread(t *testing.T, in Input, unread func(runtime.Object) bool) Input {
 	t.Helper()
 	all, err := AtRest(t.Context(), in)
 	if err != nil {
@@ -35,7 +35,7 @@ func asCopied(t *testing.T, in Input, unread func(runtime.Object) bool) Input {
 // Pods that fail are not healed by being copied: a budget has no more room than in the cluster, and
 // a note names them.
 func TestFailingPodsStayAsTheyAre(t *testing.T) {
-	in := asCopied(t, input(append(nodes("4", "4"), deployment("web", 2, "500m"), budget("web", 1))...),
+	in := copyWithoutUnread(t, input(append(nodes("4", "4"), deployment("web", 2, "500m"), budget("web", 1))...),
 		func(runtime.Object) bool { return false })
 	broken := ""
 	for _, o := range in.Objects {
@@ -76,7 +76,7 @@ func TestDrainWithoutRightToReadAccountsAndClasses(t *testing.T) {
 	web := deployment("web", 2, "500m")
 	web.Spec.Template.Spec.ServiceAccountName, web.Spec.Template.Spec.PriorityClassName = "robot", "high"
 	web.Spec.Template.Spec.RuntimeClassName = new("safe")
-	in := asCopied(t, input(append(nodes("4", "4"), web,
+	in := copyWithoutUnread(t, input(append(nodes("4", "4"), web,
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "robot"}},
 		&nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: "safe"}, Handler: "safe", Overhead: &nodev1.Overhead{
 			PodFixed: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")}}},

@@ -21,7 +21,7 @@ func count(f *forecast.Forecast, is func(forecast.Pod) bool) int {
 
 // A lost node is noticed when its grace period of 50 s is over; its Pods leave when they have
 // tolerated that for 300 s, and come again on the node that is left.
-func TestLoss(t *testing.T) {
+func TestLostNode(t *testing.T) {
 	in := input(append(nodes("4", "4"), deployment("web", 4, "500m"))...)
 	f := simulate(t, in, func() Change { return &Lose{Nodes: []string{"n0"}} })
 	came := count(f, func(p forecast.Pod) bool { return p.Created != nil && p.Node == "n1" && p.Ready != nil })

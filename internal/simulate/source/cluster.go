@@ -15,7 +15,7 @@ import (
 // Copied is what was read.
 type Copied struct {
 	Objects []runtime.Object
-	// Unread names the kinds that the asker may not list or that the server has not.
+	// Unread names the kinds that the caller may not list or that the server has not.
 	Unread []string
 }
 

@@ -24,7 +24,7 @@ func clientWithout(resource string) *fake.Clientset {
 }
 
 // Who may not list nodes or Pods is told; what else may not be read is left out and named.
-func TestRights(t *testing.T) {
+func TestForbiddenKindsAreNamed(t *testing.T) {
 	for _, resource := range []string{"nodes", "pods"} {
 		_, err := FromCluster(t.Context(), clientWithout(resource))
 		if err == nil || !strings.Contains(err.Error(), "a copy needs the right to list "+resource) {

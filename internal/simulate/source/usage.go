@@ -13,7 +13,7 @@ import (
 )
 
 // Usage reads what the Pods of a cluster take from its metrics API. The error is that it has none,
-// or that the asker may not read it.
+// or that the caller may not read it.
 func Usage(ctx context.Context, c kubernetes.Interface) (usage.Figures, error) {
 	client, ok := c.Discovery().RESTClient().(*rest.RESTClient)
 	if !ok || client == nil {

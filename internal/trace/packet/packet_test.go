@@ -103,7 +103,7 @@ func edit(f func(*v1.Service)) func(*packet.ClusterState) {
 	return func(w *packet.ClusterState) { f(w.Services[0]) }
 }
 
-func ends(all ...string) func(*packet.ClusterState) {
+func withEndpoints(all ...string) func(*packet.ClusterState) {
 	return func(w *packet.ClusterState) { w.Slices = []*discoveryv1.EndpointSlice{slice("b", all...)} }
 }
 
@@ -131,15 +131,15 @@ func TestPacketSteps(t *testing.T) {
 		{"by name and port name", "pod/a", "b.shop:http", stateFixture()},
 		{"no such port, but that is the target", "pod/a", "service/b:8080",
 			stateFixture(edit(func(s *v1.Service) { s.Spec.Ports[0].TargetPort = intstr.FromInt32(8080) }))},
-		{"nobody ready", "pod/a", "service/b:80", stateFixture(ends("b0@10.72.1.3@n1!", "b1@10.72.2.3@n2-"))},
-		{"no endpoints at all", "pod/a", "10.96.0.9:80", stateFixture(ends())},
+		{"nobody ready", "pod/a", "service/b:80", stateFixture(withEndpoints("b0@10.72.1.3@n1!", "b1@10.72.2.3@n2-"))},
+		{"no endpoints at all", "pod/a", "10.96.0.9:80", stateFixture(withEndpoints())},
 		{"one listens on loopback only", "pod/a", "service/b:80",
 			stateFixture(func(w *packet.ClusterState) { w.Sockets = sockets("b0 127.0.0.1:8080", "b1 *:8080") })},
 		{"listens on another port", "pod/a", "pod/b1:8080",
 			stateFixture(func(w *packet.ClusterState) { w.Sockets = sockets("b1 *:9090") })},
 		{"sockets not known", "pod/a", "service/b:80", stateFixture(func(w *packet.ClusterState) { w.Sockets = nil })},
 		{"a policy denies", "pod/a", "service/b:80",
-			stateFixture(ends("b1@10.72.2.3@n2"), func(w *packet.ClusterState) { w.Policy = denyAll{"b1"} })},
+			stateFixture(withEndpoints("b1@10.72.2.3@n2"), func(w *packet.ClusterState) { w.Policy = denyAll{"b1"} })},
 		{"policies that cannot be evaluated", "pod/a", "service/b:80", stateFixture(func(w *packet.ClusterState) {
 			w.Policies = []*networkingv1.NetworkPolicy{
 				{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "walls"}}}
@@ -147,12 +147,12 @@ func TestPacketSteps(t *testing.T) {
 		{"cluster IP from outside", "198.51.100.7", "10.96.0.9:80", stateFixture()},
 		{"node port", "198.51.100.7", "node/n1:30080", stateFixture(edit(nodePort))},
 		{"node port, Local, none there", "198.51.100.7", "192.0.2.2:30080",
-			stateFixture(ends("b0@10.72.1.3@n1"), edit(func(s *v1.Service) {
+			stateFixture(withEndpoints("b0@10.72.1.3@n1"), edit(func(s *v1.Service) {
 				nodePort(s)
 				s.Spec.ExternalTrafficPolicy = v1.ServiceExternalTrafficPolicyLocal
 			}))},
 		{"internal policy Local, none here", "pod/a", "service/b:80",
-			stateFixture(ends("b1@10.72.2.3@n2"),
+			stateFixture(withEndpoints("b1@10.72.2.3@n2"),
 				edit(func(s *v1.Service) {
 					s.Spec.InternalTrafficPolicy = new(v1.ServiceInternalTrafficPolicyLocal)
 				}))},
@@ -176,7 +176,7 @@ func TestPacketSteps(t *testing.T) {
 			w.Services = append(w.Services, s)
 		})},
 		{"a name of the world", "pod/a", "www.example.com:443", stateFixture()},
-		{"a slice that is behind", "pod/a", "service/b:80", stateFixture(ends("b7@10.72.1.9@n1"))},
+		{"a slice that is behind", "pod/a", "service/b:80", stateFixture(withEndpoints("b7@10.72.1.9@n1"))},
 		{"no route", "pod/a", "pod/b1:8080",
 			stateFixture(func(w *packet.ClusterState) { w.Nodes[1].Spec.PodCIDR = "10.99.0.0/24" })},
 		{"its node fell silent", "pod/a", "pod/b1:8080",
@@ -184,7 +184,7 @@ func TestPacketSteps(t *testing.T) {
 				func(w *packet.ClusterState) { w.Nodes[1].Status.Conditions[0].Status = v1.ConditionUnknown })},
 		{"sender not running", "pod/late", "service/b:80",
 			stateFixture(func(w *packet.ClusterState) { w.Pods = append(w.Pods, pod("late", "", "")) })},
-		{"to itself", "pod/b0", "service/b:80", stateFixture(ends("b0@10.72.1.3@n1"))},
+		{"to itself", "pod/b0", "service/b:80", stateFixture(withEndpoints("b0@10.72.1.3@n1"))},
 		{"no such Service", "pod/a", "service/bb:80", stateFixture()},
 		{"a process of the node", "pod/a", "node/n1:22", stateFixture()},
 	} {

@@ -15,12 +15,12 @@ func Random(seed uint64, steps int) Series {
 	r := &source{rand.New(rand.NewPCG(seed, 1))}
 	s := Series{Seed: seed, Period: pick(r, 5, 15, 15, 30), Replicas: int32(pick(r, 0, 1, 2, 3, 3, 5, 8, 12)),
 		Options: Options{Downscale: pick(r, 0, 30, 60, 300), CPUInitialization: pick(r, 0, 120, 300),
-			ReadinessDelay: pick(r, 10, 30), Tolerance: pick(r, 0.1, 0.1, 0, 0.3), ScaleToZero: !r.one(5)}}
+			ReadinessDelay: pick(r, 10, 30), Tolerance: pick(r, 0.1, 0.1, 0, 0.3), ScaleToZero: !r.oneIn(5)}}
 	spec := r.spec()
 	for i := range steps {
 		step := Step{Age: pick(r, 0, 10, 40), Window: pick(r, 15, 30, 60)}
 		switch {
-		case i > 0 && r.one(6):
+		case i > 0 && r.oneIn(6):
 			b := spec.Behavior
 			spec = r.spec()
 			spec.Behavior = b // a policy that changes keeps events that it would have dropped
@@ -28,7 +28,7 @@ func Random(seed uint64, steps int) Series {
 		case i == 0:
 			step.Spec = spec.DeepCopy()
 		}
-		if i > 0 && r.one(6) {
+		if i > 0 && r.oneIn(6) {
 			n := int32(pick(r, 0, 1, 2, 4, 7, 11))
 			step.Set = &n
 		}
@@ -45,28 +45,28 @@ func Random(seed uint64, steps int) Series {
 
 type source struct{ *rand.Rand }
 
-func (r *source) one(in int) bool { return r.IntN(in) == 0 }
+func (r *source) oneIn(in int) bool { return r.IntN(in) == 0 }
 
 func pick[T any](r *source, of ...T) T { return of[r.IntN(len(of))] }
 
 func (r *source) errors(s *Step) {
-	if r.one(25) {
+	if r.oneIn(25) {
 		s.ScaleErr = "no scale"
 	}
-	if r.one(15) {
+	if r.oneIn(15) {
 		s.UpdateErr = pick(r, "exceeded quota", "no")
 	}
-	if r.one(25) {
+	if r.oneIn(25) {
 		bad := pick(r, "", "a in", "=,")
 		s.Selector = &bad
 	}
-	if r.one(12) {
+	if r.oneIn(12) {
 		s.ResourceErr = "resource metrics are out"
 	}
-	if r.one(12) {
+	if r.oneIn(12) {
 		s.CustomErr = "custom metrics are out"
 	}
-	if r.one(12) {
+	if r.oneIn(12) {
 		s.ExternalErr = "external metrics are out"
 	}
 }
@@ -76,16 +76,16 @@ func (r *source) pod() Pod {
 		corev1.PodPending, corev1.PodFailed, corev1.PodSucceeded),
 		Ready: pick(r, corev1.ConditionTrue, corev1.ConditionTrue, corev1.ConditionTrue, corev1.ConditionFalse,
 			corev1.ConditionUnknown, ""),
-		Started: pick(r, 600, 600, 200, 100, 20, 5, -1), Ends: r.one(15),
+		Started: pick(r, 600, 600, 200, 100, 20, 5, -1), Ends: r.oneIn(15),
 		App: pick[int64](r, 100, 200, 250, 1000), Side: pick[int64](r, 50, 100)}
 	p.ReadySet = max(0, p.Started-pick(r, 0, 5, 15, 50))
-	if r.one(3) {
+	if r.oneIn(3) {
 		p.ReadySet = pick(r, 1, 30)
 	}
-	if r.one(25) {
+	if r.oneIn(25) {
 		p.Side = 0
 	}
-	if r.one(8) {
+	if r.oneIn(8) {
 		p.Whole = pick[int64](r, 150, 400)
 	}
 	return p
@@ -98,7 +98,7 @@ func (r *source) values(s *Step, spec *autoscalingv2.HorizontalPodAutoscalerSpec
 	list := func(aim int64, missing int) (out []int64) {
 		for range r.IntN(4) + 1 {
 			v := int64(level * float64(aim) * (0.7 + 0.6*r.Float64()))
-			if missing > 0 && r.one(missing) {
+			if missing > 0 && r.oneIn(missing) {
 				v = Missing
 			}
 			out = append(out, v)
@@ -110,9 +110,9 @@ func (r *source) values(s *Step, spec *autoscalingv2.HorizontalPodAutoscalerSpec
 		switch {
 		case m.Pods != nil:
 			s.Values[m.Pods.Metric.Name] = list(m.Pods.Target.AverageValue.MilliValue(), 8)
-		case m.Object != nil && !r.one(12):
+		case m.Object != nil && !r.oneIn(12):
 			s.Values[m.Object.Metric.Name] = list(aim(&m.Object.Target), 0)[:1]
-		case m.External != nil && !r.one(12):
+		case m.External != nil && !r.oneIn(12):
 			s.Values[m.External.Metric.Name] = list(aim(&m.External.Target), 0)
 		}
 	}
@@ -138,7 +138,7 @@ func (r *source) spec() *autoscalingv2.HorizontalPodAutoscalerSpec {
 	if n := int32(pick(r, 0, 1, 1, 2, 3)); n > 0 || zero {
 		s.MinReplicas = &n
 	}
-	if r.one(2) {
+	if r.oneIn(2) {
 		s.Behavior = r.behavior()
 	}
 	return s
@@ -146,14 +146,14 @@ func (r *source) spec() *autoscalingv2.HorizontalPodAutoscalerSpec {
 
 func (r *source) metric(i int) autoscalingv2.MetricSpec {
 	id := autoscalingv2.MetricIdentifier{Name: fmt.Sprintf("m%d", i)}
-	if r.one(3) {
+	if r.oneIn(3) {
 		id.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
 	}
 	resourceName := pick(r, corev1.ResourceCPU, corev1.ResourceCPU, corev1.ResourceMemory)
 	use := autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType}
 	percent := int32(pick(r, 50, 80, 120))
 	use.AverageUtilization = &percent
-	if r.one(3) {
+	if r.oneIn(3) {
 		use = autoscalingv2.MetricTarget{Type: autoscalingv2.AverageValueMetricType,
 			AverageValue: resource.NewMilliQuantity(pick[int64](r, 100, 150), resource.DecimalSI)}
 		if resourceName == corev1.ResourceMemory {
@@ -196,18 +196,18 @@ func (r *source) behavior() *autoscalingv2.HorizontalPodAutoscalerBehavior {
 		for range r.IntN(2) + 1 {
 			p := autoscalingv2.HPAScalingPolicy{Type: autoscalingv2.PodsScalingPolicy, Value: int32(r.IntN(4) + 1),
 				PeriodSeconds: int32(pick(r, 15, 30, 60))}
-			if r.one(2) {
+			if r.oneIn(2) {
 				p.Type, p.Value = autoscalingv2.PercentScalingPolicy, int32(pick(r, 10, 50, 100, 300))
 			}
 			x.Policies = append(x.Policies, p)
 		}
-		if r.one(4) {
+		if r.oneIn(4) {
 			x.Tolerance = resource.NewMilliQuantity(pick[int64](r, 0, 50, 200), resource.DecimalSI)
 		}
 		return x
 	}
 	b := &autoscalingv2.HorizontalPodAutoscalerBehavior{ScaleUp: rules(), ScaleDown: rules()}
-	if r.one(2) {
+	if r.oneIn(2) {
 		b.ScaleDown.StabilizationWindowSeconds = nil // the controller's
 	}
 	return b

@@ -198,14 +198,14 @@ func outputsDiffer(want, got []Command) []replay.Difference {
 		}
 		wantBody, gotBody := w.Body, got[i].Body
 		if strings.HasPrefix(w.Line, "kubectl describe") {
-			wantBody, gotBody = each(wantBody, ageless), each(gotBody, ageless)
+			wantBody, gotBody = mapEach(wantBody, ageless), mapEach(gotBody, ageless)
 		}
 		out = append(out, linesDiffer(path+kind, wantBody, gotBody)...)
 	}
 	return out
 }
 
-func each(list []string, f func(string) string) []string {
+func mapEach(list []string, f func(string) string) []string {
 	out := make([]string, 0, len(list))
 	for _, s := range list {
 		out = append(out, f(s))

@@ -36,7 +36,7 @@ func (d objectGenerator) oneIn(n int) bool { return d.IntN(n) == 0 }
 
 func pick[T any](d objectGenerator, of ...T) T { return of[d.IntN(len(of))] }
 
-func ofOne(key, value string) map[string]string { return map[string]string{key: value} }
+func singleLabel(key, value string) map[string]string { return map[string]string{key: value} }
 
 func (d objectGenerator) node(i int) *v1.Node {
 	name := fmt.Sprintf("n%d", i)
@@ -77,7 +77,7 @@ func (d objectGenerator) node(i int) *v1.Node {
 func (d objectGenerator) pod(name string) *v1.Pod {
 	no, now, color := false, int64(0), pick(d, colors...)
 	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: pick(d, namespaces...),
-		Labels: ofOne("app", color)}}
+		Labels: singleLabel("app", color)}}
 	asks := v1.ResourceList{}
 	for _, r := range []struct {
 		name v1.ResourceName
@@ -137,8 +137,8 @@ func (d objectGenerator) newcomer(name string, profiles []string) *v1.Pod {
 		p.Spec.Affinity.NodeAffinity = d.nodeAffinity()
 	}
 	if d.oneIn(5) {
-		p.Spec.NodeSelector = pick(d, ofOne("disk", "ssd"), ofOne(v1.LabelTopologyZone, pick(d, zones...)),
-			ofOne("disk", "tape"))
+		p.Spec.NodeSelector = pick(d, singleLabel("disk", "ssd"), singleLabel(v1.LabelTopologyZone, pick(d, zones...)),
+			singleLabel("disk", "tape"))
 	}
 	if d.oneIn(3) {
 		p.Spec.TopologySpreadConstraints = d.spread(p.Labels)
@@ -161,7 +161,7 @@ func (d objectGenerator) newcomer(name string, profiles []string) *v1.Pod {
 				ClaimName: pick(d, "bound-z1", "bound-z2", "bound-nowhere", "unbound-large", "missing", "lost",
 					"alone")}}}}
 	case 5, 6, 7, 8:
-		p.Annotations = ofOne(wants, d.volumeRequest())
+		p.Annotations = singleLabel(wants, d.volumeRequest())
 	}
 	return p
 }
@@ -171,7 +171,7 @@ func (d objectGenerator) selector() *metav1.LabelSelector {
 		return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
 			{Key: "app", Operator: metav1.LabelSelectorOpIn, Values: colors[:2]}}}
 	}
-	return &metav1.LabelSelector{MatchLabels: ofOne("app", pick(d, colors...))}
+	return &metav1.LabelSelector{MatchLabels: singleLabel("app", pick(d, colors...))}
 }
 
 func (d objectGenerator) term() v1.PodAffinityTerm {
@@ -183,7 +183,7 @@ func (d objectGenerator) term() v1.PodAffinityTerm {
 	case 1:
 		t.NamespaceSelector = &metav1.LabelSelector{}
 	case 2:
-		t.NamespaceSelector = &metav1.LabelSelector{MatchLabels: ofOne("team", "b")}
+		t.NamespaceSelector = &metav1.LabelSelector{MatchLabels: singleLabel("team", "b")}
 	case 3:
 		t.MatchLabelKeys = []string{"app"}
 		t.LabelSelector = &metav1.LabelSelector{}
@@ -304,7 +304,7 @@ func volumes() (claims []*v1.PersistentVolumeClaim, vols []*v1.PersistentVolume,
 		}
 		bound := func(name, key, value string) {
 			c := claim(name, "1Gi", "", name+"-"+ns)
-			c.Annotations = ofOne("pv.kubernetes.io/bind-completed", "yes")
+			c.Annotations = singleLabel("pv.kubernetes.io/bind-completed", "yes")
 			c.Status.Phase = v1.ClaimBound
 			v := localVolume(name+"-"+ns, "1Gi", "", v1.NodeSelectorRequirement{Key: key, Operator: v1.NodeSelectorOpIn,
 				Values: []string{value}})

@@ -83,7 +83,7 @@ type outcome struct {
 	Event     string   `json:",omitempty"` // the first FailedScheduling
 	Victims   []string `json:",omitempty"` // Pods that made room
 	Volumes   []string `json:",omitempty"` // of the Pod's own claims
-	Stuck     bool     `json:",omitempty"` // has the promise of a node, and was not bound though the victims are gone
+	Stuck     bool     `json:",omitempty"` // is nominated to a node, and was not bound though the victims are gone
 	Scores    scores   `json:",omitempty"`
 }
 
@@ -208,8 +208,8 @@ func start(t *testing.T, other string) *comparison {
 
 const podsPerCluster = 6
 
-// compare makes a cluster and has both judge some Pods in it, one after the other; a Pod they agree
-// to bind may stay where the other put it.
+// compare makes a cluster and has both schedule some Pods in it, one after the other; a Pod they
+// agree to bind may stay where the other put it.
 func (b *comparison) compare(t *testing.T, seed uint64, counts *outcomeCounts) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
@@ -224,7 +224,7 @@ func (b *comparison) compare(t *testing.T, seed uint64, counts *outcomeCounts) {
 		}
 	}()
 	for _, o := range b.both {
-		if err := b.seen(ctx, o, nodes, seed); err != nil {
+		if err := b.waitForNodes(ctx, o, nodes, seed); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -300,7 +300,7 @@ func (c *outcomeCounts) count(o outcome) {
 	}
 }
 
-// checkRefusal has both schedulers judge a Pod; what each did is undone before the other's turn.
+// checkRefusal has both schedulers schedule a Pod; what each did is undone before the other's turn.
 func (b *comparison) checkRefusal(ctx context.Context, p *v1.Pod, theirsFirst bool) (ours, theirs outcome, err error) {
 	turns, out := slices.Clone(b.both), map[string]outcome{}
 	if theirsFirst {
@@ -318,7 +318,7 @@ func (b *comparison) checkRefusal(ctx context.Context, p *v1.Pod, theirsFirst bo
 	return out["ours"], out["theirs"], nil
 }
 
-// turn has one scheduler judge a Pod, removes the Pod and makes its victims anew.
+// turn has one scheduler schedule a Pod, removes the Pod and makes its victims anew.
 func (b *comparison) turn(ctx context.Context, o *schedulerRun, p *v1.Pod) (got outcome, err error) {
 	before, err := b.pods(ctx)
 	if err != nil {
@@ -377,9 +377,9 @@ func (b *comparison) turn(ctx context.Context, o *schedulerRun, p *v1.Pod) (got 
 	return got, nil
 }
 
-// watch follows a Pod until it is bound or refused for good; who got a node promised is waited for
-// until its victims have left and it is bound. It sees every change, so that a condition which the
-// next one overwrites at once is not missed.
+// watch follows a Pod until it is bound or refused for good; who was nominated to a node is waited
+// for until its victims have left and it is bound. It sees every change, so that a condition which
+// the next one overwrites at once is not missed.
 func (b *comparison) watch(ctx context.Context, changes watch.Interface, p *v1.Pod,
 	own []string) (got outcome, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
@@ -454,7 +454,7 @@ func differ(ours, theirs outcome) (out []string) {
 	// who is bound soon after had the others for a moment only
 	if len(ours.Victims) == 0 || ours.Condition != "" && theirs.Condition != "" {
 		say("condition", ours.Condition, theirs.Condition)
-		if len(ours.Volumes)+len(theirs.Volumes) == 0 { // who waits for volumes is promised its node for a moment
+		if len(ours.Volumes)+len(theirs.Volumes) == 0 { // who waits for volumes is nominated to its node for a moment
 			say("promised", ours.Nominated, theirs.Nominated)
 		}
 	}

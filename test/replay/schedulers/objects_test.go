@@ -21,7 +21,7 @@ func (b *comparison) createObjects(ctx context.Context) error {
 	keep := func(_ any, err error) { failed = append(failed, err) }
 	for i, ns := range namespaces {
 		keep(b.client.CoreV1().Namespaces().Create(ctx,
-			&v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns, Labels: ofOne("team", string(rune('a'+i)))}},
+			&v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns, Labels: singleLabel("team", string(rune('a'+i)))}},
 			metav1.CreateOptions{}))
 		keep(b.client.CoreV1().ServiceAccounts(ns).Create(ctx,
 			&v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{}))
@@ -196,9 +196,9 @@ func (b *comparison) watches(ctx context.Context, o *schedulerRun) error {
 		metav1.DeleteOptions{GracePeriodSeconds: &now}))
 }
 
-// seen returns when a scheduler knows all nodes of this cluster: it bound a Pod that only the last
-// one takes.
-func (b *comparison) seen(ctx context.Context, o *schedulerRun, nodes int, seed uint64) error {
+// waitForNodes returns when a scheduler knows all nodes of this cluster: it bound a Pod that only
+// the last one takes.
+func (b *comparison) waitForNodes(ctx context.Context, o *schedulerRun, nodes int, seed uint64) error {
 	label := fmt.Sprintf("%d-%s", seed, o.name)
 	// Every node changes, the last one last: how many nodes have an image is counted when a node
 	// changes, by both.
@@ -215,7 +215,7 @@ func (b *comparison) seen(ctx context.Context, o *schedulerRun, nodes int, seed 
 	label += "-0"
 	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespaces[0], Name: "seen-" + label},
 		Spec: v1.PodSpec{SchedulerName: o.name + "-plain",
-			NodeSelector: ofOne("cluster", label),
+			NodeSelector: singleLabel("cluster", label),
 			Containers:   []v1.Container{{Name: "c", Image: "example.com/none:1"}},
 			Tolerations:  []v1.Toleration{{Operator: v1.TolerationOpExists}}}}
 	if err := b.create(ctx, p); err != nil {

@@ -42,8 +42,8 @@ func (o outcomes) write() error {
 	return errors.Join(json.NewEncoder(z).Encode(o), z.Close(), f.Close())
 }
 
-// TestAsRecorded has Gantry's scheduler judge the Pods of 300 random clusters and compares what it
-// does with what kube-scheduler did: the node or the refusal word for word, the victims, the
+// TestAsRecorded has Gantry's scheduler schedule the Pods of 300 random clusters and compares what
+// it does with what kube-scheduler did: the node or the refusal word for word, the victims, the
 // volumes and each plugin's score for each node. With -short, or as GANTRY_CASES says, fewer.
 func TestAsRecorded(t *testing.T) {
 	recorded, err := readRecording()

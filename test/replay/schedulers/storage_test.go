@@ -33,13 +33,13 @@ func (d objectGenerator) volumeRequest() string {
 
 func (d objectGenerator) size() string { return pick(d, "1Gi", "1500Mi", "2Gi", "3Gi", "7Gi") }
 
-// shelves are free volumes on nodes, and how much room there is for more.
+// freeVolumes are free volumes on nodes, and how much room there is for more.
 func (d objectGenerator) freeVolumes(nodes int) (vols []*v1.PersistentVolume, rooms []*storagev1.CSIStorageCapacity) {
 	for i := range d.IntN(3 * nodes) {
 		v := localVolume(fmt.Sprintf("disk-%d", i), pick(d, d.size(), "10Gi", "40Gi"), waiting,
 			v1.NodeSelectorRequirement{Key: v1.LabelHostname, Operator: v1.NodeSelectorOpIn,
 				Values: []string{fmt.Sprintf("n%d", d.IntN(nodes))}})
-		v.Labels, v.Status.Phase = ofOne(volumeClusterLabel, "yes"), v1.VolumeAvailable
+		v.Labels, v.Status.Phase = singleLabel(volumeClusterLabel, "yes"), v1.VolumeAvailable
 		vols = append(vols, v)
 	}
 	for i := range nodes {
@@ -47,8 +47,8 @@ func (d objectGenerator) freeVolumes(nodes int) (vols []*v1.PersistentVolume, ro
 			continue
 		}
 		c := &storagev1.CSIStorageCapacity{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("room-%d", i),
-			Namespace: namespaces[0], Labels: ofOne(volumeClusterLabel, "yes")}, StorageClassName: counted,
-			NodeTopology: &metav1.LabelSelector{MatchLabels: ofOne(v1.LabelHostname, fmt.Sprintf("n%d", i))},
+			Namespace: namespaces[0], Labels: singleLabel(volumeClusterLabel, "yes")}, StorageClassName: counted,
+			NodeTopology: &metav1.LabelSelector{MatchLabels: singleLabel(v1.LabelHostname, fmt.Sprintf("n%d", i))},
 			Capacity:     new(resource.MustParse(pick(d, d.size(), "10Gi", "20Gi", "100Gi")))}
 		if d.oneIn(4) {
 			c.MaximumVolumeSize = new(resource.MustParse(d.size()))
@@ -154,7 +154,7 @@ func (b *comparison) control(ctx context.Context, ns string, claims []string) er
 	if len(claims) == 0 {
 		return nil
 	}
-	given, err := b.given(ctx)
+	given, err := b.volumesByClaim(ctx)
 	if err != nil {
 		return err
 	}
@@ -171,7 +171,7 @@ func (b *comparison) control(ctx context.Context, ns string, claims []string) er
 			v = localVolume("made-"+name, c.Spec.Resources.Requests.Storage().String(), *c.Spec.StorageClassName,
 				v1.NodeSelectorRequirement{Key: v1.LabelHostname, Operator: v1.NodeSelectorOpIn,
 					Values: []string{node}})
-			v.Labels, v.Status.Phase = ofOne(volumeClusterLabel, "yes"), v1.VolumeBound
+			v.Labels, v.Status.Phase = singleLabel(volumeClusterLabel, "yes"), v1.VolumeBound
 			v.Spec.ClaimRef = &v1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: ns, Name: name, UID: c.UID}
 			if err := b.place(ctx, v); err != nil {
 				return err
@@ -196,8 +196,8 @@ func (b *comparison) control(ctx context.Context, ns string, claims []string) er
 	return nil
 }
 
-// given are the volumes by the claim they were given to.
-func (b *comparison) given(ctx context.Context) (map[string]*v1.PersistentVolume, error) {
+// volumesByClaim are the volumes by the claim they were given to.
+func (b *comparison) volumesByClaim(ctx context.Context) (map[string]*v1.PersistentVolume, error) {
 	list, err := b.client.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
@@ -217,7 +217,7 @@ func (b *comparison) release(ctx context.Context, ns string, claims []string) (h
 	if len(claims) == 0 {
 		return nil, nil
 	}
-	given, err := b.given(ctx)
+	given, err := b.volumesByClaim(ctx)
 	for i, name := range claims {
 		_, patched := b.client.CoreV1().PersistentVolumeClaims(ns).Patch(ctx, name, types.MergePatchType, unguarded,
 			metav1.PatchOptions{})

@@ -14,7 +14,7 @@ import (
 	"github.com/gantry-project/gantry/internal/quota"
 )
 
-// evaluationWorkers is how many namespaces are judged at once.
+// evaluationWorkers is how many namespaces are evaluated at once.
 const evaluationWorkers = 5
 
 // plugin is the library's with our evaluators.

@@ -43,7 +43,7 @@ func NewBootstrapAuthenticator(o TokenGetter, now func() time.Time) *BootstrapAu
 }
 
 // AuthenticateToken implements authenticator.Token. What is not a good bootstrap token is not ours
-// to judge, as upstream has it.
+// to validate, as upstream has it.
 func (b *BootstrapAuthenticator) AuthenticateToken(ctx context.Context,
 	raw string) (*authenticator.Response, bool, error) {
 	parts := b.tokenPattern.FindStringSubmatch(raw)

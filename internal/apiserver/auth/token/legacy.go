@@ -80,7 +80,8 @@ func NewLegacyValidator(o ValidatorOptions, secrets typedcorev1.SecretsGetter) (
 	return v, nil
 }
 
-// AuthenticateToken implements authenticator.Token. A token of another issuer is not ours to judge.
+// AuthenticateToken implements authenticator.Token. A token of another issuer is not ours to
+// validate.
 func (v *LegacyValidator) AuthenticateToken(ctx context.Context, raw string) (*authenticator.Response, bool, error) {
 	var c LegacyClaims
 	if own, err := v.read(raw, &c); !own || err != nil {
@@ -125,10 +126,10 @@ func (v *LegacyValidator) validate(ctx context.Context, raw string,
 	}
 	secret, err := v.objects.Secret(ctx, c.Namespace, c.Secret)
 	if err != nil || secret.DeletionTimestamp != nil {
-		return nil, errors.New("Token has been invalidated") //nolint:staticcheck // upstream's words
+		return nil, errors.New("Token has been invalidated")
 	}
 	if subtle.ConstantTimeCompare(secret.Data[corev1.ServiceAccountTokenKey], []byte(raw)) == 0 {
-		return nil, errors.New("Token does not match server's copy") //nolint:staticcheck // upstream's words
+		return nil, errors.New("Token does not match server's copy")
 	}
 	account, err := v.objects.ServiceAccount(ctx, c.Namespace, c.Account)
 	switch {

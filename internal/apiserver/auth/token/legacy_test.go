@@ -134,8 +134,8 @@ func TestTokensInSecrets(t *testing.T) {
 	}
 }
 
-// The claims are upstream's, and a token that lacks one or does not expire by itself is judged as
-// there.
+// The claims are upstream's, and a token that lacks one or does not expire by itself is validated
+// as there.
 func TestClaimsOfTokensInSecrets(t *testing.T) {
 	w, k := noError(), key(t)
 	i, err := NewLegacyIssuer(k)

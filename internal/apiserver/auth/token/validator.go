@@ -62,8 +62,8 @@ func NewValidator(t ValidatorOptions) (*Validator, error) {
 	return v, nil
 }
 
-// AuthenticateToken implements authenticator.Token. A token of another issuer is not ours to judge;
-// one of ours that is not good is an error.
+// AuthenticateToken implements authenticator.Token. A token of another issuer is not ours to
+// validate; one of ours that is not good is an error.
 func (v *Validator) AuthenticateToken(ctx context.Context, raw string) (*authenticator.Response, bool, error) {
 	var claims Claims
 	if own, err := v.read(raw, &claims); !own || err != nil {

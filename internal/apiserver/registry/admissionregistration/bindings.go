@@ -46,8 +46,8 @@ func validatingBindings() resourcedef.Kind {
 		},
 		Validate: func(b, _ *binding) field.ErrorList {
 			var f typed.Errors
-			// That the name is required is declared at v1.37.2's type, and so judged last, before
-			// the actions.
+			// That the name is required is declared at v1.37.2's type, and so validated last,
+			// before the actions.
 			checkBinding(&f, b.Spec.PolicyName, b.Spec.ParamRef, b.Spec.MatchResources)
 			checkActions(&f, b.Spec.ValidationActions)
 			if b.Spec.PolicyName == "" {
@@ -94,7 +94,8 @@ func mutatingBindings() resourcedef.Kind {
 	return k
 }
 
-// checkBinding judges what both kinds of bindings have in common, but that a policy must be named.
+// checkBinding validates what both kinds of bindings have in common, but that a policy must be
+// named.
 func checkBinding(f *typed.Errors, policy string, p *admissionv1.ParamRef, m *admissionv1.MatchResources) {
 	if policy != "" {
 		f.DNSSubdomain(spec().Child("policyName"), policy)

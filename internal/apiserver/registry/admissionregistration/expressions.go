@@ -29,7 +29,7 @@ func baseEnvironment() *environment.EnvSet {
 	return environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion())
 }
 
-// expressionValidator judges those of one object.
+// expressionValidator validates those of one object.
 type expressionValidator struct {
 	*typed.Errors
 	compiler plugincel.Compiler

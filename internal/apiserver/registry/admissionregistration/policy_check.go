@@ -67,7 +67,7 @@ func (p policyParts) stored() sets.Set[string] {
 	return out
 }
 
-// checker judges a kind of policy: what both kinds have, then what own says.
+// checker validates a kind of policy: what both kinds have, then what own says.
 func checker[T any](x celCompilers, split func(*T) policyParts,
 	own func(*expressionValidator, *T)) func(o, previous *T) field.ErrorList {
 	return func(o, previous *T) field.ErrorList {

@@ -8,15 +8,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
+	"github.com/gantry-project/gantry/test/expect"
 )
 
-func errorTexts(errs field.ErrorList) string {
-	var out []string
-	for _, e := range errs {
-		out = append(out, e.Error())
-	}
-	return strings.Join(out, "\n")
-}
+var errorTexts = expect.ErrorTexts
 
 func match() *admissionv1.MatchResources {
 	return &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{

@@ -86,7 +86,7 @@ func checkResources(f *typed.Errors, list []string, at *field.Path) {
 	}
 }
 
-// checkMatch judges what a policy or a binding matches.
+// checkMatch validates what a policy or a binding matches.
 func checkMatch(f *typed.Errors, m *admissionv1.MatchResources, at *field.Path) {
 	if m.MatchPolicy == nil {
 		f.Required(at.Child("matchPolicy"), "")

@@ -12,18 +12,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
+	"github.com/gantry-project/gantry/test/expect"
 )
 
-func errorTexts(errs field.ErrorList) string {
-	var out []string
-	for _, e := range errs {
-		out = append(out, e.Error())
-	}
-	return strings.Join(out, "\n")
-}
+var errorTexts = expect.ErrorTexts
 
 func podTemplate(edit ...func(*corev1.PodSpec)) corev1.PodTemplateSpec {
 	t := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}}

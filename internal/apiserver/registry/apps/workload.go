@@ -34,7 +34,7 @@ type workloadRules struct {
 
 func spec() *field.Path { return field.NewPath("spec") }
 
-// check judges selector and template of a Deployment, ReplicaSet or StatefulSet.
+// check validates selector and template of a Deployment, ReplicaSet or StatefulSet.
 func (w workloadRules) check(f *typed.Errors) {
 	path := spec().Child("selector")
 	if w.selector == nil {
@@ -67,7 +67,7 @@ func (w workloadRules) matches(f *typed.Errors, s labels.Selector) {
 	}
 }
 
-// checkTemplate judges the template: that of a Pod which always restarts and has no deadline.
+// checkTemplate validates the template: that of a Pod which always restarts and has no deadline.
 func (w workloadRules) checkTemplate(f *typed.Errors) {
 	path := spec().Child("template")
 	f.Add(podspec.ValidatePodTemplateSpec(w.template, path)...)

@@ -35,7 +35,7 @@ func (d Deps) tokenReview(ctx context.Context, in *authenticationv1.TokenReview,
 	if len(audiences) > 0 {
 		ctx = authenticator.WithAudiences(ctx, audiences)
 	}
-	// A request with nothing but the token in it, judged as one that came in.
+	// A request with nothing but the token in it, validated as one that came in.
 	req := (&http.Request{Header: http.Header{"Authorization": {"Bearer " + in.Spec.Token}}}).WithContext(ctx)
 	resp, ok, err := d.Authenticator.AuthenticateRequest(req)
 	out := in.DeepCopy()

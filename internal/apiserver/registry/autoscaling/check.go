@@ -74,7 +74,7 @@ func checkSegment(f *typed.Errors, at *field.Path, name string) {
 	f.InvalidEach(at, name, content.IsPathSegmentName(name))
 }
 
-// checkReference judges a reference; what is scaled needs a group, what is measured does not.
+// checkReference validates a reference; what is scaled needs a group, what is measured does not.
 func checkReference(f *typed.Errors, r *autoscalingv2.CrossVersionObjectReference, at *field.Path, group bool) {
 	checkSegment(f, at.Child("kind"), r.Kind)
 	checkSegment(f, at.Child("name"), r.Name)
@@ -86,7 +86,7 @@ func checkReference(f *typed.Errors, r *autoscalingv2.CrossVersionObjectReferenc
 	}
 }
 
-// source is one kind of metric: its field, whether it is there, and how it is judged.
+// source is one kind of metric: its field, whether it is there, and how it is validated.
 type source struct {
 	kind  autoscalingv2.MetricSourceType
 	child string

@@ -4,7 +4,7 @@ import (
 	"regexp"
 	"strings"
 	"time"
-	_ "time/tzdata" // zones are judged alike on hosts with and without a zone database
+	_ "time/tzdata" // zones are validated alike on hosts with and without a zone database
 
 	"github.com/robfig/cron/v3"
 	batchv1 "k8s.io/api/batch/v1"

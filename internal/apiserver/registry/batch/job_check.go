@@ -40,7 +40,7 @@ func checkJob(j, previous *batchv1.Job) field.ErrorList {
 	if previous == nil {
 		return f.List()
 	}
-	// Upstream judges the spec once more on updates, so findings come twice.
+	// Upstream validates the spec once more on updates, so findings come twice.
 	checkSpec(&f, &j.Spec)
 	checkCompletions(&f, &j.Spec, &previous.Spec)
 	f.Immutable(spec().Child("selector"), j.Spec.Selector, previous.Spec.Selector)
@@ -82,7 +82,7 @@ func checkGenerated(f *typed.Errors, j *batchv1.Job) {
 	}
 }
 
-// checkSpec judges a Job's own spec: what a template of Jobs has too, and the selector.
+// checkSpec validates a Job's own spec: what a template of Jobs has too, and the selector.
 func checkSpec(f *typed.Errors, s *batchv1.JobSpec) {
 	checkWork(f, s, spec())
 	if s.Selector == nil {
@@ -97,7 +97,7 @@ func checkSpec(f *typed.Errors, s *batchv1.JobSpec) {
 	}
 }
 
-// checkWork judges the spec of a Job or of a CronJob's Jobs.
+// checkWork validates the spec of a Job or of a CronJob's Jobs.
 func checkWork(f *typed.Errors, s *batchv1.JobSpec, path *field.Path) {
 	f.NotNegativeIf(path.Child("parallelism"), s.Parallelism)
 	f.NotNegativeIf(path.Child("completions"), s.Completions)
@@ -141,7 +141,7 @@ func checkWork(f *typed.Errors, s *batchv1.JobSpec, path *field.Path) {
 	}
 }
 
-// checkMode judges what indexed Jobs alone may have, and how much of it.
+// checkMode validates what indexed Jobs alone may have, and how much of it.
 func checkMode(f *typed.Errors, s *batchv1.JobSpec, path *field.Path) {
 	if m := s.CompletionMode; m != nil && *m != batchv1.NonIndexedCompletion && *m != batchv1.IndexedCompletion {
 		f.Add(field.NotSupported(path.Child("completionMode"), *m,

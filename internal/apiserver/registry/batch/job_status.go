@@ -19,7 +19,7 @@ func hasCondition(j *batchv1.Job, t batchv1.JobConditionType) bool {
 		func(c batchv1.JobCondition) bool { return c.Type == t && c.Status == corev1.ConditionTrue })
 }
 
-// statusCheck is one judgement of a Job's status. What an update leaves as it was is not judged: a
+// statusCheck is one check of a Job's status. What an update leaves as it was is not validated: a
 // Job whose spec has just changed may hold a status that no longer fits, until its controller has
 // seen it.
 type statusCheck struct {
@@ -79,7 +79,7 @@ func (c *statusCheck) counts() {
 	list(s.UncountedTerminatedPods.Failed, path.Child("failed"))
 }
 
-// outcome judges the conditions against one another and against the times.
+// outcome validates the conditions against one another and against the times.
 func (c *statusCheck) outcome() {
 	s, complete, failed := &c.j.Status, hasCondition(c.j, batchv1.JobComplete), hasCondition(c.j, batchv1.JobFailed)
 	completion := c.changed(func(s *batchv1.JobStatus) any { return s.CompletionTime })
@@ -167,7 +167,7 @@ func (c *statusCheck) indexes() {
 	}
 }
 
-// criteria judges the Pods that are left, and the condition that comes before Complete.
+// criteria validates the Pods that are left, and the condition that comes before Complete.
 func (c *statusCheck) criteria() {
 	s := &c.j.Status
 	if typed.Deref(s.Terminating) > 0 && finished(c.j) &&

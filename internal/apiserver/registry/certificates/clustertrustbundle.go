@@ -73,8 +73,8 @@ func validateBundle(b, old *certificatesv1.ClusterTrustBundle) field.ErrorList {
 	return errs
 }
 
-// bundleMeta judges metadata. A name has the signer's in front, with colons for slashes; without a
-// signer it has no colon.
+// bundleMeta validates metadata. A name has the signer's in front, with colons for slashes; without
+// a signer it has no colon.
 func bundleMeta(o runtime.Object) field.ErrorList {
 	b, path := o.(*certificatesv1.ClusterTrustBundle), field.NewPath("metadata")
 	errs := validation.ValidateObjectMeta(&b.ObjectMeta, false, func(name string, prefix bool) []string {

@@ -85,7 +85,7 @@ func claimClass(now, previous *v1.PersistentVolumeClaim) field.ErrorList {
 	return errs
 }
 
-// validateClaimStatus judges sizes and the state of a resize.
+// validateClaimStatus validates sizes and the state of a resize.
 func validateClaimStatus(c, _ *v1.PersistentVolumeClaim) field.ErrorList {
 	var errs field.ErrorList
 	if len(c.Spec.AccessModes) == 0 {

@@ -66,7 +66,7 @@ func validateConfigMap(c *v1.ConfigMap) field.ErrorList {
 	return errs
 }
 
-// dataKey judges one key of a ConfigMap or Secret.
+// dataKey validates one key of a ConfigMap or Secret.
 func dataKey(k string, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, msg := range validation.IsConfigMapKey(k) {

@@ -80,8 +80,8 @@ func eventFields(e *v1.Event) fields.Set {
 	}
 }
 
-// validateEvent judges an Event by the rules of its age: one with an eventTime is of the new form;
-// events.k8s.io asks for the new form, and lets only the series and metadata change.
+// validateEvent validates an Event by the rules of its age: one with an eventTime is of the new
+// form; events.k8s.io asks for the new form, and lets only the series and metadata change.
 func validateEvent(ctx context.Context, e, old *v1.Event) field.ErrorList {
 	group := ""
 	if info, ok := request.RequestInfoFrom(ctx); ok {

@@ -53,8 +53,8 @@ func TestSecret(t *testing.T) {
 	}
 }
 
-// TestRows holds the cells of kinds whose line says something of its own.
-func TestRows(t *testing.T) {
+// TestTableRows holds the cells of kinds whose line says something of its own.
+func TestTableRows(t *testing.T) {
 	opt := resourcedef.RowOptions{Now: metav1.NewTime(time.Unix(100, 0))}
 	at := func(s int64) metav1.Time { return metav1.NewTime(time.Unix(s, 0)) }
 	e := &v1.Event{

@@ -59,7 +59,7 @@ func limitType(t string, path *field.Path) field.ErrorList {
 	return field.ErrorList{field.Invalid(path, t, "must be a standard limit type or fully qualified")}
 }
 
-// limitNames judges the names of resources in each list, and refuses defaults for whole Pods.
+// limitNames validates the names of resources in each list, and refuses defaults for whole Pods.
 func limitNames(it *v1.LimitRangeItem, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	names := func(child string, list v1.ResourceList) {

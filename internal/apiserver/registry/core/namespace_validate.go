@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// validateFinalizers judges the names in spec.finalizers: qualified, and with a domain unless it is
-// the standard one. On finalize the path names the entry; at creation it names the list.
+// validateFinalizers validates the names in spec.finalizers: qualified, and with a domain unless it
+// is the standard one. On finalize the path names the entry; at creation it names the list.
 func validateFinalizers(ns *v1.Namespace, indexed bool) field.ErrorList {
 	var errs field.ErrorList
 	base := field.NewPath("spec", "finalizers")

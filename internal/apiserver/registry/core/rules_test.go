@@ -13,15 +13,10 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
+	"github.com/gantry-project/gantry/test/expect"
 )
 
-func errorText(list field.ErrorList) string {
-	out := make([]string, 0, len(list))
-	for _, e := range list {
-		out = append(out, e.Error())
-	}
-	return strings.Join(out, "\n")
-}
+var errorText = expect.ErrorTexts
 
 func volumeOf(change func(*v1.PersistentVolume)) *v1.PersistentVolume {
 	p := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Spec: v1.PersistentVolumeSpec{
@@ -147,7 +142,7 @@ func TestClaimRules(t *testing.T) {
 }
 
 // A data source in another namespace is dropped, unless the stored claim names one by reference:
-// then it is refused. A group that the stored one names is not judged again.
+// then it is refused. A group that the stored one names is not validated again.
 func TestDataSourceOfAChangedClaim(t *testing.T) {
 	claim := func(s *v1.TypedObjectReference) *v1.PersistentVolumeClaim {
 		c := &v1.PersistentVolumeClaim{Spec: v1.PersistentVolumeClaimSpec{

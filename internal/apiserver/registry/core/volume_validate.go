@@ -38,7 +38,7 @@ func validateVolume(p *v1.PersistentVolume) field.ErrorList {
 	return append(errs, volumeAttributes(s, spec)...)
 }
 
-// volumeBasics judges what every volume says of its size, its use and its place.
+// volumeBasics validates what every volume says of its size, its use and its place.
 func volumeBasics(s *v1.PersistentVolumeSpec, spec *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if len(s.AccessModes) == 0 {
@@ -96,7 +96,7 @@ func sourceOrder() []string {
 	}
 }
 
-// volumeSource wants one source, judges the first and refuses the others.
+// volumeSource wants one source, validates the first and refuses the others.
 func volumeSource(p *v1.PersistentVolume, spec *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	n, given := 0, reflect.ValueOf(&p.Spec.PersistentVolumeSource).Elem()
@@ -143,7 +143,7 @@ func volumeAttributes(s *v1.PersistentVolumeSpec, spec *field.Path) field.ErrorL
 	return errs
 }
 
-// ValidateInlineVolume judges a volume that stands inside a VolumeAttachment: one of a driver,
+// ValidateInlineVolume validates a volume that stands inside a VolumeAttachment: one of a driver,
 // without what only an object of its own has.
 func ValidateInlineVolume(s *v1.PersistentVolumeSpec, spec *field.Path) field.ErrorList {
 	const inline = "in the context of inline volumes"

@@ -65,7 +65,7 @@ func warn(r *nodev1.RuntimeClass) []string {
 	return out
 }
 
-// check judges a class, at an update as well; the handler may not change.
+// check validates a class, at an update as well; the handler may not change.
 func check(r, previous *nodev1.RuntimeClass) field.ErrorList {
 	var f typed.Errors
 	handler := field.NewPath("handler")

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestRow(t *testing.T) {
+func TestTableRow(t *testing.T) {
 	n := &v1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "n", CreationTimestamp: metav1.NewTime(time.Unix(0, 0)),
 			Labels: map[string]string{

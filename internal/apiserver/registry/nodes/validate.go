@@ -18,7 +18,7 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
-// Validate judges a Node. Status is optional, and judged where it is given.
+// Validate validates a Node. Status is optional, and validated where it is given.
 func Validate(n *v1.Node) field.ErrorList { return validate(n, nil, swap(n)) }
 
 // validate is Validate of a Node whose address ranges may be some that are stored already, with
@@ -32,7 +32,7 @@ func validate(n *v1.Node, stored []string, swap field.ErrorList) field.ErrorList
 	return append(errs, podCIDRs(n, stored)...)
 }
 
-// swap judges a Node's swap, which writes of its status alone may have as they like.
+// swap validates a Node's swap, which writes of its status alone may have as they like.
 func swap(n *v1.Node) field.ErrorList {
 	if s := n.Status.NodeInfo.Swap; s != nil && s.Capacity != nil && *s.Capacity <= 0 {
 		return field.ErrorList{field.Invalid(field.NewPath("metadata", "nodeSwapStatus", "capacity"), *s.Capacity,
@@ -44,7 +44,7 @@ func swap(n *v1.Node) field.ErrorList {
 // featureName is a name of a feature that a node declares.
 var featureName = regexp.MustCompile(`^([A-Z][A-Za-z0-9]*)(/[A-Za-z][A-Za-z0-9]*)*$`)
 
-// features judges what a node declares to be able to do: sorted names, each once (KEP-5328).
+// features validates what a node declares to be able to do: sorted names, each once (KEP-5328).
 func features(list []string) field.ErrorList {
 	var errs field.ErrorList
 	path := field.NewPath("status", "declaredFeatures")
@@ -99,7 +99,7 @@ func podCIDRs(n *v1.Node, stored []string) field.ErrorList {
 	return errs
 }
 
-// annotations judges those that carried taints, and Pods to avoid, before there were fields for
+// annotations validates those that carried taints, and Pods to avoid, before there were fields for
 // them.
 func annotations(a map[string]string, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
@@ -177,11 +177,11 @@ func resources(n *v1.Node) field.ErrorList {
 	return errs
 }
 
-// ValidateUpdate judges a Node and then its change: its address ranges and provider stay as first
-// given.
+// ValidateUpdate validates a Node and then its change: its address ranges and provider stay as
+// first given.
 func ValidateUpdate(n, old *v1.Node) field.ErrorList { return validateUpdate(n, old, swap(n)) }
 
-// ValidateStatusUpdate judges a change that is written to a Node's status.
+// ValidateStatusUpdate validates a change that is written to a Node's status.
 func ValidateStatusUpdate(n, old *v1.Node) field.ErrorList { return validateUpdate(n, old, nil) }
 
 func validateUpdate(n, old *v1.Node, swap field.ErrorList) field.ErrorList {

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-func at(seconds int64) metav1.Time { return metav1.NewTime(time.Unix(1_700_000_000+seconds, 0)) }
+func timeAt(seconds int64) metav1.Time { return metav1.NewTime(time.Unix(1_700_000_000+seconds, 0)) }
 
 // podOf is a created Pod with one container.
 func podOf(edit ...func(*v1.Pod)) *v1.Pod {
@@ -30,7 +30,7 @@ func podOf(edit ...func(*v1.Pod)) *v1.Pod {
 	}
 	Default(p)
 	status := p.Status
-	PrepareCreate(p, at(0))
+	PrepareCreate(p, timeAt(0))
 	if status.Phase == "" {
 		status.Phase = v1.PodPending
 	}
@@ -52,7 +52,7 @@ func TestPrepareCreate(t *testing.T) {
 			v1.Container{Name: "e", Image: "a@sha256:" + strings.Repeat("a", 64)})
 	})
 	p.Status.PodIP = "1.2.3.4"
-	PrepareCreate(p, at(0))
+	PrepareCreate(p, timeAt(0))
 	if p.Status.Phase != v1.PodPending || p.Status.QOSClass != v1.PodQOSBestEffort || p.Status.PodIP != "" {
 		t.Errorf("status %+v", p.Status)
 	}
@@ -515,7 +515,7 @@ func TestStatusKeeps(t *testing.T) {
 // row: API-33
 // row: TRM-01
 // row: TRM-02
-func TestGrace(t *testing.T) {
+func TestDeletionGracePeriod(t *testing.T) {
 	n := func(v int64) *int64 { return &v }
 	bound := func(p *v1.Pod) { p.Spec.NodeName = "n" }
 	for _, c := range []struct {
@@ -549,7 +549,7 @@ func TestBindPod(t *testing.T) {
 		Target: v1.ObjectReference{Name: "n"}}
 	p := podOf()
 	spec := p.Spec.DeepCopy()
-	if err := bindPod(p, b, at(3)); err != nil {
+	if err := bindPod(p, b, timeAt(3)); err != nil {
 		t.Fatal(err)
 	}
 	spec.NodeName = "n"
@@ -557,7 +557,7 @@ func TestBindPod(t *testing.T) {
 		t.Errorf("more than the node's name changed: %v", p)
 	}
 	if c := p.Status.Conditions; len(c) != 1 || c[0].Type != v1.PodScheduled || c[0].Status != v1.ConditionTrue ||
-		c[0].LastTransitionTime != at(3) {
+		c[0].LastTransitionTime != timeAt(3) {
 		t.Errorf("conditions %+v", p.Status.Conditions)
 	}
 	elsewhere := b.DeepCopy()
@@ -578,11 +578,11 @@ func TestBindPod(t *testing.T) {
 		{p, elsewhere, `pod p is already assigned to node "n"`},
 		{gates("g"), b, "pod p has non-empty .spec.schedulingGates"},
 		{gates("g", "h"), b, "pod p has non-empty .spec.schedulingGates"},
-		{podOf(func(p *v1.Pod) { p.DeletionTimestamp = new(at(0)) }), b,
+		{podOf(func(p *v1.Pod) { p.DeletionTimestamp = new(timeAt(0)) }), b,
 			"pod p is being deleted, cannot be assigned to a host"},
 	} {
 		before := c.pod.DeepCopy()
-		if err := bindPod(c.pod, c.b, at(4)); err == nil || err.Error() != c.want {
+		if err := bindPod(c.pod, c.b, timeAt(4)); err == nil || err.Error() != c.want {
 			t.Errorf("to node %s: got %v, want %s", c.b.Target.Name, err, c.want)
 		}
 		if !reflect.DeepEqual(c.pod, before) {
@@ -595,7 +595,7 @@ func TestBindPod(t *testing.T) {
 // row: PDB-05
 // row: PDB-08
 // row: PDB-12
-func TestBudget(t *testing.T) {
+func TestPodDisruptionBudget(t *testing.T) {
 	b := &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "ns", Generation: 2},
 		Spec: policyv1.PodDisruptionBudgetSpec{MinAvailable: new(intstr.FromInt32(1)),
@@ -605,7 +605,7 @@ func TestBudget(t *testing.T) {
 	}
 	refusal := func(want string, retry int32) {
 		t.Helper()
-		err := CheckAndDecrement(b, "p", at(0))
+		err := CheckAndDecrement(b, "p", timeAt(0))
 		s, ok := err.(errors.APIStatus)
 		if !ok || !errors.IsTooManyRequests(err) || s.Status().Details.Causes[0].Message != want ||
 			s.Status().Details.Causes[0].Type != policyv1.DisruptionBudgetCause ||
@@ -615,10 +615,10 @@ func TestBudget(t *testing.T) {
 	}
 	refusal("The disruption budget x is still being processed by the server.", 10)
 	b.Status.ObservedGeneration = 2
-	if err := CheckAndDecrement(b, "p", at(0)); err != nil || b.Status.DisruptionsAllowed != 0 ||
-		b.Status.DisruptedPods["p"] != at(0) || len(b.Status.Conditions) != 1 {
+	if err := CheckAndDecrement(b, "p", timeAt(0)); err != nil || b.Status.DisruptionsAllowed != 0 ||
+		b.Status.DisruptedPods["p"] != timeAt(0) || len(b.Status.Conditions) != 1 {
 		t.Errorf("got %v, %+v, want no error, DisruptionsAllowed 0, DisruptedPods[p] %v and 1 in Conditions", err,
-			b.Status, at(0))
+			b.Status, timeAt(0))
 	}
 	refusal("The disruption budget x needs 1 healthy pods and has 2 currently", 0)
 
@@ -694,7 +694,7 @@ func TestContainerChoice(t *testing.T) {
 	}
 }
 
-func TestLocation(t *testing.T) {
+func TestKubeletAddress(t *testing.T) {
 	n := &v1.Node{Status: v1.NodeStatus{
 		Addresses: []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "10.0.0.1"},
 			{Type: v1.NodeHostName, Address: "n1"}},

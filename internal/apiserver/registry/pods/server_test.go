@@ -89,7 +89,7 @@ func TestBinding(t *testing.T) {
 // row: API-29
 // row: API-30
 // row: API-34
-func TestIdentity(t *testing.T) {
+func TestUIDNameAndGeneration(t *testing.T) {
 	c, ns := startServer(t)
 	first := newPod(t, ns, func(p *v1.Pod) { p.Finalizers = []string{"example.com/f"} })
 	_, err := c.CoreV1().Pods(ns).Create(t.Context(), &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "A_b"},
@@ -199,12 +199,13 @@ func TestDelete(t *testing.T) {
 	}
 }
 
-// TestFields lists by each field a selector may ask for, watches by node, and deletes by phase.
+// TestFieldSelectors lists by each field a selector may ask for, watches by node, and deletes by
+// phase.
 //
 // row: API-14
 // row: API-15
 // row: API-35
-func TestFields(t *testing.T) {
+func TestFieldSelectors(t *testing.T) {
 	c, ns := startServer(t)
 	p := newPod(t, ns)
 	newPod(t, ns, func(p *v1.Pod) { p.Name, p.Spec.RestartPolicy = "q", v1.RestartPolicyNever })

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// updateRules are what an update through one subresource may change and how it is judged.
+// updateRules are what an update through one subresource may change and how it is validated.
 type updateRules interface {
 	// prepareForUpdate takes from the stored Pod all that this endpoint may not change.
 	prepareForUpdate(p, old *v1.Pod)

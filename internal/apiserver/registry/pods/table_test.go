@@ -8,11 +8,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func waiting(reason string) v1.ContainerState {
+func waitingState(reason string) v1.ContainerState {
 	return v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: reason}}
 }
 
-func ended(code int32, reason string) v1.ContainerState {
+func terminatedState(code int32, reason string) v1.ContainerState {
 	return v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: code, Reason: reason}}
 }
 
@@ -20,10 +20,10 @@ func running() v1.ContainerState {
 	return v1.ContainerState{Running: &v1.ContainerStateRunning{}}
 }
 
-// TestRow holds READY, STATUS and RESTARTS as upstream prints them.
+// TestTableRow holds READY, STATUS and RESTARTS as upstream prints them.
 //
 // row: OPS-01
-func TestRow(t *testing.T) {
+func TestTableRow(t *testing.T) {
 	inits := func(p *v1.Pod, states ...v1.ContainerStatus) {
 		for i := range states {
 			states[i].Name = fmt.Sprint("i", i)
@@ -44,53 +44,54 @@ func TestRow(t *testing.T) {
 		{"gated", func(p *v1.Pod) { p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "g"}} },
 			"0/1 SchedulingGated 0"},
 		{"creating", func(p *v1.Pod) {
-			app(p, v1.ContainerStatus{State: waiting("ContainerCreating")})
+			app(p, v1.ContainerStatus{State: waitingState("ContainerCreating")})
 			p.Status.Phase = v1.PodPending
 		}, "0/1 ContainerCreating 0"},
 		{"running", func(p *v1.Pod) { app(p, v1.ContainerStatus{State: running(), Ready: true}) }, "1/1 Running 0"},
 		{"restarted 5 s ago", func(p *v1.Pod) {
 			app(p, v1.ContainerStatus{State: running(), Ready: true, RestartCount: 1,
 				LastTerminationState: v1.ContainerState{
-					Terminated: &v1.ContainerStateTerminated{FinishedAt: at(95)}}})
+					Terminated: &v1.ContainerStateTerminated{FinishedAt: timeAt(95)}}})
 		}, "1/1 Running 1 (5s ago)"},
 		{"crash loop",
-			func(p *v1.Pod) { app(p, v1.ContainerStatus{State: waiting("CrashLoopBackOff"), RestartCount: 5}) },
+			func(p *v1.Pod) { app(p, v1.ContainerStatus{State: waitingState("CrashLoopBackOff"), RestartCount: 5}) },
 			"0/1 CrashLoopBackOff 5"},
 		{"pull back-off", func(p *v1.Pod) {
-			app(p, v1.ContainerStatus{State: waiting("ImagePullBackOff")})
+			app(p, v1.ContainerStatus{State: waitingState("ImagePullBackOff")})
 			p.Status.Phase = v1.PodPending
 		}, "0/1 ImagePullBackOff 0"},
 		{"failed", func(p *v1.Pod) {
-			app(p, v1.ContainerStatus{State: ended(1, "Error")})
+			app(p, v1.ContainerStatus{State: terminatedState(1, "Error")})
 			p.Status.Phase = v1.PodFailed
 		}, "0/1 Error 0"},
 		{"init containers are over", func(p *v1.Pod) {
-			inits(p, v1.ContainerStatus{State: ended(0, "Completed"), Ready: true})
-			app(p, v1.ContainerStatus{State: waiting("PodInitializing")})
+			inits(p, v1.ContainerStatus{State: terminatedState(0, "Completed"), Ready: true})
+			app(p, v1.ContainerStatus{State: waitingState("PodInitializing")})
 			p.Status.Phase = v1.PodPending
 		}, "0/1 PodInitializing 0"},
 		{"completed", func(p *v1.Pod) {
-			app(p, v1.ContainerStatus{State: ended(0, "Completed")})
+			app(p, v1.ContainerStatus{State: terminatedState(0, "Completed")})
 			p.Status.Phase = v1.PodSucceeded
 		}, "0/1 Completed 0"},
-		{"exit code without a reason", func(p *v1.Pod) { app(p, v1.ContainerStatus{State: ended(3, "")}) },
+		{"exit code without a reason", func(p *v1.Pod) { app(p, v1.ContainerStatus{State: terminatedState(3, "")}) },
 			"0/1 ExitCode:3 0"},
 		{"one of two completed", func(p *v1.Pod) {
 			app(p, v1.ContainerStatus{State: running(), Ready: true})
 			p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: "d", Image: "x"})
-			p.Status.ContainerStatuses = append([]v1.ContainerStatus{{Name: "d", State: ended(0, "Completed")}},
+			p.Status.ContainerStatuses = append([]v1.ContainerStatus{{Name: "d",
+				State: terminatedState(0, "Completed")}},
 				p.Status.ContainerStatuses...)
 		}, "1/2 NotReady 0"},
 		{"first of two init containers", func(p *v1.Pod) {
-			inits(p, v1.ContainerStatus{State: running()}, v1.ContainerStatus{State: waiting("PodInitializing")})
+			inits(p, v1.ContainerStatus{State: running()}, v1.ContainerStatus{State: waitingState("PodInitializing")})
 		}, "0/1 Init:0/2 0"},
 		{"second of two init containers", func(p *v1.Pod) {
-			inits(p, v1.ContainerStatus{State: ended(0, "Completed")}, v1.ContainerStatus{State: running()})
+			inits(p, v1.ContainerStatus{State: terminatedState(0, "Completed")}, v1.ContainerStatus{State: running()})
 		}, "0/1 Init:1/2 0"},
 		{"init container crashes", func(p *v1.Pod) {
-			inits(p, v1.ContainerStatus{State: waiting("CrashLoopBackOff"), RestartCount: 2})
+			inits(p, v1.ContainerStatus{State: waitingState("CrashLoopBackOff"), RestartCount: 2})
 		}, "0/1 Init:CrashLoopBackOff 2"},
-		{"init container failed", func(p *v1.Pod) { inits(p, v1.ContainerStatus{State: ended(3, "")}) },
+		{"init container failed", func(p *v1.Pod) { inits(p, v1.ContainerStatus{State: terminatedState(3, "")}) },
 			"0/1 Init:ExitCode:3 0"},
 		{"sidecar", func(p *v1.Pod) {
 			inits(p, v1.ContainerStatus{State: running(), Started: new(true), Ready: true, RestartCount: 1})
@@ -98,8 +99,9 @@ func TestRow(t *testing.T) {
 			app(p, v1.ContainerStatus{State: running(), Ready: true})
 		}, "2/2 Running 1"},
 		{"init containers are behind it", func(p *v1.Pod) {
-			inits(p, v1.ContainerStatus{State: ended(0, "Completed")}, v1.ContainerStatus{State: ended(0, "Completed")})
-			app(p, v1.ContainerStatus{State: waiting("PodInitializing")})
+			inits(p, v1.ContainerStatus{State: terminatedState(0, "Completed")},
+				v1.ContainerStatus{State: terminatedState(0, "Completed")})
+			app(p, v1.ContainerStatus{State: waitingState("PodInitializing")})
 			p.Status.Phase = v1.PodPending
 		}, "0/1 PodInitializing 0"},
 		{"unknown", func(p *v1.Pod) { p.Status.Phase = v1.PodUnknown }, "0/1 Unknown 0"},
@@ -114,13 +116,13 @@ func TestRow(t *testing.T) {
 		}, "0/1 Terminating 0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := Row(podOf(c.edit), at(100))
+			r := Row(podOf(c.edit), timeAt(100))
 			if got := fmt.Sprint(r[1], " ", r[2], " ", r[3]); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
 		})
 	}
-	if r := Row(podOf(), at(100)); fmt.Sprint(r[4:]) != "[<unknown> <none> <none> <none> <none>]" {
+	if r := Row(podOf(), timeAt(100)); fmt.Sprint(r[4:]) != "[<unknown> <none> <none> <none> <none>]" {
 		t.Errorf(`got %v, want r[4:] "[<unknown> <none> <none> <none> <none>]"`, r)
 	}
 	if c := RowConditions(podOf(func(p *v1.Pod) { p.Status.Phase = v1.PodFailed })); len(c) != 1 ||

@@ -12,7 +12,7 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
 )
 
-// Validate judges a new Pod. Metadata itself is judged by the machinery.
+// Validate validates a new Pod. Metadata itself is validated by the machinery.
 func Validate(p *v1.Pod) field.ErrorList {
 	errs := metadataAndSpec(p)
 	spec := field.NewPath("spec")

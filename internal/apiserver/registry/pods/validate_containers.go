@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// containerStatuses judges what the kubelet tells of users and of devices.
+// containerStatuses validates what the kubelet tells of users and of devices.
 func containerStatuses(p *v1.Pod, status *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	lists := []struct {

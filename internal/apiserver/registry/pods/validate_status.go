@@ -12,7 +12,7 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
-// ValidateStatusUpdate judges a change of the status: QoS class fixed, ended containers that may
+// ValidateStatusUpdate validates a change of the status: QoS class fixed, ended containers that may
 // not restart stay ended, conditions have names that cannot collide, addresses are addresses.
 func ValidateStatusUpdate(p, old *v1.Pod) field.ErrorList {
 	errs := statusMetadata(p, old)
@@ -151,7 +151,7 @@ func claimStatuses(p *v1.Pod, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// addresses judges those of the Pod and of its host. What is stored may stay.
+// addresses validates those of the Pod and of its host. What is stored may stay.
 func addresses(p, old *v1.Pod, status *field.Path) field.ErrorList {
 	pods, hosts := status.Child("podIPs"), status.Child("hostIPs")
 	errs := addressList(podIPs(p), podIPs(old), typed.GoFields(p.Status.PodIPs), pods)

@@ -18,7 +18,7 @@ const updatableFieldsMessage = "`spec.containers[*].image`,`spec.initContainers[
 	"`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations)," +
 	"`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 
-// ValidateUpdate judges a change through the main endpoint: images, a shorter deadline, more
+// ValidateUpdate validates a change through the main endpoint: images, a shorter deadline, more
 // tolerations, fewer gates, and while gated narrower node constraints; nothing else of the spec.
 func ValidateUpdate(p, old *v1.Pod) field.ErrorList {
 	errs := validateAnyUpdate(p, old)

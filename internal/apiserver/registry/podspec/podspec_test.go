@@ -26,11 +26,11 @@ func TestPullPolicy(t *testing.T) {
 	}
 }
 
-// TestTemplate: a template is validated like a Pod, with its own path and without what only Pods
+// TestPodTemplate: a template is validated like a Pod, with its own path and without what only Pods
 // get.
 //
 // row: API-44
-func TestTemplate(t *testing.T) {
+func TestPodTemplate(t *testing.T) {
 	x := &v1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"bad key": "v"}},
 		Spec: v1.PodSpec{

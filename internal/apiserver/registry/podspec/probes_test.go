@@ -139,7 +139,7 @@ func TestFieldsThatEphemeralContainersMayNotHave(t *testing.T) {
 // row: DWN-01
 // row: DWN-02
 // row: DWN-03
-func TestWhereFieldsMayBeSeen(t *testing.T) {
+func TestDownwardAPIFields(t *testing.T) {
 	for path, where := range map[string]string{
 		"metadata.name": "env volume", "metadata.namespace": "env volume", "metadata.uid": "env volume",
 		"metadata.annotations['key']": "env volume", "metadata.labels['example.com/key']": "env volume",

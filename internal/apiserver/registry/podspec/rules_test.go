@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/gantry-project/gantry/test/expect"
 )
 
 // valid is a spec that is fine, for a rule to be broken in.
@@ -24,13 +26,7 @@ func with(source v1.VolumeSource) *v1.PodSpec {
 	return valid(func(s *v1.PodSpec) { s.Volumes = []v1.Volume{{Name: "v", VolumeSource: source}} })
 }
 
-func errorText(list field.ErrorList) string {
-	out := make([]string, 0, len(list))
-	for _, e := range list {
-		out = append(out, e.Error())
-	}
-	return strings.Join(out, "\n")
-}
+var errorText = expect.ErrorTexts
 
 // TestVolumeRules: sources that Gantry's nodes do not mount are validated as strictly as those they
 // do.

@@ -51,7 +51,7 @@ func (j *validator) initContainers(path *field.Path) {
 		if c.RestartPolicy != nil || len(c.RestartPolicyRules) == 0 {
 			j.restart(c, at)
 		} else {
-			j.Required(at.Child("restartPolicy"), restartRulesWithoutPolicy) // the rules themselves are not judged
+			j.Required(at.Child("restartPolicy"), restartRulesWithoutPolicy) // the rules themselves are not validated
 		}
 		if names.Has(c.Name) {
 			j.Add(field.Duplicate(at.Child("name"), c.Name))

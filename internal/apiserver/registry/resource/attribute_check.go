@@ -29,7 +29,7 @@ func checkAttribute(f *typed.Errors, a *resourcev1.DeviceAttribute, p *field.Pat
 }
 
 // checkValueKinds wants a value of one kind for each attribute. v1.37.2 declares this at the type:
-// it is judged last.
+// it is validated last.
 func checkValueKinds(f *typed.Errors, devices []resourcev1.Device) {
 	for i := range devices {
 		for _, name := range slices.Sorted(maps.Keys(devices[i].Attributes)) {
@@ -64,7 +64,8 @@ func checkValueKind(f *typed.Errors, a *resourcev1.DeviceAttribute, p *field.Pat
 	}
 }
 
-// checkCapacity judges how much a device has and, when many claims share it, what each may ask for.
+// checkCapacity validates how much a device has and, when many claims share it, what each may ask
+// for.
 func checkCapacity(f *typed.Errors, c *resourcev1.DeviceCapacity, shared bool, p *field.Path) {
 	r := c.RequestPolicy
 	if r == nil {

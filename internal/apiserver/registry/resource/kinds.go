@@ -43,7 +43,7 @@ func newListChecker[T any](at *field.Path, list []T, most int) listChecker[T] {
 	return listChecker[T]{at, list, most}
 }
 
-// checkEach judges the items of a list, and their number.
+// checkEach validates the items of a list, and their number.
 func checkEach[T any](f *typed.Errors, l listChecker[T], check func(item *T, at *field.Path)) {
 	for i := range l.list {
 		check(&l.list[i], l.at.Index(i))

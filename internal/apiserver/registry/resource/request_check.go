@@ -28,7 +28,8 @@ const (
 		"separated by '/'"
 )
 
-// checkDevices judges what a claim asks for. stored says that its expressions were accepted before.
+// checkDevices validates what a claim asks for. stored says that its expressions were accepted
+// before.
 func checkDevices(f *typed.Errors, d *resourcev1.DeviceClaim, p *field.Path, stored bool) {
 	known := requestNames(d)
 	checkUnique(f, newListChecker(p.Child("requests"), d.Requests, resourcev1.DeviceRequestsMaxSize),

@@ -177,7 +177,7 @@ func checkDeviceNodes(f *typed.Errors, d *resourcev1.Device, p *field.Path, perD
 	}
 }
 
-// checkCounters judges the number of counters; their names are declared at the type.
+// checkCounters validates the number of counters; their names are declared at the type.
 func checkCounters(f *typed.Errors, m map[string]resourcev1.Counter, most int, p *field.Path) {
 	if len(m) == 0 {
 		f.Required(p, "")

@@ -53,8 +53,8 @@ func checkStatus(c, previous *resourcev1.ResourceClaim) field.ErrorList {
 	return f.List()
 }
 
-// checkReserved judges who uses a claim: nobody before it is allocated, nobody new once it is being
-// deleted.
+// checkReserved validates who uses a claim: nobody before it is allocated, nobody new once it is
+// being deleted.
 func checkReserved(f *typed.Errors, c, previous *resourcev1.ResourceClaim) {
 	p := field.NewPath("status", "reservedFor")
 	checkUnique(f, newListChecker(p, c.Status.ReservedFor, resourcev1.ResourceClaimReservedForMaxSize),
@@ -116,8 +116,8 @@ func checkResult(f *typed.Errors, r *resourcev1.DeviceRequestAllocationResult, k
 	}
 }
 
-// checkBinding judges the conditions a driver sets before a Pod may be bound, and those that say it
-// never can.
+// checkBinding validates the conditions a driver sets before a Pod may be bound, and those that say
+// it never can.
 func checkBinding(f *typed.Errors, good, bad []string, p *field.Path) {
 	for _, l := range []struct {
 		child string

@@ -26,7 +26,7 @@ func WithGroups(all []resourcedef.Kind) []resourcedef.Kind {
 	return all
 }
 
-// keepSchedulingGroup puts the field back that the rules drop, and judges it.
+// keepSchedulingGroup puts the field back that the rules drop, and validates it.
 func keepSchedulingGroup(r *resourcedef.Rules) {
 	create, update, validate, validateUpdate := r.PrepareCreate, r.PrepareUpdate, r.Validate, r.ValidateUpdate
 	r.PrepareCreate = func(ctx context.Context, obj runtime.Object) {
@@ -61,7 +61,7 @@ func keepSchedulingGroup(r *resourcedef.Rules) {
 	}
 }
 
-// checkSchedulingGroup judges spec.schedulingGroup: it names a PodGroup.
+// checkSchedulingGroup validates spec.schedulingGroup: it names a PodGroup.
 func checkSchedulingGroup(obj runtime.Object) field.ErrorList {
 	spec, at := specOf(obj)
 	if spec == nil || spec.SchedulingGroup == nil {

@@ -79,7 +79,7 @@ func checkGroupStatus(g, _ *schedulingv1beta1.PodGroup) field.ErrorList {
 	return f.List()
 }
 
-// checkPolicy judges which policy is chosen, and that the choice stays; minCount may change.
+// checkPolicy validates which policy is chosen, and that the choice stays; minCount may change.
 func checkPolicy(f *typed.Errors, at *field.Path, p, previous *schedulingv1beta1.PodGroupSchedulingPolicy) {
 	const members = "`basic`, `gang`"
 	switch {
@@ -118,7 +118,7 @@ func checkDisruption(f *typed.Errors, at *field.Path, d *schedulingv1beta1.Disru
 	}
 }
 
-// checkNumber judges a priority: what lies above the highest of users is the system's.
+// checkNumber validates a priority: what lies above the highest of users is the system's.
 func checkNumber(f *typed.Errors, at *field.Path, n *int32) {
 	if n != nil && *n > maxUserPriority {
 		f.Invalid(at, *n, content.MaxError(int32(maxUserPriority)))

@@ -73,9 +73,9 @@ func (a *Allocator) initialize(ctx context.Context) error {
 	return nil
 }
 
-// begin gives s what it lacks. The library asks for it before the strategy prepares and judges the
-// object. finish(true) gives back what old had and s has not; finish(false) what was given. What a
-// dry run shows is promised to nobody: it is free again at once.
+// begin gives s what it lacks. The library asks for it before the strategy prepares and validates
+// the object. finish(true) gives back what old had and s has not; finish(false) what was given.
+// What a dry run shows is promised to nobody: it is free again at once.
 func (a *Allocator) begin(ctx context.Context, s, old *v1.Service, dryRun bool) (finish func(ok bool), err error) {
 	prepareAllocation(s, old)
 	wanted := s.DeepCopy()
@@ -160,7 +160,7 @@ func (a *Allocator) releaseAll(s *v1.Service) {
 	a.releaseUnused(context.Background(), s, &v1.Service{})
 }
 
-// releaseUnused gives back what s holds and kept does not: first in the ledger, so that nobody
+// releaseUnused gives back what s holds and kept does not: first in the allocator, so that nobody
 // finds an address free that is still written down.
 func (a *Allocator) releaseUnused(ctx context.Context, s, remaining *v1.Service) {
 	var ips []string

@@ -43,9 +43,9 @@ func create(a *Allocator, s *v1.Service) error {
 
 func nodePort(s *v1.Service) { s.Spec.Type = v1.ServiceTypeNodePort }
 
-// TestUnique: whatever Services come and go, no address and no port is held twice, and all come
-// back.
-func TestUnique(t *testing.T) {
+// TestAddressesAndPortsAreUnique: whatever Services come and go, no address and no port is held
+// twice, and all come back.
+func TestAddressesAndPortsAreUnique(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, err := New([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/28")}, 30000, 30004,
 			func(context.Context) ([]v1.Service, error) { return nil, nil })
@@ -135,8 +135,9 @@ func TestRequestedAddressesAndPortsAreAllocated(t *testing.T) {
 	}
 }
 
-// TestUpdate: a PUT of the manifest keeps what was given; types come and go with what they need.
-func TestUpdate(t *testing.T) {
+// TestServiceUpdate: a PUT of the manifest keeps what was given; types come and go with what they
+// need.
+func TestServiceUpdate(t *testing.T) {
 	a := allocator(t, "10.96.0.0/16")
 	old := service(nodePort, func(s *v1.Service) {
 		s.Spec.Ports = []v1.ServicePort{{Name: "t", Port: 53}, {Name: "u", Port: 53, Protocol: v1.ProtocolUDP}}
@@ -223,7 +224,7 @@ func TestDryRunAndFailedList(t *testing.T) {
 	}
 }
 
-func TestRange(t *testing.T) {
+func TestIPRange(t *testing.T) {
 	p := newIPPool(netip.MustParsePrefix("10.96.0.0/16"), func(int) int { return 0 })
 	if got, _ := p.allocateNext(); got != "10.96.1.1" {
 		t.Errorf("the low band is for people: got %s", got)
@@ -240,7 +241,7 @@ func TestRange(t *testing.T) {
 	}
 }
 
-func TestRow(t *testing.T) {
+func TestTableRow(t *testing.T) {
 	s := service(nodePort)
 	s.Spec.ClusterIPs, s.Spec.Ports[0].NodePort = []string{"10.96.0.5"}, 30007
 	if got, want := fmt.Sprint(Row(s, metav1.Time{})[1:5]),

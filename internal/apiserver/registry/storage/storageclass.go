@@ -111,7 +111,7 @@ func checkClass(c, previous *storagev1.StorageClass) field.ErrorList {
 			storagev1.VolumeBindingWaitForFirstConsumer)
 	}
 	checkTopologies(&f, c.AllowedTopologies)
-	if c.Provisioner == "" { // declared at v1.37.2's type, and so judged last
+	if c.Provisioner == "" { // declared at v1.37.2's type, and so validated last
 		f.Required(provisioner, "")
 	}
 	if previous != nil {

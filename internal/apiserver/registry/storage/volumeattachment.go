@@ -68,7 +68,7 @@ func checkAttachment(v, previous *storagev1.VolumeAttachment) field.ErrorList {
 	if name := s.Source.PersistentVolumeName; name != nil {
 		f.DNSSubdomain(source.Child("persistentVolumeName"), *name)
 	}
-	// declared at v1.37.2's type: judged last
+	// declared at v1.37.2's type: validated last
 	f.Add(declaredAttacher(s.Attacher, spec().Child("attacher"))...)
 	if previous != nil {
 		f.ImmutableWithoutValue(spec(), s, &previous.Spec)

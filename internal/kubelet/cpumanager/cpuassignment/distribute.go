@@ -85,7 +85,7 @@ func (a *accumulator) evenPart(nodes []int, free map[int]int, group int, fit boo
 	return even
 }
 
-// shareOf judges a set of nodes; false: it cannot give what is needed.
+// shareOf checks a set of nodes; false: it cannot give what is needed.
 func (a *accumulator) shareOf(nodes []int, free map[int]int, group int) (share, bool) {
 	total, groups := 0, 0
 	for _, node := range nodes {

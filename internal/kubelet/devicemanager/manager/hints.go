@@ -38,7 +38,7 @@ func (h hintProvider) GetPodTopologyHints(pod *v1.Pod) map[string][]topologymana
 }
 
 // hints are the hints for the resources of device plugins among the limits; add fills in what the
-// asker has already, with m.mu held.
+// caller has already, with m.mu held.
 func (m *Manager) hints(limits v1.ResourceList,
 	add func(r *hintRequest, resource string)) map[string][]topologymanager.Hint {
 	m.freeEnded()

@@ -130,8 +130,8 @@ func (h *history) restartPlugin() {
 	h.register()
 }
 
-// asked is told of each Allocate call of the plugin.
-func (h *history) asked(ids []string) {
+// allocateCalled is told of each Allocate call of the plugin.
+func (h *history) allocateCalled(ids []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for uid, containers := range h.created {
@@ -238,7 +238,7 @@ func (h *history) create(p *v1.Pod, c *v1.Container) bool {
 		h.fail(p, err)
 		return false
 	}
-	ids := h.has(p.UID, c.Name)
+	ids := h.devicesOf(p.UID, c.Name)
 	if want := c.Resources.Limits[gpu]; int64(len(ids)) != want.Value() || len(options.Devices) != len(ids) {
 		h.t.Errorf("%s/%s is made with %v and %d device nodes, want %s", p.UID, c.Name, ids, len(options.Devices),
 			want.String())
@@ -252,7 +252,7 @@ func (h *history) create(p *v1.Pod, c *v1.Container) bool {
 	return true
 }
 
-func (h *history) has(uid types.UID, container string) []string {
+func (h *history) devicesOf(uid types.UID, container string) []string {
 	a, ok := h.m.Devices(uid, container)[gpu]
 	if !ok {
 		return []string{}
@@ -265,7 +265,7 @@ func (h *history) check(step int) {
 	owner := map[string]string{}
 	for uid, containers := range h.created {
 		for name, ids := range containers {
-			if got := h.has(uid, name); !slices.Equal(got, ids) {
+			if got := h.devicesOf(uid, name); !slices.Equal(got, ids) {
 				h.t.Errorf("step %d: %s/%s was made with %v, the manager says %v", step, uid, name, ids, got)
 			}
 			for _, id := range ids {
@@ -320,7 +320,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 					Options: &pluginapi.DevicePluginOptions{GetPreferredAllocationAvailable: true}}}
 			h.plugin.Prefer = h.prefer
 			h.plugin.Answer = func(ids []string) (*pluginapi.AllocateResponse, error) {
-				h.asked(ids)
+				h.allocateCalled(ids)
 				switch h.r.IntN(12) {
 				case 0:
 					kills["the plugin refuses"]++

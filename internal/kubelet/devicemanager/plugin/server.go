@@ -34,7 +34,7 @@ type Deps struct {
 	Dir     string // of the sockets: the kubelet's own and those of the plugins
 	Sockets Sockets
 	Handler Handler
-	// told of each registration, for the metric; nil: nobody counts
+	// told of each registration, for the metric; may be nil
 	Registered func(resource string)
 }
 

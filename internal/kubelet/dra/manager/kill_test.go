@@ -92,7 +92,7 @@ func (h *claimHistory) call(point string, f func() error) (killed bool, err erro
 	return found != nil, err
 }
 
-func (h *claimHistory) asked() {
+func (h *claimHistory) prepareCalled() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.inCall {
@@ -267,7 +267,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 				ending: map[types.UID]bool{}}
 			for _, name := range []string{"a.example.com", "b.example.com"} {
 				d := n.driver(name)
-				d.called, h.serves[d] = h.asked, true
+				d.called, h.serves[d] = h.prepareCalled, true
 				h.drivers = append(h.drivers, d)
 			}
 			for i := range 40 {

@@ -37,7 +37,7 @@ type driver struct {
 	report chan *drahealthv1.NodeWatchResourcesResponse
 	server *grpc.Server
 	held   map[string]bool // claims by name that are prepared, as far as the driver knows
-	called func()          // told of each call before it is answered; nil: nobody
+	called func()          // called for each call before it is answered; nil: nobody
 }
 
 // hold notes what a call makes of claims; the node's log comes before.
@@ -300,7 +300,7 @@ func TestClaimOfTwoDriversAndTwoPods(t *testing.T) {
 }
 
 // Whatever is wrong is told with upstream's words, and calls no driver that need not be called.
-func TestRefusals(t *testing.T) {
+func TestClaimErrorsAreUpstreams(t *testing.T) {
 	run(t, func(n *node) {
 		p := user("p", "c")
 		n.prepare(p, "prepare dynamic resources: fetch ResourceClaim c: not found")

@@ -32,7 +32,7 @@ type Deps struct {
 	Wipe func(ctx context.Context, driver string)
 	// Health takes a driver's reports about its devices; an error ends the stream.
 	Health func(driver string, report *drahealthv1.NodeWatchResourcesResponse)
-	// Called tells of each call, for metrics; nil: nobody counts
+	// Called tells of each call, for metrics; may be nil
 	Called func(driver, method string, err error, took time.Duration)
 }
 

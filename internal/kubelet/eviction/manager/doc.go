@@ -1,5 +1,5 @@
-// Package manager defends the node: it reads how much memory, disk and process ids are left, and
-// acts on what eviction.Decide says.
+// Package manager is the eviction manager: it reads how much memory, disk and process ids are left,
+// and acts on what eviction.Decide says.
 //
 // It looks every ten seconds, at once when the kernel tells that memory runs short or a reading
 // between looks shows it, and again as soon as a victim has ended. One Pod goes at a time.

@@ -70,7 +70,7 @@ type Manager struct {
 	conditions []v1.NodeConditionType
 }
 
-// reports are what was told and is not told again.
+// reports are what was reported and is not reported again.
 type reports struct {
 	fruitless eviction.Fruitless
 	ignored   []eviction.Signal // thresholds of containerfs that count for nothing

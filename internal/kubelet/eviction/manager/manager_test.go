@@ -76,7 +76,7 @@ func run(t *testing.T, signal eviction.Signal, test func(w *testNode)) {
 				FruitlessHoldPeriod: 5 * time.Minute},
 			Node: &v1.ObjectReference{Kind: "Node", Name: "n1"}, Observe: w.observe, Measure: w.measure,
 			Pods: func() []*v1.Pod { return w.pods }, KillPod: w.kill,
-			CleanedUp: func(uid types.UID) bool { return !w.has(uid) },
+			CleanedUp: func(uid types.UID) bool { return !w.hasPod(uid) },
 			Reclaim: map[eviction.Reclaim]func(context.Context) error{
 				eviction.DeadContainers: reclaim(eviction.DeadContainers),
 				eviction.UnusedImages:   reclaim(eviction.UnusedImages)},
@@ -128,7 +128,7 @@ func (w *testNode) add(name string, use int64) {
 	w.pods, w.use[p.UID] = append(w.pods, p), use
 }
 
-func (w *testNode) has(uid types.UID) bool {
+func (w *testNode) hasPod(uid types.UID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.ContainsFunc(w.pods, func(p *v1.Pod) bool { return p.UID == uid })

@@ -47,7 +47,7 @@ type Deps struct {
 	Recorder         Recorder                               // about Node
 	Node             *v1.ObjectReference
 	Policy           images.GCPolicy
-	OnRemoved        func(ctx context.Context, id string) // told of each image that went; may be nil
+	OnRemoved        func(ctx context.Context, id string) // called for each image that went; may be nil
 	Counted          func(reason string)                  // told why it went: age or space; may be nil
 }
 
@@ -56,7 +56,7 @@ type Manager struct {
 	d Deps
 
 	mu       sync.Mutex
-	records  map[string]images.StoredImage // by id; Detected and LastUsed are kept from one look to the next
+	records  map[string]images.StoredImage // by id; FirstDetected and LastUsed are kept from one look to the next
 	failures int                           // collections in a row that failed
 }
 

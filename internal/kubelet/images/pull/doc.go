@@ -1,7 +1,7 @@
 // Package pull makes sure that a container's image is on the node.
 //
-// The shell of image: asks the runtime, pulls once for all who wait, tells the story in events and
-// facts, and keeps the back-off of failed pulls.
+// It carries out what package images decides: asks the runtime, pulls once for all who wait,
+// reports in events and facts, and keeps the back-off of failed pulls.
 //
 // In: requests from Pod workers. Out: the image reference to create the container from, or a
 // *reason.Refusal with the container's waiting reason as its code.

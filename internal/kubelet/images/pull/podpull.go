@@ -11,7 +11,7 @@ import (
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
-// podPull tells one request's story: events to the Pod, facts to the journal.
+// podPull reports one request: events to the Pod, facts to the journal.
 type podPull struct {
 	*Request
 	d         Deps

@@ -33,7 +33,7 @@ func (n *factLog) Put(ref journal.Ref, f journal.Fact) {
 	}
 }
 
-func (n *factLog) of(pod string) []string {
+func (n *factLog) factsOf(pod string) []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return slices.Clone(n.lines[pod])
@@ -74,11 +74,11 @@ func TestPullReportsPositionAndProgress(t *testing.T) {
 			"late": `7.0s pulling image "r.test/big:1": 37.0 MB of 45.6 MB; 8.1s pulling image "r.test/big:1": all ` +
 				`45.6 MB fetched, being unpacked`,
 		} {
-			if got := strings.Join(n.of(pod), "; "); got != lines {
+			if got := strings.Join(n.factsOf(pod), "; "); got != lines {
 				t.Errorf("%s: %s\nwant %s", pod, got, lines)
 			}
 		}
-		queue := strings.Join(n.of("third"), "; ")
+		queue := strings.Join(n.factsOf("third"), "; ")
 		for _, part := range []string{
 			`0.0s image "r.test/web:1" waits for its turn to be pulled: place 2 in the queue, behind r.test/big:1; 1 ` +
 				`side by side at most (maxParallelImagePulls)`,
@@ -107,7 +107,7 @@ func TestLeavingTheQueueAdvancesOthers(t *testing.T) {
 		}
 		leave()
 		synctest.Wait()
-		if got := strings.Join(n.of("p2"), "; "); !strings.Contains(got, "place 2") || !strings.Contains(got,
+		if got := strings.Join(n.factsOf("p2"), "; "); !strings.Contains(got, "place 2") || !strings.Contains(got,
 			"place 1") {
 			t.Errorf(`got %v, want it with "place 2" and with "place 1"`, got)
 		}

@@ -33,7 +33,7 @@ type Runtime interface {
 		sandbox *runtimeapi.PodSandboxConfig) (string, error)
 }
 
-// Recorder takes Kubernetes events; pullmanager.EventRecorder is one.
+// Recorder takes Kubernetes events; client-go's record.EventRecorder is one.
 type Recorder interface {
 	Event(object runtime.Object, eventtype, reason, message string)
 }
@@ -253,7 +253,7 @@ func (p *Puller) backOffError(t *podPull, past images.BackOff) error {
 	return &PullError{Refusal: withSource(r), RetryAt: past.Until}
 }
 
-// refuse tells the story's bad end: an event with the detail under its own reason, unless told
+// refuse reports a pull that failed: an event with the detail under its own reason, unless told
 // already, and one for the container.
 func (p *Puller) refuse(t *podPull, r *reason.Refusal, event string, retry time.Time) error {
 	if event != "" {

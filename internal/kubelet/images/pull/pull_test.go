@@ -183,7 +183,7 @@ func TestBackOff(t *testing.T) {
 }
 
 // row: CRI-07
-func TestRefusals(t *testing.T) {
+func TestPullErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, p := newFakeRegistry(1)
 		var r *reason.Refusal
@@ -239,7 +239,7 @@ func TestWaitersShareOnePull(t *testing.T) {
 }
 
 // row: CRI-25
-func TestParallel(t *testing.T) {
+func TestParallelPulls(t *testing.T) {
 	for _, tc := range []struct {
 		limit, peak int
 		took        time.Duration
@@ -265,7 +265,7 @@ func TestParallel(t *testing.T) {
 	}
 }
 
-func TestCancelled(t *testing.T) {
+func TestCancelledPull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, p := newFakeRegistry(1)
 		w.slow = time.Minute

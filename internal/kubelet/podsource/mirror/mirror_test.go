@@ -28,7 +28,7 @@ func own(hash string) *v1.Pod {
 		Annotations: map[string]string{static.SourceAnnotation: "file", static.HashAnnotation: hash}}}
 }
 
-func of(hash string) *v1.Pod {
+func mirrorWithHash(hash string) *v1.Pod {
 	p := own(hash)
 	p.UID = types.UID("api-" + hash)
 	p.Annotations[v1.MirrorPodAnnotationKey] = hash
@@ -37,7 +37,7 @@ func of(hash string) *v1.Pod {
 
 func node() *v1.Node { return wrappers.MakeNode().Name("n1").UID("uid-n1").Obj() }
 
-func TestImage(t *testing.T) {
+func TestNewMirrorPod(t *testing.T) {
 	m := mirror.NewMirrorPod(own("a"), node())
 	o := m.OwnerReferences
 	if m.UID != "" || m.Annotations[v1.MirrorPodAnnotationKey] != "a" || len(o) != 1 || o[0].Kind != "Node" ||
@@ -47,9 +47,9 @@ func TestImage(t *testing.T) {
 	}
 }
 
-func TestOnto(t *testing.T) {
+func TestStatusOfAMirrorPod(t *testing.T) {
 	early, late := metav1.NewTime(time.Unix(1000, 0)), metav1.NewTime(time.Unix(2000, 0))
-	m := of("a")
+	m := mirrorWithHash("a")
 	m.Status = v1.PodStatus{StartTime: &early, QOSClass: v1.PodQOSBurstable, Conditions: []v1.PodCondition{
 		{Type: v1.PodReady, Status: v1.ConditionTrue, LastTransitionTime: early},
 		{Type: v1.PodInitialized, Status: v1.ConditionFalse, LastTransitionTime: early},

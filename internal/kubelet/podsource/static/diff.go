@@ -11,7 +11,7 @@ import (
 
 // Diff says what came or changed and what went between what a source had and what it has now. Of
 // two Pods of one name the one that was there before stays, else the first; the others are returned
-// as twins. has are the manifests that count now.
+// as duplicates. has are the manifests that count now.
 func Diff(had []Manifest, found []Manifest) (d Difference) {
 	before := map[types.UID]Manifest{}
 	for _, m := range had {

@@ -97,7 +97,7 @@ func volumeConfigMaps(s *v1.PodSpec) bool {
 	return false
 }
 
-// volume judges what is left of a volume's kinds.
+// volume checks what is left of a volume's kinds.
 func volume(v *v1.Volume) (string, error) {
 	switch {
 	case v.AWSElasticBlockStore != nil, v.AzureDisk != nil, v.CephFS != nil, v.Cinder != nil, v.DownwardAPI != nil,

@@ -137,7 +137,7 @@ func TestAcceptedVolumes(t *testing.T) {
 	}
 }
 
-func TestAny(t *testing.T) {
+func TestManifestFormats(t *testing.T) {
 	for _, tc := range []struct {
 		name, text, want, says string
 	}{
@@ -174,15 +174,15 @@ func TestUnknownFieldsAreReportedAndDropped(t *testing.T) {
 	}
 }
 
-func one(name, uid, print string, seen time.Time) static.Manifest {
+func manifestOf(name, uid, print string, seen time.Time) static.Manifest {
 	p := &v1.Pod{}
 	p.Name, p.UID, p.Annotations = name, types.UID(uid),
 		map[string]string{static.SeenAnnotation: seen.Format(time.RFC3339)}
 	return static.Manifest{Pod: p, Hash: print}
 }
 
-func TestDiffer(t *testing.T) {
-	a, b := one("a", "1", "x", now), one("b", "2", "x", now)
+func TestDiffOfManifests(t *testing.T) {
+	a, b := manifestOf("a", "1", "x", now), manifestOf("b", "2", "x", now)
 	later := now.Add(time.Hour)
 	for _, tc := range []struct {
 		name                       string
@@ -193,14 +193,17 @@ func TestDiffer(t *testing.T) {
 		{"nothing new", []static.Manifest{a, b}, []static.Manifest{b, a}, "", "", "", "2 1"},
 		{"one went", []static.Manifest{a, b}, []static.Manifest{b}, "", "1", "", "2"},
 		{"all went", []static.Manifest{a, b}, nil, "", "1 2", "", ""},
-		{"another uid is another Pod", []static.Manifest{a}, []static.Manifest{one("a", "3", "y", now)}, "3", "1", "",
+		{"another uid is another Pod", []static.Manifest{a}, []static.Manifest{manifestOf("a", "3", "y", now)}, "3",
+			"1", "",
 			"3"},
-		{"the same uid with other content", []static.Manifest{a}, []static.Manifest{one("a", "1", "y", later)}, "1", "",
+		{"the same uid with other content", []static.Manifest{a}, []static.Manifest{manifestOf("a", "1", "y", later)},
+			"1", "",
 			"", "1"},
 		{"two of one name: the one that was there stays", []static.Manifest{b},
-			[]static.Manifest{one("b", "9", "x", now), b}, "", "", "9", "2"},
-		{"two of one name, both new: the first", nil, []static.Manifest{one("b", "9", "x", now), b}, "9", "", "2", "9"},
-		{"two of one uid", nil, []static.Manifest{a, one("z", "1", "x", now)}, "1", "", "1", "1"},
+			[]static.Manifest{manifestOf("b", "9", "x", now), b}, "", "", "9", "2"},
+		{"two of one name, both new: the first", nil, []static.Manifest{manifestOf("b", "9", "x", now), b}, "9", "",
+			"2", "9"},
+		{"two of one uid", nil, []static.Manifest{a, manifestOf("z", "1", "x", now)}, "1", "", "1", "1"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			d := static.Diff(tc.had, tc.found)
@@ -221,7 +224,8 @@ func TestDiffer(t *testing.T) {
 			}
 		})
 	}
-	d := static.Diff([]static.Manifest{one("a", "1", "x", now)}, []static.Manifest{one("a", "1", "y", later)})
+	d := static.Diff([]static.Manifest{manifestOf("a", "1", "x", now)},
+		[]static.Manifest{manifestOf("a", "1", "y", later)})
 	if d.Updated[0].Annotations[static.SeenAnnotation] != now.Format(time.RFC3339) {
 		t.Error("a changed manifest forgets when it was first seen")
 	}

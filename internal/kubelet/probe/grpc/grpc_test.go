@@ -72,7 +72,7 @@ func TestConformance(t *testing.T) {
 }
 
 // row: PRB-12
-func TestTexts(t *testing.T) {
+func TestOutputTextsAreUpstreams(t *testing.T) {
 	a := probegrpc.Prober{}
 	healthy := serve(t, func(s *grpc.Server) {
 		h := health.NewServer()
@@ -111,7 +111,7 @@ func TestTexts(t *testing.T) {
 }
 
 // Whether anybody took the connection is told, as the text of a timeout does not tell it.
-func TestHowConnectingWent(t *testing.T) {
+func TestConnectionResultIsReported(t *testing.T) {
 	closed, nobody := listen(t)
 	closed.Close()
 	other, somebody := listen(t)

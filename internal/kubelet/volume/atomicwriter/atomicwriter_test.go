@@ -23,8 +23,8 @@ func files(pairs ...string) volume.Payload {
 	return p
 }
 
-// seen is what a reader finds, links followed, the writer's own names left out.
-func seen(t *testing.T, dir string) map[string]string {
+// readTree is what a reader finds, links followed, the writer's own names left out.
+func readTree(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
 	entries, err := os.ReadDir(dir)
@@ -79,7 +79,7 @@ func TestWrite(t *testing.T) {
 	if !write(t, dir, files("a", "1", "sub/b", "2", "sub/deep/c", "3")) {
 		t.Error("the first write changes nothing")
 	}
-	if d := cmp.Diff(map[string]string{"a": "1", "sub/b": "2", "sub/deep/c": "3"}, seen(t, dir)); d != "" {
+	if d := cmp.Diff(map[string]string{"a": "1", "sub/b": "2", "sub/deep/c": "3"}, readTree(t, dir)); d != "" {
 		t.Errorf("the two differ (-want +got):\n%s", d)
 	}
 	before, _ := os.Readlink(filepath.Join(dir, "..data"))
@@ -92,7 +92,7 @@ func TestWrite(t *testing.T) {
 	if !write(t, dir, files("a", "1", "d", "4")) {
 		t.Error("other files are no change")
 	}
-	if d := cmp.Diff(map[string]string{"a": "1", "d": "4"}, seen(t, dir)); d != "" {
+	if d := cmp.Diff(map[string]string{"a": "1", "d": "4"}, readTree(t, dir)); d != "" {
 		t.Errorf("the two differ (-want +got):\n%s", d)
 	}
 	modes := files("a", "1", "d", "4")
@@ -103,7 +103,7 @@ func TestWrite(t *testing.T) {
 	if st, _ := os.Stat(filepath.Join(dir, "d")); st.Mode() != 0o400 {
 		t.Errorf("mode %v", st.Mode())
 	}
-	if !write(t, dir, files()) || len(seen(t, dir)) != 0 {
+	if !write(t, dir, files()) || len(readTree(t, dir)) != 0 {
 		t.Error("nothing wanted, something left")
 	}
 }
@@ -113,7 +113,7 @@ func TestReadersSeeAllOrNothing(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, files("a", "old", "b", "old"))
 	_, err := atomicwriter.Write(dir, files("a", "new", "b", "new"), func(string) error {
-		if d := cmp.Diff(map[string]string{"a": "old", "b": "old"}, seen(t, dir)); d != "" {
+		if d := cmp.Diff(map[string]string{"a": "old", "b": "old"}, readTree(t, dir)); d != "" {
 			t.Errorf("before the switch: %s", d)
 		}
 		return nil
@@ -121,7 +121,7 @@ func TestReadersSeeAllOrNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(map[string]string{"a": "new", "b": "new"}, seen(t, dir)); d != "" {
+	if d := cmp.Diff(map[string]string{"a": "new", "b": "new"}, readTree(t, dir)); d != "" {
 		t.Errorf("the two differ (-want +got):\n%s", d)
 	}
 }
@@ -133,14 +133,14 @@ func TestFailedFinishChangesNothing(t *testing.T) {
 	if _, err := atomicwriter.Write(dir, files("a", "new"), func(string) error { return no }); !errors.Is(err, no) {
 		t.Fatalf("got %v, want an error %v", err, no)
 	}
-	if d := cmp.Diff(map[string]string{"a": "old"}, seen(t, dir)); d != "" || len(ownFiles(t, dir)) != 2 {
+	if d := cmp.Diff(map[string]string{"a": "old"}, readTree(t, dir)); d != "" || len(ownFiles(t, dir)) != 2 {
 		t.Errorf("got %v, %v, want d empty and 2 in ownFiles(t, dir)", d, ownFiles(t, dir))
 	}
 }
 
 // What a crash can leave at each point of a write; the next write, of the old files or of new ones,
 // must repair it.
-func TestAfterACrash(t *testing.T) {
+func TestWriteRepairsWhatACrashLeft(t *testing.T) {
 	leave := map[string]func(dir string){
 		"files half written": func(dir string) {
 			expect.NoError(t, os.MkdirAll(filepath.Join(dir, "..2026_01_01_00_00_00.1/sub"), 0o755))
@@ -178,7 +178,7 @@ func TestAfterACrash(t *testing.T) {
 			for n, f := range next {
 				want[n] = string(f.Data)
 			}
-			if d := cmp.Diff(want, seen(t, dir)); d != "" {
+			if d := cmp.Diff(want, readTree(t, dir)); d != "" {
 				t.Errorf("%s: the two differ (-want +got):\n%s", name, d)
 			}
 		}
@@ -186,7 +186,7 @@ func TestAfterACrash(t *testing.T) {
 }
 
 // A container that may write into its volume cannot make the kubelet write or delete elsewhere.
-func TestEscape(t *testing.T) {
+func TestSymlinksCannotLeaveTheVolume(t *testing.T) {
 	outside := t.TempDir()
 	precious := filepath.Join(outside, "precious")
 	expect.NoError(t, os.WriteFile(precious, []byte("mine"), 0o600))
@@ -220,7 +220,7 @@ func TestEscape(t *testing.T) {
 		if e, _ := os.ReadDir(outside); len(e) != 1 {
 			t.Errorf("%s: written outside: %v", name, e)
 		}
-		if d := cmp.Diff(map[string]string{"a": "new"}, seen(t, dir)); d != "" {
+		if d := cmp.Diff(map[string]string{"a": "new"}, readTree(t, dir)); d != "" {
 			t.Errorf("%s: the two differ (-want +got):\n%s", name, d)
 		}
 	}

@@ -62,7 +62,7 @@ type killing struct {
 func (k *killing) try(step func(context.Context) error) {
 	k.t.Helper()
 	for range 5 {
-		if err := k.once(step); err == nil {
+		if err := k.runWithKill(step); err == nil {
 			return
 		} else if strings.Contains(err.Error(), "FailedPrecondition") {
 			k.t.Fatalf("the driver was called out of order: %v", err)
@@ -71,7 +71,7 @@ func (k *killing) try(step func(context.Context) error) {
 	k.t.Fatal("the step does not succeed")
 }
 
-func (k *killing) once(step func(context.Context) error) error {
+func (k *killing) runWithKill(step func(context.Context) error) error {
 	if k.killed {
 		return step(k.t.Context())
 	}

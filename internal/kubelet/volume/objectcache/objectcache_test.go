@@ -145,7 +145,7 @@ func podOf(uid string, configs ...string) *v1.Pod {
 
 func data(text string) *v1.ConfigMap { return &v1.ConfigMap{Data: map[string]string{"k": text}} }
 
-func TestPushed(t *testing.T) {
+func TestObjectIsReadThroughItsWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, c := serve(t)
 		s.put("cfg", data("1"))
@@ -218,7 +218,7 @@ func TestConfigMapCreatedAndDeletedIsSeen(t *testing.T) {
 
 // The Node authorizer may learn later than the kubelet that the Pod is ours; a reader waits for it,
 // but not for ever.
-func TestRefusedAtFirst(t *testing.T) {
+func TestForbiddenIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, c := serve(t)
 		s.put("cfg", data("1"))

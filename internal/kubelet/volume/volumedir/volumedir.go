@@ -75,7 +75,7 @@ func Remove(m volume.Mounter, dir string) error {
 }
 
 // Empty removes a directory that nothing is mounted on and that holds nothing: one that was made to
-// mount on, in vain.
+// mount on, without effect.
 func Empty(m volume.Mounter, dir string) error {
 	if mounted, err := m.IsMountPoint(dir); err != nil || mounted {
 		return err

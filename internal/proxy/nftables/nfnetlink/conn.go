@@ -28,7 +28,7 @@ type Conn struct {
 	sequence uint32
 
 	mu         sync.Mutex
-	listenConn *netlink.Conn // nil: nobody listens
+	listenConn *netlink.Conn // may be nil
 	listenPort uint32        // nl's port id; notifications of its changes are filtered out
 	listeners  map[*Table]*listener
 }

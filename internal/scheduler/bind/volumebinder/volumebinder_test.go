@@ -70,7 +70,7 @@ func podWith(claim string) *v1.Pod {
 					ClaimName: claim}}}}}}
 }
 
-// fixture is a plugin with hands over a fake API.
+// fixture is a plugin with a Binder over a fake API.
 type fixture struct {
 	t        *testing.T
 	client   *fake.Clientset

@@ -23,7 +23,7 @@ const (
 
 	stateKey framework.StateKey = Name
 
-	celCacheSize = 10 // compiled expressions that are kept, as many as upstream keeps
+	celCacheSize = 10 // compiled expressions that are cached, as many as upstream
 )
 
 // Texts of upstream.
@@ -42,7 +42,7 @@ var allocatorFeatures = structured.Features{
 	DeviceBindingAndStatus: true,
 }
 
-// ClaimWriter carry out what the plugin decides.
+// ClaimWriter writes what the plugin decides.
 type ClaimWriter interface {
 	// Deallocate takes a claim's devices and reservations back, so that it can be allocated anew
 	// elsewhere.
@@ -51,7 +51,7 @@ type ClaimWriter interface {
 	// logged: the next attempt finds the claim and drops it.
 	DeleteClaim(ctx context.Context, claim *resourceapi.ResourceClaim)
 	// Unreserve takes the Pod from those that a claim is reserved for. A failure is logged: the
-	// claims' controller mends it when the Pod ends.
+	// claims' controller repairs it when the Pod ends.
 	Unreserve(ctx context.Context, p *v1.Pod, claim *resourceapi.ResourceClaim)
 	// BindClaims writes allocations and reservations, and waits until the devices' binding
 	// conditions are met. Claims in the plan become what the API answered.
@@ -68,8 +68,9 @@ type Plugin struct {
 	nodeCache      nodeCache
 }
 
-// New makes the plugin. Without a manager it refuses Pods with claims; without hands it filters and
-// scores only. A manager that is a NodePools spares it most questions.
+// New makes the plugin. Without a manager it refuses Pods with claims; without a claimWriter it
+// filters and scores only. With a manager that is a NodePools most nodes need no call of the
+// allocator.
 func New(args *config.DynamicResourcesArgs, draManager framework.SharedDRAManager, claimWriter ClaimWriter) *Plugin {
 	pl := &Plugin{draManager: draManager, claimWriter: claimWriter,
 		celCache: cel.NewCache(celCacheSize, cel.Features{EnableConsumableCapacity: true})}
@@ -102,15 +103,15 @@ var (
 // Name is Name.
 func (*Plugin) Name() string { return Name }
 
-// cycleState is what one cycle knows of the Pod's claims. Nodes are asked beside each other, each
-// writes its own seat only.
+// cycleState is what one cycle knows of the Pod's claims. Nodes are filtered in parallel; each
+// writes its own entry of allocations only.
 type cycleState struct {
 	claims      []*resourceapi.ResourceClaim
 	selectors   []*nodeaffinity.NodeSelector // of claims that are allocated and not reachable from everywhere
 	unallocated []int                        // claims to allocate
 	classes     []*resourceapi.DeviceClass   // that these name, in their order
 	extended    *extendedResources           // nil: no extended resource of the Pod is served by a device class
-	// statuses kept from earlier Pods; nil: every node is asked, and sits in seats
+	// statuses cached from earlier Pods; nil: every node is filtered, with an entry in allocations
 	cachedShape *shapeCache
 	// of everything there is; nil: nothing has to be allocated, or one is made for each node asked
 	allocator   structured.Allocator
@@ -121,14 +122,14 @@ type cycleState struct {
 
 // nodeAllocation is what was found out about one node.
 type nodeAllocation struct {
-	results      []resourceapi.AllocationResult // of work.missing, then of own
+	results      []resourceapi.AllocationResult // of the unallocated claims, then of specialClaim
 	specialClaim *resourceapi.ResourceClaim     // for extended resources on this node; nil: none needed
 	mapping      []v1.ContainerExtendedResourceRequest
 	unavailable  []int // claims that are allocated for other nodes
 }
 
-// Clone shares: a node's seat is written again with what is true for the copy, and only that of the
-// node which is chosen in the end is read.
+// Clone shares: a node's entry is written again with what is true for the copy, and only that of
+// the node which is chosen in the end is read.
 func (w *cycleState) Clone() framework.StateData { return w }
 
 func cycleStateOf(state framework.CycleState) (*cycleState, error) {

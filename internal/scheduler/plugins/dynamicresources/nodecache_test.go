@@ -244,7 +244,7 @@ type scheduleResult struct {
 	Choice      string
 }
 
-// plainManager is the yard's manager, which notes what is decided; knowing is the same with its
+// plainManager is the fixture's manager, which notes what is decided; knowing is the same with its
 // Pools.
 type plainManager struct{ *fixture }
 

@@ -27,7 +27,7 @@ type Plan struct {
 
 // ClaimAllocation is one claim of the plan.
 type ClaimAllocation struct {
-	Claim      *resourceapi.ResourceClaim    // as the API had it; Carry puts in what it has now
+	Claim      *resourceapi.ResourceClaim    // as the API had it; BindClaims puts in what it has then
 	Allocation *resourceapi.AllocationResult // nil: it is allocated, and the Pod is added to those it is reserved for
 	Create     bool                          // the claim does not exist yet
 	pendingUID types.UID                     // what the manager knows the allocation as

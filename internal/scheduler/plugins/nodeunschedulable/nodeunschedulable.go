@@ -1,7 +1,7 @@
 // Package nodeunschedulable refuses cordoned nodes (spec.unschedulable), unless the Pod tolerates
 // node.kubernetes.io/unschedulable:NoSchedule.
 //
-// Pods already on a cordoned node are not touched: this speaks at scheduling time only.
+// Pods already on a cordoned node are not touched: this counts at scheduling time only.
 // Pure.
 package nodeunschedulable
 

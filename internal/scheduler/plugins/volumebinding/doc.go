@@ -7,5 +7,5 @@
 // again for the node that was chosen.
 //
 // In: volumelisters.Listers, a Pod, a node. Out: refusals with the claim and where its volume is, a
-// PodVolumes for Binder to carry out (scheduler/bind/volumes). Pure.
+// PodVolumes for Binder to write (scheduler/bind/volumebinder). Pure.
 package volumebinding

@@ -26,7 +26,7 @@ const (
 	planKey  framework.StateKey = "Plan" + Name
 )
 
-// Binder carry plans out.
+// Binder assumes plans and writes them.
 type Binder interface {
 	// AssumePodVolumes lets the next Pods see the plan as done.
 	AssumePodVolumes(p *PodVolumes) error
@@ -49,8 +49,8 @@ type Plugin struct {
 // when it refuses no node.
 func (p *Plugin) VolumeListers() volumelisters.Listers { return p.listers }
 
-// New makes the plugin from defaulted arguments. Without facts it refuses no node; without hands it
-// filters and scores only.
+// New makes the plugin from defaulted arguments. Without listers it refuses no node; without a
+// Binder it filters and scores only.
 func New(args *config.VolumeBindingArgs, listers volumelisters.Listers, hands Binder) *Plugin {
 	p := &Plugin{listers: listers, binder: hands}
 	if args != nil && args.BindTimeoutSeconds != nil {

@@ -1,8 +1,8 @@
 // Package volumelisters is what the volume plugins know of claims, volumes and classes, and the
 // questions they share: which claims a Pod uses, what a driver must attach.
 //
-// Listers is the seam: the scheduler gives informers with its own pending bindings laid over them
-// (scheduler/bind/volumes), tests and simulations give Objects. In: objects. Out: lookups, and
+// Listers is what differs: the scheduler gives informers with its own pending bindings over them
+// (scheduler/bind/volumebinder), tests and simulations give Objects. In: objects. Out: lookups, and
 // functions over them. Pure.
 package volumelisters
 
