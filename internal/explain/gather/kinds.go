@@ -59,7 +59,7 @@ func furtherKinds() []kindRow {
 			error) {
 			return c.StorageV1().VolumeAttachments().List(ctx, o)
 		}},
-		{"ValidatingAdmissionPolicy", "", shared, func(ctx context.Context, c clientset, _ string,
+		{"ValidatingAdmissionPolicy", "validatingadmissionpolicies", rare, func(ctx context.Context, c clientset, _ string,
 			o listing) (runtime.Object, error) {
 			return c.AdmissionregistrationV1().ValidatingAdmissionPolicies().List(ctx, o)
 		}},

@@ -23,8 +23,8 @@ const maxPodsAsked = 12
 func Overview(ctx context.Context, client kubernetes.Interface, namespace string) (explain.Overview, error) {
 	r := &reader{client: client}
 	now := time.Now()
-	around := readClusterContext(ctx, r)
-	objects := readObjects(ctx, r, around, objectsAsk{now: now, namespace: namespace, all: true})
+	around := readClusterContext(ctx, r, everything)
+	objects := readObjects(ctx, r, around, objectsAsk{now: now, namespace: namespace, all: true, demand: everything})
 	var answers []explain.Answer
 	for _, p := range podsToAsk(around, namespace) {
 		in := explain.In{Now: now, Pod: p, Ref: journal.Ref{Namespace: p.Namespace, Name: p.Name},

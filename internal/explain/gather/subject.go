@@ -152,9 +152,10 @@ func readSubject(ctx context.Context, r *reader, s *explain.Subject) error {
 	if s.Object, err = readObject(ctx, r, row, s); err != nil {
 		return err
 	}
-	s.ClusterContext = readClusterContext(ctx, r)
+	d := demandOfObject(s.Object)
+	s.ClusterContext = readClusterContext(ctx, r, d)
 	s.Objects = readObjects(ctx, r, s.ClusterContext, objectsAsk{now: s.Now, namespace: namespace, kind: row.kind,
-		row: r.row})
+		row: r.row, demand: d})
 	readElsewhere(ctx, r, s.Objects, finding.Object{Kind: row.kind, Namespace: s.Namespace, Name: s.Name})
 	s.NamespaceContext = readNamespaceContext(ctx, r, s.Namespace)
 	readOwned(ctx, r, s)
@@ -171,6 +172,12 @@ func readSubject(ctx context.Context, r *reader, s *explain.Subject) error {
 		in := explain.In{Now: s.Now, Pod: p, Ref: journal.Ref{Namespace: p.Namespace, Name: p.Name}}
 		if err := readJournalFacts(ctx, r, &in); err != nil {
 			return err
+		}
+		if d.covers(demandOf(&p.Spec)) {
+			in.ClusterContext = s.ClusterContext
+		}
+		if p.Namespace == s.Namespace {
+			in.NamespaceContext = s.NamespaceContext
 		}
 		if err := readPodObjects(ctx, r, &in); err != nil {
 			return err
