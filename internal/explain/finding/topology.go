@@ -42,6 +42,7 @@ func topology(c *Cluster, o metav1.Object, self Object) []Finding {
 	if spec.Affinity == nil {
 		return out
 	}
+	out = append(out, c.wishedNodes(spec, self, at+".affinity.nodeAffinity")...)
 	if a := spec.Affinity.PodAffinity; a != nil {
 		for i, t := range a.RequiredDuringSchedulingIgnoredDuringExecution {
 			out = append(out, c.topologyKey(self, fmt.Sprintf("%s.affinity.podAffinity."+
@@ -56,6 +57,17 @@ func topology(c *Cluster, o metav1.Object, self Object) []Finding {
 			out = append(out, c.places(o, self, field, t)...)
 		}
 	}
+	for _, t := range affinityTerms(spec.Affinity, at+".affinity") {
+		if !t.preferred {
+			continue
+		}
+		for _, f := range c.topologyKey(self, t.at+".topologyKey", t.term.TopologyKey, false) {
+			if f.Want == "" {
+				f.Severity = Note // a wish that this cluster cannot meet
+			}
+			out = append(out, f)
+		}
+	}
 	return out
 }
 
@@ -65,6 +77,32 @@ func labelsOfPods(o metav1.Object) map[string]string {
 		return t.Labels
 	}
 	return o.GetLabels()
+}
+
+// wishedNodes notes preferences for nodes that no node meets; a key that one nearly has is worth
+// more than a note.
+func (c *Cluster) wishedNodes(spec *corev1.PodSpec, self Object, at string) []Finding {
+	if spec.Affinity.NodeAffinity == nil {
+		return nil
+	}
+	nodes := list[*corev1.Node](c, "Node")
+	var out []Finding
+	for i, t := range spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
+		for j, e := range t.Preference.MatchExpressions {
+			if slices.ContainsFunc(nodes, func(n *corev1.Node) bool { return fulfils(n.Labels, e) }) {
+				continue
+			}
+			f := c.nodeExpression(self, e, fmt.Sprintf("%s.preferredDuringSchedulingIgnoredDuringExecution[%d]."+
+				"preference.matchExpressions[%d]", at, i, j))
+			there := slices.ContainsFunc(nodes, func(n *corev1.Node) bool { _, ok := n.Labels[e.Key]; return ok })
+			if f.Severity = Note; f.Want != "" && !there {
+				f.Severity = Threat
+			}
+			f.Message = strings.Replace(f.Message, "demands", "prefers", 1)
+			out = append(out, f)
+		}
+	}
+	return out
 }
 
 // topologyKey finds a key that no node has. Hard says that Pods wait then; else the term has no
@@ -208,6 +246,20 @@ func nodeExpressions(c *Cluster, self Object, terms []corev1.NodeSelectorTerm, a
 			term := fmt.Sprintf("%s[%d]", at, i)
 			f := c.nodeExpression(self, e, fmt.Sprintf("%s.matchExpressions[%d]", term, j))
 			f.Remedies = append(f.Remedies, c.without(self, t, term, j)...)
+			out = append(out, f)
+		}
+		for j, e := range t.MatchFields {
+			if e.Key != metav1.ObjectNameField || e.Operator != corev1.NodeSelectorOpIn ||
+				slices.ContainsFunc(nodes, func(n *corev1.Node) bool { return slices.Contains(e.Values, n.Name) }) {
+				continue
+			}
+			f := c.nodeExpression(self, e, fmt.Sprintf("%s[%d].matchFields[%d]", at, i, j))
+			f.Code, f.Value, f.Remedies = "ReferenceMissing", joined(e.Values), nil
+			f.Message = fmt.Sprintf("%s %s is for node %s (%s), and there is no such node.", self.Kind, self.Name,
+				f.Value, f.Field)
+			if f.Want, _ = Near(e.Values[0], c.names("Node", "")); f.Want != "" {
+				f.Message += fmt.Sprintf(" There is %s: perhaps that was meant.", f.Want)
+			}
 			out = append(out, f)
 		}
 		if len(out) > before {

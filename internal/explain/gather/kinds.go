@@ -79,6 +79,13 @@ func furtherKinds() []kindRow {
 			o listing) (runtime.Object, error) {
 			return c.StorageV1().VolumeAttributesClasses().List(ctx, o)
 		}},
+		{"ClusterTrustBundle", "", rare, func(ctx context.Context, c clientset, _ string, o listing) (runtime.Object,
+			error) {
+			return c.CertificatesV1().ClusterTrustBundles().List(ctx, o)
+		}},
+		{"Workload", "", inside, func(ctx context.Context, c clientset, ns string, o listing) (runtime.Object, error) {
+			return c.SchedulingV1beta1().Workloads(ns).List(ctx, o)
+		}},
 		{"PodGroup", "", namespaced, func(ctx context.Context, c clientset, ns string, o listing) (runtime.Object,
 			error) {
 			return c.SchedulingV1beta1().PodGroups(ns).List(ctx, o)

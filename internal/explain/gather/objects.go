@@ -246,15 +246,20 @@ var blamedKinds = map[string][]string{
 // readBlamed reads the kinds that findings ask for and that were not read.
 func readBlamed(ctx context.Context, r *reader, c *finding.Cluster, found []finding.Finding) {
 	for _, f := range found {
-		for _, kind := range blamedKinds[f.Code] {
-			row, ok := rowOf(kind)
-			if !ok || c.Read(kind) {
-				continue
-			}
-			l, err := row.list(ctx, r.client, "", metav1.ListOptions{ResourceVersion: "0"})
-			if r.seen(kind, err) {
-				c.Add(kind, extracted(l)...)
-			}
+		readKinds(ctx, r, c, blamedKinds[f.Code])
+	}
+}
+
+// readKinds reads kinds that were not read, as far as the asker may.
+func readKinds(ctx context.Context, r *reader, c *finding.Cluster, kinds []string) {
+	for _, kind := range kinds {
+		row, ok := rowOf(kind)
+		if !ok || c.Read(kind) {
+			continue
+		}
+		l, err := row.list(ctx, r.client, c.Namespace, metav1.ListOptions{ResourceVersion: "0"})
+		if r.seen(kind, err) {
+			c.Add(kind, stripped(extracted(l))...)
 		}
 	}
 }
@@ -262,6 +267,8 @@ func readBlamed(ctx context.Context, r *reader, c *finding.Cluster, found []find
 // readElsewhere looks for what is missing in other namespaces, by its name, and for what else the
 // findings ask for.
 func readElsewhere(ctx context.Context, r *reader, c *finding.Cluster, self finding.Object) {
+	readKinds(ctx, r, c, c.UnreadKinds(self))
+	readKinds(ctx, r, c, c.UnreadKinds(self)) // of what the first have named
 	readUnknown(ctx, r, c, self)
 	asked := map[finding.Object]bool{}
 	found := finding.Of(c, self)
