@@ -123,6 +123,8 @@ var rules = []rule{
 	{"not mounted", []string{"Pod"}, notMounted},
 	{"claim for one", workloadKinds, claimForOne},
 	{"own webhook", []string{"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"}, asksAboutItself},
+	{"numbers", append([]string{"HorizontalPodAutoscaler"}, templated...), numbersConflict},
+	{"edges", templated, numbersAtEdge},
 	{"unmade sources", []string{"PersistentVolumeClaim"}, sourceUnserved},
 }
 
