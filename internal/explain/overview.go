@@ -30,6 +30,9 @@ type Root struct {
 func NewOverview(scope string, found []finding.Finding, pods []Answer) Overview {
 	for _, a := range pods {
 		found = append(found, mainFinding(a))
+		if len(a.Findings) > 1 {
+			found = append(found, a.Findings[1:]...)
+		}
 	}
 	found = finding.Roots(found)
 	slices.SortStableFunc(found, func(a, b finding.Finding) int {

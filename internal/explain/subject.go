@@ -35,6 +35,7 @@ type Subject struct {
 	Classes          []*storagev1.StorageClass
 	PacketState      *packet.ClusterState // for packets to a Service; nil: the user may not read it
 	Objects          *finding.Cluster     // what the object depends on; nil: not read
+	Inside           []Answer             // of a namespace: about its Pods that are not well, one of each owner
 }
 
 // WorstPod returns the Pod to explain first: an unhealthy one of the newest template.
@@ -63,6 +64,9 @@ func WhyObject(s Subject) Answer {
 	var more []finding.Finding
 	if s.Objects != nil {
 		more = finding.Of(s.Objects, s.object())
+	}
+	if _, ok := s.Object.(*corev1.Namespace); ok {
+		more = append(more, s.inside()...)
 	}
 	switch o := s.Object.(type) {
 	case *appsv1.Deployment:
@@ -106,6 +110,21 @@ func WhyObject(s Subject) Answer {
 		a.Subject += " in " + s.Namespace
 	}
 	return a
+}
+
+// inside are the findings about what is in a namespace, as an overview of it has them; none of one
+// that is being deleted.
+func (s Subject) inside() []finding.Finding {
+	if s.Objects == nil || s.Object.(*corev1.Namespace).DeletionTimestamp != nil {
+		return nil
+	}
+	var out []finding.Finding
+	for _, c := range NewOverview("namespace "+s.Name, finding.All(s.Objects, s.Name), s.Inside).Causes {
+		if c.Object.Namespace == s.Name {
+			out = append(out, c.Finding)
+		}
+	}
+	return out
 }
 
 func replicas(n *int32) int32 {

@@ -25,18 +25,9 @@ func Overview(ctx context.Context, client kubernetes.Interface, namespace string
 	now := time.Now()
 	around := readClusterContext(ctx, r, everything)
 	objects := readObjects(ctx, r, around, objectsAsk{now: now, namespace: namespace, all: true, demand: everything})
-	var answers []explain.Answer
-	for _, p := range podsToAsk(around, namespace) {
-		in := explain.In{Now: now, Pod: p, Ref: journal.Ref{Namespace: p.Namespace, Name: p.Name},
-			Objects: &finding.Cluster{Now: now}}
-		if err := readJournalFacts(ctx, r, &in); err != nil {
-			return explain.Overview{}, err
-		}
-		if err := readPodObjects(ctx, r, &in); err != nil {
-			return explain.Overview{}, err
-		}
-		in.LastLogs = readLastLogs(ctx, client, p)
-		answers = append(answers, explain.Why(in))
+	answers, err := podAnswers(ctx, r, around, podsAsk{now: now, namespace: namespace})
+	if err != nil {
+		return explain.Overview{}, err
 	}
 	where := "the cluster"
 	if namespace != "" {
@@ -45,6 +36,34 @@ func Overview(ctx context.Context, client kubernetes.Interface, namespace string
 	o := explain.NewOverview(where, finding.All(objects, namespace), answers)
 	o.Unread = r.unread
 	return o, nil
+}
+
+// podsAsk says which Pods to ask about.
+type podsAsk struct {
+	now       time.Time
+	namespace string // empty: all
+}
+
+// podAnswers are the answers about the Pods that are not well, one for each owner, by what is told
+// of themselves.
+func podAnswers(ctx context.Context, r *reader, around *explain.ClusterContext, ask podsAsk) ([]explain.Answer,
+	error) {
+	var out []explain.Answer
+	near := map[string]*explain.NamespaceContext{}
+	for _, p := range podsToAsk(around, ask.namespace) {
+		in := explain.In{Now: ask.now, Pod: p, Ref: journal.Ref{Namespace: p.Namespace, Name: p.Name},
+			Objects: &finding.Cluster{Now: ask.now}, ClusterContext: around, NamespaceContext: near[p.Namespace]}
+		if err := readJournalFacts(ctx, r, &in); err != nil {
+			return nil, err
+		}
+		if err := readPodObjects(ctx, r, &in); err != nil {
+			return nil, err
+		}
+		near[p.Namespace] = in.NamespaceContext
+		in.LastLogs = readLastLogs(ctx, r.client, p)
+		out = append(out, explain.Why(in))
+	}
+	return out, nil
 }
 
 // podsToAsk returns the Pods that are not well, one for each owner, the youngest of each.

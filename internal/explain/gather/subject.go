@@ -155,7 +155,7 @@ func readSubject(ctx context.Context, r *reader, s *explain.Subject) error {
 	d := demandOfObject(s.Object)
 	s.ClusterContext = readClusterContext(ctx, r, d)
 	s.Objects = readObjects(ctx, r, s.ClusterContext, objectsAsk{now: s.Now, namespace: namespace, kind: row.kind,
-		row: r.row, demand: d})
+		row: r.row, demand: d, all: row.kind == "Namespace"})
 	readElsewhere(ctx, r, s.Objects, finding.Object{Kind: row.kind, Namespace: s.Namespace, Name: s.Name})
 	s.NamespaceContext = readNamespaceContext(ctx, r, s.Namespace)
 	readOwned(ctx, r, s)
@@ -185,6 +185,11 @@ func readSubject(ctx context.Context, r *reader, s *explain.Subject) error {
 		in.Objects = s.Objects
 		in.LastLogs = readLastLogs(ctx, r.client, p)
 		s.WorstPod = &in
+	}
+	if row.kind == "Namespace" {
+		if s.Inside, err = podAnswers(ctx, r, s.ClusterContext, podsAsk{now: s.Now, namespace: s.Name}); err != nil {
+			return err
+		}
 	}
 	return readGonePod(ctx, r, s)
 }
