@@ -60,7 +60,9 @@ func NewOverview(scope string, found []finding.Finding, pods []Answer) Overview 
 func rootKey(f finding.Finding) string {
 	switch f.Code {
 	case "ReferenceMissing", "KeyMissing", "ReferenceTerminating":
-		return f.Code + f.Related[0].String() + f.Value
+		if len(f.Related) > 0 {
+			return f.Code + f.Related[0].String() + f.Value
+		}
 	case "ControllersIdle":
 		return f.Code
 	case "ComponentDown":

@@ -58,6 +58,15 @@ func WorstPod(pods []*corev1.Pod) *corev1.Pod {
 	})
 }
 
+// RestartedLately reports whether a container of a Pod was started again within the last minutes:
+// it is not well, though it may be ready just now.
+func RestartedLately(p *corev1.Pod, now time.Time) bool {
+	return slices.ContainsFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+		t := s.LastTerminationState.Terminated
+		return s.RestartCount > 0 && t != nil && now.Sub(t.FinishedAt.Time) < restartWindow
+	})
+}
+
 // WhyObject explains the state of an object.
 func WhyObject(s Subject) Answer {
 	a := Answer{Code: s.Kind}
@@ -118,11 +127,12 @@ func (s Subject) inside() []finding.Finding {
 	if s.Objects == nil || s.Object.(*corev1.Namespace).DeletionTimestamp != nil {
 		return nil
 	}
+	of := slices.DeleteFunc(finding.All(s.Objects, s.Name), func(f finding.Finding) bool {
+		return f.Object.Namespace != s.Name && f.Root().Namespace != s.Name // of the cluster
+	})
 	var out []finding.Finding
-	for _, c := range NewOverview("namespace "+s.Name, finding.All(s.Objects, s.Name), s.Inside).Causes {
-		if c.Object.Namespace == s.Name {
-			out = append(out, c.Finding)
-		}
+	for _, c := range NewOverview("namespace "+s.Name, of, s.Inside).Causes {
+		out = append(out, c.Finding)
 	}
 	return out
 }

@@ -1,6 +1,7 @@
 package breaker
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -12,8 +13,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/gantry-project/gantry/internal/explain/finding"
 	"github.com/gantry-project/gantry/internal/explain/gather"
@@ -42,7 +45,7 @@ func (b *breaker) askElsewhere(ctx context.Context, at place, all []truth) []str
 			missed = append(missed, fmt.Sprintf("%s: %s: %s", ask, a.State, firstOf(a.Findings)))
 		}
 	}
-	o, err := gather.Overview(ctx, b.client, at.namespace)
+	o, err := gather.OverviewAt(ctx, b.client, at.namespace, at.now)
 	var found []finding.Finding
 	for _, c := range o.Causes {
 		found = append(found, c.Finding)
@@ -65,9 +68,12 @@ func firstOf(list []finding.Finding) string {
 // questions are the further ones: the namespace always; Pods, owners and Services where the truth is
 // about Pods.
 func (b *breaker) questions(ctx context.Context, at place, t truth) []string {
-	out := []string{"namespace/" + at.namespace}
+	var out []string
 	kinds := strings.Fields(t.kinds)
 	asked, _, _ := strings.Cut(at.ask, "/")
+	if b.within(asked) {
+		out = append(out, "namespace/"+at.namespace)
+	}
 	if !slices.Contains(kinds, "Pod") || !slices.Contains([]string{"pod", "deployment", "statefulset", "daemonset",
 		"replicaset", "job"}, asked) {
 		return out
@@ -97,6 +103,16 @@ func (b *breaker) questions(ctx context.Context, at place, t truth) []string {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// within reports whether objects of a kind are in a namespace.
+func (b *breaker) within(kind string) bool {
+	gvk, err := b.mapper.KindFor(schema.GroupVersionResource{Resource: cmp.Or(plurals[kind], kind+"s")})
+	if err != nil {
+		return false
+	}
+	m, err := b.mapper.RESTMapping(gvk.GroupKind())
+	return err == nil && m.Scope.Name() == meta.RESTScopeNameNamespace
 }
 
 // ownerOf is the outermost controller of a Pod as it is asked about; empty: none.

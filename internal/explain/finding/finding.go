@@ -83,6 +83,10 @@ type Finding struct {
 	root Object // the object's outermost controller, or the object
 }
 
+// Root is the outermost controller of the object that was asked about when the finding was made;
+// empty when no rule of this package made it. What it blames may be another object.
+func (f Finding) Root() Object { return f.root }
+
 // Remedy is one thing a person can do.
 type Remedy struct {
 	Say string   `json:"say"`

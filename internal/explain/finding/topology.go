@@ -255,6 +255,7 @@ func nodeExpressions(c *Cluster, self Object, terms []corev1.NodeSelectorTerm, a
 			}
 			f := c.nodeExpression(self, e, fmt.Sprintf("%s[%d].matchFields[%d]", at, i, j))
 			f.Code, f.Value, f.Remedies = "ReferenceMissing", joined(e.Values), nil
+			f.Related = []Object{{"Node", "", e.Values[0]}}
 			f.Message = fmt.Sprintf("%s %s is for node %s (%s), and there is no such node.", self.Kind, self.Name,
 				f.Value, f.Field)
 			if f.Want, _ = Near(e.Values[0], c.names("Node", "")); f.Want != "" {

@@ -21,11 +21,16 @@ const maxPodsAsked = 12
 
 // Overview says what is wrong in a namespace, or in the whole cluster when it is empty.
 func Overview(ctx context.Context, client kubernetes.Interface, namespace string) (explain.Overview, error) {
+	return OverviewAt(ctx, client, namespace, time.Now())
+}
+
+// OverviewAt is Overview with what counts as now.
+func OverviewAt(ctx context.Context, client kubernetes.Interface, namespace string,
+	now time.Time) (explain.Overview, error) {
 	r := &reader{client: client}
-	now := time.Now()
 	around := readClusterContext(ctx, r, everything)
 	objects := readObjects(ctx, r, around, objectsAsk{now: now, namespace: namespace, all: true, demand: everything})
-	answers, err := podAnswers(ctx, r, around, podsAsk{now: now, namespace: namespace})
+	answers, err := podAnswers(ctx, r, around, podsAsk{now: now, namespace: namespace, objects: objects})
 	if err != nil {
 		return explain.Overview{}, err
 	}
@@ -42,17 +47,17 @@ func Overview(ctx context.Context, client kubernetes.Interface, namespace string
 type podsAsk struct {
 	now       time.Time
 	namespace string // empty: all
+	objects   *finding.Cluster
 }
 
-// podAnswers are the answers about the Pods that are not well, one for each owner, by what is told
-// of themselves.
+// podAnswers are the answers about the Pods that are not well, one for each owner.
 func podAnswers(ctx context.Context, r *reader, around *explain.ClusterContext, ask podsAsk) ([]explain.Answer,
 	error) {
 	var out []explain.Answer
 	near := map[string]*explain.NamespaceContext{}
-	for _, p := range podsToAsk(around, ask.namespace) {
+	for _, p := range podsToAsk(around, ask) {
 		in := explain.In{Now: ask.now, Pod: p, Ref: journal.Ref{Namespace: p.Namespace, Name: p.Name},
-			Objects: &finding.Cluster{Now: ask.now}, ClusterContext: around, NamespaceContext: near[p.Namespace]}
+			Objects: ask.objects, ClusterContext: around, NamespaceContext: near[p.Namespace]}
 		if err := readJournalFacts(ctx, r, &in); err != nil {
 			return nil, err
 		}
@@ -67,13 +72,13 @@ func podAnswers(ctx context.Context, r *reader, around *explain.ClusterContext, 
 }
 
 // podsToAsk returns the Pods that are not well, one for each owner, the youngest of each.
-func podsToAsk(around *explain.ClusterContext, namespace string) []*corev1.Pod {
+func podsToAsk(around *explain.ClusterContext, ask podsAsk) []*corev1.Pod {
 	if around == nil {
 		return nil
 	}
 	byOwner := map[string][]*corev1.Pod{}
 	for _, p := range around.Pods {
-		if namespace != "" && p.Namespace != namespace {
+		if ask.namespace != "" && p.Namespace != ask.namespace {
 			continue
 		}
 		key := p.Namespace + "/" + p.Name
@@ -86,6 +91,10 @@ func podsToAsk(around *explain.ClusterContext, namespace string) []*corev1.Pod {
 	for _, pods := range byOwner {
 		if p := explain.WorstPod(pods); p != nil {
 			out = append(out, p)
+		} else if i := slices.IndexFunc(pods, func(p *corev1.Pod) bool {
+			return explain.RestartedLately(p, ask.now)
+		}); i >= 0 {
+			out = append(out, pods[i])
 		}
 	}
 	slices.SortFunc(out, func(a, b *corev1.Pod) int {
