@@ -26,6 +26,7 @@ type NamespaceContext struct {
 
 	RuntimeClasses []string  // names, of the whole cluster; nil: the user may not list them
 	Webhooks       []Webhook // admission webhooks of the whole cluster
+	Inside         []Answer  // where the namespace is asked about: its Pods that are not well
 }
 
 // service returns a Service of the namespace.

@@ -35,7 +35,6 @@ type Subject struct {
 	Classes          []*storagev1.StorageClass
 	PacketState      *packet.ClusterState // for packets to a Service; nil: the user may not read it
 	Objects          *finding.Cluster     // what the object depends on; nil: not read
-	Inside           []Answer             // of a namespace: about its Pods that are not well, one of each owner
 }
 
 // WorstPod returns the Pod to explain first: an unhealthy one of the newest template.
@@ -124,14 +123,14 @@ func WhyObject(s Subject) Answer {
 // inside are the findings about what is in a namespace, as an overview of it has them; none of one
 // that is being deleted.
 func (s Subject) inside() []finding.Finding {
-	if s.Objects == nil || s.Object.(*corev1.Namespace).DeletionTimestamp != nil {
+	if s.Objects == nil || s.NamespaceContext == nil || s.Object.(*corev1.Namespace).DeletionTimestamp != nil {
 		return nil
 	}
 	of := slices.DeleteFunc(finding.All(s.Objects, s.Name), func(f finding.Finding) bool {
 		return f.Object.Namespace != s.Name && f.Root().Namespace != s.Name // of the cluster
 	})
 	var out []finding.Finding
-	for _, c := range NewOverview("namespace "+s.Name, of, s.Inside).Causes {
+	for _, c := range NewOverview("namespace "+s.Name, of, s.NamespaceContext.Inside).Causes {
 		out = append(out, c.Finding)
 	}
 	return out

@@ -92,8 +92,8 @@ func (b *breaker) playAll(ctx context.Context, r *totals, seed int, kinds []kind
 			defer func() { <-free }()
 			p, text := b.play(ctx, k, int64(seed*1000+i), fmt.Sprintf("s%d-%d", seed, i))
 			r.add(k.name, p, text)
-			if b.told != nil {
-				b.told(k.name, p)
+			if b.reported != nil {
+				b.reported(k.name, p)
 			}
 		})
 	}

@@ -65,8 +65,8 @@ func firstOf(list []finding.Finding) string {
 	return fmt.Sprintf("%s of %s %s", list[0].Code, list[0].Object, list[0].Field)
 }
 
-// questions are the further ones: the namespace always; Pods, owners and Services where the truth is
-// about Pods.
+// questions are the further ones: the namespace always; Pods, owners and Services where the truth
+// is about Pods.
 func (b *breaker) questions(ctx context.Context, at place, t truth) []string {
 	var out []string
 	kinds := strings.Fields(t.kinds)
@@ -154,7 +154,7 @@ func TestEveryQuestionNamesTheBreak(t *testing.T) {
 	}
 	var mu sync.Mutex
 	missed, asked := map[string][]string{}, 0
-	b.told = func(name string, p points) {
+	b.reported = func(name string, p points) {
 		mu.Lock()
 		defer mu.Unlock()
 		if !p.cause {

@@ -106,7 +106,7 @@ func fieldsOf(o metav1.Object, want func(of reflect.Type, f reflect.StructField)
 // set makes everything on the way to a field, with what siblings a struct of its type needs beside,
 // and gives the field a text.
 func (f apiField) set(o metav1.Object, text string) {
-	v, beside := reflect.ValueOf(o).Elem(), besides()
+	v, beside := reflect.ValueOf(o).Elem(), siblings()
 	for _, s := range f.steps {
 		v = v.Field(s.index)
 		for v.Kind() == reflect.Pointer || v.Kind() == reflect.Slice {
@@ -140,8 +140,8 @@ func (f apiField) set(o metav1.Object, text string) {
 	}
 }
 
-// besides lists what structs have so that their other fields mean something.
-func besides() map[reflect.Type]reflect.Value {
+// siblings lists what structs have so that their other fields mean something.
+func siblings() map[reflect.Type]reflect.Value {
 	out := map[reflect.Type]reflect.Value{}
 	for _, x := range []any{
 		corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim"},
@@ -323,8 +323,8 @@ var kindsRead = []string{"PriorityClass", "RuntimeClass", "IngressClass", "Devic
 	"ResourceClaimTemplate", "PodGroup", "VolumeAttributesClass", "StatefulSet", "DaemonSet", "ReplicaSet", "Job",
 	"CSINode", "EndpointSlice", "Lease", "ClusterTrustBundle", "StorageClass"}
 
-// wholeCluster is a cluster in which an object is, every kind was read, and one object of most kinds
-// is there.
+// wholeCluster is a cluster in which an object is, every kind was read, and one object of most
+// kinds is there.
 func wholeCluster(o metav1.Object) *Cluster {
 	c := &Cluster{Now: now}
 	c.Add("Namespace", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}})

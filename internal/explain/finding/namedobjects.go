@@ -48,7 +48,7 @@ func deviceClaims(at, ns string, claim, template *string) []Reference {
 	return out
 }
 
-// jobReferences are those of how a Job's Pods are placed together; at is the path of the Job's spec.
+// jobReferences are those of how a Job's Pods are placed together; at is the path of its spec.
 func jobReferences(s *batchv1.JobSpec, ns, at string) []Reference {
 	if s.Scheduling == nil {
 		return nil
@@ -94,7 +94,7 @@ func scalerReferences(h *autoscalingv2.HorizontalPodAutoscaler) []Reference {
 	return out
 }
 
-// ingressClassReferences are the parameters that a class names; of kinds of others nothing is known.
+// ingressClassReferences are the parameters that a class names; of others' kinds nothing is known.
 func ingressClassReferences(x *networkingv1.IngressClass) []Reference {
 	p := x.Spec.Parameters
 	if p == nil || !builtInGroup(groupOf(p.APIGroup)) {

@@ -107,8 +107,8 @@ func endsBeforeItsWork(_ *Cluster, o metav1.Object, self Object) []contradiction
 			return
 		}
 		out = append(out, contradiction{field: field, value: fmt.Sprint(*deadline), want: fmt.Sprint(2 * n),
-			severity: Threat, stage: StageRun, numbers: map[string]string{"activeDeadlineSeconds": fmt.Sprint(*deadline),
-				"seconds": fmt.Sprint(n)},
+			severity: Threat, stage: StageRun, numbers: map[string]string{
+				"activeDeadlineSeconds": fmt.Sprint(*deadline), "seconds": fmt.Sprint(n)},
 			text: fmt.Sprintf("%s %s is ended after %d s (%s), and container %s sleeps %d s by its own command: it "+
 				"never comes to its end.", self.Kind, self.Name, *deadline, field, container, n)})
 	}
@@ -210,8 +210,8 @@ func moreDomainsThanThereAre(c *Cluster, o metav1.Object, self Object) []contrad
 			numbers: map[string]string{"minDomains": fmt.Sprint(*t.MinDomains), "domains": fmt.Sprint(len(domains)),
 				"maxSkew": fmt.Sprint(t.MaxSkew)},
 			text: fmt.Sprintf("%s %s demands %d domains of %s (minDomains), and nodes have %d (%s): until there are "+
-				"more, each takes %d of its Pods at most (maxSkew).", self.Kind, self.Name, *t.MinDomains, t.TopologyKey,
-				len(domains), joined(slices.Sorted(maps.Keys(domains))), t.MaxSkew)})
+				"more, each takes %d of its Pods at most (maxSkew).", self.Kind, self.Name, *t.MinDomains,
+				t.TopologyKey, len(domains), joined(slices.Sorted(maps.Keys(domains))), t.MaxSkew)})
 	}
 	return out
 }
@@ -255,8 +255,8 @@ func neverReached(c *Cluster, o metav1.Object, self Object) []contradiction {
 			field: fmt.Sprintf("spec.metrics[%d].resource.target.averageUtilization", i), value: fmt.Sprint(target),
 			want: fmt.Sprint(max(most*8/10, 1)), severity: Threat, stage: StageControl,
 			numbers: map[string]string{"averageUtilization": fmt.Sprint(target), "most": fmt.Sprint(most)},
-			text: fmt.Sprintf("Autoscaler %s scales up above %d %% of the requested %s, and the limits of its Pods are "+
-				"%d %% of it: they can never use more, so it never scales up.", self.Name, target, m.Resource.Name,
+			text: fmt.Sprintf("Autoscaler %s scales up above %d %% of the requested %s, and the limits of its Pods "+
+				"are %d %% of it: they can never use more, so it never scales up.", self.Name, target, m.Resource.Name,
 				most)})
 	}
 	return out
@@ -283,7 +283,8 @@ func mostUtilization(s *corev1.PodSpec, name corev1.ResourceName) (int64, bool) 
 	return 100 * limits / requests, true
 }
 
-// lessThanABudgetDemands notes an autoscaler that may scale down to as few Pods as a budget demands.
+// lessThanABudgetDemands notes an autoscaler that may scale down to no more Pods than a budget
+// demands.
 func lessThanABudgetDemands(c *Cluster, o metav1.Object, self Object) []contradiction {
 	h, ok := o.(*autoscalingv2.HorizontalPodAutoscaler)
 	if !ok {
@@ -326,8 +327,8 @@ func readyAfterItsEnd(_ *Cluster, o metav1.Object, self Object) []contradiction 
 			severity: Threat, stage: StageTraffic, numbers: map[string]string{
 				"activeDeadlineSeconds": fmt.Sprint(*spec.ActiveDeadlineSeconds),
 				"initialDelaySeconds":   fmt.Sprint(p.InitialDelaySeconds)},
-			text: fmt.Sprintf("%s %s is ended after %d s (activeDeadlineSeconds), and the readiness probe of container "+
-				"%s asks after %d s: it is never ready.", self.Kind, self.Name, *spec.ActiveDeadlineSeconds,
+			text: fmt.Sprintf("%s %s is ended after %d s (activeDeadlineSeconds), and the readiness probe of "+
+				"container %s asks after %d s: it is never ready.", self.Kind, self.Name, *spec.ActiveDeadlineSeconds,
 				spec.Containers[i].Name, p.InitialDelaySeconds)})
 	}
 	return out
@@ -367,7 +368,8 @@ func numbersAtEdge(c *Cluster, o metav1.Object, self Object) []Finding {
 	var out []Finding
 	for _, r := range rows {
 		f := Finding{Code: "NumberAtEdge", Severity: Note, Stage: StageChange, Object: self, Field: r.field,
-			Value: r.value, Want: r.want, Numbers: map[string]string{r.field[strings.LastIndex(r.field, ".")+1:]: r.value},
+			Value: r.value, Want: r.want,
+			Numbers: map[string]string{r.field[strings.LastIndex(r.field, ".")+1:]: r.value},
 			Message: fmt.Sprintf("%s of %s %s is %s: %s.", r.field, self.Kind, self.Name,
 				r.value, r.text)}
 		f.setTo(c, r.want)

@@ -27,7 +27,8 @@ func TestNumbersThatContradict(t *testing.T) {
 	}
 	scaler := func(target, limit string) string {
 		return `{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, metadata: {name: h, namespace: shop}, ` +
-			`spec: {minReplicas: 2, maxReplicas: 5, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: d}, ` +
+			`spec: {minReplicas: 2, maxReplicas: 5, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, ` +
+			`name: d}, ` +
 			`metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: ` +
 			target + `}}}]}}` + "\n---\n" + `{apiVersion: apps/v1, kind: Deployment, metadata: {name: d, namespace: ` +
 			`shop}, spec: {template: {metadata: {labels: {app: web}}, spec: {containers: [{name: a, resources: ` +
@@ -62,8 +63,9 @@ func TestNumbersThatContradict(t *testing.T) {
 		{scaler("150", "200m"), "HorizontalPodAutoscaler shop h", "no NumbersConflict", ""},
 		{budget("2"), "HorizontalPodAutoscaler shop h", "NumbersConflict spec.minReplicas 2 3", "budget b demands 2"},
 		{budget("1"), "HorizontalPodAutoscaler shop h", "no NumbersConflict", ""},
-		{webPod + "spec: {activeDeadlineSeconds: 10, containers: [{name: a, readinessProbe: {initialDelaySeconds: 20, " +
-			"httpGet: {port: 80}}}]}", "Pod shop web", "NumbersConflict spec.activeDeadlineSeconds 10 40",
+		{webPod + "spec: {activeDeadlineSeconds: 10, containers: [{name: a, readinessProbe: {" +
+			"initialDelaySeconds: 20, httpGet: {port: 80}}}]}",
+			"Pod shop web", "NumbersConflict spec.activeDeadlineSeconds 10 40",
 			"never ready"},
 		{job("backoffLimit: 0, ", "true"), "Job shop j", "NumberAtEdge spec.backoffLimit 0 3", "ends the Job"},
 		{job("backoffLimit: 1, completions: 2, parallelism: 2, ", "true"), "Job shop j", "no NumberAtEdge", ""},

@@ -128,8 +128,8 @@ func itemsOfDownward(v *corev1.DownwardAPIVolumeSource) []corev1.DownwardAPIVolu
 	return v.Items
 }
 
-// ownLabelKeys finds terms of affinity and spread that go by a label which the Pods do not have: the
-// scheduler leaves such a key out. labels are the Pods'.
+// ownLabelKeys finds terms of affinity and spread that go by a label which the Pods do not have:
+// the scheduler leaves such a key out. labels are the Pods'.
 func (c *Cluster) ownLabelKeys(o metav1.Object, self Object, labels map[string]string) []Finding {
 	spec, at := podSpecOf(o)
 	have := slices.Sorted(maps.Keys(labels))

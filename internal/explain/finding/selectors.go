@@ -3,6 +3,7 @@ package finding
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -230,6 +231,32 @@ func classTolerations(c *Cluster, s *corev1.PodSpec, self Object) []Finding {
 		if f, ok := c.nearTaint(s, &s.Tolerations[i]); ok {
 			f.Object, f.Field = self, fmt.Sprintf("scheduling.tolerations[%d]", i)
 			f.Message = fmt.Sprintf("RuntimeClass %s tolerates %s (%s). %s", self.Name, f.Value, f.Field, f.Message)
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// preferredNodes notes preferences for nodes that no node meets; a key that one nearly has is worth
+// more than a note.
+func (c *Cluster) preferredNodes(spec *corev1.PodSpec, self Object, at string) []Finding {
+	if spec.Affinity.NodeAffinity == nil {
+		return nil
+	}
+	nodes := list[*corev1.Node](c, "Node")
+	var out []Finding
+	for i, t := range spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
+		for j, e := range t.Preference.MatchExpressions {
+			if slices.ContainsFunc(nodes, func(n *corev1.Node) bool { return fulfils(n.Labels, e) }) {
+				continue
+			}
+			f := c.nodeExpression(self, e, fmt.Sprintf("%s.preferredDuringSchedulingIgnoredDuringExecution[%d]."+
+				"preference.matchExpressions[%d]", at, i, j))
+			there := slices.ContainsFunc(nodes, func(n *corev1.Node) bool { _, ok := n.Labels[e.Key]; return ok })
+			if f.Severity = Note; f.Want != "" && !there {
+				f.Severity = Threat
+			}
+			f.Message = strings.Replace(f.Message, "demands", "prefers", 1)
 			out = append(out, f)
 		}
 	}

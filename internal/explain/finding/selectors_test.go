@@ -97,8 +97,10 @@ func TestFurtherReferencesAndSelectors(t *testing.T) {
 
 // What was not read and is named is asked for, also by what stands behind.
 func TestUnreadKindsAreThoseThatAreNamed(t *testing.T) {
-	c := clusterOf(t, "read: Secret\n"+webPod+"spec: {containers: [{name: a}], runtimeClassName: r, volumes: [{name: v, "+
-		"persistentVolumeClaim: {claimName: data}}]}\n---\n{apiVersion: v1, kind: PersistentVolumeClaim, metadata: "+
+	c := clusterOf(t, "read: Secret\n"+webPod+"spec: {containers: [{name: a}], runtimeClassName: r, "+
+		"volumes: [{name: v, persistentVolumeClaim: {claimName: data}}]}\n---\n"+
+		"{apiVersion: v1, kind: PersistentVolumeClaim, "+
+		"metadata: "+
 		"{name: data, namespace: shop}, spec: {volumeAttributesClassName: gold}}")
 	got := strings.Join(c.UnreadKinds(Object{"Pod", "shop", "web"}), " ")
 	if want := "RuntimeClass VolumeAttributesClass"; got != want {

@@ -42,7 +42,7 @@ func topology(c *Cluster, o metav1.Object, self Object) []Finding {
 	if spec.Affinity == nil {
 		return out
 	}
-	out = append(out, c.wishedNodes(spec, self, at+".affinity.nodeAffinity")...)
+	out = append(out, c.preferredNodes(spec, self, at+".affinity.nodeAffinity")...)
 	if a := spec.Affinity.PodAffinity; a != nil {
 		for i, t := range a.RequiredDuringSchedulingIgnoredDuringExecution {
 			out = append(out, c.topologyKey(self, fmt.Sprintf("%s.affinity.podAffinity."+
@@ -77,32 +77,6 @@ func labelsOfPods(o metav1.Object) map[string]string {
 		return t.Labels
 	}
 	return o.GetLabels()
-}
-
-// wishedNodes notes preferences for nodes that no node meets; a key that one nearly has is worth
-// more than a note.
-func (c *Cluster) wishedNodes(spec *corev1.PodSpec, self Object, at string) []Finding {
-	if spec.Affinity.NodeAffinity == nil {
-		return nil
-	}
-	nodes := list[*corev1.Node](c, "Node")
-	var out []Finding
-	for i, t := range spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
-		for j, e := range t.Preference.MatchExpressions {
-			if slices.ContainsFunc(nodes, func(n *corev1.Node) bool { return fulfils(n.Labels, e) }) {
-				continue
-			}
-			f := c.nodeExpression(self, e, fmt.Sprintf("%s.preferredDuringSchedulingIgnoredDuringExecution[%d]."+
-				"preference.matchExpressions[%d]", at, i, j))
-			there := slices.ContainsFunc(nodes, func(n *corev1.Node) bool { _, ok := n.Labels[e.Key]; return ok })
-			if f.Severity = Note; f.Want != "" && !there {
-				f.Severity = Threat
-			}
-			f.Message = strings.Replace(f.Message, "demands", "prefers", 1)
-			out = append(out, f)
-		}
-	}
-	return out
 }
 
 // topologyKey finds a key that no node has. Hard says that Pods wait then; else the term has no

@@ -59,8 +59,8 @@ func furtherKinds() []kindRow {
 			error) {
 			return c.StorageV1().VolumeAttachments().List(ctx, o)
 		}},
-		{"ValidatingAdmissionPolicy", "validatingadmissionpolicies", rare, func(ctx context.Context, c clientset, _ string,
-			o listing) (runtime.Object, error) {
+		{"ValidatingAdmissionPolicy", "validatingadmissionpolicies", rare, func(ctx context.Context, c clientset,
+			_ string, o listing) (runtime.Object, error) {
 			return c.AdmissionregistrationV1().ValidatingAdmissionPolicies().List(ctx, o)
 		}},
 		{"ValidatingAdmissionPolicyBinding", "", rare, func(ctx context.Context, c clientset, _ string,

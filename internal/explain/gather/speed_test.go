@@ -108,7 +108,8 @@ func manyPodsServer(t testing.TB, asked func(path string)) *kubernetes.Clientset
 	var nodes corev1.NodeList
 	for i := range manyNodes {
 		nodes.Items = append(nodes.Items, corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("node-%d", i)},
-			Status: corev1.NodeStatus{Images: manyImages(), Allocatable: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8"),
+			Status: corev1.NodeStatus{Images: manyImages(), Allocatable: corev1.ResourceList{
+				corev1.ResourceCPU:    resource.MustParse("8"),
 				corev1.ResourceMemory: resource.MustParse("64Gi"), corev1.ResourcePods: resource.MustParse("110")}}})
 	}
 	var pods corev1.PodList

@@ -187,7 +187,7 @@ func readSubject(ctx context.Context, r *reader, s *explain.Subject) error {
 		s.WorstPod = &in
 	}
 	if row.kind == "Namespace" {
-		if s.Inside, err = podAnswers(ctx, r, s.ClusterContext, podsAsk{now: s.Now, namespace: s.Name,
+		if s.NamespaceContext.Inside, err = podAnswers(ctx, r, s.ClusterContext, podsAsk{now: s.Now, namespace: s.Name,
 			objects: s.Objects}); err != nil {
 			return err
 		}
