@@ -326,6 +326,10 @@ func withFindings(a Answer, told, more []finding.Finding) Answer {
 		a.Cause = strings.ReplaceAll(a.Cause, "; nothing blocks it", "")
 	}
 	for _, f := range more {
+		if f.AtRest() && slices.Contains(healthy, a.State) {
+			a.Cause = strings.ReplaceAll(a.Cause, "; nothing blocks it", "") + " " + f.Message
+			a.Fixes = withoutDoubles(append(a.Fixes, remedies(f.Remedies)...))
+		}
 		if f.Severity == finding.Note || len(a.also) == maxAlso {
 			continue
 		}

@@ -156,10 +156,6 @@ func TestAnOverviewKeepsCausesApart(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	a := o.Within(Answer{Subject: "namespace/shop", State: "well"})
-	if a.State != "troubled" || !strings.Contains(a.Cause, "in it 4 things are broken") || len(a.Findings) != 4 {
-		t.Errorf("got %s: %s with %d findings, want the namespace's trouble", a.State, a.Cause, len(a.Findings))
-	}
 }
 
 // A start that took its time is taken apart: the largest part with the field that makes it long is

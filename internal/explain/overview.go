@@ -48,6 +48,7 @@ func NewOverview(scope string, found []finding.Finding, pods []PodAnswer) Overvi
 		f := mainFinding(a.Answer).Of(a.Owner)
 		if i := slices.IndexFunc(found, func(x finding.Finding) bool { return sameAs(f, x) }); i >= 0 {
 			follow[found[i].Object] = append(follow[found[i].Object], a.object())
+			found = a.furtherFindings(found)
 			continue
 		}
 		if f.Object.Kind == "Pod" {
@@ -56,7 +57,7 @@ func NewOverview(scope string, found []finding.Finding, pods []PodAnswer) Overvi
 			follow[f.Object] = append(follow[f.Object], a.object())
 		}
 		keys[f.Code+f.Object.String()], said[f.Object] = a.shared, a.lastSaid()
-		found = append(found, f)
+		found = a.furtherFindings(append(found, f))
 	}
 	found = finding.Roots(found)
 	slices.SortStableFunc(found, func(a, b finding.Finding) int {
@@ -128,6 +129,14 @@ func sameAs(f, x finding.Finding) bool {
 	return f.Value != "" && x.Value == f.Value && x.Root() == f.Root() && strings.HasPrefix(f.Field, x.Field)
 }
 
+// furtherFindings adds to found what else is wrong with the Pod than the first.
+func (a PodAnswer) furtherFindings(found []finding.Finding) []finding.Finding {
+	for _, f := range a.Findings[min(1, len(a.Findings)):] {
+		found = append(found, f.Of(a.Owner))
+	}
+	return found
+}
+
 // object is the Pod that an answer is about.
 func (a PodAnswer) object() finding.Object {
 	_, rest, _ := strings.Cut(a.Subject, "/")
@@ -186,7 +195,9 @@ func (r Root) tells(objects []finding.Object) bool {
 func rootKey(f finding.Finding) string {
 	switch f.Code {
 	case "ReferenceMissing", "KeyMissing", "ReferenceTerminating":
-		return f.Code + f.Related[0].String() + f.Value
+		if len(f.Related) > 0 {
+			return f.Code + f.Related[0].String() + f.Value
+		}
 	case "ControllersIdle":
 		return f.Code
 	case "ComponentDown":
@@ -220,36 +231,6 @@ func mainFinding(a Answer) finding.Finding {
 		f.Remedies = append(f.Remedies, finding.Remedy{Say: x.Description, Run: x.Run})
 	}
 	return f
-}
-
-// Within adds what is wrong in a namespace to the answer about the namespace itself.
-func (o Overview) Within(a Answer) Answer {
-	var wrong []Root
-	for _, c := range o.Causes {
-		if c.Severity != finding.Note {
-			wrong = append(wrong, c)
-		}
-	}
-	if len(wrong) == 0 || a.State != "well" {
-		return a
-	}
-	a.State = "troubled"
-	a.Cause = fmt.Sprintf("The namespace itself is well; in it %d things are broken and %d will be in the way. %s: %s",
-		o.count(finding.Broken), o.count(finding.Threat), wrong[0].Object, wrong[0].Message)
-	a.Fixes = append(remedies(wrong[0].Remedies), commandFix("see all of it", "gantry why -n "+a.namespaceName()))
-	for i, c := range wrong {
-		a.Findings = append(a.Findings, c.Finding)
-		if i > 0 {
-			a.Facts = append(a.Facts, fmt.Sprintf("%s: %s", c.Object, c.Message))
-		}
-	}
-	return a
-}
-
-// namespaceName is the namespace that an answer is about.
-func (a Answer) namespaceName() string {
-	_, name, _ := strings.Cut(a.Subject, "/")
-	return name
 }
 
 // askAbout is the command that explains an object.

@@ -212,8 +212,9 @@ func furtherObstacles(a *Answer, in In, refusals []journal.NodeRefusal) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), searchTimeout)
 	defer cancel()
+	w := in.whatifInput()
 	for _, r := range refusals[:min(len(refusals), maxObstaclesShown)] {
-		all := whatif.Obstacles(ctx, in.whatifInput(), r.Node)
+		all := whatif.Obstacles(ctx, w, r.Node)
 		if len(all) < 2 {
 			continue
 		}

@@ -60,11 +60,11 @@ func WorstPod(pods []*corev1.Pod, now time.Time) *corev1.Pod {
 	})
 }
 
-// restarts reports whether a container of a Pod ends again and again, though the Pod may count as
-// ready between: it was restarted twice or more, last within restartWindow.
+// restarts reports whether a container of a Pod was restarted within restartWindow: the Pod is not
+// well, though it may count as ready just now.
 func restarts(p *corev1.Pod, now time.Time) bool {
 	return p.DeletionTimestamp == nil && slices.ContainsFunc(containers(p), func(c container) bool {
-		return c.status != nil && c.status.RestartCount > 1 && c.status.LastTerminationState.Terminated != nil &&
+		return c.status != nil && c.status.RestartCount > 0 && c.status.LastTerminationState.Terminated != nil &&
 			now.Sub(c.status.LastTerminationState.Terminated.FinishedAt.Time) < restartWindow
 	})
 }
@@ -75,6 +75,9 @@ func WhyObject(s Subject) Answer {
 	var more []finding.Finding
 	if s.Objects != nil {
 		more = finding.Of(s.Objects, s.object())
+	}
+	if _, ok := s.Object.(*corev1.Namespace); ok {
+		more = append(more, s.inside()...)
 	}
 	switch o := s.Object.(type) {
 	case *appsv1.Deployment:
@@ -132,6 +135,22 @@ func (s Subject) butPod(a *Answer, own Answer) {
 	if a.Next == "" {
 		a.Next = own.Next
 	}
+}
+
+// inside are the findings about what is in a namespace, as an overview of it has them; none of one
+// that is being deleted.
+func (s Subject) inside() []finding.Finding {
+	if s.Objects == nil || s.NamespaceContext == nil || s.Object.(*corev1.Namespace).DeletionTimestamp != nil {
+		return nil
+	}
+	of := slices.DeleteFunc(finding.All(s.Objects, s.Name), func(f finding.Finding) bool {
+		return f.Object.Namespace != s.Name && f.Root().Namespace != s.Name // of the cluster
+	})
+	var out []finding.Finding
+	for _, c := range NewOverview("namespace "+s.Name, of, s.NamespaceContext.Inside).Causes {
+		out = append(out, c.Finding)
+	}
+	return out
 }
 
 func replicas(n *int32) int32 {

@@ -11,6 +11,8 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gantry-project/gantry/internal/explain/finding"
 )
 
 func wants(name, cpu string) corev1.Container {
@@ -107,6 +109,8 @@ func TestWhyObject(t *testing.T) {
 				Object: &batchv1.CronJob{ObjectMeta: meta,
 					Spec: batchv1.CronJobSpec{Suspend: &yes, Schedule: "@hourly"}}},
 			[]string{"suspended", "@hourly", "last run never"}},
+		{"CronJob whose Jobs are suspended", suspendedJobs(meta), []string{"waits for its time.",
+			"Of the Jobs that CronJob x makes: each is suspended", "/spec/jobTemplate/spec/suspend"}},
 		{"Service nobody stands behind",
 			Subject{Kind: "service",
 				Object: &corev1.Service{ObjectMeta: meta,
@@ -148,6 +152,15 @@ func TestWhyObject(t *testing.T) {
 	if a := WhyObject(Subject{}); a.Cause == "" {
 		t.Error("no answer about nothing")
 	}
+}
+
+// suspendedJobs is a CronJob that makes Jobs that are suspended.
+func suspendedJobs(meta metav1.ObjectMeta) Subject {
+	x := &batchv1.CronJob{ObjectMeta: meta, Spec: batchv1.CronJobSpec{Schedule: "@hourly"}}
+	x.Spec.JobTemplate.Spec.Suspend = new(true)
+	c := &finding.Cluster{Now: t0}
+	c.Add("CronJob", x)
+	return Subject{Kind: "cronjob", Object: x, Objects: c}
 }
 
 func claimOf(class string) *corev1.PersistentVolumeClaim {

@@ -52,6 +52,8 @@ type breaker struct {
 
 	foreign  bool          // why reads through a client that has nothing of Gantry's own
 	patience time.Duration // how long a break may take to show; 0: patience
+	others   bool          // other questions about the same break are asked too
+	reported func(name string, p points)
 }
 
 // newBreaker returns a breaker of a cluster, with GANTRY_FOREIGN as another Kubernetes would serve

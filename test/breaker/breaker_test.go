@@ -92,6 +92,9 @@ func (b *breaker) playAll(ctx context.Context, r *totals, seed int, kinds []kind
 			defer func() { <-free }()
 			p, text := b.play(ctx, k, int64(seed*1000+i), fmt.Sprintf("s%d-%d", seed, i))
 			r.add(k.name, p, text)
+			if b.reported != nil {
+				b.reported(k.name, p)
+			}
 		})
 	}
 	wait.Wait()
@@ -235,6 +238,9 @@ func (b *breaker) play(ctx context.Context, k kind, seed int64, namespace string
 		a, err := gather.AnswerWith(ctx, b.client, gather.Question{Namespace: namespace, About: ask, Now: now})
 		if err == nil {
 			if p = score(a, all); p.sum() == 4 || time.Now().After(deadline) {
+				if b.others {
+					p.elsewhere = b.askElsewhere(ctx, place{namespace, ask, now}, all)
+				}
 				_ = a.WriteText(&text, now)
 				for _, f := range a.Findings {
 					fmt.Fprintf(&text, "# %s %s %s=%q want %q %v\n", f.Code, f.Object, f.Field, f.Value, f.Want,

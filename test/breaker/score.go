@@ -25,7 +25,8 @@ type truth struct {
 type points struct {
 	cause, facts, claim, remedy bool
 	missed                      []string
-	words, events               bool // the text for people, and status and events, tell it; no points
+	words, events               bool     // the text for people, and status and events, tell it; no points
+	elsewhere                   []string // other questions about the break that do not name the cause
 }
 
 func (p points) sum() int {

@@ -127,27 +127,13 @@ func unrequested(c *Cluster, target metav1.Object, h *autoscalingv2.HorizontalPo
 		switch {
 		case m.Resource != nil && m.Resource.Target.Type == autoscalingv2.UtilizationMetricType:
 			name = m.Resource.Name
-		case m.ContainerResource != nil && m.ContainerResource.Target.Type == autoscalingv2.UtilizationMetricType:
+		case m.ContainerResource != nil:
 			name, only = m.ContainerResource.Name, m.ContainerResource.Container
-			named := func(x corev1.Container) bool { return x.Name == only }
-			if !slices.ContainsFunc(spec.Containers, named) && !slices.ContainsFunc(spec.InitContainers, named) {
-				f := Finding{Code: "ContainerMissing", Stage: StageControl, Object: self,
-					Field: fmt.Sprintf("spec.metrics[%d].containerResource.container", i), Value: only,
-					Message: fmt.Sprintf("Autoscaler %s measures container %s, and the template has no such container.",
-						self.Name, only)}
-				var have []string
-				for _, x := range spec.Containers {
-					have = append(have, x.Name)
-				}
-				if f.Want, _ = Near(only, have); f.Want == "" && len(have) == 1 {
-					f.Want = have[0]
-				}
-				if f.Want != "" {
-					f.Remedies = []Remedy{{Say: "measure container " + f.Want, Run: c.replaceCommand(self, f.Field,
-						f.Want)}}
-				}
-				f.Message += " It has " + joined(have) + "."
+			if f, missing := c.unmeasured(spec, i, only, self); missing {
 				out = append(out, f)
+				continue
+			}
+			if m.ContainerResource.Target.Type != autoscalingv2.UtilizationMetricType {
 				continue
 			}
 		default:
@@ -172,6 +158,30 @@ func unrequested(c *Cluster, target metav1.Object, h *autoscalingv2.HorizontalPo
 		}
 	}
 	return out
+}
+
+// unmeasured is a container that the metric of an index measures and that a template does not have.
+func (c *Cluster) unmeasured(spec *corev1.PodSpec, i int, only string, self Object) (Finding, bool) {
+	named := func(x corev1.Container) bool { return x.Name == only }
+	if slices.ContainsFunc(spec.Containers, named) || slices.ContainsFunc(spec.InitContainers, named) {
+		return Finding{}, false
+	}
+	f := Finding{Code: "ContainerMissing", Stage: StageControl, Object: self,
+		Field: fmt.Sprintf("spec.metrics[%d].containerResource.container", i), Value: only,
+		Message: fmt.Sprintf("Autoscaler %s measures container %s, and the template has no such container.",
+			self.Name, only)}
+	var have []string
+	for _, x := range spec.Containers {
+		have = append(have, x.Name)
+	}
+	if f.Want, _ = Near(only, have); f.Want == "" && len(have) == 1 {
+		f.Want = have[0]
+	}
+	if f.Want != "" {
+		f.Remedies = []Remedy{{Say: "measure container " + f.Want, Run: c.replaceCommand(self, f.Field, f.Want)}}
+	}
+	f.Message += " It has " + joined(have) + "."
+	return f, true
 }
 
 // atBound notes an autoscaler that would scale further than its bounds let it.

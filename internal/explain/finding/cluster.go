@@ -45,6 +45,36 @@ func (c *Cluster) Unknown(self Object) []Object {
 	return out
 }
 
+// UnreadKinds are the kinds that an object, what it controls and what stands behind it name, and
+// that were not read.
+func (c *Cluster) UnreadKinds(self Object) []string {
+	var out []string
+	seen := map[Object]bool{}
+	next := []Object{self}
+	for len(next) > 0 && len(seen) < maxFollowed {
+		at := next[0]
+		o := c.Get(at)
+		next, seen[at] = next[1:], true
+		if o == nil {
+			continue
+		}
+		for _, kind := range []string{"ReplicaSet", "Job", "Pod"} {
+			for _, x := range owned[metav1.Object](c, kind, o) {
+				next = append(next, objectOf(kind, x))
+			}
+		}
+		for _, r := range references(o) {
+			if !c.Read(r.To.Kind) && !slices.Contains(out, r.To.Kind) {
+				out = append(out, r.To.Kind)
+			}
+			if followed[r.To.Kind] && !seen[r.To] {
+				next = append(next, r.To)
+			}
+		}
+	}
+	return out
+}
+
 // outermost is the controller of an object's controller and so on, or the object.
 func (c *Cluster) outermost(o metav1.Object, self Object) Object {
 	for range 4 {

@@ -90,6 +90,8 @@ var Codes = [][2]string{
 	{"NotResized", "a volume is smaller than its claim asks"},
 	{"NotScaling", "an autoscaler says that it cannot scale"},
 	{"NothingToScale", "minReplicas and maxReplicas are equal"},
+	{"NumberAtEdge", "a number is so small or large that something is switched off"},
+	{"NumbersConflict", "one number leaves another without effect, or work without time"},
 	{"OldTemplateWaits", "a StatefulSet waits for a Pod of an older template"},
 	{"OlderTemplate", "a ReplicaSet's Pods are of an older template"},
 	{"OtherController", "managedBy leaves a Job to another controller"},

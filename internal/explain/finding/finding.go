@@ -104,6 +104,13 @@ type Remedy struct {
 	Run []string `json:"run,omitempty"` // shell commands, in order; none: it needs a person's decision
 }
 
+// atRest are codes of notes that tell of a rest that somebody chose: nothing is wrong, and nothing
+// happens by itself.
+var atRest = []string{"Suspended", "ScaledToZero"}
+
+// AtRest reports whether the finding tells why nothing happens though nothing is wrong.
+func (f Finding) AtRest() bool { return f.Severity == Note && slices.Contains(atRest, f.Code) }
+
 // Names reports whether a text already has what the finding is about, and what would do.
 func (f Finding) Names(text string) bool {
 	if f.Message != "" && strings.Contains(text, strings.TrimSuffix(f.Message, ".")) {

@@ -7,7 +7,10 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -25,6 +28,17 @@ func furtherReferences(o metav1.Object) []Reference {
 		}
 	case *corev1.ResourceQuota:
 		return quotaReferences(x)
+	case *storagev1.StorageClass:
+		return classReferences(x)
+	case *storagev1.VolumeAttributesClass:
+		return []Reference{{Field: "driverName", To: Object{"CSIDriver", "", x.DriverName}, Weak: true,
+			Stage: StageVolume}}
+	case *networkingv1.IngressClass:
+		return ingressClassReferences(x)
+	case *discoveryv1.EndpointSlice:
+		return endpointReferences(x)
+	case *schedulingv1beta1.PodGroup:
+		return groupReferences(x)
 	case *resourcev1.ResourceClaim:
 		return deviceReferences(x.Spec.Devices.Requests, "spec.devices.requests")
 	case *resourcev1.ResourceClaimTemplate:
@@ -38,12 +52,7 @@ func furtherReferences(o metav1.Object) []Reference {
 		}
 		return out
 	case *admissionv1.ValidatingAdmissionPolicyBinding:
-		out := []Reference{{Field: "spec.policyName", To: Object{"ValidatingAdmissionPolicy", "", x.Spec.PolicyName}}}
-		if p := x.Spec.ParamRef; p != nil && p.Name != "" {
-			out = append(out, Reference{Field: "spec.paramRef.name", To: Object{"ConfigMap", p.Namespace, p.Name},
-				Weak: true})
-		}
-		return out
+		return []Reference{{Field: "spec.policyName", To: Object{"ValidatingAdmissionPolicy", "", x.Spec.PolicyName}}}
 	case *admissionv1.MutatingAdmissionPolicyBinding:
 		return []Reference{{Field: "spec.policyName", To: Object{"MutatingAdmissionPolicy", "", x.Spec.PolicyName}}}
 	case *admissionv1.ValidatingWebhookConfiguration, *admissionv1.MutatingWebhookConfiguration:

@@ -54,7 +54,11 @@ func builtInGroup(version string) bool {
 // clusterKinds are kinds without a namespace, whose objects may own others.
 var clusterKinds = map[string]bool{"Node": true, "Namespace": true, "PersistentVolume": true, "ClusterRole": true,
 	"CustomResourceDefinition": true, "APIService": true, "StorageClass": true, "PriorityClass": true,
-	"RuntimeClass": true, "CSIDriver": true}
+	"RuntimeClass": true, "CSIDriver": true, "CSINode": true, "VolumeAttachment": true, "IngressClass": true,
+	"DeviceClass": true, "VolumeAttributesClass": true, "ClusterRoleBinding": true, "ClusterTrustBundle": true,
+	"CertificateSigningRequest": true, "ValidatingWebhookConfiguration": true, "MutatingWebhookConfiguration": true,
+	"ValidatingAdmissionPolicy": true, "ValidatingAdmissionPolicyBinding": true, "MutatingAdmissionPolicy": true,
+	"MutatingAdmissionPolicyBinding": true}
 
 // lease finds a lease that has run out, whose holder does not renew it.
 func lease(c *Cluster, o metav1.Object, self Object) []Finding {
@@ -125,6 +129,10 @@ func runtimeClass(c *Cluster, o metav1.Object, self Object) []Finding {
 				self.Name, x.Handler, joined(slices.Compact(slices.Sorted(slices.Values(handlers)))))}
 		f.Want, _ = Near(x.Handler, handlers)
 		out = append(out, f)
+	}
+	if x.Scheduling != nil {
+		out = append(out, classTolerations(c, &corev1.PodSpec{NodeSelector: x.Scheduling.NodeSelector,
+			Tolerations: x.Scheduling.Tolerations}, self)...)
 	}
 	if x.Scheduling == nil || len(x.Scheduling.NodeSelector) == 0 {
 		return out

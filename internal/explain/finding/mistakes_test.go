@@ -230,6 +230,13 @@ spec: {containers: [{name: a}], volumes: [{name: v, ephemeral: {volumeClaimTempl
 		{"image of a ReplicaSet's template", replicaSet("", "", "2026-05-01T11:10:00Z"), "ReplicaSet shop r",
 			"OlderTemplate ReplicaSet/r spec.template.spec.containers[0].image i2 - threat", "kubectl -n shop " +
 				"delete pod r-1"},
+		{"in one second, and nothing changes Pods", "read: MutatingWebhookConfiguration MutatingAdmissionPolicy\n" +
+			replicaSet(", generation: 2", "", "2026-05-01T11:30:00Z"), "ReplicaSet shop r",
+			"OlderTemplate ReplicaSet/r spec.template.spec.containers[0].image i2 - threat", ""},
+		{"in one second, and something may", replicaSet(", generation: 2", "", "2026-05-01T11:30:00Z"),
+			"ReplicaSet shop r", "no OlderTemplate", ""},
+		{"in one second, of the first template", "read: MutatingWebhookConfiguration MutatingAdmissionPolicy\n" +
+			replicaSet(", generation: 1", "", "2026-05-01T11:30:00Z"), "ReplicaSet shop r", "no OlderTemplate", ""},
 		{"made since then", replicaSet("", "", "2026-05-01T11:40:00Z"), "ReplicaSet shop r", "no OlderTemplate", ""},
 		{"not by admission", replicaSet("", "", "2026-05-01T11:10:00Z"), "ReplicaSet shop r",
 			"no ChangedByAdmission", ""},

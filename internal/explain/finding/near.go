@@ -8,7 +8,8 @@ import (
 
 // Near returns the name of have that was probably meant by want and what differs; empty when none
 // is similar. First comes one that differs in letter case or separators alone, then one by edit
-// distance, at most a third of its length, then one of which the other is the beginning.
+// distance, at most a third of its length, then one of which the other is the beginning. Parts of
+// names with dots and slashes that both have say nothing: a.example.com is not near b.example.com.
 func Near(want string, have []string) (name, differs string) {
 	have = slices.Sorted(slices.Values(have))
 	for _, h := range have {
@@ -23,7 +24,11 @@ func Near(want string, have []string) (name, differs string) {
 	}
 	least := max(1, len(want)/3) + 1
 	for _, h := range have {
-		if d := distance(want, h); h != want && d < least {
+		if h == want {
+			continue
+		}
+		x, y := ownParts(want, h)
+		if d := distance(x, y); d < least && d <= max(1, len(x)/3) {
 			name, least = h, d
 		}
 	}
@@ -39,6 +44,35 @@ func Near(want string, have []string) (name, differs string) {
 		}
 	}
 	return "", ""
+}
+
+// ownParts are two names without the parts between dots and slashes that they have in common at the
+// beginning and at the end.
+func ownParts(a, b string) (string, string) {
+	i := commonParts(a, b)
+	a, b = a[i:], b[i:]
+	j := commonParts(reversed(a), reversed(b))
+	return a[:len(a)-j], b[:len(b)-j]
+}
+
+// commonParts is the length of the parts that two names begin with, with the separators after them.
+func commonParts(a, b string) int {
+	end := 0
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			break
+		}
+		if a[i] == '.' || a[i] == '/' {
+			end = i + 1
+		}
+	}
+	return end
+}
+
+func reversed(s string) string {
+	b := []byte(s)
+	slices.Reverse(b)
+	return string(b)
 }
 
 // plain is a name without case and separators.

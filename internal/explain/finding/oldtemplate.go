@@ -68,11 +68,10 @@ func (c *Cluster) oldRevisionWaits(s *appsv1.StatefulSet, self Object) []Finding
 
 // templateNewer finds a ReplicaSet of nobody whose template was changed since its Pods were made.
 func (c *Cluster) templateNewer(s *appsv1.ReplicaSet, self Object) []Finding {
-	changed := lastWrite(s)
 	var old []Object
 	var field, value, was string
 	for _, p := range owned[*corev1.Pod](c, "Pod", s) {
-		if p.DeletionTimestamp != nil || pod.IsTerminal(p) || !p.CreationTimestamp.Time.Before(changed) {
+		if p.DeletionTimestamp != nil || pod.IsTerminal(p) || !c.ofOlderTemplate(p, s) {
 			continue // of the newest template; what differs was changed by admission
 		}
 		if at, new, old1 := templateDiffers(&s.Spec.Template.Spec, &p.Spec); at != "" {
@@ -99,7 +98,9 @@ func (c *Cluster) ofOlderTemplate(p *corev1.Pod, owner metav1.Object) bool {
 	revision := p.Labels[appsv1.ControllerRevisionHashLabelKey]
 	switch x := owner.(type) {
 	case *appsv1.ReplicaSet:
-		return metav1.GetControllerOf(x) == nil && p.CreationTimestamp.Time.Before(lastWrite(x))
+		changed := lastWrite(x)
+		sameSecond := p.CreationTimestamp.Time.Equal(changed) && x.Generation > 1 && c.nothingMutates()
+		return metav1.GetControllerOf(x) == nil && (p.CreationTimestamp.Time.Before(changed) || sameSecond)
 	case *appsv1.StatefulSet:
 		return revision != x.Status.UpdateRevision
 	case *appsv1.DaemonSet:
@@ -107,6 +108,17 @@ func (c *Cluster) ofOlderTemplate(p *corev1.Pod, owner metav1.Object) bool {
 		return newest != "" && revision != newest
 	}
 	return false
+}
+
+// nothingMutates reports whether no webhook or policy is there that changes objects, so that a
+// Pod is as the template was when it was made. Times of the API are of whole seconds.
+func (c *Cluster) nothingMutates() bool {
+	for _, kind := range []string{"MutatingWebhookConfiguration", "MutatingAdmissionPolicy"} {
+		if !c.Read(kind) || len(c.Objects[kind]) > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 func namesOf(list []Object) []string {

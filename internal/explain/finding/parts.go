@@ -92,14 +92,23 @@ func parts(c *Cluster, o metav1.Object, self Object) []Finding {
 		out = append(out, f)
 	}
 	for i, v := range spec.Volumes {
-		if v.DownwardAPI != nil {
-			for j, item := range v.DownwardAPI.Items {
-				source(fmt.Sprintf("%s.volumes[%d].downwardAPI.items[%d]", at, i, j), item.FieldRef,
-					item.ResourceFieldRef)
+		for j, item := range itemsOfDownward(v.DownwardAPI) {
+			source(fmt.Sprintf("%s.volumes[%d].downwardAPI.items[%d]", at, i, j), item.FieldRef, item.ResourceFieldRef)
+		}
+		if v.Projected == nil {
+			continue
+		}
+		for k, s := range v.Projected.Sources {
+			if s.DownwardAPI == nil {
+				continue
+			}
+			for j, item := range s.DownwardAPI.Items {
+				source(fmt.Sprintf("%s.volumes[%d].projected.sources[%d].downwardAPI.items[%d]", at, i, k, j),
+					item.FieldRef, item.ResourceFieldRef)
 			}
 		}
 	}
-	ofPod := out
+	ofPod := append(out, c.ownLabelKeys(o, self, labels)...)
 	return append(ofPod, eachContainer(o, self, func(x place) []Finding {
 		out = nil
 		for i, e := range x.c.Env {
@@ -110,6 +119,83 @@ func parts(c *Cluster, o metav1.Object, self Object) []Finding {
 		out = append(out, c.hookPorts(x)...)
 		return out
 	})...)
+}
+
+func itemsOfDownward(v *corev1.DownwardAPIVolumeSource) []corev1.DownwardAPIVolumeFile {
+	if v == nil {
+		return nil
+	}
+	return v.Items
+}
+
+// ownLabelKeys finds terms of affinity and spread that go by a label which the Pods do not have:
+// the scheduler leaves such a key out. labels are the Pods'.
+func (c *Cluster) ownLabelKeys(o metav1.Object, self Object, labels map[string]string) []Finding {
+	spec, at := podSpecOf(o)
+	have := slices.Sorted(maps.Keys(labels))
+	var out []Finding
+	check := func(field string, keys []string) {
+		for i, k := range keys {
+			if _, ok := labels[k]; ok || madeLater[k] {
+				continue
+			}
+			f := c.partMissing(self, part{fmt.Sprintf("%s[%d]", field, i), k, "label", have, Note})
+			f.Stage = StagePlacement
+			f.Message += " A key that the Pod does not have is left out."
+			if f.Want != "" && len(have) > 1 {
+				f.Severity = Threat
+			}
+			out = append(out, f)
+		}
+	}
+	for i, t := range spec.TopologySpreadConstraints {
+		check(fmt.Sprintf("%s.topologySpreadConstraints[%d].matchLabelKeys", at, i), t.MatchLabelKeys)
+	}
+	for _, t := range affinityTerms(spec.Affinity, at+".affinity") {
+		check(t.at+".matchLabelKeys", t.term.MatchLabelKeys)
+		check(t.at+".mismatchLabelKeys", t.term.MismatchLabelKeys)
+	}
+	return out
+}
+
+// madeLater are labels that controllers give to the Pods of a template.
+var madeLater = map[string]bool{"pod-template-hash": true, "controller-revision-hash": true,
+	"pod-template-generation": true, "statefulset.kubernetes.io/pod-name": true,
+	"apps.kubernetes.io/pod-index": true, "batch.kubernetes.io/job-name": true, "job-name": true,
+	"batch.kubernetes.io/controller-uid": true, "controller-uid": true,
+	"batch.kubernetes.io/job-completion-index": true}
+
+// termAt is a term of Pod affinity or anti-affinity and its path.
+type termAt struct {
+	at        string
+	term      *corev1.PodAffinityTerm
+	preferred bool // a wish
+	beside    bool // affinity; else anti-affinity
+}
+
+// affinityTerms are all terms of Pod affinity and anti-affinity; at is the path of the affinity.
+func affinityTerms(a *corev1.Affinity, at string) []termAt {
+	var out []termAt
+	each := func(name string, required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm) {
+		for i := range required {
+			out = append(out, termAt{fmt.Sprintf("%s.%s.requiredDuringSchedulingIgnoredDuringExecution[%d]", at, name,
+				i), &required[i], false, name == "podAffinity"})
+		}
+		for i := range preferred {
+			out = append(out, termAt{fmt.Sprintf(
+				"%s.%s.preferredDuringSchedulingIgnoredDuringExecution[%d].podAffinityTerm", at, name, i),
+				&preferred[i].PodAffinityTerm, true, name == "podAffinity"})
+		}
+	}
+	if a != nil && a.PodAffinity != nil {
+		each("podAffinity", a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution,
+			a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
+	if a != nil && a.PodAntiAffinity != nil {
+		each("podAntiAffinity", a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution,
+			a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
+	return out
 }
 
 // hookPorts finds hooks that ask a port name that the container does not have.

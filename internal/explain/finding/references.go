@@ -2,6 +2,8 @@ package finding
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -38,16 +40,17 @@ func references(o metav1.Object) []Reference {
 	case *appsv1.StatefulSet:
 		return statefulSetReferences(x)
 	case *batchv1.Job:
-		return podReferences(&x.Spec.Template.Spec, ns, "spec.template.spec")
+		return append(podReferences(&x.Spec.Template.Spec, ns, "spec.template.spec"), jobReferences(&x.Spec, ns,
+			"spec")...)
 	case *batchv1.CronJob:
-		return podReferences(&x.Spec.JobTemplate.Spec.Template.Spec, ns, "spec.jobTemplate.spec.template.spec")
+		return append(podReferences(&x.Spec.JobTemplate.Spec.Template.Spec, ns, "spec.jobTemplate.spec.template.spec"),
+			jobReferences(&x.Spec.JobTemplate.Spec, ns, "spec.jobTemplate.spec")...)
 	case *corev1.PersistentVolumeClaim:
 		return claimReferences(x)
 	case *corev1.ServiceAccount:
 		return pullSecrets(x.ImagePullSecrets, ns, "imagePullSecrets")
 	case *autoscalingv2.HorizontalPodAutoscaler:
-		t := x.Spec.ScaleTargetRef
-		return []Reference{{Field: "spec.scaleTargetRef", To: Object{t.Kind, ns, t.Name}}}
+		return scalerReferences(x)
 	case *networkingv1.Ingress:
 		return ingressReferences(x)
 	case *rbacv1.RoleBinding:
@@ -66,33 +69,19 @@ func statefulSetReferences(x *appsv1.StatefulSet) []Reference {
 			Weak: true})
 	}
 	for i := range x.Spec.VolumeClaimTemplates {
-		if c := x.Spec.VolumeClaimTemplates[i].Spec.StorageClassName; c != nil && *c != "" {
-			out = append(out, Reference{Field: fmt.Sprintf("spec.volumeClaimTemplates[%d].spec.storageClassName", i),
-				To: Object{"StorageClass", "", *c}})
-		}
+		out = append(out, claimSpecReferences(&x.Spec.VolumeClaimTemplates[i].Spec, x.Namespace,
+			fmt.Sprintf("spec.volumeClaimTemplates[%d].spec", i), StageControl)...)
 	}
 	return out
 }
 
+// claimReferences are those of a claim; what it was made from matters until it is bound.
 func claimReferences(x *corev1.PersistentVolumeClaim) []Reference {
-	var out []Reference
-	if c := x.Spec.StorageClassName; c != nil && *c != "" && x.Status.Phase != corev1.ClaimBound {
-		out = append(out, Reference{Field: "spec.storageClassName", To: Object{"StorageClass", "", *c},
-			Stage: StageVolume})
+	all := claimSpecReferences(&x.Spec, x.Namespace, "spec", StageVolume)
+	if x.Status.Phase != corev1.ClaimBound {
+		return all
 	}
-	if x.Spec.VolumeName != "" {
-		out = append(out, Reference{Field: "spec.volumeName", To: Object{"PersistentVolume", "", x.Spec.VolumeName},
-			Stage: StageVolume})
-	}
-	if n := x.Spec.VolumeAttributesClassName; n != nil && *n != "" && x.Status.Phase != corev1.ClaimBound {
-		out = append(out, Reference{Field: "spec.volumeAttributesClassName",
-			To: Object{"VolumeAttributesClass", "", *n}, Stage: StageVolume})
-	}
-	if d := x.Spec.DataSource; d != nil && d.Kind == "PersistentVolumeClaim" {
-		out = append(out, Reference{Field: "spec.dataSource", To: Object{d.Kind, x.Namespace, d.Name},
-			Stage: StageVolume})
-	}
-	return out
+	return slices.DeleteFunc(all, func(r Reference) bool { return r.To.Kind != "PersistentVolume" })
 }
 
 func ingressReferences(x *networkingv1.Ingress) []Reference {
@@ -101,6 +90,10 @@ func ingressReferences(x *networkingv1.Ingress) []Reference {
 		out = append(out, Reference{Field: "spec.ingressClassName", To: Object{"IngressClass", "", *c}})
 	}
 	add := func(field string, b *networkingv1.IngressBackend) {
+		if b != nil && b.Resource != nil && builtInGroup(groupOf(b.Resource.APIGroup)) {
+			out = append(out, Reference{Field: field + ".resource.name",
+				To: Object{b.Resource.Kind, x.Namespace, b.Resource.Name}, Stage: StageTraffic})
+		}
 		if b != nil && b.Service != nil {
 			out = append(out, Reference{Field: field + ".service.name",
 				To: Object{"Service", x.Namespace, b.Service.Name}, Stage: StageTraffic})
@@ -189,7 +182,11 @@ func podReferences(s *corev1.PodSpec, ns, at string) []Reference {
 	for i := range s.Containers {
 		out = append(out, containerReferences(&s.Containers[i], ns, fmt.Sprintf("%s.containers[%d]", at, i))...)
 	}
-	return out
+	for i := range s.EphemeralContainers {
+		c := corev1.Container(s.EphemeralContainers[i].EphemeralContainerCommon)
+		out = append(out, weakly(containerReferences(&c, ns, fmt.Sprintf("%s.ephemeralContainers[%d]", at, i)))...)
+	}
+	return append(out, affinityNamespaces(s.Affinity, at+".affinity")...)
 }
 
 // volumeReferences are those of one volume.
@@ -202,6 +199,10 @@ func volumeReferences(v *corev1.Volume, ns, at string) []Reference {
 			out = append(out, Reference{Field: fmt.Sprintf("%s.%s[%d].key", at, itemsOf(field), i), To: to,
 				Key: item.Key, Optional: no, Stage: StageVolume})
 		}
+	}
+	secrets := inlineSecrets(&v.VolumeSource)
+	for _, field := range slices.Sorted(maps.Keys(secrets)) {
+		add(field, Object{"Secret", ns, secrets[field]}, nil, nil)
 	}
 	switch {
 	case v.ConfigMap != nil:
@@ -218,16 +219,17 @@ func volumeReferences(v *corev1.Volume, ns, at string) []Reference {
 			add("csi.nodePublishSecretRef.name", Object{"Secret", ns, r.Name}, nil, nil)
 		}
 	case v.Ephemeral != nil && v.Ephemeral.VolumeClaimTemplate != nil:
-		if c := v.Ephemeral.VolumeClaimTemplate.Spec.StorageClassName; c != nil && *c != "" {
-			out = append(out, Reference{Field: at + ".ephemeral.volumeClaimTemplate.spec.storageClassName",
-				To: Object{"StorageClass", "", *c}, Stage: StageReference})
-		}
+		out = append(out, claimSpecReferences(&v.Ephemeral.VolumeClaimTemplate.Spec, ns,
+			at+".ephemeral.volumeClaimTemplate.spec", StageReference)...)
 	case v.Projected != nil:
 		for i, s := range v.Projected.Sources {
 			source := fmt.Sprintf("projected.sources[%d]", i)
 			if s.ConfigMap != nil {
 				add(source+".configMap.name", Object{"ConfigMap", ns, s.ConfigMap.Name}, s.ConfigMap.Items,
 					s.ConfigMap.Optional)
+			}
+			if t := s.ClusterTrustBundle; t != nil && t.Name != nil {
+				add(source+".clusterTrustBundle.name", Object{"ClusterTrustBundle", "", *t.Name}, nil, t.Optional)
 			}
 			if s.Secret != nil {
 				add(source+".secret.name", Object{"Secret", ns, s.Secret.Name}, s.Secret.Items, s.Secret.Optional)

@@ -82,6 +82,13 @@ var rules = []rule{
 	{"role", []string{"Role", "ClusterRole"}, role},
 	{"subjects", []string{"RoleBinding", "ClusterRoleBinding"}, subjects},
 	{"webhook rules", []string{"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"}, webhookRules},
+	{"parameters", []string{"ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicyBinding"}, params},
+	{"affinity's selectors", templated, affinitySelectors},
+	{"object selectors", []string{"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration",
+		"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicy",
+		"MutatingAdmissionPolicyBinding"}, objectSelectors},
+	{"egress ports", []string{"NetworkPolicy"}, egressPorts},
+	{"group's parts", []string{"PodGroup", "Job", "CronJob"}, groupParts},
 	{"admission policy", []string{"ValidatingAdmissionPolicy"}, admissionPolicy},
 	{"mutating policy", []string{"MutatingAdmissionPolicy"}, mutatingPolicy},
 	{"admission matches", []string{"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
@@ -116,6 +123,8 @@ var rules = []rule{
 	{"not mounted", []string{"Pod"}, notMounted},
 	{"claim for one", workloadKinds, claimForOne},
 	{"own webhook", []string{"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"}, asksAboutItself},
+	{"numbers", append([]string{"HorizontalPodAutoscaler"}, templated...), numbersConflict},
+	{"edges", templated, numbersAtEdge},
 	{"unmade sources", []string{"PersistentVolumeClaim"}, sourceUnserved},
 }
 

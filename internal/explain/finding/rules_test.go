@@ -228,6 +228,12 @@ func TestNear(t *testing.T) {
 		{"web", "web-config other", "web-config", "one begins with the other"},
 		{"web", "mail default", "", ""},
 		{"settings", "settings", "", ""},
+		{"orders.example.com", "billing.example.com reports.example.com", "", ""},
+		{"app.kubernetes.io/name", "app.kubernetes.io/part", "", ""},
+		{"oders.example.com", "billing.example.com orders.example.com", "orders.example.com",
+			"it differs by one letter"},
+		{"app.kubernets.io/name", "app.kubernetes.io/name", "app.kubernetes.io/name", "it differs by one letter"},
+		{"example.com/disk", "example.com/dsk", "example.com/dsk", "it differs by one letter"},
 	} {
 		if name, differs := Near(c.want, strings.Fields(c.have)); name != c.name || differs != c.differs {
 			t.Errorf("%s among %s: got %q (%s), want %q (%s)", c.want, c.have, name, differs, c.name, c.differs)

@@ -56,27 +56,6 @@ func volume(c *Cluster, o metav1.Object, self Object) []Finding {
 	return out
 }
 
-// persistentReferences are the objects that a PersistentVolume names.
-func persistentReferences(v *corev1.PersistentVolume) []Reference {
-	var out []Reference
-	if n := v.Spec.StorageClassName; n != "" {
-		out = append(out, Reference{Field: "spec.storageClassName", To: Object{"StorageClass", "", n}, Optional: true})
-	}
-	if s := v.Spec.CSI; s != nil {
-		out = append(out, Reference{Field: "spec.csi.driver", To: Object{"CSIDriver", "", s.Driver}, Weak: true,
-			Stage: StageVolume})
-		for field, r := range map[string]*corev1.SecretReference{"nodeStageSecretRef": s.NodeStageSecretRef,
-			"nodePublishSecretRef":       s.NodePublishSecretRef,
-			"controllerPublishSecretRef": s.ControllerPublishSecretRef} {
-			if r != nil {
-				out = append(out, Reference{Field: "spec.csi." + field, To: Object{"Secret", r.Namespace, r.Name},
-					Stage: StageVolume})
-			}
-		}
-	}
-	return out
-}
-
 // storageClass finds a class that serves nobody: topologies that no node has, a driver that is not
 // there, a second default.
 func storageClass(c *Cluster, o metav1.Object, self Object) []Finding {

@@ -42,6 +42,7 @@ func topology(c *Cluster, o metav1.Object, self Object) []Finding {
 	if spec.Affinity == nil {
 		return out
 	}
+	out = append(out, c.preferredNodes(spec, self, at+".affinity.nodeAffinity")...)
 	if a := spec.Affinity.PodAffinity; a != nil {
 		for i, t := range a.RequiredDuringSchedulingIgnoredDuringExecution {
 			out = append(out, c.topologyKey(self, fmt.Sprintf("%s.affinity.podAffinity."+
@@ -54,6 +55,17 @@ func topology(c *Cluster, o metav1.Object, self Object) []Finding {
 				i)
 			out = append(out, c.topologyKey(self, field+".topologyKey", t.TopologyKey, false)...)
 			out = append(out, c.places(o, self, field, t)...)
+		}
+	}
+	for _, t := range affinityTerms(spec.Affinity, at+".affinity") {
+		if !t.preferred {
+			continue
+		}
+		for _, f := range c.topologyKey(self, t.at+".topologyKey", t.term.TopologyKey, false) {
+			if f.Want == "" {
+				f.Severity = Note // a wish that this cluster cannot meet
+			}
+			out = append(out, f)
 		}
 	}
 	return out
@@ -208,6 +220,21 @@ func nodeExpressions(c *Cluster, self Object, terms []corev1.NodeSelectorTerm, a
 			term := fmt.Sprintf("%s[%d]", at, i)
 			f := c.nodeExpression(self, e, fmt.Sprintf("%s.matchExpressions[%d]", term, j))
 			f.Remedies = append(f.Remedies, c.without(self, t, term, j)...)
+			out = append(out, f)
+		}
+		for j, e := range t.MatchFields {
+			if e.Key != metav1.ObjectNameField || e.Operator != corev1.NodeSelectorOpIn ||
+				slices.ContainsFunc(nodes, func(n *corev1.Node) bool { return slices.Contains(e.Values, n.Name) }) {
+				continue
+			}
+			f := c.nodeExpression(self, e, fmt.Sprintf("%s[%d].matchFields[%d]", at, i, j))
+			f.Code, f.Value, f.Remedies = "ReferenceMissing", joined(e.Values), nil
+			f.Related = []Object{{"Node", "", e.Values[0]}}
+			f.Message = fmt.Sprintf("%s %s is for node %s (%s), and there is no such node.", self.Kind, self.Name,
+				f.Value, f.Field)
+			if f.Want, _ = Near(e.Values[0], c.names("Node", "")); f.Want != "" {
+				f.Message += fmt.Sprintf(" There is %s: perhaps that was meant.", f.Want)
+			}
 			out = append(out, f)
 		}
 		if len(out) > before {

@@ -173,20 +173,30 @@ func statefulSetRollout(s *appsv1.StatefulSet, self Object) []Finding {
 		f.Remedies = []Remedy{deleteOldPods(self, s.Spec.Selector, s.Status.UpdateRevision),
 			{Say: "or let it replace its Pods by itself", Run: []string{kubectl(self, "patch",
 				`--type=merge -p '{"spec":{"updateStrategy":{"type":"RollingUpdate"}}}'`)}}}
-	case u.RollingUpdate != nil && u.RollingUpdate.Partition != nil && *u.RollingUpdate.Partition > 0 &&
-		s.Status.UpdatedReplicas >= max(want-*u.RollingUpdate.Partition, 0):
+	case u.RollingUpdate != nil && u.RollingUpdate.Partition != nil && *u.RollingUpdate.Partition > firstOrdinal(s) &&
+		s.Status.UpdatedReplicas >= max(firstOrdinal(s)+want-*u.RollingUpdate.Partition, 0):
 		n := *u.RollingUpdate.Partition
-		f.Field, f.Value, f.Want = "spec.updateStrategy.rollingUpdate.partition", fmt.Sprint(n), "0"
+		f.Field, f.Value = "spec.updateStrategy.rollingUpdate.partition", fmt.Sprint(n)
+		f.Want = fmt.Sprint(firstOrdinal(s))
 		f.Numbers["partition"] = fmt.Sprint(n)
 		f.Message = fmt.Sprintf("StatefulSet %s has a new template, and partition %d of its updateStrategy keeps the "+
 			"Pods with ordinals below %d on the old one: %d of %d Pods are of the new one.", self.Name, n, n,
 			s.Status.UpdatedReplicas, want)
 		f.Remedies = []Remedy{{Say: "let all Pods get it", Run: []string{kubectl(self, "patch",
-			`--type=merge -p '{"spec":{"updateStrategy":{"rollingUpdate":{"partition":0}}}}'`)}}}
+			fmt.Sprintf(`--type=merge -p '{"spec":{"updateStrategy":{"rollingUpdate":{"partition":%s}}}}'`,
+				f.Want))}}}
 	default:
 		return out
 	}
 	return append(out, f)
+}
+
+// firstOrdinal is the number of a StatefulSet's first Pod.
+func firstOrdinal(s *appsv1.StatefulSet) int32 {
+	if s.Spec.Ordinals == nil {
+		return 0
+	}
+	return s.Spec.Ordinals.Start
 }
 
 // deleteOldPods deletes the Pods that are not of a revision; without one there is no command.

@@ -15,8 +15,8 @@ import (
 )
 
 // readClusterContext reads the cluster that Pods are placed in; nil when the caller may not see all
-// of it, for then no result can be trusted.
-func readClusterContext(ctx context.Context, r *reader) *explain.ClusterContext {
+// of it, for then no result can be trusted. Of volumes and devices it reads what is demanded.
+func readClusterContext(ctx context.Context, r *reader, d demand) *explain.ClusterContext {
 	c := &explain.ClusterContext{}
 	all := metav1.ListOptions{ResourceVersion: "0"}
 	nodes, err := r.client.CoreV1().Nodes().List(ctx, all)
@@ -38,7 +38,7 @@ func readClusterContext(ctx context.Context, r *reader) *explain.ClusterContext 
 			c.Classes = append(c.Classes, &classes.Items[i])
 		}
 	}
-	view := newPluginHandle(ctx, r, all)
+	view := newPluginHandle(ctx, r, d)
 	if c.Plugins, err = plugins.DefaultPluginSet(corev1.DefaultSchedulerName, view); err != nil {
 		c.Plugins = nil // the answer does without trials
 	}

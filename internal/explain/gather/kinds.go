@@ -59,8 +59,8 @@ func furtherKinds() []kindRow {
 			error) {
 			return c.StorageV1().VolumeAttachments().List(ctx, o)
 		}},
-		{"ValidatingAdmissionPolicy", "", shared, func(ctx context.Context, c clientset, _ string,
-			o listing) (runtime.Object, error) {
+		{"ValidatingAdmissionPolicy", "validatingadmissionpolicies", rare, func(ctx context.Context, c clientset,
+			_ string, o listing) (runtime.Object, error) {
 			return c.AdmissionregistrationV1().ValidatingAdmissionPolicies().List(ctx, o)
 		}},
 		{"ValidatingAdmissionPolicyBinding", "", rare, func(ctx context.Context, c clientset, _ string,
@@ -78,6 +78,13 @@ func furtherKinds() []kindRow {
 		{"VolumeAttributesClass", "vac volumeattributesclasses", rare, func(ctx context.Context, c clientset, _ string,
 			o listing) (runtime.Object, error) {
 			return c.StorageV1().VolumeAttributesClasses().List(ctx, o)
+		}},
+		{"ClusterTrustBundle", "", rare, func(ctx context.Context, c clientset, _ string, o listing) (runtime.Object,
+			error) {
+			return c.CertificatesV1().ClusterTrustBundles().List(ctx, o)
+		}},
+		{"Workload", "", inside, func(ctx context.Context, c clientset, ns string, o listing) (runtime.Object, error) {
+			return c.SchedulingV1beta1().Workloads(ns).List(ctx, o)
 		}},
 		{"PodGroup", "", namespaced, func(ctx context.Context, c clientset, ns string, o listing) (runtime.Object,
 			error) {

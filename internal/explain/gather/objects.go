@@ -29,6 +29,7 @@ type objectsAsk struct {
 	kind      string   // a kind to read though it is rare; empty: none
 	row       *kindRow // one to read that is none of kindRows; nil: none
 	all       bool     // rare kinds too
+	demand    demand
 }
 
 // readObjects reads what an object may depend on, each kind as far as the caller may see it. Of
@@ -62,8 +63,11 @@ func readObjects(ctx context.Context, r *reader, around *explain.ClusterContext,
 	}
 	for _, row := range rows {
 		asked := row.kind == ask.kind || slices.Contains(needs[ask.kind], row.kind)
-		if (row.scope == rare || row.scope == inside) && !ask.all && !asked {
+		if (row.scope == rare || row.scope == inside) && !ask.all && !asked || !asked && !ask.demand.wants(row.kind) {
 			continue
+		}
+		if row.kind == "Node" && around != nil {
+			continue // they are there
 		}
 		read(row.kind, func(own *reader) ([]metav1.Object, bool) {
 			l, err := row.list(ctx, own.client, ask.namespace, metav1.ListOptions{ResourceVersion: "0"})
@@ -73,7 +77,11 @@ func readObjects(ctx context.Context, r *reader, around *explain.ClusterContext,
 			return stripped(extracted(l)), true
 		})
 	}
-	for _, ns := range []string{metav1.NamespaceSystem, corev1.NamespaceNodeLease} {
+	leases := []string{metav1.NamespaceSystem}
+	if ask.all || ask.kind == "Node" || around == nil || !allReady(around.Nodes) {
+		leases = append(leases, corev1.NamespaceNodeLease) // they tell of silent nodes
+	}
+	for _, ns := range leases {
 		read("Lease", func(own *reader) ([]metav1.Object, bool) {
 			l, err := own.client.CoordinationV1().Leases(ns).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 			if !own.seen("leases", err) {
@@ -89,6 +97,7 @@ func readObjects(ctx context.Context, r *reader, around *explain.ClusterContext,
 		c.Events = events.Items
 	}
 	if around != nil {
+		c.Add("Node", objectsOf(around.Nodes)...)
 		c.Add("Pod")
 		for _, p := range around.Pods {
 			if ask.namespace == "" || p.Namespace == ask.namespace {
@@ -131,6 +140,15 @@ func readServed(r *reader) (all, unscoped finding.Served) {
 		}
 	}
 	return all, unscoped
+}
+
+// objectsOf are objects of a type as objects of any.
+func objectsOf[T metav1.Object](list []T) []metav1.Object {
+	var out []metav1.Object
+	for _, x := range list {
+		out = append(out, x)
+	}
+	return out
 }
 
 // extracted returns the objects of a list.
@@ -218,11 +236,44 @@ func readUnknown(ctx context.Context, r *reader, c *finding.Cluster, self findin
 	}
 }
 
-// readElsewhere looks for what is missing in other namespaces, by its name.
+// blamedKinds are kinds that are read when a finding of a code asks which of their objects is to
+// blame.
+var blamedKinds = map[string][]string{
+	"PodsRefused":        {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"},
+	"ChangedByAdmission": {"MutatingAdmissionPolicy"},
+}
+
+// readBlamed reads the kinds that findings ask for and that were not read.
+func readBlamed(ctx context.Context, r *reader, c *finding.Cluster, found []finding.Finding) {
+	for _, f := range found {
+		readKinds(ctx, r, c, blamedKinds[f.Code])
+	}
+}
+
+// readKinds reads kinds that were not read, as far as the asker may.
+func readKinds(ctx context.Context, r *reader, c *finding.Cluster, kinds []string) {
+	for _, kind := range kinds {
+		row, ok := rowOf(kind)
+		if !ok || c.Read(kind) {
+			continue
+		}
+		l, err := row.list(ctx, r.client, c.Namespace, metav1.ListOptions{ResourceVersion: "0"})
+		if r.seen(kind, err) {
+			c.Add(kind, stripped(extracted(l))...)
+		}
+	}
+}
+
+// readElsewhere looks for what is missing in other namespaces, by its name, and for what else the
+// findings ask for.
 func readElsewhere(ctx context.Context, r *reader, c *finding.Cluster, self finding.Object) {
+	readKinds(ctx, r, c, c.UnreadKinds(self))
+	readKinds(ctx, r, c, c.UnreadKinds(self)) // of what the first have named
 	readUnknown(ctx, r, c, self)
 	asked := map[finding.Object]bool{}
-	for _, f := range finding.Of(c, self) {
+	found := finding.Of(c, self)
+	readBlamed(ctx, r, c, found)
+	for _, f := range found {
 		if f.Code != "ReferenceMissing" || len(f.Related) == 0 || f.Related[0].Namespace == "" || asked[f.Related[0]] ||
 			len(asked) == 5 {
 			continue

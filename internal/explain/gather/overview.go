@@ -22,44 +22,69 @@ const maxPodsAsked = 40
 
 // Overview says what is wrong in a namespace, or in the whole cluster when it is empty.
 func Overview(ctx context.Context, client kubernetes.Interface, namespace string) (explain.Overview, error) {
+	return OverviewAt(ctx, client, namespace, time.Now())
+}
+
+// OverviewAt is Overview with what counts as now.
+func OverviewAt(ctx context.Context, client kubernetes.Interface, namespace string,
+	now time.Time) (explain.Overview, error) {
 	r := &reader{client: client}
-	now := time.Now()
-	around := readClusterContext(ctx, r)
-	objects := readObjects(ctx, r, around, objectsAsk{now: now, namespace: namespace, all: true})
-	var answers []explain.PodAnswer
-	unwell := podsToAsk(around, namespace, now)
-	for _, p := range unwell[:min(len(unwell), maxPodsAsked)] {
-		in := explain.In{Now: now, Pod: p, Ref: journal.Ref{Namespace: p.Namespace, Name: p.Name},
-			Objects: objects}
-		if err := readJournalFacts(ctx, r, &in); err != nil {
-			return explain.Overview{}, err
-		}
-		if err := readPodObjects(ctx, r, &in); err != nil {
-			return explain.Overview{}, err
-		}
-		in.LastLogs = readLastLogs(ctx, client, p)
-		answers = append(answers, explain.PodAnswer{Answer: explain.Why(in), Owner: objects.PodOwner(p)})
+	around := readClusterContext(ctx, r, everything)
+	objects := readObjects(ctx, r, around, objectsAsk{now: now, namespace: namespace, all: true, demand: everything})
+	answers, left, err := podAnswers(ctx, r, around, podsAsk{now: now, namespace: namespace, objects: objects})
+	if err != nil {
+		return explain.Overview{}, err
 	}
 	where := "the cluster"
 	if namespace != "" {
 		where = "namespace " + namespace
 	}
 	o := explain.NewOverview(where, finding.All(objects, namespace), answers)
-	for _, p := range unwell[min(len(unwell), maxPodsAsked):] {
-		o.NotAsked = append(o.NotAsked, finding.Object{Kind: "Pod", Namespace: p.Namespace, Name: p.Name})
-	}
+	o.NotAsked = left
 	o.Unread = r.unread
 	return o, nil
 }
 
+// podsAsk says which Pods to ask about.
+type podsAsk struct {
+	now       time.Time
+	namespace string // empty: all
+	objects   *finding.Cluster
+}
+
+// podAnswers are the answers about the Pods that are not well, one for each owner; left are those
+// beyond maxPodsAsked.
+func podAnswers(ctx context.Context, r *reader, around *explain.ClusterContext,
+	ask podsAsk) (out []explain.PodAnswer, left []finding.Object, err error) {
+	near := map[string]*explain.NamespaceContext{}
+	unwell := podsToAsk(around, ask)
+	for _, p := range unwell[min(len(unwell), maxPodsAsked):] {
+		left = append(left, finding.Object{Kind: "Pod", Namespace: p.Namespace, Name: p.Name})
+	}
+	for _, p := range unwell[:min(len(unwell), maxPodsAsked)] {
+		in := explain.In{Now: ask.now, Pod: p, Ref: journal.Ref{Namespace: p.Namespace, Name: p.Name},
+			Objects: ask.objects, ClusterContext: around, NamespaceContext: near[p.Namespace]}
+		if err := readJournalFacts(ctx, r, &in); err != nil {
+			return nil, nil, err
+		}
+		if err := readPodObjects(ctx, r, &in); err != nil {
+			return nil, nil, err
+		}
+		near[p.Namespace] = in.NamespaceContext
+		in.LastLogs = readLastLogs(ctx, r.client, p)
+		out = append(out, explain.PodAnswer{Answer: explain.Why(in), Owner: ask.objects.PodOwner(p)})
+	}
+	return out, left, nil
+}
+
 // podsToAsk returns the Pods that are not well, one for each owner, the youngest of each.
-func podsToAsk(around *explain.ClusterContext, namespace string, now time.Time) []*corev1.Pod {
+func podsToAsk(around *explain.ClusterContext, ask podsAsk) []*corev1.Pod {
 	if around == nil {
 		return nil
 	}
 	byOwner := map[string][]*corev1.Pod{}
 	for _, p := range around.Pods {
-		if namespace != "" && p.Namespace != namespace {
+		if ask.namespace != "" && p.Namespace != ask.namespace {
 			continue
 		}
 		key := p.Namespace + "/" + p.Name
@@ -70,7 +95,7 @@ func podsToAsk(around *explain.ClusterContext, namespace string, now time.Time) 
 	}
 	var out []*corev1.Pod
 	for _, pods := range byOwner {
-		if p := explain.WorstPod(pods, now); p != nil {
+		if p := explain.WorstPod(pods, ask.now); p != nil {
 			out = append(out, p)
 		}
 	}

@@ -48,9 +48,18 @@ func (v pluginHandle) VolumeListers() volumelisters.Listers { return v.facts }
 // SharedInformerFactory implements framework.Handle.
 func (v pluginHandle) SharedInformerFactory() informers.SharedInformerFactory { return v.informers }
 
-func newPluginHandle(ctx context.Context, r *reader, all metav1.ListOptions) pluginHandle {
-	v := pluginHandle{facts: readStorageFacts(ctx, r, all), informers: informers.NewSharedInformerFactory(r.client,
-		0), devices: readDevices(ctx, r, all)}
+// newPluginHandle reads what plugins judge by: namespaces, and of volumes and devices what is
+// demanded.
+func newPluginHandle(ctx context.Context, r *reader, d demand) pluginHandle {
+	all := metav1.ListOptions{ResourceVersion: "0"}
+	v := pluginHandle{facts: volumelisters.Of(), informers: informers.NewSharedInformerFactory(r.client, 0),
+		devices: dynamicresources.NewFixedManager()}
+	if d.storage {
+		v.facts = readStorageFacts(ctx, r, all)
+	}
+	if d.devices {
+		v.devices = readDevices(ctx, r, all)
+	}
 	if l, err := r.client.CoreV1().Namespaces().List(ctx, all); r.seen("namespaces", err) {
 		store := v.informers.Core().V1().Namespaces().Informer().GetStore()
 		for i := range l.Items {

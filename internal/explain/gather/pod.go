@@ -52,7 +52,8 @@ func gatherInput(ctx context.Context, r *reader, q Question, arg string) (in exp
 	in.LastLogs = readLastLogs(ctx, client, in.Pod)
 	if err = readPodObjects(ctx, r, &in); err == nil && in.Pod != nil {
 		self := finding.Object{Kind: "Pod", Namespace: namespace, Name: name}
-		in.Objects = readObjects(ctx, r, in.ClusterContext, objectsAsk{now: in.Now, namespace: namespace})
+		in.Objects = readObjects(ctx, r, in.ClusterContext, objectsAsk{now: in.Now, namespace: namespace,
+			demand: demandOf(&in.Pod.Spec)})
 		readElsewhere(ctx, r, in.Objects, self)
 		in.Drivers = readDrivers(ctx, r, in)
 	}
@@ -86,22 +87,27 @@ func readGoneEvents(ctx context.Context, r *reader, in *explain.In) {
 		return
 	}
 	in.Events = explain.EventsOfNewest(l.Items)
-	in.ClusterContext = readClusterContext(ctx, r)
+	in.ClusterContext = readClusterContext(ctx, r, everything)
 	if facts := explain.FactsOfEvents(*in); explain.RecordsRemoval(facts) {
 		in.Entries = facts
 	}
 }
 
-// readPodObjects reads node and events of a Pod that is there.
+// readPodObjects reads node and events of a Pod that is there, and what is around it where that is
+// not known yet.
 func readPodObjects(ctx context.Context, r *reader, in *explain.In) error {
 	if in.Pod == nil {
 		if explain.NeedsNamespaceContext(*in) {
-			in.ClusterContext = readClusterContext(ctx, r)
+			in.ClusterContext = readClusterContext(ctx, r, everything)
 		}
 		return nil
 	}
-	in.ClusterContext, in.NamespaceContext = readClusterContext(ctx, r),
-		readNamespaceContext(ctx, r, in.Ref.Namespace)
+	if in.ClusterContext == nil {
+		in.ClusterContext = readClusterContext(ctx, r, demandOf(&in.Pod.Spec))
+	}
+	if in.NamespaceContext == nil {
+		in.NamespaceContext = readNamespaceContext(ctx, r, in.Ref.Namespace)
+	}
 	readPodGroups(ctx, r, in)
 	if node := in.Pod.Spec.NodeName; node != "" {
 		n, err := r.client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})

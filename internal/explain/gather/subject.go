@@ -123,13 +123,6 @@ func AnswerWith(ctx context.Context, client kubernetes.Interface, q Question) (e
 	}
 	a := explain.WhyObject(s)
 	a.Unread = r.unread
-	if _, ok := s.Object.(*corev1.Namespace); ok && q.Since == 0 {
-		within, err := Overview(ctx, client, s.Name)
-		if err != nil {
-			return a, err
-		}
-		a = within.Within(a)
-	}
 	return a, nil
 }
 
@@ -159,9 +152,10 @@ func readSubject(ctx context.Context, r *reader, s *explain.Subject) error {
 	if s.Object, err = readObject(ctx, r, row, s); err != nil {
 		return err
 	}
-	s.ClusterContext = readClusterContext(ctx, r)
+	d := demandOfObject(s.Object)
+	s.ClusterContext = readClusterContext(ctx, r, d)
 	s.Objects = readObjects(ctx, r, s.ClusterContext, objectsAsk{now: s.Now, namespace: namespace, kind: row.kind,
-		row: r.row})
+		row: r.row, demand: d, all: row.kind == "Namespace"})
 	readElsewhere(ctx, r, s.Objects, finding.Object{Kind: row.kind, Namespace: s.Namespace, Name: s.Name})
 	s.NamespaceContext = readNamespaceContext(ctx, r, s.Namespace)
 	readOwned(ctx, r, s)
@@ -179,12 +173,24 @@ func readSubject(ctx context.Context, r *reader, s *explain.Subject) error {
 		if err := readJournalFacts(ctx, r, &in); err != nil {
 			return err
 		}
+		if d.covers(demandOf(&p.Spec)) {
+			in.ClusterContext = s.ClusterContext
+		}
+		if p.Namespace == s.Namespace {
+			in.NamespaceContext = s.NamespaceContext
+		}
 		if err := readPodObjects(ctx, r, &in); err != nil {
 			return err
 		}
 		in.Objects = s.Objects
 		in.LastLogs = readLastLogs(ctx, r.client, p)
 		s.WorstPod = &in
+	}
+	if row.kind == "Namespace" {
+		if s.NamespaceContext.Inside, _, err = podAnswers(ctx, r, s.ClusterContext, podsAsk{now: s.Now, namespace: s.Name,
+			objects: s.Objects}); err != nil {
+			return err
+		}
 	}
 	return readGonePod(ctx, r, s)
 }
