@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/gantry-project/gantry/internal/explain"
 	"github.com/gantry-project/gantry/internal/explain/gather"
 	"github.com/gantry-project/gantry/testcluster"
 )
@@ -28,7 +29,7 @@ const atOnce = 8
 func allKinds() []kind {
 	return slices.Concat(referenceKinds, labelKinds, numberKinds, lifeKinds, volumeKinds, trafficKinds, placeKinds,
 		rightKinds, wellKinds, containerKinds, probeKinds, storeKinds, netKinds, accessKinds, healthyKinds, areaKinds,
-		controllerKinds, furtherControllerKinds, mistakeKinds, everydayKinds)
+		controllerKinds, furtherControllerKinds, mistakeKinds, everydayKinds, questionKinds, togetherKinds)
 }
 
 // pairsOfSeed is how many pairs of breaks each seed plays.
@@ -212,6 +213,19 @@ func (b *breaker) setUp(ctx context.Context, k kind, w words, namespace string) 
 	return b.changeAll(ctx, namespace, w.in(k.after))
 }
 
+// ask asks why; of nothing: what is wrong in the namespace, whose findings are the answer's.
+func (b *breaker) ask(ctx context.Context, q gather.Question) (explain.Answer, error) {
+	if q.About != "" {
+		return gather.AnswerWith(ctx, b.client, q)
+	}
+	o, err := gather.Overview(ctx, b.client, q.Namespace)
+	a := explain.Answer{State: o.Scope}
+	for _, root := range o.Causes {
+		a.Findings = append(a.Findings, root.Finding)
+	}
+	return a, err
+}
+
 // play sets one break up and asks until the answer has all points or patience ends.
 func (b *breaker) play(ctx context.Context, k kind, seed int64, namespace string) (points, string) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -232,7 +246,7 @@ func (b *breaker) play(ctx context.Context, k kind, seed int64, namespace string
 	var text strings.Builder
 	for {
 		now := time.Now().Add(ahead)
-		a, err := gather.AnswerWith(ctx, b.client, gather.Question{Namespace: namespace, About: ask, Now: now})
+		a, err := b.ask(ctx, gather.Question{Namespace: namespace, About: ask, Now: now})
 		if err == nil {
 			if p = score(a, all); p.sum() == 4 || time.Now().After(deadline) {
 				_ = a.WriteText(&text, now)
