@@ -136,7 +136,7 @@ var questionKinds = []kind{
 		"8080") + single("$C", `{containers: [{name: app, image: app, env: [{name: URL, value: "http://$A:8080/"}], `+
 		`terminationMessagePolicy: FallbackToLogsOnError, command: [sh, -c, "echo 'dial $A:8080: i/o timeout' `+
 		`>&2; exit `+
-		`1"]}]}`), "pod/$C", []truth{{kinds: "Pod Service", field: "env[0].value|ports", value: "8080|80",
+		`1"]}]}`), "pod/$C", []truth{{kinds: "Pod Service", field: "env[0].value|ports|command",
 		numbers: []string{"80", "8080"}}}, ""},
 	{"question: policy shuts out what a variable names", workload("$A", plainApp) + serviceOf("$A", "$A", "8080") +
 		workload("$C", withEnv(`{name: URL, value: "http://$A/"}`)) + policyOf("$B", "$C", `policyTypes: `+
@@ -162,11 +162,6 @@ var questionKinds = []kind{
 			"restricted|restricted:latest", "allowPrivilegeEscalation"}}},
 		`namespace/$NS {"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}` + "\n" +
 			`deployment/$C {"spec":{"replicas":$N}}`},
-	{"question: aggregated API without its Service", object("apiregistration.k8s.io/v1", "APIService",
-		"v1.$NS.example.com", `spec: {group: $NS.example.com, version: v1, groupPriorityMinimum: 100, `+
-			`versionPriority: `+
-			`10, insecureSkipTLSVerify: true, service: {namespace: $NS, name: $A}}`), "apiservice/v1.$NS.example.com",
-		[]truth{{kinds: "APIService", field: "service", value: "$A"}}, ""},
 	{"question: requests of a level that is not there",
 		object("flowcontrol.apiserver.k8s.io/v1", "FlowSchema", "$NS-$C",
 			`spec: {priorityLevelConfiguration: {name: $NS-$A}, matchingPrecedence: 9000}`), "flowschema/$NS-$C",

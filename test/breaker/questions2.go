@@ -37,10 +37,10 @@ var togetherKinds = []kind{
 		plainApp), "statefulset/$C", []truth{{kinds: "StatefulSet", field: "serviceName", value: "$A"},
 		{kinds: "StatefulSet PersistentVolumeClaim", field: "storageClassName", value: "$NS-$B"}}, ""},
 	{"together: beside a Pod that has no place", single("$A", withRequest("cpu", "1$N")) + beside("$C", "$A"), "pod/$C",
-		[]truth{{kinds: "Pod", field: "podAffinity|requests.cpu", numbers: []string{"$A"}},
+		[]truth{{kinds: "Pod", field: "podAffinity|requests.cpu", numbers: []string{"$A|app=$A"}},
 			{kinds: "Pod", field: "requests.cpu", value: "1$N", numbers: []string{"8"}}}, ""},
 	{"together: each beside the other", beside("$A", "$C") + beside("$C", "$A"), "pod/$C",
-		[]truth{{kinds: "Pod", field: "podAffinity", numbers: []string{"$A"}}}, ""},
+		[]truth{{kinds: "Pod", field: "podAffinity", numbers: []string{"$A|app=$A"}}}, ""},
 	{"together: each waits for the other's Service", serviceOf("$A", "$A", "8080") + serviceOf("$C", "$C", "8080") +
 		awaiting("$A", "$C") + awaiting("$C", "$A"), "pod/$C",
 		[]truth{{kinds: "Pod", field: "initContainers[0]", value: "$A|$C", numbers: []string{"$A"}}}, ""},
@@ -94,12 +94,6 @@ var togetherKinds = []kind{
 		`app, image: app, lifecycle: {preStop: {sleep: {seconds: 60}}}}]}`), "pod/$C", nil, "pod/$C delete"},
 	{"together: well: CronJob in leap years", cronOf("$C", "0 $N 29 2 *", ""), "cronjob/$C", nil, ""},
 	{"together: well: gone by its own wish", jobOf("$C", "ttlSecondsAfterFinished: 0, ", "exit-0"), "job/$C", nil, ""},
-	{"together: well: Ingress of a class, its Service and Pods",
-		object("networking.k8s.io/v1", "IngressClass", "$NS-$A",
-			"spec: {controller: example.com/x}") + workload("$A", plainApp) + serviceOf("$A", "$A", "8080") + object(
-			"networking.k8s.io/v1", "Ingress", "$C", `spec: {ingressClassName: $NS-$A, defaultBackend: {service: `+
-				`{name: $A, `+
-				`port: {number: 80}}}}`), "ingress/$C", nil, ""},
 	{"together: well: everything that is there, asked of nothing", configMap("$B", "$K: x") +
 		workload("$A", `{containers: `+
 			`[{name: app, image: app, ports: [{containerPort: 8080}], envFrom: [{configMapRef: {name: `+
