@@ -12,7 +12,7 @@ import (
 type kind struct {
 	name     string
 	manifest string  // objects with --- between; placeholders as in words
-	ask      string  // kind/name
+	ask      string  // kind/name; empty: what is wrong in the namespace
 	truth    []truth // none: nothing is wrong
 	after    string  // patches to apply when the objects are there: a "kind/name patch" a line
 }
