@@ -116,6 +116,7 @@ var rules = []rule{
 	{"not mounted", []string{"Pod"}, notMounted},
 	{"claim for one", workloadKinds, claimForOne},
 	{"own webhook", []string{"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"}, asksAboutItself},
+	{"account tokens", []string{"Secret"}, accountToken},
 	{"unmade sources", []string{"PersistentVolumeClaim"}, sourceUnserved},
 }
 
