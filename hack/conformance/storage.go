@@ -146,14 +146,18 @@ func (c *cluster) startSnapshots(ctx context.Context) error {
 		}
 	}
 	kubeconfig := "--kubeconfig=" + c.kubeconfig()
-	if err := c.first.runProgram("snapshot-controller", filepath.Join(sidecars, "snapshot-controller"), kubeconfig,
+	programs, err := filepath.Abs(sidecars)
+	if err != nil {
+		return err
+	}
+	if err := c.first.runProgram("snapshot-controller", filepath.Join(programs, "snapshot-controller"), kubeconfig,
 		"--v=2", "--enable-distributed-snapshotting=true"); err != nil {
 		return err
 	}
 	for _, n := range c.nodes() {
 		if err := n.runProgram("csi-snapshotter", "env", "NODE_NAME="+n.name,
-			filepath.Join(sidecars, "csi-snapshotter"), kubeconfig, "--v=2", "--node-deployment=true",
-			"--csi-address="+n.in("kubelet/plugins/local.csi.gantry.dev/csi.sock")); err != nil {
+			filepath.Join(programs, "csi-snapshotter"), kubeconfig, "--v=2", "--node-deployment=true",
+			"--csi-address="+filepath.Join(n.kubeletDir(), "plugins/local.csi.gantry.dev/csi.sock")); err != nil {
 			return err
 		}
 	}
@@ -172,7 +176,7 @@ func (c *cluster) startDriver(ctx context.Context) error {
 		return err
 	}
 	if err := n.runProgram("csi-driver", c.gantry(), "csi-driver", "--kubeconfig", kubeconfig, "--node-name", n.name,
-		"--kubelet-dir", n.in("kubelet"), "--volumes-dir", n.in("local-storage")); err != nil {
+		"--kubelet-dir", n.kubeletDir(), "--volumes-dir", n.in("local-storage")); err != nil {
 		return err
 	}
 	return c.until(ctx, time.Minute, "the driver is there on both nodes", func() bool {

@@ -83,7 +83,8 @@ func TestDeletedWhileTheKubeletWasDown(t *testing.T) {
 	}
 }
 
-// A runtime that is restarted during the wait breaks the stop off; it is retried with the full grace.
+// A runtime that is restarted during the wait breaks the stop off; it is retried with the full
+// grace.
 //
 // row: TRM-13
 func TestRuntimeRestartGivesTheFullGraceAgain(t *testing.T) {

@@ -29,6 +29,7 @@ type Instance struct {
 	ServiceCIDR string // one range, or one of each family with a comma between
 	PodNetwork  PodNetwork
 	binDir      string
+	rootDir     string // of the kubelet, as the flag says; empty: see KubeletDir
 	Runtime     string
 	Storage     Storage
 	APIServer   APIServer
@@ -59,6 +60,9 @@ func (p *Instance) NodeFlags(f *pflag.FlagSet) {
 	p.PodNetwork.flags(f)
 	f.StringVar(&p.binDir, "bin-dir", "",
 		"directory of runc, the containerd shim, pause and cni/ (default: where gantry is)")
+	f.StringVar(&p.rootDir, "root-dir", "",
+		"directory of the kubelet: Pods, volumes, sockets of plugins; manifests of CSI drivers name /var/lib/kubelet "+
+			"(default: that of an earlier start, else kubelet in the data directory)")
 	f.StringVar(&p.Runtime, "container-runtime-endpoint", "",
 		"CRI socket of a runtime that runs already (default: Gantry starts containerd)")
 }
@@ -99,6 +103,9 @@ func (p *Instance) Complete() error {
 		return err
 	}
 	if err := p.Storage.Complete(); err != nil {
+		return err
+	}
+	if err := p.completeRootDir(); err != nil {
 		return err
 	}
 	if err := p.PodNetwork.Check(); err != nil {

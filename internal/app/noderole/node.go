@@ -104,9 +104,12 @@ func (n *Role) Build() (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	disk, err := proc.StatFS(p.DataDir)
+	if err := p.MakeKubeletDir(); err != nil {
+		return nil, err
+	}
+	disk, err := proc.StatFS(p.KubeletDir())
 	if err != nil {
-		return nil, fmt.Errorf("reading the file system of %s: %w", p.DataDir, err)
+		return nil, fmt.Errorf("reading the file system of %s: %w", p.KubeletDir(), err)
 	}
 	resources, err := n.resources(tree, machine.SwapBytes)
 	if err != nil {
@@ -121,7 +124,7 @@ func (n *Role) Build() (*Node, error) {
 	k, err := kubelet.New(kubelet.Options{
 		Client: n.client, NodeName: p.NodeName, Config: n.config, Runtime: n.engine.Client.Runtime(),
 		Images:  n.engine.Client.Images(),
-		RootDir: filepath.Join(p.DataDir, "kubelet"), LogDir: n.config.PodLogsDir,
+		RootDir: p.KubeletDir(), LogDir: n.config.PodLogsDir,
 		RuntimeName: n.engine.Client.Version().GetRuntimeName(), Housekeeping: n.housekeeping,
 		Plugins:    n.plugins,
 		Resources:  resources,
@@ -179,7 +182,7 @@ func attachEndpoints(k *kubelet.Kubelet, o *server.Options) {
 
 // pluginServices is how plugins come to the kubelet: over sockets in its directory.
 func (n *Role) pluginServices() kubelet.PluginServices {
-	dir := filepath.Join(n.instance.DataDir, "kubelet", "plugins_registry")
+	dir := filepath.Join(n.instance.KubeletDir(), "plugins_registry")
 	return kubelet.PluginServices{Sockets: plugin.UnixSockets{},
 		PluginManager: pluginmanager.New(dir, klog.Background())}
 }

@@ -78,7 +78,7 @@ func (n *Role) newAPI(tree *cgroup.Tree, machine proc.Machine, resources kubelet
 }
 
 // rootDir is the kubelet's directory.
-func (a *nodeAPI) rootDir() string { return filepath.Join(a.n.instance.DataDir, "kubelet") }
+func (a *nodeAPI) rootDir() string { return a.n.instance.KubeletDir() }
 
 // startup shows how long the node's start took, counted from the machine's.
 func (a *nodeAPI) startup(attempt, registered, ready time.Time) {
@@ -131,7 +131,7 @@ func (a *nodeAPI) attach(k *kubelet.Kubelet, o *server.Options) {
 	o.Endpoints = server.Endpoints{
 		Cadvisor: stats.Handler(a.collect.Full, stats.Cadvisor), Resource: stats.Handler(a.collect.CPUAndMemory,
 			stats.Resource), Probes: a.metrics.ProbesHandler(),
-		Checkpoints: filepath.Join(a.n.instance.DataDir, "kubelet", "checkpoints"), LogQuery: *c.EnableSystemLogQuery,
+		Checkpoints: filepath.Join(a.n.instance.KubeletDir(), "checkpoints"), LogQuery: *c.EnableSystemLogQuery,
 		Idle:     c.StreamingConnectionIdleTimeout.Duration,
 		Disabled: disabledEndpoints(c), Observe: a.metrics.Request,
 	}

@@ -26,7 +26,8 @@ func TestSecretsWithoutTokenAreNamed(t *testing.T) {
 		return m
 	}
 	secret := func(m metav1.ObjectMeta, token string) *v1.Secret {
-		s := &v1.Secret{ObjectMeta: m, Type: v1.SecretTypeServiceAccountToken, Data: map[string][]byte{"namespace": nil}}
+		s := &v1.Secret{ObjectMeta: m, Type: v1.SecretTypeServiceAccountToken,
+			Data: map[string][]byte{"namespace": nil}}
 		if token != "" {
 			s.Data[v1.ServiceAccountTokenKey] = []byte(token)
 		}

@@ -41,8 +41,8 @@ func accountToken(c *Cluster, o metav1.Object, self Object) []Finding {
 	case !has && c.Now.Sub(s.CreationTimestamp.Time) > settleTime &&
 		c.Now.Sub(a.CreationTimestamp.Time) > settleTime:
 		f.Code, f.Field = "TokenNotIssued", "data["+corev1.ServiceAccountTokenKey+"]"
-		f.Message = fmt.Sprintf("Secret %s is for a token of ServiceAccount %s, which is there, and nobody has written "+
-			"one: the token controller does not run, or has no key that signs tokens.", s.Name, a.Name)
+		f.Message = fmt.Sprintf("Secret %s is for a token of ServiceAccount %s, which is there, and nobody has "+
+			"written one: the token controller does not run, or has no key that signs tokens.", s.Name, a.Name)
 		f.Remedies = []Remedy{{Say: "start the controllers with --service-account-private-key-file"},
 			{Say: "or ask for a token that ends",
 				Run: []string{fmt.Sprintf("kubectl -n %s create token %s", s.Namespace, shellquote.Word(a.Name))}}}

@@ -20,8 +20,8 @@ func TestTokensThatNobodyWrites(t *testing.T) {
 	for _, c := range []struct{ name, cluster, want string }{
 		{"another account's", secret(robot+", kubernetes.io/service-account.uid: u0", old, "") + account,
 			"TokenForAnother"},
-		{"another account's, with a token", secret(robot+", kubernetes.io/service-account.uid: u0", old, token) + account,
-			"TokenForAnother"},
+		{"another account's, with a token",
+			secret(robot+", kubernetes.io/service-account.uid: u0", old, token) + account, "TokenForAnother"},
 		{"nobody writes it", secret(robot, old, "") + account, "TokenNotIssued"},
 		{"just made", secret(robot, "2026-05-01T11:59:59Z", "") + account, ""},
 		{"as it should be", secret(robot+", kubernetes.io/service-account.uid: u1", old, token) + account, ""},
@@ -35,7 +35,8 @@ func TestTokensThatNobodyWrites(t *testing.T) {
 				t.Errorf("%s: got %+v, want both uids and a remedy", c.name, f)
 			}
 		}
-		if want := slices.DeleteFunc([]string{c.want}, func(s string) bool { return s == "" }); !slices.Equal(got, want) {
+		want := slices.DeleteFunc([]string{c.want}, func(s string) bool { return s == "" })
+		if !slices.Equal(got, want) {
 			t.Errorf("%s: got %q, want %q", c.name, got, want)
 		}
 	}
