@@ -15,8 +15,8 @@ func (p *Instance) kubeletLink() string { return filepath.Join(p.DataDir, "kubel
 // KubeletDir is the directory of the node's kubelet, without links: the one of --root-dir, or of
 // the start that was given it last, or kubelet in the data directory.
 func (p *Instance) KubeletDir() string {
-	if p.rootDir != "" {
-		return p.rootDir
+	if p.dirs.root != "" {
+		return p.dirs.root
 	}
 	if dir, err := filepath.EvalSymlinks(p.kubeletLink()); err == nil {
 		return dir
@@ -26,15 +26,15 @@ func (p *Instance) KubeletDir() string {
 
 // completeRootDir checks --root-dir and takes the links out of it, as far as it is there.
 func (p *Instance) completeRootDir() error {
-	if p.rootDir == "" {
+	if p.dirs.root == "" {
 		return nil
 	}
-	if !filepath.IsAbs(p.rootDir) || filepath.Clean(p.rootDir) == "/" {
-		return cli.UsageError(fmt.Errorf("--root-dir %s: must be an absolute path, and not /", p.rootDir))
+	if !filepath.IsAbs(p.dirs.root) || filepath.Clean(p.dirs.root) == "/" {
+		return cli.UsageError(fmt.Errorf("--root-dir %s: must be an absolute path, and not /", p.dirs.root))
 	}
-	p.rootDir = filepath.Clean(p.rootDir)
-	if dir, err := filepath.EvalSymlinks(p.rootDir); err == nil {
-		p.rootDir = dir
+	p.dirs.root = filepath.Clean(p.dirs.root)
+	if dir, err := filepath.EvalSymlinks(p.dirs.root); err == nil {
+		p.dirs.root = dir
 	}
 	return nil
 }
@@ -43,14 +43,14 @@ func (p *Instance) completeRootDir() error {
 // starts, "gantry doctor" and "gantry clean". A node does not change it while it has Pods
 // elsewhere.
 func (p *Instance) MakeKubeletDir() error {
-	if p.rootDir == "" || p.rootDir == p.kubeletLink() {
+	if p.dirs.root == "" || p.dirs.root == p.kubeletLink() {
 		return os.MkdirAll(p.KubeletDir(), 0o750)
 	}
-	if err := os.MkdirAll(p.rootDir, 0o750); err != nil {
+	if err := os.MkdirAll(p.dirs.root, 0o750); err != nil {
 		return err
 	}
 	link := p.kubeletLink()
-	if to, err := os.Readlink(link); err == nil && to == p.rootDir {
+	if to, err := os.Readlink(link); err == nil && to == p.dirs.root {
 		return nil
 	}
 	was := (&Instance{DataDir: p.DataDir}).KubeletDir()
@@ -62,8 +62,8 @@ func (p *Instance) MakeKubeletDir() error {
 		err = os.Remove(link) // a link, or a directory without anything in it
 	}
 	if len(pods) > 0 || err != nil && !errors.Is(err, os.ErrNotExist) {
-		return cli.WithFix(fmt.Errorf("--root-dir %s: this node's kubelet works in %s", p.rootDir, was),
+		return cli.WithFix(fmt.Errorf("--root-dir %s: this node's kubelet works in %s", p.dirs.root, was),
 			"take its Pods and volumes away with gantry clean, and move %s away", link)
 	}
-	return os.Symlink(p.rootDir, link)
+	return os.Symlink(p.dirs.root, link)
 }

@@ -18,7 +18,7 @@ func TestKubeletDir(t *testing.T) {
 		t.Fatal(err)
 	}
 	of := func(root string) *Instance {
-		p := &Instance{DataDir: data, rootDir: root}
+		p := &Instance{DataDir: data, dirs: directories{root: root}}
 		if err := p.completeRootDir(); err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +63,7 @@ func TestRootDirBesideAnOlderDirectory(t *testing.T) {
 	if err := (&Instance{DataDir: dir}).MakeKubeletDir(); err != nil {
 		t.Fatal(err)
 	}
-	p := &Instance{DataDir: dir, rootDir: filepath.Join(dir, "root")}
+	p := &Instance{DataDir: dir, dirs: directories{root: filepath.Join(dir, "root")}}
 	if err := os.WriteFile(filepath.Join(own, "cpu_manager_state"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestRootDirBesideAnOlderDirectory(t *testing.T) {
 		t.Errorf("got %v for an empty directory, want none", err)
 	}
 	for _, bad := range []string{"relative/dir", "/"} {
-		p := &Instance{DataDir: dir, rootDir: bad}
+		p := &Instance{DataDir: dir, dirs: directories{root: bad}}
 		if err := p.completeRootDir(); !cli.IsUsageError(err) {
 			t.Errorf("--root-dir %s: got %v, want a wrong use", bad, err)
 		}

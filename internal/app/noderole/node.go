@@ -89,6 +89,18 @@ func (n *Role) resources(tree *cgroup.Tree, swapBytes uint64) (kubeletresource.O
 	return o, nil
 }
 
+// kubeletDisk makes the kubelet's directory and reads its file system.
+func kubeletDisk(p *options.Instance) (proc.Disk, error) {
+	if err := p.MakeKubeletDir(); err != nil {
+		return proc.Disk{}, err
+	}
+	disk, err := proc.StatFS(p.KubeletDir())
+	if err != nil {
+		return disk, fmt.Errorf("reading the file system of %s: %w", p.KubeletDir(), err)
+	}
+	return disk, nil
+}
+
 // Build joins the kubelet with its hands.
 func (n *Role) Build() (*Node, error) {
 	p := n.instance
@@ -104,12 +116,9 @@ func (n *Role) Build() (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := p.MakeKubeletDir(); err != nil {
-		return nil, err
-	}
-	disk, err := proc.StatFS(p.KubeletDir())
+	disk, err := kubeletDisk(p)
 	if err != nil {
-		return nil, fmt.Errorf("reading the file system of %s: %w", p.KubeletDir(), err)
+		return nil, err
 	}
 	resources, err := n.resources(tree, machine.SwapBytes)
 	if err != nil {
