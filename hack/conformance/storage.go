@@ -23,7 +23,7 @@ const (
 )
 
 // storageImages are those that the tests of storage run.
-var storageImages = []string{"agnhost", "busybox", "glibc-dns-testing", "nginx", "pause"}
+var storageImages = []string{"agnhost", "busybox", "glibc-dns-testing", "hello-populator", "nginx", "pause"}
 
 // storageParts are the runs: their results are kept one by one. Tests that disturb others come last.
 var storageParts = []storagePart{
@@ -241,7 +241,8 @@ func storageText(a about, r *storageResults) string {
 		"with\nits volumes on xfs. `make conformance-storage` runs them: upstream's suite and\nexternal-snapshotter, "+
 		"built of their modules, with the definition\n[testdriver.yaml](../../%s). Tests that stop kubelets by ssh, "+
 		"of\nWindows, and of groups of snapshots are left out. A skipped test needs what the definition says\nthe "+
-		"driver does not do.\n\nOn a disk that does not share blocks (ext4) the test of multiVolume that clones a raw "+
+		"driver does not do. The volume populator of the test of volume data sources is one of ours\n"+
+		"(hack/conformance/populator): upstream's module cannot be had.\n\nOn a disk that does not share blocks (ext4) the test of multiVolume that clones a raw "+
 		"volume in use\ndoes not pass: that is refused there.\n\n%s%s",
 		strings.Join(r.commits(), ", "), a.Date.UTC().Format(time.DateOnly), a.Version, storageDriver,
 		r.missing(), storageTable(r.specs()))
