@@ -121,6 +121,7 @@ func (a *nodeAPI) attach(k *kubelet.Kubelet, o *server.Options) {
 	a.metrics.Attach(metrics.Sources{
 		NodeName: a.n.instance.NodeName, Version: "v" + cli.KubeVersion.String(), Cgroups: a.cgroups, Pods: a.pods,
 		MissedEvents: k.MissedEvents, Stuck: a.stuckSteps, Volumes: a.volumes, Logs: a.logs, Expiry: a.n.TLS.expiry,
+		Plugins: k.PluginSockets, Claims: k.PreparedClaims,
 	})
 	c := a.n.config
 	if c.EnableContentionProfiling && *c.EnableProfilingHandler {

@@ -23,6 +23,7 @@ type Metrics struct {
 	admissions       admissions
 	managers         resourceCounter
 	node             nodeWork
+	plugins          pluginCounter
 }
 
 // podCounter counts what happens to Pods; podMetrics does.
@@ -72,6 +73,7 @@ func New() *Metrics {
 		deviceCounter
 	}{newResourceManagers(own), newDeviceWork(own)}
 	m.node = newNodeWork(own)
+	m.plugins = newPluginWork(own)
 	m.probing = newProbing(factory{m.probes}, own)
 	return m
 }
