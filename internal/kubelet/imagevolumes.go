@@ -18,7 +18,8 @@ type countedRuntime struct {
 	metrics *metrics.Metrics
 }
 
-// CreateContainer makes a container; a runtime says in its error that an image could not be mounted.
+// CreateContainer makes a container; a runtime says in its error that an image could not be
+// mounted.
 func (r countedRuntime) CreateContainer(ctx context.Context, sandbox string, c *runtimeapi.ContainerConfig,
 	s *runtimeapi.PodSandboxConfig) (string, error) {
 	id, err := r.RuntimeService.CreateContainer(ctx, sandbox, c, s)

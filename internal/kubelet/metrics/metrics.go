@@ -23,7 +23,6 @@ type Metrics struct {
 	admissions       admissions
 	managers         resourceCounter
 	node             nodeWork
-	plugins          pluginCounter
 }
 
 // podCounter counts what happens to Pods; podMetrics does.
@@ -71,9 +70,9 @@ func New() *Metrics {
 	m.managers = struct {
 		managerCounter
 		deviceCounter
-	}{newResourceManagers(own), newDeviceWork(own)}
+		pluginCounter
+	}{newResourceManagers(own), newDeviceWork(own), newPluginWork(own)}
 	m.node = newNodeWork(own)
-	m.plugins = newPluginWork(own)
 	m.probing = newProbing(factory{m.probes}, own)
 	return m
 }

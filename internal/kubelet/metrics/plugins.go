@@ -82,14 +82,14 @@ func (w *pluginWork) protectedMemory(min, low int64) {
 // CredentialPluginDone counts a run of a credential provider plugin.
 func (m *Metrics) CredentialPluginDone(plugin string, took time.Duration, err error) {
 	if m != nil {
-		m.plugins.credentials(plugin, took, err)
+		m.managers.credentials(plugin, took, err)
 	}
 }
 
 // CredentialConfig shows which configuration of credential providers is in use; empty: none.
 func (m *Metrics) CredentialConfig(hash string) {
 	if m != nil && hash != "" {
-		m.plugins.credentialConfig(hash)
+		m.managers.credentialConfig(hash)
 	}
 }
 
@@ -97,21 +97,21 @@ func (m *Metrics) CredentialConfig(hash string) {
 // mounts.
 func (m *Metrics) ImageVolumes(requested, mounted, failed int) {
 	if m != nil {
-		m.plugins.imageVolumes(requested, mounted, failed)
+		m.managers.imageVolumes(requested, mounted, failed)
 	}
 }
 
 // CSICalled counts a call of a CSI driver; method is its full name.
 func (m *Metrics) CSICalled(driver, method string, err error, took time.Duration) {
 	if m != nil {
-		m.plugins.csiCalled(driver, method, err, took)
+		m.managers.csiCalled(driver, method, err, took)
 	}
 }
 
 // ProtectedMemory shows the bytes that the tiers of Guaranteed and Burstable Pods keep.
 func (m *Metrics) ProtectedMemory(min, low int64) {
 	if m != nil {
-		m.plugins.protectedMemory(min, low)
+		m.managers.protectedMemory(min, low)
 	}
 }
 

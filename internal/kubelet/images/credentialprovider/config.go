@@ -36,8 +36,8 @@ func apiVersions() []string {
 		"credentialprovider.kubelet.k8s.io/v1beta1"}
 }
 
-// read reads and checks the providers. The hash is upstream's: of each file's length, eight bytes in
-// network order, and text.
+// read reads and checks the providers. The hash is upstream's: of each file's length, eight bytes
+// in network order, and text.
 func (f Files) read() (all []config.CredentialProvider, hash string, err error) {
 	switch {
 	case f.File == "" && f.Dir == "":
@@ -54,8 +54,8 @@ func (f Files) read() (all []config.CredentialProvider, hash string, err error) 
 	for _, p := range paths {
 		raw, err := os.ReadFile(p)
 		if err != nil {
-			return nil, "", fmt.Errorf("unable to read external registry credential provider configuration from %q: %w", p,
-				err)
+			return nil, "", fmt.Errorf("unable to read external registry credential provider configuration from %q: "+
+				"%w", p, err)
 		}
 		_, _ = digest.Write(binary.BigEndian.AppendUint64(nil, uint64(len(raw)))) // never fails
 		_, _ = digest.Write(raw)
