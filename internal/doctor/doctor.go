@@ -73,6 +73,7 @@ func Checks() []Check {
 		{"orphans", "no object lies in a namespace that does not exist", orphans},
 		{"tokens", "Secrets for tokens of ServiceAccounts have one", tokens},
 		{"nodes", "the nodes are ready", nodes},
+		{"static-pods", "the API server shows the static Pods of nodes", staticPods},
 		{"kubelet-port", "nobody is let in to a kubelet's port without saying who it is", kubeletPort},
 		{"read-only-port", "no kubelet tells of its Pods to everybody", readOnlyPort},
 		{"kubelet-access", "only administrators may act through a kubelet's port", access},
