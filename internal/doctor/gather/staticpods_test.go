@@ -15,8 +15,8 @@ import (
 	"github.com/gantry-project/gantry/internal/options"
 )
 
-// A static Pod whose mirror the API server refuses, or whose name another Pod has, is named with its
-// node; one that was just read, or is mirrored, is not.
+// A static Pod whose mirror the API server refuses, or whose name another Pod has, is named with
+// its node; one that was just read, or is mirrored, is not.
 func TestStaticPodsWithoutMirrorAreNamed(t *testing.T) {
 	static := func(name, seen string) string {
 		return `{"metadata":{"namespace":"kube-system","name":"` + name + `","annotations":{` +
