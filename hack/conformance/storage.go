@@ -238,14 +238,14 @@ func storageTable(all []spec) string {
 func storageText(a about, r *storageResults) string {
 	return fmt.Sprintf("# Upstream's External Storage suite\n\nGantry at commit %s,\non %s, against the tests of "+
 		"Kubernetes %s for drivers, with the driver\n`local.csi.gantry.dev` of `gantry up`, which runs on both nodes "+
-		"with its volumes on xfs. Each node is\na network, mounts and process ids of its own, with its kubelet in "+
-		"/var/lib/kubelet (`--root-dir`).\n`make conformance-storage` runs them: upstream's suite and "+
-		"external-snapshotter, built of their\nmodules, with the definition "+
-		"[testdriver.yaml](../../%s). Tests that stop\nkubelets by ssh, of Windows, and of groups of snapshots are "+
-		"left out. A skipped test needs what the\ndefinition says the driver does not do. The volume populator of "+
-		"the test of volume data sources is\none of ours (hack/conformance/populator): upstream's module cannot be "+
-		"had.\n\nOn a disk that does not share blocks (ext4) the test of multiVolume that clones a raw volume in "+
-		"use\ndoes not pass: that is refused there.\n\n%s%s",
+		"with its volumes on xfs. Each node\nis a network, mounts and process ids of its own, with its kubelet in "+
+		"/var/lib/kubelet\n(`--root-dir`). `make conformance-storage` runs them: upstream's suite and\n"+
+		"external-snapshotter, built of their modules, with the definition\n[testdriver.yaml](../../%s). Tests that "+
+		"stop kubelets by ssh, of\nWindows, and of groups of snapshots are left out. A skipped test needs what the "+
+		"definition says\nthe driver does not do. The volume populator of the test of volume data sources is one "+
+		"of ours\n(hack/conformance/populator): upstream's module cannot be had.\n\nOn a disk that does not share "+
+		"blocks (ext4) the test of multiVolume that clones a raw volume in use\ndoes not pass: that is refused "+
+		"there.\n\n%s%s",
 		strings.Join(r.commits(), ", "), a.Date.UTC().Format(time.DateOnly), a.Version, storageDriver,
 		r.missing(), storageTable(r.specs()))
 }

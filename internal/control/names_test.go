@@ -38,7 +38,7 @@ func TestMetricsAreListed(t *testing.T) {
 			counted = append(counted, f)
 		}
 	}
-	metriclist.Check(t, "controllers", true, metriclist.Registered(t, r), counted)
+	metriclist.Check(t, "controllers", true, counted, metriclist.Registered(t, r))
 }
 
 // countVolumes has the binder see volumes and claims, bound ones and others.
