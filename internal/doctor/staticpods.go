@@ -26,8 +26,8 @@ func staticPods(f Facts) []Finding {
 			if f.Now.Sub(p.Seen) < mirrorTime {
 				continue
 			}
-			finding := Finding{About: n.Name, Level: Warning, Text: fmt.Sprintf("static Pod %s/%s runs since %s, and the "+
-				"API server does not have its mirror: kubectl does not see it", p.Namespace, p.Name,
+			finding := Finding{About: n.Name, Level: Warning, Text: fmt.Sprintf("static Pod %s/%s runs since %s, and "+
+				"the API server does not have its mirror: kubectl does not see it", p.Namespace, p.Name,
 				p.Seen.UTC().Format(time.DateTime)),
 				Fix: "the kubelet's log says why (\"Cannot keep the mirror of a static Pod true\"): an admission " +
 					"webhook, policy, quota or security level that refuses it, or a namespace that is missing"}
