@@ -92,9 +92,11 @@ func build(ctx context.Context, dir string, programs []string) (*tools, error) {
 			return nil, err
 		}
 	}
-	if _, err := output(ctx, "", "go", "build", "-ldflags", "-s -w", "-o", t.path("sh"),
-		"./hack/conformance/sh"); err != nil {
-		return nil, err
+	for _, own := range []string{"sh", "populator"} {
+		if _, err := output(ctx, "", "go", "build", "-ldflags", "-s -w", "-o", t.path(own),
+			"./hack/conformance/"+own); err != nil {
+			return nil, err
+		}
 	}
 	_, err := output(ctx, module, "go", "test", "-c", "-ldflags", flags, "-o", t.path("e2e.test"),
 		"k8s.io/kubernetes/test/e2e")

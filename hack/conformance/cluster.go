@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -43,13 +44,15 @@ type cluster struct {
 type node struct {
 	cluster       *cluster
 	name, ip, dir string
+	machine       *machine // nil: it has the host's mounts and process ids
 	processes     []*process
 }
 
 // process is a component of Gantry that runs on a node.
 type process struct {
-	cmd    *exec.Cmd
-	exited chan struct{}
+	cmd     *exec.Cmd
+	machine bool // in a machine of the node's own
+	exited  chan struct{}
 }
 
 func (n *node) netns() string            { return "/run/netns/gantry-" + n.name }
@@ -77,7 +80,7 @@ func (c *cluster) start(ctx context.Context, images http.Handler, flags ...strin
 			return err
 		}
 		if c.disks {
-			if err := n.addDisk(ctx); err != nil {
+			if err := errors.Join(n.addDisk(ctx), n.beginMachine()); err != nil {
 				return err
 			}
 		}
@@ -95,7 +98,7 @@ func (c *cluster) start(ctx context.Context, images http.Handler, flags ...strin
 	step("starting gantry up and a second node")
 	up := []string{"up", "--node-name", c.first.name, "--node-ip", c.first.ip, "--bind-address", c.first.ip,
 		"--bridge", c.bridge(c.first), "--cluster-cidr", clusterCIDR, "--stop-pods"}
-	err := c.first.run("up", append(up, flags...)...)
+	err := c.first.run("up", slices.Concat(up, flags, c.first.rootFlags())...)
 	if err != nil {
 		return err
 	}
@@ -162,7 +165,7 @@ func (n *node) runProgram(name, program string, args ...string) error {
 		return err
 	}
 	defer log.Close()
-	p := &process{cmd: n.command(context.Background(), program, args...),
+	p := &process{cmd: n.inside(context.Background(), program, args...), machine: n.machine != nil,
 		exited: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for this program, which stops them in order
@@ -202,11 +205,11 @@ func (c *cluster) join(ctx context.Context) error {
 			return err
 		}
 	}
-	err := n.run("kubelet", "kubelet", "--bootstrap-kubeconfig", n.in("bootstrap.kubeconfig"), "--kubeconfig",
+	args := []string{"kubelet", "--bootstrap-kubeconfig", n.in("bootstrap.kubeconfig"), "--kubeconfig",
 		n.in("node.kubeconfig"), "--config", n.in("kubelet.yaml"),
 		"--network-kubeconfig", n.in("network.kubeconfig"), "--hostname-override", n.name, "--node-ip", n.ip,
-		"--bridge", c.bridge(n), "--cluster-cidr", clusterCIDR)
-	if err != nil {
+		"--bridge", c.bridge(n), "--cluster-cidr", clusterCIDR}
+	if err := n.run("kubelet", append(args, n.rootFlags()...)...); err != nil {
 		return err
 	}
 	return n.run("proxy", "proxy", "--kubeconfig", n.in("proxy.kubeconfig"), "--hostname-override", n.name,
@@ -267,12 +270,16 @@ func (c *cluster) remove() error {
 		_, noData := os.Stat(n.dir)
 		if noNetwork == nil && noData == nil {
 			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-			clean := n.command(ctx, c.gantry(), "clean", "--data-dir", n.dir, "--bridge", c.bridge(n), "--node-ip",
+			if n.machine == nil { // it went with the run that was killed; what lies there is the host's
+				_ = os.Remove(n.in("kubelet")) // a directory with anything in it stays
+			}
+			clean := n.inside(ctx, c.gantry(), "clean", "--data-dir", n.dir, "--bridge", c.bridge(n), "--node-ip",
 				n.ip)
 			_, err := output(ctx, "", clean.Args[0], clean.Args[1:]...)
 			cancel()
 			all = append(all, err)
 		}
+		n.machine.end()
 	}
 	for _, s := range c.servers {
 		all = append(all, s.Close())
@@ -296,7 +303,7 @@ func (c *cluster) remove() error {
 }
 
 func (p *process) end() {
-	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	_ = syscall.Kill(p.pid(), syscall.SIGTERM)
 	select {
 	case <-p.exited:
 	case <-time.After(time.Minute):

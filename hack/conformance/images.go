@@ -51,6 +51,7 @@ func (a *imageSet) makers() map[string]images.Make {
 			return images.Debian("distroless-iptables", []string{"conntrack", "iptables"}, nil,
 				v1.Config{Env: []string{environment}})
 		},
+		"hello-populator": a.populator,
 		"regression-issue-74839": a.program("regression-issue-74839", "/regression-issue-74839", 0,
 			v1.Config{Entrypoint: []string{"/regression-issue-74839"}}),
 	}
@@ -91,6 +92,15 @@ func (a *imageSet) pauseImage() (v1.Image, error) {
 		return nil, err
 	}
 	return images.New([]images.File{f}, v1.Config{Entrypoint: []string{"/pause"}})
+}
+
+// populator makes an image of our own program: upstream's is no module that can be had.
+func (a *imageSet) populator() (v1.Image, error) {
+	f, err := read(a.tools.path("populator"), "/populator", 0o755)
+	if err != nil {
+		return nil, err
+	}
+	return images.New([]images.File{f}, v1.Config{Entrypoint: []string{"/populator"}})
 }
 
 func (a *imageSet) busybox() (v1.Image, error) {

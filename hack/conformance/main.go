@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -68,6 +69,7 @@ func (o options) run(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	runtime.LockOSThread() // machines end with the thread that began them
 	unlock, err := lockMachine()
 	if err != nil {
 		return err

@@ -23,7 +23,7 @@ const (
 )
 
 // storageImages are those that the tests of storage run.
-var storageImages = []string{"agnhost", "busybox", "glibc-dns-testing", "nginx", "pause"}
+var storageImages = []string{"agnhost", "busybox", "glibc-dns-testing", "hello-populator", "nginx", "pause"}
 
 // storageParts are the runs: their results are kept one by one. Tests that disturb others come last.
 var storageParts = []storagePart{
@@ -146,14 +146,18 @@ func (c *cluster) startSnapshots(ctx context.Context) error {
 		}
 	}
 	kubeconfig := "--kubeconfig=" + c.kubeconfig()
-	if err := c.first.runProgram("snapshot-controller", filepath.Join(sidecars, "snapshot-controller"), kubeconfig,
+	programs, err := filepath.Abs(sidecars)
+	if err != nil {
+		return err
+	}
+	if err := c.first.runProgram("snapshot-controller", filepath.Join(programs, "snapshot-controller"), kubeconfig,
 		"--v=2", "--enable-distributed-snapshotting=true"); err != nil {
 		return err
 	}
 	for _, n := range c.nodes() {
 		if err := n.runProgram("csi-snapshotter", "env", "NODE_NAME="+n.name,
-			filepath.Join(sidecars, "csi-snapshotter"), kubeconfig, "--v=2", "--node-deployment=true",
-			"--csi-address="+n.in("kubelet/plugins/local.csi.gantry.dev/csi.sock")); err != nil {
+			filepath.Join(programs, "csi-snapshotter"), kubeconfig, "--v=2", "--node-deployment=true",
+			"--csi-address="+filepath.Join(n.kubeletDir(), "plugins/local.csi.gantry.dev/csi.sock")); err != nil {
 			return err
 		}
 	}
@@ -172,7 +176,7 @@ func (c *cluster) startDriver(ctx context.Context) error {
 		return err
 	}
 	if err := n.runProgram("csi-driver", c.gantry(), "csi-driver", "--kubeconfig", kubeconfig, "--node-name", n.name,
-		"--kubelet-dir", n.in("kubelet"), "--volumes-dir", n.in("local-storage")); err != nil {
+		"--kubelet-dir", n.kubeletDir(), "--volumes-dir", n.in("local-storage")); err != nil {
 		return err
 	}
 	return c.until(ctx, time.Minute, "the driver is there on both nodes", func() bool {
@@ -233,12 +237,15 @@ func storageTable(all []spec) string {
 // storageText renders what is known as docs/compatibility/storage.md.
 func storageText(a about, r *storageResults) string {
 	return fmt.Sprintf("# Upstream's External Storage suite\n\nGantry at commit %s,\non %s, against the tests of "+
-		"Kubernetes %s for drivers, with the driver `local.csi.gantry.dev` of `gantry up`, which runs on both nodes "+
-		"with\nits volumes on xfs. `make conformance-storage` runs them: upstream's suite and\nexternal-snapshotter, "+
-		"built of their modules, with the definition\n[testdriver.yaml](../../%s). Tests that stop kubelets by ssh, "+
-		"of\nWindows, and of groups of snapshots are left out. A skipped test needs what the definition says\nthe "+
-		"driver does not do.\n\nOn a disk that does not share blocks (ext4) the test of multiVolume that clones a raw "+
-		"volume in use\ndoes not pass: that is refused there.\n\n%s%s",
+		"Kubernetes %s for drivers, with the driver\n`local.csi.gantry.dev` of `gantry up`, which runs on both nodes "+
+		"with its volumes on xfs. Each node\nis a network, mounts and process ids of its own, with its kubelet in "+
+		"/var/lib/kubelet\n(`--root-dir`). `make conformance-storage` runs them: upstream's suite and\n"+
+		"external-snapshotter, built of their modules, with the definition\n[testdriver.yaml](../../%s). Tests that "+
+		"stop kubelets by ssh, of\nWindows, and of groups of snapshots are left out. A skipped test needs what the "+
+		"definition says\nthe driver does not do. The volume populator of the test of volume data sources is one "+
+		"of ours\n(hack/conformance/populator): upstream's module cannot be had.\n\nOn a disk that does not share "+
+		"blocks (ext4) the test of multiVolume that clones a raw volume in use\ndoes not pass: that is refused "+
+		"there.\n\n%s%s",
 		strings.Join(r.commits(), ", "), a.Date.UTC().Format(time.DateOnly), a.Version, storageDriver,
 		r.missing(), storageTable(r.specs()))
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"github.com/gantry-project/gantry/internal/app/noderole"
@@ -30,7 +29,7 @@ func Clean(ctx context.Context, p *options.Instance, out *cli.Progress) error {
 		out.Step("%s removed", what)
 	}
 	step("containers and containerd", func() error { return containerd.Clean(ctx, p.ContainerdConfig()) })
-	step("volumes' mounts", func() error { return unmountBelow(filepath.Join(p.DataDir, "kubelet")) })
+	step("volumes' mounts", func() error { return unmountBelow(p.KubeletDir()) })
 	step("loop devices of local volumes", func() error { return csidriver.DetachAll(localVolumesDir(p)) })
 	step("Service rules", func() error { return cleanProxy(ctx, instance.ID(p.DataDir)) })
 	step("routes and network policies", func() error { return noderole.CleanNetwork(ctx, p) })

@@ -7,12 +7,17 @@ import (
 	"runtime/metrics"
 	"sync"
 	"time"
+
+	"k8s.io/klog/v2"
 )
 
 const (
-	// idleGCPercent is how much garbage, in percent of what lives, may gather at rest: idle Gantry
-	// lives in about half the memory of Go's default, for a few percent more work.
-	idleGCPercent = 50
+	// startGCPercent is how much garbage, in percent of what lives, may gather while a process
+	// starts.
+	startGCPercent = 50
+	// idleGCPercent is that at rest: idle Gantry, which allocates some 200 KB a second, collects
+	// every minute or two.
+	idleGCPercent = 25
 	// busyGCPercent is that under load, when collecting would take a fifth of all work.
 	busyGCPercent = 400
 	// minBusyGCPercent is that under load where much lives, Go's default.
@@ -26,6 +31,10 @@ const (
 	// the end of its start lies scattered among the garbage, and the larger that was, the more
 	// memory stays in use for good.
 	startPeriod = 15 * time.Second
+	// startedPeriod is how long after its start a process that does not collect by itself takes the
+	// share of one at rest, and gives the pages of its program back: all roles have begun their
+	// work by then.
+	startedPeriod = 30 * time.Second
 	// busyCheckPeriod is how often a process under load looks whether it still is. One at rest has
 	// no clock.
 	busyCheckPeriod = 5 * time.Second
@@ -34,7 +43,10 @@ const (
 // gcPercent is how much garbage may gather until the next collection, in percent of the live bytes,
 // for a process of that age that allocated so many bytes in that time.
 func gcPercent(live, allocated uint64, in, age time.Duration) int {
-	if age < startPeriod || float64(allocated) < busyAllocationRate*in.Seconds() {
+	switch {
+	case age < startPeriod:
+		return startGCPercent
+	case float64(allocated) < busyAllocationRate*in.Seconds():
 		return idleGCPercent
 	}
 	return max(minBusyGCPercent, min(busyGCPercent, int(maxBusyGarbage*100/max(1, live))))
@@ -43,9 +55,15 @@ func gcPercent(live, allocated uint64, in, age time.Duration) int {
 // runGCPacer sets the share anew after each collection until ctx ends, and under load now and then,
 // so that what a load left is collected when it is over.
 func runGCPacer(ctx context.Context) {
-	debug.SetGCPercent(idleGCPercent)
+	debug.SetGCPercent(startGCPercent)
 	p := newGCPacer()
-	context.AfterFunc(ctx, func() { p.timer.Stop() })
+	started := time.AfterFunc(startedPeriod, func() {
+		p.adjust()
+		if err := releaseProgramPages(); err != nil {
+			klog.FromContext(ctx).V(2).Info("Pages of the program stay in memory", "err", err)
+		}
+	})
+	context.AfterFunc(ctx, func() { p.timer.Stop(); started.Stop() })
 	afterGC(ctx, p.adjust)
 }
 
@@ -62,7 +80,7 @@ type gcPacer struct {
 
 func newGCPacer() *gcPacer {
 	now := time.Now()
-	p := &gcPacer{begin: now, last: now, percent: idleGCPercent,
+	p := &gcPacer{begin: now, last: now, percent: startGCPercent,
 		samples: []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/heap/allocs:bytes"}}}
 	p.timer = time.AfterFunc(busyCheckPeriod, p.adjust)
 	p.timer.Stop() // until there is a load

@@ -17,13 +17,13 @@ func TestGCPercentFollowsTheLoad(t *testing.T) {
 		age       time.Duration
 		want      int
 	}{
-		{"at rest", 60 << 20, 30 << 20, time.Minute, time.Hour, 50},
+		{"at rest", 60 << 20, 30 << 20, time.Minute, time.Hour, 25},
 		{"load, little alive", 32 << 20, 30 << 20, 100 * time.Millisecond, time.Hour, 400},
 		{"load", 128 << 20, 60 << 20, time.Second, time.Hour, 200},
 		{"load, much alive", 256 << 20, 60 << 20, time.Second, time.Hour, 100},
 		{"load, very much alive", 1 << 30, 60 << 20, time.Second, time.Hour, 100},
 		{"load that seldom collects", 64 << 20, 256 << 20, 10 * time.Second, time.Hour, 400},
-		{"the load is over", 256 << 20, 1 << 20, busyCheckPeriod, time.Hour, 50},
+		{"the load is over", 256 << 20, 1 << 20, busyCheckPeriod, time.Hour, 25},
 		{"it starts", 32 << 20, 30 << 20, 100 * time.Millisecond, 14 * time.Second, 50},
 		{"it has started", 32 << 20, 30 << 20, 100 * time.Millisecond, 15 * time.Second, 400},
 		{"nothing is known", 0, 0, 0, time.Hour, 400},

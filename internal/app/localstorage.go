@@ -35,7 +35,7 @@ func (u *Up) runLocalStorage(ctx context.Context, c runningCluster) error {
 		<-ctx.Done()
 		return nil
 	}
-	return runDriver(ctx, localDriver(localVolumesDir(&u.Instance), filepath.Join(u.Instance.DataDir, "kubelet"),
+	return runDriver(ctx, localDriver(localVolumesDir(&u.Instance), u.Instance.KubeletDir(),
 		u.Instance.NodeName), c.server.InProcess(&user.DefaultInfo{Name: pki.LocalStorageUser,
 		Groups: []string{user.AllAuthenticated}}))
 }

@@ -1,9 +1,14 @@
 package control
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/component-base/metrics/legacyregistry"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo/leaderelection" // as `gantry controllers` has them
 	_ "k8s.io/component-base/metrics/prometheus/restclient"
@@ -12,7 +17,9 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/workqueue"
 	"k8s.io/endpointslice/metrics"
 
+	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 	"github.com/gantry-project/gantry/internal/control/horizontalpodautoscaler"
+	"github.com/gantry-project/gantry/internal/control/persistentvolumebinder"
 	"github.com/gantry-project/gantry/test/metriclist"
 )
 
@@ -24,5 +31,30 @@ func TestMetricsAreListed(t *testing.T) {
 	if !ok {
 		t.Fatalf("got a registry of type %T, want *prometheus.Registry", legacyregistry.Registerer())
 	}
-	metriclist.Check(t, "controllers", true, metriclist.Registered(t, r))
+	countVolumes(t)
+	var counted []metriclist.Family // what has a type only when it is asked for
+	for _, f := range metriclist.Gathered(t, r) {
+		if strings.HasPrefix(f.Name, "pv_collector_") {
+			counted = append(counted, f)
+		}
+	}
+	metriclist.Check(t, "controllers", true, counted, metriclist.Registered(t, r))
+}
+
+// countVolumes has the binder see volumes and claims, bound ones and others.
+func countVolumes(t *testing.T) {
+	shared := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
+	core := shared.Core().V1()
+	for _, phase := range []string{"Bound", "Pending"} {
+		m := metav1.ObjectMeta{Namespace: "ns", Name: phase}
+		if err := core.PersistentVolumes().Informer().GetIndexer().Add(&v1.PersistentVolume{ObjectMeta: m,
+			Status: v1.PersistentVolumeStatus{Phase: v1.PersistentVolumePhase(phase)}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := core.PersistentVolumeClaims().Informer().GetIndexer().Add(&v1.PersistentVolumeClaim{ObjectMeta: m,
+			Status: v1.PersistentVolumeClaimStatus{Phase: v1.PersistentVolumeClaimPhase(phase)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	persistentvolumebinder.New(controllerruntime.ControllerContext{Informers: shared})
 }

@@ -50,6 +50,7 @@ type Facts struct {
 	Scheduler  *Scheduler
 	Orphans    *Orphans
 	Storage    *Storage
+	Tokens     []Token
 }
 
 // Check is one row: a name and a function of Facts.
@@ -70,7 +71,9 @@ func Checks() []Check {
 		{"api-server", "the API server answers", apiServer},
 		{"clock", "this machine's clock agrees with the API server's", clock},
 		{"orphans", "no object lies in a namespace that does not exist", orphans},
+		{"tokens", "Secrets for tokens of ServiceAccounts have one", tokens},
 		{"nodes", "the nodes are ready", nodes},
+		{"static-pods", "the API server shows the static Pods of nodes", staticPods},
 		{"kubelet-port", "nobody is let in to a kubelet's port without saying who it is", kubeletPort},
 		{"read-only-port", "no kubelet tells of its Pods to everybody", readOnlyPort},
 		{"kubelet-access", "only administrators may act through a kubelet's port", access},

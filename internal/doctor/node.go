@@ -26,6 +26,7 @@ type Node struct {
 	Resolver   *Resolver                           // its resolver file; nil: not read
 	Calls      []DriverCall                        // of CSI drivers, not answered yet
 	Registered []string                            // its CSI drivers; nil: not requested
+	Unmirrored []UnmirroredPod                     // its static Pods without mirror; nil: not requested
 }
 
 // DriverCall is a call of a CSI driver that it has not answered yet.

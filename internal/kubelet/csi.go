@@ -40,7 +40,9 @@ func (k *Kubelet) newCSIVolumes(ctx context.Context) *csiVolumes {
 		api.drivers, api.synced = drivers.Lister(), drivers.Informer().HasSynced
 		f.Start(ctx.Done())
 	}
-	c.plugin = csi.Plugin{Root: o.RootDir, NodeName: o.NodeName, Drivers: csi.NewDrivers(ctx, c.nodeInfo), API: api,
+	drivers := csi.NewDrivers(ctx, c.nodeInfo)
+	drivers.Called = o.Dependencies.Metrics.CSICalled
+	c.plugin = csi.Plugin{Root: o.RootDir, NodeName: o.NodeName, Drivers: drivers, API: api,
 		Attach: c.attachments, Mounts: o.Dependencies.Mounts, SELinux: hasSELinux()}
 	return c
 }

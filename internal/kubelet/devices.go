@@ -40,6 +40,11 @@ func (k *Kubelet) newDevices() (*devices.Devices, error) {
 // Extended is what the node has of device plugins' resources.
 func (k *Kubelet) Extended() (capacity, allocatable v1.ResourceList) { return k.devices.Capacity() }
 
+// PreparedClaims are how many ResourceClaims are prepared here, all and by driver.
+func (k *Kubelet) PreparedClaims() (all int, byDriver map[string]int) {
+	return k.devices.Claims().Prepared()
+}
+
 // startDevices serves plugins, drivers and the PodResources API until ctx ends; the function
 // returned waits for the end.
 func (k *Kubelet) startDevices(ctx context.Context) (wait func(), err error) {

@@ -31,10 +31,12 @@ func newImageManagers(o Options) (imageManagers, error) {
 	var parts imageManagers
 	var err error
 	parts.providers, err = credentialprovider.New(credentialprovider.Deps{Files: o.Plugins,
-		ServiceAccounts: newServiceAccounts(o.Client), Configs: credentialprovider.NodeConfigs(o.RootDir)})
+		ServiceAccounts: newServiceAccounts(o.Client), Configs: credentialprovider.NodeConfigs(o.RootDir),
+		Ran: o.Dependencies.Metrics.CredentialPluginDone})
 	if err != nil {
 		return parts, err
 	}
+	o.Dependencies.Metrics.CredentialConfig(parts.providers.ConfigHash())
 	if verify := o.Config.ImagePullCredentialsVerificationPolicy; verify != "" {
 		parts.pulls, err = pullmanager.Open(o.RootDir,
 			pullmanager.Policy{Verify: verify, Allow: o.Config.PreloadedImagesVerificationAllowlist})

@@ -17,6 +17,18 @@ func (k *Kubelet) addPluginHandlers() {
 	k.devices.AddHandlers(m)
 }
 
+// PluginSockets are the sockets of plugins, and whether they are registered.
+func (k *Kubelet) PluginSockets() map[string]bool {
+	out := map[string]bool{}
+	if m := k.opts.Dependencies.PluginManager; m != nil {
+		plugins, _ := m.Plugins()
+		for _, p := range plugins {
+			out[p.Socket] = p.Registered
+		}
+	}
+	return out
+}
+
 // runPluginManager registers the node's plugins until ctx ends. A node whose directory of sockets
 // cannot be read works without plugins.
 func (k *Kubelet) runPluginManager(ctx context.Context) {

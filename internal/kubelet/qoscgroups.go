@@ -18,6 +18,8 @@ type qosContainerManager struct {
 	Cgroups
 	opts resource.Options
 	pods func() []*v1.Pod // that take part of the node
+	// protected is told the bytes that Guaranteed and Burstable Pods keep
+	protected func(min, low int64)
 
 	mu   sync.Mutex
 	last map[string]resource.Values // what the tiers have, by path
@@ -43,6 +45,7 @@ func (t *qosContainerManager) updateCgroups() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	pods := t.pods()
+	t.protected(resource.ProtectedMemory(pods, t.opts))
 	// from the root down: a tier has no more protection than what is above it
 	if err := t.update(t.opts.PodsPath(), resource.ForAllPods(pods, t.opts)); err != nil {
 		return err

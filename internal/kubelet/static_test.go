@@ -13,6 +13,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -372,5 +373,47 @@ func TestStaticPodIgnoresAPodOfItsName(t *testing.T) {
 		func() bool { return strings.Contains(r.facts.text(), "an older Pod of this name to leave the node") })
 	if now := r.container("a-n1"); now != id {
 		t.Errorf("%s became %s", id, now)
+	}
+}
+
+// An API server that refuses the mirror of a static Pod, as an admission webhook has it do, leaves
+// the Pod alone: it runs, is probed and restarted, and stops when its file goes. Once the mirror is
+// let in, it is there with the Pod's status.
+//
+// row: STA-01
+// row: STA-06
+func TestMirrorIsRefused(t *testing.T) {
+	t.Parallel()
+	refuse := atomic.Bool{}
+	refuse.Store(true)
+	r, dir := live(t, nil)
+	r.api.PrependReactor("create", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		name := a.(clienttesting.CreateAction).GetObject().(*v1.Pod).Name
+		return refuse.Load(), nil, apierrors.NewForbidden(v1.Resource("pods"), name, errors.New("denied by a webhook"))
+	})
+	probe := "    livenessProbe: {exec: {command: [sh, -c, \"exit 1\"]}, periodSeconds: 1, failureThreshold: 1}\n"
+	put(t, dir, "a.yaml", manifest("a", ""))
+	put(t, dir, "b.yaml", manifest("b", probe))
+	r.begin()
+	id, first := r.running("a-n1"), r.running("b-n1")
+	r.eventually("a restart by the probe", func() bool {
+		now := r.container("b-n1")
+		return now != "" && now != first
+	})
+	if err := os.Remove(filepath.Join(dir, "b.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	r.eventually("the end of b", func() bool { return r.container("b-n1") == "" && len(r.k.Pods()) == 1 })
+	if r.get("a-n1") != nil || r.get("b-n1") != nil {
+		t.Error("the API has a mirror that it refuses")
+	}
+	refuse.Store(false)
+	r.eventually("the mirror of a",
+		func() bool { p := r.get("a-n1"); return p != nil && p.Status.Phase == v1.PodRunning })
+	if now := r.container("a-n1"); now != id {
+		t.Errorf("%s became %s when its mirror came", id, now)
+	}
+	if r.get("b-n1") != nil {
+		t.Error("the API has the mirror of a Pod that is gone")
 	}
 }

@@ -83,6 +83,31 @@ func TestDeletedWhileTheKubeletWasDown(t *testing.T) {
 	}
 }
 
+// A runtime that is restarted during the wait breaks the stop off; it is retried with the full
+// grace.
+//
+// row: TRM-13
+func TestRuntimeRestartGivesTheFullGraceAgain(t *testing.T) {
+	for _, grace := range []time.Duration{60, 20} { // of the deletion, in seconds; that of the Pod is 30
+		runTest(t, func(r *rig) {
+			r.create(pod("p", scriptContainer("app", "trap '' TERM; while true; do sleep 1; done")))
+			r.phase("p", v1.PodRunning)
+			r.delete("p", int64(grace))
+			r.advance(10 * time.Second)
+			r.fake.Kill()
+			if err := r.fake.Restart(); err != nil {
+				t.Fatal(err)
+			}
+			r.advance((grace - 2) * time.Second)
+			if r.get("p") == nil {
+				t.Errorf("grace %d s: killed before the full grace period was over\n%s", grace, r.facts.all())
+			}
+			r.advance(5 * time.Second)
+			r.gone("p")
+		})
+	}
+}
+
 // The sandbox was taken away before the kubelet was killed; what is left of the Pod goes too.
 func TestHalfStoppedPodIsFinished(t *testing.T) {
 	runTest(t, func(r *rig) {

@@ -24,7 +24,7 @@ func RunningInstances() string {
 func (p *Instance) PKIDir() string { return filepath.Join(p.DataDir, "kubelet-pki") }
 
 func (p *Instance) ContainerdConfig() containerd.Config {
-	return containerd.Config{DataDir: p.DataDir, BinDir: p.binDir, CNIConfDir: p.PodNetwork.cniConfDir,
+	return containerd.Config{DataDir: p.DataDir, BinDir: p.dirs.bin, CNIConfDir: p.PodNetwork.cniConfDir,
 		SystemdCgroup: p.SystemdCgroup}
 }
 

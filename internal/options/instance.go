@@ -28,13 +28,19 @@ type Instance struct {
 	OtherIP     string // the node's address of the other family; empty: it has none
 	ServiceCIDR string // one range, or one of each family with a comma between
 	PodNetwork  PodNetwork
-	binDir      string
+	dirs        directories
 	Runtime     string
 	Storage     Storage
 	APIServer   APIServer
 	CRI         cri.Options // what the kubelet's configuration says of the runtime's sockets
 	// SystemdCgroup has the instance's own container runtime use the cgroup driver systemd.
 	SystemdCgroup bool
+}
+
+// directories are others than that of the data.
+type directories struct {
+	bin  string // of programs
+	root string // of the kubelet, as the flag says; empty: see KubeletDir
 }
 
 func (p *Instance) DataFlag(f *pflag.FlagSet) {
@@ -57,8 +63,11 @@ func (p *Instance) NodeFlags(f *pflag.FlagSet) {
 	f.StringVar(&p.NodeIP, "node-ip", "",
 		"address of this node, or one of each family with a comma between (default: that of the default route)")
 	p.PodNetwork.flags(f)
-	f.StringVar(&p.binDir, "bin-dir", "",
+	f.StringVar(&p.dirs.bin, "bin-dir", "",
 		"directory of runc, the containerd shim, pause and cni/ (default: where gantry is)")
+	f.StringVar(&p.dirs.root, "root-dir", "",
+		"directory of the kubelet: Pods, volumes, sockets of plugins; manifests of CSI drivers name /var/lib/kubelet "+
+			"(default: that of an earlier start, else kubelet in the data directory)")
 	f.StringVar(&p.Runtime, "container-runtime-endpoint", "",
 		"CRI socket of a runtime that runs already (default: Gantry starts containerd)")
 }
@@ -80,12 +89,12 @@ func (p *Instance) Complete() error {
 	if errs := validation.IsDNS1123Subdomain(p.NodeName); len(errs) > 0 {
 		return cli.UsageError(fmt.Errorf("--node-name %q: %s", p.NodeName, errs[0]))
 	}
-	if p.binDir == "" {
+	if p.dirs.bin == "" {
 		exe, err := os.Executable()
 		if err != nil {
 			return err
 		}
-		p.binDir = filepath.Dir(exe)
+		p.dirs.bin = filepath.Dir(exe)
 	}
 	for _, port := range []struct {
 		flag string
@@ -99,6 +108,9 @@ func (p *Instance) Complete() error {
 		return err
 	}
 	if err := p.Storage.Complete(); err != nil {
+		return err
+	}
+	if err := p.completeRootDir(); err != nil {
 		return err
 	}
 	if err := p.PodNetwork.Check(); err != nil {

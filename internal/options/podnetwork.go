@@ -147,7 +147,7 @@ func (n *PodNetwork) RangeFromNode() bool {
 func (p *Instance) NetworkConfig() network.Config {
 	c := network.Config{DataDir: p.DataDir, Bridge: p.PodNetwork.Bridge, PodCIDR: p.PodNetwork.PodCIDR,
 		ConfDir: p.PodNetwork.cniConfDir,
-		BinDir:  filepath.Join(p.binDir, "cni"), ClusterCIDR: p.PodNetwork.ClusterCIDR}
+		BinDir:  filepath.Join(p.dirs.bin, "cni"), ClusterCIDR: p.PodNetwork.ClusterCIDR}
 	if p.PodNetwork.ClusterCIDR != "" && p.PodNetwork.Routes != string(routes.Direct) {
 		c.TunnelOverhead = routes.VXLANOverhead
 		if strings.Contains(p.NodeIP, ":") {

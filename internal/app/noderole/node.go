@@ -89,6 +89,18 @@ func (n *Role) resources(tree *cgroup.Tree, swapBytes uint64) (kubeletresource.O
 	return o, nil
 }
 
+// kubeletDisk makes the kubelet's directory and reads its file system.
+func kubeletDisk(p *options.Instance) (proc.Disk, error) {
+	if err := p.MakeKubeletDir(); err != nil {
+		return proc.Disk{}, err
+	}
+	disk, err := proc.StatFS(p.KubeletDir())
+	if err != nil {
+		return disk, fmt.Errorf("reading the file system of %s: %w", p.KubeletDir(), err)
+	}
+	return disk, nil
+}
+
 // Build makes the kubelet with its Dependencies.
 func (n *Role) Build() (*Node, error) {
 	p := n.instance
@@ -104,9 +116,9 @@ func (n *Role) Build() (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	disk, err := proc.StatFS(p.DataDir)
+	disk, err := kubeletDisk(p)
 	if err != nil {
-		return nil, fmt.Errorf("reading the file system of %s: %w", p.DataDir, err)
+		return nil, err
 	}
 	resources, err := n.resources(tree, machine.SwapBytes)
 	if err != nil {
@@ -121,7 +133,7 @@ func (n *Role) Build() (*Node, error) {
 	k, err := kubelet.New(kubelet.Options{
 		Client: n.client, NodeName: p.NodeName, Config: n.config, Runtime: n.engine.Client.Runtime(),
 		Images:  n.engine.Client.Images(),
-		RootDir: filepath.Join(p.DataDir, "kubelet"), LogDir: n.config.PodLogsDir,
+		RootDir: p.KubeletDir(), LogDir: n.config.PodLogsDir,
 		RuntimeName: n.engine.Client.Version().GetRuntimeName(), Housekeeping: n.housekeeping,
 		Plugins:    n.plugins,
 		Resources:  resources,
@@ -179,7 +191,7 @@ func attachEndpoints(k *kubelet.Kubelet, o *server.Options) {
 
 // pluginServices is how plugins come to the kubelet: over sockets in its directory.
 func (n *Role) pluginServices() kubelet.PluginServices {
-	dir := filepath.Join(n.instance.DataDir, "kubelet", "plugins_registry")
+	dir := filepath.Join(n.instance.KubeletDir(), "plugins_registry")
 	return kubelet.PluginServices{Sockets: plugin.UnixSockets{},
 		PluginManager: pluginmanager.New(dir, klog.Background())}
 }

@@ -78,7 +78,7 @@ func (n *Role) newAPI(tree *cgroup.Tree, machine proc.Machine, resources kubelet
 }
 
 // rootDir is the kubelet's directory.
-func (a *nodeAPI) rootDir() string { return filepath.Join(a.n.instance.DataDir, "kubelet") }
+func (a *nodeAPI) rootDir() string { return a.n.instance.KubeletDir() }
 
 // startup shows how long the node's start took, counted from the machine's.
 func (a *nodeAPI) startup(attempt, registered, ready time.Time) {
@@ -121,6 +121,7 @@ func (a *nodeAPI) attach(k *kubelet.Kubelet, o *server.Options) {
 	a.metrics.Attach(metrics.Sources{
 		NodeName: a.n.instance.NodeName, Version: "v" + cli.KubeVersion.String(), Cgroups: a.cgroups, Pods: a.pods,
 		MissedEvents: k.MissedEvents, Stuck: a.stuckSteps, Volumes: a.volumes, Logs: a.logs, Expiry: a.n.TLS.expiry,
+		Plugins: k.PluginSockets, Claims: k.PreparedClaims,
 	})
 	c := a.n.config
 	if c.EnableContentionProfiling && *c.EnableProfilingHandler {
@@ -131,7 +132,7 @@ func (a *nodeAPI) attach(k *kubelet.Kubelet, o *server.Options) {
 	o.Endpoints = server.Endpoints{
 		Cadvisor: stats.Handler(a.collect.Full, stats.Cadvisor), Resource: stats.Handler(a.collect.CPUAndMemory,
 			stats.Resource), Probes: a.metrics.ProbesHandler(),
-		Checkpoints: filepath.Join(a.n.instance.DataDir, "kubelet", "checkpoints"), LogQuery: *c.EnableSystemLogQuery,
+		Checkpoints: filepath.Join(a.n.instance.KubeletDir(), "checkpoints"), LogQuery: *c.EnableSystemLogQuery,
 		Idle:     c.StreamingConnectionIdleTimeout.Duration,
 		Disabled: disabledEndpoints(c), Observe: a.metrics.Request,
 	}

@@ -104,7 +104,7 @@ func ownKubeletConfig(p *options.Instance) (*kubeletconfig.KubeletConfiguration,
 	return &kubeletconfig.KubeletConfiguration{
 		ClusterDomain: "cluster.local", Port: int32(p.KubeletPort), HealthzPort: ptr.To[int32](0),
 		OOMScoreAdj:              ptr.To(int32(score)),
-		PodLogsDir:               filepath.Join(p.DataDir, "kubelet", "logs"),
+		PodLogsDir:               filepath.Join(p.KubeletDir(), "logs"),
 		ContainerRuntimeEndpoint: p.ContainerdConfig().Endpoint(), KubeAPIQPS: ptr.To[int32](0),
 		ResolverConfig: ptr.To(options.PodResolverFile(os.ReadFile)),
 	}, nil

@@ -45,10 +45,14 @@ func New(io cli.IO) *cobra.Command {
 				return err
 			}
 			if data {
+				kubelet := p.KubeletDir()
 				if err := os.RemoveAll(p.DataDir); err != nil {
 					return err
 				}
 				out.Step("data directory %s removed", p.DataDir)
+				if _, err := os.Stat(kubelet); err == nil {
+					out.Step("%s, the kubelet's directory, stays: it may have files of others", kubelet)
+				}
 			}
 			return nil
 		},

@@ -137,6 +137,7 @@ func (d *doctorCommand) gatherFacts(ctx context.Context) (doctor.Facts, error) {
 	}
 	if f.API.Err == nil {
 		f.Orphans = s.Orphans(ctx, client)
+		f.Tokens = s.Tokens(ctx, client, f.Now)
 		f.Nodes = s.Nodes(ctx, client)
 		f.NodeRoutes = gather.RouteConflicts(ctx, client)
 		f.Grants = s.Grants(ctx, client)

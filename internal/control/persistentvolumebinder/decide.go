@@ -14,6 +14,7 @@ type In struct {
 	Volumes map[string]*v1.PersistentVolume                 // all, by name
 	Ordered []*v1.PersistentVolume                          // the same, sorted by name
 	Class   *storagev1.StorageClass                         // of the claim; nil: it does not exist
+	Default *storagev1.StorageClass                         // of claims that name none; nil: there is none
 	Claim   func(ns, name string) *v1.PersistentVolumeClaim // nil: it does not exist
 }
 
@@ -106,6 +107,11 @@ func syncUnboundClaim(c *v1.PersistentVolumeClaim, in In) Step {
 		return eventStep(v1.EventTypeWarning, "FailedBinding", err.Error())
 	case v != nil:
 		return bindVolume(v, c)
+	}
+	if s, ok := withDefaultClass(c, in); ok {
+		return s
+	}
+	switch {
 	case waits && !volume.IsDelayBindingProvisioning(c):
 		return eventStep(v1.EventTypeNormal, "WaitForFirstConsumer",
 			"waiting for first consumer to be created before binding")

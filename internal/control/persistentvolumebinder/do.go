@@ -47,6 +47,7 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	core, store := d.Informers.Core().V1(), d.Informers.Storage().V1()
 	c := &controller{d, core.PersistentVolumeClaims().Lister(), core.PersistentVolumes().Lister(),
 		store.StorageClasses().Lister()}
+	counted.from.Store(&listers{c.claims, c.volumes})
 	q := controllerruntime.NewQueue("volumebinding", 1, c.syncHandler)
 	q.Watch(core.PersistentVolumeClaims().Informer(), func(old, cur runtime.Object) []string {
 		var keys []string
@@ -84,7 +85,8 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 			return nil
 		}
 		return c.pendingClaims(func(claim *v1.PersistentVolumeClaim) bool {
-			return volume.GetPersistentVolumeClaimClass(claim) == class.Name
+			return volume.GetPersistentVolumeClaimClass(claim) == class.Name ||
+				isDefault(class) && !volume.PersistentVolumeClaimHasClass(claim)
 		})
 	})
 	return q
@@ -142,7 +144,21 @@ func (c *controller) syncHandler(ctx context.Context, key string) (time.Duration
 	if in.Class, err = c.classes.Get(volume.GetPersistentVolumeClaimClass(claim)); err != nil {
 		in.Class = nil
 	}
-	return 0, c.do(ctx, claim, ForClaim(claim, in))
+	classes, err := c.classes.List(labels.Everything())
+	if err != nil {
+		return 0, err
+	}
+	in.Default = DefaultClass(classes)
+	step := ForClaim(claim, in)
+	err = c.do(ctx, claim, step)
+	if s := step.Claim; s != nil && s.Spec.StorageClassName != nil && claim.Spec.StorageClassName == nil {
+		if err != nil {
+			notDefaulted.Inc()
+		} else {
+			defaulted.Inc()
+		}
+	}
+	return 0, err
 }
 
 func (c *controller) syncVolume(ctx context.Context, v *v1.PersistentVolume) error {

@@ -203,7 +203,11 @@ func block(c *v1.PersistentVolumeClaim) bool {
 
 // addSource has the volume made from another claim's, or from a snapshot.
 func (p *Provisioner) addSource(ctx context.Context, c *v1.PersistentVolumeClaim, r *csipb.CreateVolumeRequest) error {
-	s := c.Spec.DataSource
+	s, ref := c.Spec.DataSource, c.Spec.DataSourceRef
+	if s == nil && ref != nil { // in another namespace
+		return &controller.IgnoredError{
+			Reason: fmt.Sprintf("data source %s %s of another namespace is not served", ref.Kind, ref.Name)}
+	}
 	if s == nil {
 		return nil
 	}

@@ -249,6 +249,9 @@ func (s *Gatherer) node(ctx context.Context, client kubernetes.Interface, n *v1.
 			out.Evictions += n
 		}
 	}
+	if raw, ok := page("pods"); ok {
+		out.Unmirrored = unmirrored(ctx, client, raw)
+	}
 	if raw, ok := page("drivercalls"); ok {
 		var found server.DriverCalls
 		if json.Unmarshal(raw, &found) == nil {

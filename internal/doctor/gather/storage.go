@@ -56,7 +56,7 @@ func (s *Gatherer) localStorage(ctx context.Context, client kubernetes.Interface
 	if err != nil {
 		return nil
 	}
-	root := filepath.Join(s.Instance.DataDir, "kubelet")
+	root := s.Instance.KubeletDir()
 	if entries, err := os.ReadDir(filepath.Join(root, "pods")); err != nil || len(entries) == 0 && len(pods.Items) > 0 {
 		return nil // another directory, or nothing that we may read
 	}

@@ -157,6 +157,8 @@ var Codes = [][2]string{
 	{"SystemMissing", "no node has a Pod's operating system"},
 	{"Tainted", "a node has a taint"},
 	{"Terminating", "a Pod is being deleted"},
+	{"TokenForAnother", "a Secret is for the token of a ServiceAccount that has gone"},
+	{"TokenNotIssued", "nobody writes the token of a Secret's ServiceAccount"},
 	{"TolerationDiffers", "a toleration is nearly one for a taint"},
 	{"TooFewPlaces", "anti-affinity leaves fewer places than replicas"},
 	{"TopologyKeyMissing", "no node has a topology key"},

@@ -125,6 +125,7 @@ var rules = []rule{
 	{"own webhook", []string{"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"}, asksAboutItself},
 	{"numbers", append([]string{"HorizontalPodAutoscaler"}, templated...), numbersConflict},
 	{"edges", templated, numbersAtEdge},
+	{"account tokens", []string{"Secret"}, accountToken},
 	{"unmade sources", []string{"PersistentVolumeClaim"}, sourceUnserved},
 }
 

@@ -8,10 +8,11 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// resourceCounter counts what is done with what only one Pod can have.
+// resourceCounter counts what is done with what only one Pod can have, and what plugins do.
 type resourceCounter interface {
 	managerCounter
 	deviceCounter
+	pluginCounter
 }
 
 // deviceCounter counts what is done with devices; deviceWork does.

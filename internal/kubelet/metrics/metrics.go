@@ -70,7 +70,8 @@ func New() *Metrics {
 	m.managers = struct {
 		managerCounter
 		deviceCounter
-	}{newResourceManagers(own), newDeviceWork(own)}
+		pluginCounter
+	}{newResourceManagers(own), newDeviceWork(own), newPluginWork(own)}
 	m.node = newNodeWork(own)
 	m.probing = newProbing(factory{m.probes}, own)
 	return m

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -67,6 +69,11 @@ func TestMetrics(t *testing.T) {
 	m.PLEGRelisted(time.Unix(160, 0), time.Millisecond)
 	m.EventStreamConnected(nil)
 	m.Cgroup("update", time.Millisecond)
+	m.CredentialPluginDone("ecr", time.Millisecond, nil)
+	m.CredentialPluginDone("ecr", time.Millisecond, errors.New("no luck"))
+	m.CredentialConfig("sha256:abc")
+	m.CSICalled("d.example.com", "/csi.v1.Node/NodeStageVolume", status.Error(codes.Aborted, "busy"), time.Millisecond)
+	m.ProtectedMemory(7, 5)
 	m.Request("GET", "pods", false)()
 	m.Attach(metrics.Sources{
 		NodeName: "n1", Version: "v1.37.2", Cgroups: 2, MissedEvents: func() int64 { return 3 },
@@ -87,7 +94,9 @@ func TestMetrics(t *testing.T) {
 		Volumes: func(context.Context) []metrics.Volume {
 			return []metrics.Volume{{Namespace: "a", Claim: "data", Used: 7}, {Namespace: "a", Claim: "data", Used: 7}}
 		},
-		Expiry: func() map[string]time.Time { return map[string]time.Time{"server": time.Now().Add(-time.Hour)} },
+		Expiry:  func() map[string]time.Time { return map[string]time.Time{"server": time.Now().Add(-time.Hour)} },
+		Plugins: func() map[string]bool { return map[string]bool{"/a.sock": true, "/b.sock": false} },
+		Claims:  func() (int, map[string]int) { return 3, map[string]int{"gpu": 2} },
 	})
 	text := scrape(t, m.Handler())
 	want(t, text,
@@ -101,6 +110,15 @@ func TestMetrics(t *testing.T) {
 		`kubelet_pod_worker_duration_seconds_count{operation_type="create"} 1`,
 		`kubelet_pleg_relist_interval_seconds_sum 60`, `kubelet_pleg_relist_duration_seconds_count 2`,
 		`kubelet_pleg_last_seen_seconds 160`,
+		`kubelet_credential_provider_plugin_duration_count{plugin_name="ecr"} 2`,
+		`kubelet_credential_provider_plugin_errors_total{plugin_name="ecr"} 1`,
+		`kubelet_credential_provider_config_info{hash="sha256:abc"} 1`,
+		`csi_operations_seconds_count{driver_name="d.example.com",grpc_status_code="Aborted",`+
+			`method_name="/csi.v1.Node/NodeStageVolume",migrated="false"} 1`,
+		`kubelet_memory_qos_node_memory_min_bytes 7`, `kubelet_memory_qos_node_memory_low_bytes 5`,
+		`plugin_manager_total_plugins{socket_path="/a.sock",state="actual_state_of_world"} 1`,
+		`plugin_manager_total_plugins{socket_path="/b.sock",state="desired_state_of_world"} 1`,
+		`dra_resource_claims_in_use{driver_name="<any>"} 3`, `dra_resource_claims_in_use{driver_name="gpu"} 2`,
 		`kubelet_evented_pleg_connection_success_count 1`,
 		`kubelet_cgroup_manager_duration_seconds_count{operation_type="update"} 1`,
 		`kubelet_http_requests_total{long_running="false",method="GET",path="pods",server_type="readwrite"} 1`,

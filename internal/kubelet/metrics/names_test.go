@@ -98,6 +98,8 @@ func attached() *Metrics {
 		},
 		Volumes: func(context.Context) []Volume { return []Volume{{Namespace: "a", Claim: "c"}} },
 		Logs:    func(context.Context) []Log { return []Log{{}} },
+		Plugins: func() map[string]bool { return map[string]bool{"/a.sock": true} },
+		Claims:  func() (int, map[string]int) { return 1, map[string]int{"d": 1} },
 	})
 	return m
 }

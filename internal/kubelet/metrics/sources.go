@@ -30,6 +30,9 @@ type Sources struct {
 	Volumes      func(context.Context) []Volume // nil: no kubelet_volume_stats_*
 	Logs         func(context.Context) []Log    // nil: no kubelet_container_log_filesystem_used_bytes
 	Expiry       func() map[string]time.Time    // of certificates by use, client or server; nil: not shown
+	Plugins      func() map[string]bool         // sockets of plugins, and whether they are registered; nil: not shown
+	// prepared ResourceClaims, all and by driver; nil: not shown
+	Claims func() (all int, byDriver map[string]int)
 }
 
 // Stuck is a step of a Pod that hangs.
@@ -150,6 +153,12 @@ func (n *collector) Collect(to chan<- prometheus.Metric) {
 	}
 	if n.sources.Expiry != nil {
 		n.certificates(gauge)
+	}
+	if n.sources.Plugins != nil {
+		n.pluginSockets(gauge)
+	}
+	if n.sources.Claims != nil {
+		n.claims(gauge)
 	}
 }
 

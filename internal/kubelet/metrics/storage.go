@@ -168,8 +168,8 @@ func desired(pods []*v1.Pod, kind func(*v1.Volume) string) map[string]float64 {
 func (s storageWork) counts(pods []*v1.Pod, kind func(*v1.Volume) string,
 	gauge func(*prometheus.Desc, float64, ...string)) {
 	d := desc("volume_manager_total_volumes", "[ALPHA] Number of volumes in Volume Manager", "plugin_name", "state")
-	for state, by := range map[string]map[string]float64{"actual_state_of_world": s.actual(),
-		"desired_state_of_world": desired(pods, kind)} {
+	for state, by := range map[string]map[string]float64{actualState: s.actual(),
+		desiredState: desired(pods, kind)} {
 		var names []string
 		for p := range by {
 			names = append(names, p)

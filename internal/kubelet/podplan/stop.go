@@ -117,10 +117,15 @@ func planTermination(in In, end Termination) Plan {
 }
 
 // terminationKills says how each living container is stopped: all but sidecars at once, then the
-// sidecars one after another, the last one first.
+// sidecars one after another, the last one first. A stop that failed, as when the runtime was
+// restarted in its midst, is retried with the full grace.
 // https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#termination-with-sidecars
+// https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination
 func terminationKills(in In, end Termination) []Kill {
 	remaining := end.Deadline().Sub(in.Now)
+	if _, failed := in.Tries[StopTry]; failed {
+		remaining = end.Grace
+	}
 	var kills, sidecars []Kill
 	for _, c := range in.Observed.Containers {
 		if !c.alive() {

@@ -50,6 +50,15 @@ func memoryRequests(pods []*v1.Pod) (guaranteed, burstable int64) {
 	return guaranteed, burstable
 }
 
+// ProtectedMemory is the bytes that the kernel keeps for Guaranteed Pods and, as long as it can,
+// for Burstable ones; 0 where tiers keep nothing.
+func ProtectedMemory(pods []*v1.Pod, o Options) (min, low int64) {
+	if !o.Unified || !o.keepsTiers() {
+		return 0, 0
+	}
+	return memoryRequests(pods)
+}
+
 // ForAllPods is what the cgroup of all Pods keeps from reclaim: a cgroup gives its children no more
 // protection than it has. Without TieredReservation it is nothing, which takes away what an earlier
 // kubelet wrote. Cgroup v1 has no such files.

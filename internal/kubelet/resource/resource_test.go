@@ -335,6 +335,13 @@ func TestTiersKeepMemory(t *testing.T) {
 	if d := cmp.Diff(map[string]string{"memory.low": "52428800"}, r.ForBurstable(pods, tiered).Unified); d != "" {
 		t.Errorf("the burstable tier (-want +got):\n%s", d)
 	}
+	if min, low := r.ProtectedMemory(pods, tiered); min != 100<<20 || low != 50<<20 {
+		t.Errorf("got %d and %d bytes that are kept, want those of the Guaranteed Pod and of the Burstable ones", min,
+			low)
+	}
+	if min, low := r.ProtectedMemory(pods, r.Options{Unified: true, MemoryQoS: true}); min != 0 || low != 0 {
+		t.Errorf("got %d and %d bytes that are kept without TieredReservation, want none", min, low)
+	}
 	// what an earlier kubelet wrote is taken away; cgroup v1 has no such files
 	for name, o := range map[string]r.Options{"policy None": {Unified: true, MemoryQoS: true},
 		"gate off": {Unified: true, TieredReservation: true}} {

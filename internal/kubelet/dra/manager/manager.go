@@ -179,6 +179,23 @@ func (m *Manager) users() []types.UID {
 	return slices.Sorted(maps.Keys(all))
 }
 
+// Prepared is how many claims are prepared, all and by driver.
+func (m *Manager) Prepared() (all int, byDriver map[string]int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	byDriver = map[string]int{}
+	for _, c := range m.claims {
+		if !c.Prepared {
+			continue
+		}
+		all++
+		for driver := range c.DriverState {
+			byDriver[driver]++
+		}
+	}
+	return all, byDriver
+}
+
 // Holds tells whether claims were prepared for a Pod, or may have been: they have to be undone when
 // it has stopped.
 func (m *Manager) Holds(uid types.UID) bool {

@@ -1,6 +1,8 @@
 package credentialprovider
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -34,41 +36,44 @@ func apiVersions() []string {
 		"credentialprovider.kubelet.k8s.io/v1beta1"}
 }
 
-// read reads and checks the providers.
-func (f Files) read() ([]config.CredentialProvider, error) {
+// read reads and checks the providers. The hash is upstream's: of each file's length, eight bytes
+// in network order, and text.
+func (f Files) read() (all []config.CredentialProvider, hash string, err error) {
 	switch {
 	case f.File == "" && f.Dir == "":
-		return nil, nil
+		return nil, "", nil
 	case f.File == "" || f.Dir == "":
-		return nil, errors.New("--image-credential-provider-config and --image-credential-provider-bin-dir go " +
+		return nil, "", errors.New("--image-credential-provider-config and --image-credential-provider-bin-dir go " +
 			"together: one is missing")
 	}
 	paths, err := f.paths()
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	var all []config.CredentialProvider
+	digest := sha256.New()
 	for _, p := range paths {
 		raw, err := os.ReadFile(p)
 		if err != nil {
-			return nil, fmt.Errorf("unable to read external registry credential provider configuration from %q: %w", p,
-				err)
+			return nil, "", fmt.Errorf("unable to read external registry credential provider configuration from %q: "+
+				"%w", p, err)
 		}
+		_, _ = digest.Write(binary.BigEndian.AppendUint64(nil, uint64(len(raw)))) // never fails
+		_, _ = digest.Write(raw)
 		c, err := decode(raw)
 		if err != nil {
-			return nil, fmt.Errorf("error decoding config %q: %w", p, err)
+			return nil, "", fmt.Errorf("error decoding config %q: %w", p, err)
 		}
 		all = append(all, c.Providers...)
 	}
 	if errs := validate(all); len(errs) > 0 {
-		return nil, fmt.Errorf("failed to validate credential provider config: %w", errs.ToAggregate())
+		return nil, "", fmt.Errorf("failed to validate credential provider config: %w", errs.ToAggregate())
 	}
 	for _, p := range all {
 		if info, err := os.Stat(filepath.Join(f.Dir, p.Name)); err != nil || info.IsDir() {
-			return nil, fmt.Errorf("plugin binary executable %s did not exist", filepath.Join(f.Dir, p.Name))
+			return nil, "", fmt.Errorf("plugin binary executable %s did not exist", filepath.Join(f.Dir, p.Name))
 		}
 	}
-	return all, nil
+	return all, fmt.Sprintf("sha256:%x", digest.Sum(nil)), nil
 }
 
 func (f Files) paths() ([]string, error) {

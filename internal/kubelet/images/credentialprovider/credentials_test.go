@@ -2,6 +2,7 @@ package credentialprovider_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -22,6 +23,7 @@ type testEnv struct {
 	dir      string
 	now      time.Time
 	accounts credentialprovider.ServiceAccounts
+	ran      []string
 }
 
 func newTestEnv(t *testing.T, script string) *testEnv {
@@ -58,6 +60,9 @@ func (w *testEnv) open(config string) (*credentialprovider.Providers, error) {
 			Dir: filepath.Join(w.dir, "bin")},
 		ServiceAccounts: w.accounts, Configs: []string{filepath.Join(w.dir, "docker.json")},
 		Now: func() time.Time { return w.now },
+		Ran: func(plugin string, _ time.Duration, err error) {
+			w.ran = append(w.ran, fmt.Sprintf("%s failed=%t", plugin, err != nil))
+		},
 	})
 }
 
@@ -107,6 +112,14 @@ func TestPluginMatchImages(t *testing.T) {
 	}
 	if got := strings.Count(w.read("runs"), "run"); got != 2 { // eu.example.com and registry.test:5000/team
 		t.Errorf("%d runs", got)
+	}
+	if got := strings.Join(w.ran, ", "); got != "plugin failed=false, plugin failed=false" {
+		t.Errorf("told of the runs %q, want two that did not fail", got)
+	}
+	raw := w.read("config.yaml")
+	sum := sha256.Sum256([]byte("\x00\x00\x00\x00\x00\x00" + string([]byte{byte(len(raw) >> 8), byte(len(raw))}) + raw))
+	if got, want := p.ConfigHash(), fmt.Sprintf("sha256:%x", sum); got != want {
+		t.Errorf("hash of the configuration %s, want %s", got, want)
 	}
 	w.credentials(p, "eu.example.com/a:1", nil)
 	if got, want := w.read("asked"),
@@ -164,6 +177,9 @@ func TestPluginFailuresAreReported(t *testing.T) {
 		}
 		if got := w.credentials(p, "eu.example.com/a", nil); !strings.Contains(got, want) {
 			t.Errorf("%s: got %s, want it with %v", script, got, want)
+		}
+		if got := strings.Join(w.ran, ", "); got != "plugin failed=true" {
+			t.Errorf("%s: told of the runs %q, want one that failed", script, got)
 		}
 	}
 }

@@ -36,12 +36,15 @@ type Deps struct {
 	// paths of Docker config.json files of the node; those that are not there are left out
 	Configs []string
 	Now     func() time.Time // time.Now when nil
+	// Ran, when not nil, is told of each run of a plugin.
+	Ran func(plugin string, took time.Duration, err error)
 }
 
 // Providers are the node's ways to log in.
 type Providers struct {
 	d    Deps
 	list []config.CredentialProvider
+	hash string
 
 	mu       sync.Mutex
 	cache    map[string]cachedLogins // answers that may be used again
@@ -61,15 +64,23 @@ type pluginCall struct {
 
 // New reads the configuration and makes sure that the plugins are there.
 func New(d Deps) (*Providers, error) {
-	list, err := d.Files.read()
+	list, hash, err := d.Files.read()
 	if err != nil {
 		return nil, err
 	}
 	if d.Now == nil {
 		d.Now = time.Now
 	}
-	return &Providers{d: d, list: list, cache: map[string]cachedLogins{}, inflight: map[string]*pluginCall{}}, nil
+	if d.Ran == nil {
+		d.Ran = func(string, time.Duration, error) {}
+	}
+	return &Providers{d: d, list: list, hash: hash,
+		cache: map[string]cachedLogins{}, inflight: map[string]*pluginCall{}}, nil
 }
+
+// ConfigHash is the digest of the configuration's files as upstream computes it; empty: there are
+// none.
+func (p *Providers) ConfigHash() string { return p.hash }
 
 // Credentials are what the node has for an image: plugins in their order, then the Docker
 // configuration. What fails is reported beside what works.
@@ -137,8 +148,11 @@ func (p *Providers) credentialsFrom(ctx context.Context, c *config.CredentialPro
 	}
 	answer, err := p.shareCall(ctx, c.Name+"\x00"+name+"\x00"+a.key,
 		func() (*protocol.CredentialProviderResponse, error) {
-			return run(ctx, p.d.Files.Dir, c, protocol.CredentialProviderRequest{Image: name,
+			startedAt := time.Now()
+			answer, err := run(ctx, p.d.Files.Dir, c, protocol.CredentialProviderRequest{Image: name,
 				ServiceAccountToken: a.token, ServiceAccountAnnotations: a.annotations})
+			p.d.Ran(c.Name, time.Since(startedAt), err)
+			return answer, err
 		})
 	if err != nil {
 		return nil, err

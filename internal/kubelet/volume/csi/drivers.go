@@ -30,6 +30,9 @@ type NodeInfo interface {
 type Drivers struct {
 	ctx  context.Context
 	info NodeInfo
+	// Called, when not nil, is told of each call that a driver answered or that was given up: its
+	// full method. It is set before drivers register.
+	Called func(driver, method string, err error, took time.Duration)
 
 	mu      sync.Mutex
 	drivers map[string]*driver
@@ -176,7 +179,11 @@ func (d *Drivers) intercept(name string) grpc.UnaryClientInterceptor {
 		}()
 		ctx, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
-		return invoke(ctx, method, req, reply, cc, opts...)
+		err := invoke(ctx, method, req, reply, cc, opts...)
+		if d.Called != nil {
+			d.Called(name, method, err, time.Since(c.Since))
+		}
+		return err
 	}
 }
 

@@ -5,46 +5,101 @@ import (
 	"fmt"
 	"path/filepath"
 	runtimepkg "runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/csi"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/csi/csitest"
 )
 
 // The driver, or the kubelet, is killed at each call, before the call's work or between it and its
-// answer. What follows brings the volume to its Pod and takes it away again: nothing is left, and
-// the driver, which refuses calls out of order, refuses none.
+// answer. What follows brings the volume, a file system or a raw one, to its Pod and takes it away
+// again: nothing is left, a volume that was to grow has grown, and the driver, which refuses calls
+// out of order, refuses none.
 func TestKilledAtEveryCall(t *testing.T) {
-	for _, method := range []string{"NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume",
-		"NodeUnstageVolume"} {
-		for _, worked := range []bool{false, true} {
-			for _, victim := range []string{"driver", "kubelet"} {
-				t.Run(fmt.Sprintf("%s/worked=%t/%s", method, worked, victim), func(t *testing.T) {
-					r := newRig(t)
-					x := &killing{rig: r, method: method, worked: worked, victim: victim}
-					x.try(func(ctx context.Context) error { _, err := r.MountVolumes(ctx, claiming("a")); return err })
-					x.try(func(ctx context.Context) error { return r.UnmountVolumes(ctx, "a") })
-					x.try(func(ctx context.Context) error { // the sweep unstages what the Pod did not wait for
-						_, err := r.CleanupOrphans(ctx, func(types.UID) bool { return false })
-						return err
+	always := []string{"NodeGetCapabilities", "NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume",
+		"NodeUnstageVolume"}
+	for kind, methods := range map[string][]string{"file system": always, "raw": always,
+		"growing": {"NodeExpandVolume", "NodePublishVolume"}} {
+		for _, method := range methods {
+			for _, worked := range []bool{false, true} {
+				for _, victim := range []string{"driver", "kubelet"} {
+					t.Run(fmt.Sprintf("%s/%s/worked=%t/%s", kind, method, worked, victim), func(t *testing.T) {
+						killedAt(t, kind, &killing{method: method, worked: worked, victim: victim})
 					})
-					if !x.killed {
-						t.Error("nobody was killed")
-					}
-					if left := r.driver.Left(); len(left) > 0 {
-						t.Errorf("the driver has %v left", left)
-					}
-					for _, dir := range []string{"pods/*", "plugins/kubernetes.io/csi/*/*"} {
-						if left, _ := filepath.Glob(filepath.Join(r.root, dir)); len(left) > 0 {
-							t.Errorf("left on the node: %v", left)
-						}
-					}
-				})
+				}
 			}
+		}
+	}
+}
+
+// killedAt has a Pod use a volume and end, while the victim is killed.
+func killedAt(t *testing.T, kind string, x *killing) {
+	x.rig = newRig(t, csipb.NodeServiceCapability_RPC_EXPAND_VOLUME)
+	pod := claiming("a")
+	switch kind {
+	case "raw":
+		x.pv.Spec.VolumeMode = ptr.To(v1.PersistentVolumeBlock)
+		pod.Spec.Containers[0] = v1.Container{Name: "c", VolumeDevices: []v1.VolumeDevice{{Name: "v"}}}
+	case "growing":
+		x.spec.ClaimSize = ptr.To(resource.MustParse("512Mi"))
+	}
+	x.try(func(ctx context.Context) error { _, err := x.MountVolumes(ctx, pod); return err })
+	if grown := len(x.api.grown) > 0; grown != (kind == "growing") {
+		t.Errorf("the claim has its new size: %t", grown)
+	}
+	x.try(func(ctx context.Context) error { return x.UnmountVolumes(ctx, "a") })
+	x.try(func(ctx context.Context) error { // the sweep unstages what the Pod did not wait for
+		_, err := x.CleanupOrphans(ctx, func(types.UID) bool { return false })
+		return err
+	})
+	if !x.killed {
+		t.Error("nobody was killed")
+	}
+	if left := x.driver.Left(); len(left) > 0 {
+		t.Errorf("the driver has %v left", left)
+	}
+	of := "*/*" // of drivers
+	if kind == "raw" {
+		of = "volumeDevices/*/*" // staging and publish themselves stay
+	}
+	for _, dir := range []string{"pods/*", "plugins/kubernetes.io/csi/" + of} {
+		if left, _ := filepath.Glob(filepath.Join(x.root, dir)); len(left) > 0 {
+			t.Errorf("left on the node: %v", left)
+		}
+	}
+}
+
+// A driver that is killed when it is asked for its node is not registered, and is once it has come
+// back; a kubelet that is killed meanwhile registers it when it has come back.
+func TestKilledAtRegistration(t *testing.T) {
+	for _, worked := range []bool{false, true} {
+		info := &nodeInfo{}
+		d := (&csitest.Driver{Name: "disk.example.com"}).Start(t)
+		drivers := csi.NewDrivers(t.Context(), info)
+		d.Die("NodeGetInfo", worked)
+		if err := drivers.RegisterPlugin(d.Name, d.Endpoint(), nil); err == nil || len(drivers.Names()) > 0 {
+			t.Errorf("worked=%t: got error %v and the drivers %v, want a refusal", worked, err, drivers.Names())
+		}
+		if err := drivers.RegisterPlugin(d.Name, d.Endpoint(), nil); err != nil {
+			t.Error(err)
+		}
+		again := csi.NewDrivers(t.Context(), info) // of the next kubelet
+		if err := again.RegisterPlugin(d.Name, d.Endpoint(), nil); err != nil {
+			t.Error(err)
+		}
+		want := []string{"gone " + d.Name, d.Name + " id-of-node", d.Name + " id-of-node"}
+		if !slices.Equal(info.installed, want) || !slices.Equal(again.Names(), []string{d.Name}) {
+			t.Errorf("worked=%t: the API was told %q of %v, want %q", worked, info.installed, again.Names(), want)
 		}
 	}
 }

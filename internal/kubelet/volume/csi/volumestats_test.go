@@ -2,10 +2,14 @@ package csi_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/gantry-project/gantry/internal/pod/usage"
 )
@@ -48,6 +52,31 @@ func TestADriverSaysHowFullItsVolumeIs(t *testing.T) {
 	if _, _, err := r.drivers.VolumeStats(t.Context(), m.Driver, m.Path); err == nil ||
 		!strings.Contains(err.Error(), "not found in the list of registered CSI drivers") {
 		t.Errorf("a driver that is gone: %v", err)
+	}
+}
+
+// Each call of a driver is told with its name, its full method, its code and how long it took.
+//
+// row: OPS-11
+func TestCallsOfDriversAreReported(t *testing.T) {
+	r := newRig(t, csipb.NodeServiceCapability_RPC_GET_VOLUME_STATS)
+	var calls []string
+	r.drivers.Called = func(driver, method string, err error, took time.Duration) {
+		if took <= 0 {
+			t.Errorf("%s took %s", method, took)
+		}
+		calls = append(calls, driver+" "+method+" "+status.Code(err).String())
+	}
+	m := r.mount(claiming("a"))
+	r.driver.Fail("NodeGetVolumeStats", status.Error(codes.NotFound, "gone"))
+	if _, _, err := r.drivers.VolumeStats(t.Context(), m.Driver, m.Path); err == nil {
+		t.Error("got no error of a call that fails")
+	}
+	for _, want := range []string{m.Driver.Name + " /csi.v1.Node/NodePublishVolume OK",
+		m.Driver.Name + " /csi.v1.Node/NodeGetVolumeStats NotFound"} {
+		if !slices.Contains(calls, want) {
+			t.Errorf("got calls %q, want one of them to be %q", calls, want)
+		}
 	}
 }
 
