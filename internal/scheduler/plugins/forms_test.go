@@ -125,7 +125,7 @@ func localPlugins() []framework.Plugin {
 func TestAllFormsOfAPluginAgree(t *testing.T) {
 	r := random{rand.New(rand.NewPCG(1, 2))}
 	refused, scored := map[string]int{}, map[string]int{}
-	for range 150 {
+	for range 300 {
 		var nodes []*v1.Node
 		var there []*v1.Pod
 		for i := range 1 + r.IntN(5) {
