@@ -85,7 +85,8 @@ func unplugged(t *testing.T, name string) admission.Interface {
 
 func TestCertificateSigners(t *testing.T) {
 	const group, requests = "certificates.k8s.io", "certificatesigningrequests"
-	csr := func(signer string, change ...func(*certificatesv1.CertificateSigningRequest)) *certificatesv1.CertificateSigningRequest {
+	csr := func(signer string,
+		change ...func(*certificatesv1.CertificateSigningRequest)) *certificatesv1.CertificateSigningRequest {
 		c := &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: "r"},
 			Spec: certificatesv1.CertificateSigningRequestSpec{SignerName: signer}}
 		for _, f := range change {
@@ -96,11 +97,13 @@ func TestCertificateSigners(t *testing.T) {
 	signed := func(c *certificatesv1.CertificateSigningRequest) { c.Status.Certificate = []byte("x") }
 	condition := func(t certificatesv1.RequestConditionType) func(*certificatesv1.CertificateSigningRequest) {
 		return func(c *certificatesv1.CertificateSigningRequest) {
-			c.Status.Conditions = append(c.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{Type: t})
+			c.Status.Conditions = append(c.Status.Conditions,
+				certificatesv1.CertificateSigningRequestCondition{Type: t})
 		}
 	}
 	failed, approved := condition(certificatesv1.CertificateFailed), condition(certificatesv1.CertificateApproved)
-	podRequest := &certificatesv1.PodCertificateRequest{Spec: certificatesv1.PodCertificateRequestSpec{SignerName: "e.com/p"}}
+	podRequest := &certificatesv1.PodCertificateRequest{}
+	podRequest.Spec.SignerName = "e.com/p"
 	bundle := func(signer, text string) *certificatesv1.ClusterTrustBundle {
 		return &certificatesv1.ClusterTrustBundle{Spec: certificatesv1.ClusterTrustBundleSpec{SignerName: signer,
 			TrustBundle: text}}
@@ -117,58 +120,76 @@ func TestCertificateSigners(t *testing.T) {
 	}{
 		"approve": {plugin: "CertificateApproval", allows: "e.com/a", asks: "approve e.com/a",
 			a: request2(csr("e.com/b"), csr("e.com/a"), group, requests, "approval", update, zoe)},
-		"approve for a domain": {plugin: "CertificateApproval", allows: "e.com/*", asks: "approve e.com/a, approve e.com/*",
-			a: request2(csr("e.com/a"), csr("e.com/a"), group, requests, "approval", update, zoe)},
-		"approve for another": {plugin: "CertificateApproval", allows: "e.com/b", asks: "approve e.com/a, approve e.com/*",
+		"approve for a domain": {plugin: "CertificateApproval", allows: "e.com/*",
+			asks: "approve e.com/a, approve e.com/*",
+			a:    request2(csr("e.com/a"), csr("e.com/a"), group, requests, "approval", update, zoe)},
+		"approve for another": {plugin: "CertificateApproval", allows: "e.com/b",
+			asks: "approve e.com/a, approve e.com/*",
 			a:    request2(csr("e.com/b"), csr("e.com/a"), group, requests, "approval", update, zoe),
-			want: `certificatesigningrequests.certificates.k8s.io "r" is forbidden: user not permitted to approve requests with signerName "e.com/a"`},
+			want: `certificatesigningrequests.certificates.k8s.io "r" is forbidden: user not permitted to approve ` +
+				`requests with signerName "e.com/a"`},
 		"nobody can say": {plugin: "CertificateApproval", allows: "e.com/a", err: errors.New("down"),
 			asks: "approve e.com/a, approve e.com/*",
 			a:    request2(csr("e.com/a"), csr("e.com/a"), group, requests, "approval", update, zoe),
-			want: `certificatesigningrequests.certificates.k8s.io "r" is forbidden: user not permitted to approve requests with signerName "e.com/a"`},
+			want: `certificatesigningrequests.certificates.k8s.io "r" is forbidden: user not permitted to approve ` +
+				`requests with signerName "e.com/a"`},
 		"approve another kind": {plugin: "CertificateApproval",
-			a:    request2(podRequest, podRequest, group, requests, "approval", update, zoe),
-			want: `certificatesigningrequests.certificates.k8s.io "r" is forbidden: expected type CertificateSigningRequest, got: *v1.PodCertificateRequest`},
-		"no approval":      {plugin: "CertificateApproval", a: request2(csr("a"), csr("a"), group, requests, "status", update, zoe)},
-		"another resource": {plugin: "CertificateApproval", a: request2(csr("a"), csr("a"), group, "others", "approval", update, zoe)},
+			a: request2(podRequest, podRequest, group, requests, "approval", update, zoe),
+			want: `certificatesigningrequests.certificates.k8s.io "r" is forbidden: expected type ` +
+				`CertificateSigningRequest, got: *v1.PodCertificateRequest`},
+		"no approval": {plugin: "CertificateApproval", a: request2(csr("a"), csr("a"), group, requests,
+			"status", update, zoe)},
+		"another resource": {plugin: "CertificateApproval", a: request2(csr("a"), csr("a"), group, "others",
+			"approval", update, zoe)},
 		"sign": {plugin: "CertificateSigning", allows: "e.com/a", asks: "sign e.com/a",
 			a: request2(csr("e.com/b", signed), csr("e.com/a"), group, requests, "status", update, zoe)},
 		"sign for another": {plugin: "CertificateSigning", allows: "e.com/b", asks: "sign e.com/a, sign e.com/*",
-			a:    request2(csr("e.com/b", signed), csr("e.com/a"), group, requests, "status", update, zoe),
-			want: `certificatesigningrequests.certificates.k8s.io "r" is forbidden: user not permitted to sign requests with signerName "e.com/a"`},
+			a: request2(csr("e.com/b", signed), csr("e.com/a"), group, requests, "status", update, zoe),
+			want: `certificatesigningrequests.certificates.k8s.io "r" is forbidden: user not permitted to sign ` +
+				`requests with signerName "e.com/a"`},
 		"say that it failed": {plugin: "CertificateSigning", asks: "sign e.com/a, sign e.com/*",
-			a:    request2(csr("e.com/a", approved, failed), csr("e.com/a", approved), group, requests, "status", update, zoe),
-			want: `certificatesigningrequests.certificates.k8s.io "r" is forbidden: user not permitted to sign requests with signerName "e.com/a"`},
+			a: request2(csr("e.com/a", approved, failed), csr("e.com/a", approved), group, requests, "status",
+				update, zoe),
+			want: `certificatesigningrequests.certificates.k8s.io "r" is forbidden: user not permitted to sign ` +
+				`requests with signerName "e.com/a"`},
 		"it failed before": {plugin: "CertificateSigning",
-			a: request2(csr("e.com/a", failed, approved), csr("e.com/a", failed), group, requests, "status", update, zoe)},
+			a: request2(csr("e.com/a", failed, approved), csr("e.com/a", failed), group, requests, "status", update,
+				zoe)},
 		"nothing is signed": {plugin: "CertificateSigning",
 			a: request2(csr("e.com/a", approved), csr("e.com/a"), group, requests, "status", update, zoe)},
 		"sign another kind": {plugin: "CertificateSigning",
-			a:    request2(bundle("", ""), csr("e.com/a"), group, requests, "status", update, zoe),
-			want: `certificatesigningrequests.certificates.k8s.io "r" is forbidden: expected type CertificateSigningRequest, got: *v1.ClusterTrustBundle`},
+			a: request2(bundle("", ""), csr("e.com/a"), group, requests, "status", update, zoe),
+			want: `certificatesigningrequests.certificates.k8s.io "r" is forbidden: expected type ` +
+				`CertificateSigningRequest, got: *v1.ClusterTrustBundle`},
 		"sign what was another kind": {plugin: "CertificateSigning",
-			a:    request2(csr("e.com/a"), bundle("", ""), group, requests, "status", update, zoe),
-			want: `certificatesigningrequests.certificates.k8s.io "r" is forbidden: expected type CertificateSigningRequest, got: *v1.CertificateSigningRequest`},
-		"change what is asked": {plugin: "CertificateSigning", a: request2(csr("a", signed), csr("a"), group, requests, "", update, zoe)},
+			a: request2(csr("e.com/a"), bundle("", ""), group, requests, "status", update, zoe),
+			want: `certificatesigningrequests.certificates.k8s.io "r" is forbidden: expected type ` +
+				`CertificateSigningRequest, got: *v1.CertificateSigningRequest`},
+		"change what is asked": {plugin: "CertificateSigning",
+			a: request2(csr("a", signed), csr("a"), group, requests, "", update, zoe)},
 		"sign for a Pod": {plugin: "CertificateSigning", allows: "e.com/*", asks: "sign e.com/p, sign e.com/*",
 			a: request2(podRequest, podRequest, group, "podcertificaterequests", "status", update, zoe)},
 		"sign for a Pod without right": {plugin: "CertificateSigning", asks: "sign e.com/p, sign e.com/*",
-			a:    request2(podRequest, podRequest, group, "podcertificaterequests", "status", update, zoe),
-			want: `podcertificaterequests.certificates.k8s.io "r" is forbidden: user not permitted to sign requests with signerName "e.com/p"`},
+			a: request2(podRequest, podRequest, group, "podcertificaterequests", "status", update, zoe),
+			want: `podcertificaterequests.certificates.k8s.io "r" is forbidden: user not permitted to sign requests ` +
+				`with signerName "e.com/p"`},
 		"no signature for a Pod": {plugin: "CertificateSigning",
 			a: request2(podRequest, podRequest, group, "podcertificaterequests", "", update, zoe)},
 		"attest": {plugin: "ClusterTrustBundleAttest", allows: "e.com/a", asks: "attest e.com/a",
 			a: request2(bundle("e.com/a", "x"), nil, group, "clustertrustbundles", "", create, zoe)},
 		"attest without right": {plugin: "ClusterTrustBundleAttest", asks: "attest e.com/a, attest e.com/*",
-			a:    request2(bundle("e.com/a", "x"), bundle("e.com/a", "y"), group, "clustertrustbundles", "", update, zoe),
-			want: `clustertrustbundles.certificates.k8s.io "r" is forbidden: user not permitted to attest for signerName "e.com/a"`},
+			a: request2(bundle("e.com/a", "x"), bundle("e.com/a", "y"), group, "clustertrustbundles", "", update,
+				zoe),
+			want: `clustertrustbundles.certificates.k8s.io "r" is forbidden: user not permitted to attest for ` +
+				`signerName "e.com/a"`},
 		"attest nothing new": {plugin: "ClusterTrustBundleAttest",
 			a: request2(bundle("e.com/a", "x"), bundle("e.com/a", "x"), group, "clustertrustbundles", "", update, zoe)},
 		"of no signer": {plugin: "ClusterTrustBundleAttest",
 			a: request2(bundle("", "x"), nil, group, "clustertrustbundles", "", create, zoe)},
 		"no bundle": {plugin: "ClusterTrustBundleAttest",
-			a:    request2(csr("a"), nil, group, "clustertrustbundles", "", create, zoe),
-			want: `clustertrustbundles.certificates.k8s.io "r" is forbidden: expected type ClusterTrustBundle, got: *v1.CertificateSigningRequest`},
+			a: request2(csr("a"), nil, group, "clustertrustbundles", "", create, zoe),
+			want: `clustertrustbundles.certificates.k8s.io "r" is forbidden: expected type ClusterTrustBundle, got: ` +
+				`*v1.CertificateSigningRequest`},
 		"attest another resource": {plugin: "ClusterTrustBundleAttest",
 			a: request2(csr("a"), nil, group, requests, "", create, zoe)},
 	} {
@@ -228,8 +249,9 @@ func TestCertificateSubjects(t *testing.T) {
 		"another kind":     {obj: &corev1.Pod{}},
 		"no PEM":           {obj: csr(client, []byte("x")), want: noBlock},
 		"another block":    {obj: csr(client, typed("CERTIFICATE", block.Bytes)), want: noBlock},
-		"no request":       {obj: csr(client, typed("CERTIFICATE REQUEST", []byte("x"))), want: say + "failed to parse CSR: " + broken.Error()},
-		"no such group":    {obj: csr(client, request(t, "dev"))},
+		"no request": {obj: csr(client, typed("CERTIFICATE REQUEST", []byte("x"))), want: say +
+			"failed to parse CSR: " + broken.Error()},
+		"no such group": {obj: csr(client, request(t, "dev"))},
 	} {
 		if c.resource == "" {
 			c.resource = "certificatesigningrequests"
@@ -256,14 +278,20 @@ func TestLimitRangerBounds(t *testing.T) {
 	}{
 		{kind: "Container", min: "2", request: "2", limit: none},
 		{kind: "Container", min: "2", request: "2", limit: "2"},
-		{kind: "Container", min: "2", request: "1999m", want: "minimum cpu usage per Container is 2, but request is 1999m"},
-		{kind: "Container", min: "2", request: "2", limit: "1999m", want: "minimum cpu usage per Container is 2, but limit is 1999m"},
-		{kind: "Container", min: "2", limit: "3", want: "minimum cpu usage per Container is 2.  No request is specified"},
+		{kind: "Container", min: "2", request: "1999m",
+			want: "minimum cpu usage per Container is 2, but request is 1999m"},
+		{kind: "Container", min: "2", request: "2", limit: "1999m",
+			want: "minimum cpu usage per Container is 2, but limit is 1999m"},
+		{kind: "Container", min: "2", limit: "3",
+			want: "minimum cpu usage per Container is 2.  No request is specified"},
 		{kind: "Container", max: "2", request: "2", limit: "2"},
 		{kind: "Container", max: "2", limit: "2"},
-		{kind: "Container", max: "2", request: "1", limit: "2001m", want: "maximum cpu usage per Container is 2, but limit is 2001m"},
-		{kind: "Container", max: "2", request: "2001m", limit: "2", want: "maximum cpu usage per Container is 2, but request is 2001m"},
-		{kind: "Container", max: "2", request: "1", want: "maximum cpu usage per Container is 2.  No limit is specified"},
+		{kind: "Container", max: "2", request: "1", limit: "2001m",
+			want: "maximum cpu usage per Container is 2, but limit is 2001m"},
+		{kind: "Container", max: "2", request: "2001m", limit: "2",
+			want: "maximum cpu usage per Container is 2, but request is 2001m"},
+		{kind: "Container", max: "2", request: "1",
+			want: "maximum cpu usage per Container is 2.  No limit is specified"},
 		{kind: "Container", rate: "2", request: "1", limit: "2"},
 		{kind: "Container", rate: "1500m", request: "1", limit: "1500m"},
 		{kind: "Container", rate: "1500m", request: "1", limit: "1501m",
@@ -281,17 +309,20 @@ func TestLimitRangerBounds(t *testing.T) {
 		{kind: "Container", rate: "2", request: "2Ei", limit: "6Ei",
 			want: "cpu max limit to request ratio per Container is 2, but provided ratio is 3.000000"},
 		{kind: "Container", rate: "2", request: "1", limit: "1Ei",
-			want: "cpu max limit to request ratio per Container is 2, but provided ratio is 1152921504606846976.000000"},
+			want: "cpu max limit to request ratio per Container is 2, but provided ratio is " +
+				"1152921504606846976.000000"},
 		{kind: "Container", rate: "1Ei", request: "1", limit: "1Ei"},
 		{kind: "Container", min: "2", max: "1", request: "1", limit: "2",
-			want: "[minimum cpu usage per Container is 2, but request is 1, maximum cpu usage per Container is 1, but limit is 2]"},
+			want: "[minimum cpu usage per Container is 2, but request is 1, maximum cpu usage per Container is 1, " +
+				"but limit is 2]"},
 		{kind: "Pod", min: "2", request: "1", want: "minimum cpu usage per Pod is 2, but request is 1"},
 		{kind: "Pod", max: "2", limit: "3", want: "maximum cpu usage per Pod is 2, but limit is 3"},
 		{kind: "Pod", max: "2", request: "2", limit: "2"},
 		{kind: "PersistentVolumeClaim", min: "2", max: "1", request: "1", limit: "5"}, // of no Pod
 	} {
 		item := corev1.LimitRangeItem{Type: c.kind}
-		for to, q := range map[*corev1.ResourceList]string{&item.Min: c.min, &item.Max: c.max, &item.MaxLimitRequestRatio: c.rate} {
+		for to, q := range map[*corev1.ResourceList]string{&item.Min: c.min, &item.Max: c.max,
+			&item.MaxLimitRequestRatio: c.rate} {
 			if q != none {
 				*to = list("cpu", q)
 			}
@@ -343,7 +374,8 @@ func TestLimitRangerOfClaims(t *testing.T) {
 			{Type: "Pod", Min: list("storage", "100Ti")},
 			{Type: "PersistentVolumeClaim", Min: list("storage", "1Gi"), Max: list("storage", "2Gi")}}}}
 	p := plugin(t, "LimitRanger", ranges)
-	lacks := "[minimum storage usage per PersistentVolumeClaim is 1Gi.  No request is specified, maximum storage usage " +
+	lacks := "[minimum storage usage per PersistentVolumeClaim is 1Gi.  No request is specified, maximum storage " +
+		"usage " +
 		"per PersistentVolumeClaim is 2Gi.  No request is specified]"
 	for _, c := range []struct{ request, limit, want string }{{"1Gi", "", ""}, {"2Gi", "", ""}, {"2Gi", "9Gi", ""},
 		{"1023Mi", "", "minimum storage usage per PersistentVolumeClaim is 1Gi, but request is 1023Mi"},
@@ -404,7 +436,8 @@ func TestLimitRangersDefaultsInOrder(t *testing.T) {
 			t.Errorf("%s: got %s, want 1 each", c.Name, got)
 		}
 	}
-	want := "LimitRanger plugin set: cpu, memory request for container c; cpu limit for container c; cpu, memory request " +
+	want := "LimitRanger plugin set: cpu, memory request for container c; cpu limit for container c; cpu, memory " +
+		"request " +
 		"for init container i; cpu limit for init container i"
 	if got := o.Annotations["kubernetes.io/limit-ranger"]; got != want || o.Annotations["mine"] != "stays" {
 		t.Errorf("got %q, want %q", o.Annotations, want)
@@ -514,9 +547,10 @@ func TestNodeRestrictionOfAllKinds(t *testing.T) {
 			forbid(`nodes "n1"`, `node "n1" is not allowed to set ownerReferences`)},
 		"given owners": {nodeWrite(owned, n(), "/nodes", "", update, "n1"),
 			forbid(`nodes "n1"`, `node "n1" is not allowed to modify ownerReferences`)},
-		"its owners stay":    {nodeWrite(owned, owned, "/nodes", "", update, "n1"), ""},
-		"deletes itself":     {nodeWrite(nil, n(), "/nodes", "", remove, "n1"), ""},
-		"changed to another": {nodeWrite(pod(), n(), "/nodes", "", update, "n1"), forbid(`nodes "n1"`, "unexpected type *v1.Pod")},
+		"its owners stay": {nodeWrite(owned, owned, "/nodes", "", update, "n1"), ""},
+		"deletes itself":  {nodeWrite(nil, n(), "/nodes", "", remove, "n1"), ""},
+		"changed to another": {nodeWrite(pod(), n(), "/nodes", "", update, "n1"),
+			forbid(`nodes "n1"`, "unexpected type *v1.Pod")},
 		"changed from another": {nodeWrite(n(), pod(), "/nodes", "", update, "n1"),
 			forbid(`nodes "n1"`, "unexpected type *v1.Node")},
 		"labels that are its own": {nodeWrite(labelled("kubernetes.io/hostname=n1", "topology.kubernetes.io/zone=z",
@@ -526,36 +560,47 @@ func TestNodeRestrictionOfAllKinds(t *testing.T) {
 			"beta.kubernetes.io/os=linux", "beta.kubernetes.io/arch=a", "node.kubernetes.io/windows-build=1",
 			"kubelet.kubernetes.io/a=b", "x.kubelet.kubernetes.io/a=b", "node.kubernetes.io/a=b",
 			"y.node.kubernetes.io/a=b", "plain=1", "notk8s.io/a=b", "e.com/a=b"), nil, "/nodes", "", create, "n1"), ""},
-		"labels that are not": {nodeWrite(labelled("k8s.io/a=b", "x.k8s.io/a=b", "kubernetes.io/a=b", "xnode.kubernetes.io/a=b"),
-			nil, "/nodes", "", create, "n1"), forbid(`nodes "n1"`, `node "n1" is not allowed to set the following labels: `+
-			"k8s.io/a, kubernetes.io/a, x.k8s.io/a, xnode.kubernetes.io/a")},
+		"labels that are not": {nodeWrite(labelled("k8s.io/a=b", "x.k8s.io/a=b", "kubernetes.io/a=b",
+			"xnode.kubernetes.io/a=b"),
+			nil, "/nodes", "", create, "n1"), forbid(`nodes "n1"`,
+			`node "n1" is not allowed to set the following labels: `+
+				"k8s.io/a, kubernetes.io/a, x.k8s.io/a, xnode.kubernetes.io/a")},
 		"labels that come, go and change": {nodeWrite(labelled("k8s.io/a=b", "k8s.io/same=s", "k8s.io/c=2"),
 			labelled("k8s.io/d=b", "k8s.io/same=s", "k8s.io/c=1"), "/nodes", "", update, "n1"),
 			forbid(`nodes "n1"`, "is not allowed to modify labels: k8s.io/a, k8s.io/c, k8s.io/d")},
 
 		"a lease by name": {nodeWrite(lease("kube-node-lease", "n1"), lease("kube-node-lease", "n1"),
 			"coordination.k8s.io/leases", "", update, "n1"), ""},
-		"a lease called another": {nodeWrite(lease("kube-node-lease", "n1"), nil, "coordination.k8s.io/leases", "", update, "n2"),
-			forbid(`leases.coordination.k8s.io "n2"`, "can only access node lease with the same name as the requesting node")},
-		"a lease without a name": {nodeWrite(lease("kube-node-lease", "n1"), nil, "coordination.k8s.io/leases", "", create, ""), ""},
+		"a lease called another": {nodeWrite(lease("kube-node-lease", "n1"), nil, "coordination.k8s.io/leases", "",
+			update, "n2"),
+			forbid(`leases.coordination.k8s.io "n2"`,
+				"can only access node lease with the same name as the requesting node")},
+		"a lease without a name": {nodeWrite(lease("kube-node-lease", "n1"), nil, "coordination.k8s.io/leases", "",
+			create, ""), ""},
 		"a CSINode's name": {nodeWrite(&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, nil,
 			"storage.k8s.io/csinodes", "", update, "n2"), forbid(`csinodes.storage.k8s.io "n2"`,
 			"can only access CSINode with the same name as the requesting node")},
 		"a slice of no node": {nodeWrite(slice(""), nil, "resource.k8s.io/resourceslices", "", create, "s"),
-			forbid(`resourceslices.resource.k8s.io "s"`, "can only create ResourceSlice with the same NodeName as the requesting node")},
+			forbid(`resourceslices.resource.k8s.io "s"`,
+				"can only create ResourceSlice with the same NodeName as the requesting node")},
 		"deletes its slice": {nodeWrite(nil, slice("n1"), "resource.k8s.io/resourceslices", "", remove, "s"), ""},
 		"deletes another's slice": {nodeWrite(nil, slice("n2"), "resource.k8s.io/resourceslices", "", remove, "s"),
-			forbid(`resourceslices.resource.k8s.io "s"`, "can only delete ResourceSlice with the same NodeName as the requesting node")},
+			forbid(`resourceslices.resource.k8s.io "s"`,
+				"can only delete ResourceSlice with the same NodeName as the requesting node")},
 		"deletes a slice of no node": {nodeWrite(nil, slice(""), "resource.k8s.io/resourceslices", "", remove, "s"),
-			forbid(`resourceslices.resource.k8s.io "s"`, "can only delete ResourceSlice with the same NodeName as the requesting node")},
-		"changes its slice": {nodeWrite(slice("n1"), slice("n1"), "resource.k8s.io/resourceslices", "", update, "s"), ""},
+			forbid(`resourceslices.resource.k8s.io "s"`,
+				"can only delete ResourceSlice with the same NodeName as the requesting node")},
+		"changes its slice": {nodeWrite(slice("n1"), slice("n1"), "resource.k8s.io/resourceslices", "", update,
+			"s"), ""},
 
 		"the size of a claim": {nodeWrite(size, claim(), "/persistentvolumeclaims", "status", update, "c"), ""},
-		"the phase of a claim": {nodeWrite(claim(func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = "Lost" }), claim(),
+		"the phase of a claim": {nodeWrite(claim(func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = "Lost" }),
+			claim(),
 			"/persistentvolumeclaims", "status", update, "c"), forbid(`persistentvolumeclaims "c"`,
 			`node "n1" is not allowed to update fields other than status.quantity and status.conditions`)},
 
-		"deletes a Pod that is gone": {nodeWrite(nil, bound("no", "n1"), "/pods", "", remove, "no"), `pods "no" not found`},
+		"deletes a Pod that is gone": {nodeWrite(nil, bound("no", "n1"), "/pods", "", remove, "no"),
+			`pods "no" not found`},
 		"status deleted": {nodeWrite(nil, bound("mine", "n1"), "/pods", "status", remove, "mine"),
 			forbid(`pods "mine"`, `unexpected operation "DELETE", node "n1" can only update pod status`)},
 		"status of another kind": {nodeWrite(n(), bound("mine", "n1"), "/pods", "status", update, "mine"),
@@ -565,22 +610,31 @@ func TestNodeRestrictionOfAllKinds(t *testing.T) {
 		"evicts its Pod": {nodeWrite(eviction, nil, "/pods", "eviction", create, "mine"), ""},
 		"evicts by the eviction's name": {nodeWrite(named, nil, "/pods", "eviction", create, ""),
 			forbid(`pods "theirs"`, "node n1 can only evict pods with spec.nodeName set to itself")},
-		"evicts nobody":          {nodeWrite(eviction, nil, "/pods", "eviction", create, ""), forbid(`pods "Unknown"`, "could not determine pod from request data")},
+		"evicts nobody": {nodeWrite(eviction, nil, "/pods", "eviction", create, ""),
+			forbid(`pods "Unknown"`, "could not determine pod from request data")},
 		"evicts one who is gone": {nodeWrite(eviction, nil, "/pods", "eviction", create, "no"), `pods "no" not found`},
-		"evicts by update":       {nodeWrite(eviction, eviction, "/pods", "eviction", update, "mine"), forbid(`pods "mine"`, "unexpected operation UPDATE")},
-		"evicts by a Node":       {nodeWrite(n(), nil, "/pods", "eviction", create, "mine"), forbid(`pods "mine"`, "unexpected type *v1.Node")},
-		"a Pod that is no Pod":   {nodeWrite(n(), nil, "/pods", "", create, "mine"), forbid(`pods "mine"`, "unexpected type *v1.Node")},
+		"evicts by update": {nodeWrite(eviction, eviction, "/pods", "eviction", update, "mine"),
+			forbid(`pods "mine"`, "unexpected operation UPDATE")},
+		"evicts by a Node": {nodeWrite(n(), nil, "/pods", "eviction", create, "mine"),
+			forbid(`pods "mine"`, "unexpected type *v1.Node")},
+		"a Pod that is no Pod": {nodeWrite(n(), nil, "/pods", "", create, "mine"),
+			forbid(`pods "mine"`, "unexpected type *v1.Node")},
 
 		"tells of its Pods and itself": {nodeWrite(told(podjournal.Ref{Namespace: "ns", Name: "mine"},
 			podjournal.Ref{Kind: "Pod", Namespace: "ns", Name: "mine", UID: "mine-uid"},
-			podjournal.Ref{Namespace: "ns", Name: "no"}, podjournal.Ref{Namespace: "ns", Name: "theirs", UID: "earlier"},
+			podjournal.Ref{Namespace: "ns", Name: "no"}, podjournal.Ref{Namespace: "ns", Name: "theirs",
+				UID: "earlier"},
 			podjournal.Ref{Kind: "Node", Name: "n1"}), nil, journalResource(), "", create, ""), ""},
-		"tells of another node": {nodeWrite(told(podjournal.Ref{Kind: "Node", Name: "n1"}, podjournal.Ref{Kind: "Node", Name: "n2"}),
-			nil, journalResource(), "", create, "j"), `entries[1].ref: node "n1" can only tell of itself, not of node "n2"`},
+		"tells of another node": {nodeWrite(told(podjournal.Ref{Kind: "Node", Name: "n1"},
+			podjournal.Ref{Kind: "Node", Name: "n2"}),
+			nil, journalResource(), "", create, "j"),
+			`entries[1].ref: node "n1" can only tell of itself, not of node "n2"`},
 		"tells of another's Pod": {nodeWrite(told(podjournal.Ref{Namespace: "ns", Name: "mine"},
-			podjournal.Ref{Namespace: "ns", Name: "theirs", UID: "theirs-uid"}), nil, journalResource(), "", create, "j"),
+			podjournal.Ref{Namespace: "ns", Name: "theirs", UID: "theirs-uid"}), nil, journalResource(), "", create,
+			"j"),
 			`entries[1].ref: node "n1" can only tell of Pods bound to it, and ns/theirs is bound to "n2"`},
-		"tells of a Job": {nodeWrite(told(podjournal.Ref{Kind: "Job", Name: "x"}), nil, journalResource(), "", create, "j"),
+		"tells of a Job": {nodeWrite(told(podjournal.Ref{Kind: "Job", Name: "x"}), nil, journalResource(), "",
+			create, "j"),
 			`entries[0].ref.kind: a node can only tell of itself and of Pods, not of a Job`},
 		"tells of nothing it knows": {nodeWrite(n(), nil, journalResource(), "", create, "j"), ""},
 
@@ -614,22 +668,28 @@ func TestNodesPodCertificateRequests(t *testing.T) {
 		obj    runtime.Object
 		want   string
 	}{
-		"its Pod's":      {want: ""},
-		"another node's": {change: func(s *spec) { s.NodeName = "n2" }, want: `spec.nodeName is "n2", which is not the requesting node "n1"`},
-		"a node of old":  {change: func(s *spec) { s.NodeUID = "old" }, want: `spec.nodeUID is "old", the node has "n1-uid"`},
+		"its Pod's": {want: ""},
+		"another node's": {change: func(s *spec) { s.NodeName = "n2" },
+			want: `spec.nodeName is "n2", which is not the requesting node "n1"`},
+		"a node of old": {change: func(s *spec) { s.NodeUID = "old" },
+			want: `spec.nodeUID is "old", the node has "n1-uid"`},
 		"a Pod of old": {change: func(s *spec) { s.PodUID = "old" },
 			want: `spec.podUID is "old", the Pod has "p-uid". It might have been deleted and then recreated`},
 		"another node's Pod": {change: func(s *spec) { s.PodName = "other" },
 			want: "node requested a certificate for a pod scheduled on a different node"},
-		"a static Pod":   {change: func(s *spec) { s.PodName = "static" }, want: "static pods cannot have certificates"},
-		"a missing Pod":  {change: func(s *spec) { s.PodName = "no" }, want: `pods "no" not found`},
-		"as another":     {change: func(s *spec) { s.ServiceAccountName = "x" }, want: `spec.serviceAccountName is "x", the Pod runs as "sa"`},
-		"as one of old":  {change: func(s *spec) { s.ServiceAccountUID = "old" }, want: `spec.serviceAccountUID is "old", the service account has "sa-uid"`},
+		"a static Pod": {change: func(s *spec) { s.PodName = "static" },
+			want: "static pods cannot have certificates"},
+		"a missing Pod": {change: func(s *spec) { s.PodName = "no" }, want: `pods "no" not found`},
+		"as another": {change: func(s *spec) { s.ServiceAccountName = "x" },
+			want: `spec.serviceAccountName is "x", the Pod runs as "sa"`},
+		"as one of old": {change: func(s *spec) { s.ServiceAccountUID = "old" },
+			want: `spec.serviceAccountUID is "old", the service account has "sa-uid"`},
 		"a change":       {op: admission.Update, want: "nodes can only create PodCertificateRequests"},
 		"a status":       {sub: "status", want: "nodes can only create PodCertificateRequests"},
 		"something else": {obj: n, want: "unexpected type *v1.Node"},
 	} {
-		r := &certificatesv1.PodCertificateRequest{Spec: spec{NodeName: "n1", NodeUID: "n1-uid", PodName: "p", PodUID: "p-uid",
+		r := &certificatesv1.PodCertificateRequest{Spec: spec{NodeName: "n1", NodeUID: "n1-uid", PodName: "p",
+			PodUID:             "p-uid",
 			ServiceAccountName: "sa", ServiceAccountUID: "sa-uid"}}
 		if c.change != nil {
 			c.change(&r.Spec)
@@ -641,18 +701,21 @@ func TestNodesPodCertificateRequests(t *testing.T) {
 			c.op = admission.Create
 		}
 		a := nodeWrite(c.obj, nil, "certificates.k8s.io/podcertificaterequests", c.sub, c.op, "r")
-		got := outcome(plugin(t, "NodeRestriction", n, p, other, static, sa).(admission.MutationInterface).Admit(t.Context(),
+		got := outcome(plugin(t, "NodeRestriction", n, p, other, static,
+			sa).(admission.MutationInterface).Admit(t.Context(),
 			a, nil))
 		if c.want == "" && got != "" || !strings.HasSuffix(got, c.want) {
 			t.Errorf("%s:\n got %s\nwant %s", name, got, c.want)
 		}
 	}
-	for missing, want := range map[string]string{"node": `nodes "n1" not found`, "account": `serviceaccounts "sa" not found`} {
+	for missing, want := range map[string]string{"node": `nodes "n1" not found`,
+		"account": `serviceaccounts "sa" not found`} {
 		objects := []runtime.Object{p, n}
 		if missing == "node" {
 			objects = []runtime.Object{p, sa}
 		}
-		r := &certificatesv1.PodCertificateRequest{Spec: spec{NodeName: "n1", NodeUID: "n1-uid", PodName: "p", PodUID: "p-uid",
+		r := &certificatesv1.PodCertificateRequest{Spec: spec{NodeName: "n1", NodeUID: "n1-uid", PodName: "p",
+			PodUID:             "p-uid",
 			ServiceAccountName: "sa", ServiceAccountUID: "sa-uid"}}
 		a := nodeWrite(r, nil, "certificates.k8s.io/podcertificaterequests", "", admission.Create, "r")
 		if got := outcome(plugin(t, "NodeRestriction", objects...).(admission.MutationInterface).Admit(t.Context(), a,
@@ -670,15 +733,18 @@ func TestNodesTokenAudiences(t *testing.T) {
 		volume := func(name string, source corev1.VolumeSource) {
 			p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: source})
 		}
-		volume("projected", corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
-			{Secret: &corev1.SecretProjection{}},
-			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Audience: "projected"}}}}})
+		volume("projected",
+			corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+				{Secret: &corev1.SecretProjection{}},
+				{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Audience: "projected"}}}}})
 		volume("csi", corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: "d1"}})
 		volume("gone", corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: "no"}})
-		volume("claim", corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}})
+		volume("claim",
+			corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}})
 		volume("e", corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}})
 		for _, name := range []string{"unbound", "lost", "nfs", "missing"} {
-			volume(name, corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}})
+			volume(name,
+				corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}})
 		}
 	})
 	driver := func(name string, audiences ...string) *storagev1.CSIDriver {
@@ -700,11 +766,13 @@ func TestNodesTokenAudiences(t *testing.T) {
 		return v
 	}
 	objects := []runtime.Object{p, driver("d1", "csi-1", "csi-2"), driver("d2", "bound"), driver("d3", "ephemeral"),
-		driver("d4", "unused"), claim("c", "v2"), pv("v2", "d2"), claim("p-e", "v3"), pv("v3", "d3"), claim("unbound", ""),
+		driver("d4", "unused"), claim("c", "v2"), pv("v2", "d2"), claim("p-e", "v3"), pv("v3", "d3"),
+		claim("unbound", ""),
 		claim("lost", "no"), claim("nfs", "v4"), pv("v4", "")}
 	ref := authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "p-uid"}
 	refused := func(aud string) string {
-		return fmt.Sprintf(`audience %q not found in pod spec volume, system:node:n1 is not authorized to request tokens `+
+		return fmt.Sprintf(`audience %q not found in pod spec volume, system:node:n1 is not authorized to request `+
+			`tokens `+
 			`for this audience`, aud)
 	}
 	for name, c := range map[string]struct {
@@ -715,12 +783,16 @@ func TestNodesTokenAudiences(t *testing.T) {
 		want      string
 		asks      string
 	}{
-		"none":            {},
-		"all of them":     {audiences: "projected csi-1 csi-2 bound ephemeral"},
-		"by right":        {audiences: "projected right", asks: "system:node:n1 request-serviceaccounts-token-audience /v1/right sa"},
-		"without":         {audiences: "unused", want: refused("unused"), asks: "system:node:n1 request-serviceaccounts-token-audience /v1/unused sa"},
-		"its second":      {audiences: "bound other", want: refused("other"), asks: "system:node:n1 request-serviceaccounts-token-audience /v1/other sa"},
-		"nobody can say":  {audiences: "right", err: errors.New("down"), want: refused("right"), asks: "system:node:n1 request-serviceaccounts-token-audience /v1/right sa"},
+		"none":        {},
+		"all of them": {audiences: "projected csi-1 csi-2 bound ephemeral"},
+		"by right": {audiences: "projected right",
+			asks: "system:node:n1 request-serviceaccounts-token-audience /v1/right sa"},
+		"without": {audiences: "unused", want: refused("unused"),
+			asks: "system:node:n1 request-serviceaccounts-token-audience /v1/unused sa"},
+		"its second": {audiences: "bound other", want: refused("other"),
+			asks: "system:node:n1 request-serviceaccounts-token-audience /v1/other sa"},
+		"nobody can say": {audiences: "right", err: errors.New("down"), want: refused("right"),
+			asks: "system:node:n1 request-serviceaccounts-token-audience /v1/right sa"},
 		"bound to nobody": {none: true, want: "node requested token not bound to a pod"},
 		"to a Secret": {change: func(r *authenticationv1.BoundObjectReference) { r.Kind = "Secret" },
 			want: "node requested token not bound to a pod"},
@@ -731,9 +803,11 @@ func TestNodesTokenAudiences(t *testing.T) {
 		"of no UID": {change: func(r *authenticationv1.BoundObjectReference) { r.UID = "" },
 			want: "node requested token with a pod binding without a uid"},
 		"of old": {change: func(r *authenticationv1.BoundObjectReference) { r.UID = "old" },
-			want: "the UID in the bound object reference (old) does not match the UID in record. The object might have been " +
+			want: "the UID in the bound object reference (old) does not match the UID in record. The object might " +
+				"have been " +
 				"deleted and then recreated"},
-		"that is gone": {change: func(r *authenticationv1.BoundObjectReference) { r.Name = "no" }, want: `pods "no" not found`},
+		"that is gone": {change: func(r *authenticationv1.BoundObjectReference) { r.Name = "no" },
+			want: `pods "no" not found`},
 	} {
 		log := &asked{allows: []string{"right"}, err: c.err}
 		pl := plugin(t, "NodeRestriction", objects...)
@@ -742,13 +816,15 @@ func TestNodesTokenAudiences(t *testing.T) {
 		if c.change != nil {
 			c.change(&bound)
 		}
-		req := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: strings.Fields(c.audiences),
+		req := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
+			Audiences:      strings.Fields(c.audiences),
 			BoundObjectRef: &bound}}
 		if c.none {
 			req.Spec.BoundObjectRef = nil
 		}
-		got := outcome(pl.(admission.MutationInterface).Admit(t.Context(), nodeWrite(req, nil, "/serviceaccounts", "token",
-			admission.Create, "sa"), nil))
+		got := outcome(pl.(admission.MutationInterface).Admit(t.Context(),
+			nodeWrite(req, nil, "/serviceaccounts", "token",
+				admission.Create, "sa"), nil))
 		if c.want == "" && got != "" || !strings.HasSuffix(got, c.want) || strings.Join(log.log, "; ") != c.asks {
 			t.Errorf("%s:\n got %s, asked %q\nwant %s, %q", name, got, log.log, c.want, c.asks)
 		}
@@ -777,7 +853,10 @@ func TestMirrorPodsReferences(t *testing.T) {
 		return corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{}, s}}}
 	}
 	for what, changes := range map[string][]func(*corev1.Pod){
-		"": {func(*corev1.Pod) {}, func(p *corev1.Pod) { volume(p, corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{}}) },
+		"": {func(*corev1.Pod) {}, func(p *corev1.Pod) {
+			volume(p,
+				corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{}})
+		},
 			func(p *corev1.Pod) {
 				in(&p.Spec.Containers, env(&corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{}}))
 			},
@@ -786,7 +865,8 @@ func TestMirrorPodsReferences(t *testing.T) {
 			}},
 		"secrets": {
 			func(p *corev1.Pod) {
-				in(&p.Spec.InitContainers, envFrom(corev1.EnvFromSource{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: secret("x")}}))
+				in(&p.Spec.InitContainers, envFrom(corev1.EnvFromSource{SecretRef: &corev1.SecretEnvSource{
+					LocalObjectReference: secret("x")}}))
 			},
 			func(p *corev1.Pod) {
 				in(&p.Spec.Containers, env(&corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{}}))
@@ -794,7 +874,8 @@ func TestMirrorPodsReferences(t *testing.T) {
 			func(p *corev1.Pod) { volume(p, corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{}}) },
 			func(p *corev1.Pod) { volume(p, projected(corev1.VolumeProjection{Secret: &corev1.SecretProjection{}})) },
 			func(p *corev1.Pod) {
-				volume(p, projected(corev1.VolumeProjection{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{}}))
+				volume(p,
+					projected(corev1.VolumeProjection{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{}}))
 			},
 			func(p *corev1.Pod) { p.Spec.ImagePullSecrets = []corev1.LocalObjectReference{secret("x")} }},
 		"configmaps": {
@@ -819,8 +900,9 @@ func TestMirrorPodsReferences(t *testing.T) {
 				want = `pods "p" is forbidden: node "n1" can not create pods that reference ` + what
 			}
 			pl := plugin(t, "NodeRestriction", &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "n1-uid"}})
-			if got := outcome(pl.(admission.MutationInterface).Admit(t.Context(), nodeWrite(p, nil, "/pods", "", admission.Create,
-				"p"), nil)); got != want {
+			if got := outcome(pl.(admission.MutationInterface).Admit(t.Context(),
+				nodeWrite(p, nil, "/pods", "", admission.Create,
+					"p"), nil)); got != want {
 				t.Errorf("%s %d: got %s, want %s", what, i, got, want)
 			}
 		}
@@ -832,17 +914,21 @@ func TestMirrorPodsReferences(t *testing.T) {
 		"another version": {func(o *metav1.OwnerReference) { o.APIVersion = "v2" }, "an owner reference set to itself"},
 		"another kind":    {func(o *metav1.OwnerReference) { o.Kind = "Pod" }, "an owner reference set to itself"},
 		"another node":    {func(o *metav1.OwnerReference) { o.Name = "n2" }, "an owner reference set to itself"},
-		"no controller":   {func(o *metav1.OwnerReference) { o.Controller = nil }, "a controller owner reference set to itself"},
-		"none at all":     {func(o *metav1.OwnerReference) { o.Controller = ptr(false) }, "a controller owner reference set to itself"},
+		"no controller": {func(o *metav1.OwnerReference) { o.Controller = nil },
+			"a controller owner reference set to itself"},
+		"none at all": {func(o *metav1.OwnerReference) { o.Controller = ptr(false) },
+			"a controller owner reference set to itself"},
 	} {
 		p := pod(func(p *corev1.Pod) {
 			p.Annotations, p.Spec.NodeName = map[string]string{corev1.MirrorPodAnnotationKey: "x"}, "n1"
-			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "n1", UID: "n1-uid", Controller: ptr(true)}}
+			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "n1", UID: "n1-uid",
+				Controller: ptr(true)}}
 			c.change(&p.OwnerReferences[0])
 		})
 		want := `pods "p" is forbidden: node "n1" can only create pods with ` + c.want
-		if got := outcome(plugin(t, "NodeRestriction").(admission.MutationInterface).Admit(t.Context(), nodeWrite(p, nil, "/pods",
-			"", admission.Create, "p"), nil)); got != want {
+		if got := outcome(plugin(t, "NodeRestriction").(admission.MutationInterface).Admit(t.Context(),
+			nodeWrite(p, nil, "/pods",
+				"", admission.Create, "p"), nil)); got != want {
 			t.Errorf("%s: got %s, want %s", name, got, want)
 		}
 	}
@@ -874,10 +960,12 @@ func TestNodeRestrictionWhenTheAPIFails(t *testing.T) {
 	for name, a := range map[string]admission.Attributes{
 		"a mirror Pod": nodeWrite(p, nil, "/pods", "", admission.Create, "p"),
 		"a deletion":   nodeWrite(nil, p, "/pods", "", admission.Delete, "p"),
-		"a journal": nodeWrite(&journal.PodJournal{Entries: []podjournal.Entry{{Ref: podjournal.Ref{Namespace: "ns", Name: "p"}}}},
+		"a journal": nodeWrite(&journal.PodJournal{Entries: []podjournal.Entry{{Ref: podjournal.Ref{Namespace: "ns",
+			Name: "p"}}}},
 			nil, journalResource(), "", admission.Create, "p"),
 	} {
-		if got := outcome(pl.(admission.MutationInterface).Admit(t.Context(), a, nil)); !strings.HasSuffix(got, "down") {
+		if got := outcome(pl.(admission.MutationInterface).Admit(t.Context(), a, nil)); !strings.HasSuffix(got,
+			"down") {
 			t.Errorf("%s: got %s, want down", name, got)
 		}
 	}

@@ -51,36 +51,52 @@ func TestPlansWhole(t *testing.T) {
 		want string
 	}{
 		"starts": {cj: cronJob("* * * * *"), want: plain},
-		"at this very second": {cj: change(func(cj *batchv1.CronJob) { cj.Status.LastScheduleTime = at(-31 * time.Second) }),
+		"at this very " +
+			"second": {cj: change(func(cj *batchv1.CronJob) { cj.Status.LastScheduleTime = at(-31 * time.Second) }),
 			want: plain},
-		"was started":           {cj: change(func(cj *batchv1.CronJob) { cj.Status.LastScheduleTime = at(-30 * time.Second) }), want: waits},
-		"is going away":         {cj: change(func(cj *batchv1.CronJob) { cj.DeletionTimestamp = at(0) }), want: still},
-		"suspended":             {cj: change(func(cj *batchv1.CronJob) { cj.Spec.Suspend = new(true) }), want: still},
-		"not suspended":         {cj: change(func(cj *batchv1.CronJob) { cj.Spec.Suspend = new(false) }), want: plain},
-		"a deadline just met":   {cj: change(func(cj *batchv1.CronJob) { cj.Spec.StartingDeadlineSeconds = new(int64(31)) }), want: plain},
-		"a deadline of an hour": {cj: change(func(cj *batchv1.CronJob) { cj.Spec.StartingDeadlineSeconds = new(int64(3600)) }), want: plain},
-		"a deadline missed":     {cj: change(func(cj *batchv1.CronJob) { cj.Spec.StartingDeadlineSeconds = new(int64(29)) }), want: waits},
+		"was started": {cj: change(func(cj *batchv1.CronJob) {
+			cj.Status.LastScheduleTime = at(-30 * time.Second)
+		}), want: waits},
+		"is going away": {cj: change(func(cj *batchv1.CronJob) { cj.DeletionTimestamp = at(0) }), want: still},
+		"suspended":     {cj: change(func(cj *batchv1.CronJob) { cj.Spec.Suspend = new(true) }), want: still},
+		"not suspended": {cj: change(func(cj *batchv1.CronJob) { cj.Spec.Suspend = new(false) }), want: plain},
+		"a deadline just " +
+			"met": {cj: change(func(cj *batchv1.CronJob) { cj.Spec.StartingDeadlineSeconds = new(int64(31)) }),
+			want: plain},
+		"a deadline of an " +
+			"hour": {cj: change(func(cj *batchv1.CronJob) { cj.Spec.StartingDeadlineSeconds = new(int64(3600)) }),
+			want: plain},
+		"a deadline " +
+			"missed": {cj: change(func(cj *batchv1.CronJob) { cj.Spec.StartingDeadlineSeconds = new(int64(29)) }),
+			want: waits},
 		"no such zone": {cj: change(func(cj *batchv1.CronJob) { cj.Spec.TimeZone = new("Moon/Base") }),
 			want: still + "\nWarning UnknownTimeZone: invalid timeZone: \"Moon/Base\": unknown time zone Moon/Base"},
-		"no schedule": {cj: cronJob("every day"), want: still + "\nWarning UnparseableSchedule: unparseable schedule: " +
+		"no schedule": {cj: cronJob("every day"), want: still +
+			"\nWarning UnparseableSchedule: unparseable schedule: " +
 			"\"every day\" : expected exactly 5 fields, found 2: [every day]"},
-		"never": {cj: cronJob("0 0 31 2 *"), want: still + "\nWarning InvalidSchedule: invalid schedule: 0 0 31 2 * : time " +
+		"never": {cj: cronJob("0 0 31 2 *"), want: still +
+			"\nWarning InvalidSchedule: invalid schedule: 0 0 31 2 * : time " +
 			"difference between two schedules is less than 1 second"},
 		"a zone of its own": {cj: cronJob("TZ=Asia/Kolkata 30 15 * * *"),
-			want: "start c-29455800 of 10:00:00, delete [], active [], again in 23h59m30.1s\nWarning UnsupportedSchedule: " +
+			want: "start c-29455800 of 10:00:00, delete [], active [], again in 23h59m30.1s\nWarning " +
+				"UnsupportedSchedule: " +
 				"CRON_TZ or TZ used in schedule \"TZ=Asia/Kolkata 30 15 * * *\" is not officially supported, see " +
 				"https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"},
 		"its own before the field's": {cj: cronJob("TZ=Asia/Kolkata 30 15 * * *",
 			func(cj *batchv1.CronJob) { cj.Spec.TimeZone = new("UTC") }),
-			want: "start c-29455800 of 10:00:00, delete [], active [], again in 23h59m30.1s\nWarning UnsupportedSchedule: " +
+			want: "start c-29455800 of 10:00:00, delete [], active [], again in 23h59m30.1s\nWarning " +
+				"UnsupportedSchedule: " +
 				"CRON_TZ or TZ used in schedule \"TZ=Asia/Kolkata 30 15 * * *\" is not officially supported, see " +
 				"https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"},
 		"missed for long": {cj: change(func(cj *batchv1.CronJob) { cj.CreationTimestamp = *at(-101 * time.Minute) }),
 			want: plain + "\nWarning TooManyMissedTimes: too many missed start times. Set or decrease " +
 				".spec.startingDeadlineSeconds or check clock skew"},
-		"missed a hundred": {cj: change(func(cj *batchv1.CronJob) { cj.CreationTimestamp = *at(-100 * time.Minute) }), want: plain},
+		"missed a " +
+			"hundred": {cj: change(func(cj *batchv1.CronJob) { cj.CreationTimestamp = *at(-100 * time.Minute) }),
+			want: plain},
 		"forbids": {cj: both("Forbid"), jobs: []*batchv1.Job{r, second},
-			want: "start nothing, delete [], active [r second], again in 30.1s\nNormal JobAlreadyActive: Not starting job " +
+			want: "start nothing, delete [], active [r second], again in 30.1s\nNormal JobAlreadyActive: Not " +
+				"starting job " +
 				"because prior execution is running and concurrency policy is Forbid"},
 		"replaces": {cj: both("Replace"), jobs: []*batchv1.Job{second, r, job("done", batchv1.JobComplete, -time.Hour)},
 			want: "start c-29455800 of 10:00:00, delete [second r], active [], again in 30.1s"},
@@ -92,8 +108,10 @@ func TestPlansWhole(t *testing.T) {
 			want: "start nothing, delete [], active [c-29455800], again in 30.1s"},
 		"one ended, one is missing, one is strange": {cj: both("Allow"),
 			jobs: []*batchv1.Job{job("r", batchv1.JobFailed, 0), job("x", "", 0), job("old", batchv1.JobComplete, 0)},
-			want: plain + "\nNormal SawCompletedJob: Saw completed job: r, condition: Failed\nWarning MissingJob: Active job " +
-				"went missing: second\nWarning UnexpectedJob: Saw a job that the controller did not create or forgot: x"},
+			want: plain +
+				"\nNormal SawCompletedJob: Saw completed job: r, condition: Failed\nWarning MissingJob: Active job " +
+				"went missing: second\nWarning UnexpectedJob: Saw a job that the controller did not create or " +
+				"forgot: x"},
 	} {
 		if got := said(Next(In{CronJob: c.cj, Jobs: c.jobs, Now: t0})); got != c.want {
 			t.Errorf("%s:\n got %s\nwant %s", name, got, c.want)
@@ -103,7 +121,8 @@ func TestPlansWhole(t *testing.T) {
 	in := In{CronJob: change(func(cj *batchv1.CronJob) { cj.Spec.StartingDeadlineSeconds = new(int64(20)) }), Now: t0}
 	var late Plan
 	in.startJob(&late, t0.Add(-21*time.Second))
-	if want := "Warning MissSchedule: Missed scheduled time to start a job: Fri, 02 Jan 2026 10:00:09 +0000"; !strings.HasSuffix(
+	if want := "Warning MissSchedule: Missed scheduled time to start a job: Fri, 02 Jan 2026 10:00:09 " +
+		"+0000"; !strings.HasSuffix(
 		said(late), want) || late.Start != nil {
 		t.Errorf("got %s, want %s", said(late), want)
 	}
@@ -165,7 +184,8 @@ func TestTheLatestSuccessIsKept(t *testing.T) {
 		want *metav1.Time
 	}{
 		{nil, nil, nil}, {nil, []*batchv1.Job{unknown, failed}, nil},
-		{nil, []*batchv1.Job{ended("a", -time.Hour), ended("b", -time.Minute), ended("c", -2*time.Hour)}, at(-time.Minute)},
+		{nil, []*batchv1.Job{ended("a", -time.Hour), ended("b", -time.Minute), ended("c", -2*time.Hour)},
+			at(-time.Minute)},
 		{at(-time.Second), []*batchv1.Job{ended("b", -time.Minute)}, at(-time.Second)},
 		{at(-time.Hour), []*batchv1.Job{ended("b", -time.Minute)}, at(-time.Minute)},
 	} {
@@ -184,7 +204,8 @@ func TestTheJobOfATime(t *testing.T) {
 	j := Job(cj, t0)
 	got := fmt.Sprint(j.Namespace, " ", j.Name, " ", j.Labels, " ", j.Annotations, " ", *j.Spec.Parallelism, " ",
 		j.OwnerReferences[0].Kind, " ", j.OwnerReferences[0].APIVersion, " ", j.OwnerReferences[0].Name)
-	want := "ns c-29455800 map[l:1] map[a:1 batch.kubernetes.io/cronjob-scheduled-timestamp:2026-01-02T10:00:30Z] 7 CronJob " +
+	want := "ns c-29455800 map[l:1] map[a:1 batch.kubernetes.io/cronjob-scheduled-timestamp:2026-01-02T10:00:30Z] 7 " +
+		"CronJob " +
 		"batch/v1 c"
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
@@ -205,7 +226,8 @@ func TestMostRecentScheduleTime(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, back := range []time.Duration{0, time.Second, time.Minute, 99 * time.Minute, 100 * time.Minute, 101 * time.Minute,
+		for _, back := range []time.Duration{0, time.Second, time.Minute, 99 * time.Minute, 100 * time.Minute,
+			101 * time.Minute,
 			102 * time.Minute, 5 * time.Hour, 40 * time.Hour, 1000 * time.Hour} {
 			from := t0.Add(-back)
 			var want time.Time
@@ -215,7 +237,8 @@ func TestMostRecentScheduleTime(t *testing.T) {
 			}
 			got, count := mostRecentScheduleTime(s, from, t0)
 			fixed := !strings.HasPrefix(text, "@") // who counts from the last time is not comparable after a jump
-			if fixed && !got.Equal(want) || (count > tooManyMissed) != (n > tooManyMissed) || n <= tooManyMissed && count != n {
+			if fixed && !got.Equal(want) || (count > tooManyMissed) != (n > tooManyMissed) || n <= tooManyMissed &&
+				count != n {
 				t.Errorf("%s, %s back: got %s, %d, want %s, %d", text, back, got, count, want, n)
 			}
 		}

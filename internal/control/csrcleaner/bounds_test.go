@@ -19,7 +19,8 @@ func TestTimeLeftOfAllRequests(t *testing.T) {
 	type condition = certificatesv1.CertificateSigningRequestCondition
 	end := hours(30).Time
 	chains := map[string][]byte{"none": nil, "no PEM": []byte("x"),
-		"no certificate": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")}), "until 30": certificate(t, end)}
+		"no certificate": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")}),
+		"until 30":       certificate(t, end)}
 	var answers []condition
 	for _, kind := range []certificatesv1.RequestConditionType{"Approved", "Denied", "Failed"} {
 		for _, status := range []corev1.ConditionStatus{"", "True", "False", "Unknown"} {
@@ -31,7 +32,8 @@ func TestTimeLeftOfAllRequests(t *testing.T) {
 	for what, chain := range chains {
 		for i := range answers {
 			for k := range answers {
-				r := &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: hours(0)}}
+				r := &certificatesv1.CertificateSigningRequest{}
+				r.CreationTimestamp = hours(0)
 				r.Status.Certificate, r.Status.Conditions = chain, []condition{answers[i], answers[k]}
 				until := hours(24).Time
 				var answered []time.Time

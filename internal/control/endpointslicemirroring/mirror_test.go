@@ -75,7 +75,8 @@ func TestSlicesOfSubsets(t *testing.T) {
 	}{
 		"none":            {endpoints(), ""},
 		"without address": {endpoints(subset("", "", port("a", 1))), ""},
-		"one":             {endpoints(subset("10.0.0.1/x 10.0.0.2", "10.0.0.3", port("a", 1))), "IPv4 a:1 = 10.0.0.1/x 10.0.0.2 10.0.0.3!"},
+		"one": {endpoints(subset("10.0.0.1/x 10.0.0.2", "10.0.0.3", port("a", 1))),
+			"IPv4 a:1 = 10.0.0.1/x 10.0.0.2 10.0.0.3!"},
 		"families": {endpoints(subset("10.0.0.1 fd00::1", "fd00::2 10.0.0.2", port("a", 1))),
 			"IPv4 a:1 = 10.0.0.1 10.0.0.2!; IPv6 a:1 = fd00::1 fd00::2!"},
 		"not ready alone": {endpoints(subset("", "10.0.0.3", port("a", 1), port("b", 2))), "IPv4 a:1 b:2 = 10.0.0.3!"},
@@ -91,7 +92,8 @@ func TestSlicesOfSubsets(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", name, got, c.want)
 		}
 	}
-	for _, c := range []struct{ ready, not, want int }{{1000, 0, 1000}, {1001, 0, 1000}, {999, 2, 1000}, {1000, 1, 1000}, {500, 499, 999}} {
+	for _, c := range []struct{ ready, not, want int }{{1000, 0, 1000}, {1001, 0, 1000}, {999, 2, 1000},
+		{1000, 1, 1000}, {500, 499, 999}} {
 		plan := Next(db, endpoints(subset(many(c.ready), many(c.not), port("a", 1))), nil)
 		if got := len(plan.Create[0].Endpoints); got != c.want || len(plan.Create) != 1 {
 			t.Errorf("%d and %d not ready: got %d, want %d", c.ready, c.not, got, c.want)
@@ -113,9 +115,11 @@ func TestAMirroredSliceIsOfItsService(t *testing.T) {
 	e.Subsets[0].Addresses[0].NodeName, e.Subsets[0].Addresses[0].TargetRef = &node, &corev1.ObjectReference{Name: "p"}
 	e.Subsets[0].Ports[0].AppProtocol = &https
 	s := Next(db, e, nil).Create[0]
-	got := fmt.Sprint(s.Namespace, " ", s.GenerateName, " ", s.Labels, " ", s.Annotations, " ", s.OwnerReferences[0].Kind, " ",
+	got := fmt.Sprint(s.Namespace, " ", s.GenerateName, " ", s.Labels, " ", s.Annotations, " ",
+		s.OwnerReferences[0].Kind, " ",
 		s.OwnerReferences[0].APIVersion, " ", s.OwnerReferences[0].Name, " ", *s.OwnerReferences[0].Controller, " ",
-		*s.Endpoints[0].NodeName, " ", s.Endpoints[0].TargetRef.Name, " ", *s.Ports[0].AppProtocol, " ", *s.Ports[0].Protocol,
+		*s.Endpoints[0].NodeName, " ", s.Endpoints[0].TargetRef.Name, " ", *s.Ports[0].AppProtocol, " ",
+		*s.Ports[0].Protocol,
 		" ", s.Endpoints[0].Hostname == nil)
 	want := "ns db- map[endpointslice.kubernetes.io/managed-by:endpointslicemirroring-controller.k8s.io " +
 		"kubernetes.io/service-name:db l:1] map[a:1] Service v1 db true n p https TCP true"
@@ -145,18 +149,25 @@ func TestSlicesFollow(t *testing.T) {
 		have []*discoveryv1.EndpointSlice
 		want string // names of what is created, updated, deleted
 	}{
-		"as it is":         {one, []*discoveryv1.EndpointSlice{have}, "[] [] []"},
-		"twice":            {one, []*discoveryv1.EndpointSlice{have, second, third}, "[] [] [db-2 db-3]"},
-		"other addresses":  {endpoints(subset("10.0.0.2", "", port("a", 1))), []*discoveryv1.EndpointSlice{have}, "[] [db-1] []"},
-		"other labels":     {labelled, []*discoveryv1.EndpointSlice{have}, "[] [db-1] []"},
-		"other notes":      {annotated, []*discoveryv1.EndpointSlice{have}, "[] [db-1] []"},
-		"another port":     {endpoints(subset("10.0.0.1", "", port("a", 2))), []*discoveryv1.EndpointSlice{have}, "[db-] [] [db-1]"},
-		"another name":     {endpoints(subset("10.0.0.1", "", port("b", 1))), []*discoveryv1.EndpointSlice{have}, "[db-] [] [db-1]"},
-		"another protocol": {endpoints(subset("10.0.0.1", "", udp)), []*discoveryv1.EndpointSlice{have}, "[db-] [] [db-1]"},
-		"an application's": {endpoints(subset("10.0.0.1", "", app)), []*discoveryv1.EndpointSlice{have}, "[db-] [] [db-1]"},
-		"another family":   {endpoints(subset("fd00::1", "", port("a", 1))), []*discoveryv1.EndpointSlice{have}, "[db-] [] [db-1]"},
-		"two ports":        {endpoints(subset("10.0.0.1", "", port("a", 1), port("b", 2))), []*discoveryv1.EndpointSlice{have}, "[db-] [] [db-1]"},
-		"nothing":          {endpoints(), []*discoveryv1.EndpointSlice{second, have}, "[] [] [db-1 db-3]"},
+		"as it is": {one, []*discoveryv1.EndpointSlice{have}, "[] [] []"},
+		"twice":    {one, []*discoveryv1.EndpointSlice{have, second, third}, "[] [] [db-2 db-3]"},
+		"other addresses": {endpoints(subset("10.0.0.2", "", port("a", 1))), []*discoveryv1.EndpointSlice{have},
+			"[] [db-1] []"},
+		"other labels": {labelled, []*discoveryv1.EndpointSlice{have}, "[] [db-1] []"},
+		"other notes":  {annotated, []*discoveryv1.EndpointSlice{have}, "[] [db-1] []"},
+		"another port": {endpoints(subset("10.0.0.1", "", port("a", 2))), []*discoveryv1.EndpointSlice{have},
+			"[db-] [] [db-1]"},
+		"another name": {endpoints(subset("10.0.0.1", "", port("b", 1))), []*discoveryv1.EndpointSlice{have},
+			"[db-] [] [db-1]"},
+		"another protocol": {endpoints(subset("10.0.0.1", "", udp)), []*discoveryv1.EndpointSlice{have},
+			"[db-] [] [db-1]"},
+		"an application's": {endpoints(subset("10.0.0.1", "", app)), []*discoveryv1.EndpointSlice{have},
+			"[db-] [] [db-1]"},
+		"another family": {endpoints(subset("fd00::1", "", port("a", 1))), []*discoveryv1.EndpointSlice{have},
+			"[db-] [] [db-1]"},
+		"two ports": {endpoints(subset("10.0.0.1", "", port("a", 1), port("b", 2))),
+			[]*discoveryv1.EndpointSlice{have}, "[db-] [] [db-1]"},
+		"nothing": {endpoints(), []*discoveryv1.EndpointSlice{second, have}, "[] [] [db-1 db-3]"},
 	} {
 		plan := Next(db, c.e, c.have)
 		names := func(all []*discoveryv1.EndpointSlice) (out []string) {
@@ -169,7 +180,8 @@ func TestSlicesFollow(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", name, got, c.want)
 		}
 		for _, s := range plan.Update {
-			if s.ResourceVersion != "7" || !slices.Equal(s.Endpoints[0].Addresses, []string{c.e.Subsets[0].Addresses[0].IP}) ||
+			if s.ResourceVersion != "7" || !slices.Equal(s.Endpoints[0].Addresses,
+				[]string{c.e.Subsets[0].Addresses[0].IP}) ||
 				s.Labels["l"] != c.e.Labels["l"] || s.Annotations["a"] != c.e.Annotations["a"] {
 				t.Errorf("%s: writes %+v", name, s)
 			}
@@ -185,10 +197,16 @@ func TestWhichEndpointsAreMirrored(t *testing.T) {
 		change func(*corev1.Endpoints)
 		want   bool
 	}{
-		"plain":             {func(*corev1.Endpoints) {}, true},
-		"opts out":          {func(e *corev1.Endpoints) { e.Labels = map[string]string{discoveryv1.LabelSkipMirror: "true"} }, false},
-		"does not":          {func(e *corev1.Endpoints) { e.Labels = map[string]string{discoveryv1.LabelSkipMirror: "false"} }, true},
-		"of the controller": {func(e *corev1.Endpoints) { e.Labels = map[string]string{"endpoints.kubernetes.io/managed-by": "x"} }, false},
+		"plain": {func(*corev1.Endpoints) {}, true},
+		"opts out": {func(e *corev1.Endpoints) {
+			e.Labels = map[string]string{discoveryv1.LabelSkipMirror: "true"}
+		}, false},
+		"does not": {func(e *corev1.Endpoints) {
+			e.Labels = map[string]string{discoveryv1.LabelSkipMirror: "false"}
+		}, true},
+		"of the controller": {func(e *corev1.Endpoints) {
+			e.Labels = map[string]string{"endpoints.kubernetes.io/managed-by": "x"}
+		}, false},
 		"of an election": {func(e *corev1.Endpoints) {
 			e.Annotations = map[string]string{"control-plane.alpha.kubernetes.io/leader": "x"}
 		}, false},

@@ -108,7 +108,8 @@ func TestPreFilterExtensionsFollowPods(t *testing.T) {
 					}
 				}
 			}
-			if volumesCountTwice := pl.Name() == volumerestrictions.Name; volumesCountTwice && sharesOnce(before, after, p) {
+			if volumesCountTwice := pl.Name() == volumerestrictions.Name; volumesCountTwice &&
+				sharesOnce(before, after, p) {
 				continue // uses are counted by claim at first and by Pod later, as upstream does
 			}
 			change(before, ext.RemovePod)
@@ -176,8 +177,10 @@ func TestWithoutPreFilter(t *testing.T) {
 			true:  fmt.Sprintf(`Error: %q in the cycle state is a plugins_test.foreign`, key)} {
 			state := emptyState(p, snapshot.Of(nil, nil), pl, foreignState)
 			ext := pl.(framework.PreFilterPlugin).PreFilterExtensions()
-			for what, s := range map[string]*framework.Status{"Filter": pl.(framework.FilterPlugin).Filter(t.Context(), state, p, n),
-				"AddPod": ext.AddPod(t.Context(), state, p, podInfo(p), n), "RemovePod": ext.RemovePod(t.Context(), state, p,
+			for what, s := range map[string]*framework.Status{"Filter": pl.(framework.FilterPlugin).Filter(t.Context(),
+				state, p, n),
+				"AddPod": ext.AddPod(t.Context(), state, p, podInfo(p), n),
+				"RemovePod": ext.RemovePod(t.Context(), state, p,
 					podInfo(p), n)} {
 				if got := statusLine(s); got != want {
 					t.Errorf("%s of %s: got %s, want %s", what, pl.Name(), got, want)
@@ -203,8 +206,9 @@ func TestWithoutPreFilter(t *testing.T) {
 func TestTermsThatCannotBeRead(t *testing.T) {
 	bad := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Never"}}}
 	peers := newPod("p", func(p *v1.Pod) {
-		p.Spec.Affinity = &v1.Affinity{PodAffinity: &v1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{
-			{TopologyKey: "zone", LabelSelector: bad}}}}
+		p.Spec.Affinity = &v1.Affinity{PodAffinity: &v1.PodAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{
+				{TopologyKey: "zone", LabelSelector: bad}}}}
 	})
 	const unknown = `"Never" is not a valid label selector operator`
 	pl := interpodaffinity.New(nil, nil)
@@ -217,7 +221,8 @@ func TestTermsThatCannotBeRead(t *testing.T) {
 		}
 	}
 	for _, action := range []framework.EventResource{framework.Pod, framework.Node} {
-		if got := hint(t, pl, action, framework.Add, peers, [2]any{nil, newNode("n")}); !strings.HasPrefix(got, "Queue: ") ||
+		if got := hint(t, pl, action, framework.Add, peers, [2]any{nil, newNode("n")}); !strings.HasPrefix(got,
+			"Queue: ") ||
 			!strings.Contains(got, unknown) {
 			t.Errorf("%s: got %s", action, got)
 		}
@@ -231,7 +236,8 @@ func TestTermsThatCannotBeRead(t *testing.T) {
 		if when == v1.ScheduleAnyway {
 			said, silent = rate, pre
 		}
-		if got := statusLine(said); !strings.HasPrefix(got, "Error: ") || !strings.Contains(got, unknown) || !silent.IsSkip() {
+		if got := statusLine(said); !strings.HasPrefix(got, "Error: ") || !strings.Contains(got, unknown) ||
+			!silent.IsSkip() {
 			t.Errorf("%s: got %s and %s", when, got, statusLine(silent))
 		}
 		for _, about := range []framework.EventResource{framework.Pod, framework.Node} {
@@ -267,7 +273,8 @@ func TestSpreadAndPeersHints(t *testing.T) {
 		"it loses it":                 {framework.Node, zoned, newNode("n", label("zone", "1")), "Queue"},
 		"with neither, before, after": {framework.Node, newNode("n"), newNode("n"), "QueueSkip"},
 	} {
-		if got := hint(t, podtopologyspread.New(nil, nil), c.about, framework.Add, p, [2]any{c.before, c.after}); got != c.want {
+		if got := hint(t, podtopologyspread.New(nil, nil), c.about, framework.Add, p,
+			[2]any{c.before, c.after}); got != c.want {
 			t.Errorf("spread, %s: got %s, want %s", name, got, c.want)
 		}
 	}
@@ -275,7 +282,8 @@ func TestSpreadAndPeersHints(t *testing.T) {
 
 func TestFitArguments(t *testing.T) {
 	for want, s := range map[string]*config.ScoringStrategy{
-		`scoringStrategy.type "Odd" is not one of LeastAllocated, MostAllocated, RequestedToCapacityRatio`: {Type: "Odd"},
+		`scoringStrategy.type "Odd" is not one of LeastAllocated, MostAllocated, ` +
+			`RequestedToCapacityRatio`: {Type: "Odd"},
 		"scoringStrategy.requestedToCapacityRatio.shape: at least one point must be specified": {
 			Type: config.RequestedToCapacityRatio, RequestedToCapacityRatio: &config.RequestedToCapacityRatioParam{}}} {
 		if pl, err := noderesources.NewFit(&config.NodeResourcesFitArgs{ScoringStrategy: s}); pl != nil || err == nil ||
@@ -287,12 +295,14 @@ func TestFitArguments(t *testing.T) {
 	if _, err := noderesources.NewFit(&config.NodeResourcesFitArgs{ScoringStrategy: none}); err == nil {
 		t.Error("no shape: got no error")
 	}
-	if _, err := noderesources.NewFit(&config.NodeResourcesFitArgs{}); err == nil || err.Error() != "scoringStrategy is missing" {
+	if _, err := noderesources.NewFit(&config.NodeResourcesFitArgs{}); err == nil ||
+		err.Error() != "scoringStrategy is missing" {
 		t.Errorf("no strategy: got %v", err)
 	}
 	score := noderesources.RequestedToCapacityRatio([]config.UtilizationShapePoint{{Utilization: 20, Score: 1},
 		{Utilization: 40, Score: 9}, {Utilization: 99, Score: 4}})
-	for _, c := range [][3]int64{{0, 100, 10}, {20, 100, 10}, {21, 100, 14}, {30, 100, 50}, {40, 100, 90}, {41, 100, 90},
+	for _, c := range [][3]int64{{0, 100, 10}, {20, 100, 10}, {21, 100, 14}, {30, 100, 50}, {40, 100, 90},
+		{41, 100, 90},
 		{99, 100, 40}, {100, 100, 40}, {101, 100, 40}, {0, 0, 40}, {5, 0, 40}, {399, 1000, 86}} {
 		if got := score(c[0], c[1]); got != c[2] {
 			t.Errorf("%d of %d: got %d, want %d", c[0], c[1], got, c[2])
@@ -323,16 +333,19 @@ func TestFitLeavesServedResourcesAlone(t *testing.T) {
 		want      string
 		shared    bool
 	}{
-		"served, offered by none":  {"x.org/served=1", "x.org/other=0", "Success", false},
-		"served, and too few":      {"x.org/served=2", "x.org/served=1", "UnschedulableAndUnresolvable: Insufficient x.org/served", false},
-		"not served":               {"x.org/plain=1", "x.org/other=0", "UnschedulableAndUnresolvable: Insufficient x.org/plain", true},
+		"served, offered by none": {"x.org/served=1", "x.org/other=0", "Success", false},
+		"served, and too few": {"x.org/served=2", "x.org/served=1",
+			"UnschedulableAndUnresolvable: Insufficient x.org/served", false},
+		"not served": {"x.org/plain=1", "x.org/other=0",
+			"UnschedulableAndUnresolvable: Insufficient x.org/plain", true},
 		"none of it is asked for":  {"x.org/served=0", "x.org/other=0", "Success", true},
 		"a common resource is not": {"cpu=100", "cpu=0", "UnschedulableAndUnresolvable: Insufficient cpu", true},
 	} {
 		pl := expect.Value(noderesources.NewFit(fitArgs(nil)))
 		pl.SetServedByDevices(served)
 		p, n := newPod("p", requests(c.asks)), newNode("n", allocatable(c.has))
-		if got := statusLine(pl.Filter(t.Context(), schedule.NewCycleState(), p, snapshot.NewNodeInfo(n))); got != c.want {
+		if got := statusLine(pl.Filter(t.Context(), schedule.NewCycleState(), p,
+			snapshot.NewNodeInfo(n))); got != c.want {
 			t.Errorf("%s: got %s, want %s", name, got, c.want)
 		}
 		if _, shared := pl.AppendShape(nil, p); shared != c.shared {
@@ -355,8 +368,10 @@ func TestFitExplainsEveryShortage(t *testing.T) {
 	want := `NoSuchResource
 1 of 1 Pods already there; asks cpu 2, 1 left of 4; asks memory 9Gi, the whole node has 8Gi; asks hugepages-2Mi 3Mi, ` +
 		`2Mi left of 4Mi; asks x.org/a 1, the node offers none
-remove a Pod from the node, add a node, or raise the kubelet's maxPods; request 1 cpu less, free as much, or add a node; ` +
-		`request at most 8Gi memory, or add a larger node; request 1Mi hugepages-2Mi less, free as much, or add a node; ` +
+remove a Pod from the node, add a node, or raise the kubelet's maxPods; request 1 cpu less, free as much,
+	or add a node; ` +
+		`request at most 8Gi memory, or add a larger node; request 1Mi hugepages-2Mi less, free as much, or add a ` +
+		`node; ` +
 		`add a node that offers x.org/a
 pods 1 1 1; cpu 2000 3000 4000; memory 9663676416 0 8589934592; hugepages-2Mi 3145728 2097152 4194304; x.org/a 1 0 0`
 	if got != want {
@@ -388,7 +403,8 @@ func TestNodeChangesForgetTheOlderHalf(t *testing.T) {
 		t.Errorf("what was forgotten: got %d nodes, %d, %t", len(nodes), now, known)
 	}
 	nodes, now, known := log.Since(forgotten)
-	if len(nodes) != most+1-forgotten || nodes[0] != fmt.Sprint(forgotten) || nodes[len(nodes)-1] != "last" || now != most+1 || !known {
+	if len(nodes) != most+1-forgotten || nodes[0] != fmt.Sprint(forgotten) || nodes[len(nodes)-1] != "last" ||
+		now != most+1 || !known {
 		t.Errorf("what was not: got %d nodes from %s on, %d, %t", len(nodes), nodes[0], now, known)
 	}
 	if nodes, _, known := log.Since(most); len(nodes) != 1 || nodes[0] != "last" || !known {

@@ -51,7 +51,8 @@ func (r random) node(i int) *v1.Node {
 		}
 		n.Status.Allocatable = r.amount(append(resourceNames, "pods")...)
 		for _, image := range r.keys("img:latest", "b:1") {
-			n.Status.Images = append(n.Status.Images, v1.ContainerImage{Names: []string{image}, SizeBytes: r.Int64N(2 << 30)})
+			n.Status.Images = append(n.Status.Images, v1.ContainerImage{Names: []string{image},
+				SizeBytes: r.Int64N(2 << 30)})
 		}
 	})
 }
@@ -66,7 +67,8 @@ func (r random) pod(name string) *v1.Pod {
 		}
 		for _, key := range r.keys("a", "b", v1.TaintNodeUnschedulable) {
 			p.Spec.Tolerations = append(p.Spec.Tolerations, v1.Toleration{Key: key,
-				Operator: v1.TolerationOperator(r.text("Exists", "Equal")), Effect: v1.TaintEffect(r.text("", "NoSchedule",
+				Operator: v1.TolerationOperator(r.text("Exists", "Equal")),
+				Effect: v1.TaintEffect(r.text("", "NoSchedule",
 					"PreferNoSchedule"))})
 		}
 		op := func() v1.NodeSelectorRequirement {
@@ -150,7 +152,8 @@ func TestAllFormsOfAPluginAgree(t *testing.T) {
 			}
 			if by, ok := pl.(schedule.ColumnPlugin); ok {
 				e := by.Evaluator(p, table)
-				if fields := p.Spec.Affinity != nil && usesFields(p); (e == nil) != (fields && pl.Name() == nodeaffinity.Name) {
+				if fields := p.Spec.Affinity != nil && usesFields(p); (e == nil) != (fields &&
+					pl.Name() == nodeaffinity.Name) {
 					t.Fatalf("%s: columns %t, the Pod's terms read fields: %t", name, e != nil, fields)
 				}
 				if e != nil {
@@ -206,7 +209,8 @@ type verdict struct {
 
 func emptyState(p *v1.Pod, snap *snapshot.Snapshot, pl framework.Plugin, withForeign bool) framework.CycleState {
 	state := schedule.NewCycleState()
-	r := schedule.SchedulePod(context.Background(), schedule.Input{Pod: p, Snapshot: snap, Plugins: schedule.NewPluginSet("none"), State: state})
+	r := schedule.SchedulePod(context.Background(), schedule.Input{Pod: p, Snapshot: snap,
+		Plugins: schedule.NewPluginSet("none"), State: state})
 	if withForeign {
 		r.State.Write(framework.StateKey("PreFilter"+pl.Name()), foreign{})
 		r.State.Write(framework.StateKey("PreScore"+pl.Name()), foreign{})
@@ -292,7 +296,8 @@ func byColumns(pl framework.Plugin, e *columns.Evaluator, snap *snapshot.Snapsho
 // again for every node.
 func TestPreparedStateCounts(t *testing.T) {
 	plain := newPod("p")
-	full := snapshot.NewNodeInfo(newNode("n", taint("a:PreferNoSchedule"), label("a", "1")), podInfo(newPod("q", hostPort(80))))
+	full := snapshot.NewNodeInfo(newNode("n", taint("a:PreferNoSchedule"), label("a", "1")),
+		podInfo(newPod("q", hostPort(80))))
 	for _, c := range []struct {
 		pl    framework.Plugin
 		p     *v1.Pod
@@ -305,7 +310,8 @@ func TestPreparedStateCounts(t *testing.T) {
 		state := prepare(t, c.pl, c.p, snapshot.Of([]*v1.Node{newNode("n")}, nil))
 		if c.score != 0 {
 			got, _ := c.pl.(framework.ScorePlugin).Score(t.Context(), state, plain, full)
-			if other, _ := c.pl.(framework.ScorePlugin).Score(t.Context(), schedule.NewCycleState(), plain, full); got-other != c.score {
+			if other, _ := c.pl.(framework.ScorePlugin).Score(t.Context(), schedule.NewCycleState(), plain,
+				full); got-other != c.score {
 				t.Errorf("%s: got %d, and %d unprepared; want a difference of %d", c.pl.Name(), got, other, c.score)
 			}
 		} else if s := c.pl.(framework.FilterPlugin).Filter(t.Context(), state, plain, full); s == nil {
@@ -325,8 +331,10 @@ func TestSkippedPlugins(t *testing.T) {
 		pl                     framework.Plugin
 		plainFilter, plainRate string // of PreFilter and PreScore
 	}{{nodeports.New(), "Skip: ", ""}, {expect.Value(nodeaffinity.New(nil)), "Skip: ", "Skip: "},
-		{tainttoleration.New(), "", "Success"}, {expect.Value(noderesources.NewFit(fitArgs(nil))), "Success", "Success"}} {
-		for p, want := range map[*v1.Pod][2]string{newPod("p"): {c.plainFilter, c.plainRate}, rich: {"Success", "Success"}} {
+		{tainttoleration.New(), "", "Success"}, {expect.Value(noderesources.NewFit(fitArgs(nil))), "Success",
+			"Success"}} {
+		for p, want := range map[*v1.Pod][2]string{newPod("p"): {c.plainFilter, c.plainRate},
+			rich: {"Success", "Success"}} {
 			if pre, ok := c.pl.(framework.PreFilterPlugin); ok {
 				r, s := pre.PreFilter(t.Context(), schedule.NewCycleState(), p, nil)
 				if got := statusLine(s); r != nil || got != want[0] {
@@ -355,17 +363,19 @@ func TestNodeAffinityNamesAndErrors(t *testing.T) {
 		terms []v1.NodeSelectorTerm
 		want  string
 	}{
-		"one":           {[]v1.NodeSelectorTerm{fields(by("a"))}, "[a] Success"},
-		"two terms":     {[]v1.NodeSelectorTerm{fields(by("a")), fields(by("b"))}, "[a b] Success"},
-		"both at once":  {[]v1.NodeSelectorTerm{fields(by("a", "b"), by("b", "c"))}, "[b] Success"},
-		"a conflict":    {[]v1.NodeSelectorTerm{fields(by("a"), by("b"))}, "[] UnschedulableAndUnresolvable: pod affinity terms conflict"},
+		"one":          {[]v1.NodeSelectorTerm{fields(by("a"))}, "[a] Success"},
+		"two terms":    {[]v1.NodeSelectorTerm{fields(by("a")), fields(by("b"))}, "[a b] Success"},
+		"both at once": {[]v1.NodeSelectorTerm{fields(by("a", "b"), by("b", "c"))}, "[b] Success"},
+		"a conflict": {[]v1.NodeSelectorTerm{fields(by("a"), by("b"))},
+			"[] UnschedulableAndUnresolvable: pod affinity terms conflict"},
 		"one conflicts": {[]v1.NodeSelectorTerm{fields(by("a"), by("b")), fields(by("c"))}, "[c] Success"},
 		"not by name":   {[]v1.NodeSelectorTerm{fields(by("a")), term(expression("a", "In", "b"))}, "[] Success"},
 		"all but one":   {[]v1.NodeSelectorTerm{fields(expression("metadata.name", "NotIn", "a"))}, "[] Success"},
 		"another field": {[]v1.NodeSelectorTerm{fields(expression("metadata.uid", "In", "a"))}, "[] Success"},
 		"no term":       {nil, "[] Success"},
 	} {
-		r, s := expect.Value(nodeaffinity.New(nil)).PreFilter(t.Context(), schedule.NewCycleState(), newPod("p", mustBeIn(c.terms...)), nil)
+		r, s := expect.Value(nodeaffinity.New(nil)).PreFilter(t.Context(), schedule.NewCycleState(),
+			newPod("p", mustBeIn(c.terms...)), nil)
 		var names []string
 		if r != nil {
 			for _, n := range []string{"a", "b", "c"} {
@@ -381,10 +391,13 @@ func TestNodeAffinityNamesAndErrors(t *testing.T) {
 	bad := term(expression("a", "Never", "b"))
 	const unknown = `Unsupported value: "Never": supported values: "In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"`
 	for what, a := range map[string]*v1.NodeAffinity{
-		"addedAffinity.requiredDuringSchedulingIgnoredDuringExecution: nodeSelectorTerms[0].matchExpressions[0].operator": {
-			RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{bad}}},
+		"addedAffinity.requiredDuringSchedulingIgnoredDuringExecution: " +
+			"nodeSelectorTerms[0].matchExpressions[0].operator": {
+			RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{
+				NodeSelectorTerms: []v1.NodeSelectorTerm{bad}}},
 		"addedAffinity.preferredDuringSchedulingIgnoredDuringExecution: [0].matchExpressions[0].operator": {
-			PreferredDuringSchedulingIgnoredDuringExecution: []v1.PreferredSchedulingTerm{{Weight: 1, Preference: bad}}},
+			PreferredDuringSchedulingIgnoredDuringExecution: []v1.PreferredSchedulingTerm{{Weight: 1,
+				Preference: bad}}},
 	} {
 		pl, err := nodeaffinity.New(&config.NodeAffinityArgs{AddedAffinity: a})
 		if want := what + ": " + unknown; err == nil || err.Error() != want || pl != nil {
@@ -392,7 +405,8 @@ func TestNodeAffinityNamesAndErrors(t *testing.T) {
 		}
 	}
 	pl, wrong := expect.Value(nodeaffinity.New(&config.NodeAffinityArgs{AddedAffinity: &v1.NodeAffinity{
-		PreferredDuringSchedulingIgnoredDuringExecution: []v1.PreferredSchedulingTerm{}}})), newPod("p", prefers(1, bad))
+		PreferredDuringSchedulingIgnoredDuringExecution: []v1.PreferredSchedulingTerm{}}})),
+		newPod("p", prefers(1, bad))
 	want := "Error: [0].matchExpressions[0].operator: " + unknown
 	if got := statusLine(pl.PreScore(t.Context(), schedule.NewCycleState(), wrong, nil)); got != want {
 		t.Errorf("PreScore: got %s\nwant %s", got, want)
@@ -453,7 +467,8 @@ func TestHostPortExplanations(t *testing.T) {
 		string(e.Code) != "PortTaken" {
 		t.Errorf("got %+v", e)
 	}
-	if e := pl.Explain(t.Context(), schedule.NewCycleState(), p, withoutPods{n}); e.Detail != "host port 80 is taken by another Pod" {
+	if e := pl.Explain(t.Context(), schedule.NewCycleState(), p,
+		withoutPods{n}); e.Detail != "host port 80 is taken by another Pod" {
 		t.Errorf("got %+v", e)
 	}
 }

@@ -116,8 +116,10 @@ func affinityPods() pods {
 		newPod("p", mustBeIn(term(expression("a", in, "b"), expression("c", in, "d")))),
 		newPod("p", mustBeIn(term(expression("a", in, "b")), term(expression("c", in, "d")))),
 		newPod("p", mustBeIn(term(expression("a", in, "b")), term())),
-		newPod("p", prefers(1, term(expression("a", in, "b")))), newPod("p", prefers(2, term(expression("a", in, "b")))),
-		newPod("p", prefers(1, term(expression("a", in, "c")))), newPod("p", prefers(1, term(expression("a", notIn, "b")))),
+		newPod("p", prefers(1, term(expression("a", in, "b")))),
+		newPod("p", prefers(2, term(expression("a", in, "b")))),
+		newPod("p", prefers(1, term(expression("a", in, "c")))),
+		newPod("p", prefers(1, term(expression("a", notIn, "b")))),
 		newPod("p", prefers(1, term(expression("a", in, "b"))), prefers(1, term(expression("a", in, "b")))),
 		newPod("p", mustBeIn(term(expression("a", in, "b"))), prefers(1, term(expression("a", in, "b"))))}
 }
@@ -170,20 +172,23 @@ func TestKeysOfPods(t *testing.T) {
 		}
 		return labels.SelectorFromSet(labels.Set{"app": p.Labels["app"]})
 	}
-	defaults := podtopologyspread.New(&config.PodTopologySpreadArgs{DefaultingType: config.SystemDefaulting}, selectorOf)
+	defaults := podtopologyspread.New(&config.PodTopologySpreadArgs{DefaultingType: config.SystemDefaulting},
+		selectorOf)
 	peers := affinityTermPods()
 	for name, c := range map[string]struct {
 		pl   framework.Plugin
 		pods pods
 	}{
 		"images": {imagelocality.New(), pods{images("", "a", ""), images("a", "", ""), images("", "", "a"),
-			images("", "b", ""), images("", "a b", ""), images("", "b a", ""), images("a", "b", ""), images("b", "a", ""),
+			images("", "b", ""), images("", "a b", ""), images("", "b a", ""), images("a", "b", ""),
+			images("b", "a", ""),
 			images("a b", "", ""), images("a", "", "b"), images("", "a", "b"), images("", "", "a b")}},
 		"node affinity": {expect.Value(nodeaffinity.New(nil)), affinityPods()},
 		"fit":           {fit, append(asking, two)},
 		"balanced":      {balanced, asking},
 		"spread":        {podtopologyspread.New(nil, nil), spreadPods()},
-		"spread by default": {defaults, pods{newPod("p", withPodLabels("app=web")), newPod("p", withPodLabels("app=db")),
+		"spread by default": {defaults, pods{newPod("p", withPodLabels("app=web")),
+			newPod("p", withPodLabels("app=db")),
 			newPod("p", withPodLabels("app=web"), in("ns2"))}},
 		"peers": {interpodaffinity.New(nil, nil), peers},
 		"ports": {nodeports.New(), pods{newPod("p"), newPod("p", hostPort(80))}},
@@ -192,7 +197,8 @@ func TestKeysOfPods(t *testing.T) {
 		for i, p := range c.pods {
 			key := keyOf(c.pl, p)
 			if other, there := seen[key]; there || !strings.HasPrefix(key, "before ") {
-				t.Errorf("%s: Pods %d and %d have the key %q, want two that begin with what was there", name, other, i, key)
+				t.Errorf("%s: Pods %d and %d have the key %q, want two that begin with what was there", name, other,
+					i, key)
 			}
 			seen[key] = i
 			if again := keyOf(c.pl, renamedCopy(p)); again != key {
@@ -267,7 +273,8 @@ func TestSignatures(t *testing.T) {
 	want := map[string]string{
 		"SchedulingGates": "", "PodTopologySpread": "", "DynamicResources": "",
 		"NodeUnschedulable": tolerations, "TaintToleration": tolerations, "NodeName": "v1.Pod.Spec.NodeName=n",
-		"NodeAffinity": `v1.Pod.Spec.Affinity.NodeAffinity={[{"MatchExpressions":["{\"key\":\"a\",\"operator\":\"In\",` +
+		"NodeAffinity": `v1.Pod.Spec.Affinity.NodeAffinity={[{"MatchExpressions":` +
+			`["{\"key\":\"a\",\"operator\":\"In\",` +
 			`\"values\":[\"b\"]}"],"MatchFields":[]}] []} v1.Pod.Spec.Affinity.NodeSelector=map[a:b]`,
 		"NodePorts": "v1.Pod.Spec.HostPorts()=[80]", "NodeResourcesFit": requests,
 		"NodeResourcesBalancedAllocation": requests, "VolumeRestrictions": volumes, "NodeVolumeLimits": volumes,

@@ -72,14 +72,17 @@ func TestAGangWaitsForItsPods(t *testing.T) {
 		p    *v1.Pod
 		want string
 	}{
-		"no group":         {newPod("p"), "Success"},
-		"without a name":   {newPod("p", func(p *v1.Pod) { p.Spec.SchedulingGroup = &v1.PodSchedulingGroup{} }), "Success"},
-		"complete":         {newPod("p", inGroup("g")), "Success"},
-		"one is to come":   {newPod("p", inGroup("few")), "UnschedulableAndUnresolvable: " + gangscheduling.TooFew},
-		"a basic group":    {newPod("p", inGroup("basic")), "Success"},
-		"not there":        {newPod("p", inGroup("gone")), "UnschedulableAndUnresolvable: waiting for pods's pod group \"gone\" to appear in scheduling queue"},
-		"in another place": {newPod("p", inGroup("g"), in("ns2")), "UnschedulableAndUnresolvable: waiting for pods's pod group \"g\" to appear in scheduling queue"},
-		"without a state":  {newPod("p", inGroup("unknown")), "Error: no state of the group"},
+		"no group": {newPod("p"), "Success"},
+		"without a name": {newPod("p", func(p *v1.Pod) { p.Spec.SchedulingGroup = &v1.PodSchedulingGroup{} }),
+			"Success"},
+		"complete":       {newPod("p", inGroup("g")), "Success"},
+		"one is to come": {newPod("p", inGroup("few")), "UnschedulableAndUnresolvable: " + gangscheduling.TooFew},
+		"a basic group":  {newPod("p", inGroup("basic")), "Success"},
+		"not there": {newPod("p", inGroup("gone")),
+			"UnschedulableAndUnresolvable: waiting for pods's pod group \"gone\" to appear in scheduling queue"},
+		"in another place": {newPod("p", inGroup("g"), in("ns2")),
+			"UnschedulableAndUnresolvable: waiting for pods's pod group \"g\" to appear in scheduling queue"},
+		"without a state": {newPod("p", inGroup("unknown")), "Error: no state of the group"},
 	} {
 		if got := statusLine(pl.PreEnqueue(t.Context(), c.p)); got != c.want {
 			t.Errorf("%s:\n got %s\nwant %s", name, got, c.want)
@@ -99,7 +102,8 @@ func TestAGangWaitsForItsPods(t *testing.T) {
 		}
 		return got
 	}
-	for what, before := range map[string]any{"nothing": nil, "another kind": "g", "none": (*schedulingv1beta1.PodGroup)(nil)} {
+	for what, before := range map[string]any{"nothing": nil, "another kind": "g",
+		"none": (*schedulingv1beta1.PodGroup)(nil)} {
 		if got := hint(before); got != framework.Queue {
 			t.Errorf("before it was %s: got %v, want Queue", what, got)
 		}
@@ -119,12 +123,15 @@ func TestImageLocalityScores(t *testing.T) {
 		nodes []*v1.Node
 		want  string
 	}{
-		"on one node of two": {images("", "reg:5000/a", ""), []*v1.Node{newNode("a", full), newNode("b")}, "48 0"}, // half of 1000 MB counts
-		"on both":            {images("", "reg:5000/a", ""), []*v1.Node{newNode("a", full), newNode("b", full)}, "100 100"},
-		"another tag":        {images("", "reg:5000/a:1", ""), []*v1.Node{newNode("a", full)}, "0"},
+		"on one node of two": {images("", "reg:5000/a", ""), []*v1.Node{newNode("a", full), newNode("b")}, "48 0"},
+		// half of 1000 MB counts
+		"on both": {images("", "reg:5000/a", ""), []*v1.Node{newNode("a", full), newNode("b", full)},
+			"100 100"},
+		"another tag": {images("", "reg:5000/a:1", ""), []*v1.Node{newNode("a", full)}, "0"},
 		"a tag that is there": {images("", "reg:5000/a:1", ""), []*v1.Node{newNode("a", holds(1000*mb,
 			"reg:5000/a:1"))}, "100"},
-		"by its second name":       {images("", "b:1", ""), []*v1.Node{newNode("a", holds(1000*mb, "a:1", "b:1"))}, "100"},
+		"by its second name": {images("", "b:1", ""), []*v1.Node{newNode("a", holds(1000*mb, "a:1", "b:1"))},
+			"100"},
 		"one of two":               {images("", "reg:5000/a b", ""), []*v1.Node{newNode("a", full)}, "49"},
 		"of an init container":     {images("reg:5000/a", "b", ""), []*v1.Node{newNode("a", full)}, "49"},
 		"that is mounted":          {images("", "b", "reg:5000/a"), []*v1.Node{newNode("a", full)}, "49"},
@@ -204,8 +211,9 @@ func TestVolumeZonePreFilter(t *testing.T) {
 		objects []runtime.Object
 		want    string
 	}{
-		"no volumes":            {p: newPod("p"), want: "Skip: "},
-		"a claim of no name":    {p: newPod("p", mounts("")), want: "UnschedulableAndUnresolvable: PersistentVolumeClaim had no name"},
+		"no volumes": {p: newPod("p"), want: "Skip: "},
+		"a claim of no name": {p: newPod("p", mounts("")),
+			want: "UnschedulableAndUnresolvable: PersistentVolumeClaim had no name"},
 		"no such claim":         {p: p, want: `UnschedulableAndUnresolvable: persistentvolumeclaim "data" not found`},
 		"claims cannot be read": {p: p, fail: zoneFailing{claim: down}, want: "Error: down"},
 		"neither volume nor class": {p: p, objects: []runtime.Object{none},
@@ -216,17 +224,21 @@ func TestVolumeZonePreFilter(t *testing.T) {
 			fail: zoneFailing{class: down}, want: "Error: down"},
 		"a class without a mode": {p: p, objects: []runtime.Object{newClaim("data", "zonal", "1Gi"), noMode},
 			want: `UnschedulableAndUnresolvable: VolumeBindingMode not set for StorageClass "zonal"`},
-		"an immediate one": {p: p, objects: []runtime.Object{newClaim("data", "zonal", "1Gi"), newClass("zonal", "x", now)},
+		"an immediate one": {p: p, objects: []runtime.Object{newClaim("data", "zonal", "1Gi"),
+			newClass("zonal", "x", now)},
 			want: "UnschedulableAndUnresolvable: PersistentVolume had no name"},
-		"one that waits": {p: p, objects: []runtime.Object{newClaim("data", "zonal", "1Gi"), newClass("zonal", "x", later)},
+		"one that waits": {p: p, objects: []runtime.Object{newClaim("data", "zonal", "1Gi"),
+			newClass("zonal", "x", later)},
 			want: "Skip: "},
 		"no such volume": {p: p, objects: []runtime.Object{bound},
 			want: `UnschedulableAndUnresolvable: persistentvolume "pv" not found`},
 		"volumes cannot be read": {p: p, objects: []runtime.Object{bound}, fail: zoneFailing{volume: down},
 			want: "Error: down"},
-		"a volume without labels": {p: p, objects: []runtime.Object{bound, newVolume("pv", "zonal", "1Gi")}, want: "Skip: "},
-		"a volume with one":       {p: p, objects: []runtime.Object{bound, zonal}, want: "Success"},
-		"other volumes beside it": {p: newPod("p", func(p *v1.Pod) { p.Spec.Volumes = []v1.Volume{{Name: "e"}} }, mounts("data")),
+		"a volume without labels": {p: p, objects: []runtime.Object{bound, newVolume("pv", "zonal", "1Gi")},
+			want: "Skip: "},
+		"a volume with one": {p: p, objects: []runtime.Object{bound, zonal}, want: "Success"},
+		"other volumes beside it": {p: newPod("p", func(p *v1.Pod) { p.Spec.Volumes = []v1.Volume{{Name: "e"}} },
+			mounts("data")),
 			objects: []runtime.Object{bound, zonal}, want: "Success"},
 	} {
 		c.fail.Listers = volumelisters.Of(c.objects...)
@@ -239,13 +251,15 @@ func TestVolumeZonePreFilter(t *testing.T) {
 			t.Errorf("%s: it skips the Pod: %t", name, skips)
 		}
 	}
-	if _, s := volumezone.New(nil).PreFilter(t.Context(), schedule.NewCycleState(), p, nil); s.Code() != framework.Skip {
+	if _, s := volumezone.New(nil).PreFilter(t.Context(), schedule.NewCycleState(), p,
+		nil); s.Code() != framework.Skip {
 		t.Errorf("without listers: got %s, want Skip", statusLine(s))
 	}
 }
 
 func TestVolumeZoneExplanations(t *testing.T) {
-	nodes := []*v1.Node{newNode("a", label(v1.LabelTopologyZone, "1")), newNode("b", label(v1.LabelTopologyRegion, "r"))}
+	nodes := []*v1.Node{newNode("a", label(v1.LabelTopologyZone, "1")),
+		newNode("b", label(v1.LabelTopologyRegion, "r"))}
 	for name, c := range map[string]struct {
 		key, value string
 		a, b       string
@@ -255,10 +269,12 @@ func TestVolumeZoneExplanations(t *testing.T) {
 	} {
 		v := newVolume("pv", "zonal", "1Gi", volumeLabel(c.key, c.value))
 		r := schedulePod(newPod("p", mounts("data")),
-			volumezone.New(volumelisters.Of(newClaim("data", "zonal", "1Gi", boundTo("pv")), v)), snapshot.Of(nodes, nil))
+			volumezone.New(volumelisters.Of(newClaim("data", "zonal", "1Gi", boundTo("pv")), v)),
+			snapshot.Of(nodes, nil))
 		where := c.key + "=2 or 3"
 		for node, has := range map[string]string{"a": c.a, "b": c.b} {
-			want := "UnschedulableAndUnresolvable: node(s) had no available volume zone | claim ns/data is bound to volume pv in " +
+			want := "UnschedulableAndUnresolvable: node(s) had no available volume zone | claim ns/data is bound to " +
+				"volume pv in " +
 				where + ", " + has + " | make room on a node with " + where + ", or add one there"
 			if got := statusText(r, node); got != want {
 				t.Errorf("%s, %s:\n got %s\nwant %s", name, node, got, want)
@@ -269,7 +285,8 @@ func TestVolumeZoneExplanations(t *testing.T) {
 	if s := pl.Filter(t.Context(), schedule.NewCycleState(), newPod("p"), snapshot.NewNodeInfo(nodes[0])); s != nil {
 		t.Errorf("without PreFilter: got %s, want success", statusLine(s))
 	}
-	if e := pl.Explain(t.Context(), schedule.NewCycleState(), newPod("p"), snapshot.NewNodeInfo(nodes[0])); e.Detail != "" {
+	if e := pl.Explain(t.Context(), schedule.NewCycleState(), newPod("p"),
+		snapshot.NewNodeInfo(nodes[0])); e.Detail != "" {
 		t.Errorf("nothing to explain: got %v", e)
 	}
 }
@@ -285,18 +302,24 @@ func TestVolumeZoneHints(t *testing.T) {
 		before, after any
 		want          string
 	}{
-		"a class that waits":        {framework.StorageClass, nil, newClass("c", "x", later), "Queue"},
-		"one that does not":         {framework.StorageClass, nil, immediate, "QueueSkip"},
-		"one that does not say":     {framework.StorageClass, nil, noMode, "QueueSkip"},
-		"a volume comes":            {framework.PersistentVolume, nil, zone(v1.LabelTopologyZone, "1"), "Queue"},
-		"its zone changes":          {framework.PersistentVolume, zone(v1.LabelTopologyZone, "1"), zone(v1.LabelTopologyZone, "2"), "Queue"},
-		"a zone is added":           {framework.PersistentVolume, zone(v1.LabelTopologyZone, "1"), zone(v1.LabelTopologyZone, "1__2"), "Queue"},
-		"its region, not its zone":  {framework.PersistentVolume, zone(v1.LabelTopologyZone, "1"), zone(v1.LabelTopologyRegion, "1"), "Queue"},
-		"a label that is not read":  {framework.PersistentVolume, zone("a", "1"), zone("a", "2"), "QueueSkip"},
-		"of two zones one is other": {framework.PersistentVolume, zone(v1.LabelTopologyZone, "1__2"), zone(v1.LabelTopologyZone, "1__3"), "Queue"},
-		"written another way":       {framework.PersistentVolume, zone(v1.LabelTopologyZone, "1__2"), zone(v1.LabelTopologyZone, " 1 __2"), "QueueSkip"},
+		"a class that waits":    {framework.StorageClass, nil, newClass("c", "x", later), "Queue"},
+		"one that does not":     {framework.StorageClass, nil, immediate, "QueueSkip"},
+		"one that does not say": {framework.StorageClass, nil, noMode, "QueueSkip"},
+		"a volume comes":        {framework.PersistentVolume, nil, zone(v1.LabelTopologyZone, "1"), "Queue"},
+		"its zone changes": {framework.PersistentVolume, zone(v1.LabelTopologyZone, "1"),
+			zone(v1.LabelTopologyZone, "2"), "Queue"},
+		"a zone is added": {framework.PersistentVolume, zone(v1.LabelTopologyZone, "1"),
+			zone(v1.LabelTopologyZone, "1__2"), "Queue"},
+		"its region, not its zone": {framework.PersistentVolume, zone(v1.LabelTopologyZone, "1"),
+			zone(v1.LabelTopologyRegion, "1"), "Queue"},
+		"a label that is not read": {framework.PersistentVolume, zone("a", "1"), zone("a", "2"), "QueueSkip"},
+		"of two zones one is other": {framework.PersistentVolume, zone(v1.LabelTopologyZone, "1__2"),
+			zone(v1.LabelTopologyZone, "1__3"), "Queue"},
+		"written another way": {framework.PersistentVolume, zone(v1.LabelTopologyZone, "1__2"),
+			zone(v1.LabelTopologyZone, " 1 __2"), "QueueSkip"},
 	} {
-		if got := hint(t, volumezone.New(nil), c.about, framework.Add, newPod("p"), [2]any{c.before, c.after}); got != c.want {
+		if got := hint(t, volumezone.New(nil), c.about, framework.Add, newPod("p"),
+			[2]any{c.before, c.after}); got != c.want {
 			t.Errorf("%s: got %s, want %s", name, got, c.want)
 		}
 	}
@@ -325,8 +348,9 @@ func TestNodeDeclaredFeaturesOfAllForms(t *testing.T) {
 		t.Errorf("got %s, want success", statusLine(got))
 	}
 	e := pl.Explain(t.Context(), state, p, snapshot.NewNodeInfo(old))
-	if got, want := string(e.Code)+"; "+e.Detail+"; "+e.Fix, "FeatureMissing; the node declares [Other], the Pod needs "+
-		feature+"; use a node whose kubelet has "+feature+", or do without it"; got != want {
+	if got, want := string(e.Code)+"; "+e.Detail+"; "+e.Fix,
+		"FeatureMissing; the node declares [Other], the Pod needs "+
+			feature+"; use a node whose kubelet has "+feature+", or do without it"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	if e := pl.Explain(t.Context(), state, p, snapshot.NewNodeInfo(new)); e.Detail != "" {

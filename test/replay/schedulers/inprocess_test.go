@@ -121,8 +121,9 @@ func (p preemptor) PostFilter(ctx context.Context, _ framework.CycleState, _ *v1
 	if p.found.Node == "" {
 		return result, framework.NewStatus(framework.Unschedulable, "preemption: "+p.found.Message)
 	}
-	return result, framework.NewStatus(framework.Success, fmt.Sprintf("preemption: found a potential placement for pod "+
-		"on node %s, preempting %d victims", p.found.Node, len(p.found.Victims)))
+	return result,
+		framework.NewStatus(framework.Success, fmt.Sprintf("preemption: found a potential placement for pod "+
+			"on node %s, preempting %d victims", p.found.Node, len(p.found.Victims)))
 }
 
 func newDeciders(t *testing.T) *deciders {
@@ -134,7 +135,8 @@ func newDeciders(t *testing.T) *deciders {
 	}
 	factories := map[string]plugins.Factory{}
 	for _, r := range plugins.Registry() {
-		factories[r.Name] = func(ctx context.Context, args runtime.Object, h framework.Handle) (framework.Plugin, error) {
+		factories[r.Name] = func(ctx context.Context, args runtime.Object, h framework.Handle) (framework.Plugin,
+			error) {
 			switch r.Name {
 			case plugins.DefaultBinder:
 				return binder{}, nil
@@ -280,7 +282,8 @@ func (c *decidedCluster) decide(t *testing.T, p *v1.Pod) (got outcome) {
 	state := frameworkruntime.NewCycleState()
 	in := schedule.Input{Pod: p, Snapshot: c.cache.UpdateSnapshot(), Plugins: c.profiles[profile].Plugins, State: state,
 		PickTie: rand.New(rand.NewPCG(c.seed, 1)).IntN}
-	c.search, c.found = preemption.Input{Input: in, Budgets: c.budgets, Percent: 10, Absolute: 100}, preemption.Candidate{}
+	c.search, c.found = preemption.Input{Input: in, Budgets: c.budgets, Percent: 10, Absolute: 100},
+		preemption.Candidate{}
 	if c.memory != nil {
 		in.Cache, c.search.SearchCache = c.memory.statuses[profile], c.memory.searches[profile]
 	}
@@ -304,7 +307,8 @@ func (c *decidedCluster) decide(t *testing.T, p *v1.Pod) (got outcome) {
 	if r.Failed() {
 		reason = "SchedulerError"
 	} else if r.Nodes() > 0 {
-		_, status := c.profiles[profile].RunPostFilterPlugins(t.Context(), frameworkruntime.PodCycle{State: state, Pod: p},
+		_, status := c.profiles[profile].RunPostFilterPlugins(t.Context(),
+			frameworkruntime.PodCycle{State: state, Pod: p},
 			r.NodeToStatus())
 		r.PostFilterMsg = status.Message()
 		got.Node, got.Nominated = c.found.Node, c.found.Node // once the victims are gone

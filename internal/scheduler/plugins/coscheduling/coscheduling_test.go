@@ -495,7 +495,8 @@ func TestStatusTellsWhoseAndSinceWhen(t *testing.T) {
 		t.Errorf("without members: %q", got.OccupiedBy)
 	}
 	s.Scheduled, s.Running, s.Succeeded, s.Failed = 1, 2, 3, 4
-	want := fmt.Sprint(map[string]any{"phase": PhaseScheduling, "scheduled": 1, "running": 2, "succeeded": 3, "failed": 4,
+	want := fmt.Sprint(map[string]any{"phase": PhaseScheduling, "scheduled": 1, "running": 2, "succeeded": 3,
+		"failed":     4,
 		"occupiedBy": "ns/a,ns/b", "scheduleStartTime": s.ScheduleStartTime})
 	if got := fmt.Sprint(s.Content()); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)

@@ -107,7 +107,8 @@ func TestVolumesToAttach(t *testing.T) {
 	objects := volumelisters.Of(claim("a", "c", "va"), claim("twin", "c", "va"), csi("va", "d1"), claim("b", "c", "vb"),
 		csi("vb", "d2"), claim("old", "c", "vold"), ebs("vold", ""), claim("gone", "c", "vgone"),
 		claim("unbound", "c", ""), class("c", "prov"), claim("tobe", "inTree", ""), class("inTree", ebsPlugin),
-		claim("classless", "none", ""), claim("local", "c", "vlocal"), &v1.PersistentVolume{ObjectMeta: named("vlocal")})
+		claim("classless", "none", ""), claim("local", "c", "vlocal"),
+		&v1.PersistentVolume{ObjectMeta: named("vlocal")})
 	migrated, not := csiNode("n", "x,"+ebsPlugin), csiNode("n", "x")
 	for name, c := range map[string]struct {
 		p    *v1.Pod
@@ -115,20 +116,23 @@ func TestVolumesToAttach(t *testing.T) {
 		want string
 		most string // by driver, on any node
 	}{
-		"none":                   {pod("empty"), migrated, "", "map[]"},
-		"two of two drivers":     {pod("a", "b"), migrated, "d1 handle-va, d2 handle-vb", "map[d1:1 d2:1]"},
-		"one twice":              {pod("a", "twin", "empty"), migrated, "d1 handle-va", "map[d1:1]"},
-		"missing, then another":  {pod("missing", "a"), migrated, "d1 handle-va", "map[d1:1]"},
-		"of no driver":           {pod("local", "a"), migrated, "d1 handle-va", "map[d1:1]"},
-		"yet to be made":         {pod("unbound"), migrated, "prov claim/ns/unbound", "map[prov:1]"},
-		"its volume is gone":     {pod("gone"), migrated, "prov claim/ns/gone", "map[prov:1]"},
-		"of no class":            {pod("classless", "a"), migrated, "d1 handle-va", "map[d1:1]"},
-		"taken over":             {pod("old"), migrated, ebsDriver + " vol-vold", "map[" + ebsDriver + ":1]"},
-		"not taken over here":    {pod("old"), not, "", "map[" + ebsDriver + ":1]"},
-		"nothing known":          {pod("old"), nil, "", "map[" + ebsDriver + ":1]"},
-		"yet to be, taken over":  {pod("tobe"), migrated, ebsDriver + " claim/ns/tobe", "map[" + ebsDriver + ":1 " + ebsPlugin + ":1]"},
-		"yet to be, not":         {pod("tobe"), not, ebsPlugin + " claim/ns/tobe", "map[" + ebsDriver + ":1 " + ebsPlugin + ":1]"},
-		"in-line, taken over":    {pod("ebs:v9", "a"), migrated, "d1 handle-va, " + ebsDriver + " v9", "map[d1:1 " + ebsDriver + ":1]"},
+		"none":                  {pod("empty"), migrated, "", "map[]"},
+		"two of two drivers":    {pod("a", "b"), migrated, "d1 handle-va, d2 handle-vb", "map[d1:1 d2:1]"},
+		"one twice":             {pod("a", "twin", "empty"), migrated, "d1 handle-va", "map[d1:1]"},
+		"missing, then another": {pod("missing", "a"), migrated, "d1 handle-va", "map[d1:1]"},
+		"of no driver":          {pod("local", "a"), migrated, "d1 handle-va", "map[d1:1]"},
+		"yet to be made":        {pod("unbound"), migrated, "prov claim/ns/unbound", "map[prov:1]"},
+		"its volume is gone":    {pod("gone"), migrated, "prov claim/ns/gone", "map[prov:1]"},
+		"of no class":           {pod("classless", "a"), migrated, "d1 handle-va", "map[d1:1]"},
+		"taken over":            {pod("old"), migrated, ebsDriver + " vol-vold", "map[" + ebsDriver + ":1]"},
+		"not taken over here":   {pod("old"), not, "", "map[" + ebsDriver + ":1]"},
+		"nothing known":         {pod("old"), nil, "", "map[" + ebsDriver + ":1]"},
+		"yet to be, taken over": {pod("tobe"), migrated, ebsDriver + " claim/ns/tobe", "map[" + ebsDriver + ":1 " +
+			ebsPlugin + ":1]"},
+		"yet to be, not": {pod("tobe"), not, ebsPlugin + " claim/ns/tobe", "map[" + ebsDriver + ":1 " +
+			ebsPlugin + ":1]"},
+		"in-line, taken over": {pod("ebs:v9", "a"), migrated, "d1 handle-va, " + ebsDriver + " v9", "map[d1:1 " +
+			ebsDriver + ":1]"},
 		"in-line, not":           {pod("ebs:v9", "a"), not, "d1 handle-va", "map[d1:1 " + ebsDriver + ":1]"},
 		"in-line, nothing known": {pod("ebs:v9"), nil, "", "map[" + ebsDriver + ":1]"},
 	} {
@@ -154,8 +158,10 @@ func TestTranslateInTree(t *testing.T) {
 	}
 	for plugin, source := range sources {
 		v := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "v",
-			Labels: map[string]string{v1.LabelTopologyZone: "z"}}, Spec: v1.PersistentVolumeSpec{PersistentVolumeSource: source}}
-		for node, want := range map[*storagev1.CSINode]bool{csiNode("n", plugin): true, csiNode("n", "a,"+plugin+",b"): true,
+			Labels: map[string]string{v1.LabelTopologyZone: "z"}},
+			Spec: v1.PersistentVolumeSpec{PersistentVolumeSource: source}}
+		for node, want := range map[*storagev1.CSINode]bool{csiNode("n", plugin): true,
+			csiNode("n", "a,"+plugin+",b"):      true,
 			csiNode("n", "kubernetes.io/other"): false, {}: false, nil: false} {
 			got, err := volumelisters.TranslateInTree(v, node)
 			if err != nil || (got.Spec.CSI != nil) != want || !want && got != v {
@@ -235,15 +241,18 @@ func TestClaims(t *testing.T) {
 		p    *v1.Pod
 		want string
 	}{
-		"none":               {pod("empty"), "[] <nil>"},
-		"two and no claim":   {pod("a", "empty", "b"), "[a b] <nil>"},
-		"made for the Pod":   {pod("+own", "b"), "[p-own b] <nil>"},
-		"made for another":   {pod("+foreign"), `[] PVC ns/p-foreign was not created for pod ns/p (pod is not owner)`},
-		"yet to be made":     {pod("+later"), `[] waiting for ephemeral volume controller to create the persistentvolumeclaim "p-later"`},
-		"missing":            {pod("a", "no"), `[] persistentvolumeclaim "no" not found`},
-		"lost":               {pod("lost"), `[] persistentvolumeclaim "lost" bound to non-existent persistentvolume "gone"`},
-		"on its way out":     {pod("going"), `[] persistentvolumeclaim "going" is being deleted`},
-		"lost is said first": {pod("lost", "going"), `[] persistentvolumeclaim "lost" bound to non-existent persistentvolume "gone"`},
+		"none":             {pod("empty"), "[] <nil>"},
+		"two and no claim": {pod("a", "empty", "b"), "[a b] <nil>"},
+		"made for the Pod": {pod("+own", "b"), "[p-own b] <nil>"},
+		"made for another": {pod("+foreign"), `[] PVC ns/p-foreign was not created for pod ns/p (pod is not owner)`},
+		"yet to be made": {pod("+later"),
+			`[] waiting for ephemeral volume controller to create the persistentvolumeclaim "p-later"`},
+		"missing": {pod("a", "no"), `[] persistentvolumeclaim "no" not found`},
+		"lost": {pod("lost"),
+			`[] persistentvolumeclaim "lost" bound to non-existent persistentvolume "gone"`},
+		"on its way out": {pod("going"), `[] persistentvolumeclaim "going" is being deleted`},
+		"lost is said first": {pod("lost", "going"),
+			`[] persistentvolumeclaim "lost" bound to non-existent persistentvolume "gone"`},
 	} {
 		all, err := volumelisters.Claims(objects, c.p)
 		names := []string{}
@@ -270,7 +279,8 @@ func TestClaims(t *testing.T) {
 	bound := func(c *v1.PersistentVolumeClaim) {
 		c.Annotations = map[string]string{"pv.kubernetes.io/bind-completed": "yes"}
 	}
-	for c, want := range map[*v1.PersistentVolumeClaim]bool{claim("a", "c", "v", bound): true, claim("a", "c", "v"): false,
+	for c, want := range map[*v1.PersistentVolumeClaim]bool{claim("a", "c", "v", bound): true,
+		claim("a", "c", "v"):       false,
 		claim("a", "c", "", bound): false} {
 		if got := volumelisters.FullyBound(c); got != want {
 			t.Errorf("%v: got %t, want %t", c, got, want)
@@ -313,9 +323,11 @@ func TestObjects(t *testing.T) {
 		return v
 	}
 	at := func(name, node string) *storagev1.VolumeAttachment {
-		return &storagev1.VolumeAttachment{ObjectMeta: named(name), Spec: storagev1.VolumeAttachmentSpec{NodeName: node}}
+		return &storagev1.VolumeAttachment{ObjectMeta: named(name),
+			Spec: storagev1.VolumeAttachmentSpec{NodeName: node}}
 	}
-	all := []runtime.Object{claim("a", "c", ""), class("c", "x"), csiNode("n", ""), &storagev1.CSIDriver{ObjectMeta: named("d")},
+	all := []runtime.Object{claim("a", "c", ""), class("c", "x"), csiNode("n", ""),
+		&storagev1.CSIDriver{ObjectMeta: named("d")},
 		&storagev1.CSIStorageCapacity{ObjectMeta: named("k")}, at("1", "n"), at("2", "m"), at("3", "n"), &v1.Pod{}}
 	for _, name := range []string{"v4", "v2", "v9", "v1", "v3", "v7"} {
 		all = append(all, inClass(name, "c"))
