@@ -143,10 +143,10 @@ func TestAllFormsOfAPluginAgree(t *testing.T) {
 		table.Sync(snap)
 		for which, pl := range localPlugins() {
 			name := fmt.Sprint(which, " ", pl.Name())
-			want := judged(t, pl, p, snap, prepare(t, pl, p, snap))
+			want := evaluated(t, pl, p, snap, prepare(t, pl, p, snap))
 			for form, state := range map[string]framework.CycleState{"unprepared": emptyState(p, snap, pl, false),
 				"of a foreign state": emptyState(p, snap, pl, true)} {
-				if got := judged(t, pl, p, snap, state); got != want {
+				if got := evaluated(t, pl, p, snap, state); got != want {
 					t.Fatalf("%s, %s: got %v, want %v, Pod %+v", name, form, got, want, p.Spec)
 				}
 			}
@@ -199,10 +199,10 @@ func usesFields(p *v1.Pod) bool {
 	return false
 }
 
-// verdicts are what a plugin says of up to 5 nodes.
-type verdicts struct{ nodes [5]verdict }
+// nodeResults are what a plugin says of up to 5 nodes.
+type nodeResults struct{ nodes [5]nodeResult }
 
-type verdict struct {
+type nodeResult struct {
 	status string
 	score  int64
 }
@@ -234,8 +234,8 @@ func prepare(t *testing.T, pl framework.Plugin, p *v1.Pod, snap *snapshot.Snapsh
 	return state
 }
 
-func judged(t *testing.T, pl framework.Plugin, p *v1.Pod, snap *snapshot.Snapshot,
-	state framework.CycleState) (out verdicts) {
+func evaluated(t *testing.T, pl framework.Plugin, p *v1.Pod, snap *snapshot.Snapshot,
+	state framework.CycleState) (out nodeResults) {
 	t.Helper()
 	for i := range snap.Len() {
 		n := snap.At(i)
@@ -259,7 +259,7 @@ func judged(t *testing.T, pl framework.Plugin, p *v1.Pod, snap *snapshot.Snapsho
 	return out
 }
 
-func byColumns(pl framework.Plugin, e *columns.Evaluator, snap *snapshot.Snapshot) (out verdicts) {
+func byColumns(pl framework.Plugin, e *columns.Evaluator, snap *snapshot.Snapshot) (out nodeResults) {
 	var rows []int32
 	for i := range snap.Len() {
 		rows = append(rows, int32(i))

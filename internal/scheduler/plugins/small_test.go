@@ -22,17 +22,17 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// gangs are PodGroups with so many Pods, by name.
-type gangs struct {
+// podGroups are PodGroups with so many Pods, by name.
+type podGroups struct {
 	framework.PodGroupManager
 	groups map[string]*schedulingv1beta1.PodGroup
 	pods   map[string]int
 }
 
-func (g gangs) PodGroups() framework.PodGroupLister           { return gangLister(g) }
-func (g gangs) PodGroupStates() framework.PodGroupStateLister { return gangStates(g) }
+func (g podGroups) PodGroups() framework.PodGroupLister           { return gangLister(g) }
+func (g podGroups) PodGroupStates() framework.PodGroupStateLister { return gangStates(g) }
 
-type gangLister gangs
+type gangLister podGroups
 
 func (g gangLister) Get(namespace, name string) (*schedulingv1beta1.PodGroup, error) {
 	if found := g.groups[namespace+"/"+name]; found != nil {
@@ -41,7 +41,7 @@ func (g gangLister) Get(namespace, name string) (*schedulingv1beta1.PodGroup, er
 	return nil, errors.New("no group")
 }
 
-type gangStates gangs
+type gangStates podGroups
 
 type gangState struct {
 	framework.PodGroupState
@@ -65,7 +65,7 @@ func statusLine(s *framework.Status) string {
 }
 
 func TestAGangWaitsForItsPods(t *testing.T) {
-	pl := gangscheduling.New(gangs{groups: map[string]*schedulingv1beta1.PodGroup{"ns/g": group("g", 3),
+	pl := gangscheduling.New(podGroups{groups: map[string]*schedulingv1beta1.PodGroup{"ns/g": group("g", 3),
 		"ns/basic": group("basic", 0), "ns/unknown": group("unknown", 2), "ns/few": group("few", 3)},
 		pods: map[string]int{"ns/g": 3, "ns/few": 2}})
 	for name, c := range map[string]struct {

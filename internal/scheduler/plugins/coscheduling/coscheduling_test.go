@@ -20,8 +20,8 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// world is what the plugin sees, and what it does.
-type world struct {
+// fakeSources is what the plugin sees, and what it does.
+type fakeSources struct {
 	framework.Handle
 	framework.SharedLister
 	framework.NodeInfoLister
@@ -35,7 +35,7 @@ type world struct {
 	did                []string
 }
 
-func (w *world) Group(namespace, name string) *Group {
+func (w *fakeSources) Group(namespace, name string) *Group {
 	for _, g := range w.groups {
 		if g.Namespace == namespace && g.Name == name {
 			return g
@@ -44,7 +44,7 @@ func (w *world) Group(namespace, name string) *Group {
 	return nil
 }
 
-func (w *world) Members(namespace, group string) (out []*v1.Pod, err error) {
+func (w *fakeSources) Members(namespace, group string) (out []*v1.Pod, err error) {
 	for _, p := range w.members {
 		if p.Namespace == namespace && p.Labels[Label] == group {
 			out = append(out, p)
@@ -53,21 +53,21 @@ func (w *world) Members(namespace, group string) (out []*v1.Pod, err error) {
 	return out, w.noMembers
 }
 
-func (w *world) Backoff(g *Group, d time.Duration) {
+func (w *fakeSources) Backoff(g *Group, d time.Duration) {
 	w.did = append(w.did, fmt.Sprintf("back-off of %s for %s", g.Name, d))
 }
 
-func (w *world) InBackoff(g *Group) bool                      { return g.Name == w.inBackoff }
-func (w *world) SnapshotSharedLister() framework.SharedLister { return w }
-func (w *world) NodeInfos() framework.NodeInfoLister          { return w }
-func (w *world) List() ([]framework.NodeInfo, error)          { return w.nodes, w.noNodes }
-func (w *world) IterateOverWaitingPods(callback func(w framework.WaitingPod)) {
+func (w *fakeSources) InBackoff(g *Group) bool                      { return g.Name == w.inBackoff }
+func (w *fakeSources) SnapshotSharedLister() framework.SharedLister { return w }
+func (w *fakeSources) NodeInfos() framework.NodeInfoLister          { return w }
+func (w *fakeSources) List() ([]framework.NodeInfo, error)          { return w.nodes, w.noNodes }
+func (w *fakeSources) IterateOverWaitingPods(callback func(w framework.WaitingPod)) {
 	for _, p := range w.waiting {
 		callback(p)
 	}
 }
 
-func (w *world) Activate(_ logr.Logger, pods map[string]*v1.Pod) {
+func (w *fakeSources) Activate(_ logr.Logger, pods map[string]*v1.Pod) {
 	var names []string
 	for key := range pods {
 		names = append(names, key)
@@ -79,7 +79,7 @@ func (w *world) Activate(_ logr.Logger, pods map[string]*v1.Pod) {
 type waitingPod struct {
 	framework.WaitingPod
 	pod *v1.Pod
-	w   *world
+	w   *fakeSources
 }
 
 func (p *waitingPod) GetPod() *v1.Pod { return p.pod }
@@ -109,12 +109,12 @@ func groupOf(name string, least int32) *Group {
 	return &Group{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Spec: Spec{MinMember: least}}
 }
 
-// newWorld has the groups "train" and its namesake elsewhere, with the members of the former on a
+// newSources has the groups "train" and its namesake elsewhere, with the members of the former on a
 // node as told, and members of others beside them.
-func newWorld(least, members, placed int) (*world, *Plugin) {
+func newSources(least, members, placed int) (*fakeSources, *Plugin) {
 	other := groupOf("train", 1)
 	other.Namespace = "elsewhere"
-	w := &world{groups: []*Group{groupOf("train", int32(least)), other, groupOf("other", 2)}}
+	w := &fakeSources{groups: []*Group{groupOf("train", int32(least)), other, groupOf("other", 2)}}
 	pods := []*v1.Pod{pod("elsewhere/train-9", "train", "n"), pod("ns/other-0", "other", "n"), pod("ns/plain", "", "n")}
 	for i := range members {
 		node := ""
@@ -154,7 +154,7 @@ func TestPermit(t *testing.T) {
 	for name, c := range map[string]struct {
 		placed  int
 		p       *v1.Pod
-		change  func(*world, *Plugin)
+		change  func(*fakeSources, *Plugin)
 		want    string
 		timeout time.Duration
 		did     []string
@@ -167,19 +167,19 @@ func TestPermit(t *testing.T) {
 			did:  []string{"activate ns/train-0 ns/train-1 ns/train-2 ns/train-3"}},
 		"the group says how long": {placed: 1, p: fifth, timeout: 7 * time.Second,
 			want:   "Wait: 2 of 3 members of PodGroup ns/train have a node",
-			change: func(w *world, _ *Plugin) { w.groups[0].Spec.ScheduleTimeoutSeconds = new(int32(7)) }},
+			change: func(w *fakeSources, _ *Plugin) { w.groups[0].Spec.ScheduleTimeoutSeconds = new(int32(7)) }},
 		"the arguments say": {placed: 1, p: fifth, timeout: 9 * time.Second,
 			want:   "Wait: 2 of 3 members of PodGroup ns/train have a node",
-			change: func(_ *world, p *Plugin) { p.args.PermitWaitingTimeSeconds = new(int64(9)) }},
+			change: func(_ *fakeSources, p *Plugin) { p.args.PermitWaitingTimeSeconds = new(int64(9)) }},
 		"no members to be had": {placed: 0, p: fifth, timeout: time.Minute,
 			want:   "Wait: 1 of 3 members of PodGroup ns/train have a node",
-			change: func(w *world, _ *Plugin) { w.noMembers = errors.New("no") }},
+			change: func(w *fakeSources, _ *Plugin) { w.noMembers = errors.New("no") }},
 		"no nodes to be had": {placed: 0, p: fifth, want: "Error: listing nodes: no",
-			change: func(w *world, _ *Plugin) { w.noNodes = errors.New("no") }},
+			change: func(w *fakeSources, _ *Plugin) { w.noNodes = errors.New("no") }},
 		"of no group":    {placed: 2, p: pod("ns/alone", "", ""), want: "Success: "},
 		"of one missing": {placed: 2, p: pod("ns/alone", "gone", ""), want: "Unschedulable: PodGroup not found"},
 	} {
-		w, pl := newWorld(3, 5, c.placed)
+		w, pl := newSources(3, 5, c.placed)
 		if c.change != nil {
 			c.change(w, pl)
 		}
@@ -191,7 +191,7 @@ func TestPermit(t *testing.T) {
 }
 
 func TestUnreserveTurnsTheGroupBack(t *testing.T) {
-	w, pl := newWorld(3, 4, 2)
+	w, pl := newSources(3, 4, 2)
 	pl.Unreserve(t.Context(), nil, pod("ns/alone", "", ""), "n")
 	pl.Unreserve(t.Context(), nil, pod("ns/alone", "gone", ""), "n")
 	if len(w.did) > 0 {
@@ -208,8 +208,8 @@ func TestUnreserveTurnsTheGroupBack(t *testing.T) {
 }
 
 func TestPreFilter(t *testing.T) {
-	asks := func(pairs ...string) func(*world) {
-		return func(w *world) {
+	asks := func(pairs ...string) func(*fakeSources) {
+		return func(w *fakeSources) {
 			w.groups[0].Spec.MinResources = v1.ResourceList{}
 			for _, p := range pairs {
 				name, q, _ := strings.Cut(p, "=")
@@ -221,18 +221,18 @@ func TestPreFilter(t *testing.T) {
 		"group: 3"
 	for name, c := range map[string]struct {
 		members int
-		change  func(*world)
+		change  func(*fakeSources)
 		want    string
 	}{
 		"enough members": {members: 3, want: "Success: "},
 		"too few":        {members: 2, want: few},
-		"in back-off": {members: 3, change: func(w *world) { w.inBackoff = "train" },
+		"in back-off": {members: 3, change: func(w *fakeSources) { w.inBackoff = "train" },
 			want: "UnschedulableAndUnresolvable: podGroup ns/train failed recently"},
-		"another is": {members: 3, change: func(w *world) { w.inBackoff = "other" }, want: "Success: "},
-		"no members to be had": {members: 3, change: func(w *world) { w.noMembers = errors.New("no") },
+		"another is": {members: 3, change: func(w *fakeSources) { w.inBackoff = "other" }, want: "Success: "},
+		"no members to be had": {members: 3, change: func(w *fakeSources) { w.noMembers = errors.New("no") },
 			want: "Error: listing members of PodGroup ns/train: no"},
-		"of no group": {members: 2, change: func(w *world) { w.members[0].Labels = nil }, want: "Success: "},
-		// of the node 3 other Pods have 3 CPUs, 3 GiB, 6 GiB and 3 devices, and the member's own do not count
+		"of no group": {members: 2, change: func(w *fakeSources) { w.members[0].Labels = nil }, want: "Success: "},
+		// of the node three Pods have 3 CPUs, 3 GiB, 6 GiB and 3 devices, not counting the member
 		"as much as is free": {members: 3, want: "Success: ",
 			change: asks("cpu=5", "memory=5Gi", "ephemeral-storage=14Gi", "pods=7", "x.org/d=5")},
 		"more CPU": {members: 3, change: asks("cpu=5001m"),
@@ -241,7 +241,7 @@ func TestPreFilter(t *testing.T) {
 			want: "UnschedulableAndUnresolvable: resource gap: map[y.org/d:{{1 0} {<nil>} 1 DecimalSI}]"},
 		"asks nothing": {members: 3, change: asks("cpu=0"), want: "Success: "},
 	} {
-		w, pl := newWorld(3, c.members, 1)
+		w, pl := newSources(3, c.members, 1)
 		if c.change != nil {
 			c.change(w)
 		}
@@ -251,7 +251,7 @@ func TestPreFilter(t *testing.T) {
 		}
 	}
 	for _, one := range []string{"memory=5121Mi", "ephemeral-storage=15Gi", "pods=8", "x.org/d=6"} {
-		w, pl := newWorld(3, 3, 1)
+		w, pl := newSources(3, 3, 1)
 		asks(one)(w)
 		name, _, _ := strings.Cut(one, "=")
 		_, s := pl.PreFilter(t.Context(), nil, w.members[0], w.nodes)
@@ -260,7 +260,7 @@ func TestPreFilter(t *testing.T) {
 		}
 	}
 	// two nodes have twice as much
-	w, pl := newWorld(3, 3, 1)
+	w, pl := newSources(3, 3, 1)
 	asks("cpu=10")(w)
 	if _, s := pl.PreFilter(t.Context(), nil, w.members[0], append(w.nodes, w.nodes...)); s != nil {
 		t.Errorf("on two nodes: got %s, want success", say(s))
@@ -280,7 +280,7 @@ func TestPostFilter(t *testing.T) {
 	gone := "Unschedulable: PodGroup ns/train gets rejected due to Pod train-0 is unschedulable even after PostFilter"
 	for name, c := range map[string]struct {
 		least, members, placed int
-		change                 func(*world, *Plugin)
+		change                 func(*fakeSources, *Plugin)
 		want                   string
 		did                    []string
 	}{
@@ -289,19 +289,19 @@ func TestPostFilter(t *testing.T) {
 		"two of ten are":        {least: 10, members: 10, placed: 8, want: gone, did: rejected(8)},
 		"one of nine is":        {least: 9, members: 9, placed: 8, want: gone, did: rejected(8)},
 		"rests": {least: 3, members: 3, placed: 1, want: gone, did: append(rejected(1), "back-off of train for 1s"),
-			change: func(_ *world, p *Plugin) { p.args.PodGroupBackoffSeconds = new(int64(1)) }},
+			change: func(_ *fakeSources, p *Plugin) { p.args.PodGroupBackoffSeconds = new(int64(1)) }},
 		"too few to rest": {least: 3, members: 2, placed: 1, want: gone, did: rejected(1),
-			change: func(_ *world, p *Plugin) { p.args.PodGroupBackoffSeconds = new(int64(1)) }},
+			change: func(_ *fakeSources, p *Plugin) { p.args.PodGroupBackoffSeconds = new(int64(1)) }},
 		"no members to be had": {least: 3, members: 3, placed: 1, want: gone, did: rejected(1),
-			change: func(w *world, p *Plugin) {
+			change: func(w *fakeSources, p *Plugin) {
 				w.noMembers, p.args.PodGroupBackoffSeconds = errors.New("no"), new(int64(1))
 			}},
 		"no nodes to be had": {least: 3, members: 3, placed: 1, want: "Error: listing nodes: no",
-			change: func(w *world, _ *Plugin) { w.noNodes = errors.New("no") }},
+			change: func(w *fakeSources, _ *Plugin) { w.noNodes = errors.New("no") }},
 		"of no group": {least: 3, members: 3, placed: 1, want: "Unschedulable: can not find pod group",
-			change: func(w *world, _ *Plugin) { w.members[0].Labels = nil }},
+			change: func(w *fakeSources, _ *Plugin) { w.members[0].Labels = nil }},
 	} {
-		w, pl := newWorld(c.least, c.members, c.placed)
+		w, pl := newSources(c.least, c.members, c.placed)
 		if c.change != nil {
 			c.change(w, pl)
 		}
@@ -339,7 +339,7 @@ func (q noPod) GetInitialAttemptTimestamp() *time.Time { return nil }
 // Every entry of the list comes before all that follow, and never the other way round.
 func TestTheOrderOfTheQueue(t *testing.T) {
 	at := func(s int64) time.Time { return time.Unix(s, 0) }
-	w, pl := newWorld(3, 0, 0)
+	w, pl := newSources(3, 0, 0)
 	w.groups[0].CreationTimestamp = metav1.NewTime(at(10))
 	w.groups[2].CreationTimestamp = metav1.NewTime(at(10))
 	entry := func(key, group string, priority int32, first, since int64) queued {
@@ -376,7 +376,7 @@ func TestPodQueueingHints(t *testing.T) {
 	for name, c := range map[string]struct {
 		members int
 		p       *v1.Pod
-		change  func(*world)
+		change  func(*fakeSources)
 		now     any
 		want    string
 	}{
@@ -388,9 +388,9 @@ func TestPodQueueingHints(t *testing.T) {
 		"the group is missing": {members: 2, now: pod("ns/x", "gone", ""), p: pod("ns/y", "gone", ""),
 			want: "Queue <nil>"},
 		"no members to be had": {members: 2, now: pod("ns/train-1", "train", ""),
-			change: func(w *world) { w.noMembers = errors.New("no") }, want: "Queue no"},
+			change: func(w *fakeSources) { w.noMembers = errors.New("no") }, want: "Queue no"},
 	} {
-		w, pl := newWorld(3, c.members, 0)
+		w, pl := newSources(3, c.members, 0)
 		if c.change != nil {
 			c.change(w)
 		}
