@@ -368,9 +368,9 @@ func TestFitExplainsEveryShortage(t *testing.T) {
 	want := strings.Join([]string{"NoSuchResource",
 		"1 of 1 Pods already there; asks cpu 2, 1 left of 4; asks memory 9Gi, the whole node has 8Gi; asks " +
 			"hugepages-2Mi 3Mi, 2Mi left of 4Mi; asks x.org/a 1, the node offers none",
-		"remove a Pod from the node, add a node, or raise the kubelet's maxPods; request 1 cpu less, free as much, or " +
-			"add a node; request at most 8Gi memory, or add a larger node; request 1Mi hugepages-2Mi less, free as " +
-			"much, or add a node; add a node that offers x.org/a",
+		"remove a Pod from the node, add a node, or raise the kubelet's maxPods; request 1 cpu less, free as much, " +
+			"or add a node; request at most 8Gi memory, or add a larger node; request 1Mi hugepages-2Mi less, " +
+			"free as much, or add a node; add a node that offers x.org/a",
 		"pods 1 1 1; cpu 2000 3000 4000; memory 9663676416 0 8589934592; hugepages-2Mi 3145728 2097152 4194304; " +
 			"x.org/a 1 0 0"}, "\n")
 	if got != want {
