@@ -328,7 +328,7 @@ profiles:
 func TestAPluginOfOneProfileIsNotAskedForAnother(t *testing.T) {
 	t.Parallel()
 	e := &allPointsPlugin{}
-	with := withPlugin(t, e, "- schedulerName: plain\n")
+	with := withPlugin(t, e, "  schedulerName: default-scheduler\n- schedulerName: plain\n")
 	c := start(t, with, aNode("n1", "4"))
 	c.create(aPod("other", "1", func(p *v1.Pod) { p.Spec.SchedulerName = "plain" }))
 	c.bound("other")

@@ -90,7 +90,8 @@ func TestConditionsKeepTheirTime(t *testing.T) {
 	in.Pod.Spec.ReadinessGates = []v1.PodReadinessGate{{ConditionType: "example.com/g"}}
 	in.Health["a"] = podplan.Health{Started: true, Ready: true}
 	s := podstatus.Generate(in)
-	if c := condition(s, v1.PodReady); c.Reason != "ReadinessGatesNotReady" || !c.LastTransitionTime.Time.Equal(turned) {
+	if c := condition(s, v1.PodReady); c.Reason != "ReadinessGatesNotReady" ||
+		!c.LastTransitionTime.Time.Equal(turned) {
 		t.Errorf("Ready is False for another reason: got %+v, want the time %v", c, turned)
 	}
 	if c := condition(s, v1.ContainersReady); c.Status != v1.ConditionTrue || !c.LastTransitionTime.Time.Equal(in.Now) {
