@@ -157,6 +157,13 @@ func TestABudgetLetsOnePodGoAtATime(t *testing.T) {
 		}
 	}
 	eventually(t, c, "all are back", allows(1))
+	if err := api.AppsV1().Deployments("default").Delete(ctx, "web", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, c, "the Deployment's Pods go, four of them against the budget", func() bool {
+		list, err := api.CoreV1().Pods("default").List(ctx, metav1.ListOptions{LabelSelector: "app=web"})
+		return err == nil && len(list.Items) == 0
+	})
 }
 
 // row: CTL-06

@@ -57,6 +57,7 @@ func TestEachContainerGetsTERMAtOnce(t *testing.T) {
 //
 // row: TRM-05
 // row: TRM-06
+// row: TRM-07
 // row: TRM-09
 func TestPreStopCountsAgainstTheGrace(t *testing.T) {
 	runTest(t, func(r *rig) {

@@ -111,7 +111,14 @@ func TestAPIServerUnreachableForTenMinutes(t *testing.T) {
 		if err := r.api.Tracker().Delete(pods, "default", "evicted"); err != nil {
 			t.Fatal(err)
 		}
+		asked = a.count()
 		r.advance(9 * time.Minute)
+		now = a.count()
+		for kind, want := range map[string]int{"live": 54, "ready": 108} {
+			if n := now[kind] - asked[kind]; n < want-2 || n > want+2 {
+				t.Errorf("%d %s questions in nine minutes to the container that was restarted, want %d", n, kind, want)
+			}
+		}
 		local := map[string]*v1.Pod{}
 		for _, p := range r.k.Pods() {
 			local[p.Name] = p

@@ -3,6 +3,7 @@ package kubelet_test
 import (
 	"maps"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -77,6 +78,7 @@ func TestContainerWithoutProbesIsReadyAsSoonAsItRuns(t *testing.T) {
 }
 
 // row: PRB-15
+// row: PRB-16
 func TestFailedReadinessOnlyEndsTheTraffic(t *testing.T) {
 	runTest(t, func(r *rig) {
 		a := r.serveProbes("ready")
@@ -160,6 +162,57 @@ func TestProbesThatGiveUp(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Failures with a success between them are not in a row, however many they are.
+//
+// row: PRB-14
+func TestASuccessBetweenFailuresBeginsTheCountAnew(t *testing.T) {
+	runTest(t, func(r *rig) {
+		var asked atomic.Int64
+		r.fake.On(crifake.Match{}, crifake.Script{Sh: runs, Exec: func(*crifake.Process, []string) (int, bool) {
+			if asked.Add(1)%3 == 0 {
+				return 0, true
+			}
+			return 1, true
+		}})
+		c := scriptContainer("app", runs)
+		c.LivenessProbe = probeSpec("sick", 5, 3)
+		r.create(pod("p", c))
+		r.advance(2 * time.Minute)
+		if st := r.phase("p", v1.PodRunning).Status.ContainerStatuses[0]; st.RestartCount != 0 || asked.Load() < 12 {
+			t.Errorf("%d restarts after %d questions, each third of which succeeded, want none", st.RestartCount,
+				asked.Load())
+		}
+	})
+}
+
+// A sidecar that its liveness probe gives up is restarted, and no other container.
+//
+// row: ISE-23
+func TestASidecarThatGivesUpIsRestartedAlone(t *testing.T) {
+	runTest(t, func(r *rig) {
+		a := r.serveProbes()
+		side, app := scriptContainer("side", runs), scriptContainer("app", runs)
+		side.RestartPolicy = new(v1.ContainerRestartPolicyAlways)
+		side.LivenessProbe, app.LivenessProbe = probeSpec("side-live", 5, 3), probeSpec("app-live", 5, 3)
+		p := pod("p", app)
+		p.Spec.InitContainers = []v1.Container{side}
+		r.create(p)
+		r.advance(11 * time.Second)
+		r.phase("p", v1.PodRunning)
+		a.fail("side-live")
+		r.advance(15 * time.Second)
+		a.fail()
+		r.advance(10 * time.Second)
+		s := r.phase("p", v1.PodRunning).Status
+		if got := s.InitContainerStatuses[0]; got.RestartCount != 1 || got.State.Running == nil {
+			t.Errorf("the sidecar: got %+v, want it running after one restart", got)
+		}
+		if got := s.ContainerStatuses[0]; got.RestartCount != 0 || got.State.Running == nil {
+			t.Errorf("the app: got %+v, want it as it was", got)
+		}
+	})
 }
 
 // A container that ignores TERM is killed after the grace period of the probe that gave it up, and

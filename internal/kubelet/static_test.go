@@ -217,6 +217,33 @@ func TestOnlyChangedContentRestarts(t *testing.T) {
 	}
 }
 
+// A file that is touched, or read while it is being written again, is the same Pod.
+//
+// row: STA-08
+func TestARewrittenFileKeepsItsContainer(t *testing.T) {
+	t.Parallel()
+	r, dir := live(t, func(o *kubelet.Options) {
+		o.Config.FileCheckFrequency.Duration = time.Hour // a file that stays bad that long has no Pod any more
+	})
+	put(t, dir, "a.yaml", manifest("a", ""))
+	r.begin()
+	a := r.running("a-n1")
+	put(t, dir, "a.yaml", "")
+	r.eventually("word of the empty file", func() bool { return strings.Contains(r.facts.all(), "a.yaml: ") })
+	put(t, dir, "a.yaml", manifest("a", ""))
+	if err := os.Chtimes(filepath.Join(dir, "a.yaml"), time.Time{}, time.Unix(1e9, 0)); err != nil {
+		t.Fatal(err)
+	}
+	put(t, dir, "b.yaml", manifest("b", "")) // when it runs, the directory has been read again
+	r.running("b-n1")
+	if now := r.container("a-n1"); now != a {
+		t.Errorf("%s became %s", a, now)
+	}
+	if n := r.events.count("Stopping container c"); n != 0 {
+		t.Errorf("%d stops, want none", n)
+	}
+}
+
 func TestInvalidManifestIsIsolated(t *testing.T) {
 	t.Parallel()
 	r, dir := live(t, func(o *kubelet.Options) {
@@ -254,6 +281,7 @@ func TestStaticContainerIsRestarted(t *testing.T) {
 }
 
 // row: KSL-15
+// row: STA-03
 func TestPodsOfAURL(t *testing.T) {
 	t.Parallel()
 	answer, asked := atomic.Value{}, atomic.Int64{}
@@ -278,6 +306,7 @@ func TestPodsOfAURL(t *testing.T) {
 		len(p.Spec.Tolerations) != 0 {
 		t.Errorf("got %+v, want Annotations[kubernetes.io/config.source] http and no Tolerations", p)
 	}
+	r.eventually("its mirror", func() bool { return r.get("one-n1") != nil })
 	indent := func(m string) string { return "- " + strings.ReplaceAll(strings.TrimSpace(m), "\n", "\n  ") + "\n" }
 	answer.Store("apiVersion: v1\nkind: PodList\nitems:\n" + indent(manifest("one", "")) + indent(manifest("two", "")))
 	r.running("two-n1")

@@ -223,6 +223,22 @@ func TestNoNodeGoesToPostFilterOnly(t *testing.T) {
 	})
 }
 
+// A Pod for which a node was found and that is refused afterwards makes no room for itself.
+//
+// row: SCH-05
+func TestNoPostFilterOnceANodeWasFound(t *testing.T) {
+	t.Parallel()
+	e := &allPointsPlugin{permit: func() (*framework.Status, time.Duration) {
+		return framework.NewStatus(framework.Unschedulable, "not today"), 0
+	}}
+	c := start(t, withPlugin(t, e, ""), aNode("n1", "4"))
+	c.create(aPod("web", "1"))
+	c.await("web", "refused", func(p *v1.Pod) bool { return scheduled(p) != nil })
+	if got := e.Called(); !strings.Contains(got, "Permit Unreserve") || strings.Contains(got, "PostFilter") {
+		t.Errorf("asked %s, want Unreserve after Permit and no PostFilter", got)
+	}
+}
+
 // row: SCH-10, SCH-12
 func TestPermitMakesAPodWait(t *testing.T) {
 	t.Parallel()
@@ -303,6 +319,27 @@ profiles:
 	}
 	if got := parts("pack"); !strings.HasPrefix(got, "packer") || !strings.Contains(got, "Balanced") {
 		t.Errorf("scores of the packer: %s", got)
+	}
+}
+
+// A plugin that one profile has is not asked about the Pods of another, at any point.
+//
+// row: SCH-21
+func TestAPluginOfOneProfileIsNotAskedForAnother(t *testing.T) {
+	t.Parallel()
+	e := &allPointsPlugin{}
+	with := withPlugin(t, e, "  schedulerName: default-scheduler\n- schedulerName: plain\n")
+	c := start(t, with, aNode("n1", "4"))
+	c.create(aPod("other", "1", func(p *v1.Pod) { p.Spec.SchedulerName = "plain" }))
+	c.bound("other")
+	if got := e.Called(); got != "" {
+		t.Errorf("asked %s for a Pod of the profile without the plugin, want nothing", got)
+	}
+	c.create(aPod("web", "1"))
+	c.bound("web")
+	c.event("web", "Scheduled", "Successfully assigned default/web to n1")
+	if got := e.Called(); !strings.Contains(got, "Reserve Permit PreBind Bind") {
+		t.Errorf("asked %s for a Pod of its own profile", got)
 	}
 }
 

@@ -599,6 +599,10 @@ func TestPodSecurity(t *testing.T) {
 		"windows as root": {"restricted", pod(func(p *corev1.Pod) {
 			p.Spec.OS = &corev1.PodOS{Name: corev1.Windows}
 		}), `violates PodSecurity "restricted:latest": runAsNonRoot != true`},
+		"linux by name is linux": {"restricted", pod(func(p *corev1.Pod) {
+			p.Spec.OS = &corev1.PodOS{Name: corev1.Linux}
+			p.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsNonRoot: ptr(true)}
+		}), `violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			expect(t, run(t, plugin(t, "PodSecurity", ns(c.level)), attributesCase{obj: c.obj}), c.want)

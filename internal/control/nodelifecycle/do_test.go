@@ -22,10 +22,15 @@ import (
 // startController runs the controller over the objects until the end of the test; it is to be
 // called within a synctest bubble.
 func startController(t *testing.T, client kubernetes.Interface) (stop func()) {
+	return startWithGrace(t, client, 0)
+}
+
+// startWithGrace is startController with a grace period; 0: the default.
+func startWithGrace(t *testing.T, client kubernetes.Interface, grace time.Duration) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	shared := informers.NewSharedInformerFactory(client, 0)
 	r := New(controllerruntime.ControllerContext{Client: client, Informers: shared,
-		Recorder: record.NewFakeRecorder(99), Journal: journal.Discard{}})
+		Recorder: record.NewFakeRecorder(99), Journal: journal.Discard{}, NodeMonitorGracePeriod: grace})
 	shared.Start(ctx.Done())
 	done := make(chan struct{})
 	go func() { r.Run(ctx); close(done) }()
@@ -96,4 +101,30 @@ func TestASilentNodeIsWrittenAtTheBound(t *testing.T) {
 			t.Errorf("a moment later: %s, want %s", got, want)
 		}
 	})
+}
+
+// The bound is the grace period that is set, not the default one.
+//
+// row: KSL-10
+func TestTheGracePeriodMayBeSet(t *testing.T) {
+	for _, grace := range []time.Duration{20 * time.Second, 2 * time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			client := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n",
+				CreationTimestamp: metav1.Now()}, Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{
+				{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: metav1.Now()}}}})
+			defer startWithGrace(t, client, grace)()
+			time.Sleep(grace - time.Second)
+			for _, want := range []corev1.ConditionStatus{corev1.ConditionTrue, corev1.ConditionUnknown} {
+				synctest.Wait()
+				n, err := client.CoreV1().Nodes().Get(t.Context(), "n", metav1.GetOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := n.Status.Conditions[0].Status; got != want {
+					t.Errorf("grace period %s: got Ready %s, want %s around its end", grace, got, want)
+				}
+				time.Sleep(2 * time.Second)
+			}
+		})
+	}
 }

@@ -33,6 +33,12 @@ func writesOf(t *testing.T, objects ...runtime.Object) []string {
 // writesUnless is writesOf with an API that refuses to delete one Pod.
 func writesUnless(t *testing.T, refused string, objects ...runtime.Object) []string {
 	t.Helper()
+	return writesWithin(t, time.Second, refused, objects...)
+}
+
+// writesWithin is writesUnless over a time.
+func writesWithin(t *testing.T, within time.Duration, refused string, objects ...runtime.Object) []string {
+	t.Helper()
 	var out []string
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -47,7 +53,7 @@ func writesUnless(t *testing.T, refused string, objects ...runtime.Object) []str
 		shared.Start(ctx.Done())
 		done := make(chan struct{})
 		go func() { r.Run(ctx); close(done) }()
-		time.Sleep(time.Second)
+		time.Sleep(within)
 		synctest.Wait()
 		cancel()
 		<-done
@@ -161,6 +167,29 @@ func TestPodsOfANodeOutOfServiceAreFailedAndDeleted(t *testing.T) {
 	got := writesOf(t, node("lost", corev1.ConditionUnknown), node("ready", corev1.ConditionTrue), on("a", "lost"),
 		on("b", "ready"))
 	want := []string{`a patched "Failed" DeletionByPodGC`, "a deleted with grace 0"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// Pods of a node that is not there any more, started or not, are marked Failed with the reason and
+// deleted when it has been missing for a while, and not before; Pods that ended keep their phase.
+//
+// row: PST-09
+// row: PST-10
+func TestPodsOfAMissingNodeAreFailedAndDeleted(t *testing.T) {
+	on := func(name string, phase corev1.PodPhase) *corev1.Pod {
+		return named(name, func(p *corev1.Pod) { p.Spec.NodeName, p.Status.Phase = "gone", phase })
+	}
+	objects := []runtime.Object{&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "there"}},
+		on("done", corev1.PodSucceeded), on("new", corev1.PodPending), on("runs", corev1.PodRunning),
+		named("other", func(p *corev1.Pod) { p.Spec.NodeName, p.Status.Phase = "there", corev1.PodRunning })}
+	if got := writesWithin(t, QuarantineTime-time.Second, "", objects...); len(got) != 0 {
+		t.Errorf("before the node has been missing for a while: got %q, want nothing", got)
+	}
+	got := writesWithin(t, QuarantineTime+2*gcCheckPeriod, "", objects...)
+	want := []string{"done deleted with grace 0", `new patched "Failed" DeletionByPodGC`, "new deleted with grace 0",
+		`runs patched "Failed" DeletionByPodGC`, "runs deleted with grace 0"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -86,6 +86,10 @@ func TestRuntimeHandlers(t *testing.T) {
 	})
 }
 
+// Each of the three conditions is written of its own pressure.
+//
+// row: EVC-31
+// row: EVC-32
 func TestPressuresAreSeparate(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for _, tc := range []struct {

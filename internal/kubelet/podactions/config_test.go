@@ -436,7 +436,7 @@ func TestSecurity(t *testing.T) {
 	path := "p.json"
 	c := v1.Container{Name: "c", SecurityContext: &v1.SecurityContext{
 		RunAsUser: &eight, ReadOnlyRootFilesystem: &yes, AllowPrivilegeEscalation: &refusal,
-		Capabilities: &v1.Capabilities{Add: []v1.Capability{"NET_ADMIN"}, Drop: []v1.Capability{"ALL"}},
+		Capabilities: &v1.Capabilities{Add: []v1.Capability{"NET_ADMIN"}, Drop: []v1.Capability{"ALL", "CHOWN"}},
 	}}
 	call := testOperation(t, &fakePorts{}, testPod(c))
 	call.pod.Spec.SecurityContext = &v1.PodSecurityContext{RunAsUser: &seven, RunAsGroup: &seven, FSGroup: &eight,
@@ -448,14 +448,25 @@ func TestSecurity(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s.RunAsUser.Value != 8 || s.RunAsGroup.Value != 7 || !s.ReadonlyRootfs || !s.NoNewPrivs ||
-		len(s.SupplementalGroups) != 2 || !slices.Contains(s.Capabilities.DropCapabilities, "ALL") ||
-		len(s.MaskedPaths) == 0 {
-		t.Errorf("got %+v, want Value 8, Value 7, ReadonlyRootfs true, NoNewPrivs true, 2 in SupplementalGroups, "+
-			"DropCapabilities with ALL and some MaskedPaths", s)
+		!slices.Equal(s.SupplementalGroups, []int64{8, 9}) ||
+		!slices.Equal(s.Capabilities.DropCapabilities, []string{"ALL", "CHOWN"}) ||
+		!slices.Equal(s.Capabilities.AddCapabilities, []string{"NET_ADMIN"}) || len(s.MaskedPaths) == 0 {
+		t.Errorf("got %+v, want Value 8, Value 7, ReadonlyRootfs true, NoNewPrivs true, SupplementalGroups 8 and 9, "+
+			"DropCapabilities ALL and CHOWN, AddCapabilities NET_ADMIN and some MaskedPaths", s)
 	}
 	if s.Seccomp.ProfileType != runtimeapi.SecurityProfile_Localhost ||
 		s.Seccomp.LocalhostRef != filepath.Join(call.executor.d.Node.RootDir, "seccomp", "p.json") {
 		t.Errorf("got %+v, want Localhost with seccomp/p.json of the root directory", s.Seccomp)
+	}
+	own := c
+	own.SecurityContext = &v1.SecurityContext{
+		SeccompProfile: &v1.SeccompProfile{Type: v1.SeccompProfileTypeRuntimeDefault}}
+	call.pod.Spec.InitContainers = []v1.Container{own}
+	call.pod.Spec.InitContainers[0].Name = "first"
+	first, _ := podplan.MemberOf(call.pod, "first")
+	if s, err := call.securityContext(t.Context(), first, "img"); err != nil || s.RunAsUser.Value != 7 ||
+		s.RunAsGroup.Value != 7 || s.Seccomp.ProfileType != runtimeapi.SecurityProfile_RuntimeDefault {
+		t.Errorf("got %+v, %v, want the Pod's ids, and of the two profiles the container's own", s, err)
 	}
 	if d := call.seccomp(nil, false); d.ProfileType != runtimeapi.SecurityProfile_RuntimeDefault {
 		t.Errorf("the default is %v", d)

@@ -160,6 +160,7 @@ func TestInitializationIsDone(t *testing.T) {
 
 // What one look leads to: a row per rule of Next.
 //
+// row: PWK-06
 // row: PWK-14
 // row: PWK-15
 // row: PWK-16
@@ -227,6 +228,9 @@ func TestNext(t *testing.T) {
 		{"a changed image is put in", "i=0 s=run a=run b=run",
 			func(in *podplan.In) { in.Observed.Latest("a").Annotations.Hash = "other" },
 			"stop a grace 30s: changed; start a (restart 1)"},
+		{"all that changed are replaced at once", "i=0 s=run a=run b=run", func(in *podplan.In) {
+			in.Observed.Latest("a").Annotations.Hash, in.Observed.Latest("b").Annotations.Hash = "other", "other"
+		}, "stop a grace 30s, b grace 30s: changed; start a (restart 1); start b (restart 1)"},
 		// row: ISE-10
 		{"an init container's is not, once it has run", "i=0 s=run a=run b=run",
 			func(in *podplan.In) { in.Observed.Latest("i").Annotations.Hash = "other" }, ""},
@@ -239,6 +243,8 @@ func TestNext(t *testing.T) {
 		{"and starts nothing any more",
 			"dead", func(in *podplan.In) { in.End = &podplan.Termination{Cause: "deleted", RequestedAt: at} },
 			"release"},
+		{"a Pod that has ended is released though nobody removes it", "i=0 s=0 a=0 b=0 dead",
+			func(in *podplan.In) { in.Pod.Spec.RestartPolicy = v1.RestartPolicyNever }, "release"},
 		{"all is removed when the API wants it gone", "a=0 dead", func(in *podplan.In) {
 			in.End, in.Remove = &podplan.Termination{Cause: "deleted", RequestedAt: at}, true
 		}, "remove container a a-0; remove sandbox s0; release with logs"},

@@ -151,6 +151,7 @@ func TestInitialized(t *testing.T) {
 	}
 	runs := ended("two", 0)
 	runs.State = podplan.Running
+	sidecar := []v1.Container{{Name: "one"}, {Name: "two", RestartPolicy: new(v1.ContainerRestartPolicyAlways)}}
 	for _, c := range []struct {
 		name  string
 		inits []v1.Container
@@ -167,8 +168,11 @@ func TestInitialized(t *testing.T) {
 			[]podplan.Container{ended("two", 1), ended("one", 0)}, "False [two]"},
 		{"all have succeeded", []v1.Container{{Name: "one"}, {Name: "two"}},
 			[]podplan.Container{ended("two", 0), ended("one", 0)}, "True "},
+		{"a sidecar runs and has not started", sidecar, []podplan.Container{runs, ended("one", 0)}, "False [two]"},
+		{"a sidecar has started", sidecar, []podplan.Container{runs, ended("one", 0)}, "True "},
 	} {
 		in := running(testPod("a"))
+		in.Health["two"] = podplan.Health{Started: c.name == "a sidecar has started"}
 		in.Pod.Spec.InitContainers, in.Observed.Containers = c.inits, c.seen
 		if c.inits == nil {
 			in.Observed.Sandboxes = nil
@@ -267,6 +271,12 @@ func TestContainerStates(t *testing.T) {
 	in.Observed.Containers = nil
 	in.Pod.Spec.InitContainers = []v1.Container{{Name: "first"}}
 	if got, want := states(in), "app waiting PodInitializing"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	in = running(testPod("creating", "runs")) // over, and nobody has seen either of them end
+	in.Observed.Containers, in.Facts.ContainersStopped = in.Observed.Containers[1:], now
+	if got, want := states(in), "creating terminated ContainerStatusUnknown, runs terminated "+
+		"ContainerStatusUnknown"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

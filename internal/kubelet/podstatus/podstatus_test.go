@@ -85,6 +85,18 @@ func TestConditionsKeepTheirTime(t *testing.T) {
 		!c.LastTransitionTime.Time.Equal(in.Now) {
 		t.Errorf("got %+v, want Status ConditionFalse and Time %v", c, in.Now)
 	}
+	turned := in.Now // a condition that stays False keeps its time too, whatever else it says
+	in.Pod.Status, in.Now = podstatus.Generate(in), turned.Add(time.Hour)
+	in.Pod.Spec.ReadinessGates = []v1.PodReadinessGate{{ConditionType: "example.com/g"}}
+	in.Health["a"] = podplan.Health{Started: true, Ready: true}
+	s := podstatus.Generate(in)
+	if c := condition(s, v1.PodReady); c.Reason != "ReadinessGatesNotReady" ||
+		!c.LastTransitionTime.Time.Equal(turned) {
+		t.Errorf("Ready is False for another reason: got %+v, want the time %v", c, turned)
+	}
+	if c := condition(s, v1.ContainersReady); c.Status != v1.ConditionTrue || !c.LastTransitionTime.Time.Equal(in.Now) {
+		t.Errorf("ContainersReady is True again: got %+v, want the time %v", c, in.Now)
+	}
 }
 
 // row: PST-22

@@ -235,6 +235,17 @@ func TestLateUpdateOfRemovedPodIsIgnored(t *testing.T) {
 			t.Errorf("known %t, got %q after its end, want only the removal of its logs when its source has it no more",
 				p.IsKnown("1"), after)
 		}
+		// One that comes while the Pod, gone from its source, still ends.
+		p.UpdatePod(UpdatePodOptions{Pod: testPod("2", ""), Source: "api"})
+		time.Sleep(time.Minute)
+		p.UpdatePod(UpdatePodOptions{Pod: testPod("2", ""), Source: "api", Gone: true,
+			Termination: &podplan.Termination{Cause: "deleted", RequestedAt: time.Now()}})
+		p.UpdatePod(UpdatePodOptions{Pod: testPod("2", "late"), Source: "api"})
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		if p.IsKnown("2") {
+			t.Errorf("a Pod that ended begins again with a late update: %q", w.all()[len(before):])
+		}
 	})
 }
 

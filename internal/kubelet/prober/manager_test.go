@@ -484,6 +484,29 @@ func TestProbeWorkersFollowContainers(t *testing.T) {
 	})
 }
 
+// Newer versions of a Pod have the workers that it had: each probe asks once in its period.
+//
+// row: PRB-24
+func TestANewVersionOfAPodHasTheSameWorkers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, a := start(t, map[string]string{"x": "s"})
+		p := pod(v1.Container{LivenessProbe: exec("x", 10, 1), ReadinessProbe: exec("x", 10, 1)})
+		for range 4 {
+			a.SyncPod(p, "", running("1"))
+			p = p.DeepCopy()
+		}
+		time.Sleep(45 * time.Second) // readiness at once and liveness after ten seconds, then each every ten
+		if w.probes != 9 || fmt.Sprint(a.WorkerCount()) != "map[liveness:1 readiness:1]" {
+			t.Errorf("%d questions of %v in 45 s, want 9 of two", w.probes, a.WorkerCount())
+		}
+		a.Forget("u")
+		time.Sleep(time.Minute)
+		if w.probes != 9 {
+			t.Errorf("%d questions in a minute after the Pod was forgotten, want none", w.probes-9)
+		}
+	})
+}
+
 // No command is started in a container that is being stopped: readiness stays what it was, and one
 // that was not ready is notified at once.
 func TestCommandsOfAnEndingPodAreCancelled(t *testing.T) {

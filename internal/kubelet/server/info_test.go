@@ -2,13 +2,17 @@ package server_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
+
+	"github.com/gantry-project/gantry/test/expect"
 )
 
 // row: KAP-02
@@ -37,7 +41,15 @@ func TestHealthz(t *testing.T) {
 // row: KAP-17
 func TestPods(t *testing.T) {
 	w := newTestServer(t)
-	w.run("web", map[string]string{"app": "run", "waiting": ""})
+	w.run("web", map[string]string{"app": "run", "waiting": "", "ended": "exit 0"})
+	expect.EventuallyNoError(t, "ended has ended", func() error {
+		left, err := w.cri.Runtime().ListContainers(t.Context(), &runtimeapi.ContainerFilter{
+			State: &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_EXITED}})
+		if err == nil && len(left) != 1 {
+			err = fmt.Errorf("%d containers have ended, want 1", len(left))
+		}
+		return err
+	})
 	list := func(path string) v1.PodList {
 		code, body := w.get(path)
 		var l v1.PodList
@@ -46,7 +58,7 @@ func TestPods(t *testing.T) {
 		}
 		return l
 	}
-	if l := list("/pods"); len(l.Items) != 1 || l.Items[0].Name != "web" || len(l.Items[0].Spec.Containers) != 2 {
+	if l := list("/pods"); len(l.Items) != 1 || l.Items[0].Name != "web" || len(l.Items[0].Spec.Containers) != 3 {
 		t.Errorf("/pods: %+v", l.Items)
 	}
 	if l := list("/runningpods/"); len(l.Items) != 1 || l.Items[0].UID != "web-uid" ||

@@ -541,6 +541,15 @@ func TestScores(t *testing.T) {
 			[]*v1.Node{newNode("a", label("zone", "1")), newNode("b", label("zone", "2")), newNode("c")},
 			[]*v1.Pod{newPod("w", onNode("a"), withPodLabels("app=web"))},
 			map[string][2]int64{"a": {1, 0}, "b": {0, 100}, "c": {0, 0}}},
+		// of two domains each: ln(2+2) for each matching Pod
+		"emptier zone and rack, softly": {podtopologyspread.New(nil, nil),
+			newPod("p", withPodLabels("app=web"), spread(1, "zone", v1.ScheduleAnyway),
+				spread(1, "rack", v1.ScheduleAnyway)),
+			[]*v1.Node{newNode("a", label("zone", "1"), label("rack", "1")),
+				newNode("b", label("zone", "2"), label("rack", "1")),
+				newNode("c", label("zone", "2"), label("rack", "2"))},
+			[]*v1.Pod{newPod("w", onNode("a"), withPodLabels("app=web"))},
+			map[string][2]int64{"a": {3, 0}, "b": {1, 66}, "c": {0, 100}}},
 		"system default spread": {
 			podtopologyspread.New(nil,
 				func(*v1.Pod) labels.Selector { return labels.SelectorFromSet(labels.Set{"app": "web"}) }),

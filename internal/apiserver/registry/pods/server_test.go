@@ -130,6 +130,11 @@ func TestUIDNameAndGeneration(t *testing.T) {
 		got.CreationTimestamp != first.CreationTimestamp {
 		t.Errorf("the creation time was changed from %v to %v", first.CreationTimestamp, got.CreationTimestamp)
 	}
+	if got, err := c.CoreV1().Pods(ns).UpdateStatus(t.Context(), now, metav1.UpdateOptions{}); err == nil &&
+		got.CreationTimestamp != first.CreationTimestamp {
+		t.Errorf("with the status the creation time was changed from %v to %v", first.CreationTimestamp,
+			got.CreationTimestamp)
+	}
 	now = first.DeepCopy()
 	now.Generation = 7
 	if got, err := c.CoreV1().Pods(ns).Update(t.Context(), now, metav1.UpdateOptions{}); err != nil ||

@@ -58,6 +58,22 @@ func TestWhatAProbeMayLeaveOut(t *testing.T) {
 		t.Errorf("got %+v, want PeriodSeconds 10, TimeoutSeconds 1, SuccessThreshold 1, FailureThreshold 3, "+
 			"InitialDelaySeconds 0, Scheme HTTP and Path /", got)
 	}
+	each := func() *v1.Probe { return &v1.Probe{ProbeHandler: execTrue} }
+	all := valid(func(s *v1.PodSpec) {
+		s.InitContainers = []v1.Container{{Name: "side", Image: "i",
+			RestartPolicy: new(v1.ContainerRestartPolicyAlways)}}
+		for _, c := range []*v1.Container{&s.InitContainers[0], &s.Containers[0]} {
+			c.StartupProbe, c.ReadinessProbe, c.LivenessProbe = each(), each(), each()
+		}
+	})
+	for _, c := range []v1.Container{all.InitContainers[0], all.Containers[0]} {
+		for kind, p := range map[string]*v1.Probe{"startup": c.StartupProbe, "readiness": c.ReadinessProbe,
+			"liveness": c.LivenessProbe} {
+			if p.PeriodSeconds != 10 || p.TimeoutSeconds != 1 || p.SuccessThreshold != 1 || p.FailureThreshold != 3 {
+				t.Errorf("%s probe of %s: got %+v, want the defaults", kind, c.Name, p)
+			}
+		}
+	}
 	if got := errorsOf(s); got != "" {
 		t.Errorf("got %s, want no errors", got)
 	}

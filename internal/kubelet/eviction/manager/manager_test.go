@@ -38,7 +38,8 @@ type testNode struct {
 
 	mu         sync.Mutex
 	observedAt []time.Time
-	free       int64 // of memory and, the same number, of nodefs
+	free       int64 // of memory and, the same number, of bytes and inodes of nodefs and imagefs
+	disks      eviction.Disks
 	pods       []*v1.Pod
 	use        map[types.UID]int64
 	ended      []string
@@ -108,7 +109,8 @@ func (w *testNode) observe(context.Context) (eviction.Figures, eviction.Disks, e
 	now := time.Now()
 	w.observedAt = append(w.observedAt, now)
 	o := &eviction.Observation{At: now, Available: w.free, Capacity: 100 * gi}
-	return eviction.Figures{Memory: o, NodeFs: eviction.Filesystem{Bytes: o}}, eviction.Disks{}, w.unreadable
+	return eviction.Figures{Memory: o, NodeFs: eviction.Filesystem{Bytes: o, Inodes: o},
+		ImageFs: eviction.Filesystem{Bytes: o, Inodes: o}}, w.disks, w.unreadable
 }
 
 func (w *testNode) measure(context.Context, v1.ResourceName, []*v1.Pod) (map[types.UID]eviction.PodUse, error) {
@@ -283,6 +285,28 @@ func TestReclaimComesBeforeEviction(t *testing.T) {
 			w.pass(11 * time.Second)
 			if len(w.ended) != c.ended {
 				t.Errorf("ten seconds later: got %v ended, want %d", w.ended, c.ended)
+			}
+		})
+	}
+	for _, c := range []struct {
+		signal eviction.Signal
+		disks  eviction.Disks
+		want   []eviction.Reclaim
+	}{
+		{eviction.NodeFsInodesFree, eviction.Disks{}, both},
+		{eviction.ImageFsAvailable, eviction.Disks{DedicatedImageFs: true}, both},
+		{eviction.ImageFsInodesFree, eviction.Disks{DedicatedImageFs: true}, both},
+		{eviction.NodeFsAvailable, eviction.Disks{DedicatedImageFs: true, SplitImageFs: true}, both[:1]},
+		{eviction.NodeFsInodesFree, eviction.Disks{DedicatedImageFs: true, SplitImageFs: true}, both[:1]},
+		{eviction.ImageFsAvailable, eviction.Disks{DedicatedImageFs: true, SplitImageFs: true}, both[1:]},
+	} {
+		run(t, c.signal, func(w *testNode) {
+			w.free, w.reclaims, w.disks = 5*gi, 6*gi, c.disks
+			w.add("web", 9*gi)
+			w.begin()
+			if !slices.Equal(w.reclaimed, c.want) || len(w.ended) != 0 {
+				t.Errorf("%s of %+v: got %v reclaimed and %v ended, want %v and nobody", c.signal, c.disks, w.reclaimed,
+					w.ended, c.want)
 			}
 		})
 	}

@@ -110,6 +110,7 @@ func expect(t *testing.T, w *fakeRegistry, lines ...string) {
 }
 
 // row: CRI-06
+// row: CRI-07
 // row: CRI-20
 func TestPulledOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -66,4 +69,48 @@ func TestAPlanEndsAtTheFirstFailure(t *testing.T) {
 				r.RuntimeUntouched(), c.done, c.failed, c.untouched)
 		}
 	}
+}
+
+// slowVolumes makes the cgroup in a second and the volumes in another, and notes what is over when.
+type slowVolumes struct {
+	mu    sync.Mutex
+	steps []string
+}
+
+func (s *slowVolumes) note(step string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.steps = append(s.steps, step)
+}
+
+func (s *slowVolumes) Do(_ context.Context, j podactions.Job, a podplan.Action) error {
+	if _, ok := a.(podplan.PrepareVolumes); !ok {
+		s.note("sandbox")
+		return nil
+	}
+	time.Sleep(time.Second)
+	s.note("cgroup")
+	j.CgroupReady()
+	time.Sleep(time.Second)
+	s.note("volumes")
+	return nil
+}
+
+// A sandbox that is made beside the volumes waits for the Pod's cgroup, and for no more.
+//
+// row: PWK-11
+func TestTheCgroupComesBeforeTheSandbox(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		actions := &slowVolumes{}
+		run := planrunner.Start(t.Context(), planrunner.Plan{
+			Do:  []podplan.Action{podplan.PrepareVolumes{}, podplan.CreateSandbox{Parallel: true}},
+			Job: podactions.Job{Pod: &v1.Pod{}}, Actions: actions,
+			Begin: func(string, time.Duration) func() { return func() {} }, Resized: func(time.Duration, error) {}})
+		if r := <-run.Result(); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		if got, want := strings.Join(actions.steps, " "), "cgroup sandbox volumes"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	})
 }

@@ -1,0 +1,75 @@
+package gather
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/gantry-project/gantry/internal/cri/crifake"
+	"github.com/gantry-project/gantry/internal/options"
+)
+
+// Each hop is tried, whether or not those before it answer, and whether or not a container is
+// named: API server, kubelet, runtime, and the shim with the process.
+//
+// row: KAP-09
+// row: KAP-10
+func TestEachHopOfExecIsTried(t *testing.T) {
+	fake, err := crifake.Start(crifake.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fake.Close()
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch r.URL.Path {
+		case "/api/v1/namespaces/ns/pods/web":
+			fmt.Fprint(w, `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web"},"spec":{"nodeName":"n1"}}`)
+		case "/api/v1/nodes/n1/proxy/healthz":
+			fmt.Fprint(w, "ok")
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	defer api.Close()
+	there, err := kubernetes.NewForConfig(&rest.Config{Host: api.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	away, err := kubernetes.NewForConfig(&rest.Config{Host: "http://127.0.0.1:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const none = "shim and process of web: no container of Pod ns/web runs on this machine"
+	for _, c := range []struct {
+		name      string
+		client    kubernetes.Interface
+		container string
+		want      []string // of each hop what its line begins with
+	}{
+		{"all answer", there, "",
+			[]string{"API server: <nil>", "kubelet of n1: <nil>", "container runtime: <nil>", none}},
+		{"of a container", there, "app",
+			[]string{"API server: <nil>", "kubelet of n1: <nil>", "container runtime: <nil>", none}},
+		{"no API server", away, "", []string{"API server: Get", "container runtime: <nil>", none}},
+	} {
+		s := &Gatherer{Instance: &options.Instance{Runtime: fake.Endpoint()}}
+		hops := s.ExecHops(t.Context(), c.client, ExecTarget{Namespace: "ns", Pod: "web", Container: c.container})
+		var got []string
+		for _, h := range hops {
+			got = append(got, fmt.Sprintf("%s: %v", h.Name, h.Err))
+		}
+		ok := len(got) == len(c.want)
+		for i := range min(len(got), len(c.want)) {
+			ok = ok && strings.HasPrefix(got[i], c.want[i])
+		}
+		if !ok {
+			t.Errorf("%s: got %q, want hops that begin %q", c.name, got, c.want)
+		}
+	}
+}
