@@ -21,7 +21,7 @@ type Mask struct {
 var (
 	anyTime    = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
 	anyUID     = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
-	anyAddress = regexp.MustCompile(`\b10\.96\.\d+\.\d+`)
+	anyAddress = regexp.MustCompile(`\b10\.(9|96)\.\d+\.\d+`) // of the server's range and a seed's
 	nodePort   = regexp.MustCompile(`\b3[0-2]\d{3}\b`)
 	version    = regexp.MustCompile(`"resourceVersion":"\d+"`)
 	age        = regexp.MustCompile(`^(\d+[ydhms])+$`)
@@ -145,6 +145,14 @@ func Delta(base, obj json.RawMessage) ([]string, error) {
 		}
 	}
 	return out, nil
+}
+
+// content returns the object of a base; of a refused one, an empty one.
+func (a *Answer) content() json.RawMessage {
+	if a.Object == nil {
+		return json.RawMessage(`{}`)
+	}
+	return a.Object
 }
 
 func flatten(path string, v any, into map[string]string) {

@@ -96,6 +96,9 @@ func TestEvents(t *testing.T)                { replayGroup(t, "events") }
 func TestFlowControl(t *testing.T)           { replayGroup(t, "flowcontrol") }
 func TestNetworking(t *testing.T)            { replayGroup(t, "networking") }
 func TestNode(t *testing.T)                  { replayGroup(t, "node") }
+func TestNodes(t *testing.T)                 { replayGroup(t, "nodes") }
+func TestPods(t *testing.T)                  { replayGroup(t, "pods") }
+func TestServices(t *testing.T)              { replayGroup(t, "services") }
 func TestPolicy(t *testing.T)                { replayGroup(t, "policy") }
 func TestRBAC(t *testing.T)                  { replayGroup(t, "rbac") }
 func TestResource(t *testing.T)              { replayGroup(t, "resource") }

@@ -19,8 +19,11 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
 	"k8s.io/apiserver/pkg/warning"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/gantry-project/gantry/internal/apiserver"
 	"github.com/gantry-project/gantry/internal/apiserver/registry"
@@ -63,11 +66,38 @@ type inMemory struct {
 
 // GetRESTOptions implements generic.RESTOptionsGetter.
 func (o *inMemory) GetRESTOptions(r schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
-	versions := o.scheme.PrioritizedVersionsForGroup(r.Group)
+	info, _ := runtime.SerializerInfoForMediaType(o.scheme.Codecs.SupportedMediaTypes(), runtime.ContentTypeProtobuf)
+	codec := o.scheme.Codecs.CodecForVersions(info.Serializer, o.scheme.Codecs.UniversalDeserializer(),
+		schema.GroupVersions(o.scheme.PrioritizedVersionsForGroup(r.Group)),
+		schema.GroupVersion{Group: r.Group, Version: runtime.APIVersionInternal})
 	return generic.RESTOptions{StorageConfig: &storagebackend.ConfigForResource{GroupResource: r,
-		Config: storagebackend.Config{Codec: o.scheme.Codecs.LegacyCodec(versions...)}},
-		Decorator: o.store.Decorator(), EnableGarbageCollection: true, DeleteCollectionWorkers: 1,
+		Config: storagebackend.Config{Codec: codec}},
+		Decorator: encoded(codec, o.store.Decorator()), EnableGarbageCollection: true, DeleteCollectionWorkers: 1,
 		ResourcePrefix: "/" + r.String()}, nil
+}
+
+// encoded makes storages that write what a codec makes of an object, as etcd's does.
+func encoded(codec runtime.Codec, make generic.StorageDecorator) generic.StorageDecorator {
+	return func(c *storagebackend.ConfigForResource, prefix string, key func(runtime.Object) (string, error),
+		newObject, newList func() runtime.Object, attrs storage.AttrFunc, trigger storage.IndexerFuncs,
+		indexers *cache.Indexers) (storage.Interface, factory.DestroyFunc, error) {
+		s, destroy, err := make(c, prefix, key, newObject, newList, attrs, trigger, indexers)
+		return &encodedStorage{s, codec}, destroy, err
+	}
+}
+
+type encodedStorage struct {
+	storage.Interface
+	codec runtime.Codec
+}
+
+// Create implements storage.Interface.
+func (s *encodedStorage) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
+	stored, err := s.encode(obj)
+	if err != nil {
+		return err
+	}
+	return s.Interface.Create(ctx, key, stored, out, ttl)
 }
 
 func (r *Registry) addServiceCIDR() error {
@@ -190,13 +220,14 @@ func (r *Registry) write(p *parsed) (runtime.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.What == "create" {
-		return p.storage.(rest.Creater).Create(p.ctx, obj, rest.ValidateAllObjectFunc,
-			&metav1.CreateOptions{DryRun: p.dryRun})
-	}
 	m, err := meta.Accessor(obj)
 	if err != nil {
 		return nil, err
+	}
+	if p.What == "create" {
+		rest.WipeObjectMetaSystemFields(m) // as the handlers of creations do
+		return p.storage.(rest.Creater).Create(p.ctx, obj, rest.ValidateAllObjectFunc,
+			&metav1.CreateOptions{DryRun: p.dryRun})
 	}
 	if m.GetName() != p.Name {
 		return nil, apierrors.NewBadRequest("the name of the object does not match the name on the URL")
@@ -225,4 +256,25 @@ func (r *Registry) encode(p *parsed, obj runtime.Object) ([]byte, error) {
 	var b bytes.Buffer
 	err := r.scheme.Codecs.EncoderForVersion(info.Serializer, p.gv).Encode(obj, &b)
 	return b.Bytes(), err
+}
+
+func (s *encodedStorage) encode(obj runtime.Object) (runtime.Object, error) {
+	raw, err := runtime.Encode(s.codec, obj)
+	if err != nil {
+		return nil, err
+	}
+	return runtime.Decode(s.codec, raw)
+}
+
+// GuaranteedUpdate implements storage.Interface.
+func (s *encodedStorage) GuaranteedUpdate(ctx context.Context, key string, out runtime.Object, ignoreNotFound bool,
+	pre *storage.Preconditions, try storage.UpdateFunc, cached runtime.Object) error {
+	write := func(in runtime.Object, m storage.ResponseMeta) (runtime.Object, *uint64, error) {
+		obj, ttl, err := try(in, m)
+		if err == nil {
+			obj, err = s.encode(obj)
+		}
+		return obj, ttl, err
+	}
+	return s.Interface.GuaranteedUpdate(ctx, key, out, ignoreNotFound, pre, write, cached)
 }
