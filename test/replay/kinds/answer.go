@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -29,7 +30,7 @@ var (
 		`resource|discovery|coordination|scheduling|node|admissionregistration|flowcontrol|v1|v1beta1|v2)\.([A-Z]\w+)`)
 	storeKey  = regexp.MustCompile(`Key: /[^,]*`)
 	goDiff    = regexp.MustCompile(`(?s)\n@@ .*$`)
-	immutable = regexp.MustCompile(`(?s)Invalid value: \{.*\}: field is immutable`)
+	immutable = regexp.MustCompile(`(?s)Invalid value: (\{.*\}|\[\{.*\}\]): field is immutable`)
 )
 
 // randomSuffix is how long the random end of a generated name is, longestBase how much of a
@@ -183,6 +184,9 @@ func (m *Mask) Cells(table *metav1.Table) string {
 	}
 	var out []string
 	for _, c := range table.Rows[0].Cells {
+		if n, ok := c.(float64); ok && n == math.Trunc(n) { // of a table that was read from JSON
+			c = int64(n)
+		}
 		text := fmt.Sprint(c)
 		if age.MatchString(text) {
 			text = "<age>"

@@ -38,6 +38,10 @@ type Registry struct {
 	now    time.Time
 }
 
+// seedTime is the time that seeds have in their statuses. The store gives it to what becomes true, so
+// that what was recorded stays.
+var seedTime = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
 // NewRegistry returns the storages with the ServiceCIDR that a server creates at its start.
 func NewRegistry(now time.Time) (*Registry, error) {
 	r := &Registry{now: now}
@@ -50,7 +54,7 @@ func NewRegistry(now time.Time) (*Registry, error) {
 	if r.scheme, err = scheme.New(all); err != nil {
 		return nil, err
 	}
-	store := memstore.New(func() time.Time { return now })
+	store := memstore.New(func() time.Time { return seedTime })
 	if r.set, err = registry.Build(all, registry.Options{Scheme: r.scheme.Scheme,
 		RESTOptions: &inMemory{store, r.scheme}}); err != nil {
 		return nil, err

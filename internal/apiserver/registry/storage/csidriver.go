@@ -111,7 +111,7 @@ func checkDriver(d, previous *storagev1.CSIDriver) field.ErrorList {
 	s := &d.Spec
 	if previous == nil {
 		const longest = 63
-		if len(d.Name) > longest {
+		if len(d.Name) > longest && len(d.Name) <= validation.DNS1123SubdomainMaxLength {
 			f.Add(field.TooLong(field.NewPath("metadata", "name"), d.Name, longest))
 		}
 	}
