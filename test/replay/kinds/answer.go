@@ -56,6 +56,7 @@ func NewMask(body []byte, now time.Time) Mask {
 
 // Text masks a text.
 func (m *Mask) Text(s string) string {
+	s = anyUID.ReplaceAllString(s, "<uid>")
 	if m.generated != nil {
 		s = m.generated.ReplaceAllString(s, "<generated>")
 	}
@@ -65,8 +66,7 @@ func (m *Mask) Text(s string) string {
 		}
 		return t
 	})
-	s = version.ReplaceAllString(anyAddress.ReplaceAllString(anyUID.ReplaceAllString(s, "<uid>"), "<address>"),
-		`"resourceVersion":"<version>"`)
+	s = version.ReplaceAllString(anyAddress.ReplaceAllString(s, "<address>"), `"resourceVersion":"<version>"`)
 	s = storeKey.ReplaceAllString(s, "Key: …")
 	s = goDiff.ReplaceAllString(goType.ReplaceAllString(s, "$2"), "")
 	return nodePort.ReplaceAllString(immutable.ReplaceAllString(s, "Invalid value: …: field is immutable"), "<port>")
@@ -80,7 +80,8 @@ func Refusal(s *metav1.Status, m Mask) Answer {
 			out.Findings = append(out.Findings, m.Text(fmt.Sprintf("%s %s: %s", c.Type, c.Field, c.Message)))
 		}
 	}
-	if len(out.Findings) == 0 && s.Code != 400 { // 400: in the words of the decoder
+	// 400 is in the words of the decoder, 409 in those of the store
+	if len(out.Findings) == 0 && s.Code != 400 && s.Code != 409 {
 		out.Message = m.Text(s.Message)
 	}
 	return out

@@ -27,6 +27,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/apiserver"
 	"github.com/gantry-project/gantry/internal/apiserver/registry"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/autoscaling"
 	"github.com/gantry-project/gantry/internal/apiserver/scheme"
 	"github.com/gantry-project/gantry/internal/simulate/memstore"
 )
@@ -42,7 +43,10 @@ type Registry struct {
 // that what was recorded stays.
 var seedTime = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// NewRegistry returns the storages with the ServiceCIDR that a server creates at its start.
+const stampedTransition = `"lastTransitionTime":"2026-01-01T00:00:00Z"`
+
+// NewRegistry returns the storages with the ServiceCIDR that a server creates at its start, and the
+// namespace of the recordings.
 func NewRegistry(now time.Time) (*Registry, error) {
 	r := &Registry{now: now}
 	all, err := apiserver.StandaloneKinds(func(group, resource string) rest.StandardStorage {
@@ -51,7 +55,7 @@ func NewRegistry(now time.Time) (*Registry, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.scheme, err = scheme.New(all); err != nil {
+	if r.scheme, err = scheme.New(all, autoscaling.AddV1); err != nil {
 		return nil, err
 	}
 	store := memstore.New(func() time.Time { return seedTime })
@@ -59,7 +63,12 @@ func NewRegistry(now time.Time) (*Registry, error) {
 		RESTOptions: &inMemory{store, r.scheme}}); err != nil {
 		return nil, err
 	}
-	return r, r.addServiceCIDR()
+	if err := r.addServiceCIDR(); err != nil {
+		return nil, err
+	}
+	_, err = r.Do(Request{List: "/api/v1/namespaces", What: "create",
+		Body: []byte(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"diff"}}`)})
+	return r, err
 }
 
 // inMemory opens every resource in a store. Dry runs go through a codec of its group.
@@ -258,8 +267,13 @@ func (r *Registry) decode(p *parsed) (runtime.Object, error) {
 func (r *Registry) encode(p *parsed, obj runtime.Object) ([]byte, error) {
 	info, _ := runtime.SerializerInfoForMediaType(r.scheme.Codecs.SupportedMediaTypes(), runtime.ContentTypeJSON)
 	var b bytes.Buffer
-	err := r.scheme.Codecs.EncoderForVersion(info.Serializer, p.gv).Encode(obj, &b)
-	return b.Bytes(), err
+	if err := r.scheme.Codecs.EncoderForVersion(info.Serializer, p.gv).Encode(obj, &b); err != nil {
+		return nil, err
+	}
+	if p.resource == "pods" { // the store in memory fills it
+		return bytes.ReplaceAll(b.Bytes(), []byte(stampedTransition), []byte(`"lastTransitionTime":null`)), nil
+	}
+	return b.Bytes(), nil
 }
 
 func (s *encodedStorage) encode(obj runtime.Object) (runtime.Object, error) {

@@ -287,7 +287,7 @@ func checkMutation(x *expressionValidator, m *admissionv1.Mutation, at *field.Pa
 		case c == nil:
 			x.Required(apply, "must be specified when patchType is ApplyConfiguration")
 		case strings.TrimSpace(c.Expression) == "":
-			x.Required(apply.Child("expression"), "expression is not specified")
+			x.Required(apply.Child("expression"), "")
 		default:
 			x.compile(&patch.ApplyConfigurationCondition{Expression: c.Expression}, apply.Child("expression"))
 		}
@@ -299,7 +299,7 @@ func checkMutation(x *expressionValidator, m *admissionv1.Mutation, at *field.Pa
 		case c == nil:
 			x.Required(list, "must be specified when patchType is JSONPatch")
 		case strings.TrimSpace(c.Expression) == "":
-			x.Required(list.Child("expression"), "expression is not specified")
+			x.Required(list.Child("expression"), "")
 		default:
 			x.compile(&patch.JSONPatchCondition{Expression: c.Expression}, list.Child("expression"))
 		}

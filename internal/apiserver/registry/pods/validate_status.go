@@ -146,7 +146,7 @@ func claimStatuses(p *v1.Pod, path *field.Path) field.ErrorList {
 		seen[s.Name] = true
 		if s.ResourceClaimName != nil {
 			for _, msg := range validation.IsDNS1123Subdomain(*s.ResourceClaimName) {
-				errs = append(errs, field.Invalid(at.Child("name"), *s.ResourceClaimName, msg))
+				errs = append(errs, field.Invalid(at.Child("resourceClaimName"), *s.ResourceClaimName, msg))
 			}
 		}
 	}
