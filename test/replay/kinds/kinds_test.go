@@ -47,7 +47,7 @@ func replayGroup(t *testing.T, group string) {
 	for i := range all {
 		results, err := r.Replay(&all[i])
 		if err != nil {
-			t.Fatalf("%s %s: %v", all[i].What, all[i].Path, err)
+			t.Fatalf("%s %s: got error %v, want none", all[i].What, all[i].Path, err)
 		}
 		for _, c := range results {
 			asked++
@@ -65,7 +65,7 @@ func replayGroup(t *testing.T, group string) {
 				differ++
 				continue
 			default:
-				t.Errorf("%s\n%s", c.Name, c.Difference)
+				t.Errorf("%s is answered otherwise than by upstream, want the same:\n%s", c.Name, c.Difference)
 			}
 			if shown++; shown >= mostDifferences {
 				t.Fatal("and more")

@@ -153,8 +153,8 @@ func claimStatuses(p *v1.Pod, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// extendedClaimStatus checks the claim for extended resources: each mapping is of a container and of
-// a resource that it asks for.
+// extendedClaimStatus checks the claim for extended resources: each mapping is of a container and
+// of a resource that it asks for.
 func extendedClaimStatus(p *v1.Pod, at *field.Path) field.ErrorList {
 	s := p.Status.ExtendedResourceClaimStatus
 	if s == nil {
