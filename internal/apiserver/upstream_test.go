@@ -38,7 +38,7 @@ type wanted struct {
 func TestAsUpstream(t *testing.T) { asWanted(t, "testdata/upstream.json") }
 
 // TestWarningsAsUpstream is TestAsUpstream for warnings of all kinds, and for what status endpoints
-// ignore; what v1.37.2 answers was read in its code.
+// ignore; v1.37.2 was sent each and answers so.
 //
 // row: API-44
 func TestWarningsAsUpstream(t *testing.T) { asWanted(t, "testdata/upstream_warnings.json") }
