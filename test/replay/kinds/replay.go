@@ -176,7 +176,7 @@ func (a *Answer) difference(want *Answer) string {
 		a.Code = 0
 	}
 	add("code", a.Code, refused)
-	add("findings", strings.Join(a.Findings, "\n       "), strings.Join(want.Findings, "\n       "))
+	add("findings", strings.Join(ordered(a.Findings), "\n       "), strings.Join(ordered(want.Findings), "\n       "))
 	if want.Code != http.StatusConflict {
 		add("message", a.Message, want.Message)
 	}
@@ -187,6 +187,23 @@ func (a *Answer) difference(want *Answer) string {
 	add("object", strings.Join(a.Delta, "\n       "), strings.Join(want.Delta, "\n       "))
 	add("cells", a.Cells, want.Cells)
 	return strings.Join(out, "\n")
+}
+
+// ordered sorts neighbouring findings about one map: the library goes through maps in Go's random
+// order.
+func ordered(findings []string) []string {
+	out := slices.Clone(findings)
+	for from := 0; from < len(out); {
+		of, _, _ := strings.Cut(out[from], ": ")
+		_, of, _ = strings.Cut(of, " ")
+		to := from + 1
+		for to < len(out) && strings.Contains(out[to], " "+of+": ") {
+			to++
+		}
+		slices.Sort(out[from:to])
+		from = to
+	}
+	return out
 }
 
 // String names what a case changes.
