@@ -2,13 +2,16 @@
 // answers differ, grouped by cause.
 //
 //	apidiff -ours GANTRY.kubeconfig -theirs UPSTREAM.kubeconfig [-run REGEXP] [-cases N] [-seed N] [-faults N] [-table] [script | create | update | status | selectors | puts]…
+//	apidiff -theirs UPSTREAM.kubeconfig -record test/replay/kinds/testdata record
 //
 // create, update and status change one field at a time of an object of each kind (seeds.yaml) to
 // what the field's schema allows and to what it does not; they are dry runs. selectors sends field
 // selectors of every kind, puts writes objects that are not there or without a version. script
 // sends the requests of scripts/*.yaml in order, which also write. Both servers should be new, of
 // the same version and without controllers beside them: what is written stays in the namespaces
-// diff*. Who asks must be in system:masters; other users are impersonated.
+// diff*. Who asks must be in system:masters; other users are impersonated. record writes the
+// answers of a kube-apiserver without admission plugins to a directory, for `go test` of
+// test/replay/kinds.
 package main
 
 import (
@@ -64,11 +67,13 @@ func main() {
 			return err
 		}
 		p := &pair{}
-		if p.gantry, err = dial(ours); err != nil {
-			return err
-		}
 		if p.reference, err = dial(theirs); err != nil {
 			return err
+		}
+		if p.gantry = p.reference; ours != "" { // record asks the reference alone
+			if p.gantry, err = dial(ours); err != nil {
+				return err
+			}
 		}
 		return run(ctx, o, p, flag.Args())
 	}()
@@ -97,8 +102,10 @@ func run(ctx context.Context, o options, p *pair, what []string) error {
 			err = m.runSelectors(ctx, found)
 		case "puts":
 			err = m.runPuts(ctx, found)
+		case "record":
+			return m.record(ctx, o.record)
 		default:
-			err = fmt.Errorf("%q is none of create, update, status, script, selectors, puts", w)
+			err = fmt.Errorf("%q is none of create, update, status, script, selectors, puts, record", w)
 		}
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "apidiff:", err)

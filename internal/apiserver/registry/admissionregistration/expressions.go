@@ -100,7 +100,6 @@ func (x *expressionValidator) variables(list []admissionv1.Variable, path *field
 		return
 	}
 	x.compiler = composed
-	seen := sets.New[string]()
 	for i, v := range list {
 		at := path.Index(i)
 		if v.Name == "" {
@@ -108,10 +107,6 @@ func (x *expressionValidator) variables(list []admissionv1.Variable, path *field
 		} else if !identifier(v.Name) {
 			x.Invalid(at.Child("name"), v.Name, "must be a valid CEL identifier")
 		}
-		if seen.Has(v.Name) {
-			x.Add(field.Duplicate(at.Child("name"), v.Name))
-		}
-		seen.Insert(v.Name)
 		if strings.TrimSpace(v.Expression) == "" {
 			x.Required(at.Child("expression"), "expression is not specified")
 			continue

@@ -13,6 +13,7 @@ import (
 	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
+	"k8s.io/client-go/util/jsonpath"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
@@ -191,13 +192,23 @@ func checkPolicyStatus(p, _ *admissionv1.ValidatingAdmissionPolicy) field.ErrorL
 			if w.Warning == "" {
 				f.Required(one.Child("warning"), "")
 			}
-			if w.FieldRef == "" {
-				f.Required(one.Child("fieldRef"), "")
-			}
+			checkFieldRef(&f, w.FieldRef, one.Child("fieldRef"))
 		}
 	}
 	f.Add(metavalidation.ValidateConditions(p.Status.Conditions, at.Child("conditions"))...)
 	return f.List()
+}
+
+// checkFieldRef checks that the place of an expression is a JSONPath.
+func checkFieldRef(f *typed.Errors, ref string, at *field.Path) {
+	ref = strings.TrimSpace(ref)
+	if ref == "" {
+		f.Required(at, "")
+		return
+	}
+	if err := jsonpath.New("spec").Parse("{" + ref + "}"); err != nil {
+		f.Invalid(at, ref, "invalid JSONPath: "+err.Error())
+	}
 }
 
 // Limits of audit annotations.
@@ -276,7 +287,7 @@ func checkMutation(x *expressionValidator, m *admissionv1.Mutation, at *field.Pa
 		case c == nil:
 			x.Required(apply, "must be specified when patchType is ApplyConfiguration")
 		case strings.TrimSpace(c.Expression) == "":
-			x.Required(apply.Child("expression"), "expression is not specified")
+			x.Required(apply.Child("expression"), "")
 		default:
 			x.compile(&patch.ApplyConfigurationCondition{Expression: c.Expression}, apply.Child("expression"))
 		}
@@ -288,7 +299,7 @@ func checkMutation(x *expressionValidator, m *admissionv1.Mutation, at *field.Pa
 		case c == nil:
 			x.Required(list, "must be specified when patchType is JSONPatch")
 		case strings.TrimSpace(c.Expression) == "":
-			x.Required(list.Child("expression"), "expression is not specified")
+			x.Required(list.Child("expression"), "")
 		default:
 			x.compile(&patch.JSONPatchCondition{Expression: c.Expression}, list.Child("expression"))
 		}

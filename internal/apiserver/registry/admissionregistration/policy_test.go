@@ -67,7 +67,7 @@ func TestMutations(t *testing.T) {
 			"spec.mutations[0].applyConfiguration.expression: Invalid value: \"1\": must evaluate to Object but got " +
 				"int"},
 		{"apply nothing", apply(" "),
-			"spec.mutations[0].applyConfiguration.expression: Required value: expression is not specified"},
+			"spec.mutations[0].applyConfiguration.expression: Required value"},
 		{"unknown", admissionv1.Mutation{PatchType: "X"},
 			`spec.mutations[0].patchType: Unsupported value: "X": supported values: "ApplyConfiguration", "JSONPatch"`},
 	} {

@@ -91,7 +91,8 @@ func checkWebhook(f *typed.Errors, h *webhookFields, at *field.Path) {
 	case c.URL != nil:
 		f.Add(webhook.ValidateWebhookURL(path.Child("url"), *c.URL, true)...)
 	default:
-		f.Add(webhook.ValidateWebhookService(path.Child("service"), c.Service.Namespace, c.Service.Name, c.Service.Path,
+		// upstream gives name and namespace in this order: what is said of one names the other
+		f.Add(webhook.ValidateWebhookService(path.Child("service"), c.Service.Name, c.Service.Namespace, c.Service.Path,
 			typed.Deref(c.Service.Port))...)
 	}
 }

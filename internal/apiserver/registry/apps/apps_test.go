@@ -164,6 +164,27 @@ func TestTemplateGenerationFollowsTheTemplate(t *testing.T) {
 	}
 }
 
+// TestTemplateGenerationIsANumber: any other text is refused at creation and update, as by v1.37.2.
+func TestTemplateGenerationIsANumber(t *testing.T) {
+	rules := daemonSets().Rules
+	for text, want := range map[string]string{
+		"7": "",
+		"abc": `DaemonSet in version "v1" cannot be handled as a DaemonSet: strconv.ParseInt: parsing "abc": ` +
+			`invalid syntax`,
+		"": `DaemonSet in version "v1" cannot be handled as a DaemonSet: strconv.ParseInt: parsing "": invalid syntax`,
+	} {
+		d := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{
+			Annotations: map[string]string{appsv1.DeprecatedTemplateGeneration: text}}}
+		_, created := rules.BeginCreate(t.Context(), d, false)
+		_, updated := rules.BeginUpdate(t.Context(), d, d, false)
+		for _, err := range []error{created, updated} {
+			if got := err; (got == nil) != (want == "") || got != nil && got.Error() != want {
+				t.Errorf("generation %q: got error %v, want %q", text, got, want)
+			}
+		}
+	}
+}
+
 func TestCollisionsNeverDecrease(t *testing.T) {
 	previous := &appsv1.Deployment{Status: appsv1.DeploymentStatus{CollisionCount: new(int32(2))}}
 	now := &appsv1.Deployment{Status: appsv1.DeploymentStatus{CollisionCount: new(int32(1)), Replicas: 3,

@@ -2,12 +2,14 @@ package apps
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -52,6 +54,12 @@ func daemonSets() resourcedef.Kind {
 		},
 		AllowUnconditionalUpdate: true,
 	}.Untyped()
+	k.Rules.BeginCreate = func(_ context.Context, o runtime.Object, _ bool) (func(bool), error) {
+		return nil, numericGeneration(o)
+	}
+	k.Rules.BeginUpdate = func(_ context.Context, o, _ runtime.Object, _ bool) (func(bool), error) {
+		return nil, numericGeneration(o)
+	}
 	k.Table = resourcedef.Table{Columns: daemonSetColumns(), Row: typed.RowFunc(daemonSetRow),
 		RowObject: withoutTemplateGeneration}
 	return k
@@ -80,6 +88,24 @@ func templateGeneration(d *appsv1.DaemonSet) int64 {
 		return 1
 	}
 	return n
+}
+
+// numericGeneration refuses a template generation that is no number, in the words of v1.37.2, which
+// decodes it into a field.
+func numericGeneration(o runtime.Object) error {
+	d, ok := o.(*appsv1.DaemonSet)
+	if !ok {
+		return nil
+	}
+	text, given := d.Annotations[appsv1.DeprecatedTemplateGeneration]
+	if !given {
+		return nil
+	}
+	if _, err := strconv.ParseInt(text, 10, 64); err != nil {
+		return apierrors.NewBadRequest(fmt.Sprintf(
+			"DaemonSet in version \"v1\" cannot be handled as a DaemonSet: %v", err))
+	}
+	return nil
 }
 
 func setTemplateGeneration(d *appsv1.DaemonSet, n int64) {

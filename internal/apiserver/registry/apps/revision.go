@@ -29,7 +29,7 @@ func controllerRevisions() resourcedef.Kind {
 		Row: typed.RowFunc(func(c *appsv1.ControllerRevision, o resourcedef.RowOptions) []any {
 			owner := "<none>"
 			if ref := metav1.GetControllerOf(c); ref != nil {
-				owner = strings.ToLower(ref.Kind) + "." + strings.Split(ref.APIVersion, "/")[0] + "/" + ref.Name
+				owner = ownerKind(ref) + "/" + ref.Name
 			}
 			return []any{c.Name, owner, c.Revision, printers.TimestampSince(c.CreationTimestamp, o.Now)}
 		}),
@@ -38,6 +38,15 @@ func controllerRevisions() resourcedef.Kind {
 }
 
 // checkRevision wants data that never changes.
+// ownerKind returns an owner's kind with its group, as resources are named.
+func ownerKind(ref *metav1.OwnerReference) string {
+	kind := strings.ToLower(ref.Kind)
+	if group, _, ok := strings.Cut(ref.APIVersion, "/"); ok {
+		kind += "." + group
+	}
+	return kind
+}
+
 func checkRevision(c, previous *appsv1.ControllerRevision) field.ErrorList {
 	var f typed.Errors
 	data := field.NewPath("data")

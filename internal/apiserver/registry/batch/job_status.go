@@ -206,11 +206,11 @@ func (c *statusCheck) checkMonotonic() {
 		c.Invalid(status().Child("succeeded"), s.Succeeded, "cannot decrease the succeeded counter")
 	}
 	if s.CompletionTime != nil && w.CompletionTime != nil && !s.CompletionTime.Equal(w.CompletionTime) {
-		c.Invalid(status().Child("completionTime"), s.CompletionTime, "completionTime cannot be mutated")
+		c.Invalid(status().Child("completionTime"), s.CompletionTime, "field is immutable")
 	}
 	resumes := hasCondition(c.was, batchv1.JobSuspended) && !hasCondition(c.j, batchv1.JobSuspended)
 	if w.StartTime != nil && !w.StartTime.Equal(s.StartTime) && !typed.Deref(c.j.Spec.Suspend) && !resumes {
-		c.Required(status().Child("startTime"), "startTime cannot be removed for unsuspended job")
+		c.Invalid(status().Child("startTime"), s.StartTime, "field is immutable for unsuspended job once set")
 	}
 	if hasCondition(c.was, batchv1.JobSuccessCriteriaMet) && !hasCondition(c.j, batchv1.JobSuccessCriteriaMet) {
 		c.conditions("cannot disable the SuccessCriteriaMet=True condition")

@@ -65,7 +65,8 @@ func TestJobStatusLeadsToOneEnd(t *testing.T) {
 				"status.conditions: Invalid value: cannot disable the terminal FailureTarget=True " +
 				"condition\nstatus.failed: Invalid value: 0: cannot decrease the failed counter"},
 		{name: "starts again", was: running, now: change(running, func(s *batchv1.JobStatus) { s.StartTime = &end }),
-			want: "status.startTime: Required value: startTime cannot be removed for unsuspended job"},
+			want: "status.startTime: Invalid value: \"1970-01-01T00:03:20Z\": " +
+				"field is immutable for unsuspended job once set"},
 		{name: "is suspended", was: running,
 			now:  batchv1.JobStatus{Conditions: []batchv1.JobCondition{condition(batchv1.JobSuspended)}},
 			spec: batchv1.JobSpec{Suspend: new(true)}},

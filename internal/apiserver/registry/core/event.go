@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -254,10 +255,7 @@ func eventRow(e *v1.Event, opt resourcedef.RowOptions) []any {
 }
 
 func sourceCell(e *v1.Event) string {
-	name, host := e.Source.Component, e.Source.Host
-	if name == "" {
-		name, host = e.ReportingController, e.ReportingInstance
-	}
+	name, host := cmp.Or(e.Source.Component, e.ReportingController), cmp.Or(e.Source.Host, e.ReportingInstance)
 	if host == "" {
 		return name
 	}

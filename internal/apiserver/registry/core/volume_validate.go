@@ -251,10 +251,6 @@ func warnVolume(p *v1.PersistentVolume) []string {
 			"spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. Instead, the recommended "+
 				"approach is to use dynamic provisioning.")
 	}
-	if q, ok := p.Spec.Capacity[v1.ResourceStorage]; ok && q.MilliValue()%1000 != 0 {
-		out = append(out, fmt.Sprintf("spec.capacity[storage]: fractional byte value %q is invalid, must be an integer",
-			q.String()))
-	}
 	return out
 }
 

@@ -3,10 +3,7 @@
 package discovery
 
 import (
-	"cmp"
 	"context"
-	"fmt"
-	"sort"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -122,11 +119,12 @@ func warnAddresses(s *discoveryv1.EndpointSlice) []string {
 const maxShownCells = 3
 
 func portCell(ports []discoveryv1.EndpointPort) string {
+	if len(ports) == 0 {
+		return "<unset>"
+	}
 	var out []string
-	for i, p := range ports {
+	for _, p := range ports {
 		switch {
-		case i >= maxShownCells:
-			return fmt.Sprintf("%s + %d more...", printers.JoinLimited(out, maxShownCells), len(ports)-i)
 		case p.Name != nil && p.Port == nil:
 			out = append(out, *p.Name)
 		case p.Port == nil:
@@ -135,8 +133,7 @@ func portCell(ports []discoveryv1.EndpointPort) string {
 			out = append(out, strconv.Itoa(int(*p.Port)))
 		}
 	}
-	sort.Strings(out)
-	return cmp.Or(printers.JoinLimited(out, maxShownCells), "<unset>")
+	return printers.JoinLimited(out, maxShownCells)
 }
 
 func addressCell(endpoints []discoveryv1.Endpoint) string {

@@ -138,7 +138,7 @@ func checkLevelStatus(l, _ *flowcontrolv1.PriorityLevelConfiguration) field.Erro
 		}
 		seen[c.Type] = true
 		if c.Type == "" {
-			f.Required(at.Child("type"), "must not be empty")
+			f.Required(at.Child("type"), "")
 		}
 	}
 	return f.List()

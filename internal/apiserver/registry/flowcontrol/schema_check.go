@@ -207,7 +207,7 @@ func checkSchemaStatus(s, _ *flowcontrolv1.FlowSchema) field.ErrorList {
 		}
 		seen[c.Type] = true
 		if c.Type == "" {
-			f.Required(at.Child("type"), "must not be empty")
+			f.Required(at.Child("type"), "")
 		}
 	}
 	return f.List()

@@ -141,7 +141,7 @@ func checkClass(c, previous *networkingv1.IngressClass) field.ErrorList {
 	typed.Supported(&f, path.Child("scope"), scope, networkingv1.IngressClassParametersReferenceScopeCluster,
 		networkingv1.IngressClassParametersReferenceScopeNamespace)
 	switch {
-	case scope == networkingv1.IngressClassParametersReferenceScopeNamespace && typed.Deref(p.Namespace) == "":
+	case scope == networkingv1.IngressClassParametersReferenceScopeNamespace && p.Namespace == nil:
 		f.Required(namespace, "`parameters.scope` is set to 'Namespace'")
 	case scope == networkingv1.IngressClassParametersReferenceScopeNamespace:
 		f.DNSLabel(namespace, *p.Namespace)

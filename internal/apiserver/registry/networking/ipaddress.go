@@ -2,10 +2,12 @@ package networking
 
 import (
 	"net/netip"
+	"strings"
 
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -34,10 +36,7 @@ func addresses() resourcedef.Kind {
 		Row: typed.RowFunc(func(a *networkingv1.IPAddress, o resourcedef.RowOptions) []any {
 			parent := "<none>"
 			if r := a.Spec.ParentRef; r != nil {
-				parent = r.Resource
-				if r.Group != "" {
-					parent += "." + r.Group
-				}
+				parent = strings.ToLower(schema.GroupResource{Group: r.Group, Resource: r.Resource}.String())
 				if r.Namespace != "" {
 					parent += "/" + r.Namespace
 				}

@@ -55,32 +55,50 @@ func defaultPolicy(p *networkingv1.NetworkPolicy) {
 	}
 }
 
-// eachPort visits the ports of all rules.
-func eachPort(s *networkingv1.NetworkPolicySpec, f func(*networkingv1.NetworkPolicyPort, *field.Path)) {
-	each := func(list []networkingv1.NetworkPolicyPort, path *field.Path) {
-		for i := range list {
-			f(&list[i], path.Child("ports").Index(i))
-		}
-	}
+// policyRule is what rules of both directions have: ports, and peers at a path.
+type policyRule struct {
+	ports []networkingv1.NetworkPolicyPort
+	peers []networkingv1.NetworkPolicyPeer
+	path  *field.Path
+	child string // of the peers
+}
+
+// policyRules returns the rules of both directions, ingress first.
+func policyRules(s *networkingv1.NetworkPolicySpec) (out []policyRule) {
 	for i := range s.Ingress {
-		each(s.Ingress[i].Ports, spec().Child("ingress").Index(i))
+		r := &s.Ingress[i]
+		out = append(out, policyRule{r.Ports, r.From, spec().Child("ingress").Index(i), "from"})
 	}
 	for i := range s.Egress {
-		each(s.Egress[i].Ports, spec().Child("egress").Index(i))
+		r := &s.Egress[i]
+		out = append(out, policyRule{r.Ports, r.To, spec().Child("egress").Index(i), "to"})
+	}
+	return out
+}
+
+// eachPort visits the ports of all rules.
+func eachPort(s *networkingv1.NetworkPolicySpec, f func(*networkingv1.NetworkPolicyPort, *field.Path)) {
+	for _, r := range policyRules(s) {
+		r.eachPort(f)
+	}
+}
+
+func (r *policyRule) eachPort(f func(*networkingv1.NetworkPolicyPort, *field.Path)) {
+	for i := range r.ports {
+		f(&r.ports[i], r.path.Child("ports").Index(i))
 	}
 }
 
 // eachPeer visits the other ends of all rules.
 func eachPeer(s *networkingv1.NetworkPolicySpec, f func(*networkingv1.NetworkPolicyPeer, *field.Path)) {
-	for i := range s.Ingress {
-		for k := range s.Ingress[i].From {
-			f(&s.Ingress[i].From[k], spec().Child("ingress").Index(i).Child("from").Index(k))
-		}
+	for _, r := range policyRules(s) {
+		r.eachPeer(f)
 	}
-	for i := range s.Egress {
-		for k := range s.Egress[i].To {
-			f(&s.Egress[i].To[k], spec().Child("egress").Index(i).Child("to").Index(k))
-		}
+}
+
+func (r *policyRule) eachPeer(f func(*networkingv1.NetworkPolicyPeer, *field.Path)) {
+	for i := range r.peers {
+		f(&r.peers[i], r.path.Child(r.child).Index(i))
 	}
 }
 
@@ -101,9 +119,11 @@ func checkPolicy(p, previous *networkingv1.NetworkPolicy) field.ErrorList {
 	var f typed.Errors
 	s := &p.Spec
 	f.LabelSelector(spec().Child("podSelector"), &s.PodSelector)
-	eachPort(s, func(port *networkingv1.NetworkPolicyPort, path *field.Path) { checkPort(&f, port, path) })
 	stored := storedBlocks(previous)
-	eachPeer(s, func(peer *networkingv1.NetworkPolicyPeer, path *field.Path) { checkPeer(&f, peer, path, stored) })
+	for _, r := range policyRules(s) {
+		r.eachPort(func(port *networkingv1.NetworkPolicyPort, path *field.Path) { checkPort(&f, port, path) })
+		r.eachPeer(func(peer *networkingv1.NetworkPolicyPeer, path *field.Path) { checkPeer(&f, peer, path, stored) })
+	}
 	const directions = 2
 	types := spec().Child("policyTypes")
 	if len(s.PolicyTypes) > directions {

@@ -141,11 +141,36 @@ func PrepareStatus(p, old *v1.Pod) {
 		p.Status.QOSClass = old.Status.QOSClass
 	}
 	keepClaimStatuses(&p.Status, &old.Status)
-	if len(old.Status.VolumeHealth) == 0 {
-		p.Status.VolumeHealth = nil // behind a gate that is off
-	}
+	dropStatusFields(&p.Status, &old.Status)
 	defaultStatus(&p.Status)
 	keepObservedGenerations(p, old)
+}
+
+// dropStatusFields removes fields behind gates that are off, unless the stored status has them.
+func dropStatusFields(s, old *v1.PodStatus) {
+	if len(old.VolumeHealth) == 0 {
+		s.VolumeHealth = nil
+	}
+	if len(old.NodeAllocatableResourceClaimStatuses) == 0 {
+		s.NodeAllocatableResourceClaimStatuses = nil
+	}
+	used := false
+	eachMountStatus(old, func(m *v1.VolumeMountStatus) { used = used || m.VolumeStatus != nil })
+	if !used {
+		eachMountStatus(s, func(m *v1.VolumeMountStatus) { m.VolumeStatus = nil })
+	}
+}
+
+// eachMountStatus calls f for the status of each volume mount.
+func eachMountStatus(s *v1.PodStatus, f func(*v1.VolumeMountStatus)) {
+	for _, list := range [][]v1.ContainerStatus{s.ContainerStatuses, s.InitContainerStatuses,
+		s.EphemeralContainerStatuses} {
+		for i := range list {
+			for k := range list[i].VolumeMounts {
+				f(&list[i].VolumeMounts[k])
+			}
+		}
+	}
 }
 
 // keepClaimStatuses keeps what is known of claims, for writers that leave it out.

@@ -1,6 +1,8 @@
 package pods
 
 import (
+	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -48,12 +50,13 @@ func statusUser(s *v1.ContainerStatus, os *v1.PodOS, path *field.Path) field.Err
 		return nil
 	}
 	var errs field.ErrorList
-	at, u := path.Child("linux"), s.User.Linux
+	at, u := path.Child("user", "linux"), s.User.Linux
 	if os != nil && os.Name == v1.Windows {
 		return field.ErrorList{field.Forbidden(at, "cannot be set for a windows pod")}
 	}
-	for _, msg := range validation.IsValidUserID(u.UID) {
-		errs = append(errs, field.Invalid(at.Child("uid"), u.UID, msg))
+	if u.UID < 0 || u.UID > math.MaxUint32 { // what a runtime reports may be more than a Pod may ask for
+		errs = append(errs, field.Invalid(at.Child("uid"), u.UID,
+			fmt.Sprintf("must be between 0 and %d, inclusive", uint32(math.MaxUint32))))
 	}
 	for _, msg := range validation.IsValidGroupID(u.GID) {
 		errs = append(errs, field.Invalid(at.Child("gid"), u.GID, msg))

@@ -2,6 +2,7 @@ package pods
 
 import (
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
@@ -39,6 +40,7 @@ func ValidateStatusUpdate(p, old *v1.Pod) field.ErrorList {
 	errs = append(errs, transitions(p.Status.EphemeralContainerStatuses, old.Status.EphemeralContainerStatuses,
 		status.Child("ephemeralContainerStatuses"), never)...)
 	errs = append(errs, claimStatuses(p, status.Child("resourceClaimStatuses"))...)
+	errs = append(errs, extendedClaimStatus(p, status.Child("extendedResourceClaimStatus"))...)
 	errs = append(errs, addresses(p, old, status)...)
 	return append(errs, containerStatuses(p, status)...)
 }
@@ -144,9 +146,56 @@ func claimStatuses(p *v1.Pod, path *field.Path) field.ErrorList {
 		seen[s.Name] = true
 		if s.ResourceClaimName != nil {
 			for _, msg := range validation.IsDNS1123Subdomain(*s.ResourceClaimName) {
-				errs = append(errs, field.Invalid(at.Child("name"), *s.ResourceClaimName, msg))
+				errs = append(errs, field.Invalid(at.Child("resourceClaimName"), *s.ResourceClaimName, msg))
 			}
 		}
+	}
+	return errs
+}
+
+// extendedClaimStatus checks the claim for extended resources: each mapping is of a container and
+// of a resource that it asks for.
+func extendedClaimStatus(p *v1.Pod, at *field.Path) field.ErrorList {
+	s := p.Status.ExtendedResourceClaimStatus
+	if s == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	asks := map[string]v1.ResourceList{}
+	for _, c := range slices.Concat(p.Spec.InitContainers, p.Spec.Containers) {
+		asks[c.Name] = c.Resources.Requests
+	}
+	if len(s.RequestMappings) == 0 {
+		errs = append(errs, field.Required(at.Child("requestMappings"), "at least one request mapping is required"))
+	}
+	seen := map[v1.ContainerExtendedResourceRequest]bool{}
+	for i, m := range s.RequestMappings {
+		one := at.Child("requestMappings").Index(i)
+		requests, known := asks[m.ContainerName]
+		switch _, asked := requests[v1.ResourceName(m.ResourceName)]; {
+		case !known:
+			errs = append(errs, field.Invalid(one.Child("containerName"), m.ContainerName,
+				"must match the name of an entry in spec.initContainers.name or spec.containers.name"))
+		case !asked:
+			errs = append(errs, field.Invalid(one.Child("resourceName"), m.ResourceName,
+				"must match the extended resource name of an entry in spec.initContainers.resources.requests or "+
+					"spec.containers.resources.requests"))
+		}
+		for _, msg := range validation.IsDNS1123Label(m.RequestName) {
+			errs = append(errs, field.Invalid(at.Child("requestName"), m.RequestName, msg)) // upstream's path
+		}
+		if seen[m] {
+			errs = append(errs, field.Duplicate(one.Child("containerName"), m.ContainerName),
+				field.Duplicate(one.Child("resourceName"), m.ResourceName),
+				field.Duplicate(one.Child("requestName"), m.RequestName))
+		}
+		seen[m] = true
+	}
+	if s.ResourceClaimName == "" {
+		return append(errs, field.Required(at.Child("resourceClaimName"), ""))
+	}
+	for _, msg := range validation.IsDNS1123Subdomain(s.ResourceClaimName) {
+		errs = append(errs, field.Invalid(at.Child("resourceClaimName"), s.ResourceClaimName, msg))
 	}
 	return errs
 }

@@ -256,7 +256,7 @@ func (j *validator) projection(s *v1.VolumeProjection, path *field.Path, index i
 		for i := range s.DownwardAPI.Items {
 			f := &s.DownwardAPI.Items[i]
 			j.downward(f, at.Child("downwardAPI"))
-			claim(f.Path, "downwardAPI")
+			claim(f.Path, f.Path)
 		}
 	}
 	if t := s.ServiceAccountToken; t != nil && more() {

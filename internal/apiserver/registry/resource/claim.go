@@ -34,6 +34,7 @@ func claims(labels NamespaceLabels) resourcedef.Kind {
 		},
 		PrepareForStatusUpdate: func(c, previous *resourcev1.ResourceClaim) {
 			dropFromStatus(&c.Status, &previous.Status)
+			dropDeallocated(&c.Status, &previous.Status)
 		},
 		Validate:                 checkClaim,
 		ValidateDeclaratively:    declaredClaim,

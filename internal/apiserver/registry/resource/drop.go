@@ -1,7 +1,12 @@
 package resource
 
 import (
+	"slices"
+
 	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
 // dropFromClaim removes DerivedAttributes (gate DRADerivedAttributes, alpha), unless the stored
@@ -45,6 +50,28 @@ func dropFromStatus(s, previous *resourcev1.ResourceClaimStatus) {
 	for i := range s.Allocation.Devices.Results {
 		s.Allocation.Devices.Results[i].SkipNodeOperations = nil
 	}
+}
+
+// dropDeallocated removes the statuses of devices that a claim had and has no more.
+func dropDeallocated(s, previous *resourcev1.ResourceClaimStatus) {
+	given := allocatedDevices(s)
+	gone := allocatedDevices(previous).Difference(given)
+	s.Devices = slices.DeleteFunc(s.Devices,
+		func(d resourcev1.AllocatedDeviceStatus) bool { return gone.Has(deviceShareOf(&d)) })
+	if len(s.Devices) == 0 {
+		s.Devices = nil
+	}
+}
+
+// allocatedDevices returns the devices that a claim was given.
+func allocatedDevices(s *resourcev1.ResourceClaimStatus) sets.Set[deviceShare] {
+	out := sets.New[deviceShare]()
+	if s.Allocation != nil {
+		for _, r := range s.Allocation.Devices.Results {
+			out.Insert(deviceShare{r.Driver, r.Pool, r.Device, string(typed.Deref(r.ShareID))})
+		}
+	}
+	return out
 }
 
 func skipsAllocation(s *resourcev1.ResourceClaimStatus) bool {

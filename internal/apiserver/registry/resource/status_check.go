@@ -30,12 +30,7 @@ func checkStatus(c, previous *resourcev1.ResourceClaim) field.ErrorList {
 	case a != nil:
 		checkAllocation(&f, a, requestNames(&c.Spec.Devices), p.Child("allocation"))
 	}
-	given := sets.New[deviceShare]()
-	if s.Allocation != nil {
-		for _, r := range s.Allocation.Devices.Results {
-			given.Insert(deviceShare{r.Driver, r.Pool, r.Device, string(typed.Deref(r.ShareID))})
-		}
-	}
+	given := allocatedDevices(s)
 	stored := sets.New[string]()
 	for i := range previous.Status.Devices {
 		stored.Insert(deviceShareOf(&previous.Status.Devices[i]).String())
@@ -91,11 +86,7 @@ func checkAllocation(f *typed.Errors, a *resourcev1.AllocationResult, known sets
 				typed.Supported(f, at.Child("source"), c.Source, resourcev1.AllocationConfigSourceClaim,
 					resourcev1.AllocationConfigSourceClass)
 			}
-			names := known
-			if c.Source == resourcev1.AllocationConfigSourceClass {
-				names = sets.New(c.Requests...).Union(known)
-			}
-			checkReferences(f, c.Requests, names, at.Child("requests"))
+			checkReferences(f, c.Requests, known, at.Child("requests"))
 			checkConfiguration(f, &c.DeviceConfiguration, at, true)
 		})
 	if a.NodeSelector != nil {

@@ -111,7 +111,7 @@ func checkDriver(d, previous *storagev1.CSIDriver) field.ErrorList {
 	s := &d.Spec
 	if previous == nil {
 		const longest = 63
-		if len(d.Name) > longest {
+		if len(d.Name) > longest && len(d.Name) <= validation.DNS1123SubdomainMaxLength {
 			f.Add(field.TooLong(field.NewPath("metadata", "name"), d.Name, longest))
 		}
 	}
@@ -202,12 +202,12 @@ func checkNode(n, previous *storagev1.CSINode) field.ErrorList {
 }
 
 func checkNodeDriver(f *typed.Errors, d *storagev1.CSINodeDriver, at *field.Path) {
-	const longest = 192
+	const longest = 256
 	switch {
 	case d.NodeID == "":
 		f.Required(at.Child("nodeID"), "")
 	case len(d.NodeID) > longest:
-		f.Invalid(at.Child("nodeID"), d.NodeID, "must be 192 characters or less")
+		f.Invalid(at.Child("nodeID"), d.NodeID, fmt.Sprintf("must be %d characters or less", longest))
 	}
 	if a := d.Allocatable; a != nil {
 		f.NotNegativeIf(at.Child("allocatable", "count"), a.Count)

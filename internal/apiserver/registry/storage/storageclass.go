@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"strings"
@@ -196,18 +195,10 @@ func checkTopologies(f *typed.Errors, terms []corev1.TopologySelectorTerm) {
 	}
 }
 
-// inUseMessage keeps a class from going while volumes have it.
-const inUseMessage = "kubernetes.io/vac-protection"
-
 func attributesClasses() resourcedef.Kind {
 	k := newKind("volumeattributesclasses", "VolumeAttributesClass", typed.NewTypes[storagev1.VolumeAttributesClass,
 		storagev1.VolumeAttributesClassList](), "vac")
 	k.Rules = typed.Rules[storagev1.VolumeAttributesClass]{
-		PrepareForCreate: func(_ context.Context, c *storagev1.VolumeAttributesClass) {
-			if !sets.New(c.Finalizers...).Has(inUseMessage) {
-				c.Finalizers = append(c.Finalizers, inUseMessage)
-			}
-		},
 		Validate: func(c, previous *storagev1.VolumeAttributesClass) field.ErrorList {
 			var f typed.Errors
 			driver, parameters := field.NewPath("driverName"), field.NewPath("parameters")

@@ -57,6 +57,7 @@ func elsewhere() map[string]string {
 		"updates/storageclass/provisioner":            withoutValue,
 		"updates/storageclass/parameters":             withoutValue,
 		"updates/storageclass/reclaim":                withoutValue,
+		"defaulting/other/volumeattributesclass":      "the finalizer is the plugin's, which is not asked here",
 		"updates/job/selector":                        "v1.37.2 does not generate the selector again",
 		"updates/volumeattachment/spec":               withoutValue,
 		"validation/endpointslice/no-addresses":       requiredWithoutDetail,

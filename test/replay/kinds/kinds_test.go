@@ -1,0 +1,112 @@
+package kinds
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// known are requests that are answered otherwise, by name, with the reason.
+func known(t *testing.T) map[string]string {
+	f, err := os.Open("testdata/unequal.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	out, reason := map[string]string{}, ""
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		switch l := lines.Text(); {
+		case strings.HasPrefix(l, "# "):
+			reason = l[2:]
+		case l != "":
+			out[l] = reason
+		}
+	}
+	return out
+}
+
+// mostDifferences are printed of a group.
+const mostDifferences = 40
+
+// replayGroup replays the recordings of a group.
+func replayGroup(t *testing.T, group string) {
+	t.Helper()
+	all, err := Read("testdata/" + group + ".jsonl.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := NewRegistry(time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed, write := known(t), os.Getenv("GANTRY_UNEQUAL")
+	asked, differ, shown := 0, 0, 0
+	for i := range all {
+		results, err := r.Replay(&all[i])
+		if err != nil {
+			t.Fatalf("%s %s: got error %v, want none", all[i].What, all[i].Path, err)
+		}
+		for _, c := range results {
+			asked++
+			reason, ok := listed[c.Name]
+			switch {
+			case c.Difference == "" && !ok:
+				continue
+			case c.Difference == "":
+				t.Errorf("%s: equal, and listed as unequal (%s)", c.Name, reason)
+			case ok:
+				differ++
+				continue
+			case write != "":
+				appendLine(t, write, c.Name+"\t"+c.Difference)
+				differ++
+				continue
+			default:
+				t.Errorf("%s is answered otherwise than by upstream, want the same:\n%s", c.Name, c.Difference)
+			}
+			if shown++; shown >= mostDifferences {
+				t.Fatal("and more")
+			}
+		}
+	}
+	t.Logf("%d requests, %d as listed in unequal.txt", asked, differ)
+}
+
+func appendLine(t *testing.T, file, line string) {
+	f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	fmt.Fprintln(f, strings.ReplaceAll(line, "\n", "\t"))
+}
+
+func TestAdmissionRegistration(t *testing.T) { replayGroup(t, "admissionregistration") }
+func TestApps(t *testing.T)                  { replayGroup(t, "apps") }
+func TestAutoscaling(t *testing.T)           { replayGroup(t, "autoscaling") }
+func TestBatch(t *testing.T)                 { replayGroup(t, "batch") }
+func TestCertificates(t *testing.T)          { replayGroup(t, "certificates") }
+func TestCoordination(t *testing.T)          { replayGroup(t, "coordination") }
+func TestCore(t *testing.T)                  { replayGroup(t, "core") }
+func TestDiscovery(t *testing.T)             { replayGroup(t, "discovery") }
+func TestEvents(t *testing.T)                { replayGroup(t, "events") }
+func TestFlowControl(t *testing.T)           { replayGroup(t, "flowcontrol") }
+func TestNetworking(t *testing.T)            { replayGroup(t, "networking") }
+func TestNode(t *testing.T)                  { replayGroup(t, "node") }
+func TestNodes(t *testing.T)                 { replayGroup(t, "nodes") }
+
+// TestPods is one of the groups: what is left out, refused, warned of and shown as by upstream.
+//
+// row: API-05
+// row: API-44
+func TestPods(t *testing.T)             { replayGroup(t, "pods") }
+func TestServices(t *testing.T)         { replayGroup(t, "services") }
+func TestPolicy(t *testing.T)           { replayGroup(t, "policy") }
+func TestRBAC(t *testing.T)             { replayGroup(t, "rbac") }
+func TestResource(t *testing.T)         { replayGroup(t, "resource") }
+func TestScheduling(t *testing.T)       { replayGroup(t, "scheduling") }
+func TestStorage(t *testing.T)          { replayGroup(t, "storage") }
+func TestStorageMigration(t *testing.T) { replayGroup(t, "storagemigration") }
