@@ -16,6 +16,7 @@ var upstreamPaths = regexp.MustCompile(`(?:` +
 	`^status\.conditions\[\d+\]\.Type$|\.Host(?:PID|IPC)$|\.downwarAPI$|` +
 	`^spec\.LoadBalancerSourceRanges|\.persistentDisk|\.iscsi\.(?:initiatorname|targetportal)|` +
 	`^spec\.persistentvolumesource$|` +
+	`\.extendedResourceClaimStatus\.requestName$|` +
 	`\.cephFS$|resourceRules\.operations$|^status\.Phase$|Statuses\[\d+\]\.linux\.|^overhead\.limits|` +
 	`^spec\.attachedRequired$|\.csi\.name$|^nodeAffinity$|^volumeMode$|\{topologyKey, whenUnsatisfiable\}|` +
 	// the quantity without its list, and the other way round

@@ -37,8 +37,8 @@ type wanted struct {
 // row: API-44
 func TestRequestsAreAnsweredAsUpstream(t *testing.T) { asWanted(t, "testdata/upstream.json") }
 
-// TestWarningsAsUpstream is TestRequestsAreAnsweredAsUpstream for warnings of all kinds, and for what status endpoints
-// ignore; v1.37.2 was sent each and answers so.
+// TestWarningsAsUpstream is TestRequestsAreAnsweredAsUpstream for warnings of all kinds, and for
+// what status endpoints ignore; v1.37.2 was sent each and answers so.
 //
 // row: API-44
 func TestWarningsAsUpstream(t *testing.T) { asWanted(t, "testdata/upstream_warnings.json") }

@@ -229,7 +229,7 @@ func TestARewrittenFileKeepsItsContainer(t *testing.T) {
 	r.begin()
 	a := r.running("a-n1")
 	put(t, dir, "a.yaml", "")
-	r.eventually("word of the empty file", func() bool { return strings.Contains(r.facts.all(), "a.yaml: ") })
+	r.eventually("word of the empty file", func() bool { return strings.Contains(r.facts.text(), "a.yaml: ") })
 	put(t, dir, "a.yaml", manifest("a", ""))
 	if err := os.Chtimes(filepath.Join(dir, "a.yaml"), time.Time{}, time.Unix(1e9, 0)); err != nil {
 		t.Fatal(err)

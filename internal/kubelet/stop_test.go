@@ -100,10 +100,10 @@ func TestRuntimeRestartGivesTheFullGraceAgain(t *testing.T) {
 			}
 			r.advance((grace - 2) * time.Second)
 			if r.get("p") == nil {
-				t.Errorf("grace %d s: killed before the full grace period was over\n%s", grace, r.facts.all())
+				t.Errorf("grace %d s: killed before the full grace period was over\n%s", grace, r.facts.text())
 			}
 			r.advance(5 * time.Second)
-			r.gone("p")
+			r.expectPodGone("p")
 		})
 	}
 }

@@ -187,8 +187,8 @@ func readSubject(ctx context.Context, r *reader, s *explain.Subject) error {
 		s.WorstPod = &in
 	}
 	if row.kind == "Namespace" {
-		if s.NamespaceContext.Inside, _, err = podAnswers(ctx, r, s.ClusterContext, podsAsk{now: s.Now, namespace: s.Name,
-			objects: s.Objects}); err != nil {
+		if s.NamespaceContext.Inside, _, err = podAnswers(ctx, r, s.ClusterContext, podsAsk{now: s.Now,
+			namespace: s.Name, objects: s.Objects}); err != nil {
 			return err
 		}
 	}

@@ -213,7 +213,7 @@ func TestLateUpdateOfRemovedPodIsIgnored(t *testing.T) {
 		p.UpdatePod(gone)
 		synctest.Wait()
 		if p.IsKnown("1") || len(w.actionsSoFar()) != 0 {
-			t.Errorf("got %q, want IsKnown false and no w.all()", w.actionsSoFar())
+			t.Errorf("got %q, want IsKnown false and no w.actionsSoFar()", w.actionsSoFar())
 		}
 		p.UpdatePod(UpdatePodOptions{Pod: testPod("1", ""), Source: "api"})
 		synctest.Wait()
@@ -244,7 +244,7 @@ func TestLateUpdateOfRemovedPodIsIgnored(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
 		if p.IsKnown("2") {
-			t.Errorf("a Pod that ended begins again with a late update: %q", w.all()[len(before):])
+			t.Errorf("a Pod that ended begins again with a late update: %q", w.actionsSoFar()[len(before):])
 		}
 	})
 }

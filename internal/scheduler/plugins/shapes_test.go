@@ -135,7 +135,8 @@ func spreadPods() pods {
 	return pods{one(), newPod("p", spread(1, "zone", v1.DoNotSchedule)),
 		newPod("p", web, spread(2, "zone", v1.DoNotSchedule)), newPod("p", web, spread(1, "host", v1.DoNotSchedule)),
 		newPod("p", web, spread(1, "zone", v1.ScheduleAnyway)), newPod("p", withPodLabels("app=db"), basic),
-		newPod("p", web, basic, basic), newPod("p", web, basic, in("ns2")), newPod("p", web, basic, selects("a=b")),
+		newPod("p", web, basic, basic), newPod("p", web, basic, inNamespace("ns2")),
+		newPod("p", web, basic, selects("a=b")),
 		one(func(c *v1.TopologySpreadConstraint) { c.MinDomains = new(int32(1)) }),
 		one(func(c *v1.TopologySpreadConstraint) { c.MinDomains = new(int32(2)) }),
 		one(func(c *v1.TopologySpreadConstraint) { c.NodeTaintsPolicy = &ignore }),
@@ -189,7 +190,7 @@ func TestKeysOfPods(t *testing.T) {
 		"spread":        {podtopologyspread.New(nil, nil), spreadPods()},
 		"spread by default": {defaults, pods{newPod("p", withPodLabels("app=web")),
 			newPod("p", withPodLabels("app=db")),
-			newPod("p", withPodLabels("app=web"), in("ns2"))}},
+			newPod("p", withPodLabels("app=web"), inNamespace("ns2"))}},
 		"peers": {interpodaffinity.New(nil, nil), peers},
 		"ports": {nodeports.New(), pods{newPod("p"), newPod("p", hostPort(80))}},
 	} {
@@ -244,7 +245,8 @@ func affinityTermPods() pods {
 	weighed := func(n int32) []v1.WeightedPodAffinityTerm {
 		return []v1.WeightedPodAffinityTerm{{Weight: n, PodAffinityTerm: near(nil)}}
 	}
-	return pods{newPod("p"), newPod("p", in("ns2")), newPod("p", withPodLabels("app=web")), required(near(nil)),
+	return pods{newPod("p"), newPod("p", inNamespace("ns2")), newPod("p", withPodLabels("app=web")),
+		required(near(nil)),
 		required(near(nil), near(nil)), required(near(func(t *v1.PodAffinityTerm) { t.TopologyKey = "host" })),
 		required(near(func(t *v1.PodAffinityTerm) { t.LabelSelector = &metav1.LabelSelector{} })),
 		required(near(func(t *v1.PodAffinityTerm) { t.Namespaces = []string{"a"} })),

@@ -80,7 +80,7 @@ func TestAGangWaitsForItsPods(t *testing.T) {
 		"a basic group":  {newPod("p", inGroup("basic")), "Success"},
 		"not there": {newPod("p", inGroup("gone")),
 			"UnschedulableAndUnresolvable: waiting for pods's pod group \"gone\" to appear in scheduling queue"},
-		"in another place": {newPod("p", inGroup("g"), in("ns2")),
+		"in another place": {newPod("p", inGroup("g"), inNamespace("ns2")),
 			"UnschedulableAndUnresolvable: waiting for pods's pod group \"g\" to appear in scheduling queue"},
 		"without a state": {newPod("p", inGroup("unknown")), "Error: no state of the group"},
 	} {

@@ -149,7 +149,7 @@ func newDeciders(t *testing.T) *deciders {
 	factory := informers.NewSharedInformerFactory(nil, 0)
 	for i, ns := range namespaces {
 		if err := factory.Core().V1().Namespaces().Informer().GetIndexer().Add(&v1.Namespace{
-			ObjectMeta: metav1.ObjectMeta{Name: ns, Labels: ofOne("team", string(rune('a'+i)))}}); err != nil {
+			ObjectMeta: metav1.ObjectMeta{Name: ns, Labels: singleLabel("team", string(rune('a'+i)))}}); err != nil {
 			t.Fatal(err)
 		}
 	}
