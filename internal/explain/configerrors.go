@@ -68,6 +68,9 @@ func configAnswer(in In, c container, w *corev1.ContainerStateWaiting) *Answer {
 	case strings.Contains(low, "executable file not found"), strings.Contains(low, "no such file"),
 		strings.Contains(low, "permission denied"):
 		a.Fixes = programFixes(in, c, w.Message)
+		if text := hiddenText(c, w.Message); text != "" {
+			a.Cause = strings.TrimSuffix(a.Cause, ".") + "." + text
+		}
 	case noSubPath.MatchString(w.Message):
 		subPathFailed(a, in, c, noSubPath.FindStringSubmatch(w.Message)[1])
 	default:
@@ -75,16 +78,6 @@ func configAnswer(in In, c container, w *corev1.ContainerStateWaiting) *Answer {
 	}
 	a.Facts = append(a.Facts, "the kubelet's words: "+w.Message)
 	return a
-}
-
-// programFixes are remedies for a program that the runtime could not start, from its words.
-func programFixes(in In, c container, words string) []Fix {
-	m := programPattern.FindStringSubmatch(words)
-	if m == nil {
-		return textFixes("correct the command: it is not in the image, or cannot be executed")
-	}
-	return append(oneWordFix(in, c, m[1]), Fix{Description: fmt.Sprintf(
-		"correct the command: %s is not in the image %s, or cannot be executed", m[1], c.spec.Image)})
 }
 
 // kubeletFix returns the remedy that the kubelet gave for a failure with this text; empty if it

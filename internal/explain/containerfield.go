@@ -33,6 +33,12 @@ func wordsField(in In, c container, at, words string) (field, value, want string
 		return "spec.securityContext.runAsNonRoot", "true", "false"
 	case programPattern.MatchString(words):
 		program := programPattern.FindStringSubmatch(words)[1]
+		if v, ok := hidingMount(c, program); ok {
+			i := slices.IndexFunc(c.spec.VolumeMounts, func(m corev1.VolumeMount) bool {
+				return m.MountPath == v.MountPath
+			})
+			return fmt.Sprintf("%s.volumeMounts[%d].mountPath", at, i), v.MountPath, "/mnt/" + v.Name
+		}
 		for list, content := range map[string][]string{"command": c.spec.Command, "args": c.spec.Args} {
 			if i := slices.Index(content, program); i >= 0 {
 				return fmt.Sprintf("%s.%s[%d]", at, list, i), program, ""

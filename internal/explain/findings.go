@@ -70,7 +70,7 @@ func containerFindings(in In) []finding.Finding {
 			f.Remedies = containerRemedies(in, c, nil)
 		case w != nil && slices.Contains(configReasons, w.Reason):
 			f.Code = w.Reason
-			f.Message = fmt.Sprintf("%s cannot be made: %s", c.title(), w.Message)
+			f.Message = fmt.Sprintf("%s cannot be made: %s", c.title(), w.Message) + hiddenText(c, w.Message)
 			if field, value, want := wordsField(in, c, at, w.Message); field != "" {
 				f.Field, f.Value, f.Want = field, value, want
 			}

@@ -136,6 +136,12 @@ func TestWhyOnTheNode(t *testing.T) {
 				Grace: 30})
 		}, []string{"startup probe failed", "failureThreshold 60, which times periodSeconds 2 is 2m0s",
 			`"failureThreshold":60`}, nil},
+		{"a mount hides the program", func(in *In) {
+			in.app().VolumeMounts = []corev1.VolumeMount{{Name: "v", MountPath: "/bin"}}
+			in.Pod.Spec.Volumes = []corev1.Volume{{Name: "v"}}
+			in.state(waiting("RunContainerError", `exec: "/bin/frob": stat /bin/frob: no such file or directory`))
+		}, []string{"Volume v is mounted at /bin and hides what the image has there", "elsewhere than at /bin",
+			`"mountPath":"/mnt/v"`}, nil},
 		{"a program that ends well again and again", func(in *In) {
 			s := in.state(waiting("CrashLoopBackOff", ""))
 			s.RestartCount, s.LastTerminationState.Terminated = 3, ended0(0, "Completed")

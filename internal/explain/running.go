@@ -87,8 +87,9 @@ func terminationCause(a *Answer, in In, c container, t *corev1.ContainerStateTer
 	case k.known:
 		killedByProbeCause(a, in, c, k)
 	case neverStarted(t):
-		a.Cause = fmt.Sprintf("%s cannot be started: %s.%s", c.title(), strings.TrimSuffix(strings.TrimSpace(t.Message),
-			"."), c.blockedContainers(in))
+		words := strings.TrimSuffix(strings.TrimSpace(t.Message), ".")
+		a.Cause = fmt.Sprintf("%s cannot be started: %s.%s%s", c.title(), words, hiddenText(c, words),
+			c.blockedContainers(in))
 		a.Fixes = append(a.Fixes, programFixes(in, c, t.Message)...)
 		return
 	case t.ExitCode == 0 && !c.init && in.Pod.Spec.RestartPolicy == corev1.RestartPolicyAlways:

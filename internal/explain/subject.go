@@ -11,6 +11,8 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -58,6 +60,18 @@ func WorstPod(pods []*corev1.Pod, now time.Time) *corev1.Pod {
 		return cmp.Or(cmp.Compare(leaving(a), leaving(b)), b.CreationTimestamp.Compare(a.CreationTimestamp.Time),
 			strings.Compare(a.Name, b.Name))
 	})
+}
+
+// AboutItsPods reports whether the trouble of an object's Pods is the object's: that of a claim
+// only while it waits for its first Pod.
+func (s Subject) AboutItsPods() bool {
+	switch x := s.Object.(type) {
+	case *corev1.Node, *corev1.Namespace:
+		return false
+	case *corev1.PersistentVolumeClaim:
+		return x.Status.Phase == corev1.ClaimPending
+	}
+	return true
 }
 
 // restarts reports whether a container of a Pod was restarted within restartWindow: the Pod is not
@@ -126,7 +140,17 @@ func WhyObject(s Subject) Answer {
 
 // butPod says of an object that is well which of its Pods is not.
 func (s Subject) butPod(a *Answer, own Answer) {
-	if !slices.Contains([]string{"Ready", "running"}, a.State) || own.Well() || slices.Contains(healthy, own.State) {
+	if own.Well() || slices.Contains(healthy, own.State) {
+		return
+	}
+	switch s.Object.(type) {
+	case *policyv1.PodDisruptionBudget, *networkingv1.Ingress, *autoscalingv2.HorizontalPodAutoscaler,
+		*corev1.PersistentVolumeClaim:
+		a.Facts = append(a.Facts, fmt.Sprintf("Pod %s is %s: %s", s.WorstPod.Ref.Name, own.State, own.Cause))
+		a.Fixes = append(a.Fixes, own.Fixes...)
+		return
+	}
+	if !slices.Contains([]string{"Ready", "running"}, a.State) {
 		return
 	}
 	a.Cause = fmt.Sprintf("%s But Pod %s is %s: %s", strings.ReplaceAll(a.Cause, "; nothing blocks it", ""),

@@ -10,6 +10,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -264,6 +265,58 @@ var followed = map[string]bool{"ServiceAccount": true, "Secret": true, "RuntimeC
 // maxFollowed bounds how many objects are looked at behind one.
 const maxFollowed = 20
 
+// selectedRoots are the outermost controllers of the Pods that a Service or a budget selects, or
+// would select if there were any; where nothing has its labels, that of the Pod which was probably
+// meant.
+func (c *Cluster) selectedRoots(o metav1.Object) []Object {
+	var want map[string]string
+	switch x := o.(type) {
+	case *corev1.Service:
+		want = x.Spec.Selector
+	case *policyv1.PodDisruptionBudget:
+		want = wantedLabels(x.Spec.Selector)
+	}
+	if len(want) == 0 {
+		return nil
+	}
+	among := c.labelledPods(o.GetNamespace())
+	found := selected(want, among)
+	if len(found) == 0 {
+		if d, ok := nearestLabels(want, among); ok {
+			found = []labelled{d.of}
+		}
+	}
+	var out []Object
+	for _, x := range found {
+		root := x.object
+		if o := c.Get(root); o != nil {
+			root = c.outermost(o, root)
+		}
+		if !slices.Contains(out, root) && len(out) < maxFollowed {
+			out = append(out, root)
+		}
+	}
+	return out
+}
+
+// inside are the findings of a workload, or a Pod, that hinder what it is selected for: its own,
+// and those of its ReplicaSets. That it wants no Pods is one of them.
+func (c *Cluster) inside(o metav1.Object, self Object) []Finding {
+	found := of(c, o, self)
+	for _, x := range owned[metav1.Object](c, "ReplicaSet", o) {
+		found = append(found, of(c, x, objectOf("ReplicaSet", x))...)
+	}
+	var out []Finding
+	for _, f := range found {
+		if f.Code == "Warning" || f.Severity == Note && f.Code != "ScaledToZero" {
+			continue
+		}
+		f.Severity = Threat // it is theirs; what it hinders here has a rule of its own
+		out = append(out, f)
+	}
+	return out
+}
+
 // behind are the findings of what an object names, and of what that names.
 func (c *Cluster) behind(self Object) []Finding {
 	var out []Finding
@@ -274,6 +327,12 @@ func (c *Cluster) behind(self Object) []Finding {
 		next = next[1:]
 		if o == nil {
 			continue
+		}
+		for _, to := range c.selectedRoots(o) {
+			if x := c.Get(to); x != nil && !seen[to] {
+				seen[to] = true
+				out = append(out, c.inside(x, to)...)
+			}
 		}
 		for _, r := range references(o) {
 			x := c.Get(r.To)

@@ -42,7 +42,7 @@ func alias(_ *Cluster, o metav1.Object, self Object) []Finding {
 // node's network, or one with dnsPolicy Default that names a Service.
 func hostNames(c *Cluster, o metav1.Object, self Object) []Finding {
 	spec, at := podSpecOf(o)
-	if spec != nil && spec.DNSPolicy == corev1.DNSDefault {
+	if spec != nil && (spec.DNSPolicy == corev1.DNSDefault || asksOthers(c, spec)) {
 		return c.defaultNames(o, spec, self)
 	}
 	if spec == nil || !spec.HostNetwork || spec.DNSPolicy != corev1.DNSClusterFirst {
@@ -57,8 +57,25 @@ func hostNames(c *Cluster, o metav1.Object, self Object) []Finding {
 	return []Finding{f}
 }
 
-// defaultNames finds Services that a Pod with dnsPolicy Default names in its commands and
-// variables.
+// asksOthers reports whether a Pod asks only name servers of its own choice, none of which is the
+// cluster's. Where the cluster's address is not known, an address from outside private networks
+// is none.
+func asksOthers(c *Cluster, spec *corev1.PodSpec) bool {
+	if spec.DNSPolicy != corev1.DNSNone || spec.DNSConfig == nil || len(spec.DNSConfig.Nameservers) == 0 {
+		return false
+	}
+	own, known := c.Get(Object{"Service", metav1.NamespaceSystem, "kube-dns"}).(*corev1.Service)
+	return !slices.ContainsFunc(spec.DNSConfig.Nameservers, func(s string) bool {
+		if known {
+			return slices.Contains(own.Spec.ClusterIPs, s) || own.Spec.ClusterIP == s
+		}
+		ip, err := netip.ParseAddr(s)
+		return err != nil || ip.IsPrivate() || ip.IsLoopback() || ip.IsLinkLocalUnicast()
+	})
+}
+
+// defaultNames finds Services that a Pod which does not ask the cluster's name server names in its
+// commands and variables.
 func (c *Cluster) defaultNames(o metav1.Object, spec *corev1.PodSpec, self Object) []Finding {
 	_, at := podSpecOf(o)
 	want := corev1.DNSClusterFirst
@@ -81,9 +98,13 @@ func (c *Cluster) defaultNames(o metav1.Object, spec *corev1.PodSpec, self Objec
 	if len(places) == 0 {
 		return nil
 	}
-	f.Message = fmt.Sprintf("%s %s has dnsPolicy Default: it asks the name servers of its node, which know no "+
-		"Services, and it names %s. ClusterFirst, which holds where nothing is stated, knows them.", self.Kind,
-		self.Name, joined(places))
+	asks := "the name servers of its node"
+	if spec.DNSPolicy == corev1.DNSNone {
+		asks = "only " + joined(spec.DNSConfig.Nameservers) + " (dnsConfig)"
+	}
+	f.Message = fmt.Sprintf("%s %s has dnsPolicy %s: it asks %s, which know no Services, and it names %s. "+
+		"ClusterFirst, which holds where nothing is stated, knows them.", self.Kind, self.Name, spec.DNSPolicy, asks,
+		joined(places))
 	f.setTo(c, jsonText(f.Want))
 	return []Finding{f}
 }

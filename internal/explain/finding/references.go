@@ -61,6 +61,17 @@ func references(o metav1.Object) []Reference {
 	return furtherReferences(o)
 }
 
+// BackendsOf are the Services that an Ingress sends traffic to.
+func BackendsOf(x *networkingv1.Ingress) []string {
+	var out []string
+	for _, r := range ingressReferences(x) {
+		if r.To.Kind == "Service" && !slices.Contains(out, r.To.Name) {
+			out = append(out, r.To.Name)
+		}
+	}
+	return out
+}
+
 // statefulSetReferences are those of the template, the governing Service and the claims' classes.
 func statefulSetReferences(x *appsv1.StatefulSet) []Reference {
 	out := podReferences(&x.Spec.Template.Spec, x.Namespace, "spec.template.spec")

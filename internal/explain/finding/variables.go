@@ -49,6 +49,7 @@ type uses struct {
 	at     map[string]int  // index in env of each name's first definition
 	script bool            // the arguments are a shell's script
 	well   bool            // a Pod of it is ready
+	linked string          // the field by which Services give it no variables; empty: they do
 }
 
 // variables finds $(NAME) in commands, arguments and values that no variable is named, or one that
@@ -56,7 +57,7 @@ type uses struct {
 func variables(c *Cluster, o metav1.Object, self Object) []Finding {
 	well := c.anyReady(o)
 	return eachContainer(o, self, func(x place) []Finding {
-		u := uses{place: x, from: map[string]bool{}, at: map[string]int{}, well: well}
+		u := uses{place: x, from: map[string]bool{}, at: map[string]int{}, well: well, linked: linksOff(o)}
 		for _, from := range x.c.EnvFrom {
 			keys, ok := c.envKeys(from, self.Namespace)
 			if !ok {
@@ -98,12 +99,40 @@ func (c *Cluster) undefined(u uses, t text) []Finding {
 		case strings.HasPrefix(m[0], "$$"), u.from[name], defined && i < t.before:
 		case defined:
 			out = append(out, c.later(u, t, name))
+		case service && u.linked != "":
+			out = append(out, c.unlinked(u, name)...)
 		case !service && !program:
 			have := append(slices.Collect(maps.Keys(u.from)), slices.Collect(maps.Keys(u.at))...)
 			out = append(out, c.variable(u.place, t, name, have))
 		}
 	}
 	return out
+}
+
+// linksOff is the field by which a Pod gets no variables from Services; empty where it gets them.
+func linksOff(o metav1.Object) string {
+	if spec, at := podSpecOf(o); spec != nil && spec.EnableServiceLinks != nil && !*spec.EnableServiceLinks {
+		return at + ".enableServiceLinks"
+	}
+	return ""
+}
+
+// unlinked is a use of a variable that a Service would give, were it not switched off.
+func (c *Cluster) unlinked(u uses, name string) []Finding {
+	for _, s := range in[*corev1.Service](c, "Service", u.self.Namespace) {
+		prefix := strings.ToUpper(strings.ReplaceAll(s.Name, "-", "_"))
+		if rest, ok := strings.CutPrefix(name, prefix+"_"); !ok || !strings.HasPrefix(rest, "SERVICE_") &&
+			!strings.HasPrefix(rest, "PORT") {
+			continue
+		}
+		f := Finding{Code: "VariableUndefined", Severity: Threat, Stage: StageRun, Object: u.self, Field: u.linked,
+			Value: "false", Want: "true", Related: []Object{objectOf("Service", s)},
+			Message: fmt.Sprintf("Container %s uses $(%s), which Service %s would give it, and enableServiceLinks is "+
+				"false: there is no such variable.", u.c.Name, name, s.Name)}
+		f.setTo(c, "true")
+		return []Finding{f}
+	}
+	return nil
 }
 
 // variable is a use of a variable that the container does not have, with the one that was probably

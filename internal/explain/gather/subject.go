@@ -8,7 +8,10 @@ import (
 	"sync"
 	"time"
 
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -168,7 +171,7 @@ func readSubject(ctx context.Context, r *reader, s *explain.Subject) error {
 	if x, ok := s.Object.(*corev1.Service); ok {
 		s.PacketState = servicePackets(ctx, r, x)
 	}
-	if p := explain.WorstPod(s.Pods, s.Now); p != nil && s.Kind != "node" && s.Kind != "pvc" && s.Kind != "namespace" {
+	if p := explain.WorstPod(s.Pods, s.Now); p != nil && s.AboutItsPods() {
 		in := explain.In{Now: s.Now, Pod: p, Ref: journal.Ref{Namespace: p.Namespace, Name: p.Name}}
 		if err := readJournalFacts(ctx, r, &in); err != nil {
 			return err
@@ -347,6 +350,20 @@ func belongsTo(p *corev1.Pod, s *explain.Subject, owners map[types.UID]bool) boo
 	case *corev1.Service:
 		return p.Namespace == o.Namespace && len(o.Spec.Selector) > 0 && labels.SelectorFromSet(
 			o.Spec.Selector).Matches(labels.Set(p.Labels))
+	case *policyv1.PodDisruptionBudget:
+		selector, err := metav1.LabelSelectorAsSelector(o.Spec.Selector)
+		return err == nil && p.Namespace == o.Namespace && selector.Matches(labels.Set(p.Labels))
+	case *networkingv1.Ingress:
+		return p.Namespace == o.Namespace && slices.ContainsFunc(finding.BackendsOf(o), func(name string) bool {
+			backend := finding.Object{Kind: "Service", Namespace: o.Namespace, Name: name}
+			x, ok := s.Objects.Get(backend).(*corev1.Service)
+			return ok && len(x.Spec.Selector) > 0 &&
+				labels.SelectorFromSet(x.Spec.Selector).Matches(labels.Set(p.Labels))
+		})
+	case *autoscalingv2.HorizontalPodAutoscaler:
+		owner := s.Objects.PodOwner(p)
+		return p.Namespace == o.Namespace && owner.Kind == o.Spec.ScaleTargetRef.Kind &&
+			owner.Name == o.Spec.ScaleTargetRef.Name
 	case *corev1.PersistentVolumeClaim:
 		return p.Namespace == o.Namespace && slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool {
 			return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == o.Name

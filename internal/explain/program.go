@@ -1,0 +1,52 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// hidingMount is the mount below which a program should be that is not there: what the image has
+// there cannot be seen.
+func hidingMount(c container, program string) (corev1.VolumeMount, bool) {
+	if !strings.HasPrefix(program, "/") {
+		return corev1.VolumeMount{}, false
+	}
+	m, _, ok := mountIndex(c, program)
+	return m, ok && m.MountPath != program
+}
+
+// hiddenText is a sentence, with a space before it, about such a mount; empty where there is none.
+func hiddenText(c container, words string) string {
+	m := programPattern.FindStringSubmatch(words)
+	if m == nil {
+		return ""
+	}
+	v, ok := hidingMount(c, m[1])
+	if !ok {
+		return ""
+	}
+	return fmt.Sprintf(" Volume %s is mounted at %s and hides what the image has there: %s is looked for in the "+
+		"volume.", v.Name, v.MountPath, m[1])
+}
+
+// programFixes are remedies for a program that the runtime could not start, from its words.
+func programFixes(in In, c container, words string) []Fix {
+	m := programPattern.FindStringSubmatch(words)
+	if m == nil {
+		return textFixes("correct the command: it is not in the image, or cannot be executed")
+	}
+	if v, ok := hidingMount(c, m[1]); ok {
+		say := fmt.Sprintf("mount volume %s elsewhere than at %s, for instance at /mnt/%s", v.Name, v.MountPath, v.Name)
+		return []Fix{editedContainer(in, c.spec.Name, say, func(x *corev1.Container) {
+			for i := range x.VolumeMounts {
+				if x.VolumeMounts[i].MountPath == v.MountPath {
+					x.VolumeMounts[i].MountPath = "/mnt/" + v.Name
+				}
+			}
+		}), {Description: fmt.Sprintf("or put %s into the volume", m[1])}}
+	}
+	return append(oneWordFix(in, c, m[1]), Fix{Description: fmt.Sprintf(
+		"correct the command: %s is not in the image %s, or cannot be executed", m[1], c.spec.Image)})
+}
