@@ -10,8 +10,12 @@ import (
 // mapping is a part of the address space.
 type mapping struct{ begin, end uintptr }
 
+// fixedEnd is the end of the addresses at which a program lies that is linked for one place.
+const fixedEnd = 1 << 32
+
 // programMappings are the parts of the program's file that nobody writes, code and constants, as
-// /proc/self/maps lists them.
+// /proc/self/maps lists them; none of a position-independent program, whose constants the loader
+// has changed in memory.
 func programMappings(maps, program string) []mapping {
 	var out []mapping
 	for line := range strings.Lines(maps) {
@@ -20,7 +24,7 @@ func programMappings(maps, program string) []mapping {
 			continue
 		}
 		var m mapping
-		if _, err := fmt.Sscanf(f[0], "%x-%x", &m.begin, &m.end); err == nil {
+		if _, err := fmt.Sscanf(f[0], "%x-%x", &m.begin, &m.end); err == nil && m.end <= fixedEnd {
 			out = append(out, m)
 		}
 	}

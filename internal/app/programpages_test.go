@@ -20,6 +20,12 @@ c000000000-c008000000 rw-p 00000000 00:00 0
 	if got := programMappings(maps, "/usr/bin/gantry"); !slices.Equal(got, want) {
 		t.Errorf("got %x, want %x", got, want)
 	}
+	const independent = `5587d1200000-5587d5400000 r-xp 00000000 fe:00 1234 /usr/bin/gantry
+5587d5400000-5587d5600000 r--p 04200000 fe:00 1234 /usr/bin/gantry
+`
+	if got := programMappings(independent, "/usr/bin/gantry"); len(got) > 0 {
+		t.Errorf("got %x of a position-independent program, want none: its constants were relocated", got)
+	}
 }
 
 // A process goes on after it gave the pages of its program back, with fewer of them.
