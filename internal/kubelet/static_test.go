@@ -24,6 +24,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/kubelet"
 	"github.com/gantry-project/gantry/internal/kubelet/podsource/static"
+	"github.com/gantry-project/gantry/test/expect"
 )
 
 // rules are enough of the API's for the Pods of these tests.
@@ -89,7 +90,7 @@ func manifest(name, more string) string {
 // eventually waits until something holds.
 func (r *rig) eventually(what string, holds func() bool) {
 	r.t.Helper()
-	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(expect.Patience(2 * time.Minute)); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if holds() {
 			return
 		}
