@@ -90,7 +90,8 @@ func manifest(name, more string) string {
 // eventually waits until something holds.
 func (r *rig) eventually(what string, holds func() bool) {
 	r.t.Helper()
-	for end := time.Now().Add(expect.Patience(2 * time.Minute)); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	end := time.Now().Add(expect.Patience(2 * time.Minute))
+	for ; time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if holds() {
 			return
 		}
