@@ -33,10 +33,7 @@ func wordsField(in In, c container, at, words string) (field, value, want string
 		return "spec.securityContext.runAsNonRoot", "true", "false"
 	case programPattern.MatchString(words):
 		program := programPattern.FindStringSubmatch(words)[1]
-		if v, ok := hidingMount(c, program); ok {
-			i := slices.IndexFunc(c.spec.VolumeMounts, func(m corev1.VolumeMount) bool {
-				return m.MountPath == v.MountPath
-			})
+		if v, i, ok := hidingMount(c, program); ok {
 			return fmt.Sprintf("%s.volumeMounts[%d].mountPath", at, i), v.MountPath, "/mnt/" + v.Name
 		}
 		for list, content := range map[string][]string{"command": c.spec.Command, "args": c.spec.Args} {

@@ -57,11 +57,7 @@ func packetFails(a *Answer, in In, c container, d hostPort) bool {
 		w.Cause)
 	var fixes []Fix
 	for _, f := range w.Fixes {
-		fix := Fix{Description: f.Description}
-		if f.Run != "" {
-			fix.Run = []string{f.Run}
-		}
-		fixes = append(fixes, fix)
+		fixes = append(fixes, packetFix(f))
 	}
 	f := finding.Finding{Code: "DependencyFails", Severity: finding.Threat, Stage: finding.StageRun,
 		Object: in.object(), Message: why, Remedies: asRemedies(fixes)}

@@ -54,6 +54,9 @@ func causeInLogs(a *Answer, in In, c container, t *corev1.ContainerStateTerminat
 	}
 }
 
+// execPattern matches lines about a program that could not be run.
+var execPattern = regexp.MustCompile(`(?i)\bexec[a-z]*\b`)
+
 // absentFile names the file that the very last words of a container miss, where no volume of the
 // Pod could hold it.
 func absentFile(a *Answer, in In, c container, t *corev1.ContainerStateTerminated) {
@@ -65,6 +68,13 @@ func absentFile(a *Answer, in In, c container, t *corev1.ContainerStateTerminate
 		return
 	}
 	if _, mounted := mountOf(c, file); mounted {
+		return
+	}
+	if execPattern.MatchString(line) { // the kernel says so of an interpreter, too
+		a.Cause += fmt.Sprintf(" It cannot run %s: the file is missing, or what runs it is: the interpreter in its "+
+			"first line (a line end of Windows there spoils the name), or the loader that it was linked for.", file)
+		a.Fixes = append(textFixes(fmt.Sprintf("see whether %s is in the image, and that its first line names a "+
+			"program of the image and ends with a line feed alone", file)), a.Fixes...)
 		return
 	}
 	a.Cause += fmt.Sprintf(" It misses %s: no volume is mounted there, and the image has no such file.", file)

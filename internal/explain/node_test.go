@@ -152,6 +152,12 @@ func TestWhyOnTheNode(t *testing.T) {
 			in.LastLogs = map[string]string{"app": "cannot open /etc/report/config.yml: No such file"}
 		}, []string{"It misses /etc/report/config.yml: no volume is mounted there", "mount a volume that has it at " +
 			"/etc/report"}, nil},
+		{"a script whose interpreter is missing", func(in *In) {
+			s := in.state(waiting("CrashLoopBackOff", ""))
+			s.RestartCount, s.LastTerminationState.Terminated = 3, ended0(1, "Error")
+			in.LastLogs = map[string]string{"app": "exec /entrypoint.sh: no such file or directory"}
+		}, []string{"It cannot run /entrypoint.sh", "the interpreter in its first line"},
+			[]string{"the image has no such file"}},
 		{"a program that the runtime cannot start", func(in *In) {
 			in.app().Command = []string{"/usr/bin/start.sh"}
 			s := in.state(waiting("CrashLoopBackOff", ""))

@@ -45,7 +45,7 @@ func NewOverview(scope string, found []finding.Finding, pods []PodAnswer) Overvi
 		if a.Well() {
 			continue
 		}
-		f := mainFinding(a.Answer).Of(a.Owner)
+		f := mainFinding(a.Answer).WithRoot(a.Owner)
 		if i := slices.IndexFunc(found, func(x finding.Finding) bool { return sameAs(f, x) }); i >= 0 {
 			follow[found[i].Object] = append(follow[found[i].Object], a.object())
 			found = a.furtherFindings(found)
@@ -132,7 +132,7 @@ func sameAs(f, x finding.Finding) bool {
 // furtherFindings adds to found what else is wrong with the Pod than the first.
 func (a PodAnswer) furtherFindings(found []finding.Finding) []finding.Finding {
 	for _, f := range a.Findings[min(1, len(a.Findings)):] {
-		found = append(found, f.Of(a.Owner))
+		found = append(found, f.WithRoot(a.Owner))
 	}
 	return found
 }

@@ -9,12 +9,12 @@ import (
 
 // hidingMount is the mount below which a program should be that is not there: what the image has
 // there cannot be seen.
-func hidingMount(c container, program string) (corev1.VolumeMount, bool) {
+func hidingMount(c container, program string) (m corev1.VolumeMount, index int, ok bool) {
 	if !strings.HasPrefix(program, "/") {
-		return corev1.VolumeMount{}, false
+		return m, 0, false
 	}
-	m, _, ok := mountIndex(c, program)
-	return m, ok && m.MountPath != program
+	m, index, ok = mountIndex(c, program)
+	return m, index, ok && m.MountPath != program
 }
 
 // hiddenText is a sentence, with a space before it, about such a mount; empty where there is none.
@@ -23,7 +23,7 @@ func hiddenText(c container, words string) string {
 	if m == nil {
 		return ""
 	}
-	v, ok := hidingMount(c, m[1])
+	v, _, ok := hidingMount(c, m[1])
 	if !ok {
 		return ""
 	}
@@ -37,7 +37,7 @@ func programFixes(in In, c container, words string) []Fix {
 	if m == nil {
 		return textFixes("correct the command: it is not in the image, or cannot be executed")
 	}
-	if v, ok := hidingMount(c, m[1]); ok {
+	if v, _, ok := hidingMount(c, m[1]); ok {
 		say := fmt.Sprintf("mount volume %s elsewhere than at %s, for instance at /mnt/%s", v.Name, v.MountPath, v.Name)
 		return []Fix{editedContainer(in, c.spec.Name, say, func(x *corev1.Container) {
 			for i := range x.VolumeMounts {

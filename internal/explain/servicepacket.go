@@ -47,9 +47,9 @@ func (s Subject) packetBlocked(a *Answer, x *corev1.Service) bool {
 		}
 		a.Cause = fmt.Sprintf("A connection to port %s of the Service fails (%s). %s", ask.Port, w.Reason, w.Cause)
 		for _, f := range w.Fixes {
-			fix := Fix{Description: f.Description}
-			if f.Run != "" && !strings.HasPrefix(f.Run, "gantry why service/"+x.Name+" ") {
-				fix.Run = []string{f.Run}
+			fix := packetFix(f)
+			if strings.HasPrefix(f.Run, "gantry why service/"+x.Name+" ") {
+				fix.Run = nil
 			}
 			if port, ok := listeningPort(f.Description); ok {
 				fix = s.setTarget(x, ask, port, f.Description)
@@ -61,6 +61,14 @@ func (s Subject) packetBlocked(a *Answer, x *corev1.Service) bool {
 		return true
 	}
 	return false
+}
+
+// packetFix is a remedy of a packet's trace as one of an answer.
+func packetFix(f packet.Fix) Fix {
+	if f.Run == "" {
+		return Fix{Description: f.Description}
+	}
+	return commandFix(f.Description, f.Run)
 }
 
 // listeningPort parses the port out of the trace's remedy that names one where a process listens.

@@ -83,8 +83,7 @@ type Finding struct {
 	root Object // the object's outermost controller, or the object
 }
 
-// Root is the outermost controller of the finding's object where a rule or Of has told it, or the
-// object.
+// Root is the outermost controller of the finding's object as far as it is known, or the object.
 func (f Finding) Root() Object {
 	if f.root == (Object{}) {
 		return f.Object
@@ -92,8 +91,8 @@ func (f Finding) Root() Object {
 	return f.root
 }
 
-// Of returns the finding as one about an object of that outermost controller.
-func (f Finding) Of(root Object) Finding {
+// WithRoot returns the finding as one about an object of that outermost controller.
+func (f Finding) WithRoot(root Object) Finding {
 	f.root = root
 	return f
 }

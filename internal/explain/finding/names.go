@@ -58,19 +58,20 @@ func hostNames(c *Cluster, o metav1.Object, self Object) []Finding {
 }
 
 // asksOthers reports whether a Pod asks only name servers of its own choice, none of which is the
-// cluster's. Where the cluster's address is not known, an address from outside private networks
-// is none.
+// cluster's: a Service's, or a cache of its node's. Where the cluster's own is not known, an
+// address from outside private networks is none.
 func asksOthers(c *Cluster, spec *corev1.PodSpec) bool {
 	if spec.DNSPolicy != corev1.DNSNone || spec.DNSConfig == nil || len(spec.DNSConfig.Nameservers) == 0 {
 		return false
 	}
-	own, known := c.Get(Object{"Service", metav1.NamespaceSystem, "kube-dns"}).(*corev1.Service)
+	services := list[*corev1.Service](c, "Service")
+	known := c.Get(Object{"Service", metav1.NamespaceSystem, "kube-dns"}) != nil
 	return !slices.ContainsFunc(spec.DNSConfig.Nameservers, func(s string) bool {
-		if known {
-			return slices.Contains(own.Spec.ClusterIPs, s) || own.Spec.ClusterIP == s
-		}
 		ip, err := netip.ParseAddr(s)
-		return err != nil || ip.IsPrivate() || ip.IsLoopback() || ip.IsLinkLocalUnicast()
+		return err != nil || ip.IsLoopback() || ip.IsLinkLocalUnicast() || ip.IsPrivate() && !known ||
+			slices.ContainsFunc(services, func(x *corev1.Service) bool {
+				return x.Spec.ClusterIP == s || slices.Contains(x.Spec.ClusterIPs, s)
+			})
 	})
 }
 

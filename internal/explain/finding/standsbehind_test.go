@@ -69,6 +69,8 @@ func TestWhatAPodSwitchesOff(t *testing.T) {
 		{pod(servers("10.1.2.3"), "http://my-db/") + dns, "NodeNames spec.dnsPolicy None ClusterFirst"},
 		{pod(servers("10.96.0.10"), "http://my-db/") + dns, "no NodeNames"},
 		{pod(servers("9.9.9.9, 10.96.0.10"), "http://my-db/") + dns, "no NodeNames"},
+		{pod(servers("169.254.20.10"), "http://my-db/") + dns, "no NodeNames"},
+		{pod(servers("10.96.0.9"), "http://my-db/") + dns, "no NodeNames"},
 		{pod(servers("10.1.2.3"), "http://my-db/"), "no NodeNames"},
 		{pod(servers("9.9.9.9"), "http://example.com/"), "no NodeNames"},
 	} {

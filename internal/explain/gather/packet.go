@@ -113,25 +113,27 @@ func podPackets(ctx context.Context, r *reader, p *corev1.Pod) *packet.ClusterSt
 	if len(asks) == 0 {
 		return nil
 	}
-	w, err := ReadPacketState(ctx, r.client)
-	if !r.seen("what packets of the Pod meet", err) {
-		return nil
+	return r.packetState(ctx, asks)
+}
+
+// packetState is what packets meet, with the sockets of the Pods that the requests may reach; nil
+// when the caller may not see it. All questions of one reader share it.
+func (r *reader) packetState(ctx context.Context, asks []packet.Request) *packet.ClusterState {
+	if r.packets == nil {
+		w, err := ReadPacketState(ctx, r.client)
+		if !r.seen("what packets meet", err) {
+			return nil
+		}
+		r.packets = &w
 	}
 	for _, ask := range asks {
-		ReadSockets(ctx, r.client, &w, packet.Trace(w, ask).Pods)
+		ReadSockets(ctx, r.client, r.packets, packet.Trace(*r.packets, ask).Pods)
 	}
-	return &w
+	return r.packets
 }
 
 // servicePackets reads what packets to a Service meet, with the sockets of its Pods; nil when the
 // asker may not see it.
 func servicePackets(ctx context.Context, r *reader, x *corev1.Service) *packet.ClusterState {
-	w, err := ReadPacketState(ctx, r.client)
-	if !r.seen("what packets to the Service meet", err) {
-		return nil
-	}
-	for _, ask := range explain.ServicePackets(x) {
-		ReadSockets(ctx, r.client, &w, packet.Trace(w, ask).Pods)
-	}
-	return &w
+	return r.packetState(ctx, explain.ServicePackets(x))
 }

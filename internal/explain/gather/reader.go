@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gantry-project/gantry/internal/trace/packet"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
 )
@@ -15,6 +16,8 @@ type reader struct {
 	unread []string  // what could not be read, with the error; each once
 	after  time.Time // before this nothing is looked at; zero: no bound
 	row    *kindRow  // of the kind asked about, where it is none of kindRows
+	// what packets meet, read when the first Pod or Service asks; nil: not read, or not to be seen
+	packets *packet.ClusterState
 }
 
 // absent tells the errors that only say that something is not there for this caller (403, 404).
