@@ -10,9 +10,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
-	"sort"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -25,19 +26,7 @@ func Fingerprint(root string, m Mutation) (string, error) {
 	if err := json.NewEncoder(sum).Encode(m); err != nil {
 		return "", err
 	}
-	dirs := map[string]bool{}
-	for _, e := range m.Edits() {
-		dirs[filepath.Dir(e.File)] = true
-	}
-	for _, t := range m.Tests {
-		dirs[t.In] = true
-	}
-	var sorted []string
-	for d := range dirs {
-		sorted = append(sorted, d)
-	}
-	sort.Strings(sorted)
-	for _, d := range sorted {
+	for _, d := range Dirs(m) {
 		part, err := dirSum(filepath.Join(root, d))
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", m.ID(), err)
@@ -47,20 +36,29 @@ func Fingerprint(root string, m Mutation) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)[:8]), nil
 }
 
-var hashes sync.Map // directory: its sum; the tree does not change while a program runs
-
-// dirSum is the sum of the files of a package's directory and of its testdata, without packages
-// below it.
-func dirSum(dir string) (string, error) {
-	if s, ok := hashes.Load(dir); ok {
-		return s.(string), nil
+// Dirs are the directories of the packages that a mutation's fingerprint covers, in order.
+func Dirs(m Mutation) []string {
+	dirs := map[string]bool{}
+	for _, e := range m.Edits() {
+		dirs[filepath.Dir(e.File)] = true
 	}
-	sum := sha256.New()
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	for _, t := range m.Tests {
+		dirs[t.In] = true
+	}
+	return slices.Sorted(maps.Keys(dirs))
+}
+
+// WalkFiles calls see with each file of a package's directory and of its testdata, without packages
+// below it; rel is the path in the directory.
+func WalkFiles(dir string, see func(rel string, content []byte)) error {
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		rel, _ := filepath.Rel(dir, path)
+		rel, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
 		if d.IsDir() {
 			if rel != "." && rel != "testdata" && !strings.HasPrefix(rel, "testdata"+string(filepath.Separator)) {
 				return filepath.SkipDir
@@ -71,8 +69,21 @@ func dirSum(dir string) (string, error) {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(sum, "%s %x\n", rel, sha256.Sum256(raw))
+		see(rel, raw)
 		return nil
+	})
+}
+
+var hashes sync.Map // directory: its sum; the tree does not change while a program runs
+
+// dirSum is the sum of the files of a package.
+func dirSum(dir string) (string, error) {
+	if s, ok := hashes.Load(dir); ok {
+		return s.(string), nil
+	}
+	sum := sha256.New()
+	err := WalkFiles(dir, func(rel string, content []byte) {
+		fmt.Fprintf(sum, "%s %x\n", rel, sha256.Sum256(content))
 	})
 	s := hex.EncodeToString(sum.Sum(nil))
 	if err == nil {

@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"go/scanner"
 	"go/token"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -99,7 +98,7 @@ func restamp(before string, old, m mutants.Mutation, r mutants.Result,
 	if !sameMutation(old, m, renames) {
 		return "of a mutation that changed", "", nil
 	}
-	for _, dir := range dirsOf(m) {
+	for _, dir := range mutants.Dirs(m) {
 		a, err := normalized(filepath.Join(before, dir))
 		if err != nil {
 			return "", "", err
@@ -147,44 +146,15 @@ func sameMutation(old, m mutants.Mutation, renames map[string]map[string]string)
 	return true
 }
 
-func dirsOf(m mutants.Mutation) []string {
-	dirs := map[string]bool{}
-	for _, e := range m.Edits() {
-		dirs[filepath.Dir(e.File)] = true
-	}
-	for _, t := range m.Tests {
-		dirs[t.In] = true
-	}
-	return slices.Sorted(maps.Keys(dirs))
-}
-
 // normalized are the files that a fingerprint covers: of Go files the tokens without comments, of
 // others the content.
 func normalized(dir string) (map[string][]string, error) {
 	out := map[string][]string{}
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(dir, path)
-		if err != nil {
-			return err
-		}
-		if d.IsDir() {
-			if rel != "." && rel != "testdata" && !strings.HasPrefix(rel, "testdata"+string(filepath.Separator)) {
-				return filepath.SkipDir
-			}
-			return nil
-		}
-		raw, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		out[rel] = []string{string(raw)}
+	err := mutants.WalkFiles(dir, func(rel string, content []byte) {
+		out[rel] = []string{string(content)}
 		if strings.HasSuffix(rel, ".go") && !strings.HasPrefix(rel, "testdata") {
-			out[rel] = tokens(raw)
+			out[rel] = tokens(content)
 		}
-		return nil
 	})
 	return out, err
 }
