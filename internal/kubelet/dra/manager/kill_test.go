@@ -21,8 +21,7 @@ import (
 )
 
 // claimHistory is a node whose kubelet and drivers are killed. What drivers hold and what
-// containers
-// were made with is what counts.
+// containers were made with is what counts.
 type claimHistory struct {
 	*node
 	r       *rand.Rand
