@@ -342,8 +342,8 @@ func withFindings(a Answer, told, more []finding.Finding) Answer {
 	return a
 }
 
-// leadWithReference puts before the cause of a Pod that finds no node what its claims refer to in
-// vain: without that they are never bound.
+// leadWithReference puts before the cause of a Pod that finds no node what its claims refer to
+// and is missing: without that they are never bound.
 func leadWithReference(a *Answer, more []finding.Finding) {
 	if a.Code != "unscheduled" {
 		return

@@ -42,7 +42,7 @@ func saysNow(a *Answer, in In, c container) {
 	}
 }
 
-// causeInLogs adds what the last words of a container that ended tell: what it lacks, what its
+// causeInLogs adds what the last log lines of a container that ended tell: what it lacks, what its
 // Pod's spec forbids it, or which Service did not answer.
 func causeInLogs(a *Answer, in In, c container, t *corev1.ContainerStateTerminated) {
 	if lastLogs(a, in, c) || forbiddenBySpec(a, in, c, t) {
@@ -57,7 +57,7 @@ func causeInLogs(a *Answer, in In, c container, t *corev1.ContainerStateTerminat
 // execPattern matches lines about a program that could not be run.
 var execPattern = regexp.MustCompile(`(?i)\bexec[a-z]*\b`)
 
-// absentFile names the file that the very last words of a container miss, where no volume of the
+// absentFile names the file that the last log lines of a container miss, where no volume of the
 // Pod could hold it.
 func absentFile(a *Answer, in In, c container, t *corev1.ContainerStateTerminated) {
 	words := lastOutput(in, c, t)

@@ -295,8 +295,8 @@ func fileMissing(in In, c container, at, file string) (restriction, bool) {
 	return restriction{}, false
 }
 
-// deniedFindings are, of a container that ended otherwise than well, the restriction that its last
-// words tell of; without last output the restrictions that it has, as notes.
+// deniedFindings are, of a container that did not end well, the restriction that its last log lines
+// show; without log lines the restrictions that it has, as notes.
 func deniedFindings(in In, c container, at string, t *corev1.ContainerStateTerminated) []finding.Finding {
 	words := lastOutput(in, c, t)
 	f := finding.Finding{Code: "Restricted", Stage: finding.StageRun, Object: in.object()}

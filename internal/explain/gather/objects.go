@@ -250,7 +250,7 @@ func readBlamed(ctx context.Context, r *reader, c *finding.Cluster, found []find
 	}
 }
 
-// readKinds reads kinds that were not read, as far as the asker may.
+// readKinds reads kinds that were not read, as far as the user may.
 func readKinds(ctx context.Context, r *reader, c *finding.Cluster, kinds []string) {
 	for _, kind := range kinds {
 		row, ok := rowOf(kind)

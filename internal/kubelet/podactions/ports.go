@@ -23,7 +23,7 @@ type Puller interface {
 	EnsureImageExists(ctx context.Context, r pull.Request) (ref string, err error)
 }
 
-// VolumeManager furnishes Pods; volumemanager.Manager does.
+// VolumeManager mounts and unmounts volumes of Pods; volumemanager.Manager does.
 type VolumeManager interface {
 	ObjectsPresent(ctx context.Context, pod *v1.Pod) bool
 	MountVolumes(ctx context.Context, pod *v1.Pod) (map[string]volume.Mounted, error)

@@ -82,7 +82,7 @@ type Deps struct {
 	Events      *events.Recorder
 	Journal     journal.Sink
 	Limits      podplan.Limits
-	// each Pod is decided on again that often, and half as long at most, when nothing is heard of
+	// each Pod is decided on again that often, and half as long at most, when no event comes about
 	// it (syncFrequency); 0: never
 	ResyncInterval time.Duration
 	Memory         func(pod *v1.Pod) journal.Memory // what the Pod has taken; nil: not known

@@ -31,7 +31,7 @@ type Authorizer struct {
 	Graph  *Graph
 	Synced func() bool         // whether the index has seen all Pods
 	Rules  []rbacv1.PolicyRule // of the role system:node, for what the index says nothing about
-	// MaxWait is how long a node may be ahead of the index: it can hear of its new Pod first. A
+	// MaxWait is how long a node may be ahead of the index: it can see its new Pod first. A
 	// request that would be refused waits so long for the index to learn better.
 	MaxWait time.Duration
 }

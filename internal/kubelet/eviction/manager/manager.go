@@ -50,7 +50,7 @@ type Deps struct {
 	Meter   Meter
 }
 
-// Meter hears of figures; a nil field of nothing.
+// Meter receives figures; a nil field receives nothing.
 type Meter struct {
 	Observed  func(eviction.Observations) // at each look
 	StatsAge  func(signal string, age time.Duration)
