@@ -155,6 +155,19 @@ func TestOnlyWhatChangedIsReadAgain(t *testing.T) {
 	// read once for the column, and once by Filter, as is every node then
 	one("as many as there are", "n1", "2")
 	one("and stays", "n1", "2")
+	set(csiNode("n1"))
+	f.Note("n1")
+	one("the limit that was near went", "n1", "all")
+	silent := csiNode("n1")
+	silent.Spec.Drivers = []storagev1.CSINodeDriver{{Name: "c"}, {Name: "d"}}
+	set(silent)
+	f.Note("n1")
+	one("drivers that say none", "n1", "all")
+	both := csiNode("n1", "d", 1)
+	both.Spec.Drivers = append([]storagev1.CSINodeDriver{{Name: "c"}}, both.Spec.Drivers...)
+	set(both)
+	f.Note("n1")
+	one("one that does after one that does not", "n1", "2")
 	cache.RemovePod("p")
 	one("the Pod went", "n1", "all")
 	two := schedules("v0", "v2")
@@ -207,7 +220,8 @@ func TestRoomIsToldWithoutLookups(t *testing.T) {
 		"nobody counts, one too many": {limits: []any{"d", 1}, there: []*v1.Pod{podOn("n", "p", "v1")}, claims: []string{"v0"},
 			plain: true, looks: true},
 	} {
-		w := &watched{Objects: volumelisters.Of(append(append(volumes(), c.more...), csiNode("n", c.limits...))...)}
+		w := &watched{Objects: volumelisters.Of(append(append(volumes(), c.more...), csiNode("n", c.limits...),
+			csiNode("another", "d", 9, "e", 9))...)}
 		pl, state, p := New(w), schedule.NewCycleState(), podOn("", "new", c.claims...)
 		if _, s := pl.PreFilter(t.Context(), state, p, nil); s != nil {
 			t.Errorf("%s: PreFilter gave %v, want success", name, s)
