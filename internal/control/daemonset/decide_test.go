@@ -75,7 +75,8 @@ func TestOnePodOnEachNode(t *testing.T) {
 	toN2, goesToo := toOne.DeepCopy(), toOne.DeepCopy()
 	toN2.Spec.Affinity = Pod(set("0", "1"), "n2", "new").Spec.Affinity
 	ending(goesToo)
-	deleted, noLimits := set("0", "1"), set("0", "1")
+	deleted, noLimits, tolerant := set("0", "1"), set("0", "1"), set("0", "1")
+	tolerant.Spec.Template.Spec.Tolerations = []corev1.Toleration{{Key: "x", Operator: corev1.TolerationOpExists}}
 	deleted.DeletionTimestamp = &metav1.Time{Time: t0}
 	noLimits.Spec.UpdateStrategy.RollingUpdate = nil
 	old := func(name, on string, change ...func(*corev1.Pod)) *corev1.Pod { return pod(name, on, "old", change...) }
@@ -120,6 +121,9 @@ func TestOnePodOnEachNode(t *testing.T) {
 			[]*corev1.Pod{pod("a", "n1", "new", ending), pod("b", "n2", "new")}, ""},
 		{"two too many", set("0", "1"), []*corev1.Node{n1}, []*corev1.Pod{pod("c", "n1", "new"), pod("b", "n1", "new"),
 			pod("a", "n1", "new")}, "-b -c"},
+		{"of two templates one goes, too", set("0", "1"), []*corev1.Node{n1},
+			[]*corev1.Pod{old("a", "n1"), pod("b", "n1", "new", unready)}, "-b"},
+		{"a closed node that is tolerated", tolerant, []*corev1.Node{closed, n2}, nil, "+n1 +n2"},
 		{"a closed node is not updated", set("0", "1"), []*corev1.Node{closed}, []*corev1.Pod{old("a", "n1")}, ""},
 		{"a closed node does not count", set("0", "1"), []*corev1.Node{closed, n2},
 			[]*corev1.Pod{old("a", "n1", unready), old("b", "n2")}, "-b"},
