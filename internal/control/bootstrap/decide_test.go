@@ -82,20 +82,28 @@ func TestWhichTokensCount(t *testing.T) {
 		nextExpiry time.Duration
 		signs      string
 	}{
-		"none":                  {},
-		"one":                   {secrets: []*corev1.Secret{token("a", signing)}, signs: "a"},
-		"two":                   {secrets: []*corev1.Secret{token("a", signing), token("b", signing)}, signs: "a b"},
-		"one not for signing":   {secrets: []*corev1.Secret{token("a", map[string]string{"usage-bootstrap-signing": "yes"})}},
-		"one that ends":         {secrets: []*corev1.Secret{changed(token("a", until("2020-01-01T00:00:00Z")), ending)}},
-		"one that ends, too":    {secrets: []*corev1.Secret{changed(token("a", signing), ending), token("b", signing)}, signs: "b"},
-		"of another type":       {secrets: []*corev1.Secret{changed(token("a", until("2020-01-01T00:00:00Z")), opaque)}},
-		"of another name":       {secrets: []*corev1.Secret{changed(token("a", signing), func(s *corev1.Secret) { s.Name = "other" })}},
-		"without a secret":      {secrets: []*corev1.Secret{token("a", map[string]string{"usage-bootstrap-signing": "true", "token-secret": ""})}},
-		"until now":             {secrets: []*corev1.Secret{token("a", until("2026-01-02T03:04:05Z"))}, expired: 1},
-		"for a second":          {secrets: []*corev1.Secret{token("a", until("2026-01-02T03:04:06Z"))}, nextExpiry: time.Second, signs: "a"},
-		"the first comes first": {secrets: []*corev1.Secret{token("a", until("2026-01-02T03:04:07Z")), token("b", until("2026-01-02T03:04:08Z"))}, nextExpiry: 2 * time.Second, signs: "a b"},
-		"the first comes last":  {secrets: []*corev1.Secret{token("a", until("2026-01-02T03:04:08Z")), token("b", until("2026-01-02T03:04:07Z"))}, nextExpiry: 2 * time.Second, signs: "a b"},
-		"one past, one to come": {secrets: []*corev1.Secret{token("a", until("2026-01-01T00:00:00Z")), token("b", until("2026-01-02T03:04:07Z"))}, expired: 1, nextExpiry: 2 * time.Second, signs: "b"},
+		"none": {},
+		"one":  {secrets: []*corev1.Secret{token("a", signing)}, signs: "a"},
+		"two":  {secrets: []*corev1.Secret{token("a", signing), token("b", signing)}, signs: "a b"},
+		"one not for signing": {secrets: []*corev1.Secret{token("a",
+			map[string]string{"usage-bootstrap-signing": "yes"})}},
+		"one that ends": {secrets: []*corev1.Secret{changed(token("a", until("2020-01-01T00:00:00Z")), ending)}},
+		"one that ends, too": {secrets: []*corev1.Secret{changed(token("a", signing), ending), token("b", signing)},
+			signs: "b"},
+		"of another type": {secrets: []*corev1.Secret{changed(token("a", until("2020-01-01T00:00:00Z")), opaque)}},
+		"of another name": {secrets: []*corev1.Secret{changed(token("a", signing),
+			func(s *corev1.Secret) { s.Name = "other" })}},
+		"without a secret": {secrets: []*corev1.Secret{token("a", map[string]string{"usage-bootstrap-signing": "true",
+			"token-secret": ""})}},
+		"until now": {secrets: []*corev1.Secret{token("a", until("2026-01-02T03:04:05Z"))}, expired: 1},
+		"for a second": {secrets: []*corev1.Secret{token("a", until("2026-01-02T03:04:06Z"))}, nextExpiry: time.Second,
+			signs: "a"},
+		"the first comes first": {secrets: []*corev1.Secret{token("a", until("2026-01-02T03:04:07Z")), token("b",
+			until("2026-01-02T03:04:08Z"))}, nextExpiry: 2 * time.Second, signs: "a b"},
+		"the first comes last": {secrets: []*corev1.Secret{token("a", until("2026-01-02T03:04:08Z")), token("b",
+			until("2026-01-02T03:04:07Z"))}, nextExpiry: 2 * time.Second, signs: "a b"},
+		"one past, one to come": {secrets: []*corev1.Secret{token("a", until("2026-01-01T00:00:00Z")), token("b",
+			until("2026-01-02T03:04:07Z"))}, expired: 1, nextExpiry: 2 * time.Second, signs: "b"},
 	} {
 		p := Decide(c.secrets, &corev1.ConfigMap{Data: map[string]string{kubeconfigKey: "text"}}, now)
 		var signs []string
@@ -107,7 +115,8 @@ func TestWhichTokensCount(t *testing.T) {
 			}
 		}
 		slices.Sort(signs)
-		if got := strings.Join(signs, " "); got != c.signs || len(p.Expired) != c.expired || p.NextExpiry != c.nextExpiry {
+		if got := strings.Join(signs, " "); got != c.signs || len(p.Expired) != c.expired ||
+			p.NextExpiry != c.nextExpiry {
 			t.Errorf("%s: %q sign, %d expired, next in %v, want %q, %d, %v", name, got, len(p.Expired), p.NextExpiry,
 				c.signs, c.expired, c.nextExpiry)
 		}

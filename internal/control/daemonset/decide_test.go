@@ -146,7 +146,8 @@ func TestOnePodOnEachNode(t *testing.T) {
 		{"a surge where none is old", set("1", "0"), []*corev1.Node{n1, n2},
 			[]*corev1.Pod{pod("a", "n1", "new"), pod("b", "n2", "new")}, ""},
 		{"of each template one stays in a surge", set("1", "0"), []*corev1.Node{n1},
-			[]*corev1.Pod{old("a", "n1"), old("b", "n1"), pod("c", "n1", "new", unready), pod("d", "n1", "new", unready)},
+			[]*corev1.Pod{old("a", "n1"), old("b", "n1"), pod("c", "n1", "new", unready), pod("d", "n1", "new",
+				unready)},
 			"-b -d"},
 		{"an update takes one", set("0", "1"), []*corev1.Node{n1, n2},
 			[]*corev1.Pod{pod("a", "n1", "old"), pod("b", "n2", "old")}, "-a"},
@@ -231,29 +232,35 @@ func TestStatusOfPods(t *testing.T) {
 		want  string // ready, available, updated
 		again time.Duration
 	}{
-		"none":                  {nil, "0 0 0", 0},
-		"long ready":            {[]*corev1.Pod{pod("a", "n1", "new")}, "1 1 1", 0},
-		"just long enough":      {[]*corev1.Pod{pod("a", "n1", "new", since(10*time.Second))}, "1 1 1", 0},
-		"not yet":               {[]*corev1.Pod{pod("a", "n1", "new", since(9*time.Second))}, "1 0 1", time.Second},
-		"the first of two":      {[]*corev1.Pod{pod("a", "n1", "new", since(time.Second)), pod("b", "n2", "new", since(4*time.Second))}, "2 0 2", 6 * time.Second},
-		"the second of two":     {[]*corev1.Pod{pod("a", "n1", "new", since(4*time.Second)), pod("b", "n2", "new", since(time.Second))}, "2 0 2", 6 * time.Second},
-		"not ready":             {[]*corev1.Pod{pod("a", "n1", "new", notReady)}, "0 0 1", 0},
-		"another condition":     {[]*corev1.Pod{pod("a", "n1", "new", other)}, "0 0 1", 0},
-		"the second condition":  {[]*corev1.Pod{pod("a", "n1", "new", second)}, "1 1 1", 0},
-		"the older counts":      {[]*corev1.Pod{pod("a", "n1", "new", setCreatedNow), pod("b", "n1", "old", unready)}, "0 0 0", 0},
+		"none":             {nil, "0 0 0", 0},
+		"long ready":       {[]*corev1.Pod{pod("a", "n1", "new")}, "1 1 1", 0},
+		"just long enough": {[]*corev1.Pod{pod("a", "n1", "new", since(10*time.Second))}, "1 1 1", 0},
+		"not yet":          {[]*corev1.Pod{pod("a", "n1", "new", since(9*time.Second))}, "1 0 1", time.Second},
+		"the first of two": {[]*corev1.Pod{pod("a", "n1", "new", since(time.Second)), pod("b", "n2", "new",
+			since(4*time.Second))}, "2 0 2", 6 * time.Second},
+		"the second of two": {[]*corev1.Pod{pod("a", "n1", "new", since(4*time.Second)), pod("b", "n2", "new",
+			since(time.Second))}, "2 0 2", 6 * time.Second},
+		"not ready":            {[]*corev1.Pod{pod("a", "n1", "new", notReady)}, "0 0 1", 0},
+		"another condition":    {[]*corev1.Pod{pod("a", "n1", "new", other)}, "0 0 1", 0},
+		"the second condition": {[]*corev1.Pod{pod("a", "n1", "new", second)}, "1 1 1", 0},
+		"the older counts": {[]*corev1.Pod{pod("a", "n1", "new", setCreatedNow), pod("b", "n1", "old", unready)},
+			"0 0 0", 0},
 		"the first name counts": {[]*corev1.Pod{pod("b", "n1", "new"), pod("a", "n1", "old", unready)}, "0 0 0", 0},
 		"by the generation":     {[]*corev1.Pod{pod("a", "n1", "", generation("3"))}, "1 1 1", 0},
 		"of another generation": {[]*corev1.Pod{pod("a", "n1", "", generation("2"))}, "1 1 0", 0},
-		"of another hash":       {[]*corev1.Pod{pod("a", "n1", "old", func(p *corev1.Pod) { p.Labels[generationLabel] = "3" })}, "1 1 0", 0},
-		"of this hash":          {[]*corev1.Pod{pod("a", "n1", "new", func(p *corev1.Pod) { p.Labels[generationLabel] = "2" })}, "1 1 1", 0},
-		"without any sign":      {[]*corev1.Pod{pod("a", "n1", "")}, "1 1 0", 0},
+		"of another hash": {[]*corev1.Pod{pod("a", "n1", "old",
+			func(p *corev1.Pod) { p.Labels[generationLabel] = "3" })}, "1 1 0", 0},
+		"of this hash": {[]*corev1.Pod{pod("a", "n1", "new", func(p *corev1.Pod) { p.Labels[generationLabel] = "2" })},
+			"1 1 1", 0},
+		"without any sign": {[]*corev1.Pod{pod("a", "n1", "")}, "1 1 0", 0},
 	} {
 		in := In{Set: set("0", "1"), Hash: "new", Now: t0, Nodes: []*corev1.Node{node("n1"), node("n2")}, Pods: c.pods}
 		in.Set.Spec.MinReadySeconds = 10
 		in.Set.Annotations = map[string]string{appsv1.DeprecatedTemplateGeneration: "3"}
 		in.Set.Generation, in.Set.Status.CollisionCount = 7, new(int32(2))
 		s, again := Status(in, 0)
-		if got := fmt.Sprint(s.NumberReady, s.NumberAvailable, s.UpdatedNumberScheduled); got != c.want || again != c.again ||
+		if got := fmt.Sprint(s.NumberReady, s.NumberAvailable, s.UpdatedNumberScheduled); got != c.want ||
+			again != c.again ||
 			s.DesiredNumberScheduled != 2 || s.NumberUnavailable != 2-s.NumberAvailable || s.ObservedGeneration != 7 ||
 			*s.CollisionCount != 2 {
 			t.Errorf("%s: got %s, again in %v: %+v, want %s, again in %v", name, got, again, s, c.want, c.again)
@@ -274,8 +281,9 @@ func TestStatusOfPods(t *testing.T) {
 func TestTargetNode(t *testing.T) {
 	named := func(key string, op corev1.NodeSelectorOperator, values ...string) *corev1.Affinity {
 		return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
-			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
-				{}, {MatchFields: []corev1.NodeSelectorRequirement{{Key: key, Operator: op, Values: values}}}}}}}
+			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+				NodeSelectorTerms: []corev1.NodeSelectorTerm{
+					{}, {MatchFields: []corev1.NodeSelectorRequirement{{Key: key, Operator: op, Values: values}}}}}}}
 	}
 	const key, in = "metadata.name", corev1.NodeSelectorOpIn
 	for name, c := range map[string]struct {

@@ -190,9 +190,11 @@ func TestHowLongAnEvictionCounts(t *testing.T) {
 		in := look(budget("1", ""), 3, 3, 3)
 		in.Budget.Status.DisruptedPods = c.noted
 		r, err := ComputeStatus(in)
-		if err != nil || r.Status.CurrentHealthy != c.healthy || len(r.NotDeleted) != c.stayed || r.RequeueAfter != c.again ||
+		if err != nil || r.Status.CurrentHealthy != c.healthy || len(r.NotDeleted) != c.stayed ||
+			r.RequeueAfter != c.again ||
 			len(r.Status.DisruptedPods) != 3-int(c.healthy) || (r.Status.DisruptedPods == nil) != (c.noted == nil) {
-			t.Errorf("%s: %+v, again in %v, %d stayed, %v, want %d healthy, again in %v, %d", name, r.Status, r.RequeueAfter,
+			t.Errorf("%s: %+v, again in %v, %d stayed, %v, want %d healthy, again in %v, %d", name, r.Status,
+				r.RequeueAfter,
 				len(r.NotDeleted), err, c.healthy, c.again, c.stayed)
 		}
 	}
@@ -242,7 +244,8 @@ func TestBudgetsThatCannotBeRead(t *testing.T) {
 		}
 		in.Budget.Status.CurrentHealthy, in.Budget.Status.ObservedGeneration = 2, 6
 		s := FailureStatus(in, err)
-		if c := s.Conditions[0]; s.CurrentHealthy != 2 || c.Status != metav1.ConditionFalse || c.ObservedGeneration != 6 ||
+		if c := s.Conditions[0]; s.CurrentHealthy != 2 || c.Status != metav1.ConditionFalse ||
+			c.ObservedGeneration != 6 ||
 			c.Type != policyv1.DisruptionAllowedCondition || !c.LastTransitionTime.Time.Equal(t0) {
 			t.Errorf("got %+v, want False of generation 6 since %v, 2 healthy", s, t0)
 		}
@@ -261,7 +264,8 @@ func TestWhoseDisruptionIsStale(t *testing.T) {
 	marked := func(status corev1.ConditionStatus, phase corev1.PodPhase) *corev1.Pod {
 		p := pod("p", true)
 		p.Status.Phase = phase
-		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: status,
+		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget,
+			Status: status,
 			Reason: "EvictionByEvictionAPI", LastTransitionTime: metav1.NewTime(t0.Add(-2 * time.Minute))})
 		return p
 	}

@@ -38,13 +38,15 @@ func TestPreferencesVetoNoNode(t *testing.T) {
 		pl framework.Plugin
 		p  *v1.Pod
 	}{
-		"labels that no node has":    {affinity, newPod("p", prefers(100, ssd))},
-		"a name that no node has":    {affinity, newPod("p", prefers(100, gone))},
-		"a name that one node has":   {affinity, newPod("p", prefers(1, named("a")))},
-		"a label that one node has":  {affinity, newPod("p", prefers(1, term(expression("disk", exists))))},
-		"the second of two":          {affinity, newPod("p", prefers(1, term(expression("zone", exists))), prefers(9, ssd))},
-		"names that exclude others":  {affinity, newPod("p", prefers(1, named("a")), prefers(1, gone))},
-		"beside a selector":          {affinity, newPod("p", prefers(1, ssd), mustBeIn(named("a"), named("b"), named("c")))},
+		"labels that no node has":   {affinity, newPod("p", prefers(100, ssd))},
+		"a name that no node has":   {affinity, newPod("p", prefers(100, gone))},
+		"a name that one node has":  {affinity, newPod("p", prefers(1, named("a")))},
+		"a label that one node has": {affinity, newPod("p", prefers(1, term(expression("disk", exists))))},
+		"the second of two": {affinity, newPod("p", prefers(1, term(expression("zone", exists))), prefers(9,
+			ssd))},
+		"names that exclude others": {affinity, newPod("p", prefers(1, named("a")), prefers(1, gone))},
+		"beside a selector": {affinity, newPod("p", prefers(1, ssd), mustBeIn(named("a"), named("b"),
+			named("c")))},
 		"the profile's, labels":      {profile(v1.PreferredSchedulingTerm{Weight: 1, Preference: ssd}), newPod("p")},
 		"the profile's, a name":      {profile(v1.PreferredSchedulingTerm{Weight: 1, Preference: gone}), newPod("p")},
 		"taints of every node":       {tainttoleration.New(), newPod("p")},

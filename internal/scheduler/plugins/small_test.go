@@ -382,7 +382,8 @@ func TestNodeDeclaredFeaturesOfAllForms(t *testing.T) {
 		t.Errorf("two features:\n got %s\nwant %s", got, want)
 	}
 	if e := pl.Explain(t.Context(), state, two, snapshot.NewNodeInfo(old)); e.Detail !=
-		"the node declares [Other], the Pod needs "+all || e.Fix != "use a node whose kubelet has "+all+", or do without it" {
+		"the node declares [Other], the Pod needs "+all ||
+		e.Fix != "use a node whose kubelet has "+all+", or do without it" {
 		t.Errorf("two features: explained as %s; %s", e.Detail, e.Fix)
 	}
 	if got := statusLine(pl.Filter(t.Context(), state, two, snapshot.NewNodeInfo(new))); got !=

@@ -75,12 +75,17 @@ func TestVolumesArePlannedForTheChosenNode(t *testing.T) {
 	}{
 		"no claims":     {p: newPod("p"), node: "a", reserve: "Success"},
 		"all are bound": {p: newPod("p", mounts("data")), objects: bound, node: "a", reserve: "Success"},
-		"not reached":   {p: newPod("p", mounts("data")), objects: bound, node: "b", reserve: "UnschedulableAndUnresolvable: node(s) didn't match PersistentVolume's node affinity"},
-		"no such node":  {p: newPod("p", mounts("small")), objects: free, node: "c", reserve: `Error: node "c" is not in the snapshot`},
+		"not reached": {p: newPod("p", mounts("data")), objects: bound, node: "b",
+			reserve: "UnschedulableAndUnresolvable: node(s) didn't match PersistentVolume's node affinity"},
+		"no such node": {p: newPod("p", mounts("small")), objects: free, node: "c",
+			reserve: `Error: node "c" is not in the snapshot`},
 		"the smallest one first, whatever the order": {p: newPod("p", mounts("big", "small")), objects: free, node: "b",
-			reserve: "Success", preBind: "Success", lines: "assumed on b: small=v2 big=v3; bound for p on b: small=v2 big=v3; reverted on b: small=v2 big=v3"},
+			reserve: "Success", preBind: "Success",
+			lines: "assumed on b: small=v2 big=v3; bound for p on b: small=v2 big=v3; reverted on b: small=v2 " +
+				"big=v3"},
 		"to be made": {p: newPod("p", mounts("new", "small")), objects: free, node: "a", reserve: "Success",
-			preBind: "Success", lines: "assumed on a: small=v2 new; bound for p on a: small=v2 new; reverted on a: small=v2 new"},
+			preBind: "Success", lines: "assumed on a: small=v2 new; bound for p on a: small=v2 new; reverted on a: " +
+				"small=v2 new"},
 		"not assumed": {p: newPod("p", mounts("small")), objects: free, node: "a", binder: planBinder{assume: down},
 			reserve: "Error: down", lines: "assumed on a: small=v2"},
 		"not bound": {p: newPod("p", mounts("small")), objects: free, node: "a", binder: planBinder{bind: down},
@@ -119,7 +124,8 @@ func TestVolumesArePlannedForTheChosenNode(t *testing.T) {
 	if s := pl.Reserve(t.Context(), state, p, "a"); s != nil {
 		t.Errorf("without a Binder: Reserve gave %s, want success", statusLine(s))
 	}
-	if pl.Unreserve(t.Context(), state, p, "a"); !volumebinding.New(nil, nil, nil).Skips(newPod("p"), nil) || pl.Skips(p, nil) {
+	if pl.Unreserve(t.Context(), state, p, "a"); !volumebinding.New(nil, nil, nil).Skips(newPod("p"), nil) ||
+		pl.Skips(p, nil) {
 		t.Error("want Pods without claims skipped, and no other")
 	}
 }
@@ -135,14 +141,17 @@ func TestVolumesThatCannotBeRead(t *testing.T) {
 		want    string
 		filter  string
 	}{
-		"no claim":        {want: `UnschedulableAndUnresolvable: persistentvolumeclaim "data" not found`},
-		"classes":         {fail: zoneFailing{class: down}, objects: []runtime.Object{data, waits}, want: "Error: down"},
-		"volumes":         {fail: zoneFailing{volume: down}, objects: []runtime.Object{bound, waits}, want: "Success", filter: "Error: down"},
-		"nothing is lost": {objects: []runtime.Object{data, waits, newVolume("pv", "local", "1Gi")}, want: "Success", filter: "Success"},
+		"no claim": {want: `UnschedulableAndUnresolvable: persistentvolumeclaim "data" not found`},
+		"classes":  {fail: zoneFailing{class: down}, objects: []runtime.Object{data, waits}, want: "Error: down"},
+		"volumes": {fail: zoneFailing{volume: down}, objects: []runtime.Object{bound, waits}, want: "Success",
+			filter: "Error: down"},
+		"nothing is lost": {objects: []runtime.Object{data, waits, newVolume("pv", "local", "1Gi")}, want: "Success",
+			filter: "Success"},
 	} {
 		c.fail.Listers = volumelisters.Of(c.objects...)
 		pl, state, p := volumebinding.New(&config.VolumeBindingArgs{Shape: []config.UtilizationShapePoint{
-			{Utilization: 0, Score: 1}, {Utilization: 100, Score: 10}}}, c.fail, &planBinder{}), schedule.NewCycleState(),
+			{Utilization: 0, Score: 1}, {Utilization: 100, Score: 10}}}, c.fail, &planBinder{}),
+			schedule.NewCycleState(),
 			newPod("p", mounts("data"))
 		r, s := pl.PreFilter(t.Context(), state, p, nil)
 		if got := statusLine(s); got != c.want || r != nil {
@@ -211,7 +220,8 @@ func TestReasonsOfVolumesComeInUpstreamsOrder(t *testing.T) {
 
 // A class says where and with how much room a volume can be made.
 func TestWhereVolumesCanBeMade(t *testing.T) {
-	nodes := []*v1.Node{newNode("a", label("zone", "1"), label("rack", "x")), newNode("b", label("zone", "2"), label("rack", "x")),
+	nodes := []*v1.Node{newNode("a", label("zone", "1"), label("rack", "x")), newNode("b", label("zone", "2"),
+		label("rack", "x")),
 		newNode("c", label("zone", "3"))}
 	topologies := func(terms ...map[string]string) func(*storagev1.StorageClass) {
 		return func(c *storagev1.StorageClass) {
@@ -248,25 +258,33 @@ func TestWhereVolumesCanBeMade(t *testing.T) {
 		objects     []runtime.Object
 		want        string
 	}{
-		"anywhere":                        {"csi.example", topologies(), nil, "a b c"},
-		"by nobody":                       {"", topologies(), nil, ""},
-		"by hand":                         {noProvisioner, topologies(), nil, ""},
-		"in zones":                        {"csi.example", topologies(map[string]string{"zone": "1 3"}), nil, "a c"},
-		"in zone and rack":                {"csi.example", topologies(map[string]string{"zone": "1 3", "rack": "x"}), nil, "a"},
-		"in one of two terms":             {"csi.example", topologies(map[string]string{"zone": "2"}, map[string]string{"zone": "3"}), nil, "b c"},
-		"a term that says nothing":        {"csi.example", topologies(map[string]string{}), nil, ""},
-		"a label that no node has":        {"csi.example", topologies(map[string]string{"row": ""}), nil, ""},
-		"nobody counts":                   {"csi.example", topologies(), []runtime.Object{uncounted}, "a b c"},
-		"it does not say whether":         {"csi.example", topologies(), []runtime.Object{silent}, "a b c"},
-		"another driver counts":           {"csi.example", topologies(), []runtime.Object{driverWithCapacity("other")}, "a b c"},
-		"no room known":                   {"csi.example", topologies(), []runtime.Object{counting}, ""},
-		"as much as is asked for":         {"csi.example", topologies(), []runtime.Object{counting, room("made", "1", "1Gi", "")}, "a"},
-		"a byte less":                     {"csi.example", topologies(), []runtime.Object{counting, room("made", "1", "1073741823", "")}, ""},
-		"of another class":                {"csi.example", topologies(), []runtime.Object{counting, room("other", "1", "9Gi", "")}, ""},
-		"of no node":                      {"csi.example", topologies(), []runtime.Object{counting, nowhere}, ""},
-		"not in one piece":                {"csi.example", topologies(), []runtime.Object{counting, room("made", "1", "9Gi", "500Mi")}, ""},
-		"only the largest piece is known": {"csi.example", topologies(), []runtime.Object{counting, room("made", "2", "", "1Gi")}, "b"},
-		"nothing is known of it":          {"csi.example", topologies(), []runtime.Object{counting, room("made", "2", "", "")}, ""},
+		"anywhere":         {"csi.example", topologies(), nil, "a b c"},
+		"by nobody":        {"", topologies(), nil, ""},
+		"by hand":          {noProvisioner, topologies(), nil, ""},
+		"in zones":         {"csi.example", topologies(map[string]string{"zone": "1 3"}), nil, "a c"},
+		"in zone and rack": {"csi.example", topologies(map[string]string{"zone": "1 3", "rack": "x"}), nil, "a"},
+		"in one of two terms": {"csi.example", topologies(map[string]string{"zone": "2"},
+			map[string]string{"zone": "3"}), nil, "b c"},
+		"a term that says nothing": {"csi.example", topologies(map[string]string{}), nil, ""},
+		"a label that no node has": {"csi.example", topologies(map[string]string{"row": ""}), nil, ""},
+		"nobody counts":            {"csi.example", topologies(), []runtime.Object{uncounted}, "a b c"},
+		"it does not say whether":  {"csi.example", topologies(), []runtime.Object{silent}, "a b c"},
+		"another driver counts": {"csi.example", topologies(), []runtime.Object{driverWithCapacity("other")},
+			"a b c"},
+		"no room known": {"csi.example", topologies(), []runtime.Object{counting}, ""},
+		"as much as is asked for": {"csi.example", topologies(), []runtime.Object{counting, room("made", "1", "1Gi",
+			"")}, "a"},
+		"a byte less": {"csi.example", topologies(), []runtime.Object{counting, room("made", "1", "1073741823", "")},
+			""},
+		"of another class": {"csi.example", topologies(), []runtime.Object{counting, room("other", "1", "9Gi", "")},
+			""},
+		"of no node": {"csi.example", topologies(), []runtime.Object{counting, nowhere}, ""},
+		"not in one piece": {"csi.example", topologies(), []runtime.Object{counting, room("made", "1", "9Gi", "500Mi")},
+			""},
+		"only the largest piece is known": {"csi.example", topologies(), []runtime.Object{counting, room("made", "2",
+			"", "1Gi")}, "b"},
+		"nothing is known of it": {"csi.example", topologies(), []runtime.Object{counting, room("made", "2", "", "")},
+			""},
 		"in two places": {"csi.example", topologies(), []runtime.Object{counting, room("made", "2", "9Gi", ""),
 			room("made", "3", "2Gi", ""), room("made", "1", "1Gi", "")}, "a b c"},
 		"outside its topologies": {"csi.example", topologies(map[string]string{"zone": "1"}),
@@ -319,7 +337,8 @@ func TestWordsAboutVolumes(t *testing.T) {
 	r := schedulePod(newPod("p", mounts("data")), volumebinding.New(nil,
 		volumelisters.Of(newClass("local", noProvisioner, later), annotated), nil),
 		snapshot.Of([]*v1.Node{newNode("a")}, nil))
-	if got, want := statusText(r, "a"), "claim ns/data (1Gi of class local) finds no free volume"; !strings.Contains(got, want) {
+	if got, want := statusText(r, "a"),
+		"claim ns/data (1Gi of class local) finds no free volume"; !strings.Contains(got, want) {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
 }
@@ -344,13 +363,17 @@ func TestVolumeBindingHints(t *testing.T) {
 		before, after any
 		want          string
 	}{
-		"a capacity comes":              {framework.CSIStorageCapacity, nil, capacity("c", "1", "1Gi"), "Queue"},
-		"it stays":                      {framework.CSIStorageCapacity, capacity("c", "1", "1Gi"), capacity("c", "1", "1Gi"), "QueueSkip"},
-		"a byte more":                   {framework.CSIStorageCapacity, capacity("c", "1", "1"), capacity("c", "1", "2"), "Queue"},
-		"more, in pieces no larger":     {framework.CSIStorageCapacity, most("1Gi", "1Gi"), most("9Gi", "1Gi"), "QueueSkip"},
-		"in larger pieces":              {framework.CSIStorageCapacity, most("9Gi", "1Gi"), most("9Gi", "2Gi"), "Queue"},
-		"it is known":                   {framework.CSIStorageCapacity, nothing, capacity("c", "1", "1Gi"), "Queue"},
-		"it is known no more":           {framework.CSIStorageCapacity, capacity("c", "1", "1Gi"), nothing, "QueueSkip"},
+		"a capacity comes": {framework.CSIStorageCapacity, nil, capacity("c", "1", "1Gi"), "Queue"},
+		"it stays": {framework.CSIStorageCapacity, capacity("c", "1", "1Gi"), capacity("c", "1", "1Gi"),
+			"QueueSkip"},
+		"a byte more": {framework.CSIStorageCapacity, capacity("c", "1", "1"), capacity("c", "1", "2"), "Queue"},
+		"more, in pieces no larger": {framework.CSIStorageCapacity, most("1Gi", "1Gi"), most("9Gi", "1Gi"),
+			"QueueSkip"},
+		"in larger pieces": {framework.CSIStorageCapacity, most("9Gi", "1Gi"), most("9Gi", "2Gi"),
+			"Queue"},
+		"it is known": {framework.CSIStorageCapacity, nothing, capacity("c", "1", "1Gi"), "Queue"},
+		"it is known no more": {framework.CSIStorageCapacity, capacity("c", "1", "1Gi"), nothing,
+			"QueueSkip"},
 		"it is not known, as before":    {framework.CSIStorageCapacity, nothing, nothing, "QueueSkip"},
 		"a driver begins to count":      {framework.CSIDriver, uncounted, driverWithCapacity("d"), "QueueSkip"},
 		"a driver stops counting":       {framework.CSIDriver, driverWithCapacity("d"), uncounted, "Queue"},

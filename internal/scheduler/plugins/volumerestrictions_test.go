@@ -69,9 +69,11 @@ func TestDisksOfEachKind(t *testing.T) {
 						t.Errorf("%s, which goes: got %s, want %s", what, got, queued)
 					}
 					e := pl.Explain(t.Context(), schedule.NewCycleState(), p, n(q))
-					text := "VolumeTaken: Pod ns/q on this node has a disk that this Pod wants and that cannot be shared; " +
+					text := "VolumeTaken: Pod ns/q on this node has a disk that this Pod wants and that cannot be " +
+						"shared; " +
 						"remove Pod ns/q, or mount the disk read-only in both"
-					if got := string(e.Code) + ": " + e.Detail + "; " + e.Fix; want && got != text || !want && e.Code != "" {
+					if got := string(e.Code) + ": " + e.Detail + "; " + e.Fix; want && got != text || !want &&
+						e.Code != "" {
 						t.Errorf("%s: explained as %s, want %s", what, got, text)
 					}
 				}
@@ -86,11 +88,12 @@ func TestDisksOfEachKind(t *testing.T) {
 		q    *v1.Pod
 		want string
 	}{
-		"the same":            {newPod("q", rbd("p", "i", "2", "1")), "Unschedulable: node(s) had no available disk"},
-		"another pool":        {newPod("q", rbd("other", "i", "1", "2")), "Success"},
-		"another image":       {newPod("q", rbd("p", "other", "1", "2")), "Success"},
-		"other monitors":      {newPod("q", rbd("p", "i", "3", "4")), "Success"},
-		"the second of two":   {newPod("q", rbd("p", "other", "1"), rbd("p", "i", "1")), "Unschedulable: node(s) had no available disk"},
+		"the same":       {newPod("q", rbd("p", "i", "2", "1")), "Unschedulable: node(s) had no available disk"},
+		"another pool":   {newPod("q", rbd("other", "i", "1", "2")), "Success"},
+		"another image":  {newPod("q", rbd("p", "other", "1", "2")), "Success"},
+		"other monitors": {newPod("q", rbd("p", "i", "3", "4")), "Success"},
+		"the second of two": {newPod("q", rbd("p", "other", "1"), rbd("p", "i", "1")),
+			"Unschedulable: node(s) had no available disk"},
 		"without any monitor": {newPod("q", rbd("p", "i")), "Success"},
 	} {
 		if got := statusLine(pl.Filter(t.Context(), schedule.NewCycleState(), mine, n(c.q))); got != c.want {
@@ -130,7 +133,8 @@ func TestClaimsOfOnePodAtATime(t *testing.T) {
 		pl, state := volumerestrictions.New(c.fail), schedule.NewCycleState()
 		r, s := pl.PreFilter(t.Context(), state, c.p, nil)
 		if got := statusLine(s); got != c.prepare || r != nil || pl.Skips(c.p, nil) != c.skips {
-			t.Errorf("%s: got %v, %s, skips %t, want %s, skips %t", name, r, got, pl.Skips(c.p, nil), c.prepare, c.skips)
+			t.Errorf("%s: got %v, %s, skips %t, want %s, skips %t", name, r, got, pl.Skips(c.p, nil), c.prepare,
+				c.skips)
 		}
 	}
 	if _, s := volumerestrictions.New(nil).PreFilter(t.Context(), schedule.NewCycleState(), newPod("p", mounts("one")),
@@ -152,7 +156,8 @@ func TestClaimsOfOnePodAtATime(t *testing.T) {
 	if _, s := pl.PreFilter(t.Context(), state, p, w.All()); s != nil {
 		t.Fatalf("got %s, want success", statusLine(s))
 	}
-	refused := "Unschedulable: node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
+	refused := "Unschedulable: node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod " +
+		"access mode"
 	for _, step := range []struct {
 		do   func(user string)
 		user string
@@ -186,9 +191,11 @@ func TestClaimsOfOnePodAtATime(t *testing.T) {
 		}
 	}
 	// who has it is named, and nobody of another namespace or claim
-	r := schedulePod(p, pl, snapshot.Of([]*v1.Node{newNode("a"), newNode("b")}, []*v1.Pod{users["foreign"], users["none"],
+	r := schedulePod(p, pl, snapshot.Of([]*v1.Node{newNode("a"), newNode("b")}, []*v1.Pod{users["foreign"],
+		users["none"],
 		users["two"]}))
-	want := refused + " | claim ns/two is for one Pod at a time (ReadWriteOncePod), and Pod ns/u2 on b has it | remove Pod " +
+	want := refused + " | claim ns/two is for one Pod at a time (ReadWriteOncePod), and Pod ns/u2 on b has it | " +
+		"remove Pod " +
 		"ns/u2, or use a claim of its own"
 	if got := statusText(r, "a"); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
@@ -205,16 +212,21 @@ func TestVolumeRestrictionsHints(t *testing.T) {
 		after  any
 		want   string
 	}{
-		"a user of its claim":              {framework.AssignedPod, newPod("q", mounts("x", "data")), nil, "Queue"},
-		"one of another namespace":         {framework.AssignedPod, newPod("q", mounts("data"), inNamespace("ns2")), nil, "QueueSkip"},
+		"a user of its claim": {framework.AssignedPod, newPod("q", mounts("x", "data")), nil, "Queue"},
+		"one of another namespace": {framework.AssignedPod, newPod("q", mounts("data"), inNamespace("ns2")), nil,
+			"QueueSkip"},
 		"of another claim":                 {framework.AssignedPod, newPod("q", mounts("x")), nil, "QueueSkip"},
 		"of the claim that is made for it": {framework.AssignedPod, newPod("q", mounts("p-v0")), nil, "Queue"},
-		"of no claim":                      {framework.AssignedPod, newPod("q", volume(disks["none"]("", false))), nil, "QueueSkip"},
-		"its claim comes":                  {framework.PersistentVolumeClaim, nil, newClaim("data", "x", "1Gi"), "Queue"},
-		"another claim comes":              {framework.PersistentVolumeClaim, nil, newClaim("x", "x", "1Gi"), "QueueSkip"},
-		"a node comes":                     {framework.Node, nil, newNode("a"), "Queue"},
+		"of no claim": {framework.AssignedPod, newPod("q", volume(disks["none"]("", false))), nil,
+			"QueueSkip"},
+		"its claim comes": {framework.PersistentVolumeClaim, nil, newClaim("data", "x", "1Gi"),
+			"Queue"},
+		"another claim comes": {framework.PersistentVolumeClaim, nil, newClaim("x", "x", "1Gi"),
+			"QueueSkip"},
+		"a node comes": {framework.Node, nil, newNode("a"), "Queue"},
 	} {
-		if got := hint(t, pl, c.about, framework.Add|framework.Delete, waits, [2]any{c.before, c.after}); got != c.want {
+		if got := hint(t, pl, c.about, framework.Add|framework.Delete, waits, [2]any{c.before,
+			c.after}); got != c.want {
 			t.Errorf("%s: got %s, want %s", name, got, c.want)
 		}
 	}

@@ -48,27 +48,34 @@ func TestTheCheapestVictims(t *testing.T) {
 		budgets []*policy.PodDisruptionBudget
 		want    string
 	}{
-		"the sum, of as many": {[]*v1.Pod{pod("a n1 5 2 1"), pod("b n1 4 2 1"), pod("c n2 5 2 1"), pod("d n2 3 2 1")}, nil,
+		"the sum, of as many": {[]*v1.Pod{pod("a n1 5 2 1"), pod("b n1 4 2 1"), pod("c n2 5 2 1"), pod("d n2 3 2 1")},
+			nil,
 			"n2 [c d]"},
 		"fewer, of less in sum": {[]*v1.Pod{pod("a n1 5 4 1"), pod("c n2 5 2 1"), pod("d n2 -5 2 1")}, nil, "n1 [a]"},
-		"the first start of the most important": {[]*v1.Pod{pod("a n1 5 2 100"), pod("b n1 5 2 300"), pod("c n2 5 2 200"),
+		"the first start of the most important": {[]*v1.Pod{pod("a n1 5 2 100"), pod("b n1 5 2 300"),
+			pod("c n2 5 2 200"),
 			pod("d n2 5 2 250")}, nil, "n2 [c d]"},
 		"the start of less important ones does not count": {[]*v1.Pod{pod("a n1 5 2 200"), pod("b n1 4 2 100"),
 			pod("c n2 5 2 150"), pod("d n2 4 2 400")}, nil, "n1 [a b]"},
-		"one that has not started lost least": {[]*v1.Pod{pod("a n1 5 4 200"), pod("b n2 5 4 1", unstarted)}, nil, "n2 [b]"},
+		"one that has not started lost least": {[]*v1.Pod{pod("a n1 5 4 200"), pod("b n2 5 4 1", unstarted)}, nil,
+			"n2 [b]"},
 		"a fraction of a second": {[]*v1.Pod{pod("a n1 5 4 200"), pod("b n2 5 4 200", func(p *v1.Pod) {
 			p.Status.StartTime.Time = p.Status.StartTime.Add(time.Millisecond)
 		})}, nil, "n2 [b]"},
-		"fewer broken budgets": {[]*v1.Pod{pod("a1 n1 1 2 1", as("a")), pod("a2 n1 1 2 1", as("a")), pod("a3 n2 5 2 1", as("a")),
+		"fewer broken budgets": {[]*v1.Pod{pod("a1 n1 1 2 1", as("a")), pod("a2 n1 1 2 1", as("a")), pod("a3 n2 5 2 1",
+			as("a")),
 			pod("b n2 5 2 1")}, []*policy.PodDisruptionBudget{pdb("a", 0)}, "n2 [a3 b] breaks 1"},
-		"a budget that allows one": {[]*v1.Pod{pod("a1 n1 1 2 1", as("a")), pod("a2 n1 1 2 1", as("a")), pod("b n2 5 4 1")},
+		"a budget that allows one": {[]*v1.Pod{pod("a1 n1 1 2 1", as("a")), pod("a2 n1 1 2 1", as("a")),
+			pod("b n2 5 4 1")},
 			[]*policy.PodDisruptionBudget{pdb("a", 1)}, "n2 [b]"},
-		"a budget that allows both": {[]*v1.Pod{pod("a1 n1 1 2 1", as("a")), pod("a2 n1 1 2 1", as("a")), pod("b n2 5 4 1")},
+		"a budget that allows both": {[]*v1.Pod{pod("a1 n1 1 2 1", as("a")), pod("a2 n1 1 2 1", as("a")),
+			pod("b n2 5 4 1")},
 			[]*policy.PodDisruptionBudget{pdb("a", 2)}, "n1 [a1 a2]"},
 		"of two budgets one allows it": {[]*v1.Pod{pod("a n1 1 4 1"), pod("b n2 5 4 1")},
 			[]*policy.PodDisruptionBudget{pdb("a", 1), pdb("a", 0)}, "n2 [b]"},
-		"a budget of another namespace": {[]*v1.Pod{pod("a n1 1 4 1"), pod("b n2 5 4 1")}, []*policy.PodDisruptionBudget{
-			covering(0, func(b *policy.PodDisruptionBudget) { b.Namespace = "other" })}, "n1 [a]"},
+		"a budget of another namespace": {[]*v1.Pod{pod("a n1 1 4 1"), pod("b n2 5 4 1")},
+			[]*policy.PodDisruptionBudget{
+				covering(0, func(b *policy.PodDisruptionBudget) { b.Namespace = "other" })}, "n1 [a]"},
 		"a budget that has counted it": {[]*v1.Pod{pod("a n1 1 4 1"), pod("b n2 5 4 1")}, []*policy.PodDisruptionBudget{
 			covering(0, func(b *policy.PodDisruptionBudget) {
 				b.Status.DisruptedPods = map[string]metav1.Time{"a": {}}
@@ -140,7 +147,8 @@ func TestHowManyNodesAreTried(t *testing.T) {
 			t.Errorf("%s: got %s of %d, %v, want %s of %d", name, got.Node, got.Candidates, err, c.want, c.candidates)
 		}
 		if in.PickTie = nil; c.from == 0 {
-			if again, err := preemption.Preempt(t.Context(), in); err != nil || len(preemption.Differences(again, got)) > 0 {
+			if again, err := preemption.Preempt(t.Context(), in); err != nil || len(preemption.Differences(again,
+				got)) > 0 {
 				t.Errorf("%s, without a choice: got %s, %v, want %s", name, show(again), err, show(got))
 			}
 		}
@@ -201,8 +209,9 @@ func TestWhoWaitsForVictims(t *testing.T) {
 	leaving := func(change ...func(*v1.Pod)) *v1.Pod {
 		return pod("a n1 1 4 1", append([]func(*v1.Pod){func(p *v1.Pod) {
 			p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
-			p.Status.Conditions = []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue}, {Type: v1.DisruptionTarget,
-				Status: v1.ConditionTrue, Reason: v1.PodReasonPreemptionByScheduler}}
+			p.Status.Conditions = []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue},
+				{Type: v1.DisruptionTarget,
+					Status: v1.ConditionTrue, Reason: v1.PodReasonPreemptionByScheduler}}
 		}}, change...)...)
 	}
 	for name, c := range map[string]struct {
@@ -211,17 +220,20 @@ func TestWhoWaitsForVictims(t *testing.T) {
 		cordon bool
 		want   string
 	}{
-		"its victim leaves":     {leaving(), "n1", false, preemption.TerminatingVictims},
-		"of the same priority":  {leaving(func(p *v1.Pod) { *p.Spec.Priority = 10 }), "n1", false, ""},
-		"just below":            {leaving(func(p *v1.Pod) { *p.Spec.Priority = 9 }), "n1", false, preemption.TerminatingVictims},
-		"it stays":              {leaving(func(p *v1.Pod) { p.DeletionTimestamp = nil }), "n1", false, ""},
-		"for another reason":    {leaving(func(p *v1.Pod) { p.Status.Conditions[1].Reason = "EvictionByEvictionAPI" }), "n1", false, ""},
-		"the condition is past": {leaving(func(p *v1.Pod) { p.Status.Conditions[1].Status = v1.ConditionFalse }), "n1", false, ""},
-		"another condition":     {leaving(func(p *v1.Pod) { p.Status.Conditions[1].Type = "Other" }), "n1", false, ""},
-		"on another node":       {leaving(), "n2", false, ""},
-		"its node is gone":      {leaving(), "gone", false, ""},
-		"no node":               {leaving(), "", false, ""},
-		"its node is closed":    {leaving(), "n1", true, ""},
+		"its victim leaves":    {leaving(), "n1", false, preemption.TerminatingVictims},
+		"of the same priority": {leaving(func(p *v1.Pod) { *p.Spec.Priority = 10 }), "n1", false, ""},
+		"just below": {leaving(func(p *v1.Pod) { *p.Spec.Priority = 9 }), "n1", false,
+			preemption.TerminatingVictims},
+		"it stays": {leaving(func(p *v1.Pod) { p.DeletionTimestamp = nil }), "n1", false, ""},
+		"for another reason": {leaving(func(p *v1.Pod) { p.Status.Conditions[1].Reason = "EvictionByEvictionAPI" }),
+			"n1", false, ""},
+		"the condition is past": {leaving(func(p *v1.Pod) { p.Status.Conditions[1].Status = v1.ConditionFalse }), "n1",
+			false, ""},
+		"another condition":  {leaving(func(p *v1.Pod) { p.Status.Conditions[1].Type = "Other" }), "n1", false, ""},
+		"on another node":    {leaving(), "n2", false, ""},
+		"its node is gone":   {leaving(), "gone", false, ""},
+		"no node":            {leaving(), "", false, ""},
+		"its node is closed": {leaving(), "n1", true, ""},
 	} {
 		n1 := node("n1", func(n *v1.Node) { n.Spec.Unschedulable = c.cordon })
 		p := pod("p - 10 1 0", func(p *v1.Pod) { p.Status.NominatedNodeName = c.on })
@@ -261,7 +273,8 @@ func TestPreemptionForAPodGroup(t *testing.T) {
 			[]*v1.Pod{pod("a n1 1 2 1"), pod("b n1 2 2 1"), pod("x n2 20 4 1")}, nil, nil, "p1=n1 p2=n1 [b a] of 2"},
 		"one of both will do": {[]*v1.Pod{pod("p1 - 10 2 0"), pod("p2 - 10 2 0")}, 1,
 			[]*v1.Pod{pod("a n1 1 2 1"), pod("b n1 2 2 1"), pod("x n2 20 4 1")}, nil, nil, "p1=n1 [a] of 1"},
-		"nobody is below": {[]*v1.Pod{pod("p1 - 10 2 0")}, 1, []*v1.Pod{pod("a n1 10 4 1"), pod("x n2 20 4 1")}, nil, nil,
+		"nobody is below": {[]*v1.Pod{pod("p1 - 10 2 0")}, 1, []*v1.Pod{pod("a n1 10 4 1"), pod("x n2 20 4 1")}, nil,
+			nil,
 			preemption.NoGroupVictims},
 		"too large for all": {[]*v1.Pod{pod("p1 - 10 3 0"), pod("p2 - 10 3 0")}, 2,
 			[]*v1.Pod{pod("a n1 1 4 1"), pod("x n2 20 4 1")}, nil, nil, preemption.NoGroupVictims},
@@ -269,20 +282,25 @@ func TestPreemptionForAPodGroup(t *testing.T) {
 			[]*v1.Pod{pod("a n1 1 4 1")}, nil, nil, preemption.PolicyNever},
 		"who is elsewhere stays": {[]*v1.Pod{pod("p1 - 10 4 0", on("n1"))}, 1,
 			[]*v1.Pod{pod("a n1 1 4 1"), pod("b n2 1 4 1")}, nil, nil, "p1=n1 [a] of 1"},
-		"two leave together": {[]*v1.Pod{pod("p1 - 10 4 0", on("n1"))}, 1, []*v1.Pod{pod("a n1 1 4 1"), pod("b n2 2 4 1")},
+		"two leave together": {[]*v1.Pod{pod("p1 - 10 4 0", on("n1"))}, 1, []*v1.Pod{pod("a n1 1 4 1"),
+			pod("b n2 2 4 1")},
 			nil, together{"a": {"a", "b"}, "b": {"a", "b"}}, "p1=n1 [b a] of 1"},
 		"of two that leave together one is not below": {[]*v1.Pod{pod("p1 - 10 4 0", on("n1"))}, 1,
-			[]*v1.Pod{pod("a n1 1 4 1"), pod("b n2 10 4 1")}, nil, together{"a": {"a", "b"}}, preemption.NoGroupVictims},
+			[]*v1.Pod{pod("a n1 1 4 1"), pod("b n2 10 4 1")}, nil, together{"a": {"a", "b"}},
+			preemption.NoGroupVictims},
 		"of three the last is": {[]*v1.Pod{pod("p1 - 10 4 0", on("n1"))}, 1,
 			[]*v1.Pod{pod("a n1 1 4 1"), pod("b n2 20 2 1"), pod("c n2 1 2 1")}, nil, together{"a": {"b", "c"}},
 			preemption.NoGroupVictims},
-		"together with one that is gone": {[]*v1.Pod{pod("p1 - 10 4 0", on("n1"))}, 1, []*v1.Pod{pod("a n1 1 4 1")}, nil,
+		"together with one that is gone": {[]*v1.Pod{pod("p1 - 10 4 0", on("n1"))}, 1, []*v1.Pod{pod("a n1 1 4 1")},
+			nil,
 			together{"a": {"a", "gone"}}, "p1=n1 [a] of 1"},
 		"at the cost of a budget": {[]*v1.Pod{pod("p1 - 10 4 0", on("n1"))}, 1, []*v1.Pod{pod("a n1 1 4 1")},
 			[]*policy.PodDisruptionBudget{pdb("a", 0)}, nil, "p1=n1 [a] of 1 breaks 1"},
 		"a budget spares the less important": {[]*v1.Pod{pod("p1 - 10 2 0", on("n1"))}, 1,
-			[]*v1.Pod{pod("a n1 1 2 1"), pod("b n1 2 2 1")}, []*policy.PodDisruptionBudget{pdb("a", 0)}, nil, "p1=n1 [b] of 1"},
-		"it has room": {[]*v1.Pod{pod("p1 - 10 2 0", on("n1"))}, 1, []*v1.Pod{pod("a n1 1 2 1")}, nil, nil, "p1=n1 [] of 0"},
+			[]*v1.Pod{pod("a n1 1 2 1"), pod("b n1 2 2 1")}, []*policy.PodDisruptionBudget{pdb("a", 0)}, nil,
+			"p1=n1 [b] of 1"},
+		"it has room": {[]*v1.Pod{pod("p1 - 10 2 0", on("n1"))}, 1, []*v1.Pod{pod("a n1 1 2 1")}, nil, nil,
+			"p1=n1 [] of 0"},
 	} {
 		in := preemption.PodGroupInput{Pods: c.group, MinCount: c.min, Priority: 10, Budgets: c.budgets,
 			Snapshot: snapshot.Of([]*v1.Node{node("n1"), node("n2")}, c.pods),
@@ -312,7 +330,8 @@ func TestPreemptionForAPodGroup(t *testing.T) {
 	}
 	in := preemption.PodGroupInput{Pods: []*v1.Pod{pod("p1 - 10 4 0")}, MinCount: 1, Priority: 10,
 		Snapshot: snapshot.Of([]*v1.Node{node("n1")}, []*v1.Pod{pod("a n1 1 4 1")}),
-		Plugins:  expect.Value(plugins.DefaultPluginSet("test", nil)), Budgets: []*policy.PodDisruptionBudget{pdb("a", 0)}}
+		Plugins:  expect.Value(plugins.DefaultPluginSet("test", nil)), Budgets: []*policy.PodDisruptionBudget{pdb("a",
+			0)}}
 	in.Budgets[0].Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Like"}}
 	if got, err := preemption.PreemptForPodGroup(t.Context(), in); err == nil || got.NodeOf != nil {
 		t.Errorf("a selector that cannot be read: got %+v, %v, want an error alone", got, err)
@@ -320,7 +339,8 @@ func TestPreemptionForAPodGroup(t *testing.T) {
 	in.Budgets = nil
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("stopped"))
-	if got, err := preemption.PreemptForPodGroup(ctx, in); got.Victims != nil || err != nil && err.Error() != "stopped" {
+	if got, err := preemption.PreemptForPodGroup(ctx, in); got.Victims != nil || err != nil &&
+		err.Error() != "stopped" {
 		t.Errorf("stopped: got %+v, %v, want no victims", got, err)
 	}
 }
@@ -340,7 +360,8 @@ func TestVictimReports(t *testing.T) {
 	}
 	for i, want := range []string{"2 []", "1 [{a 1}]", "3 [{c 0}]"} {
 		r := got[i]
-		if text := fmt.Sprint(r.Own, " ", r.Budgets); text != want || r.By != "ns/p" || r.Class != "high" || r.Priority != 10 ||
+		if text := fmt.Sprint(r.Own, " ", r.Budgets); text != want || r.By != "ns/p" || r.Class != "high" ||
+			r.Priority != 10 ||
 			r.Node != "n1" || r.Candidates != 4 || r.Victims != 3 || len(r.Shortages) != 1 {
 			t.Errorf("report %d: got %s: %+v, want %s", i, text, r, want)
 		}

@@ -47,8 +47,8 @@ func TestCounts(t *testing.T) {
 	text := func(c map[queue.Stage]queue.EntityCounts) string {
 		return fmt.Sprint(c[queue.Active], c[queue.Backoff], c[queue.Unschedulable], c[queue.Gated])
 	}
-	// active: alone, g by its first, k of each namespace; back-off: h; unschedulable: two, j; gated:
-	// gate, i
+	// active: alone, g by its first, k of each namespace; back-off: h; unschedulable: two, j;
+	// gated: gate, i
 	expect(t, "entities", text(q.EntityCounts(group)), "{1 3} {0 1} {1 1} {1 1}")
 	expect(t, "without groups", text(q.EntityCounts(nil)), "{4 0} {1 0} {4 0} {4 0}")
 	expect(t, "by plugin", fmt.Sprint(q.UnschedulablePodsByPlugin()), fmt.Sprint(map[queue.UnschedulablePlugin]int{

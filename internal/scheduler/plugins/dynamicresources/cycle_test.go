@@ -190,31 +190,38 @@ func TestClaimsFromReserveToPreBind(t *testing.T) {
 		lines   string
 	}{
 		"no claims": {p: podUsing(), reserve: "Success", flight: "Skip: ", preBind: "Success"},
-		"one to allocate": {p: podUsing("a"), claims: []runtime.Object{claim("a", exactly("gpu", 2))}, reserve: "Success",
-			flight: "Success", preBind: "Success",
-			lines: "signal a: gpu-0 gpu-1; bind for p on n1 within 1m0s; remove a false; remove a false; unreserve a for p"},
+		"one to allocate": {p: podUsing("a"), claims: []runtime.Object{claim("a", exactly("gpu", 2))},
+			reserve: "Success",
+			flight:  "Success", preBind: "Success",
+			lines: "signal a: gpu-0 gpu-1; bind for p on n1 within 1m0s; remove a false; remove a false; unreserve a " +
+				"for p"},
 		"it cannot be written": {p: podUsing("a"), claims: []runtime.Object{claim("a", exactly("gpu", 1))},
 			fails: draCycle{bind: down}, reserve: "Success", flight: "Success", preBind: "Error: down",
 			lines: "signal a: gpu-0; bind for p on n1 within 1m0s; remove a false; remove a false; unreserve a for p"},
 		"it is pending elsewhere": {p: podUsing("a"), claims: []runtime.Object{claim("a", exactly("gpu", 1))},
 			fails:   draCycle{signal: down},
-			reserve: "Error: internal error, couldn't signal allocation for claim a", flight: "Success", preBind: "Success",
-			lines: "signal a: gpu-0; bind for p on n1 within 1m0s; remove a false; remove a false; unreserve a for p"},
+			reserve: "Error: internal error, couldn't signal allocation for claim a", flight: "Success",
+			preBind: "Success",
+			lines: "signal a: gpu-0; bind for p on n1 within 1m0s; remove a false; remove a false; unreserve a for " +
+				"p"},
 		"one that another Pod has, too": {p: podUsing("b"), claims: []runtime.Object{held("q")}, reserve: "Success",
 			flight: "Success", preBind: "Success", lines: "bind for p on n1 within 1m0s; unreserve b for p"},
 		"one that is its own already": {p: podUsing("b"), claims: []runtime.Object{held("q", "p")}, reserve: "Success",
 			flight: "Skip: ", preBind: "Success", lines: "bind for p on n1 within 1m0s"},
-		"its own, that must become ready": {p: podUsing("b"), claims: []runtime.Object{withBindingConditions(held("p"))},
+		"its own, that must become ready": {p: podUsing("b"),
+			claims:  []runtime.Object{withBindingConditions(held("p"))},
 			reserve: "Success", flight: "Success", preBind: "Success",
 			lines: "bind for p on n1 within 1m0s; unreserve b for p"},
 		"both": {p: podUsing("b", "a"), claims: []runtime.Object{held("q"), claim("a", exactly("gpu", 1))},
 			reserve: "Success", flight: "Success", preBind: "Success",
-			lines: "signal a: gpu-1; bind for p on n1 within 1m0s; remove a false; unreserve b for p; remove a false; " +
+			lines: "signal a: gpu-1; bind for p on n1 within 1m0s; remove a false; unreserve b for p; remove a " +
+				"false; " +
 				"unreserve a for p"},
 		"an extended resource": {p: podRequesting("example.com/gpu"), reserve: "Success", flight: "Success",
 			preBind: "Success", lines: "signal <extended-resources>p: gpu-0; bind for p on n1 within 1m0s; " +
 				"remove <extended-resources>p false; remove <extended-resources>p false; delete made"},
-		"a node that was not looked at": {p: podUsing("a"), claims: []runtime.Object{claim("a", exactly("gpu", 1))}, node: "n9",
+		"a node that was not looked at": {p: podUsing("a"), claims: []runtime.Object{claim("a", exactly("gpu", 1))},
+			node:    "n9",
 			reserve: "Error: claim allocation not found for node", flight: "Skip: ", preBind: "Success",
 			lines: "bind for p on n9 within 1m0s"},
 		"a node that has none": {p: podUsing("a"), claims: []runtime.Object{claim("a", exactly("gpu", 1))}, node: "n2",
@@ -227,7 +234,8 @@ func TestClaimsFromReserveToPreBind(t *testing.T) {
 			}
 			d := newDRACycle(append(slices.Clone(there), c.claims...)...)
 			d.signal, d.bind = c.fails.signal, c.fails.bind
-			pl := dynamicresources.New(&config.DynamicResourcesArgs{BindingTimeout: &metav1.Duration{Duration: time.Minute}}, d, d)
+			minute := &metav1.Duration{Duration: time.Minute}
+			pl := dynamicresources.New(&config.DynamicResourcesArgs{BindingTimeout: minute}, d, d)
 			state := scheduled(t, pl, c.p, twoNodes()).State
 			if got := line(pl.Reserve(t.Context(), state, c.p, c.node)); got != c.reserve {
 				t.Errorf("Reserve gave %s, want %s", got, c.reserve)
@@ -256,11 +264,13 @@ func TestUnreserveBeforeAnythingWasWritten(t *testing.T) {
 		p    *v1.Pod
 		want string
 	}{
-		"to be allocated":          {podUsing("a"), "signal a: gpu-0; remove a false; restore default/a"},
-		"another Pod's":            {podUsing("b"), ""},
-		"its own already":          {podUsing("c"), "unreserve c for p"},
-		"for an extended resource": {podRequesting("example.com/gpu"), "signal <extended-resources>p: gpu-0; remove <extended-resources>p false; restore default/<extended-resources>"},
-		"nothing":                  {podUsing(), ""},
+		"to be allocated": {podUsing("a"), "signal a: gpu-0; remove a false; restore default/a"},
+		"another Pod's":   {podUsing("b"), ""},
+		"its own already": {podUsing("c"), "unreserve c for p"},
+		"for an extended resource": {podRequesting("example.com/gpu"),
+			"signal <extended-resources>p: gpu-0; remove <extended-resources>p false; restore " +
+				"default/<extended-resources>"},
+		"nothing": {podUsing(), ""},
 	} {
 		d := newDRACycle(there...)
 		pl := dynamicresources.New(nil, d, d)
@@ -315,14 +325,17 @@ func TestRequestsForExtendedResources(t *testing.T) {
 		mapping    string // CONTAINER:RESOURCE:REQUEST
 	}{
 		"one container": {nil, []string{"c gpu=1"}, "container-0-request-0=gpux1", "c:gpu:container-0-request-0"},
-		"none asked":    {nil, []string{"a", "c gpu=2", "d gpu=0"}, "container-1-request-0=gpux2", "c:gpu:container-1-request-0"},
-		"two resources, after cpu": {nil, []string{"c cpu=1 nic=1 gpu=2"}, "container-0-request-1=gpux2 container-0-request-2=nicx1",
+		"none asked": {nil, []string{"a", "c gpu=2", "d gpu=0"}, "container-1-request-0=gpux2",
+			"c:gpu:container-1-request-0"},
+		"two resources, after cpu": {nil, []string{"c cpu=1 nic=1 gpu=2"},
+			"container-0-request-1=gpux2 container-0-request-2=nicx1",
 			"c:gpu:container-0-request-1 c:nic:container-0-request-2"},
 		"an init container that needs less": {[]string{"i gpu=1"}, []string{"c gpu=2"}, "container-1-request-0=gpux2",
 			"c:gpu:container-1-request-0 i:gpu:container-1-request-0"},
 		"one that needs as much": {[]string{"i gpu=2"}, []string{"c gpu=2"}, "container-1-request-0=gpux2",
 			"c:gpu:container-1-request-0 i:gpu:container-1-request-0"},
-		"one that needs more": {[]string{"i gpu=3"}, []string{"c gpu=2"}, "container-0-request-0=gpux1 container-1-request-0=gpux2",
+		"one that needs more": {[]string{"i gpu=3"}, []string{"c gpu=2"},
+			"container-0-request-0=gpux1 container-1-request-0=gpux2",
 			"c:gpu:container-1-request-0 i:gpu:container-1-request-0 i:gpu:container-0-request-0"},
 		"one alone": {[]string{"i gpu=1"}, []string{"c"}, "container-0-request-0=gpux1", "i:gpu:container-0-request-0"},
 		"two that take turns": {[]string{"i gpu=1", "j gpu=3"}, []string{"c gpu=1"},
@@ -335,7 +348,8 @@ func TestRequestsForExtendedResources(t *testing.T) {
 			"a:gpu:container-1-request-0 b:gpu:container-2-request-0 d:gpu:container-3-request-0 " +
 				"i:gpu:container-1-request-0 i:gpu:container-2-request-0"},
 		"one that stays, before": {[]string{"s+ gpu=1", "i gpu=1"}, []string{"c"},
-			"container-0-request-0=gpux1 container-1-request-0=gpux1", "s:gpu:container-0-request-0 i:gpu:container-1-request-0"},
+			"container-0-request-0=gpux1 container-1-request-0=gpux1",
+			"s:gpu:container-0-request-0 i:gpu:container-1-request-0"},
 		"one that stays, after": {[]string{"i gpu=1", "s+ gpu=1"}, []string{"c"}, "container-1-request-0=gpux1",
 			"s:gpu:container-1-request-0 i:gpu:container-1-request-0"},
 	} {
@@ -360,7 +374,8 @@ func TestRequestsForExtendedResources(t *testing.T) {
 			requests = append(requests, fmt.Sprintf("%s=%sx%d", r.Name, r.Exactly.DeviceClassName, r.Exactly.Count))
 		}
 		for _, m := range d.plan.Mapping {
-			mapping = append(mapping, m.ContainerName+":"+strings.TrimPrefix(m.ResourceName, "example.com/")+":"+m.RequestName)
+			mapping = append(mapping, m.ContainerName+":"+strings.TrimPrefix(m.ResourceName,
+				"example.com/")+":"+m.RequestName)
 		}
 		if got := strings.Join(requests, " "); got != c.requests {
 			t.Errorf("%s: requests\n got %s\nwant %s", name, got, c.requests)
@@ -392,7 +407,8 @@ func TestExtendedResourcesOfNodes(t *testing.T) {
 	left := func(change func(*resourceapi.ResourceClaim)) runtime.Object {
 		c := claim("left", exactly("gpu", 1))
 		c.Annotations = map[string]string{resourceapi.ExtendedResourceClaimAnnotation: "true"}
-		c.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "p", Controller: new(true)}}
+		c.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "p",
+			Controller: new(true)}}
 		change(c)
 		return c
 	}
@@ -410,22 +426,28 @@ func TestExtendedResourcesOfNodes(t *testing.T) {
 		n2      string
 		creates bool // on n1
 	}{
-		"of devices":                  {asks("c gpu=1"), offers(), nil, "UnschedulableAndUnresolvable: cannot allocate all claims", true},
-		"of the node":                 {asks("c gpu=1"), offers("gpu=1"), nil, "Success", false},
-		"none left on the node":       {asks("c gpu=1"), offers("gpu=0"), nil, "UnschedulableAndUnresolvable: cannot allocate all claims", true},
+		"of devices": {asks("c gpu=1"), offers(), nil, "UnschedulableAndUnresolvable: cannot allocate all claims",
+			true},
+		"of the node": {asks("c gpu=1"), offers("gpu=1"), nil, "Success", false},
+		"none left on the node": {asks("c gpu=1"), offers("gpu=0"), nil,
+			"UnschedulableAndUnresolvable: cannot allocate all claims", true},
 		"another that nobody knows":   {asks("c gpu=1 other=1"), offers("gpu=1"), nil, refused, false},
 		"another that the node knows": {asks("c gpu=1 other=1"), offers("gpu=1", "other=1"), nil, "Success", false},
 		"another of the node's, none": {asks("c gpu=1 other=1"), offers("gpu=1", "other=0"), nil, "Success", false},
-		"left from before":            {asks("c gpu=1"), offers("gpu=1"), []runtime.Object{left(func(*resourceapi.ResourceClaim) {})}, old, false},
-		"left of another Pod": {asks("c gpu=1"), offers("gpu=1"), []runtime.Object{left(func(c *resourceapi.ResourceClaim) {
-			c.OwnerReferences[0].UID = "q"
-		})}, "Success", false},
-		"of another namespace": {asks("c gpu=1"), offers("gpu=1"), []runtime.Object{left(func(c *resourceapi.ResourceClaim) {
-			c.Namespace = "other"
-		})}, "Success", false},
-		"not made for them": {asks("c gpu=1"), offers("gpu=1"), []runtime.Object{left(func(c *resourceapi.ResourceClaim) {
-			c.Annotations[resourceapi.ExtendedResourceClaimAnnotation] = "false"
-		})}, "Success", false},
+		"left from before": {asks("c gpu=1"), offers("gpu=1"),
+			[]runtime.Object{left(func(*resourceapi.ResourceClaim) {})}, old, false},
+		"left of another Pod": {asks("c gpu=1"), offers("gpu=1"),
+			[]runtime.Object{left(func(c *resourceapi.ResourceClaim) {
+				c.OwnerReferences[0].UID = "q"
+			})}, "Success", false},
+		"of another namespace": {asks("c gpu=1"), offers("gpu=1"),
+			[]runtime.Object{left(func(c *resourceapi.ResourceClaim) {
+				c.Namespace = "other"
+			})}, "Success", false},
+		"not made for them": {asks("c gpu=1"), offers("gpu=1"),
+			[]runtime.Object{left(func(c *resourceapi.ResourceClaim) {
+				c.Annotations[resourceapi.ExtendedResourceClaimAnnotation] = "false"
+			})}, "Success", false},
 	} {
 		d := newDRACycle(append([]runtime.Object{class("gpu"), slice("n1", "gpu-0")}, c.objects...)...)
 		pl := dynamicresources.New(nil, d, d)
@@ -442,7 +464,8 @@ func TestExtendedResourcesOfNodes(t *testing.T) {
 			t.Errorf("%s: skipped", name)
 		}
 		s := line(lastOf(pl.PostFilter(t.Context(), r.State, c.p, r.NodeToStatus())))
-		if want := map[bool]string{true: "Unschedulable: deletion of ResourceClaim completed", false: "Unschedulable: "}[c.n2 == old]; s != want ||
+		if want := map[bool]string{true: "Unschedulable: deletion of ResourceClaim completed",
+			false: "Unschedulable: "}[c.n2 == old]; s != want ||
 			slices.Contains(d.lines, "delete left") != (c.n2 == old) {
 			t.Errorf("%s: PostFilter gave %s and did %v, want %s", name, s, d.lines, want)
 		}
@@ -466,7 +489,8 @@ func TestExtendedResourcesOfNodes(t *testing.T) {
 	if _, s := pl.SignPod(t.Context(), asks("c gpu=1")); s.Code() != framework.Unschedulable {
 		t.Errorf("a Pod that devices serve is signed: %s", line(s))
 	}
-	if dynamicresources.DeviceClassFor(d, "cpu") != nil || dynamicresources.DeviceClassFor(d, "example.com/gpu") == nil {
+	if dynamicresources.DeviceClassFor(d, "cpu") != nil || dynamicresources.DeviceClassFor(d,
+		"example.com/gpu") == nil {
 		t.Error("want a class for the extended resource, and none for cpu")
 	}
 }
@@ -486,14 +510,19 @@ func TestPostFilterFreesClaims(t *testing.T) {
 		want   string
 		lines  string
 	}{
-		"nobody has it":     {[]runtime.Object{held()}, podUsing("a"), nil, "Unschedulable: deallocation of ResourceClaim completed", "deallocate a"},
-		"the Pod has it":    {[]runtime.Object{held("p")}, podUsing("a"), nil, "Unschedulable: deallocation of ResourceClaim completed", "deallocate a"},
-		"another has it":    {[]runtime.Object{held("q")}, podUsing("a"), nil, "Unschedulable: ", ""},
-		"both have it":      {[]runtime.Object{held("p", "q")}, podUsing("a"), nil, "Unschedulable: ", ""},
-		"it is not let go":  {[]runtime.Object{held()}, podUsing("a"), errors.New("down"), "Error: down", "deallocate a"},
-		"one of two":        {[]runtime.Object{here, held()}, podUsing("b", "a"), nil, "Unschedulable: deallocation of ResourceClaim completed", "deallocate b"},
-		"none is allocated": {[]runtime.Object{claim("a", exactly("gpu", 9))}, podUsing("a"), nil, "Unschedulable: ", ""},
-		"without claims":    {nil, podUsing(), nil, "Unschedulable: ", ""},
+		"nobody has it": {[]runtime.Object{held()}, podUsing("a"), nil,
+			"Unschedulable: deallocation of ResourceClaim completed", "deallocate a"},
+		"the Pod has it": {[]runtime.Object{held("p")}, podUsing("a"), nil,
+			"Unschedulable: deallocation of ResourceClaim completed", "deallocate a"},
+		"another has it": {[]runtime.Object{held("q")}, podUsing("a"), nil, "Unschedulable: ", ""},
+		"both have it":   {[]runtime.Object{held("p", "q")}, podUsing("a"), nil, "Unschedulable: ", ""},
+		"it is not let go": {[]runtime.Object{held()}, podUsing("a"), errors.New("down"), "Error: down",
+			"deallocate a"},
+		"one of two": {[]runtime.Object{here, held()}, podUsing("b", "a"), nil,
+			"Unschedulable: deallocation of ResourceClaim completed", "deallocate b"},
+		"none is allocated": {[]runtime.Object{claim("a", exactly("gpu", 9))}, podUsing("a"), nil, "Unschedulable: ",
+			""},
+		"without claims": {nil, podUsing(), nil, "Unschedulable: ", ""},
 	} {
 		d := newDRACycle(append([]runtime.Object{class("gpu"), slice("n1", "gpu-0")}, c.claims...)...)
 		d.deallocate = c.err
@@ -513,7 +542,8 @@ func TestPostFilterFreesClaims(t *testing.T) {
 	}
 	pl := dynamicresources.New(nil, newDRACycle(), nil)
 	if _, s := pl.PostFilter(t.Context(), schedule.NewCycleState(), podUsing(), &schedule.NodeStatuses{
-		NotRun: []string{"Other", dynamicresources.Name}}); !s.IsError() || !errors.Is(s.AsError(), framework.ErrNotFound) {
+		NotRun: []string{"Other", dynamicresources.Name}}); !s.IsError() || !errors.Is(s.AsError(),
+		framework.ErrNotFound) {
 		t.Errorf("PreFilter did not run: got %s, want an error that it is not found", line(s))
 	}
 	if _, s := pl.PostFilter(t.Context(), schedule.NewCycleState(), podUsing(), &schedule.NodeStatuses{
@@ -557,18 +587,20 @@ func TestClaimsThatCannotServe(t *testing.T) {
 		enqueue   string // of the message, "": success
 		preFilter string // "": as enqueue
 	}{
-		"there":                {p: podUsing("a"), claims: []runtime.Object{claim("a", exactly("gpu", 1))}},
-		"missing":              {p: podUsing("a"), enqueue: `could not find v1.ResourceClaim "default/a"`},
-		"not made yet":         {p: template(nil), enqueue: "not created yet"},
-		"made":                 {p: template(new("m")), claims: []runtime.Object{of("m", "p")}},
-		"made for another Pod": {p: template(new("m")), claims: []runtime.Object{of("m", "q")}, enqueue: "was not created for"},
-		"none was needed":      {p: template(new("")), preFilter: "Skip"},
+		"there":        {p: podUsing("a"), claims: []runtime.Object{claim("a", exactly("gpu", 1))}},
+		"missing":      {p: podUsing("a"), enqueue: `could not find v1.ResourceClaim "default/a"`},
+		"not made yet": {p: template(nil), enqueue: "not created yet"},
+		"made":         {p: template(new("m")), claims: []runtime.Object{of("m", "p")}},
+		"made for another Pod": {p: template(new("m")), claims: []runtime.Object{of("m", "q")},
+			enqueue: "was not created for"},
+		"none was needed": {p: template(new("")), preFilter: "Skip"},
 		"one of two was needed": {p: func() *v1.Pod {
 			p := template(new(""))
 			p.Spec.ResourceClaims = append(p.Spec.ResourceClaims, podUsing("a").Spec.ResourceClaims...)
 			return p
 		}(), enqueue: `could not find v1.ResourceClaim "default/a"`},
-		"being deleted":        {p: podUsing("a"), claims: []runtime.Object{deleted}, enqueue: `resourceclaim "a" is being deleted`},
+		"being deleted": {p: podUsing("a"), claims: []runtime.Object{deleted},
+			enqueue: `resourceclaim "a" is being deleted`},
 		"of as many as can be": {p: podUsing("a"), claims: []runtime.Object{full}},
 		"reachable anywhere":   {p: podUsing("a"), claims: []runtime.Object{anywhere}},
 		"nobody knows where":   {p: podUsing("a"), claims: []runtime.Object{broken}, preFilter: "Like"},
@@ -577,10 +609,12 @@ func TestClaimsThatCannotServe(t *testing.T) {
 			preFilter: "resource claim default/a is in the process of being allocated"},
 		"of no kind": {p: podUsing("a"), claims: []runtime.Object{claim("a", resourceapi.DeviceRequest{Name: "r"})},
 			preFilter: "resource claim default/a, request r: unknown request type"},
-		"of no class": {p: podUsing("a"), claims: []runtime.Object{claim("a", exactly("", 1))}, preFilter: "request req: unsupported request type"},
+		"of no class": {p: podUsing("a"), claims: []runtime.Object{claim("a", exactly("", 1))},
+			preFilter: "request req: unsupported request type"},
 		"of a class that is not there": {p: podUsing("a"), claims: []runtime.Object{claim("a", exactly("tpu", 1))},
 			preFilter: "request req: device class tpu does not exist"},
-		"an alternative that is not there": {p: podUsing("a"), claims: []runtime.Object{claim("a", either("gpu", "tpu"))},
+		"an alternative that is not there": {p: podUsing("a"), claims: []runtime.Object{claim("a", either("gpu",
+			"tpu"))},
 			preFilter: "request req/tpu: device class tpu does not exist"},
 		"classes cannot be read": {p: podUsing("a"), claims: []runtime.Object{claim("a", exactly("gpu", 1))},
 			fails: draCycle{classes: errors.New("down")}, preFilter: "request req: look up device class: down"},
@@ -600,7 +634,8 @@ func TestClaimsThatCannotServe(t *testing.T) {
 			t.Errorf("%s: PreFilter gave %s, want %q", name, got, c.preFilter)
 		}
 		for what, want := range map[*v1.Pod]framework.QueueingHint{
-			c.p:        map[bool]framework.QueueingHint{true: framework.Queue, false: framework.QueueSkip}[c.enqueue == ""],
+			c.p: map[bool]framework.QueueingHint{true: framework.Queue,
+				false: framework.QueueSkip}[c.enqueue == ""],
 			podUsing(): framework.Queue} {
 			if got, err := pl.IsSchedulableAfterPodChange(logr.Discard(), c.p, nil, what); got != want || err != nil {
 				t.Errorf("%s: the Pod changed: got %v, %v, want %v", name, got, err, want)
@@ -608,7 +643,8 @@ func TestClaimsThatCannotServe(t *testing.T) {
 		}
 		other := podUsing()
 		other.UID = "other"
-		if got, err := pl.IsSchedulableAfterPodChange(logr.Discard(), c.p, nil, other); got != framework.QueueSkip || err != nil {
+		if got, err := pl.IsSchedulableAfterPodChange(logr.Discard(), c.p, nil, other); got != framework.QueueSkip ||
+			err != nil {
 			t.Errorf("%s: another Pod changed: got %v, %v, want QueueSkip", name, got, err)
 		}
 	}
@@ -617,18 +653,21 @@ func TestClaimsThatCannotServe(t *testing.T) {
 // Alternatives count by their place in their list, for all claims that are allocated now.
 func TestAlternativesAreScored(t *testing.T) {
 	second := either("nic", "gpu")
-	there := []runtime.Object{class("gpu"), class("nic"), slice("n1", "gpu-0", "gpu-1", "gpu-2"), slice("n2", "nic-0", "nic-1", "gpu-2")}
+	there := []runtime.Object{class("gpu"), class("nic"), slice("n1", "gpu-0", "gpu-1", "gpu-2"), slice("n2", "nic-0",
+		"nic-1", "gpu-2")}
 	for name, c := range map[string]struct {
 		p      *v1.Pod
 		claims []runtime.Object
 		want   string // of n1 and n2
 	}{
-		"no choice":       {podUsing("a"), []runtime.Object{claim("a", exactly("gpu", 1))}, "Skip"},
-		"no claims":       {podUsing(), nil, "Skip"},
-		"chosen already":  {podUsing("a"), []runtime.Object{reservedFor(allocatedTo(claim("a", second), "n1", "gpu-0"))}, "Skip"},
-		"one":             {podUsing("a"), []runtime.Object{claim("a", second)}, "7 8"},
-		"two":             {podUsing("a", "b"), []runtime.Object{claim("a", second), claim("b", either("gpu", "nic"))}, "15 16"},
-		"one beside none": {podUsing("a", "b"), []runtime.Object{claim("a", exactly("gpu", 1)), claim("b", second)}, "7 8"},
+		"no choice": {podUsing("a"), []runtime.Object{claim("a", exactly("gpu", 1))}, "Skip"},
+		"no claims": {podUsing(), nil, "Skip"},
+		"chosen already": {podUsing("a"), []runtime.Object{reservedFor(allocatedTo(claim("a", second), "n1", "gpu-0"))},
+			"Skip"},
+		"one": {podUsing("a"), []runtime.Object{claim("a", second)}, "7 8"},
+		"two": {podUsing("a", "b"), []runtime.Object{claim("a", second), claim("b", either("gpu", "nic"))}, "15 16"},
+		"one beside none": {podUsing("a", "b"), []runtime.Object{claim("a", exactly("gpu", 1)), claim("b", second)},
+			"7 8"},
 	} {
 		pl := dynamicresources.New(nil, newDRACycle(append(slices.Clone(there), c.claims...)...), nil)
 		snap := twoNodes()
@@ -696,12 +735,137 @@ func TestWithoutSomePods(t *testing.T) {
 			t.Errorf("the claim %s that was given has changed", c.Name)
 		}
 	}
-	if got, want := strings.Join(lines, "; "), "none true 0; stays true 1; goes false 0; both true 1; all false 0"; got != want {
+	if got, want := strings.Join(lines, "; "),
+		"none true 0; stays true 1; goes false 0; both true 1; all false 0"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	there, err := m.Without(nil).ResourceSlices().ListWithDeviceTaintRules()
 	classes, err2 := m.Without(nil).DeviceClasses().List()
 	if len(there) != 1 || len(classes) != 1 || err != nil || err2 != nil {
 		t.Errorf("got %d slices and %d classes, %v, %v, want one of each", len(there), len(classes), err, err2)
+	}
+}
+
+// What a node lacks is told to the device, and what would help.
+func TestWhatANodeLacksIsExplained(t *testing.T) {
+	all := func(class string) resourceapi.DeviceRequest {
+		r := exactly(class, 0)
+		r.Exactly.AllocationMode = resourceapi.DeviceAllocationModeAll
+		return r
+	}
+	stained := func(effect resourceapi.DeviceTaintEffect) *resourceapi.ResourceSlice {
+		s := slice("n1", "gpu-0")
+		s.Spec.Devices[0].Taints = []resourceapi.DeviceTaint{{Key: "k", Value: "v", Effect: effect}}
+		return s
+	}
+	wrong := class("wrong")
+	wrong.Spec.Selectors[0].CEL.Expression = "device.nothing"
+	two := exactly("gpu", 1)
+	two.Name = "second"
+	objects := func(more ...runtime.Object) []runtime.Object {
+		return append([]runtime.Object{class("gpu"), class("nic"), wrong}, more...)
+	}
+	var six []runtime.Object
+	for i := range 6 {
+		six = append(six, allocatedTo(claim(fmt.Sprint("h", i), exactly("gpu", 1)), "n1", fmt.Sprint("gpu-", i)))
+	}
+	const free = "(end a Pod that has the claim, or delete a claim nobody uses), or add a node with devices of class " +
+		"gpu"
+	for name, c := range map[string]struct {
+		p       *v1.Pod
+		objects []runtime.Object
+		want    string
+	}{
+		"held by one": {podUsing("a"), objects(slice("n1", "gpu-0"), six[0], claim("a", exactly("gpu", 1))),
+			"claim default/a, request req asks for 1 of device class gpu: 1 of 1 devices of this node match, 1 taken " +
+				"(claim default/h0) | free 1 of the devices that are taken " + free},
+		"held by six": {podUsing("a"), objects(append(slices.Clone(six), slice("n1", "gpu-0", "gpu-1", "gpu-2", "gpu-3",
+			"gpu-4", "gpu-5"), claim("a", exactly("gpu", 2)))...),
+			"claim default/a, request req asks for 2 of device class gpu: 6 of 6 devices of this node match, 6 taken " +
+				"(claim " +
+				"default/h0, claim default/h1, claim default/h2, claim default/h3, claim default/h4 and 1 more) | " +
+				"free 2 of " +
+				"the devices that are taken " + free},
+		"held by five": {podUsing("a"), objects(append(slices.Clone(six[:5]), slice("n1", "gpu-0", "gpu-1", "gpu-2",
+			"gpu-3",
+			"gpu-4", "nic-0"), claim("a", exactly("gpu", 1)))...),
+			"claim default/a, request req asks for 1 of device class gpu: 5 of 6 devices of this node match, 5 taken " +
+				"(claim " +
+				"default/h0, claim default/h1, claim default/h2, claim default/h3, claim default/h4) | free 1 of the " +
+				"devices " +
+				"that are taken " + free},
+		"all of a kind": {podUsing("a"), objects(slice("n1", "gpu-0", "gpu-1"), six[0], claim("a", all("gpu"))),
+			"claim default/a, request req asks for 2 of device class gpu: 2 of 2 devices of this node match, 1 taken " +
+				"(claim default/h0) | free 1 of the devices that are taken " + free},
+		"a taint": {podUsing("a"), objects(stained(resourceapi.DeviceTaintEffectNoSchedule), claim("a", exactly("gpu",
+			1))),
+			"claim default/a, request req asks for 1 of device class gpu: 1 of 1 devices of this node match, 0 " +
+				"taken, 1 " +
+				"with a taint that the request does not tolerate: k=v:NoSchedule | give request req a toleration of " +
+				"the " +
+				"devices' taint k=v:NoSchedule, or have that taken off them"},
+		"a taint of no effect": {podUsing("a"), objects(stained(resourceapi.DeviceTaintEffectNone), claim("a",
+			exactly("gpu", 2))),
+			"claim default/a, request req asks for 2 of device class gpu: 1 of 1 devices of this node match, 0 taken " +
+				"| ask " +
+				"for at most 1 in request req, or add a node with 2 such devices"},
+		"not both": {podUsing("a"), objects(slice("n1", "gpu-0"), claim("a", exactly("gpu", 1), two)),
+			"claim default/a, request req asks for 1 of device class gpu: 1 of 1 devices of this node match, 0 " +
+				"taken; claim " +
+				"default/a, request second asks for 1 of device class gpu: 1 of 1 devices of this node match, 0 " +
+				"taken | each " +
+				"request alone could be served, not all together: ask for fewer devices, loosen the claim's " +
+				"constraints, or " +
+				"free devices of this node"},
+		"an extended resource": {podRequesting("example.com/gpu"), objects(slice("n1", "nic-0")),
+			"claim for the Pod's extended resources, request container-0-request-0 asks for 1 of device class gpu: " +
+				"none of " +
+				"the 1 devices of this node matches | change the selectors of request container-0-request-0 or of " +
+				"class gpu, " +
+				"or add a node whose devices match"},
+		"nothing there": {podUsing("a"), objects(claim("a", exactly("gpu", 1))),
+			"claim default/a, request req asks for 1 of device class gpu: no ResourceSlice offers devices on this " +
+				"node | " +
+				"install a driver that publishes ResourceSlices with devices of class gpu for this node, or add a " +
+				"node that " +
+				"has some"},
+	} {
+		pl := dynamicresources.New(nil, newDRACycle(c.objects...), nil)
+		snap := twoNodes()
+		r := scheduled(t, pl, c.p, snap)
+		e := pl.Explain(t.Context(), r.State, c.p, snap.Node("n1"))
+		if got := e.Detail + " | " + e.Fix; got != c.want || e.Code != "NoDevices" {
+			t.Errorf("%s: %s\n got %s\nwant %s", name, e.Code, got, c.want)
+		}
+	}
+	pl, p := dynamicresources.New(nil, newDRACycle(objects(slice("n1", "gpu-0"), claim("a", exactly("wrong", 1)))...),
+		nil),
+		podUsing("a")
+	snap := twoNodes()
+	state := schedule.NewCycleState()
+	if _, s := pl.PreFilter(t.Context(), state, p, snap.All()); s != nil {
+		t.Fatalf("got %s, want success", line(s))
+	}
+	if s := pl.Filter(t.Context(), state, p, snap.Node("n1")); !s.IsError() {
+		t.Errorf("a selector that cannot be read: got %s, want an error", line(s))
+	}
+	if e := pl.Explain(t.Context(), state, p, snap.Node("n1")); !strings.HasPrefix(e.Detail,
+		"claim default/a, request req: ") {
+		t.Errorf("a selector that cannot be read: explained as %s", e.Detail)
+	}
+	if e := pl.Explain(t.Context(), schedule.NewCycleState(), p, snap.Node("n1")); e.Code != "NoDevices" ||
+		e.Detail != "" {
+		t.Errorf("without PreFilter: explained as %v", e)
+	}
+	if _, err := pl.IsSchedulableAfterPodChange(logr.Discard(), p, nil, "p"); err == nil ||
+		err.Error() != "got a string, want a Pod" {
+		t.Errorf("got %v, want an error about the kind", err)
+	}
+	if _, err := pl.IsSchedulableAfterClaimChange(logr.Discard(), p, nil, "p"); err == nil ||
+		err.Error() != "got a string, want a ResourceClaim" {
+		t.Errorf("got %v, want an error about the kind", err)
+	}
+	if _, s := pl.SignPod(t.Context(), p); line(s) != "Unschedulable: pods with dra resource claims are not signable" {
+		t.Errorf("got %s", line(s))
 	}
 }

@@ -47,8 +47,8 @@ func (w *watched) asked() string {
 	return out
 }
 
-// keeping are watched listers that say what changed.
-type keeping struct {
+// loggedChanges are watched listers that say what changed.
+type loggedChanges struct {
 	*watched
 	*nodechanges.Log
 }
@@ -95,7 +95,7 @@ func TestOnlyWhatChangedIsReadAgain(t *testing.T) {
 	t.Parallel()
 	const all = "n0 n1 n2"
 	w := &watched{}
-	f := keeping{w, &nodechanges.Log{}}
+	f := loggedChanges{w, &nodechanges.Log{}}
 	limits := map[string]*storagev1.CSINode{}
 	set := func(n *storagev1.CSINode) {
 		limits[n.Name] = n
@@ -184,7 +184,7 @@ func TestOnlyWhatChangedIsReadAgain(t *testing.T) {
 
 // A node that may have too little room is looked at in full, and no other; how much there is at
 // most is known only of nodes that count.
-func TestRoomIsToldWithoutLookups(t *testing.T) {
+func TestRoomIsKnownWithoutLookups(t *testing.T) {
 	t.Parallel()
 	attachment := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "a"},
 		Spec: storagev1.VolumeAttachmentSpec{NodeName: "n",
@@ -201,24 +201,32 @@ func TestRoomIsToldWithoutLookups(t *testing.T) {
 		looks  bool
 		fits   bool
 	}{
-		"far from it":               {limits: []any{"d", 5}, claims: []string{"v0"}, fits: true},
-		"just as many":              {limits: []any{"d", 1}, claims: []string{"v0"}, fits: true},
-		"just as many with another": {limits: []any{"d", 2}, there: []*v1.Pod{podOn("n", "p", "v1")}, claims: []string{"v0"}, fits: true},
+		"far from it":  {limits: []any{"d", 5}, claims: []string{"v0"}, fits: true},
+		"just as many": {limits: []any{"d", 1}, claims: []string{"v0"}, fits: true},
+		"just as many with another": {limits: []any{"d", 2}, there: []*v1.Pod{podOn("n", "p", "v1")},
+			claims: []string{"v0"}, fits: true},
 		"one of another driver is taken for one of it": {limits: []any{"d", 1}, there: []*v1.Pod{podOn("n", "p", "w1")},
 			claims: []string{"v0"}, looks: true, fits: true},
-		"one in the Pod is taken for one of it": {limits: []any{"d", 1}, there: []*v1.Pod{ebs}, claims: []string{"v0"}, looks: true, fits: true},
-		"one too many":                          {limits: []any{"d", 1}, there: []*v1.Pod{podOn("n", "p", "v1")}, claims: []string{"v0"}, looks: true},
-		"the same one":                          {limits: []any{"d", 1}, there: []*v1.Pod{podOn("n", "p", "v0")}, claims: []string{"v0"}, looks: true, fits: true},
-		"still attached":                        {limits: []any{"d", 1}, more: []runtime.Object{attachment}, claims: []string{"v0"}, looks: true},
-		"still attached, with room":             {limits: []any{"d", 2}, more: []runtime.Object{attachment}, claims: []string{"v0"}, fits: true},
-		"nothing may be attached":               {limits: []any{"d", 0}, claims: []string{"v0"}, looks: true},
-		"far from both":                         {limits: []any{"d", 5, "e", 5}, claims: []string{"v0", "w0"}, fits: true},
-		"one of both is full":                   {limits: []any{"d", 5, "e", 0}, claims: []string{"v0", "w0"}, looks: true},
-		"the other of both is full":             {limits: []any{"d", 0, "e", 5}, claims: []string{"v0", "w0"}, looks: true},
-		"only the other one has a limit":        {limits: []any{"e", 1}, claims: []string{"v0", "v1", "w0"}, fits: true},
-		"nobody counts":                         {limits: []any{"d", 5}, claims: []string{"v0"}, plain: true, looks: true, fits: true},
-		"nobody counts, one too many": {limits: []any{"d", 1}, there: []*v1.Pod{podOn("n", "p", "v1")}, claims: []string{"v0"},
-			plain: true, looks: true},
+		"one in the Pod is taken for one of it": {limits: []any{"d", 1}, there: []*v1.Pod{ebs}, claims: []string{"v0"},
+			looks: true, fits: true},
+		"one too many": {limits: []any{"d", 1}, there: []*v1.Pod{podOn("n", "p", "v1")}, claims: []string{"v0"},
+			looks: true},
+		"the same one": {limits: []any{"d", 1}, there: []*v1.Pod{podOn("n", "p", "v0")}, claims: []string{"v0"},
+			looks: true, fits: true},
+		"still attached": {limits: []any{"d", 1}, more: []runtime.Object{attachment}, claims: []string{"v0"},
+			looks: true},
+		"still attached, with room": {limits: []any{"d", 2}, more: []runtime.Object{attachment}, claims: []string{"v0"},
+			fits: true},
+		"nothing may be attached":        {limits: []any{"d", 0}, claims: []string{"v0"}, looks: true},
+		"far from both":                  {limits: []any{"d", 5, "e", 5}, claims: []string{"v0", "w0"}, fits: true},
+		"one of both is full":            {limits: []any{"d", 5, "e", 0}, claims: []string{"v0", "w0"}, looks: true},
+		"the other of both is full":      {limits: []any{"d", 0, "e", 5}, claims: []string{"v0", "w0"}, looks: true},
+		"only the other one has a limit": {limits: []any{"e", 1}, claims: []string{"v0", "v1", "w0"}, fits: true},
+		"nobody counts": {limits: []any{"d", 5}, claims: []string{"v0"}, plain: true, looks: true,
+			fits: true},
+		"nobody counts, one too many": {limits: []any{"d", 1}, there: []*v1.Pod{podOn("n", "p", "v1")},
+			claims: []string{"v0"},
+			plain:  true, looks: true},
 	} {
 		w := &watched{Objects: volumelisters.Of(append(append(volumes(), c.more...), csiNode("n", c.limits...),
 			csiNode("another", "d", 9, "e", 9))...)}
@@ -274,7 +282,8 @@ func TestWhoIsSkipped(t *testing.T) {
 	}
 	pl := New(limited)
 	n := snapshot.Of([]*v1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n"}}}, []*v1.Pod{podOn("n", "q", "v1")}).At(0)
-	if s := pl.Filter(t.Context(), schedule.NewCycleState(), podOn("", "p", "v0"), n); s.Code() != framework.Unschedulable {
+	if s := pl.Filter(t.Context(), schedule.NewCycleState(), podOn("", "p", "v0"),
+		n); s.Code() != framework.Unschedulable {
 		t.Errorf("without PreFilter: got %v, want Unschedulable", s)
 	}
 	if s := pl.Filter(t.Context(), schedule.NewCycleState(), podOn("", "p", "v1"), n); s != nil {
@@ -294,7 +303,7 @@ func TestWhoIsSkipped(t *testing.T) {
 // nodes.
 func TestChangedSnapshotsAreReadAnew(t *testing.T) {
 	t.Parallel()
-	f := keeping{&watched{Objects: volumelisters.Of(append(volumes(), csiNode("n", "d", 1))...)}, &nodechanges.Log{}}
+	f := loggedChanges{&watched{Objects: volumelisters.Of(append(volumes(), csiNode("n", "d", 1))...)}, &nodechanges.Log{}}
 	pl, truth := New(f), snapshot.Of([]*v1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n"}}}, nil)
 	full, err := truth.WithPod(expect.Value(snapshot.NewPodInfo(podOn("n", "q", "v1"))), "n")
 	if err != nil {
@@ -328,7 +337,8 @@ func TestHintsOfLimits(t *testing.T) {
 		"one falls, the other rises": {csiNode("n", "d", 2, "e", 1), csiNode("n", "d", 1, "e", 2), framework.Queue},
 		"there was none":             {csiNode("n"), csiNode("n", "d", 1), framework.QueueSkip},
 	} {
-		if got, err := isSchedulableAfterCSINodeChange(logr.Discard(), podOn("", "p", "v0"), c.before, c.after); got != c.want ||
+		if got, err := isSchedulableAfterCSINodeChange(logr.Discard(), podOn("", "p", "v0"), c.before,
+			c.after); got != c.want ||
 			err != nil {
 			t.Errorf("%s: got %v, %v, want %v", name, got, err, c.want)
 		}
