@@ -303,7 +303,8 @@ func TestWhoIsSkipped(t *testing.T) {
 // nodes.
 func TestChangedSnapshotsAreReadAnew(t *testing.T) {
 	t.Parallel()
-	f := loggedChanges{&watched{Objects: volumelisters.Of(append(volumes(), csiNode("n", "d", 1))...)}, &nodechanges.Log{}}
+	f := loggedChanges{&watched{Objects: volumelisters.Of(append(volumes(), csiNode("n", "d", 1))...)},
+		&nodechanges.Log{}}
 	pl, truth := New(f), snapshot.Of([]*v1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n"}}}, nil)
 	full, err := truth.WithPod(expect.Value(snapshot.NewPodInfo(podOn("n", "q", "v1"))), "n")
 	if err != nil {
