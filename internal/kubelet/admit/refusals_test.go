@@ -28,28 +28,29 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 		in   admit.In
 		want string
 	}{
-		{admit.In{Pod: pod(withRequests("2500m", "1Mi")), Node: node()}, "OutOfcpu by kubelet/admit: Node didn't have " +
-			"enough resource: cpu, requested: 2500, used: 0, capacity: 2000; lower the request or free 500"},
-		{admit.In{Pod: pod(port(80)), Node: node(), OtherPods: []*v1.Pod{pod(port(80))}}, "NodePorts by kubelet/admit: " +
-			"Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports; host port 80 is " +
-			"taken on this node: choose another"},
-		{admit.In{Pod: pod(nil), Node: tainted(v1.TaintEffectNoExecute)}, "TaintToleration by kubelet/admit: Predicate " +
-			"TaintToleration failed: node(s) had taints that the pod didn't tolerate; tolerate the taint {k: v} of this " +
-			"node, or place the Pod on another"},
+		{admit.In{Pod: pod(withRequests("2500m", "1Mi")), Node: node()},
+			"OutOfcpu by kubelet/admit: Node didn't have enough resource: cpu, requested: 2500, used: 0, capacity: " +
+				"2000; lower the request or free 500"},
+		{admit.In{Pod: pod(port(80)), Node: node(), OtherPods: []*v1.Pod{pod(port(80))}},
+			"NodePorts by kubelet/admit: Predicate NodePorts failed: node(s) didn't have free ports for the " +
+				"requested pod ports; host port 80 is taken on this node: choose another"},
+		{admit.In{Pod: pod(nil), Node: tainted(v1.TaintEffectNoExecute)},
+			"TaintToleration by kubelet/admit: Predicate TaintToleration failed: node(s) had taints that the pod " +
+				"didn't tolerate; tolerate the taint {k: v} of this node, or place the Pod on another"},
 		{admit.In{Pod: pod(sysctl("net.core.somaxconn"))}, `SysctlForbidden by kubelet/admit: forbidden sysctl: ` +
 			`"net.core.somaxconn" not allowlisted; allow it with allowedUnsafeSysctls in the kubelet's configuration`},
 		{admit.In{Pod: pod(func(p *v1.Pod) {
 			p.Spec.SecurityContext = &v1.PodSecurityContext{AppArmorProfile: &v1.AppArmorProfile{Type: "Localhost"}}
-		})}, "AppArmor by kubelet/admit: Cannot enforce AppArmor: AppArmor is not enabled on the host; enable AppArmor " +
-			"on the node, place the Pod on a node that has it, or take appArmorProfile out of the Pod"},
+		})}, "AppArmor by kubelet/admit: Cannot enforce AppArmor: AppArmor is not enabled on the host; enable " +
+			"AppArmor on the node, place the Pod on a node that has it, or take appArmorProfile out of the Pod"},
 		{admit.In{Pod: pod(func(p *v1.Pod) {
 			p.Spec.SecurityContext = &v1.PodSecurityContext{SupplementalGroupsPolicy: &strict}
-		}), Node: node()}, "SupplementalGroupsPolicyNotSupported by kubelet/admit: SupplementalGroupsPolicy=Strict is " +
-			"not supported in this node; place the Pod on a node whose status.features.supplementalGroupsPolicy is " +
-			"true, or use Merge"},
+		}), Node: node()}, "SupplementalGroupsPolicyNotSupported by kubelet/admit: SupplementalGroupsPolicy=Strict " +
+			"is not supported in this node; place the Pod on a node whose status.features.supplementalGroupsPolicy " +
+			"is true, or use Merge"},
 		{admit.In{Pod: pod(nil), Node: node(), Pressure: []v1.NodeConditionType{v1.NodeDiskPressure}}, "Evicted by " +
-			"kubelet/admit: The node had condition: [DiskPressure]. ; kubectl describe node shows what the node is short " +
-			"of; Pods are taken in again when the condition is over"},
+			"kubelet/admit: The node had condition: [DiskPressure]. ; kubectl describe node shows what the node is " +
+			"short of; Pods are taken in again when the condition is over"},
 	} {
 		if got := whole(admit.Admit(c.in)); got != c.want {
 			t.Errorf("got  %s\nwant %s", got, c.want)
@@ -64,12 +65,13 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 	memory := runningPod("p", "500m", 0, true)
 	memory.Spec.Containers[0].Resources.Requests["memory"] = resource.MustParse("2Mi")
 	for _, c := range []struct{ got, want string }{
-		{resize(file, admit.Policies{}), "Infeasible by kubelet/admit: In-place resize of static-pods is not supported; " +
-			"change the static Pod's file: it is made anew"},
-		{resize(memory, admit.Policies{Swap: true}), "Infeasible by kubelet/admit: In-place resize of containers with " +
-			"swap is not supported.; set resizePolicy RestartContainer for memory"},
-		{resize(runningPod("p", "1", 0, true), admit.Policies{CPU: "static"}), "Infeasible by kubelet/admit: Resize is " +
-			`infeasible for Guaranteed Pods alongside CPU Manager policy "static"; make the Pod anew`},
+		{resize(file, admit.Policies{}), "Infeasible by kubelet/admit: In-place resize of static-pods is not " +
+			"supported; change the static Pod's file: it is made anew"},
+		{resize(memory, admit.Policies{Swap: true}), "Infeasible by kubelet/admit: In-place resize of containers " +
+			"with swap is not supported.; set resizePolicy RestartContainer for memory"},
+		{resize(runningPod("p", "1", 0, true), admit.Policies{CPU: "static"}),
+			"Infeasible by kubelet/admit: Resize is " +
+				`infeasible for Guaranteed Pods alongside CPU Manager policy "static"; make the Pod anew`},
 		{resize(memory, admit.Policies{Memory: "Static"}), "Infeasible by kubelet/admit: Resize is infeasible for " +
 			`Guaranteed Pods alongside Memory Manager policy "Static"; make the Pod anew`},
 		{resize(runningPod("p", "1", 0, true), admit.Policies{Memory: "Static"}), ""},
@@ -223,13 +225,15 @@ func TestMakeRoomByResource(t *testing.T) {
 			[]*v1.Pod{asks("a", map[v1.ResourceName]string{"cpu": "1m"}),
 				asks("b", map[v1.ResourceName]string{"cpu": "2m", "example.com/x": "3"})}, "b"},
 		{"several, the best first", important(map[v1.ResourceName]string{"cpu": "3"}),
-			[]*v1.Pod{asks("a", map[v1.ResourceName]string{"cpu": "1"}), asks("b", map[v1.ResourceName]string{"cpu": "2"}),
+			[]*v1.Pod{asks("a", map[v1.ResourceName]string{"cpu": "1"}), asks("b",
+				map[v1.ResourceName]string{"cpu": "2"}),
 				asks("c", map[v1.ResourceName]string{"cpu": "1"})}, "b a"},
 		{"two resources, one Pod that has both", important(map[v1.ResourceName]string{"cpu": "2", "memory": "512Mi"}),
 			[]*v1.Pod{asks("a", map[v1.ResourceName]string{"cpu": "2", "memory": "1Mi"}),
 				asks("b", map[v1.ResourceName]string{"cpu": "1500m", "memory": "900Mi"})}, "b"},
 		{"exactly what is missing", important(map[v1.ResourceName]string{"cpu": "1"}),
-			[]*v1.Pod{asks("a", map[v1.ResourceName]string{"cpu": "3"}), asks("b", map[v1.ResourceName]string{"cpu": "1"})},
+			[]*v1.Pod{asks("a", map[v1.ResourceName]string{"cpu": "3"}), asks("b",
+				map[v1.ResourceName]string{"cpu": "1"})},
 			"b"},
 	} {
 		others := slices.Clone(c.others)
@@ -290,8 +294,9 @@ func TestOrderOfResizesByOneDifference(t *testing.T) {
 			more(r)
 			r.Pod.Spec.Containers[0].Resources.Limits = r.Pod.Spec.Containers[0].Resources.Requests
 		}, more},
-		"the same CPU is no more": {func(r *admit.Resize) { r.Pod.Spec.Priority = new(int32(1)) }, func(*admit.Resize) {}},
-		"by name at last":         {more, more},
+		"the same CPU is no more": {func(r *admit.Resize) { r.Pod.Spec.Priority = new(int32(1)) },
+			func(*admit.Resize) {}},
+		"by name at last": {more, more},
 	} {
 		first, second := resize("b", c[0]), resize("a", c[1])
 		if name == "by name at last" {

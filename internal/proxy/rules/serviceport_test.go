@@ -70,7 +70,8 @@ func TestServicePorts(t *testing.T) {
 		"all protocols, highest number": {of(v1.ServicePort{Port: math.MaxUint16, Protocol: v1.ProtocolSCTP},
 			v1.ServicePort{Port: 53, Protocol: v1.ProtocolUDP}), "10.96.0.10:65535 sctp; 10.96.0.10:53 udp"},
 		"what no port is": {of(v1.ServicePort{Port: 0}, v1.ServicePort{Port: math.MaxUint16 + 1},
-			v1.ServicePort{Port: 80, Protocol: "ICMP"}, v1.ServicePort{Port: 80, NodePort: 30080}), first + " node:30080"},
+			v1.ServicePort{Port: 80, Protocol: "ICMP"}, v1.ServicePort{Port: 80, NodePort: 30080}), first +
+			" node:30080"},
 		"the family's address among several": {func(s *v1.Service) {
 			s.Spec.ClusterIP, s.Spec.ClusterIPs = "fd00::1", []string{"fd00::1", "10.96.0.11", "10.96.0.12"}
 		}, "10.96.0.11:80 tcp"},
@@ -162,7 +163,8 @@ func TestHints(t *testing.T) {
 		"of other nodes, of this zone": {[]end{{ip: "10.1.0.1", node: "n1", near: "n3", zone: "z1"},
 			{ip: "10.1.0.2", node: "n2", near: "n2", zone: "z2"}}, "10.1.0.1:8080"},
 		"the only one that fits is not ready": {[]end{{ip: "10.1.0.1", node: "n1", near: "n2"},
-			{ip: "10.1.0.2", node: "n2", near: "n2"}, {ip: "10.1.0.3", node: "n1", near: "n1", state: "unready"}}, both},
+			{ip: "10.1.0.2", node: "n2", near: "n2"}, {ip: "10.1.0.3", node: "n1", near: "n1", state: "unready"}},
+			both},
 	} {
 		if got := list(ports(service(nil), slice(8080, c.ends...))[0].ClusterEndpoints); got != c.want {
 			t.Errorf("%s: got %q, want %q", name, got, c.want)

@@ -31,7 +31,8 @@ func TestTaint(t *testing.T) {
 		"another taint": {node(v1.Taint{Key: "k", Effect: v1.TaintEffectNoSchedule}), "nodes", "",
 			"k:NoSchedule " + notReady},
 	} {
-		err := nodetaint.New().Admit(t.Context(), admission.NewAttributesRecord(c.object, nil, schema.GroupVersionKind{},
+		err := nodetaint.New().Admit(t.Context(), admission.NewAttributesRecord(c.object, nil,
+			schema.GroupVersionKind{},
 			"", "n", v1.SchemeGroupVersion.WithResource(c.resource), c.sub, admission.Create, nil, false, nil), nil)
 		got := ""
 		if n, ok := c.object.(*v1.Node); ok {
