@@ -262,13 +262,15 @@ func TestQuestionsThatAreRefused(t *testing.T) {
 			`fieldSelector.rawSelector: Invalid value: "a=b": ` +
 			"may not specified at the same time as requirements"},
 		{fields(authorizationv1.FieldSelectorAttributes{Requirements: []metav1.FieldSelectorRequirement{
-			{Operator: "In", Values: []string{"b"}}}}), at + "fieldSelector.requirements[0].key: Required value"},
+			{Operator: "In", Values: []string{"b"}}}}), at +
+			"fieldSelector.requirements[0].key: Required value: must be specified"},
 		{labels(authorizationv1.LabelSelectorAttributes{}), at + "labelSelector.requirements: Required value: when " +
 			at +
 			"labelSelector is specified, requirements or rawSelector is required"},
 		{labels(authorizationv1.LabelSelectorAttributes{RawSelector: "a=b"}), ""},
 		{labels(authorizationv1.LabelSelectorAttributes{Requirements: []metav1.LabelSelectorRequirement{
-			{Key: "a", Operator: "In"}}}), at + "labelSelector.requirements[0].values: Required value"},
+			{Key: "a", Operator: "In"}}}), at + "labelSelector.requirements[0].values: Required value: must be " +
+			"specified when `operator` is 'In' or 'NotIn'"},
 		{labels(authorizationv1.LabelSelectorAttributes{Requirements: []metav1.LabelSelectorRequirement{
 			{Key: "a", Operator: "Strange"}}}), ""},
 	} {
