@@ -13,8 +13,9 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/podstatus"
 )
 
-// withInit is a Pod with an init container i and app containers a and b, whose containers are as the
-// words say: NAME=run, NAME=made, NAME=CODE (ended), all in the sandbox s, or in another with NAME@.
+// withInit is a Pod with an init container i and app containers a and b, whose containers are as
+// the words say: NAME=run, NAME=made, NAME=CODE (ended), all in the sandbox s, or in another with
+// NAME@.
 func withInit(policy v1.RestartPolicy, words ...string) podstatus.In {
 	p := testPod("a", "b")
 	p.Spec.RestartPolicy = policy
@@ -222,8 +223,8 @@ func TestMountsAndSizes(t *testing.T) {
 	}
 }
 
-// A Pod's addresses: those of its sandbox, or of its host; a node that does not know its own yet says
-// nothing.
+// A Pod's addresses: those of its sandbox, or of its host; a node that does not know its own yet
+// says nothing.
 func TestAddresses(t *testing.T) {
 	in := running(testPod("a"))
 	in.Node.HostIPs = []string{"192.0.2.1", "2001:db8::1"}

@@ -147,7 +147,7 @@ func TestChangesOfSeveralOwnersAreOne(t *testing.T) {
 		}
 		for _, op := range slices.Concat(rules.Delta(c.Was, c.Now)...) {
 			if err := k.apply(op); err != nil {
-				t.Fatalf("%v: %v", op, err)
+				t.Fatalf("%v: got error %v, want none", op, err)
 			}
 		}
 		if diff := cmp.Diff(b.All(), k.State); diff != "" {

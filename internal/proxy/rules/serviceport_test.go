@@ -178,8 +178,8 @@ func TestHints(t *testing.T) {
 	}
 }
 
-// What is known of an endpoint beside its address; conditions that are not set count as true, except
-// for terminating.
+// What is known of an endpoint beside its address; conditions that are not set count as true,
+// except for terminating.
 func TestEndpointsAreRead(t *testing.T) {
 	s := slice(8080, endOf("10.1.0.1"), endOf("10.1.0.2"), endOf("10.1.0.3"), endOf("10.1.0.4"))
 	s.Endpoints[0].TargetRef = &v1.ObjectReference{Kind: "Pod", Name: "p", UID: "u"}

@@ -12,7 +12,7 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/pods"
 )
 
-func told(errs field.ErrorList) string {
+func messages(errs field.ErrorList) string {
 	var out []string
 	for _, e := range errs {
 		out = append(out, e.Error())
@@ -37,7 +37,7 @@ func TestDeclaredFeatures(t *testing.T) {
 			`more than `+
 			"253 characters", at, long, long)},
 	} {
-		if got := told(features(c.list)); !strings.HasPrefix(got, c.want) || (got == "") != (c.want == "") {
+		if got := messages(features(c.list)); !strings.HasPrefix(got, c.want) || (got == "") != (c.want == "") {
 			t.Errorf("%.40q: got  %s\nwant %s", c.list, got, c.want)
 		}
 	}
@@ -68,7 +68,7 @@ func TestAnnotations(t *testing.T) {
 		{avoid(`"podController":{"controller":false}`), key + ".PodController.Controller: Invalid value: false"},
 		{avoid(`"podController":{"controller":true}`), ""},
 	} {
-		got := told(annotations(c.annotations, field.NewPath("metadata", "annotations")))
+		got := messages(annotations(c.annotations, field.NewPath("metadata", "annotations")))
 		if !strings.HasPrefix(got, c.want) || (got == "") != (c.want == "") {
 			t.Errorf("%v: got  %s\nwant %s", c.annotations, got, c.want)
 		}
@@ -91,12 +91,12 @@ func TestTaints(t *testing.T) {
 		{[]v1.Taint{{Key: "k", Effect: "X"}}, `t[0].effect: Unsupported value: "X": supported values: "NoSchedule", ` +
 			`"PreferNoSchedule", "NoExecute"`},
 	} {
-		got := told(taints(c.list, field.NewPath("t")))
+		got := messages(taints(c.list, field.NewPath("t")))
 		if !strings.HasPrefix(got, c.want) || (got == "") != (c.want == "") {
 			t.Errorf("%v: got  %s\nwant %s", c.list, got, c.want)
 		}
 	}
-	got := told(taints([]v1.Taint{{Key: "k", Value: strings.Repeat("-", 64), Effect: "NoSchedule"}},
+	got := messages(taints([]v1.Taint{{Key: "k", Value: strings.Repeat("-", 64), Effect: "NoSchedule"}},
 		field.NewPath("t")))
 	if !strings.Contains(got, "must be no more than 63 bytes;a valid label must") {
 		t.Errorf("two faults of one value: got %s, want them joined", got)

@@ -57,8 +57,8 @@ func rule(verb, resource string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{resource}, Verbs: []string{verb}}
 }
 
-// cluster is four stores: ann may read Pods everywhere and Secrets in ns; roles "pods", "secrets" and
-// "nodes" give one right each, as ClusterRoles and, in ns, as Roles.
+// cluster is four stores: ann may read Pods everywhere and Secrets in ns; roles "pods", "secrets"
+// and "nodes" give one right each, as ClusterRoles and, in ns, as Roles.
 func cluster() map[string]*store {
 	roles, clusterRoles := map[string]runtime.Object{}, map[string]runtime.Object{}
 	for _, r := range []string{"pods", "secrets", "nodes"} {

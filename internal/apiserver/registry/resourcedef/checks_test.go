@@ -10,7 +10,7 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
-func told(errs field.ErrorList) string {
+func messages(errs field.ErrorList) string {
 	var out []string
 	for _, e := range errs {
 		out = append(out, e.Error())
@@ -43,20 +43,20 @@ func TestSignerNames(t *testing.T) {
 		"a" + longest + "/x":               "spec.signerName: Too long: may not be more than 253 bytes; ",
 		longest + ".a/x":                   "spec.signerName: Too long: may not be more than 253 bytes",
 	} {
-		got := told(resourcedef.ValidateSignerName(name, at))
+		got := messages(resourcedef.ValidateSignerName(name, at))
 		if !strings.HasPrefix(got, want) || (got == "") != (want == "") {
 			t.Errorf("%s: got  %q\nwant %q", name, got, want)
 		}
 	}
 	// of two bad segments the first is told alone, of a bad domain and a bad path both
 	got := resourcedef.ValidateSignerName("A.B.c/D", at)
-	if s := told(got); len(got) != 2 || !strings.Contains(s, `validating label "A"`) || strings.Contains(s,
+	if s := messages(got); len(got) != 2 || !strings.Contains(s, `validating label "A"`) || strings.Contains(s,
 		`validating label "B"`) || !strings.Contains(s, `validating label "D"`) {
 		t.Errorf("got %d errors: %s, want one of the domain and one of the path", len(got), s)
 	}
 	most := strings.Repeat("a", 571-len("example.com/"))
 	for extra, want := range map[string]bool{"": false, "a": true} {
-		s := told(resourcedef.ValidateSignerName("example.com/"+most+extra, at))
+		s := messages(resourcedef.ValidateSignerName("example.com/"+most+extra, at))
 		if got := strings.Contains(s, "Too long: may not be more than 571 bytes"); got != want {
 			t.Errorf("%d bytes more than the longest: got %s, want too long %v", len(extra), s, want)
 		}
@@ -83,7 +83,7 @@ func TestPodCertificateLifetimes(t *testing.T) {
 		if want != "" {
 			want = "max: Invalid value: " + want
 		}
-		if got := told(resourcedef.ValidatePodCertificateLifetime(c.seconds, c.signer, at)); got != want {
+		if got := messages(resourcedef.ValidatePodCertificateLifetime(c.seconds, c.signer, at)); got != want {
 			t.Errorf("%d s of %s: got %q, want %q", c.seconds, c.signer, got, want)
 		}
 	}
@@ -91,17 +91,17 @@ func TestPodCertificateLifetimes(t *testing.T) {
 
 func TestSignerAnnotations(t *testing.T) {
 	at := field.NewPath("a")
-	if got := told(resourcedef.ValidateSignerAnnotations(map[string]string{"example.com/K": "v"}, at)); got != "" {
+	if got := messages(resourcedef.ValidateSignerAnnotations(map[string]string{"example.com/K": "v"}, at)); got != "" {
 		t.Errorf("a key in upper case: got %s, want it accepted", got)
 	}
 	got := resourcedef.ValidateSignerAnnotations(map[string]string{"c": "", "b": "", "example.com/x": ""}, at)
-	if s := told(got); len(got) != 2 || strings.Index(s, `"b"`) > strings.Index(s, `"c"`) {
+	if s := messages(got); len(got) != 2 || strings.Index(s, `"b"`) > strings.Index(s, `"c"`) {
 		t.Errorf("keys without a domain: got %s, want b's error, then c's", s)
 	}
 	for n, want := range map[int]string{262144 - 13: "",
 		262144 - 12: "a: Too long: may not be more than 262144 bytes"} {
 		m := map[string]string{"example.com/x": strings.Repeat("v", n)}
-		if got := told(resourcedef.ValidateSignerAnnotations(m, at)); got != want {
+		if got := messages(resourcedef.ValidateSignerAnnotations(m, at)); got != want {
 			t.Errorf("a value of %d bytes: got %q, want %q", n, got, want)
 		}
 	}

@@ -23,7 +23,7 @@ func read(t *testing.T, k *resourcedef.Kind, text string) runtime.Object {
 	t.Helper()
 	obj := k.Types.New()
 	if err := json.Unmarshal([]byte(text), obj); err != nil {
-		t.Fatalf("%s: %v", text, err)
+		t.Fatalf("%s: got error %v, want none", text, err)
 	}
 	if k.Rules.Default != nil {
 		k.Rules.Default(obj)
@@ -31,8 +31,8 @@ func read(t *testing.T, k *resourcedef.Kind, text string) runtime.Object {
 	return obj
 }
 
-// told is what a client reads of errors.
-func told(errs field.ErrorList) string {
+// messages is what a client reads of errors.
+func messages(errs field.ErrorList) string {
 	var out []string
 	for _, e := range errs {
 		out = append(out, e.Error())
@@ -55,9 +55,9 @@ func beta(t *testing.T, name string) *resourcedef.Kind {
 func check(t *testing.T, k *resourcedef.Kind, was, is string) string {
 	t.Helper()
 	if was == "" {
-		return told(k.Rules.Validate(t.Context(), read(t, k, is)))
+		return messages(k.Rules.Validate(t.Context(), read(t, k, is)))
 	}
-	return told(k.Rules.ValidateUpdate(t.Context(), read(t, k, is), read(t, k, was)))
+	return messages(k.Rules.ValidateUpdate(t.Context(), read(t, k, is), read(t, k, was)))
 }
 
 const (
@@ -134,7 +134,7 @@ func TestPodGroupsFieldsBehindGates(t *testing.T) {
 		}
 	}
 	bad := read(t, k, `{"status":{"conditions":[{"type":"x"}]}}`)
-	if got := told(k.Rules.ValidateStatus(t.Context(), bad, bad)); !strings.HasPrefix(got,
+	if got := messages(k.Rules.ValidateStatus(t.Context(), bad, bad)); !strings.HasPrefix(got,
 		"status.conditions[0].status: Required value") {
 		t.Errorf("a condition without a status: got %s", got)
 	}
@@ -254,8 +254,8 @@ func TestPodsNameTheirGroup(t *testing.T) {
 		plain := kind(resourcedef.Rules{})
 		plain.PrepareCreate(t.Context(), obj)
 		plain.PrepareUpdate(t.Context(), obj, obj)
-		for _, got := range []string{told(plain.Validate(t.Context(), obj)),
-			told(plain.ValidateUpdate(t.Context(), obj, obj))} {
+		for _, got := range []string{messages(plain.Validate(t.Context(), obj)),
+			messages(plain.ValidateUpdate(t.Context(), obj, obj))} {
 			if !strings.HasPrefix(got, want) || strings.Contains(got, "; ") && strings.Count(got, "Bad_Name") != 1 {
 				t.Errorf("%T: got  %s\nwant %s", obj, got, want)
 			}
@@ -281,11 +281,11 @@ func TestPodsNameTheirGroup(t *testing.T) {
 	}
 	pod := &corev1.Pod{}
 	k := scheduling.WithGroups([]resourcedef.Kind{{Types: resourcedef.Types{New: pod.DeepCopyObject}}})[0]
-	if got := told(k.Rules.Validate(t.Context(), pod)); got != "" {
+	if got := messages(k.Rules.Validate(t.Context(), pod)); got != "" {
 		t.Errorf("a Pod of no group: got %s, want no error", got)
 	}
 	pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{}
-	if got, want := told(k.Rules.Validate(t.Context(), pod)),
+	if got, want := messages(k.Rules.Validate(t.Context(), pod)),
 		"spec.schedulingGroup: Invalid value: \"\": must specify "+
 			"one of: `podGroupName`"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)

@@ -15,7 +15,7 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
-func told(errs field.ErrorList) string {
+func messages(errs field.ErrorList) string {
 	var out []string
 	for _, e := range errs {
 		out = append(out, e.Error())
@@ -68,29 +68,29 @@ func TestBounds(t *testing.T) {
 	text := func(n int) string { return strings.Repeat("x", n) }
 	const token = "spec.tokenRequests[0].expirationSeconds: Invalid value: "
 	for _, c := range []struct{ what, got, want string }{
-		{"a name", told(checkDriver(driver(63), nil)), ""},
-		{"a longer name", told(checkDriver(driver(64), nil)), "metadata.name: Too long: may not be more than 63 bytes"},
-		{"a longer name that is stored", told(checkDriver(driver(64), driver(64))), ""},
-		{"a name that is no name at all", told(checkDriver(driver(254), nil)), ""},
-		{"ten minutes", told(checkDriver(tokens(600), nil)), ""},
-		{"less", told(checkDriver(tokens(599), nil)), token + "599: may not specify a duration less than 10 minutes"},
-		{"2^32 seconds", told(checkDriver(tokens(1<<32), nil)), ""},
-		{"more", told(checkDriver(tokens(1<<32+1), nil)), token +
+		{"a name", messages(checkDriver(driver(63), nil)), ""},
+		{"a longer name", messages(checkDriver(driver(64), nil)), "metadata.name: Too long: may not be more than 63 bytes"},
+		{"a longer name that is stored", messages(checkDriver(driver(64), driver(64))), ""},
+		{"a name that is no name at all", messages(checkDriver(driver(254), nil)), ""},
+		{"ten minutes", messages(checkDriver(tokens(600), nil)), ""},
+		{"less", messages(checkDriver(tokens(599), nil)), token + "599: may not specify a duration less than 10 minutes"},
+		{"2^32 seconds", messages(checkDriver(tokens(1<<32), nil)), ""},
+		{"more", messages(checkDriver(tokens(1<<32+1), nil)), token +
 			"4294967297: may not specify a duration larger than 2^32 " +
 			"seconds"},
-		{"no binding mode", told(checkClass(&storagev1.StorageClass{Provisioner: "p"}, nil)),
+		{"no binding mode", messages(checkClass(&storagev1.StorageClass{Provisioner: "p"}, nil)),
 			"volumeBindingMode: Required value"},
-		{"metadata", told(checkAttachmentStatus(attachment(storagev1.VolumeAttachmentStatus{
+		{"metadata", messages(checkAttachmentStatus(attachment(storagev1.VolumeAttachmentStatus{
 			AttachmentMetadata: map[string]string{"k": text(maxMetadataLength - 1)}}), nil)), ""},
-		{"more metadata", told(checkAttachmentStatus(attachment(storagev1.VolumeAttachmentStatus{
+		{"more metadata", messages(checkAttachmentStatus(attachment(storagev1.VolumeAttachmentStatus{
 			AttachmentMetadata: map[string]string{"k": text(maxMetadataLength)}}), nil)),
 			fmt.Sprintf("status.attachmentMetadata: Too long: may not be more than %d bytes", maxMetadataLength)},
-		{"a message", told(checkAttachmentStatus(attachment(storagev1.VolumeAttachmentStatus{
+		{"a message", messages(checkAttachmentStatus(attachment(storagev1.VolumeAttachmentStatus{
 			AttachError: &storagev1.VolumeError{Message: text(maxErrorLength), ErrorCode: new(int32(0))}}), nil)), ""},
-		{"a longer message", told(checkAttachmentStatus(attachment(storagev1.VolumeAttachmentStatus{
+		{"a longer message", messages(checkAttachmentStatus(attachment(storagev1.VolumeAttachmentStatus{
 			DetachError: &storagev1.VolumeError{Message: text(maxErrorLength + 1)}}), nil)),
 			fmt.Sprintf("status.detachError.message: Too long: may not be more than %d bytes", maxErrorLength)},
-		{"a code", told(checkAttachmentStatus(attachment(storagev1.VolumeAttachmentStatus{
+		{"a code", messages(checkAttachmentStatus(attachment(storagev1.VolumeAttachmentStatus{
 			AttachError: &storagev1.VolumeError{ErrorCode: new(int32(-1))}}), nil)),
 			fmt.Sprintf("status.attachError.errorCode: Invalid value: -1: must be between 0 and %d, inclusive",
 				math.MaxInt32)},

@@ -13,7 +13,7 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/storagemigration"
 )
 
-func told(errs field.ErrorList) string {
+func messages(errs field.ErrorList) string {
 	var out []string
 	for _, e := range errs {
 		out = append(out, fmt.Sprintf("%s: %s", e.Field, e.ErrorBody()))
@@ -69,7 +69,7 @@ func TestStatus(t *testing.T) {
 		{migration("", failed), migration("", failed), ""},
 		{migration(""), migration("", "bad type"), "status.conditions[0].type: Invalid value: \"bad type\": "},
 	} {
-		got := told(k.Rules.ValidateStatus(t.Context(), c.is, c.was))
+		got := messages(k.Rules.ValidateStatus(t.Context(), c.is, c.was))
 		ok := got == c.want
 		switch c.want {
 		case both, runsAndDone, runsAndFailed, notDone, notFailed:
@@ -101,32 +101,32 @@ func TestSpec(t *testing.T) {
 		{of("", "Bad_Name"), `spec.resource.resource: Invalid value: "Bad_Name": a DNS-1035 label must consist of`},
 		{of("Bad_Group", "x"), `spec.resource.group: Invalid value: "Bad_Group": a lowercase RFC 1123 subdomain must`},
 	} {
-		got := told(k.Rules.Validate(t.Context(), c.m))
+		got := messages(k.Rules.Validate(t.Context(), c.m))
 		if !strings.HasPrefix(got, c.want) || (got == "") != (c.want == "") {
 			t.Errorf("%v: got %q, want %q", c.m.Spec, got, c.want)
 		}
 	}
-	if got := told(k.Rules.ValidateUpdate(t.Context(), of("", "pods"), of("", "secrets"))); !strings.HasPrefix(got,
+	if got := messages(k.Rules.ValidateUpdate(t.Context(), of("", "pods"), of("", "secrets"))); !strings.HasPrefix(got,
 		"spec: Invalid value: ") || !strings.HasSuffix(got, "field is immutable") {
 		t.Errorf("another resource: got %q, want the spec immutable", got)
 	}
-	if got := told(k.Rules.ValidateUpdate(t.Context(), of("", "pods"), of("", "pods"))); got != "" {
+	if got := messages(k.Rules.ValidateUpdate(t.Context(), of("", "pods"), of("", "pods"))); got != "" {
 		t.Errorf("the same: got %q, want no error", got)
 	}
 }
 
-// Who migrates is told of each migration that was stored, and of no other.
-func TestNewMigrationsAreTold(t *testing.T) {
+// Who migrates hears of each migration that was stored, and of no other.
+func TestNewMigrationsAreReported(t *testing.T) {
 	for _, c := range []struct{ stored, dryRun bool }{{true, false}, {true, true}, {false, false}, {false, true}} {
-		told := 0
-		k := storagemigration.Kinds(func() { told++ })[0]
+		reported := 0
+		k := storagemigration.Kinds(func() { reported++ })[0]
 		finish, err := k.Rules.BeginCreate(t.Context(), migration(""), c.dryRun)
 		if err != nil {
 			t.Fatal(err)
 		}
 		finish(c.stored)
-		if want := c.stored && !c.dryRun; (told == 1) != want {
-			t.Errorf("stored %v, dry run %v: told %d times, want it told %v", c.stored, c.dryRun, told, want)
+		if want := c.stored && !c.dryRun; (reported == 1) != want {
+			t.Errorf("stored %v, dry run %v: reported %d times, want it reported %v", c.stored, c.dryRun, reported, want)
 		}
 	}
 }
