@@ -69,11 +69,13 @@ func TestBounds(t *testing.T) {
 	const token = "spec.tokenRequests[0].expirationSeconds: Invalid value: "
 	for _, c := range []struct{ what, got, want string }{
 		{"a name", messages(checkDriver(driver(63), nil)), ""},
-		{"a longer name", messages(checkDriver(driver(64), nil)), "metadata.name: Too long: may not be more than 63 bytes"},
+		{"a longer name", messages(checkDriver(driver(64), nil)),
+			"metadata.name: Too long: may not be more than 63 bytes"},
 		{"a longer name that is stored", messages(checkDriver(driver(64), driver(64))), ""},
 		{"a name that is no name at all", messages(checkDriver(driver(254), nil)), ""},
 		{"ten minutes", messages(checkDriver(tokens(600), nil)), ""},
-		{"less", messages(checkDriver(tokens(599), nil)), token + "599: may not specify a duration less than 10 minutes"},
+		{"less", messages(checkDriver(tokens(599), nil)), token +
+			"599: may not specify a duration less than 10 minutes"},
 		{"2^32 seconds", messages(checkDriver(tokens(1<<32), nil)), ""},
 		{"more", messages(checkDriver(tokens(1<<32+1), nil)), token +
 			"4294967297: may not specify a duration larger than 2^32 " +

@@ -126,7 +126,8 @@ func TestNewMigrationsAreReported(t *testing.T) {
 		}
 		finish(c.stored)
 		if want := c.stored && !c.dryRun; (reported == 1) != want {
-			t.Errorf("stored %v, dry run %v: reported %d times, want it reported %v", c.stored, c.dryRun, reported, want)
+			t.Errorf("stored %v, dry run %v: reported %d times, want it reported %v", c.stored, c.dryRun, reported,
+				want)
 		}
 	}
 }
