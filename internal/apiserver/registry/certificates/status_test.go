@@ -13,6 +13,7 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // chainOf is n certificates in PEM.
@@ -163,5 +164,73 @@ func TestShortestLifetime(t *testing.T) {
 		ExpirationSeconds: new(int32(600))}}
 	if got := validate(c).ToAggregate(); strings.Contains(fmt.Sprint(got), "expirationSeconds") {
 		t.Errorf("ten minutes: got %v, want no error about it", got)
+	}
+}
+
+// Names of a leaf that no client would take.
+func TestNamesOfALeaf(t *testing.T) {
+	const dots = "leaf certificate's DNSName should not "
+	for name, want := range map[string]string{
+		"example.com": "", "": "leaf certificate should not contain empty DNSName",
+		"a..b": dots + "contain '..'", ".a": dots + "start or end with '.'", "a.": dots + "start or end with '.'",
+	} {
+		errs := validateLeafNames(&x509.Certificate{DNSNames: []string{name}}, field.NewPath("c"))
+		if got := len(errs); got > 1 || want == "" && got > 0 || want != "" && (got == 0 || errs[0].Detail != want) {
+			t.Errorf("%q: got %v, want %q", name, errs, want)
+		}
+	}
+	for address, want := range map[string]bool{"a@example.com": true, "a": false} {
+		errs := validateLeafNames(&x509.Certificate{EmailAddresses: []string{address}}, field.NewPath("c"))
+		if got := len(errs) == 0; got != want {
+			t.Errorf("%s: got %v, want accepted %v", address, errs, want)
+		}
+	}
+}
+
+// The times beside a certificate, each by itself, at their bounds and beyond.
+func TestTimesBesideACertificate(t *testing.T) {
+	const most = 24 * time.Hour
+	for _, c := range []struct {
+		name                                     string
+		leafFrom, life, from, to, refresh, clock time.Duration
+		want                                     string
+	}{
+		{"the shortest", 0, time.Hour, 0, time.Hour, 10 * time.Minute, 0, ""},
+		{"the longest", 0, most, 0, most, most - 10*time.Minute, 0, ""},
+		{"another beginning", time.Second, time.Hour, 0, time.Hour, 10 * time.Minute, 0,
+			"status.notBefore: must be set " +
+				"to the NotBefore time encoded in the leaf certificate"},
+		{"another clock", 0, time.Hour, 0, time.Hour, 10 * time.Minute, 5 * time.Minute,
+			"status.notBefore: must be set " +
+				"to within 5 minutes of kube-apiserver's current time"},
+		{"nearly another clock", 0, time.Hour, 0, time.Hour, 10 * time.Minute, 5*time.Minute - 1, ""},
+		{"another end", 0, time.Hour, 0, 2 * time.Hour, 10 * time.Minute, 0,
+			"status.notAfter: must be set to the NotAfter " +
+				"time encoded in the leaf certificate"},
+		{"too short", 0, time.Hour - 1, 0, time.Hour - 1, 10 * time.Minute, 0,
+			"status.certificateChain: leaf certificate " +
+				"lifetime must be >= 1 hour"},
+		{"too long", 0, most + 1, 0, most + 1, 10 * time.Minute, 0,
+			"status.certificateChain: leaf certificate lifetime " +
+				"must be <= spec.maxExpirationSeconds (86400)"},
+		{"refreshed early", 0, time.Hour, 0, time.Hour, 10*time.Minute - 1, 0,
+			"status.beginRefreshAt: must be at least 10 " +
+				"minutes after status.notBefore"},
+		{"refreshed late", 0, time.Hour, 0, time.Hour, 50*time.Minute + 1, 0,
+			"status.beginRefreshAt: must be at least 10 " +
+				"minutes before status.notAfter"},
+	} {
+		at := func(d time.Duration) *metav1.Time { return &metav1.Time{Time: noon.Add(d)} }
+		r := &certificatesv1.PodCertificateRequest{Spec: certificatesv1.PodCertificateRequestSpec{
+			MaxExpirationSeconds: new(int32(most / time.Second))}}
+		r.Status.NotBefore, r.Status.NotAfter, r.Status.BeginRefreshAt = at(c.from), at(c.to), at(c.refresh)
+		leaf := &x509.Certificate{NotBefore: noon.Add(c.leafFrom), NotAfter: noon.Add(c.leafFrom + c.life)}
+		got := ""
+		for _, e := range timesFit(r, leaf, noon.Add(c.clock)) {
+			got += e.Field + ": " + e.Detail
+		}
+		if got != c.want {
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+		}
 	}
 }
