@@ -244,3 +244,58 @@ func TestAddresses(t *testing.T) {
 		t.Errorf("the sandbox is not ready: got %s, want none", s.PodIP)
 	}
 }
+
+// The start is when the Pod was taken in, in whole seconds; what was shown stays.
+func TestStartTime(t *testing.T) {
+	in := running(testPod("a"))
+	in.Facts.Accepted = now.Add(-time.Minute + time.Millisecond)
+	if got := podstatus.Generate(in).StartTime; got == nil || !got.Time.Equal(now.Add(-time.Minute)) {
+		t.Errorf("got %v, want %v", got, now.Add(-time.Minute))
+	}
+	in.Pod.Status.StartTime = new(metav1.NewTime(now.Add(-time.Hour)))
+	if got := podstatus.Generate(in).StartTime; got == nil || !got.Time.Equal(now.Add(-time.Hour)) {
+		t.Errorf("one was shown: got %v, want it kept", got)
+	}
+	in = running(testPod("a"))
+	in.Facts.Accepted = time.Time{}
+	if got := podstatus.Generate(in).StartTime; got != nil {
+		t.Errorf("it was not taken in: got %v, want none", got)
+	}
+}
+
+// A container's id has its runtime's name, once; devices are those that are known, or were shown.
+func TestContainerIDsAndDevices(t *testing.T) {
+	in := running(testPod("a", "b", "c"))
+	in.Observed.Containers[1].ID, in.Observed.Containers[2].ID = "", "cri-o://x"
+	old := []v1.ResourceStatus{{Name: "example.com/old"}}
+	in.Pod.Status.ContainerStatuses = []v1.ContainerStatus{{Name: "a", AllocatedResourcesStatus: old},
+		{Name: "b", AllocatedResourcesStatus: old}}
+	in.AllocatedResources = map[string][]v1.ResourceStatus{"b": {{Name: "example.com/new"}}, "c": {}}
+	got := ""
+	for _, st := range podstatus.Generate(in).ContainerStatuses {
+		got += fmt.Sprintf("%s %v; ", st.ContainerID, st.AllocatedResourcesStatus)
+	}
+	if want := "containerd://id-a [{example.com/old []}];  [{example.com/new []}]; cri-o://x []; "; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// A resize that waits and one that is under way are conditions of a Pod that has not ended.
+func TestResizeConditions(t *testing.T) {
+	in := withInit(v1.RestartPolicyNever, "i=0", "a=run", "b=0")
+	in.Resizes.Pending = &podstatus.Resize{Reason: "Deferred", Message: "m", Generation: 3}
+	in.Resizes.Running = &podstatus.Resize{Reason: "Error", Generation: 2}
+	show := func() string {
+		s := podstatus.Generate(in)
+		p, r := condition(s, v1.PodResizePending), condition(s, v1.PodResizeInProgress)
+		return fmt.Sprintln(p.Status, p.Reason, p.Message, p.ObservedGeneration, r.Status, r.Reason,
+			r.ObservedGeneration)
+	}
+	if got, want := show(), "True Deferred m 3 True Error 2\n"; got != want {
+		t.Errorf("it runs: got %q, want %q", got, want)
+	}
+	in.Observed.Containers[0].State, in.Facts.ContainersStopped = podplan.Exited, now
+	if got, want := show(), "   0   0\n"; got != want {
+		t.Errorf("it has ended: got %q, want %q", got, want)
+	}
+}
