@@ -31,6 +31,7 @@ type Subject struct {
 	Jobs             []*batchv1.Job       // of a CronJob
 	Pods             []*corev1.Pod        // its Pods, direct or indirect; of a node those bound to it
 	WorstPod         *In                  // the Pod that WorstPod returned, with its input
+	MeantPod         *In                  // that of the Pods which its selector nearly selects; nil: none
 	Events           []corev1.Event       // about the object and its Sets and Jobs
 	ClusterContext   *ClusterContext
 	NamespaceContext *NamespaceContext
@@ -129,6 +130,7 @@ func WhyObject(s Subject) Answer {
 		told = append(told, own.Findings...)
 		s.butPod(&a, own)
 	}
+	told = append(told, s.meantFindings()...)
 	told = append(told, subjectFinding(s, a, append(slices.Clone(told), more...))...)
 	a = withFindings(a, withRemedies(a, told), more)
 	a.Subject = s.Kind + "/" + s.Name
@@ -140,7 +142,7 @@ func WhyObject(s Subject) Answer {
 
 // butPod says of an object that is well which of its Pods is not.
 func (s Subject) butPod(a *Answer, own Answer) {
-	if own.Well() || slices.Contains(healthy, own.State) {
+	if own.Well() || slices.Contains(healthy, own.State) || strings.Contains(a.Cause, own.Cause) {
 		return
 	}
 	switch s.Object.(type) {
