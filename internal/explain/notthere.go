@@ -13,8 +13,8 @@ const NoSuchObject = "no such object"
 // NotThere is the answer that an object is not there; f is the finding that says what may have been
 // meant, memory what is kept about one that was there.
 func NotThere(f finding.Finding, memory string) Answer {
-	a := Answer{Subject: strings.ToLower(f.Object.Kind) + "/" + f.Object.Name, State: "not there", Code: NoSuchObject, Cause: f.Message,
-		Findings: []finding.Finding{f}, Fixes: remedies(f.Remedies)}
+	a := Answer{Subject: strings.ToLower(f.Object.Kind) + "/" + f.Object.Name, State: "not there",
+		Code: NoSuchObject, Cause: f.Message, Findings: []finding.Finding{f}, Fixes: remedies(f.Remedies)}
 	if f.Object.Namespace != "" {
 		a.Subject += " in " + f.Object.Namespace
 	}

@@ -81,8 +81,8 @@ func (c *Cluster) waitsBeside(p *corev1.Pod) []besideTerm {
 	return out
 }
 
-// affinityChain follows what Pods wait for beside whom, from a Pod by the next one; circle says that
-// it comes back to the first.
+// affinityChain follows what Pods wait for beside whom, from a Pod by the next one; circle says
+// that it comes back to the first.
 func (c *Cluster) affinityChain(first, next *corev1.Pod) (names []string, circle bool) {
 	names = []string{first.Name}
 	for len(names) < maxFollowed {

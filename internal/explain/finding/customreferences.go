@@ -132,7 +132,10 @@ func customReference(u *unstructured.Unstructured, field, key string, m map[stri
 	case group != "" && !builtInGroup(group+"/v1") || !slices.Contains(namedKinds, kind):
 		return Reference{}, false
 	}
-	r := namedBy(u, field+".name", kind, name)
+	if !strings.HasSuffix(field, "Ref") { // below such a field the name is understood
+		field += ".name"
+	}
+	r := namedBy(u, field, kind, name)
 	if ns := word("namespace"); ns != "" {
 		r.To.Namespace = ns
 	}
@@ -160,5 +163,6 @@ func namedBy(u *unstructured.Unstructured, field, kind, name string) Reference {
 
 // custom reports whether an object is of a group that is not Kubernetes'.
 func custom(u *unstructured.Unstructured) bool {
-	return !builtInGroup(u.GetAPIVersion()) || slices.Contains([]string{"gateway.networking.k8s.io", "snapshot.storage.k8s.io"}, u.GroupVersionKind().Group)
+	return !builtInGroup(u.GetAPIVersion()) || slices.Contains([]string{"gateway.networking.k8s.io",
+		"snapshot.storage.k8s.io"}, u.GroupVersionKind().Group)
 }
