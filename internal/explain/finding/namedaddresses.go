@@ -127,9 +127,10 @@ func portBeside(x *corev1.Container, host string) int {
 
 // destination is who has an address, as far as it is known.
 type destination struct {
-	text      string // as a sentence names it
-	service   Object // empty: none
-	namespace string // of its Pods; empty: no Pods have the address
+	text      string            // as a sentence names it
+	service   Object            // empty: none
+	namespace string            // of its Pods; empty: no Pods have the address
+	selector  map[string]string // of the Service
 	pods      []labelled
 	known     bool // pods are all that have it
 	addr      netip.Addr
@@ -166,11 +167,15 @@ func (c *Cluster) destinationOf(a namedAddress, ns string) (d destination, ok bo
 // behindService are the Pods of a Service; ok is false where they are not known by its selector, or
 // it has no such port.
 func (c *Cluster) behindService(s *corev1.Service, a namedAddress) (destination, bool) {
-	d := destination{text: "Service " + s.Name, service: objectOf("Service", s), namespace: s.Namespace}
+	d := destination{text: "Service " + s.Name, service: objectOf("Service", s), namespace: s.Namespace,
+		selector: s.Spec.Selector}
 	if len(s.Spec.Selector) == 0 || s.Spec.Type == corev1.ServiceTypeExternalName || !c.whole(s.Namespace) {
 		return d, false
 	}
-	d.pods, d.known = selected(s.Spec.Selector, c.labelledPods(s.Namespace)), true
+	d.pods, d.known = selected(s.Spec.Selector, c.templates(s.Namespace)), true
+	if len(d.pods) == 0 {
+		d.pods = selected(s.Spec.Selector, c.labelledPods(s.Namespace))
+	}
 	for _, p := range s.Spec.Ports {
 		if s.Spec.ClusterIP == corev1.ClusterIPNone && a.port != 0 {
 			p.TargetPort = intstr.FromInt(a.port) // the port is asked of the Pods
@@ -180,6 +185,40 @@ func (c *Cluster) behindService(s *corev1.Service, a namedAddress) (destination,
 		d.ports = append(d.ports, p)
 	}
 	return d, len(d.pods) > 0 && len(d.ports) > 0
+}
+
+// templates are the templates of a namespace's workloads, of which there are far fewer than Pods.
+func (c *Cluster) templates(namespace string) []labelled {
+	var out []labelled
+	for _, kind := range workloadKinds {
+		for _, o := range in[metav1.Object](c, kind, namespace) {
+			if metav1.GetControllerOf(o) == nil {
+				out = append(out, labelled{objectOf(kind, o), labelsOfPods(o)})
+			}
+		}
+	}
+	return out
+}
+
+// addressOf is the address of a Pod, or of one made from a template; not valid where there is none.
+func (c *Cluster) addressOf(x labelled) netip.Addr {
+	o := c.Get(x.object)
+	p, ok := o.(*corev1.Pod)
+	if !ok && o != nil {
+		for _, p = range c.podsOf(o) {
+			if p.Status.PodIP != "" {
+				break
+			}
+		}
+	}
+	if p == nil {
+		return netip.Addr{}
+	}
+	addr, err := netip.ParseAddr(p.Status.PodIP)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return addr
 }
 
 // destinationAt finds who has an IP address.

@@ -55,7 +55,21 @@ type way struct {
 
 // has reports whether Pods with labels are among those that have the address.
 func (d destination) has(own map[string]string, ns string) bool {
-	return d.namespace == ns && slices.ContainsFunc(d.pods, func(x labelled) bool { return maps.Equal(x.labels, own) })
+	if d.namespace != ns {
+		return false
+	}
+	if len(d.selector) > 0 {
+		return labels.SelectorFromSet(d.selector).Matches(labels.Set(own))
+	}
+	return slices.ContainsFunc(d.pods, func(x labelled) bool { return maps.Equal(x.labels, own) })
+}
+
+// protocolOr is a protocol, TCP where none is said.
+func protocolOr(p corev1.Protocol) corev1.Protocol {
+	if p == "" {
+		return corev1.ProtocolTCP
+	}
+	return p
 }
 
 // shutIn is shutFinding for the policies over a destination's Pods, where they are known.
@@ -123,21 +137,21 @@ func (c *Cluster) lets(over []*networkingv1.NetworkPolicy, d networkingv1.Policy
 func (c *Cluster) ruleLets(ns string, peers []networkingv1.NetworkPolicyPeer, ports []networkingv1.NetworkPolicyPort,
 	d networkingv1.PolicyType, w way) bool {
 	if len(w.to.pods) == 0 {
-		return portOpen(ports, w.port, corev1.ProtocolTCP, nil) && c.peersLet(ns, peers, d, w, nil)
+		return portOpen(ports, w.port, "", nil) && c.peersLet(ns, peers, d, w, nil)
 	}
 	for i := range w.to.pods {
 		x := &w.to.pods[i]
 		if !c.peersLet(ns, peers, d, w, x) {
 			continue
 		}
-		if len(w.to.ports) == 0 && portOpen(ports, w.port, corev1.ProtocolTCP, func(n string) []int {
+		if len(w.to.ports) == 0 && portOpen(ports, w.port, "", func(n string) []int {
 			return c.named(*x, n)
 		}) {
 			return true
 		}
 		for _, p := range w.to.ports {
 			for _, n := range c.portNumbers(*x, p) {
-				if portOpen(ports, n, p.Protocol, func(n string) []int { return c.named(*x, n) }) {
+				if portOpen(ports, n, protocolOr(p.Protocol), func(n string) []int { return c.named(*x, n) }) {
 					return true
 				}
 			}
@@ -146,16 +160,13 @@ func (c *Cluster) ruleLets(ns string, peers []networkingv1.NetworkPolicyPeer, po
 	return false
 }
 
-// portOpen reports whether a rule's ports have one, or may; named resolves names, nil: they are not
-// known.
+// portOpen reports whether a rule's ports have one, or may; without a protocol that of any. named
+// resolves names; nil: they are not known.
 func portOpen(ports []networkingv1.NetworkPolicyPort, port int, protocol corev1.Protocol,
 	named func(string) []int) bool {
-	if protocol == "" {
-		protocol = corev1.ProtocolTCP
-	}
 	return len(ports) == 0 || slices.ContainsFunc(ports, func(p networkingv1.NetworkPolicyPort) bool {
 		switch {
-		case protocolOf(p) != protocol:
+		case protocol != "" && protocolOf(p) != protocol:
 			return false
 		case p.Port == nil || port == 0:
 			return true
@@ -178,13 +189,12 @@ func (c *Cluster) peersLet(ns string, peers []networkingv1.NetworkPolicyPeer, d 
 		namespace, own, addr = w.ns, w.from.labels, netip.Addr{}
 	case x != nil:
 		own = x.labels
-		if p, ok := c.Get(x.object).(*corev1.Pod); ok {
-			addr, _ = netip.ParseAddr(p.Status.PodIP) // not valid where it has none
-		}
 	}
 	podKnown := d == networkingv1.PolicyTypeIngress || x != nil
 	return len(peers) == 0 || slices.ContainsFunc(peers, func(p networkingv1.NetworkPolicyPeer) bool {
 		switch {
+		case p.IPBlock != nil && d == networkingv1.PolicyTypeEgress && x != nil:
+			return inBlock(p.IPBlock, c.addressOf(*x))
 		case p.IPBlock != nil:
 			return inBlock(p.IPBlock, addr)
 		case namespace == "":

@@ -69,6 +69,10 @@ func TestAnAddressThatPoliciesShutIsTold(t *testing.T) {
 		{`args: ["http://nobody/"]`, egress(names), ""},
 		{`args: ["http://web:80/"]`, egress(names) + "{apiVersion: v1, kind: Service, metadata: {name: web, " +
 			"namespace: shop}, spec: {selector: {app: web}, ports: [{port: 80}]}}", ""}, // its own
+		{`args: ["kube-dns.other.svc:53"]`, egress(names), ""},
+		{`args: ["--web=http://192.0.2.7/ --db=203.0.113.9:5432"]`, egress(`{to: [{ipBlock: {cidr: 0.0.0.0/0, except: ` +
+			`[10.0.0.0/8]}}]}`), ""},
+		{`args: ["http://192.0.2.7/"]`, egress(`{to: [{ipBlock: {cidr: 0.0.0.0/0, except: [192.0.2.0/24]}}]}`), out},
 	} {
 		text := webPod + "spec: {containers: [{name: a, " + c.client + "}]}" + rest + c.policies
 		cluster := clusterOf(t, strings.TrimSuffix(text, "---\n"))
