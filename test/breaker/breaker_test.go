@@ -107,6 +107,7 @@ func (b *breaker) playAll(ctx context.Context, r *totals, seed int, kinds []kind
 			continue
 		}
 		free <- struct{}{}
+		b.roomOnNodes(ctx)
 		wait.Go(func() {
 			defer func() { <-free }()
 			p, text := b.play(ctx, k, int64(seed*1000+i), fmt.Sprintf("s%d-%d", seed, i))
