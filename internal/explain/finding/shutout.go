@@ -32,12 +32,12 @@ func shutOut(c *Cluster, o metav1.Object, self Object) []Finding {
 			if !ok || d.has(own.labels, self.Namespace) {
 				continue
 			}
-			w := way{from: own, ns: self.Namespace, to: d, port: a.port}
-			if len(out) > 0 && !c.lets(out, networkingv1.PolicyTypeEgress, w) {
-				found = append(found, c.shutFinding(out, networkingv1.PolicyTypeEgress, w, x, a))
+			w := way{from: own, ns: self.Namespace, to: d, by: x, asked: a, side: networkingv1.PolicyTypeEgress}
+			if len(out) > 0 && !c.lets(out, w) {
+				found = append(found, c.shutFinding(out, w))
 				continue
 			}
-			if f, shut := c.shutIn(w, x, a); shut {
+			if f, shut := c.shutIn(w); shut {
 				found = append(found, f)
 			}
 		}
@@ -45,12 +45,14 @@ func shutOut(c *Cluster, o metav1.Object, self Object) []Finding {
 	})
 }
 
-// way is a connection from Pods to a destination.
+// way is a connection from Pods to a destination, and whose policies are asked about it.
 type way struct {
-	from labelled
-	ns   string // theirs
-	to   destination
-	port int // as it is asked for; 0: not said
+	from  labelled
+	ns    string // theirs
+	to    destination
+	by    place                   // the container that names it
+	asked namedAddress            // as it names it
+	side  networkingv1.PolicyType // egress of the one, or ingress of the other
 }
 
 // has reports whether Pods with labels are among those that have the address.
@@ -73,16 +75,17 @@ func protocolOr(p corev1.Protocol) corev1.Protocol {
 }
 
 // shutIn is shutFinding for the policies over a destination's Pods, where they are known.
-func (c *Cluster) shutIn(w way, x place, a namedAddress) (Finding, bool) {
+func (c *Cluster) shutIn(w way) (Finding, bool) {
+	w.side = networkingv1.PolicyTypeIngress
 	if !w.to.known || c.Namespace != "" && c.Namespace != w.to.namespace {
 		return Finding{}, false
 	}
 	var first []*networkingv1.NetworkPolicy
 	for _, p := range w.to.pods {
-		over := c.policiesFor(w.to.namespace, p.labels, networkingv1.PolicyTypeIngress)
+		over := c.policiesFor(w.to.namespace, p.labels, w.side)
 		one := w
 		one.to.pods = []labelled{p}
-		if len(over) == 0 || c.lets(over, networkingv1.PolicyTypeIngress, one) {
+		if len(over) == 0 || c.lets(over, one) {
 			return Finding{}, false
 		}
 		if first == nil {
@@ -92,7 +95,7 @@ func (c *Cluster) shutIn(w way, x place, a namedAddress) (Finding, bool) {
 	if !slices.ContainsFunc(first, func(p *networkingv1.NetworkPolicy) bool { return len(p.Spec.Ingress) > 0 }) {
 		return Finding{}, false // nobody is let in: that is told of the policy
 	}
-	return c.shutFinding(first, networkingv1.PolicyTypeIngress, w, x, a), true
+	return c.shutFinding(first, w), true
 }
 
 // policiesFor are the policies of a direction that select Pods with labels, by name.
@@ -115,18 +118,18 @@ func (c *Cluster) policiesFor(ns string, own map[string]string,
 }
 
 // lets reports whether a rule of the policies lets the connection pass, or may.
-func (c *Cluster) lets(over []*networkingv1.NetworkPolicy, d networkingv1.PolicyType, w way) bool {
+func (c *Cluster) lets(over []*networkingv1.NetworkPolicy, w way) bool {
 	for _, p := range over {
-		if d == networkingv1.PolicyTypeIngress {
+		if w.side == networkingv1.PolicyTypeIngress {
 			for _, r := range p.Spec.Ingress {
-				if c.ruleLets(p.Namespace, r.From, r.Ports, d, w) {
+				if c.ruleLets(p.Namespace, r.From, r.Ports, w) {
 					return true
 				}
 			}
 			continue
 		}
 		for _, r := range p.Spec.Egress {
-			if c.ruleLets(p.Namespace, r.To, r.Ports, d, w) {
+			if c.ruleLets(p.Namespace, r.To, r.Ports, w) {
 				return true
 			}
 		}
@@ -135,16 +138,16 @@ func (c *Cluster) lets(over []*networkingv1.NetworkPolicy, d networkingv1.Policy
 }
 
 func (c *Cluster) ruleLets(ns string, peers []networkingv1.NetworkPolicyPeer, ports []networkingv1.NetworkPolicyPort,
-	d networkingv1.PolicyType, w way) bool {
+	w way) bool {
 	if len(w.to.pods) == 0 {
-		return portOpen(ports, w.port, "", nil) && c.peersLet(ns, peers, d, w, nil)
+		return portOpen(ports, w.asked.port, "", nil) && c.peersLet(ns, peers, w, nil)
 	}
 	for i := range w.to.pods {
 		x := &w.to.pods[i]
-		if !c.peersLet(ns, peers, d, w, x) {
+		if !c.peersLet(ns, peers, w, x) {
 			continue
 		}
-		if len(w.to.ports) == 0 && portOpen(ports, w.port, "", func(n string) []int {
+		if len(w.to.ports) == 0 && portOpen(ports, w.asked.port, "", func(n string) []int {
 			return c.named(*x, n)
 		}) {
 			return true
@@ -181,19 +184,18 @@ func portOpen(ports []networkingv1.NetworkPolicyPort, port int, protocol corev1.
 
 // peersLet reports whether a rule of a policy in a namespace is about the other side of a
 // connection, or may be: x is the Pod at its end, nil where there is none or it is not known.
-func (c *Cluster) peersLet(ns string, peers []networkingv1.NetworkPolicyPeer, d networkingv1.PolicyType, w way,
-	x *labelled) bool {
+func (c *Cluster) peersLet(ns string, peers []networkingv1.NetworkPolicyPeer, w way, x *labelled) bool {
 	namespace, own, addr := w.to.namespace, map[string]string(nil), w.to.addr
 	switch {
-	case d == networkingv1.PolicyTypeIngress:
+	case w.side == networkingv1.PolicyTypeIngress:
 		namespace, own, addr = w.ns, w.from.labels, netip.Addr{}
 	case x != nil:
 		own = x.labels
 	}
-	podKnown := d == networkingv1.PolicyTypeIngress || x != nil
+	podKnown := w.side == networkingv1.PolicyTypeIngress || x != nil
 	return len(peers) == 0 || slices.ContainsFunc(peers, func(p networkingv1.NetworkPolicyPeer) bool {
 		switch {
-		case p.IPBlock != nil && d == networkingv1.PolicyTypeEgress && x != nil:
+		case p.IPBlock != nil && w.side == networkingv1.PolicyTypeEgress && x != nil:
 			return inBlock(p.IPBlock, c.addressOf(*x))
 		case p.IPBlock != nil:
 			return inBlock(p.IPBlock, addr)
@@ -219,12 +221,11 @@ func inBlock(b *networkingv1.IPBlock, addr netip.Addr) bool {
 	return !addr.IsValid() || within(b.CIDR) && !slices.ContainsFunc(b.Except, within)
 }
 
-// shutFinding says that policies of a direction shut a connection out.
-func (c *Cluster) shutFinding(over []*networkingv1.NetworkPolicy, d networkingv1.PolicyType, w way, x place,
-	a namedAddress) Finding {
-	p := over[0]
+// shutFinding says that policies of a side shut a connection out.
+func (c *Cluster) shutFinding(over []*networkingv1.NetworkPolicy, w way) Finding {
+	p, x, a := over[0], w.by, w.asked
 	side, verb, rules := "egress", "out to", len(p.Spec.Egress)
-	if d == networkingv1.PolicyTypeIngress {
+	if w.side == networkingv1.PolicyTypeIngress {
 		side, verb, rules = "ingress", "in from", len(p.Spec.Ingress)
 	}
 	f := Finding{Code: "PolicyShutsOut", Severity: Threat, Stage: StageTraffic, Object: objectOf("NetworkPolicy", p),
@@ -253,9 +254,9 @@ func (c *Cluster) shutFinding(over []*networkingv1.NetworkPolicy, d networkingv1
 	if rules == 0 && len(over) == 1 {
 		f.Message += fmt.Sprintf(" It has no %s rule at all.", side)
 	}
-	if rule, ok := c.openingRule(d, w, port); ok {
+	if rule, ok := c.openingRule(w, port); ok {
 		f.Remedies = []Remedy{{Say: fmt.Sprintf("add a rule to NetworkPolicy %s that lets this %s %s", p.Name, verb,
-			map[bool]string{true: who.Name, false: w.to.text}[d == networkingv1.PolicyTypeIngress]),
+			map[bool]string{true: who.Name, false: w.to.text}[w.side == networkingv1.PolicyTypeIngress]),
 			Run: []string{addRule(f.Object, side, rules, rule)}}}
 	}
 	return f
@@ -273,7 +274,7 @@ func (c *Cluster) portAsked(w way) int {
 
 // openingRule is a rule that lets a connection pass; ok is false where the other side has no labels
 // that tell it.
-func (c *Cluster) openingRule(d networkingv1.PolicyType, w way, port int) (rule map[string]any, ok bool) {
+func (c *Cluster) openingRule(w way, port int) (rule map[string]any, ok bool) {
 	list, other, ns, policyNS := "to", map[string]string(nil), w.to.namespace, w.ns
 	if len(w.to.pods) > 0 {
 		other = w.to.pods[0].labels
@@ -283,7 +284,7 @@ func (c *Cluster) openingRule(d networkingv1.PolicyType, w way, port int) (rule 
 			other = s.Spec.Selector
 		}
 	}
-	if d == networkingv1.PolicyTypeIngress {
+	if w.side == networkingv1.PolicyTypeIngress {
 		list, other, ns, policyNS = "from", w.from.labels, w.ns, w.to.namespace
 	}
 	peer := map[string]any{}
@@ -291,7 +292,7 @@ func (c *Cluster) openingRule(d networkingv1.PolicyType, w way, port int) (rule 
 	case w.to.addr.IsValid() && len(w.to.pods) == 0:
 		peer["ipBlock"] = map[string]any{"cidr": netip.PrefixFrom(w.to.addr, w.to.addr.BitLen()).String()}
 	case ns == "":
-		if w.port == 0 {
+		if w.asked.port == 0 {
 			return nil, false
 		}
 		peer["ipBlock"] = map[string]any{"cidr": "0.0.0.0/0"}
@@ -309,7 +310,7 @@ func (c *Cluster) openingRule(d networkingv1.PolicyType, w way, port int) (rule 
 	}
 	rule = map[string]any{list: []any{peer}}
 	if port == 0 && len(w.to.pods) == 0 {
-		port = w.port // nothing is known of the Pods' ports
+		port = w.asked.port // nothing is known of the Pods' ports
 	}
 	if port != 0 {
 		rule["ports"] = []any{map[string]any{"port": port, "protocol": "TCP"}}
