@@ -40,11 +40,15 @@ func partlyDone(in In) *Answer {
 	return a
 }
 
-// meantFindings are the findings of a Pod that a selector nearly selects, beside those about the
-// selector.
+// meantFindings are the findings of the Pod that an object's selector nearly selects, beside those
+// about the selector; none of a namespace.
 func (s Subject) meantFindings() []finding.Finding {
-	if s.MeantPod == nil {
+	if _, whole := s.Object.(*corev1.Namespace); whole || s.NamespaceContext == nil {
 		return nil
 	}
-	return Why(*s.MeantPod).Findings
+	var out []finding.Finding
+	for _, a := range s.NamespaceContext.Inside {
+		out = append(out, a.Findings...)
+	}
+	return out
 }

@@ -31,7 +31,6 @@ type Subject struct {
 	Jobs             []*batchv1.Job       // of a CronJob
 	Pods             []*corev1.Pod        // its Pods, direct or indirect; of a node those bound to it
 	WorstPod         *In                  // the Pod that WorstPod returned, with its input
-	MeantPod         *In                  // that of the Pods which its selector nearly selects; nil: none
 	Events           []corev1.Event       // about the object and its Sets and Jobs
 	ClusterContext   *ClusterContext
 	NamespaceContext *NamespaceContext

@@ -32,8 +32,8 @@ func New(streams cli.IO) *cobra.Command {
 			"namespace and csr. Of a name that a container could not resolve it says why.\n" +
 			"A phrase of kubectl describe, in quotes, is taken apart without a cluster: who said it, by which rule, " +
 			"what to do.\n" +
-			"Of a name that is not there it says what may have been meant. The exit code is 0 for an answer, 1 when an " +
-			"object is not there or cannot be read, 2 for a wrong call.",
+			"Of a name that is not there it says what may have been meant. The exit code is 0 for an answer, 1 when " +
+			"an object is not there or cannot be read, 2 for a wrong call.",
 		Example: "  gantry why\n  gantry why -A -o json\n  gantry why pod/web\n  gantry why deployment/web -n prod " +
 			"-o json\n  gantry why node/node-1\n  gantry why '0/12 nodes are available: 12 Insufficient cpu'",
 		RunE: func(c *cobra.Command, args []string) error {

@@ -66,7 +66,8 @@ func TestWhatIsNotThereIsComparedWithWhatThereIs(t *testing.T) {
 			t.Errorf("%s: got no remedy, want one, if it is only a list", c.of)
 		}
 	}
-	f, toCome := Absent(clusterOf(t, shop+set("2")+pod("shop", "db-0", "StatefulSet db")), Object{"Pod", "shop", "db-1"})
+	f, toCome := Absent(clusterOf(t, shop+set("2")+pod("shop", "db-0", "StatefulSet db")),
+		Object{"Pod", "shop", "db-1"})
 	if toCome == nil || toCome.Name != "db" || f.Severity != Note {
 		t.Errorf("of an ordinal that is to come: got %+v and %v, want a note and StatefulSet db", f, toCome)
 	}

@@ -25,9 +25,10 @@ func besideUnplaced(c *Cluster, o metav1.Object, self Object) []Finding {
 		}
 		first := objectOf("Pod", t.pods[0])
 		f := Finding{Code: "BesideUnplaced", Severity: Threat, Stage: StagePlacement, Object: root,
-			Field: at + strings.TrimPrefix(t.at, "spec") + ".labelSelector", Value: t.selector, Related: []Object{first},
-			Message: fmt.Sprintf("%s %s has to be placed beside Pods with %s, and of these none has a node yet: Pod %s "+
-				"has to find one first.", root.Kind, root.Name, t.selector, first.Name)}
+			Field: at + strings.TrimPrefix(t.at, "spec") + ".labelSelector", Value: t.selector,
+			Related: []Object{first},
+			Message: fmt.Sprintf("%s %s has to be placed beside Pods with %s, and of these none has a node yet: Pod "+
+				"%s has to find one first.", root.Kind, root.Name, t.selector, first.Name)}
 		chain, circle := c.affinityChain(p, t.pods[0])
 		switch {
 		case circle:

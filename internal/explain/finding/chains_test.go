@@ -44,7 +44,8 @@ func TestWhoWaitsBesideWhomIsFollowed(t *testing.T) {
 	large := ", nodeSelector: {zone: b}"
 	expectFindings(t, []struct{ cluster, of, want string }{
 		{node + pod("web", "db", "") + pod("db", "", large), "Pod shop web", "BesideUnplaced " + at + "app=db"},
-		{node + pod("web", "db", "") + pod("db", "", large), "Pod shop web", "NodeLabelMissing spec.nodeSelector zone=b"},
+		{node + pod("web", "db", "") + pod("db", "", large), "Pod shop web",
+			"NodeLabelMissing spec.nodeSelector zone=b"},
 		{node + pod("web", "mid", "") + pod("mid", "db", "") + pod("db", "", large), "Pod shop web",
 			"NodeLabelMissing spec.nodeSelector zone=b"},
 		{node + pod("web", "db", "") + pod("db", "web", ""), "Pod shop web", "BesideUnplaced " + at + "app=db"},
@@ -64,7 +65,7 @@ func TestWhoWaitsBesideWhomIsFollowed(t *testing.T) {
 
 // A container of a Job's Pod that runs on after another has ended is told of; one among the init
 // containers, one of a Deployment's Pod, and one that has just been left alone is not.
-func TestAContainerThatKeepsAJobRunningIsTold(t *testing.T) {
+func TestAContainerThatKeepsAJobRunningIsNamed(t *testing.T) {
 	cluster := func(owner, finished, code, server, policy string) string {
 		status := "status: {phase: Running, containerStatuses: [{name: work, state: {terminated: {exitCode: " + code +
 			`, finishedAt: "` + finished + `"}}}, {name: proxy, state: {running: {}}}]}`
@@ -107,12 +108,13 @@ func TestReferencesOfFurtherKindsAreFollowed(t *testing.T) {
 		"PriorityLevelConfiguration, metadata: {name: low}}\n---\n" +
 		"{apiVersion: v1, kind: Namespace, metadata: {name: shop}}"
 	custom := func(spec string) string {
-		return "read: Secret ConfigMap Service ServiceAccount StorageClass\n{apiVersion: example.com/v1, kind: Backup, " +
-			"metadata: {name: b, namespace: shop}, spec: " + spec + "}\n---\n" +
+		return "read: Secret ConfigMap Service ServiceAccount StorageClass\n{apiVersion: example.com/v1, kind: " +
+			"Backup, metadata: {name: b, namespace: shop}, spec: " + spec + "}\n---\n" +
 			"{apiVersion: v1, kind: Secret, metadata: {name: there, namespace: shop}, data: {key: ''}}"
 	}
 	expectFindings(t, []struct{ cluster, of, want string }{
-		{"read: ServiceAccount\n" + flow, "FlowSchema - f", "ReferenceMissing spec.priorityLevelConfiguration.name lwo"},
+		{"read: ServiceAccount\n" + flow, "FlowSchema - f",
+			"ReferenceMissing spec.priorityLevelConfiguration.name lwo"},
 		{"read: ServiceAccount\n" + flow, "FlowSchema - f",
 			"ReferenceMissing spec.rules[0].subjects[0].serviceAccount.name bot"},
 		{flow, "FlowSchema - f", "ReferenceMissing spec.rules[0].resourceRules[0].namespaces[0] shpo"},
@@ -121,8 +123,8 @@ func TestReferencesOfFurtherKindsAreFollowed(t *testing.T) {
 			"{template: {spec: {containers: [{name: a, envFrom: [{configMapRef: {name: gone}}]}]}}}}",
 			"ReplicationController shop r",
 			"ReferenceMissing spec.template.spec.containers[0].envFrom[0].configMapRef gone"},
-		{"read: StorageClass\n{apiVersion: storage.k8s.io/v1, kind: CSIStorageCapacity, metadata: {name: c, namespace: " +
-			"shop}, storageClassName: gone}", "CSIStorageCapacity shop c", "ReferenceMissing storageClassName gone"},
+		{"read: StorageClass\n{apiVersion: storage.k8s.io/v1, kind: CSIStorageCapacity, metadata: {name: c, " +
+			"namespace: shop}, storageClassName: gone}", "CSIStorageCapacity shop c", "ReferenceMissing storageClassName gone"},
 
 		{custom("{target: {secretRef: {name: ther}}}"), "Backup shop b", "ReferenceMissing spec.target.secretRef ther"},
 		{custom("{target: {secretKeyRef: {name: there, key: kye}}}"), "Backup shop b",
@@ -144,7 +146,7 @@ func TestReferencesOfFurtherKindsAreFollowed(t *testing.T) {
 
 // A port by name that only some of the Pods have which a Service selects is told of; not while one
 // workload's Pods are rolled out, nor where all have it.
-func TestAPortThatSomePodsLackIsTold(t *testing.T) {
+func TestAPortThatSomePodsLackIsNamed(t *testing.T) {
 	const service = "{apiVersion: v1, kind: Service, metadata: {name: s, namespace: shop}, spec: {selector: " +
 		"{tier: web}, ports: [{port: 80, targetPort: http}]}}\n---\n"
 	deployment := func(name, port string) string {

@@ -78,7 +78,9 @@ func (c *Cluster) addressesOf(x *corev1.Container, ns string) []namedAddress {
 	var out []namedAddress
 	add := func(field, host string, port int) {
 		host = strings.TrimSuffix(strings.Trim(host, "[]"), ".")
-		if host != "" && !slices.ContainsFunc(out, func(a namedAddress) bool { return a.host == host && a.port == port }) {
+		if host != "" && !slices.ContainsFunc(out, func(a namedAddress) bool {
+			return a.host == host && a.port == port
+		}) {
 			out = append(out, namedAddress{field, host, port})
 		}
 	}
@@ -227,7 +229,9 @@ func (c *Cluster) destinationAt(addr netip.Addr) (destination, bool) {
 		return destination{}, false
 	}
 	for _, n := range list[*corev1.Node](c, "Node") {
-		if slices.ContainsFunc(n.Status.Addresses, func(x corev1.NodeAddress) bool { return x.Address == addr.String() }) {
+		if slices.ContainsFunc(n.Status.Addresses, func(x corev1.NodeAddress) bool {
+			return x.Address == addr.String()
+		}) {
 			return destination{}, false
 		}
 	}

@@ -42,8 +42,8 @@ func portsOfSome(c *Cluster, o metav1.Object, self Object) []Finding {
 			Numbers: map[string]string{"port": fmt.Sprint(p.Port)}, Message: fmt.Sprintf("Port %d of Service %s goes "+
 				"to the port named %s, which the Pods of %s have; it selects the Pods of %s too, which have no port "+
 				"of that name: they take no traffic of it.", p.Port, self.Name, p.TargetPort.StrVal, objectNames(with),
-				objectNames(without)), Remedies: []Remedy{{Say: fmt.Sprintf("name a port %s in the containers of %s, or "+
-				"select labels that only the others have", p.TargetPort.StrVal, objectNames(without))}}}
+				objectNames(without)), Remedies: []Remedy{{Say: fmt.Sprintf("name a port %s in the containers of %s, "+
+				"or select labels that only the others have", p.TargetPort.StrVal, objectNames(without))}}}
 		out = append(out, f)
 	}
 	return out

@@ -249,8 +249,8 @@ func (c *Cluster) shutFinding(over []*networkingv1.NetworkPolicy, w way) Finding
 		target += fmt.Sprintf(" (port %d of its Pods)", port)
 		f.Numbers["targetPort"], f.Want = fmt.Sprint(port), fmt.Sprint(port)
 	}
-	f.Message = fmt.Sprintf("Container %s of %s %s names %s (%s), and no rule of NetworkPolicy %s lets its connections "+
-		"to %s pass.", x.c.Name, who.Kind, who.Name, asked, a.field, joined(names), target)
+	f.Message = fmt.Sprintf("Container %s of %s %s names %s (%s), and no rule of NetworkPolicy %s lets its "+
+		"connections to %s pass.", x.c.Name, who.Kind, who.Name, asked, a.field, joined(names), target)
 	if rules == 0 && len(over) == 1 {
 		f.Message += fmt.Sprintf(" It has no %s rule at all.", side)
 	}

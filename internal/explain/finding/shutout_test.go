@@ -9,7 +9,7 @@ import (
 // Policies that shut a container out of an address which it names are told of, with what the rule
 // lacks; where a rule lets it pass, or nobody knows, nothing is. Each row is what the client's
 // container has, the policies, and the policy with the field to blame; empty: nothing is said.
-func TestAnAddressThatPoliciesShutIsTold(t *testing.T) {
+func TestAnAddressThatPoliciesShutIsNamed(t *testing.T) {
 	const rest = `
 ---
 {apiVersion: v1, kind: Namespace, metadata: {name: shop, labels: {kubernetes.io/metadata.name: shop}}}
@@ -26,8 +26,8 @@ func TestAnAddressThatPoliciesShutIsTold(t *testing.T) {
 ---
 `
 	policy := func(name, of, spec string) string {
-		return "{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: " + name + ", namespace: shop}, " +
-			"spec: {podSelector: {matchLabels: {app: " + of + "}}, " + spec + "}}\n---\n"
+		return "{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: " + name + ", namespace: " +
+			"shop}, spec: {podSelector: {matchLabels: {app: " + of + "}}, " + spec + "}}\n---\n"
 	}
 	egress := func(rules string) string { return policy("p", "web", "policyTypes: [Egress], egress: ["+rules+"]") }
 	const url, names = `env: [{name: URL, value: "http://db/"}]`, `{ports: [{port: 53, protocol: UDP}]}`
@@ -49,7 +49,7 @@ func TestAnAddressThatPoliciesShutIsTold(t *testing.T) {
 		{`args: ["https://www.example.com/"]`, egress(`{to: [{podSelector: {}}]}`), out},
 		{`args: ["http://db.other:80/"]`, egress(`{to: [{namespaceSelector: {matchLabels: {team: b}}}]}`), out},
 		{url, egress(`{to: [{podSelector: {matchLabels: {app: sb}}}]}`), out},
-		{url, egress(`{to: [{podSelector: {matchLabels: {app: db}}}], ports: [{port: 80}]}`), out}, // that of the Service
+		{url, egress(`{to: [{podSelector: {matchLabels: {app: db}}}], ports: [{port: 80}]}`), out}, // its Service's
 		{url, policy("p", "db", `ingress: [{from: [{podSelector: {matchLabels: {app: front}}}]}]`), "p spec.ingress"},
 
 		{url, egress(`{to: [{podSelector: {matchLabels: {app: db}}}]}`), ""},
@@ -70,8 +70,8 @@ func TestAnAddressThatPoliciesShutIsTold(t *testing.T) {
 		{`args: ["http://web:80/"]`, egress(names) + "{apiVersion: v1, kind: Service, metadata: {name: web, " +
 			"namespace: shop}, spec: {selector: {app: web}, ports: [{port: 80}]}}", ""}, // its own
 		{`args: ["kube-dns.other.svc:53"]`, egress(names), ""},
-		{`args: ["--web=http://192.0.2.7/ --db=203.0.113.9:5432"]`, egress(`{to: [{ipBlock: {cidr: 0.0.0.0/0, except: ` +
-			`[10.0.0.0/8]}}]}`), ""},
+		{`args: ["--web=http://192.0.2.7/ --db=203.0.113.9:5432"]`, egress(`{to: [{ipBlock: {cidr: 0.0.0.0/0, ` +
+			`except: [10.0.0.0/8]}}]}`), ""},
 		{`args: ["http://192.0.2.7/"]`, egress(`{to: [{ipBlock: {cidr: 0.0.0.0/0, except: [192.0.2.0/24]}}]}`), out},
 	} {
 		text := webPod + "spec: {containers: [{name: a, " + c.client + "}]}" + rest + c.policies

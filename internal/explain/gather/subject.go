@@ -172,16 +172,18 @@ func readSubject(ctx context.Context, r *reader, s *explain.Subject) error {
 		s.PacketState = servicePackets(ctx, r, x)
 	}
 	if p := explain.WorstPod(s.Pods, s.Now); p != nil && s.AboutItsPods() {
-		if s.WorstPod, err = readOnePod(ctx, r, s, p, d); err != nil {
+		if s.WorstPod, err = readOnePod(ctx, r, s, p); err != nil {
 			return err
 		}
 	}
 	if len(s.Pods) == 0 && s.Objects != nil {
 		meant := s.Objects.MeantPods(finding.Object{Kind: row.kind, Namespace: s.Namespace, Name: s.Name})
 		if p := explain.WorstPod(meant, s.Now); p != nil {
-			if s.MeantPod, err = readOnePod(ctx, r, s, p, d); err != nil {
+			in, err := readOnePod(ctx, r, s, p)
+			if err != nil {
 				return err
 			}
+			s.NamespaceContext.Inside = []explain.PodAnswer{{Answer: explain.Why(*in), Owner: s.Objects.PodOwner(p)}}
 		}
 	}
 	if row.kind == "Namespace" {
@@ -194,12 +196,12 @@ func readSubject(ctx context.Context, r *reader, s *explain.Subject) error {
 }
 
 // readOnePod reads what an answer about one Pod of an object is made from.
-func readOnePod(ctx context.Context, r *reader, s *explain.Subject, p *corev1.Pod, d demand) (*explain.In, error) {
+func readOnePod(ctx context.Context, r *reader, s *explain.Subject, p *corev1.Pod) (*explain.In, error) {
 	in := explain.In{Now: s.Now, Pod: p, Ref: journal.Ref{Namespace: p.Namespace, Name: p.Name}}
 	if err := readJournalFacts(ctx, r, &in); err != nil {
 		return nil, err
 	}
-	if d.covers(demandOf(&p.Spec)) {
+	if demandOfObject(s.Object).covers(demandOf(&p.Spec)) {
 		in.ClusterContext = s.ClusterContext
 	}
 	if p.Namespace == s.Namespace {
