@@ -124,7 +124,8 @@ func TestReferencesOfFurtherKindsAreFollowed(t *testing.T) {
 			"ReplicationController shop r",
 			"ReferenceMissing spec.template.spec.containers[0].envFrom[0].configMapRef gone"},
 		{"read: StorageClass\n{apiVersion: storage.k8s.io/v1, kind: CSIStorageCapacity, metadata: {name: c, " +
-			"namespace: shop}, storageClassName: gone}", "CSIStorageCapacity shop c", "ReferenceMissing storageClassName gone"},
+			"namespace: shop}, storageClassName: gone}", "CSIStorageCapacity shop c",
+			"ReferenceMissing storageClassName gone"},
 
 		{custom("{target: {secretRef: {name: ther}}}"), "Backup shop b", "ReferenceMissing spec.target.secretRef ther"},
 		{custom("{target: {secretKeyRef: {name: there, key: kye}}}"), "Backup shop b",

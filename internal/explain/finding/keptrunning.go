@@ -54,8 +54,8 @@ func keptRunning(c *Cluster, o metav1.Object, self Object) []Finding {
 				"after": after.Round(time.Second).String()},
 			Message: fmt.Sprintf("Container %s of Pod %s still runs %s after container %s ended with exit code %d: a "+
 				"Job's Pod has ended when all its containers have. If %s only serves the other, it is a sidecar, "+
-				"which stands among the initContainers with restartPolicy Always: it is then ended with the others.", x.Name,
-				self.Name, after.Round(time.Second), ended, code, x.Name)}
+				"which stands among the initContainers with restartPolicy Always: it is then ended with the others.",
+				x.Name, self.Name, after.Round(time.Second), ended, code, x.Name)}
 		if i < len(spec.Containers) && spec.Containers[i].Name == x.Name {
 			f.Remedies = []Remedy{c.asSidecar(root, spec, at, i)}
 		}
