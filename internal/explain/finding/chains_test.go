@@ -145,6 +145,53 @@ func TestReferencesOfFurtherKindsAreFollowed(t *testing.T) {
 	})
 }
 
+// A role's create with names is of no use, unless another rule allows it without; what an event
+// says of a DaemonSet that was refused Pods is over when it has them; and what a level of Pod
+// Security demands is set at once, for each container that it names.
+func TestWhatWasMendedIsNotNamedAgain(t *testing.T) {
+	role := func(more string) string {
+		return "{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: r, namespace: shop}, rules: " +
+			"[{apiGroups: [''], resources: [configmaps], resourceNames: [a], verbs: [create, get]}" + more + "]}"
+	}
+	const rule = ", {apiGroups: [''], resources: [configmaps], verbs: [create]}"
+	daemons := func(current, words string) string {
+		return "{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: d, namespace: shop}, spec: {template: {spec: " +
+			"{containers: [{name: a}, {name: b}]}}}, status: {desiredNumberScheduled: 2, currentNumberScheduled: " +
+			current + "}}\n---\n{apiVersion: v1, kind: Event, metadata: {name: e, namespace: shop}, type: Warning, " +
+			"reason: FailedCreate, lastTimestamp: \"2026-05-01T11:59:50Z\", involvedObject: {kind: DaemonSet, " +
+			"namespace: shop, name: d}, message: '" + words + "'}"
+	}
+	const quota = "pods d-1 is forbidden: exceeded quota: q, requested: pods=1, used: pods=0, limited: pods=0"
+	const level = `pods is forbidden: violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false ` +
+		`(containers "a", "b" must set securityContext.allowPrivilegeEscalation=false), unrestricted capabilities ` +
+		`(container "b" must set securityContext.capabilities.drop=["ALL"])`
+	expectFindings(t, []struct{ cluster, of, want string }{
+		{role(""), "Role shop r", "NameNotAsked rules[0].verbs[0] create"},
+		{role(rule), "Role shop r", "no NameNotAsked"},
+		{role(strings.Replace(rule, "configmaps", "secrets", 1)), "Role shop r",
+			"NameNotAsked rules[0].verbs[0] create"},
+		{role(strings.Replace(rule, "verbs", "resourceNames: [b], verbs", 1)), "Role shop r",
+			"NameNotAsked rules[0].verbs[0] create"},
+		{daemons("1", quota), "DaemonSet shop d", "PodsRefused spec.template FailedCreate"},
+		{daemons("2", quota), "DaemonSet shop d", "no PodsRefused"},
+	})
+	found := 0
+	for _, f := range Of(clusterOf(t, daemons("0", level)), Object{"DaemonSet", "shop", "d"}) {
+		if f.Code != "PodSecurityViolated" || f.Object.Kind == "Namespace" {
+			continue
+		}
+		found++
+		const want = `[{"name":"a","securityContext":{"allowPrivilegeEscalation":false}},{"name":"b",` +
+			`"securityContext":{"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]}}}]`
+		if len(f.Remedies) != 1 || !strings.Contains(strings.Join(f.Remedies[0].Run, ""), want) {
+			t.Errorf("got %+v, want one remedy with %s", f, want)
+		}
+	}
+	if found != 2 {
+		t.Errorf("got %d findings about the level, want 2", found)
+	}
+}
+
 // A port by name that only some of the Pods have which a Service selects is told of; not while one
 // workload's Pods are rolled out, nor where all have it.
 func TestAPortThatSomePodsLackIsNamed(t *testing.T) {
