@@ -148,7 +148,7 @@ func TestReferencesOfFurtherKindsAreFollowed(t *testing.T) {
 // A role's create with names is of no use, unless another rule allows it without; what an event
 // says of a DaemonSet that was refused Pods is over when it has them; and what a level of Pod
 // Security demands is set at once, for each container that it names.
-func TestWhatWasMendedIsNotNamedAgain(t *testing.T) {
+func TestWhatWasRepairedIsNotNamedAgain(t *testing.T) {
 	role := func(more string) string {
 		return "{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: r, namespace: shop}, rules: " +
 			"[{apiGroups: [''], resources: [configmaps], resourceNames: [a], verbs: [create, get]}" + more + "]}"
