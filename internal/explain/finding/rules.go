@@ -126,6 +126,11 @@ var rules = []rule{
 	{"numbers", append([]string{"HorizontalPodAutoscaler"}, templated...), numbersConflict},
 	{"edges", templated, numbersAtEdge},
 	{"account tokens", []string{"Secret"}, accountToken},
+	{"kept running", []string{"Pod"}, keptRunning},
+	{"beside the unplaced", []string{"Pod"}, besideUnplaced},
+	{"flow rules", []string{"FlowSchema"}, flowRules},
+	{"ports of some", []string{"Service"}, portsOfSome},
+	{"shut out", templated, shutOut},
 	{"unmade sources", []string{"PersistentVolumeClaim"}, sourceUnserved},
 }
 

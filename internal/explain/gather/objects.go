@@ -117,7 +117,7 @@ func readObjects(ctx context.Context, r *reader, around *explain.ClusterContext,
 var aboutAPI = []string{"Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding", "ValidatingWebhookConfiguration",
 	"MutatingWebhookConfiguration", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
 	"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "PersistentVolumeClaim",
-	"HorizontalPodAutoscaler"}
+	"HorizontalPodAutoscaler", "FlowSchema"}
 
 // readServed reads what the API serves, and what of it is in no namespace; nil when a group could
 // not be read.
