@@ -59,7 +59,9 @@ type StaticPods struct {
 type Dependencies struct {
 	HostIPs func() []string
 	Cgroups Cgroups
-	Mounts  volume.Mounter
+	// signals containers past the runtime when the node is short; nil: the runtime alone does
+	Processes podactions.Processes
+	Mounts    volume.Mounter
 	// for exec probes, which the journal keeps apart; Options.Runtime when nil
 	ProbeRuntime internalapi.RuntimeService
 	// opens connections of network probes and hooks; nil dials the network

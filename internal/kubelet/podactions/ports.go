@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	internalapi "k8s.io/cri-api/pkg/apis"
@@ -37,6 +38,16 @@ type VolumeManager interface {
 type Cgroups interface {
 	Ensure(path string, v resource.Values) error
 	Remove(path string) error
+}
+
+// Processes signals processes of containers, past the runtime; linux/cgroup's Tree does. A container
+// is its Pod's cgroup and its id.
+type Processes interface {
+	// SignalInit sends a signal to the first process, as the runtime would; ended is closed when that
+	// process has ended, or when ctx has. After an error nothing was sent.
+	SignalInit(ctx context.Context, pod, id string, s unix.Signal) (ended <-chan struct{}, err error)
+	// KillContainer sends KILL to all processes.
+	KillContainer(pod, id string) error
 }
 
 // Cluster reads what a Pod's configuration refers to in the API besides ConfigMaps and Secrets.
@@ -73,6 +84,7 @@ type Deps struct {
 	RuntimeCache   RuntimeCache
 	Devices        Devices      // nil: there are none
 	Claims         Claims       // nil: no driver can register
+	Processes      Processes    // nil: the runtime alone sends signals
 	HTTP           *http.Client // for lifecycle hooks
 	Events         *events.Recorder
 	Journal        journal.Sink

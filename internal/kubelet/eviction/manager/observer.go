@@ -51,6 +51,7 @@ type Observer struct {
 
 	mu     sync.Mutex
 	mounts mounts
+	asking bool // the runtime was asked for mounts and has not answered
 }
 
 // mounts is where the runtime keeps its files, as it was last told.
@@ -62,6 +63,9 @@ type mounts struct {
 
 // mountsAge is how long the runtime's answer about its directories is believed.
 const mountsAge = 10 * time.Minute
+
+// firstMounts is how long a look waits for the first answer.
+const firstMounts = 2 * time.Second
 
 // Observe reads the node. What cannot be read is left out, so that a file system that hangs does
 // not hide that memory is short; the error is about all together.
@@ -109,20 +113,55 @@ func (o *Observer) filesystem(dir string, now time.Time) eviction.Filesystem {
 }
 
 // runtimeMounts asks the runtime where its files are, and now and then again; an answer that does
-// not come leaves the last one.
+// not come leaves the last one. Only the first question is waited for, and not long: a runtime that
+// is slow must not hide that memory is short.
 func (o *Observer) runtimeMounts(ctx context.Context, now time.Time) mounts {
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	if !o.mounts.read.IsZero() && now.Sub(o.mounts.read) < mountsAge {
-		return o.mounts
+	known := o.mounts
+	if !known.read.IsZero() && now.Sub(known.read) < mountsAge || o.asking {
+		o.mu.Unlock()
+		return known
 	}
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	o.asking = true
+	o.mu.Unlock()
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		o.askMounts(ctx, now)
+	}()
+	if !known.read.IsZero() {
+		return known
+	}
+	select {
+	case <-answered:
+	case <-time.After(firstMounts):
+	case <-ctx.Done():
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.mounts
+}
+
+// askMounts asks once, and notes the answer.
+func (o *Observer) askMounts(ctx context.Context, now time.Time) {
+	m, ok := o.readMounts(ctx)
+	m.read = now
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.asking = false
+	if ok {
+		o.mounts = m
+	}
+}
+
+func (o *Observer) readMounts(ctx context.Context) (m mounts, ok bool) {
+	ctx, cancel := context.WithTimeout(ctx, Period)
 	defer cancel()
 	info, err := o.Images.ImageFsInfo(ctx)
 	if err != nil || len(info.GetImageFilesystems()) == 0 {
-		return o.mounts
+		return m, false
 	}
-	m := mounts{read: now, images: info.ImageFilesystems[0].GetFsId().GetMountpoint()}
+	m.images = info.ImageFilesystems[0].GetFsId().GetMountpoint()
 	m.containers = m.images
 	if list := info.GetContainerFilesystems(); len(list) > 0 {
 		m.containers = list[0].GetFsId().GetMountpoint()
@@ -130,14 +169,13 @@ func (o *Observer) runtimeMounts(ctx context.Context, now time.Time) mounts {
 	root, errRoot := o.Host.Device(o.RootDir)
 	images, errImages := o.Host.Device(m.images)
 	if errRoot != nil || errImages != nil {
-		return o.mounts
+		return m, false
 	}
 	m.disks.DedicatedImageFs = root != images
 	if containers, err := o.Host.Device(m.containers); err == nil {
 		m.disks.SplitImageFs = containers != images
 	}
-	o.mounts = m
-	return m
+	return m, true
 }
 
 // Measure reads what Pods take of a resource. Memory and processes are read from cgroups, without
