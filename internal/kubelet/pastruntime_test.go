@@ -51,7 +51,7 @@ func (s *pastRuntime) KillContainer(pod, id string) error {
 //
 // row: EVC-09
 func TestAHardThresholdDoesNotWaitForTheRuntime(t *testing.T) {
-	const asked, deaf = `trap "exit 0" TERM; ` + unyielding, `trap "" TERM; ` + unyielding
+	const asked, deaf = `trap "exit 3" TERM; ` + unyielding, `trap "" TERM; ` + unyielding
 	hard := eviction.Settings{Hard: map[string]string{"memory.available": "10%"}}
 	soft := eviction.Settings{Soft: map[string]string{"memory.available": "10%"},
 		SoftGracePeriod: map[string]string{"memory.available": "1s"}}
@@ -64,7 +64,7 @@ func TestAHardThresholdDoesNotWaitForTheRuntime(t *testing.T) {
 	}{
 		{name: "ends when it is asked", command: asked, settings: hard, want: "SIGTERM 0s"},
 		{name: "does not end", command: deaf, settings: hard, want: "SIGTERM 0s, SIGKILL 2s"},
-		{name: "a signal of its own", command: `trap "exit 0" USR1; ` + unyielding, signal: "SIGUSR1", settings: hard,
+		{name: "a signal of its own", command: `trap "exit 3" USR1; ` + unyielding, signal: "SIGUSR1", settings: hard,
 			want: "SIGUSR1 0s"},
 		{name: "its first process is not known", command: asked, settings: hard, unknown: true, want: "SIGKILL 2s"},
 		{name: "a soft threshold", command: asked, settings: soft},
