@@ -90,7 +90,7 @@ systemReserved: {memory: "%d"}
 kernelMemcgNotification: true
 evictionHard: {memory.available: "%d"}
 evictionPressureTransitionPeriod: 1s
-`, m.MemoryBytes-evictionPods, evictionThreshold)
+`, int64(m.MemoryBytes)-evictionPods, evictionThreshold)
 	return f.Name(), errors.Join(err, f.Close())
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/eviction/manager"
 	"github.com/gantry-project/gantry/internal/linux/cgroup"
 	"github.com/gantry-project/gantry/internal/linux/proc"
-	"github.com/gantry-project/gantry/internal/pod/usage"
+	podusage "github.com/gantry-project/gantry/internal/pod/usage"
 )
 
 // evictionPass measures one pass of the eviction manager over 110 Pods of one container, whose
@@ -48,13 +48,13 @@ func (b *bench) evictionPass(ctx context.Context) (f result.Figure, err error) {
 	}
 	list, errs := eviction.Thresholds(eviction.Settings{Hard: map[string]string{"memory.available": "100%"}})
 	if len(errs) > 0 {
-		return f, errs[0].Err
+		return f, fmt.Errorf("thresholds: %v", errs)
 	}
 	m, err := proc.Read("/")
 	if err != nil {
 		return f, err
 	}
-	o := &manager.Observer{Cgroups: tree, Host: passHost{}, Images: passImages{}, MemoryBytes: m.MemoryBytes,
+	o := &manager.Observer{Cgroups: tree, Host: passHost{}, Images: passImages{}, MemoryBytes: int64(m.MemoryBytes),
 		RootDir: "/", PodsPath: root, PodPath: func(p *v1.Pod) string { return path.Join(root, string(p.UID)) }}
 	var took []time.Duration
 	for range b.times(500) {
@@ -90,9 +90,9 @@ func pass(ctx context.Context, o *manager.Observer, list []eviction.Threshold, p
 
 type passHost struct{}
 
-func (passHost) Disk(dir string) (usage.Disk, error) {
+func (passHost) Disk(dir string) (podusage.Disk, error) {
 	d, err := proc.StatFS(dir)
-	return usage.Disk{Capacity: d.CapacityBytes, Available: d.AvailableBytes, Inodes: d.Inodes,
+	return podusage.Disk{Capacity: d.CapacityBytes, Available: d.AvailableBytes, Inodes: d.Inodes,
 		InodesFree: d.InodesFree}, err
 }
 func (passHost) Device(dir string) (uint64, error)       { return proc.Device(dir) }

@@ -201,3 +201,8 @@ func (benchDriver) HandleError(context.Context, error, string) {}
 func noDevices([]string) (*pluginapi.AllocateResponse, error) {
 	return &pluginapi.AllocateResponse{ContainerResponses: []*pluginapi.ContainerAllocateResponse{{}}}, nil
 }
+
+func (benchDriver) WatchHealthStatus(ctx context.Context, _ chan<- kubeletplugin.DeviceHealthReport) error {
+	<-ctx.Done()
+	return nil
+}

@@ -35,7 +35,8 @@ func (n *node) reaction(ctx context.Context, who, victim string, since time.Dura
 		return
 	}
 	for _, s := range sent {
-		n.sayAt(s.at, "kernel: %s to process %d (%s)", unix.SignalName(unix.Signal(s.number)), s.pid, s.comm)
+		n.sayAt(s.at, "kernel: %s to process %d (%s) from %s", unix.SignalName(unix.Signal(s.number)), s.pid, s.comm,
+			s.from)
 	}
 	first := sent[0]
 	name := unix.SignalName(unix.Signal(first.number))

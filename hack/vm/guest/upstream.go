@@ -26,6 +26,9 @@ func upstream(ctx context.Context, n *node) error {
 	if err := n.takeOver(ctx); err != nil {
 		return err
 	}
+	if err := n.kernel.watchMemory(); err != nil {
+		return err
+	}
 	if err := n.start(ctx, memoryPods(true)...); err != nil {
 		return err
 	}

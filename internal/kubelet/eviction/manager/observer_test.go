@@ -172,6 +172,7 @@ func TestSignalsOfDisksAndProcesses(t *testing.T) {
 	}
 }
 
+// row: EVC-14
 func TestADeadFileServerHidesNoMemoryPressure(t *testing.T) {
 	tree := trees(t, 0)["v2"]
 	o := observer(tree, "/far")
