@@ -60,7 +60,7 @@ func (b *bench) eviction(ctx context.Context) (figures []result.Figure, err erro
 		stages := map[string][]time.Duration{}
 		for k := range b.times(15) {
 			name := fmt.Sprintf("%s-%d", kind.name, k)
-			if err := evictOne(ctx, c, pods, hungry(name, kind.trap), stages); err != nil {
+			if err := evictOne(ctx, c, pods, eater(name, kind.trap), stages); err != nil {
 				return nil, fmt.Errorf("%s: %w", name, err)
 			}
 		}
@@ -119,8 +119,8 @@ func (p podsCgroup) left() (int64, error) {
 	return int64(u.Limit) - int64(u.WorkingSet), err
 }
 
-// hungry is a Pod that eats memory, some 60 MiB a second, and does something when it is told to end.
-func hungry(name, trap string) *v1.Pod {
+// eater is a Pod that eats memory, some 60 MiB a second, and does something when it is told to end.
+func eater(name, trap string) *v1.Pod {
 	p := sleeper(name)
 	p.Spec.RestartPolicy = v1.RestartPolicyNever
 	memory := v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory, SizeLimit: resource.NewQuantity(2<<30,

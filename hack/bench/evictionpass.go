@@ -46,7 +46,7 @@ func (b *bench) evictionPass(ctx context.Context) (f result.Figure, err error) {
 		}
 		pods = append(pods, p)
 	}
-	list, errs := eviction.Thresholds(eviction.Settings{Hard: map[string]string{"memory.available": "100%"}})
+	list, errs := eviction.Thresholds(eviction.Settings{Hard: map[string]string{"memory.available": "99%"}})
 	if len(errs) > 0 {
 		return f, fmt.Errorf("thresholds: %v", errs)
 	}

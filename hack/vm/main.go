@@ -32,7 +32,7 @@ func (e unavailableError) Error() string { return "no virtual machine can be had
 func main() {
 	bin := flag.String("bin", "build/bin", "directory of gantry and what containers need beside it")
 	out := flag.String("out", "build/vm", "directory for the disks and the machine's console")
-	timeout := flag.Duration("timeout", 20*time.Minute, "when the machine is ended in any case")
+	timeout := flag.Duration("timeout", time.Hour, "when the machine is ended in any case")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	ctx, cancel := context.WithTimeout(ctx, *timeout)

@@ -13,7 +13,7 @@ import (
 
 const (
 	upstreamConfig = "/etc/upstream.yaml"
-	upstreamLog    = "/var/log/kubelet.log"
+	upstreamLog    = "/run/kubelet.log"
 )
 
 // upstream has upstream's kubelet take the node over, over the same containerd, store and

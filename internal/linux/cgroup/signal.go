@@ -21,8 +21,8 @@ var past = time.Unix(1, 0)
 var ErrNoInit = errors.New("no process is the first of a PID namespace that all of the container are in")
 
 // SignalInit sends a signal to the first process of the container id below the Pod's cgroup, as its
-// runtime would: to process 1 of the PID namespace that all processes of the container are in. ended
-// is closed when that process has ended, or when ctx has. After an error nothing was sent.
+// runtime would: to process 1 of the PID namespace that all processes of the container are in.
+// ended is closed when that process has ended, or when ctx has. After an error nothing was sent.
 func (t *Tree) SignalInit(ctx context.Context, pod, id string, s unix.Signal) (ended <-chan struct{}, err error) {
 	at, err := t.container(pod, id)
 	if err != nil {

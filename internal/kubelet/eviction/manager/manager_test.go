@@ -405,7 +405,8 @@ func TestPodsOverTheirOwnLimitsGoFirst(t *testing.T) {
 	})
 }
 
-// Disks that are slow to measure hold up neither the kernel's notice of memory nor a hard threshold.
+// Disks that are slow to measure hold up neither the kernel's notice of memory nor a hard
+// threshold.
 func TestMeasuringDisksHoldsUpNoEvictionForMemory(t *testing.T) {
 	for _, notice := range []bool{true, false} {
 		run(t, eviction.MemoryAvailable, func(w *testNode) {
@@ -425,8 +426,8 @@ func TestMeasuringDisksHoldsUpNoEvictionForMemory(t *testing.T) {
 			}
 			w.pass(100 * time.Millisecond)
 			if len(w.ends) != 1 || w.ends["web"].RequestedAt.Sub(begun) > 50*time.Millisecond {
-				t.Errorf("notice %t: got %v asked to end %s after the node ran short, want web within 50ms", notice, w.ends,
-					w.ends["web"].RequestedAt.Sub(begun))
+				t.Errorf("notice %t: got %v asked to end %s after the node ran short, want web within 50ms", notice,
+					w.ends, w.ends["web"].RequestedAt.Sub(begun))
 			}
 			close(measured)
 		})

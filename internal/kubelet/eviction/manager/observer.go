@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -193,21 +195,38 @@ func (o *Observer) Measure(ctx context.Context, of v1.ResourceName,
 		}
 		return out, nil
 	}
-	for _, p := range pods {
-		at := o.PodPath(p)
-		memory, err := o.Cgroups.MemoryUse(at)
-		if err != nil {
-			continue
+	uses := make([]*eviction.PodUse, len(pods))
+	var all errgroup.Group
+	all.SetLimit(runtime.GOMAXPROCS(0)) // the kernel sums up what it counts on each CPU at every reading
+	for i, p := range pods {
+		all.Go(func() error {
+			uses[i] = o.measureCgroup(of, p)
+			return nil
+		})
+	}
+	_ = all.Wait() // no reading fails the others
+	for i, p := range pods {
+		if uses[i] != nil {
+			out[p.UID] = *uses[i]
 		}
-		u := eviction.PodUse{Memory: signed(memory.WorkingSet)}
-		if of == v1.ResourceMemory {
-			u.Containers = o.containers(p, at)
-		} else if list, err := o.Cgroups.Processes(at); err == nil {
-			u.Processes = uint64(len(list))
-		}
-		out[p.UID] = u
 	}
 	return out, nil
+}
+
+// measureCgroup reads what a Pod takes of memory or processes; nil when it has no cgroup.
+func (o *Observer) measureCgroup(of v1.ResourceName, p *v1.Pod) *eviction.PodUse {
+	at := o.PodPath(p)
+	memory, err := o.Cgroups.MemoryUse(at)
+	if err != nil {
+		return nil
+	}
+	u := &eviction.PodUse{Memory: signed(memory.WorkingSet)}
+	if of == v1.ResourceMemory {
+		u.Containers = o.containers(p, at)
+	} else if list, err := o.Cgroups.Processes(at); err == nil {
+		u.Processes = uint64(len(list))
+	}
+	return u
 }
 
 // containers reads the memory of the containers that the Pod's status names.
