@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -232,7 +233,6 @@ func (o *Observer) measureCgroup(of v1.ResourceName, p *v1.Pod) *eviction.PodUse
 // containers reads the memory of the containers that the Pod's status names.
 func (o *Observer) containers(p *v1.Pod, at string) []eviction.ContainerUse {
 	var out []eviction.ContainerUse
-	children, _ := o.Cgroups.List(at) // none: the Pod has ended meanwhile
 	for _, list := range [][]v1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses,
 		p.Status.EphemeralContainerStatuses} {
 		for _, s := range list {
@@ -240,17 +240,30 @@ func (o *Observer) containers(p *v1.Pod, at string) []eviction.ContainerUse {
 			if !ok || id == "" || s.State.Running == nil {
 				continue
 			}
-			for _, name := range children {
-				if !strings.Contains(name, id) { // the id itself, or cri-containerd-ID.scope with systemd
-					continue
-				}
-				if memory, err := o.Cgroups.MemoryUse(path.Join(at, name)); err == nil {
-					out = append(out, eviction.ContainerUse{Name: s.Name, Memory: signed(memory.WorkingSet)})
-				}
+			if memory, err := o.containerMemory(at, id); err == nil {
+				out = append(out, eviction.ContainerUse{Name: s.Name, Memory: signed(memory.WorkingSet)})
 			}
 		}
 	}
 	return out
+}
+
+// containerMemory reads the memory of a container by its id, which is the name of its cgroup, or
+// with systemd a part of it (cri-containerd-ID.scope): listing costs more than a reading.
+func (o *Observer) containerMemory(at, id string) (usage.MemoryUse, error) {
+	memory, err := o.Cgroups.MemoryUse(path.Join(at, id))
+	if err == nil {
+		return memory, nil
+	}
+	children, listErr := o.Cgroups.List(at)
+	if listErr != nil {
+		return memory, listErr
+	}
+	i := slices.IndexFunc(children, func(name string) bool { return strings.Contains(name, id) })
+	if i < 0 {
+		return memory, err // it has ended meanwhile
+	}
+	return o.Cgroups.MemoryUse(path.Join(at, children[i]))
 }
 
 func signed(n uint64) *int64 {
