@@ -61,8 +61,8 @@ func sinceBoot(at time.Time) time.Duration { return now() - time.Since(at) }
 // journalStages says, by the victim's journal, when Gantry had decided and what it did until the
 // first signal. Upstream has no journal.
 func (n *node) journalStages(ctx context.Context, who, victim string, since, signal time.Duration) {
-	raw, err := n.api.CoreV1().RESTClient().Get().AbsPath("/apis/journal.gantry.dev/v1alpha1/namespaces/default/podjournals/"+
-		victim).SetHeader("Accept", "application/json").DoRaw(ctx)
+	raw, err := n.api.CoreV1().RESTClient().Get().AbsPath("/apis/journal.gantry.dev/v1alpha1/namespaces/default",
+		"podjournals", victim).SetHeader("Accept", "application/json").DoRaw(ctx)
 	var all struct{ Entries []journal.Entry }
 	if err == nil {
 		err = json.Unmarshal(raw, &all)
@@ -75,6 +75,7 @@ func (n *node) journalStages(ctx context.Context, who, victim string, since, sig
 	if times := n.kernel.since(crossed, since); len(times) > 0 && times[0] < signal {
 		from = times[0]
 	}
+	told := map[string]bool{} // a runtime that does not come back is asked again
 	for _, e := range all.Entries {
 		var stage string
 		switch f := e.Fact.(type) {
@@ -88,9 +89,10 @@ func (n *node) journalStages(ctx context.Context, who, victim string, since, sig
 			stage = f.Step
 		}
 		at := sinceBoot(e.At)
-		if stage == "" || at < since {
+		if stage == "" || told[stage] || at < since {
 			continue
 		}
+		told[stage] = true
 		n.sayAt(at, "journal of %s: %s", victim, e.Fact.Line())
 		n.figure(who+"/"+crossed+" → "+stage, at-from)
 	}
@@ -111,7 +113,8 @@ func (n *node) logStages(file string, since time.Duration) {
 			continue
 		}
 		y, month, d := time.Now().Date()
-		at := sinceBoot(time.Date(y, month, d, clock.Hour(), clock.Minute(), clock.Second(), clock.Nanosecond(), time.Local))
+		at := sinceBoot(time.Date(y, month, d, clock.Hour(), clock.Minute(), clock.Second(), clock.Nanosecond(),
+			time.Local))
 		if at >= since {
 			n.sayAt(at, "log: %s", m[2])
 		}
