@@ -35,7 +35,12 @@ reservedMemory: [{numaNode: 0, limits: {memory: 300Mi}}]
 topologyManagerPolicy: best-effort
 featureGates: {MemoryQoS: true}
 kernelMemcgNotification: true
-evictionHard: {memory.available: 100Mi, nodefs.available: 1%, nodefs.inodesFree: 1%, imagefs.available: 1%, pid.available: "100"}
+evictionHard:
+  memory.available: 100Mi
+  nodefs.available: 1%
+  nodefs.inodesFree: 1%
+  imagefs.available: 1%
+  pid.available: "100"
 evictionSoft: {memory.available: 200Mi}
 evictionSoftGracePeriod: {memory.available: 1m30s}
 `
