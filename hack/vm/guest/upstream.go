@@ -9,6 +9,10 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 const (
@@ -77,6 +81,11 @@ authorization: {mode: AlwaysAllow}
 	}
 	go n.relay(said, ready)
 	if err := n.waitAPI(ctx); err != nil {
+		return err
+	}
+	account := &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}} // no controller makes it any more
+	if _, err := n.api.CoreV1().ServiceAccounts("default").Create(ctx, account,
+		metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		return err
 	}
 	log, err := os.Create(upstreamLog)
