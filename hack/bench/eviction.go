@@ -27,13 +27,13 @@ const (
 	evictionThreshold = 100 << 20 // of which less than that may be left
 )
 
-// eviction measures how soon a Pod is told to end when all Pods together have eaten what they may: a
-// hard threshold of memory, with the cgroup of all Pods as what runs short. "threshold" is when
-// a reading of that cgroup, one each millisecond, first has less left than the threshold; "decided"
-// is the entry Evicted of the Pod's journal, "TERM" that its first process was sent its stop signal,
-// "KILL" that all of it was killed because it had not ended after the two seconds that a victim has.
-// A victim that "ends" does so when it is told to; one that is "deaf" does not. "pass" is one of the
-// eviction manager over 110 Pods.
+// eviction measures how soon a Pod is told to end when all Pods together have eaten what they may:
+// a hard threshold of memory, with the cgroup of all Pods as what runs short. "threshold" is when a
+// reading of that cgroup, one each millisecond, first has less left than the threshold; "decided"
+// is the entry Evicted of the Pod's journal, "TERM" that its first process was sent its stop
+// signal, "KILL" that all of it was killed because it had not ended after the two seconds that a
+// victim has. A victim that "ends" does so when it is told to; one that is "deaf" does not. "pass"
+// is one of the eviction manager over 110 Pods.
 func (b *bench) eviction(ctx context.Context) (figures []result.Figure, err error) {
 	passes, err := b.evictionPass(ctx)
 	if err != nil {

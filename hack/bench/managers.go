@@ -51,8 +51,8 @@ const (
 )
 
 // managers measures a kubelet at rest, in a process of its own, with all managers of the node's
-// resources on, a device plugin and a DRA driver registered, and ten Pods: one has a core alone, one
-// a device, one a claim. Wake-ups are the voluntary context switches of its threads.
+// resources on, a device plugin and a DRA driver registered, and ten Pods: one has a core alone,
+// one a device, one a claim. Wake-ups are the voluntary context switches of its threads.
 func (b *bench) managers(ctx context.Context) ([]result.Figure, error) {
 	config := filepath.Join(filepath.Dir(b.archive), "managers.yaml")
 	if err := os.WriteFile(config, []byte(allManagers), 0o600); err != nil {
@@ -108,7 +108,8 @@ func (n *nodeBench) fillManaged(ctx context.Context) error {
 	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "claim", Namespace: "default"}}
 	claim.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "one",
 		Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: claimDriver}}}
-	if _, err := n.client.ResourceV1().ResourceClaims("default").Create(ctx, claim, metav1.CreateOptions{}); err != nil {
+	claims := n.client.ResourceV1().ResourceClaims("default")
+	if _, err := claims.Create(ctx, claim, metav1.CreateOptions{}); err != nil {
 		return err
 	}
 	var names []string
