@@ -116,6 +116,9 @@ func podsOf(i *instance.Instance) (podsCgroup, error) {
 // left is how much memory the Pods have left.
 func (p podsCgroup) left() (int64, error) {
 	u, err := p.tree.MemoryUse(p.path)
+	if err == nil && u.Limit == 0 {
+		err = errors.New("the cgroup of all Pods has no limit")
+	}
 	return int64(u.Limit) - int64(u.WorkingSet), err
 }
 
