@@ -131,8 +131,9 @@ func (k *Kubelet) initializeModules(ctx context.Context) {
 	context.AfterFunc(ctx, probeManager.Close)
 	executor := podactions.New(podactions.Deps{
 		Runtime: countedRuntime{o.Runtime, o.Dependencies.Metrics}, Images: o.Images, Volumes: k.volumeManager,
-		Cgroups: &qosContainerManager{Cgroups: o.Dependencies.Cgroups, opts: o.Resources, pods: k.activePods,
-			protected: o.Dependencies.Metrics.ProtectedMemory},
+		Kernel: podactions.Kernel{Cgroups: &qosContainerManager{Cgroups: o.Dependencies.Cgroups, opts: o.Resources,
+			pods: k.activePods, protected: o.Dependencies.Metrics.ProtectedMemory},
+			Processes: o.Dependencies.Processes},
 		Cluster: k.cluster, UserNamespaces: k.userNamespaces, RuntimeCache: k.pleg,
 		Containers: k.containers, Puller: k.newPuller(ctx), Devices: k.devices, Claims: k.devices.Claims(),
 		HTTP: hookClient(o.Dependencies.Dial), Events: k.events, Journal: o.Journal,
