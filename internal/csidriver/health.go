@@ -102,6 +102,7 @@ func (d *Driver) dataHealth(v *record) []*csipb.VolumeHealth_VolumeHealthEntry {
 type mountInfo struct {
 	path, device        string // device as MAJOR:MINOR
 	readOnly, fsIsFixed bool   // this mount, and its whole file system, take no writes
+	shutdown            bool   // the file system answers with errors until it is mounted anew
 }
 
 // mountedPaths are those of the paths that something is mounted at.
@@ -125,7 +126,8 @@ func parseMounts(from io.Reader, paths []string) []mountInfo {
 			continue
 		}
 		m := mountInfo{path: unescape.Replace(mount[4]), device: mount[2],
-			readOnly: hasOption(mount[5], "ro"), fsIsFixed: hasOption(super[2], "ro")}
+			readOnly: hasOption(mount[5], "ro"), shutdown: hasOption(super[2], "shutdown"),
+			fsIsFixed: hasOption(super[2], "ro") || hasOption(super[2], "emergency_ro")} // ext4 since Linux 6.15
 		found[m.path] = m
 	}
 	var out []mountInfo
@@ -164,6 +166,10 @@ func filesystemHealth(mounts []mountInfo) (out []*csipb.VolumeHealth_VolumeHealt
 		if m.fsIsFixed && !m.readOnly {
 			add(csipb.VolumeHealthErrorType_DEGRADED, reasonFilesystemReadOnly,
 				"the kernel has set the file system at %s read-only", m.path)
+		}
+		if m.shutdown {
+			add(csipb.VolumeHealthErrorType_INACCESSIBLE, reasonInputOutputError,
+				"the kernel has shut the file system at %s down", m.path)
 		}
 		if err := readable(m.path); err != nil {
 			add(csipb.VolumeHealthErrorType_INACCESSIBLE, reasonInputOutputError, "%v", err)
