@@ -17,6 +17,7 @@ import (
 	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 )
 
+// row: OPS-11
 // Volumes in use are counted by Pod, those to be attached by node, those that are by what the
 // attacher says.
 func TestVolumesAreCounted(t *testing.T) {
@@ -72,6 +73,7 @@ func TestVolumesAreCounted(t *testing.T) {
 	}
 }
 
+// row: OPS-11
 // A detach is forced when the node is not waited for, and counted with upstream's reason.
 func TestForcedDetachesAreCounted(t *testing.T) {
 	now := time.Unix(10000, 0)
