@@ -334,6 +334,7 @@ func TestPullSecrets(t *testing.T) {
 	})
 }
 
+// row: OPS-11
 // Requests are counted as upstream counts them.
 func TestRequestsForImagesAreTold(t *testing.T) {
 	for _, c := range []struct {
