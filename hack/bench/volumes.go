@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -144,13 +145,13 @@ func withClaims(name string, from, many int) *v1.Pod {
 
 // measure measures one side.
 func (v *volumeBench) measure(ctx context.Context, side string) error {
-	if err := v.round(ctx, side, []*v1.Pod{withClaims(side+"-warm-up", 0, 1)}, nil); err != nil {
+	if err := v.round(ctx, []*v1.Pod{withClaims(side+"-warm-up", 0, 1)}, nil); err != nil {
 		return err
 	}
 	var one volumeStarts
 	for k := range v.b.times(30) {
 		p := withClaims(fmt.Sprintf("%s-one-%d", side, k), k, 1)
-		if err := v.round(ctx, side, []*v1.Pod{p}, &one); err != nil {
+		if err := v.round(ctx, []*v1.Pod{p}, &one); err != nil {
 			return err
 		}
 	}
@@ -160,7 +161,7 @@ func (v *volumeBench) measure(ctx context.Context, side string) error {
 		pods = append(pods, withClaims(fmt.Sprintf("%s-many-%d", side, k), k, 1))
 	}
 	var many volumeStarts
-	if err := v.round(ctx, side, pods, &many); err != nil {
+	if err := v.round(ctx, pods, &many); err != nil {
 		return err
 	}
 	v.figures = append(v.figures, result.Durations(side+"/at once/create → Running", many.total),
@@ -178,7 +179,7 @@ func (s volumeStarts) figures(name string) []result.Figure {
 }
 
 // round runs Pods and ends them; shares are known of a round of one Pod.
-func (v *volumeBench) round(ctx context.Context, side string, pods []*v1.Pod, into *volumeStarts) error {
+func (v *volumeBench) round(ctx context.Context, pods []*v1.Pod, into *volumeStarts) error {
 	before, err := v.spent(ctx)
 	if err != nil {
 		return err
@@ -195,7 +196,7 @@ func (v *volumeBench) round(ctx context.Context, side string, pods []*v1.Pod, in
 		})
 	}
 	all.Wait()
-	if err := slices.MaxFunc(failed, func(a, b error) int { return len(fmt.Sprint(a)) - len(fmt.Sprint(b)) }); err != nil {
+	if err := errors.Join(failed...); err != nil {
 		return err
 	}
 	if err := v.seen.all(ctx, names, running); err != nil {
