@@ -183,10 +183,10 @@ func inertFields() []Field {
 
 // HonouredGates are the gates that something in Gantry asks.
 func HonouredGates() []string {
-	return []string{"AllAlpha", "AllBeta", "CSIVolumeHealth", "CPUManagerPolicyAlphaOptions", "CPUManagerPolicyBetaOptions",
+	return []string{"AllAlpha", "AllBeta", "CPUManagerPolicyAlphaOptions", "CPUManagerPolicyBetaOptions",
 		"CustomCPUCFSQuotaPeriod", "KubeletCrashLoopBackOffMax",
 		"KubeletEnsureSecretPulledImages", "KubeletServiceAccountTokenForCredentialProviders", "MemoryQoS",
-		"ResourceHealthStatus",
+		"ResourceHealthStatus", "CSIVolumeHealth",
 		"PodLevelResourceManagers"}
 }
 
