@@ -118,6 +118,7 @@ func (k *Kubelet) initializeModules(ctx context.Context) {
 		Changed: func(uid types.UID) { k.podWorkers.ObjectsChanged(uid) },
 	})
 	k.restoreVolumesInUse(ctx)
+	k.csi.health = k.newVolumeHealth()
 	probeManager := prober.New(prober.Deps{
 		Probers: prober.Probers{
 			HTTP: probehttp.Prober{UserAgent: userAgent, Dial: o.Dependencies.Dial},
@@ -148,9 +149,10 @@ func (k *Kubelet) initializeModules(ctx context.Context) {
 		Runtime: k.pleg, Actions: executor, Statuses: k.mirrorPods, Probes: probeManager, Admit: k.admit,
 		Resources: podResources{k},
 		Limits:    o.backOffLimits(), Resize: k.canResizePod,
-		Allocations: podactions.AllocationStore{Root: o.RootDir},
-		Node:        func() podstatus.Node { return podstatus.Node{HostIPs: k.node.hostIPs(), Runtime: o.RuntimeName} },
-		Events:      k.events, Journal: o.Journal, Meter: o.Dependencies.Metrics,
+		Allocations:  podactions.AllocationStore{Root: o.RootDir},
+		Node:         func() podstatus.Node { return podstatus.Node{HostIPs: k.node.hostIPs(), Runtime: o.RuntimeName} },
+		VolumeHealth: k.volumeHealth,
+		Events:       k.events, Journal: o.Journal, Meter: o.Dependencies.Metrics,
 		Memory:         k.memoryStats,
 		ResyncInterval: o.Config.SyncFrequency.Duration,
 	})
