@@ -30,7 +30,7 @@ type Options struct {
 	Objects   []runtime.Object
 	Start     time.Time // the clock's first time
 	Model     behavior.Model
-	Seed      uint64                                      // of the scheduler's choice among equal nodes; 0: 1
+	Seed      uint64                                      // of the scheduler's choice among equal nodes, and of UIDs; 0: 1
 	Scheduler *schedulerconfig.KubeSchedulerConfiguration // completed; nil: the default
 	// Heartbeats has nodes report, and those that do not be found unreachable. Without, every node
 	// stays as it is.
@@ -70,7 +70,7 @@ func New(ctx context.Context, o Options) (*Cluster, error) {
 	}
 	c := &Cluster{clock: o.Start, informers: syncinformer.New(), usage: newNodeUsage(o.Usage),
 		provisioner: newProvisioner(o.Objects)}
-	c.store, c.log = memstore.New(c.Now), &Log{now: c.Now}
+	c.store, c.log = memstore.New(c.Now, o.Seed), &Log{now: c.Now}
 	var err error
 	c.api, err = memapi.New(memapi.Options{Store: c.store, Informers: c.informers, Journal: c.log.SinkFor("apiserver"),
 		PodMetrics: c.podMetrics})
