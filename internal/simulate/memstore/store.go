@@ -115,6 +115,17 @@ func (s *Store) Replace(prefix, key string, o runtime.Object) {
 	}
 }
 
+// Remove takes out what has the key, past all rules.
+func (s *Store) Remove(prefix, key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if old, there := s.objects[prefix][key]; there {
+		s.revision++
+		delete(s.objects[prefix], key)
+		s.changes = append(s.changes, Change{Old: old})
+	}
+}
+
 // put stores o with the next revision. mu is held.
 func (s *Store) put(prefix, key string, old, o runtime.Object) {
 	s.revision++
