@@ -41,22 +41,29 @@ func (l *Lose) Begin(ctx context.Context, r *Run) error {
 			return err
 		}
 	}
+	if l.OutOfService {
+		r.Cluster.Watch(func(change memstore.Change) {
+			if n, ok := change.New.(*corev1.Node); ok {
+				l.noticed(r, n)
+			}
+		})
+	}
 	for _, name := range l.Nodes {
-		if _, err := r.Cluster.Client().CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{}); err != nil {
+		n, err := r.Cluster.Client().CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
 			return nodeError(ctx, r, name, err)
 		}
 		r.Cluster.Lose(name)
-	}
-	if l.OutOfService {
-		r.Cluster.Watch(func(change memstore.Change) { l.nodeChanged(r, change) })
+		if l.OutOfService {
+			l.noticed(r, n)
+		}
 	}
 	return nil
 }
 
-// nodeChanged has the taint put on a lost node that is seen not to be ready.
-func (l *Lose) nodeChanged(r *Run, change memstore.Change) {
-	n, ok := change.New.(*corev1.Node)
-	if !ok || !slices.Contains(l.Nodes, n.Name) || isOutOfService(n) ||
+// noticed has the taint put on a lost node that is seen not to be ready.
+func (l *Lose) noticed(r *Run, n *corev1.Node) {
+	if !slices.Contains(l.Nodes, n.Name) || isOutOfService(n) ||
 		!slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
 			return c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue
 		}) {
