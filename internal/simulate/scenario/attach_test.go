@@ -50,6 +50,7 @@ func came(t *testing.T, f *forecast.Forecast) forecast.Pod {
 	return forecast.Pod{}
 }
 
+// row: TOO-06
 // A Pod that is drained begins elsewhere when its volume was taken from its node and attached to the
 // other: a second to end, two to detach, two to attach, which are the Pod's time to start. A volume
 // that needs no attaching keeps it from nothing.
@@ -94,6 +95,7 @@ func TestALostNodeKeepsItsVolume(t *testing.T) {
 	}
 }
 
+// row: TOO-06
 // A Pod that was deleted by force from a silent node leaves its volume attached for six minutes.
 func TestASilentNodeKeepsAVolumeForSixMinutes(t *testing.T) {
 	in := input(withDisk(true)...)
