@@ -66,16 +66,10 @@ type lab struct {
 // What is foretold where nothing is left to chance is what comes: the same Pods go, and those that
 // come go to the same nodes.
 func TestForecastsComeTrue(t *testing.T) {
-	n := shortScenarios
-	if s := os.Getenv("FORECAST_SCENARIOS"); s != "" {
-		var err error
-		if n, err = strconv.Atoi(s); err != nil {
-			t.Fatal(err)
-		}
-	}
+	n, seed := fromEnv(t, "FORECAST_SCENARIOS", shortScenarios), fromEnv(t, "FORECAST_SEED", 2)
 	c := testcluster.Start(t, testcluster.WithNodes("n1", "n2", "n3", "n4"),
 		testcluster.WithNodeMonitorGracePeriod(25*time.Second))
-	l := &lab{t: t, cluster: c, client: c.Client, rand: rand.New(rand.NewPCG(1, 2))}
+	l := &lab{t: t, cluster: c, client: c.Client, rand: rand.New(rand.NewPCG(1, uint64(seed)))}
 	_, err := c.Client.SchedulingV1().PriorityClasses().Create(t.Context(), &schedulingv1.PriorityClass{
 		ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 1000}, metav1.CreateOptions{})
 	l.must(err)
@@ -112,6 +106,20 @@ func TestForecastsComeTrue(t *testing.T) {
 	if equal < n || compared["lose"] == 0 || compared["claims"] == 0 {
 		t.Errorf("only %d scenarios of %d were determined", equal, n)
 	}
+}
+
+// fromEnv is the number that a variable of the environment has, or else the usual one.
+func fromEnv(t *testing.T, name string, usual int) int {
+	t.Helper()
+	s := os.Getenv(name)
+	if s == "" {
+		return usual
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
 }
 
 // make makes nodes differ by fillers, and Deployments with or without a budget.

@@ -130,7 +130,7 @@ func (s *simulation) input(ctx context.Context) (scenario.Input, string, error) 
 		if !at.IsZero() {
 			in.Start = at.Truncate(time.Second)
 		}
-		in.Source = fmt.Sprint(s.from)
+		in.Source, in.Usage = fmt.Sprint(s.from), copied.Usage
 	} else {
 		client, err := s.NewClient()
 		if err != nil {
@@ -285,6 +285,11 @@ func (s *simulation) explain(ctx context.Context, r *scenario.Run) error {
 		pending := forecast.Pending{Pod: p.Namespace + "/" + p.Name, Cause: strings.Join(causes, "; ")}
 		for _, fix := range a.Fixes {
 			pending.Fixes = append(pending.Fixes, strings.Join(append([]string{fix.Description}, fix.Run...), "; "))
+		}
+		for _, node := range r.Cluster.Silent(ctx, p) {
+			pending.Fixes = append(pending.Fixes, fmt.Sprintf("once node %[1]s is surely off, say so: its Pods are deleted "+
+				"and its volumes detached; kubectl taint node %[1]s node.kubernetes.io/out-of-service=nodeshutdown:NoExecute",
+				node))
 		}
 		r.Forecast.Pending = append(r.Forecast.Pending, pending)
 	}

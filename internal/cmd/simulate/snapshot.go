@@ -15,7 +15,7 @@ func newSnapshot(streams cli.IO) *cobra.Command {
 	e := &cli.Inspector{Out: streams.Out}
 	c := &cobra.Command{
 		Use:   "snapshot",
-		Short: "Write a copy of the cluster that --from reads: nodes, Pods, workloads; no Secrets, no ConfigMaps",
+		Short: "Write a copy of the cluster that --from reads: nodes, Pods, workloads, usage; no Secrets, no ConfigMaps",
 		Example: "  gantry simulate snapshot > cluster.json\n" +
 			"  gantry simulate drain node/node-1 --from cluster.json",
 		Args: cobra.NoArgs,
@@ -37,6 +37,9 @@ func snapshot(c *cobra.Command, e *cli.Inspector, errOut io.Writer) error {
 	}
 	if note := copied.Note(); note != "" {
 		fmt.Fprintln(errOut, note)
+	}
+	if copied.Usage, err = source.Usage(c.Context(), client); err != nil {
+		fmt.Fprintf(errOut, "what containers take is not in the copy, so `load` will take requests: %v\n", err)
 	}
 	return source.WriteSnapshot(e.Out, copied, time.Now().UTC())
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/gantry-project/gantry/internal/cli"
 	"github.com/gantry-project/gantry/internal/simulate/scenario"
@@ -87,14 +88,15 @@ func newLose(streams cli.IO) *cobra.Command {
 		Short: "Say what the loss of nodes or of a zone brings: when it is noticed, what is evicted, where it goes",
 		Long: "lose has the nodes report nothing any more from now on. What happens then is the node lifecycle " +
 			"controller's and the taint eviction's doing.",
-		Example: "  gantry simulate lose node/node-1\n  gantry simulate lose --zone eu-1 -o json",
+		Example: "  gantry simulate lose node/node-1\n  gantry simulate lose node/node-1 --out-of-service\n" +
+			"  gantry simulate lose --zone eu-1 -o json",
 		RunE: func(c *cobra.Command, args []string) error {
 			names, err := nodeNames(args)
 			if err != nil {
 				return err
 			}
 			return s.run(c.Context(), func() (scenario.Change, error) {
-				return &scenario.Lose{Nodes: names, Zone: l.Zone}, nil
+				return &scenario.Lose{Nodes: names, Zone: l.Zone, OutOfService: l.OutOfService}, nil
 			})
 		},
 	}
@@ -106,6 +108,8 @@ func newLose(streams cli.IO) *cobra.Command {
 	}
 	s.flags(c)
 	c.Flags().StringVar(&l.Zone, "zone", "", "all nodes of this zone")
+	c.Flags().BoolVar(&l.OutOfService, "out-of-service", false, "as soon as the loss is noticed, say that the nodes are "+
+		"off ("+corev1.TaintNodeOutOfService+"): their Pods are deleted and their volumes detached")
 	return c
 }
 

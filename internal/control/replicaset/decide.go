@@ -1,8 +1,10 @@
 package replicaset
 
 import (
+	"cmp"
 	"fmt"
-	"sort"
+	"slices"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -67,31 +69,41 @@ func Active(pods []*corev1.Pod) []*corev1.Pod {
 // rankPodsToDelete sorts Pods, first to be deleted first, by upstream's order: unassigned, then
 // Pending before Unknown before Running, then not ready, then lower deletion cost, then nodes with
 // more siblings, then ready for a shorter time (by powers of two), then more restarts, then
-// younger.
+// younger (by powers of two). Of those that were ready, or made, at other times within one power of
+// two the UID decides. Where upstream leaves the choice to chance the UID decides too, so that equal
+// Pods have the same order whatever order they came in.
 func rankPodsToDelete(pods []*corev1.Pod, siblings map[string]int, now time.Time) []*corev1.Pod {
-	out := append([]*corev1.Pod(nil), pods...)
-	sort.SliceStable(out, func(i, j int) bool {
-		a, b := out[i], out[j]
-		for _, key := range []func(*corev1.Pod) int{
-			func(p *corev1.Pod) int { return boolRank(p.Spec.NodeName != "") },
-			func(p *corev1.Pod) int {
-				return map[corev1.PodPhase]int{corev1.PodPending: 0, corev1.PodUnknown: 1}[p.Status.Phase] +
-					2*boolRank(p.Status.Phase == corev1.PodRunning)
-			},
-			func(p *corev1.Pod) int { return boolRank(Ready(p)) },
-			deletionCost,
-			func(p *corev1.Pod) int { return -siblings[p.Spec.NodeName] },
-			func(p *corev1.Pod) int { return logarithmicRank(now.Sub(readySince(p))) },
-			func(p *corev1.Pod) int { return -maxRestarts(p) },
-			func(p *corev1.Pod) int { return logarithmicRank(now.Sub(p.CreationTimestamp.Time)) },
-		} {
-			if x, y := key(a), key(b); x != y {
-				return x < y
-			}
+	byUID := func(a, b *corev1.Pod) int { return strings.Compare(string(a.UID), string(b.UID)) }
+	out := slices.SortedFunc(slices.Values(pods), byUID)
+	slices.SortStableFunc(out, func(a, b *corev1.Pod) int {
+		if c := cmp.Or(
+			boolRank(a.Spec.NodeName != "")-boolRank(b.Spec.NodeName != ""),
+			phaseRank(a)-phaseRank(b),
+			boolRank(Ready(a))-boolRank(Ready(b)),
+			cmp.Compare(deletionCost(a), deletionCost(b)),
+			siblings[b.Spec.NodeName]-siblings[a.Spec.NodeName],
+		); c != 0 {
+			return c
 		}
-		return false
+		if x, y := readySince(a), readySince(b); Ready(a) && !x.Equal(y) {
+			return cmp.Or(logarithmicRank(now.Sub(x))-logarithmicRank(now.Sub(y)), byUID(a, b))
+		}
+		return cmp.Or(maxRestarts(b)-maxRestarts(a),
+			logarithmicRank(now.Sub(a.CreationTimestamp.Time))-logarithmicRank(now.Sub(b.CreationTimestamp.Time)),
+			byUID(a, b))
 	})
 	return out
+}
+
+// phaseRank is the place of a Pod's phase among those that go first.
+func phaseRank(p *corev1.Pod) int {
+	switch p.Status.Phase {
+	case corev1.PodUnknown:
+		return 1
+	case corev1.PodRunning:
+		return 2
+	}
+	return 0
 }
 
 func boolRank(b bool) int {

@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
 	"github.com/gantry-project/gantry/test/wrappers"
@@ -45,6 +46,7 @@ func cost(c string) podOption {
 func restarted(n int32) podOption {
 	return func(p *corev1.Pod) { p.Status.ContainerStatuses = []corev1.ContainerStatus{{RestartCount: n}} }
 }
+func identified(uid types.UID) podOption { return func(p *corev1.Pod) { p.UID = uid } }
 func aged(d time.Duration) podOption {
 	return func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(t0.Add(-d)) }
 }
@@ -70,6 +72,14 @@ func TestDeletionOrder(t *testing.T) {
 		{"ready for a shorter time", pod("first", readyFor(time.Second)), pod("then", readyFor(time.Hour)), nil},
 		{"more restarts", pod("first", restarted(4)), pod("then", restarted(1)), nil},
 		{"younger", pod("first", aged(time.Second)), pod("then", aged(time.Hour)), nil},
+		{"ready as long by powers of two, by UID and not by restarts",
+			pod("first", readyFor(time.Hour), identified("a")),
+			pod("then", readyFor(time.Hour+time.Second), identified("b"), restarted(4)), nil},
+		{"ready at the same time, more restarts", pod("first", readyFor(time.Hour), identified("b"), restarted(4)),
+			pod("then", readyFor(time.Hour), identified("a")), nil},
+		{"as old by powers of two, by UID", pod("first", aged(time.Hour), identified("a")),
+			pod("then", aged(time.Hour-time.Second), identified("b")), nil},
+		{"equal, by UID", pod("first", identified("a")), pod("then", identified("b")), nil},
 		{"readiness outweighs cost", pod("first", unready, cost("100")), pod("then", cost("-100")), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {

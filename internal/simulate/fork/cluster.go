@@ -30,7 +30,7 @@ type Options struct {
 	Objects   []runtime.Object
 	Start     time.Time // the clock's first time
 	Model     behavior.Model
-	Seed      uint64                                      // of the scheduler's choice among equal nodes; 0: 1
+	Seed      uint64                                      // of the scheduler's choice among equal nodes, and of UIDs; 0: 1
 	Scheduler *schedulerconfig.KubeSchedulerConfiguration // completed; nil: the default
 	// Heartbeats has nodes report, and those that do not be found unreachable. Without, every node
 	// stays as it is.
@@ -50,6 +50,7 @@ type Cluster struct {
 	kubelets    *virtualnode.Kubelets
 	usage       *nodeUsage
 	provisioner *provisioner
+	attacher    *attacher
 	log         *Log
 	timers      []timer
 	watchers    []func(memstore.Change)
@@ -69,15 +70,16 @@ func New(ctx context.Context, o Options) (*Cluster, error) {
 		o.Seed = 1
 	}
 	c := &Cluster{clock: o.Start, informers: syncinformer.New(), usage: newNodeUsage(o.Usage),
-		provisioner: newProvisioner(o.Objects)}
-	c.store, c.log = memstore.New(c.Now), &Log{now: c.Now}
+		provisioner: newProvisioner(o.Objects), attacher: newAttacher(o.Objects)}
+	c.store, c.log = memstore.New(c.Now, o.Seed), &Log{now: c.Now}
 	var err error
 	c.api, err = memapi.New(memapi.Options{Store: c.store, Informers: c.informers, Journal: c.log.SinkFor("apiserver"),
 		PodMetrics: c.podMetrics})
 	if err != nil {
 		return nil, err
 	}
-	c.kubelets = virtualnode.New(virtualnode.Options{Client: c.api.Client(), Now: c.Now, Model: o.Model})
+	c.kubelets = virtualnode.New(virtualnode.Options{Client: c.api.Client(), Now: c.Now, Model: o.Model,
+		Attachable: c.attachable})
 	if c.scheduler, err = scheduler.NewManual(ctx, scheduler.Options{Client: c.api.Client(), Informers: c.informers,
 		Config: o.Scheduler, Journal: c.log.SinkFor("scheduler"), Seed: o.Seed}, c.Now); err != nil {
 		return nil, err
@@ -239,13 +241,24 @@ func (c *Cluster) deliver() {
 				c.kubelets.PodChanged(old, cur)
 				c.usage.meter.PodChanged(old, cur)
 			}
+			c.nodeChanged(change)
 			c.feed(change)
 			c.noteChange(change)
 			c.claimChanged(change)
+			c.attachmentChanged(change)
 			for _, w := range c.watchers {
 				w(change)
 			}
 		}
+	}
+}
+
+// nodeChanged tells the kubelets what a node's status says of volumes.
+func (c *Cluster) nodeChanged(change memstore.Change) {
+	if n, ok := change.New.(*corev1.Node); ok {
+		c.kubelets.NodeChanged(n.Name, n)
+	} else if n, ok := change.Old.(*corev1.Node); ok && change.New == nil {
+		c.kubelets.NodeChanged(n.Name, nil)
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 // others serve what a fork has not: certificates, addresses, files of volumes.
 var controllers = []string{"serviceaccount", "nodelifecycle", "taintevict", "podgc", "cronjob", "job", "jobttl",
 	"replicaset", "deployment", "replicationcontroller", "statefulset", "daemonset", "disruption", "resourcequota",
-	"ephemeralvolume", "volumebinding", "horizontalpodautoscaler"}
+	"ephemeralvolume", "volumebinding", "attachdetach", "horizontalpodautoscaler"}
 
 // never is longer than any simulation.
 const never = 100 * 365 * 24 * time.Hour

@@ -166,7 +166,7 @@ func CompleteNodes(objects []runtime.Object, now time.Time) {
 }
 
 // completeNode makes a node of a manifest one that could run Pods: ready, with all of its capacity
-// allocatable. One that says so itself stays as it is.
+// allocatable and volumes attached by the controller. One that says so itself stays as it is.
 func completeNode(n *corev1.Node, now time.Time) {
 	if n.Status.Allocatable == nil {
 		n.Status.Allocatable = n.Status.Capacity.DeepCopy()
@@ -182,6 +182,7 @@ func completeNode(n *corev1.Node, now time.Time) {
 			return
 		}
 	}
+	metav1.SetMetaDataAnnotation(&n.ObjectMeta, managedAttaching, "true")
 	n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: corev1.NodeReady,
 		Status: corev1.ConditionTrue, Reason: "KubeletReady", LastHeartbeatTime: metav1.NewTime(now),
 		LastTransitionTime: metav1.NewTime(now)})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -164,7 +165,7 @@ func (c *Cluster) reach(ctx context.Context, class *storagev1.StorageClass, node
 }
 
 // ClaimsOf names the claims of a Pod that are not there, that a node was chosen for and that have
-// no volume, or whose volumes can be used from some nodes alone.
+// no volume, or whose volumes another node holds or can be used from some nodes alone.
 func (c *Cluster) ClaimsOf(ctx context.Context, p *corev1.Pod) []string {
 	var out []string
 	for _, v := range p.Spec.Volumes {
@@ -184,7 +185,15 @@ func (c *Cluster) ClaimsOf(ctx context.Context, p *corev1.Pod) []string {
 			continue
 		}
 		pv, err := c.Client().CoreV1().PersistentVolumes().Get(ctx, claim.Spec.VolumeName, metav1.GetOptions{})
-		if err != nil || pv.Spec.NodeAffinity == nil || pv.Spec.NodeAffinity.Required == nil {
+		if err != nil {
+			continue
+		}
+		if held := c.holders(ctx, p, pv); len(held) > 0 {
+			out = append(out, fmt.Sprintf("claim %s has volume %s, which is attached to node %s", name, pv.Name,
+				strings.Join(held, ", ")))
+			continue
+		}
+		if pv.Spec.NodeAffinity == nil || pv.Spec.NodeAffinity.Required == nil {
 			continue
 		}
 		out = append(out, fmt.Sprintf("claim %s has volume %s, which is used from %s alone", name, pv.Name,

@@ -23,7 +23,8 @@ type Change struct{ Old, New runtime.Object }
 
 // Store is all objects of a cluster. Its methods are safe for concurrent use.
 type Store struct {
-	now func() time.Time
+	now  func() time.Time
+	seed uint64 // of UIDs
 
 	mu       sync.Mutex
 	revision uint64
@@ -32,9 +33,9 @@ type Store struct {
 	changes  []Change                             // not taken yet
 }
 
-// New returns an empty store on the clock now.
-func New(now func() time.Time) *Store {
-	return &Store{now: now, revision: 1, objects: map[string]map[string]runtime.Object{},
+// New returns an empty store on the clock now. Stores of one seed give the same UIDs.
+func New(now func() time.Time, seed uint64) *Store {
+	return &Store{now: now, seed: seed, revision: 1, objects: map[string]map[string]runtime.Object{},
 		made: map[string]int{}}
 }
 
@@ -114,6 +115,17 @@ func (s *Store) Replace(prefix, key string, o runtime.Object) {
 	}
 }
 
+// Remove takes out what has the key, past all rules.
+func (s *Store) Remove(prefix, key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if old, there := s.objects[prefix][key]; there {
+		s.revision++
+		delete(s.objects[prefix], key)
+		s.changes = append(s.changes, Change{Old: old})
+	}
+}
+
 // put stores o with the next revision. mu is held.
 func (s *Store) put(prefix, key string, old, o runtime.Object) {
 	s.revision++
@@ -125,12 +137,12 @@ func (s *Store) put(prefix, key string, old, o runtime.Object) {
 	s.changes = append(s.changes, Change{Old: old, New: o})
 }
 
-// newUID returns the UID of the next object of a key: the n-th has always the same, whatever else
-// is made at the same time. mu is held.
+// newUID returns the UID of the next object of a key: with one seed the n-th has always the same,
+// whatever else is made at the same time. mu is held.
 func (s *Store) newUID(key string) types.UID {
 	s.made[key]++
 	h := fnv.New128a()
-	fmt.Fprint(h, key, " ", s.made[key])
+	fmt.Fprint(h, s.seed, " ", key, " ", s.made[key])
 	sum := h.Sum(nil)
 	return types.UID(fmt.Sprintf("%x-%x-4%03x-8%03x-%x", sum[:4], sum[4:6], binary.BigEndian.Uint16(sum[6:8])&0xfff,
 		binary.BigEndian.Uint16(sum[8:10])&0xfff, sum[10:]))

@@ -2,14 +2,21 @@ package scenario
 
 import (
 	"context"
+	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gantry-project/gantry/internal/simulate/memstore"
 )
 
 // Lose cuts nodes off: their kubelets report nothing any more, as when power or network are gone.
 type Lose struct {
 	Nodes []string
 	Zone  string // instead of Nodes: all nodes of this zone
+	// OutOfService: when a node is seen not to be ready, somebody says by the taint that it is off,
+	// so that its Pods are deleted and its volumes detached
+	OutOfService bool
 }
 
 // Verb implements Change.
@@ -34,13 +41,50 @@ func (l *Lose) Begin(ctx context.Context, r *Run) error {
 			return err
 		}
 	}
+	if l.OutOfService {
+		r.Cluster.Watch(func(change memstore.Change) {
+			if n, ok := change.New.(*corev1.Node); ok {
+				l.noticed(r, n)
+			}
+		})
+	}
 	for _, name := range l.Nodes {
-		if _, err := r.Cluster.Client().CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{}); err != nil {
+		n, err := r.Cluster.Client().CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
 			return nodeError(ctx, r, name, err)
 		}
 		r.Cluster.Lose(name)
+		if l.OutOfService {
+			l.noticed(r, n)
+		}
 	}
 	return nil
+}
+
+// noticed has the taint put on a lost node that is seen not to be ready.
+func (l *Lose) noticed(r *Run, n *corev1.Node) {
+	if !slices.Contains(l.Nodes, n.Name) || isOutOfService(n) ||
+		!slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+			return c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue
+		}) {
+		return
+	}
+	r.Cluster.At(r.Cluster.Now(), func(ctx context.Context) {
+		nodes := r.Cluster.Client().CoreV1().Nodes()
+		n, err := nodes.Get(ctx, n.Name, metav1.GetOptions{})
+		if err != nil || isOutOfService(n) {
+			return
+		}
+		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown",
+			Effect: corev1.TaintEffectNoExecute})
+		if _, err := nodes.Update(ctx, n, metav1.UpdateOptions{}); err != nil {
+			r.err = err
+		}
+	})
+}
+
+func isOutOfService(n *corev1.Node) bool {
+	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
 }
 
 // Done implements Change: the nodes' Pods that can be replaced are, and ready. What is on a silent

@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/gantry-project/gantry/internal/simulate/usage"
 )
 
 // Copied is what was read.
@@ -17,6 +19,9 @@ type Copied struct {
 	Objects []runtime.Object
 	// Unread names the kinds that the caller may not list or that the server has not.
 	Unread []string
+	// Usage is what containers take; nil: a file tells nothing of it, or the metrics API was not
+	// asked
+	Usage usage.Figures
 }
 
 // kind is one kind that is copied.

@@ -14,9 +14,11 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/gantry-project/gantry/internal/cli"
+	"github.com/gantry-project/gantry/internal/simulate/usage"
 )
 
-// Snapshot is a copied cluster as a file: a List that kubectl reads too, with the time of the copy.
+// Snapshot is a copied cluster as a file: a List that kubectl reads too, with the time of the copy
+// and what the metrics API told of Pods.
 type Snapshot struct {
 	APIVersion string            `json:"apiVersion"`
 	Kind       string            `json:"kind"`
@@ -34,6 +36,13 @@ func WriteSnapshot(w io.Writer, c Copied, at time.Time) error {
 		}
 		o.GetObjectKind().SetGroupVersionKind(kinds[0])
 		raw, err := json.Marshal(o)
+		if err != nil {
+			return err
+		}
+		s.Items = append(s.Items, raw)
+	}
+	for _, m := range podMetrics(c.Usage, at) {
+		raw, err := json.Marshal(m)
 		if err != nil {
 			return err
 		}
@@ -63,7 +72,7 @@ func (r *fileReader) all(names []string, stdin io.Reader) (c Copied, at time.Tim
 	if len(r.objects) == 0 {
 		return Copied{}, time.Time{}, fmt.Errorf("%q: there is no Kubernetes object in it", names)
 	}
-	c.Objects = r.objects
+	c.Objects, c.Usage = r.objects, r.usage
 	for k := range r.unknown {
 		c.Unread = append(c.Unread, k)
 	}
@@ -73,6 +82,7 @@ func (r *fileReader) all(names []string, stdin io.Reader) (c Copied, at time.Tim
 
 type fileReader struct {
 	objects []runtime.Object
+	usage   usage.Figures
 	unknown map[string]bool // kinds of custom resources
 	at      time.Time
 	strict  bool
@@ -110,6 +120,9 @@ func (r *fileReader) object(raw []byte) error {
 			}
 		}
 		return nil
+	}
+	if is, err := r.usageIn(s.APIVersion, s.Kind, raw); is {
+		return err
 	}
 	decoder := scheme.Codecs.UniversalDeserializer()
 	if r.strict {

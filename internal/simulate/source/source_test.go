@@ -2,6 +2,7 @@ package source
 
 import (
 	"bytes"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/gantry-project/gantry/internal/simulate/usage"
 )
 
 func clientWithout(resource string) *fake.Clientset {
@@ -54,6 +57,32 @@ func TestSnapshot(t *testing.T) {
 	}
 	if p, ok := again.Objects[1].(*corev1.Pod); !ok || p.UID != "2" || p.Namespace != "d" {
 		t.Errorf("got %+v", again.Objects[1])
+	}
+}
+
+// A snapshot has what the metrics API told, and what kubectl gets of that API is read too.
+func TestUsageInFiles(t *testing.T) {
+	c, err := FromCluster(t.Context(), clientWithout("nothing"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Usage = usage.Figures{"d/p": {"a": {CPU: 250, Memory: 3 << 20}, "b": {CPU: 1, Memory: 7}}}
+	var b bytes.Buffer
+	if err := WriteSnapshot(&b, c, time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)); err != nil {
+		t.Fatal(err)
+	}
+	again, _, err := FromFiles([]string{"-"}, &b)
+	if err != nil || len(again.Objects) != 2 || again.Note() != "" || !reflect.DeepEqual(again.Usage, c.Usage) {
+		t.Errorf("%v, %d objects, %q, usage %v, want %v", err, len(again.Objects), again.Note(), again.Usage, c.Usage)
+	}
+	of := `{"metadata": {"namespace": "d", "name": "p"}, "containers": [{"name": "a", "usage": {"cpu": "250m"}}]}`
+	raw := `{"apiVersion": "metrics.k8s.io/v1beta1", "kind": "PodMetricsList", "items": [` + of + `]}` + "\n---\n" +
+		`{"apiVersion": "metrics.k8s.io/v1beta1", "kind": "NodeMetrics", "metadata": {"name": "n"}}` + "\n---\n" +
+		`{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}}`
+	again, _, err = FromFiles([]string{"-"}, strings.NewReader(raw))
+	want := usage.Figures{"d/p": {"a": {CPU: 250}}}
+	if err != nil || !reflect.DeepEqual(again.Usage, want) || again.Note() != "" {
+		t.Errorf("%v, usage %v, %q, want %v and no note", err, again.Usage, again.Note(), want)
 	}
 }
 

@@ -41,12 +41,12 @@ func (w *podWorker) begin(a podplan.Action, at time.Time) time.Time {
 	return at
 }
 
-// start runs a container. The first of the Pod takes the Pod's time to start; containers of one
-// plan are started one after the other.
+// start runs a container. The first of the Pod takes the Pod's time to start, of which attaching
+// its volumes was a part; containers of one plan are started one after the other.
 func (w *podWorker) start(a podplan.Start, at time.Time) time.Time {
 	if !w.began {
 		w.began = true
-		at = at.Add(w.times.Start)
+		at = at.Add(max(w.times.Start-w.attaching, 0))
 	}
 	w.expect(outcome{at: at, blocks: true, do: func(w *podWorker, at time.Time) {
 		m, _ := podplan.MemberOf(w.pod, a.Name)

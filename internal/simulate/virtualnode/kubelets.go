@@ -23,19 +23,25 @@ type Kubelets struct {
 	pods map[types.UID]*podWorker
 	due  []types.UID // Pods that changed since their last step, in order
 	ips  int
+
+	attachable  Attachable // nil: no volume is attached
+	attachments attachments
 }
 
 // Options are what Kubelets are made from.
 type Options struct {
-	Client kubernetes.Interface
-	Now    func() time.Time
-	Model  behavior.Model
+	Client     kubernetes.Interface
+	Now        func() time.Time
+	Model      behavior.Model
+	Attachable Attachable // nil: no volume is attached
 }
 
 // New returns kubelets without Pods.
 func New(o Options) *Kubelets {
 	return &Kubelets{client: o.Client, now: o.Now, model: o.Model, lost: map[string]bool{},
-		pods: map[types.UID]*podWorker{}}
+		pods: map[types.UID]*podWorker{}, attachable: o.Attachable,
+		attachments: attachments{map[string]map[v1.UniqueVolumeName]bool{}, map[string][]v1.UniqueVolumeName{},
+			map[string]bool{}}}
 }
 
 // Lose makes a node's kubelet silent: it reports nothing and stops nothing any more.
@@ -47,7 +53,10 @@ func (k *Kubelets) Lost(node string) bool { return k.lost[node] }
 // PodChanged takes in a version of a Pod; cur is nil when it is gone.
 func (k *Kubelets) PodChanged(old, cur *v1.Pod) {
 	if cur == nil {
-		delete(k.pods, old.UID)
+		if w := k.pods[old.UID]; w != nil {
+			k.released(w)
+			delete(k.pods, old.UID)
+		}
 		return
 	}
 	if cur.Spec.NodeName == "" {
@@ -72,7 +81,7 @@ func (k *Kubelets) mark(w *podWorker) {
 // Wake returns when the next Pod has something to do by itself: the present time if one has now,
 // the zero time if none will.
 func (k *Kubelets) Wake() time.Time {
-	if len(k.due) > 0 {
+	if len(k.due) > 0 || len(k.attachments.dirty) > 0 {
 		return k.now()
 	}
 	var at time.Time
@@ -90,6 +99,9 @@ func (k *Kubelets) Wake() time.Time {
 // Step lets one Pod go on; false: none has anything to do now. The error is that the API refused
 // what a kubelet writes.
 func (k *Kubelets) Step(ctx context.Context) (bool, error) {
+	if wrote, err := k.reportInUse(ctx); wrote {
+		return true, err
+	}
 	if len(k.due) == 0 {
 		k.markWoken()
 	}
@@ -129,7 +141,10 @@ func (k *Kubelets) step(ctx context.Context, w *podWorker) error {
 	if w.fails != "" && w.pod.DeletionTimestamp == nil {
 		return nil
 	}
-	gone := w.advance(k.now())
+	gone := w.advance(k.now(), k.waitsForVolumes)
+	if !w.facts.Released.IsZero() || w.pod.Status.Phase == v1.PodSucceeded || w.pod.Status.Phase == v1.PodFailed {
+		k.released(w)
+	}
 	status := w.status(k.now())
 	if !sameStatus(w.pod.Status, status) {
 		p := w.pod.DeepCopy()

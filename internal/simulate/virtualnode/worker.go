@@ -25,12 +25,14 @@ type podWorker struct {
 	observed podplan.Observed
 	health   map[string]podplan.Health
 
-	coming  []outcome            // what actions under way will bring, by time
-	wake    time.Time            // when to go on; zero: when the Pod changes
-	marked  bool                 // it is in Kubelets.due
-	began   bool                 // the time to start the first container was spent
-	evicted *podplan.Termination // by its kubelet; nil: it was not
-	fails   string               // why its containers do not run or become ready; empty: they do, in time
+	coming    []outcome             // what actions under way will bring, by time
+	wake      time.Time             // when to go on; zero: when the Pod changes
+	marked    bool                  // it is in Kubelets.due
+	began     bool                  // the time to start the first container was spent
+	evicted   *podplan.Termination  // by its kubelet; nil: it was not
+	volumes   []v1.UniqueVolumeName // those that are attached for it
+	attaching time.Duration         // how much of the time to start was spent on attaching
+	fails     string                // why its containers do not run or become ready; empty: they do, in time
 }
 
 // outcome is what becomes true of a Pod at a time.
@@ -49,6 +51,9 @@ func (k *Kubelets) newWorker(p *v1.Pod) *podWorker {
 	w := &podWorker{pod: p, times: k.model.Of(p), ip: fmt.Sprintf("10.%d.%d.%d", 64+k.ips>>16, k.ips>>8&255, k.ips&255),
 		health: map[string]podplan.Health{}}
 	w.learn(k.now())
+	if !w.facts.VolumesReady.IsZero() && k.attachable != nil && len(p.Spec.Volumes) > 0 {
+		w.volumes, _ = k.attachable(p)
+	}
 	return w
 }
 
@@ -114,9 +119,9 @@ func (w *podWorker) in(now time.Time) podplan.In {
 	return in
 }
 
-// advance does what is due and what the plan asks for, until everything waits for a later time. It
-// reports whether nothing of the Pod is left on the node.
-func (w *podWorker) advance(now time.Time) (gone bool) {
+// advance does what is due and what the plan asks for, until everything waits for a later time, or
+// for volumes. It reports whether nothing of the Pod is left on the node.
+func (w *podWorker) advance(now time.Time, waitsForVolumes func(*podWorker) bool) (gone bool) {
 	if w.facts.Accepted.IsZero() {
 		w.facts.Accepted = now
 	}
@@ -130,6 +135,8 @@ func (w *podWorker) advance(now time.Time) (gone bool) {
 		if end := podplan.EffectiveTermination(in); end != nil && w.facts.StopRequested.IsZero() {
 			w.facts.StopRequested = end.RequestedAt
 			in.Facts = w.facts
+		} else if end == nil && waitsForVolumes(w) {
+			return false
 		}
 		plan := podplan.Next(in)
 		if !w.facts.StopRequested.IsZero() && w.facts.ContainersStopped.IsZero() && !w.observed.Alive() {

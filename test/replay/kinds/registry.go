@@ -58,7 +58,7 @@ func NewRegistry(now time.Time) (*Registry, error) {
 	if r.scheme, err = scheme.New(all, autoscaling.AddV1); err != nil {
 		return nil, err
 	}
-	store := memstore.New(func() time.Time { return seedTime })
+	store := memstore.New(func() time.Time { return seedTime }, 0)
 	if r.set, err = registry.Build(all, registry.Options{Scheme: r.scheme.Scheme,
 		RESTOptions: &inMemory{store, r.scheme}}); err != nil {
 		return nil, err
