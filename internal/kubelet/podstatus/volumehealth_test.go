@@ -38,7 +38,7 @@ func TestVolumeHealthInTheStatus(t *testing.T) {
 			[]v1.PodVolumeHealth{entry("c", bad("A", ""), now), entry("d", bad("A", ""), now)}},
 	} {
 		if got := withVolumeHealth(c.list, c.known, now); !cmp.Equal(got, c.want) {
-			t.Errorf("%s: %s", name, cmp.Diff(c.want, got))
+			t.Errorf("%s: got otherwise than want:\n%s", name, cmp.Diff(c.want, got))
 		}
 	}
 	if !cmp.Equal(old, []v1.PodVolumeHealth{entry("b", bad("A", "first"), before)}) {

@@ -94,7 +94,7 @@ func TestADriverSaysHowAVolumeIs(t *testing.T) {
 }
 
 // A driver that does not say how volumes are is not asked, nor about inline volumes, as upstream.
-func TestNobodyIsAskedInVain(t *testing.T) {
+func TestDriversThatDoNotSayAreNotAsked(t *testing.T) {
 	r := newRig(t)
 	m := r.mount(claiming("a"))
 	_, says, err := r.drivers.VolumeHealth(t.Context(), volume.VolumeToHealthCheck{Driver: m.Driver.Name, Handle: handle})
