@@ -1,0 +1,60 @@
+package breaker
+
+// realCalls is a Pod that asks an address until it answers, says so when it does not, and ends.
+func realCalls(name, url string) string {
+	return realShell(name, `for i in 1 2 3; do wget -q -T 2 -O - `+url+` && sleep 3600; sleep 1; done; exit 6`, "", "")
+}
+
+// realPolicy is a NetworkPolicy of Pods with app: NAME.
+func realPolicy(name, of, rest string) string {
+	return object("networking.k8s.io/v1", "NetworkPolicy", name, `spec: {podSelector: {matchLabels: {app: `+of+`}}, `+
+		rest+`}`)
+}
+
+// realNetworkKinds are Services, policies and names that lead nowhere.
+var realNetworkKinds = []kind{
+	{"real: net: selector with one letter wrong", workload("$A", realServes("")) + serviceOf("$C", "$a", "$PORT"),
+		"service/$C .", []truth{{kinds: "Service", field: "selector", value: "$a", want: "$A"}}, ""},
+	{"real: net: target port where nothing listens", workload("$A", realServes("")) + serviceOf("$C", "$A", "$PORU"),
+		"service/$C .", []truth{{kinds: "Service", field: "targetPort", value: "$PORU", want: "$PORT"}}, ""},
+	{"real: net: port name of nobody", workload("$A", realServes("")) + serviceOf("$C", "$A", "$B"), "service/$C .",
+		[]truth{{kinds: "Service", field: "targetPort", value: "$B", want: "http"}}, ""},
+	{"real: net: client of a name with one letter wrong", workload("$A", realServes("")) + serviceOf("$A", "$A", "$PORT") +
+		realCalls("$C", "http://$a/"), "pod/$C .", []truth{{kinds: "Pod", field: "containers[0]", value: "$a",
+		want: "$A"}}, ""},
+	{"real: net: client of a port that the Service has not", workload("$A", realServes("")) + serviceOf("$A", "$A",
+		"$PORT") + realCalls("$C", "http://$A:$PORU/"), "pod/$C .", []truth{{kinds: "Pod", field: "containers[0]",
+		value: "$A:$PORU", want: "80"}}, ""},
+	{"real: net: client of a Service without endpoints", workload("$A", realServes("")) + serviceOf("$B", "$a",
+		"$PORT") + realCalls("$C", "http://$B/"), "pod/$C .", []truth{{kinds: "Service", field: "selector", value: "$a",
+		want: "$A"}}, ""},
+	{"real: net: client whom a policy of the server keeps out", workload("$A", realServes("")) + serviceOf("$A", "$A",
+		"$PORT") + realPolicy("$P", "$A", `policyTypes: [Ingress], ingress: [{from: [{podSelector: {matchLabels: `+
+		`{app: $c}}}]}]`) + realCalls("$C", "http://$A/"), "pod/$C .", []truth{{kinds: "NetworkPolicy",
+		field: "ingress|podSelector", value: "$c", want: "$C"}}, ""},
+	{"real: net: client whom its own policy keeps in", workload("$A", realServes("")) + serviceOf("$A", "$A", "$PORT") +
+		realPolicy("$P", "$C", `policyTypes: [Egress], egress: [{to: [{podSelector: {matchLabels: {app: $B}}}]}, `+
+			`{ports: [{protocol: UDP, port: 53}]}]`) + realCalls("$C", "http://$A/"), "pod/$C", []truth{{
+		kinds: "NetworkPolicy", field: "egress|spec", numbers: []string{"$P"}}}, ""},
+	{"real: net: policy without names", workload("$A", realServes("")) + serviceOf("$A", "$A", "$PORT") +
+		realPolicy("$P", "$C", `policyTypes: [Egress], egress: [{to: [{podSelector: {matchLabels: {app: $A}}}]}]`) +
+		realCalls("$C", "http://$A/"), "pod/$C", []truth{{kinds: "NetworkPolicy", field: "egress|spec",
+		numbers: []string{"53"}}}, ""},
+	{"real: net: client of a headless Service's port", workload("$A", realServes("")) + object("v1", "Service", "$A",
+		`spec: {clusterIP: None, selector: {app: $A}, ports: [{port: 80, targetPort: $PORT}]}`) + realCalls("$C",
+		"http://$A/"), "pod/$C", []truth{{kinds: "Pod Service", field: "containers[0]|clusterIP|ports",
+		want: "$PORT"}}, ""},
+	{"real: net: no name servers that answer", workload("$A", realServes("")) + serviceOf("$A", "$A", "$PORT") + realShell("$C",
+		`for i in 1 2 3; do wget -q -T 2 -O - http://$A/ && sleep 3600; sleep 1; done; exit 6`, "", `dnsPolicy: None, dnsConfig: `+
+			`{nameservers: [127.0.0.1], searches: [$NS.svc.cluster.local]}`), "pod/$C", []truth{{kinds: "Pod",
+		field: "dnsPolicy|dnsConfig", value: "None|127.0.0.1", want: "ClusterFirst"}}, ""},
+	{"real: net: alias of another address", workload("$A", realServes("")) + serviceOf("$A", "$A", "$PORT") + realShell("$C",
+		`for i in 1 2 3; do wget -q -T 2 -O - http://$A/ && sleep 3600; sleep 1; done; exit 6`, "", `hostAliases: [{ip: 127.0.0.$N, `+
+			`hostnames: [$A]}]`), "pod/$C", []truth{{kinds: "Pod", field: "hostAliases", value: "127.0.0.$N|$A"}}, ""},
+	{"well: real: net: client and server", workload("$A", realServes(`readinessProbe: {periodSeconds: 1, tcpSocket: {port: `+
+		`$PORT}}`)) + serviceOf("$A", "$A", "http") + realPolicy("$P", "$A", `policyTypes: [Ingress], ingress: [{from: `+
+		`[{podSelector: {matchLabels: {app: $C}}}]}]`) + realShell("$C", `until wget -q -T 2 -O - http://$A/; do sleep 1; `+
+		`done; sleep 3600`, "", ""), "pod/$C service/$A .", nil, ""},
+	{"well: real: net: headless Service", workload("$A", realServes("")) + object("v1", "Service", "$C",
+		`spec: {clusterIP: None, selector: {app: $A}}`), "service/$C .", nil, ""},
+}
