@@ -8,7 +8,7 @@ func realJob(name, more, script string) string {
 
 // realWorkloadKinds are Jobs, roll-outs, quotas, rights and places.
 var realWorkloadKinds = []kind{
-	{"real: Job out of attempts", realJob("$C", "backoffLimit: 1, ", "exit $CODE"), "job/$C .", []truth{{kinds: "Job",
+	{"real: Job out of attempts", realJob("$C", "backoffLimit: 1, ", "exit $CODE"), "job/$C .", []truth{{kinds: podOrOwner,
 		field: "containers[0]|backoffLimit", numbers: []string{"$CODE"}}}, ""},
 	{"real: Job deadline", realJob("$C", "activeDeadlineSeconds: $N, ", "sleep 3600"), "job/$C .", []truth{{kinds: "Job",
 		field: "activeDeadlineSeconds", value: "$N"}}, ""},
@@ -31,8 +31,7 @@ var realWorkloadKinds = []kind{
 	{"real: maximum of a range", object("v1", "LimitRange", "$A", `spec: {limits: [{type: Container, max: {memory: `+
 		`$MIMi}}]}`) + workload("$C", `{containers: [{name: app, image: $WEB, resources: {requests: {memory: 1Gi}, limits: {memory: 1Gi}}}]}`),
 		"deployment/$C .", []truth{{kinds: "LimitRange Deployment", field: "max|memory", numbers: []string{"1Gi", "$MIMi"}}}, ""},
-	{"real: account that may not list", object("v1", "ServiceAccount", "$A", "") + realShell("$C", realAsksAPI("pods"), "",
-		"serviceAccountName: $A"), "pod/$C .", []truth{{kinds: "Pod ServiceAccount", field: "serviceAccountName", value: "$A",
+	{"real: account that may not list", object("v1", "ServiceAccount", "$A", "") + realAsksAPI("$C", "pods", "serviceAccountName: $A"), "pod/$C .", []truth{{kinds: "Pod ServiceAccount", field: "serviceAccountName", value: "$A",
 		want: "list", numbers: []string{"pods"}}}, ""},
 	{"real: account that is not there", workload("$C", `{serviceAccountName: $A, containers: [{name: app, image: $WEB}]}`),
 		"deployment/$C .", []truth{{kinds: podOrOwner, field: "serviceAccountName", value: "$A"}}, ""},
@@ -62,18 +61,17 @@ var realWorkloadKinds = []kind{
 	{"well: real: account that may list", object("v1", "ServiceAccount", "$A", "") + object("rbac.authorization.k8s.io/v1",
 		"Role", "$A", `rules: [{apiGroups: [""], resources: [pods], verbs: [list]}]`) + object(
 		"rbac.authorization.k8s.io/v1", "RoleBinding", "$A", `roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: `+
-			`$A}, subjects: [{kind: ServiceAccount, name: $A, namespace: $NS}]`) + realShell("$C", realAsksAPI("pods"), "",
-		"serviceAccountName: $A"), "pod/$C .", nil, ""},
+			`$A}, subjects: [{kind: ServiceAccount, name: $A, namespace: $NS}]`) + realAsksAPI("$C", "pods", "serviceAccountName: $A"), "pod/$C .", nil, ""},
 	{"well: real: sidecar and Job", object("batch/v1", "Job", "$C", `spec: {template: {spec: {restartPolicy: Never, `+
 		`terminationGracePeriodSeconds: 1, initContainers: [{name: $A, image: $SRV, args: [pause], restartPolicy: Always}], containers: [{name: app, image: `+
 		`$APP, command: [sh, -c, "sleep $N"]}]}}}`), "job/$C .", nil, ""},
 }
 
-// realAsksAPI is a script that asks the API for objects of the namespace, with its account's token.
-func realAsksAPI(resource string) string {
-	return `d=/var/run/secrets/kubernetes.io/serviceaccount; wget -q -O /tmp/out --no-check-certificate --header ` +
-		`"Authorization: Bearer $$(cat $d/token)" https://kubernetes.default/api/v1/namespaces/$NS/` + resource +
-		` || exit 1; sleep 3600`
+// realAsksAPI is a Pod that asks the API for objects of the namespace, with its account's token.
+func realAsksAPI(name, resource, spec string) string {
+	return single(name, `{terminationGracePeriodSeconds: 1, `+spec+`, containers: [{name: app, image: $SRV, args: `+
+		`[fetch, --tries, "2", --token, /var/run/secrets/kubernetes.io/serviceaccount/token, `+
+		`"https://kubernetes.default/api/v1/namespaces/$NS/`+resource+`"]}]}`)
 }
 
 // realPairKinds are two breaks at once.
