@@ -59,7 +59,7 @@ func NewOverview(scope string, found []finding.Finding, pods []PodAnswer) Overvi
 		keys[f.Code+f.Object.String()], said[f.Object] = a.shared, a.lastSaid()
 		found = a.furtherFindings(append(found, f))
 	}
-	found = withoutToldThreats(finding.Roots(found))
+	found = withoutRepeatedThreats(finding.Roots(found))
 	slices.SortStableFunc(found, func(a, b finding.Finding) int {
 		down := map[bool]int{a.Code == "ComponentDown": -1}[true] - map[bool]int{b.Code == "ComponentDown": -1}[true]
 		return cmp.Or(cmp.Compare(a.Severity, b.Severity), down) // what explains others comes first
@@ -140,9 +140,9 @@ func (a PodAnswer) furtherFindings(found []finding.Finding) []finding.Finding {
 	return found
 }
 
-// withoutToldThreats leaves out threats by a field of which something that is broken is told, with
-// the same value: the one thing has happened already.
-func withoutToldThreats(list []finding.Finding) []finding.Finding {
+// withoutRepeatedThreats leaves out threats by a field of which something that is broken is told,
+// with the same value: the one thing has happened already.
+func withoutRepeatedThreats(list []finding.Finding) []finding.Finding {
 	return slices.DeleteFunc(list, func(f finding.Finding) bool {
 		return f.Severity == finding.Threat && f.Value != "" && slices.ContainsFunc(list, func(x finding.Finding) bool {
 			return x.Severity == finding.Broken && x.Object == f.Object && x.Field == f.Field && x.Value == f.Value

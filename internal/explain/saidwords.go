@@ -46,8 +46,9 @@ func programRefused(in In, c container, at, line string) (restriction, bool) {
 		return notRun(c, at, program), true
 	case strings.Contains(low, "permission denied"):
 		r := restriction{text: fmt.Sprintf("It cannot run %s: the file may not be executed (it has no x bit), or the "+
-			"container's user may not reach it.", program), fixes: []Fix{{Description: fmt.Sprintf("let the image have "+
-			"%s with mode 0755, or start it by its interpreter, for instance command: [sh, %s]", program, program)}}}
+			"container's user may not reach it.", program), fixes: []Fix{{Description: fmt.Sprintf("let the image "+
+			"have %s with mode 0755, or start it by its interpreter, for instance command: [sh, %s]", program,
+			program)}}}
 		r.field, r.value = programField(c, at, program)
 		return r, true
 	}
@@ -81,8 +82,8 @@ func programField(c container, at, program string) (field, value string) {
 	return at + ".image", c.spec.Image
 }
 
-// notRun is a program that is not there, or whose interpreter is not there: the kernel says the same
-// of both.
+// notRun is a program that is not there, or whose interpreter is not there: the kernel says the
+// same of both.
 func notRun(c container, at, program string) restriction {
 	r := restriction{text: fmt.Sprintf("It cannot run %s: the file is missing, or what runs it is: the interpreter in "+
 		"its first line (a line end of Windows there spoils the name), or the loader that it was linked for.", program),
@@ -99,7 +100,8 @@ func wrongFormat(in In, c container, at, program string) restriction {
 		processor = fmt.Sprintf("the processor of node %s (%s)", in.Node.Name, in.Node.Status.NodeInfo.Architecture)
 	}
 	r := restriction{text: fmt.Sprintf("It cannot run %s: that is no program for %s (exec format error): it was built "+
-		"for another one, or is a script whose first line does not name its interpreter (#!/bin/sh).", program, processor),
+		"for another one, or is a script whose first line does not name its interpreter (#!/bin/sh).", program,
+		processor),
 		fixes: []Fix{{Description: fmt.Sprintf("use an image that is built for %s, or place the Pod on nodes of the "+
 			"image's processor (nodeSelector kubernetes.io/arch)", processor)},
 			{Description: "or, if it is a script, give it a first line such as #!/bin/sh"}}}
@@ -110,8 +112,8 @@ func wrongFormat(in In, c container, at, program string) restriction {
 // Log lines about a variable of the environment that is not set; the group is its name.
 var unsetVariables = []*regexp.Regexp{
 	regexp.MustCompile(
-		`\b([A-Z][A-Z0-9_]{2,})\b["':]*(?: (?:is|was|must be|has to be|environment variable|env var|variable))*:? (?:not ` +
-			`set|unset|not defined|undefined|required|missing|set|empty)\b`),
+		`\b([A-Z][A-Z0-9_]{2,})\b["':]*(?: (?:is|was|must be|has to be|environment variable|env var|variable))*:? ` +
+			`(?:not set|unset|not defined|undefined|required|missing|set|empty)\b`),
 	regexp.MustCompile(`\b([A-Z_][A-Z0-9_]{2,}): (?:parameter (?:null or )?not set|unbound variable)`), // shells
 	regexp.MustCompile(`KeyError: '([A-Z][A-Z0-9_]{2,})'`),                                             // Python
 	regexp.MustCompile(`key not found: "([A-Z][A-Z0-9_]{2,})"`),                                        // Ruby

@@ -17,8 +17,8 @@ func lastRan(t *corev1.ContainerStateTerminated) string {
 	return "it last ran for " + ago(t.FinishedAt.Sub(t.StartedAt.Time))
 }
 
-// Words by which a runtime says that it cannot go to a container's working directory, or cannot make
-// it; the group is the directory.
+// Words by which a runtime says that it cannot go to a container's working directory, or cannot
+// make it; the group is the directory.
 var workingDirWords = []*regexp.Regexp{
 	regexp.MustCompile(`chdir to cwd \("([^"]+)"\)`),
 	regexp.MustCompile(`mkdir (\S+): (?:not a directory|file exists|read-only file system|permission denied)`),
@@ -39,8 +39,8 @@ func workingDirOf(c container, words string) string {
 // program.
 func startFixes(in In, c container, words string) []Fix {
 	if dir := workingDirOf(c, words); dir != "" {
-		return []Fix{editedContainer(in, c.spec.Name, fmt.Sprintf("leave workingDir %s out: its program then starts in "+
-			"the image's own directory", dir), func(x *corev1.Container) { x.WorkingDir = "" }),
+		return []Fix{editedContainer(in, c.spec.Name, fmt.Sprintf("leave workingDir %s out: its program then starts "+
+			"in the image's own directory", dir), func(x *corev1.Container) { x.WorkingDir = "" }),
 			{Description: "or name a directory that its user may enter, or that the runtime can make"}}
 	}
 	if strings.Contains(words, "exec") {

@@ -9,7 +9,8 @@ import (
 
 // realWords are newWords with those of real containers: $APP, $SRV and $WEB images with a shell, a
 // test server and a web server on port 8080; $PORT and $PORU two ports, $UID a user, $CODE an exit
-// code without a meaning of its own, $DIR a directory's name, $MI a number of mebibytes, $ENV a variable.
+// code without a meaning of its own, $DIR a directory's name, $MI a number of mebibytes, $ENV a
+// variable.
 func realWords(r *rand.Rand, registries realRegistries) words {
 	w := newWords(r)
 	dirs := []string{"data", "spool", "cache", "state", "uploads", "index"}
@@ -30,7 +31,7 @@ func realWords(r *rand.Rand, registries realRegistries) words {
 	return w
 }
 
-// realRegistries are the addresses of registries on the loopback: one for all, and one for realUser.
+// realRegistries are the addresses of registries on the loopback: one for all, one for realUser.
 type realRegistries struct{ open, private string }
 
 const realUser, realPassword = "puller", "let-me-in"
@@ -49,8 +50,8 @@ const (
 	realWeb    = "registry.example/web:3"
 )
 
-// realShell is a Pod whose container runs a script in a shell; further fields of the container and of
-// the Pod's spec may follow.
+// realShell is a Pod whose container runs a script in a shell; further fields of the container and
+// of the Pod's spec may follow.
 func realShell(name, script, container, spec string) string {
 	return single(name, realShellSpec(script, container, spec))
 }
@@ -63,11 +64,12 @@ func realShellSpec(script, container, spec string) string {
 	if container != "" {
 		container = ", " + container
 	}
-	return `{terminationGracePeriodSeconds: 1, ` + spec + `containers: [{name: app, image: $APP, command: [sh, -c, "` +
+	return `{terminationGracePeriodSeconds: 1, ` + spec + `containers: [{name: app, image: $APP, command: [sh, ` +
+		`-c, "` +
 		strings.ReplaceAll(script, `"`, `\"`) + `"]` + container + `}]}`
 }
 
-// realServes is the spec of a Pod that serves HTTP on $PORT: /healthz answers 200, and so does any path;
+// realServes is the spec of a Pod that serves HTTP on $PORT, where any path answers 200;
 // further fields of the container may follow.
 func realServes(container string) string {
 	if container != "" {

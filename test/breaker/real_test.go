@@ -42,8 +42,8 @@ const realQuick = "real: exit code|real: program that is not|real: probe: port w
 // leastRealPercent of the points has to be reached.
 const leastRealPercent = 90
 
-// As TestTheBreakIsNamed, with containers, probes, volumes, networks and registries that are real: a
-// `gantry up` of its own. GANTRY_REAL plays all kinds, with the seeds of GANTRY_SEED and
+// As TestTheBreakIsNamed, with containers, probes, volumes, networks and registries that are real:
+// a `gantry up` of its own. GANTRY_REAL plays all kinds, with the seeds of GANTRY_SEED and
 // GANTRY_SEEDS; GANTRY_TEXT prints every answer.
 func TestTheRealBreakIsNamed(t *testing.T) {
 	if testing.Short() {
@@ -99,8 +99,9 @@ func startReal(t *testing.T) *realBreaker {
 
 // realImages are those that the node has from the beginning.
 func realImages() map[string]testimages.Make {
-	return map[string]testimages.Make{realApp: realAppImage, realServer: testimages.WithName(realServer, testimages.Agnhost),
-		realWeb: testimages.WithName(realWeb, testimages.Httpd)}
+	return map[string]testimages.Make{realApp: realAppImage,
+		realServer: testimages.WithName(realServer, testimages.Agnhost),
+		realWeb:    testimages.WithName(realWeb, testimages.Httpd)}
 }
 
 // realAppImage is Busybox with programs that cannot run: one that may not be executed, one of
@@ -150,7 +151,8 @@ func serveRegistries(t *testing.T) realRegistries {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = reg.Close() })
-		if err := reg.Push("team/tool:1", testimages.WithName(fmt.Sprint("tool of registry ", i), testimages.Busybox)); err != nil {
+		tool := testimages.WithName(fmt.Sprint("tool of registry ", i), testimages.Busybox)
+		if err := reg.Push("team/tool:1", tool); err != nil {
 			t.Fatal(err)
 		}
 		addrs = append(addrs, reg.Addr)

@@ -231,8 +231,8 @@ func (c *Cluster) shellSpelled(u uses, t text) []Finding {
 	return out
 }
 
-// Brings reports whether an envFrom brings a variable; known is false when the keys of what it names
-// are not known.
+// Brings reports whether an envFrom brings a variable; known is false when the keys of what it
+// names are not known.
 func (c *Cluster) Brings(from corev1.EnvFromSource, namespace, variable string) (brings, known bool) {
 	keys, known := c.envKeys(from, namespace)
 	name, prefixed := strings.CutPrefix(variable, from.Prefix)
