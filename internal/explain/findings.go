@@ -67,6 +67,7 @@ func containerFindings(in In) []finding.Finding {
 				f.Field, f.Value, f.Want = at+".imagePullPolicy", "Never", "IfNotPresent"
 				f.Message += ". Its imagePullPolicy Never forbids to fetch it."
 			}
+			pullSecretRefused(in, c, &f)
 			f.Remedies = containerRemedies(in, c, nil)
 		case w != nil && slices.Contains(configReasons, w.Reason):
 			f.Code = w.Reason
@@ -112,7 +113,8 @@ func exitFinding(in In, c container, t *corev1.ContainerStateTerminated, f findi
 		probeKillFinding(in, c, k, &f)
 	case t.ExitCode == 126 || t.ExitCode == 127 || neverStarted(t):
 		f.Field += ".command"
-		if field, value, _ := wordsField(in, c, at, t.Message); strings.HasPrefix(field, f.Field) {
+		if field, value, _ := wordsField(in, c, at, t.Message); strings.HasPrefix(field, f.Field) ||
+			neverStarted(t) && strings.HasPrefix(field, at+".") {
 			f.Field, f.Value = field, value
 		}
 	}

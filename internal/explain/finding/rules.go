@@ -187,7 +187,8 @@ func All(c *Cluster, namespace string) []Finding {
 	var out []Finding
 	for _, kind := range c.sortedKinds() {
 		for _, o := range c.Objects[kind] {
-			if namespace == "" || o.GetNamespace() == namespace || o.GetNamespace() == "" {
+			elsewhere := kind == "Namespace" && o.GetName() != namespace
+			if namespace == "" || o.GetNamespace() == namespace || o.GetNamespace() == "" && !elsewhere {
 				out = append(out, of(c, o, objectOf(kind, o))...)
 			}
 		}
