@@ -79,9 +79,10 @@ func (o *healthObjects) write(t *testing.T, pod []corev1.PodVolumeHealth, claim 
 
 var (
 	goodCondition = corev1.VolumeHealthCondition{Status: corev1.VolumeHealthDegraded, Reason: "Worn", Message: "m"}
-	goodPod       = []corev1.PodVolumeHealth{{Name: "v", HealthConditions: []corev1.VolumeHealthCondition{goodCondition}}}
-	goodClaim     = &corev1.VolumeHealthStatus{HealthConditions: []corev1.VolumeHealthCondition{goodCondition}}
-	goodNode      = []storagev1.StorageHealth{{Name: "disk.example.com",
+	goodPod       = []corev1.PodVolumeHealth{{Name: "v",
+		HealthConditions: []corev1.VolumeHealthCondition{goodCondition}}}
+	goodClaim = &corev1.VolumeHealthStatus{HealthConditions: []corev1.VolumeHealthCondition{goodCondition}}
+	goodNode  = []storagev1.StorageHealth{{Name: "disk.example.com",
 		HealthConditions: []storagev1.StorageHealthCondition{{Status: storagev1.StorageDegraded, Reason: "Slow"}}}}
 )
 
@@ -120,11 +121,16 @@ func TestHealthOfVolumesIsStoredWithTheGate(t *testing.T) {
 		`status.volumeHealth[1]: Duplicate value: "v"`: {{Name: "v"}, {Name: "v"}},
 		`healthConditions[0].status: Unsupported value: "Odd": supported values: "DataLoss", "Degraded", ` +
 			`"Inaccessible"`: {{Name: "v", HealthConditions: condition("Odd", "A", "")}},
-		`healthConditions[0].status: Required value`:     {{Name: "v", HealthConditions: condition("", "A", "")}},
-		`healthConditions[0].reason: Required value`:     {{Name: "v", HealthConditions: condition("DataLoss", "", "")}},
-		`healthConditions[0].reason: Invalid value: "-"`: {{Name: "v", HealthConditions: condition("DataLoss", "-", "")}},
-		`healthConditions[0].reason: Too long`:           {{Name: "v", HealthConditions: condition("DataLoss", long, "")}},
-		`healthConditions[0].message: Too long`:          {{Name: "v", HealthConditions: condition("DataLoss", "A", long)}},
+		`healthConditions[0].status: Required value`: {{Name: "v",
+			HealthConditions: condition("", "A", "")}},
+		`healthConditions[0].reason: Required value`: {{Name: "v",
+			HealthConditions: condition("DataLoss", "", "")}},
+		`healthConditions[0].reason: Invalid value: "-"`: {{Name: "v",
+			HealthConditions: condition("DataLoss", "-", "")}},
+		`healthConditions[0].reason: Too long`: {{Name: "v",
+			HealthConditions: condition("DataLoss", long, "")}},
+		`healthConditions[0].message: Too long`: {{Name: "v",
+			HealthConditions: condition("DataLoss", "A", long)}},
 		`healthConditions[1]: Duplicate value`: {{Name: "v",
 			HealthConditions: slices.Repeat([]corev1.VolumeHealthCondition{goodCondition}, 2)}},
 		`healthConditions: Too many: 17: must have at most 16 items`: {{Name: "v",

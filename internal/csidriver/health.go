@@ -115,7 +115,8 @@ func mountedPaths(paths ...string) []mountInfo {
 	return parseMounts(f, paths)
 }
 
-// parseMounts reads the lines of the given paths; of several mounts over each other the last counts.
+// parseMounts reads the lines of the given paths; of several mounts over each other the last
+// counts.
 func parseMounts(from io.Reader, paths []string) []mountInfo {
 	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 	found := map[string]mountInfo{}
@@ -161,7 +162,8 @@ func filesystemHealth(mounts []mountInfo) (out []*csipb.VolumeHealth_VolumeHealt
 	for _, m := range mounts {
 		if n := errorsOf(m.device); n > 0 {
 			add(csipb.VolumeHealthErrorType_DATA_LOSS, reasonFilesystemErrors,
-				"the kernel found %d errors in the file system at %s; it is checked when its Pods start again", n, m.path)
+				"the kernel found %d errors in the file system at %s; it is checked when its Pods start again",
+				n, m.path)
 		}
 		if m.fsIsFixed && !m.readOnly {
 			add(csipb.VolumeHealthErrorType_DEGRADED, reasonFilesystemReadOnly,

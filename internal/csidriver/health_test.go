@@ -35,7 +35,8 @@ func health(t *testing.T, d *csidriver.Driver, id, staged string) string {
 	return strings.Join(all, ", ")
 }
 
-// shutdown has an ext4 file system answer with errors, as when its disk is gone (EXT4_IOC_SHUTDOWN).
+// shutdown has an ext4 file system answer with errors, as when its disk is gone
+// (EXT4_IOC_SHUTDOWN).
 func shutdown(t *testing.T, dir string) {
 	t.Helper()
 	f, err := os.Open(dir)

@@ -61,7 +61,8 @@ func (k *Kubelet) DriverVolumeStats(ctx context.Context, v volume.DriverVolume, 
 	return k.csi.plugin.Drivers.VolumeStats(ctx, v, path)
 }
 
-// newVolumeHealth makes who asks drivers how volumes are; nil while the gate CSIVolumeHealth is off.
+// newVolumeHealth makes the manager that asks drivers how volumes are; nil while the gate
+// CSIVolumeHealth is off.
 func (k *Kubelet) newVolumeHealth() *volumehealth.Manager {
 	gates, err := config.ResolveGates(k.opts.Config.FeatureGates)
 	if err != nil || !gates.On("CSIVolumeHealth") || k.opts.StaticPods.Standalone {

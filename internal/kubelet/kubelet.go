@@ -149,11 +149,10 @@ func (k *Kubelet) initializeModules(ctx context.Context) {
 		Runtime: k.pleg, Actions: executor, Statuses: k.mirrorPods, Probes: probeManager, Admit: k.admit,
 		Resources: podResources{k},
 		Limits:    o.backOffLimits(), Resize: k.canResizePod,
-		Allocations:  podactions.AllocationStore{Root: o.RootDir},
-		Node:         func() podstatus.Node { return podstatus.Node{HostIPs: k.node.hostIPs(), Runtime: o.RuntimeName} },
-		VolumeHealth: k.volumeHealth,
-		Events:       k.events, Journal: o.Journal, Meter: o.Dependencies.Metrics,
-		Memory:         k.memoryStats,
+		Allocations: podactions.AllocationStore{Root: o.RootDir},
+		Node:        func() podstatus.Node { return podstatus.Node{HostIPs: k.node.hostIPs(), Runtime: o.RuntimeName} },
+		Events:      k.events, Journal: o.Journal, Meter: o.Dependencies.Metrics,
+		Readings:       podworker.Readings{Memory: k.memoryStats, VolumeHealth: k.volumeHealth},
 		ResyncInterval: o.Config.SyncFrequency.Duration,
 	})
 }

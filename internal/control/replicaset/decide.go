@@ -70,8 +70,8 @@ func Active(pods []*corev1.Pod) []*corev1.Pod {
 // Pending before Unknown before Running, then not ready, then lower deletion cost, then nodes with
 // more siblings, then ready for a shorter time (by powers of two), then more restarts, then
 // younger (by powers of two). Of those that were ready, or made, at other times within one power of
-// two the UID decides. Where upstream leaves the choice to chance the UID decides too, so that equal
-// Pods have the same order whatever order they came in.
+// two the UID decides. Where upstream leaves the choice to chance the UID decides too, so that
+// equal Pods have the same order whatever order they came in.
 func rankPodsToDelete(pods []*corev1.Pod, siblings map[string]int, now time.Time) []*corev1.Pod {
 	byUID := func(a, b *corev1.Pod) int { return strings.Compare(string(a.UID), string(b.UID)) }
 	out := slices.SortedFunc(slices.Values(pods), byUID)

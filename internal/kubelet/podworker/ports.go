@@ -78,15 +78,19 @@ type Deps struct {
 	Resources   Resources
 	Resize      func(r admit.Resize, others []*v1.Pod) *reason.Refusal // nil: grant it
 	Allocations allocation.Store
-	// what CSI drivers say of the Pod's volumes, by name; nil: nobody asks them
-	VolumeHealth func(types.UID) map[string][]v1.VolumeHealthCondition
-	Node         func() podstatus.Node
-	Events       *events.Recorder
-	Journal      journal.Sink
-	Limits       podplan.Limits
+	Node        func() podstatus.Node
+	Events      *events.Recorder
+	Journal     journal.Sink
+	Limits      podplan.Limits
 	// each Pod is decided on again that often, and half as long at most, when no event comes about
 	// it (syncFrequency); 0: never
 	ResyncInterval time.Duration
-	Memory         func(pod *v1.Pod) journal.Memory // what the Pod has taken; nil: not known
-	Meter          *metrics.Metrics                 // counts what is admitted and resized; may be nil
+	Readings
+	Meter *metrics.Metrics // counts what is admitted and resized; may be nil
+}
+
+// Readings are what is measured of a Pod or told of it; nil: nothing is known.
+type Readings struct {
+	Memory       func(pod *v1.Pod) journal.Memory                      // what the Pod has taken
+	VolumeHealth func(types.UID) map[string][]v1.VolumeHealthCondition // what CSI drivers report, by volume's name
 }

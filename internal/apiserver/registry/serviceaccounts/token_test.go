@@ -110,13 +110,13 @@ func TestTokenRequests(t *testing.T) {
 		"config map": {spec: authenticationv1.TokenRequestSpec{BoundObjectRef: to("ConfigMap", "x", "")},
 			want: "cannot bind token to object of type /v1, Kind=ConfigMap"},
 		"attestations without a webhook": {spec: authenticationv1.TokenRequestSpec{
-			Attestations: map[string]authenticationv1.AttestationValue{"a": {"b"}}},
+			Attestations: attestations{"a": {"b"}}},
 			want: `TokenRequest.authentication.k8s.io "" is invalid: spec.attestations: Invalid value: {"a":["b"]}: ` +
 				`attestations may only be specified with a webhook bound object reference`},
 		"a webhook": {spec: authenticationv1.TokenRequestSpec{
 			BoundObjectRef: &authenticationv1.BoundObjectReference{Kind: "MutatingWebhookConfiguration",
 				APIVersion: "admissionregistration.k8s.io/v1", Name: "a"},
-			Attestations: map[string]authenticationv1.AttestationValue{"admissionReviewAPIGroups": {"b"}}},
+			Attestations: attestations{"admissionReviewAPIGroups": {"b"}}},
 			want: "cannot bind token to object of type admissionregistration.k8s.io/v1, " +
 				"Kind=MutatingWebhookConfiguration (feature gate APIServerWebhookAuthenticationToken is disabled)"},
 		"absent account":    {account: "absent", want: `serviceaccounts "absent" not found`},
@@ -162,38 +162,40 @@ func TestTokenRequests(t *testing.T) {
 	}
 }
 
+type attestations = map[string]authenticationv1.AttestationValue
+
 // A token for webhooks says about which API group it speaks: one, by the one key there is.
 func TestAttestationsOfTokensForWebhooks(t *testing.T) {
 	for name, c := range map[string]struct {
-		attestations map[string]authenticationv1.AttestationValue
-		want         string // empty: valid
+		given attestations
+		want  string // empty: valid
 	}{
-		"one group":  {attestations: map[string]authenticationv1.AttestationValue{"admissionReviewAPIGroups": {"apps"}}},
-		"any group":  {attestations: map[string]authenticationv1.AttestationValue{"admissionReviewAPIGroups": {"*"}}},
-		"a long one": {attestations: map[string]authenticationv1.AttestationValue{"admissionReviewAPIGroups": {"a.b.io"}}},
+		"one group":  {given: attestations{"admissionReviewAPIGroups": {"apps"}}},
+		"any group":  {given: attestations{"admissionReviewAPIGroups": {"*"}}},
+		"a long one": {given: attestations{"admissionReviewAPIGroups": {"a.b.io"}}},
 		"none": {want: "spec.attestations: Invalid value: null: webhook bound requests require exactly one " +
 			"admissionReviewAPIGroups attestation"},
-		"two": {attestations: map[string]authenticationv1.AttestationValue{"admissionReviewAPIGroups": {"apps"},
+		"two": {given: attestations{"admissionReviewAPIGroups": {"apps"},
 			"other": {"b"}}, want: `spec.attestations: Invalid value: {"admissionReviewAPIGroups":["apps"],"other":["b"]}: ` +
 			"webhook bound requests require exactly one admissionReviewAPIGroups attestation"},
-		"another key": {attestations: map[string]authenticationv1.AttestationValue{"groups": {"apps"}},
+		"another key": {given: attestations{"groups": {"apps"}},
 			want: `spec.attestations[groups]: Unsupported value: "groups": supported values: "admissionReviewAPIGroups"`},
-		"no value": {attestations: map[string]authenticationv1.AttestationValue{"admissionReviewAPIGroups": {}},
+		"no value": {given: attestations{"admissionReviewAPIGroups": {}},
 			want: "spec.attestations[admissionReviewAPIGroups]: Invalid value: []: must specify a single value"},
-		"two values": {attestations: map[string]authenticationv1.AttestationValue{"admissionReviewAPIGroups": {"a", "b"}},
+		"two values": {given: attestations{"admissionReviewAPIGroups": {"a", "b"}},
 			want: `spec.attestations[admissionReviewAPIGroups]: Invalid value: ["a","b"]: must specify a single value`},
-		"the core group": {attestations: map[string]authenticationv1.AttestationValue{"admissionReviewAPIGroups": {""}},
+		"the core group": {given: attestations{"admissionReviewAPIGroups": {""}},
 			want: `spec.attestations[admissionReviewAPIGroups][0]: Invalid value: "": may not be an empty string`},
 		"no group's name": {
-			attestations: map[string]authenticationv1.AttestationValue{"admissionReviewAPIGroups": {"Apps"}},
-			want: `spec.attestations[admissionReviewAPIGroups][0]: Invalid value: "Apps": must specify a valid API Group: ` +
-				"a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must " +
+			given: attestations{"admissionReviewAPIGroups": {"Apps"}},
+			want: `spec.attestations[admissionReviewAPIGroups][0]: Invalid value: "Apps": must specify a valid ` +
+				"API Group: a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must " +
 				"start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is " +
 				`'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := ""
-			if errs := validateAttestations(c.attestations, field.NewPath("spec", "attestations")); len(errs) > 0 {
+			if errs := validateAttestations(c.given, field.NewPath("spec", "attestations")); len(errs) > 0 {
 				got = errs.ToAggregate().Error()
 			}
 			if got != c.want {

@@ -115,7 +115,7 @@ func TestSpec(t *testing.T) {
 	}
 }
 
-// Who migrates hears of each migration that was stored, and of no other.
+// Each migration that was stored is reported to the migrator, and no other.
 func TestNewMigrationsAreReported(t *testing.T) {
 	for _, c := range []struct{ stored, dryRun bool }{{true, false}, {true, true}, {false, false}, {false, true}} {
 		reported := 0

@@ -21,9 +21,9 @@ const (
 	maxHealthMessage    = 1024 // bytes
 )
 
-// VolumeHealth asks a driver how a volume is, as far as it knows on this node; none is well. says is
-// false when the driver does not serve that. An answer that the API would refuse, with which the
-// Pod's whole status could not be written, is an error.
+// VolumeHealth asks a driver about a volume, as far as it knows on this node; no condition is a
+// volume that is well. says is false when the driver does not serve that. An answer that the API
+// would refuse, with which the Pod's whole status could not be written, is an error.
 func (d *Drivers) VolumeHealth(ctx context.Context, v volume.VolumeToHealthCheck) (out []v1.VolumeHealthCondition,
 	says bool, err error) {
 	x, err := d.find(v.Driver)

@@ -77,7 +77,8 @@ func TestADriverSaysHowAVolumeIs(t *testing.T) {
 		"maximum is 256":           {entry(1, strings.Repeat("A", 257), "")},
 	} {
 		r.driver.Ail(handle, lie...)
-		if got, _, err := r.drivers.VolumeHealth(t.Context(), want); err == nil || !strings.Contains(err.Error(), name) {
+		got, _, err := r.drivers.VolumeHealth(t.Context(), want)
+		if err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("a driver that lies: got %v, %v, want %q", got, err, name)
 		}
 	}
@@ -97,7 +98,8 @@ func TestADriverSaysHowAVolumeIs(t *testing.T) {
 func TestDriversThatDoNotSayAreNotAsked(t *testing.T) {
 	r := newRig(t)
 	m := r.mount(claiming("a"))
-	_, says, err := r.drivers.VolumeHealth(t.Context(), volume.VolumeToHealthCheck{Driver: m.Driver.Name, Handle: handle})
+	_, says, err := r.drivers.VolumeHealth(t.Context(),
+		volume.VolumeToHealthCheck{Driver: m.Driver.Name, Handle: handle})
 	if says || err != nil || r.driver.Request("NodeGetVolumeHealth") != nil {
 		t.Errorf("says %t, %v, and was asked %v", says, err, r.driver.Request("NodeGetVolumeHealth"))
 	}

@@ -21,10 +21,12 @@ type backend struct {
 	published map[string]string        // volume by path
 	volumes   map[string]*csipb.Volume // by id
 	snapshots map[string]*csipb.Snapshot
-	attached  map[string]string // node by volume
-	block     map[string]bool   // by volume
-	nodes     []string          // ids besides Info's
-	refused   []string          // attachments to a second node
+	attached  map[string]string                                  // node by volume
+	block     map[string]bool                                    // by volume
+	nodes     []string                                           // ids besides Info's
+	refused   []string                                           // attachments to a second node
+	health    map[string][]*csipb.VolumeHealth_VolumeHealthEntry // by volume
+	storage   []*csipb.NodeGetStorageHealthResponse_StorageBackendHealth
 }
 
 func newBackend() backend {
