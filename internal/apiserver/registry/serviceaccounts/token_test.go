@@ -176,10 +176,11 @@ func TestAttestationsOfTokensForWebhooks(t *testing.T) {
 		"none": {want: "spec.attestations: Invalid value: null: webhook bound requests require exactly one " +
 			"admissionReviewAPIGroups attestation"},
 		"two": {given: attestations{"admissionReviewAPIGroups": {"apps"},
-			"other": {"b"}}, want: `spec.attestations: Invalid value: {"admissionReviewAPIGroups":["apps"],"other":["b"]}: ` +
-			"webhook bound requests require exactly one admissionReviewAPIGroups attestation"},
+			"other": {"b"}}, want: "spec.attestations: Invalid value: " +
+			`{"admissionReviewAPIGroups":["apps"],"other":["b"]}: ` + "webhook bound requests require exactly one admissionReviewAPIGroups attestation"},
 		"another key": {given: attestations{"groups": {"apps"}},
-			want: `spec.attestations[groups]: Unsupported value: "groups": supported values: "admissionReviewAPIGroups"`},
+			want: `spec.attestations[groups]: Unsupported value: "groups": supported values: ` +
+				`"admissionReviewAPIGroups"`},
 		"no value": {given: attestations{"admissionReviewAPIGroups": {}},
 			want: "spec.attestations[admissionReviewAPIGroups]: Invalid value: []: must specify a single value"},
 		"two values": {given: attestations{"admissionReviewAPIGroups": {"a", "b"}},
@@ -189,8 +190,9 @@ func TestAttestationsOfTokensForWebhooks(t *testing.T) {
 		"no group's name": {
 			given: attestations{"admissionReviewAPIGroups": {"Apps"}},
 			want: `spec.attestations[admissionReviewAPIGroups][0]: Invalid value: "Apps": must specify a valid ` +
-				"API Group: a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must " +
-				"start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is " +
+				"API Group: a lowercase RFC 1123 subdomain must consist of lower case alphanumeric " +
+				"characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', " +
+				"regex used for validation is " +
 				`'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`},
 	} {
 		t.Run(name, func(t *testing.T) {
