@@ -177,7 +177,8 @@ func TestAttestationsOfTokensForWebhooks(t *testing.T) {
 			"admissionReviewAPIGroups attestation"},
 		"two": {given: attestations{"admissionReviewAPIGroups": {"apps"},
 			"other": {"b"}}, want: "spec.attestations: Invalid value: " +
-			`{"admissionReviewAPIGroups":["apps"],"other":["b"]}: ` + "webhook bound requests require exactly one admissionReviewAPIGroups attestation"},
+			`{"admissionReviewAPIGroups":["apps"],"other":["b"]}: ` +
+			"webhook bound requests require exactly one admissionReviewAPIGroups attestation"},
 		"another key": {given: attestations{"groups": {"apps"}},
 			want: `spec.attestations[groups]: Unsupported value: "groups": supported values: ` +
 				`"admissionReviewAPIGroups"`},
