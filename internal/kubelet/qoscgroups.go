@@ -100,12 +100,12 @@ func (k *Kubelet) createCgroups() error {
 // podsCgroupValues bound all Pods together, unless the configuration does not want that or the
 // capacity is not known.
 func (k *Kubelet) podsCgroupValues() resource.Values {
-	c := k.opts.Config
-	if k.opts.Dependencies.Capacity == nil ||
+	c, capacity := k.opts.Config, k.node.capacity()
+	if len(capacity) == 0 ||
 		c.EnforceNodeAllocatable != nil && !slices.Contains(c.EnforceNodeAllocatable, "pods") {
 		return resource.Values{}
 	}
-	return resource.ForPods(k.opts.Dependencies.Capacity(),
+	return resource.ForPods(capacity,
 		resource.Reserved{System: resource.ParseQuantities(c.SystemReserved),
 			Kube: resource.ParseQuantities(c.KubeReserved)})
 }
