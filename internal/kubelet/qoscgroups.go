@@ -1,12 +1,16 @@
 package kubelet
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 	"slices"
 	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 	"github.com/gantry-project/gantry/internal/kubelet/resource"
@@ -79,15 +83,14 @@ func (k *Kubelet) activePods() []*v1.Pod {
 	return out
 }
 
-// createCgroups makes the cgroups that hold all Pods: what the node's reservations leave
-// (enforceNodeAllocatable), then the tiers.
+// enforcementRetry is how soon a refused limit of all Pods is tried again: upstream's period.
+const enforcementRetry = time.Minute
+
+// createCgroups makes the cgroups that hold all Pods, and the tiers in them.
 func (k *Kubelet) createCgroups() error {
 	for _, path := range k.opts.Resources.Tree() {
 		v := resource.Values{}
-		switch path {
-		case k.opts.Resources.PodsPath():
-			v = k.podsCgroupValues()
-		case k.opts.Resources.QOSPath(v1.PodQOSBestEffort):
+		if path == k.opts.Resources.QOSPath(v1.PodQOSBestEffort) {
 			v = resource.ForBestEffort()
 		}
 		if err := k.opts.Dependencies.Cgroups.Ensure(path, v); err != nil {
@@ -95,6 +98,48 @@ func (k *Kubelet) createCgroups() error {
 		}
 	}
 	return nil
+}
+
+// enforceNodeAllocatable writes what the node's reservations leave to all Pods together, and says
+// so in an event of the node. The kernel refuses a limit that Pods exceed already: retry tries
+// again each minute, while evictions bring them down, until ctx ends. It is nil when there is
+// nothing left to do.
+func (k *Kubelet) enforceNodeAllocatable(ctx context.Context) (retry func()) {
+	v := k.podsCgroupValues()
+	if reflect.DeepEqual(v, resource.Values{}) {
+		return nil
+	}
+	path, node := k.opts.Resources.PodsPath(), &v1.ObjectReference{Kind: "Node", Name: k.opts.NodeName,
+		UID: types.UID(k.opts.NodeName)}
+	enforce := func() bool {
+		if err := k.opts.Dependencies.Cgroups.Ensure(path, v); err != nil {
+			message := fmt.Sprintf("Failed to update Node Allocatable Limits %q: %v", path, err)
+			k.events.Event(node, v1.EventTypeWarning, "FailedNodeAllocatableEnforcement", message)
+			klog.FromContext(ctx).Error(err, "Failed to update node allocatable limits; the next try is in a minute",
+				"cgroup", path)
+			return false
+		}
+		k.events.Event(node, v1.EventTypeNormal, "NodeAllocatableEnforced",
+			"Updated Node Allocatable limit across pods")
+		return true
+	}
+	if enforce() {
+		return nil
+	}
+	return func() {
+		tick := time.NewTicker(enforcementRetry)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			if enforce() {
+				return
+			}
+		}
+	}
 }
 
 // podsCgroupValues bound all Pods together, unless the configuration does not want that or the

@@ -2,6 +2,7 @@ package kubelet_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -181,12 +182,17 @@ type groups struct {
 	mu    sync.Mutex
 	has   map[string]bool
 	given map[string][]string // memory and quota, by the last element of the path
+	// what bounds the memory of a cgroup is refused, as of Pods that exceed it already
+	refuseMemory bool
 }
 
 func (g *groups) Ensure(p string, v kubeletresource.Values) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.has[p] = true
+	if g.refuseMemory && v.Memory != nil {
+		return errors.New("device or resource busy")
+	}
 	if v.Memory != nil || v.Quota != nil {
 		text := ""
 		if v.Memory != nil {

@@ -46,6 +46,9 @@ func (k *Kubelet) Run(ctx context.Context) error {
 		wg.Add(1)
 		go func() { defer wg.Done(); f() }()
 	}
+	if retry := k.enforceNodeAllocatable(ctx); retry != nil {
+		side(retry)
+	}
 	waitDevices, err := k.startDevices(ctx)
 	if err != nil {
 		return err
