@@ -44,7 +44,6 @@ type bench struct {
 	profiles       string // directory for CPU profiles of the parts that write
 	number         int    // of the instances
 	other          other  // a server to measure beside Gantry, where one is named
-	upstream       string // directory of upstream's kubelet, controllers and sidecars; empty: not measured
 	short          bool
 	out            string // directory of the results
 }
@@ -62,7 +61,6 @@ func (b *bench) parts() []part {
 		{"eviction", b.eviction}, {"managers", b.managers},
 		{"api", b.api}, {"load", b.load}, {"dns", b.dns},
 		{"network/changes", b.changes}, {"network/connections", b.connections}, {"network/attachments", b.attachments},
-		{"volumes", b.volumes},
 	}
 }
 
@@ -77,7 +75,6 @@ func main() {
 	flag.StringVar(&b.other.name, "name", "another API server", "its name and version, for the results")
 	flag.StringVar(&b.other.pids, "pids", "", "its processes and its etcd's, comma separated: their CPU time counts")
 	flag.IntVar(&b.number, "number", 0, "number of the instances, 1 to 99, for bridge and Pod addresses of their own")
-	flag.StringVar(&b.upstream, "upstream", "", "directory of what hack/upstream.sh builds, for the part volumes")
 	flag.BoolVar(&b.short, "short", false, "fewer repetitions, a shorter rest")
 	flag.BoolVar(&render, "render", false, "measure nothing, render "+resultsDir+"/README.md")
 	flag.StringVar(&b.out, "o", "",
@@ -108,9 +105,6 @@ func names(parts []part) (all []string) {
 
 // chosen returns the parts selected by -only.
 func (b *bench) chosen() ([]part, error) {
-	if b.only == "" && b.upstream == "" {
-		return slices.DeleteFunc(b.parts(), func(p part) bool { return p.name == "volumes" }), nil
-	}
 	if b.only == "" {
 		return b.parts(), nil
 	}
@@ -157,9 +151,6 @@ func (b *bench) runPart(ctx context.Context, p part) error {
 	r := result.Here(strings.ReplaceAll(p.name, "/", "-"), b.binary)
 	if b.other.kubeconfig != "" && (p.name == "api" || p.name == "load") {
 		r.Beside = b.other.name
-	}
-	if p.name == "volumes" {
-		r.Beside = upstreamName
 	}
 	var err error
 	if r.Figures, err = p.measure(ctx); err != nil {
