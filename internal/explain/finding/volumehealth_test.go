@@ -62,7 +62,7 @@ func TestUnhealthyVolumesAreNamed(t *testing.T) {
 		about Object
 		want  []string
 	}{
-		{object("Pod", "shop", "a"), []string{shared}},
+		{object("Pod", "shop", "a"), []string{shared, worn}},
 		{object("Pod", "shop", "well"), nil},
 		{object("Pod", "shop", "inline"), []string{torn}},
 		{object("PersistentVolumeClaim", "shop", "data"), []string{shared, worn}},
@@ -79,7 +79,7 @@ func TestUnhealthyVolumesAreNamed(t *testing.T) {
 		}
 	}
 	for _, f := range Of(c, object("Pod", "shop", "a")) {
-		if f.Code == "VolumeUnhealthy" && (f.Severity != Broken || f.Object.Name != "data" || f.Value != "pv-1" ||
+		if f.Message == shared && (f.Severity != Broken || f.Object.Name != "data" || f.Value != "pv-1" ||
 			len(f.Related) != 5) {
 			t.Errorf("got %+v, want what is broken, with two Pods, volume, driver and node", f)
 		}
