@@ -169,10 +169,8 @@ func (d *Driver) NodePublishVolume(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	if r.GetVolumeCapability().GetAccessMode().GetMode() == csipb.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER {
-		if err := d.checkUnpublished(v, r.GetStagingTargetPath()); err != nil {
-			return nil, err
-		}
+	if err := d.checkOneWriter(v, r); err != nil {
+		return nil, err
 	}
 	if err := makeTarget(target, v.Block); err != nil {
 		return nil, err
@@ -200,14 +198,19 @@ func (d *Driver) staged(v *record, at string) (string, error) {
 	return at, err
 }
 
-// checkUnpublished refuses a volume for one writer that is mounted anywhere but at its staging path:
-// the specification's answer to a second target path of the access mode SINGLE_NODE_SINGLE_WRITER.
-func (d *Driver) checkUnpublished(v *record, staging string) error {
+// checkOneWriter refuses a second target path of a volume with the access mode
+// SINGLE_NODE_SINGLE_WRITER, as the specification says: one that is mounted anywhere but at its
+// staging path.
+func (d *Driver) checkOneWriter(v *record, r *csipb.NodePublishVolumeRequest) error {
+	mode := r.GetVolumeCapability().GetAccessMode().GetMode()
+	if mode != csipb.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER {
+		return nil
+	}
 	at, err := mountsOf(d.store.volumes, v)
 	if err != nil {
 		return err
 	}
-	staging = resolvedPath(staging)
+	staging := resolvedPath(r.GetStagingTargetPath())
 	for _, path := range at {
 		if path != staging {
 			return status.Errorf(codes.FailedPrecondition, "volume %s is for one writer, and is published at %s", v.ID,

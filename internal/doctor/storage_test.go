@@ -66,8 +66,9 @@ func unwell(p v1.Pod) v1.Pod {
 
 func storageDown() storagev1.CSINode {
 	n := csiNode("n1", disk1)
-	n.Status.StorageHealth = []storagev1.StorageHealth{{Name: disk1, HealthConditions: []storagev1.StorageHealthCondition{
-		{Status: storagev1.StorageUnreachable, Reason: "NoRoute", Message: "no way"}}}}
+	conditions := []storagev1.StorageHealthCondition{
+		{Status: storagev1.StorageUnreachable, Reason: "NoRoute", Message: "no way"}}
+	n.Status.StorageHealth = []storagev1.StorageHealth{{Name: disk1, HealthConditions: conditions}}
 	return n
 }
 
@@ -106,14 +107,15 @@ func TestStorageIsEvaluated(t *testing.T) {
 		{"a call", call(time.Second), nil, ""},
 		{"a call for health that hangs", doctor.Node{Name: "n1", Calls: []doctor.DriverCall{{Driver: disk1,
 			Method: "NodeGetVolumeHealth", Since: now.Add(-time.Minute)}}}, nil,
-			"n1: CSI driver disk.example.com has not answered NodeGetVolumeHealth for 1m0s: how its volumes are is not"},
+			"n1: CSI driver disk.example.com has not answered NodeGetVolumeHealth for 1m0s: how its volumes are"},
 		{"a volume that is not well", has, &doctor.Storage{CSINodes: []storagev1.CSINode{csiNode("n1", disk1)},
 			Volumes: []v1.PersistentVolume{diskOf("pv", "data")}, Unhealthy: []v1.Pod{
 				unwell(podWithVolume("b", claimed("data"))), unwell(podWithVolume("a", claimed("data")))}},
-			"pv/pv: CSI driver disk.example.com says on node n1 that this volume is DataLoss (Torn): half of it; Pods " +
-				"that have it there: shop/a, shop/b.*copy what can still be read"},
+			"pv/pv: CSI driver disk.example.com says on node n1 that this volume is DataLoss (Torn): half of it; " +
+				"Pods that have it there: shop/a, shop/b.*copy what can still be read"},
 		{"storage that is not well", has, &doctor.Storage{CSINodes: []storagev1.CSINode{storageDown()}},
-			"n1: CSI driver disk.example.com says that its storage is StorageUnreachable from there (NoRoute): no way"},
+			"n1: CSI driver disk.example.com says that its storage is StorageUnreachable from there (NoRoute): " +
+				"no way"},
 		{"all is well", has, &doctor.Storage{CSINodes: []storagev1.CSINode{csiNode("n1", disk1)}}, ""},
 		{"a driver of the CSINode alone", none, &doctor.Storage{CSINodes: []storagev1.CSINode{csiNode("n1", disk1),
 			csiNode("n2", "other")}}, "n1: the CSINode has driver disk.example.com, and no such driver is registered"},

@@ -37,16 +37,17 @@ func volumeHealth(f Facts) []Finding {
 	var out []Finding
 	for _, r := range order {
 		about, driver := f.Storage.driverOf(r.claim)
-		out = append(out, Finding{About: about, Level: worst(r.status), Text: fmt.Sprintf("CSI driver %s says on node "+
-			"%s that this volume is %s (%s): %s; Pods that have it there: %s", driver, r.node, r.status, r.reason,
-			r.message, some(pods[r])), Fix: "mend what the driver names; before anything else, copy what can still be " +
-			"read, or stop who writes there"})
+		out = append(out, Finding{About: about, Level: worst(r.status),
+			Text: fmt.Sprintf("CSI driver %s says on node %s that this volume is %s (%s): %s; Pods that have it there: %s",
+				driver, r.node, r.status, r.reason, r.message, some(pods[r])),
+			Fix: "mend what the driver names; before anything else, copy what can still be read, or stop who writes there"})
 	}
 	for _, n := range f.Storage.CSINodes {
 		for _, h := range n.Status.StorageHealth {
 			for _, c := range h.HealthConditions {
-				out = append(out, Finding{About: n.Name, Level: worst(string(c.Status)), Text: fmt.Sprintf("CSI driver "+
-					"%s says that its storage is %s from there (%s): %s", h.Name, c.Status, c.Reason, c.Message),
+				out = append(out, Finding{About: n.Name, Level: worst(string(c.Status)),
+					Text: fmt.Sprintf("CSI driver %s says that its storage is %s from there (%s): %s", h.Name, c.Status,
+						c.Reason, c.Message),
 					Fix: "mend what the driver names, or keep Pods with its volumes off the node"})
 			}
 		}
@@ -54,7 +55,8 @@ func volumeHealth(f Facts) []Finding {
 	return out
 }
 
-// volumeOf is NAMESPACE/CLAIM of one of the Pod's volumes, or NAMESPACE/POD/VOLUME of an inline one.
+// volumeOf is NAMESPACE/CLAIM of one of the Pod's volumes, or NAMESPACE/POD/VOLUME of an inline
+// one.
 func volumeOf(p *v1.Pod, volume string) string {
 	for _, v := range p.Spec.Volumes {
 		switch {

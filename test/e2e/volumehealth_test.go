@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// With the gate CSIVolumeHealth a volume whose image is gone is told of by its driver: in the Pod's
+// With the gate CSIVolumeHealth a volume whose image is gone is reported by its driver: in the Pod's
 // status, by `gantry why` and by `gantry doctor`, with volume, driver and Pods; once the image is
 // back, the entry has no conditions.
-func TestUnhealthyVolumesAreTold(t *testing.T) {
+func TestUnhealthyVolumesAreReported(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "kubelet.yaml")
 	if err := os.WriteFile(config, []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"+
 		"volumeStatsAggPeriod: 1s\n"), 0o600); err != nil {
@@ -36,7 +36,8 @@ func TestUnhealthyVolumesAreTold(t *testing.T) {
 		t.Helper()
 		c.eventually(time.Minute, "status.volumeHealth is "+want, func() (string, bool) {
 			out, err := c.try("", "get", "pod", "writer", "-o",
-				"jsonpath={range .status.volumeHealth[*]}{.name}:{range .healthConditions[*]}{.status} {.reason}{end}{end}")
+				"jsonpath={range .status.volumeHealth[*]}{.name}:"+
+					"{range .healthConditions[*]}{.status} {.reason}{end}{end}")
 			return out, err == nil && strings.HasSuffix(strings.TrimSpace(out), want)
 		})
 	}

@@ -30,8 +30,8 @@ func podVolumeHealth(c *Cluster, o metav1.Object, self Object) []Finding {
 	return out
 }
 
-// claimVolumeHealth finds what drivers say of a claim's volume: its controller, and the nodes of its
-// Pods.
+// claimVolumeHealth finds what drivers say of a claim's volume: its controller, and the nodes of
+// its Pods.
 func claimVolumeHealth(c *Cluster, o metav1.Object, self Object) []Finding {
 	out := c.claimHealth(self.Namespace, self.Name)
 	claim := o.(*corev1.PersistentVolumeClaim)

@@ -19,9 +19,8 @@ func TestUnhealthyVolumesAreNamed(t *testing.T) {
 	pod := func(name, claim string, conditions []corev1.VolumeHealthCondition) *corev1.Pod {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}
 		p.Spec.NodeName, p.Spec.Volumes = "n1", []corev1.Volume{{Name: "v"}}
-		if p.Spec.Volumes[0].PersistentVolumeClaim = (&corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}); claim ==
-			"" {
-			p.Spec.Volumes[0].PersistentVolumeClaim = nil
+		if claim != "" {
+			p.Spec.Volumes[0].PersistentVolumeClaim = &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}
 		}
 		p.Status.VolumeHealth = []corev1.PodVolumeHealth{{Name: "v", HealthConditions: conditions}}
 		return p

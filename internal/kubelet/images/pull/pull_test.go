@@ -336,7 +336,7 @@ func TestPullSecrets(t *testing.T) {
 
 // row: OPS-11
 // Requests are counted as upstream counts them.
-func TestRequestsForImagesAreTold(t *testing.T) {
+func TestRequestsForImagesAreReported(t *testing.T) {
 	for _, c := range []struct {
 		policy v1.PullPolicy
 		there  bool
