@@ -152,6 +152,9 @@ func (u *Up) runComponents(ctx context.Context, c runningCluster) error {
 	if err != nil {
 		return err
 	}
+	if u.Instance.APIServer.Gates.CSIVolumeHealth {
+		u.Node.Loaded.SwitchOn("CSIVolumeHealth")
+	}
 	role, err := u.Node.Role(ctx, &u.Instance, c.engine, nodeClient)
 	if err != nil {
 		return err

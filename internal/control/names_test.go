@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
@@ -17,6 +18,7 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/workqueue"
 	"k8s.io/endpointslice/metrics"
 
+	"github.com/gantry-project/gantry/internal/control/attachdetach"
 	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 	"github.com/gantry-project/gantry/internal/control/horizontalpodautoscaler"
 	"github.com/gantry-project/gantry/internal/control/persistentvolumebinder"
@@ -34,7 +36,8 @@ func TestMetricsAreListed(t *testing.T) {
 	countVolumes(t)
 	var counted []metriclist.Family // what has a type only when it is asked for
 	for _, f := range metriclist.Gathered(t, r) {
-		if strings.HasPrefix(f.Name, "pv_collector_") {
+		if strings.HasPrefix(f.Name, "pv_collector_") || strings.HasPrefix(f.Name, "storage_count_") ||
+			f.Name == "attachdetach_controller_total_volumes" {
 			counted = append(counted, f)
 		}
 	}
@@ -56,5 +59,15 @@ func countVolumes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "inline"}, Spec: v1.PodSpec{NodeName: "n",
+		Volumes: []v1.Volume{{VolumeSource: v1.VolumeSource{CSI: &v1.CSIVolumeSource{Driver: "d"}}}}}}
+	if err := core.Pods().Informer().GetIndexer().Add(pod); err != nil {
+		t.Fatal(err)
+	}
+	if err := shared.Storage().V1().VolumeAttachments().Informer().GetIndexer().Add(&storagev1.VolumeAttachment{
+		Status: storagev1.VolumeAttachmentStatus{Attached: true}}); err != nil {
+		t.Fatal(err)
+	}
+	attachdetach.New(controllerruntime.ControllerContext{Informers: shared})
 	persistentvolumebinder.New(controllerruntime.ControllerContext{Informers: shared})
 }

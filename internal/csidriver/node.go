@@ -165,26 +165,59 @@ func (d *Driver) NodePublishVolume(ctx context.Context,
 	if v.Ephemeral {
 		return &csipb.NodePublishVolumeResponse{}, d.stage(ctx, v, target, nil)
 	}
-	source := r.GetStagingTargetPath()
-	if v.Block {
-		if source, err = loopDevice(resolvedPath(d.store.volumes.image(v.ID))); err != nil {
-			return nil, err
-		}
+	source, err := d.staged(v, r.GetStagingTargetPath())
+	if err != nil {
+		return nil, err
 	}
-	if source == "" {
-		return nil, status.Errorf(codes.FailedPrecondition, "volume %s is not staged", v.ID)
-	}
-	if !v.Block {
-		if mounted, err := (mount.Mounter{}).IsMountPoint(source); err != nil {
-			return nil, err
-		} else if !mounted {
-			return nil, status.Errorf(codes.FailedPrecondition, "volume %s is not staged at %s", v.ID, source)
-		}
+	if err := d.checkOneWriter(v, r); err != nil {
+		return nil, err
 	}
 	if err := makeTarget(target, v.Block); err != nil {
 		return nil, err
 	}
 	return &csipb.NodePublishVolumeResponse{}, mount.Mounter{}.Bind(source, target, r.GetReadonly())
+}
+
+// staged is what is shown at a target path: the staged file system, or the loop device of a raw
+// volume.
+func (d *Driver) staged(v *record, at string) (string, error) {
+	if v.Block {
+		dev, err := loopDevice(resolvedPath(d.store.volumes.image(v.ID)))
+		if err == nil && dev == "" {
+			err = status.Errorf(codes.FailedPrecondition, "volume %s is not staged", v.ID)
+		}
+		return dev, err
+	}
+	if at == "" {
+		return "", status.Errorf(codes.FailedPrecondition, "volume %s is not staged", v.ID)
+	}
+	mounted, err := (mount.Mounter{}).IsMountPoint(at)
+	if err == nil && !mounted {
+		err = status.Errorf(codes.FailedPrecondition, "volume %s is not staged at %s", v.ID, at)
+	}
+	return at, err
+}
+
+// checkOneWriter refuses a second target path of a volume with the access mode
+// SINGLE_NODE_SINGLE_WRITER, as the specification says: one that is mounted anywhere but at its
+// staging path.
+func (d *Driver) checkOneWriter(v *record, r *csipb.NodePublishVolumeRequest) error {
+	mode := r.GetVolumeCapability().GetAccessMode().GetMode()
+	if mode != csipb.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER {
+		return nil
+	}
+	at, err := mountsOf(d.store.volumes, v)
+	if err != nil {
+		return err
+	}
+	staging := resolvedPath(r.GetStagingTargetPath())
+	for _, path := range at {
+		if path != staging {
+			return status.Errorf(codes.FailedPrecondition, "volume %s is for one writer, and is published at %s", v.ID,
+				path)
+		}
+	}
+	return nil
 }
 
 // holdForUse takes the locks under which a volume is published: a raw device is not while it is

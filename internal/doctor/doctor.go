@@ -79,6 +79,7 @@ func Checks() []Check {
 		{"kubelet-access", "only administrators may act through a kubelet's port", access},
 		{"goroutines", "how much a kubelet does at once", goroutines},
 		{"csi-drivers", "CSI drivers answer, and are registered where Pods wait for them", drivers},
+		{"volume-health", "no CSI driver says that a volume, or its storage, is not well", volumeHealth},
 		{"attachments", "volumes are attached to nodes that are there", attachments},
 		{"volumes-left", "Pods and volumes that are gone left nothing here", leftovers},
 		{"evictions", "evictions of Pods bring the node what it is short of", evictions},

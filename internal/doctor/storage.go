@@ -16,6 +16,7 @@ type Storage struct {
 	Attachments []storagev1.VolumeAttachment
 	Volumes     []v1.PersistentVolume
 	Pending     []v1.Pod      // of phase Pending
+	Unhealthy   []v1.Pod      // of which a volume is not well, by their status
 	Local       *LocalStorage // nil: this machine is no node, or may not be looked at
 }
 
@@ -57,12 +58,18 @@ func drivers(f Facts) []Finding {
 	var out []Finding
 	for _, n := range f.Nodes {
 		for _, c := range n.Calls {
-			if age := f.Now.Sub(c.Since); age >= slowDriverCall {
-				out = append(out, Finding{About: n.Name, Level: Problem,
-					Text: fmt.Sprintf("CSI driver %s has not answered %s for %s: Pods wait for it", c.Driver, c.Method,
-						age.Round(time.Second)),
-					Fix: "read what its Pod there says, and start it anew: " + podsOf(n.Name)})
+			age := f.Now.Sub(c.Since)
+			if age < slowDriverCall {
+				continue
 			}
+			x := Finding{About: n.Name, Level: Problem, Text: fmt.Sprintf("CSI driver %s has not answered %s for %s: "+
+				"Pods wait for it", c.Driver, c.Method, age.Round(time.Second)),
+				Fix: "read what its Pod there says, and start it anew: " + podsOf(n.Name)}
+			if strings.HasSuffix(c.Method, "Health") {
+				x.Level = Warning
+				x.Text = strings.Replace(x.Text, "Pods wait for it", "how its volumes are is not known", 1)
+			}
+			out = append(out, x)
 		}
 	}
 	if f.Storage == nil {

@@ -58,6 +58,20 @@ func setCreatedAMinuteAgo(a *storagev1.VolumeAttachment) {
 	a.CreationTimestamp = metav1.NewTime(now.Add(-time.Minute))
 }
 
+func unwell(p v1.Pod) v1.Pod {
+	p.Status.VolumeHealth = []v1.PodVolumeHealth{{Name: "v", HealthConditions: []v1.VolumeHealthCondition{
+		{Status: v1.VolumeHealthDataLoss, Reason: "Torn", Message: "half of it"}}}}
+	return p
+}
+
+func storageDown() storagev1.CSINode {
+	n := csiNode("n1", disk1)
+	conditions := []storagev1.StorageHealthCondition{
+		{Status: storagev1.StorageUnreachable, Reason: "NoRoute", Message: "no way"}}
+	n.Status.StorageHealth = []storagev1.StorageHealth{{Name: disk1, HealthConditions: conditions}}
+	return n
+}
+
 func deleted(ago time.Duration) func(*storagev1.VolumeAttachment) {
 	return func(a *storagev1.VolumeAttachment) { a.DeletionTimestamp = &metav1.Time{Time: now.Add(-ago)} }
 }
@@ -91,6 +105,17 @@ func TestStorageIsEvaluated(t *testing.T) {
 		{"a call that hangs", call(time.Minute), nil,
 			"n1: CSI driver disk.example.com has not answered NodeStageVolume for 1m0s.*spec.nodeName=n1"},
 		{"a call", call(time.Second), nil, ""},
+		{"a call for health that hangs", doctor.Node{Name: "n1", Calls: []doctor.DriverCall{{Driver: disk1,
+			Method: "NodeGetVolumeHealth", Since: now.Add(-time.Minute)}}}, nil,
+			"n1: CSI driver disk.example.com has not answered NodeGetVolumeHealth for 1m0s: how its volumes are"},
+		{"a volume that is not well", has, &doctor.Storage{CSINodes: []storagev1.CSINode{csiNode("n1", disk1)},
+			Volumes: []v1.PersistentVolume{diskOf("pv", "data")}, Unhealthy: []v1.Pod{
+				unwell(podWithVolume("b", claimed("data"))), unwell(podWithVolume("a", claimed("data")))}},
+			"pv/pv: CSI driver disk.example.com says on node n1 that this volume is DataLoss (Torn): half of it; " +
+				"Pods that have it there: shop/a, shop/b.*copy what can still be read"},
+		{"storage that is not well", has, &doctor.Storage{CSINodes: []storagev1.CSINode{storageDown()}},
+			"n1: CSI driver disk.example.com says that its storage is StorageUnreachable from there (NoRoute): " +
+				"no way"},
 		{"all is well", has, &doctor.Storage{CSINodes: []storagev1.CSINode{csiNode("n1", disk1)}}, ""},
 		{"a driver of the CSINode alone", none, &doctor.Storage{CSINodes: []storagev1.CSINode{csiNode("n1", disk1),
 			csiNode("n2", "other")}}, "n1: the CSINode has driver disk.example.com, and no such driver is registered"},
@@ -141,7 +166,7 @@ func TestStorageIsEvaluated(t *testing.T) {
 			var got []string
 			for _, f := range doctor.Examine(doctor.Facts{Now: now, Nodes: []doctor.Node{c.node}, Storage: c.storage}) {
 				switch f.Check {
-				case "csi-drivers", "attachments", "volumes-left":
+				case "csi-drivers", "attachments", "volumes-left", "volume-health":
 					got = append(got, fmt.Sprintf("%s: %s → %s", f.About, f.Text, f.Fix))
 				}
 			}

@@ -47,7 +47,8 @@ func newImageManagers(o Options) (imageManagers, error) {
 func (k *Kubelet) newPuller(ctx context.Context) *pull.Puller {
 	o := k.opts
 	d := pull.Deps{Images: o.Images, Recorder: k.events, Journal: o.Journal, MaxParallel: o.parallelPulls(),
-		NodeCredentials: k.images.providers, Burst: int(o.Config.RegistryBurst)}
+		NodeCredentials: k.images.providers, Burst: int(o.Config.RegistryBurst),
+		Requested: o.Dependencies.Metrics.ImageRequested}
 	if q := o.Config.RegistryPullQPS; q != nil {
 		d.QPS = float32(*q)
 	}

@@ -46,10 +46,12 @@ type Event struct {
 type Plan struct {
 	TakeOff []string // nodes whose status has the volume as attached, and shall not
 	Detach  []string // VolumeAttachments to delete
-	Attach  []*storagev1.VolumeAttachment
-	PutOn   []string // nodes whose status shall have the volume as attached
-	Events  []Event
-	Again   time.Duration // when to look again; 0: when something changes
+	// Forced is why, by name, of those of Detach whose node was not waited for: upstream's words
+	Forced map[string]string
+	Attach []*storagev1.VolumeAttachment
+	PutOn  []string // nodes whose status shall have the volume as attached
+	Events []Event
+	Again  time.Duration // when to look again; 0: when something changes
 }
 
 // UniqueVolumeName is how a node's status calls the volume.
@@ -133,9 +135,29 @@ func (in In) detach(p *Plan, a *storagev1.VolumeAttachment) {
 	if node != nil && hasAttached(node, name) {
 		p.TakeOff = append(p.TakeOff, node.Name)
 	}
-	if a.DeletionTimestamp == nil {
-		p.Detach = append(p.Detach, a.Name)
+	if a.DeletionTimestamp != nil {
+		return
 	}
+	p.Detach = append(p.Detach, a.Name)
+	if why := in.forced(node, a.Name); why != "" {
+		if p.Forced == nil {
+			p.Forced = map[string]string{}
+		}
+		p.Forced[a.Name] = why
+	}
+}
+
+// forced is why a node is not asked whether it still uses a volume; empty when it is, or is gone.
+func (in In) forced(node *v1.Node, attachment string) string {
+	switch {
+	case node == nil:
+		return ""
+	case !isReady(node) && in.Now.Sub(in.UnwantedSince(attachment)) >= maxWaitForUnmountDuration:
+		return "timeout"
+	case isOutOfService(node):
+		return "out-of-service"
+	}
+	return ""
 }
 
 // attached tells the node of a volume that is attached, and its Pods of one that cannot be.

@@ -63,6 +63,7 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 		core.Nodes().Lister(),
 		store.CSIDrivers().Lister(), pods.GetIndexer(), attachments.GetIndexer(), map[string]time.Time{},
 		map[string]string{}}
+	counted.from.Store(c)
 	q := controllerruntime.NewQueue("attachdetach", 1, c.syncHandler)
 	q.Watch(pods, c.keysOfPod)
 	q.Watch(attachments, func(old, cur runtime.Object) []string {
@@ -180,6 +181,9 @@ func (c *controller) syncHandler(ctx context.Context, key string) (time.Duration
 		if err := attachments.Delete(ctx, a, metav1.DeleteOptions{}); controllerruntime.IgnoreNotFound(err) != nil {
 			return 0, err
 		}
+		if why := p.Forced[a]; why != "" {
+			forcedDetaches.WithLabelValues(why).Inc()
+		}
 	}
 	for _, a := range p.Attach {
 		if _, err := attachments.Create(ctx, a, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
@@ -210,16 +214,7 @@ func (c *controller) in(key string) (*In, error) {
 	if v.Spec.CSI == nil {
 		return nil, nil
 	}
-	in := &In{Now: c.controllerContext.Time(), Volume: v, Attachable: true, Nodes: func(name string) *v1.Node {
-		n, err := c.nodes.Get(name)
-		if err != nil {
-			return nil
-		}
-		return n
-	}}
-	if d, err := c.drivers.Get(v.Spec.CSI.Driver); err == nil && d.Spec.AttachRequired != nil {
-		in.Attachable = *d.Spec.AttachRequired
-	}
+	in := &In{Now: c.controllerContext.Time(), Volume: v, Attachable: c.attaches(v.Spec.CSI.Driver), Nodes: c.node}
 	present := map[string]bool{}
 	for _, o := range found {
 		a := o.(*storagev1.VolumeAttachment)

@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,9 +41,32 @@ func (s *Gatherer) Storage(ctx context.Context, client kubernetes.Interface, nod
 	}
 	out := &doctor.Storage{CSINodes: csiNodes.Items, Attachments: attachments.Items, Volumes: volumes.Items,
 		Pending: pods.Items}
+	for _, c := range csiNodes.Items { // without drivers that say how volumes are there is nothing to look for
+		if len(c.Spec.Drivers) > 0 {
+			out.Unhealthy = unhealthyPods(ctx, client)
+			break
+		}
+	}
 	for _, n := range nodes {
 		if n.Local {
 			out.Local = s.localStorage(ctx, client, n.Name, volumes.Items)
+		}
+	}
+	return out
+}
+
+// unhealthyPods are the Pods of which a volume is not well, from the API server's cache; none for
+// who may not read them.
+func unhealthyPods(ctx context.Context, client kubernetes.Interface) []v1.Pod {
+	all, err := client.CoreV1().Pods("").List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return nil
+	}
+	var out []v1.Pod
+	for _, p := range all.Items {
+		if slices.ContainsFunc(p.Status.VolumeHealth,
+			func(h v1.PodVolumeHealth) bool { return len(h.HealthConditions) > 0 }) {
+			out = append(out, p)
 		}
 	}
 	return out

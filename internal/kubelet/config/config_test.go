@@ -267,3 +267,19 @@ func TestEvictionReserved(t *testing.T) {
 		}
 	}
 }
+
+// A gate is switched on where the configuration says nothing of it.
+func TestGatesAreSwitchedOn(t *testing.T) {
+	for given, want := range map[string]bool{"": true, "featureGates: {CSIVolumeHealth: true}": true,
+		"featureGates: {CSIVolumeHealth: false}": false} {
+		l := load(t, Sources{File: write(t, t.TempDir(), "kubelet.yaml", given)})
+		l.SwitchOn("CSIVolumeHealth")
+		gates, err := ResolveGates(l.Config.FeatureGates)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := gates.On("CSIVolumeHealth"); got != want {
+			t.Errorf("given %q: got %t, want %t", given, got, want)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -90,6 +91,19 @@ func Load(s Sources) (*Loaded, error) {
 		return nil, err
 	}
 	return &Loaded{Config: c, Gates: gates, Inert: inertSettings(c, gates), DefaultEvictionHard: unset}, nil
+}
+
+// SwitchOn switches a gate on that the configuration says nothing of.
+func (l *Loaded) SwitchOn(gate string) {
+	if _, given := l.Config.FeatureGates[gate]; given {
+		return
+	}
+	on := maps.Clone(l.Config.FeatureGates)
+	if on == nil {
+		on = map[string]bool{}
+	}
+	on[gate] = true
+	l.Config.FeatureGates = on
 }
 
 // encodeOwn is the lowest layer, and says the kind.

@@ -1,10 +1,12 @@
 package metrics
 
 import (
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/status"
+	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 )
 
@@ -13,6 +15,7 @@ type pluginCounter interface {
 	credentials(plugin string, took time.Duration, err error)
 	credentialConfig(hash string)
 	imageVolumes(requested, mounted, failed int)
+	imageRequested(policy v1.PullPolicy, present, pull string)
 	csiCalled(driver, method string, err error, took time.Duration)
 	protectedMemory(min, low int64)
 	storageHealth(driver string, conditions []storagev1.StorageHealthCondition)
@@ -25,6 +28,7 @@ type pluginWork struct {
 	credentialErrors                             *prometheus.CounterVec
 	credentialFiles                              *prometheus.GaugeVec
 	imagesRequested, imagesMounted, imagesFailed prometheus.Counter
+	imageRequests                                *prometheus.CounterVec
 	csi                                          *prometheus.HistogramVec
 	memoryMin, memoryLow                         prometheus.Gauge
 	storage                                      *prometheus.GaugeVec
@@ -39,6 +43,9 @@ func newPluginWork(k factory) *pluginWork {
 			"[ALPHA] Number of errors from credential provider plugin", "plugin_name"),
 		credentialFiles: k.gauge("kubelet_credential_provider_config_info",
 			"[ALPHA] Information about the last applied credential provider configuration with hash as label", "hash"),
+		imageRequests: k.counter("kubelet_image_manager_ensure_image_requests_total",
+			"[ALPHA] Number of ensure-image requests processed by the kubelet.", "pull_policy", "present_locally",
+			"pull_required"),
 		imagesRequested: k.counter("kubelet_image_volume_requested_total",
 			"[BETA] Number of requested image volumes.").WithLabelValues(),
 		imagesMounted: k.counter("kubelet_image_volume_mounted_succeed_total",
@@ -74,6 +81,10 @@ func (w *pluginWork) imageVolumes(requested, mounted, failed int) {
 	w.imagesRequested.Add(float64(requested))
 	w.imagesMounted.Add(float64(mounted))
 	w.imagesFailed.Add(float64(failed))
+}
+
+func (w *pluginWork) imageRequested(policy v1.PullPolicy, present, pull string) {
+	w.imageRequests.WithLabelValues(strings.ToLower(string(policy)), present, pull).Inc()
 }
 
 func (w *pluginWork) csiCalled(driver, method string, err error, took time.Duration) {
@@ -118,6 +129,13 @@ func (m *Metrics) CredentialConfig(hash string) {
 func (m *Metrics) ImageVolumes(requested, mounted, failed int) {
 	if m != nil {
 		m.managers.imageVolumes(requested, mounted, failed)
+	}
+}
+
+// ImageRequested counts an image that a container asks for.
+func (m *Metrics) ImageRequested(policy v1.PullPolicy, present, pull string) {
+	if m != nil {
+		m.managers.imageRequested(policy, present, pull)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -68,6 +69,9 @@ type Deps struct {
 	FirstDelay  time.Duration // back-off after a failed pull; 10 s when 0
 	MaxDelay    time.Duration // 300 s when 0
 
+	// Requested, when not nil, is called for each image that is asked for: the policy, whether the
+	// image was there, and whether it had to be pulled, each true, false or unknown, as upstream counts
+	Requested func(policy v1.PullPolicy, present, pull string)
 	// Tags asks the registry which tags there are of an image's repository; nil: nobody asks.
 	Tags func(ctx context.Context, image string, auth *runtimeapi.AuthConfig) ([]string, error)
 	// Progress tells how many bytes of an image that is being pulled are there, and of how many;
@@ -132,6 +136,12 @@ func New(d Deps) *Puller {
 // too. The error is ctx's, or a *PullError whose Detail is the container's waiting message.
 func (p *Puller) EnsureImageExists(ctx context.Context, r Request) (string, error) {
 	t := newPodPull(p.d, &r)
+	present, required := "unknown", "unknown"
+	defer func() {
+		if p.d.Requested != nil {
+			p.d.Requested(t.policy, present, required)
+		}
+	}()
 	name, err := images.Normalize(t.image)
 	var refusal *reason.Refusal
 	if errors.As(err, &refusal) {
@@ -153,7 +163,9 @@ func (p *Puller) EnsureImageExists(ctx context.Context, r Request) (string, erro
 		return "", p.refuse(t, &reason.Refusal{Code: reason.ImageInspectError, Detail: detail,
 			Fix: "look at the container runtime's log"}, "InspectFailed", time.Time{})
 	}
-	switch images.Decide(t.policy, p.mayUse(ctx, t, spec, found.GetImage().GetId())) {
+	usable := p.mayUse(ctx, t, spec, found.GetImage().GetId())
+	present, required = needOf(t.policy, found.GetImage().GetId() != "", usable)
+	switch images.Decide(t.policy, usable) {
 	case images.Use:
 		t.reportPresent(found.GetImage().GetSize(), lookupTime)
 		return found.GetImage().GetId(), nil
@@ -165,6 +177,19 @@ func (p *Puller) EnsureImageExists(ctx context.Context, r Request) (string, erro
 		}, string(reason.ErrImageNeverPull), time.Time{})
 	}
 	return p.pull(ctx, t, spec)
+}
+
+// needOf is what upstream counts of a request: whether the image is there, which it does not look
+// up for the policy Always, and whether it has to be pulled, which it does not ask of one that is
+// missing and never pulled.
+func needOf(policy v1.PullPolicy, has, usable bool) (present, required string) {
+	switch {
+	case policy == v1.PullAlways:
+		return "unknown", "true"
+	case policy == v1.PullNever && !has:
+		return "false", "unknown"
+	}
+	return strconv.FormatBool(has), strconv.FormatBool(!usable)
 }
 
 // mayUse tells whether the image is there and the Pod may use it without asking the registry.

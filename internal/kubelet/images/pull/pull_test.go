@@ -333,3 +333,34 @@ func TestPullSecrets(t *testing.T) {
 		}
 	})
 }
+
+// row: OPS-11
+// Requests are counted as upstream counts them.
+func TestRequestsForImagesAreReported(t *testing.T) {
+	for _, c := range []struct {
+		policy v1.PullPolicy
+		there  bool
+		image  string
+		want   string
+	}{
+		{v1.PullAlways, true, "a:1", "Always unknown true"},
+		{v1.PullIfNotPresent, true, "a:1", "IfNotPresent true false"},
+		{v1.PullIfNotPresent, false, "a:1", "IfNotPresent false true"},
+		{v1.PullNever, false, "a:1", "Never false unknown"},
+		{v1.PullNever, true, "a:1", "Never true false"},
+		{v1.PullIfNotPresent, true, "A:1", "IfNotPresent unknown unknown"}, // no name of an image
+	} {
+		w, _ := newFakeRegistry(1)
+		w.slow, w.present = 0, map[string]bool{"a:1": c.there}
+		var got []string
+		p := pull.New(pull.Deps{Images: w, Recorder: w, Journal: w,
+			Requested: func(policy v1.PullPolicy, present, pulled string) {
+				got = append(got, fmt.Sprint(policy, " ", present, " ", pulled))
+			}})
+		_, _ = p.EnsureImageExists(t.Context(), pull.Request{Pod: &v1.Pod{},
+			Container: &v1.Container{Name: "c", Image: c.image, ImagePullPolicy: c.policy}})
+		if len(got) != 1 || got[0] != c.want {
+			t.Errorf("%s, there: %t: got %q, want %q", c.policy, c.there, got, c.want)
+		}
+	}
+}
