@@ -191,7 +191,7 @@ func TestAPullSecretThatIsRefused(t *testing.T) {
 		in.app().Image, in.app().ImagePullPolicy = "reg.test/app:1", corev1.PullIfNotPresent
 		in.Images = []string{"reg.test/app:1"}
 		in.Pod.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "first"}, {Name: "second"}}
-		in.fact(time.Second, "kubelet", journal.PullFailed{Container: "app", Image: "reg.test/app:1",
+		in.fact(time.Second, "kubelet", journal.PullFailed{Image: "reg.test/app:1",
 			Reason: "ErrImagePull", Message: c.words, Secrets: c.secrets})
 		f, a := blamed(in, "ImagePullBackOff")
 		if f.Field != c.field || f.Value != c.value {

@@ -55,7 +55,8 @@ func startFixes(in In, c container, words string) []Fix {
 // wrapped matches what a kubelet, containerd and runc put before the words of what failed.
 var wrapped = regexp.MustCompile(`^(?:rpc error: code = \w+ desc = |failed to (?:create containerd task|` +
 	`create shim task|exec in container|start containerd task "[^"]*"|start exec "[^"]*"): |` +
-	`OCI runtime (?:create|exec|start) failed: |(?:runc create|exec) failed: |unable to start container process: |error during container init: )+`)
+	`OCI runtime (?:create|exec|start) failed: |(?:runc create|exec) failed: |` +
+	`unable to start container process: |error during container init: )+`)
 
 // plainWords are a runtime's words without what each part of it put before them.
 func plainWords(s string) string { return strings.TrimPrefix(s, wrapped.FindString(s)) }
