@@ -138,10 +138,11 @@ func TestAVolumeOfTheAPIIsWrittenTo(t *testing.T) {
 // A working directory that the runtime cannot enter or make is blamed, and not the command; a
 // program that did not start has no time that it ran.
 func TestAContainerThatTheRuntimeCannotStart(t *testing.T) {
+	const dir = "workingDir"
 	for words, c := range map[string]struct{ dir, field string }{
-		"error during container init: mkdir /etc/passwd: not a directory":                      {"/etc/passwd", "workingDir"},
-		"error during container init: mkdir /etc/passwd: not a directory: unknown":             {"/etc/passwd/x/", "workingDir"},
-		`chdir to cwd ("/root/app") set in config.json failed: permission denied`:              {"/root/app", "workingDir"},
+		"during container init: mkdir /etc/passwd: not a directory":                            {"/etc/passwd", dir},
+		"during container init: mkdir /etc/passwd: not a directory: unknown":                   {"/etc/passwd/x/", dir},
+		`chdir to cwd ("/root/app") set in config.json failed: permission denied`:              {"/root/app", dir},
 		"error during container init: mkdir /other: not a directory":                           {"/etc/passwd", ""},
 		`exec: "/no/program": stat /no/program: no such file or directory`:                     {"/etc", "command"},
 		"error mounting proc to rootfs at /proc: operation not permitted":                      {"/etc", ""},
@@ -205,7 +206,7 @@ func TestAPullSecretThatIsRefused(t *testing.T) {
 
 // A threat by a field of which something broken is told, with the same value, is left out of the
 // overview; another value or another object is another matter.
-func TestAThreatThatHasHappenedIsToldOnce(t *testing.T) {
+func TestAThreatThatHasHappenedIsReportedOnce(t *testing.T) {
 	pod := finding.Object{Kind: "Pod", Namespace: "shop", Name: "web"}
 	field := "spec.containers[0].readinessProbe.httpGet.port"
 	list := []finding.Finding{

@@ -10,7 +10,7 @@ import (
 	"github.com/gantry-project/gantry/internal/explain/finding"
 )
 
-// unresolvedFinding blames what a name in a container's last words does not resolve for: the word
+// unresolvedFinding blames what a name in a container's last lines does not resolve for: the word
 // that names it, the name servers of the Pod, or a policy that keeps it from them.
 func unresolvedFinding(in In, c container, at, words string) (finding.Finding, bool) {
 	host, _ := unresolvedHost(words)

@@ -13,8 +13,8 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// called is a Pod that asked for orders, or another name, and ended with these words; Service orders
-// is there.
+// called is a Pod that asked for orders, or another name, and ended with these words; Service
+// orders is there.
 func called(words string) In {
 	in := crashed(words)
 	in.app().Args = []string{"serve", "http://orders/", "http://orderz:80/"}
@@ -88,10 +88,10 @@ func TestAnAliasOfAnotherAddressIsBlamed(t *testing.T) {
 // What each part of a runtime puts before the words of what failed is left out.
 func TestARuntimesWordsAreShortened(t *testing.T) {
 	for words, want := range map[string]string{
-		"failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: " +
-			`unable to start container process: error during container init: exec: "x": not found`: `exec: "x": not found`,
-		`rpc error: code = Unknown desc = failed to exec in container: failed to start exec "0a": OCI runtime exec ` +
-			`failed: exec failed: unable to start container process: exec: "/c": no such file`: `exec: "/c": no such file`,
+		"failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create " +
+			`failed: unable to start container process: error during container init: exec: lost`: `exec: lost`,
+		`rpc error: code = Unknown desc = failed to exec in container: failed to start exec "0a": OCI runtime ` +
+			`exec failed: exec failed: unable to start container process: exec: "/c": no file`: `exec: "/c": no file`,
 		"secret \"x\" not found":          "secret \"x\" not found",
 		"the image failed to create shim": "the image failed to create shim",
 	} {

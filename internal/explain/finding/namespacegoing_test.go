@@ -6,17 +6,17 @@ import (
 )
 
 // A namespace whose Pods are within their grace period, or that was deleted a moment ago, goes by
-// itself; one whose Pods outlast it, or that a finalizer holds, does not. Another namespace's end is
-// none of a namespace's causes.
+// itself; one whose Pods outlast it, or that a finalizer holds, does not. Another namespace's end
+// is none of a namespace's causes.
 func TestANamespaceThatGoesByItself(t *testing.T) {
 	ending := func(deleted, condition, podUntil string) string {
-		return `{apiVersion: v1, kind: Namespace, metadata: {name: shop, deletionTimestamp: "2026-05-01T` + deleted +
-			`Z"}, status: {conditions: [` + condition + `]}}` + "\n---\n" +
-			`{apiVersion: v1, kind: Pod, metadata: {name: web, namespace: shop, deletionTimestamp: "2026-05-01T` + podUntil +
-			`Z"}, spec: {containers: [{name: a}]}}`
+		return `{apiVersion: v1, kind: Namespace, metadata: {name: shop, deletionTimestamp: "2026-05-01T` +
+			deleted + `Z"}, status: {conditions: [` + condition + `]}}` + "\n---\n" +
+			`{apiVersion: v1, kind: Pod, metadata: {name: web, namespace: shop, deletionTimestamp: "2026-05-01T` +
+			podUntil + `Z"}, spec: {containers: [{name: a}]}}`
 	}
-	remaining := `{type: NamespaceContentRemaining, status: "True", message: "Some resources are remaining: pods. has 1 ` +
-		`resource instances"}`
+	remaining := `{type: NamespaceContentRemaining, status: "True", message: "Some resources are remaining: ` +
+		`pods. has 1 resource instances"}`
 	held := remaining + `, {type: NamespaceFinalizersRemaining, status: "True", message: "Some content in the ` +
 		`namespace has finalizers remaining: example.com/keep in 1 resource instances"}`
 	for _, c := range []struct {
@@ -36,7 +36,9 @@ func TestANamespaceThatGoesByItself(t *testing.T) {
 			t.Errorf("%+v: got %+v, want severity %v", c, got, c.want)
 		}
 		for namespace, want := range map[string]bool{"shop": true, "": true, "mail": false} {
-			told := slices.ContainsFunc(All(cluster, namespace), func(f Finding) bool { return f.Object.Kind == "Namespace" })
+			told := slices.ContainsFunc(All(cluster, namespace), func(f Finding) bool {
+				return f.Object.Kind == "Namespace"
+			})
 			if told != want {
 				t.Errorf("%+v: asked of namespace %q: got told %v, want %v", c, namespace, told, want)
 			}
