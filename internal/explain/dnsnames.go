@@ -38,8 +38,8 @@ var (
 	}
 )
 
-// unresolvedHost is the first name of log lines that does not resolve, empty where they are not about
-// one; answered is false where no server answered.
+// unresolvedHost is the first name of log lines that does not resolve, empty where they are not
+// about one; answered is false where no server answered.
 func unresolvedHost(failureText string) (host string, answered bool) {
 	for i, list := range [][]*regexp.Regexp{unknownHost, dnsTimeout} {
 		for _, r := range list {

@@ -70,10 +70,14 @@ func runtimesWords(s string) []string {
 	return []string{"the runtime's words: " + s}
 }
 
+// notRunWords are those by which the kernel or a runtime says that a program cannot be run.
+var notRunWords = []string{"no such file", "executable file not found", "permission denied", "exec format error"}
+
 // programMissing reports whether words say that a program is not there or may not be run.
 func programMissing(words string) bool {
-	return programPattern.MatchString(words) && slices.ContainsFunc([]string{"no such file", "executable file " +
-		"not found", "permission denied", "exec format error"}, func(w string) bool { return strings.Contains(words, w) })
+	return programPattern.MatchString(words) && slices.ContainsFunc(notRunWords, func(w string) bool {
+		return strings.Contains(words, w)
+	})
 }
 
 // probeProgramField is the field of a container's probe that runs a program, if there is one.

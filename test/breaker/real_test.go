@@ -304,7 +304,35 @@ func (b *realBreaker) setUpReal(ctx context.Context, k kind, w words, namespace 
 	if err := b.apply(ctx, namespace, w.in(k.manifest)); err != nil {
 		return err
 	}
+	if err := b.deletedRun(ready, namespace, w.in(k.after)); err != nil {
+		return err
+	}
 	return b.changeAll(ctx, namespace, w.in(k.after))
+}
+
+// deletedRun waits until the Pods run that a kind's changes delete: one without a node is gone at
+// once, whatever its grace period.
+func (b *realBreaker) deletedRun(ctx context.Context, namespace, changes string) error {
+	for line := range strings.Lines(changes) {
+		target, change, _ := strings.Cut(strings.TrimSpace(line), " ")
+		name, ok := strings.CutPrefix(target, "pod/")
+		if !ok || change != "delete" {
+			continue
+		}
+		for {
+			p, err := b.client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			if p.Status.Phase == corev1.PodRunning {
+				break
+			}
+			if !realWait(ctx, 200*time.Millisecond) {
+				return fmt.Errorf("%s is %s, want it to run before it is deleted", target, p.Status.Phase)
+			}
+		}
+	}
+	return nil
 }
 
 // realTried is a break whose remedies are tried.
