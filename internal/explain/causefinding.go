@@ -34,8 +34,8 @@ func causeFinding(in In, a Answer, have []finding.Finding) []finding.Finding {
 		a.State == "Succeeded" || quotesMissingReference(a, have) {
 		return nil
 	}
-	f := finding.Finding{Code: "Hindered", Severity: hinders(in, a.Code), Stage: stageOf(a.Code), Object: in.object(),
-		Message: a.Cause, Remedies: asRemedies(a.Fixes)}
+	f := finding.Finding{Code: "Hindered", Severity: hinders(in, a.Code, a.Cause), Stage: stageOf(a.Code),
+		Object: in.object(), Message: a.Cause, Remedies: asRemedies(a.Fixes)}
 	if in.Node != nil && (a.Code == "node lost" || strings.HasPrefix(a.Cause, "Node "+in.Node.Name)) {
 		f.Object, f.Related = finding.Object{Kind: "Node", Name: in.Node.Name}, []finding.Object{in.object()}
 		f.Field, f.Value = nodeField(in.Node)
@@ -81,12 +81,13 @@ const (
 )
 
 // hinders is how bad a cause is that no rule has found: what may still pass by itself is a note.
-func hinders(in In, code string) finding.Severity {
+func hinders(in In, code, cause string) finding.Severity {
 	if in.Pod == nil {
 		return finding.Note
 	}
 	age := in.Now.Sub(in.Pod.CreationTimestamp.Time)
-	slow := slices.Contains([]string{"not ready", "hook", "volume", "unscheduled", "stuck"}, code)
+	slow := slices.Contains([]string{"not ready", "hook", "volume", "unscheduled", "stuck"}, code) &&
+		!strings.Contains(cause, "hostPath type check failed")
 	switch {
 	case age < startTime, slow && age < slowTime:
 		return finding.Note

@@ -42,7 +42,7 @@ func configFailed(in In) *Answer {
 
 // configAnswer explains one container that cannot be made.
 func configAnswer(in In, c container, w *corev1.ContainerStateWaiting) *Answer {
-	a := &Answer{State: w.Reason, Cause: fmt.Sprintf("%s cannot be made: %s", c.title(), w.Message),
+	a := &Answer{State: w.Reason, Cause: fmt.Sprintf("%s cannot be made: %s", c.title(), plainWords(w.Message)),
 		Next: "it is tried again with growing pauses"}
 	low := strings.ToLower(w.Message)
 	switch {

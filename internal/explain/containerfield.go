@@ -44,6 +44,9 @@ func wordsField(in In, c container, at, words string) (field, value, want string
 				return fmt.Sprintf("%s.%s[%d]", at, list, i), program, ""
 			}
 		}
+		if field := probeProgramField(c, at, program); field != "" {
+			return field, program, ""
+		}
 		if len(c.spec.Command) == 0 {
 			return at + ".image", c.spec.Image, ""
 		}

@@ -38,17 +38,23 @@ var (
 	}
 )
 
-// nameUnresolved explains why a name in a container's last log lines does not resolve; false if
-// they are not about that.
-func nameUnresolved(a *Answer, in In, c container, failureText string) bool {
-	host, answered := "", true
+// unresolvedHost is the first name of log lines that does not resolve, empty where they are not
+// about one; answered is false where no server answered.
+func unresolvedHost(failureText string) (host string, answered bool) {
 	for i, list := range [][]*regexp.Regexp{unknownHost, dnsTimeout} {
 		for _, r := range list {
-			if m := r.FindStringSubmatch(failureText); m != nil && host == "" {
-				host, answered = strings.TrimSuffix(strings.Trim(m[1], `"'`), "."), i == 0
+			if m := r.FindStringSubmatch(failureText); m != nil {
+				return strings.TrimSuffix(strings.Trim(m[1], `"'`), "."), i == 0
 			}
 		}
 	}
+	return "", true
+}
+
+// nameUnresolved explains why a name in a container's last log lines does not resolve; false if
+// they are not about that.
+func nameUnresolved(a *Answer, in In, c container, failureText string) bool {
+	host, answered := unresolvedHost(failureText)
 	if host == "" || in.Pod == nil {
 		return false
 	}

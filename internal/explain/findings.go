@@ -336,7 +336,7 @@ func withFindings(a Answer, told, more []finding.Finding) Answer {
 			continue
 		}
 		a.Fixes = withoutDoubles(append(a.Fixes, remedies(f.Remedies)...))
-		if !f.Names(text) {
+		if !f.Names(text) && !saidAlready(f, text) {
 			a.also = append(a.also, f)
 			text += "\n" + f.Message
 		}

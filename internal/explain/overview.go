@@ -45,6 +45,7 @@ func NewOverview(scope string, found []finding.Finding, pods []PodAnswer) Overvi
 		if a.Well() {
 			continue
 		}
+		a.Answer = withReasonFirst(a.Answer)
 		f := mainFinding(a.Answer).WithRoot(a.Owner)
 		if i := slices.IndexFunc(found, func(x finding.Finding) bool { return sameAs(f, x) }); i >= 0 {
 			follow[found[i].Object] = append(follow[found[i].Object], a.object())

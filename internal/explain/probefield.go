@@ -73,6 +73,9 @@ func probePortText(p *corev1.Probe) string {
 // failsYet is how bad a failing probe is: before it has failed as often as its threshold says it
 // may only be slow.
 func failsYet(f journal.Probed, p *corev1.Probe) finding.Severity {
+	if f.Result == "unknown" && programMissing(f.Message) {
+		return finding.Broken // it is never counted, and never runs
+	}
 	if f.Count < int(max(p.FailureThreshold, 1)) {
 		return finding.Note
 	}

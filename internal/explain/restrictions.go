@@ -301,6 +301,9 @@ func fileMissing(in In, c container, at, file string) (restriction, bool) {
 // show; without log lines the restrictions that it has, as notes.
 func deniedFindings(in In, c container, at string, t *corev1.ContainerStateTerminated) []finding.Finding {
 	words := lastOutput(in, c, t)
+	if f, ok := unresolvedFinding(in, c, at, words); ok {
+		return []finding.Finding{f}
+	}
 	f := finding.Finding{Code: "Restricted", Stage: finding.StageRun, Object: in.object()}
 	if r, ok := deniedBy(in, c, at, words); ok {
 		if r.object.Kind != "" {

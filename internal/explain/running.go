@@ -86,7 +86,8 @@ func terminationCause(a *Answer, in In, c container, t *corev1.ContainerStateTer
 	case k.known:
 		killedByProbeCause(a, in, c, k)
 	case neverStarted(t):
-		words := strings.TrimSuffix(strings.TrimSpace(t.Message), ".")
+		words := strings.TrimSuffix(strings.TrimSpace(plainWords(t.Message)), ".")
+		a.Facts = append(a.Facts, runtimesWords(t.Message)...)
 		a.Cause = fmt.Sprintf("%s cannot be started: %s.%s%s", c.title(), words, hiddenText(c, words),
 			c.blockedContainers(in))
 		a.Fixes = append(a.Fixes, programFixes(in, c, t.Message)...)

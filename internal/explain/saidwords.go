@@ -17,6 +17,9 @@ func lineExplained(in In, c container, at, line string) (restriction, bool) {
 	if r, ok := programRefused(in, c, at, line); ok {
 		return r, true
 	}
+	if r, ok := otherAlias(in, line); ok {
+		return r, true
+	}
 	return variableWanted(in, c, at, line)
 }
 

@@ -3,9 +3,12 @@ package explain
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/gantry-project/gantry/internal/journal"
 )
 
 // lastRan says how long a container's last run was. A program that the runtime could not start has
@@ -47,4 +50,56 @@ func startFixes(in In, c container, words string) []Fix {
 		return textFixes("correct the command: it is not in the image, or cannot be executed")
 	}
 	return textFixes("mend what the runtime's words name")
+}
+
+// wrapped matches what a kubelet, containerd and runc put before the words of what failed.
+var wrapped = regexp.MustCompile(`^(?:rpc error: code = \w+ desc = |failed to (?:create containerd task|` +
+	`create shim task|exec in container|start containerd task "[^"]*"|start exec "[^"]*"): |` +
+	`OCI runtime (?:create|exec|start) failed: |(?:runc create|exec) failed: |` +
+	`unable to start container process: |error during container init: )+`)
+
+// plainWords are a runtime's words without what each part of it put before them.
+func plainWords(s string) string { return strings.TrimPrefix(s, wrapped.FindString(s)) }
+
+// runtimesWords is a fact with a runtime's whole words, where plainWords are fewer.
+func runtimesWords(s string) []string {
+	s = strings.TrimSpace(s)
+	if plainWords(s) == s {
+		return nil
+	}
+	return []string{"the runtime's words: " + s}
+}
+
+// notRunWords are those by which the kernel or a runtime says that a program cannot be run.
+var notRunWords = []string{"no such file", "executable file not found", "permission denied", "exec format error"}
+
+// programMissing reports whether words say that a program is not there or may not be run.
+func programMissing(words string) bool {
+	return programPattern.MatchString(words) && slices.ContainsFunc(notRunWords, func(w string) bool {
+		return strings.Contains(words, w)
+	})
+}
+
+// probeProgramField is the field of a container's probe that runs a program, if there is one.
+func probeProgramField(c container, at, program string) string {
+	for _, p := range []struct {
+		name  string
+		probe *corev1.Probe
+	}{{"startupProbe", c.spec.StartupProbe}, {"readinessProbe", c.spec.ReadinessProbe},
+		{"livenessProbe", c.spec.LivenessProbe}} {
+		if p.probe != nil && p.probe.Exec != nil && slices.Contains(p.probe.Exec.Command, program) {
+			return fmt.Sprintf("%s.%s.exec.command", at, p.name)
+		}
+	}
+	return ""
+}
+
+// probeProgramFixes are remedies for a probe whose program cannot be run.
+func probeProgramFixes(c container, f journal.Probed) []Fix {
+	m := programPattern.FindStringSubmatch(f.Message)
+	if m == nil || !programMissing(f.Message) {
+		return nil
+	}
+	return textFixes(fmt.Sprintf("correct the probe's command: %s is not in the image %s, or cannot be executed", m[1],
+		c.spec.Image))
 }

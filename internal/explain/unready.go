@@ -35,8 +35,9 @@ func probePending(a *Answer, in In, c container, lead string) bool {
 	if requested && pr.Result == "unknown" {
 		a.Cause = fmt.Sprintf("%s: the %s probe of container %s cannot be run: %s. Such a result is not counted: the "+
 			"container stays as it is, neither ready nor restarted for it, until the probe can be run.", lead, pr.Probe,
-			c.spec.Name, strings.TrimSuffix(pr.Message, "."))
+			c.spec.Name, strings.TrimSuffix(plainWords(pr.Message), "."))
 		a.Next = "the probe is tried again each period"
+		a.Fixes = append(a.Fixes, probeProgramFixes(c, pr)...)
 		a.Fixes = append(append(a.Fixes, diagnoseProbe(in, c.spec, pr).commands...), logsOf(in, c.spec.Name))
 		return true
 	}

@@ -3,10 +3,13 @@ package breaker
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,6 +27,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/gantry-project/gantry/internal/explain"
+	"github.com/gantry-project/gantry/internal/explain/finding"
 	"github.com/gantry-project/gantry/internal/explain/gather"
 	testimages "github.com/gantry-project/gantry/test/images"
 	"github.com/gantry-project/gantry/test/up"
@@ -44,7 +48,8 @@ const leastRealPercent = 90
 
 // As TestTheBreakIsNamed, with containers, probes, volumes, networks and registries that are real:
 // a `gantry up` of its own. GANTRY_REAL plays all kinds, with the seeds of GANTRY_SEED and
-// GANTRY_SEEDS; GANTRY_TEXT prints every answer.
+// GANTRY_SEEDS; GANTRY_TEXT prints every answer. With GANTRY_REMEDIES the commands of the remedies
+// are run on the same break in another namespace, and have to mend it.
 func TestTheRealBreakIsNamed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs real containers")
@@ -73,6 +78,13 @@ func startReal(t *testing.T) *realBreaker {
 		t.Fatal(err)
 	}
 	config.QPS = -1
+	if _, err := exec.LookPath("kubectl"); err != nil {
+		programs := t.TempDir()
+		if err := os.Symlink(filepath.Join(c.Bin, "gantry"), filepath.Join(programs, "kubectl")); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("PATH", programs+":"+os.Getenv("PATH"))
+	}
 	b := &realBreaker{breaker: &breaker{kubeconfig: c.Kubeconfig}, registries: serveRegistries(t)}
 	if b.client, err = kubernetes.NewForConfig(config); err != nil {
 		t.Fatal(err)
@@ -200,6 +212,10 @@ func (b *realBreaker) play(t *testing.T, r *totals, k kind, seed int64, namespac
 	defer cancel()
 	for _, ask := range asks {
 		p, text := b.asked(ctx, namespace, ask, all)
+		if os.Getenv("GANTRY_REMEDIES") != "" && len(all) > 0 && ask != "." && p.sum() == 4 {
+			failed := b.remediesFail(t.Context(), realTried{k, w, namespace, ask, all})
+			p.remedy, p.missed = len(failed) == 0, append(p.missed, failed...)
+		}
 		kindOf, _, _ := strings.Cut(ask, "/")
 		r.add(k.name+" <- "+kindOf, p, text)
 		if os.Getenv("GANTRY_TEXT") != "" {
@@ -215,7 +231,11 @@ func (b *realBreaker) asked(ctx context.Context, namespace, ask string, all []tr
 	for len(all) > 0 && p.sum() < 4 && realWait(ctx, time.Second) {
 		p, text = b.score(namespace, ask, all)
 	}
-	for n := 0; n < realSteady && p.sum() == 4 && realWait(ctx, realPause); n++ {
+	steady := realSteady
+	if os.Getenv("GANTRY_REAL") == "" {
+		steady = 1
+	}
+	for n := 0; n < steady && p.sum() == 4 && realWait(ctx, realPause); n++ {
 		p, text = b.score(namespace, ask, all)
 	}
 	return p, text
@@ -253,6 +273,9 @@ func (b *realBreaker) score(namespace, ask string, all []truth) (points, string)
 	if err != nil {
 		return points{missed: []string{"question: " + err.Error()}}, ""
 	}
+	if ask == "." { // what is a note there, the text does not tell
+		a.Findings = slices.DeleteFunc(a.Findings, func(f finding.Finding) bool { return f.Severity == finding.Note })
+	}
 	for _, f := range a.Findings {
 		fmt.Fprintf(&text, "# %v %s %s %s=%q want %q %v\n", f.Severity, f.Code, f.Object, f.Field, f.Value, f.Want,
 			f.Numbers)
@@ -281,5 +304,100 @@ func (b *realBreaker) setUpReal(ctx context.Context, k kind, w words, namespace 
 	if err := b.apply(ctx, namespace, w.in(k.manifest)); err != nil {
 		return err
 	}
+	if err := b.deletedRun(ready, namespace, w.in(k.after)); err != nil {
+		return err
+	}
 	return b.changeAll(ctx, namespace, w.in(k.after))
+}
+
+// deletedRun waits until the Pods run that a kind's changes delete: one without a node is gone at
+// once, whatever its grace period.
+func (b *realBreaker) deletedRun(ctx context.Context, namespace, changes string) error {
+	for line := range strings.Lines(changes) {
+		target, change, _ := strings.Cut(strings.TrimSpace(line), " ")
+		name, ok := strings.CutPrefix(target, "pod/")
+		if !ok || change != "delete" {
+			continue
+		}
+		for {
+			p, err := b.client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			if p.Status.Phase == corev1.PodRunning {
+				break
+			}
+			if !realWait(ctx, 200*time.Millisecond) {
+				return fmt.Errorf("%s is %s, want it to run before it is deleted", target, p.Status.Phase)
+			}
+		}
+	}
+	return nil
+}
+
+// realTried is a break whose remedies are tried.
+type realTried struct {
+	kind      kind
+	words     words
+	namespace string
+	ask       string
+	truths    []truth
+}
+
+// realRemedyTime is how long a remedy may take to show.
+const realRemedyTime = 90 * time.Second
+
+// remediesFail plays a break anew for each remedy with commands, runs these as a person would, and
+// returns those after which all that was wrong is told as before.
+func (b *realBreaker) remediesFail(ctx context.Context, x realTried) (failed []string) {
+	a, err := gather.AnswerWith(ctx, b.client, gather.Question{Namespace: x.namespace, About: x.ask, Now: time.Now()})
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for i, r := range commandsOf(a, x.truths) {
+		fresh := fmt.Sprintf("%s-r%d", x.namespace, i)
+		w := maps.Clone(x.words)
+		w["$NS"] = fresh
+		var truths []truth
+		for _, t := range x.kind.truth {
+			truths = append(truths, w.inTruth(t))
+		}
+		if err := b.setUpReal(ctx, x.kind, w, fresh); err != nil {
+			failed = append(failed, fmt.Sprintf("%q: set-up: %v", r.Say, err))
+		} else if why := b.remedyFails(ctx, r, fresh, realTried{x.kind, w, x.namespace, x.ask, truths}); why != "" {
+			failed = append(failed, fmt.Sprintf("%q does not mend it: %s", r.Say, why))
+		}
+		b.remove(fresh)
+	}
+	return failed
+}
+
+// remedyFails waits for the break in a fresh namespace, runs a remedy there and waits until less is
+// wrong; empty when that came.
+func (b *realBreaker) remedyFails(ctx context.Context, r finding.Remedy, fresh string, x realTried) string {
+	told := func(want bool) (last string, ok bool) {
+		ctx, cancel := context.WithTimeout(ctx, realRemedyTime)
+		defer cancel()
+		for {
+			a, err := gather.AnswerWith(ctx, b.client, gather.Question{Namespace: fresh, About: x.ask,
+				Now: time.Now()})
+			if err == nil && (namedTruths(a, x.truths) == len(x.truths)) == want {
+				return "", true
+			}
+			if last = a.State + ": " + a.Cause; !realWait(ctx, time.Second) {
+				return last, false
+			}
+		}
+	}
+	if last, ok := told(true); !ok {
+		return "the break did not show again: " + last
+	}
+	if out, err := b.run(ctx, r.Run, x.namespace, fresh); err != nil {
+		return fmt.Sprintf("%v: %s", err, out)
+	}
+	last, ok := told(false)
+	if ok {
+		return ""
+	}
+	return last
 }
