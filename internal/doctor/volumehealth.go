@@ -38,9 +38,10 @@ func volumeHealth(f Facts) []Finding {
 	for _, r := range order {
 		about, driver := f.Storage.driverOf(r.claim)
 		out = append(out, Finding{About: about, Level: worst(r.status),
-			Text: fmt.Sprintf("CSI driver %s says on node %s that this volume is %s (%s): %s; Pods that have it there: %s",
-				driver, r.node, r.status, r.reason, r.message, some(pods[r])),
-			Fix: "mend what the driver names; before anything else, copy what can still be read, or stop who writes there"})
+			Text: fmt.Sprintf("CSI driver %s says on node %s that this volume is %s (%s): %s; "+
+				"Pods that have it there: %s", driver, r.node, r.status, r.reason, r.message, some(pods[r])),
+			Fix: "mend what the driver names; before anything else, copy what can still be read, or " +
+				"stop who writes there"})
 	}
 	for _, n := range f.Storage.CSINodes {
 		for _, h := range n.Status.StorageHealth {

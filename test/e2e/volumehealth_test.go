@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// With the gate CSIVolumeHealth a volume whose image is gone is reported by its driver: in the Pod's
-// status, by `gantry why` and by `gantry doctor`, with volume, driver and Pods; once the image is
-// back, the entry has no conditions.
+// With the gate CSIVolumeHealth a volume whose image is gone is reported by its driver: in the
+// status of the Pod, by `gantry why` and by `gantry doctor`, with volume, driver and Pods; once the
+// image is back, the entry has no conditions.
 func TestUnhealthyVolumesAreReported(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "kubelet.yaml")
 	if err := os.WriteFile(config, []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"+

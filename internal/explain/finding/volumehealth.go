@@ -22,7 +22,7 @@ func podVolumeHealth(c *Cluster, o metav1.Object, self Object) []Finding {
 			continue
 		}
 		for _, x := range h.HealthConditions { // an inline volume
-			f := unhealthy(self, x.Status, x.Reason, x.Message, p.Spec.NodeName)
+			f := unhealthy(self, x, p.Spec.NodeName)
 			f.Field, f.Value = "spec.volumes["+h.Name+"]", h.Name
 			out = append(out, f)
 		}
@@ -39,7 +39,7 @@ func claimVolumeHealth(c *Cluster, o metav1.Object, self Object) []Finding {
 		return out
 	}
 	for _, x := range claim.Status.HealthStatus.HealthConditions {
-		f := unhealthy(self, x.Status, x.Reason, x.Message, "")
+		f := unhealthy(self, x, "")
 		f.Field, f.Value = "spec.volumeName", claim.Spec.VolumeName
 		out = append(out, f)
 	}
@@ -61,8 +61,8 @@ func (c *Cluster) claimHealth(namespace, claim string) []Finding {
 				f, known := said[key]
 				if !known {
 					order = append(order, key)
-					f = unhealthy(Object{Kind: "PersistentVolumeClaim", Namespace: namespace, Name: claim}, x.Status,
-						x.Reason, x.Message, p.Spec.NodeName)
+					f = unhealthy(Object{Kind: "PersistentVolumeClaim", Namespace: namespace, Name: claim}, x,
+						p.Spec.NodeName)
 				}
 				f.Related = append(f.Related, objectOf("Pod", p))
 				said[key] = f
@@ -95,10 +95,10 @@ func (c *Cluster) claimHealth(namespace, claim string) []Finding {
 }
 
 // unhealthy is the finding of a condition; node is where it holds, empty: everywhere.
-func unhealthy(o Object, status corev1.VolumeHealthStatusType, reason, message, node string) Finding {
+func unhealthy(o Object, c corev1.VolumeHealthCondition, node string) Finding {
 	f := Finding{Code: "VolumeUnhealthy", Stage: StageVolume, Object: o, Severity: Broken}
 	what, where := "cannot be accessed", ""
-	switch status {
+	switch c.Status {
 	case corev1.VolumeHealthDataLoss:
 		what = "has lost data, or may have"
 	case corev1.VolumeHealthDegraded:
@@ -108,7 +108,7 @@ func unhealthy(o Object, status corev1.VolumeHealthStatusType, reason, message, 
 		where = " on node " + node
 	}
 	f.Message = fmt.Sprintf("The volume of %s %s %s%s: %s (%s).", o.lower(), o.Name, what, where,
-		orElse(message, "no more is said"), reason)
+		orElse(c.Message, "no more is said"), c.Reason)
 	f.Remedies = []Remedy{{Say: "mend what the driver names; before anything else, copy what can still be read, or " +
 		"stop who writes there"}}
 	return f

@@ -70,7 +70,8 @@ type Deps struct {
 	MaxDelay    time.Duration // 300 s when 0
 
 	// Requested, when not nil, is called for each image that is asked for: the policy, whether the
-	// image was there, and whether it had to be pulled, each true, false or unknown, as upstream counts
+	// image was there, and whether it had to be pulled, each true, false or unknown, as upstream
+	// counts
 	Requested func(policy v1.PullPolicy, present, pull string)
 	// Tags asks the registry which tags there are of an image's repository; nil: nobody asks.
 	Tags func(ctx context.Context, image string, auth *runtimeapi.AuthConfig) ([]string, error)
