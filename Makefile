@@ -138,6 +138,11 @@ faults: ## 200 random schedules of killed parts over fake containers, and 20 ove
 	@go test ./testcluster/faults -count=1 -timeout 90m -schedules 200 -seed $(or $(SEED),0)
 	@if [ "$$(id -u)" = 0 ]; then $(MAKE) build && go test ./test/faults -count=1 -timeout 60m -schedules 20 -pods 27 -seed $(or $(SEED),0); fi
 
+.PHONY: breaker-real
+breaker-real: ## the same with real containers (SEED=n SEEDS=n ONLY='part|part' TEXT=1; root, ten minutes a seed)
+	@GANTRY_REAL=1 GANTRY_SEED=$(or $(SEED),1) GANTRY_SEEDS=$(or $(SEEDS),1) GANTRY_ONLY='$(ONLY)' GANTRY_TEXT=$(TEXT) \
+		go test ./test/breaker -count=1 -timeout 2h -v -run RealBreakIsNamed
+
 .PHONY: breaker
 breaker: ## break things by seed, ask `gantry why` and score it: the open and the held-out part (SEED=n; some 15 minutes)
 	@GANTRY_HELDOUT=all GANTRY_SEED=$(or $(SEED),1) go test ./test/breaker -count=1 -timeout 40m -v -run 'BreakIsNamed|TruthIsTrue' | \

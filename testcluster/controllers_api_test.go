@@ -98,15 +98,6 @@ func readyIs(s corev1.ConditionStatus) corev1.PodStatus {
 		Status: s, LastTransitionTime: metav1.Now()}}}
 }
 
-func podCondition(p *corev1.Pod, kind corev1.PodConditionType) corev1.PodCondition {
-	for _, c := range p.Status.Conditions {
-		if c.Type == kind {
-			return c
-		}
-	}
-	return corev1.PodCondition{}
-}
-
 // cronJobStartsJobs: the minute that has passed starts a Job, which is the CronJob's and has the
 // template's failure policy: a disruption of its Pod is no failure, another end is.
 func cronJobStartsJobs(_ *testing.T, w *atWork) {

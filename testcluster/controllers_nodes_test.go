@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 // node makes a node that reports once, or never if ready is empty.
@@ -80,14 +82,14 @@ func silentNode(_ *testing.T, w *atWork) {
 		left = w.get("leaves")
 		return left.DeletionTimestamp != nil
 	})
-	if got := podCondition(left, corev1.DisruptionTarget); got.Status != corev1.ConditionTrue ||
+	if got := wrappers.PodCondition(left, corev1.DisruptionTarget); got.Status != corev1.ConditionTrue ||
 		got.Reason != "DeletionByTaintManager" {
 		w.Errorf("got %+v, want True, DeletionByTaintManager", got)
 	}
 	var stays *corev1.Pod
 	w.until("the Pod that tolerates the taint for 300 s to be not ready", func() bool {
 		stays = w.get("stays")
-		return podCondition(stays, corev1.PodReady).Status == corev1.ConditionFalse
+		return wrappers.PodCondition(stays, corev1.PodReady).Status == corev1.ConditionFalse
 	})
 	if stays.DeletionTimestamp != nil {
 		w.Errorf("the Pod that tolerates the taint for 300 s is deleted at %v", stays.DeletionTimestamp)
@@ -133,7 +135,7 @@ func outOfService(_ *testing.T, w *atWork) {
 		p := w.get("on-out")
 		return p.Status.Phase == corev1.PodFailed && *p.DeletionGracePeriodSeconds == 0
 	})
-	if got := podCondition(w.get("on-out"), corev1.DisruptionTarget).Reason; got != "DeletionByPodGC" {
+	if got := wrappers.PodCondition(w.get("on-out"), corev1.DisruptionTarget).Reason; got != "DeletionByPodGC" {
 		w.Errorf("got reason %q, want DeletionByPodGC", got)
 	}
 	if p := w.get("on-away"); p.Status.Phase != corev1.PodRunning || *p.DeletionGracePeriodSeconds != 60 {

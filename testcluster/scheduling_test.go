@@ -103,7 +103,7 @@ func TestAControllersPodIsBoundByHandAndStaysItsOwn(t *testing.T) {
 }
 
 // waitUntilNodeRefusesPods waits until the node takes no Pod that tolerates nothing. A scheduler
-// that has not heard of a change of the node yet may bind a Pod that it has heard of: then another
+// that has not seen a change of the node yet may bind a Pod that it has seen: then another
 // one is tried.
 func waitUntilNodeRefusesPods(ctx context.Context, t *testing.T, c *testcluster.Cluster) {
 	t.Helper()

@@ -40,7 +40,11 @@ func (b *bench) remove(i *instance.Instance) {
 
 // running starts an instance and waits until its node is ready and can run Pods.
 func (b *bench) running(ctx context.Context, flags ...string) (*instance.Instance, *cluster, error) {
-	i, err := b.newInstance(instance.Options{Flags: flags})
+	return b.runningWith(ctx, instance.Options{Flags: flags})
+}
+
+func (b *bench) runningWith(ctx context.Context, o instance.Options) (*instance.Instance, *cluster, error) {
+	i, err := b.newInstance(o)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -65,7 +65,23 @@ func (b *bench) node(ctx context.Context) ([]result.Figure, error) {
 
 // kubeletAlone measures a full node whose kubelet is a separate process.
 func (b *bench) kubeletAlone(ctx context.Context) ([]result.Figure, error) {
-	i, err := b.newInstance(instance.Options{Split: true})
+	n, err := b.splitNode(ctx, instance.Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer n.remove(b)
+	if err := n.fill(ctx, 110); err != nil {
+		return nil, err
+	}
+	err = n.rest(ctx, "110 Pods, kubelet alone")
+	return n.figures, err
+}
+
+// splitNode starts an instance whose roles are processes of their own, and waits until its node is
+// ready.
+func (b *bench) splitNode(ctx context.Context, o instance.Options) (*nodeBench, error) {
+	o.Split = true
+	i, err := b.newInstance(o)
 	if err != nil {
 		return nil, err
 	}
@@ -96,13 +112,8 @@ func (b *bench) kubeletAlone(ctx context.Context) ([]result.Figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer n.remove(b)
 	n.role = "kubelet"
-	if err := n.fill(ctx, 110); err != nil {
-		return nil, err
-	}
-	err = n.rest(ctx, "110 Pods, kubelet alone")
-	return n.figures, err
+	return n, nil
 }
 
 // fakePods measures 1,000 Pods at rest over a fake runtime.

@@ -1,5 +1,5 @@
 // Program metricslist prints the metrics that the packages of a Kubernetes program define: type,
-// name, labels, as internal/metricslist/testdata has them.
+// name, labels, as test/metriclist/testdata has them.
 //
 // It reads lines "IMPORT-PATH DIRECTORY" from standard input, as
 //

@@ -97,14 +97,24 @@ func (o options) writeDocs(path string) error {
 	var b strings.Builder
 	b.WriteString(`# Differences from upstream
 
-What upstream Kubernetes (v1.36.3) answered to requests and did with Pods was recorded; ` + "`make recordings`" +
-		` sends and does the same with Gantry, compares, and writes this page.
-*Same* is equal in every word, after what differs from run to run is masked. *Same where clients look* is equal in what programs act on: codes, reasons, causes, and for Pods
-phases, conditions, container states, exit codes, restart counts, the set of events. What upstream itself did not repeat is not compared. A life that differs is lived a second
-time, with fewer beside it, and the second time counts: ten Pods at once on a busy machine delay each other as upstream's did. A case that upstream's clock ended in the middle
-of a loop ends the second time where upstream's loop was then. Times count as a magnitude: up to ten times, or one round of upstream's kubelet (15 s), sooner, and half of the
-time later. States that lasted less than a look of upstream's kubelet (a second; two for a Job) may be missing, a first probe may find a program that started faster, and counts of
-repeated events may differ by a third.
+The answers of upstream Kubernetes (v1.36.3) to requests, and what it did with Pods, were recorded. ` +
+		"`make recordings`" + ` repeats this with Gantry, compares, and writes this page.
+
+*Same* is equal in every word, after values that differ from run to run are masked. *Same where clients look*
+is equal in what programs act on: codes, reasons, causes; for Pods phases, conditions, container states, exit
+codes, restart counts, the set of events.
+
+- What upstream itself did not repeat is not compared.
+
+- A Pod lifecycle that differs runs a second time, with fewer Pods at the same time, and the second run
+counts: ten Pods at once delay each other on a busy machine, as they did upstream. If upstream's recording
+ended in the middle of a restart loop, the second run ends at the same point of the loop.
+
+- Times are compared as magnitudes: up to ten times, or one sync period of upstream's kubelet (15 s), shorter,
+and up to half longer.
+
+- States shorter than upstream's observation interval (a second; two for a Job) may be missing. A first probe
+may find a program that started faster. Counts of repeated events may differ by a third.
 
 ## Answers of the API
 
@@ -132,7 +142,7 @@ repeated events may differ by a third.
 	if err := compareNewer(&b, api); err != nil {
 		return err
 	}
-	b.WriteString("\n## Lives of Pods\n\n")
+	b.WriteString("\n## Pod lifecycles\n\n")
 	pods.WriteTable(&b)
 	podCauses, podMeant := explain(pods.Unequal)
 	b.WriteString(sum(pods, podMeant))
@@ -193,9 +203,9 @@ func compareNewer(b *strings.Builder, api *replay.Report) error {
 	}
 	t := api.Total()
 	fmt.Fprintf(b, `
-The replay has Gantry emulate v1.36 (`+"`--emulated-version=1.36`"+
-		`), which takes back defaults that v1.37 added. A kube-apiserver v1.37.2 answers %d of these %d requests otherwise than v1.36.3 did;
-%d of Gantry's answers that are not the recorded ones are word for word those of v1.37.2, so that %d of %d are what one of the two says.
+In the replay Gantry emulates v1.36 (`+"`--emulated-version=1.36`"+
+		`), which restores v1.36's defaults. kube-apiserver v1.37.2 answers %d of these %d requests differently from v1.36.3;
+%d of Gantry's answers that differ from the recorded ones are those of v1.37.2, so that %d of %d equal one of the two.
 `, len(its), t.All, alike, t.Same+alike, t.All)
 	return nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -12,9 +13,12 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/gantry-project/gantry/hack/bench/result"
 )
 
 // notHere is the exit code that tells that this host can have no such machine.
@@ -28,7 +32,7 @@ func (e unavailableError) Error() string { return "no virtual machine can be had
 func main() {
 	bin := flag.String("bin", "build/bin", "directory of gantry and what containers need beside it")
 	out := flag.String("out", "build/vm", "directory for the disks and the machine's console")
-	timeout := flag.Duration("timeout", 20*time.Minute, "when the machine is ended in any case")
+	timeout := flag.Duration("timeout", time.Hour, "when the machine is ended in any case")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	ctx, cancel := context.WithTimeout(ctx, *timeout)
@@ -60,7 +64,7 @@ func run(ctx context.Context, bin, out string, scenarios []string) error {
 		return fmt.Errorf("hack/vm/image.sh: %w", err)
 	}
 	dir = []byte(strings.TrimSpace(string(dir)))
-	payload, err := programs(ctx, bin, out)
+	payload, err := programs(ctx, bin, out, slices.Contains(scenarios, "upstream"))
 	if err != nil {
 		return err
 	}
@@ -70,8 +74,12 @@ func run(ctx context.Context, bin, out string, scenarios []string) error {
 	if err := sparse(swap, 512<<20); err != nil {
 		return err
 	}
-	return boot(ctx, machine{dir: string(dir), payload: payload, swap: swap,
+	run := result.Here("vm", filepath.Join(bin, "gantry"))
+	run.Machine += ", in it an emulated one of 4 cores, 1.5 GiB, cgroup v2"
+	run.Command = strings.TrimSpace("make vm SCENARIO=" + strings.Join(scenarios, ","))
+	run.Figures, err = boot(ctx, machine{dir: string(dir), payload: payload, swap: swap,
 		console: filepath.Join(out, "console.log"), scenarios: scenarios})
+	return errors.Join(err, run.Write(filepath.Join(out, "vm.json")))
 }
 
 // available tells why this host can have no machine.
@@ -125,39 +133,49 @@ func (m machine) args() []string {
 	}
 }
 
-// boot runs the machine until it powers off, shows its time line, and returns how that ended.
-func boot(ctx context.Context, m machine) error {
+// boot runs the machine until it powers off, shows its time line, and returns its figures and how
+// that ended.
+func boot(ctx context.Context, m machine) ([]result.Figure, error) {
 	cmd := exec.CommandContext(ctx, "qemu-system-x86_64", m.args()...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.Stderr = os.Stderr
 	lines, err := cmd.StdoutPipe()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	runtime.LockOSThread() // Pdeathsig is about the thread
 	defer runtime.UnlockOSThread()
 	if err := cmd.Start(); err != nil {
-		return err
+		return nil, err
 	}
-	last, err := show(lines)
+	figures, last, err := show(lines)
 	if err = errors.Join(err, cmd.Wait(), ctx.Err()); err != nil {
-		return fmt.Errorf("the machine: %w (%s)", err, m.console)
+		return figures, fmt.Errorf("the machine: %w (%s)", err, m.console)
 	}
 	if last != "all expectations hold" {
-		return fmt.Errorf("%s (%s)", last, m.console)
+		return figures, fmt.Errorf("%s (%s)", last, m.console)
 	}
-	return nil
+	return figures, nil
 }
 
-// show prints lines as they come and returns the last one.
-func show(r io.Reader) (last string, err error) {
+// show prints lines as they come; it returns the figures among them and the last line.
+func show(r io.Reader) (figures []result.Figure, last string, err error) {
 	last = "the machine said nothing"
 	s := bufio.NewScanner(r)
 	for s.Scan() {
-		if text := strings.TrimRight(s.Text(), "\r"); text != "" {
+		text := strings.TrimRight(s.Text(), "\r")
+		if raw, ok := strings.CutPrefix(text, "figure "); ok {
+			var f result.Figure
+			if err := json.Unmarshal([]byte(raw), &f); err != nil {
+				return figures, last, fmt.Errorf("figure %s: %w", raw, err)
+			}
+			figures = append(figures, f)
+			continue
+		}
+		if text != "" {
 			fmt.Println(text)
 			last = strings.TrimSpace(text)
 		}
 	}
-	return last, s.Err()
+	return figures, last, s.Err()
 }

@@ -15,8 +15,8 @@ import (
 )
 
 // programs makes the disk that the machine runs from: Gantry, what containers need, the guest and
-// the images.
-func programs(ctx context.Context, bin, out string) (disk string, err error) {
+// the images; with upstream's kubelet where it is asked for.
+func programs(ctx context.Context, bin, out string, upstream bool) (disk string, err error) {
 	tmp, err := os.MkdirTemp(out, "programs")
 	if err != nil {
 		return "", err
@@ -33,6 +33,11 @@ func programs(ctx context.Context, bin, out string) (disk string, err error) {
 	if said, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build ./hack/vm/guest: %w\n%s", err, said)
 	}
+	if upstream {
+		if err := upstreamKubelet(ctx, out, filepath.Join(tmp, "kubelet")); err != nil {
+			return "", err
+		}
+	}
 	err = errors.Join(
 		images.Archive(filepath.Join(tmp, "pods.tar"), map[string]images.Make{
 			"registry.example/agnhost:1": images.Agnhost, "registry.example/busybox:1": images.Busybox}),
@@ -45,11 +50,33 @@ func programs(ctx context.Context, bin, out string) (disk string, err error) {
 		return "", err
 	}
 	said, err := exec.CommandContext(ctx, "mke2fs", "-q", "-t", "ext4", "-O", "^has_journal", "-d", tmp, disk,
-		"400M").CombinedOutput()
+		"500M").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("mke2fs: %w\n%s", err, said)
 	}
 	return disk, nil
+}
+
+// upstreamModule pins upstream's version.
+const upstreamModule = "hack/conformance/upstream"
+
+// upstreamKubelet builds upstream's kubelet once, below out, and copies it to a file.
+func upstreamKubelet(ctx context.Context, out, to string) error {
+	built, err := filepath.Abs(filepath.Join(out, "kubelet"))
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(built); err != nil {
+		const v = "-X k8s.io/component-base/version."
+		build := exec.CommandContext(ctx, "go", "build", "-ldflags", "-s -w "+v+"gitVersion=v1.37.2 "+v+"gitMajor=1 "+v+
+			"gitMinor=37 "+v+"gitTreeState=clean", "-o", built, "k8s.io/kubernetes/cmd/kubelet")
+		build.Dir = upstreamModule
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if said, err := build.CombinedOutput(); err != nil {
+			return fmt.Errorf("upstream's kubelet: %w\n%s", err, said)
+		}
+	}
+	return copyProgram(built, to)
 }
 
 // unused is an image that no Pod runs, of 128 MiB on the node's disk and little in its archive.

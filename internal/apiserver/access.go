@@ -13,6 +13,8 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	restclient "k8s.io/client-go/rest"
+
+	"github.com/gantry-project/gantry/internal/features"
 )
 
 // AccessDeps are the arguments of Config.Access. Client and Informers call this server in memory as
@@ -22,6 +24,7 @@ type AccessDeps struct {
 	Client    kubernetes.Interface
 	Informers informers.SharedInformerFactory
 	Files     Files
+	Features  features.Features
 	// Lookup returns the store of a resource; nil if it is not served, or before storages are made.
 	Lookup func(group, resource string) rest.StandardStorage
 }

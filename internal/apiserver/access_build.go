@@ -18,7 +18,8 @@ func (b *builder) makeAccess() error {
 		var err error
 		a, err = b.config.Access(AccessDeps{
 			Loopback: b.loopback, Client: b.client, Informers: b.informers, Files: b.config.Files,
-			Lookup: b.lookupStorage,
+			Features: b.config.Features,
+			Lookup:   b.lookupStorage,
 		})
 		if err != nil {
 			return fmt.Errorf("access rules: %w", err)

@@ -37,6 +37,9 @@ func (b *builder) addPostStartHooks() error {
 	if err := b.addMaintenanceHooks(); err != nil {
 		return err
 	}
+	if err := b.addFlowSchemaStatus(); err != nil {
+		return err
+	}
 	for _, name := range slices.Sorted(maps.Keys(b.access.Hooks)) {
 		if err := b.generic.AddPostStartHook(name, b.access.Hooks[name]); err != nil {
 			return fmt.Errorf("hook %s: %w", name, err)

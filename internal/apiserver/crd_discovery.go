@@ -25,7 +25,7 @@ const discoveryTimeout = 10 * time.Second
 
 // crdDiscovery delays requests for discovery documents until these list every custom resource whose
 // definition a client can have seen as established. The library writes the condition first and
-// lists the resource when its informer hears of that; a client that waits for the condition and
+// lists the resource when its informer sees that; a client that waits for the condition and
 // then reads discovery, as Helm does, would miss the kind in between. Safe for concurrent use.
 type crdDiscovery struct {
 	storage    storage.Interface      // of the definitions, with their watch cache

@@ -85,7 +85,7 @@ func (e *inProcessHandler) wait(ctx context.Context) (http.Handler, error) {
 
 // holdEndOfWatch has a watch that ends because the server stops stay silent until its caller leaves
 // (ctx ends) or the server has stopped; it returns at once while the server does not stop. The
-// server ends its watches before it stops its own informers: a reflector that heard of the end
+// server ends its watches before it stops its own informers: a reflector that saw the end
 // would watch again, and log an error when it is stopped while it asks.
 func (e *inProcessHandler) holdEndOfWatch(ctx context.Context) {
 	if e.stopping.Err() == nil {

@@ -84,6 +84,9 @@ func Kinds(c Config, find storageLookup, allocator *services.Allocator, migrate 
 	if c.Features.GenericWorkload {
 		out = append(scheduling.WithGroups(out), scheduling.BetaKinds()...)
 	}
+	if c.Features.CSIVolumeHealth {
+		storage.WithVolumeHealth(out)
+	}
 	if c.Features.V136 {
 		emulate136(out)
 	}

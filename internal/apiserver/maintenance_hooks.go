@@ -30,6 +30,22 @@ func (b *builder) addMaintenanceHooks() error {
 	})
 }
 
+// addFlowSchemaStatus adds the hook that writes the condition Dangling of FlowSchemas.
+func (b *builder) addFlowSchemaStatus() error {
+	if b.config.PriorityAndFairness {
+		return nil // the library writes it
+	}
+	status, err := flowcontrol.NewStatusController(b.client.FlowcontrolV1(), b.informers.Flowcontrol().V1())
+	if err != nil {
+		return err
+	}
+	return b.generic.AddPostStartHook("gantry-flow-schema-status",
+		func(ctx genericapiserver.PostStartHookContext) error {
+			go status.Run(ctx)
+			return nil
+		})
+}
+
 // runControllers starts the configured controllers, each in its own goroutine. They share an etcd
 // client, which is closed when the last of them returns.
 func (b *builder) runControllers(ctx context.Context) error {

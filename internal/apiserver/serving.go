@@ -49,6 +49,7 @@ func recordFeatureMetrics(f features.Features) {
 	utilfeature.DefaultMutableFeatureGate.AddMetrics()
 	ctx := context.Background()
 	feature.RecordFeatureInfo(ctx, "GenericWorkload", "BETA", f.GenericWorkload)
+	feature.RecordFeatureInfo(ctx, "CSIVolumeHealth", "ALPHA", f.CSIVolumeHealth)
 	e := newEffectiveVersion(false)
 	binary, emulated, least := e.BinaryVersion().String(), e.EmulationVersion().String(),
 		e.MinCompatibilityVersion().String()

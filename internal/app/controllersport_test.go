@@ -3,57 +3,23 @@ package app
 import (
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/spf13/pflag"
-	authentication "k8s.io/api/authentication/v1"
-	authorization "k8s.io/api/authorization/v1"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
-)
 
-// reviewing is an API server that knows the token "good" as alice, who may get every path, and
-// "known" as bob, who may nothing.
-func reviewing(t *testing.T) *rest.Config {
-	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var answer any
-		switch {
-		case strings.HasSuffix(r.URL.Path, "/tokenreviews"):
-			review := &authentication.TokenReview{}
-			_ = json.NewDecoder(r.Body).Decode(review) // an empty one is nobody
-			if name := map[string]string{"good": "alice", "known": "bob"}[review.Spec.Token]; name != "" {
-				review.Status = authentication.TokenReviewStatus{Authenticated: true,
-					User: authentication.UserInfo{Username: name}}
-			}
-			answer = review
-		case strings.HasSuffix(r.URL.Path, "/subjectaccessreviews"):
-			review := &authorization.SubjectAccessReview{}
-			_ = json.NewDecoder(r.Body).Decode(review)
-			review.Status.Allowed = review.Spec.User == "alice"
-			answer = review
-		default:
-			w.WriteHeader(http.StatusNotFound)
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusCreated)
-		_ = json.NewEncoder(w).Encode(answer) // the caller went away
-	}))
-	t.Cleanup(api.Close)
-	return &rest.Config{Host: api.URL, QPS: -1}
-}
+	"github.com/gantry-project/gantry/test/reviews"
+)
 
 // The controllers' port answers as kube-controller-manager's: health to everybody, the rest to
 // those who may.
 func TestControllersServeHealthAndMetrics(t *testing.T) {
-	cfg, at := reviewing(t), ""
+	cfg, at := reviews.Serve(t, nil), ""
 	ctx, cancel := context.WithCancel(t.Context())
 	p := ControllersPort{bound: func(a string) { at = a }, Lease: leaderelection.NewLeaderHealthzAdaptor(LeaseTimeout)}
 	set := pflag.NewFlagSet("controllers", pflag.ContinueOnError)

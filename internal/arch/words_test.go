@@ -6,6 +6,8 @@ import (
 	"go/token"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -80,6 +82,73 @@ func TestWordsOfTestsAreTheFieldsOwn(t *testing.T) {
 	}
 }
 
+// TestWordsOfCommentsAreTheFieldsOwn refuses the same words in comments, tests' included, but for
+// those that words.txt calls plain: ordinary verbs and nouns that are misleading only as names. A
+// name of code within a comment, with a capital inside, is not looked at.
+func TestWordsOfCommentsAreTheFieldsOwn(t *testing.T) {
+	list, _ := readWords(t)
+	plain := plainWords(t)
+	list = slices.DeleteFunc(list, func(b banned) bool { return plain[strings.Join(b.words, " ")] })
+	walk(t, func(rel string) {
+		if !strings.HasSuffix(rel, ".go") {
+			return
+		}
+		fset := token.NewFileSet()
+		f, err := parser.ParseFile(fset, filepath.Join(root(t), rel), nil,
+			parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if isGenerated(f) {
+			return
+		}
+		for _, group := range f.Comments {
+			words := proseWords(group.Text())
+			for _, b := range list {
+				if (b.in == "" || below(filepath.ToSlash(filepath.Dir(rel)), b.in)) && contains(words, b.words) {
+					t.Errorf("%s:%d: the comment says %q: write %s, or say it plainly (an exception is a "+
+						"word after `plain` in internal/arch/words.txt)", rel, fset.Position(group.Pos()).Line,
+						strings.Join(b.words, " "), b.replacement)
+				}
+			}
+		}
+	})
+}
+
+var proseWord = regexp.MustCompile(`[A-Za-z][A-Za-z']*`)
+
+// proseWords are the words of a text in lower case; a name such as fanOut is "", so that no run of
+// words goes over it.
+func proseWords(text string) []string {
+	out := proseWord.FindAllString(text, -1)
+	for i, w := range out {
+		if strings.ToLower(w[1:]) != w[1:] {
+			out[i] = ""
+			continue
+		}
+		out[i] = strings.ToLower(w)
+	}
+	return out
+}
+
+// plainWords are the words after `plain` in words.txt.
+func plainWords(t *testing.T) map[string]bool {
+	t.Helper()
+	raw, err := os.ReadFile("words.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := map[string]bool{}
+	for _, line := range strings.Split(string(raw), "\n") {
+		if rest, ok := strings.CutPrefix(line, "plain "); ok {
+			for _, w := range strings.Fields(rest) {
+				plain[w] = true
+			}
+		}
+	}
+	return plain
+}
+
 // readWords reads words.txt: `word … -> replacement`, `DIR: word … -> replacement`, and
 // `allow PACKAGE NAME` for the name of a library's interface or of an upstream type.
 func readWords(t *testing.T) (list []banned, allowed map[string]bool) {
@@ -90,7 +159,7 @@ func readWords(t *testing.T) (list []banned, allowed map[string]bool) {
 	}
 	allowed = map[string]bool{}
 	for _, line := range strings.Split(string(raw), "\n") {
-		if line == "" || strings.HasPrefix(line, "#") {
+		if line == "" || strings.HasPrefix(line, "#") || strings.HasPrefix(line, "plain ") {
 			continue
 		}
 		if rest, ok := strings.CutPrefix(line, "allow "); ok {

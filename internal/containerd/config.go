@@ -43,7 +43,8 @@ type Config struct {
 	SystemdCgroup bool
 	// LogLevel is containerd's log level; default "info".
 	LogLevel string
-	// ReadyTimeout bounds the wait for the first CRI response; default 30 s.
+	// ReadyTimeout bounds the wait for the first CRI response; default 2 min, for machines that are
+	// slow and busy.
 	ReadyTimeout time.Duration
 	// OnEvent is called with events of the child; it must not block. May be nil.
 	OnEvent func(Event)
@@ -111,7 +112,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.CNIBinDir = filepath.Join(c.BinDir, "cni")
 	}
 	if c.ReadyTimeout == 0 {
-		c.ReadyTimeout = 30 * time.Second
+		c.ReadyTimeout = 2 * time.Minute
 	}
 	return c, nil
 }

@@ -69,7 +69,7 @@ func (c *Child) restart(ctx context.Context, config []byte, delay time.Duration)
 		proc, err := c.cfg.launch(context.WithoutCancel(ctx), config)
 		if err == nil {
 			c.mu.Lock()
-			c.proc = proc // before the event: who hears of it asks for the PID
+			c.proc = proc // before the event: its receivers ask for the PID
 			c.mu.Unlock()
 			c.cfg.notify(Event{Kind: Restarted, PID: proc.pid, Took: time.Since(startedAt)})
 			return proc

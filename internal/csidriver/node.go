@@ -29,6 +29,7 @@ func (d *Driver) NodeGetCapabilities(context.Context,
 	for _, t := range []csipb.NodeServiceCapability_RPC_Type{
 		csipb.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME, csipb.NodeServiceCapability_RPC_GET_VOLUME_STATS,
 		csipb.NodeServiceCapability_RPC_EXPAND_VOLUME, csipb.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER,
+		csipb.NodeServiceCapability_RPC_GET_VOLUME_HEALTH, csipb.NodeServiceCapability_RPC_GET_STORAGE_HEALTH,
 	} {
 		out.Capabilities = append(out.Capabilities, &csipb.NodeServiceCapability{
 			Type: &csipb.NodeServiceCapability_Rpc{Rpc: &csipb.NodeServiceCapability_RPC{Type: t}}})

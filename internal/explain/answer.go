@@ -169,6 +169,7 @@ var causes = []cause{
 	{"restarted", restarted},
 	{"initialising", initContainersRunning},
 	{"starting", starting},
+	{"partly done", partlyDone},
 	{"not ready", notReady},
 	{"door", portForwardRefused},
 	{"ready", ready},

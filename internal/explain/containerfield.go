@@ -15,6 +15,9 @@ import (
 // are about: what they name, or what they quote. Empty where they are about nothing of it.
 func wordsField(in In, c container, at, words string) (field, value, want string) {
 	low := strings.ToLower(words)
+	if dir := workingDirOf(c, words); dir != "" {
+		return at + ".workingDir", dir, ""
+	}
 	switch {
 	case keyPattern.MatchString(words):
 		m := keyPattern.FindStringSubmatch(words)

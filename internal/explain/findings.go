@@ -67,6 +67,7 @@ func containerFindings(in In) []finding.Finding {
 				f.Field, f.Value, f.Want = at+".imagePullPolicy", "Never", "IfNotPresent"
 				f.Message += ". Its imagePullPolicy Never forbids to fetch it."
 			}
+			pullSecretRefused(in, c, &f)
 			f.Remedies = containerRemedies(in, c, nil)
 		case w != nil && slices.Contains(configReasons, w.Reason):
 			f.Code = w.Reason
@@ -112,7 +113,8 @@ func exitFinding(in In, c container, t *corev1.ContainerStateTerminated, f findi
 		probeKillFinding(in, c, k, &f)
 	case t.ExitCode == 126 || t.ExitCode == 127 || neverStarted(t):
 		f.Field += ".command"
-		if field, value, _ := wordsField(in, c, at, t.Message); strings.HasPrefix(field, f.Field) {
+		if field, value, _ := wordsField(in, c, at, t.Message); strings.HasPrefix(field, f.Field) ||
+			neverStarted(t) && strings.HasPrefix(field, at+".") {
 			f.Field, f.Value = field, value
 		}
 	}
@@ -342,8 +344,8 @@ func withFindings(a Answer, told, more []finding.Finding) Answer {
 	return a
 }
 
-// leadWithReference puts before the cause of a Pod that finds no node what its claims refer to in
-// vain: without that they are never bound.
+// leadWithReference puts before the cause of a Pod that finds no node what its claims refer to
+// and is missing: without that they are never bound.
 func leadWithReference(a *Answer, more []finding.Finding) {
 	if a.Code != "unscheduled" {
 		return

@@ -83,7 +83,7 @@ func (p imagePull) classify(a *Answer, reason string) {
 	case reason == "InvalidImageName":
 		a.Cause = of + "that is not an image's name: " + p.text
 		a.Fixes = p.lowerCaseFixes()
-	case has("unauthorized", "authorization failed", "no basic auth", "forbidden", "denied"):
+	case p.refused():
 		p.unauthorized(a, of)
 	case has("no match for platform"):
 		a.Cause = of + "there is none for this node's processor (no match for platform)."

@@ -102,6 +102,10 @@ func (p imagePull) reportPresence(a *Answer) {
 				"use the image that is on "+node+": imagePullPolicy IfNotPresent",
 				func(c *corev1.Container) { c.ImagePullPolicy = corev1.PullIfNotPresent })}, a.Fixes...)
 		return
+	case found.onNode && p.refused():
+		a.Cause += fmt.Sprintf(" Node %s has this image by now; one that was fetched with credentials is given only "+
+			"to Pods whose own are accepted.", node)
+		return
 	case found.onNode:
 		a.Cause += fmt.Sprintf(" Node %s has this image by now; imagePullPolicy %s uses it at the next try.", node,
 			policy)

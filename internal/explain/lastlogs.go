@@ -30,11 +30,6 @@ func ContainersToRead(p *corev1.Pod) map[string]bool {
 	return out
 }
 
-// unsetVariable matches log lines about a missing environment variable.
-var unsetVariable = regexp.MustCompile(
-	`\b([A-Z][A-Z0-9_]{2,})\b["':]*(?: (?:is|was|must be|has to be|environment variable|env var|variable))*:? (?:not ` +
-		`set|unset|not defined|undefined|required|missing|set|empty)\b`)
-
 // saysNow adds the last log lines of a container that runs.
 func saysNow(a *Answer, in In, c container) {
 	for line := range strings.Lines(strings.TrimSpace(in.LastLogs[c.spec.Name])) {
@@ -42,7 +37,7 @@ func saysNow(a *Answer, in In, c container) {
 	}
 }
 
-// causeInLogs adds what the last words of a container that ended tell: what it lacks, what its
+// causeInLogs adds what the last log lines of a container that ended tell: what it lacks, what its
 // Pod's spec forbids it, or which Service did not answer.
 func causeInLogs(a *Answer, in In, c container, t *corev1.ContainerStateTerminated) {
 	if lastLogs(a, in, c) || forbiddenBySpec(a, in, c, t) {
@@ -57,7 +52,7 @@ func causeInLogs(a *Answer, in In, c container, t *corev1.ContainerStateTerminat
 // execPattern matches lines about a program that could not be run.
 var execPattern = regexp.MustCompile(`(?i)\bexec[a-z]*\b`)
 
-// absentFile names the file that the very last words of a container miss, where no volume of the
+// absentFile names the file that the last log lines of a container miss, where no volume of the
 // Pod could hold it.
 func absentFile(a *Answer, in In, c container, t *corev1.ContainerStateTerminated) {
 	words := lastOutput(in, c, t)
@@ -70,11 +65,10 @@ func absentFile(a *Answer, in In, c container, t *corev1.ContainerStateTerminate
 	if _, mounted := mountOf(c, file); mounted {
 		return
 	}
-	if execPattern.MatchString(line) { // the kernel says so of an interpreter, too
-		a.Cause += fmt.Sprintf(" It cannot run %s: the file is missing, or what runs it is: the interpreter in its "+
-			"first line (a line end of Windows there spoils the name), or the loader that it was linked for.", file)
-		a.Fixes = append(textFixes(fmt.Sprintf("see whether %s is in the image, and that its first line names a "+
-			"program of the image and ends with a line feed alone", file)), a.Fixes...)
+	if execPattern.MatchString(line) {
+		r := notRun(c, pathOf(in.Pod, c), file)
+		a.Cause += " " + r.text
+		a.Fixes = append(r.fixes, a.Fixes...)
 		return
 	}
 	a.Cause += fmt.Sprintf(" It misses %s: no volume is mounted there, and the image has no such file.", file)
@@ -92,26 +86,7 @@ func lastLogs(a *Answer, in In, c container) bool {
 	for _, line := range strings.Split(failureText, "\n") {
 		a.Facts = append(a.Facts, saidPrefix+line)
 	}
-	if nameUnresolved(a, in, c, failureText) || readOnlyFile(a, in, c, failureText) {
-		return true
-	}
-	m := unsetVariable.FindStringSubmatch(failureText)
-	if m == nil {
-		return false
-	}
-	for _, e := range c.spec.Env {
-		if e.Name == m[1] {
-			return false
-		}
-	}
-	a.Cause += fmt.Sprintf(" It says that %s is wanted, and the container has no such variable.", m[1])
-	a.Fixes = append(
-		[]Fix{editedContainer(in, c.spec.Name,
-			fmt.Sprintf("set %s; the value is yours to fill in, CHANGE-ME stands for it", m[1]),
-			func(x *corev1.Container) {
-				x.Env = append(x.Env, corev1.EnvVar{Name: m[1], Value: "CHANGE-ME"})
-			})}, a.Fixes...)
-	return true
+	return nameUnresolved(a, in, c, failureText) || readOnlyFile(a, in, c, failureText)
 }
 
 // readOnlyPattern matches log lines about a file on a read-only file system; the group is the file.

@@ -24,9 +24,11 @@ type NamespaceContext struct {
 	Budgets    []*policyv1.PodDisruptionBudget
 	Policies   []*networkingv1.NetworkPolicy
 
-	RuntimeClasses []string    // names, of the whole cluster; nil: the user may not list them
-	Webhooks       []Webhook   // admission webhooks of the whole cluster
-	Inside         []PodAnswer // where the namespace is asked about: its Pods that are not well
+	RuntimeClasses []string  // names, of the whole cluster; nil: the user may not list them
+	Webhooks       []Webhook // admission webhooks of the whole cluster
+	// where the namespace is asked about its Pods that are not well; where a selector selects none,
+	// the Pod that it nearly does
+	Inside []PodAnswer
 }
 
 // service returns a Service of the namespace.

@@ -59,7 +59,7 @@ func NewOverview(scope string, found []finding.Finding, pods []PodAnswer) Overvi
 		keys[f.Code+f.Object.String()], said[f.Object] = a.shared, a.lastSaid()
 		found = a.furtherFindings(append(found, f))
 	}
-	found = finding.Roots(found)
+	found = withoutRepeatedThreats(finding.Roots(found))
 	slices.SortStableFunc(found, func(a, b finding.Finding) int {
 		down := map[bool]int{a.Code == "ComponentDown": -1}[true] - map[bool]int{b.Code == "ComponentDown": -1}[true]
 		return cmp.Or(cmp.Compare(a.Severity, b.Severity), down) // what explains others comes first
@@ -132,9 +132,22 @@ func sameAs(f, x finding.Finding) bool {
 // furtherFindings adds to found what else is wrong with the Pod than the first.
 func (a PodAnswer) furtherFindings(found []finding.Finding) []finding.Finding {
 	for _, f := range a.Findings[min(1, len(a.Findings)):] {
-		found = append(found, f.WithRoot(a.Owner))
+		f = f.WithRoot(a.Owner)
+		if !slices.ContainsFunc(found, func(x finding.Finding) bool { return sameAs(f, x) }) {
+			found = append(found, f)
+		}
 	}
 	return found
+}
+
+// withoutRepeatedThreats leaves out threats by a field of which something that is broken is told,
+// with the same value: the one thing has happened already.
+func withoutRepeatedThreats(list []finding.Finding) []finding.Finding {
+	return slices.DeleteFunc(list, func(f finding.Finding) bool {
+		return f.Severity == finding.Threat && f.Value != "" && slices.ContainsFunc(list, func(x finding.Finding) bool {
+			return x.Severity == finding.Broken && x.Object == f.Object && x.Field == f.Field && x.Value == f.Value
+		})
+	})
 }
 
 // object is the Pod that an answer is about.

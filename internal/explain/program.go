@@ -35,7 +35,7 @@ func hiddenText(c container, words string) string {
 func programFixes(in In, c container, words string) []Fix {
 	m := programPattern.FindStringSubmatch(words)
 	if m == nil {
-		return textFixes("correct the command: it is not in the image, or cannot be executed")
+		return startFixes(in, c, words)
 	}
 	if v, _, ok := hidingMount(c, m[1]); ok {
 		say := fmt.Sprintf("mount volume %s elsewhere than at %s, for instance at /mnt/%s", v.Name, v.MountPath, v.Name)

@@ -20,6 +20,7 @@ type restriction struct {
 	field, value, want string
 	text               string // one sentence
 	fixes              []Fix
+	file               string // that the line names; empty: none
 }
 
 // lastOutput are what a container logged last, and its termination message.
@@ -51,9 +52,9 @@ func deniedBy(in In, c container, at, words string) (restriction, bool) {
 			return slices.ContainsFunc(list, func(s string) bool { return strings.Contains(low, s) })
 		}
 		file := fileIn(line)
-		var r restriction
-		ok := false
+		r, ok := lineExplained(in, c, at, line)
 		switch {
+		case ok:
 		case strings.Contains(line, "system:serviceaccount:"):
 			r, ok = notAllowed(in, line)
 		case has("read-only file system", "erofs"):
@@ -66,6 +67,7 @@ func deniedBy(in In, c container, at, words string) (restriction, bool) {
 			r, ok = spaceUsedUp(in, c, file)
 		}
 		if ok {
+			r.file = file
 			return r, true
 		}
 	}
@@ -76,7 +78,7 @@ func deniedBy(in In, c container, at, words string) (restriction, bool) {
 func readOnly(in In, c container, at, file string) (restriction, bool) {
 	if m, i, ok := mountIndex(c, file); ok {
 		if !m.ReadOnly {
-			return restriction{}, false
+			return apiVolumeWritten(in, m, fmt.Sprintf("%s.volumeMounts[%d]", at, i), file)
 		}
 		return restriction{field: fmt.Sprintf("%s.volumeMounts[%d].readOnly", at, i), value: "true", want: "false",
 			text: fmt.Sprintf("It cannot write %s: volume %s is mounted read-only at %s.", file, m.Name, m.MountPath),
@@ -295,8 +297,8 @@ func fileMissing(in In, c container, at, file string) (restriction, bool) {
 	return restriction{}, false
 }
 
-// deniedFindings are, of a container that ended otherwise than well, the restriction that its last
-// words tell of; without last output the restrictions that it has, as notes.
+// deniedFindings are, of a container that did not end well, the restriction that its last log lines
+// show; without log lines the restrictions that it has, as notes.
 func deniedFindings(in In, c container, at string, t *corev1.ContainerStateTerminated) []finding.Finding {
 	words := lastOutput(in, c, t)
 	f := finding.Finding{Code: "Restricted", Stage: finding.StageRun, Object: in.object()}
@@ -305,6 +307,9 @@ func deniedFindings(in In, c container, at string, t *corev1.ContainerStateTermi
 			f.Object, f.Related = r.object, []finding.Object{f.Object}
 		}
 		f.Field, f.Value, f.Want, f.Message, f.Remedies = r.field, r.value, r.want, r.text, asRemedies(r.fixes)
+		if r.file != "" {
+			f.Numbers = map[string]string{"path": r.file}
+		}
 		return []finding.Finding{f}
 	}
 	if words != "" {

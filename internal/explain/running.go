@@ -60,8 +60,7 @@ func crashLoop(in In) *Answer {
 			continue
 		}
 		a := &Answer{State: "CrashLoopBackOff", Since: t.FinishedAt.Time,
-			Facts: []string{fmt.Sprintf("%d restarts; it last ran for %s", c.status.RestartCount,
-				ago(t.FinishedAt.Sub(t.StartedAt.Time)))}}
+			Facts: []string{fmt.Sprintf("%d restarts; %s", c.status.RestartCount, lastRan(t))}}
 		terminationCause(a, in, c, t)
 		if b.Until.After(in.Now) {
 			a.Next = fmt.Sprintf("it is started again in %s; the pause grows to 5 minutes and ends after 10 minutes "+

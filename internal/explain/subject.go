@@ -129,6 +129,7 @@ func WhyObject(s Subject) Answer {
 		told = append(told, own.Findings...)
 		s.butPod(&a, own)
 	}
+	told = append(told, s.meantFindings()...)
 	told = append(told, subjectFinding(s, a, append(slices.Clone(told), more...))...)
 	a = withFindings(a, withRemedies(a, told), more)
 	a.Subject = s.Kind + "/" + s.Name
@@ -140,7 +141,7 @@ func WhyObject(s Subject) Answer {
 
 // butPod says of an object that is well which of its Pods is not.
 func (s Subject) butPod(a *Answer, own Answer) {
-	if own.Well() || slices.Contains(healthy, own.State) {
+	if own.Well() || slices.Contains(healthy, own.State) || strings.Contains(a.Cause, own.Cause) {
 		return
 	}
 	switch s.Object.(type) {

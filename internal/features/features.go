@@ -13,6 +13,7 @@ type Features struct {
 	// what v1.37 stores and says otherwise than v1.36 is as it was there (--emulated-version)
 	V136                  bool
 	CBORServingAndStorage bool // CBOR beside JSON and protobuf, custom objects stored in it (KEP-4222)
+	CSIVolumeHealth       bool // what CSI drivers say of their volumes, in Pods, claims and CSINodes (KEP-1432)
 }
 
 // knownGates are gates of v1.36 that became a part of another one.
@@ -28,7 +29,8 @@ var lockedGates = []string{
 // Parse reads gates by name. The error names a gate that does not exist, and what does.
 func Parse(gates map[string]bool) (Features, error) {
 	var f Features
-	known := map[string]*bool{"GenericWorkload": &f.GenericWorkload, "CBORServingAndStorage": &f.CBORServingAndStorage}
+	known := map[string]*bool{"GenericWorkload": &f.GenericWorkload, "CBORServingAndStorage": &f.CBORServingAndStorage,
+		"CSIVolumeHealth": &f.CSIVolumeHealth}
 	for _, name := range slices.Sorted(maps.Keys(gates)) {
 		if slices.Contains(lockedGates, name) {
 			if !gates[name] {

@@ -48,6 +48,7 @@ func TestGatesAreReadAndUnknownOnesRefused(t *testing.T) {
 		{nil, map[string]string{"batch/v2alpha1": "true"}, Features{}, "cannot be switched"},
 		{map[string]bool{"GangScheduling": true}, nil, Features{}, "since v1.37 it is a part of GenericWorkload"},
 		{map[string]bool{"CBORServingAndStorage": true}, nil, Features{CBORServingAndStorage: true}, ""},
+		{map[string]bool{"CSIVolumeHealth": true}, nil, Features{CSIVolumeHealth: true}, ""},
 		{map[string]bool{"Nonsense": true}, nil, Features{}, "unrecognized feature gate: Nonsense"},
 		{map[string]bool{"SidecarContainers": true, "PodReadyToStartContainersCondition": true,
 			"NodeOutOfServiceVolumeDetach": true, "PodDisruptionConditions": true,

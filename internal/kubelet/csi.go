@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	storagelisters "k8s.io/client-go/listers/storage/v1"
@@ -16,8 +17,10 @@ import (
 	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
 
+	"github.com/gantry-project/gantry/internal/kubelet/config"
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/csi"
+	"github.com/gantry-project/gantry/internal/kubelet/volumemanager/volumehealth"
 	"github.com/gantry-project/gantry/internal/pod/usage"
 )
 
@@ -26,6 +29,7 @@ type csiVolumes struct {
 	plugin      csi.Plugin
 	nodeInfo    *csi.NodeInfoManager
 	attachments *csi.NodeAttachments
+	health      *volumehealth.Manager // nil: the gate CSIVolumeHealth is off
 }
 
 // newCSIVolumes makes the parts; they live as long as ctx.
@@ -55,6 +59,26 @@ func (k *Kubelet) DriverVolumeStats(ctx context.Context, v volume.DriverVolume, 
 		return d, false, nil
 	}
 	return k.csi.plugin.Drivers.VolumeStats(ctx, v, path)
+}
+
+// newVolumeHealth makes who asks drivers how volumes are; nil while the gate CSIVolumeHealth is off.
+func (k *Kubelet) newVolumeHealth() *volumehealth.Manager {
+	gates, err := config.ResolveGates(k.opts.Config.FeatureGates)
+	if err != nil || !gates.On("CSIVolumeHealth") || k.opts.StaticPods.Standalone {
+		return nil // the gates were read before
+	}
+	return volumehealth.New(volumehealth.Deps{Drivers: k.csi.plugin.Drivers,
+		Volumes: k.volumeManager.VolumesToReportHealth, UpdateStorageHealth: k.csi.nodeInfo.UpdateStorageHealth,
+		Changed:  func(uid types.UID) { k.podWorkers.Wake(uid) },
+		Reported: k.opts.Dependencies.Metrics.StorageHealth, Interval: k.opts.Config.VolumeStatsAggPeriod.Duration})
+}
+
+// volumeHealth is what drivers say of a Pod's volumes.
+func (k *Kubelet) volumeHealth(uid types.UID) map[string][]v1.VolumeHealthCondition {
+	if k.csi.health == nil {
+		return nil
+	}
+	return k.csi.health.Of(uid)
 }
 
 // hasSELinux tells whether the node's kernel labels by SELinux.

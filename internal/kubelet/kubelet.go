@@ -118,6 +118,7 @@ func (k *Kubelet) initializeModules(ctx context.Context) {
 		Changed: func(uid types.UID) { k.podWorkers.ObjectsChanged(uid) },
 	})
 	k.restoreVolumesInUse(ctx)
+	k.csi.health = k.newVolumeHealth()
 	probeManager := prober.New(prober.Deps{
 		Probers: prober.Probers{
 			HTTP: probehttp.Prober{UserAgent: userAgent, Dial: o.Dependencies.Dial},
@@ -131,8 +132,9 @@ func (k *Kubelet) initializeModules(ctx context.Context) {
 	context.AfterFunc(ctx, probeManager.Close)
 	executor := podactions.New(podactions.Deps{
 		Runtime: countedRuntime{o.Runtime, o.Dependencies.Metrics}, Images: o.Images, Volumes: k.volumeManager,
-		Cgroups: &qosContainerManager{Cgroups: o.Dependencies.Cgroups, opts: o.Resources, pods: k.activePods,
-			protected: o.Dependencies.Metrics.ProtectedMemory},
+		Kernel: podactions.Kernel{Cgroups: &qosContainerManager{Cgroups: o.Dependencies.Cgroups, opts: o.Resources,
+			pods: k.activePods, protected: o.Dependencies.Metrics.ProtectedMemory},
+			Processes: o.Dependencies.Processes},
 		Cluster: k.cluster, UserNamespaces: k.userNamespaces, RuntimeCache: k.pleg,
 		Containers: k.containers, Puller: k.newPuller(ctx), Devices: k.devices, Claims: k.devices.Claims(),
 		HTTP: hookClient(o.Dependencies.Dial), Events: k.events, Journal: o.Journal,
@@ -147,9 +149,10 @@ func (k *Kubelet) initializeModules(ctx context.Context) {
 		Runtime: k.pleg, Actions: executor, Statuses: k.mirrorPods, Probes: probeManager, Admit: k.admit,
 		Resources: podResources{k},
 		Limits:    o.backOffLimits(), Resize: k.canResizePod,
-		Allocations: podactions.AllocationStore{Root: o.RootDir},
-		Node:        func() podstatus.Node { return podstatus.Node{HostIPs: k.node.hostIPs(), Runtime: o.RuntimeName} },
-		Events:      k.events, Journal: o.Journal, Meter: o.Dependencies.Metrics,
+		Allocations:  podactions.AllocationStore{Root: o.RootDir},
+		Node:         func() podstatus.Node { return podstatus.Node{HostIPs: k.node.hostIPs(), Runtime: o.RuntimeName} },
+		VolumeHealth: k.volumeHealth,
+		Events:       k.events, Journal: o.Journal, Meter: o.Dependencies.Metrics,
 		Memory:         k.memoryStats,
 		ResyncInterval: o.Config.SyncFrequency.Duration,
 	})

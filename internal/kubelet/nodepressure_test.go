@@ -24,6 +24,7 @@ type pressure struct {
 	free    int64
 	signal  eviction.Signal
 	manager *manager.Manager
+	killed  time.Time // when the last Pod was asked to end
 }
 
 func (p *pressure) set(free int64) {
@@ -35,17 +36,28 @@ func (p *pressure) set(free int64) {
 // underPressure runs a test on a node with the eviction manager, in virtual time.
 func underPressure(t *testing.T, signal eviction.Signal, test func(p *pressure)) {
 	t.Helper()
+	withThresholds(t, signal, eviction.Settings{Hard: map[string]string{string(signal): "10%"}}, nil, test)
+}
+
+// withThresholds is underPressure with other thresholds, and with signals past the runtime.
+func withThresholds(t *testing.T, signal eviction.Signal, settings eviction.Settings, past *pastRuntime,
+	test func(p *pressure)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		p := &pressure{rig: newRig(t, t.TempDir()), free: 50, signal: signal}
 		p.with = func(o *kubelet.Options) {
 			o.Dependencies.Pressure = func() []v1.NodeConditionType { return p.manager.Conditions() }
+			if past != nil {
+				past.Fake, o.Dependencies.Processes = p.fake, past
+			}
 		}
-		list, errs := eviction.Thresholds(eviction.Settings{Hard: map[string]string{string(signal): "10%"}})
+		list, errs := eviction.Thresholds(settings)
 		if len(errs) > 0 {
 			t.Fatal(errs)
 		}
 		p.manager = manager.New(manager.Deps{
-			Config:  eviction.Config{Thresholds: list, PressureTransition: time.Minute},
+			Config: eviction.Config{Thresholds: list, PressureTransition: time.Minute,
+				MaxPodGrace: time.Minute},
 			Node:    &v1.ObjectReference{Kind: "Node", Name: "n1"},
 			Observe: p.observe, Measure: p.measure, Pods: func() []*v1.Pod { return p.k.ActivePods() },
 			KillPod: p.killPod, CleanedUp: func(uid types.UID) bool { return p.k.PodCleanedUp(uid) },
@@ -70,6 +82,7 @@ func underPressure(t *testing.T, signal eviction.Signal, test func(p *pressure))
 
 // killPod has there be enough of everything once the victim has ended.
 func (p *pressure) killPod(uid types.UID, end podplan.Termination) (<-chan struct{}, bool) {
+	p.killed = time.Now()
 	terminated, ok := p.k.KillPod(uid, end)
 	go func() {
 		<-terminated

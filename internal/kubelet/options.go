@@ -79,13 +79,16 @@ type Dependencies struct {
 	Inspector Inspector // looks at Pods for those who ask why; nil: nobody looks
 }
 
-// NodeStatus is what the kubelet asks and tells of the node's status.
+// NodeStatus is what the kubelet asks and tells of the node's status, and with what it ends
+// containers when the node is short.
 type NodeStatus struct {
 	// conditions of the node under which some Pods are not taken in, by name; nil: there are none
 	Pressure func() []v1.NodeConditionType
 	// the node's status has changed and is to be written soon; must not block; nil: nobody writes
 	// it
 	NodeStatusChanged func()
+	// signals containers past the runtime under a hard threshold; nil: the runtime alone does
+	Processes podactions.Processes
 }
 
 // PluginServices is how plugins come to a kubelet.

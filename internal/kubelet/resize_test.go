@@ -9,18 +9,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
-func amounts(cpu, memory string) v1.ResourceList {
-	l := v1.ResourceList{}
-	if cpu != "" {
-		l[v1.ResourceCPU] = resource.MustParse(cpu)
-	}
-	if memory != "" {
-		l[v1.ResourceMemory] = resource.MustParse(memory)
-	}
-	return l
-}
+// amounts are of CPU and memory.
+var amounts = wrappers.CPUAndMemory
 
 func asking(c v1.Container, requests, limits v1.ResourceList) v1.Container {
 	c.Resources = v1.ResourceRequirements{Requests: requests, Limits: limits}

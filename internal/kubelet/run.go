@@ -61,6 +61,9 @@ func (k *Kubelet) Run(ctx context.Context) error {
 	if !k.opts.StaticPods.Standalone {
 		side(func() { k.csi.nodeInfo.Initialize(ctx) })
 	}
+	if k.csi.health != nil {
+		side(func() { k.csi.health.Run(ctx) })
+	}
 	side(func() { k.runCPUReconcile(ctx) })
 	if k.adoptPods(ctx) {
 		k.startSources(ctx, side)

@@ -32,7 +32,8 @@ func (g *FeatureGates) CompleteGates() (err error) {
 func (g *FeatureGates) featureGateFlag(f *pflag.FlagSet) {
 	f.Var(cliflag.NewMapStringBool(&g.enabled), "feature-gates",
 		"NAME=true,… of what is off by default: GenericWorkload (Workload, PodGroup and gang scheduling, KEP-4671), "+
-			"CBORServingAndStorage (CBOR beside JSON and protobuf, KEP-4222)")
+			"CBORServingAndStorage (CBOR beside JSON and protobuf, KEP-4222), "+
+			"CSIVolumeHealth (the health of CSI volumes, KEP-1432)")
 }
 
 func (g *FeatureGates) flags(f *pflag.FlagSet) {

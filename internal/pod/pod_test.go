@@ -7,18 +7,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/gantry-project/gantry/internal/pod"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
-func list(cpu, memory string) v1.ResourceList {
-	l := v1.ResourceList{}
-	if cpu != "" {
-		l[v1.ResourceCPU] = resource.MustParse(cpu)
-	}
-	if memory != "" {
-		l[v1.ResourceMemory] = resource.MustParse(memory)
-	}
-	return l
-}
+// list is of CPU and memory.
+var list = wrappers.CPUAndMemory
 
 func container(requests, limits v1.ResourceList) v1.Container {
 	return v1.Container{Resources: v1.ResourceRequirements{Requests: requests, Limits: limits}}

@@ -1,6 +1,6 @@
 // Package probeplan computes probes: readiness, liveness and startup on endpoints of their own,
-// from how fast a container answers, how long it takes to start, what its service owes its callers
-// and how soon it shall be restarted when it hangs.
+// from how fast a container answers, how long it takes to start, the objective of its service, and
+// how soon it is restarted when it hangs.
 //
 // In: an Ask. Out: a Plan, with the arithmetic as lines of text, what becomes of a container that
 // hangs as a time line, and what package probelint finds; or an error that names the figures which

@@ -114,7 +114,7 @@ func TestPreemptionThroughAnAPIServerInTroubleTakesNoMoreThanItNeeds(t *testing.
 			said[err.ErrStatus.Code]++
 			return true, nil, err
 		}
-		if a.GetVerb() == "delete" { // one that finds the Pod: who preempts may hear of its end a moment later
+		if a.GetVerb() == "delete" { // one that finds the Pod: the preemptor may see its end a moment later
 			if _, err := client.Tracker().Get(a.GetResource(), a.GetNamespace(), named); err == nil {
 				deleted[named]++
 			}

@@ -281,16 +281,39 @@ func TestBoundPodUpdatesStartNoCycle(t *testing.T) {
 // row: FIL-05
 func TestPreferencesNeverVeto(t *testing.T) {
 	t.Parallel()
-	c := start(t, nil, aNode("n1", "4"), aNode("n2", "4"))
-	c.create(aPod("web", "1", func(p *v1.Pod) {
-		p.Spec.Affinity = &v1.Affinity{
-			NodeAffinity: &v1.NodeAffinity{
-				PreferredDuringSchedulingIgnoredDuringExecution: []v1.PreferredSchedulingTerm{
-					{Weight: 100, Preference: v1.NodeSelectorTerm{
-						MatchExpressions: []v1.NodeSelectorRequirement{{Key: "disk", Operator: v1.NodeSelectorOpIn,
-							Values: []string{"ssd"}}}}}}}}
-	}))
-	c.bound("web")
+	busy := func(n *v1.Node) {
+		n.Spec.Taints = []v1.Taint{{Key: "busy", Effect: v1.TaintEffectPreferNoSchedule}}
+	}
+	c := start(t, nil, aNode("n1", "8", busy), aNode("n2", "8", busy))
+	prefers := func(terms ...v1.NodeSelectorTerm) func(*v1.Pod) {
+		return func(p *v1.Pod) {
+			p.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{}}
+			for _, t := range terms {
+				p.Spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution = append(
+					p.Spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution,
+					v1.PreferredSchedulingTerm{Weight: 100, Preference: t})
+			}
+		}
+	}
+	oneOf := func(key, value string) []v1.NodeSelectorRequirement {
+		return []v1.NodeSelectorRequirement{{Key: key, Operator: v1.NodeSelectorOpIn, Values: []string{value}}}
+	}
+	labels := v1.NodeSelectorTerm{MatchExpressions: oneOf("disk", "ssd")}
+	name := v1.NodeSelectorTerm{MatchFields: oneOf("metadata.name", "gone")}
+	same := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
+	for pod, change := range map[string]func(*v1.Pod){
+		"web":  prefers(labels),
+		"name": prefers(name),
+		"both": prefers(labels, name),
+		"away": func(p *v1.Pod) { keepsAway(p, &metav1.LabelSelector{}) },
+		"over": func(p *v1.Pod) {
+			p.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: "rack",
+				WhenUnsatisfiable: v1.ScheduleAnyway, LabelSelector: same}}
+		},
+	} {
+		c.create(aPod(pod, "1", change))
+		c.bound(pod)
+	}
 }
 
 // row: FIL-08

@@ -64,7 +64,7 @@ func startWithNodes(t *testing.T, cfg *schedulerconfig.KubeSchedulerConfiguratio
 	return run(t, t.Context(), func(o *Options) { o.Config = cfg }, objects)
 }
 
-// ruled has a Pod scheduled and gives the result.
+// ruled has a Pod scheduled and returns the recorded result.
 func (c *cluster) ruled(name string, change func(*v1.Pod)) journal.Ruled {
 	c.t.Helper()
 	c.create(aPod(name, "10m", change))

@@ -52,9 +52,8 @@ type tier struct {
 }
 
 // kubeMemory and kubeCPU are the shares of a node that kubelet, runtime and shims take, as
-// providers
-// of Kubernetes publish them: the first gigabytes and cores carry most of it, for what runs on a
-// small node costs as much as on a big one.
+// providers of Kubernetes publish them: the first gigabytes and cores carry most of it, for what
+// runs on a small node costs as much as on a big one.
 var (
 	kubeMemory = []tier{{4 * gi, 0.25}, {8 * gi, 0.20}, {16 * gi, 0.10}, {128 * gi, 0.06}, {1 << 62, 0.02}}
 	kubeCPU    = []tier{{1000, 0.06}, {2000, 0.01}, {4000, 0.005}, {1 << 62, 0.0025}}

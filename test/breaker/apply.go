@@ -278,3 +278,16 @@ func (b *breaker) remove(namespace string) {
 	defer cancel()
 	_ = b.client.CoreV1().Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{}) // it may not be there
 }
+
+// mostPods is how many Pods of earlier breaks may still be ending when another is set up: the one
+// node that takes Pods takes 110.
+const mostPods = 80
+
+// roomOnNodes waits, twice patience at most, until the Pods of breaks that were removed have ended,
+// as far as that the next ones find a place.
+func (b *breaker) roomOnNodes(ctx context.Context) {
+	_ = wait.PollUntilContextTimeout(ctx, time.Second, 2*patience, true, func(ctx context.Context) (bool, error) {
+		l, err := b.client.CoreV1().Pods("").List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+		return err == nil && len(l.Items) < mostPods, nil
+	}) // without room the break is played all the same
+}

@@ -10,6 +10,9 @@
 // read by whoever improves them. Its texts have marks <<broken||well>>, so that it is also shown
 // that each break is one and that nothing else is wrong. `make breaker` plays both parts.
 //
+// The files real*.go do the same with real containers, probes, volumes, registries and networks, in
+// a `gantry up` of their own (docs/contributing/testing.md).
+//
 // With GANTRY_FOREIGN why asks through a client that serves no more than any Kubernetes does:
 // Gantry's API groups and the paths of its kubelet are not found, nor are they in discovery.
 package breaker

@@ -87,6 +87,13 @@ var togetherKinds = []kind{
 			"networking.k8s.io/v1", "NetworkPolicy", "$B", `spec: {podSelector: {}, policyTypes: `+
 				`[Ingress]}`) + policyOf("$P",
 		"$A", "ingress: [{ports: [{port: 8080}]}]"), "service/$C", nil, ""},
+	{"together: well: a policy lets out to what is named", workload("$A", plainApp) + serviceOf("$A", "$A", "8080") +
+		workload("$C", withEnv(`{name: URL, value: "http://$A/"}`)) + policyOf("$B", "$C", `policyTypes: [Egress], `+
+		`egress: [{ports: [{port: 53, protocol: UDP}]}, {to: [{podSelector: {matchLabels: {app: $A}}}], ports: `+
+		`[{port: 8080}]}]`), "deployment/$C", nil, ""},
+	{"together: well: Job whose sidecar is one", object("batch/v1", "Job", "$C", `spec: `+
+		`{template: {spec: {restartPolicy: Never, initContainers: [{name: $A, image: app, restartPolicy: Always}], `+
+		`containers: [{name: app, image: exit-0}]}}}`), "job/$C", nil, ""},
 	{"together: well: variable of a Service", serviceOf("$K", "$C", "8080") + single("$C", `{containers: [{name: app, `+
 		`image: app, args: ["--x=$($k_SERVICE_HOST)"], ports: [{containerPort: 8080}]}]}`), "pod/$C", nil, ""},
 	{"together: well: in its hook before the end", single("$C", `{terminationGracePeriodSeconds: 120, containers: `+

@@ -24,7 +24,7 @@ import (
 
 // reading matches commands that change nothing, or nodes that other breaks use too.
 var reading = regexp.MustCompile(
-	`^(kubectl( -n \S+)? (logs|get|describe|events) |gantry |kubectl (uncordon|taint|label node) )[^|]*$`)
+	`^(kubectl( -n \S+)? (logs|get|describe|events|exec) |gantry |kubectl (uncordon|taint|label node) )[^|]*$`)
 
 // kubeconfig serves a cluster's API without credentials on the loopback, for kubectl, and returns
 // the file that says where.
@@ -120,13 +120,13 @@ func namedTruths(a explain.Answer, all []truth) int {
 	return n
 }
 
-// newlyBroken are the codes of what is broken in the second answer and was not in the first.
+// newlyBroken are the codes of what is broken in the second answer and was not in the first. That
+// nothing is ready follows from what of several breaks is still there.
 func newlyBroken(before, after explain.Answer) []string {
 	var out []string
 	for _, f := range after.Findings {
-		if f.Severity == finding.Broken && !slices.ContainsFunc(before.Findings, func(x finding.Finding) bool {
-			return x.Code == f.Code
-		}) {
+		if f.Severity == finding.Broken && f.Code != "NoReadyPods" && !slices.ContainsFunc(before.Findings,
+			func(x finding.Finding) bool { return x.Code == f.Code }) {
 			out = append(out, f.Code)
 		}
 	}
@@ -140,8 +140,7 @@ func (b *breaker) until(ctx context.Context, namespace, ask string, good func(ex
 	defer cancel()
 	changes := b.changes(ctx, namespace)
 	for {
-		x, err := gather.AnswerWith(ctx, b.client, gather.Question{Namespace: namespace, About: ask,
-			Now: time.Now().Add(ahead)})
+		x, err := b.ask(ctx, gather.Question{Namespace: namespace, About: ask, Now: time.Now().Add(ahead)})
 		if err == nil {
 			if a = x; good(a) {
 				return a, true

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/gantry-project/gantry/test/busybox"
 	"github.com/gantry-project/gantry/test/expect"
 	"github.com/gantry-project/gantry/test/ports"
 )
@@ -73,7 +74,7 @@ spec:
 // A Deployment under `kubectl autoscale` follows real load by what metrics-server measures: up while
 // a client asks, down when it has gone; and `gantry why` says why.
 func TestAutoscaleFollowsLoad(t *testing.T) {
-	i := upInstance(t, "--horizontal-pod-autoscaler-sync-period=3s",
+	i := busybox.Up(t, "--horizontal-pod-autoscaler-sync-period=3s",
 		"--horizontal-pod-autoscaler-downscale-stabilization=10s",
 		"--horizontal-pod-autoscaler-initial-readiness-delay=2s",
 		"--horizontal-pod-autoscaler-cpu-initialization-period=10s")

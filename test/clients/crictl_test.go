@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/gantry-project/gantry/test/busybox"
 	"github.com/gantry-project/gantry/test/expect"
 )
 
@@ -83,7 +84,7 @@ func (b both) alike(without []string, args ...string) [][]string {
 // row: CRI-30
 // row: CRI-31
 func TestCrictl(t *testing.T) {
-	i := upInstance(t)
+	i := busybox.Up(t)
 	b := both{T: t, gantry: []string{i.Binary(), "cri", "--data-dir", i.Dir}}
 	program := filepath.Join(t.TempDir(), "crictl")
 	b.say([]string{"go"}, "build", "-o", program, "sigs.k8s.io/cri-tools/cmd/crictl")

@@ -1,61 +1,20 @@
 package dashboard
 
 import (
-	"context"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/gantry-project/gantry/test/replay/instance"
+	"github.com/gantry-project/gantry/test/up"
 )
-
-// up starts the built Gantry, or skips.
-func up(t *testing.T) *instance.Instance {
-	t.Helper()
-	dir, err := filepath.Abs("../../build/bin")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(filepath.Join(dir, "cni/gantry-cni")); err != nil || os.Geteuid() != 0 ||
-		os.Getenv("GANTRY_NO_CONTAINERS") != "" {
-		t.Skip("runs real containers: needs root and `make build`")
-	}
-	i, err := instance.New(instance.Options{Binary: filepath.Join(dir, "gantry"), BinDir: dir, NodeIP: "127.0.0.1"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Log(i.Report())
-		}
-		if err := i.Remove(); err != nil {
-			t.Error(err)
-		}
-	})
-	return i
-}
-
-func startUp(t *testing.T, i *instance.Instance) {
-	t.Helper()
-	if err := i.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	if err := i.WaitAPI(ctx); err != nil {
-		t.Fatal(err)
-	}
-}
 
 // `gantry up` serves the page, `gantry dashboard` opens it as the kubeconfig's user; the open page
 // goes on after Gantry was started anew; --dashboard=false serves none.
 func TestUp(t *testing.T) {
-	i := up(t)
-	startUp(t, i)
+	i := up.NewInstance(t)
+	up.StartInstance(t, i)
 	b := newTab(t, nil, 1000, 700)
 	var address string
 	deadline := time.Now().Add(time.Minute)
@@ -82,14 +41,14 @@ func TestUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.text("the server does not answer")
-	startUp(t, i)
+	up.StartInstance(t, i)
 	b.until("it is live again", `document.querySelector('#link[data-live]')`)
 	b.until("the node is ready again", `document.querySelector('#main > div').board.nodes.get('node-1')?.ok`)
 	if err := i.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	i.Flags("--dashboard=false")
-	startUp(t, i)
+	up.StartInstance(t, i)
 	out, errOut, code := i.Gantry(t.Context(), "dashboard", "--open=false", "--kubeconfig", i.Kubeconfig())
 	if code == 0 {
 		t.Errorf("without a page gantry dashboard printed %q %q", out, errOut)

@@ -3,8 +3,7 @@
 // ours.
 //
 // The plugin always says which devices it prefers (Prefer), and init containers ask for no more
-// than
-// the containers after them: upstream picks by chance otherwise.
+// than the containers after them: upstream picks by chance otherwise.
 package devicescenario
 
 import (

@@ -123,6 +123,24 @@ func Value[T any](v T, err error) T {
 	return v
 }
 
+// ErrorText is the text of err; "" when it is nil.
+func ErrorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// File is what the file at path has, from the directory of the test.
+func File(t testing.TB, path string) []byte {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
 // ErrorTexts are findings of validation, a line each.
 func ErrorTexts(list field.ErrorList) string {
 	out := make([]string, 0, len(list))

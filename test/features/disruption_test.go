@@ -48,7 +48,7 @@ func (w *fixture) allows(app string, disruptions, healthy int32) {
 }
 
 // cordon lets no Pod come to a node, or lets them come again. The scheduler knows of a cordon when
-// it returns: it hears of nodes and of Pods by watches of their own.
+// it returns: it sees nodes and Pods by watches of their own.
 func (w *fixture) cordon(node string, on bool) {
 	w.t.Helper()
 	text := "false"

@@ -18,52 +18,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gantry-project/gantry/test/binaries"
-	"github.com/gantry-project/gantry/test/images"
+	"github.com/gantry-project/gantry/test/busybox"
 	"github.com/gantry-project/gantry/test/ports"
 	"github.com/gantry-project/gantry/test/replay/instance"
 )
 
-const image = "docker.io/library/busybox:1.37"
-
-// up starts Gantry with one image.
-func up(t *testing.T) *instance.Instance {
-	t.Helper()
-	dir := os.Getenv("GANTRY_BIN")
-	if dir == "" {
-		dir = filepath.Dir(binaries.Gantry(t))
-	} else if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
-	i, err := instance.New(instance.Options{Binary: filepath.Join(dir, "gantry"), BinDir: dir, NodeIP: "127.0.0.1"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Log(i.Report())
-		}
-		if err := i.Remove(); err != nil {
-			t.Error(err)
-		}
-	})
-	at := filepath.Join(i.Dir, "images")
-	if err := os.MkdirAll(at, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := images.Archive(filepath.Join(at, "busybox.tar"), images.Select(images.Standard(), image)); err != nil {
-		t.Fatal(err)
-	}
-	if err := i.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	if err := i.WaitAPI(ctx); err != nil {
-		t.Fatal(err)
-	}
-	return i
-}
+const image = busybox.Image
 
 // split takes a command line apart; quotes keep a part together.
 func split(line string) []string {
@@ -80,7 +40,7 @@ func split(line string) []string {
 
 // row: OPS-06
 func TestKubectl(t *testing.T) {
-	i := up(t)
+	i := busybox.Up(t)
 	t.Setenv("KUBE_EDITOR", editor(t))
 	for _, c := range commands() {
 		play(t, i, c)

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 // Sizes that the node cannot grant, or not yet, and sizes of the Pod as a whole. KEP-1287,
@@ -35,7 +37,7 @@ var sizeCases = []Case{
 			l.patch(`{"spec":{"containers":[{"name":"app","resources":{"requests":{"cpu":"20m"}}}]}}`, "resize")
 			l.until("the size that was asked for instead", func(p *corev1.Pod) bool {
 				a := status(p, "app").AllocatedResources
-				return a.Cpu().String() == "20m" && conditionOf(p, corev1.PodResizePending).Type == ""
+				return a.Cpu().String() == "20m" && wrappers.PodCondition(p, corev1.PodResizePending).Type == ""
 			})
 		},
 		expected: expected{phases: "Pending Running", states: map[string]string{"app": "running"}},
@@ -50,7 +52,7 @@ var sizeCases = []Case{
 			l.patch(fmt.Sprintf(`{"spec":{"containers":[{"name":"app","resources":{"requests":{"cpu":"%dm"}}}]}}`,
 				much), "resize")
 			p := l.condition("PodResizePending=True/Deferred")
-			if c := conditionOf(p, corev1.PodResizePending); !strings.HasPrefix(c.Message,
+			if c := wrappers.PodCondition(p, corev1.PodResizePending); !strings.HasPrefix(c.Message,
 				fmt.Sprintf("Node didn't have enough resource: cpu, requested: %d, used: ", much)) {
 				l.Errorf("message %q", c.Message)
 			}
@@ -58,8 +60,8 @@ var sizeCases = []Case{
 			leave()
 			l.until("its new size", func(p *corev1.Pod) bool {
 				a := status(p, "app").AllocatedResources
-				return a.Cpu().MilliValue() == much && conditionOf(p, corev1.PodResizePending).Type == "" &&
-					conditionOf(p, corev1.PodResizeInProgress).Type == ""
+				return a.Cpu().MilliValue() == much && wrappers.PodCondition(p, corev1.PodResizePending).Type == "" &&
+					wrappers.PodCondition(p, corev1.PodResizeInProgress).Type == ""
 			})
 			l.event("", "ResizeCompleted", "")
 		},
@@ -79,7 +81,7 @@ var sizeCases = []Case{
 			p = l.until("the Pod's new size", func(p *corev1.Pod) bool {
 				r := p.Status.Resources
 				return r != nil && r.Limits.Memory().String() == "96Mi" &&
-					conditionOf(p, corev1.PodResizeInProgress).Type == ""
+					wrappers.PodCondition(p, corev1.PodResizeInProgress).Type == ""
 			})
 			l.wholeLimit(p, 96<<20)
 		},
@@ -170,13 +172,4 @@ func (l *podLife) wholeLimit(p *corev1.Pod, want int64) {
 		return
 	}
 	l.Errorf("the Pod has no cgroup")
-}
-
-func conditionOf(p *corev1.Pod, kind corev1.PodConditionType) corev1.PodCondition {
-	for _, c := range p.Status.Conditions {
-		if c.Type == kind {
-			return c
-		}
-	}
-	return corev1.PodCondition{}
 }

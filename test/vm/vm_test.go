@@ -27,7 +27,7 @@ func TestANodeShortOfMemoryEvictsThePodThatEatsIt(t *testing.T) {
 		t.Fatalf("go build ./hack/vm: %v\n%s", err, said)
 	}
 	cmd := exec.CommandContext(t.Context(), program, "-bin", bin, "-out", t.TempDir(),
-		"-timeout", "15m", "memory")
+		"-timeout", "40m", "memory")
 	cmd.Dir = build.Dir
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said

@@ -33,6 +33,28 @@ func ResourceList(pairs ...string) v1.ResourceList {
 // PodWrapper builds a Pod.
 type PodWrapper struct{ v1.Pod }
 
+// CPUAndMemory are amounts of both; an empty text leaves one out.
+func CPUAndMemory(cpu, memory string) v1.ResourceList {
+	l := v1.ResourceList{}
+	if cpu != "" {
+		l[v1.ResourceCPU] = resource.MustParse(cpu)
+	}
+	if memory != "" {
+		l[v1.ResourceMemory] = resource.MustParse(memory)
+	}
+	return l
+}
+
+// PodCondition is a condition of p; empty when p has none of the type.
+func PodCondition(p *v1.Pod, kind v1.PodConditionType) v1.PodCondition {
+	for _, c := range p.Status.Conditions {
+		if c.Type == kind {
+			return c
+		}
+	}
+	return v1.PodCondition{}
+}
+
 // MakePod begins an empty Pod.
 func MakePod() *PodWrapper { return &PodWrapper{} }
 

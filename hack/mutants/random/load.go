@@ -16,19 +16,27 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"sort"
 	"strings"
 )
 
 // target is a package to be changed: its directory, the files of it (all when empty) and the
-// directories whose tests are about it.
+// directories whose tests are about it, as DIRECTORY or DIRECTORY@TESTS.
 type target struct {
 	Dir   string
 	Files string
 	Tests []string
 }
 
-// readTargets reads packages.txt: lines "DIRECTORY [FILES] : TEST-DIRECTORY…", both as patterns.
+// chosen are tests of a directory: those whose name the expression fits.
+type chosen struct {
+	dir  string
+	name *regexp.Regexp
+}
+
+// readTargets reads packages.txt: lines "DIRECTORY [FILES] : TEST-DIRECTORY[@TESTS]…", directory
+// and files as patterns, TESTS as a regular expression that a test's whole name fits.
 // The tests of the package itself need no mention. only, when not empty, is a comma separated list
 // of which one must be part of the directory's path.
 func readTargets(file, only string) ([]target, error) {

@@ -15,8 +15,9 @@ const pageHead = `# Random mutations
 How many small random changes of the packages that decide something the tests notice. Rendered by
 ` + "`make mutants-random`" + ` (the doc of hack/mutants/random says which changes are made); a run of
 some packages renews their lines alone. The aim is 85 % for each package. The tests are those of
-the package and of the directories that hack/mutants/random/packages.txt names beside it: kinds of
-internal/apiserver/registry are also tested through whole servers, which takes too long here.
+the package and those that hack/mutants/random/packages.txt names beside it, which for kinds of
+internal/apiserver/registry are upstream's recorded answers about them; whole servers, which test
+them as well, take too long here.
 
 *Noticed* is every change with which a test fails; *without an assertion* is the part of it where a
 test panics or hangs. ` + "`go run ./hack/mutants/random -survivors`" + ` prints what survived a run. *Same*

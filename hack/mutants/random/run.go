@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"sort"
 	"strings"
@@ -41,13 +42,16 @@ func runAll(ctx context.Context, packages []*pkg, o options, store *results) err
 		}
 		if todo := due(p, o, store, digest); len(todo) > 0 {
 			r := packageRun{pkg: p, parallel: o.parallel, digest: digest, store: store}
-			for _, dir := range p.testDirs() {
-				if tests[dir] == nil {
-					if tests[dir], err = buildTest(ctx, dir, overlay); err != nil {
+			for _, c := range p.chosen() {
+				if tests[c.dir] == nil {
+					if tests[c.dir], err = buildTest(ctx, c.dir, overlay); err != nil {
 						return err
 					}
 				}
-				r.tests = append(r.tests, tests[dir])
+				if err := tests[c.dir].learn(ctx, c.name); err != nil {
+					return err
+				}
+				r.tests = append(r.tests, testChoice{tests[c.dir], c.name})
 			}
 			if err := r.run(ctx, todo); err != nil {
 				return err
@@ -71,8 +75,8 @@ func runAll(ctx context.Context, packages []*pkg, o options, store *results) err
 func lastUse(packages []*pkg) map[string]int {
 	out := map[string]int{}
 	for i, p := range packages {
-		for _, dir := range p.testDirs() {
-			out[dir] = i
+		for _, c := range p.chosen() {
+			out[c.dir] = i
 		}
 	}
 	return out
@@ -93,13 +97,20 @@ func due(p *pkg, o options, store *results, digest string) []*mutation {
 	return out
 }
 
-// testDirs are the directories whose tests are about the package: its own first.
-func (p *pkg) testDirs() []string {
-	var out []string
-	for _, dir := range append([]string{p.Dir}, p.Tests...) {
-		if files, _ := filepath.Glob(filepath.Join(dir, "*_test.go")); len(files) > 0 && !slices.Contains(out, dir) {
-			out = append(out, dir)
+// chosen are the tests that are about the package: its own first, then a directory's in the order
+// of packages.txt.
+func (p *pkg) chosen() []chosen {
+	var out []chosen
+	for _, text := range append([]string{p.Dir}, p.Tests...) {
+		dir, name, _ := strings.Cut(text, "@")
+		files, _ := filepath.Glob(filepath.Join(dir, "*_test.go"))
+		if len(files) == 0 || slices.ContainsFunc(out, func(c chosen) bool { return c.dir == dir }) {
+			continue
 		}
+		if name == "" {
+			name = ".*"
+		}
+		out = append(out, chosen{dir, regexp.MustCompile("^(" + name + ")$")})
 	}
 	return out
 }
@@ -107,7 +118,11 @@ func (p *pkg) testDirs() []string {
 // digest is of the package's files and of its tests.
 func (p *pkg) digest() (string, error) {
 	h := sha256.New()
-	for _, dir := range append([]string{p.Dir}, p.testDirs()...) {
+	dirs := []string{p.Dir}
+	for _, c := range p.chosen() {
+		dirs = append(dirs, c.dir)
+	}
+	for _, dir := range dirs {
 		files, _ := filepath.Glob(filepath.Join(dir, "*.go"))
 		data, _ := filepath.Glob(filepath.Join(dir, "testdata", "*"))
 		for _, f := range append(files, data...) {
@@ -165,7 +180,7 @@ func writeOverlay(packages []*pkg, in string) (string, error) {
 // packageRun runs mutations of one package.
 type packageRun struct {
 	*pkg
-	tests    []*testBinary
+	tests    []testChoice
 	parallel int
 	digest   string
 	store    *results
@@ -218,7 +233,7 @@ func (r packageRun) outcome(ctx context.Context, m *mutation) (string, error) {
 			var names []string
 			took := time.Duration(0)
 			for _, name := range t.reaching(m) {
-				if (t.took[name] >= time.Second) == slow {
+				if t.name.MatchString(name) && (t.took[name] >= time.Second) == slow {
 					names = append(names, name)
 					took += t.took[name]
 				}
@@ -241,19 +256,27 @@ func (r packageRun) outcome(ctx context.Context, m *mutation) (string, error) {
 
 func markOf(m *mutation) string { return fmt.Sprintf("%s#%d", m.Package, m.id) }
 
+// testChoice is those tests of a directory that are about a package.
+type testChoice struct {
+	*testBinary
+	name *regexp.Regexp
+}
+
 // testBinary is the compiled tests of a directory, with the mutations of all packages of the run.
 type testBinary struct {
 	dir, file string
 	flags     []string
+	names     []string                   // of its tests
+	learnt    map[string]bool            // tests that ran once without mutations
 	took      map[string]time.Duration   // by test, of those that pass
 	reach     map[string]map[string]bool // marks of mutations, by test
 }
 
-// buildTest compiles the tests and runs each alone to learn what it reaches. Tests that fail are
-// named and left out.
+// buildTest compiles the tests of a directory.
 func buildTest(ctx context.Context, dir, overlay string) (*testBinary, error) {
-	t := &testBinary{dir: dir, took: map[string]time.Duration{}, reach: map[string]map[string]bool{},
-		file: filepath.Join(filepath.Dir(overlay), strings.ReplaceAll(dir, "/", "_")+".test")}
+	t := &testBinary{dir: dir, learnt: map[string]bool{}, took: map[string]time.Duration{},
+		reach: map[string]map[string]bool{},
+		file:  filepath.Join(filepath.Dir(overlay), strings.ReplaceAll(dir, "/", "_")+".test")}
 	c := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay", overlay, "-o", t.file,
 		"./"+dir)
 	c.Env = environment()
@@ -270,18 +293,29 @@ func buildTest(ctx context.Context, dir, overlay string) (*testBinary, error) {
 		return nil, fmt.Errorf("listing the tests of %s: %w", dir, err)
 	}
 	for name := range strings.FieldsSeq(string(out)) {
-		if !strings.HasPrefix(name, "Test") {
-			continue
-		}
-		if err := t.learn(ctx, name); err != nil {
-			return nil, err
+		if strings.HasPrefix(name, "Test") {
+			t.names = append(t.names, name)
 		}
 	}
 	return t, nil
 }
 
-// learn runs one test without mutations.
-func (t *testBinary) learn(ctx context.Context, name string) error {
+// learn runs each of the tests alone, without mutations, to know what it reaches. Tests that fail
+// are named and left out; what ran before is known.
+func (t *testBinary) learn(ctx context.Context, which *regexp.Regexp) error {
+	for _, name := range t.names {
+		if t.learnt[name] || !which.MatchString(name) {
+			continue
+		}
+		t.learnt[name] = true
+		if err := t.learnOne(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *testBinary) learnOne(ctx context.Context, name string) error {
 	marks := t.file + ".reached"
 	defer os.Remove(marks)
 	start := time.Now()

@@ -34,6 +34,7 @@ type sentSignal struct {
 	number int
 	pid    int
 	comm   string // of the receiver
+	from   string // comm and thread of the sender
 }
 
 // watchKernel begins to follow.
@@ -62,7 +63,7 @@ func watchKernel(t *timeline) (*kernel, error) {
 }
 
 var (
-	traceLine  = regexp.MustCompile(`\s(\d+\.\d+): (signal_generate|mark_victim): (.*)`)
+	traceLine  = regexp.MustCompile(`^\s*(.*-\d+)\s+\[.*\s(\d+\.\d+): (signal_generate|mark_victim): (.*)`)
 	traceField = regexp.MustCompile(`(\w+)=(\S+)`)
 )
 
@@ -72,22 +73,22 @@ func (k *kernel) take(line string) {
 	if m == nil {
 		return
 	}
-	seconds, _ := strconv.ParseFloat(m[1], 64)
+	seconds, _ := strconv.ParseFloat(m[2], 64)
 	at := time.Duration(seconds * float64(time.Second))
 	fields := map[string]string{}
-	for _, f := range traceField.FindAllStringSubmatch(m[3], -1) {
+	for _, f := range traceField.FindAllStringSubmatch(m[4], -1) {
 		fields[f[1]] = f[2]
 	}
 	pid, _ := strconv.Atoi(fields["pid"])
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if m[2] == "mark_victim" {
+	if m[3] == "mark_victim" {
 		k.victims++
 		k.t.sayAt(at, "kernel: the OOM killer takes process %d", pid)
 		return
 	}
 	number, _ := strconv.Atoi(fields["sig"])
-	k.signals = append(k.signals, sentSignal{at, number, pid, fields["comm"]})
+	k.signals = append(k.signals, sentSignal{at, number, pid, fields["comm"], m[1]})
 }
 
 // sent are the signals to these processes since a time.

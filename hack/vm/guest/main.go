@@ -12,7 +12,7 @@ import (
 
 // patience is how long the machine waits for one thing to come: emulated cores are slow, and
 // shared with others.
-const patience = 3 * time.Minute
+const patience = 8 * time.Minute
 
 func main() {
 	out, err := os.OpenFile("/dev/ttyS1", os.O_WRONLY|unix.O_NOCTTY, 0)

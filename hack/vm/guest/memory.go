@@ -6,9 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
-	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 )
 
@@ -21,21 +19,29 @@ func memory(ctx context.Context, n *node) error {
 	if err := n.kernel.watchMemory(); err != nil {
 		return err
 	}
-	others := []workload{
-		{name: "guaranteed", image: agnhost, command: eat("60"), requests: "cpu=500m,memory=100Mi",
-			limits: "cpu=500m,memory=100Mi"},
-		{name: "within", image: agnhost, command: eat("120"), requests: "memory=200Mi"},
-		{name: "small", image: agnhost, command: eat("40")},
-	}
-	if err := n.start(ctx, others...); err != nil {
+	if err := n.start(ctx, memoryPods(false)...); err != nil {
 		return err
 	}
-	if err := n.feed(ctx, workload{name: "hog", image: agnhost, command: eat("1400", rate),
-		requests: "memory=50Mi"}); err != nil {
+	if err := n.feed(ctx, hog()); err != nil {
 		return err
 	}
 	n.unharmed("guaranteed", "within", "small")
 	return nil
+}
+
+// hog is the Pod that eats.
+func hog() workload {
+	return workload{name: "hog", image: agnhost, command: eat("1400", rate), requests: "memory=50Mi"}
+}
+
+// memoryPods are those beside it; bound to the node past the scheduler, or not.
+func memoryPods(bound bool) []workload {
+	return []workload{
+		{name: "guaranteed", image: agnhost, command: eat("60"), requests: "cpu=500m,memory=100Mi",
+			limits: "cpu=500m,memory=100Mi", bound: bound},
+		{name: "within", image: agnhost, command: eat("120"), requests: "memory=200Mi", bound: bound},
+		{name: "small", image: agnhost, command: eat("40"), bound: bound},
+	}
 }
 
 // feed runs a Pod that eats and expects that the node evicts it.
@@ -66,7 +72,8 @@ func (n *node) feed(ctx context.Context, hog workload) error {
 		"%s is evicted: %s %s", hog.name, p.Status.Reason, p.Status.Message)
 	n.expect(n.kernel.oomKills() == oomBefore, "the OOM killer takes nobody (%d)", n.kernel.oomKills()-oomBefore)
 	n.expect(n.view.had(v1.NodeMemoryPressure), "the node has shown MemoryPressure")
-	n.reaction(started, pids)
+	n.reaction(ctx, n.who, hog.name, started, pids)
+	n.logStages(n.log, started)
 	n.reportPasses()
 	return nil
 }
@@ -81,29 +88,6 @@ func (n *node) reportPasses() {
 	}
 	for why, times := range count {
 		n.say("the node was looked at at once %d times so far: %s", times, why)
-	}
-}
-
-// reaction says how long the node took from what the kernel told to the signals that end the
-// victim.
-func (n *node) reaction(since time.Duration, pids []int) {
-	sent := n.kernel.sent(pids, since)
-	if len(sent) == 0 {
-		n.expect(false, "no signal to processes %v was seen", pids)
-		return
-	}
-	for _, s := range sent {
-		n.sayAt(s.at, "kernel: %s to process %d (%s)", unix.SignalName(unix.Signal(s.number)), s.pid, s.comm)
-	}
-	first := sent[0].at
-	for _, what := range []string{crossed, stalled, events} {
-		times := n.kernel.since(what, since)
-		if len(times) == 0 || times[0] > first {
-			n.say("%s: not before the victim was told to end", what)
-			continue
-		}
-		n.say("from %q to the victim's %s: %d ms", what, unix.SignalName(unix.Signal(sent[0].number)),
-			(first - times[0]).Milliseconds())
 	}
 }
 

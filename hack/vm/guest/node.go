@@ -69,6 +69,8 @@ type node struct {
 	kernel *kernel
 	gantry *exec.Cmd
 	ended  chan error
+	who    string // the kubelet, as figures name it
+	log    string // its file
 }
 
 // startNode prepares disks, starts Gantry and waits until the node is Ready.
@@ -80,7 +82,7 @@ func startNode(ctx context.Context, t *timeline) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &node{timeline: t, kernel: k, ended: make(chan error, 1)}
+	n := &node{timeline: t, kernel: k, ended: make(chan error, 1), who: "gantry", log: dataDir + "/gantry.log"}
 	if err := os.WriteFile("/etc/kubelet.yaml", []byte(kubeletConfig), 0o644); err != nil {
 		return nil, err
 	}
@@ -221,7 +223,7 @@ func readMeminfo() map[string]int64 {
 
 // dumpLogs writes the end of the logs to the console.
 func dumpLogs() {
-	for _, file := range []string{dataDir + "/gantry.log", dataDir + "/containerd/containerd.log"} {
+	for _, file := range []string{dataDir + "/gantry.log", dataDir + "/containerd/containerd.log", upstreamLog} {
 		fmt.Fprintf(os.Stderr, "\n%s\n", file)
 		tail := exec.Command("tail", "-n", "400", file)
 		tail.Stdout, tail.Stderr = os.Stderr, os.Stderr

@@ -22,6 +22,9 @@ var scenarios = []scenario{
 	{"disk", "a disk fills: unused images go first, then the Pod that fills it", disk},
 }
 
+// upstreams runs only when it is named: upstream's kubelet takes the node over.
+var upstreams = scenario{"upstream", "the same Pod that eats memory, with upstream's kubelet", upstream}
+
 // choose returns the named scenarios in the table's order, all of them when none is named.
 func choose(names []string) ([]scenario, error) {
 	if len(names) == 0 {
@@ -29,7 +32,7 @@ func choose(names []string) ([]scenario, error) {
 	}
 	var known []string
 	var out []scenario
-	for _, s := range scenarios {
+	for _, s := range append(slices.Clone(scenarios), upstreams) {
 		known = append(known, s.name)
 		if slices.Contains(names, s.name) {
 			out = append(out, s)

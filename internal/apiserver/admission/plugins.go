@@ -35,7 +35,7 @@ func Plugins(o Options) []Plugin {
 	all := []Plugin{
 		{"LimitRanger", newFactory(limitranger.New)},
 		{"ServiceAccount", newFactory(serviceaccount.New)},
-		{"NodeRestriction", newFactory(noderestriction.New)},
+		{"NodeRestriction", newFactory(func() *noderestriction.Plugin { return noderestriction.New(o.VolumeHealth) })},
 		{"TaintNodesByCondition", newFactory(nodetaint.New)},
 		{"PodSecurity", func(io.Reader) (admission.Interface, error) { return podsecurity.New() }},
 		{"Priority", newFactory(priority.New)},
@@ -65,6 +65,8 @@ type Options struct {
 	// while in use. It needs the protection controllers, which take the finalizers off; without
 	// them claims would never go.
 	ProtectStorage bool
+	// VolumeHealth lets nodes write the status of their CSINode (gate CSIVolumeHealth).
+	VolumeHealth bool
 }
 
 // newFactory adapts a constructor that needs no configuration and cannot fail.

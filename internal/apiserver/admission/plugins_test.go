@@ -482,6 +482,19 @@ func TestStorage(t *testing.T) {
 	if o.Spec.StorageClassName == nil || *o.Spec.StorageClassName != "a" {
 		t.Errorf("class %v", o.Spec.StorageClassName)
 	}
+	beta := class("beta", false, nil)
+	beta.Annotations = map[string]string{"storageclass.beta.kubernetes.io/is-default-class": "true"}
+	old := claim(nil, "1Gi", "")
+	old.Annotations = map[string]string{corev1.BetaStorageClassAnnotation: "grows"}
+	later := claim(nil, "1Gi", "")
+	betaPlugin := plugin(t, "DefaultStorageClass", beta)
+	expect(t, run(t, betaPlugin, attributesCase{obj: old}), "")
+	expect(t, run(t, betaPlugin, attributesCase{obj: later}), "")
+	expect(t, run(t, betaPlugin, attributesCase{obj: &corev1.Pod{}}), "")
+	if got := later.Spec.StorageClassName; old.Spec.StorageClassName != nil || got == nil || *got != "beta" {
+		t.Errorf("got classes %v and %v, want none for the claim that an annotation gives one, and beta",
+			old.Spec.StorageClassName, later.Spec.StorageClassName)
+	}
 	none := claim(ptr(""), "1Gi", "")
 	expect(t, run(t, plugin(t, "DefaultStorageClass", objects...), attributesCase{obj: none}), "")
 	if *none.Spec.StorageClassName != "" {

@@ -30,6 +30,7 @@ import (
 	own "github.com/gantry-project/gantry/internal/apiserver/admission"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/journal"
 	podjournal "github.com/gantry-project/gantry/internal/journal"
+	testexpect "github.com/gantry-project/gantry/test/expect"
 )
 
 // asked writes down what an authorizer is asked, and allows the names given.
@@ -54,12 +55,7 @@ func (a *asked) Authorize(_ context.Context, r authorizer.Attributes) (authorize
 func (a *asked) authorizer() authorizer.Authorizer { return authorizer.AuthorizerFunc(a.Authorize) }
 
 // outcome is what a plugin says in whole; "" when it lets a request pass.
-func outcome(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
-}
+var outcome = testexpect.ErrorText
 
 // request2 is a request for a resource of a group.
 func request2(obj, old runtime.Object, group, resource, sub string, op admission.Operation,

@@ -92,6 +92,9 @@ func newAuthBuilder(o Options, d apiserver.AccessDeps) (*authBuilder, error) {
 	if s.roles, err = bootstrappolicy.Default(); err != nil {
 		return nil, err
 	}
+	if d.Features.CSIVolumeHealth {
+		s.roles.AllowCSINodeStatus()
+	}
 	if d.Files.ServiceAccountSigning == "" {
 		return s, nil
 	}
@@ -139,7 +142,8 @@ func (s *authBuilder) buildAccess() (*apiserver.Access, error) {
 		}
 		return all, nil
 	}
-	for _, p := range admission.Plugins(admission.Options{ProtectStorage: s.options.ProtectStorage}) {
+	for _, p := range admission.Plugins(admission.Options{ProtectStorage: s.options.ProtectStorage,
+		VolumeHealth: s.deps.Features.CSIVolumeHealth}) {
 		out.Plugins = append(out.Plugins, apiserver.Plugin{Name: p.Name, Factory: p.Factory})
 	}
 	if s.issuer != nil {

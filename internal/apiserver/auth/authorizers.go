@@ -24,7 +24,7 @@ func (s *authBuilder) authorize(out *own.Access) error {
 	}
 	roles := s.rbac()
 	nodes := &node.Authorizer{Graph: s.nodeGraph.Graph, Synced: s.nodeGraph.Synced, Rules: s.roles.Rules("system:node"),
-		MaxWait: nodeAuthorizerMaxWait}
+		MaxWait: nodeAuthorizerMaxWait, VolumeHealth: s.deps.Features.CSIVolumeHealth}
 	chain, err := webhook.NewAuthorizer(s.options.Authorization, webhook.BuiltInAuthorizers{
 		"Node": noRuleResolver{nodes}, "RBAC": roles, "AlwaysAllow": authorizerfactory.NewAlwaysAllowAuthorizer(),
 		"AlwaysDeny": authorizerfactory.NewAlwaysDenyAuthorizer(),

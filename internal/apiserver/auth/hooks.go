@@ -15,7 +15,7 @@ import (
 // addPostStartHooks adds the hooks that start the goroutines and reconcile the bootstrap roles. A
 // hook that returns an error ends the server, so they retry until the server ends.
 func (s *authBuilder) addPostStartHooks(out *own.Access) {
-	s.runners = append(s.runners, s.nodeGraph.Run)
+	s.runners = append(s.runners, s.nodeGraph.Run, s.nodeGraph.RunSlices)
 	out.Hooks["gantry/auth"] = func(c genericapiserver.PostStartHookContext) error {
 		for _, run := range s.runners {
 			go run(c.Context)

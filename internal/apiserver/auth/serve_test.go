@@ -51,7 +51,7 @@ func serve(t testing.TB, o auth.Options) *server {
 			ProxyCert:             files.FrontProxyClient.Cert, ProxyKey: files.FrontProxyClient.Key,
 			RequestHeaderCA: files.FrontProxyCA.Cert,
 		},
-		// who may not come in may not by that door either
+		// requests in CBOR pass the same checks
 		Access: auth.Access(o), Features: features.Features{CBORServingAndStorage: true},
 	})
 	if err != nil {

@@ -6,5 +6,5 @@
 // Nothing is delayed: a write to an idle connection is sent at once.
 //
 // In: watch responses over the network, and accepted connections. Out: the same bytes in the same
-// order. docs/adr/0010 says why handlers do not wait after a flush.
+// order. docs/adr/0021 says why handlers do not wait after a flush.
 package watchbatching

@@ -140,10 +140,10 @@ func (n *Role) Build() (*Node, error) {
 		Journal:    api.sink(),
 		StaticPods: kubelet.StaticPods{Rules: podRules(), Standalone: n.Standalone},
 		Dependencies: kubelet.Dependencies{HostIPs: p.NodeIPs, Cgroups: cgroupManager{tree, n.slices, api.metrics},
-			Mounts: mount.Mounter{}, NodeShutdown: end.admissionRefusal, LocalNode: end.localNode, Disk: diskOf,
-			Machine: &info, PluginServices: n.pluginServices(),
+			Mounts: mount.Mounter{}, NodeShutdown: end.admissionRefusal, LocalNode: end.localNode,
+			Disk: diskOf, Machine: &info, PluginServices: n.pluginServices(),
 			ProbeRuntime: n.engine.Client.ProbeRuntime(), Metrics: api.metrics,
-			NodeStatus: kubelet.NodeStatus{Pressure: evictions.conditions,
+			NodeStatus: kubelet.NodeStatus{Pressure: evictions.conditions, Processes: tree,
 				NodeStatusChanged: func() { report.Trigger() }},
 			Inspector: nodeInspector{tree, n.engine.store, n.engine.registryDir()}},
 	})

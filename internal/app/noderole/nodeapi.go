@@ -44,7 +44,7 @@ type nodeAPI struct {
 	resources   kubeletresource.Options // how Pods' cgroups are named and sized
 }
 
-// newAPI makes the parts that must hear the node's facts from the beginning.
+// newAPI makes the parts that must get the node's facts from the beginning.
 func (n *Role) newAPI(tree *cgroup.Tree, machine proc.Machine, resources kubeletresource.Options) (*nodeAPI, error) {
 	policy, err := rotation.PolicyOf(n.config)
 	if err != nil {
@@ -90,7 +90,7 @@ func (a *nodeAPI) startup(attempt, registered, ready time.Time) {
 	a.metrics.Started(s)
 }
 
-// sink has counters and log keeper hear the kubelet's facts on their way to the journal.
+// sink gives the kubelet's facts to metrics and log rotation on their way to the journal.
 func (a *nodeAPI) sink() journal.Sink { return a.metrics.Sink(a.logRotator.Sink(a.n.Journal)) }
 
 func (a *nodeAPI) pods() []*v1.Pod {

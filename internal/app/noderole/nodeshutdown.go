@@ -32,7 +32,7 @@ func (e *nodeShutdown) notReadyReason() error { return e.manager.Healthy() }
 // localNode is this node as it would be registered.
 func (e *nodeShutdown) localNode() *v1.Node { return e.report.LocalNode(context.Background()) }
 
-// attachShutdown makes the keeper; before anything runs.
+// attachShutdown makes the node shutdown manager; call it before anything runs.
 func (n *Role) attachShutdown(e *nodeShutdown, k *kubelet.Kubelet, recorder record.EventRecorder,
 	report *nodestatus.Reporter) {
 	e.report = report

@@ -47,7 +47,7 @@ func New(io cli.IO) *cobra.Command {
 	d := &command{out: io.Out}
 	c := &cobra.Command{
 		Use:   "dashboard",
-		Short: "Open the cluster's page: nodes and Pods live, a Pod's life, why, what if, the way of a packet",
+		Short: "Open the dashboard: nodes and Pods live, a Pod's life, why, what if, the path of a packet",
 		Long: "dashboard shows the page of `gantry up` your credentials once and prints its address with a token " +
 			"that " +
 			"opens it one time, within five minutes; where there is a\ndesktop it opens it. What the page shows is " +

@@ -32,7 +32,7 @@ func New(io cli.IO) *cobra.Command {
 	d := &doctorCommand{Inspector: cli.Inspector{Out: io.Out}}
 	c := &cobra.Command{
 		Use: "doctor",
-		Short: "Look over this machine, its container runtime and the nodes of the cluster: what is wrong and what " +
+		Short: "Check this machine, its container runtime and the nodes of the cluster: what is wrong and what " +
 			"to do",
 		Long: "doctor asks the machine, the container runtime, the API server and every kubelet, and judges what it " +
 			"is told. What cannot be looked at from here is left out:\n" +

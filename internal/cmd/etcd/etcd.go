@@ -28,7 +28,7 @@ type etcdCommand struct {
 func New(io cli.IO) *cobra.Command {
 	e := &etcdCommand{io: io}
 	c := &cobra.Command{
-		Use: "etcd", Short: "Save, restore and tidy the store of the API server",
+		Use: "etcd", Short: "Save, restore, compact and defragment the store of the API server",
 		Long: "etcd works on the store of the instance in DATA-DIR, whether it runs or not, or on external servers " +
 			"named with --etcd-servers.",
 		Example: "  sudo gantry etcd snapshot save /backup/monday.db\n  sudo gantry etcd snapshot restore " +

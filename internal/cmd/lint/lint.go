@@ -36,7 +36,7 @@ func New(io cli.IO) *cobra.Command {
 	l := &lintCommand{Inspector: cli.Inspector{Out: io.Out}}
 	c := &cobra.Command{
 		Use:   "lint [pod/NAME ...]",
-		Short: "Judge probes before they hurt: in files, or of Pods that run",
+		Short: "Check probes before they do harm: in files, or of running Pods",
 		Long: "lint reads Pods and Pod templates of any kind, from files (-f, directories, - for standard input) or " +
 			"from the API server, and says which probes will restart, hide\n" +
 			"or slow down a container that is well: with the sums, and with what to change. Services in the same " +

@@ -43,7 +43,7 @@ func New(streams cli.IO) *cobra.Command {
 	s := &sizeCommand{Inspector: cli.Inspector{Out: streams.Out}, policy: sizing.DefaultPolicy()}
 	c := &cobra.Command{
 		Use:   "size",
-		Short: "Calculate requests from measured usage, and what a node of a size should keep from Pods",
+		Short: "Calculate requests from measured usage, and what a node of a size should reserve",
 		Long: "size reads usage series and says what each container should request: the 95th percentile of what it " +
 			"took, not the average; its limits, and the ratio of both.\n" +
 			"Series are files (--usage: CSV with container, cpu and memory; answers of Prometheus' API as JSON; " +

@@ -19,7 +19,7 @@ func New(io cli.IO) *cobra.Command {
 	e := &cli.Inspector{Out: io.Out}
 	c := &cobra.Command{
 		Use:   "status",
-		Short: "Draw the map of the cluster's parts: who talks to whom, and how each is, how old, how loaded",
+		Short: "Show the components of the cluster: connections, state, age, version and load",
 		Long: "status shows the API server with its store, scheduler and controllers, and of each node kubelet, " +
 			"container " +
 			"runtime, Service proxy, and the name server: state, age, version and load,\nand what the state is " +

@@ -17,7 +17,7 @@ func New(io cli.IO) *cobra.Command {
 	all, revisions, endpoint := false, false, ""
 	c := &cobra.Command{
 		Use:   "trace pod/NAME | KIND/NAME --revisions | packet --from … --to … | apply -f FILE",
-		Short: "Tell a Pod's life: every step from the write to its end, with times",
+		Short: "Show a Pod's life: every step from the write to its end, with times",
 		Long: "trace prints what the journal holds about a Pod: writes, queue, filters and scores, binding, every " +
 			"call to the runtime with its duration, probes, stop.\n" +
 			"It works after the Pod is gone and after Gantry was restarted, as far as the journal's bound reaches.\n" +

@@ -31,7 +31,9 @@ func New(streams cli.IO) *cobra.Command {
 			"Pods or of their making; it knows the other kinds too, from service, node and pvc to pdb, hpa, quota, " +
 			"namespace and csr. Of a name that a container could not resolve it says why.\n" +
 			"A phrase of kubectl describe, in quotes, is taken apart without a cluster: who said it, by which rule, " +
-			"what to do.",
+			"what to do.\n" +
+			"Of a name that is not there it says what may have been meant. The exit code is 0 for an answer, 1 when " +
+			"an object is not there or cannot be read, 2 for a wrong call.",
 		Example: "  gantry why\n  gantry why -A -o json\n  gantry why pod/web\n  gantry why deployment/web -n prod " +
 			"-o json\n  gantry why node/node-1\n  gantry why '0/12 nodes are available: 12 Insufficient cpu'",
 		RunE: func(c *cobra.Command, args []string) error {
@@ -135,11 +137,19 @@ func why(ctx context.Context, e *cli.Inspector, args []string, ask question) err
 		}
 		a, now, err := ask.answer(ctx, e, arg)
 		if err == nil {
-			err = write(e, a, now)
+			err = errors.Join(write(e, a, now), notThere(a))
 		}
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// notThere is the error of an answer about an object that is not there.
+func notThere(a explain.Answer) error {
+	if a.Code != explain.NoSuchObject {
+		return nil
+	}
+	return fmt.Errorf("there is no %s", a.Subject)
 }
 
 // watchPause is how long a watch waits before it asks again.
@@ -164,7 +174,7 @@ func watchUntilWell(ctx context.Context, e *cli.Inspector, args []string, ask qu
 			well = well && a.Well()
 			if key := a.Key(); key != last[i] {
 				last[i] = key
-				if err := write(e, a, now); err != nil {
+				if err := errors.Join(write(e, a, now), notThere(a)); err != nil {
 					return err
 				}
 			}

@@ -78,10 +78,7 @@ func sync(ctx context.Context, c kubernetes.Interface, secrets, maps cache.Store
 			info = m
 		}
 	}
-	p, err := Decide(all, info, time.Now())
-	if err != nil {
-		return 0, err
-	}
+	p := Decide(all, info, time.Now())
 	var failed error
 	for _, s := range p.Expired {
 		err := c.CoreV1().Secrets(s.Namespace).Delete(ctx, s.Name,

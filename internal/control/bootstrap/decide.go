@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"strings"
 	"time"
@@ -30,7 +29,7 @@ type Plan struct {
 }
 
 // Decide evaluates all token Secrets and cluster-info, which may be nil.
-func Decide(secrets []*corev1.Secret, info *corev1.ConfigMap, now time.Time) (Plan, error) {
+func Decide(secrets []*corev1.Secret, info *corev1.ConfigMap, now time.Time) Plan {
 	var p Plan
 	keys := map[string]string{}
 	for _, s := range secrets {
@@ -53,36 +52,29 @@ func Decide(secrets []*corev1.Secret, info *corev1.ConfigMap, now time.Time) (Pl
 		}
 	}
 	if info == nil || info.Data[kubeconfigKey] == "" {
-		return p, nil
+		return p
 	}
 	next := info.DeepCopy()
 	maps.DeleteFunc(next.Data, func(k, _ string) bool { return strings.HasPrefix(k, signaturePrefix) })
 	for id, secret := range keys {
-		s, err := sign(info.Data[kubeconfigKey], id, secret)
-		if err != nil {
-			return p, err
-		}
-		next.Data[signaturePrefix+id] = s
+		next.Data[signaturePrefix+id] = sign(info.Data[kubeconfigKey], id, secret)
 	}
 	if !maps.Equal(next.Data, info.Data) {
 		p.ClusterInfo = next
 	}
-	return p, nil
+	return p
 }
 
 // sign returns a detached JWS with HMAC SHA-256: header and signature without the content.
 // Libraries refuse keys as short as a token's secret.
-func sign(content, id, secret string) (string, error) {
-	header, err := json.Marshal(struct {
+func sign(content, id, secret string) string {
+	header, _ := json.Marshal(struct { // texts always marshal
 		Algorithm string `json:"alg"`
 		Key       string `json:"kid"`
 	}{"HS256", id})
-	if err != nil {
-		return "", fmt.Errorf("sign with token %s: %w", id, err)
-	}
 	text := base64.RawURLEncoding
 	head := text.EncodeToString(header)
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write([]byte(head + "." + text.EncodeToString([]byte(content))))
-	return head + ".." + text.EncodeToString(mac.Sum(nil)), nil
+	return head + ".." + text.EncodeToString(mac.Sum(nil))
 }

@@ -28,4 +28,18 @@ func TestAggregatedRules(t *testing.T) {
 	if diff := cmp.Diff([]rbacv1.PolicyRule{rule("get"), rule("list")}, got); diff != "" {
 		t.Fatalf("the two differ (-want +got):\n%s", diff)
 	}
+	view.AggregationRule.ClusterRoleSelectors = append(view.AggregationRule.ClusterRoleSelectors,
+		metav1.LabelSelector{MatchLabels: map[string]string{"to": "edit"}})
+	all := []*rbacv1.ClusterRole{role("c", "edit", "patch", "get"), view, role("a", "view", "get")}
+	if got, err = AggregateRules(view, all); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]rbacv1.PolicyRule{rule("get"), rule("patch")}, got); diff != "" {
+		t.Errorf("two selectors differ (-want +got):\n%s", diff)
+	}
+	view.AggregationRule.ClusterRoleSelectors[1].MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "to",
+		Operator: "Like", Values: []string{"edit"}}}
+	if got, err := AggregateRules(view, all); err == nil || got != nil {
+		t.Errorf("a selector that cannot be read: got %v, %v, want an error alone", got, err)
+	}
 }

@@ -158,11 +158,7 @@ func (in In) surgeUpdate(plan *Plan, byNode map[string][]*corev1.Pod, most int) 
 		switch {
 		case was == nil:
 		case is != nil:
-			if in.available(is) {
-				plan.Delete = append(plan.Delete, was)
-			} else {
-				under++
-			}
+			under++ // it is not available: deleteSurplus would have let the old one go
 		case !in.available(was):
 			unavailablePods = append(unavailablePods, n.Name)
 		default:

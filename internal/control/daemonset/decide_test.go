@@ -70,7 +70,16 @@ func TestOnePodOnEachNode(t *testing.T) {
 	chosen.Spec.Template.Spec.NodeSelector = map[string]string{"disk": "n2"}
 	toOne := pod("waits", "", "new")
 	toOne.Spec.Affinity = Pod(set("0", "1"), "gone", "new").Spec.Affinity
-	n1, n2 := node("n1"), node("n2")
+	n1, n2, n3 := node("n1"), node("n2"), node("n3")
+	closed := node("n1", taint("x", corev1.TaintEffectNoSchedule))
+	toN2, goesToo := toOne.DeepCopy(), toOne.DeepCopy()
+	toN2.Spec.Affinity = Pod(set("0", "1"), "n2", "new").Spec.Affinity
+	ending(goesToo)
+	deleted, noLimits, tolerant := set("0", "1"), set("0", "1"), set("0", "1")
+	tolerant.Spec.Template.Spec.Tolerations = []corev1.Toleration{{Key: "x", Operator: corev1.TolerationOpExists}}
+	deleted.DeletionTimestamp = &metav1.Time{Time: t0}
+	noLimits.Spec.UpdateStrategy.RollingUpdate = nil
+	old := func(name, on string, change ...func(*corev1.Pod)) *corev1.Pod { return pod(name, on, "old", change...) }
 	for _, c := range []struct {
 		name  string
 		set   *appsv1.DaemonSet
@@ -99,6 +108,47 @@ func TestOnePodOnEachNode(t *testing.T) {
 			"-a"},
 		{"one that waits for a node that is gone", set("0", "1"), []*corev1.Node{n1},
 			[]*corev1.Pod{pod("a", "n1", "new"), toOne}, "-waits"},
+		{"one that waits for a node that is there", set("0", "1"), []*corev1.Node{n1, n2},
+			[]*corev1.Pod{pod("a", "n1", "new"), toN2}, ""},
+		{"one that waits and goes already", set("0", "1"), []*corev1.Node{n1},
+			[]*corev1.Pod{pod("a", "n1", "new"), goesToo}, ""},
+		{"one on a node that is gone is another's matter", set("0", "1"), []*corev1.Node{n1},
+			[]*corev1.Pod{pod("a", "n1", "new"), pod("b", "gone", "new")}, ""},
+		{"one for no node", set("0", "1"), []*corev1.Node{n1},
+			[]*corev1.Pod{pod("a", "n1", "new"), pod("b", "", "new")}, ""},
+		{"a set that goes", deleted, []*corev1.Node{n1, n2}, []*corev1.Pod{pod("a", "n1", "new"), toOne}, ""},
+		{"one that goes from where none may be", chosen, []*corev1.Node{n1, n2},
+			[]*corev1.Pod{pod("a", "n1", "new", ending), pod("b", "n2", "new")}, ""},
+		{"two too many", set("0", "1"), []*corev1.Node{n1}, []*corev1.Pod{pod("c", "n1", "new"), pod("b", "n1", "new"),
+			pod("a", "n1", "new")}, "-b -c"},
+		{"of two templates one goes, too", set("0", "1"), []*corev1.Node{n1},
+			[]*corev1.Pod{old("a", "n1"), pod("b", "n1", "new", unready)}, "-b"},
+		{"a closed node that is tolerated", tolerant, []*corev1.Node{closed, n2}, nil, "+n1 +n2"},
+		{"a closed node is not updated", set("0", "1"), []*corev1.Node{closed}, []*corev1.Pod{old("a", "n1")}, ""},
+		{"a closed node does not count", set("0", "1"), []*corev1.Node{closed, n2},
+			[]*corev1.Pod{old("a", "n1", unready), old("b", "n2")}, "-b"},
+		{"a closed node gets none beside", set("1", "0"), []*corev1.Node{closed}, []*corev1.Pod{old("a", "n1")}, ""},
+		{"without limits one", noLimits, []*corev1.Node{n1, n2}, []*corev1.Pod{old("a", "n1"), old("b", "n2")}, "-a"},
+		{"with limits of nothing one", set("0", "0"), []*corev1.Node{n1, n2},
+			[]*corev1.Pod{old("a", "n1"), old("b", "n2")}, "-a"},
+		{"a part of three, rounded up", set("0", "34%"), []*corev1.Node{n1, n2, n3},
+			[]*corev1.Pod{old("a", "n1"), old("b", "n2"), old("c", "n3")}, "-a -b"},
+		{"one that ends counts", set("0", "1"), []*corev1.Node{n1, n2}, []*corev1.Pod{old("a", "n1", ending),
+			old("b", "n2")}, ""},
+		{"one that ends beside one that is new", set("0", "1"), []*corev1.Node{n1, n2},
+			[]*corev1.Pod{old("a", "n1", ending), pod("c", "n1", "new"), old("b", "n2")}, "-b"},
+		{"a sick one beside as many as may", set("0", "2"), []*corev1.Node{n1, n2, n3},
+			[]*corev1.Pod{old("a", "n1"), old("b", "n2", unready), old("c", "n3")}, "-a -b"},
+		{"a surge beside a sick one at once", set("1", "0"), []*corev1.Node{n1, n2, n3},
+			[]*corev1.Pod{old("a", "n1"), old("b", "n2", unready), old("c", "n3")}, "+n1 +n2"},
+		{"a surge of a part, rounded up", set("34%", "0"), []*corev1.Node{n1, n2, n3},
+			[]*corev1.Pod{old("a", "n1"), old("b", "n2"), old("c", "n3")}, "+n1 +n2"},
+		{"a surge where none is old", set("1", "0"), []*corev1.Node{n1, n2},
+			[]*corev1.Pod{pod("a", "n1", "new"), pod("b", "n2", "new")}, ""},
+		{"of each template one stays in a surge", set("1", "0"), []*corev1.Node{n1},
+			[]*corev1.Pod{old("a", "n1"), old("b", "n1"), pod("c", "n1", "new", unready), pod("d", "n1", "new",
+				unready)},
+			"-b -d"},
 		{"an update takes one", set("0", "1"), []*corev1.Node{n1, n2},
 			[]*corev1.Pod{pod("a", "n1", "old"), pod("b", "n2", "old")}, "-a"},
 		{"and waits until it is back", set("0", "1"), []*corev1.Node{n1, n2},
@@ -156,6 +206,123 @@ func TestPodIsForItsNodeOnly(t *testing.T) {
 		p.Labels[generationLabel] != "3" || len(p.Spec.Tolerations) != 7 {
 		t.Errorf("got %+v, want TargetNode(p) n7, NodeName empty, Labels h, Labels[generationLabel] 3 and 7 in "+
 			"Tolerations", p)
+	}
+}
+
+// Of two Pods on a node the older counts, by its name when they are of one age; a Pod is ready by
+// its Ready condition alone, and available when it was so for minReadySeconds.
+func TestStatusOfPods(t *testing.T) {
+	since := func(d time.Duration) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { p.Status.Conditions[0].LastTransitionTime = metav1.NewTime(t0.Add(-d)) }
+	}
+	notReady := func(p *corev1.Pod) { p.Status.Conditions[0].Status = corev1.ConditionFalse }
+	other := func(p *corev1.Pod) { p.Status.Conditions[0].Type = corev1.PodScheduled }
+	second := func(p *corev1.Pod) {
+		p.Status.Conditions = append([]corev1.PodCondition{{Type: corev1.PodInitialized, Status: corev1.ConditionTrue}},
+			p.Status.Conditions...)
+	}
+	generation := func(g string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			delete(p.Labels, appsv1.DefaultDaemonSetUniqueLabelKey)
+			p.Labels[generationLabel] = g
+		}
+	}
+	for name, c := range map[string]struct {
+		pods  []*corev1.Pod
+		want  string // ready, available, updated
+		again time.Duration
+	}{
+		"none":             {nil, "0 0 0", 0},
+		"long ready":       {[]*corev1.Pod{pod("a", "n1", "new")}, "1 1 1", 0},
+		"just long enough": {[]*corev1.Pod{pod("a", "n1", "new", since(10*time.Second))}, "1 1 1", 0},
+		"not yet":          {[]*corev1.Pod{pod("a", "n1", "new", since(9*time.Second))}, "1 0 1", time.Second},
+		"the first of two": {[]*corev1.Pod{pod("a", "n1", "new", since(time.Second)), pod("b", "n2", "new",
+			since(4*time.Second))}, "2 0 2", 6 * time.Second},
+		"the second of two": {[]*corev1.Pod{pod("a", "n1", "new", since(4*time.Second)), pod("b", "n2", "new",
+			since(time.Second))}, "2 0 2", 6 * time.Second},
+		"not ready":            {[]*corev1.Pod{pod("a", "n1", "new", notReady)}, "0 0 1", 0},
+		"another condition":    {[]*corev1.Pod{pod("a", "n1", "new", other)}, "0 0 1", 0},
+		"the second condition": {[]*corev1.Pod{pod("a", "n1", "new", second)}, "1 1 1", 0},
+		"the older counts": {[]*corev1.Pod{pod("a", "n1", "new", setCreatedNow), pod("b", "n1", "old", unready)},
+			"0 0 0", 0},
+		"the first name counts": {[]*corev1.Pod{pod("b", "n1", "new"), pod("a", "n1", "old", unready)}, "0 0 0", 0},
+		"by the generation":     {[]*corev1.Pod{pod("a", "n1", "", generation("3"))}, "1 1 1", 0},
+		"of another generation": {[]*corev1.Pod{pod("a", "n1", "", generation("2"))}, "1 1 0", 0},
+		"of another hash": {[]*corev1.Pod{pod("a", "n1", "old",
+			func(p *corev1.Pod) { p.Labels[generationLabel] = "3" })}, "1 1 0", 0},
+		"of this hash": {[]*corev1.Pod{pod("a", "n1", "new", func(p *corev1.Pod) { p.Labels[generationLabel] = "2" })},
+			"1 1 1", 0},
+		"without any sign": {[]*corev1.Pod{pod("a", "n1", "")}, "1 1 0", 0},
+	} {
+		in := In{Set: set("0", "1"), Hash: "new", Now: t0, Nodes: []*corev1.Node{node("n1"), node("n2")}, Pods: c.pods}
+		in.Set.Spec.MinReadySeconds = 10
+		in.Set.Annotations = map[string]string{appsv1.DeprecatedTemplateGeneration: "3"}
+		in.Set.Generation, in.Set.Status.CollisionCount = 7, new(int32(2))
+		s, again := Status(in, 0)
+		if got := fmt.Sprint(s.NumberReady, s.NumberAvailable, s.UpdatedNumberScheduled); got != c.want ||
+			again != c.again ||
+			s.DesiredNumberScheduled != 2 || s.NumberUnavailable != 2-s.NumberAvailable || s.ObservedGeneration != 7 ||
+			*s.CollisionCount != 2 {
+			t.Errorf("%s: got %s, again in %v: %+v, want %s, again in %v", name, got, again, s, c.want, c.again)
+		}
+		if s, _ := Status(in, 5); *s.CollisionCount != 5 {
+			t.Errorf("%s: %d collisions, want 5", name, *s.CollisionCount)
+		}
+		delete(in.Set.Annotations, appsv1.DeprecatedTemplateGeneration)
+		if name == "without any sign" {
+			if s, _ := Status(in, 0); s.UpdatedNumberScheduled != 0 {
+				t.Errorf("%s, nor a generation: counts as updated", name)
+			}
+		}
+	}
+}
+
+// A daemon Pod's node is the one it is bound to, or the one that its affinity names, alone.
+func TestTargetNode(t *testing.T) {
+	named := func(key string, op corev1.NodeSelectorOperator, values ...string) *corev1.Affinity {
+		return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+				NodeSelectorTerms: []corev1.NodeSelectorTerm{
+					{}, {MatchFields: []corev1.NodeSelectorRequirement{{Key: key, Operator: op, Values: values}}}}}}}
+	}
+	const key, in = "metadata.name", corev1.NodeSelectorOpIn
+	for name, c := range map[string]struct {
+		bound string
+		a     *corev1.Affinity
+		want  string
+	}{
+		"no affinity":       {"", nil, ""},
+		"none to nodes":     {"", &corev1.Affinity{}, ""},
+		"a preference":      {"", &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{}}, ""},
+		"its name":          {"", named(key, in, "n1"), "n1"},
+		"one of two":        {"", named(key, in, "n1", "n2"), ""},
+		"of none":           {"", named(key, in), ""},
+		"not its name":      {"", named(key, corev1.NodeSelectorOpNotIn, "n1"), ""},
+		"another field":     {"", named("metadata.uid", in, "n1"), ""},
+		"bound":             {"n2", nil, "n2"},
+		"bound and another": {"n2", named(key, in, "n1"), "n2"},
+	} {
+		if got := TargetNode(&corev1.Pod{Spec: corev1.PodSpec{NodeName: c.bound, Affinity: c.a}}); got != c.want {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// One sync creates and deletes at most 250 Pods.
+func TestABurstIsBounded(t *testing.T) {
+	in := In{Set: set("0", "1"), Hash: "new", Now: t0}
+	for i := range 251 {
+		in.Nodes = append(in.Nodes, node(fmt.Sprintf("n%03d", i)))
+	}
+	if p := Next(in); len(p.Create) != 250 {
+		t.Errorf("%d to create, want 250", len(p.Create))
+	}
+	in.Set.Spec.Template.Spec.NodeName = "nowhere"
+	for _, n := range in.Nodes {
+		in.Pods = append(in.Pods, pod("on-"+n.Name, n.Name, "new"))
+	}
+	if p := Next(in); len(p.Delete) != 250 || len(p.Create) != 0 {
+		t.Errorf("%d to delete and %d to create, want 250 and none", len(p.Delete), len(p.Create))
 	}
 }
 

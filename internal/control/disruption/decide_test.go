@@ -2,6 +2,7 @@ package disruption
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -164,5 +165,128 @@ func TestStaleDisruptionTarget(t *testing.T) {
 		t0); s.Conditions[1].Status != corev1.ConditionFalse || s.Conditions[1].Reason != "" ||
 		s.Conditions[0].Status != corev1.ConditionTrue {
 		t.Errorf("got %+v, want Status ConditionFalse, Reason empty and Status ConditionTrue", s.Conditions)
+	}
+}
+
+// An evicted Pod is taken off for two minutes; the next look is after the first of them.
+func TestHowLongAnEvictionCounts(t *testing.T) {
+	ago := func(d time.Duration) metav1.Time { return metav1.NewTime(t0.Add(-d)) }
+	for name, c := range map[string]struct {
+		noted   map[string]metav1.Time
+		healthy int32
+		stayed  int
+		again   time.Duration
+	}{
+		"none":            {nil, 3, 0, 0},
+		"one, just now":   {map[string]metav1.Time{"a": ago(0)}, 2, 0, 2*time.Minute + time.Millisecond},
+		"for two minutes": {map[string]metav1.Time{"a": ago(2 * time.Minute)}, 2, 0, time.Millisecond},
+		"for longer":      {map[string]metav1.Time{"a": ago(2*time.Minute + 1)}, 3, 1, 0},
+		"the first of two": {map[string]metav1.Time{"a": ago(100 * time.Second), "b": ago(time.Minute)}, 1, 0,
+			20*time.Second + time.Millisecond},
+		"the second of two": {map[string]metav1.Time{"a": ago(time.Minute), "b": ago(100 * time.Second)}, 1, 0,
+			20*time.Second + time.Millisecond},
+		"of another budget": {map[string]metav1.Time{"x": ago(0)}, 3, 0, 0},
+	} {
+		in := look(budget("1", ""), 3, 3, 3)
+		in.Budget.Status.DisruptedPods = c.noted
+		r, err := ComputeStatus(in)
+		if err != nil || r.Status.CurrentHealthy != c.healthy || len(r.NotDeleted) != c.stayed ||
+			r.RequeueAfter != c.again ||
+			len(r.Status.DisruptedPods) != 3-int(c.healthy) || (r.Status.DisruptedPods == nil) != (c.noted == nil) {
+			t.Errorf("%s: %+v, again in %v, %d stayed, %v, want %d healthy, again in %v, %d", name, r.Status,
+				r.RequeueAfter,
+				len(r.NotDeleted), err, c.healthy, c.again, c.stayed)
+		}
+	}
+}
+
+// A Pod is healthy by its Ready condition alone, while it is not going.
+func TestHealthyPods(t *testing.T) {
+	conditions := func(all ...corev1.PodCondition) *corev1.Pod {
+		p := pod("a", true)
+		p.Status.Conditions = all
+		return p
+	}
+	ready, unready := corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue},
+		corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse}
+	other := corev1.PodCondition{Type: corev1.PodInitialized, Status: corev1.ConditionTrue}
+	going := conditions(ready)
+	going.DeletionTimestamp = &metav1.Time{Time: t0}
+	for name, c := range map[string]struct {
+		p    *corev1.Pod
+		want int32
+	}{
+		"ready":             {conditions(ready), 1},
+		"not ready":         {conditions(unready), 0},
+		"nobody says":       {conditions(), 0},
+		"another condition": {conditions(other), 0},
+		"the second one":    {conditions(other, ready), 1},
+		"another after it":  {conditions(unready, other), 0},
+		"going":             {going, 0},
+	} {
+		r, err := ComputeStatus(In{Budget: budget("1", ""), Pods: []*corev1.Pod{c.p}, Now: t0})
+		if err != nil || r.Status.CurrentHealthy != c.want {
+			t.Errorf("%s: %d healthy, %v, want %d", name, r.Status.CurrentHealthy, err, c.want)
+		}
+	}
+}
+
+// What cannot be read is an error that names the field, and the status that says so keeps what was
+// counted before.
+func TestBudgetsThatCannotBeRead(t *testing.T) {
+	for want, b := range map[string]*policyv1.PodDisruptionBudget{"spec.minAvailable: ": budget("some", ""),
+		"spec.maxUnavailable: ": budget("", "some")} {
+		in := look(b, 2, 2, 2)
+		r, err := ComputeStatus(in)
+		if err == nil || !strings.HasPrefix(err.Error(), want) || len(r.Status.Conditions) != 0 {
+			t.Errorf("got %+v, %v, want an error that begins with %q", r, err, want)
+			continue
+		}
+		in.Budget.Status.CurrentHealthy, in.Budget.Status.ObservedGeneration = 2, 6
+		s := FailureStatus(in, err)
+		if c := s.Conditions[0]; s.CurrentHealthy != 2 || c.Status != metav1.ConditionFalse ||
+			c.ObservedGeneration != 6 ||
+			c.Type != policyv1.DisruptionAllowedCondition || !c.LastTransitionTime.Time.Equal(t0) {
+			t.Errorf("got %+v, want False of generation 6 since %v, 2 healthy", s, t0)
+		}
+		if len(in.Budget.Status.Conditions) != 0 {
+			t.Error("the budget that was given has changed")
+		}
+	}
+	for want, b := range map[bool]*policyv1.PodDisruptionBudget{true: budget("10%", ""), false: budget("1", "")} {
+		if NeedsScales(b) != want || !NeedsScales(budget("", "1")) || NeedsScales(budget("", "")) {
+			t.Errorf("%v needs scales %t, want %t", b.Spec, NeedsScales(b), want)
+		}
+	}
+}
+
+func TestWhoseDisruptionIsStale(t *testing.T) {
+	marked := func(status corev1.ConditionStatus, phase corev1.PodPhase) *corev1.Pod {
+		p := pod("p", true)
+		p.Status.Phase = phase
+		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget,
+			Status: status,
+			Reason: "EvictionByEvictionAPI", LastTransitionTime: metav1.NewTime(t0.Add(-2 * time.Minute))})
+		return p
+	}
+	for name, c := range map[string]struct {
+		p    *corev1.Pod
+		want bool
+	}{
+		"runs":           {marked(corev1.ConditionTrue, corev1.PodRunning), true},
+		"waits":          {marked(corev1.ConditionTrue, corev1.PodPending), true},
+		"has ended":      {marked(corev1.ConditionTrue, corev1.PodSucceeded), false},
+		"has failed":     {marked(corev1.ConditionTrue, corev1.PodFailed), false},
+		"is reset":       {marked(corev1.ConditionFalse, corev1.PodRunning), false},
+		"was never told": {pod("p", true), false},
+	} {
+		if stale, in := StaleDisruption(c.p, t0); stale != c.want || in != 0 {
+			t.Errorf("%s: got %t in %v, want %t at once", name, stale, in, c.want)
+		}
+	}
+	s := WithoutDisruptionTarget(marked(corev1.ConditionTrue, corev1.PodRunning), t0)
+	if c := s.Conditions[1]; !c.LastTransitionTime.Time.Equal(t0) || c.ObservedGeneration != 4 ||
+		c.Type != corev1.DisruptionTarget {
+		t.Errorf("got %+v, want a condition of generation 4 since %v", c, t0)
 	}
 }

@@ -1,6 +1,7 @@
 package garbagecollector
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -38,6 +39,22 @@ func TestDecide(t *testing.T) {
 		{"two wait for each other", Object{}, []Owner{owner("a", true, true)},
 			[]*Object{{UID: "a", Deleting: true, Finalizers: foreground}},
 			Decision{Delete: true, Propagation: metav1.DeletePropagationForeground, UnblockDeletion: true}},
+		{"owner is gone, and it owns others", Object{}, []Owner{owner("a", false, false)}, child,
+			Decision{Delete: true, Propagation: metav1.DeletePropagationBackground}},
+		{"one waits, one is gone, and it owns others", Object{}, []Owner{owner("a", true, true), owner("b", false,
+			false)},
+			child, Decision{Delete: true, Propagation: metav1.DeletePropagationForeground}},
+		{"all but one are gone or wait", Object{}, []Owner{owner("a", true, true), owner("b", false, false),
+			owner("c", true, false), owner("d", false, false)}, child, Decision{RemoveOwners: []types.UID{"b", "d",
+			"a"}}},
+		{"one that has the finalizer and stays", Object{}, []Owner{owner("a", true, true)},
+			[]*Object{{UID: "a", Finalizers: foreground}},
+			Decision{Delete: true, Propagation: metav1.DeletePropagationForeground}},
+		{"one that ends without the finalizer", Object{}, []Owner{owner("a", true, true)},
+			[]*Object{{UID: "a", Deleting: true, Finalizers: []string{metav1.FinalizerOrphanDependents}}},
+			Decision{Delete: true, Propagation: metav1.DeletePropagationForeground}},
+		{"keeps its foreground deletion", Object{Finalizers: foreground}, []Owner{owner("a", false, false)}, nil,
+			Decision{Delete: true, Propagation: metav1.DeletePropagationForeground}},
 		{"ending already", Object{Deleting: true}, []Owner{owner("a", false, false)}, nil, Decision{}},
 		{"keeps its own propagation", Object{Finalizers: []string{metav1.FinalizerOrphanDependents}},
 			[]Owner{owner("a", false, false)}, nil,
@@ -70,6 +87,62 @@ func TestGraphReturnsObjectsToCheck(t *testing.T) {
 	g.Put(&Object{UID: "c", Owners: ref("a")})
 	if diff := cmp.Diff([]types.UID{"c"}, g.Drop("a")); diff != "" {
 		t.Fatalf("the two differ (-want +got):\n%s", diff)
+	}
+	g.Drop("c")
+	if len(g.objects) != 0 || len(g.dependents) != 0 {
+		t.Fatalf("after all have gone there are %v and dependents %v", g.objects, g.dependents)
+	}
+	ids := func(all ...types.UID) []types.UID { return all }
+	for i, step := range []struct {
+		got, want []types.UID
+	}{
+		{g.Put(&Object{UID: "o"}), nil},
+		{g.Put(&Object{UID: "z", Owners: ref("o")}), ids("z")},
+		{g.Put(&Object{UID: "y", Owners: ref("o")}), ids("y")},
+		{g.Put(&Object{UID: "x", Owners: ref("o")}), ids("x")},
+		{g.Put(&Object{UID: "o", Deleting: true}), nil},
+		{g.Put(&Object{UID: "o", Finalizers: []string{metav1.FinalizerDeleteDependents}}), nil},
+		{g.Put(&Object{UID: "o", Deleting: true, Finalizers: []string{metav1.FinalizerOrphanDependents}}), ids("o")},
+		{g.Drop("z"), ids()}, // an owner that orphans does not wait for it
+		{g.Put(&Object{UID: "z", Owners: ref("o")}), ids("z")},
+		{g.Put(&Object{UID: "o", Deleting: true, Finalizers: []string{metav1.FinalizerDeleteDependents}}),
+			ids("o", "x", "y", "z")},
+		{g.Drop("y"), ids("o")},
+		{g.Drop("unknown"), ids()},
+		{g.Drop("o"), ids("x", "z")},
+		{g.Drop("x"), ids()},
+	} {
+		if len(step.got) != len(step.want) || len(step.want) > 0 && !slices.Equal(step.got, step.want) {
+			t.Errorf("step %d: got %v, want %v", i, step.got, step.want)
+		}
+	}
+	if o, deps := g.Get("o"); o != nil || len(deps) != 1 || deps[0].UID != "z" {
+		t.Errorf("of one that is gone: got %v and %v, want z alone", o, deps)
+	}
+}
+
+// An owner that waits waits for those that say so of their reference to it, and for no others.
+func TestBlockingDependents(t *testing.T) {
+	ref := func(uid string, blocks *bool) metav1.OwnerReference {
+		return metav1.OwnerReference{UID: types.UID(uid), BlockOwnerDeletion: blocks}
+	}
+	all := []*Object{
+		{UID: "blocks", Owners: []metav1.OwnerReference{ref("o", new(true))}},
+		{UID: "does not", Owners: []metav1.OwnerReference{ref("o", new(false))}},
+		{UID: "does not say", Owners: []metav1.OwnerReference{ref("o", nil)}},
+		{UID: "blocks another", Owners: []metav1.OwnerReference{ref("p", new(true)), ref("o", nil)}},
+		{UID: "blocks both", Owners: []metav1.OwnerReference{ref("p", new(true)), ref("o", new(true))}},
+		{UID: "of nobody"},
+	}
+	var got []types.UID
+	for _, o := range BlockingDependents("o", all) {
+		got = append(got, o.UID)
+	}
+	if diff := cmp.Diff([]types.UID{"blocks", "blocks both"}, got); diff != "" {
+		t.Errorf("the two differ (-want +got):\n%s", diff)
+	}
+	if got := BlockingDependents("nobody", all); len(got) != 0 {
+		t.Errorf("got %v, want none", got)
 	}
 }
 

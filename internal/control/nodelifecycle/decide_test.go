@@ -211,7 +211,7 @@ func TestShortAbsenceLeavesTheNodeReady(t *testing.T) {
 		lost bool
 	}{{5 * time.Second, false}, {30 * time.Second, false}, {MonitorGracePeriod + renewed, true}} {
 		h, lost := UpdateHealth(NodeHealth{}, Heartbeat{Renewed: "1", StatusPosted: true}, t0), false
-		for at := time.Second; at <= renewed+c.away; at += time.Second { // the last beat was just before it went away
+		for at := time.Second; at <= renewed+c.away; at += time.Second { // the last renewal was just before it went
 			silent, _ := IsUnreachable(h, MonitorGracePeriod, t0.Add(at))
 			lost = lost || silent
 		}

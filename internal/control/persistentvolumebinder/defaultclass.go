@@ -1,30 +1,22 @@
 package persistentvolumebinder
 
 import (
-	"cmp"
-	"slices"
-
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/component-helpers/storage/volume"
+
+	"github.com/gantry-project/gantry/internal/defaultclass"
 )
 
 // isDefault tells whether a class is for claims that name none.
 func isDefault(c *storagev1.StorageClass) bool {
-	return c.Annotations["storageclass.kubernetes.io/is-default-class"] == "true" ||
-		c.Annotations["storageclass.beta.kubernetes.io/is-default-class"] == "true"
+	return defaultclass.Marked(c, defaultclass.Storage, defaultclass.StorageBeta)
 }
 
-// DefaultClass is the class of claims that name none: of several the newest, then the first by
-// name; nil if there is none.
+// DefaultClass is the class of claims that name none; nil if there is none.
 func DefaultClass(all []*storagev1.StorageClass) *storagev1.StorageClass {
-	defaults := slices.DeleteFunc(slices.Clone(all), func(c *storagev1.StorageClass) bool { return !isDefault(c) })
-	if len(defaults) == 0 {
-		return nil
-	}
-	return slices.MinFunc(defaults, func(a, b *storagev1.StorageClass) int {
-		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
-	})
+	c, _ := defaultclass.Newest(all, defaultclass.Storage, defaultclass.StorageBeta)
+	return c
 }
 
 // withDefaultClass gives a claim that was made when there was no default class the one that there

@@ -15,7 +15,8 @@ const backlog = 100
 // eventSender passes events on; *eventBus is one.
 type eventSender interface {
 	send(e *runtimeapi.ContainerEventResponse)
-	// subscribe returns the events from now on, closed when they end, and those that nobody heard.
+	// subscribe returns the events from now on, closed when they end, and those that nobody
+	// received.
 	subscribe() (events chan *runtimeapi.ContainerEventResponse, undelivered []*runtimeapi.ContainerEventResponse)
 	unsubscribe(events chan *runtimeapi.ContainerEventResponse)
 	// drop ends all subscriptions and forgets what was kept.
@@ -87,7 +88,7 @@ func (f *Fake) emit(s *sandbox, id string, kind runtimeapi.ContainerEventType) {
 		ContainerId: id, ContainerEventType: kind, CreatedAt: time.Now().UnixNano(),
 		PodSandboxStatus: s.status(), ContainersStatuses: f.statuses(s),
 	}
-	if f.server == nil { // killed: nobody hears
+	if f.server == nil { // killed: nobody receives it
 		return
 	}
 	f.bus.send(proto.Clone(e).(*runtimeapi.ContainerEventResponse))

@@ -189,13 +189,6 @@ func (f *Fake) SetNetworkReady(ready bool, reason, message string) {
 	f.network = condition{ready, reason, message}
 }
 
-// SetRuntimeReady changes the RuntimeReady condition of Status.
-func (f *Fake) SetRuntimeReady(ready bool, reason, message string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.runtime = condition{ready, reason, message}
-}
-
 type condition struct {
 	ready           bool
 	reason, message string

@@ -75,7 +75,7 @@ type wait struct {
 // mostWaits bounds what is kept of claims that were deleted while they waited.
 const mostWaits = 1000
 
-// say tells whether users hear now of why a claim waits: once of each reason, of an error at once,
+// say tells whether users are told now why a claim waits: once of each reason, of an error at once,
 // and of missing room when no other node took the claim meanwhile.
 func (w *waits) say(claim types.UID, err error, now time.Time) bool {
 	why, noRoom := err.Error(), errors.Is(err, errNoRoom)

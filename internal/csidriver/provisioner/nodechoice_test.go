@@ -35,8 +35,8 @@ func TestAClassAllowsNodes(t *testing.T) {
 	}
 }
 
-// Users hear once of each reason for which a claim waits: of an error at once, of missing room when
-// the next look finds it still missing.
+// Users are told once each reason for which a claim waits: of an error at once, of missing room
+// when the next look finds it still missing.
 func TestAClaimSaysOnceWhyItWaits(t *testing.T) {
 	var w waits
 	at := time.Unix(1000, 0)

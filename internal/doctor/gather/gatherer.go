@@ -133,7 +133,7 @@ func (s *Gatherer) Certificates() []doctor.Certificate {
 	return out
 }
 
-// API asks the API server for its version, and hears its clock.
+// API asks the API server for its version, and reads its clock.
 func (s *Gatherer) API(ctx context.Context, cfg *rest.Config) *doctor.API {
 	a := &doctor.API{URL: cfg.Host}
 	client, err := rest.HTTPClientFor(cfg)

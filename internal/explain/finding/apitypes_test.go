@@ -16,6 +16,7 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -44,7 +45,8 @@ func apiKinds() []metav1.Object {
 		&admissionv1.MutatingAdmissionPolicyBinding{}, &admissionv1.ValidatingWebhookConfiguration{},
 		&admissionv1.MutatingWebhookConfiguration{}, &certificatesv1.CertificateSigningRequest{},
 		&discoveryv1.EndpointSlice{}, &resourcev1.ResourceClaim{}, &resourcev1.ResourceClaimTemplate{},
-		&resourcev1.DeviceClass{}}
+		&resourcev1.DeviceClass{}, &flowcontrolv1.FlowSchema{}, &flowcontrolv1.PriorityLevelConfiguration{},
+		&storagev1.CSIStorageCapacity{}, &networkingv1.IPAddress{}}
 }
 
 // step is a field on the way from an object to a value.
@@ -182,6 +184,9 @@ func siblings() map[reflect.Type]reflect.Value {
 		rbacv1.PolicyRule{APIGroups: []string{""}, Verbs: []string{"get"}, Resources: []string{"services"}},
 		corev1.Toleration{Operator: corev1.TolerationOpExists},
 		schedulingv1beta1.WorkloadReference{WorkloadName: there},
+		flowcontrolv1.ServiceAccountSubject{Namespace: "shop", Name: there},
+		flowcontrolv1.ResourcePolicyRule{APIGroups: []string{""}},
+		networkingv1.ParentReference{Resource: "services", Namespace: "shop", Name: there},
 	} {
 		out[reflect.TypeOf(x)] = reflect.ValueOf(x)
 	}
@@ -263,6 +268,9 @@ var notFollowed = []struct{ pattern, reason string }{
 	{"EndpointSlice.endpoints.targetRef.*", written}, {"EndpointSlice.endpoints.nodeName", "it is a hint for routing"},
 	{"EndpointSlice.endpoints.hints.*", "it is a hint for routing"},
 	{"Resource*.tolerations.key", "taints of devices are not read"},
+	{"FlowSchema.spec.rules.subjects.kind", checked}, {"FlowSchema.spec.rules.subjects.user.name", outside},
+	{"FlowSchema.spec.rules.subjects.group.name", outside}, {"IPAddress.spec.parentRef.resource",
+		"of kinds that are not read nothing is said"}, {"CSIStorageCapacity.nodeTopology.*", written},
 	{"*config.opaque.driver", "drivers of devices have no objects"},
 }
 
@@ -321,7 +329,7 @@ func follows(o metav1.Object, f apiField) (bool, string) {
 // kindsRead are kinds that were read and of which nothing is there.
 var kindsRead = []string{"PriorityClass", "RuntimeClass", "IngressClass", "DeviceClass", "ResourceClaim",
 	"ResourceClaimTemplate", "PodGroup", "VolumeAttributesClass", "StatefulSet", "DaemonSet", "ReplicaSet", "Job",
-	"CSINode", "EndpointSlice", "Lease", "ClusterTrustBundle", "StorageClass"}
+	"CSINode", "EndpointSlice", "PriorityLevelConfiguration", "Lease", "ClusterTrustBundle", "StorageClass"}
 
 // wholeCluster is a cluster in which an object is, every kind was read, and one object of most
 // kinds is there.

@@ -8,6 +8,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
@@ -67,7 +68,26 @@ func furtherReferences(o metav1.Object) []Reference {
 			}
 		}
 		return out
+	case *flowcontrolv1.FlowSchema:
+		return flowReferences(x)
+	case *corev1.ReplicationController:
+		if x.Spec.Template != nil {
+			return podReferences(&x.Spec.Template.Spec, x.Namespace, "spec.template.spec")
+		}
+	case *corev1.PodTemplate:
+		return weakly(podReferences(&x.Template.Spec, x.Namespace, "template.spec"))
+	case *storagev1.CSIStorageCapacity:
+		return []Reference{{Field: "storageClassName", To: Object{"StorageClass", "", x.StorageClassName}, Weak: true,
+			Stage: StageVolume}}
+	case *networkingv1.IPAddress:
+		if r := x.Spec.ParentRef; r != nil && r.Group == "" && r.Resource == "services" {
+			return []Reference{{Field: "spec.parentRef.name", To: Object{"Service", r.Namespace, r.Name}, Weak: true,
+				Stage: StageTraffic}}
+		}
 	case *unstructured.Unstructured:
+		if custom(x) {
+			return customReferences(x)
+		}
 		return namedServices(x)
 	}
 	return nil

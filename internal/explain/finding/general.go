@@ -59,7 +59,8 @@ var clusterKinds = map[string]bool{"Node": true, "Namespace": true, "PersistentV
 	"DeviceClass": true, "VolumeAttributesClass": true, "ClusterRoleBinding": true, "ClusterTrustBundle": true,
 	"CertificateSigningRequest": true, "ValidatingWebhookConfiguration": true, "MutatingWebhookConfiguration": true,
 	"ValidatingAdmissionPolicy": true, "ValidatingAdmissionPolicyBinding": true, "MutatingAdmissionPolicy": true,
-	"MutatingAdmissionPolicyBinding": true}
+	"MutatingAdmissionPolicyBinding": true, "FlowSchema": true, "PriorityLevelConfiguration": true, "IPAddress": true,
+	"ServiceCIDR": true, "GatewayClass": true, "VolumeSnapshotClass": true, "VolumeSnapshotContent": true}
 
 // lease finds a lease that has run out, whose holder does not renew it.
 func lease(c *Cluster, o metav1.Object, self Object) []Finding {
@@ -299,6 +300,24 @@ func (c *Cluster) selectedRoots(o metav1.Object) []Object {
 	return out
 }
 
+// MeantPods are the Pods that an object's selector was probably meant to select, where it selects
+// none.
+func (c *Cluster) MeantPods(self Object) []*corev1.Pod {
+	o := c.Get(self)
+	if o == nil {
+		return nil
+	}
+	var out []*corev1.Pod
+	for _, root := range c.selectedRoots(o) {
+		if p, ok := c.Get(root).(*corev1.Pod); ok {
+			out = append(out, p)
+		} else if x := c.Get(root); x != nil {
+			out = append(out, c.podsOf(x)...)
+		}
+	}
+	return out
+}
+
 // inside are the findings of a workload, or a Pod, that hinder what it is selected for: its own,
 // and those of its ReplicaSets. That it wants no Pods is one of them.
 func (c *Cluster) inside(o metav1.Object, self Object) []Finding {
@@ -327,6 +346,13 @@ func (c *Cluster) behind(self Object) []Finding {
 		next = next[1:]
 		if o == nil {
 			continue
+		}
+		for _, to := range c.besidePods(o) {
+			if x := c.Get(to); x != nil && !seen[to] {
+				seen[to] = true
+				next = append(next, to)
+				out = append(out, c.inside(x, to)...)
+			}
 		}
 		for _, to := range c.selectedRoots(o) {
 			if x := c.Get(to); x != nil && !seen[to] {

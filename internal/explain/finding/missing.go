@@ -34,7 +34,8 @@ func missingReferences(c *Cluster, o metav1.Object, self Object) []Finding {
 	refs := references(o)
 	slices.SortStableFunc(refs, func(a, b Reference) int { return int(a.Stage) - int(b.Stage) })
 	for _, r := range refs {
-		if !c.knows(r.To) || r.Optional || builtIn(r.To) || r.To.Kind == "ServiceAccount" && c.noNamespace(r.To) {
+		if !c.knows(r.To) || r.Optional || builtIn(r.To) || r.To.Kind == "ServiceAccount" && c.noNamespace(r.To) &&
+			strings.HasSuffix(self.Kind, "RoleBinding") {
 			continue // of subjects in a namespace that is not there a rule of its own tells
 		}
 		f, missing := c.missing(r, self)

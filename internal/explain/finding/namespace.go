@@ -35,7 +35,7 @@ func namespaceEnding(c *Cluster, o metav1.Object, self Object) []Finding {
 			}
 		}
 	}
-	if f.Value == "" && c.Now.Sub(n.DeletionTimestamp.Time) < 3*settleTime {
+	if (f.Value == "" || f.Value == string(corev1.NamespaceContentRemaining)) && c.endsSoon(n) {
 		f.Severity = Note // its content is being deleted
 	}
 	for _, kind := range c.sortedKinds() {
@@ -53,6 +53,18 @@ func namespaceEnding(c *Cluster, o metav1.Object, self Object) []Finding {
 		f.Remedies = append(f.Remedies, look...)
 	}
 	return slices.Concat([]Finding{f}, namespaceFinalizers(n, self), out)
+}
+
+// endsSoon reports whether a namespace's deletion is so young, or a Pod of it so short a while past
+// the end of its grace period, that its content may still go by itself.
+func (c *Cluster) endsSoon(n *corev1.Namespace) bool {
+	last := n.DeletionTimestamp.Time
+	for _, p := range list[*corev1.Pod](c, "Pod") {
+		if p.Namespace == n.Name && p.DeletionTimestamp != nil && p.DeletionTimestamp.After(last) {
+			last = p.DeletionTimestamp.Time
+		}
+	}
+	return c.Now.Sub(last) < 3*settleTime
 }
 
 // namespaceFinalizers finds finalizers of a namespace's spec that are none of Kubernetes: they are

@@ -116,24 +116,3 @@ func joined(words []string) string {
 	}
 	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
 }
-
-// NearObjects says which objects have nearly a name that is not there, or have it in other
-// namespaces or as other kinds; empty when none does. It begins with a separator.
-func NearObjects(c *Cluster, o Object) string {
-	var out []string
-	if name, differs := Near(o.Name, c.names(o.Kind, o.Namespace)); name != "" {
-		out = append(out, fmt.Sprintf("there is a %s %s; %s", o.Kind, name, differs))
-	}
-	if others := c.elsewhere(o); len(others) > 0 {
-		out = append(out, fmt.Sprintf("there is one in namespace %s", joined(others)))
-	}
-	for _, kind := range c.sortedKinds() {
-		if x := (Object{kind, o.Namespace, o.Name}); kind != o.Kind && c.Get(x) != nil && kind != "EndpointSlice" {
-			out = append(out, fmt.Sprintf("there is a %s of that name", kind))
-		}
-	}
-	if len(out) == 0 {
-		return ""
-	}
-	return ": " + strings.Join(out, ", and ")
-}

@@ -169,7 +169,7 @@ var madeLater = map[string]bool{"pod-template-hash": true, "controller-revision-
 type termAt struct {
 	at        string
 	term      *corev1.PodAffinityTerm
-	preferred bool // a wish
+	preferred bool // preferred, not required
 	beside    bool // affinity; else anti-affinity
 }
 

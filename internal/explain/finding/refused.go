@@ -152,6 +152,7 @@ func (c *Cluster) podSecurity(self Object, o metav1.Object, level, words string)
 		Field:  "metadata.labels[pod-security.kubernetes.io/enforce]", Value: level, Related: []Object{self},
 		Message: fmt.Sprintf("Namespace %s enforces the Pod Security level %s, and the Pods of %s %s are not so: %s",
 			self.Namespace, level, self.Kind, self.Name, words)}}
+	var all togetherSet
 	for part := range strings.SplitSeq(words, "), ") {
 		for _, v := range violations {
 			if !strings.HasPrefix(part, v.words) {
@@ -170,6 +171,7 @@ func (c *Cluster) podSecurity(self Object, o metav1.Object, level, words string)
 			if m := quotedNames.FindStringSubmatch(part); m != nil {
 				name = strings.Trim(strings.Split(m[1], ",")[0], `" `)
 			}
+			all.add(part, v.field, v.value)
 			for i := range spec.Containers {
 				if spec.Containers[i].Name == name {
 					f.Field = fmt.Sprintf("%s.containers[%d].%s", at, i, v.field)
@@ -180,7 +182,7 @@ func (c *Cluster) podSecurity(self Object, o metav1.Object, level, words string)
 			break
 		}
 	}
-	return out
+	return all.instead(self, level, out)
 }
 
 // hostFields is one finding for each of a Pod's own fields that a text of PodSecurity names.

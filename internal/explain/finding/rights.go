@@ -47,7 +47,9 @@ func role(c *Cluster, o metav1.Object, self Object) []Finding {
 				out = append(out, f)
 			}
 		}
-		out = append(out, resourceNames(c, r, self, at)...)
+		out = append(out, slices.DeleteFunc(resourceNames(c, r, self, at), func(f Finding) bool {
+			return f.Code == "NameNotAsked" && allowsUnnamed(rules, r, f.Value)
+		})...)
 		for j, v := range r.Verbs {
 			if len(r.NonResourceURLs) > 0 {
 				break // the verbs of HTTP hold there

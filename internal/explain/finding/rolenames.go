@@ -51,6 +51,19 @@ func ownGroups(groups []string) bool {
 // nameless are verbs whose requests carry no name of an object: resourceNames never let them pass.
 var nameless = []string{"create", "deletecollection"}
 
+// allowsUnnamed reports whether a rule without names allows a verb on all that another is about.
+func allowsUnnamed(rules []rbacv1.PolicyRule, of rbacv1.PolicyRule, verb string) bool {
+	covers := func(have, want []string) bool {
+		return slices.Contains(have, "*") || !slices.ContainsFunc(want, func(w string) bool {
+			return !slices.Contains(have, w)
+		})
+	}
+	return slices.ContainsFunc(rules, func(r rbacv1.PolicyRule) bool {
+		return len(r.ResourceNames) == 0 && covers(r.Verbs, []string{verb}) && covers(r.APIGroups, of.APIGroups) &&
+			covers(r.Resources, of.Resources)
+	})
+}
+
 // resourceNames finds names in a role's rule that are nearly those of objects, and verbs that names
 // cannot let pass.
 func resourceNames(c *Cluster, r rbacv1.PolicyRule, self Object, at string) []Finding {

@@ -126,6 +126,11 @@ var rules = []rule{
 	{"numbers", append([]string{"HorizontalPodAutoscaler"}, templated...), numbersConflict},
 	{"edges", templated, numbersAtEdge},
 	{"account tokens", []string{"Secret"}, accountToken},
+	{"kept running", []string{"Pod"}, keptRunning},
+	{"beside the unplaced", []string{"Pod"}, besideUnplaced},
+	{"flow rules", []string{"FlowSchema"}, flowRules},
+	{"ports of some", []string{"Service"}, portsOfSome},
+	{"shut out", templated, shutOut},
 	{"unmade sources", []string{"PersistentVolumeClaim"}, sourceUnserved},
 }
 
@@ -182,7 +187,8 @@ func All(c *Cluster, namespace string) []Finding {
 	var out []Finding
 	for _, kind := range c.sortedKinds() {
 		for _, o := range c.Objects[kind] {
-			if namespace == "" || o.GetNamespace() == namespace || o.GetNamespace() == "" {
+			elsewhere := kind == "Namespace" && o.GetName() != namespace
+			if namespace == "" || o.GetNamespace() == namespace || o.GetNamespace() == "" && !elsewhere {
 				out = append(out, of(c, o, objectOf(kind, o))...)
 			}
 		}

@@ -63,7 +63,7 @@ func topology(c *Cluster, o metav1.Object, self Object) []Finding {
 		}
 		for _, f := range c.topologyKey(self, t.at+".topologyKey", t.term.TopologyKey, false) {
 			if f.Want == "" {
-				f.Severity = Note // a wish that this cluster cannot meet
+				f.Severity = Note // a preference that this cluster cannot meet
 			}
 			out = append(out, f)
 		}

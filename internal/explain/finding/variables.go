@@ -231,6 +231,14 @@ func (c *Cluster) shellSpelled(u uses, t text) []Finding {
 	return out
 }
 
+// Brings reports whether an envFrom brings a variable; known is false when the keys of what it
+// names are not known.
+func (c *Cluster) Brings(from corev1.EnvFromSource, namespace, variable string) (brings, known bool) {
+	keys, known := c.envKeys(from, namespace)
+	name, prefixed := strings.CutPrefix(variable, from.Prefix)
+	return prefixed && slices.Contains(keys, name), known
+}
+
 // envKeys returns the keys that an envFrom brings; ok is false when they are not known.
 func (c *Cluster) envKeys(from corev1.EnvFromSource, ns string) ([]string, bool) {
 	o := metav1.Object(nil)

@@ -307,6 +307,10 @@ func podsNotMade(c *Cluster, o metav1.Object, self Object) []Finding {
 	if x, ok := o.(*appsv1.Deployment); ok && x.Status.UpdatedReplicas >= replicas(x.Spec.Replicas) {
 		return nil
 	}
+	if x, ok := o.(*appsv1.DaemonSet); ok && x.Status.ObservedGeneration >= x.Generation &&
+		x.Status.DesiredNumberScheduled > 0 && x.Status.CurrentNumberScheduled >= x.Status.DesiredNumberScheduled {
+		return nil
+	}
 	out := []Finding{{Code: "PodsRefused", Stage: StageCreation, Object: self, Field: "spec.template", Value: e.Reason,
 		Message: fmt.Sprintf("The API server refuses what %s %s makes: %s", self.Kind, self.Name, e.Message)}}
 	root := c.outermost(o, self)

@@ -90,6 +90,29 @@ func furtherKinds() []kindRow {
 			error) {
 			return c.SchedulingV1beta1().PodGroups(ns).List(ctx, o)
 		}},
+		{"FlowSchema", "", rare, func(ctx context.Context, c clientset, _ string, o listing) (runtime.Object, error) {
+			return c.FlowcontrolV1().FlowSchemas().List(ctx, o)
+		}},
+		{"PriorityLevelConfiguration", "", rare, func(ctx context.Context, c clientset, _ string,
+			o listing) (runtime.Object, error) {
+			return c.FlowcontrolV1().PriorityLevelConfigurations().List(ctx, o)
+		}},
+		{"ReplicationController", "rc", inside, func(ctx context.Context, c clientset, ns string,
+			o listing) (runtime.Object, error) {
+			return c.CoreV1().ReplicationControllers(ns).List(ctx, o)
+		}},
+		{"PodTemplate", "", inside, func(ctx context.Context, c clientset, ns string, o listing) (runtime.Object,
+			error) {
+			return c.CoreV1().PodTemplates(ns).List(ctx, o)
+		}},
+		{"CSIStorageCapacity", "csistoragecapacities", inside, func(ctx context.Context, c clientset, ns string,
+			o listing) (runtime.Object, error) {
+			return c.StorageV1().CSIStorageCapacities(ns).List(ctx, o)
+		}},
+		{"IPAddress", "ip ipaddresses", rare, func(ctx context.Context, c clientset, _ string,
+			o listing) (runtime.Object, error) {
+			return c.NetworkingV1().IPAddresses().List(ctx, o)
+		}},
 		{"Lease", "", inside, func(ctx context.Context, c clientset, ns string, o listing) (runtime.Object, error) {
 			return c.CoordinationV1().Leases(ns).List(ctx, o)
 		}},

@@ -117,7 +117,7 @@ func readObjects(ctx context.Context, r *reader, around *explain.ClusterContext,
 var aboutAPI = []string{"Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding", "ValidatingWebhookConfiguration",
 	"MutatingWebhookConfiguration", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
 	"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "PersistentVolumeClaim",
-	"HorizontalPodAutoscaler"}
+	"HorizontalPodAutoscaler", "FlowSchema"}
 
 // readServed reads what the API serves, and what of it is in no namespace; nil when a group could
 // not be read.
@@ -250,7 +250,7 @@ func readBlamed(ctx context.Context, r *reader, c *finding.Cluster, found []find
 	}
 }
 
-// readKinds reads kinds that were not read, as far as the asker may.
+// readKinds reads kinds that were not read, as far as the user may.
 func readKinds(ctx context.Context, r *reader, c *finding.Cluster, kinds []string) {
 	for _, kind := range kinds {
 		row, ok := rowOf(kind)

@@ -107,7 +107,7 @@ func nodeOf(pods []*corev1.Pod, key types.NamespacedName) string {
 }
 
 // podPackets reads what packets of a Pod meet whose containers fail or wait and name addresses; nil
-// when none does, or the asker may not see it.
+// when none does, or the user may not see it.
 func podPackets(ctx context.Context, r *reader, p *corev1.Pod) *packet.ClusterState {
 	asks := explain.PodPackets(p)
 	if len(asks) == 0 {
@@ -133,7 +133,7 @@ func (r *reader) packetState(ctx context.Context, asks []packet.Request) *packet
 }
 
 // servicePackets reads what packets to a Service meet, with the sockets of its Pods; nil when the
-// asker may not see it.
+// user may not see it.
 func servicePackets(ctx context.Context, r *reader, x *corev1.Service) *packet.ClusterState {
 	return r.packetState(ctx, explain.ServicePackets(x))
 }

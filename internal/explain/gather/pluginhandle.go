@@ -48,7 +48,7 @@ func (v pluginHandle) VolumeListers() volumelisters.Listers { return v.facts }
 // SharedInformerFactory implements framework.Handle.
 func (v pluginHandle) SharedInformerFactory() informers.SharedInformerFactory { return v.informers }
 
-// newPluginHandle reads what plugins judge by: namespaces, and of volumes and devices what is
+// newPluginHandle reads what plugins decide by: namespaces, and of volumes and devices what is
 // demanded.
 func newPluginHandle(ctx context.Context, r *reader, d demand) pluginHandle {
 	all := metav1.ListOptions{ResourceVersion: "0"}

@@ -3,7 +3,6 @@ package gather
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"time"
 
@@ -45,9 +44,7 @@ func gatherInput(ctx context.Context, r *reader, q Question, arg string) (in exp
 		if in.NoJournal {
 			memory = "nothing is left that says who removed one"
 		}
-		return in, cli.WithFix(fmt.Errorf("there is no pod %s in namespace %s, and %s", name, namespace, memory),
-			"check name and namespace (-n)%s",
-			nearObjects(ctx, r, finding.Object{Kind: "Pod", Namespace: namespace, Name: name}))
+		return in, noObject{finding.Object{Kind: "Pod", Namespace: namespace, Name: name}, memory}
 	}
 	in.LastLogs = readLastLogs(ctx, client, in.Pod)
 	if err = readPodObjects(ctx, r, &in); err == nil && in.Pod != nil {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -51,7 +50,8 @@ func parseSubject(arg string) (kind, name string, err error) {
 		known, ok = strings.ToLower(row.kind), true
 	}
 	if !ok {
-		return "", "", cli.UsageError(fmt.Errorf("why knows nothing of kind %q: ask about %s", kind, kindsText()))
+		return "", "", cli.UsageError(fmt.Errorf("why knows nothing of kind %q%s: ask about %s", kind, nearKind(kind),
+			kindsText()))
 	}
 	if name == "" || strings.Contains(name, "/") {
 		return "", "", cli.UsageError(fmt.Errorf("%q names no object: write %s/NAME", arg, known))
@@ -111,7 +111,7 @@ func AnswerWith(ctx context.Context, client kubernetes.Interface, q Question) (e
 			if a, ok := goneAnswer(ctx, client, q, finding.Object{Kind: kind, Name: in.Ref.Name}); ok && in.Pod == nil {
 				return a, nil
 			}
-			return explain.Answer{}, err
+			return absentAnswer(ctx, r, q, err)
 		}
 		a := explain.Why(in)
 		a.Unread = r.unread
@@ -122,7 +122,7 @@ func AnswerWith(ctx context.Context, client kubernetes.Interface, q Question) (e
 		if a, ok := goneAnswer(ctx, client, q, finding.Object{Kind: kind, Name: name}); ok && s.Object == nil {
 			return a, nil
 		}
-		return explain.Answer{}, err
+		return absentAnswer(ctx, r, q, err)
 	}
 	a := explain.WhyObject(s)
 	a.Unread = r.unread
@@ -172,22 +172,19 @@ func readSubject(ctx context.Context, r *reader, s *explain.Subject) error {
 		s.PacketState = servicePackets(ctx, r, x)
 	}
 	if p := explain.WorstPod(s.Pods, s.Now); p != nil && s.AboutItsPods() {
-		in := explain.In{Now: s.Now, Pod: p, Ref: journal.Ref{Namespace: p.Namespace, Name: p.Name}}
-		if err := readJournalFacts(ctx, r, &in); err != nil {
+		if s.WorstPod, err = readOnePod(ctx, r, s, p); err != nil {
 			return err
 		}
-		if d.covers(demandOf(&p.Spec)) {
-			in.ClusterContext = s.ClusterContext
+	}
+	if len(s.Pods) == 0 && s.Objects != nil {
+		meant := s.Objects.MeantPods(finding.Object{Kind: row.kind, Namespace: s.Namespace, Name: s.Name})
+		if p := explain.WorstPod(meant, s.Now); p != nil {
+			in, err := readOnePod(ctx, r, s, p)
+			if err != nil {
+				return err
+			}
+			s.NamespaceContext.Inside = []explain.PodAnswer{{Answer: explain.Why(*in), Owner: s.Objects.PodOwner(p)}}
 		}
-		if p.Namespace == s.Namespace {
-			in.NamespaceContext = s.NamespaceContext
-		}
-		if err := readPodObjects(ctx, r, &in); err != nil {
-			return err
-		}
-		in.Objects = s.Objects
-		in.LastLogs = readLastLogs(ctx, r.client, p)
-		s.WorstPod = &in
 	}
 	if row.kind == "Namespace" {
 		if s.NamespaceContext.Inside, _, err = podAnswers(ctx, r, s.ClusterContext, podsAsk{now: s.Now,
@@ -196,6 +193,26 @@ func readSubject(ctx context.Context, r *reader, s *explain.Subject) error {
 		}
 	}
 	return readGonePod(ctx, r, s)
+}
+
+// readOnePod reads what an answer about one Pod of an object is made from.
+func readOnePod(ctx context.Context, r *reader, s *explain.Subject, p *corev1.Pod) (*explain.In, error) {
+	in := explain.In{Now: s.Now, Pod: p, Ref: journal.Ref{Namespace: p.Namespace, Name: p.Name}}
+	if err := readJournalFacts(ctx, r, &in); err != nil {
+		return nil, err
+	}
+	if demandOfObject(s.Object).covers(demandOf(&p.Spec)) {
+		in.ClusterContext = s.ClusterContext
+	}
+	if p.Namespace == s.Namespace {
+		in.NamespaceContext = s.NamespaceContext
+	}
+	if err := readPodObjects(ctx, r, &in); err != nil {
+		return nil, err
+	}
+	in.Objects = s.Objects
+	in.LastLogs = readLastLogs(ctx, r.client, p)
+	return &in, nil
 }
 
 // readGonePod reads the journal of the newest Pod of a Job that has none left: its events name it.
@@ -224,8 +241,7 @@ func readGonePod(ctx context.Context, r *reader, s *explain.Subject) error {
 	return nil
 }
 
-// readObject reads the object asked about; one that is not there is an error that names what is
-// near.
+// readObject reads the object asked about; one that is not there is the error noObject.
 func readObject(ctx context.Context, r *reader, row kindRow, s *explain.Subject) (runtime.Object, error) {
 	l, err := row.list(ctx, r.client, s.Namespace, metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector("metadata.name", s.Name).String()})
@@ -237,61 +253,7 @@ func readObject(ctx context.Context, r *reader, row kindRow, s *explain.Subject)
 			return x, nil
 		}
 	}
-	where := ""
-	if row.scope == namespaced || row.scope == inside {
-		where = " in namespace " + s.Namespace
-	}
-	return nil, cli.WithFix(fmt.Errorf("there is no %s %s%s", s.Kind, s.Name, where),
-		"check kind, name and namespace (-n)%s",
-		nearObjects(ctx, r, finding.Object{Kind: row.kind, Namespace: s.Namespace, Name: s.Name}))
-}
-
-// nearObjects says which objects have nearly the name, or have it in other namespaces or as other
-// kinds, as far as the caller may list them; empty when none does. One namespace is read, and only
-// of the kind; of the rest those of the very name are asked for.
-func nearObjects(ctx context.Context, r *reader, o finding.Object) string {
-	c := &finding.Cluster{}
-	rows := append(kindRows(), kindRow{"Pod", "", namespaced, func(ctx context.Context, c clientset, ns string,
-		o listing) (runtime.Object, error) {
-		return c.CoreV1().Pods(ns).List(ctx, o)
-	}})
-	if r.row != nil {
-		rows = append(rows, *r.row)
-	}
-	named := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", o.Name).String()}
-	var mu sync.Mutex
-	var wait sync.WaitGroup
-	free := make(chan struct{}, readers)
-	read := func(row kindRow, ns string, ask metav1.ListOptions) {
-		free <- struct{}{}
-		wait.Go(func() {
-			defer func() { <-free }()
-			l, err := row.list(ctx, r.client, ns, ask)
-			if err != nil {
-				return // what cannot be read is not near
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			for _, x := range stripped(extracted(l)) {
-				if ask.FieldSelector == "" || x.GetName() == o.Name {
-					c.Add(row.kind, x)
-				}
-			}
-		})
-	}
-	for _, row := range rows {
-		switch {
-		case row.kind == o.Kind:
-			read(row, o.Namespace, metav1.ListOptions{ResourceVersion: "0"})
-			if o.Namespace != "" {
-				read(row, "", named)
-			}
-		case row.scope == namespaced && o.Namespace != "":
-			read(row, o.Namespace, named)
-		}
-	}
-	wait.Wait()
-	return finding.NearObjects(c, o)
+	return nil, noObject{object: finding.Object{Kind: row.kind, Namespace: s.Namespace, Name: s.Name}}
 }
 
 // readOwned finds what the object made, down to its Pods, and the events about them. What the

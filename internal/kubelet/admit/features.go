@@ -12,7 +12,7 @@ import (
 )
 
 // features keeps Pods away that need what this kubelet does not do: those that no scheduler has
-// judged, and those bound by one that does not look. KEP-5328.
+// evaluated, and those bound by one that does not check this. KEP-5328.
 func features(in In) *reason.Refusal {
 	if in.Features == nil {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/gantry-project/gantry/internal/reason"
 )
 
-// Resize is a wish that a running Pod get other sizes.
+// Resize is a request that a running Pod get other resources.
 type Resize struct {
 	Pod       *v1.Pod // with the sizes it wants
 	Allocated *v1.Pod // the same Pod with the sizes it has been given

@@ -186,7 +186,7 @@ func HonouredGates() []string {
 	return []string{"AllAlpha", "AllBeta", "CPUManagerPolicyAlphaOptions", "CPUManagerPolicyBetaOptions",
 		"CustomCPUCFSQuotaPeriod", "KubeletCrashLoopBackOffMax",
 		"KubeletEnsureSecretPulledImages", "KubeletServiceAccountTokenForCredentialProviders", "MemoryQoS",
-		"ResourceHealthStatus",
+		"ResourceHealthStatus", "CSIVolumeHealth",
 		"PodLevelResourceManagers"}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/containermanager"
 	"github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/test/numascenario"
+	"github.com/gantry-project/gantry/test/replay/recorded"
 )
 
 var stateFiles = []string{"cpu_manager_state", "memory_manager_state"}
@@ -92,11 +93,8 @@ func (k kept) check(t *testing.T, m *containermanager.Manager, live map[types.UI
 func (k kept) restart(t *testing.T, s numascenario.Scenario, files map[string][]byte,
 	live map[types.UID]*v1.Pod) (startable bool, faults []string) {
 	t.Helper()
-	dir, err := os.MkdirTemp(quickDir(), "numa")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
+	dir, remove := recorded.TempDir(t, "numa")
+	defer remove()
 	writeState(t, dir, files)
 	next, err := newManagers(s, dir)
 	if err != nil {
@@ -115,10 +113,7 @@ func TestKilledBetweenTheFiles(t *testing.T) {
 	exclusive, restarts, ended, whole := 0, 0, 0, 0
 	for seed := range int64(120) {
 		s := numascenario.Random(seed)
-		dir, err := os.MkdirTemp(quickDir(), "numa")
-		if err != nil {
-			t.Fatal(err)
-		}
+		dir, remove := recorded.TempDir(t, "numa")
 		m, live, k := managers(t, s, dir), map[types.UID]*v1.Pod{}, kept{}
 		for i, step := range s.Steps {
 			before := readState(t, dir)
@@ -157,9 +152,7 @@ func TestKilledBetweenTheFiles(t *testing.T) {
 			}
 		}
 		exclusive += len(k)
-		if err := os.RemoveAll(dir); err != nil {
-			t.Fatal(err)
-		}
+		remove()
 	}
 	t.Logf("%d containers with CPUs of their own, %d Pods as a whole, %d restarts, %d histories ended", exclusive,
 		whole, restarts, ended)

@@ -1,7 +1,6 @@
 package containermanager_test
 
 import (
-	"os"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -11,6 +10,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/containermanager"
 	"github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/test/numascenario"
+	"github.com/gantry-project/gantry/test/replay/recorded"
 )
 
 // TestReadmissionCountsNothingTwice: whatever was admitted, started and readmitted, what the files
@@ -18,10 +18,7 @@ import (
 func TestReadmissionCountsNothingTwice(t *testing.T) {
 	for seed := range int64(200) {
 		s := numascenario.Random(seed)
-		dir, err := os.MkdirTemp(quickDir(), "numa")
-		if err != nil {
-			t.Fatal(err)
-		}
+		dir, remove := recorded.TempDir(t, "numa")
 		m, live := managers(t, s, dir), map[types.UID]*v1.Pod{}
 		for i, step := range s.Steps {
 			if step.Add != nil {
@@ -43,9 +40,7 @@ func TestReadmissionCountsNothingTwice(t *testing.T) {
 				t.Fatalf("seed %d, step %d: got %s after readmission, want %s", seed, i, asText(after), asText(before))
 			}
 		}
-		if err := os.RemoveAll(dir); err != nil {
-			t.Fatal(err)
-		}
+		remove()
 	}
 }
 

@@ -1,13 +1,9 @@
 package containermanager_test
 
 import (
-	"bytes"
-	"compress/gzip"
 	_ "embed"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"reflect"
 	"slices"
@@ -23,10 +19,11 @@ import (
 	cpustate "github.com/gantry-project/gantry/internal/kubelet/cpumanager/state"
 	memorystate "github.com/gantry-project/gantry/internal/kubelet/memorymanager/state"
 	"github.com/gantry-project/gantry/test/numascenario"
+	"github.com/gantry-project/gantry/test/replay/recorded"
 )
 
 //go:embed testdata/upstream.json.gz
-var recorded []byte
+var answers []byte
 
 // TestResourceManagersDecideAsUpstream replays random histories of Pods on random machines: who is
 // refused and why, which CPUs and which memory each container has, and what is left, must be what
@@ -35,27 +32,8 @@ func TestResourceManagersDecideAsUpstream(t *testing.T) {
 	// row: DEV-06
 	// row: DEV-07
 	// row: DEV-08
-	in := recorded
-	if file := os.Getenv("NUMA_ANSWERS"); file != "" {
-		raw, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		in = raw
-	}
-	zip, err := gzip.NewReader(bytes.NewReader(in))
-	if err != nil {
-		t.Fatal(err)
-	}
-	dec := json.NewDecoder(zip)
 	scenarios, wrong := 0, 0
-	for {
-		var r numascenario.Recorded
-		if err := dec.Decode(&r); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			t.Fatal(err)
-		}
+	for r := range recorded.All[numascenario.Recorded](t, answers, "NUMA_ANSWERS") {
 		scenarios++
 		if text := replay(t, r); text != "" {
 			if wrong++; wrong <= 5 {
@@ -76,11 +54,8 @@ func replay(t *testing.T, r numascenario.Recorded) string {
 	if len(s.Steps) < len(r.Answers) {
 		return fmt.Sprintf("got %d steps, want %d: record anew", len(s.Steps), len(r.Answers))
 	}
-	dir, err := os.MkdirTemp(quickDir(), "numa")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
+	dir, remove := recorded.TempDir(t, "numa")
+	defer remove()
 	m := managers(t, s, dir)
 	for i, step := range s.Steps[:len(r.Answers)] {
 		var got numascenario.Answer
@@ -99,14 +74,6 @@ func replay(t *testing.T, r numascenario.Recorded) string {
 			return fmt.Sprintf("step %d (%s) of %s: got %s, want %s", i, asText(step), asText(s.Settings), asText(got),
 				asText(want))
 		}
-	}
-	return ""
-}
-
-// quickDir is a directory in memory, where there is one: checkpoints are synced to the disk.
-func quickDir() string {
-	if _, err := os.Stat("/dev/shm"); err == nil {
-		return "/dev/shm"
 	}
 	return ""
 }

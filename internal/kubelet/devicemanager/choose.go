@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Request is a container's wish for devices of one resource, and all that the choice depends on.
+// Request is a container's request for devices of one resource, and all that the choice depends on.
 type Request struct {
 	Pod       types.UID
 	Container string

@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/status"
+	storagev1 "k8s.io/api/storage/v1"
 )
 
 // pluginCounter counts what others do for the kubelet; pluginWork does.
@@ -14,6 +15,7 @@ type pluginCounter interface {
 	imageVolumes(requested, mounted, failed int)
 	csiCalled(driver, method string, err error, took time.Duration)
 	protectedMemory(min, low int64)
+	storageHealth(driver string, conditions []storagev1.StorageHealthCondition)
 }
 
 // pluginWork counts runs of credential provider plugins, image volumes that the runtime mounts, and
@@ -25,6 +27,7 @@ type pluginWork struct {
 	imagesRequested, imagesMounted, imagesFailed prometheus.Counter
 	csi                                          *prometheus.HistogramVec
 	memoryMin, memoryLow                         prometheus.Gauge
+	storage                                      *prometheus.GaugeVec
 }
 
 func newPluginWork(k factory) *pluginWork {
@@ -46,6 +49,9 @@ func newPluginWork(k factory) *pluginWork {
 			"[ALPHA] Container Storage Interface operation duration with gRPC error code status total",
 			[]float64{.1, .25, .5, 1, 2.5, 5, 10, 15, 25, 50, 120, 300, 600}, "driver_name", "method_name",
 			"grpc_status_code", "migrated"),
+		storage: k.gauge("csi_node_storage_health_status",
+			"[ALPHA] CSI node storage backend health conditions currently reported (1 = present).", "driver_name",
+			"status", "reason"),
 		memoryMin: k.gauge("kubelet_memory_qos_node_memory_min_bytes",
 			"[ALPHA] Total cgroup v2 memory.min in bytes for Guaranteed pods. This memory is hard-reserved and never "+
 				"reclaimed by the kernel.").WithLabelValues(),
@@ -77,6 +83,20 @@ func (w *pluginWork) csiCalled(driver, method string, err error, took time.Durat
 func (w *pluginWork) protectedMemory(min, low int64) {
 	w.memoryMin.Set(float64(min))
 	w.memoryLow.Set(float64(low))
+}
+
+func (w *pluginWork) storageHealth(driver string, conditions []storagev1.StorageHealthCondition) {
+	w.storage.DeletePartialMatch(prometheus.Labels{"driver_name": driver})
+	for _, c := range conditions {
+		w.storage.WithLabelValues(driver, string(c.Status), c.Reason).Set(1)
+	}
+}
+
+// StorageHealth shows what a CSI driver says of its storage, in place of what it said before.
+func (m *Metrics) StorageHealth(driver string, conditions []storagev1.StorageHealthCondition) {
+	if m != nil {
+		m.managers.storageHealth(driver, conditions)
+	}
 }
 
 // CredentialPluginDone counts a run of a credential provider plugin.

@@ -99,7 +99,7 @@ const (
 	refusedMessage = "Pod was rejected as the node is shutting down."
 )
 
-// Termination is the wish that a Pod end by the shutdown.
+// Termination is the request that a Pod end by the shutdown.
 func (t PodShutdown) Termination(now time.Time) podplan.Termination {
 	return podplan.Termination{Cause: "node shutdown", Reason: Reason, Message: Message, Victim: Message,
 		RequestedAt: now, Grace: t.Grace}

@@ -32,7 +32,7 @@ type Reporter struct {
 // runtimeState is what the runtime last answered, and when it has to be asked again.
 type runtimeState struct {
 	checkedAt       time.Time // zero: never
-	unansweredSince time.Time // when it was first asked in vain; zero: it answered last time
+	unansweredSince time.Time // when it first did not answer; zero: it answered last time
 	suspect         bool      // there was a sign since
 	stale           bool      // the images have to be listed again
 
@@ -139,7 +139,7 @@ func (r *Reporter) waitNext(ctx context.Context, failed bool) {
 	switch {
 	case !r.wasReady():
 		pause = r.opts.Timing.StartEvery
-		if time.Since(r.started) > time.Minute { // not Ready for long: no need to hurry any more
+		if time.Since(r.started) > time.Minute { // not Ready for long: ask less often
 			pause = time.Second
 		}
 	case failed:

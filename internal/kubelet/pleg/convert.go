@@ -21,7 +21,7 @@ func convert(s *runtimeapi.ContainerStatus, sandbox string) podplan.Container {
 		Image: podplan.Image{Name: s.GetImage().GetImage(), Ref: s.ImageRef},
 		Annotations: podplan.Annotations{Hash: s.Annotations[podplan.HashAnnotation],
 			CrashDelay: crashDelay(s.Annotations)},
-		Usage: podplan.RuntimeUsage{User: user(s.User)},
+		Usage: podplan.RuntimeUsage{User: user(s.User), StopSignal: stopSignal(s.StopSignal)},
 	}
 	if userImage := s.GetImage().GetUserSpecifiedImage(); userImage != "" &&
 		(c.Image.Name == "" || strings.HasPrefix(c.Image.Name, "sha256:")) {
@@ -34,6 +34,15 @@ func convert(s *runtimeapi.ContainerStatus, sandbox string) podplan.Container {
 		}
 	}
 	return c
+}
+
+// stopSignal is a signal as the kernel names it; empty when the runtime names none.
+func stopSignal(s runtimeapi.Signal) string {
+	name := strings.TrimPrefix(s.String(), "SIGNAL_")
+	if s == runtimeapi.Signal_SIGNAL_RUNTIME_DEFAULT {
+		return ""
+	}
+	return name
 }
 
 func attempt(s *runtimeapi.ContainerStatus) int {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	internalapi "k8s.io/cri-api/pkg/apis"
@@ -23,7 +24,7 @@ type Puller interface {
 	EnsureImageExists(ctx context.Context, r pull.Request) (ref string, err error)
 }
 
-// VolumeManager furnishes Pods; volumemanager.Manager does.
+// VolumeManager mounts and unmounts volumes of Pods; volumemanager.Manager does.
 type VolumeManager interface {
 	ObjectsPresent(ctx context.Context, pod *v1.Pod) bool
 	MountVolumes(ctx context.Context, pod *v1.Pod) (map[string]volume.Mounted, error)
@@ -33,10 +34,26 @@ type VolumeManager interface {
 	Objects() volume.Objects
 }
 
+// Kernel is what is asked of the kernel past the runtime.
+type Kernel struct {
+	Cgroups   Cgroups
+	Processes Processes // nil: the runtime alone sends signals
+}
+
 // Cgroups holds the cgroup tree; app wraps linux/cgroup's.
 type Cgroups interface {
 	Ensure(path string, v resource.Values) error
 	Remove(path string) error
+}
+
+// Processes signals processes of containers, past the runtime; linux/cgroup's Tree does. A
+// container is its Pod's cgroup and its id.
+type Processes interface {
+	// SignalInit sends a signal to the first process, as the runtime would; ended is closed when
+	// that process has ended, or when ctx has. After an error nothing was sent.
+	SignalInit(ctx context.Context, pod, id string, s unix.Signal) (ended <-chan struct{}, err error)
+	// KillContainer sends KILL to all processes.
+	KillContainer(pod, id string) error
 }
 
 // Cluster reads what a Pod's configuration refers to in the API besides ConfigMaps and Secrets.
@@ -62,11 +79,11 @@ type ContainerManager interface {
 
 // Deps is what Executor work with.
 type Deps struct {
-	Runtime        internalapi.RuntimeService
-	Images         internalapi.ImageManagerService
-	Puller         Puller
-	Volumes        VolumeManager
-	Cgroups        Cgroups
+	Runtime internalapi.RuntimeService
+	Images  internalapi.ImageManagerService
+	Puller  Puller
+	Volumes VolumeManager
+	Kernel
 	Cluster        Cluster
 	UserNamespaces UserNamespaces
 	Containers     ContainerManager // nil: containers may run anywhere

@@ -56,8 +56,8 @@ func (c *operation) resizeContainers(ctx context.Context, a podplan.Resize) erro
 	return c.updatePodSandboxResources(ctx)
 }
 
-// updatePodSandboxResources lets the runtime and its plugins know the Pod's new size; runtimes that
-// cannot hear it need not.
+// updatePodSandboxResources lets the runtime and its plugins know the Pod's new size; runtimes
+// without that call are left alone.
 func (c *operation) updatePodSandboxResources(ctx context.Context) error {
 	sandbox := c.observed.Sandbox()
 	if sandbox == nil {

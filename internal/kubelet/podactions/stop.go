@@ -56,13 +56,23 @@ func (c *operation) killContainer(ctx context.Context, k podplan.Kill, deadline 
 	}
 	remaining := max(time.Until(deadline), minGrace)
 	seconds := int64(math.Ceil(remaining.Seconds() - 0.05)) // the moments since the plan do not lengthen the grace
-	c.put(journal.StopStep{Container: k.Name, Step: "TERM", Message: fmt.Sprintf("KILL after %d s", seconds)})
 	startedAt := time.Now()
-	if err := ignoreNotFound(c.executor.d.Runtime.StopContainer(ctx, k.ID, seconds)); err != nil {
+	stop := c.stopContainer
+	if k.Immediate && c.executor.d.Processes != nil {
+		stop = c.stopPastRuntime
+	}
+	if err := ignoreNotFound(stop(ctx, k, seconds)); err != nil {
 		return fmt.Errorf("stop container %s: %w", k.Name, err)
 	}
 	c.put(journal.StopStep{Container: k.Name, Step: "stopped", Took: journal.Took(time.Since(startedAt))})
 	return nil
+}
+
+// stopContainer has the runtime send the container's stop signal, and KILL when it has not ended
+// after so many seconds.
+func (c *operation) stopContainer(ctx context.Context, k podplan.Kill, seconds int64) error {
+	c.put(journal.StopStep{Container: k.Name, Step: "TERM", Message: fmt.Sprintf("KILL after %d s", seconds)})
+	return c.executor.d.Runtime.StopContainer(ctx, k.ID, seconds)
 }
 
 // preStop runs the container's hook once, until the deadline at most.

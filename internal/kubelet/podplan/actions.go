@@ -64,6 +64,8 @@ type Kill struct {
 	Order         int
 	Event         string // text of the Killing event
 	Cause         string // for the journal
+	StopSignal    string // of the container, as the runtime says; empty when it does not
+	Immediate     bool   // signals do not wait for the runtime
 	RunPreStop    bool   // run preStop
 	LastContainer bool   // the Pod ends with it
 	Restart       bool   // it is started again however it ends

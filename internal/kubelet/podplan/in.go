@@ -39,6 +39,9 @@ type Termination struct {
 	Message     string // status.message
 	RequestedAt time.Time
 	Grace       time.Duration // from RequestedAt
+	// the node is short of something now: signals do not wait for the runtime, which may be slow
+	// for the same reason
+	Immediate bool
 	// message of the condition DisruptionTarget (reason TerminationByKubelet) that comes with the
 	// last phase; empty for none
 	Victim string

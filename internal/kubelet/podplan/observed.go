@@ -71,8 +71,9 @@ type Annotations struct {
 
 // RuntimeUsage is what the runtime says a container runs with; nil fields were not reported.
 type RuntimeUsage struct {
-	Resources *v1.ResourceRequirements
-	User      *v1.ContainerUser
+	Resources  *v1.ResourceRequirements
+	User       *v1.ContainerUser
+	StopSignal string // that ends it, like SIGTERM; empty when the runtime does not say
 }
 
 // Latest is the newest container of that name, whichever its sandbox; nil when there is none.

@@ -133,7 +133,7 @@ func terminationKills(in In, end Termination) []Kill {
 		}
 		m, known := MemberOf(in.Pod, c.Name)
 		k := Kill{ID: c.ID, Name: c.Name, Kind: m.Kind, Grace: max(remaining, 0), Event: "Stopping container " + c.Name,
-			Cause: end.Cause, RunPreStop: remaining > 0}
+			Cause: end.Cause, StopSignal: c.Usage.StopSignal, Immediate: end.Immediate, RunPreStop: remaining > 0}
 		if known && m.Kind == Sidecar {
 			sidecars = append(sidecars, k)
 			continue

@@ -8,7 +8,7 @@ import (
 )
 
 // UncertainSandbox is a sandbox that the runtime was making when its maker gave up waiting. Whether
-// it comes nobody can tell: who gives a call up does not hear how it ends. Containers need no such
+// it comes nobody can tell: who gives a call up does not learn how it ends. Containers need no such
 // doubt: they are made in a sandbox, and end with it.
 type UncertainSandbox struct {
 	Attempt     uint32

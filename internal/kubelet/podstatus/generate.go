@@ -32,6 +32,8 @@ type In struct {
 	Resizes      ResizeStatus
 	// allocatedResourcesStatus of containers that have devices, by name
 	AllocatedResources map[string][]v1.ResourceStatus
+	// what CSI drivers say of volumes, by name; nil: they were not asked
+	VolumeHealth map[string][]v1.VolumeHealthCondition
 }
 
 // ResizeStatus is what is known of resizes.
@@ -95,6 +97,7 @@ func Generate(in In) v1.PodStatus {
 		addDisruption(in, &s)
 	}
 	podResources(in, &s)
+	s.VolumeHealth = withVolumeHealth(s.VolumeHealth, in.VolumeHealth, in.Now)
 	return s
 }
 

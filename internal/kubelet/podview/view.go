@@ -76,6 +76,7 @@ type Look struct {
 	Resizes      podstatus.ResizeStatus
 	// allocatedResourcesStatus of containers that have devices, by name
 	AllocatedResources map[string][]v1.ResourceStatus
+	VolumeHealth       map[string][]v1.VolumeHealthCondition // what CSI drivers say of volumes, by name
 	// API is the status that the API has; nil: nobody reads the Pod's status, it is not written
 	API *v1.PodStatus
 }
@@ -150,6 +151,7 @@ func (v View) show(l Look, before podplan.Facts) (View, []Fact) {
 		Pod: in.Pod, Observed: in.Observed, Facts: shown, End: end, Health: in.Health, Waiting: v.waitingReasons(),
 		BackOffs: v.interruptedBackOffs(in), RunningHooks: l.RunningHooks, Refusal: l.Refusal,
 		Node: l.Node, Now: in.Now, Resizes: l.Resizes, AllocatedResources: l.AllocatedResources,
+		VolumeHealth: l.VolumeHealth,
 	})
 	facts = append(facts, statusChanges(in.Pod.Status, s)...)
 	changed := v.status == nil || !equality.Semantic.DeepEqual(*v.status, s)

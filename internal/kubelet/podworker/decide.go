@@ -56,6 +56,9 @@ func (w *worker) look(desired *UpdatePodOptions, in podplan.In) podview.Look {
 	if r := w.pool.d.Resources; r != nil {
 		l.AllocatedResources = r.ResourcesStatus(in.Pod)
 	}
+	if of := w.pool.d.VolumeHealth; of != nil {
+		l.VolumeHealth = of(w.uid)
+	}
 	if desired.hasAPIStatus() {
 		l.API = &desired.Pod.Status
 	}

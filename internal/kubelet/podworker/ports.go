@@ -78,11 +78,13 @@ type Deps struct {
 	Resources   Resources
 	Resize      func(r admit.Resize, others []*v1.Pod) *reason.Refusal // nil: grant it
 	Allocations allocation.Store
-	Node        func() podstatus.Node
-	Events      *events.Recorder
-	Journal     journal.Sink
-	Limits      podplan.Limits
-	// each Pod is decided on again that often, and half as long at most, when nothing is heard of
+	// what CSI drivers say of the Pod's volumes, by name; nil: nobody asks them
+	VolumeHealth func(types.UID) map[string][]v1.VolumeHealthCondition
+	Node         func() podstatus.Node
+	Events       *events.Recorder
+	Journal      journal.Sink
+	Limits       podplan.Limits
+	// each Pod is decided on again that often, and half as long at most, when no event comes about
 	// it (syncFrequency); 0: never
 	ResyncInterval time.Duration
 	Memory         func(pod *v1.Pod) journal.Memory // what the Pod has taken; nil: not known

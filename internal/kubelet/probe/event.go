@@ -34,7 +34,7 @@ func (o Outcome) String() string {
 }
 
 // ContainerGone tells whether a container could not be asked because it had just ended: nobody has
-// to hear of it, its end is told elsewhere.
+// to be told, its end is reported elsewhere.
 func ContainerGone(err error) bool {
 	if err == nil {
 		return false

@@ -358,7 +358,7 @@ func TestEachProbeHasItsOwnTimer(t *testing.T) {
 	})
 }
 
-// Each handler is asked by its own prober, which hears whom to ask.
+// Each handler is asked by its own prober, which gets the address to ask.
 //
 // row: PRB-02
 // row: PRB-04

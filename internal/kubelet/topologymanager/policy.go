@@ -77,7 +77,7 @@ func (p Policy) Decide(providers []map[string][]Hint, numa NUMAInfo) (Hint, bool
 }
 
 // perResource is the hints of each resource of all providers, in a fixed order. A provider or a
-// resource without a wish has one preferred hint of any nodes, a resource that cannot be had one
+// resource without hints has one preferred hint of any nodes, a resource that cannot be had one
 // that is not preferred.
 func perResource(providers []map[string][]Hint) [][]Hint {
 	var out [][]Hint

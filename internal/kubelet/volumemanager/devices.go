@@ -99,7 +99,8 @@ func (f *Manager) mountDevice(ctx context.Context, t volume.Plugin, a *volume.Mo
 	}
 	err = f.withHangReport(pod.Ref(a.Pod), hang, func() error {
 		return m.MountDevice(ctx, volume.DeviceMounterArgs{Spec: a.Spec, Data: d.data, MountOptions: a.MountOptions,
-			FSGroup: a.FSGroup, Event: a.Event})
+			FSGroup: a.FSGroup, Event: a.Event,
+			Attempted: func(path string) { f.attempt(a.Pod.UID, a.Spec, data, path) }})
 	})
 	if err != nil {
 		return operationError{"MountVolume.MountDevice", err}

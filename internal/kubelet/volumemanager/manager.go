@@ -74,6 +74,8 @@ type podVolumes struct {
 	since        time.Time         // of the first failure in a row, or of the last event about all of them
 	refreshTimer *time.Timer
 	published    map[string]volume.Mounted // a copy of ready, guarded by Manager.mu
+	// attempted are volumes that a driver was asked for, by name; guarded by Manager.mu
+	attempted map[string]volume.VolumeToHealthCheck
 }
 
 // MountedVolumes are the volumes of the Pod that are ready, by name; also while a step of one of

@@ -140,6 +140,7 @@ func (f *Manager) reconcileLocked(ctx context.Context, pod *v1.Pod, s *podVolume
 		switch step.Verb {
 		case volume.TearDown:
 			delete(s.ready, step.Name)
+			f.dropAttempt(s, step.Name)
 			dir := f.dir(pod.UID, step.Dir.Plugin, step.Dir.Name)
 			stored, _ := readVolumeData(f.metaDir(pod.UID, step.Dir.Plugin, step.Dir.Name)) // tearDown says why not
 			hang := slowStep{"tear down of volume " + step.Name, dir, csiDriver(stored)}
@@ -207,6 +208,7 @@ func (f *Manager) setUpSpec(ctx context.Context, args volume.MounterArgs, t volu
 		s.ready[v.Name] = before
 		return nil
 	}
+	args.Attempted = func(path string) { f.attempt(pod.UID, spec, args.Data, path) }
 	hang := slowStep{"set-up of volume " + v.Name, args.Dir, csiDriver(args.Data)}
 	err = f.withHangReport(s.ref, hang, func() (err error) {
 		m, err = t.SetUp(ctx, args)

@@ -179,6 +179,9 @@ func (f *Manager) takeVolumes(ctx context.Context, uid types.UID) (journal.Ref, 
 	f.d.Objects.UnregisterPod(uid)
 	s.ready, s.reported = map[string]mountedVolume{}, map[string]string{}
 	f.publish(s)
+	f.mu.Lock()
+	s.attempted = nil
+	f.mu.Unlock()
 	return s.ref, func() {
 		f.mu.Lock()
 		if f.pods[uid] == s {

@@ -29,17 +29,17 @@ const maxOwnGenerations = 64
 // generationRange is the generations in (after, to].
 type generationRange struct{ after, to uint32 }
 
-// Listen calls ring, from another goroutine, whenever somebody changes the table, until ctx ends.
-// It returns an error if the kernel does not allow listening; the caller then has to poll with
-// Intact.
-func (t *Table) Listen(ctx context.Context, ring func()) error {
+// Listen calls changed, from another goroutine, whenever somebody changes the table, until ctx
+// ends. It returns an error if the kernel does not allow listening; the caller then has to poll
+// with Intact.
+func (t *Table) Listen(ctx context.Context, changed func()) error {
 	if t.netlinkTable == nil {
 		return nfnetlink.ErrUnknown
 	}
 	t.listener.setListening(true) // before the listener starts: it may report its end at once
 	err := t.netlinkTable.Listen(ctx, func(h nfnetlink.Notification) {
 		t.listener.record(h)
-		ring()
+		changed()
 	})
 	if err != nil {
 		t.listener.setListening(false)

@@ -163,6 +163,17 @@ func TestRulesLifecycle(t *testing.T) {
 	for i := range 10 {
 		many = append(many, end{ip: fmt.Sprintf("10.1.0.%d", i+1), node: "n2"})
 	}
+	local := func(s *v1.Service) {
+		nodePort(s)
+		s.Spec.ExternalTrafficPolicy = v1.ServiceExternalTrafficPolicyLocal
+	}
+	sticky := func(s *v1.Service) { s.Spec.SessionAffinity = v1.ServiceAffinityClientIP }
+	balancer := func(s *v1.Service) {
+		s.Spec.Type = v1.ServiceTypeLoadBalancer
+		s.Status.LoadBalancer.Ingress = []v1.LoadBalancerIngress{{IP: "203.0.113.1"}}
+	}
+	unnamed := slice(8080, end{ip: "10.1.0.1", node: "n1"})
+	unnamed.Ports[0].Name = nil
 	var out strings.Builder
 	for _, c := range []struct {
 		name     string
@@ -195,6 +206,34 @@ func TestRulesLifecycle(t *testing.T) {
 			s.Status.LoadBalancer.Ingress = []v1.LoadBalancerIngress{{IP: "203.0.113.1"}, {Hostname: "lb.example"},
 				{IP: "203.0.113.2", IPMode: new(v1.LoadBalancerIPModeProxy)}}
 		}, two},
+		{"eight endpoints", bridge, nil, slice(8080, many[:8]...)},
+		{"eight endpoints, node port, masquerade all", rules.Settings{Family: rules.IPv4, MasqueradeAll: true,
+			LocalDetector: bridge.LocalDetector}, nodePort, slice(8080, many[:8]...)},
+		{"ten endpoints, affinity", bridge, sticky, slice(8080, many...)},
+		{"a port without a name, affinity of a second", bridge, func(s *v1.Service) {
+			sticky(s)
+			s.Spec.Ports[0].Name, s.Spec.SessionAffinityConfig = "", &v1.SessionAffinityConfig{
+				ClientIP: &v1.ClientIPConfig{TimeoutSeconds: new(int32(1))}}
+		}, unnamed},
+		{"internal policy Local, affinity", bridge, func(s *v1.Service) {
+			sticky(s)
+			s.Spec.InternalTrafficPolicy = new(v1.ServiceInternalTrafficPolicyLocal)
+		}, two},
+		{"external policy Local, Pods not told apart", rules.Settings{Family: rules.IPv4}, local, two},
+		{"external policy Local, no endpoint", bridge, local, slice(8080)},
+		{"external policy Local, only one that ends", bridge, local,
+			slice(8080, end{ip: "10.1.0.1", node: "n1", state: "ending"}, end{ip: "10.1.0.2", node: "n2"})},
+		{"load balancer without node port, no endpoint", bridge, balancer, slice(8080)},
+		{"load balancer without node port", bridge, balancer, two},
+		{"load balancer for nobody of the family", bridge, func(s *v1.Service) {
+			balancer(s)
+			s.Spec.LoadBalancerSourceRanges = []string{"fd00::/8"}
+		}, slice(8080)},
+		{"source ranges without an address", bridge, func(s *v1.Service) {
+			balancer(s)
+			s.Spec.LoadBalancerSourceRanges = []string{"198.51.100.0/24"}
+			s.Status = v1.ServiceStatus{}
+		}, slice(8080)},
 	} {
 		fmt.Fprintf(&out, "# %s\n", c.name)
 		for _, p := range ports(service(c.change), c.slice) {

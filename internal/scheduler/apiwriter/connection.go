@@ -98,7 +98,7 @@ type openCalls struct {
 	idleWaiters  []chan struct{}
 }
 
-// peerSettings is what the API server allows and when it was last heard of.
+// peerSettings is what the API server allows and when it last sent something.
 type peerSettings struct {
 	maxStreams   int
 	sendWindow   int64 // bytes that may be sent

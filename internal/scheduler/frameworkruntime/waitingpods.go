@@ -53,8 +53,8 @@ func (w *WaitingPods) Add(p *v1.Pod, plugins map[string]time.Duration) {
 	w.pods[p.UID] = wp
 }
 
-// PermitWait blocks until the Pod may be bound (nil), or tells why not; nil at once for a Pod that
-// does not wait.
+// Wait blocks until the Pod may be bound (nil), or tells why not; nil at once for a Pod that does
+// not wait.
 func (w *WaitingPods) Wait(ctx context.Context, p *v1.Pod) *framework.Status {
 	wp := w.get(p.UID)
 	if wp == nil {

@@ -38,7 +38,7 @@ func pluginOf(t *testing.T, r plugins.Registration) framework.Plugin {
 }
 
 // What wakes the Pods that a plugin refused, and what its hint makes of an object that is of no
-// kind it knows: a Pod that it cannot judge is tried again.
+// kind it knows: a Pod about which it cannot decide is tried again.
 func TestEventsOfAllPlugins(t *testing.T) {
 	want := eventLines
 	p := newPod("p", requests("cpu=1"), hostPort(80), mounts("data"), inGroup("g"), spread(1, "zone", v1.DoNotSchedule))

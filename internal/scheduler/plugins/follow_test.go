@@ -151,7 +151,7 @@ func sharesOnce(before, after []*v1.Pod, p *v1.Pod) bool {
 	return false
 }
 
-// filtered are the verdicts of a plugin by node; no state where it skips the Pod.
+// filtered are the statuses of a plugin by node; no state where it skips the Pod.
 func filtered(t *testing.T, pl framework.PreFilterPlugin, p *v1.Pod, snap *snapshot.Snapshot) (framework.CycleState,
 	map[string]string) {
 	t.Helper()

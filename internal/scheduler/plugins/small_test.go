@@ -11,6 +11,7 @@ import (
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	ndf "k8s.io/component-helpers/nodedeclaredfeatures"
 	"k8s.io/kube-scheduler/framework"
 
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/gangscheduling"
@@ -325,6 +326,11 @@ func TestVolumeZoneHints(t *testing.T) {
 	}
 }
 
+// ofOtherFeatures is a NodeInfo that was made for other features than this release knows.
+type ofOtherFeatures struct{ framework.NodeInfo }
+
+func (ofOtherFeatures) GetNodeDeclaredFeatures() ndf.FeatureSet { return ndf.FeatureSet{} }
+
 func TestNodeDeclaredFeaturesOfAllForms(t *testing.T) {
 	const feature = "RestartAllContainersOnContainerExits"
 	pl, state, p := nodedeclaredfeatures.New(), schedule.NewCycleState(), newPod("p", restartsAll)
@@ -355,6 +361,35 @@ func TestNodeDeclaredFeaturesOfAllForms(t *testing.T) {
 	}
 	if e := pl.Explain(t.Context(), state, p, snapshot.NewNodeInfo(new)); e.Detail != "" {
 		t.Errorf("nothing to explain: got %v", e)
+	}
+	other := ofOtherFeatures{snapshot.NewNodeInfo(new)}
+	if got := statusLine(pl.Filter(t.Context(), state, p, other)); !strings.HasPrefix(got, "Error: ") {
+		t.Errorf("a NodeInfo made for other features: got %s, want an error", got)
+	}
+	if e := pl.Explain(t.Context(), state, p, other); e.Code != "" {
+		t.Errorf("a NodeInfo made for other features: got %v, want no explanation", e)
+	}
+	state = schedule.NewCycleState()
+	no := false
+	two := newPod("p", restartsAll, func(p *v1.Pod) { p.Spec.HostNetwork, p.Spec.HostUsers = true, &no })
+	if _, s := pl.PreFilter(t.Context(), state, two, nil); s != nil {
+		t.Errorf("two features: got %s, want success", statusLine(s))
+	}
+	all := feature + ", UserNamespacesHostNetworkSupport"
+	if got, want := statusLine(pl.Filter(t.Context(), state, two, snapshot.NewNodeInfo(old))),
+		"UnschedulableAndUnresolvable: node declared features check failed - unsatisfied requirements: "+
+			all; got != want {
+		t.Errorf("two features:\n got %s\nwant %s", got, want)
+	}
+	if e := pl.Explain(t.Context(), state, two, snapshot.NewNodeInfo(old)); e.Detail !=
+		"the node declares [Other], the Pod needs "+all ||
+		e.Fix != "use a node whose kubelet has "+all+", or do without it" {
+		t.Errorf("two features: explained as %s; %s", e.Detail, e.Fix)
+	}
+	if got := statusLine(pl.Filter(t.Context(), state, two, snapshot.NewNodeInfo(new))); got !=
+		"UnschedulableAndUnresolvable: node declared features check failed - unsatisfied requirements: "+
+			"UserNamespacesHostNetworkSupport" {
+		t.Errorf("one of two: got %s", got)
 	}
 	for name, c := range map[string]struct {
 		before, after *v1.Node

@@ -36,7 +36,7 @@ func NewFactory(f informers.SharedInformerFactory, cfg *rest.Config,
 	return out, nil
 }
 
-// factory makes inlineInformers of the resources that it has a source of.
+// factory makes informers of the resources that it has a source of.
 type factory struct {
 	informers.SharedInformerFactory
 	sources map[reflect.Type]listWatcher

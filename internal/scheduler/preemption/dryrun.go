@@ -79,7 +79,7 @@ type dryRunSearch struct {
 	hasNominated    bool              // SearchCache lists the nominated Pods of each row
 	statuses        rowStatuses       // nil: what was said of a node is not looked up
 	lastRefusal     *framework.Status // looked up last
-	passedFilters   int               // filters that were heard before it
+	passedFilters   int               // filters that ran before it
 	victimRowsPool  []int32           // room for tries' victims
 	candidates      []dryRunResult    // room for tries
 }

@@ -41,7 +41,7 @@ type CacheCounts struct {
 	Misses int64 // tries made for shapes that are kept
 }
 
-// CacheCounts tells how the memory was used.
+// Counts tells how the cache was used since it was made.
 func (m *DryRunCache) Counts() CacheCounts { return m.counts }
 
 // rowBuffer is room for n rows, until it is asked for again.

@@ -19,6 +19,7 @@ import (
 const (
 	NotHelpful         = "Preemption is not helpful for scheduling"
 	NoVictims          = "No preemption victims found for incoming pod"
+	NoCandidate        = "no candidate node for preemption" // an extender left none
 	PolicyNever        = "not eligible due to preemptionPolicy=Never."
 	TerminatingVictims = "not eligible due to a terminating pod on the nominated node."
 )
@@ -100,7 +101,7 @@ func Preempt(ctx context.Context, in Input) (Candidate, error) {
 		return Candidate{}, err
 	}
 	if len(left) == 0 {
-		return Candidate{Message: message(in, results)}, nil
+		return Candidate{Message: NoCandidate}, nil
 	}
 	chosen := slices.MinFunc(left,
 		func(a, b *extenderCandidate) int { return compareCandidates(&a.dryRunResult, &b.dryRunResult) })

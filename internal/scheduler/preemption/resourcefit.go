@@ -106,7 +106,7 @@ func (l resourceFilters) filtersPassed(refusal *framework.Status) int {
 }
 
 // runFilters asks the filters about a node of which so much is used; the first ones, as many as
-// were heard, only where they read that.
+// ran before, only where they read that.
 func (l resourceFilters) runFilters(ctx context.Context, t *arithmeticDryRun,
 	used schedule.RequestTotals) *framework.Status {
 	for i, e := range l {

@@ -53,7 +53,6 @@ type Move struct {
 // Causes that are no cluster events.
 const (
 	CausePodAdd     = "PodAdd"
-	CausePodUpdate  = "PodUpdate"
 	CauseFailure    = "ScheduleAttemptFailure"
 	CauseBackoff    = "BackoffComplete"
 	CauseTimeout    = "UnschedulableTimeout"

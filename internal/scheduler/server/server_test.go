@@ -7,57 +7,32 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/spf13/pflag"
-	authentication "k8s.io/api/authentication/v1"
 	authorization "k8s.io/api/authorization/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/component-base/metrics"
 
 	"github.com/gantry-project/gantry/internal/scheduler"
 	"github.com/gantry-project/gantry/internal/scheduler/config"
+	"github.com/gantry-project/gantry/test/reviews"
 )
 
 // startServer is a server whose API server knows the token "good" as alice, who may get /metrics
 // and /configz, and "known" as bob, who may nothing.
 func startServer(t *testing.T) func(path, token string) (int, string) {
 	t.Helper()
-	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var answer any
-		switch {
-		case strings.HasSuffix(r.URL.Path, "/tokenreviews"):
-			review := &authentication.TokenReview{}
-			_ = json.NewDecoder(r.Body).Decode(review) // an empty one is nobody
-			if name := map[string]string{"good": "alice", "known": "bob"}[review.Spec.Token]; name != "" {
-				review.Status = authentication.TokenReviewStatus{Authenticated: true,
-					User: authentication.UserInfo{Username: name}}
-			}
-			answer = review
-		case strings.HasSuffix(r.URL.Path, "/subjectaccessreviews"):
-			review := &authorization.SubjectAccessReview{}
-			_ = json.NewDecoder(r.Body).Decode(review)
-			at := review.Spec.NonResourceAttributes
-			review.Status.Allowed = review.Spec.User == "alice" && at != nil && at.Verb == "get" && !strings.HasPrefix(
-				at.Path, "/debug")
-			answer = review
-		default:
-			w.WriteHeader(http.StatusNotFound)
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusCreated)
-		_ = json.NewEncoder(w).Encode(answer) // the caller went away
-	}))
-	t.Cleanup(api.Close)
-	client, err := kubernetes.NewForConfig(&rest.Config{Host: api.URL, QPS: -1})
+	api := reviews.Serve(t, func(s authorization.SubjectAccessReviewSpec) bool {
+		at := s.NonResourceAttributes
+		return at != nil && at.Verb == "get" && !strings.HasPrefix(at.Path, "/debug")
+	})
+	client, err := kubernetes.NewForConfig(api)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,5 @@
 // Package nodepressure tells which Pods would be evicted: it runs eviction.Decide, the function
-// that
-// decides on a node, over a node in numbers and over time.
+// that decides on a node, over a node in numbers and over time.
 //
 // In: Node (signals, thresholds, Pods and what they take; ReadMix reads one from a file), for Run
 // also how long. Out: Result, one Pass for each time that the node was looked at: signals,

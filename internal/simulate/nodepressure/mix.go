@@ -79,8 +79,7 @@ func wrong(field, format string, args ...any) error {
 }
 
 // ReadMix reads a mix, strictly: fields that there are not, and twice the same, are errors. The
-// node
-// has no Config yet.
+// node has no Config yet.
 func ReadMix(document []byte) (Node, error) {
 	var m Mix
 	raw, err := yaml.YAMLToJSONStrict(document)

@@ -24,6 +24,7 @@ var modes = map[string]func(args []string) int{
 	"exit":                 untilTerm(exit),
 	"signals":              signals,
 	"ignore-term":          ignoreTerm,
+	"fetch":                fetch,
 	"eat":                  allocateMemory,
 	"spin":                 burnCPU,
 }

@@ -69,7 +69,7 @@ func (w *Cluster) renew(ctx context.Context, n *corev1.Node) {
 	}
 	if err == nil {
 		l.Spec.RenewTime = &now
-		_, _ = leases.Update(ctx, l, metav1.UpdateOptions{}) // the next beat comes soon
+		_, _ = leases.Update(ctx, l, metav1.UpdateOptions{}) // the next renewal comes soon
 	}
 }
 

@@ -30,8 +30,8 @@ type registries struct {
 	hosts map[string]*host
 }
 
-// host is one registry. What is pushed comes in by a back door that knows neither credentials nor a
-// rate.
+// host is one registry. Pushes go to a port of their own, without credentials and without a rate
+// limit.
 type host struct {
 	addr  string // where containerd asks
 	front *http.Server

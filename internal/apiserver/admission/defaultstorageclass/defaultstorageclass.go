@@ -11,26 +11,21 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/gantry-project/gantry/internal/apiserver/admission/defaultclass"
-)
-
-// Annotations that mark a class as the default.
-const (
-	isDefault     = "storageclass.kubernetes.io/is-default-class"
-	isDefaultBeta = "storageclass.beta.kubernetes.io/is-default-class"
+	plugin "github.com/gantry-project/gantry/internal/apiserver/admission/defaultclass"
+	"github.com/gantry-project/gantry/internal/defaultclass"
 )
 
 // New returns the plugin.
-func New() *defaultclass.Plugin[*storagev1.StorageClass] {
-	return defaultclass.NewPlugin(defaultclass.Rule[*storagev1.StorageClass]{
+func New() *plugin.Plugin[*storagev1.StorageClass] {
+	return plugin.NewPlugin(plugin.Rule[*storagev1.StorageClass]{
 		NoInformer: "default storage class admission: no informer of StorageClasses",
-		Classes: func(f informers.SharedInformerFactory) (defaultclass.Lister[*storagev1.StorageClass],
+		Classes: func(f informers.SharedInformerFactory) (plugin.Lister[*storagev1.StorageClass],
 			cache.SharedIndexInformer) {
 			i := f.Storage().V1().StorageClasses()
 			return i.Lister(), i.Informer()
 		},
 		ClassName:   className,
-		Annotations: []string{isDefault, isDefaultBeta},
+		Annotations: []string{defaultclass.Storage, defaultclass.StorageBeta},
 	})
 }
 

@@ -2,5 +2,5 @@
 // authorization cannot see the object.
 //
 // In: writes by users named system:node:NAME. Out: nothing, or a refusal with upstream's text.
-// To add a kind: a case in Plugin.judge.
+// To add a kind: a case in Plugin.admitRequest.
 package noderestriction

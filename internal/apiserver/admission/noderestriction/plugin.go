@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
@@ -26,11 +27,14 @@ type Plugin struct {
 	*admission.Handler
 	client     kubernetes.Interface
 	authorizer authorizer.Authorizer
+	// the gate CSIVolumeHealth is on: a node writes the status of its CSINode
+	volumeHealth bool
 }
 
-// New makes it.
-func New() *Plugin {
-	return &Plugin{Handler: admission.NewHandler(admission.Create, admission.Update, admission.Delete)}
+// New makes it, with the gate CSIVolumeHealth or without.
+func New(volumeHealth bool) *Plugin {
+	return &Plugin{Handler: admission.NewHandler(admission.Create, admission.Update, admission.Delete),
+		volumeHealth: volumeHealth}
 }
 
 // SetExternalKubeClientSet implements initializer.WantsExternalKubeClientSet.
@@ -79,7 +83,7 @@ func (p *Plugin) admitRequest(ctx context.Context, name string, a admission.Attr
 	case coordinationv1.Resource("leases"):
 		return admitLease(name, a)
 	case storagev1.Resource("csinodes"):
-		return admitCSINode(name, a)
+		return p.admitCSINode(name, a)
 	case resourcev1.Resource("resourceslices"):
 		return admitResourceSlice(name, a)
 	case certificatesv1.Resource("podcertificaterequests"):
@@ -212,13 +216,35 @@ func admitLease(name string, a admission.Attributes) error {
 	return nil
 }
 
-func admitCSINode(name string, a admission.Attributes) error {
+func (p *Plugin) admitCSINode(name string, a admission.Attributes) error {
 	target := a.GetName()
 	if o, ok := a.GetObject().(*storagev1.CSINode); ok && a.GetOperation() == admission.Create {
 		target = o.Name
 	}
 	if target != name {
 		return errors.New("can only access CSINode with the same name as the requesting node")
+	}
+	if a.GetSubresource() != "status" {
+		return nil
+	}
+	return p.admitCSINodeStatus(name, a)
+}
+
+// admitCSINodeStatus lets a node write the health of its storage and nothing else that way.
+func (p *Plugin) admitCSINodeStatus(name string, a admission.Attributes) error {
+	if !p.volumeHealth {
+		return errors.New("CSIVolumeHealth feature gate is disabled")
+	}
+	if a.GetOperation() != admission.Update {
+		return fmt.Errorf("unexpected operation %q", a.GetOperation())
+	}
+	old, isOld := a.GetOldObject().(*storagev1.CSINode)
+	o, isNew := a.GetObject().(*storagev1.CSINode)
+	if !isOld || !isNew {
+		return fmt.Errorf("unexpected type %T", a.GetObject())
+	}
+	if !apiequality.Semantic.DeepEqual(old.Spec, o.Spec) {
+		return fmt.Errorf("node %q is not allowed to modify CSINode spec via status", name)
 	}
 	return nil
 }

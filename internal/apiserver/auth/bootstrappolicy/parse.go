@@ -45,6 +45,16 @@ func (s *Policy) Rules(clusterRole string) []rbacv1.PolicyRule {
 	return nil
 }
 
+// AllowCSINodeStatus adds to the role of nodes what the gate CSIVolumeHealth adds to it.
+func (s *Policy) AllowCSINodeStatus() {
+	for _, r := range s.ClusterRoles {
+		if r.Name == "system:node" {
+			r.Rules = append(r.Rules, rbacv1.PolicyRule{Verbs: []string{"get", "patch", "update"},
+				APIGroups: []string{"storage.k8s.io"}, Resources: []string{"csinodes/status"}})
+		}
+	}
+}
+
 // parse reads blocks. A block opens with "clusterrole NAME", "role NAMESPACE NAME" or "controller
 // NAME"; its lines are
 //

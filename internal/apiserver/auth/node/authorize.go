@@ -31,9 +31,11 @@ type Authorizer struct {
 	Graph  *Graph
 	Synced func() bool         // whether the index has seen all Pods
 	Rules  []rbacv1.PolicyRule // of the role system:node, for what the index says nothing about
-	// MaxWait is how long a node may be ahead of the index: it can hear of its new Pod first. A
+	// MaxWait is how long a node may be ahead of the index: it can see its new Pod first. A
 	// request that would be refused waits so long for the index to learn better.
 	MaxWait time.Duration
+	// VolumeHealth lets a node write the status of its CSINode (gate CSIVolumeHealth).
+	VolumeHealth bool
 }
 
 // Authorize implements authorizer.Authorizer.
@@ -95,7 +97,7 @@ func (z *Authorizer) decisionFor(group, resource string) decisionFunc {
 	case "coordination.k8s.io/leases":
 		return authorizeLease
 	case "storage.k8s.io/csinodes":
-		return authorizeCSINode
+		return z.authorizeCSINode
 	case "resource.k8s.io/resourceslices":
 		return z.authorizeResourceSlice
 	case "certificates.k8s.io/podcertificaterequests":
@@ -260,13 +262,16 @@ func authorizeLease(_ context.Context, node string, a authorizer.Attributes) (bo
 	return true, ""
 }
 
-func authorizeCSINode(_ context.Context, node string, a authorizer.Attributes) (bool, string) {
-	switch a.GetVerb() {
-	case "get", "create", "update", "patch", "delete":
-	default:
+func (z *Authorizer) authorizeCSINode(_ context.Context, node string, a authorizer.Attributes) (bool, string) {
+	verb := a.GetVerb()
+	switch sub := a.GetSubresource(); {
+	case sub == "" && !slices.Contains([]string{"get", "create", "update", "patch", "delete"}, verb):
 		return false, "can only get, create, update, patch, or delete a CSINode"
-	}
-	if a.GetSubresource() != "" {
+	case sub == "status" && !z.VolumeHealth:
+		return false, "CSINode status access requires CSIVolumeHealth feature"
+	case sub == "status" && !slices.Contains([]string{"get", "update", "patch"}, verb):
+		return false, "can only get, update, or patch CSINode status"
+	case sub != "" && sub != "status":
 		return false, "cannot authorize CSINode subresources"
 	}
 	if a.GetVerb() != "create" && a.GetName() != node {

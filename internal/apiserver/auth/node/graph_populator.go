@@ -55,7 +55,7 @@ func (f *GraphPopulator) Run(ctx context.Context) {
 		})
 }
 
-// RunSlices follows ResourceSlices too; for servers that serve them.
+// RunSlices follows ResourceSlices until the context ends.
 func (f *GraphPopulator) RunSlices(ctx context.Context) {
 	c := f.Client
 	go runReflector(ctx, &resourcev1.ResourceSlice{}, objectNodeStore{f.Graph, "resourceslices", resourceSliceNode,

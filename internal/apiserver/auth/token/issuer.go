@@ -28,7 +28,7 @@ func NewIssuer(name string, key crypto.Signer) (*Issuer, error) {
 	return &Issuer{name: name, signer: s}, nil
 }
 
-// Issue signs what is wished, counted from now.
+// Issue signs a token for the request; its times count from now.
 func (i *Issuer) Issue(w TokenRequest, now time.Time) (string, error) {
 	raw, err := jwt.Signed(i.signer).Claims(w.Claims(i.name, now)).Serialize()
 	if err != nil {

@@ -58,7 +58,7 @@ type TokenRequest struct {
 	ID        string        // jti
 }
 
-// Claims writes a wish as claims, at the given time.
+// Claims returns the claims of a requested token, issued at the given time.
 func (w TokenRequest) Claims(issuer string, now time.Time) Claims {
 	c := Claims{
 		Claims: jwt.Claims{

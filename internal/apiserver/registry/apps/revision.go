@@ -37,7 +37,6 @@ func controllerRevisions() resourcedef.Kind {
 	return k
 }
 
-// checkRevision wants data that never changes.
 // ownerKind returns an owner's kind with its group, as resources are named.
 func ownerKind(ref *metav1.OwnerReference) string {
 	kind := strings.ToLower(ref.Kind)

@@ -30,7 +30,7 @@ type PodJournal struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Entries are facts with their time and speaker, oldest first.
+	// Entries are facts with their time and component, oldest first.
 	Entries []journal.Entry `json:"entries"`
 }
 

@@ -215,8 +215,8 @@ func gracefulDelete(_ context.Context, o runtime.Object, options *metav1.DeleteO
 }
 
 // GracePeriodSeconds is the grace period of a delete in seconds: what was asked, else the spec's; 0
-// for a Pod that never started anywhere or has ended; a negative wish is one second, the shortest
-// graceful end.
+// for a Pod that never started anywhere or has ended; a negative one counts as one second, the
+// shortest graceful end.
 func GracePeriodSeconds(p *v1.Pod, requestedOptions *int64) int64 {
 	period := int64(0)
 	switch {

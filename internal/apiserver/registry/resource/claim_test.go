@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
+
+	"github.com/gantry-project/gantry/test/expect"
 )
 
 func exact(change func(*resourcev1.ExactDeviceRequest)) *resourcev1.ResourceClaim {
@@ -77,24 +79,17 @@ func TestClaims(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := messages(checkClaim(c.claim, nil).ToAggregate()); got != c.want {
+			if got := expect.ErrorText(checkClaim(c.claim, nil).ToAggregate()); got != c.want {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
 		})
 	}
 	c := exact(nil)
 	c.Spec.Devices.Requests = many
-	if got := messages(checkClaim(c, nil).ToAggregate()); !strings.Contains(got,
+	if got := expect.ErrorText(checkClaim(c, nil).ToAggregate()); !strings.Contains(got,
 		"spec.devices.requests: Too many: 33: must have at most 32 items") {
 		t.Errorf(`got %v, want it with "spec.devices.requests: Too many: 33: must have at most…"`, got)
 	}
-}
-
-func messages(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
 }
 
 // TestAdmin wants claims with admin access only in namespaces that allow it. KEP-5018.
@@ -105,14 +100,14 @@ func TestAdmin(t *testing.T) {
 	c := exact(func(r *resourcev1.ExactDeviceRequest) { r.AdminAccess = ptr.To(true) })
 	const want = "spec.devices.requests[0].adminAccess: Forbidden: admin access to devices requires the " +
 		"`resource.kubernetes.io/admin-access: true` label on the containing namespace"
-	if got := messages(rules.Validate(t.Context(), c).ToAggregate()); got != want {
+	if got := expect.ErrorText(rules.Validate(t.Context(), c).ToAggregate()); got != want {
 		t.Errorf("rules.Validate(t.Context(), c) = %v, want %v", got, want)
 	}
 	labels[resourcev1.DRAAdminNamespaceLabelKey] = "true"
-	if got := messages(rules.Validate(t.Context(), c).ToAggregate()); got != "" {
+	if got := expect.ErrorText(rules.Validate(t.Context(), c).ToAggregate()); got != "" {
 		t.Errorf("rules.Validate(t.Context(), c) = %q, want nothing", got)
 	}
-	if failed = errors.New("away"); messages(rules.Validate(t.Context(), c).ToAggregate()) == "" {
+	if failed = errors.New("away"); expect.ErrorText(rules.Validate(t.Context(), c).ToAggregate()) == "" {
 		t.Error("an unreadable namespace gave admin access")
 	}
 }
@@ -170,7 +165,7 @@ func TestStatus(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := messages(checkStatus(c.now, c.was).ToAggregate())
+			got := expect.ErrorText(checkStatus(c.now, c.was).ToAggregate())
 			if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
@@ -214,7 +209,7 @@ func TestSlices(t *testing.T) {
 			"spec.driver: Invalid value: \"x.example.com\": field is immutable"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := messages(checkSlice(c.slice, c.was).ToAggregate())
+			got := expect.ErrorText(checkSlice(c.slice, c.was).ToAggregate())
 			if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}

@@ -17,7 +17,7 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/auth/token"
 )
 
-// bindToObject looks up the object a token is to be bound to and puts it into the wish.
+// bindToObject looks up the object a token is to be bound to and puts it into the request.
 func (t *TokenREST) bindToObject(ctx context.Context, ref *authenticationv1.BoundObjectReference,
 	w *token.TokenRequest) error {
 	if ref == nil {

@@ -3,6 +3,8 @@ package serviceaccounts
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -12,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
@@ -183,9 +186,37 @@ func validateRequest(s *authenticationv1.TokenRequestSpec) field.ErrorList {
 		errs = append(errs, field.Invalid(spec.Child("audiences"), s.Audiences,
 			"must be length 1 when bound to a webhook config"))
 	}
-	if len(s.Attestations) != 1 {
-		errs = append(errs, field.Invalid(at, s.Attestations,
-			"webhook bound requests require exactly one admissionReviewAPIGroups attestation"))
+	return append(errs, validateAttestations(s.Attestations, at)...)
+}
+
+// validateAttestations validates the attestations of a token that is bound to webhooks: one, about
+// one API group or, by "*", all of them. The core group, "", is the API server's alone, which asks
+// for "*".
+func validateAttestations(all map[string]authenticationv1.AttestationValue, at *field.Path) field.ErrorList {
+	if len(all) != 1 {
+		return field.ErrorList{field.Invalid(at, all,
+			"webhook bound requests require exactly one admissionReviewAPIGroups attestation")}
+	}
+	const groups = authenticationv1.AttestationAdmissionReviewAPIGroups
+	values, known := all[groups]
+	if !known {
+		unknown := slices.Collect(maps.Keys(all))[0]
+		return field.ErrorList{field.NotSupported(at.Key(unknown), unknown, []string{groups})}
+	}
+	at = at.Key(groups)
+	if len(values) != 1 {
+		return field.ErrorList{field.Invalid(at, values, "must specify a single value")}
+	}
+	at, group := at.Index(0), values[0]
+	var errs field.ErrorList
+	switch group {
+	case "":
+		errs = append(errs, field.Invalid(at, group, "may not be an empty string"))
+	case "*":
+	default:
+		for _, reason := range validation.IsDNS1123Subdomain(group) {
+			errs = append(errs, field.Invalid(at, group, "must specify a valid API Group: "+reason))
+		}
 	}
 	return errs
 }

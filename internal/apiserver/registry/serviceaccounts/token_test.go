@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 
@@ -156,6 +157,47 @@ func TestTokenRequests(t *testing.T) {
 			if got := r.Status.ExpirationTimestamp.Sub(r.CreationTimestamp.Time); got !=
 				time.Duration(c.seconds)*time.Second {
 				t.Errorf("expires after %v", got)
+			}
+		})
+	}
+}
+
+// A token for webhooks says about which API group it speaks: one, by the one key there is.
+func TestAttestationsOfTokensForWebhooks(t *testing.T) {
+	for name, c := range map[string]struct {
+		attestations map[string]authenticationv1.AttestationValue
+		want         string // empty: valid
+	}{
+		"one group":  {attestations: map[string]authenticationv1.AttestationValue{"admissionReviewAPIGroups": {"apps"}}},
+		"any group":  {attestations: map[string]authenticationv1.AttestationValue{"admissionReviewAPIGroups": {"*"}}},
+		"a long one": {attestations: map[string]authenticationv1.AttestationValue{"admissionReviewAPIGroups": {"a.b.io"}}},
+		"none": {want: "spec.attestations: Invalid value: null: webhook bound requests require exactly one " +
+			"admissionReviewAPIGroups attestation"},
+		"two": {attestations: map[string]authenticationv1.AttestationValue{"admissionReviewAPIGroups": {"apps"},
+			"other": {"b"}}, want: `spec.attestations: Invalid value: {"admissionReviewAPIGroups":["apps"],"other":["b"]}: ` +
+			"webhook bound requests require exactly one admissionReviewAPIGroups attestation"},
+		"another key": {attestations: map[string]authenticationv1.AttestationValue{"groups": {"apps"}},
+			want: `spec.attestations[groups]: Unsupported value: "groups": supported values: "admissionReviewAPIGroups"`},
+		"no value": {attestations: map[string]authenticationv1.AttestationValue{"admissionReviewAPIGroups": {}},
+			want: "spec.attestations[admissionReviewAPIGroups]: Invalid value: []: must specify a single value"},
+		"two values": {attestations: map[string]authenticationv1.AttestationValue{"admissionReviewAPIGroups": {"a", "b"}},
+			want: `spec.attestations[admissionReviewAPIGroups]: Invalid value: ["a","b"]: must specify a single value`},
+		"the core group": {attestations: map[string]authenticationv1.AttestationValue{"admissionReviewAPIGroups": {""}},
+			want: `spec.attestations[admissionReviewAPIGroups][0]: Invalid value: "": may not be an empty string`},
+		"no group's name": {
+			attestations: map[string]authenticationv1.AttestationValue{"admissionReviewAPIGroups": {"Apps"}},
+			want: `spec.attestations[admissionReviewAPIGroups][0]: Invalid value: "Apps": must specify a valid API Group: ` +
+				"a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must " +
+				"start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is " +
+				`'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := ""
+			if errs := validateAttestations(c.attestations, field.NewPath("spec", "attestations")); len(errs) > 0 {
+				got = errs.ToAggregate().Error()
+			}
+			if got != c.want {
+				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
 		})
 	}

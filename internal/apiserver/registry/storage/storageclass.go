@@ -19,6 +19,7 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
+	"github.com/gantry-project/gantry/internal/defaultclass"
 )
 
 // Limits of a class's parameters.
@@ -56,18 +57,15 @@ func storageClasses() resourcedef.Kind {
 // classRows prints the classes of a list: only there is the one marked that claims get which name
 // none, the youngest of those that say so.
 func classRows(list runtime.Object) func(runtime.Object, resourcedef.RowOptions) []any {
-	var usual *storagev1.StorageClass
+	var all []*storagev1.StorageClass
 	items := list.(*storagev1.StorageClassList).Items
 	for i := range items {
-		if c := &items[i]; usesAllTopologies(c.Annotations) &&
-			(usual == nil || c.CreationTimestamp.After(usual.CreationTimestamp.Time) ||
-				c.CreationTimestamp.Equal(&usual.CreationTimestamp) && c.Name < usual.Name) {
-			usual = c
-		}
+		all = append(all, &items[i])
 	}
+	usual, marked := defaultclass.Newest(all, defaultclass.Storage, defaultclass.StorageBeta)
 	return typed.RowFunc(func(c *storagev1.StorageClass, o resourcedef.RowOptions) []any {
 		cells := classRow(c, o)
-		if usual != nil && c.Name == usual.Name {
+		if marked && c.Name == usual.Name {
 			cells[0] = c.Name + " (default)"
 		}
 		return cells
@@ -84,12 +82,6 @@ func classRow(c *storagev1.StorageClass, o resourcedef.RowOptions) []any {
 	}
 	return []any{c.Name, c.Provisioner, string(reclaim), string(mode), typed.Deref(c.AllowVolumeExpansion),
 		printers.TimestampSince(c.CreationTimestamp, o.Now)}
-}
-
-// usesAllTopologies says that a class asks to be that of claims that name none.
-func usesAllTopologies(annotations map[string]string) bool {
-	return annotations["storageclass.kubernetes.io/is-default-class"] == "true" ||
-		annotations["storageclass.beta.kubernetes.io/is-default-class"] == "true"
 }
 
 func checkClass(c, previous *storagev1.StorageClass) field.ErrorList {

@@ -2,7 +2,6 @@ package state_test
 
 import (
 	"errors"
-	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -11,21 +10,13 @@ import (
 
 	"github.com/gantry-project/gantry/internal/kubelet/checkpointmanager"
 	"github.com/gantry-project/gantry/internal/kubelet/cpumanager/state"
+	"github.com/gantry-project/gantry/test/expect"
 )
-
-func read(t *testing.T, name string) []byte {
-	t.Helper()
-	raw, err := os.ReadFile("testdata/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return raw
-}
 
 // TestUpstreamsFile reads what kubelet v1.37.2 wrote (hack/numadiff) and writes the same bytes, and
 // reads the forms of earlier kubelets to the same state.
 func TestUpstreamsFile(t *testing.T) {
-	newest := read(t, "cpu_manager_state")
+	newest := expect.File(t, "testdata/cpu_manager_state")
 	want, err := state.Unmarshal(newest, "static")
 	if err != nil {
 		t.Fatal(err)
@@ -37,7 +28,7 @@ func TestUpstreamsFile(t *testing.T) {
 		t.Errorf("written again: got %s and error %v, want %s", got, err, newest)
 	}
 	for _, name := range []string{"cpu_manager_state.v2", "cpu_manager_state.v3"} {
-		raw := read(t, name)
+		raw := expect.File(t, "testdata/"+name)
 		got, err := state.Unmarshal(raw, "static")
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: got %+v and error %v, want %+v", name, got, err, want)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -22,6 +21,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/devicemanager/checkpoint"
 	"github.com/gantry-project/gantry/internal/kubelet/devicemanager/deviceplugintest"
 	"github.com/gantry-project/gantry/internal/kubelet/devicemanager/manager"
+	"github.com/gantry-project/gantry/test/statefile"
 )
 
 const gpu = "vendor.com/gpu"
@@ -49,25 +49,6 @@ type history struct {
 
 func (h *history) file() string { return filepath.Join(h.dir, checkpoint.File) }
 
-// saved is the checkpoint as it lies on the disk; nil: there is none.
-func (h *history) saved() []byte {
-	raw, err := os.ReadFile(h.file())
-	if err != nil && !os.IsNotExist(err) {
-		h.t.Fatal(err)
-	}
-	return raw
-}
-
-func (h *history) restore(raw []byte) {
-	err := os.Remove(h.file())
-	if raw != nil {
-		err = os.WriteFile(h.file(), raw, 0o600)
-	}
-	if err != nil && !os.IsNotExist(err) {
-		h.t.Fatal(err)
-	}
-}
-
 func (h *history) start() {
 	h.m = manager.New(manager.Deps{Dir: h.dir, Sockets: &h.sockets, CapacityChanged: func() {},
 		HealthChanged: func(types.UID) {}, Active: func(uid types.UID) bool {
@@ -90,7 +71,7 @@ func (h *history) start() {
 func (h *history) kill(point string, raw []byte) {
 	h.kills[point]++
 	h.end()
-	h.restore(raw)
+	statefile.Restore(h.t, h.file(), raw)
 	h.start()
 	if h.serves && h.r.IntN(4) > 0 { // else the plugin comes back later
 		h.register()
@@ -102,7 +83,7 @@ func (h *history) point(name string) bool {
 	if h.r.IntN(6) > 0 {
 		return false
 	}
-	h.kill(name, h.saved())
+	h.kill(name, statefile.Read(h.t, h.file()))
 	return true
 }
 
@@ -142,7 +123,7 @@ func (h *history) allocateCalled(ids []string) {
 		}
 	}
 	if h.inPlugin {
-		raw := h.saved()
+		raw := statefile.Read(h.t, h.file())
 		h.found, h.inPlugin = &raw, false
 	}
 }

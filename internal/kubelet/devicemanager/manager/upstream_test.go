@@ -1,15 +1,9 @@
 package manager_test
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
 	_ "embed"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"os"
 	"reflect"
 	"slices"
 	"sync"
@@ -24,35 +18,18 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/devicemanager/deviceplugintest"
 	"github.com/gantry-project/gantry/internal/kubelet/devicemanager/manager"
 	"github.com/gantry-project/gantry/test/devicescenario"
+	"github.com/gantry-project/gantry/test/replay/recorded"
 )
 
 //go:embed testdata/devices.json.gz
-var recorded []byte
+var answers []byte
 
 // TestDevicesAreUpstreams replays random histories of devices and Pods: hints, devices and errors
 // must be those of kubelet v1.37.2's device manager (hack/numadiff -devices).
 // row: DEV-07
 func TestDevicesAreUpstreams(t *testing.T) {
-	in := recorded
-	if file := os.Getenv("DEVICE_ANSWERS"); file != "" {
-		raw, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		in = raw
-	}
-	zip, err := gzip.NewReader(bytes.NewReader(in))
-	if err != nil {
-		t.Fatal(err)
-	}
-	dec, scenarios, given, refused, wrong := json.NewDecoder(zip), 0, 0, 0, 0
-	for {
-		var r devicescenario.Recorded
-		if err := dec.Decode(&r); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			t.Fatal(err)
-		}
+	scenarios, given, refused, wrong := 0, 0, 0, 0
+	for r := range recorded.All[devicescenario.Recorded](t, answers, "DEVICE_ANSWERS") {
 		scenarios++
 		for _, a := range r.Answers {
 			given += len(a.Devices)
@@ -88,11 +65,8 @@ func replay(t *testing.T, r devicescenario.Recorded) string {
 		nodes = append(nodes, n)
 	}
 	var sockets deviceplugintest.Sockets
-	dir, err := os.MkdirTemp(quickDir(), "devices")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
+	dir, remove := recorded.TempDir(t, "devices")
+	defer remove()
 	m := manager.New(manager.Deps{Dir: dir, Sockets: &sockets, CapacityChanged: func() {},
 		HealthChanged: func(types.UID) {},
 		NUMANodes:     nodes, Active: func(uid types.UID) bool {
@@ -216,12 +190,4 @@ func sameAnswer(a, b devicescenario.Answer) bool {
 	}
 	return a.Error == b.Error && reflect.DeepEqual(clean(a.Hints), clean(b.Hints)) &&
 		reflect.DeepEqual(clean(a.Devices), clean(b.Devices))
-}
-
-// quickDir is a directory in memory, where there is one: checkpoints are synced to the disk.
-func quickDir() string {
-	if _, err := os.Stat("/dev/shm"); err == nil {
-		return "/dev/shm"
-	}
-	return ""
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,11 +17,11 @@ import (
 
 	"github.com/gantry-project/gantry/internal/kubelet/dra/manager"
 	"github.com/gantry-project/gantry/internal/kubelet/dra/state"
+	"github.com/gantry-project/gantry/test/statefile"
 )
 
 // claimHistory is a node whose kubelet and drivers are killed. What drivers hold and what
-// containers
-// were made with is what counts.
+// containers were made with is what counts.
 type claimHistory struct {
 	*node
 	r       *rand.Rand
@@ -40,26 +39,12 @@ type claimHistory struct {
 
 func (h *claimHistory) file() string { return filepath.Join(h.dir, state.File) }
 
-func (h *claimHistory) saved() []byte {
-	raw, err := os.ReadFile(h.file())
-	if err != nil && !os.IsNotExist(err) {
-		h.t.Fatal(err)
-	}
-	return raw
-}
-
 // kill ends the kubelet with its file as it was, and starts the next one; drivers register again,
 // now or later.
 func (h *claimHistory) kill(point string, raw []byte) {
 	h.kills[point]++
 	h.stop()
-	err := os.Remove(h.file())
-	if raw != nil {
-		err = os.WriteFile(h.file(), raw, 0o600)
-	}
-	if err != nil && !os.IsNotExist(err) {
-		h.t.Fatal(err)
-	}
+	statefile.Restore(h.t, h.file(), raw)
 	h.start()
 	for _, d := range h.drivers {
 		if h.serves[d] {
@@ -72,7 +57,7 @@ func (h *claimHistory) point(name string) bool {
 	if h.r.IntN(6) > 0 {
 		return false
 	}
-	h.kill(name, h.saved())
+	h.kill(name, statefile.Read(h.t, h.file()))
 	return true
 }
 
@@ -96,7 +81,7 @@ func (h *claimHistory) prepareCalled() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.inCall {
-		raw := h.saved()
+		raw := statefile.Read(h.t, h.file())
 		h.found, h.inCall = &raw, false
 	}
 }

@@ -4,7 +4,7 @@
 // File systems tell nobody that a directory grew, so Pods with such limits are measured in each
 // pass of the eviction manager, others never. What a Pod does in its first ten seconds is not held
 // against it: programs unpack and clean up then. In: Pods, measurements (stats). Out: events, and
-// wishes that Pods end. Package eviction decides.
+// requests that Pods end. Package eviction decides.
 package localstorage
 
 import (

@@ -65,7 +65,7 @@ func (m *Manager) evict(ctx context.Context, d eviction.Decision) bool {
 	}
 	p := v.Pod
 	terminated, ok := m.d.KillPod(p.UID, podplan.Termination{Cause: "evicted", Reason: eviction.Reason,
-		Message: v.Message, Victim: v.Message, RequestedAt: time.Now(), Grace: v.Grace})
+		Message: v.Message, Victim: v.Message, RequestedAt: time.Now(), Grace: v.Grace, Immediate: d.Target.Hard()})
 	if !ok {
 		return false // it has gone by itself; the next look has other figures
 	}

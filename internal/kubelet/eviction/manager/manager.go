@@ -28,6 +28,10 @@ const (
 	podCleanupPoll    = 100 * time.Millisecond
 )
 
+// limitsPatience is how long a hard threshold waits until Pods were held against their own limits,
+// which go first.
+const limitsPatience = 20 * time.Millisecond
+
 // Deps is what a Manager works with. Fields without a note are required.
 type Deps struct {
 	Config  eviction.Config
@@ -50,7 +54,7 @@ type Deps struct {
 	Meter   Meter
 }
 
-// Meter hears of figures; a nil field of nothing.
+// Meter receives figures; a nil field receives nothing.
 type Meter struct {
 	Observed  func(eviction.Observations) // at each look
 	StatsAge  func(signal string, age time.Duration)
@@ -63,11 +67,16 @@ type Manager struct {
 	state    eviction.State     // of Run alone, as all below but conditions
 	victims  map[types.UID]bool // asked to end and, as far as is known, not there yet
 	reported reports
-	// when Pods were last held against limits of their own
-	limitsChecked time.Time
+	limits   limits
 
 	mu         sync.Mutex
 	conditions []v1.NodeConditionType
+}
+
+// limits is how Pods are held against limits of their own.
+type limits struct {
+	checked   time.Time // when that was last begun
+	measuring chan bool // what comes of it; nil: it is over
 }
 
 // reports are what was reported and is not reported again.
@@ -116,9 +125,9 @@ func (m *Manager) look(ctx context.Context) bool {
 	}
 	d := eviction.Decide(in)
 	m.publish(d)
-	if m.overLimits(ctx, in.Now) {
+	if some, told := m.overLimits(ctx, d, in.Now); some || told {
 		m.state = d.State
-		return false
+		return told
 	}
 	m.reportFruitless(ctx, d)
 	if d.Target == nil {
@@ -146,13 +155,36 @@ func (m *Manager) look(ctx context.Context) bool {
 }
 
 // overLimits has Pods over limits of their own end, once a period: looks that the kernel asks for
-// may come in quick succession, and measuring disks is dear.
-func (m *Manager) overLimits(ctx context.Context, now time.Time) bool {
-	if m.d.OverLimits == nil || now.Sub(m.limitsChecked) < Period-time.Second {
-		return false
+// may come in quick succession, and measuring disks is dear. What is short at once does not wait
+// long for that. some: Pods have to go. told: the kernel asked for a look meanwhile.
+func (m *Manager) overLimits(ctx context.Context, d eviction.Decision, now time.Time) (some, told bool) {
+	if m.limits.measuring != nil {
+		select {
+		case some = <-m.limits.measuring:
+			m.limits.measuring = nil
+		default:
+		}
+		return some, false
 	}
-	m.limitsChecked = now
-	return m.d.OverLimits(ctx)
+	if m.d.OverLimits == nil || now.Sub(m.limits.checked) < Period-time.Second {
+		return false, false
+	}
+	measuring := make(chan bool, 1)
+	m.limits = limits{checked: now, measuring: measuring}
+	go func() { measuring <- m.d.OverLimits(ctx) }()
+	var patience <-chan time.Time
+	if d.Target != nil && d.Target.Hard() {
+		patience = time.After(limitsPatience)
+	}
+	select {
+	case some = <-m.limits.measuring:
+		m.limits.measuring = nil
+	case <-m.d.Notices:
+		told = true
+	case <-patience:
+	case <-ctx.Done():
+	}
+	return some, told
 }
 
 // observe reads the node.

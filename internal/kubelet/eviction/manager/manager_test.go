@@ -405,6 +405,53 @@ func TestPodsOverTheirOwnLimitsGoFirst(t *testing.T) {
 	})
 }
 
+// Disks that are slow to measure hold up neither the kernel's notice of memory nor a hard
+// threshold.
+func TestMeasuringDisksHoldsUpNoEvictionForMemory(t *testing.T) {
+	for _, notice := range []bool{true, false} {
+		run(t, eviction.MemoryAvailable, func(w *testNode) {
+			measured := make(chan bool)
+			w.d.Notices = w.kernel
+			w.d.OverLimits = func(context.Context) bool { return <-measured }
+			w.add("web", 50*gi)
+			if !notice {
+				w.free = gi
+			}
+			begun := time.Now()
+			w.begin()
+			if notice {
+				w.pass(time.Second)
+				begun, w.free = time.Now(), gi
+				w.kernel <- "memory pressure"
+			}
+			w.pass(100 * time.Millisecond)
+			if len(w.ends) != 1 || w.ends["web"].RequestedAt.Sub(begun) > 50*time.Millisecond {
+				t.Errorf("notice %t: got %v asked to end %s after the node ran short, want web within 50ms", notice,
+					w.ends, w.ends["web"].RequestedAt.Sub(begun))
+			}
+			close(measured)
+		})
+	}
+}
+
+// row: EVC-09
+func TestOnlyAHardThresholdHasSignalsPastTheRuntime(t *testing.T) {
+	for _, hard := range []bool{true, false} {
+		run(t, eviction.MemoryAvailable, func(w *testNode) {
+			if !hard {
+				w.d.Config.Thresholds[0].Grace = time.Second
+			}
+			w.free = gi
+			w.add("web", 50*gi)
+			w.begin()
+			w.pass(15 * time.Second)
+			if end, asked := w.ends["web"]; !asked || end.Immediate != hard {
+				t.Errorf("hard %t: got %+v, %t, want web asked to end, Immediate %t", hard, end, asked, hard)
+			}
+		})
+	}
+}
+
 func TestFailedObservationIsRepeated(t *testing.T) {
 	run(t, eviction.MemoryAvailable, func(w *testNode) {
 		w.unreadable, w.free = errors.New("no cgroups"), gi

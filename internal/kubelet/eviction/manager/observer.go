@@ -4,10 +4,13 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -51,6 +54,7 @@ type Observer struct {
 
 	mu     sync.Mutex
 	mounts mounts
+	asking bool // the runtime was asked for mounts and has not answered
 }
 
 // mounts is where the runtime keeps its files, as it was last told.
@@ -62,6 +66,9 @@ type mounts struct {
 
 // mountsAge is how long the runtime's answer about its directories is believed.
 const mountsAge = 10 * time.Minute
+
+// firstMounts is how long a look waits for the first answer.
+const firstMounts = 2 * time.Second
 
 // Observe reads the node. What cannot be read is left out, so that a file system that hangs does
 // not hide that memory is short; the error is about all together.
@@ -109,20 +116,55 @@ func (o *Observer) filesystem(dir string, now time.Time) eviction.Filesystem {
 }
 
 // runtimeMounts asks the runtime where its files are, and now and then again; an answer that does
-// not come leaves the last one.
+// not come leaves the last one. Only the first question is waited for, and not long: a runtime that
+// is slow must not hide that memory is short.
 func (o *Observer) runtimeMounts(ctx context.Context, now time.Time) mounts {
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	if !o.mounts.read.IsZero() && now.Sub(o.mounts.read) < mountsAge {
-		return o.mounts
+	known := o.mounts
+	if !known.read.IsZero() && now.Sub(known.read) < mountsAge || o.asking {
+		o.mu.Unlock()
+		return known
 	}
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	o.asking = true
+	o.mu.Unlock()
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		o.askMounts(ctx, now)
+	}()
+	if !known.read.IsZero() {
+		return known
+	}
+	select {
+	case <-answered:
+	case <-time.After(firstMounts):
+	case <-ctx.Done():
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.mounts
+}
+
+// askMounts asks once, and notes the answer.
+func (o *Observer) askMounts(ctx context.Context, now time.Time) {
+	m, ok := o.readMounts(ctx)
+	m.read = now
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.asking = false
+	if ok {
+		o.mounts = m
+	}
+}
+
+func (o *Observer) readMounts(ctx context.Context) (m mounts, ok bool) {
+	ctx, cancel := context.WithTimeout(ctx, Period)
 	defer cancel()
 	info, err := o.Images.ImageFsInfo(ctx)
 	if err != nil || len(info.GetImageFilesystems()) == 0 {
-		return o.mounts
+		return m, false
 	}
-	m := mounts{read: now, images: info.ImageFilesystems[0].GetFsId().GetMountpoint()}
+	m.images = info.ImageFilesystems[0].GetFsId().GetMountpoint()
 	m.containers = m.images
 	if list := info.GetContainerFilesystems(); len(list) > 0 {
 		m.containers = list[0].GetFsId().GetMountpoint()
@@ -130,14 +172,13 @@ func (o *Observer) runtimeMounts(ctx context.Context, now time.Time) mounts {
 	root, errRoot := o.Host.Device(o.RootDir)
 	images, errImages := o.Host.Device(m.images)
 	if errRoot != nil || errImages != nil {
-		return o.mounts
+		return m, false
 	}
 	m.disks.DedicatedImageFs = root != images
 	if containers, err := o.Host.Device(m.containers); err == nil {
 		m.disks.SplitImageFs = containers != images
 	}
-	o.mounts = m
-	return m
+	return m, true
 }
 
 // Measure reads what Pods take of a resource. Memory and processes are read from cgroups, without
@@ -155,27 +196,43 @@ func (o *Observer) Measure(ctx context.Context, of v1.ResourceName,
 		}
 		return out, nil
 	}
-	for _, p := range pods {
-		at := o.PodPath(p)
-		memory, err := o.Cgroups.MemoryUse(at)
-		if err != nil {
-			continue
+	uses := make([]*eviction.PodUse, len(pods))
+	var all errgroup.Group
+	all.SetLimit(runtime.GOMAXPROCS(0)) // the kernel sums up what it counts on each CPU at every reading
+	for i, p := range pods {
+		all.Go(func() error {
+			uses[i] = o.measureCgroup(of, p)
+			return nil
+		})
+	}
+	_ = all.Wait() // no reading fails the others
+	for i, p := range pods {
+		if uses[i] != nil {
+			out[p.UID] = *uses[i]
 		}
-		u := eviction.PodUse{Memory: signed(memory.WorkingSet)}
-		if of == v1.ResourceMemory {
-			u.Containers = o.containers(p, at)
-		} else if list, err := o.Cgroups.Processes(at); err == nil {
-			u.Processes = uint64(len(list))
-		}
-		out[p.UID] = u
 	}
 	return out, nil
+}
+
+// measureCgroup reads what a Pod takes of memory or processes; nil when it has no cgroup.
+func (o *Observer) measureCgroup(of v1.ResourceName, p *v1.Pod) *eviction.PodUse {
+	at := o.PodPath(p)
+	memory, err := o.Cgroups.MemoryUse(at)
+	if err != nil {
+		return nil
+	}
+	u := &eviction.PodUse{Memory: signed(memory.WorkingSet)}
+	if of == v1.ResourceMemory {
+		u.Containers = o.containers(p, at)
+	} else if list, err := o.Cgroups.Processes(at); err == nil {
+		u.Processes = uint64(len(list))
+	}
+	return u
 }
 
 // containers reads the memory of the containers that the Pod's status names.
 func (o *Observer) containers(p *v1.Pod, at string) []eviction.ContainerUse {
 	var out []eviction.ContainerUse
-	children, _ := o.Cgroups.List(at) // none: the Pod has ended meanwhile
 	for _, list := range [][]v1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses,
 		p.Status.EphemeralContainerStatuses} {
 		for _, s := range list {
@@ -183,17 +240,30 @@ func (o *Observer) containers(p *v1.Pod, at string) []eviction.ContainerUse {
 			if !ok || id == "" || s.State.Running == nil {
 				continue
 			}
-			for _, name := range children {
-				if !strings.Contains(name, id) { // the id itself, or cri-containerd-ID.scope with systemd
-					continue
-				}
-				if memory, err := o.Cgroups.MemoryUse(path.Join(at, name)); err == nil {
-					out = append(out, eviction.ContainerUse{Name: s.Name, Memory: signed(memory.WorkingSet)})
-				}
+			if memory, err := o.containerMemory(at, id); err == nil {
+				out = append(out, eviction.ContainerUse{Name: s.Name, Memory: signed(memory.WorkingSet)})
 			}
 		}
 	}
 	return out
+}
+
+// containerMemory reads the memory of a container by its id, which is the name of its cgroup, or
+// with systemd a part of it (cri-containerd-ID.scope): listing costs more than a reading.
+func (o *Observer) containerMemory(at, id string) (usage.MemoryUse, error) {
+	memory, err := o.Cgroups.MemoryUse(path.Join(at, id))
+	if err == nil {
+		return memory, nil
+	}
+	children, listErr := o.Cgroups.List(at)
+	if listErr != nil {
+		return memory, listErr
+	}
+	i := slices.IndexFunc(children, func(name string) bool { return strings.Contains(name, id) })
+	if i < 0 {
+		return memory, err // it has ended meanwhile
+	}
+	return o.Cgroups.MemoryUse(path.Join(at, children[i]))
 }
 
 func signed(n uint64) *int64 {

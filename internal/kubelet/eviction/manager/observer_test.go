@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -171,6 +172,7 @@ func TestSignalsOfDisksAndProcesses(t *testing.T) {
 	}
 }
 
+// row: EVC-14
 func TestADeadFileServerHidesNoMemoryPressure(t *testing.T) {
 	tree := trees(t, 0)["v2"]
 	o := observer(tree, "/far")
@@ -226,4 +228,54 @@ func TestUseOfPods(t *testing.T) {
 			t.Errorf("%s: got %+v, %v, want what the snapshot has", of, got, err)
 		}
 	}
+}
+
+// slowImages is a runtime that does not answer before it is let.
+type slowImages struct {
+	images
+	let   chan struct{}
+	asked chan struct{}
+}
+
+func (s slowImages) ImageFsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, error) {
+	s.asked <- struct{}{}
+	<-s.let
+	return s.images.ImageFsInfo(ctx)
+}
+
+// A runtime that does not say where its files are holds up the first look for a moment, and no
+// other one.
+func TestARuntimeThatDoesNotAnswerHoldsUpNoLook(t *testing.T) {
+	tree := trees(t, gi)["v2"]
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		s := slowImages{images{dir, dir}, make(chan struct{}), make(chan struct{}, 10)}
+		o := observer(tree, dir)
+		o.Images = s
+		look := func(most time.Duration, imageFs bool) {
+			t.Helper()
+			begun := time.Now()
+			f, _, err := o.Observe(t.Context())
+			if took := time.Since(begun); err != nil || f.Memory == nil || took > most {
+				t.Errorf("got %+v, %v after %s, want memory within %s", f, err, took, most)
+			}
+			if (f.ImageFs.Bytes != nil) != imageFs {
+				t.Errorf("got %+v of the images, want it known: %t", f.ImageFs, imageFs)
+			}
+		}
+		look(2*time.Second, false)
+		look(0, false)
+		close(s.let)
+		synctest.Wait()
+		look(0, true)
+		if len(s.asked) != 1 {
+			t.Errorf("the runtime was asked %d times, want once", len(s.asked))
+		}
+		s.let = make(chan struct{})
+		o.Images = s
+		time.Sleep(11 * time.Minute)
+		look(0, true) // the last answer, while it is asked again
+		close(s.let)
+		synctest.Wait()
+	})
 }

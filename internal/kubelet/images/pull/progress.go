@@ -15,7 +15,7 @@ const (
 	maxProgressInterval   = 10 * time.Second
 )
 
-// join adds a Pod to those who hear of the flight. Callers hold Puller.mu.
+// join adds a Pod to those that get the progress of the pull. Callers hold Puller.mu.
 func (f *sharedPull) join(t *podPull) {
 	f.waiters++
 	f.listeners = append(f.listeners, t)

@@ -22,8 +22,8 @@ type queueEntry struct {
 	onPosition func(place int, running []string) // called with turns.mu held, whenever the place in the queue changes
 }
 
-// enter waits until the image may be pulled. told hears the place in the queue whenever it changes,
-// never when there is none to wait in.
+// enter waits until the image may be pulled. told is called with the place in the queue whenever it
+// changes, never when there is none to wait in.
 func (t *pullQueue) enter(ctx context.Context, image string,
 	onPosition func(place int, running []string)) (waited bool, err error) {
 	t.mu.Lock()

@@ -2,28 +2,19 @@ package state_test
 
 import (
 	"errors"
-	"os"
 	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/gantry-project/gantry/internal/kubelet/checkpointmanager"
 	"github.com/gantry-project/gantry/internal/kubelet/memorymanager/state"
+	"github.com/gantry-project/gantry/test/expect"
 )
-
-func read(t *testing.T, name string) []byte {
-	t.Helper()
-	raw, err := os.ReadFile("testdata/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return raw
-}
 
 // TestUpstreamsFile reads what kubelet v1.37.2 wrote (hack/numadiff) and writes the same bytes, and
 // reads the forms of earlier kubelets to the same state.
 func TestUpstreamsFile(t *testing.T) {
-	newest := read(t, "memory_manager_state")
+	newest := expect.File(t, "testdata/memory_manager_state")
 	want, err := state.Unmarshal(newest, "Static")
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +26,7 @@ func TestUpstreamsFile(t *testing.T) {
 		t.Errorf("written again: got %s and error %v, want %s", got, err, newest)
 	}
 	for _, name := range []string{"memory_manager_state.v1", "memory_manager_state.v2"} {
-		raw := read(t, name)
+		raw := expect.File(t, "testdata/"+name)
 		got, err := state.Unmarshal(raw, "Static")
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: got %+v and error %v, want %+v", name, got, err, want)

@@ -1,10 +1,10 @@
-// Package mirror shows static Pods to the API, each by a Pod there that mirrors it.
+// Package mirror shows static Pods in the API, each by a mirror Pod.
 //
-// What decide.go decides of one name: make the mirror, take away one that is out of date, whose Pod
-// has left the node, or that somebody is deleting (it is made again); manager.go keeps that true
-// and stands between the API's Pods and the merge (mirrors are none of the node's Pods) and between
-// the workers and the status writer (a static Pod's status belongs on its mirror). Mirrors are
-// one-way: nothing in them is heeded.
+// decide.go decides for one name: create the mirror Pod, or delete one that is out of date, whose
+// static Pod has left the node, or that somebody is deleting (it is created again). manager.go acts
+// on that. It keeps mirror Pods out of the Pods from the API that the node runs, and writes a
+// static Pod's status to its mirror Pod. Mirrors are one-way: changes of a mirror Pod have no
+// effect.
 //
 // In: static Pods and their statuses, mirrors as the API has them, this node's object. Out:
 // creations and deletions, statuses of mirrors.

@@ -30,7 +30,7 @@ type Actions interface {
 	Do(ctx context.Context, j podactions.Job, a podplan.Action) error
 }
 
-// Plan is what is carried out, and who hears of it.
+// Plan is what is carried out, and who is told of it.
 type Plan struct {
 	Do      []podplan.Action
 	Job     podactions.Job // Step and CgroupReady are set here

@@ -92,6 +92,60 @@ func (m *NodeInfoManager) UninstallCSIDriver(ctx context.Context, name string) e
 	})
 }
 
+// UpdateStorageHealth writes what a driver says of its storage into the CSINode's status, unless it
+// says the same as there: messages alone make no difference, as upstream.
+func (m *NodeInfoManager) UpdateStorageHealth(ctx context.Context, name string,
+	conditions []storagev1.StorageHealthCondition) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	api := m.Client.StorageV1().CSINodes()
+	return retry.OnError(retry.DefaultRetry, conflicts, func() error {
+		o, err := api.Get(ctx, m.NodeName, metav1.GetOptions{})
+		if err != nil || !setStorageHealth(o, name, conditions) {
+			return err
+		}
+		_, err = api.UpdateStatus(ctx, o, metav1.UpdateOptions{})
+		return err
+	})
+}
+
+// setStorageHealth puts a driver's conditions in; false when it has the same.
+func setStorageHealth(o *storagev1.CSINode, name string, conditions []storagev1.StorageHealthCondition) bool {
+	var rest []storagev1.StorageHealth
+	var old []storagev1.StorageHealthCondition
+	for _, h := range o.Status.StorageHealth {
+		if h.Name == name {
+			old = h.HealthConditions
+		} else {
+			rest = append(rest, h)
+		}
+	}
+	if maps.Equal(identities(old), identities(conditions)) {
+		return false
+	}
+	if len(conditions) > 0 {
+		rest = append(rest, storagev1.StorageHealth{Name: name, HealthConditions: conditions})
+	}
+	o.Status.StorageHealth = rest
+	return true
+}
+
+// identities tell conditions apart: status, reason, and what they are about.
+func identities(list []storagev1.StorageHealthCondition) map[[4]string]bool {
+	out := map[[4]string]bool{}
+	for _, c := range list {
+		id := [4]string{string(c.Status), c.Reason}
+		if c.AccessMode != nil {
+			id[2] = string(*c.AccessMode)
+		}
+		if c.VolumeMode != nil {
+			id[3] = string(*c.VolumeMode)
+		}
+		out[id] = true
+	}
+	return out
+}
+
 func csiNodeDriver(name string, info *csipb.NodeGetInfoResponse) storagev1.CSINodeDriver {
 	d := storagev1.CSINodeDriver{Name: name, NodeID: info.GetNodeId(),
 		TopologyKeys: slices.Sorted(maps.Keys(info.GetAccessibleTopology().GetSegments()))}

@@ -192,7 +192,7 @@ func (r *rig) mount(pod *v1.Pod) volume.Mounted {
 	return got["v"]
 }
 
-// refused mounts in vain and returns why.
+// refused mounts, wants an error, and returns it.
 func (r *rig) refused(pod *v1.Pod) string {
 	r.t.Helper()
 	_, err := r.MountVolumes(r.t.Context(), pod)

@@ -58,6 +58,9 @@ func (p Plugin) SetUp(ctx context.Context, a volume.MounterArgs) (volume.Mounted
 	if err := prepareTarget(a, m.Path); err != nil {
 		return m, err
 	}
+	if a.Attempted != nil {
+		a.Attempted(m.Path)
+	}
 	if _, err := x.node.NodePublishVolume(ctx, r); err != nil {
 		return m, err
 	}

@@ -50,6 +50,9 @@ func (p Plugin) MountDevice(ctx context.Context, a volume.DeviceMounterArgs) err
 			a.Data.DeviceMountPath,
 			err)
 	}
+	if a.Attempted != nil {
+		a.Attempted(a.Data.DeviceMountPath)
+	}
 	_, err = x.node.NodeStageVolume(ctx, &csipb.NodeStageVolumeRequest{VolumeId: a.Data.VolumeHandle,
 		PublishContext: published, StagingTargetPath: a.Data.DeviceMountPath, VolumeCapability: c, Secrets: secrets,
 		VolumeContext: source.VolumeAttributes})

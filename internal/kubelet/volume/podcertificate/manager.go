@@ -29,7 +29,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
 )
 
-// Deps are its neighbours.
+// Deps is what a Manager works with.
 type Deps struct {
 	Client  kubernetes.Interface
 	Node    func() *v1.Node // as the API has it; nil before it is registered
@@ -205,7 +205,7 @@ func (c *Manager) createRequest(ctx context.Context, pod *v1.Pod, p *v1.PodCerti
 		createdAt: c.d.Now()}, nil
 }
 
-// watch begins to hear of this node's requests.
+// watch begins to follow this node's requests.
 func (c *Manager) watch(node string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -33,7 +33,7 @@ func (p *Plugin) isSchedulableAfterPodChange(_ logr.Logger, pod *v1.Pod, _, now 
 	}
 	members, err := p.sources.Members(g.Namespace, g.Name)
 	if err == nil && len(members) < int(g.Spec.MinMember) {
-		return framework.QueueSkip, nil // it would hear the same again
+		return framework.QueueSkip, nil // it would be refused again
 	}
 	return framework.Queue, err
 }

@@ -117,9 +117,6 @@ func (*Plugin) PreFilterExtensions() framework.PreFilterExtensions { return nil 
 // classes that are there.
 func (pl *Plugin) checkClaim(w *cycleState, i int, c *resourceapi.ResourceClaim) *framework.Status {
 	if a := c.Status.Allocation; a != nil {
-		if !resourceclaim.CanBeReserved(c) {
-			return unresolvable(textInUse)
-		}
 		if a.NodeSelector == nil {
 			return nil
 		}

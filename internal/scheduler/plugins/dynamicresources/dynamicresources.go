@@ -28,7 +28,6 @@ const (
 
 // Texts of upstream.
 const (
-	textInUse       = "resourceclaim in use"
 	textUnavailable = "resourceclaim not available on the node"
 	textNotAll      = "cannot allocate all claims"
 	textPools       = "invalid resource pools were encountered"

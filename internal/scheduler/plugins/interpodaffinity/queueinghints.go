@@ -22,8 +22,8 @@ func (pl *Plugin) EventsToRegister(context.Context) ([]framework.ClusterEventWit
 	}, nil
 }
 
-// isSchedulableAfterPodChange: a Pod that is wanted came, or one that is minded, or that minds,
-// went.
+// isSchedulableAfterPodChange: a Pod came that the affinity wants, or one went that either Pod's
+// anti-affinity excludes.
 func (pl *Plugin) isSchedulableAfterPodChange(_ logr.Logger, p *v1.Pod,
 	before, after any) (framework.QueueingHint, error) {
 	own, err := snapshot.NewPodInfo(p)

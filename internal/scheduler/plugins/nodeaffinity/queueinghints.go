@@ -39,7 +39,7 @@ func (pl *Plugin) EventsToRegister(context.Context) ([]framework.ClusterEventWit
 	}, nil
 }
 
-// explainMismatch says what of the Pod's wishes the node lacks and how to give it.
+// explainMismatch says which of the Pod's requirements the node does not meet, and how to meet it.
 func explainMismatch(p *v1.Pod, n *v1.Node) (detail, fix string) {
 	for _, key := range slices.Sorted(maps.Keys(p.Spec.NodeSelector)) {
 		want := p.Spec.NodeSelector[key]

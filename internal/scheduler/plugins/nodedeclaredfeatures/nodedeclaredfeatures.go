@@ -56,17 +56,16 @@ type preFilterState struct{ ndf.FeatureSet }
 // Clone shares: nothing changes it.
 func (n preFilterState) Clone() framework.StateData { return n }
 
-func (pl *Plugin) requiredFeatures(p *v1.Pod) (ndf.FeatureSet, error) {
-	return pl.framework.InferForPodScheduling(&ndf.PodInfo{Spec: &p.Spec, Status: &p.Status}, pl.release)
+// requiredFeatures is what the Pod needs; the library's one error is that of no release.
+func (pl *Plugin) requiredFeatures(p *v1.Pod) ndf.FeatureSet {
+	set, _ := pl.framework.InferForPodScheduling(&ndf.PodInfo{Spec: &p.Spec, Status: &p.Status}, pl.release)
+	return set
 }
 
 // PreFilter finds out what the Pod needs; most Pods need nothing.
 func (pl *Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1.Pod,
 	_ []framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
-	set, err := pl.requiredFeatures(p)
-	if err != nil {
-		return nil, framework.AsStatus(err)
-	}
+	set := pl.requiredFeatures(p)
 	if set.IsEmpty() {
 		return nil, framework.NewStatus(framework.Skip)
 	}
@@ -77,14 +76,13 @@ func (pl *Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1
 // PreFilterExtensions has none: other Pods do not matter.
 func (*Plugin) PreFilterExtensions() framework.PreFilterExtensions { return nil }
 
+// missing are the features that the node lacks; none when PreFilter found nothing that the Pod
+// needs. The error is about a NodeInfo made for other features than these.
 func (pl *Plugin) missing(state framework.CycleState, n framework.NodeInfo) ([]string, error) {
-	v, err := state.Read(stateKey)
-	want, ok := v.(preFilterState)
-	if err != nil || !ok {
-		return nil, nil
-	}
+	v, _ := state.Read(stateKey)
+	want, _ := v.(preFilterState)
 	r, err := pl.framework.MatchNodeFeatureSet(want.FeatureSet, n.GetNodeDeclaredFeatures())
-	if err != nil || r.IsMatch {
+	if err != nil {
 		return nil, err
 	}
 	return r.UnsatisfiedRequirements, nil
@@ -127,15 +125,8 @@ func (pl *Plugin) EventsToRegister(context.Context) ([]framework.ClusterEventWit
 		if was, had := before.(*v1.Node); had && slices.Equal(was.Status.DeclaredFeatures, is.Status.DeclaredFeatures) {
 			return framework.QueueSkip, nil
 		}
-		want, err := pl.requiredFeatures(p)
-		if err != nil {
-			return framework.Queue, err
-		}
-		r, err := pl.framework.MatchNode(want, is)
-		if err != nil {
-			return framework.Queue, err
-		}
-		if !r.IsMatch {
+		want, has := pl.requiredFeatures(p), pl.framework.TryMap(is.Status.DeclaredFeatures)
+		if fits, _ := want.IsSubset(has); !fits { // no error: both are of one framework
 			return framework.QueueSkip, nil
 		}
 		return framework.Queue, nil
@@ -148,9 +139,6 @@ func (pl *Plugin) EventsToRegister(context.Context) ([]framework.ClusterEventWit
 
 // SignPod signs what the Pod needs.
 func (pl *Plugin) SignPod(_ context.Context, p *v1.Pod) ([]framework.SignFragment, *framework.Status) {
-	set, err := pl.requiredFeatures(p)
-	if err != nil {
-		return nil, framework.AsStatus(err)
-	}
+	set := pl.requiredFeatures(p)
 	return []framework.SignFragment{{Key: framework.FeaturesSignerName, Value: set.String()}}, nil
 }

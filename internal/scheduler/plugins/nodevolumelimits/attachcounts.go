@@ -47,7 +47,7 @@ func (r *attachCounts) sync(snap *snapshot.Snapshot) bool {
 	r.clock = now
 	was := r.snapshot
 	r.snapshot = snap
-	if was == nil || was.Layout() != snap.Layout() || was.Len() != snap.Len() {
+	if was == nil || was.Layout() != snap.Layout() {
 		r.used, r.limits, known = make([]int32, snap.Len()), map[string][]int32{}, false
 	}
 	if known {

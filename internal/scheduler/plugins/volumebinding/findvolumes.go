@@ -3,7 +3,6 @@ package volumebinding
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -54,7 +53,7 @@ type claimsToBind struct {
 // unboundClaim is a claim that waits for a node, with the volumes of its class.
 type unboundClaim struct {
 	claim   *v1.PersistentVolumeClaim
-	class   *storagev1.StorageClass // nil: not there
+	class   *storagev1.StorageClass
 	volumes []*v1.PersistentVolume
 }
 
@@ -72,19 +71,14 @@ func classifyClaims(f volumelisters.Listers, claims []*v1.PersistentVolumeClaim)
 			w.bound = append(w.bound, c)
 			continue
 		}
-		waits, err := volumelisters.WaitsForFirstConsumer(f, c)
+		class, err := volumelisters.WaitingClass(f, c)
 		if err != nil {
 			return nil, err
 		}
-		if !waits || c.Spec.VolumeName != "" {
+		if class == nil || c.Spec.VolumeName != "" {
 			return nil, errImmediate
 		}
-		name := volume.GetPersistentVolumeClaimClass(c)
-		class, err := f.Class(name)
-		if err != nil && !apierrors.IsNotFound(err) {
-			return nil, err
-		}
-		w.unbound = append(w.unbound, unboundClaim{claim: c, class: class, volumes: f.VolumesOfClass(name)})
+		w.unbound = append(w.unbound, unboundClaim{claim: c, class: class, volumes: f.VolumesOfClass(class.Name)})
 	}
 	slices.SortStableFunc(w.unbound, func(a, b unboundClaim) int {
 		x, y := size(a.claim), size(b.claim)
@@ -148,10 +142,7 @@ func (w *claimsToBind) findPodVolumes(f volumelisters.Listers, node *v1.Node) (*
 	}
 	for _, c := range left {
 		var room *resource.Quantity
-		if room, unmet, err = c.checkVolumeProvisions(f, node); err != nil {
-			return nil, nil, err
-		}
-		if unmet != nil {
+		if room, unmet = c.checkVolumeProvisions(f, node); unmet != nil {
 			break
 		}
 		p.DynamicProvisions, p.CapacityOf = append(p.DynamicProvisions, c.claim), append(p.CapacityOf, room)
@@ -201,17 +192,14 @@ func (w *claimsToBind) checkBoundClaims(f volumelisters.Listers, node *v1.Node) 
 // that is known, how much room there is. Of several places that would do it takes the largest, so
 // that the answer is the same each time.
 func (w *unboundClaim) checkVolumeProvisions(f volumelisters.Listers,
-	node *v1.Node) (*resource.Quantity, *ConflictReason, error) {
-	if w.class == nil {
-		return nil, nil, fmt.Errorf("failed to find storage class %q", volume.GetPersistentVolumeClaimClass(w.claim))
-	}
+	node *v1.Node) (*resource.Quantity, *ConflictReason) {
 	if w.class.Provisioner == "" || w.class.Provisioner == volume.NotSupportedProvisioner ||
 		!matchesTopology(w.class.AllowedTopologies, node.Labels) {
-		return nil, &ConflictReason{Text: ReasonNoVolume, Claim: w.claim}, nil
+		return nil, &ConflictReason{Text: ReasonNoVolume, Claim: w.claim}
 	}
 	driver := f.Driver(w.class.Provisioner)
 	if driver == nil || driver.Spec.StorageCapacity == nil || !*driver.Spec.StorageCapacity {
-		return nil, nil, nil
+		return nil, nil
 	}
 	want := size(w.claim)
 	var room *resource.Quantity
@@ -230,9 +218,9 @@ func (w *unboundClaim) checkVolumeProvisions(f volumelisters.Listers,
 		}
 	}
 	if !found {
-		return nil, &ConflictReason{Text: ReasonNoSpace, Claim: w.claim}, nil
+		return nil, &ConflictReason{Text: ReasonNoSpace, Claim: w.claim}
 	}
-	return room, nil, nil
+	return room, nil
 }
 
 // matchesTopology tells whether the labels are in one of the terms; no terms allow all.

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/component-helpers/storage/volume"
 	"k8s.io/kube-scheduler/framework"
 
 	"github.com/gantry-project/gantry/internal/reason"
@@ -118,7 +119,7 @@ func (pl *Plugin) Explain(_ context.Context, state framework.CycleState, p *v1.P
 	}
 	f := reasons[0]
 	claim := f.Claim.Namespace + "/" + f.Claim.Name
-	want := size(f.Claim)
+	want, class := size(f.Claim), volume.GetPersistentVolumeClaimClass(f.Claim)
 	switch f.Text {
 	case ReasonAffinity:
 		where := NodeAffinityText(f.Volume)
@@ -134,26 +135,19 @@ func (pl *Plugin) Explain(_ context.Context, state framework.CycleState, p *v1.P
 	case ReasonNoSpace:
 		return schedule.Explanation{Code: reason.VolumeNoSpace,
 			Detail: fmt.Sprintf("no storage of class %s that this node reaches has %s left for claim %s",
-				className(f.Claim), want.String(), claim),
+				class, want.String(), claim),
 			Fix: "request less storage, or add some"}
 	}
-	if selected, ok := f.Claim.Annotations["volume.kubernetes.io/selected-node"]; ok {
+	if selected, ok := f.Claim.Annotations[volume.AnnSelectedNode]; ok {
 		return schedule.Explanation{Code: reason.VolumeNotFound,
 			Detail: fmt.Sprintf("claim %s is being provisioned for node %s", claim, selected),
 			Fix:    "wait for the provisioner, or make the claim anew"}
 	}
 	return schedule.Explanation{Code: reason.VolumeNotFound,
 		Detail: fmt.Sprintf("claim %s (%s of class %s) finds no free volume that this node reaches, and none can be "+
-			"provisioned for it", claim, want.String(), className(f.Claim)),
+			"provisioned for it", claim, want.String(), class),
 		Fix: fmt.Sprintf("add a volume of class %s with at least %s, or use a class that provisions",
-			className(f.Claim), want.String())}
-}
-
-func className(c *v1.PersistentVolumeClaim) string {
-	if c.Spec.StorageClassName != nil && *c.Spec.StorageClassName != "" {
-		return *c.Spec.StorageClassName
-	}
-	return `""`
+			class, want.String())}
 }
 
 // NodeAffinityText says in words which nodes a volume can be reached from.

@@ -6,6 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/component-helpers/storage/volume"
 	"k8s.io/kube-scheduler/framework"
 )
 
@@ -59,7 +60,7 @@ func (pl *Plugin) score(p *PodVolumes) int64 {
 	if len(p.StaticBindings) == 0 {
 		for i, c := range p.DynamicProvisions {
 			if room := p.CapacityOf[i]; room != nil {
-				u := of(className(c))
+				u := of(volume.GetPersistentVolumeClaimClass(c))
 				u.requested += bytes(size(c))
 				u.capacity = room.Value() // the claims of a class share it
 			}

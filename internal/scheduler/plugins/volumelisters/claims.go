@@ -81,24 +81,27 @@ func FullyBound(c *v1.PersistentVolumeClaim) bool {
 	return c.Spec.VolumeName != "" && metav1.HasAnnotation(c.ObjectMeta, volume.AnnBindCompleted)
 }
 
-// WaitsForFirstConsumer tells whether a claim is bound only when a Pod that uses it has a node. A
-// class that is not there does not wait.
-func WaitsForFirstConsumer(f Listers, c *v1.PersistentVolumeClaim) (bool, error) {
+// WaitingClass is the claim's class when it has a volume chosen for the claim's first Pod, and nil
+// when it does not wait for one, or is not there.
+func WaitingClass(f Listers, c *v1.PersistentVolumeClaim) (*storagev1.StorageClass, error) {
 	name := volume.GetPersistentVolumeClaimClass(c)
 	if name == "" {
-		return false, nil
+		return nil, nil
 	}
 	class, err := f.Class(name)
 	if apierrors.IsNotFound(err) {
-		return false, nil
+		return nil, nil
 	}
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	if class.VolumeBindingMode == nil {
-		return false, fmt.Errorf("VolumeBindingMode not set for StorageClass %q", name)
+		return nil, fmt.Errorf("VolumeBindingMode not set for StorageClass %q", name)
 	}
-	return *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer, nil
+	if *class.VolumeBindingMode != storagev1.VolumeBindingWaitForFirstConsumer {
+		return nil, nil
+	}
+	return class, nil
 }
 
 // migratedPlugins in-tree plugins whose volumes a CSI driver serves, as of v1.37 without conditions

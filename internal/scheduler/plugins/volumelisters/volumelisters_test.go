@@ -293,25 +293,29 @@ type failing struct{ *volumelisters.Objects }
 
 func (failing) Class(string) (*storagev1.StorageClass, error) { return nil, errors.New("down") }
 
-func TestWaitsForFirstConsumer(t *testing.T) {
+func TestWaitingClass(t *testing.T) {
 	immediate, silent := class("now", "x"), class("silent", "x")
 	*immediate.VolumeBindingMode, silent.VolumeBindingMode = storagev1.VolumeBindingImmediate, nil
 	objects := volumelisters.Of(class("later", "x"), immediate, silent)
-	for name, c := range map[string]struct {
+	for what, c := range map[string]struct {
 		f     volumelisters.Listers
 		class string
 		want  string
 	}{
-		"waits": {objects, "later", "true <nil>"}, "immediate": {objects, "now", "false <nil>"},
-		"no class": {objects, "", "false <nil>"}, "missing": {objects, "gone", "false <nil>"},
-		"no mode": {objects, "silent", `false VolumeBindingMode not set for StorageClass "silent"`},
-		"down":    {failing{objects}, "later", "false down"},
+		"waits": {objects, "later", "later <nil>"}, "immediate": {objects, "now", "none <nil>"},
+		"no class": {objects, "", "none <nil>"}, "missing": {objects, "gone", "none <nil>"},
+		"no mode": {objects, "silent", `none VolumeBindingMode not set for StorageClass "silent"`},
+		"down":    {failing{objects}, "later", "none down"},
 		// nobody asks about the class of no name
-		"no class, down": {failing{objects}, "", "false <nil>"},
+		"no class, down": {failing{objects}, "", "none <nil>"},
 	} {
-		got, err := volumelisters.WaitsForFirstConsumer(c.f, claim("a", c.class, ""))
-		if text := fmt.Sprint(got, " ", err); text != c.want {
-			t.Errorf("%s: got %s, want %s", name, text, c.want)
+		got, err := volumelisters.WaitingClass(c.f, claim("a", c.class, ""))
+		name := "none"
+		if got != nil {
+			name = got.Name
+		}
+		if text := fmt.Sprint(name, " ", err); text != c.want {
+			t.Errorf("%s: got %s, want %s", what, text, c.want)
 		}
 	}
 }

@@ -43,6 +43,8 @@ type Driver struct {
 	rules    map[string]rule
 	server   *grpc.Server
 	has      backend
+	health   map[string][]*csipb.VolumeHealth_VolumeHealthEntry // by volume
+	storage  []*csipb.NodeGetStorageHealthResponse_StorageBackendHealth
 }
 
 // rule is what a call does instead of its work.
@@ -366,4 +368,42 @@ func (d *Driver) NodeGetVolumeStats(context.Context,
 		return &csipb.NodeGetVolumeStatsResponse{Usage: []*csipb.VolumeUsage{{Unit: csipb.VolumeUsage_BYTES}}}, nil
 	}
 	return d.Stats, nil
+}
+
+// Ail has the driver say of a volume what is wrong with it, whatever the volume is; with nothing it
+// is well. An entry is taken as it is: it may be one that no driver may send.
+func (d *Driver) Ail(volume string, with ...*csipb.VolumeHealth_VolumeHealthEntry) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.health == nil {
+		d.health = map[string][]*csipb.VolumeHealth_VolumeHealthEntry{}
+	}
+	d.health[volume] = with
+}
+
+// AilStorage has the driver say what is wrong with its storage.
+func (d *Driver) AilStorage(with ...*csipb.NodeGetStorageHealthResponse_StorageBackendHealth) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.storage = with
+}
+
+// NodeGetVolumeHealth is what Ail was told.
+func (d *Driver) NodeGetVolumeHealth(_ context.Context,
+	r *csipb.NodeGetVolumeHealthRequest) (*csipb.NodeGetVolumeHealthResponse, error) {
+	if r.GetVolumeId() == "" {
+		return nil, status.Error(codes.InvalidArgument, "volume_id is required")
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return &csipb.NodeGetVolumeHealthResponse{VolumeHealth: &csipb.VolumeHealth{VolumeId: r.GetVolumeId(),
+		HealthStatuses: d.health[r.GetVolumeId()]}}, nil
+}
+
+// NodeGetStorageHealth is what AilStorage was told.
+func (d *Driver) NodeGetStorageHealth(context.Context,
+	*csipb.NodeGetStorageHealthRequest) (*csipb.NodeGetStorageHealthResponse, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return &csipb.NodeGetStorageHealthResponse{BackendHealth: d.storage}, nil
 }

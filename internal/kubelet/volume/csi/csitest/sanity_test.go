@@ -13,7 +13,9 @@ import (
 func TestSanity(t *testing.T) {
 	d := (&csitest.Driver{Name: "disk.example.com",
 		Capabilities: []csipb.NodeServiceCapability_RPC_Type{csipb.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME,
-			csipb.NodeServiceCapability_RPC_EXPAND_VOLUME, csipb.NodeServiceCapability_RPC_GET_VOLUME_STATS},
+			csipb.NodeServiceCapability_RPC_EXPAND_VOLUME, csipb.NodeServiceCapability_RPC_GET_VOLUME_STATS,
+			csipb.NodeServiceCapability_RPC_GET_VOLUME_HEALTH,
+			csipb.NodeServiceCapability_RPC_GET_STORAGE_HEALTH},
 		Controls: []csipb.ControllerServiceCapability_RPC_Type{
 			csipb.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME,
 			csipb.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME,

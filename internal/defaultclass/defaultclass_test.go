@@ -1,6 +1,7 @@
 package defaultclass
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// Of several defaults the newest counts, of equally new ones the first by name.
 func TestNewest(t *testing.T) {
 	class := func(name string, age time.Duration, mark string) *storagev1.StorageClass {
 		c := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name,
@@ -32,9 +34,13 @@ func TestNewest(t *testing.T) {
 		{"equally new: by name", []*storagev1.StorageClass{class("b", 0, "now"), class("a", 0, "now"),
 			class("c", 0, "now")}, "a"},
 	} {
-		got, ok := NewestDefault(c.list, "now", "once")
+		before := slices.Clone(c.list)
+		got, ok := Newest(c.list, "now", "once")
 		if ok != (c.want != "") || ok && got.Name != c.want {
 			t.Errorf("%s: got %v, found %v; want %q (not found if empty)", c.name, got, ok, c.want)
+		}
+		if !slices.Equal(before, c.list) {
+			t.Errorf("%s: the list was changed", c.name)
 		}
 	}
 }

@@ -1,0 +1,78 @@
+package finding
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gantry-project/gantry/internal/explain/shellquote"
+)
+
+// togetherSet are fields of containers' securityContext that a level of Pod Security demands: a Pod
+// is made only when all are set.
+type togetherSet struct {
+	names  []string                  // of containers, in the order of the words
+	fields map[string]map[string]any // securityContext by container
+	count  int                       // how many demands there are
+}
+
+// add takes a field and its value in JSON for the containers that a text of Pod Security names.
+func (t *togetherSet) add(words, field, value string) {
+	path, below := strings.CutPrefix(field, "securityContext.")
+	m := quotedNames.FindStringSubmatch(words)
+	var v any
+	if !below || m == nil || json.Unmarshal([]byte(value), &v) != nil {
+		return
+	}
+	t.count++
+	for part := range strings.SplitSeq(m[1], ",") {
+		name := strings.Trim(part, `" `)
+		if !slices.Contains(t.names, name) {
+			t.names = append(t.names, name)
+		}
+		if t.fields == nil {
+			t.fields = map[string]map[string]any{}
+		}
+		if t.fields[name] == nil {
+			t.fields[name] = map[string]any{}
+		}
+		at := t.fields[name]
+		words := strings.Split(path, ".")
+		for _, w := range words[:len(words)-1] {
+			next, ok := at[w].(map[string]any)
+			if !ok {
+				next = map[string]any{}
+				at[w] = next
+			}
+			at = next
+		}
+		at[words[len(words)-1]] = v
+	}
+}
+
+// instead returns the findings with one remedy that sets everything at once in place of those that
+// set a part, where there are several.
+func (t *togetherSet) instead(self Object, level string, list []Finding) []Finding {
+	if t.count < 2 || self.Kind == "Pod" || self.Kind == "Job" || self.Kind == "CronJob" {
+		return list
+	}
+	var containers []any
+	for _, name := range t.names {
+		containers = append(containers, map[string]any{"name": name, "securityContext": t.fields[name]})
+	}
+	raw, err := json.Marshal(map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{
+		"containers": containers}}}})
+	if err != nil {
+		return list
+	}
+	all := Remedy{Say: fmt.Sprintf("set all that level %s demands of container %s at once: nothing less lets a Pod be "+
+		"made", level, joined(t.names)), Run: []string{kubectl(self, "patch", "--type=strategic -p "+
+		shellquote.Quoted(string(raw)))}}
+	for i := range list {
+		if len(list[i].Remedies) > 0 && list[i].Object == self {
+			list[i].Remedies = []Remedy{all}
+		}
+	}
+	return list
+}

@@ -1,0 +1,54 @@
+package explain
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/gantry-project/gantry/internal/explain/finding"
+)
+
+// partlyDone tells of a Pod that is not started anew and of which some containers have done their
+// work and others still run: it is not ready, and nothing is wrong with that.
+func partlyDone(in In) *Answer {
+	p := in.Pod
+	if p == nil || p.DeletionTimestamp != nil || p.Spec.RestartPolicy == corev1.RestartPolicyAlways ||
+		p.Status.Phase != corev1.PodRunning {
+		return nil
+	}
+	var done, running []string
+	a := &Answer{State: "running"}
+	for _, c := range containers(p) {
+		switch {
+		case c.init:
+		case c.status == nil:
+			return nil
+		case c.status.State.Terminated != nil && c.status.State.Terminated.ExitCode == 0:
+			done = append(done, c.spec.Name)
+			a.Since = c.status.State.Terminated.FinishedAt.Time
+		case c.status.State.Running == nil || !c.status.Ready:
+			return nil
+		default:
+			running = append(running, c.spec.Name)
+		}
+	}
+	if len(done) == 0 || len(running) == 0 {
+		return nil
+	}
+	a.Cause = fmt.Sprintf("Of its containers %s ended with exit code 0, and %s still runs. The Pod ends when all have "+
+		"ended.", joinList(done), joinList(running))
+	return a
+}
+
+// meantFindings are the findings of the Pod that an object's selector nearly selects, beside those
+// about the selector; none of a namespace.
+func (s Subject) meantFindings() []finding.Finding {
+	if _, whole := s.Object.(*corev1.Namespace); whole || s.NamespaceContext == nil {
+		return nil
+	}
+	var out []finding.Finding
+	for _, a := range s.NamespaceContext.Inside {
+		out = append(out, a.Findings...)
+	}
+	return out
+}
