@@ -16,8 +16,8 @@ func newLoad(streams cli.IO) *cobra.Command {
 		Short: "Say what more or less load brings: autoscaling, quota, room, throttling, evictions by memory",
 		Long: "load changes what the ready Pods of workloads take together, from now on: by a share (+50%, -30%), to " +
 			"a multiple (2x), or to an amount of cores (800m) or memory (512Mi) for each Pod. The load is spread " +
-			"over the Pods that are ready. What is taken now is what the metrics API tells; where it tells nothing, " +
-			"requests are taken for it, and a note says so.",
+			"over the Pods that are ready. What is taken now is what the metrics API tells, or where there is none " +
+			"the kubelets; where nothing tells, requests are taken for it, and a note says so.",
 		Example: "  gantry simulate load deployment/web=+50%\n  gantry simulate load deployment/web=2x " +
 			"statefulset/db=-30% -o json\n  gantry simulate load deployment/web=800m",
 		RunE: func(c *cobra.Command, args []string) error {

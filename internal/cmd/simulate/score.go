@@ -80,7 +80,7 @@ func seen(pods []corev1.Pod) []forecast.Seen {
 	for i := range pods {
 		p := &pods[i]
 		s := forecast.Seen{Namespace: p.Namespace, Name: p.Name, Owner: scenario.OwnerOf(p), Node: p.Spec.NodeName,
-			Created: p.CreationTimestamp.Time}
+			Created: p.CreationTimestamp.Time, Leaving: p.DeletionTimestamp != nil}
 		for _, c := range p.Status.Conditions {
 			if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
 				s.Ready = c.LastTransitionTime.Time
@@ -96,6 +96,9 @@ func writeScores(e *cli.Inspector, kept []forecast.Stored, there []forecast.Seen
 	now := time.Now()
 	for _, f := range kept {
 		s := forecast.Compare(f.Forecast, there, now)
+		if err := f.Keep(s); err != nil {
+			return fmt.Errorf("keeping a score: %w", err)
+		}
 		s.File = f.File
 		all = append(all, s)
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/cli"
 	"github.com/gantry-project/gantry/internal/cmd/simulate/eviction"
+	"github.com/gantry-project/gantry/internal/explain"
 	"github.com/gantry-project/gantry/internal/explain/gather"
 	"github.com/gantry-project/gantry/internal/simulate/behavior"
 	"github.com/gantry-project/gantry/internal/simulate/forecast"
@@ -265,6 +266,12 @@ func (s *simulation) write(f *forecast.Forecast) error {
 // mostExplained is how many Pods that do not become ready are explained.
 const mostExplained = 20
 
+// ofUnread tells whether a remedy is about what a copy has not: ConfigMaps and Secrets are never
+// read.
+func ofUnread(remedy string) bool {
+	return strings.Contains(remedy, "create the ConfigMap ") || strings.Contains(remedy, "create the Secret ")
+}
+
 // explain asks `gantry why` about the Pods that did not become ready, in the copy.
 func (s *simulation) explain(ctx context.Context, r *scenario.Run) error {
 	unready, err := r.Unready(ctx)
@@ -279,11 +286,19 @@ func (s *simulation) explain(ctx context.Context, r *scenario.Run) error {
 			return fmt.Errorf("explaining pod %s/%s: %w", p.Namespace, p.Name, err)
 		}
 		causes := r.Cluster.ClaimsOf(ctx, p)
-		if a.Cause != "" {
-			causes = slices.Insert(causes, 0, a.Cause)
+		if a.Cause != "" && len(causes) > 0 {
+			causes = slices.Insert(causes, 0, strings.TrimSuffix(a.Cause, "."))
+		} else if a.Cause != "" {
+			causes = []string{a.Cause}
 		}
 		pending := forecast.Pending{Pod: p.Namespace + "/" + p.Name, Cause: strings.Join(causes, "; ")}
 		for _, fix := range a.Fixes {
+			if ofUnread(fix.Description) {
+				continue
+			}
+			if strings.Contains(fix.Description, corev1.TaintNodeUnreachable) {
+				fix = explain.Fix{Description: "bring back a node that does not answer, or add one like it"}
+			}
 			pending.Fixes = append(pending.Fixes, strings.Join(append([]string{fix.Description}, fix.Run...), "; "))
 		}
 		for _, node := range r.Cluster.Silent(ctx, p) {

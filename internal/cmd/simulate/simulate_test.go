@@ -145,7 +145,7 @@ func TestLoad(t *testing.T) {
 		"deployment/web: 2700m of cores and 0 in 3 Pods before, 5400m of cores and 0 in 4 (4 ready) at the end",
 		"horizontalpodautoscaler/web: the desired replica count is more than the maximum replica count",
 		`→ let it have 6 Pods; kubectl -n default patch hpa web -p '{"spec":{"maxReplicas":6}}'`,
-		"note: no metrics API tells what the Pods of deployment/web take"} {
+		"note: neither a metrics API nor a kubelet tells what the Pods of deployment/web take"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the answer lacks %q:\n%s", want, out)
 		}

@@ -24,7 +24,8 @@ type Forecast struct {
 	Loads    []Load     `json:"loads,omitempty"`    // of load: one for each workload
 	Blocked  []Blocked  `json:"blocked,omitempty"`
 	Pending  []Pending  `json:"pending,omitempty"`
-	Notes    []string   `json:"notes,omitempty"` // what the simulation did otherwise than a cluster
+	Scored   *Score     `json:"scored,omitempty"` // how right it was, once that is known
+	Notes    []string   `json:"notes,omitempty"`  // what the simulation did otherwise than a cluster
 }
 
 // Outcome is when a change is done, over all seeds.

@@ -103,6 +103,95 @@ func TestScore(t *testing.T) {
 	}
 }
 
+// A score that is known as a whole is kept: what comes later to the same workload does not count.
+func TestAScoreIsKept(t *testing.T) {
+	dir := t.TempDir()
+	if err := Store(dir, drained()); err != nil {
+		t.Fatal(err)
+	}
+	scoreOf := func(there ...Seen) Score {
+		all, _, err := ReadAll(dir)
+		if err != nil || len(all) != 1 {
+			t.Fatalf("read %d, %v", len(all), err)
+		}
+		s := Compare(all[0].Forecast, there, made.Add(10*time.Minute))
+		if err := all[0].Keep(s); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	fresh := Seen{Namespace: "d", Name: "web-x", Owner: "deployment/web", Node: "b", Created: made.Add(time.Minute)}
+	if s := scoreOf(fresh); !s.Happened || s.Took != 0 {
+		t.Errorf("not ready: %+v", s)
+	}
+	fresh.Ready = made.Add(time.Minute + 4*time.Second)
+	later := Seen{Namespace: "d", Name: "web-y", Owner: "deployment/web", Node: "c", Created: made.Add(5 * time.Minute),
+		Ready: made.Add(6 * time.Minute)}
+	if s := scoreOf(fresh, later); s.Took != 4*time.Second || s.Placed != 1 {
+		t.Errorf("with a later Pod: %+v", s)
+	}
+	if s := scoreOf(later); s.Took != 4*time.Second || s.Placed != 1 || !s.WithinSpread {
+		t.Errorf("with the later Pod alone: %+v", s)
+	}
+}
+
+// What a lost node had leaves and is not gone, and the time counts from the first Pod that is made.
+func TestScoreOfALoss(t *testing.T) {
+	f := &Forecast{Format: Format, Verb: "lose", At: made, Outcome: Outcome{Done: true, Until: time.Hour,
+		Took: time.Minute, Fastest: time.Minute, Median: time.Minute, P99: time.Minute},
+		Pods: []Pod{{Namespace: "d", Name: "a", Owner: "deployment/web", Node: "x", Leaves: at(56 * time.Second)},
+			{Namespace: "d", Name: "b", Owner: "deployment/web", Node: "y", Created: at(56 * time.Second),
+				Ready: at(time.Minute)}}}
+	old := Seen{Namespace: "d", Name: "a", Owner: "deployment/web", Node: "x", Created: made.Add(-time.Hour)}
+	fresh := Seen{Namespace: "d", Name: "c", Owner: "deployment/web", Node: "y", Created: made.Add(2 * time.Minute),
+		Ready: made.Add(2*time.Minute + 5*time.Second)}
+	if s := Compare(f, []Seen{old, fresh}, made.Add(3*time.Minute)); s.Left != 0 {
+		t.Errorf("the old Pod stays: %+v", s)
+	}
+	old.Leaving = true
+	s := Compare(f, []Seen{old, fresh}, made.Add(3*time.Minute))
+	if s.Left != 1 || s.Placed != 1 || s.Took != 5*time.Second || s.Foretold != 4*time.Second || !s.WithinSpread {
+		t.Errorf("the old Pod leaves: %+v", s)
+	}
+}
+
+// Of what was foretold not to be done no time is compared, but whether all are ready.
+func TestScoreOfWhatIsNotDone(t *testing.T) {
+	f := &Forecast{Format: Format, Verb: "apply", At: made, Outcome: Outcome{Until: time.Hour, Took: time.Hour},
+		Pods: []Pod{{Namespace: "d", Name: "one", Node: "a", Created: at(0), Ready: at(time.Second)},
+			{Namespace: "d", Name: "two", Created: at(0)}}}
+	one := Seen{Namespace: "d", Name: "one", Node: "a", Created: made.Add(time.Minute), Ready: made.Add(time.Minute)}
+	two := Seen{Namespace: "d", Name: "two", Created: made.Add(time.Minute)}
+	s := Compare(f, []Seen{one, two}, made.Add(2*time.Minute))
+	if s.Placed != 2 || !s.WithinSpread || !strings.HasSuffix(s.Line(), "; not all are ready, as foretold") {
+		t.Errorf("as foretold: %+v %q", s, s.Line())
+	}
+	two.Ready = made.Add(time.Minute)
+	s = Compare(f, []Seen{one, two}, made.Add(2*time.Minute))
+	if s.WithinSpread || !strings.HasSuffix(s.Line(), "; all are ready, which was not foretold") {
+		t.Errorf("otherwise: %+v %q", s, s.Line())
+	}
+}
+
+// What lacks the same is told together, and runs of which none was done have no times.
+func TestTextOfWhatIsPending(t *testing.T) {
+	f := &Forecast{Verb: "scale", Target: []string{"deployment/web"}, Outcome: Outcome{Seeds: 20, Undone: 20,
+		Until: time.Hour}, Pending: []Pending{{Pod: "d/a", Cause: "no room", Fixes: []string{"add a node"}},
+		{Pod: "d/b", Cause: "no claim"}, {Pod: "d/c", Cause: "no room", Fixes: []string{"add a node"}},
+		{Pod: "d/e", Cause: "no room", Fixes: []string{"add a node"}},
+		{Pod: "d/f", Cause: "no room", Fixes: []string{"add a node"}}}}
+	var b strings.Builder
+	if err := f.WriteText(&b); err != nil {
+		t.Fatal(err)
+	}
+	want := "scale deployment/web: not done within 60:00.0; nor was it in any of 20 runs\n" +
+		"no Pod comes, goes or moves\n\n" +
+		"does not become ready:\n  d/a, d/c, d/e and 1 more: no room\n      → add a node\n  d/b: no claim\n"
+	if b.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
+	}
+}
+
 // A Pod without controller counts by its own name.
 func TestScoreOfPodWithoutController(t *testing.T) {
 	f := &Forecast{Format: Format, Verb: "apply", At: made, Outcome: Outcome{Done: true, Until: time.Hour},

@@ -60,6 +60,26 @@ type Stored struct {
 	File string
 }
 
+// Keep keeps the score of a stored forecast when it is known as a whole, so that later changes of
+// the same workloads are not taken for this one.
+func (f Stored) Keep(s Score) error {
+	if !s.whole || f.Scored != nil {
+		return nil
+	}
+	scored := *f.Forecast
+	s.File = ""
+	scored.Scored = &s
+	raw, err := json.Marshal(scored)
+	if err != nil {
+		return err
+	}
+	fresh := f.File + ".new"
+	if err := os.WriteFile(fresh, raw, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(fresh, f.File)
+}
+
 // ReadAll reads what a directory keeps, the oldest first; a directory that is not there keeps
 // nothing. What cannot be read is left out; a note for each says which file and why.
 func ReadAll(dir string) (kept []Stored, notes []string, err error) {

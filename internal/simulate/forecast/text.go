@@ -1,8 +1,10 @@
 package forecast
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 )
@@ -43,7 +45,10 @@ func (o Outcome) sentence() string {
 			s += ": " + o.Why
 		}
 	}
-	if o.Seeds > 1 {
+	switch {
+	case o.Seeds > 1 && o.Undone == o.Seeds:
+		s += fmt.Sprintf("; nor was it in any of %d runs", o.Seeds)
+	case o.Seeds > 1:
 		s += fmt.Sprintf("; of %d runs the fastest took %s, the median %s, the 99th percentile %s", o.Seeds,
 			seconds(o.Fastest), seconds(o.Median), seconds(o.P99))
 		if o.Undone > 0 {
@@ -107,16 +112,30 @@ func (f *Forecast) writeBlocked(b *strings.Builder) {
 	}
 }
 
+// mostTogether is how many of the Pods that lack the same are named.
+const mostTogether = 3
+
+// writePending tells what does not become ready: what lacks the same for the same reason together.
 func (f *Forecast) writePending(b *strings.Builder) {
+	told := make([]bool, len(f.Pending))
 	for i, p := range f.Pending {
 		if i == 0 {
 			b.WriteString("\ndoes not become ready:\n")
 		}
-		name := p.Pod
-		if name == "" {
-			name = p.Object
+		if told[i] {
+			continue
 		}
-		fmt.Fprintf(b, "  %s: %s\n", name, p.Cause)
+		var names []string
+		for j, other := range f.Pending[i:] {
+			if other.Cause == p.Cause && slices.Equal(other.Fixes, p.Fixes) {
+				names, told[i+j] = append(names, cmp.Or(other.Pod, other.Object)), true
+			}
+		}
+		more := ""
+		if n := len(names) - mostTogether; n > 0 {
+			names, more = names[:mostTogether], fmt.Sprintf(" and %d more", n)
+		}
+		fmt.Fprintf(b, "  %s%s: %s\n", strings.Join(names, ", "), more, p.Cause)
 		for _, fix := range p.Fixes {
 			fmt.Fprintf(b, "      → %s\n", fix)
 		}

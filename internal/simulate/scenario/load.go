@@ -101,8 +101,8 @@ func (l *Load) Begin(ctx context.Context, r *Run) error {
 			return fmt.Errorf("no Pod of %s is ready, so that nothing tells its load", t.Object)
 		}
 		if x.loaded.Assumed {
-			r.Forecast.Notes = append(r.Forecast.Notes, fmt.Sprintf("no metrics API tells what the Pods of %s take: "+
-				"their requests are taken for it", t.Object))
+			r.Forecast.Notes = append(r.Forecast.Notes, fmt.Sprintf("neither a metrics API nor a kubelet tells what "+
+				"the Pods of %s take: their requests are taken for it", t.Object))
 		}
 		l.loads = append(l.loads, x)
 	}

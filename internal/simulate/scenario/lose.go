@@ -88,7 +88,7 @@ func isOutOfService(n *corev1.Node) bool {
 }
 
 // Done implements Change: the nodes' Pods that can be replaced are, and ready. What is on a silent
-// node leaves only when the node comes back or is deleted.
+// node leaves only when the node comes back, is deleted or is out of service.
 func (l *Lose) Done(ctx context.Context, r *Run) (bool, error) {
 	lost := map[string]bool{}
 	for _, n := range l.Nodes {
@@ -100,7 +100,7 @@ func (l *Lose) Done(ctx context.Context, r *Run) (bool, error) {
 	}
 	for i := range all.Items {
 		p := &all.Items[i]
-		if lost[p.Spec.NodeName] && p.DeletionTimestamp == nil && leavesUnreachable(p) {
+		if lost[p.Spec.NodeName] && (p.DeletionTimestamp == nil || l.OutOfService) && leavesUnreachable(p) {
 			return false, nil
 		}
 	}

@@ -2,6 +2,8 @@ package source
 
 import (
 	"bytes"
+	"net/http"
+	"net/http/httptest"
 	"reflect"
 	"strings"
 	"testing"
@@ -11,7 +13,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/gantry-project/gantry/internal/simulate/usage"
@@ -83,6 +87,37 @@ func TestUsageInFiles(t *testing.T) {
 	want := usage.Figures{"d/p": {"a": {CPU: 250}}}
 	if err != nil || !reflect.DeepEqual(again.Usage, want) || again.Note() != "" {
 		t.Errorf("%v, usage %v, %q, want %v and no note", err, again.Usage, again.Note(), want)
+	}
+}
+
+// Without a metrics API the kubelets are asked; one that does not answer is left out.
+func TestUsageOfKubelets(t *testing.T) {
+	summary := `{"node": {"nodeName": "a"}, "pods": [{"podRef": {"name": "p", "namespace": "d"}, "containers": [
+		{"name": "c", "cpu": {"usageNanoCores": 250000000}, "memory": {"workingSetBytes": 4096}}, {"name": "new"}]}]}`
+	answers := map[string]string{
+		"/api/v1/nodes": `{"kind": "NodeList", "apiVersion": "v1", "items": [{"metadata": {"name": "a"}},
+			{"metadata": {"name": "b"}}]}`,
+		"/api/v1/nodes/a/proxy/stats/summary": summary}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if answers[r.URL.Path] == "" {
+			w.WriteHeader(http.StatusNotFound)
+		}
+		_, _ = w.Write([]byte(answers[r.URL.Path]))
+	}))
+	defer server.Close()
+	c, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Usage(t.Context(), c)
+	want := usage.Figures{"d/p": {"c": {CPU: 250, Memory: 4096}}}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, error %v, want %v", got, err, want)
+	}
+	delete(answers, "/api/v1/nodes/a/proxy/stats/summary")
+	if got, err = Usage(t.Context(), c); err == nil || !strings.Contains(err.Error(), "the metrics API: ") {
+		t.Errorf("nobody answers: got %v, error %v, want one that tells of both", got, err)
 	}
 }
 
