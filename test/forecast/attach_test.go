@@ -65,7 +65,8 @@ func (l *lab) makeDisk(ctx context.Context) {
 	none, one := "", corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 	modes := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
 	_, err := l.client.CoreV1().PersistentVolumes().Create(ctx, &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: "data"}, Spec: corev1.PersistentVolumeSpec{AccessModes: modes, Capacity: one,
+		ObjectMeta: metav1.ObjectMeta{Name: "data"},
+		Spec: corev1.PersistentVolumeSpec{AccessModes: modes, Capacity: one,
 			ClaimRef: &corev1.ObjectReference{Namespace: l.ns, Name: "data"},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: disks,
 				VolumeHandle: "vol-1"}}}}, metav1.CreateOptions{})
@@ -169,7 +170,8 @@ func TestVolumesMoveAsForetold(t *testing.T) {
 		l.must(err)
 		p := l.staying()
 		for _, e := range events.Items {
-			if p != nil && p.UID != before && e.InvolvedObject.UID == p.UID && strings.Contains(e.Message, "Multi-Attach error") {
+			if p != nil && p.UID != before && e.InvolvedObject.UID == p.UID &&
+				strings.Contains(e.Message, "Multi-Attach error") {
 				return true
 			}
 		}

@@ -117,7 +117,7 @@ func fromEnv(t *testing.T, name string, usual int) int {
 	}
 	n, err := strconv.Atoi(s)
 	if err != nil {
-		t.Fatalf("%s: %v", name, err)
+		t.Fatalf("%s: got error %v, want a number", name, err)
 	}
 	return n
 }

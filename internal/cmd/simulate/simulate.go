@@ -302,9 +302,9 @@ func (s *simulation) explain(ctx context.Context, r *scenario.Run) error {
 			pending.Fixes = append(pending.Fixes, strings.Join(append([]string{fix.Description}, fix.Run...), "; "))
 		}
 		for _, node := range r.Cluster.Silent(ctx, p) {
-			pending.Fixes = append(pending.Fixes, fmt.Sprintf("once node %[1]s is surely off, say so: its Pods are deleted "+
-				"and its volumes detached; kubectl taint node %[1]s node.kubernetes.io/out-of-service=nodeshutdown:NoExecute",
-				node))
+			pending.Fixes = append(pending.Fixes, fmt.Sprintf("once node %[1]s is surely off, say so: its Pods are "+
+				"deleted and its volumes detached; kubectl taint node %[1]s "+
+				"node.kubernetes.io/out-of-service=nodeshutdown:NoExecute", node))
 		}
 		r.Forecast.Pending = append(r.Forecast.Pending, pending)
 	}

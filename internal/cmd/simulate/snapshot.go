@@ -14,8 +14,9 @@ import (
 func newSnapshot(streams cli.IO) *cobra.Command {
 	e := &cli.Inspector{Out: streams.Out}
 	c := &cobra.Command{
-		Use:   "snapshot",
-		Short: "Write a copy of the cluster that --from reads: nodes, Pods, workloads, usage; no Secrets, no ConfigMaps",
+		Use: "snapshot",
+		Short: "Write a copy of the cluster that --from reads: nodes, Pods, workloads, usage; no Secrets, " +
+			"no ConfigMaps",
 		Example: "  gantry simulate snapshot > cluster.json\n" +
 			"  gantry simulate drain node/node-1 --from cluster.json",
 		Args: cobra.NoArgs,

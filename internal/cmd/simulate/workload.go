@@ -108,8 +108,8 @@ func newLose(streams cli.IO) *cobra.Command {
 	}
 	s.flags(c)
 	c.Flags().StringVar(&l.Zone, "zone", "", "all nodes of this zone")
-	c.Flags().BoolVar(&l.OutOfService, "out-of-service", false, "as soon as the loss is noticed, say that the nodes are "+
-		"off ("+corev1.TaintNodeOutOfService+"): their Pods are deleted and their volumes detached")
+	c.Flags().BoolVar(&l.OutOfService, "out-of-service", false, "as soon as the loss is noticed, say that the nodes "+
+		"are off ("+corev1.TaintNodeOutOfService+"): their Pods are deleted and their volumes detached")
 	return c
 }
 

@@ -22,8 +22,8 @@ type Score struct {
 	Target   string `json:"target"`
 	Happened bool   `json:"happened"` // the change was made within the horizon
 	Expired  bool   `json:"expired"`  // it was not, and the horizon is over
-	// Left counts the Pods that were to leave and that did, of Leaving: they are gone, or leaving as
-	// long as was foretold
+	// Left counts the Pods that were to leave and that did, of Leaving: they are gone, or leaving
+	// as long as was foretold
 	Left, Leaving int
 	// Placed counts the Pods that came to a node where one of their owner was foretold, of Coming
 	Placed, Coming int
@@ -42,8 +42,8 @@ type Score struct {
 // person does not begin at once.
 const spreadTolerance = 2 * time.Second
 
-// Compare scores a forecast by the Pods that are there at now: of those that came the first ones, as
-// many as were foretold. One that was scored once keeps its score, whatever comes later.
+// Compare scores a forecast by the Pods that are there at now: of those that came the first ones,
+// as many as were foretold. One that was scored once keeps its score, whatever comes later.
 func Compare(f *Forecast, there []Seen, now time.Time) Score {
 	if f.Scored != nil {
 		return *f.Scored
@@ -89,8 +89,8 @@ func Compare(f *Forecast, there []Seen, now time.Time) Score {
 	return s
 }
 
-// firstMade is when the first of Pods was made, since the change: nobody can see when a change began
-// that made none for a while, as the loss of a node.
+// firstMade is when the first of Pods was made, since the change: nobody can see when a change
+// began that made none for a while, as the loss of a node.
 func firstMade(pods []Pod) time.Duration {
 	var first time.Duration
 	for i, p := range pods {
@@ -154,6 +154,6 @@ func (s Score) Line() string {
 	case s.Undone:
 		took = "all are ready, which was not foretold"
 	}
-	return fmt.Sprintf("%s%d of %d Pods left, %d of %d came to where they were foretold, %s; %s", head, s.Left, s.Leaving,
-		s.Placed, s.Coming, order, took)
+	return fmt.Sprintf("%s%d of %d Pods left, %d of %d came to where they were foretold, %s; %s", head, s.Left,
+		s.Leaving, s.Placed, s.Coming, order, took)
 }

@@ -28,7 +28,8 @@ type attacher struct {
 }
 
 // newAttacher learns how long volumes took to be attached: the median of each driver, from the
-// creation of a VolumeAttachment to the last write of its status, which the API keeps to the second.
+// creation of a VolumeAttachment to the last write of its status, which the API keeps to the
+// second.
 func newAttacher(objects []runtime.Object) *attacher {
 	out := &attacher{took: map[string]time.Duration{}, asks: map[string]bool{}}
 	all := map[string][]time.Duration{}
@@ -162,9 +163,10 @@ func (c *Cluster) volumeOf(ctx context.Context, p *corev1.Pod, v *corev1.Volume)
 // holders names the other nodes that a volume is attached to, which keep it from a Pod's; empty:
 // it may be attached to several, or is attached to none.
 func (c *Cluster) holders(ctx context.Context, p *corev1.Pod, pv *corev1.PersistentVolume) []string {
-	if p.Spec.NodeName == "" || slices.ContainsFunc(pv.Spec.AccessModes, func(m corev1.PersistentVolumeAccessMode) bool {
+	onSeveral := func(m corev1.PersistentVolumeAccessMode) bool {
 		return m == corev1.ReadWriteMany || m == corev1.ReadOnlyMany
-	}) {
+	}
+	if p.Spec.NodeName == "" || slices.ContainsFunc(pv.Spec.AccessModes, onSeveral) {
 		return nil
 	}
 	all, err := c.Client().StorageV1().VolumeAttachments().List(ctx, metav1.ListOptions{})

@@ -17,7 +17,8 @@ func TestAttachingIsLearnt(t *testing.T) {
 		return &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(began),
 			ManagedFields: []metav1.ManagedFieldsEntry{{Time: &metav1.Time{Time: began}},
 				{Subresource: "status", Time: &at}}},
-			Spec: storagev1.VolumeAttachmentSpec{Attacher: driver}, Status: storagev1.VolumeAttachmentStatus{Attached: attached}}
+			Spec:   storagev1.VolumeAttachmentSpec{Attacher: driver},
+			Status: storagev1.VolumeAttachmentStatus{Attached: attached}}
 	}
 	a := newAttacher([]runtime.Object{attachment("slow", 9*time.Second, true), attachment("slow", 12*time.Second, true),
 		attachment("slow", 40*time.Second, true), attachment("slow", time.Hour, true),

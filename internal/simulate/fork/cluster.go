@@ -27,15 +27,22 @@ import (
 type Options struct {
 	// Objects are those of a cluster, with UIDs and statuses, or of manifests, without. The Cluster
 	// keeps them.
-	Objects   []runtime.Object
-	Start     time.Time // the clock's first time
-	Model     behavior.Model
-	Seed      uint64                                      // of the scheduler's choice among equal nodes, and of UIDs; 0: 1
+	Objects []runtime.Object
+	Start   time.Time // the clock's first time
+	Model   behavior.Model
+	// Seed is of the scheduler's choice among equal nodes, and of UIDs; 0: 1.
+	Seed      uint64
 	Scheduler *schedulerconfig.KubeSchedulerConfiguration // completed; nil: the default
 	// Heartbeats has nodes report, and those that do not be found unreachable. Without, every node
 	// stays as it is.
 	Heartbeats bool
 	Usage      usage.Figures // what containers take, as far as it was measured
+}
+
+// storage are the parts that make and attach volumes.
+type storage struct {
+	provisioner *provisioner
+	attacher    *attacher
 }
 
 // Cluster is a cluster in virtual time. One goroutine uses it.
@@ -49,13 +56,12 @@ type Cluster struct {
 	scheduler   *scheduler.Manual
 	kubelets    *virtualnode.Kubelets
 	usage       *nodeUsage
-	provisioner *provisioner
-	attacher    *attacher
-	log         *Log
-	timers      []timer
-	watchers    []func(memstore.Change)
-	changedAt   time.Time // when an object other than a lease last changed
-	notes       []string
+	storage
+	log       *Log
+	timers    []timer
+	watchers  []func(memstore.Change)
+	changedAt time.Time // when an object other than a lease last changed
+	notes     []string
 }
 
 // timer is something to do at a time.
@@ -70,7 +76,7 @@ func New(ctx context.Context, o Options) (*Cluster, error) {
 		o.Seed = 1
 	}
 	c := &Cluster{clock: o.Start, informers: syncinformer.New(), usage: newNodeUsage(o.Usage),
-		provisioner: newProvisioner(o.Objects), attacher: newAttacher(o.Objects)}
+		storage: storage{provisioner: newProvisioner(o.Objects), attacher: newAttacher(o.Objects)}}
 	c.store, c.log = memstore.New(c.Now, o.Seed), &Log{now: c.Now}
 	var err error
 	c.api, err = memapi.New(memapi.Options{Store: c.store, Informers: c.informers, Journal: c.log.SinkFor("apiserver"),

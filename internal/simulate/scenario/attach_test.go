@@ -51,9 +51,9 @@ func came(t *testing.T, f *forecast.Forecast) forecast.Pod {
 }
 
 // row: TOO-06
-// A Pod that is drained begins elsewhere when its volume was taken from its node and attached to the
-// other: a second to end, two to detach, two to attach, which are the Pod's time to start. A volume
-// that needs no attaching keeps it from nothing.
+// A Pod that is drained begins elsewhere when its volume was taken from its node and attached to
+// the other: a second to end, two to detach, two to attach, which are the Pod's time to start. A
+// volume that needs no attaching keeps it from nothing.
 func TestADrainedVolumeIsAttachedElsewhere(t *testing.T) {
 	for attach, want := range map[bool]time.Duration{true: 5 * time.Second, false: 2 * time.Second} {
 		f := simulate(t, input(withDisk(attach)...), func() Change { return &Drain{Nodes: []string{"n0"}} })

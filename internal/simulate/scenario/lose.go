@@ -84,7 +84,9 @@ func (l *Lose) noticed(r *Run, n *corev1.Node) {
 }
 
 func isOutOfService(n *corev1.Node) bool {
-	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
+	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool {
+		return t.Key == corev1.TaintNodeOutOfService
+	})
 }
 
 // Done implements Change: the nodes' Pods that can be replaced are, and ready. What is on a silent

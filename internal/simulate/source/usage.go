@@ -122,7 +122,8 @@ func addSummary(to usage.Figures, s *statsapi.Summary) {
 			if c.CPU == nil || c.CPU.UsageNanoCores == nil || c.Memory == nil || c.Memory.WorkingSetBytes == nil {
 				continue
 			}
-			of[c.Name] = usage.Amounts{CPU: int64(*c.CPU.UsageNanoCores / 1e6), Memory: int64(*c.Memory.WorkingSetBytes)}
+			of[c.Name] = usage.Amounts{CPU: int64(*c.CPU.UsageNanoCores / 1e6),
+				Memory: int64(*c.Memory.WorkingSetBytes)}
 		}
 		if len(of) > 0 {
 			to[p.PodRef.Namespace+"/"+p.PodRef.Name] = of
