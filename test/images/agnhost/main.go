@@ -112,7 +112,9 @@ func signals(args []string) int {
 func ignoreTerm([]string) int {
 	signal.Ignore(syscall.SIGTERM, syscall.SIGINT)
 	fmt.Println("TERM is ignored")
-	select {}
+	for { // a select without cases ends the program: nothing else would run
+		time.Sleep(time.Hour)
+	}
 }
 
 // allocateMemory MEBIBYTES [MEBIBYTES-PER-SECOND]: touches that much memory, as fast as it can when no
