@@ -329,7 +329,7 @@ func dryRuns(t *testing.T, cfg Config, before func(c kubernetes.Interface, ns st
 
 // busyResources are kinds after whose writes the server writes by itself.
 var busyResources = []string{"CustomResourceDefinition", "APIService", "StorageVersionMigration", "ServiceCIDR",
-	"Service", "Namespace"}
+	"Service", "Namespace", "FlowSchema", "PriorityLevelConfiguration"}
 
 // waitUntilIdle takes what is stored now as the start; after writes of busy kinds it waits until
 // nothing was written for a second.
