@@ -32,7 +32,7 @@ const (
 // reading of that cgroup, one each millisecond, first has less left than the threshold; "decided"
 // is the entry Evicted of the Pod's journal, "TERM" that its first process was sent its stop
 // signal, "KILL" that all of it was killed because it had not ended after the two seconds that a
-// victim has. A victim that "ends" does so at its stop signal, one that "ignores TERM" does not.
+// victim has. A victim that "ends" does so at its stop signal, one that "ignores-term" does not.
 // "pass" is one of the eviction manager over 110 Pods.
 func (b *bench) eviction(ctx context.Context) (figures []result.Figure, err error) {
 	passes, err := b.evictionPass(ctx)
@@ -56,7 +56,7 @@ func (b *bench) eviction(ctx context.Context) (figures []result.Figure, err erro
 	if err != nil {
 		return nil, err
 	}
-	for _, kind := range []struct{ name, trap string }{{"ends", "exit 0"}, {"ignores TERM", ""}} {
+	for _, kind := range []struct{ name, trap string }{{"ends", "exit 0"}, {"ignores-term", ""}} {
 		stages := map[string][]time.Duration{}
 		for k := range b.times(15) {
 			name := fmt.Sprintf("%s-%d", kind.name, k)

@@ -3,6 +3,8 @@ package doctor
 import (
 	"fmt"
 
+	"github.com/gantry-project/gantry/internal/pod"
+
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 )
@@ -59,13 +61,9 @@ func volumeHealth(f Facts) []Finding {
 // volumeOf is NAMESPACE/CLAIM of one of the Pod's volumes, or NAMESPACE/POD/VOLUME of an inline
 // one.
 func volumeOf(p *v1.Pod, volume string) string {
-	for _, v := range p.Spec.Volumes {
-		switch {
-		case v.Name != volume:
-		case v.PersistentVolumeClaim != nil:
-			return p.Namespace + "/" + v.PersistentVolumeClaim.ClaimName
-		case v.Ephemeral != nil:
-			return p.Namespace + "/" + p.Name + "-" + v.Name
+	for i := range p.Spec.Volumes {
+		if name, _ := pod.ClaimName(p, &p.Spec.Volumes[i]); p.Spec.Volumes[i].Name == volume && name != "" {
+			return p.Namespace + "/" + name
 		}
 	}
 	return p.Namespace + "/" + p.Name + "/" + volume

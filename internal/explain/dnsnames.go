@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strings"
 
+	policyrules "github.com/gantry-project/gantry/internal/networkpolicy/rules"
+
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/gantry-project/gantry/internal/pod"
 )
@@ -164,9 +164,8 @@ func policiesBlockingDNS(in In) *networkingv1.NetworkPolicy {
 	}
 	var first *networkingv1.NetworkPolicy
 	for _, p := range in.NamespaceContext.Policies {
-		sel, err := metav1.LabelSelectorAsSelector(&p.Spec.PodSelector)
-		if err != nil || !sel.Matches(labels.Set(in.Pod.Labels)) || !slices.Contains(p.Spec.PolicyTypes,
-			networkingv1.PolicyTypeEgress) {
+		if !policyrules.Applies(p, networkingv1.PolicyTypeEgress) ||
+			!policyrules.Selects(&p.Spec.PodSelector, in.Pod.Labels) {
 			continue
 		}
 		if first == nil || p.Name < first.Name {

@@ -4,8 +4,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-
-	"github.com/gantry-project/gantry/internal/explain/finding"
 )
 
 // partlyDone tells of a Pod that is not started anew and of which some containers have done their
@@ -38,17 +36,4 @@ func partlyDone(in In) *Answer {
 	a.Cause = fmt.Sprintf("Of its containers %s ended with exit code 0, and %s still runs. The Pod ends when all have "+
 		"ended.", joinList(done), joinList(running))
 	return a
-}
-
-// meantFindings are the findings of the Pod that an object's selector nearly selects, beside those
-// about the selector; none of a namespace.
-func (s Subject) meantFindings() []finding.Finding {
-	if _, whole := s.Object.(*corev1.Namespace); whole || s.NamespaceContext == nil {
-		return nil
-	}
-	var out []finding.Finding
-	for _, a := range s.NamespaceContext.Inside {
-		out = append(out, a.Findings...)
-	}
-	return out
 }

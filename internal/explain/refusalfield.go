@@ -342,14 +342,9 @@ func selects(t corev1.PodAffinityTerm, namespace string, p *corev1.Pod) bool {
 // name, or the first.
 func claimsRefusal(in In, r journal.NodeRefusal) refusalField {
 	out := refusalField{field: "spec.volumes[*].persistentVolumeClaim.claimName"}
-	for i, v := range in.Pod.Spec.Volumes {
-		name := ""
-		switch {
-		case v.PersistentVolumeClaim != nil:
-			name = v.PersistentVolumeClaim.ClaimName
-		case v.Ephemeral != nil:
-			name = in.Pod.Name + "-" + v.Name
-		default:
+	for i := range in.Pod.Spec.Volumes {
+		name, _ := pod.ClaimName(in.Pod, &in.Pod.Spec.Volumes[i])
+		if name == "" {
 			continue
 		}
 		if out.value == "" || strings.Contains(r.Detail, name) {

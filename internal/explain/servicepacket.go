@@ -5,9 +5,11 @@ import (
 	"slices"
 	"strings"
 
+	networkingv1 "k8s.io/api/networking/v1"
+
+	policyrules "github.com/gantry-project/gantry/internal/networkpolicy/rules"
+
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/gantry-project/gantry/internal/trace/packet"
 )
@@ -165,12 +167,10 @@ func (s Subject) policyFacts(say func(string, ...any), x *corev1.Service) {
 		return
 	}
 	for _, p := range s.PacketState.Policies {
-		selector, err := metav1.LabelSelectorAsSelector(&p.Spec.PodSelector)
-		if err != nil || p.Namespace != x.Namespace || !slices.ContainsFunc(s.Pods,
-			func(q *corev1.Pod) bool { return selector.Matches(labels.Set(q.Labels)) }) {
-			continue
-		}
-		if len(p.Spec.PolicyTypes) > 0 && !slices.Contains(p.Spec.PolicyTypes, "Ingress") {
+		if p.Namespace != x.Namespace || !policyrules.Applies(p, networkingv1.PolicyTypeIngress) ||
+			!slices.ContainsFunc(s.Pods, func(q *corev1.Pod) bool {
+				return policyrules.Selects(&p.Spec.PodSelector, q.Labels)
+			}) {
 			continue
 		}
 		who := fmt.Sprintf("only whom its %d rules name gets in", len(p.Spec.Ingress))

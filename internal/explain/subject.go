@@ -323,3 +323,16 @@ func (s Subject) cronJob(a *Answer, c *batchv1.CronJob) {
 		}
 	}
 }
+
+// meantFindings are the findings of the Pod that an object's selector nearly selects, beside those
+// about the selector; none of a namespace.
+func (s Subject) meantFindings() []finding.Finding {
+	if _, whole := s.Object.(*corev1.Namespace); whole || s.NamespaceContext == nil {
+		return nil
+	}
+	var out []finding.Finding
+	for _, a := range s.NamespaceContext.Inside {
+		out = append(out, a.Findings...)
+	}
+	return out
+}

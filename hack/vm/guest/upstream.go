@@ -21,8 +21,8 @@ const (
 )
 
 // upstream has upstream's kubelet take the node over, over the same containerd, store and
-// configuration, and the same Pods beside the same hog. What it does is shown; only
-// the end of the hog is checked.
+// configuration, and the same Pods beside the same hog. What it does is shown; only the end of the
+// hog is checked.
 func upstream(ctx context.Context, n *node) error {
 	if _, err := os.Stat(programs + "/kubelet"); err != nil {
 		return err

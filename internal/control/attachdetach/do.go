@@ -17,6 +17,8 @@ import (
 	"strings"
 	"time"
 
+	podutil "github.com/gantry-project/gantry/internal/pod"
+
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,7 +30,6 @@ import (
 	storagelisters "k8s.io/client-go/listers/storage/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/retry"
-	"k8s.io/component-helpers/storage/ephemeral"
 
 	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 )
@@ -92,11 +93,8 @@ func claimsOf(o any) []string {
 	}
 	var out []string
 	for i := range pod.Spec.Volumes {
-		switch v := &pod.Spec.Volumes[i]; {
-		case v.PersistentVolumeClaim != nil:
-			out = append(out, pod.Namespace+"/"+v.PersistentVolumeClaim.ClaimName)
-		case v.Ephemeral != nil:
-			out = append(out, pod.Namespace+"/"+ephemeral.VolumeClaimName(pod, v))
+		if name, _ := podutil.ClaimName(pod, &pod.Spec.Volumes[i]); name != "" {
+			out = append(out, pod.Namespace+"/"+name)
 		}
 	}
 	return out

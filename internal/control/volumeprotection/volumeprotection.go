@@ -11,6 +11,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gantry-project/gantry/internal/pod"
+
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -18,7 +20,6 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	storagelisters "k8s.io/client-go/listers/storage/v1"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/component-helpers/storage/ephemeral"
 
 	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 )
@@ -48,11 +49,8 @@ func ClaimsUsedBy(p *v1.Pod) []string {
 	}
 	var out []string
 	for i := range p.Spec.Volumes {
-		switch v := &p.Spec.Volumes[i]; {
-		case v.PersistentVolumeClaim != nil:
-			out = append(out, p.Namespace+"/"+v.PersistentVolumeClaim.ClaimName)
-		case v.Ephemeral != nil && !isTerminated(p):
-			out = append(out, p.Namespace+"/"+ephemeral.VolumeClaimName(p, v))
+		if name, made := pod.ClaimName(p, &p.Spec.Volumes[i]); name != "" && !(made && isTerminated(p)) {
+			out = append(out, p.Namespace+"/"+name)
 		}
 	}
 	return out

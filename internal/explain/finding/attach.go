@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gantry-project/gantry/internal/pod"
+
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,14 +23,8 @@ type DriverVolumes struct {
 // claimsOf are the claims of a Pod that were read, in the order of its volumes.
 func (c *Cluster) claimsOf(p *corev1.Pod) []*corev1.PersistentVolumeClaim {
 	var out []*corev1.PersistentVolumeClaim
-	for _, v := range p.Spec.Volumes {
-		name := ""
-		switch {
-		case v.PersistentVolumeClaim != nil:
-			name = v.PersistentVolumeClaim.ClaimName
-		case v.Ephemeral != nil:
-			name = p.Name + "-" + v.Name
-		}
+	for i := range p.Spec.Volumes {
+		name, _ := pod.ClaimName(p, &p.Spec.Volumes[i])
 		if x, ok := get[*corev1.PersistentVolumeClaim](c, "PersistentVolumeClaim", p.Namespace, name); ok {
 			out = append(out, x)
 		}

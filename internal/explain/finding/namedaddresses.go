@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -97,7 +98,7 @@ func (c *Cluster) addressesOf(x *corev1.Container, ns string) []namedAddress {
 		}
 		for _, m := range hostPortWords.FindAllStringSubmatch(rest, -1) {
 			if n, err := strconv.Atoi(m[2]); err == nil && strings.ContainsFunc(m[1], isLetterOrDot) &&
-				!slices.Contains(fileEnds, m[1][strings.LastIndex(m[1], ".")+1:]) {
+				!slices.Contains(fileEnds, strings.TrimPrefix(path.Ext(m[1]), ".")) {
 				add(t.field, m[1], n)
 			}
 		}

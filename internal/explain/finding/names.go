@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	policyrules "github.com/gantry-project/gantry/internal/networkpolicy/rules"
+
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -131,7 +133,7 @@ func (c *Cluster) serviceNamed(text, namespace string) (Object, bool) {
 // dnsShut finds a policy whose Pods may connect somewhere by port, and never to a name server.
 func dnsShut(c *Cluster, o metav1.Object, self Object) []Finding {
 	p, ok := o.(*networkingv1.NetworkPolicy)
-	if !ok || len(p.Spec.PolicyTypes) > 0 && !slices.Contains(p.Spec.PolicyTypes, networkingv1.PolicyTypeEgress) ||
+	if !ok || !policyrules.Applies(p, networkingv1.PolicyTypeEgress) ||
 		len(p.Spec.Egress) == 0 || slices.ContainsFunc(p.Spec.Egress, opensNames) {
 		return nil
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	policyrules "github.com/gantry-project/gantry/internal/networkpolicy/rules"
+
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -259,7 +261,7 @@ func closed(over []*networkingv1.NetworkPolicy, ports []intstr.IntOrString, self
 	rules := 0
 	open := map[string]bool{}
 	for _, p := range over {
-		if len(p.Spec.PolicyTypes) > 0 && !slices.Contains(p.Spec.PolicyTypes, networkingv1.PolicyTypeIngress) {
+		if !policyrules.Applies(p, networkingv1.PolicyTypeIngress) {
 			continue
 		}
 		ingress = append(ingress, p)

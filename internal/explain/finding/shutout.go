@@ -1,12 +1,16 @@
 package finding
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/gantry-project/gantry/internal/explain/shellquote"
+	policyrules "github.com/gantry-project/gantry/internal/networkpolicy/rules"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -66,14 +70,6 @@ func (d destination) has(own map[string]string, ns string) bool {
 	return slices.ContainsFunc(d.pods, func(x labelled) bool { return maps.Equal(x.labels, own) })
 }
 
-// protocolOr is a protocol, TCP where none is said.
-func protocolOr(p corev1.Protocol) corev1.Protocol {
-	if p == "" {
-		return corev1.ProtocolTCP
-	}
-	return p
-}
-
 // shutIn is shutFinding for the policies over a destination's Pods, where they are known.
 func (c *Cluster) shutIn(w way) (Finding, bool) {
 	w.side = networkingv1.PolicyTypeIngress
@@ -103,15 +99,7 @@ func (c *Cluster) policiesFor(ns string, own map[string]string,
 	d networkingv1.PolicyType) []*networkingv1.NetworkPolicy {
 	out := slices.DeleteFunc(in[*networkingv1.NetworkPolicy](c, "NetworkPolicy", ns),
 		func(p *networkingv1.NetworkPolicy) bool {
-			s, err := metav1.LabelSelectorAsSelector(&p.Spec.PodSelector)
-			types := p.Spec.PolicyTypes
-			if len(types) == 0 {
-				types = []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}
-				if len(p.Spec.Egress) > 0 {
-					types = append(types, networkingv1.PolicyTypeEgress)
-				}
-			}
-			return err != nil || !slices.Contains(types, d) || !s.Matches(labels.Set(own))
+			return !policyrules.Applies(p, d) || !policyrules.Selects(&p.Spec.PodSelector, own)
 		})
 	slices.SortFunc(out, func(a, b *networkingv1.NetworkPolicy) int { return strings.Compare(a.Name, b.Name) })
 	return out
@@ -154,7 +142,9 @@ func (c *Cluster) ruleLets(ns string, peers []networkingv1.NetworkPolicyPeer, po
 		}
 		for _, p := range w.to.ports {
 			for _, n := range c.portNumbers(*x, p) {
-				if portOpen(ports, n, protocolOr(p.Protocol), func(n string) []int { return c.named(*x, n) }) {
+				if portOpen(ports, n, cmp.Or(p.Protocol, corev1.ProtocolTCP), func(n string) []int {
+					return c.named(*x, n)
+				}) {
 					return true
 				}
 			}
@@ -207,8 +197,7 @@ func (c *Cluster) peersLet(ns string, peers []networkingv1.NetworkPolicyPeer, w 
 		case p.PodSelector == nil || !podKnown:
 			return true
 		}
-		s, err := metav1.LabelSelectorAsSelector(p.PodSelector)
-		return err == nil && s.Matches(labels.Set(own))
+		return policyrules.Selects(p.PodSelector, own)
 	})
 }
 
@@ -313,7 +302,11 @@ func (c *Cluster) openingRule(w way, port int) (rule map[string]any, ok bool) {
 		port = w.asked.port // nothing is known of the Pods' ports
 	}
 	if port != 0 {
-		rule["ports"] = []any{map[string]any{"port": port, "protocol": "TCP"}}
+		protocol := corev1.ProtocolTCP
+		if len(w.to.ports) == 1 {
+			protocol = cmp.Or(w.to.ports[0].Protocol, protocol)
+		}
+		rule["ports"] = []any{map[string]any{"port": port, "protocol": protocol}}
 	}
 	return rule, true
 }
@@ -328,5 +321,5 @@ func addRule(policy Object, side string, rules int, rule map[string]any) string 
 	if err != nil {
 		return ""
 	}
-	return kubectl(policy, "patch", "--type=json -p '"+string(raw)+"'")
+	return kubectl(policy, "patch", "--type=json -p "+shellquote.Quoted(string(raw)))
 }

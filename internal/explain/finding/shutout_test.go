@@ -87,3 +87,31 @@ func TestAnAddressThatPoliciesShutIsNamed(t *testing.T) {
 		}
 	}
 }
+
+// The rule that would let a connection pass has the protocol of the Service's port.
+func TestTheRuleThatOpensHasTheProtocolOfThePort(t *testing.T) {
+	for protocol, want := range map[string]string{"TCP": "TCP", "UDP": "UDP", "SCTP": "SCTP", `""`: "TCP"} {
+		text := webPod + `spec: {containers: [{name: a, args: ["--log=log:514"]}]}
+---
+{apiVersion: v1, kind: Service, metadata: {name: log, namespace: shop}, spec: {selector: {app: log}, ports: [{port: ` +
+			`514, targetPort: 5140, protocol: ` + protocol + `}]}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: log, namespace: shop, labels: {app: log}}, spec: {containers: [{name: a}]}}
+---
+{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: p, namespace: shop}, spec: {podSelector: ` +
+			`{matchLabels: {app: web}}, policyTypes: [Egress]}}
+`
+		cluster := clusterOf(t, text)
+		cluster.Namespace = "shop"
+		found := slices.DeleteFunc(Of(cluster, Object{"Pod", "shop", "web"}), func(f Finding) bool {
+			return f.Code != "PolicyShutsOut"
+		})
+		if len(found) != 1 || len(found[0].Remedies) != 1 {
+			t.Fatalf("%s: got %+v, want one finding with a remedy", protocol, found)
+		}
+		run := strings.Join(found[0].Remedies[0].Run, " ")
+		if !strings.Contains(run, `"port":5140,"protocol":"`+want+`"`) {
+			t.Errorf("%s: got %s, want port 5140 with protocol %s", protocol, run, want)
+		}
+	}
+}

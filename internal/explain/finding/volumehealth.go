@@ -1,8 +1,11 @@
 package finding
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+
+	"github.com/gantry-project/gantry/internal/pod"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -11,7 +14,10 @@ import (
 
 // podVolumeHealth finds what CSI drivers say of a Pod's volumes (gate CSIVolumeHealth).
 func podVolumeHealth(c *Cluster, o metav1.Object, self Object) []Finding {
-	p := o.(*corev1.Pod)
+	p, ok := o.(*corev1.Pod)
+	if !ok {
+		return nil
+	}
 	var out []Finding
 	for _, h := range p.Status.VolumeHealth {
 		if len(h.HealthConditions) == 0 {
@@ -34,8 +40,8 @@ func podVolumeHealth(c *Cluster, o metav1.Object, self Object) []Finding {
 // its Pods.
 func claimVolumeHealth(c *Cluster, o metav1.Object, self Object) []Finding {
 	out := c.claimHealth(self.Namespace, self.Name)
-	claim := o.(*corev1.PersistentVolumeClaim)
-	if claim.Status.HealthStatus == nil {
+	claim, ok := o.(*corev1.PersistentVolumeClaim)
+	if !ok || claim.Status.HealthStatus == nil {
 		return out
 	}
 	for _, x := range claim.Status.HealthStatus.HealthConditions {
@@ -108,28 +114,18 @@ func unhealthy(o Object, c corev1.VolumeHealthCondition, node string) Finding {
 		where = " on node " + node
 	}
 	f.Message = fmt.Sprintf("The volume of %s %s %s%s: %s (%s).", o.lower(), o.Name, what, where,
-		orElse(c.Message, "no more is said"), c.Reason)
+		cmp.Or(c.Message, "no more is said"), c.Reason)
 	f.Remedies = []Remedy{{Say: "mend what the driver names; before anything else, copy what can still be read, or " +
 		"stop who writes there"}}
 	return f
 }
 
-func orElse(text, other string) string {
-	if text == "" {
-		return other
-	}
-	return text
-}
-
 // claimOfVolume is the name of the claim of one of the Pod's volumes; empty when it has none.
 func claimOfVolume(p *corev1.Pod, volume string) string {
-	for _, v := range p.Spec.Volumes {
-		switch {
-		case v.Name != volume:
-		case v.PersistentVolumeClaim != nil:
-			return v.PersistentVolumeClaim.ClaimName
-		case v.Ephemeral != nil:
-			return p.Name + "-" + v.Name
+	for i := range p.Spec.Volumes {
+		if v := &p.Spec.Volumes[i]; v.Name == volume {
+			name, _ := pod.ClaimName(p, v)
+			return name
 		}
 	}
 	return ""
@@ -137,8 +133,12 @@ func claimOfVolume(p *corev1.Pod, volume string) string {
 
 // nodeStorageHealth finds what CSI drivers say of their storage on a node.
 func nodeStorageHealth(_ *Cluster, o metav1.Object, self Object) []Finding {
+	n, ok := o.(*storagev1.CSINode)
+	if !ok {
+		return nil
+	}
 	var out []Finding
-	for _, h := range o.(*storagev1.CSINode).Status.StorageHealth {
+	for _, h := range n.Status.StorageHealth {
 		for _, x := range h.HealthConditions {
 			f := Finding{Code: "StorageUnhealthy", Stage: StageVolume, Severity: Threat, Object: self,
 				Field: "status.storageHealth[" + h.Name + "]", Value: h.Name,
@@ -148,7 +148,7 @@ func nodeStorageHealth(_ *Cluster, o metav1.Object, self Object) []Finding {
 				f.Severity, what = Broken, "cannot be reached"
 			}
 			f.Message = fmt.Sprintf("The storage of CSI driver %s %s from node %s: %s (%s).", h.Name, what, self.Name,
-				orElse(x.Message, "no more is said"), x.Reason)
+				cmp.Or(x.Message, "no more is said"), x.Reason)
 			f.Remedies = []Remedy{{Say: "mend what the driver names, or keep Pods with its volumes off the node"}}
 			out = append(out, f)
 		}

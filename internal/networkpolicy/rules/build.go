@@ -70,7 +70,7 @@ func (b *builder) addPod(p Pod, policies []*networkingv1.NetworkPolicy) {
 		isolated := p.Unknown
 		var lines []string
 		for _, policy := range policies {
-			if p.Unknown || !applies(policy, d) || !selects(&policy.Spec.PodSelector, p.Labels) {
+			if p.Unknown || !Applies(policy, d) || !Selects(&policy.Spec.PodSelector, p.Labels) {
 				continue
 			}
 			isolated = true
@@ -104,16 +104,16 @@ func (b *builder) dispatch(p Pod, d networkingv1.PolicyType, chain string) {
 	}
 }
 
-// applies reports whether the policy applies to direction d.
-func applies(p *networkingv1.NetworkPolicy, d networkingv1.PolicyType) bool {
+// Applies reports whether the policy applies to direction d of the Pods that it selects.
+func Applies(p *networkingv1.NetworkPolicy, d networkingv1.PolicyType) bool {
 	if len(p.Spec.PolicyTypes) > 0 {
 		return slices.Contains(p.Spec.PolicyTypes, d)
 	}
 	return d == networkingv1.PolicyTypeIngress || len(p.Spec.Egress) > 0
 }
 
-// selects reports whether the selector matches the labels; an invalid one matches nothing.
-func selects(s *metav1.LabelSelector, have map[string]string) bool {
+// Selects reports whether the selector matches the labels; an invalid one matches nothing.
+func Selects(s *metav1.LabelSelector, have map[string]string) bool {
 	sel, err := metav1.LabelSelectorAsSelector(s)
 	return err == nil && sel.Matches(labels.Set(have))
 }

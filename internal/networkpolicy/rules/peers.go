@@ -69,11 +69,11 @@ func (b *builder) peersMatch(namespace string, peers []networkingv1.NetworkPolic
 			continue
 		}
 		if p.NamespaceSelector != nil {
-			if have, known := b.in.Namespaces[pod.Namespace]; !known || !selects(p.NamespaceSelector, have) {
+			if have, known := b.in.Namespaces[pod.Namespace]; !known || !Selects(p.NamespaceSelector, have) {
 				continue
 			}
 		}
-		if p.PodSelector == nil || selects(p.PodSelector, pod.Labels) {
+		if p.PodSelector == nil || Selects(p.PodSelector, pod.Labels) {
 			return true
 		}
 	}

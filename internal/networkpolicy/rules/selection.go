@@ -28,13 +28,13 @@ func PoliciesByPod(in In) map[PodID]PodPolicies {
 		}
 		var r PodPolicies
 		for _, policy := range in.Policies {
-			if policy == nil || policy.Namespace != p.Namespace || !selects(&policy.Spec.PodSelector, p.Labels) {
+			if policy == nil || policy.Namespace != p.Namespace || !Selects(&policy.Spec.PodSelector, p.Labels) {
 				continue
 			}
-			if applies(policy, networkingv1.PolicyTypeIngress) {
+			if Applies(policy, networkingv1.PolicyTypeIngress) {
 				r.Ingress = append(r.Ingress, policy.Name)
 			}
-			if applies(policy, networkingv1.PolicyTypeEgress) {
+			if Applies(policy, networkingv1.PolicyTypeEgress) {
 				r.Egress = append(r.Egress, policy.Name)
 			}
 		}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gantry-project/gantry/internal/pod"
+
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -153,7 +155,7 @@ func (g *objectCollector) collectPod(p *v1.Pod) {
 		if v.CSI != nil {
 			g.collectDriver(v.CSI.Driver)
 		}
-		name, _ := volumelisters.ClaimName(p, v)
+		name, _ := pod.ClaimName(p, v)
 		if !g.isNew("claim", p.Namespace+"/"+name) || name == "" {
 			continue
 		}

@@ -6,11 +6,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gantry-project/gantry/internal/pod"
+
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/component-helpers/storage/ephemeral"
 
 	"github.com/gantry-project/gantry/internal/control/attachdetach"
 	"github.com/gantry-project/gantry/internal/simulate/memapi"
@@ -140,13 +141,8 @@ const managedAttaching = "volumes.kubernetes.io/controller-managed-attach-detach
 
 // volumeOf is the volume of a claim of a Pod; nil: there is none, or it is no claim.
 func (c *Cluster) volumeOf(ctx context.Context, p *corev1.Pod, v *corev1.Volume) *corev1.PersistentVolume {
-	name := ""
-	switch {
-	case v.PersistentVolumeClaim != nil:
-		name = v.PersistentVolumeClaim.ClaimName
-	case v.Ephemeral != nil:
-		name = ephemeral.VolumeClaimName(p, v)
-	default:
+	name, _ := pod.ClaimName(p, v)
+	if name == "" {
 		return nil
 	}
 	claim, err := c.Client().CoreV1().PersistentVolumeClaims(p.Namespace).Get(ctx, name, metav1.GetOptions{})

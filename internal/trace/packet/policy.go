@@ -10,7 +10,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/gantry-project/gantry/internal/networkpolicy/rules"
@@ -147,10 +146,7 @@ func policiesIn(w ClusterState, f Flow) rules.In {
 func selecting(w ClusterState, p *v1.Pod, d networkingv1.PolicyType) []string {
 	var out []string
 	for _, x := range w.Policies {
-		sel, err := metav1.LabelSelectorAsSelector(&x.Spec.PodSelector)
-		rules := slices.Contains(x.Spec.PolicyTypes, d) ||
-			len(x.Spec.PolicyTypes) == 0 && (d == networkingv1.PolicyTypeIngress || len(x.Spec.Egress) > 0)
-		if err == nil && rules && x.Namespace == p.Namespace && sel.Matches(labels.Set(p.Labels)) {
+		if x.Namespace == p.Namespace && rules.Applies(x, d) && rules.Selects(&x.Spec.PodSelector, p.Labels) {
 			out = append(out, "NetworkPolicy "+x.Name)
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/storage/volume"
 	csitranslation "k8s.io/csi-translation-lib"
+
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // AttachedVolume is a volume as its CSI driver knows it. For one that is yet to be made, ID is the
@@ -57,7 +59,7 @@ func IsReachableFromAllNodes(v *v1.PersistentVolume) bool {
 
 // MayNeedAttach tells whether a volume of a Pod may need to be attached by a CSI driver.
 func MayNeedAttach(p *v1.Pod, v *v1.Volume) bool {
-	name, _ := ClaimName(p, v)
+	name, _ := pod.ClaimName(p, v)
 	return name != "" || csitranslation.New().IsInlineMigratable(v)
 }
 
@@ -67,7 +69,7 @@ func VolumesToAttach(f Listers, p *v1.Pod, node *storagev1.CSINode) map[Attached
 	out := map[AttachedVolume]bool{}
 	for i := range p.Spec.Volumes {
 		v := &p.Spec.Volumes[i]
-		name, _ := ClaimName(p, v)
+		name, _ := pod.ClaimName(p, v)
 		if name == "" {
 			if h, ok := inline(p, v, node); ok {
 				out[h] = true

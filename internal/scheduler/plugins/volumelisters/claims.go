@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gantry-project/gantry/internal/pod"
+
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -15,25 +17,13 @@ import (
 	csitranslation "k8s.io/csi-translation-lib"
 )
 
-// ClaimName is the name of the claim behind a Pod's volume; empty when there is none. made tells of
-// a claim that is made for this Pod.
-func ClaimName(p *v1.Pod, v *v1.Volume) (name string, made bool) {
-	switch {
-	case v.PersistentVolumeClaim != nil:
-		return v.PersistentVolumeClaim.ClaimName, false
-	case v.Ephemeral != nil:
-		return ephemeral.VolumeClaimName(p, v), true
-	}
-	return "", false
-}
-
 // Uses tells whether a Pod uses the claim.
 func Uses(p *v1.Pod, c *v1.PersistentVolumeClaim) bool {
 	if p.Namespace != c.Namespace {
 		return false
 	}
 	return slices.ContainsFunc(p.Spec.Volumes, func(v v1.Volume) bool {
-		name, _ := ClaimName(p, &v)
+		name, _ := pod.ClaimName(p, &v)
 		return name == c.Name
 	})
 }
@@ -49,7 +39,7 @@ func HasClaims(p *v1.Pod) bool {
 func Claims(f Listers, p *v1.Pod) ([]*v1.PersistentVolumeClaim, error) {
 	var out []*v1.PersistentVolumeClaim
 	for i := range p.Spec.Volumes {
-		name, made := ClaimName(p, &p.Spec.Volumes[i])
+		name, made := pod.ClaimName(p, &p.Spec.Volumes[i])
 		if name == "" {
 			continue
 		}

@@ -258,7 +258,7 @@ func isSchedulableAfterPodDeleted(_ logr.Logger, p *v1.Pod, before, _ any) (fram
 		if v := &p.Spec.Volumes[i]; isDisk(v) && conflicts(v, gone) {
 			return framework.Queue, nil
 		}
-		name, _ := volumelisters.ClaimName(p, &p.Spec.Volumes[i])
+		name, _ := pod.ClaimName(p, &p.Spec.Volumes[i])
 		if name != "" && volumelisters.Uses(gone,
 			&v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: name}}) {
 			return framework.Queue, nil
