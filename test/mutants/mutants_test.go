@@ -32,33 +32,14 @@ func TestEveryMutationHasItsPlace(t *testing.T) {
 			t.Error(err)
 		}
 		for _, named := range m.Tests {
-			if !hasTest(t, filepath.Join(root, named.In), named.Run) {
-				t.Errorf("%s names %s.%s: no such test function", m.ID(), named.In, named.Run)
+			if _, err := declares(root, named); err != nil {
+				t.Errorf("%s: got %v, want a file that declares the test", m.ID(), err)
 			}
 		}
 	}
 }
 
-func hasTest(t *testing.T, dir, run string) bool {
-	t.Helper()
-	name, _, _ := strings.Cut(run, "/")
-	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range files {
-		raw, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.Contains(string(raw), "\nfunc "+name+"(") {
-			return true
-		}
-	}
-	return false
-}
-
-// A fixed sample of the mutations that were killed once is killed, and those whose packages are not
+// A fixed sample of the mutations that were killed once is killed, and those whose files are not
 // what they were then, as many of them as there is time for.
 func TestSampleIsKilled(t *testing.T) {
 	if testing.Short() {
@@ -95,7 +76,7 @@ func TestSampleIsKilled(t *testing.T) {
 			left++
 		}
 	}
-	t.Logf("%d of %d mutations are run; of those that were killed once, %d more are in packages that changed; %d have "+
+	t.Logf("%d of %d mutations are run; of those that were killed once, %d more depend on files that changed; %d have "+
 		"not been killed yet: make mutants", len(chosen), len(all), left, len(Choose(all, Choice{}))-len(killed))
 	r := Runner{Root: root}
 	err = r.RunAll(context.Background(), chosen, 2, func(m Mutation, res Result) {
