@@ -60,11 +60,11 @@ func (b *builder) makeEtcdOptions() error {
 	}
 	b.generic.RESTOptionsGetter = store.WrapStorage(b.server.store.ShareClient(b.generic.RESTOptionsGetter),
 		b.tracer.WrapStorage)
-	return b.checkEncryptionKeys(factory)
+	return b.checkEncryptionKeys()
 }
 
 // checkEncryptionKeys checks that the stored values can be decrypted, before the server serves.
-func (b *builder) checkEncryptionKeys(factory *serverstorage.DefaultStorageFactory) error {
+func (b *builder) checkEncryptionKeys() error {
 	if check, ok := b.generic.ResourceTransformers.(healthz.HealthChecker); ok && b.etcd.SkipHealthEndpoints {
 		b.generic.AddHealthChecks(check) // of KMS plugins; the library adds it together with etcd's
 		b.generic.AddReadyzChecks(check)
@@ -77,10 +77,7 @@ func (b *builder) checkEncryptionKeys(factory *serverstorage.DefaultStorageFacto
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	path := func(gr schema.GroupResource) string {
-		if gr.Group != "" && !b.scheme.Scheme.IsGroupRegistered(gr.Group) { // a custom resource
-			return store.Prefix + "/" + gr.Group + "/" + gr.Resource + "/"
-		}
-		return store.Prefix + "/" + factory.ResourcePrefix(gr) + "/"
+		return KeyPrefix(gr, gr.Group != "" && !b.scheme.Scheme.IsGroupRegistered(gr.Group))
 	}
 	return encryptioncheck.Check(ctx, b.config.Encryption, encryptioncheck.Source{Client: client, Prefix: path,
 		Transformers: b.generic.ResourceTransformers})

@@ -28,6 +28,22 @@ func IsTerminal(p *v1.Pod) bool {
 	return p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed
 }
 
+// ReadyCondition is the Pod's Ready condition, nil if it has none.
+func ReadyCondition(p *v1.Pod) *v1.PodCondition {
+	for i := range p.Status.Conditions {
+		if p.Status.Conditions[i].Type == v1.PodReady {
+			return &p.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// IsReady tells whether the Pod's Ready condition is True.
+func IsReady(p *v1.Pod) bool {
+	c := ReadyCondition(p)
+	return c != nil && c.Status == v1.ConditionTrue
+}
+
 // Priority is spec.priority, 0 when unset (docs: pod priority and preemption).
 func Priority(p *v1.Pod) int32 {
 	if p.Spec.Priority != nil {
@@ -52,6 +68,20 @@ func IsStatic(p *v1.Pod) bool {
 // static and mirror Pods, and priorities of SystemCritical or more.
 func IsCritical(p *v1.Pod) bool {
 	return IsStatic(p) || IsMirror(p) || p.Spec.Priority != nil && *p.Spec.Priority >= SystemCritical
+}
+
+// CanRestartAll tells whether the end of one container may start all of them again (KEP-5532).
+func CanRestartAll(p *v1.Pod) bool {
+	for _, list := range [][]v1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+		for i := range list {
+			for _, r := range list[i].RestartPolicyRules {
+				if r.Action == v1.ContainerRestartRuleActionRestartAllContainers {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 // IsSidecar tells whether an init container keeps running beside the app containers (restartPolicy

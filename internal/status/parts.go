@@ -8,6 +8,8 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+
+	nodeutil "github.com/gantry-project/gantry/internal/node"
 )
 
 // Read is what was read of a kind, or why it could not be.
@@ -231,15 +233,6 @@ func controllers(f Facts) Part {
 	return p
 }
 
-func readyCondition(n *corev1.Node) *corev1.NodeCondition {
-	for i := range n.Status.Conditions {
-		if n.Status.Conditions[i].Type == corev1.NodeReady {
-			return &n.Status.Conditions[i]
-		}
-	}
-	return nil
-}
-
 func kubelet(f Facts, n Node) Part {
 	p := Part{Kind: Kubelet, Node: n.Node.Name, Version: n.Node.Status.NodeInfo.KubeletVersion, Health: Unknown,
 		Because: "the node has reported nothing yet", Age: started(f, n.Metrics)}
@@ -253,7 +246,7 @@ func kubelet(f Facts, n Node) Part {
 	if f.Pods.Err == nil {
 		p.Load = fmt.Sprintf("%d of %d Pods", pods, n.Node.Status.Allocatable.Pods().Value())
 	}
-	if c := readyCondition(&n.Node); c != nil {
+	if c := nodeutil.ReadyCondition(&n.Node); c != nil {
 		p.Health, p.Because = OK, "the node is Ready"
 		if c.Status != corev1.ConditionTrue {
 			p.Health, p.Because = Down, "the node's Ready is "+string(c.Status)+": "+c.Message
@@ -282,7 +275,7 @@ func containerRuntime(f Facts, n Node) Part {
 	if k.Health != OK {
 		p.Health, p.Because = Unknown, "its kubelet is "+string(k.Health)
 	}
-	if c := readyCondition(&n.Node); c != nil && c.Status == corev1.ConditionFalse && strings.Contains(
+	if c := nodeutil.ReadyCondition(&n.Node); c != nil && c.Status == corev1.ConditionFalse && strings.Contains(
 		strings.ToLower(c.Message), "runtime") {
 		p.Health, p.Because = Down, c.Message
 	}

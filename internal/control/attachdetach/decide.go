@@ -11,6 +11,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	nodeutil "github.com/gantry-project/gantry/internal/node"
 )
 
 // maxWaitForUnmountDuration is how long a volume stays attached that a node that is not Ready has
@@ -120,26 +122,26 @@ func isTerminated(pod *v1.Pod) bool {
 // detach has a volume taken from a node that wants it no longer, once the node says that it does
 // not use it, is gone, or is beyond asking.
 func (in In) detach(p *Plan, a *storagev1.VolumeAttachment) {
-	node := in.Nodes(a.Spec.NodeName)
+	n := in.Nodes(a.Spec.NodeName)
 	name := UniqueVolumeName(in.Volume)
-	if a.DeletionTimestamp == nil && node != nil && slices.Contains(node.Status.VolumesInUse, name) &&
-		!isOutOfService(node) {
+	if a.DeletionTimestamp == nil && n != nil && slices.Contains(n.Status.VolumesInUse, name) &&
+		!isOutOfService(n) {
 		left := maxWaitForUnmountDuration - in.Now.Sub(in.UnwantedSince(a.Name))
-		if isReady(node) || left > 0 {
+		if nodeutil.IsReady(n) || left > 0 {
 			if left > 0 {
 				p.wake(left)
 			}
 			return
 		}
 	}
-	if node != nil && hasAttached(node, name) {
-		p.TakeOff = append(p.TakeOff, node.Name)
+	if n != nil && hasAttached(n, name) {
+		p.TakeOff = append(p.TakeOff, n.Name)
 	}
 	if a.DeletionTimestamp != nil {
 		return
 	}
 	p.Detach = append(p.Detach, a.Name)
-	if why := in.forced(node, a.Name); why != "" {
+	if why := in.forced(n, a.Name); why != "" {
 		if p.Forced == nil {
 			p.Forced = map[string]string{}
 		}
@@ -148,13 +150,13 @@ func (in In) detach(p *Plan, a *storagev1.VolumeAttachment) {
 }
 
 // forced is why a node is not asked whether it still uses a volume; empty when it is, or is gone.
-func (in In) forced(node *v1.Node, attachment string) string {
+func (in In) forced(n *v1.Node, attachment string) string {
 	switch {
-	case node == nil:
+	case n == nil:
 		return ""
-	case !isReady(node) && in.Now.Sub(in.UnwantedSince(attachment)) >= maxWaitForUnmountDuration:
+	case !nodeutil.IsReady(n) && in.Now.Sub(in.UnwantedSince(attachment)) >= maxWaitForUnmountDuration:
 		return "timeout"
-	case isOutOfService(node):
+	case isOutOfService(n):
 		return "out-of-service"
 	}
 	return ""
@@ -263,12 +265,6 @@ func hasAttached(n *v1.Node, name v1.UniqueVolumeName) bool {
 
 func isOutOfService(n *v1.Node) bool {
 	return slices.ContainsFunc(n.Spec.Taints, func(t v1.Taint) bool { return t.Key == v1.TaintNodeOutOfService })
-}
-
-func isReady(n *v1.Node) bool {
-	return slices.ContainsFunc(n.Status.Conditions, func(c v1.NodeCondition) bool {
-		return c.Type == v1.NodeReady && c.Status == v1.ConditionTrue
-	})
 }
 
 func sortedKeys(m map[string][]*v1.Pod) []string {

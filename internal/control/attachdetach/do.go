@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	nodeutil "github.com/gantry-project/gantry/internal/node"
 	podutil "github.com/gantry-project/gantry/internal/pod"
 
 	v1 "k8s.io/api/core/v1"
@@ -136,7 +137,7 @@ func (c *controller) keysOfNode(old, cur runtime.Object) []string {
 	was, _ := old.(*v1.Node)
 	is, _ := cur.(*v1.Node)
 	if was != nil && is != nil && slices.Equal(was.Status.VolumesInUse, is.Status.VolumesInUse) &&
-		slices.Equal(was.Status.VolumesAttached, is.Status.VolumesAttached) && isReady(was) == isReady(is) &&
+		slices.Equal(was.Status.VolumesAttached, is.Status.VolumesAttached) && nodeutil.IsReady(was) == nodeutil.IsReady(is) &&
 		isOutOfService(was) == isOutOfService(is) &&
 		was.Annotations[managedAnnotation] == is.Annotations[managedAnnotation] {
 		return nil

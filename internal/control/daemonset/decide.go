@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	podutil "github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/pod/fit"
 )
 
@@ -302,7 +303,7 @@ func Status(in In, collisions int32) (appsv1.DaemonSetStatus, time.Duration) {
 		s.CurrentNumberScheduled++
 		oldestFirst(pods)
 		p := pods[0]
-		if ready(p) != nil {
+		if podutil.IsReady(p) {
 			s.NumberReady++
 			if left := in.untilAvailable(p); left <= 0 {
 				s.NumberAvailable++
@@ -341,22 +342,13 @@ func (in In) updated(p *corev1.Pod) bool {
 // generationLabel is the Pod label with the template's generation.
 const generationLabel = "pod-template-generation"
 
-func ready(p *corev1.Pod) *corev1.PodCondition {
-	for i := range p.Status.Conditions {
-		if c := &p.Status.Conditions[i]; c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
-			return c
-		}
-	}
-	return nil
-}
-
-func (in In) available(p *corev1.Pod) bool { return ready(p) != nil && in.untilAvailable(p) <= 0 }
+func (in In) available(p *corev1.Pod) bool { return podutil.IsReady(p) && in.untilAvailable(p) <= 0 }
 
 func (in In) untilAvailable(p *corev1.Pod) time.Duration {
-	c := ready(p)
-	if c == nil || in.Set.Spec.MinReadySeconds == 0 {
+	if !podutil.IsReady(p) || in.Set.Spec.MinReadySeconds == 0 {
 		return 0
 	}
+	c := podutil.ReadyCondition(p)
 	wait := time.Duration(in.Set.Spec.MinReadySeconds) * time.Second
 	if c.LastTransitionTime.IsZero() {
 		return wait // as upstream: without transition time it is not available

@@ -10,6 +10,8 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	podutil "github.com/gantry-project/gantry/internal/pod"
 )
 
 const (
@@ -173,20 +175,11 @@ func (r *Result) disruptedPods(in In) map[string]metav1.Time {
 func healthyPods(pods []*corev1.Pod, leaving map[string]metav1.Time) int32 {
 	n := int32(0)
 	for _, p := range pods {
-		if _, goes := leaving[p.Name]; !goes && p.DeletionTimestamp == nil && ready(p) {
+		if _, goes := leaving[p.Name]; !goes && p.DeletionTimestamp == nil && podutil.IsReady(p) {
 			n++
 		}
 	}
 	return n
-}
-
-func ready(p *corev1.Pod) bool {
-	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }
 
 // StaleDisruption reports whether a Pod has a DisruptionTarget condition although it is not being

@@ -26,6 +26,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/gantry-project/gantry/internal/control/controllerruntime"
+	"github.com/gantry-project/gantry/internal/node"
 )
 
 const (
@@ -138,11 +139,7 @@ func (c *controller) nodeChanged(old, cur runtime.Object) []string {
 }
 
 func topologyOf(n *corev1.Node) string {
-	ready := false
-	for _, cond := range n.Status.Conditions {
-		ready = ready || cond.Type == corev1.NodeReady && cond.Status == corev1.ConditionTrue
-	}
-	return fmt.Sprint(n.Labels[corev1.LabelTopologyZone], ready, n.Status.Allocatable.Cpu())
+	return fmt.Sprint(n.Labels[corev1.LabelTopologyZone], node.IsReady(n), n.Status.Allocatable.Cpu())
 }
 
 func (c *controller) syncService(ctx context.Context, key string) (time.Duration, error) {

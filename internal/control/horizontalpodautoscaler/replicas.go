@@ -9,6 +9,8 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
+
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 var (
@@ -79,7 +81,7 @@ func (in *In) group(samples map[string]Sample, resource corev1.ResourceName) (g 
 // startsUp tells whether a Pod's cpu sample is of its start: within the initialization period while
 // it is unready or was measured before it became ready, later while it has never been ready.
 func (in *In) startsUp(p *corev1.Pod, s Sample) bool {
-	ready := readiness(p)
+	ready := pod.ReadyCondition(p)
 	if ready == nil || p.Status.StartTime == nil {
 		return true
 	}
@@ -88,15 +90,6 @@ func (in *In) startsUp(p *corev1.Pod, s Sample) bool {
 		return unready || s.Timestamp.Before(ready.LastTransitionTime.Add(s.Window))
 	}
 	return unready && start.Add(in.Options.InitialReadinessDelay).After(ready.LastTransitionTime.Time)
-}
-
-func readiness(p *corev1.Pod) *corev1.PodCondition {
-	for i := range p.Status.Conditions {
-		if p.Status.Conditions[i].Type == corev1.PodReady {
-			return &p.Status.Conditions[i]
-		}
-	}
-	return nil
 }
 
 // usage is what a metric amounts to.
@@ -265,7 +258,7 @@ func (in *In) byRatio(ratio float64) (int32, error) {
 	}
 	ready := 0
 	for _, p := range in.Pods {
-		if c := readiness(p); p.Status.Phase == corev1.PodRunning && c != nil && c.Status == corev1.ConditionTrue {
+		if c := pod.ReadyCondition(p); p.Status.Phase == corev1.PodRunning && c != nil && c.Status == corev1.ConditionTrue {
 			ready++
 		}
 	}

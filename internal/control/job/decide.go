@@ -290,10 +290,9 @@ func podFinishTime(p *corev1.Pod) time.Time {
 	if end := containersFinishTime(p); !end.IsZero() {
 		return end
 	}
-	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodReady && c.Status == corev1.ConditionFalse && !c.LastTransitionTime.IsZero() {
-			return c.LastTransitionTime.Time
-		}
+	c := pod.ReadyCondition(p)
+	if c != nil && c.Status == corev1.ConditionFalse && !c.LastTransitionTime.IsZero() {
+		return c.LastTransitionTime.Time
 	}
 	if p.DeletionTimestamp != nil {
 		return deletionRequestTime(p)
@@ -325,10 +324,8 @@ func containersFinishTime(p *corev1.Pod) time.Time {
 func (t *syncJobContext) writeCounts() {
 	ready, ending := int32(0), int32(len(t.terminating))
 	for _, p := range t.active {
-		for _, c := range p.Status.Conditions {
-			if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
-				ready++
-			}
+		if pod.IsReady(p) {
+			ready++
 		}
 	}
 	t.status.Active, t.status.Ready, t.status.Terminating = int32(len(t.active)), &ready, &ending

@@ -7,6 +7,8 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // manage compares the active Pods with parallelism and completions.
@@ -116,10 +118,8 @@ func activePodsForRemoval(pods []*corev1.Pod) []*corev1.Pod {
 		if p.Status.Phase == corev1.PodRunning {
 			n += 2
 		}
-		for _, c := range p.Status.Conditions {
-			if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
-				n += 4
-			}
+		if pod.IsReady(p) {
+			n += 4
 		}
 		return n
 	}

@@ -26,6 +26,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/node"
 )
 
 const leases = "kube-node-lease"
@@ -140,20 +141,13 @@ func (c *controller) evictionTurn(n *corev1.Node, now time.Time) (bool, time.Dur
 }
 
 func notReady(n *corev1.Node) bool {
-	for _, c := range n.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return c.Status != corev1.ConditionTrue
-		}
-	}
-	return false
+	return node.ReadyCondition(n) != nil && !node.IsReady(n)
 }
 
 func (c *controller) updateHealth(n *corev1.Node) (bool, time.Duration) {
 	beat, posted := "", false
-	for _, cond := range n.Status.Conditions {
-		if cond.Type == corev1.NodeReady {
-			beat, posted = cond.LastHeartbeatTime.String(), true
-		}
+	if c := node.ReadyCondition(n); c != nil {
+		beat, posted = c.LastHeartbeatTime.String(), true
 	}
 	if l, err := c.leases.Leases(leases).Get(n.Name); err == nil && l.Spec.RenewTime != nil {
 		beat += l.Spec.RenewTime.String()

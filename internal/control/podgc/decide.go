@@ -5,6 +5,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/gantry-project/gantry/internal/node"
 )
 
 // TerminatedPodThreshold is how many terminated Pods are kept before the oldest are deleted
@@ -85,12 +87,7 @@ func outOfService(n *corev1.Node) bool {
 	}
 	for _, t := range n.Spec.Taints {
 		if t.Key == corev1.TaintNodeOutOfService {
-			for _, c := range n.Status.Conditions {
-				if c.Type == corev1.NodeReady {
-					return c.Status != corev1.ConditionTrue
-				}
-			}
-			return true
+			return !node.IsReady(n)
 		}
 	}
 	return false

@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+
+	podutil "github.com/gantry-project/gantry/internal/pod"
 )
 
 // burst bounds the Pods that one sync creates or deletes.
@@ -79,13 +81,13 @@ func rankPodsToDelete(pods []*corev1.Pod, siblings map[string]int, now time.Time
 		if c := cmp.Or(
 			boolRank(a.Spec.NodeName != "")-boolRank(b.Spec.NodeName != ""),
 			phaseRank(a)-phaseRank(b),
-			boolRank(Ready(a))-boolRank(Ready(b)),
+			boolRank(podutil.IsReady(a))-boolRank(podutil.IsReady(b)),
 			cmp.Compare(deletionCost(a), deletionCost(b)),
 			siblings[b.Spec.NodeName]-siblings[a.Spec.NodeName],
 		); c != 0 {
 			return c
 		}
-		if x, y := readySince(a), readySince(b); Ready(a) && !x.Equal(y) {
+		if x, y := readySince(a), readySince(b); podutil.IsReady(a) && !x.Equal(y) {
 			return cmp.Or(logarithmicRank(now.Sub(x))-logarithmicRank(now.Sub(y)), byUID(a, b))
 		}
 		return cmp.Or(maxRestarts(b)-maxRestarts(a),
@@ -139,21 +141,9 @@ func maxRestarts(p *corev1.Pod) int {
 	return most
 }
 
-// Ready reports whether the Pod's Ready condition is true.
-func Ready(p *corev1.Pod) bool { return readyCondition(p) != nil }
-
-func readyCondition(p *corev1.Pod) *corev1.PodCondition {
-	for i := range p.Status.Conditions {
-		if c := &p.Status.Conditions[i]; c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
-			return c
-		}
-	}
-	return nil
-}
-
 func readySince(p *corev1.Pod) time.Time {
-	if c := readyCondition(p); c != nil {
-		return c.LastTransitionTime.Time
+	if podutil.IsReady(p) {
+		return podutil.ReadyCondition(p).LastTransitionTime.Time
 	}
 	return p.CreationTimestamp.Time
 }
@@ -171,10 +161,10 @@ func Status(in In, failure error) (appsv1.ReplicaSetStatus, time.Duration) {
 		if template.Matches(labels.Set(p.Labels)) {
 			s.FullyLabeledReplicas++
 		}
-		c := readyCondition(p)
-		if c == nil {
+		if !podutil.IsReady(p) {
 			continue
 		}
+		c := podutil.ReadyCondition(p)
 		s.ReadyReplicas++
 		left := minReady
 		// as upstream: without transition time it is not available

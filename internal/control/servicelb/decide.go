@@ -9,6 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"github.com/gantry-project/gantry/internal/node"
 )
 
 // toBeDeleted is the cluster autoscaler's taint on nodes about to be removed.
@@ -112,7 +114,7 @@ func (w Input) usable(s *corev1.Service) []*corev1.Node {
 			continue
 		}
 		all = append(all, n)
-		if isReady(n) {
+		if node.IsReady(n) {
 			ready = append(ready, n)
 		}
 	}
@@ -131,12 +133,6 @@ func NodeEligible(n *corev1.Node) bool {
 	_, excluded := n.Labels[corev1.LabelNodeExcludeBalancers]
 	return !excluded && n.DeletionTimestamp == nil && !slices.ContainsFunc(n.Spec.Taints,
 		func(t corev1.Taint) bool { return t.Key == toBeDeleted })
-}
-
-func isReady(n *corev1.Node) bool {
-	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	})
 }
 
 // hasLocalEndpoint reports whether a node has an endpoint of the Service that gets traffic.

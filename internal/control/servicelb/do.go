@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/gantry-project/gantry/internal/control/controllerruntime"
+	"github.com/gantry-project/gantry/internal/node"
 )
 
 type controller struct {
@@ -90,7 +91,7 @@ func relevantFields(o runtime.Object) any {
 	if !ok {
 		return nil
 	}
-	return []any{NodeEligible(n), isReady(n), n.Status.Addresses, n.Status.DaemonEndpoints}
+	return []any{NodeEligible(n), node.IsReady(n), n.Status.Addresses, n.Status.DaemonEndpoints}
 }
 
 func (c *controller) nodeChanged(old, cur runtime.Object) []string {

@@ -9,6 +9,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	podutil "github.com/gantry-project/gantry/internal/pod"
 )
 
 // In is the input of Next: a set, the Pods it controls, and the current and the update revision of
@@ -274,27 +276,18 @@ func isTerminated(p *corev1.Pod) bool {
 }
 
 func isRunningAndReady(p *corev1.Pod) bool {
-	return p.Status.Phase == corev1.PodRunning && readyCondition(p) != nil
+	return p.Status.Phase == corev1.PodRunning && podutil.IsReady(p)
 }
 
 func healthy(p *corev1.Pod) bool { return isRunningAndReady(p) && p.DeletionTimestamp == nil }
 
-func readyCondition(p *corev1.Pod) *corev1.PodCondition {
-	for i := range p.Status.Conditions {
-		if c := &p.Status.Conditions[i]; c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
-			return c
-		}
-	}
-	return nil
-}
-
 func (in In) available(p *corev1.Pod) bool { return isRunningAndReady(p) && in.untilAvailable(p) <= 0 }
 
 func (in In) untilAvailable(p *corev1.Pod) time.Duration {
-	c := readyCondition(p)
-	if c == nil || in.Set.Spec.MinReadySeconds == 0 {
+	if !podutil.IsReady(p) || in.Set.Spec.MinReadySeconds == 0 {
 		return 0
 	}
+	c := podutil.ReadyCondition(p)
 	wait := time.Duration(in.Set.Spec.MinReadySeconds) * time.Second
 	if c.LastTransitionTime.IsZero() {
 		return wait // as upstream: without transition time it is not available

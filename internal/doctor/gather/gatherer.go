@@ -31,6 +31,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/server"
 	"github.com/gantry-project/gantry/internal/linux/proc"
 	"github.com/gantry-project/gantry/internal/network/routes"
+	"github.com/gantry-project/gantry/internal/node"
 	"github.com/gantry-project/gantry/internal/options"
 )
 
@@ -220,12 +221,8 @@ func (s *Gatherer) Nodes(ctx context.Context, client kubernetes.Interface) []doc
 }
 
 func (s *Gatherer) node(ctx context.Context, client kubernetes.Interface, n *v1.Node) doctor.Node {
-	out := doctor.Node{Name: n.Name, Local: s.Boot != "" && n.Status.NodeInfo.BootID == s.Boot}
-	for i, c := range n.Status.Conditions {
-		if c.Type == v1.NodeReady {
-			out.Ready = &n.Status.Conditions[i]
-		}
-	}
+	out := doctor.Node{Name: n.Name, Local: s.Boot != "" && n.Status.NodeInfo.BootID == s.Boot,
+		Ready: node.ReadyCondition(n)}
 	page := func(path string) ([]byte, bool) {
 		raw, err := client.CoreV1().RESTClient().Get().Resource("nodes").Name(n.Name).SubResource("proxy").Suffix(
 			path).DoRaw(ctx)

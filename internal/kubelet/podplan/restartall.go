@@ -23,7 +23,7 @@ const restartAll = "all containers restart" // the cause of stopping them
 // restartAllRequester is the container of the newest sandbox whose end asks for a restart of all.
 func restartAllRequester(p *v1.Pod, seen Observed) *Container {
 	sandbox := seen.Sandbox()
-	if sandbox == nil || !CanRestartAll(p) {
+	if sandbox == nil || !pod.CanRestartAll(p) {
 		return nil
 	}
 	for _, m := range Members(p) {
@@ -40,20 +40,6 @@ func requestsRestartAll(m Member, code int32) bool {
 	for _, r := range m.RestartPolicyRules {
 		if matches(r.ExitCodes, code) {
 			return r.Action == v1.ContainerRestartRuleActionRestartAllContainers
-		}
-	}
-	return false
-}
-
-// CanRestartAll tells whether a container of the Pod has such a rule.
-func CanRestartAll(p *v1.Pod) bool {
-	for _, list := range [][]v1.Container{p.Spec.InitContainers, p.Spec.Containers} {
-		for i := range list {
-			for _, r := range list[i].RestartPolicyRules {
-				if r.Action == v1.ContainerRestartRuleActionRestartAllContainers {
-					return true
-				}
-			}
 		}
 	}
 	return false

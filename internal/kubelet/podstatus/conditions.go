@@ -52,7 +52,7 @@ func conditions(in In, s v1.PodStatus, phase v1.PodPhase) []v1.PodCondition {
 		c.ObservedGeneration = in.Pod.Generation
 		out = append(out, withTransitionTime(in, c))
 	}
-	if podplan.CanRestartAll(in.Pod) {
+	if pod.CanRestartAll(in.Pod) {
 		c := restartingAll(in, phase)
 		c.ObservedGeneration = in.Pod.Generation
 		out = append(out, withTransitionTime(in, c))

@@ -6,6 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // What v1.37.2 says of containers whose records it removed to restart all containers of a Pod
@@ -27,7 +28,7 @@ func startedOver(st v1.ContainerStatus) bool {
 // Pod's last status tells of.
 func (in In) removed(m podplan.Member, old *v1.ContainerStatus) bool {
 	return m.Kind != podplan.Ephemeral && in.End == nil && old != nil && old.State.Waiting == nil &&
-		podplan.CanRestartAll(in.Pod) && restarting(in.Pod.Status)
+		pod.CanRestartAll(in.Pod) && restarting(in.Pod.Status)
 }
 
 // restarting tells whether a status says that all containers are being restarted.

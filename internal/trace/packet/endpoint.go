@@ -10,6 +10,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/gantry-project/gantry/internal/node"
 	"github.com/gantry-project/gantry/internal/proxy/rules"
 )
 
@@ -155,11 +156,9 @@ func (d *endpointTracer) routeBetween(there *v1.Node) bool {
 
 // noReply adds the route step, uncertain if the Ready condition of node n is Unknown.
 func (d *endpointTracer) noReply(n *v1.Node, way string) bool {
-	for _, c := range n.Status.Conditions {
-		if c.Type == v1.NodeReady && c.Status == v1.ConditionUnknown {
-			return d.addStep(Uncertain, "route", "%s, which has not been heard of since %s", way,
-				c.LastHeartbeatTime.UTC().Format("15:04:05"))
-		}
+	if c := node.ReadyCondition(n); c != nil && c.Status == v1.ConditionUnknown {
+		return d.addStep(Uncertain, "route", "%s, which has not been heard of since %s", way,
+			c.LastHeartbeatTime.UTC().Format("15:04:05"))
 	}
 	return d.addStep(OK, "route", "%s", way)
 }

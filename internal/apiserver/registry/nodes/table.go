@@ -10,6 +10,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
+	"github.com/gantry-project/gantry/internal/node"
 )
 
 func table() resourcedef.Table {
@@ -49,13 +50,11 @@ func Row(n *v1.Node, now metav1.Time) []any {
 
 func statusCell(n *v1.Node) string {
 	out := "Unknown"
-	for _, c := range n.Status.Conditions {
-		if c.Type == v1.NodeReady {
-			out = "NotReady"
-			if c.Status == v1.ConditionTrue {
-				out = "Ready"
-			}
-		}
+	if node.ReadyCondition(n) != nil {
+		out = "NotReady"
+	}
+	if node.IsReady(n) {
+		out = "Ready"
 	}
 	if n.Spec.Unschedulable {
 		out += ",SchedulingDisabled"

@@ -11,6 +11,7 @@ import (
 	netutils "k8s.io/utils/net"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // ValidateStatusUpdate validates a change of the status: QoS class fixed, ended containers that may
@@ -72,7 +73,7 @@ func restarts(p *v1.Pod, inits bool) func(name string, code int32) bool {
 	if inits {
 		list = p.Spec.InitContainers
 	}
-	if restartsAll(p) {
+	if pod.CanRestartAll(p) {
 		return func(string, int32) bool { return true }
 	}
 	return func(name string, code int32) bool {
@@ -93,20 +94,6 @@ func restarts(p *v1.Pod, inits bool) func(name string, code int32) bool {
 		return p.Spec.RestartPolicy == v1.RestartPolicyAlways || p.Spec.RestartPolicy == v1.RestartPolicyOnFailure &&
 			code != 0
 	}
-}
-
-// restartsAll tells whether the end of one container may start all of them again (KEP-5532).
-func restartsAll(p *v1.Pod) bool {
-	for _, list := range [][]v1.Container{p.Spec.InitContainers, p.Spec.Containers} {
-		for i := range list {
-			for _, r := range list[i].RestartPolicyRules {
-				if r.Action == v1.ContainerRestartRuleActionRestartAllContainers {
-					return true
-				}
-			}
-		}
-	}
-	return false
 }
 
 func never(string, int32) bool { return false }

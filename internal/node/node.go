@@ -1,0 +1,20 @@
+// Package node answers what several parts ask of a Node object.
+package node
+
+import v1 "k8s.io/api/core/v1"
+
+// ReadyCondition is the node's Ready condition, nil if it has none.
+func ReadyCondition(n *v1.Node) *v1.NodeCondition {
+	for i := range n.Status.Conditions {
+		if n.Status.Conditions[i].Type == v1.NodeReady {
+			return &n.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// IsReady tells whether the node's Ready condition is True.
+func IsReady(n *v1.Node) bool {
+	c := ReadyCondition(n)
+	return c != nil && c.Status == v1.ConditionTrue
+}
