@@ -39,9 +39,9 @@ func start(t *testing.T, opts ...testcluster.Option) *fixture {
 	return &fixture{testcluster.Start(t, opts...), t, ctx}
 }
 
-// forSubtest is the same fixture for a subtest, with a timeout of its own.
+// forSubtest is the same fixture for a subtest, with a timeout of its own that outlasts a wait.
 func (w *fixture) forSubtest(t *testing.T) *fixture {
-	ctx, cancel := context.WithTimeout(t.Context(), expect.Patience(3*time.Minute))
+	ctx, cancel := context.WithTimeout(t.Context(), 2*expect.Patience(90*time.Second))
 	t.Cleanup(cancel)
 	return &fixture{w.Cluster, t, ctx}
 }

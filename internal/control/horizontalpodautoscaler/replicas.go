@@ -258,7 +258,7 @@ func (in *In) byRatio(ratio float64) (int32, error) {
 	}
 	ready := 0
 	for _, p := range in.Pods {
-		if c := pod.ReadyCondition(p); p.Status.Phase == corev1.PodRunning && c != nil && c.Status == corev1.ConditionTrue {
+		if p.Status.Phase == corev1.PodRunning && pod.IsReady(p) {
 			ready++
 		}
 	}

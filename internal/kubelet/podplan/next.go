@@ -270,7 +270,8 @@ func startContainer(in In, p *Plan, m Member) {
 	default:
 		at, carry := in.Limits.next(c)
 		switch {
-		case c.Sandbox == "" && pod.CanRestartAll(in.Pod): // its record went when the Pod started over, which is no crash
+		case c.Sandbox == "" && pod.CanRestartAll(in.Pod):
+			// its record went when the Pod started over, which is no crash
 			at, carry = in.Now, 0
 		case c.Sandbox == "": // only the API remembers it: its wait is counted by its restarts, and is over
 			at = in.Now
