@@ -137,8 +137,8 @@ func (c *controller) keysOfNode(old, cur runtime.Object) []string {
 	was, _ := old.(*v1.Node)
 	is, _ := cur.(*v1.Node)
 	if was != nil && is != nil && slices.Equal(was.Status.VolumesInUse, is.Status.VolumesInUse) &&
-		slices.Equal(was.Status.VolumesAttached, is.Status.VolumesAttached) && nodeutil.IsReady(was) == nodeutil.IsReady(is) &&
-		isOutOfService(was) == isOutOfService(is) &&
+		slices.Equal(was.Status.VolumesAttached, is.Status.VolumesAttached) &&
+		nodeutil.IsReady(was) == nodeutil.IsReady(is) && isOutOfService(was) == isOutOfService(is) &&
 		was.Annotations[managedAnnotation] == is.Annotations[managedAnnotation] {
 		return nil
 	}
