@@ -34,9 +34,10 @@ func create(t *testing.T, c *testcluster.Cluster, p *corev1.Pod) {
 	}
 }
 
+// within is a context for a whole test, which outlasts each of its waits.
 func within(t *testing.T, d time.Duration) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), expect.Patience(d))
+	ctx, cancel := context.WithTimeout(t.Context(), 2*expect.Patience(d/2))
 	t.Cleanup(cancel)
 	return ctx
 }
