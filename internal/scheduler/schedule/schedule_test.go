@@ -279,10 +279,20 @@ func TestStatusesAndRanges(t *testing.T) {
 		n.Status.Allocatable[v1.ResourcePods] = *quantity(0)
 	}
 	w := snapshot.Of([]*v1.Node{node("a", "1", "1Gi", hostile), node("b", "1", "1Gi")}, nil)
-	one := func(seats ...schedule.WeightedPlugin) *schedule.Result {
-		return schedule.SchedulePod(t.Context(), schedule.Input{Pod: pod("p", "9", ""), Snapshot: w,
-			Plugins: schedule.NewPluginSet("test", seats...)})
+	for form, fresh := range map[string]func() *schedule.EquivalenceCache{
+		"plain":       func() *schedule.EquivalenceCache { return nil },
+		"from memory": func() *schedule.EquivalenceCache { return &schedule.EquivalenceCache{} }} {
+		t.Run(form, func(t *testing.T) {
+			statusesAndRanges(t, func(seats ...schedule.WeightedPlugin) *schedule.Result {
+				return schedule.SchedulePod(t.Context(), schedule.Input{Pod: pod("p", "9", ""), Snapshot: w,
+					Cache: fresh(), Plugins: schedule.NewPluginSet("test", seats...)})
+			})
+		})
 	}
+}
+
+func statusesAndRanges(t *testing.T, one func(seats ...schedule.WeightedPlugin) *schedule.Result) {
+	t.Helper()
 	if r := one(); !r.Scheduled() || r.Feasible() != 2 {
 		t.Errorf("without plugins: got %d of 2 nodes that fit, want both: %s", r.Feasible(), r.Message())
 	}
@@ -305,6 +315,15 @@ func TestStatusesAndRanges(t *testing.T) {
 		`in ` +
 		`the range of [0, 100] after normalizing`; r.Message() != want {
 		t.Errorf("got %q", r.Message())
+	}
+	r = one(schedule.WeightedPlugin{Plugin: fakePlugin{"Z", framework.Success, -1}})
+	if want := `returns an invalid score -1, it should in the range of [0, 100]`; !strings.Contains(r.Message(), want) {
+		t.Errorf("got %q, want it with %s", r.Message(), want)
+	}
+	for _, score := range []int64{0, 100} {
+		if r = one(schedule.WeightedPlugin{Plugin: fakePlugin{"Z", framework.Success, score}}); !r.Scheduled() {
+			t.Errorf("score %d: %s, want a node", score, r.Message())
+		}
 	}
 	r = one(schedule.WeightedPlugin{Plugin: fakePlugin{"A", framework.Success, 7}, Weight: 5},
 		schedule.WeightedPlugin{Plugin: fakePlugin{"B", framework.Success, 1}})
