@@ -468,6 +468,7 @@ func TestPreemptionPolicyNever(t *testing.T) {
 		"not eligible due to preemptionPolicy=Never.")
 }
 
+// row: API-08, SCH-30
 func TestPodWaitsForTheFirstNode(t *testing.T) {
 	t.Parallel()
 	c := start(t, nil)

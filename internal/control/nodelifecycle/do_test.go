@@ -106,6 +106,7 @@ func TestASilentNodeIsWrittenAtTheBound(t *testing.T) {
 // The bound is the grace period that is set, not the default one.
 //
 // row: KSL-10
+// row: CTL-15
 func TestTheGracePeriodMayBeSet(t *testing.T) {
 	for _, grace := range []time.Duration{20 * time.Second, 2 * time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
