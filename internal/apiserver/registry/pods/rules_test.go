@@ -737,6 +737,7 @@ func TestDeletionGracePeriod(t *testing.T) {
 }
 
 // row: BND-02
+// row: BND-04
 // row: BND-06
 // row: PST-16
 func TestBindPod(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +28,9 @@ import (
 )
 
 // row: BND-02
+// row: BND-03
+// row: BND-04
+// row: BND-05
 // row: BND-06
 // row: BND-07
 func TestBinding(t *testing.T) {
@@ -43,10 +47,21 @@ func TestBinding(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer seen.Stop()
-	if err := bind(t, ns, p); err != nil {
-		t.Fatal(err)
+	code := 0
+	if err := testServer.client.CoreV1().RESTClient().Post().Namespace(ns).Resource("pods").Name("p").SubResource(
+		"binding").SetHeader("Content-Type", "application/json").Body(fmt.Appendf(nil, `{"apiVersion":"v1",`+
+		`"kind":"Binding","metadata":{"name":"p","uid":%q},"target":{"kind":"Node","name":"n","uid":"x"},`+
+		`"spec":{"containers":[{"name":"c","image":"other","env":[{"name":"A"}]}],"priority":7},`+
+		`"status":{"phase":"Running"}}`, p.UID)).Do(t.Context()).StatusCode(&code).Error(); err != nil ||
+		code != http.StatusCreated {
+		t.Fatalf("the binding: %d, %v, want 201", code, err)
 	}
 	now := get(t, ns)
+	want := p.Spec.DeepCopy()
+	want.NodeName = "n"
+	if !reflect.DeepEqual(now.Spec, *want) || now.Status.Phase != v1.PodPending {
+		t.Errorf("bound: phase %s, %+v, want Pending and nothing but the node: %+v", now.Status.Phase, now.Spec, want)
+	}
 	if e := <-seen.ResultChan(); e.Type != watch.Modified || e.Object.(*v1.Pod).ResourceVersion != now.ResourceVersion {
 		t.Errorf("the binding's first event is %s of %v, want MODIFIED and the Pod as it is in the end, at %s", e.Type,
 			e.Object, now.ResourceVersion)
