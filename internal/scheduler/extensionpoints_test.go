@@ -338,6 +338,7 @@ func TestPermitTimesOut(t *testing.T) {
 }
 
 // row: SCH-18, SCH-19, SCH-21, SCO-02
+// row: SCO-04
 func TestEachProfileHasItsPlugins(t *testing.T) {
 	t.Parallel()
 	cfg, err := config.Load([]byte(`
@@ -444,6 +445,7 @@ func TestUnknownPluginIsAnError(t *testing.T) {
 }
 
 // row: SCO-17, SCO-18, SCO-19, BND-16
+// row: SCO-03
 func TestLogHasTheScores(t *testing.T) {
 	t.Parallel()
 	for _, verbosity := range []int{2, 4} {

@@ -265,6 +265,7 @@ func aPod(name, cpu string, change ...func(*v1.Pod)) *v1.Pod {
 const preemptionEnd = " preemption: "
 
 // row: BND-01, SCH-01
+// row: BND-07
 func TestPodIsBoundWithOnePost(t *testing.T) {
 	t.Parallel()
 	c := start(t, nil, aNode("n1", "4"))

@@ -44,6 +44,7 @@ func startWithGrace(t *testing.T, client kubernetes.Interface, grace time.Durati
 //
 // row: CTL-15
 // row: KSL-10
+// row: CTL-16
 func TestASilentNodeIsWrittenAtTheBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()

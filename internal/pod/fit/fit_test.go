@@ -72,6 +72,7 @@ func TestVectorOfLeavesOutWhatIsNotAccounted(t *testing.T) {
 }
 
 // row: FIL-12
+// row: FIL-09
 func TestUntolerated(t *testing.T) {
 	taint := v1.Taint{Key: "dedicated", Value: "web", Effect: v1.TaintEffectNoSchedule}
 	for name, c := range map[string]struct {

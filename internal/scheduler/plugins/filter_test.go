@@ -640,6 +640,7 @@ func notZone3() *v1.Affinity {
 }
 
 // row: SCO-04, SCO-05, SCO-06, SCO-08, SCO-09, SCO-10, FIL-22
+// row: SCO-01
 func TestScores(t *testing.T) {
 	shape := &config.ScoringStrategy{Type: config.RequestedToCapacityRatio,
 		Resources: []config.ResourceSpec{{Name: "cpu", Weight: 3}, {Name: "memory", Weight: 1}},

@@ -139,6 +139,7 @@ func webPodOn(n string) *v1.Pod {
 }
 
 // row: FIL-24, FIL-23, SCO-01, SCO-02, SCO-03, SCO-19, SCO-20
+// row: FIL-25
 func TestTranscripts(t *testing.T) {
 	for name, in := range transcriptInputs() {
 		in.Plugins = defaultPlugins(t)
@@ -157,9 +158,34 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
+// Each reason of each node counts, those of nodes that were not asked too, and they are sorted as
+// texts: upstream's order.
+//
+// row: FIL-23, FIL-24, FIL-25
+func TestReasonsAreCountedAndSorted(t *testing.T) {
+	refusal := func(reasons ...string) *framework.Status {
+		return framework.NewStatus(framework.Unschedulable, reasons...)
+	}
+	var statuses []*framework.Status
+	for range 10 {
+		statuses = append(statuses, refusal("Too many pods"))
+	}
+	statuses = append(statuses, refusal("Insufficient cpu", "Insufficient memory"), refusal("Insufficient cpu"),
+		refusal("node(s) were unschedulable"))
+	for absentees, want := range map[int]string{
+		0: "1 Insufficient memory, 1 node(s) were unschedulable, 10 Too many pods, 2 Insufficient cpu",
+		3: "1 Insufficient memory, 1 node(s) were unschedulable, 10 Too many pods, 2 Insufficient cpu, 3 not asked",
+	} {
+		if got := strings.Join(schedule.CountReasons(statuses, refusal("not asked"), absentees), ", "); got != want {
+			t.Errorf("%d not asked: got %s\nwant %s", absentees, got, want)
+		}
+	}
+}
+
 // The total of each node is the sum of its weighted parts, and the runner-up is the second best.
 //
 // row: SCO-03, SCO-19, SCO-20
+// row: SCH-32
 func TestPartsAddUpToTheTotal(t *testing.T) {
 	soft := tainted(v1.Taint{Key: "busy", Effect: v1.TaintEffectPreferNoSchedule})
 	snap := snapshot.Of([]*v1.Node{node("n1", "4", "8Gi", soft), node("n2", "8", "8Gi"), node("n3", "2", "8Gi"),
@@ -270,6 +296,7 @@ func (j fakePlugin) Score(context.Context, framework.CycleState, *v1.Pod,
 func (fakePlugin) ScoreExtensions() framework.ScoreExtensions { return nil }
 
 // row: SCH-06, SCH-07, SCH-08, SCH-09, SCO-01
+// row: SCO-02
 func TestStatusesAndRanges(t *testing.T) {
 	hostile := func(n *v1.Node) {
 		n.Spec.Unschedulable = true

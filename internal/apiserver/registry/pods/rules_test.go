@@ -45,6 +45,7 @@ func podOf(edit ...func(*v1.Pod)) *v1.Pod {
 // row: API-08
 // row: API-36
 // row: API-37
+// row: SCH-33
 func TestPrepareCreate(t *testing.T) {
 	p := podOf(func(p *v1.Pod) {
 		p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "example.com/a"}}
@@ -65,7 +66,8 @@ func TestPrepareCreate(t *testing.T) {
 		t.Errorf("without gates: phase %s, conditions %+v, want Pending and none", s.Phase, s.Conditions)
 	}
 	if c := p.Status.Conditions; len(c) != 1 || c[0].Type != v1.PodScheduled || c[0].Status != v1.ConditionFalse ||
-		c[0].Reason != "SchedulingGated" {
+		c[0].Reason != "SchedulingGated" ||
+		c[0].Message != "Scheduling is blocked due to non-empty scheduling gates" {
 		t.Errorf("conditions %+v", c)
 	}
 	if p.Generation != 1 || p.Spec.SchedulerName != "default-scheduler" || *p.Spec.TerminationGracePeriodSeconds != 1 {
@@ -740,6 +742,7 @@ func TestDeletionGracePeriod(t *testing.T) {
 // row: BND-04
 // row: BND-06
 // row: PST-16
+// row: SCH-33
 func TestBindPod(t *testing.T) {
 	b := &v1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "p", Annotations: map[string]string{"a": "b"}},
 		Target: v1.ObjectReference{Name: "n"}}
