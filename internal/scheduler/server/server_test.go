@@ -151,7 +151,7 @@ func TestEndpointPermissions(t *testing.T) {
 
 // The file that --config names is what the scheduler runs with.
 //
-// row: SCH-17
+// row: SCH-17, SCH-34
 func TestTheConfigurationFileIsRead(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "scheduler.yaml")
 	const text = `apiVersion: kubescheduler.config.k8s.io/v1
@@ -179,6 +179,9 @@ profiles:
 		o, err := f.Options()
 		if err != nil {
 			t.Fatal(err)
+		}
+		if o.Serving == nil || !strings.HasSuffix(o.Serving.Address, ":10259") {
+			t.Errorf("%q: serves health and metrics at %+v, want port 10259", flags, o.Serving)
 		}
 		var names []string
 		for _, p := range o.Config.Profiles {
