@@ -57,13 +57,13 @@ func TestWhyComparesWithTheRunnerUp(t *testing.T) {
 			score("n3", part("NodeResourcesFit", 10), part("TaintToleration", 0)),
 			score("n2", part("NodeResourcesFit", 50), part("TaintToleration", 30)),
 			score("n1", part("NodeResourcesFit", 60), part("TaintToleration", 30))}},
-		"n1 won 95 to 80 over n2 by NodeAffinity 40 against 0 and ImageLocality 5 against 0. That outweighs what spoke " +
-			"for n2: TaintToleration 80 against 50.": {RunnerUp: "n2", Scores: []journal.NodeScore{
+		"n1 won 95 to 80 over n2 by NodeAffinity 40 against 0 and ImageLocality 5 against 0. That outweighs what " +
+			"spoke for n2: TaintToleration 80 against 50.": {RunnerUp: "n2", Scores: []journal.NodeScore{
 			score("n1", part("NodeAffinity", 40), part("TaintToleration", 50), part("ImageLocality", 5)),
 			score("n2", part("NodeAffinity", 0), part("TaintToleration", 80), part("ImageLocality", 0))}},
 		"n1 was chosen by lot: it shares the top score of 70 with n2, n3.": {RunnerUp: "n2", Ties: 3,
-			Scores: []journal.NodeScore{score("n1", part("X", 70)), score("n2", part("X", 70)), score("n3", part("X", 70)),
-				score("n4", part("X", 60))}},
+			Scores: []journal.NodeScore{score("n1", part("X", 70)), score("n2", part("X", 70)),
+				score("n3", part("X", 70)), score("n4", part("X", 60))}},
 	} {
 		in := base()
 		in.Pod.Status = corev1.PodStatus{Phase: corev1.PodRunning,

@@ -146,7 +146,8 @@ func TestAnUnschedulablePodIsTriedWhenSomethingChanges(t *testing.T) {
 		"the node grows":   {aNode("n1", "500m"), nil, updateNode(aNode("n1", "1"))},
 		"its taint goes":   {aNode("n1", "1", tainted), nil, updateNode(aNode("n1", "1"))},
 		"it is uncordoned": {aNode("n1", "1", cordoned), nil, updateNode(aNode("n1", "1"))},
-		"it gets another label": {aNode("n1", "1"), func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{"a": "b"} },
+		"it gets another label": {aNode("n1", "1"),
+			func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{"a": "b"} },
 			updateNode(aNode("n1", "1", func(n *v1.Node) { n.Labels["a"] = "b" }))},
 		"the Pod tolerates it": {aNode("n1", "1", tainted), nil, func(c *cluster) error {
 			p, err := c.CoreV1().Pods("default").Get(c.t.Context(), "web", metav1.GetOptions{})

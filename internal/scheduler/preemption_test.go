@@ -96,7 +96,8 @@ func TestVictimsLeaveBesideTheCycles(t *testing.T) {
 		t.Errorf("high is on %s, want n1", got)
 	}
 	for _, victim := range []string{"low1", "low2"} {
-		if got, want := c.disruptionOf(victim), "DisruptionTarget=True PreemptionByScheduler, then deleted"; got != want {
+		want := "DisruptionTarget=True PreemptionByScheduler, then deleted"
+		if got := c.disruptionOf(victim); got != want {
 			t.Errorf("the victim %s: got %q, want %q", victim, got, want)
 		}
 	}

@@ -111,8 +111,8 @@ func TestOnlyLivePodsCount(t *testing.T) {
 		"an unready one is not":       {[]*corev1.Pod{pod("a"), pod("b"), pod("c", unready)}, 0, ""},
 		"nor is a pending one":        {[]*corev1.Pod{pod("a"), pod("b"), pod("c", pending)}, 0, ""},
 		"all are missing":             {nil, 3, ""},
-		"one too many beside ended ones": {[]*corev1.Pod{pod("a"), pod("b"), pod("c"), pod("d", pending), pod("e", failed),
-			pod("f", succeeded)}, 0, "d"},
+		"one too many beside ended ones": {[]*corev1.Pod{pod("a"), pod("b"), pod("c"), pod("d", pending),
+			pod("e", failed), pod("f", succeeded)}, 0, "d"},
 	} {
 		got := Next(In{Set: set(3), Pods: c.pods, Now: t0})
 		gone := ""

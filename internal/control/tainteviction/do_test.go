@@ -80,8 +80,8 @@ func TestAnEvictedPodIsMarkedFirst(t *testing.T) {
 		seconds := int64(300)
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
 		on := func(name, node string, tolerations ...corev1.Toleration) *corev1.Pod {
-			return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid-" + name)},
-				Spec: corev1.PodSpec{NodeName: node, Tolerations: tolerations}}
+			meta := metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid-" + name)}
+			return &corev1.Pod{ObjectMeta: meta, Spec: corev1.PodSpec{NodeName: node, Tolerations: tolerations}}
 		}
 		client := fake.NewSimpleClientset(node, on("a", "n"), on("b", "n", corev1.Toleration{Key: "other",
 			Operator: corev1.TolerationOpExists}), on("c", "n", corev1.Toleration{Key: "k",
@@ -102,11 +102,12 @@ func TestAnEvictedPodIsMarkedFirst(t *testing.T) {
 					var is corev1.Pod
 					if err := json.Unmarshal(a.Patch, &is); err != nil || len(is.Status.Conditions) != 1 ||
 						a.Subresource != "status" || is.Status.Phase != "" {
-						t.Errorf("the patch %s of %q, %v, want one condition of the status", a.Patch, a.Subresource, err)
+						t.Errorf("the patch %s of %q, %v, want a condition of the status", a.Patch, a.Subresource, err)
 						continue
 					}
 					cond := is.Status.Conditions[0]
-					out = append(out, fmt.Sprintf("%s %s=%s %s of %s", a.Name, cond.Type, cond.Status, cond.Reason, is.UID))
+					out = append(out, fmt.Sprintf("%s %s=%s %s of %s", a.Name, cond.Type, cond.Status, cond.Reason,
+						is.UID))
 				case ktesting.DeleteActionImpl:
 					o := a.DeleteOptions
 					if o.GracePeriodSeconds != nil || o.Preconditions == nil {
@@ -121,14 +122,15 @@ func TestAnEvictedPodIsMarkedFirst(t *testing.T) {
 			return strings.Join(out, "; ")
 		}
 		evicted := func(name string) string {
-			return name + " DisruptionTarget=True DeletionByTaintManager of uid-" + name + "; " + name + " deleted, uid-" +
-				name
+			return strings.ReplaceAll("NAME DisruptionTarget=True DeletionByTaintManager of uid-NAME; NAME deleted, "+
+				"uid-NAME", "NAME", name)
 		}
 		if got := writes(); got != "" {
 			t.Errorf("without a taint: %s", got)
 		}
 		added, tainted := metav1.Now(), node.DeepCopy()
-		tainted.Spec.Taints = []corev1.Taint{{Key: "k", Value: "v", Effect: corev1.TaintEffectNoExecute, TimeAdded: &added}}
+		tainted.Spec.Taints = []corev1.Taint{{Key: "k", Value: "v", Effect: corev1.TaintEffectNoExecute,
+			TimeAdded: &added}}
 		if _, err := client.CoreV1().Nodes().Update(ctx, tainted, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}

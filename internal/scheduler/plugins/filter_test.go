@@ -729,8 +729,8 @@ func TestScores(t *testing.T) {
 			newNode("d", label("ssd", ""), label("new", ""))}, nil,
 			map[string][2]int64{"a": {80, 80}, "b": {20, 20}, "c": {0, 0}, "d": {100, 100}}},
 		"preferred terms of the profile, too": {expect.Value(nodeaffinity.New(&config.NodeAffinityArgs{
-			AddedAffinity: &v1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []v1.PreferredSchedulingTerm{
-				prefer(30, "new")}}})),
+			AddedAffinity: &v1.NodeAffinity{
+				PreferredDuringSchedulingIgnoredDuringExecution: []v1.PreferredSchedulingTerm{prefer(30, "new")}}})),
 			newPod("p", func(p *v1.Pod) {
 				p.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{
 					PreferredDuringSchedulingIgnoredDuringExecution: []v1.PreferredSchedulingTerm{prefer(10, "ssd")}}}

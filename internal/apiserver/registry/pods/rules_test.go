@@ -196,8 +196,8 @@ func TestUpdateRules(t *testing.T) {
 			new: func(p *v1.Pod) { p.Spec.ActiveDeadlineSeconds = n(1) }},
 		{name: "the longest deadline set", new: func(p *v1.Pod) { p.Spec.ActiveDeadlineSeconds = n(2147483647) }},
 		{name: "a longer one set", new: func(p *v1.Pod) { p.Spec.ActiveDeadlineSeconds = n(2147483648) },
-			want: "spec.activeDeadlineSeconds: Invalid value: 2147483648: must be between 1 and 2147483647, inclusive; " +
-				"spec.activeDeadlineSeconds: Invalid value: 2147483648: must be between 0 and 2147483647, inclusive"},
+			want: "spec.activeDeadlineSeconds: Invalid value: 2147483648: must be between 1 and 2147483647, inclusive" +
+				"; spec.activeDeadlineSeconds: Invalid value: 2147483648: must be between 0 and 2147483647, inclusive"},
 		{name: "deadline lengthened", old: func(p *v1.Pod) { p.Spec.ActiveDeadlineSeconds = n(10) },
 			new:  func(p *v1.Pod) { p.Spec.ActiveDeadlineSeconds = n(11) },
 			want: "spec.activeDeadlineSeconds: Invalid value: 11: must be less than or equal to previous value"},
@@ -582,8 +582,8 @@ func TestReadinessGatesAreLabelKeys(t *testing.T) {
 	p := podOf(func(p *v1.Pod) {
 		p.Spec.ReadinessGates = []v1.PodReadinessGate{{ConditionType: "a"}, {ConditionType: "b c"}}
 	})
-	if got, want := causes(Validate(p)), `spec.readinessGates[1].conditionType: Invalid value: "b c"`; !strings.HasPrefix(
-		got, want) {
+	want := `spec.readinessGates[1].conditionType: Invalid value: "b c"`
+	if got := causes(Validate(p)); !strings.HasPrefix(got, want) {
 		t.Errorf("the second gate: got %s, want %s", got, want)
 	}
 }
@@ -619,7 +619,8 @@ func TestDefaults(t *testing.T) {
 				p.Spec.SchedulerName = "own"
 				p.Spec.InitContainers = []v1.Container{{Name: "i", Image: "nginx:latest"},
 					{Name: "j", Image: "nginx:1", ImagePullPolicy: v1.PullNever}}
-				p.Spec.Containers = []v1.Container{{Name: "a", Image: "nginx:latest", ImagePullPolicy: v1.PullIfNotPresent},
+				p.Spec.Containers = []v1.Container{
+					{Name: "a", Image: "nginx:latest", ImagePullPolicy: v1.PullIfNotPresent},
 					{Name: "b", Image: "nginx:latest"}, {Name: "c", Image: "localhost:5000/nginx"}}
 			})
 			if p.Spec.RestartPolicy != policy || *p.Spec.TerminationGracePeriodSeconds != grace ||
@@ -646,12 +647,13 @@ func TestStatusRules(t *testing.T) {
 	now.Status.Conditions = []v1.PodCondition{{Type: "a b", Status: v1.ConditionTrue},
 		{Type: "example.com/a", Status: v1.ConditionTrue}}
 	now.Status.QOSClass = v1.PodQOSGuaranteed
-	for i, bad := range []v1.PodConditionType{"", "a b", "-/x", "a/b/c", "example.com/", v1.PodConditionType(strings.Repeat(
-		"a", 64))} {
+	long := v1.PodConditionType(strings.Repeat("a", 64))
+	for i, bad := range []v1.PodConditionType{"", "a b", "-/x", "a/b/c", "example.com/", long} {
 		late := old.DeepCopy()
 		late.Status.Conditions = []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue},
 			{Type: "example.com/a", Status: v1.ConditionTrue}, {Type: bad, Status: v1.ConditionTrue}}
-		if got := causes(ValidateStatusUpdate(late, old)); !strings.HasPrefix(got, "status.conditions[2].Type: Invalid") {
+		got := causes(ValidateStatusUpdate(late, old))
+		if !strings.HasPrefix(got, "status.conditions[2].Type: Invalid") {
 			t.Errorf("the third condition %d, %q: got %q, want it refused", i, bad, got)
 		}
 	}
